@@ -1,0 +1,175 @@
+/* tenon.h: the public C API of Tenon, a deep-learning compiler.
+ *
+ * Two libraries share it. libtenon-run loads and runs compiled models and depends on libc, libm,
+ * pthreads and libdl alone; libtenon adds the compiler. Functions of the compiler are marked so.
+ *
+ * - Handles are opaque. Every struct begins with `size`: set it with TN_INIT(T), so that a struct may
+ *   grow without breaking programs compiled before.
+ * - Every fallible function returns a TnStatus; tn_error(ctx) has the message: file, node, reason,
+ *   what to do. Nothing ever aborts or exits. There is no global state: use one context per thread.
+ * - Memory comes from the caller's allocator when one is given.
+ */
+#ifndef TENON_H
+#define TENON_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TN_API __attribute__((visibility("default")))
+#define TN_VERSION "0.1.0"
+#define TN_INIT(T) { .size = sizeof(T) }
+
+/* Also the exit codes of the `tenon` command. */
+typedef enum TnStatus {
+    TN_OK = 0,
+    TN_USAGE = 2,            /* an option or an argument; an input's name, type, rank or size */
+    TN_MODEL = 3,            /* the model is malformed */
+    TN_UNSUPPORTED = 4,      /* the model is fine, Tenon cannot compile it yet */
+    TN_LIMIT = 5,            /* a named resource limit, memory, disk */
+    TN_TOOLCHAIN = 6,        /* the system's C compiler is missing or failed */
+    TN_INTERNAL = 7          /* a fault of Tenon's own: please report it */
+} TnStatus;
+
+typedef struct TnContext TnContext;      /* options, diagnostics */
+typedef struct TnModel TnModel;          /* a loaded artefact */
+typedef struct TnSession TnSession;      /* a model with its memory and threads: one run at a time */
+
+typedef struct TnAllocator {
+    size_t size;
+    void *(*alloc)(void *user, size_t bytes);        /* NULL on failure; aligned to 16 bytes */
+    void (*release)(void *user, void *block);
+    void *user;
+} TnAllocator;
+
+TN_API TnStatus tn_context_new(const TnAllocator *allocator /* or NULL */, TnContext **out);
+TN_API void tn_context_free(TnContext *ctx);
+/* The messages of the last failing call, newline-separated; "" if there was none. */
+TN_API const char *tn_error(const TnContext *ctx);
+TN_API const char *tn_status_name(TnStatus s);
+
+/* ---- tensors ----------------------------------------------------------------------------------- */
+
+typedef struct TnTensor {
+    size_t size;
+    const char *name;
+    const char *dtype;       /* "f32", "i64", … */
+    int32_t rank;
+    const int64_t *dims;     /* [rank] */
+    void *data;              /* row-major, contiguous */
+    int64_t bytes;
+} TnTensor;
+
+/* Read "x.npy", "x.npz:member" or (with the compiler) "input_0.pb". Lives as long as the context. */
+TN_API TnStatus tn_tensor_read(TnContext *ctx, const char *path, TnTensor *out);
+TN_API TnStatus tn_tensor_write_npy(TnContext *ctx, const char *path, const TnTensor *x);
+/* Seeded random contents for a tensor of this type: normal floats, integers in [0, high). */
+TN_API TnStatus tn_tensor_random(TnContext *ctx, uint64_t seed, int64_t high, TnTensor *x);
+/* Largest |x - y|, its place, and that error relative to the largest |y|; TN_USAGE if types or sizes differ. */
+typedef struct TnDifference { size_t size; double max_abs, max_rel, y_max; int64_t at; int64_t mismatches; } TnDifference;
+TN_API TnStatus tn_tensor_compare(TnContext *ctx, const TnTensor *x, const TnTensor *y, double atol, double rtol, TnDifference *out);
+
+/* ---- running (libtenon-run) ---------------------------------------------------------------------- */
+
+TN_API TnStatus tn_load(TnContext *ctx, const char *path, TnModel **out);
+TN_API void tn_model_free(TnModel *m);
+
+typedef struct TnValueInfo {
+    size_t size;
+    const char *name, *dtype;
+    int32_t rank;
+    const int64_t *dims;             /* -1: symbolic */
+    const char *const *dim_text;     /* "batch", "3", "2*n + 1" */
+} TnValueInfo;
+TN_API int32_t tn_model_inputs(const TnModel *m);
+TN_API int32_t tn_model_outputs(const TnModel *m);
+TN_API TnStatus tn_model_input(const TnModel *m, int32_t i, TnValueInfo *out);
+TN_API TnStatus tn_model_output(const TnModel *m, int32_t i, TnValueInfo *out);
+TN_API const char *tn_model_summary(const TnModel *m);   /* one line: target, kernels, weights */
+
+/* Runs fn(task, begin, end, scratch) over a partition of [0, trips) on the caller's threads and returns
+ * when all is done. scratch: scratch_bytes, 64-byte aligned, one per concurrently running range. */
+typedef struct TnThreadPool {
+    size_t size;
+    void (*parallel)(void *user, void (*fn)(const void *task, int64_t begin, int64_t end, void *scratch),
+                     const void *task, int64_t trips, int64_t grain);
+    TnStatus (*reserve)(void *user, int64_t scratch_bytes);      /* before the first run, and when sizes grow */
+    void *user;
+} TnThreadPool;
+
+typedef struct TnSessionOptions {
+    size_t size;
+    int32_t threads;                 /* 0: as many as the affinity mask and the cgroup allow */
+    const TnThreadPool *pool;        /* the caller's instead, or NULL */
+} TnSessionOptions;
+TN_API TnStatus tn_session_new(TnContext *ctx, TnModel *m, const TnSessionOptions *o /* or NULL */, TnSession **out);
+TN_API void tn_session_free(TnSession *s);
+/* Check the inputs and tell each output's type and size: out[i].dims and .bytes are set, .data is left alone. */
+TN_API TnStatus tn_prepare(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout);
+/* Inputs are matched by position; names, where given, must agree. out[i].data NULL: memory of the
+ * session's, valid until the next run. */
+TN_API TnStatus tn_run(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout);
+TN_API int64_t tn_session_arena_bytes(const TnSession *s);
+
+/* ---- compiling (libtenon) ------------------------------------------------------------------------- */
+
+typedef struct TnDim { const char *symbol; int64_t value; } TnDim;
+typedef struct TnShape { const char *input; int32_t rank; const int64_t *dims; } TnShape;
+
+typedef struct TnCompileOptions {
+    size_t size;
+    const char *target;              /* "native" (default), "x86-64-v3", … see tn_targets */
+    const char *emit;                /* "so" (default), "c" */
+    int32_t plain_schedule;          /* 1: plain loops only */
+    int32_t no_fuse;                 /* 1: every nest its own kernel */
+    const TnDim *dims; int32_t ndims;        /* symbols fixed at compile time */
+    const TnShape *shapes; int32_t nshapes;
+    const char *dump;                /* stage name, "all", or NULL */
+    const char *dump_dir;            /* NULL: to `print` */
+    const char *stop_after;          /* stage name or NULL; then nothing is written */
+    const char *cc;                  /* NULL: $CC, then cc, gcc, clang */
+    const char *cache_dir;           /* NULL: $XDG_CACHE_HOME/tenon; "": no cache */
+    int64_t cache_bytes;             /* 0: 2 GiB */
+    int32_t jobs;                    /* compilers at once; 0: as many as processors */
+    int64_t max_model_bytes;         /* limits; 0: the defaults */
+    int64_t max_nodes;
+    int64_t max_memory_bytes;
+    void (*progress)(void *user, const char *what, int64_t done, int64_t total);
+    void (*print)(void *user, const char *text);     /* dumps and --time */
+    void *user;
+    int32_t time;                    /* 1: print the seconds of each stage */
+} TnCompileOptions;
+
+typedef struct TnCompileReport {
+    size_t size;
+    char summary[256];               /* "x86-64-v4, 31 kernels (28 distinct), 97.5 MB weights, arena 9.6 MB" */
+    double seconds;
+    int64_t artefact_bytes, kernels, distinct_kernels, compiled_units, cached_units;
+} TnCompileReport;
+
+/* Compile a model file (ONNX, or Tenon's text) to out_path; written beside and renamed. */
+TN_API TnStatus tn_compile(TnContext *ctx, const char *model_path, const char *out_path,
+                           const TnCompileOptions *o, TnCompileReport *report /* or NULL */);
+/* Names of the stages, in order, NULL at the end; and what each does. */
+TN_API const char *const *tn_stages(const char *const **what);
+TN_API const char *tn_targets(TnContext *ctx);
+
+/* What a model file holds, as text or (json = 1) as JSON, valid as long as the context; unsupported
+ * nodes are listed, not an error. Artefacts are described too. */
+TN_API TnStatus tn_inspect(TnContext *ctx, const char *path, int32_t json, const char **out);
+
+/* The interpreter on the model as imported: in and out as in tn_run (by position). */
+TN_API TnStatus tn_interpret(TnContext *ctx, const char *model_path, const TnCompileOptions *o,
+                             const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout);
+
+typedef struct TnCacheUse { size_t size; char folder[4096]; int64_t bytes, files; } TnCacheUse;
+TN_API TnStatus tn_cache_use(TnContext *ctx, const char *cache_dir, TnCacheUse *out);
+TN_API TnStatus tn_cache_clear(TnContext *ctx, const char *cache_dir);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,79 @@
+/* tenon_abi.h: what a compiled model is to whoever runs it. Printed into every emitted C source,
+ * so that a single-file model includes nothing; libtenon-run is one user of it, your own program
+ * may be another:
+ *
+ *     const TnManifest *m = tenon_manifest();
+ *     int64_t sym[m->nsymbol], out_dims[m->output_rank_total];
+ *     m->prepare(input_dims, sym, out_dims, &sizes, &fault);   // 0 or a fault
+ *     m->run(&frame);
+ */
+#ifndef TENON_ABI_H
+#define TENON_ABI_H
+#include <stdint.h>
+
+#define TENON_ABI_VERSION 1
+
+enum { TN_FAULT_NONE, TN_FAULT_DIM, TN_FAULT_CONSTRAINT, TN_FAULT_INDEX, TN_FAULT_SIZE };
+
+typedef struct TnFault {         /* the first thing that went wrong; code 0: nothing did */
+    int32_t code;                /* TN_FAULT_* */
+    int32_t where;               /* DIM: input number; CONSTRAINT: its number; INDEX: kernel number */
+    int32_t dim;                 /* DIM: which dimension */
+    int32_t reserved;
+    int64_t got, want;           /* DIM: sizes; CONSTRAINT: both sides; INDEX: the index, the extent */
+} TnFault;
+
+typedef struct TnArgs {          /* what every kernel gets */
+    void *const *buf;
+    const int64_t *sym;
+    TnFault *fault;
+} TnArgs;
+
+/* Do trips begin..end-1 of the parallel loop. scratch: this worker's own, 64-byte aligned. */
+typedef void TnKernelFn(const TnArgs *args, int64_t begin, int64_t end, void *scratch);
+
+typedef struct TnHost {          /* who runs the ranges; parallel NULL: the calling thread runs all */
+    void (*parallel)(void *user, TnKernelFn *fn, const TnArgs *args, int64_t trips, int64_t grain);
+    void *user;
+    void *scratch;               /* the calling thread's, used when parallel is NULL */
+} TnHost;
+
+typedef struct TnTensorInfo {
+    const char *name;
+    const char *dtype;           /* "f32" */
+    int32_t rank;
+    const int64_t *dims;         /* [rank]; -1: symbolic */
+    const char *const *dim_text; /* [rank]: "batch", "3", "2*n + 1" */
+} TnTensorInfo;
+
+typedef struct TnSizes { int64_t arena_bytes, scratch_bytes; } TnSizes;   /* scratch: of one worker */
+
+typedef struct TnFrame {
+    const void *const *inputs;   /* aligned as their elements are */
+    void *const *outputs;
+    const void *weights;         /* 64-byte aligned, weights_bytes long */
+    void *arena;                 /* 64-byte aligned, sizes.arena_bytes long */
+    const int64_t *sym;
+    const TnHost *host;
+    TnFault *fault;
+} TnFrame;
+
+typedef struct TnManifest {
+    uint32_t abi, size;          /* TENON_ABI_VERSION, sizeof(TnManifest) */
+    const char *name, *compiler, *target, *summary;
+    int32_t ninput, noutput, nsymbol, nconstraint, nkernel, output_rank_total;
+    const TnTensorInfo *inputs, *outputs;
+    const char *const *symbols;
+    const char *const *constraints;   /* "Add \"/m/Add\": axis 1 of both inputs: n == m" */
+    const char *const *kernels;       /* the nodes each came from */
+    uint64_t weights_bytes, weights_hash;
+    /* Bind the symbols from input_dims[i][d], check every dimension and constraint, give the
+     * outputs' dimensions one after the other, and the memory needed. 0, or a TN_FAULT_*. */
+    int (*prepare)(const int64_t *const *input_dims, int64_t *sym, int64_t *output_dims, TnSizes *sizes, TnFault *fault);
+    int (*run)(const TnFrame *frame);
+    int (*cpu_ok)(void);         /* 1 if this processor has what the code was compiled for */
+} TnManifest;
+
+const TnManifest *tenon_manifest(void);
+
+#endif

@@ -1,0 +1,166 @@
+/* base: what every room stands on, and what knows nothing of compilers.
+ *
+ * Arenas (memory by lifetime), interned names, growable arrays, hash maps, text buffers,
+ * diagnostics, files, hashing. Nothing here is global: everything hangs off a Ctx or an Arena.
+ *
+ * Memory has three lifetimes (context, model, scratch), each an Arena. Nothing inside an arena
+ * is freed alone. Out of memory is the one use of longjmp: from the arena to the entry point
+ * that armed it, which frees its arenas and reports TN_NOMEM.
+ */
+#ifndef TENON_BASE_H
+#define TENON_BASE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- arena ------------------------------------------------------------------------------ */
+
+typedef struct Arena Arena;
+
+typedef struct {                     /* the caller's allocator; all NULL means malloc/free */
+    void *(*alloc)(void *user, size_t bytes);
+    void (*release)(void *user, void *block);
+    void *user;
+} Allocator;
+
+/* A new arena. `oom` is where a failed allocation jumps to (never returns NULL from alloc);
+ * with oom NULL the arena_new itself may return NULL and later failures jump nowhere, so only
+ * tests pass NULL. Allocations are zeroed and aligned to 16 bytes. */
+Arena *arena_new(const Allocator *allocator, jmp_buf *oom);
+void arena_free(Arena *a);                         /* runs closers newest first, then frees */
+void *arena_alloc(Arena *a, size_t bytes);
+void *arena_copy(Arena *a, const void *from, size_t bytes);
+char *arena_str(Arena *a, const char *s);
+char *arena_printf(Arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void arena_closer(Arena *a, void (*close)(void *), void *what);   /* what is not memory */
+size_t arena_bytes(const Arena *a);                /* bytes handed out so far */
+
+#define NEW(arena, T) ((T *)arena_alloc((arena), sizeof(T)))
+#define NEW_ARRAY(arena, T, n) ((T *)arena_alloc_array((arena), (size_t)(n), sizeof(T)))
+void *arena_alloc_array(Arena *a, size_t n, size_t size);         /* overflow counts as out of memory */
+
+/* ---- growable array over an arena:  VEC(int) v = {0};  VEC_PUSH(arena, &v, 3);  v.at[i], v.n */
+
+#define VEC(T) struct { T *at; uint32_t n, cap; }
+#define VEC_PUSH(arena, v, item)                                                               \
+    do {                                                                                       \
+        if ((v)->n == (v)->cap)                                                                \
+            (v)->at = vec_grow((arena), (v)->at, &(v)->cap, sizeof *(v)->at);                  \
+        (v)->at[(v)->n++] = (item);                                                            \
+    } while (0)
+void *vec_grow(Arena *a, void *at, uint32_t *cap, size_t size);   /* doubles; contents kept */
+
+/* ---- hash map from 64-bit keys to 64-bit values, over an arena; {0} plus arena is empty ---- */
+
+typedef struct { Arena *arena; uint64_t *key, *value; uint8_t *used; uint32_t n, cap; } Map;
+bool map_get(const Map *m, uint64_t key, uint64_t *value);        /* value may be NULL */
+void map_put(Map *m, uint64_t key, uint64_t value);
+#define MAP_PTR(p) ((uint64_t)(uintptr_t)(p))
+
+uint64_t hash_bytes(const void *data, size_t n, uint64_t seed);   /* xxHash64 */
+
+/* ---- text buffer over an arena ------------------------------------------------------------ */
+
+typedef struct { Arena *arena; char *s; size_t n, cap; } Text;    /* s is 0-terminated once used */
+void text_add(Text *t, const char *s);
+void text_bytes(Text *t, const char *s, size_t n);
+void text_printf(Text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+const char *text_str(const Text *t);                              /* "" when empty */
+void text_indent(Text *t, int depth);                             /* two spaces per level */
+
+/* ---- diagnostics --------------------------------------------------------------------------- */
+
+/* The classes are the exit codes of the `tenon` command and the TnStatus of the C API. */
+typedef enum {
+    DIAG_OK = 0,
+    DIAG_USAGE = 2,          /* an option, an input's name, type, rank or size */
+    DIAG_MODEL = 3,          /* the model is malformed */
+    DIAG_UNSUPPORTED = 4,    /* the model is fine, Tenon cannot do it */
+    DIAG_LIMIT = 5,          /* a named resource limit, memory, disk */
+    DIAG_TOOLCHAIN = 6,      /* the system's compiler is missing or failed */
+    DIAG_INTERNAL = 7,       /* a broken promise of Tenon's own */
+} DiagClass;
+
+typedef struct {                     /* where the user wrote it; zero fields are unknown */
+    const char *file;
+    uint32_t line, col;              /* text inputs; 1-based */
+    const char *node;                /* `node 41 "layer1.0/Conv"`, ready to print */
+} Loc;
+
+typedef struct { DiagClass class; bool note; Loc loc; const char *text; } Diag;
+
+typedef struct {
+    Arena *arena;                    /* the context's */
+    VEC(Diag) list;
+    DiagClass worst;                 /* class of the first error, DIAG_OK if none */
+} Diags;
+
+/* Report once, where the fact is known; returns false so that `return diag_error(…)` reads well.
+ * The text says what is wrong, with the numbers, then what to do. No newline at its end. */
+bool diag_error(Diags *d, DiagClass class, Loc loc, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+void diag_note(Diags *d, Loc loc, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void diag_print(Text *out, const Diag *d);   /* "file:line:col: error: text" or "file: node …: error: text" */
+
+/* ---- context ------------------------------------------------------------------------------- */
+
+typedef const char *Sym;             /* an interned string: equality is pointer equality */
+
+/* One compilation's world. Each noun keeps its table here and makes it when first used. */
+typedef struct Ctx {
+    Arena *arena;                    /* context lifetime */
+    Diags diags;
+    jmp_buf oom;                     /* armed by the entry point */
+    struct SymTable *syms;
+    struct ExprTable *exprs;
+    struct TypeTable *types;
+    struct ScalarTable *scalars;
+} Ctx;
+
+void ctx_init(Ctx *c, Arena *arena);
+Sym sym(Ctx *c, const char *s);
+Sym sym_n(Ctx *c, const char *s, size_t n);
+Sym sym_printf(Ctx *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- files ---------------------------------------------------------------------------------- */
+
+typedef struct { const uint8_t *data; size_t bytes; } Bytes;
+
+/* Map a file read-only until the arena goes. Errors: missing, unreadable, a folder. */
+bool file_map(Arena *a, Diags *d, const char *path, Bytes *out);
+/* Give the pages of a mapped file back (they are read again when touched). */
+void file_forget(Bytes b);
+
+/* Written beside its final place, then renamed, so that no half output is ever seen.
+ *   Writer *w = writer_open(…); writer_put(…)…; writer_commit(w)
+ * Errors are kept and reported by commit; a writer that is not committed leaves nothing. */
+typedef struct Writer Writer;
+Writer *writer_open(Arena *a, Diags *d, const char *path);       /* NULL, reported, on failure */
+void writer_put(Writer *w, const void *data, size_t bytes);
+void writer_align(Writer *w, size_t alignment);                  /* zero bytes up to a multiple */
+uint64_t writer_offset(const Writer *w);
+const char *writer_path(const Writer *w);                        /* the temporary file */
+bool writer_commit(Writer *w, int mode);                         /* file mode, 0644 or 0755 */
+
+bool file_exists(const char *path);
+bool folder_make(Diags *d, const char *path);                    /* with parents */
+const char *path_join(Arena *a, const char *folder, const char *name);
+const char *path_folder(Arena *a, const char *path);             /* "." when none */
+const char *path_name(const char *path);                         /* after the last slash */
+
+/* ---- time and machine, as the process may use it --------------------------------------------- */
+
+double time_seconds(void);                                       /* monotonic */
+int cpu_count(void);        /* at least 1: the smallest of online, affinity mask, cgroup quota */
+
+/* ---- checked arithmetic ---------------------------------------------------------------------- */
+
+static inline bool mul_overflows(int64_t a, int64_t b, int64_t *r) { return __builtin_mul_overflow(a, b, r); }
+static inline bool add_overflows(int64_t a, int64_t b, int64_t *r) { return __builtin_add_overflow(a, b, r); }
+static inline int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+static inline int64_t floor_mod(int64_t a, int64_t b) { return a - floor_div(a, b) * b; }
+
+#endif

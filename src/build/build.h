@@ -1,0 +1,34 @@
+/* build: the system's C compiler, and the cache of what it made.
+ *
+ * Objects are cached by the hash of compiler version, flags and source, in the user's cache folder,
+ * safe with several processes (written beside, renamed), least recently used dropped above a bound.
+ */
+#ifndef TENON_BUILD_H
+#define TENON_BUILD_H
+
+#include "base/base.h"
+
+typedef struct {
+    const char *cc;              /* NULL: $CC is read by driver; here "cc", "gcc", "clang" are tried */
+    const char *cache_dir;       /* NULL: no cache */
+    int64_t cache_bytes;         /* bound; 0: 2 GiB */
+    int jobs;                    /* compilers at once; 0: cpu_count() */
+    void (*progress)(void *user, uint32_t done, uint32_t total);
+    void *progress_user;
+} BuildOptions;
+
+typedef struct { const char *name; const char *source; const char *flags; } BuildUnit;
+
+typedef struct { const char *path, *version; } Toolchain;
+bool build_toolchain(Arena *a, Diags *d, const BuildOptions *o, Toolchain *out);     /* missing or too old: DIAG_TOOLCHAIN with what to install */
+/* Compile every unit (in parallel, cached) and link them into the shared library at `out_path`
+ * (a temporary file of the caller's). counts: units compiled, and taken from the cache. */
+bool build_shared(Arena *a, Diags *d, const BuildOptions *o, const BuildUnit *unit, uint32_t n, const char *out_path,
+                  uint32_t *compiled, uint32_t *cached);
+
+typedef struct { int64_t bytes; uint32_t files; } CacheUse;
+bool build_cache_use(Diags *d, const char *dir, CacheUse *out);
+bool build_cache_clear(Diags *d, const char *dir);
+const char *build_cache_default(Arena *a, const char *xdg_cache_home, const char *home);
+
+#endif

@@ -1,0 +1,43 @@
+/* driver: the pipeline, its dumps, and the artefact at its end. The only room that knows all verbs,
+ * and the only one that reads environment variables.
+ */
+#ifndef TENON_DRIVER_H
+#define TENON_DRIVER_H
+
+#include "build/build.h"
+#include "import/import.h"
+#include "machine/machine.h"
+#include "plan/plan.h"
+#include "ref/ref.h"
+#include "schedule/schedule.h"
+
+typedef struct {
+    const char *target, *emit;
+    ScheduleLevel schedule;
+    bool no_fuse, time;
+    ImportOptions import;
+    BuildOptions build;
+    const char *dump, *dump_dir, *stop_after;
+    int64_t max_memory_bytes;
+    void (*progress)(void *user, const char *what, int64_t done, int64_t total);
+    void (*print)(void *user, const char *text);
+    void *user;
+} DriverOptions;
+
+typedef struct {
+    const char *summary;
+    double seconds;
+    int64_t artefact_bytes;
+    uint32_t kernels, distinct, compiled, cached;
+} DriverReport;
+
+typedef struct { const char *name, *what; } StageInfo;
+/* import, infer, fold, rules, cse, lower, fuse, format, schedule, plan, emit, build */
+const StageInfo *driver_stages(uint32_t *n);
+
+/* Compile model_path to out_path. out_path may be NULL with stop_after. */
+bool driver_compile(Ctx *c, Arena *arena, const char *model_path, const char *out_path, const DriverOptions *o, DriverReport *report);
+/* The graph as imported, for inspect, interpret and verify. */
+Graph *driver_load(Ctx *c, Arena *arena, const char *model_path, const DriverOptions *o);
+
+#endif

@@ -1,0 +1,32 @@
+/* emit: loop trees to source text. One file per dialect: c.c (kernels), host_c.c (the host program). */
+#ifndef TENON_EMIT_H
+#define TENON_EMIT_H
+
+#include "machine/machine.h"
+#include "plan/plan.h"
+
+/* What every C source begins with: the ABI, vector types, and the math that kernels need. */
+const char *emit_c_prelude(void);
+/* One kernel as `void SYMBOL(const TnArgs *, int64_t begin, int64_t end, void *scratch)`, without the prelude.
+ * Depends on the tree alone: equal trees give equal text whatever the names, so objects can be
+ * shared and cached. symbols[]: the position of each dimension symbol in TnArgs.sym.
+ * comments: the origin, the schedule and buffer names as C comments. */
+bool emit_c_kernel(Ctx *c, Text *t, const Kernel *k, const char *symbol, const Machine *m,
+                   const Sym *symbols, uint32_t nsymbol, bool comments);
+
+typedef struct {
+    const Graph *graph;
+    const Plan *plan;
+    const Machine *machine;
+    const char *const *kernel_symbol;    /* [graph->node.n]: C function of each node's kernel */
+    const char *compiler;                /* "tenon 0.1.0" */
+    const char *summary;                 /* one line: what was chosen */
+    uint64_t weights_hash;
+    const void *embed_weights;           /* not NULL: written into the source as an array */
+} HostProgram;
+/* Dimension symbols of the graph in the order of TnArgs.sym. */
+uint32_t emit_symbols(const Graph *g, Arena *a, const Sym **out);
+/* The host program: manifest, prepare, run. Declares the kernels `extern` unless single_file. */
+bool emit_c_host(Ctx *c, Text *t, const HostProgram *p, bool single_file);
+
+#endif

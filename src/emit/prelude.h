@@ -1,0 +1,1 @@
+/* prelude: what emitted kernels need beyond C. */

@@ -1,0 +1,123 @@
+/* expr: symbolic integers, the language of dimensions, loop bounds and indices.
+ *
+ * An Expr is an interned polynomial with 64-bit coefficients over atoms: variables and the opaque
+ * terms floordiv, mod, min and max, whose own children are canonical. Equal normal forms are the
+ * same pointer, so `==` decides polynomial equality. Division rounds down everywhere.
+ *
+ * Coefficients that would overflow make the result expr_bad(c), which spreads and is refused
+ * by whoever asks for its value; nothing ever wraps.
+ *
+ * Three-valued answers: UNKNOWN is an answer, never an assumption.
+ */
+#ifndef TENON_EXPR_H
+#define TENON_EXPR_H
+
+#include "base/base.h"
+
+typedef enum {
+    VAR_SYMBOL,              /* a dimension of the model: id is its Sym. Never negative. */
+    VAR_AXIS,                /* axis number id of the nest the expression stands in */
+    VAR_LOOP,                /* a loop of a loop tree: id counts in its kernel */
+    VAR_COMPUTED,            /* a value computed from data: id is the Scalar's address */
+} VarKind;
+
+typedef struct { VarKind kind; uint64_t id; } Var;
+
+typedef enum { ATOM_VAR, ATOM_DIV, ATOM_MOD, ATOM_MIN, ATOM_MAX } AtomKind;
+
+typedef struct Expr Expr;
+
+typedef struct Atom {                /* interned */
+    AtomKind kind;
+    uint32_t order;                  /* creation order: the canonical sort key */
+    Var var;                         /* ATOM_VAR */
+    uint32_t narg;                   /* DIV, MOD: 2 (argument, divisor); MIN, MAX: >= 2 */
+    const Expr *const *arg;
+} Atom;
+
+typedef struct { const Atom *atom; uint32_t power; } Factor;              /* power >= 1 */
+typedef struct { int64_t coef; uint32_t nfactor; const Factor *factor; } Term;  /* coef != 0 */
+
+struct Expr {                        /* interned; sum of terms, canonical order, constant last */
+    uint64_t hash;
+    uint32_t nterm;                  /* 0 terms is the number 0 */
+    bool bad;                        /* overflowed */
+    const Term *term;
+};
+
+/* ---- making ------------------------------------------------------------------------------- */
+
+const Expr *expr_int(Ctx *c, int64_t v);
+const Expr *expr_bad(Ctx *c);
+const Expr *expr_var(Ctx *c, Var v);
+const Expr *expr_symbol(Ctx *c, const char *name);
+const Expr *expr_axis(Ctx *c, uint32_t axis);
+const Expr *expr_loop(Ctx *c, uint32_t id);
+const Expr *expr_add(Ctx *c, const Expr *a, const Expr *b);
+const Expr *expr_sub(Ctx *c, const Expr *a, const Expr *b);
+const Expr *expr_mul(Ctx *c, const Expr *a, const Expr *b);
+const Expr *expr_scale(Ctx *c, const Expr *a, int64_t k);
+const Expr *expr_offset(Ctx *c, const Expr *a, int64_t k);                /* a + k */
+/* Division by a divisor that may be zero is kept as an opaque atom (and is 0 when evaluated so). */
+const Expr *expr_div(Ctx *c, const Expr *a, const Expr *b);               /* floor(a / b) */
+const Expr *expr_mod(Ctx *c, const Expr *a, const Expr *b);               /* a - b * floor(a / b) */
+const Expr *expr_ceil_div(Ctx *c, const Expr *a, const Expr *b);          /* (a + b - 1) / b */
+const Expr *expr_min(Ctx *c, const Expr *a, const Expr *b);
+const Expr *expr_max(Ctx *c, const Expr *a, const Expr *b);
+
+/* ---- asking --------------------------------------------------------------------------------- */
+
+bool expr_const(const Expr *e, int64_t *v);          /* a plain number? v may be NULL */
+bool expr_is(const Expr *e, int64_t v);              /* exactly this number? */
+int64_t expr_or(const Expr *e, int64_t otherwise);   /* its number, or otherwise */
+bool expr_is_var(const Expr *e, Var *v);             /* exactly one variable? v may be NULL */
+bool expr_uses(const Expr *e, Var v);                /* anywhere, inside atoms too */
+bool expr_uses_kind(const Expr *e, VarKind k);
+/* Visit each distinct variable once, in a deterministic order. */
+void expr_vars(const Expr *e, void (*visit)(void *user, Var v), void *user);
+/* e = coef * v + rest with neither using v? (coef 0 when v is absent) */
+bool expr_linear(Ctx *c, const Expr *e, Var v, const Expr **coef, const Expr **rest);
+/* Exact quotient, when the division leaves no remainder as polynomials; NULL otherwise. */
+const Expr *expr_exact_div(Ctx *c, const Expr *a, const Expr *b);
+
+typedef struct { Var var; const Expr *to; } Binding;
+const Expr *expr_subst(Ctx *c, const Expr *e, const Binding *b, uint32_t n);   /* all at once */
+
+/* ---- ranges and proofs ------------------------------------------------------------------------ */
+
+typedef struct { int64_t lo, hi; } Interval;         /* INT64_MIN / INT64_MAX: unbounded */
+
+/* What is known of axis and loop variables: var in [0, extent) + begin. Symbols carry their own
+ * range, kept by the context. A zeroed Ranges knows nothing beyond the symbols. */
+typedef struct { Var var; const Expr *begin, *extent; } Range;
+typedef struct { const Range *at; uint32_t n; } Ranges;
+
+typedef enum { NO = -1, UNKNOWN = 0, YES = 1 } Tri;
+
+/* A symbol is in [0, INT64_MAX] until narrowed. False if the ranges do not meet. */
+bool expr_symbol_range(Ctx *c, Var symbol, Interval range);
+Interval expr_symbol_get(Ctx *c, Var symbol);
+/* Learn a == b, which a check at run time guarantees: narrows symbols (min(n,512) == n makes
+ * n <= 512), or orients the equality and substitutes it in every later expr_simplify. */
+void expr_assume_eq(Ctx *c, const Expr *a, const Expr *b);
+
+Interval expr_bounds(Ctx *c, const Ranges *r, const Expr *e);             /* r may be NULL */
+const Expr *expr_simplify(Ctx *c, const Ranges *r, const Expr *e);        /* with ranges and what was learnt */
+Tri expr_eq(Ctx *c, const Ranges *r, const Expr *a, const Expr *b);
+Tri expr_le(Ctx *c, const Ranges *r, const Expr *a, const Expr *b);
+Tri expr_divisible(Ctx *c, const Ranges *r, const Expr *e, int64_t k);
+
+/* ---- values and text -------------------------------------------------------------------------- */
+
+/* The value under an assignment; false on overflow, division by zero, or a variable that `value` refuses. */
+bool expr_eval(const Expr *e, bool (*value)(void *user, Var v, int64_t *out), void *user, int64_t *out);
+
+/* Text. `name` gives variables their spelling (NULL: symbols by name, axes $k, loops @k).
+ * Printed as  2*y + r - 1 ,  (n + 15) // 16 ,  n % 16 ,  min(a, b) ; parses back to the same pointer. */
+typedef struct { void (*name)(void *user, Text *t, Var v); void *user; bool c_syntax; } ExprStyle;
+/* c_syntax prints C over int64_t: tn_div(a, b), tn_mod(a, b), tn_min(a, b), tn_max(a, b);
+ * division and mod by a positive constant of something provably >= 0 is left to the C compiler by tn_div. */
+void expr_print(Text *t, const Expr *e, const ExprStyle *style);
+const char *expr_str(Ctx *c, const Expr *e);                              /* for messages; context lifetime */
+
+#endif

@@ -1,0 +1,11 @@
+/* format: a memory format for every tensor between groups. Today: constants that are an operand of
+ * a contraction lie packed in register tiles from the start; everything else is plain.
+ */
+#ifndef TENON_FORMAT_H
+#define TENON_FORMAT_H
+#include "graph/graph.h"
+#include "machine/machine.h"
+/* Sets Value.format of g's values and Buffer.format of its kernels. A constant that two kernels want in
+ * different formats is duplicated as a value. */
+void format_choose(Graph *g, const Machine *m);
+#endif

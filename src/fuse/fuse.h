@@ -1,0 +1,28 @@
+/* fuse: which nests become one kernel.
+ *
+ * A FusePlan says it, whoever made it: the greedy rule below, or the exact search that takes its
+ * place (doc/fusion.md). fuse_apply carries any legal plan out: views and elementwise producers are
+ * put into their consumers' accesses (nest_inline), the rest become parts of one kernel that share
+ * outer axes. Graphs of nests in, graphs of kernels out: every node is in exactly one group.
+ */
+#ifndef TENON_FUSE_H
+#define TENON_FUSE_H
+
+#include "graph/graph.h"
+
+typedef struct {
+    uint32_t *group;         /* [g->node.n]: group of each node; groups are numbered from 1 in topological order */
+    uint32_t ngroup;
+    bool *copied;            /* [g->node.n]: computed inside each consumer instead (views, cheap producers) */
+    const char **why;        /* [g->node.n]: one line on the decision, for the dump */
+} FusePlan;
+
+FusePlan fuse_none(const Graph *g, Arena *a);        /* every node alone: the baseline */
+FusePlan fuse_greedy(const Graph *g, Arena *a);
+/* All of these nodes one group (tests, and a user's wish). */
+FusePlan fuse_together(const Graph *g, Arena *a, const NodeId *node, uint32_t n);
+/* Acyclic quotient, inlinable copies, shared axes found. NULL text if legal, else why not. */
+const char *fuse_illegal(const Graph *g, const FusePlan *p);
+Graph *fuse_apply(const Graph *g, const FusePlan *p);
+
+#endif

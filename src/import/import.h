@@ -1,0 +1,34 @@
+/* import: ONNX to graph. The only room that knows ONNX's spelling: operator versions, attributes
+ * that became inputs, types, external data. What comes out is Tenon's operators.
+ */
+#ifndef TENON_IMPORT_H
+#define TENON_IMPORT_H
+
+#include "graph/graph.h"
+
+typedef struct {
+    const Binding *dim; uint32_t ndim;       /* --dim batch=2: symbols fixed before inference */
+    const struct { const char *input; uint32_t rank; const int64_t *dims; } *shape; uint32_t nshape;   /* --shape x=1x3x224x224 */
+    int64_t max_model_bytes, max_nodes;      /* named limits; 0: the defaults */
+} ImportOptions;
+
+/* The graph of a model file. Constants point into the mapped file or into `arena`. Errors: every
+ * unsupported node is reported (DIAG_UNSUPPORTED, one diagnostic each) before it fails. */
+Graph *import_onnx(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOptions *o);
+/* Is this an ONNX file rather than Tenon's text? Looks at the first bytes. */
+bool import_is_onnx(Bytes file);
+
+/* What `tenon inspect` tells of a file, even when it cannot be compiled. */
+typedef struct { const char *op; uint32_t count; } CensusRow;
+typedef struct { const char *node, *op, *reason; } Unsupported;
+typedef struct {
+    const char *producer; int64_t opset; int64_t nodes, weights_bytes;
+    VEC(CensusRow) census;           /* most frequent first */
+    VEC(Unsupported) unsupported;
+} Census;
+bool import_census(Ctx *c, Arena *arena, const char *path, Bytes file, Census *out);
+
+/* A TensorProto file (`input_0.pb` of ONNX's test data). */
+bool import_tensor_pb(Ctx *c, Arena *arena, const char *path, Bytes file, Sym *name, const Type **type, const void **data);
+
+#endif

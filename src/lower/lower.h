@@ -1,0 +1,6 @@
+/* lower: operators to nests. Afterwards no node calls an operator. */
+#ifndef TENON_LOWER_H
+#define TENON_LOWER_H
+#include "graph/graph.h"
+Graph *lower_nests(const Graph *g);      /* NULL with diagnostics, one per operator without a meaning */
+#endif

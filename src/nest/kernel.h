@@ -1,0 +1,110 @@
+/* kernel: a group of nests that becomes one function, and the loop tree that says how.
+ *
+ * `fuse` makes the group: parts in order, buffers, and which of them stay inside. `schedule` gives
+ * it a tree. A tree is all that emitters see: explicit loops, stores, register and scratch buffers,
+ * plain and vector loads. Loop variables are VAR_LOOP; a load's slot is a buffer of the kernel.
+ *
+ *   kernel dense(b0: f32[m, 512], b1: f32[512, n] as [n/32, 512, 32], b2: f32[n]) -> (b3: f32[m, n]) {
+ *     parallel t < ((m + 13) // 14) * (n // 32) {
+ *       let i0 = t // (n // 32)
+ *       register acc: f32x16[14, 2]
+ *       unrolled i < 14 { unrolled j < 2 { acc[i, j] = splat16(0.0) } }
+ *       serial k < 512 { … }
+ *     }
+ *   }
+ */
+#ifndef TENON_KERNEL_H
+#define TENON_KERNEL_H
+
+#include "nest/nest.h"
+
+typedef enum {
+    SPACE_IN,                /* argument, read; constants of the model among them */
+    SPACE_OUT,               /* argument, written */
+    SPACE_LOCAL,             /* a value between parts: schedule decides where it lives */
+    SPACE_SCRATCH,           /* memory of one worker, declared by a TREE_BUFFER in the tree */
+    SPACE_REGISTER,          /* indexed by constants once unrolled; printed as named variables */
+} Space;
+
+typedef struct {
+    Sym name;
+    const Type *type;        /* logical type; for tree buffers of schedule's own: the physical one */
+    const Format *format;    /* NULL: plain. Loads in a tree index the physical dimensions. */
+    Space space;
+    uint8_t lanes;           /* registers: lanes of an element; 1 otherwise */
+} Buffer;
+
+typedef enum { LOOP_SERIAL, LOOP_PARALLEL, LOOP_UNROLLED } LoopKind;
+typedef enum { TREE_LOOP, TREE_LET, TREE_IF, TREE_BUFFER, TREE_STORE, TREE_NOTE } TreeKind;
+
+typedef struct Tree Tree;
+typedef struct { Arena *arena; VEC(Tree *) list; } Block;
+
+struct Tree {
+    TreeKind kind;
+    union {
+        struct { LoopKind kind; uint32_t var; Sym name; const Expr *begin, *end; int64_t step; } loop;  /* begin, begin+step, … < end */
+        struct { uint32_t var; Sym name; const Expr *value; } let;     /* visible to the rest of the block */
+        struct { const Scalar *cond; } test;                           /* body if true, other if not */
+        uint32_t buffer;                                               /* TREE_BUFFER: comes alive for the rest of the block; contents unspecified */
+        struct {
+            uint32_t buffer, rank;
+            const Expr *const *at;                                     /* physical index */
+            const Scalar *value;                                       /* its lanes are the store's */
+            const Expr *lane_stride;                                   /* lanes > 1: [linear elements]; NULL for 1 lane */
+            const Expr *valid;                                         /* lanes > 1: only lanes < valid are written; NULL: all */
+        } store;
+        Sym note;                                                      /* a comment for the reader */
+    } u;
+    Block body, other;
+};
+
+typedef struct {
+    const Nest *nest;
+    const uint32_t *buffer;  /* [nin + nout]: the kernel's buffer behind each parameter */
+} Part;
+
+typedef struct Kernel {
+    Sym name;                /* for people: conv_relu */
+    const char *origin;      /* the model's nodes it came from, for comments and messages */
+    VEC(Buffer) buffer;      /* arguments first: inputs, then outputs; then the rest */
+    uint32_t nin, nout;
+    uint32_t npart;  const Part *part;   /* in order of execution */
+    uint32_t shared;         /* the first `shared` parallel axes are the same in all parts, in order: one
+                              * trip of them runs every part, and locals are indexed by them first */
+    /* filled by schedule: */
+    Block tree;              /* empty before. At most one top-level parallel loop, and nothing beside it but lets. */
+    uint32_t nloop;          /* loop variables used so far */
+    const Expr *trips;       /* of the parallel loop: what the runtime divides; 1 if there is none */
+    const Expr *grain;       /* smallest number of trips worth a thread; >= 1 */
+    const char *schedule;    /* the choices as text: "tile i 14, tile j 32, pack x" */
+} Kernel;
+
+uint32_t kernel_buffer(Ctx *c, Arena *a, Kernel *k, const char *name, const Type *t, Space space, uint32_t lanes);
+/* Physical extents of a buffer: its type if plain. */
+const Type *buffer_type(Ctx *c, const Buffer *b);
+/* Row-major offset [elements] of a physical index. */
+const Expr *buffer_offset(Ctx *c, const Buffer *b, const Expr *const *at);
+const Expr *kernel_scratch_bytes(Ctx *c, const Kernel *k);   /* of one worker: all TREE_BUFFER scratch, each 64-byte aligned */
+
+/* ---- building trees: each appends to a block and returns the new node's body ---------------------- */
+
+Block *tree_loop(Kernel *k, Block *b, LoopKind kind, Sym name, const Expr *begin, const Expr *end, int64_t step, uint32_t *var);
+const Expr *tree_let(Ctx *c, Kernel *k, Block *b, const char *name, const Expr *value);  /* the value itself if it is a number or a variable */
+Tree *tree_if(Block *b, const Scalar *cond);             /* ->body, ->other */
+void tree_buffer(Block *b, uint32_t buffer);
+void tree_store(Block *b, uint32_t buffer, uint32_t rank, const Expr *const *at, const Scalar *value);
+void tree_store_lanes(Block *b, uint32_t buffer, uint32_t rank, const Expr *const *at, const Scalar *value,
+                      const Expr *lane_stride, const Expr *valid);
+void tree_note(Ctx *c, Block *b, const char *text);
+
+/* ---- text, verification ------------------------------------------------------------------------------ */
+
+/* A kernel prints its parts (before schedule) or its tree (after); both parse back. */
+void kernel_print(Ctx *c, Text *t, const Kernel *k, int indent);
+Kernel *kernel_parse(Parse *p, Arena *a);
+/* Every variable bound, every buffer declared before use, indices of the right rank, types and lanes
+ * agree, register indices constant after unrolling, no allocation inside a serial loop of scratch. */
+bool kernel_verify(Ctx *c, const Kernel *k);
+
+#endif

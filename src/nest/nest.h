@@ -1,0 +1,172 @@
+/* nest: one operator's meaning as a perfect loop nest. It says what, never how.
+ *
+ *   nest conv(x: f32[b, c, h, w], w: f32[f, c, 3, 3]) -> (o: f32[b, f, (h - 1) // 2 + 1, (w - 1) // 2 + 1]) {
+ *     o[n, k, y, z] = sum q, r, s: x[n, q, 2*y + r - 1, 2*z + s - 1 | 0] * w[k, q, r, s]
+ *   }
+ *
+ * A nest is axes, parameters and writes. Axis k is VAR_AXIS k in every nest, so equal meanings are
+ * equal Scalars whatever the axes are called. Parallel and scan axes index the writes; reduction
+ * axes are bound by S_REDUCE nodes inside the value. All writes share the parallel axes.
+ *
+ * doc/nest.md has the grammar and one example per kind of row.
+ */
+#ifndef TENON_NEST_H
+#define TENON_NEST_H
+
+#include "nest/scalar.h"
+
+typedef enum {
+    AXIS_PARALLEL,           /* stands on the left */
+    AXIS_REDUCE,             /* bound by a reduction */
+    AXIS_SCAN,               /* on the left too, but walked in order: the value may read its own
+                              * output at earlier points of this axis */
+} AxisKind;
+
+typedef struct {
+    Sym name;
+    AxisKind kind;
+    const Expr *begin;       /* 0, except for an axis over a list of blocks: rows[i] */
+    const Expr *extent;      /* trip count; may use outer axes through computed variables: len[i] */
+} Axis;
+
+typedef struct { Sym name; const Type *type; } NestParam;
+
+typedef struct {             /* out[at…] (combiner)= value */
+    uint32_t out;            /* index into param: an output */
+    const Expr *const *at;   /* [rank of out]; bare axes, or computed for a scatter */
+    Combiner combiner;       /* COMB_NONE: every point is written exactly once */
+    uint32_t init;           /* with a combiner: the input whose contents stand before (same type), or NO_SLOT:
+                              * the combiner's identity (COMB_LAST: 0) */
+    const Scalar *value;
+} Write;
+
+#define NO_SLOT UINT32_MAX
+#define NEST_MAX_AXES 64     /* named limit */
+
+typedef struct Nest {
+    Sym name;                /* for people; not part of the meaning */
+    Loc loc;
+    uint32_t naxis;   const Axis *axis;
+    uint32_t nin, nout;      const NestParam *param;     /* inputs 0..nin-1, outputs nin..nin+nout-1 */
+    uint32_t nwrite;  const Write *write;
+} Nest;
+
+/* ---- making: a builder collects, nest_finish verifies ------------------------------------------ */
+
+typedef struct NestBuilder {
+    Ctx *ctx;
+    Sym name;
+    VEC(NestParam) in, out;
+    VEC(Axis) axis;
+    VEC(Write) write;        /* write.out counts outputs from 0 while building */
+} NestBuilder;
+
+NestBuilder nest_begin(Ctx *c, const char *name);
+uint32_t nest_in(NestBuilder *b, const char *name, const Type *t);        /* its slot */
+uint32_t nest_out(NestBuilder *b, const char *name, const Type *t);       /* its number among outputs */
+/* A new axis, as its Expr. */
+const Expr *nest_axis(NestBuilder *b, const char *name, AxisKind kind, const Expr *extent);
+const Expr *nest_list_axis(NestBuilder *b, const char *name, AxisKind kind, const Expr *begin, const Expr *extent);
+/* One parallel axis per dimension of t, into axis[0..rank). */
+void nest_axes_of(NestBuilder *b, const Type *t, const Expr **axis);
+const Scalar *nest_load(NestBuilder *b, uint32_t slot, const Expr *const *at);
+const Scalar *nest_load_or(NestBuilder *b, uint32_t slot, const Expr *const *at, const Scalar *outside);
+AxisSet axis_bit(const Expr *axis);
+void nest_write(NestBuilder *b, uint32_t out, const Expr *const *at, const Scalar *value);
+void nest_write_combine(NestBuilder *b, uint32_t out, const Expr *const *at, Combiner k, uint32_t init, const Scalar *value);
+const Nest *nest_finish(NestBuilder *b);     /* NULL, reported as internal, if nest_verify fails */
+
+/* Invariants, numbered in verify.c; reports the first that fails. */
+bool nest_verify(Ctx *c, const Nest *n, DiagClass class);
+
+/* ---- text: nest_parse(nest_print(n)) has the same meaning, names and text ------------------------ */
+
+void nest_print(Ctx *c, Text *t, const Nest *n, int indent);
+void scalar_print(Ctx *c, Text *t, const Nest *n, const Scalar *s);       /* names from n */
+/* Cursor over text; parsers advance it and report at its line and column. */
+typedef struct Parse { Ctx *ctx; const char *file; const char *start, *s, *end; uint32_t line; const char *line_start; } Parse;
+const Nest *nest_parse(Parse *p);            /* from the word `nest` to the closing brace */
+/* One scalar expression over named operands: "max(x, 0)". operand[i] is what name[i] stands for;
+ * numbers take the type of the other operand. For the table of operators. */
+const Scalar *scalar_parse(Ctx *c, const char *text, uint32_t n, const char *const *name, const Scalar *const *operand);
+
+/* pieces of the parser that the graph's text form shares (parse.c) */
+Parse parse_begin(Ctx *c, const char *file, Bytes text);
+bool parse_error(Parse *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool parse_accept(Parse *p, const char *token);      /* skips white space and `;` comments */
+bool parse_expect(Parse *p, const char *token);
+bool parse_peek(Parse *p, const char *token);
+Sym parse_name(Parse *p);                            /* identifier, or "quoted"; NULL if none */
+bool parse_int(Parse *p, int64_t *v);
+bool parse_number(Parse *p, double *v);              /* decimal, hex float, inf, nan, leading minus */
+bool parse_string(Parse *p, const char **s);
+const Expr *parse_expr(Parse *p);                    /* over symbols; NULL reported */
+const Type *parse_type(Parse *p);                    /* f32[batch, 3] */
+bool parse_end(Parse *p);                            /* only white space left? */
+/* Print a name so that parse_name reads it back: bare if it is an identifier, else quoted. */
+void text_name(Text *t, const char *name);
+
+/* ---- queries ----------------------------------------------------------------------------------------- */
+
+/* Ranges of all axes, for the expr proofs. */
+Ranges nest_ranges(Arena *a, const Nest *n);
+AxisSet nest_axes_of_kind(const Nest *n, AxisKind k);
+AxisSet expr_axes(const Expr *e);                    /* axes an Expr uses, inside computed values too */
+AxisSet scalar_axes(Ctx *c, const Scalar *s);        /* axes used free (reductions' own axes excluded) */
+
+/* All reads, in the order of their ids. */
+typedef struct { const Scalar *load; AxisSet reduce; /* reductions it stands under */ bool conditional; } Access;
+typedef struct { Access *at; uint32_t n; } Accesses;
+Accesses nest_accesses(Ctx *c, Arena *a, const Nest *n);
+
+/* Mapping type of one read, derived from its access map alone (doc/fusion.md, source: DNNFusion's
+ * types refined so that disjoint reductions, windows and contractions differ). */
+typedef enum {
+    MAP_ID, MAP_PART, MAP_PERM, MAP_RELAYOUT, MAP_INJ,       /* fan-in 1, fan-out 1 */
+    MAP_BCAST, MAP_REPEAT, MAP_GATHER,                       /* fan-in 1, fan-out > 1 */
+    MAP_RED,                                                 /* fan-in > 1, fan-out 1 */
+    MAP_WIN, MAP_CONTR, MAP_SCAN,                            /* both > 1 */
+    MAP_UNKNOWN, MAP_COUNT
+} MappingType;
+extern const char *const mapping_name[MAP_COUNT];
+MappingType nest_mapping(Ctx *c, const Nest *n, const Access *access);
+
+/* The contraction view: one sum of products of two reads (each factor may be any expression over
+ * the axes of one side), wherever it stands in the value. */
+typedef struct {
+    const Scalar *reduce;            /* the S_REDUCE */
+    const Scalar *a, *b;             /* factors: a is row side, b is column side */
+    AxisSet batch, row, col, sum;    /* batch: in a and b; row: a only; col: b only */
+} Contraction;
+/* The column side is the one that has the innermost axis of write 0. False: not a contraction. */
+bool nest_contraction(Ctx *c, const Nest *n, Contraction *out);
+
+/* Box of an input that a box of outputs needs: for each dimension of the read, lowest index and
+ * width, when axis k runs over [lo[k], lo[k] + width[k]). NULL entries where computed from data. */
+void access_region(Ctx *c, const Access *a, uint32_t naxis, const Expr *const *lo, const Expr *const *width,
+                   const Expr **out_lo, const Expr **out_width);
+
+typedef struct { const Expr *points, *add, *mul, *div, *special, *bytes_read, *bytes_written; } NestCost;
+NestCost nest_cost(Ctx *c, const Nest *n);           /* over the whole domain */
+
+/* Write all queries as text, one line each: what the golden tests compare. */
+void nest_describe(Ctx *c, Text *t, const Nest *n);
+
+/* ---- rewriting: all return a new nest with the same meaning ---------------------------------------------- */
+
+/* Put `producer`'s value (its output `out`, one plain write at bare axes) in place of every read of
+ * `consumer`'s input `slot`. The result has consumer's other inputs first, in order, then producer's
+ * inputs (inputs_map[i] gives the slot of consumer input i, or NO_SLOT for `slot`; producer's inputs
+ * follow at producer_base + i). Outputs are consumer's. NULL, quietly, when it cannot: scans,
+ * combining writes, a read under a guard that the producer could not evaluate. */
+const Nest *nest_inline(Ctx *c, const Nest *consumer, uint32_t slot, const Nest *producer, uint32_t out);
+/* Same, but also keeps the producer's output as an output (both over the same parallel points). */
+/* Parameters with the same tensor given as `same[i] = j < i` become one. */
+const Nest *nest_merge_params(Ctx *c, const Nest *n, const uint32_t *same);
+/* Split axes that appear under // and % by a constant that divides them, drop axes of extent 1,
+ * simplify every Expr with the axes' ranges, drop guards that are proved inside. */
+const Nest *nest_simplify(Ctx *c, const Nest *n);
+/* A nest with substituted symbols (binding of VAR_SYMBOL). */
+const Nest *nest_bind(Ctx *c, const Nest *n, const Binding *b, uint32_t nb);
+
+#endif

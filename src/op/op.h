@@ -1,0 +1,84 @@
+/* op: the one table of operators (ops.def), each with a shape rule and a meaning as nests.
+ *
+ * Operators are Tenon's own: ONNX's newest semantics, one spelling (inputs that older opsets carry
+ * as attributes are inputs or attributes here whichever the newest opset says; import converts).
+ * Nothing outside import, op and the rule table of rewrite asks which operator a call is.
+ */
+#ifndef TENON_OP_H
+#define TENON_OP_H
+
+#include "nest/nest.h"
+
+typedef enum {
+    OP_NONE,
+#define OP(name, ...) OP_##name,
+#include "op/ops.def"
+#undef OP
+    OP_COUNT
+} OpKind;
+
+typedef enum { ATTR_INT, ATTR_FLOAT, ATTR_STRING, ATTR_INTS, ATTR_FLOATS, ATTR_TENSOR } AttrKind;
+typedef struct {
+    Sym name;
+    AttrKind kind;
+    int64_t i; double f; const char *s;
+    uint32_t n; const int64_t *ints; const double *floats;       /* INTS, FLOATS */
+    const Type *type; const void *data;                          /* TENSOR: static, plain */
+} Attr;
+typedef struct { const Attr *at; uint32_t n; } Attrs;
+
+const Attr *attr_find(Attrs a, const char *name);
+int64_t attr_int(Attrs a, const char *name, int64_t otherwise);
+double attr_float(Attrs a, const char *name, double otherwise);
+const char *attr_string(Attrs a, const char *name, const char *otherwise);
+
+/* Contents of a small integer or bool tensor where known, as symbolic expressions, row-major: how
+ * shapes computed inside the model stay symbolic shapes. At most OP_KNOWN_MAX elements. */
+typedef struct { uint32_t n; const Expr *const *at; } Known;     /* at NULL: unknown */
+#define OP_KNOWN_MAX 1024
+
+/* An equality that the compiler could not prove; the artefact checks it at entry. */
+typedef struct { const Expr *a, *b; const char *why; } Constraint;     /* why: `Add "/m/Add": axis 1 of both inputs` */
+typedef VEC(Constraint) Constraints;
+
+typedef struct {
+    OpKind op;
+    Loc loc;
+    Attrs attrs;
+    uint32_t nin, nout;
+    const Type *const *in;           /* [nin]; NULL where an optional input is absent */
+    const Known *known;              /* [nin] */
+    const void *const *data;         /* [nin]; contents of constants, plain, or NULL */
+    Constraints *constraints;        /* grows in ctx->arena; what is required also becomes known to expr */
+} OpCall;
+
+typedef struct {
+    const char *name;
+    uint8_t min_in, max_in, max_out; /* max_in 255: any number */
+    const char *meaning;             /* elementwise: a scalar expression over x, y, z and attributes; else prose */
+} OpInfo;
+extern const OpInfo op_info[OP_COUNT];
+OpKind op_named(const char *name, size_t n);
+
+/* Types of the outputs, into out[nout]. Errors: at call->loc, naming both facts that disagree. */
+bool op_infer(Ctx *c, const OpCall *call, const Type **out);
+/* Contents of output 0 where they follow from known inputs (and shapes); at NULL otherwise. Works by
+ * evaluating the meaning on Exprs; `shape`, `size` and the like read the types. */
+Known op_known(Ctx *c, const OpCall *call, const Type *const *out);
+
+/* The meaning: nests over values numbered 0..nin-1 (inputs), then nin..nin+nout-1 (outputs), then
+ * intermediates, whose types stand in `type`. */
+typedef struct { const Nest *nest; const uint32_t *value; /* [nest->nin + nest->nout] */ } NestCall;
+typedef struct {
+    VEC(const Type *) type;          /* by value number */
+    VEC(NestCall) call;              /* in order */
+} Expansion;
+/* False with a diagnostic if this call has no meaning as nests (unsupported attribute, say). */
+bool op_expand(Ctx *c, const OpCall *call, const Type *const *out, Expansion *e);
+
+/* Record that a == b is required; true if it is or may be so, false with an error if it cannot be. */
+bool op_require_eq(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what);
+/* ONNX broadcasting of two dimensions. */
+const Expr *op_broadcast_dim(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what);
+
+#endif

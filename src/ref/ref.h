@@ -1,0 +1,38 @@
+/* ref: the meaning. Runs scalars, nests, kernels and graphs directly, slowly and obviously
+ * correctly; shares nothing with emit. It is the oracle of every test, and folds constants.
+ */
+#ifndef TENON_REF_H
+#define TENON_REF_H
+
+#include "graph/graph.h"
+
+/* Values of the dimension symbols of one run. */
+typedef struct Symbols { VEC(Sym) name; VEC(int64_t) value; } Symbols;
+void symbols_set(Arena *a, Symbols *s, Sym name, int64_t value);
+bool symbols_get(const Symbols *s, Sym name, int64_t *value);
+
+typedef struct {                 /* a dense row-major tensor */
+    DType dtype;
+    uint32_t rank;
+    int64_t dim[TN_MAX_RANK];
+    void *data;
+} Tensor;
+
+int64_t tensor_count(const Tensor *t);
+/* Sizes t under s and allocates zeroed contents. */
+bool tensor_of_type(Ctx *c, Arena *a, const Type *t, const Symbols *s, Tensor *out);
+
+/* All return false with a diagnostic (an index out of range, a size that disagrees, a symbol without a value). */
+bool ref_nest(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param);        /* inputs, then outputs (allocated) */
+bool ref_kernel(Ctx *c, Arena *a, const Kernel *k, const Symbols *s, Tensor *const *arg);   /* its parts, one after the other */
+/* The kernel's tree, statement by statement. Arguments must already lie in their buffers' formats. */
+bool ref_tree(Ctx *c, Arena *a, const Kernel *k, const Symbols *s, Tensor *const *arg);
+/* progress may be NULL; called after each node with (done, total). */
+bool ref_graph(const Graph *g, Arena *a, const Symbols *s, const Tensor *input, Tensor *output,
+               void (*progress)(void *user, uint32_t done, uint32_t total), void *user);
+/* One operator call on constant inputs: what folding uses. out[nout] are allocated in a. */
+bool ref_op(Ctx *c, Arena *a, const OpCall *call, const Type *const *out_type, const Tensor *in, Tensor *out);
+/* Bind symbols from the sizes of inputs: false, naming input, dimension and both sizes, if they disagree. */
+bool ref_bind_inputs(const Graph *g, const Tensor *input, Symbols *s);
+
+#endif

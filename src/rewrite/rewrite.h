@@ -1,0 +1,17 @@
+/* rewrite: graph of operators to a simpler one with the same meaning. Each pass makes a new graph. */
+#ifndef TENON_REWRITE_H
+#define TENON_REWRITE_H
+
+#include "ref/ref.h"
+
+/* Nodes whose inputs are constants become constants (through ref); nodes whose outputs are known
+ * symbolically lose their other inputs. Results above `max_bytes` stay computed. */
+Graph *rewrite_fold(const Graph *g, int64_t max_bytes);
+/* The rule table (rules.def): one identity per line, tried by root operator until none fires:
+ * identities removed, batch normalisation into a neighbouring convolution or product, … */
+Graph *rewrite_rules(const Graph *g);
+/* Nodes with the same callee, attributes and inputs are computed once. */
+Graph *rewrite_cse(const Graph *g);
+Graph *rewrite_dce(const Graph *g);
+
+#endif

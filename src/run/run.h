@@ -1,0 +1,61 @@
+/* run: what an artefact needs to run: loading by mapping, entry checks, a thread pool. Uses base
+ * and type/dtype alone; ships without the compiler as libtenon-run.
+ *
+ * An artefact is a shared library with the weights behind it: the ELF file, zeros up to a page, the
+ * weights, and a 64-byte trailer (ArtefactTrailer) at the very end.
+ */
+#ifndef TENON_RUN_H
+#define TENON_RUN_H
+
+#include "base/base.h"
+#include "tenon_abi.h"
+#include "type/dtype.h"
+
+#define ARTEFACT_MAGIC "TENONART"
+typedef struct {
+    char magic[8];
+    uint32_t version, reserved;
+    uint64_t weights_offset, weights_bytes, weights_hash, file_bytes;
+    uint8_t pad[16];
+} ArtefactTrailer;               /* 64 bytes */
+
+/* ---- artefact ------------------------------------------------------------------------------- */
+
+typedef struct Artefact Artefact;
+/* O(1) in the weights' size. Errors: not an artefact, truncated, another ABI, a processor without
+ * what it was compiled for. */
+Artefact *artefact_open(Arena *a, Diags *d, const char *path);
+const TnManifest *artefact_manifest(const Artefact *f);
+
+/* ---- pool ------------------------------------------------------------------------------------ */
+
+/* Workers spin briefly, then park. The caller takes part. Ranges are static. No allocation and no
+ * lock on the hot path. threads 0: cpu_count(). */
+typedef struct Pool Pool;
+Pool *pool_new(Arena *a, Diags *d, int threads);             /* closed with the arena */
+int pool_threads(const Pool *p);
+bool pool_scratch(Pool *p, int64_t bytes);                   /* each worker's scratch is at least this, 64-byte aligned */
+void pool_run(Pool *p, TnKernelFn *fn, const TnArgs *args, int64_t trips, int64_t grain);
+
+/* ---- one model, ready to run -------------------------------------------------------------------- */
+
+typedef struct { const void *data; DType dtype; uint32_t rank; const int64_t *dims; } RunInput;
+typedef struct { void *data; DType dtype; uint32_t rank; int64_t dims[TN_MAX_RANK]; int64_t bytes; } RunOutput;
+
+typedef struct Session Session;
+Session *session_new(Arena *a, Diags *d, const Artefact *f, Pool *pool, const TnHost *host);   /* host: the caller's pool instead, or NULL */
+/* Check the inputs (count, type, rank, dimensions, constraints), size the outputs. Errors name the
+ * input, the dimension and both values. Repeated with the same dims it costs a compare. */
+bool session_prepare(Session *s, Diags *d, const RunInput *in, uint32_t nin, RunOutput *out);
+/* Run. out[i].data: the caller's memory of out[i].bytes. */
+bool session_run(Session *s, Diags *d, const RunInput *in, RunOutput *out);
+int64_t session_arena_bytes(const Session *s);
+
+/* ---- .npy and .npz ---------------------------------------------------------------------------------- */
+
+typedef struct { const char *name; DType dtype; uint32_t rank; int64_t dims[TN_MAX_RANK]; const void *data; int64_t bytes; } NpyArray;
+bool npy_read(Arena *a, Diags *d, const char *path, NpyArray *out);              /* v1, v2; little endian; C order (Fortran order is rearranged) */
+bool npz_read(Arena *a, Diags *d, const char *path, const char *name, NpyArray *out);   /* members stored, as np.savez does; compressed ones are refused by name */
+bool npy_write(Arena *a, Diags *d, const char *path, const NpyArray *x);
+
+#endif

@@ -1,0 +1,48 @@
+/* type: what a value is: element type, symbolic shape, and how it lies in memory.
+ *
+ * Types are interned: equality of normal forms is pointer equality. Every ranked value has every
+ * dimension, a fresh symbol where nothing is known; there is no "unknown dimension".
+ */
+#ifndef TENON_TYPE_H
+#define TENON_TYPE_H
+
+#include "expr/expr.h"
+#include "type/dtype.h"
+
+typedef struct Type {                /* interned */
+    DType dtype;
+    uint8_t rank;                    /* 0 <= rank <= TN_MAX_RANK */
+    const Expr *const *dim;          /* [rank], outermost first */
+} Type;
+
+const Type *type_new(Ctx *c, DType dtype, uint32_t rank, const Expr *const *dim);
+const Type *type_with_dtype(Ctx *c, const Type *t, DType dtype);
+const Type *type_simplify(Ctx *c, const Type *t);
+const Expr *type_count(Ctx *c, const Type *t);                   /* elements */
+const Expr *type_bytes(Ctx *c, const Type *t);
+bool type_is_static(const Type *t);
+bool type_static_bytes(const Type *t, int64_t *bytes);           /* false if symbolic or overflowing */
+Tri type_eq(Ctx *c, const Type *a, const Type *b);               /* dtype, rank, all dims */
+/* Elements between neighbours along dimension d of the plain row-major format. */
+const Expr *type_stride(Ctx *c, const Type *t, uint32_t d);
+/* Row-major offset of an index [elements]. */
+const Expr *type_offset(Ctx *c, const Type *t, const Expr *const *at);
+
+void type_print(Text *t, const Type *type);                      /* f32[batch, 3, 2*n + 1] ; f32[] */
+const char *type_str(Ctx *c, const Type *t);
+
+/* A memory format: an order and a split of a tensor's dimensions. Physical dimension p of the
+ * format holds (index[dim] // div) % mod; mod 0 means no mod (the outermost part of its dimension).
+ * Points outside the tensor (mod does not divide the extent) are zero.
+ * The plain format of rank r has parts {d, 1, 0} for d in 0..r-1. NULL is plain too. */
+typedef struct { uint8_t dim; int64_t div, mod; } FormatPart;
+typedef struct Format { uint32_t npart; const FormatPart *part; } Format;
+
+const Expr *format_extent(Ctx *c, const Format *f, const Type *t, uint32_t p);
+const Expr *format_count(Ctx *c, const Format *f, const Type *t);           /* elements, padding included */
+const Expr *format_offset(Ctx *c, const Format *f, const Type *t, const Expr *const *at);
+void format_print(Text *t, const Format *f);                                /* [0/14, 1, 0%14] */
+/* Rearrange a static tensor: plain `from` into `to` [format_count elements]. */
+bool format_apply(const Format *f, const Type *t, const void *from, void *to);
+
+#endif
