@@ -1,0 +1,205 @@
+/* arena: memory by lifetime.
+ *
+ * An arena is a list of blocks from the caller's allocator. Small objects are cut from the newest
+ * chunk; chunks double from 4 KiB to 1 MiB, so that a small arena is cheap and a big one makes few
+ * calls. An object of more than a quarter chunk gets a block of its own, and the chunk stays open.
+ * Closers are kept in a list in the arena itself: newest first, since what was opened later may rest
+ * on what was opened before.
+ *
+ * Under AddressSanitizer every object gets its own block, so that an overrun of one is seen.
+ */
+#include "base/base.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define OWN_BLOCKS 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define OWN_BLOCKS 1
+#endif
+#endif
+#ifndef OWN_BLOCKS
+#define OWN_BLOCKS 0
+#endif
+
+enum { ALIGN = 16, FIRST_CHUNK = 4096, LAST_CHUNK = 1 << 20 };
+
+typedef struct Block { _Alignas(ALIGN) struct Block *next; } Block;   /* the memory follows */
+typedef struct Closer { struct Closer *next; void (*close)(void *); void *what; } Closer;
+
+struct Arena {
+    Allocator allocator;
+    jmp_buf *oom;
+    Block *blocks;
+    Closer *closers;
+    char *at, *end;                  /* what is left of the open chunk */
+    size_t next_chunk;
+    size_t handed_out;
+};
+
+/* Zeroed memory, or NULL. calloc gets big blocks from the system already zero, untouched. */
+static void *
+block_get(const Allocator *allocator, size_t bytes)
+{
+    if (!allocator->alloc)
+        return calloc(1, bytes);
+    void *p = allocator->alloc(allocator->user, bytes);
+    return p ? memset(p, 0, bytes) : NULL;
+}
+
+static void
+block_put(const Allocator *allocator, void *block)
+{
+    if (!allocator->alloc)
+        free(block);
+    else if (allocator->release)
+        allocator->release(allocator->user, block);
+}
+
+static void *
+out_of_memory(jmp_buf *oom)
+{
+    if (oom)
+        longjmp(*oom, 1);
+    return NULL;
+}
+
+Arena *
+arena_new(const Allocator *allocator, jmp_buf *oom)
+{
+    static const Allocator system = {0};
+    if (!allocator)
+        allocator = &system;
+    Arena *a = block_get(allocator, sizeof *a);
+    if (!a)
+        return out_of_memory(oom);
+    a->allocator = *allocator;
+    a->oom = oom;
+    a->next_chunk = FIRST_CHUNK;
+    return a;
+}
+
+void
+arena_free(Arena *a)
+{
+    if (!a)
+        return;
+    for (Closer *c = a->closers; c; c = c->next)
+        c->close(c->what);
+    for (Block *b = a->blocks, *next; b; b = next) {
+        next = b->next;
+        block_put(&a->allocator, b);
+    }
+    Allocator allocator = a->allocator;
+    block_put(&allocator, a);
+}
+
+/* A new block with room for `bytes`, linked into the arena; NULL if there is no memory. */
+static void *
+block_new(Arena *a, size_t bytes)
+{
+    Block *b = bytes > SIZE_MAX - sizeof *b ? NULL : block_get(&a->allocator, sizeof *b + bytes);
+    if (!b)
+        return NULL;
+    b->next = a->blocks;
+    a->blocks = b;
+    return b + 1;
+}
+
+void *
+arena_alloc(Arena *a, size_t bytes)
+{
+    if (bytes > SIZE_MAX / 2)
+        return out_of_memory(a->oom);
+    size_t n = bytes ? (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1) : ALIGN;
+    void *p;
+
+    if (OWN_BLOCKS || n > a->next_chunk / 4) {
+        p = block_new(a, OWN_BLOCKS ? bytes : n);
+    } else {
+        if ((size_t)(a->end - a->at) < n) {
+            char *chunk = block_new(a, a->next_chunk);
+            if (!chunk)
+                return out_of_memory(a->oom);
+            a->at = chunk;
+            a->end = chunk + a->next_chunk;
+            if (a->next_chunk < LAST_CHUNK)
+                a->next_chunk *= 2;
+        }
+        p = a->at;
+        a->at += n;
+    }
+    if (!p)
+        return out_of_memory(a->oom);
+    a->handed_out += n;
+    return p;
+}
+
+void *
+arena_alloc_array(Arena *a, size_t n, size_t size)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(n, size, &bytes))
+        return out_of_memory(a->oom);
+    return arena_alloc(a, bytes);
+}
+
+void *
+arena_copy(Arena *a, const void *from, size_t bytes)
+{
+    void *p = arena_alloc(a, bytes);
+    return p && bytes ? memcpy(p, from, bytes) : p;
+}
+
+char *
+arena_str(Arena *a, const char *s)
+{
+    return arena_copy(a, s, strlen(s) + 1);
+}
+
+char *
+arena_printf(Arena *a, const char *format, ...)
+{
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    int n = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    char *s = arena_alloc(a, n < 0 ? 1 : (size_t)n + 1);
+    if (s && n > 0)
+        vsnprintf(s, (size_t)n + 1, format, again);
+    va_end(again);
+    return s;
+}
+
+void
+arena_closer(Arena *a, void (*close)(void *), void *what)
+{
+    Closer *c = NEW(a, Closer);
+    if (!c)
+        return;
+    *c = (Closer){ a->closers, close, what };
+    a->closers = c;
+}
+
+size_t
+arena_bytes(const Arena *a)
+{
+    return a->handed_out;
+}
+
+void *
+vec_grow(Arena *a, void *at, uint32_t *cap, size_t size)
+{
+    if (*cap > UINT32_MAX / 2)
+        return out_of_memory(a->oom);
+    uint32_t bigger = *cap ? *cap * 2 : 4;
+    void *p = arena_alloc_array(a, bigger, size);
+    if (*cap)
+        memcpy(p, at, *cap * size);
+    *cap = bigger;
+    return p;
+}

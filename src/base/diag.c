@@ -1,0 +1,69 @@
+/* diag: what went wrong, where, and what to do, kept in order until somebody prints it. */
+#include "base/base.h"
+
+#include <stdio.h>
+
+static const char *
+format_text(Arena *a, const char *format, va_list args)
+{
+    va_list again;
+    va_copy(again, args);
+    int n = vsnprintf(NULL, 0, format, args);
+    char *s = arena_alloc(a, n < 0 ? 1 : (size_t)n + 1);
+    if (n > 0)
+        vsnprintf(s, (size_t)n + 1, format, again);
+    va_end(again);
+    return s;
+}
+
+/* The place is copied: it often points into a model or a buffer that goes before the message. */
+static void
+add(Diags *d, DiagClass class, bool note, Loc loc, const char *text)
+{
+    if (loc.file)
+        loc.file = arena_str(d->arena, loc.file);
+    if (loc.node)
+        loc.node = arena_str(d->arena, loc.node);
+    Diag diag = { class, note, loc, text };
+    VEC_PUSH(d->arena, &d->list, diag);
+}
+
+bool
+diag_error(Diags *d, DiagClass class, Loc loc, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    const char *text = format_text(d->arena, format, args);
+    va_end(args);
+    add(d, class, false, loc, text);
+    if (d->worst == DIAG_OK)
+        d->worst = class;
+    return false;
+}
+
+void
+diag_note(Diags *d, Loc loc, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    const char *text = format_text(d->arena, format, args);
+    va_end(args);
+    add(d, DIAG_OK, true, loc, text);
+}
+
+void
+diag_print(Text *out, const Diag *d)
+{
+    if (d->loc.file) {
+        text_add(out, d->loc.file);
+        if (d->loc.line)
+            text_printf(out, ":%u", d->loc.line);
+        if (d->loc.line && d->loc.col)
+            text_printf(out, ":%u", d->loc.col);
+        text_add(out, ": ");
+    }
+    if (d->loc.node)
+        text_printf(out, "%s: ", d->loc.node);
+    text_add(out, d->note ? "note: " : "error: ");
+    text_add(out, d->text);
+}

@@ -1,0 +1,68 @@
+/* text: a string that grows, over an arena. Always 0-terminated once something was added. */
+#include "base/base.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Make room for n more bytes and the 0. */
+static void
+reserve(Text *t, size_t n)
+{
+    if (t->cap - t->n > n)
+        return;
+    size_t cap = t->cap ? t->cap * 2 : 64;
+    while (cap - t->n <= n)
+        cap = cap > SIZE_MAX / 4 ? SIZE_MAX : cap * 2;     /* the arena refuses SIZE_MAX */
+    char *s = arena_alloc(t->arena, cap);
+    if (t->n)
+        memcpy(s, t->s, t->n);
+    t->s = s;
+    t->cap = cap;
+}
+
+void
+text_bytes(Text *t, const char *s, size_t n)
+{
+    reserve(t, n);
+    if (n)
+        memcpy(t->s + t->n, s, n);
+    t->n += n;
+    t->s[t->n] = 0;
+}
+
+void
+text_add(Text *t, const char *s)
+{
+    text_bytes(t, s, strlen(s));
+}
+
+void
+text_printf(Text *t, const char *format, ...)
+{
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    int n = vsnprintf(t->s ? t->s + t->n : NULL, t->cap - t->n, format, args);
+    va_end(args);
+    if (n >= 0) {
+        if (t->cap - t->n <= (size_t)n) {
+            reserve(t, (size_t)n);
+            vsnprintf(t->s + t->n, (size_t)n + 1, format, again);
+        }
+        t->n += (size_t)n;
+    }
+    va_end(again);
+}
+
+const char *
+text_str(const Text *t)
+{
+    return t->n ? t->s : "";
+}
+
+void
+text_indent(Text *t, int depth)
+{
+    for (int i = 0; i < depth; i++)
+        text_bytes(t, "  ", 2);
+}

@@ -1,0 +1,38 @@
+/* dtype: the table of element types and its look-ups. */
+#include "type/dtype.h"
+
+#include <string.h>
+
+const DTypeInfo dtype_info[DT_COUNT] = {
+    [DT_NONE] = { "none", 0, KIND_NONE, "void", "", 0 },
+#define X(id, name, bytes, kind, ctype, npy, onnx) [DT_##id] = { name, bytes, kind, ctype, npy, onnx },
+    DTYPES(X)
+#undef X
+};
+
+DType
+dtype_from_name(const char *name, size_t n)
+{
+    for (int t = DT_NONE + 1; t < DT_COUNT; t++)
+        if (strlen(dtype_info[t].name) == n && memcmp(dtype_info[t].name, name, n) == 0)
+            return (DType)t;
+    return DT_NONE;
+}
+
+DType
+dtype_from_onnx(int onnx)
+{
+    for (int t = DT_NONE + 1; t < DT_COUNT; t++)
+        if (dtype_info[t].onnx == onnx)
+            return (DType)t;
+    return DT_NONE;
+}
+
+DType
+dtype_from_npy(const char *descr)
+{
+    for (int t = DT_NONE + 1; t < DT_COUNT; t++)
+        if (*dtype_info[t].npy && strcmp(dtype_info[t].npy, descr) == 0)
+            return (DType)t;
+    return DT_NONE;
+}
