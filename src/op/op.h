@@ -54,7 +54,8 @@ typedef struct {
 
 typedef struct {
     const char *name;
-    uint8_t min_in, max_in, max_out; /* max_in 255: any number */
+    uint8_t min_in, max_in, max_out; /* 255: any number */
+    const char *attrs;               /* names with defaults: "alpha=0.01 axes" */
     const char *meaning;             /* elementwise: a scalar expression over x, y, z and attributes; else prose */
 } OpInfo;
 extern const OpInfo op_info[OP_COUNT];
