@@ -11,6 +11,7 @@
 typedef struct {
     const char *cc;              /* NULL: $CC is read by driver; here "cc", "gcc", "clang" are tried */
     const char *cache_dir;       /* NULL: no cache */
+    const char *temporary;       /* where to work when the cache cannot be written; NULL: /tmp */
     int64_t cache_bytes;         /* bound; 0: 2 GiB */
     int jobs;                    /* compilers at once; 0: cpu_count() */
     void (*progress)(void *user, uint32_t done, uint32_t total);

@@ -1,0 +1,286 @@
+/* cache: objects by the hash of everything that made them.
+ *
+ *   DIR/3f/9a…c2.o        an object; its modification time is when it was last used
+ *   DIR/work/XXXXXX/      the private folder of a running build
+ *
+ * An object appears under its name by link(2) from a private folder of the same file system, so it
+ * is whole or absent, whatever processes come and go; and a build holds links of its own to what it
+ * found, so nobody can take an object away before the linker has read it. File systems without hard
+ * links fall back to rename, which is as whole.
+ *
+ * Only names of these forms are ever counted or removed: a cache folder named by mistake loses nothing.
+ */
+#include "build/internal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define STALE_SECONDS (24 * 3600)        /* a build this old is dead */
+#define DEFAULT_TEMPORARY "/tmp"
+
+static bool
+is_hex(const char *s, size_t n)
+{
+    return strspn(s, "0123456789abcdef") >= n;
+}
+
+static bool
+is_shard_name(const char *s)
+{
+    return strlen(s) == 2 && is_hex(s, 2);
+}
+
+static bool
+is_object_name(const char *s)
+{
+    return strlen(s) == 32 && is_hex(s, 30) && !strcmp(s + 30, ".o");
+}
+
+static bool
+is_work_name(const char *s)
+{
+    return !strncmp(s, "build-", 6);
+}
+
+/* Call `visit` with each entry of a folder that `wanted` accepts. */
+static void
+each_entry(Arena *a, const char *folder, bool (*wanted)(const char *name),
+           void (*visit)(Arena *a, const char *path, void *user), void *user)
+{
+    DIR *dir = opendir(folder);
+    struct dirent *e;
+
+    if (!dir)
+        return;
+    while ((e = readdir(dir)))
+        if (wanted(e->d_name))
+            visit(a, path_join(a, folder, e->d_name), user);
+    closedir(dir);
+}
+
+/* ---- the private folder ------------------------------------------------------------------------ */
+
+/* Plain system calls: it runs when an arena closes, perhaps for lack of memory. */
+static void
+remove_work(void *what)
+{
+    const char *path = what;
+    DIR *dir = opendir(path);
+    struct dirent *e;
+
+    if (dir) {
+        while ((e = readdir(dir)))
+            unlinkat(dirfd(dir), e->d_name, 0);
+        closedir(dir);
+    }
+    rmdir(path);
+}
+
+static const char *
+make_work(Arena *a, const char *parent)
+{
+    char *path = arena_printf(a, "%s/build-XXXXXX", parent);
+
+    if (!mkdtemp(path))
+        return NULL;
+    arena_closer(a, remove_work, path);
+    return path;
+}
+
+bool
+cache_open(Arena *a, Diags *d, const BuildOptions *o, Cache *out)
+{
+    const char *temporary = o->temporary ? o->temporary : DEFAULT_TEMPORARY;
+
+    *out = (Cache){ .dir = o->cache_dir };
+    if (out->dir) {
+        const char *parent = path_join(a, out->dir, "work");
+        Diags quiet = { .arena = a };
+        if (folder_make(&quiet, parent))
+            out->work = make_work(a, parent);
+        out->writable = out->work != NULL;
+        if (!out->writable)
+            diag_note(d, (Loc){ .file = out->dir }, "the cache folder cannot be written (%s): compiling without it. "
+                      "Name another with TENON_CACHE_DIR, or pass --no-cache", strerror(errno));
+    }
+    if (!out->work)
+        out->work = make_work(a, temporary);
+    if (!out->work)
+        return diag_error(d, DIAG_LIMIT, (Loc){ .file = temporary },
+                          "cannot make a temporary folder: %s. Free some space, or set TMPDIR to another folder",
+                          strerror(errno));
+    return true;
+}
+
+void
+cache_close(Cache *c)
+{
+    if (c->work)
+        remove_work((void *)c->work);
+}
+
+/* ---- objects --------------------------------------------------------------------------------------- */
+
+static const char *
+object_path(Arena *a, const Cache *c, CacheKey key, bool make_shard)
+{
+    const char *shard = arena_printf(a, "%s/%02x", c->dir, (unsigned)(key.a >> 56));
+
+    if (make_shard)
+        mkdir(shard, 0755);
+    /* 14 + 16 digits: the two that name the shard are not repeated. */
+    return arena_printf(a, "%s/%014llx%016llx.o", shard, (unsigned long long)(key.a & 0xffffffffffffffULL),
+                        (unsigned long long)key.b);
+}
+
+bool
+cache_fetch(Arena *a, const Cache *c, CacheKey key, const char **object)
+{
+    struct stat st;
+
+    if (!c->dir)
+        return false;
+    const char *path = object_path(a, c, key, false);
+    if (stat(path, &st))
+        return false;
+    if (!st.st_size) {           /* the file system lost it, at a power cut say */
+        unlink(path);
+        return false;
+    }
+    utimensat(AT_FDCWD, path, NULL, 0);
+    if (!c->writable || link(path, *object))
+        *object = path;
+    return true;
+}
+
+void
+cache_store(Arena *a, const Cache *c, CacheKey key, const char **object)
+{
+    if (!c->writable)
+        return;
+    const char *path = object_path(a, c, key, true);
+    if (!link(*object, path) || errno == EEXIST)
+        return;
+    if (!rename(*object, path))
+        *object = path;
+}
+
+/* ---- size ------------------------------------------------------------------------------------------- */
+
+typedef struct { const char *path; int64_t bytes; struct timespec used; } Entry;
+typedef VEC(Entry) Entries;
+
+static void
+list_object(Arena *a, const char *path, void *user)
+{
+    Entries *all = user;
+    struct stat st;
+
+    if (!lstat(path, &st) && S_ISREG(st.st_mode))
+        VEC_PUSH(a, all, ((Entry){ path, (int64_t)st.st_blocks * 512, st.st_mtim }));
+}
+
+static void
+list_shard(Arena *a, const char *path, void *user)
+{
+    each_entry(a, path, is_object_name, list_object, user);
+}
+
+static int
+by_use(const void *x, const void *y)
+{
+    const Entry *a = x, *b = y;
+
+    if (a->used.tv_sec != b->used.tv_sec)
+        return a->used.tv_sec < b->used.tv_sec ? -1 : 1;
+    return (a->used.tv_nsec > b->used.tv_nsec) - (a->used.tv_nsec < b->used.tv_nsec);
+}
+
+static void
+drop_stale(Arena *a, const char *path, void *user)
+{
+    int64_t oldest = *(const int64_t *)user;
+    struct stat st;
+
+    (void)a;
+    if (!lstat(path, &st) && S_ISDIR(st.st_mode) && st.st_mtim.tv_sec < oldest)
+        remove_work((void *)path);
+}
+
+void
+cache_trim(Arena *a, const Cache *c, int64_t bound)
+{
+    Entries all = { 0 };
+    int64_t bytes = 0, oldest = (int64_t)time(NULL) - STALE_SECONDS;
+
+    if (!c->writable)
+        return;
+    each_entry(a, path_join(a, c->dir, "work"), is_work_name, drop_stale, &oldest);
+    each_entry(a, c->dir, is_shard_name, list_shard, &all);
+    for (uint32_t i = 0; i < all.n; i++)
+        bytes += all.at[i].bytes;
+    if (bytes <= bound)
+        return;
+    qsort(all.at, all.n, sizeof *all.at, by_use);
+    for (uint32_t i = 0; i < all.n && bytes > bound; i++)
+        if (!unlink(all.at[i].path))
+            bytes -= all.at[i].bytes;
+}
+
+bool
+build_cache_use(Diags *d, const char *dir, CacheUse *out)
+{
+    Entries all = { 0 };
+
+    *out = (CacheUse){ 0 };
+    if (!file_exists(dir))
+        return true;
+    if (access(dir, R_OK | X_OK))
+        return diag_error(d, DIAG_USAGE, (Loc){ .file = dir }, "cannot read the cache folder: %s", strerror(errno));
+    each_entry(d->arena, dir, is_shard_name, list_shard, &all);
+    out->files = all.n;
+    for (uint32_t i = 0; i < all.n; i++)
+        out->bytes += all.at[i].bytes;
+    return true;
+}
+
+static void
+remove_empty(Arena *a, const char *path, void *user)
+{
+    (void)a;
+    (void)user;
+    rmdir(path);
+}
+
+bool
+build_cache_clear(Diags *d, const char *dir)
+{
+    Entries all = { 0 };
+    int64_t oldest = (int64_t)time(NULL) - STALE_SECONDS;
+
+    each_entry(d->arena, dir, is_shard_name, list_shard, &all);
+    for (uint32_t i = 0; i < all.n; i++)
+        if (unlink(all.at[i].path) && errno != ENOENT)
+            return diag_error(d, DIAG_USAGE, (Loc){ .file = all.at[i].path },
+                              "cannot remove a cached object: %s. Check who owns the folder", strerror(errno));
+    each_entry(d->arena, dir, is_shard_name, remove_empty, NULL);
+    each_entry(d->arena, path_join(d->arena, dir, "work"), is_work_name, drop_stale, &oldest);
+    return true;
+}
+
+const char *
+build_cache_default(Arena *a, const char *xdg_cache_home, const char *home)
+{
+    if (xdg_cache_home && xdg_cache_home[0] == '/')      /* relative ones are to be ignored, says XDG */
+        return path_join(a, xdg_cache_home, "tenon");
+    if (home && home[0] == '/')
+        return path_join(a, home, ".cache/tenon");
+    return NULL;
+}

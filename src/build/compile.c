@@ -1,0 +1,270 @@
+/* compile: units to objects, several compilers at once, and objects to one shared library.
+ *
+ * Each unit is a process of its own, so as many run as there are processors. What the cache has is
+ * not compiled. The first failing unit stops the build: its compiler's first lines are the message,
+ * for emitted C that does not compile is a fault of Tenon's and the user should be able to report it.
+ */
+#include "build/internal.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define DEFAULT_CACHE_BYTES ((int64_t)2 << 30)
+enum { SHOWN_LINES = 12, MAX_JOBS = 256 };
+
+typedef struct {
+    const BuildUnit *unit;
+    size_t source_bytes;
+    CacheKey key;
+    const char *object;
+} Item;
+
+typedef struct {
+    Arena *arena;
+    Diags *diags;
+    const BuildOptions *o;
+    Toolchain cc;
+    Cache cache;
+    Item *item;
+    uint32_t nitem, done;
+    uint32_t njob;
+    Process *job;            /* [njob] */
+    uint32_t *job_item;      /* [njob] */
+} Build;
+
+static void
+end_jobs(void *what)
+{
+    Build *b = what;
+
+    for (uint32_t i = 0; i < b->njob; i++)
+        process_kill(&b->job[i]);
+}
+
+/* ---- what was said ------------------------------------------------------------------------------- */
+
+static const char *
+first_lines(Arena *a, const char *said)
+{
+    Text t = { .arena = a };
+    const char *s = said;
+
+    for (int i = 0; i < SHOWN_LINES && *s; i++) {
+        size_t n = strcspn(s, "\n");
+        text_add(&t, "\n    ");
+        text_bytes(&t, s, n);
+        s += n + (s[n] == '\n');
+    }
+    if (*s)
+        text_add(&t, "\n    …");
+    return text_str(&t);
+}
+
+static bool
+report_failure(Build *b, const Process *p, const char *what)
+{
+    const char *said = text_str(&p->said);
+    bool full = strstr(said, "No space left on device") || strstr(said, "File too large");
+
+    if (full)
+        return diag_error(b->diags, DIAG_LIMIT, (Loc){ .file = b->cache.work },
+                          "%s: the compiler ran out of disk space. Free some, or set TMPDIR and TENON_CACHE_DIR to folders with more",
+                          what);
+    if (p->signal)
+        return diag_error(b->diags, DIAG_TOOLCHAIN, (Loc){ 0 }, "%s: the compiler %s was killed by signal %d (%s)%s%s", what,
+                          b->cc.path, p->signal, strsignal(p->signal),
+                          p->signal == 9 ? ". Perhaps memory ran out: try fewer with --jobs" : "", first_lines(b->arena, said));
+    return diag_error(b->diags, DIAG_TOOLCHAIN, (Loc){ 0 }, "%s: the compiler %s (%s) failed:%s", what, b->cc.path, b->cc.version,
+                      *said ? first_lines(b->arena, said) : " it said nothing");
+}
+
+/* ---- units ------------------------------------------------------------------------------------------ */
+
+/* A unit's name as part of a file name. */
+static const char *
+file_stem(Arena *a, const char *name)
+{
+    char *s = arena_str(a, name);
+
+    for (char *p = s; *p; p++)
+        if (!isalnum((unsigned char)*p) && *p != '-')
+            *p = '_';
+    if (strlen(s) > 64)
+        s[64] = 0;
+    return s;
+}
+
+static bool
+key_units(Build *b, const BuildUnit *unit)
+{
+    uint64_t id = 0;
+    const char *asked = NULL;
+
+    for (uint32_t i = 0; i < b->nitem; i++) {
+        const char *flags = unit[i].flags ? unit[i].flags : "";
+        if (!asked || strcmp(asked, flags)) {
+            if (!toolchain_identity(b->arena, b->diags, &b->cc, flags, &id))
+                return false;
+            asked = flags;
+        }
+        size_t n = strlen(unit[i].source);
+        uint64_t seed = hash_bytes(flags, strlen(flags), id);
+        b->item[i] = (Item){
+            .unit = &unit[i],
+            .source_bytes = n,
+            .key = { hash_bytes(unit[i].source, n, seed), hash_bytes(unit[i].source, n, ~seed * 0x9e3779b97f4a7c15ULL) },
+            .object = arena_printf(b->arena, "%s/%04u-%s.o", b->cache.work, i, file_stem(b->arena, unit[i].name)),
+        };
+    }
+    return true;
+}
+
+static bool
+start_unit(Build *b, uint32_t job, uint32_t item)
+{
+    const Item *it = &b->item[item];
+    size_t stem = strlen(it->object) - 2;
+    const char *source = arena_printf(b->arena, "%.*s.c", (int)stem, it->object);
+    Argv argv = { 0 };
+    int why;
+
+    Writer *w = writer_open(b->arena, b->diags, source);
+    if (!w)
+        return false;
+    writer_put(w, it->unit->source, it->source_bytes);
+    if (!writer_commit(w, 0644))
+        return false;
+    argv_split(b->arena, &argv, b->cc.path);
+    argv_split(b->arena, &argv, "-std=gnu17 -fPIC -fvisibility=hidden -c");
+    argv_split(b->arena, &argv, it->unit->flags);
+    VEC_PUSH(b->arena, &argv, "-o");
+    VEC_PUSH(b->arena, &argv, it->object);
+    VEC_PUSH(b->arena, &argv, source);
+    VEC_PUSH(b->arena, &argv, NULL);
+    if (!process_start(b->arena, argv.at, &b->job[job], &why))
+        return diag_error(b->diags, DIAG_TOOLCHAIN, (Loc){ 0 }, "cannot start the compiler %s: %s", b->cc.path, strerror(why));
+    b->job_item[job] = item;
+    return true;
+}
+
+static bool
+finish_unit(Build *b, uint32_t job)
+{
+    Item *it = &b->item[b->job_item[job]];
+    const Process *p = &b->job[job];
+
+    if (!p->ok || !file_exists(it->object))
+        return report_failure(b, p, arena_printf(b->arena, "unit \"%s\"", it->unit->name));
+    cache_store(b->arena, &b->cache, it->key, &it->object);
+    return true;
+}
+
+static void
+report_progress(Build *b)
+{
+    b->done++;
+    if (b->o->progress)
+        b->o->progress(b->o->progress_user, b->done, b->nitem);
+}
+
+static bool
+compile_units(Build *b, const uint32_t *todo, uint32_t ntodo)
+{
+    uint32_t next = 0, running = 0;
+
+    for (uint32_t finished = 0; finished < ntodo; finished++) {
+        for (uint32_t job = 0; job < b->njob && next < ntodo; job++)
+            if (!b->job[job].pid) {
+                if (!start_unit(b, job, todo[next++]))
+                    return false;
+                running++;
+            }
+        uint32_t job = process_wait(b->job, b->njob);
+        running--;
+        if (!finish_unit(b, job))
+            return false;
+        report_progress(b);
+    }
+    return running == 0;
+}
+
+static bool
+link_objects(Build *b, const char *out_path)
+{
+    Argv argv = { 0 };
+    Process p;
+    int why;
+
+    argv_split(b->arena, &argv, b->cc.path);
+    argv_split(b->arena, &argv, "-shared -Wl,-z,noexecstack -o");
+    VEC_PUSH(b->arena, &argv, out_path);
+    for (uint32_t i = 0; i < b->nitem; i++)
+        VEC_PUSH(b->arena, &argv, b->item[i].object);
+    VEC_PUSH(b->arena, &argv, "-lm");
+    VEC_PUSH(b->arena, &argv, NULL);
+    if (!process_start(b->arena, argv.at, &p, &why))
+        return diag_error(b->diags, DIAG_TOOLCHAIN, (Loc){ 0 }, "cannot start the compiler %s: %s", b->cc.path, strerror(why));
+    process_wait(&p, 1);
+    if (!p.ok || !file_exists(out_path)) {
+        unlink(out_path);
+        return report_failure(b, &p, "linking");
+    }
+    return true;
+}
+
+/* The longest sources first, so that no processor idles while the last one compiles. */
+static int
+longest_first(const void *x, const void *y, void *user)
+{
+    const Build *b = user;
+    uint32_t i = *(const uint32_t *)x, j = *(const uint32_t *)y;
+    size_t m = b->item[i].source_bytes, n = b->item[j].source_bytes;
+
+    return m != n ? (m < n ? 1 : -1) : (i > j) - (i < j);
+}
+
+static bool
+build_all(Build *b, const BuildUnit *unit, const char *out_path, uint32_t *compiled, uint32_t *cached)
+{
+    uint32_t *todo = NEW_ARRAY(b->arena, uint32_t, b->nitem), ntodo = 0;
+
+    if (!build_toolchain(b->arena, b->diags, b->o, &b->cc) || !cache_open(b->arena, b->diags, b->o, &b->cache))
+        return false;
+    arena_closer(b->arena, end_jobs, b);     /* before the work folder goes, should memory run out */
+    if (!key_units(b, unit))
+        return false;
+    for (uint32_t i = 0; i < b->nitem; i++)
+        if (cache_fetch(b->arena, &b->cache, b->item[i].key, &b->item[i].object))
+            report_progress(b);
+        else
+            todo[ntodo++] = i;
+    *cached = b->nitem - ntodo;
+    *compiled = ntodo;
+    qsort_r(todo, ntodo, sizeof *todo, longest_first, b);
+    if (!compile_units(b, todo, ntodo) || !link_objects(b, out_path))
+        return false;
+    if (ntodo)
+        cache_trim(b->arena, &b->cache, b->o->cache_bytes ? b->o->cache_bytes : DEFAULT_CACHE_BYTES);
+    return true;
+}
+
+bool
+build_shared(Arena *a, Diags *d, const BuildOptions *o, const BuildUnit *unit, uint32_t n, const char *out_path,
+             uint32_t *compiled, uint32_t *cached)
+{
+    int jobs = o->jobs > 0 ? o->jobs : cpu_count();
+    Build *b = NEW(a, Build);
+
+    *b = (Build){ .arena = a, .diags = d, .o = o, .nitem = n };
+    b->item = NEW_ARRAY(a, Item, n);
+    b->job = NEW_ARRAY(a, Process, jobs > MAX_JOBS ? MAX_JOBS : jobs);
+    b->job_item = NEW_ARRAY(a, uint32_t, jobs > MAX_JOBS ? MAX_JOBS : jobs);
+    b->njob = (uint32_t)(jobs > MAX_JOBS ? MAX_JOBS : jobs);
+    bool ok = build_all(b, unit, out_path, compiled, cached);
+    end_jobs(b);
+    cache_close(&b->cache);
+    return ok;
+}

@@ -1,0 +1,57 @@
+/* build, inside: running programs, and the folder of objects. */
+#ifndef TENON_BUILD_INTERNAL_H
+#define TENON_BUILD_INTERNAL_H
+
+#include "build/build.h"
+
+#include <sys/types.h>
+
+/* ---- process.c: programs without a shell ------------------------------------------------------ */
+
+/* A running program. Its standard output and error go into one pipe, whose end tells that it is
+ * over: a library may not wait for "any child", which could be its host's. */
+typedef struct {
+    pid_t pid;               /* 0: not running */
+    int pipe;
+    Text said;               /* what it printed, up to a bound */
+    bool ok;                 /* once over: exit status 0 */
+    int signal;              /* once over: what ended it, or 0 */
+} Process;
+
+typedef VEC(const char *) Argv;
+
+/* Start argv (NULL at the end; argv[0] is looked up in PATH). False: `why` is an errno. */
+bool process_start(Arena *a, const char *const *argv, Process *p, int *why);
+/* Wait until one of the n is over and give its index; those with pid 0 are passed over. */
+uint32_t process_wait(Process *p, uint32_t n);
+/* End a program and forget it. */
+void process_kill(Process *p);
+/* The words of a command line of ours: no quotes, blanks separate. */
+void argv_split(Arena *a, Argv *v, const char *words);
+
+/* ---- toolchain.c -------------------------------------------------------------------------------- */
+
+/* What the compiler is under these flags, as a number: its version and every macro it predefines, so
+ * that `-march=native` differs where the processor does. False with a diagnostic if it refuses them. */
+bool toolchain_identity(Arena *a, Diags *d, const Toolchain *t, const char *flags, uint64_t *id);
+
+/* ---- cache.c -------------------------------------------------------------------------------------- */
+
+typedef struct { uint64_t a, b; } CacheKey;
+typedef struct {
+    const char *dir;         /* NULL: not caching */
+    const char *work;        /* the private folder */
+    bool writable;
+} Cache;
+/* Makes a private folder inside the cache, or, where that cannot be written, in the temporary folder.
+ * It goes with cache_close, and at the latest with the arena. False with a diagnostic if neither works. */
+bool cache_open(Arena *a, Diags *d, const BuildOptions *o, Cache *out);
+void cache_close(Cache *c);
+/* Is there an object for this key? Then it lies at `object` afterwards, or *object is where it is. */
+bool cache_fetch(Arena *a, const Cache *c, CacheKey key, const char **object);
+/* Keep the object made at *object; *object may move. Failing to is not an error. */
+void cache_store(Arena *a, const Cache *c, CacheKey key, const char **object);
+/* Drop the least recently used objects until `bound` bytes remain, and what dead builds left behind. */
+void cache_trim(Arena *a, const Cache *c, int64_t bound);
+
+#endif

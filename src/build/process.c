@@ -1,0 +1,142 @@
+/* process: run programs without a shell.
+ *
+ * Arguments are arrays from beginning to end, so no file name is ever read as a command. Several
+ * programs run at once; poll on their output pipes says who spoke and, at end of file, who is over.
+ */
+#include "build/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum { SAID_MAX = 1 << 20 };     /* bytes kept of what a program prints */
+
+void
+argv_split(Arena *a, Argv *v, const char *words)
+{
+    while (words && *words) {
+        size_t n = strcspn(words, " \t");
+        if (n) {
+            char *word = arena_alloc(a, n + 1);
+            memcpy(word, words, n);
+            VEC_PUSH(a, v, word);
+        }
+        words += n;
+        words += strspn(words, " \t");
+    }
+}
+
+static int
+spawn(const char *const *argv, int output, pid_t *pid)
+{
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attr;
+    sigset_t none, usual;
+
+    if (posix_spawn_file_actions_init(&files))
+        return ENOMEM;
+    if (posix_spawnattr_init(&attr)) {
+        posix_spawn_file_actions_destroy(&files);
+        return ENOMEM;
+    }
+    posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&files, output, 1);
+    posix_spawn_file_actions_adddup2(&files, output, 2);
+    /* The host may block or ignore signals that compilers count on. */
+    sigemptyset(&none);
+    sigemptyset(&usual);
+    sigaddset(&usual, SIGPIPE);
+    sigaddset(&usual, SIGCHLD);
+    posix_spawnattr_setsigmask(&attr, &none);
+    posix_spawnattr_setsigdefault(&attr, &usual);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    int why = posix_spawnp(pid, argv[0], &files, &attr, (char *const *)argv, environ);
+    posix_spawnattr_destroy(&attr);
+    posix_spawn_file_actions_destroy(&files);
+    return why;
+}
+
+bool
+process_start(Arena *a, const char *const *argv, Process *p, int *why)
+{
+    int ends[2];
+
+    *p = (Process){ .pipe = -1, .said.arena = a };
+    if (pipe2(ends, O_CLOEXEC)) {
+        *why = errno;
+        return false;
+    }
+    *why = spawn(argv, ends[1], &p->pid);
+    close(ends[1]);
+    if (*why) {
+        close(ends[0]);
+        p->pid = 0;
+        return false;
+    }
+    p->pipe = ends[0];
+    return true;
+}
+
+static void
+reap(Process *p)
+{
+    int status = 0;
+    pid_t got;
+
+    close(p->pipe);
+    p->pipe = -1;
+    do
+        got = waitpid(p->pid, &status, 0);
+    while (got < 0 && errno == EINTR);
+    /* A host that ignores SIGCHLD leaves no status to read; the caller looks at what was written. */
+    p->ok = got < 0 || (WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    p->signal = got > 0 && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    p->pid = 0;
+}
+
+/* Take what the program printed; true once it has closed its output. */
+static bool
+listen_to(Process *p)
+{
+    char part[4096];
+    ssize_t n = read(p->pipe, part, sizeof part);
+
+    if (n < 0)
+        return errno != EINTR && errno != EAGAIN;
+    if (n > 0 && p->said.n < SAID_MAX)
+        text_bytes(&p->said, part, (size_t)n);
+    return n == 0;
+}
+
+uint32_t
+process_wait(Process *p, uint32_t n)
+{
+    for (;;) {
+        struct pollfd ready[n];
+        for (uint32_t i = 0; i < n; i++)
+            ready[i] = (struct pollfd){ .fd = p[i].pid ? p[i].pipe : -1, .events = POLLIN };
+        if (poll(ready, n, -1) < 0 && errno != EINTR)
+            continue;
+        for (uint32_t i = 0; i < n; i++)
+            if (ready[i].fd >= 0 && ready[i].revents && listen_to(&p[i])) {
+                reap(&p[i]);
+                return i;
+            }
+    }
+}
+
+void
+process_kill(Process *p)
+{
+    if (!p->pid)
+        return;
+    kill(p->pid, SIGKILL);
+    reap(p);
+}

@@ -1,0 +1,120 @@
+/* toolchain: which C compiler, and is it one that knows the extensions emitted code uses.
+ *
+ * A compiler is asked for its predefined macros, which say what it is more reliably than any banner:
+ * clang calls itself GCC 4.2 too, and `cc` may be either. GCC from 12 and Clang from 14 are known to
+ * have every vector extension that emitted C needs.
+ */
+#include "build/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GCC_OLDEST = 12, CLANG_OLDEST = 14 };
+
+static const char install_hint[] =
+    "Install one (Debian, Ubuntu: apt install gcc) or name one with --cc or the environment variable CC";
+
+/* The value of a predefined macro, or "" */
+static const char *
+macro_value(Arena *a, const char *macros, const char *name)
+{
+    const char *define = arena_printf(a, "#define %s ", name);
+    const char *at = strstr(macros, define);
+
+    if (!at)
+        return "";
+    at += strlen(define);
+    size_t n = strcspn(at, "\n");
+    char *value = arena_alloc(a, n + 1);
+    memcpy(value, at, n);
+    return value;
+}
+
+/* Run the compiler for its macros under `flags`. False: *why is an errno, or 0 if it ran and failed. */
+static bool
+ask_macros(Arena *a, const char *cc, const char *flags, const char **said, int *why)
+{
+    Argv argv = { 0 };
+    Process p;
+
+    *said = "";
+    *why = ENOENT;
+    argv_split(a, &argv, cc);
+    if (!argv.n)
+        return false;
+    argv_split(a, &argv, flags);
+    argv_split(a, &argv, "-dM -E -x c /dev/null");
+    VEC_PUSH(a, &argv, NULL);
+    if (!process_start(a, argv.at, &p, why))
+        return false;
+    process_wait(&p, 1);
+    *said = text_str(&p.said);
+    return p.ok && strstr(*said, "#define ");
+}
+
+/* What the macros say: "gcc 12.2.0", and if too old or unknown, why it will not do. */
+static const char *
+compiler_version(Arena *a, const char *macros, const char **complaint)
+{
+    const char *clang = macro_value(a, macros, "__clang_major__"), *gcc = macro_value(a, macros, "__GNUC__");
+    bool is_clang = *clang != 0;
+    int major = atoi(is_clang ? clang : gcc), oldest = is_clang ? CLANG_OLDEST : GCC_OLDEST;
+    const char *minor = macro_value(a, macros, is_clang ? "__clang_minor__" : "__GNUC_MINOR__");
+    const char *patch = macro_value(a, macros, is_clang ? "__clang_patchlevel__" : "__GNUC_PATCHLEVEL__");
+
+    *complaint = NULL;
+    if (!major)
+        *complaint = "it is neither GCC nor Clang";
+    else if (major < oldest)
+        *complaint = arena_printf(a, "it is %s %d.%s, older than %d", is_clang ? "Clang" : "GCC", major, minor, oldest);
+    return arena_printf(a, "%s %d.%s.%s", is_clang ? "clang" : "gcc", major, minor, patch);
+}
+
+static const char *
+first_line(Arena *a, const char *s)
+{
+    size_t n = strcspn(s, "\n");
+    char *line = arena_alloc(a, n + 1);
+    memcpy(line, s, n);
+    return line;
+}
+
+bool
+build_toolchain(Arena *a, Diags *d, const BuildOptions *o, Toolchain *out)
+{
+    static const char *const usual[] = { "cc", "gcc", "clang" };
+    uint32_t n = o->cc ? 1 : sizeof usual / sizeof *usual;
+    Text tried = { .arena = a };
+
+    for (uint32_t i = 0; i < n; i++) {
+        const char *cc = o->cc ? o->cc : usual[i], *macros, *complaint;
+        int why;
+        if (ask_macros(a, cc, NULL, &macros, &why)) {
+            out->path = cc;
+            out->version = compiler_version(a, macros, &complaint);
+            if (!complaint)
+                return true;
+        } else {
+            complaint = why ? (why == ENOENT ? "not found" : strerror(why)) : "it does not run as a C compiler";
+        }
+        text_printf(&tried, "%s%s (%s)", i ? ", " : "", cc, complaint);
+    }
+    return diag_error(d, DIAG_TOOLCHAIN, (Loc){ 0 },
+                      "no usable C compiler: tried %s. Tenon needs GCC >= %d or Clang >= %d. %s",
+                      text_str(&tried), GCC_OLDEST, CLANG_OLDEST, install_hint);
+}
+
+bool
+toolchain_identity(Arena *a, Diags *d, const Toolchain *t, const char *flags, uint64_t *id)
+{
+    const char *macros;
+    int why;
+
+    if (!ask_macros(a, t->path, flags, &macros, &why))
+        return diag_error(d, DIAG_TOOLCHAIN, (Loc){ 0 },
+                          "%s (%s) does not take the flags \"%s\": %s. Choose another --target or another --cc",
+                          t->path, t->version, flags, why ? strerror(why) : first_line(a, macros));
+    *id = hash_bytes(macros, strlen(macros), hash_bytes(t->version, strlen(t->version), 0));
+    return true;
+}
