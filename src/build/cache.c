@@ -88,10 +88,8 @@ make_work(Arena *a, const char *parent)
 {
     char *path = arena_printf(a, "%s/build-XXXXXX", parent);
 
-    if (!mkdtemp(path))
-        return NULL;
-    arena_closer(a, remove_work, path);
-    return path;
+    arena_closer(a, remove_work, path);      /* first: it may jump for lack of memory */
+    return mkdtemp(path) ? path : NULL;
 }
 
 bool

@@ -1,0 +1,222 @@
+/* The system's compiler and the cache of objects. Units are a line each, so this stays quick. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "build/build.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+typedef struct { Arena *arena; Diags diags; char dir[64]; BuildOptions o; uint32_t compiled, cached; const char *out; } Fixture;
+
+static int
+setup(void **state)
+{
+    Fixture *f = calloc(1, sizeof *f);
+    f->arena = arena_new(NULL, NULL);
+    f->diags.arena = f->arena;
+    strcpy(f->dir, "/tmp/tenon-test-XXXXXX");
+    if (!mkdtemp(f->dir))
+        return -1;
+    f->o.cache_dir = path_join(f->arena, f->dir, "cache");
+    f->o.jobs = 2;
+    f->out = path_join(f->arena, f->dir, "out.so");
+    *state = f;
+    return 0;
+}
+
+static int
+teardown(void **state)
+{
+    Fixture *f = *state;
+    char command[256];
+    snprintf(command, sizeof command, "chmod -R u+w %s; rm -rf %s", f->dir, f->dir);
+    int failed = system(command);
+    arena_free(f->arena);
+    free(f);
+    return failed;
+}
+
+static bool
+build(Fixture *f, const BuildUnit *unit, uint32_t n)
+{
+    return build_shared(f->arena, &f->diags, &f->o, unit, n, f->out, &f->compiled, &f->cached);
+}
+
+static const char *
+messages(Fixture *f)
+{
+    Text t = { .arena = f->arena };
+    for (uint32_t i = 0; i < f->diags.list.n; i++) {
+        diag_print(&t, &f->diags.list.at[i]);
+        text_add(&t, "\n");
+    }
+    return text_str(&t);
+}
+
+static int
+call(const char *path, const char *name)
+{
+    void *so = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    assert_non_null(so);
+    int (*fn)(void) = (int (*)(void))dlsym(so, name);
+    assert_non_null(fn);
+    int v = fn();
+    dlclose(so);
+    return v;
+}
+
+static const BuildUnit two[] = {
+    { "one", "int one(void) { return 1; }", "-O1" },
+    { "sum", "int one(void);\n__attribute__((visibility(\"default\"))) int sum(void) { return one() + 41; }", "-O1" },
+};
+
+static void
+two_units_make_a_library_and_the_second_build_compiles_nothing(void **state)
+{
+    Fixture *f = *state;
+    assert_true(build(f, two, 2));
+    assert_int_equal(f->compiled, 2);
+    assert_int_equal(call(f->out, "sum"), 42);
+    assert_true(build(f, two, 2));
+    assert_int_equal(f->compiled, 0);
+    assert_int_equal(f->cached, 2);
+    assert_int_equal(call(f->out, "sum"), 42);
+    assert_string_equal(messages(f), "");
+
+    CacheUse use;
+    assert_true(build_cache_use(&f->diags, f->o.cache_dir, &use));
+    assert_int_equal(use.files, 2);
+    assert_true(use.bytes > 0);
+}
+
+static void
+other_flags_are_another_object(void **state)
+{
+    Fixture *f = *state;
+    BuildUnit other[2] = { two[0], two[1] };
+    assert_true(build(f, two, 2));
+    other[0].flags = "-O2";
+    assert_true(build(f, other, 2));
+    assert_int_equal(f->compiled, 1);
+    assert_int_equal(f->cached, 1);
+}
+
+static void
+two_processes_at_once_share_the_cache(void **state)
+{
+    Fixture *f = *state;
+    pid_t child = fork();
+    if (child == 0) {
+        f->out = path_join(f->arena, f->dir, "child.so");
+        _exit(build(f, two, 2) ? 0 : 1);
+    }
+    assert_true(build(f, two, 2));
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(call(f->out, "sum"), 42);
+    assert_int_equal(call(path_join(f->arena, f->dir, "child.so"), "sum"), 42);
+}
+
+static void
+a_failing_unit_is_named_and_leaves_nothing(void **state)
+{
+    Fixture *f = *state;
+    BuildUnit bad[] = { two[0], { "conv 3", "int two(void) { return nothing; }", "-O1" } };
+    assert_false(build(f, bad, 2));
+    assert_int_equal(f->diags.worst, DIAG_TOOLCHAIN);
+    assert_non_null(strstr(messages(f), "unit \"conv 3\""));
+    assert_non_null(strstr(messages(f), "nothing"));
+    assert_false(file_exists(f->out));
+}
+
+static void
+a_cache_that_cannot_be_written_costs_a_note(void **state)
+{
+    Fixture *f = *state;
+    /* A file where the folder should be: also refused to root, whom permissions do not stop. */
+    FILE *in_the_way = fopen(f->o.cache_dir, "w");
+    assert_non_null(in_the_way);
+    fclose(in_the_way);
+    f->o.temporary = f->dir;
+    assert_true(build(f, two, 2));
+    assert_int_equal(f->compiled, 2);
+    assert_int_equal(f->diags.worst, DIAG_OK);
+    assert_int_equal(f->diags.list.n, 1);
+    assert_non_null(strstr(messages(f), "note: the cache folder cannot be written"));
+    assert_int_equal(call(f->out, "sum"), 42);
+}
+
+static void
+a_missing_compiler_says_what_was_tried_and_what_to_install(void **state)
+{
+    Fixture *f = *state;
+    f->o.cc = "no-such-cc";
+    assert_false(build(f, two, 2));
+    assert_int_equal(f->diags.worst, DIAG_TOOLCHAIN);
+    assert_non_null(strstr(messages(f), "no-such-cc (not found)"));
+    assert_non_null(strstr(messages(f), "apt install gcc"));
+}
+
+static void
+a_program_that_is_no_compiler_is_refused(void **state)
+{
+    Fixture *f = *state;
+    f->o.cc = "true";
+    assert_false(build(f, two, 2));
+    assert_non_null(strstr(messages(f), "does not run as a C compiler"));
+}
+
+static void
+the_least_recently_used_objects_go_above_the_bound(void **state)
+{
+    Fixture *f = *state;
+    CacheUse use;
+    assert_true(build(f, two, 1));
+    f->o.cache_bytes = 1;
+    assert_true(build(f, two, 2));
+    assert_true(build_cache_use(&f->diags, f->o.cache_dir, &use));
+    assert_int_equal(use.files, 0);
+    assert_int_equal(call(f->out, "sum"), 42);
+}
+
+static void
+clearing_removes_objects_and_nothing_else(void **state)
+{
+    Fixture *f = *state;
+    CacheUse use;
+    const char *mine = path_join(f->arena, f->o.cache_dir, "thesis.txt");
+    assert_true(build(f, two, 2));
+    fclose(fopen(mine, "w"));
+    assert_true(build_cache_clear(&f->diags, f->o.cache_dir));
+    assert_true(build_cache_use(&f->diags, f->o.cache_dir, &use));
+    assert_int_equal(use.files, 0);
+    assert_true(file_exists(mine));
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+        T(two_units_make_a_library_and_the_second_build_compiles_nothing),
+        T(other_flags_are_another_object),
+        T(two_processes_at_once_share_the_cache),
+        T(a_failing_unit_is_named_and_leaves_nothing),
+        T(a_cache_that_cannot_be_written_costs_a_note),
+        T(a_missing_compiler_says_what_was_tried_and_what_to_install),
+        T(a_program_that_is_no_compiler_is_refused),
+        T(the_least_recently_used_objects_go_above_the_bound),
+        T(clearing_removes_objects_and_nothing_else),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
