@@ -1,0 +1,147 @@
+/* What the files of ref share: numbers, compiled expressions, and running them.
+ *
+ * A nest is run by compiling its Scalars once into flat lists of instructions over a register file
+ * (scalar.c), then walking the points of its axes (run.c). Compilation changes no meaning: it only
+ * names each node's place in the register file, and moves what does not depend on inner axes
+ * outward, so that a loop's body repeats only what changes.
+ */
+#ifndef TENON_REF_INTERNAL_H
+#define TENON_REF_INTERNAL_H
+
+#include "ref/ref.h"
+
+/* ---- numbers (number.c) ------------------------------------------------------------------------ */
+
+/* One value; its element type is known from where it stands. Floats are held in f, already rounded
+ * to their type; everything else in i: sign- or zero-extended, bool 0 or 1, u64 as its bits. */
+typedef union { double f; int64_t i; } Num;
+
+/* x op y on arguments of type t, rounded to the result's type. For SELECT, x is the condition. */
+Num num_op(ScalarOp op, DType t, Num x, Num y, Num z);
+Num num_cast(DType from, DType to, Num x);
+Num num_float(DType t, double v);                    /* rounded to t */
+Num num_int(DType t, int64_t v);                     /* wrapped to t */
+Num num_const(const Scalar *s);                      /* of an S_CONST */
+Num num_load(DType t, const void *data, int64_t at);
+void num_store(DType t, void *data, int64_t at, Num v);
+/* acc[0..n) combined with v[0..n): n is 1 except for argmax and argmin. */
+void num_combine(Combiner k, DType t, uint32_t n, Num *acc, const Num *v);
+
+/* ---- tensors, symbols (tensor.c) ----------------------------------------------------------------- */
+
+/* The value of e under s; reports a symbol without a value, or an overflow, on behalf of `what`. */
+bool symbols_eval(Ctx *c, const Symbols *s, Loc loc, const char *what, const Expr *e, int64_t *v);
+/* The tensor has the type's dtype, rank and sizes under s? */
+bool tensor_check(Ctx *c, const Symbols *s, Loc loc, const char *what, const char *name, const Type *type, const Tensor *t);
+void tensor_poison(Tensor *t);                       /* NaN in floats, -1 elsewhere */
+
+/* ---- compiled expressions (scalar.c) --------------------------------------------------------------- */
+
+typedef enum {
+    I_OP,                    /* dst = op(a, b, c) */
+    I_CAST,                  /* dst = (to)a, from type */
+    I_AFFINE,                /* dst = u.affine */
+    I_MUL, I_DIV, I_MOD, I_MIN, I_MAX,       /* of Exprs: int64, floor division, by zero gives 0 */
+    I_LOAD, I_AT, I_REDUCE,
+    I_BRANCH,                /* a select of which only one side is evaluated */
+    I_SPLAT, I_LANES, I_HREDUCE,
+} InstrKind;
+
+typedef struct Instr Instr;
+typedef struct { VEC(Instr) list; } Code;
+typedef struct { Code code; uint32_t value; } Arm;   /* run the code, then the value is there */
+
+typedef struct { int64_t base; uint32_t n; const int64_t *coef; const uint32_t *reg; } Affine;
+typedef struct {
+    uint32_t slot, rank;
+    const uint32_t *at;      /* [rank] registers */
+    bool guarded; Arm outside;
+    uint32_t stride, valid;  /* registers; NO_REG */
+} LoadAt;
+
+/* A walk over the points of some axes. */
+typedef struct {
+    uint32_t naxis;
+    const uint32_t *axis;    /* [naxis] registers that hold the axes' values */
+    Code *bound;             /* [naxis] run on entry of a level, before its axis moves */
+    const uint32_t *begin, *extent;      /* [naxis] registers that bound[] computed */
+    Code *block;             /* [naxis + 1] block[l] depends on axes before l only */
+} Domain;
+typedef struct { Domain domain; Combiner combiner; uint32_t n; const uint32_t *body; const Num *identity; } Reduce;
+
+struct Instr {
+    uint8_t kind;            /* InstrKind */
+    uint8_t op;              /* I_OP: ScalarOp; I_HREDUCE: Combiner */
+    uint8_t type;            /* DType of the arguments (of the value, for loads) */
+    uint8_t to;              /* I_CAST: DType of the value */
+    uint8_t lanes;
+    uint32_t dst, a, b, c;
+    union {
+        const Affine *affine;
+        const LoadAt *load;
+        const Reduce *reduce;
+        const Arm *arm;      /* [2] */
+        const uint32_t *lane;    /* I_LANES: [lanes] registers */
+        const Scalar *scalar;    /* I_AT, for the message */
+    } u;
+};
+
+/* Memory behind a slot. A register buffer's element has `lanes` numbers. */
+typedef struct { const char *name; Tensor t; uint32_t lanes; } Mem;
+
+#define NO_REG UINT32_MAX
+
+/* Where a piece of code may be put. Frames nest as the evaluation does; a register made in a frame
+ * is good in that frame and in those within. */
+typedef struct {
+    Code *code;
+    uint32_t serial;
+    uint32_t floor;          /* no instruction of this frame moves out of this depth … */
+    uint32_t safe_floor;     /* … and none that may fail out of this one */
+} Frame;
+typedef struct { uint32_t depth, serial; } Place;
+typedef struct { uint32_t base, need; bool pinned; } Open;   /* a construct being compiled, with frames from base up */
+
+typedef struct Program {
+    Ctx *ctx;
+    Arena *arena;
+    Loc loc;
+    const char *what;        /* for messages: nest conv */
+    const Symbols *symbols;
+    bool lazy;               /* nests: move code outward. Trees: memory changes between statements, so nothing moves. */
+    uint32_t first_output;   /* loads of slots from here on see the writes of earlier points */
+    uint32_t naxis; const Axis *axis; uint32_t *axis_reg;
+    uint32_t nloop; uint32_t *loop_reg;
+    Mem *mem;                /* by slot */
+    VEC(Num) reg;            /* the register file; constants stand in it from the start */
+    VEC(Place) place;        /* by register */
+    VEC(Frame) frame;
+    VEC(Open) open;
+    uint32_t serial;
+    Map memo;                /* Scalar, Expr or Atom to register */
+    Code start;              /* frame 0 */
+} Program;
+
+void program_begin(Program *p, Ctx *c, Arena *a, Loc loc, const char *what, const Symbols *s);
+uint32_t program_reg(Program *p, uint32_t lanes);            /* a variable: set by whoever walks */
+/* The register that will hold the value; NO_REG, reported, where it cannot be. */
+uint32_t program_scalar(Program *p, const Scalar *s);
+uint32_t program_expr(Program *p, const Expr *e);
+/* Code for one statement of a tree: what is compiled between these goes to *code. */
+void program_enter(Program *p, Code *code);
+void program_leave(Program *p);
+/* Open the axes of a domain: bounds are compiled, then code goes to the blocks until it is closed. */
+bool program_open_domain(Program *p, Domain *d, uint32_t n, const uint32_t *axes);
+void program_close_domain(Program *p);
+
+/* ---- running (run.c) ---------------------------------------------------------------------------------- */
+
+bool run_code(Program *p, const Code *code);
+bool run_domain(Program *p, const Domain *d, bool (*point)(Program *p, void *user), void *user);
+/* Row-major offset of the index in registers at[rank]; -1 if outside, with the dimension in *bad. */
+int64_t run_offset(const Program *p, const Mem *m, uint32_t rank, const uint32_t *at, uint32_t *bad);
+bool run_outside(Program *p, const Mem *m, const char *verb, uint32_t rank, const uint32_t *at, uint32_t bad);   /* reports */
+
+bool ref_op_at(Ctx *c, Arena *a, const OpCall *call, const Type *const *out_type, const Symbols *s, Tensor *const *value);
+
+#endif

@@ -1,0 +1,35 @@
+/* kernel: the parts of a group one after the other, as if it were a list of nests. */
+#include "ref/internal.h"
+
+static bool
+run_parts(Ctx *c, const Kernel *k, const Symbols *s, Tensor **buffer)
+{
+    for (uint32_t i = 0; i < k->npart; i++) {
+        const Nest *n = k->part[i].nest;
+        Tensor *param[n->nin + n->nout + 1];
+        for (uint32_t j = 0; j < n->nin + n->nout; j++)
+            param[j] = buffer[k->part[i].buffer[j]];
+        if (!ref_nest(c, n, s, param))
+            return false;
+    }
+    return true;
+}
+
+bool
+ref_kernel(Ctx *c, Arena *a, const Kernel *k, const Symbols *s, Tensor *const *arg)
+{
+    Tensor **buffer = NEW_ARRAY(a, Tensor *, k->buffer.n);
+    for (uint32_t i = 0; i < k->buffer.n; i++) {
+        if (i < k->nin + k->nout) {
+            buffer[i] = arg[i];
+            continue;
+        }
+        if (k->buffer.at[i].space != SPACE_LOCAL)
+            continue;                /* schedule's own: no part sees it */
+        buffer[i] = NEW(a, Tensor);
+        if (!tensor_of_type(c, a, k->buffer.at[i].type, s, buffer[i]))
+            return false;
+        tensor_poison(buffer[i]);
+    }
+    return run_parts(c, k, s, buffer);
+}

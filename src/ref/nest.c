@@ -1,0 +1,112 @@
+/* nest: one nest on dense tensors: every point of its parallel and scan axes in order, every write
+ * of the point in order.
+ *
+ * Where a write combines, its output first gets what stood before (`init`), or the combiner's
+ * identity. Every read and write is checked against its tensor.
+ */
+#include "ref/internal.h"
+
+#include <string.h>
+
+typedef struct { uint32_t slot, rank; const uint32_t *at; uint32_t value; Combiner combiner; } Store;
+typedef struct { uint32_t n; Store *store; } Stores;
+
+static bool
+store_point(Program *p, void *user)
+{
+    const Stores *stores = user;
+    for (uint32_t k = 0; k < stores->n; k++) {
+        const Store *s = &stores->store[k];
+        Mem *m = &p->mem[s->slot];
+        uint32_t bad = 0;
+        int64_t offset = run_offset(p, m, s->rank, s->at, &bad);
+        if (offset < 0)
+            return run_outside(p, m, "write of", s->rank, s->at, bad);
+        Num v = p->reg.at[s->value];
+        if (s->combiner != COMB_NONE) {
+            Num old = num_load(m->t.dtype, m->t.data, offset);
+            num_combine(s->combiner, m->t.dtype, 1, &old, &v);
+            v = old;
+        }
+        num_store(m->t.dtype, m->t.data, offset, v);
+    }
+    return true;
+}
+
+/* What a combined output holds before the first write. */
+static bool
+write_init(Program *p, const Write *w)
+{
+    Tensor *out = &p->mem[w->out].t;
+    int64_t n = tensor_count(out);
+    if (w->combiner == COMB_NONE)
+        return true;
+    if (w->combiner == COMB_ARGMAX || w->combiner == COMB_ARGMIN)
+        return diag_error(&p->ctx->diags, DIAG_INTERNAL, p->loc, "%s: a write cannot be combined by %s", p->what, combiner_name[w->combiner]);
+    if (w->init != NO_SLOT) {
+        const Tensor *old = &p->mem[w->init].t;
+        if (tensor_count(old) != n || old->dtype != out->dtype)
+            return diag_error(&p->ctx->diags, DIAG_INTERNAL, p->loc, "%s: %s starts from %s, which has another type", p->what,
+                              p->mem[w->out].name, p->mem[w->init].name);
+        memcpy(out->data, old->data, (size_t)n * dtype_info[out->dtype].bytes);
+        return true;
+    }
+    Num identity = w->combiner == COMB_LAST ? (Num){0} : num_const(combiner_identity(p->ctx, w->combiner, out->dtype));
+    for (int64_t i = 0; i < n; i++)
+        num_store(out->dtype, out->data, i, identity);
+    return true;
+}
+
+static bool
+compile_write(Program *p, const Write *w, uint32_t rank, Store *s)
+{
+    uint32_t *at = NEW_ARRAY(p->arena, uint32_t, rank);
+    *s = (Store){w->out, rank, at, program_scalar(p, w->value), w->combiner};
+    for (uint32_t d = 0; d < rank; d++)
+        if ((at[d] = program_expr(p, w->at[d])) == NO_REG)
+            return false;
+    return s->value != NO_REG;
+}
+
+static bool
+run_nest(Program *p, const Nest *n)
+{
+    Domain d;
+    uint32_t axes[NEST_MAX_AXES], naxes = 0;
+    Stores stores = {n->nwrite, NEW_ARRAY(p->arena, Store, n->nwrite)};
+    for (uint32_t k = 0; k < n->naxis; k++) {
+        p->axis_reg[k] = NO_REG;
+        if (n->axis[k].kind != AXIS_REDUCE)
+            axes[naxes++] = k;
+    }
+    if (!program_open_domain(p, &d, naxes, axes))
+        return false;
+    for (uint32_t k = 0; k < n->nwrite; k++)
+        if (!write_init(p, &n->write[k]) || !compile_write(p, &n->write[k], p->mem[n->write[k].out].t.rank, &stores.store[k]))
+            return false;
+    program_close_domain(p);
+    return run_code(p, &p->start) && run_domain(p, &d, store_point, &stores);
+}
+
+bool
+ref_nest(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param)
+{
+    Arena *a = arena_new(NULL, &c->oom);
+    const char *what = arena_printf(a, "nest %s", n->name ? n->name : "");
+    uint32_t nparam = n->nin + n->nout;
+    Program p;
+    program_begin(&p, c, a, n->loc, what, s);
+    p.first_output = n->nin;
+    p.naxis = n->naxis;
+    p.axis = n->axis;
+    p.axis_reg = NEW_ARRAY(a, uint32_t, n->naxis);
+    p.mem = NEW_ARRAY(a, Mem, nparam);
+    bool ok = true;
+    for (uint32_t i = 0; ok && i < nparam; i++) {
+        p.mem[i] = (Mem){n->param[i].name, *param[i], 1};
+        ok = tensor_check(c, s, n->loc, what, n->param[i].name, n->param[i].type, param[i]);
+    }
+    ok = ok && run_nest(&p, n);
+    arena_free(a);
+    return ok;
+}

@@ -1,0 +1,237 @@
+/* run: compiled code, executed; domains, walked.
+ *
+ * A reduction combines its points one after the other, axes in order, at the type of its body:
+ * a sum of f32 is rounded to f32 after each addition. That order is the meaning; whoever
+ * reassociates must say so.
+ */
+#include "ref/internal.h"
+
+/* ---- reads ---------------------------------------------------------------------------------------- */
+
+int64_t
+run_offset(const Program *p, const Mem *m, uint32_t rank, const uint32_t *at, uint32_t *bad)
+{
+    int64_t offset = 0;
+    for (uint32_t d = 0; d < rank; d++) {
+        int64_t i = p->reg.at[at[d]].i;
+        if (i < 0 || i >= m->t.dim[d]) {
+            *bad = d;
+            return -1;
+        }
+        offset = offset * m->t.dim[d] + i;
+    }
+    return offset;
+}
+
+bool
+run_outside(Program *p, const Mem *m, const char *verb, uint32_t rank, const uint32_t *at, uint32_t bad)
+{
+    Text where = {.arena = p->arena};
+    for (uint32_t d = 0; d < rank; d++)
+        text_printf(&where, "%s%lld", d ? ", " : "", (long long)p->reg.at[at[d]].i);
+    return diag_error(&p->ctx->diags, DIAG_INTERNAL, p->loc, "%s: %s %s[%s]: index %lld on axis %u is outside 0 <= i < %lld",
+                      p->what, verb, m->name, text_str(&where), (long long)p->reg.at[at[bad]].i, bad, (long long)m->t.dim[bad]);
+}
+
+static bool
+run_lanes(Program *p, const Instr *in, const Mem *m, int64_t offset)
+{
+    const LoadAt *load = in->u.load;
+    Num *dst = &p->reg.at[in->dst];
+    int64_t valid = load->valid == NO_REG ? in->lanes : p->reg.at[load->valid].i;
+    int64_t stride = m->lanes > 1 || load->stride == NO_REG ? 1 : p->reg.at[load->stride].i;
+    int64_t total = tensor_count(&m->t) * m->lanes;
+    offset *= m->lanes;
+    for (int64_t l = 0; l < in->lanes; l++) {
+        int64_t at = offset + l * stride;
+        if (l < valid && (at < 0 || at >= total))
+            return diag_error(&p->ctx->diags, DIAG_INTERNAL, p->loc, "%s: load of %u lanes from %s: lane %lld is at element %lld of %lld",
+                              p->what, in->lanes, m->name, (long long)l, (long long)at, (long long)total);
+        dst[l] = l < valid ? num_load(in->type, m->t.data, at) : (Num){0};
+    }
+    return true;
+}
+
+static bool
+run_load(Program *p, const Instr *in)
+{
+    const LoadAt *load = in->u.load;
+    const Mem *m = &p->mem[load->slot];
+    uint32_t bad = 0;
+    int64_t offset = run_offset(p, m, load->rank, load->at, &bad);
+    if (offset >= 0) {
+        if (in->lanes > 1)
+            return run_lanes(p, in, m, offset);
+        p->reg.at[in->dst] = num_load(in->type, m->t.data, offset);
+        return true;
+    }
+    if (in->lanes > 1 && load->valid != NO_REG && p->reg.at[load->valid].i <= 0) {
+        for (uint32_t l = 0; l < in->lanes; l++)
+            p->reg.at[in->dst + l] = (Num){0};
+        return true;
+    }
+    if (!load->guarded)
+        return run_outside(p, m, "read", load->rank, load->at, bad);
+    if (!run_code(p, &load->outside.code))
+        return false;
+    p->reg.at[in->dst] = p->reg.at[load->outside.value];
+    return true;
+}
+
+static bool
+run_at(Program *p, const Instr *in)
+{
+    int64_t i = p->reg.at[in->a].i, n = p->reg.at[in->b].i, wrapped = i < 0 && in->type != DT_U64 ? i + n : i;
+    if (wrapped < 0 || wrapped >= n)
+        return diag_error(&p->ctx->diags, DIAG_USAGE, p->loc, "%s: index %lld, computed from data, is outside -%lld <= i < %lld",
+                          p->what, (long long)i, (long long)n, (long long)n);
+    p->reg.at[in->dst].i = wrapped;
+    return true;
+}
+
+/* ---- reductions ---------------------------------------------------------------------------------------- */
+
+static bool
+combine_point(Program *p, void *user)
+{
+    const Instr *in = user;
+    const Reduce *r = in->u.reduce;
+    if (r->n == 1) {
+        num_combine(r->combiner, in->type, 1, &p->reg.at[in->dst], &p->reg.at[r->body[0]]);
+        return true;
+    }
+    Num v[UINT8_MAX];
+    for (uint32_t i = 0; i < r->n; i++)
+        v[i] = p->reg.at[r->body[i]];
+    num_combine(r->combiner, in->type, r->n, &p->reg.at[in->dst], v);
+    return true;
+}
+
+static bool
+run_reduce(Program *p, const Instr *in)
+{
+    for (uint32_t i = 0; i < in->u.reduce->n; i++)
+        p->reg.at[in->dst + i] = in->u.reduce->identity[i];
+    return run_domain(p, &in->u.reduce->domain, combine_point, (void *)in);
+}
+
+/* Halves are added until one lane is left. */
+static void
+run_hreduce(Program *p, const Instr *in)
+{
+    Num v[UINT8_MAX];
+    for (uint32_t l = 0; l < in->b; l++)
+        v[l] = p->reg.at[in->a + l];
+    for (uint32_t n = in->b; n > 1; n = (n + 1) / 2)
+        for (uint32_t l = 0; l < n / 2; l++)
+            num_combine(in->op, in->type, 1, &v[l], &v[l + (n + 1) / 2]);
+    p->reg.at[in->dst] = v[0];
+}
+
+/* ---- instructions --------------------------------------------------------------------------------------------- */
+
+static int64_t
+affine_value(const Program *p, const Affine *a)
+{
+    uint64_t v = (uint64_t)a->base;
+    for (uint32_t k = 0; k < a->n; k++)
+        v += (uint64_t)a->coef[k] * (uint64_t)p->reg.at[a->reg[k]].i;
+    return (int64_t)v;
+}
+
+static bool
+run_branch(Program *p, const Instr *in)
+{
+    const Arm *arm = &in->u.arm[p->reg.at[in->a].i ? 0 : 1];
+    if (!run_code(p, &arm->code))
+        return false;
+    p->reg.at[in->dst] = p->reg.at[arm->value];
+    return true;
+}
+
+bool
+run_code(Program *p, const Code *code)
+{
+    for (const Instr *in = code->list.at, *end = in + code->list.n; in < end; in++) {
+        Num *dst = &p->reg.at[in->dst], *a = &p->reg.at[in->a], *b = &p->reg.at[in->b], *c = &p->reg.at[in->c];
+        switch ((InstrKind)in->kind) {
+        case I_OP:
+            for (uint32_t l = 0; l < in->lanes; l++)
+                dst[l] = num_op(in->op, in->type, a[l], b[l], c[l]);
+            break;
+        case I_CAST:
+            for (uint32_t l = 0; l < in->lanes; l++)
+                dst[l] = num_cast(in->type, in->to, a[l]);
+            break;
+        case I_AFFINE: dst->i = affine_value(p, in->u.affine); break;
+        case I_MUL: dst->i = (int64_t)((uint64_t)a->i * (uint64_t)b->i); break;
+        case I_DIV: dst->i = b->i == 0 ? 0 : floor_div(a->i, b->i); break;
+        case I_MOD: dst->i = b->i == 0 ? 0 : floor_mod(a->i, b->i); break;
+        case I_MIN: dst->i = a->i < b->i ? a->i : b->i; break;
+        case I_MAX: dst->i = a->i > b->i ? a->i : b->i; break;
+        case I_LOAD:
+            if (!run_load(p, in))
+                return false;
+            break;
+        case I_AT:
+            if (!run_at(p, in))
+                return false;
+            break;
+        case I_REDUCE:
+            if (!run_reduce(p, in))
+                return false;
+            break;
+        case I_BRANCH:
+            if (!run_branch(p, in))
+                return false;
+            break;
+        case I_SPLAT:
+            for (uint32_t l = 0; l < in->lanes; l++)
+                dst[l] = *a;
+            break;
+        case I_LANES:
+            for (uint32_t l = 0; l < in->lanes; l++)
+                dst[l] = p->reg.at[in->u.lane[l]];
+            break;
+        case I_HREDUCE: run_hreduce(p, in); break;
+        }
+    }
+    return true;
+}
+
+/* ---- domains ------------------------------------------------------------------------------------------------------- */
+
+typedef struct { Program *p; const Domain *d; bool (*point)(Program *, void *); void *user; uint32_t stale; } Walk;
+
+/* Blocks from `stale` on depend on axes that moved since they ran. */
+static bool
+walk_level(Walk *w, uint32_t level)
+{
+    Program *p = w->p;
+    const Domain *d = w->d;
+    if (level == d->naxis) {
+        for (uint32_t l = w->stale; l <= level; l++)
+            if (!run_code(p, &d->block[l]))
+                return false;
+        w->stale = level;
+        return w->point(p, w->user);
+    }
+    if (!run_code(p, &d->bound[level]))
+        return false;
+    int64_t begin = p->reg.at[d->begin[level]].i, extent = p->reg.at[d->extent[level]].i;
+    for (int64_t i = 0; i < extent; i++) {
+        p->reg.at[d->axis[level]].i = begin + i;
+        if (w->stale > level + 1)
+            w->stale = level + 1;
+        if (!walk_level(w, level + 1))
+            return false;
+    }
+    return true;
+}
+
+bool
+run_domain(Program *p, const Domain *d, bool (*point)(Program *p, void *user), void *user)
+{
+    Walk w = {p, d, point, user, 0};
+    return walk_level(&w, 0);
+}
