@@ -160,9 +160,10 @@ void nest_describe(Ctx *c, Text *t, const Nest *n);
  * follow at producer_base + i). Outputs are consumer's. NULL, quietly, when it cannot: scans,
  * combining writes, a read under a guard that the producer could not evaluate. */
 const Nest *nest_inline(Ctx *c, const Nest *consumer, uint32_t slot, const Nest *producer, uint32_t out);
-/* Same, but also keeps the producer's output as an output (both over the same parallel points). */
 /* Parameters with the same tensor given as `same[i] = j < i` become one. */
 const Nest *nest_merge_params(Ctx *c, const Nest *n, const uint32_t *same);
+/* Without the inputs that nothing reads; keep[nin] says which stay. */
+const Nest *nest_drop_unused(Ctx *c, const Nest *n, bool *keep);
 /* Split axes that appear under // and % by a constant that divides them, drop axes of extent 1,
  * simplify every Expr with the axes' ranges, drop guards that are proved inside. */
 const Nest *nest_simplify(Ctx *c, const Nest *n);

@@ -1,0 +1,179 @@
+/* contraction: is a nest a product of two factors, summed?
+ *
+ * Matrix products, their batches, convolutions and einsums are one shape: a sum whose body is
+ * a * b, with the axes sorted by which factor uses them. The sum may stand anywhere inside an
+ * elementwise value (bias, activation), so fused epilogues keep the view; it must be the only
+ * reduction, and each factor may be any expression, so fused prologues keep it too.
+ *
+ *     o[n, k, y, z] = relu(b[k] + sum q, r, s: x[n, q, 2*y + r, 2*z + s] * w[k, q, r, s])
+ *     row {k} (w alone), col {n, y, z} (x alone: it has z, the innermost), batch {}, sum {q, r, s}
+ *
+ * A body that is already a product of two good factors is split there. A longer chain of products
+ * is split where most axes belong to one side only, the order of its factors kept.
+ */
+#include "nest/walk.h"
+
+#define MAX_FACTORS 8                /* longer products are not split */
+
+typedef struct { const Scalar *at[MAX_FACTORS]; uint32_t n; bool full; } Factors;
+
+static void
+flatten(const Scalar *s, Factors *f)
+{
+    if (s->op == S_MUL) {
+        flatten(s->arg[0], f);
+        flatten(s->arg[1], f);
+    } else if (f->n == MAX_FACTORS) {
+        f->full = true;
+    } else {
+        f->at[f->n++] = s;
+    }
+}
+
+static bool
+is_contraction_of(AxisSet a, AxisSet b, AxisSet parallel, AxisSet sum)
+{
+    return ((a | b) & sum) == sum && ((a ^ b) & parallel) != 0;
+}
+
+/* The product of the factors in `pick`, in order. */
+static const Scalar *
+product(Ctx *c, const Factors *f, uint32_t pick)
+{
+    const Scalar *p = NULL;
+
+    for (uint32_t i = 0; i < f->n; i++)
+        if (pick >> i & 1)
+            p = p ? scalar_2(c, S_MUL, p, f->at[i]) : f->at[i];
+    return p;
+}
+
+static bool
+split_chain(Ctx *c, const Scalar *body, AxisSet parallel, AxisSet sum, const Scalar **a, const Scalar **b)
+{
+    Factors f = { .n = 0 };
+    AxisSet axes[MAX_FACTORS];
+    uint32_t best = 0;
+    int most = 0;
+
+    flatten(body, &f);
+    if (f.full || f.n < 2)
+        return false;
+    for (uint32_t i = 0; i < f.n; i++)
+        axes[i] = scalar_axes(c, f.at[i]);
+    for (uint32_t pick = 1; pick < (1u << (f.n - 1)); pick++) {      /* the last factor is always in b */
+        AxisSet in_a = 0, in_b = 0;
+        for (uint32_t i = 0; i < f.n; i++)
+            *(pick >> i & 1 ? &in_a : &in_b) |= axes[i];
+        int apart = __builtin_popcountll((in_a ^ in_b) & parallel);
+        if (apart > most && is_contraction_of(in_a, in_b, parallel, sum)) {
+            most = apart;
+            best = pick;
+        }
+    }
+    if (!most)
+        return false;
+    *a = product(c, &f, best);
+    *b = product(c, &f, ~best & ((1u << f.n) - 1));
+    return true;
+}
+
+static bool
+split_body(Ctx *c, const Scalar *body, AxisSet parallel, AxisSet sum, const Scalar **a, const Scalar **b)
+{
+    if (body->op != S_MUL)
+        return false;
+    *a = body->arg[0];
+    *b = body->arg[1];
+    AxisSet in_a = scalar_axes(c, *a), in_b = scalar_axes(c, *b);
+    if (is_contraction_of(in_a, in_b, parallel, sum) && (*a)->op != S_MUL && (*b)->op != S_MUL)
+        return true;
+    return split_chain(c, body, parallel, sum, a, b);
+}
+
+/* The only reduction of the nest, if there is exactly one and it is an operand of write 0's value
+ * rather than part of an index. */
+static const Scalar *
+only_reduction(Ctx *c, const Nest *n)
+{
+    Arena *scratch = arena_new(NULL, &c->oom);
+    Walk walk = nest_walk(c, scratch, n);
+    Map operand = { .arena = scratch };
+    const Scalar *found = NULL;
+    uint32_t count = 0;
+
+    map_put(&operand, MAP_PTR(n->write[0].value), 0);
+    for (uint32_t i = 0; i < walk.n; i++) {
+        const Scalar *s = walk.at[i].node;
+        bool reached = map_get(&operand, MAP_PTR(s), NULL);
+        for (uint32_t k = 0; reached && k < s->narg; k++)
+            map_put(&operand, MAP_PTR(s->arg[k]), 0);
+        if (s->op == S_REDUCE) {
+            found = reached ? s : NULL;
+            count++;
+        }
+    }
+    arena_free(scratch);
+    return count == 1 ? found : NULL;
+}
+
+/* The innermost axis of a write's index. */
+static AxisSet
+innermost(const Nest *n, const Write *w)
+{
+    for (uint32_t d = n->param[w->out].type->rank; d-- > 0; ) {
+        AxisSet s = expr_axes(w->at[d]);
+        for (uint32_t k = 0; k < n->naxis; k++)
+            if ((s & axis_one(k)) && !expr_is(n->axis[k].extent, 1))
+                return axis_one(k);
+    }
+    return 0;
+}
+
+static AxisSet
+unit_axes(const Nest *n)
+{
+    AxisSet set = 0;
+
+    for (uint32_t k = 0; k < n->naxis; k++)
+        if (expr_is(n->axis[k].extent, 1))
+            set |= axis_one(k);
+    return set;
+}
+
+bool
+nest_contraction(Ctx *c, const Nest *n, Contraction *out)
+{
+    if (!n->nwrite || nest_axes_of_kind(n, AXIS_SCAN) || !write_is_plain(n, &n->write[0]))
+        return false;
+
+    const Scalar *reduce = only_reduction(c, n);
+    if (!reduce || reduce->u.reduce.combiner != COMB_SUM || reduce->narg != 1)
+        return false;
+
+    AxisSet unit = unit_axes(n);
+    AxisSet parallel = nest_axes_of_kind(n, AXIS_PARALLEL), sum = reduce->u.reduce.axes;
+    Contraction v = { .reduce = reduce, .sum = sum };
+    if (!split_body(c, reduce->arg[0], parallel & ~unit, sum & ~unit, &v.a, &v.b))
+        return false;
+
+    AxisSet in_a = scalar_axes(c, v.a), in_b = scalar_axes(c, v.b), inner = innermost(n, &n->write[0]);
+    if (parallel & ~unit & ~(in_a | in_b))
+        return false;
+    bool a_inner = (in_a & inner) != 0, b_inner = (in_b & inner) != 0;
+    bool a_is_col = a_inner != b_inner ? a_inner : __builtin_popcountll(in_a & ~in_b & parallel) >
+                                                   __builtin_popcountll(in_b & ~in_a & parallel);
+    if (a_is_col) {
+        const Scalar *s = v.a;
+        AxisSet set = in_a;
+        v.a = v.b;
+        v.b = s;
+        in_a = in_b;
+        in_b = set;
+    }
+    v.row = in_a & ~in_b & parallel & ~unit;
+    v.col = in_b & ~in_a & parallel & ~unit;
+    v.batch = parallel & ~v.row & ~v.col;      /* axes of extent 1 may be anywhere */
+    *out = v;
+    return true;
+}

@@ -1,0 +1,81 @@
+/* cost: operations by kind and bytes by direction, over the whole domain of a nest.
+ *
+ * Every node counts once for each point of the axes it stands under: the parallel axes and those of
+ * the reductions above it. A node that uses no axis is computed once and counts as nothing. */
+#include "nest/walk.h"
+
+typedef enum { WORK_NONE, WORK_ADD, WORK_MUL, WORK_DIV, WORK_SPECIAL } Work;
+
+static Work
+work_of(const Scalar *s)
+{
+    switch ((ScalarOp)s->op) {
+    case S_ADD: case S_SUB: case S_MIN: case S_MAX: case S_NEG: case S_ABS: case S_SIGN:
+    case S_AND: case S_OR: case S_XOR: case S_NOT: case S_SHL: case S_SHR:
+    case S_EQ: case S_NE: case S_LT: case S_LE: case S_GT: case S_GE: case S_SELECT:
+    case S_FLOOR: case S_CEIL: case S_ROUND: case S_TRUNC: case S_ISNAN: case S_ISINF: case S_CAST:
+        return WORK_ADD;
+    case S_MUL:
+        return WORK_MUL;
+    case S_DIV: case S_MOD: case S_REM: case S_SQRT:
+        return WORK_DIV;
+    case S_POW: case S_ATAN2: case S_EXP: case S_LOG: case S_SIN: case S_COS: case S_TAN: case S_ASIN:
+    case S_ACOS: case S_ATAN: case S_SINH: case S_COSH: case S_TANH: case S_ASINH: case S_ACOSH:
+    case S_ATANH: case S_ERF: case S_SIGMOID:
+        return WORK_SPECIAL;
+    case S_NONE: case S_CONST: case S_INDEX: case S_LOAD: case S_AT: case S_REDUCE: case S_ITEM:
+    case S_SPLAT: case S_LANES: case S_IOTA: case S_HSUM: case S_HMAX: case S_HMIN: case S_HPROD:
+    case S_OP_COUNT:
+        return WORK_NONE;
+    }
+    return WORK_NONE;
+}
+
+static const Expr *
+points_of(Ctx *c, const Nest *n, AxisSet axes)
+{
+    const Expr *p = expr_int(c, 1);
+
+    for (uint32_t k = 0; k < n->naxis; k++)
+        if (axes & axis_one(k))
+            p = expr_mul(c, p, n->axis[k].extent);
+    return p;
+}
+
+NestCost
+nest_cost(Ctx *c, const Nest *n)
+{
+    const Expr *zero = expr_int(c, 0);
+    AxisSet outer = nest_axes_of_kind(n, AXIS_PARALLEL) | nest_axes_of_kind(n, AXIS_SCAN);
+    NestCost cost = { points_of(c, n, outer), zero, zero, zero, zero, zero, zero };
+    Arena *scratch = arena_new(NULL, &c->oom);
+    Walk walk = nest_walk(c, scratch, n);
+    bool *read = NEW_ARRAY(scratch, bool, n->nin + n->nout);
+
+    for (uint32_t i = 0; i < walk.n; i++) {
+        const Scalar *s = walk.at[i].node;
+        Work work = work_of(s);
+        if (s->op == S_LOAD)
+            read[s->u.load.slot] = true;
+        if (s->op == S_REDUCE) {
+            const Expr *p = points_of(c, n, outer | walk.at[i].reduce | s->u.reduce.axes);
+            cost.add = expr_add(c, cost.add, p);
+        }
+        if (work == WORK_NONE || !scalar_axes(c, s))
+            continue;
+        const Expr *p = points_of(c, n, outer | walk.at[i].reduce);
+        const Expr **sum = work == WORK_ADD ? &cost.add : work == WORK_MUL ? &cost.mul
+                         : work == WORK_DIV ? &cost.div : &cost.special;
+        *sum = expr_add(c, *sum, p);
+    }
+    for (uint32_t i = 0; i < n->nwrite; i++)
+        if (n->write[i].init != NO_SLOT && n->write[i].combiner != COMB_NONE)
+            read[n->write[i].init] = true;
+    for (uint32_t i = 0; i < n->nin; i++)
+        if (read[i])
+            cost.bytes_read = expr_add(c, cost.bytes_read, type_bytes(c, n->param[i].type));
+    for (uint32_t i = 0; i < n->nout; i++)
+        cost.bytes_written = expr_add(c, cost.bytes_written, type_bytes(c, n->param[n->nin + i].type));
+    arena_free(scratch);
+    return cost;
+}

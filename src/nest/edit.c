@@ -1,0 +1,96 @@
+/* edit: a nest copied, changed and verified again; what the rewritings of a nest share. */
+#include <string.h>
+
+#include "nest/walk.h"
+
+NestEdit
+nest_edit(Ctx *c, const Nest *n, uint32_t more_axes, uint32_t more_params)
+{
+    Arena *a = c->arena;
+    uint32_t nparam = n->nin + n->nout;
+    NestEdit e = { *n, NEW_ARRAY(a, Axis, n->naxis + more_axes), NEW_ARRAY(a, NestParam, nparam + more_params),
+                   NEW_ARRAY(a, Write, n->nwrite) };
+
+    memcpy(e.axis, n->axis, n->naxis * sizeof *e.axis);
+    memcpy(e.param, n->param, nparam * sizeof *e.param);
+    for (uint32_t i = 0; i < n->nwrite; i++) {
+        uint32_t rank = n->param[n->write[i].out].type->rank;
+        e.write[i] = n->write[i];
+        e.write[i].at = arena_copy(a, n->write[i].at, rank * sizeof *n->write[i].at);
+    }
+    return e;
+}
+
+void
+nest_edit_map(NestEdit *e, ScalarMap *m)
+{
+    for (uint32_t k = 0; k < e->nest.naxis; k++) {
+        e->axis[k].begin = scalar_map_expr(m, e->axis[k].begin);
+        e->axis[k].extent = scalar_map_expr(m, e->axis[k].extent);
+    }
+    for (uint32_t i = 0; i < e->nest.nwrite; i++) {
+        Write *w = &e->write[i];
+        uint32_t rank = e->param[w->out].type->rank;
+        const Expr **at = NEW_ARRAY(m->ctx->arena, const Expr *, rank);
+        for (uint32_t d = 0; d < rank; d++)
+            at[d] = scalar_map_expr(m, w->at[d]);
+        w->at = at;
+        w->value = scalar_map(m, w->value);
+    }
+}
+
+const Nest *
+nest_edit_done(Ctx *c, const NestEdit *e)
+{
+    Nest *n = NEW(c->arena, Nest);
+
+    *n = e->nest;
+    n->axis = e->axis;
+    n->param = e->param;
+    n->write = e->write;
+    return nest_verify(c, n, DIAG_INTERNAL) ? n : NULL;
+}
+
+Sym
+nest_fresh_axis(Ctx *c, const NestEdit *e, Sym wanted)
+{
+    Sym name = wanted;
+
+    for (uint32_t i = 0, suffix = 1; i < e->nest.naxis; i++)
+        if (e->axis[i].name == name) {
+            name = sym_printf(c, "%s_%u", wanted, (unsigned)++suffix);
+            i = UINT32_MAX;                      /* start over with the new name */
+        }
+    return name;
+}
+
+Sym
+nest_fresh_param(Ctx *c, const NestEdit *e, Sym wanted)
+{
+    Sym name = wanted;
+
+    for (uint32_t i = 0, suffix = 1; i < e->nest.nin + e->nest.nout; i++)
+        if (e->param[i].name == name) {
+            name = sym_printf(c, "%s_%u", wanted, (unsigned)++suffix);
+            i = UINT32_MAX;
+        }
+    return name;
+}
+
+bool
+load_is_inside(Ctx *c, const Ranges *r, const Scalar *load, const Type *t)
+{
+    const Expr *zero = expr_int(c, 0);
+
+    for (uint32_t d = 0; d < t->rank; d++)
+        if (expr_le(c, r, zero, load->u.load.at[d]) != YES ||
+            expr_le(c, r, load->u.load.at[d], expr_offset(c, t->dim[d], -1)) != YES)
+            return false;
+    return true;
+}
+
+const Scalar *
+load_with(Ctx *c, const Scalar *load, uint32_t slot, const Scalar *outside)
+{
+    return scalar_load(c, load->dtype, slot, load->u.load.rank, load->u.load.at, outside);
+}

@@ -1,0 +1,272 @@
+/* query: which axes an expression uses, and where each read of a nest stands.
+ *
+ * Scalars are DAGs whose operands were always made before their users, so creation order is a
+ * topological order: walking nodes by falling id sees every user of a node before the node.
+ */
+#include <stdlib.h>
+
+#include "nest/walk.h"
+
+/* ---- children ------------------------------------------------------------------------------ */
+
+typedef struct { ScalarChild *visit; void *user; } ComputedVisit;
+
+static void
+visit_computed(void *user, Var v)
+{
+    ComputedVisit *cv = user;
+
+    if (v.kind == VAR_COMPUTED)
+        cv->visit(cv->user, computed_scalar(v), false);
+}
+
+void
+expr_children(const Expr *e, ScalarChild *visit, void *user)
+{
+    ComputedVisit cv = { visit, user };
+
+    if (expr_uses_kind(e, VAR_COMPUTED))
+        expr_vars(e, visit_computed, &cv);
+}
+
+void
+scalar_children(const Scalar *s, ScalarChild *visit, void *user)
+{
+    for (uint32_t i = 0; i < s->narg; i++)
+        visit(user, s->arg[i], s->op == S_SELECT && i > 0);
+    if (s->op == S_INDEX || s->op == S_AT)
+        expr_children(s->u.index, visit, user);
+    if (s->op == S_LOAD) {
+        for (uint32_t d = 0; d < s->u.load.rank; d++)
+            expr_children(s->u.load.at[d], visit, user);
+        if (s->u.load.outside)
+            visit(user, s->u.load.outside, true);
+    }
+}
+
+/* ---- free axes -------------------------------------------------------------------------------- */
+
+/* A small cache keeps shared subexpressions from being walked once per path, without memory. */
+#define CACHE 256
+typedef struct { const Scalar *key[CACHE]; AxisSet set[CACHE]; } AxesCache;
+typedef struct { AxesCache *cache; AxisSet set; } AxesWalk;
+
+static AxisSet scalar_free(AxesCache *cache, const Scalar *s);
+
+static void
+add_child_axes(void *user, const Scalar *child, bool guarded)
+{
+    AxesWalk *w = user;
+
+    (void)guarded;
+    w->set |= scalar_free(w->cache, child);
+}
+
+static void
+add_axis(void *user, Var v)
+{
+    if (v.kind == VAR_AXIS && v.id < NEST_MAX_AXES)
+        *(AxisSet *)user |= axis_one((uint32_t)v.id);
+}
+
+static AxisSet
+expr_bare_axes(const Expr *e)
+{
+    AxisSet set = 0;
+
+    if (expr_uses_kind(e, VAR_AXIS))
+        expr_vars(e, add_axis, &set);
+    return set;
+}
+
+static AxisSet
+scalar_free(AxesCache *cache, const Scalar *s)
+{
+    AxesWalk w = { cache, 0 };
+    uint32_t h = s->id % CACHE;
+
+    if (cache->key[h] == s)
+        return cache->set[h];
+    scalar_children(s, add_child_axes, &w);
+    if (s->op == S_INDEX || s->op == S_AT)
+        w.set |= expr_bare_axes(s->u.index);
+    if (s->op == S_LOAD)
+        for (uint32_t d = 0; d < s->u.load.rank; d++)
+            w.set |= expr_bare_axes(s->u.load.at[d]);
+    if (s->op == S_REDUCE)
+        w.set &= ~s->u.reduce.axes;
+    cache->key[h] = s;
+    cache->set[h] = w.set;
+    return w.set;
+}
+
+AxisSet
+scalar_axes(Ctx *c, const Scalar *s)
+{
+    AxesCache cache = { 0 };
+
+    (void)c;
+    return scalar_free(&cache, s);
+}
+
+AxisSet
+expr_axes(const Expr *e)
+{
+    AxisSet set = expr_bare_axes(e);
+
+    if (expr_uses_kind(e, VAR_COMPUTED)) {
+        AxesCache cache = { 0 };
+        AxesWalk w = { &cache, 0 };
+        expr_children(e, add_child_axes, &w);
+        set |= w.set;
+    }
+    return set;
+}
+
+/* ---- the axes of a nest -------------------------------------------------------------------------- */
+
+Ranges
+nest_ranges(Arena *a, const Nest *n)
+{
+    Range *at = NEW_ARRAY(a, Range, n->naxis);
+
+    for (uint32_t k = 0; k < n->naxis; k++)
+        at[k] = (Range){ { VAR_AXIS, k }, n->axis[k].begin, n->axis[k].extent };
+    return (Ranges){ at, n->naxis };
+}
+
+AxisSet
+nest_axes_of_kind(const Nest *n, AxisKind k)
+{
+    AxisSet set = 0;
+
+    for (uint32_t i = 0; i < n->naxis; i++)
+        if (n->axis[i].kind == k)
+            set |= axis_one(i);
+    return set;
+}
+
+const Write *
+nest_write_of(const Nest *n, uint32_t out)
+{
+    const Write *found = NULL;
+
+    for (uint32_t i = 0; i < n->nwrite; i++)
+        if (n->write[i].out == out) {
+            if (found)
+                return NULL;
+            found = &n->write[i];
+        }
+    return found;
+}
+
+bool
+write_is_plain(const Nest *n, const Write *w)
+{
+    const Type *t = n->param[w->out].type;
+    AxisSet seen = 0;
+
+    if (w->combiner != COMB_NONE)
+        return false;
+    for (uint32_t d = 0; d < t->rank; d++) {
+        Var v;
+        if (expr_is(w->at[d], 0) && expr_is(t->dim[d], 1))
+            continue;
+        if (!expr_is_var(w->at[d], &v) || v.kind != VAR_AXIS || (seen & axis_one((uint32_t)v.id)))
+            return false;
+        seen |= axis_one((uint32_t)v.id);
+    }
+    return true;
+}
+
+/* ---- the walk -------------------------------------------------------------------------------------- */
+
+typedef struct { Arena *arena; Walk *walk; Map index; const WalkNode *from; } Walker;
+
+static void
+collect(void *user, const Scalar *s, bool guarded)
+{
+    Walker *w = user;
+
+    (void)guarded;
+    if (map_get(&w->index, MAP_PTR(s), NULL))
+        return;
+    map_put(&w->index, MAP_PTR(s), 0);
+    scalar_children(s, collect, w);
+    VEC_PUSH(w->arena, w->walk, ((WalkNode){ s, 0, false }));
+}
+
+static void
+pass_down(void *user, const Scalar *child, bool guarded)
+{
+    Walker *w = user;
+    uint64_t i = 0;
+
+    map_get(&w->index, MAP_PTR(child), &i);
+    WalkNode *to = &w->walk->at[i];
+    if (w->from->node) {
+        to->reduce |= w->from->reduce;
+        if (w->from->node->op == S_REDUCE)
+            to->reduce |= w->from->node->u.reduce.axes;
+    }
+    to->always |= w->from->always && !guarded;
+}
+
+static void
+visit_roots(const Nest *n, ScalarChild *visit, void *user)
+{
+    for (uint32_t k = 0; k < n->naxis; k++) {
+        expr_children(n->axis[k].begin, visit, user);
+        expr_children(n->axis[k].extent, visit, user);
+    }
+    for (uint32_t i = 0; i < n->nwrite; i++) {
+        const Write *w = &n->write[i];
+        for (uint32_t d = 0; d < n->param[w->out].type->rank; d++)
+            expr_children(w->at[d], visit, user);
+        visit(user, w->value, false);
+    }
+}
+
+static int
+by_falling_id(const void *x, const void *y)
+{
+    uint32_t a = ((const WalkNode *)x)->node->id, b = ((const WalkNode *)y)->node->id;
+
+    return a < b ? 1 : a > b ? -1 : 0;
+}
+
+Walk
+nest_walk(Ctx *c, Arena *a, const Nest *n)
+{
+    Walk walk = { 0 };
+    Walker w = { a, &walk, { .arena = a }, NULL };
+    WalkNode root = { NULL, 0, true };
+
+    (void)c;
+    visit_roots(n, collect, &w);
+    if (walk.n)
+        qsort(walk.at, walk.n, sizeof *walk.at, by_falling_id);
+    for (uint32_t i = 0; i < walk.n; i++)
+        map_put(&w.index, MAP_PTR(walk.at[i].node), i);
+    w.from = &root;
+    visit_roots(n, pass_down, &w);
+    for (uint32_t i = 0; i < walk.n; i++) {
+        w.from = &walk.at[i];
+        scalar_children(walk.at[i].node, pass_down, &w);
+    }
+    return walk;
+}
+
+Accesses
+nest_accesses(Ctx *c, Arena *a, const Nest *n)
+{
+    Walk walk = nest_walk(c, a, n);
+    Accesses list = { NEW_ARRAY(a, Access, walk.n), 0 };
+
+    for (uint32_t i = walk.n; i-- > 0; ) {
+        const WalkNode *w = &walk.at[i];
+        if (w->node->op == S_LOAD)
+            list.at[list.n++] = (Access){ w->node, w->reduce, !w->always };
+    }
+    return list;
+}

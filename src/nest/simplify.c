@@ -1,0 +1,225 @@
+/* simplify: a nest with fewer and plainer axes, indices and guards.
+ *
+ * Substituting one nest into another leaves traces: reduction axes read as k // 64 and k % 64,
+ * guards that the axes' ranges prove, axes of extent 1. Three steps, repeated while they change
+ * something (each makes the nest smaller in divisions, axes or guards, so they end):
+ *
+ *   drop      reduction axes of extent 1
+ *   split     a reduction axis that is divided by d, where d divides its extent, into two:
+ *             sum k<512>: x[k // 64, i, k % 64]  is  sum k<8>, k_2<64>: x[k, i, k_2]
+ *   tidy      every Expr simplified with the ranges of the axes, proved guards dropped
+ *
+ * Parallel axes stay: each is one dimension of the outputs.
+ */
+#include "nest/walk.h"
+
+#define MAX_ROUNDS 8
+
+typedef struct {
+    Ctx *ctx;
+    NestEdit *edit;
+    Ranges ranges;
+    Binding bind[NEST_MAX_AXES];
+    AxisSet becomes[NEST_MAX_AXES];  /* what reductions over axis k bind now */
+} Simplify;
+
+static const Expr *
+bind_axes(ScalarMap *m, const Expr *e)
+{
+    const Simplify *s = m->user;
+
+    return expr_subst(m->ctx, e, s->bind, s->ranges.n);
+}
+
+static AxisSet
+bind_set(ScalarMap *m, AxisSet set)
+{
+    const Simplify *s = m->user;
+    AxisSet to = 0;
+
+    for (uint32_t k = 0; k < s->ranges.n; k++)
+        if (set & axis_one(k))
+            to |= s->becomes[k];
+    return to;
+}
+
+/* Replace the axes as bind and becomes say. */
+static void
+rebind(Simplify *s, Arena *scratch)
+{
+    ScalarMap m = { .expr = bind_axes, .axes = bind_set, .user = s, .ctx = s->ctx, .done = { .arena = scratch } };
+
+    nest_edit_map(s->edit, &m);
+}
+
+/* ---- drop ------------------------------------------------------------------------------------- */
+
+static bool
+drop_unit_axes(Simplify *s, Arena *scratch)
+{
+    NestEdit *e = s->edit;
+    uint32_t kept = 0, naxis = e->nest.naxis;
+
+    for (uint32_t k = 0; k < naxis; k++) {
+        Axis axis = e->axis[k];
+        bool drop = axis.kind == AXIS_REDUCE && expr_is(axis.extent, 1) && expr_const(axis.begin, NULL);
+        s->bind[k] = (Binding){ { VAR_AXIS, k }, drop ? axis.begin : expr_axis(s->ctx, kept) };
+        s->becomes[k] = drop ? 0 : axis_one(kept);
+        if (!drop)
+            e->axis[kept++] = axis;
+    }
+    if (kept == naxis)
+        return false;
+    e->nest.naxis = kept;
+    s->ranges.n = naxis;
+    rebind(s, scratch);
+    return true;
+}
+
+/* ---- split ------------------------------------------------------------------------------------- */
+
+typedef struct { Ctx *ctx; const NestEdit *edit; uint32_t axis; const Expr *divisor; } SplitSearch;
+
+static void search_expr(SplitSearch *s, const Expr *e);
+
+static void
+search_atom(SplitSearch *s, const Atom *m)
+{
+    Var v;
+
+    if (m->kind == ATOM_VAR || s->divisor)
+        return;
+    if ((m->kind == ATOM_DIV || m->kind == ATOM_MOD) && expr_is_var(m->arg[0], &v) && v.kind == VAR_AXIS) {
+        const Axis *a = &s->edit->axis[v.id];
+        const Expr *d = m->arg[1];
+        bool proper = !expr_is(d, 1) && d != a->extent && !expr_axes(d) && !expr_uses_kind(d, VAR_COMPUTED);
+        if (a->kind == AXIS_REDUCE && expr_is(a->begin, 0) && proper && expr_exact_div(s->ctx, a->extent, d)) {
+            s->axis = (uint32_t)v.id;
+            s->divisor = d;
+            return;
+        }
+    }
+    for (uint32_t i = 0; i < m->narg; i++)
+        search_expr(s, m->arg[i]);
+}
+
+static void
+search_expr(SplitSearch *s, const Expr *e)
+{
+    for (uint32_t i = 0; i < e->nterm; i++)
+        for (uint32_t f = 0; f < e->term[i].nfactor; f++)
+            search_atom(s, e->term[i].factor[f].atom);
+}
+
+static void
+search_scalar(void *user, const Scalar *node)
+{
+    SplitSearch *s = user;
+
+    if (node->op == S_INDEX || node->op == S_AT)
+        search_expr(s, node->u.index);
+    if (node->op == S_LOAD)
+        for (uint32_t d = 0; d < node->u.load.rank; d++)
+            search_expr(s, node->u.load.at[d]);
+}
+
+static bool
+split_an_axis(Simplify *s, Arena *scratch)
+{
+    Ctx *c = s->ctx;
+    NestEdit *e = s->edit;
+    SplitSearch search = { .ctx = c, .edit = e };
+
+    if (e->nest.naxis == NEST_MAX_AXES)
+        return false;
+    for (uint32_t i = 0; i < e->nest.nwrite; i++)
+        scalar_visit(c, e->write[i].value, search_scalar, &search);
+    if (!search.divisor)
+        return false;
+
+    uint32_t outer = search.axis, inner = e->nest.naxis;
+    e->axis[inner] = e->axis[outer];
+    e->axis[inner].name = nest_fresh_axis(c, e, e->axis[outer].name);
+    e->axis[inner].extent = search.divisor;
+    e->axis[outer].extent = expr_exact_div(c, e->axis[outer].extent, search.divisor);
+    for (uint32_t k = 0; k < inner; k++) {
+        s->bind[k] = (Binding){ { VAR_AXIS, k }, expr_axis(c, k) };
+        s->becomes[k] = axis_one(k);
+    }
+    s->bind[outer].to = expr_add(c, expr_mul(c, search.divisor, expr_axis(c, outer)), expr_axis(c, inner));
+    s->becomes[outer] |= axis_one(inner);
+    s->ranges.n = inner;
+    rebind(s, scratch);
+    e->nest.naxis = inner + 1;
+    return true;
+}
+
+/* ---- tidy ---------------------------------------------------------------------------------------- */
+
+static const Expr *
+tidy_expr(ScalarMap *m, const Expr *e)
+{
+    const Simplify *s = m->user;
+
+    return expr_simplify(m->ctx, &s->ranges, e);
+}
+
+static const Scalar *
+tidy_load(ScalarMap *m, const Scalar *load)
+{
+    const Simplify *s = m->user;
+    uint32_t slot = load->u.load.slot;
+
+    if (!load->u.load.outside || !load_is_inside(m->ctx, &s->ranges, load, s->edit->param[slot].type))
+        return load;
+    return load_with(m->ctx, load, slot, NULL);
+}
+
+static void
+tidy(Simplify *s, Arena *scratch)
+{
+    NestEdit *e = s->edit;
+    ScalarMap m = { .expr = tidy_expr, .load = tidy_load, .user = s, .ctx = s->ctx, .done = { .arena = scratch } };
+
+    Range *range = NEW_ARRAY(scratch, Range, e->nest.naxis);
+    for (uint32_t k = 0; k < e->nest.naxis; k++)
+        range[k] = (Range){ { VAR_AXIS, k }, e->axis[k].begin, e->axis[k].extent };
+    s->ranges = (Ranges){ range, e->nest.naxis };
+    for (uint32_t i = 0; i < e->nest.nwrite; i++)
+        e->write[i].value = scalar_map(&m, e->write[i].value);
+    for (uint32_t k = 0; k < e->nest.naxis; k++)
+        e->axis[k].extent = expr_simplify(s->ctx, NULL, e->axis[k].extent);
+}
+
+static bool
+tidy_changes(Simplify *s, Arena *scratch)
+{
+    const Nest *n = &s->edit->nest;
+    const Scalar **before = NEW_ARRAY(scratch, const Scalar *, n->nwrite);
+    bool changed = false;
+
+    for (uint32_t i = 0; i < n->nwrite; i++)
+        before[i] = s->edit->write[i].value;
+    tidy(s, scratch);
+    for (uint32_t i = 0; i < n->nwrite; i++)
+        changed = changed || before[i] != s->edit->write[i].value;
+    return changed;
+}
+
+const Nest *
+nest_simplify(Ctx *c, const Nest *n)
+{
+    NestEdit edit = nest_edit(c, n, NEST_MAX_AXES, 0);
+    Simplify s = { .ctx = c, .edit = &edit };
+
+    for (uint32_t round = 0; round < MAX_ROUNDS; round++) {
+        Arena *scratch = arena_new(NULL, &c->oom);
+        bool changed = drop_unit_axes(&s, scratch);
+        changed = split_an_axis(&s, scratch) || changed;
+        changed = tidy_changes(&s, scratch) || changed;
+        arena_free(scratch);
+        if (!changed)
+            break;
+    }
+    return nest_edit_done(c, &edit);
+}

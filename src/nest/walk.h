@@ -1,0 +1,44 @@
+/* walk: the nodes of a nest with where they stand; shared by the queries. */
+#ifndef TENON_NEST_WALK_H
+#define TENON_NEST_WALK_H
+
+#include "nest/nest.h"
+
+/* What stands directly below a node: arguments, outside values, and the Scalars behind computed
+ * variables of its Exprs. `guarded`: below an arm of a select, or an outside value. */
+typedef void ScalarChild(void *user, const Scalar *child, bool guarded);
+void scalar_children(const Scalar *s, ScalarChild *visit, void *user);
+void expr_children(const Expr *e, ScalarChild *visit, void *user);
+
+typedef struct {
+    const Scalar *node;
+    AxisSet reduce;                  /* axes of the reductions it stands under, on any path */
+    bool always;                     /* some path to it passes no guard */
+} WalkNode;
+typedef VEC(WalkNode) Walk;
+
+/* Every distinct node of a nest's values, write indices and extents; users before operands. */
+Walk nest_walk(Ctx *c, Arena *a, const Nest *n);
+
+/* The write of output `out`, if it is the only one; NULL otherwise. */
+const Write *nest_write_of(const Nest *n, uint32_t out);
+/* Does a write place each point by bare, distinct axes (or 0 in a dimension of 1), without a combiner? */
+bool write_is_plain(const Nest *n, const Write *w);
+static inline AxisSet axis_one(uint32_t axis) { return (AxisSet)1 << axis; }
+
+/* A copy of n, whose arrays may be edited, in the context's arena. */
+typedef struct { Nest nest; Axis *axis; NestParam *param; Write *write; } NestEdit;
+NestEdit nest_edit(Ctx *c, const Nest *n, uint32_t more_axes, uint32_t more_params);
+/* Apply m to every Expr and Scalar of the writes, and to the extents of axes. */
+void nest_edit_map(NestEdit *e, ScalarMap *m);
+/* The finished nest, verified; NULL with an internal error if it is broken. */
+const Nest *nest_edit_done(Ctx *c, const NestEdit *e);
+/* The name itself, or with a suffix where it is taken. */
+Sym nest_fresh_axis(Ctx *c, const NestEdit *e, Sym wanted);
+Sym nest_fresh_param(Ctx *c, const NestEdit *e, Sym wanted);
+/* Is every index of a load provably inside its tensor, of type t? */
+bool load_is_inside(Ctx *c, const Ranges *r, const Scalar *load, const Type *t);
+/* The same load with another slot, indices or outside value. */
+const Scalar *load_with(Ctx *c, const Scalar *load, uint32_t slot, const Scalar *outside);
+
+#endif
