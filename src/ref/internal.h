@@ -31,6 +31,8 @@ void num_combine(Combiner k, DType t, uint32_t n, Num *acc, const Num *v);
 
 /* The value of e under s; reports a symbol without a value, or an overflow, on behalf of `what`. */
 bool symbols_eval(Ctx *c, const Symbols *s, Loc loc, const char *what, const Expr *e, int64_t *v);
+/* t's sizes under s, without contents. */
+bool tensor_size(Ctx *c, const Type *t, const Symbols *s, Tensor *out, int64_t *bytes);
 /* The tensor has the type's dtype, rank and sizes under s? */
 bool tensor_check(Ctx *c, const Symbols *s, Loc loc, const char *what, const char *name, const Type *type, const Tensor *t);
 void tensor_poison(Tensor *t);                       /* NaN in floats, -1 elsewhere */
@@ -142,6 +144,9 @@ bool run_domain(Program *p, const Domain *d, bool (*point)(Program *p, void *use
 int64_t run_offset(const Program *p, const Mem *m, uint32_t rank, const uint32_t *at, uint32_t *bad);
 bool run_outside(Program *p, const Mem *m, const char *verb, uint32_t rank, const uint32_t *at, uint32_t bad);   /* reports */
 
+/* ---- operators (graph.c) ------------------------------------------------------------------------------- */
+
+/* value: the operator's inputs, then its outputs, allocated; NULL where absent. */
 bool ref_op_at(Ctx *c, Arena *a, const OpCall *call, const Type *const *out_type, const Symbols *s, Tensor *const *value);
 
 #endif

@@ -60,6 +60,8 @@ run_load(Program *p, const Instr *in)
     uint32_t bad = 0;
     int64_t offset = run_offset(p, m, load->rank, load->at, &bad);
     if (offset >= 0) {
+        if (!m->t.data)
+            return diag_error(&p->ctx->diags, DIAG_INTERNAL, p->loc, "%s: buffer %s is read before it is declared", p->what, m->name);
         if (in->lanes > 1)
             return run_lanes(p, in, m, offset);
         p->reg.at[in->dst] = num_load(in->type, m->t.data, offset);

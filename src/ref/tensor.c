@@ -62,17 +62,26 @@ tensor_count(const Tensor *t)
 }
 
 bool
-tensor_of_type(Ctx *c, Arena *a, const Type *t, const Symbols *s, Tensor *out)
+tensor_size(Ctx *c, const Type *t, const Symbols *s, Tensor *out, int64_t *bytes)
 {
-    int64_t bytes = dtype_info[t->dtype].bytes;
+    *bytes = dtype_info[t->dtype].bytes;
     *out = (Tensor){.dtype = t->dtype, .rank = t->rank};
     for (uint32_t d = 0; d < t->rank; d++) {
         if (!symbols_eval(c, s, (Loc){0}, type_str(c, t), t->dim[d], &out->dim[d]))
             return false;
-        if (out->dim[d] < 0 || mul_overflows(bytes, out->dim[d], &bytes))
+        if (out->dim[d] < 0 || mul_overflows(*bytes, out->dim[d], bytes))
             return diag_error(&c->diags, DIAG_LIMIT, (Loc){0}, "a tensor of type %s would have %lld elements on axis %u",
                               type_str(c, t), (long long)out->dim[d], d);
     }
+    return true;
+}
+
+bool
+tensor_of_type(Ctx *c, Arena *a, const Type *t, const Symbols *s, Tensor *out)
+{
+    int64_t bytes;
+    if (!tensor_size(c, t, s, out, &bytes))
+        return false;
     out->data = arena_alloc(a, (size_t)bytes);
     return true;
 }

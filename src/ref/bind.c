@@ -1,0 +1,95 @@
+/* bind: the dimension symbols of a graph, from the sizes of its inputs.
+ *
+ * A dimension that is one symbol gives its value; a dimension linear in one symbol that is still
+ * unknown is solved for it. Rounds go on while they learn something; then every dimension and every
+ * constraint of the graph must hold.
+ */
+#include "ref/internal.h"
+
+typedef struct { const Symbols *symbols; Var unknown; uint32_t nunknown; } Census;
+
+static void
+count_unknown(void *user, Var v)
+{
+    Census *k = user;
+    int64_t value;
+    if (v.kind == VAR_SYMBOL && symbols_get(k->symbols, (Sym)(uintptr_t)v.id, &value))
+        return;
+    k->unknown = v;
+    k->nunknown++;
+}
+
+static bool
+known_symbol(void *user, Var v, int64_t *out)
+{
+    return v.kind == VAR_SYMBOL && symbols_get(user, (Sym)(uintptr_t)v.id, out);
+}
+
+/* Solve dim == size for its one unknown symbol, where it has one. True if a symbol was learnt. */
+static bool
+solve(Ctx *c, Symbols *s, const Expr *dim, int64_t size)
+{
+    Census k = {.symbols = s};
+    const Expr *coef, *rest;
+    int64_t slope, offset;
+    expr_vars(dim, count_unknown, &k);
+    if (k.nunknown != 1 || k.unknown.kind != VAR_SYMBOL || !expr_linear(c, dim, k.unknown, &coef, &rest))
+        return false;
+    if (!expr_eval(coef, known_symbol, s, &slope) || !expr_eval(rest, known_symbol, s, &offset))
+        return false;
+    if (slope == 0 || (size - offset) % slope != 0)
+        return false;
+    symbols_set(c->arena, s, (Sym)(uintptr_t)k.unknown.id, (size - offset) / slope);
+    return true;
+}
+
+static bool
+check_dim(Ctx *c, const Symbols *s, const char *name, uint32_t d, const Expr *dim, int64_t size)
+{
+    int64_t want;
+    if (!expr_eval(dim, known_symbol, (void *)s, &want))
+        return diag_error(&c->diags, DIAG_USAGE, (Loc){0}, "input %s has %lld elements on axis %u, which cannot be %s", name,
+                          (long long)size, d, expr_str(c, dim));
+    if (want != size)
+        return diag_error(&c->diags, DIAG_USAGE, (Loc){0}, "input %s has %lld elements on axis %u, expected %s = %lld", name,
+                          (long long)size, d, expr_str(c, dim), (long long)want);
+    return true;
+}
+
+static bool
+check_constraint(Ctx *c, const Symbols *s, const Constraint *k)
+{
+    int64_t a, b;
+    if (!expr_eval(k->a, known_symbol, (void *)s, &a) || !expr_eval(k->b, known_symbol, (void *)s, &b) || a == b)
+        return true;
+    return diag_error(&c->diags, DIAG_USAGE, (Loc){0}, "%s: %s is %lld and %s is %lld, but they must be equal", k->why,
+                      expr_str(c, k->a), (long long)a, expr_str(c, k->b), (long long)b);
+}
+
+bool
+ref_bind_inputs(const Graph *g, const Tensor *input, Symbols *s)
+{
+    Ctx *c = g->ctx;
+    for (uint32_t i = 0; i < g->input.n; i++) {
+        const Value *v = &g->value.at[g->input.at[i]];
+        if (input[i].dtype != v->type->dtype || input[i].rank != v->type->rank)
+            return diag_error(&c->diags, DIAG_USAGE, (Loc){0}, "input %s is %s of rank %u, expected %s", v->name,
+                              dtype_info[input[i].dtype].name, input[i].rank, type_str(c, v->type));
+    }
+    for (bool learnt = true; learnt;) {
+        learnt = false;
+        for (uint32_t i = 0; i < g->input.n; i++)
+            for (uint32_t d = 0; d < input[i].rank; d++)
+                learnt |= solve(c, s, g->value.at[g->input.at[i]].type->dim[d], input[i].dim[d]);
+    }
+    for (uint32_t i = 0; i < g->input.n; i++) {
+        const Value *v = &g->value.at[g->input.at[i]];
+        for (uint32_t d = 0; d < input[i].rank; d++)
+            if (!check_dim(c, s, v->name, d, v->type->dim[d], input[i].dim[d]))
+                return false;
+    }
+    for (uint32_t i = 0; i < g->constraints.n; i++)
+        if (!check_constraint(c, s, &g->constraints.at[i]))
+            return false;
+    return true;
+}
