@@ -19,8 +19,8 @@ typedef enum {
     S_INDEX,                 /* u.index */
     S_LOAD,                  /* u.load */
     S_CAST,                  /* arg[0] converted to dtype (float to integer truncates, saturating) */
-    S_AT,                    /* arg[0] integer, u.index = n: wraps a negative value by n once, then checks
-                              * 0 <= value < n at run time; a failed check stops the run with an error */
+    S_AT,                    /* i64: arg[0] of any integer type, u.index = n: wraps a negative value by n once,
+                              * then checks 0 <= value < n at run time; a failed check stops the run with an error */
     S_REDUCE,                /* u.reduce over arg[0..narg-1], tuple of narg values; used alone when narg is 1 */
     S_ITEM,                  /* item u.item of the tuple arg[0] (a reduce with narg > 1) */
     /* loop trees only: */
@@ -45,13 +45,20 @@ typedef enum {
 
 typedef uint64_t AxisSet;    /* bit k is axis k; a nest has at most 64 axes (named limit) */
 
+/* Distinct variables; a computed variable stands beside those of the Scalar it is computed by. */
+typedef struct VarSet { uint32_t n; const Var *at; } VarSet;
+
+#define SCALAR_MAX_DEPTH 4096    /* named limit of texts, so that walks over a DAG may recurse */
+
 typedef struct Scalar Scalar;
 struct Scalar {              /* interned */
     uint8_t op;              /* ScalarOp */
     uint8_t dtype;           /* DType of the value (of item 0, for a tuple) */
     uint8_t lanes;           /* 1 outside loop trees */
     uint8_t narg;            /* S_LANES: lanes */
-    uint32_t id;             /* creation order in its context */
+    uint32_t id;             /* creation order in its context: operands come before */
+    uint32_t depth;          /* nodes on the longest way down, computed values inside Exprs included */
+    const VarSet *vars;      /* every variable of any Expr below */
     union {
         int64_t bits;
         const Expr *index;
@@ -105,9 +112,10 @@ static inline const Scalar *computed_scalar(Var v) { return (const Scalar *)(uin
 
 /* ---- rebuilding --------------------------------------------------------------------------------- */
 
-/* A copy with loads and Exprs replaced. Both hooks may be NULL (keep). `load` gets the load with
+/* A copy with loads and Exprs replaced. Hooks may be NULL (keep). `load` gets the load with
  * its indices already rewritten and returns what stands in its place; `expr` rewrites an index or
- * bound (and must treat computed variables through scalar_map_expr, as the default does). */
+ * bound, in which computed variables have been replaced by stand-ins that it leaves alone: they
+ * become the mapped values afterwards, and what `expr` puts in is not mapped again. */
 typedef struct ScalarMap {
     const Scalar *(*load)(struct ScalarMap *m, const Scalar *load);
     const Expr *(*expr)(struct ScalarMap *m, const Expr *e);
@@ -117,7 +125,7 @@ typedef struct ScalarMap {
     Map done;                /* memo; set .arena before use */
 } ScalarMap;
 const Scalar *scalar_map(ScalarMap *m, const Scalar *s);
-/* The same on an Expr: m->expr applied, then computed variables mapped through their Scalars. */
+/* The same on an Expr: m->expr applied, and computed variables mapped through their Scalars. */
 const Expr *scalar_map_expr(ScalarMap *m, const Expr *e);
 
 /* Substitute variables everywhere in s (indices, guards, computed values). */

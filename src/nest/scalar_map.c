@@ -1,0 +1,222 @@
+/* scalar_map: walks over scalar DAGs: rebuilding, substituting, visiting.
+ *
+ * Every walk remembers the nodes it has done, so its cost is the number of distinct nodes. Values
+ * behind computed variables belong to the DAG: a walk that forgot them would leave an index reading
+ * the wrong tensor after a substitution.
+ */
+#include "nest/internal.h"
+
+#include <assert.h>
+
+/* A stand-in for a computed variable while a hook looks at an Expr. Scalars are aligned, so an odd
+ * address is no Scalar's. */
+static Var
+stand_in(Var v)
+{
+    return (Var){ VAR_COMPUTED, v.id | 1 };
+}
+
+typedef struct { Arena *arena; VEC(Var) var; } ComputedVars;
+
+static void
+collect_computed(void *user, Var v)
+{
+    ComputedVars *list = user;
+    if (v.kind == VAR_COMPUTED && !(v.id & 1))
+        VEC_PUSH(list->arena, &list->var, v);
+}
+
+const Expr *
+scalar_map_expr(ScalarMap *m, const Expr *e)
+{
+    if (!e)
+        return NULL;
+    if (!expr_uses_kind(e, VAR_COMPUTED))
+        return m->expr ? m->expr(m, e) : e;
+
+    ComputedVars list = { .arena = m->done.arena };
+    expr_vars(e, collect_computed, &list);
+    uint32_t n = list.var.n;
+    Binding *hide = NEW_ARRAY(m->done.arena, Binding, n), *show = NEW_ARRAY(m->done.arena, Binding, n);
+    for (uint32_t i = 0; i < n; i++) {
+        Var v = list.var.at[i];
+        const Scalar *value = scalar_map(m, computed_scalar(v));
+        hide[i] = (Binding){ v, expr_var(m->ctx, stand_in(v)) };
+        show[i] = (Binding){ stand_in(v), expr_computed(m->ctx, value) };
+    }
+    const Expr *hidden = expr_subst(m->ctx, e, hide, n);
+    return expr_subst(m->ctx, m->expr ? m->expr(m, hidden) : hidden, show, n);
+}
+
+static const Scalar *
+map_load(ScalarMap *m, const Scalar *s)
+{
+    uint32_t rank = s->u.load.rank;
+    const Expr *at[TN_MAX_RANK * 2 + 1], **index = at;
+    if (rank > sizeof at / sizeof *at)
+        index = NEW_ARRAY(m->done.arena, const Expr *, rank);
+    for (uint32_t d = 0; d < rank; d++)
+        index[d] = scalar_map_expr(m, s->u.load.at[d]);
+    const Scalar *load;
+    if (s->lanes == 1)
+        load = scalar_load(m->ctx, s->dtype, s->u.load.slot, rank, index, scalar_map(m, s->u.load.outside));
+    else
+        load = scalar_load_lanes(m->ctx, s->dtype, s->u.load.slot, rank, index, s->lanes,
+                                 scalar_map_expr(m, s->u.load.lane_stride), scalar_map_expr(m, s->u.load.valid));
+    return m->load ? m->load(m, load) : load;
+}
+
+static const Scalar *
+map_node(ScalarMap *m, const Scalar *s)
+{
+    const Scalar *arg[UINT8_MAX];
+    for (uint32_t i = 0; i < s->narg; i++)
+        arg[i] = scalar_map(m, s->arg[i]);
+    switch (s->op) {
+    case S_CONST: case S_IOTA:
+        return s;
+    case S_INDEX:
+        return scalar_index(m->ctx, scalar_map_expr(m, s->u.index));
+    case S_LOAD:
+        return map_load(m, s);
+    case S_CAST:
+        return scalar_cast(m->ctx, s->dtype, arg[0]);
+    case S_AT:
+        return scalar_at(m->ctx, arg[0], scalar_map_expr(m, s->u.index));
+    case S_REDUCE: {
+        AxisSet axes = m->axes ? m->axes(m, s->u.reduce.axes) : s->u.reduce.axes;
+        return scalar_reduce(m->ctx, s->u.reduce.combiner, axes, arg, s->narg);
+    }
+    case S_ITEM:
+        return scalar_item(m->ctx, arg[0], s->u.item);
+    case S_SPLAT:
+        return scalar_splat(m->ctx, arg[0], s->lanes);
+    case S_LANES:
+        return scalar_lanes(m->ctx, arg, s->lanes);
+    case S_HSUM: return scalar_hreduce(m->ctx, COMB_SUM, arg[0]);
+    case S_HMAX: return scalar_hreduce(m->ctx, COMB_MAX, arg[0]);
+    case S_HMIN: return scalar_hreduce(m->ctx, COMB_MIN, arg[0]);
+    case S_HPROD: return scalar_hreduce(m->ctx, COMB_PROD, arg[0]);
+    default:
+        return scalar_op(m->ctx, s->op, arg);
+    }
+}
+
+const Scalar *
+scalar_map(ScalarMap *m, const Scalar *s)
+{
+    uint64_t known;
+    if (!s)
+        return NULL;
+    if (map_get(&m->done, MAP_PTR(s), &known))
+        return (const Scalar *)(uintptr_t)known;
+    const Scalar *to = map_node(m, s);
+    map_put(&m->done, MAP_PTR(s), MAP_PTR(to));
+    return to;
+}
+
+typedef struct { const Binding *at; uint32_t n; } Bindings;
+
+static const Expr *
+subst_expr(ScalarMap *m, const Expr *e)
+{
+    const Bindings *b = m->user;
+    return expr_subst(m->ctx, e, b->at, b->n);
+}
+
+const Scalar *
+scalar_subst(Ctx *c, const Scalar *s, const Binding *b, uint32_t n)
+{
+    if (!s)
+        return NULL;
+    bool touched = false;
+    for (uint32_t i = 0; i < n; i++)
+        touched = touched || scalar_uses(s, b[i].var);
+    if (!touched)
+        return s;
+    Arena *scratch = arena_new(NULL, &c->oom);
+    Bindings bindings = { b, n };
+    ScalarMap m = { .expr = subst_expr, .user = &bindings, .ctx = c, .done = { .arena = scratch } };
+    const Scalar *to = scalar_map(&m, s);
+    arena_free(scratch);
+    return to;
+}
+
+/* ---- visiting ----------------------------------------------------------------------------------- */
+
+typedef struct {
+    void (*visit)(void *user, const Scalar *s);
+    void *user;
+    Map seen;
+} Visitor;
+
+static void visit_scalar(Visitor *v, const Scalar *s);
+
+static void
+visit_var(void *user, Var var)
+{
+    if (var.kind == VAR_COMPUTED)
+        visit_scalar(user, computed_scalar(var));
+}
+
+static void
+visit_expr(Visitor *v, const Expr *e)
+{
+    if (e && expr_uses_kind(e, VAR_COMPUTED))
+        expr_vars(e, visit_var, v);
+}
+
+static void
+visit_scalar(Visitor *v, const Scalar *s)
+{
+    if (!s || map_get(&v->seen, MAP_PTR(s), NULL))
+        return;
+    map_put(&v->seen, MAP_PTR(s), 1);
+    for (uint32_t i = 0; i < s->narg; i++)
+        visit_scalar(v, s->arg[i]);
+    if (s->op == S_INDEX || s->op == S_AT)
+        visit_expr(v, s->u.index);
+    if (s->op == S_LOAD) {
+        visit_scalar(v, s->u.load.outside);
+        for (uint32_t d = 0; d < s->u.load.rank; d++)
+            visit_expr(v, s->u.load.at[d]);
+        visit_expr(v, s->u.load.lane_stride);
+        visit_expr(v, s->u.load.valid);
+    }
+    v->visit(v->user, s);
+}
+
+void
+scalar_visit(Ctx *c, const Scalar *s, void (*visit)(void *user, const Scalar *s), void *user)
+{
+    Arena *scratch = arena_new(NULL, &c->oom);
+    Visitor v = { visit, user, { .arena = scratch } };
+    visit_scalar(&v, s);
+    arena_free(scratch);
+}
+
+bool
+scalar_uses(const Scalar *s, Var v)
+{
+    if (!s)
+        return false;
+    for (uint32_t i = 0; i < s->vars->n; i++)
+        if (s->vars->at[i].kind == v.kind && s->vars->at[i].id == v.id)
+            return true;
+    return false;
+}
+
+static void
+count_node(void *user, const Scalar *s)
+{
+    (void)s;
+    ++*(uint32_t *)user;
+}
+
+uint32_t
+scalar_size(Ctx *c, const Scalar *s)
+{
+    uint32_t n = 0;
+    scalar_visit(c, s, count_node, &n);
+    return n;
+}

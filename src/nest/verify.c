@@ -1,0 +1,261 @@
+/* verify: what every nest keeps. A failure names the rule by its number.
+ *
+ *   1  at most NEST_MAX_AXES axes; at least one write; every parameter has a type
+ *   2  an axis's begin and extent use symbols, values computed from inputs, and axes before it
+ *   3  every Expr uses declared axes only, and no loop variables
+ *   4  a reduction binds at least one reduction axis, none that is already bound around it, and has
+ *      the operands its combiner combines: (value, index) for argmax and argmin, else one; bool for
+ *      any and all
+ *   5  what stands outside reductions uses parallel and scan axes only
+ *   6  reads name a parameter of the same element type and rank; the outside value has that type
+ *   7  an output is read only at earlier points of a scan: there is a scan axis, and one write of it
+ *   8  a write names an output; its value has that type
+ *   9  a plain write's indices are distinct parallel or scan axes, all of them, each as long as the
+ *      output's dimension; or it is one write of the kind that combines
+ *  10  a combining write's init is an input of the output's type; its combiner is not on tuples
+ *  11  every output is written
+ *  12  lanes are for loop trees: every value here has one
+ */
+#include "nest/internal.h"
+
+#include <stdio.h>
+
+typedef struct {
+    Ctx *ctx;
+    const Nest *nest;
+    DiagClass class;
+    bool ok;
+    AxisSet bound;                   /* reduction axes of the reductions around */
+    const Write *write;              /* NULL while axes are checked */
+    Arena *scratch;
+    Map done;                        /* node and set of axes bound around it, hashed, once checked */
+} Check;
+
+#define REQUIRE(check, rule, condition, ...)                                                   \
+    do {                                                                                       \
+        if (!(condition))                                                                      \
+            return broken((check), (rule), __VA_ARGS__);                                       \
+    } while (0)
+
+static bool broken(Check *k, int rule, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+static bool
+broken(Check *k, int rule, const char *format, ...)
+{
+    va_list args;
+    char text[512];
+    if (!k->ok)
+        return false;
+    k->ok = false;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return diag_error(&k->ctx->diags, k->class, k->nest->loc, "nest %s: %s (rule %d)", k->nest->name, text, rule);
+}
+
+static bool check_scalar(Check *k, const Scalar *s);
+
+typedef struct { Check *check; uint32_t limit; } ExprCheck;
+
+static void
+check_var(void *user, Var v)
+{
+    ExprCheck *e = user;
+    Check *k = e->check;
+    const Nest *n = k->nest;
+    if (!k->ok)
+        return;
+    if (v.kind == VAR_LOOP) {
+        broken(k, 3, "a loop variable stands in an index");
+    } else if (v.kind == VAR_COMPUTED) {
+        const Scalar *s = computed_scalar(v);
+        if (s->dtype != DT_BOOL && !dtype_is_int(s->dtype))
+            broken(k, 6, "an index is computed as %s: indices are integers", dtype_info[s->dtype].name);
+        else
+            check_scalar(k, s);
+    } else if (v.kind == VAR_AXIS) {
+        if (v.id >= n->naxis)
+            broken(k, 3, "axis number %u is used, there are %u", (unsigned)v.id, n->naxis);
+        else if (v.id >= e->limit)
+            broken(k, 2, "the extent of an axis uses axis %s, which comes after it", n->axis[v.id].name);
+        else if (n->axis[v.id].kind == AXIS_REDUCE && k->write && !(k->bound >> v.id & 1))
+            broken(k, 5, "reduction axis %s is used outside the reduction that binds it", n->axis[v.id].name);
+    }
+}
+
+static bool
+check_expr(Check *k, const Expr *e, uint32_t limit)
+{
+    ExprCheck user = { k, limit };
+    REQUIRE(k, 3, e != NULL, "an index is missing");
+    REQUIRE(k, 3, !e->bad, "an index overflows 64 bits");
+    expr_vars(e, check_var, &user);
+    return k->ok;
+}
+
+static bool
+check_load(Check *k, const Scalar *s)
+{
+    const Nest *n = k->nest;
+    uint32_t slot = s->u.load.slot;
+    REQUIRE(k, 6, slot < n->nin + n->nout, "parameter number %u is read, there are %u", slot, n->nin + n->nout);
+    const NestParam *p = &n->param[slot];
+    REQUIRE(k, 6, s->u.load.rank == p->type->rank, "%s is read with %u indices, its rank is %u", p->name,
+            s->u.load.rank, p->type->rank);
+    REQUIRE(k, 6, s->dtype == p->type->dtype, "%s is read as %s, it is %s", p->name, dtype_info[s->dtype].name,
+            dtype_info[p->type->dtype].name);
+    for (uint32_t d = 0; d < s->u.load.rank; d++)
+        if (!check_expr(k, s->u.load.at[d], n->naxis))
+            return false;
+    if (slot >= n->nin) {
+        bool scans = false;
+        for (uint32_t i = 0; i < n->naxis; i++)
+            scans = scans || n->axis[i].kind == AXIS_SCAN;
+        REQUIRE(k, 7, scans, "output %s is read, but no axis is a scan", p->name);
+    }
+    if (!s->u.load.outside)
+        return true;
+    REQUIRE(k, 6, s->u.load.outside->dtype == s->dtype, "%s has the outside value of another type", p->name);
+    return check_scalar(k, s->u.load.outside);
+}
+
+static bool
+check_reduce(Check *k, const Scalar *s)
+{
+    AxisSet axes = s->u.reduce.axes, around = k->bound;
+    Combiner comb = s->u.reduce.combiner;
+    bool tuple = comb == COMB_ARGMAX || comb == COMB_ARGMIN;
+    REQUIRE(k, 4, axes != 0, "a reduction binds no axis");
+    REQUIRE(k, 4, comb > COMB_NONE && comb < COMB_LAST, "a reduction has no combiner");
+    REQUIRE(k, 4, s->narg == (tuple ? 2 : 1), "%s combines %d values, not %u", combiner_name[comb], tuple ? 2 : 1, s->narg);
+    for (uint32_t i = 0; i < NEST_MAX_AXES; i++) {
+        if (!(axes >> i & 1))
+            continue;
+        REQUIRE(k, 4, i < k->nest->naxis, "a reduction binds axis number %u, there are %u", i, k->nest->naxis);
+        REQUIRE(k, 4, k->nest->axis[i].kind == AXIS_REDUCE, "a reduction binds %s, which is no reduction axis",
+                k->nest->axis[i].name);
+        REQUIRE(k, 4, !(around >> i & 1), "axis %s is bound twice, one reduction inside the other", k->nest->axis[i].name);
+    }
+    if (comb == COMB_ANY || comb == COMB_ALL)
+        REQUIRE(k, 4, s->dtype == DT_BOOL, "%s combines bool, not %s", combiner_name[comb], dtype_info[s->dtype].name);
+    k->bound |= axes;
+    for (uint32_t i = 0; i < s->narg && k->ok; i++)
+        check_scalar(k, s->arg[i]);
+    k->bound = around;
+    return k->ok;
+}
+
+static bool
+check_scalar(Check *k, const Scalar *s)
+{
+    uint64_t key = MAP_PTR(s) ^ k->bound * 0x9e3779b97f4a7c15u;
+    REQUIRE(k, 8, s != NULL, "a value is missing");
+    if (map_get(&k->done, key, NULL))
+        return k->ok;
+    map_put(&k->done, key, 1);
+    REQUIRE(k, 12, s->lanes == 1, "a value has %u lanes", s->lanes);
+    if (s->op == S_REDUCE)
+        return check_reduce(k, s);
+    for (uint32_t i = 0; i < s->narg; i++)
+        if (!check_scalar(k, s->arg[i]))
+            return false;
+    if (s->op == S_LOAD)
+        return check_load(k, s);
+    if (s->op == S_INDEX || s->op == S_AT)
+        return check_expr(k, s->u.index, k->nest->naxis);
+    return true;
+}
+
+static bool
+check_plain_write(Check *k, const Write *w)
+{
+    const Nest *n = k->nest;
+    const NestParam *p = &n->param[w->out];
+    AxisSet seen = 0, all = 0;
+    for (uint32_t d = 0; d < p->type->rank; d++) {
+        Var v;
+        bool bare = expr_is_var(w->at[d], &v) && v.kind == VAR_AXIS && n->axis[v.id].kind != AXIS_REDUCE;
+        REQUIRE(k, 9, bare, "dimension %u of %s is not written at an axis: a write elsewhere needs a combiner", d, p->name);
+        const Axis *a = &n->axis[v.id];
+        REQUIRE(k, 9, !(seen >> v.id & 1), "axis %s indexes %s twice", a->name, p->name);
+        seen |= (AxisSet)1 << v.id;
+        bool ragged = expr_uses_kind(a->extent, VAR_COMPUTED) || !expr_is(a->begin, 0);
+        REQUIRE(k, 9, ragged || expr_eq(k->ctx, NULL, a->extent, p->type->dim[d]) != NO,
+                "axis %s has extent %s, dimension %u of %s is %s", a->name, expr_str(k->ctx, a->extent), d, p->name,
+                expr_str(k->ctx, p->type->dim[d]));
+    }
+    for (uint32_t i = 0; i < n->naxis; i++)
+        if (n->axis[i].kind != AXIS_REDUCE)
+            all |= (AxisSet)1 << i;
+    for (uint32_t i = 0; i < n->naxis; i++)
+        REQUIRE(k, 9, !((all & ~seen) >> i & 1), "axis %s does not index %s: its points would be written more than once",
+                n->axis[i].name, p->name);
+    return true;
+}
+
+static bool
+check_write(Check *k, const Write *w)
+{
+    const Nest *n = k->nest;
+    REQUIRE(k, 8, w->out >= n->nin && w->out < n->nin + n->nout, "a write names no output");
+    const NestParam *p = &n->param[w->out];
+    k->write = w;
+    for (uint32_t d = 0; d < p->type->rank; d++)
+        if (!check_expr(k, w->at[d], n->naxis))
+            return false;
+    if (!check_scalar(k, w->value))
+        return false;
+    REQUIRE(k, 8, w->value->op != S_REDUCE || w->value->narg == 1, "%s is given a tuple: name an output for each item", p->name);
+    REQUIRE(k, 8, w->value->dtype == p->type->dtype, "%s is %s, its value is %s", p->name,
+            dtype_info[p->type->dtype].name, dtype_info[w->value->dtype].name);
+    if (w->combiner == COMB_NONE)
+        return check_plain_write(k, w);
+    REQUIRE(k, 10, w->combiner < COMB_COUNT && w->combiner != COMB_ARGMAX && w->combiner != COMB_ARGMIN,
+            "writes to %s cannot be combined by a combiner on tuples", p->name);
+    if (w->init == NO_SLOT)
+        return true;
+    REQUIRE(k, 10, w->init < n->nin, "%s starts from parameter number %u, which is no input", p->name, w->init);
+    const Type *init = n->param[w->init].type;
+    REQUIRE(k, 10, type_eq(k->ctx, init, p->type) != NO, "%s is %s, it starts from %s of %s", p->name,
+            type_str(k->ctx, p->type), n->param[w->init].name, type_str(k->ctx, init));
+    return true;
+}
+
+static bool
+check_nest(Check *k)
+{
+    const Nest *n = k->nest;
+    REQUIRE(k, 1, n->naxis <= NEST_MAX_AXES, "it has %u axes, the limit is %d", n->naxis, NEST_MAX_AXES);
+    REQUIRE(k, 1, n->nwrite > 0, "it writes nothing");
+    for (uint32_t i = 0; i < n->nin + n->nout; i++)
+        REQUIRE(k, 1, n->param[i].type != NULL, "parameter %s has no type", n->param[i].name);
+    for (uint32_t i = 0; i < n->naxis; i++) {
+        REQUIRE(k, 2, n->axis[i].begin && n->axis[i].extent, "axis %s has no extent: write %s<extent>", n->axis[i].name,
+                n->axis[i].name);
+        if (!check_expr(k, n->axis[i].begin, i) || !check_expr(k, n->axis[i].extent, i))
+            return false;
+    }
+    k->done = (Map){ .arena = k->scratch };          /* with a write, axes outside reductions count */
+    for (uint32_t w = 0; w < n->nwrite; w++)
+        if (!check_write(k, &n->write[w]))
+            return false;
+    for (uint32_t o = n->nin; o < n->nin + n->nout; o++) {
+        uint32_t plain = 0, combining = 0;
+        for (uint32_t w = 0; w < n->nwrite; w++)
+            if (n->write[w].out == o)
+                *(n->write[w].combiner == COMB_NONE ? &plain : &combining) += 1;
+        REQUIRE(k, 11, plain + combining > 0, "output %s is never written", n->param[o].name);
+        REQUIRE(k, 9, plain <= 1 && !(plain && combining), "output %s is written more than once", n->param[o].name);
+    }
+    return true;
+}
+
+bool
+nest_verify(Ctx *c, const Nest *n, DiagClass class)
+{
+    Arena *scratch = arena_new(NULL, &c->oom);
+    Check k = { .ctx = c, .nest = n, .class = class, .ok = true, .scratch = scratch, .done = { .arena = scratch } };
+    bool ok = check_nest(&k);
+    arena_free(scratch);
+    return ok;
+}
