@@ -31,9 +31,12 @@ typedef struct {
     uint32_t kernels, distinct, compiled, cached;
 } DriverReport;
 
-typedef struct { const char *name, *what; } StageInfo;
-/* import, infer, fold, rules, cse, lower, fuse, format, schedule, plan, emit, build */
-const StageInfo *driver_stages(uint32_t *n);
+/* import, fold, rules, settle, cse, dce, lower, fuse, format, schedule, plan, emit, build; NULL at the end. */
+extern const char *const driver_stage_name[], *const driver_stage_what[];
+
+/* The cache folder: `given`, else $TENON_CACHE_DIR, else $XDG_CACHE_HOME/tenon, else ~/.cache/tenon.
+ * NULL for none: an empty name, or no home. */
+const char *driver_cache_dir(Arena *a, const char *given);
 
 /* Compile model_path to out_path. out_path may be NULL with stop_after. */
 bool driver_compile(Ctx *c, Arena *arena, const char *model_path, const char *out_path, const DriverOptions *o, DriverReport *report);

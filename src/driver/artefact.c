@@ -1,0 +1,270 @@
+/* artefact: the files at the end of a compilation.
+ *
+ * A shared library with the weights behind it: the linker's file, zeros up to a page, the weights in
+ * the order and the formats that the code expects, a trailer (run/run.h). Or one C file, with few
+ * weights written into it as an array and many in a file beside it.
+ *
+ * Weights are never held twice: each constant goes from the mapped model through at most one
+ * rearranged copy of itself into the output, and its pages are given back before the next.
+ */
+#include "driver/internal.h"
+
+#include "run/run.h"
+#include "tenon.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#define PAGE_BYTES 4096
+#define EMBED_BYTES (1 << 20)
+#define OBJECT_FLAGS "-O3 -fno-math-errno -fno-trapping-math -fno-strict-aliasing -w"
+
+/* ---- constants ------------------------------------------------------------------------------------ */
+
+static Bytes
+constant_bytes(const Value *v)
+{
+    int64_t bytes = 0;
+
+    type_static_bytes(v->type, &bytes);
+    return (Bytes){ v->data, (size_t)bytes };
+}
+
+/* Pages of the mapped model are read again when wanted; memory of the arena is not ours to drop. */
+static void
+forget(const Job *j, Bytes b)
+{
+    if (b.data >= j->file.data && b.data + b.bytes <= j->file.data + j->file.bytes)
+        file_forget(b);
+}
+
+static uint64_t
+hash_constant(Job *j, const Value *v)
+{
+    Text t = { .arena = j->arena };
+    Bytes b = constant_bytes(v);
+
+    type_print(&t, v->type);
+    if (v->format)
+        format_print(&t, v->format);
+    uint64_t h = hash_bytes(b.data, b.bytes, hash_bytes(t.s, t.n, 0));
+    forget(j, b);
+    return h;
+}
+
+static bool
+same_format(const Format *a, const Format *b)
+{
+    if (!a || !b || a->npart != b->npart)
+        return a == b;
+    for (uint32_t p = 0; p < a->npart; p++)
+        if (a->part[p].dim != b->part[p].dim || a->part[p].div != b->part[p].div || a->part[p].mod != b->part[p].mod)
+            return false;
+    return true;
+}
+
+static bool
+same_constant(const Value *a, const Value *b)
+{
+    return a->type == b->type && same_format(a->format, b->format)
+        && (a->data == b->data || !memcmp(a->data, b->data, constant_bytes(a).bytes));
+}
+
+void
+weights_share(Job *j)
+{
+    Graph *g = j->graph;
+    ValueId *same = NEW_ARRAY(j->arena, ValueId, g->value.n);
+    Map first = { .arena = j->arena };
+
+    j->constant_hash = NEW_ARRAY(j->arena, uint64_t, g->value.n);
+    for (ValueId v = 1; v < g->value.n; v++) {
+        const Value *value = &g->value.at[v];
+        uint64_t at;
+        same[v] = v;
+        if (!value->data)
+            continue;
+        j->constant_hash[v] = hash_constant(j, value);
+        if (!map_get(&first, j->constant_hash[v], &at))
+            map_put(&first, j->constant_hash[v], v);
+        else if (same_constant(value, &g->value.at[at]))
+            same[v] = (ValueId)at;
+    }
+    for (uint32_t i = 0; i < g->ref.n; i++)
+        g->ref.at[i] = same[g->ref.at[i]];
+    for (uint32_t i = 0; i < g->output.n; i++)
+        g->output.at[i] = same[g->output.at[i]];
+}
+
+/* What pairs code and weights: made of the plain contents in plan order, so that it is known before
+ * anything is rearranged. */
+uint64_t
+weights_hash(Job *j)
+{
+    uint64_t h = 0;
+
+    for (uint32_t i = 0; i < j->plan->weight.n; i++)
+        h = hash_bytes(&j->constant_hash[j->plan->weight.at[i]], sizeof h, h);
+    return h;
+}
+
+static bool
+arranged(Job *j, Arena *scratch, const Value *v, Bytes *out)
+{
+    int64_t count;
+
+    *out = constant_bytes(v);
+    if (!v->format)
+        return true;
+    if (!expr_const(format_count(j->ctx, v->format, v->type), &count))
+        return diag_error(&j->ctx->diags, DIAG_INTERNAL, (Loc){ .file = j->model_path },
+                          "constant %s: the size of its memory format is not a number", v->name);
+    size_t bytes = (size_t)count * dtype_info[v->type->dtype].bytes;
+    void *to = arena_alloc(scratch, bytes);
+    if (!format_apply(v->format, v->type, out->data, to))
+        return diag_error(&j->ctx->diags, DIAG_INTERNAL, (Loc){ .file = j->model_path },
+                          "constant %s cannot be arranged in the memory format chosen for it", v->name);
+    *out = (Bytes){ to, bytes };
+    return true;
+}
+
+bool
+weights_write(Job *j, Writer *w)
+{
+    uint64_t start = writer_offset(w);
+
+    for (uint32_t i = 0; i < j->plan->weight.n; i++) {
+        ValueId id = j->plan->weight.at[i];
+        const Value *v = &j->graph->value.at[id];
+        Arena *scratch = arena_new(NULL, &j->ctx->oom);
+        Bytes b;
+        bool ok = arranged(j, scratch, v, &b);
+        if (ok) {
+            writer_align(w, 64);
+            ok = expr_is(j->plan->value[id].offset, (int64_t)(writer_offset(w) - start))
+              || diag_error(&j->ctx->diags, DIAG_INTERNAL, (Loc){ .file = j->model_path },
+                            "constant %s: its place in the plan is not where it is written", v->name);
+            writer_put(w, b.data, b.bytes);
+        }
+        arena_free(scratch);
+        if (!ok)
+            return false;
+        forget(j, constant_bytes(v));
+    }
+    while (writer_offset(w) - start < (uint64_t)j->plan->weights_bytes)
+        writer_put(w, "", 1);
+    return true;
+}
+
+/* ---- shared library ---------------------------------------------------------------------------------- */
+
+static void
+unlink_path(void *path)
+{
+    unlink(path);
+}
+
+static void
+on_unit(void *user, uint32_t done, uint32_t total)
+{
+    const DriverOptions *o = user;
+
+    o->progress(o->user, "kernels built", done, total);
+}
+
+static bool
+link_library(Job *j, const char *path)
+{
+    uint32_t n = j->sources.function.n;
+    BuildUnit *unit = NEW_ARRAY(j->arena, BuildUnit, n + 1);
+    BuildOptions o = j->o->build;
+    const char *flags = arena_printf(j->arena, OBJECT_FLAGS " %s", j->machine.flags);
+
+    if (j->o->progress) {
+        o.progress = on_unit;
+        o.progress_user = (void *)j->o;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const Function *f = &j->sources.function.at[i];
+        unit[i] = (BuildUnit){ j->graph->node.at[f->first].kernel->name, source_unit(j, f), flags };
+    }
+    unit[n] = (BuildUnit){ "host program", arena_printf(j->arena, "%s%s", emit_c_prelude(), j->sources.host), flags };
+    return build_shared(j->arena, &j->ctx->diags, &o, unit, n + 1, path, &j->report->compiled, &j->report->cached);
+}
+
+bool
+artefact_write(Job *j)
+{
+    char *linked = arena_printf(j->arena, "%s.so", writer_path(j->out));
+    Bytes elf;
+
+    arena_closer(j->arena, unlink_path, linked);
+    if (!link_library(j, linked) || !file_map(j->arena, &j->ctx->diags, linked, &elf))
+        return false;
+    writer_put(j->out, elf.data, elf.bytes);
+    file_forget(elf);
+    unlink(linked);
+    writer_align(j->out, PAGE_BYTES);
+
+    ArtefactTrailer trailer = {
+        .magic = ARTEFACT_MAGIC, .version = TENON_ABI_VERSION, .weights_offset = writer_offset(j->out),
+        .weights_bytes = (uint64_t)j->plan->weights_bytes, .weights_hash = j->weights_hash,
+    };
+    if (!weights_write(j, j->out))
+        return false;
+    trailer.file_bytes = writer_offset(j->out) + sizeof trailer;
+    writer_put(j->out, &trailer, sizeof trailer);
+    j->report->artefact_bytes = (int64_t)trailer.file_bytes;
+    return writer_commit(j->out, 0755);
+}
+
+/* ---- C file --------------------------------------------------------------------------------------------- */
+
+static const char *
+weights_path(Job *j)
+{
+    size_t n = strlen(j->out_path);
+    int stem = (int)(n > 2 && !strcmp(j->out_path + n - 2, ".c") ? n - 2 : n);
+
+    return arena_printf(j->arena, "%.*s.weights", stem, j->out_path);
+}
+
+/* The weights as the code wants them, in memory: for few enough to be written into the source. */
+static bool
+weights_in_memory(Job *j, const void **out)
+{
+    uint8_t *all = arena_alloc(j->arena, (size_t)j->plan->weights_bytes);
+
+    for (uint32_t i = 0; i < j->plan->weight.n; i++) {
+        ValueId id = j->plan->weight.at[i];
+        Bytes b;
+        if (!arranged(j, j->arena, &j->graph->value.at[id], &b))
+            return false;
+        memcpy(all + expr_or(j->plan->value[id].offset, 0), b.data, b.bytes);
+    }
+    *out = all;
+    return true;
+}
+
+bool
+artefact_write_c(Job *j)
+{
+    Text t = { .arena = j->arena };
+    Writer *beside = NULL;
+    const void *embed = NULL;
+    const char *path = NULL;
+
+    if (j->plan->weights_bytes > EMBED_BYTES) {
+        path = weights_path(j);
+        beside = writer_open(j->arena, &j->ctx->diags, path);
+        if (!beside || !weights_write(j, beside))
+            return false;
+    } else if (!weights_in_memory(j, &embed)) {
+        return false;
+    }
+    if (!source_host(j, true, embed) || !source_single_file(j, &t, path ? path_name(path) : NULL))
+        return false;
+    writer_put(j->out, t.s, t.n);
+    j->report->artefact_bytes = (int64_t)t.n + (beside ? j->plan->weights_bytes : 0);
+    return (!beside || writer_commit(beside, 0644)) && writer_commit(j->out, 0644);
+}

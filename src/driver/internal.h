@@ -1,0 +1,82 @@
+/* driver, inside: one compilation on its way through the stages. */
+#ifndef TENON_DRIVER_INTERNAL_H
+#define TENON_DRIVER_INTERNAL_H
+
+#include "driver/driver.h"
+
+#include "emit/emit.h"
+#include "format/format.h"
+#include "fuse/fuse.h"
+#include "lower/lower.h"
+#include "rewrite/rewrite.h"
+
+/* Kernels with equal code are one function, whatever nodes call it. */
+typedef struct {
+    char symbol[24];         /* tk_<16 digits>: the hash of its text */
+    const char *text;        /* the function, without the prelude */
+    NodeId first;            /* a node that calls it */
+    VEC(const char *) origin;        /* of every node that does */
+} Function;
+
+typedef struct {
+    VEC(Function) function;
+    const char **node_symbol;        /* [g->node.n] */
+    const char *host;                /* the host program */
+} Sources;
+
+typedef struct {
+    Ctx *ctx;
+    Arena *arena;
+    const DriverOptions *o;
+    const char *model_path, *out_path;
+    Bytes file;              /* the model, mapped */
+    Writer *out;             /* NULL when nothing is to be written */
+    Machine machine;
+    Graph *graph;
+    Plan *plan;
+    Sources sources;
+    uint64_t *constant_hash; /* [graph->value.n], from format on: contents, type, format */
+    uint64_t weights_hash;
+    const char *summary;
+    DriverReport *report;
+} Job;
+
+/* ---- pipeline.c ---- */
+
+typedef enum { SHOWS_GRAPH, SHOWS_PLAN, SHOWS_SOURCE, SHOWS_REPORT } Shows;
+typedef struct {
+    const char *name;
+    Shows shows;             /* what a dump after it prints */
+    bool (*run)(Job *j);
+} Stage;
+
+/* ---- dump.c ---- */
+
+/* Prints the state after each stage that --dump names. */
+typedef struct Dump Dump;
+Dump *dump_new(Job *j);                              /* NULL with a diagnostic: the folder cannot be made */
+bool dump_stage(Dump *d, const Stage *s, uint32_t number);
+bool dump_end(Dump *d);
+
+/* ---- source.c: the graph of kernels as C ---- */
+
+bool source_kernels(Job *j);                         /* fills j->sources.function */
+bool source_host(Job *j, bool single_file, const void *embed_weights);
+const char *source_unit(Job *j, const Function *f);  /* one function as a translation unit */
+bool source_functions(Job *j, Text *t);              /* all functions, with comments for a reader */
+/* Everything in one file for a person to read and take along. weights_name: the file beside, or NULL if embedded. */
+bool source_single_file(Job *j, Text *t, const char *weights_name);
+
+/* ---- artefact.c: weights and files ---- */
+
+void weights_share(Job *j);                          /* constants of equal contents, type and format become one value */
+uint64_t weights_hash(Job *j);
+bool weights_write(Job *j, Writer *w);               /* in plan order, each as its format says */
+bool artefact_write(Job *j);                         /* compile, link, append: the shared library */
+bool artefact_write_c(Job *j);                       /* the C file, and NAME.weights if they are many */
+
+/* ---- options.c: the environment, which only this file reads ---- */
+
+DriverOptions options_resolve(Arena *a, const DriverOptions *o);
+
+#endif

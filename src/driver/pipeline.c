@@ -1,0 +1,313 @@
+/* pipeline: the stages of a compilation, in order, and why each stands where it does.
+ *
+ * Every stage turns the job's graph into the next one. Between stages the graph is verified, always:
+ * it costs little beside any stage, and a fault is then reported by the stage that made it instead
+ * of surfacing as wrong numbers.
+ */
+#include "driver/internal.h"
+
+#include <string.h>
+
+#define FOLD_BYTES ((int64_t)256 << 20)      /* larger results stay computed: folding must not blow a model up */
+
+/* ---- the stages ----------------------------------------------------------------------------------- */
+
+static bool
+replace_graph(Job *j, Graph *g)
+{
+    if (!g)
+        return false;
+    j->graph = g;
+    return true;
+}
+
+static bool
+stage_import(Job *j)
+{
+    Ctx *c = j->ctx;
+
+    if (import_is_onnx(j->file))
+        return replace_graph(j, import_onnx(c, j->arena, j->model_path, j->file, &j->o->import));
+    if (j->o->import.ndim || j->o->import.nshape)
+        return diag_error(&c->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
+                          "--dim and --shape fix symbols of ONNX models; in Tenon's text write the numbers into the types");
+    return replace_graph(j, graph_parse(c, j->arena, j->model_path, j->file));
+}
+
+static bool
+stage_fold(Job *j)
+{
+    return replace_graph(j, rewrite_fold(j->graph, FOLD_BYTES));
+}
+
+static bool
+stage_rules(Job *j)
+{
+    return replace_graph(j, rewrite_rules(j->graph));
+}
+
+static bool
+stage_cse(Job *j)
+{
+    return replace_graph(j, rewrite_cse(j->graph));
+}
+
+static bool
+stage_dce(Job *j)
+{
+    return replace_graph(j, rewrite_dce(j->graph));
+}
+
+static bool
+stage_lower(Job *j)
+{
+    return replace_graph(j, lower_nests(j->graph));
+}
+
+/* Text may enter at any level: what is a kernel already was grouped by whoever wrote it. */
+static bool
+has_nests(const Graph *g)
+{
+    for (NodeId n = 1; n < g->node.n; n++)
+        if (g->node.at[n].callee == CALL_NEST)
+            return true;
+    return false;
+}
+
+static bool
+has_unscheduled(const Graph *g)
+{
+    for (NodeId n = 1; n < g->node.n; n++)
+        if (!g->node.at[n].kernel->tree.list.n)
+            return true;
+    return false;
+}
+
+static bool
+stage_fuse(Job *j)
+{
+    if (!has_nests(j->graph))
+        return true;
+    FusePlan p = j->o->no_fuse ? fuse_none(j->graph, j->arena) : fuse_greedy(j->graph, j->arena);
+    const char *why = fuse_illegal(j->graph, &p);
+    if (why)
+        return diag_error(&j->ctx->diags, DIAG_INTERNAL, (Loc){ .file = j->model_path }, "the fusion plan is not legal: %s", why);
+    return replace_graph(j, fuse_apply(j->graph, &p));
+}
+
+static bool
+stage_format(Job *j)
+{
+    if (has_unscheduled(j->graph))
+        format_choose(j->graph, &j->machine);
+    weights_share(j);
+    return true;
+}
+
+static bool
+stage_schedule(Job *j)
+{
+    Graph *g = j->graph;
+
+    for (NodeId n = 1; n < g->node.n; n++) {
+        Kernel *k = g->node.at[n].kernel;
+        if (!k->tree.list.n && !schedule_kernel(j->ctx, j->arena, k, &j->machine, j->o->schedule))
+            return false;
+        if (j->o->progress)
+            j->o->progress(j->o->user, "kernels scheduled", n, g->node.n - 1);
+    }
+    return true;
+}
+
+static bool
+stage_plan(Job *j)
+{
+    j->plan = plan_memory(j->graph);
+    return j->plan != NULL;
+}
+
+static const char *
+summarise(Job *j)
+{
+    Text t = { .arena = j->arena };
+    uint32_t kernels = j->graph->node.n - 1, distinct = j->sources.function.n;
+    int64_t arena;
+
+    j->report->kernels = kernels;
+    j->report->distinct = distinct;
+    text_printf(&t, "%s, %u kernel%s", j->machine.name, kernels, kernels == 1 ? "" : "s");
+    if (distinct != kernels)
+        text_printf(&t, " (%u distinct)", distinct);
+    text_printf(&t, ", %.1f MB weights, arena ", (double)j->plan->weights_bytes / (1 << 20));
+    if (expr_const(j->plan->arena_bytes, &arena))
+        text_printf(&t, "%.1f MB", (double)arena / (1 << 20));
+    else
+        text_add(&t, "as large as the inputs ask");
+    return text_str(&t);
+}
+
+static bool
+stage_emit(Job *j)
+{
+    if (!source_kernels(j))
+        return false;
+    j->summary = j->report->summary = summarise(j);
+    j->weights_hash = weights_hash(j);
+    return source_host(j, false, NULL);
+}
+
+static bool
+stage_build(Job *j)
+{
+    return strcmp(j->o->emit, "c") ? artefact_write(j) : artefact_write_c(j);
+}
+
+/*     name      function        shows    what it does                                            why it stands here */
+#define PIPELINE(X) \
+    X( import,   stage_import,   GRAPH,   "ONNX or text to a graph of operators, types inferred", "every later stage reads shapes" ) \
+    X( fold,     stage_fold,     GRAPH,   "constants folded, shape arithmetic made symbolic",     "fewer nodes for the rules to try" ) \
+    X( rules,    stage_rules,    GRAPH,   "identities, batch normalisation into its neighbours",  "while operators still have names" ) \
+    X( settle,   stage_fold,     GRAPH,   "constants folded again, those the rules made",         "rules write weight arithmetic, folding does it" ) \
+    X( cse,      stage_cse,      GRAPH,   "equal calls computed once",                            "rules made equals equal" ) \
+    X( dce,      stage_dce,      GRAPH,   "what no output needs is dropped",                      "before anything costs per node" ) \
+    X( lower,    stage_lower,    GRAPH,   "operators to loop nests",                              "from here on only nests are asked" ) \
+    X( fuse,     stage_fuse,     GRAPH,   "nests grouped into kernels",                           "formats and schedules are of whole kernels" ) \
+    X( format,   stage_format,   GRAPH,   "a memory format for every tensor",                     "schedules index physical dimensions" ) \
+    X( schedule, stage_schedule, GRAPH,   "kernels to loop trees: tiles, vectors, threads",       "the tree is what is planned and emitted" ) \
+    X( plan,     stage_plan,     PLAN,    "memory: live ranges, one arena, weights in order",     "sizes and accesses are final" ) \
+    X( emit,     stage_emit,     SOURCE,  "C source of the kernels and the host program",         "offsets stand in the host program" ) \
+    X( build,    stage_build,    REPORT,  "the C compiler, through the cache; the artefact",      "last" )
+
+static const Stage pipeline[] = {
+#define ROW(name, function, shows, what, why) { #name, SHOWS_##shows, function },
+    PIPELINE(ROW)
+#undef ROW
+};
+enum { NSTAGE = sizeof pipeline / sizeof *pipeline };
+
+const char *const driver_stage_name[] = {
+#define NAME(name, function, shows, what, why) #name,
+    PIPELINE(NAME)
+#undef NAME
+    NULL
+};
+const char *const driver_stage_what[] = {
+#define WHAT(name, function, shows, what, why) what,
+    PIPELINE(WHAT)
+#undef WHAT
+    NULL
+};
+
+/* ---- running them ---------------------------------------------------------------------------------- */
+
+static bool
+known_stage(Job *j, const char *option, const char *name)
+{
+    Text names = { .arena = j->arena };
+
+    if (!name || (!strcmp(option, "--dump") && !strcmp(name, "all")))
+        return true;
+    for (uint32_t i = 0; i < NSTAGE; i++) {
+        if (!strcmp(pipeline[i].name, name))
+            return true;
+        text_printf(&names, "%s%s", i ? ", " : "", pipeline[i].name);
+    }
+    return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "%s: there is no stage \"%s\". The stages are %s", option, name,
+                      text_str(&names));
+}
+
+static bool
+check_options(Job *j)
+{
+    const DriverOptions *o = j->o;
+
+    if (strcmp(o->emit, "so") && strcmp(o->emit, "c"))
+        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--emit: \"%s\" is not known. Give so (a shared library) or c", o->emit);
+    return known_stage(j, "--dump", o->dump) && known_stage(j, "--stop-after", o->stop_after)
+        && machine_find(j->ctx, o->target, &j->machine);
+}
+
+/* The stage's name on a fault that the graph's own invariants found. */
+static bool
+verify_after(Job *j, const Stage *s)
+{
+    if (graph_verify(j->graph))
+        return true;
+    diag_note(&j->ctx->diags, (Loc){ .file = j->model_path }, "found after stage %s; --dump=all shows the graph before and after it", s->name);
+    return false;
+}
+
+static bool
+run_stage(Job *j, Dump *dump, uint32_t i, Text *times)
+{
+    const Stage *s = &pipeline[i];
+    double start = time_seconds();
+
+    if (!s->run(j))
+        return false;
+    text_printf(times, "%-10s %8.3f s\n", s->name, time_seconds() - start);
+    return dump_stage(dump, s, i + 1) && verify_after(j, s);
+}
+
+static bool
+run_stages(Job *j, Dump *dump, Text *times)
+{
+    const char *last = j->o->stop_after;
+    bool ok = true;
+
+    for (uint32_t i = 0; i < NSTAGE && ok; i++) {
+        ok = run_stage(j, dump, i, times);
+        if (last && !strcmp(last, pipeline[i].name))
+            break;
+    }
+    return dump_end(dump) && ok;     /* a dump of what failed is wanted most of all */
+}
+
+static bool
+open_files(Job *j)
+{
+    Ctx *c = j->ctx;
+
+    if (!file_map(j->arena, &c->diags, j->model_path, &j->file))
+        return false;
+    if (j->o->stop_after && strcmp(j->o->stop_after, "build"))
+        return true;
+    if (!j->out_path)
+        return diag_error(&c->diags, DIAG_USAGE, (Loc){ .file = j->model_path }, "no output file was named. Give one with -o");
+    j->out = writer_open(j->arena, &c->diags, j->out_path);     /* now: not after minutes of work */
+    return j->out != NULL;
+}
+
+bool
+driver_compile(Ctx *c, Arena *arena, const char *model_path, const char *out_path, const DriverOptions *given, DriverReport *report)
+{
+    DriverOptions o = options_resolve(arena, given);
+    Job *j = NEW(arena, Job);
+    Text times = { .arena = arena };
+    double start = time_seconds();
+
+    *report = (DriverReport){ 0 };
+    *j = (Job){ .ctx = c, .arena = arena, .o = &o, .model_path = model_path, .out_path = out_path, .report = report };
+    if (!check_options(j) || !open_files(j))
+        return false;
+    Dump *dump = dump_new(j);
+    if (!dump || !run_stages(j, dump, &times))
+        return false;
+    report->seconds = time_seconds() - start;
+    if (o.time && o.print) {
+        text_printf(&times, "%-10s %8.3f s\n", "all", report->seconds);
+        o.print(o.user, text_str(&times));
+    }
+    return true;
+}
+
+Graph *
+driver_load(Ctx *c, Arena *arena, const char *model_path, const DriverOptions *given)
+{
+    DriverOptions o = options_resolve(arena, given);
+    Job j = { .ctx = c, .arena = arena, .o = &o, .model_path = model_path };
+
+    if (!file_map(arena, &c->diags, model_path, &j.file) || !stage_import(&j))
+        return NULL;
+    return graph_verify(j.graph) ? j.graph : NULL;
+}

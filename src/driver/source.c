@@ -1,0 +1,159 @@
+/* source: a graph of scheduled kernels as C.
+ *
+ * A kernel's text depends on its tree alone. Its symbol is the hash of that text, so two nodes that
+ * compute the same way call one function, and a kernel of another model that happens to be equal is
+ * found in the cache of objects. To hash a text that must contain its own hash, it is emitted with a
+ * placeholder of the same length, which is then overwritten.
+ */
+#include "driver/internal.h"
+
+#include "tenon.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char placeholder[] = "tk_0000000000000000";
+
+static void
+replace_placeholder(char *text, const char *symbol)
+{
+    for (char *at = text; (at = strstr(at, placeholder)); at += sizeof placeholder - 1)
+        memcpy(at, symbol, sizeof placeholder - 1);
+}
+
+static bool
+add_kernel(Job *j, NodeId n, const Sym *symbols, uint32_t nsymbol, Map *known)
+{
+    const Kernel *k = j->graph->node.at[n].kernel;
+    Text t = { .arena = j->arena };
+    char symbol[24];
+    uint64_t at;
+
+    if (!emit_c_kernel(j->ctx, &t, k, placeholder, &j->machine, symbols, nsymbol, false))
+        return false;
+    uint64_t hash = hash_bytes(t.s, t.n, 0);
+    snprintf(symbol, sizeof symbol, "tk_%016llx", (unsigned long long)hash);
+    if (!map_get(known, hash, &at)) {
+        Function f = { .text = t.s, .first = n };
+        memcpy(f.symbol, symbol, sizeof symbol);
+        replace_placeholder(t.s, symbol);
+        at = j->sources.function.n;
+        VEC_PUSH(j->arena, &j->sources.function, f);
+        map_put(known, hash, at);
+    }
+    Function *f = &j->sources.function.at[at];
+    VEC_PUSH(j->arena, &f->origin, k->origin ? k->origin : k->name);
+    j->sources.node_symbol[n] = arena_str(j->arena, symbol);
+    return true;
+}
+
+bool
+source_kernels(Job *j)
+{
+    const Graph *g = j->graph;
+    const Sym *symbols;
+    uint32_t nsymbol = emit_symbols(g, j->arena, &symbols);
+    Map known = { .arena = j->arena };
+
+    j->sources.node_symbol = NEW_ARRAY(j->arena, const char *, g->node.n);
+    for (NodeId n = 1; n < g->node.n; n++)
+        if (!add_kernel(j, n, symbols, nsymbol, &known))
+            return false;
+    return true;
+}
+
+bool
+source_host(Job *j, bool single_file, const void *embed_weights)
+{
+    Text t = { .arena = j->arena };
+    HostProgram p = {
+        .graph = j->graph, .plan = j->plan, .machine = &j->machine, .kernel_symbol = j->sources.node_symbol,
+        .compiler = "tenon " TN_VERSION, .summary = j->summary, .weights_hash = j->weights_hash,
+        .embed_weights = embed_weights,
+    };
+
+    if (!emit_c_host(j->ctx, &t, &p, single_file))
+        return false;
+    j->sources.host = text_str(&t);
+    return true;
+}
+
+const char *
+source_unit(Job *j, const Function *f)
+{
+    Text t = { .arena = j->arena };
+
+    text_add(&t, emit_c_prelude());
+    text_add(&t, f->text);
+    return text_str(&t);
+}
+
+/* ---- one file ---------------------------------------------------------------------------------- */
+
+/* Text of the model's inside a C comment: it may neither end the comment nor start a line. */
+static void
+add_comment(Text *t, const char *s)
+{
+    for (; *s; s++)
+        if (s[0] == '*' && s[1] == '/')
+            text_add(t, "* ");
+        else
+            text_bytes(t, (unsigned char)*s < ' ' ? " " : s, 1);
+}
+
+bool
+source_functions(Job *j, Text *t)
+{
+    const Sym *symbols;
+    uint32_t nsymbol = emit_symbols(j->graph, j->arena, &symbols);
+
+    for (uint32_t i = 0; i < j->sources.function.n; i++) {
+        const Function *f = &j->sources.function.at[i];
+        text_printf(t, "\n/* %s: kernel %u of %u, called by\n", f->symbol, i + 1, j->sources.function.n);
+        for (uint32_t k = 0; k < f->origin.n; k++) {
+            text_add(t, " *   ");
+            add_comment(t, f->origin.at[k]);
+            text_add(t, "\n");
+        }
+        text_add(t, " */\n");
+        if (!emit_c_kernel(j->ctx, t, j->graph->node.at[f->first].kernel, f->symbol, &j->machine, symbols, nsymbol, true))
+            return false;
+    }
+    text_add(t, "\n");
+    return true;
+}
+
+static void
+add_heading(Job *j, Text *t, const char *weights_name)
+{
+    const char *name = path_name(j->out_path);
+    size_t n = strlen(name);
+    int stem = (int)(n > 2 && !strcmp(name + n - 2, ".c") ? n - 2 : n);
+
+    text_add(t, "/* ");
+    add_comment(t, j->graph->name);
+    text_add(t, ", compiled by tenon " TN_VERSION " from ");
+    add_comment(t, path_name(j->model_path));
+    text_printf(t, ".\n *\n * %s\n *\n", j->summary);
+    text_printf(t, " * Build it as a shared library:\n *\n *     cc -std=gnu17 -O2 %s -shared -fPIC %s -o %.*s.so -lm\n *\n",
+                j->machine.flags, name, stem, name);
+    text_add(t, " * or with your own program. Everything is found through tenon_manifest(), declared below:\n"
+                " * prepare() checks the inputs' sizes and tells the outputs' and the memory needed, run() runs.\n");
+    if (weights_name)
+        text_printf(t, " *\n * The weights are in %s (%lld bytes): map or read that file, aligned to 64 bytes, and\n"
+                       " * give its address as TnFrame.weights.\n", weights_name, (long long)j->plan->weights_bytes);
+    else if (j->plan->weights_bytes)
+        text_add(t, " *\n * The weights are in this file; TnFrame.weights may be NULL.\n");
+    text_add(t, " */\n\n");
+}
+
+bool
+source_single_file(Job *j, Text *t, const char *weights_name)
+{
+    add_heading(j, t, weights_name);
+    text_add(t, emit_c_prelude());
+    if (!source_functions(j, t))
+        return false;
+    text_add(t, j->sources.host);
+    return true;
+}
