@@ -47,7 +47,7 @@ typedef struct TnAllocator {
 
 TN_API TnStatus tn_context_new(const TnAllocator *allocator /* or NULL */, TnContext **out);
 TN_API void tn_context_free(TnContext *ctx);
-/* The messages of the last failing call, newline-separated; "" if there was none. */
+/* The messages of the last call, newline-separated: why it failed, or notes of one that did not; "" if none. */
 TN_API const char *tn_error(const TnContext *ctx);
 TN_API const char *tn_status_name(TnStatus s);
 

@@ -96,15 +96,15 @@ tn_no_memory(TnContext *ctx)
 TnStatus
 tn_leave(TnContext *ctx, bool ok)
 {
-    if (ok)
-        return TN_OK;
     Text text = { .arena = ctx->messages };
     for (uint32_t i = 0; i < ctx->c.diags.list.n; i++) {
         if (i)
             text_add(&text, "\n");
         diag_print(&text, &ctx->c.diags.list.at[i]);
     }
-    ctx->error = text.n ? text_str(&text) : "error: a call failed without saying why; please report it";
+    ctx->error = text.n || ok ? text_str(&text) : "error: a call failed without saying why; please report it";
+    if (ok)
+        return TN_OK;
     return ctx->c.diags.worst ? (TnStatus)ctx->c.diags.worst : TN_INTERNAL;
 }
 
