@@ -53,6 +53,7 @@ TnStatus tn_leave(TnContext *ctx, bool ok);
 /* A new arena of the context's allocator, freed if memory runs out before tn_leave. When the call
  * succeeds the arena stays; a call that fails frees it itself, with tn_drop. */
 Arena *tn_arena(TnContext *ctx);
+void tn_keep(TnContext *ctx, Arena *a);              /* an arena made otherwise: freed likewise */
 void tn_drop(TnContext *ctx, Arena *a);
 
 /* Is this struct one this library knows (its `size` set, by TN_INIT)? Reports if not. */

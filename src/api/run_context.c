@@ -112,13 +112,19 @@ Arena *
 tn_arena(TnContext *ctx)
 {
     Arena *a = arena_new(&ctx->allocator, &ctx->c.oom);
+    tn_keep(ctx, a);
+    return a;
+}
+
+void
+tn_keep(TnContext *ctx, Arena *a)
+{
     for (int i = 0; i < TN_KEPT; i++) {
         if (!ctx->kept[i]) {
             ctx->kept[i] = a;
             break;
         }
     }
-    return a;
 }
 
 void

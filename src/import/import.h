@@ -6,9 +6,11 @@
 
 #include "graph/graph.h"
 
+typedef struct { const char *input; uint32_t rank; const int64_t *dims; } ImportShape;
+
 typedef struct {
     const Binding *dim; uint32_t ndim;       /* --dim batch=2: symbols fixed before inference */
-    const struct { const char *input; uint32_t rank; const int64_t *dims; } *shape; uint32_t nshape;   /* --shape x=1x3x224x224 */
+    const ImportShape *shape; uint32_t nshape;   /* --shape x=1x3x224x224 */
     int64_t max_model_bytes, max_nodes;      /* named limits; 0: the defaults */
 } ImportOptions;
 
@@ -21,8 +23,10 @@ bool import_is_onnx(Bytes file);
 /* What `tenon inspect` tells of a file, even when it cannot be compiled. */
 typedef struct { const char *op; uint32_t count; } CensusRow;
 typedef struct { const char *node, *op, *reason; } Unsupported;
+typedef struct { const char *name, *type; } CensusValue;     /* as declared: "f32[batch, 3]" */
 typedef struct {
     const char *producer; int64_t opset; int64_t nodes, weights_bytes;
+    VEC(CensusValue) input, output;
     VEC(CensusRow) census;           /* most frequent first */
     VEC(Unsupported) unsupported;
 } Census;

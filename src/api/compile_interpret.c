@@ -1,0 +1,113 @@
+/* compile_interpret: the model as imported, run by the interpreter: what compiled code is compared with. */
+#include "api/compile_internal.h"
+
+#include <string.h>
+
+static Loc
+at_model(const char *path)
+{
+    return (Loc){ .file = path };
+}
+
+static bool
+take_input(TnContext *ctx, const char *path, const Value *v, const TnTensor *x, Tensor *out)
+{
+    const Type *t = v->type;
+
+    if (!TN_CHECK_SIZE(ctx, TnTensor, x))
+        return false;
+    if (x->name && strcmp(x->name, v->name))
+        return diag_error(&ctx->c.diags, DIAG_USAGE, at_model(path), "input %s was given where %s belongs", x->name, v->name);
+    if (!x->dtype || dtype_from_name(x->dtype, strlen(x->dtype)) != t->dtype)
+        return diag_error(&ctx->c.diags, DIAG_USAGE, at_model(path), "input %s is %s, the model wants %s", v->name,
+                          x->dtype ? x->dtype : "of no type", dtype_info[t->dtype].name);
+    if (x->rank != t->rank)
+        return diag_error(&ctx->c.diags, DIAG_USAGE, at_model(path), "input %s has rank %d, the model wants %s", v->name, x->rank,
+                          type_str(&ctx->c, t));
+    *out = (Tensor){ .dtype = t->dtype, .rank = t->rank, .data = x->data };
+    int64_t bytes = dtype_info[t->dtype].bytes;
+    for (uint32_t d = 0; d < t->rank; d++) {
+        out->dim[d] = x->dims[d];
+        if (x->dims[d] < 0 || mul_overflows(bytes, x->dims[d], &bytes))
+            return diag_error(&ctx->c.diags, DIAG_USAGE, at_model(path), "input %s: dimension %u is %lld, which is not a size",
+                              v->name, d, (long long)x->dims[d]);
+    }
+    return x->bytes == bytes
+        || diag_error(&ctx->c.diags, DIAG_USAGE, at_model(path), "input %s has %lld bytes, its dimensions make %lld", v->name,
+                      (long long)x->bytes, (long long)bytes);
+}
+
+/* Results outlive the call: they go to the caller's memory, or to the context's. */
+static bool
+give_output(TnContext *ctx, const char *path, const Value *v, const Tensor *x, TnTensor *out)
+{
+    Arena *keep = ctx->c.arena;
+    int64_t bytes = tensor_count(x) * dtype_info[x->dtype].bytes;
+
+    if (out->data && out->bytes < bytes)
+        return diag_error(&ctx->c.diags, DIAG_USAGE, at_model(path), "output %s needs %lld bytes, memory for %lld was given", v->name,
+                          (long long)bytes, (long long)out->bytes);
+    out->name = v->name;
+    out->dtype = dtype_info[x->dtype].name;
+    out->rank = (int32_t)x->rank;
+    out->dims = arena_copy(keep, x->dim, x->rank * sizeof x->dim[0]);
+    out->bytes = bytes;
+    if (!out->data)
+        out->data = arena_alloc(keep, (size_t)bytes);
+    memcpy(out->data, x->data, (size_t)bytes);
+    return true;
+}
+
+typedef struct { const DriverOptions *o; } Reporter;
+
+static void
+on_node(void *user, uint32_t done, uint32_t total)
+{
+    const Reporter *r = user;
+
+    r->o->progress(r->o->user, "nodes interpreted", done, total);
+}
+
+static bool
+interpret(TnContext *ctx, Arena *a, const char *path, const TnCompileOptions *options, const TnTensor *in, int32_t nin, TnTensor *out,
+          int32_t nout)
+{
+    DriverOptions o;
+
+    if (!compile_options(ctx, a, options, &o))
+        return false;
+    Graph *g = driver_load(&ctx->c, a, path, &o);
+    if (!g)
+        return false;
+    if (nin != (int32_t)g->input.n || nout != (int32_t)g->output.n)
+        return diag_error(&ctx->c.diags, DIAG_USAGE, at_model(path), "%d inputs and %d outputs were given, the model has %u and %u",
+                          nin, nout, g->input.n, g->output.n);
+    Tensor *x = NEW_ARRAY(a, Tensor, nin), *y = NEW_ARRAY(a, Tensor, nout);
+    for (int32_t i = 0; i < nin; i++)
+        if (!take_input(ctx, path, &g->value.at[g->input.at[i]], &in[i], &x[i]))
+            return false;
+    for (int32_t i = 0; i < nout; i++)
+        if (!TN_CHECK_SIZE(ctx, TnTensor, &out[i]))
+            return false;
+    Symbols symbols = { 0 };
+    Reporter reporter = { &o };
+    if (!ref_bind_inputs(g, x, &symbols) || !ref_graph(g, a, &symbols, x, y, o.progress ? on_node : NULL, &reporter))
+        return false;
+    for (int32_t i = 0; i < nout; i++)
+        if (!give_output(ctx, path, &g->value.at[g->output.at[i]], &y[i], &out[i]))
+            return false;
+    return true;
+}
+
+TnStatus
+tn_interpret(TnContext *ctx, const char *model_path, const TnCompileOptions *o, const TnTensor *in, int32_t nin, TnTensor *out,
+             int32_t nout)
+{
+    MemoryBound bound = { 0 };
+
+    COMPILE_ENTER(ctx, &bound);
+    Arena *a = compile_arena(ctx, &bound, o ? o->max_memory_bytes : 0);
+    bool ok = interpret(ctx, a, model_path, o, in, nin, out, nout);
+    tn_drop(ctx, a);
+    return tn_leave(ctx, ok);
+}

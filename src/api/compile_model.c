@@ -1,0 +1,53 @@
+/* compile_model: a model file to an artefact; the stages and the targets there are. */
+#include "api/compile_internal.h"
+
+#include <stdio.h>
+
+static bool
+compile(TnContext *ctx, Arena *a, const char *model_path, const char *out_path, const TnCompileOptions *o, TnCompileReport *report)
+{
+    DriverOptions options;
+    DriverReport made;
+
+    if (!model_path)
+        return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 }, "no model file was named");
+    if ((report && !TN_CHECK_SIZE(ctx, TnCompileReport, report)) || !compile_options(ctx, a, o, &options)
+        || !driver_compile(&ctx->c, a, model_path, out_path, &options, &made))
+        return false;
+    if (!report)
+        return true;
+    snprintf(report->summary, sizeof report->summary, "%s", made.summary ? made.summary : "");
+    report->seconds = made.seconds;
+    report->artefact_bytes = made.artefact_bytes;
+    report->kernels = made.kernels;
+    report->distinct_kernels = made.distinct;
+    report->compiled_units = made.compiled;
+    report->cached_units = made.cached;
+    return true;
+}
+
+TnStatus
+tn_compile(TnContext *ctx, const char *model_path, const char *out_path, const TnCompileOptions *o, TnCompileReport *report)
+{
+    MemoryBound bound = { 0 };
+
+    COMPILE_ENTER(ctx, &bound);
+    Arena *a = compile_arena(ctx, &bound, o ? o->max_memory_bytes : 0);
+    bool ok = compile(ctx, a, model_path, out_path, o, report);
+    tn_drop(ctx, a);
+    return tn_leave(ctx, ok);
+}
+
+const char *const *
+tn_stages(const char *const **what)
+{
+    if (what)
+        *what = driver_stage_what;
+    return driver_stage_name;
+}
+
+const char *
+tn_targets(TnContext *ctx)
+{
+    return machine_names(&ctx->c);
+}
