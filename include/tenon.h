@@ -63,7 +63,8 @@ typedef struct TnTensor {
     int64_t bytes;
 } TnTensor;
 
-/* Read "x.npy", "x.npz:member" or (with the compiler) "input_0.pb". Lives as long as the context. */
+/* Read "x.npy", "x.npz:member" or (with the compiler) "input_0.pb". Lives as long as the context;
+ * the data is read-only, since it may lie in the mapped file. */
 TN_API TnStatus tn_tensor_read(TnContext *ctx, const char *path, TnTensor *out);
 TN_API TnStatus tn_tensor_write_npy(TnContext *ctx, const char *path, const TnTensor *x);
 /* Seeded random contents for a tensor of this type: normal floats, integers in [0, high). */
@@ -75,7 +76,7 @@ TN_API TnStatus tn_tensor_compare(TnContext *ctx, const TnTensor *x, const TnTen
 /* ---- running (libtenon-run) ---------------------------------------------------------------------- */
 
 TN_API TnStatus tn_load(TnContext *ctx, const char *path, TnModel **out);
-TN_API void tn_model_free(TnModel *m);
+TN_API void tn_model_free(TnModel *m);               /* after its sessions */
 
 typedef struct TnValueInfo {
     size_t size;

@@ -18,6 +18,7 @@
 
 #include "base/base.h"
 #include "tenon.h"
+#include "type/dtype.h"
 
 enum { TN_KEPT = 4 };
 
@@ -59,5 +60,8 @@ void tn_drop(TnContext *ctx, Arena *a);
 /* Is this struct one this library knows (its `size` set, by TN_INIT)? Reports if not. */
 bool tn_check_size(TnContext *ctx, const char *type, size_t size, size_t least);
 #define TN_CHECK_SIZE(ctx, T, p) tn_check_size((ctx), #T, (p)->size, sizeof(T))
+
+/* The type of a caller's tensor, checked, and its bytes by its dimensions; data is not looked at. */
+bool tn_tensor_type(TnContext *ctx, const TnTensor *x, DType *dtype, int64_t *bytes);
 
 #endif

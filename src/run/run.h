@@ -49,7 +49,8 @@ Session *session_new(Arena *a, Diags *d, const Artefact *f, Pool *pool, const Tn
 bool session_prepare(Session *s, Diags *d, const RunInput *in, uint32_t nin, RunOutput *out);
 /* Run. out[i].data: the caller's memory of out[i].bytes. */
 bool session_run(Session *s, Diags *d, const RunInput *in, RunOutput *out);
-int64_t session_arena_bytes(const Session *s);
+int64_t session_arena_bytes(const Session *s);     /* as last prepared */
+int64_t session_scratch_bytes(const Session *s);   /* what a caller's pool must give each range, as last prepared */
 
 /* ---- .npy and .npz ---------------------------------------------------------------------------------- */
 
@@ -57,5 +58,16 @@ typedef struct { const char *name; DType dtype; uint32_t rank; int64_t dims[TN_M
 bool npy_read(Arena *a, Diags *d, const char *path, NpyArray *out);              /* v1, v2; little endian; C order (Fortran order is rearranged) */
 bool npz_read(Arena *a, Diags *d, const char *path, const char *name, NpyArray *out);   /* members stored, as np.savez does; compressed ones are refused by name */
 bool npy_write(Arena *a, Diags *d, const char *path, const NpyArray *x);
+
+/* ---- tensors and their elements ------------------------------------------------------------------------ */
+
+double number_get(DType t, const void *at, int64_t i);
+void number_set_float(DType t, void *at, int64_t i, double x);       /* rounded to nearest even */
+void number_set_int(DType t, void *at, int64_t i, uint64_t x);       /* the low bits */
+/* |x - y|, exact before it is rounded to double; 0 for two NaN, infinite for one. */
+double number_distance(DType t, const void *x, const void *y, int64_t i);
+
+bool tensor_bytes(DType dtype, uint32_t rank, const int64_t *dims, int64_t *bytes);   /* false if negative or above 2^62 */
+const char *dims_text(Arena *a, DType dtype, uint32_t rank, const int64_t *dims);     /* "f32[3, 4]" */
 
 #endif

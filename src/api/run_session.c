@@ -1,0 +1,367 @@
+/* run_session: models and sessions for C callers.
+ *
+ * A model and a session each own an arena; their messages go to the context they were made with. The
+ * path of tn_run with sizes seen before allocates nothing.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/internal.h"
+#include "run/run.h"
+
+struct TnModel {
+    TnContext *ctx;
+    Arena *arena;
+    Artefact *artefact;
+    const TnManifest *manifest;
+};
+
+typedef struct { void *at; int64_t bytes; } Owned;   /* memory for an output the caller gave none for */
+
+struct TnSession {
+    TnContext *ctx;
+    Arena *arena;
+    const TnManifest *manifest;
+    Session *session;
+    RunInput *in;                    /* [ninput] */
+    RunOutput *out;                  /* [noutput] */
+    Owned *owned;                    /* [noutput] */
+    TnThreadPool pool;               /* the caller's; parallel NULL: ours */
+    int64_t reserved;                /* scratch bytes asked of it */
+};
+
+/* ---- models ----------------------------------------------------------------------------- */
+
+static bool
+load(TnContext *ctx, const char *path, TnModel **out)
+{
+    if (!path || !out)
+        return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){0}, "tn_load: %s is NULL", path ? "out" : "path");
+    *out = NULL;
+    Arena *a = tn_arena(ctx);
+    TnModel *m = NEW(a, TnModel);
+    m->ctx = ctx;
+    m->arena = a;
+    m->artefact = artefact_open(a, &ctx->c.diags, path);
+    if (!m->artefact) {
+        tn_drop(ctx, a);
+        return false;
+    }
+    m->manifest = artefact_manifest(m->artefact);
+    *out = m;
+    return true;
+}
+
+TnStatus
+tn_load(TnContext *ctx, const char *path, TnModel **out)
+{
+    TN_ENTER(ctx);
+    return tn_leave(ctx, load(ctx, path, out));
+}
+
+void
+tn_model_free(TnModel *m)
+{
+    if (m)
+        arena_free(m->arena);
+}
+
+int32_t
+tn_model_inputs(const TnModel *m)
+{
+    return m ? m->manifest->ninput : 0;
+}
+
+int32_t
+tn_model_outputs(const TnModel *m)
+{
+    return m ? m->manifest->noutput : 0;
+}
+
+const char *
+tn_model_summary(const TnModel *m)
+{
+    return m ? m->manifest->summary : "";
+}
+
+static bool
+value_info(const TnModel *m, const char *what, const TnTensorInfo *info, int32_t n, int32_t i, TnValueInfo *out)
+{
+    Diags *d = &m->ctx->c.diags;
+    if (!out)
+        return diag_error(d, DIAG_USAGE, (Loc){0}, "tn_model_%s: out is NULL", what);
+    if (!TN_CHECK_SIZE(m->ctx, TnValueInfo, out))
+        return false;
+    if (i < 0 || i >= n)
+        return diag_error(d, DIAG_USAGE, (Loc){0}, "%s %d asked for, the model has %d, counted from 0", what, i, n);
+    *out = (TnValueInfo){ out->size, info[i].name, info[i].dtype, info[i].rank, info[i].dims, info[i].dim_text };
+    return true;
+}
+
+TnStatus
+tn_model_input(const TnModel *m, int32_t i, TnValueInfo *out)
+{
+    if (!m)
+        return TN_USAGE;
+    TN_ENTER(m->ctx);
+    return tn_leave(m->ctx, value_info(m, "input", m->manifest->inputs, m->manifest->ninput, i, out));
+}
+
+TnStatus
+tn_model_output(const TnModel *m, int32_t i, TnValueInfo *out)
+{
+    if (!m)
+        return TN_USAGE;
+    TN_ENTER(m->ctx);
+    return tn_leave(m->ctx, value_info(m, "output", m->manifest->outputs, m->manifest->noutput, i, out));
+}
+
+/* ---- the caller's pool ------------------------------------------------------------------ */
+
+typedef struct { TnKernelFn *fn; const TnArgs *args; } Task;
+
+static void
+run_task(const void *task, int64_t begin, int64_t end, void *scratch)
+{
+    const Task *t = task;
+    t->fn(t->args, begin, end, scratch);
+}
+
+static void
+callers_parallel(void *user, TnKernelFn *fn, const TnArgs *args, int64_t trips, int64_t grain)
+{
+    const TnThreadPool *pool = user;
+    Task task = { fn, args };
+    if (trips > 0)
+        pool->parallel(pool->user, run_task, &task, trips, grain);
+}
+
+/* ---- sessions --------------------------------------------------------------------------- */
+
+static void
+free_owned(void *what)
+{
+    TnSession *s = what;
+    for (int32_t i = 0; s->owned && i < s->manifest->noutput; i++)
+        free(s->owned[i].at);
+}
+
+static bool
+check_options(TnContext *ctx, const TnSessionOptions *o)
+{
+    if (!o)
+        return true;
+    if (!TN_CHECK_SIZE(ctx, TnSessionOptions, o) || (o->pool && !TN_CHECK_SIZE(ctx, TnThreadPool, o->pool)))
+        return false;
+    return !o->pool || (o->pool->parallel && o->pool->reserve)
+        || diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){0}, "a thread pool needs both parallel and reserve, one is NULL");
+}
+
+static bool
+session_make(TnContext *ctx, TnModel *m, const TnSessionOptions *o, TnSession **out)
+{
+    Diags *d = &ctx->c.diags;
+    if (!m || !out)
+        return diag_error(d, DIAG_USAGE, (Loc){0}, "tn_session_new: %s is NULL", m ? "out" : "the model");
+    *out = NULL;
+    if (!check_options(ctx, o))
+        return false;
+    Arena *a = tn_arena(ctx);
+    TnSession *s = NEW(a, TnSession);
+    s->ctx = ctx;
+    s->arena = a;
+    s->manifest = m->manifest;
+    arena_closer(a, free_owned, s);
+    s->in = NEW_ARRAY(a, RunInput, m->manifest->ninput);
+    s->out = NEW_ARRAY(a, RunOutput, m->manifest->noutput);
+    s->owned = NEW_ARRAY(a, Owned, m->manifest->noutput);
+
+    if (o && o->pool) {
+        s->pool = *o->pool;
+        TnHost host = { .parallel = callers_parallel, .user = &s->pool };
+        s->session = session_new(a, d, m->artefact, NULL, &host);
+    } else {
+        Pool *pool = pool_new(a, d, o ? o->threads : 0);
+        s->session = pool ? session_new(a, d, m->artefact, pool, NULL) : NULL;
+    }
+    if (!s->session) {
+        tn_drop(ctx, a);
+        return false;
+    }
+    *out = s;
+    return true;
+}
+
+TnStatus
+tn_session_new(TnContext *ctx, TnModel *m, const TnSessionOptions *o, TnSession **out)
+{
+    TN_ENTER(ctx);
+    return tn_leave(ctx, session_make(ctx, m, o, out));
+}
+
+void
+tn_session_free(TnSession *s)
+{
+    if (s)
+        arena_free(s->arena);
+}
+
+int64_t
+tn_session_arena_bytes(const TnSession *s)
+{
+    return s ? session_arena_bytes(s->session) : 0;
+}
+
+/* ---- running ---------------------------------------------------------------------------- */
+
+/* Element i of an array whose structs may be longer than the ones this library knows. */
+static TnTensor *
+tensor_at(const TnTensor *x, int32_t i)
+{
+    return (TnTensor *)((char *)x + (size_t)i * x->size);
+}
+
+static bool
+check_array(TnContext *ctx, const char *what, const TnTensor *x, int32_t n, int32_t want)
+{
+    if (n != want)
+        return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){0}, "%d %s given, the model has %d", n, what, want);
+    if (n && !x)
+        return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){0}, "the array of %d %s is NULL", n, what);
+    return !n || TN_CHECK_SIZE(ctx, TnTensor, x);
+}
+
+static bool
+check_name(TnContext *ctx, const char *what, int32_t i, const char *given, const char *want)
+{
+    return !given || strcmp(given, want) == 0
+        || diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){0}, "%s %d is named \"%s\", the model's is \"%s\"; give them in the model's order, or without names",
+                      what, i, given, want);
+}
+
+/* The inputs as the session takes them. With `data`, their memory is needed too. */
+static bool
+take_inputs(TnSession *s, const TnTensor *in, int32_t nin, bool data)
+{
+    Diags *d = &s->ctx->c.diags;
+    if (!check_array(s->ctx, "inputs", in, nin, s->manifest->ninput))
+        return false;
+    for (int32_t i = 0; i < nin; i++) {
+        const TnTensor *x = tensor_at(in, i);
+        const char *name = s->manifest->inputs[i].name;
+        DType dtype;
+        int64_t bytes;
+        if (!check_name(s->ctx, "input", i, x->name, name) || !tn_tensor_type(s->ctx, x, &dtype, &bytes))
+            return false;
+        if (data && x->bytes < bytes)
+            return diag_error(d, DIAG_USAGE, (Loc){0}, "input \"%s\": %s needs %lld bytes, its `bytes` says %lld", name,
+                              dims_text(d->arena, dtype, (uint32_t)x->rank, x->dims), (long long)bytes, (long long)x->bytes);
+        s->in[i] = (RunInput){ x->data, dtype, (uint32_t)x->rank, x->dims };
+    }
+    return true;
+}
+
+static bool
+reserve_scratch(TnSession *s)
+{
+    int64_t bytes = session_scratch_bytes(s->session);
+    if (!s->pool.parallel || bytes <= s->reserved)
+        return true;
+    TnStatus status = s->pool.reserve(s->pool.user, bytes);
+    if (status != TN_OK)
+        return diag_error(&s->ctx->c.diags, DIAG_LIMIT, (Loc){0}, "the caller's thread pool did not reserve %lld bytes of scratch: status %d (%s)",
+                          (long long)bytes, (int)status, tn_status_name(status));
+    s->reserved = bytes;
+    return true;
+}
+
+static void
+tell_output(TnSession *s, int32_t i, TnTensor *x)
+{
+    RunOutput *o = &s->out[i];
+    x->name = s->manifest->outputs[i].name;
+    x->dtype = dtype_info[o->dtype].name;
+    x->rank = (int32_t)o->rank;
+    x->dims = o->dims;
+    x->bytes = o->bytes;
+}
+
+static bool
+prepare(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout)
+{
+    if (!take_inputs(s, in, nin, false) || ((out || nout) && !check_array(s->ctx, "outputs", out, nout, s->manifest->noutput)))
+        return false;
+    if (!session_prepare(s->session, &s->ctx->c.diags, s->in, (uint32_t)nin, s->out) || !reserve_scratch(s))
+        return false;
+    for (int32_t i = 0; i < nout; i++)
+        tell_output(s, i, tensor_at(out, i));
+    return true;
+}
+
+TnStatus
+tn_prepare(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout)
+{
+    if (!s)
+        return TN_USAGE;
+    TN_ENTER(s->ctx);
+    return tn_leave(s->ctx, prepare(s, in, nin, out, nout));
+}
+
+/* Memory for output i: the caller's, or the session's own, which a caller may hand back unknowingly
+ * by passing the struct of the last run. */
+static bool
+place_output(TnSession *s, int32_t i, const TnTensor *x)
+{
+    Diags *d = &s->ctx->c.diags;
+    Owned *own = &s->owned[i];
+    RunOutput *o = &s->out[i];
+    const char *name = s->manifest->outputs[i].name;
+    if (!check_name(s->ctx, "output", i, x->name, name))
+        return false;
+    if (x->data && x->data != own->at) {
+        o->data = x->data;
+        return x->bytes >= o->bytes
+            || diag_error(d, DIAG_USAGE, (Loc){0}, "output \"%s\": %s needs %lld bytes, its `bytes` says %lld", name,
+                          dims_text(d->arena, o->dtype, o->rank, o->dims), (long long)o->bytes, (long long)x->bytes);
+    }
+    if (!own->at || own->bytes < o->bytes) {
+        size_t size = o->bytes ? ((size_t)o->bytes + 63) & ~(size_t)63 : 64;
+        free(own->at);
+        own->at = aligned_alloc(64, size);
+        own->bytes = own->at ? (int64_t)size : 0;
+        if (!own->at)
+            return diag_error(d, DIAG_LIMIT, (Loc){0}, "cannot get %zu bytes of memory for output \"%s\"", size, name);
+    }
+    o->data = own->at;
+    return true;
+}
+
+static bool
+run(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout)
+{
+    Diags *d = &s->ctx->c.diags;
+    if (!take_inputs(s, in, nin, true) || !check_array(s->ctx, "outputs", out, nout, s->manifest->noutput))
+        return false;
+    if (!session_prepare(s->session, d, s->in, (uint32_t)nin, s->out) || !reserve_scratch(s))
+        return false;
+    for (int32_t i = 0; i < nout; i++)
+        if (!place_output(s, i, tensor_at(out, i)))
+            return false;
+    if (!session_run(s->session, d, s->in, s->out))
+        return false;
+    for (int32_t i = 0; i < nout; i++) {
+        TnTensor *x = tensor_at(out, i);
+        tell_output(s, i, x);
+        x->data = s->out[i].data;
+    }
+    return true;
+}
+
+TnStatus
+tn_run(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout)
+{
+    if (!s)
+        return TN_USAGE;
+    TN_ENTER(s->ctx);
+    return tn_leave(s->ctx, run(s, in, nin, out, nout));
+}

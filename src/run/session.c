@@ -1,0 +1,370 @@
+/* session: one model with its memory, ready to run.
+ *
+ * The model's own code binds the symbols, checks dimensions and constraints and computes sizes (the
+ * manifest's prepare); here its faults become sentences that name the input, the dimension and both
+ * numbers. What prepare found is kept with the dimensions it was found for, so that running the same
+ * sizes again costs a compare. Memory for intermediate tensors only grows.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "run/internal.h"
+
+enum { MAP_FROM = 4 << 20 };         /* blocks from this size on are mapped, huge pages if there are [bytes] */
+
+typedef struct { void *at; size_t bytes; bool mapped; } Memory;
+
+struct Session {
+    const Artefact *artefact;
+    const TnManifest *manifest;
+    Pool *pool;                      /* ours, or NULL */
+    TnHost host;
+
+    bool prepared;
+    const int64_t **input_dims;      /* [ninput] into dims */
+    int64_t *dims;                   /* those of all inputs that were prepared, one after the other */
+    int64_t *input_bytes;            /* [ninput] */
+    DType *input_dtype;              /* [ninput] */
+    int64_t *sym, *output_dims;
+    RunOutput *outputs;              /* [noutput]; data unused */
+    TnSizes sizes;
+
+    const void **input_data;
+    void **output_data;
+    Memory arena, scratch;
+};
+
+/* ---- memory ----------------------------------------------------------------------------- */
+
+static void
+memory_free(Memory *m)
+{
+    if (m->mapped)
+        munmap(m->at, m->bytes);
+    else
+        free(m->at);
+    *m = (Memory){0};
+}
+
+/* At least this many bytes, 64-byte aligned; contents are lost when it grows. */
+static bool
+memory_grow(Memory *m, int64_t bytes)
+{
+    size_t size = bytes ? ((size_t)bytes + 63) & ~(size_t)63 : 64;
+    if (size <= m->bytes)
+        return true;
+    memory_free(m);
+    if (size >= MAP_FROM) {
+        void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (p == MAP_FAILED)
+            return false;
+        madvise(p, size, MADV_HUGEPAGE);
+        *m = (Memory){ p, size, true };
+        return true;
+    }
+    void *p = aligned_alloc(64, size);
+    if (p)
+        *m = (Memory){ p, size, false };
+    return p != NULL;
+}
+
+static void
+session_end(void *what)
+{
+    Session *s = what;
+    memory_free(&s->arena);
+    memory_free(&s->scratch);
+}
+
+static void
+pool_parallel(void *user, TnKernelFn *fn, const TnArgs *args, int64_t trips, int64_t grain)
+{
+    pool_run(user, fn, args, trips, grain);
+}
+
+Session *
+session_new(Arena *a, Diags *d, const Artefact *f, Pool *pool, const TnHost *host)
+{
+    (void)d;
+    const TnManifest *m = f->manifest;
+    Session *s = NEW(a, Session);
+    s->artefact = f;
+    s->manifest = m;
+    s->pool = host ? NULL : pool;
+    if (host)
+        s->host = *host;
+    else if (pool)
+        s->host = (TnHost){ .parallel = pool_parallel, .user = pool };
+
+    int64_t ranks = 0;
+    for (int32_t i = 0; i < m->ninput; i++)
+        ranks += m->inputs[i].rank;
+    s->input_dims = NEW_ARRAY(a, const int64_t *, m->ninput);
+    s->dims = NEW_ARRAY(a, int64_t, ranks);
+    s->input_bytes = NEW_ARRAY(a, int64_t, m->ninput);
+    s->input_dtype = NEW_ARRAY(a, DType, m->ninput);
+    s->sym = NEW_ARRAY(a, int64_t, m->nsymbol);
+    s->output_dims = NEW_ARRAY(a, int64_t, m->output_rank_total);
+    s->outputs = NEW_ARRAY(a, RunOutput, m->noutput);
+    s->input_data = NEW_ARRAY(a, const void *, m->ninput);
+    s->output_data = NEW_ARRAY(a, void *, m->noutput);
+
+    int64_t *dims = s->dims;
+    for (int32_t i = 0; i < m->ninput; i++) {
+        s->input_dims[i] = dims;
+        s->input_dtype[i] = dtype_from_name(m->inputs[i].dtype, strlen(m->inputs[i].dtype));
+        dims += m->inputs[i].rank;
+    }
+    for (int32_t i = 0; i < m->noutput; i++)
+        s->outputs[i].dtype = dtype_from_name(m->outputs[i].dtype, strlen(m->outputs[i].dtype));
+    arena_closer(a, session_end, s);
+    return s;
+}
+
+/* ---- faults as sentences ---------------------------------------------------------------- */
+
+static Loc
+at_model(const Session *s)
+{
+    return (Loc){ .file = s->artefact->path };
+}
+
+/* "f32[batch, 3, 224, 224]" as the model declares it. */
+static const char *
+declared(Arena *a, const TnTensorInfo *x)
+{
+    Text t = { .arena = a };
+    text_printf(&t, "%s[", x->dtype);
+    for (int32_t i = 0; i < x->rank; i++)
+        text_printf(&t, "%s%s", i ? ", " : "", x->dim_text[i]);
+    text_add(&t, "]");
+    return text_str(&t);
+}
+
+/* Another input's dimension of the same text and the wanted size: that is where the size was bound. */
+static bool
+find_binding(const Session *s, const TnFault *f, const char *text, int32_t *input, int32_t *dim)
+{
+    const TnManifest *m = s->manifest;
+    for (*input = 0; *input < m->ninput; ++*input) {
+        for (*dim = 0; *dim < m->inputs[*input].rank; ++*dim) {
+            bool itself = *input == f->where && *dim == f->dim;
+            if (!itself && s->input_dims[*input][*dim] == f->want && strcmp(m->inputs[*input].dim_text[*dim], text) == 0)
+                return true;
+        }
+    }
+    return false;
+}
+
+static bool
+is_name(const char *text)
+{
+    if (!(*text == '_' || (*text | 32) >= 'a'))
+        return false;
+    return strpbrk(text, " +-*/%(),") == NULL;
+}
+
+static bool
+dim_fault(const Session *s, Diags *d, const TnFault *f)
+{
+    const TnManifest *m = s->manifest;
+    if (f->where < 0 || f->where >= m->ninput || f->dim < 0 || f->dim >= m->inputs[f->where].rank)
+        return diag_error(d, DIAG_INTERNAL, at_model(s), "the model refused its inputs without saying which; please report it");
+    const TnTensorInfo *x = &m->inputs[f->where];
+    const char *text = x->dim_text[f->dim];
+    long long got = f->got, want = f->want;
+    int32_t input, dim;
+
+    if (x->dims[f->dim] >= 0)
+        return diag_error(d, DIAG_USAGE, at_model(s), "input \"%s\": dimension %d is %lld, the model takes %lld; the input is declared %s",
+                          x->name, f->dim, got, want, declared(d->arena, x));
+    if (find_binding(s, f, text, &input, &dim))
+        return diag_error(d, DIAG_USAGE, at_model(s),
+                          "input \"%s\": dimension %d (%s) is %lld, but %s is %lld as dimension %d of input \"%s\"; both must be the same",
+                          x->name, f->dim, text, got, text, want, dim, m->inputs[input].name);
+    if (is_name(text))
+        return diag_error(d, DIAG_USAGE, at_model(s), "input \"%s\": dimension %d (%s) is %lld, %s %lld is possible",
+                          x->name, f->dim, text, got, got > want ? "at most" : "at least", want);
+    return diag_error(d, DIAG_USAGE, at_model(s), "input \"%s\": dimension %d is %lld, must be %lld = %s; the input is declared %s",
+                      x->name, f->dim, got, want, text, declared(d->arena, x));
+}
+
+static bool
+report_fault(const Session *s, Diags *d, const TnFault *f)
+{
+    const TnManifest *m = s->manifest;
+    long long got = f->got, want = f->want;
+    switch (f->code) {
+    case TN_FAULT_DIM:
+        return dim_fault(s, d, f);
+    case TN_FAULT_CONSTRAINT:
+        return diag_error(d, DIAG_USAGE, at_model(s), "the inputs' sizes do not fit together: %s; here the sides are %lld and %lld",
+                          f->where >= 0 && f->where < m->nconstraint ? m->constraints[f->where] : "a condition of the model", got, want);
+    case TN_FAULT_INDEX:
+        return diag_error(d, DIAG_USAGE, at_model(s),
+                          "%s: the index %lld is outside of its axis, which has %lld elements; check the inputs it comes from",
+                          f->where >= 0 && f->where < m->nkernel ? m->kernels[f->where] : "a kernel", got, want);
+    case TN_FAULT_SIZE:
+        return diag_error(d, DIAG_LIMIT, at_model(s), "a tensor's size overflows for inputs of these sizes; give smaller ones");
+    }
+    return diag_error(d, DIAG_INTERNAL, at_model(s), "the model stopped with the unknown fault %d; please report it", f->code);
+}
+
+/* ---- prepare ---------------------------------------------------------------------------- */
+
+static bool
+check_input(const Session *s, Diags *d, int32_t i, const RunInput *in)
+{
+    const TnTensorInfo *x = &s->manifest->inputs[i];
+    if (in->dtype != s->input_dtype[i])
+        return diag_error(d, DIAG_USAGE, at_model(s), "input \"%s\": the elements are %s, the model takes %s: convert them",
+                          x->name, dtype_info[in->dtype].name, declared(d->arena, x));
+    if (in->rank != (uint32_t)x->rank)
+        return diag_error(d, DIAG_USAGE, at_model(s), "input \"%s\": %s has %u dimensions, the model takes %d: %s",
+                          x->name, in->rank <= TN_MAX_RANK ? dims_text(d->arena, in->dtype, in->rank, in->dims) : "the tensor",
+                          in->rank, x->rank, declared(d->arena, x));
+    for (uint32_t k = 0; k < in->rank; k++)
+        if (in->dims[k] < 0)
+            return diag_error(d, DIAG_USAGE, at_model(s), "input \"%s\": dimension %u is %lld, sizes are 0 or more",
+                              x->name, k, (long long)in->dims[k]);
+    int64_t bytes;
+    return tensor_bytes(in->dtype, in->rank, in->dims, &bytes)
+        || diag_error(d, DIAG_LIMIT, at_model(s), "input \"%s\": %s is larger than memory can be",
+                      x->name, dims_text(d->arena, in->dtype, in->rank, in->dims));
+}
+
+/* Were the same dimensions prepared before? */
+static bool
+is_prepared(const Session *s, const RunInput *in, uint32_t nin)
+{
+    if (!s->prepared || nin != (uint32_t)s->manifest->ninput)
+        return false;
+    for (uint32_t i = 0; i < nin; i++)
+        if (in[i].dtype != s->input_dtype[i] || in[i].rank != (uint32_t)s->manifest->inputs[i].rank
+            || (in[i].rank && memcmp(in[i].dims, s->input_dims[i], in[i].rank * sizeof *in[i].dims) != 0))
+            return false;
+    return true;
+}
+
+static bool
+size_outputs(Session *s, Diags *d)
+{
+    const int64_t *dims = s->output_dims;
+    for (int32_t i = 0; i < s->manifest->noutput; i++) {
+        RunOutput *o = &s->outputs[i];
+        o->rank = (uint32_t)s->manifest->outputs[i].rank;
+        if (o->rank)
+            memcpy(o->dims, dims, o->rank * sizeof *dims);
+        dims += o->rank;
+        if (!tensor_bytes(o->dtype, o->rank, o->dims, &o->bytes))
+            return diag_error(d, DIAG_LIMIT, at_model(s), "output \"%s\" would be %s for these inputs, which cannot be",
+                              s->manifest->outputs[i].name, dims_text(d->arena, o->dtype, o->rank, o->dims));
+    }
+    return true;
+}
+
+static bool
+get_memory(Session *s, Diags *d)
+{
+    TnSizes z = s->sizes;
+    if (z.arena_bytes < 0 || z.scratch_bytes < 0)
+        return diag_error(d, DIAG_INTERNAL, at_model(s), "the model asks for %lld bytes of memory and %lld of scratch; please report it",
+                          (long long)z.arena_bytes, (long long)z.scratch_bytes);
+    if (z.arena_bytes > INT64_MAX / 4 || z.scratch_bytes > INT64_MAX / 4 || !memory_grow(&s->arena, z.arena_bytes))
+        return diag_error(d, DIAG_LIMIT, at_model(s), "cannot get %lld bytes of memory for intermediate tensors; run smaller inputs",
+                          (long long)z.arena_bytes);
+    if (s->pool ? !pool_scratch(s->pool, z.scratch_bytes) : !s->host.parallel && !memory_grow(&s->scratch, z.scratch_bytes))
+        return diag_error(d, DIAG_LIMIT, at_model(s), "cannot get %lld bytes of scratch memory for each of %d threads; use fewer",
+                          (long long)z.scratch_bytes, s->pool ? pool_threads(s->pool) : 1);
+    if (!s->host.parallel)
+        s->host.scratch = s->scratch.at;
+    return true;
+}
+
+bool
+session_prepare(Session *s, Diags *d, const RunInput *in, uint32_t nin, RunOutput *out)
+{
+    const TnManifest *m = s->manifest;
+    if (!is_prepared(s, in, nin)) {
+        s->prepared = false;
+        if (nin != (uint32_t)m->ninput)
+            return diag_error(d, DIAG_USAGE, at_model(s), "%u inputs given, the model takes %d", nin, m->ninput);
+        int64_t *dims = s->dims;
+        for (uint32_t i = 0; i < nin; i++) {
+            if (!check_input(s, d, (int32_t)i, &in[i]))
+                return false;
+            if (in[i].rank)
+                memcpy(dims, in[i].dims, in[i].rank * sizeof *dims);
+            dims += in[i].rank;
+            tensor_bytes(in[i].dtype, in[i].rank, in[i].dims, &s->input_bytes[i]);
+        }
+        TnFault fault = {0};
+        s->sizes = (TnSizes){0};
+        int code = m->prepare(s->input_dims, s->sym, s->output_dims, &s->sizes, &fault);
+        if (code || fault.code) {
+            fault.code = fault.code ? fault.code : code;
+            return report_fault(s, d, &fault);
+        }
+        if (!size_outputs(s, d) || !get_memory(s, d))
+            return false;
+        s->prepared = true;
+    }
+    for (int32_t i = 0; out && i < m->noutput; i++) {
+        void *data = out[i].data;
+        out[i] = s->outputs[i];
+        out[i].data = data;
+    }
+    return true;
+}
+
+/* ---- run -------------------------------------------------------------------------------- */
+
+static bool
+check_data(const Session *s, Diags *d, const char *what, const char *name, const void *data, DType dtype, int64_t bytes)
+{
+    if (!data && bytes)
+        return diag_error(d, DIAG_USAGE, at_model(s), "%s \"%s\": no memory given, %lld bytes are needed", what, name, (long long)bytes);
+    if ((uintptr_t)data % dtype_info[dtype].bytes)
+        return diag_error(d, DIAG_USAGE, at_model(s), "%s \"%s\": the address %p is not a multiple of %d, the size of %s: copy it to aligned memory",
+                          what, name, data, dtype_info[dtype].bytes, dtype_info[dtype].name);
+    return true;
+}
+
+bool
+session_run(Session *s, Diags *d, const RunInput *in, RunOutput *out)
+{
+    const TnManifest *m = s->manifest;
+    if (!session_prepare(s, d, in, (uint32_t)m->ninput, out))
+        return false;
+    for (int32_t i = 0; i < m->ninput; i++) {
+        if (!check_data(s, d, "input", m->inputs[i].name, in[i].data, s->input_dtype[i], s->input_bytes[i]))
+            return false;
+        s->input_data[i] = in[i].data;
+    }
+    for (int32_t i = 0; i < m->noutput; i++) {
+        if (!check_data(s, d, "output", m->outputs[i].name, out[i].data, out[i].dtype, out[i].bytes))
+            return false;
+        s->output_data[i] = out[i].data;
+    }
+    TnFault fault = {0};
+    TnFrame frame = {
+        .inputs = s->input_data, .outputs = s->output_data, .weights = s->artefact->weights,
+        .arena = s->arena.at, .sym = s->sym, .host = &s->host, .fault = &fault,
+    };
+    int code = m->run(&frame);
+    fault.code = fault.code ? fault.code : code;
+    return !fault.code || report_fault(s, d, &fault);
+}
+
+int64_t
+session_arena_bytes(const Session *s)
+{
+    return s->prepared ? s->sizes.arena_bytes : 0;
+}
+
+int64_t
+session_scratch_bytes(const Session *s)
+{
+    return s->prepared ? s->sizes.scratch_bytes : 0;
+}
