@@ -1,0 +1,61 @@
+/* What the files of expr share: the context's table, and the state of one proof. */
+#ifndef TENON_EXPR_INTERNAL_H
+#define TENON_EXPR_INTERNAL_H
+
+#include "expr/expr.h"
+
+#define EXPR_MAX_TERMS 512           /* named limit: longer polynomials become expr_bad */
+#define EXPR_MAX_ARGS 16             /* arguments of one min or max */
+
+typedef struct { const Atom *atom; const Expr *to; } Fact;    /* symbol -> its value in older symbols */
+
+struct ExprTable {
+    Map exprs, atoms;                /* by hash, to chains */
+    Map range;                       /* symbol id to its Interval, if it was ever narrowed */
+    uint32_t natom, nfixed;          /* nfixed: symbols whose range is one number */
+    const Expr *bad;
+    VEC(Fact) fact;                  /* no `to` mentions a symbol that has a fact */
+};
+
+struct ExprTable *expr_table(Ctx *c);
+
+/* The expression of one atom; var for ATOM_VAR, arguments else. Nothing is normalised. */
+const Expr *expr_atom(Ctx *c, AtomKind kind, Var var, uint32_t narg, const Expr *const *arg);
+const Expr *expr_of_atom(Ctx *c, const Atom *atom);
+const Expr *expr_add_scaled(Ctx *c, const Expr *a, const Expr *b, int64_t k);    /* a + k*b */
+const Expr *expr_term(Ctx *c, Term t);
+const Expr *expr_pow(Ctx *c, const Expr *e, uint32_t power);
+int64_t expr_constant_part(const Expr *e);
+int expr_compare(const Expr *a, const Expr *b);      /* canonical total order */
+/* The one atom that e is, with coefficient 1 and plus an optional constant; NULL if it is not. */
+const Atom *expr_single(const Expr *e, AtomKind kind, int64_t *plus);
+/* Split off the terms of e with `atom` as a plain factor: e = coef * atom + rest. False if it stands squared. */
+bool expr_split_atom(Ctx *c, const Expr *e, const Atom *atom, const Expr **coef, const Expr **rest);
+
+bool term_divides(const Term *by, const Term *t);    /* with an integer coefficient */
+const Expr *term_quotient(Ctx *c, const Term *t, const Term *by);
+/* Long division by the leading term of b: a = q * b + r, for b != 0. */
+void expr_divmod(Ctx *c, const Expr *a, const Expr *b, const Expr **q, const Expr **r);
+int64_t gcd64(int64_t a, int64_t b);
+/* The greatest monomial that divides all terms of both; 1 if there is none. */
+const Expr *expr_common_factor(Ctx *c, const Expr *a, const Expr *b);
+const Expr *expr_min_max(Ctx *c, AtomKind kind, uint32_t n, const Expr *const *arg);
+
+/* One question being answered. `low` are lower bounds of symbols that follow from the extents of
+ * the axes the question is about: an axis of extent s has a point only where s >= 1. */
+typedef struct {
+    Ctx *c;
+    const Ranges *r;
+    int budget;                      /* steps left; at zero the answer is UNKNOWN */
+    bool intrinsic;                  /* only what never changes: symbols >= 0 */
+    uint32_t nlow;
+    struct { uint64_t id; int64_t lo; } low[16];
+} Proof;
+
+Proof proof_begin(Ctx *c, const Ranges *r, const Expr *about);
+Interval proof_bounds(Proof *p, const Expr *e);
+bool proof_nonneg(Proof *p, const Expr *e, int depth);           /* e >= 0 everywhere? */
+bool proof_positive(Proof *p, const Expr *divisor);              /* divisor >= 1 wherever it is used? */
+const Expr *proof_simplify(Proof *p, const Expr *e);
+
+#endif

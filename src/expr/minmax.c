@@ -1,0 +1,132 @@
+/* minmax: canonical min and max.
+ *
+ * Arguments are flattened, freed of what they have in common (min(x + a, x + b) = x + min(a, b)),
+ * sorted and deduplicated; an argument that another one dominates by unchanging bounds goes. The
+ * smallest constant is common too, so min(n + 1, m + 3) and min(n, m + 2) + 1 are one expression.
+ */
+#include "expr/internal.h"
+
+typedef struct { const Expr *at[EXPR_MAX_ARGS]; uint32_t n; } Args;
+
+static bool
+flatten(Ctx *c, AtomKind kind, const Expr *e, Args *args)
+{
+    int64_t plus;
+    const Atom *same = expr_single(e, kind, &plus);
+
+    for (uint32_t i = 0; same && i < same->narg; i++)
+        if (!flatten(c, kind, expr_offset(c, same->arg[i], plus), args))
+            return false;
+    if (same)
+        return true;
+    if (args->n == EXPR_MAX_ARGS)
+        return false;
+    args->at[args->n++] = e;
+    return true;
+}
+
+/* Is b never needed beside a? For min: a <= b always. */
+static bool
+dominates(Ctx *c, AtomKind kind, const Expr *a, const Expr *b)
+{
+    Proof p = { .c = c, .budget = 64, .intrinsic = true };
+    const Expr *slack = kind == ATOM_MIN ? expr_sub(c, b, a) : expr_sub(c, a, b);
+
+    return proof_bounds(&p, slack).lo >= 0;
+}
+
+static void
+drop_dominated(Ctx *c, AtomKind kind, Args *args)
+{
+    for (uint32_t i = 0; i < args->n; i++)
+        for (uint32_t k = 0; k < args->n; k++)
+            if (k != i && dominates(c, kind, args->at[i], args->at[k])) {
+                args->at[k] = args->at[--args->n];
+                i = -1u;             /* positions moved: look again from the start */
+                break;
+            }
+}
+
+static bool
+has_term(const Expr *e, const Term *t)
+{
+    for (uint32_t i = 0; i < e->nterm; i++) {
+        const Term *u = &e->term[i];
+        bool same = u->coef == t->coef && u->nfactor == t->nfactor;
+        for (uint32_t k = 0; same && k < t->nfactor; k++)
+            same = u->factor[k].atom == t->factor[k].atom && u->factor[k].power == t->factor[k].power;
+        if (same)
+            return true;
+    }
+    return false;
+}
+
+static const Expr *
+common_part(Ctx *c, const Args *args)
+{
+    const Expr *first = args->at[0], *common;
+    int64_t least = expr_constant_part(first);
+
+    for (uint32_t i = 1; i < args->n; i++)
+        if (expr_constant_part(args->at[i]) < least)
+            least = expr_constant_part(args->at[i]);
+    common = expr_int(c, least);
+    for (uint32_t k = 0; k < first->nterm; k++) {
+        bool everywhere = first->term[k].nfactor > 0;
+        for (uint32_t i = 1; everywhere && i < args->n; i++)
+            everywhere = has_term(args->at[i], &first->term[k]);
+        if (everywhere)
+            common = expr_add(c, common, expr_term(c, first->term[k]));
+    }
+    return common;
+}
+
+static void
+sort(Args *args)
+{
+    for (uint32_t i = 1; i < args->n; i++)
+        for (uint32_t k = i; k > 0 && expr_compare(args->at[k], args->at[k - 1]) < 0; k--) {
+            const Expr *t = args->at[k];
+            args->at[k] = args->at[k - 1];
+            args->at[k - 1] = t;
+        }
+}
+
+const Expr *
+expr_min_max(Ctx *c, AtomKind kind, uint32_t n, const Expr *const *arg)
+{
+    Args args = { .n = 0 };
+    bool fits = true;
+
+    for (uint32_t i = 0; i < n; i++)
+        if (arg[i]->bad)
+            return expr_bad(c);
+    for (uint32_t i = 0; i < n && fits; i++)
+        fits = flatten(c, kind, arg[i], &args);
+    if (!fits)                       /* more than fit flat stay nested */
+        return expr_atom(c, kind, (Var){ 0 }, n, arg);
+    drop_dominated(c, kind, &args);
+    if (args.n == 1)
+        return args.at[0];
+
+    const Expr *common = common_part(c, &args);
+    if (common->nterm) {
+        for (uint32_t i = 0; i < args.n; i++)
+            args.at[i] = expr_sub(c, args.at[i], common);
+        return expr_add(c, common, expr_min_max(c, kind, args.n, args.at));
+    }
+    sort(&args);
+    return expr_atom(c, kind, (Var){ 0 }, args.n, args.at);
+}
+
+const Expr *
+expr_min(Ctx *c, const Expr *a, const Expr *b)
+{
+    return expr_min_max(c, ATOM_MIN, 2, (const Expr *[]){ a, b });
+}
+
+const Expr *
+expr_max(Ctx *c, const Expr *a, const Expr *b)
+{
+    return expr_min_max(c, ATOM_MAX, 2, (const Expr *[]){ a, b });
+}

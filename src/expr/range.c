@@ -1,0 +1,547 @@
+/* range: what values an expression can take, and proofs that one never exceeds another.
+ *
+ * Bounds are saturating interval arithmetic over atoms. A proof of e >= 0 tries bounds first, then
+ * weakens e step by step, each step valid at every point of the ranges:
+ *   - e is monotone in a loop variable or a symbol: put the end of its range in its place, which may be
+ *     symbolic (j <= s - 1). This loses nothing;
+ *   - a min or max splits into its arguments: all must hold, or one must, by its sign;
+ *   - p % q lies in [0, q - 1];
+ *   - p // q with coefficient x: q*e has x*(p - p % q) there, and the sign of q*e is that of e.
+ * Every step costs budget; an exhausted budget answers UNKNOWN. Refutation is the proof of the opposite.
+ */
+#include "expr/internal.h"
+
+#define LO INT64_MIN
+#define HI INT64_MAX
+#define PROOF_BUDGET 300
+#define PROOF_DEPTH 12
+
+/* ---- intervals; LO and HI are infinite ------------------------------------------------------------ */
+
+static const Interval everything = { LO, HI };
+
+static int64_t
+sat_add(int64_t a, int64_t b, int64_t infinite)
+{
+    int64_t r;
+
+    if (a == infinite || b == infinite)
+        return infinite;
+    if (!add_overflows(a, b, &r))
+        return r;
+    return a > 0 ? HI : LO;
+}
+
+static int64_t
+sat_mul(int64_t a, int64_t b)
+{
+    int64_t r;
+
+    if (a == 0 || b == 0)
+        return 0;
+    bool infinite = a == LO || a == HI || b == LO || b == HI;
+    if (!infinite && !mul_overflows(a, b, &r))
+        return r;
+    return (a < 0) == (b < 0) ? HI : LO;
+}
+
+static int64_t
+sat_div(int64_t a, int64_t b)                         /* b >= 1 */
+{
+    if (a == LO || a == HI)
+        return a;
+    if (b == HI)
+        return a < 0 ? -1 : 0;
+    return floor_div(a, b);
+}
+
+static Interval
+interval_add(Interval a, Interval b)
+{
+    Interval r = { sat_add(a.lo, b.lo, LO), sat_add(a.hi, b.hi, HI) };
+
+    if (r.lo == HI)                                   /* a finite sum that overflowed is not a bound */
+        r.lo = HI - 1;
+    if (r.hi == LO)
+        r.hi = LO + 1;
+    return r;
+}
+
+static Interval
+interval_of4(int64_t a, int64_t b, int64_t c, int64_t d)
+{
+    Interval r = { a, a };
+    int64_t v[3] = { b, c, d };
+
+    for (int i = 0; i < 3; i++) {
+        r.lo = v[i] < r.lo ? v[i] : r.lo;
+        r.hi = v[i] > r.hi ? v[i] : r.hi;
+    }
+    return r;
+}
+
+static Interval
+interval_mul(Interval a, Interval b)
+{
+    return interval_of4(sat_mul(a.lo, b.lo), sat_mul(a.lo, b.hi), sat_mul(a.hi, b.lo), sat_mul(a.hi, b.hi));
+}
+
+static Interval
+interval_pow(Interval a, uint32_t power)
+{
+    Interval r = a;
+
+    for (uint32_t i = 1; i < power; i++)
+        r = interval_mul(r, a);
+    if (power % 2 == 0 && r.lo < 0)
+        r.lo = 0;
+    return r;
+}
+
+static Interval
+interval_meet(Interval a, Interval b)
+{
+    return (Interval){ a.lo > b.lo ? a.lo : b.lo, a.hi < b.hi ? a.hi : b.hi };
+}
+
+/* ---- bounds ------------------------------------------------------------------------------------------ */
+
+Interval
+expr_symbol_get(Ctx *c, Var symbol)
+{
+    uint64_t found;
+
+    if (map_get(&expr_table(c)->range, symbol.id, &found))
+        return *(Interval *)(uintptr_t)found;
+    return (Interval){ 0, HI };
+}
+
+bool
+expr_symbol_range(Ctx *c, Var symbol, Interval range)
+{
+    struct ExprTable *t = expr_table(c);
+    Interval now = expr_symbol_get(c, symbol), met = interval_meet(now, range);
+
+    if (met.lo > met.hi)
+        return false;
+    if (met.lo == now.lo && met.hi == now.hi)
+        return true;
+    t->nfixed += met.lo == met.hi;
+    map_put(&t->range, symbol.id, MAP_PTR(arena_copy(c->arena, &met, sizeof met)));
+    return true;
+}
+
+static const Range *
+range_of(const Proof *p, Var v)
+{
+    for (uint32_t i = p->r ? p->r->n : 0; i-- > 0; )
+        if (p->r->at[i].var.kind == v.kind && p->r->at[i].var.id == v.id)
+            return &p->r->at[i];
+    return NULL;
+}
+
+static Interval
+var_bounds(Proof *p, Var v)
+{
+    const Range *range = range_of(p, v);
+
+    if (range && p->budget-- > 0) {
+        Interval begin = proof_bounds(p, range->begin), extent = proof_bounds(p, range->extent);
+        Interval r = { begin.lo, sat_add(begin.hi, sat_add(extent.hi, -1, HI), HI) };
+        return r.hi < r.lo ? everything : r;          /* empty: nothing is ever asked there */
+    }
+    if (v.kind != VAR_SYMBOL)
+        return everything;
+    if (p->intrinsic)
+        return (Interval){ 0, HI };
+    Interval r = expr_symbol_get(p->c, v);
+    for (uint32_t i = 0; i < p->nlow; i++)
+        if (p->low[i].id == v.id && p->low[i].lo > r.lo && p->low[i].lo <= r.hi)
+            r.lo = p->low[i].lo;
+    return r;
+}
+
+static Interval
+div_bounds(Interval a, Interval b)
+{
+    if (b.lo < 0)
+        return everything;
+    if (b.lo == 0)                                    /* what divides is not 0 */
+        b.lo = 1;
+    if (b.hi < b.lo)
+        b.hi = b.lo;
+    return interval_of4(sat_div(a.lo, b.lo), sat_div(a.lo, b.hi), sat_div(a.hi, b.lo), sat_div(a.hi, b.hi));
+}
+
+static Interval
+mod_bounds(Interval a, Interval b)
+{
+    if (b.lo < 0)
+        return everything;
+    Interval r = { 0, b.hi == HI ? HI : b.hi > 0 ? b.hi - 1 : 0 };
+    if (a.lo >= 0 && a.hi < r.hi)
+        r.hi = a.hi;
+    if (a.lo >= 0 && b.lo > a.hi)
+        r.lo = a.lo;
+    return r;
+}
+
+static Interval
+atom_bounds(Proof *p, const Atom *a)
+{
+    if (a->kind == ATOM_VAR)
+        return var_bounds(p, a->var);
+    Interval r = proof_bounds(p, a->arg[0]);
+    for (uint32_t i = 1; i < a->narg; i++) {
+        Interval b = proof_bounds(p, a->arg[i]);
+        switch (a->kind) {
+        case ATOM_DIV: return div_bounds(r, b);
+        case ATOM_MOD: return mod_bounds(r, b);
+        case ATOM_MIN: r = (Interval){ b.lo < r.lo ? b.lo : r.lo, b.hi < r.hi ? b.hi : r.hi }; break;
+        case ATOM_MAX: r = (Interval){ b.lo > r.lo ? b.lo : r.lo, b.hi > r.hi ? b.hi : r.hi }; break;
+        case ATOM_VAR: break;
+        }
+    }
+    return r;
+}
+
+Interval
+proof_bounds(Proof *p, const Expr *e)
+{
+    Interval sum = { 0, 0 };
+
+    if (e->bad || p->budget-- <= 0)
+        return everything;
+    for (uint32_t i = 0; i < e->nterm; i++) {
+        Interval term = { e->term[i].coef, e->term[i].coef };
+        for (uint32_t k = 0; k < e->term[i].nfactor; k++) {
+            Factor f = e->term[i].factor[k];
+            term = interval_mul(term, interval_pow(atom_bounds(p, f.atom), f.power));
+        }
+        sum = interval_add(sum, term);
+    }
+    return sum;
+}
+
+/* ---- what ranges say of symbols ------------------------------------------------------------------------ */
+
+static void
+learn_low(Proof *p, Var v, int64_t lo)
+{
+    if (v.kind == VAR_SYMBOL && lo > 0 && p->nlow < sizeof p->low / sizeof *p->low) {
+        p->low[p->nlow].id = v.id;
+        p->low[p->nlow++].lo = lo;
+    }
+}
+
+/* An axis has a point only if its extent is >= 1: then no factor of s*h is 0, and n - 2 has n >= 3. */
+static void
+learn_extent(Proof *p, const Expr *extent)
+{
+    int64_t k = expr_constant_part(extent);
+
+    if (extent->bad || extent->nterm != 1 + (k != 0) || extent->term->coef <= 0)
+        return;
+    const Term *t = extent->term;
+    for (uint32_t i = 0; i < t->nfactor; i++) {
+        const Atom *a = t->factor[i].atom;
+        if (a->kind != ATOM_VAR)
+            continue;
+        if (k == 0)
+            learn_low(p, a->var, 1);
+        else if (t->nfactor == 1 && t->factor->power == 1)
+            learn_low(p, a->var, -floor_div(k - 1, t->coef));
+    }
+}
+
+/* A range tells something only to a question about its variable: elsewhere it may well be empty. */
+Proof
+proof_begin(Ctx *c, const Ranges *r, const Expr *about)
+{
+    Proof p = { .c = c, .r = r, .budget = PROOF_BUDGET };
+
+    for (uint32_t i = 0; r && i < r->n; i++)
+        if (!expr_const(r->at[i].extent, NULL) && expr_uses(about, r->at[i].var))
+            learn_extent(&p, r->at[i].extent);
+    return p;
+}
+
+/* A divisor that stands inside loops divides only where they all have points; and where it is 0 the
+ * quotient means nothing, so that any answer is right there. */
+bool
+proof_positive(Proof *p, const Expr *divisor)
+{
+    if (proof_bounds(p, divisor).lo >= 1)
+        return true;
+    if (!p->r || p->intrinsic)
+        return false;
+    Proof all = *p;
+    for (uint32_t i = 0; i < p->r->n; i++)
+        learn_extent(&all, p->r->at[i].extent);
+    bool yes = proof_nonneg(&all, expr_offset(p->c, divisor, -1), 3);
+    p->budget = all.budget;
+    return yes;
+}
+
+/* ---- proofs ----------------------------------------------------------------------------------------------- */
+
+typedef enum { FLAT, RISING, FALLING, UNCLEAR } Slope;
+
+static Slope
+slope_add(Slope a, Slope b)
+{
+    return a == FLAT ? b : b == FLAT || a == b ? a : UNCLEAR;
+}
+
+static Slope
+sign_of(Proof *p, const Expr *e)
+{
+    Interval b = proof_bounds(p, e);
+    return b.lo >= 0 ? RISING : b.hi <= 0 ? FALLING : UNCLEAR;
+}
+
+static Slope slope_in(Proof *p, const Expr *e, Var v);
+
+static Slope
+atom_slope(Proof *p, const Atom *a, Var v)
+{
+    Slope s = FLAT;
+
+    switch (a->kind) {
+    case ATOM_VAR:
+        return a->var.kind == v.kind && a->var.id == v.id ? RISING : FLAT;
+    case ATOM_DIV:
+        s = slope_in(p, a->arg[0], v);
+        if (expr_uses(a->arg[1], v))
+            return UNCLEAR;
+        return s == FLAT || proof_bounds(p, a->arg[1]).lo >= 1 ? s : UNCLEAR;
+    case ATOM_MOD:
+        return expr_uses(a->arg[0], v) || expr_uses(a->arg[1], v) ? UNCLEAR : FLAT;
+    case ATOM_MIN:
+    case ATOM_MAX:
+        for (uint32_t i = 0; i < a->narg; i++)
+            s = slope_add(s, slope_in(p, a->arg[i], v));
+        return s;
+    }
+    return UNCLEAR;
+}
+
+/* How e moves with v, everything else standing still. */
+static Slope
+slope_in(Proof *p, const Expr *e, Var v)
+{
+    const Expr *coef, *rest;
+    Slope sum = FLAT;
+
+    if (!expr_uses(e, v))
+        return FLAT;
+    if (expr_linear(p->c, e, v, &coef, &rest))
+        return sign_of(p, coef);
+    for (uint32_t i = 0; i < e->nterm && sum != UNCLEAR; i++) {
+        const Term *t = &e->term[i];
+        Slope moving = FLAT, sign = t->coef > 0 ? RISING : FALLING;
+        uint32_t nmoving = 0;
+        for (uint32_t k = 0; k < t->nfactor; k++) {
+            Slope s = atom_slope(p, t->factor[k].atom, v);
+            if (s != FLAT) {
+                moving = t->factor[k].power == 1 ? s : UNCLEAR;
+                nmoving++;
+                continue;
+            }
+            Interval b = interval_pow(atom_bounds(p, t->factor[k].atom), t->factor[k].power);
+            if (b.lo < 0 && b.hi > 0)
+                sign = UNCLEAR;
+            else if (b.lo < 0 && sign != UNCLEAR)
+                sign = sign == RISING ? FALLING : RISING;
+        }
+        if (nmoving == 0)
+            continue;
+        if (nmoving > 1 || moving == UNCLEAR || sign == UNCLEAR)
+            return UNCLEAR;
+        sum = slope_add(sum, sign == RISING ? moving : moving == RISING ? FALLING : RISING);
+    }
+    return sum;
+}
+
+static const Expr *
+put(Proof *p, const Expr *e, Var v, const Expr *to)
+{
+    return expr_subst(p->c, e, &(Binding){ v, to }, 1);
+}
+
+/* e at the end of some variable's range where e is least; NULL if e is monotone in none. */
+static const Expr *
+at_range_end(Proof *p, const Expr *e)
+{
+    for (uint32_t i = p->r ? p->r->n : 0; i-- > 0; ) {
+        const Range *range = &p->r->at[i];
+        Slope s = slope_in(p, e, range->var);
+        if (s == RISING)
+            return put(p, e, range->var, range->begin);
+        if (s == FALLING)
+            return put(p, e, range->var, expr_offset(p->c, expr_add(p->c, range->begin, range->extent), -1));
+    }
+    return NULL;
+}
+
+typedef struct { Proof *p; const Expr *e, *least; } SymbolSearch;
+
+static void
+try_symbol(void *user, Var v)
+{
+    SymbolSearch *s = user;
+
+    if (s->least || v.kind != VAR_SYMBOL)
+        return;
+    Interval b = var_bounds(s->p, v);
+    Slope slope = slope_in(s->p, s->e, v);
+    if (slope == RISING && b.lo != LO)
+        s->least = put(s->p, s->e, v, expr_int(s->p->c, b.lo));
+    if (slope == FALLING && b.hi != HI)
+        s->least = put(s->p, s->e, v, expr_int(s->p->c, b.hi));
+}
+
+static const Expr *
+at_symbol_end(Proof *p, const Expr *e)
+{
+    SymbolSearch s = { p, e, NULL };
+
+    expr_vars(e, try_symbol, &s);
+    return s.least;
+}
+
+/* The first atom of this kind that e is linear in. */
+static const Atom *
+linear_atom(Proof *p, const Expr *e, AtomKind kind, const Expr **coef, const Expr **rest)
+{
+    for (uint32_t i = 0; i < e->nterm; i++)
+        for (uint32_t k = 0; k < e->term[i].nfactor; k++) {
+            const Atom *a = e->term[i].factor[k].atom;
+            if (a->kind == kind && expr_split_atom(p->c, e, a, coef, rest))
+                return a;
+        }
+    return NULL;
+}
+
+/* Where a's sign is known, a min or max is one of its arguments. */
+static bool
+split_min_max(Proof *p, const Atom *a, const Expr *coef, const Expr *rest, int depth)
+{
+    Slope sign = sign_of(p, coef);
+
+    if (sign == UNCLEAR)
+        return false;
+    bool all = (sign == RISING) == (a->kind == ATOM_MIN);
+    for (uint32_t i = 0; i < a->narg; i++) {
+        const Expr *e = expr_add(p->c, rest, expr_mul(p->c, coef, a->arg[i]));
+        if (proof_nonneg(p, e, depth - 1) != all)
+            return !all;
+    }
+    return all;
+}
+
+bool
+proof_nonneg(Proof *p, const Expr *e, int depth)
+{
+    const Expr *coef, *rest, *least;
+    const Atom *a;
+
+    if (e->bad || p->budget-- <= 0)
+        return false;
+    if (proof_bounds(p, e).lo >= 0)
+        return true;
+    if (depth == 0 || expr_const(e, NULL))
+        return false;
+    if ((least = at_range_end(p, e)) || (least = at_symbol_end(p, e)))
+        return proof_nonneg(p, least, depth - 1);
+    if ((a = linear_atom(p, e, ATOM_MIN, &coef, &rest)) || (a = linear_atom(p, e, ATOM_MAX, &coef, &rest)))
+        return split_min_max(p, a, coef, rest, depth);
+    if ((a = linear_atom(p, e, ATOM_DIV, &coef, &rest)) && proof_positive(p, a->arg[1])) {
+        const Expr *whole = expr_sub(p->c, a->arg[0], expr_mod(p->c, a->arg[0], a->arg[1]));
+        least = expr_add(p->c, expr_mul(p->c, rest, a->arg[1]), expr_mul(p->c, coef, whole));
+        return proof_nonneg(p, least, depth - 1);
+    }
+    if ((a = linear_atom(p, e, ATOM_MOD, &coef, &rest)) && proof_positive(p, a->arg[1])) {
+        Slope sign = sign_of(p, coef);
+        if (sign == UNCLEAR)
+            return false;
+        least = sign == RISING ? rest : expr_add(p->c, rest, expr_mul(p->c, coef, expr_offset(p->c, a->arg[1], -1)));
+        return proof_nonneg(p, least, depth - 1);
+    }
+    return false;
+}
+
+/* ---- questions ----------------------------------------------------------------------------------------------- */
+
+Interval
+expr_bounds(Ctx *c, const Ranges *r, const Expr *e)
+{
+    const Expr *simple = expr_simplify(c, r, e);
+    Proof p = proof_begin(c, r, simple);
+
+    return proof_bounds(&p, simple);
+}
+
+static bool
+nonneg(Ctx *c, const Ranges *r, const Expr *e)
+{
+    Proof p = proof_begin(c, r, e);
+    return proof_nonneg(&p, e, PROOF_DEPTH);
+}
+
+Tri
+expr_le(Ctx *c, const Ranges *r, const Expr *a, const Expr *b)
+{
+    const Expr *slack = expr_simplify(c, r, expr_sub(c, b, a));
+
+    if (slack->bad)
+        return UNKNOWN;
+    if (nonneg(c, r, slack))
+        return YES;
+    return nonneg(c, r, expr_offset(c, expr_scale(c, slack, -1), -1)) ? NO : UNKNOWN;
+}
+
+/* Does no multiple of the terms' common divisor cancel the constant? */
+static bool
+excluded_by_residue(const Expr *e)
+{
+    int64_t g = 0, k = expr_constant_part(e);
+
+    for (uint32_t i = 0; i < e->nterm; i++)
+        if (e->term[i].nfactor)
+            g = gcd64(g, e->term[i].coef);
+    return g != 0 ? k % g != 0 : k != 0;
+}
+
+Tri
+expr_eq(Ctx *c, const Ranges *r, const Expr *a, const Expr *b)
+{
+    if (a == b)
+        return a->bad ? UNKNOWN : YES;
+    const Expr *d = expr_simplify(c, r, expr_sub(c, a, b));
+    if (d->bad)
+        return UNKNOWN;
+    if (d->nterm == 0)
+        return YES;
+    if (expr_const(d, NULL) || excluded_by_residue(d))
+        return NO;
+    Interval bounds = expr_bounds(c, r, d);
+    if (bounds.lo == 0 && bounds.hi == 0)
+        return YES;
+    if (bounds.lo > 0 || bounds.hi < 0)
+        return NO;
+    if (nonneg(c, r, expr_offset(c, d, -1)) || nonneg(c, r, expr_offset(c, expr_scale(c, d, -1), -1)))
+        return NO;
+    return UNKNOWN;
+}
+
+Tri
+expr_divisible(Ctx *c, const Ranges *r, const Expr *e, int64_t k)
+{
+    if (k <= 0 || e->bad)
+        return UNKNOWN;
+    const Expr *left = expr_simplify(c, r, expr_mod(c, e, expr_int(c, k)));
+    if (expr_is(left, 0))
+        return YES;
+    return expr_bounds(c, r, left).lo > 0 ? NO : UNKNOWN;
+}

@@ -1,0 +1,391 @@
+/* simplify: normal forms under what is known: ranges of axes, ranges of symbols, learnt equalities.
+ *
+ * One round rebuilds the expression from its leaves; quotients and remainders are reduced where the
+ * argument is proved to stay inside one period of the divisor, min and max lose what is dominated.
+ * Then c*(p // c) + p % c is put together again. Rounds repeat until nothing changes.
+ *
+ * Bounds and facts are the only input, so a result is right at every point of the ranges; it is in
+ * general not the normal form outside of them.
+ */
+#include "expr/internal.h"
+
+#define MAX_ROUNDS 8
+
+/* ---- quotients --------------------------------------------------------------------------------- */
+
+/* Is r in [0, q) everywhere? */
+static bool
+inside(Proof *p, const Expr *r, const Expr *q)
+{
+    return proof_nonneg(p, r, 6) && proof_nonneg(p, expr_offset(p->c, expr_sub(p->c, q, r), -1), 6);
+}
+
+/* a with each coefficient reduced to (-k/2, k/2]: a = k*x + near. (15 - i) // 16 stands as
+ * (15*i + 15) // 16 - i in normal form; only the balanced form shows that it is 0 for i < 16. */
+static const Expr *
+balance(Ctx *c, const Expr *a, int64_t k, const Expr **x)
+{
+    const Expr *near = expr_int(c, 0);
+
+    *x = expr_int(c, 0);
+    for (uint32_t i = 0; i < a->nterm; i++) {
+        Term t = a->term[i];
+        int64_t coef = t.coef, left = floor_mod(coef, k);
+        if (t.nfactor && left > k / 2)
+            left -= k;
+        t.coef = left;
+        near = expr_add(c, near, expr_term(c, t));
+        t.coef = (coef - left) / k;
+        *x = expr_add(c, *x, expr_term(c, t));
+    }
+    return near;
+}
+
+/* a = q*x + r with r in [0, q)? Then a // q = x and a % q = r. Numbers: by bounds alone. */
+static bool
+one_period_const(Proof *p, const Expr *a, int64_t k, const Expr **x, const Expr **r)
+{
+    for (int balanced = 0; balanced < 2; balanced++) {
+        const Expr *near = a;
+        *x = expr_int(p->c, 0);
+        if (balanced)
+            near = balance(p->c, a, k, x);
+        Interval b = proof_bounds(p, near);
+        if (b.lo == INT64_MIN || b.hi == INT64_MAX || floor_div(b.lo, k) != floor_div(b.hi, k))
+            continue;
+        int64_t period = floor_div(b.lo, k);
+        *x = expr_offset(p->c, *x, period);
+        *r = expr_offset(p->c, near, -period * k);
+        return true;
+    }
+    return false;
+}
+
+static bool
+one_period(Proof *p, const Expr *a, const Expr *q, const Expr **x, const Expr **r)
+{
+    static const int64_t off[3] = { 0, -1, 1 };
+    const Expr *quotient, *left;
+    int64_t k;
+
+    if (expr_const(q, &k))
+        return (k > 0 && one_period_const(p, a, k, x, r)) ||
+               (*x = expr_int(p->c, 0), *r = a, k > 0 && inside(p, a, q));
+    if (!proof_positive(p, q))
+        return false;
+    expr_divmod(p->c, a, q, &quotient, &left);
+    for (int i = 0; i < 3; i++) {
+        *x = expr_offset(p->c, quotient, off[i]);
+        *r = expr_sub(p->c, left, expr_scale(p->c, q, off[i]));
+        if (inside(p, *r, q))
+            return true;
+    }
+    return false;
+}
+
+/* For a divisor g*q of one term: a = g*high + low with low in [0, g)? Then a // (g*q) = high // q and
+ * a % (g*q) = g*(high % q) + low. Each common factor of the divisor and a term is tried as g. */
+static bool
+peel_low(Proof *p, const Expr *a, const Expr *q, const Expr **g, const Expr **high, const Expr **low)
+{
+    if (q->nterm != 1 || a->nterm < 2)
+        return false;
+    for (uint32_t i = 0; i < a->nterm; i++) {
+        if (!a->term[i].nfactor)
+            continue;
+        *g = expr_common_factor(p->c, expr_term(p->c, a->term[i]), q);
+        if (expr_is(*g, 1) || *g == q)
+            continue;
+        *high = *low = expr_int(p->c, 0);
+        for (uint32_t k = 0; k < a->nterm; k++) {
+            Term t = a->term[k];
+            const Term *by = &(*g)->term[0];
+            if (!t.nfactor && !by->nfactor) {         /* a number splits between both */
+                *high = expr_offset(p->c, *high, floor_div(t.coef, by->coef));
+                *low = expr_offset(p->c, *low, floor_mod(t.coef, by->coef));
+            } else if (term_divides(by, &t)) {
+                *high = expr_add(p->c, *high, term_quotient(p->c, &t, by));
+            } else {
+                *low = expr_add(p->c, *low, expr_term(p->c, t));
+            }
+        }
+        if (proof_positive(p, *g) && inside(p, *low, *g))
+            return true;
+    }
+    return false;
+}
+
+static const Expr *
+reduce(Proof *p, AtomKind kind, const Expr *a, const Expr *q)
+{
+    Ctx *c = p->c;
+    const Expr *x, *r, *g, *high, *low;
+
+    if (one_period(p, a, q, &x, &r))
+        return kind == ATOM_DIV ? x : r;
+    if (peel_low(p, a, q, &g, &high, &low)) {
+        const Expr *outer = expr_exact_div(c, q, g);
+        return kind == ATOM_DIV ? expr_div(c, high, outer)
+                                : expr_add(c, expr_mul(c, g, expr_mod(c, high, outer)), low);
+    }
+    g = expr_common_factor(c, a, q);
+    if (!expr_const(q, NULL) && proof_positive(p, q)) {
+        if (!expr_is(g, 1)) {                         /* q >= 1, so its factors are not 0 */
+            const Expr *small = expr_exact_div(c, a, g), *by = expr_exact_div(c, q, g);
+            return kind == ATOM_DIV ? expr_div(c, small, by) : expr_mul(c, g, expr_mod(c, small, by));
+        }
+        expr_divmod(c, a, q, &x, &r);
+        if (x->nterm && !r->bad)
+            return kind == ATOM_DIV ? expr_add(c, x, expr_div(c, r, q)) : expr_mod(c, r, q);
+    }
+    return kind == ATOM_DIV ? expr_div(c, a, q) : expr_mod(c, a, q);
+}
+
+/* ---- min and max ---------------------------------------------------------------------------------- */
+
+static const Expr *
+reduce_min_max(Proof *p, AtomKind kind, uint32_t n, const Expr **arg)
+{
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < n && n > 1; k++) {
+            if (k == i)
+                continue;
+            const Expr *slack = kind == ATOM_MIN ? expr_sub(p->c, arg[k], arg[i]) : expr_sub(p->c, arg[i], arg[k]);
+            if (!proof_nonneg(p, slack, 4))
+                continue;
+            arg[k] = arg[--n];
+            i = -1u;
+            break;
+        }
+    return n == 1 ? arg[0] : expr_min_max(p->c, kind, n, arg);
+}
+
+/* ---- one round ---------------------------------------------------------------------------------------- */
+
+static const Expr *round_of(Proof *p, const Expr *e);
+
+static const Expr *
+simplify_var(Proof *p, const Atom *a)
+{
+    const struct ExprTable *t = expr_table(p->c);
+
+    for (uint32_t i = 0; i < t->fact.n; i++)
+        if (t->fact.at[i].atom == a)
+            return t->fact.at[i].to;
+    if (t->nfixed && a->var.kind == VAR_SYMBOL) {
+        Interval b = expr_symbol_get(p->c, a->var);
+        if (b.lo == b.hi)
+            return expr_int(p->c, b.lo);
+    }
+    return expr_of_atom(p->c, a);
+}
+
+static const Expr *
+simplify_atom(Proof *p, const Atom *a)
+{
+    const Expr *arg[a->narg + 1];
+
+    if (a->kind == ATOM_VAR)
+        return simplify_var(p, a);
+    if (p->budget-- <= 0)
+        return expr_of_atom(p->c, a);
+    for (uint32_t i = 0; i < a->narg; i++) {
+        arg[i] = round_of(p, a->arg[i]);
+        if (arg[i]->bad)
+            return arg[i];
+    }
+    if (a->kind == ATOM_DIV || a->kind == ATOM_MOD)
+        return reduce(p, a->kind, arg[0], arg[1]);
+    return reduce_min_max(p, a->kind, a->narg, arg);
+}
+
+static const Expr *
+round_of(Proof *p, const Expr *e)
+{
+    const Expr *sum = expr_int(p->c, 0);
+
+    for (uint32_t i = 0; i < e->nterm; i++) {
+        const Term *t = &e->term[i];
+        const Expr *product = expr_int(p->c, t->coef);
+        for (uint32_t k = 0; k < t->nfactor; k++) {
+            const Expr *atom = simplify_atom(p, t->factor[k].atom);
+            product = expr_mul(p->c, product, expr_pow(p->c, atom, t->factor[k].power));
+        }
+        sum = expr_add(p->c, sum, product);
+    }
+    return sum;
+}
+
+/* ---- c*(p // c) + p % c -> p -------------------------------------------------------------------------- */
+
+/* Do all terms of part stand in e, with at least its coefficients' magnitude and the same sign? */
+static bool
+contains(const Expr *e, const Expr *part)
+{
+    uint32_t i = 0;
+
+    for (uint32_t k = 0; k < part->nterm; k++, i++) {
+        while (i < e->nterm) {
+            bool same = e->term[i].nfactor == part->term[k].nfactor;
+            for (uint32_t f = 0; same && f < part->term[k].nfactor; f++)
+                same = e->term[i].factor[f].atom == part->term[k].factor[f].atom &&
+                       e->term[i].factor[f].power == part->term[k].factor[f].power;
+            if (same)
+                break;
+            i++;
+        }
+        if (i == e->nterm || (e->term[i].coef < 0) != (part->term[k].coef < 0) ||
+            (e->term[i].coef < 0 ? e->term[i].coef > part->term[k].coef : e->term[i].coef < part->term[k].coef))
+            return false;
+    }
+    return part->nterm > 0;
+}
+
+static const Expr *
+recombine(Proof *p, const Expr *e)
+{
+    Ctx *c = p->c;
+
+    for (uint32_t i = 0; i < e->nterm; i++)
+        for (uint32_t k = 0; k < e->term[i].nfactor; k++) {
+            const Factor *f = &e->term[i].factor[k];
+            const Expr *coef, *rest;
+            if (f->atom->kind != ATOM_MOD || f->power != 1)
+                continue;
+            const Expr *mod = expr_term(c, e->term[i]);
+            if (!expr_split_atom(c, mod, f->atom, &coef, &rest))
+                continue;
+            const Expr *top = f->atom->arg[0], *by = f->atom->arg[1];
+            const Expr *div = expr_mul(c, expr_mul(c, coef, by), expr_div(c, top, by));
+            if (!contains(e, div))
+                continue;
+            e = expr_add(c, expr_sub(c, expr_sub(c, e, mod), div), expr_mul(c, coef, top));
+            i = -1u;                 /* a new expression: start again; each time one mod has gone */
+            break;
+        }
+    return e;
+}
+
+static bool
+is_plain(const Expr *e)
+{
+    for (uint32_t i = 0; i < e->nterm; i++)
+        for (uint32_t k = 0; k < e->term[i].nfactor; k++)
+            if (e->term[i].factor[k].atom->kind != ATOM_VAR)
+                return false;
+    return true;
+}
+
+const Expr *
+proof_simplify(Proof *p, const Expr *e)
+{
+    for (int i = 0; i < MAX_ROUNDS && !e->bad; i++) {
+        const Expr *next = recombine(p, round_of(p, e));
+        if (next == e || next->bad)
+            return next;
+        e = next;
+    }
+    return e;
+}
+
+const Expr *
+expr_simplify(Ctx *c, const Ranges *r, const Expr *e)
+{
+    const struct ExprTable *t = expr_table(c);
+
+    if (e->bad || (is_plain(e) && t->fact.n == 0 && t->nfixed == 0))
+        return e;
+    Proof p = proof_begin(c, r, e);
+    return proof_simplify(&p, e);
+}
+
+/* ---- learning ---------------------------------------------------------------------------------------------- */
+
+/* low <= high was checked: of one symbol, that is a bound. */
+static void
+learn_le(Ctx *c, const Expr *low, const Expr *high)
+{
+    const Expr *d = expr_sub(c, high, low);           /* d >= 0 */
+    int64_t k = expr_constant_part(d);
+
+    if (d->bad || d->nterm != 1 + (k != 0) || d->term->nfactor != 1 || d->term->factor->power != 1 ||
+        d->term->factor->atom->kind != ATOM_VAR || d->term->factor->atom->var.kind != VAR_SYMBOL || k == INT64_MIN)
+        return;
+    Var v = d->term->factor->atom->var;
+    int64_t coef = d->term->coef;
+    if (coef > 0)
+        expr_symbol_range(c, v, (Interval){ -floor_div(k, coef), INT64_MAX });
+    else if (coef != INT64_MIN)
+        expr_symbol_range(c, v, (Interval){ INT64_MIN, floor_div(k, -coef) });
+}
+
+/* x == min(…) + plus says x <= every argument + plus; max the other way. */
+static bool
+learn_min_max(Ctx *c, const Expr *x, const Expr *y)
+{
+    int64_t plus;
+    const Atom *a = expr_single(y, ATOM_MIN, &plus);
+
+    if (!a)
+        a = expr_single(y, ATOM_MAX, &plus);
+    for (uint32_t i = 0; a && i < a->narg; i++) {
+        const Expr *arg = expr_offset(c, a->arg[i], plus);
+        if (a->kind == ATOM_MIN)
+            learn_le(c, x, arg);
+        else
+            learn_le(c, arg, x);
+    }
+    return a != NULL;
+}
+
+/* The newest symbol that d == 0 gives in terms of the others: v = to. */
+static const Atom *
+orient(Ctx *c, const Expr *d, const Expr **to)
+{
+    const Atom *newest = NULL;
+
+    for (uint32_t i = 0; i < d->nterm; i++) {
+        const Term *t = &d->term[i];
+        const Expr *coef, *rest;
+        if (t->nfactor != 1 || t->factor->power != 1 || t->factor->atom->kind != ATOM_VAR ||
+            t->factor->atom->var.kind != VAR_SYMBOL || (t->coef != 1 && t->coef != -1) ||
+            (newest && t->factor->atom->order < newest->order) ||
+            !expr_linear(c, d, t->factor->atom->var, &coef, &rest) || !expr_const(coef, NULL))
+            continue;
+        newest = t->factor->atom;
+        *to = expr_scale(c, rest, -t->coef);
+    }
+    return newest;
+}
+
+void
+expr_assume_eq(Ctx *c, const Expr *a, const Expr *b)
+{
+    struct ExprTable *t = expr_table(c);
+    const Expr *to, *d;
+
+    if (a->bad || b->bad)
+        return;
+    a = expr_simplify(c, NULL, a);
+    b = expr_simplify(c, NULL, b);
+    d = expr_sub(c, a, b);
+    if (d->bad || expr_const(d, NULL))
+        return;
+    bool known = learn_min_max(c, a, b) | learn_min_max(c, b, a);
+    learn_le(c, a, b);
+    learn_le(c, b, a);
+    if (known || d->nterm == 1 || (d->nterm == 2 && expr_constant_part(d)))
+        return;                      /* one symbol: its range now says it all */
+
+    const Atom *v = orient(c, d, &to);
+    if (!v || to->bad)
+        return;
+    Interval range = expr_symbol_get(c, v->var);
+    learn_le(c, expr_int(c, range.lo), to);
+    if (range.hi != INT64_MAX)
+        learn_le(c, to, expr_int(c, range.hi));
+    expr_symbol_range(c, v->var, expr_bounds(c, NULL, to));
+    for (uint32_t i = 0; i < t->fact.n; i++)
+        t->fact.at[i].to = expr_subst(c, t->fact.at[i].to, &(Binding){ v->var, to }, 1);
+    VEC_PUSH(c->arena, &t->fact, ((Fact){ v, to }));
+}

@@ -1,0 +1,175 @@
+/* format: where the elements of a tensor stand in memory.
+ *
+ * A physical dimension holds (index[dim] // div) % mod. The parts of one dimension tile it: sorted by
+ * div, each part's div * mod is the next one's div. Rearranging walks the physical dimensions as a
+ * nest of loops; each level adds its digit times div to the logical index of its dimension, and only
+ * the last level, a run of equal strides, touches memory.
+ */
+#include "type/type.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+const Expr *
+format_extent(Ctx *c, const Format *f, const Type *t, uint32_t p)
+{
+    if (!f)
+        return t->dim[p];
+    const FormatPart *part = &f->part[p];
+    return part->mod ? expr_int(c, part->mod) : expr_ceil_div(c, t->dim[part->dim], expr_int(c, part->div));
+}
+
+const Expr *
+format_count(Ctx *c, const Format *f, const Type *t)
+{
+    const Expr *n = expr_int(c, 1);
+
+    for (uint32_t p = 0; p < (f ? f->npart : t->rank); p++)
+        n = expr_mul(c, n, format_extent(c, f, t, p));
+    return n;
+}
+
+const Expr *
+format_offset(Ctx *c, const Format *f, const Type *t, const Expr *const *at)
+{
+    const Expr *offset = expr_int(c, 0);
+
+    if (!f)
+        return type_offset(c, t, at);
+    for (uint32_t p = 0; p < f->npart; p++) {
+        const FormatPart *part = &f->part[p];
+        const Expr *digit = expr_div(c, at[part->dim], expr_int(c, part->div));
+        if (part->mod)
+            digit = expr_mod(c, digit, expr_int(c, part->mod));
+        offset = expr_add(c, expr_mul(c, offset, format_extent(c, f, t, p)), digit);
+    }
+    return offset;
+}
+
+void
+format_print(Text *t, const Format *f)
+{
+    if (!f) {
+        text_add(t, "plain");
+        return;
+    }
+    text_add(t, "[");
+    for (uint32_t p = 0; p < f->npart; p++) {
+        text_printf(t, "%s%u", p ? ", " : "", f->part[p].dim);
+        if (f->part[p].div != 1)
+            text_printf(t, "/%" PRId64, f->part[p].div);
+        if (f->part[p].mod)
+            text_printf(t, "%%%" PRId64, f->part[p].mod);
+    }
+    text_add(t, "]");
+}
+
+/* ---- rearranging ---------------------------------------------------------------------------------- */
+
+typedef struct {
+    const Format *f;
+    size_t size;                     /* of an element */
+    int64_t extent[TN_MAX_RANK];     /* logical */
+    int64_t stride[TN_MAX_RANK];     /* logical, in elements */
+    int64_t *physical;               /* [f->npart] extents */
+    int64_t *inner;                  /* [f->npart] elements below one step of part p */
+    int64_t index[TN_MAX_RANK];      /* where the walk is */
+    const uint8_t *from;
+    uint8_t *to;
+} Walk;
+
+#define COPY_STRIDED(T)                                                     \
+    for (int64_t i = 0; i < n; i++)                                        \
+        memcpy(to + i * (int64_t)sizeof(T), from + i * step, sizeof(T))
+
+static void
+copy_run(uint8_t *to, const uint8_t *from, int64_t n, int64_t step, size_t size)
+{
+    if (step == (int64_t)size) {
+        memcpy(to, from, (size_t)n * size);
+        return;
+    }
+    switch (size) {
+    case 1: COPY_STRIDED(uint8_t); break;
+    case 2: COPY_STRIDED(uint16_t); break;
+    case 4: COPY_STRIDED(uint32_t); break;
+    case 8: COPY_STRIDED(uint64_t); break;
+    }
+}
+
+/* The innermost part: as many of its points as are inside the tensor, then zeros. */
+static void
+run(Walk *w, uint32_t p)
+{
+    const FormatPart *part = &w->f->part[p];
+    int64_t n = w->physical[p], base = w->index[part->dim], inside = 0, offset = 0;
+
+    if (base < w->extent[part->dim])
+        inside = (w->extent[part->dim] - base + part->div - 1) / part->div;
+    inside = inside < n ? inside : n;
+    for (uint32_t d = 0; d < TN_MAX_RANK; d++)
+        offset += w->index[d] * w->stride[d];
+    if (inside > 0)
+        copy_run(w->to, w->from + offset * (int64_t)w->size, inside,
+                 w->stride[part->dim] * part->div * (int64_t)w->size, w->size);
+    else
+        inside = 0;
+    memset(w->to + (size_t)inside * w->size, 0, (size_t)(n - inside) * w->size);
+    w->to += (size_t)n * w->size;
+}
+
+static void
+walk(Walk *w, uint32_t p)
+{
+    const FormatPart *part = &w->f->part[p];
+
+    if (p + 1 == w->f->npart) {
+        run(w, p);
+        return;
+    }
+    int64_t start = w->index[part->dim];
+    for (int64_t i = 0; i < w->physical[p]; i++) {
+        w->index[part->dim] = start + i * part->div;
+        if (w->index[part->dim] < w->extent[part->dim]) {
+            walk(w, p + 1);
+            continue;
+        }
+        size_t rest = (size_t)((w->physical[p] - i) * w->inner[p]) * w->size;    /* outside from here on */
+        memset(w->to, 0, rest);
+        w->to += rest;
+        break;
+    }
+    w->index[part->dim] = start;
+}
+
+bool
+format_apply(const Format *f, const Type *t, const void *from, void *to)
+{
+    int64_t bytes, count = 1;
+
+    if (!type_static_bytes(t, &bytes))
+        return false;
+    if (!f || f->npart == 0) {
+        memcpy(to, from, (size_t)bytes);
+        return true;
+    }
+    int64_t physical[f->npart], inner[f->npart];
+    Walk w = { .f = f, .size = dtype_info[t->dtype].bytes, .physical = physical, .inner = inner, .from = from, .to = to };
+    for (uint32_t d = t->rank; d-- > 0; ) {
+        w.extent[d] = expr_or(t->dim[d], 0);
+        w.stride[d] = count;
+        if (mul_overflows(count, w.extent[d], &count))
+            return bytes == 0;
+    }
+    count = 1;
+    for (uint32_t p = f->npart; p-- > 0; ) {
+        const FormatPart *part = &f->part[p];
+        inner[p] = count;
+        physical[p] = part->mod ? part->mod : (w.extent[part->dim] + part->div - 1) / part->div;
+        if (mul_overflows(count, physical[p], &count))
+            return false;
+    }
+    if (count > 0)
+        walk(&w, 0);
+    return true;
+}

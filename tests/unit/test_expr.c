@@ -1,0 +1,435 @@
+/* expr: normal forms, proofs and refusals, and every rule against plain arithmetic. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "expr/expr.h"
+
+typedef struct { Arena *arena; Ctx c; } World;
+
+static int
+begin(void **state)
+{
+    World *w = calloc(1, sizeof *w);
+
+    w->arena = arena_new(NULL, NULL);
+    ctx_init(&w->c, w->arena);
+    *state = w;
+    return 0;
+}
+
+static int
+end(void **state)
+{
+    World *w = *state;
+
+    arena_free(w->arena);
+    free(w);
+    return 0;
+}
+
+#define S(name) expr_symbol(c, name)
+#define N(v) expr_int(c, v)
+#define ADD(a, b) expr_add(c, a, b)
+#define SUB(a, b) expr_sub(c, a, b)
+#define MUL(a, b) expr_mul(c, a, b)
+#define DIV(a, b) expr_div(c, a, b)
+#define MOD(a, b) expr_mod(c, a, b)
+#define MIN(a, b) expr_min(c, a, b)
+#define MAX(a, b) expr_max(c, a, b)
+#define CTX Ctx *c = &((World *)*state)->c
+
+static void
+at_least_one(Ctx *c, const Expr *symbol)
+{
+    Var v;
+
+    assert_true(expr_is_var(symbol, &v));
+    assert_true(expr_symbol_range(c, v, (Interval){ 1, INT64_MAX }));
+}
+
+static void
+polynomials(void **state)
+{
+    CTX;
+    const Expr *n = S("n"), *h = S("h"), *a = S("a"), *b = S("b");
+
+    assert_ptr_equal(MUL(MUL(n, N(4)), h), MUL(MUL(h, n), N(4)));
+    assert_ptr_equal(MUL(MUL(a, b), n), MUL(MUL(n, a), b));
+    assert_ptr_equal(MUL(ADD(a, b), SUB(a, b)), SUB(MUL(a, a), MUL(b, b)));
+    assert_ptr_equal(SUB(n, n), N(0));
+    assert_ptr_equal(DIV(MUL(n, N(12 * 64)), N(12 * 64)), n);
+    assert_ptr_equal(DIV(ADD(MUL(N(16), n), N(15)), N(16)), n);
+    assert_ptr_equal(ADD(DIV(ADD(h, N(2 - 3)), N(2)), N(1)), DIV(ADD(h, N(1)), N(2)));
+    assert_ptr_equal(DIV(DIV(n, N(4)), N(8)), DIV(n, N(32)));
+    assert_ptr_equal(MOD(MOD(n, N(32)), N(8)), MOD(n, N(8)));
+    assert_ptr_equal(MIN(ADD(n, N(1)), ADD(h, N(3))), ADD(MIN(n, ADD(h, N(2))), N(1)));
+    assert_ptr_equal(MIN(n, ADD(n, N(1))), n);
+    assert_ptr_equal(MAX(n, N(-2)), n);
+}
+
+static void
+proofs(void **state)
+{
+    CTX;
+    const Expr *n = S("n"), *b = S("b"), *s = S("s"), *h = S("h"), *x = S("x");
+
+    assert_int_equal(expr_eq(c, NULL, ADD(MUL(DIV(n, N(8)), N(8)), MOD(n, N(8))), n), YES);
+    assert_int_equal(expr_le(c, NULL, MUL(DIV(ADD(n, N(15)), N(16)), N(16)), ADD(n, N(15))), YES);
+    assert_int_equal(expr_le(c, NULL, MUL(n, N(128)), MUL(n, N(256))), YES);
+    assert_int_equal(expr_le(c, NULL, MIN(s, N(1024)), N(1024)), YES);
+    assert_int_equal(expr_eq(c, NULL, ADD(n, N(1)), n), NO);
+    assert_int_equal(expr_eq(c, NULL, MUL(n, N(2)), ADD(MUL(h, N(4)), N(1))), NO);
+    assert_int_equal(expr_le(c, NULL, ADD(n, N(1)), n), NO);
+    assert_int_equal(expr_le(c, NULL, DIV(n, N(2)), n), YES);
+    assert_int_equal(expr_divisible(c, NULL, ADD(MUL(n, N(12)), N(8)), 4), YES);
+    assert_int_equal(expr_divisible(c, NULL, ADD(MUL(n, N(12)), N(6)), 4), NO);
+    assert_int_equal(expr_divisible(c, NULL, n, 4), UNKNOWN);
+    assert_int_equal(expr_eq(c, NULL, MAX(x, N(1)), x), UNKNOWN);
+    at_least_one(c, x);
+    assert_int_equal(expr_eq(c, NULL, MAX(x, N(1)), x), YES);
+
+    const Expr *quotient = DIV(MUL(MUL(b, s), N(4096)), MUL(s, N(4096)));
+    assert_int_equal(expr_eq(c, NULL, quotient, b), UNKNOWN);
+    at_least_one(c, s);
+    assert_int_equal(expr_eq(c, NULL, quotient, b), YES);
+    assert_ptr_equal(DIV(MUL(MUL(b, s), N(4096)), MUL(s, N(4096))), b);
+
+    /* refusals */
+    assert_int_equal(expr_eq(c, NULL, MUL(n, N(2)), ADD(n, N(2))), UNKNOWN);
+    assert_int_equal(expr_eq(c, NULL, MUL(DIV(n, N(2)), N(2)), n), UNKNOWN);
+    assert_int_equal(expr_le(c, NULL, MUL(n, h), n), UNKNOWN);
+}
+
+static void
+axes(void **state)
+{
+    CTX;
+    const Expr *i = expr_axis(c, 0), *j = expr_axis(c, 1), *k = expr_axis(c, 2), *zero = N(0);
+    const Expr *b = S("b"), *s = S("s"), *h = S("h");
+    Range fixed[] = { { { VAR_AXIS, 0 }, zero, N(12) }, { { VAR_AXIS, 1 }, zero, N(64) } };
+    Ranges r = { fixed, 2 };
+    const Expr *flat = ADD(MUL(i, N(64)), j);
+
+    assert_ptr_equal(expr_simplify(c, &r, DIV(flat, N(64))), i);
+    assert_ptr_equal(expr_simplify(c, &r, MOD(flat, N(64))), j);
+    assert_ptr_equal(expr_simplify(c, &r, DIV(flat, N(128))), DIV(i, N(2)));
+    assert_ptr_equal(expr_simplify(c, &r, DIV(SUB(N(15), i), N(16))), zero);
+    assert_ptr_equal(expr_simplify(c, &r, MOD(flat, N(128))), ADD(MUL(N(64), MOD(i, N(2))), j));
+
+    Range open[] = { { { VAR_AXIS, 0 }, zero, b }, { { VAR_AXIS, 1 }, zero, s }, { { VAR_AXIS, 2 }, zero, N(768) } };
+    r = (Ranges){ open, 3 };
+    flat = ADD(MUL(s, i), j);
+    assert_ptr_equal(expr_simplify(c, &r, DIV(flat, s)), i);
+    assert_ptr_equal(expr_simplify(c, &r, MOD(flat, s)), j);
+    assert_int_equal(expr_le(c, &r, j, expr_offset(c, s, -1)), YES);
+    assert_int_equal(expr_le(c, &r, s, j), NO);
+    assert_int_equal(expr_le(c, &r, ADD(flat, N(1)), MUL(s, b)), YES);
+    flat = ADD(ADD(MUL(MUL(i, s), N(768)), MUL(j, N(768))), k);
+    assert_ptr_equal(expr_simplify(c, &r, DIV(flat, MUL(s, N(768)))), i);
+    assert_ptr_equal(expr_simplify(c, &r, MOD(flat, N(768))), k);
+    assert_ptr_equal(expr_simplify(c, &r, MOD(DIV(flat, N(768)), s)), j);
+
+    open[2].extent = h;
+    flat = ADD(ADD(MUL(MUL(s, h), i), MUL(h, j)), k);
+    assert_ptr_equal(expr_simplify(c, &r, DIV(flat, MUL(s, h))), i);
+    assert_ptr_equal(expr_simplify(c, &r, DIV(flat, h)), ADD(MUL(s, i), j));
+    assert_ptr_equal(expr_simplify(c, &r, MOD(DIV(flat, h), s)), j);
+    assert_ptr_equal(expr_simplify(c, &r, MOD(flat, MUL(s, h))), ADD(MUL(h, j), k));
+    /* an axis the question does not use may be empty: it says nothing of s */
+    assert_ptr_equal(expr_simplify(c, &r, MAX(s, N(1))), MAX(s, N(1)));
+
+    /* a tile: j runs over min(14, s - 14*i) */
+    open[0].extent = expr_ceil_div(c, s, N(14));
+    open[1].extent = MIN(N(14), SUB(s, MUL(N(14), i)));
+    assert_int_equal(expr_le(c, &r, ADD(ADD(MUL(N(14), i), j), N(1)), s), YES);
+}
+
+static void
+learning(void **state)
+{
+    CTX;
+    const Expr *n = S("n"), *m = S("m"), *p = S("p"), *q = S("q");
+    Var v;
+
+    expr_assume_eq(c, MIN(n, N(512)), n);
+    assert_true(expr_is_var(n, &v));
+    assert_int_equal(expr_symbol_get(c, v).hi, 512);
+    assert_ptr_equal(expr_simplify(c, NULL, MIN(n, N(600))), n);
+    expr_assume_eq(c, m, n);
+    assert_ptr_equal(expr_simplify(c, NULL, m), n);
+    assert_int_equal(expr_eq(c, NULL, MUL(m, N(3)), ADD(MUL(N(2), n), n)), YES);
+    expr_assume_eq(c, p, MUL(N(4), q));
+    assert_int_equal(expr_divisible(c, NULL, p, 4), YES);
+    expr_assume_eq(c, MUL(N(2), S("t")), N(6));
+    assert_ptr_equal(expr_simplify(c, NULL, S("t")), N(3));
+    expr_assume_eq(c, S("old"), N(7));
+    assert_int_equal(expr_eq(c, NULL, S("old"), N(7)), YES);
+    assert_false(expr_symbol_range(c, (Var){ VAR_SYMBOL, MAP_PTR(sym(c, "old")) }, (Interval){ 8, 9 }));
+}
+
+static void
+overflow(void **state)
+{
+    CTX;
+    const Expr *n = S("n"), *big = MUL(n, N(INT64_MAX)), *bad = MUL(big, N(2));
+
+    assert_true(bad->bad);
+    assert_ptr_equal(bad, expr_bad(c));
+    assert_ptr_equal(ADD(bad, n), bad);
+    assert_ptr_equal(SUB(n, bad), bad);
+    assert_ptr_equal(MUL(bad, N(0)), bad);
+    assert_ptr_equal(DIV(bad, N(2)), bad);
+    assert_ptr_equal(MIN(bad, n), bad);
+    assert_true(ADD(N(INT64_MAX), N(1))->bad);
+    assert_int_equal(expr_eq(c, NULL, bad, bad), UNKNOWN);
+    assert_int_equal(expr_le(c, NULL, bad, n), UNKNOWN);
+    assert_false(expr_const(bad, NULL));
+    assert_string_equal(expr_str(c, bad), "overflow");
+    assert_true(DIV(n, N(INT64_MIN))->bad);
+}
+
+static void
+structure(void **state)
+{
+    CTX;
+    const Expr *n = S("n"), *m = S("m"), *i = expr_axis(c, 0), *coef, *rest;
+    const Expr *e = ADD(MUL(ADD(n, N(2)), i), DIV(m, N(3)));
+    Var v = { VAR_AXIS, 0 };
+
+    assert_true(expr_linear(c, e, v, &coef, &rest));
+    assert_ptr_equal(coef, ADD(n, N(2)));
+    assert_ptr_equal(rest, DIV(m, N(3)));
+    assert_false(expr_linear(c, DIV(i, N(2)), v, &coef, &rest));
+    assert_false(expr_linear(c, MUL(i, i), v, &coef, &rest));
+    assert_true(expr_linear(c, n, v, &coef, &rest));
+    assert_ptr_equal(coef, N(0));
+    assert_ptr_equal(expr_exact_div(c, SUB(MUL(n, n), MUL(m, m)), ADD(n, m)), SUB(n, m));
+    assert_null(expr_exact_div(c, ADD(n, N(1)), N(2)));
+    assert_null(expr_exact_div(c, n, N(0)));
+    assert_true(expr_uses(DIV(n, ADD(m, N(1))), (Var){ VAR_SYMBOL, MAP_PTR(sym(c, "m")) }));
+    assert_false(expr_uses_kind(n, VAR_AXIS));
+
+    /* all at once: a swap does not chase itself */
+    Binding swap[] = { { { VAR_SYMBOL, MAP_PTR(sym(c, "n")) }, m }, { { VAR_SYMBOL, MAP_PTR(sym(c, "m")) }, n } };
+    assert_ptr_equal(expr_subst(c, SUB(n, DIV(m, N(3))), swap, 2), SUB(m, DIV(n, N(3))));
+    swap[0].to = N(30);
+    assert_ptr_equal(expr_subst(c, ADD(MOD(n, N(7)), i), swap, 1), ADD(i, N(2)));
+}
+
+static void
+text(void **state)
+{
+    CTX;
+    const Expr *r = S("r"), *y = expr_axis(c, 0), *i = expr_axis(c, 1), *n = S("n"), *h = S("h");
+    Text t = { .arena = c->arena };
+
+    assert_string_equal(expr_str(c, ADD(ADD(MUL(N(2), n), r), N(-1))), "2*n + r - 1");
+    assert_string_equal(expr_str(c, DIV(ADD(n, N(15)), N(16))), "(n + 15) // 16");
+    assert_string_equal(expr_str(c, MOD(n, N(16))), "n % 16");
+    assert_string_equal(expr_str(c, SUB(N(15), n)), "15 - n");
+    assert_string_equal(expr_str(c, SUB(SUB(n, i), N(1))), "n - $1 - 1");
+    assert_string_equal(expr_str(c, MUL(N(-1), n)), "-n");
+    assert_string_equal(expr_str(c, N(-3)), "-3");
+    assert_string_equal(expr_str(c, MUL(MUL(n, n), h)), "h*n*n");
+    assert_string_equal(expr_str(c, MUL(N(16), DIV(n, N(16)))), "16*(n // 16)");
+    assert_string_equal(expr_str(c, MUL(N(-1), DIV(n, N(16)))), "-(n // 16)");
+    assert_string_equal(expr_str(c, ADD(DIV(h, N(2)), N(1))), "h // 2 + 1");
+    assert_string_equal(expr_str(c, MIN(n, MIN(y, h))), "min(h, n, $0)");
+    expr_print(&t, ADD(MIN(n, MIN(r, h)), MUL(N(2), DIV(ADD(n, N(15)), N(512)))), &(ExprStyle){ .c_syntax = true });
+    assert_string_equal(text_str(&t), "2*tn_div(n + 15, 512) + tn_min(h, tn_min(n, r))");
+}
+
+/* ---- every rule against arithmetic ------------------------------------------------------------------ */
+
+enum { NVAR = 4 };
+static const int64_t extent_of[NVAR] = { 3, 4, 6, 5 };
+typedef struct { Ctx *c; uint64_t seed; const Expr *var[NVAR]; } Gen;
+typedef struct { int64_t value[NVAR]; const Expr *const *var; } Point;
+
+static uint32_t
+dice(Gen *g, uint32_t n)
+{
+    g->seed = g->seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(g->seed >> 33) % n;
+}
+
+/* A tree that remembers how it was made: its value never goes through the code under test. */
+typedef struct Node { char op; int64_t k; struct Node *a, *b; } Node;
+
+static Node *
+grow(Gen *g, int depth)
+{
+    static const int64_t divisor[] = { 1, 2, 3, 4, 6, 8, 12, -2, -3 };
+    Node *n = NEW(g->c->arena, Node);
+    uint32_t kind = depth == 0 ? dice(g, 2) : dice(g, 10);
+
+    if (kind < 2)
+        *n = kind ? (Node){ 'v', dice(g, NVAR), NULL, NULL } : (Node){ 'k', (int64_t)dice(g, 12) - 4, NULL, NULL };
+    else if (kind < 5)
+        *n = (Node){ kind == 4 ? '-' : '+', 0, grow(g, depth - 1), grow(g, depth - 1) };
+    else if (kind == 5)
+        *n = (Node){ '*', (int64_t)dice(g, 10) - 3, grow(g, depth - 1), NULL };
+    else if (kind < 8)
+        *n = (Node){ kind == 6 ? '/' : '%', divisor[dice(g, 9)], grow(g, depth - 1), NULL };
+    else
+        *n = (Node){ kind == 8 ? 'm' : 'M', 0, grow(g, depth - 1), grow(g, depth - 1) };
+    return n;
+}
+
+static int64_t
+node_value(const Node *n, const int64_t *value)
+{
+    int64_t a = n->a ? node_value(n->a, value) : 0, b = n->b ? node_value(n->b, value) : 0;
+
+    switch (n->op) {
+    case 'v': return value[n->k];
+    case 'k': return n->k;
+    case '+': return a + b;
+    case '-': return a - b;
+    case '*': return a * n->k;
+    case '/': return floor_div(a, n->k);
+    case '%': return floor_mod(a, n->k);
+    case 'm': return a < b ? a : b;
+    default:  return a > b ? a : b;
+    }
+}
+
+static const Expr *
+node_expr(const Gen *g, const Node *n)
+{
+    Ctx *c = g->c;
+    const Expr *a = n->a ? node_expr(g, n->a) : NULL, *b = n->b ? node_expr(g, n->b) : NULL;
+
+    switch (n->op) {
+    case 'v': return g->var[n->k];
+    case 'k': return N(n->k);
+    case '+': return ADD(a, b);
+    case '-': return SUB(a, b);
+    case '*': return MUL(a, N(n->k));
+    case '/': return DIV(a, N(n->k));
+    case '%': return MOD(a, N(n->k));
+    case 'm': return MIN(a, b);
+    default:  return MAX(a, b);
+    }
+}
+
+static bool
+value_at(void *user, Var v, int64_t *out)
+{
+    Point *p = user;
+
+    for (int i = 0; i < NVAR; i++) {
+        Var is;
+        expr_is_var(p->var[i], &is);
+        if (is.kind == v.kind && is.id == v.id) {
+            *out = p->value[i];
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool
+next_point(int64_t *value)
+{
+    for (int i = 0; i < NVAR; i++) {
+        if (++value[i] < extent_of[i])
+            return true;
+        value[i] = 0;
+    }
+    return false;
+}
+
+static void
+random_rules(void **state)
+{
+    CTX;
+    Gen g = { c, 42, { expr_axis(c, 0), S("n"), expr_axis(c, 1), expr_loop(c, 0) } };
+    Range range[NVAR];
+
+    for (int i = 0; i < NVAR; i++) {
+        range[i] = (Range){ .begin = N(0), .extent = N(extent_of[i]) };
+        expr_is_var(g.var[i], &range[i].var);
+    }
+    expr_symbol_range(c, range[1].var, (Interval){ 0, extent_of[1] - 1 });
+    Ranges r = { range, NVAR };
+
+    for (int trial = 0; trial < 1500; trial++) {
+        Node *a = grow(&g, 4), *b = grow(&g, 2);
+        const Expr *e = node_expr(&g, a), *f = node_expr(&g, b);
+        const Expr *simple = expr_simplify(c, &r, e);
+        Interval bounds = expr_bounds(c, &r, e);
+        Tri le = expr_le(c, &r, e, f), eq = expr_eq(c, &r, e, f), even = expr_divisible(c, &r, e, 2);
+        Point p = { .var = g.var };
+        do {
+            int64_t want = node_value(a, p.value), other = node_value(b, p.value), got = 0;
+            assert_true(expr_eval(e, value_at, &p, &got));
+            assert_int_equal(got, want);
+            assert_true(expr_eval(simple, value_at, &p, &got));
+            assert_int_equal(got, want);
+            assert_true(bounds.lo <= want && want <= bounds.hi);
+            assert_true(le == UNKNOWN || (le == YES) == (want <= other));
+            assert_true(eq == UNKNOWN || (eq == YES) == (want == other));
+            assert_true(even == UNKNOWN || (even == YES) == (want % 2 == 0));
+        } while (next_point(p.value));
+    }
+}
+
+/* Divisors, extents and coefficients that are symbols: checked for all small values of them. */
+static void
+random_symbolic(void **state)
+{
+    CTX;
+    const Expr *i = expr_axis(c, 0), *j = expr_axis(c, 1), *s = S("s"), *h = S("h");
+    const Expr *var[NVAR] = { i, j, s, h };
+    Range range[] = { { { VAR_AXIS, 0 }, N(0), s }, { { VAR_AXIS, 1 }, N(0), h } };
+    Ranges r = { range, 2 };
+    Gen g = { c, 7, { i, j, s, h } };
+    uint32_t shorter = 0;
+
+    for (int trial = 0; trial < 1500; trial++) {
+        const Expr *part[] = { MUL(s, i), MUL(h, j), MUL(h, i), MUL(s, j), i, j, MUL(s, h), MUL(MUL(h, h), i), s };
+        const Expr *by[] = { s, h, MUL(s, h), MUL(N(2), h), ADD(s, h), MUL(N(4), MUL(s, h)) };
+        const Expr *e = N((int64_t)dice(&g, 5) - 2), *q = by[dice(&g, 6)];
+        for (int k = 0; k < 3; k++)
+            e = ADD(e, expr_scale(c, part[dice(&g, 9)], (int64_t)dice(&g, 5) - 1));
+        const Expr *div = expr_simplify(c, &r, DIV(e, q)), *mod = expr_simplify(c, &r, MOD(e, q));
+        Tri small = expr_le(c, &r, e, q);
+        shorter += !expr_eq(c, NULL, div, DIV(e, q));
+        for (int64_t sv = 1; sv < 4; sv++)
+            for (int64_t hv = 1; hv < 4; hv++)
+                for (int64_t point = 0; point < sv * hv; point++) {
+                    Point p = { { point / hv, point % hv, sv, hv }, var };
+                    int64_t a, b, got;
+                    assert_true(expr_eval(e, value_at, &p, &a) && expr_eval(q, value_at, &p, &b));
+                    assert_true(expr_eval(div, value_at, &p, &got));
+                    assert_int_equal(got, floor_div(a, b));
+                    assert_true(expr_eval(mod, value_at, &p, &got));
+                    assert_int_equal(got, floor_mod(a, b));
+                    assert_true(small == UNKNOWN || (small == YES) == (a <= b));
+                }
+    }
+    assert_true(shorter > 100);      /* the rules do fire */
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(polynomials, begin, end),
+        cmocka_unit_test_setup_teardown(proofs, begin, end),
+        cmocka_unit_test_setup_teardown(axes, begin, end),
+        cmocka_unit_test_setup_teardown(learning, begin, end),
+        cmocka_unit_test_setup_teardown(overflow, begin, end),
+        cmocka_unit_test_setup_teardown(structure, begin, end),
+        cmocka_unit_test_setup_teardown(text, begin, end),
+        cmocka_unit_test_setup_teardown(random_rules, begin, end),
+        cmocka_unit_test_setup_teardown(random_symbolic, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
