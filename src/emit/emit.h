@@ -7,7 +7,10 @@
 
 /* What every C source begins with: the ABI, vector types, and the math that kernels need. */
 const char *emit_c_prelude(void);
-/* One kernel as `void SYMBOL(const TnArgs *, int64_t begin, int64_t end, void *scratch)`, without the prelude.
+/* How the C compiler is to be called, without what belongs to a machine or to linking. */
+const char *emit_c_flags(void);
+/* One kernel as `TN_KERNEL SYMBOL(const TnArgs *, int64_t begin, int64_t end, void *scratch)`, without the prelude.
+ * TN_KERNEL is `void` unless defined before the prelude.
  * Depends on the tree alone: equal trees give equal text whatever the names, so objects can be
  * shared and cached. symbols[]: the position of each dimension symbol in TnArgs.sym.
  * comments: the origin, the schedule and buffer names as C comments. */

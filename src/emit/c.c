@@ -1,0 +1,450 @@
+/* c: a loop tree as a C function.
+ *
+ * The tree says everything; printing follows it node by node. Unrolled loops are written out with
+ * the constant in place, so that register buffers become variables (`r4_3_1`): arrays of vectors
+ * spill under Clang. Names are numbers (b0 buffers, n0 dimension symbols, i0 loops and lets,
+ * r0_1 registers, t0 temporaries), so the text depends on the tree alone.
+ *
+ * Pointers are not `restrict`: an output may take over an input's memory.
+ */
+#include "emit/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+bool
+emit_fail(Emit *e, const char *format, ...)
+{
+    if (e->failed)
+        return false;
+    va_list ap;
+    va_start(ap, format);
+    char text[512];
+    vsnprintf(text, sizeof text, format, ap);
+    va_end(ap);
+    e->failed = true;
+    return diag_error(&e->c->diags, DIAG_INTERNAL, (Loc){.node = e->k->origin}, "emit: kernel %s: %s", e->k->name, text);
+}
+
+void
+emit_line(Emit *e, const char *format, ...)
+{
+    va_list ap, again;
+    va_start(ap, format);
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, format, ap);
+    char *line = arena_alloc(e->a, (size_t)n + 1);
+    vsnprintf(line, (size_t)n + 1, format, again);
+    va_end(ap);
+    va_end(again);
+    text_printf(e->t, "%*s%s\n", 4 * e->depth, "", line);
+}
+
+static void block(Emit *e, const Block *b);
+
+/* ---- stores ------------------------------------------------------------------------------------ */
+
+/* A value as its bits lie in memory. */
+static const char *
+to_memory(Emit *e, DType t, uint32_t lanes, Value v)
+{
+    if (t == DT_BOOL)
+        return lanes == 1 ? arena_printf(e->a, "(uint8_t)%s", v.s) :
+               arena_printf(e->a, "(%s)(%s & 1)", emit_ctype(e, DT_U8, lanes, 0), emit_mask(e, v, lanes, 1));
+    if (t != DT_F16 && t != DT_BF16)
+        return v.s;
+    const char *bits = arena_printf(e->a, "tn_narrow_%s_%s(%s)", dtype_info[t].name, emit_shape(e, t, lanes), v.s);
+    return lanes == 1 ? arena_printf(e->a, "(uint16_t)%s", bits) :
+           arena_printf(e->a, "__builtin_convertvector(%s, %s)", bits, emit_ctype(e, DT_U16, lanes, 0));
+}
+
+static void
+store_register(Emit *e, const Tree *n, const Scalar *value, Value v)
+{
+    const char *name = emit_register(e, n->u.store.buffer, n->u.store.rank, n->u.store.at);
+    const char *text = value->dtype == DT_BOOL ? emit_mask(e, v, value->lanes, 4) : v.s;
+    if (!n->u.store.valid) {
+        emit_line(e, "%s = %s;", name, text);
+        return;
+    }
+    const char *mask = emit_ctype(e, DT_BOOL, value->lanes, emit_value_bytes(value->dtype)) + strlen("tn_");
+    emit_line(e, "%s = tn_sel_%s(tn_first_%s(%s), %s, %s);", name, emit_shape(e, value->dtype, value->lanes), mask,
+              emit_index(e, n->u.store.valid), text, name);
+}
+
+static void
+store_memory(Emit *e, const Tree *n, const Scalar *value, Value v)
+{
+    uint32_t b = n->u.store.buffer, lanes = value->lanes;
+    const char *at = emit_place(e, b, n->u.store.rank, n->u.store.at);
+    const char *bits = to_memory(e, value->dtype, lanes, v);
+    if (lanes == 1) {
+        emit_line(e, "b%u[%s] = %s;", b, at, bits);
+        return;
+    }
+    const char *shape = emit_memory_shape(e, value->dtype, lanes);
+    const char *valid = n->u.store.valid ? emit_index(e, n->u.store.valid) : NULL;
+    const Expr *stride = emit_subst_expr(e, n->u.store.lane_stride);
+    if (!expr_is(stride, 1))
+        emit_line(e, "tn_store_apart_%s(b%u + %s, %s, %s, %s);", shape, b, at, bits, emit_index(e, stride),
+                  valid ? valid : arena_printf(e->a, "%u", lanes));
+    else if (valid)
+        emit_line(e, "tn_store_first_%s(b%u + %s, %s, %s);", shape, b, at, bits, valid);
+    else
+        emit_line(e, "tn_store_%s(b%u + %s, %s);", shape, b, at, bits);
+}
+
+static void
+store(Emit *e, const Tree *n)
+{
+    const Scalar *value = emit_subst(e, n->u.store.value);
+    Text *outer = e->t, body = {.arena = e->a};
+    uint32_t first = e->ntemp;
+    emit_statement(e, value);
+    e->t = &body;
+    e->depth++;
+    Value v = emit_value(e, value);
+    if (v.s && e->k->buffer.at[n->u.store.buffer].space == SPACE_REGISTER)
+        store_register(e, n, value, v);
+    else if (v.s)
+        store_memory(e, n, value, v);
+    e->depth--;
+    e->t = outer;
+    if (e->ntemp == first) {             /* no temporaries: the one line, a level further out */
+        text_add(e->t, text_str(&body) + 4);
+    } else {
+        emit_line(e, "{");
+        text_add(e->t, text_str(&body));
+        emit_line(e, "}");
+    }
+}
+
+/* ---- buffers ----------------------------------------------------------------------------------- */
+
+static void
+declare_registers(Emit *e, uint32_t buffer)
+{
+    const Buffer *b = &e->k->buffer.at[buffer];
+    int64_t extent[TN_MAX_RANK], at[TN_MAX_RANK] = {0}, count = 1;
+    for (uint32_t d = 0; d < b->type->rank; d++) {
+        if (!expr_const(b->type->dim[d], &extent[d]) || extent[d] < 0 || extent[d] > 4096 || count > 4096) {
+            emit_fail(e, "register buffer %u has extent %s", buffer, expr_str(e->c, b->type->dim[d]));
+            return;
+        }
+        count *= extent[d];
+    }
+    if (count == 0)
+        return;
+    Text t = {.arena = e->a};
+    for (int64_t i = 0; i < count; i++) {
+        text_printf(&t, "%sr%u", i ? ", " : "", buffer);
+        for (uint32_t d = 0; d < b->type->rank; d++)
+            text_printf(&t, "_%lld", (long long)at[d]);
+        for (uint32_t d = b->type->rank; d-- > 0 && ++at[d] == extent[d]; )
+            at[d] = 0;
+    }
+    emit_line(e, "%s %s;", emit_ctype(e, b->type->dtype, b->lanes ? b->lanes : 1, 4), text_str(&t));
+}
+
+static void
+declare_scratch(Emit *e, uint32_t buffer)
+{
+    const Buffer *b = &e->k->buffer.at[buffer];
+    if (!e->scratch_at[buffer]) {
+        e->scratch_at[buffer] = e->scratch_end;
+        const Expr *bytes = type_bytes(e->c, buffer_type(e->c, b));
+        const Expr *lines = expr_ceil_div(e->c, bytes, expr_int(e->c, 64));
+        e->scratch_end = expr_add(e->c, e->scratch_end, expr_scale(e->c, lines, 64));
+    }
+    const char *type = dtype_info[b->type->dtype].ctype;
+    emit_line(e, "%s *const b%u = (%s *)((char *)scratch + %s);", type, buffer, type, emit_index(e, e->scratch_at[buffer]));
+}
+
+static void
+declare_buffer(Emit *e, uint32_t buffer)
+{
+    switch (e->k->buffer.at[buffer].space) {
+    case SPACE_REGISTER: declare_registers(e, buffer); break;
+    case SPACE_SCRATCH: declare_scratch(e, buffer); break;
+    case SPACE_IN: case SPACE_OUT: case SPACE_LOCAL:
+        emit_fail(e, "buffer %u is declared in the tree but is no register or scratch buffer", buffer);
+        break;
+    }
+}
+
+/* ---- loops, lets, tests --------------------------------------------------------------------------- */
+
+static bool
+needs_scope(const Block *b)
+{
+    for (uint32_t i = 0; i < b->list.n; i++)
+        if (b->list.at[i]->kind == TREE_LET || b->list.at[i]->kind == TREE_BUFFER)
+            return true;
+    return false;
+}
+
+static void
+unrolled(Emit *e, const Tree *n)
+{
+    int64_t begin, end;
+    if (!expr_const(emit_subst_expr(e, n->u.loop.begin), &begin) || !expr_const(emit_subst_expr(e, n->u.loop.end), &end) ||
+        n->u.loop.step <= 0) {
+        emit_fail(e, "unrolled loop %u has no constant bounds", n->u.loop.var);
+        return;
+    }
+    bool scope = needs_scope(&n->body);
+    for (int64_t i = begin; i < end && !e->failed; i += n->u.loop.step) {
+        Binding is = {{VAR_LOOP, n->u.loop.var}, expr_int(e->c, i)};
+        VEC_PUSH(e->a, &e->env, is);
+        VEC_PUSH(e->a, &e->lets, is);
+        if (scope)
+            emit_line(e, "{");
+        e->depth += scope;
+        block(e, &n->body);
+        e->depth -= scope;
+        if (scope)
+            emit_line(e, "}");
+        e->env.n--;
+        e->lets.n--;
+    }
+}
+
+/* The parallel loop runs over trips; the loop variable follows from the trip. */
+static void
+parallel(Emit *e, const Tree *n, const char *begin)
+{
+    uint32_t v = n->u.loop.var;
+    if (n->u.loop.step == 1 && strcmp(begin, "0") == 0) {
+        emit_line(e, "for (int64_t i%u = begin; i%u < end; i%u++) {", v, v, v);
+        e->depth++;
+    } else {
+        emit_line(e, "for (int64_t trip = begin; trip < end; trip++) {");
+        e->depth++;
+        emit_line(e, "const int64_t i%u = %s + %lld * trip;", v, begin, (long long)n->u.loop.step);
+    }
+    block(e, &n->body);
+    e->depth--;
+    emit_line(e, "}");
+}
+
+static void
+serial(Emit *e, const Tree *n, const char *begin)
+{
+    uint32_t v = n->u.loop.var;
+    const Expr *last = emit_subst_expr(e, n->u.loop.end);
+    const char *end = emit_index(e, last);
+    if (!expr_const(last, NULL) && !expr_is_var(last, NULL)) {
+        emit_line(e, "const int64_t end%u = %s;", v, end);
+        end = arena_printf(e->a, "end%u", v);
+    }
+    if (n->u.loop.step == 1)
+        emit_line(e, "for (int64_t i%u = %s; i%u < %s; i%u++) {", v, begin, v, end, v);
+    else
+        emit_line(e, "for (int64_t i%u = %s; i%u < %s; i%u += %lld) {", v, begin, v, end, v, (long long)n->u.loop.step);
+    e->depth++;
+    block(e, &n->body);
+    e->depth--;
+    emit_line(e, "}");
+}
+
+static void
+loop(Emit *e, const Tree *n)
+{
+    if (n->u.loop.kind == LOOP_UNROLLED) {
+        unrolled(e, n);
+        return;
+    }
+    emit_statement(e, NULL);
+    const char *begin = emit_index(e, n->u.loop.begin);
+    const Expr *first = emit_subst_expr(e, n->u.loop.begin), *end = emit_subst_expr(e, n->u.loop.end);
+    Range range = {{VAR_LOOP, n->u.loop.var}, first, expr_sub(e->c, end, first)};
+    VEC_PUSH(e->a, &e->ranges, range);
+    if (n->u.loop.kind == LOOP_PARALLEL)
+        parallel(e, n, begin);
+    else
+        serial(e, n, begin);
+    e->ranges.n--;
+}
+
+static void
+let(Emit *e, const Tree *n)
+{
+    const Expr *value = emit_subst_expr(e, n->u.let.value);
+    Binding is = {{VAR_LOOP, n->u.let.var}, value};
+    VEC_PUSH(e->a, &e->lets, is);
+    if (expr_const(value, NULL) || expr_is_var(value, NULL)) {
+        Var v;
+        if (!expr_is_var(value, &v) || v.kind != VAR_COMPUTED) {
+            VEC_PUSH(e->a, &e->env, is);
+            return;
+        }
+    }
+    emit_statement(e, NULL);
+    const char *text = emit_index(e, value);
+    emit_line(e, "const int64_t i%u = %s;", n->u.let.var, text);
+}
+
+static void
+test(Emit *e, const Tree *n)
+{
+    const Scalar *cond = emit_subst(e, n->u.test.cond);
+    if (cond->op == S_CONST) {           /* decided by the unrolled variables */
+        const Block *taken = cond->u.bits ? &n->body : &n->other;
+        bool scope = needs_scope(taken);
+        if (scope)
+            emit_line(e, "{");
+        e->depth += scope;
+        block(e, taken);
+        e->depth -= scope;
+        if (scope)
+            emit_line(e, "}");
+        return;
+    }
+    emit_statement(e, cond);
+    Value v = emit_value(e, cond);
+    if (!v.s)
+        return;
+    emit_line(e, v.s[0] == '(' ? "if %s {" : "if (%s) {", v.s);
+    e->depth++;
+    block(e, &n->body);
+    e->depth--;
+    if (n->other.list.n > 0) {
+        emit_line(e, "} else {");
+        e->depth++;
+        block(e, &n->other);
+        e->depth--;
+    }
+    emit_line(e, "}");
+}
+
+static void
+block(Emit *e, const Block *b)
+{
+    uint32_t env = e->env.n, lets = e->lets.n;
+    for (uint32_t i = 0; i < b->list.n && !e->failed; i++) {
+        const Tree *n = b->list.at[i];
+        switch (n->kind) {
+        case TREE_LOOP: loop(e, n); break;
+        case TREE_LET: let(e, n); break;
+        case TREE_IF: test(e, n); break;
+        case TREE_BUFFER: declare_buffer(e, n->u.buffer); break;
+        case TREE_STORE: store(e, n); break;
+        case TREE_NOTE: break;           /* names of the model would make equal trees differ */
+        }
+    }
+    e->env.n = env;
+    e->lets.n = lets;
+}
+
+/* ---- the function ------------------------------------------------------------------------------------ */
+
+static bool
+has_parallel_loop(const Kernel *k)
+{
+    for (uint32_t i = 0; i < k->tree.list.n; i++)
+        if (k->tree.list.at[i]->kind == TREE_LOOP && k->tree.list.at[i]->u.loop.kind == LOOP_PARALLEL)
+            return true;
+    return false;
+}
+
+/* Text of the model inside a C comment must not end it. */
+static void
+comment_text(Text *t, const char *s)
+{
+    for (; *s; s++)
+        text_bytes(t, s[0] == '*' && s[1] == '/' ? "* " : s[0] == '\n' ? " " : s, s[0] == '*' && s[1] == '/' ? 2 : 1);
+}
+
+static void
+comment(Ctx *c, Text *t, const Kernel *k)
+{
+    text_add(t, "/* ");
+    comment_text(t, k->origin ? k->origin : k->name);
+    if (k->schedule) {
+        text_add(t, "\n * schedule: ");
+        comment_text(t, k->schedule);
+    }
+    for (uint32_t i = 0; i < k->buffer.n; i++) {
+        const Buffer *b = &k->buffer.at[i];
+        text_printf(t, "\n * %c%u: ", b->space == SPACE_REGISTER ? 'r' : 'b', i);
+        comment_text(t, b->name);
+        text_add(t, " ");
+        comment_text(t, type_str(c, b->type));
+        if (b->format) {
+            text_add(t, " as ");
+            format_print(t, b->format);
+        }
+    }
+    text_add(t, "\n */\n");
+}
+
+static void
+ask_for_vectors(Text *t, uint64_t used)
+{
+    for (uint32_t lanes = 2; lanes <= 64; lanes *= 2)
+        if (used >> (lanes & 63) & 1)
+            text_printf(t, "#ifndef TN_X%u\n#define TN_X%u\nTN_VECTORS(%u)\n#endif\n", lanes, lanes, lanes);
+}
+
+static void
+arguments(Emit *e, Text *t)
+{
+    for (uint32_t i = 0; i < e->k->nin + e->k->nout; i++)
+        text_printf(t, "    %s%s *const b%u = a->buf[%u];\n", i < e->k->nin ? "const " : "",
+                    dtype_info[e->k->buffer.at[i].type->dtype].ctype, i, i);
+    for (uint32_t i = 0; i < e->used.n; i++) {
+        uint32_t at = 0;
+        while (at < e->nsymbol && e->symbols[at] != e->used.at[i])
+            at++;
+        if (at == e->nsymbol) {
+            emit_fail(e, "dimension symbol %s has no position", e->used.at[i]);
+            return;
+        }
+        text_printf(t, "    const int64_t n%u = a->sym[%u];\n", i, at);
+    }
+}
+
+bool
+emit_c_kernel(Ctx *c, Text *t, const Kernel *k, const char *symbol, const Machine *m,
+              const Sym *symbols, uint32_t nsymbol, bool comments)
+{
+    (void)m;                             /* lanes are in the tree; the text is the same for all machines */
+    Text body = {.arena = t->arena};
+    Emit e = {.c = c, .a = t->arena, .t = &body, .depth = 1, .k = k, .symbols = symbols, .nsymbol = nsymbol,
+              .scratch_at = NEW_ARRAY(t->arena, const Expr *, k->buffer.n + 1), .scratch_end = expr_int(c, 0)};
+    if (!has_parallel_loop(k))
+        emit_line(&e, "if (begin != 0 || end <= 0)\n        return;");
+    block(&e, &k->tree);
+
+    Text head = {.arena = t->arena};
+    arguments(&e, &head);
+    if (e.failed)
+        return false;
+    if (comments)
+        comment(c, t, k);
+    ask_for_vectors(t, e.lanes_used);
+    text_printf(t, "TN_KERNEL %s(const TnArgs *a, int64_t begin, int64_t end, void *scratch)\n{\n", symbol);
+    text_add(t, text_str(&head));
+    if (expr_is(e.scratch_end, 0))
+        text_add(t, "    (void)scratch;\n");
+    text_add(t, text_str(&body));
+    text_add(t, "}\n");
+    return true;
+}
+
+const char *
+emit_c_prelude(void)
+{
+    static const char prelude[] =
+#include "prelude_text.h"
+        ;
+    return prelude;
+}
+
+/* Exact arithmetic but for products and sums in one rounding; nothing of -ffast-math. Machine
+ * flags come from the machine. Buffers are shared by address, so types say nothing about aliasing. */
+const char *
+emit_c_flags(void)
+{
+    return "-std=gnu17 -O2 -fPIC -fno-math-errno -fno-trapping-math -ffp-contract=fast -fno-strict-aliasing";
+}
