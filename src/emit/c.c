@@ -46,7 +46,7 @@ static void block(Emit *e, const Block *b);
 
 /* A value as its bits lie in memory. */
 static const char *
-to_memory(Emit *e, DType t, uint32_t lanes, Value v)
+to_memory(Emit *e, DType t, uint32_t lanes, CValue v)
 {
     if (t == DT_BOOL)
         return lanes == 1 ? arena_printf(e->a, "(uint8_t)%s", v.s) :
@@ -59,7 +59,7 @@ to_memory(Emit *e, DType t, uint32_t lanes, Value v)
 }
 
 static void
-store_register(Emit *e, const Tree *n, const Scalar *value, Value v)
+store_register(Emit *e, const Tree *n, const Scalar *value, CValue v)
 {
     const char *name = emit_register(e, n->u.store.buffer, n->u.store.rank, n->u.store.at);
     const char *text = value->dtype == DT_BOOL ? emit_mask(e, v, value->lanes, 4) : v.s;
@@ -73,7 +73,7 @@ store_register(Emit *e, const Tree *n, const Scalar *value, Value v)
 }
 
 static void
-store_memory(Emit *e, const Tree *n, const Scalar *value, Value v)
+store_memory(Emit *e, const Tree *n, const Scalar *value, CValue v)
 {
     uint32_t b = n->u.store.buffer, lanes = value->lanes;
     const char *at = emit_place(e, b, n->u.store.rank, n->u.store.at);
@@ -103,7 +103,7 @@ store(Emit *e, const Tree *n)
     emit_statement(e, value);
     e->t = &body;
     e->depth++;
-    Value v = emit_value(e, value);
+    CValue v = emit_value(e, value);
     if (v.s && e->k->buffer.at[n->u.store.buffer].space == SPACE_REGISTER)
         store_register(e, n, value, v);
     else if (v.s)
@@ -301,7 +301,7 @@ test(Emit *e, const Tree *n)
         return;
     }
     emit_statement(e, cond);
-    Value v = emit_value(e, cond);
+    CValue v = emit_value(e, cond);
     if (!v.s)
         return;
     emit_line(e, v.s[0] == '(' ? "if %s {" : "if (%s) {", v.s);

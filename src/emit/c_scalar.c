@@ -15,18 +15,18 @@
 #include <math.h>
 #include <string.h>
 
-#define NO_VALUE ((Value){0})
+#define NO_VALUE ((CValue){0})
 
-static Value
+static CValue
 plain(const char *s)
 {
-    return (Value){s, 0};
+    return (CValue){s, 0};
 }
 
-static Value
+static CValue
 mask_of(const char *s, uint32_t lanes, uint32_t bytes)
 {
-    return (Value){s, lanes > 1 ? (uint8_t)bytes : 0};
+    return (CValue){s, lanes > 1 ? (uint8_t)bytes : 0};
 }
 
 static bool
@@ -75,7 +75,7 @@ symbol_number(Emit *e, Sym name)
     return e->used.n - 1;
 }
 
-static Value *find_named(Emit *e, const Scalar *s);
+static CValue *find_named(Emit *e, const Scalar *s);
 
 static void
 print_var(void *user, Text *t, Var v)
@@ -85,7 +85,7 @@ print_var(void *user, Text *t, Var v)
     case VAR_SYMBOL: text_printf(t, "n%u", symbol_number(e, (Sym)(uintptr_t)v.id)); break;
     case VAR_LOOP: text_printf(t, "i%u", (unsigned)v.id); break;
     case VAR_COMPUTED: {
-        Value *known = find_named(e, computed_scalar(v));
+        CValue *known = find_named(e, computed_scalar(v));
         text_add(t, known && known->s ? known->s : "0");
         break;
     }
@@ -93,7 +93,7 @@ print_var(void *user, Text *t, Var v)
     }
 }
 
-static Value name_value(Emit *e, const Scalar *s, Value v);
+static CValue name_value(Emit *e, const Scalar *s, CValue v);
 
 static void
 compute_var(void *user, Var v)
@@ -104,7 +104,7 @@ compute_var(void *user, Var v)
     const Scalar *s = computed_scalar(v);
     if (find_named(e, s))
         return;
-    Value value = emit_value(e, s);
+    CValue value = emit_value(e, s);
     if (!value.s || find_named(e, s))
         return;
     if (s->dtype != DT_I64 || !is_word(value.s))
@@ -243,7 +243,7 @@ is_unsafe(Emit *e, const Scalar *s)
 
 /* ---- naming ------------------------------------------------------------------------------------ */
 
-static Value *
+static CValue *
 find_named(Emit *e, const Scalar *s)
 {
     for (uint32_t i = e->named.n; i-- > 0; )
@@ -252,15 +252,15 @@ find_named(Emit *e, const Scalar *s)
     return NULL;
 }
 
-static Value
-name_value(Emit *e, const Scalar *s, Value v)
+static CValue
+name_value(Emit *e, const Scalar *s, CValue v)
 {
     if (!v.s)
         return v;
     /* Indices are 64 bits wherever they come from. */
     const char *name = arena_printf(e->a, "t%u", e->ntemp++);
     emit_line(e, "const %s %s = %s;", emit_ctype(e, s->dtype, s->lanes, v.mask), name, v.s);
-    Value named = {name, v.mask};
+    CValue named = {name, v.mask};
     VEC_PUSH(e->a, &e->named, ((Named){s, named}));
     return named;
 }
@@ -319,7 +319,7 @@ is_costly(const Scalar *s)
 }
 
 static bool
-wants_name(Emit *e, const Scalar *s, Value v)
+wants_name(Emit *e, const Scalar *s, CValue v)
 {
     uint64_t uses = 1;
     if (s->op == S_CONST || is_word(v.s))
@@ -333,7 +333,7 @@ wants_name(Emit *e, const Scalar *s, Value v)
 /* ---- loads ---------------------------------------------------------------------------------------- */
 
 /* Memory contents of the given text as a value. */
-static Value
+static CValue
 from_memory(Emit *e, DType t, uint32_t lanes, const char *text)
 {
     if (t == DT_BOOL)
@@ -345,7 +345,7 @@ from_memory(Emit *e, DType t, uint32_t lanes, const char *text)
     return plain(arena_printf(e->a, "tn_widen_%s_%s(%s)", dtype_info[t].name, emit_shape(e, t, lanes), bits));
 }
 
-static Value
+static CValue
 load_lanes(Emit *e, const Scalar *s)
 {
     const char *shape = emit_memory_shape(e, s->dtype, s->lanes);
@@ -367,12 +367,12 @@ load_lanes(Emit *e, const Scalar *s)
     return from_memory(e, s->dtype, s->lanes, text);
 }
 
-static Value
+static CValue
 load_one(Emit *e, const Scalar *s)
 {
     const char *text = arena_printf(e->a, "b%u[%s]", s->u.load.slot,
                                     emit_place(e, s->u.load.slot, s->u.load.rank, s->u.load.at));
-    Value v = from_memory(e, s->dtype, 1, text);
+    CValue v = from_memory(e, s->dtype, 1, text);
     if (!s->u.load.outside)
         return v;
     const Type *type = buffer_type(e->c, &e->k->buffer.at[s->u.load.slot]);
@@ -383,11 +383,11 @@ load_one(Emit *e, const Scalar *s)
                         emit_index(e, type->dim[d]));
     if (test.n == 0)
         return v;
-    Value outside = emit_value(e, s->u.load.outside);
+    CValue outside = emit_value(e, s->u.load.outside);
     return outside.s ? plain(arena_printf(e->a, "(%s ? %s : %s)", text_str(&test), v.s, outside.s)) : NO_VALUE;
 }
 
-static Value
+static CValue
 print_load(Emit *e, const Scalar *s)
 {
     const Buffer *b = &e->k->buffer.at[s->u.load.slot];
@@ -405,11 +405,11 @@ print_load(Emit *e, const Scalar *s)
 
 /* ---- select ---------------------------------------------------------------------------------------- */
 
-typedef struct { Text *t; uint32_t named; Value guard; } Branch;
+typedef struct { Text *t; uint32_t named; CValue guard; } Branch;
 
 /* Statements from here on go to `body`, and what they name is forgotten at the end. */
 static Branch
-branch_begin(Emit *e, Text *body, Value guard)
+branch_begin(Emit *e, Text *body, CValue guard)
 {
     Branch b = {e->t, e->named.n, e->guard};
     *body = (Text){.arena = e->a};
@@ -429,15 +429,15 @@ branch_end(Emit *e, Branch b)
 }
 
 /* if (cond) t = yes; else t = no; yes and no evaluated only where they are wanted. */
-static Value
+static CValue
 branches(Emit *e, const Scalar *s, const char *cond, const Scalar *yes, const Scalar *no)
 {
     Text then, otherwise;
     Branch b = branch_begin(e, &then, NO_VALUE);
-    Value x = emit_value(e, yes);
+    CValue x = emit_value(e, yes);
     branch_end(e, b);
     b = branch_begin(e, &otherwise, NO_VALUE);
-    Value y = no ? emit_value(e, no) : plain("0");
+    CValue y = no ? emit_value(e, no) : plain("0");
     branch_end(e, b);
     if (!x.s || !y.s)
         return NO_VALUE;
@@ -445,7 +445,7 @@ branches(Emit *e, const Scalar *s, const char *cond, const Scalar *yes, const Sc
     x.s = emit_mask(e, x, s->lanes, mask);
     y.s = emit_mask(e, y, s->lanes, mask);
     if (then.n == 0 && otherwise.n == 0)
-        return (Value){arena_printf(e->a, "(%s ? %s : %s)", cond, x.s, y.s), mask};
+        return (CValue){arena_printf(e->a, "(%s ? %s : %s)", cond, x.s, y.s), mask};
     const char *name = arena_printf(e->a, "t%u", e->ntemp++);
     emit_line(e, "%s %s;", emit_ctype(e, s->dtype, s->lanes, mask), name);
     emit_line(e, "if (%s) {", cond);
@@ -455,40 +455,40 @@ branches(Emit *e, const Scalar *s, const char *cond, const Scalar *yes, const Sc
     text_add(e->t, text_str(&otherwise));
     emit_line(e, "    %s = %s;", name, y.s);
     emit_line(e, "}");
-    return (Value){name, mask};
+    return (CValue){name, mask};
 }
 
-static Value
+static CValue
 masked(Emit *e, const Scalar *s, const char *mask, uint32_t bytes)
 {
     if (!is_unsafe(e, s))
         return emit_value(e, s);
-    Value guard = {mask, (uint8_t)bytes};
+    CValue guard = {mask, (uint8_t)bytes};
     if (e->guard.s)
         guard.s = arena_printf(e->a, "(%s & %s)", mask, emit_mask(e, e->guard, s->lanes, bytes));
-    Value outer = e->guard;
+    CValue outer = e->guard;
     uint32_t named = e->named.n;
     e->guard = guard;
-    Value v = emit_value(e, s);
+    CValue v = emit_value(e, s);
     e->guard = outer;
     e->named.n = named;
     return v;
 }
 
-static Value
+static CValue
 print_select(Emit *e, const Scalar *s)
 {
     const Scalar *cond = s->arg[0], *yes = s->arg[1], *no = s->arg[2];
-    Value c = emit_value(e, cond);
+    CValue c = emit_value(e, cond);
     if (!c.s)
         return NO_VALUE;
     if (cond->lanes == 1) {
         if (is_unsafe(e, yes) || is_unsafe(e, no))
             return branches(e, s, c.s, yes, no);
-        Value x = emit_value(e, yes), y = emit_value(e, no);
+        CValue x = emit_value(e, yes), y = emit_value(e, no);
         if (!x.s || !y.s)
             return NO_VALUE;
-        return (Value){arena_printf(e->a, "(%s ? %s : %s)", c.s, x.s, emit_mask(e, y, s->lanes, x.mask)), x.mask};
+        return (CValue){arena_printf(e->a, "(%s ? %s : %s)", c.s, x.s, emit_mask(e, y, s->lanes, x.mask)), x.mask};
     }
     uint32_t bytes = emit_value_bytes(s->dtype);
     const char *mask = emit_mask(e, c, s->lanes, bytes);
@@ -497,23 +497,23 @@ print_select(Emit *e, const Scalar *s)
         emit_line(e, "const %s %s = %s;", emit_ctype(e, DT_BOOL, s->lanes, bytes), name, mask);
         mask = name;
     }
-    Value x = masked(e, yes, mask, bytes);
-    Value y = masked(e, no, arena_printf(e->a, "~%s", mask), bytes);
+    CValue x = masked(e, yes, mask, bytes);
+    CValue y = masked(e, no, arena_printf(e->a, "~%s", mask), bytes);
     if (!x.s || !y.s)
         return NO_VALUE;
     if (s->dtype == DT_BOOL)
-        return (Value){arena_printf(e->a, "tn_sel_%s(%s, %s, %s)", emit_shape(e, DT_I32, s->lanes), mask,
+        return (CValue){arena_printf(e->a, "tn_sel_%s(%s, %s, %s)", emit_shape(e, DT_I32, s->lanes), mask,
                                     emit_mask(e, x, s->lanes, 4), emit_mask(e, y, s->lanes, 4)), 4};
     return plain(arena_printf(e->a, "tn_sel_%s(%s, %s, %s)", emit_shape(e, s->dtype, s->lanes), mask, x.s, y.s));
 }
 
 /* One lane that stands under a mask: evaluated if `cond` says that somebody wants it. */
-static Value
+static CValue
 wanted(Emit *e, const Scalar *s, const char *cond)
 {
-    Value outer = e->guard;
+    CValue outer = e->guard;
     e->guard = NO_VALUE;
-    Value v = branches(e, s, cond, s, NULL);
+    CValue v = branches(e, s, cond, s, NULL);
     e->guard = outer;
     return v;
 }
@@ -536,12 +536,12 @@ converted(Emit *e, DType to, uint32_t lanes, const char *s)
     return lanes == 1 ? arena_printf(e->a, "(%s)%s", type, s) : arena_printf(e->a, "__builtin_convertvector(%s, %s)", s, type);
 }
 
-static Value
+static CValue
 print_cast(Emit *e, const Scalar *s)
 {
     DType from = s->arg[0]->dtype, to = s->dtype;
     uint32_t lanes = s->lanes;
-    Value v = emit_value(e, s->arg[0]);
+    CValue v = emit_value(e, s->arg[0]);
     if (!v.s)
         return v;
     if (to == DT_BOOL)
@@ -557,14 +557,14 @@ print_cast(Emit *e, const Scalar *s)
     return plain(rounded(e, to, lanes, same ? v.s : converted(e, to, lanes, v.s)));
 }
 
-static Value
+static CValue
 print_lanes(Emit *e, const Scalar *s)
 {
     Text t = {.arena = e->a};
     text_printf(&t, "(%s){", emit_ctype(e, s->dtype, s->lanes, 4));
     for (uint32_t l = 0; l < s->narg; l++) {
         bool guarded = e->guard.s && is_unsafe(e, s->arg[l]);
-        Value v = guarded ? wanted(e, s->arg[l], arena_printf(e->a, "(%s)[%u]", e->guard.s, l)) : emit_value(e, s->arg[l]);
+        CValue v = guarded ? wanted(e, s->arg[l], arena_printf(e->a, "(%s)[%u]", e->guard.s, l)) : emit_value(e, s->arg[l]);
         if (!v.s)
             return NO_VALUE;
         text_printf(&t, s->dtype == DT_BOOL ? "%s-(%s)" : "%s%s", l ? ", " : "", v.s);
@@ -573,10 +573,10 @@ print_lanes(Emit *e, const Scalar *s)
     return mask_of(text_str(&t), s->lanes, s->dtype == DT_BOOL ? 4 : 0);
 }
 
-static Value
+static CValue
 print_splat(Emit *e, const Scalar *s, const Scalar *x)
 {
-    Value v;
+    CValue v;
     if (e->guard.s && is_unsafe(e, x))
         v = wanted(e, x, arena_printf(e->a, "tn_any_%s(%s)", emit_ctype(e, DT_BOOL, s->lanes, e->guard.mask) + strlen("tn_"),
                                       e->guard.s));
@@ -585,14 +585,14 @@ print_splat(Emit *e, const Scalar *s, const Scalar *x)
     if (!v.s)
         return v;
     if (s->dtype == DT_BOOL)
-        return (Value){arena_printf(e->a, "tn_splat_%s(-(%s))", emit_shape(e, s->dtype, s->lanes), v.s), 4};
+        return (CValue){arena_printf(e->a, "tn_splat_%s(-(%s))", emit_shape(e, s->dtype, s->lanes), v.s), 4};
     return plain(arena_printf(e->a, "tn_splat_%s(%s)", emit_shape(e, s->dtype, s->lanes), v.s));
 }
 
-static Value
+static CValue
 print_at(Emit *e, const Scalar *s)
 {
-    Value v = emit_value(e, s->arg[0]);
+    CValue v = emit_value(e, s->arg[0]);
     const char *n = emit_index(e, s->u.index);
     if (!v.s)
         return v;
@@ -604,11 +604,11 @@ print_at(Emit *e, const Scalar *s)
     return plain(s->dtype == DT_I64 ? call : arena_printf(e->a, "(%s)%s", dtype_info[s->dtype].ctype, call));
 }
 
-static Value
+static CValue
 print_fold(Emit *e, const Scalar *s)
 {
     const Scalar *x = s->arg[0];
-    Value v = emit_value(e, x);
+    CValue v = emit_value(e, x);
     if (!v.s || x->lanes == 1)
         return v;
     const char *fold = s->op == S_HSUM ? "hsum" : s->op == S_HPROD ? "hprod" : s->op == S_HMAX ? "hmax" : "hmin";
@@ -660,8 +660,8 @@ is_number(const Scalar *s)
     return !isnan(v);
 }
 
-static Value
-print_minmax(Emit *e, const Scalar *s, Value x, Value y)
+static CValue
+print_minmax(Emit *e, const Scalar *s, CValue x, CValue y)
 {
     const char *name = s->op == S_MIN ? "min" : "max";
     if (s->dtype == DT_BOOL)
@@ -676,8 +676,8 @@ print_minmax(Emit *e, const Scalar *s, Value x, Value y)
     return plain(arena_printf(e->a, "tn_%s_%s(%s, %s)", name, emit_shape(e, s->dtype, s->lanes), x.s, y.s));
 }
 
-static Value
-print_bits(Emit *e, const Scalar *s, Value x, const char *op, Value y)
+static CValue
+print_bits(Emit *e, const Scalar *s, CValue x, const char *op, CValue y)
 {
     if (s->dtype == DT_BOOL)
         return mask_of(arena_printf(e->a, "(%s %s %s)", x.s, op, emit_mask(e, y, s->lanes, x.mask)), s->lanes, x.mask);
@@ -685,8 +685,8 @@ print_bits(Emit *e, const Scalar *s, Value x, const char *op, Value y)
     return plain(s->lanes > 1 ? text : converted(e, s->dtype, 1, text));
 }
 
-static Value
-print_compare(Emit *e, const Scalar *s, Value x, Value y)
+static CValue
+print_compare(Emit *e, const Scalar *s, CValue x, CValue y)
 {
     DType t = s->arg[0]->dtype;
     const char *op = scalar_op_info[s->op].text;
@@ -698,10 +698,10 @@ print_compare(Emit *e, const Scalar *s, Value x, Value y)
     return mask_of(arena_printf(e->a, "(%s %s %s)", x.s, op, y.s), s->lanes, emit_value_bytes(t));
 }
 
-static Value
+static CValue
 print_two(Emit *e, const Scalar *s)
 {
-    Value x = emit_value(e, s->arg[0]), y = emit_value(e, s->arg[1]);
+    CValue x = emit_value(e, s->arg[0]), y = emit_value(e, s->arg[1]);
     DType t = s->dtype;
     uint32_t lanes = s->lanes;
     const char *name = scalar_op_info[s->op].text;
@@ -725,10 +725,10 @@ print_two(Emit *e, const Scalar *s)
     }
 }
 
-static Value
+static CValue
 print_one(Emit *e, const Scalar *s)
 {
-    Value x = emit_value(e, s->arg[0]);
+    CValue x = emit_value(e, s->arg[0]);
     DType t = s->arg[0]->dtype;
     uint32_t lanes = s->lanes;
     const char *name = scalar_op_info[s->op].text;
@@ -757,7 +757,7 @@ print_one(Emit *e, const Scalar *s)
     }
 }
 
-static Value
+static CValue
 print_node(Emit *e, const Scalar *s)
 {
     switch (s->op) {
@@ -782,13 +782,13 @@ print_node(Emit *e, const Scalar *s)
     }
 }
 
-Value
+CValue
 emit_value(Emit *e, const Scalar *s)
 {
-    Value *known = find_named(e, s);
+    CValue *known = find_named(e, s);
     if (known)
         return *known;
-    Value v = print_node(e, s);
+    CValue v = print_node(e, s);
     if (!v.s)
         return v;
     if (wants_name(e, s, v))

@@ -60,7 +60,7 @@ emit_ctype(Emit *e, DType t, uint32_t lanes, uint32_t mask)
 }
 
 const char *
-emit_mask(Emit *e, Value v, uint32_t lanes, uint32_t bytes)
+emit_mask(Emit *e, CValue v, uint32_t lanes, uint32_t bytes)
 {
     if (lanes == 1 || v.mask == bytes || !v.s)
         return v.s;

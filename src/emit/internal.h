@@ -8,9 +8,9 @@
 typedef struct {
     const char *s;           /* NULL: could not be printed, reported */
     uint8_t mask;            /* bool of several lanes: bytes of the mask's elements; else 0 */
-} Value;
+} CValue;
 
-typedef struct { const Scalar *node; Value value; } Named;
+typedef struct { const Scalar *node; CValue value; } Named;
 
 typedef struct Emit {
     Ctx *c;
@@ -27,7 +27,7 @@ typedef struct Emit {
     VEC(Range) ranges;       /* loops around */
     VEC(Named) named;        /* nodes that have a C variable here */
     Map uses;                /* of the nodes of this statement */
-    Value guard;             /* lanes that are wanted at all; s NULL: every lane */
+    CValue guard;             /* lanes that are wanted at all; s NULL: every lane */
     uint32_t ntemp;
     const Expr **scratch_at; /* [buffers]: byte offset in scratch, or NULL */
     const Expr *scratch_end;
@@ -39,7 +39,7 @@ void emit_line(Emit *e, const char *format, ...) __attribute__((format(printf, 2
 
 /* c_scalar.c */
 void emit_statement(Emit *e, const Scalar *s);             /* begin a statement that evaluates s (or NULL) */
-Value emit_value(Emit *e, const Scalar *s);                /* may print statements before the one it stands in */
+CValue emit_value(Emit *e, const Scalar *s);                /* may print statements before the one it stands in */
 const char *emit_index(Emit *e, const Expr *x);            /* an int64_t expression; may be a sum */
 const char *emit_place(Emit *e, uint32_t buffer, uint32_t rank, const Expr *const *at);   /* "b3[…]" without the brackets: the offset */
 const char *emit_register(Emit *e, uint32_t buffer, uint32_t rank, const Expr *const *at);
@@ -50,7 +50,7 @@ const Expr *emit_subst_expr(Emit *e, const Expr *x);
 const char *emit_shape(Emit *e, DType t, uint32_t lanes);          /* f32, f32x16: f16 and bf16 compute as f32 */
 const char *emit_ctype(Emit *e, DType t, uint32_t lanes, uint32_t mask);   /* float, tn_f32x16; bool: int, tn_i32x16 */
 const char *emit_memory_shape(Emit *e, DType t, uint32_t lanes);   /* f32x16, u16x16, u8x16 */
-const char *emit_mask(Emit *e, Value v, uint32_t lanes, uint32_t bytes);   /* v as a mask of that width */
+const char *emit_mask(Emit *e, CValue v, uint32_t lanes, uint32_t bytes);   /* v as a mask of that width */
 uint32_t emit_value_bytes(DType t);                                 /* in registers */
 const char *emit_const(Emit *e, DType t, int64_t bits);
 

@@ -98,6 +98,16 @@ TN_INLINE int64_t tn_size_max(int64_t a, int64_t b) { return a == TN_BAD_SIZE ||
     {                                                                                                  \
         T r = tn_rem_##name(x, y);                                                                     \
         return r != 0 && (r < 0) != (y < 0) ? (T)(r + y) : r;                                          \
+    }                                                                                                  \
+    TN_INLINE T tn_pow_##name(T x, T y)       /* wraps; a negative power gives what truncating would */ \
+    {                                                                                                  \
+        if (y < 0)                                                                                     \
+            return x == 1 ? 1 : x == (T)-1 ? (y & 1 ? x : 1) : 0;                                      \
+        U r = 1, b = (U)x;                                                                             \
+        for (U p = (U)y; p; p >>= 1, b *= b)                                                           \
+            if (p & 1)                                                                                 \
+                r *= b;                                                                                \
+        return (T)r;                                                                                   \
     }
 #define TN_INTS(X)                                                                                     \
     X(int8_t, uint32_t, i8) X(int16_t, uint32_t, i16) X(int32_t, uint32_t, i32) X(int64_t, uint64_t, i64) \
