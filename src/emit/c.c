@@ -446,5 +446,5 @@ emit_c_prelude(void)
 const char *
 emit_c_flags(void)
 {
-    return "-std=gnu17 -O2 -fPIC -fno-math-errno -fno-trapping-math -ffp-contract=fast -fno-strict-aliasing";
+    return "-std=gnu17 -O2 -fPIC -fno-math-errno -fno-trapping-math -ffp-contract=fast -fno-strict-aliasing -Wno-psabi";
 }

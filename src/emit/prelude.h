@@ -15,7 +15,6 @@
 #include <string.h>
 
 #pragma GCC diagnostic ignored "-Wtype-limits"    /* one macro serves signed and unsigned */
-#pragma GCC diagnostic ignored "-Wpsabi"          /* vectors are passed to inlined functions alone */
 
 #define TN_INLINE static inline __attribute__((always_inline, unused))
 #define TN_COLD static __attribute__((noinline, cold, unused))
@@ -215,8 +214,15 @@ TN_TRUNCATIONS(TN_TRUNCATE, double, f64)
  * log: x = m 2^e with m in [sqrt 1/2, sqrt 2) (Cephes logf).
  * tanh: a polynomial near 0 (Cephes tanhf), else 1 - 2 / (e^2x + 1).
  * erf: a polynomial near 0, else 1 - e^p(x) (N. Juffa's erff).
- * sigmoid: e^-|x| never overflows, and keeps the relative accuracy of small results. */
+ * sigmoid: e^-|x| never overflows, and keeps the relative accuracy of small results.
+ *
+ * Where the compiler may fuse a product and a sum, only one product stands beside the sum: so it
+ * has no choice which to fuse, and one lane gives the bits that many lanes give. */
 #define TN_MATH_F32(S, F, I)                                                                           \
+    TN_INLINE F tn_sign_of_##S(F x, F sign)                                                            \
+    {                                                                                                  \
+        return tn_from_bits_##S(tn_bits_##S(x) | (tn_bits_##S(sign) & INT32_MIN));                     \
+    }                                                                                                  \
     TN_INLINE F tn_exp_##S(F x)                                                                        \
     {                                                                                                  \
         const F zero = {0};                                                                            \
@@ -250,8 +256,10 @@ TN_TRUNCATIONS(TN_TRUNCATE, double, f64)
         p = p * m + 2.0000714765e-1f;                                                                  \
         p = p * m - 2.4999993993e-1f;                                                                  \
         p = p * m + 3.3333331174e-1f;                                                                  \
-        p = p * m * z - e * 2.12194440e-4f - 0.5f * z;                                                 \
-        F y = m + p + e * 0.693359375f;                                                                \
+        p = p * m - 0.5f;                                                                              \
+        F y = e * -2.12194440e-4f + m;                                                                 \
+        y = p * z + y;                                                                                 \
+        y = e * 0.693359375f + y;                                                                      \
         y = tn_sel_##S(x == 0.0f, zero - __builtin_inff(), y);                                         \
         y = tn_sel_##S(x < 0.0f, zero + __builtin_nanf(""), y);                                        \
         y = tn_sel_##S(x == __builtin_inff(), x, y);                                                   \
@@ -259,14 +267,14 @@ TN_TRUNCATIONS(TN_TRUNCATE, double, f64)
     }                                                                                                  \
     TN_INLINE F tn_tanh_##S(F x)                                                                       \
     {                                                                                                  \
-        F a = tn_abs_##S(x), z = x * x;                                                                \
+        F a = tn_abs_##S(x), z = a * a;                                                                \
         F p = z * -5.70498872745e-3f + 2.06390887954e-2f;                                              \
         p = p * z - 5.37397155531e-2f;                                                                 \
         p = p * z + 1.33314422036e-1f;                                                                 \
         p = p * z - 3.33332819422e-1f;                                                                 \
-        p = p * z * x + x;                                                                             \
+        p = p * z * a + a;                                                                             \
         F big = 1.0f - 2.0f / (tn_exp_##S(a + a) + 1.0f);                                              \
-        return tn_sel_##S(a < 0.625f, p, tn_sel_##S(x < 0.0f, -big, big));                             \
+        return tn_sign_of_##S(tn_sel_##S(a < 0.625f, p, big), x);                                      \
     }                                                                                                  \
     TN_INLINE F tn_erf_##S(F x)                                                                        \
     {                                                                                                  \
@@ -286,8 +294,8 @@ TN_TRUNCATIONS(TN_TRUNCATE, double, f64)
         p = p * s + 1.12819925e-1f;                                                                    \
         p = p * s - 3.76125336e-1f;                                                                    \
         p = p * s + 1.28379166e-1f;                                                                    \
-        p = p * x + x;                                                                                 \
-        return tn_sel_##S(a < 0.927734375f, p, tn_sel_##S(x < 0.0f, -big, big));                       \
+        p = p * a + a;                                                                                 \
+        return tn_sign_of_##S(tn_sel_##S(a < 0.927734375f, p, big), x);                                \
     }                                                                                                  \
     TN_INLINE F tn_sigmoid_##S(F x)                                                                    \
     {                                                                                                  \
