@@ -99,7 +99,7 @@ static bool
 stage_format(Job *j)
 {
     if (has_unscheduled(j->graph))
-        format_choose(j->graph, &j->machine);
+        format_choose(j->graph, &j->machine, schedule_operand_formats);
     weights_share(j);
     return true;
 }

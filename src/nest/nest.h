@@ -141,6 +141,10 @@ typedef struct {
 /* The column side is the one that has the innermost axis of write 0. False: not a contraction. */
 bool nest_contraction(Ctx *c, const Nest *n, Contraction *out);
 
+/* How operands of a contraction would best lie if they were constants: inputs of the nest and the
+ * formats they are wanted in; NULL where a plain tensor is as good. */
+typedef struct { uint32_t slot[2]; const Format *format[2]; } OperandFormats;
+
 /* Box of an input that a box of outputs needs: for each dimension of the read, lowest index and
  * width, when axis k runs over [lo[k], lo[k] + width[k]). NULL entries where computed from data. */
 void access_region(Ctx *c, const Access *a, uint32_t naxis, const Expr *const *lo, const Expr *const *width,

@@ -1,0 +1,188 @@
+/* cut: how a contraction is cut into register tiles, and the formats that suit constant operands. */
+#include "schedule/contract.h"
+
+#include <assert.h>
+
+static uint32_t
+list_of(AxisSet set, uint32_t *axis)
+{
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < NEST_MAX_AXES; k++)
+        if (set >> k & 1)
+            axis[n++] = k;
+    return n;
+}
+
+/* Parallel axes in the order of write 0's dimensions. */
+static uint32_t
+in_write_order(const Nest *n, AxisSet set, uint32_t *axis)
+{
+    const Write *w = &n->write[0];
+    uint32_t count = 0;
+
+    for (uint32_t d = 0; d < n->param[w->out].type->rank; d++) {
+        Var v;
+        if (expr_is_var(w->at[d], &v) && v.kind == VAR_AXIS && set >> v.id & 1)
+            axis[count++] = (uint32_t)v.id;
+    }
+    return count;
+}
+
+const Scalar *
+bare_load(const Scalar *s)
+{
+    return s->op == S_LOAD ? s : NULL;
+}
+
+/* How many innermost axes of the list are one axis in memory, for the write, the epilogue's reads and
+ * (if given) an operand. */
+static uint32_t
+collapse_run(Low *l, const uint32_t *axis, uint32_t n, const Scalar *operand, const Scalar *reduce)
+{
+    uint32_t run = n > 0;
+    const Scalar *value[2];
+    uint32_t nvalue = 0;
+
+    if (operand)
+        value[nvalue++] = operand;
+    while (run < n) {
+        uint32_t outer = axis[n - run - 1], inner = axis[n - run];
+        const Scalar *epilogue = epilogue_only(l, reduce);
+        value[nvalue] = epilogue;
+        if (!low_collapses(l, outer, inner, value, nvalue + 1, &l->n->write[0]))
+            break;
+        run++;
+    }
+    return run;
+}
+
+/* Write 0's value with the reduction replaced by a constant: what the epilogue reads. */
+const Scalar *
+epilogue_only(Low *l, const Scalar *reduce)
+{
+    return replace_scalar(l->c, l->a, l->n->write[0].value, reduce, scalar_int(l->c, reduce->dtype, 0));
+}
+
+const Scalar *
+replace_scalar(Ctx *c, Arena *a, const Scalar *s, const Scalar *what, const Scalar *with)
+{
+    const Scalar *arg[3];
+
+    if (s == what)
+        return with;
+    if (s->narg == 0 || s->narg > 3 || s->op == S_REDUCE || s->op == S_ITEM)
+        return s;
+    for (uint32_t i = 0; i < s->narg; i++)
+        arg[i] = replace_scalar(c, a, s->arg[i], what, with);
+    if (s->op == S_CAST)
+        return scalar_cast(c, s->dtype, arg[0]);
+    if (s->op == S_AT)
+        return scalar_at(c, arg[0], s->u.index);
+    return scalar_op(c, s->op, arg);
+}
+
+/* The format of a constant operand [outer…, tile // T, sums…, tile % T]: only where each of its
+ * dimensions is one bare axis, so that the tile axis is one whole dimension. */
+static const Format *
+packed_format(Ctx *c, const Nest *n, const Scalar *load, const uint32_t *tile, uint32_t ntile, uint32_t run, AxisSet sum, uint32_t width)
+{
+    uint32_t dim_of[NEST_MAX_AXES], rank = load->u.load.rank, np = 0;
+    AxisSet seen = 0;
+    FormatPart *part;
+    Format *f;
+
+    if (run != 1 || ntile == 0 || load->u.load.outside || expr_is(n->axis[tile[ntile - 1]].extent, 1))
+        return NULL;
+    for (uint32_t d = 0; d < rank; d++) {
+        Var v;
+        if (!expr_is_var(load->u.load.at[d], &v) || v.kind != VAR_AXIS || seen >> v.id & 1)
+            return NULL;
+        seen |= (AxisSet)1 << v.id;
+        dim_of[v.id] = d;
+        if (expr_eq(c, NULL, n->axis[v.id].extent, n->param[load->u.load.slot].type->dim[d]) != YES)
+            return NULL;
+    }
+    uint32_t t = tile[ntile - 1];
+    if ((sum & ~seen) || !(seen >> t & 1))
+        return NULL;
+    f = NEW(c->arena, Format);
+    part = NEW_ARRAY(c->arena, FormatPart, rank + 1);
+    for (uint32_t d = 0; d < rank; d++) {
+        Var v;
+        expr_is_var(load->u.load.at[d], &v);
+        if (!(sum >> v.id & 1) && v.id != t)
+            part[np++] = (FormatPart){(uint8_t)d, 1, 0};
+    }
+    part[np++] = (FormatPart){(uint8_t)dim_of[t], width, 0};
+    for (uint32_t k = 0; k < NEST_MAX_AXES; k++)
+        if (sum >> k & 1)
+            part[np++] = (FormatPart){(uint8_t)dim_of[k], 1, 0};
+    part[np++] = (FormatPart){(uint8_t)dim_of[t], 1, width};
+    f->npart = np;
+    f->part = part;
+    return f;
+}
+
+bool
+contract_cut(Low *l, Cut *out)
+{
+    Ctx *c = l->c;
+    const Nest *n = l->n;
+    Contraction *k = &out->k;
+    Cut cut = {0};
+
+    if (n->nwrite != 1 || n->write[0].combiner != COMB_NONE || !nest_contraction(c, n, &cut.k))
+        return false;
+    *out = cut;
+    for (uint32_t x = 0; x < n->naxis; x++)
+        if (n->axis[x].kind == AXIS_SCAN || !expr_is(n->axis[x].begin, 0) || expr_uses_kind(n->axis[x].extent, VAR_COMPUTED) ||
+            expr_axes(n->axis[x].extent))
+            return false;
+    /* A product with nothing on the column side is a depthwise window or a dot: not this template's.
+     * An axis that neither operand uses (the reduction is repeated along it) is not either. */
+    AxisSet parallel = nest_axes_of_kind(n, AXIS_PARALLEL);
+    if (!k->col || (parallel & ~(k->batch | k->row | k->col)))
+        return false;
+    out->nrow = in_write_order(n, k->row, out->row);
+    out->ncol = in_write_order(n, k->col, out->col);
+    out->nbatch = in_write_order(n, k->batch, out->batch);
+    out->nsum = list_of(k->sum, out->sum);
+    if (out->ncol == 0 || out->nrow + out->ncol + out->nbatch != (uint32_t)__builtin_popcountll(parallel))
+        return false;
+    const Scalar *a = bare_load(k->a);
+    bool a_plain = a && !a->u.load.outside;
+    out->row_run = collapse_run(l, out->row, out->nrow, a_plain ? k->a : NULL, k->reduce);
+    out->col_run = collapse_run(l, out->col, out->ncol, NULL, k->reduce);
+    out->rows = axes_product(l, out->row + out->nrow - out->row_run, out->row_run);
+    out->cols = axes_product(l, out->col + out->ncol - out->col_run, out->col_run);
+    out->depth = axes_product(l, out->sum, out->nsum);
+    out->tile = machine_register_tile(l->m, k->reduce->dtype, expr_or(out->rows, -1), expr_or(out->cols, -1));
+    out->lanes = machine_lanes(l->m, k->reduce->dtype);
+    const Scalar *b = bare_load(k->b);
+    if (a && a->dtype == k->reduce->dtype)
+        out->a_packed = packed_format(c, n, a, out->row, out->nrow, out->row_run, k->sum, out->tile.rows);
+    if (b && b->dtype == k->reduce->dtype)
+        out->b_packed = packed_format(c, n, b, out->col, out->ncol, out->col_run, k->sum, out->tile.vectors * out->lanes);
+    return true;
+}
+
+bool
+schedule_operand_formats(Ctx *c, const Nest *n, const Machine *m, OperandFormats *out)
+{
+    Kernel k = {0};
+    uint32_t *buffer = NEW_ARRAY(c->arena, uint32_t, n->nin + n->nout);
+    Part part = {n, buffer};
+    Cut cut;
+
+    for (uint32_t i = 0; i < n->nin + n->nout; i++)
+        buffer[i] = kernel_buffer(c, c->arena, &k, n->param[i].name, n->param[i].type, i < n->nin ? SPACE_IN : SPACE_OUT, 1);
+    Low l = low_part(c, c->arena, &k, m, &part);
+    if (!contract_cut(&l, &cut))
+        return false;
+    *out = (OperandFormats){{NO_SLOT, NO_SLOT}, {cut.a_packed, cut.b_packed}};
+    if (cut.a_packed)
+        out->slot[0] = cut.k.a->u.load.slot;
+    if (cut.b_packed)
+        out->slot[1] = cut.k.b->u.load.slot;
+    return true;
+}

@@ -1,0 +1,74 @@
+/* What the files of schedule share: lowering the expressions of a nest into a loop tree. */
+#ifndef TENON_SCHEDULE_INTERNAL_H
+#define TENON_SCHEDULE_INTERNAL_H
+
+#include "schedule/schedule.h"
+
+/* The state of lowering one part of a kernel: which axis stands for which loop expression, which
+ * values have been computed already, and whether one axis runs over the lanes of vectors. */
+typedef struct {
+    Ctx *c;
+    Arena *a;
+    Kernel *k;
+    const Machine *m;
+    const Part *part;
+    const Nest *n;
+    const Expr *bind[NEST_MAX_AXES];     /* NULL: not bound yet */
+    Map value;                           /* Scalar of the nest -> Scalar of the tree, already computed */
+    uint32_t lanes;                      /* 1: scalar code */
+    int vector_axis;                     /* lanes > 1: bound to base + LANE */
+    const Expr *valid;                   /* only so many lanes exist in arguments; NULL: all */
+    bool vector_reduce;                  /* reductions may run over lanes */
+    VEC(Range) range;                    /* of loop variables, for expr_simplify */
+    const uint32_t *home;                /* [buffers]: scratch that holds a SPACE_LOCAL, or the buffer itself */
+} Low;
+
+/* The variable that counts lanes while an expression is being vectorised. */
+#define LANE ((Var){VAR_LOOP, UINT32_MAX})
+
+Low low_part(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Part *part);
+Ranges low_ranges(const Low *l);
+
+/* ---- loops (loops.c) --------------------------------------------------------------------------- */
+
+/* A serial loop over begin <= v < end, known to the ranges; its variable. */
+const Expr *low_loop(Low *l, Block **b, LoopKind kind, const char *name, const Expr *begin, const Expr *end, int64_t step);
+const Expr *low_let(Low *l, Block *b, const char *name, const Expr *value, const Expr *extent);
+const Expr *low_extent(Low *l, uint32_t axis);       /* with outer axes bound */
+/* Bind `axes` (outermost first) to the digits of one index in [0, product of extents). */
+void low_bind_digits(Low *l, Block *b, const uint32_t *axis, uint32_t n, const Expr *index);
+/* Run `emit` over [begin, end): full vectors of `lanes` along axis first, then one element at a time. */
+typedef void EmitFn(Low *l, Block *b, void *user);
+void low_vector_loop(Low *l, Block *b, uint32_t axis, const char *name, const Expr *begin, const Expr *end,
+                     uint32_t lanes, EmitFn *emit, void *user);
+/* Are adjacent axes (outer, inner) one axis for every read below s, and for the write? Then outer may
+ * be bound to 0 and inner to an index over the product of both extents. */
+bool low_collapses(Low *l, uint32_t outer, uint32_t inner, const Scalar *const *value, uint32_t nvalue, const Write *w);
+const Expr *axes_product(Low *l, const uint32_t *axis, uint32_t n);
+
+/* ---- values (value.c) ----------------------------------------------------------------------------- */
+
+const Expr *low_expr(Low *l, const Expr *e);
+/* The value at the bound axes; lanes 1, or l->lanes when it varies along the vector axis. Its
+ * reductions must have been computed (low_reductions). */
+const Scalar *low_value(Low *l, const Scalar *s);
+/* Statements that compute every reduction below s into registers. */
+void low_reductions(Low *l, Block *b, const Scalar *const *s, uint32_t n);
+/* Store value at a nest's write, or at a physical index of a buffer (which may use LANE). */
+void low_write(Low *l, Block *b, const Write *w, const Scalar *value);
+void low_store(Low *l, Block *b, uint32_t buffer, const Expr *const *at, uint32_t rank, const Scalar *value);
+/* The values known now: what is computed inside a loop must be forgotten after it. */
+Map low_known(const Low *l);
+const Scalar *low_combine(Ctx *c, Combiner k, const Scalar *acc, const Scalar *v);
+/* Coefficient of a linear physical offset in an axis: NULL when not linear. Reads under a guard count. */
+const Expr *low_stride(Low *l, const Scalar *load, uint32_t axis);
+uint32_t low_lanes(const Low *l, DType t);
+
+/* ---- templates; false: does not apply (nothing was done) --------------------------------------------- */
+
+bool schedule_contraction(Ctx *c, Arena *a, Kernel *k, const Machine *m);
+bool schedule_window(Ctx *c, Arena *a, Kernel *k, const Machine *m);
+/* Elementwise work, reductions, row groups; vectors when `vectors`, plain loops otherwise. */
+bool schedule_loops(Ctx *c, Arena *a, Kernel *k, const Machine *m, bool vectors);
+
+#endif

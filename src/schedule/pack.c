@@ -1,0 +1,294 @@
+/* pack: copying the operands of a contraction into panels.
+ *
+ * Columns of a panel are a run of the one column index, which for a convolution crosses rows of the
+ * image. Where the operand's offset is linear in that index, a panel row is a vector copy. Otherwise
+ * the run is cut where the inner column axis starts again; a guarded read is split further into what
+ * lies before, inside and after the tensor, so that the copy in the middle needs no test.
+ */
+#include "schedule/contract.h"
+
+typedef struct { const ColumnPack *p; const Expr *flat, *base; const Scalar *value; } Copy;
+
+static void
+store_packed(Low *l, Block *b, const ColumnPack *p, const Expr *flat, const Expr *lane, const Scalar *value)
+{
+    const Expr *at[3] = {p->panel, flat, lane};
+    low_store(l, b, p->buffer, at, 3, value);
+}
+
+static const Scalar *
+factor_value(Low *l, Block *b, const Scalar *s)
+{
+    Map outside = low_known(l);
+    low_reductions(l, b, &s, 1);
+    const Scalar *v = low_value(l, s);
+    l->value = outside;
+    return v;
+}
+
+/* Zero the columns that a last, partial panel does not have. */
+static void
+pad_panel(Low *l, Block *b, const ColumnPack *p, const Expr *flat)
+{
+    uint32_t ranges = l->range.n;
+    if (expr_is(p->ncols, p->width))
+        return;
+    const Expr *j = low_loop(l, &b, LOOP_SERIAL, "j", p->ncols, expr_int(l->c, p->width), 1);
+    store_packed(l, b, p, flat, j, scalar_number(l->c, p->cut->k.reduce->dtype, 0));
+    l->range.n = ranges;
+}
+
+static void
+bind_columns(Low *l, const Cut *cut, const Expr *index)
+{
+    for (uint32_t i = cut->ncol - cut->col_run; i < cut->ncol; i++)
+        l->bind[cut->col[i]] = i + 1 == cut->ncol ? index : expr_int(l->c, 0);
+}
+
+/* ---- offsets linear in the column index ------------------------------------------------------------ */
+
+static bool
+columns_are_linear(Low *l, const Cut *cut)
+{
+    for (uint32_t i = cut->ncol - cut->col_run; i + 1 < cut->ncol; i++)
+        if (!low_collapses(l, cut->col[i], cut->col[i + 1], &cut->k.b, 1, NULL))
+            return false;
+    return true;
+}
+
+static void
+copy_linear_step(Low *l, Block *b, void *user)
+{
+    Copy *k = user;
+    const Cut *cut = k->p->cut;
+    uint32_t inner = cut->col[cut->ncol - 1];
+    const Expr *jj = l->bind[inner];
+
+    bind_columns(l, cut, expr_add(l->c, k->p->j0, jj));
+    store_packed(l, b, k->p, k->flat, jj, factor_value(l, b, cut->k.b));
+    l->bind[inner] = jj;
+}
+
+static void
+copy_linear(Low *l, Block *b, const ColumnPack *p)
+{
+    uint32_t ranges = l->range.n;
+    const Cut *cut = p->cut;
+    Copy k = {.p = p};
+
+    b = sum_loops(l, b, cut, p->first, p->count, cut->nsum, &k.flat);
+    low_vector_loop(l, b, cut->col[cut->ncol - 1], "j", expr_int(l->c, 0), p->ncols, cut->lanes, copy_linear_step, &k);
+    pad_panel(l, b, p, k.flat);
+    l->range.n = ranges;
+}
+
+/* ---- contiguous along the sum: read vectors of k, scatter them over the panel ------------------------- */
+
+static bool
+contiguous_along(Low *l, const Scalar *s, uint32_t axis)
+{
+    return s->op == S_LOAD && !s->u.load.outside && low_stride(l, s, axis) && expr_is(low_stride(l, s, axis), 1);
+}
+
+static void
+copy_transposed_step(Low *l, Block *b, void *user)
+{
+    Copy *k = user;
+    const Cut *cut = k->p->cut;
+    uint32_t inner = cut->sum[cut->nsum - 1];
+    const Expr *flat = expr_add(l->c, k->flat, l->bind[inner]), *here = l->bind[inner];
+
+    if (cut->nsum == 1)
+        l->bind[inner] = expr_add(l->c, k->p->first, here);
+    store_packed(l, b, k->p, flat, k->base, factor_value(l, b, cut->k.b));
+    l->bind[inner] = here;
+}
+
+static void
+copy_transposed(Low *l, Block *b, const ColumnPack *p)
+{
+    uint32_t ranges = l->range.n;
+    const Cut *cut = p->cut;
+    uint32_t inner = cut->sum[cut->nsum - 1];
+    const Expr *extent = cut->nsum == 1 ? p->count : low_extent(l, inner);
+    Copy k = {.p = p};
+    Block *in = b;
+
+    k.base = low_loop(l, &in, LOOP_SERIAL, "j", expr_int(l->c, 0), p->ncols, 1);
+    bind_columns(l, cut, expr_add(l->c, p->j0, k.base));
+    in = sum_loops(l, in, cut, p->first, p->count, cut->nsum - 1, &k.flat);
+    k.flat = expr_mul(l->c, k.flat, extent);
+    low_vector_loop(l, in, inner, "k", expr_int(l->c, 0), extent, cut->lanes, copy_transposed_step, &k);
+    l->range.n = ranges;
+    if (!expr_is(p->ncols, p->width)) {
+        in = b;
+        const Expr *flat = low_loop(l, &in, LOOP_SERIAL, "k", expr_int(l->c, 0), expr_mul(l->c, p->count, axes_product(l, cut->sum + 1, cut->nsum - 1)), 1);
+        pad_panel(l, in, p, flat);
+    }
+    l->range.n = ranges;
+}
+
+/* ---- runs of the inner column axis ---------------------------------------------------------------------- */
+
+/* The part [lo, hi) of [from, to) where a guarded read's index is inside the tensor along `axis`;
+ * *test is what must hold besides, over axes that are bound already. False: cannot be said so. */
+static bool
+inside_range(Low *l, const Scalar *load, uint32_t axis, const Expr *from, const Expr *to, const Expr **lo, const Expr **hi, const Scalar **test)
+{
+    Ctx *c = l->c;
+    const Type *t = l->n->param[load->u.load.slot].type;
+    Ranges ranges = low_ranges(l);
+
+    *lo = from;
+    *hi = to;
+    *test = NULL;
+    for (uint32_t d = 0; d < load->u.load.rank; d++) {
+        const Expr *coef, *rest, *at = load->u.load.at[d], *extent = t->dim[d];
+        int64_t step;
+        if (!expr_linear(c, at, (Var){VAR_AXIS, axis}, &coef, &rest) || !expr_const(coef, &step) || step < 0 || expr_uses_kind(at, VAR_COMPUTED))
+            return false;
+        rest = low_expr(l, rest);
+        if (step > 0) {          /* 0 <= step*x + rest < extent */
+            const Expr *first = expr_ceil_div(c, expr_scale(c, rest, -1), coef);
+            const Expr *stop = expr_ceil_div(c, expr_sub(c, extent, rest), coef);
+            *lo = expr_min(c, to, expr_max(c, *lo, first));
+            *hi = expr_max(c, *lo, expr_min(c, *hi, stop));
+            continue;
+        }
+        const Scalar *low = scalar_2(c, S_GE, scalar_index(c, rest), scalar_int(c, DT_I64, 0));
+        const Scalar *high = scalar_2(c, S_LT, scalar_index(c, rest), scalar_index(c, extent));
+        if (expr_le(c, &ranges, expr_int(c, 0), rest) != YES)
+            *test = *test ? scalar_2(c, S_AND, *test, low) : low;
+        if (expr_le(c, &ranges, expr_offset(c, rest, 1), extent) != YES)
+            *test = *test ? scalar_2(c, S_AND, *test, high) : high;
+    }
+    return true;
+}
+
+static void
+copy_run_step(Low *l, Block *b, void *user)
+{
+    Copy *k = user;
+    const Cut *cut = k->p->cut;
+    const Expr *x = l->bind[cut->col[cut->ncol - 1]];
+
+    store_packed(l, b, k->p, k->flat, expr_add(l->c, k->base, x), factor_value(l, b, k->value));
+}
+
+static void
+fill_run(Low *l, Block *b, const Copy *k, const Expr *from, const Expr *to, const Scalar *value)
+{
+    uint32_t ranges = l->range.n;
+    const Expr *x = low_loop(l, &b, LOOP_SERIAL, "x", from, to, 1);
+    store_packed(l, b, k->p, k->flat, expr_add(l->c, k->base, x), value);
+    l->range.n = ranges;
+}
+
+static const Scalar *
+without_guard(Low *l, const Scalar *s)
+{
+    return scalar_load(l->c, s->dtype, s->u.load.slot, s->u.load.rank, s->u.load.at, NULL);
+}
+
+static void
+copy_one_run(Low *l, Block *b, Copy *k, const Expr *from, const Expr *to)
+{
+    const Cut *cut = k->p->cut;
+    const Scalar *s = cut->k.b, *test;
+    uint32_t inner = cut->col[cut->ncol - 1];
+    const Expr *lo, *hi;
+
+    k->value = s;
+    if (s->op != S_LOAD || !s->u.load.outside || !inside_range(l, s, inner, from, to, &lo, &hi, &test)) {
+        low_vector_loop(l, b, inner, "x", from, to, cut->lanes, copy_run_step, k);
+        return;
+    }
+    const Scalar *outside = low_value(l, s->u.load.outside);
+    Block *in = b;
+    if (test) {
+        Tree *branch = tree_if(b, test);
+        fill_run(l, &branch->other, k, from, to, outside);
+        in = &branch->body;
+    }
+    lo = low_let(l, in, "lo", lo, NULL);
+    hi = low_let(l, in, "hi", hi, NULL);
+    k->value = without_guard(l, s);
+    fill_run(l, in, k, from, lo, outside);
+    low_vector_loop(l, in, inner, "x", lo, hi, cut->lanes, copy_run_step, k);
+    fill_run(l, in, k, hi, to, outside);
+}
+
+static void
+copy_runs(Low *l, Block *b, const ColumnPack *p)
+{
+    Ctx *c = l->c;
+    const Cut *cut = p->cut;
+    uint32_t ranges = l->range.n, start = cut->ncol - cut->col_run;
+    uint32_t inner = cut->col[cut->ncol - 1];
+    const Expr *extent = low_extent(l, inner), *end = expr_add(c, p->j0, p->ncols);
+    Copy k = {.p = p};
+
+    b = sum_loops(l, b, cut, p->first, p->count, cut->nsum, &k.flat);
+    pad_panel(l, b, p, k.flat);
+    if (cut->col_run == 1) {
+        k.base = expr_sub(c, expr_int(c, 0), p->j0);
+        copy_one_run(l, b, &k, p->j0, end);
+    } else {
+        const Expr *outer = low_loop(l, &b, LOOP_SERIAL, "y", expr_div(c, p->j0, extent), expr_ceil_div(c, end, extent), 1);
+        low_bind_digits(l, b, cut->col + start, cut->col_run - 1, outer);
+        const Expr *row = expr_mul(c, outer, extent);
+        const Expr *from = low_let(l, b, "from", expr_max(c, expr_int(c, 0), expr_sub(c, p->j0, row)), NULL);
+        const Expr *to = low_let(l, b, "to", expr_min(c, extent, expr_sub(c, end, row)), NULL);
+        k.base = expr_sub(c, row, p->j0);
+        copy_one_run(l, b, &k, from, to);
+    }
+    l->range.n = ranges;
+}
+
+void
+pack_columns(Low *l, Block *b, const ColumnPack *p)
+{
+    const Cut *cut = p->cut;
+
+    if (cut->nsum && contiguous_along(l, cut->k.b, cut->sum[cut->nsum - 1]) && columns_are_linear(l, cut))
+        copy_transposed(l, b, p);
+    else if (columns_are_linear(l, cut))
+        copy_linear(l, b, p);
+    else
+        copy_runs(l, b, p);
+    for (uint32_t i = 0; i < cut->nsum; i++)
+        l->bind[cut->sum[i]] = NULL;
+    for (uint32_t i = cut->ncol - cut->col_run; i < cut->ncol; i++)
+        l->bind[cut->col[i]] = NULL;
+}
+
+/* ---- rows -------------------------------------------------------------------------------------------------- */
+
+void
+pack_rows(Low *l, Block *b, const RowPack *p)
+{
+    Ctx *c = l->c;
+    const Cut *cut = p->cut;
+    uint32_t ranges = l->range.n, start = cut->nrow - cut->row_run;
+    const Expr *flat, *at[2];
+    Block *in = b;
+
+    /* Rows outside: a row's sum points usually lie together. */
+    at[1] = low_loop(l, &in, LOOP_SERIAL, "i", expr_int(c, 0), expr_min(c, p->nrows, expr_int(c, cut->tile.rows)), 1);
+    if (cut->row_run)
+        low_bind_digits(l, in, cut->row + start, cut->row_run, expr_add(c, p->i0, at[1]));
+    in = sum_loops(l, in, cut, p->first, p->count, cut->nsum, &flat);
+    at[0] = flat;
+    low_store(l, in, p->buffer, at, 2, factor_value(l, in, cut->k.a));
+    l->range.n = ranges;
+    if (!expr_is(p->nrows, cut->tile.rows)) {
+        in = b;
+        at[0] = low_loop(l, &in, LOOP_SERIAL, "k", expr_int(c, 0),
+                         expr_mul(c, p->count ? p->count : expr_int(c, 1), axes_product(l, cut->sum + 1, cut->nsum ? cut->nsum - 1 : 0)), 1);
+        at[1] = low_loop(l, &in, LOOP_SERIAL, "i", expr_min(c, p->nrows, expr_int(c, cut->tile.rows)), expr_int(c, cut->tile.rows), 1);
+        low_store(l, in, p->buffer, at, 2, scalar_number(c, cut->k.reduce->dtype, 0));
+    }
+    for (uint32_t i = 0; i < cut->nsum; i++)
+        l->bind[cut->sum[i]] = NULL;
+    l->range.n = ranges;
+}
