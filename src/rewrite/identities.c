@@ -1,0 +1,182 @@
+/* identities: the rules by which a node gives way to one of its inputs, and by which two movements
+ * of data become one.
+ */
+#include "rewrite/rules.h"
+
+/* ---- a node that is one of its inputs ------------------------------------------------------------- */
+
+/* The node's only read result is `value` of the new graph, which has the same type. */
+static bool
+give_way(RuleCall *k, ValueId value)
+{
+    const Type *t = k->r->from->value.at[k->out0].type;
+    if (!value || type_eq(k->r->from->ctx, t, rule_value(k, value)->type) != YES)
+        return false;
+    return rebuild_replace(k->r, k->out0, value);
+}
+
+bool
+rule_drop_same_type(RuleCall *k)
+{
+    return give_way(k, rule_input(k, k->n, 0));
+}
+
+bool
+rule_drop_dropout(RuleCall *k)
+{
+    if (k->n->out.count > 1 && k->uses[node_out(k->r->from, k->n, 1)])
+        return false;
+    return give_way(k, rule_input(k, k->n, 0));
+}
+
+bool
+rule_drop_single(RuleCall *k)
+{
+    return k->n->in.count == 1 && give_way(k, rule_input(k, k->n, 0));
+}
+
+bool
+rule_drop_idempotent(RuleCall *k)
+{
+    return rule_producer(k, k->in0, k->n->op) && give_way(k, rule_input(k, k->n, 0));
+}
+
+bool
+rule_drop_involution(RuleCall *k)
+{
+    const Node *inner = rule_producer(k, k->in0, k->n->op);
+    return inner && give_way(k, rule_input(k, inner, 0));
+}
+
+bool
+rule_where_same(RuleCall *k)
+{
+    ValueId x = rule_input(k, k->n, 1);
+    return x == rule_input(k, k->n, 2) && give_way(k, x);
+}
+
+/* ---- neutral elements -------------------------------------------------------------------------------- */
+
+/* Every element of the constant is this number? Zeros are told apart by sign. Other element types
+ * than these are left alone. */
+static bool
+constant_is(const Value *v, double number)
+{
+    int64_t bytes;
+    if (!v->data || !type_static_bytes(v->type, &bytes) || bytes == 0)
+        return false;
+    for (int64_t i = 0; i < bytes / dtype_info[v->type->dtype].bytes; i++) {
+        double x;
+        switch (v->type->dtype) {
+        case DT_F32: x = ((const float *)v->data)[i]; break;
+        case DT_F64: x = ((const double *)v->data)[i]; break;
+        case DT_I32: x = ((const int32_t *)v->data)[i]; break;
+        case DT_I64: x = (double)((const int64_t *)v->data)[i]; break;
+        default: return false;
+        }
+        if (x != number || __builtin_signbit(x) != __builtin_signbit(number))
+            return false;
+    }
+    return true;
+}
+
+/* 0 for add and sub, 1 for the rest. Adding to a float is neutral for -0.0 only: -0.0 + 0.0 is 0.0. */
+static double
+neutral(OpKind op, DType t)
+{
+    return op == OP_add ? (dtype_is_float(t) ? -0.0 : 0.0) : op == OP_sub ? 0.0 : 1.0;
+}
+
+bool
+rule_drop_neutral(RuleCall *k)
+{
+    ValueId x = rule_input(k, k->n, 0), y = rule_input(k, k->n, 1);
+    bool commutes = k->n->op == OP_add || k->n->op == OP_mul;
+    if (constant_is(rule_value(k, y), neutral(k->n->op, rule_value(k, y)->type->dtype)))
+        return give_way(k, x);
+    return commutes && constant_is(rule_value(k, x), neutral(k->n->op, rule_value(k, x)->type->dtype)) && give_way(k, y);
+}
+
+/* ---- movements ------------------------------------------------------------------------------------------ */
+
+static const Node *
+relayout_producer(const RuleCall *k, ValueId v)
+{
+    static const OpKind relayout[] = {OP_reshape, OP_flatten, OP_squeeze, OP_unsqueeze};
+    for (size_t i = 0; i < sizeof relayout / sizeof *relayout; i++) {
+        const Node *n = rule_producer(k, v, relayout[i]);
+        if (n)
+            return n;
+    }
+    return NULL;
+}
+
+/* The shape input that makes a reshape give this type: one dimension may be -1, none may be 0,
+ * which means "copied". NULL if there is none. */
+static int64_t *
+reshape_sizes(RuleCall *k, const Type *t)
+{
+    int64_t *size = NEW_ARRAY(k->r->to->arena, int64_t, t->rank);
+    uint32_t unknown = 0;
+    for (uint32_t d = 0; d < t->rank; d++) {
+        if (!expr_const(t->dim[d], &size[d])) {
+            size[d] = -1;
+            unknown++;
+        }
+        if (size[d] == 0)
+            return NULL;
+    }
+    return unknown <= 1 ? size : NULL;
+}
+
+bool
+rule_join_relayouts(RuleCall *k)
+{
+    Graph *g = k->r->to;
+    const Node *inner = relayout_producer(k, k->in0);
+    const Type *t = k->r->from->value.at[k->out0].type;
+    int64_t *size = inner ? reshape_sizes(k, t) : NULL;
+    if (!size)
+        return false;
+    const Expr *rank = expr_int(g->ctx, t->rank);
+    ValueId shape = graph_const(g, "shape", type_new(g->ctx, DT_I64, 1, &rank), size);
+    ValueId in[] = {rule_input(k, inner, 0), shape};
+    return rule_call(k, OP_reshape, (Attrs){0}, 2, in);
+}
+
+static void
+transpose_perm(const Node *n, uint32_t rank, int64_t *perm)
+{
+    const Attr *a = attr_find(n->attrs, "perm");
+    for (uint32_t d = 0; d < rank; d++)
+        perm[d] = a && a->n == rank ? a->ints[d] : rank - 1 - d;
+}
+
+bool
+rule_drop_transpose(RuleCall *k)
+{
+    uint32_t rank = k->r->from->value.at[k->out0].type->rank;
+    int64_t perm[TN_MAX_RANK];
+    transpose_perm(k->n, rank, perm);
+    for (uint32_t d = 0; d < rank; d++)
+        if (perm[d] != d)
+            return false;
+    return give_way(k, rule_input(k, k->n, 0));
+}
+
+bool
+rule_join_transposes(RuleCall *k)
+{
+    const Node *inner = rule_producer(k, k->in0, OP_transpose);
+    uint32_t rank = k->r->from->value.at[k->out0].type->rank;
+    int64_t outer_perm[TN_MAX_RANK], inner_perm[TN_MAX_RANK], perm[TN_MAX_RANK];
+    if (!inner)
+        return false;
+    transpose_perm(k->n, rank, outer_perm);
+    transpose_perm(inner, rank, inner_perm);
+    for (uint32_t d = 0; d < rank; d++)
+        perm[d] = inner_perm[outer_perm[d]];
+    Attr attr = {.name = sym(k->r->to->ctx, "perm"), .kind = ATTR_INTS, .n = rank, .ints = perm};
+    ValueId x = rule_input(k, inner, 0);
+    return rule_call(k, OP_transpose, (Attrs){&attr, 1}, 1, &x);
+}

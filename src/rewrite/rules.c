@@ -1,0 +1,140 @@
+/* rules: the table of identities, tried at every node until none fires.
+ *
+ * One sweep visits the nodes in order and rebuilds the graph. A rule looks at the node and its
+ * producers in the old graph, whose inputs are mapped already, so it may take any of them; what it
+ * leaves behind unread is dropped at the end of the sweep. Sweeps repeat while rules fire, since one
+ * rule's result is another's pattern.
+ *
+ * Needs   types of all values.
+ * Keeps   names of inputs and outputs; types of outputs.
+ */
+#include "rewrite/rules.h"
+
+typedef struct { OpKind root; RuleFn *fn; } Rule;
+
+static const Rule rules[] = {
+#define RULE(root, function, from, to) {OP_##root, rule_##function},
+#include "rewrite/rules.def"
+#undef RULE
+};
+
+/* ---- what rules are made with ---------------------------------------------------------------------- */
+
+const Node *
+rule_producer(const RuleCall *k, ValueId v, OpKind op)
+{
+    const Graph *g = k->r->from;
+    NodeId def = v ? g->value.at[v].def : 0;
+    const Node *n = &g->node.at[def];
+    return def && n->callee == CALL_OP && n->op == op ? n : NULL;
+}
+
+ValueId
+rule_input(const RuleCall *k, const Node *n, uint32_t i)
+{
+    return i < n->in.count ? k->r->map[node_in(k->r->from, n, i)] : 0;
+}
+
+const Value *
+rule_value(const RuleCall *k, ValueId v)
+{
+    return &k->r->to->value.at[v];
+}
+
+bool
+rule_call(RuleCall *k, OpKind op, Attrs attrs, uint32_t nin, const ValueId *in)
+{
+    Rebuild *r = k->r;
+    ValueId out = graph_copy_value(r->to, r->from, k->out0);
+    r->map[k->out0] = out;
+    graph_call_op(r->to, op, attrs, k->n->loc, k->n->origin, nin, in, 1, &out);
+    return true;
+}
+
+ValueId
+rule_compute(RuleCall *k, OpKind op, const char *name, ValueId x, ValueId y)
+{
+    Graph *g = k->r->to;
+    const Value *a = rule_value(k, x), *b = rule_value(k, y);
+    const Type *type[] = {a->type, y ? b->type : NULL}, *out_type;
+    const void *data[] = {a->data, y ? b->data : NULL};
+    Known known[2] = {0};
+    Tensor in[2] = {0}, out;
+    OpCall call = {.op = op, .loc = k->n->loc, .nin = y ? 2 : 1, .nout = 1, .in = type, .known = known, .data = data,
+                   .constraints = &g->constraints};
+    for (uint32_t i = 0; i < call.nin; i++) {
+        in[i] = (Tensor){.dtype = type[i]->dtype, .rank = type[i]->rank, .data = (void *)data[i]};
+        for (uint32_t d = 0; d < type[i]->rank; d++)
+            in[i].dim[d] = expr_or(type[i]->dim[d], 0);
+    }
+    if (!op_infer(g->ctx, &call, &out_type) || !ref_op(g->ctx, g->arena, &call, &out_type, in, &out))
+        return 0;
+    return graph_const(g, name, out_type, out.data);
+}
+
+ValueId
+rule_number(RuleCall *k, const char *name, DType t, double v)
+{
+    Graph *g = k->r->to;
+    double *number = NEW(g->arena, double);
+    *number = v;
+    ValueId wide = graph_const(g, name, type_new(g->ctx, DT_F64, 0, NULL), number);
+    Attr to = {.name = sym(g->ctx, "to"), .kind = ATTR_STRING, .s = dtype_info[t].name};
+    const Type *type[] = {rule_value(k, wide)->type}, *out_type = type_new(g->ctx, t, 0, NULL);
+    const void *data[] = {number};
+    Known known[1] = {0};
+    Tensor in = {.dtype = DT_F64, .data = number}, out;
+    OpCall call = {.op = OP_cast, .loc = k->n->loc, .attrs = {&to, 1}, .nin = 1, .nout = 1, .in = type, .known = known,
+                   .data = data, .constraints = &g->constraints};
+    return ref_op(g->ctx, g->arena, &call, &out_type, &in, &out) ? graph_const(g, name, out_type, out.data) : 0;
+}
+
+ValueId
+rule_reshaped(RuleCall *k, ValueId v, uint32_t rank, const Expr *const *dim)
+{
+    const Value *old = rule_value(k, v);
+    const Type *t = type_new(k->r->to->ctx, old->type->dtype, rank, dim);
+    return graph_const(k->r->to, old->name, t, old->data);
+}
+
+/* ---- sweeps -------------------------------------------------------------------------------------------- */
+
+static bool
+try_rules(Rebuild *r, const uint32_t *uses, NodeId id)
+{
+    const Node *n = &r->from->node.at[id];
+    RuleCall k = {r, uses, id, n, n->in.count ? node_in(r->from, n, 0) : 0, n->out.count ? node_out(r->from, n, 0) : 0};
+    if (n->callee != CALL_OP || !k.out0)
+        return false;
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        if (rules[i].root == n->op && rules[i].fn(&k))
+            return true;
+    return false;
+}
+
+static Graph *
+sweep(const Graph *g, uint32_t *fired)
+{
+    Rebuild r;
+    rebuild_begin(&r, g);
+    const uint32_t *uses = graph_uses(g, r.scratch);
+    *fired = 0;
+    for (NodeId id = 1; id < g->node.n; id++) {
+        if (try_rules(&r, uses, id))
+            ++*fired;
+        else
+            graph_copy_node(r.to, g, id, r.map);
+    }
+    return rebuild_end(&r);
+}
+
+Graph *
+rewrite_rules(const Graph *g)
+{
+    uint32_t fired;
+    Graph *result;
+    do
+        g = result = sweep(g, &fired);
+    while (fired);
+    return result;
+}

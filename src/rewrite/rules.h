@@ -1,0 +1,36 @@
+/* rules: what the rules of rules.def are made with. */
+#ifndef TENON_REWRITE_RULES_H
+#define TENON_REWRITE_RULES_H
+
+#include "rewrite/internal.h"
+
+typedef struct {
+    Rebuild *r;
+    const uint32_t *uses;    /* of values of the old graph */
+    NodeId id;               /* the node the rule is tried at */
+    const Node *n;
+    ValueId in0, out0;       /* its first input and result, in the old graph; 0 where absent */
+} RuleCall;
+
+/* True when the node's results are mapped, false when the rule does not fit. */
+typedef bool RuleFn(RuleCall *k);
+
+#define RULE(root, function, from, to) RuleFn rule_##function;
+#include "rewrite/rules.def"
+#undef RULE
+
+/* The call of `op` that makes value v of the old graph, or NULL. */
+const Node *rule_producer(const RuleCall *k, ValueId v, OpKind op);
+/* Input i of node n, in the new graph; 0 where absent. */
+ValueId rule_input(const RuleCall *k, const Node *n, uint32_t i);
+const Value *rule_value(const RuleCall *k, ValueId v);           /* of the new graph */
+/* The node's first result is computed by this call instead. */
+bool rule_call(RuleCall *k, OpKind op, Attrs attrs, uint32_t nin, const ValueId *in);
+/* The call's result on constants of the new graph, as a constant of it; 0 where it cannot be had. */
+ValueId rule_compute(RuleCall *k, OpKind op, const char *name, ValueId x, ValueId y);
+/* A constant of one number, of v's element type. */
+ValueId rule_number(RuleCall *k, const char *name, DType t, double v);
+/* The constant's contents under another shape. */
+ValueId rule_reshaped(RuleCall *k, ValueId v, uint32_t rank, const Expr *const *dim);
+
+#endif
