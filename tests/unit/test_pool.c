@@ -1,0 +1,150 @@
+/* pool: every trip is done exactly once, whatever the sizes; ranges respect the grain. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "run/run.h"
+
+enum { MOST = 5000 };
+
+typedef struct {
+    atomic_uchar done[MOST];
+    atomic_int ranges, short_ranges, bad_scratch;
+    int64_t grain;
+} Tally;
+
+static void
+count_trips(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
+{
+    Tally *t = args->buf[0];
+    for (int64_t i = begin; i < end; i++)
+        atomic_fetch_add(&t->done[i], 1);
+    atomic_fetch_add(&t->ranges, 1);
+    atomic_fetch_add(&t->short_ranges, end - begin < t->grain);
+    /* Two ranges with one scratch would see each other's mark. */
+    int64_t *mine = scratch;
+    *mine = begin;
+    for (volatile int i = 0; i < 20; i++)
+        ;
+    atomic_fetch_add(&t->bad_scratch, *(volatile int64_t *)mine != begin || (uintptr_t)scratch % 64);
+}
+
+static void
+every_trip_once(void **state)
+{
+    (void)state;
+    static const int64_t trips[] = { 0, 1, 2, 3, 7, 8, 9, 63, 64, 65, 1000, 4999 };
+    static const int64_t grains[] = { 1, 2, 8, 500, 5000 };
+    static Tally t;
+    for (int threads = 1; threads <= 5; threads++) {
+        Arena *a = arena_new(NULL, NULL);
+        Diags d = { .arena = a };
+        Pool *p = pool_new(a, &d, threads);
+        assert_non_null(p);
+        assert_int_equal(pool_threads(p), threads);
+        assert_true(pool_scratch(p, 8));
+        for (size_t i = 0; i < sizeof trips / sizeof *trips; i++) {
+            for (size_t k = 0; k < sizeof grains / sizeof *grains; k++) {
+                memset(&t, 0, sizeof t);
+                t.grain = grains[k];
+                void *buf[] = { &t };
+                TnArgs args = { .buf = buf };
+                pool_run(p, count_trips, &args, trips[i], grains[k]);
+                for (int64_t j = 0; j < MOST; j++)
+                    assert_int_equal(t.done[j], j < trips[i]);
+                int64_t parts = trips[i] / grains[k];
+                parts = parts > threads ? threads : parts < 1 ? trips[i] > 0 : parts;
+                assert_int_equal(t.ranges, parts);
+                assert_int_equal(t.bad_scratch, 0);
+                if (trips[i] >= grains[k])
+                    assert_int_equal(t.short_ranges, 0);
+            }
+        }
+        arena_free(a);
+    }
+}
+
+static void
+add_range(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
+{
+    (void)scratch;
+    int64_t *x = args->buf[0];
+    for (int64_t i = begin; i < end; i++)
+        x[i]++;
+}
+
+/* Plain memory: a loop must see all that the loop before it wrote, on whichever thread. */
+static void
+many_short_loops_in_a_row(void **state)
+{
+    (void)state;
+    enum { RUNS = 10000, N = 24 };
+    int64_t x[N] = {0};
+    void *buf[] = { x };
+    TnArgs args = { .buf = buf };
+    Arena *a = arena_new(NULL, NULL);
+    Diags d = { .arena = a };
+    Pool *p = pool_new(a, &d, 3);
+    for (int i = 0; i < RUNS; i++)
+        pool_run(p, add_range, &args, 1 + i % N, 1 + i % 3);
+    int64_t sum = 0, expected = 0;
+    for (int i = 0; i < RUNS; i++)
+        expected += 1 + i % N;
+    for (int i = 0; i < N; i++)
+        sum += x[i];
+    assert_int_equal(sum, expected);
+    arena_free(a);
+}
+
+static void
+parked_workers_wake(void **state)
+{
+    (void)state;
+    int64_t x[8] = {0};
+    void *buf[] = { x };
+    TnArgs args = { .buf = buf };
+    Arena *a = arena_new(NULL, NULL);
+    Diags d = { .arena = a };
+    Pool *p = pool_new(a, &d, 4);
+    for (int i = 0; i < 20; i++) {
+        usleep(2000);                                    /* far longer than workers spin */
+        pool_run(p, add_range, &args, 8, 1);
+    }
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(x[i], 20);
+    arena_free(a);
+}
+
+static void
+thread_counts_are_checked(void **state)
+{
+    (void)state;
+    Arena *a = arena_new(NULL, NULL);
+    Diags d = { .arena = a };
+    assert_null(pool_new(a, &d, -1));
+    assert_int_equal(d.worst, DIAG_USAGE);
+    Pool *p = pool_new(a, &d, 0);
+    assert_int_equal(pool_threads(p), cpu_count());
+    assert_true(pool_scratch(p, 1000));
+    assert_true(pool_scratch(p, 10));
+    assert_false(pool_scratch(p, INT64_MAX));
+    arena_free(a);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_trip_once),
+        cmocka_unit_test(many_short_loops_in_a_row),
+        cmocka_unit_test(parked_workers_wake),
+        cmocka_unit_test(thread_counts_are_checked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
