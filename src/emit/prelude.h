@@ -89,6 +89,40 @@ TN_INLINE int64_t tn_size_mod(int64_t a, int64_t b) { return a == TN_BAD_SIZE ||
 TN_INLINE int64_t tn_size_min(int64_t a, int64_t b) { return tn_min(a, b); }
 TN_INLINE int64_t tn_size_max(int64_t a, int64_t b) { return a == TN_BAD_SIZE || b == TN_BAD_SIZE ? TN_BAD_SIZE : tn_max(a, b); }
 
+/* ---- the host program --------------------------------------------------------------------------- */
+
+TN_COLD int tn_refuse(TnFault *f, int32_t code, int32_t where, int32_t dim, int64_t got, int64_t want)
+{
+    *f = (TnFault){code, where, dim, 0, got, want};
+    return code;
+}
+/* The x >= 0 with by * x + rest == size, if there is one. */
+TN_INLINE int tn_solve(int64_t size, int64_t by, int64_t rest, int64_t *x)
+{
+    int64_t left;
+    if (by == TN_BAD_SIZE || rest == TN_BAD_SIZE || by == 0 || __builtin_sub_overflow(size, rest, &left) || left % by != 0)
+        return 0;
+    *x = left / by;
+    return *x >= 0;
+}
+TN_COLD int tn_stop(TnFault *f, int32_t kernel)      /* a kernel recorded a fault */
+{
+    if (f->where < 0)
+        f->where = kernel;
+    return f->code;
+}
+TN_INLINE void tn_call(const TnHost *h, TnKernelFn *fn, const TnArgs *args, int64_t trips, int64_t grain)
+{
+    if (trips <= 0)
+        return;
+    if (h->parallel)
+        h->parallel(h->user, fn, args, trips, grain);
+    else
+        fn(args, 0, trips, h->scratch);
+}
+
+/* ---- arithmetic of integers: wraps, never traps ---------------------------------------------------- */
+
 /* Integer division truncates; by zero it gives 0, and -1 divides without a trap. Unsigned: plain. */
 #define TN_INT_DIVISION(T, U, name)                                                                    \
     TN_INLINE T tn_quot_##name(T x, T y) { return y == 0 ? 0 : y == (T)-1 && (T)-1 < 0 ? (T)(0 - (U)x) : (T)(x / y); } \
