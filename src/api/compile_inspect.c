@@ -1,0 +1,357 @@
+/* compile_inspect: what a model file holds, for a person or a program: one set of facts, gathered from
+ * an ONNX file, from Tenon's text or from an artefact, and two ways to print it.
+ */
+#include "api/compile_internal.h"
+
+#include "run/run.h"
+
+#include <string.h>
+
+typedef struct { const char *name, *type; } Port;
+typedef struct { const char *name; int64_t count; } Row;
+
+typedef struct {
+    const char *file, *kind;         /* "ONNX", "Tenon text", "artefact" */
+    const char *name, *producer, *target, *summary;      /* NULL: does not apply */
+    int64_t opset;                   /* 0: does not apply */
+    int64_t nodes, weights_bytes;
+    VEC(Port) input, output;
+    VEC(const char *) symbol, check, kernel;
+    VEC(Row) census;
+    const Unsupported *unsupported;
+    uint32_t nunsupported;
+} Facts;
+
+/* ---- gathering ------------------------------------------------------------------------------------ */
+
+typedef struct { Arena *arena; Facts *facts; } Collector;
+
+static void
+collect_symbol(void *user, Var v)
+{
+    Collector *c = user;
+    const char *name = (const char *)(uintptr_t)v.id;
+
+    if (v.kind != VAR_SYMBOL)
+        return;
+    for (uint32_t i = 0; i < c->facts->symbol.n; i++)
+        if (c->facts->symbol.at[i] == name)
+            return;
+    VEC_PUSH(c->arena, &c->facts->symbol, name);
+}
+
+static void
+ports_of_graph(Ctx *c, Arena *a, const Graph *g, Facts *f)
+{
+    Collector collector = { a, f };
+
+    f->input.n = f->output.n = 0;
+    for (uint32_t i = 0; i < g->input.n; i++) {
+        const Value *v = &g->value.at[g->input.at[i]];
+        for (uint32_t d = 0; d < v->type->rank; d++)
+            expr_vars(v->type->dim[d], collect_symbol, &collector);
+        VEC_PUSH(a, &f->input, ((Port){ v->name, type_str(c, v->type) }));
+    }
+    for (uint32_t i = 0; i < g->output.n; i++) {
+        const Value *v = &g->value.at[g->output.at[i]];
+        VEC_PUSH(a, &f->output, ((Port){ v->name, type_str(c, v->type) }));
+    }
+}
+
+static bool
+facts_of_onnx(TnContext *ctx, Arena *a, const char *path, Bytes file, Facts *f)
+{
+    Ctx *c = &ctx->c;
+    Census census = { 0 };
+    ImportOptions plain = { 0 };
+
+    if (!import_census(c, a, path, file, &census))
+        return false;
+    f->kind = "ONNX";
+    f->producer = census.producer;
+    f->opset = census.opset;
+    f->nodes = census.nodes;
+    f->weights_bytes = census.weights_bytes;
+    for (uint32_t i = 0; i < census.input.n; i++)
+        VEC_PUSH(a, &f->input, ((Port){ census.input.at[i].name, census.input.at[i].type }));
+    for (uint32_t i = 0; i < census.output.n; i++)
+        VEC_PUSH(a, &f->output, ((Port){ census.output.at[i].name, census.output.at[i].type }));
+    for (uint32_t i = 0; i < census.census.n; i++)
+        VEC_PUSH(a, &f->census, ((Row){ census.census.at[i].op, census.census.at[i].count }));
+    f->unsupported = census.unsupported.at;
+    f->nunsupported = census.unsupported.n;
+    if (f->nunsupported)
+        return true;
+    Graph *g = import_onnx(c, a, path, file, &plain);        /* shapes that follow are better than those declared */
+    if (g)
+        ports_of_graph(c, a, g, f);
+    return g != NULL;
+}
+
+static void
+count_row(Arena *a, Facts *f, const char *name)
+{
+    for (uint32_t i = 0; i < f->census.n; i++)
+        if (!strcmp(f->census.at[i].name, name)) {
+            f->census.at[i].count++;
+            return;
+        }
+    VEC_PUSH(a, &f->census, ((Row){ name, 1 }));
+}
+
+static bool
+facts_of_text(TnContext *ctx, Arena *a, const char *path, Bytes file, Facts *f)
+{
+    Graph *g = graph_parse(&ctx->c, a, path, file);
+
+    if (!g || !graph_verify(g))
+        return false;
+    f->kind = "Tenon text";
+    f->name = g->name;
+    f->nodes = g->node.n - 1;
+    ports_of_graph(&ctx->c, a, g, f);
+    for (NodeId n = 1; n < g->node.n; n++) {
+        const Node *node = &g->node.at[n];
+        count_row(a, f, node->callee == CALL_OP ? op_info[node->op].name : node->callee == CALL_NEST ? "nest" : "kernel");
+    }
+    for (ValueId v = 1; v < g->value.n; v++) {
+        int64_t bytes;
+        if (g->value.at[v].data && type_static_bytes(g->value.at[v].type, &bytes))
+            f->weights_bytes += bytes;
+    }
+    return true;
+}
+
+static const char *
+info_type(Arena *a, const TnTensorInfo *t)
+{
+    Text s = { .arena = a };
+
+    text_printf(&s, "%s[", t->dtype);
+    for (int32_t d = 0; d < t->rank; d++)
+        text_printf(&s, "%s%s", d ? ", " : "", t->dim_text[d]);
+    text_add(&s, "]");
+    return text_str(&s);
+}
+
+static bool
+facts_of_artefact(TnContext *ctx, Arena *a, const char *path, Facts *f)
+{
+    Artefact *artefact = artefact_open(a, &ctx->c.diags, path);
+
+    if (!artefact)
+        return false;
+    const TnManifest *m = artefact_manifest(artefact);
+    f->kind = "artefact";
+    f->name = m->name;
+    f->producer = m->compiler;
+    f->target = m->target;
+    f->summary = m->summary;
+    f->weights_bytes = (int64_t)m->weights_bytes;
+    for (int32_t i = 0; i < m->ninput; i++)
+        VEC_PUSH(a, &f->input, ((Port){ m->inputs[i].name, info_type(a, &m->inputs[i]) }));
+    for (int32_t i = 0; i < m->noutput; i++)
+        VEC_PUSH(a, &f->output, ((Port){ m->outputs[i].name, info_type(a, &m->outputs[i]) }));
+    for (int32_t i = 0; i < m->nsymbol; i++)
+        VEC_PUSH(a, &f->symbol, m->symbols[i]);
+    for (int32_t i = 0; i < m->nconstraint; i++)
+        VEC_PUSH(a, &f->check, m->constraints[i]);
+    for (int32_t i = 0; i < m->nkernel; i++)
+        VEC_PUSH(a, &f->kernel, m->kernels[i]);
+    return true;
+}
+
+static bool
+gather(TnContext *ctx, Arena *a, const char *path, Facts *f)
+{
+    Bytes file;
+
+    if (!file_map(a, &ctx->c.diags, path, &file))
+        return false;
+    *f = (Facts){ .file = path_name(path) };
+    if (file.bytes >= 4 && !memcmp(file.data, "\177ELF", 4))
+        return facts_of_artefact(ctx, a, path, f);
+    if (import_is_onnx(file))
+        return facts_of_onnx(ctx, a, path, file, f);
+    return facts_of_text(ctx, a, path, file, f);
+}
+
+/* ---- as text ---------------------------------------------------------------------------------------- */
+
+static void
+text_ports(Text *t, const char *title, const Port *port, uint32_t n)
+{
+    int width = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        if ((int)strlen(port[i].name) > width)
+            width = (int)strlen(port[i].name);
+    for (uint32_t i = 0; i < n; i++)
+        text_printf(t, "%-12s %-*s  %s\n", i ? "" : title, width > 40 ? 40 : width, port[i].name, port[i].type);
+}
+
+static void
+text_list(Text *t, const char *title, const char *const *item, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        text_printf(t, "%-12s %s\n", i ? "" : title, item[i]);
+}
+
+static void
+text_census(Text *t, const Facts *f)
+{
+    text_printf(t, "%-12s %lld nodes\n", "operators", (long long)f->nodes);
+    for (uint32_t i = 0; i < f->census.n; i++)
+        text_printf(t, "%-12s %6lld  %s\n", "", (long long)f->census.at[i].count, f->census.at[i].name);
+    if (!f->nunsupported) {
+        text_printf(t, "%-12s every node can be compiled\n", "supported");
+        return;
+    }
+    text_printf(t, "%-12s %u node%s cannot be compiled yet\n", "unsupported", f->nunsupported, f->nunsupported == 1 ? "" : "s");
+    for (uint32_t i = 0; i < f->nunsupported; i++)
+        text_printf(t, "%-12s %s %s: %s\n", "", f->unsupported[i].node, f->unsupported[i].op, f->unsupported[i].reason);
+}
+
+static void
+print_text(Text *t, const Facts *f)
+{
+    text_printf(t, "%s: %s", f->file, f->kind);
+    if (f->opset)
+        text_printf(t, ", opset %lld", (long long)f->opset);
+    if (f->producer && *f->producer)
+        text_printf(t, ", made by %s", f->producer);
+    text_add(t, "\n");
+    if (f->summary)
+        text_printf(t, "%-12s %s\n", "compiled", f->summary);
+    text_ports(t, "inputs", f->input.at, f->input.n);
+    text_ports(t, "outputs", f->output.at, f->output.n);
+    text_list(t, "symbols", f->symbol.at, f->symbol.n);
+    text_list(t, "checks", f->check.at, f->check.n);
+    text_printf(t, "%-12s %.1f MB (%lld bytes)\n", "weights", (double)f->weights_bytes / (1 << 20), (long long)f->weights_bytes);
+    if (f->kernel.n)
+        text_list(t, "kernels", f->kernel.at, f->kernel.n);
+    else if (!f->summary)
+        text_census(t, f);
+}
+
+/* ---- as JSON ------------------------------------------------------------------------------------------ */
+
+static void
+json_string(Text *t, const char *s)
+{
+    text_add(t, "\"");
+    for (; *s; s++)
+        if (*s == '"' || *s == '\\')
+            text_printf(t, "\\%c", *s);
+        else if ((unsigned char)*s < ' ')
+            text_printf(t, "\\u%04x", (unsigned char)*s);
+        else
+            text_bytes(t, s, 1);
+    text_add(t, "\"");
+}
+
+static void
+json_field(Text *t, const char *name, const char *value)
+{
+    if (!value)
+        return;
+    text_printf(t, ",\n  \"%s\": ", name);
+    json_string(t, value);
+}
+
+static void
+json_ports(Text *t, const char *name, const Port *port, uint32_t n)
+{
+    text_printf(t, ",\n  \"%s\": [", name);
+    for (uint32_t i = 0; i < n; i++) {
+        text_printf(t, "%s\n    {\"name\": ", i ? "," : "");
+        json_string(t, port[i].name);
+        text_add(t, ", \"type\": ");
+        json_string(t, port[i].type);
+        text_add(t, "}");
+    }
+    text_add(t, n ? "\n  ]" : "]");
+}
+
+static void
+json_list(Text *t, const char *name, const char *const *item, uint32_t n)
+{
+    text_printf(t, ",\n  \"%s\": [", name);
+    for (uint32_t i = 0; i < n; i++) {
+        text_add(t, i ? ", " : "");
+        json_string(t, item[i]);
+    }
+    text_add(t, "]");
+}
+
+static void
+json_census(Text *t, const Facts *f)
+{
+    text_add(t, ",\n  \"operators\": {");
+    for (uint32_t i = 0; i < f->census.n; i++) {
+        text_add(t, i ? ", " : "");
+        json_string(t, f->census.at[i].name);
+        text_printf(t, ": %lld", (long long)f->census.at[i].count);
+    }
+    text_add(t, "},\n  \"unsupported\": [");
+    for (uint32_t i = 0; i < f->nunsupported; i++) {
+        text_printf(t, "%s\n    {\"node\": ", i ? "," : "");
+        json_string(t, f->unsupported[i].node);
+        text_add(t, ", \"op\": ");
+        json_string(t, f->unsupported[i].op);
+        text_add(t, ", \"reason\": ");
+        json_string(t, f->unsupported[i].reason);
+        text_add(t, "}");
+    }
+    text_add(t, f->nunsupported ? "\n  ]" : "]");
+}
+
+static void
+print_json(Text *t, const Facts *f)
+{
+    text_add(t, "{\n  \"file\": ");
+    json_string(t, f->file);
+    json_field(t, "kind", f->kind);
+    json_field(t, "name", f->name);
+    json_field(t, "producer", f->producer);
+    json_field(t, "target", f->target);
+    json_field(t, "summary", f->summary);
+    if (f->opset)
+        text_printf(t, ",\n  \"opset\": %lld", (long long)f->opset);
+    text_printf(t, ",\n  \"nodes\": %lld,\n  \"weights_bytes\": %lld", (long long)f->nodes, (long long)f->weights_bytes);
+    json_ports(t, "inputs", f->input.at, f->input.n);
+    json_ports(t, "outputs", f->output.at, f->output.n);
+    json_list(t, "symbols", f->symbol.at, f->symbol.n);
+    json_list(t, "checks", f->check.at, f->check.n);
+    json_list(t, "kernels", f->kernel.at, f->kernel.n);
+    json_census(t, f);
+    text_add(t, "\n}\n");
+}
+
+static bool
+inspect(TnContext *ctx, Arena *a, const char *path, int32_t json, const char **out)
+{
+    Text t = { .arena = ctx->c.arena };
+    Facts f;
+
+    if (!path || !out)
+        return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 }, "no model file was named");
+    if (!gather(ctx, a, path, &f))
+        return false;
+    if (json)
+        print_json(&t, &f);
+    else
+        print_text(&t, &f);
+    *out = text_str(&t);
+    return true;
+}
+
+TnStatus
+tn_inspect(TnContext *ctx, const char *path, int32_t json, const char **out)
+{
+    TN_ENTER(ctx);
+    Arena *a = tn_arena(ctx);
+    bool ok = inspect(ctx, a, path, json, out);
+    tn_drop(ctx, a);
+    return tn_leave(ctx, ok);
+}
