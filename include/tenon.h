@@ -114,6 +114,7 @@ TN_API TnStatus tn_prepare(TnSession *s, const TnTensor *in, int32_t nin, TnTens
  * session's, valid until the next run. */
 TN_API TnStatus tn_run(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout);
 TN_API int64_t tn_session_arena_bytes(const TnSession *s);
+TN_API int32_t tn_session_threads(const TnSession *s);    /* 0: the caller's pool */
 
 /* ---- compiling (libtenon) ------------------------------------------------------------------------- */
 

@@ -27,6 +27,7 @@ struct TnSession {
     RunOutput *out;                  /* [noutput] */
     Owned *owned;                    /* [noutput] */
     TnThreadPool pool;               /* the caller's; parallel NULL: ours */
+    int32_t threads;                 /* of our pool; 0: the caller's */
     int64_t reserved;                /* scratch bytes asked of it */
 };
 
@@ -182,6 +183,7 @@ session_make(TnContext *ctx, TnModel *m, const TnSessionOptions *o, TnSession **
         s->session = session_new(a, d, m->artefact, NULL, &host);
     } else {
         Pool *pool = pool_new(a, d, o ? o->threads : 0);
+        s->threads = pool ? pool_threads(pool) : 0;
         s->session = pool ? session_new(a, d, m->artefact, pool, NULL) : NULL;
     }
     if (!s->session) {
@@ -210,6 +212,12 @@ int64_t
 tn_session_arena_bytes(const TnSession *s)
 {
     return s ? session_arena_bytes(s->session) : 0;
+}
+
+int32_t
+tn_session_threads(const TnSession *s)
+{
+    return s ? s->threads : 0;
 }
 
 /* ---- running ---------------------------------------------------------------------------- */

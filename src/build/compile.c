@@ -138,7 +138,7 @@ start_unit(Build *b, uint32_t job, uint32_t item)
     if (!writer_commit(w, 0644))
         return false;
     argv_split(b->arena, &argv, b->cc.path);
-    argv_split(b->arena, &argv, "-std=gnu17 -fPIC -fvisibility=hidden -c");
+    argv_split(b->arena, &argv, "-fPIC -c");
     argv_split(b->arena, &argv, it->unit->flags);
     VEC_PUSH(b->arena, &argv, "-o");
     VEC_PUSH(b->arena, &argv, it->object);

@@ -17,7 +17,6 @@
 
 #define PAGE_BYTES 4096
 #define EMBED_BYTES (1 << 20)
-#define OBJECT_FLAGS "-O3 -fno-math-errno -fno-trapping-math -fno-strict-aliasing -w"
 
 /* ---- constants ------------------------------------------------------------------------------------ */
 
@@ -178,7 +177,7 @@ link_library(Job *j, const char *path)
     uint32_t n = j->sources.function.n;
     BuildUnit *unit = NEW_ARRAY(j->arena, BuildUnit, n + 1);
     BuildOptions o = j->o->build;
-    const char *flags = arena_printf(j->arena, OBJECT_FLAGS " %s", j->machine.flags);
+    const char *flags = arena_printf(j->arena, "%s -fvisibility=hidden -w %s", emit_c_flags(), j->machine.flags);
 
     if (j->o->progress) {
         o.progress = on_unit;

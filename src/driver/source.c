@@ -135,8 +135,8 @@ add_heading(Job *j, Text *t, const char *weights_name)
     text_add(t, ", compiled by tenon " TN_VERSION " from ");
     add_comment(t, path_name(j->model_path));
     text_printf(t, ".\n *\n * %s\n *\n", j->summary);
-    text_printf(t, " * Build it as a shared library:\n *\n *     cc -std=gnu17 -O2 %s -shared -fPIC %s -o %.*s.so -lm\n *\n",
-                j->machine.flags, name, stem, name);
+    text_printf(t, " * Build it as a shared library:\n *\n *     cc %s %s -shared %s -o %.*s.so -lm\n *\n",
+                emit_c_flags(), j->machine.flags, name, stem, name);
     text_add(t, " * or with your own program. Everything is found through tenon_manifest(), declared below:\n"
                 " * prepare() checks the inputs' sizes and tells the outputs' and the memory needed, run() runs.\n");
     if (weights_name)
@@ -151,6 +151,7 @@ bool
 source_single_file(Job *j, Text *t, const char *weights_name)
 {
     add_heading(j, t, weights_name);
+    text_add(t, "#define TN_KERNEL static void\n");
     text_add(t, emit_c_prelude());
     if (!source_functions(j, t))
         return false;
