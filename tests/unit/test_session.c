@@ -1,0 +1,523 @@
+/* Artefacts and sessions through the public API: a tiny model written by hand against tenon_abi.h,
+ * compiled here; then every way to hold it wrong, each with its message.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "run/run.h"
+#include "tenon.h"
+
+/* y[batch, 3] = x[batch, 3] + table[ids[batch]] * weights[3]; batch is at most 64. */
+static const char model_source[] =
+    "#include \"tenon_abi.h\"\n"
+    "#ifndef ABI\n#define ABI TENON_ABI_VERSION\n#endif\n#ifndef CPU\n#define CPU 1\n#endif\n#ifndef FIRST\n#define FIRST 1\n#endif\n"
+    "static const int64_t xd[] = { -1, 3 }, id[] = { -1 };\n"
+    "static const char *const xt[] = { \"batch\", \"3\" }, *const it[] = { \"batch\" };\n"
+    "static const TnTensorInfo in[] = { { \"x\", \"f32\", 2, xd, xt }, { \"ids\", \"i64\", 1, id, it } };\n"
+    "static const TnTensorInfo out[] = { { \"y\", \"f32\", 2, xd, xt } };\n"
+    "static const char *const symbols[] = { \"batch\" };\n"
+    "static const char *const constraints[] = { \"Reshape \\\"r\\\": batch == 2*floor(batch/2)\" };\n"
+    "static const char *const kernels[] = { \"Gather \\\"g\\\"\" };\n"
+    "static int fault(TnFault *f, int code, int where, int dim, int64_t got, int64_t want)\n"
+    "{ f->code = code; f->where = where; f->dim = dim; f->got = got; f->want = want; return code; }\n"
+    "static int prepare(const int64_t *const *d, int64_t *sym, int64_t *od, TnSizes *z, TnFault *f)\n"
+    "{\n"
+    "    sym[0] = d[0][0];\n"
+    "    if (sym[0] > 64) return fault(f, TN_FAULT_DIM, 0, 0, sym[0], 64);\n"
+    "    if (d[0][1] != 3) return fault(f, TN_FAULT_DIM, 0, 1, d[0][1], 3);\n"
+    "    if (d[1][0] != sym[0]) return fault(f, TN_FAULT_DIM, 1, 0, d[1][0], sym[0]);\n"
+    "    if (sym[0] % 2) return fault(f, TN_FAULT_CONSTRAINT, 0, 0, sym[0], sym[0] - 1);\n"
+    "    od[0] = sym[0]; od[1] = 3; z->arena_bytes = sym[0] * 64; z->scratch_bytes = sym[0] * 8;\n"
+    "    return 0;\n"
+    "}\n"
+    "static void kernel(const TnArgs *a, int64_t begin, int64_t end, void *scratch)\n"
+    "{\n"
+    "    const float *x = a->buf[0], *w = a->buf[2]; const int64_t *ids = a->buf[1]; float *y = a->buf[3], *t = scratch;\n"
+    "    for (int64_t i = begin; i < end; i++) {\n"
+    "        if (ids[i] < 0 || ids[i] >= 10) { fault(a->fault, TN_FAULT_INDEX, 0, 0, ids[i], 10); return; }\n"
+    "        t[i] = (float)ids[i];\n"
+    "        for (int k = 0; k < 3; k++) y[3 * i + k] = x[3 * i + k] + t[i] * w[k] * FIRST;\n"
+    "    }\n"
+    "}\n"
+    "static int run(const TnFrame *f)\n"
+    "{\n"
+    "    void *buf[] = { (void *)f->inputs[0], (void *)f->inputs[1], (void *)f->weights, f->outputs[0] };\n"
+    "    TnArgs a = { buf, f->sym, f->fault };\n"
+    "    if (((uintptr_t)f->weights | (uintptr_t)f->arena) % 64) return TN_FAULT_SIZE;\n"
+    "    if (f->host->parallel) f->host->parallel(f->host->user, kernel, &a, f->sym[0], 1);\n"
+    "    else kernel(&a, 0, f->sym[0], f->host->scratch);\n"
+    "    return f->fault->code;\n"
+    "}\n"
+    "static int cpu_ok(void) { return CPU; }\n"
+    "static const TnManifest manifest = { ABI, sizeof(TnManifest), \"tiny\", \"cc\", \"riscv-v9\", \"tiny: 1 kernel\", 2, 1, 1, 1, 1, 2,\n"
+    "    in, out, symbols, constraints, kernels, 12, 77, prepare, run, cpu_ok };\n"
+    "const TnManifest *tenon_manifest(void) { return &manifest; }\n";
+
+static char folder[64], model_path[128];
+static TnContext *ctx;
+static TnModel *model;
+
+static const char *
+in_folder(const char *name)
+{
+    static char path[4][128];
+    static int next;
+    next = (next + 1) % 4;
+    snprintf(path[next], sizeof *path, "%s/%s", folder, name);
+    return path[next];
+}
+
+static void
+save(const char *name, const void *data, size_t n)
+{
+    FILE *f = fopen(in_folder(name), "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(data, 1, n, f), n);
+    fclose(f);
+}
+
+/* Compile the model with these flags and put weights 1, 2, 3 and the trailer behind it. */
+static void
+make_model(const char *name, const char *flags, const ArtefactTrailer *change)
+{
+    char command[1024];
+    save("model.c", model_source, sizeof model_source - 1);
+    snprintf(command, sizeof command, "cc -shared -fPIC -O1 %s -I%s -o %s/so %s/model.c", flags, TENON_INCLUDE, folder, folder);
+    assert_int_equal(system(command), 0);
+
+    Arena *a = arena_new(NULL, NULL);
+    Diags d = { .arena = a };
+    Bytes so;
+    static const float weights[3] = { 1, 2, 3 };
+    assert_true(file_map(a, &d, in_folder("so"), &so));
+    Writer *w = writer_open(a, &d, in_folder(name));
+    writer_put(w, so.data, so.bytes);
+    writer_align(w, 4096);
+    ArtefactTrailer t = { .magic = ARTEFACT_MAGIC, .version = 1, .weights_offset = writer_offset(w), .weights_bytes = 12, .weights_hash = 77 };
+    writer_put(w, weights, sizeof weights);
+    writer_align(w, 64);
+    t.file_bytes = writer_offset(w) + sizeof t;
+    if (change)
+        t = (ArtefactTrailer){ .magic = ARTEFACT_MAGIC, .version = change->version ? change->version : t.version,
+            .weights_offset = t.weights_offset + change->weights_offset, .weights_bytes = t.weights_bytes + change->weights_bytes,
+            .weights_hash = t.weights_hash + change->weights_hash, .file_bytes = t.file_bytes + change->file_bytes };
+    writer_put(w, &t, sizeof t);
+    assert_true(writer_commit(w, 0755));
+    arena_free(a);
+}
+
+static int
+begin(void **state)
+{
+    (void)state;
+    strcpy(folder, "/tmp/tenon-test-session-XXXXXX");
+    if (!mkdtemp(folder) || tn_context_new(NULL, &ctx) != TN_OK)
+        return -1;
+    make_model("tiny.so", "", NULL);
+    strcpy(model_path, in_folder("tiny.so"));
+    return tn_load(ctx, model_path, &model) == TN_OK ? 0 : -1;
+}
+
+static int
+end(void **state)
+{
+    (void)state;
+    char command[128];
+    tn_model_free(model);
+    tn_context_free(ctx);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    return system(command);
+}
+
+static void
+says(TnStatus got, TnStatus want, const char *part)
+{
+    assert_int_equal(got, want);
+    if (!strstr(tn_error(ctx), part))
+        fail_msg("\"%s\" is not in \"%s\"", part, tn_error(ctx));
+}
+
+/* ---- files ------------------------------------------------------------------------------ */
+
+static void
+broken_files_are_refused(void **state)
+{
+    (void)state;
+    TnModel *m;
+    says(tn_load(ctx, in_folder("nothing.so"), &m), TN_USAGE, "No such file");
+    assert_null(m);
+    says(tn_load(ctx, folder, &m), TN_USAGE, "a folder");
+    save("text", "hello", 5);
+    says(tn_load(ctx, in_folder("text"), &m), TN_MODEL, "not a compiled model");
+
+    static char whole[200000];
+    FILE *f = fopen(model_path, "rb");
+    size_t n = fread(whole, 1, sizeof whole, f);
+    fclose(f);
+    save("short", whole, n - 100);
+    says(tn_load(ctx, in_folder("short"), &m), TN_MODEL, "truncated");
+    memmove(whole + n - 64 - 8, whole + n - 64, 64);
+    save("hole", whole, n - 8);
+    says(tn_load(ctx, in_folder("hole"), &m), TN_MODEL, "was written with");
+
+    make_model("a", "", &(ArtefactTrailer){ .version = 9 });
+    says(tn_load(ctx, in_folder("a"), &m), TN_MODEL, "format version 9, this library reads 1");
+    make_model("b", "", &(ArtefactTrailer){ .weights_bytes = 1 << 20 });
+    says(tn_load(ctx, in_folder("b"), &m), TN_MODEL, "do not lie inside the file");
+    make_model("c", "", &(ArtefactTrailer){ .weights_hash = 1 });
+    says(tn_load(ctx, in_folder("c"), &m), TN_MODEL, "it was changed");
+    make_model("d", "-DABI=2", NULL);
+    says(tn_load(ctx, in_folder("d"), &m), TN_MODEL, "compiled for ABI 2");
+    make_model("e", "-DCPU=0", NULL);
+    says(tn_load(ctx, in_folder("e"), &m), TN_UNSUPPORTED, "compiled for riscv-v9, which this processor is not");
+}
+
+static float
+first_output(TnModel *m)
+{
+    float x[6] = {0};
+    int64_t ids[2] = { 5, 5 };
+    TnTensor in[2] = { { sizeof *in, NULL, "f32", 2, (const int64_t[]){ 2, 3 }, x, sizeof x },
+                       { sizeof *in, NULL, "i64", 1, (const int64_t[]){ 2 }, ids, sizeof ids } };
+    TnTensor out = TN_INIT(TnTensor);
+    TnSession *s;
+    assert_int_equal(tn_session_new(ctx, m, NULL, &s), TN_OK);
+    assert_int_equal(tn_run(s, in, 2, &out, 1), TN_OK);
+    float y = ((float *)out.data)[0];
+    tn_session_free(s);
+    return y;
+}
+
+static void
+a_model_compiled_again_is_loaded_anew(void **state)
+{
+    (void)state;
+    TnModel *old, *new;
+    make_model("again.so", "", NULL);
+    assert_int_equal(tn_load(ctx, in_folder("again.so"), &old), TN_OK);
+    make_model("again.so", "-DFIRST=100", NULL);
+    assert_int_equal(tn_load(ctx, in_folder("again.so"), &new), TN_OK);
+    assert_true(first_output(old) == 5);
+    assert_true(first_output(new) == 500);
+    tn_model_free(old);
+    tn_model_free(new);
+}
+
+/* ---- running ---------------------------------------------------------------------------- */
+
+typedef struct { float x[400]; int64_t ids[130], xd[2], idd[1]; TnTensor in[2], out; } Case;
+
+static void
+set_case(Case *c, int64_t batch)
+{
+    memset(c, 0, sizeof *c);
+    for (int i = 0; i < 400; i++)
+        c->x[i] = (float)i;
+    for (int i = 0; i < 130; i++)
+        c->ids[i] = i % 10;
+    c->xd[0] = c->idd[0] = batch;
+    c->xd[1] = 3;
+    c->in[0] = (TnTensor){ sizeof(TnTensor), "x", "f32", 2, c->xd, c->x, batch * 12 };
+    c->in[1] = (TnTensor){ sizeof(TnTensor), NULL, "i64", 1, c->idd, c->ids, batch * 8 };
+    c->out = (TnTensor)TN_INIT(TnTensor);
+}
+
+static void
+is_right(const Case *c, const float *y)
+{
+    for (int64_t i = 0; i < c->xd[0]; i++)
+        for (int k = 0; k < 3; k++)
+            assert_true(y[3 * i + k] == c->x[3 * i + k] + (float)(c->ids[i] * (k + 1)));
+}
+
+static void
+describes_itself(void **state)
+{
+    (void)state;
+    TnValueInfo v = TN_INIT(TnValueInfo);
+    assert_int_equal(tn_model_inputs(model), 2);
+    assert_int_equal(tn_model_outputs(model), 1);
+    assert_int_equal(tn_model_input(model, 1, &v), TN_OK);
+    assert_string_equal(v.name, "ids");
+    assert_int_equal(v.dims[0], -1);
+    assert_string_equal(v.dim_text[0], "batch");
+    says(tn_model_input(model, 2, &v), TN_USAGE, "input 2 asked for, the model has 2");
+    assert_string_equal(tn_model_summary(model), "tiny: 1 kernel");
+}
+
+static void
+runs_with_changing_sizes(void **state)
+{
+    (void)state;
+    for (int threads = 0; threads <= 3; threads++) {
+        TnSessionOptions o = TN_INIT(TnSessionOptions);
+        TnSession *s;
+        Case c;
+        o.threads = threads;
+        assert_int_equal(tn_session_new(ctx, model, &o, &s), TN_OK);
+        static const int64_t sizes[] = { 2, 2, 64, 0, 4, 64 };
+        TnTensor again = TN_INIT(TnTensor);
+        for (int i = 0; i < 6; i++) {
+            set_case(&c, sizes[i]);
+            assert_int_equal(tn_prepare(s, c.in, 2, &c.out, 1), TN_OK);
+            assert_int_equal(c.out.bytes, sizes[i] * 12);
+            assert_int_equal(c.out.dims[0], sizes[i]);
+            assert_null(c.out.data);
+            assert_int_equal(tn_session_arena_bytes(s), sizes[i] * 64);
+            float y[200];
+            c.out.data = y;
+            assert_int_equal(tn_run(s, c.in, 2, &c.out, 1), TN_OK);
+            is_right(&c, y);
+            assert_int_equal(tn_run(s, c.in, 2, &again, 1), TN_OK);     /* the session's memory, handed back */
+            is_right(&c, again.data);
+            assert_string_equal(again.name, "y");
+            assert_string_equal(again.dtype, "f32");
+        }
+        tn_session_free(s);
+    }
+}
+
+typedef struct { int calls; int64_t bytes; void *scratch; } Own;
+
+static void
+own_parallel(void *user, void (*fn)(const void *, int64_t, int64_t, void *), const void *task, int64_t trips, int64_t grain)
+{
+    Own *own = user;
+    own->calls++;
+    for (int64_t i = trips; i > 0; i -= grain)
+        fn(task, i - grain, i, own->scratch);
+}
+
+static TnStatus
+own_reserve(void *user, int64_t bytes)
+{
+    Own *own = user;
+    if (bytes > 300)
+        return TN_LIMIT;
+    own->bytes = bytes;
+    free(own->scratch);
+    own->scratch = aligned_alloc(64, 1024);
+    return TN_OK;
+}
+
+static void
+the_callers_pool_is_used(void **state)
+{
+    (void)state;
+    Own own = {0};
+    TnThreadPool pool = { sizeof pool, own_parallel, own_reserve, &own };
+    TnSessionOptions o = { sizeof o, 0, &pool };
+    TnSession *s;
+    Case c;
+    assert_int_equal(tn_session_new(ctx, model, &o, &s), TN_OK);
+    set_case(&c, 8);
+    assert_int_equal(tn_run(s, c.in, 2, &c.out, 1), TN_OK);
+    is_right(&c, c.out.data);
+    assert_int_equal(own.calls, 1);
+    assert_int_equal(own.bytes, 64);
+    set_case(&c, 64);
+    says(tn_run(s, c.in, 2, &c.out, 1), TN_LIMIT, "did not reserve 512 bytes");
+    tn_session_free(s);
+    free(own.scratch);
+    pool.reserve = NULL;
+    says(tn_session_new(ctx, model, &o, &s), TN_USAGE, "needs both parallel and reserve");
+}
+
+static void
+wrong_inputs_are_named(void **state)
+{
+    (void)state;
+    TnSession *s;
+    Case c;
+    assert_int_equal(tn_session_new(ctx, model, NULL, &s), TN_OK);
+#define WRONG(status, part, ...)                                                               \
+    do {                                                                                       \
+        set_case(&c, 4);                                                                       \
+        __VA_ARGS__;                                                                           \
+        says(tn_run(s, c.in, 2, &c.out, 1), status, part);                                     \
+        set_case(&c, 4);                                                                       \
+        assert_int_equal(tn_run(s, c.in, 2, &c.out, 1), TN_OK);                                \
+        is_right(&c, c.out.data);                                                              \
+        assert_string_equal(tn_error(ctx), "");                                                \
+    } while (0)
+    WRONG(TN_USAGE, "input \"x\": dimension 0 (batch) is 66, at most 64 is possible", set_case(&c, 66));
+    WRONG(TN_USAGE, "input \"x\": dimension 1 is 2, the model takes 3; the input is declared f32[batch, 3]", c.xd[1] = 2);
+    WRONG(TN_USAGE, "input \"ids\": dimension 0 (batch) is 3, but batch is 4 as dimension 0 of input \"x\"", c.idd[0] = 3);
+    WRONG(TN_USAGE, "Reshape \"r\": batch == 2*floor(batch/2); here the sides are 3 and 2", c.xd[0] = c.idd[0] = 3);
+    WRONG(TN_USAGE, "Gather \"g\": the index 11 is outside of its axis, which has 10 elements", c.ids[2] = 11);
+    WRONG(TN_USAGE, "input \"x\": the elements are f64, the model takes f32[batch, 3]", c.in[0].dtype = "f64"; c.in[0].bytes *= 2);
+    WRONG(TN_USAGE, "element type \"float\" is not one of", c.in[0].dtype = "float");
+    WRONG(TN_USAGE, "i64[4, 3] has 2 dimensions, the model takes 1: i64[batch]", c.in[1].rank = 2; c.in[1].dims = c.xd; c.in[1].bytes = 96);
+    WRONG(TN_USAGE, "rank 13", c.in[0].rank = 13);
+    WRONG(TN_USAGE, "cannot be: dimensions are 0 or more", c.xd[0] = -1);
+    WRONG(TN_USAGE, "cannot be: dimensions are 0 or more", c.xd[0] = INT64_MAX / 4);
+    WRONG(TN_USAGE, "input 0 is named \"ids\", the model's is \"x\"", c.in[0].name = "ids");
+    WRONG(TN_USAGE, "input \"x\": no memory given, 48 bytes are needed", c.in[0].data = NULL);
+    WRONG(TN_USAGE, "input \"x\": f32[4, 3] needs 48 bytes, its `bytes` says 47", c.in[0].bytes = 47);
+    WRONG(TN_USAGE, "is not a multiple of 8, the size of i64", c.in[1].data = (char *)c.ids + 4);
+    WRONG(TN_USAGE, "output \"y\": f32[4, 3] needs 48 bytes, its `bytes` says 8", c.out.data = c.x; c.out.bytes = 8);
+    WRONG(TN_USAGE, "TnTensor.size is 0", c.in[1].size = 0);
+#undef WRONG
+    set_case(&c, 4);
+    says(tn_run(s, c.in, 1, &c.out, 1), TN_USAGE, "1 inputs given, the model has 2");
+    says(tn_run(s, c.in, 2, NULL, 0), TN_USAGE, "0 outputs given, the model has 1");
+    says(tn_prepare(s, NULL, 2, NULL, 0), TN_USAGE, "NULL");
+    assert_int_equal(tn_prepare(s, c.in, 2, NULL, 0), TN_OK);
+    tn_session_free(s);
+}
+
+/* ---- memory ----------------------------------------------------------------------------- */
+
+typedef struct { int live, calls, fail_at; } Counter;
+
+static void *
+count_alloc(void *user, size_t bytes)
+{
+    Counter *k = user;
+    if (++k->calls == k->fail_at)
+        return NULL;
+    k->live++;
+    return malloc(bytes);
+}
+
+static void
+count_release(void *user, void *block)
+{
+    ((Counter *)user)->live--;
+    free(block);
+}
+
+static void
+every_failed_allocation_is_a_status(void **state)
+{
+    (void)state;
+    int failures = 0, n = 0;
+    for (bool done = false; !done; ) {
+        Counter k = { .fail_at = ++n };
+        TnAllocator allocator = { sizeof allocator, count_alloc, count_release, &k };
+        TnContext *own = NULL;
+        TnModel *m = NULL;
+        TnSession *s = NULL;
+        Case c;
+        set_case(&c, 4);
+        TnSessionOptions o = { sizeof o, 2, NULL };
+        TnStatus status = tn_context_new(&allocator, &own);
+        if (status == TN_OK)
+            status = tn_load(own, model_path, &m);
+        if (status == TN_OK)
+            status = tn_session_new(own, m, &o, &s);
+        if (status == TN_OK)
+            status = tn_run(s, c.in, 2, &c.out, 1);
+        if (status == TN_OK)
+            is_right(&c, c.out.data);
+        else
+            assert_int_equal(status, TN_LIMIT);
+        failures += status != TN_OK;
+        done = k.calls < n;
+        assert_true(!done || status == TN_OK);
+        tn_session_free(s);
+        tn_model_free(m);
+        tn_context_free(own);
+        assert_int_equal(k.live, 0);
+    }
+    assert_true(failures >= 4);
+}
+
+/* ---- tensors ---------------------------------------------------------------------------- */
+
+static void
+random_tensors_are_the_same_everywhere(void **state)
+{
+    (void)state;
+    static const int64_t dims[] = { 20000 };
+    TnTensor a = { sizeof a, NULL, "f32", 1, dims, NULL, 0 }, b = a, i = { sizeof i, NULL, "i8", 1, dims, NULL, 0 };
+    assert_int_equal(tn_tensor_random(ctx, 7, 0, &a), TN_OK);
+    assert_int_equal(tn_tensor_random(ctx, 7, 0, &b), TN_OK);
+    assert_memory_equal(a.data, b.data, 80000);
+    double sum = 0, square = 0;
+    for (int k = 0; k < 20000; k++) {
+        sum += ((float *)a.data)[k];
+        square += ((float *)a.data)[k] * ((float *)a.data)[k];
+    }
+    assert_true(sum / 20000 < 0.03 && sum / 20000 > -0.03);
+    assert_true(square / 20000 < 1.04 && square / 20000 > 0.96);
+    assert_true(((float *)a.data)[0] == 0x1.304b84p+0f);
+    assert_int_equal(tn_tensor_random(ctx, 1, 1000, &i), TN_OK);
+    int low = 127, high = -128;
+    for (int k = 0; k < 20000; k++) {
+        int v = ((int8_t *)i.data)[k];
+        low = v < low ? v : low;
+        high = v > high ? v : high;
+    }
+    assert_int_equal(low, 0);
+    assert_int_equal(high, 127);
+    says(tn_tensor_random(ctx, 1, 0, &i), TN_USAGE, "give 1 or more");
+}
+
+static void
+comparing_knows_nan_and_places(void **state)
+{
+    (void)state;
+    static const int64_t dims[] = { 4 };
+    float x[4] = { 1, __builtin_nanf(""), 3, -8 }, y[4] = { 1, __builtin_nanf(""), 3.5f, -8.25f };
+    TnTensor a = { sizeof a, NULL, "f32", 1, dims, x, sizeof x }, b = { sizeof b, NULL, "f32", 1, dims, y, sizeof y };
+    TnDifference r = TN_INIT(TnDifference);
+    assert_int_equal(tn_tensor_compare(ctx, &a, &b, 0.1, 0.05, &r), TN_OK);
+    assert_int_equal(r.mismatches, 1);
+    assert_int_equal(r.at, 2);
+    assert_true(r.max_abs == 0.5 && r.y_max == 8.25 && r.max_rel == 0.5 / 8.25);
+    y[1] = 0;
+    assert_int_equal(tn_tensor_compare(ctx, &a, &b, 100, 0, &r), TN_OK);
+    assert_int_equal(r.mismatches, 1);
+    assert_int_equal(r.at, 1);
+    b.dtype = "i32";
+    says(tn_tensor_compare(ctx, &a, &b, 0, 0, &r), TN_USAGE, "the first tensor is f32[4], the second i32[4]");
+    int64_t p[1] = { INT64_MAX }, q[1] = { INT64_MAX - 1 };
+    a = (TnTensor){ sizeof a, NULL, "i64", 1, (const int64_t[]){ 1 }, p, 8 };
+    b = (TnTensor){ sizeof b, NULL, "i64", 1, (const int64_t[]){ 1 }, q, 8 };
+    assert_int_equal(tn_tensor_compare(ctx, &a, &b, 0, 0, &r), TN_OK);
+    assert_true(r.max_abs == 1 && r.mismatches == 1);
+}
+
+static void
+tensors_go_through_files(void **state)
+{
+    (void)state;
+    float x[6] = { 1, 2, 3, 4, 5, 6 };
+    TnTensor a = { sizeof a, NULL, "f32", 2, (const int64_t[]){ 2, 3 }, x, sizeof x }, b = TN_INIT(TnTensor);
+    TnDifference r = TN_INIT(TnDifference);
+    assert_int_equal(tn_tensor_write_npy(ctx, in_folder("x.npy"), &a), TN_OK);
+    assert_int_equal(tn_tensor_read(ctx, in_folder("x.npy"), &b), TN_OK);
+    assert_int_equal(tn_tensor_compare(ctx, &a, &b, 0, 0, &r), TN_OK);
+    assert_int_equal(r.mismatches, 0);
+    assert_int_equal(r.at, -1);
+    says(tn_tensor_read(ctx, in_folder("no.npy"), &b), TN_USAGE, "no.npy: error: cannot open");
+    says(tn_tensor_read(ctx, in_folder("x.npz"), &b), TN_USAGE, "which member?");
+    says(tn_tensor_write_npy(ctx, in_folder("no/x.npy"), &a), TN_USAGE, "make the folder first");
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(describes_itself),
+        cmocka_unit_test(runs_with_changing_sizes),
+        cmocka_unit_test(the_callers_pool_is_used),
+        cmocka_unit_test(wrong_inputs_are_named),
+        cmocka_unit_test(broken_files_are_refused),
+        cmocka_unit_test(a_model_compiled_again_is_loaded_anew),
+        cmocka_unit_test(every_failed_allocation_is_a_status),
+        cmocka_unit_test(random_tensors_are_the_same_everywhere),
+        cmocka_unit_test(comparing_knows_nan_and_places),
+        cmocka_unit_test(tensors_go_through_files),
+    };
+    return cmocka_run_group_tests(tests, begin, end);
+}
