@@ -30,4 +30,88 @@ scalar_is_const(const Scalar *s)
     return s->op == S_CONST;
 }
 
+/* ---- names ---------------------------------------------------------------------------------- */
+
+#define PARSE_MAX_DEPTH 200          /* named limit: nesting of expressions and of blocks in a text */
+#define PARSE_MAX_RANK (2 * TN_MAX_RANK + 8)         /* physical dimensions of a buffer */
+
+void parse_skip(Parse *p);                           /* white space and comments */
+bool word_is_reserved(const char *s, size_t n);      /* has a meaning of its own where a name may stand */
+void print_word(Text *t, const char *name);          /* as text_name, and quoted if it is reserved */
+
+/* ---- print.c: names for one text, and the values they stand in --------------------------------- */
+
+typedef struct {
+    const Expr *inferred;            /* the dimension its first bare read stands at */
+    bool mentioned;
+} AxisText;
+
+typedef struct Printer {
+    Ctx *ctx;
+    Arena *scratch;
+    const Nest *nest;                /* NULL in a loop tree */
+    uint32_t nslot;
+    Sym *slot;                       /* printed names of parameters or buffers */
+    const Type *const *slot_type;
+    const uint8_t *slot_lanes;       /* of register buffers; NULL in a nest */
+    Sym *axis;                       /* [nest->naxis] */
+    Sym *loop;                       /* by loop variable */
+    Map taken;                       /* names in use: 1 */
+    Map let;                         /* Scalar to its name, 0 once out of scope */
+    uint32_t nlet;
+    AxisText *at;                    /* [nest->naxis] */
+    VEC(uint32_t) order;             /* axes by first mention */
+    bool declared;                   /* all axes stand in a `for` line */
+    bool quiet;                      /* inside an extent: reads there infer nothing */
+    AxisSet bound;                   /* reduction axes of the reductions around */
+} Printer;
+
+Sym printer_name(Printer *p, Sym wish);              /* wish, with a suffix if it is taken */
+void printer_free(Printer *p, Sym name);
+void print_index(Printer *p, Text *t, const Expr *e);
+/* value[n] as one body: a tuple if n > 1, preceded by lets for what is used more than once. `typed`
+ * if a lone number must say its type. With `lines` >= 0, each let stands on its own line at that depth. */
+void print_value(Printer *p, Text *t, const Scalar *const *value, uint32_t n, bool typed, int lines);
+void print_type(Printer *p, Text *t, const Type *type);
+void print_axis_extent(Printer *p, Text *t, const Axis *axis);   /* <n> or  in list(rows, i) */
+
+/* ---- parse_scalar.c ---------------------------------------------------------------------------- */
+
+typedef enum { NAME_SYMBOL, NAME_AXIS, NAME_LOOP, NAME_SLOT, NAME_VALUE } NameKind;
+typedef struct {
+    Sym name;
+    NameKind kind;
+    uint32_t id;                     /* axis, loop, slot */
+    const Scalar *value;
+} NameEntry;
+
+typedef struct AxisTable {
+    VEC(Axis) list;                  /* extent NULL until it is written or inferred */
+    AxisSet bound;                   /* reduction axes of the reductions around */
+    bool quiet;                      /* inside an extent: reads there infer nothing */
+} AxisTable;
+
+typedef struct Scope {
+    Parse *p;
+    Arena *scratch;
+    VEC(NameEntry) entry;            /* [0] unused */
+    Map find;                        /* Sym to its entry, 0 once out of scope */
+    bool open;                       /* an unknown name in an index is a new symbol */
+    uint32_t depth;
+    DType hint;                      /* type of numbers when nothing else says it; DT_NONE: an error */
+    VEC(const Type *) slot_type;
+    VEC(uint8_t) slot_lanes;         /* 0 in nests: any; else the lanes of a register's element */
+    AxisTable *axes;                 /* NULL outside nests */
+} Scope;
+
+bool scope_enter(Scope *s);                          /* one level deeper; reports at the limit */
+bool scope_declare(Scope *s, NameEntry e);           /* reports a name that is taken */
+void scope_leave(Scope *s, uint32_t mark);           /* forget entries from mark on */
+const NameEntry *scope_find(const Scope *s, Sym name);
+const Expr *parse_index(Scope *s);
+bool parse_axis_extent(Scope *s, Axis *axis);        /* <n> or  in list(rows, i), if there is one */
+/* A scalar of type t (numbers take it); NULL reported. A tuple only if the caller allows it. */
+const Scalar *parse_value(Scope *s, DType t, bool tuple);
+const Type *parse_type_in(Scope *s);                 /* declares the symbols it meets */
+
 #endif
