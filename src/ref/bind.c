@@ -67,29 +67,39 @@ check_constraint(Ctx *c, const Symbols *s, const Constraint *k)
 }
 
 bool
+ref_bind(Ctx *c, uint32_t n, const Sym *name, const Type *const *type, const Tensor *input, Symbols *s)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (input[i].dtype != type[i]->dtype || input[i].rank != type[i]->rank)
+            return diag_error(&c->diags, DIAG_USAGE, (Loc){0}, "input %s is %s of rank %u, expected %s", name[i],
+                              dtype_info[input[i].dtype].name, input[i].rank, type_str(c, type[i]));
+    for (bool learnt = true; learnt;) {
+        learnt = false;
+        for (uint32_t i = 0; i < n; i++)
+            for (uint32_t d = 0; d < input[i].rank; d++)
+                learnt |= solve(c, s, type[i]->dim[d], input[i].dim[d]);
+    }
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t d = 0; d < input[i].rank; d++)
+            if (!check_dim(c, s, name[i], d, type[i]->dim[d], input[i].dim[d]))
+                return false;
+    return true;
+}
+
+bool
 ref_bind_inputs(const Graph *g, const Tensor *input, Symbols *s)
 {
     Ctx *c = g->ctx;
+    Arena *scratch = arena_new(NULL, &c->oom);
+    Sym *name = NEW_ARRAY(scratch, Sym, g->input.n);
+    const Type **type = NEW_ARRAY(scratch, const Type *, g->input.n);
     for (uint32_t i = 0; i < g->input.n; i++) {
-        const Value *v = &g->value.at[g->input.at[i]];
-        if (input[i].dtype != v->type->dtype || input[i].rank != v->type->rank)
-            return diag_error(&c->diags, DIAG_USAGE, (Loc){0}, "input %s is %s of rank %u, expected %s", v->name,
-                              dtype_info[input[i].dtype].name, input[i].rank, type_str(c, v->type));
+        name[i] = g->value.at[g->input.at[i]].name;
+        type[i] = g->value.at[g->input.at[i]].type;
     }
-    for (bool learnt = true; learnt;) {
-        learnt = false;
-        for (uint32_t i = 0; i < g->input.n; i++)
-            for (uint32_t d = 0; d < input[i].rank; d++)
-                learnt |= solve(c, s, g->value.at[g->input.at[i]].type->dim[d], input[i].dim[d]);
-    }
-    for (uint32_t i = 0; i < g->input.n; i++) {
-        const Value *v = &g->value.at[g->input.at[i]];
-        for (uint32_t d = 0; d < input[i].rank; d++)
-            if (!check_dim(c, s, v->name, d, v->type->dim[d], input[i].dim[d]))
-                return false;
-    }
-    for (uint32_t i = 0; i < g->constraints.n; i++)
-        if (!check_constraint(c, s, &g->constraints.at[i]))
-            return false;
-    return true;
+    bool ok = ref_bind(c, g->input.n, name, type, input, s);
+    arena_free(scratch);
+    for (uint32_t i = 0; ok && i < g->constraints.n; i++)
+        ok = check_constraint(c, s, &g->constraints.at[i]);
+    return ok;
 }

@@ -33,6 +33,8 @@ bool ref_graph(const Graph *g, Arena *a, const Symbols *s, const Tensor *input, 
 /* One operator call on constant inputs: what folding uses. out[nout] are allocated in a. */
 bool ref_op(Ctx *c, Arena *a, const OpCall *call, const Type *const *out_type, const Tensor *in, Tensor *out);
 /* Bind symbols from the sizes of inputs: false, naming input, dimension and both sizes, if they disagree. */
+bool ref_bind(Ctx *c, uint32_t n, const Sym *name, const Type *const *type, const Tensor *input, Symbols *s);
+/* The same for a graph's inputs, whose constraints must hold too. */
 bool ref_bind_inputs(const Graph *g, const Tensor *input, Symbols *s);
 
 #endif
