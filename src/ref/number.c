@@ -174,13 +174,13 @@ float_to_int(DType t, double v)
     return t == DT_U64 ? (int64_t)(uint64_t)v : (int64_t)v;
 }
 
-/* To f32 directly: a detour over double would round twice. */
+/* To f32 directly, since a detour over double would round twice; to f16 and bf16 from there. */
 static double
 int_to_float(DType from, DType to, int64_t v)
 {
-    if (to == DT_F32)
-        return from == DT_U64 ? (float)(uint64_t)v : (float)v;
-    return round_float(to, from == DT_U64 ? (double)(uint64_t)v : (double)v);
+    if (to == DT_F64)
+        return from == DT_U64 ? (double)(uint64_t)v : (double)v;
+    return round_float(to, from == DT_U64 ? (float)(uint64_t)v : (float)v);
 }
 
 Num
@@ -204,9 +204,7 @@ static double
 float_mod(double x, double y)
 {
     double r = fmod(x, y);
-    if (r == 0)
-        return copysign(0, y);
-    return (r < 0) != (y < 0) ? r + y : r;
+    return r != 0 && (r < 0) != (y < 0) ? r + y : r;
 }
 
 static double
