@@ -169,9 +169,9 @@ compare_op(ScalarOp op, bool less, bool equal, bool ordered, int64_t *r)
 }
 
 static int64_t
-int_pow(int64_t base, int64_t power)
+int_pow(DType t, int64_t base, int64_t power)
 {
-    if (power < 0)
+    if (power < 0 && !is_unsigned(t))
         return base == 1 ? 1 : base == -1 ? (power & 1 ? -1 : 1) : 0;
     uint64_t r = 1, b = (uint64_t)base;
     for (uint64_t p = (uint64_t)power; p; p >>= 1, b *= b)
@@ -222,7 +222,7 @@ int_op(ScalarOp op, DType t, int64_t x, int64_t y, int64_t *r)
         if (*r != 0 && !is_unsigned(t) && (*r < 0) != (y < 0))
             *r += y;
         break;
-    case S_POW:   *r = int_pow(x, y); break;
+    case S_POW:   *r = int_pow(t, x, y); break;
     case S_MIN:   *r = less ? x : y; break;
     case S_MAX:   *r = less ? y : x; break;
     case S_AND:   *r = x & y; break;
@@ -253,7 +253,7 @@ number_op(ScalarOp op, DType t, const Number *x, Number *result)
     if (compare_op(op, a < b, a == b, !isnan(a) && !isnan(b), &result->i))
         return true;
     if (op == S_ISNAN || op == S_ISINF) {
-        result->i = op == S_ISNAN ? isnan(a) : isinf(a);
+        result->i = op == S_ISNAN ? isnan(a) != 0 : isinf(a) != 0;
         return true;
     }
     if (t == DT_F64)
