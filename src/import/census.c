@@ -1,0 +1,109 @@
+/* census: what a model file holds, told whether or not it can be compiled. */
+#include "import/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *
+declared_type(Model *m, const Onnx__ValueInfoProto *v)
+{
+    Text t = {.arena = m->arena};
+    const Onnx__TypeProto__Tensor *tensor =
+        v->type && v->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? v->type->tensor_type : NULL;
+
+    if (!tensor)
+        return "not a tensor";
+    DType dtype = dtype_from_onnx(tensor->elem_type);
+    text_add(&t, dtype == DT_NONE ? arena_printf(m->arena, "onnx:%d", tensor->elem_type) : dtype_info[dtype].name);
+    text_add(&t, "[");
+    for (size_t d = 0; tensor->shape && d < tensor->shape->n_dim; d++) {
+        const Onnx__TensorShapeProto__Dimension *dim = tensor->shape->dim[d];
+        text_add(&t, d ? ", " : "");
+        if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE)
+            text_printf(&t, "%lld", (long long)dim->dim_value);
+        else
+            text_add(&t, dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && dim->dim_param ? dim->dim_param : "?");
+    }
+    text_add(&t, tensor->shape ? "]" : "unknown rank]");
+    return text_str(&t);
+}
+
+static void
+values(Model *m, size_t n, Onnx__ValueInfoProto **v, const Map *skip, Census *out, bool input)
+{
+    for (size_t i = 0; i < n; i++) {
+        const char *name = v[i]->name ? v[i]->name : "";
+        CensusValue row = {sym(m->c, name), declared_type(m, v[i])};
+        if (skip && map_get(skip, MAP_PTR(sym(m->c, name)), NULL))
+            continue;
+        if (input)
+            VEC_PUSH(m->arena, &out->input, row);
+        else
+            VEC_PUSH(m->arena, &out->output, row);
+    }
+}
+
+static int
+by_count(const void *a, const void *b)
+{
+    const CensusRow *x = a, *y = b;
+    return x->count != y->count ? (x->count < y->count) - (x->count > y->count) : strcmp(x->op, y->op);
+}
+
+static int64_t
+tensor_bytes_of(const Onnx__TensorProto *t)
+{
+    DType dtype = dtype_from_onnx(t->has_data_type ? t->data_type : 0);
+    int64_t n = dtype_info[dtype].bytes;
+
+    for (size_t d = 0; d < t->n_dims; d++)
+        if (t->dims[d] < 0 || mul_overflows(n, t->dims[d], &n))
+            return 0;
+    return n;
+}
+
+bool
+import_census(Ctx *c, Arena *arena, const char *path, Bytes file, Census *out)
+{
+    Model m = {.c = c, .arena = arena, .path = path};
+    Map rows = {.arena = arena}, constants = {.arena = arena};
+
+    m.proto = model_read(c, arena, path, file, NULL);
+    if (!m.proto)
+        return false;
+    const Onnx__GraphProto *g = m.proto->graph;
+    *out = (Census){.producer = m.proto->producer_name ? arena_printf(arena, "%s %s", m.proto->producer_name, m.proto->producer_version ? m.proto->producer_version : "") : "",
+                    .opset = model_opset(m.proto), .nodes = (int64_t)g->n_node};
+    for (size_t i = 0; i < g->n_initializer; i++) {
+        out->weights_bytes += tensor_bytes_of(g->initializer[i]);
+        map_put(&constants, MAP_PTR(sym(c, g->initializer[i]->name ? g->initializer[i]->name : "")), 1);
+    }
+    values(&m, g->n_input, g->input, &constants, out, true);
+    values(&m, g->n_output, g->output, NULL, out, false);
+    for (size_t i = 0; i < g->n_node; i++) {
+        const Onnx__NodeProto *n = g->node[i];
+        const char *domain = n->domain && strcmp(n->domain, "ai.onnx") ? n->domain : "";
+        Sym op = sym_printf(c, "%s%s%s", domain, *domain ? "." : "", n->op_type ? n->op_type : "?");
+        uint64_t row;
+        if (!map_get(&rows, MAP_PTR(op), &row)) {
+            row = out->census.n;
+            map_put(&rows, MAP_PTR(op), row);
+            VEC_PUSH(arena, &out->census, ((CensusRow){op, 0}));
+        }
+        out->census.at[row].count++;
+    }
+    qsort(out->census.at, out->census.n, sizeof *out->census.at, by_count);
+
+    /* What cannot be imported is what importing says: its diagnostics become rows instead. */
+    uint32_t before = c->diags.list.n;
+    DiagClass worst = c->diags.worst;
+    import_onnx(c, arena, path, file, NULL);
+    for (uint32_t i = before; i < c->diags.list.n; i++) {
+        const Diag *d = &c->diags.list.at[i];
+        if (!d->note)
+            VEC_PUSH(arena, &out->unsupported, ((Unsupported){d->loc.node ? d->loc.node : "", "", d->text}));
+    }
+    c->diags.list.n = before;
+    c->diags.worst = worst;
+    return true;
+}

@@ -1,0 +1,57 @@
+/* What the files of import share: the model being read, and one node on its way to the graph. */
+#ifndef TENON_IMPORT_INTERNAL_H
+#define TENON_IMPORT_INTERNAL_H
+
+#include "import/import.h"
+#include "onnx.pb-c.h"
+
+enum { NEWEST_OPSET = 26 };
+
+typedef struct {
+    Ctx *c;
+    Arena *arena;
+    const char *path;
+    Onnx__ModelProto *proto;
+    int64_t opset;                   /* of the default domain */
+    Graph *g;                        /* NULL while only a census is taken */
+    Map value;                       /* Sym of a name -> ValueId; 0: made by a node that was refused */
+} Model;
+
+typedef struct {
+    Model *m;
+    const Onnx__NodeProto *proto;
+    Loc loc;
+    Sym origin;
+    OpKind op;
+    VEC(Attr) attr;
+    VEC(ValueId) in;
+    uint32_t nout;
+    bool done;                       /* the converter has made the outputs itself */
+} Call;
+
+/* A parsed model; its memory goes with the arena. Checks lengths and nesting before unpacking. (read.c) */
+Onnx__ModelProto *model_read(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOptions *o);
+bool protobuf_check(const ProtobufCMessageDescriptor *d, Bytes b, uint32_t depth, const char **why);
+Loc node_loc(Arena *a, const char *path, const Onnx__NodeProto *n, uint32_t index);
+int64_t model_opset(const Onnx__ModelProto *m);
+
+/* The contents of a TensorProto, plain; points into the message where it can. (tensor.c) */
+bool tensor_read(Ctx *c, Arena *a, const char *path, const Onnx__TensorProto *t, const char *what, Loc loc, const Type **type, const void **data);
+
+/* ONNX's operators. (ops.c) */
+typedef bool Convert(Call *k);
+typedef struct { const char *onnx; OpKind op; Convert *convert; } OpRow;
+const OpRow *op_row(const char *onnx);
+/* Attributes of the node as Tenon's; converters of the row applied; what is unknown refused. */
+bool call_convert(Call *k, const OpRow *row);
+
+/* Helpers of converters. */
+const Attr *call_attr(Call *k, const char *name);
+void call_drop(Call *k, const char *name);
+ValueId call_ints(Call *k, const char *name, uint32_t n, const int64_t *v);      /* an i64[n] constant */
+bool call_refuse(Call *k, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* One operator of Tenon's in place; 0 when refused. */
+ValueId call_op(Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t nin, const ValueId *in, const char *name);
+void call_bind(Call *k, uint32_t output, ValueId v);
+
+#endif

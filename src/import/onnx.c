@@ -1,0 +1,416 @@
+/* onnx: a parsed model to a graph of Tenon's operators.
+ *
+ * Every node that cannot be imported is reported, not only the first: its outputs become value 0,
+ * and what depends on them is passed over in silence, so one run shows all there is to say.
+ */
+#include "import/internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define DEFAULT_NODES 1000000
+
+/* ---- order ------------------------------------------------------------------------------------- */
+
+typedef struct { Model *m; Map producer; uint8_t *state; uint32_t *order, n; } Sorter;
+
+static const char *
+text_of(const char *s)
+{
+    return s ? s : "";
+}
+
+/* Producers first, without recursion: a stack of nodes, each left once its producers are placed. */
+static bool
+place(Sorter *s, uint32_t root, uint32_t *stack)
+{
+    const Onnx__GraphProto *g = s->m->proto->graph;
+    uint32_t depth = 0;
+
+    stack[depth++] = root;
+    while (depth) {
+        uint32_t at = stack[depth - 1];
+        uint64_t from;
+        bool waiting = false;
+        s->state[at] = 1;
+        for (size_t i = 0; i < g->node[at]->n_input && !waiting; i++) {
+            if (!map_get(&s->producer, MAP_PTR(sym(s->m->c, text_of(g->node[at]->input[i]))), &from) || s->state[from] == 2)
+                continue;
+            if (s->state[from] == 1)
+                return diag_error(&s->m->c->diags, DIAG_MODEL, node_loc(s->m->arena, s->m->path, g->node[at], at),
+                                  "the node depends on its own output through \"%s\": the graph has a cycle", g->node[at]->input[i]);
+            stack[depth++] = (uint32_t)from;
+            waiting = true;
+        }
+        if (!waiting) {
+            s->state[at] = 2;
+            s->order[s->n++] = at;
+            depth--;
+        }
+    }
+    return true;
+}
+
+static uint32_t *
+node_order(Model *m)
+{
+    const Onnx__GraphProto *g = m->proto->graph;
+    Sorter s = {.m = m, .producer = {.arena = m->arena}};
+    uint32_t *stack = NEW_ARRAY(m->arena, uint32_t, g->n_node + 1);
+
+    s.state = NEW_ARRAY(m->arena, uint8_t, g->n_node + 1);
+    s.order = NEW_ARRAY(m->arena, uint32_t, g->n_node + 1);
+    for (uint32_t i = 0; i < g->n_node; i++)
+        for (size_t o = 0; o < g->node[i]->n_output; o++) {
+            Sym name = sym(m->c, text_of(g->node[i]->output[o]));
+            if (*name && map_get(&s.producer, MAP_PTR(name), NULL)) {
+                diag_error(&m->c->diags, DIAG_MODEL, node_loc(m->arena, m->path, g->node[i], i), "the name \"%s\" is made by two nodes", name);
+                return NULL;
+            }
+            if (*name)
+                map_put(&s.producer, MAP_PTR(name), i);
+        }
+    for (uint32_t i = 0; i < g->n_node; i++)
+        if (s.state[i] != 2 && !place(&s, i, stack))
+            return NULL;
+    return s.order;
+}
+
+/* ---- inputs and initializers --------------------------------------------------------------------- */
+
+static bool
+define(Model *m, const char *name, ValueId v, Loc loc)
+{
+    Sym s = sym(m->c, name);
+
+    if (map_get(&m->value, MAP_PTR(s), NULL))
+        return diag_error(&m->c->diags, DIAG_MODEL, loc, "the name \"%s\" is defined twice", name);
+    map_put(&m->value, MAP_PTR(s), v);
+    return true;
+}
+
+static const Onnx__TypeProto__Tensor *
+tensor_type(const Onnx__ValueInfoProto *v)
+{
+    return v->type && v->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? v->type->tensor_type : NULL;
+}
+
+static const ImportShape *
+shape_for(const ImportOptions *o, const char *name)
+{
+    for (uint32_t i = 0; o && i < o->nshape; i++)
+        if (!strcmp(o->shape[i].input, name))
+            return &o->shape[i];
+    return NULL;
+}
+
+static const Expr *
+input_dim(Model *m, const Onnx__ValueInfoProto *v, size_t d, Loc loc)
+{
+    const Onnx__TensorShapeProto__Dimension *dim = tensor_type(v)->shape->dim[d];
+
+    if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE) {
+        if (dim->dim_value >= 0)
+            return expr_int(m->c, dim->dim_value);
+        diag_error(&m->c->diags, DIAG_MODEL, loc, "input \"%s\": dimension %zu is %" PRId64 "; name it instead if it is to stay open", v->name, d, dim->dim_value);
+        return NULL;
+    }
+    if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && *text_of(dim->dim_param))
+        return expr_symbol(m->c, dim->dim_param);
+    return expr_symbol(m->c, arena_printf(m->arena, "%s_%zu", v->name, d));
+}
+
+/* --shape on an input: its symbols get these values wherever they stand. */
+static bool
+bind_shape(Model *m, const Onnx__ValueInfoProto *v, const ImportShape *s, Binding *b, uint32_t *nb, Loc loc)
+{
+    const Onnx__TypeProto__Tensor *t = tensor_type(v);
+    Var var;
+    int64_t fixed;
+
+    if (!t->shape)
+        return true;
+    if (s->rank != t->shape->n_dim)
+        return diag_error(&m->c->diags, DIAG_USAGE, loc, "--shape %s gives %u dimensions, the input has %zu", s->input, s->rank, t->shape->n_dim);
+    for (uint32_t d = 0; d < s->rank; d++) {
+        const Expr *e = input_dim(m, v, d, loc);
+        if (!e)
+            return false;
+        if (expr_const(e, &fixed) && fixed != s->dims[d])
+            return diag_error(&m->c->diags, DIAG_USAGE, loc, "--shape %s gives %" PRId64 " for dimension %u, the model fixes it to %" PRId64, s->input,
+                              s->dims[d], d, fixed);
+        if (expr_is_var(e, &var))
+            b[(*nb)++] = (Binding){var, expr_int(m->c, s->dims[d])};
+    }
+    return true;
+}
+
+static bool
+input_type(Model *m, const Onnx__ValueInfoProto *v, const ImportShape *shape, const Binding *b, uint32_t nb, Loc loc, const Type **out)
+{
+    const Onnx__TypeProto__Tensor *t = tensor_type(v);
+    const Expr *dim[TN_MAX_RANK];
+    DType dtype = dtype_from_onnx(t->elem_type);
+
+    if (dtype == DT_NONE)
+        return diag_error(&m->c->diags, DIAG_UNSUPPORTED, loc, "input \"%s\": element type %d of ONNX is not one Tenon has", v->name, t->elem_type);
+    if (!t->shape && !shape)
+        return diag_error(&m->c->diags, DIAG_UNSUPPORTED, loc, "input \"%s\" has no rank; give one with --shape %s=…", v->name, v->name);
+    size_t rank = t->shape ? t->shape->n_dim : shape->rank;
+    if (rank > TN_MAX_RANK)
+        return diag_error(&m->c->diags, DIAG_LIMIT, loc, "input \"%s\": rank %zu, the limit is %d", v->name, rank, TN_MAX_RANK);
+    for (size_t d = 0; d < rank; d++) {
+        dim[d] = t->shape ? input_dim(m, v, d, loc) : expr_int(m->c, shape->dims[d]);
+        if (!dim[d])
+            return false;
+        dim[d] = expr_subst(m->c, dim[d], b, nb);
+    }
+    *out = type_new(m->c, dtype, (uint32_t)rank, dim);
+    int64_t bytes;
+    if (type_is_static(*out) && !type_static_bytes(*out, &bytes))
+        return diag_error(&m->c->diags, DIAG_MODEL, loc, "input \"%s\": %s is larger than any memory", v->name, type_str(m->c, *out));
+    return true;
+}
+
+static bool
+is_initializer(const char *name, Map *names, Ctx *c)
+{
+    return map_get(names, MAP_PTR(sym(c, name)), NULL);
+}
+
+static bool
+unknown_binding(Model *m, const ImportOptions *o, Loc loc)
+{
+    const Onnx__GraphProto *g = m->proto->graph;
+
+    for (uint32_t i = 0; i < o->nshape; i++) {
+        bool found = false;
+        Text names = {.arena = m->arena};
+        for (size_t v = 0; v < g->n_input; v++) {
+            found |= !strcmp(text_of(g->input[v]->name), o->shape[i].input);
+            text_printf(&names, "%s%s", v ? ", " : "", text_of(g->input[v]->name));
+        }
+        if (!found)
+            return !diag_error(&m->c->diags, DIAG_USAGE, loc, "--shape %s: the model has no such input; it has %s", o->shape[i].input, text_str(&names));
+    }
+    for (uint32_t i = 0; i < o->ndim; i++) {
+        bool found = false;
+        for (size_t v = 0; v < g->n_input; v++) {
+            const Onnx__TypeProto__Tensor *t = tensor_type(g->input[v]);
+            for (size_t d = 0; t && t->shape && d < t->shape->n_dim; d++) {
+                Var var;
+                const Expr *e = input_dim(m, g->input[v], d, loc);
+                found |= e && expr_is_var(e, &var) && var.id == o->dim[i].var.id;
+            }
+        }
+        if (!found)
+            return !diag_error(&m->c->diags, DIAG_USAGE, loc, "--dim %s: no input has a dimension of that name; see `tenon inspect`",
+                               (const char *)(uintptr_t)o->dim[i].var.id);
+    }
+    return false;
+}
+
+static bool
+read_inputs(Model *m, const ImportOptions *o, Map *constants)
+{
+    const Onnx__GraphProto *g = m->proto->graph;
+    Loc loc = {.file = m->path};
+    uint32_t nb = 0, most = o ? o->ndim : 0;
+    const Type *t;
+
+    for (uint32_t i = 0; o && i < o->nshape; i++)
+        most += o->shape[i].rank;
+    Binding *b = NEW_ARRAY(m->arena, Binding, most + 1);
+    for (uint32_t i = 0; o && i < o->ndim; i++)
+        b[nb++] = o->dim[i];
+    if (o && unknown_binding(m, o, loc))
+        return false;
+    for (size_t i = 0; i < g->n_input; i++) {
+        const Onnx__ValueInfoProto *v = g->input[i];
+        if (!tensor_type(v) && !is_initializer(text_of(v->name), constants, m->c))
+            return diag_error(&m->c->diags, DIAG_UNSUPPORTED, loc, "input \"%s\" is not a tensor", text_of(v->name));
+        const ImportShape *s = shape_for(o, text_of(v->name));
+        if (s && tensor_type(v) && !bind_shape(m, v, s, b, &nb, loc))
+            return false;
+    }
+    for (size_t i = 0; i < g->n_input; i++) {
+        const Onnx__ValueInfoProto *v = g->input[i];
+        if (is_initializer(text_of(v->name), constants, m->c))
+            continue;
+        if (!input_type(m, v, shape_for(o, v->name), b, nb, loc, &t) || !define(m, v->name, graph_input(m->g, v->name, t), loc))
+            return false;
+    }
+    return true;
+}
+
+static bool
+read_initializers(Model *m, Map *names)
+{
+    const Onnx__GraphProto *g = m->proto->graph;
+    Loc loc = {.file = m->path};
+
+    if (g->n_sparse_initializer)
+        return diag_error(&m->c->diags, DIAG_UNSUPPORTED, loc, "the model has %zu sparse initializers; export it with dense weights", g->n_sparse_initializer);
+    for (size_t i = 0; i < g->n_initializer; i++) {
+        const Onnx__TensorProto *t = g->initializer[i];
+        const char *name = text_of(t->name);
+        const Type *type;
+        const void *data;
+        if (!tensor_read(m->c, m->arena, m->path, t, arena_printf(m->arena, "initializer \"%s\"", name), loc, &type, &data) ||
+            !define(m, name, graph_const(m->g, name, type, data), loc))
+            return false;
+        map_put(names, MAP_PTR(sym(m->c, name)), 1);
+    }
+    return true;
+}
+
+/* ---- nodes ---------------------------------------------------------------------------------------- */
+
+bool
+call_refuse(Call *k, const char *format, ...)
+{
+    va_list ap;
+    char text[400];
+
+    va_start(ap, format);
+    vsnprintf(text, sizeof text, format, ap);
+    va_end(ap);
+    return diag_error(&k->m->c->diags, DIAG_UNSUPPORTED, k->loc, "%s", text);
+}
+
+void
+call_bind(Call *k, uint32_t output, ValueId v)
+{
+    if (output < k->proto->n_output && *text_of(k->proto->output[output]))
+        map_put(&k->m->value, MAP_PTR(sym(k->m->c, k->proto->output[output])), v);
+}
+
+/* The inputs, or *skip when one comes from a node that was refused. */
+static bool
+read_operands(Call *k, bool *skip)
+{
+    Model *m = k->m;
+    uint64_t v;
+
+    *skip = false;
+    for (size_t i = 0; i < k->proto->n_input; i++) {
+        const char *name = text_of(k->proto->input[i]);
+        if (!*name) {
+            VEC_PUSH(m->arena, &k->in, 0);
+            continue;
+        }
+        if (!map_get(&m->value, MAP_PTR(sym(m->c, name)), &v))
+            return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "input \"%s\" is made by no node, input or initializer", name);
+        *skip |= v == 0;
+        VEC_PUSH(m->arena, &k->in, (ValueId)v);
+    }
+    while (k->in.n && !k->in.at[k->in.n - 1])
+        k->in.n--;
+    k->nout = (uint32_t)k->proto->n_output;
+    while (k->nout && !*text_of(k->proto->output[k->nout - 1]))
+        k->nout--;
+    return true;
+}
+
+static bool
+add_call(Call *k)
+{
+    Model *m = k->m;
+    const OpInfo *info = &op_info[k->op];
+    const char **names = NEW_ARRAY(m->arena, const char *, k->nout + 1);
+    ValueId *out = NEW_ARRAY(m->arena, ValueId, k->nout + 1);
+
+    if (k->in.n < info->min_in || (info->max_in != 255 && k->in.n > info->max_in))
+        return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "%s takes %u to %u inputs, the node has %u", k->proto->op_type, info->min_in, info->max_in, k->in.n);
+    for (uint32_t i = 0; i < info->min_in; i++)
+        if (!k->in.at[i])
+            return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "input %u of %s is required and absent", i, k->proto->op_type);
+    if (info->max_out != 255 && k->nout > info->max_out)
+        return call_refuse(k, "output %u (\"%s\") of %s is not computed by Tenon", info->max_out, k->proto->output[info->max_out], k->proto->op_type);
+    if (k->nout == 0)
+        return true;
+    for (uint32_t i = 0; i < k->nout; i++)
+        names[i] = *text_of(k->proto->output[i]) ? k->proto->output[i] : NULL;
+    Attr *attrs = arena_copy(m->arena, k->attr.at, k->attr.n * sizeof *attrs);
+    if (!graph_infer_op(m->g, k->op, (Attrs){attrs, k->attr.n}, k->loc, k->origin, k->in.n, k->in.at, k->nout, names, out))
+        return false;
+    for (uint32_t i = 0; i < k->nout; i++)
+        call_bind(k, i, out[i]);
+    return true;
+}
+
+static bool
+read_node(Model *m, uint32_t index)
+{
+    const Onnx__NodeProto *n = m->proto->graph->node[index];
+    Call k = {.m = m, .proto = n, .loc = node_loc(m->arena, m->path, n, index)};
+    const char *name = n->name && *n->name ? n->name : n->n_output ? text_of(n->output[0]) : "";
+    bool skip;
+
+    k.origin = sym_printf(m->c, "%s \"%s\"", text_of(n->op_type), name);
+    for (size_t o = 0; o < n->n_output; o++)
+        call_bind(&k, (uint32_t)o, 0);
+    const char *domain = text_of(n->domain);
+    bool standard = !*domain || !strcmp(domain, "ai.onnx");
+    const OpRow *row = standard ? op_row(text_of(n->op_type)) : NULL;
+    if (!row)
+        return standard ? call_refuse(&k, "operator %s is not one Tenon knows", text_of(n->op_type))
+                        : call_refuse(&k, "operator %s of domain \"%s\": Tenon knows the operators of ONNX itself", text_of(n->op_type), domain);
+    if (!read_operands(&k, &skip))
+        return false;
+    if (skip)
+        return true;
+    k.op = row->op;
+    if (!call_convert(&k, row))
+        return false;
+    return k.done || add_call(&k);
+}
+
+static bool
+read_outputs(Model *m)
+{
+    const Onnx__GraphProto *g = m->proto->graph;
+    uint64_t v;
+
+    if (g->n_output == 0)
+        return diag_error(&m->c->diags, DIAG_MODEL, (Loc){.file = m->path}, "the graph has no outputs");
+    for (size_t i = 0; i < g->n_output; i++) {
+        const char *name = text_of(g->output[i]->name);
+        if (!map_get(&m->value, MAP_PTR(sym(m->c, name)), &v))
+            return diag_error(&m->c->diags, DIAG_MODEL, (Loc){.file = m->path}, "output \"%s\" is made by no node, input or initializer", name);
+        VEC_PUSH(m->arena, &m->g->output, (ValueId)v);
+    }
+    return true;
+}
+
+Graph *
+import_onnx(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOptions *o)
+{
+    Model m = {.c = c, .arena = arena, .path = path, .value = {.arena = arena}};
+    Map constants = {.arena = arena};
+    Loc loc = {.file = path};
+    int64_t most = o && o->max_nodes ? o->max_nodes : DEFAULT_NODES;
+    bool ok = true;
+
+    m.proto = model_read(c, arena, path, file, o);
+    if (!m.proto)
+        return NULL;
+    m.opset = model_opset(m.proto);
+    if (m.opset > NEWEST_OPSET || m.opset < 1) {
+        diag_error(&c->diags, DIAG_UNSUPPORTED, loc, "the model uses opset %" PRId64 " of ONNX; this build knows 1 to %d; export it with one of these", m.opset, NEWEST_OPSET);
+        return NULL;
+    }
+    if ((int64_t)m.proto->graph->n_node > most) {
+        diag_error(&c->diags, DIAG_LIMIT, loc, "the model has %zu nodes, the limit is %" PRId64 "; raise it with --max-nodes", m.proto->graph->n_node, most);
+        return NULL;
+    }
+    const char *name = text_of(m.proto->graph->name);
+    m.g = graph_new(c, arena, *name ? name : "model");
+    uint32_t *order = node_order(&m);
+    if (!order || !read_initializers(&m, &constants) || !read_inputs(&m, o, &constants))
+        return NULL;
+    for (size_t i = 0; i < m.proto->graph->n_node; i++)
+        ok &= read_node(&m, order[i]);
+    return ok && read_outputs(&m) ? m.g : NULL;
+}

@@ -1,0 +1,582 @@
+/* ops: ONNX's operators as Tenon's.
+ *
+ * One row per operator. A row without a converter has the same inputs and attributes in every opset.
+ * Converters mend what changed between opsets (attributes that became inputs, defaults) and what
+ * Tenon spells otherwise; doc/operators.md lists the latter.
+ */
+#include "import/internal.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- attributes --------------------------------------------------------------------------------- */
+
+/* The kind of every attribute that Tenon's operators have: ONNX uses a name for one kind only. */
+static const struct { AttrKind kind; const char *names; } attr_kinds[] = {
+    {ATTR_INT, " axis keepdims noop_with_empty_axes exclusive reverse group ceil_mode count_include_pad storage_order select_last_index transA transB "
+               "allowzero batch_dims blocksize upper batch_axis time_axis size p to num_groups start end dtype output_dtype k detect_negative "
+               "detect_positive fmod stash_type training_mode spatial is_test num_outputs exclude_outside antialias saturate seed is_nan precision "
+               "block_size ignore_index broadcast "},
+    {ATTR_FLOAT, " alpha beta gamma epsilon bias lambd value_float extrapolation_value cubic_coeff_a momentum ratio min max "},
+    {ATTR_STRING, " auto_pad mode coordinate_transformation_mode nearest_mode equation reduction direction approximate keep_aspect_ratio_policy value_string "},
+    {ATTR_INTS, " axes kernel_shape strides pads dilations perm split starts ends shape output_padding output_shape value_ints consumed_inputs repeats "},
+    {ATTR_FLOATS, " scales value_floats "},
+    {ATTR_TENSOR, " value "},
+};
+
+static bool
+has_word(const char *list, const char *word)
+{
+    size_t n = strlen(word);
+
+    for (const char *s = list; (s = strstr(s, word)); s += n)
+        if ((s == list || s[-1] == ' ') && (s[n] == ' ' || s[n] == '=' || !s[n]))
+            return true;
+    return false;
+}
+
+static const char *const kind_name[] = {[ATTR_INT] = "an integer", [ATTR_FLOAT] = "a float", [ATTR_STRING] = "a string",
+                                        [ATTR_INTS] = "integers", [ATTR_FLOATS] = "floats", [ATTR_TENSOR] = "a tensor"};
+
+static bool
+attr_kind(const Onnx__AttributeProto *p, AttrKind *out)
+{
+    int type = p->has_type ? (int)p->type : 0;
+
+    if (!type)                       /* models older than IR version 2 leave the type out */
+        type = p->has_f ? 1 : p->has_i ? 2 : p->has_s ? 3 : p->t ? 4 : p->n_floats ? 6 : p->n_ints ? 7 : 0;
+    switch (type) {
+    case 1: *out = ATTR_FLOAT; return true;
+    case 2: *out = ATTR_INT; return true;
+    case 3: *out = ATTR_STRING; return true;
+    case 4: *out = ATTR_TENSOR; return p->t != NULL;
+    case 6: *out = ATTR_FLOATS; return true;
+    case 7: *out = ATTR_INTS; return true;
+    default: return false;
+    }
+}
+
+static bool
+read_attr(Call *k, const Onnx__AttributeProto *p)
+{
+    Model *m = k->m;
+    const char *name = p->name ? p->name : "";
+    AttrKind kind = ATTR_INT;
+    bool known = attr_kind(p, &kind);
+    Attr a = {.name = sym(m->c, name), .kind = kind};
+
+    for (size_t i = 0; i < sizeof attr_kinds / sizeof *attr_kinds; i++)
+        if (has_word(attr_kinds[i].names, name) && (!known || attr_kinds[i].kind != kind))
+            return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "attribute \"%s\" must be %s%s%s", name, kind_name[attr_kinds[i].kind],
+                              known ? ", not " : "", known ? kind_name[kind] : "");
+    if (!known)
+        return call_refuse(k, "attribute \"%s\" of %s is of a kind Tenon does not read", name, k->proto->op_type);
+    a.i = p->i;
+    a.f = (double)p->f;
+    if (kind == ATTR_STRING)
+        a.s = sym_n(m->c, (const char *)p->s.data, p->s.len);
+    if (kind == ATTR_INTS) {
+        a.n = (uint32_t)p->n_ints;
+        a.ints = p->ints;
+    }
+    if (kind == ATTR_FLOATS) {
+        double *v = NEW_ARRAY(m->arena, double, p->n_floats + 1);
+        for (size_t i = 0; i < p->n_floats; i++)
+            v[i] = (double)p->floats[i];
+        a.n = (uint32_t)p->n_floats;
+        a.floats = v;
+    }
+    if (kind == ATTR_TENSOR && !tensor_read(m->c, m->arena, m->path, p->t, arena_printf(m->arena, "attribute \"%s\"", name), k->loc, &a.type, &a.data))
+        return false;
+    VEC_PUSH(m->arena, &k->attr, a);
+    return true;
+}
+
+const Attr *
+call_attr(Call *k, const char *name)
+{
+    return attr_find((Attrs){k->attr.at, k->attr.n}, name);
+}
+
+void
+call_drop(Call *k, const char *name)
+{
+    for (uint32_t i = 0; i < k->attr.n; i++)
+        if (!strcmp(k->attr.at[i].name, name)) {
+            memmove(&k->attr.at[i], &k->attr.at[i + 1], (--k->attr.n - i) * sizeof *k->attr.at);
+            return;
+        }
+}
+
+/* ---- helpers of converters --------------------------------------------------------------------------- */
+
+static void
+set_int(Call *k, const char *name, int64_t v)
+{
+    call_drop(k, name);
+    VEC_PUSH(k->m->arena, &k->attr, ((Attr){.name = sym(k->m->c, name), .kind = ATTR_INT, .i = v}));
+}
+
+static void
+set_string(Call *k, const char *name, const char *v)
+{
+    call_drop(k, name);
+    VEC_PUSH(k->m->arena, &k->attr, ((Attr){.name = sym(k->m->c, name), .kind = ATTR_STRING, .s = sym(k->m->c, v)}));
+}
+
+static int64_t
+get_int(Call *k, const char *name, int64_t otherwise)
+{
+    return attr_int((Attrs){k->attr.at, k->attr.n}, name, otherwise);
+}
+
+static ValueId
+new_const(Call *k, const char *name, DType t, uint32_t n, const void *data)
+{
+    Ctx *c = k->m->c;
+    const Expr *dim = expr_int(c, n);
+    void *copy = arena_copy(k->m->arena, data, (size_t)n * dtype_info[t].bytes + 1);
+    return graph_const(k->m->g, name, type_new(c, t, 1, &dim), copy);
+}
+
+ValueId
+call_ints(Call *k, const char *name, uint32_t n, const int64_t *v)
+{
+    int64_t *padded = NEW_ARRAY(k->m->arena, int64_t, n + 1);
+    for (uint32_t i = 0; i < n; i++)
+        padded[i] = v[i];
+    return new_const(k, name, DT_I64, n, padded);
+}
+
+/* A rank-0 constant with the element type of value `like`. */
+static ValueId
+scalar_const(Call *k, const char *name, ValueId like, double v)
+{
+    Ctx *c = k->m->c;
+    DType t = k->m->g->value.at[like].type->dtype;
+    Model *m = k->m;
+    union { float f; double d; uint64_t bits; } u = {.bits = 0};
+
+    if (t == DT_F64)
+        u.d = v;
+    else
+        u.f = (float)v;
+    ValueId made = graph_const(m->g, name, type_new(c, t == DT_F64 ? t : DT_F32, 0, NULL), arena_copy(m->arena, &u, sizeof u));
+    if (t == DT_F32 || t == DT_F64)
+        return made;
+    Attr to = {.name = sym(c, "to"), .kind = ATTR_STRING, .s = dtype_info[t].name};
+    return call_op(k, OP_cast, 1, &to, 1, &made, name);
+}
+
+static void
+set_input(Call *k, uint32_t i, ValueId v)
+{
+    while (k->in.n <= i)
+        VEC_PUSH(k->m->arena, &k->in, 0);
+    k->in.at[i] = v;
+}
+
+/* Attribute `name` (integers) becomes input i, where the opset still has it as an attribute. */
+static void
+ints_to_input(Call *k, const char *name, uint32_t i)
+{
+    const Attr *a = call_attr(k, name);
+
+    if (!a)
+        return;
+    set_input(k, i, call_ints(k, name, a->n, a->ints));
+    call_drop(k, name);
+}
+
+ValueId
+call_op(Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t nin, const ValueId *in, const char *name)
+{
+    ValueId out;
+    Attr *attrs = nattr ? arena_copy(k->m->arena, attr, nattr * sizeof *attr) : NULL;
+
+    for (uint32_t i = 0; i < nin; i++)
+        if (!in[i])
+            return 0;
+    return graph_infer_op(k->m->g, op, (Attrs){attrs, nattr}, k->loc, k->origin, nin, in, 1, &name, &out) ? out : 0;
+}
+
+static const char *
+output_name(Call *k)
+{
+    return k->proto->n_output ? k->proto->output[0] : NULL;
+}
+
+static bool
+finish(Call *k, ValueId v)
+{
+    call_bind(k, 0, v);
+    k->done = true;
+    return v != 0;
+}
+
+static const Type *
+input_type(Call *k, uint32_t i)
+{
+    return i < k->in.n && k->in.at[i] ? k->m->g->value.at[k->in.at[i]].type : NULL;
+}
+
+static bool
+need_input(Call *k, uint32_t i)
+{
+    if (input_type(k, i))
+        return true;
+    return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%s has no input %u", k->proto->op_type, i);
+}
+
+static bool
+dtype_attr(Call *k, const char *name)
+{
+    const Attr *a = call_attr(k, name);
+
+    if (!a)
+        return true;
+    DType t = dtype_from_onnx((int)a->i);
+    if (a->i == 0) {
+        call_drop(k, name);
+        return true;
+    }
+    if (t == DT_NONE)
+        return call_refuse(k, "attribute \"%s\": element type %" PRId64 " of ONNX is not one Tenon has", name, a->i);
+    set_string(k, name, dtype_info[t].name);
+    return true;
+}
+
+/* ---- converters ------------------------------------------------------------------------------------------ */
+
+static bool
+convert_constant(Call *k)
+{
+    Model *m = k->m;
+    const char *name = output_name(k) ? output_name(k) : "constant";
+    const Attr *a = k->attr.n ? &k->attr.at[0] : NULL;
+    float f;
+
+    if (!a || k->attr.n != 1 || strncmp(a->name, "value", 5))
+        return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "a Constant has exactly one value");
+    k->done = true;
+    switch (a->kind) {
+    case ATTR_TENSOR:
+        return finish(k, graph_const(m->g, name, a->type, a->data));
+    case ATTR_INT:
+        return finish(k, graph_const(m->g, name, type_new(m->c, DT_I64, 0, NULL), arena_copy(m->arena, &a->i, sizeof a->i)));
+    case ATTR_FLOAT:
+        f = (float)a->f;
+        return finish(k, graph_const(m->g, name, type_new(m->c, DT_F32, 0, NULL), arena_copy(m->arena, &f, sizeof f)));
+    case ATTR_INTS:
+        return finish(k, call_ints(k, name, a->n, a->ints));
+    case ATTR_FLOATS: {
+        float *v = NEW_ARRAY(m->arena, float, a->n + 1);
+        for (uint32_t i = 0; i < a->n; i++)
+            v[i] = (float)a->floats[i];
+        return finish(k, new_const(k, name, DT_F32, a->n, v));
+    }
+    case ATTR_STRING:
+        break;
+    }
+    return call_refuse(k, "string tensors are not supported");
+}
+
+static bool
+convert_cast(Call *k)
+{
+    call_drop(k, "saturate");
+    call_drop(k, "round_mode");
+    if (!call_attr(k, "to"))
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "Cast needs the attribute \"to\"");
+    return dtype_attr(k, "to");
+}
+
+static bool
+convert_cast_like(Call *k)
+{
+    if (!need_input(k, 1))
+        return false;
+    call_drop(k, "saturate");
+    set_string(k, "to", dtype_info[input_type(k, 1)->dtype].name);
+    k->in.n = 1;
+    return true;
+}
+
+static bool
+convert_clip(Call *k)
+{
+    const Attr *lo = call_attr(k, "min"), *hi = call_attr(k, "max");
+
+    if (!need_input(k, 0))
+        return false;
+    if (lo)
+        set_input(k, 1, scalar_const(k, "min", k->in.at[0], lo->f));
+    if (hi)
+        set_input(k, 2, scalar_const(k, "max", k->in.at[0], hi->f));
+    call_drop(k, "min");
+    call_drop(k, "max");
+    return true;
+}
+
+static bool
+convert_axes(Call *k)
+{
+    ints_to_input(k, "axes", 1);
+    return true;
+}
+
+static bool
+convert_reshape(Call *k)
+{
+    ints_to_input(k, "shape", 1);
+    return true;
+}
+
+static bool
+convert_split(Call *k)
+{
+    ints_to_input(k, "split", 1);
+    call_drop(k, "num_outputs");
+    return true;
+}
+
+static bool
+convert_slice(Call *k)
+{
+    bool axes = call_attr(k, "axes") != NULL;
+
+    ints_to_input(k, "starts", 1);
+    ints_to_input(k, "ends", 2);
+    if (axes)
+        ints_to_input(k, "axes", 3);
+    return true;
+}
+
+static bool
+convert_pad(Call *k)
+{
+    const Attr *value = call_attr(k, "value");
+
+    if (!need_input(k, 0))
+        return false;
+    if (value && value->kind == ATTR_FLOAT && k->m->opset < 11 && value->f != 0)
+        set_input(k, 2, scalar_const(k, "value", k->in.at[0], value->f));
+    call_drop(k, "value");
+    ints_to_input(k, "pads", 1);
+    return true;
+}
+
+static bool
+convert_tile(Call *k)
+{
+    ints_to_input(k, "repeats", 1);
+    return true;
+}
+
+static bool
+convert_resize(Call *k)
+{
+    bool upsample = !strcmp(k->proto->op_type, "Upsample") || k->m->opset < 11;
+    const Attr *scales = call_attr(k, "scales");
+
+    if (!upsample)
+        return true;
+    if (scales) {
+        float *v = NEW_ARRAY(k->m->arena, float, scales->n + 1);
+        for (uint32_t i = 0; i < scales->n; i++)
+            v[i] = (float)scales->floats[i];
+        set_input(k, 1, new_const(k, "scales", DT_F32, scales->n, v));
+        call_drop(k, "scales");
+    }
+    if (!need_input(k, 1))
+        return false;
+    set_input(k, 2, k->in.at[1]);
+    k->in.at[1] = 0;
+    set_string(k, "coordinate_transformation_mode", "asymmetric");
+    set_string(k, "nearest_mode", "floor");
+    return true;
+}
+
+/* Before opset 13 these worked on the input flattened to two dimensions at `axis`, 1 by default. */
+static bool
+convert_softmax(Call *k)
+{
+    if (k->m->opset >= 13)
+        return true;
+    if (!need_input(k, 0))
+        return false;
+    Ctx *c = k->m->c;
+    const Type *t = input_type(k, 0);
+    int64_t axis = get_int(k, "axis", 1);
+
+    axis = axis < 0 ? axis + t->rank : axis;
+    set_int(k, "axis", axis);
+    if (axis == (int64_t)t->rank - 1 || axis < 0 || axis > (int64_t)t->rank)
+        return true;
+    Attr flat = {.name = sym(c, "axis"), .kind = ATTR_INT, .i = axis}, last = {.name = sym(c, "axis"), .kind = ATTR_INT, .i = -1};
+    ValueId x = k->in.at[0], shape = call_op(k, OP_shape, 0, NULL, 1, &x, "shape");
+    ValueId rows = call_op(k, OP_flatten, 1, &flat, 1, &x, "rows");
+    ValueId y = call_op(k, k->op, 1, &last, 1, &rows, "rows");
+    const ValueId in[2] = {y, shape};
+    return finish(k, call_op(k, OP_reshape, 0, NULL, 2, in, output_name(k)));
+}
+
+static bool
+convert_gelu(Call *k)
+{
+    const char *how = attr_string((Attrs){k->attr.at, k->attr.n}, "approximate", "none");
+    if (!strcmp(how, "tanh"))
+        k->op = OP_gelu_tanh;
+    call_drop(k, "approximate");
+    return true;
+}
+
+static bool
+convert_mod(Call *k)
+{
+    if (get_int(k, "fmod", 0))
+        k->op = OP_fmod;
+    call_drop(k, "fmod");
+    return true;
+}
+
+static bool
+convert_shift(Call *k)
+{
+    const char *way = attr_string((Attrs){k->attr.at, k->attr.n}, "direction", "");
+    k->op = !strcmp(way, "LEFT") ? OP_shift_left : OP_shift_right;
+    if (strcmp(way, "LEFT") && strcmp(way, "RIGHT"))
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "BitShift needs direction LEFT or RIGHT, not \"%s\"", way);
+    call_drop(k, "direction");
+    return true;
+}
+
+static bool
+convert_batch_norm(Call *k)
+{
+    if (get_int(k, "training_mode", 0) || k->nout > 1)
+        return call_refuse(k, "BatchNormalization in training mode; export the model for inference");
+    if (!get_int(k, "spatial", 1))
+        return call_refuse(k, "BatchNormalization with spatial=0");
+    call_drop(k, "training_mode");
+    call_drop(k, "spatial");
+    call_drop(k, "momentum");
+    call_drop(k, "is_test");
+    return true;
+}
+
+static bool
+convert_norm(Call *k)
+{
+    if (get_int(k, "stash_type", 1) != 1)
+        return call_refuse(k, "%s with stash_type other than float", k->proto->op_type);
+    call_drop(k, "stash_type");
+    if (!strcmp(k->proto->op_type, "GroupNormalization") && k->m->opset < 21)
+        return call_refuse(k, "GroupNormalization before opset 21 scales per group; export the model with opset 21");
+    return true;
+}
+
+static bool
+convert_dropout(Call *k)
+{
+    call_drop(k, "ratio");
+    call_drop(k, "seed");
+    call_drop(k, "is_test");
+    k->in.n = k->in.n > 1 ? 1 : k->in.n;
+    return true;
+}
+
+static bool
+convert_max_pool(Call *k)
+{
+    if (get_int(k, "storage_order", 0))
+        return call_refuse(k, "MaxPool with storage_order=1");
+    call_drop(k, "storage_order");
+    return true;
+}
+
+static bool
+convert_eye_like(Call *k)
+{
+    return dtype_attr(k, "dtype");
+}
+
+static bool
+convert_quantize(Call *k)
+{
+    if (get_int(k, "block_size", 0))
+        return call_refuse(k, "%s with blocks", k->proto->op_type);
+    call_drop(k, "block_size");
+    call_drop(k, "saturate");
+    call_drop(k, "precision");
+    return dtype_attr(k, "output_dtype");
+}
+
+/* ---- the table --------------------------------------------------------------------------------------------- */
+
+static const OpRow rows[] = {
+    {"Abs", OP_abs, 0}, {"Neg", OP_neg, 0}, {"Sign", OP_sign, 0}, {"Ceil", OP_ceil, 0}, {"Floor", OP_floor, 0}, {"Round", OP_round, 0},
+    {"Reciprocal", OP_reciprocal, 0}, {"Sqrt", OP_sqrt, 0}, {"Exp", OP_exp, 0}, {"Log", OP_log, 0}, {"Erf", OP_erf, 0},
+    {"Sin", OP_sin, 0}, {"Cos", OP_cos, 0}, {"Tan", OP_tan, 0}, {"Asin", OP_asin, 0}, {"Acos", OP_acos, 0}, {"Atan", OP_atan, 0},
+    {"Sinh", OP_sinh, 0}, {"Cosh", OP_cosh, 0}, {"Tanh", OP_tanh, 0}, {"Asinh", OP_asinh, 0}, {"Acosh", OP_acosh, 0}, {"Atanh", OP_atanh, 0},
+    {"Relu", OP_relu, 0}, {"LeakyRelu", OP_leaky_relu, 0}, {"ThresholdedRelu", OP_thresholded_relu, 0}, {"Elu", OP_elu, 0},
+    {"Celu", OP_celu, 0}, {"Selu", OP_selu, 0}, {"Gelu", OP_gelu, convert_gelu}, {"Sigmoid", OP_sigmoid, 0}, {"Swish", OP_swish, 0},
+    {"Mish", OP_mish, 0}, {"HardSigmoid", OP_hard_sigmoid, 0}, {"HardSwish", OP_hard_swish, 0}, {"Softplus", OP_softplus, 0},
+    {"Softsign", OP_softsign, 0}, {"Shrink", OP_shrink, 0}, {"PRelu", OP_prelu, 0}, {"Clip", OP_clip, convert_clip},
+    {"Add", OP_add, 0}, {"Sub", OP_sub, 0}, {"Mul", OP_mul, 0}, {"Div", OP_div, 0}, {"Mod", OP_mod, convert_mod}, {"Pow", OP_pow, 0},
+    {"Min", OP_min, 0}, {"Max", OP_max, 0}, {"Sum", OP_sum, 0}, {"Mean", OP_mean, 0},
+    {"Equal", OP_equal, 0}, {"Less", OP_less, 0}, {"LessOrEqual", OP_less_or_equal, 0}, {"Greater", OP_greater, 0},
+    {"GreaterOrEqual", OP_greater_or_equal, 0}, {"IsNaN", OP_is_nan, 0}, {"IsInf", OP_is_inf, 0},
+    {"And", OP_and, 0}, {"Or", OP_or, 0}, {"Xor", OP_xor, 0}, {"Not", OP_not, 0}, {"BitwiseAnd", OP_bitwise_and, 0},
+    {"BitwiseOr", OP_bitwise_or, 0}, {"BitwiseXor", OP_bitwise_xor, 0}, {"BitwiseNot", OP_bitwise_not, 0}, {"BitShift", OP_shift_left, convert_shift},
+    {"Where", OP_where, 0}, {"Identity", OP_identity, 0}, {"Cast", OP_cast, convert_cast}, {"CastLike", OP_cast, convert_cast_like},
+    {"Dropout", OP_dropout, convert_dropout},
+    {"ReduceSum", OP_reduce_sum, convert_axes}, {"ReduceMean", OP_reduce_mean, convert_axes}, {"ReduceProd", OP_reduce_prod, convert_axes},
+    {"ReduceMax", OP_reduce_max, convert_axes}, {"ReduceMin", OP_reduce_min, convert_axes}, {"ReduceL1", OP_reduce_l1, convert_axes},
+    {"ReduceL2", OP_reduce_l2, convert_axes}, {"ReduceSumSquare", OP_reduce_sum_square, convert_axes},
+    {"ReduceLogSum", OP_reduce_log_sum, convert_axes}, {"ReduceLogSumExp", OP_reduce_log_sum_exp, convert_axes},
+    {"ArgMax", OP_arg_max, 0}, {"ArgMin", OP_arg_min, 0}, {"CumSum", OP_cum_sum, 0},
+    {"MatMul", OP_matmul, 0}, {"MatMulInteger", OP_matmul_integer, 0}, {"Gemm", OP_gemm, 0}, {"Einsum", OP_einsum, 0},
+    {"Conv", OP_conv, 0}, {"ConvInteger", OP_conv_integer, 0}, {"ConvTranspose", OP_conv_transpose, 0},
+    {"MaxPool", OP_max_pool, convert_max_pool}, {"AveragePool", OP_average_pool, 0}, {"LpPool", OP_lp_pool, 0},
+    {"GlobalAveragePool", OP_global_average_pool, 0}, {"GlobalMaxPool", OP_global_max_pool, 0},
+    {"Softmax", OP_softmax, convert_softmax}, {"LogSoftmax", OP_log_softmax, convert_softmax}, {"Hardmax", OP_hardmax, convert_softmax},
+    {"BatchNormalization", OP_batch_norm, convert_batch_norm}, {"InstanceNormalization", OP_instance_norm, 0},
+    {"GroupNormalization", OP_group_norm, convert_norm}, {"LayerNormalization", OP_layer_norm, convert_norm},
+    {"RMSNormalization", OP_rms_norm, convert_norm}, {"LpNormalization", OP_lp_norm, 0}, {"LRN", OP_lrn, 0},
+    {"Reshape", OP_reshape, convert_reshape}, {"Flatten", OP_flatten, 0}, {"Squeeze", OP_squeeze, convert_axes}, {"Unsqueeze", OP_unsqueeze, convert_axes},
+    {"Transpose", OP_transpose, 0}, {"Expand", OP_expand, 0}, {"Tile", OP_tile, convert_tile}, {"Concat", OP_concat, 0}, {"Split", OP_split, convert_split},
+    {"Slice", OP_slice, convert_slice}, {"Pad", OP_pad, convert_pad}, {"DepthToSpace", OP_depth_to_space, 0}, {"SpaceToDepth", OP_space_to_depth, 0},
+    {"Trilu", OP_trilu, 0}, {"ReverseSequence", OP_reverse_sequence, 0},
+    {"Gather", OP_gather, 0}, {"GatherElements", OP_gather_elements, 0}, {"GatherND", OP_gather_nd, 0},
+    {"Scatter", OP_scatter_elements, 0}, {"ScatterElements", OP_scatter_elements, 0}, {"ScatterND", OP_scatter_nd, 0}, {"OneHot", OP_one_hot, 0},
+    {"Resize", OP_resize, convert_resize}, {"Upsample", OP_resize, convert_resize},
+    {"Shape", OP_shape, 0}, {"Size", OP_size, 0}, {"Constant", OP_NONE, convert_constant}, {"ConstantOfShape", OP_constant_of_shape, 0},
+    {"Range", OP_range, 0}, {"EyeLike", OP_eye_like, convert_eye_like},
+    {"QuantizeLinear", OP_quantize_linear, convert_quantize}, {"DequantizeLinear", OP_dequantize_linear, convert_quantize},
+    {"DynamicQuantizeLinear", OP_dynamic_quantize_linear, 0},
+};
+
+const OpRow *
+op_row(const char *onnx)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (!strcmp(rows[i].onnx, onnx))
+            return &rows[i];
+    return NULL;
+}
+
+bool
+call_convert(Call *k, const OpRow *row)
+{
+    for (size_t i = 0; i < k->proto->n_attribute; i++)
+        if (!read_attr(k, k->proto->attribute[i]))
+            return false;
+    call_drop(k, "consumed_inputs");
+    if (row->convert && !row->convert(k))
+        return false;
+    for (uint32_t i = 0; !k->done && i < k->attr.n; i++)
+        if (!has_word(op_info[k->op].attrs, k->attr.at[i].name))
+            return call_refuse(k, "attribute \"%s\" of %s is not one Tenon knows", k->attr.at[i].name, row->onnx);
+    return true;
+}

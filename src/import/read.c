@@ -1,0 +1,141 @@
+/* read: bytes to a parsed model.
+ *
+ * protobuf-c recurses into nested messages and trusts nothing but lengths, so the wire format is
+ * walked first, with the same descriptors: a message nested deeper than MAX_DEPTH or a length that
+ * leaves its parent is refused before anything is allocated.
+ */
+#include "import/internal.h"
+
+#include <inttypes.h>
+
+enum { MAX_DEPTH = 64 };
+#define DEFAULT_MODEL_BYTES ((int64_t)64 << 30)
+
+static bool
+varint(Bytes b, size_t *at, uint64_t *v)
+{
+    *v = 0;
+    for (uint32_t shift = 0; shift < 64 && *at < b.bytes; shift += 7) {
+        uint8_t byte = b.data[(*at)++];
+        *v |= (uint64_t)(byte & 0x7f) << shift;
+        if (!(byte & 0x80))
+            return true;
+    }
+    return false;
+}
+
+bool
+protobuf_check(const ProtobufCMessageDescriptor *d, Bytes b, uint32_t depth, const char **why)
+{
+    size_t at = 0;
+    uint64_t tag, n;
+
+    if (depth > MAX_DEPTH) {
+        *why = "messages are nested deeper than 64 levels";
+        return false;
+    }
+    *why = "the file ends in the middle of a field, or is not ONNX";
+    while (at < b.bytes) {
+        if (!varint(b, &at, &tag))
+            return false;
+        switch (tag & 7) {
+        case 0:
+            if (!varint(b, &at, &n))
+                return false;
+            continue;
+        case 1:
+            n = 8;
+            break;
+        case 5:
+            n = 4;
+            break;
+        case 2:
+            if (!varint(b, &at, &n) || n > b.bytes - at)
+                return false;
+            const ProtobufCFieldDescriptor *f = protobuf_c_message_descriptor_get_field(d, (unsigned)(tag >> 3));
+            if (f && f->type == PROTOBUF_C_TYPE_MESSAGE && !protobuf_check(f->descriptor, (Bytes){b.data + at, n}, depth + 1, why))
+                return false;
+            break;
+        default:
+            return false;
+        }
+        if (n > b.bytes - at)
+            return false;
+        at += n;
+    }
+    return true;
+}
+
+static void
+free_model(void *model)
+{
+    onnx__model_proto__free_unpacked(model, NULL);
+}
+
+Onnx__ModelProto *
+model_read(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOptions *o)
+{
+    Loc loc = {.file = path};
+    int64_t most = o && o->max_model_bytes ? o->max_model_bytes : DEFAULT_MODEL_BYTES;
+    const char *why;
+
+    if (file.bytes == 0) {
+        diag_error(&c->diags, DIAG_MODEL, loc, "the file is empty");
+        return NULL;
+    }
+    if ((uint64_t)file.bytes > (uint64_t)most) {
+        diag_error(&c->diags, DIAG_LIMIT, loc, "the model has %zu bytes, the limit is %" PRId64 "; raise it with --max-model-bytes", file.bytes, most);
+        return NULL;
+    }
+    if (!protobuf_check(&onnx__model_proto__descriptor, file, 0, &why)) {
+        diag_error(&c->diags, DIAG_MODEL, loc, "not a readable ONNX model: %s; export or copy it again", why);
+        return NULL;
+    }
+    Onnx__ModelProto *m = onnx__model_proto__unpack(NULL, file.bytes, file.data);
+    if (!m) {
+        diag_error(&c->diags, DIAG_MODEL, loc, "not a readable ONNX model: a field has another type than ONNX gives it; export or copy it again");
+        return NULL;
+    }
+    arena_closer(arena, free_model, m);
+    file_forget(file);
+    if (!m->graph) {
+        diag_error(&c->diags, DIAG_MODEL, loc, "the model has no graph");
+        return NULL;
+    }
+    return m;
+}
+
+int64_t
+model_opset(const Onnx__ModelProto *m)
+{
+    int64_t v = 1;
+    for (size_t i = 0; i < m->n_opset_import; i++) {
+        const char *domain = m->opset_import[i]->domain;
+        if (!domain || !*domain || !__builtin_strcmp(domain, "ai.onnx"))
+            v = m->opset_import[i]->version;
+    }
+    return v;
+}
+
+Loc
+node_loc(Arena *a, const char *path, const Onnx__NodeProto *n, uint32_t index)
+{
+    const char *name = n->name && *n->name ? n->name : n->n_output ? n->output[0] : "";
+    return (Loc){.file = path, .node = arena_printf(a, "node %u %s \"%s\"", index, n->op_type ? n->op_type : "?", name)};
+}
+
+bool
+import_is_onnx(Bytes file)
+{
+    /* A ModelProto begins with a field tag; Tenon's text with `graph`, white space or a comment. */
+    for (size_t i = 0; i < file.bytes && i < 256; i++) {
+        uint8_t ch = file.data[i];
+        if (ch == ' ' || ch == '\t' || ch == '\n' || ch == '\r')
+            continue;
+        if (ch == ';')
+            return false;
+        return !(file.bytes - i >= 6 && !__builtin_memcmp(file.data + i, "graph ", 6)) &&
+               !(file.bytes - i >= 5 && !__builtin_memcmp(file.data + i, "nest ", 5));
+    }
+    return true;
+}

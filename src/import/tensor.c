@@ -1,0 +1,155 @@
+/* tensor: the contents of TensorProtos, wherever ONNX lets them lie: raw bytes (used in place), typed
+ * lists (converted), or a file beside the model (mapped, and never outside the model's folder).
+ */
+#include "import/internal.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct { Ctx *c; Arena *a; const char *path, *what; Loc loc; const Onnx__TensorProto *t; DType dtype; int64_t count, bytes; } Source;
+
+static bool
+bad(Source *s, const char *text, int64_t got, int64_t want)
+{
+    return diag_error(&s->c->diags, DIAG_MODEL, s->loc, "%s: %s: %" PRId64 ", expected %" PRId64, s->what, text, got, want);
+}
+
+static bool
+external_path(Source *s, const char *location, const char **out)
+{
+    Ctx *c = s->c;
+    const char *folder = path_folder(s->a, s->path);
+    char root[PATH_MAX], real[PATH_MAX];
+
+    if (!location || !*location)
+        return diag_error(&c->diags, DIAG_MODEL, s->loc, "%s: external data without a location", s->what);
+    if (location[0] == '/')
+        return diag_error(&c->diags, DIAG_MODEL, s->loc, "%s: external data at the absolute path \"%s\"; it must lie in the model's folder", s->what, location);
+    const char *joined = path_join(s->a, folder, location);
+    if (!realpath(folder, root) || !realpath(joined, real))
+        return diag_error(&c->diags, DIAG_MODEL, s->loc, "%s: the external data file \"%s\" is not there; put it beside the model", s->what, location);
+    size_t n = strlen(root);
+    if (strncmp(root, real, n) || (real[n] != '/' && strcmp(root, "/")))
+        return diag_error(&c->diags, DIAG_MODEL, s->loc, "%s: the external data file \"%s\" leads out of the model's folder; it must lie in it", s->what, location);
+    *out = arena_str(s->a, real);
+    return true;
+}
+
+static bool
+external(Source *s, const void **data)
+{
+    const char *location = NULL, *path;
+    uint64_t offset = 0, length = (uint64_t)s->bytes;
+    Bytes file;
+
+    for (size_t i = 0; i < s->t->n_external_data; i++) {
+        const Onnx__StringStringEntryProto *e = s->t->external_data[i];
+        if (!e->key || !e->value)
+            continue;
+        if (!strcmp(e->key, "location"))
+            location = e->value;
+        else if (!strcmp(e->key, "offset"))
+            offset = strtoull(e->value, NULL, 10);
+        else if (!strcmp(e->key, "length"))
+            length = strtoull(e->value, NULL, 10);
+    }
+    if (!external_path(s, location, &path) || !file_map(s->a, &s->c->diags, path, &file))
+        return false;
+    if (length != (uint64_t)s->bytes)
+        return bad(s, "bytes of external data", (int64_t)length, s->bytes);
+    if (offset > file.bytes || length > file.bytes - offset)
+        return diag_error(&s->c->diags, DIAG_MODEL, s->loc, "%s: external data wants bytes %" PRIu64 " to %" PRIu64 " of \"%s\", which has %zu", s->what,
+                          offset, offset + length, location, file.bytes);
+    *data = file.data + offset;
+    if ((uintptr_t)*data % dtype_info[s->dtype].bytes)
+        *data = arena_copy(s->a, *data, length);
+    return true;
+}
+
+/* Typed lists: float_data, int32_data (everything up to 32 bits, and 16-bit floats as bits), int64_data, … */
+static bool
+typed(Source *s, const void **data)
+{
+    const Onnx__TensorProto *t = s->t;
+    size_t have = s->dtype == DT_F32 ? t->n_float_data : s->dtype == DT_F64 ? t->n_double_data
+                : s->dtype == DT_I64 ? t->n_int64_data : s->dtype == DT_U64 || s->dtype == DT_U32 ? t->n_uint64_data : t->n_int32_data;
+
+    if (have != (uint64_t)s->count)
+        return bad(s, "elements", (int64_t)have, s->count);
+    switch (s->dtype) {
+    case DT_F32: *data = t->float_data; return true;
+    case DT_F64: *data = t->double_data; return true;
+    case DT_I64: *data = t->int64_data; return true;
+    case DT_U64: *data = t->uint64_data; return true;
+    case DT_I32: *data = t->int32_data; return true;
+    default: break;
+    }
+    uint32_t size = dtype_info[s->dtype].bytes;
+    uint8_t *out = arena_alloc(s->a, (size_t)s->bytes + 1);
+    for (int64_t i = 0; i < s->count; i++) {
+        uint64_t v = s->dtype == DT_U32 ? t->uint64_data[i] : (uint64_t)(uint32_t)t->int32_data[i];
+        if (s->dtype == DT_BOOL)
+            v = v != 0;
+        memcpy(out + i * size, &v, size);      /* little endian: the low bytes */
+    }
+    *data = out;
+    return true;
+}
+
+bool
+tensor_read(Ctx *c, Arena *a, const char *path, const Onnx__TensorProto *t, const char *what, Loc loc, const Type **type, const void **data)
+{
+    Source s = {c, a, path, what, loc, t, dtype_from_onnx(t->has_data_type ? t->data_type : 0), 1, 0};
+    const Expr *dim[TN_MAX_RANK];
+
+    if (s.dtype == DT_NONE)
+        return diag_error(&c->diags, t->data_type == 8 ? DIAG_UNSUPPORTED : t->data_type <= 0 || t->data_type > 26 ? DIAG_MODEL : DIAG_UNSUPPORTED, loc,
+                          "%s: element type %d of ONNX is not one Tenon has", what, t->data_type);
+    if (t->n_dims > TN_MAX_RANK)
+        return diag_error(&c->diags, DIAG_LIMIT, loc, "%s: rank %zu, the limit is %d", what, t->n_dims, TN_MAX_RANK);
+    for (size_t d = 0; d < t->n_dims; d++) {
+        if (t->dims[d] < 0)
+            return diag_error(&c->diags, DIAG_MODEL, loc, "%s: dimension %zu is %" PRId64, what, d, t->dims[d]);
+        if (mul_overflows(s.count, t->dims[d], &s.count) || s.count > INT64_MAX / 16)
+            return diag_error(&c->diags, DIAG_MODEL, loc, "%s: its dimensions multiply to more than 2^59 elements", what);
+        dim[d] = expr_int(c, t->dims[d]);
+    }
+    s.bytes = s.count * dtype_info[s.dtype].bytes;
+    *type = type_new(c, s.dtype, (uint32_t)t->n_dims, dim);
+    if (t->has_data_location && t->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL)
+        return external(&s, data);
+    if (t->has_raw_data) {
+        if (t->raw_data.len != (uint64_t)s.bytes)
+            return bad(&s, "bytes of data", (int64_t)t->raw_data.len, s.bytes);
+        *data = t->raw_data.data;
+    } else if (!typed(&s, data)) {
+        return false;
+    }
+    if (!*data)                               /* no elements, no memory */
+        *data = arena_alloc(a, 16);
+    return true;
+}
+
+static void
+free_tensor(void *t)
+{
+    onnx__tensor_proto__free_unpacked(t, NULL);
+}
+
+bool
+import_tensor_pb(Ctx *c, Arena *arena, const char *path, Bytes file, Sym *name, const Type **type, const void **data)
+{
+    Loc loc = {.file = path};
+    const char *why;
+
+    if (!protobuf_check(&onnx__tensor_proto__descriptor, file, 0, &why))
+        return diag_error(&c->diags, DIAG_USAGE, loc, "not a readable TensorProto: %s", why);
+    Onnx__TensorProto *t = onnx__tensor_proto__unpack(NULL, file.bytes, file.data);
+    if (!t)
+        return diag_error(&c->diags, DIAG_USAGE, loc, "not a readable TensorProto");
+    arena_closer(arena, free_tensor, t);
+    *name = sym(c, t->name ? t->name : "");
+    return tensor_read(c, arena, path, t, "the tensor", loc, type, data);
+}
