@@ -1,0 +1,141 @@
+/* inplace: when a kernel may write its result over an input that dies there.
+ *
+ * Three facts together make it safe, for a kernel of one part with one write:
+ *   - the sizes are equal: same type, same format;
+ *   - by meaning, each point reads that input only where it writes (MAP_ID), and not under a reduction,
+ *     where a schedule may write the point before it has read everything;
+ *   - by schedule, every load of it stands in the very store that replaces the element, at the same
+ *     index, and nothing reads the output back. A packing copy or a first pass over the input fails here.
+ * Each element is stored once, so that no later trip finds it replaced.
+ */
+#include "plan/internal.h"
+
+static bool
+same_format(const Format *a, const Format *b)
+{
+    if (a == b)
+        return true;
+    if (!a || !b || a->npart != b->npart)
+        return false;
+    for (uint32_t i = 0; i < a->npart; i++)
+        if (a->part[i].dim != b->part[i].dim || a->part[i].div != b->part[i].div || a->part[i].mod != b->part[i].mod)
+            return false;
+    return true;
+}
+
+/* ---- by meaning ----------------------------------------------------------------------------------- */
+
+/* buffer: the kernel's buffer behind each parameter; NULL: parameter i is buffer i. */
+static bool
+reads_where_it_writes(Ctx *c, Arena *scratch, const Nest *nest, const uint32_t *buffer, const bool *is_input)
+{
+    if (nest->nwrite != 1 || nest->write[0].combiner != COMB_NONE)
+        return false;
+    Accesses reads = nest_accesses(c, scratch, nest);
+    for (uint32_t i = 0; i < reads.n; i++) {
+        uint32_t slot = reads.at[i].load->u.load.slot;
+        if (slot >= nest->nin)
+            return false;                             /* a scan reads its own output */
+        if (is_input[buffer ? buffer[slot] : slot] &&
+            (reads.at[i].reduce || nest_mapping(c, nest, &reads.at[i]) != MAP_ID))
+            return false;
+    }
+    return true;
+}
+
+/* ---- by schedule ------------------------------------------------------------------------------------ */
+
+typedef struct {
+    Ctx *c;
+    const bool *is_input;            /* by buffer */
+    uint32_t out;
+    const Tree *store;               /* the store whose value is being looked at, if it is one to out */
+    bool ok, loads;                  /* loads: this store reads the input */
+} Check;
+
+static void
+check_scalar(void *user, const Scalar *s)
+{
+    Check *k = user;
+
+    if (s->op != S_LOAD)
+        return;
+    uint32_t slot = s->u.load.slot;
+    k->ok &= slot != k->out;
+    if (!k->is_input[slot])
+        return;
+    k->loads = true;
+    k->ok &= k->store && k->store->u.store.rank == s->u.load.rank && k->store->u.store.value->lanes == s->lanes &&
+             k->store->u.store.lane_stride == s->u.load.lane_stride;
+    for (uint32_t i = 0; k->ok && i < s->u.load.rank; i++)
+        k->ok = k->store->u.store.at[i] == s->u.load.at[i];
+}
+
+static void
+check_var(void *user, Var v)
+{
+    Check *k = user;
+
+    if (v.kind == VAR_COMPUTED)
+        scalar_visit(k->c, computed_scalar(v), check_scalar, k);
+}
+
+static void
+check_block(Check *k, const Block *b)
+{
+    for (uint32_t i = 0; i < b->list.n && k->ok; i++) {
+        const Tree *t = b->list.at[i];
+        switch (t->kind) {
+        case TREE_LOOP:
+            expr_vars(t->u.loop.begin, check_var, k);
+            expr_vars(t->u.loop.end, check_var, k);
+            break;
+        case TREE_LET:
+            expr_vars(t->u.let.value, check_var, k);
+            break;
+        case TREE_IF:
+            scalar_visit(k->c, t->u.test.cond, check_scalar, k);
+            break;
+        case TREE_STORE:
+            for (uint32_t d = 0; d < t->u.store.rank; d++)
+                expr_vars(t->u.store.at[d], check_var, k);
+            k->store = t->u.store.buffer == k->out ? t : NULL;
+            k->loads = false;
+            scalar_visit(k->c, t->u.store.value, check_scalar, k);
+            k->ok &= !k->store || k->loads;           /* a store that reads nothing may come before one that does */
+            k->store = NULL;
+            break;
+        case TREE_BUFFER:
+        case TREE_NOTE:
+            break;
+        }
+        check_block(k, &t->body);
+        check_block(k, &t->other);
+    }
+}
+
+bool
+plan_in_place(const Graph *g, Arena *scratch, const Node *n, uint32_t out, ValueId in)
+{
+    const Value *from = &g->value.at[in], *to = &g->value.at[node_out(g, n, out)];
+    uint32_t nbuffer = n->in.count + n->out.count;
+
+    if (n->callee == CALL_OP || type_eq(g->ctx, from->type, to->type) != YES || !same_format(from->format, to->format))
+        return false;
+    if (n->callee == CALL_KERNEL && (n->kernel->npart != 1 || n->kernel->buffer.n < nbuffer))
+        return false;
+
+    if (n->callee == CALL_KERNEL)
+        nbuffer = n->kernel->buffer.n;
+    bool *is_input = NEW_ARRAY(scratch, bool, nbuffer);
+    for (uint32_t i = 0; i < n->in.count; i++)
+        is_input[i] = node_in(g, n, i) == in;
+    if (n->callee == CALL_NEST)
+        return reads_where_it_writes(g->ctx, scratch, n->nest, NULL, is_input);
+    const Part *part = &n->kernel->part[0];
+    Check k = { g->ctx, is_input, n->in.count + out, NULL, true, false };
+    if (!reads_where_it_writes(g->ctx, scratch, part->nest, part->buffer, is_input))
+        return false;
+    check_block(&k, &n->kernel->tree);
+    return k.ok;
+}

@@ -1,0 +1,31 @@
+/* What the files of plan share: blocks of memory with a life. */
+#ifndef TENON_PLAN_INTERNAL_H
+#define TENON_PLAN_INTERNAL_H
+
+#include "plan/plan.h"
+
+#define PLAN_ALIGN 64
+
+typedef struct {                     /* one piece of arena memory; values in place of each other share it */
+    const Expr *bytes;
+    NodeId first, last;              /* alive from the start of `first` to the end of `last` */
+    const Expr *offset;              /* filled by plan_place */
+} PlanBlock;
+
+typedef struct { int64_t size; NodeId first, last; int64_t offset; } PackItem;
+
+/* Give each item an offset so that no two that live at once overlap; returns the total. Sizes are
+ * multiples of PLAN_ALIGN, so offsets are too. */
+int64_t plan_pack(Arena *scratch, PackItem *item, uint32_t n);
+/* The most that is alive at once: no packing can be smaller. */
+int64_t plan_max_live(const PackItem *item, uint32_t n);
+
+/* Offsets of all blocks; returns the arena's size. */
+const Expr *plan_place(Ctx *c, Arena *scratch, PlanBlock *block, uint32_t n);
+
+/* May output number `out` of node n be written over the memory of value `in`, which dies there? */
+bool plan_in_place(const Graph *g, Arena *scratch, const Node *n, uint32_t out, ValueId in);
+
+const Expr *plan_value_bytes(Ctx *c, const Value *v);
+
+#endif
