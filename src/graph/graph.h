@@ -49,6 +49,7 @@ typedef struct Graph {
     VEC(ValueId) ref;
     VEC(ValueId) input, output;
     Constraints constraints;         /* checked at entry */
+    Map taken;                       /* names in use: Sym -> next suffix to try */
 } Graph;
 
 Graph *graph_new(Ctx *c, Arena *arena, const char *name);
@@ -67,7 +68,8 @@ bool graph_infer_op(Graph *g, OpKind op, Attrs attrs, Loc loc, Sym origin, uint3
 
 static inline ValueId node_in(const Graph *g, const Node *n, uint32_t i) { return g->ref.at[n->in.first + i]; }
 static inline ValueId node_out(const Graph *g, const Node *n, uint32_t i) { return g->ref.at[n->out.first + i]; }
-OpCall graph_op_call(const Graph *g, Arena *scratch, NodeId n);      /* as op_* want it */
+/* As op_* want it. Constraints that a rule records are dropped; see graph_infer_op. */
+OpCall graph_op_call(const Graph *g, Arena *scratch, NodeId n);
 
 /* Copy value v (input, constant or result) of `from` into g, keeping its name; for passes that rebuild. */
 ValueId graph_copy_value(Graph *g, const Graph *from, ValueId v);
@@ -75,7 +77,8 @@ ValueId graph_copy_value(Graph *g, const Graph *from, ValueId v);
 NodeId graph_copy_node(Graph *g, const Graph *from, NodeId n, ValueId *map);
 /* Start a rebuild: inputs and constants of `from` copied, map [from->value.n] filled with them. */
 Graph *graph_rebuild(const Graph *from, ValueId **map);
-/* End it: outputs mapped, nodes and constants no output needs dropped. Returns how many nodes went. */
+/* End it: outputs mapped, nodes and constants no output needs dropped. Returns how many nodes went.
+ * Values and nodes that stay are numbered anew. */
 uint32_t graph_finish(Graph *g, const Graph *from, const ValueId *map);
 
 /* Number of uses of each value as a node's input, plus one per graph output: [value.n]. */

@@ -1,0 +1,369 @@
+/* graph: building, and rebuilding.
+ *
+ * A graph grows at its end only: a node may read values that exist, so topological order is what
+ * building gives. Passes do not edit; they rebuild into a new graph and drop what nothing reads.
+ * Names of values are unique; a second %x becomes %x_1.
+ */
+#include "graph/graph.h"
+
+#include <string.h>
+
+Graph *
+graph_new(Ctx *c, Arena *arena, const char *name)
+{
+    Graph *g = NEW(arena, Graph);
+
+    g->ctx = c;
+    g->arena = arena;
+    g->name = sym(c, name);
+    g->taken.arena = arena;
+    VEC_PUSH(arena, &g->value, (Value){ 0 });
+    VEC_PUSH(arena, &g->node, (Node){ 0 });
+    return g;
+}
+
+Graph *
+graph_like(const Graph *g)
+{
+    Graph *fresh = graph_new(g->ctx, g->arena, g->name);
+
+    for (uint32_t i = 0; i < g->constraints.n; i++)
+        VEC_PUSH(fresh->arena, &fresh->constraints, g->constraints.at[i]);
+    return fresh;
+}
+
+/* ---- values ------------------------------------------------------------------------------------------ */
+
+static Sym
+unique_name(Graph *g, const char *wanted)
+{
+    Sym base = sym(g->ctx, wanted), name = base;
+    uint64_t suffix = 0;
+
+    if (!map_get(&g->taken, MAP_PTR(base), &suffix)) {
+        map_put(&g->taken, MAP_PTR(base), 1);
+        return base;
+    }
+    do
+        name = sym_printf(g->ctx, "%s_%u", base, (unsigned)suffix++);
+    while (map_get(&g->taken, MAP_PTR(name), NULL));
+    map_put(&g->taken, MAP_PTR(base), suffix);
+    map_put(&g->taken, MAP_PTR(name), 1);
+    return name;
+}
+
+ValueId
+graph_value(Graph *g, const char *name, const Type *t)
+{
+    Value v = { .name = unique_name(g, name), .type = t };
+    VEC_PUSH(g->arena, &g->value, v);
+    return g->value.n - 1;
+}
+
+ValueId
+graph_input(Graph *g, const char *name, const Type *t)
+{
+    ValueId v = graph_value(g, name, t);
+    VEC_PUSH(g->arena, &g->input, v);
+    return v;
+}
+
+static int64_t
+read_integer(DType t, const void *data, uint32_t i)
+{
+    const uint8_t *at = (const uint8_t *)data + (size_t)i * dtype_info[t].bytes;
+    switch (t) {
+    case DT_I8:  return (int8_t)*at;
+    case DT_U8:  return *at;
+    case DT_BOOL: return *at != 0;
+    case DT_I16: { int16_t v; memcpy(&v, at, sizeof v); return v; }
+    case DT_U16: { uint16_t v; memcpy(&v, at, sizeof v); return v; }
+    case DT_I32: { int32_t v; memcpy(&v, at, sizeof v); return v; }
+    case DT_U32: { uint32_t v; memcpy(&v, at, sizeof v); return v; }
+    default:     { int64_t v; memcpy(&v, at, sizeof v); return v; }
+    }
+}
+
+/* A u64 above INT64_MAX is no Expr: such contents stay unknown. */
+static Known
+known_of_data(Graph *g, const Type *t, const void *data)
+{
+    int64_t n;
+
+    if (dtype_is_float(t->dtype) || !expr_const(type_count(g->ctx, t), &n) || n > OP_KNOWN_MAX)
+        return (Known){ 0 };
+    const Expr **at = NEW_ARRAY(g->arena, const Expr *, n ? n : 1);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t v = read_integer(t->dtype, data, (uint32_t)i);
+        if (t->dtype == DT_U64 && v < 0)
+            return (Known){ 0 };
+        at[i] = expr_int(g->ctx, v);
+    }
+    return (Known){ (uint32_t)n, at };
+}
+
+ValueId
+graph_const(Graph *g, const char *name, const Type *t, const void *data)
+{
+    ValueId v = graph_value(g, name, t);
+    g->value.at[v].data = data;
+    g->value.at[v].known = known_of_data(g, t, data);
+    return v;
+}
+
+/* ---- nodes ---------------------------------------------------------------------------------------------- */
+
+static Span
+add_refs(Graph *g, uint32_t n, const ValueId *v)
+{
+    Span s = { g->ref.n, n };
+    for (uint32_t i = 0; i < n; i++)
+        VEC_PUSH(g->arena, &g->ref, v[i]);
+    return s;
+}
+
+static NodeId
+add_node(Graph *g, Node n, uint32_t nin, const ValueId *in, uint32_t nout, const ValueId *out)
+{
+    NodeId id = g->node.n;
+
+    n.in = add_refs(g, nin, in);
+    n.out = add_refs(g, nout, out);
+    VEC_PUSH(g->arena, &g->node, n);
+    for (uint32_t i = 0; i < nout; i++)
+        if (out[i])
+            g->value.at[out[i]].def = id;
+    return id;
+}
+
+static Attrs
+copy_attrs(Graph *g, Attrs from)
+{
+    if (from.n == 0)
+        return (Attrs){ 0 };
+    Attr *at = arena_copy(g->arena, from.at, from.n * sizeof *at);
+    for (uint32_t i = 0; i < from.n; i++) {
+        if (at[i].kind == ATTR_STRING)
+            at[i].s = arena_str(g->arena, at[i].s);
+        if (at[i].kind == ATTR_INTS && at[i].n)
+            at[i].ints = arena_copy(g->arena, at[i].ints, at[i].n * sizeof *at[i].ints);
+        if (at[i].kind == ATTR_FLOATS && at[i].n)
+            at[i].floats = arena_copy(g->arena, at[i].floats, at[i].n * sizeof *at[i].floats);
+    }
+    return (Attrs){ at, from.n };
+}
+
+NodeId
+graph_call_op(Graph *g, OpKind op, Attrs attrs, Loc loc, Sym origin, uint32_t nin, const ValueId *in, uint32_t nout,
+              const ValueId *out)
+{
+    Node n = { .callee = CALL_OP, .op = op, .attrs = copy_attrs(g, attrs), .loc = loc, .origin = origin };
+    return add_node(g, n, nin, in, nout, out);
+}
+
+NodeId
+graph_call_nest(Graph *g, const Nest *nest, Loc loc, Sym origin, const ValueId *in, const ValueId *out)
+{
+    Node n = { .callee = CALL_NEST, .nest = nest, .loc = loc, .origin = origin };
+    return add_node(g, n, nest->nin, in, nest->nout, out);
+}
+
+NodeId
+graph_call_kernel(Graph *g, Kernel *k, Loc loc, Sym origin, const ValueId *in, const ValueId *out)
+{
+    Node n = { .callee = CALL_KERNEL, .kernel = k, .loc = loc, .origin = origin };
+    return add_node(g, n, k->nin, in, k->nout, out);
+}
+
+/* The call of an operator on values of g, without outputs yet. */
+static OpCall
+call_of(const Graph *g, Arena *a, OpKind op, Attrs attrs, Loc loc, uint32_t nin, const ValueId *in, uint32_t nout)
+{
+    const Type **type = NEW_ARRAY(a, const Type *, nin + 1);
+    Known *known = NEW_ARRAY(a, Known, nin + 1);
+    const void **data = NEW_ARRAY(a, const void *, nin + 1);
+
+    for (uint32_t i = 0; i < nin; i++)
+        if (in[i]) {
+            type[i] = g->value.at[in[i]].type;
+            known[i] = g->value.at[in[i]].known;
+            data[i] = g->value.at[in[i]].data;
+        }
+    return (OpCall){ .op = op, .loc = loc, .attrs = attrs, .nin = nin, .nout = nout,
+                     .in = type, .known = known, .data = data };
+}
+
+OpCall
+graph_op_call(const Graph *g, Arena *scratch, NodeId id)
+{
+    const Node *n = &g->node.at[id];
+    return call_of(g, scratch, n->op, n->attrs, n->loc, n->in.count, g->ref.at + n->in.first, n->out.count);
+}
+
+bool
+graph_infer_op(Graph *g, OpKind op, Attrs attrs, Loc loc, Sym origin, uint32_t nin, const ValueId *in, uint32_t nout,
+               const char *const *out_name, ValueId *out)
+{
+    OpCall call = call_of(g, g->arena, op, attrs, loc, nin, in, nout);
+    const Type **type = NEW_ARRAY(g->arena, const Type *, nout + 1);
+
+    call.constraints = &g->constraints;
+    if (!op_infer(g->ctx, &call, type))
+        return false;
+    Known known = op_known(g->ctx, &call, type);
+    for (uint32_t i = 0; i < nout; i++)
+        out[i] = graph_value(g, out_name && out_name[i] ? out_name[i] : op_info[op].name, type[i]);
+    if (nout)
+        g->value.at[out[0]].known = known;
+    graph_call_op(g, op, attrs, loc, origin, nin, in, nout, out);
+    return true;
+}
+
+/* ---- rebuilding ------------------------------------------------------------------------------------------ */
+
+ValueId
+graph_copy_value(Graph *g, const Graph *from, ValueId v)
+{
+    const Value *old = &from->value.at[v];
+    ValueId id = graph_value(g, old->name, old->type);
+    Value *fresh = &g->value.at[id];
+
+    fresh->data = old->data;
+    fresh->known = old->known;
+    fresh->format = old->format;
+    return id;
+}
+
+NodeId
+graph_copy_node(Graph *g, const Graph *from, NodeId id, ValueId *map)
+{
+    Node n = from->node.at[id];
+    ValueId *in = NEW_ARRAY(g->arena, ValueId, n.in.count + 1), *out = NEW_ARRAY(g->arena, ValueId, n.out.count + 1);
+
+    for (uint32_t i = 0; i < n.in.count; i++)
+        in[i] = map[node_in(from, &n, i)];
+    for (uint32_t i = 0; i < n.out.count; i++) {
+        ValueId v = node_out(from, &n, i);
+        out[i] = v ? (map[v] = graph_copy_value(g, from, v)) : 0;
+    }
+    return add_node(g, n, n.in.count, in, n.out.count, out);
+}
+
+Graph *
+graph_rebuild(const Graph *from, ValueId **map)
+{
+    Graph *g = graph_like(from);
+
+    *map = NEW_ARRAY(g->arena, ValueId, from->value.n);
+    for (uint32_t i = 0; i < from->input.n; i++) {
+        ValueId v = from->input.at[i];
+        (*map)[v] = graph_copy_value(g, from, v);
+        VEC_PUSH(g->arena, &g->input, (*map)[v]);
+    }
+    for (ValueId v = 1; v < from->value.n; v++)
+        if (from->value.at[v].data && !(*map)[v])
+            (*map)[v] = graph_copy_value(g, from, v);
+    return g;
+}
+
+static void
+mark_node(const Graph *g, NodeId id, uint8_t *value, uint8_t *node)
+{
+    const Node *n = &g->node.at[id];
+    node[id] = 1;
+    for (uint32_t i = 0; i < n->in.count; i++)
+        value[node_in(g, n, i)] = 1;
+}
+
+/* Which values and nodes outputs depend on: one walk from the last node to the first. */
+static void
+mark_live(const Graph *g, uint8_t *value, uint8_t *node)
+{
+    for (uint32_t i = 0; i < g->output.n; i++)
+        value[g->output.at[i]] = 1;
+    for (uint32_t i = 0; i < g->input.n; i++)
+        value[g->input.at[i]] = 1;
+    for (NodeId id = g->node.n; --id > 0; ) {
+        const Node *n = &g->node.at[id];
+        for (uint32_t i = 0; i < n->out.count; i++)
+            if (node_out(g, n, i) && value[node_out(g, n, i)]) {
+                mark_node(g, id, value, node);
+                break;
+            }
+    }
+    /* All outputs of a node that stays stay with it. */
+    for (NodeId id = 1; id < g->node.n; id++)
+        for (uint32_t i = 0; node[id] && i < g->node.at[id].out.count; i++)
+            value[node_out(g, &g->node.at[id], i)] = 1;
+    value[0] = 1;
+}
+
+uint32_t
+graph_finish(Graph *g, const Graph *from, const ValueId *map)
+{
+    for (uint32_t i = 0; i < from->output.n; i++)
+        VEC_PUSH(g->arena, &g->output, map[from->output.at[i]]);
+
+    uint8_t *value = NEW_ARRAY(g->arena, uint8_t, g->value.n), *node = NEW_ARRAY(g->arena, uint8_t, g->node.n);
+    ValueId *new_value = NEW_ARRAY(g->arena, ValueId, g->value.n);
+    NodeId *new_node = NEW_ARRAY(g->arena, NodeId, g->node.n);
+    uint32_t nvalue = 1, nnode = 1, before = g->node.n;
+
+    mark_live(g, value, node);
+    for (NodeId id = 1; id < g->node.n; id++)
+        if (node[id]) {
+            new_node[id] = nnode;
+            g->node.at[nnode++] = g->node.at[id];
+        }
+    for (ValueId v = 1; v < g->value.n; v++)
+        if (value[v]) {
+            new_value[v] = nvalue;
+            g->value.at[nvalue] = g->value.at[v];
+            g->value.at[nvalue].def = new_node[g->value.at[nvalue].def];
+            nvalue++;
+        }
+    g->node.n = nnode;
+    g->value.n = nvalue;
+    for (uint32_t i = 0; i < g->ref.n; i++)
+        g->ref.at[i] = new_value[g->ref.at[i]];
+    for (uint32_t i = 0; i < g->input.n; i++)
+        g->input.at[i] = new_value[g->input.at[i]];
+    for (uint32_t i = 0; i < g->output.n; i++)
+        g->output.at[i] = new_value[g->output.at[i]];
+    return before - nnode;
+}
+
+/* ---- questions --------------------------------------------------------------------------------------------- */
+
+uint32_t *
+graph_uses(const Graph *g, Arena *scratch)
+{
+    uint32_t *uses = NEW_ARRAY(scratch, uint32_t, g->value.n);
+
+    for (NodeId id = 1; id < g->node.n; id++)
+        for (uint32_t i = 0; i < g->node.at[id].in.count; i++)
+            uses[node_in(g, &g->node.at[id], i)]++;
+    for (uint32_t i = 0; i < g->output.n; i++)
+        uses[g->output.at[i]]++;
+    uses[0] = 0;
+    return uses;
+}
+
+Users
+graph_users(const Graph *g, Arena *scratch)
+{
+    Users u = { .first = NEW_ARRAY(scratch, uint32_t, g->value.n + 2) };
+    uint32_t total = 0;
+
+    /* Counts, then running sums shifted by one, which filling turns into beginnings. */
+    for (NodeId id = 1; id < g->node.n; id++)
+        for (uint32_t i = 0; i < g->node.at[id].in.count; i++, total++)
+            u.first[node_in(g, &g->node.at[id], i) + 2]++;
+    for (ValueId v = 2; v < g->value.n + 2; v++)
+        u.first[v] += u.first[v - 1];
+    u.node = NEW_ARRAY(scratch, NodeId, total + 1);
+    for (NodeId id = 1; id < g->node.n; id++)
+        for (uint32_t i = 0; i < g->node.at[id].in.count; i++)
+            u.node[u.first[node_in(g, &g->node.at[id], i) + 1]++] = id;
+    return u;
+}

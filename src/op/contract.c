@@ -1,0 +1,346 @@
+/* contract: sums of products: matmul, gemm, einsum. */
+#include "op/internal.h"
+
+#include <ctype.h>
+#include <string.h>
+
+
+static const Scalar *
+sum_over(Making *m, AxisSet axes, const Scalar *body)
+{
+    return scalar_reduce(m->b->c, COMB_SUM, axes, &body, 1);
+}
+
+/* ---- matmul --------------------------------------------------------------------------------------------- */
+
+/* Dimensions of numpy.matmul: batch, then rows unless a is a vector, then columns unless b is one. */
+static bool
+matmul_dims(Ctx *c, const OpCall *call, uint32_t *rank, const Expr **dim)
+{
+    const Type *a = call->in[0], *b = call->in[1];
+    uint32_t batch_a = a->rank > 2 ? a->rank - 2 : 0, batch_b = b->rank > 2 ? b->rank - 2 : 0;
+    uint32_t batch = batch_a > batch_b ? batch_a : batch_b;
+
+    if (!op_rank_at_least(c, call, 0, 1) || !op_rank_at_least(c, call, 1, 1))
+        return false;
+    const Expr *inner_b = b->dim[b->rank == 1 ? 0 : b->rank - 2];
+    if (!op_require_eq(c, call, a->dim[a->rank - 1], inner_b,
+                       arena_printf(c->arena, "inner extents of %s and %s", type_str(c, a), type_str(c, b))))
+        return false;
+    for (uint32_t d = 0; d < batch; d++) {
+        dim[d] = op_broadcast_dim(c, call, d < batch - batch_a ? expr_int(c, 1) : a->dim[d - (batch - batch_a)],
+                                  d < batch - batch_b ? expr_int(c, 1) : b->dim[d - (batch - batch_b)],
+                                  arena_printf(c->arena, "batch axis %u of both inputs", d));
+        if (!dim[d])
+            return false;
+    }
+    *rank = batch;
+    if (a->rank > 1)
+        dim[(*rank)++] = a->dim[a->rank - 2];
+    if (b->rank > 1)
+        dim[(*rank)++] = b->dim[b->rank - 1];
+    return true;
+}
+
+bool
+infer_matmul(Ctx *c, const OpCall *call, const Type **out)
+{
+    const Expr *dim[TN_MAX_RANK];
+    uint32_t rank;
+
+    if (call->in[0]->dtype == DT_BOOL)
+        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; its elements must be numbers", type_str(c, call->in[0]));
+    if (!op_same_dtype(c, call, 0, 1) || !matmul_dims(c, call, &rank, dim))
+        return false;
+    out[0] = type_new(c, call->in[0]->dtype, rank, dim);
+    return true;
+}
+
+bool
+infer_matmul_integer(Ctx *c, const OpCall *call, const Type **out)
+{
+    const Expr *dim[TN_MAX_RANK];
+    uint32_t rank;
+
+    for (uint32_t i = 0; i < 2; i++)
+        if (dtype_info[call->in[i]->dtype].bytes != 1 || !dtype_is_int(call->in[i]->dtype))
+            return op_fail(c, call, DIAG_MODEL, "input %u is %s; i8 or u8 is needed", i, type_str(c, call->in[i]));
+    if (!op_same_dtype(c, call, 0, 2) || !op_same_dtype(c, call, 1, 3) || !matmul_dims(c, call, &rank, dim))
+        return false;
+    out[0] = type_new(c, DT_I32, rank, dim);
+    return true;
+}
+
+/* Index of one side: batch axes by broadcasting, then its own two (or one). */
+static void
+side_index(Ctx *c, const Type *t, uint32_t batch, const Expr *const *axis, const Expr *row, const Expr *col, const Expr **at)
+{
+    uint32_t own = t->rank > 2 ? t->rank - 2 : 0;
+    for (uint32_t d = 0; d < own; d++)
+        at[d] = expr_is(t->dim[d], 1) ? expr_int(c, 0) : axis[batch - own + d];
+    if (t->rank > 1)
+        at[t->rank - 2] = row;
+    at[t->rank - 1] = col;
+}
+
+/* The zero point of side s, subtracted in i32: one number, or one per row of a, per column of b. */
+static const Scalar *
+minus_zero(Making *m, const Scalar *v, uint32_t input, const Expr *const *at, uint32_t along)
+{
+    Ctx *c = m->b->c;
+    const OpCall *call = m->b->call;
+    const Expr *index[TN_MAX_RANK];
+
+    v = scalar_cast(c, DT_I32, v);
+    if (!has_in(call, input))
+        return v;
+    const Type *z = call->in[input];
+    for (uint32_t d = 0; d < z->rank; d++)
+        index[d] = expr_is(z->dim[d], 1) ? expr_int(c, 0) : z->rank == 1 ? at[along] : at[d];
+    uint32_t slot = make_in(m, input == 2 ? "az" : "bz", input);
+    return scalar_2(c, S_SUB, v, scalar_cast(c, DT_I32, nest_load(&m->nb, slot, index)));
+}
+
+static bool
+build_matmul(Build *b, bool integer)
+{
+    Ctx *c = b->c;
+    const Type *ta = b->call->in[0], *tb = b->call->in[1];
+    const Expr *axis[TN_MAX_RANK], *at_a[TN_MAX_RANK], *at_b[TN_MAX_RANK];
+    uint32_t rank = b->out[0]->rank, batch = rank - (ta->rank > 1) - (tb->rank > 1);
+    Making m = make_begin(b, NULL);
+
+    make_in(&m, "x", 0);
+    make_in(&m, "y", 1);
+    make_out(&m, "o", build_out(b, 0));
+    make_axes(&m, build_out(b, 0), axis);
+    const Expr *k = make_reduce(&m, "k", ta->dim[ta->rank - 1]);
+    side_index(c, ta, batch, axis, ta->rank > 1 ? axis[batch] : NULL, k, at_a);
+    if (tb->rank > 1)
+        side_index(c, tb, batch, axis, k, axis[rank - 1], at_b);
+    else
+        at_b[0] = k;
+    const Scalar *x = make_load(&m, 0, at_a), *y = make_load(&m, 1, at_b);
+    if (integer) {
+        x = minus_zero(&m, x, 2, at_a, ta->rank > 1 ? ta->rank - 2 : 0);
+        y = minus_zero(&m, y, 3, at_b, tb->rank - 1);
+    }
+    make_write(&m, 0, axis, sum_over(&m, axis_bit(k), scalar_2(c, S_MUL, x, y)));
+    return make_end(&m);
+}
+
+bool
+expand_matmul(Build *b)
+{
+    return build_matmul(b, false);
+}
+
+bool
+expand_matmul_integer(Build *b)
+{
+    return build_matmul(b, true);
+}
+
+/* ---- gemm ------------------------------------------------------------------------------------------------- */
+
+bool
+infer_gemm(Ctx *c, const OpCall *call, const Type **out)
+{
+    if (!op_rank_is(c, call, 0, 2) || !op_rank_is(c, call, 1, 2) || !op_same_dtype(c, call, 0, 1) || !op_same_dtype(c, call, 0, 2))
+        return false;
+    const Type *a = call->in[0], *b = call->in[1], *bias = has_in(call, 2) ? call->in[2] : NULL;
+    uint32_t ta = op_int(call, "transA") != 0, tb = op_int(call, "transB") != 0;
+    const Expr *dim[2] = { a->dim[ta], b->dim[!tb] };
+
+    if (!op_require_eq(c, call, a->dim[!ta], b->dim[tb],
+                       arena_printf(c->arena, "inner extents of %s%s and %s%s", type_str(c, a), ta ? " (transposed)" : "",
+                                    type_str(c, b), tb ? " (transposed)" : "")))
+        return false;
+    if (bias && bias->rank > 2)
+        return op_fail(c, call, DIAG_MODEL, "input 2 is %s, of rank %u; at most 2 is allowed", type_str(c, bias), bias->rank);
+    for (uint32_t d = 0; bias && d < bias->rank; d++) {
+        uint32_t o = 2 - bias->rank + d;
+        if (!expr_is(bias->dim[d], 1)
+            && !op_require_eq(c, call, bias->dim[d], dim[o], arena_printf(c->arena, "axis %u of input 2 and axis %u of the product", d, o)))
+            return false;
+    }
+    out[0] = type_new(c, a->dtype, 2, dim);
+    return true;
+}
+
+bool
+expand_gemm(Build *b)
+{
+    Ctx *c = b->c;
+    const OpCall *call = b->call;
+    const Type *a = call->in[0];
+    const Expr *axis[TN_MAX_RANK];
+    uint32_t ta = op_int(call, "transA") != 0, tb = op_int(call, "transB") != 0;
+    double alpha = op_float(call, "alpha"), beta = op_float(call, "beta");
+    Making m = make_begin(b, NULL);
+
+    make_in(&m, "a", 0);
+    make_in(&m, "b", 1);
+    make_out(&m, "o", build_out(b, 0));
+    make_axes(&m, build_out(b, 0), axis);
+    const Expr *k = make_reduce(&m, "k", a->dim[!ta]);
+    const Expr *at_a[2] = { ta ? k : axis[0], ta ? axis[0] : k }, *at_b[2] = { tb ? axis[1] : k, tb ? k : axis[1] };
+    const Scalar *v = sum_over(&m, axis_bit(k), scalar_2(c, S_MUL, make_load(&m, 0, at_a), make_load(&m, 1, at_b)));
+    DType t = (DType)v->dtype;
+    if (alpha != 1)
+        v = scalar_2(c, S_MUL, v, scalar_number(c, t, alpha));
+    if (has_in(call, 2) && beta != 0) {
+        const Scalar *bias = make_load_broadcast(&m, make_in(&m, "c", 2), 2, axis);
+        if (beta != 1)
+            bias = scalar_2(c, S_MUL, bias, scalar_number(c, t, beta));
+        v = scalar_2(c, S_ADD, v, bias);
+    }
+    make_write(&m, 0, axis, v);
+    return make_end(&m);
+}
+
+/* ---- einsum ----------------------------------------------------------------------------------------------- */
+
+enum { MAX_LABELS = 52 + TN_MAX_RANK };
+
+/* An equation read against the inputs: labels are letters; the axes under `...` get labels of their
+ * own behind the letters, aligned at their right ends. */
+typedef struct {
+    uint32_t nlabel, nout;
+    int label[16][TN_MAX_RANK];              /* [input][axis] */
+    int out[TN_MAX_RANK];
+    const Expr *extent[MAX_LABELS];
+    bool used[MAX_LABELS];
+} Equation;
+
+enum { MAX_EINSUM_INPUTS = 16 };
+
+static int
+letter_label(char s)
+{
+    return islower((unsigned char)s) ? s - 'a' : s - 'A' + 26;
+}
+
+/* One term, `bi...j`, for a tensor of `rank` axes; ellipsis axes are numbered from the right. */
+static bool
+read_term(Ctx *c, const OpCall *call, const char **s, uint32_t rank, int *label, uint32_t *n)
+{
+    uint32_t letters = 0;
+    for (const char *t = *s; *t && *t != ',' && *t != '-'; t++)
+        letters += isalpha((unsigned char)*t) != 0;
+    if (letters > rank)
+        return op_fail(c, call, DIAG_MODEL, "equation \"%s\" has %u letters for a tensor of rank %u",
+                       op_string(c, call, "equation"), letters, rank);
+    for (*n = 0; **s && **s != ',' && **s != '-'; (*s)++) {
+        if (isalpha((unsigned char)**s)) {
+            label[(*n)++] = letter_label(**s);
+        } else if (strncmp(*s, "...", 3) == 0) {
+            for (uint32_t k = rank - letters; k-- > 0; )
+                label[(*n)++] = 52 + (int)k;
+            *s += 2;
+        } else if (**s != ' ') {
+            return op_fail(c, call, DIAG_MODEL, "equation \"%s\" has an unexpected '%c'", op_string(c, call, "equation"), **s);
+        }
+    }
+    return true;
+}
+
+static bool
+read_equation(Ctx *c, const OpCall *call, Equation *e)
+{
+    const char *text = op_string(c, call, "equation"), *s = text;
+    uint32_t n, count[MAX_LABELS] = { 0 }, dots = 0;
+
+    *e = (Equation){ 0 };
+    if (call->nin > MAX_EINSUM_INPUTS)
+        return op_fail(c, call, DIAG_LIMIT, "has %u inputs, at most %d are supported", call->nin, MAX_EINSUM_INPUTS);
+    for (uint32_t i = 0; i < call->nin; i++) {
+        if (i && *s++ != ',')
+            return op_fail(c, call, DIAG_MODEL, "equation \"%s\" has fewer terms than the %u inputs", text, call->nin);
+        if (!op_same_dtype(c, call, 0, i) || !read_term(c, call, &s, call->in[i]->rank, e->label[i], &n))
+            return false;
+        if (n != call->in[i]->rank)
+            return op_fail(c, call, DIAG_MODEL, "equation \"%s\" names %u axes of input %u, %s", text, n, i, type_str(c, call->in[i]));
+        for (uint32_t d = 0; d < n; d++) {
+            int l = e->label[i][d];
+            const char *what = arena_printf(c->arena, "axis %u of input %u and earlier uses of its letter", d, i);
+            const Expr *dim = call->in[i]->dim[d];
+            e->extent[l] = e->extent[l] ? op_broadcast_dim(c, call, e->extent[l], dim, what) : dim;
+            if (!e->extent[l])
+                return false;
+            count[l]++;
+            if (l >= 52 && (uint32_t)l - 51 > dots)
+                dots = (uint32_t)l - 51;
+        }
+    }
+    if (strncmp(s, "->", 2) == 0) {
+        s += 2;
+        uint32_t letters = 0;
+        for (const char *t = s; *t; t++)
+            letters += isalpha((unsigned char)*t) != 0;
+        if (!read_term(c, call, &s, letters + (strstr(s, "...") ? dots : 0), e->out, &e->nout))
+            return false;
+    } else {                         /* implicit: ellipsis, then letters used once, in order */
+        for (uint32_t k = dots; k-- > 0; )
+            e->out[e->nout++] = 52 + (int)k;
+        for (int l = 26; l < 52 + 26; l++)
+            if (count[l % 52] == 1)
+                e->out[e->nout++] = l % 52;
+    }
+    if (*s)
+        return op_fail(c, call, DIAG_MODEL, "equation \"%s\" has more terms than the %u inputs", text, call->nin);
+    for (uint32_t d = 0; d < e->nout; d++) {
+        if (!e->extent[e->out[d]] || e->used[e->out[d]])
+            return op_fail(c, call, DIAG_MODEL, "equation \"%s\": axis %u of the output %s", text, d,
+                           e->used[e->out[d]] ? "names a letter twice" : "names a letter that no input has");
+        e->used[e->out[d]] = true;
+    }
+    return true;
+}
+
+bool
+infer_einsum(Ctx *c, const OpCall *call, const Type **out)
+{
+    const Expr *dim[TN_MAX_RANK];
+    Equation e;
+
+    if (!read_equation(c, call, &e))
+        return false;
+    for (uint32_t d = 0; d < e.nout; d++)
+        dim[d] = e.extent[e.out[d]];
+    out[0] = type_new(c, call->in[0]->dtype, e.nout, dim);
+    return true;
+}
+
+bool
+expand_einsum(Build *b)
+{
+    Ctx *c = b->c;
+    const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK], *of[MAX_LABELS] = { 0 };
+    AxisSet summed = 0;
+    Equation e;
+    Making m = make_begin(b, NULL);
+    const Scalar *v = NULL;
+
+    if (!read_equation(c, b->call, &e))
+        return false;
+    for (uint32_t i = 0; i < b->call->nin; i++)
+        make_in(&m, arena_printf(c->arena, "x%u", i), i);
+    make_out(&m, "o", build_out(b, 0));
+    make_axes(&m, build_out(b, 0), axis);
+    for (uint32_t d = 0; d < e.nout; d++)
+        of[e.out[d]] = axis[d];
+    for (int l = 0; l < MAX_LABELS; l++)
+        if (e.extent[l] && !of[l]) {
+            of[l] = make_reduce(&m, arena_printf(c->arena, "s%d", l), e.extent[l]);
+            summed |= axis_bit(of[l]);
+        }
+    for (uint32_t i = 0; i < b->call->nin; i++) {
+        for (uint32_t d = 0; d < b->call->in[i]->rank; d++)
+            at[d] = expr_is(b->call->in[i]->dim[d], 1) ? expr_int(c, 0) : of[e.label[i][d]];
+        const Scalar *x = make_load(&m, i, at);
+        v = v ? scalar_2(c, S_MUL, v, x) : x;
+    }
+    make_write(&m, 0, axis, summed ? sum_over(&m, summed, v) : v);
+    return make_end(&m);
+}

@@ -1,0 +1,344 @@
+/* index: operators whose accesses are computed from data: gathers, scatters, one_hot.
+ *
+ * An index read from a tensor wraps once when negative and is checked against its dimension at run
+ * time (scalar_at). An index that is known while compiling becomes a plain number.
+ */
+#include "op/internal.h"
+
+#include <string.h>
+
+static bool
+check_indices(Ctx *c, const OpCall *call, uint32_t i)
+{
+    DType t = call->in[i]->dtype;
+    if (t == DT_I32 || t == DT_I64)
+        return true;
+    return op_fail(c, call, DIAG_MODEL, "input %u (indices) is %s; i32 or i64 is needed", i, type_str(c, call->in[i]));
+}
+
+/* The value of input `input` at `at`, as an index into a dimension of n elements. */
+static const Expr *
+index_into(Making *m, uint32_t slot, uint32_t input, const Expr *const *at, const Expr *n)
+{
+    Ctx *c = m->b->c;
+    const Known *known = &m->b->call->known[input];
+
+    if (known->at && known->n == 1) {
+        const Expr *v = known->at[0], *last = expr_offset(c, n, -1), *zero = expr_int(c, 0);
+        if (expr_le(c, NULL, v, expr_int(c, -1)) == YES)
+            v = expr_simplify(c, NULL, expr_add(c, v, n));
+        if (expr_le(c, NULL, zero, v) == YES && expr_le(c, NULL, v, last) == YES)
+            return v;
+    }
+    return expr_computed(c, scalar_at(c, nest_load(&m->nb, slot, at), n));
+}
+
+/* ---- gather ---------------------------------------------------------------------------------------------- */
+
+bool
+infer_gather(Ctx *c, const OpCall *call, const Type **out)
+{
+    const Type *x = call->in[0], *index = call->in[1];
+    const Expr *dim[2 * TN_MAX_RANK];
+    uint32_t axis, rank = 0;
+
+    if (!check_indices(c, call, 1) || !op_axis_attr(c, call, x->rank, &axis))
+        return false;
+    if (x->rank - 1 + index->rank > TN_MAX_RANK)
+        return op_fail(c, call, DIAG_LIMIT, "the result has rank %u, more than %d", x->rank - 1 + index->rank, TN_MAX_RANK);
+    for (uint32_t d = 0; d < axis; d++)
+        dim[rank++] = x->dim[d];
+    for (uint32_t d = 0; d < index->rank; d++)
+        dim[rank++] = index->dim[d];
+    for (uint32_t d = axis + 1; d < x->rank; d++)
+        dim[rank++] = x->dim[d];
+    out[0] = type_new(c, x->dtype, rank, dim);
+    return true;
+}
+
+bool
+expand_gather(Build *b)
+{
+    const Type *x = b->call->in[0];
+    const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK];
+    uint32_t d, nindex = b->call->in[1]->rank;
+    Making m = make_begin(b, NULL);
+
+    if (!op_axis_attr(b->c, b->call, x->rank, &d))
+        return false;
+    make_in(&m, "x", 0);
+    make_in(&m, "index", 1);
+    make_out(&m, "o", build_out(b, 0));
+    make_axes(&m, build_out(b, 0), axis);
+    for (uint32_t i = 0; i < x->rank; i++)
+        at[i] = i < d ? axis[i] : i == d ? index_into(&m, 1, 1, axis + d, x->dim[d]) : axis[i - 1 + nindex];
+    make_write(&m, 0, axis, nest_load(&m.nb, 0, at));
+    return make_end(&m);
+}
+
+bool
+infer_gather_elements(Ctx *c, const OpCall *call, const Type **out)
+{
+    const Type *x = call->in[0];
+    uint32_t axis;
+
+    out[0] = type_with_dtype(c, call->in[1], x->dtype);
+    return check_indices(c, call, 1) && op_rank_is(c, call, 1, x->rank) && op_axis_attr(c, call, x->rank, &axis);
+}
+
+bool
+expand_gather_elements(Build *b)
+{
+    const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK];
+    const Type *x = b->call->in[0];
+    uint32_t d;
+    Making m = make_begin(b, NULL);
+
+    if (!op_axis_attr(b->c, b->call, x->rank, &d))
+        return false;
+    make_in(&m, "x", 0);
+    make_in(&m, "index", 1);
+    make_out(&m, "o", build_out(b, 0));
+    make_axes(&m, build_out(b, 0), axis);
+    memcpy(at, axis, sizeof at);
+    at[d] = index_into(&m, 1, 1, axis, x->dim[d]);
+    make_write(&m, 0, axis, nest_load(&m.nb, 0, at));
+    return make_end(&m);
+}
+
+/* The last axis of the indices holds tuples of `width` indices. */
+static bool
+tuple_width(Ctx *c, const OpCall *call, uint32_t batch, uint32_t *width)
+{
+    const Type *x = call->in[0], *index = call->in[1];
+    int64_t n;
+
+    if (!check_indices(c, call, 1) || !op_rank_at_least(c, call, 1, batch + 1))
+        return false;
+    if (!expr_const(index->dim[index->rank - 1], &n))
+        return op_fail(c, call, DIAG_UNSUPPORTED, "the last axis of input 1, %s, must be constant", type_str(c, index));
+    if (n < 1 || n > (int64_t)x->rank - batch)
+        return op_fail(c, call, DIAG_MODEL, "input 1, %s, holds tuples of %lld indices into input 0, %s", type_str(c, index),
+                       (long long)n, type_str(c, x));
+    *width = (uint32_t)n;
+    return true;
+}
+
+bool
+infer_gather_nd(Ctx *c, const OpCall *call, const Type **out)
+{
+    const Type *x = call->in[0], *index = call->in[1];
+    const Expr *dim[2 * TN_MAX_RANK];
+    uint32_t rank = 0, width;
+    int64_t batch = op_int(call, "batch_dims");
+
+    if (batch < 0 || batch >= x->rank || batch >= index->rank)
+        return op_fail(c, call, DIAG_MODEL, "attribute \"batch_dims\" is %lld for inputs %s and %s", (long long)batch,
+                       type_str(c, x), type_str(c, index));
+    if (!tuple_width(c, call, (uint32_t)batch, &width))
+        return false;
+    for (uint32_t d = 0; d < batch; d++)
+        if (!op_require_eq(c, call, x->dim[d], index->dim[d], arena_printf(c->arena, "batch axis %u of both inputs", d)))
+            return false;
+    for (uint32_t d = 0; d + 1 < index->rank; d++)
+        dim[rank++] = index->dim[d];
+    for (uint32_t d = (uint32_t)batch + width; d < x->rank; d++)
+        dim[rank++] = x->dim[d];
+    if (rank > TN_MAX_RANK)
+        return op_fail(c, call, DIAG_LIMIT, "the result has rank %u, more than %d", rank, TN_MAX_RANK);
+    out[0] = type_new(c, x->dtype, rank, dim);
+    return true;
+}
+
+/* Entry k of the tuple that stands at axes[0 .. rank of index - 1), as an index into n elements. */
+static const Expr *
+tuple_entry(Making *m, uint32_t slot, uint32_t k, const Expr *const *axis, const Expr *n)
+{
+    const Type *index = m->nb.in.at[slot].type;
+    const Expr *at[TN_MAX_RANK];
+
+    memcpy(at, axis, (index->rank - 1) * sizeof *at);
+    at[index->rank - 1] = expr_int(m->b->c, k);
+    return expr_computed(m->b->c, scalar_at(m->b->c, nest_load(&m->nb, slot, at), n));
+}
+
+bool
+expand_gather_nd(Build *b)
+{
+    const Type *x = b->call->in[0], *index = b->call->in[1];
+    const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK];
+    uint32_t batch = (uint32_t)op_int(b->call, "batch_dims"), width;
+    Making m = make_begin(b, NULL);
+
+    if (!tuple_width(b->c, b->call, batch, &width))
+        return false;
+    make_in(&m, "x", 0);
+    make_in(&m, "index", 1);
+    make_out(&m, "o", build_out(b, 0));
+    make_axes(&m, build_out(b, 0), axis);
+    for (uint32_t d = 0; d < x->rank; d++)
+        at[d] = d < batch ? axis[d]
+              : d < batch + width ? tuple_entry(&m, 1, d - batch, axis, x->dim[d])
+              : axis[index->rank - 1 + d - batch - width];
+    make_write(&m, 0, axis, nest_load(&m.nb, 0, at));
+    return make_end(&m);
+}
+
+/* ---- scatter ----------------------------------------------------------------------------------------------- */
+
+static bool
+scatter_combiner(Ctx *c, const OpCall *call, Combiner *k)
+{
+    static const struct { const char *name; Combiner combiner; } row[] = {
+        { "none", COMB_LAST }, { "add", COMB_SUM }, { "mul", COMB_PROD }, { "max", COMB_MAX }, { "min", COMB_MIN },
+    };
+    const char *wanted = op_string(c, call, "reduction");
+
+    for (uint32_t i = 0; i < sizeof row / sizeof *row; i++)
+        if (strcmp(row[i].name, wanted) == 0) {
+            *k = row[i].combiner;
+            return true;
+        }
+    return op_fail(c, call, DIAG_UNSUPPORTED, "attribute \"reduction\" is \"%s\"; none, add, mul, max and min exist", wanted);
+}
+
+/* Inputs x, index, updates and the output; axes over the updates. */
+static void
+begin_scatter(Making *m, const Expr **axis)
+{
+    make_in(m, "x", 0);
+    make_in(m, "index", 1);
+    make_in(m, "u", 2);
+    make_out(m, "o", build_out(m->b, 0));
+    make_axes(m, 2, axis);
+}
+
+bool
+infer_scatter_elements(Ctx *c, const OpCall *call, const Type **out)
+{
+    const Type *x = call->in[0];
+    uint32_t axis;
+    Combiner k;
+
+    if (!check_indices(c, call, 1) || !op_same_dtype(c, call, 0, 2) || !op_rank_is(c, call, 1, x->rank)
+        || !op_rank_is(c, call, 2, x->rank) || !op_axis_attr(c, call, x->rank, &axis) || !scatter_combiner(c, call, &k))
+        return false;
+    for (uint32_t d = 0; d < x->rank; d++)
+        if (!op_require_eq(c, call, call->in[1]->dim[d], call->in[2]->dim[d],
+                           arena_printf(c->arena, "axis %u of the indices and of the updates", d)))
+            return false;
+    out[0] = x;
+    return true;
+}
+
+bool
+expand_scatter_elements(Build *b)
+{
+    const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK];
+    uint32_t d;
+    Combiner k;
+    Making m = make_begin(b, NULL);
+
+    if (!op_axis_attr(b->c, b->call, b->call->in[0]->rank, &d) || !scatter_combiner(b->c, b->call, &k))
+        return false;
+    begin_scatter(&m, axis);
+    memcpy(at, axis, sizeof at);
+    at[d] = index_into(&m, 1, 1, axis, b->call->in[0]->dim[d]);
+    nest_write_combine(&m.nb, 0, at, k, 0, nest_load(&m.nb, 2, axis));
+    return make_end(&m);
+}
+
+bool
+infer_scatter_nd(Ctx *c, const OpCall *call, const Type **out)
+{
+    const Type *x = call->in[0], *index = call->in[1], *u = call->in[2];
+    uint32_t width;
+    Combiner k;
+
+    if (!tuple_width(c, call, 0, &width) || !op_same_dtype(c, call, 0, 2) || !scatter_combiner(c, call, &k)
+        || !op_rank_is(c, call, 2, index->rank - 1 + x->rank - width))
+        return false;
+    for (uint32_t d = 0; d < u->rank; d++) {
+        const Expr *dim = d + 1 < index->rank ? index->dim[d] : x->dim[width + d - (index->rank - 1)];
+        if (!op_require_eq(c, call, u->dim[d], dim, arena_printf(c->arena, "axis %u of the updates and what indices and data give", d)))
+            return false;
+    }
+    out[0] = x;
+    return true;
+}
+
+bool
+expand_scatter_nd(Build *b)
+{
+    const Type *x = b->call->in[0], *index = b->call->in[1];
+    const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK];
+    uint32_t width;
+    Combiner k;
+    Making m = make_begin(b, NULL);
+
+    if (!tuple_width(b->c, b->call, 0, &width) || !scatter_combiner(b->c, b->call, &k))
+        return false;
+    begin_scatter(&m, axis);
+    for (uint32_t d = 0; d < x->rank; d++)
+        at[d] = d < width ? tuple_entry(&m, 1, d, axis, x->dim[d]) : axis[index->rank - 1 + d - width];
+    nest_write_combine(&m.nb, 0, at, k, 0, nest_load(&m.nb, 2, axis));
+    return make_end(&m);
+}
+
+/* ---- one_hot --------------------------------------------------------------------------------------------------- */
+
+bool
+infer_one_hot(Ctx *c, const OpCall *call, const Type **out)
+{
+    const Type *index = call->in[0];
+    const Expr *dim[TN_MAX_RANK + 1];
+    uint32_t axis;
+    Known depth;
+    double given;
+    uint32_t n = 1;
+
+    if (!op_axis_attr(c, call, index->rank + 1, &axis) || !op_rank_is(c, call, 2, 1))
+        return false;
+    if (dtype_is_float(call->in[1]->dtype)) {
+        if (!op_param_floats(c, call, 1, "depth", 1, &given, &n))
+            return false;
+    } else if (!op_param(c, call, 1, "depth", &depth)) {
+        return false;
+    } else {
+        n = depth.n;
+    }
+    if (n != 1)
+        return op_fail(c, call, DIAG_MODEL, "input 1 (depth) has %u elements; one is needed", n);
+    for (uint32_t d = 0, from = 0; d < index->rank + 1u; d++)
+        if (d != axis)
+            dim[d] = index->dim[from++];
+        else
+            dim[d] = dtype_is_float(call->in[1]->dtype) ? expr_int(c, (int64_t)given) : depth.at[0];
+    out[0] = type_new(c, call->in[2]->dtype, index->rank + 1, dim);
+    return true;
+}
+
+/* on where the index, wrapped once when negative, is the place along the new axis. */
+bool
+expand_one_hot(Build *b)
+{
+    Ctx *c = b->c;
+    const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK], *off[] = { expr_int(c, 0) }, *on[] = { expr_int(c, 1) };
+    uint32_t d;
+    Making m = make_begin(b, NULL);
+
+    if (!op_axis_attr(c, b->call, b->out[0]->rank, &d))
+        return false;
+    make_in(&m, "index", 0);
+    make_in(&m, "values", 2);
+    make_out(&m, "o", build_out(b, 0));
+    make_axes(&m, build_out(b, 0), axis);
+    for (uint32_t i = 0, to = 0; i < b->out[0]->rank; i++)
+        if (i != d)
+            at[to++] = axis[i];
+    const Scalar *index = scalar_cast(c, DT_I64, nest_load(&m.nb, 0, at)), *depth = scalar_index(c, b->out[0]->dim[d]);
+    index = scalar_select(c, scalar_2(c, S_LT, index, scalar_int(c, DT_I64, 0)), scalar_2(c, S_ADD, index, depth), index);
+    make_write(&m, 0, axis, scalar_select(c, scalar_2(c, S_EQ, index, scalar_index(c, axis[d])),
+                                          nest_load(&m.nb, 1, on), nest_load(&m.nb, 1, off)));
+    return make_end(&m);
+}

@@ -1,0 +1,85 @@
+/* What the files of op share: the signatures of rules, readers of a call's parameters, and the
+ * little machine that collects nests into an Expansion.
+ */
+#ifndef TENON_OP_INTERNAL_H
+#define TENON_OP_INTERNAL_H
+
+#include "op/op.h"
+
+typedef bool InferFn(Ctx *c, const OpCall *call, const Type **out);
+
+typedef struct {
+    Ctx *c;
+    const OpCall *call;
+    const Type *const *out;
+    Expansion *e;
+} Build;
+typedef bool ExpandFn(Build *b);
+
+/* ---- reading a call (op.c) ------------------------------------------------------------------ */
+
+static inline const char *op_name(const OpCall *call) { return op_info[call->op].name; }
+static inline bool has_in(const OpCall *call, uint32_t i) { return i < call->nin && call->in[i]; }
+
+bool op_fail(Ctx *c, const OpCall *call, DiagClass class, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* An attribute, or the default that ops.def gives it. */
+int64_t op_int(const OpCall *call, const char *attr);
+double op_float(const OpCall *call, const char *attr);
+const char *op_string(Ctx *c, const OpCall *call, const char *attr);
+bool op_string_is(const OpCall *call, const char *attr, const char *value);
+/* An axis in [0, rank), negative ones counted from the back. */
+bool op_axis(Ctx *c, const OpCall *call, const char *what, int64_t axis, uint32_t rank, uint32_t *out);
+bool op_axis_attr(Ctx *c, const OpCall *call, uint32_t rank, uint32_t *out);
+/* Contents of input i as Exprs; as numbers (at most TN_MAX_RANK * 2). Reports what is unknown. */
+bool op_param(Ctx *c, const OpCall *call, uint32_t i, const char *what, Known *out);
+bool op_param_ints(Ctx *c, const OpCall *call, uint32_t i, const char *what, uint32_t max, int64_t *out, uint32_t *n);
+/* Contents of an f32, f64 or f16 constant input as numbers. */
+bool op_param_floats(Ctx *c, const OpCall *call, uint32_t i, const char *what, uint32_t max, double *out, uint32_t *n);
+/* Axes named by input i as a set; all of them when it is absent. */
+bool op_axes_input(Ctx *c, const OpCall *call, uint32_t i, uint32_t rank, uint64_t *set);
+bool op_same_dtype(Ctx *c, const OpCall *call, uint32_t a, uint32_t b);
+bool op_rank_at_least(Ctx *c, const OpCall *call, uint32_t i, uint32_t rank);
+bool op_rank_is(Ctx *c, const OpCall *call, uint32_t i, uint32_t rank);
+/* Broadcast inputs first .. first + n into dim; false with an error. */
+bool op_broadcast(Ctx *c, const OpCall *call, uint32_t first, uint32_t n, uint32_t *rank, const Expr **dim);
+bool op_has_attr(OpKind op, const char *name);
+DType compute_type(DType t);                         /* f32 for the short floats, else t itself */
+
+/* ---- building an expansion (build.c) ----------------------------------------------------------- */
+
+/* One nest under construction; value numbers of its parameters are kept beside it. */
+typedef struct {
+    Build *b;
+    NestBuilder nb;
+    uint32_t nin, nout;
+    VEC(uint32_t) in, out;
+} Making;
+
+uint32_t build_value(Build *b, DType t, uint32_t rank, const Expr *const *dim);      /* an intermediate */
+static inline uint32_t build_out(const Build *b, uint32_t i) { return b->call->nin + i; }
+static inline const Type *build_type(const Build *b, uint32_t value) { return b->e->type.at[value]; }
+
+Making make_begin(Build *b, const char *suffix);     /* named after the operator, and the suffix unless NULL */
+uint32_t make_in(Making *m, const char *name, uint32_t value);
+uint32_t make_out(Making *m, const char *name, uint32_t value);
+bool make_end(Making *m);
+/* Parallel axes for every dimension of a value. */
+void make_axes(Making *m, uint32_t value, const Expr **axis);
+const Expr *make_reduce(Making *m, const char *name, const Expr *extent);
+/* A load in the compute type of its tensor; `or` gives what stands outside (NULL: proved inside). */
+const Scalar *make_load(Making *m, uint32_t slot, const Expr *const *at);
+const Scalar *make_load_or(Making *m, uint32_t slot, const Expr *const *at, const Scalar *outside);
+/* The value of an input of lower or equal rank at the axes of an output, by broadcasting. */
+const Scalar *make_load_broadcast(Making *m, uint32_t slot, uint32_t rank, const Expr *const *axis);
+/* Write value, rounded to the output's type, at bare axes. */
+void make_write(Making *m, uint32_t out, const Expr *const *axis, const Scalar *value);
+
+/* Input i as a constant Scalar if it is one element and known; NULL otherwise. */
+const Scalar *build_constant(const Build *b, uint32_t i);
+const Scalar *number_of(Ctx *c, DType t, const Expr *e);     /* an Expr as a value of type t */
+
+/* Where each element of x lies in o, of the same elements in the same order (reshape.c). */
+void relayout_index(Ctx *c, const Type *x, const Type *o, const Expr *const *axis, const Expr **at);
+
+#endif

@@ -1,0 +1,334 @@
+/* known: contents of small integer tensors, followed symbolically.
+ *
+ * An operator's meaning is evaluated on Exprs instead of numbers: the same nests that later become
+ * code say what Shape, Gather, Concat, Where and the rest do to dimensions, so nothing here knows an
+ * operator. Whatever an Expr cannot say, or a comparison that cannot be decided, makes the whole
+ * result unknown; unknown is never a guess.
+ */
+#include "op/internal.h"
+
+#include <string.h>
+
+typedef struct {
+    Ctx *c;
+    const Nest *nest;
+    const uint32_t *value;           /* of the nest's parameters */
+    Known *known;                    /* by value number of the expansion */
+    Binding axis[NEST_MAX_AXES];
+    uint32_t naxis;
+    uint32_t steps;                  /* left; evaluation gives up at 0 */
+} Eval;
+
+enum { MAX_STEPS = 200000 };
+
+static const Expr *eval(Eval *e, const Scalar *s);
+
+/* ---- indices: axes become numbers, computed variables their values ------------------------------------------- */
+
+typedef struct { Eval *e; VEC(Binding) bind; bool ok; } Variables;
+
+static void
+bind_variable(void *user, Var v)
+{
+    Variables *vars = user;
+    Binding b = { v, NULL };
+
+    for (uint32_t i = 0; i < vars->e->naxis && v.kind == VAR_AXIS; i++)
+        if (vars->e->axis[i].var.id == v.id)
+            b.to = vars->e->axis[i].to;
+    if (v.kind == VAR_COMPUTED)
+        b.to = eval(vars->e, computed_scalar(v));
+    if (v.kind == VAR_SYMBOL)
+        return;
+    if (!b.to)
+        vars->ok = false;
+    VEC_PUSH(vars->e->c->arena, &vars->bind, b);
+}
+
+static const Expr *
+eval_expr(Eval *e, const Expr *x)
+{
+    Variables vars = { .e = e, .ok = true };
+
+    if (expr_const(x, NULL))
+        return x;
+    expr_vars(x, bind_variable, &vars);
+    if (!vars.ok)
+        return NULL;
+    return vars.bind.n ? expr_subst(e->c, x, vars.bind.at, vars.bind.n) : x;
+}
+
+/* ---- values ------------------------------------------------------------------------------------------------- */
+
+static const Expr *
+from_tri(Eval *e, Tri t, bool negate)
+{
+    if (t == UNKNOWN)
+        return NULL;
+    return expr_int(e->c, (t == YES) != negate);
+}
+
+static bool
+not_negative(Eval *e, const Expr *x)
+{
+    return expr_le(e->c, NULL, expr_int(e->c, 0), x) == YES;
+}
+
+static const Expr *
+eval_load(Eval *e, const Scalar *s)
+{
+    const Type *t = e->nest->param[s->u.load.slot].type;
+    const Known *k = &e->known[e->value[s->u.load.slot]];
+    int64_t linear = 0;
+
+    for (uint32_t d = 0; d < s->u.load.rank; d++) {
+        const Expr *at = eval_expr(e, s->u.load.at[d]);
+        int64_t i, n;
+        if (!at || !expr_const(at, &i) || !expr_const(t->dim[d], &n))
+            return NULL;
+        if (i < 0 || i >= n)
+            return s->u.load.outside ? eval(e, s->u.load.outside) : NULL;
+        linear = linear * n + i;
+    }
+    return k->at && linear < k->n ? k->at[linear] : NULL;
+}
+
+static bool
+is_integer(DType t)
+{
+    return dtype_is_int(t) || t == DT_BOOL;
+}
+
+/* Integers keep their value under a cast as long as they fit; dimensions always do, other numbers
+ * must be seen to. */
+static const Expr *
+eval_cast(Eval *e, const Scalar *s)
+{
+    DType to = (DType)s->dtype, from = (DType)s->arg[0]->dtype;
+    const Expr *v = is_integer(to) && is_integer(from) ? eval(e, s->arg[0]) : NULL;
+    int64_t n;
+
+    if (!v || to == from || from == DT_BOOL)
+        return v;
+    if (to == DT_BOOL)
+        return from_tri(e, expr_eq(e->c, NULL, v, expr_int(e->c, 0)), true);
+    if (expr_const(v, &n)) {
+        int bits = dtype_info[to].bytes * 8;
+        bool fits = bits == 64 || (dtype_info[to].kind == KIND_UINT ? n >= 0 && n >> bits == 0
+                                                                    : n >> (bits - 1) == 0 || n >> (bits - 1) == -1);
+        return fits ? v : NULL;
+    }
+    return dtype_info[to].bytes >= 4 ? v : NULL;
+}
+
+/* A scan of one axis: `item` of the points' values combined. */
+static const Expr *
+eval_reduce(Eval *e, const Scalar *s)
+{
+    Combiner k = s->u.reduce.combiner;
+    int64_t extent[NEST_MAX_AXES], total = 1;
+    uint32_t axis[NEST_MAX_AXES], n = 0, base = e->naxis;
+    const Expr *sofar = NULL;
+
+    if (s->narg != 1 || !is_integer((DType)s->dtype) || k == COMB_ARGMAX || k == COMB_ARGMIN)
+        return NULL;
+    for (uint32_t i = 0; i < e->nest->naxis; i++)
+        if (s->u.reduce.axes >> i & 1) {
+            if (!expr_const(e->nest->axis[i].extent, &extent[n]) || !expr_is(e->nest->axis[i].begin, 0)
+                || extent[n] > OP_KNOWN_MAX || (total *= extent[n]) > OP_KNOWN_MAX)
+                return NULL;
+            axis[n++] = i;
+        }
+    if (base + n > NEST_MAX_AXES)
+        return NULL;
+    const Scalar *identity = combiner_identity(e->c, k, (DType)s->dtype);
+    if (total == 0)
+        return identity && identity->op == S_CONST ? expr_int(e->c, identity->u.bits) : NULL;
+    for (int64_t point = 0; point < total; point++) {
+        int64_t rest = point;
+        for (uint32_t i = n; i-- > 0; rest /= extent[i])
+            e->axis[base + i] = (Binding){ { VAR_AXIS, axis[i] }, expr_int(e->c, rest % extent[i]) };
+        e->naxis = base + n;
+        const Expr *v = eval(e, s->arg[0]);
+        e->naxis = base;
+        if (!v)
+            return NULL;
+        if (!sofar)
+            sofar = v;
+        else if (k == COMB_SUM)
+            sofar = expr_add(e->c, sofar, v);
+        else if (k == COMB_PROD)
+            sofar = expr_mul(e->c, sofar, v);
+        else if (k == COMB_MAX || k == COMB_ANY)
+            sofar = expr_max(e->c, sofar, v);
+        else
+            sofar = expr_min(e->c, sofar, v);
+    }
+    return sofar;
+}
+
+/* Operations of one and two integers; NULL where Exprs have no such thing. */
+static const Expr *
+eval_binary(Eval *e, const Scalar *s)
+{
+    Ctx *c = e->c;
+    const Expr *x = eval(e, s->arg[0]), *y = x ? eval(e, s->arg[1]) : NULL;
+    bool boolean = s->arg[0]->dtype == DT_BOOL;
+
+    if (!x || !y)
+        return NULL;
+    switch ((ScalarOp)s->op) {
+    case S_ADD: return expr_add(c, x, y);
+    case S_SUB: return expr_sub(c, x, y);
+    case S_MUL: return expr_mul(c, x, y);
+    case S_DIV:                      /* truncates: the same as rounding down when nothing is negative */
+        return not_negative(e, x) && expr_le(c, NULL, expr_int(c, 1), y) == YES ? expr_div(c, x, y) : NULL;
+    case S_MOD:
+        return expr_le(c, NULL, expr_int(c, 1), y) == YES ? expr_mod(c, x, y) : NULL;
+    case S_REM:
+        return not_negative(e, x) && expr_le(c, NULL, expr_int(c, 1), y) == YES ? expr_mod(c, x, y) : NULL;
+    case S_MIN: return expr_min(c, x, y);
+    case S_MAX: return expr_max(c, x, y);
+    case S_AND: return boolean ? expr_min(c, x, y) : NULL;
+    case S_OR:  return boolean ? expr_max(c, x, y) : NULL;
+    case S_XOR: return boolean ? from_tri(e, expr_eq(c, NULL, x, y), true) : NULL;
+    case S_EQ:  return from_tri(e, expr_eq(c, NULL, x, y), false);
+    case S_NE:  return from_tri(e, expr_eq(c, NULL, x, y), true);
+    case S_LE:  return from_tri(e, expr_le(c, NULL, x, y), false);
+    case S_GE:  return from_tri(e, expr_le(c, NULL, y, x), false);
+    case S_LT:  return from_tri(e, expr_le(c, NULL, y, x), true);
+    case S_GT:  return from_tri(e, expr_le(c, NULL, x, y), true);
+    default:    return NULL;
+    }
+}
+
+static const Expr *
+eval_unary(Eval *e, const Scalar *s)
+{
+    Ctx *c = e->c;
+    const Expr *x = eval(e, s->arg[0]), *zero = expr_int(c, 0);
+
+    if (!x)
+        return NULL;
+    switch ((ScalarOp)s->op) {
+    case S_NEG: return expr_sub(c, zero, x);
+    case S_ABS: return expr_max(c, x, expr_sub(c, zero, x));
+    case S_NOT: return s->dtype == DT_BOOL ? expr_sub(c, expr_int(c, 1), x) : NULL;
+    case S_SIGN:
+        return expr_le(c, NULL, expr_int(c, 1), x) == YES ? expr_int(c, 1)
+             : expr_le(c, NULL, x, expr_int(c, -1)) == YES ? expr_int(c, -1)
+             : expr_is(x, 0) ? zero : NULL;
+    default:    return NULL;
+    }
+}
+
+/* Wraps a negative index once; what may be either stays unknown. */
+static const Expr *
+eval_at(Eval *e, const Scalar *s)
+{
+    const Expr *i = eval(e, s->arg[0]), *n = eval_expr(e, s->u.index);
+
+    if (!i || !n)
+        return NULL;
+    if (not_negative(e, i))
+        return i;
+    return expr_le(e->c, NULL, i, expr_int(e->c, -1)) == YES ? expr_add(e->c, i, n) : NULL;
+}
+
+static const Expr *
+eval(Eval *e, const Scalar *s)
+{
+    const Expr *v;
+
+    if (e->steps == 0)
+        return NULL;
+    e->steps--;
+    switch ((ScalarOp)s->op) {
+    case S_CONST:
+        v = is_integer((DType)s->dtype) && (s->dtype != DT_U64 || s->u.bits >= 0) ? expr_int(e->c, s->u.bits) : NULL;
+        break;
+    case S_INDEX:  v = eval_expr(e, s->u.index); break;
+    case S_LOAD:   v = eval_load(e, s); break;
+    case S_CAST:   v = eval_cast(e, s); break;
+    case S_AT:     v = eval_at(e, s); break;
+    case S_REDUCE: v = eval_reduce(e, s); break;
+    case S_SELECT:
+        v = eval(e, s->arg[0]);
+        v = v && expr_is(v, 1) ? eval(e, s->arg[1]) : v && expr_is(v, 0) ? eval(e, s->arg[2]) : NULL;
+        break;
+    default:
+        v = !is_integer((DType)s->dtype) || s->narg == 0 || !is_integer((DType)s->arg[0]->dtype) ? NULL
+          : s->narg == 2 ? eval_binary(e, s) : s->narg == 1 ? eval_unary(e, s) : NULL;
+    }
+    return v && !v->bad ? v : NULL;
+}
+
+/* ---- nests and calls ------------------------------------------------------------------------------------------ */
+
+static bool
+small(const Type *t, Ctx *c, int64_t *n)
+{
+    return is_integer(t->dtype) && expr_const(type_count(c, t), n) && *n <= OP_KNOWN_MAX;
+}
+
+/* One plain write, point by point in row-major order. */
+static Known
+eval_nest(Eval *e, const Write *w, const Type *t)
+{
+    Ctx *c = e->c;
+    int64_t n, dim;
+    Known unknown = { 0 };
+
+    if (!small(t, c, &n) || w->combiner != COMB_NONE)
+        return unknown;
+    for (uint32_t i = 0; i < e->nest->naxis; i++)
+        if (e->nest->axis[i].kind == AXIS_SCAN)
+            return unknown;
+    const Expr **at = NEW_ARRAY(c->arena, const Expr *, n ? n : 1);
+    for (int64_t point = 0; point < n; point++) {
+        int64_t rest = point;
+        e->naxis = t->rank;
+        for (uint32_t d = t->rank; d-- > 0; rest /= dim) {
+            Var v;
+            if (!expr_is_var(w->at[d], &v) || !expr_const(t->dim[d], &dim))
+                return unknown;
+            e->axis[d] = (Binding){ v, expr_int(c, rest % dim) };
+        }
+        at[point] = eval(e, w->value);
+        if (!at[point])
+            return unknown;
+        at[point] = expr_simplify(c, NULL, at[point]);
+    }
+    return (Known){ (uint32_t)n, at };
+}
+
+Known
+op_known(Ctx *c, const OpCall *call, const Type *const *out)
+{
+    Expansion x;
+    Known unknown = { 0 };
+    int64_t n;
+
+    /* A call without a meaning is reported when it is lowered, not when somebody asks for contents. */
+    uint32_t reported = c->diags.list.n;
+    DiagClass worst = c->diags.worst;
+    if (!out[0] || !small(out[0], c, &n))
+        return unknown;
+    if (!op_expand(c, call, out, &x)) {
+        c->diags.list.n = reported;
+        c->diags.worst = worst;
+        return unknown;
+    }
+    Known *known = NEW_ARRAY(c->arena, Known, x.type.n);
+    for (uint32_t i = 0; i < call->nin; i++)
+        known[i] = call->known[i];
+    for (uint32_t k = 0; k < x.call.n; k++) {
+        const NestCall *nc = &x.call.at[k];
+        Eval e = { .c = c, .nest = nc->nest, .value = nc->value, .known = known, .steps = MAX_STEPS };
+        for (uint32_t i = 0; i < nc->nest->nwrite; i++) {
+            uint32_t to = nc->value[nc->nest->write[i].out];
+            known[to] = eval_nest(&e, &nc->nest->write[i], x.type.at[to]);
+        }
+    }
+    return known[call->nin];
+}

@@ -1,0 +1,235 @@
+/* make: tensors made from shapes and numbers. */
+#include "op/internal.h"
+
+#include <string.h>
+
+/* ---- shape, size ------------------------------------------------------------------------------------------ */
+
+/* The dimensions [first, end) that a call of shape gives. */
+static void
+shape_range(const OpCall *call, int64_t *first, int64_t *end)
+{
+    int64_t rank = call->in[0]->rank;
+
+    *first = op_int(call, "start");
+    *end = attr_int(call->attrs, "end", rank);
+    *first = *first < 0 ? *first + rank : *first;
+    *end = *end < 0 ? *end + rank : *end;
+    *end = *end > rank ? rank : *end;
+    *first = *first < 0 ? 0 : *first;
+    *end = *end < *first ? *first : *end;
+}
+
+bool
+infer_shape(Ctx *c, const OpCall *call, const Type **out)
+{
+    int64_t first, end;
+
+    shape_range(call, &first, &end);
+    const Expr *n = expr_int(c, end - first);
+    out[0] = type_new(c, DT_I64, 1, &n);
+    return true;
+}
+
+bool
+expand_shape(Build *b)
+{
+    Ctx *c = b->c;
+    int64_t first, end;
+    const Expr *axis;
+    Making m = make_begin(b, NULL);
+
+    shape_range(b->call, &first, &end);
+    make_out(&m, "o", build_out(b, 0));
+    make_axes(&m, build_out(b, 0), &axis);
+    const Scalar *v = scalar_int(c, DT_I64, 0);
+    for (int64_t d = end; d-- > first; ) {
+        const Scalar *dim = scalar_index(c, b->call->in[0]->dim[d]);
+        const Scalar *here = scalar_2(c, S_EQ, scalar_index(c, axis), scalar_int(c, DT_I64, d - first));
+        v = d == end - 1 ? dim : scalar_select(c, here, dim, v);
+    }
+    make_write(&m, 0, &axis, v);
+    return make_end(&m);
+}
+
+bool
+infer_size(Ctx *c, const OpCall *call, const Type **out)
+{
+    (void)call;
+    out[0] = type_new(c, DT_I64, 0, NULL);
+    return true;
+}
+
+bool
+expand_size(Build *b)
+{
+    Making m = make_begin(b, NULL);
+
+    make_out(&m, "o", build_out(b, 0));
+    make_write(&m, 0, NULL, scalar_index(b->c, type_count(b->c, b->call->in[0])));
+    return make_end(&m);
+}
+
+/* ---- constant_of_shape ---------------------------------------------------------------------------------------- */
+
+bool
+infer_constant_of_shape(Ctx *c, const OpCall *call, const Type **out)
+{
+    const Attr *value = attr_find(call->attrs, "value");
+    Known shape;
+
+    if (!op_rank_is(c, call, 0, 1) || !op_param(c, call, 0, "shape", &shape))
+        return false;
+    if (shape.n > TN_MAX_RANK)
+        return op_fail(c, call, DIAG_LIMIT, "the shape has %u dimensions, more than %d", shape.n, TN_MAX_RANK);
+    if (value && (value->kind != ATTR_TENSOR || !expr_is(type_count(c, value->type), 1)))
+        return op_fail(c, call, DIAG_MODEL, "attribute \"value\" must be a tensor of one element");
+    out[0] = type_new(c, value ? value->type->dtype : DT_F32, shape.n, shape.at);
+    return true;
+}
+
+/* The one element of a tensor attribute. */
+static const Scalar *
+element_of(Build *b, const Attr *a)
+{
+    Known unknown = { 0 };
+    const Type *t = a->type;
+    OpCall as_input = *b->call;
+    double v;
+    uint32_t n;
+
+    if (dtype_is_float(t->dtype)) {
+        as_input.nin = 1;
+        as_input.in = &t;
+        as_input.known = &unknown;
+        as_input.data = &a->data;
+        return op_param_floats(b->c, &as_input, 0, "value", 1, &v, &n) ? scalar_float(b->c, t->dtype, v) : NULL;
+    }
+    uint64_t bits = 0;
+    uint8_t bytes = dtype_info[t->dtype].bytes;
+    memcpy(&bits, a->data, bytes);               /* little endian, as everything Tenon reads */
+    return scalar_int(b->c, t->dtype, (int64_t)bits);
+}
+
+bool
+expand_constant_of_shape(Build *b)
+{
+    const Attr *value = attr_find(b->call->attrs, "value");
+    const Expr *axis[TN_MAX_RANK];
+    const Scalar *v = value ? element_of(b, value) : scalar_float(b->c, DT_F32, 0);
+    Making m = make_begin(b, NULL);
+
+    if (!v)
+        return false;
+    make_out(&m, "o", build_out(b, 0));
+    make_axes(&m, build_out(b, 0), axis);
+    make_write(&m, 0, axis, v);
+    return make_end(&m);
+}
+
+/* ---- range --------------------------------------------------------------------------------------------------------- */
+
+/* Integer ranges have symbolic ends; float ranges are constants. */
+typedef struct { const Expr *first, *extent; int64_t step; double start, delta; } RangeOf;
+
+static bool
+range_of(Ctx *c, const OpCall *call, RangeOf *r)
+{
+    static const char *const what[] = { "start", "limit", "delta" };
+    const Expr *zero = expr_int(c, 0);
+    Known k[3];
+    double v[3];
+    uint32_t n;
+
+    *r = (RangeOf){ 0 };
+    if (dtype_is_float(call->in[0]->dtype)) {
+        for (uint32_t i = 0; i < 3; i++)
+            if (!op_param_floats(c, call, i, what[i], 1, &v[i], &n))
+                return false;
+        if (v[2] == 0)
+            return op_fail(c, call, DIAG_MODEL, "input 2 (delta) is 0");
+        double count = __builtin_ceil((v[1] - v[0]) / v[2]);
+        if (!(count < (double)INT32_MAX))
+            return op_fail(c, call, DIAG_LIMIT, "from %g to %g by %g has more than 2147483647 elements", v[0], v[1], v[2]);
+        r->start = v[0];
+        r->delta = v[2];
+        r->extent = expr_int(c, count > 0 ? (int64_t)count : 0);
+        return true;
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        if (!op_param(c, call, i, what[i], &k[i]))
+            return false;
+        if (k[i].n != 1)
+            return op_fail(c, call, DIAG_MODEL, "input %u (%s) has %u elements; one is needed", i, what[i], k[i].n);
+    }
+    if (!expr_const(k[2].at[0], &r->step) || r->step == 0 || r->step == INT64_MIN)
+        return op_fail(c, call, DIAG_UNSUPPORTED, "input 2 (delta) is %s; a constant other than 0 is needed", expr_str(c, k[2].at[0]));
+    r->first = k[0].at[0];
+    const Expr *length = r->step > 0 ? expr_sub(c, k[1].at[0], r->first) : expr_sub(c, r->first, k[1].at[0]);
+    length = expr_ceil_div(c, length, expr_int(c, r->step > 0 ? r->step : -r->step));
+    r->extent = expr_simplify(c, NULL, expr_max(c, zero, length));
+    return true;
+}
+
+bool
+infer_range(Ctx *c, const OpCall *call, const Type **out)
+{
+    RangeOf r;
+
+    if (!op_same_dtype(c, call, 0, 1) || !op_same_dtype(c, call, 0, 2) || !range_of(c, call, &r))
+        return false;
+    out[0] = type_new(c, call->in[0]->dtype, 1, &r.extent);
+    return true;
+}
+
+bool
+expand_range(Build *b)
+{
+    Ctx *c = b->c;
+    const Expr *axis;
+    RangeOf r;
+    Making m = make_begin(b, NULL);
+    const Scalar *v;
+
+    if (!range_of(c, b->call, &r))
+        return false;
+    make_out(&m, "o", build_out(b, 0));
+    make_axes(&m, build_out(b, 0), &axis);
+    if (r.first) {
+        v = scalar_index(c, expr_add(c, r.first, expr_scale(c, axis, r.step)));
+    } else {
+        DType t = compute_type(b->out[0]->dtype);
+        v = scalar_2(c, S_MUL, number_of(c, t, axis), scalar_float(c, t, r.delta));
+        v = scalar_2(c, S_ADD, scalar_float(c, t, r.start), v);
+    }
+    make_write(&m, 0, &axis, v);
+    return make_end(&m);
+}
+
+/* ---- eye_like ------------------------------------------------------------------------------------------------------- */
+
+bool
+infer_eye_like(Ctx *c, const OpCall *call, const Type **out)
+{
+    const char *name = op_string(c, call, "dtype");
+    DType t = *name ? dtype_from_name(name, strlen(name)) : call->in[0]->dtype;
+
+    if (t == DT_NONE)
+        return op_fail(c, call, DIAG_UNSUPPORTED, "attribute \"dtype\" names no element type: \"%s\"", name);
+    out[0] = type_with_dtype(c, call->in[0], t);
+    return op_rank_is(c, call, 0, 2);
+}
+
+bool
+expand_eye_like(Build *b)
+{
+    Ctx *c = b->c;
+    const Expr *axis[TN_MAX_RANK];
+    Making m = make_begin(b, NULL);
+
+    make_out(&m, "o", build_out(b, 0));
+    make_axes(&m, build_out(b, 0), axis);
+    const Scalar *hit = scalar_2(c, S_EQ, scalar_index(c, expr_offset(c, axis[0], op_int(b->call, "k"))), scalar_index(c, axis[1]));
+    make_write(&m, 0, axis, scalar_cast(c, b->out[0]->dtype, hit));
+    return make_end(&m);
+}

@@ -1,0 +1,424 @@
+/* op: the table, and what every rule needs to read a call.
+ *
+ * A rule reports what is wrong with a call once, at the call's place, naming the operator and both
+ * facts that disagree. Equalities between dimensions that can be neither proved nor disproved are
+ * recorded as constraints, which the artefact checks at entry, and are taken as true from then on:
+ * a shape is never lost because the compiler could not decide.
+ */
+#include "op/internal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OP(name, min_in, max_in, max_out, infer, expand, attrs, meaning)                           \
+    InferFn infer_##infer;                                                                         \
+    ExpandFn expand_##expand;
+#include "op/ops.def"
+#undef OP
+
+const OpInfo op_info[OP_COUNT] = {
+    [OP_NONE] = { "none", 0, 0, 0, "", "" },
+#define OP(name, min_in, max_in, max_out, infer, expand, attrs, meaning)                           \
+    [OP_##name] = { #name, min_in, max_in, max_out, attrs, meaning },
+#include "op/ops.def"
+#undef OP
+};
+
+static const struct { InferFn *infer; ExpandFn *expand; } rule[OP_COUNT] = {
+#define OP(name, min_in, max_in, max_out, infer, expand, attrs, meaning)                           \
+    [OP_##name] = { infer_##infer, expand_##expand },
+#include "op/ops.def"
+#undef OP
+};
+
+OpKind
+op_named(const char *name, size_t n)
+{
+    for (uint32_t k = OP_NONE + 1; k < OP_COUNT; k++)
+        if (strlen(op_info[k].name) == n && memcmp(op_info[k].name, name, n) == 0)
+            return (OpKind)k;
+    return OP_NONE;
+}
+
+/* ---- attributes --------------------------------------------------------------------------------- */
+
+const Attr *
+attr_find(Attrs a, const char *name)
+{
+    for (uint32_t i = 0; i < a.n; i++)
+        if (strcmp(a.at[i].name, name) == 0)
+            return &a.at[i];
+    return NULL;
+}
+
+int64_t
+attr_int(Attrs a, const char *name, int64_t otherwise)
+{
+    const Attr *found = attr_find(a, name);
+    return found && found->kind == ATTR_INT ? found->i : otherwise;
+}
+
+double
+attr_float(Attrs a, const char *name, double otherwise)
+{
+    const Attr *found = attr_find(a, name);
+    if (!found)
+        return otherwise;
+    return found->kind == ATTR_FLOAT ? found->f : found->kind == ATTR_INT ? (double)found->i : otherwise;
+}
+
+const char *
+attr_string(Attrs a, const char *name, const char *otherwise)
+{
+    const Attr *found = attr_find(a, name);
+    return found && found->kind == ATTR_STRING ? found->s : otherwise;
+}
+
+/* The text after `name=` in the operator's list of attributes; NULL if the attribute is not there
+ * at all, "" if it has no default. *n is the length of the default. */
+static const char *
+default_of(OpKind op, const char *name, size_t *n)
+{
+    size_t length = strlen(name);
+
+    for (const char *s = op_info[op].attrs; *s; ) {
+        size_t word = strcspn(s, " ");
+        if (word >= length && memcmp(s, name, length) == 0 && (word == length || s[length] == '=')) {
+            *n = word == length ? 0 : word - length - 1;
+            return word == length ? "" : s + length + 1;
+        }
+        s += word + strspn(s + word, " ");
+    }
+    return NULL;
+}
+
+bool
+op_has_attr(OpKind op, const char *name)
+{
+    size_t n;
+    return default_of(op, name, &n) != NULL;
+}
+
+int64_t
+op_int(const OpCall *call, const char *attr)
+{
+    size_t n;
+    const char *otherwise = default_of(call->op, attr, &n);
+    return attr_int(call->attrs, attr, otherwise && n ? strtoll(otherwise, NULL, 10) : 0);
+}
+
+double
+op_float(const OpCall *call, const char *attr)
+{
+    size_t n;
+    const char *otherwise = default_of(call->op, attr, &n);
+    return attr_float(call->attrs, attr, otherwise && n ? strtod(otherwise, NULL) : 0.0);
+}
+
+bool
+op_string_is(const OpCall *call, const char *attr, const char *value)
+{
+    size_t n;
+    const char *otherwise = default_of(call->op, attr, &n), *given = attr_string(call->attrs, attr, NULL);
+    if (given)
+        return strcmp(given, value) == 0;
+    return otherwise && strlen(value) == n && memcmp(otherwise, value, n) == 0;
+}
+
+const char *
+op_string(Ctx *c, const OpCall *call, const char *attr)
+{
+    size_t n;
+    const char *otherwise = default_of(call->op, attr, &n);
+    return attr_string(call->attrs, attr, otherwise ? sym_n(c, otherwise, n) : "");
+}
+
+/* ---- errors ----------------------------------------------------------------------------------------- */
+
+bool
+op_fail(Ctx *c, const OpCall *call, DiagClass class, const char *format, ...)
+{
+    Text t = { .arena = c->arena };
+    va_list ap, again;
+
+    va_start(ap, format);
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, format, ap);
+    va_end(ap);
+    char *s = arena_alloc(c->arena, (size_t)n + 1);
+    vsnprintf(s, (size_t)n + 1, format, again);
+    va_end(again);
+    text_printf(&t, "%s: %s", op_name(call), s);
+    return diag_error(&c->diags, class, call->loc, "%s", text_str(&t));
+}
+
+/* ---- checks that many rules share --------------------------------------------------------------------- */
+
+bool
+op_require_eq(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what)
+{
+    a = expr_simplify(c, NULL, a);
+    b = expr_simplify(c, NULL, b);
+    switch (expr_eq(c, NULL, a, b)) {
+    case YES:
+        return true;
+    case NO:
+        return op_fail(c, call, DIAG_MODEL, "%s differ: %s and %s", what, expr_str(c, a), expr_str(c, b));
+    case UNKNOWN:
+        break;
+    }
+    if (call->constraints) {
+        const char *why = call->loc.node
+            ? arena_printf(c->arena, "%s, %s: %s", op_name(call), call->loc.node, what)
+            : arena_printf(c->arena, "%s: %s", op_name(call), what);
+        Constraint needed = { a, b, why };
+        VEC_PUSH(c->arena, call->constraints, needed);
+    }
+    expr_assume_eq(c, a, b);
+    return true;
+}
+
+const Expr *
+op_broadcast_dim(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what)
+{
+    a = expr_simplify(c, NULL, a);
+    b = expr_simplify(c, NULL, b);
+    if (a == b || expr_is(b, 1))
+        return a;
+    if (expr_is(a, 1))
+        return b;
+    if (!op_require_eq(c, call, a, b, what))
+        return NULL;
+    return expr_const(a, NULL) ? a : expr_const(b, NULL) ? b : expr_simplify(c, NULL, a);
+}
+
+bool
+op_broadcast(Ctx *c, const OpCall *call, uint32_t first, uint32_t n, uint32_t *rank, const Expr **dim)
+{
+    *rank = 0;
+    for (uint32_t i = first; i < first + n; i++)
+        if (has_in(call, i) && call->in[i]->rank > *rank)
+            *rank = call->in[i]->rank;
+    for (uint32_t d = 0; d < *rank; d++)
+        dim[d] = expr_int(c, 1);
+    for (uint32_t i = first; i < first + n; i++) {
+        if (!has_in(call, i))
+            continue;
+        uint32_t skip = *rank - call->in[i]->rank;
+        for (uint32_t d = 0; d < call->in[i]->rank; d++) {
+            const char *what = arena_printf(c->arena, "axis %u of the broadcast shape and axis %u of input %u",
+                                            skip + d, d, i);
+            dim[skip + d] = op_broadcast_dim(c, call, dim[skip + d], call->in[i]->dim[d], what);
+            if (!dim[skip + d])
+                return false;
+        }
+    }
+    return true;
+}
+
+bool
+op_same_dtype(Ctx *c, const OpCall *call, uint32_t a, uint32_t b)
+{
+    if (!has_in(call, a) || !has_in(call, b) || call->in[a]->dtype == call->in[b]->dtype)
+        return true;
+    return op_fail(c, call, DIAG_MODEL, "input %u is %s and input %u is %s; both must have one element type",
+                   a, type_str(c, call->in[a]), b, type_str(c, call->in[b]));
+}
+
+bool
+op_rank_at_least(Ctx *c, const OpCall *call, uint32_t i, uint32_t rank)
+{
+    if (call->in[i]->rank >= rank)
+        return true;
+    return op_fail(c, call, DIAG_MODEL, "input %u is %s, of rank %u; rank %u or more is needed", i,
+                   type_str(c, call->in[i]), call->in[i]->rank, rank);
+}
+
+bool
+op_rank_is(Ctx *c, const OpCall *call, uint32_t i, uint32_t rank)
+{
+    if (call->in[i]->rank == rank)
+        return true;
+    return op_fail(c, call, DIAG_MODEL, "input %u is %s, of rank %u; rank %u is needed", i,
+                   type_str(c, call->in[i]), call->in[i]->rank, rank);
+}
+
+bool
+op_axis(Ctx *c, const OpCall *call, const char *what, int64_t axis, uint32_t rank, uint32_t *out)
+{
+    int64_t wrapped = axis < 0 ? axis + rank : axis;
+    if (wrapped < 0 || wrapped >= rank)
+        return op_fail(c, call, DIAG_MODEL, "%s is %lld, outside [-%u, %u) for rank %u", what, (long long)axis,
+                       rank, rank, rank);
+    *out = (uint32_t)wrapped;
+    return true;
+}
+
+bool
+op_axis_attr(Ctx *c, const OpCall *call, uint32_t rank, uint32_t *out)
+{
+    return op_axis(c, call, "axis", op_int(call, "axis"), rank, out);
+}
+
+/* ---- parameters passed as inputs ------------------------------------------------------------------------ */
+
+bool
+op_param(Ctx *c, const OpCall *call, uint32_t i, const char *what, Known *out)
+{
+    *out = (Known){ 0 };
+    if (!has_in(call, i))
+        return op_fail(c, call, DIAG_MODEL, "input %u (%s) is absent", i, what);
+    if (expr_is(type_count(c, call->in[i]), 0))
+        return true;
+    if (!call->known[i].at)
+        return op_fail(c, call, DIAG_UNSUPPORTED,
+                       "input %u (%s), %s, must be computable from constants and the shapes of the model's inputs; "
+                       "its contents depend on data", i, what, type_str(c, call->in[i]));
+    *out = call->known[i];
+    return true;
+}
+
+bool
+op_param_ints(Ctx *c, const OpCall *call, uint32_t i, const char *what, uint32_t max, int64_t *out, uint32_t *n)
+{
+    Known k;
+
+    if (!op_param(c, call, i, what, &k))
+        return false;
+    if (k.n > max)
+        return op_fail(c, call, DIAG_MODEL, "input %u (%s) has %u elements, more than %u", i, what, k.n, max);
+    for (uint32_t j = 0; j < k.n; j++)
+        if (!expr_const(k.at[j], &out[j]))
+            return op_fail(c, call, DIAG_UNSUPPORTED, "input %u (%s) must be constant, element %u is %s", i, what, j,
+                           expr_str(c, k.at[j]));
+    *n = k.n;
+    return true;
+}
+
+static double
+half_value(uint16_t h)
+{
+    int exponent = h >> 10 & 31, fraction = h & 1023;
+    double v = exponent == 31 ? (fraction ? NAN : INFINITY)
+             : exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
+    return h >> 15 ? -v : v;
+}
+
+bool
+op_param_floats(Ctx *c, const OpCall *call, uint32_t i, const char *what, uint32_t max, double *out, uint32_t *n)
+{
+    int64_t count;
+    const Type *t = has_in(call, i) ? call->in[i] : NULL;
+
+    if (!t)
+        return op_fail(c, call, DIAG_MODEL, "input %u (%s) is absent", i, what);
+    if (!expr_const(type_count(c, t), &count) || count > max)
+        return op_fail(c, call, DIAG_MODEL, "input %u (%s) is %s; at most %u elements are expected", i, what,
+                       type_str(c, t), max);
+    *n = (uint32_t)count;
+    if (count == 0)
+        return true;
+    const void *data = call->data[i];
+    if (!data)
+        return op_fail(c, call, DIAG_UNSUPPORTED, "input %u (%s), %s, must be constant", i, what, type_str(c, t));
+    for (uint32_t j = 0; j < *n; j++) {
+        uint16_t h;
+        switch (t->dtype) {
+        case DT_F32: { float v; memcpy(&v, (const char *)data + 4 * j, 4); out[j] = v; break; }
+        case DT_F64: memcpy(&out[j], (const char *)data + 8 * j, 8); break;
+        case DT_F16: memcpy(&h, (const char *)data + 2 * j, 2); out[j] = half_value(h); break;
+        default:
+            return op_fail(c, call, DIAG_MODEL, "input %u (%s) is %s; a float tensor is expected", i, what,
+                           type_str(c, t));
+        }
+    }
+    return true;
+}
+
+bool
+op_axes_input(Ctx *c, const OpCall *call, uint32_t i, uint32_t rank, uint64_t *set)
+{
+    int64_t axis[TN_MAX_RANK * 2];
+    uint32_t n = 0, d = 0;
+
+    *set = 0;
+    if (has_in(call, i) && !op_param_ints(c, call, i, "axes", TN_MAX_RANK, axis, &n))
+        return false;
+    for (uint32_t j = 0; j < n; j++) {
+        if (!op_axis(c, call, "an entry of axes", axis[j], rank, &d))
+            return false;
+        *set |= UINT64_C(1) << d;
+    }
+    return true;
+}
+
+DType
+compute_type(DType t)
+{
+    return t == DT_F16 || t == DT_BF16 ? DT_F32 : t;
+}
+
+/* ---- the doors ---------------------------------------------------------------------------------------------- */
+
+static bool
+check_call(Ctx *c, const OpCall *call)
+{
+    const OpInfo *o = &op_info[call->op];
+
+    if (call->op == OP_NONE || call->op >= OP_COUNT)
+        return diag_error(&c->diags, DIAG_INTERNAL, call->loc, "operator number %d does not exist", (int)call->op);
+    if (call->nin < o->min_in || (o->max_in != 255 && call->nin > o->max_in))
+        return o->min_in == o->max_in
+            ? op_fail(c, call, DIAG_MODEL, "has %u inputs, %u are needed", call->nin, o->min_in)
+            : op_fail(c, call, DIAG_MODEL, "has %u inputs, from %u to %u are allowed", call->nin, o->min_in, o->max_in);
+    if (call->nout < 1 || (o->max_out != 255 && call->nout > o->max_out))
+        return op_fail(c, call, o->max_out ? DIAG_UNSUPPORTED : DIAG_MODEL, "has %u outputs, at most %u are supported",
+                       call->nout, o->max_out);
+    for (uint32_t i = 0; i < o->min_in; i++)
+        if (!call->in[i])
+            return op_fail(c, call, DIAG_MODEL, "input %u is absent, but it is not optional", i);
+    for (uint32_t i = 0; i < call->attrs.n; i++)
+        if (!op_has_attr(call->op, call->attrs.at[i].name))
+            return op_fail(c, call, DIAG_UNSUPPORTED, "attribute \"%s\" is unknown%s%s", call->attrs.at[i].name,
+                           *o->attrs ? "; there are: " : "", o->attrs);
+    return true;
+}
+
+bool
+op_infer(Ctx *c, const OpCall *call, const Type **out)
+{
+    if (!check_call(c, call) || !rule[call->op].infer(c, call, out))
+        return false;
+    for (uint32_t i = 0; i < call->nout; i++) {
+        if (out[i]->rank > TN_MAX_RANK)
+            return op_fail(c, call, DIAG_LIMIT, "output %u has rank %u, more than %d", i, out[i]->rank, TN_MAX_RANK);
+        for (uint32_t d = 0; d < out[i]->rank; d++) {
+            if (out[i]->dim[d]->bad)
+                return op_fail(c, call, DIAG_LIMIT, "axis %u of output %u overflows 63 bits", d, i);
+            if (expr_le(c, NULL, expr_int(c, 0), out[i]->dim[d]) == NO)
+                return op_fail(c, call, DIAG_MODEL, "axis %u of output %u would have %s elements", d, i,
+                               expr_str(c, out[i]->dim[d]));
+        }
+        out[i] = type_simplify(c, out[i]);
+    }
+    return true;
+}
+
+bool
+op_expand(Ctx *c, const OpCall *call, const Type *const *out, Expansion *e)
+{
+    Build b = { c, call, out, e };
+
+    *e = (Expansion){ 0 };
+    for (uint32_t i = 0; i < call->nin; i++)
+        VEC_PUSH(c->arena, &e->type, call->in[i]);
+    for (uint32_t i = 0; i < call->nout; i++)
+        VEC_PUSH(c->arena, &e->type, out[i]);
+    if (!check_call(c, call))
+        return false;
+    if (!out[0] && op_info[call->op].max_out != 255)
+        return op_fail(c, call, DIAG_MODEL, "output 0 is absent, but it is not optional");
+    return rule[call->op].expand(&b);
+}

@@ -1,0 +1,200 @@
+/* quantize: between floats and small integers, q = round(x / scale) + zero. */
+#include "op/internal.h"
+
+#include <string.h>
+
+/* Scale and zero point: one number, or a vector along `axis`. */
+static bool
+check_scale(Ctx *c, const OpCall *call)
+{
+    const Type *x = call->in[0], *s = call->in[1];
+    uint32_t axis;
+
+    if (!dtype_is_float(s->dtype))
+        return op_fail(c, call, DIAG_MODEL, "input 1 (scale) is %s; its elements must be floats", type_str(c, s));
+    if (s->rank > 1)
+        return op_fail(c, call, DIAG_UNSUPPORTED, "input 1 (scale) is %s; one scale, or one per index of an axis, is supported",
+                       type_str(c, s));
+    if (has_in(call, 2) && !op_rank_is(c, call, 2, s->rank))
+        return false;
+    if (s->rank == 0 || expr_is(s->dim[0], 1))
+        return true;
+    return op_axis_attr(c, call, x->rank, &axis)
+        && op_require_eq(c, call, s->dim[0], x->dim[axis], "the extent of the scale and of the axis it belongs to");
+}
+
+static const Scalar *
+load_scale(Making *m, uint32_t input, const char *name, const Expr *const *axis)
+{
+    const OpCall *call = m->b->call;
+    const Type *s = call->in[input];
+    uint32_t d = 0;
+    const Expr *at = expr_int(m->b->c, 0);
+
+    if (s->rank == 1 && !expr_is(s->dim[0], 1) && op_axis_attr(m->b->c, call, call->in[0]->rank, &d))
+        at = axis[d];
+    return make_load(m, make_in(m, name, input), &at);
+}
+
+static bool
+integer_bounds(DType t, double *lo, double *hi)
+{
+    static const struct { DType type; double lo, hi; } row[] = {
+        { DT_I8, -128, 127 }, { DT_U8, 0, 255 }, { DT_I16, -32768, 32767 }, { DT_U16, 0, 65535 },
+    };
+    for (uint32_t i = 0; i < sizeof row / sizeof *row; i++)
+        if (row[i].type == t) {
+            *lo = row[i].lo;
+            *hi = row[i].hi;
+            return true;
+        }
+    return false;
+}
+
+/* round(x), plus zero, held inside the bounds of t. */
+static const Scalar *
+round_into(Ctx *c, DType t, const Scalar *v, const Scalar *zero)
+{
+    double lo = 0, hi = 0;
+    DType f = (DType)v->dtype;
+
+    integer_bounds(t, &lo, &hi);
+    v = scalar_1(c, S_ROUND, v);
+    if (zero)
+        v = scalar_2(c, S_ADD, v, scalar_cast(c, f, zero));
+    v = scalar_2(c, S_MIN, scalar_2(c, S_MAX, v, scalar_float(c, f, lo)), scalar_float(c, f, hi));
+    return scalar_cast(c, t, v);
+}
+
+bool
+infer_quantize_linear(Ctx *c, const OpCall *call, const Type **out)
+{
+    const char *name = op_string(c, call, "output_dtype");
+    DType t = has_in(call, 2) ? call->in[2]->dtype : *name ? dtype_from_name(name, strlen(name)) : DT_U8;
+    double lo, hi;
+
+    if (!integer_bounds(t, &lo, &hi))
+        return op_fail(c, call, DIAG_UNSUPPORTED, "quantizes to %s; i8, u8, i16 and u16 are supported", t ? dtype_info[t].name : name);
+    out[0] = type_with_dtype(c, call->in[0], t);
+    return check_scale(c, call);
+}
+
+bool
+expand_quantize_linear(Build *b)
+{
+    Ctx *c = b->c;
+    const Expr *axis[TN_MAX_RANK];
+    Making m = make_begin(b, NULL);
+
+    make_in(&m, "x", 0);
+    make_out(&m, "o", build_out(b, 0));
+    make_axes(&m, build_out(b, 0), axis);
+    const Scalar *scale = load_scale(&m, 1, "scale", axis);
+    const Scalar *zero = has_in(b->call, 2) ? load_scale(&m, 2, "zero", axis) : NULL;
+    const Scalar *x = scalar_cast(c, (DType)scale->dtype, make_load(&m, 0, axis));
+    make_write(&m, 0, axis, round_into(c, b->out[0]->dtype, scalar_2(c, S_DIV, x, scale), zero));
+    return make_end(&m);
+}
+
+bool
+infer_dequantize_linear(Ctx *c, const OpCall *call, const Type **out)
+{
+    if (!dtype_is_int(call->in[0]->dtype) || !op_same_dtype(c, call, 0, 2))
+        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; integers of the zero point's type are needed", type_str(c, call->in[0]));
+    out[0] = type_with_dtype(c, call->in[0], call->in[1]->dtype);
+    return check_scale(c, call);
+}
+
+bool
+expand_dequantize_linear(Build *b)
+{
+    Ctx *c = b->c;
+    const Expr *axis[TN_MAX_RANK];
+    Making m = make_begin(b, NULL);
+
+    make_in(&m, "x", 0);
+    make_out(&m, "o", build_out(b, 0));
+    make_axes(&m, build_out(b, 0), axis);
+    const Scalar *scale = load_scale(&m, 1, "scale", axis), *x = scalar_cast(c, DT_I32, make_load(&m, 0, axis));
+    if (has_in(b->call, 2))
+        x = scalar_2(c, S_SUB, x, scalar_cast(c, DT_I32, load_scale(&m, 2, "zero", axis)));
+    make_write(&m, 0, axis, scalar_2(c, S_MUL, scalar_cast(c, (DType)scale->dtype, x), scale));
+    return make_end(&m);
+}
+
+/* ---- dynamic_quantize_linear: scale and zero from the range of x, which always holds 0 ------------------------ */
+
+bool
+infer_dynamic_quantize_linear(Ctx *c, const OpCall *call, const Type **out)
+{
+    if (call->in[0]->dtype != DT_F32 || call->nout != 3)
+        return op_fail(c, call, DIAG_MODEL, "input 0 is %s and there are %u outputs; f32 and 3 are needed",
+                       type_str(c, call->in[0]), call->nout);
+    out[0] = type_with_dtype(c, call->in[0], DT_U8);
+    out[1] = type_new(c, DT_F32, 0, NULL);
+    out[2] = type_new(c, DT_U8, 0, NULL);
+    return true;
+}
+
+/* The smallest or largest element, or 0 if that lies beyond it. */
+static uint32_t
+range_end(Build *b, Combiner k)
+{
+    Ctx *c = b->c;
+    const Type *x = b->call->in[0];
+    const Expr *at[TN_MAX_RANK];
+    AxisSet bound = 0;
+    uint32_t value = build_value(b, DT_F32, 0, NULL);
+    Making m = make_begin(b, combiner_name[k]);
+
+    make_in(&m, "x", 0);
+    make_out(&m, "o", value);
+    for (uint32_t d = 0; d < x->rank; d++) {
+        at[d] = make_reduce(&m, arena_printf(c->arena, "r%u", d), x->dim[d]);
+        bound |= axis_bit(at[d]);
+    }
+    const Scalar *v = make_load(&m, 0, at);
+    v = bound ? scalar_reduce(c, k, bound, &v, 1) : v;
+    make_write(&m, 0, NULL, scalar_2(c, k == COMB_MIN ? S_MIN : S_MAX, v, scalar_float(c, DT_F32, 0)));
+    return make_end(&m) ? value : NO_SLOT;
+}
+
+bool
+expand_dynamic_quantize_linear(Build *b)
+{
+    Ctx *c = b->c;
+    const Expr *axis[TN_MAX_RANK];
+    uint32_t low = range_end(b, COMB_MIN), high = range_end(b, COMB_MAX);
+    uint32_t scale = b->out[1] ? build_out(b, 1) : build_value(b, DT_F32, 0, NULL);
+    uint32_t zero = b->out[2] ? build_out(b, 2) : build_value(b, DT_U8, 0, NULL);
+
+    if (low == NO_SLOT || high == NO_SLOT)
+        return false;
+    Making m = make_begin(b, "scale");
+    make_in(&m, "low", low);
+    make_in(&m, "high", high);
+    make_out(&m, "o", scale);
+    const Scalar *width = scalar_2(c, S_SUB, make_load(&m, 1, NULL), make_load(&m, 0, NULL));
+    make_write(&m, 0, NULL, scalar_2(c, S_DIV, width, scalar_float(c, DT_F32, 255)));
+    if (!make_end(&m))
+        return false;
+
+    m = make_begin(b, "zero");
+    make_in(&m, "low", low);
+    make_in(&m, "scale", scale);
+    make_out(&m, "o", zero);
+    const Scalar *shift = scalar_2(c, S_DIV, scalar_1(c, S_NEG, make_load(&m, 0, NULL)), make_load(&m, 1, NULL));
+    make_write(&m, 0, NULL, round_into(c, DT_U8, shift, NULL));
+    if (!make_end(&m))
+        return false;
+
+    m = make_begin(b, NULL);
+    make_in(&m, "x", 0);
+    make_in(&m, "scale", scale);
+    make_in(&m, "zero", zero);
+    make_out(&m, "o", build_out(b, 0));
+    make_axes(&m, build_out(b, 0), axis);
+    const Scalar *v = scalar_2(c, S_DIV, make_load(&m, 0, axis), make_load(&m, 1, NULL));
+    make_write(&m, 0, axis, round_into(c, DT_U8, v, make_load(&m, 2, NULL)));
+    return make_end(&m);
+}

@@ -1,0 +1,369 @@
+/* slice: taking tensors apart along axes and putting them together. */
+#include "op/internal.h"
+
+#include <string.h>
+
+/* ---- slice ---------------------------------------------------------------------------------------------- */
+
+typedef struct { const Expr *start, *extent; int64_t step; } Cut;
+
+/* 1 where e >= 0, else 0, as arithmetic. */
+static const Expr *
+not_negative(Ctx *c, const Expr *e)
+{
+    return expr_min(c, expr_int(c, 1), expr_max(c, expr_int(c, 0), expr_offset(c, e, 1)));
+}
+
+/* A bound as numpy reads it: negative counts from the back, then clamped to [lo, hi]. */
+static const Expr *
+clamp_bound(Ctx *c, const Expr *e, const Expr *dim, const Expr *lo, const Expr *hi)
+{
+    const int64_t far = INT32_MAX;       /* exporters write "to the end" as one of several huge numbers */
+    int64_t v;
+
+    if (expr_const(e, &v) && v >= far)
+        return hi;
+    if (expr_const(e, &v) && v <= -far)
+        return lo;
+    if (expr_le(c, NULL, expr_int(c, 0), e) != YES) {
+        const Expr *behind = expr_le(c, NULL, e, expr_int(c, -1)) == YES
+            ? dim : expr_mul(c, dim, expr_sub(c, expr_int(c, 1), not_negative(c, e)));
+        e = expr_add(c, e, behind);
+    }
+    return expr_simplify(c, NULL, expr_max(c, lo, expr_min(c, e, hi)));
+}
+
+static Cut
+cut_dim(Ctx *c, const Expr *dim, const Expr *start, const Expr *end, int64_t step)
+{
+    const Expr *zero = expr_int(c, 0), *last = expr_offset(c, dim, -1);
+    Cut cut = { .step = step };
+
+    if (step > 0) {
+        cut.start = clamp_bound(c, start, dim, zero, dim);
+        end = clamp_bound(c, end, dim, zero, dim);
+        cut.extent = expr_ceil_div(c, expr_sub(c, end, cut.start), expr_int(c, step));
+    } else {
+        cut.start = clamp_bound(c, start, dim, zero, last);
+        end = clamp_bound(c, end, dim, expr_int(c, -1), last);
+        cut.extent = expr_ceil_div(c, expr_sub(c, cut.start, end), expr_int(c, -step));
+    }
+    cut.extent = expr_simplify(c, NULL, expr_max(c, zero, expr_simplify(c, NULL, cut.extent)));
+    return cut;
+}
+
+static bool
+slice_cuts(Ctx *c, const OpCall *call, Cut *cut)
+{
+    const Type *x = call->in[0];
+    Known start, end;
+    int64_t axis[TN_MAX_RANK], step[TN_MAX_RANK];
+    uint32_t naxis, nstep;
+
+    for (uint32_t d = 0; d < x->rank; d++)
+        cut[d] = (Cut){ expr_int(c, 0), x->dim[d], 1 };
+    if (!op_param(c, call, 1, "starts", &start) || !op_param(c, call, 2, "ends", &end))
+        return false;
+    naxis = nstep = start.n;
+    if (start.n > x->rank || end.n != start.n)
+        return op_fail(c, call, DIAG_MODEL, "%u starts and %u ends for input 0, %s", start.n, end.n, type_str(c, x));
+    for (uint32_t i = 0; i < start.n; i++)
+        axis[i] = i, step[i] = 1;
+    if (has_in(call, 3) && !op_param_ints(c, call, 3, "axes", TN_MAX_RANK, axis, &naxis))
+        return false;
+    if (has_in(call, 4) && !op_param_ints(c, call, 4, "steps", TN_MAX_RANK, step, &nstep))
+        return false;
+    if (naxis != start.n || nstep != start.n)
+        return op_fail(c, call, DIAG_MODEL, "%u starts, %u axes and %u steps", start.n, naxis, nstep);
+    for (uint32_t i = 0; i < start.n; i++) {
+        uint32_t d;
+        if (!op_axis(c, call, "an entry of axes", axis[i], x->rank, &d))
+            return false;
+        if (step[i] == 0 || step[i] == INT64_MIN)
+            return op_fail(c, call, DIAG_MODEL, "the step along axis %u is %lld", d, (long long)step[i]);
+        cut[d] = cut_dim(c, x->dim[d], start.at[i], end.at[i], step[i]);
+    }
+    return true;
+}
+
+bool
+infer_slice(Ctx *c, const OpCall *call, const Type **out)
+{
+    const Expr *dim[TN_MAX_RANK];
+    Cut cut[TN_MAX_RANK];
+
+    if (!slice_cuts(c, call, cut))
+        return false;
+    for (uint32_t d = 0; d < call->in[0]->rank; d++)
+        dim[d] = cut[d].extent;
+    out[0] = type_new(c, call->in[0]->dtype, call->in[0]->rank, dim);
+    return true;
+}
+
+bool
+expand_slice(Build *b)
+{
+    const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK];
+    Cut cut[TN_MAX_RANK];
+    Making m = make_begin(b, NULL);
+
+    if (!slice_cuts(b->c, b->call, cut))
+        return false;
+    make_in(&m, "x", 0);
+    make_out(&m, "o", build_out(b, 0));
+    make_axes(&m, build_out(b, 0), axis);
+    for (uint32_t d = 0; d < b->out[0]->rank; d++)
+        at[d] = expr_add(b->c, cut[d].start, expr_scale(b->c, axis[d], cut[d].step));
+    make_write(&m, 0, axis, make_load(&m, 0, at));
+    return make_end(&m);
+}
+
+/* ---- split ------------------------------------------------------------------------------------------------ */
+
+static bool
+split_sizes(Ctx *c, const OpCall *call, uint32_t axis, const Expr **size)
+{
+    const Expr *dim = call->in[0]->dim[axis], *total = expr_int(c, 0);
+    int64_t n = call->nout, whole;
+    Known given;
+
+    if (has_in(call, 1)) {
+        if (!op_param(c, call, 1, "split", &given))
+            return false;
+        if (given.n != n)
+            return op_fail(c, call, DIAG_MODEL, "input 1 (split) has %u entries for %u outputs", given.n, call->nout);
+        for (uint32_t i = 0; i < n; i++)
+            total = expr_add(c, total, size[i] = given.at[i]);
+        return op_require_eq(c, call, total, dim, "the sum of the parts and the axis that is split");
+    }
+    if (expr_const(dim, &whole)) {
+        int64_t part = (whole + n - 1) / n;
+        for (int64_t i = 0; i < n; i++) {
+            int64_t left = whole - i * part;
+            size[i] = expr_int(c, left < 0 ? 0 : left < part ? left : part);
+        }
+        return true;
+    }
+    const Expr *part = expr_exact_div(c, dim, expr_int(c, n));
+    if (!part)
+        part = expr_div(c, dim, expr_int(c, n));
+    for (int64_t i = 0; i < n; i++)
+        size[i] = part;
+    return op_require_eq(c, call, dim, expr_scale(c, part, n), "the axis that is split and a multiple of its equal parts");
+}
+
+bool
+infer_split(Ctx *c, const OpCall *call, const Type **out)
+{
+    const Type *x = call->in[0];
+    const Expr **size = NEW_ARRAY(c->arena, const Expr *, call->nout), *dim[TN_MAX_RANK];
+    uint32_t axis;
+
+    if (!op_axis_attr(c, call, x->rank, &axis) || !split_sizes(c, call, axis, size))
+        return false;
+    for (uint32_t d = 0; d < x->rank; d++)
+        dim[d] = x->dim[d];
+    for (uint32_t i = 0; i < call->nout; i++) {
+        dim[axis] = size[i];
+        out[i] = type_new(c, x->dtype, x->rank, dim);
+    }
+    return true;
+}
+
+bool
+expand_split(Build *b)
+{
+    const Expr *begin = expr_int(b->c, 0), *axis[TN_MAX_RANK], *at[TN_MAX_RANK];
+    const Expr **size = NEW_ARRAY(b->c->arena, const Expr *, b->call->nout);
+    uint32_t d;
+
+    if (!op_axis_attr(b->c, b->call, b->call->in[0]->rank, &d))
+        return false;
+    if (!split_sizes(b->c, b->call, d, size))
+        return false;
+    for (uint32_t i = 0; i < b->call->nout; begin = expr_add(b->c, begin, size[i++])) {
+        if (!b->out[i])
+            continue;
+        Making m = make_begin(b, NULL);
+        make_in(&m, "x", 0);
+        make_out(&m, "o", build_out(b, i));
+        make_axes(&m, build_out(b, i), axis);
+        memcpy(at, axis, sizeof at);
+        at[d] = expr_add(b->c, axis[d], begin);
+        make_write(&m, 0, axis, make_load(&m, 0, at));
+        if (!make_end(&m))
+            return false;
+    }
+    return true;
+}
+
+/* ---- concat ------------------------------------------------------------------------------------------------ */
+
+bool
+infer_concat(Ctx *c, const OpCall *call, const Type **out)
+{
+    const Expr *dim[TN_MAX_RANK];
+    uint32_t axis, rank = call->in[0]->rank;
+
+    if (!attr_find(call->attrs, "axis"))
+        return op_fail(c, call, DIAG_MODEL, "attribute \"axis\" is missing");
+    if (!op_axis_attr(c, call, rank, &axis))
+        return false;
+    memcpy(dim, call->in[0]->dim, rank * sizeof *dim);
+    for (uint32_t i = 1; i < call->nin; i++) {
+        const Type *x = call->in[i];
+        if (!x)
+            return op_fail(c, call, DIAG_MODEL, "input %u is absent, but it is not optional", i);
+        if (!op_same_dtype(c, call, 0, i) || !op_rank_is(c, call, i, rank))
+            return false;
+        for (uint32_t d = 0; d < rank; d++)
+            if (d == axis)
+                dim[d] = expr_add(c, dim[d], x->dim[d]);
+            else if (!op_require_eq(c, call, dim[d], x->dim[d], arena_printf(c->arena, "axis %u of inputs 0 and %u", d, i)))
+                return false;
+            else if (expr_const(x->dim[d], NULL))
+                dim[d] = x->dim[d];
+    }
+    out[0] = type_new(c, call->in[0]->dtype, rank, dim);
+    return true;
+}
+
+/* i < n0 ? x0[i] : i < n0 + n1 ? x1[i - n0] : …, built from the last input; empty inputs take no part. */
+bool
+expand_concat(Build *b)
+{
+    Ctx *c = b->c;
+    const OpCall *call = b->call;
+    const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK], *begin = expr_int(c, 0);
+    const Expr **first = NEW_ARRAY(c->arena, const Expr *, call->nin);
+    uint32_t *from = NEW_ARRAY(c->arena, uint32_t, call->nin), n = 0, d;
+    Making m = make_begin(b, NULL);
+
+    if (!op_axis_attr(c, call, call->in[0]->rank, &d))
+        return false;
+    for (uint32_t i = 0; i < call->nin; i++) {
+        if (expr_is(call->in[i]->dim[d], 0) && (n || i + 1 < call->nin))
+            continue;
+        make_in(&m, arena_printf(c->arena, "x%u", n), i);
+        from[n] = i;
+        first[n++] = begin;
+        begin = expr_add(c, begin, call->in[i]->dim[d]);
+    }
+    make_out(&m, "o", build_out(b, 0));
+    make_axes(&m, build_out(b, 0), axis);
+    memcpy(at, axis, sizeof at);
+    const Scalar *v = NULL;
+    for (uint32_t k = n; k-- > 0; ) {
+        at[d] = expr_sub(c, axis[d], first[k]);
+        const Scalar *x = nest_load(&m.nb, k, at);
+        const Expr *end = expr_add(c, first[k], call->in[from[k]]->dim[d]);
+        v = v ? scalar_select(c, scalar_2(c, S_LT, scalar_index(c, axis[d]), scalar_index(c, end)), x, v) : x;
+    }
+    make_write(&m, 0, axis, v);
+    return make_end(&m);
+}
+
+/* ---- pad ---------------------------------------------------------------------------------------------------- */
+
+/* Elements added before and after each axis; negative ones are cut off. */
+static bool
+pad_widths(Ctx *c, const OpCall *call, const Expr **before, const Expr **after)
+{
+    uint32_t rank = call->in[0]->rank, n = 0;
+    int64_t axis[TN_MAX_RANK];
+    Known pads;
+
+    if (!op_param(c, call, 1, "pads", &pads))
+        return false;
+    for (uint32_t d = 0; d < rank; d++) {
+        before[d] = after[d] = expr_int(c, 0);
+        axis[n++] = d;
+    }
+    if (has_in(call, 3) && !op_param_ints(c, call, 3, "axes", TN_MAX_RANK, axis, &n))
+        return false;
+    if (pads.n != 2 * n)
+        return op_fail(c, call, DIAG_MODEL, "input 1 (pads) has %u entries for %u axes; two for each are needed", pads.n, n);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t d;
+        if (!op_axis(c, call, "an entry of axes", axis[i], rank, &d))
+            return false;
+        before[d] = pads.at[i];
+        after[d] = pads.at[n + i];
+    }
+    return true;
+}
+
+bool
+infer_pad(Ctx *c, const OpCall *call, const Type **out)
+{
+    const Type *x = call->in[0];
+    const Expr *before[TN_MAX_RANK], *after[TN_MAX_RANK], *dim[TN_MAX_RANK];
+    const char *mode = op_string(c, call, "mode");
+
+    if (strcmp(mode, "constant") && strcmp(mode, "reflect") && strcmp(mode, "edge") && strcmp(mode, "wrap"))
+        return op_fail(c, call, DIAG_UNSUPPORTED, "attribute \"mode\" is \"%s\"; constant, reflect, edge and wrap exist", mode);
+    if (!op_same_dtype(c, call, 0, 2) || !pad_widths(c, call, before, after))
+        return false;
+    for (uint32_t d = 0; d < x->rank; d++)
+        dim[d] = expr_add(c, x->dim[d], expr_add(c, before[d], after[d]));
+    out[0] = type_new(c, x->dtype, x->rank, dim);
+    return true;
+}
+
+/* Where an index outside [0, n) reads instead. */
+static const Expr *
+fold_index(Ctx *c, char mode, const Expr *i, const Expr *n)
+{
+    const Expr *zero = expr_int(c, 0), *last = expr_offset(c, n, -1);
+
+    if (mode == 'e')
+        return expr_max(c, zero, expr_min(c, i, last));
+    if (mode == 'w')
+        return expr_mod(c, i, n);
+    const Expr *up = expr_max(c, i, expr_sub(c, zero, i)), *over = expr_sub(c, last, up);
+    return expr_sub(c, last, expr_max(c, over, expr_sub(c, zero, over)));
+}
+
+bool
+expand_pad(Build *b)
+{
+    Ctx *c = b->c;
+    const Type *x = b->call->in[0];
+    const Expr *before[TN_MAX_RANK], *after[TN_MAX_RANK], *axis[TN_MAX_RANK], *at[TN_MAX_RANK], *zero[TN_MAX_RANK];
+    char mode = op_string(c, b->call, "mode")[0];
+    Making m = make_begin(b, NULL);
+    const Scalar *inside = NULL, *value = scalar_number(c, x->dtype, 0), *v;
+
+    if (!pad_widths(c, b->call, before, after))
+        return false;
+    make_in(&m, "x", 0);
+    if (mode == 'c' && has_in(b->call, 2)) {
+        for (uint32_t d = 0; d < TN_MAX_RANK; d++)
+            zero[d] = expr_int(c, 0);
+        value = build_constant(b, 2);
+        if (!value)
+            value = nest_load(&m.nb, make_in(&m, "value", 2), zero);
+    }
+    make_out(&m, "o", build_out(b, 0));
+    make_axes(&m, build_out(b, 0), axis);
+    for (uint32_t d = 0; d < x->rank; d++) {
+        at[d] = expr_sub(c, axis[d], before[d]);
+        bool grows = !expr_is(before[d], 0) || !expr_is(after[d], 0);
+        if (grows && mode != 'c')
+            at[d] = fold_index(c, mode, at[d], x->dim[d]);
+        if (!grows || value->op == S_CONST)
+            continue;
+        const Scalar *i = scalar_index(c, at[d]);
+        const Scalar *in_d = scalar_2(c, S_AND, scalar_2(c, S_GE, i, scalar_int(c, DT_I64, 0)),
+                                      scalar_2(c, S_LT, i, scalar_index(c, x->dim[d])));
+        inside = inside ? scalar_2(c, S_AND, inside, in_d) : in_d;
+    }
+    if (mode != 'c')
+        v = nest_load(&m.nb, 0, at);
+    else if (value->op == S_CONST)
+        v = nest_load_or(&m.nb, 0, at, value);
+    else
+        v = inside ? scalar_select(c, inside, nest_load(&m.nb, 0, at), value) : nest_load(&m.nb, 0, at);
+    make_write(&m, 0, axis, v);
+    return make_end(&m);
+}
