@@ -37,6 +37,13 @@ take_input(TnContext *ctx, const char *path, const Value *v, const TnTensor *x, 
                       (long long)x->bytes, (long long)bytes);
 }
 
+/* Element i of an array whose structs may be longer than the ones this library knows. */
+static TnTensor *
+tensor_at(const TnTensor *x, int32_t i)
+{
+    return (TnTensor *)((char *)x + (size_t)i * x->size);
+}
+
 /* Results outlive the call: they go to the caller's memory, or to the context's. */
 static bool
 give_output(TnContext *ctx, const char *path, const Value *v, const Tensor *x, TnTensor *out)
@@ -84,17 +91,17 @@ interpret(TnContext *ctx, Arena *a, const char *path, const TnCompileOptions *op
                           nin, nout, g->input.n, g->output.n);
     Tensor *x = NEW_ARRAY(a, Tensor, nin), *y = NEW_ARRAY(a, Tensor, nout);
     for (int32_t i = 0; i < nin; i++)
-        if (!take_input(ctx, path, &g->value.at[g->input.at[i]], &in[i], &x[i]))
+        if (!take_input(ctx, path, &g->value.at[g->input.at[i]], tensor_at(in, i), &x[i]))
             return false;
     for (int32_t i = 0; i < nout; i++)
-        if (!TN_CHECK_SIZE(ctx, TnTensor, &out[i]))
+        if (!TN_CHECK_SIZE(ctx, TnTensor, tensor_at(out, i)))
             return false;
     Symbols symbols = { 0 };
     Reporter reporter = { &o };
     if (!ref_bind_inputs(g, x, &symbols) || !ref_graph(g, a, &symbols, x, y, o.progress ? on_node : NULL, &reporter))
         return false;
     for (int32_t i = 0; i < nout; i++)
-        if (!give_output(ctx, path, &g->value.at[g->output.at[i]], &y[i], &out[i]))
+        if (!give_output(ctx, path, &g->value.at[g->output.at[i]], &y[i], tensor_at(out, i)))
             return false;
     return true;
 }

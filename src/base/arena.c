@@ -82,6 +82,12 @@ arena_new(const Allocator *allocator, jmp_buf *oom)
     return a;
 }
 
+Arena *
+arena_like(const Arena *a)
+{
+    return arena_new(&a->allocator, a->oom);
+}
+
 void
 arena_free(Arena *a)
 {
