@@ -329,14 +329,14 @@ print_json(Text *t, const Facts *f)
 }
 
 static bool
-inspect(TnContext *ctx, Arena *a, const char *path, int32_t json, const char **out)
+inspect(TnContext *ctx, const Call *call, const char *path, int32_t json, const char **out)
 {
-    Text t = { .arena = ctx->c.arena };
+    Text t = { .arena = call->keep };
     Facts f;
 
     if (!path || !out)
         return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 }, "no model file was named");
-    if (!gather(ctx, a, path, &f))
+    if (!gather(ctx, call->arena, path, &f))
         return false;
     if (json)
         print_json(&t, &f);
@@ -349,9 +349,9 @@ inspect(TnContext *ctx, Arena *a, const char *path, int32_t json, const char **o
 TnStatus
 tn_inspect(TnContext *ctx, const char *path, int32_t json, const char **out)
 {
-    TN_ENTER(ctx);
-    Arena *a = tn_arena(ctx);
-    bool ok = inspect(ctx, a, path, json, out);
-    tn_drop(ctx, a);
-    return tn_leave(ctx, ok);
+    Call call = { 0 };
+
+    CALL_ENTER(ctx, &call);
+    call_begin(ctx, &call, 0);
+    return call_end(ctx, &call, inspect(ctx, &call, path, json, out));
 }

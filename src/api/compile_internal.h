@@ -9,23 +9,30 @@
 /* The options as the driver wants them; `o` may be NULL. False with a diagnostic. */
 bool compile_options(TnContext *ctx, Arena *a, const TnCompileOptions *o, DriverOptions *out);
 
-/* One call's memory, bounded when the caller asks for it. */
+/* One call of the compiler: a world of its own inside the context. Names, expressions and types live in
+ * the call's arena and go with it, for what one model teaches of a symbol ("batch is at most 512") is
+ * not true of the next. Memory may be bounded. What outlives the call is copied to `keep`. */
 typedef struct {
+    Ctx outer;                       /* the context's own tables, put back at the end */
+    bool inside;
+    Arena *arena, *keep;
     Allocator under, bounded;
-    size_t used, most;
+    size_t used, most;               /* bytes; most 0: no bound */
     bool hit;
-} MemoryBound;
-/* The arena of one call: like tn_arena, but allocations above `most` bytes fail. most 0: no bound. */
-Arena *compile_arena(TnContext *ctx, MemoryBound *b, int64_t most);
+} Call;
 
-/* As TN_ENTER, and a bound that was hit is named in the message. */
-TnStatus compile_no_memory(TnContext *ctx, const MemoryBound *b);
-#define COMPILE_ENTER(ctx, bound)                                                              \
+Arena *call_begin(TnContext *ctx, Call *call, int64_t max_memory_bytes);
+TnStatus call_end(TnContext *ctx, Call *call, bool ok);
+/* Where the jump lands when memory is out. */
+TnStatus call_no_memory(TnContext *ctx, Call *call);
+
+/* As TN_ENTER, for a call that begins its own world. */
+#define CALL_ENTER(ctx, call)                                                                  \
     do {                                                                                       \
         if (!(ctx))                                                                            \
             return TN_USAGE;                                                                   \
         if (setjmp((ctx)->c.oom))                                                              \
-            return compile_no_memory((ctx), (bound));                                          \
+            return call_no_memory((ctx), (call));                                              \
         tn_clear(ctx);                                                                         \
     } while (0)
 

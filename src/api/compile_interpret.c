@@ -46,15 +46,14 @@ tensor_at(const TnTensor *x, int32_t i)
 
 /* Results outlive the call: they go to the caller's memory, or to the context's. */
 static bool
-give_output(TnContext *ctx, const char *path, const Value *v, const Tensor *x, TnTensor *out)
+give_output(TnContext *ctx, Arena *keep, const char *path, const Value *v, const Tensor *x, TnTensor *out)
 {
-    Arena *keep = ctx->c.arena;
     int64_t bytes = tensor_count(x) * dtype_info[x->dtype].bytes;
 
     if (out->data && out->bytes < bytes)
         return diag_error(&ctx->c.diags, DIAG_USAGE, at_model(path), "output %s needs %lld bytes, memory for %lld was given", v->name,
                           (long long)bytes, (long long)out->bytes);
-    out->name = v->name;
+    out->name = arena_str(keep, v->name);
     out->dtype = dtype_info[x->dtype].name;
     out->rank = (int32_t)x->rank;
     out->dims = arena_copy(keep, x->dim, x->rank * sizeof x->dim[0]);
@@ -76,9 +75,10 @@ on_node(void *user, uint32_t done, uint32_t total)
 }
 
 static bool
-interpret(TnContext *ctx, Arena *a, const char *path, const TnCompileOptions *options, const TnTensor *in, int32_t nin, TnTensor *out,
+interpret(TnContext *ctx, const Call *call, const char *path, const TnCompileOptions *options, const TnTensor *in, int32_t nin, TnTensor *out,
           int32_t nout)
 {
+    Arena *a = call->arena;
     DriverOptions o;
 
     if (!compile_options(ctx, a, options, &o))
@@ -101,7 +101,7 @@ interpret(TnContext *ctx, Arena *a, const char *path, const TnCompileOptions *op
     if (!ref_bind_inputs(g, x, &symbols) || !ref_graph(g, a, &symbols, x, y, o.progress ? on_node : NULL, &reporter))
         return false;
     for (int32_t i = 0; i < nout; i++)
-        if (!give_output(ctx, path, &g->value.at[g->output.at[i]], &y[i], tensor_at(out, i)))
+        if (!give_output(ctx, call->keep, path, &g->value.at[g->output.at[i]], &y[i], tensor_at(out, i)))
             return false;
     return true;
 }
@@ -110,11 +110,9 @@ TnStatus
 tn_interpret(TnContext *ctx, const char *model_path, const TnCompileOptions *o, const TnTensor *in, int32_t nin, TnTensor *out,
              int32_t nout)
 {
-    MemoryBound bound = { 0 };
+    Call call = { 0 };
 
-    COMPILE_ENTER(ctx, &bound);
-    Arena *a = compile_arena(ctx, &bound, o ? o->max_memory_bytes : 0);
-    bool ok = interpret(ctx, a, model_path, o, in, nin, out, nout);
-    tn_drop(ctx, a);
-    return tn_leave(ctx, ok);
+    CALL_ENTER(ctx, &call);
+    call_begin(ctx, &call, o ? o->max_memory_bytes : 0);
+    return call_end(ctx, &call, interpret(ctx, &call, model_path, o, in, nin, out, nout));
 }

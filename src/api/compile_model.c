@@ -29,13 +29,11 @@ compile(TnContext *ctx, Arena *a, const char *model_path, const char *out_path, 
 TnStatus
 tn_compile(TnContext *ctx, const char *model_path, const char *out_path, const TnCompileOptions *o, TnCompileReport *report)
 {
-    MemoryBound bound = { 0 };
+    Call call = { 0 };
 
-    COMPILE_ENTER(ctx, &bound);
-    Arena *a = compile_arena(ctx, &bound, o ? o->max_memory_bytes : 0);
-    bool ok = compile(ctx, a, model_path, out_path, o, report);
-    tn_drop(ctx, a);
-    return tn_leave(ctx, ok);
+    CALL_ENTER(ctx, &call);
+    Arena *a = call_begin(ctx, &call, o ? o->max_memory_bytes : 0);
+    return call_end(ctx, &call, compile(ctx, a, model_path, out_path, o, report));
 }
 
 const char *const *
@@ -49,5 +47,7 @@ tn_stages(const char *const **what)
 const char *
 tn_targets(TnContext *ctx)
 {
+    if (setjmp(ctx->c.oom))
+        return "";
     return machine_names(&ctx->c);
 }

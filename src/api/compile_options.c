@@ -1,4 +1,4 @@
-/* compile_options: what every entry point of the compiler begins with: its options, its memory, and
+/* compile_options: what every entry point of the compiler begins with: its options, its world, and
  * the hook through which tn_tensor_read learns to read ONNX tensors.
  */
 #include "api/compile_internal.h"
@@ -95,60 +95,83 @@ compile_options(TnContext *ctx, Arena *a, const TnCompileOptions *o, DriverOptio
     return copy_dims(ctx, a, o, &out->import) && copy_shapes(ctx, a, o, &out->import);
 }
 
-/* ---- memory ---------------------------------------------------------------------------------------- */
+/* ---- one call ------------------------------------------------------------------------------------- */
 
 enum { HEAD = 16 };              /* before each block: its size; keeps the alignment */
 
 static void *
 bounded_alloc(void *user, size_t bytes)
 {
-    MemoryBound *b = user;
+    Call *call = user;
 
-    if (bytes > b->most - b->used) {
-        b->hit = true;
+    if (bytes > call->most - call->used) {
+        call->hit = true;
         return NULL;
     }
-    char *block = b->under.alloc ? b->under.alloc(b->under.user, HEAD + bytes) : malloc(HEAD + bytes);
+    char *block = call->under.alloc ? call->under.alloc(call->under.user, HEAD + bytes) : malloc(HEAD + bytes);
     if (!block)
         return NULL;
     memcpy(block, &bytes, sizeof bytes);
-    b->used += bytes;
+    call->used += bytes;
     return block + HEAD;
 }
 
 static void
 bounded_release(void *user, void *block)
 {
-    MemoryBound *b = user;
+    Call *call = user;
     char *start = (char *)block - HEAD;
     size_t bytes;
 
     memcpy(&bytes, start, sizeof bytes);
-    b->used -= bytes;
-    if (b->under.release)
-        b->under.release(b->under.user, start);
+    call->used -= bytes;
+    if (call->under.release)
+        call->under.release(call->under.user, start);
     else
         free(start);
 }
 
-Arena *
-compile_arena(TnContext *ctx, MemoryBound *b, int64_t most)
+/* Exchange the tables that hang off a context. */
+static void
+set_world(Ctx *c, const Ctx *from)
 {
-    *b = (MemoryBound){ .under = ctx->allocator, .most = most > 0 ? (size_t)most : 0 };
-    b->bounded = (Allocator){ bounded_alloc, bounded_release, b };
-    if (!b->most)
-        return tn_arena(ctx);
-    Arena *a = arena_new(&b->bounded, &ctx->c.oom);
-    tn_keep(ctx, a);
-    return a;
+    c->arena = from->arena;
+    c->syms = from->syms;
+    c->exprs = from->exprs;
+    c->types = from->types;
+    c->scalars = from->scalars;
+}
+
+Arena *
+call_begin(TnContext *ctx, Call *call, int64_t max_memory_bytes)
+{
+    *call = (Call){ .under = ctx->allocator, .most = max_memory_bytes > 0 ? (size_t)max_memory_bytes : 0, .keep = ctx->c.arena };
+    call->bounded = (Allocator){ bounded_alloc, bounded_release, call };
+    call->arena = arena_new(call->most ? &call->bounded : &ctx->allocator, &ctx->c.oom);
+    tn_keep(ctx, call->arena);
+    set_world(&call->outer, &ctx->c);
+    call->inside = true;
+    set_world(&ctx->c, &(Ctx){ .arena = call->arena });
+    return call->arena;
 }
 
 TnStatus
-compile_no_memory(TnContext *ctx, const MemoryBound *b)
+call_end(TnContext *ctx, Call *call, bool ok)
 {
-    TnStatus status = tn_no_memory(ctx);
+    TnStatus status = tn_leave(ctx, ok);
 
-    if (b->hit)
+    set_world(&ctx->c, &call->outer);
+    tn_drop(ctx, call->arena);
+    return status;
+}
+
+TnStatus
+call_no_memory(TnContext *ctx, Call *call)
+{
+    if (call->inside)
+        set_world(&ctx->c, &call->outer);
+    TnStatus status = tn_no_memory(ctx);
+    if (call->hit)
         ctx->error = "error: the compilation needs more memory than the limit given (--max-memory, max_memory_bytes). "
                      "Raise the limit or compile a smaller model";
     return status;
