@@ -1,0 +1,345 @@
+/* plan: no two live values share a byte, in place only where it is safe, arenas close to the least. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "plan/internal.h"
+
+typedef struct { Arena *arena; Ctx c; uint64_t seed; } World;
+
+static int
+begin(void **state)
+{
+    World *w = calloc(1, sizeof *w);
+
+    w->arena = arena_new(NULL, NULL);
+    ctx_init(&w->c, w->arena);
+    w->seed = 11;
+    *state = w;
+    return 0;
+}
+
+static int
+end(void **state)
+{
+    World *w = *state;
+
+    arena_free(w->arena);
+    free(w);
+    return 0;
+}
+
+static uint32_t
+dice(World *w, uint32_t n)
+{
+    w->seed = w->seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(w->seed >> 33) % n;
+}
+
+static const Type *
+vector(Ctx *c, const Expr *n)
+{
+    return type_new(c, DT_F32, 1, &n);
+}
+
+/* ---- small kernels --------------------------------------------------------------------------------- */
+
+/* An unscheduled kernel of one nest, called on `in`; its one result has the nest's type. */
+static ValueId
+call(Graph *g, const Nest *n, const ValueId *in)
+{
+    Kernel *k = NEW(g->arena, Kernel);
+    Part *part = NEW(g->arena, Part);
+    uint32_t *buffer = NEW_ARRAY(g->arena, uint32_t, n->nin + n->nout);
+
+    assert_non_null(n);
+    k->name = n->name;
+    k->nin = n->nin;
+    k->nout = n->nout;
+    for (uint32_t i = 0; i < n->nin + n->nout; i++)
+        buffer[i] = kernel_buffer(g->ctx, g->arena, k, n->param[i].name, n->param[i].type,
+                                  i < n->nin ? SPACE_IN : SPACE_OUT, 1);
+    *part = (Part){ n, buffer };
+    k->npart = 1;
+    k->part = part;
+    ValueId out = graph_value(g, "v", n->param[n->nin].type);
+    graph_call_kernel(g, k, (Loc){ 0 }, NULL, in, &out);
+    return out;
+}
+
+/* o[i] = -x[i] */
+static ValueId
+negate(Graph *g, ValueId x)
+{
+    NestBuilder b = nest_begin(g->ctx, "negate");
+    const Type *t = g->value.at[x].type;
+    const Expr *i[TN_MAX_RANK];
+    uint32_t slot = nest_in(&b, "x", t), out = nest_out(&b, "o", t);
+
+    nest_axes_of(&b, t, i);
+    nest_write(&b, out, i, scalar_1(g->ctx, S_NEG, nest_load(&b, slot, i)));
+    return call(g, nest_finish(&b), &x);
+}
+
+/* o[i] = x[n - 1 - i] */
+static ValueId
+reverse(Graph *g, ValueId x)
+{
+    NestBuilder b = nest_begin(g->ctx, "reverse");
+    const Type *t = g->value.at[x].type;
+    const Expr *i;
+    uint32_t slot = nest_in(&b, "x", t), out = nest_out(&b, "o", t);
+
+    nest_axes_of(&b, t, &i);
+    const Expr *back = expr_sub(g->ctx, expr_offset(g->ctx, t->dim[0], -1), i);
+    nest_write(&b, out, &i, nest_load(&b, slot, &back));
+    return call(g, nest_finish(&b), &x);
+}
+
+/* o[i] = x[i] * sum k: x[k]   reads the point it writes, and all others */
+static ValueId
+spread(Graph *g, ValueId x)
+{
+    NestBuilder b = nest_begin(g->ctx, "spread");
+    const Type *t = g->value.at[x].type;
+    const Expr *i, *k;
+    uint32_t slot = nest_in(&b, "x", t), out = nest_out(&b, "o", t);
+
+    nest_axes_of(&b, t, &i);
+    k = nest_axis(&b, "k", AXIS_REDUCE, t->dim[0]);
+    const Scalar *each = nest_load(&b, slot, &k);
+    const Scalar *sum = scalar_reduce(g->ctx, COMB_SUM, axis_bit(k), &each, 1);
+    nest_write(&b, out, &i, scalar_2(g->ctx, S_MUL, nest_load(&b, slot, &i), sum));
+    return call(g, nest_finish(&b), &x);
+}
+
+/* o[i] = x[0] + y[0] of any sizes: reads two values at points it does not write */
+static ValueId
+mix(Graph *g, ValueId x, ValueId y, const Type *t)
+{
+    NestBuilder b = nest_begin(g->ctx, "mix");
+    const Expr *i, *zero = expr_int(g->ctx, 0);
+    uint32_t sx = nest_in(&b, "x", g->value.at[x].type), sy = nest_in(&b, "y", g->value.at[y].type);
+    uint32_t out = nest_out(&b, "o", t);
+
+    nest_axes_of(&b, t, &i);
+    nest_write(&b, out, &i, scalar_2(g->ctx, S_ADD, nest_load_or(&b, sx, &zero, scalar_float(g->ctx, DT_F32, 0)),
+                                     nest_load_or(&b, sy, &zero, scalar_float(g->ctx, DT_F32, 0))));
+    return call(g, nest_finish(&b), (ValueId[]){ x, y });
+}
+
+/* ---- the check ---------------------------------------------------------------------------------------- */
+
+static bool
+same_for_all(void *user, Var v, int64_t *out)
+{
+    (void)v;
+    *out = *(int64_t *)user;
+    return true;
+}
+
+static int64_t
+at_symbol(const Expr *e, int64_t symbol)
+{
+    int64_t v;
+
+    assert_non_null(e);
+    assert_true(expr_eval(e, same_for_all, &symbol, &v));
+    return v;
+}
+
+/* Every pair of arena values that live at once is apart, unless one is the other in place. */
+static void
+check_plan(const Graph *g, const Plan *p, int64_t symbol)
+{
+    NodeId *last = NEW_ARRAY(g->arena, NodeId, g->value.n);
+    int64_t size = at_symbol(p->arena_bytes, symbol);
+
+    for (NodeId n = 1; n < g->node.n; n++)
+        for (uint32_t i = 0; i < g->node.at[n].in.count; i++)
+            last[node_in(g, &g->node.at[n], i)] = n;
+    for (ValueId a = 1; a < g->value.n; a++) {
+        const Placement *pa = &p->value[a];
+        if (pa->place != PLACE_ARENA)
+            continue;
+        int64_t begin_a = at_symbol(pa->offset, symbol), end_a = begin_a + at_symbol(pa->bytes, symbol);
+        assert_true(begin_a >= 0 && begin_a % 64 == 0 && end_a <= size);
+        for (ValueId b = 1; b < a; b++) {
+            const Placement *pb = &p->value[b];
+            NodeId first_a = g->value.at[a].def, first_b = g->value.at[b].def;
+            NodeId last_a = last[a] > first_a ? last[a] : first_a, last_b = last[b] > first_b ? last[b] : first_b;
+            if (pb->place != PLACE_ARENA || first_a > last_b || first_b > last_a)
+                continue;
+            int64_t begin_b = at_symbol(pb->offset, symbol), end_b = begin_b + at_symbol(pb->bytes, symbol);
+            bool apart = end_a <= begin_b || end_b <= begin_a || begin_a == end_a || begin_b == end_b;
+            bool taken = (pa->in_place && first_a == last_b) || (pb->in_place && first_b == last_a);
+            assert_true(apart || (taken && begin_a == begin_b && end_a == end_b));
+        }
+    }
+}
+
+static void
+in_place(void **state)
+{
+    World *w = *state;
+    Ctx *c = &w->c;
+    Graph *g = graph_new(c, w->arena, "chain");
+    ValueId x = graph_input(g, "x", vector(c, expr_symbol(c, "n")));
+    ValueId a = negate(g, x), b = negate(g, a), d = reverse(g, b), e = spread(g, d), f = negate(g, e), h = mix(g, e, f, g->value.at[x].type);
+    ValueId y = negate(g, h);
+    VEC_PUSH(g->arena, &g->output, y);
+    Plan *p = plan_memory(g);
+
+    assert_int_equal(p->value[x].place, PLACE_INPUT);
+    assert_false(p->value[a].in_place);               /* x is the caller's */
+    assert_true(p->value[b].in_place);
+    assert_ptr_equal(p->value[a].offset, p->value[b].offset);
+    assert_false(p->value[d].in_place);               /* reads other points */
+    assert_false(p->value[e].in_place);               /* reads all points */
+    assert_false(p->value[f].in_place);               /* e is read again */
+    assert_int_equal(p->value[y].place, PLACE_OUTPUT);
+    for (int64_t n = 0; n < 200; n += 7)
+        check_plan(g, p, n);
+}
+
+/* x -> a -> b, both negated, the second with this loop: for i { first; b[i] = value }. Is b over a? */
+static bool
+in_place_with_tree(World *w, bool copy_first, bool read_back, int64_t shift)
+{
+    Ctx *c = &w->c;
+    Graph *g = graph_new(c, w->arena, "tree");
+    const Type *t = vector(c, expr_int(c, 64));
+    ValueId a = negate(g, graph_input(g, "x", t)), b = negate(g, a);
+    VEC_PUSH(g->arena, &g->output, negate(g, b));
+    Kernel *k = g->node.at[g->value.at[b].def].kernel;
+    uint32_t var;
+
+    k->tree.arena = w->arena;
+    Block *body = tree_loop(k, &k->tree, LOOP_SERIAL, sym(c, "i"), expr_int(c, 0), expr_int(c, 64), 1, &var);
+    const Expr *at = expr_loop(c, var), *from = expr_offset(c, at, shift);
+    uint32_t source = 0;
+    if (copy_first) {
+        source = kernel_buffer(c, w->arena, k, "copy", t, SPACE_SCRATCH, 1);
+        tree_store(body, source, 1, &at, scalar_load(c, DT_F32, 0, 1, &at, NULL));
+    }
+    const Scalar *value = scalar_1(c, S_NEG, scalar_load(c, DT_F32, source, 1, &from, NULL));
+    if (read_back)
+        value = scalar_2(c, S_ADD, value, scalar_load(c, DT_F32, 1, 1, &at, NULL));
+    tree_store(body, 1, 1, &at, value);
+    return plan_memory(g)->value[b].in_place;
+}
+
+static void
+in_place_scheduled(void **state)
+{
+    assert_true(in_place_with_tree(*state, false, false, 0));
+    assert_false(in_place_with_tree(*state, true, false, 0));     /* a packing copy */
+    assert_false(in_place_with_tree(*state, false, true, 0));     /* sums in the output */
+    assert_false(in_place_with_tree(*state, false, false, 1));    /* another element */
+}
+
+static void
+outputs_and_weights(void **state)
+{
+    World *w = *state;
+    Ctx *c = &w->c;
+    static const float data[5] = { 1, 2, 3, 4, 5 };
+    Graph *g = graph_new(c, w->arena, "outs");
+    const Type *t = vector(c, expr_int(c, 5));
+    ValueId x = graph_input(g, "x", t), k1 = graph_const(g, "k1", t, data), k2 = graph_const(g, "k2", t, data);
+    ValueId unused = graph_const(g, "unused", t, data);
+    ValueId y = mix(g, x, k2, t), z = mix(g, y, k1, t);
+    ValueId outputs[] = { y, x, y, k1 };
+    for (int i = 0; i < 4; i++)
+        VEC_PUSH(g->arena, &g->output, outputs[i]);
+    Plan *p = plan_memory(g);
+    Text text = { .arena = w->arena };
+
+    assert_int_equal(p->value[y].place, PLACE_OUTPUT);
+    assert_int_equal(p->value[y].index, 0);
+    assert_int_equal(p->value[z].place, PLACE_ARENA);
+    assert_int_equal(p->copy.n, 3);
+    assert_int_equal(p->copy.at[0].from, x);
+    assert_int_equal(p->copy.at[0].output, 1);
+    assert_int_equal(p->copy.at[1].from, y);
+    assert_int_equal(p->copy.at[2].from, k1);
+    assert_int_equal(p->weight.n, 2);
+    assert_int_equal(p->weight.at[0], k2);            /* first read first */
+    assert_true(expr_is(p->value[k2].offset, 0) && expr_is(p->value[k1].offset, 64));
+    assert_int_equal(p->weights_bytes, 128);
+    assert_null(p->value[unused].bytes);
+    plan_print(&text, g, p);
+    assert_non_null(strstr(text_str(&text), "plan @outs: arena 64 bytes, weights 128 bytes"));
+    assert_non_null(strstr(text_str(&text), "copy %x to output 1"));
+}
+
+static void
+random_graphs(void **state)
+{
+    World *w = *state;
+    Ctx *c = &w->c;
+
+    for (int trial = 0; trial < 60; trial++) {
+        Graph *g = graph_new(c, w->arena, "random");
+        const Expr *n = expr_symbol(c, "n"), *m = expr_symbol(c, "m");
+        const Expr *size[] = { expr_int(c, 300), expr_int(c, 7), expr_scale(c, n, 512), expr_scale(c, n, 2048),
+                               expr_offset(c, n, 3), expr_mul(c, n, m), expr_scale(c, m, 16), expr_int(c, 4096) };
+        uint32_t kinds = trial % 3 == 0 ? 2 : 8;
+        graph_input(g, "x", vector(c, expr_int(c, 1000)));
+        graph_input(g, "y", vector(c, size[dice(w, kinds)]));
+        for (int k = 0; k < 25; k++) {
+            ValueId recent = g->value.n - 1 - dice(w, g->value.n < 8 ? g->value.n - 1 : 7);
+            ValueId any = 1 + dice(w, g->value.n - 1);
+            if (dice(w, 3) == 0)
+                negate(g, recent);
+            else
+                mix(g, recent, any, vector(c, size[dice(w, kinds)]));
+        }
+        VEC_PUSH(g->arena, &g->output, g->value.n - 1);
+        Plan *p = plan_memory(g);
+        for (int64_t v = 0; v < 70; v += 23)
+            check_plan(g, p, v);
+    }
+}
+
+static void
+close_to_least(void **state)
+{
+    World *w = *state;
+    int64_t total = 0, least = 0;
+
+    for (int trial = 0; trial < 200; trial++) {
+        PackItem item[40];
+        for (uint32_t i = 0; i < 40; i++) {
+            NodeId first = 1 + dice(w, 40);
+            item[i] = (PackItem){ 64 * (1 + (int64_t)dice(w, 100)), first, first + 1 + dice(w, 4), 0 };
+        }
+        int64_t arena = plan_pack(w->arena, item, 40), live = plan_max_live(item, 40);
+        assert_true(arena >= live);
+        total += arena;
+        least += live;
+        for (uint32_t i = 0; i < 40; i++)
+            for (uint32_t k = 0; k < i; k++)
+                assert_true(item[i].first > item[k].last || item[k].first > item[i].last ||
+                            item[i].offset + item[i].size <= item[k].offset ||
+                            item[k].offset + item[k].size <= item[i].offset);
+    }
+    assert_true(total * 100 <= least * 108);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(in_place, begin, end),
+        cmocka_unit_test_setup_teardown(in_place_scheduled, begin, end),
+        cmocka_unit_test_setup_teardown(outputs_and_weights, begin, end),
+        cmocka_unit_test_setup_teardown(random_graphs, begin, end),
+        cmocka_unit_test_setup_teardown(close_to_least, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
