@@ -419,6 +419,8 @@ TN_MATH_F32(f32, float, int32_t)
     TN_INLINE void tn_store_##e##x##N(T *p, tn_##e##x##N v) { memcpy(p, &v, sizeof v); }               \
     TN_INLINE tn_##e##x##N tn_load_first_##e##x##N(const T *p, int64_t n)                              \
     {                                                                                                  \
+        if (n >= N)                                                                                    \
+            return tn_load_##e##x##N(p);                                                               \
         T part[N] = {0};                                                                               \
         for (int l = 0; l < N; l++)                                                                    \
             if (l < n)                                                                                 \
@@ -427,6 +429,10 @@ TN_MATH_F32(f32, float, int32_t)
     }                                                                                                  \
     TN_INLINE void tn_store_first_##e##x##N(T *p, tn_##e##x##N v, int64_t n)                           \
     {                                                                                                  \
+        if (n >= N) {                                                                                  \
+            tn_store_##e##x##N(p, v);                                                                  \
+            return;                                                                                    \
+        }                                                                                              \
         T part[N];                                                                                     \
         tn_store_##e##x##N(part, v);                                                                   \
         for (int l = 0; l < N; l++)                                                                    \
