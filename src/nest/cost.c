@@ -1,7 +1,8 @@
 /* cost: operations by kind and bytes by direction, over the whole domain of a nest.
  *
- * Every node counts once for each point of the axes it stands under: the parallel axes and those of
- * the reductions above it. A node that uses no axis is computed once and counts as nothing. */
+ * Every node counts once for each point of the parallel axes, and of those reduction axes above it
+ * that it uses: what a reduction's body does not vary in stands outside its loop. A node that uses no
+ * axis is computed once and counts as nothing. */
 #include "nest/walk.h"
 
 typedef enum { WORK_NONE, WORK_ADD, WORK_MUL, WORK_DIV, WORK_SPECIAL } Work;
@@ -57,13 +58,16 @@ nest_cost(Ctx *c, const Nest *n)
         Work work = work_of(s);
         if (s->op == S_LOAD)
             read[s->u.load.slot] = true;
+        if (work == WORK_NONE && s->op != S_REDUCE)
+            continue;
+        AxisSet used = scalar_axes(c, s);
         if (s->op == S_REDUCE) {
-            const Expr *p = points_of(c, n, outer | walk.at[i].reduce | s->u.reduce.axes);
+            const Expr *p = points_of(c, n, outer | (walk.at[i].reduce & used) | s->u.reduce.axes);
             cost.add = expr_add(c, cost.add, p);
         }
-        if (work == WORK_NONE || !scalar_axes(c, s))
+        if (work == WORK_NONE || !used)
             continue;
-        const Expr *p = points_of(c, n, outer | walk.at[i].reduce);
+        const Expr *p = points_of(c, n, outer | (walk.at[i].reduce & used));
         const Expr **sum = work == WORK_ADD ? &cost.add : work == WORK_MUL ? &cost.mul
                          : work == WORK_DIV ? &cost.div : &cost.special;
         *sum = expr_add(c, *sum, p);

@@ -7,28 +7,11 @@
  */
 #include "nest/walk.h"
 
-typedef struct { const Nest *nest; } Names;
-
+/* An index with the nest's names, as the printer of scalars has it. */
 static void
-axis_name(void *user, Text *t, Var v)
+print_expr(Ctx *c, Text *t, const Nest *n, const Expr *e)
 {
-    const Names *names = user;
-
-    switch (v.kind) {
-    case VAR_SYMBOL: text_add(t, (Sym)(uintptr_t)v.id); break;
-    case VAR_AXIS: text_add(t, v.id < names->nest->naxis ? names->nest->axis[v.id].name : "?"); break;
-    case VAR_LOOP: text_printf(t, "@%u", (unsigned)v.id); break;
-    case VAR_COMPUTED: text_add(t, "?"); break;
-    }
-}
-
-static void
-print_index(Text *t, const Nest *n, const Expr *e)
-{
-    Names names = { n };
-    ExprStyle style = { .name = axis_name, .user = &names };
-
-    expr_print(t, e, &style);
+    scalar_print(c, t, n, scalar_index(c, e));
 }
 
 static void
@@ -46,7 +29,7 @@ print_axes(Text *t, const Nest *n, AxisSet set)
 }
 
 static void
-describe_axes(Text *t, const Nest *n)
+describe_axes(Ctx *c, Text *t, const Nest *n)
 {
     static const char *const kind_name[] = { "parallel", "reduce", "scan" };
     const char *between = "axes ";
@@ -60,7 +43,7 @@ describe_axes(Text *t, const Nest *n)
             if (n->axis[k].kind != (AxisKind)kind)
                 continue;
             text_printf(t, "%s%s < ", comma, n->axis[k].name);
-            print_index(t, n, n->axis[k].extent);
+            print_expr(c, t, n, n->axis[k].extent);
             comma = ", ";
         }
         between = "; ";
@@ -87,9 +70,9 @@ describe_region(Ctx *c, Text *t, const Nest *n, const Access *a)
             text_add(t, "?");
             continue;
         }
-        print_index(t, n, out_lo[d]);
+        print_expr(c, t, n, out_lo[d]);
         text_add(t, " +");
-        print_index(t, n, out_width[d]);
+        print_expr(c, t, n, out_width[d]);
     }
     text_add(t, "]");
 }
@@ -146,7 +129,7 @@ describe_cost(Ctx *c, Text *t, const Nest *n)
 
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
         text_add(t, row[i].name);
-        print_index(t, n, row[i].e);
+        print_expr(c, t, n, row[i].e);
     }
     text_add(t, "\n");
 }
@@ -157,7 +140,7 @@ nest_describe(Ctx *c, Text *t, const Nest *n)
     Arena *scratch = arena_new(NULL, &c->oom);
     Accesses reads = nest_accesses(c, scratch, n);
 
-    describe_axes(t, n);
+    describe_axes(c, t, n);
     for (uint32_t i = 0; i < reads.n; i++)
         describe_read(c, t, n, &reads.at[i]);
     describe_contraction(c, t, n);

@@ -107,13 +107,15 @@ without_mod(Ctx *c, const Expr *e)
     return sum;
 }
 
-/* Row-major offsets of read and write differ by a constant: the same elements in the same order. */
+/* As many elements as points, and row-major offsets that differ by a constant: the same in the same order. */
 static bool
 same_linear_order(const Question *q, Ranges r)
 {
     Ctx *c = q->ctx;
-    const Expr *from = type_offset(c, q->type, q->at);
-    const Expr *to = type_offset(c, q->nest->param[q->write->out].type, q->to);
+    const Type *out = q->nest->param[q->write->out].type;
+    if (expr_eq(c, NULL, type_count(c, q->type), type_count(c, out)) != YES)
+        return false;
+    const Expr *from = type_offset(c, q->type, q->at), *to = type_offset(c, out, q->to);
     const Expr *diff = expr_sub(c, without_mod(c, from), without_mod(c, to));
 
     return expr_const(diff, NULL) || expr_const(expr_simplify(c, &r, diff), NULL);

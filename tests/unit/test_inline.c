@@ -1,0 +1,250 @@
+/* Rewriting of nests: the interpreter gives the same numbers before and after. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/ref.h"
+
+typedef struct { Ctx ctx; Arena *arena; Symbols symbols; } World;
+
+static int
+setup(void **state)
+{
+    World *w = calloc(1, sizeof *w);
+    w->arena = arena_new(NULL, NULL);
+    ctx_init(&w->ctx, w->arena);
+    symbols_set(w->arena, &w->symbols, sym(&w->ctx, "n"), 6);
+    symbols_set(w->arena, &w->symbols, sym(&w->ctx, "m"), 4);
+    *state = w;
+    return 0;
+}
+
+static int
+teardown(void **state)
+{
+    World *w = *state;
+    arena_free(w->arena);
+    free(w);
+    return 0;
+}
+
+static const Nest *
+parse(World *w, const char *text)
+{
+    Parse p = parse_begin(&w->ctx, "test", (Bytes){ (const uint8_t *)text, strlen(text) });
+    const Nest *n = nest_parse(&p);
+    if (!n)
+        fail_msg("%s: %s", text, w->ctx.diags.list.n ? w->ctx.diags.list.at[0].text : "?");
+    return n;
+}
+
+static const char *
+text_of(World *w, const Nest *n)
+{
+    Text t = { .arena = w->arena };
+    nest_print(&w->ctx, &t, n, 0);
+    return text_str(&t);
+}
+
+/* Contents that depend on the parameter's name, so that the same name means the same tensor. */
+static Tensor *
+filled(World *w, const NestParam *p)
+{
+    Tensor *t = NEW(w->arena, Tensor);
+    assert_true(tensor_of_type(&w->ctx, w->arena, p->type, &w->symbols, t));
+    int64_t count = tensor_count(t);
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t h = (uint32_t)(i * 2654435761u) ^ (uint32_t)(p->name[0] * 40503u);
+        if (t->dtype == DT_F32)
+            ((float *)t->data)[i] = (float)((int)(h >> 8 & 255) - 128) / 32;
+        else if (t->dtype == DT_I64)
+            ((int64_t *)t->data)[i] = (int64_t)(h >> 8) % 4;
+    }
+    return t;
+}
+
+static Tensor *
+run(World *w, const Nest *n, const char *name, Tensor *with)
+{
+    Tensor **param = NEW_ARRAY(w->arena, Tensor *, n->nin + n->nout);
+    for (uint32_t i = 0; i < n->nin + n->nout; i++)
+        param[i] = name && !strcmp(n->param[i].name, name) ? with : filled(w, &n->param[i]);
+    if (!ref_nest(&w->ctx, n, &w->symbols, param))
+        fail_msg("%s: %s", text_of(w, n), w->ctx.diags.list.at[0].text);
+    return param[n->nin];
+}
+
+static void
+assert_same(World *w, const Tensor *a, const Tensor *b, const char *text)
+{
+    (void)w;
+    assert_int_equal(tensor_count(a), tensor_count(b));
+    for (int64_t i = 0; i < tensor_count(a); i++) {
+        float x = ((float *)a->data)[i], y = ((float *)b->data)[i], d = x - y;
+        if (!(x == y || (d < 1e-4f && d > -1e-4f)))
+            fail_msg("element %d is %g, was %g:\n%s", (int)i, y, x, text);
+    }
+}
+
+/* The consumer's input t is the producer's output t: inline, compare, simplify, compare. */
+static const Nest *
+check_inline(World *w, const char *producer, const char *consumer)
+{
+    const Nest *p = parse(w, producer), *c = parse(w, consumer);
+    uint32_t slot = 0;
+    while (slot < c->nin && strcmp(c->param[slot].name, "t"))
+        slot++;
+    assert_true(slot < c->nin);
+
+    Tensor *want = run(w, c, "t", run(w, p, NULL, NULL));
+    const Nest *both = nest_inline(&w->ctx, c, slot, p, 0);
+    assert_non_null(both);
+    assert_same(w, want, run(w, both, NULL, NULL), text_of(w, both));
+    const Nest *simple = nest_simplify(&w->ctx, both);
+    assert_non_null(simple);
+    assert_same(w, want, run(w, simple, NULL, NULL), text_of(w, simple));
+    return simple;
+}
+
+static void
+elementwise(void **state)
+{
+    World *w = *state;
+    const Nest *n = check_inline(w, "nest p(x: f32[n, m]) -> (t: f32[n, m]) { t[i, j] = x[i, j] * 2 + f32(j) }",
+                                 "nest c(a: f32[m], t: f32[n, m]) -> (o: f32[m, n]) { o[j, i] = a[j] - t[i, j] * t[i, j] }");
+    assert_int_equal(n->nin, 2);
+    /* the same letters for other axes: numberings must not mix */
+    check_inline(w, "nest p(x: f32[4, 6]) -> (t: f32[6, 4]) { t[i, j] = x[j, i] + f32(10*i + j) }",
+                 "nest c(t: f32[6, 4]) -> (o: f32[4, 6]) { o[i, j] = t[j, i] - t[(j + 1) % 6, 3 - i] }");
+}
+
+static void
+views(void **state)
+{
+    World *w = *state;
+    const Nest *n = check_inline(w, "nest p(x: f32[6, 4]) -> (t: f32[3, 8]) { t[i, j] = x[(8*i + j) // 4, (8*i + j) % 4] }",
+                                 "nest c(t: f32[3, 8]) -> (o: f32[24]) { o[i] = t[i // 8, i % 8] + 1 }");
+    Accesses a = nest_accesses(&w->ctx, w->arena, n);
+    assert_int_equal(nest_mapping(&w->ctx, n, &a.at[0]), MAP_RELAYOUT);
+    n = check_inline(w, "nest p(x: f32[n, m]) -> (t: f32[m, n]) { t[j, i] = x[i, j] }",
+                     "nest c(t: f32[m, n]) -> (o: f32[n, m]) { o[i, j] = t[j, i] + 1 }");
+    a = nest_accesses(&w->ctx, w->arena, n);
+    assert_int_equal(nest_mapping(&w->ctx, n, &a.at[0]), MAP_ID);
+}
+
+static void
+reductions(void **state)
+{
+    World *w = *state;
+    check_inline(w, "nest p(x: f32[n, m], y: f32[m, n]) -> (t: f32[n, n]) { t[i, j] = sum k: x[i, k] * y[k, j] }",
+                 "nest c(t: f32[n, n], b: f32[n]) -> (o: f32[n, n]) { o[i, j] = max(t[i, j] + b[j], 0) }");
+    /* recomputed at two places, and under another reduction */
+    check_inline(w, "nest p(x: f32[n, m]) -> (t: f32[n]) { t[i] = sum k: x[i, k] }",
+                 "nest c(t: f32[n], y: f32[n, n]) -> (o: f32[n]) { o[i] = t[n - 1 - i] * (sum k: t[k] * y[k, i]) }");
+    check_inline(w, "nest p(x: f32[n, m]) -> (t: f32[n]) { t[i] = f32((argmax k: (x[i, k], k)).1) }",
+                 "nest c(t: f32[n]) -> (o: f32[n]) { o[i] = t[i] + 1 }");
+}
+
+static void
+guards(void **state)
+{
+    World *w = *state;
+    /* the window leaves t, where exp(x) is not 0 and x may not be read */
+    check_inline(w, "nest p(x: f32[n]) -> (t: f32[n]) { t[i] = exp(x[i]) }",
+                 "nest c(t: f32[n], f: f32[3]) -> (o: f32[n]) { o[i] = sum r: t[i + r - 1 | 0] * f[r] }");
+    check_inline(w, "nest p(x: f32[n, m]) -> (t: f32[n]) { t[i] = sum k: x[i, k] }",
+                 "nest c(t: f32[n]) -> (o: f32[n]) { o[i] = max r<3>: t[i + r - 1 | -inf] }");
+    /* a guard that the ranges prove goes */
+    const Nest *n = check_inline(w, "nest p(x: f32[n]) -> (t: f32[n]) { t[i] = x[i] + 1 }",
+                                 "nest c(t: f32[n]) -> (o: f32[n]) { o[i] = t[n - 1 - i | 7] }");
+    Accesses a = nest_accesses(&w->ctx, w->arena, n);
+    assert_false(a.at[0].conditional);
+    /* an index that is checked when it runs cannot be evaluated outside */
+    const Nest *p = parse(w, "nest p(x: f32[n], idx: i64[n]) -> (t: f32[n]) { t[i] = x[at(idx[i], n)] }");
+    const Nest *c = parse(w, "nest c(t: f32[n]) -> (o: f32[n]) { o[i] = t[i - 1 | 0] }");
+    assert_null(nest_inline(&w->ctx, c, 0, p, 0));
+    assert_int_equal(w->ctx.diags.list.n, 0);
+}
+
+static void
+computed(void **state)
+{
+    World *w = *state;
+    check_inline(w, "nest p(x: f32[n, m]) -> (t: f32[n, m]) { t[i, j] = x[i, j] * 3 }",
+                 "nest c(t: f32[n, m], idx: i64[m]) -> (o: f32[m, m]) { o[i, j] = t[at(idx[i], n), j] }");
+    check_inline(w, "nest p(y: i64[m]) -> (t: i64[m]) { t[i] = rem(y[i] + 1, 4) }",
+                 "nest c(x: f32[n, m], t: i64[m]) -> (o: f32[m, m]) { o[i, j] = x[at(t[i], n), j] }");
+}
+
+static void
+scans_stay(void **state)
+{
+    World *w = *state;
+    const Nest *p = parse(w, "nest p(x: f32[n]) -> (t: f32[n]) { t[i] = scan i: t[i - 1 | 0] + x[i] }");
+    const Nest *c = parse(w, "nest c(t: f32[n]) -> (o: f32[n]) { o[i] = t[i] * 2 }");
+    assert_null(nest_inline(&w->ctx, c, 0, p, 0));
+    assert_int_equal(w->ctx.diags.list.n, 0);
+}
+
+/* Attention's output projection: k // 2 and k % 2 become two axes, and the product is seen again. */
+static void
+splitting(void **state)
+{
+    World *w = *state;
+    const Nest *n = check_inline(
+        w, "nest p(x: f32[4, 6, 2]) -> (t: f32[6, 8]) { t[i, k] = x[k // 2, i, k % 2] }",
+        "nest c(t: f32[6, 8], y: f32[8, 5]) -> (o: f32[6, 5]) { o[i, j] = sum k: t[i, k] * y[k, j] }");
+    Contraction v;
+    assert_true(nest_contraction(&w->ctx, n, &v));
+    assert_int_equal(__builtin_popcountll(v.sum), 2);
+    Accesses a = nest_accesses(&w->ctx, w->arena, n);
+    for (uint32_t i = 0; i < a.n; i++)
+        for (uint32_t d = 0; d < a.at[i].load->u.load.rank; d++)
+            assert_null(strstr(expr_str(&w->ctx, a.at[i].load->u.load.at[d]), "%"));
+}
+
+static void
+unit_axes_go(void **state)
+{
+    World *w = *state;
+    const Nest *n = parse(w, "nest c(x: f32[n, 1]) -> (o: f32[n]) { o[i] = 2 * sum k: x[i, k] }");
+    const Nest *s = nest_simplify(&w->ctx, n);
+    assert_int_equal(s->naxis, 1);
+    assert_same(w, run(w, n, NULL, NULL), run(w, s, NULL, NULL), text_of(w, s));
+}
+
+static void
+parameters(void **state)
+{
+    World *w = *state;
+    const Nest *n = parse(w, "nest c(x: f32[n], y: f32[n], z: f32[n], u: f32[n]) -> (o: f32[n]) { o[i] = x[i] - u[i] * z[i] }");
+    const uint32_t same[] = { 0, 1, 0, 3 };
+    const Nest *merged = nest_merge_params(&w->ctx, n, same);
+    assert_int_equal(merged->nin, 3);
+    const Nest *want = parse(w, "nest c(x: f32[n], y: f32[n], u: f32[n]) -> (o: f32[n]) { o[i] = x[i] - u[i] * x[i] }");
+    assert_ptr_equal(merged->write[0].value, want->write[0].value);
+    bool keep[3];
+    const Nest *dropped = nest_drop_unused(&w->ctx, merged, keep);
+    assert_true(keep[0] && !keep[1] && keep[2]);
+    assert_int_equal(dropped->nin, 2);
+    Binding b = { { VAR_SYMBOL, (uint64_t)(uintptr_t)sym(&w->ctx, "n") }, expr_int(&w->ctx, 9) };
+    const Nest *bound = nest_bind(&w->ctx, dropped, &b, 1);
+    assert_true(expr_is(bound->axis[0].extent, 9) && expr_is(bound->param[0].type->dim[0], 9));
+}
+
+int
+main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(elementwise), TEST(views), TEST(reductions), TEST(guards), TEST(computed), TEST(scans_stay), TEST(splitting),
+        TEST(unit_axes_go), TEST(parameters),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
