@@ -10,8 +10,6 @@
  * is known to be at least 1; else the whole stays an atom. Each rule shrinks the argument, the divisor
  * or the nesting, so they end. Here only facts that never change are used (symbols are >= 0) and the
  * ranges of symbols for divisors; what axes know comes in with expr_simplify.
- *
- * Source: the rules are those of the integer set literature; `nest` and `gcd` as in Halide's simplifier.
  */
 #include "expr/internal.h"
 

@@ -371,7 +371,8 @@ expr_assume_eq(Ctx *c, const Expr *a, const Expr *b)
     d = expr_sub(c, a, b);
     if (d->bad || expr_const(d, NULL))
         return;
-    bool known = learn_min_max(c, a, b) | learn_min_max(c, b, a);
+    bool known = learn_min_max(c, a, b);
+    known |= learn_min_max(c, b, a);
     learn_le(c, a, b);
     learn_le(c, b, a);
     if (known || d->nterm == 1 || (d->nterm == 2 && expr_constant_part(d)))
