@@ -217,7 +217,7 @@ read_inputs(Model *m, const ImportOptions *o, Map *constants)
     const Onnx__GraphProto *g = m->proto->graph;
     Loc loc = {.file = m->path};
     uint32_t nb = 0, most = o ? o->ndim : 0;
-    const Type *t;
+    const Type *t = NULL;
 
     for (uint32_t i = 0; o && i < o->nshape; i++)
         most += o->shape[i].rank;

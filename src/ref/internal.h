@@ -88,8 +88,9 @@ struct Instr {
     } u;
 };
 
-/* Memory behind a slot. A register buffer's element has `lanes` numbers. */
-typedef struct { const char *name; Tensor t; uint32_t lanes; } Mem;
+/* Memory behind a slot. A register buffer's element has `lanes` numbers; linear: a tree's memory, where
+ * an index may run past its axis into the next. */
+typedef struct { const char *name; Tensor t; uint32_t lanes; bool linear; } Mem;
 
 #define NO_REG UINT32_MAX
 
@@ -141,7 +142,7 @@ void program_close_domain(Program *p);
 bool run_code(Program *p, const Code *code);
 bool run_domain(Program *p, const Domain *d, bool (*point)(Program *p, void *user), void *user);
 /* Row-major offset of the index in registers at[rank]; -1 if outside, with the dimension in *bad. */
-int64_t run_offset(const Program *p, const Mem *m, uint32_t rank, const uint32_t *at, uint32_t *bad);
+int64_t run_offset(const Program *p, const Mem *m, uint32_t rank, const uint32_t *at, bool guarded, uint32_t *bad);
 bool run_outside(Program *p, const Mem *m, const char *verb, uint32_t rank, const uint32_t *at, uint32_t bad);   /* reports */
 
 /* ---- operators (graph.c) ------------------------------------------------------------------------------- */

@@ -19,7 +19,7 @@ store_point(Program *p, void *user)
         const Store *s = &stores->store[k];
         Mem *m = &p->mem[s->slot];
         uint32_t bad = 0;
-        int64_t offset = run_offset(p, m, s->rank, s->at, &bad);
+        int64_t offset = run_offset(p, m, s->rank, s->at, false, &bad);
         if (offset < 0)
             return run_outside(p, m, "write of", s->rank, s->at, bad);
         Num v = p->reg.at[s->value];

@@ -8,10 +8,23 @@
 
 /* ---- reads ---------------------------------------------------------------------------------------- */
 
-int64_t
-run_offset(const Program *p, const Mem *m, uint32_t rank, const uint32_t *at, uint32_t *bad)
+/* A tree may run several axes as one: only the whole offset must stay inside. */
+static int64_t
+linear_offset(const Program *p, const Mem *m, uint32_t rank, const uint32_t *at, uint32_t *bad)
 {
     int64_t offset = 0;
+    for (uint32_t d = 0; d < rank; d++)
+        offset = offset * m->t.dim[d] + p->reg.at[at[d]].i;
+    *bad = rank ? rank - 1 : 0;
+    return offset < 0 || offset >= tensor_count(&m->t) ? -1 : offset;
+}
+
+int64_t
+run_offset(const Program *p, const Mem *m, uint32_t rank, const uint32_t *at, bool guarded, uint32_t *bad)
+{
+    int64_t offset = 0;
+    if (m->linear && !guarded)
+        return linear_offset(p, m, rank, at, bad);
     for (uint32_t d = 0; d < rank; d++) {
         int64_t i = p->reg.at[at[d]].i;
         if (i < 0 || i >= m->t.dim[d]) {
@@ -58,7 +71,7 @@ run_load(Program *p, const Instr *in)
     const LoadAt *load = in->u.load;
     const Mem *m = &p->mem[load->slot];
     uint32_t bad = 0;
-    int64_t offset = run_offset(p, m, load->rank, load->at, &bad);
+    int64_t offset = run_offset(p, m, load->rank, load->at, load->guarded, &bad);
     if (offset >= 0) {
         if (!m->t.data)
             return diag_error(&p->ctx->diags, DIAG_INTERNAL, p->loc, "%s: buffer %s is read before it is declared", p->what, m->name);

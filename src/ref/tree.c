@@ -153,7 +153,7 @@ run_store(TreeRun *r, const Stmt *s)
     uint32_t bad = 0;
     if (valid <= 0)
         return true;
-    int64_t offset = run_offset(p, m, s->tree->u.store.rank, s->at, &bad), total = tensor_count(&m->t) * m->lanes;
+    int64_t offset = run_offset(p, m, s->tree->u.store.rank, s->at, false, &bad), total = tensor_count(&m->t) * m->lanes;
     if (offset < 0)
         return run_outside(p, m, "write of", s->tree->u.store.rank, s->at, bad);
     if (!m->t.data)
@@ -228,7 +228,7 @@ ref_tree(Ctx *c, Arena *a, const Kernel *k, const Symbols *s, Tensor *const *arg
     r.p.mem = NEW_ARRAY(a, Mem, k->buffer.n);
     for (uint32_t i = 0; i < k->buffer.n; i++) {
         const Buffer *b = &k->buffer.at[i];
-        r.p.mem[i] = (Mem){.name = b->name, .lanes = b->lanes > 1 ? b->lanes : 1};
+        r.p.mem[i] = (Mem){.name = b->name, .lanes = b->lanes > 1 ? b->lanes : 1, .linear = b->space != SPACE_REGISTER};
         if (i < k->nin + k->nout && !take_argument(&r, i, arg[i]))
             return false;
     }

@@ -60,7 +60,7 @@ collapse_run(Low *l, const uint32_t *axis, uint32_t n, const Scalar *operand, co
 const Scalar *
 epilogue_only(Low *l, const Scalar *reduce)
 {
-    return replace_scalar(l->c, l->a, l->n->write[0].value, reduce, scalar_int(l->c, reduce->dtype, 0));
+    return replace_scalar(l->c, l->a, l->n->write[0].value, reduce, scalar_number(l->c, reduce->dtype, 0));
 }
 
 const Scalar *

@@ -331,7 +331,7 @@ emit_combining(Low *l, Block *b)
         for (uint32_t d = 0; d < t->rank; d++)
             at[d] = low_loop(l, &in, LOOP_SERIAL, "d", expr_int(c, 0), t->dim[d], 1);
         const Scalar *first = w->init != NO_SLOT ? scalar_load(c, t->dtype, l->part->buffer[w->init], t->rank, at, NULL)
-                              : w->combiner == COMB_LAST || w->combiner == COMB_NONE ? scalar_int(c, t->dtype, 0)
+                              : w->combiner == COMB_LAST || w->combiner == COMB_NONE ? scalar_number(c, t->dtype, 0)
                                                          : combiner_identity(c, w->combiner, t->dtype);
         low_store(l, in, l->part->buffer[w->out], at, t->rank, first);
         l->range.n = ranges;

@@ -287,7 +287,7 @@ window_step(Low *l, Block *b, void *user)
     map_put(&l->value, MAP_PTR(w->load), MAP_PTR(scalar_load(c, w->load->dtype, w->plane, w->nslide + 1, at, NULL)));
     const Scalar *v = low_value(l, w->reduce->arg[0]);
     const Scalar *have = scalar_load_lanes(c, t, acc, 0, NULL, l->lanes, expr_int(c, 1), NULL);
-    tree_store_lanes(in, acc, 0, NULL, low_combine(c, k, have, scalar_splat(c, v, l->lanes)), expr_int(c, 1), NULL);
+    tree_store_lanes(in, acc, 0, NULL, low_combine(c, k, have, v->lanes == 1 ? scalar_splat(c, v, l->lanes) : v), expr_int(c, 1), NULL);
     for (uint32_t x = 0; x < n->naxis; x++)
         if (w->reduce->u.reduce.axes >> x & 1)
             l->bind[x] = NULL;
