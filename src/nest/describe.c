@@ -7,11 +7,27 @@
  */
 #include "nest/walk.h"
 
-/* An index with the nest's names, as the printer of scalars has it. */
+static void
+axis_name(void *user, Text *t, Var v)
+{
+    const Nest *n = user;
+
+    if (v.kind == VAR_AXIS)
+        text_add(t, v.id < n->naxis ? n->axis[v.id].name : "?");
+    else
+        text_add(t, v.kind == VAR_SYMBOL ? (Sym)(uintptr_t)v.id : "?");
+}
+
+/* An Expr with the nest's names; where it is computed from data, as the printer of scalars has it. */
 static void
 print_expr(Ctx *c, Text *t, const Nest *n, const Expr *e)
 {
-    scalar_print(c, t, n, scalar_index(c, e));
+    ExprStyle style = { .name = axis_name, .user = (void *)(uintptr_t)n };
+
+    if (expr_uses_kind(e, VAR_COMPUTED))
+        scalar_print(c, t, n, scalar_index(c, e));
+    else
+        expr_print(t, e, &style);
 }
 
 static void

@@ -1,0 +1,213 @@
+/* apply: a graph of nests and a plan become a graph of kernels.
+ *
+ * Nodes vanish into their hosts as the plan allows (compose.c); the hosts of a group are the parts
+ * of its kernel, in the graph's order. A value that another group or the model's user reads is an
+ * output of its kernel, one that only other parts read stays inside.
+ */
+#include <string.h>
+
+#include "fuse/internal.h"
+
+#define NAME_LIMIT 48                /* characters of a kernel's name */
+#define ORIGIN_LIMIT 240
+
+/* ---- names for people ------------------------------------------------------------------------------- */
+
+/* Add word to a list unless it is already there; false when the list is full. */
+static void
+join(Text *t, const char *word, const char *between, size_t limit)
+{
+    const char *have = text_str(t);
+    size_t n = strlen(word), step = strlen(between);
+
+    for (const char *s = have; (s = strstr(s, word)); s++) {
+        bool starts = s == have || ((size_t)(s - have) >= step && !memcmp(s - step, between, step));
+        bool ends = s[n] == 0 || !strncmp(s + n, between, step);
+        if (starts && ends)
+            return;
+    }
+    if (t->n + step + n > limit)
+        return;
+    if (t->n)
+        text_add(t, between);
+    text_add(t, word);
+}
+
+typedef struct { Sym name; const char *origin; Loc loc; } Label;
+
+static Label
+label_group(const Fusion *f, uint32_t group)
+{
+    const Graph *g = f->g;
+    Text name = { .arena = f->arena }, origin = { .arena = f->arena };
+    Sym view = NULL;
+    Label label = { 0 };
+
+    for (NodeId n = 1; n < g->node.n; n++) {
+        const Node *node = &g->node.at[n];
+        if (f->plan->copied[n] || f->plan->group[n] != group)
+            continue;
+        if (!label.name)
+            label.loc = node->loc;
+        label.name = node->nest->name;
+        if (node->origin)
+            join(&origin, node->origin, " + ", ORIGIN_LIMIT);
+        if (fuse_traits(f->ctx, f->arena, node->nest).view)
+            view = node->nest->name;             /* moving data names a kernel that does nothing else */
+        else
+            join(&name, node->nest->name, "_", NAME_LIMIT);
+    }
+    label.name = name.n ? sym(f->ctx, text_str(&name)) : view ? view : label.name;
+    label.origin = text_str(&origin);
+    return label;
+}
+
+/* ---- one kernel ---------------------------------------------------------------------------------------- */
+
+typedef struct {
+    const Fusion *f;
+    Arena *arena;                    /* of the new graph */
+    Kernel *kernel;
+    NodeId *host;
+    uint32_t nhost;
+    uint32_t *buffer;                /* [value.n]: buffer + 1 of a value in this kernel, 0: none */
+    VEC(ValueId) in, out;
+} Build;
+
+static bool
+made_inside(const Build *b, ValueId v)
+{
+    NodeId def = b->f->g->value.at[v].def;
+
+    for (uint32_t i = 0; i < b->nhost; i++)
+        if (b->host[i] == def)
+            return true;
+    return false;
+}
+
+/* Is a value read by anyone beside these hosts, or by nobody at all? */
+static bool
+seen_outside(const Build *b, ValueId v)
+{
+    const Fusion *f = b->f;
+
+    if (f->visible[v] || !f->readers[v].n)
+        return true;
+    for (uint32_t i = 0; i < f->readers[v].n; i++) {
+        bool inside = false;
+        for (uint32_t k = 0; k < b->nhost; k++)
+            inside = inside || b->host[k] == f->readers[v].at[i];
+        if (!inside)
+            return true;
+    }
+    return false;
+}
+
+/* A buffer named after the parameter: kernels of equal meaning are equal as text. */
+static void
+add_buffer(Build *b, ValueId v, Sym wanted, Space space)
+{
+    Ctx *c = b->f->ctx;
+    Sym name = wanted;
+
+    if (b->buffer[v])
+        return;
+    for (uint32_t i = 0, suffix = 1; i < b->kernel->buffer.n; i++)
+        if (b->kernel->buffer.at[i].name == name) {
+            name = sym_printf(c, "%s_%u", wanted, (unsigned)++suffix);
+            i = UINT32_MAX;
+        }
+    b->buffer[v] = 1 + kernel_buffer(c, b->arena, b->kernel, name, b->f->g->value.at[v].type, space, 1);
+    if (space == SPACE_IN)
+        VEC_PUSH(b->arena, &b->in, v);
+    if (space == SPACE_OUT)
+        VEC_PUSH(b->arena, &b->out, v);
+}
+
+static void
+add_buffers(Build *b)
+{
+    for (int pass = 0; pass < 3; pass++)
+        for (uint32_t i = 0; i < b->nhost; i++) {
+            const Piece *p = &b->f->piece[b->host[i]];
+            uint32_t nin = p->nest->nin;
+            for (uint32_t k = 0; k < nin + p->nest->nout; k++) {
+                ValueId v = p->value[k];
+                Sym name = p->nest->param[k].name;
+                if (pass == 0 && k < nin && !made_inside(b, v))
+                    add_buffer(b, v, name, SPACE_IN);
+                if (pass == 1 && k >= nin && seen_outside(b, v))
+                    add_buffer(b, v, name, SPACE_OUT);
+                if (pass == 2 && k >= nin)
+                    add_buffer(b, v, name, SPACE_LOCAL);
+            }
+        }
+    b->kernel->nin = b->in.n;
+    b->kernel->nout = b->out.n;
+}
+
+static void
+add_parts(Build *b)
+{
+    Part *part = NEW_ARRAY(b->arena, Part, b->nhost);
+
+    for (uint32_t i = 0; i < b->nhost; i++) {
+        const Piece *p = &b->f->piece[b->host[i]];
+        uint32_t nparam = p->nest->nin + p->nest->nout;
+        uint32_t *buffer = NEW_ARRAY(b->arena, uint32_t, nparam);
+        for (uint32_t k = 0; k < nparam; k++)
+            buffer[k] = b->buffer[p->value[k]] - 1;
+        part[i] = (Part){ p->nest, buffer };
+    }
+    b->kernel->part = part;
+    b->kernel->npart = b->nhost;
+}
+
+/* ---- the graph -------------------------------------------------------------------------------------------- */
+
+static void
+add_kernel(const Fusion *f, Graph *to, uint32_t group, ValueId *map)
+{
+    uint32_t nv = f->g->value.n;
+    Label label = label_group(f, group);
+    Build b = { .f = f, .arena = to->arena, .kernel = NEW(to->arena, Kernel),
+                .host = NEW_ARRAY(f->arena, NodeId, f->g->node.n), .buffer = NEW_ARRAY(f->arena, uint32_t, nv) };
+
+    for (NodeId n = 1; n < f->g->node.n; n++)
+        if (f->plan->group[n] == group && f->host[n] == n)
+            b.host[b.nhost++] = n;
+    b.kernel->name = label.name;
+    b.kernel->origin = arena_str(to->arena, label.origin);
+    b.kernel->shared = fuse_shared(f, b.host, b.nhost);
+    add_buffers(&b);
+    add_parts(&b);
+
+    ValueId *in = NEW_ARRAY(f->arena, ValueId, b.in.n), *out = NEW_ARRAY(f->arena, ValueId, b.out.n);
+    for (uint32_t i = 0; i < b.in.n; i++)
+        in[i] = map[b.in.at[i]];
+    for (uint32_t i = 0; i < b.out.n; i++)
+        out[i] = map[b.out.at[i]] = graph_copy_value(to, f->g, b.out.at[i]);
+    graph_call_kernel(to, b.kernel, label.loc, sym(f->ctx, label.origin), in, out);
+}
+
+Graph *
+fuse_apply(const Graph *g, const FusePlan *p)
+{
+    Ctx *c = g->ctx;
+    Arena *scratch = arena_new(NULL, &c->oom);
+    const char *no = fuse_illegal(g, p);
+    ValueId *map;
+
+    if (no) {
+        diag_error(&c->diags, DIAG_INTERNAL, (Loc){ 0 }, "fuse: the plan is not legal: %s", no);
+        arena_free(scratch);
+        return NULL;
+    }
+    Fusion f = fuse_compose(g, scratch, p);
+    Graph *to = graph_rebuild(g, &map);
+    for (uint32_t group = 1; group <= p->ngroup; group++)
+        add_kernel(&f, to, group, map);
+    graph_finish(to, g, map);
+    arena_free(scratch);
+    return to;
+}

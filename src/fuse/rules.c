@@ -1,0 +1,261 @@
+/* rules: when it pays to compute a value where it is read.
+ *
+ * Questions about access maps only; no rule knows an operator. In short:
+ *
+ *   producer              where it is read                     verdict
+ *   view (a bare read)    anywhere                             yes, unless a product would be hidden
+ *   no reads, cheap       anywhere                             yes
+ *   elementwise           each element once (id, perm, red …)  yes, if one host is left
+ *   elementwise           by a product's operand               if cheap; through windows if trivial
+ *   elementwise           broadcast                            if cheap
+ *   reduction             at id or perm, once, elementwise     yes: the reader becomes its epilogue
+ *   reduction             anything else                        no
+ *
+ * An elementwise node that finishes a reduction (relu of a convolution, the last step of a
+ * normalisation) belongs to the reduction's kernel rather than to the next reduction's operand.
+ * Source: doc/fusion.md, the table of realisations.
+ */
+#include "fuse/internal.h"
+
+#define CHEAP 3                      /* work that a product's packing absorbs */
+#define TRIVIAL 1                    /* work that may be repeated by windows */
+#define BROADCAST_WORK 2             /* work that may be repeated for each broadcast */
+#define INDEX_WORK 8                 /* work of values made from indices alone, repeated anywhere */
+#define WINDOW_LIMIT 2               /* reads of an element that count as once or twice */
+
+/* ---- traits ------------------------------------------------------------------------------------------ */
+
+static int64_t
+per_point(Ctx *c, const Expr *total, const Expr *points)
+{
+    const Expr *q = expr_is(points, 0) ? NULL : expr_exact_div(c, total, points);
+
+    return q ? expr_or(q, 1) : 1;
+}
+
+static bool
+is_row_access(Ctx *c, const Nest *n, const Access *a)
+{
+    AxisSet used = 0;
+
+    for (uint32_t d = 0; d < a->load->u.load.rank; d++)
+        used |= expr_axes(a->load->u.load.at[d]);
+    return !(used & a->reduce) || nest_mapping(c, n, a) == MAP_RED;
+}
+
+NestTraits
+fuse_traits(Ctx *c, Arena *a, const Nest *n)
+{
+    NestTraits t = { .elementwise = true };
+    Accesses reads = nest_accesses(c, a, n);
+    Contraction view;
+
+    t.reduces = nest_axes_of_kind(n, AXIS_REDUCE) != 0;
+    if (t.reduces || nest_axes_of_kind(n, AXIS_SCAN))
+        t.elementwise = false;
+    for (uint32_t i = 0; i < n->nwrite; i++)
+        if (n->write[i].combiner != COMB_NONE)
+            t.elementwise = false;
+    t.contraction = t.reduces && nest_contraction(c, n, &view);
+    t.row = t.reduces && !t.contraction;
+    for (uint32_t i = 0; i < reads.n; i++) {
+        const Scalar *load = reads.at[i].load;
+        t.conditional = t.conditional || reads.at[i].conditional;
+        for (uint32_t d = 0; d < load->u.load.rank; d++)
+            t.computed = t.computed || expr_uses_kind(load->u.load.at[d], VAR_COMPUTED);
+        t.row = t.row && is_row_access(c, n, &reads.at[i]);
+    }
+    t.index_only = t.elementwise && !reads.n;
+    t.view = t.elementwise && reads.n;
+    for (uint32_t i = 0; i < n->nwrite; i++)
+        t.view = t.view && n->write[i].value->op == S_LOAD;
+
+    NestCost cost = nest_cost(c, n);
+    int64_t work = per_point(c, cost.add, cost.points) + per_point(c, cost.mul, cost.points) +
+                   4 * per_point(c, cost.div, cost.points) + 16 * per_point(c, cost.special, cost.points);
+    t.work = work > 1000000 ? 1000000 : (uint32_t)work;
+    return t;
+}
+
+/* ---- what finishes a reduction ------------------------------------------------------------------------- */
+
+/* Does every use of n's values end in `to`, through nodes that have it as their only way out? */
+static bool
+leads_only_to(const Fusion *f, NodeId n, NodeId to, uint32_t depth)
+{
+    const Node *node = &f->g->node.at[n];
+
+    for (uint32_t o = 0; o < node->out.count; o++) {
+        ValueId v = node_out(f->g, node, o);
+        if (f->visible[v])
+            return false;
+        for (uint32_t i = f->users.first[v]; i < f->users.first[v + 1]; i++) {
+            NodeId user = f->users.node[i];
+            if (user != to && (user > to || depth == 0 || !leads_only_to(f, user, to, depth - 1)))
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool
+reads_in_place(Ctx *c, const Nest *n, const Accesses *reads, uint32_t slot)
+{
+    for (uint32_t i = 0; i < reads->n; i++)
+        if (reads->at[i].load->u.load.slot == slot && nest_mapping(c, n, &reads->at[i]) != MAP_ID)
+            return false;
+    return true;
+}
+
+void
+fuse_mark_finishing(Fusion *f)
+{
+    NestTraits *traits = NEW_ARRAY(f->arena, NestTraits, f->g->node.n);
+
+    for (NodeId n = 1; n < f->g->node.n; n++) {
+        const Piece *p = &f->piece[n];
+        traits[n] = fuse_traits(f->ctx, f->arena, p->nest);
+        f->rowish[n] = traits[n].row;
+        if (!traits[n].elementwise)
+            continue;
+        Accesses reads = nest_accesses(f->ctx, f->arena, p->nest);
+        for (uint32_t i = 0; i < p->nest->nin; i++) {
+            NodeId def = f->g->value.at[p->value[i]].def;
+            if (!def || (f->plan && f->plan->group[def] != f->plan->group[n] && !f->plan->copied[def]))
+                continue;
+            if (f->rowish[def])
+                f->rowish[n] = true;
+            if ((traits[def].reduces || f->finishes[def]) && reads_in_place(f->ctx, p->nest, &reads, i) &&
+                leads_only_to(f, def, n, 4))
+                f->finishes[n] = true;
+        }
+        f->finishes[n] = f->finishes[n] || f->rowish[n];
+    }
+}
+
+/* ---- reads of the producer in its host --------------------------------------------------------------------- */
+
+/* How often windows read one element: product of the reduction axes that share an index row. */
+static int64_t
+window_reads(const Nest *n, const Access *a)
+{
+    int64_t reads = 1;
+
+    for (uint32_t d = 0; d < a->load->u.load.rank; d++) {
+        AxisSet used = expr_axes(a->load->u.load.at[d]);
+        if (!(used & ~a->reduce))
+            continue;
+        for (uint32_t k = 0; k < n->naxis; k++)
+            if ((used & a->reduce) >> k & 1) {
+                int64_t extent = expr_or(n->axis[k].extent, 16);
+                if (mul_overflows(reads, extent, &reads))
+                    return INT64_MAX;
+            }
+    }
+    return reads;
+}
+
+static const char *
+refuse_read(Ctx *c, const Nest *host, const NestTraits *h, const NestTraits *p, const Access *a)
+{
+    MappingType t = nest_mapping(c, host, a);
+    bool inside = a->reduce != 0;
+
+    switch (t) {
+    case MAP_ID: case MAP_PART: case MAP_PERM: case MAP_RELAYOUT: case MAP_INJ:
+        return !inside || p->work <= BROADCAST_WORK ? NULL : "would be repeated inside a reduction";
+    case MAP_BCAST: case MAP_REPEAT:
+        return p->work <= BROADCAST_WORK ? NULL : "would be repeated by a broadcast";
+    case MAP_RED:
+        if (!h->contraction)
+            return NULL;
+        break;
+    case MAP_WIN: case MAP_CONTR:
+        break;
+    case MAP_GATHER: case MAP_SCAN: case MAP_UNKNOWN: case MAP_COUNT:
+        return "is read at places known only when it runs";
+    }
+    if (p->conditional)
+        return "chooses between tensors inside an operand";
+    uint32_t limit = !h->contraction ? BROADCAST_WORK : window_reads(host, a) <= WINDOW_LIMIT ? CHEAP : TRIVIAL;
+    return p->work <= limit ? NULL : "too much work to repeat in an operand";
+}
+
+/* A reduction vanishes only where each of its values is used once, at one place, by elementwise code. */
+static const char *
+refuse_epilogue(Ctx *c, const Nest *host, const NestTraits *h, const Accesses *reads, const Piece *p)
+{
+    const Scalar *only = NULL;
+
+    if (!h->elementwise)
+        return "a reduction feeds a reduction";
+    for (uint32_t i = 0; i < reads->n; i++) {
+        const Access *a = &reads->at[i];
+        MappingType t = nest_mapping(c, host, a);
+        if (only && only != a->load)
+            return "its values are read at several places";
+        if (t != MAP_ID && t != MAP_PERM)
+            return "a reduction's values are read again or moved";
+        if (a->load->u.load.outside || a->conditional)
+            return "a reduction's values are read under a condition";
+        only = a->load;
+    }
+    const Type *from = p->nest->param[p->nest->nin].type, *to = host->param[host->nin].type;
+    return expr_eq(c, NULL, type_count(c, from), type_count(c, to)) == YES ? NULL : "a reduction's values are moved";
+}
+
+static Accesses
+reads_of(Fusion *f, const Piece *host, const Piece *p)
+{
+    Accesses all = nest_accesses(f->ctx, f->arena, host->nest);
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < all.n; i++) {
+        ValueId v = host->value[all.at[i].load->u.load.slot];
+        bool ours = false;
+        for (uint32_t o = 0; o < p->nest->nout; o++)
+            ours = ours || p->value[p->nest->nin + o] == v;
+        if (ours)
+            all.at[kept++] = all.at[i];
+    }
+    all.n = kept;
+    return all;
+}
+
+const char *
+fuse_refuse(Fusion *f, NodeId node, NodeId host, const Nest *after, uint32_t nhost)
+{
+    Ctx *c = f->ctx;
+    const Piece *p = &f->piece[node], *h = &f->piece[host];
+    NestTraits tp = fuse_traits(c, f->arena, p->nest), th = fuse_traits(c, f->arena, h->nest);
+    Accesses reads = reads_of(f, h, p);
+    Contraction view;
+    uint32_t size = 0;
+
+    for (uint32_t i = 0; i < after->nwrite; i++)
+        size += scalar_size(c, after->write[i].value);
+    if (size > FUSE_MAX_SCALARS)
+        return arena_printf(f->arena, "the expression would have %u operations, the limit is %d", size, FUSE_MAX_SCALARS);
+    if (th.contraction && !nest_contraction(c, after, &view))
+        return "would hide a product";
+    if (tp.reduces)
+        return nhost > 1 ? "several nodes read it" : refuse_epilogue(c, h->nest, &th, &reads, p);
+    if (!tp.elementwise)
+        return "is walked in order";
+    if (tp.view && !tp.computed)
+        return NULL;
+    if (tp.index_only && tp.work <= INDEX_WORK)
+        return NULL;
+    if (nhost > 1)
+        return "several nodes read it";
+    if (f->finishes[node] && th.reduces)
+        for (uint32_t i = 0; i < reads.n; i++)
+            if (reads.at[i].reduce)
+                return "finishes a reduction, and another would repeat it";
+    for (uint32_t i = 0; i < reads.n; i++) {
+        const char *no = refuse_read(c, h->nest, &th, &tp, &reads.at[i]);
+        if (no)
+            return no;
+    }
+    return reads.n > 1 && (reads.n - 1) * tp.work > CHEAP ? "is read at several places" : NULL;
+}
