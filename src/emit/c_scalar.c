@@ -38,6 +38,20 @@ is_word(const char *s)
     return true;
 }
 
+/* The text without parentheses around all of it, for places that have their own. */
+const char *
+emit_bare(Emit *e, const char *s)
+{
+    size_t n = strlen(s);
+    int depth = 0;
+    if (n < 2 || s[0] != '(' || s[n - 1] != ')')
+        return s;
+    for (size_t i = 0; i < n - 1; i++)
+        if ((depth += (s[i] == '(') - (s[i] == ')')) == 0)
+            return s;
+    return arena_printf(e->a, "%.*s", (int)n - 2, s + 1);
+}
+
 /* ---- Exprs ---------------------------------------------------------------------------------- */
 
 static const Expr *
@@ -163,14 +177,23 @@ emit_register(Emit *e, uint32_t buffer, uint32_t rank, const Expr *const *at)
 
 /* ---- proofs: does a load stay inside its buffer? --------------------------------------------- */
 
+/* In terms of loops and symbols alone, which is what ranges are known of. */
+static const Expr *
+without_lets(Emit *e, const Expr *x)
+{
+    for (uint32_t i = e->lets.n; i-- > 0; )
+        x = expr_subst(e->c, x, &e->lets.at[i], 1);
+    return x;
+}
+
+/* Are at, at + 1, …, at + width - 1 all in 0..extent-1? */
 static bool
-inside(Emit *e, const Expr *at, const Expr *extent, int64_t width)
+inside(Emit *e, const Expr *at, const Expr *extent, const Expr *width)
 {
     Ranges r = {e->ranges.at, e->ranges.n};
-    for (uint32_t i = e->lets.n; i-- > 0; )
-        at = expr_subst(e->c, at, &e->lets.at[i], 1);
-    return expr_le(e->c, &r, expr_int(e->c, 0), at) == YES &&
-           expr_le(e->c, &r, expr_offset(e->c, at, width), extent) == YES;
+    at = without_lets(e, at);
+    const Expr *end = expr_add(e->c, at, without_lets(e, width));
+    return expr_le(e->c, &r, expr_int(e->c, 0), at) == YES && expr_le(e->c, &r, end, extent) == YES;
 }
 
 static bool
@@ -180,7 +203,9 @@ load_inside(Emit *e, const Scalar *s)
     const Type *type = buffer_type(e->c, b);
     bool dense = s->lanes == 1 || expr_is(s->u.load.lane_stride, 1);
     for (uint32_t d = 0; d < s->u.load.rank; d++) {
-        int64_t width = d + 1 == s->u.load.rank ? s->lanes : 1;
+        const Expr *width = expr_int(e->c, d + 1 == s->u.load.rank ? s->lanes : 1);
+        if (d + 1 == s->u.load.rank && s->u.load.valid)
+            width = s->u.load.valid;
         if (expr_uses_kind(s->u.load.at[d], VAR_COMPUTED) || !inside(e, s->u.load.at[d], type->dim[d], width))
             return false;
     }
@@ -257,9 +282,8 @@ name_value(Emit *e, const Scalar *s, CValue v)
 {
     if (!v.s)
         return v;
-    /* Indices are 64 bits wherever they come from. */
     const char *name = arena_printf(e->a, "t%u", e->ntemp++);
-    emit_line(e, "const %s %s = %s;", emit_ctype(e, s->dtype, s->lanes, v.mask), name, v.s);
+    emit_line(e, "const %s %s = %s;", emit_ctype(e, s->dtype, s->lanes, v.mask), name, emit_bare(e, v.s));
     CValue named = {name, v.mask};
     VEC_PUSH(e->a, &e->named, ((Named){s, named}));
     return named;
@@ -378,7 +402,7 @@ load_one(Emit *e, const Scalar *s)
     const Type *type = buffer_type(e->c, &e->k->buffer.at[s->u.load.slot]);
     Text test = {.arena = e->a};
     for (uint32_t d = 0; d < s->u.load.rank; d++)
-        if (expr_uses_kind(s->u.load.at[d], VAR_COMPUTED) || !inside(e, s->u.load.at[d], type->dim[d], 1))
+        if (expr_uses_kind(s->u.load.at[d], VAR_COMPUTED) || !inside(e, s->u.load.at[d], type->dim[d], expr_int(e->c, 1)))
             text_printf(&test, "%stn_inside(%s, %s)", test.n ? " && " : "", emit_index(e, s->u.load.at[d]),
                         emit_index(e, type->dim[d]));
     if (test.n == 0)
@@ -448,12 +472,12 @@ branches(Emit *e, const Scalar *s, const char *cond, const Scalar *yes, const Sc
         return (CValue){arena_printf(e->a, "(%s ? %s : %s)", cond, x.s, y.s), mask};
     const char *name = arena_printf(e->a, "t%u", e->ntemp++);
     emit_line(e, "%s %s;", emit_ctype(e, s->dtype, s->lanes, mask), name);
-    emit_line(e, "if (%s) {", cond);
+    emit_line(e, "if (%s) {", emit_bare(e, cond));
     text_add(e->t, text_str(&then));
-    emit_line(e, "    %s = %s;", name, x.s);
+    emit_line(e, "    %s = %s;", name, emit_bare(e, x.s));
     emit_line(e, "} else {");
     text_add(e->t, text_str(&otherwise));
-    emit_line(e, "    %s = %s;", name, y.s);
+    emit_line(e, "    %s = %s;", name, emit_bare(e, y.s));
     emit_line(e, "}");
     return (CValue){name, mask};
 }
@@ -639,8 +663,8 @@ static const char *
 call(Emit *e, const char *name, DType t, uint32_t lanes, const char *x, const char *y)
 {
     const char *shape = emit_shape(e, t, lanes);
-    const char *text = y ? arena_printf(e->a, "tn_%s_%s(%s, %s)", name, shape, x, y) :
-                           arena_printf(e->a, "tn_%s_%s(%s)", name, shape, x);
+    const char *text = y ? arena_printf(e->a, "tn_%s_%s(%s, %s)", name, shape, emit_bare(e, x), emit_bare(e, y)) :
+                           arena_printf(e->a, "tn_%s_%s(%s)", name, shape, emit_bare(e, x));
     return rounded(e, t, lanes, text);
 }
 

@@ -46,6 +46,8 @@ const char *emit_register(Emit *e, uint32_t buffer, uint32_t rank, const Expr *c
 const Scalar *emit_subst(Emit *e, const Scalar *s);        /* with unrolled variables replaced */
 const Expr *emit_subst_expr(Emit *e, const Expr *x);
 
+const char *emit_bare(Emit *e, const char *s);             /* without outer parentheses */
+
 /* c_type.c: how elements are called */
 const char *emit_shape(Emit *e, DType t, uint32_t lanes);          /* f32, f32x16: f16 and bf16 compute as f32 */
 const char *emit_ctype(Emit *e, DType t, uint32_t lanes, uint32_t mask);   /* float, tn_f32x16; bool: int, tn_i32x16 */
