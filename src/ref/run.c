@@ -6,6 +6,26 @@
  */
 #include "ref/internal.h"
 
+/* ---- the common case ------------------------------------------------------------------------------ */
+
+/* Most of what a model computes is f32: these give what num_op and num_load give, without a call. */
+
+static inline Num
+quick_op(ScalarOp op, DType t, Num x, Num y, Num z)
+{
+    if (t == DT_F32 && op == S_MUL)
+        return (Num){.f = (float)(x.f * y.f)};
+    if (t == DT_F32 && op == S_ADD)
+        return (Num){.f = (float)(x.f + y.f)};
+    return num_op(op, t, x, y, z);
+}
+
+static inline Num
+quick_load(DType t, const void *data, int64_t at)
+{
+    return t == DT_F32 ? (Num){.f = ((const float *)data)[at]} : num_load(t, data, at);
+}
+
 /* ---- reads ---------------------------------------------------------------------------------------- */
 
 /* A tree may run several axes as one: only the whole offset must stay inside. */
@@ -77,7 +97,7 @@ run_load(Program *p, const Instr *in)
             return diag_error(&p->ctx->diags, DIAG_INTERNAL, p->loc, "%s: buffer %s is read before it is declared", p->what, m->name);
         if (in->lanes > 1)
             return run_lanes(p, in, m, offset);
-        p->reg.at[in->dst] = num_load(in->type, m->t.data, offset);
+        p->reg.at[in->dst] = quick_load(in->type, m->t.data, offset);
         return true;
     }
     if (in->lanes > 1 && load->valid != NO_REG && p->reg.at[load->valid].i <= 0) {
@@ -111,14 +131,19 @@ combine_point(Program *p, void *user)
 {
     const Instr *in = user;
     const Reduce *r = in->u.reduce;
+    Num *acc = &p->reg.at[in->dst];
+    if (r->combiner == COMB_SUM) {
+        *acc = quick_op(S_ADD, in->type, *acc, p->reg.at[r->body[0]], *acc);
+        return true;
+    }
     if (r->n == 1) {
-        num_combine(r->combiner, in->type, 1, &p->reg.at[in->dst], &p->reg.at[r->body[0]]);
+        num_combine(r->combiner, in->type, 1, acc, &p->reg.at[r->body[0]]);
         return true;
     }
     Num v[UINT8_MAX];
     for (uint32_t i = 0; i < r->n; i++)
         v[i] = p->reg.at[r->body[i]];
-    num_combine(r->combiner, in->type, r->n, &p->reg.at[in->dst], v);
+    num_combine(r->combiner, in->type, r->n, acc, v);
     return true;
 }
 
@@ -172,7 +197,7 @@ run_code(Program *p, const Code *code)
         switch ((InstrKind)in->kind) {
         case I_OP:
             for (uint32_t l = 0; l < in->lanes; l++)
-                dst[l] = num_op(in->op, in->type, a[l], b[l], c[l]);
+                dst[l] = quick_op(in->op, in->type, a[l], b[l], c[l]);
             break;
         case I_CAST:
             for (uint32_t l = 0; l < in->lanes; l++)
@@ -218,27 +243,34 @@ run_code(Program *p, const Code *code)
 
 typedef struct { Program *p; const Domain *d; bool (*point)(Program *, void *); void *user; uint32_t stale; } Walk;
 
-/* Blocks from `stale` on depend on axes that moved since they ran. */
+/* One point: the blocks that depend on axes that moved since they ran, then what is done there. */
+static inline bool
+walk_point(Walk *w)
+{
+    const Domain *d = w->d;
+    for (uint32_t l = w->stale; l <= d->naxis; l++)
+        if (!run_code(w->p, &d->block[l]))
+            return false;
+    w->stale = d->naxis;
+    return w->point(w->p, w->user);
+}
+
 static bool
 walk_level(Walk *w, uint32_t level)
 {
     Program *p = w->p;
     const Domain *d = w->d;
-    if (level == d->naxis) {
-        for (uint32_t l = w->stale; l <= level; l++)
-            if (!run_code(p, &d->block[l]))
-                return false;
-        w->stale = level;
-        return w->point(p, w->user);
-    }
+    if (level == d->naxis)
+        return walk_point(w);
     if (!run_code(p, &d->bound[level]))
         return false;
     int64_t begin = p->reg.at[d->begin[level]].i, extent = p->reg.at[d->extent[level]].i;
+    bool last = level + 1 == d->naxis;
     for (int64_t i = 0; i < extent; i++) {
         p->reg.at[d->axis[level]].i = begin + i;
         if (w->stale > level + 1)
             w->stale = level + 1;
-        if (!walk_level(w, level + 1))
+        if (!(last ? walk_point(w) : walk_level(w, level + 1)))
             return false;
     }
     return true;
