@@ -1,5 +1,9 @@
 /* ref: the meaning. Runs scalars, nests, kernels and graphs directly, slowly and obviously
  * correctly; shares nothing with emit. It is the oracle of every test, and folds constants.
+ *
+ * Points are visited in the order of the axes, and a reduction combines its points one after the
+ * other at the type of its body: a sum of f32 is rounded to f32 after every addition. Each node of
+ * an expression is rounded to its type; one side of a select is evaluated, the one it chooses.
  */
 #ifndef TENON_REF_H
 #define TENON_REF_H
