@@ -2,7 +2,7 @@
 #ifndef TENON_NEST_INTERNAL_H
 #define TENON_NEST_INTERNAL_H
 
-#include "nest/nest.h"
+#include "nest/kernel.h"
 
 /* ---- fold.c: the arithmetic of constants ---------------------------------------------------- */
 
@@ -44,6 +44,7 @@ void print_word(Text *t, const char *name);          /* as text_name, and quoted
 typedef struct {
     const Expr *inferred;            /* the dimension its first bare read stands at */
     bool mentioned;
+    bool closed;                     /* its binder stands in a let that has ended */
 } AxisText;
 
 typedef struct Printer {
@@ -53,7 +54,7 @@ typedef struct Printer {
     uint32_t nslot;
     Sym *slot;                       /* printed names of parameters or buffers */
     const Type *const *slot_type;
-    const uint8_t *slot_lanes;       /* of register buffers; NULL in a nest */
+    const uint8_t *slot_lanes;       /* of an element; NULL in a nest */
     Sym *axis;                       /* [nest->naxis] */
     Sym *loop;                       /* by loop variable */
     Map taken;                       /* names in use: 1 */
@@ -62,6 +63,7 @@ typedef struct Printer {
     AxisText *at;                    /* [nest->naxis] */
     VEC(uint32_t) order;             /* axes by first mention */
     bool declared;                   /* all axes stand in a `for` line */
+    bool reopened;                   /* an axis is bound again after the let that had it ended */
     bool quiet;                      /* inside an extent: reads there infer nothing */
     AxisSet bound;                   /* reduction axes of the reductions around */
 } Printer;
@@ -88,6 +90,7 @@ typedef struct {
 typedef struct AxisTable {
     VEC(Axis) list;                  /* extent NULL until it is written or inferred */
     AxisSet bound;                   /* reduction axes of the reductions around */
+    AxisSet again;                   /* bound again, and not read bare since */
     bool quiet;                      /* inside an extent: reads there infer nothing */
 } AxisTable;
 
@@ -100,18 +103,33 @@ typedef struct Scope {
     uint32_t depth;
     DType hint;                      /* type of numbers when nothing else says it; DT_NONE: an error */
     VEC(const Type *) slot_type;
-    VEC(uint8_t) slot_lanes;         /* 0 in nests: any; else the lanes of a register's element */
+    VEC(uint8_t) slot_lanes;         /* of an element; empty in nests */
     AxisTable *axes;                 /* NULL outside nests */
 } Scope;
 
 bool scope_enter(Scope *s);                          /* one level deeper; reports at the limit */
 bool scope_declare(Scope *s, NameEntry e);           /* reports a name that is taken */
-void scope_leave(Scope *s, uint32_t mark);           /* forget entries from mark on */
+/* Forget entries from mark on. Axes stay, so that a reduction beside may bind the same ones, unless
+ * what ends is the value of a let: from outside its axes cannot be told from others of that name. */
+void scope_leave(Scope *s, uint32_t mark, bool axes_too);
 const NameEntry *scope_find(const Scope *s, Sym name);
 const Expr *parse_index(Scope *s);
 bool parse_axis_extent(Scope *s, Axis *axis);        /* <n> or  in list(rows, i), if there is one */
 /* A scalar of type t (numbers take it); NULL reported. A tuple only if the caller allows it. */
 const Scalar *parse_value(Scope *s, DType t, bool tuple);
-const Type *parse_type_in(Scope *s);                 /* declares the symbols it meets */
+/* Declares the symbols it meets. With `lanes`, f32x16[…] is a type too. */
+const Type *parse_type_in(Scope *s, uint32_t *lanes);
+
+typedef struct {                     /* name[index, …, */
+    uint32_t slot, rank, lanes;
+    const Type *type;
+    const Expr *at[PARSE_MAX_RANK];
+} Place;
+bool parse_place(Scope *s, Place *to);               /* up to the last index */
+bool parse_place_end(Scope *s, const Expr **stride, const Expr **valid);   /*  by 4 if < n]  */
+
+/* ---- kernel_verify.c --------------------------------------------------------------------------- */
+
+bool kernel_check(Ctx *c, const Kernel *k, DiagClass class, Loc loc);
 
 #endif

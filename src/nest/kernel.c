@@ -3,7 +3,6 @@
  * A tree is built front to back: each builder appends to a block and hands out what stands inside.
  * Blocks remember their arena, so a tree lives as long as the kernel it was begun in.
  */
-#include "nest/kernel.h"
 #include "nest/internal.h"
 
 #include <assert.h>

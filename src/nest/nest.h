@@ -105,6 +105,7 @@ const Type *parse_type(Parse *p);                    /* f32[batch, 3] */
 bool parse_end(Parse *p);                            /* only white space left? */
 /* Print a name so that parse_name reads it back: bare if it is an identifier, else quoted. */
 void text_name(Text *t, const char *name);
+void text_quoted(Text *t, const char *text);         /* as parse_string reads it */
 
 /* ---- queries ----------------------------------------------------------------------------------------- */
 

@@ -194,17 +194,10 @@ parse_name(Parse *p)
 }
 
 void
-text_name(Text *t, const char *name)
+text_quoted(Text *t, const char *text)
 {
-    bool bare = *name && !isdigit((unsigned char)*name);
-    for (const char *s = name; *s; s++)
-        bare = bare && is_word(*s);
-    if (bare) {
-        text_add(t, name);
-        return;
-    }
     text_add(t, "\"");
-    for (const char *s = name; *s; s++) {
+    for (const char *s = text; *s; s++) {
         unsigned char ch = (unsigned char)*s;
         if (ch == '"' || ch == '\\')
             text_printf(t, "\\%c", ch);
@@ -214,6 +207,19 @@ text_name(Text *t, const char *name)
             text_bytes(t, s, 1);
     }
     text_add(t, "\"");
+}
+
+void
+text_name(Text *t, const char *name)
+{
+    bool bare = *name && !isdigit((unsigned char)*name);
+    for (const char *s = name; *s; s++)
+        bare = bare && is_word(*s);
+    if (bare) {
+        text_add(t, name);
+        return;
+    }
+    text_quoted(t, name);
 }
 
 bool

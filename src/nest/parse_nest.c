@@ -29,7 +29,7 @@ parse_params(NestText *t)
         NameEntry e = { .name = name, .kind = NAME_SLOT, .id = t->param.n };
         if (!name || !scope_declare(s, e) || !parse_expect(p, ":"))
             return false;
-        const Type *type = parse_type_in(s);
+        const Type *type = parse_type_in(s, NULL);
         if (!type)
             return false;
         if (type->rank > TN_MAX_RANK)

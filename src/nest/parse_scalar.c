@@ -62,12 +62,18 @@ scope_declare(Scope *s, NameEntry e)
 }
 
 void
-scope_leave(Scope *s, uint32_t mark)
+scope_leave(Scope *s, uint32_t mark, bool axes_too)
 {
-    for (uint32_t i = mark ? mark : 1; i < s->entry.n; i++)
-        map_put(&s->find, MAP_PTR(s->entry.at[i].name), 0);
-    if (s->entry.n > mark)
-        s->entry.n = mark ? mark : 1;
+    uint32_t n = mark ? mark : 1;
+    for (uint32_t i = n; i < s->entry.n; i++) {
+        NameEntry e = s->entry.at[i];
+        bool keep = e.kind == NAME_AXIS && !axes_too;
+        map_put(&s->find, MAP_PTR(e.name), keep ? n : 0);
+        if (keep)
+            s->entry.at[n++] = e;
+    }
+    if (s->entry.n > n)
+        s->entry.n = n;
 }
 
 /* The word at the cursor without moving it; its length is 0 if there is none. */
@@ -428,12 +434,12 @@ parse_dtype(Parse *p)
     return t;
 }
 
-const Type *
-parse_type(Parse *p)
+static const Type *
+parse_dims(Scope *s, DType t)
 {
     const Expr *dim[PARSE_MAX_RANK];
     uint32_t rank = 0;
-    DType t = parse_dtype(p);
+    Parse *p = s->p;
     if (t == DT_NONE || !parse_expect(p, "["))
         return NULL;
     while (!parse_peek(p, "]")) {
@@ -441,7 +447,7 @@ parse_type(Parse *p)
             parse_error(p, "a type of more than %d dimensions", PARSE_MAX_RANK);
             return NULL;
         }
-        dim[rank] = parse_expr(p);
+        dim[rank] = parse_index(s);
         if (!dim[rank++])
             return NULL;
         if (!parse_accept(p, ","))
@@ -450,21 +456,56 @@ parse_type(Parse *p)
     return parse_expect(p, "]") ? type_new(p->ctx, t, rank, dim) : NULL;
 }
 
+const Type *
+parse_type(Parse *p)
+{
+    Arena *scratch = arena_new(NULL, &p->ctx->oom);
+    Scope s = { .p = p, .scratch = scratch, .find = { .arena = scratch }, .open = true };
+    const Type *t = parse_dims(&s, parse_dtype(p));
+    arena_free(scratch);
+    return t;
+}
+
 static void
 declare_symbol(void *user, Var v)
 {
     Scope *s = user;
     Sym name = (Sym)(uintptr_t)v.id;
-    const NameEntry *old = scope_find(s, name);
+    const NameEntry *old = v.kind == VAR_SYMBOL ? scope_find(s, name) : NULL;
     if (v.kind == VAR_SYMBOL && !(old && old->kind == NAME_SYMBOL))
         scope_declare(s, (NameEntry){ .name = name, .kind = NAME_SYMBOL });
 }
 
+/* f32x16: the element type, and the lanes of a register's element. */
+static DType
+parse_lanes_dtype(Parse *p, uint32_t *lanes)
+{
+    size_t n = word_at(p), end = n;
+    while (end > 0 && isdigit((unsigned char)p->s[end - 1]))
+        end--;
+    *lanes = 1;
+    if (end == n || end < 2 || n - end > 3 || p->s[end - 1] != 'x' || dtype_from_name(p->s, end - 1) == DT_NONE)
+        return parse_dtype(p);
+    DType t = dtype_from_name(p->s, end - 1);
+    *lanes = 0;
+    for (size_t i = end; i < n; i++)
+        *lanes = *lanes * 10 + (uint32_t)(p->s[i] - '0');
+    if (*lanes < 1 || *lanes > UINT8_MAX) {
+        parse_error(p, "%u lanes: at most %d", *lanes, UINT8_MAX);
+        return DT_NONE;
+    }
+    p->s += n;
+    return t;
+}
+
 const Type *
-parse_type_in(Scope *s)
+parse_type_in(Scope *s, uint32_t *lanes)
 {
     uint32_t errors = s->p->ctx->diags.list.n;
-    const Type *t = parse_type(s->p);
+    bool open = s->open;
+    s->open = true;
+    const Type *t = parse_dims(s, lanes ? parse_lanes_dtype(s->p, lanes) : parse_dtype(s->p));
+    s->open = open;
     if (!t)
         return NULL;
     for (uint32_t d = 0; d < t->rank; d++)
@@ -474,22 +515,27 @@ parse_type_in(Scope *s)
 
 /* ---- reads --------------------------------------------------------------------------------------- */
 
-static void
+/* The first bare read tells the extent of an axis; that of a later reduction over the same axis must
+ * not tell another. */
+static bool
 infer_extent(Scope *s, const Expr *at, const Expr *dim)
 {
     Var v;
     if (!s->axes || s->axes->quiet || !expr_is_var(at, &v) || v.kind != VAR_AXIS)
-        return;
+        return true;
     Axis *a = &s->axes->list.at[v.id];
+    AxisSet bit = (AxisSet)1 << v.id;
     if (!a->extent)
         a->extent = dim;
+    else if ((s->axes->again & bit) && expr_eq(s->p->ctx, NULL, a->extent, dim) == NO)
+        return parse_error(s->p, "axis %s has extent %s from an earlier reduction, this dimension is %s: give it a new name",
+                           a->name, expr_str(s->p->ctx, a->extent), expr_str(s->p->ctx, dim));
+    s->axes->again &= ~bit;
+    return true;
 }
 
-typedef struct { const Expr *at[PARSE_MAX_RANK]; uint32_t rank, slot; const Type *type; } Place;
-
-/* name[index, …  up to the closing bracket or what else may stand before it. */
-static bool
-place(Scope *s, Place *to)
+bool
+parse_place(Scope *s, Place *to)
 {
     Parse before = *s->p;
     Sym name = parse_name(s->p);
@@ -502,16 +548,18 @@ place(Scope *s, Place *to)
     }
     to->slot = e->id;
     to->type = s->slot_type.at[e->id];
+    to->lanes = s->slot_lanes.n ? s->slot_lanes.at[e->id] : 1;
     to->rank = 0;
     if (!parse_expect(s->p, "["))
         return false;
-    while (!parse_peek(s->p, "]") && !parse_peek(s->p, "|")) {
+    while (!parse_peek(s->p, "]") && !parse_peek(s->p, "|") && !parse_peek(s->p, "by") && !parse_peek(s->p, "if")) {
         if (to->rank == to->type->rank)
             return parse_error(s->p, "%s has rank %u, here is another index", name, to->type->rank);
         const Expr *at = parse_index(s);
         if (!at)
             return false;
-        infer_extent(s, at, to->type->dim[to->rank]);
+        if (!infer_extent(s, at, to->type->dim[to->rank]))
+            return false;
         to->at[to->rank++] = at;
         if (!parse_accept(s->p, ","))
             break;
@@ -519,6 +567,16 @@ place(Scope *s, Place *to)
     if (to->rank < to->type->rank)
         return parse_error(s->p, "%s has rank %u, here are %u indices", name, to->type->rank, to->rank);
     return true;
+}
+
+bool
+parse_place_end(Scope *s, const Expr **stride, const Expr **valid)
+{
+    if (parse_accept(s->p, "by") && !(*stride = parse_index(s)))
+        return false;
+    if (parse_accept(s->p, "if") && (!parse_expect(s->p, "<") || !(*valid = parse_index(s))))
+        return false;
+    return parse_expect(s->p, "]");
 }
 
 /* lanes 0: what an element of the tensor has. */
@@ -529,7 +587,7 @@ load(Scope *s, uint32_t lanes, Value *v)
     Ctx *c = s->p->ctx;
     const Scalar *outside = NULL;
     const Expr *stride = NULL, *valid = NULL;
-    if (!place(s, &at))
+    if (!parse_place(s, &at))
         return false;
     if (parse_accept(s->p, "|")) {
         Value o;
@@ -540,12 +598,8 @@ load(Scope *s, uint32_t lanes, Value *v)
                                dtype_info[at.type->dtype].name);
     }
     if (lanes == 0)
-        lanes = s->slot_lanes.n && s->slot_lanes.at[at.slot] ? s->slot_lanes.at[at.slot] : 1;
-    if (parse_accept(s->p, "by") && !(stride = parse_index(s)))
-        return false;
-    if (parse_accept(s->p, "if") && (!parse_expect(s->p, "<") || !(valid = parse_index(s))))
-        return false;
-    if (!parse_expect(s->p, "]"))
+        lanes = at.lanes;
+    if (!parse_place_end(s, &stride, &valid))
         return false;
     if (lanes == 1)
         return typed(v, scalar_load(c, at.type->dtype, at.slot, at.rank, at.at, outside));
@@ -559,7 +613,7 @@ inside(Scope *s, Value *v)
     Place at;
     Ctx *c = s->p->ctx;
     const Scalar *all = scalar_int(c, DT_BOOL, 1);
-    if (!parse_expect(s->p, "(") || !place(s, &at) || !parse_expect(s->p, "]") || !parse_expect(s->p, ")"))
+    if (!parse_expect(s->p, "(") || !parse_place(s, &at) || !parse_expect(s->p, "]") || !parse_expect(s->p, ")"))
         return false;
     for (uint32_t d = 0; d < at.rank; d++) {
         Var axis;
@@ -628,6 +682,8 @@ binder_axis(Scope *s, AxisSet *axes)
         const Axis *old = &table->list.at[id];
         if (axis.extent && (axis.extent != old->extent || axis.begin != old->begin))
             return parse_error(p, "axis %s has extent %s already: give this one a new name", name, expr_str(p->ctx, old->extent));
+        if (!axis.extent)
+            table->again |= (AxisSet)1 << id;
     } else {
         if (id == NEST_MAX_AXES)
             return parse_error(p, "more than %d axes (NEST_MAX_AXES)", NEST_MAX_AXES);
@@ -639,6 +695,34 @@ binder_axis(Scope *s, AxisSet *axes)
     return true;
 }
 
+static bool
+check_depth(Scope *s, const Scalar *value)
+{
+    if (value->depth <= SCALAR_MAX_DEPTH)
+        return true;
+    return parse_error(s->p, "a value is more than %d operations deep (SCALAR_MAX_DEPTH)", SCALAR_MAX_DEPTH);
+}
+
+/* let t = value in, any number of them. A loop, so a long chain of lets is not a deep nesting. */
+static bool
+lets(Scope *s)
+{
+    while (parse_accept(s->p, "let")) {
+        Sym name = parse_name(s->p);
+        Value v;
+        uint32_t mark = s->entry.n;
+        if (!name || !parse_expect(s->p, "=") || !scope_enter(s) || !scalar_body(s, &v) || !parse_expect(s->p, "in"))
+            return false;
+        s->depth--;
+        scope_leave(s, mark, true);
+        const Scalar *value = settle(s, &v, DT_NONE);
+        if (!value || !check_depth(s, value) ||
+            !scope_declare(s, (NameEntry){ .name = name, .kind = NAME_VALUE, .value = value }))
+            return false;
+    }
+    return true;
+}
+
 /* (x, y) after argmax, or any other body. */
 static bool
 reduce_body(Scope *s, bool tuple, Value *item, uint32_t *n)
@@ -647,19 +731,10 @@ reduce_body(Scope *s, bool tuple, Value *item, uint32_t *n)
     if (!tuple)
         return scalar_body(s, item);
     uint32_t mark = s->entry.n;
-    while (parse_accept(s->p, "let")) {
-        Sym name = parse_name(s->p);
-        Value v;
-        if (!name || !parse_expect(s->p, "=") || !scalar_body(s, &v) || !parse_expect(s->p, "in"))
-            return false;
-        const Scalar *value = settle(s, &v, DT_NONE);
-        if (!value || !scope_declare(s, (NameEntry){ .name = name, .kind = NAME_VALUE, .value = value }))
-            return false;
-    }
     *n = 2;
-    bool ok = parse_expect(s->p, "(") && scalar_body(s, &item[0]) && parse_expect(s->p, ",") &&
+    bool ok = lets(s) && parse_expect(s->p, "(") && scalar_body(s, &item[0]) && parse_expect(s->p, ",") &&
               scalar_body(s, &item[1]) && parse_expect(s->p, ")");
-    scope_leave(s, mark);
+    scope_leave(s, mark, false);
     return ok;
 }
 
@@ -867,6 +942,8 @@ named(Scope *s, Value *v)
     const NameEntry *e = name ? scope_find(s, name) : NULL;
     if (!name)
         return false;
+    if (!e && s->open)
+        return typed(v, scalar_index(c, expr_symbol(c, name)));
     if (!e) {
         *s->p = before;
         return parse_error(s->p, "unknown name %s: not an axis, a value, a tensor, or a symbol of the parameters' types", name);
@@ -1003,31 +1080,12 @@ ternary(Scope *s, Value *v)
 }
 
 static bool
-check_depth(Scope *s, const Scalar *value)
-{
-    if (value->depth <= SCALAR_MAX_DEPTH)
-        return true;
-    return parse_error(s->p, "a value is more than %d operations deep (SCALAR_MAX_DEPTH)", SCALAR_MAX_DEPTH);
-}
-
-/* let t = value in … value. Lets are a loop here, so a long chain of them is not a deep one. */
-static bool
 scalar_body(Scope *s, Value *v)
 {
     uint32_t mark = s->entry.n;
-    while (parse_accept(s->p, "let")) {
-        Sym name = parse_name(s->p);
-        if (!name || !parse_expect(s->p, "=") || !scope_enter(s) || !scalar_body(s, v) || !parse_expect(s->p, "in"))
-            return false;
-        s->depth--;
-        const Scalar *value = settle(s, v, DT_NONE);
-        if (!value || !check_depth(s, value) ||
-            !scope_declare(s, (NameEntry){ .name = name, .kind = NAME_VALUE, .value = value }))
-            return false;
-    }
-    if (!ternary(s, v))
+    if (!lets(s) || !ternary(s, v))
         return false;
-    scope_leave(s, mark);
+    scope_leave(s, mark, false);
     return true;
 }
 

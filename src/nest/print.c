@@ -238,8 +238,9 @@ static void
 print_load(Printer *p, Text *t, const Scalar *s)
 {
     uint32_t slot = s->u.load.slot, rank = s->u.load.rank;
-    bool element = p->slot_lanes && p->slot_lanes[slot] == s->lanes && !s->u.load.valid;
-    if (s->lanes > 1 && !element)
+    uint32_t element_lanes = p->slot_lanes ? p->slot_lanes[slot] : 1;
+    bool element = element_lanes == s->lanes && (s->lanes == 1 || (!s->u.load.valid && expr_is(s->u.load.lane_stride, 1)));
+    if (!element)
         text_printf(t, "load%u ", s->lanes);
     print_word(t, p->slot[slot]);
     text_add(t, "[");
@@ -254,7 +255,7 @@ print_load(Printer *p, Text *t, const Scalar *s)
         text_add(t, " | ");
         print_scalar(p, t, s->u.load.outside, PREC_BODY, false);
     }
-    if (s->lanes > 1 && !element && !expr_is(s->u.load.lane_stride, 1)) {
+    if (s->lanes > 1 && !expr_is(s->u.load.lane_stride, 1)) {
         text_add(t, " by ");
         print_index(p, t, s->u.load.lane_stride);
     }
@@ -272,12 +273,16 @@ print_reduce(Printer *p, Text *t, const Scalar *s)
     AxisSet around = p->bound;
     VEC(uint32_t) fresh = { 0 };
     bool comma = false;
-    for (uint32_t i = 0; i < p->nest->naxis; i++)    /* numbered before what the body binds */
-        if ((s->u.reduce.axes >> i & 1) && !p->at[i].mentioned) {
-            p->at[i].mentioned = true;
-            VEC_PUSH(p->scratch, &p->order, i);
-            VEC_PUSH(p->scratch, &fresh, i);
-        }
+    for (uint32_t i = 0; i < p->nest->naxis; i++) {  /* numbered before what the body binds */
+        if (!(s->u.reduce.axes >> i & 1))
+            continue;
+        p->reopened = p->reopened || p->at[i].closed;
+        if (p->at[i].mentioned)
+            continue;
+        p->at[i].mentioned = true;
+        VEC_PUSH(p->scratch, &p->order, i);
+        VEC_PUSH(p->scratch, &fresh, i);
+    }
     p->bound |= s->u.reduce.axes;
     print_value(p, &body, s->arg, s->narg, true, -1);
     p->bound = around;
@@ -571,7 +576,10 @@ print_value(Printer *p, Text *t, const Scalar *const *value, uint32_t n, bool ty
         line_break(t, lines);
         text_add(t, "let ");
         Text body = { .arena = p->scratch };
+        uint32_t mentioned = p->order.n;
         print_scalar(p, &body, s, PREC_BODY, true);
+        for (uint32_t k = mentioned; k < p->order.n; k++)
+            p->at[p->order.at[k]].closed = true;
         Sym name = printer_name(p, sym_printf(p->ctx, "t%u", ++p->nlet));
         print_word(t, name);
         text_printf(t, " = %s in", text_str(&body));

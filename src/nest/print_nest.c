@@ -228,6 +228,8 @@ print_for(Printer *p, Text *t, bool all, int indent)
 static bool
 in_order(const Printer *p)
 {
+    if (p->reopened)
+        return false;
     for (uint32_t i = 0; i < p->order.n; i++)
         if (p->order.at[i] != i)
             return false;
@@ -275,7 +277,7 @@ nest_print(Ctx *c, Text *t, const Nest *n, int indent)
     Printer p = printer_of(c, scratch, n, &symbols);
     text_indent(t, indent);
     text_add(t, "nest ");
-    print_word(t, n->name);
+    text_name(t, n->name);
     for (uint32_t i = 0; i < symbols.extra.n; i++) {
         text_add(t, i ? ", " : "[");
         print_word(t, symbols.extra.at[i]);
