@@ -49,13 +49,10 @@ here(const Parse *p)
 bool
 parse_error(Parse *p, const char *format, ...)
 {
-    va_list args, again;
+    va_list args;
+    char text[512];                                  /* a longer message is cut: names may be long */
     va_start(args, format);
-    va_copy(again, args);
-    int n = vsnprintf(NULL, 0, format, args);
-    char *text = NEW_ARRAY(p->ctx->arena, char, n + 1);
-    vsnprintf(text, (size_t)n + 1, format, again);
-    va_end(again);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
     return diag_error(&p->ctx->diags, DIAG_MODEL, here(p), "%s", text);
 }
