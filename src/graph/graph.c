@@ -4,7 +4,7 @@
  * building gives. Passes do not edit; they rebuild into a new graph and drop what nothing reads.
  * Names of values are unique; a second %x becomes %x_1.
  */
-#include "graph/graph.h"
+#include "graph/internal.h"
 
 #include <string.h>
 
@@ -198,6 +198,18 @@ graph_op_call(const Graph *g, Arena *scratch, NodeId id)
 {
     const Node *n = &g->node.at[id];
     return call_of(g, scratch, n->op, n->attrs, n->loc, n->in.count, g->ref.at + n->in.first, n->out.count);
+}
+
+Known
+known_of_op(const Graph *g, NodeId id)
+{
+    OpCall call = graph_op_call(g, g->arena, id);
+    const Type **out = NEW_ARRAY(g->arena, const Type *, call.nout + 1);
+
+    for (uint32_t i = 0; i < call.nout; i++)
+        if (node_out(g, &g->node.at[id], i))
+            out[i] = g->value.at[node_out(g, &g->node.at[id], i)].type;
+    return op_known(g->ctx, &call, out);
 }
 
 bool

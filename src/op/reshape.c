@@ -53,7 +53,7 @@ infer_reshape(Ctx *c, const OpCall *call, const Type **out)
                 return op_fail(c, call, DIAG_MODEL, "the new shape copies axis %u, but input 0 is %s", d, type_str(c, x));
             dim[d] = x->dim[d];
             copied[d] = true;
-        } else if (d < x->rank && dim[d] == x->dim[d]) {
+        } else if (d < x->rank && dim[d] == x->dim[d] && !expr_is(dim[d], 0)) {
             copied[d] = true;
         }
         if (expr_le(c, NULL, expr_int(c, 0), dim[d]) == NO)

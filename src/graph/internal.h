@@ -1,0 +1,16 @@
+/* What printing and parsing of graphs share. */
+#ifndef TENON_GRAPH_INTERNAL_H
+#define TENON_GRAPH_INTERNAL_H
+
+#include "graph/graph.h"
+
+enum { MAX_INLINE = 64 };            /* elements of a constant that stands in the text */
+
+/* One element as a number that parses back to the same bits, and back. */
+void element_print(Text *t, DType type, const void *at);
+bool element_parse(Parse *p, DType type, void *at);
+
+/* Contents of output 0 of an operator's node, as the shape rules see them. */
+Known known_of_op(const Graph *g, NodeId n);
+
+#endif

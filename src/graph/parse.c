@@ -1,0 +1,485 @@
+/* parse: a graph from its text; doc/text.md has the grammar.
+ *
+ * Names are defined before they are used, except outputs, which the head names and the body defines.
+ * Types of results stand in the text; for operators they are checked against the shape rule, so a
+ * text cannot claim what its operators do not do.
+ */
+#include "graph/internal.h"
+
+#include <string.h>
+
+typedef struct {
+    Parse p;
+    Graph *g;
+    Map value;                       /* Sym -> ValueId */
+    Map file;                        /* Sym of a weights file -> its Bytes */
+} Read;
+
+/* ---- values ------------------------------------------------------------------------------------------- */
+
+static Sym
+read_name(Read *r)
+{
+    return parse_expect(&r->p, "%") ? parse_name(&r->p) : NULL;
+}
+
+static bool
+read_use(Read *r, ValueId *v)
+{
+    uint64_t id;
+
+    *v = 0;
+    if (parse_accept(&r->p, "_"))
+        return true;
+    Sym name = read_name(r);
+    if (!name)
+        return false;
+    if (!map_get(&r->value, MAP_PTR(name), &id))
+        return parse_error(&r->p, "%%%s is not defined here", name);
+    *v = (ValueId)id;
+    return true;
+}
+
+static bool
+read_part(Parse *p, const Type *t, FormatPart *part)
+{
+    int64_t dim, v;
+
+    *part = (FormatPart){ .div = 1 };
+    if (!parse_int(p, &dim))
+        return false;
+    if (dim < 0 || dim >= t->rank)
+        return parse_error(p, "the format names dimension %lld of a tensor of rank %u", (long long)dim, t->rank);
+    part->dim = (uint8_t)dim;
+    if (parse_accept(p, "/")) {
+        if (!parse_int(p, &v))
+            return false;
+        part->div = v;
+    }
+    if (parse_accept(p, "%")) {
+        if (!parse_int(p, &v))
+            return false;
+        part->mod = v;
+    }
+    return (part->div >= 1 && part->mod >= 0) || parse_error(p, "a part of a format has a divisor below 1");
+}
+
+/* as [0/14, 1, 0%14] */
+static bool
+read_format(Read *r, const Type *t, const Format **out)
+{
+    VEC(FormatPart) part = { 0 };
+    FormatPart one;
+
+    *out = NULL;
+    if (!parse_accept(&r->p, "as"))
+        return true;
+    if (!parse_expect(&r->p, "["))
+        return false;
+    while (!parse_peek(&r->p, "]")) {
+        if ((part.n && !parse_expect(&r->p, ",")) || !read_part(&r->p, t, &one))
+            return false;
+        VEC_PUSH(r->g->arena, &part, one);
+    }
+    Format *f = NEW(r->g->arena, Format);
+    *f = (Format){ part.n, part.at };
+    *out = f;
+    return parse_expect(&r->p, "]");
+}
+
+/* %name: type as format */
+typedef struct { Sym name; const Type *type; const Format *format; } Definition;
+
+static bool
+read_definition(Read *r, Definition *d)
+{
+    *d = (Definition){ 0 };
+    if (parse_accept(&r->p, "_"))
+        return true;
+    d->name = read_name(r);
+    if (!d->name)
+        return false;
+    if (map_get(&r->value, MAP_PTR(d->name), NULL))
+        return parse_error(&r->p, "%%%s is defined twice", d->name);
+    if (!parse_expect(&r->p, ":"))
+        return false;
+    d->type = parse_type(&r->p);
+    return d->type && read_format(r, d->type, &d->format);
+}
+
+static ValueId
+define(Read *r, const Definition *d, ValueId v)
+{
+    r->g->value.at[v].format = d->format;
+    map_put(&r->value, MAP_PTR(d->name), v);
+    return v;
+}
+
+/* ---- contents ------------------------------------------------------------------------------------------- */
+
+static bool
+read_file(Read *r, int64_t bytes, const void **data)
+{
+    const char *name;
+    int64_t offset;
+    uint64_t known;
+    Bytes *file = NULL;
+
+    if (!parse_string(&r->p, &name) || !parse_int(&r->p, &offset))
+        return false;
+    Sym key = sym(r->g->ctx, name);
+    if (map_get(&r->file, MAP_PTR(key), &known)) {
+        file = (Bytes *)(uintptr_t)known;
+    } else {
+        if (name[0] == '/' || strstr(name, ".."))
+            return parse_error(&r->p, "weights file \"%s\" does not lie beside the text", name);
+        file = NEW(r->g->arena, Bytes);
+        if (!file_map(r->g->arena, &r->g->ctx->diags, path_join(r->g->arena, path_folder(r->g->arena, r->p.file), name), file))
+            return false;
+        map_put(&r->file, MAP_PTR(key), MAP_PTR(file));
+    }
+    if (offset < 0 || bytes > (int64_t)file->bytes || offset > (int64_t)file->bytes - bytes)
+        return parse_error(&r->p, "weights file \"%s\" has %zu bytes; %lld at offset %lld lie behind its end", name, file->bytes,
+                           (long long)bytes, (long long)offset);
+    *data = file->data + offset;
+    return true;
+}
+
+static bool
+read_contents(Read *r, const Type *t, const void **data)
+{
+    int64_t bytes, n;
+
+    if (!type_static_bytes(t, &bytes) || !expr_const(type_count(r->g->ctx, t), &n))
+        return parse_error(&r->p, "a constant of type %s has no constant size", type_str(r->g->ctx, t));
+    if (parse_accept(&r->p, "file"))
+        return read_file(r, bytes, data);
+    if (parse_accept(&r->p, "elided"))
+        return parse_error(&r->p, "the contents of this constant were left out when it was printed");
+    if (!parse_expect(&r->p, "["))
+        return false;
+    /* The text is longer than its elements: each takes two characters, so this bounds the allocation. */
+    if (n > r->p.end - r->p.s)
+        return parse_error(&r->p, "a constant of %lld elements does not end in this text", (long long)n);
+    char *at = arena_alloc(r->g->arena, (size_t)bytes + 1);
+    *data = at;
+    for (int64_t i = 0; i < n; i++, at += dtype_info[t->dtype].bytes)
+        if ((i && !parse_expect(&r->p, ",")) || !element_parse(&r->p, t->dtype, at))
+            return false;
+    return parse_expect(&r->p, "]");
+}
+
+/* ---- attributes ----------------------------------------------------------------------------------------- */
+
+/* Is the number at the cursor a float: has it a point, an exponent, or is it inf or nan? */
+static bool
+float_ahead(Parse *p)
+{
+    parse_peek(p, "[");              /* white space is skipped by looking */
+    for (const char *s = p->s; s < p->end && !strchr(",]}) \n", *s); s++)
+        if (strchr(".eEnxp", *s))
+            return true;
+    return false;
+}
+
+static bool
+read_list(Read *r, Attr *a)
+{
+    VEC(int64_t) ints = { 0 };
+    VEC(double) floats = { 0 };
+    Arena *arena = r->g->arena;
+    bool real = float_ahead(&r->p);
+    int64_t i;
+    double f;
+
+    while (!parse_peek(&r->p, "]")) {
+        if ((ints.n + floats.n) && !parse_expect(&r->p, ","))
+            return false;
+        if (real ? !parse_number(&r->p, &f) : !parse_int(&r->p, &i))
+            return false;
+        if (real)
+            VEC_PUSH(arena, &floats, f);
+        else
+            VEC_PUSH(arena, &ints, i);
+    }
+    a->kind = real ? ATTR_FLOATS : ATTR_INTS;
+    a->n = ints.n + floats.n;
+    a->ints = ints.at;
+    a->floats = floats.at;
+    return parse_expect(&r->p, "]");
+}
+
+static bool
+read_attr(Read *r, Attr *a)
+{
+    Parse *p = &r->p;
+
+    *a = (Attr){ .name = parse_name(p) };
+    if (!a->name || !parse_expect(p, "="))
+        return false;
+    if (parse_accept(p, "["))
+        return read_list(r, a);
+    if (parse_peek(p, "\"")) {
+        a->kind = ATTR_STRING;
+        return parse_string(p, &a->s);
+    }
+    if (parse_accept(p, "const")) {
+        a->kind = ATTR_TENSOR;
+        a->type = parse_type(p);
+        return a->type && read_contents(r, a->type, &a->data);
+    }
+    a->kind = float_ahead(p) ? ATTR_FLOAT : ATTR_INT;
+    return a->kind == ATTR_FLOAT ? parse_number(p, &a->f) : parse_int(p, &a->i);
+}
+
+static bool
+read_attrs(Read *r, Attrs *out)
+{
+    VEC(Attr) list = { 0 };
+    Attr a;
+
+    *out = (Attrs){ 0 };
+    if (!parse_accept(&r->p, "{"))
+        return true;
+    while (!parse_peek(&r->p, "}")) {
+        if ((list.n && !parse_expect(&r->p, ",")) || !read_attr(r, &a))
+            return false;
+        VEC_PUSH(r->g->arena, &list, a);
+    }
+    *out = (Attrs){ list.at, list.n };
+    return parse_expect(&r->p, "}");
+}
+
+/* ---- nodes ------------------------------------------------------------------------------------------------ */
+
+typedef VEC(Definition) Definitions;
+typedef VEC(ValueId) Values;
+
+static bool
+read_arguments(Read *r, Values *in)
+{
+    if (!parse_expect(&r->p, "("))
+        return false;
+    while (!parse_peek(&r->p, ")")) {
+        ValueId v;
+        if ((in->n && !parse_expect(&r->p, ",")) || !read_use(r, &v))
+            return false;
+        VEC_PUSH(r->g->arena, in, v);
+    }
+    return parse_expect(&r->p, ")");
+}
+
+static ValueId *
+define_results(Read *r, const Definitions *result)
+{
+    ValueId *out = NEW_ARRAY(r->g->arena, ValueId, result->n + 1);
+    for (uint32_t i = 0; i < result->n; i++)
+        if (result->at[i].name)
+            out[i] = define(r, &result->at[i], graph_value(r->g, result->at[i].name, result->at[i].type));
+    return out;
+}
+
+/* The types in the text against those of the rule. */
+static bool
+check_types(Read *r, const Definitions *result, const OpCall *call)
+{
+    Ctx *c = r->g->ctx;
+    const Type **t = NEW_ARRAY(r->g->arena, const Type *, result->n + 1);
+
+    if (!op_infer(c, call, t))
+        return false;
+    for (uint32_t i = 0; i < result->n; i++)
+        if (result->at[i].name && type_eq(c, t[i], result->at[i].type) == NO)
+            return parse_error(&r->p, "%%%s is written as %s, but %s gives %s", result->at[i].name, type_str(c, result->at[i].type),
+                               op_info[call->op].name, type_str(c, t[i]));
+    return true;
+}
+
+static bool
+read_origin(Read *r, Sym *origin)
+{
+    const char *s;
+
+    *origin = NULL;
+    if (!parse_accept(&r->p, "from"))
+        return true;
+    if (!parse_string(&r->p, &s))
+        return false;
+    *origin = sym(r->g->ctx, s);
+    return true;
+}
+
+static bool
+read_op(Read *r, Sym name, Loc loc, const Definitions *result)
+{
+    OpKind op = op_named(name, strlen(name));
+    Values in = { 0 };
+    Attrs attrs;
+    Sym origin;
+
+    if (op == OP_NONE)
+        return parse_error(&r->p, "there is no operator \"%s\"", name);
+    if (!read_arguments(r, &in) || !read_attrs(r, &attrs) || !read_origin(r, &origin))
+        return false;
+    ValueId *out = define_results(r, result);
+    NodeId id = graph_call_op(r->g, op, attrs, loc, origin, in.n, in.at, result->n, out);
+    OpCall call = graph_op_call(r->g, r->g->arena, id);
+    call.constraints = &r->g->constraints;
+    if (!check_types(r, result, &call))
+        return false;
+    if (result->n && out[0])
+        r->g->value.at[out[0]].known = known_of_op(r->g, id);
+    return true;
+}
+
+static bool
+read_call(Read *r, Loc loc, const Definitions *result)
+{
+    Values in = { 0 };
+    Sym origin;
+
+    if (!read_arguments(r, &in) || !read_origin(r, &origin))
+        return false;
+    if (parse_peek(&r->p, "nest")) {
+        const Nest *n = nest_parse(&r->p);
+        if (!n)
+            return false;
+        if (n->nin != in.n || n->nout != result->n)
+            return parse_error(&r->p, "the nest has %u inputs and %u outputs, the call has %u and %u", n->nin, n->nout, in.n, result->n);
+        return graph_call_nest(r->g, n, loc, origin, in.at, define_results(r, result));
+    }
+    Kernel *k = kernel_parse(&r->p, r->g->arena);
+    if (!k)
+        return false;
+    if (k->nin != in.n || k->nout != result->n)
+        return parse_error(&r->p, "the kernel has %u inputs and %u outputs, the call has %u and %u", k->nin, k->nout, in.n, result->n);
+    return graph_call_kernel(r->g, k, loc, origin, in.at, define_results(r, result));
+}
+
+/* Definitions, `=`, then a constant or a call. */
+static bool
+read_line(Read *r)
+{
+    Definitions result = { 0 };
+    Definition d;
+    const void *data;
+
+    parse_peek(&r->p, "%");
+    Loc loc = { .file = r->p.file, .line = r->p.line, .col = (uint32_t)(r->p.s - r->p.line_start) + 1 };
+    do {
+        if (!read_definition(r, &d))
+            return false;
+        for (uint32_t i = 0; i < result.n; i++)
+            if (d.name && result.at[i].name == d.name)
+                return parse_error(&r->p, "%%%s is defined twice", d.name);
+        VEC_PUSH(r->g->arena, &result, d);
+    } while (parse_accept(&r->p, ","));
+    if (!parse_expect(&r->p, "="))
+        return false;
+    if (parse_accept(&r->p, "const")) {
+        if (result.n != 1 || !d.name)
+            return parse_error(&r->p, "a constant has one name");
+        if (!read_contents(r, d.type, &data))
+            return false;
+        define(r, &d, graph_const(r->g, d.name, d.type, data));
+        return true;
+    }
+    if (parse_accept(&r->p, "call"))
+        return read_call(r, loc, &result);
+    Sym op = parse_name(&r->p);
+    return op && read_op(r, op, loc, &result);
+}
+
+/* ---- the head ------------------------------------------------------------------------------------------------ */
+
+static bool
+read_inputs(Read *r)
+{
+    Definition d;
+
+    if (!parse_expect(&r->p, "("))
+        return false;
+    while (!parse_peek(&r->p, ")")) {
+        if ((r->g->input.n && !parse_expect(&r->p, ",")) || !read_definition(r, &d))
+            return false;
+        if (!d.name)
+            return parse_error(&r->p, "an input needs a name");
+        define(r, &d, graph_input(r->g, d.name, d.type));
+    }
+    return parse_expect(&r->p, ")");
+}
+
+static bool
+read_symbol(Read *r)
+{
+    Interval range = { 0, INT64_MAX };
+    Sym name = parse_name(&r->p);
+    Var v;
+
+    if (!name || !parse_expect(&r->p, "from") || !parse_int(&r->p, &range.lo)
+        || (parse_accept(&r->p, "to") && !parse_int(&r->p, &range.hi)))
+        return false;
+    expr_is_var(expr_symbol(r->g->ctx, name), &v);
+    return expr_symbol_range(r->g->ctx, v, range) || parse_error(&r->p, "symbol %s has no value left", name);
+}
+
+static bool
+read_require(Read *r)
+{
+    Constraint k = { 0 };
+
+    k.a = parse_expr(&r->p);
+    if (!k.a || !parse_expect(&r->p, "=="))
+        return false;
+    k.b = parse_expr(&r->p);
+    if (!k.b || !parse_string(&r->p, &k.why))
+        return false;
+    if (expr_eq(r->g->ctx, NULL, k.a, k.b) == NO)
+        return parse_error(&r->p, "%s == %s cannot hold", expr_str(r->g->ctx, k.a), expr_str(r->g->ctx, k.b));
+    VEC_PUSH(r->g->arena, &r->g->constraints, k);
+    expr_assume_eq(r->g->ctx, k.a, k.b);
+    return true;
+}
+
+static bool
+read_graph(Read *r)
+{
+    VEC(Sym) output = { 0 };
+    uint64_t v;
+
+    if (!read_inputs(r) || !parse_expect(&r->p, "->") || !parse_expect(&r->p, "("))
+        return false;
+    while (!parse_peek(&r->p, ")")) {
+        if (output.n && !parse_expect(&r->p, ","))
+            return false;
+        Sym name = read_name(r);
+        if (!name)
+            return false;
+        VEC_PUSH(r->g->arena, &output, name);
+    }
+    if (!parse_expect(&r->p, ")") || !parse_expect(&r->p, "{"))
+        return false;
+    while (!parse_accept(&r->p, "}"))
+        if (parse_accept(&r->p, "symbol") ? !read_symbol(r) : parse_accept(&r->p, "require") ? !read_require(r) : !read_line(r))
+            return false;
+    for (uint32_t i = 0; i < output.n; i++) {
+        if (!map_get(&r->value, MAP_PTR(output.at[i]), &v))
+            return parse_error(&r->p, "output %%%s is not defined", output.at[i]);
+        VEC_PUSH(r->g->arena, &r->g->output, (ValueId)v);
+    }
+    return parse_end(&r->p) || parse_error(&r->p, "text goes on behind the graph");
+}
+
+Graph *
+graph_parse(Ctx *c, Arena *arena, const char *path, Bytes text)
+{
+    Read r = { .p = parse_begin(c, path, text), .value = { .arena = arena }, .file = { .arena = arena } };
+
+    if (!parse_expect(&r.p, "graph") || !parse_expect(&r.p, "@"))
+        return NULL;
+    Sym name = parse_name(&r.p);
+    if (!name)
+        return NULL;
+    r.g = graph_new(c, arena, name);
+    return read_graph(&r) ? r.g : NULL;
+}

@@ -1,0 +1,251 @@
+/* print: a graph as text; doc/text.md has the grammar.
+ *
+ * Values appear where they are defined: inputs in the head, constants before everything else, results
+ * at their node. Contents of more than MAX_INLINE elements go to a file beside the text.
+ */
+#include "graph/internal.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+typedef struct { Text *t; const Graph *g; WeightsFile *weights; } Print;
+
+static void
+print_ref(Print *p, ValueId v)
+{
+    if (!v) {
+        text_add(p->t, "_");
+        return;
+    }
+    text_add(p->t, "%");
+    text_name(p->t, p->g->value.at[v].name);
+}
+
+/* %name: type as format */
+static void
+print_definition(Print *p, ValueId v)
+{
+    const Value *val = &p->g->value.at[v];
+
+    print_ref(p, v);
+    if (!v)
+        return;
+    text_add(p->t, ": ");
+    type_print(p->t, val->type);
+    if (val->format) {
+        text_add(p->t, " as ");
+        format_print(p->t, val->format);
+    }
+}
+
+static void
+print_elements(Text *t, const Type *type, const void *data, int64_t n)
+{
+    text_add(t, "[");
+    for (int64_t i = 0; i < n; i++) {
+        text_add(t, i ? ", " : "");
+        element_print(t, type->dtype, (const char *)data + i * dtype_info[type->dtype].bytes);
+    }
+    text_add(t, "]");
+}
+
+static void
+print_contents(Print *p, const Type *type, const void *data)
+{
+    int64_t n = expr_or(type_count(p->g->ctx, type), 0), bytes = 0;
+    uint64_t offset;
+
+    type_static_bytes(type, &bytes);
+    if (n <= MAX_INLINE) {
+        print_elements(p->t, type, data, n);
+        return;
+    }
+    if (!p->weights) {
+        text_printf(p->t, "elided 0x%016" PRIx64, hash_bytes(data, (size_t)bytes, 0));
+        return;
+    }
+    if (!map_get(&p->weights->offset, MAP_PTR(data), &offset)) {
+        writer_align(p->weights->writer, 64);
+        offset = writer_offset(p->weights->writer);
+        writer_put(p->weights->writer, data, (size_t)bytes);
+        map_put(&p->weights->offset, MAP_PTR(data), offset);
+    }
+    text_printf(p->t, "file \"%s\" %" PRIu64, p->weights->name, offset);
+}
+
+/* ---- attributes ----------------------------------------------------------------------------------------- */
+
+static void
+print_quoted(Text *t, const char *s)
+{
+    text_add(t, "\"");
+    for (; *s; s++) {
+        unsigned char ch = (unsigned char)*s;
+        if (ch == '"' || ch == '\\')
+            text_printf(t, "\\%c", ch);
+        else if (ch < ' ' || ch == 127)
+            text_printf(t, "\\x%02x", ch);
+        else
+            text_bytes(t, s, 1);
+    }
+    text_add(t, "\"");
+}
+
+static void
+print_attr(Print *p, const Attr *a)
+{
+    text_printf(p->t, "%s = ", a->name);
+    switch (a->kind) {
+    case ATTR_INT:    text_printf(p->t, "%" PRId64, a->i); break;
+    case ATTR_FLOAT:  element_print(p->t, DT_F64, &a->f); break;
+    case ATTR_STRING: print_quoted(p->t, a->s); break;
+    case ATTR_INTS:
+        text_add(p->t, "[");
+        for (uint32_t i = 0; i < a->n; i++)
+            text_printf(p->t, "%s%" PRId64, i ? ", " : "", a->ints[i]);
+        text_add(p->t, "]");
+        break;
+    case ATTR_FLOATS:
+        text_add(p->t, "[");
+        for (uint32_t i = 0; i < a->n; i++) {
+            text_add(p->t, i ? ", " : "");
+            element_print(p->t, DT_F64, &a->floats[i]);
+        }
+        text_add(p->t, "]");
+        break;
+    case ATTR_TENSOR:
+        text_add(p->t, "const ");
+        type_print(p->t, a->type);
+        text_add(p->t, " ");
+        print_contents(p, a->type, a->data);
+        break;
+    }
+}
+
+static void
+print_attrs(Print *p, Attrs a)
+{
+    if (a.n == 0)
+        return;
+    text_add(p->t, " {");
+    for (uint32_t i = 0; i < a.n; i++) {
+        text_add(p->t, i ? ", " : "");
+        print_attr(p, &a.at[i]);
+    }
+    text_add(p->t, "}");
+}
+
+/* ---- nodes ------------------------------------------------------------------------------------------------ */
+
+static void
+print_node(Print *p, const Node *n)
+{
+    text_indent(p->t, 1);
+    for (uint32_t i = 0; i < n->out.count; i++) {
+        text_add(p->t, i ? ", " : "");
+        print_definition(p, node_out(p->g, n, i));
+    }
+    text_printf(p->t, " = %s(", n->callee == CALL_OP ? op_info[n->op].name : "call");
+    for (uint32_t i = 0; i < n->in.count; i++) {
+        text_add(p->t, i ? ", " : "");
+        print_ref(p, node_in(p->g, n, i));
+    }
+    text_add(p->t, ")");
+    if (n->callee == CALL_OP)
+        print_attrs(p, n->attrs);
+    if (n->origin) {
+        text_add(p->t, " from ");
+        print_quoted(p->t, n->origin);
+    }
+    if (n->callee == CALL_OP) {
+        text_add(p->t, "\n");
+        return;
+    }
+    text_add(p->t, " ");
+    if (n->callee == CALL_NEST)
+        nest_print(p->g->ctx, p->t, n->nest, 1);
+    else
+        kernel_print(p->g->ctx, p->t, n->kernel, 1);
+    if (p->t->n && p->t->s[p->t->n - 1] != '\n')
+        text_add(p->t, "\n");
+}
+
+/* ---- the head ------------------------------------------------------------------------------------------------ */
+
+typedef struct { Print *p; Map seen; } Symbols;
+
+static void
+print_symbol(void *user, Var v)
+{
+    Symbols *s = user;
+    Interval r;
+
+    if (v.kind != VAR_SYMBOL || map_get(&s->seen, v.id, NULL))
+        return;
+    map_put(&s->seen, v.id, 1);
+    r = expr_symbol_get(s->p->g->ctx, v);
+    if (r.lo == 0 && r.hi == INT64_MAX)
+        return;
+    text_add(s->p->t, "  symbol ");
+    text_name(s->p->t, (const char *)(uintptr_t)v.id);
+    text_printf(s->p->t, " from %" PRId64, r.lo);
+    if (r.hi != INT64_MAX)
+        text_printf(s->p->t, " to %" PRId64, r.hi);
+    text_add(s->p->t, "\n");
+}
+
+/* Symbols whose range is narrowed, then what must hold at entry. */
+static void
+print_facts(Print *p)
+{
+    const Graph *g = p->g;
+    Symbols s = { p, { .arena = g->ctx->arena } };
+
+    for (uint32_t i = 0; i < g->input.n; i++) {
+        const Type *t = g->value.at[g->input.at[i]].type;
+        for (uint32_t d = 0; d < t->rank; d++)
+            expr_vars(t->dim[d], print_symbol, &s);
+    }
+    for (uint32_t i = 0; i < g->constraints.n; i++) {
+        const Constraint *k = &g->constraints.at[i];
+        text_add(p->t, "  require ");
+        expr_print(p->t, k->a, NULL);
+        text_add(p->t, " == ");
+        expr_print(p->t, k->b, NULL);
+        text_add(p->t, " ");
+        print_quoted(p->t, k->why ? k->why : "");
+        text_add(p->t, "\n");
+    }
+}
+
+void
+graph_print(Text *t, const Graph *g, WeightsFile *weights)
+{
+    Print p = { t, g, weights };
+
+    text_add(t, "graph @");
+    text_name(t, g->name);
+    text_add(t, "(");
+    for (uint32_t i = 0; i < g->input.n; i++) {
+        text_add(t, i ? ", " : "");
+        print_definition(&p, g->input.at[i]);
+    }
+    text_add(t, ") -> (");
+    for (uint32_t i = 0; i < g->output.n; i++) {
+        text_add(t, i ? ", " : "");
+        print_ref(&p, g->output.at[i]);
+    }
+    text_add(t, ") {\n");
+    print_facts(&p);
+    for (ValueId v = 1; v < g->value.n; v++)
+        if (g->value.at[v].data) {
+            text_indent(t, 1);
+            print_definition(&p, v);
+            text_add(t, " = const ");
+            print_contents(&p, g->value.at[v].type, g->value.at[v].data);
+            text_add(t, "\n");
+        }
+    for (NodeId n = 1; n < g->node.n; n++)
+        print_node(&p, &g->node.at[n]);
+    text_add(t, "}\n");
+}
