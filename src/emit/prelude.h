@@ -201,9 +201,10 @@ TN_INLINE double tn_mod_f64(double x, double y)
 
 /* Minimum and maximum. Floats give NaN when either side is one: `a > b ? a : b` gives b when b
  * is, the second choice sees to a. The _c form is for a that is known to be a number. */
-#define TN_MINMAX_F(S, F)                                                                              \
+#define TN_MINMAX_C(S, F)                                                                              \
     TN_INLINE F tn_max_c_##S(F a, F b) { return tn_sel_##S(a > b, a, b); }                             \
-    TN_INLINE F tn_min_c_##S(F a, F b) { return tn_sel_##S(a < b, a, b); }                             \
+    TN_INLINE F tn_min_c_##S(F a, F b) { return tn_sel_##S(a < b, a, b); }
+#define TN_MINMAX(S, F)                                                                                \
     TN_INLINE F tn_max_##S(F a, F b) { return tn_sel_##S(a != a, a, tn_max_c_##S(a, b)); }             \
     TN_INLINE F tn_min_##S(F a, F b) { return tn_sel_##S(a != a, a, tn_min_c_##S(a, b)); }             \
     TN_INLINE F tn_sign_##S(F a)                                                                       \
@@ -211,8 +212,10 @@ TN_INLINE double tn_mod_f64(double x, double y)
         const F zero = {0};                                                                            \
         return tn_sel_##S(a > 0, zero + 1, tn_sel_##S(a < 0, zero - 1, a));                            \
     }
-TN_MINMAX_F(f32, float)
-TN_MINMAX_F(f64, double)
+TN_MINMAX_C(f32, float)
+TN_MINMAX_C(f64, double)
+TN_MINMAX(f32, float)
+TN_MINMAX(f64, double)
 #define TN_MINMAX_I(T, U, name)                                                                        \
     TN_INLINE T tn_max_##name(T a, T b) { return a > b ? a : b; }                                      \
     TN_INLINE T tn_min_##name(T a, T b) { return a < b ? a : b; }                                      \
@@ -260,7 +263,7 @@ TN_TRUNCATIONS(TN_TRUNCATE, double, f64)
     TN_INLINE F tn_exp_##S(F x)                                                                        \
     {                                                                                                  \
         const F zero = {0};                                                                            \
-        F c = tn_sel_##S(x > 89.0f, zero + 89.0f, tn_sel_##S(x < -104.0f, zero - 104.0f, x));          \
+        F c = tn_min_c_##S(zero + 89.0f, tn_max_c_##S(zero - 104.0f, x));                              \
         F shifted = c * 1.44269504088896341f + 12582912.0f;                                            \
         I n = tn_bits_##S(shifted) - 0x4b400000;                                                       \
         F k = shifted - 12582912.0f;                                                                   \
@@ -314,7 +317,7 @@ TN_TRUNCATIONS(TN_TRUNCATE, double, f64)
     {                                                                                                  \
         const F zero = {0};                                                                            \
         F a = tn_abs_##S(x);                                                                           \
-        F t = tn_sel_##S(a > 4.0f, zero + 4.0f, a), s = t * t;                                         \
+        F t = tn_min_c_##S(zero + 4.0f, a), s = t * t;                                                 \
         F q = t * -1.72853470e-5f + 3.83197126e-4f;                                                    \
         F u = t * -3.88396438e-3f + 2.42546219e-2f;                                                    \
         q = q * s + u;                                                                                 \
@@ -481,7 +484,7 @@ TN_MATH_F32(f32, float, int32_t)
 #define TN_LANES_1(N, f, e)                                                                            \
     TN_INLINE tn_##e##x##N tn_##f##_##e##x##N(tn_##e##x##N x)                                          \
     {                                                                                                  \
-        tn_##e##x##N r;                                                                                \
+        tn_##e##x##N r = x;                                                                            \
         for (int l = 0; l < N; l++)                                                                    \
             r[l] = tn_##f##_##e(x[l]);                                                                 \
         return r;                                                                                      \
@@ -489,7 +492,7 @@ TN_MATH_F32(f32, float, int32_t)
 #define TN_LANES_2(N, f, e)                                                                            \
     TN_INLINE tn_##e##x##N tn_##f##_##e##x##N(tn_##e##x##N x, tn_##e##x##N y)                          \
     {                                                                                                  \
-        tn_##e##x##N r;                                                                                \
+        tn_##e##x##N r = x;                                                                            \
         for (int l = 0; l < N; l++)                                                                    \
             r[l] = tn_##f##_##e(x[l], y[l]);                                                           \
         return r;                                                                                      \
@@ -514,17 +517,19 @@ TN_MATH_F32(f32, float, int32_t)
     TN_LANES_1(N, asinh, e) TN_LANES_1(N, acosh, e) TN_LANES_1(N, atanh, e)                            \
     TN_LANES_2(N, pow, e) TN_LANES_2(N, atan2, e) TN_LANES_2(N, rem, e) TN_LANES_2(N, mod, e)
 
-/* Square roots and roundings: one instruction each, but the two compilers find it differently. */
+/* Square roots, roundings, minima: one instruction each, but the two compilers find it differently. */
 #ifdef __clang__
 #define TN_VECTOR_ROUND(N, e, T, SQRT)                                                                 \
     TN_INLINE tn_##e##x##N tn_sqrt_##e##x##N(tn_##e##x##N x) { return (tn_##e##x##N){TN_EACH##N(SQRT, x)}; } \
     TN_INLINE tn_##e##x##N tn_floor_##e##x##N(tn_##e##x##N x) { return __builtin_elementwise_floor(x); } \
     TN_INLINE tn_##e##x##N tn_ceil_##e##x##N(tn_##e##x##N x) { return __builtin_elementwise_ceil(x); } \
     TN_INLINE tn_##e##x##N tn_trunc_##e##x##N(tn_##e##x##N x) { return __builtin_elementwise_trunc(x); } \
-    TN_INLINE tn_##e##x##N tn_round_##e##x##N(tn_##e##x##N x) { return __builtin_elementwise_roundeven(x); }
+    TN_INLINE tn_##e##x##N tn_round_##e##x##N(tn_##e##x##N x) { return __builtin_elementwise_roundeven(x); } \
+    TN_MINMAX_C(e##x##N, tn_##e##x##N)
 #else
 #define TN_VECTOR_ROUND(N, e, T, SQRT)                                                                 \
-    TN_LANES_1(N, sqrt, e) TN_LANES_1(N, floor, e) TN_LANES_1(N, ceil, e) TN_LANES_1(N, trunc, e) TN_LANES_1(N, round, e)
+    TN_LANES_1(N, sqrt, e) TN_LANES_1(N, floor, e) TN_LANES_1(N, ceil, e) TN_LANES_1(N, trunc, e) TN_LANES_1(N, round, e) \
+    TN_LANES_2(N, max_c, e) TN_LANES_2(N, min_c, e)
 #endif
 
 /* Float to integer over N lanes, as TN_TRUNCATE: cut to the range first, then convert. */
@@ -568,8 +573,8 @@ TN_MATH_F32(f32, float, int32_t)
     TN_INLINE tn_f64x##N tn_abs_f64x##N(tn_f64x##N x) { return (tn_f64x##N)((tn_i64x##N)x & INT64_MAX); } \
     TN_VECTOR_ROUND(N, f32, float, TN_SQRT_LANE)                                                       \
     TN_VECTOR_ROUND(N, f64, double, TN_SQRT_LANE_F64)                                                  \
-    TN_MINMAX_F(f32x##N, tn_f32x##N)                                                                   \
-    TN_MINMAX_F(f64x##N, tn_f64x##N)                                                                   \
+    TN_MINMAX(f32x##N, tn_f32x##N)                                                                   \
+    TN_MINMAX(f64x##N, tn_f64x##N)                                                                   \
     TN_FOLDS(N, f32, float)                                                                            \
     TN_FOLDS(N, f64, double)                                                                           \
     TN_MATH_F32(f32x##N, tn_f32x##N, tn_i32x##N)                                                       \
