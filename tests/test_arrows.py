@@ -34,6 +34,8 @@ RUN_MAY_INCLUDE = {"base/base.h", "type/dtype.h"}
 CMD_MAY_INCLUDE = {"tenon.h", "cmd.h"}
 # Where an operator may be called by its name.
 KNOW_OPERATORS = {"import", "op", "rewrite"}
+# Words of the nest's own language that operators happen to share.
+COMBINERS = {"sum", "identity"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.S)
@@ -73,9 +75,12 @@ def is_upward(source: str, target: str) -> bool:
 
 
 def op_names() -> set[str]:
-    """The operators of the table: the first argument of each row of ops.def."""
-    text = re.sub(r"/\*.*?\*/", "", (SRC / "op" / "ops.def").read_text(), flags=re.S)
-    return set(re.findall(r"^\s*[A-Z_]+\(\s*\"?(\w+)", text, re.M)) - {"undef", "define"}
+    """How operators are called: ONNX's names, and Tenon's that are not also words of scalar expressions
+    ("exp", "max"), which every room may use."""
+    ours = set(re.findall(r"^OP\(\s*(\w+)", (SRC / "op" / "ops.def").read_text(), re.M))
+    scalar = set(re.findall(r'^SCALAR\(\s*\w+,\s*"([^"]+)"', (SRC / "nest" / "scalar.def").read_text(), re.M))
+    onnx = set(re.findall(r'\{"(\w+)", OP_', (SRC / "import" / "ops.c").read_text()))
+    return ours - scalar - COMBINERS | onnx
 
 
 # ---- tests -------------------------------------------------------------------------------------------
@@ -115,7 +120,7 @@ def test_the_command_uses_the_public_api_alone():
 def test_few_rooms_know_operators():
     """No OP_… enumerator, and no string that is an ONNX operator's name, outside the rooms that may."""
     names = op_names()
-    assert {"Conv", "MatMul", "Softmax"} <= names, "ops.def is not read as it should be"
+    assert {"Conv", "MatMul", "conv", "softmax", "batch_norm"} <= names and "exp" not in names, "ops.def is not read as it should be"
     found = []
     for path in sources(SRC):
         if path.relative_to(SRC).parts[0] in KNOW_OPERATORS:

@@ -78,7 +78,7 @@ draw(const int *which, int n, const float *images, const int64_t *labels, const 
 {
     for (int row = 0; row < SIDE; row++) {
         for (int i = 0; i < n; i++) {
-            fputs(i ? "  " : "  ", stdout);
+            fputs("  ", stdout);
             draw_row(images + which[i] * PIXELS, row);
         }
         putchar('\n');
@@ -100,7 +100,7 @@ draw(const int *which, int n, const float *images, const int64_t *labels, const 
 static void
 draw_some(const HeldOut *h, const float *probability, int n)
 {
-    int right[ACROSS], wrong[ACROSS], nright = 0, nwrong = 0;
+    int right[ACROSS] = { 0 }, wrong[ACROSS] = { 0 }, nright = 0, nwrong = 0;
 
     for (int i = 0; i < n; i++) {
         bool ok = largest(probability + i * CLASSES) == ((const int64_t *)h->labels.data)[i];

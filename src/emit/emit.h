@@ -2,8 +2,8 @@
 #ifndef TENON_EMIT_H
 #define TENON_EMIT_H
 
+#include "graph/placement.h"
 #include "machine/machine.h"
-#include "plan/plan.h"
 
 /* What every C source begins with: the ABI, vector types, and the math that kernels need. */
 const char *emit_c_prelude(void);
