@@ -96,6 +96,7 @@ typedef struct AxisTable {
 
 typedef struct Scope {
     Parse *p;
+    Parse mark;                      /* where the operator stands whose operands do not fit */
     Arena *scratch;
     VEC(NameEntry) entry;            /* [0] unused */
     Map find;                        /* Sym to its entry, 0 once out of scope */

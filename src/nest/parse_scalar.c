@@ -179,7 +179,7 @@ number_operation(Scope *s, ScalarOp op, const Value *a, uint32_t n, Value *v)
     } else if (number_op(op, DT_F64, x, &r) && op != S_ISNAN && op != S_ISINF) {
         *v = plain_number(r.f);
     } else {
-        return parse_error(s->p, "`%s` needs a value with a type: write f32(…) around a number", scalar_op_info[op].text);
+        return parse_error(&s->mark, "`%s` needs a value with a type: write f32(…) around a number", scalar_op_info[op].text);
     }
     v->lanes = lanes;
     return true;
@@ -195,9 +195,9 @@ agree(Scope *s, const char *what, Value *a, uint32_t n, const Scalar **out)
         if (!a[i].s)
             continue;
         if (a[i].tuple)
-            return parse_error(s->p, "`%s` of a tuple: take an item with .0 or .1", what);
+            return parse_error(&s->mark, "`%s` of a tuple: take an item with .0 or .1", what);
         if (t != DT_NONE && t != (DType)a[i].s->dtype)
-            return parse_error(s->p, "`%s` of %s and %s: convert one, %s(…)", what, dtype_info[t].name,
+            return parse_error(&s->mark, "`%s` of %s and %s: convert one, %s(…)", what, dtype_info[t].name,
                                dtype_info[a[i].s->dtype].name, dtype_info[t].name);
         t = a[i].s->dtype;
         lanes = a[i].s->lanes;
@@ -207,7 +207,7 @@ agree(Scope *s, const char *what, Value *a, uint32_t n, const Scalar **out)
         if (!out[i])
             return false;
         if (lanes && out[i]->lanes != lanes)
-            return parse_error(s->p, "`%s` of %u lanes and %u lanes: splat one", what, lanes, out[i]->lanes);
+            return parse_error(&s->mark, "`%s` of %u lanes and %u lanes: splat one", what, lanes, out[i]->lanes);
     }
     return true;
 }
@@ -229,7 +229,7 @@ operation(Scope *s, ScalarOp op, Value *a, uint32_t n, Value *v)
     bool real = op == S_ATAN2 || (op >= S_SQRT && op <= S_SIGMOID);
     if ((arithmetic && t == DT_BOOL && op != S_MIN && op != S_MAX) ||
         ((bits || op == S_NOT) && dtype_is_float(t)) || (real && !dtype_is_float(t)))
-        return parse_error(s->p, "`%s` has no meaning for %s", scalar_op_info[op].text, dtype_info[t].name);
+        return parse_error(&s->mark, "`%s` has no meaning for %s", scalar_op_info[op].text, dtype_info[t].name);
     return typed(v, scalar_op(s->p->ctx, op, arg));
 }
 
@@ -242,7 +242,7 @@ index_operation(Scope *s, bool remainder, Value *a, Value *v)
     if (!agree(s, remainder ? "%" : "//", a, 2, arg))
         return false;
     if (arg[0]->dtype != DT_I64 || arg[0]->lanes != 1)
-        return parse_error(s->p, "`//` and `%%` are for indices (i64); use / and mod for %s", dtype_info[arg[0]->dtype].name);
+        return parse_error(&s->mark, "`//` and `%%` are for indices (i64); use / and mod for %s", dtype_info[arg[0]->dtype].name);
     const Expr *x = expr_computed(c, arg[0]), *y = expr_computed(c, arg[1]);
     return typed(v, scalar_index(c, remainder ? expr_mod(c, x, y) : expr_div(c, x, y)));
 }
@@ -252,13 +252,13 @@ select_operation(Scope *s, Value *a, Value *v)
 {
     const Scalar *arg[3];
     if (!a[0].s || a[0].s->dtype != DT_BOOL)
-        return parse_error(s->p, "the condition of `?` is %s, it must be bool",
+        return parse_error(&s->mark, "the condition of `?` is %s, it must be bool",
                            a[0].s ? dtype_info[a[0].s->dtype].name : "a number");
     arg[0] = a[0].s;
     if (!agree(s, "?:", a + 1, 2, arg + 1))
         return false;
     if (arg[0]->lanes != arg[1]->lanes)
-        return parse_error(s->p, "`?` has %u lanes, its values have %u", arg[0]->lanes, arg[1]->lanes);
+        return parse_error(&s->mark, "`?` has %u lanes, its values have %u", arg[0]->lanes, arg[1]->lanes);
     return typed(v, scalar_op(s->p->ctx, S_SELECT, arg));
 }
 
@@ -746,6 +746,7 @@ reduction(Scope *s, Combiner k, Value *v)
     Value item[2] = { 0 };
     const Scalar *body[2];
     uint32_t n;
+    Parse before = *s->p;
     do {
         if (!binder_axis(s, &axes))
             return false;
@@ -755,19 +756,20 @@ reduction(Scope *s, Combiner k, Value *v)
     s->axes->bound |= axes;
     bool ok = reduce_body(s, tuple, item, &n);
     s->axes->bound = around;
+    s->mark = before;
     if (!ok)
         return false;
     for (uint32_t i = 0; i < n; i++) {
         if (!(body[i] = settle(s, &item[i], s->hint)))
             return false;
         if (item[i].tuple)
-            return parse_error(s->p, "a tuple cannot be combined: take an item with .0 or .1");
+            return parse_error(&s->mark, "a tuple cannot be combined: take an item with .0 or .1");
     }
     if ((k == COMB_ANY || k == COMB_ALL) && body[0]->dtype != DT_BOOL)
-        return parse_error(s->p, "`%s` combines bool, not %s", combiner_name[k], dtype_info[body[0]->dtype].name);
+        return parse_error(&s->mark, "`%s` combines bool, not %s", combiner_name[k], dtype_info[body[0]->dtype].name);
     for (uint32_t i = 0; i < s->axes->list.n; i++)
         if ((axes >> i & 1) && !s->axes->list.at[i].extent)
-            return parse_error(s->p, "the extent of axis %s does not follow from the reads: write %s<extent>",
+            return parse_error(&s->mark, "the extent of axis %s does not follow from the reads: write %s<extent>",
                                s->axes->list.at[i].name, s->axes->list.at[i].name);
     typed(v, scalar_reduce(s->p->ctx, k, axes, body, n));
     v->tuple = tuple;
@@ -807,6 +809,7 @@ call_op(Scope *s, ScalarOp op, Value *v)
 {
     Value a[3];
     uint32_t n = scalar_op_info[op].arity;
+    Parse before = *s->p;
     if (!parse_expect(s->p, "("))
         return false;
     for (uint32_t i = 0; i < n; i++)
@@ -814,6 +817,7 @@ call_op(Scope *s, ScalarOp op, Value *v)
             return false;
     if (!parse_expect(s->p, ")"))
         return false;
+    s->mark = before;
     return op == S_SELECT ? select_operation(s, a, v) : operation(s, op, a, n, v);
 }
 
@@ -849,6 +853,7 @@ call_lanes(Scope *s, Value *v)
         if (!scalar_body(s, &a[n++]))
             return false;
     } while (parse_accept(s->p, ","));
+    s->mark = *s->p;
     if (!parse_expect(s->p, ")") || !agree(s, "lanes", a, n, lane))
         return false;
     if (lane[0]->lanes != 1)
@@ -1020,11 +1025,14 @@ unary(Scope *s, Value *v)
     uint32_t minus = 0;
     if (!scope_enter(s))
         return false;
+    Parse before = *s->p;
     while (parse_accept(s->p, "-"))
         if (++minus > PARSE_MAX_DEPTH)
             return parse_error(s->p, "more than %d signs", PARSE_MAX_DEPTH);
     if (!postfix(s, v))
         return false;
+    if (minus)
+        s->mark = before;
     for (; minus > 0; minus--) {
         Value a = *v;
         if (!operation(s, S_NEG, &a, 1, v))
@@ -1051,11 +1059,13 @@ binary(Scope *s, int level, Value *v)
     if (!binary(s, level + 1, v))
         return false;
     for (const Infix *i = infix[level]; i->token; i++) {
+        Parse before = *s->p;
         if (!parse_accept(s->p, i->token))
             continue;
         Value a[2] = { *v };
         if (!binary(s, level + 1, &a[1]))
             return false;
+        s->mark = before;
         if (i->op == S_NONE ? !index_operation(s, i->token[0] == '%', a, v) : !operation(s, i->op, a, 2, v))
             return false;
         i = infix[level] - 1;                        /* another of the same level may follow */
@@ -1069,8 +1079,12 @@ ternary(Scope *s, Value *v)
     Value a[3];
     if (!scope_enter(s) || !binary(s, 0, &a[0]))
         return false;
+    Parse before = *s->p;
     if (parse_accept(s->p, "?")) {
-        if (!ternary(s, &a[1]) || !parse_expect(s->p, ":") || !ternary(s, &a[2]) || !select_operation(s, a, v))
+        if (!ternary(s, &a[1]) || !parse_expect(s->p, ":") || !ternary(s, &a[2]))
+            return false;
+        s->mark = before;
+        if (!select_operation(s, a, v))
             return false;
     } else {
         *v = a[0];
