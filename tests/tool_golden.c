@@ -12,7 +12,7 @@
  * files are golden files too. Whatever parses is also printed and parsed again: the second text must
  * be the first. --update writes today's output behind `; expect:`; review the diff like code.
  */
-#include "nest/kernel.h"
+#include "schedule/schedule.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,10 +138,49 @@ run_simplify(Case *t, Text *out)
            diag_error(&t->ctx->diags, DIAG_INTERNAL, (Loc){ 0 }, "the text does not survive printing and parsing");
 }
 
+/* A kernel of one part for a nest that stands alone. */
+static Kernel *
+alone(Case *t, const Nest *n)
+{
+    Kernel *k = NEW(t->arena, Kernel);
+    uint32_t *buffer = NEW_ARRAY(t->arena, uint32_t, n->nin + n->nout);
+    Part *part = NEW(t->arena, Part);
+    for (uint32_t i = 0; i < n->nin + n->nout; i++)
+        buffer[i] = kernel_buffer(t->ctx, t->arena, k, n->param[i].name, n->param[i].type, i < n->nin ? SPACE_IN : SPACE_OUT, 1);
+    *part = (Part){ n, buffer };
+    k->name = n->name;
+    k->nin = n->nin;
+    k->nout = n->nout;
+    k->npart = 1;
+    k->part = part;
+    return k;
+}
+
+/* The loop tree that schedule gives each nest or kernel, on a machine that is the same everywhere. */
+static bool
+run_schedule(Case *t, Text *out)
+{
+    Items items = { 0 };
+    Machine m;
+    if (!parse_items(t, t->path, t->input, &items) || !machine_find(t->ctx, "x86-64-v3", &m))
+        return false;
+    for (uint32_t i = 0; i < items.n; i++) {
+        Kernel *k = items.at[i].kernel ? items.at[i].kernel : alone(t, items.at[i].nest);
+        bool done = k->tree.list.n > 0;
+        if ((!done && !schedule_kernel(t->ctx, t->arena, k, &m, SCHEDULE_BEST)) || !kernel_verify(t->ctx, k))
+            return false;
+        items.at[i] = (Item){ .kind = ITEM_KERNEL, .kernel = k };
+    }
+    print_items(t, &items, out);
+    return check_round_trip(t, &items) ||
+           diag_error(&t->ctx->diags, DIAG_INTERNAL, (Loc){ 0 }, "the text does not survive printing and parsing");
+}
+
 static const struct { const char *name; bool (*run)(Case *t, Text *out); } verbs[] = {
     { "print", run_print },
     { "describe", run_describe },
     { "simplify", run_simplify },
+    { "schedule", run_schedule },
 };
 
 /* ---- one file ---------------------------------------------------------------------------------------- */
