@@ -1,10 +1,10 @@
-/* tool_ref: run one nest by the interpreter.
+/* tool_ref: run one nest or kernel by the interpreter.
  *
  *   tool_ref FILE.tn in.npy… --out DIR [--set name=value…]
  *
  * Inputs are given in the order of the text; results are written to DIR/NAME.npy. Dimension symbols
- * follow from the inputs; those that no input has are set by name. Diagnostics
- * go to stderr, and the exit code is 1.
+ * follow from the inputs; those that no input has are set by name. A kernel with a tree runs its
+ * tree, one without runs its parts. Diagnostics go to stderr, and the exit code is 1.
  */
 #include "ref/ref.h"
 #include "run/run.h"
@@ -97,13 +97,31 @@ run_nest(Tool *t, Parse *p)
 }
 
 static bool
+run_kernel(Tool *t, Parse *p)
+{
+    Kernel *n = kernel_parse(p, t->arena);
+    if (!n)
+        return false;
+    Call k = call_new(t, n->nin, n->nout);
+    for (uint32_t i = 0; i < n->nin + n->nout; i++) {
+        k.name[i] = n->buffer.at[i].name;
+        k.type[i] = n->tree.list.n ? buffer_type(&t->ctx, &n->buffer.at[i]) : n->buffer.at[i].type;
+    }
+    if (!make_params(t, k.nin, k.nout, k.name, k.type, k.param))
+        return false;
+    bool ok = n->tree.list.n ? ref_tree(&t->ctx, t->arena, n, &t->symbols, k.arg)
+                             : ref_kernel(&t->ctx, t->arena, n, &t->symbols, k.arg);
+    return ok && write_outputs(t, k.nout, k.name + k.nin, k.param + k.nin);
+}
+
+static bool
 run_file(Tool *t)
 {
     Bytes text;
     if (!file_map(t->arena, &t->ctx.diags, t->file, &text) || !folder_make(&t->ctx.diags, t->out))
         return false;
     Parse p = parse_begin(&t->ctx, t->file, text);
-    return run_nest(t, &p);
+    return parse_peek(&p, "kernel") ? run_kernel(t, &p) : run_nest(t, &p);
 }
 
 static bool

@@ -1,4 +1,4 @@
-"""Every row of part 1 of doc/nest.md, written as text, run by the interpreter, compared with NumPy.
+"""Every row of part 1 of doc/nest.md, and kernels, written as text, run by the interpreter, compared with NumPy.
 
 Each test parses its text with the nest's own parser (through tests/tool_ref.c), so a row that cannot
 be said, or means something else than NumPy does, fails here.
@@ -297,3 +297,53 @@ def test_no_points_at_all(run):
     assert o.shape == (0,)
     o = run("nest t(x: f32[n, k]) -> (o: f32[n]) { o[i] = sum j: x[i, j] }", floats(3, 0))
     equal(o, np.zeros(3, np.float32))
+
+
+# ---- kernels: parts, and loop trees -------------------------------------------------------------------------
+
+
+def test_softmax_as_one_kernel(run):
+    x = floats(3, 9)
+    o = run("""kernel softmax(x: f32[n, k]) -> (o: f32[n, k]) {
+                 local m: f32[n]
+                 local e: f32[n, k]
+                 local s: f32[n]
+                 part x -> m
+                 nest m(x: f32[n, k]) -> (m: f32[n]) { m[i] = max j: x[i, j] }
+                 part x, m -> e
+                 nest e(x: f32[n, k], m: f32[n]) -> (e: f32[n, k]) { e[i, j] = exp(x[i, j] - m[i]) }
+                 part e -> s
+                 nest s(e: f32[n, k]) -> (s: f32[n]) { s[i] = sum j: e[i, j] }
+                 part e, s -> o
+                 nest d(e: f32[n, k], s: f32[n]) -> (o: f32[n, k]) { o[i, j] = e[i, j] / s[i] }
+               }""", x)
+    want = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
+    close(o, want / want.sum(1, keepdims=True))
+
+
+TREE = """kernel dense(x: f32[m, k], w: f32[k, n], b: f32[n]) -> (o: f32[m, n]) {
+  trips m
+  grain 1
+  parallel i < m {
+    serial j < n step 4 {
+      register acc: f32x4[1]
+      %s
+      serial q < k {
+        acc[0] = acc[0] + splat4(x[i, q]) * load4 w[q, j if < n - j]
+      }
+      store4 o[i, j if < n - j] = max(acc[0] + load4 b[j if < n - j], splat4(0))
+    }
+  }
+}"""
+
+
+@pytest.mark.parametrize("m, k, n", [(1, 1, 1), (3, 5, 4), (4, 2, 7), (2, 0, 5), (0, 3, 5)])
+def test_a_loop_tree_with_masked_lanes(run, m, k, n):
+    x, w, b = floats(m, k), floats(k, n), floats(n)
+    o = run(TREE % "acc[0] = splat4(0)", x, w, b)
+    close(o, np.maximum(x.astype(np.float64) @ w + b, 0))
+
+
+def test_a_register_that_was_not_set_shows(run):
+    o = run(TREE % "", floats(2, 3), floats(3, 4), floats(4))
+    assert np.isnan(o).all()
