@@ -1,4 +1,4 @@
-/* tool_ref: run one nest or kernel by the interpreter.
+/* tool_ref: run one nest, kernel or graph by the interpreter.
  *
  *   tool_ref FILE.tn in.npy… --out DIR [--set name=value…]
  *
@@ -115,12 +115,33 @@ run_kernel(Tool *t, Parse *p)
 }
 
 static bool
+run_graph(Tool *t, Bytes text)
+{
+    Graph *g = graph_parse(&t->ctx, t->arena, t->file, text);
+    if (!g)
+        return false;
+    Call k = call_new(t, g->input.n, g->output.n);
+    if (t->nin != k.nin)
+        return diag_error(&t->ctx.diags, DIAG_USAGE, (Loc){.file = t->file}, "%u inputs given, expected %u", t->nin, k.nin);
+    for (uint32_t i = 0; i < k.nin; i++)
+        if (!read_input(t, t->in[i], &k.param[i]))
+            return false;
+    for (uint32_t i = 0; i < k.nout; i++)
+        k.name[k.nin + i] = g->value.at[g->output.at[i]].name;
+    return ref_bind_inputs(g, k.param, &t->symbols)
+        && ref_graph(g, t->arena, &t->symbols, k.param, k.param + k.nin, NULL, NULL)
+        && write_outputs(t, k.nout, k.name + k.nin, k.param + k.nin);
+}
+
+static bool
 run_file(Tool *t)
 {
     Bytes text;
     if (!file_map(t->arena, &t->ctx.diags, t->file, &text) || !folder_make(&t->ctx.diags, t->out))
         return false;
     Parse p = parse_begin(&t->ctx, t->file, text);
+    if (parse_peek(&p, "graph"))
+        return run_graph(t, text);
     return parse_peek(&p, "kernel") ? run_kernel(t, &p) : run_nest(t, &p);
 }
 

@@ -1,4 +1,5 @@
-"""Every row of part 1 of doc/nest.md, and kernels, written as text, run by the interpreter, compared with NumPy.
+"""Every row of part 1 of doc/nest.md, kernels and a graph, run from their text by the interpreter, compared with
+NumPy.
 
 Each test parses its text with the nest's own parser (through tests/tool_ref.c), so a row that cannot
 be said, or means something else than NumPy does, fails here.
@@ -35,7 +36,7 @@ def run(tmp_path):
             return None
         assert done.returncode == 0, done.stderr
         results = {p.stem: np.load(p) for p in (tmp_path / "out").glob("*.npy")}
-        return results["o"] if list(results) == ["o"] else results
+        return next(iter(results.values())) if len(results) == 1 else results
 
     return call
 
@@ -347,3 +348,16 @@ def test_a_loop_tree_with_masked_lanes(run, m, k, n):
 def test_a_register_that_was_not_set_shows(run):
     o = run(TREE % "", floats(2, 3), floats(3, 4), floats(4))
     assert np.isnan(o).all()
+
+
+# ---- graphs ------------------------------------------------------------------------------------------------------
+
+
+def test_a_graph_of_operators(run):
+    x = floats(6, 4)
+    o = run("""graph @mlp(%x: f32[batch, 4]) -> (%y) {
+                 %w: f32[4, 2] = const [1.0, 2.0, 3.0, 4.0, -1.0, -2.0, -3.0, -4.0]
+                 %h: f32[batch, 2] = matmul(%x, %w)
+                 %y: f32[batch, 2] = relu(%h)
+               }""", x)
+    close(o, np.maximum(x.astype(np.float64) @ np.array([[1, 2], [3, 4], [-1, -2], [-3, -4]]), 0))

@@ -1,0 +1,476 @@
+/* rewrite and lower: each rule fires on its pattern, and the graph computes the same before and after
+ * on random values; where a pattern only looks like the rule's, it does not fire. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lower/lower.h"
+#include "rewrite/rewrite.h"
+
+typedef struct { Ctx ctx; Arena *arena; Graph *g; uint32_t seed; } World;
+
+static int
+setup(void **state)
+{
+    World *w = calloc(1, sizeof *w);
+    w->arena = arena_new(NULL, NULL);
+    ctx_init(&w->ctx, w->arena);
+    w->g = graph_new(&w->ctx, w->arena, "test");
+    w->seed = 1;
+    *state = w;
+    return 0;
+}
+
+static int
+teardown(void **state)
+{
+    World *w = *state;
+    arena_free(w->arena);
+    free(w);
+    return 0;
+}
+
+static const char *
+messages(World *w)
+{
+    Text t = {.arena = w->arena};
+    for (uint32_t i = 0; i < w->ctx.diags.list.n; i++) {
+        diag_print(&t, &w->ctx.diags.list.at[i]);
+        text_add(&t, "\n");
+    }
+    return text_str(&t);
+}
+
+/* ---- making graphs ------------------------------------------------------------------------------------ */
+
+static const Type *
+type_of(World *w, DType t, uint32_t rank, const int64_t *dim)
+{
+    const Expr *e[TN_MAX_RANK];
+    for (uint32_t d = 0; d < rank; d++)
+        e[d] = dim[d] < 0 ? expr_symbol(&w->ctx, "n") : expr_int(&w->ctx, dim[d]);
+    return type_new(&w->ctx, t, rank, e);
+}
+
+#define DIMS(...) sizeof((int64_t[]){__VA_ARGS__}) / 8, (int64_t[]){__VA_ARGS__}
+#define TYPE(t, ...) type_of(w, t, DIMS(__VA_ARGS__))
+#define INPUT(name, ...) graph_input(w->g, name, TYPE(DT_F32, __VA_ARGS__))
+#define WEIGHT(name, ...) weight(w, name, TYPE(DT_F32, __VA_ARGS__))
+#define INTS(...) integers(w, DIMS(__VA_ARGS__))
+#define CALL(op, ...) call(w, OP_##op, (Attrs){0}, sizeof((ValueId[]){__VA_ARGS__}) / sizeof(ValueId), (ValueId[]){__VA_ARGS__})
+
+/* In (0.25, 1.25), so that it may be a variance. */
+static void
+fill(World *w, float *data, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        w->seed = w->seed * 1664525u + 1013904223u;
+        data[i] = 0.25f + (float)(w->seed >> 8) / 0x1p24f;
+    }
+}
+
+static ValueId
+weight(World *w, const char *name, const Type *t)
+{
+    int64_t bytes = 0;
+    assert_true(type_static_bytes(t, &bytes));
+    float *data = arena_alloc(w->arena, (size_t)bytes);
+    fill(w, data, bytes / 4);
+    return graph_const(w->g, name, t, data);
+}
+
+static ValueId
+number(World *w, float v)
+{
+    float *data = NEW(w->arena, float);
+    *data = v;
+    return graph_const(w->g, "number", type_new(&w->ctx, DT_F32, 0, NULL), data);
+}
+
+static ValueId
+integers(World *w, uint32_t n, const int64_t *v)
+{
+    const Expr *count = expr_int(&w->ctx, n);
+    return graph_const(w->g, "ints", type_new(&w->ctx, DT_I64, 1, &count), arena_copy(w->arena, v, n * sizeof *v));
+}
+
+static ValueId
+call(World *w, OpKind op, Attrs attrs, uint32_t nin, const ValueId *in)
+{
+    ValueId out = 0;
+    if (!graph_infer_op(w->g, op, attrs, (Loc){0}, sym(&w->ctx, op_info[op].name), nin, in, 1, NULL, &out))
+        fail_msg("%s", messages(w));
+    return out;
+}
+
+static ValueId
+transpose(World *w, ValueId x, uint32_t rank, const int64_t *perm)
+{
+    Attr a = {.name = sym(&w->ctx, "perm"), .kind = ATTR_INTS, .n = rank, .ints = perm};
+    return call(w, OP_transpose, (Attrs){&a, 1}, 1, &x);
+}
+
+static void
+output(World *w, ValueId v)
+{
+    VEC_PUSH(w->arena, &w->g->output, v);
+}
+
+/* ---- comparing graphs ------------------------------------------------------------------------------------ */
+
+static void
+run(World *w, const Graph *g, Tensor *out)
+{
+    Symbols s = {0};
+    Tensor in[8];
+    w->seed = 99;
+    for (uint32_t i = 0; i < g->input.n; i++) {
+        Symbols n = {0};
+        symbols_set(w->arena, &n, sym(&w->ctx, "n"), 3);
+        assert_true(tensor_of_type(&w->ctx, w->arena, g->value.at[g->input.at[i]].type, &n, &in[i]));
+        if (in[i].dtype == DT_F32)
+            fill(w, in[i].data, tensor_count(&in[i]));
+    }
+    if (!ref_bind_inputs(g, in, &s) || !ref_graph(g, w->arena, &s, in, out, NULL, NULL))
+        fail_msg("%s", messages(w));
+}
+
+/* The two graphs compute the same, to a relative tolerance; names of outputs are kept. */
+static void
+expect_same(World *w, const Graph *before, const Graph *after, float tolerance)
+{
+    Tensor a[4], b[4];
+    assert_non_null(after);
+    assert_true(graph_verify(after));
+    run(w, before, a);
+    run(w, after, b);
+    assert_int_equal(before->output.n, after->output.n);
+    for (uint32_t i = 0; i < before->output.n; i++) {
+        assert_string_equal(before->value.at[before->output.at[i]].name, after->value.at[after->output.at[i]].name);
+        assert_int_equal(tensor_count(&a[i]), tensor_count(&b[i]));
+        for (int64_t k = 0; k < tensor_count(&a[i]); k++) {
+            if (a[i].dtype != DT_F32) {
+                assert_memory_equal(a[i].data, b[i].data, (size_t)tensor_count(&a[i]) * dtype_info[a[i].dtype].bytes);
+                break;
+            }
+            float x = ((float *)a[i].data)[k], y = ((float *)b[i].data)[k];
+            if (!(fabsf(x - y) <= tolerance * fabsf(x)) && !(isnan(x) && isnan(y)))
+                fail_msg("output %u, element %d: %.9g before, %.9g after", i, (int)k, x, y);
+        }
+    }
+}
+
+static uint32_t
+count_op(const Graph *g, OpKind op)
+{
+    uint32_t n = 0;
+    for (NodeId id = 1; id < g->node.n; id++)
+        n += g->node.at[id].callee == CALL_OP && g->node.at[id].op == op;
+    return n;
+}
+
+/* The rules leave `nodes` calls. */
+static const Graph *
+expect_rules(World *w, uint32_t nodes, float tolerance)
+{
+    const Graph *after = rewrite_rules(w->g);
+    expect_same(w, w->g, after, tolerance);
+    if (after->node.n - 1 != nodes) {
+        Text t = {.arena = w->arena};
+        graph_print(&t, after, NULL);
+        fail_msg("%u calls left, expected %u:\n%s", after->node.n - 1, nodes, text_str(&t));
+    }
+    return after;
+}
+
+/* ---- identities ---------------------------------------------------------------------------------------------- */
+
+static void
+test_identities(void **state)
+{
+    World *w = *state;
+    ValueId x = INPUT("x", -1, 4);
+    ValueId y = CALL(identity, CALL(exp, CALL(identity, CALL(neg, CALL(neg, x)))));
+    output(w, CALL(relu, CALL(relu, CALL(sum, CALL(dropout, y)))));
+    expect_rules(w, 2, 0);
+}
+
+static void
+test_an_output_that_is_an_input_keeps_its_node(void **state)
+{
+    World *w = *state;
+    ValueId x = INPUT("x", -1, 4);
+    output(w, CALL(identity, x));
+    expect_rules(w, 1, 0);
+}
+
+static void
+test_two_names_for_one_output_stay_two(void **state)
+{
+    World *w = *state;
+    ValueId y = CALL(exp, INPUT("x", -1, 4));
+    output(w, y);
+    output(w, CALL(identity, y));
+    expect_rules(w, 2, 0);
+}
+
+static void
+test_neutral_numbers(void **state)
+{
+    World *w = *state;
+    ValueId x = INPUT("x", -1, 4), one = number(w, 1), zero = number(w, 0);
+    ValueId y = CALL(exp, CALL(div, CALL(mul, one, CALL(mul, x, one)), one));
+    output(w, CALL(exp, CALL(pow, CALL(sub, CALL(add, y, number(w, -0.0f)), zero), one)));
+    expect_rules(w, 2, 0);
+}
+
+static void
+test_adding_plus_zero_is_not_nothing(void **state)
+{
+    World *w = *state;
+    output(w, CALL(exp, CALL(add, INPUT("x", -1, 4), number(w, 0))));
+    expect_rules(w, 2, 0);
+}
+
+static void
+test_a_neutral_number_that_broadcasts_stays(void **state)
+{
+    World *w = *state;
+    ValueId x = INPUT("x", 1, 4), ones = CALL(exp, number(w, 0));
+    float *data = NEW_ARRAY(w->arena, float, 3);
+    data[0] = data[1] = data[2] = 1;
+    ones = graph_const(w->g, "ones", TYPE(DT_F32, 3, 1), data);
+    output(w, CALL(exp, CALL(mul, x, ones)));
+    expect_rules(w, 2, 0);
+}
+
+static void
+test_softmax_guard_is_kept(void **state)
+{
+    World *w = *state;
+    ValueId s = CALL(softmax, INPUT("x", -1, 4));
+    output(w, CALL(where, CALL(is_nan, s), number(w, 0), s));
+    expect_rules(w, 3, 0);
+}
+
+/* ---- movements --------------------------------------------------------------------------------------------------- */
+
+static void
+test_transposes(void **state)
+{
+    World *w = *state;
+    ValueId x = INPUT("x", -1, 4, 5);
+    ValueId y = transpose(w, transpose(w, x, 3, (int64_t[]){1, 2, 0}), 3, (int64_t[]){2, 0, 1});
+    ValueId z = transpose(w, transpose(w, x, 3, (int64_t[]){1, 2, 0}), 3, (int64_t[]){0, 2, 1});
+    output(w, CALL(exp, y));
+    output(w, CALL(exp, z));
+    expect_rules(w, 3, 0);
+}
+
+static void
+test_reshapes(void **state)
+{
+    World *w = *state;
+    ValueId x = INPUT("x", -1, 4, 6);
+    ValueId y = CALL(reshape, CALL(flatten, CALL(reshape, x, INTS(0, 2, 12))), INTS(-1, 4, 6));
+    ValueId z = CALL(unsqueeze, CALL(reshape, x, INTS(0, 8, 3)), INTS(1));
+    output(w, CALL(exp, y));
+    output(w, CALL(exp, z));
+    const Graph *after = expect_rules(w, 3, 0);
+    assert_int_equal(count_op(after, OP_reshape), 1);
+}
+
+/* ---- batch normalisation ------------------------------------------------------------------------------------------- */
+
+static ValueId
+batch_norm(World *w, ValueId x, int64_t channels)
+{
+    ValueId p[4];
+    for (uint32_t i = 0; i < 4; i++)
+        p[i] = WEIGHT("p", channels);
+    return CALL(batch_norm, x, p[0], p[1], p[2], p[3]);
+}
+
+static void
+test_norm_into_convolution(void **state)
+{
+    World *w = *state;
+    ValueId x = INPUT("x", -1, 3, 6, 6);
+    ValueId y = CALL(relu, batch_norm(w, CALL(conv, x, WEIGHT("w", 5, 3, 3, 3), WEIGHT("b", 5)), 5));
+    output(w, batch_norm(w, CALL(conv, y, WEIGHT("v", 4, 5, 1, 1)), 4));
+    const Graph *after = expect_rules(w, 3, 1e-5f);
+    assert_int_equal(count_op(after, OP_conv), 2);
+}
+
+static void
+test_norm_of_a_convolution_read_twice(void **state)
+{
+    World *w = *state;
+    ValueId c = CALL(conv, INPUT("x", -1, 3, 6, 6), WEIGHT("w", 5, 3, 3, 3));
+    output(w, batch_norm(w, c, 5));
+    output(w, CALL(relu, c));
+    const Graph *after = expect_rules(w, 4, 1e-5f);
+    assert_int_equal(count_op(after, OP_batch_norm), 0);
+}
+
+static void
+test_norm_into_products(void **state)
+{
+    World *w = *state;
+    ValueId x = INPUT("x", -1, 6);
+    ValueId y = batch_norm(w, CALL(gemm, x, WEIGHT("w", 6, 4), WEIGHT("b", 4)), 4);
+    ValueId z = batch_norm(w, CALL(matmul, y, WEIGHT("v", 4, 3)), 3);
+    Attr trans = {.name = sym(&w->ctx, "transB"), .kind = ATTR_INT, .i = 1};
+    output(w, batch_norm(w, call(w, OP_gemm, (Attrs){&trans, 1}, 2, (ValueId[]){z, WEIGHT("u", 2, 3)}), 2));
+    const Graph *after = expect_rules(w, 4, 1e-5f);
+    assert_int_equal(count_op(after, OP_batch_norm), 0);
+}
+
+static void
+test_norm_alone(void **state)
+{
+    World *w = *state;
+    output(w, batch_norm(w, INPUT("x", -1, 4, 5), 4));
+    const Graph *after = expect_rules(w, 2, 1e-5f);
+    assert_int_equal(count_op(after, OP_mul) + count_op(after, OP_add), 2);
+}
+
+static void
+test_norm_by_computed_values_stays(void **state)
+{
+    World *w = *state;
+    ValueId s = INPUT("s", 4);
+    output(w, CALL(batch_norm, INPUT("x", -1, 4, 5), s, s, s, s));
+    expect_rules(w, 1, 0);
+}
+
+/* ---- fold, cse, dce, lower ------------------------------------------------------------------------------------------- */
+
+static void
+test_fold(void **state)
+{
+    World *w = *state;
+    ValueId x = INPUT("x", -1, 4);
+    ValueId k = CALL(exp, CALL(add, WEIGHT("a", 4), WEIGHT("b", 4)));
+    output(w, CALL(mul, x, k));
+    output(w, CALL(add, CALL(reshape, x, CALL(mul, INTS(-1, 2), INTS(1, 2))), CALL(identity, k)));
+    const Graph *after = rewrite_fold(w->g, 1 << 20);
+    expect_same(w, w->g, after, 0);
+    assert_int_equal(count_op(after, OP_add), 1);
+    assert_int_equal(count_op(after, OP_identity) + count_op(after, OP_mul), 1);
+    const Graph *small = rewrite_fold(w->g, 15);
+    expect_same(w, w->g, small, 0);
+    assert_int_equal(count_op(small, OP_add), 2);
+}
+
+static void
+test_fold_of_known_sizes(void **state)
+{
+    World *w = *state;
+    ValueId x = INPUT("x", 2, 4);
+    ValueId shape = CALL(shape, INPUT("y", -1, 4));
+    output(w, CALL(add, CALL(shape, x), shape));
+    const Graph *after = rewrite_fold(w->g, 1 << 20);
+    expect_same(w, w->g, after, 0);
+    assert_int_equal(count_op(after, OP_shape), 1);          /* the symbolic one */
+}
+
+static void
+test_fold_leaves_what_cannot_run(void **state)
+{
+    World *w = *state;
+    ValueId x = INPUT("x", 2);
+    output(w, CALL(add, x, CALL(gather, WEIGHT("a", 4), INTS(1, 9))));
+    const Graph *after = rewrite_fold(w->g, 1 << 20);
+    assert_non_null(after);
+    assert_int_equal(count_op(after, OP_gather), 1);
+    assert_int_equal(w->ctx.diags.list.n, 0);
+    assert_int_equal(w->ctx.diags.worst, DIAG_OK);
+}
+
+static void
+test_cse(void **state)
+{
+    World *w = *state;
+    ValueId x = INPUT("x", -1, 4);
+    ValueId a = CALL(exp, CALL(add, x, number(w, 2))), b = CALL(exp, CALL(add, x, number(w, 2)));
+    ValueId c = CALL(exp, CALL(add, x, number(w, 3)));
+    output(w, CALL(mul, CALL(mul, a, b), c));
+    const Graph *after = rewrite_cse(w->g);
+    expect_same(w, w->g, after, 0);
+    assert_int_equal(count_op(after, OP_exp), 2);
+    assert_int_equal(count_op(after, OP_add), 2);
+}
+
+static void
+test_cse_compares_attributes_and_keeps_outputs(void **state)
+{
+    World *w = *state;
+    ValueId x = INPUT("x", 4, 4);
+    output(w, transpose(w, x, 2, (int64_t[]){1, 0}));
+    output(w, transpose(w, x, 2, (int64_t[]){0, 1}));
+    output(w, transpose(w, x, 2, (int64_t[]){1, 0}));
+    const Graph *after = rewrite_cse(w->g);
+    expect_same(w, w->g, after, 0);
+    assert_int_equal(after->node.n - 1, 3);
+}
+
+static void
+test_dce(void **state)
+{
+    World *w = *state;
+    ValueId x = INPUT("x", -1, 4);
+    CALL(exp, CALL(exp, x));
+    output(w, CALL(relu, x));
+    const Graph *after = rewrite_dce(w->g);
+    expect_same(w, w->g, after, 0);
+    assert_int_equal(after->node.n - 1, 1);
+}
+
+static void
+test_lower(void **state)
+{
+    World *w = *state;
+    ValueId x = INPUT("x", -1, 4, 6);
+    ValueId flat = CALL(reshape, x, INTS(0, -1));
+    output(w, CALL(softmax, CALL(gemm, flat, WEIGHT("w", 24, 5), WEIGHT("b", 5))));
+    const Graph *after = lower_nests(w->g);
+    if (!after)
+        fail_msg("%s", messages(w));
+    expect_same(w, w->g, after, 0);
+    for (NodeId id = 1; id < after->node.n; id++)
+        assert_int_equal(after->node.at[id].callee, CALL_NEST);
+}
+
+static void
+test_lower_drops_what_only_gave_a_shape(void **state)
+{
+    World *w = *state;
+    ValueId x = INPUT("x", -1, 4, 6), shape = CALL(shape, x);
+    output(w, CALL(exp, CALL(reshape, CALL(relu, x), CALL(mul, shape, INTS(1, 1, 1)))));
+    const Graph *after = lower_nests(w->g);
+    expect_same(w, w->g, after, 0);
+    assert_int_equal(after->node.n - 1, 3);
+}
+
+int
+main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_identities), TEST(test_an_output_that_is_an_input_keeps_its_node), TEST(test_two_names_for_one_output_stay_two),
+        TEST(test_neutral_numbers), TEST(test_adding_plus_zero_is_not_nothing), TEST(test_a_neutral_number_that_broadcasts_stays),
+        TEST(test_softmax_guard_is_kept), TEST(test_transposes), TEST(test_reshapes), TEST(test_norm_into_convolution),
+        TEST(test_norm_of_a_convolution_read_twice), TEST(test_norm_into_products), TEST(test_norm_alone),
+        TEST(test_norm_by_computed_values_stays), TEST(test_fold), TEST(test_fold_of_known_sizes),
+        TEST(test_fold_leaves_what_cannot_run), TEST(test_cse), TEST(test_cse_compares_attributes_and_keeps_outputs),
+        TEST(test_dce), TEST(test_lower), TEST(test_lower_drops_what_only_gave_a_shape),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
