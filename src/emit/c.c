@@ -174,12 +174,15 @@ declare_buffer(Emit *e, uint32_t buffer)
 
 /* ---- loops, lets, tests --------------------------------------------------------------------------- */
 
+/* Does the block declare names of its own, which its next copy declares again? A loop does: its end. */
 static bool
 needs_scope(const Block *b)
 {
-    for (uint32_t i = 0; i < b->list.n; i++)
-        if (b->list.at[i]->kind == TREE_LET || b->list.at[i]->kind == TREE_BUFFER)
+    for (uint32_t i = 0; i < b->list.n; i++) {
+        const Tree *n = b->list.at[i];
+        if (n->kind == TREE_LET || n->kind == TREE_BUFFER || (n->kind == TREE_LOOP && n->u.loop.kind != LOOP_UNROLLED))
             return true;
+    }
     return false;
 }
 

@@ -111,3 +111,17 @@ emit_const(Emit *e, DType t, int64_t bits)
     default: return arena_printf(e->a, "(%s)%lld", dtype_info[t].ctype, (long long)bits);
     }
 }
+
+/* The text without parentheses around all of it, for places that have their own. */
+const char *
+emit_bare(Emit *e, const char *s)
+{
+    size_t n = strlen(s);
+    int depth = 0;
+    if (n < 2 || s[0] != '(' || s[n - 1] != ')')
+        return s;
+    for (size_t i = 0; i < n - 1; i++)
+        if ((depth += (s[i] == '(') - (s[i] == ')')) == 0)
+            return s;
+    return arena_printf(e->a, "%.*s", (int)n - 2, s + 1);
+}

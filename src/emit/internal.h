@@ -37,16 +37,52 @@ typedef struct Emit {
 bool emit_fail(Emit *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void emit_line(Emit *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+#define NO_VALUE ((CValue){0})
+
+static inline CValue
+plain(const char *s)
+{
+    return (CValue){s, 0};
+}
+
+/* A bool: of several lanes, as a mask whose elements have that many bytes. */
+static inline CValue
+mask_of(const char *s, uint32_t lanes, uint32_t bytes)
+{
+    return (CValue){s, lanes > 1 ? (uint8_t)bytes : 0};
+}
+
+/* An identifier or a whole number? */
+static inline bool
+is_word(const char *s)
+{
+    for (; *s; s++)
+        if (!((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') || *s == '_'))
+            return false;
+    return true;
+}
+
 /* c_scalar.c */
 void emit_statement(Emit *e, const Scalar *s);             /* begin a statement that evaluates s (or NULL) */
-CValue emit_value(Emit *e, const Scalar *s);                /* may print statements before the one it stands in */
+CValue emit_value(Emit *e, const Scalar *s);               /* may print statements before the one it stands in */
+CValue emit_name(Emit *e, const Scalar *s, CValue v);      /* make v a variable that stands for s from here on */
+CValue *emit_named(Emit *e, const Scalar *s);              /* the variable of s, if it has one here */
+
+/* c_op.c */
+CValue emit_cast(Emit *e, const Scalar *s);
+CValue emit_fold(Emit *e, const Scalar *s);                /* all lanes to one */
+CValue emit_one(Emit *e, const Scalar *s);                 /* operations of one and two operands */
+CValue emit_two(Emit *e, const Scalar *s);
+
+/* c_expr.c */
 const char *emit_index(Emit *e, const Expr *x);            /* an int64_t expression; may be a sum */
-const char *emit_place(Emit *e, uint32_t buffer, uint32_t rank, const Expr *const *at);   /* "b3[…]" without the brackets: the offset */
+const char *emit_place(Emit *e, uint32_t buffer, uint32_t rank, const Expr *const *at);   /* elements from its start */
 const char *emit_register(Emit *e, uint32_t buffer, uint32_t rank, const Expr *const *at);
 const Scalar *emit_subst(Emit *e, const Scalar *s);        /* with unrolled variables replaced */
 const Expr *emit_subst_expr(Emit *e, const Expr *x);
-
-const char *emit_bare(Emit *e, const char *s);             /* without outer parentheses */
+bool emit_inside(Emit *e, const Expr *at, const Expr *extent, const Expr *width);   /* proved: 0 <= at, at + width <= extent */
+bool emit_load_inside(Emit *e, const Scalar *s);           /* proved: every lane read is in the buffer */
+bool emit_is_unsafe(Emit *e, const Scalar *s);             /* reads or checks what only a guard makes valid */
 
 /* c_type.c: how elements are called */
 const char *emit_shape(Emit *e, DType t, uint32_t lanes);          /* f32, f32x16: f16 and bf16 compute as f32 */
@@ -55,5 +91,6 @@ const char *emit_memory_shape(Emit *e, DType t, uint32_t lanes);   /* f32x16, u1
 const char *emit_mask(Emit *e, CValue v, uint32_t lanes, uint32_t bytes);   /* v as a mask of that width */
 uint32_t emit_value_bytes(DType t);                                 /* in registers */
 const char *emit_const(Emit *e, DType t, int64_t bits);
+const char *emit_bare(Emit *e, const char *s);             /* without outer parentheses */
 
 #endif

@@ -388,6 +388,7 @@ TN_MATH_F32(f32, float, int32_t)
     X(62, a), X(63, a)
 #define TN_SAME(l, x) x
 #define TN_LANE(l, x) l
+#define TN_APART(l, stride) p[(l) * stride]
 #define TN_SQRT_LANE(l, x) __builtin_sqrtf(x[l])
 #define TN_SQRT_LANE_F64(l, x) __builtin_sqrt(x[l])
 #define TN_TURN_2(l, h) (((l) + (h)) & 1)
@@ -444,6 +445,8 @@ TN_MATH_F32(f32, float, int32_t)
     }                                                                                                  \
     TN_INLINE tn_##e##x##N tn_load_apart_##e##x##N(const T *p, int64_t stride, int64_t n)              \
     {                                                                                                  \
+        if (n >= N)                                                                                    \
+            return (tn_##e##x##N){TN_EACH##N(TN_APART, stride)};                                       \
         T part[N] = {0};                                                                               \
         for (int l = 0; l < N; l++)                                                                    \
             if (l < n)                                                                                 \

@@ -22,7 +22,8 @@ typedef struct {
     Piece *piece;                    /* [node.n] */
     NodeId *host;                    /* [node.n]: itself, the one node it vanished into, or 0: into several */
     VEC(NodeId) *readers;            /* [value.n]: hosts whose piece reads the value */
-    bool *finishes, *rowish;         /* [node.n]: see rules.c */
+    bool *finishes;                  /* [node.n]: elementwise, an epilogue of a reduction before it */
+    bool *rowish;                    /* [node.n]: a row reduction, or elementwise from its results */
     const char **why;                /* [node.n] */
 } Fusion;
 

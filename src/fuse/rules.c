@@ -11,8 +11,9 @@
  *   reduction             at id or perm, once, elementwise     yes: the reader becomes its epilogue
  *   reduction             anything else                        no
  *
- * An elementwise node that finishes a reduction (relu of a convolution, the last step of a
- * normalisation) belongs to the reduction's kernel rather than to the next reduction's operand.
+ * An elementwise node that finishes a reduction (relu of a convolution) belongs to the reduction's
+ * kernel rather than to the next reduction's operand; so does one made from the results of row
+ * reductions (the last step of a normalisation), unless the next is a row reduction too.
  * Source: doc/fusion.md, the table of realisations.
  */
 #include "fuse/internal.h"
@@ -129,7 +130,6 @@ fuse_mark_finishing(Fusion *f)
                 leads_only_to(f, def, n, 4))
                 f->finishes[n] = true;
         }
-        f->finishes[n] = f->finishes[n] || f->rowish[n];
     }
 }
 
@@ -248,10 +248,11 @@ fuse_refuse(Fusion *f, NodeId node, NodeId host, const Nest *after, uint32_t nho
         return NULL;
     if (nhost > 1)
         return "several nodes read it";
-    if (f->finishes[node] && th.reduces)
-        for (uint32_t i = 0; i < reads.n; i++)
-            if (reads.at[i].reduce)
-                return "finishes a reduction, and another would repeat it";
+    for (uint32_t i = 0; i < reads.n; i++) {
+        bool once = !th.contraction && nest_mapping(c, h->nest, &reads.at[i]) == MAP_RED;
+        if (reads.at[i].reduce && (f->finishes[node] || (f->rowish[node] && !once)))
+            return "finishes a reduction: belongs to its kernel";
+    }
     for (uint32_t i = 0; i < reads.n; i++) {
         const char *no = refuse_read(c, h->nest, &th, &tp, &reads.at[i]);
         if (no)

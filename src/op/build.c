@@ -59,10 +59,19 @@ make_axes(Making *m, uint32_t value, const Expr **axis)
     nest_axes_of(&m->nb, build_type(m->b, value), axis);
 }
 
+/* Axis names stay distinct: k becomes k1 beside the third axis of an output. */
 const Expr *
 make_reduce(Making *m, const char *name, const Expr *extent)
 {
-    return nest_axis(&m->nb, name, AXIS_REDUCE, extent);
+    Ctx *c = m->b->c;
+    Sym wanted = sym(c, name);
+
+    for (uint32_t i = 0, suffix = 0; i < m->nb.axis.n; i++)
+        if (m->nb.axis.at[i].name == wanted) {
+            wanted = sym_printf(c, "%s%u", name, ++suffix);
+            i = UINT32_MAX;
+        }
+    return nest_axis(&m->nb, wanted, AXIS_REDUCE, extent);
 }
 
 const Scalar *

@@ -74,6 +74,25 @@ lies_packed(const Low *l, const Scalar *operand, const Format *want)
     return true;
 }
 
+/* Rows whose distance is a large power of two fall into the same few sets of the first-level cache and
+ * drive each other out: 64 sets of 64-byte lines, 8 ways. */
+static bool
+rows_conflict(Gemm *g, const Scalar *a)
+{
+    Low *l = g->l;
+    const Cut *cut = &g->cut;
+    int64_t stride, lines;
+
+    if (cut->nrow == 0 || !expr_const(low_stride(l, a, cut->row[cut->nrow - 1]), &stride))
+        return false;
+    stride *= dtype_info[a->dtype].bytes;
+    lines = stride / 64;
+    if (stride % 64 || lines == 0)
+        return false;
+    int64_t sets = 64 / (lines & -lines);
+    return (sets < 1 ? 1 : sets) * 8 < 2 * (int64_t)cut->tile.rows;
+}
+
 /* A row operand can be read in place when its offset is linear in the one sum index. */
 static bool
 reads_in_place(Gemm *g)
@@ -89,7 +108,7 @@ reads_in_place(Gemm *g)
             return false;
     if (cut->nsum && !low_stride(l, a, cut->sum[cut->nsum - 1]))
         return false;
-    return cut->nrow == 0 || low_stride(l, a, cut->row[cut->nrow - 1]) != NULL;
+    return cut->nrow == 0 || (low_stride(l, a, cut->row[cut->nrow - 1]) && !rows_conflict(g, a));
 }
 
 enum { DEPTH_BLOCK = 768 };      /* sum points that a register tile runs over before B's panel is replaced */

@@ -17,7 +17,8 @@ typedef struct {
     Map value;                           /* Scalar of the nest -> Scalar of the tree, already computed */
     uint32_t lanes;                      /* 1: scalar code */
     int vector_axis;                     /* lanes > 1: bound to base + LANE */
-    const Expr *valid;                   /* only so many lanes exist in arguments; NULL: all */
+    const Expr *valid;                   /* only so many lanes exist; NULL: all */
+    bool by_lane;                        /* some read was made lane by lane since this was last cleared */
     bool vector_reduce;                  /* reductions may run over lanes */
     VEC(Range) range;                    /* of loop variables, for expr_simplify */
     const uint32_t *home;                /* [buffers]: scratch that holds a SPACE_LOCAL, or the buffer itself */
@@ -37,7 +38,8 @@ const Expr *low_let(Low *l, Block *b, const char *name, const Expr *value, const
 const Expr *low_extent(Low *l, uint32_t axis);       /* with outer axes bound */
 /* Bind `axes` (outermost first) to the digits of one index in [0, product of extents). */
 void low_bind_digits(Low *l, Block *b, const uint32_t *axis, uint32_t n, const Expr *index);
-/* Run `emit` over [begin, end): full vectors of `lanes` along axis first, then one element at a time. */
+/* Run `emit` over [begin, end) along axis: whole vectors of `lanes`, then one of which only the rest
+ * exists; one element at a time where a read has to be made lane by lane. */
 typedef void EmitFn(Low *l, Block *b, void *user);
 void low_vector_loop(Low *l, Block *b, uint32_t axis, const char *name, const Expr *begin, const Expr *end,
                      uint32_t lanes, EmitFn *emit, void *user);

@@ -63,34 +63,68 @@ low_bind_digits(Low *l, Block *b, const uint32_t *axis, uint32_t n, const Expr *
     }
 }
 
+/* Lanes of one vector from `base` on, of which `valid` exist (NULL: all). */
+static void
+vector_step(Low *l, Block *b, uint32_t axis, const Expr *base, uint32_t lanes, const Expr *valid, EmitFn *emit, void *user)
+{
+    uint32_t lanes_before = l->lanes;
+    int axis_before = l->vector_axis;
+
+    l->lanes = lanes;
+    l->vector_axis = (int)axis;
+    l->valid = valid;
+    l->bind[axis] = expr_add(l->c, base, expr_var(l->c, LANE));
+    emit(l, b, user);
+    l->valid = NULL;
+    l->lanes = lanes_before;
+    l->vector_axis = axis_before;
+}
+
+/* The rest after whole vectors: masked if every read can be, else one element at a time. */
+static void
+vector_rest(Low *l, Block *b, uint32_t axis, const char *name, const Expr *from, const Expr *end, uint32_t lanes, EmitFn *emit, void *user)
+{
+    Ctx *c = l->c;
+    uint32_t ranges = l->range.n;
+    const Expr *rest = expr_sub(c, end, from);
+
+    if (lanes > 1) {
+        Block trial = {.arena = b->arena};
+        Tree *test = expr_const(rest, NULL) ? NULL : tree_if(&trial, scalar_2(c, S_GT, scalar_index(c, rest), scalar_int(c, DT_I64, 0)));
+        Block *in = test ? &test->body : &trial;
+        l->by_lane = false;
+        const Expr *base = low_let(l, in, name, from, NULL);
+        vector_step(l, in, axis, base, lanes, low_let(l, in, "rest", rest, NULL), emit, user);
+        l->range.n = ranges;
+        if (!l->by_lane) {
+            for (uint32_t i = 0; i < trial.list.n; i++)
+                VEC_PUSH(b->arena, &b->list, trial.list.at[i]);
+            return;
+        }
+    }
+    l->bind[axis] = low_loop(l, &b, LOOP_SERIAL, name, from, end, 1);
+    emit(l, b, user);
+    l->range.n = ranges;
+}
+
 void
 low_vector_loop(Low *l, Block *b, uint32_t axis, const char *name, const Expr *begin, const Expr *end, uint32_t lanes,
                 EmitFn *emit, void *user)
 {
     Ctx *c = l->c;
     const Expr *count = expr_sub(c, end, begin), *full = expr_int(c, 0);
-    uint32_t ranges = l->range.n, lanes_before = l->lanes;
-    int axis_before = l->vector_axis;
+    uint32_t ranges = l->range.n;
 
-    if (lanes > 1) {
+    if (lanes > 1)
         full = expr_scale(c, expr_div(c, count, expr_int(c, lanes)), lanes);
-        if (!expr_is(full, 0)) {
-            Block *in = b;
-            const Expr *v = low_loop(l, &in, LOOP_SERIAL, name, begin, expr_add(c, begin, full), lanes);
-            l->lanes = lanes;
-            l->vector_axis = (int)axis;
-            l->bind[axis] = expr_add(c, v, expr_var(c, LANE));
-            emit(l, in, user);
-        }
-        l->lanes = lanes_before;
-        l->vector_axis = axis_before;
+    if (!expr_is(full, 0)) {
+        Block *in = b;
+        const Expr *v = low_loop(l, &in, LOOP_SERIAL, name, begin, expr_add(c, begin, full), lanes);
+        vector_step(l, in, axis, v, lanes, NULL, emit, user);
         l->range.n = ranges;
     }
-    if (!(lanes > 1 && full == count)) {
-        Block *in = b;
-        l->bind[axis] = low_loop(l, &in, LOOP_SERIAL, name, expr_add(c, begin, full), end, 1);
-        emit(l, in, user);
-    }
+    if (full != count)
+        vector_rest(l, b, axis, name, expr_add(c, begin, full), end, lanes, emit, user);
     l->bind[axis] = NULL;
     l->range.n = ranges;
 }
@@ -265,7 +299,7 @@ part_lanes(Low *l, const Expr *extent)
         uint32_t here = low_lanes(l, l->n->param[l->n->write[i].out].type->dtype);
         lanes = here < lanes ? here : lanes;
     }
-    while (lanes > 1 && lanes > trip)
+    while (lanes > 1 && lanes / 2 >= trip)
         lanes /= 2;
     return lanes;
 }

@@ -190,6 +190,7 @@ lane_by_lane(Vectorizer *v, const Scalar *s)
 {
     const Scalar *lane[256];
 
+    v->l->by_lane = true;
     for (uint32_t i = 0; i < v->lanes; i++)
         lane[i] = scalar_subst(v->l->c, s, &(Binding){LANE, expr_int(v->l->c, i)}, 1);
     return scalar_lanes(v->l->c, lane, v->lanes);
@@ -309,7 +310,7 @@ low_store(Low *l, Block *b, uint32_t buffer, const Expr *const *at, uint32_t ran
     if (value->lanes == 1)
         value = scalar_splat(l->c, value, l->lanes);
     if (l->k->buffer.at[buffer].lanes > 1) {
-        tree_store_lanes(b, buffer, rank, at, value, expr_int(l->c, 1), NULL);
+        tree_store_lanes(b, buffer, rank, at, value, expr_int(l->c, 1), l->valid);
         return;
     }
     bool linear = expr_linear(l->c, offset_of(l, buffer, at), LANE, &stride, &rest) && !uses_lane(rest);
@@ -492,7 +493,7 @@ reduce_lanes(Low *l, Block *b, const Scalar *r, const uint32_t *axis, uint32_t n
     const Scalar *identity = combiner_identity(l->c, k, r->dtype);
     Block *in = b;
 
-    while (lanes > 2 && lanes > trip)
+    while (lanes > 2 && lanes / 2 >= trip)
         lanes /= 2;
     LaneSteps s = {{r, new_register(l, b, r->dtype, lanes)}, {r, new_register(l, b, r->dtype, 1)}};
     tree_store_lanes(b, s.vector.acc, 0, NULL, scalar_splat(l->c, identity, lanes), expr_int(l->c, 1), NULL);

@@ -250,14 +250,30 @@ types(uint32_t lanes)
     return k;
 }
 
+/* o[i] = i over two unrolled halves of different length, each a serial loop with an end of its own. */
+static Kernel *
+halves(void)
+{
+    Kernel *k = kernel("halves");
+    uint32_t o = argument(k, "o", DT_I64, AT(N()), SPACE_OUT), v;
+    const Expr *h;
+    Block *b = loop(k, &k->tree, LOOP_UNROLLED, num(2), &h);
+    const Expr *middle = expr_div(c, N(), num(2));
+    const Expr *begin = expr_mul(c, h, middle), *end = add(middle, expr_mul(c, h, expr_sub(c, N(), middle)));
+    b = tree_loop(k, b, LOOP_SERIAL, sym(c, "i"), begin, end, 1, &v);
+    const Expr *i = expr_loop(c, v);
+    store(b, o, AT(i), scalar_index(c, i));
+    return k;
+}
+
 static Kernel *types_8(void) { return types(8); }
 static Kernel *types_1(void) { return types(1); }
 static Kernel *swish(void) { return elementwise("swish"); }
 
 /* ---- compiling ---------------------------------------------------------------------------------------- */
 
-static Kernel *(*const trees[])(void) = {dense, swish, gather, concat, concat_lanes, softmax, types_8, types_1};
-enum { DENSE, SWISH, GATHER, CONCAT, CONCAT_LANES, SOFTMAX, TYPES_8, TYPES_1, NTREE };
+static Kernel *(*const trees[])(void) = {dense, swish, gather, concat, concat_lanes, softmax, types_8, types_1, halves};
+enum { DENSE, SWISH, GATHER, CONCAT, CONCAT_LANES, SOFTMAX, TYPES_8, TYPES_1, HALVES, NTREE };
 
 static const char *
 text_of(const Kernel *k, const char *symbol, bool comments)
@@ -440,6 +456,16 @@ test_element_types(void **state)
 }
 
 static void
+test_unrolled_scopes(void **state)
+{
+    (void)state;
+    int64_t o[7] = {0};
+    run(HALVES, (void *[]){o}, 0, 7, 1);
+    for (int i = 0; i < 7; i++)
+        assert_int_equal(o[i], i);
+}
+
+static void
 test_names_do_not_matter(void **state)
 {
     (void)state;
@@ -495,7 +521,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_dense_any_m), cmocka_unit_test(test_tails), cmocka_unit_test(test_gather_checks),
         cmocka_unit_test(test_guarded_arms), cmocka_unit_test(test_softmax), cmocka_unit_test(test_element_types),
-        cmocka_unit_test(test_names_do_not_matter), cmocka_unit_test(test_golden), cmocka_unit_test(test_refuses),
+        cmocka_unit_test(test_unrolled_scopes), cmocka_unit_test(test_names_do_not_matter), cmocka_unit_test(test_golden), cmocka_unit_test(test_refuses),
     };
     return cmocka_run_group_tests_name("emit", tests, compile, forget);
 }

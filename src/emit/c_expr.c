@@ -1,0 +1,207 @@
+/* c_expr: Exprs as C over int64_t: indices, bounds, places in buffers; and what is proved of them.
+ *
+ * Variables are replaced on the way: unrolled ones by their number, lets that are only another name
+ * by that. A variable computed from data becomes the C variable of its Scalar first.
+ */
+#include "emit/internal.h"
+
+static const Expr *
+subst_hook(ScalarMap *m, const Expr *x)
+{
+    Emit *e = m->user;
+    return expr_subst(e->c, x, e->env.at, e->env.n);
+}
+
+const Expr *
+emit_subst_expr(Emit *e, const Expr *x)
+{
+    if (!x || e->env.n == 0)
+        return x;
+    if (!expr_uses_kind(x, VAR_COMPUTED))
+        return expr_subst(e->c, x, e->env.at, e->env.n);
+    ScalarMap m = {.expr = subst_hook, .user = e, .ctx = e->c, .done = {.arena = e->a}};
+    return scalar_map_expr(&m, x);
+}
+
+const Scalar *
+emit_subst(Emit *e, const Scalar *s)
+{
+    return e->env.n == 0 ? s : scalar_subst(e->c, s, e->env.at, e->env.n);
+}
+
+/* The position of a symbol among those this kernel uses. */
+static uint32_t
+symbol_number(Emit *e, Sym name)
+{
+    for (uint32_t i = 0; i < e->used.n; i++)
+        if (e->used.at[i] == name)
+            return i;
+    VEC_PUSH(e->a, &e->used, name);
+    return e->used.n - 1;
+}
+
+static void
+print_var(void *user, Text *t, Var v)
+{
+    Emit *e = user;
+    switch (v.kind) {
+    case VAR_SYMBOL: text_printf(t, "n%u", symbol_number(e, (Sym)(uintptr_t)v.id)); break;
+    case VAR_LOOP: text_printf(t, "i%u", (unsigned)v.id); break;
+    case VAR_COMPUTED: {
+        CValue *known = emit_named(e, computed_scalar(v));
+        text_add(t, known && known->s ? known->s : "0");
+        break;
+    }
+    case VAR_AXIS: emit_fail(e, "axis %u of a nest stands in a loop tree", (unsigned)v.id); break;
+    }
+}
+
+static void
+compute_var(void *user, Var v)
+{
+    Emit *e = user;
+    if (v.kind != VAR_COMPUTED)
+        return;
+    const Scalar *s = computed_scalar(v);
+    if (emit_named(e, s))
+        return;
+    CValue value = emit_value(e, s);
+    if (!value.s || emit_named(e, s))
+        return;
+    if (s->dtype != DT_I64 || !is_word(value.s))
+        emit_name(e, s, value);
+    else
+        VEC_PUSH(e->a, &e->named, ((Named){s, value}));
+}
+
+const char *
+emit_index(Emit *e, const Expr *x)
+{
+    x = emit_subst_expr(e, x);
+    if (x->bad) {
+        emit_fail(e, "an index overflows 64 bits");
+        return "0";
+    }
+    if (expr_uses_kind(x, VAR_COMPUTED))
+        expr_vars(x, compute_var, e);
+    Text t = {.arena = e->a};
+    expr_print(&t, x, &(ExprStyle){print_var, e, true});
+    return text_str(&t);
+}
+
+const char *
+emit_place(Emit *e, uint32_t buffer, uint32_t rank, const Expr *const *at)
+{
+    const Buffer *b = &e->k->buffer.at[buffer];
+    const Expr **index = NEW_ARRAY(e->a, const Expr *, rank + 1);
+    for (uint32_t d = 0; d < rank; d++)
+        index[d] = emit_subst_expr(e, at[d]);
+    return emit_index(e, buffer_offset(e->c, b, index));
+}
+
+const char *
+emit_register(Emit *e, uint32_t buffer, uint32_t rank, const Expr *const *at)
+{
+    Text t = {.arena = e->a};
+    text_printf(&t, "r%u", buffer);
+    for (uint32_t d = 0; d < rank; d++) {
+        int64_t i;
+        if (!expr_const(emit_subst_expr(e, at[d]), &i) || i < 0) {
+            emit_fail(e, "register buffer %u is indexed by %s, not by a constant", buffer, expr_str(e->c, at[d]));
+            return "0";
+        }
+        text_printf(&t, "_%lld", (long long)i);
+    }
+    return text_str(&t);
+}
+
+/* ---- proofs: does a load stay inside its buffer? --------------------------------------------- */
+
+/* In terms of loops and symbols alone, which is what ranges are known of. */
+static const Expr *
+without_lets(Emit *e, const Expr *x)
+{
+    for (uint32_t i = e->lets.n; i-- > 0; )
+        x = expr_subst(e->c, x, &e->lets.at[i], 1);
+    return x;
+}
+
+/* Are at, at + 1, …, at + width - 1 all in 0..extent-1? */
+bool
+emit_inside(Emit *e, const Expr *at, const Expr *extent, const Expr *width)
+{
+    Ranges r = {e->ranges.at, e->ranges.n};
+    at = without_lets(e, at);
+    const Expr *end = expr_add(e->c, at, without_lets(e, width));
+    return expr_le(e->c, &r, expr_int(e->c, 0), at) == YES && expr_le(e->c, &r, end, extent) == YES;
+}
+
+bool
+emit_load_inside(Emit *e, const Scalar *s)
+{
+    const Buffer *b = &e->k->buffer.at[s->u.load.slot];
+    const Type *type = buffer_type(e->c, b);
+    bool dense = s->lanes == 1 || expr_is(s->u.load.lane_stride, 1);
+    for (uint32_t d = 0; d < s->u.load.rank; d++) {
+        const Expr *width = expr_int(e->c, d + 1 == s->u.load.rank ? s->lanes : 1);
+        if (d + 1 == s->u.load.rank && s->u.load.valid)
+            width = s->u.load.valid;
+        if (expr_uses_kind(s->u.load.at[d], VAR_COMPUTED) || !emit_inside(e, s->u.load.at[d], type->dim[d], width))
+            return false;
+    }
+    return dense;
+}
+
+static bool unsafe_expr(Emit *e, Map *seen, const Expr *x);
+
+/* Does s do something that must not happen where it is not wanted? */
+static bool
+unsafe(Emit *e, Map *seen, const Scalar *s)
+{
+    uint64_t known;
+    if (emit_named(e, s))
+        return false;
+    if (map_get(seen, MAP_PTR(s), &known))
+        return known;
+    bool is = s->op == S_AT;
+    if (s->op == S_INDEX)
+        is = unsafe_expr(e, seen, s->u.index);
+    if (s->op == S_LOAD && e->k->buffer.at[s->u.load.slot].space != SPACE_REGISTER) {
+        is = !s->u.load.outside && !emit_load_inside(e, s);
+        for (uint32_t d = 0; d < s->u.load.rank && !is; d++)
+            is = unsafe_expr(e, seen, s->u.load.at[d]);
+        if (!is && s->u.load.outside)
+            is = unsafe(e, seen, s->u.load.outside);
+    }
+    for (uint32_t i = 0; i < s->narg && !is; i++)
+        is = unsafe(e, seen, s->arg[i]);
+    map_put(seen, MAP_PTR(s), is);
+    return is;
+}
+
+typedef struct { Emit *e; Map *seen; bool is; } UnsafeVars;
+
+static void
+unsafe_var(void *user, Var v)
+{
+    UnsafeVars *u = user;
+    if (v.kind == VAR_COMPUTED && !u->is)
+        u->is = unsafe(u->e, u->seen, computed_scalar(v));
+}
+
+static bool
+unsafe_expr(Emit *e, Map *seen, const Expr *x)
+{
+    if (!expr_uses_kind(x, VAR_COMPUTED))
+        return false;
+    UnsafeVars u = {e, seen, false};
+    expr_vars(x, unsafe_var, &u);
+    return u.is;
+}
+
+bool
+emit_is_unsafe(Emit *e, const Scalar *s)
+{
+    Map seen = {.arena = e->a};
+    return unsafe(e, &seen, s);
+}

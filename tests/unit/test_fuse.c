@@ -1,0 +1,430 @@
+/* Fusion of small graphs: what becomes one kernel, what must not, and the same numbers as before. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fuse/fuse.h"
+#include "ref/ref.h"
+
+typedef struct { Ctx ctx; Arena *arena; Graph *g; } World;
+
+static int
+setup(void **state)
+{
+    World *w = calloc(1, sizeof *w);
+    w->arena = arena_new(NULL, NULL);
+    ctx_init(&w->ctx, w->arena);
+    w->g = graph_new(&w->ctx, w->arena, "t");
+    *state = w;
+    return 0;
+}
+
+static int
+teardown(void **state)
+{
+    World *w = *state;
+    arena_free(w->arena);
+    free(w);
+    return 0;
+}
+
+static const char *
+messages(World *w)
+{
+    Text t = { .arena = w->arena };
+    for (uint32_t i = 0; i < w->ctx.diags.list.n; i++)
+        diag_print(&t, &w->ctx.diags.list.at[i]);
+    return text_str(&t);
+}
+
+static ValueId
+value_named(const Graph *g, const char *name)
+{
+    for (ValueId v = 1; v < g->value.n; v++)
+        if (!strcmp(g->value.at[v].name, name))
+            return v;
+    return 0;
+}
+
+/* A node from a nest's text: parameters are values of these names, inputs are made when first met. */
+static NodeId
+add(World *w, const char *text)
+{
+    Parse p = parse_begin(&w->ctx, "test", (Bytes){ (const uint8_t *)text, strlen(text) });
+    const Nest *n = nest_parse(&p);
+    ValueId value[16];
+
+    if (!n)
+        fail_msg("%s: %s", text, messages(w));
+    for (uint32_t i = 0; i < n->nin + n->nout; i++) {
+        value[i] = value_named(w->g, n->param[i].name);
+        if (!value[i])
+            value[i] = i < n->nin ? graph_input(w->g, n->param[i].name, n->param[i].type)
+                                  : graph_value(w->g, n->param[i].name, n->param[i].type);
+    }
+    return graph_call_nest(w->g, n, (Loc){ 0 }, sym_printf(&w->ctx, "Node \"%s\"", n->name), value, value + n->nin);
+}
+
+static void
+output(World *w, const char *name)
+{
+    VEC_PUSH(w->arena, &w->g->output, value_named(w->g, name));
+}
+
+static void
+constant(World *w, const char *name, float v)
+{
+    float *data = NEW(w->arena, float);
+    const Expr *one = expr_int(&w->ctx, 1);
+    *data = v;
+    graph_const(w->g, name, type_new(&w->ctx, DT_F32, 1, &one), data);
+}
+
+static void
+run(World *w, const Graph *g, Tensor *out)
+{
+    Symbols s = { 0 };
+    Tensor *in = NEW_ARRAY(w->arena, Tensor, g->input.n);
+
+    symbols_set(w->arena, &s, sym(&w->ctx, "n"), 5);
+    for (uint32_t i = 0; i < g->input.n; i++) {
+        const Value *v = &g->value.at[g->input.at[i]];
+        assert_true(tensor_of_type(&w->ctx, w->arena, v->type, &s, &in[i]));
+        for (int64_t k = 0; k < tensor_count(&in[i]); k++)
+            ((float *)in[i].data)[k] = (float)((int)((uint32_t)(k * 2654435761u + v->name[0] * 97u) >> 9 & 255) - 128) / 64;
+    }
+    if (!ref_graph(g, w->arena, &s, in, out, NULL, NULL))
+        fail_msg("%s", messages(w));
+}
+
+/* Apply a plan; the outputs must be what the graph of nests computes. */
+static const Graph *
+apply(World *w, const FusePlan *p)
+{
+    const Graph *to = fuse_apply(w->g, p);
+    Tensor *want = NEW_ARRAY(w->arena, Tensor, w->g->output.n), *got = NEW_ARRAY(w->arena, Tensor, w->g->output.n);
+
+    if (!to)
+        fail_msg("%s", messages(w));
+    run(w, w->g, want);
+    run(w, to, got);
+    for (uint32_t o = 0; o < w->g->output.n; o++) {
+        assert_int_equal(tensor_count(&want[o]), tensor_count(&got[o]));
+        for (int64_t i = 0; i < tensor_count(&want[o]); i++) {
+            float x = ((float *)want[o].data)[i], y = ((float *)got[o].data)[i], d = x - y;
+            if (!(x == y || (d < 1e-4f && d > -1e-4f)))
+                fail_msg("output %u, element %d is %g, was %g", o, (int)i, y, x);
+        }
+    }
+    for (NodeId n = 1; n < to->node.n; n++) {
+        assert_int_equal(to->node.at[n].callee, CALL_KERNEL);
+        assert_true(kernel_verify(&w->ctx, to->node.at[n].kernel));
+    }
+    return to;
+}
+
+static const Graph *
+greedy(World *w)
+{
+    FusePlan p = fuse_greedy(w->g, w->arena);
+    const char *no = fuse_illegal(w->g, &p);
+    if (no)
+        fail_msg("%s", no);
+    return apply(w, &p);
+}
+
+static const Kernel *
+kernel_at(const Graph *g, NodeId n)
+{
+    assert_true(n < g->node.n);
+    return g->node.at[n].kernel;
+}
+
+static uint32_t
+locals(const Kernel *k)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < k->buffer.n; i++)
+        n += k->buffer.at[i].space == SPACE_LOCAL;
+    return n;
+}
+
+#define CONV "nest conv(x: f32[n, 3, 6, 6], w: f32[4, 3, 3, 3]) -> (c: f32[n, 4, 6, 6]) {" \
+             " c[b, k, y, z] = sum q, r, s: x[b, q, y + r - 1, z + s - 1 | 0] * w[k, q, r, s] }"
+#define BIAS "nest bias(c: f32[n, 4, 6, 6], v: f32[4]) -> (d: f32[n, 4, 6, 6]) { d[b, k, y, z] = c[b, k, y, z] + v[k] }"
+#define RELU "nest relu(d: f32[n, 4, 6, 6]) -> (e: f32[n, 4, 6, 6]) { e[b, k, y, z] = max(d[b, k, y, z], 0) }"
+
+static void
+convolution_bias_relu(void **state)
+{
+    World *w = *state;
+    add(w, CONV);
+    add(w, BIAS);
+    add(w, RELU);
+    output(w, "e");
+    const Graph *g = greedy(w);
+    Contraction v;
+    assert_int_equal(g->node.n, 2);
+    const Kernel *k = kernel_at(g, 1);
+    assert_int_equal(k->npart, 1);
+    assert_int_equal(k->nin, 3);
+    assert_string_equal(k->name, "conv_bias_relu");
+    assert_string_equal(k->origin, "Node \"conv\" + Node \"bias\" + Node \"relu\"");
+    assert_string_equal(g->node.at[1].origin, k->origin);
+    assert_true(nest_contraction(&w->ctx, k->part[0].nest, &v));
+}
+
+static void
+visible_values_stay(void **state)
+{
+    World *w = *state;
+    add(w, CONV);
+    add(w, BIAS);
+    add(w, RELU);
+    output(w, "d");
+    output(w, "e");
+    const Graph *g = greedy(w);
+    assert_int_equal(g->node.n, 3);              /* conv + bias, then relu */
+    assert_int_equal(g->output.n, 2);
+    assert_int_equal(kernel_at(g, 1)->nout, 1);
+}
+
+#define SOFTMAX \
+    "nest top(x: f32[n, 3, 7]) -> (m: f32[n, 3, 1]) { m[i, h, u] = max j: x[i, h, j] }", \
+    "nest exp1(x: f32[n, 3, 7], m: f32[n, 3, 1]) -> (e: f32[n, 3, 7]) { e[i, h, j] = exp(x[i, h, j] - m[i, h, 0]) }", \
+    "nest total(e: f32[n, 3, 7]) -> (s: f32[n, 3, 1]) { s[i, h, u] = sum j: e[i, h, j] }", \
+    "nest divide(e: f32[n, 3, 7], s: f32[n, 3, 1]) -> (p: f32[n, 3, 7]) { p[i, h, j] = e[i, h, j] / s[i, h, 0] }"
+
+static void
+softmax_is_one_kernel(void **state)
+{
+    World *w = *state;
+    static const char *const text[] = { SOFTMAX };
+    for (int i = 0; i < 4; i++)
+        add(w, text[i]);
+    output(w, "p");
+    const Graph *g = greedy(w);
+    assert_int_equal(g->node.n, 2);
+    const Kernel *k = kernel_at(g, 1);
+    assert_int_equal(k->npart, 4);
+    assert_int_equal(k->shared, 2);
+    assert_int_equal(k->nin, 1);
+    assert_int_equal(k->nout, 1);
+    assert_int_equal(locals(k), 3);
+}
+
+static void
+layer_norm_is_one_kernel(void **state)
+{
+    World *w = *state;
+    constant(w, "eps", 1e-5f);
+    constant(w, "len", 8);
+    add(w, "nest mean(x: f32[n, 8], len: f32[1]) -> (mu: f32[n, 1]) { mu[i, u] = (sum j: x[i, j]) / len[0] }");
+    add(w, "nest sub(x: f32[n, 8], mu: f32[n, 1]) -> (d: f32[n, 8]) { d[i, j] = x[i, j] - mu[i, 0] }");
+    add(w, "nest square(d: f32[n, 8]) -> (q: f32[n, 8]) { q[i, j] = d[i, j] * d[i, j] }");
+    add(w, "nest var(q: f32[n, 8], len: f32[1]) -> (a: f32[n, 1]) { a[i, u] = (sum j: q[i, j]) / len[0] }");
+    add(w, "nest plus(a: f32[n, 1], eps: f32[1]) -> (b: f32[n, 1]) { b[i, u] = a[i, u] + eps[0] }");
+    add(w, "nest root(b: f32[n, 1]) -> (r: f32[n, 1]) { r[i, u] = sqrt(b[i, u]) }");
+    add(w, "nest div(d: f32[n, 8], r: f32[n, 1]) -> (f: f32[n, 8]) { f[i, j] = d[i, j] / r[i, 0] }");
+    add(w, "nest scale(f: f32[n, 8], g: f32[8], h: f32[8]) -> (o: f32[n, 8]) { o[i, j] = f[i, j] * g[j] + h[j] }");
+    output(w, "o");
+    const Graph *g = greedy(w);
+    assert_int_equal(g->node.n, 2);
+    const Kernel *k = kernel_at(g, 1);
+    assert_int_equal(k->nin, 3);                 /* x, scale, shift: one-element constants are numbers */
+    assert_int_equal(k->shared, 1);
+    assert_int_equal(k->npart, 4);               /* mean, difference, root of the variance, scaled */
+}
+
+static void
+residual_diamond(void **state)
+{
+    World *w = *state;
+    add(w, "nest first(x: f32[n, 8], a: f32[8, 8]) -> (p: f32[n, 8]) { p[i, j] = sum k: x[i, k] * a[k, j] }");
+    add(w, "nest sigmoid1(p: f32[n, 8]) -> (q: f32[n, 8]) { q[i, j] = sigmoid(p[i, j]) }");
+    add(w, "nest silu(p: f32[n, 8], q: f32[n, 8]) -> (r: f32[n, 8]) { r[i, j] = p[i, j] * q[i, j] }");
+    add(w, "nest second(r: f32[n, 8], b: f32[8, 8]) -> (s: f32[n, 8]) { s[i, j] = sum k: r[i, k] * b[k, j] }");
+    add(w, "nest addition(r: f32[n, 8], s: f32[n, 8]) -> (t: f32[n, 8]) { t[i, j] = r[i, j] + s[i, j] }");
+    output(w, "t");
+    const Graph *g = greedy(w);
+    assert_int_equal(g->node.n, 3);              /* first + silu, second + addition */
+    assert_int_equal(kernel_at(g, 1)->npart, 1);
+    assert_int_equal(kernel_at(g, 2)->npart, 1);
+    assert_string_equal(kernel_at(g, 1)->name, "first_sigmoid1_silu");
+}
+
+/* Two convex groups, each needing the other: only the order of all groups tells. */
+static void
+cyclic_groups_are_illegal(void **state)
+{
+    World *w = *state;
+    NodeId a1 = add(w, "nest a1(x: f32[n]) -> (p: f32[n]) { p[i] = x[i] + 1 }");
+    NodeId b2 = add(w, "nest b2(y: f32[n]) -> (q: f32[n]) { q[i] = y[i] + 2 }");
+    NodeId b1 = add(w, "nest b1(p: f32[n], y: f32[n]) -> (r: f32[n]) { r[i] = p[i] * y[i] }");
+    NodeId a2 = add(w, "nest a2(q: f32[n], x: f32[n]) -> (s: f32[n]) { s[i] = q[i] * x[i] }");
+    output(w, "r");
+    output(w, "s");
+    FusePlan p = fuse_none(w->g, w->arena);
+    assert_null(fuse_illegal(w->g, &p));
+    p.group[a1] = p.group[a2] = 1;
+    p.group[b1] = p.group[b2] = 2;
+    p.ngroup = 2;
+    assert_non_null(fuse_illegal(w->g, &p));
+    assert_null(fuse_apply(w->g, &p));
+}
+
+/* Gathering rows must not swallow both ends of a path through a product. */
+static void
+rows_do_not_close_cycles(void **state)
+{
+    World *w = *state;
+    add(w, "nest total(x: f32[n, 8]) -> (s: f32[n, 1]) { s[i, u] = sum j: x[i, j] }");
+    add(w, "nest scaled(x: f32[n, 8], s: f32[n, 1]) -> (p: f32[n, 8]) { p[i, j] = x[i, j] / s[i, 0] }");
+    add(w, "nest product(p: f32[n, 8], a: f32[8, 8]) -> (q: f32[n, 8]) { q[i, j] = sum k: p[i, k] * a[k, j] }");
+    add(w, "nest total2(q: f32[n, 8]) -> (r: f32[n, 1]) { r[i, u] = sum j: q[i, j] }");
+    add(w, "nest join(p: f32[n, 8], q: f32[n, 8], r: f32[n, 1]) -> (t: f32[n, 8]) { t[i, j] = p[i, j] + q[i, j] / r[i, 0] }");
+    output(w, "t");
+    const Graph *g = greedy(w);
+    assert_int_equal(g->node.n, 4);              /* rows, product, rows */
+}
+
+static void
+attention_in_one_kernel(void **state)
+{
+    World *w = *state;
+    static const char *const softmax[] = { SOFTMAX };
+    NodeId node[6];
+    node[0] = add(w, "nest scores(q: f32[n, 3, 4], k: f32[n, 7, 4]) -> (x: f32[n, 3, 7]) {"
+                     " x[i, h, j] = sum d: q[i, h, d] * k[i, j, d] }");
+    for (int i = 0; i < 4; i++)
+        node[1 + i] = add(w, softmax[i]);
+    node[5] = add(w, "nest values(p: f32[n, 3, 7], v: f32[n, 7, 4]) -> (o: f32[n, 3, 4]) {"
+                     " o[i, h, d] = sum j: p[i, h, j] * v[i, j, d] }");
+    output(w, "o");
+    FusePlan p = fuse_together(w->g, w->arena, node, 6);
+    assert_null(fuse_illegal(w->g, &p));
+    const Graph *g = apply(w, &p);
+    assert_int_equal(g->node.n, 2);
+    const Kernel *k = kernel_at(g, 1);
+    assert_int_equal(k->shared, 2);
+    assert_int_equal(k->nin, 3);
+    assert_int_equal(k->nout, 1);
+    assert_true(k->npart >= 6 && locals(k) == k->npart - 1);
+
+    const Graph *apart = greedy(w);
+    assert_int_equal(apart->node.n, 4);          /* product, softmax, product */
+}
+
+static void
+views_are_copied(void **state)
+{
+    World *w = *state;
+    add(w, "nest relu(x: f32[n, 8]) -> (a: f32[n, 8]) { a[i, j] = max(x[i, j], 0) }");
+    add(w, "nest turn(a: f32[n, 8]) -> (b: f32[8, n]) { b[j, i] = a[i, j] }");
+    add(w, "nest product(b: f32[8, n], y: f32[n, 4]) -> (c: f32[8, 4]) { c[i, j] = sum k: b[i, k] * y[k, j] }");
+    add(w, "nest exp1(b: f32[8, n]) -> (d: f32[8, n]) { d[i, j] = exp(b[i, j]) }");
+    output(w, "c");
+    output(w, "d");
+    const Graph *g = greedy(w);
+    assert_int_equal(g->node.n, 4);              /* relu stays (two read it), turn is nowhere */
+    for (NodeId n = 1; n < g->node.n; n++)
+        assert_null(strstr(kernel_at(g, n)->name, "turn"));
+}
+
+/* An activation belongs to the product before it, not into the windows of the one behind. */
+static void
+epilogue_before_prologue(void **state)
+{
+    World *w = *state;
+    add(w, CONV);
+    add(w, BIAS);
+    add(w, RELU);
+    add(w, "nest next(e: f32[n, 4, 6, 6], f: f32[2, 4, 3, 3]) -> (o: f32[n, 2, 6, 6]) {"
+           " o[b, k, y, z] = sum q, r, s: e[b, q, y + r - 1, z + s - 1 | 0] * f[k, q, r, s] }");
+    output(w, "o");
+    const Graph *g = greedy(w);
+    assert_int_equal(g->node.n, 3);
+    assert_string_equal(kernel_at(g, 1)->name, "conv_bias_relu");
+    assert_string_equal(kernel_at(g, 2)->name, "next");
+}
+
+static void
+baseline_is_one_kernel_each(void **state)
+{
+    World *w = *state;
+    add(w, CONV);
+    add(w, BIAS);
+    add(w, RELU);
+    output(w, "e");
+    FusePlan p = fuse_none(w->g, w->arena);
+    assert_int_equal(apply(w, &p)->node.n, 4);
+}
+
+/* Random elementwise, broadcast, reducing and moving nodes: any plan of greedy is legal and right. */
+static void
+random_graphs(void **state)
+{
+    World *w = *state;
+    uint32_t seed = 11;
+#define BELOW(k) ((seed = seed * 1664525u + 1013904223u) >> 16) % (k)
+    for (int round = 0; round < 40; round++) {
+        char text[256];
+        w->g = graph_new(&w->ctx, w->arena, "random");
+        add(w, "nest start(x: f32[n, 5]) -> (v0: f32[n, 5]) { v0[i, j] = x[i, j] + 1 }");
+        for (unsigned k = 1; k < 10; k++) {
+            unsigned a = BELOW(k), b = BELOW(k);
+            switch (BELOW(6)) {
+            case 0:
+                snprintf(text, sizeof text, "nest ew%u(v%u: f32[n, 5]) -> (v%u: f32[n, 5]) { v%u[i, j] = tanh(v%u[i, j]) }", k, a, k, k, a);
+                break;
+            case 1:
+                snprintf(text, sizeof text, "nest row%u(v%u: f32[n, 5]) -> (r%u: f32[n, 1]) { r%u[i, u] = max j: v%u[i, j] }", k, a, k, k, a);
+                add(w, text);
+                snprintf(text, sizeof text, "nest back%u(v%u: f32[n, 5], r%u: f32[n, 1]) -> (v%u: f32[n, 5]) { v%u[i, j] = v%u[i, j] - r%u[i, 0] }", k, a, k, k, k, a, k);
+                break;
+            case 2:
+                snprintf(text, sizeof text, "nest mm%u(v%u: f32[n, 5], w%u: f32[5, 5]) -> (v%u: f32[n, 5]) { v%u[i, j] = 0.125 * sum k: v%u[i, k] * w%u[k, j] }", k, a, k, k, k, a, k);
+                break;
+            case 3:
+                snprintf(text, sizeof text, "nest flip%u(v%u: f32[n, 5]) -> (v%u: f32[n, 5]) { v%u[i, j] = v%u[i, 4 - j] }", k, a, k, k, a);
+                break;
+            case 4:
+                snprintf(text, sizeof text, "nest pad%u(v%u: f32[n, 5]) -> (v%u: f32[n, 5]) { v%u[i, j] = max r<3>: v%u[i, j + r - 1 | 0] }", k, a, k, k, a);
+                break;
+            default:
+                if (a == b)
+                    snprintf(text, sizeof text, "nest sq%u(v%u: f32[n, 5]) -> (v%u: f32[n, 5]) { v%u[i, j] = 0.5 * v%u[i, j] }", k, a, k, k, a);
+                else
+                    snprintf(text, sizeof text, "nest add%u(v%u: f32[n, 5], v%u: f32[n, 5]) -> (v%u: f32[n, 5]) { v%u[i, j] = v%u[i, j] - 0.5 * v%u[i, j] }", k, a, b, k, k, a, b);
+                break;
+            }
+            add(w, text);
+        }
+        for (unsigned k = 0; k < 10; k++) {      /* what nothing reads is an output, and one more */
+            snprintf(text, sizeof text, "v%u", k);
+            ValueId v = value_named(w->g, text);
+            if (graph_uses(w->g, w->arena)[v] == 0 || BELOW(8) == 0)
+                output(w, text);
+        }
+        greedy(w);
+    }
+}
+
+int
+main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(convolution_bias_relu), TEST(visible_values_stay), TEST(softmax_is_one_kernel), TEST(layer_norm_is_one_kernel),
+        TEST(residual_diamond), TEST(cyclic_groups_are_illegal), TEST(rows_do_not_close_cycles), TEST(attention_in_one_kernel),
+        TEST(views_are_copied), TEST(epilogue_before_prologue), TEST(baseline_is_one_kernel_each), TEST(random_graphs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,235 @@
+/* Every schedule of a nest computes what the nest means: the interpreter of loop trees on the
+ * scheduled kernel against the interpreter of nests, over shapes that leave remainders. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/ref.h"
+#include "schedule/schedule.h"
+
+typedef struct { const char *name, *text; const char *dims; } Case;      /* dims: "m=13 n=40" */
+
+static const Case cases[] = {
+    {"bias", "nest t(x: f32[a, b], y: f32[b]) -> (o: f32[a, b]) { o[i, j] = max(x[i, j] + y[j], 0) }", "a=3 b=21"},
+    {"flat", "nest t(x: f32[a, b], y: f32[a, b]) -> (o: f32[a, b]) { o[i, j] = exp(x[i, j]) * y[i, j] }", "a=7 b=13"},
+    {"transpose", "nest t(x: f32[a, b]) -> (o: f32[b, a]) { o[i, j] = x[j, i] }", "a=5 b=19"},
+    {"rowsum", "nest t(x: f32[a, b]) -> (o: f32[a]) { o[i] = sum j: x[i, j] }", "a=4 b=37"},
+    {"rowmax", "nest t(x: f32[a, b]) -> (o: f32[a]) { o[i] = max j: x[i, j] }", "a=4 b=17"},
+    {"colsum", "nest t(x: f32[a, b]) -> (o: f32[b]) { o[j] = sum i: x[i, j] }", "a=9 b=35"},
+    {"pool", "nest t(x: f32[1, c, 7, 7]) -> (o: f32[1, c]) { o[n, k] = (sum y, z: x[n, k, y, z]) / 49.0 }", "c=6"},
+    {"argmax", "nest t(x: f32[a, b]) -> (v: f32[a], p: i64[a]) { (v, p)[i] = argmax j: (x[i, j], j) }", "a=5 b=12"},
+    {"matmul", "nest t(x: f32[m, k], y: f32[k, n]) -> (o: f32[m, n]) { o[i, j] = sum q: x[i, q] * y[q, j] }", "m=13 n=40 k=9"},
+    {"matmul_bias", "nest t(x: f32[30, 17], y: f32[17, 70], b: f32[70]) -> (o: f32[30, 70]) { o[i, j] = max(b[j] + (sum q: x[i, q] * y[q, j]), 0) }", ""},
+    {"matmul_nt", "nest t(x: f32[m, k], y: f32[n, k]) -> (o: f32[m, n]) { o[i, j] = sum q: x[i, q] * y[j, q] }", "m=15 n=33 k=20"},
+    {"matmul_tn", "nest t(x: f32[k, m], y: f32[k, n]) -> (o: f32[m, n]) { o[i, j] = sum q: x[q, i] * y[q, j] }", "m=28 n=64 k=5"},
+    {"batched", "nest t(x: f32[b, h, s, 8], y: f32[b, h, u, 8]) -> (o: f32[b, h, s, u]) { o[n, g, i, j] = (sum q: x[n, g, i, q] * y[n, g, j, q]) * 0.125 }", "b=2 h=3 s=17 u=18"},
+    {"heads", "nest t(x: f32[b, s, 24], y: f32[b, u, 24]) -> (o: f32[b, 3, s, u]) { o[n, g, i, j] = sum q<8>: x[n, i, 8*g + q] * y[n, j, 8*g + q] }", "b=2 s=5 u=19"},
+    {"deep", "nest t(x: f32[16, 2000], y: f32[2000, 35]) -> (o: f32[16, 35]) { o[i, j] = sum q: x[i, q] * y[q, j] }", ""},
+    {"conv1x1", "nest t(x: f32[1, 6, 5, 7], w: f32[20, 6]) -> (o: f32[1, 20, 5, 7]) { o[n, f, y, z] = sum c: x[n, c, y, z] * w[f, c] }", ""},
+    {"conv3x3", "nest t(x: f32[2, 3, 9, 10], w: f32[17, 3, 3, 3], b: f32[17]) -> (o: f32[2, 17, 9, 10]) { o[n, f, y, z] = max(b[f] + (sum c, r, s: x[n, c, y + r - 1, z + s - 1 | 0] * w[f, c, r, s]), 0) }", ""},
+    {"conv_stride", "nest t(x: f32[1, 3, 11, 12], w: f32[15, 3, 3, 3]) -> (o: f32[1, 15, 6, 6]) { o[n, f, y, z] = sum c, r, s: x[n, c, 2*y + r - 1, 2*z + s - 1 | 0] * w[f, c, r, s] }", ""},
+    {"conv1x1_stride", "nest t(x: f32[1, 5, 8, 8], w: f32[16, 5]) -> (o: f32[1, 16, 4, 4]) { o[n, f, y, z] = sum c: x[n, c, 2*y, 2*z] * w[f, c] }", ""},
+    {"depthwise", "nest t(x: f32[1, 5, 9, 10], w: f32[5, 3, 3]) -> (o: f32[1, 5, 9, 10]) { o[n, c, y, z] = sum r, s: x[n, c, y + r - 1, z + s - 1 | 0] * w[c, r, s] }", ""},
+    {"depthwise_stride", "nest t(x: f32[1, 4, 15, 33], w: f32[4, 3, 3], b: f32[4]) -> (o: f32[1, 4, 8, 17]) { o[n, c, y, z] = b[c] + (sum r, s: x[n, c, 2*y + r - 1, 2*z + s - 1 | 0] * w[c, r, s]) }", ""},
+    {"depthwise_add", "nest t(x: f32[1, 4, 6, 20], w: f32[4, 3, 3], u: f32[1, 4, 6, 20]) -> (o: f32[1, 4, 6, 20]) { o[n, c, y, z] = u[n, c, y, z] + (sum r, s: x[n, c, y + r - 1, z + s - 1 | 0] * w[c, r, s]) }", ""},
+    {"maxpool", "nest t(x: f32[1, 3, 12, 13]) -> (o: f32[1, 3, 6, 7]) { o[n, c, y, z] = max r<3>, s<3>: x[n, c, 2*y + r - 1, 2*z + s - 1 | -inf] }", ""},
+    {"gather", "nest t(x: f32[v, d], i: i64[n]) -> (o: f32[n, d]) { o[j, k] = x[at(i[j], v), k] }", "v=7 d=18 n=5"},
+    {"concat", "nest t(x: f32[a, 4], y: f32[a, 5]) -> (o: f32[a, 9]) { o[i, j] = j < 4 ? x[i, j | 0] : y[i, j - 4 | 0] }", "a=3"},
+    {"scan", "nest t(x: f32[a, b]) -> (o: f32[a, b]) { o[i, j] = scan j: o[i, j - 1 | 0] + x[i, j] }", "a=3 b=7"},
+    {"pad", "nest t(x: f32[a, b]) -> (o: f32[a, b + 5]) { o[i, j] = x[i, j - 2 | 1.5] }", "a=3 b=30"},
+};
+
+static void
+set_dims(Arena *a, Ctx *c, Symbols *s, const char *dims)
+{
+    char *copy = arena_str(a, dims), *save = NULL;
+
+    for (char *w = strtok_r(copy, " ", &save); w; w = strtok_r(NULL, " ", &save)) {
+        char *eq = strchr(w, '=');
+        symbols_set(a, s, sym_n(c, w, (size_t)(eq - w)), atoll(eq + 1));
+    }
+}
+
+static void
+fill_random(Tensor *t, uint32_t seed, int64_t most)
+{
+    uint64_t state = seed * 2654435761u + 12345;
+    for (int64_t i = 0; i < tensor_count(t); i++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        double r = (double)(state >> 40) / (1 << 24);
+        if (t->dtype == DT_F32)
+            ((float *)t->data)[i] = (float)(r * 2 - 1);
+        else
+            ((int64_t *)t->data)[i] = (int64_t)(r * (double)most);
+    }
+}
+
+static Kernel *
+kernel_of(Ctx *c, Arena *a, const Nest *n)
+{
+    Kernel *k = NEW(a, Kernel);
+    Part *part = NEW(a, Part);
+    uint32_t *map = NEW_ARRAY(a, uint32_t, n->nin + n->nout);
+
+    k->name = n->name;
+    k->origin = "test";
+    for (uint32_t i = 0; i < n->nin + n->nout; i++)
+        map[i] = kernel_buffer(c, a, k, n->param[i].name, n->param[i].type, i < n->nin ? SPACE_IN : SPACE_OUT, 1);
+    k->nin = n->nin;
+    k->nout = n->nout;
+    *part = (Part){n, map};
+    k->part = part;
+    k->npart = 1;
+    return k;
+}
+
+static void
+print_diags(Arena *a, Ctx *c)
+{
+    for (uint32_t i = 0; i < c->diags.list.n; i++) {
+        Text t = {.arena = a};
+        diag_print(&t, &c->diags.list.at[i]);
+        print_error("%s\n", text_str(&t));
+    }
+}
+
+/* Inputs packed as their buffers' formats want. */
+static Tensor *
+packed(Ctx *c, Arena *a, const Buffer *b, Tensor *t)
+{
+    if (!b->format)
+        return t;
+    const Expr *dim[TN_MAX_RANK];
+    int64_t n;
+    for (uint32_t d = 0; d < t->rank; d++)
+        dim[d] = expr_int(c, t->dim[d]);
+    const Type *type = type_new(c, t->dtype, t->rank, dim);
+    assert_true(expr_const(format_count(c, b->format, type), &n));
+    Tensor *p = NEW(a, Tensor);
+    p->dtype = t->dtype;
+    p->rank = b->format->npart;
+    for (uint32_t i = 0; i < p->rank; i++)
+        p->dim[i] = expr_or(format_extent(c, b->format, type, i), 0);
+    p->data = arena_alloc(a, (size_t)n * dtype_info[t->dtype].bytes);
+    assert_true(format_apply(b->format, type, t->data, p->data));
+    return p;
+}
+
+static void
+run_case(const Case *k, const char *target, ScheduleLevel level, bool pack)
+{
+    Arena *a = arena_new(NULL, NULL);
+    Ctx c;
+    Machine m;
+    Symbols s = {0};
+    Tensor *want[16], *got[16];
+
+    ctx_init(&c, a);
+    assert_true(machine_find(&c, target, &m));
+    Parse p = parse_begin(&c, k->name, (Bytes){(const uint8_t *)k->text, strlen(k->text)});
+    const Nest *n = nest_parse(&p);
+    if (!n)
+        print_diags(a, &c);
+    assert_non_null(n);
+    set_dims(a, &c, &s, k->dims);
+    for (uint32_t i = 0; i < n->nin + n->nout; i++) {
+        want[i] = NEW(a, Tensor);
+        assert_true(tensor_of_type(&c, a, n->param[i].type, &s, want[i]));
+        if (i < n->nin)
+            fill_random(want[i], i + 1, 5);
+        got[i] = NEW(a, Tensor);
+        *got[i] = *want[i];
+        if (i >= n->nin)
+            assert_true(tensor_of_type(&c, a, n->param[i].type, &s, got[i]));
+    }
+    assert_true(ref_nest(&c, n, &s, want));
+    Kernel *kernel = kernel_of(&c, a, n);
+    if (pack) {
+        OperandFormats f;
+        if (schedule_operand_formats(&c, n, &m, &f))
+            for (uint32_t i = 0; i < 2; i++)
+                if (f.format[i] && type_is_static(n->param[f.slot[i]].type))
+                    kernel->buffer.at[f.slot[i]].format = f.format[i];
+    }
+    bool ok = schedule_kernel(&c, a, kernel, &m, level) && kernel_verify(&c, kernel);
+    for (uint32_t i = 0; i < n->nin; i++)
+        got[i] = packed(&c, a, &kernel->buffer.at[i], got[i]);
+    ok = ok && ref_tree(&c, a, kernel, &s, got);
+    if (!ok || getenv("SHOW")) {
+        Text t = {.arena = a};
+        print_diags(a, &c);
+        kernel_print(&c, &t, kernel, 0);
+        print_error("%s on %s: %s\n%s\n", k->name, target, kernel->schedule, text_str(&t));
+    }
+    assert_true(ok);
+    for (uint32_t i = n->nin; i < n->nin + n->nout; i++)
+        for (int64_t e = 0; e < tensor_count(want[i]); e++) {
+            double x = want[i]->dtype == DT_F32 ? ((float *)want[i]->data)[e] : (double)((int64_t *)want[i]->data)[e];
+            double y = want[i]->dtype == DT_F32 ? ((float *)got[i]->data)[e] : (double)((int64_t *)got[i]->data)[e];
+            if (!(fabs(x - y) <= 1e-4 * (1 + fabs(x)))) {
+                Text t = {.arena = a};
+                kernel_print(&c, &t, kernel, 0);
+                print_error("%s on %s (%s): element %lld is %g, expected %g\n%s\n", k->name, target, kernel->schedule, (long long)e, y, x, text_str(&t));
+                assert_true(false);
+            }
+        }
+    arena_free(a);
+}
+
+static void
+plain_loops(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        run_case(&cases[i], "x86-64-v3", SCHEDULE_PLAIN, false);
+}
+
+static void
+best_schedule(void **state)
+{
+    static const char *const target[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4"};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (size_t t = 0; t < 3; t++)
+            run_case(&cases[i], target[t], SCHEDULE_BEST, false);
+}
+
+static void
+best_schedule_packed(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        run_case(&cases[i], "x86-64-v4", SCHEDULE_BEST, true);
+}
+
+/* One kernel, many sizes: nest.md part 4, item 5. */
+static void
+symbolic_rows(void **state)
+{
+    static const char *const dims[] = {"m=0 n=40 k=9", "m=1 n=40 k=9", "m=13 n=31 k=1", "m=14 n=32 k=9", "m=15 n=33 k=9", "m=100 n=1 k=3"};
+    (void)state;
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
+        Case k = {"matmul", cases[8].text, dims[i]};
+        run_case(&k, "x86-64-v4", SCHEDULE_BEST, false);
+        run_case(&k, "x86-64-v2", SCHEDULE_BEST, false);
+    }
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plain_loops),
+        cmocka_unit_test(best_schedule),
+        cmocka_unit_test(best_schedule_packed),
+        cmocka_unit_test(symbolic_rows),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
