@@ -1,0 +1,100 @@
+/* cmd: the `tenon` command. It uses include/tenon.h and the C library, nothing else: whatever it can
+ * do, a program that links libtenon can do.
+ *
+ * main.c finds the verb; options.c reads the command line from one table; each verb is a file.
+ */
+#ifndef TENON_CMD_H
+#define TENON_CMD_H
+
+#include "tenon.h"
+
+#include <stdbool.h>
+
+enum { EXIT_DIFFERS = 1 };       /* run --expect, run --data, verify: an output is not what was expected */
+
+typedef enum { VERB_COMPILE, VERB_RUN, VERB_BENCH, VERB_INSPECT, VERB_VERIFY, VERB_CACHE, VERB_COUNT } VerbId;
+
+typedef struct { char *name, *value; } Pair;             /* x=@x.npy, batch=2 */
+typedef struct { Pair *at; int n; } Pairs;
+
+/* The command line, read. Zero and NULL mean "not given", unless said otherwise. */
+typedef struct {
+    const char *model;
+    /* compiling */
+    const char *output, *emit, *target, *cc, *cache_dir, *dump, *dump_dir, *stop_after;
+    int64_t jobs, max_memory, max_model, max_nodes;
+    bool no_cache, no_fuse, plain, time, list_passes;
+    Pairs dim, shape;
+    /* inputs and outputs */
+    Pairs input, expect, max_int;
+    const char *data, *output_dir;
+    int64_t seed;
+    double atol, rtol;               /* negative: the verb's own */
+    int64_t threads;
+    /* bench */
+    int64_t iterations, warmup;      /* -1: not given */
+    double duration;                 /* seconds; negative: not given */
+    const char *json_file;
+    bool json, clear, help;
+} Options;
+
+typedef struct {
+    const char *name, *usage, *summary, *text, *examples;
+    bool wants_model;
+    int (*run)(TnContext *ctx, const Options *o);
+} Verb;
+extern const Verb verbs[VERB_COUNT];
+
+int cmd_compile(TnContext *ctx, const Options *o);
+int cmd_run(TnContext *ctx, const Options *o);
+int cmd_bench(TnContext *ctx, const Options *o);
+int cmd_inspect(TnContext *ctx, const Options *o);
+int cmd_verify(TnContext *ctx, const Options *o);
+int cmd_cache(TnContext *ctx, const Options *o);
+
+/* ---- options.c ---- */
+
+/* Read argv[1..] of a verb. TN_OK, or TN_USAGE with a message printed. */
+int options_read(VerbId verb, int argc, char **argv, Options *o);
+void options_help(VerbId verb);
+/* The entry of `names` (NULL at the end) that a mistyped word most likely meant, or NULL. */
+const char *closest(const char *word, const char *const *names);
+
+/* ---- report.c: messages and progress ---- */
+
+int usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The context's message on standard error; returns the status, which is the exit code. */
+int report(TnContext *ctx, TnStatus s);
+/* Work that takes over two seconds is shown on a terminal; nothing is when piped. */
+typedef struct { double start, shown; bool terminal, visible; } Progress;
+Progress progress_begin(void);
+void progress_show(void *progress, const char *what, int64_t done, int64_t total);
+void progress_end(Progress *p);
+double seconds(void);
+void *need(void *p);                                     /* p, or the end of the program for lack of memory */
+void print_json_string(const char *s);
+
+/* ---- model.c: a model ready to run ---- */
+
+/* Compile options from the command line; `dims` and `shapes` inside are allocated. TN_OK or printed. */
+int compile_options_of(const Options *o, Progress *p, TnCompileOptions *out);
+bool is_artefact(const char *path);
+/* Load an artefact, or compile the model to a temporary one and load that. TN_OK or printed. */
+int model_open(TnContext *ctx, const Options *o, TnModel **out);
+
+/* ---- inputs.c: what goes in and what should come out ---- */
+
+typedef struct {
+    TnTensor *in, *out;
+    int32_t nin, nout;
+} Tensors;
+/* Fill the model's inputs from --input, --data, and random numbers. TN_OK or printed. */
+int inputs_make(TnContext *ctx, const Options *o, const TnModel *m, Tensors *t);
+/* Empty outputs with their names. */
+void outputs_make(const TnModel *m, Tensors *t);
+/* NAME.npy in a folder, with characters unfit for a file name replaced. */
+char *output_path(const char *folder, const char *name);
+void print_tensor_type(const TnTensor *x);               /* f32[1, 10] */
+
+#endif

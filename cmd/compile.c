@@ -1,0 +1,73 @@
+/* tenon compile */
+#include "cmd.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int
+list_passes(void)
+{
+    const char *const *what;
+    const char *const *name = tn_stages(&what);
+
+    for (int i = 0; name[i]; i++)
+        printf("%2d  %-9s %s\n", i + 1, name[i], what[i]);
+    return TN_OK;
+}
+
+/* models/digits.onnx -> digits.so, in the folder one stands in */
+static char *
+default_output(const Options *o)
+{
+    const char *slash = strrchr(o->model, '/'), *name = slash ? slash + 1 : o->model;
+    const char *dot = strrchr(name, '.');
+    int stem = (int)(dot && dot > name ? dot - name : (long)strlen(name));
+    size_t n = (size_t)stem + 4;
+    char *path = need(malloc(n));
+
+    snprintf(path, n, "%.*s.%s", stem, name, o->emit && !strcmp(o->emit, "c") ? "c" : "so");
+    return path;
+}
+
+static void
+print_report(const Options *o, const char *path, const TnCompileReport *r)
+{
+    if (!o->json) {
+        printf("%s: %s; %.1f MB in %.1f s", path, r->summary, (double)r->artefact_bytes / (1 << 20), r->seconds);
+        if (r->cached_units)
+            printf(", %lld of %lld units from the cache", (long long)r->cached_units, (long long)(r->cached_units + r->compiled_units));
+        putchar('\n');
+        return;
+    }
+    printf("{\"output\": ");
+    print_json_string(path);
+    printf(", \"summary\": ");
+    print_json_string(r->summary);
+    printf(", \"seconds\": %.3f, \"artefact_bytes\": %lld, \"kernels\": %lld, \"distinct_kernels\": %lld, "
+           "\"compiled_units\": %lld, \"cached_units\": %lld}\n",
+           r->seconds, (long long)r->artefact_bytes, (long long)r->kernels, (long long)r->distinct_kernels,
+           (long long)r->compiled_units, (long long)r->cached_units);
+}
+
+int
+cmd_compile(TnContext *ctx, const Options *o)
+{
+    TnCompileReport made = TN_INIT(TnCompileReport);
+    TnCompileOptions options;
+    Progress p = progress_begin();
+
+    if (o->list_passes)
+        return list_passes();
+    int status = compile_options_of(o, &p, &options);
+    if (status != TN_OK)
+        return status;
+    char *path = o->output ? need(strdup(o->output)) : default_output(o);
+    TnStatus s = tn_compile(ctx, o->model, path, &options, &made);
+    progress_end(&p);
+    bool wrote = !o->stop_after || !strcmp(o->stop_after, "build");
+    if (report(ctx, s) == TN_OK && wrote)
+        print_report(o, path, &made);
+    free(path);
+    return s;
+}

@@ -1,0 +1,267 @@
+/* inputs: what goes into a model: files where given, random numbers elsewhere.
+ *
+ * Sizes of symbolic dimensions come, in this order, from the files given, from --shape, from --dim,
+ * and are 1 otherwise, with a note that says so.
+ */
+#include "cmd.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct { const char *symbol; int64_t size; } Bound;
+
+typedef struct {
+    TnContext *ctx;
+    const Options *o;
+    const TnModel *model;
+    Tensors *t;
+    bool *given;             /* [nin] */
+    Bound *bound;
+    int nbound;
+} Maker;
+
+void
+print_tensor_type(const TnTensor *x)
+{
+    printf("%s[", x->dtype);
+    for (int32_t d = 0; d < x->rank; d++)
+        printf("%s%lld", d ? ", " : "", (long long)x->dims[d]);
+    printf("]");
+}
+
+char *
+output_path(const char *folder, const char *name)
+{
+    size_t n = strlen(folder) + strlen(name) + 8;
+    char *path = need(malloc(n));
+
+    int start = snprintf(path, n, "%s/", folder);
+    snprintf(path + start, n - (size_t)start, "%s.npy", name);
+    for (char *s = path + start; *s; s++)
+        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.", *s))
+            *s = '_';
+    if (path[start] == '.')      /* neither hidden nor a step upwards */
+        path[start] = '_';
+    return path;
+}
+
+/* ---- symbols ------------------------------------------------------------------------------------------ */
+
+static const Bound *
+find_bound(const Maker *m, const char *symbol)
+{
+    for (int i = 0; i < m->nbound; i++)
+        if (!strcmp(m->bound[i].symbol, symbol))
+            return &m->bound[i];
+    return NULL;
+}
+
+static void
+bind(Maker *m, const char *symbol, int64_t size)
+{
+    if (find_bound(m, symbol))
+        return;
+    m->bound = need(realloc(m->bound, (size_t)(m->nbound + 1) * sizeof *m->bound));
+    m->bound[m->nbound++] = (Bound){ symbol, size };
+}
+
+static TnValueInfo
+input_info(const Maker *m, int32_t i)
+{
+    TnValueInfo info = TN_INIT(TnValueInfo);
+
+    tn_model_input(m->model, i, &info);
+    return info;
+}
+
+static void
+bind_dims(Maker *m, const TnValueInfo *info, int32_t rank, const int64_t *dims)
+{
+    for (int32_t d = 0; d < rank && d < info->rank; d++)
+        if (info->dims[d] < 0)
+            bind(m, info->dim_text[d], dims[d]);
+}
+
+static int
+find_input(const Maker *m, const char *name)
+{
+    for (int32_t i = 0; i < m->t->nin; i++)
+        if (!strcmp(input_info(m, i).name, name))
+            return i;
+    return -1;
+}
+
+static int
+no_such_input(const Maker *m, const char *option, const char *name)
+{
+    fprintf(stderr, "tenon: error: %s %s: the model has no such input. Its inputs are", option, name);
+    for (int32_t i = 0; i < m->t->nin; i++)
+        fprintf(stderr, "%s %s", i ? "," : "", input_info(m, i).name);
+    fputc('\n', stderr);
+    return TN_USAGE;
+}
+
+/* ---- from files ------------------------------------------------------------------------------------------ */
+
+static int
+read_into(Maker *m, int32_t i, const char *path)
+{
+    TnValueInfo info = input_info(m, i);
+    TnTensor *x = &m->t->in[i];
+
+    int status = report(m->ctx, tn_tensor_read(m->ctx, path, x));
+    if (status != TN_OK)
+        return status;
+    x->name = info.name;
+    m->given[i] = true;
+    bind_dims(m, &info, x->rank, x->dims);
+    return TN_OK;
+}
+
+static int
+read_given(Maker *m)
+{
+    for (int k = 0; k < m->o->input.n; k++) {
+        int i = find_input(m, m->o->input.at[k].name);
+        if (i < 0)
+            return no_such_input(m, "--input", m->o->input.at[k].name);
+        int status = read_into(m, i, m->o->input.at[k].value);
+        if (status != TN_OK)
+            return status;
+    }
+    return TN_OK;
+}
+
+/* input_K.pb belongs to the input it names, or to the K-th if it names none. */
+static int
+read_folder(Maker *m)
+{
+    char path[4096];
+
+    for (int32_t k = 0; k < m->t->nin; k++) {
+        TnTensor probe = TN_INIT(TnTensor);
+        snprintf(path, sizeof path, "%s/input_%d.pb", m->o->data, k);
+        if (access(path, F_OK)) {
+            if (k)
+                break;
+            return usage_error("--data %s: there is no input_0.pb in it (%s)", m->o->data, strerror(errno));
+        }
+        int status = report(m->ctx, tn_tensor_read(m->ctx, path, &probe));
+        if (status != TN_OK)
+            return status;
+        int i = probe.name && *probe.name ? find_input(m, probe.name) : k;
+        status = read_into(m, i < 0 ? k : i, path);
+        if (status != TN_OK)
+            return status;
+    }
+    return TN_OK;
+}
+
+/* ---- sizes from options ---------------------------------------------------------------------------------------- */
+
+/* The same words as for compiling, for symbols that were left open then. */
+static int
+bind_options(Maker *m)
+{
+    TnCompileOptions c;
+
+    int status = compile_options_of(m->o, NULL, &c);
+    if (status != TN_OK)
+        return status;
+    for (int k = 0; k < c.nshapes; k++) {
+        int i = find_input(m, c.shapes[k].input);
+        if (i < 0)
+            return no_such_input(m, "--shape", c.shapes[k].input);
+        TnValueInfo info = input_info(m, i);
+        if (info.rank != c.shapes[k].rank)
+            return usage_error("--shape %s: %d dimensions given, the input has %d", info.name, c.shapes[k].rank, info.rank);
+        for (int32_t d = 0; d < info.rank; d++)
+            if (info.dims[d] >= 0 && info.dims[d] != c.shapes[k].dims[d])
+                return usage_error("--shape %s: dimension %d is %lld, the model has %lld there", info.name, d,
+                                   (long long)c.shapes[k].dims[d], (long long)info.dims[d]);
+        bind_dims(m, &info, c.shapes[k].rank, c.shapes[k].dims);
+    }
+    for (int k = 0; k < c.ndims; k++)
+        bind(m, c.dims[k].symbol, c.dims[k].value);
+    return TN_OK;
+}
+
+/* ---- random ------------------------------------------------------------------------------------------------------ */
+
+static int
+high_of(const Maker *m, const char *name, int64_t *high)
+{
+    *high = 2;
+    for (int k = 0; k < m->o->max_int.n; k++) {
+        const Pair *p = &m->o->max_int.at[k];
+        char *end;
+        if (find_input(m, p->name) < 0)
+            return no_such_input(m, "--max-int", p->name);
+        long long v = strtoll(p->value, &end, 10);
+        if (*end || v < 1)
+            return usage_error("--max-int %s=%s: a whole number of 1 or more is needed", p->name, p->value);
+        if (!strcmp(p->name, name))
+            *high = v;
+    }
+    return TN_OK;
+}
+
+static int
+make_random(Maker *m, int32_t i)
+{
+    TnValueInfo info = input_info(m, i);
+    TnTensor *x = &m->t->in[i];
+    int64_t *dims = need(calloc((size_t)info.rank + 1, sizeof *dims)), high;
+
+    for (int32_t d = 0; d < info.rank; d++) {
+        const Bound *known = info.dims[d] < 0 ? find_bound(m, info.dim_text[d]) : NULL;
+        dims[d] = info.dims[d] >= 0 ? info.dims[d] : known ? known->size : 1;
+        if (info.dims[d] < 0 && !known) {
+            note("dimension %s of input %s is not given: taken as 1 (--dim %s=SIZE)", info.dim_text[d], info.name, info.dim_text[d]);
+            bind(m, info.dim_text[d], 1);
+        }
+    }
+    *x = (TnTensor){ .size = sizeof *x, .name = info.name, .dtype = info.dtype, .rank = info.rank, .dims = dims };
+    int status = high_of(m, info.name, &high);
+    if (status != TN_OK)
+        return status;
+    return report(m->ctx, tn_tensor_random(m->ctx, (uint64_t)m->o->seed + 1000003u * (uint64_t)i, high, x));
+}
+
+int
+inputs_make(TnContext *ctx, const Options *o, const TnModel *model, Tensors *t)
+{
+    Maker m = { .ctx = ctx, .o = o, .model = model, .t = t };
+
+    t->nin = tn_model_inputs(model);
+    t->in = need(calloc((size_t)t->nin + 1, sizeof *t->in));
+    m.given = need(calloc((size_t)t->nin + 1, sizeof *m.given));
+    for (int32_t i = 0; i < t->nin; i++)
+        t->in[i].size = sizeof *t->in;
+    int status = o->data ? read_folder(&m) : TN_OK;
+    if (status == TN_OK)
+        status = read_given(&m);
+    if (status == TN_OK)
+        status = bind_options(&m);
+    for (int32_t i = 0; i < t->nin && status == TN_OK; i++)
+        if (!m.given[i])
+            status = make_random(&m, i);
+    free(m.given);
+    free(m.bound);
+    return status;
+}
+
+void
+outputs_make(const TnModel *m, Tensors *t)
+{
+    t->nout = tn_model_outputs(m);
+    t->out = need(calloc((size_t)t->nout + 1, sizeof *t->out));
+    for (int32_t i = 0; i < t->nout; i++) {
+        TnValueInfo info = TN_INIT(TnValueInfo);
+        tn_model_output(m, i, &info);
+        t->out[i] = (TnTensor){ .size = sizeof *t->out, .name = info.name, .dtype = info.dtype, .rank = info.rank };
+    }
+}

@@ -1,0 +1,146 @@
+/* main: which verb, and the ends of the program. */
+#include "cmd.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const Verb verbs[VERB_COUNT] = {
+    [VERB_COMPILE] = {
+        "compile", "compile MODEL [-o FILE] [options]", "an ONNX model to a native shared library or a C file",
+        "Compile MODEL (.onnx, or Tenon's own text, .tn) to a shared library that libtenon-run, `tenon run`\n"
+        "or your own program can load. One line says what was chosen.",
+        "  tenon compile digits.onnx -o digits.so\n"
+        "  tenon compile resnet50.onnx --target x86-64-v3 -o resnet50.so   # for any AVX2 machine\n"
+        "  tenon compile bert.onnx --dim batch=1 -o bert.so                 # one dimension fixed, others free\n"
+        "  tenon compile digits.onnx --emit c -o digits.c                  # C to read or to take along\n"
+        "  tenon compile digits.onnx --dump=all --dump-dir dumps           # every stage as text\n",
+        true, cmd_compile,
+    },
+    [VERB_RUN] = {
+        "run", "run MODEL [--input X=@FILE]… [options]", "run a model once on given or random inputs",
+        "Run MODEL (.onnx, .tn or a compiled .so) once. Inputs that are not given are random: normal numbers,\n"
+        "integers in [0, 2) or as --max-int says; symbolic dimensions that nothing fixes are 1.\n"
+        "Exit code 1 means that an output differs from what --expect or --data says.",
+        "  tenon run digits.so --input image=@image.npy --output-dir out\n"
+        "  tenon run digits.onnx --input image=@held_out.npz:images\n"
+        "  tenon run bert.onnx --dim batch=2 --dim seq=128 --max-int input_ids=30000\n"
+        "  tenon run model.onnx --input x=@x.npy --expect y=@y.npy --rtol 1e-3\n"
+        "  tenon run model.onnx --data test_data_set_0\n",
+        true, cmd_run,
+    },
+    [VERB_BENCH] = {
+        "bench", "bench MODEL [--threads N] [options]", "how fast a model runs",
+        "Run MODEL (.onnx, .tn or a compiled .so) again and again and print the times of one run in\n"
+        "milliseconds. Inputs are chosen as for `tenon run`.",
+        "  tenon bench resnet50.so --threads 1\n"
+        "  tenon bench resnet50.onnx --duration 10 --json times.json\n"
+        "  tenon bench bert.so --dim batch=1 --dim seq=128 --iterations 200\n",
+        true, cmd_bench,
+    },
+    [VERB_INSPECT] = {
+        "inspect", "inspect MODEL [--json]", "what a model file holds, and what cannot be compiled",
+        "Tell MODEL's (.onnx, .tn or a compiled .so) inputs and outputs with their types, its symbolic\n"
+        "dimensions, operators, weights, and every node that cannot be compiled, with the reason.",
+        "  tenon inspect model.onnx\n"
+        "  tenon inspect model.so --json\n",
+        true, cmd_inspect,
+    },
+    [VERB_VERIFY] = {
+        "verify", "verify MODEL [options]", "compiled code against the interpreter",
+        "Compile MODEL (.onnx or .tn), run it, run the interpreter on the same inputs, and compare: the error\n"
+        "of each output, and the first that differs. An output agrees when its largest error is at most\n"
+        "atol + rtol * (its largest value). Exit code 1 means that one does not. Inputs are chosen as for\n"
+        "`tenon run`. The interpreter is slow: large models take minutes.",
+        "  tenon verify digits.onnx\n"
+        "  tenon verify bert.onnx --dim batch=2 --dim seq=7 --max-int input_ids=1000\n"
+        "  tenon verify model.onnx --target x86-64-v3 --seed 7\n",
+        true, cmd_verify,
+    },
+    [VERB_CACHE] = {
+        "cache", "cache [--clear]", "how much the cache of compiled objects holds; empty it",
+        "Compiled objects are kept, up to 2 GiB, the least recently used dropped first.",
+        "  tenon cache\n"
+        "  tenon cache --clear\n",
+        false, cmd_cache,
+    },
+};
+
+static void
+help(FILE *to)
+{
+    fprintf(to, "tenon compiles trained deep-learning models (ONNX) to fast native code.\n\n"
+                "usage: tenon VERB [arguments]\n\n");
+    for (int i = 0; i < VERB_COUNT; i++)
+        fprintf(to, "  %-9s %s\n", verbs[i].name, verbs[i].summary);
+    fprintf(to, "\ntenon VERB --help tells more, with examples. tenon --version prints the version.\n\n"
+                "exit codes: 0 fine, 1 outputs differ, 2 usage or inputs, 3 malformed model, 4 unsupported model,\n"
+                "            5 a limit, memory or disk, 6 the C compiler, 7 a fault of tenon's own\n");
+}
+
+static int
+unknown_verb(const char *word)
+{
+    const char *names[VERB_COUNT + 1] = { 0 };
+
+    for (int i = 0; i < VERB_COUNT; i++)
+        names[i] = verbs[i].name;
+    const char *meant = closest(word, names);
+    return usage_error("%s: no such verb%s%s%s. See: tenon --help", word, meant ? ", did you mean " : "", meant ? meant : "", meant ? "?" : "");
+}
+
+static int
+run_verb(VerbId verb, int argc, char **argv)
+{
+    TnContext *ctx;
+    Options o;
+
+    int status = options_read(verb, argc, argv, &o);
+    if (status != TN_OK)
+        return status;
+    if (o.help) {
+        options_help(verb);
+        return TN_OK;
+    }
+    if (tn_context_new(NULL, &ctx) != TN_OK)
+        return usage_error("out of memory"), TN_LIMIT;
+    status = verbs[verb].run(ctx, &o);
+    tn_context_free(ctx);
+    return status;
+}
+
+/* Output that could not be written, to a full disk say, is a failure too. */
+static int
+finish(int status)
+{
+    if ((fflush(stdout) || ferror(stdout)) && status == TN_OK) {
+        fprintf(stderr, "tenon: error: standard output could not be written; is the disk full?\n");
+        return TN_LIMIT;
+    }
+    return status;
+}
+
+int
+main(int argc, char **argv)
+{
+    const char *word = argc > 1 ? argv[1] : NULL;
+
+    signal(SIGXFSZ, SIG_IGN);        /* a file size limit is then an error of write, reported as such */
+    if (!word) {
+        help(stderr);
+        return TN_USAGE;
+    }
+    if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help")) {
+        help(stdout);
+        return finish(TN_OK);
+    }
+    if (!strcmp(word, "--version")) {
+        puts("tenon " TN_VERSION);
+        return finish(TN_OK);
+    }
+    for (int i = 0; i < VERB_COUNT; i++)
+        if (!strcmp(verbs[i].name, word))
+            return finish(run_verb((VerbId)i, argc - 1, argv + 1));
+    return unknown_verb(word);
+}

@@ -1,0 +1,162 @@
+/* model: a model ready to run. An artefact is loaded; anything else is compiled first, through the
+ * cache, to a temporary artefact that is gone from the folder as soon as it is mapped.
+ */
+#include "cmd.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_RANK = 12 };
+
+static int
+read_size(const char *option, const char *text, const char **end, int64_t *out)
+{
+    char *stop;
+
+    errno = 0;
+    long long v = strtoll(text, &stop, 10);
+    if (stop == text || errno || v < 0)
+        return usage_error("%s: \"%s\" does not begin with a size of 0 or more", option, text);
+    *end = stop;
+    *out = v;
+    return TN_OK;
+}
+
+static int
+read_dims(const Options *o, TnCompileOptions *out)
+{
+    TnDim *dims = need(calloc((size_t)o->dim.n + 1, sizeof *dims));
+
+    for (int i = 0; i < o->dim.n; i++) {
+        const char *end;
+        dims[i].symbol = o->dim.at[i].name;
+        if (read_size("--dim", o->dim.at[i].value, &end, &dims[i].value))
+            return TN_USAGE;
+        if (*end)
+            return usage_error("--dim %s=%s: one number is needed", o->dim.at[i].name, o->dim.at[i].value);
+    }
+    out->dims = dims;
+    out->ndims = o->dim.n;
+    return TN_OK;
+}
+
+/* 1x3x224x224, or nothing at all for a scalar's "-". */
+static int
+read_shape(const Pair *p, TnShape *out)
+{
+    int64_t *dims = need(calloc(MAX_RANK, sizeof *dims));
+    const char *s = p->value;
+
+    *out = (TnShape){ .input = p->name, .dims = dims };
+    if (!strcmp(s, "-"))
+        return TN_OK;
+    for (;;) {
+        if (out->rank == MAX_RANK)
+            return usage_error("--shape %s=%s: more than %d dimensions", p->name, p->value, MAX_RANK);
+        if (read_size("--shape", s, &s, &dims[out->rank]))
+            return TN_USAGE;
+        out->rank++;
+        if (!*s)
+            return TN_OK;
+        if (*s++ != 'x')
+            return usage_error("--shape %s=%s: sizes are separated by x, as in 1x3x224x224", p->name, p->value);
+    }
+}
+
+static int
+read_shapes(const Options *o, TnCompileOptions *out)
+{
+    TnShape *shapes = need(calloc((size_t)o->shape.n + 1, sizeof *shapes));
+
+    for (int i = 0; i < o->shape.n; i++)
+        if (read_shape(&o->shape.at[i], &shapes[i]))
+            return TN_USAGE;
+    out->shapes = shapes;
+    out->nshapes = o->shape.n;
+    return TN_OK;
+}
+
+static void
+print_text(void *user, const char *text)
+{
+    progress_end(user);
+    fputs(text, stdout);
+}
+
+int
+compile_options_of(const Options *o, Progress *p, TnCompileOptions *out)
+{
+    *out = (TnCompileOptions){
+        .size = sizeof *out, .target = o->target, .emit = o->emit, .plain_schedule = o->plain, .no_fuse = o->no_fuse,
+        .dump = o->dump, .dump_dir = o->dump_dir, .stop_after = o->stop_after, .cc = o->cc,
+        .cache_dir = o->no_cache ? "" : o->cache_dir, .jobs = (int32_t)o->jobs, .max_model_bytes = o->max_model,
+        .max_nodes = o->max_nodes, .max_memory_bytes = o->max_memory, .progress = progress_show, .print = print_text,
+        .user = p, .time = o->time,
+    };
+    int status = read_dims(o, out);
+    return status ? status : read_shapes(o, out);
+}
+
+static bool
+ends_with(const char *s, const char *end)
+{
+    size_t n = strlen(s), k = strlen(end);
+
+    return n >= k && !strcmp(s + n - k, end);
+}
+
+bool
+is_artefact(const char *path)
+{
+    return ends_with(path, ".so");
+}
+
+/* Where a temporary artefact of perhaps hundreds of megabytes may lie: rather a disk than memory. */
+static const char *
+temporary_folder(void)
+{
+    const char *given = getenv("TMPDIR");
+
+    if (given && *given)
+        return given;
+    return access("/var/tmp", W_OK) ? "/tmp" : "/var/tmp";
+}
+
+static int
+compile_and_load(TnContext *ctx, const Options *o, const char *path, TnModel **out)
+{
+    Progress p = progress_begin();
+    TnCompileOptions options;
+
+    int status = compile_options_of(o, &p, &options);
+    if (status != TN_OK)
+        return status;
+    TnStatus s = tn_compile(ctx, o->model, path, &options, NULL);
+    progress_end(&p);
+    if (report(ctx, s) != TN_OK)
+        return s;
+    return report(ctx, tn_load(ctx, path, out));
+}
+
+int
+model_open(TnContext *ctx, const Options *o, TnModel **out)
+{
+    char folder[4096], path[4096 + 16];
+
+    if (is_artefact(o->model))
+        return report(ctx, tn_load(ctx, o->model, out));
+    snprintf(folder, sizeof folder, "%s/tenon-XXXXXX", temporary_folder());
+    if (!mkdtemp(folder)) {
+        fprintf(stderr, "tenon: error: cannot make a temporary folder %s: %s. Set TMPDIR to a folder that can be written\n", folder,
+                strerror(errno));
+        return TN_LIMIT;
+    }
+    snprintf(path, sizeof path, "%s/model.so", folder);
+    int status = compile_and_load(ctx, o, path, out);
+    unlink(path);
+    rmdir(folder);
+    return status;
+}

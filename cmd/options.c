@@ -1,0 +1,303 @@
+/* options: the command line, from one table.
+ *
+ * A row says which verbs take the option, how it is written, where its value goes and what --help
+ * tells of it. getopt_long does the reading, so `--flag value`, `--flag=value` and options after
+ * the model's name all work.
+ */
+#include "cmd.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    C = 1 << VERB_COMPILE, R = 1 << VERB_RUN, B = 1 << VERB_BENCH, I = 1 << VERB_INSPECT, V = 1 << VERB_VERIFY, K = 1 << VERB_CACHE,
+    COMPILING = C | R | B | V, RUNNING = R | B | V, ALL = C | R | B | I | V | K,
+};
+
+typedef enum { TAKES_FLAG, TAKES_TEXT, TAKES_COUNT, TAKES_BYTES, TAKES_REAL, TAKES_PAIR } Takes;
+
+typedef struct {
+    const char *name;
+    char letter;
+    unsigned verbs;
+    Takes takes;
+    size_t field;
+    const char *value, *help;
+} Row;
+
+#define FIELD(name) offsetof(Options, name)
+
+static const Row rows[] = {
+    { "output",      'o', C,         TAKES_TEXT,  FIELD(output),     "FILE",    "where to write; default: the model's name with .so (or .c)" },
+    { "emit",        0,   C,         TAKES_TEXT,  FIELD(emit),       "so|c",    "a shared library (default), or one readable C file" },
+    { "input",       'i', RUNNING,   TAKES_PAIR,  FIELD(input),      "X=@FILE", "input X from FILE: .npy, .npz:member or .pb; repeat for more" },
+    { "data",        0,   R | V,     TAKES_TEXT,  FIELD(data),       "DIR",     "inputs from DIR/input_0.pb, …; outputs compared with DIR/output_0.pb, …" },
+    { "output-dir",  0,   R,         TAKES_TEXT,  FIELD(output_dir), "DIR",     "write each output to DIR/NAME.npy" },
+    { "expect",      0,   R,         TAKES_PAIR,  FIELD(expect),     "Y=@FILE", "compare output Y with FILE; exit code 1 if it differs" },
+    { "atol",        0,   R | V,     TAKES_REAL,  FIELD(atol),       "E",       "absolute error allowed (default 1e-5)" },
+    { "rtol",        0,   R | V,     TAKES_REAL,  FIELD(rtol),       "E",       "relative error allowed (default 1e-4)" },
+    { "dim",         'd', COMPILING, TAKES_PAIR,  FIELD(dim),        "N=SIZE",  "fix the symbolic dimension N; repeat for more" },
+    { "shape",       's', COMPILING, TAKES_PAIR,  FIELD(shape),      "X=AxBxC", "fix the dimensions of input X: --shape x=1x3x224x224" },
+    { "seed",        0,   RUNNING,   TAKES_COUNT, FIELD(seed),       "N",       "of the random numbers for inputs not given (default 0)" },
+    { "max-int",     0,   RUNNING,   TAKES_PAIR,  FIELD(max_int),    "X=N",     "random integers of input X lie in [0, N); default [0, 2)" },
+    { "threads",     't', RUNNING,   TAKES_COUNT, FIELD(threads),    "N",       "threads to run on; default: all this process may use" },
+    { "iterations",  'n', B,         TAKES_COUNT, FIELD(iterations), "N",       "run exactly N times" },
+    { "duration",    0,   B,         TAKES_REAL,  FIELD(duration),   "SECONDS", "run for about so long (default 3)" },
+    { "warmup",      0,   B,         TAKES_COUNT, FIELD(warmup),     "N",       "runs before the clock starts (default 5)" },
+    { "target",      0,   COMPILING, TAKES_TEXT,  FIELD(target),     "NAME",    "processor to compile for (default native, this one)" },
+    { "no-fuse",     0,   COMPILING, TAKES_FLAG,  FIELD(no_fuse),    NULL,      "every nest its own kernel" },
+    { "plain",       0,   COMPILING, TAKES_FLAG,  FIELD(plain),      NULL,      "plain loops: no tiles, no vectors" },
+    { "cc",          0,   COMPILING, TAKES_TEXT,  FIELD(cc),         "PROGRAM", "the C compiler (default $CC, then cc, gcc, clang)" },
+    { "jobs",        'j', COMPILING, TAKES_COUNT, FIELD(jobs),       "N",       "C compilers at once; default: as many as processors" },
+    { "cache-dir",   0,   COMPILING | K, TAKES_TEXT, FIELD(cache_dir), "DIR",   "the cache of objects (default $TENON_CACHE_DIR, then ~/.cache/tenon)" },
+    { "no-cache",    0,   COMPILING, TAKES_FLAG,  FIELD(no_cache),   NULL,      "neither use nor fill the cache" },
+    { "max-memory",  0,   COMPILING, TAKES_BYTES, FIELD(max_memory), "SIZE",    "refuse to use more memory while compiling: 500M, 8G" },
+    { "max-model",   0,   COMPILING, TAKES_BYTES, FIELD(max_model),  "SIZE",    "refuse larger model files" },
+    { "max-nodes",   0,   COMPILING, TAKES_COUNT, FIELD(max_nodes),  "N",       "refuse models of more operators" },
+    { "dump",        0,   COMPILING, TAKES_TEXT,  FIELD(dump),       "STAGE",   "show the model after STAGE, or after all; see --list-passes" },
+    { "dump-dir",    0,   COMPILING, TAKES_TEXT,  FIELD(dump_dir),   "DIR",     "dumps go to files DIR/MODEL.NN-STAGE.tn" },
+    { "stop-after",  0,   C,         TAKES_TEXT,  FIELD(stop_after), "STAGE",   "stop there and write nothing" },
+    { "list-passes", 0,   C,         TAKES_FLAG,  FIELD(list_passes), NULL,     "list the stages and what each does" },
+    { "time",        0,   COMPILING, TAKES_FLAG,  FIELD(time),       NULL,      "print the seconds of each stage" },
+    { "json",        0,   B,         TAKES_TEXT,  FIELD(json_file),  "FILE",    "write the numbers to FILE as JSON; - is standard output" },
+    { "json",        0,   C | R | I | V | K, TAKES_FLAG, FIELD(json), NULL,     "print JSON instead of text" },
+    { "clear",       0,   K,         TAKES_FLAG,  FIELD(clear),      NULL,      "remove every cached object" },
+    { "help",        'h', ALL,       TAKES_FLAG,  FIELD(help),       NULL,      "this text" },
+};
+enum { NROW = sizeof rows / sizeof *rows };
+
+/* ---- help ------------------------------------------------------------------------------------------ */
+
+void
+options_help(VerbId verb)
+{
+    const Verb *v = &verbs[verb];
+
+    printf("usage: tenon %s\n\n%s\n\noptions:\n", v->usage, v->text);
+    for (int i = 0; i < NROW; i++) {
+        const Row *r = &rows[i];
+        char left[64], letter[8] = "    ";
+        if (!(r->verbs & (1u << verb)))
+            continue;
+        if (r->letter)
+            snprintf(letter, sizeof letter, "-%c, ", r->letter);
+        snprintf(left, sizeof left, "%s--%s%s%s", letter, r->name, r->value ? " " : "", r->value ? r->value : "");
+        printf("  %-26s %s\n", left, r->help);
+    }
+    printf("\nexamples:\n%s", v->examples);
+}
+
+/* ---- what was mistyped --------------------------------------------------------------------------------- */
+
+/* Edits (insert, drop, replace, swap neighbours) that make one word of the other. */
+static int
+edit_distance(const char *a, const char *b)
+{
+    enum { MOST = 40 };
+    int d[MOST + 1][MOST + 1], m = (int)strlen(a), n = (int)strlen(b);
+
+    if (m > MOST || n > MOST)
+        return MOST;
+    for (int i = 0; i <= m; i++)
+        for (int j = 0; j <= n; j++) {
+            if (!i || !j) {
+                d[i][j] = i + j;
+                continue;
+            }
+            int best = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+            if (d[i - 1][j] + 1 < best)
+                best = d[i - 1][j] + 1;
+            if (d[i][j - 1] + 1 < best)
+                best = d[i][j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && d[i - 2][j - 2] + 1 < best)
+                best = d[i - 2][j - 2] + 1;
+            d[i][j] = best;
+        }
+    return d[m][n];
+}
+
+const char *
+closest(const char *word, const char *const *names)
+{
+    const char *best = NULL;
+    int least = (int)strlen(word) / 3 + 2;
+
+    for (; *names; names++) {
+        int d = edit_distance(word, *names);
+        if (d < least) {
+            least = d;
+            best = *names;
+        }
+    }
+    return best;
+}
+
+static int
+unknown_option(VerbId verb, const char *given)
+{
+    const char *names[NROW + 1];
+    char word[64];
+    int n = 0;
+
+    for (int i = 0; i < NROW; i++)
+        if (rows[i].verbs & (1u << verb))
+            names[n++] = rows[i].name;
+    names[n] = NULL;
+    const char *start = given + strspn(given, "-");
+    snprintf(word, sizeof word, "%.*s", (int)strcspn(start, "="), start);
+    for (int i = 0; i < NROW; i++)
+        if (!strcmp(rows[i].name, word) && !(rows[i].verbs & (1u << verb)))
+            return usage_error("--%s is not an option of %s. See: tenon %s --help", word, verbs[verb].name, verbs[verb].name);
+    const char *meant = closest(word, names);
+    return usage_error("%s: no such option%s%s%s. See: tenon %s --help", given, meant ? ", did you mean --" : "", meant ? meant : "",
+                       meant ? "?" : "", verbs[verb].name);
+}
+
+/* ---- values ----------------------------------------------------------------------------------------------- */
+
+static int
+read_count(const Row *r, const char *text, int64_t *out)
+{
+    char *end;
+
+    errno = 0;
+    long long v = strtoll(text, &end, 10);
+    if (end == text || *end || errno || v < 0)
+        return usage_error("--%s %s: a whole number of 0 or more is needed", r->name, text);
+    *out = v;
+    return TN_OK;
+}
+
+static int
+read_bytes(const Row *r, const char *text, int64_t *out)
+{
+    static const char units[] = "KMGT";
+    char *end;
+    int shift = 0;
+
+    errno = 0;
+    long long v = strtoll(text, &end, 10);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    if (unit) {
+        shift = 10 * (int)(unit - units + 1);
+        end++;
+    }
+    if (end == text || *end || errno || v <= 0 || v > INT64_MAX >> shift)
+        return usage_error("--%s %s: a size is needed, such as 800M or 8G", r->name, text);
+    *out = (int64_t)v << shift;
+    return TN_OK;
+}
+
+static int
+read_real(const Row *r, const char *text, double *out)
+{
+    char *end;
+    double v = strtod(text, &end);
+
+    if (end == text || *end || !(v >= 0))
+        return usage_error("--%s %s: a number of 0 or more is needed", r->name, text);
+    *out = v;
+    return TN_OK;
+}
+
+/* Names may hold an equals sign, values of the form @FILE begin after "=@". */
+static int
+read_pair(const Row *r, const char *text, Pairs *out)
+{
+    bool is_file = strchr(r->value, '@') != NULL;
+    const char *at = is_file ? strstr(text, "=@") : strrchr(text, '=');
+
+    if (!at || at == text || !at[is_file ? 2 : 1])
+        return usage_error("--%s %s: write --%s %s", r->name, text, r->name, r->value);
+    out->at = need(realloc(out->at, (size_t)(out->n + 1) * sizeof *out->at));
+    out->at[out->n++] = (Pair){ need(strndup(text, (size_t)(at - text))), need(strdup(at + (is_file ? 2 : 1))) };
+    return TN_OK;
+}
+
+static int
+set(const Row *r, const char *value, Options *o)
+{
+    void *field = (char *)o + r->field;
+
+    switch (r->takes) {
+    case TAKES_FLAG: *(bool *)field = true; return TN_OK;
+    case TAKES_TEXT: *(const char **)field = value; return TN_OK;
+    case TAKES_COUNT: return read_count(r, value, field);
+    case TAKES_BYTES: return read_bytes(r, value, field);
+    case TAKES_REAL: return read_real(r, value, field);
+    case TAKES_PAIR: return read_pair(r, value, field);
+    }
+    return TN_INTERNAL;
+}
+
+/* ---- reading -------------------------------------------------------------------------------------------------- */
+
+static int
+read_all(VerbId verb, int argc, char **argv, const struct option *longs, const char *shorts, Options *o)
+{
+    enum { FIRST_ID = 256 };
+    int id, status = TN_OK;
+
+    opterr = 0;
+    optind = 1;
+    while (status == TN_OK && (id = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
+        if (id == ':')
+            return usage_error("%s needs a value. See: tenon %s --help", argv[optind - 1], verbs[verb].name);
+        if (id == '?') {
+            char letter[3] = { '-', (char)optopt, 0 };
+            bool is_flag_with_value = optopt >= FIRST_ID;
+            if (is_flag_with_value)
+                return usage_error("--%s takes no value. See: tenon %s --help", rows[optopt - FIRST_ID].name, verbs[verb].name);
+            return unknown_option(verb, optopt ? letter : argv[optind - 1]);
+        }
+        const Row *r = NULL;
+        for (int i = 0; i < NROW && !r; i++)
+            if ((rows[i].verbs & (1u << verb)) && (id == FIRST_ID + i || id == rows[i].letter))
+                r = &rows[i];
+        status = set(r, optarg, o);
+    }
+    return status;
+}
+
+static int
+read_model(VerbId verb, int argc, char **argv, Options *o)
+{
+    const Verb *v = &verbs[verb];
+
+    if (o->help || o->list_passes)
+        return TN_OK;
+    if (optind < argc && v->wants_model)
+        o->model = argv[optind++];
+    if (optind < argc)
+        return usage_error("%s: one argument too many. See: tenon %s --help", argv[optind], v->name);
+    if (v->wants_model && !o->model)
+        return usage_error("which model? usage: tenon %s", v->usage);
+    return TN_OK;
+}
+
+int
+options_read(VerbId verb, int argc, char **argv, Options *o)
+{
+    struct option longs[NROW + 1] = { 0 };
+    char shorts[2 * NROW + 2] = ":";
+    int n = 0, k = 1;
+
+    *o = (Options){ .atol = -1, .rtol = -1, .iterations = -1, .warmup = -1, .duration = -1 };
+    for (int i = 0; i < NROW; i++) {
+        const Row *r = &rows[i];
+        if (!(r->verbs & (1u << verb)))
+            continue;
+        longs[n++] = (struct option){ r->name, r->takes == TAKES_FLAG ? no_argument : required_argument, NULL, 256 + i };
+        if (r->letter) {
+            shorts[k++] = r->letter;
+            if (r->takes != TAKES_FLAG)
+                shorts[k++] = ':';
+        }
+    }
+    int status = read_all(verb, argc, argv, longs, shorts, o);
+    return status == TN_OK ? read_model(verb, argc, argv, o) : status;
+}

@@ -1,0 +1,114 @@
+/* report: messages on standard error, progress on a terminal. */
+#include "cmd.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+double
+seconds(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void *
+need(void *p)
+{
+    if (!p) {
+        fputs("tenon: error: out of memory\n", stderr);
+        exit(TN_LIMIT);
+    }
+    return p;
+}
+
+static void
+say(const char *kind, const char *format, va_list args)
+{
+    fprintf(stderr, "tenon: %s: ", kind);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+}
+
+int
+usage_error(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    say("error", format, args);
+    va_end(args);
+    return TN_USAGE;
+}
+
+void
+note(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    say("note", format, args);
+    va_end(args);
+}
+
+int
+report(TnContext *ctx, TnStatus s)
+{
+    const char *text = tn_error(ctx);
+
+    if (*text)
+        fprintf(stderr, "%s\n", text);
+    return s;
+}
+
+void
+print_json_string(const char *s)
+{
+    putchar('"');
+    for (; *s; s++)
+        if (*s == '"' || *s == '\\')
+            printf("\\%c", *s);
+        else if ((unsigned char)*s < ' ')
+            printf("\\u%04x", (unsigned char)*s);
+        else
+            putchar(*s);
+    putchar('"');
+}
+
+/* ---- progress ---------------------------------------------------------------------------------- */
+
+#define QUIET_SECONDS 2.0
+#define EVERY_SECONDS 0.1
+
+Progress
+progress_begin(void)
+{
+    return (Progress){ .start = seconds(), .terminal = isatty(STDERR_FILENO) };
+}
+
+void
+progress_show(void *progress, const char *what, int64_t done, int64_t total)
+{
+    Progress *p = progress;
+    double now = seconds();
+
+    if (!p->terminal || now - p->start < QUIET_SECONDS || now - p->shown < EVERY_SECONDS)
+        return;
+    p->shown = now;
+    p->visible = true;
+    fprintf(stderr, "\r\033[K%s: %lld of %lld, %.0f s", what, (long long)done, (long long)total, now - p->start);
+    fflush(stderr);
+}
+
+void
+progress_end(Progress *p)
+{
+    if (p->visible)
+        fputs("\r\033[K", stderr);
+    p->visible = false;
+}

@@ -1,0 +1,107 @@
+/* tenon verify: compiled code against the interpreter, on the same inputs. */
+#include "cmd.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define ATOL 1e-5
+#define RTOL 1e-4
+
+static int
+interpret(TnContext *ctx, const Options *o, const Tensors *t, TnTensor *out)
+{
+    Progress p = progress_begin();
+    TnCompileOptions options;
+
+    int status = compile_options_of(o, &p, &options);
+    if (status != TN_OK)
+        return status;
+    TnStatus s = tn_interpret(ctx, o->model, &options, t->in, t->nin, out, t->nout);
+    progress_end(&p);
+    return report(ctx, s);
+}
+
+static void
+print_line(const Options *o, bool last, const char *name, const TnDifference *d, bool agrees)
+{
+    if (!o->json) {
+        printf("%s: %s, largest error %.3g (%.3g of the largest value)", name, agrees ? "agrees" : "differs", d->max_abs, d->max_rel);
+        if (!agrees)
+            printf(" at element %lld", (long long)d->at);
+        putchar('\n');
+        return;
+    }
+    printf("  {\"output\": ");
+    print_json_string(name);
+    printf(", \"agrees\": %s, \"max_abs\": %.9g, \"max_rel\": %.9g, \"at\": %lld}%s\n", agrees ? "true" : "false", d->max_abs, d->max_rel,
+           (long long)d->at, last ? "" : ",");
+}
+
+static int
+compare(TnContext *ctx, const Options *o, const Tensors *t, const TnTensor *want)
+{
+    double atol = o->atol < 0 ? ATOL : o->atol, rtol = o->rtol < 0 ? RTOL : o->rtol;
+    const char *first = NULL;
+
+    if (o->json)
+        puts("[");
+    for (int32_t i = 0; i < t->nout; i++) {
+        TnDifference d = TN_INIT(TnDifference);
+        int status = report(ctx, tn_tensor_compare(ctx, &t->out[i], &want[i], atol, rtol, &d));
+        if (status != TN_OK)
+            return status;
+        bool agrees = d.max_abs <= atol + rtol * d.y_max;
+        print_line(o, i + 1 == t->nout, t->out[i].name, &d, agrees);
+        if (!agrees && !first)
+            first = t->out[i].name;
+    }
+    if (o->json)
+        puts("]");
+    if (first)
+        fprintf(stderr, "tenon: the compiled model does not compute what the interpreter does; the first output that differs is %s. "
+                        "Please report it with the model\n", first);
+    return first ? EXIT_DIFFERS : TN_OK;
+}
+
+static int
+verify(TnContext *ctx, const Options *o, TnModel *m)
+{
+    TnSessionOptions options = { .size = sizeof options, .threads = (int32_t)o->threads };
+    TnSession *session = NULL;
+    Tensors t = { 0 };
+    TnTensor *want = NULL;
+
+    int status = inputs_make(ctx, o, m, &t);
+    if (status == TN_OK)
+        status = report(ctx, tn_session_new(ctx, m, &options, &session));
+    if (status == TN_OK) {
+        outputs_make(m, &t);
+        want = need(calloc((size_t)t.nout + 1, sizeof *want));
+        for (int32_t i = 0; i < t.nout; i++)
+            want[i].size = sizeof *want;
+        status = report(ctx, tn_run(session, t.in, t.nin, t.out, t.nout));
+    }
+    if (status == TN_OK)
+        status = interpret(ctx, o, &t, want);
+    if (status == TN_OK)
+        status = compare(ctx, o, &t, want);
+    tn_session_free(session);
+    free(want);
+    free(t.in);
+    free(t.out);
+    return status;
+}
+
+int
+cmd_verify(TnContext *ctx, const Options *o)
+{
+    TnModel *m = NULL;
+
+    if (is_artefact(o->model))
+        return usage_error("%s is compiled already: verify wants the model it was compiled from (.onnx or .tn)", o->model);
+    int status = model_open(ctx, o, &m);
+    if (status == TN_OK)
+        status = verify(ctx, o, m);
+    tn_model_free(m);
+    return status;
+}
