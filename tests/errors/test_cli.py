@@ -1,0 +1,477 @@
+"""The tenon command as a user meets it: exit codes, messages, help, what is left on disk.
+
+TENON names the command (default: build/tenon). Every test gets a folder and a cache of its own.
+"""
+import json
+import os
+import re
+import resource
+import stat
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+ROOT = Path(__file__).resolve().parents[2]
+TENON = os.environ.get("TENON", str(ROOT / "build" / "tenon"))
+OK, DIFFERS, USAGE, MODEL, UNSUPPORTED, LIMIT, TOOLCHAIN, INTERNAL = 0, 1, 2, 3, 4, 5, 6, 7
+VERBS = ["compile", "run", "bench", "inspect", "verify", "cache"]
+
+
+def small_model(path, op="Relu", **attrs):
+    """y = op(x @ w) with x: f32[batch, 4]."""
+    w = numpy_helper.from_array(np.arange(12, dtype=np.float32).reshape(4, 3) - 5, "w")
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"], name="product"),
+             helper.make_node(op, ["h"], ["y/out:0"], name="last", **attrs)]
+    graph = helper.make_graph(nodes, "small", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 4])],
+                              [helper.make_tensor_value_info("y/out:0", TensorProto.FLOAT, ["batch", 3])], [w])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], producer_name="test")
+    model.ir_version = 8
+    onnx.save(model, path)
+    return path
+
+
+class Tenon:
+    def __init__(self, folder):
+        self.folder = folder
+        self.env = {k: v for k, v in os.environ.items() if k != "CC"}
+        self.env |= {"TENON_CACHE_DIR": str(folder / "cache"), "TMPDIR": str(folder / "tmp")}
+        (folder / "tmp").mkdir()
+        (folder / "work").mkdir()
+
+    def __call__(self, *args, env=None, limit=None, stdout=subprocess.PIPE):
+        done = subprocess.run([TENON, *map(str, args)], cwd=self.folder / "work", env=self.env | (env or {}), stdout=stdout,
+                              stderr=subprocess.PIPE, text=True, timeout=120, preexec_fn=limit)
+        assert done.returncode >= 0, f"killed by signal {-done.returncode}: {done.stderr}"
+        return done
+
+    def fails(self, code, *args, says=(), **how):
+        done = self(*args, **how)
+        assert done.returncode == code, (done.returncode, done.stderr)
+        for part in [says] if isinstance(says, str) else says:
+            assert part in done.stderr, done.stderr
+        self.leaves_nothing()
+        return done
+
+    def leaves_nothing(self):
+        """No temporary file outlives the command."""
+        assert list((self.folder / "tmp").iterdir()) == []
+        assert [p.name for p in (self.folder / "work").iterdir() if ".tmp" in p.name or "XXXXXX" in p.name] == []
+
+
+@pytest.fixture
+def tenon(tmp_path):
+    return Tenon(tmp_path)
+
+
+@pytest.fixture
+def model(tenon):
+    return small_model(tenon.folder / "small.onnx")
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory):
+    """One artefact that many tests load."""
+    folder = tmp_path_factory.mktemp("built")
+    t = Tenon(folder)
+    model = small_model(folder / "small.onnx")
+    done = t("compile", model, "-o", folder / "small.so")
+    assert done.returncode == OK, done.stderr
+    return folder / "small.so"
+
+
+# ---- help and usage ------------------------------------------------------------------------------
+
+
+def test_help_names_every_verb_and_exit_code(tenon):
+    done = tenon("--help")
+    assert done.returncode == OK and done.stderr == ""
+    for verb in VERBS:
+        assert re.search(rf"^  {verb} ", done.stdout, re.M)
+    for code in range(8):
+        assert f"{code} " in done.stdout[done.stdout.index("exit codes"):]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_of_a_verb_has_options_and_examples(tenon, verb):
+    done = tenon(verb, "--help")
+    assert done.returncode == OK and done.stderr == ""
+    assert done.stdout.startswith(f"usage: tenon {verb}")
+    assert "options:" in done.stdout and "--help" in done.stdout
+    assert f"  tenon {verb}" in done.stdout[done.stdout.index("examples:"):]
+    assert max(map(len, done.stdout.splitlines())) <= 120
+
+
+def test_version(tenon):
+    assert re.fullmatch(r"tenon \d+\.\d+\.\d+\n", tenon("--version").stdout)
+
+
+def test_no_verb_is_usage(tenon):
+    tenon.fails(USAGE, says="usage: tenon VERB")
+
+
+@pytest.mark.parametrize("args, says", [
+    (["comple"], ["no such verb", "did you mean compile?"]),
+    (["compile"], ["which model?", "usage: tenon compile"]),
+    (["compile", "m.onnx", "extra"], ["extra: one argument too many"]),
+    (["compile", "m.onnx", "--emitt", "c"], ["--emitt: no such option", "did you mean --emit?"]),
+    (["compile", "m.onnx", "--output"], ["--output needs a value"]),
+    (["compile", "m.onnx", "--time=yes"], ["--time takes no value"]),
+    (["compile", "m.onnx", "--expect", "y=@y.npy"], ["--expect is not an option of compile"]),
+    (["compile", "m.onnx", "-q"], ["-q: no such option"]),
+    (["run", "m.onnx", "--threads", "many"], ["--threads many: a whole number"]),
+    (["run", "m.onnx", "--atol=-1"], ["--atol -1: a number of 0 or more"]),
+    (["run", "m.onnx", "--input", "x"], ["write --input X=@FILE"]),
+    (["compile", "m.onnx", "--max-memory", "lots"], ["a size is needed"]),
+    (["bench", "m.onnx", "--iterations", "0"], ["at least one run"]),
+    (["verify", "m.so"], ["compiled already"]),
+])
+def test_usage_errors_say_what_to_do(tenon, args, says):
+    tenon.fails(USAGE, *args, says=says)
+
+
+@pytest.mark.parametrize("args, says", [
+    (["--dim", "batch"], "write --dim N=SIZE"),
+    (["--dim", "batch=two"], "does not begin with a size"),
+    (["--dim", "batch=-2"], "size of 0 or more"),
+    (["--shape", "x=2,4"], "separated by x"),
+    (["--shape", "x=" + "x".join(["1"] * 20)], "more than 12 dimensions"),
+    (["--dump", "nothing"], ["there is no stage \"nothing\"", "import, fold"]),
+    (["--stop-after", "nothing"], "there is no stage"),
+    (["--emit", "rust"], "--emit: \"rust\" is not known"),
+    (["--target", "pdp-11"], "pdp-11"),
+])
+def test_option_values_are_checked(tenon, model, args, says):
+    tenon.fails(USAGE, "compile", model, *args, says=says)
+
+
+def test_flag_value_and_flag_equals_value(tenon, model):
+    for args in (["--stop-after", "import"], ["--stop-after=import"]):
+        assert tenon("compile", model, *args).returncode == OK
+        assert list((tenon.folder / "work").iterdir()) == []
+
+
+def test_list_passes_needs_no_model(tenon):
+    done = tenon("compile", "--list-passes")
+    names = [line.split()[1] for line in done.stdout.splitlines()]
+    assert names[0] == "import" and names[-1] == "build" and "fuse" in names
+
+
+# ---- files -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", ["compile", "run", "bench", "inspect", "verify"])
+def test_a_missing_model_is_named(tenon, verb):
+    tenon.fails(USAGE, verb, "nowhere.onnx", says=["nowhere.onnx", "No such file"])
+
+
+def test_a_folder_is_no_model(tenon):
+    tenon.fails(USAGE, "compile", tenon.folder, "-o", "x.so", says="folder")
+
+
+def test_garbage_is_a_bad_model(tenon):
+    path = tenon.folder / "garbage.onnx"
+    path.write_bytes(bytes(range(256)) * 40)
+    for verb in ("compile", "inspect"):
+        done = tenon(verb, path)
+        assert done.returncode == MODEL, done.stderr
+        assert "garbage.onnx" in done.stderr
+
+
+def test_every_cut_of_a_model_is_refused(tenon, model):
+    whole = model.read_bytes()
+    cut = tenon.folder / "cut.onnx"
+    for n in range(0, len(whole), max(1, len(whole) // 12)):
+        cut.write_bytes(whole[:n])
+        done = tenon("inspect", cut)
+        assert done.returncode in (MODEL, UNSUPPORTED, USAGE), (n, done.returncode, done.stderr)
+        assert done.stderr
+
+
+def test_an_unknown_operator_is_unsupported_and_inspect_lists_it(tenon):
+    path = small_model(tenon.folder / "odd.onnx", op="FrobnicateTensor")
+    tenon.fails(UNSUPPORTED, "compile", path, "-o", "odd.so", says="FrobnicateTensor")
+    assert not (tenon.folder / "work" / "odd.so").exists()
+    done = tenon("inspect", path)
+    assert done.returncode == OK, done.stderr
+    assert "FrobnicateTensor" in done.stdout and "unsupported" in done.stdout
+    told = json.loads(tenon("inspect", path, "--json").stdout)
+    assert [u["op"] for u in told["unsupported"]] == ["FrobnicateTensor"]
+
+
+def test_an_artefact_must_be_one(tenon, built):
+    short = tenon.folder / "short.so"
+    whole = built.read_bytes()
+    for data in (b"", b"not a library", whole[: len(whole) // 2], whole[:-1]):
+        short.write_bytes(data)
+        done = tenon("run", short)
+        assert done.returncode == MODEL, (len(data), done.returncode, done.stderr)
+        assert "short.so" in done.stderr
+
+
+def test_output_in_a_folder_that_is_not_there(tenon, model):
+    tenon.fails(USAGE, "compile", model, "-o", "no/such/folder/m.so", says=["no/such/folder"])
+
+
+def test_output_where_a_folder_stands(tenon, model):
+    (tenon.folder / "work" / "m.so").mkdir()
+    tenon.fails(USAGE, "compile", model, "-o", "m.so", says="m.so")
+
+
+def test_a_file_size_limit_is_reported_and_leaves_nothing(tenon, model):
+    def small_files():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+    tenon.fails(LIMIT, "compile", model, "-o", "m.so", limit=small_files)
+    assert list((tenon.folder / "work").iterdir()) == []
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+def test_a_full_standard_output_is_an_error(tenon):
+    with open("/dev/full", "w") as full:
+        tenon.fails(LIMIT, "--help", stdout=full, says="standard output")
+
+
+def test_a_failed_compilation_leaves_the_old_output(tenon, model):
+    out = tenon.folder / "work" / "m.so"
+    out.write_text("precious")
+    tenon.fails(TOOLCHAIN, "compile", model, "-o", "m.so", "--cc", "no-such-cc")
+    assert out.read_text() == "precious"
+
+
+# ---- compiler and cache ------------------------------------------------------------------------------
+
+
+def test_a_missing_compiler_says_what_to_install(tenon, model):
+    tenon.fails(TOOLCHAIN, "compile", model, "-o", "m.so", "--cc", "no-such-cc", says=["no-such-cc (not found)", "apt install gcc", "--cc"])
+    tenon.fails(TOOLCHAIN, "compile", model, "-o", "m.so", env={"CC": "no-such-cc"}, says="no-such-cc")
+    tenon.fails(TOOLCHAIN, "compile", model, "-o", "m.so", env={"PATH": str(tenon.folder)}, says=["cc (not found)", "clang (not found)"])
+
+
+def test_a_failing_compiler_shows_what_it_said(tenon, model):
+    broken = tenon.folder / "broken-cc"
+    broken.write_text('#!/bin/sh\ncase "$*" in *-dM*) exec cc "$@";; *) echo "cannot do this today" >&2; exit 1;; esac\n')
+    broken.chmod(0o755)
+    done = tenon.fails(TOOLCHAIN, "compile", model, "-o", "m.so", "--cc", broken, says="cannot do this today")
+    assert "unit \"" in done.stderr
+
+
+def test_names_with_blanks_and_quotes_reach_no_shell(tenon, model):
+    done = tenon("compile", model, "-o", "a name; touch owned $(touch owned).so")
+    assert done.returncode == OK, done.stderr
+    assert sorted(p.name for p in (tenon.folder / "work").iterdir()) == ["a name; touch owned $(touch owned).so"]
+
+
+def test_the_second_compilation_compiles_nothing(tenon, model):
+    first = json.loads(tenon("compile", model, "-o", "m.so", "--json").stdout)
+    again = json.loads(tenon("compile", model, "-o", "m.so", "--json").stdout)
+    assert first["compiled_units"] > 0 and first["cached_units"] == 0
+    assert again["compiled_units"] == 0 and again["cached_units"] == first["compiled_units"]
+
+
+def test_a_cache_that_cannot_be_written_is_a_note(tenon, model):
+    (tenon.folder / "cache").write_text("in the way")
+    done = tenon("compile", model, "-o", "m.so")
+    assert done.returncode == OK, done.stderr
+    assert done.stderr.count("note:") == 1 and "cache" in done.stderr
+    assert (tenon.folder / "work" / "m.so").exists()
+
+
+def test_cache_tells_and_clears(tenon, model):
+    assert tenon("compile", model, "-o", "m.so").returncode == OK
+    told = json.loads(tenon("cache", "--json").stdout)
+    assert told["files"] > 0 and told["bytes"] > 0 and told["folder"] == str(tenon.folder / "cache")
+    assert tenon("cache", "--clear").returncode == OK
+    assert json.loads(tenon("cache", "--json").stdout)["files"] == 0
+
+
+def test_no_cache_leaves_no_cache(tenon, model):
+    assert tenon("compile", model, "-o", "m.so", "--no-cache").returncode == OK
+    assert not (tenon.folder / "cache").exists()
+    tenon.leaves_nothing()
+
+
+# ---- running ---------------------------------------------------------------------------------------------
+
+
+def numbers(rows=2):
+    return np.linspace(-1, 1, rows * 4, dtype=np.float32).reshape(rows, 4)
+
+
+def expected(x):
+    return np.maximum(x @ (np.arange(12, dtype=np.float32).reshape(4, 3) - 5), 0)
+
+
+def test_outputs_are_files_with_fit_names(tenon, built):
+    x = tenon.folder / "x.npy"
+    np.save(x, numbers())
+    done = tenon("run", built, f"--input=x=@{x}", "--output-dir", "made/here")
+    assert done.returncode == OK, done.stderr
+    out = tenon.folder / "work" / "made" / "here"
+    assert [p.name for p in out.iterdir()] == ["y_out_0.npy"]
+    np.testing.assert_allclose(np.load(out / "y_out_0.npy"), expected(numbers()), rtol=1e-5, atol=1e-6)
+
+
+def test_expect_agrees_and_differs(tenon, built):
+    x, y = tenon.folder / "x.npy", tenon.folder / "y.npy"
+    np.save(x, numbers())
+    np.save(y, expected(numbers()))
+    assert tenon("run", built, "--input", f"x=@{x}", "--expect", f"y/out:0=@{y}").returncode == OK
+    np.save(y, expected(numbers()) + 0.01)
+    done = tenon("run", built, "--input", f"x=@{x}", "--expect", f"y/out:0=@{y}")
+    assert done.returncode == DIFFERS and "differs" in done.stdout
+    assert tenon("run", built, "--input", f"x=@{x}", "--expect", f"y/out:0=@{y}", "--atol", "0.1").returncode == OK
+
+
+def test_onnx_test_data_folder(tenon, built):
+    data = tenon.folder / "test_data_set_0"
+    data.mkdir()
+    (data / "input_0.pb").write_bytes(numpy_helper.from_array(numbers(3), "x").SerializeToString())
+    (data / "output_0.pb").write_bytes(numpy_helper.from_array(expected(numbers(3)), "y/out:0").SerializeToString())
+    assert tenon("run", built, "--data", data).returncode == OK
+    (data / "output_0.pb").write_bytes(numpy_helper.from_array(expected(numbers(3)) + 1, "y/out:0").SerializeToString())
+    assert tenon("run", built, "--data", data).returncode == DIFFERS
+    tenon.fails(USAGE, "run", built, "--data", tenon.folder / "tmp", says="input_0.pb")
+
+
+def test_npz_members(tenon, built):
+    path = tenon.folder / "both.npz"
+    np.savez(path, images=numbers())
+    assert tenon("run", built, "--input", f"x=@{path}:images").returncode == OK
+    assert "nothing" in tenon.fails(USAGE, "run", built, "--input", f"x=@{path}:nothing").stderr
+
+
+@pytest.mark.parametrize("array, says", [
+    (np.zeros((2, 4), np.float64), ["f64", "f32"]),
+    (np.zeros((2, 4, 1), np.float32), ["x"]),
+    (np.zeros((2, 5), np.float32), ["x", "5", "4"]),
+])
+def test_wrong_inputs_name_both_sides(tenon, built, array, says):
+    x = tenon.folder / "x.npy"
+    np.save(x, array)
+    tenon.fails(USAGE, "run", built, "--input", f"x=@{x}", says=says)
+
+
+def test_wrong_names_list_the_right_ones(tenon, built):
+    x = tenon.folder / "x.npy"
+    np.save(x, numbers())
+    tenon.fails(USAGE, "run", built, "--input", f"z=@{x}", says=["z", "no such input", " x"])
+    tenon.fails(USAGE, "run", built, "--expect", f"z=@{x}", says=["z", "no such output", "y/out:0"])
+    tenon.fails(USAGE, "run", built, "--shape", "x=2x5", says=["5", "4"])
+
+
+def test_a_broken_npy_is_refused(tenon, built):
+    x = tenon.folder / "x.npy"
+    np.save(x, numbers())
+    whole = x.read_bytes()
+    for data in (b"", whole[:20], whole[:-4], b"\x93NUMPY\x07\x00" + whole[8:]):
+        x.write_bytes(data)
+        tenon.fails(USAGE, "run", built, "--input", f"x=@{x}", says="x.npy")
+
+
+def test_free_dimensions_are_one_and_said_so(tenon, built):
+    done = tenon("run", built)
+    assert done.returncode == OK and "batch" in done.stderr and "taken as 1" in done.stderr
+    assert "f32[1, 3]" in done.stdout
+    done = tenon("run", built, "--dim", "batch=5")
+    assert "f32[5, 3]" in done.stdout and done.stderr == ""
+
+
+def test_random_inputs_follow_the_seed(tenon, built):
+    runs = [tenon("run", built, "--seed", s).stdout for s in (1, 1, 2)]
+    assert runs[0] == runs[1] != runs[2]
+
+
+def test_run_compiles_onnx_and_leaves_nothing(tenon, model):
+    done = tenon("run", model, "--dim", "batch=2")
+    assert done.returncode == OK, done.stderr
+    assert "f32[2, 3]" in done.stdout
+    tenon.leaves_nothing()
+    assert list((tenon.folder / "work").iterdir()) == []
+
+
+def test_verify_agrees(tenon, model):
+    done = tenon("verify", model, "--dim", "batch=3")
+    assert done.returncode == OK, done.stderr
+    assert "y/out:0: agrees" in done.stdout
+
+
+def test_bench_json_has_every_number(tenon, built):
+    done = tenon("bench", built, "--iterations", 20, "--threads", 1, "--json", "t.json")
+    assert done.returncode == OK, done.stderr
+    told = json.loads((tenon.folder / "work" / "t.json").read_text())
+    assert told["iterations"] == 20 and told["threads"] == 1
+    times = [told[k] for k in ("min_ms", "median_ms", "p90_ms", "p99_ms", "max_ms")]
+    assert times == sorted(times) and told["min_ms"] <= told["mean_ms"] <= told["max_ms"]
+    assert json.loads(tenon("bench", built, "--iterations", 3, "--json=-").stdout)["iterations"] == 3
+
+
+# ---- what one can look at ----------------------------------------------------------------------------------
+
+
+def test_inspect_of_model_text_and_artefact(tenon, model, built):
+    told = json.loads(tenon("inspect", model, "--json").stdout)
+    assert told["kind"] == "ONNX" and told["opset"] == 17 and told["producer"] == "test"
+    assert told["inputs"] == [{"name": "x", "type": "f32[batch, 4]"}] and told["symbols"] == ["batch"]
+    assert told["operators"] == {"MatMul": 1, "Relu": 1} and told["unsupported"] == [] and told["weights_bytes"] == 48
+    told = json.loads(tenon("inspect", built, "--json").stdout)
+    assert told["kind"] == "artefact" and told["inputs"][0]["type"] == "f32[batch, 4]" and told["kernels"]
+    assert "f32[batch, 4]" in tenon("inspect", model).stdout
+
+
+def test_dumps_of_all_stages_compile_again(tenon, model):
+    done = tenon("compile", model, "-o", "m.so", "--dump=all", "--dump-dir", "dumps")
+    assert done.returncode == OK, done.stderr
+    dumps = sorted((tenon.folder / "work" / "dumps").iterdir())
+    stages = [line.split()[1] for line in tenon("compile", "--list-passes").stdout.splitlines()]
+    assert len([d for d in dumps if d.suffix != ".weights"]) == len(stages)
+    for d in dumps:
+        if d.suffix != ".tn" or d.read_text().startswith("; unchanged"):
+            continue
+        done = tenon("verify", d)
+        assert done.returncode == OK, (d.name, done.stderr)
+
+
+def test_dump_to_standard_output(tenon, model):
+    done = tenon("compile", model, "--dump", "lower", "--stop-after", "lower")
+    assert done.returncode == OK and "nest " in done.stdout
+
+
+def test_emitted_c_compiles_and_is_commented(tenon, model):
+    assert tenon("compile", model, "--emit", "c", "-o", "m.c").returncode == OK
+    text = (tenon.folder / "work" / "m.c").read_text()
+    assert "product" in text and "last" in text
+    done = subprocess.run(["cc", "-std=gnu17", "-O1", "-Wall", "-Werror", "-march=native", "-shared", "-fPIC", "m.c", "-o", "c.so", "-lm"],
+                          cwd=tenon.folder / "work", capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_hostile_names_stay_inside_comments(tenon):
+    path = tenon.folder / "hostile.onnx"
+    name = 'a */ #error "escaped" /* b\n#error second'
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"], name=name)], name,
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4])])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 8
+    onnx.save(model, path)
+    assert tenon("compile", path, "-o", "m.so").returncode == OK
+    assert tenon("compile", path, "--emit=c", "-o", "m.c").returncode == OK
+    done = subprocess.run(["cc", "-std=gnu17", "-fsyntax-only", "-march=native", "m.c"], cwd=tenon.folder / "work", capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_time_lists_the_stages(tenon, model):
+    done = tenon("compile", model, "-o", "m.so", "--time")
+    assert re.search(r"^import +\d+\.\d+ s$", done.stdout, re.M) and re.search(r"^all ", done.stdout, re.M)
+
+
+def test_memory_limit_is_named(tenon, model):
+    tenon.fails(LIMIT, "compile", model, "-o", "m.so", "--max-memory", "4K", says="--max-memory")
+
+
+def test_nothing_is_shown_of_progress_when_piped(tenon, model):
+    done = tenon("compile", model, "-o", "m.so", "--no-cache")
+    assert done.stderr == "" and len(done.stdout.splitlines()) == 1
