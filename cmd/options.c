@@ -15,7 +15,9 @@
 
 enum {
     C = 1 << VERB_COMPILE, R = 1 << VERB_RUN, B = 1 << VERB_BENCH, I = 1 << VERB_INSPECT, V = 1 << VERB_VERIFY, K = 1 << VERB_CACHE,
-    COMPILING = C | R | B | V, RUNNING = R | B | V, ALL = C | R | B | I | V | K,
+    RUNNING = R | B | V, ALL = C | R | B | I | V | K,
+    HOW = 1 << VERB_COUNT,           /* of how a model is compiled: in a group of its own in --help */
+    COMPILING = C | RUNNING | HOW,
 };
 
 typedef enum { TAKES_FLAG, TAKES_TEXT, TAKES_COUNT, TAKES_BYTES, TAKES_REAL, TAKES_PAIR } Takes;
@@ -40,8 +42,8 @@ static const Row rows[] = {
     { "expect",      0,   R,         TAKES_PAIR,  FIELD(expect),     "Y=@FILE", "compare output Y with FILE; exit code 1 if it differs" },
     { "atol",        0,   R | V,     TAKES_REAL,  FIELD(atol),       "E",       "absolute error allowed (default 1e-5)" },
     { "rtol",        0,   R | V,     TAKES_REAL,  FIELD(rtol),       "E",       "relative error allowed (default 1e-4)" },
-    { "dim",         'd', COMPILING, TAKES_PAIR,  FIELD(dim),        "N=SIZE",  "fix the symbolic dimension N; repeat for more" },
-    { "shape",       's', COMPILING, TAKES_PAIR,  FIELD(shape),      "X=AxBxC", "fix the dimensions of input X: --shape x=1x3x224x224" },
+    { "dim",         'd', C | RUNNING, TAKES_PAIR,  FIELD(dim),        "N=SIZE",  "fix the symbolic dimension N; repeat for more" },
+    { "shape",       's', C | RUNNING, TAKES_PAIR,  FIELD(shape),      "X=AxBxC", "fix the dimensions of input X: --shape x=1x3x224x224" },
     { "seed",        0,   RUNNING,   TAKES_COUNT, FIELD(seed),       "N",       "of the random numbers for inputs not given (default 0)" },
     { "max-int",     0,   RUNNING,   TAKES_PAIR,  FIELD(max_int),    "X=N",     "random integers of input X lie in [0, N); default [0, 2)" },
     { "threads",     't', RUNNING,   TAKES_COUNT, FIELD(threads),    "N",       "threads to run on; default: all this process may use" },
@@ -72,21 +74,32 @@ enum { NROW = sizeof rows / sizeof *rows };
 
 /* ---- help ------------------------------------------------------------------------------------------ */
 
+static void
+help_rows(VerbId verb, bool how)
+{
+    for (int i = 0; i < NROW; i++) {
+        const Row *r = &rows[i];
+        char left[64], letter[8] = "    ";
+        bool is_how = (r->verbs & HOW) && verb != VERB_COMPILE && verb != VERB_CACHE;
+        if (!(r->verbs & (1u << verb)) || is_how != how)
+            continue;
+        if (r->letter)
+            snprintf(letter, sizeof letter, "-%c, ", r->letter);
+        snprintf(left, sizeof left, "%s--%s%s%s", letter, r->name, r->value ? " " : "", r->value ? r->value : "");
+        printf("  %-26s %s\n", left, r->help);
+    }
+}
+
 void
 options_help(VerbId verb)
 {
     const Verb *v = &verbs[verb];
 
     printf("usage: tenon %s\n\n%s\n\noptions:\n", v->usage, v->text);
-    for (int i = 0; i < NROW; i++) {
-        const Row *r = &rows[i];
-        char left[64], letter[8] = "    ";
-        if (!(r->verbs & (1u << verb)))
-            continue;
-        if (r->letter)
-            snprintf(letter, sizeof letter, "-%c, ", r->letter);
-        snprintf(left, sizeof left, "%s--%s%s%s", letter, r->name, r->value ? " " : "", r->value ? r->value : "");
-        printf("  %-26s %s\n", left, r->help);
+    help_rows(verb, false);
+    if (verb == VERB_RUN || verb == VERB_BENCH || verb == VERB_VERIFY) {
+        printf("\n%s:\n", verb == VERB_VERIFY ? "how it is compiled" : "how it is compiled, where MODEL is no .so");
+        help_rows(verb, true);
     }
     printf("\nexamples:\n%s", v->examples);
 }
