@@ -18,7 +18,9 @@ cmd_cache(TnContext *ctx, const Options *o)
         print_json_string(use.folder);
         printf(", \"bytes\": %lld, \"files\": %lld}\n", (long long)use.bytes, (long long)use.files);
     } else {
-        printf("%s: %lld object%s, %.1f MB\n", use.folder, (long long)use.files, use.files == 1 ? "" : "s", (double)use.bytes / (1 << 20));
+        printf("%s: %lld object%s, ", use.folder, (long long)use.files, use.files == 1 ? "" : "s");
+        print_size(use.bytes);
+        putchar('\n');
     }
     return TN_OK;
 }

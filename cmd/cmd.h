@@ -74,6 +74,7 @@ void progress_end(Progress *p);
 double seconds(void);
 void *need(void *p);                                     /* p, or the end of the program for lack of memory */
 void print_json_string(const char *s);
+void print_size(int64_t bytes);                          /* 48 B, 97.5 MB */
 
 /* ---- model.c: a model ready to run ---- */
 

@@ -34,7 +34,9 @@ static void
 print_report(const Options *o, const char *path, const TnCompileReport *r)
 {
     if (!o->json) {
-        printf("%s: %s; %.1f MB in %.1f s", path, r->summary, (double)r->artefact_bytes / (1 << 20), r->seconds);
+        printf("%s: %s; ", path, r->summary);
+        print_size(r->artefact_bytes);
+        printf(" in %.1f s", r->seconds);
         if (r->cached_units)
             printf(", %lld of %lld units from the cache", (long long)r->cached_units, (long long)(r->cached_units + r->compiled_units));
         putchar('\n');

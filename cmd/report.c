@@ -67,6 +67,18 @@ report(TnContext *ctx, TnStatus s)
 }
 
 void
+print_size(int64_t bytes)
+{
+    static const char *const unit[] = { "B", "KB", "MB", "GB", "TB" };
+    double size = (double)bytes;
+    int u = 0;
+
+    for (; size >= 1000 && u < 4; u++)
+        size /= 1024;
+    printf(u ? "%.1f %s" : "%.0f %s", size, unit[u]);
+}
+
+void
 print_json_string(const char *s)
 {
     putchar('"');

@@ -209,7 +209,8 @@ text_census(Text *t, const Facts *f)
     }
     text_printf(t, "%-12s %u node%s cannot be compiled yet\n", "unsupported", f->nunsupported, f->nunsupported == 1 ? "" : "s");
     for (uint32_t i = 0; i < f->nunsupported; i++)
-        text_printf(t, "%-12s %s %s: %s\n", "", f->unsupported[i].node, f->unsupported[i].op, f->unsupported[i].reason);
+        text_printf(t, "%-12s %s%s%s: %s\n", "", f->unsupported[i].node, *f->unsupported[i].op ? " " : "", f->unsupported[i].op,
+                    f->unsupported[i].reason);
 }
 
 static void
@@ -227,7 +228,9 @@ print_text(Text *t, const Facts *f)
     text_ports(t, "outputs", f->output.at, f->output.n);
     text_list(t, "symbols", f->symbol.at, f->symbol.n);
     text_list(t, "checks", f->check.at, f->check.n);
-    text_printf(t, "%-12s %.1f MB (%lld bytes)\n", "weights", (double)f->weights_bytes / (1 << 20), (long long)f->weights_bytes);
+    text_printf(t, "%-12s ", "weights");
+    text_size(t, f->weights_bytes);
+    text_add(t, "\n");
     if (f->kernel.n)
         text_list(t, "kernels", f->kernel.at, f->kernel.n);
     else if (!f->summary)

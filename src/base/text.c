@@ -66,3 +66,15 @@ text_indent(Text *t, int depth)
     for (int i = 0; i < depth; i++)
         text_bytes(t, "  ", 2);
 }
+
+void
+text_size(Text *t, int64_t bytes)
+{
+    static const char *const unit[] = { "B", "KB", "MB", "GB", "TB" };
+    double size = (double)bytes;
+    int u = 0;
+
+    for (; size >= 1000 && u < 4; u++)
+        size /= 1024;
+    text_printf(t, u ? "%.1f %s" : "%.0f %s", size, unit[u]);
+}

@@ -138,9 +138,11 @@ summarise(Job *j)
     text_printf(&t, "%s, %u kernel%s", j->machine.name, kernels, kernels == 1 ? "" : "s");
     if (distinct != kernels)
         text_printf(&t, " (%u distinct)", distinct);
-    text_printf(&t, ", %.1f MB weights, arena ", (double)j->plan->weights_bytes / (1 << 20));
+    text_add(&t, ", ");
+    text_size(&t, j->plan->weights_bytes);
+    text_add(&t, " weights, arena ");
     if (expr_const(j->plan->arena_bytes, &arena))
-        text_printf(&t, "%.1f MB", (double)arena / (1 << 20));
+        text_size(&t, arena);
     else
         text_add(&t, "as large as the inputs ask");
     return text_str(&t);
