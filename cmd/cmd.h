@@ -9,6 +9,7 @@
 #include "tenon.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 
 enum { EXIT_DIFFERS = 1 };       /* run --expect, run --data, verify: an output is not what was expected */
 
@@ -97,5 +98,11 @@ void outputs_make(const TnModel *m, Tensors *t);
 /* NAME.npy in a folder, with characters unfit for a file name replaced. */
 char *output_path(const char *folder, const char *name);
 void print_tensor_type(const TnTensor *x);               /* f32[1, 10] */
+
+/* ---- compare.c ---- */
+
+/* Within --atol and --rtol? TN_OK, or printed: the two cannot be compared. */
+int compare_outputs(TnContext *ctx, const Options *o, const TnTensor *x, const TnTensor *want, TnDifference *d, bool *agrees);
+void print_difference(FILE *to, const char *name, const char *verdict, const TnDifference *d, bool agrees);
 
 #endif

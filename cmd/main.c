@@ -22,7 +22,8 @@ const Verb verbs[VERB_COUNT] = {
         "run", "run MODEL [--input X=@FILE]… [options]", "run a model once on given or random inputs",
         "Run MODEL (.onnx, .tn or a compiled .so) once. Inputs that are not given are random: normal numbers,\n"
         "integers in [0, 2) or as --max-int says; symbolic dimensions that nothing fixes are 1.\n"
-        "Exit code 1 means that an output differs from what --expect or --data says.",
+        "Exit code 1 means that an output differs from what --expect or --data says: its largest error is over\n"
+        "atol + rtol * (its largest value).",
         "  tenon run digits.so --input image=@image.npy --output-dir out\n"
         "  tenon run digits.onnx --input image=@held_out.npz:images\n"
         "  tenon run bert.onnx --dim batch=2 --dim seq=128 --max-int input_ids=30000\n"

@@ -2,15 +2,11 @@
 #include "cmd.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#define ATOL 1e-5
-#define RTOL 1e-4
 
 /* ---- what came out ---------------------------------------------------------------------------------- */
 
@@ -97,22 +93,17 @@ write_outputs(TnContext *ctx, const Options *o, const Tensors *t)
 static int
 compare_with(TnContext *ctx, const Options *o, const TnTensor *x, const char *path)
 {
-    double atol = o->atol < 0 ? ATOL : o->atol, rtol = o->rtol < 0 ? RTOL : o->rtol;
     TnTensor want = TN_INIT(TnTensor);
-    TnDifference d = TN_INIT(TnDifference);
+    TnDifference d;
+    bool agrees;
 
     int status = report(ctx, tn_tensor_read(ctx, path, &want));
     if (status == TN_OK)
-        status = report(ctx, tn_tensor_compare(ctx, x, &want, atol, rtol, &d));
+        status = compare_outputs(ctx, o, x, &want, &d, &agrees);
     if (status != TN_OK)
         return status;
-    fprintf(o->json ? stderr : stdout, "%s: %s, largest error %.3g (%.3g of the largest value)", x->name,
-            d.mismatches ? "differs" : "as expected", d.max_abs, d.max_rel);
-    if (d.mismatches)
-        fprintf(o->json ? stderr : stdout, " at element %lld; %lld elements exceed atol %g + rtol %g", (long long)d.at,
-                (long long)d.mismatches, atol, rtol);
-    fputc('\n', o->json ? stderr : stdout);
-    return d.mismatches ? EXIT_DIFFERS : TN_OK;
+    print_difference(o->json ? stderr : stdout, x->name, agrees ? "as expected" : "differs", &d, agrees);
+    return agrees ? TN_OK : EXIT_DIFFERS;
 }
 
 static const TnTensor *
@@ -129,7 +120,7 @@ find_output(const Tensors *t, const char *name)
 }
 
 static int
-compare_outputs(TnContext *ctx, const Options *o, const Tensors *t)
+compare_all(TnContext *ctx, const Options *o, const Tensors *t)
 {
     int worst = TN_OK;
     char path[4096];
@@ -176,7 +167,7 @@ run(TnContext *ctx, const Options *o, TnModel *m)
     if (status == TN_OK && o->output_dir)
         status = write_outputs(ctx, o, &t);
     if (status == TN_OK)
-        status = compare_outputs(ctx, o, &t);
+        status = compare_all(ctx, o, &t);
     tn_session_free(session);
     free(t.in);
     free(t.out);

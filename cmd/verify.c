@@ -4,9 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define ATOL 1e-5
-#define RTOL 1e-4
-
 static int
 interpret(TnContext *ctx, const Options *o, const Tensors *t, TnTensor *out)
 {
@@ -25,10 +22,7 @@ static void
 print_line(const Options *o, bool last, const char *name, const TnDifference *d, bool agrees)
 {
     if (!o->json) {
-        printf("%s: %s, largest error %.3g (%.3g of the largest value)", name, agrees ? "agrees" : "differs", d->max_abs, d->max_rel);
-        if (!agrees)
-            printf(" at element %lld", (long long)d->at);
-        putchar('\n');
+        print_difference(stdout, name, agrees ? "agrees" : "differs", d, agrees);
         return;
     }
     printf("  {\"output\": ");
@@ -40,17 +34,16 @@ print_line(const Options *o, bool last, const char *name, const TnDifference *d,
 static int
 compare(TnContext *ctx, const Options *o, const Tensors *t, const TnTensor *want)
 {
-    double atol = o->atol < 0 ? ATOL : o->atol, rtol = o->rtol < 0 ? RTOL : o->rtol;
     const char *first = NULL;
 
     if (o->json)
         puts("[");
     for (int32_t i = 0; i < t->nout; i++) {
-        TnDifference d = TN_INIT(TnDifference);
-        int status = report(ctx, tn_tensor_compare(ctx, &t->out[i], &want[i], atol, rtol, &d));
+        TnDifference d;
+        bool agrees;
+        int status = compare_outputs(ctx, o, &t->out[i], &want[i], &d, &agrees);
         if (status != TN_OK)
             return status;
-        bool agrees = d.max_abs <= atol + rtol * d.y_max;
         print_line(o, i + 1 == t->nout, t->out[i].name, &d, agrees);
         if (!agrees && !first)
             first = t->out[i].name;

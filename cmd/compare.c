@@ -1,0 +1,30 @@
+/* compare: does an output agree with what it should be?
+ *
+ * It does when its largest error is at most atol + rtol * (its largest value). The bound is one for
+ * the whole output, not one per element: a network's sums leave errors of the size of the largest
+ * terms, so an element near zero that is off by a rounding of its neighbours is not wrong.
+ */
+#include "cmd.h"
+
+#define ATOL 1e-5
+#define RTOL 1e-4
+
+int
+compare_outputs(TnContext *ctx, const Options *o, const TnTensor *x, const TnTensor *want, TnDifference *d, bool *agrees)
+{
+    double atol = o->atol < 0 ? ATOL : o->atol, rtol = o->rtol < 0 ? RTOL : o->rtol;
+
+    *d = (TnDifference)TN_INIT(TnDifference);
+    int status = report(ctx, tn_tensor_compare(ctx, x, want, atol, rtol, d));
+    *agrees = status == TN_OK && d->max_abs <= atol + rtol * d->y_max;
+    return status;
+}
+
+void
+print_difference(FILE *to, const char *name, const char *verdict, const TnDifference *d, bool agrees)
+{
+    fprintf(to, "%s: %s, largest error %.3g (%.3g of the largest value)", name, verdict, d->max_abs, d->max_rel);
+    if (!agrees)
+        fprintf(to, " at element %lld", (long long)d->at);
+    fputc('\n', to);
+}
