@@ -1,6 +1,7 @@
 /* tenon verify: compiled code against the interpreter, on the same inputs. */
 #include "cmd.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -18,6 +19,16 @@ interpret(TnContext *ctx, const Options *o, const Tensors *t, TnTensor *out)
     return report(ctx, s);
 }
 
+/* JSON has no infinity. */
+static void
+print_json_number(double v)
+{
+    if (isfinite(v))
+        printf("%.9g", v);
+    else
+        printf("null");
+}
+
 static void
 print_line(const Options *o, bool last, const char *name, const TnDifference *d, bool agrees)
 {
@@ -27,8 +38,11 @@ print_line(const Options *o, bool last, const char *name, const TnDifference *d,
     }
     printf("  {\"output\": ");
     print_json_string(name);
-    printf(", \"agrees\": %s, \"max_abs\": %.9g, \"max_rel\": %.9g, \"at\": %lld}%s\n", agrees ? "true" : "false", d->max_abs, d->max_rel,
-           (long long)d->at, last ? "" : ",");
+    printf(", \"agrees\": %s, \"max_abs\": ", agrees ? "true" : "false");
+    print_json_number(d->max_abs);
+    printf(", \"max_rel\": ");
+    print_json_number(d->max_rel);
+    printf(", \"at\": %lld}%s\n", (long long)d->at, last ? "" : ",");
 }
 
 static int

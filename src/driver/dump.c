@@ -99,7 +99,8 @@ dump_stage(Dump *d, const Stage *s, uint32_t number)
 
     if (!wanted || (!d->all && strcmp(wanted, s->name)))
         return true;
-    const char *text = show(d, s);
+    const char *text = show(d, s), *remarks = d->job->remarks;
+    d->job->remarks = NULL;
     if (s->shows == SHOWS_GRAPH) {
         bool same = d->before && !strcmp(d->before, text);
         if (same)
@@ -107,11 +108,13 @@ dump_stage(Dump *d, const Stage *s, uint32_t number)
         else
             d->before_name = s->name, d->before = text;
     }
+    if (remarks)
+        text = arena_printf(d->job->arena, "%s%s", remarks, text);
     return put(d, s, number, text);
 }
 
 bool
 dump_end(Dump *d)
 {
-    return !d->weights || writer_commit(d->weights->writer, 0644);
+    return !d->weights || !writer_offset(d->weights->writer) || writer_commit(d->weights->writer, 0644);
 }

@@ -38,6 +38,7 @@ typedef struct {
     uint64_t *constant_hash; /* [graph->value.n], from format on: contents, type, format */
     uint64_t weights_hash;
     const char *summary;
+    const char *remarks;     /* comment lines of the stage that just ran, for its dump; or NULL */
     DriverReport *report;
 } Job;
 

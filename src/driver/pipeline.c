@@ -83,6 +83,19 @@ has_unscheduled(const Graph *g)
     return false;
 }
 
+/* Why each node is where it is, in lines of the fused graph's dump. */
+static const char *
+fusion_remarks(Job *j, const FusePlan *p)
+{
+    const Graph *g = j->graph;
+    Text t = { .arena = j->arena };
+
+    for (NodeId n = 1; n < g->node.n; n++)
+        if (p->why[n])
+            text_printf(&t, "; %%%s: %s\n", g->value.at[node_out(g, &g->node.at[n], 0)].name, p->why[n]);
+    return t.n ? text_str(&t) : NULL;
+}
+
 static bool
 stage_fuse(Job *j)
 {
@@ -92,6 +105,7 @@ stage_fuse(Job *j)
     const char *why = fuse_illegal(j->graph, &p);
     if (why)
         return diag_error(&j->ctx->diags, DIAG_INTERNAL, (Loc){ .file = j->model_path }, "the fusion plan is not legal: %s", why);
+    j->remarks = fusion_remarks(j, &p);
     return replace_graph(j, fuse_apply(j->graph, &p));
 }
 

@@ -109,13 +109,12 @@ source_functions(Job *j, Text *t)
 
     for (uint32_t i = 0; i < j->sources.function.n; i++) {
         const Function *f = &j->sources.function.at[i];
-        text_printf(t, "\n/* %s: kernel %u of %u, called by\n", f->symbol, i + 1, j->sources.function.n);
-        for (uint32_t k = 0; k < f->origin.n; k++) {
+        text_printf(t, "\n/* ---- kernel %u of %u%s", i + 1, j->sources.function.n, f->origin.n > 1 ? ", the same code for\n" : " ---- */\n");
+        for (uint32_t k = 0; k < f->origin.n && f->origin.n > 1; k++) {
             text_add(t, " *   ");
             add_comment(t, f->origin.at[k]);
-            text_add(t, "\n");
+            text_add(t, k + 1 < f->origin.n ? "\n" : " */\n");
         }
-        text_add(t, " */\n");
         if (!emit_c_kernel(j->ctx, t, j->graph->node.at[f->first].kernel, f->symbol, &j->machine, symbols, nsymbol, true))
             return false;
     }
