@@ -91,8 +91,11 @@ fusion_remarks(Job *j, const FusePlan *p)
     Text t = { .arena = j->arena };
 
     for (NodeId n = 1; n < g->node.n; n++)
-        if (p->why[n])
-            text_printf(&t, "; %%%s: %s\n", g->value.at[node_out(g, &g->node.at[n], 0)].name, p->why[n]);
+        if (p->why[n]) {
+            text_add(&t, "; %");
+            text_name(&t, g->value.at[node_out(g, &g->node.at[n], 0)].name);
+            text_printf(&t, ": %s\n", p->why[n]);
+        }
     return t.n ? text_str(&t) : NULL;
 }
 

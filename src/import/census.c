@@ -62,6 +62,16 @@ tensor_bytes_of(const Onnx__TensorProto *t)
     return n;
 }
 
+static const char *
+producer(Model *m)
+{
+    const char *name = m->proto->producer_name, *version = m->proto->producer_version;
+
+    if (!name || !*name)
+        return "";
+    return version && *version ? arena_printf(m->arena, "%s %s", name, version) : name;
+}
+
 bool
 import_census(Ctx *c, Arena *arena, const char *path, Bytes file, Census *out)
 {
@@ -72,8 +82,7 @@ import_census(Ctx *c, Arena *arena, const char *path, Bytes file, Census *out)
     if (!m.proto)
         return false;
     const Onnx__GraphProto *g = m.proto->graph;
-    *out = (Census){.producer = m.proto->producer_name ? arena_printf(arena, "%s %s", m.proto->producer_name, m.proto->producer_version ? m.proto->producer_version : "") : "",
-                    .opset = model_opset(m.proto), .nodes = (int64_t)g->n_node};
+    *out = (Census){.producer = producer(&m), .opset = model_opset(m.proto), .nodes = (int64_t)g->n_node};
     for (size_t i = 0; i < g->n_initializer; i++) {
         out->weights_bytes += tensor_bytes_of(g->initializer[i]);
         map_put(&constants, MAP_PTR(sym(c, g->initializer[i]->name ? g->initializer[i]->name : "")), 1);
@@ -97,7 +106,9 @@ import_census(Ctx *c, Arena *arena, const char *path, Bytes file, Census *out)
     /* What cannot be imported is what importing says: its diagnostics become rows instead. */
     uint32_t before = c->diags.list.n;
     DiagClass worst = c->diags.worst;
-    import_onnx(c, arena, path, file, NULL);
+    c->diags.worst = DIAG_OK;
+    if (!import_onnx(c, arena, path, file, NULL) && c->diags.worst != DIAG_UNSUPPORTED)
+        return false;                /* not a model that waits for an operator, but no model at all */
     for (uint32_t i = before; i < c->diags.list.n; i++) {
         const Diag *d = &c->diags.list.at[i];
         if (!d->note)
