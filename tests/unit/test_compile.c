@@ -1,0 +1,226 @@
+/* The compiler through the public API: from text to a library that runs, to the interpreter, to inspect. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "tenon.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct { TnContext *ctx; char dir[64], model[96], out[96], cache[96]; } Fixture;
+
+static const char text[] =
+    "graph @t(%x: f32[n, 4]) -> (%y) {\n"
+    "  %w: f32[4, 2] = const [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]\n"
+    "  %h: f32[n, 2] = matmul(%x, %w)\n"
+    "  %y: f32[n, 2] = relu(%h)\n"
+    "}\n";
+
+static void
+write_file(const char *path, const char *contents)
+{
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(contents, f);
+    assert_int_equal(fclose(f), 0);
+}
+
+static int
+setup(void **state)
+{
+    Fixture *f = calloc(1, sizeof *f);
+    strcpy(f->dir, "/tmp/tenon-test-XXXXXX");
+    if (!mkdtemp(f->dir))
+        return -1;
+    snprintf(f->model, sizeof f->model, "%s/t.tn", f->dir);
+    snprintf(f->out, sizeof f->out, "%s/t.so", f->dir);
+    snprintf(f->cache, sizeof f->cache, "%s/cache", f->dir);
+    write_file(f->model, text);
+    *state = f;
+    return tn_context_new(NULL, &f->ctx);
+}
+
+static int
+teardown(void **state)
+{
+    Fixture *f = *state;
+    char command[256];
+    tn_context_free(f->ctx);
+    snprintf(command, sizeof command, "rm -rf %s", f->dir);
+    int failed = system(command);
+    free(f);
+    return failed;
+}
+
+static TnCompileOptions
+options(const Fixture *f)
+{
+    return (TnCompileOptions){ .size = sizeof(TnCompileOptions), .cache_dir = f->cache, .plain_schedule = 1 };
+}
+
+static void
+a_text_model_compiles_runs_and_agrees_with_the_interpreter(void **state)
+{
+    Fixture *f = *state;
+    TnCompileOptions o = options(f);
+    TnCompileReport report = TN_INIT(TnCompileReport);
+    assert_int_equal(tn_compile(f->ctx, f->model, f->out, &o, &report), TN_OK);
+    assert_string_equal(tn_error(f->ctx), "");
+    assert_true(report.kernels > 0 && report.artefact_bytes > 0);
+
+    float x[3][4] = { { 1, 2, 3, 4 }, { -1, -2, -3, -4 }, { 1, 0, 0, -1 } };
+    float want[3][2] = { { 50, 60 }, { 0, 0 }, { 0, 0 } };
+    int64_t dims[] = { 3, 4 };
+    TnTensor in = { .size = sizeof in, .name = "x", .dtype = "f32", .rank = 2, .dims = dims, .data = x, .bytes = sizeof x };
+    TnTensor out = TN_INIT(TnTensor), meaning = TN_INIT(TnTensor);
+    TnModel *m;
+    TnSession *s;
+    assert_int_equal(tn_load(f->ctx, f->out, &m), TN_OK);
+    assert_int_equal(tn_session_new(f->ctx, m, NULL, &s), TN_OK);
+    assert_int_equal(tn_run(s, &in, 1, &out, 1), TN_OK);
+    assert_memory_equal(out.data, want, sizeof want);
+    assert_int_equal(tn_interpret(f->ctx, f->model, &o, &in, 1, &meaning, 1), TN_OK);
+    assert_string_equal(meaning.name, "y");
+    assert_int_equal(meaning.bytes, sizeof want);
+    assert_memory_equal(meaning.data, want, sizeof want);
+    tn_session_free(s);
+    tn_model_free(m);
+}
+
+/* What one model teaches of `n` must not hold for the next. */
+static void
+models_of_one_context_do_not_share_symbols(void **state)
+{
+    Fixture *f = *state;
+    TnCompileOptions o = options(f);
+    char other[96];
+    snprintf(other, sizeof other, "%s/u.tn", f->dir);
+    /* Adding f32[n] and f32[5] teaches that n is 5 (or 1). */
+    write_file(other, "graph @u(%x: f32[n], %z: f32[5]) -> (%y) {\n  %y: f32[5] = add(%x, %z)\n}\n");
+    tn_compile(f->ctx, other, f->out, &o, NULL);
+    assert_int_equal(tn_compile(f->ctx, f->model, f->out, &o, NULL), TN_OK);
+    TnModel *m;
+    TnValueInfo info = TN_INIT(TnValueInfo);
+    assert_int_equal(tn_load(f->ctx, f->out, &m), TN_OK);
+    assert_int_equal(tn_model_input(m, 0, &info), TN_OK);
+    assert_int_equal(info.dims[0], -1);
+    assert_string_equal(info.dim_text[0], "n");
+    tn_model_free(m);
+}
+
+static void
+inspect_tells_text_and_artefact(void **state)
+{
+    Fixture *f = *state;
+    TnCompileOptions o = options(f);
+    const char *told;
+    assert_int_equal(tn_inspect(f->ctx, f->model, 0, &told), TN_OK);
+    assert_non_null(strstr(told, "f32[n, 4]"));
+    assert_non_null(strstr(told, "relu"));
+    assert_int_equal(tn_compile(f->ctx, f->model, f->out, &o, NULL), TN_OK);
+    assert_int_equal(tn_inspect(f->ctx, f->out, 1, &told), TN_OK);
+    assert_non_null(strstr(told, "\"kind\": \"artefact\""));
+}
+
+static void
+stages_end_with_null_and_say_what_they_do(void **state)
+{
+    (void)state;
+    const char *const *what, *const *name = tn_stages(&what);
+    int n = 0;
+    for (; name[n]; n++)
+        assert_true(strlen(what[n]) > 10);
+    assert_null(what[n]);
+    assert_true(n > 10);
+}
+
+static void
+structs_of_another_size_are_refused(void **state)
+{
+    Fixture *f = *state;
+    TnCompileOptions o = { .size = 4 };
+    assert_int_equal(tn_compile(f->ctx, f->model, f->out, &o, NULL), TN_USAGE);
+    assert_non_null(strstr(tn_error(f->ctx), "TN_INIT"));
+}
+
+/* ---- memory --------------------------------------------------------------------------------------- */
+
+typedef struct { long left, live; } Failing;
+
+static void *
+failing_alloc(void *user, size_t bytes)
+{
+    Failing *f = user;
+    if (f->left-- <= 0)
+        return NULL;
+    f->live++;
+    return malloc(bytes);
+}
+
+static void
+failing_release(void *user, void *block)
+{
+    Failing *f = user;
+    f->live--;
+    free(block);
+}
+
+/* The n-th block refused, for every n until the compilation succeeds: always a status, never a leak.
+ * Stops before the C compiler, which the caller's allocator has no part in. */
+static void
+any_block_may_be_refused(void **state)
+{
+    Fixture *f = *state;
+    TnStatus status = TN_LIMIT;
+    for (long n = 0; status != TN_OK; n++) {
+        Failing failing = { .left = n };
+        TnAllocator allocator = { sizeof allocator, failing_alloc, failing_release, &failing };
+        TnCompileOptions o = options(f);
+        TnContext *ctx;
+        o.stop_after = "emit";
+        assert_true(n < 10000);
+        status = tn_context_new(&allocator, &ctx);
+        if (status == TN_OK) {
+            status = tn_compile(ctx, f->model, NULL, &o, NULL);
+            assert_true(status == TN_OK || status == TN_LIMIT);
+            if (status != TN_OK)
+                assert_non_null(strstr(tn_error(ctx), "memory"));
+            tn_context_free(ctx);
+        }
+        assert_int_equal(failing.live, 0);
+    }
+    assert_int_equal(access(f->out, F_OK), -1);
+}
+
+static void
+a_memory_limit_is_named(void **state)
+{
+    Fixture *f = *state;
+    TnCompileOptions o = options(f);
+    o.max_memory_bytes = 10000;
+    assert_int_equal(tn_compile(f->ctx, f->model, f->out, &o, NULL), TN_LIMIT);
+    assert_non_null(strstr(tn_error(f->ctx), "--max-memory"));
+    o.max_memory_bytes = 0;
+    assert_int_equal(tn_compile(f->ctx, f->model, f->out, &o, NULL), TN_OK);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+        T(a_text_model_compiles_runs_and_agrees_with_the_interpreter),
+        T(models_of_one_context_do_not_share_symbols),
+        T(inspect_tells_text_and_artefact),
+        T(stages_end_with_null_and_say_what_they_do),
+        T(structs_of_another_size_are_refused),
+        T(any_block_may_be_refused),
+        T(a_memory_limit_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
