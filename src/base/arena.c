@@ -38,6 +38,7 @@ struct Arena {
     char *at, *end;                  /* what is left of the open chunk */
     size_t next_chunk;
     size_t handed_out;
+    Arena *parent, *child, *sibling; /* scratch that goes with it: the youngest, and the next older */
 };
 
 /* Zeroed memory, or NULL. calloc gets big blocks from the system already zero, untouched. */
@@ -83,9 +84,24 @@ arena_new(const Allocator *allocator, jmp_buf *oom)
 }
 
 Arena *
-arena_like(const Arena *a)
+arena_child(Arena *parent)
 {
-    return arena_new(&a->allocator, a->oom);
+    Arena *a = arena_new(&parent->allocator, parent->oom);
+    if (!a)
+        return NULL;
+    a->parent = parent;
+    a->sibling = parent->child;
+    parent->child = a;
+    return a;
+}
+
+static void
+leave_parent(Arena *a)
+{
+    Arena **at = &a->parent->child;
+    while (*at != a)
+        at = &(*at)->sibling;
+    *at = a->sibling;
 }
 
 void
@@ -93,6 +109,10 @@ arena_free(Arena *a)
 {
     if (!a)
         return;
+    if (a->parent)
+        leave_parent(a);
+    while (a->child)
+        arena_free(a->child);
     for (Closer *c = a->closers; c; c = c->next)
         c->close(c->what);
     for (Block *b = a->blocks, *next; b; b = next) {

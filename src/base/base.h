@@ -30,7 +30,9 @@ typedef struct {                     /* the caller's allocator; all NULL means m
  * with oom NULL the arena_new itself may return NULL and later failures jump nowhere, so only
  * tests pass NULL. Allocations are zeroed and aligned to 16 bytes. */
 Arena *arena_new(const Allocator *allocator, jmp_buf *oom);
-Arena *arena_like(const Arena *a);                 /* a new one with the same allocator and jump */
+/* A new one with the parent's allocator and jump, freed with the parent if not before: for scratch,
+ * which then does not leak when memory runs out in the middle. */
+Arena *arena_child(Arena *parent);
 void arena_free(Arena *a);                         /* runs closers newest first, then frees */
 void *arena_alloc(Arena *a, size_t bytes);
 void *arena_copy(Arena *a, const void *from, size_t bytes);

@@ -127,28 +127,17 @@ arranged(Job *j, Arena *scratch, const Value *v, Bytes *out)
     return true;
 }
 
-static void
-free_scratch(void *scratch)
-{
-    Arena **a = scratch;
-
-    arena_free(*a);
-    *a = NULL;
-}
-
 bool
 weights_write(Job *j, Writer *w)
 {
     uint64_t start = writer_offset(w);
-    Arena **scratch = NEW(j->arena, Arena *);
 
-    arena_closer(j->arena, free_scratch, scratch);
     for (uint32_t i = 0; i < j->plan->weight.n; i++) {
         ValueId id = j->plan->weight.at[i];
         const Value *v = &j->graph->value.at[id];
+        Arena *scratch = arena_child(j->arena);
         Bytes b;
-        *scratch = arena_like(j->arena);
-        bool ok = arranged(j, *scratch, v, &b);
+        bool ok = arranged(j, scratch, v, &b);
         if (ok) {
             writer_align(w, 64);
             ok = expr_is(j->plan->value[id].offset, (int64_t)(writer_offset(w) - start))
@@ -156,7 +145,7 @@ weights_write(Job *j, Writer *w)
                             "constant %s: its place in the plan is not where it is written", v->name);
             writer_put(w, b.data, b.bytes);
         }
-        free_scratch(scratch);
+        arena_free(scratch);
         if (!ok)
             return false;
         forget(j, constant_bytes(v));
