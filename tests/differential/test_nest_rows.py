@@ -1,5 +1,4 @@
-"""Every row of part 1 of doc/nest.md, kernels and a graph, run from their text by the interpreter, compared with
-NumPy.
+"""Every row of part 1 of doc/nest.md, kernels and a graph: run from their text, compared with NumPy.
 
 Each test parses its text with the nest's own parser (through tests/tool_ref.c), so a row that cannot
 be said, or means something else than NumPy does, fails here.
