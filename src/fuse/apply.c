@@ -194,7 +194,7 @@ Graph *
 fuse_apply(const Graph *g, const FusePlan *p)
 {
     Ctx *c = g->ctx;
-    Arena *scratch = arena_new(NULL, &c->oom);
+    Arena *scratch = arena_child(c->arena);
     const char *no = fuse_illegal(g, p);
     ValueId *map;
 

@@ -187,7 +187,7 @@ FusePlan
 fuse_greedy(const Graph *g, Arena *a)
 {
     FusePlan p = fuse_none(g, a);
-    Arena *scratch = arena_new(NULL, &g->ctx->oom);
+    Arena *scratch = arena_child(g->ctx->arena);
     Fusion f = fuse_compose(g, scratch, NULL);
 
     gather_rows(&f);

@@ -141,7 +141,7 @@ const char *
 fuse_illegal(const Graph *g, const FusePlan *p)
 {
     Ctx *c = g->ctx;
-    Arena *scratch = arena_new(NULL, &c->oom);
+    Arena *scratch = arena_child(c->arena);
     NodeId *seen = NEW_ARRAY(scratch, NodeId, g->node.n), *host = NEW_ARRAY(scratch, NodeId, g->node.n);
     OrderCheck order = { .g = g, .plan = p };
     const char *text = NULL;

@@ -132,7 +132,7 @@ place_nests(Lower *l, NodeId id)
 Graph *
 lower_nests(const Graph *g)
 {
-    Lower l = {.from = g, .scratch = arena_new(NULL, &g->ctx->oom)};
+    Lower l = {.from = g, .scratch = arena_child(g->ctx->arena)};
     l.node = NEW_ARRAY(l.scratch, Lowered, g->node.n);
     l.read = NEW_ARRAY(l.scratch, uint8_t, g->value.n);
     bool ok = expand_live(&l);

@@ -96,7 +96,7 @@ split_body(Ctx *c, const Scalar *body, AxisSet parallel, AxisSet sum, const Scal
 static const Scalar *
 only_reduction(Ctx *c, const Nest *n)
 {
-    Arena *scratch = arena_new(NULL, &c->oom);
+    Arena *scratch = arena_child(c->arena);
     Walk walk = nest_walk(c, scratch, n);
     Map operand = { .arena = scratch };
     const Scalar *found = NULL;

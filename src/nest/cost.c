@@ -49,7 +49,7 @@ nest_cost(Ctx *c, const Nest *n)
     const Expr *zero = expr_int(c, 0);
     AxisSet outer = nest_axes_of_kind(n, AXIS_PARALLEL) | nest_axes_of_kind(n, AXIS_SCAN);
     NestCost cost = { points_of(c, n, outer), zero, zero, zero, zero, zero, zero };
-    Arena *scratch = arena_new(NULL, &c->oom);
+    Arena *scratch = arena_child(c->arena);
     Walk walk = nest_walk(c, scratch, n);
     bool *read = NEW_ARRAY(scratch, bool, n->nin + n->nout);
 

@@ -153,7 +153,7 @@ describe_cost(Ctx *c, Text *t, const Nest *n)
 void
 nest_describe(Ctx *c, Text *t, const Nest *n)
 {
-    Arena *scratch = arena_new(NULL, &c->oom);
+    Arena *scratch = arena_child(c->arena);
     Accesses reads = nest_accesses(c, scratch, n);
 
     describe_axes(c, t, n);

@@ -293,7 +293,7 @@ nest_inline(Ctx *c, const Nest *consumer, uint32_t slot, const Nest *producer, u
 {
     Inline in = { .ctx = c, .consumer = consumer, .producer = producer, .slot = slot,
                   .write = nest_write_of(producer, producer->nin + out) };
-    Arena *scratch = arena_new(NULL, &c->oom);
+    Arena *scratch = arena_child(c->arena);
 
     if (!may_inline(&in, scratch)) {
         arena_free(scratch);

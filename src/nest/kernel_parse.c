@@ -324,7 +324,7 @@ parse_whole(KernelText *t)
 Kernel *
 kernel_parse(Parse *p, Arena *a)
 {
-    Arena *scratch = arena_new(NULL, &p->ctx->oom);
+    Arena *scratch = arena_child(p->ctx->arena);
     KernelText t = { .scope = { .p = p, .scratch = scratch, .find = { .arena = scratch }, .open = true },
                      .k = NEW(a, Kernel), .arena = a };
     t.k->tree.arena = a;

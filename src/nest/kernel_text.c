@@ -305,7 +305,7 @@ print_remark(Text *t, const char *word, const char *text, int indent)
 void
 kernel_print(Ctx *c, Text *t, const Kernel *k, int indent)
 {
-    Arena *scratch = arena_new(NULL, &c->oom);
+    Arena *scratch = arena_child(c->arena);
     Printer p = printer_of(c, scratch, k);
     text_indent(t, indent);
     text_add(t, "kernel ");

@@ -308,7 +308,7 @@ check_kernel(Check *k)
 bool
 kernel_check(Ctx *c, const Kernel *k, DiagClass class, Loc loc)
 {
-    Arena *scratch = arena_new(NULL, &c->oom);
+    Arena *scratch = arena_child(c->arena);
     Check check = { .ctx = c, .k = k, .class = class, .loc = loc, .ok = true, .scratch = scratch };
     check.var = NEW_ARRAY(scratch, uint8_t, k->nloop);
     check.alive = NEW_ARRAY(scratch, bool, k->buffer.n);

@@ -256,7 +256,7 @@ parse_whole(NestText *t)
 const Nest *
 nest_parse(Parse *p)
 {
-    Arena *scratch = arena_new(NULL, &p->ctx->oom);
+    Arena *scratch = arena_child(p->ctx->arena);
     NestText t = { .scope = { .p = p, .scratch = scratch, .find = { .arena = scratch } } };
     t.scope.axes = &t.axes;
     const Nest *n = parse_whole(&t);

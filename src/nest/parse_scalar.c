@@ -413,7 +413,7 @@ parse_index(Scope *s)
 const Expr *
 parse_expr(Parse *p)
 {
-    Arena *scratch = arena_new(NULL, &p->ctx->oom);
+    Arena *scratch = arena_child(p->ctx->arena);
     Scope s = { .p = p, .scratch = scratch, .find = { .arena = scratch }, .open = true };
     const Expr *e = parse_index(&s);
     arena_free(scratch);
@@ -459,7 +459,7 @@ parse_dims(Scope *s, DType t)
 const Type *
 parse_type(Parse *p)
 {
-    Arena *scratch = arena_new(NULL, &p->ctx->oom);
+    Arena *scratch = arena_child(p->ctx->arena);
     Scope s = { .p = p, .scratch = scratch, .find = { .arena = scratch }, .open = true };
     const Type *t = parse_dims(&s, parse_dtype(p));
     arena_free(scratch);
@@ -1120,7 +1120,7 @@ parse_value(Scope *s, DType t, bool tuple)
 const Scalar *
 scalar_parse(Ctx *c, const char *text, uint32_t n, const char *const *name, const Scalar *const *operand)
 {
-    Arena *scratch = arena_new(NULL, &c->oom);
+    Arena *scratch = arena_child(c->arena);
     Parse p = parse_begin(c, "expression", (Bytes){ (const uint8_t *)text, strlen(text) });
     Scope s = { .p = &p, .scratch = scratch, .find = { .arena = scratch } };
     bool ok = true;

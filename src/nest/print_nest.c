@@ -272,7 +272,7 @@ print_params(Printer *p, Text *t, uint32_t first, uint32_t count)
 void
 nest_print(Ctx *c, Text *t, const Nest *n, int indent)
 {
-    Arena *scratch = arena_new(NULL, &c->oom);
+    Arena *scratch = arena_child(c->arena);
     Symbols symbols = { 0 };
     Printer p = printer_of(c, scratch, n, &symbols);
     text_indent(t, indent);
@@ -296,7 +296,7 @@ nest_print(Ctx *c, Text *t, const Nest *n, int indent)
 void
 scalar_print(Ctx *c, Text *t, const Nest *n, const Scalar *s)
 {
-    Arena *scratch = arena_new(NULL, &c->oom);
+    Arena *scratch = arena_child(c->arena);
     Symbols symbols = { 0 };
     Printer p = printer_of(c, scratch, n, &symbols);
     print_value(&p, t, &s, 1, true, -1);

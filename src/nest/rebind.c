@@ -18,7 +18,7 @@ renumber_inputs(Ctx *c, const Nest *n, const bool *keep, uint32_t *to)
 {
     NestEdit e = nest_edit(c, n, 0, 0);
     Slots slots = { to };
-    Arena *scratch = arena_new(NULL, &c->oom);
+    Arena *scratch = arena_child(c->arena);
     ScalarMap m = { .load = move_slot, .user = &slots, .ctx = c, .done = { .arena = scratch } };
     uint32_t kept = 0;
 
@@ -54,7 +54,7 @@ nest_merge_params(Ctx *c, const Nest *n, const uint32_t *same)
 const Nest *
 nest_drop_unused(Ctx *c, const Nest *n, bool *keep)
 {
-    Arena *scratch = arena_new(NULL, &c->oom);
+    Arena *scratch = arena_child(c->arena);
     Accesses reads = nest_accesses(c, scratch, n);
     uint32_t *to = NEW_ARRAY(c->arena, uint32_t, n->nin + n->nout), kept = 0;
 
@@ -89,7 +89,7 @@ nest_bind(Ctx *c, const Nest *n, const Binding *b, uint32_t nb)
 {
     NestEdit e = nest_edit(c, n, 0, 0);
     Bindings bindings = { b, nb };
-    Arena *scratch = arena_new(NULL, &c->oom);
+    Arena *scratch = arena_child(c->arena);
     ScalarMap m = { .expr = bind_symbols, .user = &bindings, .ctx = c, .done = { .arena = scratch } };
 
     for (uint32_t i = 0; i < n->nin + n->nout; i++) {

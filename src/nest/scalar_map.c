@@ -134,7 +134,7 @@ scalar_subst(Ctx *c, const Scalar *s, const Binding *b, uint32_t n)
         touched = touched || scalar_uses(s, b[i].var);
     if (!touched)
         return s;
-    Arena *scratch = arena_new(NULL, &c->oom);
+    Arena *scratch = arena_child(c->arena);
     Bindings bindings = { b, n };
     ScalarMap m = { .expr = subst_expr, .user = &bindings, .ctx = c, .done = { .arena = scratch } };
     const Scalar *to = scalar_map(&m, s);
@@ -189,7 +189,7 @@ visit_scalar(Visitor *v, const Scalar *s)
 void
 scalar_visit(Ctx *c, const Scalar *s, void (*visit)(void *user, const Scalar *s), void *user)
 {
-    Arena *scratch = arena_new(NULL, &c->oom);
+    Arena *scratch = arena_child(c->arena);
     Visitor v = { visit, user, { .arena = scratch } };
     visit_scalar(&v, s);
     arena_free(scratch);

@@ -213,7 +213,7 @@ nest_simplify(Ctx *c, const Nest *n)
     Simplify s = { .ctx = c, .edit = &edit };
 
     for (uint32_t round = 0; round < MAX_ROUNDS; round++) {
-        Arena *scratch = arena_new(NULL, &c->oom);
+        Arena *scratch = arena_child(c->arena);
         bool changed = drop_unit_axes(&s, scratch);
         changed = split_an_axis(&s, scratch) || changed;
         changed = tidy_changes(&s, scratch) || changed;

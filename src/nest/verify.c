@@ -253,7 +253,7 @@ check_nest(Check *k)
 bool
 nest_verify(Ctx *c, const Nest *n, DiagClass class)
 {
-    Arena *scratch = arena_new(NULL, &c->oom);
+    Arena *scratch = arena_child(c->arena);
     Check k = { .ctx = c, .nest = n, .class = class, .ok = true, .scratch = scratch, .done = { .arena = scratch } };
     bool ok = check_nest(&k);
     arena_free(scratch);

@@ -90,7 +90,7 @@ bool
 ref_bind_inputs(const Graph *g, const Tensor *input, Symbols *s)
 {
     Ctx *c = g->ctx;
-    Arena *scratch = arena_new(NULL, &c->oom);
+    Arena *scratch = arena_child(c->arena);
     Sym *name = NEW_ARRAY(scratch, Sym, g->input.n);
     const Type **type = NEW_ARRAY(scratch, const Type *, g->input.n);
     for (uint32_t i = 0; i < g->input.n; i++) {

@@ -46,7 +46,7 @@ ref_op(Ctx *c, Arena *a, const OpCall *call, const Type *const *out_type, const 
         if (out_type[i] && !tensor_of_type(c, a, out_type[i], &none, &out[i]))
             return false;
     }
-    Arena *scratch = arena_new(NULL, &c->oom);
+    Arena *scratch = arena_child(c->arena);
     bool ok = ref_op_at(c, scratch, call, out_type, &none, value);
     arena_free(scratch);
     return ok;
@@ -91,7 +91,7 @@ run_node(GraphRun *r, Arena *scratch, NodeId id)
         if (!v)
             continue;
         value[n->in.count + i] = &r->value[v];
-        r->home[v] = arena_new(NULL, &c->oom);
+        r->home[v] = arena_child(c->arena);
         if (!tensor_of_type(c, r->home[v], g->value.at[v].type, r->symbols, &r->value[v]))
             return false;
     }
@@ -130,7 +130,7 @@ run_nodes(GraphRun *r, void (*progress)(void *user, uint32_t done, uint32_t tota
 {
     const Graph *g = r->g;
     for (NodeId id = 1; id < g->node.n; id++) {
-        Arena *scratch = arena_new(NULL, &g->ctx->oom);
+        Arena *scratch = arena_child(g->ctx->arena);
         bool ok = run_node(r, scratch, id);
         arena_free(scratch);
         if (!ok) {
@@ -182,7 +182,7 @@ bool
 ref_graph(const Graph *g, Arena *a, const Symbols *s, const Tensor *input, Tensor *output,
           void (*progress)(void *user, uint32_t done, uint32_t total), void *user)
 {
-    Arena *scratch = arena_new(NULL, &g->ctx->oom);
+    Arena *scratch = arena_child(g->ctx->arena);
     GraphRun r = {g, s, NEW_ARRAY(scratch, Tensor, g->value.n), NEW_ARRAY(scratch, Arena *, g->value.n), graph_uses(g, scratch)};
     bool ok = set_values(&r, scratch, input) && run_nodes(&r, progress, user);
     if (ok)

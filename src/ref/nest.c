@@ -91,7 +91,7 @@ run_nest(Program *p, const Nest *n)
 bool
 ref_nest(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param)
 {
-    Arena *a = arena_new(NULL, &c->oom);
+    Arena *a = arena_child(c->arena);
     const char *what = arena_printf(a, "nest %s", n->name ? n->name : "");
     uint32_t nparam = n->nin + n->nout;
     Program p;
