@@ -142,7 +142,7 @@ add_heading(Job *j, Text *t, const char *weights_name)
         text_printf(t, " *\n * The weights are in %s (%lld bytes): map or read that file, aligned to 64 bytes, and\n"
                        " * give its address as TnFrame.weights.\n", weights_name, (long long)j->plan->weights_bytes);
     else if (j->plan->weights_bytes)
-        text_add(t, " *\n * The weights are in this file; TnFrame.weights may be NULL.\n");
+        text_add(t, " *\n * The weights are in this file: TnFrame.weights may be NULL.\n");
     text_add(t, " */\n\n");
 }
 

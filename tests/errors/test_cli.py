@@ -449,6 +449,63 @@ def test_emitted_c_compiles_and_is_commented(tenon, model):
     assert done.returncode == 0, done.stderr
 
 
+OWN_PROGRAM = r"""
+#include "m.c"
+#include <stdio.h>
+#include <stdlib.h>
+
+int
+main(void)
+{
+    const TnManifest *m = tenon_manifest();
+    float x[8] = { 1, 2, 3, 4, -1, -2, -3, -4 }, y[6];
+    int64_t in_dims[] = { 2, 4 }, sym[1], out_dims[2];
+    const int64_t *dims[] = { in_dims };
+    const void *inputs[] = { x };
+    void *outputs[] = { y };
+    TnSizes sizes;
+    TnFault fault = { 0 };
+    TnHost host = { 0 };
+    if (m->prepare(dims, sym, out_dims, &sizes, &fault))
+        return 1;
+    host.scratch = aligned_alloc(64, (size_t)(sizes.scratch_bytes + 64) & ~(size_t)63);
+    void *arena = aligned_alloc(64, (size_t)(sizes.arena_bytes + 64) & ~(size_t)63);
+    TnFrame frame = { inputs, outputs, NULL, arena, sym, &host, &fault };
+    if (m->run(&frame))
+        return 2;
+    for (int i = 0; i < out_dims[0] * out_dims[1]; i++)
+        printf("%g ", y[i]);
+    return 0;
+}
+"""
+
+
+def test_emitted_c_runs_in_a_program_of_ones_own(tenon, model):
+    work = tenon.folder / "work"
+    assert tenon("compile", model, "--emit=c", "-o", "m.c").returncode == OK
+    (work / "own.c").write_text(OWN_PROGRAM)
+    subprocess.run(["cc", "-std=gnu17", "-O1", "-march=native", "own.c", "-o", "own", "-lm"], cwd=work, check=True)
+    done = subprocess.run(["./own"], cwd=work, capture_output=True, text=True)
+    assert done.returncode == 0
+    x = np.array([[1, 2, 3, 4], [-1, -2, -3, -4]], np.float32)
+    np.testing.assert_allclose(np.array(done.stdout.split(), np.float32).reshape(2, 3), expected(x), rtol=1e-5)
+
+
+def test_many_weights_lie_beside_the_c_file(tenon):
+    w = numpy_helper.from_array(np.ones((512, 600), np.float32), "w")
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "wide",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 512])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 600])], [w])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 8
+    onnx.save(model, tenon.folder / "wide.onnx")
+    assert tenon("compile", tenon.folder / "wide.onnx", "--emit=c", "-o", "wide.c").returncode == OK
+    assert sorted(p.name for p in (tenon.folder / "work").iterdir()) == ["wide.c", "wide.weights"]
+    text = (tenon.folder / "work" / "wide.c").read_text()
+    assert "wide.weights" in text and len(text) < 500_000
+    assert (tenon.folder / "work" / "wide.weights").stat().st_size >= 512 * 600 * 4
+
+
 def test_hostile_names_stay_inside_comments(tenon):
     path = tenon.folder / "hostile.onnx"
     name = 'a */ #error "escaped" /* b\n#error second'
