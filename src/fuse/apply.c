@@ -13,24 +13,46 @@
 
 /* ---- names for people ------------------------------------------------------------------------------- */
 
-/* Add word to a list unless it is already there; false when the list is full. */
-static void
-join(Text *t, const char *word, const char *between, size_t limit)
-{
-    const char *have = text_str(t);
-    size_t n = strlen(word), step = strlen(between);
+typedef struct { Arena *arena; VEC(const char *) list; } Words;
 
-    for (const char *s = have; (s = strstr(s, word)); s++) {
-        bool starts = s == have || ((size_t)(s - have) >= step && !memcmp(s - step, between, step));
-        bool ends = s[n] == 0 || !strncmp(s + n, between, step);
-        if (starts && ends)
+static void
+add_word(Words *w, const char *word)
+{
+    for (uint32_t i = 0; i < w->list.n; i++)
+        if (!strcmp(w->list.at[i], word))
             return;
+    VEC_PUSH(w->arena, &w->list, word);
+}
+
+/* Is another word of the list the beginning of this one, as softmax is of softmax_max? */
+static bool
+is_detail(const Words *w, uint32_t which)
+{
+    const char *word = w->list.at[which];
+
+    for (uint32_t i = 0; i < w->list.n; i++) {
+        size_t n = strlen(w->list.at[i]);
+        if (i != which && !strncmp(word, w->list.at[i], n) && word[n] == '_')
+            return true;
     }
-    if (t->n + step + n > limit)
-        return;
-    if (t->n)
-        text_add(t, between);
-    text_add(t, word);
+    return false;
+}
+
+static const char *
+join(const Words *w, const char *between, size_t limit)
+{
+    Text t = { .arena = w->arena };
+
+    for (uint32_t i = 0; i < w->list.n; i++) {
+        if (is_detail(w, i))
+            continue;
+        if (t.n && t.n + strlen(between) + strlen(w->list.at[i]) > limit)
+            break;
+        if (t.n)
+            text_add(&t, between);
+        text_add(&t, w->list.at[i]);
+    }
+    return text_str(&t);
 }
 
 typedef struct { Sym name; const char *origin; Loc loc; } Label;
@@ -39,26 +61,22 @@ static Label
 label_group(const Fusion *f, uint32_t group)
 {
     const Graph *g = f->g;
-    Text name = { .arena = f->arena }, origin = { .arena = f->arena };
-    Sym view = NULL;
+    Words work = { .arena = f->arena }, views = { .arena = f->arena }, origin = { .arena = f->arena };
     Label label = { 0 };
 
     for (NodeId n = 1; n < g->node.n; n++) {
         const Node *node = &g->node.at[n];
         if (f->plan->copied[n] || f->plan->group[n] != group)
             continue;
-        if (!label.name)
+        if (!origin.list.n)
             label.loc = node->loc;
-        label.name = node->nest->name;
         if (node->origin)
-            join(&origin, node->origin, " + ", ORIGIN_LIMIT);
-        if (fuse_traits(f->ctx, f->arena, node->nest).view)
-            view = node->nest->name;             /* moving data names a kernel that does nothing else */
-        else
-            join(&name, node->nest->name, "_", NAME_LIMIT);
+            add_word(&origin, node->origin);
+        /* what moves data names only a kernel that does nothing else */
+        add_word(fuse_traits(f->ctx, f->arena, node->nest).view ? &views : &work, node->nest->name);
     }
-    label.name = name.n ? sym(f->ctx, text_str(&name)) : view ? view : label.name;
-    label.origin = text_str(&origin);
+    label.name = sym(f->ctx, join(work.list.n ? &work : &views, "_", NAME_LIMIT));
+    label.origin = join(&origin, " + ", ORIGIN_LIMIT);
     return label;
 }
 

@@ -38,6 +38,7 @@ typedef struct {
     bool conditional;                /* a read stands under a condition */
     bool computed;                   /* an index comes from data */
     bool reduces, contraction, row;  /* row: plain reduction whose every reduced read is disjoint */
+    uint32_t full;                   /* elementwise: reads that are not broadcast */
     uint32_t work;                   /* of one point: additions and products 1, divisions 4, functions 16 */
 } NestTraits;
 NestTraits fuse_traits(Ctx *c, Arena *a, const Nest *n);

@@ -6,9 +6,10 @@
  *   view (a bare read)    anywhere                             yes, unless a product would be hidden
  *   no reads, cheap       anywhere                             yes
  *   elementwise           each element once (id, perm, red …)  yes, if one host is left
- *   elementwise           by a product's operand               if cheap; through windows if trivial
+ *   elementwise           by a product's operand               if cheap and of one tensor; through
+ *                                                              windows if trivial
  *   elementwise           broadcast                            if cheap
- *   reduction             at id or perm, once, elementwise     yes: the reader becomes its epilogue
+ *   reduction             each element once, elementwise       yes: the reader becomes its epilogue
  *   reduction             anything else                        no
  *
  * An elementwise node that finishes a reduction (relu of a convolution) belongs to the reduction's
@@ -44,6 +45,12 @@ is_row_access(Ctx *c, const Nest *n, const Access *a)
     return !(used & a->reduce) || nest_mapping(c, n, a) == MAP_RED;
 }
 
+static bool
+is_full_read(MappingType t)
+{
+    return t != MAP_BCAST && t != MAP_REPEAT;
+}
+
 NestTraits
 fuse_traits(Ctx *c, Arena *a, const Nest *n)
 {
@@ -65,6 +72,7 @@ fuse_traits(Ctx *c, Arena *a, const Nest *n)
         for (uint32_t d = 0; d < load->u.load.rank; d++)
             t.computed = t.computed || expr_uses_kind(load->u.load.at[d], VAR_COMPUTED);
         t.row = t.row && is_row_access(c, n, &reads.at[i]);
+        t.full += t.elementwise && is_full_read(nest_mapping(c, n, &reads.at[i]));
     }
     t.index_only = t.elementwise && !reads.n;
     t.view = t.elementwise && reads.n;
@@ -80,9 +88,9 @@ fuse_traits(Ctx *c, Arena *a, const Nest *n)
 
 /* ---- what finishes a reduction ------------------------------------------------------------------------- */
 
-/* Does every use of n's values end in `to`, through nodes that have it as their only way out? */
+/* Does every use of n's values end in `to`, through elementwise nodes that have it as their only way out? */
 static bool
-leads_only_to(const Fusion *f, NodeId n, NodeId to, uint32_t depth)
+leads_only_to(const Fusion *f, const NestTraits *traits, NodeId n, NodeId to, uint32_t depth)
 {
     const Node *node = &f->g->node.at[n];
 
@@ -92,18 +100,32 @@ leads_only_to(const Fusion *f, NodeId n, NodeId to, uint32_t depth)
             return false;
         for (uint32_t i = f->users.first[v]; i < f->users.first[v + 1]; i++) {
             NodeId user = f->users.node[i];
-            if (user != to && (user > to || depth == 0 || !leads_only_to(f, user, to, depth - 1)))
+            if (user == to)
+                continue;
+            if (user > to || depth == 0 || !traits[user].elementwise || !leads_only_to(f, traits, user, to, depth - 1))
                 return false;
         }
     }
     return true;
 }
 
+/* Is every element read once, as an epilogue needs it? One to one, and as many as there are points. */
 static bool
-reads_in_place(Ctx *c, const Nest *n, const Accesses *reads, uint32_t slot)
+reads_all_once(Ctx *c, const Nest *n, const Access *a)
+{
+    MappingType t = nest_mapping(c, n, a);
+    const Type *from = n->param[a->load->u.load.slot].type, *to = n->param[n->nin].type;
+
+    if (t > MAP_INJ || a->conditional || a->load->u.load.outside)
+        return false;
+    return expr_eq(c, NULL, type_count(c, from), type_count(c, to)) == YES;
+}
+
+static bool
+reads_slot_once(Ctx *c, const Nest *n, const Accesses *reads, uint32_t slot)
 {
     for (uint32_t i = 0; i < reads->n; i++)
-        if (reads->at[i].load->u.load.slot == slot && nest_mapping(c, n, &reads->at[i]) != MAP_ID)
+        if (reads->at[i].load->u.load.slot == slot && !reads_all_once(c, n, &reads->at[i]))
             return false;
     return true;
 }
@@ -126,8 +148,8 @@ fuse_mark_finishing(Fusion *f)
                 continue;
             if (f->rowish[def])
                 f->rowish[n] = true;
-            if ((traits[def].reduces || f->finishes[def]) && reads_in_place(f->ctx, p->nest, &reads, i) &&
-                leads_only_to(f, def, n, 4))
+            if ((traits[def].reduces || f->finishes[def]) && reads_slot_once(f->ctx, p->nest, &reads, i) &&
+                leads_only_to(f, traits, def, n, 4))
                 f->finishes[n] = true;
         }
     }
@@ -175,15 +197,15 @@ refuse_read(Ctx *c, const Nest *host, const NestTraits *h, const NestTraits *p, 
     case MAP_GATHER: case MAP_SCAN: case MAP_UNKNOWN: case MAP_COUNT:
         return "is read at places known only when it runs";
     }
-    if (p->conditional)
-        return "chooses between tensors inside an operand";
+    if (p->conditional || p->full > 1)
+        return "an operand would read several tensors";
     uint32_t limit = !h->contraction ? BROADCAST_WORK : window_reads(host, a) <= WINDOW_LIMIT ? CHEAP : TRIVIAL;
     return p->work <= limit ? NULL : "too much work to repeat in an operand";
 }
 
 /* A reduction vanishes only where each of its values is used once, at one place, by elementwise code. */
 static const char *
-refuse_epilogue(Ctx *c, const Nest *host, const NestTraits *h, const Accesses *reads, const Piece *p)
+refuse_epilogue(Ctx *c, const Nest *host, const NestTraits *h, const Accesses *reads)
 {
     const Scalar *only = NULL;
 
@@ -191,17 +213,33 @@ refuse_epilogue(Ctx *c, const Nest *host, const NestTraits *h, const Accesses *r
         return "a reduction feeds a reduction";
     for (uint32_t i = 0; i < reads->n; i++) {
         const Access *a = &reads->at[i];
-        MappingType t = nest_mapping(c, host, a);
         if (only && only != a->load)
             return "its values are read at several places";
-        if (t != MAP_ID && t != MAP_PERM)
-            return "a reduction's values are read again or moved";
-        if (a->load->u.load.outside || a->conditional)
-            return "a reduction's values are read under a condition";
+        if (!reads_all_once(c, host, a))
+            return "a reduction's values are read again, or under a condition";
         only = a->load;
     }
-    const Type *from = p->nest->param[p->nest->nin].type, *to = host->param[host->nin].type;
-    return expr_eq(c, NULL, type_count(c, from), type_count(c, to)) == YES ? NULL : "a reduction's values are moved";
+    return NULL;
+}
+
+/* Does a product keep its shape: both sides, and no more axes in common? */
+static bool
+product_survives(Ctx *c, const Nest *before, const Nest *after)
+{
+    Contraction x, y;
+
+    if (!nest_contraction(c, before, &x))
+        return true;
+    if (!nest_contraction(c, after, &y))
+        return false;
+    for (uint32_t k = 0; k < before->naxis; k++)
+        if (expr_is(before->axis[k].extent, 1))
+            x.batch &= ~((AxisSet)1 << k);
+    for (uint32_t k = 0; k < after->naxis; k++)
+        if (expr_is(after->axis[k].extent, 1))
+            y.batch &= ~((AxisSet)1 << k);
+    return (y.row != 0) + (y.col != 0) >= (x.row != 0) + (x.col != 0) &&
+           __builtin_popcountll(y.batch) <= __builtin_popcountll(x.batch);
 }
 
 static Accesses
@@ -229,17 +267,21 @@ fuse_refuse(Fusion *f, NodeId node, NodeId host, const Nest *after, uint32_t nho
     const Piece *p = &f->piece[node], *h = &f->piece[host];
     NestTraits tp = fuse_traits(c, f->arena, p->nest), th = fuse_traits(c, f->arena, h->nest);
     Accesses reads = reads_of(f, h, p);
-    Contraction view;
     uint32_t size = 0;
 
     for (uint32_t i = 0; i < after->nwrite; i++)
         size += scalar_size(c, after->write[i].value);
     if (size > FUSE_MAX_SCALARS)
         return arena_printf(f->arena, "the expression would have %u operations, the limit is %d", size, FUSE_MAX_SCALARS);
-    if (th.contraction && !nest_contraction(c, after, &view))
+    if (tp.reduces && nhost > 1)
+        return "several nodes read it";
+    const char *no = tp.reduces ? refuse_epilogue(c, h->nest, &th, &reads) : NULL;
+    if (no)
+        return no;
+    if (!product_survives(c, tp.reduces ? p->nest : h->nest, after))
         return "would hide a product";
     if (tp.reduces)
-        return nhost > 1 ? "several nodes read it" : refuse_epilogue(c, h->nest, &th, &reads, p);
+        return NULL;
     if (!tp.elementwise)
         return "is walked in order";
     if (tp.view && !tp.computed)
@@ -250,11 +292,12 @@ fuse_refuse(Fusion *f, NodeId node, NodeId host, const Nest *after, uint32_t nho
         return "several nodes read it";
     for (uint32_t i = 0; i < reads.n; i++) {
         bool once = !th.contraction && nest_mapping(c, h->nest, &reads.at[i]) == MAP_RED;
-        if (reads.at[i].reduce && (f->finishes[node] || (f->rowish[node] && !once)))
+        if (f->finishes[node] ? !reads_all_once(c, h->nest, &reads.at[i])
+                              : f->rowish[node] && reads.at[i].reduce && !once)
             return "finishes a reduction: belongs to its kernel";
     }
     for (uint32_t i = 0; i < reads.n; i++) {
-        const char *no = refuse_read(c, h->nest, &th, &tp, &reads.at[i]);
+        no = refuse_read(c, h->nest, &th, &tp, &reads.at[i]);
         if (no)
             return no;
     }

@@ -8,8 +8,8 @@
  *     o[n, k, y, z] = relu(b[k] + sum q, r, s: x[n, q, 2*y + r, 2*z + s] * w[k, q, r, s])
  *     row {k} (w alone), col {n, y, z} (x alone: it has z, the innermost), batch {}, sum {q, r, s}
  *
- * A body that is already a product of two good factors is split there. A longer chain of products
- * is split where most axes belong to one side only, the order of its factors kept.
+ * A longer chain of products is split where both sides have axes of their own, and most of them: as
+ * it is written where that is as good, with the order of its factors kept otherwise.
  */
 #include "nest/walk.h"
 
@@ -30,12 +30,6 @@ flatten(const Scalar *s, Factors *f)
     }
 }
 
-static bool
-is_contraction_of(AxisSet a, AxisSet b, AxisSet parallel, AxisSet sum)
-{
-    return ((a | b) & sum) == sum && ((a ^ b) & parallel) != 0;
-}
-
 /* The product of the factors in `pick`, in order. */
 static const Scalar *
 product(Ctx *c, const Factors *f, uint32_t pick)
@@ -48,47 +42,49 @@ product(Ctx *c, const Factors *f, uint32_t pick)
     return p;
 }
 
-static bool
-split_chain(Ctx *c, const Scalar *body, AxisSet parallel, AxisSet sum, const Scalar **a, const Scalar **b)
+/* How good a split is when the factors in `pick` are a: sides with axes of their own first, then how
+ * many axes those are. 0: no contraction. */
+static int
+merit(const Factors *f, const AxisSet *axes, uint32_t pick, AxisSet parallel, AxisSet sum)
 {
-    Factors f = { .n = 0 };
-    AxisSet axes[MAX_FACTORS];
-    uint32_t best = 0;
-    int most = 0;
+    AxisSet in_a = 0, in_b = 0;
 
-    flatten(body, &f);
-    if (f.full || f.n < 2)
-        return false;
-    for (uint32_t i = 0; i < f.n; i++)
-        axes[i] = scalar_axes(c, f.at[i]);
-    for (uint32_t pick = 1; pick < (1u << (f.n - 1)); pick++) {      /* the last factor is always in b */
-        AxisSet in_a = 0, in_b = 0;
-        for (uint32_t i = 0; i < f.n; i++)
-            *(pick >> i & 1 ? &in_a : &in_b) |= axes[i];
-        int apart = __builtin_popcountll((in_a ^ in_b) & parallel);
-        if (apart > most && is_contraction_of(in_a, in_b, parallel, sum)) {
-            most = apart;
-            best = pick;
-        }
-    }
-    if (!most)
-        return false;
-    *a = product(c, &f, best);
-    *b = product(c, &f, ~best & ((1u << f.n) - 1));
-    return true;
+    for (uint32_t i = 0; i < f->n; i++)
+        *(pick >> i & 1 ? &in_a : &in_b) |= axes[i];
+    if (((in_a | in_b) & sum) != sum)
+        return 0;
+    AxisSet row = in_a & ~in_b & parallel, col = in_b & ~in_a & parallel;
+    return NEST_MAX_AXES * ((row != 0) + (col != 0)) + __builtin_popcountll(row | col);
 }
 
 static bool
 split_body(Ctx *c, const Scalar *body, AxisSet parallel, AxisSet sum, const Scalar **a, const Scalar **b)
 {
+    Factors f = { .n = 0 };
+    AxisSet axes[MAX_FACTORS];
+
     if (body->op != S_MUL)
         return false;
-    *a = body->arg[0];
-    *b = body->arg[1];
-    AxisSet in_a = scalar_axes(c, *a), in_b = scalar_axes(c, *b);
-    if (is_contraction_of(in_a, in_b, parallel, sum) && (*a)->op != S_MUL && (*b)->op != S_MUL)
-        return true;
-    return split_chain(c, body, parallel, sum, a, b);
+    flatten(body->arg[0], &f);
+    uint32_t written = (1u << f.n) - 1, best = written;      /* as the product is written: kept unless another is better */
+    flatten(body->arg[1], &f);
+    if (f.full)
+        return false;
+    for (uint32_t i = 0; i < f.n; i++)
+        axes[i] = scalar_axes(c, f.at[i]);
+    int most = merit(&f, axes, best, parallel, sum);
+    for (uint32_t pick = 1; pick < (1u << (f.n - 1)); pick++) {      /* the last factor is always in b */
+        int m = merit(&f, axes, pick, parallel, sum);
+        if (m > most) {
+            most = m;
+            best = pick;
+        }
+    }
+    if (!most)
+        return false;
+    *a = best == written ? body->arg[0] : product(c, &f, best);
+    *b = best == written ? body->arg[1] : product(c, &f, ~best & ((1u << f.n) - 1));
+    return true;
 }
 
 /* The only reduction of the nest, if there is exactly one and it is an operand of write 0's value
