@@ -34,8 +34,8 @@ RUN_MAY_INCLUDE = {"base/base.h", "type/dtype.h"}
 CMD_MAY_INCLUDE = {"tenon.h", "cmd.h"}
 # Where an operator may be called by its name.
 KNOW_OPERATORS = {"import", "op", "rewrite"}
-# Words of the nest's own language that operators happen to share.
-COMBINERS = {"sum", "identity"}
+# Words with a meaning of their own that operators happen to share: a combiner, an access, a file's field.
+PLAIN_WORDS = {"sum", "identity", "gather", "shape", "size"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.S)
@@ -80,7 +80,7 @@ def op_names() -> set[str]:
     ours = set(re.findall(r"^OP\(\s*(\w+)", (SRC / "op" / "ops.def").read_text(), re.M))
     scalar = set(re.findall(r'^SCALAR\(\s*\w+,\s*"([^"]+)"', (SRC / "nest" / "scalar.def").read_text(), re.M))
     onnx = set(re.findall(r'\{"(\w+)", OP_', (SRC / "import" / "ops.c").read_text()))
-    return ours - scalar - COMBINERS | onnx
+    return ours - scalar - PLAIN_WORDS | onnx
 
 
 # ---- tests -------------------------------------------------------------------------------------------
