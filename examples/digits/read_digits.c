@@ -14,7 +14,7 @@
 
 #include "tenon.h"
 
-enum { SIDE = 8, PIXELS = SIDE * SIDE, CLASSES = 10, ACROSS = 6, LATENCY_RUNS = 200 };
+enum { SIDE = 8, PIXELS = SIDE * SIDE, CLASSES = 10, ACROSS = 5, LATENCY_RUNS = 200 };
 
 typedef struct {
     TnTensor images, labels, predictions, correct;
@@ -61,6 +61,12 @@ largest(const float *p)
     return best;
 }
 
+static int
+label_of(const HeldOut *h, int i)
+{
+    return (int)((const int64_t *)h->labels.data)[i];
+}
+
 /* ---- drawing ----------------------------------------------------------------------------------------- */
 
 /* Two characters a pixel, so that a pixel is about square; five shades of ink. */
@@ -74,45 +80,54 @@ draw_row(const float *image, int row)
 }
 
 static void
-draw(const int *which, int n, const float *images, const int64_t *labels, const float *probability)
+draw(const int *which, int n, const HeldOut *h, const float *probability)
 {
     for (int row = 0; row < SIDE; row++) {
         for (int i = 0; i < n; i++) {
-            fputs("  ", stdout);
-            draw_row(images + which[i] * PIXELS, row);
+            fputs("   ", stdout);
+            draw_row((const float *)h->images.data + which[i] * PIXELS, row);
         }
         putchar('\n');
     }
     for (int i = 0; i < n; i++) {
         const float *p = probability + which[i] * CLASSES;
-        int digit = largest(p);
+        int digit = largest(p), label = label_of(h, which[i]);
         char text[64];
-        if (digit == labels[which[i]])
-            snprintf(text, sizeof text, "read %d (%.1f %%)", digit, 100 * (double)p[digit]);
+        if (digit == label)
+            snprintf(text, sizeof text, "%d, read %d (%.0f%%)", label, digit, 100 * (double)p[digit]);
         else
-            snprintf(text, sizeof text, "read %d, is %d!", digit, (int)labels[which[i]]);
-        printf("  %-16s", text);
+            snprintf(text, sizeof text, "%d, but read %d!", label, digit);
+        printf("   %-16s", text);
     }
     puts("\n");
 }
 
-/* The first images read right, then the first read wrong: both are worth a look. */
+/* The first of each digit that was read right, then the first that were read wrong. */
 static void
 draw_some(const HeldOut *h, const float *probability, int n)
 {
-    int right[ACROSS] = { 0 }, wrong[ACROSS] = { 0 }, nright = 0, nwrong = 0;
+    int right[CLASSES], wrong[ACROSS] = { 0 }, nwrong = 0;
 
+    for (int k = 0; k < CLASSES; k++)
+        right[k] = -1;
     for (int i = 0; i < n; i++) {
-        bool ok = largest(probability + i * CLASSES) == ((const int64_t *)h->labels.data)[i];
-        if (ok && nright < ACROSS)
-            right[nright++] = i;
-        else if (!ok && nwrong < ACROSS)
-            wrong[nwrong++] = i;
+        int label = label_of(h, i);
+        if (largest(probability + i * CLASSES) != label) {
+            if (nwrong < ACROSS)
+                wrong[nwrong++] = i;
+        } else if (right[label] < 0) {
+            right[label] = i;
+        }
     }
-    draw(right, nright, h->images.data, h->labels.data, probability);
+    int known = 0;
+    for (int k = 0; k < CLASSES; k++)
+        if (right[k] >= 0)
+            right[known++] = right[k];
+    for (int k = 0; k < known; k += ACROSS)
+        draw(right + k, known - k < ACROSS ? known - k : ACROSS, h, probability);
     if (nwrong) {
-        puts("read wrong:\n");
-        draw(wrong, nwrong, h->images.data, h->labels.data, probability);
+        puts("   and read wrong:\n");
+        draw(wrong, nwrong, h, probability);
     }
 }
 
@@ -166,7 +181,7 @@ count_right(const HeldOut *h, const float *probability, int n, int *as_trained)
     *as_trained = 0;
     for (int i = 0; i < n; i++) {
         int digit = largest(probability + i * CLASSES);
-        right += digit == ((const int64_t *)h->labels.data)[i];
+        right += digit == label_of(h, i);
         *as_trained += digit == ((const int64_t *)h->predictions.data)[i];
     }
     return right;
@@ -196,10 +211,9 @@ main(int argc, char **argv)
     int n = (int)h.images.dims[0], as_trained;
     int right = count_right(&h, out.data, n, &as_trained), want = (int)*(const int64_t *)h.correct.data;
     draw_some(&h, out.data, n);
-    printf("accuracy     %d of %d held-out digits, %.2f %%\n", right, n, 100.0 * right / n);
-    printf("in training  %d of %d; the same answer on %d images\n", want, n, as_trained);
-    printf("latency      %.1f us an image, one at a time (median of %d)\n", 1e3 * one, LATENCY_RUNS);
-    printf("model        %s\n", tn_model_summary(model));
+    printf("accuracy   %.2f %%: %d of %d digits the model had never seen\n", 100.0 * right / n, right, n);
+    printf("training   had %d of %d; both give the same answer on %d\n", want, n, as_trained);
+    printf("latency    %.1f us for one image (median of %d, %d threads)\n", 1e3 * one, LATENCY_RUNS, (int)tn_session_threads(session));
     tn_session_free(session);
     tn_model_free(model);
     tn_context_free(ctx);
