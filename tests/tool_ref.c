@@ -4,8 +4,10 @@
  *
  * Inputs are given in the order of the text; results are written to DIR/NAME.npy. Dimension symbols
  * follow from the inputs; those that no input has are set by name. A kernel with a tree runs its
- * tree, one without runs its parts. Diagnostics go to stderr, and the exit code is 1.
+ * tree, one without runs its parts. A graph may be an ONNX model. Diagnostics go to stderr, and the exit
+ * code is 4 where the model is fine but not supported, else 1.
  */
+#include "import/import.h"
 #include "ref/ref.h"
 #include "run/run.h"
 
@@ -117,8 +119,10 @@ run_kernel(Tool *t, Parse *p)
 static bool
 run_graph(Tool *t, Bytes text)
 {
-    Graph *g = graph_parse(&t->ctx, t->arena, t->file, text);
-    if (!g)
+    static const ImportOptions plain;
+    Graph *g = import_is_onnx(text) ? import_onnx(&t->ctx, t->arena, t->file, text, &plain)
+                                    : graph_parse(&t->ctx, t->arena, t->file, text);
+    if (!g || !graph_verify(g))
         return false;
     Call k = call_new(t, g->input.n, g->output.n);
     if (t->nin != k.nin)
@@ -140,7 +144,7 @@ run_file(Tool *t)
     if (!file_map(t->arena, &t->ctx.diags, t->file, &text) || !folder_make(&t->ctx.diags, t->out))
         return false;
     Parse p = parse_begin(&t->ctx, t->file, text);
-    if (parse_peek(&p, "graph"))
+    if (import_is_onnx(text) || parse_peek(&p, "graph"))
         return run_graph(t, text);
     return parse_peek(&p, "kernel") ? run_kernel(t, &p) : run_nest(t, &p);
 }
@@ -185,5 +189,5 @@ main(int argc, char **argv)
     }
     fputs(text_str(&text), stderr);
     arena_free(t.arena);
-    return ok ? 0 : 1;
+    return ok ? 0 : t.ctx.diags.worst == DIAG_UNSUPPORTED ? DIAG_UNSUPPORTED : 1;
 }

@@ -161,11 +161,11 @@ print_node(Print *p, const Node *n)
         text_add(p->t, "\n");
         return;
     }
-    text_add(p->t, " ");
+    text_add(p->t, "\n");
     if (n->callee == CALL_NEST)
-        nest_print(p->g->ctx, p->t, n->nest, 1);
+        nest_print(p->g->ctx, p->t, n->nest, 2);
     else
-        kernel_print(p->g->ctx, p->t, n->kernel, 1);
+        kernel_print(p->g->ctx, p->t, n->kernel, 2);
     if (p->t->n && p->t->s[p->t->n - 1] != '\n')
         text_add(p->t, "\n");
 }

@@ -227,6 +227,31 @@ expand_pow(Build *b)
     return make_end(&m);
 }
 
+/* A signed value keeps shifting in its sign: by the width or more is by one less than the width. */
+bool
+expand_shift_right(Build *b)
+{
+    Ctx *c = b->c;
+    const Expr *axis[TN_MAX_RANK];
+    DType t = b->out[0]->dtype;
+    Making m = make_begin(b, NULL);
+    const Scalar *v[2];
+
+    for (uint32_t i = 0; i < 2; i++)
+        make_in(&m, i ? "y" : "x", i);
+    make_out(&m, "o", build_out(b, 0));
+    make_axes(&m, build_out(b, 0), axis);
+    for (uint32_t i = 0; i < 2; i++)
+        v[i] = make_load_broadcast(&m, i, b->out[0]->rank, axis);
+    if (dtype_info[t].kind == KIND_INT) {
+        const Scalar *last = scalar_int(c, t, dtype_info[t].bytes * 8 - 1);
+        const Scalar *beyond = scalar_2(c, S_OR, scalar_2(c, S_LT, v[1], scalar_int(c, t, 0)), scalar_2(c, S_GT, v[1], last));
+        v[1] = scalar_select(c, beyond, last, v[1]);
+    }
+    make_write(&m, 0, axis, scalar_2(c, S_SHR, v[0], v[1]));
+    return make_end(&m);
+}
+
 bool
 expand_clip(Build *b)
 {

@@ -67,7 +67,7 @@ expand_gather(Build *b)
     if (!op_axis_attr(b->c, b->call, x->rank, &d))
         return false;
     make_in(&m, "x", 0);
-    make_in(&m, "index", 1);
+    make_in(&m, "idx", 1);
     make_out(&m, "o", build_out(b, 0));
     make_axes(&m, build_out(b, 0), axis);
     for (uint32_t i = 0; i < x->rank; i++)
@@ -97,7 +97,7 @@ expand_gather_elements(Build *b)
     if (!op_axis_attr(b->c, b->call, x->rank, &d))
         return false;
     make_in(&m, "x", 0);
-    make_in(&m, "index", 1);
+    make_in(&m, "idx", 1);
     make_out(&m, "o", build_out(b, 0));
     make_axes(&m, build_out(b, 0), axis);
     memcpy(at, axis, sizeof at);
@@ -173,7 +173,7 @@ expand_gather_nd(Build *b)
     if (!tuple_width(b->c, b->call, batch, &width))
         return false;
     make_in(&m, "x", 0);
-    make_in(&m, "index", 1);
+    make_in(&m, "idx", 1);
     make_out(&m, "o", build_out(b, 0));
     make_axes(&m, build_out(b, 0), axis);
     for (uint32_t d = 0; d < x->rank; d++)
@@ -207,7 +207,7 @@ static void
 begin_scatter(Making *m, const Expr **axis)
 {
     make_in(m, "x", 0);
-    make_in(m, "index", 1);
+    make_in(m, "idx", 1);
     make_in(m, "u", 2);
     make_out(m, "o", build_out(m->b, 0));
     make_axes(m, 2, axis);
@@ -329,7 +329,7 @@ expand_one_hot(Build *b)
 
     if (!op_axis_attr(c, b->call, b->out[0]->rank, &d))
         return false;
-    make_in(&m, "index", 0);
+    make_in(&m, "idx", 0);
     make_in(&m, "values", 2);
     make_out(&m, "o", build_out(b, 0));
     make_axes(&m, build_out(b, 0), axis);

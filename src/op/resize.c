@@ -136,15 +136,23 @@ coordinate(Ctx *c, const OpCall *call, const Scale *s, const Expr *in, const Exp
     if (strcmp(mode, "asymmetric") == 0) {
         *out = (Coordinate){ expr_mul(c, i, s->q), s->p };
     } else if (strcmp(mode, "align_corners") == 0) {
-        *out = (Coordinate){ expr_mul(c, i, expr_offset(c, in, -1)), expr_max(c, one, expr_offset(c, s->extent, -1)) };
+        /* the resized length is in * p/q, which need not be whole; with sizes given q is in */
+        bool whole = expr_eq(c, NULL, s->q, in) == YES;
+        const Expr *num = expr_mul(c, i, expr_offset(c, in, -1));
+        const Expr *den = whole ? expr_offset(c, s->p, -1) : expr_sub(c, expr_mul(c, in, s->p), s->q);
+        *out = (Coordinate){ whole ? num : expr_mul(c, num, s->q), expr_max(c, one, den) };
     } else if (strcmp(mode, "half_pixel") == 0 || strcmp(mode, "pytorch_half_pixel") == 0) {
         const Expr *centre = expr_mul(c, expr_offset(c, expr_scale(c, i, 2), 1), s->q);
         *out = (Coordinate){ expr_sub(c, centre, s->p), expr_scale(c, s->p, 2) };
         if (mode[0] == 'p' && expr_is(s->extent, 1))
             *out = (Coordinate){ expr_int(c, 0), one };
+    } else if (strcmp(mode, "half_pixel_symmetric") == 0) {
+        const Expr *centre = expr_mul(c, expr_offset(c, expr_scale(c, i, 2), 1), s->q);
+        const Expr *shift = expr_sub(c, expr_mul(c, in, s->p), expr_mul(c, s->extent, s->q));
+        *out = (Coordinate){ expr_sub(c, expr_add(c, centre, shift), s->p), expr_scale(c, s->p, 2) };
     } else {
         return op_fail(c, call, DIAG_UNSUPPORTED, "coordinate_transformation_mode is \"%s\"; half_pixel, "
-                       "pytorch_half_pixel, asymmetric and align_corners are supported", mode);
+                       "half_pixel_symmetric, pytorch_half_pixel, asymmetric and align_corners are supported", mode);
     }
     return true;
 }

@@ -68,6 +68,8 @@ static const Row row[] = {
     { "bitwise_not", "i32[n]", "", 1, "i32[n]" },
     { "shift_left", "u32[n]; u32[]", "", 1, "u32[n]" },
     { "shift_right", "u32[n]; u32[]", "", 1, "u32[n]" },
+    { "shift_right", "i32[n]; i32[]", "", 1, "i32[n]" },
+    { "shift_left", "f32[n]; f32[]", "", 1, "error: must be integers" },
     { "is_nan", "f16[n]", "", 1, "bool[n]" },
     { "is_inf", "f32[n]", "detect_negative = 0", 1, "bool[n]" },
     { "where", "bool[n, 1]; f32[]; f32[m]", "", 1, "f32[n, m]" },
@@ -248,6 +250,8 @@ static const Row row[] = {
     { "resize", "f32[n, c, h, w]; _; _; i64[4] = [n, c, 2*h, 7]", "mode = \"linear\"", 1, "f32[n, c, 2*h, 7]" },
     { "resize", "f32[n, c, 8]; _; _; i64[1] = [3]", "mode = \"linear\", axes = [2], coordinate_transformation_mode = \"align_corners\"", 1, "f32[n, c, 3]" },
     { "resize", "f32[3]; _; f32[1] = [0.6]", "", 1, "f32[1]" },
+    { "resize", "f32[4]; _; f32[1] = [0.6]", "mode = \"linear\", coordinate_transformation_mode = \"half_pixel_symmetric\"", 1, "f32[2]" },
+    { "resize", "f32[4]; _; f32[1] = [2.0]", "mode = \"cubic\"", 1, "f32[8] but expands with: resize: mode is \"cubic\"; nearest and linear are supported" },
 
     /* from shapes and numbers */
     { "shape", "f32[b, s, 768]", "", 1, "i64[3] = [b, s, 768]" },
