@@ -120,6 +120,7 @@ typedef struct ScalarMap {
     const Scalar *(*load)(struct ScalarMap *m, const Scalar *load);
     const Expr *(*expr)(struct ScalarMap *m, const Expr *e);
     AxisSet (*axes)(struct ScalarMap *m, AxisSet axes);   /* of reductions */
+    const Scalar *(*node)(struct ScalarMap *m, const Scalar *s);   /* last: any rebuilt node, for what replaces it */
     void *user;
     Ctx *ctx;
     Map done;                /* memo; set .arena before use */

@@ -111,6 +111,8 @@ scalar_map(ScalarMap *m, const Scalar *s)
     if (map_get(&m->done, MAP_PTR(s), &known))
         return (const Scalar *)(uintptr_t)known;
     const Scalar *to = map_node(m, s);
+    if (m->node && to)
+        to = m->node(m, to);
     map_put(&m->done, MAP_PTR(s), MAP_PTR(to));
     return to;
 }

@@ -7,7 +7,7 @@
  *   drop      reduction axes of extent 1
  *   split     a reduction axis that is divided by d, where d divides its extent, into two:
  *             sum k<512>: x[k // 64, i, k % 64]  is  sum k<8>, k_2<64>: x[k, i, k_2]
- *   tidy      every Expr simplified with the ranges of the axes, proved guards dropped
+ *   tidy      every Expr simplified with the ranges of the axes, proved guards and comparisons decided
  *
  * Parallel axes stay: each is one dimension of the outputs.
  */
@@ -175,11 +175,46 @@ tidy_load(ScalarMap *m, const Scalar *load)
     return load_with(m->ctx, load, slot, NULL);
 }
 
+/* The Expr of an index or an integer; NULL for other scalars. */
+static const Expr *
+as_expr(Ctx *c, const Scalar *s)
+{
+    if (s->op == S_INDEX)
+        return s->u.index;
+    return s->op == S_CONST && dtype_is_int(s->dtype) ? expr_int(c, s->u.bits) : NULL;
+}
+
+/* Comparisons of indices that the ranges decide. */
+static const Scalar *
+tidy_node(ScalarMap *m, const Scalar *node)
+{
+    const Simplify *s = m->user;
+    Ctx *c = m->ctx;
+    Tri t = UNKNOWN;
+
+    if (node->op < S_EQ || node->op > S_GE || node->arg[0]->dtype != DT_I64)
+        return node;
+    const Expr *x = as_expr(c, node->arg[0]), *y = as_expr(c, node->arg[1]);
+    if (!x || !y)
+        return node;
+    switch ((ScalarOp)node->op) {
+    case S_EQ: t = expr_eq(c, &s->ranges, x, y); break;
+    case S_NE: t = (Tri)-expr_eq(c, &s->ranges, x, y); break;
+    case S_LE: t = expr_le(c, &s->ranges, x, y); break;
+    case S_GE: t = expr_le(c, &s->ranges, y, x); break;
+    case S_LT: t = (Tri)-expr_le(c, &s->ranges, y, x); break;
+    case S_GT: t = (Tri)-expr_le(c, &s->ranges, x, y); break;
+    default: break;
+    }
+    return t == UNKNOWN ? node : scalar_int(c, DT_BOOL, t == YES);
+}
+
 static void
 tidy(Simplify *s, Arena *scratch)
 {
     NestEdit *e = s->edit;
-    ScalarMap m = { .expr = tidy_expr, .load = tidy_load, .user = s, .ctx = s->ctx, .done = { .arena = scratch } };
+    ScalarMap m = { .expr = tidy_expr, .load = tidy_load, .node = tidy_node, .user = s, .ctx = s->ctx,
+                    .done = { .arena = scratch } };
 
     Range *range = NEW_ARRAY(scratch, Range, e->nest.naxis);
     for (uint32_t k = 0; k < e->nest.naxis; k++)

@@ -219,6 +219,20 @@ unit_axes_go(void **state)
     assert_same(w, run(w, n, NULL, NULL), run(w, s, NULL, NULL), text_of(w, s));
 }
 
+/* Comparisons that the ranges of the axes decide. */
+static void
+conditions_are_decided(void **state)
+{
+    World *w = *state;
+    const Nest *n = parse(w, "nest c(x: f32[n], y: f32[m]) -> (o: f32[n]) {"
+                             " o[i] = i >= 0 ? (i + n < n ? y[0] : x[i]) : y[i - n | 0] }");
+    const Nest *s = nest_simplify(&w->ctx, n);
+    assert_same(w, run(w, n, NULL, NULL), run(w, s, NULL, NULL), text_of(w, s));
+    assert_int_equal(s->write[0].value->op, S_LOAD);
+    n = parse(w, "nest c(x: f32[n], y: f32[n]) -> (o: f32[n]) { o[i] = i < 2 ? x[i] : y[i] }");
+    assert_ptr_equal(nest_simplify(&w->ctx, n)->write[0].value, n->write[0].value);
+}
+
 static void
 parameters(void **state)
 {
@@ -244,7 +258,7 @@ main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(elementwise), TEST(views), TEST(reductions), TEST(guards), TEST(computed), TEST(scans_stay), TEST(splitting),
-        TEST(unit_axes_go), TEST(parameters),
+        TEST(unit_axes_go), TEST(conditions_are_decided), TEST(parameters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
