@@ -117,11 +117,8 @@ run_kernel(Tool *t, Parse *p)
 }
 
 static bool
-run_graph(Tool *t, Bytes text)
+run_graph(Tool *t, Graph *g)
 {
-    static const ImportOptions plain;
-    Graph *g = import_is_onnx(text) ? import_onnx(&t->ctx, t->arena, t->file, text, &plain)
-                                    : graph_parse(&t->ctx, t->arena, t->file, text);
     if (!g || !graph_verify(g))
         return false;
     Call k = call_new(t, g->input.n, g->output.n);
@@ -144,9 +141,14 @@ run_file(Tool *t)
     if (!file_map(t->arena, &t->ctx.diags, t->file, &text) || !folder_make(&t->ctx.diags, t->out))
         return false;
     Parse p = parse_begin(&t->ctx, t->file, text);
-    if (import_is_onnx(text) || parse_peek(&p, "graph"))
-        return run_graph(t, text);
-    return parse_peek(&p, "kernel") ? run_kernel(t, &p) : run_nest(t, &p);
+    if (parse_peek(&p, "graph"))
+        return run_graph(t, graph_parse(&t->ctx, t->arena, t->file, text));
+    if (parse_peek(&p, "kernel"))
+        return run_kernel(t, &p);
+    if (parse_peek(&p, "nest"))
+        return run_nest(t, &p);
+    ImportOptions plain = {0};
+    return run_graph(t, import_onnx(&t->ctx, t->arena, t->file, text, &plain));
 }
 
 static bool
