@@ -144,8 +144,7 @@ bench(TnContext *ctx, const Options *o, TnModel *m)
         status = tell(o, tn_session_threads(session), &times);
     tn_session_free(session);
     free(times.ms);
-    free(t.in);
-    free(t.out);
+    tensors_free(&t);
     return status;
 }
 

@@ -57,6 +57,7 @@ int cmd_cache(TnContext *ctx, const Options *o);
 
 /* Read argv[1..] of a verb. TN_OK, or TN_USAGE with a message printed. */
 int options_read(VerbId verb, int argc, char **argv, Options *o);
+void options_free(Options *o);
 void options_help(VerbId verb);
 /* The entry of `names` (NULL at the end) that a mistyped word most likely meant, or NULL. */
 const char *closest(const char *word, const char *const *names);
@@ -79,8 +80,9 @@ void print_size(int64_t bytes);                          /* 48 B, 97.5 MB */
 
 /* ---- model.c: a model ready to run ---- */
 
-/* Compile options from the command line; `dims` and `shapes` inside are allocated. TN_OK or printed. */
+/* Compile options from the command line. TN_OK or printed; to be freed either way. */
 int compile_options_of(const Options *o, Progress *p, TnCompileOptions *out);
+void compile_options_free(TnCompileOptions *c);
 bool is_artefact(const char *path);
 /* Load an artefact, or compile the model to a temporary one and load that. TN_OK or printed. */
 int model_open(TnContext *ctx, const Options *o, TnModel **out);
@@ -90,11 +92,13 @@ int model_open(TnContext *ctx, const Options *o, TnModel **out);
 typedef struct {
     TnTensor *in, *out;
     int32_t nin, nout;
+    int64_t **dims;                  /* [nin]: of random inputs */
 } Tensors;
 /* Fill the model's inputs from --input, --data, and random numbers. TN_OK or printed. */
 int inputs_make(TnContext *ctx, const Options *o, const TnModel *m, Tensors *t);
 /* Empty outputs with their names. */
 void outputs_make(const TnModel *m, Tensors *t);
+void tensors_free(Tensors *t);
 /* NAME.npy in a folder, with characters unfit for a file name replaced. */
 char *output_path(const char *folder, const char *name);
 void print_tensor_type(const TnTensor *x);               /* f32[1, 10] */

@@ -62,14 +62,16 @@ cmd_compile(TnContext *ctx, const Options *o)
     if (o->list_passes)
         return list_passes();
     int status = compile_options_of(o, &p, &options);
-    if (status != TN_OK)
-        return status;
-    char *path = o->output ? need(strdup(o->output)) : default_output(o);
-    TnStatus s = tn_compile(ctx, o->model, path, &options, &made);
-    progress_end(&p);
-    bool wrote = !o->stop_after || !strcmp(o->stop_after, "build");
-    if (report(ctx, s) == TN_OK && wrote)
-        print_report(o, path, &made);
-    free(path);
-    return s;
+    if (status == TN_OK) {
+        char *path = o->output ? need(strdup(o->output)) : default_output(o);
+        bool writes = !o->stop_after || !strcmp(o->stop_after, "build");
+        TnStatus s = tn_compile(ctx, o->model, path, &options, &made);
+        progress_end(&p);
+        status = report(ctx, s);
+        if (status == TN_OK && writes)
+            print_report(o, path, &made);
+        free(path);
+    }
+    compile_options_free(&options);
+    return status;
 }

@@ -162,6 +162,24 @@ read_folder(Maker *m)
 
 /* ---- sizes from options ---------------------------------------------------------------------------------------- */
 
+static int
+bind_shape(Maker *m, const TnShape *s)
+{
+    int i = find_input(m, s->input);
+
+    if (i < 0)
+        return no_such_input(m, "--shape", s->input);
+    TnValueInfo info = input_info(m, i);
+    if (info.rank != s->rank)
+        return usage_error("--shape %s: %d dimensions given, the input has %d", info.name, s->rank, info.rank);
+    for (int32_t d = 0; d < info.rank; d++)
+        if (info.dims[d] >= 0 && info.dims[d] != s->dims[d])
+            return usage_error("--shape %s: dimension %d is %lld, the model has %lld there", info.name, d, (long long)s->dims[d],
+                               (long long)info.dims[d]);
+    bind_dims(m, &info, s->rank, s->dims);
+    return TN_OK;
+}
+
 /* The same words as for compiling, for symbols that were left open then. */
 static int
 bind_options(Maker *m)
@@ -169,24 +187,12 @@ bind_options(Maker *m)
     TnCompileOptions c;
 
     int status = compile_options_of(m->o, NULL, &c);
-    if (status != TN_OK)
-        return status;
-    for (int k = 0; k < c.nshapes; k++) {
-        int i = find_input(m, c.shapes[k].input);
-        if (i < 0)
-            return no_such_input(m, "--shape", c.shapes[k].input);
-        TnValueInfo info = input_info(m, i);
-        if (info.rank != c.shapes[k].rank)
-            return usage_error("--shape %s: %d dimensions given, the input has %d", info.name, c.shapes[k].rank, info.rank);
-        for (int32_t d = 0; d < info.rank; d++)
-            if (info.dims[d] >= 0 && info.dims[d] != c.shapes[k].dims[d])
-                return usage_error("--shape %s: dimension %d is %lld, the model has %lld there", info.name, d,
-                                   (long long)c.shapes[k].dims[d], (long long)info.dims[d]);
-        bind_dims(m, &info, c.shapes[k].rank, c.shapes[k].dims);
-    }
-    for (int k = 0; k < c.ndims; k++)
-        bind(m, c.dims[k].symbol, c.dims[k].value);
-    return TN_OK;
+    for (int k = 0; k < c.nshapes && status == TN_OK; k++)
+        status = bind_shape(m, &c.shapes[k]);
+    for (int k = 0; k < c.ndims && status == TN_OK; k++)
+        bind(m, m->o->dim.at[k].name, c.dims[k].value);
+    compile_options_free(&c);
+    return status;
 }
 
 /* ---- random ------------------------------------------------------------------------------------------------------ */
@@ -216,6 +222,7 @@ make_random(Maker *m, int32_t i)
     TnTensor *x = &m->t->in[i];
     int64_t *dims = need(calloc((size_t)info.rank + 1, sizeof *dims)), high;
 
+    m->t->dims[i] = dims;
     for (int32_t d = 0; d < info.rank; d++) {
         const Bound *known = info.dims[d] < 0 ? find_bound(m, info.dim_text[d]) : NULL;
         dims[d] = info.dims[d] >= 0 ? info.dims[d] : known ? known->size : 1;
@@ -238,6 +245,7 @@ inputs_make(TnContext *ctx, const Options *o, const TnModel *model, Tensors *t)
 
     t->nin = tn_model_inputs(model);
     t->in = need(calloc((size_t)t->nin + 1, sizeof *t->in));
+    t->dims = need(calloc((size_t)t->nin + 1, sizeof *t->dims));
     m.given = need(calloc((size_t)t->nin + 1, sizeof *m.given));
     for (int32_t i = 0; i < t->nin; i++)
         t->in[i].size = sizeof *t->in;
@@ -264,4 +272,14 @@ outputs_make(const TnModel *m, Tensors *t)
         tn_model_output(m, i, &info);
         t->out[i] = (TnTensor){ .size = sizeof *t->out, .name = info.name, .dtype = info.dtype, .rank = info.rank };
     }
+}
+
+void
+tensors_free(Tensors *t)
+{
+    for (int32_t i = 0; i < t->nin && t->dims; i++)
+        free(t->dims[i]);
+    free(t->dims);
+    free(t->in);
+    free(t->out);
 }

@@ -92,22 +92,30 @@ unknown_verb(const char *word)
 }
 
 static int
-run_verb(VerbId verb, int argc, char **argv)
+run_verb(VerbId verb, const Options *o)
 {
     TnContext *ctx;
-    Options o;
 
-    int status = options_read(verb, argc, argv, &o);
-    if (status != TN_OK)
-        return status;
-    if (o.help) {
+    if (o->help) {
         options_help(verb);
         return TN_OK;
     }
     if (tn_context_new(NULL, &ctx) != TN_OK)
         return usage_error("out of memory"), TN_LIMIT;
-    status = verbs[verb].run(ctx, &o);
+    int status = verbs[verb].run(ctx, o);
     tn_context_free(ctx);
+    return status;
+}
+
+static int
+read_and_run(VerbId verb, int argc, char **argv)
+{
+    Options o;
+
+    int status = options_read(verb, argc, argv, &o);
+    if (status == TN_OK)
+        status = run_verb(verb, &o);
+    options_free(&o);
     return status;
 }
 
@@ -142,6 +150,6 @@ main(int argc, char **argv)
     }
     for (int i = 0; i < VERB_COUNT; i++)
         if (!strcmp(verbs[i].name, word))
-            return finish(run_verb((VerbId)i, argc - 1, argv + 1));
+            return finish(read_and_run((VerbId)i, argc - 1, argv + 1));
     return unknown_verb(word);
 }

@@ -30,6 +30,8 @@ read_dims(const Options *o, TnCompileOptions *out)
 {
     TnDim *dims = need(calloc((size_t)o->dim.n + 1, sizeof *dims));
 
+    out->dims = dims;
+    out->ndims = o->dim.n;
     for (int i = 0; i < o->dim.n; i++) {
         const char *end;
         dims[i].symbol = o->dim.at[i].name;
@@ -38,8 +40,6 @@ read_dims(const Options *o, TnCompileOptions *out)
         if (*end)
             return usage_error("--dim %s=%s: one number is needed", o->dim.at[i].name, o->dim.at[i].value);
     }
-    out->dims = dims;
-    out->ndims = o->dim.n;
     return TN_OK;
 }
 
@@ -71,11 +71,11 @@ read_shapes(const Options *o, TnCompileOptions *out)
 {
     TnShape *shapes = need(calloc((size_t)o->shape.n + 1, sizeof *shapes));
 
+    out->shapes = shapes;
+    out->nshapes = o->shape.n;
     for (int i = 0; i < o->shape.n; i++)
         if (read_shape(&o->shape.at[i], &shapes[i]))
             return TN_USAGE;
-    out->shapes = shapes;
-    out->nshapes = o->shape.n;
     return TN_OK;
 }
 
@@ -98,6 +98,15 @@ compile_options_of(const Options *o, Progress *p, TnCompileOptions *out)
     };
     int status = read_dims(o, out);
     return status ? status : read_shapes(o, out);
+}
+
+void
+compile_options_free(TnCompileOptions *c)
+{
+    for (int i = 0; i < c->nshapes; i++)
+        free((void *)c->shapes[i].dims);
+    free((void *)c->shapes);
+    free((void *)c->dims);
 }
 
 static bool
@@ -132,13 +141,13 @@ compile_and_load(TnContext *ctx, const Options *o, const char *path, TnModel **o
     TnCompileOptions options;
 
     int status = compile_options_of(o, &p, &options);
-    if (status != TN_OK)
-        return status;
-    TnStatus s = tn_compile(ctx, o->model, path, &options, NULL);
-    progress_end(&p);
-    if (report(ctx, s) != TN_OK)
-        return s;
-    return report(ctx, tn_load(ctx, path, out));
+    if (status == TN_OK) {
+        TnStatus s = tn_compile(ctx, o->model, path, &options, NULL);
+        progress_end(&p);
+        status = report(ctx, s);
+    }
+    compile_options_free(&options);
+    return status == TN_OK ? report(ctx, tn_load(ctx, path, out)) : status;
 }
 
 int

@@ -292,6 +292,26 @@ read_model(VerbId verb, int argc, char **argv, Options *o)
     return TN_OK;
 }
 
+static void
+free_pairs(Pairs *p)
+{
+    for (int i = 0; i < p->n; i++) {
+        free(p->at[i].name);
+        free(p->at[i].value);
+    }
+    free(p->at);
+}
+
+void
+options_free(Options *o)
+{
+    free_pairs(&o->dim);
+    free_pairs(&o->shape);
+    free_pairs(&o->input);
+    free_pairs(&o->expect);
+    free_pairs(&o->max_int);
+}
+
 int
 options_read(VerbId verb, int argc, char **argv, Options *o)
 {

@@ -169,8 +169,7 @@ run(TnContext *ctx, const Options *o, TnModel *m)
     if (status == TN_OK)
         status = compare_all(ctx, o, &t);
     tn_session_free(session);
-    free(t.in);
-    free(t.out);
+    tensors_free(&t);
     return status;
 }
 

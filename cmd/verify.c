@@ -12,11 +12,13 @@ interpret(TnContext *ctx, const Options *o, const Tensors *t, TnTensor *out)
     TnCompileOptions options;
 
     int status = compile_options_of(o, &p, &options);
-    if (status != TN_OK)
-        return status;
-    TnStatus s = tn_interpret(ctx, o->model, &options, t->in, t->nin, out, t->nout);
-    progress_end(&p);
-    return report(ctx, s);
+    if (status == TN_OK) {
+        TnStatus s = tn_interpret(ctx, o->model, &options, t->in, t->nin, out, t->nout);
+        progress_end(&p);
+        status = report(ctx, s);
+    }
+    compile_options_free(&options);
+    return status;
 }
 
 /* JSON has no infinity. */
@@ -94,8 +96,7 @@ verify(TnContext *ctx, const Options *o, TnModel *m)
         status = compare(ctx, o, &t, want);
     tn_session_free(session);
     free(want);
-    free(t.in);
-    free(t.out);
+    tensors_free(&t);
     return status;
 }
 
