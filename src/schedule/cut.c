@@ -95,6 +95,8 @@ packed_format(Ctx *c, const Nest *n, const Scalar *load, const uint32_t *tile, u
         return NULL;
     for (uint32_t d = 0; d < rank; d++) {
         Var v;
+        if (expr_is(load->u.load.at[d], 0) && expr_is(n->param[load->u.load.slot].type->dim[d], 1))
+            continue;
         if (!expr_is_var(load->u.load.at[d], &v) || v.kind != VAR_AXIS || seen >> v.id & 1)
             return NULL;
         seen |= (AxisSet)1 << v.id;
@@ -109,8 +111,7 @@ packed_format(Ctx *c, const Nest *n, const Scalar *load, const uint32_t *tile, u
     part = NEW_ARRAY(c->arena, FormatPart, rank + 1);
     for (uint32_t d = 0; d < rank; d++) {
         Var v;
-        expr_is_var(load->u.load.at[d], &v);
-        if (!(sum >> v.id & 1) && v.id != t)
+        if (expr_is_var(load->u.load.at[d], &v) && !(sum >> v.id & 1) && v.id != t)
             part[np++] = (FormatPart){(uint8_t)d, 1, 0};
     }
     part[np++] = (FormatPart){(uint8_t)dim_of[t], width, 0};

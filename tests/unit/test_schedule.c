@@ -35,6 +35,7 @@ static const Case cases[] = {
     {"conv1x1", "nest t(x: f32[1, 6, 5, 7], w: f32[20, 6]) -> (o: f32[1, 20, 5, 7]) { o[n, f, y, z] = sum c: x[n, c, y, z] * w[f, c] }", ""},
     {"conv3x3", "nest t(x: f32[2, 3, 9, 10], w: f32[17, 3, 3, 3], b: f32[17]) -> (o: f32[2, 17, 9, 10]) { o[n, f, y, z] = max(b[f] + (sum c, r, s: x[n, c, y + r - 1, z + s - 1 | 0] * w[f, c, r, s]), 0) }", ""},
     {"conv_stride", "nest t(x: f32[1, 3, 11, 12], w: f32[15, 3, 3, 3]) -> (o: f32[1, 15, 6, 6]) { o[n, f, y, z] = sum c, r, s: x[n, c, 2*y + r - 1, 2*z + s - 1 | 0] * w[f, c, r, s] }", ""},
+    {"conv1x1_unit", "nest t(x: f32[1, 6, 5, 7], w: f32[20, 6, 1, 1]) -> (o: f32[1, 20, 5, 7]) { o[n, f, y, z] = sum c: x[n, c, y, z] * w[f, c, 0, 0] }", ""},
     {"conv1x1_stride", "nest t(x: f32[1, 5, 8, 8], w: f32[16, 5]) -> (o: f32[1, 16, 4, 4]) { o[n, f, y, z] = sum c: x[n, c, 2*y, 2*z] * w[f, c] }", ""},
     {"depthwise", "nest t(x: f32[1, 5, 9, 10], w: f32[5, 3, 3]) -> (o: f32[1, 5, 9, 10]) { o[n, c, y, z] = sum r, s: x[n, c, y + r - 1, z + s - 1 | 0] * w[c, r, s] }", ""},
     {"depthwise_stride", "nest t(x: f32[1, 4, 15, 33], w: f32[4, 3, 3], b: f32[4]) -> (o: f32[1, 4, 8, 17]) { o[n, c, y, z] = b[c] + (sum r, s: x[n, c, 2*y + r - 1, 2*z + s - 1 | 0] * w[c, r, s]) }", ""},
