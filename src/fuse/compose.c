@@ -69,6 +69,7 @@ slot_of(Piece p, ValueId v)
 static Piece
 with_inlined(Fusion *f, Piece host, Piece node)
 {
+    host = merge_same(f, host);      /* one slot per tensor: concat(x, x) reads x twice */
     for (uint32_t o = 0; o < node.nest->nout; o++) {
         uint32_t slot = slot_of(host, node.value[node.nest->nin + o]);
         if (slot == NO_SLOT)

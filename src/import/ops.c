@@ -482,7 +482,8 @@ convert_dropout(Call *k)
     call_drop(k, "ratio");
     call_drop(k, "seed");
     call_drop(k, "is_test");
-    k->in.n = k->in.n > 1 ? 1 : k->in.n;
+    if (k->in.n > 1)                 /* the ratio; the third input, training_mode, is the operator's to judge */
+        k->in.at[1] = 0;
     return true;
 }
 

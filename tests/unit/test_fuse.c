@@ -417,6 +417,20 @@ random_graphs(void **state)
     }
 }
 
+/* One value in two parameters of its reader: both reads see what it is computed from. */
+static void
+one_value_read_as_two(void **state)
+{
+    World *w = *state;
+    add(w, "nest twice(x: f32[n, 4]) -> (y: f32[n, 4]) { y[i, j] = 2.0 * x[i, j] }");
+    add(w, "nest concat(a: f32[n, 4], b: f32[n, 4]) -> (o: f32[n, 8]) { o[i, j] = j < 4 ? a[i, j] : b[i, j - 4] }");
+    ValueId y = value_named(w->g, "y");
+    Span in = w->g->node.at[2].in;
+    w->g->ref.at[in.first] = w->g->ref.at[in.first + 1] = y;
+    output(w, "o");
+    assert_int_equal(greedy(w)->node.n, 2);
+}
+
 int
 main(void)
 {
@@ -424,7 +438,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST(convolution_bias_relu), TEST(visible_values_stay), TEST(softmax_is_one_kernel), TEST(layer_norm_is_one_kernel),
         TEST(residual_diamond), TEST(cyclic_groups_are_illegal), TEST(rows_do_not_close_cycles), TEST(attention_in_one_kernel),
-        TEST(views_are_copied), TEST(epilogue_before_prologue), TEST(baseline_is_one_kernel_each), TEST(random_graphs),
+        TEST(views_are_copied), TEST(epilogue_before_prologue), TEST(baseline_is_one_kernel_each), TEST(one_value_read_as_two),
+        TEST(random_graphs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
