@@ -389,6 +389,8 @@ TN_MATH_F32(f32, float, int32_t)
 #define TN_SAME(l, x) x
 #define TN_LANE(l, x) l
 #define TN_APART(l, stride) p[(l) * stride]
+#define TN_PUT_APART(l, stride) p[(l) * stride] = v[l]
+#define TN_SECOND(l, N) ((l) < (N) / 2 ? 2 * (l) : 2 * (l) + 1)
 #define TN_SQRT_LANE(l, x) __builtin_sqrtf(x[l])
 #define TN_SQRT_LANE_F64(l, x) __builtin_sqrt(x[l])
 #define TN_TURN_2(l, h) (((l) + (h)) & 1)
@@ -411,6 +413,74 @@ TN_MATH_F32(f32, float, int32_t)
 #define TN_ADD(x, y) ((x) + (y))
 #define TN_MUL(x, y) ((x) * (y))
 
+/* Part of a vector through the processor's masks: what lies beyond the first n elements of `size`
+ * bytes is neither read nor written. TN_MASKS tells which vectors have it. The builtins are called
+ * by name since the compilers' headers of intrinsics cost more time than most kernels. */
+#if defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__has_builtin)
+#if __has_builtin(__builtin_ia32_loaddqusi512_mask) && __has_builtin(__builtin_ia32_storedqusi512_mask)
+#define TN_MASKS(size, bytes) ((bytes) <= 64)
+#define TN_PART(name, T, size, width)                                                                  \
+    typedef T tn_part_##name##width __attribute__((vector_size(width / 8)));                           \
+    TN_INLINE void tn_part_load_##name##width(void *v, const void *p, uint64_t mask)                   \
+    {                                                                                                  \
+        tn_part_##name##width x = {0};                                                                 \
+        x = __builtin_ia32_loaddqu##name##width##_mask(p, x, mask);                                    \
+        memcpy(v, &x, sizeof x);                                                                       \
+    }                                                                                                  \
+    TN_INLINE void tn_part_store_##name##width(void *p, const void *v, uint64_t mask)                  \
+    {                                                                                                  \
+        tn_part_##name##width x;                                                                       \
+        memcpy(&x, v, sizeof x);                                                                       \
+        __builtin_ia32_storedqu##name##width##_mask(p, x, mask);                                       \
+    }
+#define TN_PARTS(width) TN_PART(qi, char, 1, width) TN_PART(hi, short, 2, width) TN_PART(si, int, 4, width) \
+    TN_PART(di, long long, 8, width)
+TN_PARTS(128) TN_PARTS(256) TN_PARTS(512)
+#define TN_PART_CASE(what, name, to, from, mask)                                                       \
+    (bytes <= 16 ? tn_part_##what##_##name##128(to, from, mask) :                                      \
+     bytes <= 32 ? tn_part_##what##_##name##256(to, from, mask) : tn_part_##what##_##name##512(to, from, mask))
+#define TN_PART_MOVE(what, to, from)                                                                   \
+    const int64_t m = n < 0 ? 0 : n, lanes = (int64_t)(bytes / size);                                  \
+    const uint64_t mask = m >= lanes ? UINT64_MAX >> (64 - lanes) : (UINT64_C(1) << m) - 1;            \
+    size == 1 ? TN_PART_CASE(what, qi, to, from, mask) : size == 2 ? TN_PART_CASE(what, hi, to, from, mask) : \
+    size == 4 ? TN_PART_CASE(what, si, to, from, mask) : TN_PART_CASE(what, di, to, from, mask)
+#endif
+#elif defined(__AVX2__) && defined(__has_builtin)
+#if __has_builtin(__builtin_ia32_maskloadd256) && __has_builtin(__builtin_ia32_maskstored256)
+#define TN_MASKS(size, bytes) ((size) >= 4 && (bytes) <= 32)
+#define TN_PART(name, suffix, T, lanes)                                                                \
+    typedef T tn_part_##name __attribute__((vector_size(lanes * sizeof(T))));                          \
+    TN_INLINE void tn_part_load_##name(void *v, const void *p, tn_part_##name mask)                    \
+    {                                                                                                  \
+        tn_part_##name x = __builtin_ia32_maskload##suffix(p, mask);                                   \
+        memcpy(v, &x, sizeof x);                                                                       \
+    }                                                                                                  \
+    TN_INLINE void tn_part_store_##name(void *p, const void *v, tn_part_##name mask)                   \
+    {                                                                                                  \
+        tn_part_##name x;                                                                              \
+        memcpy(&x, v, sizeof x);                                                                       \
+        __builtin_ia32_maskstore##suffix(p, mask, x);                                                  \
+    }
+TN_PART(d, d, int, 4) TN_PART(d256, d256, int, 8) TN_PART(q, q, long long, 2) TN_PART(q256, q256, long long, 4)
+#define TN_PART_MOVE(what, to, from)                                                                   \
+    const int64_t lanes = (int64_t)(bytes / size), m = n < 0 ? 0 : n > lanes ? lanes : n;              \
+    const int k = (int)m;                                                                              \
+    size == 4 ? bytes <= 16 ? tn_part_##what##_d(to, from, (tn_part_d){0, 1, 2, 3} < k) :              \
+                tn_part_##what##_d256(to, from, (tn_part_d256){0, 1, 2, 3, 4, 5, 6, 7} < k) :          \
+    bytes <= 16 ? tn_part_##what##_q(to, from, (tn_part_q){0, 1} < m) :                                \
+                tn_part_##what##_q256(to, from, (tn_part_q256){0, 1, 2, 3} < m)
+#endif
+#endif
+#ifdef TN_MASKS
+/* v has room for 16 bytes at least */
+TN_INLINE void tn_part_load(void *v, const void *p, int64_t n, size_t size, size_t bytes) { TN_PART_MOVE(load, v, p); }
+TN_INLINE void tn_part_store(void *p, const void *v, int64_t n, size_t size, size_t bytes) { TN_PART_MOVE(store, p, v); }
+#else
+#define TN_MASKS(size, bytes) 0
+TN_INLINE void tn_part_load(void *v, const void *p, int64_t n, size_t size, size_t bytes) { (void)v, (void)p, (void)n, (void)size, (void)bytes; }
+TN_INLINE void tn_part_store(void *p, const void *v, int64_t n, size_t size, size_t bytes) { (void)v, (void)p, (void)n, (void)size, (void)bytes; }
+#endif
+
 /* What every element type has: e names it, T is the C type, M the mask's element, W the work
  * type of wrapping arithmetic. The first n lanes: others are not touched, and read as zero. */
 #define TN_VECTOR(N, e, T, M)                                                                          \
@@ -423,43 +493,64 @@ TN_MATH_F32(f32, float, int32_t)
     TN_INLINE void tn_store_##e##x##N(T *p, tn_##e##x##N v) { memcpy(p, &v, sizeof v); }               \
     TN_INLINE tn_##e##x##N tn_load_first_##e##x##N(const T *p, int64_t n)                              \
     {                                                                                                  \
+        if (TN_MASKS(sizeof(T), sizeof(tn_##e##x##N)) && !(__builtin_constant_p(n) && n >= N)) {       \
+            struct { tn_##e##x##N v; char room[sizeof(T) * N < 16 ? 16 : 1]; } u;                      \
+            tn_part_load(&u, p, n, sizeof(T), sizeof u.v);                                             \
+            return u.v;                                                                                \
+        }                                                                                              \
         if (n >= N)                                                                                    \
             return tn_load_##e##x##N(p);                                                               \
         T part[N] = {0};                                                                               \
-        for (int l = 0; l < N; l++)                                                                    \
-            if (l < n)                                                                                 \
-                part[l] = p[l];                                                                        \
+        for (int l = 0; l < n; l++)                                                                    \
+            part[l] = p[l];                                                                            \
         return tn_load_##e##x##N(part);                                                                \
     }                                                                                                  \
     TN_INLINE void tn_store_first_##e##x##N(T *p, tn_##e##x##N v, int64_t n)                           \
     {                                                                                                  \
+        if (TN_MASKS(sizeof(T), sizeof v) && !(__builtin_constant_p(n) && n >= N)) {                   \
+            struct { tn_##e##x##N v; char room[sizeof(T) * N < 16 ? 16 : 1]; } u;                      \
+            u.v = v;                                                                                   \
+            tn_part_store(p, &u, n, sizeof(T), sizeof u.v);                                            \
+            return;                                                                                    \
+        }                                                                                              \
         if (n >= N) {                                                                                  \
             tn_store_##e##x##N(p, v);                                                                  \
             return;                                                                                    \
         }                                                                                              \
         T part[N];                                                                                     \
         tn_store_##e##x##N(part, v);                                                                   \
-        for (int l = 0; l < N; l++)                                                                    \
-            if (l < n)                                                                                 \
-                p[l] = part[l];                                                                        \
+        for (int l = 0; l < n; l++)                                                                    \
+            p[l] = part[l];                                                                            \
     }                                                                                                  \
+    /* Every second element: two vectors that overlap in one element hold the 2n - 1 from first to last. */ \
+    TN_INLINE tn_##e##x##N tn_load_second_##e##x##N(const T *p, int64_t n)                             \
+    {                                                                                                  \
+        tn_##e##x##N x = tn_load_first_##e##x##N(p, 2 * n - 1), y = tn_load_first_##e##x##N(p + (N - 1), 2 * n - N); \
+        return __builtin_shufflevector(x, y, TN_EACH##N(TN_SECOND, N));                                \
+    }                                                                                                  \
+    /* Single loads and stores beat the processors' gathers and scatters. */                           \
     TN_INLINE tn_##e##x##N tn_load_apart_##e##x##N(const T *p, int64_t stride, int64_t n)              \
     {                                                                                                  \
+        if (__builtin_constant_p(stride) && stride == 2 && (TN_MASKS(sizeof(T), sizeof(T) * N) ||      \
+                                                            (__builtin_constant_p(n) && n >= N)))      \
+            return tn_load_second_##e##x##N(p, n < N ? n : N);                                         \
         if (n >= N)                                                                                    \
             return (tn_##e##x##N){TN_EACH##N(TN_APART, stride)};                                       \
         T part[N] = {0};                                                                               \
-        for (int l = 0; l < N; l++)                                                                    \
-            if (l < n)                                                                                 \
-                part[l] = p[l * stride];                                                               \
+        for (int l = 0; l < n && l < N; l++)                                                           \
+            part[l] = p[l * stride];                                                                   \
         return tn_load_##e##x##N(part);                                                                \
     }                                                                                                  \
     TN_INLINE void tn_store_apart_##e##x##N(T *p, tn_##e##x##N v, int64_t stride, int64_t n)           \
     {                                                                                                  \
+        if (n >= N) {                                                                                  \
+            (void)(TN_EACH##N(TN_PUT_APART, stride));                                                  \
+            return;                                                                                    \
+        }                                                                                              \
         T part[N];                                                                                     \
         tn_store_##e##x##N(part, v);                                                                   \
-        for (int l = 0; l < N; l++)                                                                    \
-            if (l < n)                                                                                 \
-                p[l * stride] = part[l];                                                               \
+        for (int l = 0; l < n && l < N; l++)                                                           \
+            p[l * stride] = part[l];                                                                   \
     }                                                                                                  \
     TN_INLINE tn_##e##x##N tn_load_if_##e##x##N(const T *p, int64_t stride, int64_t n, tn_##M##x##N mask) \
     {                                                                                                  \

@@ -1,0 +1,118 @@
+/* Vectors that are partly there, and strided ones, on each width of the processor: their code
+ * differs. The text below is compiled and run once for each; buffers end where memory does. */
+#include "emit/emit.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static const char program[] =
+    "#include <stdio.h>\n"
+    "#include <sys/mman.h>\n"
+    "TN_VECTORS(2) TN_VECTORS(8) TN_VECTORS(16)\n"
+    "enum { SPACE = 1 << 16 };\n"
+    "static char *end;\n"                    /* what follows cannot be touched */
+    "static volatile int64_t two = 2, three = 3;\n"
+    "static int failed;\n"
+    "static void check(int ok, const char *what, int lanes, int n) {\n"
+    "    if (!ok && failed++ < 20) printf(\"%s of %d lanes, first %d\\n\", what, lanes, n);\n"
+    "}\n"
+    "#define CHECK(N, e, T) \\\n"
+    "static __attribute__((noinline)) void check_##e##x##N(int64_t n) { \\\n"
+    "    int64_t m = n < 0 ? 0 : n > N ? N : n; \\\n"
+    "    T *p = (T *)end - m, *p2 = (T *)end - (m ? 2 * m - 1 : 0), *p3 = (T *)end - (m ? 3 * m - 2 : 0); \\\n"
+    "    T saved[3 * N], from[N], to[3 * N]; \\\n"
+    "    for (int i = 1; i <= 3 * N; i++) ((T *)end)[-i] = (T)(i + 3); \\\n"
+    "    memcpy(saved, (T *)end - 3 * N, sizeof saved); \\\n"
+    "    tn_##e##x##N v = tn_load_first_##e##x##N(p, n), second = tn_load_apart_##e##x##N(p2, 2, n); \\\n"
+    "    tn_##e##x##N also = tn_load_apart_##e##x##N(p2, two, n), third = tn_load_apart_##e##x##N(p3, three, n); \\\n"
+    "    for (int l = 0; l < N; l++) { \\\n"
+    "        check(v[l] == (l < m ? p[l] : 0), \"load_first \" #e, N, (int)n); \\\n"
+    "        check(second[l] == (l < m ? p2[2 * l] : 0) && also[l] == second[l], \"load_apart 2 \" #e, N, (int)n); \\\n"
+    "        check(third[l] == (l < m ? p3[3 * l] : 0), \"load_apart 3 \" #e, N, (int)n); \\\n"
+    "        from[l] = (T)(100 - l); \\\n"
+    "    } \\\n"
+    "    tn_store_first_##e##x##N(p, tn_load_##e##x##N(from), n); \\\n"
+    "    memcpy(to, (T *)end - 3 * N, sizeof to); \\\n"
+    "    for (int i = 0; i < 3 * N; i++) \\\n"
+    "        check(to[i] == (i >= 3 * N - m ? from[i - (3 * N - m)] : saved[i]), \"store_first \" #e, N, (int)n); \\\n"
+    "    memcpy((T *)end - 3 * N, saved, sizeof saved); \\\n"
+    "    tn_store_apart_##e##x##N(p3, tn_load_##e##x##N(from), three, n); \\\n"
+    "    memcpy(to, (T *)end - 3 * N, sizeof to); \\\n"
+    "    for (int i = 0; i < 3 * N; i++) { \\\n"
+    "        int at = 3 * N - 1 - i; \\\n"
+    "        check(to[i] == (at % 3 == 0 && at / 3 < m ? from[m - 1 - at / 3] : saved[i]), \"store_apart \" #e, N, (int)n); \\\n"
+    "    } \\\n"
+    "}\n"
+    "#define TYPES(X, N) X(N, f32, float) X(N, f64, double) X(N, u8, uint8_t) X(N, u16, uint16_t)\n"
+    "#define WIDTHS(Y, X) Y(X, 2) Y(X, 8) Y(X, 16)\n"
+    "WIDTHS(TYPES, CHECK)\n"
+    "#define CALL(N, e, T) for (int64_t n = -2; n <= N + 1; n++) check_##e##x##N(n);\n"
+    "int main(void) {\n"
+    "    char *space = mmap(NULL, 2 * SPACE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);\n"
+    "    end = space + SPACE;\n"
+    "    if (space == MAP_FAILED || mprotect(end, SPACE, PROT_NONE) != 0) return 2;\n"
+    "    WIDTHS(TYPES, CALL)\n"
+    "    check_f32x16(INT64_MIN); check_u8x16(INT64_MAX); check_f32x8(INT64_C(1) << 32);\n"
+    "    return failed ? 1 : 0;\n"
+    "}\n";
+
+static void
+run_for(const char *machine)
+{
+    char folder[] = "/tmp/tenon-lanes-XXXXXX", path[64], command[512];
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/lanes.c", folder);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_true(fputs(emit_c_prelude(), f) >= 0 && fputs(program, f) >= 0 && fclose(f) == 0);
+    snprintf(command, sizeof command, "cc %s -O1 %s %s -o %s/lanes -lm && %s/lanes", emit_c_flags(), machine, path, folder, folder);
+    int status = system(command);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(status, 0);
+}
+
+static void
+test_plain(void **state)
+{
+    (void)state;
+    run_for("");
+}
+
+static void
+test_avx2(void **state)
+{
+    (void)state;
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+        run_for("-mavx2 -mfma");
+        return;
+    }
+#endif
+    skip();
+}
+
+static void
+test_avx512(void **state)
+{
+    (void)state;
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) {
+        run_for("-mavx2 -mfma -mavx512f -mavx512vl -mavx512bw -mavx512dq");
+        return;
+    }
+#endif
+    skip();
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plain), cmocka_unit_test(test_avx2), cmocka_unit_test(test_avx512)};
+    return cmocka_run_group_tests_name("prelude lanes", tests, NULL, NULL);
+}
