@@ -110,6 +110,8 @@ store(Emit *e, const Tree *n)
         store_memory(e, n, value, v);
     e->depth--;
     e->t = outer;
+    if (!v.s)                            /* refused, and reported */
+        return;
     if (e->ntemp == first) {             /* no temporaries: the one line, a level further out */
         text_add(e->t, text_str(&body) + 4);
     } else {

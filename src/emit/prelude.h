@@ -281,7 +281,7 @@ TN_TRUNCATIONS(TN_TRUNCATE, double, f64)
     {                                                                                                  \
         const F zero = {0};                                                                            \
         F tiny = tn_sel_##S(x < 1.17549435e-38f, zero + 23.0f, zero);                                  \
-        I bits = tn_bits_##S(tn_sel_##S(x < 1.17549435e-38f, x * 8388608.0f, x)) - 0x3f3504f3;         \
+        I bits = tn_bits_##S(tn_abs_##S(tn_sel_##S(x < 1.17549435e-38f, x * 8388608.0f, x))) - 0x3f3504f3; \
         F e = tn_from_bits_##S((bits >> 23) + 0x4b400000) - 12582912.0f - tiny;                        \
         F m = tn_from_bits_##S((bits & 0x7fffff) + 0x3f3504f3) - 1.0f;                                 \
         F z = m * m;                                                                                   \

@@ -103,8 +103,9 @@ ref_nest(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param)
     p.mem = NEW_ARRAY(a, Mem, nparam);
     bool ok = true;
     for (uint32_t i = 0; ok && i < nparam; i++) {
-        p.mem[i] = (Mem){n->param[i].name, *param[i], 1};
         ok = tensor_check(c, s, n->loc, what, n->param[i].name, n->param[i].type, param[i]);
+        if (ok)
+            p.mem[i] = (Mem){n->param[i].name, *param[i], 1};
     }
     ok = ok && run_nest(&p, n);
     arena_free(a);

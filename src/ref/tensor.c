@@ -89,6 +89,8 @@ tensor_of_type(Ctx *c, Arena *a, const Type *t, const Symbols *s, Tensor *out)
 bool
 tensor_check(Ctx *c, const Symbols *s, Loc loc, const char *what, const char *name, const Type *type, const Tensor *t)
 {
+    if (!t)
+        return diag_error(&c->diags, DIAG_INTERNAL, loc, "%s: %s is %s, but was given nothing", what, name, type_str(c, type));
     if (t->dtype != type->dtype || t->rank != type->rank)
         return diag_error(&c->diags, DIAG_INTERNAL, loc, "%s: %s is %s, but was given %s of rank %u", what, name,
                           type_str(c, type), dtype_info[t->dtype].name, t->rank);
