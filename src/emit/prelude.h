@@ -621,9 +621,59 @@ TN_INLINE void tn_part_store(void *p, const void *v, int64_t n, size_t size, siz
     TN_INLINE tn_##e##x##N tn_round_##e##x##N(tn_##e##x##N x) { return __builtin_elementwise_roundeven(x); } \
     TN_MINMAX_C(e##x##N, tn_##e##x##N)
 #else
+/* GCC turns `0 > x ? 0 : x` into a comparison and a blend; the processor's maximum is just that. */
+#if defined(__AVX512F__) && __has_builtin(__builtin_ia32_maxps512_mask)
+#define TN_HAS_MINMAX(bytes) ((bytes) == 64 || (bytes) == 32 || (bytes) == 16)
+#define TN_MINMAX_64(name, a, b) __builtin_ia32_##name##ps512_mask(a, b, a, -1, 4)
+#elif defined(__AVX__) && __has_builtin(__builtin_ia32_maxps256)
+#define TN_HAS_MINMAX(bytes) ((bytes) == 32 || (bytes) == 16)
+#define TN_MINMAX_64(name, a, b) a
+#endif
+#ifdef TN_HAS_MINMAX
+typedef float tn_minmax_16 __attribute__((vector_size(16)));
+typedef float tn_minmax_32 __attribute__((vector_size(32)));
+typedef float tn_minmax_64 __attribute__((vector_size(64)));
+#define TN_NATIVE_MINMAX(name)                                                                         \
+    TN_INLINE void tn_native_##name(void *r, const void *a, const void *b, size_t bytes)               \
+    {                                                                                                  \
+        tn_minmax_64 x64 = {0}, y64 = {0};                                                             \
+        tn_minmax_32 x32 = {0}, y32 = {0};                                                             \
+        tn_minmax_16 x16 = {0}, y16 = {0};                                                             \
+        if (bytes == 64) {                                                                             \
+            memcpy(&x64, a, 64), memcpy(&y64, b, 64);                                                  \
+            x64 = TN_MINMAX_64(name, x64, y64);                                                        \
+            memcpy(r, &x64, 64);                                                                       \
+        } else if (bytes == 32) {                                                                      \
+            memcpy(&x32, a, 32), memcpy(&y32, b, 32);                                                  \
+            x32 = __builtin_ia32_##name##ps256(x32, y32);                                              \
+            memcpy(r, &x32, 32);                                                                       \
+        } else {                                                                                       \
+            memcpy(&x16, a, 16), memcpy(&y16, b, 16);                                                  \
+            x16 = __builtin_ia32_##name##ps(x16, y16);                                                 \
+            memcpy(r, &x16, 16);                                                                       \
+        }                                                                                              \
+    }
+TN_NATIVE_MINMAX(max) TN_NATIVE_MINMAX(min)
+#else
+#define TN_HAS_MINMAX(bytes) 0
+TN_INLINE void tn_native_max(void *r, const void *a, const void *b, size_t bytes) { (void)r, (void)a, (void)b, (void)bytes; }
+TN_INLINE void tn_native_min(void *r, const void *a, const void *b, size_t bytes) { (void)r, (void)a, (void)b, (void)bytes; }
+#endif
+#define TN_LANES_MINMAX(N, name, e, T)                                                                 \
+    TN_INLINE tn_##e##x##N tn_##name##_c_##e##x##N(tn_##e##x##N x, tn_##e##x##N y)                     \
+    {                                                                                                  \
+        tn_##e##x##N r = x;                                                                            \
+        if (sizeof(T) == 4 && TN_HAS_MINMAX(sizeof x)) {                                               \
+            tn_native_##name(&r, &x, &y, sizeof x);                                                    \
+            return r;                                                                                  \
+        }                                                                                              \
+        for (int l = 0; l < N; l++)                                                                    \
+            r[l] = tn_##name##_c_##e(x[l], y[l]);                                                      \
+        return r;                                                                                      \
+    }
 #define TN_VECTOR_ROUND(N, e, T, SQRT)                                                                 \
     TN_LANES_1(N, sqrt, e) TN_LANES_1(N, floor, e) TN_LANES_1(N, ceil, e) TN_LANES_1(N, trunc, e) TN_LANES_1(N, round, e) \
-    TN_LANES_2(N, max_c, e) TN_LANES_2(N, min_c, e)
+    TN_LANES_MINMAX(N, max, e, T) TN_LANES_MINMAX(N, min, e, T)
 #endif
 
 /* Float to integer over N lanes, as TN_TRUNCATE: cut to the range first, then convert. */
