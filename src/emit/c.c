@@ -78,20 +78,22 @@ store_memory(Emit *e, const Tree *n, const Scalar *value, CValue v)
     uint32_t b = n->u.store.buffer, lanes = value->lanes;
     const char *at = emit_place(e, b, n->u.store.rank, n->u.store.at);
     const char *bits = emit_bare(e, to_memory(e, value->dtype, lanes, v));
+    const char *exists = emit_exists(e, n->u.store.rank, n->u.store.at);
+    exists = exists ? arena_printf(e->a, "if (%s) ", exists) : "";
     if (lanes == 1) {
-        emit_line(e, "b%u[%s] = %s;", b, at, bits);
+        emit_line(e, "%sb%u[%s] = %s;", exists, b, at, bits);
         return;
     }
     const char *shape = emit_memory_shape(e, value->dtype, lanes);
     const char *valid = n->u.store.valid ? emit_index(e, n->u.store.valid) : NULL;
     const Expr *stride = emit_subst_expr(e, n->u.store.lane_stride);
     if (!expr_is(stride, 1))
-        emit_line(e, "tn_store_apart_%s(b%u + %s, %s, %s, %s);", shape, b, at, bits, emit_index(e, stride),
+        emit_line(e, "%stn_store_apart_%s(b%u + %s, %s, %s, %s);", exists, shape, b, at, bits, emit_index(e, stride),
                   valid ? valid : arena_printf(e->a, "%u", lanes));
     else if (valid)
-        emit_line(e, "tn_store_first_%s(b%u + %s, %s, %s);", shape, b, at, bits, valid);
+        emit_line(e, "%stn_store_first_%s(b%u + %s, %s, %s);", exists, shape, b, at, bits, valid);
     else
-        emit_line(e, "tn_store_%s(b%u + %s, %s);", shape, b, at, bits);
+        emit_line(e, "%stn_store_%s(b%u + %s, %s);", exists, shape, b, at, bits);
 }
 
 static void

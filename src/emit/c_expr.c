@@ -5,6 +5,8 @@
  */
 #include "emit/internal.h"
 
+#include <string.h>
+
 static const Expr *
 subst_hook(ScalarMap *m, const Expr *x)
 {
@@ -150,6 +152,39 @@ emit_load_inside(Emit *e, const Scalar *s)
             return false;
     }
     return dense;
+}
+
+typedef struct { Emit *e; Text t; } Sizes;
+
+static void
+sizes_of_scalar(void *user, const Scalar *s)
+{
+    Sizes *z = user;
+    Emit *e = z->e;
+    if (s->op != S_AT || emit_inside(e, expr_int(e->c, 0), s->u.index, expr_int(e->c, 1)))
+        return;
+    const char *test = arena_printf(e->a, "%s > 0", emit_bare(e, emit_index(e, s->u.index)));
+    if (!z->t.n || !strstr(text_str(&z->t), test))
+        text_printf(&z->t, "%s%s", z->t.n ? " && " : "", test);
+}
+
+static void
+sizes_of_var(void *user, Var v)
+{
+    Sizes *z = user;
+    if (v.kind == VAR_COMPUTED)
+        scalar_visit(z->e->c, computed_scalar(v), sizes_of_scalar, z);
+}
+
+/* A checked index that fails becomes 0, and the run goes on to its end: harmless, unless the tensor
+ * has no element 0. The condition under which it has, or NULL: always. */
+const char *
+emit_exists(Emit *e, uint32_t rank, const Expr *const *at)
+{
+    Sizes z = {e, {.arena = e->a}};
+    for (uint32_t d = 0; d < rank; d++)
+        expr_vars(without_lets(e, emit_subst_expr(e, at[d])), sizes_of_var, &z);
+    return z.t.n ? text_str(&z.t) : NULL;
 }
 
 static bool unsafe_expr(Emit *e, Map *seen, const Expr *x);

@@ -122,7 +122,10 @@ load_lanes(Emit *e, const Scalar *s)
     const char *shape = emit_memory_shape(e, s->dtype, s->lanes);
     const char *at = arena_printf(e->a, "b%u + %s", s->u.load.slot, emit_place(e, s->u.load.slot, s->u.load.rank, s->u.load.at));
     const char *valid = s->u.load.valid ? emit_index(e, s->u.load.valid) : NULL;
+    const char *exists = emit_exists(e, s->u.load.rank, s->u.load.at);
     const char *all = valid ? valid : arena_printf(e->a, "%u", s->lanes);
+    if (exists)
+        all = valid = arena_printf(e->a, "(%s ? %s : 0)", exists, all);
     const Expr *stride = emit_subst_expr(e, s->u.load.lane_stride);
     const char *text;
     if (e->guard.s && !emit_load_inside(e, s)) {
@@ -143,9 +146,11 @@ load_one(Emit *e, const Scalar *s)
 {
     const char *text = arena_printf(e->a, "b%u[%s]", s->u.load.slot,
                                     emit_place(e, s->u.load.slot, s->u.load.rank, s->u.load.at));
+    if (!s->u.load.outside) {
+        const char *exists = emit_exists(e, s->u.load.rank, s->u.load.at);
+        return from_memory(e, s->dtype, 1, exists ? arena_printf(e->a, "(%s ? %s : 0)", exists, text) : text);
+    }
     CValue v = from_memory(e, s->dtype, 1, text);
-    if (!s->u.load.outside)
-        return v;
     const Type *type = buffer_type(e->c, &e->k->buffer.at[s->u.load.slot]);
     Text test = {.arena = e->a};
     for (uint32_t d = 0; d < s->u.load.rank; d++)
@@ -330,12 +335,20 @@ print_at(Emit *e, const Scalar *s)
     const char *n = emit_index(e, s->u.index);
     if (!v.s)
         return v;
-    if (s->lanes > 1) {
-        emit_fail(e, "an index check has %u lanes", s->lanes);
-        return NO_VALUE;
+    if (s->lanes == 1)
+        return plain(arena_printf(e->a, "tn_at(a, %s, %s)", v.s, n));
+    if (!is_word(v.s))
+        v = emit_name(e, s->arg[0], v);
+    Text t = {.arena = e->a};
+    text_printf(&t, "(%s){", emit_ctype(e, s->dtype, s->lanes, 0));
+    for (uint32_t l = 0; l < s->lanes; l++) {
+        text_add(&t, l ? ", " : "");
+        if (e->guard.s)
+            text_printf(&t, "!(%s)[%u] ? 0 : ", e->guard.s, l);
+        text_printf(&t, "tn_at(a, %s[%u], %s)", v.s, l, n);
     }
-    const char *call = arena_printf(e->a, "tn_at(a, %s, %s)", v.s, n);
-    return plain(s->dtype == DT_I64 ? call : arena_printf(e->a, "(%s)%s", dtype_info[s->dtype].ctype, call));
+    text_add(&t, "}");
+    return plain(text_str(&t));
 }
 
 static CValue

@@ -82,6 +82,7 @@ const Scalar *emit_subst(Emit *e, const Scalar *s);        /* with unrolled vari
 const Expr *emit_subst_expr(Emit *e, const Expr *x);
 bool emit_inside(Emit *e, const Expr *at, const Expr *extent, const Expr *width);   /* proved: 0 <= at, at + width <= extent */
 bool emit_load_inside(Emit *e, const Scalar *s);           /* proved: every lane read is in the buffer */
+const char *emit_exists(Emit *e, uint32_t rank, const Expr *const *at);   /* condition for checked indices to have a place; or NULL */
 bool emit_is_unsafe(Emit *e, const Scalar *s);             /* reads or checks what only a guard makes valid */
 
 /* c_type.c: how elements are called */

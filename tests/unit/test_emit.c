@@ -170,6 +170,34 @@ gather(void)
     return k;
 }
 
+/* Rows of eight: o[i, ..] = x[at(idx[i], n), ..], and back: y[at(idx[i], n), ..] = x[at(idx[i], n), ..], s[at(idx[i], n)] = 1. */
+static Kernel *
+gather_rows(void)
+{
+    Kernel *k = kernel("gather_rows");
+    uint32_t idx = argument(k, "idx", DT_I64, AT(M()), SPACE_IN), x = argument(k, "x", DT_F32, AT(N(), num(8)), SPACE_IN);
+    uint32_t o = argument(k, "o", DT_F32, AT(M(), num(8)), SPACE_OUT), y = argument(k, "y", DT_F32, AT(N(), num(8)), SPACE_OUT);
+    uint32_t s = argument(k, "s", DT_F32, AT(N()), SPACE_OUT);
+    const Expr *i;
+    Block *b = loop(k, &k->tree, LOOP_SERIAL, M(), &i);
+    const Expr *at = expr_computed(c, scalar_at(c, load(DT_I64, idx, AT(i)), N()));
+    const Expr *row = tree_let(c, k, b, "row", at);
+    store(b, o, AT(i, num(0)), load_lanes(DT_F32, x, AT(at, num(0)), 8, NULL));
+    store(b, y, AT(row, num(0)), load_lanes(DT_F32, x, AT(row, num(0)), 8, NULL));
+    store(b, s, AT(at), f32(1));
+    return k;
+}
+
+/* Eight indices checked at once: o[i] = at(idx[i], n) */
+static Kernel *
+checks(void)
+{
+    Kernel *k = kernel("checks");
+    uint32_t idx = argument(k, "idx", DT_I64, AT(num(8)), SPACE_IN), o = argument(k, "o", DT_I64, AT(num(8)), SPACE_OUT);
+    store(&k->tree, o, AT(num(0)), scalar_at(c, load_lanes(DT_I64, idx, AT(num(0)), 8, NULL), N()));
+    return k;
+}
+
 /* o[i] = i < n ? x[i] : exp(y[i - n]) where reading the other arm would leave its buffer. */
 static Kernel *
 concat(void)
@@ -272,8 +300,8 @@ static Kernel *swish(void) { return elementwise("swish"); }
 
 /* ---- compiling ---------------------------------------------------------------------------------------- */
 
-static Kernel *(*const trees[])(void) = {dense, swish, gather, concat, concat_lanes, softmax, types_8, types_1, halves};
-enum { DENSE, SWISH, GATHER, CONCAT, CONCAT_LANES, SOFTMAX, TYPES_8, TYPES_1, HALVES, NTREE };
+static Kernel *(*const trees[])(void) = {dense, swish, gather, concat, concat_lanes, softmax, types_8, types_1, halves, gather_rows, checks};
+enum { DENSE, SWISH, GATHER, CONCAT, CONCAT_LANES, SOFTMAX, TYPES_8, TYPES_1, HALVES, GATHER_ROWS, CHECKS, NTREE };
 
 static const char *
 text_of(const Kernel *k, const char *symbol, bool comments)
@@ -395,6 +423,35 @@ test_gather_checks(void **state)
     assert_true(o[0] == 10 && o[1] == 30 && o[2] == 30 && o[3] == 10);
     fault = run(GATHER, (void *[]){(void *)bad, (void *)x, o}, 4, 3, 1);
     assert_true(fault.code == TN_FAULT_INDEX && fault.got == 3 && fault.want == 3);
+    fault = run(GATHER, (void *[]){(void *)good, NULL, o}, 4, 0, 1);         /* there is no element 0 to read instead */
+    assert_true(fault.code == TN_FAULT_INDEX && fault.want == 0 && o[0] == 0 && o[3] == 0);
+}
+
+static void
+test_gather_of_nothing(void **state)
+{
+    (void)state;
+    int64_t idx[] = {1, -3, 0};
+    float *x = floats(3 * 8, 5), o[3 * 8], y[3 * 8] = {0}, s[3] = {0};
+    TnFault fault = run(GATHER_ROWS, (void *[]){idx, x, o, y, s}, 2, 3, 1);
+    assert_int_equal(fault.code, TN_FAULT_NONE);
+    assert_memory_equal(o, x + 8, 32);
+    assert_memory_equal(o + 8, x, 32);
+    assert_memory_equal(y, x, 64);
+    assert_true(s[0] == 1 && s[1] == 1 && s[2] == 0);
+    fault = run(GATHER_ROWS, (void *[]){idx, NULL, o, NULL, NULL}, 3, 0, 1);
+    assert_true(fault.code == TN_FAULT_INDEX && fault.got == 1 && fault.want == 0 && o[0] == 0 && o[23] == 0);
+    free(x);
+}
+
+static void
+test_checks_in_lanes(void **state)
+{
+    (void)state;
+    int64_t idx[] = {0, -1, 4, -5, 3, 5, 1, -6}, o[8];
+    TnFault fault = run(CHECKS, (void *[]){idx, o}, 0, 5, 1);
+    assert_true(fault.code == TN_FAULT_INDEX && fault.got == 5 && fault.want == 5);
+    assert_true(o[0] == 0 && o[1] == 4 && o[2] == 4 && o[3] == 0 && o[4] == 3 && o[5] == 0 && o[6] == 1 && o[7] == 0);
 }
 
 static void
@@ -520,6 +577,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_dense_any_m), cmocka_unit_test(test_tails), cmocka_unit_test(test_gather_checks),
+        cmocka_unit_test(test_gather_of_nothing), cmocka_unit_test(test_checks_in_lanes),
         cmocka_unit_test(test_guarded_arms), cmocka_unit_test(test_softmax), cmocka_unit_test(test_element_types),
         cmocka_unit_test(test_unrolled_scopes), cmocka_unit_test(test_names_do_not_matter), cmocka_unit_test(test_golden), cmocka_unit_test(test_refuses),
     };
