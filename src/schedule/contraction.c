@@ -13,11 +13,16 @@
  * Deep sums are cut into blocks that keep the panels of B in the second-level cache; then the tile
  * of sums holds the whole chunk and is added to block by block.
  *
+ * Where B slides a window over an image (a convolution), it is staged instead (stage.h): every window
+ * point of a panel is then a shift of the same staged rows, and no panel is made at all. Columns then
+ * count staged positions; those at the end of a row that are no output are left out by the epilogue.
+ *
  * Source: Goto and van de Geijn, ACM TOMS 34(3), 2008; the order of loops differs: the sums of one
  * task stay in its own scratch, so the output is written once and may share memory with an operand
  * of the epilogue.
  */
 #include "schedule/contract.h"
+#include "schedule/stage.h"
 
 #include <assert.h>
 
@@ -26,6 +31,9 @@ typedef struct {
     Cut cut;
     uint32_t width;                      /* columns of a panel: vectors * lanes */
     bool a_ready, b_ready;               /* operand lies packed already */
+    bool staged;                         /* columns are positions of a staged image: B is not copied into panels */
+    Stage stage;
+    const Expr *cols;                    /* column index: as the cut has it, or the staged positions */
     bool a_direct;                       /* rows of A are read where they are */
     uint32_t panels;                     /* column panels per task */
     const Expr *chunk;                   /* rows per task */
@@ -111,6 +119,7 @@ reads_in_place(Gemm *g)
     return cut->nrow == 0 || (low_stride(l, a, cut->row[cut->nrow - 1]) && !rows_conflict(g, a));
 }
 
+enum { MAX_UNROLL = 7 };         /* window points along one axis that are unrolled around a register tile */
 enum { DEPTH_BLOCK = 768 };      /* sum points that a register tile runs over before B's panel is replaced */
 
 static void
@@ -119,7 +128,7 @@ choose_blocks(Gemm *g)
     Low *l = g->l;
     Ctx *c = l->c;
     const Cut *cut = &g->cut;
-    int64_t depth = expr_or(cut->depth, -1), rows = expr_or(cut->rows, -1), cols = expr_or(cut->cols, -1), outer, inner;
+    int64_t depth = expr_or(cut->depth, -1), rows = expr_or(cut->rows, -1), cols = expr_or(g->cols, -1), outer, inner;
     int64_t per_block = depth;
     uint32_t bytes = dtype_info[cut->k.reduce->dtype].bytes;
 
@@ -128,7 +137,7 @@ choose_blocks(Gemm *g)
     if (cut->nsum)
         g->inner_depth = axes_product(l, cut->sum + 1, cut->nsum - 1);
     bool few_rows = rows >= 0 && rows <= (int64_t)cut->tile.rows;
-    if (depth > DEPTH_BLOCK + DEPTH_BLOCK / 2 && !few_rows && expr_const(g->block, &outer) && expr_const(g->inner_depth, &inner)) {
+    if (depth > DEPTH_BLOCK + DEPTH_BLOCK / 2 && !few_rows && !g->staged && expr_const(g->block, &outer) && expr_const(g->inner_depth, &inner)) {
         int64_t blocks = (depth + DEPTH_BLOCK - 1) / DEPTH_BLOCK;
         int64_t trips = (outer + blocks - 1) / blocks;
         if (trips >= 1 && trips < outer) {
@@ -138,7 +147,7 @@ choose_blocks(Gemm *g)
         }
     }
     int64_t panel_bytes = (per_block > 0 ? per_block : DEPTH_BLOCK) * g->width * bytes;
-    int64_t panels = l->m->l2_bytes * 2 / 5 / panel_bytes;
+    int64_t panels = g->staged ? 8 : l->m->l2_bytes * 2 / 5 / panel_bytes;
     int64_t most = cols > 0 ? (cols + g->width - 1) / g->width : 8;
     panels = panels > 8 ? 8 : panels;
     panels = panels > most ? most : panels;
@@ -200,10 +209,22 @@ row_element(Gemm *g, const Expr *i0, const Expr *i, const Expr *k, const Expr *k
         bind_run(l, cut->row, cut->nrow, cut->row_run, last ? expr_min(c, row, last) : row);
     if (cut->nsum)
         bind_run(l, cut->sum, cut->nsum, cut->nsum, expr_add(c, k0, k));
-    const Scalar *s = low_value(l, cut->k.a);
-    for (uint32_t x = 0; x < cut->nsum; x++)
-        l->bind[cut->sum[x]] = NULL;
-    return s;
+    return low_value(l, cut->k.a);
+}
+
+/* Columns j of a panel at the window point that is bound. */
+static const Scalar *
+staged_vector(Gemm *g, const Expr *panel, const Expr *j)
+{
+    Low *l = g->l;
+    Ctx *c = l->c;
+    const Expr *at[TN_MAX_RANK * 2];
+    const Expr *column = expr_scale(c, expr_add(c, g->panel0, panel), g->width);
+    const Expr *start = expr_mul(c, g->stage.first, g->stage.slide[0].pitch);
+    const Expr *position = expr_add(c, expr_sub(c, column, start), expr_scale(c, j, g->cut.lanes));
+    uint32_t rank = stage_index(l, &g->stage, position, at);
+
+    return scalar_load_lanes(c, g->cut.k.reduce->dtype, g->stage.buffer, rank, at, g->cut.lanes, expr_int(c, 1), NULL);
 }
 
 static const Scalar *
@@ -214,6 +235,8 @@ column_vector(Gemm *g, const Expr *panel, const Expr *k, const Expr *k0, const E
     const Cut *cut = &g->cut;
     const Expr *lane = expr_scale(c, j, cut->lanes);
 
+    if (g->staged)
+        return staged_vector(g, panel, j);
     if (!g->b_ready) {
         const Expr *at[3] = {panel, k, lane};
         return scalar_load_lanes(c, cut->k.reduce->dtype, g->b_pack, 3, at, cut->lanes, expr_int(c, 1), NULL);
@@ -242,6 +265,28 @@ sums_index(Gemm *g, const Expr *i0, const Expr *i, const Expr *panel, const Expr
     at[2] = j;
 }
 
+/* The loop over the sum: one index; over a staged image each sum axis is a loop of its own, the
+ * innermost window axis unrolled, so that shifts and phases are constants. */
+static const Expr *
+sum_loop(Gemm *g, Block **b, const Expr *depth)
+{
+    Low *l = g->l;
+    Ctx *c = l->c;
+    const Cut *cut = &g->cut;
+    const Expr *k = expr_int(c, 0);
+
+    if (!g->staged)
+        return low_loop(l, b, LOOP_SERIAL, "k", expr_int(c, 0), depth, 1);
+    for (uint32_t i = 0; i < cut->nsum; i++) {
+        uint32_t axis = cut->sum[i];
+        const Expr *extent = low_extent(l, axis);
+        bool unroll = i + 1 == cut->nsum && g->stage.window >> axis & 1 && expr_or(extent, 100) <= MAX_UNROLL;
+        l->bind[axis] = low_loop(l, b, unroll ? LOOP_UNROLLED : LOOP_SERIAL, l->n->axis[axis].name, expr_int(c, 0), extent, 1);
+        k = expr_add(c, expr_mul(c, k, extent), l->bind[axis]);
+    }
+    return k;
+}
+
 /* rows x vectors sums over k in [0, depth): registers from the tile (when blocked) or zero, the
  * products, and back to the tile. */
 static void
@@ -267,7 +312,7 @@ register_tile(Gemm *g, Block *b, uint32_t rows, const Expr *i0, const Expr *pane
     tree_store_lanes(in, acc, 2, reg, g->blocked ? scalar_load_lanes(c, t, g->sums, 3, at, cut->lanes, one, NULL)
                                                  : scalar_splat(c, scalar_number(c, t, 0), cut->lanes), one, NULL);
     Block *body = b;
-    const Expr *k = low_loop(l, &body, LOOP_SERIAL, "k", zero, depth, 1);
+    const Expr *k = sum_loop(g, &body, depth);
     in = body;
     const Expr *j = low_loop(l, &in, LOOP_UNROLLED, "j", zero, dims[1], 1);
     tree_store_lanes(in, col, 1, &j, column_vector(g, panel, k, k0, j), one, NULL);
@@ -277,6 +322,8 @@ register_tile(Gemm *g, Block *b, uint32_t rows, const Expr *i0, const Expr *pane
     reg[1] = low_loop(l, &in, LOOP_UNROLLED, "j", zero, dims[1], 1);
     const Scalar *product = scalar_2(c, S_MUL, a, vector_register(g, col, 1, reg + 1));
     tree_store_lanes(in, acc, 2, reg, scalar_2(c, S_ADD, vector_register(g, acc, 2, reg), product), one, NULL);
+    for (uint32_t x = 0; x < cut->nsum; x++)
+        l->bind[cut->sum[x]] = NULL;
     in = b;
     reg[0] = low_loop(l, &in, LOOP_UNROLLED, "i", zero, dims[0], 1);
     reg[1] = low_loop(l, &in, LOOP_UNROLLED, "j", zero, dims[1], 1);
@@ -287,7 +334,7 @@ register_tile(Gemm *g, Block *b, uint32_t rows, const Expr *i0, const Expr *pane
 
 /* ---- the epilogue ----------------------------------------------------------------------------------------- */
 
-typedef struct { Gemm *g; const Expr *i0, *i, *panel, *j0; } Epilogue;
+typedef struct { Gemm *g; const Expr *i0, *i, *panel, *j0, *row; } Epilogue;
 
 static void
 epilogue_step(Low *l, Block *b, void *user)
@@ -309,6 +356,60 @@ epilogue_step(Low *l, Block *b, void *user)
     l->bind[inner] = jj;
 }
 
+/* One output of a row of the staged image: the innermost axis is bound to itself. */
+static void
+staged_step(Low *l, Block *b, void *user)
+{
+    Epilogue *e = user;
+    Gemm *g = e->g;
+    const Write *w = &l->n->write[0];
+    const Expr *x = l->bind[g->cut.col[g->cut.ncol - 1]], *at[3];
+
+    sums_index(g, e->i0, e->i, e->panel, expr_add(l->c, expr_sub(l->c, e->row, e->j0), x), at);
+    Map outside = l->value;
+    l->value = (Map){.arena = l->a};
+    map_put(&l->value, MAP_PTR(g->cut.k.reduce), MAP_PTR(scalar_load(l->c, g->cut.k.reduce->dtype, g->sums, 3, at, NULL)));
+    low_write(l, b, w, low_value(l, w->value));
+    l->value = outside;
+}
+
+/* The outputs among positions [j0, j0 + ncols): for each row of the image that they touch, the part
+ * that lies within the output. */
+static void
+staged_columns(Gemm *g, Block *b, Epilogue *e, const Expr *ncols)
+{
+    Low *l = g->l;
+    Ctx *c = l->c;
+    const Cut *cut = &g->cut;
+    const Stage *s = &g->stage;
+    uint32_t inner = cut->col[cut->ncol - 1], ranges = l->range.n;
+    const Expr *end = expr_add(c, e->j0, ncols), *extent = low_extent(l, inner);
+
+    e->row = expr_int(c, 0);
+    if (s->nslide > 1) {
+        const Expr *pitch = s->slide[s->nslide - 2].pitch;
+        const Expr *y = low_loop(l, &b, LOOP_SERIAL, "y", expr_div(c, e->j0, pitch), expr_ceil_div(c, end, pitch), 1);
+        e->row = expr_mul(c, y, pitch);
+        /* Rows of inner slides that are no output are skipped as well. */
+        const Scalar *test = NULL;
+        for (uint32_t i = s->nslide - 1; i-- > 0;) {
+            const Expr *digit = i == 0 ? y : expr_mod(c, y, s->slide[i].positions);
+            l->bind[s->slide[i].axis] = low_let(l, b, l->n->axis[s->slide[i].axis].name, digit, s->slide[i].positions);
+            if (i == 0)
+                break;
+            y = expr_div(c, y, s->slide[i].positions);
+            const Scalar *within = scalar_2(c, S_LT, scalar_index(c, l->bind[s->slide[i].axis]), scalar_index(c, low_extent(l, s->slide[i].axis)));
+            test = test ? scalar_2(c, S_AND, test, within) : within;
+        }
+        if (test)
+            b = &tree_if(b, test)->body;
+    }
+    const Expr *from = low_let(l, b, "from", expr_max(c, expr_int(c, 0), expr_sub(c, e->j0, e->row)), NULL);
+    const Expr *to = low_let(l, b, "to", expr_max(c, from, expr_min(c, extent, expr_sub(c, end, e->row))), NULL);
+    low_vector_loop(l, b, inner, "x", from, to, cut->lanes, staged_step, e);
+    l->range.n = ranges;
+}
+
 static void
 epilogue(Gemm *g, Block *b, uint32_t rows, const Expr *i0, const Expr *nrows, const Expr *panel, const Expr *j0, const Expr *ncols)
 {
@@ -321,7 +422,10 @@ epilogue(Gemm *g, Block *b, uint32_t rows, const Expr *i0, const Expr *nrows, co
     e.i = low_loop(l, &b, LOOP_SERIAL, "i", expr_int(l->c, 0), limit, 1);
     if (cut->nrow)
         bind_run(l, cut->row, cut->nrow, cut->row_run, expr_add(l->c, i0, e.i));
-    low_vector_loop(l, b, cut->col[cut->ncol - 1], "j", expr_int(l->c, 0), ncols, cut->lanes, epilogue_step, &e);
+    if (g->staged)
+        staged_columns(g, b, &e, ncols);
+    else
+        low_vector_loop(l, b, cut->col[cut->ncol - 1], "j", expr_int(l->c, 0), ncols, cut->lanes, epilogue_step, &e);
     l->range.n = ranges;
 }
 
@@ -347,7 +451,7 @@ row_panel(Gemm *g, Block *b, uint32_t rows, const Expr *i0, const Expr *nrows, c
     register_tile(g, b, rows, i0, panel, k0, depth, last);
     if (!g->blocked) {
         const Expr *j0 = low_let(l, b, "j0", expr_scale(c, expr_add(c, g->panel0, panel), g->width), NULL);
-        const Expr *ncols = expr_min(c, expr_int(c, g->width), expr_sub(c, cut->cols, j0));
+        const Expr *ncols = expr_min(c, expr_int(c, g->width), expr_sub(c, g->cols, j0));
         epilogue(g, b, rows, i0, nrows, panel, j0, low_let(l, b, "ncols", ncols, NULL));
     }
     l->range.n = ranges;
@@ -386,11 +490,11 @@ pack_block(Gemm *g, Block *b, const Expr *first, const Expr *count, const Expr *
     Ctx *c = l->c;
     uint32_t ranges = l->range.n;
 
-    if (g->b_ready)
+    if (g->b_ready || g->staged)
         return;
     const Expr *panel = low_loop(l, &b, LOOP_SERIAL, "panel", expr_int(c, 0), npanels, 1);
     const Expr *j0 = low_let(l, b, "j0", expr_scale(c, expr_add(c, g->panel0, panel), g->width), NULL);
-    const Expr *ncols = low_let(l, b, "ncols", expr_min(c, expr_int(c, g->width), expr_sub(c, g->cut.cols, j0)), NULL);
+    const Expr *ncols = low_let(l, b, "ncols", expr_min(c, expr_int(c, g->width), expr_sub(c, g->cols, j0)), NULL);
     ColumnPack p = {&g->cut, g->b_pack, panel, j0, ncols, first, count, g->width};
     pack_columns(l, b, &p);
     l->range.n = ranges;
@@ -420,7 +524,7 @@ blocked_epilogue(Gemm *g, Block *b, const Expr *npanels)
 
     const Expr *panel = low_loop(l, &b, LOOP_SERIAL, "panel", expr_int(c, 0), npanels, 1);
     const Expr *j0 = low_let(l, b, "j0", expr_scale(c, expr_add(c, g->panel0, panel), g->width), NULL);
-    const Expr *ncols = low_let(l, b, "ncols", expr_min(c, expr_int(c, g->width), expr_sub(c, g->cut.cols, j0)), NULL);
+    const Expr *ncols = low_let(l, b, "ncols", expr_min(c, expr_int(c, g->width), expr_sub(c, g->cols, j0)), NULL);
     const Expr *i = low_loop(l, &b, LOOP_SERIAL, "i", expr_int(c, 0), g->chunk_rows, 1);
     epilogue(g, b, 1, expr_add(c, g->i_chunk, i), expr_int(c, 1), panel, j0, ncols);
     l->range.n = ranges;
@@ -436,7 +540,7 @@ declare_scratch(Gemm *g, Block *b)
     const Expr *depth = cut->nsum ? expr_mul(c, g->block, g->inner_depth) : expr_int(c, 1);
     const Expr *panels = expr_int(c, g->panels), *width = expr_int(c, g->width), *rows = expr_int(c, cut->tile.rows);
 
-    if (!g->b_ready) {
+    if (!g->b_ready && !g->staged) {
         const Expr *dims[3] = {panels, depth, width};
         g->b_pack = kernel_buffer(c, l->a, l->k, "pack", type_new(c, t, 3, dims), SPACE_SCRATCH, 1);
         tree_buffer(b, g->b_pack);
@@ -446,10 +550,60 @@ declare_scratch(Gemm *g, Block *b)
         g->a_pack = kernel_buffer(c, l->a, l->k, "rows", type_new(c, t, 2, dims), SPACE_SCRATCH, 1);
         tree_buffer(b, g->a_pack);
     }
-    /* The last row panel of a chunk may reach beyond it. */
-    const Expr *dims[3] = {g->blocked ? expr_add(c, g->chunk, rows) : rows, g->blocked ? panels : expr_int(c, 1), width};
+    /* The last row panel of a chunk may reach beyond it; the last vector of a row of outputs too. */
+    const Expr *dims[3] = {g->blocked ? expr_add(c, g->chunk, rows) : expr_offset(c, rows, g->staged), g->blocked ? panels : expr_int(c, 1), width};
     g->sums = kernel_buffer(c, l->a, l->k, "sums", type_new(c, t, 3, dims), SPACE_SCRATCH, 1);
     tree_buffer(b, g->sums);
+}
+
+/* Stage the rows of the image that this task's panels touch. */
+static void
+stage_columns(Gemm *g, Block *b)
+{
+    Low *l = g->l;
+    Ctx *c = l->c;
+    const Slide *outer = &g->stage.slide[0];
+    int64_t task = (int64_t)g->panels * g->width;
+    const Expr *first = low_let(l, b, "first", expr_div(c, expr_scale(c, g->panel0, g->width), outer->pitch), NULL);
+    const Expr *touched = expr_offset(c, expr_ceil_div(c, expr_int(c, task), outer->pitch), 1 + (outer->span - 1) / outer->stride);
+
+    stage_declare(l, b, &g->stage, first, expr_min(c, touched, outer->positions), (uint32_t)task + g->cut.lanes);
+    stage_fill(l, b, &g->stage, g->cut.lanes);
+    for (uint32_t i = 0; i < g->cut.nsum; i++)
+        l->bind[g->cut.sum[i]] = NULL;
+}
+
+/* A convolution's columns can be staged when the axes that slide are exactly the one column index. */
+static bool
+columns_stage(Gemm *g)
+{
+    Low *l = g->l;
+    Ctx *c = l->c;
+    Cut *cut = &g->cut;
+    const Scalar *b = bare_load(cut->k.b);
+    AxisSet wanted = 0;
+    uint32_t start = cut->ncol - cut->col_run;
+
+    for (uint32_t i = start; i < cut->ncol; i++)
+        wanted |= (AxisSet)1 << cut->col[i];
+    if (!b || g->b_ready || b->dtype != cut->k.reduce->dtype || !stage_recognise(l, b, cut->k.sum, wanted, &g->stage))
+        return false;
+    const Stage *s = &g->stage;
+    bool shifts = false;
+    if (s->nslide != cut->col_run)
+        return false;
+    for (uint32_t i = 0; i < s->nslide; i++) {
+        if (s->slide[i].axis != cut->col[start + i])
+            return false;
+        shifts |= s->slide[i].span > 1 || s->slide[i].stride > 1;
+    }
+    if (!shifts)
+        return false;
+    const Expr *last = expr_int(c, 1);
+    for (uint32_t i = 0; i < s->nslide; i++)
+        last = expr_add(c, last, expr_mul(c, expr_offset(c, low_extent(l, s->slide[i].axis), -1), s->slide[i].pitch));
+    g->cols = last;
+    return true;
 }
 
 static void
@@ -460,6 +614,8 @@ task_body(Gemm *g, Block *b, const Expr *npanels)
     const Expr *zero = expr_int(c, 0);
 
     declare_scratch(g, b);
+    if (g->staged)
+        stage_columns(g, b);
     if (!g->blocked) {
         pack_block(g, b, zero, g->block, npanels);
         row_panels(g, b, zero, g->cut.depth, npanels);
@@ -494,7 +650,9 @@ schedule_contraction(Ctx *c, Arena *a, Kernel *k, const Machine *m)
     if (expr_is(cut->rows, 1) && !g.b_ready)
         return false;
     g.width = cut->tile.vectors * cut->lanes;
-    g.a_direct = !g.a_ready && reads_in_place(&g);
+    g.cols = cut->cols;
+    g.staged = columns_stage(&g);
+    g.a_direct = !g.a_ready && !g.staged && reads_in_place(&g);
     choose_blocks(&g);
 
     uint32_t outer[NEST_MAX_AXES], nouter = 0;
@@ -504,7 +662,7 @@ schedule_contraction(Ctx *c, Arena *a, Kernel *k, const Machine *m)
         outer[nouter++] = cut->row[i];
     for (uint32_t i = 0; i < cut->ncol - cut->col_run; i++)
         outer[nouter++] = cut->col[i];
-    const Expr *all_panels = expr_ceil_div(c, cut->cols, expr_int(c, g.width));
+    const Expr *all_panels = expr_ceil_div(c, g.cols, expr_int(c, g.width));
     const Expr *column_blocks = expr_ceil_div(c, all_panels, expr_int(c, g.panels));
     const Expr *chunks = expr_eq(c, NULL, g.chunk, cut->rows) == YES ? expr_int(c, 1) : expr_ceil_div(c, cut->rows, g.chunk);
 
@@ -527,6 +685,6 @@ schedule_contraction(Ctx *c, Arena *a, Kernel *k, const Machine *m)
     int64_t work = expr_or(expr_mul(c, expr_mul(c, g.chunk, cut->depth), expr_int(c, (int64_t)g.panels * g.width)), 1 << 20);
     k->grain = expr_int(c, work >= 1 << 18 ? 1 : (1 << 18) / (work > 0 ? work : 1));
     k->schedule = arena_printf(a, "contraction, tile %ux%u%s%s%s, %u panels", cut->tile.rows, g.width, g.a_ready ? ", rows packed" : g.a_direct ? "" : ", pack rows",
-                               g.b_ready ? ", columns packed" : ", pack columns", g.blocked ? ", sums blocked" : "", g.panels);
+                               g.b_ready ? ", columns packed" : g.staged ? ", columns staged" : ", pack columns", g.blocked ? ", sums blocked" : "", g.panels);
     return true;
 }

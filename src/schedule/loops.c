@@ -396,8 +396,8 @@ combines(const Nest *n)
 }
 
 /* How many trips make up about 32 K scalar operations: below that a thread costs more than it saves. */
-static const Expr *
-grain_for(Ctx *c, const Expr *work_per_trip)
+const Expr *
+low_grain(Ctx *c, const Expr *work_per_trip)
 {
     int64_t w;
     if (expr_const(work_per_trip, &w))
@@ -500,6 +500,6 @@ schedule_loops(Ctx *c, Arena *a, Kernel *k, const Machine *m, bool vectors)
         emit_inner(&l, b, &in, NULL, NULL);
     }
     if (shared > 0)
-        k->grain = grain_for(c, work);
+        k->grain = low_grain(c, work);
     return true;
 }

@@ -1,13 +1,13 @@
 /* pack: copying the operands of a contraction into panels.
  *
- * Columns of a panel are a run of the one column index, which for a convolution crosses rows of the
- * image. Where the operand's offset is linear in that index, a panel row is a vector copy. Otherwise
- * the run is cut where the inner column axis starts again; a guarded read is split further into what
- * lies before, inside and after the tensor, so that the copy in the middle needs no test.
+ * Columns of a panel are a run of the one column index. Where the operand's offset is linear in that
+ * index, a panel row is a vector copy; where it is contiguous along the sum instead, vectors of sum
+ * points are spread over the panel. Otherwise (a window over a computed operand) the run is cut where
+ * the inner column axis starts again. Plain images under a window are not packed but staged (stage.c).
  */
 #include "schedule/contract.h"
 
-typedef struct { const ColumnPack *p; const Expr *flat, *base; const Scalar *value; } Copy;
+typedef struct { const ColumnPack *p; const Expr *flat, *base; } Copy;
 
 static void
 store_packed(Low *l, Block *b, const ColumnPack *p, const Expr *flat, const Expr *lane, const Scalar *value)
@@ -130,41 +130,6 @@ copy_transposed(Low *l, Block *b, const ColumnPack *p)
 
 /* ---- runs of the inner column axis ---------------------------------------------------------------------- */
 
-/* The part [lo, hi) of [from, to) where a guarded read's index is inside the tensor along `axis`;
- * *test is what must hold besides, over axes that are bound already. False: cannot be said so. */
-static bool
-inside_range(Low *l, const Scalar *load, uint32_t axis, const Expr *from, const Expr *to, const Expr **lo, const Expr **hi, const Scalar **test)
-{
-    Ctx *c = l->c;
-    const Type *t = l->n->param[load->u.load.slot].type;
-    Ranges ranges = low_ranges(l);
-
-    *lo = from;
-    *hi = to;
-    *test = NULL;
-    for (uint32_t d = 0; d < load->u.load.rank; d++) {
-        const Expr *coef, *rest, *at = load->u.load.at[d], *extent = t->dim[d];
-        int64_t step;
-        if (!expr_linear(c, at, (Var){VAR_AXIS, axis}, &coef, &rest) || !expr_const(coef, &step) || step < 0 || expr_uses_kind(at, VAR_COMPUTED))
-            return false;
-        rest = low_expr(l, rest);
-        if (step > 0) {          /* 0 <= step*x + rest < extent */
-            const Expr *first = expr_ceil_div(c, expr_scale(c, rest, -1), coef);
-            const Expr *stop = expr_ceil_div(c, expr_sub(c, extent, rest), coef);
-            *lo = expr_min(c, to, expr_max(c, *lo, first));
-            *hi = expr_max(c, *lo, expr_min(c, *hi, stop));
-            continue;
-        }
-        const Scalar *low = scalar_2(c, S_GE, scalar_index(c, rest), scalar_int(c, DT_I64, 0));
-        const Scalar *high = scalar_2(c, S_LT, scalar_index(c, rest), scalar_index(c, extent));
-        if (expr_le(c, &ranges, expr_int(c, 0), rest) != YES)
-            *test = *test ? scalar_2(c, S_AND, *test, low) : low;
-        if (expr_le(c, &ranges, expr_offset(c, rest, 1), extent) != YES)
-            *test = *test ? scalar_2(c, S_AND, *test, high) : high;
-    }
-    return true;
-}
-
 static void
 copy_run_step(Low *l, Block *b, void *user)
 {
@@ -172,50 +137,7 @@ copy_run_step(Low *l, Block *b, void *user)
     const Cut *cut = k->p->cut;
     const Expr *x = l->bind[cut->col[cut->ncol - 1]];
 
-    store_packed(l, b, k->p, k->flat, expr_add(l->c, k->base, x), factor_value(l, b, k->value));
-}
-
-static void
-fill_run(Low *l, Block *b, const Copy *k, const Expr *from, const Expr *to, const Scalar *value)
-{
-    uint32_t ranges = l->range.n;
-    const Expr *x = low_loop(l, &b, LOOP_SERIAL, "x", from, to, 1);
-    store_packed(l, b, k->p, k->flat, expr_add(l->c, k->base, x), value);
-    l->range.n = ranges;
-}
-
-static const Scalar *
-without_guard(Low *l, const Scalar *s)
-{
-    return scalar_load(l->c, s->dtype, s->u.load.slot, s->u.load.rank, s->u.load.at, NULL);
-}
-
-static void
-copy_one_run(Low *l, Block *b, Copy *k, const Expr *from, const Expr *to)
-{
-    const Cut *cut = k->p->cut;
-    const Scalar *s = cut->k.b, *test;
-    uint32_t inner = cut->col[cut->ncol - 1];
-    const Expr *lo, *hi;
-
-    k->value = s;
-    if (s->op != S_LOAD || !s->u.load.outside || !inside_range(l, s, inner, from, to, &lo, &hi, &test)) {
-        low_vector_loop(l, b, inner, "x", from, to, cut->lanes, copy_run_step, k);
-        return;
-    }
-    const Scalar *outside = low_value(l, s->u.load.outside);
-    Block *in = b;
-    if (test) {
-        Tree *branch = tree_if(b, test);
-        fill_run(l, &branch->other, k, from, to, outside);
-        in = &branch->body;
-    }
-    lo = low_let(l, in, "lo", lo, NULL);
-    hi = low_let(l, in, "hi", hi, NULL);
-    k->value = without_guard(l, s);
-    fill_run(l, in, k, from, lo, outside);
-    low_vector_loop(l, in, inner, "x", lo, hi, cut->lanes, copy_run_step, k);
-    fill_run(l, in, k, hi, to, outside);
+    store_packed(l, b, k->p, k->flat, expr_add(l->c, k->base, x), factor_value(l, b, cut->k.b));
 }
 
 static void
@@ -232,7 +154,7 @@ copy_runs(Low *l, Block *b, const ColumnPack *p)
     pad_panel(l, b, p, k.flat);
     if (cut->col_run == 1) {
         k.base = expr_sub(c, expr_int(c, 0), p->j0);
-        copy_one_run(l, b, &k, p->j0, end);
+        low_vector_loop(l, b, inner, "x", p->j0, end, cut->lanes, copy_run_step, &k);
     } else {
         const Expr *outer = low_loop(l, &b, LOOP_SERIAL, "y", expr_div(c, p->j0, extent), expr_ceil_div(c, end, extent), 1);
         low_bind_digits(l, b, cut->col + start, cut->col_run - 1, outer);
@@ -240,7 +162,7 @@ copy_runs(Low *l, Block *b, const ColumnPack *p)
         const Expr *from = low_let(l, b, "from", expr_max(c, expr_int(c, 0), expr_sub(c, p->j0, row)), NULL);
         const Expr *to = low_let(l, b, "to", expr_min(c, extent, expr_sub(c, end, row)), NULL);
         k.base = expr_sub(c, row, p->j0);
-        copy_one_run(l, b, &k, from, to);
+        low_vector_loop(l, b, inner, "x", from, to, cut->lanes, copy_run_step, &k);
     }
     l->range.n = ranges;
 }

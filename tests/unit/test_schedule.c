@@ -36,6 +36,13 @@ static const Case cases[] = {
     {"conv3x3", "nest t(x: f32[2, 3, 9, 10], w: f32[17, 3, 3, 3], b: f32[17]) -> (o: f32[2, 17, 9, 10]) { o[n, f, y, z] = max(b[f] + (sum c, r, s: x[n, c, y + r - 1, z + s - 1 | 0] * w[f, c, r, s]), 0) }", ""},
     {"conv_stride", "nest t(x: f32[1, 3, 11, 12], w: f32[15, 3, 3, 3]) -> (o: f32[1, 15, 6, 6]) { o[n, f, y, z] = sum c, r, s: x[n, c, 2*y + r - 1, 2*z + s - 1 | 0] * w[f, c, r, s] }", ""},
     {"conv1x1_unit", "nest t(x: f32[1, 6, 5, 7], w: f32[20, 6, 1, 1]) -> (o: f32[1, 20, 5, 7]) { o[n, f, y, z] = sum c: x[n, c, y, z] * w[f, c, 0, 0] }", ""},
+    {"conv_wide", "nest t(x: f32[1, 3, 40, 45], w: f32[15, 3, 5, 5]) -> (o: f32[1, 15, 18, 21]) { o[n, f, y, z] = sum c, r, s: x[n, c, 2*y + r, 2*z + s] * w[f, c, r, s] }", ""},
+    {"conv_dilated", "nest t(x: f32[1, 3, 12, 13], w: f32[15, 3, 3, 3], u: f32[1, 15, 8, 9]) -> (o: f32[1, 15, 8, 9]) { o[n, f, y, z] = u[n, f, y, z] + (sum c, r, s: x[n, c, y + 2*r, z + 2*s] * w[f, c, r, s]) }", ""},
+    {"conv1d", "nest t(x: f32[2, 3, 70], w: f32[15, 3, 4]) -> (o: f32[2, 15, 35]) { o[n, f, y] = sum c, r: x[n, c, 2*y + r - 1 | 0] * w[f, c, r] }", ""},
+    {"conv3d", "nest t(x: f32[1, 2, 5, 6, 7], w: f32[15, 2, 3, 3, 3]) -> (o: f32[1, 15, 5, 6, 7]) { o[n, f, v, y, z] = sum c, q, r, s: x[n, c, v + q - 1, y + r - 1, z + s - 1 | 0] * w[f, c, q, r, s] }", ""},
+    {"conv_row", "nest t(x: f32[1, 3, 9, 20], w: f32[15, 3, 3]) -> (o: f32[1, 15, 9, 20]) { o[n, f, y, z] = sum c, s: x[n, c, y, z + s - 1 | 0] * w[f, c, s] }", ""},
+    {"conv_symbolic", "nest t(x: f32[b, 3, h, w], k: f32[15, 3, 3, 3]) -> (o: f32[b, 15, h, w]) { o[n, f, y, z] = sum c, r, s: x[n, c, y + r - 1, z + s - 1 | 0] * k[f, c, r, s] }", "b=2 h=7 w=9"},
+    {"conv_of_relu", "nest t(x: f32[1, 3, 9, 10], w: f32[17, 3, 3, 3]) -> (o: f32[1, 17, 9, 10]) { o[n, f, y, z] = sum c, r, s: max(x[n, c, y + r - 1, z + s - 1 | 0], 0) * w[f, c, r, s] }", ""},
     {"conv1x1_stride", "nest t(x: f32[1, 5, 8, 8], w: f32[16, 5]) -> (o: f32[1, 16, 4, 4]) { o[n, f, y, z] = sum c: x[n, c, 2*y, 2*z] * w[f, c] }", ""},
     {"depthwise", "nest t(x: f32[1, 5, 9, 10], w: f32[5, 3, 3]) -> (o: f32[1, 5, 9, 10]) { o[n, c, y, z] = sum r, s: x[n, c, y + r - 1, z + s - 1 | 0] * w[c, r, s] }", ""},
     {"depthwise_stride", "nest t(x: f32[1, 4, 15, 33], w: f32[4, 3, 3], b: f32[4]) -> (o: f32[1, 4, 8, 17]) { o[n, c, y, z] = b[c] + (sum r, s: x[n, c, 2*y + r - 1, 2*z + s - 1 | 0] * w[c, r, s]) }", ""},
@@ -97,7 +104,7 @@ print_diags(Arena *a, Ctx *c)
     for (uint32_t i = 0; i < c->diags.list.n; i++) {
         Text t = {.arena = a};
         diag_print(&t, &c->diags.list.at[i]);
-        print_error("%s\n", text_str(&t));
+        fprintf(stderr, "%s\n", text_str(&t));
     }
 }
 
@@ -167,7 +174,7 @@ run_case(const Case *k, const char *target, ScheduleLevel level, bool pack)
         Text t = {.arena = a};
         print_diags(a, &c);
         kernel_print(&c, &t, kernel, 0);
-        print_error("%s on %s: %s\n%s\n", k->name, target, kernel->schedule, text_str(&t));
+        fprintf(stderr, "%s on %s: %s\n%s\n", k->name, target, kernel->schedule, text_str(&t));
     }
     assert_true(ok);
     for (uint32_t i = n->nin; i < n->nin + n->nout; i++)
@@ -177,7 +184,7 @@ run_case(const Case *k, const char *target, ScheduleLevel level, bool pack)
             if (!(fabs(x - y) <= 1e-4 * (1 + fabs(x)))) {
                 Text t = {.arena = a};
                 kernel_print(&c, &t, kernel, 0);
-                print_error("%s on %s (%s): element %lld is %g, expected %g\n%s\n", k->name, target, kernel->schedule, (long long)e, y, x, text_str(&t));
+                fprintf(stderr, "%s on %s (%s): element %lld is %g, expected %g\n%s\n", k->name, target, kernel->schedule, (long long)e, y, x, text_str(&t));
                 assert_true(false);
             }
         }

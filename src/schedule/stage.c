@@ -1,0 +1,239 @@
+/* stage: see stage.h. */
+#include "schedule/stage.h"
+
+/* ---- recognising ---------------------------------------------------------------------------------- */
+
+/* One dimension of the read as stride * parallel + sum(step * window axis) + rest. */
+static bool
+slide_of(Low *l, const Scalar *load, uint32_t d, AxisSet sum, Slide *out)
+{
+    Ctx *c = l->c;
+    const Expr *e = load->u.load.at[d], *coef, *rest;
+    AxisSet axes = expr_axes(e);
+    bool found = false;
+    int64_t k, extent;
+
+    *out = (Slide){.dim = d, .span = 1};
+    for (uint32_t x = 0; x < l->n->naxis; x++) {
+        if (!(axes >> x & 1))
+            continue;
+        if (!expr_linear(c, e, (Var){VAR_AXIS, x}, &coef, &rest) || !expr_const(coef, &k) || k < 1)
+            return false;
+        e = rest;
+        if (sum >> x & 1) {
+            if (!expr_const(l->n->axis[x].extent, &extent) || extent < 1)
+                return false;
+            out->span += k * (extent - 1);
+        } else if (found) {
+            return false;
+        } else {
+            found = true;
+            out->axis = x;
+            out->stride = k;
+        }
+    }
+    out->rest = e;
+    if (!found || expr_axes(e) || expr_uses_kind(e, VAR_COMPUTED))
+        return false;
+    out->phases = out->stride < out->span ? out->stride : out->span;
+    out->positions = expr_offset(c, l->n->axis[out->axis].extent, (out->span - 1) / out->stride);
+    return true;
+}
+
+bool
+stage_recognise(Low *l, const Scalar *load, AxisSet sum, AxisSet wanted, Stage *s)
+{
+    Ctx *c = l->c;
+    AxisSet parallel = nest_axes_of_kind(l->n, AXIS_PARALLEL), sliding = 0, planes = 0;
+
+    *s = (Stage){.load = load};
+    if (l->k->buffer.at[l->part->buffer[load->u.load.slot]].format || (load->u.load.outside && load->u.load.outside->op != S_CONST))
+        return false;
+    for (uint32_t d = 0; d < load->u.load.rank; d++) {
+        AxisSet here = expr_axes(load->u.load.at[d]);
+        Slide slide;
+        if (!(here & parallel))
+            continue;
+        if (!(here & sum) && !(here & wanted))
+            continue;                        /* a batch or channel index: bound, not sliding */
+        if (!slide_of(l, load, d, sum, &slide))
+            return false;
+        if (s->nslide == MAX_SLIDE || sliding >> slide.axis & 1)
+            return false;
+        sliding |= (AxisSet)1 << slide.axis;
+        s->window |= here & sum;
+        s->slide[s->nslide++] = slide;
+    }
+    if (s->nslide == 0 || s->slide[s->nslide - 1].dim != load->u.load.rank - 1)
+        return false;
+    for (uint32_t d = 0; d < load->u.load.rank; d++) {
+        AxisSet here = expr_axes(load->u.load.at[d]);
+        bool slides = false;
+        for (uint32_t i = 0; i < s->nslide; i++)
+            slides |= s->slide[i].dim == d;
+        /* Neither a sliding axis nor a window axis may index the other dimensions. */
+        if (!slides && (here & (sliding | s->window)))
+            return false;
+        if (!slides)
+            planes |= here & sum;
+    }
+    for (uint32_t x = 0; x < NEST_MAX_AXES; x++)
+        if (planes >> x & 1)
+            s->outer[s->nouter++] = x;
+    const Expr *pitch = expr_int(c, 1);
+    for (uint32_t i = s->nslide; i-- > 0;) {
+        s->slide[i].pitch = pitch;
+        pitch = expr_mul(c, pitch, s->slide[i].positions);
+    }
+    return true;
+}
+
+void
+stage_declare(Low *l, Block *b, Stage *s, const Expr *first, const Expr *rows, uint32_t slack)
+{
+    Ctx *c = l->c;
+    const Expr *dim[TN_MAX_RANK * 2];
+    uint32_t rank = 0;
+
+    s->first = first;
+    s->rows = rows;
+    s->plane = expr_offset(c, expr_mul(c, rows, s->slide[0].pitch), slack);
+    for (uint32_t i = 0; i < s->nouter; i++)
+        dim[rank++] = low_extent(l, s->outer[i]);
+    for (uint32_t i = 0; i < s->nslide; i++)
+        dim[rank++] = expr_int(c, s->slide[i].phases);
+    dim[rank++] = s->plane;
+    s->buffer = kernel_buffer(c, l->a, l->k, "stage", type_new(c, s->load->dtype, rank, dim), SPACE_SCRATCH, 1);
+    tree_buffer(b, s->buffer);
+}
+
+/* ---- the copy ------------------------------------------------------------------------------------------ */
+
+typedef struct {
+    Stage *s;
+    const Expr *prefix[TN_MAX_RANK * 2];     /* outer and phases */
+    uint32_t nprefix;
+    const Expr *row;                         /* offset of the staged row in its plane */
+    const Expr *source[TN_MAX_RANK];         /* index in the tensor; the last dimension's at position 0 */
+} Row;
+
+static void
+store_staged(Low *l, Block *b, const Row *r, const Expr *position, const Scalar *value)
+{
+    const Expr *at[TN_MAX_RANK * 2];
+
+    for (uint32_t i = 0; i < r->nprefix; i++)
+        at[i] = r->prefix[i];
+    at[r->nprefix] = expr_add(l->c, r->row, position);
+    low_store(l, b, r->s->buffer, at, r->nprefix + 1, value);
+}
+
+static void
+copy_step(Low *l, Block *b, void *user)
+{
+    Row *r = user;
+    const Slide *last = &r->s->slide[r->s->nslide - 1];
+    const Scalar *load = r->s->load;
+    const Expr *q = l->bind[last->axis], *at[TN_MAX_RANK];
+
+    for (uint32_t d = 0; d < load->u.load.rank; d++)
+        at[d] = r->source[d];
+    at[last->dim] = expr_add(l->c, expr_scale(l->c, q, last->stride), at[last->dim]);
+    store_staged(l, b, r, q, low_value(l, scalar_load(l->c, load->dtype, load->u.load.slot, load->u.load.rank, at, NULL)));
+}
+
+static void
+fill_part(Low *l, Block *b, const Row *r, const Expr *from, const Expr *to, const Scalar *value)
+{
+    uint32_t ranges = l->range.n;
+    const Expr *q = low_loop(l, &b, LOOP_SERIAL, "q", from, to, 1);
+    store_staged(l, b, r, q, value);
+    l->range.n = ranges;
+}
+
+static const Scalar *
+both(Ctx *c, const Scalar *a, const Scalar *b)
+{
+    return a ? scalar_2(c, S_AND, a, b) : b;
+}
+
+void
+stage_fill(Low *l, Block *b, Stage *s, uint32_t lanes)
+{
+    Ctx *c = l->c;
+    uint32_t ranges = l->range.n;
+    const Slide *last = &s->slide[s->nslide - 1];
+    const Type *t = l->n->param[s->load->u.load.slot].type;
+    const Scalar *outside = s->load->u.load.outside, *test = NULL;
+    const Expr *zero = expr_int(c, 0), *phase[MAX_SLIDE];
+    Row r = {.s = s, .row = zero};
+
+    for (uint32_t i = 0; i < s->nouter; i++)
+        l->bind[s->outer[i]] = r.prefix[r.nprefix++] =
+            low_loop(l, &b, LOOP_SERIAL, l->n->axis[s->outer[i]].name, zero, low_extent(l, s->outer[i]), 1);
+    for (uint32_t i = 0; i < s->nslide; i++)
+        phase[i] = r.prefix[r.nprefix++] = s->slide[i].phases == 1 ? zero :
+            low_loop(l, &b, LOOP_SERIAL, "phase", zero, expr_int(c, s->slide[i].phases), 1);
+    for (uint32_t d = 0; d < s->load->u.load.rank; d++)
+        r.source[d] = s->load->u.load.at[d];
+    for (uint32_t i = 0; i < s->nslide; i++)
+        r.source[s->slide[i].dim] = expr_add(c, phase[i], s->slide[i].rest);
+    for (uint32_t i = 0; i + 1 < s->nslide; i++) {
+        const Slide *y = &s->slide[i];
+        const Expr *begin = i == 0 ? s->first : zero;
+        const Expr *end = i == 0 ? expr_min(c, expr_add(c, s->first, s->rows), y->positions) : y->positions;
+        const Expr *v = low_loop(l, &b, LOOP_SERIAL, l->n->axis[y->axis].name, begin, end, 1);
+        r.row = expr_add(c, r.row, expr_mul(c, expr_sub(c, v, begin), y->pitch));
+        const Expr *at = expr_add(c, expr_scale(c, v, y->stride), r.source[y->dim]);
+        r.source[y->dim] = at;
+        if (!outside && y->phases == 1)
+            continue;
+        test = both(c, test, scalar_2(c, S_GE, scalar_index(c, at), scalar_int(c, DT_I64, 0)));
+        test = both(c, test, scalar_2(c, S_LT, scalar_index(c, at), scalar_index(c, t->dim[y->dim])));
+    }
+    /* Positions begin .. end of the last slide; inside the tensor while 0 <= stride*q + start < extent. */
+    bool alone = s->nslide == 1;
+    const Expr *begin = alone ? s->first : zero;
+    const Expr *end = alone ? expr_min(c, expr_add(c, s->first, s->rows), last->positions) : last->positions;
+    if (alone)
+        r.row = expr_sub(c, zero, s->first);
+    const Expr *start = r.source[last->dim], *stride = expr_int(c, last->stride);
+    const Expr *lo = expr_min(c, end, expr_max(c, begin, expr_ceil_div(c, expr_scale(c, start, -1), stride)));
+    const Expr *hi = expr_max(c, lo, expr_min(c, end, expr_ceil_div(c, expr_sub(c, t->dim[last->dim], start), stride)));
+    const Scalar *fill = outside ? outside : scalar_number(c, s->load->dtype, 0);
+    if (test) {
+        Tree *branch = tree_if(b, test);
+        fill_part(l, &branch->other, &r, begin, end, fill);
+        b = &branch->body;
+    }
+    Ranges known = low_ranges(l);
+    lo = low_let(l, b, "lo", expr_simplify(c, &known, lo), NULL);
+    hi = low_let(l, b, "hi", expr_simplify(c, &known, hi), NULL);
+    fill_part(l, b, &r, begin, lo, fill);
+    low_vector_loop(l, b, last->axis, "q", lo, hi, lanes, copy_step, &r);
+    fill_part(l, b, &r, hi, end, fill);
+    for (uint32_t i = 0; i < s->nouter; i++)
+        l->bind[s->outer[i]] = NULL;
+    l->range.n = ranges;
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------------ */
+
+uint32_t
+stage_index(Low *l, const Stage *s, const Expr *position, const Expr **at)
+{
+    Ctx *c = l->c;
+    uint32_t rank = 0;
+
+    for (uint32_t i = 0; i < s->nouter; i++)
+        at[rank++] = l->bind[s->outer[i]];
+    for (uint32_t i = 0; i < s->nslide; i++) {
+        const Slide *d = &s->slide[i];
+        const Expr *own = expr_scale(c, expr_axis(c, d->axis), d->stride);
+        const Expr *reach = low_expr(l, expr_sub(c, expr_sub(c, s->load->u.load.at[d->dim], d->rest), own));
+        at[rank++] = expr_mod(c, reach, expr_int(c, d->stride));
+        position = expr_add(c, position, expr_mul(c, d->pitch, expr_div(c, reach, expr_int(c, d->stride))));
+    }
+    at[rank++] = position;
+    return rank;
+}

@@ -1,0 +1,51 @@
+/* stage: the input of a sliding window, copied to scratch so that every window point is a shift.
+ *
+ * A read whose index in some dimensions is  stride * y + reach + rest  (y a parallel axis, reach a sum
+ * over window axes) visits rows and columns at a stride, beyond the edges, again and again. Staged, the
+ * elements of each stride phase lie together and the padding is in place:
+ *
+ *     x[c, 2*y + r - 1, 2*z + s - 1 | 0]   becomes   stage[c, r % 2, s % 2, (y + r // 2) * pitch + z + s // 2]
+ *
+ * so for a fixed window point the outputs y, z in row-major order over rows of `pitch` are one run of
+ * memory: plain vectors, across the ends of rows. (The few positions at the end of a row that are no
+ * output are computed and dropped.)
+ */
+#ifndef TENON_SCHEDULE_STAGE_H
+#define TENON_SCHEDULE_STAGE_H
+
+#include "schedule/internal.h"
+
+enum { MAX_SLIDE = 4 };                      /* sliding dimensions */
+
+typedef struct {
+    uint32_t dim;                            /* of the read */
+    uint32_t axis;                           /* the parallel axis that slides */
+    const Expr *rest;                        /* index at axis 0, window point 0: minus the padding */
+    int64_t stride, span;                    /* the window reaches 0 .. span - 1 beyond */
+    int64_t phases;                          /* residues of reach modulo stride that occur */
+    const Expr *positions;                   /* staged positions of a phase: outputs + (span - 1) // stride */
+    const Expr *pitch;                       /* staged elements between neighbours along it */
+} Slide;
+
+typedef struct {
+    const Scalar *load;                      /* of the nest */
+    Slide slide[MAX_SLIDE];                  /* in the order of the read's dimensions; the last one has pitch 1 */
+    uint32_t nslide;
+    uint32_t outer[NEST_MAX_AXES], nouter;   /* sum axes that are no window axes: one plane each */
+    AxisSet window;                          /* sum axes in a reach */
+    const Expr *first, *rows;                /* positions of the first slide that a task stages */
+    const Expr *plane;                       /* elements of one staged plane, slack for vectors included */
+    uint32_t buffer;                         /* scratch [outer…, phases…, plane] */
+} Stage;
+
+/* Can this read be staged? `sum` are the axes that are reduced; parallel axes slide where a window axis
+ * stands beside them, and those in `wanted` anyway. Fills everything but first, rows, plane, buffer. */
+bool stage_recognise(Low *l, const Scalar *load, AxisSet sum, AxisSet wanted, Stage *s);
+/* Scratch for rows `first` to `first + rows` with `slack` elements behind each plane. */
+void stage_declare(Low *l, Block *b, Stage *s, const Expr *first, const Expr *rows, uint32_t slack);
+/* The copy; every axis of the read that is neither sliding nor a sum axis must be bound. */
+void stage_fill(Low *l, Block *b, Stage *s, uint32_t lanes);
+/* Where the read lies in the stage: window and outer axes bound, `position` the run index relative to `first`. */
+uint32_t stage_index(Low *l, const Stage *s, const Expr *position, const Expr **at);
+
+#endif
