@@ -75,7 +75,7 @@ struct Instr {
     uint8_t kind;            /* InstrKind */
     uint8_t op;              /* I_OP: ScalarOp; I_HREDUCE: Combiner */
     uint8_t type;            /* DType of the arguments (of the value, for loads) */
-    uint8_t to;              /* I_CAST: DType of the value */
+    uint8_t to;              /* DType of the value; DT_NONE for Exprs */
     uint8_t lanes;
     uint32_t dst, a, b, c;
     union {
@@ -139,11 +139,38 @@ void program_close_domain(Program *p);
 
 /* ---- running (run.c) ---------------------------------------------------------------------------------- */
 
+/* x op y of Exprs: I_MUL to I_MAX. */
+static inline int64_t
+index_op(InstrKind kind, int64_t x, int64_t y)
+{
+    switch (kind) {
+    case I_MUL: return (int64_t)((uint64_t)x * (uint64_t)y);
+    case I_DIV: return y == 0 ? 0 : floor_div(x, y);
+    case I_MOD: return y == 0 ? 0 : floor_mod(x, y);
+    case I_MIN: return x < y ? x : y;
+    default: return x > y ? x : y;
+    }
+}
+
+bool run_instr(Program *p, const Instr *in);
 bool run_code(Program *p, const Code *code);
 bool run_domain(Program *p, const Domain *d, bool (*point)(Program *p, void *user), void *user);
 /* Row-major offset of the index in registers at[rank]; -1 if outside, with the dimension in *bad. */
 int64_t run_offset(const Program *p, const Mem *m, uint32_t rank, const uint32_t *at, bool guarded, uint32_t *bad);
 bool run_outside(Program *p, const Mem *m, const char *verb, uint32_t rank, const uint32_t *at, uint32_t bad);   /* reports */
+
+/* ---- nests (nest.c), many points at a time (tile.c) ------------------------------------------------- */
+
+typedef struct { uint32_t slot, rank; const uint32_t *at; uint32_t value; Combiner combiner; } Store;
+typedef struct { uint32_t n; Store *store; } Stores;
+bool store_point(Program *p, void *stores);
+
+/* An axis's trip count, where that and its beginning follow from the symbols alone; else -1. */
+int64_t axis_extent(const Program *p, const Axis *axis);
+/* The domain's points in order, each stored; by tiles where the code allows it. */
+bool run_tiled(Program *p, const Domain *d, const uint32_t *axes, const Stores *stores);
+/* ref_nest, one point at a time: what tiles are tested against. */
+bool ref_nest_by_points(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param);
 
 /* ---- operators (graph.c) ------------------------------------------------------------------------------- */
 

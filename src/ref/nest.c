@@ -1,6 +1,7 @@
 /* nest: one nest on dense tensors: every point of its parallel and scan axes in order, every write
  * of the point in order.
  *
+ * Where the code allows it the points are run many at a time (tile.c), which gives the same values.
  * Where a write combines, its output first gets what stood before (`init`), or the combiner's
  * identity. Every read and write is checked against its tensor.
  */
@@ -8,10 +9,7 @@
 
 #include <string.h>
 
-typedef struct { uint32_t slot, rank; const uint32_t *at; uint32_t value; Combiner combiner; } Store;
-typedef struct { uint32_t n; Store *store; } Stores;
-
-static bool
+bool
 store_point(Program *p, void *user)
 {
     const Stores *stores = user;
@@ -68,28 +66,37 @@ compile_write(Program *p, const Write *w, uint32_t rank, Store *s)
     return s->value != NO_REG;
 }
 
+/* Axes of one point change no order: with them in front, the innermost axes are those that repeat. */
+static uint32_t
+order_axes(Program *p, const Nest *n, uint32_t *axes)
+{
+    uint32_t naxes = 0;
+    for (int single = 1; single >= 0; single--)
+        for (uint32_t k = 0; k < n->naxis; k++)
+            if (n->axis[k].kind != AXIS_REDUCE && (axis_extent(p, &n->axis[k]) == 1) == single)
+                axes[naxes++] = k;
+    return naxes;
+}
+
 static bool
-run_nest(Program *p, const Nest *n)
+run_nest(Program *p, const Nest *n, bool tiles)
 {
     Domain d;
-    uint32_t axes[NEST_MAX_AXES], naxes = 0;
+    uint32_t axes[NEST_MAX_AXES], naxes = order_axes(p, n, axes);
     Stores stores = {n->nwrite, NEW_ARRAY(p->arena, Store, n->nwrite)};
-    for (uint32_t k = 0; k < n->naxis; k++) {
+    for (uint32_t k = 0; k < n->naxis; k++)
         p->axis_reg[k] = NO_REG;
-        if (n->axis[k].kind != AXIS_REDUCE)
-            axes[naxes++] = k;
-    }
     if (!program_open_domain(p, &d, naxes, axes))
         return false;
     for (uint32_t k = 0; k < n->nwrite; k++)
         if (!write_init(p, &n->write[k]) || !compile_write(p, &n->write[k], p->mem[n->write[k].out].t.rank, &stores.store[k]))
             return false;
     program_close_domain(p);
-    return run_code(p, &p->start) && run_domain(p, &d, store_point, &stores);
+    return run_code(p, &p->start) && (tiles ? run_tiled(p, &d, axes, &stores) : run_domain(p, &d, store_point, &stores));
 }
 
-bool
-ref_nest(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param)
+static bool
+interpret(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param, bool tiles)
 {
     Arena *a = arena_child(c->arena);
     const char *what = arena_printf(a, "nest %s", n->name ? n->name : "");
@@ -107,7 +114,19 @@ ref_nest(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param)
         if (ok)
             p.mem[i] = (Mem){n->param[i].name, *param[i], 1};
     }
-    ok = ok && run_nest(&p, n);
+    ok = ok && run_nest(&p, n, tiles);
     arena_free(a);
     return ok;
+}
+
+bool
+ref_nest(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param)
+{
+    return interpret(c, n, s, param, true);
+}
+
+bool
+ref_nest_by_points(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param)
+{
+    return interpret(c, n, s, param, false);
 }

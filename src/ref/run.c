@@ -189,53 +189,50 @@ run_branch(Program *p, const Instr *in)
     return true;
 }
 
+static inline bool
+instr(Program *p, const Instr *in)
+{
+    Num *dst = &p->reg.at[in->dst], *a = &p->reg.at[in->a], *b = &p->reg.at[in->b], *c = &p->reg.at[in->c];
+    switch ((InstrKind)in->kind) {
+    case I_OP:
+        for (uint32_t l = 0; l < in->lanes; l++)
+            dst[l] = quick_op(in->op, in->type, a[l], b[l], c[l]);
+        return true;
+    case I_CAST:
+        for (uint32_t l = 0; l < in->lanes; l++)
+            dst[l] = num_cast(in->type, in->to, a[l]);
+        return true;
+    case I_AFFINE: dst->i = affine_value(p, in->u.affine); return true;
+    case I_MUL: case I_DIV: case I_MOD: case I_MIN: case I_MAX: dst->i = index_op(in->kind, a->i, b->i); return true;
+    case I_LOAD: return run_load(p, in);
+    case I_AT: return run_at(p, in);
+    case I_REDUCE: return run_reduce(p, in);
+    case I_BRANCH: return run_branch(p, in);
+    case I_SPLAT:
+        for (uint32_t l = 0; l < in->lanes; l++)
+            dst[l] = *a;
+        return true;
+    case I_LANES:
+        for (uint32_t l = 0; l < in->lanes; l++)
+            dst[l] = p->reg.at[in->u.lane[l]];
+        return true;
+    case I_HREDUCE: run_hreduce(p, in); return true;
+    }
+    return false;
+}
+
+bool
+run_instr(Program *p, const Instr *in)
+{
+    return instr(p, in);
+}
+
 bool
 run_code(Program *p, const Code *code)
 {
-    for (const Instr *in = code->list.at, *end = in + code->list.n; in < end; in++) {
-        Num *dst = &p->reg.at[in->dst], *a = &p->reg.at[in->a], *b = &p->reg.at[in->b], *c = &p->reg.at[in->c];
-        switch ((InstrKind)in->kind) {
-        case I_OP:
-            for (uint32_t l = 0; l < in->lanes; l++)
-                dst[l] = quick_op(in->op, in->type, a[l], b[l], c[l]);
-            break;
-        case I_CAST:
-            for (uint32_t l = 0; l < in->lanes; l++)
-                dst[l] = num_cast(in->type, in->to, a[l]);
-            break;
-        case I_AFFINE: dst->i = affine_value(p, in->u.affine); break;
-        case I_MUL: dst->i = (int64_t)((uint64_t)a->i * (uint64_t)b->i); break;
-        case I_DIV: dst->i = b->i == 0 ? 0 : floor_div(a->i, b->i); break;
-        case I_MOD: dst->i = b->i == 0 ? 0 : floor_mod(a->i, b->i); break;
-        case I_MIN: dst->i = a->i < b->i ? a->i : b->i; break;
-        case I_MAX: dst->i = a->i > b->i ? a->i : b->i; break;
-        case I_LOAD:
-            if (!run_load(p, in))
-                return false;
-            break;
-        case I_AT:
-            if (!run_at(p, in))
-                return false;
-            break;
-        case I_REDUCE:
-            if (!run_reduce(p, in))
-                return false;
-            break;
-        case I_BRANCH:
-            if (!run_branch(p, in))
-                return false;
-            break;
-        case I_SPLAT:
-            for (uint32_t l = 0; l < in->lanes; l++)
-                dst[l] = *a;
-            break;
-        case I_LANES:
-            for (uint32_t l = 0; l < in->lanes; l++)
-                dst[l] = p->reg.at[in->u.lane[l]];
-            break;
-        case I_HREDUCE: run_hreduce(p, in); break;
-        }
-    }
+    for (const Instr *in = code->list.at, *end = in + code->list.n; in < end; in++)
+        if (!instr(p, in))
+            return false;
     return true;
 }
 

@@ -299,7 +299,7 @@ compile_reduce(Program *p, const Scalar *s)
     for (uint32_t k = 0; k < n; k++)
         p->axis_reg[axes[k]] = outer[k];
     *r = (Reduce){r->domain, s->u.reduce.combiner, s->narg, body, identity};
-    return place_instr(p, (Instr){.kind = I_REDUCE, .type = s->dtype, .u.reduce = r}, depth, s->narg);
+    return place_instr(p, (Instr){.kind = I_REDUCE, .type = s->dtype, .to = s->dtype, .u.reduce = r}, depth, s->narg);
 }
 
 /* ---- one side of a choice ----------------------------------------------------------------------------------------------------- */
@@ -358,7 +358,7 @@ compile_select(Program *p, const Scalar *s)
     if (!compile_arm(p, &arm[0], s->arg[1]) || !compile_arm(p, &arm[1], s->arg[2]))
         return NO_REG;
     uint32_t depth = depth_of(p, close_construct(p), &cond, 1);
-    return place_instr(p, (Instr){.kind = I_BRANCH, .a = cond, .u.arm = arm}, depth, 1);
+    return place_instr(p, (Instr){.kind = I_BRANCH, .to = s->dtype, .a = cond, .u.arm = arm}, depth, 1);
 }
 
 /* ---- reads ------------------------------------------------------------------------------------------------------------------------- */
@@ -391,7 +391,7 @@ compile_load(Program *p, const Scalar *s)
         for (uint32_t k = 0; k < p->open.n; k++)
             p->open.at[k].pinned = true;
     }
-    return place_instr(p, (Instr){.kind = I_LOAD, .type = s->dtype, .u.load = load}, depth, s->lanes);
+    return place_instr(p, (Instr){.kind = I_LOAD, .type = s->dtype, .to = s->dtype, .u.load = load}, depth, s->lanes);
 }
 
 static uint32_t
@@ -401,7 +401,7 @@ compile_at(Program *p, const Scalar *s)
     if (arg[0] == NO_REG || arg[1] == NO_REG)
         return NO_REG;
     uint32_t depth = depth_of(p, top_frame(p)->safe_floor, arg, 2);
-    return place_instr(p, (Instr){.kind = I_AT, .type = s->dtype, .a = arg[0], .b = arg[1], .u.scalar = s}, depth, 1);
+    return place_instr(p, (Instr){.kind = I_AT, .type = s->dtype, .to = s->dtype, .a = arg[0], .b = arg[1], .u.scalar = s}, depth, 1);
 }
 
 /* ---- the rest ------------------------------------------------------------------------------------------------------------------------- */
@@ -416,9 +416,9 @@ compile_op(Program *p, const Scalar *s)
     uint32_t depth = depth_of(p, top_frame(p)->floor, arg, s->narg);
     for (uint32_t i = s->narg; i < 3; i++)
         arg[i] = arg[0];
-    Instr in = {.kind = I_OP, .op = s->op, .type = s->arg[0]->dtype, .a = arg[0], .b = arg[1], .c = arg[2]};
+    Instr in = {.kind = I_OP, .op = s->op, .type = s->arg[0]->dtype, .to = s->dtype, .a = arg[0], .b = arg[1], .c = arg[2]};
     switch (s->op) {
-    case S_CAST: in.kind = I_CAST; in.to = s->dtype; break;
+    case S_CAST: in.kind = I_CAST; break;
     case S_SPLAT: in.kind = I_SPLAT; break;
     case S_LANES: in.kind = I_LANES; in.u.lane = arg; break;
     case S_HSUM: in.kind = I_HREDUCE; in.op = COMB_SUM; in.b = s->arg[0]->lanes; break;

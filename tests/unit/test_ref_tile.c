@@ -1,0 +1,304 @@
+/* Nests run by tiles against the same nests run point by point: the same bits, the same errors.
+ *
+ * Nests are made at random as text: one to three axes on the left, reductions anywhere, reads with
+ * and without guards at affine, divided and computed indices, selects whose sides may only be
+ * evaluated where chosen. Sizes reach past one tile, so that tails and splits are met. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ref/internal.h"
+
+typedef struct { Ctx ctx; Arena *arena; uint64_t seed; uint32_t failed; } World;
+
+static int
+setup(void **state)
+{
+    World *w = calloc(1, sizeof *w);
+    w->arena = arena_new(NULL, NULL);
+    ctx_init(&w->ctx, w->arena);
+    w->seed = 12345;
+    *state = w;
+    return 0;
+}
+
+static int
+teardown(void **state)
+{
+    World *w = *state;
+    arena_free(w->arena);
+    free(w);
+    return 0;
+}
+
+/* 0 <= result < n */
+static uint32_t
+pick(World *w, uint32_t n)
+{
+    w->seed = w->seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(w->seed >> 33) % n;
+}
+
+/* ---- running both ways -------------------------------------------------------------------------------- */
+
+static const char *
+last_message(const World *w)
+{
+    return w->ctx.diags.list.n ? w->ctx.diags.list.at[w->ctx.diags.list.n - 1].text : "";
+}
+
+static void
+fill(World *w, Tensor *t)
+{
+    for (int64_t i = 0; i < tensor_count(t); i++) {
+        uint32_t r = pick(w, 40);
+        double v = r == 0 ? NAN : r == 1 ? INFINITY : r == 2 ? 0 : ((double)pick(w, 2001) - 1000) / 64;
+        num_store(t->dtype, t->data, i, num_cast(DT_F64, t->dtype, (Num){.f = dtype_is_float(t->dtype) ? v : pick(w, 8)}));
+    }
+}
+
+/* Bits are compared, except that one NaN is like another. */
+static bool
+same_value(const Tensor *x, const Tensor *y, int64_t i)
+{
+    Num a = num_load(x->dtype, x->data, i), b = num_load(y->dtype, y->data, i);
+    return (dtype_is_float(x->dtype) && isnan(a.f) && isnan(b.f)) || a.i == b.i;
+}
+
+static void
+compare(World *w, const char *text)
+{
+    Parse p = parse_begin(&w->ctx, "test", (Bytes){(const uint8_t *)text, strlen(text)});
+    const Nest *n = nest_parse(&p);
+    Symbols none = {0};
+    Tensor tensor[16], again[16], *param[16], *other[16];
+    if (!n)
+        fail_msg("%s\n%s", text, last_message(w));
+    for (uint32_t i = 0; i < n->nin + n->nout; i++) {
+        assert_true(tensor_of_type(&w->ctx, w->arena, n->param[i].type, &none, &tensor[i]));
+        fill(w, &tensor[i]);
+        param[i] = other[i] = &tensor[i];
+        if (i < n->nin)
+            continue;
+        again[i] = tensor[i];
+        again[i].data = arena_copy(w->arena, tensor[i].data, (size_t)tensor_count(&tensor[i]) * dtype_info[tensor[i].dtype].bytes);
+        other[i] = &again[i];
+    }
+    bool by_tiles = ref_nest(&w->ctx, n, &none, param);
+    const char *message = last_message(w);
+    bool by_points = ref_nest_by_points(&w->ctx, n, &none, other);
+    if (by_tiles != by_points || (!by_tiles && strcmp(message, last_message(w))))
+        fail_msg("%s\nby tiles: %s; by points: %s", text, by_tiles ? "fine" : message, by_points ? "fine" : last_message(w));
+    w->failed += !by_tiles;
+    for (uint32_t k = n->nin; k < n->nin + n->nout; k++)
+        for (int64_t i = 0; i < tensor_count(&tensor[k]); i++)
+            if (!same_value(&tensor[k], &again[k], i))
+                fail_msg("%s\n%s element %d: by tiles %.9g, by points %.9g", text, n->param[k].name, (int)i,
+                         num_load(tensor[k].dtype, tensor[k].data, i).f, num_load(again[k].dtype, again[k].data, i).f);
+}
+
+/* ---- nests at random ------------------------------------------------------------------------------------ */
+
+typedef struct { World *w; Text t; const char *type; uint32_t naxis, depth, nreduce; bool safe; char axis[16][4]; } Maker;
+
+static void make_value(Maker *m);
+
+static void
+make_index(Maker *m)
+{
+    World *w = m->w;
+    const char *a = m->axis[pick(w, m->naxis)], *b = m->axis[pick(w, m->naxis)];
+    switch (pick(w, 8)) {
+    case 0: text_printf(&m->t, "%s + %s - %u", a, b, pick(w, 4)); break;
+    case 1: text_printf(&m->t, "%u*%s - %u", 1 + pick(w, 3), a, pick(w, 3)); break;
+    case 2: text_printf(&m->t, "%u - %s", pick(w, 20), a); break;
+    case 3: text_printf(&m->t, "%s // %u", a, 1 + pick(w, 4)); break;
+    case 4: text_printf(&m->t, "(%s + %s) %% %u", a, b, 1 + pick(w, 7)); break;
+    case 5: text_printf(&m->t, "at(idx[%s | 0], 8)", a); break;
+    case 6: text_printf(&m->t, "min(%s, %u)", a, pick(w, 9)); break;
+    default: text_add(&m->t, a); break;
+    }
+}
+
+static void
+make_load(Maker *m)
+{
+    text_add(&m->t, pick(m->w, 2) ? "x[" : "y[");
+    make_index(m);
+    text_add(&m->t, ", ");
+    make_index(m);
+    if (m->safe || pick(m->w, 50))
+        text_printf(&m->t, " | %u", pick(m->w, 3));
+    text_add(&m->t, "]");
+}
+
+static void
+make_reduce(Maker *m)
+{
+    static const char *const combiner[] = {"sum", "sum", "max", "min", "prod"};
+    uint32_t n = m->naxis;
+    char *name = m->axis[m->naxis++];
+    name[0] = 'r';
+    name[1] = (char)('a' + m->nreduce++);
+    text_printf(&m->t, "(%s %s<%u>: ", combiner[pick(m->w, 5)], name, pick(m->w, 5));
+    make_value(m);
+    text_add(&m->t, ")");
+    m->naxis = n;
+}
+
+static void
+make_value(Maker *m)
+{
+    World *w = m->w;
+    static const char *const binary[] = {"+", "-", "*", "/"};
+    static const char *const ternary[] = {"<", "<=", "==", "!="};
+    static const char *const unary[] = {"abs", "neg", "sign", "exp", "sqrt", "floor"};
+    if (m->depth == 0) {
+        make_load(m);
+        return;
+    }
+    m->depth--;
+    switch (pick(w, 9)) {
+    case 0: make_load(m); break;
+    case 1: case 2: case 3:
+        text_add(&m->t, "(");
+        make_value(m);
+        text_printf(&m->t, " %s ", binary[pick(w, 4)]);
+        make_value(m);
+        text_add(&m->t, ")");
+        break;
+    case 4:
+        text_add(&m->t, pick(w, 2) ? "max(" : "min(");
+        make_value(m);
+        text_add(&m->t, ", ");
+        make_value(m);
+        text_add(&m->t, ")");
+        break;
+    case 5:
+        text_printf(&m->t, "%s(", unary[pick(w, *m->type == 'f' ? 6 : 3)]);
+        make_value(m);
+        text_add(&m->t, ")");
+        break;
+    case 6:
+        text_add(&m->t, "(");
+        if (pick(w, 2))
+            text_printf(&m->t, "%s < %u", m->axis[pick(w, m->naxis)], pick(w, 30));
+        else {
+            make_load(m);
+            text_printf(&m->t, " %s ", ternary[pick(w, 4)]);
+            make_load(m);
+        }
+        text_add(&m->t, " ? ");
+        make_value(m);
+        text_add(&m->t, " : ");
+        make_value(m);
+        text_add(&m->t, ")");
+        break;
+    case 7: text_printf(&m->t, "%s(%s)", m->type, m->axis[pick(w, m->naxis)]); break;
+    default:
+        if (m->nreduce < 6)
+            make_reduce(m);
+        else
+            make_load(m);
+        break;
+    }
+    m->depth++;
+}
+
+static const char *
+make_nest(World *w, const char *type)
+{
+    static const uint32_t sizes[] = {1, 2, 3, 5, 7, 14, 33};
+    static const uint32_t long_sizes[] = {1, 4, 30, 257, 511, 512, 513, 700};
+    Maker m = {.w = w, .t = {.arena = w->arena}, .type = type, .depth = 1 + pick(w, 4), .safe = pick(w, 3)};
+    uint32_t left = 1 + pick(w, 3), size[3];
+    for (uint32_t i = 0; i < left; i++) {
+        size[i] = left == 1 ? long_sizes[pick(w, 8)] : sizes[pick(w, left == 2 ? 7 : 5)];
+        strcpy(m.axis[i], (const char *[]){"i", "j", "k"}[i]);
+    }
+    m.naxis = left;
+    text_printf(&m.t, "nest t(x: %s[%u, %u], y: %s[%u, %u], idx: i64[20]) -> (o: %s[", type, 1 + pick(w, 40), 8 + pick(w, 9), type,
+                8 + pick(w, 9), 1 + pick(w, 40), type);
+    for (uint32_t i = 0; i < left; i++)
+        text_printf(&m.t, "%s%u", i ? ", " : "", size[i]);
+    text_printf(&m.t, "]) { o[%s] = ", (const char *[]){"i", "i, j", "i, j, k"}[left - 1]);
+    make_value(&m);
+    text_add(&m.t, " }");
+    return text_str(&m.t);
+}
+
+static void
+run_random(World *w, const char *type, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        compare(w, make_nest(w, type));
+    assert_true(w->failed > 0 && w->failed < n / 2);     /* errors are met, and are not all that is met */
+}
+
+static void
+test_random_f32(void **state)
+{
+    run_random(*state, "f32", 1000);
+}
+
+static void
+test_random_i32(void **state)
+{
+    run_random(*state, "i32", 400);
+}
+
+static void
+test_random_i8(void **state)
+{
+    run_random(*state, "i8", 200);
+}
+
+static void
+test_random_f64(void **state)
+{
+    run_random(*state, "f64", 200);
+}
+
+/* ---- nests that models have ------------------------------------------------------------------------------- */
+
+static void
+test_rows(void **state)
+{
+    static const char *const nest[] = {
+        "nest conv(x: f32[2, 3, 15, 13], k: f32[4, 3, 3, 3]) -> (o: f32[2, 4, 8, 7]) {\n"
+        "  o[n, m, y, z] = sum q, r, s: x[n, q, 2*y + r - 1, 2*z + s - 1 | 0] * k[m, q, r, s] }",
+        "nest reversed(x: f32[2, 3, 15, 13], k: f32[4, 3, 3, 3]) -> (o: f32[2, 4, 16, 14]) {\n"
+        "  o[n, m, y, z] = sum q, r, s: x[n, q, 13 - y + r, 12 - z + s | 0] * k[m, q, r, s] }",
+        "nest gemm(x: f32[5, 40], y: f32[700, 40]) -> (o: f32[5, 700]) { o[i, j] = sum k: x[i, k] * y[j, k] }",
+        "nest softmax(x: f32[9, 31]) -> (o: f32[9, 31]) {\n"
+        "  o[i, j] = exp(x[i, j] - (max k: x[i, k])) / (sum l: exp(x[i, l] - (max p: x[i, p]))) }",
+        "nest concat(x: f32[300], y: f32[400]) -> (o: f32[700]) { o[i] = i < 300 ? x[i] : y[i - 300] }",
+        "nest cumsum(x: f32[7, 20]) -> (o: f32[7, 20]) { o[i, j] = scan j: o[i, j - 1 | 0] + x[i, j] }",
+        "nest gather(x: f32[8, 60], idx: i64[5]) -> (o: f32[5, 60]) { o[i, k] = x[at(idx[i], 8), k] }",
+        "nest scatter(old: f32[8, 60], idx: i64[33], u: f32[33, 60]) -> (o: f32[8, 60]) {\n"
+        "  for m<33>, k<60>: o[at(idx[m], 8), k] sum= u[m, k] over old }",
+        /* No point takes the side that cannot be read, though both conditions differ within a tile. */
+        "nest nested(x: f32[400], y: f32[4]) -> (o: f32[450]) { o[i] = i < 300 ? (i < 400 ? x[i] : y[9]) : x[i - 100] }",
+        "nest f16(x: f16[600]) -> (o: f16[600]) { o[i] = x[i] * x[i] + x[i] }",
+        "nest bool(x: f32[600]) -> (o: bool[600]) { o[i] = x[i] < 1 }",
+        "nest two(x: f32[6, 50]) -> (o: f32[6, 50], p: f32[50, 6]) { o[i, j] = x[i, j]; p[j, i] = x[i, j] + 1 }",
+    };
+    for (size_t i = 0; i < sizeof nest / sizeof *nest; i++)
+        compare(*state, nest[i]);
+}
+
+int
+main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_random_f32), TEST(test_random_i32), TEST(test_random_i8), TEST(test_random_f64), TEST(test_rows),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
