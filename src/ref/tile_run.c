@@ -394,7 +394,7 @@ each_branch(Tiled *t, const TileInstr *ti)
         yes += cond[i].i != 0;
     if (yes == 0 || yes == t->n)
         return take_side(t, ti, yes == 0);
-    if (0)
+    if (!ti->total)
         return split(t);
     if (!run_tile_code(t, &ti->code[0]) || !run_tile_code(t, &ti->code[1]))
         return false;

@@ -284,10 +284,10 @@ test_rows(void **state)
         "nest scatter(old: f32[8, 60], idx: i64[33], u: f32[33, 60]) -> (o: f32[8, 60]) {\n"
         "  for m<33>, k<60>: o[at(idx[m], 8), k] sum= u[m, k] over old }",
         /* No point takes the side that cannot be read, though both conditions differ within a tile. */
-        "nest nested(x: f32[400], y: f32[4]) -> (o: f32[450]) { o[i] = i < 300 ? (i < 400 ? x[i] : y[9]) : x[i - 100] }",
+        "nest nested(x: f32[400], y: f32[4]) -> (o: f32[450]) { o[i] = i < 300 ? (i < 400 ? 1 : y[9]) : x[i - 100] }",
         "nest f16(x: f16[600]) -> (o: f16[600]) { o[i] = x[i] * x[i] + x[i] }",
         "nest bool(x: f32[600]) -> (o: bool[600]) { o[i] = x[i] < 1 }",
-        "nest two(x: f32[6, 50]) -> (o: f32[6, 50], p: f32[50, 6]) { o[i, j] = x[i, j]; p[j, i] = x[i, j] + 1 }",
+        "nest two(x: f32[6, 50]) -> (o: f32[6, 50], p: f32[50, 6]) {\n  o[i, j] = x[i, j]\n  p[j, i] = x[i, j] + 1\n}",
     };
     for (size_t i = 0; i < sizeof nest / sizeof *nest; i++)
         compare(*state, nest[i]);
