@@ -15,6 +15,7 @@ typedef struct {
     int64_t opset;                   /* of the default domain */
     Graph *g;                        /* NULL while only a census is taken */
     Map value;                       /* Sym of a name -> ValueId; 0: made by a node that was refused */
+    Map mapped;                      /* Sym of a path -> Bytes of the file beside the model */
 } Model;
 
 typedef struct {
@@ -36,7 +37,9 @@ Loc node_loc(Arena *a, const char *path, const Onnx__NodeProto *n, uint32_t inde
 int64_t model_opset(const Onnx__ModelProto *m);
 
 /* The contents of a TensorProto, plain; points into the message where it can. (tensor.c) */
-bool tensor_read(Ctx *c, Arena *a, const char *path, const Onnx__TensorProto *t, const char *what, Loc loc, const Type **type, const void **data);
+bool tensor_read(Model *m, const Onnx__TensorProto *t, const char *what, Loc loc, const Type **type, const void **data);
+/* ONNX's name of an element type: "float", "string", "99". */
+const char *onnx_type_name(Arena *a, int type);
 
 /* ONNX's operators. (ops.c) */
 typedef bool Convert(Call *k);

@@ -96,6 +96,19 @@ tensor_type(const Onnx__ValueInfoProto *v)
     return v->type && v->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? v->type->tensor_type : NULL;
 }
 
+static bool
+refuse_input(Model *m, const Onnx__ValueInfoProto *v, Loc loc)
+{
+    const char *kind = !v->type ? NULL : v->type->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE ? "a sequence"
+                     : v->type->value_case == ONNX__TYPE_PROTO__VALUE_MAP_TYPE ? "a map"
+                     : v->type->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE ? "optional"
+                     : v->type->value_case == ONNX__TYPE_PROTO__VALUE_SPARSE_TENSOR_TYPE ? "a sparse tensor" : NULL;
+
+    if (!kind)
+        return diag_error(&m->c->diags, DIAG_MODEL, loc, "input \"%s\" has no type", text_of(v->name));
+    return diag_error(&m->c->diags, DIAG_UNSUPPORTED, loc, "input \"%s\" is %s; Tenon takes tensors", text_of(v->name), kind);
+}
+
 static const ImportShape *
 shape_for(const ImportOptions *o, const char *name)
 {
@@ -154,7 +167,8 @@ input_type(Model *m, const Onnx__ValueInfoProto *v, const ImportShape *shape, co
     DType dtype = dtype_from_onnx(t->elem_type);
 
     if (dtype == DT_NONE)
-        return diag_error(&m->c->diags, DIAG_UNSUPPORTED, loc, "input \"%s\": element type %d of ONNX is not one Tenon has", v->name, t->elem_type);
+        return diag_error(&m->c->diags, DIAG_UNSUPPORTED, loc, "input \"%s\" has elements of ONNX type %s, which Tenon does not have", v->name,
+                          onnx_type_name(m->arena, t->elem_type));
     if (!t->shape && !shape)
         return diag_error(&m->c->diags, DIAG_UNSUPPORTED, loc, "input \"%s\" has no rank; give one with --shape %s=…", v->name, v->name);
     size_t rank = t->shape ? t->shape->n_dim : shape->rank;
@@ -167,9 +181,8 @@ input_type(Model *m, const Onnx__ValueInfoProto *v, const ImportShape *shape, co
         dim[d] = expr_subst(m->c, dim[d], b, nb);
     }
     *out = type_new(m->c, dtype, (uint32_t)rank, dim);
-    int64_t bytes;
-    if (type_is_static(*out) && !type_static_bytes(*out, &bytes))
-        return diag_error(&m->c->diags, DIAG_MODEL, loc, "input \"%s\": %s is larger than any memory", v->name, type_str(m->c, *out));
+    if (!type_fits(*out))
+        return diag_error(&m->c->diags, DIAG_LIMIT, loc, "input \"%s\" would be %s, more than any memory holds", v->name, type_str(m->c, *out));
     return true;
 }
 
@@ -229,7 +242,7 @@ read_inputs(Model *m, const ImportOptions *o, Map *constants)
     for (size_t i = 0; i < g->n_input; i++) {
         const Onnx__ValueInfoProto *v = g->input[i];
         if (!tensor_type(v) && !is_initializer(text_of(v->name), constants, m->c))
-            return diag_error(&m->c->diags, DIAG_UNSUPPORTED, loc, "input \"%s\" is not a tensor", text_of(v->name));
+            return refuse_input(m, v, loc);
         const ImportShape *s = shape_for(o, text_of(v->name));
         if (s && tensor_type(v) && !bind_shape(m, v, s, b, &nb, loc))
             return false;
@@ -238,6 +251,8 @@ read_inputs(Model *m, const ImportOptions *o, Map *constants)
         const Onnx__ValueInfoProto *v = g->input[i];
         if (is_initializer(text_of(v->name), constants, m->c))
             continue;
+        if (!*text_of(v->name))
+            return diag_error(&m->c->diags, DIAG_MODEL, loc, "input %zu of the graph has no name", i);
         if (!input_type(m, v, shape_for(o, v->name), b, nb, loc, &t) || !define(m, v->name, graph_input(m->g, v->name, t), loc))
             return false;
     }
@@ -257,7 +272,7 @@ read_initializers(Model *m, Map *names)
         const char *name = text_of(t->name);
         const Type *type;
         const void *data;
-        if (!tensor_read(m->c, m->arena, m->path, t, arena_printf(m->arena, "initializer \"%s\"", name), loc, &type, &data) ||
+        if (!tensor_read(m, t, arena_printf(m->arena, "initializer \"%s\"", name), loc, &type, &data) ||
             !define(m, name, graph_const(m->g, name, type, data), loc))
             return false;
         map_put(names, MAP_PTR(sym(m->c, name)), 1);
@@ -313,6 +328,18 @@ read_operands(Call *k, bool *skip)
     return true;
 }
 
+static const char *
+arity(Arena *a, const OpInfo *info)
+{
+    const char *many = info->max_in == 1 ? "" : "s";
+
+    if (info->max_in == 255)
+        return arena_printf(a, "%u inputs or more", info->min_in);
+    if (info->min_in == info->max_in)
+        return arena_printf(a, "%u input%s", info->min_in, many);
+    return arena_printf(a, "%u to %u input%s", info->min_in, info->max_in, many);
+}
+
 static bool
 add_call(Call *k)
 {
@@ -322,7 +349,7 @@ add_call(Call *k)
     ValueId *out = NEW_ARRAY(m->arena, ValueId, k->nout + 1);
 
     if (k->in.n < info->min_in || (info->max_in != 255 && k->in.n > info->max_in))
-        return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "%s takes %u to %u inputs, the node has %u", k->proto->op_type, info->min_in, info->max_in, k->in.n);
+        return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "%s takes %s, the node has %u", k->proto->op_type, arity(m->arena, info), k->in.n);
     for (uint32_t i = 0; i < info->min_in; i++)
         if (!k->in.at[i])
             return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "input %u of %s is required and absent", i, k->proto->op_type);
@@ -387,7 +414,7 @@ read_outputs(Model *m)
 Graph *
 import_onnx(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOptions *o)
 {
-    Model m = {.c = c, .arena = arena, .path = path, .value = {.arena = arena}};
+    Model m = {.c = c, .arena = arena, .path = path, .value = {.arena = arena}, .mapped = {.arena = arena}};
     Map constants = {.arena = arena};
     Loc loc = {.file = path};
     int64_t most = o && o->max_nodes ? o->max_nodes : DEFAULT_NODES;
@@ -398,7 +425,8 @@ import_onnx(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOpti
         return NULL;
     m.opset = model_opset(m.proto);
     if (m.opset > NEWEST_OPSET || m.opset < 1) {
-        diag_error(&c->diags, DIAG_UNSUPPORTED, loc, "the model uses opset %" PRId64 " of ONNX; this build knows 1 to %d; export it with one of these", m.opset, NEWEST_OPSET);
+        diag_error(&c->diags, m.opset < 1 ? DIAG_MODEL : DIAG_UNSUPPORTED, loc,
+                   "the model uses opset %" PRId64 " of ONNX; this build knows 1 to %d; export it with one of these", m.opset, NEWEST_OPSET);
         return NULL;
     }
     if ((int64_t)m.proto->graph->n_node > most) {

@@ -86,7 +86,7 @@ read_attr(Call *k, const Onnx__AttributeProto *p)
         a.n = (uint32_t)p->n_floats;
         a.floats = v;
     }
-    if (kind == ATTR_TENSOR && !tensor_read(m->c, m->arena, m->path, p->t, arena_printf(m->arena, "attribute \"%s\"", name), k->loc, &a.type, &a.data))
+    if (kind == ATTR_TENSOR && !tensor_read(m, p->t, arena_printf(m->arena, "attribute \"%s\"", name), k->loc, &a.type, &a.data))
         return false;
     VEC_PUSH(m->arena, &k->attr, a);
     return true;
@@ -235,13 +235,13 @@ dtype_attr(Call *k, const char *name)
 
     if (!a)
         return true;
-    DType t = dtype_from_onnx((int)a->i);
+    DType t = a->i == (int)a->i ? dtype_from_onnx((int)a->i) : DT_NONE;
     if (a->i == 0) {
         call_drop(k, name);
         return true;
     }
     if (t == DT_NONE)
-        return call_refuse(k, "attribute \"%s\": element type %" PRId64 " of ONNX is not one Tenon has", name, a->i);
+        return call_refuse(k, "attribute \"%s\" names ONNX type %s, which Tenon does not have", name, onnx_type_name(k->m->arena, (int)a->i));
     set_string(k, name, dtype_info[t].name);
     return true;
 }

@@ -3,17 +3,29 @@
  */
 #include "import/internal.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
-typedef struct { Ctx *c; Arena *a; const char *path, *what; Loc loc; const Onnx__TensorProto *t; DType dtype; int64_t count, bytes; } Source;
+typedef struct { Model *m; Ctx *c; Arena *a; const char *path, *what; Loc loc; const Onnx__TensorProto *t; DType dtype; int64_t count, bytes; } Source;
+
+const char *
+onnx_type_name(Arena *a, int type)
+{
+    static const char *const name[] = { "undefined", "float", "uint8", "int8", "uint16", "int16", "int32", "int64", "string", "bool", "float16",
+        "double", "uint32", "uint64", "complex64", "complex128", "bfloat16", "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz",
+        "uint4", "int4", "float4e2m1", "float8e8m0", "uint2", "int2" };
+
+    return type >= 0 && type < (int)(sizeof name / sizeof *name) ? name[type] : arena_printf(a, "%d", type);
+}
 
 static bool
 bad(Source *s, const char *text, int64_t got, int64_t want)
 {
-    return diag_error(&s->c->diags, DIAG_MODEL, s->loc, "%s: %s: %" PRId64 ", expected %" PRId64, s->what, text, got, want);
+    return diag_error(&s->c->diags, DIAG_MODEL, s->loc, "%s has %" PRId64 " %s, its type needs %" PRId64 "; export the model again", s->what, got, text, want);
 }
 
 static bool
@@ -33,14 +45,46 @@ external_path(Source *s, const char *location, const char **out)
     size_t n = strlen(root);
     if (strncmp(root, real, n) || (real[n] != '/' && strcmp(root, "/")))
         return diag_error(&c->diags, DIAG_MODEL, s->loc, "%s: the external data file \"%s\" leads out of the model's folder; it must lie in it", s->what, location);
-    *out = arena_str(s->a, real);
+    struct stat st;
+    if (stat(real, &st) || !S_ISREG(st.st_mode))
+        return diag_error(&c->diags, DIAG_MODEL, s->loc, "%s: the external data \"%s\" is not a file; put the file beside the model", s->what, location);
+    *out = sym(c, real);
     return true;
+}
+
+/* A file may hold all weights of a model: it is mapped once. */
+static bool
+map_beside(Source *s, Sym path, Bytes *out)
+{
+    uint64_t found;
+
+    if (map_get(&s->m->mapped, MAP_PTR(path), &found)) {
+        *out = *(Bytes *)(uintptr_t)found;
+        return true;
+    }
+    if (!file_map(s->a, &s->c->diags, path, out))
+        return false;
+    map_put(&s->m->mapped, MAP_PTR(path), MAP_PTR(arena_copy(s->a, out, sizeof *out)));
+    return true;
+}
+
+static bool
+decimal(Source *s, const char *key, const char *text, uint64_t *v)
+{
+    char *end;
+
+    errno = 0;
+    *v = strtoull(text, &end, 10);
+    if (!errno && *text >= '0' && *text <= '9' && !*end)
+        return true;
+    return diag_error(&s->c->diags, DIAG_MODEL, s->loc, "%s: the %s of its external data is \"%s\", not a number of bytes", s->what, key, text);
 }
 
 static bool
 external(Source *s, const void **data)
 {
-    const char *location = NULL, *path;
+    const char *location = NULL;
+    Sym path;
     uint64_t offset = 0, length = (uint64_t)s->bytes;
     Bytes file;
 
@@ -50,18 +94,19 @@ external(Source *s, const void **data)
             continue;
         if (!strcmp(e->key, "location"))
             location = e->value;
-        else if (!strcmp(e->key, "offset"))
-            offset = strtoull(e->value, NULL, 10);
-        else if (!strcmp(e->key, "length"))
-            length = strtoull(e->value, NULL, 10);
+        else if ((!strcmp(e->key, "offset") && !decimal(s, e->key, e->value, &offset))
+                 || (!strcmp(e->key, "length") && !decimal(s, e->key, e->value, &length)))
+            return false;
     }
-    if (!external_path(s, location, &path) || !file_map(s->a, &s->c->diags, path, &file))
+    if (!external_path(s, location, &path) || !map_beside(s, path, &file))
         return false;
     if (length != (uint64_t)s->bytes)
-        return bad(s, "bytes of external data", (int64_t)length, s->bytes);
+        return diag_error(&s->c->diags, DIAG_MODEL, s->loc, "%s: its external data has %" PRIu64 " bytes, its type needs %" PRId64 "; export the model again",
+                          s->what, length, s->bytes);
     if (offset > file.bytes || length > file.bytes - offset)
-        return diag_error(&s->c->diags, DIAG_MODEL, s->loc, "%s: external data wants bytes %" PRIu64 " to %" PRIu64 " of \"%s\", which has %zu", s->what,
-                          offset, offset + length, location, file.bytes);
+        return diag_error(&s->c->diags, DIAG_MODEL, s->loc, "%s: its external data is %" PRIu64 " bytes at offset %" PRIu64 " (to %" PRIu64 ") of \"%s\", "
+                          "which has %zu: the file is truncated, or another; copy or export it again", s->what, length, offset, offset + length, location,
+                          file.bytes);
     *data = file.data + offset;
     if ((uintptr_t)*data % dtype_info[s->dtype].bytes)
         *data = arena_copy(s->a, *data, length);
@@ -99,14 +144,16 @@ typed(Source *s, const void **data)
 }
 
 bool
-tensor_read(Ctx *c, Arena *a, const char *path, const Onnx__TensorProto *t, const char *what, Loc loc, const Type **type, const void **data)
+tensor_read(Model *m, const Onnx__TensorProto *t, const char *what, Loc loc, const Type **type, const void **data)
 {
-    Source s = {c, a, path, what, loc, t, dtype_from_onnx(t->has_data_type ? t->data_type : 0), 1, 0};
+    Ctx *c = m->c;
+    Arena *a = m->arena;
+    Source s = {m, c, a, m->path, what, loc, t, dtype_from_onnx(t->has_data_type ? t->data_type : 0), 1, 0};
     const Expr *dim[TN_MAX_RANK];
 
     if (s.dtype == DT_NONE)
-        return diag_error(&c->diags, t->data_type == 8 ? DIAG_UNSUPPORTED : t->data_type <= 0 || t->data_type > 26 ? DIAG_MODEL : DIAG_UNSUPPORTED, loc,
-                          "%s: element type %d of ONNX is not one Tenon has", what, t->data_type);
+        return diag_error(&c->diags, t->data_type <= 0 || t->data_type > 26 ? DIAG_MODEL : DIAG_UNSUPPORTED, loc,
+                          "%s has elements of ONNX type %s, which Tenon does not have", what, onnx_type_name(a, t->data_type));
     if (t->n_dims > TN_MAX_RANK)
         return diag_error(&c->diags, DIAG_LIMIT, loc, "%s: rank %zu, the limit is %d", what, t->n_dims, TN_MAX_RANK);
     for (size_t d = 0; d < t->n_dims; d++) {
@@ -151,5 +198,6 @@ import_tensor_pb(Ctx *c, Arena *arena, const char *path, Bytes file, Sym *name, 
         return diag_error(&c->diags, DIAG_USAGE, loc, "not a readable TensorProto");
     arena_closer(arena, free_tensor, t);
     *name = sym(c, t->name ? t->name : "");
-    return tensor_read(c, arena, path, t, "the tensor", loc, type, data);
+    Model m = {.c = c, .arena = arena, .path = path, .mapped = {.arena = arena}};
+    return tensor_read(&m, t, "the tensor", loc, type, data);
 }

@@ -1058,17 +1058,19 @@ binary(Scope *s, int level, Value *v)
         return unary(s, v);
     if (!binary(s, level + 1, v))
         return false;
-    for (const Infix *i = infix[level]; i->token; i++) {
+    for (const Infix *i = infix[level]; i->token; ) {
         Parse before = *s->p;
-        if (!parse_accept(s->p, i->token))
+        if (!parse_accept(s->p, i->token)) {
+            i++;
             continue;
+        }
         Value a[2] = { *v };
         if (!binary(s, level + 1, &a[1]))
             return false;
         s->mark = before;
         if (i->op == S_NONE ? !index_operation(s, i->token[0] == '%', a, v) : !operation(s, i->op, a, 2, v))
             return false;
-        i = infix[level] - 1;                        /* another of the same level may follow */
+        i = infix[level];                            /* another of the same level may follow */
     }
     return true;
 }

@@ -122,8 +122,11 @@ infer_tile(Ctx *c, const OpCall *call, const Type **out)
         return false;
     if (repeats.n != x->rank)
         return op_fail(c, call, DIAG_MODEL, "input 1 (repeats) has %u elements, input 0 is %s", repeats.n, type_str(c, x));
-    for (uint32_t d = 0; d < x->rank; d++)
+    for (uint32_t d = 0; d < x->rank; d++) {
+        if (expr_le(c, NULL, expr_int(c, 0), repeats.at[d]) == NO)
+            return op_fail(c, call, DIAG_MODEL, "input 1 (repeats) is %s at %u; it may not be negative", expr_str(c, repeats.at[d]), d);
         dim[d] = expr_mul(c, x->dim[d], repeats.at[d]);
+    }
     out[0] = type_new(c, x->dtype, x->rank, dim);
     return true;
 }
@@ -147,8 +150,8 @@ static bool
 block_size(Ctx *c, const OpCall *call, int64_t *block)
 {
     *block = op_int(call, "blocksize");
-    if (*block < 1)
-        return op_fail(c, call, DIAG_MODEL, "attribute \"blocksize\" is %lld; at least 1 is needed", (long long)*block);
+    if (*block < 1 || *block > 1 << 20)              /* its square is computed with */
+        return op_fail(c, call, DIAG_MODEL, "attribute \"blocksize\" is %lld; 1 to %d are possible", (long long)*block, 1 << 20);
     return op_rank_is(c, call, 0, 4);
 }
 

@@ -6,9 +6,48 @@
  * A node that cannot be run (an index outside its tensor, say) stays as it is: it may never be
  * reached, and if it is, the run reports it. Outputs of the graph stay computed.
  *
- * Cost    that of the interpreter on the folded nodes; results are at most max_bytes each.
+ * Cost    that of the interpreter on the folded nodes; results are at most max_bytes each. All together
+ *         they visit at most FREE_POINTS points and POINTS_PER_BYTE for each byte of the model's
+ *         constants: what is derived from weights is folded, and a small model cannot ask for hours.
  */
 #include "rewrite/internal.h"
+
+#define FREE_POINTS ((int64_t)1 << 26)
+#define POINTS_PER_BYTE 8
+
+typedef struct { Rebuild r; int64_t max_bytes, points; /* left to visit */ } Fold;
+
+static int64_t
+points_allowed(const Graph *g)
+{
+    int64_t n = FREE_POINTS, bytes;
+
+    for (ValueId v = 1; v < g->value.n; v++)
+        if (g->value.at[v].data && type_static_bytes(g->value.at[v].type, &bytes) && bytes < INT64_MAX / 64 - n)
+            n += POINTS_PER_BYTE * bytes;
+    return n;
+}
+
+/* Points of all axes of all nests, or more than `most`. */
+static int64_t
+points_of(Ctx *c, const OpCall *call, const Type *const *type, int64_t most)
+{
+    Expansion e;
+    int64_t total = 0;
+
+    if (!op_expand(c, call, type, &e))
+        return 0;                                    /* running it says the same */
+    for (uint32_t k = 0; k < e.call.n; k++) {
+        const Nest *n = e.call.at[k].nest;
+        int64_t points = 1, extent;
+        for (uint32_t i = 0; i < n->naxis; i++)
+            if (!expr_const(n->axis[i].extent, &extent) || mul_overflows(points, extent, &points) || points > most)
+                return INT64_MAX;
+        if (add_overflows(total, points, &total) || total > most)
+            return INT64_MAX;
+    }
+    return total;
+}
 
 /* ---- known contents ------------------------------------------------------------------------------- */
 
@@ -87,27 +126,32 @@ results_fit(const Rebuild *r, const Node *n, int64_t max_bytes, const Type **out
 
 /* Run without leaving a trace in the diagnostics if it cannot be. */
 static bool
-run_quietly(const Rebuild *r, const OpCall *call, const Type *const *type, const Tensor *in, Tensor *out)
+run_quietly(Fold *f, const OpCall *call, const Type *const *type, const Tensor *in, Tensor *out)
 {
-    Diags *d = &r->from->ctx->diags;
+    Ctx *c = f->r.from->ctx;
+    Diags *d = &c->diags;
     uint32_t n = d->list.n;
     DiagClass worst = d->worst;
-    if (ref_op(r->from->ctx, r->to->arena, call, type, in, out))
+    int64_t points = points_of(c, call, type, f->points);
+    if (points <= f->points && ref_op(c, f->r.to->arena, call, type, in, out)) {
+        f->points -= points;
         return true;
+    }
     d->list.n = n;
     d->worst = worst;
     return false;
 }
 
 static bool
-fold_node(Rebuild *r, NodeId id, int64_t max_bytes)
+fold_node(Fold *f, NodeId id)
 {
+    Rebuild *r = &f->r;
     const Graph *g = r->from;
     const Node *n = &g->node.at[id];
     uint32_t nin = n->in.count, nout = n->out.count;
     const Type **type = NEW_ARRAY(r->scratch, const Type *, nout + 1);
     Tensor *in = NEW_ARRAY(r->scratch, Tensor, nin + 1), *out = NEW_ARRAY(r->scratch, Tensor, nout + 1);
-    if (n->callee != CALL_OP || nout == 0 || !results_fit(r, n, max_bytes, type))
+    if (n->callee != CALL_OP || nout == 0 || !results_fit(r, n, f->max_bytes, type))
         return false;
     ValueId only = node_out(g, n, 0);
     if (nout == 1 && only && (out[0].data = known_numbers(r, &g->value.at[only]))) {
@@ -115,7 +159,7 @@ fold_node(Rebuild *r, NodeId id, int64_t max_bytes)
         return true;
     }
     OpCall call = graph_op_call(g, r->scratch, id);
-    if (!inputs_are_constant(r, n, &call, in) || !run_quietly(r, &call, type, in, out))
+    if (!inputs_are_constant(r, n, &call, in) || !run_quietly(f, &call, type, in, out))
         return false;
     for (uint32_t i = 0; i < nout; i++)
         if (node_out(g, n, i))
@@ -126,10 +170,10 @@ fold_node(Rebuild *r, NodeId id, int64_t max_bytes)
 Graph *
 rewrite_fold(const Graph *g, int64_t max_bytes)
 {
-    Rebuild r;
-    rebuild_begin(&r, g);
+    Fold f = { .max_bytes = max_bytes, .points = points_allowed(g) };
+    rebuild_begin(&f.r, g);
     for (NodeId id = 1; id < g->node.n; id++)
-        if (!fold_node(&r, id, max_bytes))
-            graph_copy_node(r.to, g, id, r.map);
-    return rebuild_end(&r);
+        if (!fold_node(&f, id))
+            graph_copy_node(f.r.to, g, id, f.r.map);
+    return rebuild_end(&f.r);
 }

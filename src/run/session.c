@@ -221,7 +221,7 @@ check_input(const Session *s, Diags *d, int32_t i, const RunInput *in)
         return diag_error(d, DIAG_USAGE, at_model(s), "input \"%s\": the elements are %s, the model takes %s: convert them",
                           x->name, dtype_info[in->dtype].name, declared(d->arena, x));
     if (in->rank != (uint32_t)x->rank)
-        return diag_error(d, DIAG_USAGE, at_model(s), "input \"%s\": %s has %u dimensions, the model takes %d: %s",
+        return diag_error(d, DIAG_USAGE, at_model(s), "input \"%s\": %s has rank %u, the model takes rank %d: %s",
                           x->name, in->rank <= TN_MAX_RANK ? dims_text(d->arena, in->dtype, in->rank, in->dims) : "the tensor",
                           in->rank, x->rank, declared(d->arena, x));
     for (uint32_t k = 0; k < in->rank; k++)

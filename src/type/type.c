@@ -89,6 +89,20 @@ type_static_bytes(const Type *t, int64_t *bytes)
     return true;
 }
 
+bool
+type_fits(const Type *t)
+{
+    int64_t n = dtype_info[t->dtype].bytes, dim;
+
+    for (uint32_t i = 0; i < t->rank; i++)
+        if (expr_const(t->dim[i], &dim) && dim == 0)
+            return true;
+    for (uint32_t i = 0; i < t->rank; i++)
+        if (expr_const(t->dim[i], &dim) && (mul_overflows(n, dim, &n) || n > (int64_t)1 << 47))
+            return false;
+    return true;
+}
+
 Tri
 type_eq(Ctx *c, const Type *a, const Type *b)
 {
