@@ -56,14 +56,15 @@ sym_n(Ctx *c, const char *s, size_t n)
     uint64_t hash = hash_bytes(s, n, 0);
     SymEntry **head = &t->chain[hash & (t->cap - 1)];
     for (SymEntry *e = *head; e; e = e->next)
-        if (e->hash == hash && e->n == n && memcmp(e->s, s, n) == 0)
+        if (e->hash == hash && e->n == n && (n == 0 || memcmp(e->s, s, n) == 0))
             return e->s;
 
     SymEntry *e = arena_alloc(c->arena, sizeof *e + n + 1);
     e->next = *head;
     e->hash = hash;
     e->n = n;
-    memcpy(e->s, s, n);
+    if (n)                           /* s may then be NULL */
+        memcpy(e->s, s, n);
     *head = e;
     t->n++;
     return e->s;

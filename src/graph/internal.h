@@ -10,6 +10,9 @@ enum { MAX_INLINE = 64 };            /* elements of a constant that stands in th
 void element_print(Text *t, DType type, const void *at);
 bool element_parse(Parse *p, DType type, void *at);
 
+/* graph_verify of what somebody else made: MODEL for a graph that a user wrote. */
+bool graph_verify_as(const Graph *g, DiagClass class);
+
 /* Contents of output 0 of an operator's node, as the shape rules see them. */
 Known known_of_op(const Graph *g, NodeId n);
 

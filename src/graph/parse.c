@@ -104,6 +104,8 @@ read_definition(Read *r, Definition *d)
     if (!parse_expect(&r->p, ":"))
         return false;
     d->type = parse_type(&r->p);
+    if (d->type && !type_fits(d->type))
+        return parse_error(&r->p, "%%%s would be %s, more than any memory holds", d->name, type_str(r->g->ctx, d->type));
     return d->type && read_format(r, d->type, &d->format);
 }
 
@@ -332,6 +334,49 @@ read_op(Read *r, Sym name, Loc loc, const Definitions *result)
     return true;
 }
 
+/* Symbols of the values that a call reads and makes; and the first of a callee's that is none of them. */
+typedef struct { Map known; Sym stray; } Symbols;
+
+static void
+know_symbol(void *user, Var v)
+{
+    map_put(&((Symbols *)user)->known, v.id, 1);
+}
+
+static void
+seek_symbol(void *user, Var v)
+{
+    Symbols *s = user;
+
+    if (v.kind == VAR_SYMBOL && !map_get(&s->known, v.id, NULL))
+        s->stray = (Sym)(uintptr_t)v.id;
+}
+
+static void
+type_vars(const Type *t, void (*each)(void *, Var), Symbols *s)
+{
+    for (uint32_t d = 0; d < t->rank; d++)
+        expr_vars(t->dim[d], each, s);
+}
+
+static bool
+check_symbols(Read *r, const Values *in, const Definitions *result, const Nest *n, const Kernel *k)
+{
+    Symbols s = { .known = { .arena = r->g->arena } };
+
+    for (uint32_t i = 0; i < in->n; i++)
+        if (in->at[i])
+            type_vars(r->g->value.at[in->at[i]].type, know_symbol, &s);
+    for (uint32_t i = 0; i < result->n; i++)
+        if (result->at[i].type)
+            type_vars(result->at[i].type, know_symbol, &s);
+    for (uint32_t i = 0; n && i < n->nin + n->nout; i++)
+        type_vars(n->param[i].type, seek_symbol, &s);
+    for (uint32_t i = 0; k && i < k->buffer.n; i++)
+        type_vars(k->buffer.at[i].type, seek_symbol, &s);
+    return !s.stray || parse_error(&r->p, "nothing tells the size of %s: no value of this call has it in its type", s.stray);
+}
+
 static bool
 read_call(Read *r, Loc loc, const Definitions *result)
 {
@@ -346,6 +391,8 @@ read_call(Read *r, Loc loc, const Definitions *result)
             return false;
         if (n->nin != in.n || n->nout != result->n)
             return parse_error(&r->p, "the nest has %u inputs and %u outputs, the call has %u and %u", n->nin, n->nout, in.n, result->n);
+        if (!check_symbols(r, &in, result, n, NULL))
+            return false;
         return graph_call_nest(r->g, n, loc, origin, in.at, define_results(r, result));
     }
     Kernel *k = kernel_parse(&r->p, r->g->arena);
@@ -353,6 +400,8 @@ read_call(Read *r, Loc loc, const Definitions *result)
         return false;
     if (k->nin != in.n || k->nout != result->n)
         return parse_error(&r->p, "the kernel has %u inputs and %u outputs, the call has %u and %u", k->nin, k->nout, in.n, result->n);
+    if (!check_symbols(r, &in, result, NULL, k))
+        return false;
     return graph_call_kernel(r->g, k, loc, origin, in.at, define_results(r, result));
 }
 
@@ -481,5 +530,5 @@ graph_parse(Ctx *c, Arena *arena, const char *path, Bytes text)
     if (!name)
         return NULL;
     r.g = graph_new(c, arena, name);
-    return read_graph(&r) ? r.g : NULL;
+    return read_graph(&r) && graph_verify_as(r.g, DIAG_MODEL) ? r.g : NULL;
 }

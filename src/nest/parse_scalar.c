@@ -267,10 +267,24 @@ select_operation(Scope *s, Value *a, Value *v)
 static bool
 integer_value(Scope *s, const Scalar *value, const Expr **e)
 {
-    if (value->lanes != 1 || dtype_is_float(value->dtype))
+    if (value->lanes != 1)
+        return parse_error(s->p, "an index is one integer, this has %u lanes", value->lanes);
+    if (dtype_is_float(value->dtype))
         return parse_error(s->p, "an index is an integer, this is %s", dtype_info[value->dtype].name);
     *e = expr_computed(s->p->ctx, value);
     return true;
+}
+
+static bool
+computed_index(Scope *s, const Expr **e)
+{
+    Value v;
+    if (!unary(s, &v))
+        return false;
+    if (v.tuple)
+        return parse_error(s->p, "a tuple stands where an index is needed: take an item with .0 or .1");
+    const Scalar *value = settle(s, &v, DT_I64);
+    return value && integer_value(s, value, e);
 }
 
 static bool
@@ -298,8 +312,7 @@ index_name(Scope *s, const Expr **e)
     case NAME_SLOT:   break;
     }
     *s->p = before;
-    Value v;
-    return unary(s, &v) && v.s && integer_value(s, v.s, e);
+    return computed_index(s, e);
 }
 
 static bool index_sum(Scope *s, const Expr **e);
@@ -342,10 +355,12 @@ index_atom(Scope *s, const Expr **e)
         if (parse_accept(p, "value")) {
             if (!parse_expect(p, "(") || !scalar_body(s, &v) || !parse_expect(p, ")"))
                 return false;
+            if (v.tuple)
+                return parse_error(p, "a tuple stands where an index is needed: take an item with .0 or .1");
             const Scalar *value = settle(s, &v, DT_I64);
             return value && integer_value(s, value, e);
         }
-        return unary(s, &v) && v.s && integer_value(s, v.s, e);
+        return computed_index(s, e);
     }
     return index_name(s, e);
 }
@@ -546,6 +561,10 @@ parse_place(Scope *s, Place *to)
         *s->p = before;
         return parse_error(s->p, e ? "%s is not a tensor" : "unknown name %s", name);
     }
+    if (e->id >= s->slot_type.n) {
+        *s->p = before;
+        return parse_error(s->p, "%s stands in its own type", name);
+    }
     to->slot = e->id;
     to->type = s->slot_type.at[e->id];
     to->lanes = s->slot_lanes.n ? s->slot_lanes.at[e->id] : 1;
@@ -644,7 +663,7 @@ parse_axis_extent(Scope *s, Axis *axis)
         ok = parse_expect(p, "list") && parse_expect(p, "(");
         Sym name = ok ? parse_name(p) : NULL;
         const NameEntry *e = name ? scope_find(s, name) : NULL;
-        const Type *t = e && e->kind == NAME_SLOT ? s->slot_type.at[e->id] : NULL;
+        const Type *t = e && e->kind == NAME_SLOT && e->id < s->slot_type.n ? s->slot_type.at[e->id] : NULL;
         if (name && (!t || t->rank != 1 || !dtype_is_int(t->dtype)))
             ok = parse_error(p, "%s is not a tensor of integers of rank 1", name);
         const Expr *at = NULL;

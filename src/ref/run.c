@@ -230,7 +230,7 @@ run_instr(Program *p, const Instr *in)
 bool
 run_code(Program *p, const Code *code)
 {
-    for (const Instr *in = code->list.at, *end = in + code->list.n; in < end; in++)
+    for (const Instr *in = code->list.at, *end = in ? in + code->list.n : in; in < end; in++)
         if (!instr(p, in))
             return false;
     return true;

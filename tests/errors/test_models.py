@@ -290,7 +290,7 @@ def test_no_outputs_of_a_node(save):
 
 
 @pytest.mark.parametrize("made, says", [
-    (node("MatMul", "z x", name="p"), ["p", "8"]),
+    (node("MatMul", "z w", name="p"), ["p", "8", "3"]),
     (node("Reshape", "x s", name="p"), ["p", "shape"]),
     (node("Reshape", "x minus", name="p"), ["p", "-3"]),
     (node("Reshape", "x unsure", name="p"), ["p", "-1", "one is allowed"]),

@@ -355,7 +355,7 @@ wrong_inputs_are_named(void **state)
     WRONG(TN_USAGE, "Gather \"g\": the index 11 is outside of its axis, which has 10 elements", c.ids[2] = 11);
     WRONG(TN_USAGE, "input \"x\": the elements are f64, the model takes f32[batch, 3]", c.in[0].dtype = "f64"; c.in[0].bytes *= 2);
     WRONG(TN_USAGE, "element type \"float\" is not one of", c.in[0].dtype = "float");
-    WRONG(TN_USAGE, "i64[4, 3] has 2 dimensions, the model takes 1: i64[batch]", c.in[1].rank = 2; c.in[1].dims = c.xd; c.in[1].bytes = 96);
+    WRONG(TN_USAGE, "i64[4, 3] has rank 2, the model takes rank 1: i64[batch]", c.in[1].rank = 2; c.in[1].dims = c.xd; c.in[1].bytes = 96);
     WRONG(TN_USAGE, "rank 13", c.in[0].rank = 13);
     WRONG(TN_USAGE, "cannot be: dimensions are 0 or more", c.xd[0] = -1);
     WRONG(TN_USAGE, "cannot be: dimensions are 0 or more", c.xd[0] = INT64_MAX / 4);
