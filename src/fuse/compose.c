@@ -231,6 +231,8 @@ outer_axis(Ctx *c, const Nest *n, uint32_t d)
         if (n->axis[k].kind != AXIS_PARALLEL || seen++ < d)
             continue;
         const Expr *axis = expr_axis(c, k);
+        if (axis_is_ragged(&n->axis[k]))
+            return NULL;
         for (uint32_t w = 0; w < n->nwrite; w++)
             if (n->write[w].combiner != COMB_NONE || d >= n->param[n->write[w].out].type->rank || n->write[w].at[d] != axis)
                 return NULL;

@@ -110,7 +110,7 @@ may_inline(Inline *in, Arena *scratch)
     const Nest *c = in->consumer, *p = in->producer;
     AxisSet reduce = nest_axes_of_kind(p, AXIS_REDUCE);
 
-    if (!in->write || !write_is_plain(p, in->write) || !write_sets_all_axes(p, in->write))
+    if (!in->write || !write_is_plain(p, in->write) || !write_sets_all_axes(p, in->write) || nest_leaves_gaps(p))
         return false;
     if (nest_axes_of_kind(p, AXIS_SCAN) || c->naxis + (uint32_t)__builtin_popcountll(reduce) > NEST_MAX_AXES)
         return false;

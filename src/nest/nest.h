@@ -112,6 +112,10 @@ void text_quoted(Text *t, const char *text);         /* as parse_string reads it
 /* Ranges of all axes, for the expr proofs. */
 Ranges nest_ranges(Arena *a, const Nest *n);
 AxisSet nest_axes_of_kind(const Nest *n, AxisKind k);
+/* Does an axis that stands on the left not run over a whole dimension (ragged, or over a list)? Points
+ * of the output that it leaves out are 0. */
+bool nest_leaves_gaps(const Nest *n);
+bool axis_is_ragged(const Axis *a);
 AxisSet expr_axes(const Expr *e);                    /* axes an Expr uses, inside computed values too */
 AxisSet scalar_axes(Ctx *c, const Scalar *s);        /* axes used free (reductions' own axes excluded) */
 

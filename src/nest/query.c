@@ -146,6 +146,21 @@ nest_axes_of_kind(const Nest *n, AxisKind k)
     return set;
 }
 
+bool
+axis_is_ragged(const Axis *a)
+{
+    return !expr_is(a->begin, 0) || expr_uses_kind(a->extent, VAR_COMPUTED) || expr_axes(a->extent);
+}
+
+bool
+nest_leaves_gaps(const Nest *n)
+{
+    for (uint32_t k = 0; k < n->naxis; k++)
+        if (n->axis[k].kind != AXIS_REDUCE && axis_is_ragged(&n->axis[k]))
+            return true;
+    return false;
+}
+
 const Write *
 nest_write_of(const Nest *n, uint32_t out)
 {

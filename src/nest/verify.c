@@ -179,8 +179,7 @@ check_plain_write(Check *k, const Write *w)
         const Axis *a = &n->axis[v.id];
         REQUIRE(k, 9, !(seen >> v.id & 1), "axis %s indexes %s twice", a->name, p->name);
         seen |= (AxisSet)1 << v.id;
-        bool ragged = expr_uses_kind(a->extent, VAR_COMPUTED) || !expr_is(a->begin, 0);
-        REQUIRE(k, 9, ragged || expr_eq(k->ctx, NULL, a->extent, p->type->dim[d]) != NO,
+        REQUIRE(k, 9, axis_is_ragged(a) || expr_eq(k->ctx, NULL, a->extent, p->type->dim[d]) != NO,
                 "axis %s has extent %s, dimension %u of %s is %s", a->name, expr_str(k->ctx, a->extent), d, p->name,
                 expr_str(k->ctx, p->type->dim[d]));
     }

@@ -29,7 +29,7 @@ same_format(const Format *a, const Format *b)
 static bool
 reads_where_it_writes(Ctx *c, Arena *scratch, const Nest *nest, const uint32_t *buffer, const bool *is_input)
 {
-    if (nest->nwrite != 1 || nest->write[0].combiner != COMB_NONE)
+    if (nest->nwrite != 1 || nest->write[0].combiner != COMB_NONE || nest_leaves_gaps(nest))
         return false;
     Accesses reads = nest_accesses(c, scratch, nest);
     for (uint32_t i = 0; i < reads.n; i++) {

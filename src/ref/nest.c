@@ -3,7 +3,7 @@
  *
  * Where the code allows it the points are run many at a time (tile.c), which gives the same values.
  * Where a write combines, its output first gets what stood before (`init`), or the combiner's
- * identity. Every read and write is checked against its tensor.
+ * identity; where axes leave points out, it is first all 0. Every read and write is checked against its tensor.
  */
 #include "ref/internal.h"
 
@@ -33,12 +33,15 @@ store_point(Program *p, void *user)
 
 /* What a combined output holds before the first write. */
 static bool
-write_init(Program *p, const Write *w)
+write_init(Program *p, const Write *w, bool gaps)
 {
     Tensor *out = &p->mem[w->out].t;
     int64_t n = tensor_count(out);
-    if (w->combiner == COMB_NONE)
+    if (w->combiner == COMB_NONE) {
+        if (gaps)
+            memset(out->data, 0, (size_t)n * dtype_info[out->dtype].bytes);
         return true;
+    }
     if (w->combiner == COMB_ARGMAX || w->combiner == COMB_ARGMIN)
         return diag_error(&p->ctx->diags, DIAG_INTERNAL, p->loc, "%s: a write cannot be combined by %s", p->what, combiner_name[w->combiner]);
     if (w->init != NO_SLOT) {
@@ -89,7 +92,7 @@ run_nest(Program *p, const Nest *n, bool tiles)
     if (!program_open_domain(p, &d, naxes, axes))
         return false;
     for (uint32_t k = 0; k < n->nwrite; k++)
-        if (!write_init(p, &n->write[k]) || !compile_write(p, &n->write[k], p->mem[n->write[k].out].t.rank, &stores.store[k]))
+        if (!write_init(p, &n->write[k], nest_leaves_gaps(n)) || !compile_write(p, &n->write[k], p->mem[n->write[k].out].t.rank, &stores.store[k]))
             return false;
     program_close_domain(p);
     return run_code(p, &p->start) && (tiles ? run_tiled(p, &d, axes, &stores) : run_domain(p, &d, store_point, &stores));

@@ -9,6 +9,8 @@
  */
 #include "schedule/internal.h"
 
+#include <string.h>
+
 /* ---- helpers of all templates ------------------------------------------------------------------- */
 
 const Expr *
@@ -304,12 +306,38 @@ part_lanes(Low *l, const Expr *extent)
     return lanes;
 }
 
+/* Points that ragged axes leave out are 0: all points are, before those that are not left out. */
+static void
+fill_gaps(Low *l, Block *b)
+{
+    Ctx *c = l->c;
+    const Expr *bound[NEST_MAX_AXES];
+    uint32_t ranges = l->range.n;
+
+    memcpy(bound, l->bind, sizeof bound);
+    for (uint32_t i = 0; i < l->n->nwrite; i++) {
+        const Write *w = &l->n->write[i];
+        const Type *t = l->n->param[w->out].type;
+        Block *in = b;
+        for (uint32_t d = 0; d < t->rank; d++) {
+            Var axis;
+            if (expr_is_var(w->at[d], &axis) && !l->bind[axis.id])
+                l->bind[axis.id] = low_loop(l, &in, LOOP_SERIAL, l->n->axis[axis.id].name, expr_int(c, 0), t->dim[d], 1);
+        }
+        low_write(l, in, w, scalar_number(c, t->dtype, 0));
+        memcpy(l->bind, bound, sizeof bound);
+        l->range.n = ranges;
+    }
+}
+
 /* The remaining axes of a part, from begin to end of the innermost group (NULL: all of it). */
 static void
 emit_inner(Low *l, Block *b, const Inner *in, const Expr *begin, const Expr *end)
 {
     uint32_t ranges = l->range.n, outer = in->n - in->group;
 
+    if (nest_leaves_gaps(l->n))
+        fill_gaps(l, b);
     for (uint32_t i = 0; i < outer; i++) {
         const Axis *axis = &l->n->axis[in->axis[i]];
         const Expr *first = low_expr(l, axis->begin);
@@ -464,7 +492,7 @@ schedule_loops(Ctx *c, Arena *a, Kernel *k, const Machine *m, bool vectors)
     }
     if (k->npart == 1)
         shared = shared_alone(&first, vectors);
-    if (k->npart == 1 && shared == 0) {
+    if (k->npart == 1 && shared == 0 && !nest_leaves_gaps(first.n)) {
         Inner in = inner_axes(&first, 0, vectors);
         if (in.lanes_inside && in.group == in.n) {
             schedule_flat(&first, k, &in);

@@ -12,6 +12,7 @@
 
 #include "fuse/fuse.h"
 #include "ref/ref.h"
+#include "schedule/schedule.h"
 
 typedef struct { Ctx ctx; Arena *arena; Graph *g; } World;
 
@@ -88,6 +89,14 @@ constant(World *w, const char *name, float v)
 }
 
 static void
+fill(Tensor *t, uint32_t seed)
+{
+    for (int64_t k = 0; k < tensor_count(t); k++)
+        if (t->dtype == DT_F32)
+            ((float *)t->data)[k] = (float)((int)((uint32_t)(k * 2654435761u + seed * 97u) >> 9 & 255) - 128) / 64;
+}
+
+static void
 run(World *w, const Graph *g, Tensor *out)
 {
     Symbols s = { 0 };
@@ -97,11 +106,54 @@ run(World *w, const Graph *g, Tensor *out)
     for (uint32_t i = 0; i < g->input.n; i++) {
         const Value *v = &g->value.at[g->input.at[i]];
         assert_true(tensor_of_type(&w->ctx, w->arena, v->type, &s, &in[i]));
-        for (int64_t k = 0; k < tensor_count(&in[i]); k++)
-            ((float *)in[i].data)[k] = (float)((int)((uint32_t)(k * 2654435761u + v->name[0] * 97u) >> 9 & 255) - 128) / 64;
+        fill(&in[i], (uint32_t)v->name[0]);
     }
     if (!ref_graph(g, w->arena, &s, in, out, NULL, NULL))
         fail_msg("%s", messages(w));
+}
+
+static void
+same_numbers(const Tensor *want, const Tensor *got, const char *what)
+{
+    assert_int_equal(tensor_count(want), tensor_count(got));
+    if (want->dtype != DT_F32) {
+        assert_memory_equal(want->data, got->data, (size_t)tensor_count(want) * dtype_info[want->dtype].bytes);
+        return;
+    }
+    for (int64_t i = 0; i < tensor_count(want); i++) {
+        float x = ((float *)want->data)[i], y = ((float *)got->data)[i], d = x - y;
+        if (!(x == y || (d < 1e-4f && d > -1e-4f)))
+            fail_msg("%s: element %d is %g, was %g", what, (int)i, y, x);
+    }
+}
+
+/* The loop tree of a group must compute what its parts do, one after the other. */
+static void
+tree_computes_parts(World *w, const Kernel *k, const char *target, ScheduleLevel level)
+{
+    Kernel tree = *k;
+    Machine m;
+    Symbols s = { 0 };
+    uint32_t n = k->nin + k->nout;
+    Tensor **want = NEW_ARRAY(w->arena, Tensor *, n), **got = NEW_ARRAY(w->arena, Tensor *, n);
+
+    symbols_set(w->arena, &s, sym(&w->ctx, "n"), 5);
+    tree.buffer.at = arena_copy(w->arena, k->buffer.at, k->buffer.n * sizeof *k->buffer.at);
+    tree.buffer.cap = k->buffer.n;
+    for (uint32_t i = 0; i < n; i++) {
+        want[i] = NEW(w->arena, Tensor);
+        assert_true(tensor_of_type(&w->ctx, w->arena, k->buffer.at[i].type, &s, want[i]));
+        fill(want[i], i);
+        got[i] = NEW(w->arena, Tensor);
+        assert_true(tensor_of_type(&w->ctx, w->arena, k->buffer.at[i].type, &s, got[i]));
+        fill(got[i], i);
+    }
+    assert_true(machine_find(&w->ctx, target, &m));
+    if (!schedule_kernel(&w->ctx, w->arena, &tree, &m, level) || !kernel_verify(&w->ctx, &tree) ||
+        !ref_kernel(&w->ctx, w->arena, k, &s, want) || !ref_tree(&w->ctx, w->arena, &tree, &s, got))
+        fail_msg("%s", messages(w));
+    for (uint32_t i = k->nin; i < n; i++)
+        same_numbers(want[i], got[i], tree.schedule);
 }
 
 /* Apply a plan; the outputs must be what the graph of nests computes. */
@@ -115,17 +167,14 @@ apply(World *w, const FusePlan *p)
         fail_msg("%s", messages(w));
     run(w, w->g, want);
     run(w, to, got);
-    for (uint32_t o = 0; o < w->g->output.n; o++) {
-        assert_int_equal(tensor_count(&want[o]), tensor_count(&got[o]));
-        for (int64_t i = 0; i < tensor_count(&want[o]); i++) {
-            float x = ((float *)want[o].data)[i], y = ((float *)got[o].data)[i], d = x - y;
-            if (!(x == y || (d < 1e-4f && d > -1e-4f)))
-                fail_msg("output %u, element %d is %g, was %g", o, (int)i, y, x);
-        }
-    }
+    for (uint32_t o = 0; o < w->g->output.n; o++)
+        same_numbers(&want[o], &got[o], "fused");
     for (NodeId n = 1; n < to->node.n; n++) {
+        const Kernel *k = to->node.at[n].kernel;
         assert_int_equal(to->node.at[n].callee, CALL_KERNEL);
-        assert_true(kernel_verify(&w->ctx, to->node.at[n].kernel));
+        assert_true(kernel_verify(&w->ctx, k));
+        tree_computes_parts(w, k, "x86-64-v2", SCHEDULE_PLAIN);
+        tree_computes_parts(w, k, "x86-64-v4", SCHEDULE_BEST);
     }
     return to;
 }
