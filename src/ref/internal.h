@@ -59,6 +59,7 @@ typedef struct {
     const uint32_t *at;      /* [rank] registers */
     bool guarded; Arm outside;
     uint32_t stride, valid;  /* registers; NO_REG */
+    bool partial;            /* under a select of vectors: lanes that are not chosen may lie anywhere */
 } LoadAt;
 
 /* A walk over the points of some axes. */
@@ -112,6 +113,7 @@ typedef struct Program {
     const char *what;        /* for messages: nest conv */
     const Symbols *symbols;
     bool lazy;               /* nests: move code outward. Trees: memory changes between statements, so nothing moves. */
+    bool partial;            /* compiling one side of a select of vectors */
     uint32_t first_output;   /* loads of slots from here on see the writes of earlier points */
     uint32_t naxis; const Axis *axis; uint32_t *axis_reg;
     uint32_t nloop; uint32_t *loop_reg;

@@ -6,6 +6,8 @@
  */
 #include "ref/internal.h"
 
+#include <math.h>
+
 /* ---- the common case ------------------------------------------------------------------------------ */
 
 /* Most of what a model computes is f32: these give what num_op and num_load give, without a call. */
@@ -85,12 +87,37 @@ run_lanes(Program *p, const Instr *in, const Mem *m, int64_t offset)
     return true;
 }
 
+/* One side of a select of vectors: what lies outside may not be chosen, and shows if it is. */
+static void
+run_partial(Program *p, const Instr *in, const Mem *m)
+{
+    const LoadAt *load = in->u.load;
+    int64_t offset = 0, total = tensor_count(&m->t) * m->lanes, valid = load->valid == NO_REG ? in->lanes : p->reg.at[load->valid].i;
+    int64_t stride = m->lanes > 1 || load->stride == NO_REG ? 1 : p->reg.at[load->stride].i;
+    for (uint32_t d = 0; d < load->rank; d++)
+        offset = offset * m->t.dim[d] + p->reg.at[load->at[d]].i;
+    for (int64_t l = 0; l < in->lanes; l++) {
+        int64_t at = offset * m->lanes + l * stride;
+        Num *to = &p->reg.at[in->dst + l];
+        if (l >= valid)
+            *to = (Num){0};
+        else if (at >= 0 && at < total)
+            *to = num_load(in->type, m->t.data, at);
+        else
+            *to = dtype_is_float(in->type) ? (Num){.f = NAN} : (Num){.i = 0x55};
+    }
+}
+
 static bool
 run_load(Program *p, const Instr *in)
 {
     const LoadAt *load = in->u.load;
     const Mem *m = &p->mem[load->slot];
     uint32_t bad = 0;
+    if (load->partial && m->t.data) {
+        run_partial(p, in, m);
+        return true;
+    }
     int64_t offset = run_offset(p, m, load->rank, load->at, load->guarded, &bad);
     if (offset >= 0) {
         if (!m->t.data)

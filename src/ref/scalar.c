@@ -8,6 +8,8 @@
  *   - One side of a select is evaluated only when it is chosen: a read there need not be inside its
  *     tensor otherwise (i < n ? x[i] : y[i - n]). Nothing moves out of it. What both sides surely
  *     need is compiled before the select, so that shared parts of a DAG stay shared.
+ *   - Both sides of a select of vectors are evaluated; lanes there that lie outside their tensor are
+ *     poisoned, so that choosing one shows.
  *   - An unguarded read may fail, and must not be tried when the domain around it has no points: it
  *     stays inside the domain, whose blocks run when their first point is reached.
  *   - A read of the nest's own output sees earlier points, so it stays at the innermost place.
@@ -368,7 +370,8 @@ compile_load(Program *p, const Scalar *s)
 {
     LoadAt *load = NEW(p->arena, LoadAt);
     uint32_t *at = NEW_ARRAY(p->arena, uint32_t, s->u.load.rank + 2), n = s->u.load.rank;
-    *load = (LoadAt){.slot = s->u.load.slot, .rank = n, .at = at, .stride = NO_REG, .valid = NO_REG};
+    *load = (LoadAt){.slot = s->u.load.slot, .rank = n, .at = at, .stride = NO_REG, .valid = NO_REG,
+                     .partial = p->partial && !s->u.load.outside};
     for (uint32_t d = 0; d < n; d++)
         if ((at[d] = program_expr(p, s->u.load.at[d])) == NO_REG)
             return NO_REG;
@@ -410,9 +413,13 @@ static uint32_t
 compile_op(Program *p, const Scalar *s)
 {
     uint32_t *arg = NEW_ARRAY(p->arena, uint32_t, s->narg < 3 ? 3 : s->narg);
-    for (uint32_t i = 0; i < s->narg; i++)
+    bool outside = p->partial;
+    for (uint32_t i = 0; i < s->narg; i++) {
+        p->partial = outside || (s->op == S_SELECT && i > 0);
         if ((arg[i] = program_scalar(p, s->arg[i])) == NO_REG)
             return NO_REG;
+    }
+    p->partial = outside;
     uint32_t depth = depth_of(p, top_frame(p)->floor, arg, s->narg);
     for (uint32_t i = s->narg; i < 3; i++)
         arg[i] = arg[0];

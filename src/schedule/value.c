@@ -202,6 +202,16 @@ at_lane_zero(Ctx *c, const Expr *e)
     return expr_subst(c, e, &(Binding){LANE, expr_int(c, 0)}, 1);
 }
 
+/* Scratch of the templates is as wide as their vectors; a value between parts ends where it ends. */
+static bool
+is_local(const Low *l, uint32_t scratch)
+{
+    for (uint32_t slot = 0; l->home && slot < l->n->nin + l->n->nout; slot++)
+        if (tree_buffer_of(l, slot) == scratch)
+            return true;
+    return false;
+}
+
 static const Scalar *
 vectorize_load(Vectorizer *v, const Scalar *s)
 {
@@ -225,7 +235,7 @@ vectorize_load(Vectorizer *v, const Scalar *s)
     if (expr_is(stride, 0))
         return scalar_load(l->c, s->dtype, s->u.load.slot, s->u.load.rank, at, NULL);
     return scalar_load_lanes(l->c, s->dtype, s->u.load.slot, s->u.load.rank, at, v->lanes, stride,
-                             b->space == SPACE_SCRATCH ? NULL : l->valid);
+                             b->space == SPACE_SCRATCH && !is_local(l, s->u.load.slot) ? NULL : l->valid);
 }
 
 static const Scalar *
