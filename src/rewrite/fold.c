@@ -3,10 +3,11 @@
  * A node becomes a constant when all its inputs are constants, by running its meaning, or when its
  * contents are known from shapes alone: a list of dimensions that are all numbers. What is known
  * but symbolic stays a computed value; `lower` drops it when it has only served to give a shape.
+ * A node that only gives a constant another shape shares its bytes, however many.
  * A node that cannot be run (an index outside its tensor, say) stays as it is: it may never be
  * reached, and if it is, the run reports it. Outputs of the graph stay computed.
  *
- * Cost    that of the interpreter on the folded nodes; results are at most max_bytes each. All together
+ * Cost    that of the interpreter on the folded nodes; what is computed is at most max_bytes each. All together
  *         they visit at most FREE_POINTS points and POINTS_PER_BYTE for each byte of the model's
  *         constants: what is derived from weights is folded, and a small model cannot ask for hours.
  */
@@ -111,32 +112,61 @@ inputs_are_constant(const Rebuild *r, const Node *n, OpCall *call, Tensor *in)
     return true;
 }
 
+/* The results may be constants: fixed sizes, none of them an output. */
 static bool
-results_fit(const Rebuild *r, const Node *n, int64_t max_bytes, const Type **out)
+result_types(const Rebuild *r, const Node *n, const Type **out, int64_t *largest)
 {
+    *largest = 0;
     for (uint32_t i = 0; i < n->out.count; i++) {
         ValueId v = node_out(r->from, n, i);
-        int64_t bytes;
+        int64_t bytes = 0;
         out[i] = v ? r->from->value.at[v].type : NULL;
-        if (v && (r->is_output[v] || !type_static_bytes(out[i], &bytes) || bytes > max_bytes))
+        if (v && (r->is_output[v] || !type_static_bytes(out[i], &bytes)))
             return false;
+        *largest = bytes > *largest ? bytes : *largest;
     }
+    return true;
+}
+
+/* The input whose bytes, in the same order, are all there is to the result; NULL if it is computed. */
+static void *
+same_bytes(const Rebuild *r, const OpCall *call, const Type *const *type)
+{
+    Ctx *c = r->from->ctx;
+    Expansion e = {0};
+    if (call->nout != 1 || !op_expand(c, call, type, &e) || e.call.n != 1 || e.call.at[0].nest->nwrite != 1)
+        return NULL;
+    const Nest *n = e.call.at[0].nest;
+    const Scalar *load = n->write[0].value;
+    if (n->write[0].combiner != COMB_NONE || load->op != S_LOAD || load->u.load.outside)
+        return NULL;
+    Access read = {.load = load};
+    MappingType t = nest_mapping(c, n, &read);
+    return t == MAP_ID || t == MAP_RELAYOUT ? (void *)call->data[e.call.at[0].value[load->u.load.slot]] : NULL;
+}
+
+static bool
+compute(Fold *f, const OpCall *call, const Type *const *type, int64_t largest, const Tensor *in, Tensor *out)
+{
+    Ctx *c = f->r.from->ctx;
+    if ((out[0].data = same_bytes(&f->r, call, type)))
+        return true;
+    int64_t points = largest <= f->max_bytes ? points_of(c, call, type, f->points) : INT64_MAX;
+    if (points > f->points || !ref_op(c, f->r.to->arena, call, type, in, out))
+        return false;
+    f->points -= points;
     return true;
 }
 
 /* Run without leaving a trace in the diagnostics if it cannot be. */
 static bool
-run_quietly(Fold *f, const OpCall *call, const Type *const *type, const Tensor *in, Tensor *out)
+run_quietly(Fold *f, const OpCall *call, const Type *const *type, int64_t largest, const Tensor *in, Tensor *out)
 {
-    Ctx *c = f->r.from->ctx;
-    Diags *d = &c->diags;
+    Diags *d = &f->r.from->ctx->diags;
     uint32_t n = d->list.n;
     DiagClass worst = d->worst;
-    int64_t points = points_of(c, call, type, f->points);
-    if (points <= f->points && ref_op(c, f->r.to->arena, call, type, in, out)) {
-        f->points -= points;
+    if (compute(f, call, type, largest, in, out))
         return true;
-    }
     d->list.n = n;
     d->worst = worst;
     return false;
@@ -151,15 +181,16 @@ fold_node(Fold *f, NodeId id)
     uint32_t nin = n->in.count, nout = n->out.count;
     const Type **type = NEW_ARRAY(r->scratch, const Type *, nout + 1);
     Tensor *in = NEW_ARRAY(r->scratch, Tensor, nin + 1), *out = NEW_ARRAY(r->scratch, Tensor, nout + 1);
-    if (n->callee != CALL_OP || nout == 0 || !results_fit(r, n, f->max_bytes, type))
+    int64_t largest;
+    if (n->callee != CALL_OP || nout == 0 || !result_types(r, n, type, &largest))
         return false;
     ValueId only = node_out(g, n, 0);
-    if (nout == 1 && only && (out[0].data = known_numbers(r, &g->value.at[only]))) {
+    if (nout == 1 && only && largest <= f->max_bytes && (out[0].data = known_numbers(r, &g->value.at[only]))) {
         r->map[only] = graph_const(r->to, g->value.at[only].name, type[0], out[0].data);
         return true;
     }
     OpCall call = graph_op_call(g, r->scratch, id);
-    if (!inputs_are_constant(r, n, &call, in) || !run_quietly(f, &call, type, in, out))
+    if (!inputs_are_constant(r, n, &call, in) || !run_quietly(f, &call, type, largest, in, out))
         return false;
     for (uint32_t i = 0; i < nout; i++)
         if (node_out(g, n, i))

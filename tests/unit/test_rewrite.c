@@ -369,6 +369,25 @@ test_fold(void **state)
     assert_int_equal(count_op(small, OP_add), 2);
 }
 
+/* A constant in another shape is the same memory, of whatever size; in another order it is not. */
+static void
+test_fold_shares_reshaped_constants(void **state)
+{
+    World *w = *state;
+    ValueId x = INPUT("x", 4, 3, 2), a = WEIGHT("a", 2, 12);
+    const void *data = w->g->value.at[a].data;
+    output(w, CALL(add, x, CALL(reshape, a, INTS(4, 3, 2))));
+    output(w, CALL(add, x, CALL(reshape, CALL(transpose, a), INTS(4, 3, 2))));
+    const Graph *after = rewrite_fold(w->g, 15);
+    expect_same(w, w->g, after, 0);
+    assert_int_equal(count_op(after, OP_reshape), 1);
+    assert_int_equal(count_op(after, OP_transpose), 1);
+    uint32_t shared = 0;
+    for (ValueId v = 1; v < after->value.n; v++)
+        shared += after->value.at[v].data == data;
+    assert_int_equal(shared, 2);                             /* the weight, and its other shape */
+}
+
 static void
 test_fold_of_known_sizes(void **state)
 {
@@ -468,7 +487,7 @@ main(void)
         TEST(test_neutral_numbers), TEST(test_adding_plus_zero_is_not_nothing), TEST(test_a_neutral_number_that_broadcasts_stays),
         TEST(test_softmax_guard_is_kept), TEST(test_transposes), TEST(test_reshapes), TEST(test_norm_into_convolution),
         TEST(test_norm_of_a_convolution_read_twice), TEST(test_norm_into_products), TEST(test_norm_alone),
-        TEST(test_norm_by_computed_values_stays), TEST(test_fold), TEST(test_fold_of_known_sizes),
+        TEST(test_norm_by_computed_values_stays), TEST(test_fold), TEST(test_fold_shares_reshaped_constants), TEST(test_fold_of_known_sizes),
         TEST(test_fold_leaves_what_cannot_run), TEST(test_cse), TEST(test_cse_compares_attributes_and_keeps_outputs),
         TEST(test_dce), TEST(test_lower), TEST(test_lower_drops_what_only_gave_a_shape),
     };
