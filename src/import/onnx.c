@@ -237,6 +237,9 @@ read_inputs(Model *m, const ImportOptions *o, Map *constants)
     Binding *b = NEW_ARRAY(m->arena, Binding, most + 1);
     for (uint32_t i = 0; o && i < o->ndim; i++)
         b[nb++] = o->dim[i];
+    for (size_t i = 0; i < g->n_input; i++)
+        if (!*text_of(g->input[i]->name))
+            return diag_error(&m->c->diags, DIAG_MODEL, loc, "input %zu has no name; every input needs one", i);
     if (o && unknown_binding(m, o, loc))
         return false;
     for (size_t i = 0; i < g->n_input; i++) {
