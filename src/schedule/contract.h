@@ -33,10 +33,10 @@ typedef struct {
 } ColumnPack;
 void pack_columns(Low *l, Block *b, const ColumnPack *p);
 
-/* The row operand of rows [i0, i0 + nrows) into pack[k, 0..tile.rows), zero beyond. */
+/* The row operand of rows [i0, i0 + nrows) into pack[i, k]; the other rows keep what they have. */
 typedef struct {
     const Cut *cut;
-    uint32_t buffer;                     /* scratch [depth, rows] */
+    uint32_t buffer;                     /* scratch [rows, depth] */
     const Expr *i0, *nrows;
     const Expr *first, *count;
 } RowPack;

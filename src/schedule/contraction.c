@@ -176,6 +176,28 @@ vector_register(Gemm *g, uint32_t buffer, uint32_t rank, const Expr *const *at)
     return scalar_load_lanes(c, g->cut.k.reduce->dtype, buffer, rank, at, g->cut.lanes, expr_int(c, 1), NULL);
 }
 
+/* Index of a packed constant: its outer parts at the bound axes, then tile, flat sum index, element of the tile. */
+static uint32_t
+packed_index(Gemm *g, const Scalar *operand, const uint32_t *list, uint32_t n, uint32_t run, const Expr *tile, const Expr *flat,
+             const Expr *element, const Expr **at)
+{
+    Low *l = g->l;
+    Ctx *c = l->c;
+    const Format *f = l->k->buffer.at[l->part->buffer[operand->u.load.slot]].format;
+    uint32_t outer = f->npart - g->cut.nsum - 2;
+
+    bind_run(l, list, n, run, expr_int(c, 0));
+    for (uint32_t p = 0; p < outer; p++) {
+        const Expr *e = expr_div(c, low_expr(l, operand->u.load.at[f->part[p].dim]), expr_int(c, f->part[p].div));
+        at[p] = f->part[p].mod ? expr_mod(c, e, expr_int(c, f->part[p].mod)) : e;
+    }
+    at[outer] = tile;
+    for (uint32_t s = 0; s < g->cut.nsum; s++)
+        at[outer + 1 + s] = s + 1 == g->cut.nsum ? flat : expr_int(c, 0);
+    at[f->npart - 1] = element;
+    return f->npart;
+}
+
 /* Element k of row i of the panel that starts at row i0 (i may be a loop variable). `last` clamps rows
  * beyond the end to the last one, whose products are then dropped. */
 static const Scalar *
@@ -187,21 +209,13 @@ row_element(Gemm *g, const Expr *i0, const Expr *i, const Expr *k, const Expr *k
     DType t = cut->k.reduce->dtype;
 
     if (g->a_ready) {
-        const Scalar *a = cut->k.a;
-        uint32_t buffer = l->part->buffer[a->u.load.slot];
-        const Format *f = l->k->buffer.at[buffer].format;
         const Expr *at[TN_MAX_RANK * 2];
-        uint32_t outer = f->npart - cut->nsum - 2;
-        for (uint32_t p = 0; p < outer; p++)
-            at[p] = low_expr(l, a->u.load.at[f->part[p].dim]);
-        at[outer] = expr_div(c, i0, expr_int(c, cut->tile.rows));
-        for (uint32_t s = 0; s < cut->nsum; s++)
-            at[outer + 1 + s] = s + 1 == cut->nsum ? expr_add(c, k0, k) : expr_int(c, 0);
-        at[f->npart - 1] = i;
-        return scalar_load(c, t, buffer, f->npart, at, NULL);
+        uint32_t rank = packed_index(g, cut->k.a, cut->row, cut->nrow, cut->row_run, expr_div(c, i0, expr_int(c, cut->tile.rows)),
+                                     expr_add(c, k0, k), i, at);
+        return scalar_load(c, t, l->part->buffer[cut->k.a->u.load.slot], rank, at, NULL);
     }
     if (!g->a_direct) {
-        const Expr *at[2] = {k, i};
+        const Expr *at[2] = {i, k};
         return scalar_load(c, t, g->a_pack, 2, at, NULL);
     }
     const Expr *row = expr_add(c, i0, i);
@@ -241,18 +255,9 @@ column_vector(Gemm *g, const Expr *panel, const Expr *k, const Expr *k0, const E
         const Expr *at[3] = {panel, k, lane};
         return scalar_load_lanes(c, cut->k.reduce->dtype, g->b_pack, 3, at, cut->lanes, expr_int(c, 1), NULL);
     }
-    const Scalar *b = cut->k.b;
-    uint32_t buffer = l->part->buffer[b->u.load.slot];
-    const Format *f = l->k->buffer.at[buffer].format;
     const Expr *at[TN_MAX_RANK * 2];
-    uint32_t outer = f->npart - cut->nsum - 2;
-    for (uint32_t p = 0; p < outer; p++)
-        at[p] = low_expr(l, b->u.load.at[f->part[p].dim]);
-    at[outer] = expr_add(c, g->panel0, panel);
-    for (uint32_t s = 0; s < cut->nsum; s++)
-        at[outer + 1 + s] = s + 1 == cut->nsum ? expr_add(c, k0, k) : expr_int(c, 0);
-    at[f->npart - 1] = lane;
-    return scalar_load_lanes(c, cut->k.reduce->dtype, buffer, f->npart, at, cut->lanes, expr_int(c, 1), NULL);
+    uint32_t rank = packed_index(g, cut->k.b, cut->col, cut->ncol, cut->col_run, expr_add(c, g->panel0, panel), expr_add(c, k0, k), lane, at);
+    return scalar_load_lanes(c, cut->k.reduce->dtype, l->part->buffer[cut->k.b->u.load.slot], rank, at, cut->lanes, expr_int(c, 1), NULL);
 }
 
 /* Where the sums of row i, vector j of a tile lie. */
@@ -457,6 +462,8 @@ row_panel(Gemm *g, Block *b, uint32_t rows, const Expr *i0, const Expr *nrows, c
     l->range.n = ranges;
 }
 
+enum { FEW_ROWS = 4 };           /* rows at a time after the whole tiles, where their number is not known */
+
 /* All row panels of the task: whole ones, then the rest. */
 static void
 row_panels(Gemm *g, Block *b, const Expr *k0, const Expr *depth, const Expr *npanels)
@@ -474,13 +481,18 @@ row_panels(Gemm *g, Block *b, const Expr *k0, const Expr *depth, const Expr *npa
         row_panel(g, in, rows, i, expr_int(c, rows), k0, depth, false, npanels);
         l->range.n = ranges;
     }
-    if (!fixed || all % rows) {
-        const Expr *i0 = expr_add(c, g->i_chunk, whole), *rest = expr_sub(c, g->chunk_rows, whole);
-        Tree *test = tree_if(b, scalar_2(c, S_GT, scalar_index(c, rest), scalar_int(c, DT_I64, 0)));
-        const Expr *start = low_let(l, &test->body, "i0", i0, NULL);
-        row_panel(g, &test->body, fixed ? (uint32_t)(all % rows) : rows, start, rest, k0, depth, !fixed, npanels);
-        l->range.n = ranges;
+    const Expr *start = expr_add(c, g->i_chunk, whole), *end = expr_add(c, g->i_chunk, g->chunk_rows);
+    if (fixed && all % rows) {
+        Tree *test = tree_if(b, scalar_2(c, S_LT, scalar_index(c, start), scalar_index(c, end)));
+        const Expr *i0 = low_let(l, &test->body, "i0", start, NULL);
+        row_panel(g, &test->body, (uint32_t)(all % rows), i0, expr_sub(c, end, i0), k0, depth, false, npanels);
+    } else if (!fixed) {
+        uint32_t step = rows < FEW_ROWS ? rows : FEW_ROWS;
+        Block *in = b;
+        const Expr *i0 = low_loop(l, &in, LOOP_SERIAL, "i0", start, end, step);
+        row_panel(g, in, step, i0, expr_min(c, expr_int(c, step), expr_sub(c, end, i0)), k0, depth, true, npanels);
     }
+    l->range.n = ranges;
 }
 
 static void
@@ -530,6 +542,17 @@ blocked_epilogue(Gemm *g, Block *b, const Expr *npanels)
     l->range.n = ranges;
 }
 
+/* Elements of a row of `depth`, padded so that rows are an odd number of cache lines apart. */
+static const Expr *
+odd_lines(Ctx *c, const Expr *depth, uint32_t bytes)
+{
+    int64_t line = 64 / bytes, d;
+
+    if (!expr_const(depth, &d))
+        return expr_offset(c, depth, line);
+    return expr_int(c, ((d + line - 1) / line | 1) * line);
+}
+
 static void
 declare_scratch(Gemm *g, Block *b)
 {
@@ -546,7 +569,7 @@ declare_scratch(Gemm *g, Block *b)
         tree_buffer(b, g->b_pack);
     }
     if (!g->a_ready && !g->a_direct) {
-        const Expr *dims[2] = {depth, rows};
+        const Expr *dims[2] = {rows, odd_lines(c, depth, dtype_info[t].bytes)};
         g->a_pack = kernel_buffer(c, l->a, l->k, "rows", type_new(c, t, 2, dims), SPACE_SCRATCH, 1);
         tree_buffer(b, g->a_pack);
     }

@@ -81,46 +81,91 @@ replace_scalar(Ctx *c, Arena *a, const Scalar *s, const Scalar *what, const Scal
     return scalar_op(c, s->op, arg);
 }
 
-/* The format of a constant operand [outer…, tile // T, sums…, tile % T]: only where each of its
- * dimensions is one bare axis, so that the tile axis is one whole dimension. */
-static const Format *
-packed_format(Ctx *c, const Nest *n, const Scalar *load, const uint32_t *tile, uint32_t ntile, uint32_t run, AxisSet sum, uint32_t width)
-{
-    uint32_t dim_of[NEST_MAX_AXES], rank = load->u.load.rank, np = 0;
-    AxisSet seen = 0;
-    FormatPart *part;
-    Format *f;
+/* ---- formats of constant operands --------------------------------------------------------------- */
 
-    if (run != 1 || ntile == 0 || load->u.load.outside || expr_is(n->axis[tile[ntile - 1]].extent, 1))
+/* One axis as a digit of one dimension's index: (index // step) % extent. */
+typedef struct { uint32_t dim; int64_t step; int64_t extent; bool top; } Digit;
+
+/* Is every dimension of the read a number written in its axes' digits, each axis used once? 64*h + d
+ * is; y + r is not. Dimensions of one element at 0 have no digits. */
+static bool
+read_digits(Ctx *c, const Nest *n, const Scalar *load, Digit *digit, AxisSet *used)
+{
+    const Type *t = n->param[load->u.load.slot].type;
+
+    *used = 0;
+    for (uint32_t d = 0; d < load->u.load.rank; d++) {
+        const Expr *rest = load->u.load.at[d], *coef, *next;
+        int64_t step = 1, extent;
+        AxisSet here = expr_axes(rest);
+        uint32_t last = NEST_MAX_AXES;
+        if ((here & *used) || expr_uses_kind(rest, VAR_COMPUTED))
+            return false;
+        *used |= here;
+        while (here) {                       /* the axis whose coefficient is the step reached so far */
+            uint32_t x = 0;
+            while (x < NEST_MAX_AXES && !(here >> x & 1 && expr_linear(c, rest, (Var){VAR_AXIS, x}, &coef, &next) && expr_is(coef, step)))
+                x++;
+            if (x == NEST_MAX_AXES)
+                return false;
+            rest = next;
+            here &= ~((AxisSet)1 << x);
+            last = x;
+            digit[x] = (Digit){d, step, expr_or(n->axis[x].extent, 0), here == 0};
+            if (here && (!expr_const(n->axis[x].extent, &extent) || mul_overflows(step, extent, &step)))
+                return false;
+        }
+        if (!expr_is(rest, 0))
+            return false;
+        const Expr *whole = last == NEST_MAX_AXES ? expr_int(c, 1) : expr_scale(c, n->axis[last].extent, digit[last].step);
+        if (expr_eq(c, NULL, whole, t->dim[d]) != YES)
+            return false;
+    }
+    return true;
+}
+
+static FormatPart
+digit_part(Digit d)
+{
+    return (FormatPart){(uint8_t)d.dim, d.step, d.top ? 0 : d.extent};
+}
+
+/* [outer…, tile // T, sums…, tile % T], where the tile index is the run of the last axes of `list`. */
+static const Format *
+packed_format(Ctx *c, const Nest *n, const Scalar *load, const uint32_t *list, uint32_t nlist, uint32_t run, AxisSet sum, uint32_t width)
+{
+    Digit digit[NEST_MAX_AXES];
+    AxisSet used, tile = 0;
+    uint32_t np = 0;
+    int64_t extent = 1;
+
+    if (run == 0 || load->u.load.outside || !read_digits(c, n, load, digit, &used))
         return NULL;
-    for (uint32_t d = 0; d < rank; d++) {
-        Var v;
-        if (expr_is(load->u.load.at[d], 0) && expr_is(n->param[load->u.load.slot].type->dim[d], 1))
-            continue;
-        if (!expr_is_var(load->u.load.at[d], &v) || v.kind != VAR_AXIS || seen >> v.id & 1)
+    /* The axes of the run are neighbouring digits of one dimension. */
+    Digit inner = digit[list[nlist - 1]], outer = digit[list[nlist - run]];
+    for (uint32_t i = nlist; i-- > nlist - run;) {
+        tile |= (AxisSet)1 << list[i];
+        if (!(used >> list[i] & 1) || digit[list[i]].dim != inner.dim || digit[list[i]].step != inner.step * extent)
             return NULL;
-        seen |= (AxisSet)1 << v.id;
-        dim_of[v.id] = d;
-        if (expr_eq(c, NULL, n->axis[v.id].extent, n->param[load->u.load.slot].type->dim[d]) != YES)
+        extent *= digit[list[i]].extent;
+        if (digit[list[i]].extent == 0 && i > nlist - run)
             return NULL;
     }
-    uint32_t t = tile[ntile - 1];
-    if ((sum & ~seen) || !(seen >> t & 1))
+    if ((sum & ~used) || extent == 1 || (!outer.top && extent % width))
         return NULL;
-    f = NEW(c->arena, Format);
-    part = NEW_ARRAY(c->arena, FormatPart, rank + 1);
-    for (uint32_t d = 0; d < rank; d++) {
-        Var v;
-        if (expr_is_var(load->u.load.at[d], &v) && !(sum >> v.id & 1) && v.id != t)
-            part[np++] = (FormatPart){(uint8_t)d, 1, 0};
-    }
-    part[np++] = (FormatPart){(uint8_t)dim_of[t], width, 0};
-    for (uint32_t k = 0; k < NEST_MAX_AXES; k++)
-        if (sum >> k & 1)
-            part[np++] = (FormatPart){(uint8_t)dim_of[k], 1, 0};
-    part[np++] = (FormatPart){(uint8_t)dim_of[t], 1, width};
-    f->npart = np;
-    f->part = part;
+    FormatPart *part = NEW_ARRAY(c->arena, FormatPart, NEST_MAX_AXES + 2);
+    for (uint32_t x = 0; x < NEST_MAX_AXES; x++)
+        if (used >> x & 1 && !((sum | tile) >> x & 1))
+            part[np++] = digit_part(digit[x]);
+    part[np++] = (FormatPart){(uint8_t)inner.dim, inner.step * width, outer.top ? 0 : extent / width};
+    for (uint32_t x = 0; x < NEST_MAX_AXES; x++)
+        if (sum >> x & 1)
+            part[np++] = digit_part(digit[x]);
+    part[np++] = (FormatPart){(uint8_t)inner.dim, inner.step, width};
+    if (np > TN_MAX_RANK)
+        return NULL;
+    Format *f = NEW(c->arena, Format);
+    *f = (Format){np, part};
     return f;
 }
 
@@ -152,7 +197,13 @@ contract_cut(Low *l, Cut *out)
         return false;
     const Scalar *a = bare_load(k->a);
     bool a_plain = a && !a->u.load.outside;
+    /* Axes are joined as they lie in the plain tensor: a constant that is packed by now was cut so. */
+    const Format **lies = a ? &l->k->buffer.at[l->part->buffer[a->u.load.slot]].format : NULL, *format = lies ? *lies : NULL;
+    if (lies)
+        *lies = NULL;
     out->row_run = collapse_run(l, out->row, out->nrow, a_plain ? k->a : NULL, k->reduce);
+    if (lies)
+        *lies = format;
     out->col_run = collapse_run(l, out->col, out->ncol, NULL, k->reduce);
     out->rows = axes_product(l, out->row + out->nrow - out->row_run, out->row_run);
     out->cols = axes_product(l, out->col + out->ncol - out->col_run, out->col_run);

@@ -186,27 +186,20 @@ pack_columns(Low *l, Block *b, const ColumnPack *p)
 
 /* ---- rows -------------------------------------------------------------------------------------------------- */
 
-typedef struct { const RowPack *p; const Expr *flat; } RowCopy;
+typedef struct { const RowPack *p; const Expr *row, *flat; } RowCopy;
 
-/* A few sum points of every row: the stores of all rows then stay within a few lines. */
 static void
-copy_rows_step(Low *l, Block *b, void *user)
+copy_row_step(Low *l, Block *b, void *user)
 {
     RowCopy *k = user;
     const Cut *cut = k->p->cut;
-    uint32_t ranges = l->range.n, start = cut->nrow - cut->row_run, inner = cut->sum[cut->nsum - 1];
-    const Expr *here = l->bind[inner], *at[2] = {expr_add(l->c, k->flat, here)};
-    uint32_t lanes = l->lanes;
+    uint32_t inner = cut->sum[cut->nsum - 1];
+    const Expr *here = l->bind[inner], *at[2] = {k->row, expr_add(l->c, k->flat, here)};
 
     if (cut->nsum == 1)
         l->bind[inner] = expr_add(l->c, k->p->first, here);
-    at[1] = low_loop(l, &b, LOOP_SERIAL, "i", expr_int(l->c, 0), expr_min(l->c, k->p->nrows, expr_int(l->c, cut->tile.rows)), 1);
-    if (cut->row_run)
-        low_bind_digits(l, b, cut->row + start, cut->row_run, expr_add(l->c, k->p->i0, at[1]));
     low_store(l, b, k->p->buffer, at, 2, factor_value(l, b, cut->k.a));
-    l->lanes = lanes;
     l->bind[inner] = here;
-    l->range.n = ranges;
 }
 
 void
@@ -214,23 +207,21 @@ pack_rows(Low *l, Block *b, const RowPack *p)
 {
     Ctx *c = l->c;
     const Cut *cut = p->cut;
-    uint32_t ranges = l->range.n;
-    const Expr *depth = expr_mul(c, p->count ? p->count : expr_int(c, 1), axes_product(l, cut->sum + 1, cut->nsum ? cut->nsum - 1 : 0));
+    uint32_t ranges = l->range.n, start = cut->nrow - cut->row_run;
     RowCopy k = {.p = p};
 
-    if (cut->nsum) {
+    k.row = low_loop(l, &b, LOOP_SERIAL, "i", expr_int(c, 0), p->nrows, 1);
+    if (cut->row_run)
+        low_bind_digits(l, b, cut->row + start, cut->row_run, expr_add(c, p->i0, k.row));
+    if (cut->nsum == 0) {
+        const Expr *at[2] = {k.row, expr_int(c, 0)};
+        low_store(l, b, p->buffer, at, 2, factor_value(l, b, cut->k.a));
+    } else {
         uint32_t inner = cut->sum[cut->nsum - 1];
         const Expr *extent = cut->nsum == 1 ? p->count : low_extent(l, inner);
-        Block *in = sum_loops(l, b, cut, p->first, p->count, cut->nsum - 1, &k.flat);
+        b = sum_loops(l, b, cut, p->first, p->count, cut->nsum - 1, &k.flat);
         k.flat = expr_mul(c, k.flat, extent);
-        low_vector_loop(l, in, inner, "k", expr_int(c, 0), extent, contiguous_along(l, cut->k.a, inner) ? cut->lanes : 1, copy_rows_step, &k);
-    }
-    l->range.n = ranges;
-    if (!expr_is(p->nrows, cut->tile.rows)) {
-        const Expr *at[2];
-        at[0] = low_loop(l, &b, LOOP_SERIAL, "k", expr_int(c, 0), depth, 1);
-        at[1] = low_loop(l, &b, LOOP_SERIAL, "i", expr_min(c, p->nrows, expr_int(c, cut->tile.rows)), expr_int(c, cut->tile.rows), 1);
-        low_store(l, b, p->buffer, at, 2, scalar_number(c, cut->k.reduce->dtype, 0));
+        low_vector_loop(l, b, inner, "k", expr_int(c, 0), extent, cut->lanes, copy_row_step, &k);
     }
     for (uint32_t i = 0; i < cut->nsum; i++)
         l->bind[cut->sum[i]] = NULL;
