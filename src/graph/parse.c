@@ -292,8 +292,8 @@ check_types(Read *r, const Definitions *result, const OpCall *call)
         return false;
     for (uint32_t i = 0; i < result->n; i++)
         if (result->at[i].name && type_eq(c, t[i], result->at[i].type) == NO)
-            return parse_error(&r->p, "%%%s is written as %s, but %s gives %s", result->at[i].name, type_str(c, result->at[i].type),
-                               op_info[call->op].name, type_str(c, t[i]));
+            return diag_error(&c->diags, DIAG_MODEL, call->loc, "%%%s is written as %s, but %s gives %s", result->at[i].name,
+                              type_str(c, result->at[i].type), op_info[call->op].name, type_str(c, t[i]));
     return true;
 }
 

@@ -325,7 +325,7 @@ Kernel *
 kernel_parse(Parse *p, Arena *a)
 {
     Arena *scratch = arena_child(p->ctx->arena);
-    KernelText t = { .scope = { .p = p, .scratch = scratch, .find = { .arena = scratch }, .open = true },
+    KernelText t = { .scope = { .p = p, .scratch = scratch, .find = { .arena = scratch } },
                      .k = NEW(a, Kernel), .arena = a };
     t.k->tree.arena = a;
     bool ok = parse_whole(&t);
