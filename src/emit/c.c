@@ -449,9 +449,11 @@ emit_c_prelude(void)
 }
 
 /* Exact arithmetic but for products and sums in one rounding; nothing of -ffast-math. Machine
- * flags come from the machine. Buffers are shared by address, so types say nothing about aliasing. */
+ * flags come from the machine. Buffers are shared by address, so types say nothing about aliasing.
+ * GCC's global elimination of common subexpressions makes it spill column vectors in the innermost
+ * loops of products, which have nothing to eliminate. */
 const char *
 emit_c_flags(void)
 {
-    return "-std=gnu17 -O2 -fPIC -fno-math-errno -fno-trapping-math -ffp-contract=fast -fno-strict-aliasing -Wno-psabi";
+    return "-std=gnu17 -O2 -fPIC -fno-math-errno -fno-trapping-math -ffp-contract=fast -fno-strict-aliasing -fno-gcse -Wno-psabi";
 }
