@@ -107,6 +107,6 @@ void print_tensor_type(const TnTensor *x);               /* f32[1, 10] */
 
 /* Within --atol and --rtol? TN_OK, or printed: the two cannot be compared. */
 int compare_outputs(TnContext *ctx, const Options *o, const TnTensor *x, const TnTensor *want, TnDifference *d, bool *agrees);
-void print_difference(FILE *to, const char *name, const char *verdict, const TnDifference *d, bool agrees);
+void print_difference(FILE *to, const TnTensor *x, const char *verdict, const TnDifference *d, bool agrees);
 
 #endif

@@ -20,11 +20,30 @@ compare_outputs(TnContext *ctx, const Options *o, const TnTensor *x, const TnTen
     return status;
 }
 
-void
-print_difference(FILE *to, const char *name, const char *verdict, const TnDifference *d, bool agrees)
+/* "[0, 12, 3]": the element's index along each axis. */
+static void
+print_index(FILE *to, const TnTensor *x, int64_t at)
 {
-    fprintf(to, "%s: %s, largest error %.3g (%.3g of the largest value)", name, verdict, d->max_abs, d->max_rel);
-    if (!agrees)
-        fprintf(to, " at element %lld", (long long)d->at);
+    int64_t left = 1;
+
+    for (int32_t d = 0; d < x->rank; d++)
+        left *= x->dims[d];
+    fputc('[', to);
+    for (int32_t d = 0; d < x->rank; d++) {
+        left /= x->dims[d];
+        fprintf(to, "%s%lld", d ? ", " : "", (long long)(at / left % x->dims[d]));
+    }
+    fputc(']', to);
+}
+
+void
+print_difference(FILE *to, const TnTensor *x, const char *verdict, const TnDifference *d, bool agrees)
+{
+    fprintf(to, "%s: %s, largest error %.3g (%.3g of the largest value)", x->name, verdict, d->max_abs, d->max_rel);
+    if (!agrees) {
+        fputs(" at ", to);
+        print_index(to, x, d->at);
+        fprintf(to, ": %.9g, expected %.9g", d->x_at, d->y_at);
+    }
     fputc('\n', to);
 }

@@ -102,7 +102,7 @@ compare_with(TnContext *ctx, const Options *o, const TnTensor *x, const char *pa
         status = compare_outputs(ctx, o, x, &want, &d, &agrees);
     if (status != TN_OK)
         return status;
-    print_difference(o->json ? stderr : stdout, x->name, agrees ? "as expected" : "differs", &d, agrees);
+    print_difference(o->json ? stderr : stdout, x, agrees ? "as expected" : "differs", &d, agrees);
     return agrees ? TN_OK : EXIT_DIFFERS;
 }
 

@@ -32,19 +32,23 @@ print_json_number(double v)
 }
 
 static void
-print_line(const Options *o, bool last, const char *name, const TnDifference *d, bool agrees)
+print_line(const Options *o, bool last, const TnTensor *x, const TnDifference *d, bool agrees)
 {
     if (!o->json) {
-        print_difference(stdout, name, agrees ? "agrees" : "differs", d, agrees);
+        print_difference(stdout, x, agrees ? "agrees" : "differs", d, agrees);
         return;
     }
     printf("  {\"output\": ");
-    print_json_string(name);
+    print_json_string(x->name);
     printf(", \"agrees\": %s, \"max_abs\": ", agrees ? "true" : "false");
     print_json_number(d->max_abs);
     printf(", \"max_rel\": ");
     print_json_number(d->max_rel);
-    printf(", \"at\": %lld}%s\n", (long long)d->at, last ? "" : ",");
+    printf(", \"at\": %lld, \"value\": ", (long long)d->at);
+    print_json_number(d->x_at);
+    printf(", \"expected\": ");
+    print_json_number(d->y_at);
+    printf("}%s\n", last ? "" : ",");
 }
 
 static int
@@ -60,7 +64,7 @@ compare(TnContext *ctx, const Options *o, const Tensors *t, const TnTensor *want
         int status = compare_outputs(ctx, o, &t->out[i], &want[i], &d, &agrees);
         if (status != TN_OK)
             return status;
-        print_line(o, i + 1 == t->nout, t->out[i].name, &d, agrees);
+        print_line(o, i + 1 == t->nout, &t->out[i], &d, agrees);
         if (!agrees && !first)
             first = t->out[i].name;
     }

@@ -69,8 +69,14 @@ TN_API TnStatus tn_tensor_read(TnContext *ctx, const char *path, TnTensor *out);
 TN_API TnStatus tn_tensor_write_npy(TnContext *ctx, const char *path, const TnTensor *x);
 /* Seeded random contents for a tensor of this type: normal floats, integers in [0, high). */
 TN_API TnStatus tn_tensor_random(TnContext *ctx, uint64_t seed, int64_t high, TnTensor *x);
-/* Largest |x - y|, its place, and that error relative to the largest |y|; TN_USAGE if types or sizes differ. */
-typedef struct TnDifference { size_t size; double max_abs, max_rel, y_max; int64_t at; int64_t mismatches; } TnDifference;
+/* Largest |x - y|, its place, and that error relative to the largest |y|; TN_USAGE if types or sizes differ.
+ * at: the element, row-major, -1 if all are equal; x_at, y_at: what stands there. */
+typedef struct TnDifference {
+    size_t size;
+    double max_abs, max_rel, y_max;
+    int64_t at, mismatches;
+    double x_at, y_at;
+} TnDifference;
 TN_API TnStatus tn_tensor_compare(TnContext *ctx, const TnTensor *x, const TnTensor *y, double atol, double rtol, TnDifference *out);
 
 /* ---- running (libtenon-run) ---------------------------------------------------------------------- */

@@ -250,6 +250,10 @@ compare(TnContext *ctx, const TnTensor *x, const TnTensor *y, double atol, doubl
         }
         r.mismatches += error > 0 && !(error <= atol + rtol * size && isfinite(error));
     }
+    if (r.at >= 0) {
+        r.x_at = number_get(dtype, x->data, r.at);
+        r.y_at = number_get(dtype, y->data, r.at);
+    }
     r.max_rel = r.max_abs == 0 ? 0 : r.y_max > 0 ? r.max_abs / r.y_max : INFINITY;
     *out = r;
     return true;

@@ -7,8 +7,9 @@
 #include "import/internal.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 
-enum { MAX_DEPTH = 64 };
+enum { MAX_DEPTH = 64, FORGET_BYTES = 16 << 20 };
 #define DEFAULT_MODEL_BYTES ((int64_t)64 << 30)
 
 static bool
@@ -66,6 +67,29 @@ protobuf_check(const ProtobufCMessageDescriptor *d, Bytes b, uint32_t depth, con
     return true;
 }
 
+/* Contents are copied out of the mapped file from front to back: what lies behind is given back as it
+ * goes, so that the model is not in memory twice. */
+typedef struct { Bytes file; size_t copied; } Unpacking;
+
+static void *
+unpack_alloc(void *user, size_t bytes)
+{
+    Unpacking *u = user;
+    if (u->copied > FORGET_BYTES) {
+        file_forget(u->file);
+        u->copied = 0;
+    }
+    u->copied += bytes;
+    return malloc(bytes);
+}
+
+static void
+unpack_free(void *user, void *p)
+{
+    (void)user;
+    free(p);
+}
+
 static void
 free_model(void *model)
 {
@@ -91,7 +115,9 @@ model_read(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOptio
         diag_error(&c->diags, DIAG_MODEL, loc, "not a readable ONNX model: %s; export or copy it again", why);
         return NULL;
     }
-    Onnx__ModelProto *m = onnx__model_proto__unpack(NULL, file.bytes, file.data);
+    Unpacking u = {file, 0};
+    ProtobufCAllocator copies = {unpack_alloc, unpack_free, &u};
+    Onnx__ModelProto *m = onnx__model_proto__unpack(&copies, file.bytes, file.data);
     if (!m) {
         diag_error(&c->diags, DIAG_MODEL, loc, "not a readable ONNX model: a field has another type than ONNX gives it; export or copy it again");
         return NULL;

@@ -473,6 +473,7 @@ comparing_knows_nan_and_places(void **state)
     assert_int_equal(tn_tensor_compare(ctx, &a, &b, 0.1, 0.05, &r), TN_OK);
     assert_int_equal(r.mismatches, 1);
     assert_int_equal(r.at, 2);
+    assert_true(r.x_at == 3 && r.y_at == 3.5);
     assert_true(r.max_abs == 0.5 && r.y_max == 8.25 && r.max_rel == 0.5 / 8.25);
     y[1] = 0;
     assert_int_equal(tn_tensor_compare(ctx, &a, &b, 100, 0, &r), TN_OK);
