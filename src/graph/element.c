@@ -73,7 +73,7 @@ store_float(DType type, double v, void *at)
         memcpy(at, &h, 2);
 }
 
-/* As few digits as read back to the same bits; always with a point or an exponent. */
+/* As few digits as read back to the same bits, but 10.0, not 1e+01; always with a point or an exponent. */
 static void
 print_float(Text *t, DType type, double v, const void *at)
 {
@@ -84,7 +84,8 @@ print_float(Text *t, DType type, double v, const void *at)
         text_add(t, isnan(v) ? "nan" : v < 0 ? "-inf" : "inf");
         return;
     }
-    for (int digits = 1; digits <= 17; digits++) {
+    bool usual = fabs(v) >= 1 && fabs(v) < 1e6;
+    for (int digits = usual ? 1 + (int)log10(fabs(v)) : 1; digits <= 17; digits++) {
         snprintf(s, sizeof s, "%.*g", digits, v);
         store_float(type, strtod(s, NULL), &again);
         if (memcmp(&again, at, dtype_info[type].bytes) == 0)

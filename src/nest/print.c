@@ -133,7 +133,7 @@ print_axis_extent(Printer *p, Text *t, const Axis *axis)
 
 /* ---- numbers ------------------------------------------------------------------------------------- */
 
-/* The shortest decimal that reads back as the same value of its type. */
+/* The shortest decimal that reads back as the same value of its type; 10, not 1e+01. */
 static void
 print_float(Text *t, DType type, double v)
 {
@@ -142,7 +142,8 @@ print_float(Text *t, DType type, double v)
         text_add(t, isnan(v) ? "nan" : v < 0 ? "-inf" : "inf");
         return;
     }
-    for (int digits = 1; digits <= 17; digits++) {
+    bool usual = fabs(v) >= 1 && fabs(v) < 1e6;
+    for (int digits = usual ? 1 + (int)log10(fabs(v)) : 1; digits <= 17; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, v);
         if (round_to_dtype(type, strtod(text, NULL)) == v)
             break;
