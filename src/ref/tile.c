@@ -83,13 +83,16 @@ compile_affine(Tiled *t, const Instr *in)
 {
     const Affine *a = in->u.affine;
     Form form = worst_form(t, a->reg, a->n);
-    int64_t row = 0, col = 0;
+    uint64_t urow = 0, ucol = 0;
     if (form == FORM_EACH)
         return form;
     for (uint32_t k = 0; k < a->n; k++) {
-        row += a->coef[k] * t->reg[a->reg[k]].row;
-        col += a->coef[k] * t->reg[a->reg[k]].col;
+        urow += (uint64_t)a->coef[k] * (uint64_t)t->reg[a->reg[k]].row;
+        ucol += (uint64_t)a->coef[k] * (uint64_t)t->reg[a->reg[k]].col;
     }
+    int64_t row = (int64_t)urow, col = (int64_t)ucol;
+    if (row != (int32_t)row || col != (int32_t)col)
+        return FORM_EACH;            /* may wrap around from point to point */
     t->reg[in->dst] = (TileReg){.form = FORM_LINEAR, .row = row, .col = col};
     return row || col ? FORM_LINEAR : FORM_SAME;
 }

@@ -46,7 +46,7 @@ nums(Tiled *t, uint32_t r, uint32_t k)
     else
         for (int64_t row = 0; row < t->rows; row++)
             for (int64_t col = 0; col < t->cols; col++)
-                v[row * t->cols + col].i = first.i + row * reg->row + col * reg->col;
+                v[row * t->cols + col].i = (int64_t)((uint64_t)first.i + (uint64_t)(row * reg->row + col * reg->col));
     return v;
 }
 
@@ -182,10 +182,16 @@ each_at(Tiled *t, const Instr *in)
 
 /* ---- places --------------------------------------------------------------------------------------------------- */
 
+#define FAR ((int64_t)1 << 60)       /* no step of 32 bits leads back from there */
+
 /* The points of one row whose index i, i + step, … stays inside dim: lo <= col < hi is narrowed to them. */
 static inline void
 clip(int64_t i, int64_t step, int64_t dim, int64_t cols, int64_t *lo, int64_t *hi)
 {
+    if (i < -FAR || i > FAR) {
+        *hi = 0;
+        return;
+    }
     int64_t end = i + step * (cols - 1), from, to;
     if (i >= 0 && i < dim && end >= 0 && end < dim)
         return;
@@ -208,7 +214,7 @@ linear_row(const Tiled *t, const Mem *m, const TileAt *at, int64_t row, int64_t 
     *hi = t->cols;
     for (uint32_t d = 0; d < at->rank; d++) {
         const TileReg *reg = &t->reg[at->at[d]];
-        int64_t i = t->p->reg.at[at->at[d]].i + row * reg->row;
+        int64_t i = (int64_t)((uint64_t)t->p->reg.at[at->at[d]].i + (uint64_t)(row * reg->row));
         offset = (int64_t)((uint64_t)offset * (uint64_t)m->t.dim[d] + (uint64_t)i);
         clip(i, reg->col, m->t.dim[d], t->cols, lo, hi);
     }

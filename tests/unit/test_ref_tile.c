@@ -285,6 +285,8 @@ test_rows(void **state)
         "  for m<33>, k<60>: o[at(idx[m], 8), k] sum= u[m, k] over old }",
         /* No point takes the side that cannot be read, though both conditions differ within a tile. */
         "nest nested(x: f32[400], y: f32[4]) -> (o: f32[450]) { o[i] = i < 300 ? (i < 400 ? 1 : y[9]) : x[i - 100] }",
+        "nest wraps(x: i64[40]) -> (o: i64[20, 40]) { o[i, j] = i64(4611686018427387904*j + 3*i) + x[j] }",
+        "nest far(x: f32[40]) -> (o: f32[600]) { o[i] = x[i + 9223372036854775000 | 7] + x[4611686018427387904*i | 1] }",
         "nest f16(x: f16[600]) -> (o: f16[600]) { o[i] = x[i] * x[i] + x[i] }",
         "nest bool(x: f32[600]) -> (o: bool[600]) { o[i] = x[i] < 1 }",
         "nest two(x: f32[6, 50]) -> (o: f32[6, 50], p: f32[50, 6]) {\n  o[i, j] = x[i, j]\n  p[j, i] = x[i, j] + 1\n}",
