@@ -11,7 +11,8 @@ nest_edit(Ctx *c, const Nest *n, uint32_t more_axes, uint32_t more_params)
     NestEdit e = { *n, NEW_ARRAY(a, Axis, n->naxis + more_axes), NEW_ARRAY(a, NestParam, nparam + more_params),
                    NEW_ARRAY(a, Write, n->nwrite) };
 
-    memcpy(e.axis, n->axis, n->naxis * sizeof *e.axis);
+    if (n->naxis)                    /* a scalar's nest has no list */
+        memcpy(e.axis, n->axis, n->naxis * sizeof *e.axis);
     memcpy(e.param, n->param, nparam * sizeof *e.param);
     for (uint32_t i = 0; i < n->nwrite; i++) {
         uint32_t rank = n->param[n->write[i].out].type->rank;

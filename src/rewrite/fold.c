@@ -13,7 +13,7 @@
  */
 #include "rewrite/internal.h"
 
-#define FREE_POINTS ((int64_t)1 << 26)
+#define FREE_POINTS ((int64_t)1 << 24)
 #define POINTS_PER_BYTE 8
 
 typedef struct { Rebuild r; int64_t max_bytes, points; /* left to visit */ } Fold;
