@@ -409,9 +409,9 @@ staged_columns(Gemm *g, Block *b, Epilogue *e, const Expr *ncols)
         if (test)
             b = &tree_if(b, test)->body;
     }
-    const Expr *from = low_let(l, b, "from", expr_max(c, expr_int(c, 0), expr_sub(c, e->j0, e->row)), NULL);
-    const Expr *to = low_let(l, b, "to", expr_max(c, from, expr_min(c, extent, expr_sub(c, end, e->row))), NULL);
-    low_vector_loop(l, b, inner, "x", from, to, cut->lanes, staged_step, e);
+    const Expr *left = low_let(l, b, "left", expr_max(c, expr_int(c, 0), expr_sub(c, e->j0, e->row)), NULL);
+    const Expr *right = low_let(l, b, "right", expr_max(c, left, expr_min(c, extent, expr_sub(c, end, e->row))), NULL);
+    low_vector_loop(l, b, inner, "x", left, right, cut->lanes, staged_step, e);
     l->range.n = ranges;
 }
 

@@ -117,6 +117,8 @@ low_vector_loop(Low *l, Block *b, uint32_t axis, const char *name, const Expr *b
     const Expr *count = expr_sub(c, end, begin), *full = expr_int(c, 0);
     uint32_t ranges = l->range.n;
 
+    if (lanes > 1 && !expr_is(begin, 0))
+        count = low_let(l, b, "count", count, NULL);
     if (lanes > 1)
         full = expr_scale(c, expr_div(c, count, expr_int(c, lanes)), lanes);
     if (!expr_is(full, 0)) {
@@ -126,7 +128,7 @@ low_vector_loop(Low *l, Block *b, uint32_t axis, const char *name, const Expr *b
         l->range.n = ranges;
     }
     if (full != count)
-        vector_rest(l, b, axis, name, expr_add(c, begin, full), end, lanes, emit, user);
+        vector_rest(l, b, axis, name, expr_add(c, begin, full), expr_add(c, begin, count), lanes, emit, user);
     l->bind[axis] = NULL;
     l->range.n = ranges;
 }

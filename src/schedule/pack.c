@@ -159,10 +159,10 @@ copy_runs(Low *l, Block *b, const ColumnPack *p)
         const Expr *outer = low_loop(l, &b, LOOP_SERIAL, "y", expr_div(c, p->j0, extent), expr_ceil_div(c, end, extent), 1);
         low_bind_digits(l, b, cut->col + start, cut->col_run - 1, outer);
         const Expr *row = expr_mul(c, outer, extent);
-        const Expr *from = low_let(l, b, "from", expr_max(c, expr_int(c, 0), expr_sub(c, p->j0, row)), NULL);
-        const Expr *to = low_let(l, b, "to", expr_min(c, extent, expr_sub(c, end, row)), NULL);
+        const Expr *left = low_let(l, b, "left", expr_max(c, expr_int(c, 0), expr_sub(c, p->j0, row)), NULL);
+        const Expr *right = low_let(l, b, "right", expr_min(c, extent, expr_sub(c, end, row)), NULL);
         k.base = expr_sub(c, row, p->j0);
-        low_vector_loop(l, b, inner, "x", from, to, cut->lanes, copy_run_step, &k);
+        low_vector_loop(l, b, inner, "x", left, right, cut->lanes, copy_run_step, &k);
     }
     l->range.n = ranges;
 }
