@@ -66,6 +66,13 @@ product(const RuleCall *k, OpKind op)
     return p;
 }
 
+/* The new calls come from the product and the norm. */
+static void
+join_origin(RuleCall *k, const Node *p)
+{
+    k->origin = sym_printf(k->r->to->ctx, "%s + %s", p->origin, k->n->origin);
+}
+
 bool
 rule_norm_into_conv(RuleCall *k)
 {
@@ -76,6 +83,7 @@ rule_norm_into_conv(RuleCall *k)
     ValueId w = rule_input(k, conv, 1);
     w = rule_compute(k, OP_mul, rule_value(k, w)->name, w, along(k, f.scale, f.channels, 0, rule_value(k, w)->type->rank));
     ValueId in[] = {rule_input(k, conv, 0), w, scaled_bias(k, rule_input(k, conv, 2), &f)};
+    join_origin(k, conv);
     return w && in[2] && rule_call(k, OP_conv, conv->attrs, 3, in);
 }
 
@@ -90,6 +98,7 @@ rule_norm_into_gemm(RuleCall *k)
     uint32_t column = attr_int(gemm->attrs, "transB", 0) ? 0 : 1;
     w = rule_compute(k, OP_mul, rule_value(k, w)->name, w, along(k, f.scale, f.channels, column, 2));
     ValueId in[] = {rule_input(k, gemm, 0), w, scaled_bias(k, rule_input(k, gemm, 2), &f)};
+    join_origin(k, gemm);
     return w && in[2] && rule_call(k, OP_gemm, gemm->attrs, 3, in);
 }
 
@@ -99,7 +108,7 @@ call_before(RuleCall *k, OpKind op, ValueId x, ValueId y)
 {
     Graph *g = k->r->to;
     ValueId in[] = {x, y}, out = graph_value(g, op_info[op].name, k->r->from->value.at[k->out0].type);
-    graph_call_op(g, op, (Attrs){0}, k->n->loc, k->n->origin, 2, in, 1, &out);
+    graph_call_op(g, op, (Attrs){0}, k->n->loc, k->origin, 2, in, 1, &out);
     return out;
 }
 
@@ -116,6 +125,7 @@ rule_norm_into_matmul(RuleCall *k)
     w = rule_compute(k, OP_mul, rule_value(k, w)->name, w, along(k, f.scale, f.channels, 1, 2));
     if (!w)
         return false;
+    join_origin(k, p);
     ValueId in[] = {call_before(k, OP_matmul, rule_input(k, p, 0), w), f.shift};
     return rule_call(k, OP_add, (Attrs){0}, 2, in);
 }

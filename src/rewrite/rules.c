@@ -47,7 +47,7 @@ rule_call(RuleCall *k, OpKind op, Attrs attrs, uint32_t nin, const ValueId *in)
     Rebuild *r = k->r;
     ValueId out = graph_copy_value(r->to, r->from, k->out0);
     r->map[k->out0] = out;
-    graph_call_op(r->to, op, attrs, k->n->loc, k->n->origin, nin, in, 1, &out);
+    graph_call_op(r->to, op, attrs, k->n->loc, k->origin, nin, in, 1, &out);
     return true;
 }
 
@@ -103,7 +103,7 @@ static bool
 try_rules(Rebuild *r, const uint32_t *uses, NodeId id)
 {
     const Node *n = &r->from->node.at[id];
-    RuleCall k = {r, uses, id, n, n->in.count ? node_in(r->from, n, 0) : 0, n->out.count ? node_out(r->from, n, 0) : 0};
+    RuleCall k = {r, uses, id, n, n->in.count ? node_in(r->from, n, 0) : 0, n->out.count ? node_out(r->from, n, 0) : 0, n->origin};
     if (n->callee != CALL_OP || !k.out0)
         return false;
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)

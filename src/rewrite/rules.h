@@ -10,6 +10,7 @@ typedef struct {
     NodeId id;               /* the node the rule is tried at */
     const Node *n;
     ValueId in0, out0;       /* its first input and result, in the old graph; 0 where absent */
+    Sym origin;              /* what the new calls come from; the node's own unless a rule joins another to it */
 } RuleCall;
 
 /* True when the node's results are mapped, false when the rule does not fit. */
