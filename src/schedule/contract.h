@@ -2,7 +2,7 @@
 #ifndef TENON_SCHEDULE_CONTRACT_H
 #define TENON_SCHEDULE_CONTRACT_H
 
-#include "schedule/internal.h"
+#include "schedule/stage.h"
 
 typedef struct {
     Contraction k;
@@ -42,8 +42,38 @@ typedef struct {
 } RowPack;
 void pack_rows(Low *l, Block *b, const RowPack *p);
 
-/* Loops over the sum axes (the outermost from first, count long), all bound; *flat is the index among
- * count * inner extents. Returns the innermost block. */
-Block *sum_loops(Low *l, Block *b, const Cut *cut, const Expr *first, const Expr *count, uint32_t upto, const Expr **flat);
+/* ---- one kernel being made -------------------------------------------------------------------- */
+
+typedef struct {
+    Low *l;
+    Cut cut;
+    uint32_t width;                      /* columns of a panel: vectors * lanes */
+    bool a_ready, b_ready;               /* operand lies packed already */
+    bool staged;                         /* columns are positions of a staged image: B is not copied into panels */
+    Stage stage;
+    const Expr *cols;                    /* column index: as the cut has it, or the staged positions */
+    bool a_direct;                       /* rows of A are read where they are */
+    uint32_t panels;                     /* column panels per task */
+    const Expr *chunk;                   /* rows per task */
+    const Expr *block;                   /* trips of the outermost sum axis per block */
+    bool blocked;                        /* more than one block */
+    const Expr *inner_depth;             /* sum points per trip of the outermost sum axis */
+    uint32_t a_pack, b_pack, sums;       /* scratch */
+    const Expr *i_chunk, *chunk_rows;    /* this task's rows */
+    const Expr *panel0;                  /* this task's first column panel */
+} Gemm;
+
+/* Which operands lie ready, which are copied, how much a task does. (choose.c) */
+void choose_operands(Gemm *g);
+void choose_blocks(Gemm *g);
+/* Bind the collapsed run of a list: the inner axis to the index, the others of the run to 0. */
+void bind_run(Low *l, const uint32_t *axis, uint32_t n, uint32_t run, const Expr *index);
+/* rows x vectors sums over k in [0, depth) of the tile at row i0, column panel `panel`. `last` clamps rows
+ * beyond the end to the last one, whose products are then dropped; NULL where there are none. (tile.c) */
+void register_tile(Gemm *g, Block *b, uint32_t rows, const Expr *i0, const Expr *panel, const Expr *k0, const Expr *depth, const Expr *last);
+/* Where the sums of row i, column j of a tile lie. */
+void sums_index(Gemm *g, const Expr *i0, const Expr *i, const Expr *panel, const Expr *j, const Expr **at);
+/* The outputs of a tile's rows and columns [j0, j0 + ncols), from its sums. (epilogue.c) */
+void epilogue(Gemm *g, Block *b, uint32_t rows, const Expr *i0, const Expr *nrows, const Expr *panel, const Expr *j0, const Expr *ncols);
 
 #endif

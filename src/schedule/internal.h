@@ -56,17 +56,21 @@ const Expr *low_expr(Low *l, const Expr *e);
 /* The value at the bound axes; lanes 1, or l->lanes when it varies along the vector axis. Its
  * reductions must have been computed (low_reductions). */
 const Scalar *low_value(Low *l, const Scalar *s);
-/* Statements that compute every reduction below s into registers. */
-void low_reductions(Low *l, Block *b, const Scalar *const *s, uint32_t n);
 /* Store value at a nest's write, or at a physical index of a buffer (which may use LANE). */
 void low_write(Low *l, Block *b, const Write *w, const Scalar *value);
 void low_store(Low *l, Block *b, uint32_t buffer, const Expr *const *at, uint32_t rank, const Scalar *value);
 /* The values known now: what is computed inside a loop must be forgotten after it. */
 Map low_known(const Low *l);
-const Scalar *low_combine(Ctx *c, Combiner k, const Scalar *acc, const Scalar *v);
 /* Coefficient of a linear physical offset in an axis: NULL when not linear. Reads under a guard count. */
 const Expr *low_stride(Low *l, const Scalar *load, uint32_t axis);
+/* Lanes of a vector of t; at most those of a 4-byte element. */
 uint32_t low_lanes(const Low *l, DType t);
+
+/* ---- reductions (reduce.c) ---------------------------------------------------------------------------- */
+
+/* Statements that compute every reduction below s into registers. */
+void low_reductions(Low *l, Block *b, const Scalar *const *s, uint32_t n);
+const Scalar *low_combine(Ctx *c, Combiner k, const Scalar *acc, const Scalar *v);
 
 /* ---- templates; false: does not apply (nothing was done) --------------------------------------------- */
 

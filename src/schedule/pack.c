@@ -9,6 +9,21 @@
 
 typedef struct { const ColumnPack *p; const Expr *flat, *base; } Copy;
 
+/* Loops over the first `upto` sum axes (the outermost from first, count long), all bound; *flat is the
+ * index among count * inner extents. Returns the innermost block. */
+static Block *
+sum_loops(Low *l, Block *b, const Cut *cut, const Expr *first, const Expr *count, uint32_t upto, const Expr **flat)
+{
+    *flat = expr_int(l->c, 0);
+    for (uint32_t i = 0; i < upto; i++) {
+        const Expr *extent = i == 0 ? count : low_extent(l, cut->sum[i]);
+        const Expr *v = low_loop(l, &b, LOOP_SERIAL, l->n->axis[cut->sum[i]].name, expr_int(l->c, 0), extent, 1);
+        l->bind[cut->sum[i]] = i == 0 ? expr_add(l->c, first, v) : v;
+        *flat = expr_add(l->c, expr_mul(l->c, *flat, extent), v);
+    }
+    return b;
+}
+
 static void
 store_packed(Low *l, Block *b, const ColumnPack *p, const Expr *flat, const Expr *lane, const Scalar *value)
 {
