@@ -77,7 +77,7 @@ void print_value(Printer *p, Text *t, const Scalar *const *value, uint32_t n, bo
 void print_type(Printer *p, Text *t, const Type *type);
 void print_axis_extent(Printer *p, Text *t, const Axis *axis);   /* <n> or  in list(rows, i) */
 
-/* ---- parse_scalar.c ---------------------------------------------------------------------------- */
+/* ---- parse_scope.c ----------------------------------------------------------------------------- */
 
 typedef enum { NAME_SYMBOL, NAME_AXIS, NAME_LOOP, NAME_SLOT, NAME_VALUE } NameKind;
 typedef struct {
@@ -114,12 +114,17 @@ bool scope_declare(Scope *s, NameEntry e);           /* reports a name that is t
  * what ends is the value of a let: from outside its axes cannot be told from others of that name. */
 void scope_leave(Scope *s, uint32_t mark, bool axes_too);
 const NameEntry *scope_find(const Scope *s, Sym name);
-const Expr *parse_index(Scope *s);
-bool parse_axis_extent(Scope *s, Axis *axis);        /* <n> or  in list(rows, i), if there is one */
-/* A scalar of type t (numbers take it); NULL reported. A tuple only if the caller allows it. */
-const Scalar *parse_value(Scope *s, DType t, bool tuple);
+/* The length of the word at the cursor, which stays; 0 if there is none. */
+size_t parse_word(Parse *p);
+bool parse_followed_by(Parse *p, size_t n, char ch); /* after n characters and white space stands ch */
+DType parse_dtype(Parse *p);                         /* DT_NONE reported */
 /* Declares the symbols it meets. With `lanes`, f32x16[…] is a type too. */
 const Type *parse_type_in(Scope *s, uint32_t *lanes);
+
+/* ---- parse_index.c ----------------------------------------------------------------------------- */
+
+const Expr *parse_index(Scope *s);
+bool parse_axis_extent(Scope *s, Axis *axis);        /* <n> or  in list(rows, i), if there is one */
 
 typedef struct {                     /* name[index, …, */
     uint32_t slot, rank, lanes;
@@ -128,6 +133,34 @@ typedef struct {                     /* name[index, …, */
 } Place;
 bool parse_place(Scope *s, Place *to);               /* up to the last index */
 bool parse_place_end(Scope *s, const Expr **stride, const Expr **valid);   /*  by 4 if < n]  */
+
+/* ---- parse_operand.c --------------------------------------------------------------------------- */
+
+typedef struct {
+    const Scalar *s;                 /* typed; NULL for a plain number */
+    bool integer;                    /* a number that is exactly i */
+    double f;
+    int64_t i;
+    uint32_t lanes;                  /* of a number */
+    bool tuple;
+} Operand;
+
+Operand operand_plain(double f);                     /* a number without a type */
+bool operand_number(Scope *s, Operand *v);           /* the number at the cursor */
+bool operand_set(Operand *v, const Scalar *s);       /* false if s is NULL */
+const Scalar *operand_settle(Scope *s, const Operand *v, DType t);   /* a number becomes a constant of type t */
+/* The operations below report at s->mark what has no meaning for their operands. */
+bool operands_agree(Scope *s, const char *what, Operand *a, uint32_t n, const Scalar **out);
+bool operand_apply(Scope *s, ScalarOp op, Operand *a, uint32_t n, Operand *v);
+bool operand_divide(Scope *s, bool remainder, Operand *a, Operand *v);   /* a // b and a % b of indices */
+bool operand_select(Scope *s, Operand *a, Operand *v);
+
+/* ---- parse_scalar.c ---------------------------------------------------------------------------- */
+
+/* A scalar of type t (numbers take it); NULL reported. A tuple only if the caller allows it. */
+const Scalar *parse_value(Scope *s, DType t, bool tuple);
+/* A scalar within an index: one operand, or whole, (…). A lone number is i64; NULL reported. */
+const Scalar *parse_computed(Scope *s, bool whole);
 
 /* ---- kernel_verify.c --------------------------------------------------------------------------- */
 
