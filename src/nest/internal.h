@@ -30,6 +30,12 @@ scalar_is_const(const Scalar *s)
     return s->op == S_CONST;
 }
 
+/* ---- scalar_table.c ---------------------------------------------------------------------------- */
+
+/* The node like `proto` with these operands: the one there is, or a new one. */
+const Scalar *scalar_intern(Ctx *c, const Scalar *proto, const Scalar *const *arg);
+Map *scalar_computed(Ctx *c);                        /* Scalar to the Expr that stands for it */
+
 /* ---- names ---------------------------------------------------------------------------------- */
 
 #define PARSE_MAX_DEPTH 200          /* named limit: nesting of expressions and of blocks in a text */
@@ -71,11 +77,20 @@ typedef struct Printer {
 Sym printer_name(Printer *p, Sym wish);              /* wish, with a suffix if it is taken */
 void printer_free(Printer *p, Sym name);
 void print_index(Printer *p, Text *t, const Expr *e);
+void print_type(Printer *p, Text *t, const Type *type);
+void print_axis_extent(Printer *p, Text *t, const Axis *axis);   /* <n> or  in list(rows, i) */
+Sym printer_let(const Printer *p, const Scalar *s);  /* the let in scope that stands for s, or NULL */
+
+/* How tightly a text binds, loosest first: what a place asks for decides on parentheses. */
+enum { PREC_BODY, PREC_SELECT, PREC_EQUAL, PREC_LESS, PREC_ADD, PREC_MUL, PREC_UNARY, PREC_ATOM };
+
+void print_scalar(Printer *p, Text *t, const Scalar *s, int prec, bool typed);
+
+/* ---- print_lets.c ------------------------------------------------------------------------------ */
+
 /* value[n] as one body: a tuple if n > 1, preceded by lets for what is used more than once. `typed`
  * if a lone number must say its type. With `lines` >= 0, each let stands on its own line at that depth. */
 void print_value(Printer *p, Text *t, const Scalar *const *value, uint32_t n, bool typed, int lines);
-void print_type(Printer *p, Text *t, const Type *type);
-void print_axis_extent(Printer *p, Text *t, const Axis *axis);   /* <n> or  in list(rows, i) */
 
 /* ---- parse_scope.c ----------------------------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
-/* scalar: the interned DAG of scalar expressions and its makers.
+/* scalar: the makers of the DAG of scalar expressions.
  *
- * A node is looked up by its contents before it is made, so equal expressions are one pointer.
+ * Every node goes through scalar_intern (scalar_table.c), so equal expressions are one pointer.
  * Makers fold constants (fold.c) and apply the identities that hold for every value of the type:
  * x*1 and x - 0 always, x + 0 for integers only (-0.0 + 0 is 0.0), x*0 for integers only (NaN).
  * Arithmetic of index values is arithmetic of Exprs: that is where symbolic bounds are decided.
@@ -10,13 +10,6 @@
 #include <assert.h>
 #include <math.h>
 #include <string.h>
-
-struct ScalarTable {
-    Scalar **slot;                   /* open addressing; cap is a power of two */
-    uint64_t *hash;
-    uint32_t n, cap;
-    Map computed;                    /* Scalar to the Expr that stands for it */
-};
 
 const ScalarOpInfo scalar_op_info[S_OP_COUNT] = {
 #define FN false
@@ -42,208 +35,6 @@ scalar_op_named(const char *name, size_t n)
     return S_NONE;
 }
 
-/* ---- the table ------------------------------------------------------------------------------ */
-
-static struct ScalarTable *
-table_of(Ctx *c)
-{
-    if (!c->scalars) {
-        c->scalars = NEW(c->arena, struct ScalarTable);
-        c->scalars->computed.arena = c->arena;
-        c->scalars->cap = 1024;
-        c->scalars->slot = NEW_ARRAY(c->arena, Scalar *, c->scalars->cap);
-        c->scalars->hash = NEW_ARRAY(c->arena, uint64_t, c->scalars->cap);
-    }
-    return c->scalars;
-}
-
-static void
-table_grow(Ctx *c, struct ScalarTable *t)
-{
-    uint32_t cap = t->cap * 2;
-    Scalar **slot = NEW_ARRAY(c->arena, Scalar *, cap);
-    uint64_t *hash = NEW_ARRAY(c->arena, uint64_t, cap);
-    for (uint32_t i = 0; i < t->cap; i++) {
-        if (!t->slot[i])
-            continue;
-        uint32_t k = (uint32_t)t->hash[i] & (cap - 1);
-        while (slot[k])
-            k = (k + 1) & (cap - 1);
-        slot[k] = t->slot[i];
-        hash[k] = t->hash[i];
-    }
-    t->slot = slot;
-    t->hash = hash;
-    t->cap = cap;
-}
-
-/* What makes two nodes equal, as words: header, the arm of the union in use, operands. */
-static uint64_t
-node_hash(const Scalar *s, const Scalar *const *arg)
-{
-    uint64_t h = (uint64_t)s->op | (uint64_t)s->dtype << 8 | (uint64_t)s->lanes << 16 | (uint64_t)s->narg << 24;
-    h = hash_bytes(arg, s->narg * sizeof *arg, h);
-    switch (s->op) {
-    case S_CONST: return hash_bytes(&s->u.bits, sizeof s->u.bits, h);
-    case S_INDEX:
-    case S_AT:    return hash_bytes(&s->u.index, sizeof s->u.index, h);
-    case S_ITEM:  return hash_bytes(&s->u.item, sizeof s->u.item, h);
-    case S_REDUCE:
-        h = hash_bytes(&s->u.reduce.axes, sizeof s->u.reduce.axes, h);
-        return h + (uint64_t)s->u.reduce.combiner * 0x9e3779b97f4a7c15u;
-    case S_LOAD: {
-        const void *more[3] = { s->u.load.outside, s->u.load.lane_stride, s->u.load.valid };
-        h = hash_bytes(s->u.load.at, s->u.load.rank * sizeof *s->u.load.at, h + s->u.load.slot);
-        return hash_bytes(more, sizeof more, h);
-    }
-    default:      return h;
-    }
-}
-
-static bool
-node_equal(const Scalar *a, const Scalar *b, const Scalar *const *arg)
-{
-    if (a->op != b->op || a->dtype != b->dtype || a->lanes != b->lanes || a->narg != b->narg)
-        return false;
-    for (uint32_t i = 0; i < a->narg; i++)
-        if (a->arg[i] != arg[i])
-            return false;
-    switch (a->op) {
-    case S_CONST:  return a->u.bits == b->u.bits;
-    case S_INDEX:
-    case S_AT:     return a->u.index == b->u.index;
-    case S_ITEM:   return a->u.item == b->u.item;
-    case S_REDUCE: return a->u.reduce.combiner == b->u.reduce.combiner && a->u.reduce.axes == b->u.reduce.axes;
-    case S_LOAD:
-        if (a->u.load.slot != b->u.load.slot || a->u.load.rank != b->u.load.rank ||
-            a->u.load.outside != b->u.load.outside || a->u.load.lane_stride != b->u.load.lane_stride ||
-            a->u.load.valid != b->u.load.valid)
-            return false;
-        for (uint32_t d = 0; d < a->u.load.rank; d++)
-            if (a->u.load.at[d] != b->u.load.at[d])
-                return false;
-        return true;
-    default:       return true;
-    }
-}
-
-/* ---- summaries: the depth and the variables of a node follow from what is below it ------------ */
-
-typedef struct { Ctx *ctx; VarSet set; uint32_t cap; bool owned; uint32_t depth; } Summary;
-
-static bool
-var_same(Var a, Var b)
-{
-    return a.kind == b.kind && a.id == b.id;
-}
-
-static bool
-set_has(const VarSet *set, Var v)
-{
-    for (uint32_t i = 0; i < set->n; i++)
-        if (var_same(set->at[i], v))
-            return true;
-    return false;
-}
-
-static void
-summary_var(Summary *m, Var v)
-{
-    if (set_has(&m->set, v))
-        return;
-    if (!m->owned || m->set.n == m->cap) {           /* until here the set was shared with an operand */
-        m->cap = m->set.n * 2 + 4;
-        Var *at = NEW_ARRAY(m->ctx->arena, Var, m->cap);
-        if (m->set.n)
-            memcpy(at, m->set.at, m->set.n * sizeof *at);
-        m->set.at = at;
-        m->owned = true;
-    }
-    ((Var *)m->set.at)[m->set.n++] = v;
-}
-
-static void
-summary_scalar(Summary *m, const Scalar *s)
-{
-    if (!s)
-        return;
-    if (s->depth > m->depth)
-        m->depth = s->depth;
-    if (m->set.n == 0) {
-        m->set = *s->vars;
-        m->owned = false;
-        return;
-    }
-    if (m->set.at == s->vars->at)
-        return;
-    for (uint32_t i = 0; i < s->vars->n; i++)
-        summary_var(m, s->vars->at[i]);
-}
-
-static void
-summary_visit(void *user, Var v)
-{
-    summary_var(user, v);
-    if (v.kind == VAR_COMPUTED)
-        summary_scalar(user, computed_scalar(v));
-}
-
-static void
-summary_expr(Summary *m, const Expr *e)
-{
-    if (e)
-        expr_vars(e, summary_visit, m);
-}
-
-static void
-summarise(Ctx *c, Scalar *s)
-{
-    Summary m = { .ctx = c };
-    for (uint32_t i = 0; i < s->narg; i++)
-        summary_scalar(&m, s->arg[i]);
-    if (s->op == S_INDEX || s->op == S_AT)
-        summary_expr(&m, s->u.index);
-    if (s->op == S_LOAD) {
-        summary_scalar(&m, s->u.load.outside);
-        for (uint32_t d = 0; d < s->u.load.rank; d++)
-            summary_expr(&m, s->u.load.at[d]);
-        summary_expr(&m, s->u.load.lane_stride);
-        summary_expr(&m, s->u.load.valid);
-    }
-    s->depth = m.depth + 1;
-    for (uint32_t i = 0; i < s->narg && !m.owned; i++)
-        if (s->arg[i]->vars->n == m.set.n && s->arg[i]->vars->at == m.set.at)
-            s->vars = s->arg[i]->vars;
-    if (!s->vars)
-        s->vars = arena_copy(c->arena, &m.set, sizeof m.set);
-}
-
-/* The node like `proto` with these operands: the one there is, or a new one. */
-static const Scalar *
-intern(Ctx *c, const Scalar *proto, const Scalar *const *arg)
-{
-    struct ScalarTable *t = table_of(c);
-    uint64_t h = node_hash(proto, arg);
-    uint32_t k = (uint32_t)h & (t->cap - 1);
-    for (; t->slot[k]; k = (k + 1) & (t->cap - 1))
-        if (t->hash[k] == h && node_equal(t->slot[k], proto, arg))
-            return t->slot[k];
-
-    Scalar *s = arena_alloc(c->arena, sizeof *s + proto->narg * sizeof *arg);
-    memcpy(s, proto, sizeof *s);
-    for (uint32_t i = 0; i < proto->narg; i++)
-        s->arg[i] = arg[i];
-    if (s->op == S_LOAD && s->u.load.rank)
-        s->u.load.at = arena_copy(c->arena, proto->u.load.at, s->u.load.rank * sizeof *s->u.load.at);
-    s->id = ++t->n;
-    summarise(c, s);
-    t->slot[k] = s;
-    t->hash[k] = h;
-    if (t->n * 2 > t->cap)
-        table_grow(c, t);
-    return s;
-}
-
 static Scalar
 node(ScalarOp op, DType t, uint32_t lanes, uint32_t narg)
 {
@@ -265,7 +56,7 @@ constant(Ctx *c, DType t, Number v)
     if (dtype_is_float(t) && isnan(v.f))
         v.f = NAN;                                   /* one NaN: payloads are not part of the meaning */
     s.u.bits = v.i;
-    return intern(c, &s, NULL);
+    return scalar_intern(c, &s, NULL);
 }
 
 const Scalar *
@@ -303,7 +94,7 @@ scalar_index(Ctx *c, const Expr *e)
         return scalar_cast(c, DT_I64, computed_scalar(var));
     Scalar s = node(S_INDEX, DT_I64, 1, 0);
     s.u.index = e;
-    return intern(c, &s, NULL);
+    return scalar_intern(c, &s, NULL);
 }
 
 const Scalar *
@@ -318,7 +109,7 @@ scalar_load(Ctx *c, DType t, uint32_t slot, uint32_t rank, const Expr *const *at
     s.u.load.rank = rank;
     s.u.load.at = at;
     s.u.load.outside = outside;
-    return intern(c, &s, NULL);
+    return scalar_intern(c, &s, NULL);
 }
 
 const Scalar *
@@ -333,7 +124,7 @@ scalar_load_lanes(Ctx *c, DType t, uint32_t slot, uint32_t rank, const Expr *con
     s.u.load.at = at;
     s.u.load.lane_stride = lane_stride ? lane_stride : expr_int(c, 1);
     s.u.load.valid = valid;
-    return intern(c, &s, NULL);
+    return scalar_intern(c, &s, NULL);
 }
 
 const Scalar *
@@ -350,7 +141,7 @@ scalar_at(Ctx *c, const Scalar *index, const Expr *n)
     }
     Scalar s = node(S_AT, DT_I64, index->lanes, 1);
     s.u.index = n;
-    return intern(c, &s, &index);
+    return scalar_intern(c, &s, &index);
 }
 
 /* ---- operations --------------------------------------------------------------------------------- */
@@ -383,7 +174,7 @@ scalar_cast(Ctx *c, DType t, const Scalar *a)
     if (k)
         return scalar_splat(c, constant(c, t, number_cast(t, k->dtype, scalar_value(k))), a->lanes);
     Scalar s = node(S_CAST, t, a->lanes, 1);
-    return intern(c, &s, &a);
+    return scalar_intern(c, &s, &a);
 }
 
 static DType
@@ -520,7 +311,7 @@ scalar_op(Ctx *c, ScalarOp op, const Scalar *const *arg)
             return arg[1];
     }
     Scalar s = node(op, result_type(op, arg), arg[0]->lanes, narg);
-    return intern(c, &s, arg);
+    return scalar_intern(c, &s, arg);
 }
 
 const Scalar *
@@ -558,7 +349,7 @@ scalar_reduce(Ctx *c, Combiner k, AxisSet axes, const Scalar *const *body, uint3
     Scalar s = node(S_REDUCE, body[0]->dtype, 1, n);
     s.u.reduce.combiner = k;
     s.u.reduce.axes = axes;
-    return intern(c, &s, body);
+    return scalar_intern(c, &s, body);
 }
 
 const Scalar *
@@ -571,7 +362,7 @@ scalar_item(Ctx *c, const Scalar *tuple, uint32_t item)
         return tuple->arg[item];
     Scalar s = node(S_ITEM, tuple->arg[item]->dtype, 1, 1);
     s.u.item = item;
-    return intern(c, &s, &tuple);
+    return scalar_intern(c, &s, &tuple);
 }
 
 static int64_t
@@ -612,7 +403,7 @@ scalar_splat(Ctx *c, const Scalar *a, uint32_t lanes)
         return a;
     assert(a->lanes == 1);
     Scalar s = node(S_SPLAT, a->dtype, lanes, 1);
-    return intern(c, &s, &a);
+    return scalar_intern(c, &s, &a);
 }
 
 const Scalar *
@@ -628,7 +419,7 @@ scalar_lanes(Ctx *c, const Scalar *const *lane, uint32_t lanes)
     if (same)
         return scalar_splat(c, lane[0], lanes);
     Scalar s = node(S_LANES, lane[0]->dtype, lanes, lanes);
-    return intern(c, &s, lane);
+    return scalar_intern(c, &s, lane);
 }
 
 const Scalar *
@@ -637,7 +428,7 @@ scalar_iota(Ctx *c, DType t, uint32_t lanes)
     if (lanes == 1)
         return scalar_number(c, t, 0);
     Scalar s = node(S_IOTA, t, lanes, 0);
-    return intern(c, &s, NULL);
+    return scalar_intern(c, &s, NULL);
 }
 
 const Scalar *
@@ -651,7 +442,7 @@ scalar_hreduce(Ctx *c, Combiner k, const Scalar *a)
         return a;
     assert(op[k] != S_NONE);
     Scalar s = node(op[k], a->dtype, 1, 1);
-    return intern(c, &s, &a);
+    return scalar_intern(c, &s, &a);
 }
 
 /* ---- computed variables ------------------------------------------------------------------------- */
@@ -685,5 +476,5 @@ expr_computed(Ctx *c, const Scalar *s)
     if (!s)
         return NULL;
     assert(!dtype_is_float(s->dtype) && s->lanes == 1);
-    return computed_of(c, &table_of(c)->computed, s);
+    return computed_of(c, scalar_computed(c), s);
 }
