@@ -3,7 +3,8 @@
  * Each plane (one value of the axes that do not slide) is staged with its padding and stride phases in
  * place (stage.h), which turns every point of the window into a plain vector read for a run of outputs.
  * The window is unrolled around a vector accumulator; the last vector of a row reads beyond it, inside
- * the scratch, and stores only what exists.
+ * the scratch, and stores only what exists. What is the same for the whole plane (a filter) is read
+ * once, into registers.
  */
 #include "schedule/stage.h"
 
@@ -15,6 +16,8 @@ typedef struct {
     Stage stage;
     uint32_t outer[NEST_MAX_AXES], nouter;   /* parallel axes that do not slide */
     uint32_t lanes;
+    const Scalar *filter[MAX_WINDOW];        /* reads kept in registers, and which */
+    uint32_t kept[MAX_WINDOW], nfilter;
 } Window;
 
 /* ---- recognising ---------------------------------------------------------------------------------- */
@@ -90,6 +93,79 @@ recognise(Window *w)
     return true;
 }
 
+/* ---- what the plane shares ------------------------------------------------------------------------------ */
+
+typedef struct { Window *w; const Scalar *load[MAX_WINDOW]; uint32_t n; } Filters;
+
+/* Reads in the body that vary over the window but not over the outputs of a plane. */
+static void
+find_filter(void *user, const Scalar *s)
+{
+    Filters *f = user;
+    AxisSet sliding = 0, axes = 0;
+
+    if (s->op != S_LOAD || s == f->w->stage.load || s->u.load.outside || f->n == MAX_WINDOW)
+        return;
+    for (uint32_t i = 0; i < f->w->stage.nslide; i++)
+        sliding |= (AxisSet)1 << f->w->stage.slide[i].axis;
+    for (uint32_t d = 0; d < s->u.load.rank; d++)
+        axes |= expr_axes(s->u.load.at[d]);
+    if ((axes & f->w->reduce->u.reduce.axes) && !(axes & sliding))
+        f->load[f->n++] = s;
+}
+
+/* One register of equal lanes per window point, for as many reads as there are registers to spare. */
+static void
+keep_filters(Window *w, Block *b)
+{
+    Low *l = w->l;
+    Ctx *c = l->c;
+    Filters f = {.w = w};
+    const Expr *dim[TN_MAX_RANK], *at[TN_MAX_RANK];
+    uint32_t axis[TN_MAX_RANK], rank = 0, spare = l->m->vector_registers - 6;
+    int64_t points = 1;
+
+    for (uint32_t x = 0; x < l->n->naxis; x++)
+        if (w->reduce->u.reduce.axes >> x & 1) {
+            if (rank == TN_MAX_RANK)
+                return;
+            points *= expr_or(l->n->axis[x].extent, 1);
+            dim[rank] = l->n->axis[x].extent;
+            axis[rank++] = x;
+        }
+    scalar_visit(c, w->reduce->arg[0], find_filter, &f);
+    for (uint32_t i = 0; i < f.n && points <= spare; i++, spare -= (uint32_t)points) {
+        uint32_t ranges = l->range.n;
+        uint32_t kept = kernel_buffer(c, l->a, l->k, "filter", type_new(c, f.load[i]->dtype, rank, dim), SPACE_REGISTER, w->lanes);
+        Block *in = b;
+        tree_buffer(b, kept);
+        for (uint32_t k = 0; k < rank; k++)
+            l->bind[axis[k]] = at[k] = low_loop(l, &in, LOOP_UNROLLED, l->n->axis[axis[k]].name, expr_int(c, 0), dim[k], 1);
+        tree_store_lanes(in, kept, rank, at, scalar_splat(c, low_value(l, f.load[i]), w->lanes), expr_int(c, 1), NULL);
+        for (uint32_t k = 0; k < rank; k++)
+            l->bind[axis[k]] = NULL;
+        l->range.n = ranges;
+        w->filter[w->nfilter] = f.load[i];
+        w->kept[w->nfilter++] = kept;
+    }
+}
+
+/* The filters at the window point that is bound. */
+static void
+use_filters(Window *w)
+{
+    Low *l = w->l;
+
+    for (uint32_t i = 0; i < w->nfilter; i++) {
+        const Expr *at[TN_MAX_RANK];
+        uint32_t rank = 0;
+        for (uint32_t x = 0; x < l->n->naxis; x++)
+            if (w->reduce->u.reduce.axes >> x & 1)
+                at[rank++] = l->bind[x];
+        map_put(&l->value, MAP_PTR(w->filter[i]), MAP_PTR(scalar_load(l->c, w->filter[i]->dtype, w->kept[i], rank, at, NULL)));
+    }
+}
+
 /* ---- the window ------------------------------------------------------------------------------------------ */
 
 static void
@@ -116,6 +192,7 @@ window_step(Low *l, Block *b, void *user)
         position = expr_add(c, position, expr_mul(c, l->bind[w->stage.slide[i].axis], w->stage.slide[i].pitch));
     uint32_t rank = stage_index(l, &w->stage, position, at);
     map_put(&l->value, MAP_PTR(w->stage.load), MAP_PTR(scalar_load(c, w->stage.load->dtype, w->stage.buffer, rank, at, NULL)));
+    use_filters(w);
     const Scalar *v = low_value(l, w->reduce->arg[0]);
     const Scalar *have = scalar_load_lanes(c, t, acc, 0, NULL, l->lanes, expr_int(c, 1), NULL);
     tree_store_lanes(in, acc, 0, NULL, low_combine(c, k, have, v->lanes == 1 ? scalar_splat(c, v, l->lanes) : v), expr_int(c, 1), NULL);
@@ -151,6 +228,7 @@ schedule_window(Ctx *c, Arena *a, Kernel *k, const Machine *m)
     low_bind_digits(l, b, w.outer, w.nouter, t);
     stage_declare(l, b, &w.stage, expr_int(c, 0), w.stage.slide[0].positions, w.lanes);
     stage_fill(l, b, &w.stage, w.lanes);
+    keep_filters(&w, b);
     const Expr *points = across;
     for (uint32_t i = 0; i + 1 < w.stage.nslide; i++) {
         uint32_t axis = w.stage.slide[i].axis;
