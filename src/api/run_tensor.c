@@ -202,9 +202,9 @@ tensor_random(TnContext *ctx, uint64_t seed, int64_t high, TnTensor *x)
     int64_t n = bytes / dtype_info[dtype].bytes;
     for (int64_t i = 0; i < n; i++) {
         if (is_float)
-            number_set_float(dtype, x->data, i, normal(&r));
+            number_store(dtype, x->data, i, (Number){ .f = normal(&r) });
         else
-            number_set_int(dtype, x->data, i, (uint64_t)((unsigned __int128)next(&r) * below >> 64));
+            number_store(dtype, x->data, i, (Number){ .i = (int64_t)((unsigned __int128)next(&r) * below >> 64) });
     }
     return true;
 }

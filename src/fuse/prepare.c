@@ -2,49 +2,14 @@
  *
  * Scales, epsilons and clip bounds come as tensors of one element; as numbers they fold, and the
  * kernel has one argument less. */
-#include <string.h>
-
 #include "fuse/internal.h"
-
-static double
-half_to_double(uint16_t h, uint32_t exponent_bits)
-{
-    uint32_t mantissa_bits = 15 - exponent_bits, sign = h >> 15;
-    uint32_t exponent = h >> mantissa_bits & ((1u << exponent_bits) - 1), mantissa = h & ((1u << mantissa_bits) - 1);
-    int bias = (1 << (exponent_bits - 1)) - 1;
-    double v;
-
-    if (exponent == (1u << exponent_bits) - 1)
-        v = mantissa ? __builtin_nan("") : __builtin_inf();
-    else if (exponent)
-        v = __builtin_ldexp(1 + __builtin_ldexp(mantissa, -(int)mantissa_bits), (int)exponent - bias);
-    else
-        v = __builtin_ldexp(mantissa, 1 - bias - (int)mantissa_bits);
-    return sign ? -v : v;
-}
 
 static const Scalar *
 number_at(Ctx *c, DType t, const void *data)
 {
-    union { float f32; double f64; uint16_t half; int8_t i8; int16_t i16; int32_t i32; int64_t i64;
-            uint8_t u8; uint16_t u16; uint32_t u32; } v;
+    Number n = number_load(t, data, 0);
 
-    memcpy(&v, data, dtype_info[t].bytes);
-    switch (t) {
-    case DT_F32: return scalar_float(c, t, v.f32);
-    case DT_F64: return scalar_float(c, t, v.f64);
-    case DT_F16: return scalar_float(c, t, half_to_double(v.half, 5));
-    case DT_BF16: return scalar_float(c, t, half_to_double(v.half, 8));
-    case DT_I8: return scalar_int(c, t, v.i8);
-    case DT_I16: return scalar_int(c, t, v.i16);
-    case DT_I32: return scalar_int(c, t, v.i32);
-    case DT_I64: case DT_U64: return scalar_int(c, t, v.i64);
-    case DT_U8: case DT_BOOL: return scalar_int(c, t, v.u8);
-    case DT_U16: return scalar_int(c, t, v.u16);
-    case DT_U32: return scalar_int(c, t, v.u32);
-    case DT_NONE: case DT_COUNT: break;
-    }
-    return NULL;
+    return dtype_is_float(t) ? scalar_float(c, t, n.f) : scalar_int(c, t, n.i);
 }
 
 /* A nest without inputs that writes the number: inlining it is the substitution. */

@@ -8,47 +8,6 @@
 
 #include <math.h>
 
-/* Round to `bits` of fraction with the least normal exponent `emin`; beyond `max` plus half a unit
- * is infinity. Scaling by a power of two is exact, so nearbyint does the only rounding. */
-static double
-round_fraction(double v, int bits, int emin, double limit)
-{
-    if (v == 0 || !isfinite(v))
-        return v;
-    if (fabs(v) >= limit)
-        return copysign(INFINITY, v);
-    int e = ilogb(v);
-    if (e < emin)
-        e = emin;
-    return copysign(ldexp(nearbyint(ldexp(fabs(v), bits - e)), e - bits), v);
-}
-
-double
-round_to_dtype(DType t, double v)
-{
-    switch (t) {
-    case DT_F32:  return (float)v;
-    case DT_F16:  return round_fraction(v, 10, -14, 65520.0);
-    case DT_BF16: return round_fraction(v, 7, -126, 0x1.ffp127);
-    default:      return v;
-    }
-}
-
-int64_t
-wrap_to_dtype(DType t, int64_t v)
-{
-    switch (t) {
-    case DT_I8:   return (int8_t)v;
-    case DT_I16:  return (int16_t)v;
-    case DT_I32:  return (int32_t)v;
-    case DT_U8:   return (uint8_t)v;
-    case DT_U16:  return (uint16_t)v;
-    case DT_U32:  return (uint32_t)v;
-    case DT_BOOL: return v != 0;
-    default:      return v;
-    }
-}
-
 static bool
 is_unsigned(DType t)
 {
@@ -59,49 +18,6 @@ static unsigned
 width_of(DType t)
 {
     return dtype_info[t].bytes * 8u;
-}
-
-/* Truncate towards zero; what does not fit becomes the nearest end of the range, NaN becomes 0. */
-static int64_t
-saturate(DType t, double v)
-{
-    if (isnan(v))
-        return 0;
-    unsigned width = width_of(t);
-    v = trunc(v);
-    if (is_unsigned(t)) {
-        if (v <= 0)
-            return 0;
-        if (v >= ldexp(1, (int)width))
-            return width == 64 ? -1 : (int64_t)((1ull << width) - 1);
-        return (int64_t)(uint64_t)v;
-    }
-    double top = ldexp(1, (int)width - 1);
-    if (v >= top)
-        return (int64_t)((1ull << (width - 1)) - 1);
-    if (v <= -top)
-        return -(int64_t)((1ull << (width - 1)) - 1) - 1;
-    return (int64_t)v;
-}
-
-Number
-number_cast(DType to, DType from, Number v)
-{
-    Number r;
-    bool from_float = dtype_is_float(from);
-    if (dtype_is_float(to)) {
-        if (from_float)
-            r.f = round_to_dtype(to, v.f);
-        else if (to == DT_F64)
-            r.f = from == DT_U64 ? (double)(uint64_t)v.i : (double)v.i;
-        else
-            r.f = round_to_dtype(to, from == DT_U64 ? (float)(uint64_t)v.i : (float)v.i);
-    } else if (to == DT_BOOL) {
-        r.i = from_float ? v.f != 0 : v.i != 0;
-    } else {
-        r.i = from_float ? saturate(to, v.f) : wrap_to_dtype(to, v.i);
-    }
-    return r;
 }
 
 /* Operations on floats, written once for float and once for double. */

@@ -6,12 +6,6 @@
 
 /* ---- fold.c: the arithmetic of constants ---------------------------------------------------- */
 
-/* A value of one element type: `f` for floats, `i` for integers and bool (u64 by its bits). */
-typedef union { double f; int64_t i; } Number;
-
-double round_to_dtype(DType t, double v);            /* nearest value of a float type, ties to even */
-int64_t wrap_to_dtype(DType t, int64_t v);           /* two's complement; bool: 0 or 1 */
-Number number_cast(DType to, DType from, Number v);
 /* x[i] of type t; the result has the operation's type. False where the operation has no meaning at t. */
 bool number_op(ScalarOp op, DType t, const Number *x, Number *result);
 

@@ -7,7 +7,6 @@
  */
 #include "op/internal.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -297,15 +296,6 @@ op_param_ints(Ctx *c, const OpCall *call, uint32_t i, const char *what, uint32_t
     return true;
 }
 
-static double
-half_value(uint16_t h)
-{
-    int exponent = h >> 10 & 31, fraction = h & 1023;
-    double v = exponent == 31 ? (fraction ? NAN : INFINITY)
-             : exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
-    return h >> 15 ? -v : v;
-}
-
 bool
 op_param_floats(Ctx *c, const OpCall *call, uint32_t i, const char *what, uint32_t max, double *out, uint32_t *n)
 {
@@ -323,17 +313,11 @@ op_param_floats(Ctx *c, const OpCall *call, uint32_t i, const char *what, uint32
     const void *data = call->data[i];
     if (!data)
         return op_fail(c, call, DIAG_UNSUPPORTED, "input %u (%s), %s, must be constant", i, what, type_str(c, t));
-    for (uint32_t j = 0; j < *n; j++) {
-        uint16_t h;
-        switch (t->dtype) {
-        case DT_F32: { float v; memcpy(&v, (const char *)data + 4 * j, 4); out[j] = v; break; }
-        case DT_F64: memcpy(&out[j], (const char *)data + 8 * j, 8); break;
-        case DT_F16: memcpy(&h, (const char *)data + 2 * j, 2); out[j] = half_value(h); break;
-        default:
-            return op_fail(c, call, DIAG_MODEL, "input %u (%s) is %s; a float tensor is expected", i, what,
-                           type_str(c, t));
-        }
-    }
+    if (!dtype_is_float(t->dtype))
+        return op_fail(c, call, DIAG_MODEL, "input %u (%s) is %s; a float tensor is expected", i, what,
+                       type_str(c, t));
+    for (uint32_t j = 0; j < *n; j++)
+        out[j] = number_load(t->dtype, data, j).f;
     return true;
 }
 

@@ -12,20 +12,11 @@
 
 /* ---- numbers (number.c) ------------------------------------------------------------------------ */
 
-/* One value; its element type is known from where it stands. Floats are held in f, already rounded
- * to their type; everything else in i: sign- or zero-extended, bool 0 or 1, u64 as its bits. */
-typedef union { double f; int64_t i; } Num;
-
 /* x op y on arguments of type t, rounded to the result's type. For SELECT, x is the condition. */
-Num num_op(ScalarOp op, DType t, Num x, Num y, Num z);
-Num num_cast(DType from, DType to, Num x);
-Num num_float(DType t, double v);                    /* rounded to t */
-Num num_int(DType t, int64_t v);                     /* wrapped to t */
-Num num_const(const Scalar *s);                      /* of an S_CONST */
-Num num_load(DType t, const void *data, int64_t at);
-void num_store(DType t, void *data, int64_t at, Num v);
+Number num_op(ScalarOp op, DType t, Number x, Number y, Number z);
+Number num_const(const Scalar *s);                      /* of an S_CONST */
 /* acc[0..n) combined with v[0..n): n is 1 except for argmax and argmin. */
-void num_combine(Combiner k, DType t, uint32_t n, Num *acc, const Num *v);
+void num_combine(Combiner k, DType t, uint32_t n, Number *acc, const Number *v);
 
 /* ---- tensors, symbols (tensor.c) ----------------------------------------------------------------- */
 
@@ -70,7 +61,7 @@ typedef struct {
     const uint32_t *begin, *extent;      /* [naxis] registers that bound[] computed */
     Code *block;             /* [naxis + 1] block[l] depends on axes before l only */
 } Domain;
-typedef struct { Domain domain; Combiner combiner; uint32_t n; const uint32_t *body; const Num *identity; } Reduce;
+typedef struct { Domain domain; Combiner combiner; uint32_t n; const uint32_t *body; const Number *identity; } Reduce;
 
 struct Instr {
     uint8_t kind;            /* InstrKind */
@@ -118,7 +109,7 @@ typedef struct Program {
     uint32_t naxis; const Axis *axis; uint32_t *axis_reg;
     uint32_t nloop; uint32_t *loop_reg;
     Mem *mem;                /* by slot */
-    VEC(Num) reg;            /* the register file; constants stand in it from the start */
+    VEC(Number) reg;            /* the register file; constants stand in it from the start */
     VEC(Place) place;        /* by register */
     VEC(Frame) frame;
     VEC(Open) open;

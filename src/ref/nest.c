@@ -20,13 +20,13 @@ store_point(Program *p, void *user)
         int64_t offset = run_offset(p, m, s->rank, s->at, false, &bad);
         if (offset < 0)
             return run_outside(p, m, "write of", s->rank, s->at, bad);
-        Num v = p->reg.at[s->value];
+        Number v = p->reg.at[s->value];
         if (s->combiner != COMB_NONE) {
-            Num old = num_load(m->t.dtype, m->t.data, offset);
+            Number old = number_load(m->t.dtype, m->t.data, offset);
             num_combine(s->combiner, m->t.dtype, 1, &old, &v);
             v = old;
         }
-        num_store(m->t.dtype, m->t.data, offset, v);
+        number_store(m->t.dtype, m->t.data, offset, v);
     }
     return true;
 }
@@ -52,9 +52,9 @@ write_init(Program *p, const Write *w, bool gaps)
         memcpy(out->data, old->data, (size_t)n * dtype_info[out->dtype].bytes);
         return true;
     }
-    Num identity = w->combiner == COMB_LAST ? (Num){0} : num_const(combiner_identity(p->ctx, w->combiner, out->dtype));
+    Number identity = w->combiner == COMB_LAST ? (Number){0} : num_const(combiner_identity(p->ctx, w->combiner, out->dtype));
     for (int64_t i = 0; i < n; i++)
-        num_store(out->dtype, out->data, i, identity);
+        number_store(out->dtype, out->data, i, identity);
     return true;
 }
 

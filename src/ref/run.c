@@ -10,22 +10,22 @@
 
 /* ---- the common case ------------------------------------------------------------------------------ */
 
-/* Most of what a model computes is f32: these give what num_op and num_load give, without a call. */
+/* Most of what a model computes is f32: these give what num_op and number_load give, without a call. */
 
-static inline Num
-quick_op(ScalarOp op, DType t, Num x, Num y, Num z)
+static inline Number
+quick_op(ScalarOp op, DType t, Number x, Number y, Number z)
 {
     if (t == DT_F32 && op == S_MUL)
-        return (Num){.f = (float)(x.f * y.f)};
+        return (Number){.f = (float)(x.f * y.f)};
     if (t == DT_F32 && op == S_ADD)
-        return (Num){.f = (float)(x.f + y.f)};
+        return (Number){.f = (float)(x.f + y.f)};
     return num_op(op, t, x, y, z);
 }
 
-static inline Num
+static inline Number
 quick_load(DType t, const void *data, int64_t at)
 {
-    return t == DT_F32 ? (Num){.f = ((const float *)data)[at]} : num_load(t, data, at);
+    return t == DT_F32 ? (Number){.f = ((const float *)data)[at]} : number_load(t, data, at);
 }
 
 /* ---- reads ---------------------------------------------------------------------------------------- */
@@ -72,7 +72,7 @@ static bool
 run_lanes(Program *p, const Instr *in, const Mem *m, int64_t offset)
 {
     const LoadAt *load = in->u.load;
-    Num *dst = &p->reg.at[in->dst];
+    Number *dst = &p->reg.at[in->dst];
     int64_t valid = load->valid == NO_REG ? in->lanes : p->reg.at[load->valid].i;
     int64_t stride = m->lanes > 1 || load->stride == NO_REG ? 1 : p->reg.at[load->stride].i;
     int64_t total = tensor_count(&m->t) * m->lanes;
@@ -82,7 +82,7 @@ run_lanes(Program *p, const Instr *in, const Mem *m, int64_t offset)
         if (l < valid && (at < 0 || at >= total))
             return diag_error(&p->ctx->diags, DIAG_INTERNAL, p->loc, "%s: load of %u lanes from %s: lane %lld is at element %lld of %lld",
                               p->what, in->lanes, m->name, (long long)l, (long long)at, (long long)total);
-        dst[l] = l < valid ? num_load(in->type, m->t.data, at) : (Num){0};
+        dst[l] = l < valid ? number_load(in->type, m->t.data, at) : (Number){0};
     }
     return true;
 }
@@ -98,13 +98,13 @@ run_partial(Program *p, const Instr *in, const Mem *m)
         offset = offset * m->t.dim[d] + p->reg.at[load->at[d]].i;
     for (int64_t l = 0; l < in->lanes; l++) {
         int64_t at = offset * m->lanes + l * stride;
-        Num *to = &p->reg.at[in->dst + l];
+        Number *to = &p->reg.at[in->dst + l];
         if (l >= valid)
-            *to = (Num){0};
+            *to = (Number){0};
         else if (at >= 0 && at < total)
-            *to = num_load(in->type, m->t.data, at);
+            *to = number_load(in->type, m->t.data, at);
         else
-            *to = dtype_is_float(in->type) ? (Num){.f = NAN} : (Num){.i = 0x55};
+            *to = dtype_is_float(in->type) ? (Number){.f = NAN} : (Number){.i = 0x55};
     }
 }
 
@@ -129,7 +129,7 @@ run_load(Program *p, const Instr *in)
     }
     if (in->lanes > 1 && load->valid != NO_REG && p->reg.at[load->valid].i <= 0) {
         for (uint32_t l = 0; l < in->lanes; l++)
-            p->reg.at[in->dst + l] = (Num){0};
+            p->reg.at[in->dst + l] = (Number){0};
         return true;
     }
     if (!load->guarded)
@@ -158,7 +158,7 @@ combine_point(Program *p, void *user)
 {
     const Instr *in = user;
     const Reduce *r = in->u.reduce;
-    Num *acc = &p->reg.at[in->dst];
+    Number *acc = &p->reg.at[in->dst];
     if (r->combiner == COMB_SUM) {
         *acc = quick_op(S_ADD, in->type, *acc, p->reg.at[r->body[0]], *acc);
         return true;
@@ -167,7 +167,7 @@ combine_point(Program *p, void *user)
         num_combine(r->combiner, in->type, 1, acc, &p->reg.at[r->body[0]]);
         return true;
     }
-    Num v[UINT8_MAX];
+    Number v[UINT8_MAX];
     for (uint32_t i = 0; i < r->n; i++)
         v[i] = p->reg.at[r->body[i]];
     num_combine(r->combiner, in->type, r->n, acc, v);
@@ -186,7 +186,7 @@ run_reduce(Program *p, const Instr *in)
 static void
 run_hreduce(Program *p, const Instr *in)
 {
-    Num v[UINT8_MAX];
+    Number v[UINT8_MAX];
     for (uint32_t l = 0; l < in->b; l++)
         v[l] = p->reg.at[in->a + l];
     for (uint32_t n = in->b; n > 1; n = (n + 1) / 2)
@@ -219,7 +219,7 @@ run_branch(Program *p, const Instr *in)
 static inline bool
 instr(Program *p, const Instr *in)
 {
-    Num *dst = &p->reg.at[in->dst], *a = &p->reg.at[in->a], *b = &p->reg.at[in->b], *c = &p->reg.at[in->c];
+    Number *dst = &p->reg.at[in->dst], *a = &p->reg.at[in->a], *b = &p->reg.at[in->b], *c = &p->reg.at[in->c];
     switch ((InstrKind)in->kind) {
     case I_OP:
         for (uint32_t l = 0; l < in->lanes; l++)
@@ -227,7 +227,7 @@ instr(Program *p, const Instr *in)
         return true;
     case I_CAST:
         for (uint32_t l = 0; l < in->lanes; l++)
-            dst[l] = num_cast(in->type, in->to, a[l]);
+            dst[l] = number_cast(in->to, in->type, a[l]);
         return true;
     case I_AFFINE: dst->i = affine_value(p, in->u.affine); return true;
     case I_MUL: case I_DIV: case I_MOD: case I_MIN: case I_MAX: dst->i = index_op(in->kind, a->i, b->i); return true;

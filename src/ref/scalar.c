@@ -25,7 +25,7 @@ new_reg(Program *p, uint32_t lanes, Place place)
 {
     uint32_t r = p->reg.n;
     for (uint32_t l = 0; l < lanes; l++) {
-        VEC_PUSH(p->arena, &p->reg, (Num){0});
+        VEC_PUSH(p->arena, &p->reg, (Number){0});
         VEC_PUSH(p->arena, &p->place, place);
     }
     return r;
@@ -134,7 +134,7 @@ remember(Program *p, const void *node, uint32_t r)
 }
 
 static uint32_t
-const_reg(Program *p, Num v)
+const_reg(Program *p, Number v)
 {
     uint32_t r = new_reg(p, 1, place_at(p, 0));
     p->reg.at[r] = v;
@@ -154,7 +154,7 @@ compile_var(Program *p, Var v)
                        (Sym)(uintptr_t)v.id);
             return NO_REG;
         }
-        return const_reg(p, (Num){.i = value});
+        return const_reg(p, (Number){.i = value});
     case VAR_AXIS:
         if (v.id < p->naxis && p->axis_reg[v.id] != NO_REG)
             return p->axis_reg[v.id];
@@ -233,7 +233,7 @@ program_expr(Program *p, const Expr *e)
             return NO_REG;
     }
     if (a->n == 0)
-        return remember(p, e, const_reg(p, (Num){.i = a->base}));
+        return remember(p, e, const_reg(p, (Number){.i = a->base}));
     if (a->n == 1 && a->base == 0 && coef[0] == 1)
         return remember(p, e, reg[0]);
     a->coef = coef;
@@ -281,7 +281,7 @@ compile_reduce(Program *p, const Scalar *s)
 {
     Reduce *r = NEW(p->arena, Reduce);
     uint32_t axes[NEST_MAX_AXES], outer[NEST_MAX_AXES], n = 0, *body = NEW_ARRAY(p->arena, uint32_t, s->narg);
-    Num *identity = NEW_ARRAY(p->arena, Num, s->narg);
+    Number *identity = NEW_ARRAY(p->arena, Number, s->narg);
     for (uint32_t k = 0; k < p->naxis; k++)
         if (s->u.reduce.axes >> k & 1) {
             outer[n] = p->axis_reg[k];
@@ -442,7 +442,7 @@ compile_iota(Program *p, const Scalar *s)
 {
     uint32_t r = new_reg(p, s->lanes, place_at(p, 0));
     for (uint32_t l = 0; l < s->lanes; l++)
-        p->reg.at[r + l] = num_cast(DT_I64, s->dtype, (Num){.i = l});
+        p->reg.at[r + l] = number_cast(s->dtype, DT_I64, (Number){.i = l});
     return r;
 }
 

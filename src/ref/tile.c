@@ -19,7 +19,7 @@ set_form(Tiled *t, uint32_t r, Form form, DType type)
     if (form == FORM_EACH && reg->f32)
         reg->f = NEW_ARRAY(t->p->arena, float, TILE_POINTS);
     else if (form == FORM_EACH)
-        reg->v = NEW_ARRAY(t->p->arena, Num, TILE_POINTS);
+        reg->v = NEW_ARRAY(t->p->arena, Number, TILE_POINTS);
 }
 
 static Form

@@ -10,7 +10,7 @@
  * A register of the code then has one of three forms:
  *   SAME     one value for all points; stands in the register file as ever
  *   LINEAR   an index that grows by fixed steps along row and col; the file has the first point's
- *   EACH     an array, by point: float where the type is f32, Num elsewhere
+ *   EACH     an array, by point: float where the type is f32, Number elsewhere
  *
  * What a tile cannot do at once (a read outside its tensor, a select whose sides may not both be
  * evaluated and whose condition differs within the tile) is no special case: the tile is split in
@@ -29,7 +29,7 @@ typedef struct {
     uint8_t form;            /* Form */
     bool f32;                /* EACH: which array */
     int64_t row, col;        /* LINEAR: the steps */
-    float *f; Num *v;        /* EACH: [TILE_POINTS] */
+    float *f; Number *v;        /* EACH: [TILE_POINTS] */
 } TileReg;
 
 /* How a read or write finds its elements: where all indices are linear, so is the offset. */
@@ -57,7 +57,7 @@ typedef struct Tiled {
     int64_t rows, cols;      /* of the tile being run */
     uint32_t n;              /* its points */
     bool split;              /* it failed for being a tile; nothing is reported */
-    struct { float f[TILE_POINTS]; Num v[TILE_POINTS]; } scratch[3];     /* operands as arrays */
+    struct { float f[TILE_POINTS]; Number v[TILE_POINTS]; } scratch[3];     /* operands as arrays */
     int64_t offset[TILE_POINTS];         /* elements of a read or write; -1 outside */
 } Tiled;
 

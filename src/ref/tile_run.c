@@ -30,11 +30,11 @@ floats(Tiled *t, uint32_t r, uint32_t k)
 }
 
 /* Operand k as an array, whatever its type. */
-static const Num *
+static const Number *
 nums(Tiled *t, uint32_t r, uint32_t k)
 {
     const TileReg *reg = &t->reg[r];
-    Num *v = t->scratch[k].v, first = t->p->reg.at[r];
+    Number *v = t->scratch[k].v, first = t->p->reg.at[r];
     if (reg->form == FORM_EACH && !reg->f32)
         return reg->v;
     if (reg->form == FORM_EACH)
@@ -51,7 +51,7 @@ nums(Tiled *t, uint32_t r, uint32_t k)
 }
 
 static inline void
-put(const TileReg *dst, uint32_t i, Num v)
+put(const TileReg *dst, uint32_t i, Number v)
 {
     if (dst->f32)
         dst->f[i] = (float)v.f;
@@ -101,7 +101,7 @@ float_op(ScalarOp op, uint32_t n, float *z, const float *x, const float *y)
 
 /* The same in i32, as quantised models have it. */
 static bool
-int_op(ScalarOp op, uint32_t n, Num *z, const Num *x, const Num *y)
+int_op(ScalarOp op, uint32_t n, Number *z, const Number *x, const Number *y)
 {
     switch (op) {
     case S_ADD:
@@ -127,7 +127,7 @@ each_op(Tiled *t, const Instr *in)
     const TileReg *dst = &t->reg[in->dst];
     if (in->type == DT_F32 && in->to == DT_F32 && float_op(in->op, t->n, dst->f, floats(t, in->a, 0), floats(t, in->b, 1)))
         return;
-    const Num *x = nums(t, in->a, 0), *y = scalar_op_info[in->op].arity > 1 ? nums(t, in->b, 1) : x;
+    const Number *x = nums(t, in->a, 0), *y = scalar_op_info[in->op].arity > 1 ? nums(t, in->b, 1) : x;
     if (in->type == DT_I32 && in->to == DT_I32 && int_op(in->op, t->n, dst->v, x, y))
         return;
     for (uint32_t i = 0; i < t->n; i++)
@@ -138,20 +138,20 @@ static void
 each_cast(Tiled *t, const Instr *in)
 {
     const TileReg *dst = &t->reg[in->dst];
-    const Num *x = nums(t, in->a, 0);
+    const Number *x = nums(t, in->a, 0);
     for (uint32_t i = 0; i < t->n; i++)
-        put(dst, i, num_cast(in->type, in->to, x[i]));
+        put(dst, i, number_cast(in->to, in->type, x[i]));
 }
 
 static void
 each_affine(Tiled *t, const Instr *in)
 {
     const Affine *a = in->u.affine;
-    Num *dst = t->reg[in->dst].v;
+    Number *dst = t->reg[in->dst].v;
     for (uint32_t i = 0; i < t->n; i++)
         dst[i].i = a->base;
     for (uint32_t k = 0; k < a->n; k++) {
-        const Num *x = nums(t, a->reg[k], 0);
+        const Number *x = nums(t, a->reg[k], 0);
         for (uint32_t i = 0; i < t->n; i++)
             dst[i].i = (int64_t)((uint64_t)dst[i].i + (uint64_t)a->coef[k] * (uint64_t)x[i].i);
     }
@@ -160,8 +160,8 @@ each_affine(Tiled *t, const Instr *in)
 static void
 each_index_op(Tiled *t, const Instr *in)
 {
-    Num *dst = t->reg[in->dst].v;
-    const Num *x = nums(t, in->a, 0), *y = nums(t, in->b, 1);
+    Number *dst = t->reg[in->dst].v;
+    const Number *x = nums(t, in->a, 0), *y = nums(t, in->b, 1);
     for (uint32_t i = 0; i < t->n; i++)
         dst[i].i = index_op((InstrKind)in->kind, x[i].i, y[i].i);
 }
@@ -169,8 +169,8 @@ each_index_op(Tiled *t, const Instr *in)
 static bool
 each_at(Tiled *t, const Instr *in)
 {
-    Num *dst = t->reg[in->dst].v;
-    const Num *x = nums(t, in->a, 0), *n = nums(t, in->b, 1);
+    Number *dst = t->reg[in->dst].v;
+    const Number *x = nums(t, in->a, 0), *n = nums(t, in->b, 1);
     for (uint32_t i = 0; i < t->n; i++) {
         int64_t v = x[i].i < 0 && in->type != DT_U64 ? x[i].i + n[i].i : x[i].i;
         if (v < 0 || v >= n[i].i)
@@ -239,7 +239,7 @@ find_offsets(Tiled *t, const Mem *m, const TileAt *at)
     }
     memset(t->offset, 0, t->n * sizeof *t->offset);
     for (uint32_t d = 0; d < at->rank; d++) {
-        const Num *x = nums(t, at->at[d], 0);
+        const Number *x = nums(t, at->at[d], 0);
         int64_t dim = m->t.dim[d];
         for (uint32_t i = 0; i < t->n; i++) {
             bool in = t->offset[i] >= 0 && x[i].i >= 0 && x[i].i < dim;
@@ -264,7 +264,7 @@ copy_floats(float *to, const float *from, int64_t n, int64_t step)
 
 /* The value beyond the tensor: computed when the first point needs it. */
 static bool
-outside_value(Tiled *t, const LoadAt *load, bool *known, Num *v)
+outside_value(Tiled *t, const LoadAt *load, bool *known, Number *v)
 {
     if (!load->guarded)
         return split(t);
@@ -282,7 +282,7 @@ load_rows(Tiled *t, const TileInstr *ti)
     const Mem *m = &t->p->mem[load->slot];
     const TileReg *dst = &t->reg[ti->in->dst];
     bool known = false;
-    Num outside = {0};
+    Number outside = {0};
     for (int64_t row = 0; row < t->rows; row++) {
         int64_t lo, hi, offset = linear_row(t, m, &ti->place, row, &lo, &hi), to = row * t->cols;
         if ((lo > 0 || hi < t->cols) && !outside_value(t, load, &known, &outside))
@@ -295,7 +295,7 @@ load_rows(Tiled *t, const TileInstr *ti)
             copy_floats(dst->f + to + lo, (const float *)m->t.data + offset + lo * ti->place.col, hi - lo, ti->place.col);
         else
             for (int64_t col = lo; col < hi; col++)
-                dst->v[to + col] = num_load(ti->in->type, m->t.data, offset + col * ti->place.col);
+                dst->v[to + col] = number_load(ti->in->type, m->t.data, offset + col * ti->place.col);
     }
     return true;
 }
@@ -307,11 +307,11 @@ load_scattered(Tiled *t, const TileInstr *ti)
     const Mem *m = &t->p->mem[load->slot];
     const TileReg *dst = &t->reg[ti->in->dst];
     bool known = false;
-    Num outside = {0};
+    Number outside = {0};
     if (!find_offsets(t, m, &ti->place) && !outside_value(t, load, &known, &outside))
         return false;
     for (uint32_t i = 0; i < t->n; i++)
-        put(dst, i, t->offset[i] < 0 ? outside : num_load(ti->in->type, m->t.data, t->offset[i]));
+        put(dst, i, t->offset[i] < 0 ? outside : number_load(ti->in->type, m->t.data, t->offset[i]));
     return true;
 }
 
@@ -328,11 +328,11 @@ combine(Tiled *t, const Instr *in)
     ScalarOp op = op_of[r->combiner];
     if (in->type == DT_F32 && float_op(op, t->n, acc->f, acc->f, floats(t, r->body[0], 0)))
         return;
-    const Num *v = nums(t, r->body[0], 0), *old = nums(t, in->dst, 1);
+    const Number *v = nums(t, r->body[0], 0), *old = nums(t, in->dst, 1);
     if (in->type == DT_I32 && int_op(op, t->n, acc->v, old, v))
         return;
     for (uint32_t i = 0; i < t->n; i++) {
-        Num x = old[i];
+        Number x = old[i];
         num_combine(r->combiner, in->type, 1, &x, &v[i]);
         put(acc, i, x);
     }
@@ -383,7 +383,7 @@ take_side(Tiled *t, const TileInstr *ti, uint32_t side)
     const TileReg *dst = &t->reg[ti->in->dst];
     if (!run_tile_code(t, &ti->code[side]))
         return false;
-    const Num *v = nums(t, ti->in->u.arm[side].value, 0);
+    const Number *v = nums(t, ti->in->u.arm[side].value, 0);
     for (uint32_t i = 0; i < t->n; i++)
         put(dst, i, v[i]);
     return true;
@@ -394,7 +394,7 @@ each_branch(Tiled *t, const TileInstr *ti)
 {
     const TileReg *dst = &t->reg[ti->in->dst];
     const Arm *arm = ti->in->u.arm;
-    const Num *cond = nums(t, ti->in->a, 2);
+    const Number *cond = nums(t, ti->in->a, 2);
     uint32_t yes = 0;
     for (uint32_t i = 0; i < t->n; i++)
         yes += cond[i].i != 0;
@@ -405,7 +405,7 @@ each_branch(Tiled *t, const TileInstr *ti)
     if (!run_tile_code(t, &ti->code[0]) || !run_tile_code(t, &ti->code[1]))
         return false;
     cond = nums(t, ti->in->a, 2);
-    const Num *x = nums(t, arm[0].value, 0), *y = nums(t, arm[1].value, 1);
+    const Number *x = nums(t, arm[0].value, 0), *y = nums(t, arm[1].value, 1);
     for (uint32_t i = 0; i < t->n; i++)
         put(dst, i, cond[i].i ? x[i] : y[i]);
     return true;
@@ -449,14 +449,14 @@ store_points(Tiled *t, const Store *s)
             ((float *)out->data)[t->offset[i]] = f[i];
         return;
     }
-    const Num *v = nums(t, s->value, 0);
+    const Number *v = nums(t, s->value, 0);
     for (uint32_t i = 0; i < t->n; i++) {
-        Num x = v[i];
+        Number x = v[i];
         if (s->combiner != COMB_NONE) {
-            x = num_load(out->dtype, out->data, t->offset[i]);
+            x = number_load(out->dtype, out->data, t->offset[i]);
             num_combine(s->combiner, out->dtype, 1, &x, &v[i]);
         }
-        num_store(out->dtype, out->data, t->offset[i], x);
+        number_store(out->dtype, out->data, t->offset[i], x);
     }
 }
 

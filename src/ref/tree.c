@@ -163,7 +163,7 @@ run_store(TreeRun *r, const Stmt *s)
         if (at < 0 || at >= total)
             return diag_error(&p->ctx->diags, DIAG_INTERNAL, (Loc){0}, "%s: store of %u lanes to %s: lane %lld is at element %lld of %lld",
                               p->what, value->lanes, m->name, (long long)l, (long long)at, (long long)total);
-        num_store(m->t.dtype, m->t.data, at, p->reg.at[s->a + l]);
+        number_store(m->t.dtype, m->t.data, at, p->reg.at[s->a + l]);
     }
     return true;
 }

@@ -61,12 +61,6 @@ bool npy_write(Arena *a, Diags *d, const char *path, const NpyArray *x);
 
 /* ---- tensors and their elements ------------------------------------------------------------------------ */
 
-double number_get(DType t, const void *at, int64_t i);
-void number_set_float(DType t, void *at, int64_t i, double x);       /* rounded to nearest even */
-void number_set_int(DType t, void *at, int64_t i, uint64_t x);       /* the low bits */
-/* |x - y|, exact before it is rounded to double; 0 for two NaN, infinite for one. */
-double number_distance(DType t, const void *x, const void *y, int64_t i);
-
 bool tensor_bytes(DType dtype, uint32_t rank, const int64_t *dims, int64_t *bytes);   /* false if negative or above 2^62 */
 const char *dims_text(Arena *a, DType dtype, uint32_t rank, const int64_t *dims);     /* "f32[3, 4]" */
 

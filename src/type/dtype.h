@@ -1,4 +1,5 @@
-/* dtype: the element types. One table; nothing symbolic, so the runtime uses it alone. */
+/* dtype: the element types, in one table, and single values of them. Nothing here is symbolic, so the
+ * runtime uses it alone. */
 #ifndef TENON_DTYPE_H
 #define TENON_DTYPE_H
 
@@ -42,5 +43,25 @@ static inline bool dtype_is_float(DType t) { return dtype_info[t].kind == KIND_F
 static inline bool dtype_is_int(DType t) { return dtype_info[t].kind == KIND_INT || dtype_info[t].kind == KIND_UINT; }
 
 #define TN_MAX_RANK 12               /* a named limit: tensors of higher rank are refused by name */
+
+/* ---- values of an element type (number.c) -------------------------------------------------------- */
+
+/* One value; its element type is known from where it stands. Floats are held in f, already rounded
+ * to their type; everything else in i: sign- or zero-extended, bool 0 or 1, u64 as its bits. */
+typedef union { double f; int64_t i; } Number;
+
+double round_to_dtype(DType t, double v);            /* nearest value of a float type, ties to even */
+int64_t wrap_to_dtype(DType t, int64_t v);           /* two's complement; bool: 0 or 1 */
+static inline Number number_float(DType t, double v) { return (Number){ .f = round_to_dtype(t, v) }; }
+static inline Number number_int(DType t, int64_t v) { return (Number){ .i = wrap_to_dtype(t, v) }; }
+/* Floats to integers truncate; what does not fit becomes the nearest end of the range, NaN becomes 0. */
+Number number_cast(DType to, DType from, Number v);
+/* Element `at` of an array, which need not be aligned. Storing rounds a float, and keeps the low bits
+ * of an integer. */
+Number number_load(DType t, const void *data, int64_t at);
+void number_store(DType t, void *data, int64_t at, Number v);
+double number_get(DType t, const void *data, int64_t at);     /* the element as a double */
+/* |x - y| of two elements, exact before it is rounded to double; 0 for two NaN, infinite for one. */
+double number_distance(DType t, const void *x, const void *y, int64_t at);
 
 #endif

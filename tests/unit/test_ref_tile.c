@@ -59,7 +59,7 @@ fill(World *w, Tensor *t)
     for (int64_t i = 0; i < tensor_count(t); i++) {
         uint32_t r = pick(w, 40);
         double v = r == 0 ? NAN : r == 1 ? INFINITY : r == 2 ? 0 : ((double)pick(w, 2001) - 1000) / 64;
-        num_store(t->dtype, t->data, i, num_cast(DT_F64, t->dtype, (Num){.f = dtype_is_float(t->dtype) ? v : pick(w, 8)}));
+        number_store(t->dtype, t->data, i, number_cast(t->dtype, DT_F64, (Number){.f = dtype_is_float(t->dtype) ? v : pick(w, 8)}));
     }
 }
 
@@ -67,7 +67,7 @@ fill(World *w, Tensor *t)
 static bool
 same_value(const Tensor *x, const Tensor *y, int64_t i)
 {
-    Num a = num_load(x->dtype, x->data, i), b = num_load(y->dtype, y->data, i);
+    Number a = number_load(x->dtype, x->data, i), b = number_load(y->dtype, y->data, i);
     return (dtype_is_float(x->dtype) && isnan(a.f) && isnan(b.f)) || a.i == b.i;
 }
 
@@ -100,7 +100,7 @@ compare(World *w, const char *text)
         for (int64_t i = 0; i < tensor_count(&tensor[k]); i++)
             if (!same_value(&tensor[k], &again[k], i))
                 fail_msg("%s\n%s element %d: by tiles %.9g, by points %.9g", text, n->param[k].name, (int)i,
-                         num_load(tensor[k].dtype, tensor[k].data, i).f, num_load(again[k].dtype, again[k].data, i).f);
+                         number_load(tensor[k].dtype, tensor[k].data, i).f, number_load(again[k].dtype, again[k].data, i).f);
 }
 
 /* ---- nests at random ------------------------------------------------------------------------------------ */
