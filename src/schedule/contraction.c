@@ -190,6 +190,29 @@ stage_columns(Gemm *g, Block *b)
         l->bind[g->cut.sum[i]] = NULL;
 }
 
+/* Is the staged image larger than what the second-level cache can keep beside the rows? */
+static bool
+stage_overflows(Gemm *g)
+{
+    int64_t bytes;
+    return type_static_bytes(g->l->k->buffer.at[g->stage.buffer].type, &bytes) && bytes > g->l->m->l2_bytes * 3 / 5;
+}
+
+/* Then each panel's part of it is kept instead, and the rows stream past. */
+static void
+panels_outside(Gemm *g, Block *b, const Expr *npanels)
+{
+    Low *l = g->l;
+    Ctx *c = l->c;
+    uint32_t ranges = l->range.n;
+    const Expr *first = g->panel0;
+
+    g->panel0 = expr_add(c, first, low_loop(l, &b, LOOP_SERIAL, "panel", expr_int(c, 0), npanels, 1));
+    row_panels(g, b, expr_int(c, 0), g->cut.depth, expr_int(c, 1));
+    g->panel0 = first;
+    l->range.n = ranges;
+}
+
 static void
 task_body(Gemm *g, Block *b, const Expr *npanels)
 {
@@ -200,6 +223,10 @@ task_body(Gemm *g, Block *b, const Expr *npanels)
     declare_scratch(g, b);
     if (g->staged)
         stage_columns(g, b);
+    if (g->staged && g->a_ready && stage_overflows(g)) {
+        panels_outside(g, b, npanels);
+        return;
+    }
     if (!g->blocked) {
         pack_block(g, b, zero, g->block, npanels);
         row_panels(g, b, zero, g->cut.depth, npanels);
