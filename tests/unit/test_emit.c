@@ -1,18 +1,16 @@
 /* Loop trees built by hand, printed as C, compiled, run, and compared with plain loops. All trees go
  * into one source, so that the compiler is started once. */
 #include "emit/emit.h"
+#include "library.h"
 #include "tenon_abi.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
-#include <dlfcn.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define AT(...) (const Expr *const[]){__VA_ARGS__}, sizeof((const Expr *[]){__VA_ARGS__}) / sizeof(const Expr *)
 
@@ -326,18 +324,8 @@ compile(void **state)
     for (int i = 0; i < NTREE; i++)
         text_add(&world.source, text_of(trees[i](), arena_printf(world.arena, "k%d", i), true));
 
-    char folder[] = "/tmp/test_emit.XXXXXX";
-    if (!mkdtemp(folder))
-        return -1;
-    const char *path = arena_printf(world.arena, "%s/k.c", folder);
-    FILE *f = fopen(path, "w");
-    fputs(world.source.s, f);
-    fclose(f);
-    const char *cc = arena_printf(world.arena, "cc %s -Wall -Werror -march=native -shared %s -o %s/k.so -lm", emit_c_flags(), path, folder);
-    if (system(cc) != 0)
-        return -1;
-    world.library = dlopen(arena_printf(world.arena, "%s/k.so", folder), RTLD_NOW);
-    return system(arena_printf(world.arena, "rm -r %s", folder)) == 0 && world.library ? 0 : -1;
+    world.library = library_of(world.arena, world.source.s, "-Wall -Werror -march=native");
+    return world.library ? 0 : -1;
 }
 
 static int

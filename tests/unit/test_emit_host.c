@@ -1,17 +1,15 @@
 /* The host program: a graph of two kernels built by hand, printed as one C file with its weights,
  * compiled and run through the ABI alone. */
 #include "emit/emit.h"
+#include "library.h"
 #include "tenon_abi.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
-#include <dlfcn.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define DIMS(...) (const Expr *const[]){__VA_ARGS__}, sizeof((const Expr *[]){__VA_ARGS__}) / sizeof(const Expr *)
 #define AT(...) sizeof((const Expr *[]){__VA_ARGS__}) / sizeof(const Expr *), (const Expr *const[]){__VA_ARGS__}
@@ -151,18 +149,8 @@ compile(void **state)
     if (!emit_c_host(c, &t, &p, true))
         return -1;
     world.source = text_str(&t);
-
-    char folder[] = "/tmp/test_emit_host.XXXXXX";
-    if (!mkdtemp(folder))
-        return -1;
-    const char *path = arena_printf(world.arena, "%s/m.c", folder);
-    FILE *f = fopen(path, "w");
-    fputs(world.source, f);
-    fclose(f);
-    if (system(arena_printf(world.arena, "cc %s -Wall -Wextra -Werror -shared %s -o %s/m.so -lm", emit_c_flags(), path, folder)) != 0)
-        return -1;
-    world.library = dlopen(arena_printf(world.arena, "%s/m.so", folder), RTLD_NOW);
-    if (system(arena_printf(world.arena, "rm -r %s", folder)) != 0 || !world.library)
+    world.library = library_of(world.arena, world.source, "-Wall -Wextra -Werror");
+    if (!world.library)
         return -1;
     const TnManifest *(*get)(void) = (const TnManifest *(*)(void))dlsym(world.library, "tenon_manifest");
     world.manifest = get ? get() : NULL;

@@ -1,18 +1,16 @@
 /* Every scalar operation and cast at every element type it is made for, one lane and eight: what the
  * compiled C computes is what constant folding, and so the interpreter, computes. */
 #include "emit/emit.h"
+#include "library.h"
 #include "tenon_abi.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
-#include <dlfcn.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { COUNT = 16, MAX_STORES = 48 };
 
@@ -115,17 +113,8 @@ compile(void **state)
             if (!emit_c_kernel(c, &t, build(dtypes[d], lanes), arena_printf(world.arena, "k_%s_%u", dtype_info[dtypes[d]].name, lanes),
                                &machine, NULL, 0, false))
                 return -1;
-    char folder[] = "/tmp/test_emit_ops.XXXXXX";
-    if (!mkdtemp(folder))
-        return -1;
-    const char *path = arena_printf(world.arena, "%s/k.c", folder);
-    FILE *f = fopen(path, "w");
-    fputs(t.s, f);
-    fclose(f);
-    if (system(arena_printf(world.arena, "cc %s -O0 -march=native -shared %s -o %s/k.so -lm", emit_c_flags(), path, folder)) != 0)
-        return -1;
-    world.library = dlopen(arena_printf(world.arena, "%s/k.so", folder), RTLD_NOW);
-    return system(arena_printf(world.arena, "rm -r %s", folder)) == 0 && world.library ? 0 : -1;
+    world.library = library_of(world.arena, text_str(&t), "-O0 -march=native");
+    return world.library ? 0 : -1;
 }
 
 static int

@@ -1,36 +1,7 @@
 /* expr: normal forms, proofs and refusals, and every rule against plain arithmetic. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
-
 #include "expr/expr.h"
 
-typedef struct { Arena *arena; Ctx c; } World;
-
-static int
-begin(void **state)
-{
-    World *w = calloc(1, sizeof *w);
-
-    w->arena = arena_new(NULL, NULL);
-    ctx_init(&w->c, w->arena);
-    *state = w;
-    return 0;
-}
-
-static int
-end(void **state)
-{
-    World *w = *state;
-
-    arena_free(w->arena);
-    free(w);
-    return 0;
-}
+#include "world.h"
 
 #define S(name) expr_symbol(c, name)
 #define N(v) expr_int(c, v)
@@ -41,7 +12,7 @@ end(void **state)
 #define MOD(a, b) expr_mod(c, a, b)
 #define MIN(a, b) expr_min(c, a, b)
 #define MAX(a, b) expr_max(c, a, b)
-#define CTX Ctx *c = &((World *)*state)->c
+#define CTX Ctx *c = &((World *)*state)->ctx
 
 static void
 at_least_one(Ctx *c, const Expr *symbol)
@@ -421,15 +392,15 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(polynomials, begin, end),
-        cmocka_unit_test_setup_teardown(proofs, begin, end),
-        cmocka_unit_test_setup_teardown(axes, begin, end),
-        cmocka_unit_test_setup_teardown(learning, begin, end),
-        cmocka_unit_test_setup_teardown(overflow, begin, end),
-        cmocka_unit_test_setup_teardown(structure, begin, end),
-        cmocka_unit_test_setup_teardown(text, begin, end),
-        cmocka_unit_test_setup_teardown(random_rules, begin, end),
-        cmocka_unit_test_setup_teardown(random_symbolic, begin, end),
+        cmocka_unit_test_setup_teardown(polynomials, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(proofs, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(axes, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(learning, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(overflow, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(structure, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(text, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(random_rules, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(random_symbolic, world_begin, world_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

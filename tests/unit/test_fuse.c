@@ -1,48 +1,20 @@
 /* Fusion of small graphs: what becomes one kernel, what must not, and the same numbers as before. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "fuse/fuse.h"
 #include "ref/ref.h"
 #include "schedule/schedule.h"
 
-typedef struct { Ctx ctx; Arena *arena; Graph *g; } World;
+#define WORLD_FIELDS Graph *g;
+#include "world.h"
+
+#include <stdio.h>
 
 static int
 setup(void **state)
 {
-    World *w = calloc(1, sizeof *w);
-    w->arena = arena_new(NULL, NULL);
-    ctx_init(&w->ctx, w->arena);
-    w->g = graph_new(&w->ctx, w->arena, "t");
-    *state = w;
-    return 0;
-}
-
-static int
-teardown(void **state)
-{
+    world_begin(state);
     World *w = *state;
-    arena_free(w->arena);
-    free(w);
+    w->g = graph_new(&w->ctx, w->arena, "t");
     return 0;
-}
-
-static const char *
-messages(World *w)
-{
-    Text t = { .arena = w->arena };
-    for (uint32_t i = 0; i < w->ctx.diags.list.n; i++)
-        diag_print(&t, &w->ctx.diags.list.at[i]);
-    return text_str(&t);
 }
 
 static ValueId
@@ -63,7 +35,7 @@ add(World *w, const char *text)
     ValueId value[16];
 
     if (!n)
-        fail_msg("%s: %s", text, messages(w));
+        fail_msg("%s: %s", text, world_messages(w));
     for (uint32_t i = 0; i < n->nin + n->nout; i++) {
         value[i] = value_named(w->g, n->param[i].name);
         if (!value[i])
@@ -109,7 +81,7 @@ run(World *w, const Graph *g, Tensor *out)
         fill(&in[i], (uint32_t)v->name[0]);
     }
     if (!ref_graph(g, w->arena, &s, in, out, NULL, NULL))
-        fail_msg("%s", messages(w));
+        fail_msg("%s", world_messages(w));
 }
 
 static void
@@ -151,7 +123,7 @@ tree_computes_parts(World *w, const Kernel *k, const char *target, ScheduleLevel
     assert_true(machine_find(&w->ctx, target, &m));
     if (!schedule_kernel(&w->ctx, w->arena, &tree, &m, level) || !kernel_verify(&w->ctx, &tree) ||
         !ref_kernel(&w->ctx, w->arena, k, &s, want) || !ref_tree(&w->ctx, w->arena, &tree, &s, got))
-        fail_msg("%s", messages(w));
+        fail_msg("%s", world_messages(w));
     for (uint32_t i = k->nin; i < n; i++)
         same_numbers(want[i], got[i], tree.schedule);
 }
@@ -164,7 +136,7 @@ apply(World *w, const FusePlan *p)
     Tensor *want = NEW_ARRAY(w->arena, Tensor, w->g->output.n), *got = NEW_ARRAY(w->arena, Tensor, w->g->output.n);
 
     if (!to)
-        fail_msg("%s", messages(w));
+        fail_msg("%s", world_messages(w));
     run(w, w->g, want);
     run(w, to, got);
     for (uint32_t o = 0; o < w->g->output.n; o++)
@@ -483,7 +455,7 @@ one_value_read_as_two(void **state)
 int
 main(void)
 {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, world_end)
     const struct CMUnitTest tests[] = {
         TEST(convolution_bias_relu), TEST(visible_values_stay), TEST(softmax_is_one_kernel), TEST(layer_norm_is_one_kernel),
         TEST(residual_diamond), TEST(cyclic_groups_are_illegal), TEST(rows_do_not_close_cycles), TEST(attention_in_one_kernel),

@@ -1,38 +1,10 @@
 /* graph: building, inferring, rebuilding, text there and back, and a verifier that catches what is broken. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-#include <cmocka.h>
-
 #include "graph/graph.h"
 
-typedef struct { Arena *arena; Ctx c; } World;
+#include "world.h"
 
-static int
-begin(void **state)
-{
-    World *w = calloc(1, sizeof *w);
-
-    w->arena = arena_new(NULL, NULL);
-    ctx_init(&w->c, w->arena);
-    *state = w;
-    return 0;
-}
-
-static int
-end(void **state)
-{
-    World *w = *state;
-
-    arena_free(w->arena);
-    free(w);
-    return 0;
-}
+#include <stdio.h>
+#include <unistd.h>
 
 static Bytes
 bytes_of(const char *s)
@@ -50,7 +22,7 @@ type_of(Ctx *c, const char *s)
 static Graph *
 parse(World *w, const char *s)
 {
-    return graph_parse(&w->c, w->arena, "test.tn", bytes_of(s));
+    return graph_parse(&w->ctx, w->arena, "test.tn", bytes_of(s));
 }
 
 static const char *
@@ -64,7 +36,7 @@ print(World *w, const Graph *g)
 static const char *
 first_error(World *w)
 {
-    return w->c.diags.list.n ? w->c.diags.list.at[0].text : "no error";
+    return w->ctx.diags.list.n ? w->ctx.diags.list.at[0].text : "no error";
 }
 
 /* ---- building ----------------------------------------------------------------------------------------- */
@@ -74,13 +46,13 @@ test_build(void **state)
 {
     World *w = *state;
     static const float weights[8] = { 1, 2, 3, 4, 5, 6, 7, 8.5f };
-    Graph *g = graph_new(&w->c, w->arena, "mlp");
+    Graph *g = graph_new(&w->ctx, w->arena, "mlp");
     ValueId in[2], h, y;
 
-    in[0] = graph_input(g, "x", type_of(&w->c, "f32[batch, 4]"));
-    in[1] = graph_const(g, "w", type_of(&w->c, "f32[4, 2]"), weights);
+    in[0] = graph_input(g, "x", type_of(&w->ctx, "f32[batch, 4]"));
+    in[1] = graph_const(g, "w", type_of(&w->ctx, "f32[4, 2]"), weights);
     assert_true(graph_infer_op(g, OP_matmul, (Attrs){ 0 }, (Loc){ 0 }, NULL, 2, in, 1, (const char *[]){ "h" }, &h));
-    assert_true(graph_infer_op(g, OP_relu, (Attrs){ 0 }, (Loc){ 0 }, sym(&w->c, "Relu \"r\""), 1, &h, 1, NULL, &y));
+    assert_true(graph_infer_op(g, OP_relu, (Attrs){ 0 }, (Loc){ 0 }, sym(&w->ctx, "Relu \"r\""), 1, &h, 1, NULL, &y));
     VEC_PUSH(w->arena, &g->output, y);
     assert_true(graph_verify(g));
     assert_string_equal(print(w, g),
@@ -95,8 +67,8 @@ static void
 test_names_are_unique(void **state)
 {
     World *w = *state;
-    Graph *g = graph_new(&w->c, w->arena, "g");
-    const Type *t = type_of(&w->c, "f32[]");
+    Graph *g = graph_new(&w->ctx, w->arena, "g");
+    const Type *t = type_of(&w->ctx, "f32[]");
 
     static const char *const row[][2] = {
         { "x_1", "x_1" }, { "x", "x" }, { "x", "x_2" }, { "x", "x_3" }, { "x_1", "x_1_1" },
@@ -205,21 +177,21 @@ test_weights_file(void **state)
     assert_non_null(mkdtemp(folder));
     for (int i = 0; i < 100; i++)
         weights[i] = (float)i / 3;
-    Graph *g = graph_new(&w->c, w->arena, "g");
-    ValueId v = graph_const(g, "w", type_of(&w->c, "f32[10, 10]"), weights);
+    Graph *g = graph_new(&w->ctx, w->arena, "g");
+    ValueId v = graph_const(g, "w", type_of(&w->ctx, "f32[10, 10]"), weights);
     VEC_PUSH(w->arena, &g->output, v);
     assert_non_null(strstr(print(w, g), "const elided 0x"));
 
     const char *path = path_join(w->arena, folder, "g.weights");
-    WeightsFile file = { writer_open(w->arena, &w->c.diags, path), "g.weights", { .arena = w->arena } };
+    WeightsFile file = { writer_open(w->arena, &w->ctx.diags, path), "g.weights", { .arena = w->arena } };
     graph_print(&t, g, &file);
     assert_true(writer_commit(file.writer, 0644));
-    Graph *again = graph_parse(&w->c, w->arena, path_join(w->arena, folder, "g.tn"), bytes_of(text_str(&t)));
+    Graph *again = graph_parse(&w->ctx, w->arena, path_join(w->arena, folder, "g.tn"), bytes_of(text_str(&t)));
     assert_string_equal(first_error(w), "no error");
     assert_memory_equal(again->value.at[again->output.at[0]].data, weights, sizeof weights);
 
     const char *outside = "graph @g() -> (%w) { %w: f32[200] = const file \"g.weights\" 0 }";
-    assert_null(graph_parse(&w->c, w->arena, path_join(w->arena, folder, "g.tn"), bytes_of(outside)));
+    assert_null(graph_parse(&w->ctx, w->arena, path_join(w->arena, folder, "g.tn"), bytes_of(outside)));
     assert_non_null(strstr(first_error(w), "has 400 bytes"));
     unlink(path);
     rmdir(folder);
@@ -250,7 +222,7 @@ test_mistakes_in_text(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         World w = { .arena = arena_new(NULL, NULL) };
-        ctx_init(&w.c, w.arena);
+        ctx_init(&w.ctx, w.arena);
         assert_null(parse(&w, row[i].text));
         if (!strstr(first_error(&w), row[i].error))
             fail_msg("%s\n  gives %s\n  expected %s", row[i].text, first_error(&w), row[i].error);
@@ -354,13 +326,13 @@ test_verify_catches(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         World w = { .arena = arena_new(NULL, NULL) };
-        ctx_init(&w.c, w.arena);
+        ctx_init(&w.ctx, w.arena);
         Graph *g = parse(&w, diamond);
         assert_true(graph_verify(g));
         row[i].breaks(g);
         assert_false(graph_verify(g));
-        assert_int_not_equal(w.c.diags.list.n, 0);
-        const char *text = w.c.diags.list.at[w.c.diags.list.n - 1].text;
+        assert_int_not_equal(w.ctx.diags.list.n, 0);
+        const char *text = w.ctx.diags.list.at[w.ctx.diags.list.n - 1].text;
         if (!strstr(text, row[i].rule))
             fail_msg("broken graph %zu gives %s, expected %s", i, text, row[i].rule);
         arena_free(w.arena);
@@ -370,7 +342,7 @@ test_verify_catches(void **state)
 int
 main(void)
 {
-#define T(f) cmocka_unit_test_setup_teardown(f, begin, end)
+#define T(f) cmocka_unit_test_setup_teardown(f, world_begin, world_end)
     const struct CMUnitTest tests[] = {
         T(test_build), T(test_names_are_unique), T(test_shapes_stay_symbolic), T(test_text_of_operators),
         T(test_text_of_facts_and_formats), T(test_text_of_nests), T(test_weights_file), T(test_mistakes_in_text),

@@ -1,36 +1,16 @@
 /* Rewriting of nests: the interpreter gives the same numbers before and after. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdlib.h>
-#include <string.h>
-
 #include "ref/ref.h"
 
-typedef struct { Ctx ctx; Arena *arena; Symbols symbols; } World;
+#define WORLD_FIELDS Symbols symbols;
+#include "world.h"
 
 static int
 setup(void **state)
 {
-    World *w = calloc(1, sizeof *w);
-    w->arena = arena_new(NULL, NULL);
-    ctx_init(&w->ctx, w->arena);
+    world_begin(state);
+    World *w = *state;
     symbols_set(w->arena, &w->symbols, sym(&w->ctx, "n"), 6);
     symbols_set(w->arena, &w->symbols, sym(&w->ctx, "m"), 4);
-    *state = w;
-    return 0;
-}
-
-static int
-teardown(void **state)
-{
-    World *w = *state;
-    arena_free(w->arena);
-    free(w);
     return 0;
 }
 
@@ -255,7 +235,7 @@ parameters(void **state)
 int
 main(void)
 {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, world_end)
     const struct CMUnitTest tests[] = {
         TEST(elementwise), TEST(views), TEST(reductions), TEST(guards), TEST(computed), TEST(scans_stay), TEST(splitting),
         TEST(unit_axes_go), TEST(conditions_are_decided), TEST(parameters),

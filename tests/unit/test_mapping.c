@@ -1,12 +1,7 @@
 /* Mapping types against enumeration: random small affine nests, every point visited. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "nest/nest.h"
+
+#include "world.h"
 
 #define NESTS 600
 #define MAX_POINTS 512
@@ -18,18 +13,6 @@ below(Random *r, uint32_t n)
 {
     r->state = r->state * 1664525u + 1013904223u;
     return (r->state >> 8) % n;
-}
-
-typedef struct { Ctx ctx; Arena *arena; } World;
-
-static World *
-world_new(void)
-{
-    Arena *a = arena_new(NULL, NULL);
-    World *w = NEW(a, World);
-    w->arena = a;
-    ctx_init(&w->ctx, a);
-    return w;
 }
 
 #define MAX_AXES 6
@@ -267,26 +250,12 @@ symbolic_rows(void **state)
     assert_int_equal(TYPE(L("2*n + 1"), 1, L("n"), 1, L("2*i + k", "max k<3>: ")), MAP_WIN);
 }
 
-static int
-setup(void **state)
-{
-    *state = world_new();
-    return 0;
-}
-
-static int
-teardown(void **state)
-{
-    arena_free(((World *)*state)->arena);
-    return 0;
-}
-
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(agrees_with_enumeration, setup, teardown),
-        cmocka_unit_test_setup_teardown(symbolic_rows, setup, teardown),
+        cmocka_unit_test_setup_teardown(agrees_with_enumeration, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(symbolic_rows, world_begin, world_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

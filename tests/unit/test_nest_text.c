@@ -1,32 +1,7 @@
 /* The text of nests: what it keeps, what it refuses, and that hostile text meets limits. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "nest/kernel.h"
 
-#include <string.h>
-
-typedef struct { Arena *arena; Ctx ctx; } World;
-
-static int
-set_up(void **state)
-{
-    static World w;
-    w.arena = arena_new(NULL, NULL);
-    ctx_init(&w.ctx, w.arena);
-    *state = &w;
-    return 0;
-}
-
-static int
-tear_down(void **state)
-{
-    arena_free(((World *)*state)->arena);
-    return 0;
-}
+#include "world.h"
 
 static const Nest *
 parse(Ctx *c, const char *text)
@@ -175,7 +150,7 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-#define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define T(f) cmocka_unit_test_setup_teardown(f, world_begin, world_end)
         T(axes_may_be_numbered_in_any_order), T(text_is_as_long_as_the_dag), T(mistakes_are_told),
         T(hostile_text_meets_limits), T(cut_texts_are_refused), T(expressions_of_the_operator_table),
     };

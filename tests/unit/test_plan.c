@@ -1,35 +1,15 @@
 /* plan: no two live values share a byte, in place only where it is safe, arenas close to the least. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
-
 #include "plan/internal.h"
 
-typedef struct { Arena *arena; Ctx c; uint64_t seed; } World;
+#define WORLD_FIELDS uint64_t seed;
+#include "world.h"
 
 static int
 begin(void **state)
 {
-    World *w = calloc(1, sizeof *w);
-
-    w->arena = arena_new(NULL, NULL);
-    ctx_init(&w->c, w->arena);
-    w->seed = 11;
-    *state = w;
-    return 0;
-}
-
-static int
-end(void **state)
-{
+    world_begin(state);
     World *w = *state;
-
-    arena_free(w->arena);
-    free(w);
+    w->seed = 11;
     return 0;
 }
 
@@ -186,7 +166,7 @@ static void
 in_place(void **state)
 {
     World *w = *state;
-    Ctx *c = &w->c;
+    Ctx *c = &w->ctx;
     Graph *g = graph_new(c, w->arena, "chain");
     ValueId x = graph_input(g, "x", vector(c, expr_symbol(c, "n")));
     ValueId a = negate(g, x), b = negate(g, a), d = reverse(g, b), e = spread(g, d), f = negate(g, e), h = mix(g, e, f, g->value.at[x].type);
@@ -210,7 +190,7 @@ in_place(void **state)
 static bool
 in_place_with_tree(World *w, bool copy_first, bool read_back, int64_t shift)
 {
-    Ctx *c = &w->c;
+    Ctx *c = &w->ctx;
     Graph *g = graph_new(c, w->arena, "tree");
     const Type *t = vector(c, expr_int(c, 64));
     ValueId a = negate(g, graph_input(g, "x", t)), b = negate(g, a);
@@ -246,7 +226,7 @@ static void
 outputs_and_weights(void **state)
 {
     World *w = *state;
-    Ctx *c = &w->c;
+    Ctx *c = &w->ctx;
     static const float data[5] = { 1, 2, 3, 4, 5 };
     Graph *g = graph_new(c, w->arena, "outs");
     const Type *t = vector(c, expr_int(c, 5));
@@ -281,7 +261,7 @@ static void
 random_graphs(void **state)
 {
     World *w = *state;
-    Ctx *c = &w->c;
+    Ctx *c = &w->ctx;
 
     for (int trial = 0; trial < 60; trial++) {
         Graph *g = graph_new(c, w->arena, "random");
@@ -335,11 +315,11 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(in_place, begin, end),
-        cmocka_unit_test_setup_teardown(in_place_scheduled, begin, end),
-        cmocka_unit_test_setup_teardown(outputs_and_weights, begin, end),
-        cmocka_unit_test_setup_teardown(random_graphs, begin, end),
-        cmocka_unit_test_setup_teardown(close_to_least, begin, end),
+        cmocka_unit_test_setup_teardown(in_place, begin, world_end),
+        cmocka_unit_test_setup_teardown(in_place_scheduled, begin, world_end),
+        cmocka_unit_test_setup_teardown(outputs_and_weights, begin, world_end),
+        cmocka_unit_test_setup_teardown(random_graphs, begin, world_end),
+        cmocka_unit_test_setup_teardown(close_to_least, begin, world_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,36 +1,7 @@
 /* Queries of nests: where reads stand, contraction views, regions, costs. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdlib.h>
-#include <string.h>
-
 #include "nest/nest.h"
 
-typedef struct { Ctx ctx; Arena *arena; } World;
-
-static int
-setup(void **state)
-{
-    World *w = calloc(1, sizeof *w);
-    w->arena = arena_new(NULL, NULL);
-    ctx_init(&w->ctx, w->arena);
-    *state = w;
-    return 0;
-}
-
-static int
-teardown(void **state)
-{
-    World *w = *state;
-    arena_free(w->arena);
-    free(w);
-    return 0;
-}
+#include "world.h"
 
 static const Nest *
 parse(World *w, const char *text)
@@ -181,11 +152,11 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(contractions, setup, teardown),
-        cmocka_unit_test_setup_teardown(no_contractions, setup, teardown),
-        cmocka_unit_test_setup_teardown(where_reads_stand, setup, teardown),
-        cmocka_unit_test_setup_teardown(regions, setup, teardown),
-        cmocka_unit_test_setup_teardown(costs, setup, teardown),
+        cmocka_unit_test_setup_teardown(contractions, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(no_contractions, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(where_reads_stand, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(regions, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(costs, world_begin, world_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,48 +1,11 @@
 /* The interpreter against values worked out here: arithmetic at every element type, the rows of
  * doc/nest.md as text, what must fail and how it says so, loop trees, sizes from inputs. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "ref/ref.h"
 
-typedef struct { Ctx ctx; Arena *arena; Symbols symbols; } World;
+#define WORLD_FIELDS Symbols symbols;
+#include "world.h"
 
-static int
-setup(void **state)
-{
-    World *w = calloc(1, sizeof *w);
-    w->arena = arena_new(NULL, NULL);
-    ctx_init(&w->ctx, w->arena);
-    *state = w;
-    return 0;
-}
-
-static int
-teardown(void **state)
-{
-    World *w = *state;
-    arena_free(w->arena);
-    free(w);
-    return 0;
-}
-
-static const char *
-messages(World *w)
-{
-    Text t = {.arena = w->arena};
-    for (uint32_t i = 0; i < w->ctx.diags.list.n; i++) {
-        diag_print(&t, &w->ctx.diags.list.at[i]);
-        text_add(&t, "\n");
-    }
-    return text_str(&t);
-}
+#include <math.h>
 
 static const Nest *
 parse(World *w, const char *text)
@@ -50,7 +13,7 @@ parse(World *w, const char *text)
     Parse p = parse_begin(&w->ctx, "test", (Bytes){(const uint8_t *)text, strlen(text)});
     const Nest *n = nest_parse(&p);
     if (!n)
-        fail_msg("%s", messages(w));
+        fail_msg("%s", world_messages(w));
     return n;
 }
 
@@ -95,7 +58,7 @@ static void
 run_ok(World *w, const char *text, Tensor *in, Tensor *out)
 {
     if (!run(w, text, in, out))
-        fail_msg("%s", messages(w));
+        fail_msg("%s", world_messages(w));
 }
 
 static void
@@ -118,8 +81,8 @@ expect_ints(const Tensor *t, const int64_t *want, int64_t n)
 static void
 expect_failure(World *w, const char *part)
 {
-    if (!strstr(messages(w), part))
-        fail_msg("expected a message with \"%s\", got \"%s\"", part, messages(w));
+    if (!strstr(world_messages(w), part))
+        fail_msg("expected a message with \"%s\", got \"%s\"", part, world_messages(w));
 }
 
 /* ---- arithmetic ------------------------------------------------------------------------------------- */
@@ -162,7 +125,7 @@ evaluate(World *w, ScalarOp op, DType t, const Scalar *x, const Scalar *y, DType
     }
     assert_true(tensor_of_type(c, w->arena, type_new(c, *result, 0, NULL), &w->symbols, &out));
     if (!ref_nest(c, n, &w->symbols, param))
-        fail_msg("%s", messages(w));
+        fail_msg("%s", world_messages(w));
     switch (*result) {
     case DT_F32: return *(float *)out.data;
     case DT_F64: return *(double *)out.data;
@@ -524,7 +487,7 @@ test_tree_lanes(void **state)
     tree_store_lanes(b, t.o, 1, &i, sum, one, left);
     float x[7] = {1, 2, 3, 4, 5, 6, 7}, o[7] = {0};
     if (!tree_run(w, &t, x, o))
-        fail_msg("%s", messages(w));
+        fail_msg("%s", world_messages(w));
     for (int k = 0; k < 7; k++)
         assert_true(o[k] == x[k] + 1);
 }
@@ -541,7 +504,7 @@ test_tree_shows_what_is_unwritten(void **state)
     tree_store(&t.k.tree, t.o, 1, &zero, scalar_load(c, DT_F32, acc, 1, &zero, NULL));
     float x[7] = {0}, o[7] = {0};
     if (!tree_run(w, &t, x, o))
-        fail_msg("%s", messages(w));
+        fail_msg("%s", world_messages(w));
     assert_true(isnan(o[0]) && isnan(o[6]));
 }
 
@@ -563,7 +526,7 @@ test_tree_store_outside(void **state)
 int
 main(void)
 {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, world_begin, world_end)
     const struct CMUnitTest tests[] = {
         TEST(test_agrees_with_folding), TEST(test_casts), TEST(test_small_floats), TEST(test_convolution), TEST(test_softmax),
         TEST(test_data_movement), TEST(test_argmax_first_on_ties), TEST(test_scan), TEST(test_gather), TEST(test_gather_outside),

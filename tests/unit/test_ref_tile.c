@@ -3,37 +3,19 @@
  * Nests are made at random as text: one to three axes on the left, reductions anywhere, reads with
  * and without guards at affine, divided and computed indices, selects whose sides may only be
  * evaluated where chosen. Sizes reach past one tile, so that tails and splits are met. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "ref/internal.h"
 
-typedef struct { Ctx ctx; Arena *arena; uint64_t seed; uint32_t failed; } World;
+#define WORLD_FIELDS uint64_t seed; uint32_t failed;
+#include "world.h"
+
+#include <math.h>
 
 static int
 setup(void **state)
 {
-    World *w = calloc(1, sizeof *w);
-    w->arena = arena_new(NULL, NULL);
-    ctx_init(&w->ctx, w->arena);
-    w->seed = 12345;
-    *state = w;
-    return 0;
-}
-
-static int
-teardown(void **state)
-{
+    world_begin(state);
     World *w = *state;
-    arena_free(w->arena);
-    free(w);
+    w->seed = 12345;
     return 0;
 }
 
@@ -298,7 +280,7 @@ test_rows(void **state)
 int
 main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, world_end)
     const struct CMUnitTest tests[] = {
         TEST(test_random_f32), TEST(test_random_i32), TEST(test_random_i8), TEST(test_random_f64), TEST(test_rows),
     };

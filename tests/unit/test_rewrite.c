@@ -1,50 +1,21 @@
 /* rewrite and lower: each rule fires on its pattern, and the graph computes the same before and after
  * on random values; where a pattern only looks like the rule's, it does not fire. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "lower/lower.h"
 #include "rewrite/rewrite.h"
 
-typedef struct { Ctx ctx; Arena *arena; Graph *g; uint32_t seed; } World;
+#define WORLD_FIELDS Graph *g; uint32_t seed;
+#include "world.h"
+
+#include <math.h>
 
 static int
 setup(void **state)
 {
-    World *w = calloc(1, sizeof *w);
-    w->arena = arena_new(NULL, NULL);
-    ctx_init(&w->ctx, w->arena);
+    world_begin(state);
+    World *w = *state;
     w->g = graph_new(&w->ctx, w->arena, "test");
     w->seed = 1;
-    *state = w;
     return 0;
-}
-
-static int
-teardown(void **state)
-{
-    World *w = *state;
-    arena_free(w->arena);
-    free(w);
-    return 0;
-}
-
-static const char *
-messages(World *w)
-{
-    Text t = {.arena = w->arena};
-    for (uint32_t i = 0; i < w->ctx.diags.list.n; i++) {
-        diag_print(&t, &w->ctx.diags.list.at[i]);
-        text_add(&t, "\n");
-    }
-    return text_str(&t);
 }
 
 /* ---- making graphs ------------------------------------------------------------------------------------ */
@@ -105,7 +76,7 @@ call(World *w, OpKind op, Attrs attrs, uint32_t nin, const ValueId *in)
 {
     ValueId out = 0;
     if (!graph_infer_op(w->g, op, attrs, (Loc){0}, sym(&w->ctx, op_info[op].name), nin, in, 1, NULL, &out))
-        fail_msg("%s", messages(w));
+        fail_msg("%s", world_messages(w));
     return out;
 }
 
@@ -138,7 +109,7 @@ run(World *w, const Graph *g, Tensor *out)
             fill(w, in[i].data, tensor_count(&in[i]));
     }
     if (!ref_bind_inputs(g, in, &s) || !ref_graph(g, w->arena, &s, in, out, NULL, NULL))
-        fail_msg("%s", messages(w));
+        fail_msg("%s", world_messages(w));
 }
 
 /* The two graphs compute the same, to a relative tolerance; names of outputs are kept. */
@@ -461,7 +432,7 @@ test_lower(void **state)
     output(w, CALL(softmax, CALL(gemm, flat, WEIGHT("w", 24, 5), WEIGHT("b", 5))));
     const Graph *after = lower_nests(w->g);
     if (!after)
-        fail_msg("%s", messages(w));
+        fail_msg("%s", world_messages(w));
     expect_same(w, w->g, after, 0);
     for (NodeId id = 1; id < after->node.n; id++)
         assert_int_equal(after->node.at[id].callee, CALL_NEST);
@@ -481,7 +452,7 @@ test_lower_drops_what_only_gave_a_shape(void **state)
 int
 main(void)
 {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, world_end)
     const struct CMUnitTest tests[] = {
         TEST(test_identities), TEST(test_an_output_that_is_an_input_keeps_its_node), TEST(test_two_names_for_one_output_stay_two),
         TEST(test_neutral_numbers), TEST(test_adding_plus_zero_is_not_nothing), TEST(test_a_neutral_number_that_broadcasts_stays),

@@ -1,33 +1,9 @@
 /* Scalars: one pointer per meaning, folding as a run would compute, walks that see computed values. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "nest/nest.h"
 
+#include "world.h"
+
 #include <math.h>
-#include <string.h>
-
-typedef struct { Arena *arena; Ctx ctx; } World;
-
-static int
-set_up(void **state)
-{
-    static World w;
-    w.arena = arena_new(NULL, NULL);
-    ctx_init(&w.ctx, w.arena);
-    *state = &w;
-    return 0;
-}
-
-static int
-tear_down(void **state)
-{
-    arena_free(((World *)*state)->arena);
-    return 0;
-}
 
 static const Scalar *
 f32(Ctx *c, double v)
@@ -202,7 +178,7 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-#define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define T(f) cmocka_unit_test_setup_teardown(f, world_begin, world_end)
         T(equal_meanings_are_one_pointer), T(floats_fold_at_their_type), T(integers_wrap_and_divide_as_promised),
         T(only_exact_identities_fold), T(index_arithmetic_is_arithmetic_of_exprs), T(substitution_reaches_computed_values),
         T(walks_do_not_blow_up), T(lanes_and_combiners),

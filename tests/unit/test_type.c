@@ -1,41 +1,12 @@
 /* type: interning, shape arithmetic, printing; formats against their definition. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
-
 #include "type/type.h"
 
-typedef struct { Arena *arena; Ctx c; } World;
-
-static int
-begin(void **state)
-{
-    World *w = calloc(1, sizeof *w);
-
-    w->arena = arena_new(NULL, NULL);
-    ctx_init(&w->c, w->arena);
-    *state = w;
-    return 0;
-}
-
-static int
-end(void **state)
-{
-    World *w = *state;
-
-    arena_free(w->arena);
-    free(w);
-    return 0;
-}
+#include "world.h"
 
 static void
 shapes(void **state)
 {
-    Ctx *c = &((World *)*state)->c;
+    Ctx *c = &((World *)*state)->ctx;
     const Expr *n = expr_symbol(c, "n"), *batch = expr_symbol(c, "batch");
     const Expr *dims[] = { batch, expr_int(c, 3), expr_offset(c, expr_scale(c, n, 2), 1) };
     const Type *t = type_new(c, DT_F32, 3, dims);
@@ -102,7 +73,7 @@ check_format(Ctx *c, const Format *f, DType dtype, uint32_t rank, const int64_t 
 static void
 formats(void **state)
 {
-    Ctx *c = &((World *)*state)->c;
+    Ctx *c = &((World *)*state)->ctx;
     const FormatPart panel[] = { { 0, 14, 0 }, { 1, 1, 0 }, { 0, 1, 14 } };
     const FormatPart blocked[] = { { 0, 16, 0 }, { 1, 4, 0 }, { 2, 1, 0 }, { 3, 1, 0 }, { 1, 1, 4 }, { 0, 1, 16 } };
     const FormatPart deep[] = { { 1, 12, 0 }, { 0, 3, 0 }, { 1, 3, 4 }, { 0, 1, 3 }, { 1, 1, 3 } };
@@ -127,8 +98,8 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(shapes, begin, end),
-        cmocka_unit_test_setup_teardown(formats, begin, end),
+        cmocka_unit_test_setup_teardown(shapes, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(formats, world_begin, world_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
