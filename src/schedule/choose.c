@@ -94,12 +94,14 @@ choose_blocks(Gemm *g)
     int64_t tile_rows = cut->tile.rows, chunk = rows;
     if (g->blocked && (rows < 0 || rows * g->panels * g->width * bytes > l->m->l2_bytes / 4))
         chunk = tile_rows * 8;
+    const Expr *others = expr_mul(c, axes_product(l, cut->batch, cut->nbatch), expr_int(c, cols > 0 ? (most + g->panels - 1) / g->panels : 1));
+    int64_t tasks = cols > 0 ? expr_or(others, INT64_MAX / 4096) : INT64_MAX / 4096, enough = 2 * (int64_t)l->m->cores;
     if (rows > 0) {
-        const Expr *others = expr_mul(c, axes_product(l, cut->batch, cut->nbatch), expr_int(c, cols > 0 ? (most + g->panels - 1) / g->panels : 1));
-        int64_t tasks = expr_or(others, INT64_MAX / 4096);
         chunk = chunk < 0 ? rows : chunk;
-        while (tasks * ((rows + chunk - 1) / chunk) < 2 * (int64_t)l->m->cores && chunk > 4 * tile_rows)
+        while (tasks * ((rows + chunk - 1) / chunk) < enough && chunk > 4 * tile_rows)
             chunk = ((chunk / 2 + tile_rows - 1) / tile_rows) * tile_rows;
+    } else if (tasks < enough) {
+        chunk = tile_rows * 8;
     }
     g->chunk = chunk > 0 ? expr_int(c, chunk) : cut->rows;
 }
