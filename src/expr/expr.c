@@ -38,8 +38,8 @@ expr_bad(Ctx *c)
 
 /* ---- order and interning ---------------------------------------------------------------------- */
 
-static uint32_t
-degree(const Term *t)
+uint32_t
+term_degree(const Term *t)
 {
     uint32_t d = 0;
 
@@ -52,7 +52,7 @@ degree(const Term *t)
 static int
 compare_monomial(const Term *a, const Term *b)
 {
-    uint32_t da = degree(a), db = degree(b);
+    uint32_t da = term_degree(a), db = term_degree(b);
 
     if (da != db)
         return da > db ? -1 : 1;

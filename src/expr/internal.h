@@ -32,6 +32,7 @@ const Atom *expr_single(const Expr *e, AtomKind kind, int64_t *plus);
 /* Split off the terms of e with `atom` as a plain factor: e = coef * atom + rest. False if it stands squared. */
 bool expr_split_atom(Ctx *c, const Expr *e, const Atom *atom, const Expr **coef, const Expr **rest);
 
+uint32_t term_degree(const Term *t);                 /* the sum of its powers */
 bool term_divides(const Term *by, const Term *t);    /* with an integer coefficient */
 const Expr *term_quotient(Ctx *c, const Term *t, const Term *by);
 /* Long division by the leading term of b: a = q * b + r, for b != 0. */

@@ -46,21 +46,11 @@ compare_factor(const void *x, const void *y)
     return compare_atom(((const Factor *)x)->atom, ((const Factor *)y)->atom);
 }
 
-static uint32_t
-degree(const Term *t)
-{
-    uint32_t d = 0;
-
-    for (uint32_t i = 0; i < t->nfactor; i++)
-        d += t->factor[i].power;
-    return d;
-}
-
 static int
 compare_term(const void *x, const void *y)
 {
     const Term *a = x, *b = y;
-    uint32_t da = degree(a), db = degree(b);
+    uint32_t da = term_degree(a), db = term_degree(b);
 
     if (da != db)
         return da > db ? -1 : 1;

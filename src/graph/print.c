@@ -76,29 +76,13 @@ print_contents(Print *p, const Type *type, const void *data)
 /* ---- attributes ----------------------------------------------------------------------------------------- */
 
 static void
-print_quoted(Text *t, const char *s)
-{
-    text_add(t, "\"");
-    for (; *s; s++) {
-        unsigned char ch = (unsigned char)*s;
-        if (ch == '"' || ch == '\\')
-            text_printf(t, "\\%c", ch);
-        else if (ch < ' ' || ch == 127)
-            text_printf(t, "\\x%02x", ch);
-        else
-            text_bytes(t, s, 1);
-    }
-    text_add(t, "\"");
-}
-
-static void
 print_attr(Print *p, const Attr *a)
 {
     text_printf(p->t, "%s = ", a->name);
     switch (a->kind) {
     case ATTR_INT:    text_printf(p->t, "%" PRId64, a->i); break;
     case ATTR_FLOAT:  element_print(p->t, DT_F64, &a->f); break;
-    case ATTR_STRING: print_quoted(p->t, a->s); break;
+    case ATTR_STRING: text_quoted(p->t, a->s); break;
     case ATTR_INTS:
         text_add(p->t, "[");
         for (uint32_t i = 0; i < a->n; i++)
@@ -155,7 +139,7 @@ print_node(Print *p, const Node *n)
         print_attrs(p, n->attrs);
     if (n->origin) {
         text_add(p->t, " from ");
-        print_quoted(p->t, n->origin);
+        text_quoted(p->t, n->origin);
     }
     if (n->callee == CALL_OP) {
         text_add(p->t, "\n");
@@ -213,7 +197,7 @@ print_facts(Print *p)
         text_add(p->t, " == ");
         expr_print(p->t, k->b, NULL);
         text_add(p->t, " ");
-        print_quoted(p->t, k->why ? k->why : "");
+        text_quoted(p->t, k->why ? k->why : "");
         text_add(p->t, "\n");
     }
 }

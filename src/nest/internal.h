@@ -171,7 +171,13 @@ const Scalar *parse_value(Scope *s, DType t, bool tuple);
 /* A scalar within an index: one operand, or whole, (…). A lone number is i64; NULL reported. */
 const Scalar *parse_computed(Scope *s, bool whole);
 
-/* ---- kernel_verify.c --------------------------------------------------------------------------- */
+/* ---- verify.c and kernel_verify.c: each has its own Check and its own `broken`, which reports --------- */
+
+#define REQUIRE(check, rule, condition, ...)                                                   \
+    do {                                                                                       \
+        if (!(condition))                                                                      \
+            return broken((check), (rule), __VA_ARGS__);                                       \
+    } while (0)
 
 bool kernel_check(Ctx *c, const Kernel *k, DiagClass class, Loc loc);
 

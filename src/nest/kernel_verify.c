@@ -30,9 +30,7 @@ typedef struct {
     Arena *scratch;
 } Check;
 
-static bool broken(Check *k, int rule, const char *format, ...) __attribute__((format(printf, 3, 4)));
-
-static bool
+static bool __attribute__((format(printf, 3, 4)))
 broken(Check *k, int rule, const char *format, ...)
 {
     va_list args;
@@ -45,12 +43,6 @@ broken(Check *k, int rule, const char *format, ...)
     va_end(args);
     return diag_error(&k->ctx->diags, k->class, k->loc, "kernel %s: %s (rule %d)", k->k->name, text, rule);
 }
-
-#define REQUIRE(check, rule, condition, ...)                                                   \
-    do {                                                                                       \
-        if (!(condition))                                                                      \
-            return broken((check), (rule), __VA_ARGS__);                                       \
-    } while (0)
 
 /* ---- values ------------------------------------------------------------------------------------------ */
 

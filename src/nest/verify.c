@@ -31,15 +31,7 @@ typedef struct {
     Map done;                        /* node and set of axes bound around it, hashed, once checked */
 } Check;
 
-#define REQUIRE(check, rule, condition, ...)                                                   \
-    do {                                                                                       \
-        if (!(condition))                                                                      \
-            return broken((check), (rule), __VA_ARGS__);                                       \
-    } while (0)
-
-static bool broken(Check *k, int rule, const char *format, ...) __attribute__((format(printf, 3, 4)));
-
-static bool
+static bool __attribute__((format(printf, 3, 4)))
 broken(Check *k, int rule, const char *format, ...)
 {
     va_list args;

@@ -59,6 +59,13 @@ make_axes(Making *m, uint32_t value, const Expr **axis)
     nest_axes_of(&m->nb, build_type(m->b, value), axis);
 }
 
+void
+make_out_over(Making *m, const char *name, uint32_t value, const Expr **axis)
+{
+    make_out(m, name, value);
+    make_axes(m, value, axis);
+}
+
 /* Axis names stay distinct: k becomes k1 beside the third axis of an output. */
 const Expr *
 make_reduce(Making *m, const char *name, const Expr *extent)
@@ -105,6 +112,15 @@ void
 make_write(Making *m, uint32_t out, const Expr *const *axis, const Scalar *value)
 {
     nest_write(&m->nb, out, axis, scalar_cast(m->b->c, m->nb.out.at[out].type->dtype, value));
+}
+
+bool
+make_finish(Making *m, const Expr *const *axis, const Scalar *value)
+{
+    if (!value)
+        return false;
+    make_write(m, 0, axis, value);
+    return make_end(m);
 }
 
 const Scalar *

@@ -112,8 +112,7 @@ build_matmul(Build *b, bool integer)
 
     make_in(&m, "x", 0);
     make_in(&m, "y", 1);
-    make_out(&m, "o", build_out(b, 0));
-    make_axes(&m, build_out(b, 0), axis);
+    make_out_over(&m, "o", build_out(b, 0), axis);
     const Expr *k = make_reduce(&m, "k", ta->dim[ta->rank - 1]);
     side_index(c, ta, batch, axis, ta->rank > 1 ? axis[batch] : NULL, k, at_a);
     if (tb->rank > 1)
@@ -125,8 +124,7 @@ build_matmul(Build *b, bool integer)
         x = minus_zero(&m, x, 2, at_a, ta->rank > 1 ? ta->rank - 2 : 0);
         y = minus_zero(&m, y, 3, at_b, tb->rank - 1);
     }
-    make_write(&m, 0, axis, sum_over(&m, axis_bit(k), scalar_2(c, S_MUL, x, y)));
-    return make_end(&m);
+    return make_finish(&m, axis, sum_over(&m, axis_bit(k), scalar_2(c, S_MUL, x, y)));
 }
 
 bool
@@ -181,8 +179,7 @@ expand_gemm(Build *b)
 
     make_in(&m, "a", 0);
     make_in(&m, "b", 1);
-    make_out(&m, "o", build_out(b, 0));
-    make_axes(&m, build_out(b, 0), axis);
+    make_out_over(&m, "o", build_out(b, 0), axis);
     const Expr *k = make_reduce(&m, "k", a->dim[!ta]);
     const Expr *at_a[2] = { ta ? k : axis[0], ta ? axis[0] : k }, *at_b[2] = { tb ? axis[1] : k, tb ? k : axis[1] };
     const Scalar *v = sum_over(&m, axis_bit(k), scalar_2(c, S_MUL, make_load(&m, 0, at_a), make_load(&m, 1, at_b)));
@@ -195,8 +192,7 @@ expand_gemm(Build *b)
             bias = scalar_2(c, S_MUL, bias, scalar_number(c, t, beta));
         v = scalar_2(c, S_ADD, v, bias);
     }
-    make_write(&m, 0, axis, v);
-    return make_end(&m);
+    return make_finish(&m, axis, v);
 }
 
 /* ---- einsum ----------------------------------------------------------------------------------------------- */
@@ -326,8 +322,7 @@ expand_einsum(Build *b)
         return false;
     for (uint32_t i = 0; i < b->call->nin; i++)
         make_in(&m, arena_printf(c->arena, "x%u", i), i);
-    make_out(&m, "o", build_out(b, 0));
-    make_axes(&m, build_out(b, 0), axis);
+    make_out_over(&m, "o", build_out(b, 0), axis);
     for (uint32_t d = 0; d < e.nout; d++)
         of[e.out[d]] = axis[d];
     for (int l = 0; l < MAX_LABELS; l++)
@@ -341,6 +336,5 @@ expand_einsum(Build *b)
         const Scalar *x = make_load(&m, i, at);
         v = v ? scalar_2(c, S_MUL, v, x) : x;
     }
-    make_write(&m, 0, axis, summed ? sum_over(&m, summed, v) : v);
-    return make_end(&m);
+    return make_finish(&m, axis, summed ? sum_over(&m, summed, v) : v);
 }

@@ -185,24 +185,30 @@ expand_text(Build *b, const char *text)
 
     for (uint32_t i = 0; i < b->call->nin; i++)
         make_in(&m, letter[i], i);
-    make_out(&m, "o", build_out(b, 0));
-    make_axes(&m, build_out(b, 0), axis);
+    make_out_over(&m, "o", build_out(b, 0), axis);
     for (; o.n < b->call->nin; o.n++) {
         o.name[o.n] = letter[o.n];
         o.value[o.n] = make_load_broadcast(&m, o.n, t->rank, axis);
     }
     add_attributes(b, &o, o.value[0]->dtype);
-    const Scalar *v = scalar_parse(b->c, text, o.n, o.name, o.value);
-    if (!v)
-        return false;
-    make_write(&m, 0, axis, v);
-    return make_end(&m);
+    return make_finish(&m, axis, scalar_parse(b->c, text, o.n, o.name, o.value));
 }
 
 bool
 expand_scalar(Build *b)
 {
     return expand_text(b, op_info[b->call->op].meaning);
+}
+
+/* The inputs and the output of an operation of two operands, and both operands at a point. */
+static void
+make_two(Making *m, const Expr **axis, const Scalar **v)
+{
+    for (uint32_t i = 0; i < 2; i++)
+        make_in(m, i ? "y" : "x", i);
+    make_out_over(m, "o", build_out(m->b, 0), axis);
+    for (uint32_t i = 0; i < 2; i++)
+        v[i] = make_load_broadcast(m, i, m->b->out[0]->rank, axis);
 }
 
 /* The exponent is read at the type of the base; an integer base with a float exponent goes through f64. */
@@ -214,17 +220,11 @@ expand_pow(Build *b)
     Making m = make_begin(b, NULL);
     const Scalar *v[2];
 
-    for (uint32_t i = 0; i < 2; i++)
-        make_in(&m, i ? "y" : "x", i);
-    make_out(&m, "o", build_out(b, 0));
-    make_axes(&m, build_out(b, 0), axis);
-    for (uint32_t i = 0; i < 2; i++)
-        v[i] = make_load_broadcast(&m, i, b->out[0]->rank, axis);
+    make_two(&m, axis, v);
     DType t = (DType)v[0]->dtype;
     if (dtype_is_int(t) && dtype_is_float((DType)v[1]->dtype))
         t = DT_F64;
-    make_write(&m, 0, axis, scalar_2(c, S_POW, scalar_cast(c, t, v[0]), scalar_cast(c, t, v[1])));
-    return make_end(&m);
+    return make_finish(&m, axis, scalar_2(c, S_POW, scalar_cast(c, t, v[0]), scalar_cast(c, t, v[1])));
 }
 
 /* A signed value keeps shifting in its sign: by the width or more is by one less than the width. */
@@ -237,19 +237,13 @@ expand_shift_right(Build *b)
     Making m = make_begin(b, NULL);
     const Scalar *v[2];
 
-    for (uint32_t i = 0; i < 2; i++)
-        make_in(&m, i ? "y" : "x", i);
-    make_out(&m, "o", build_out(b, 0));
-    make_axes(&m, build_out(b, 0), axis);
-    for (uint32_t i = 0; i < 2; i++)
-        v[i] = make_load_broadcast(&m, i, b->out[0]->rank, axis);
+    make_two(&m, axis, v);
     if (dtype_info[t].kind == KIND_INT) {
         const Scalar *last = scalar_int(c, t, dtype_info[t].bytes * 8 - 1);
         const Scalar *beyond = scalar_2(c, S_OR, scalar_2(c, S_LT, v[1], scalar_int(c, t, 0)), scalar_2(c, S_GT, v[1], last));
         v[1] = scalar_select(c, beyond, last, v[1]);
     }
-    make_write(&m, 0, axis, scalar_2(c, S_SHR, v[0], v[1]));
-    return make_end(&m);
+    return make_finish(&m, axis, scalar_2(c, S_SHR, v[0], v[1]));
 }
 
 bool
@@ -262,8 +256,7 @@ expand_clip(Build *b)
     for (uint32_t i = 1; i < b->call->nin; i++)
         if (has_in(b->call, i))
             make_in(&m, i == 1 ? "low" : "high", i);
-    make_out(&m, "o", build_out(b, 0));
-    make_axes(&m, build_out(b, 0), axis);
+    make_out_over(&m, "o", build_out(b, 0), axis);
     for (uint32_t d = 0; d < TN_MAX_RANK; d++)
         at[d] = expr_int(b->c, 0);
     const Scalar *v = make_load(&m, 0, axis);
@@ -272,8 +265,7 @@ expand_clip(Build *b)
         v = scalar_2(b->c, S_MAX, v, make_load(&m, slot++, at));
     if (has_in(b->call, 2))
         v = scalar_2(b->c, S_MIN, v, make_load(&m, slot++, at));
-    make_write(&m, 0, axis, v);
-    return make_end(&m);
+    return make_finish(&m, axis, v);
 }
 
 /* "x + y | x / n": combine the inputs from the left, then finish. */
@@ -289,8 +281,7 @@ expand_variadic(Build *b)
 
     for (uint32_t i = 0; i < b->call->nin; i++)
         make_in(&m, arena_printf(c->arena, "x%u", i), i);
-    make_out(&m, "o", build_out(b, 0));
-    make_axes(&m, build_out(b, 0), axis);
+    make_out_over(&m, "o", build_out(b, 0), axis);
     const Scalar *operand[3] = { make_load_broadcast(&m, 0, b->out[0]->rank, axis) };
     for (uint32_t i = 1; i < b->call->nin && operand[0]; i++) {
         operand[1] = make_load_broadcast(&m, i, b->out[0]->rank, axis);
@@ -300,11 +291,7 @@ expand_variadic(Build *b)
         return false;
     operand[1] = operand[0];
     operand[2] = scalar_number(c, (DType)operand[0]->dtype, b->call->nin);
-    const Scalar *v = scalar_parse(c, bar + 1, 3, name, operand);
-    if (!v)
-        return false;
-    make_write(&m, 0, axis, v);
-    return make_end(&m);
+    return make_finish(&m, axis, scalar_parse(c, bar + 1, 3, name, operand));
 }
 
 bool
@@ -314,10 +301,8 @@ expand_cast(Build *b)
     Making m = make_begin(b, NULL);
 
     make_in(&m, "x", 0);
-    make_out(&m, "o", build_out(b, 0));
-    make_axes(&m, build_out(b, 0), axis);
-    make_write(&m, 0, axis, nest_load(&m.nb, 0, axis));
-    return make_end(&m);
+    make_out_over(&m, "o", build_out(b, 0), axis);
+    return make_finish(&m, axis, nest_load(&m.nb, 0, axis));
 }
 
 bool
@@ -327,16 +312,13 @@ expand_dropout(Build *b)
 
     if (b->call->nout > 1 && b->out[1]) {
         Making m = make_begin(b, "mask");
-        make_out(&m, "o", build_out(b, 1));
-        make_axes(&m, build_out(b, 1), axis);
+        make_out_over(&m, "o", build_out(b, 1), axis);
         make_write(&m, 0, axis, scalar_int(b->c, DT_BOOL, 1));
         if (!make_end(&m))
             return false;
     }
     Making m = make_begin(b, NULL);
     make_in(&m, "x", 0);
-    make_out(&m, "o", build_out(b, 0));
-    make_axes(&m, build_out(b, 0), axis);
-    make_write(&m, 0, axis, make_load(&m, 0, axis));
-    return make_end(&m);
+    make_out_over(&m, "o", build_out(b, 0), axis);
+    return make_finish(&m, axis, make_load(&m, 0, axis));
 }

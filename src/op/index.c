@@ -68,12 +68,10 @@ expand_gather(Build *b)
         return false;
     make_in(&m, "x", 0);
     make_in(&m, "idx", 1);
-    make_out(&m, "o", build_out(b, 0));
-    make_axes(&m, build_out(b, 0), axis);
+    make_out_over(&m, "o", build_out(b, 0), axis);
     for (uint32_t i = 0; i < x->rank; i++)
         at[i] = i < d ? axis[i] : i == d ? index_into(&m, 1, 1, axis + d, x->dim[d]) : axis[i - 1 + nindex];
-    make_write(&m, 0, axis, nest_load(&m.nb, 0, at));
-    return make_end(&m);
+    return make_finish(&m, axis, nest_load(&m.nb, 0, at));
 }
 
 bool
@@ -98,12 +96,10 @@ expand_gather_elements(Build *b)
         return false;
     make_in(&m, "x", 0);
     make_in(&m, "idx", 1);
-    make_out(&m, "o", build_out(b, 0));
-    make_axes(&m, build_out(b, 0), axis);
+    make_out_over(&m, "o", build_out(b, 0), axis);
     memcpy(at, axis, sizeof at);
     at[d] = index_into(&m, 1, 1, axis, x->dim[d]);
-    make_write(&m, 0, axis, nest_load(&m.nb, 0, at));
-    return make_end(&m);
+    return make_finish(&m, axis, nest_load(&m.nb, 0, at));
 }
 
 /* The last axis of the indices holds tuples of `width` indices. */
@@ -174,14 +170,12 @@ expand_gather_nd(Build *b)
         return false;
     make_in(&m, "x", 0);
     make_in(&m, "idx", 1);
-    make_out(&m, "o", build_out(b, 0));
-    make_axes(&m, build_out(b, 0), axis);
+    make_out_over(&m, "o", build_out(b, 0), axis);
     for (uint32_t d = 0; d < x->rank; d++)
         at[d] = d < batch ? axis[d]
               : d < batch + width ? tuple_entry(&m, 1, d - batch, axis, x->dim[d])
               : axis[index->rank - 1 + d - batch - width];
-    make_write(&m, 0, axis, nest_load(&m.nb, 0, at));
-    return make_end(&m);
+    return make_finish(&m, axis, nest_load(&m.nb, 0, at));
 }
 
 /* ---- scatter ----------------------------------------------------------------------------------------------- */
@@ -331,14 +325,12 @@ expand_one_hot(Build *b)
         return false;
     make_in(&m, "idx", 0);
     make_in(&m, "values", 2);
-    make_out(&m, "o", build_out(b, 0));
-    make_axes(&m, build_out(b, 0), axis);
+    make_out_over(&m, "o", build_out(b, 0), axis);
     for (uint32_t i = 0, to = 0; i < b->out[0]->rank; i++)
         if (i != d)
             at[to++] = axis[i];
     const Scalar *index = scalar_cast(c, DT_I64, nest_load(&m.nb, 0, at)), *depth = scalar_index(c, b->out[0]->dim[d]);
     index = scalar_select(c, scalar_2(c, S_LT, index, scalar_int(c, DT_I64, 0)), scalar_2(c, S_ADD, index, depth), index);
-    make_write(&m, 0, axis, scalar_select(c, scalar_2(c, S_EQ, index, scalar_index(c, axis[d])),
+    return make_finish(&m, axis, scalar_select(c, scalar_2(c, S_EQ, index, scalar_index(c, axis[d])),
                                           nest_load(&m.nb, 1, on), nest_load(&m.nb, 1, off)));
-    return make_end(&m);
 }

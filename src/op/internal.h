@@ -66,6 +66,7 @@ uint32_t make_out(Making *m, const char *name, uint32_t value);
 bool make_end(Making *m);
 /* Parallel axes for every dimension of a value. */
 void make_axes(Making *m, uint32_t value, const Expr **axis);
+void make_out_over(Making *m, const char *name, uint32_t value, const Expr **axis);   /* make_out, make_axes */
 const Expr *make_reduce(Making *m, const char *name, const Expr *extent);
 /* A load in the compute type of its tensor; `or` gives what stands outside (NULL: proved inside). */
 const Scalar *make_load(Making *m, uint32_t slot, const Expr *const *at);
@@ -74,6 +75,8 @@ const Scalar *make_load_or(Making *m, uint32_t slot, const Expr *const *at, cons
 const Scalar *make_load_broadcast(Making *m, uint32_t slot, uint32_t rank, const Expr *const *axis);
 /* Write value, rounded to the output's type, at bare axes. */
 void make_write(Making *m, uint32_t out, const Expr *const *axis, const Scalar *value);
+/* Write the only output, and end. False if there is no value, which its maker has reported. */
+bool make_finish(Making *m, const Expr *const *axis, const Scalar *value);
 
 /* Input i as a constant Scalar if it is one element and known; NULL otherwise. */
 const Scalar *build_constant(const Build *b, uint32_t i);

@@ -66,8 +66,7 @@ expand_size(Build *b)
     Making m = make_begin(b, NULL);
 
     make_out(&m, "o", build_out(b, 0));
-    make_write(&m, 0, NULL, scalar_index(b->c, type_count(b->c, b->call->in[0])));
-    return make_end(&m);
+    return make_finish(&m, NULL, scalar_index(b->c, type_count(b->c, b->call->in[0])));
 }
 
 /* ---- constant_of_shape ---------------------------------------------------------------------------------------- */
@@ -121,10 +120,8 @@ expand_constant_of_shape(Build *b)
 
     if (!v)
         return false;
-    make_out(&m, "o", build_out(b, 0));
-    make_axes(&m, build_out(b, 0), axis);
-    make_write(&m, 0, axis, v);
-    return make_end(&m);
+    make_out_over(&m, "o", build_out(b, 0), axis);
+    return make_finish(&m, axis, v);
 }
 
 /* ---- range --------------------------------------------------------------------------------------------------------- */
@@ -227,9 +224,7 @@ expand_eye_like(Build *b)
     const Expr *axis[TN_MAX_RANK];
     Making m = make_begin(b, NULL);
 
-    make_out(&m, "o", build_out(b, 0));
-    make_axes(&m, build_out(b, 0), axis);
+    make_out_over(&m, "o", build_out(b, 0), axis);
     const Scalar *hit = scalar_2(c, S_EQ, scalar_index(c, expr_offset(c, axis[0], op_int(b->call, "k"))), scalar_index(c, axis[1]));
-    make_write(&m, 0, axis, scalar_cast(c, b->out[0]->dtype, hit));
-    return make_end(&m);
+    return make_finish(&m, axis, scalar_cast(c, b->out[0]->dtype, hit));
 }

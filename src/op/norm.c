@@ -82,8 +82,7 @@ reduce_step(Build *b, Over v, Step s, uint32_t minus, uint32_t to)
     make_in(&m, "x", 0);
     if (minus != NO_SLOT)
         make_in(&m, "m", minus);
-    make_out(&m, "o", to);
-    make_axes(&m, to, own);
+    make_out_over(&m, "o", to, own);
     AxisSet bound = reduce_axes(&m, v, own, build_type(b, to)->rank == v.x->rank, at);
     operand[0] = make_load(&m, 0, at);
     operand[1] = minus != NO_SLOT ? load_statistic(&m, v, 1, at) : NULL;
@@ -98,8 +97,7 @@ reduce_step(Build *b, Over v, Step s, uint32_t minus, uint32_t to)
     y = scalar_parse(c, s.finish, 3, finish_name, operand);
     if (!y)
         return false;
-    make_write(&m, 0, own, y);
-    return make_end(&m);
+    return make_finish(&m, own, y);
 }
 
 /* ---- along one axis: softmax, log_softmax, hardmax, lp_norm --------------------------------------------------- */
@@ -126,15 +124,10 @@ final_step(Build *b, Over v, uint32_t nin, const uint32_t *in, uint32_t to, cons
 
     for (uint32_t i = 0; i < nin; i++)
         make_in(&m, operand_name[i], in[i]);
-    make_out(&m, "o", to);
-    make_axes(&m, to, axis);
+    make_out_over(&m, "o", to, axis);
     for (uint32_t i = 0; i < nin; i++)
         operand[i] = build_type(b, in[i])->rank == v.x->rank ? make_load(&m, i, axis) : load_statistic(&m, v, i, axis);
-    const Scalar *y = scalar_parse(b->c, text, nin, operand_name, operand);
-    if (!y)
-        return false;
-    make_write(&m, 0, axis, y);
-    return make_end(&m);
+    return make_finish(&m, axis, scalar_parse(b->c, text, nin, operand_name, operand));
 }
 
 bool
@@ -158,8 +151,7 @@ expand_softmax(Build *b)
     Making m = make_begin(b, "sum");
     const Expr *own[TN_MAX_RANK], *at[TN_MAX_RANK];
     make_in(&m, "e", e);
-    make_out(&m, "o", sum);
-    make_axes(&m, sum, own);
+    make_out_over(&m, "o", sum, own);
     AxisSet bound = reduce_axes(&m, v, own, false, at);
     const Scalar *y = make_load(&m, 0, at);
     y = log ? scalar_1(c, S_EXP, y) : y;
@@ -185,8 +177,7 @@ expand_hardmax(Build *b)
     b->e->type.at[first] = type_with_dtype(c, b->e->type.at[first], DT_I64);
     Making m = make_begin(b, "first");
     make_in(&m, "x", 0);
-    make_out(&m, "o", first);
-    make_axes(&m, first, own);
+    make_out_over(&m, "o", first, own);
     AxisSet bound = reduce_axes(&m, v, own, false, at);
     const Scalar *pair[] = { make_load(&m, 0, at), scalar_index(c, at[d]) };
     make_write(&m, 0, own, scalar_item(c, scalar_reduce(c, COMB_ARGMAX, bound, pair, 2), 1));
@@ -194,11 +185,9 @@ expand_hardmax(Build *b)
         return false;
     m = make_begin(b, NULL);
     make_in(&m, "f", first);
-    make_out(&m, "o", build_out(b, 0));
-    make_axes(&m, build_out(b, 0), at);
+    make_out_over(&m, "o", build_out(b, 0), at);
     const Scalar *hit = scalar_2(c, S_EQ, load_statistic(&m, v, 0, at), scalar_index(c, at[d]));
-    make_write(&m, 0, at, scalar_cast(c, x->dtype, hit));
-    return make_end(&m);
+    return make_finish(&m, at, scalar_cast(c, x->dtype, hit));
 }
 
 bool
@@ -269,8 +258,7 @@ scale_step(Build *b, Over v, uint32_t mean, uint32_t inv, uint32_t bias_input, b
     Making m = make_begin(b, NULL);
 
     make_in(&m, "x", 0);
-    make_out(&m, "o", build_out(b, 0));
-    make_axes(&m, build_out(b, 0), axis);
+    make_out_over(&m, "o", build_out(b, 0), axis);
     const Scalar *y = make_load(&m, next++, axis);
     if (mean != NO_SLOT) {
         make_in(&m, "mean", mean);
@@ -285,8 +273,7 @@ scale_step(Build *b, Over v, uint32_t mean, uint32_t inv, uint32_t bias_input, b
         const Scalar *s = per_channel ? make_load(&m, next++, &axis[1]) : make_load_broadcast(&m, next++, rank, axis);
         y = scalar_2(c, input == 1 ? S_MUL : S_ADD, y, s);
     }
-    make_write(&m, 0, axis, y);
-    return make_end(&m);
+    return make_finish(&m, axis, y);
 }
 
 bool
@@ -348,16 +335,11 @@ expand_batch_norm(Build *b)
 
     for (uint32_t i = 0; i < 5; i++)
         make_in(&m, name[i], i);
-    make_out(&m, "o", build_out(b, 0));
-    make_axes(&m, build_out(b, 0), axis);
+    make_out_over(&m, "o", build_out(b, 0), axis);
     for (uint32_t i = 0; i < 5; i++)
         operand[i] = make_load(&m, i, i ? &axis[1] : axis);
     operand[5] = scalar_number(b->c, (DType)operand[4]->dtype, op_float(b->call, "epsilon"));
-    const Scalar *v = scalar_parse(b->c, "(x - mean) * (scale / sqrt(var + e)) + bias", 6, name, operand);
-    if (!v)
-        return false;
-    make_write(&m, 0, axis, v);
-    return make_end(&m);
+    return make_finish(&m, axis, scalar_parse(b->c, "(x - mean) * (scale / sqrt(var + e)) + bias", 6, name, operand));
 }
 
 bool
@@ -391,8 +373,7 @@ group_step(Build *b, Groups g, Step s, uint32_t minus, uint32_t to)
     make_in(&m, "x", 0);
     if (minus != NO_SLOT)
         make_in(&m, "m", minus);
-    make_out(&m, "o", to);
-    make_axes(&m, to, own);
+    make_out_over(&m, "o", to, own);
     at[0] = own[0];
     at[1] = own[1];
     if (!expr_is(g.size, 1)) {
@@ -417,8 +398,7 @@ group_step(Build *b, Groups g, Step s, uint32_t minus, uint32_t to)
     y = scalar_parse(c, s.finish, 3, finish_name, operand);
     if (!y)
         return false;
-    make_write(&m, 0, own, y);
-    return make_end(&m);
+    return make_finish(&m, own, y);
 }
 
 bool
@@ -443,16 +423,11 @@ expand_group_norm(Build *b)
     Making m = make_begin(b, NULL);
     for (uint32_t i = 0; i < 5; i++)
         make_in(&m, name[i], in[i]);
-    make_out(&m, "o", build_out(b, 0));
-    make_axes(&m, build_out(b, 0), axis);
+    make_out_over(&m, "o", build_out(b, 0), axis);
     const Expr *at[] = { axis[0], instance ? axis[1] : expr_div(c, axis[1], g.size) };
     for (uint32_t i = 0; i < 5; i++)
         operand[i] = make_load(&m, i, i == 0 ? axis : i < 3 ? at : &axis[1]);
-    const Scalar *v = scalar_parse(c, "(x - mean) * inv * scale + bias", 5, name, operand);
-    if (!v)
-        return false;
-    make_write(&m, 0, axis, v);
-    return make_end(&m);
+    return make_finish(&m, axis, scalar_parse(c, "(x - mean) * inv * scale + bias", 5, name, operand));
 }
 
 /* x / (bias + alpha / size * sum of x*x over `size` neighbouring channels) ^ beta */
@@ -468,8 +443,7 @@ expand_lrn(Build *b)
         return size >= 1 ? false : op_fail(c, b->call, DIAG_MODEL, "attribute \"size\" is %lld; at least 1 is needed", (long long)size);
     Making m = make_begin(b, NULL);
     make_in(&m, "x", 0);
-    make_out(&m, "o", build_out(b, 0));
-    make_axes(&m, build_out(b, 0), axis);
+    make_out_over(&m, "o", build_out(b, 0), axis);
     const Expr *q = make_reduce(&m, "q", expr_int(c, size));
     memcpy(at, axis, sizeof at);
     at[1] = expr_offset(c, expr_add(c, axis[1], q), -((size - 1) / 2));
@@ -480,6 +454,5 @@ expand_lrn(Build *b)
     v = scalar_2(c, S_MUL, v, scalar_number(c, t, op_float(b->call, "alpha") / (double)size));
     v = scalar_2(c, S_ADD, v, scalar_number(c, t, op_float(b->call, "bias")));
     v = scalar_2(c, S_POW, v, scalar_number(c, t, op_float(b->call, "beta")));
-    make_write(&m, 0, axis, scalar_2(c, S_DIV, make_load(&m, 0, axis), v));
-    return make_end(&m);
+    return make_finish(&m, axis, scalar_2(c, S_DIV, make_load(&m, 0, axis), v));
 }

@@ -87,13 +87,11 @@ expand_quantize_linear(Build *b)
     Making m = make_begin(b, NULL);
 
     make_in(&m, "x", 0);
-    make_out(&m, "o", build_out(b, 0));
-    make_axes(&m, build_out(b, 0), axis);
+    make_out_over(&m, "o", build_out(b, 0), axis);
     const Scalar *scale = load_scale(&m, 1, "scale", axis);
     const Scalar *zero = has_in(b->call, 2) ? load_scale(&m, 2, "zero", axis) : NULL;
     const Scalar *x = scalar_cast(c, (DType)scale->dtype, make_load(&m, 0, axis));
-    make_write(&m, 0, axis, round_into(c, b->out[0]->dtype, scalar_2(c, S_DIV, x, scale), zero));
-    return make_end(&m);
+    return make_finish(&m, axis, round_into(c, b->out[0]->dtype, scalar_2(c, S_DIV, x, scale), zero));
 }
 
 bool
@@ -113,13 +111,11 @@ expand_dequantize_linear(Build *b)
     Making m = make_begin(b, NULL);
 
     make_in(&m, "x", 0);
-    make_out(&m, "o", build_out(b, 0));
-    make_axes(&m, build_out(b, 0), axis);
+    make_out_over(&m, "o", build_out(b, 0), axis);
     const Scalar *scale = load_scale(&m, 1, "scale", axis), *x = scalar_cast(c, DT_I32, make_load(&m, 0, axis));
     if (has_in(b->call, 2))
         x = scalar_2(c, S_SUB, x, scalar_cast(c, DT_I32, load_scale(&m, 2, "zero", axis)));
-    make_write(&m, 0, axis, scalar_2(c, S_MUL, scalar_cast(c, (DType)scale->dtype, x), scale));
-    return make_end(&m);
+    return make_finish(&m, axis, scalar_2(c, S_MUL, scalar_cast(c, (DType)scale->dtype, x), scale));
 }
 
 /* ---- dynamic_quantize_linear: scale and zero from the range of x, which always holds 0 ------------------------ */
@@ -192,9 +188,7 @@ expand_dynamic_quantize_linear(Build *b)
     make_in(&m, "x", 0);
     make_in(&m, "scale", scale);
     make_in(&m, "zero", zero);
-    make_out(&m, "o", build_out(b, 0));
-    make_axes(&m, build_out(b, 0), axis);
+    make_out_over(&m, "o", build_out(b, 0), axis);
     const Scalar *v = scalar_2(c, S_DIV, make_load(&m, 0, axis), make_load(&m, 1, NULL));
-    make_write(&m, 0, axis, round_into(c, DT_U8, v, make_load(&m, 2, NULL)));
-    return make_end(&m);
+    return make_finish(&m, axis, round_into(c, DT_U8, v, make_load(&m, 2, NULL)));
 }

@@ -117,8 +117,7 @@ expand_reduce(Build *b)
     if (!reduced_axes(c, b->call, &set, &keep))
         return false;
     make_in(&m, "x", 0);
-    make_out(&m, "o", build_out(b, 0));
-    make_axes(&m, build_out(b, 0), axis);
+    make_out_over(&m, "o", build_out(b, 0), axis);
     AxisSet bound = reduction_index(&m, x, set, keep, axis, at);
     const Scalar *v = make_load(&m, 0, at);
     v = scalar_parse(c, text.body, 1, element, &v);
@@ -130,8 +129,7 @@ expand_reduce(Build *b)
     v = scalar_parse(c, text.finish, 2, result, operand);
     if (!v)
         return false;
-    make_write(&m, 0, axis, v);
-    return make_end(&m);
+    return make_finish(&m, axis, v);
 }
 
 /* The maximum is taken out first, so that exp never overflows; a maximum of -inf stays out, since
@@ -153,8 +151,7 @@ expand_log_sum_exp(Build *b)
     uint32_t top = build_value(b, t, b->out[0]->rank, b->out[0]->dim);
     Making m = make_begin(b, "max");
     make_in(&m, "x", 0);
-    make_out(&m, "m", top);
-    make_axes(&m, top, axis);
+    make_out_over(&m, "m", top, axis);
     AxisSet bound = reduction_index(&m, x, set, keep, axis, at);
     const Scalar *v = make_load(&m, 0, at);
     if (bound)
@@ -166,15 +163,13 @@ expand_log_sum_exp(Build *b)
     m = make_begin(b, NULL);
     make_in(&m, "x", 0);
     make_in(&m, "m", top);
-    make_out(&m, "o", build_out(b, 0));
-    make_axes(&m, build_out(b, 0), axis);
+    make_out_over(&m, "o", build_out(b, 0), axis);
     bound = reduction_index(&m, x, set, keep, axis, at);
     const Scalar *most = make_load(&m, 1, axis);
     v = scalar_1(c, S_EXP, scalar_2(c, S_SUB, make_load(&m, 0, at), most));
     if (bound)
         v = scalar_reduce(c, COMB_SUM, bound, &v, 1);
-    make_write(&m, 0, axis, scalar_2(c, S_ADD, scalar_1(c, S_LOG, v), most));
-    return make_end(&m);
+    return make_finish(&m, axis, scalar_2(c, S_ADD, scalar_1(c, S_LOG, v), most));
 }
 
 /* ---- arg_max, arg_min ------------------------------------------------------------------------------------------ */
@@ -203,8 +198,7 @@ expand_arg(Build *b)
     if (!op_axis_attr(c, b->call, x->rank, &d))
         return false;
     make_in(&m, "x", 0);
-    make_out(&m, "o", build_out(b, 0));
-    make_axes(&m, build_out(b, 0), axis);
+    make_out_over(&m, "o", build_out(b, 0), axis);
     const Expr *r = make_reduce(&m, "r", x->dim[d]);
     for (uint32_t i = 0, o = 0; i < x->rank; i++) {
         at[i] = i == d ? r : axis[o];
@@ -214,8 +208,7 @@ expand_arg(Build *b)
         at[d] = expr_sub(c, expr_offset(c, x->dim[d], -1), r);
     const Scalar *pair[] = { make_load(&m, 0, at), scalar_index(c, at[d]) };
     Combiner k = b->call->op == OP_arg_max ? COMB_ARGMAX : COMB_ARGMIN;
-    make_write(&m, 0, axis, scalar_item(c, scalar_reduce(c, k, axis_bit(r), pair, 2), 1));
-    return make_end(&m);
+    return make_finish(&m, axis, scalar_item(c, scalar_reduce(c, k, axis_bit(r), pair, 2), 1));
 }
 
 /* ---- cum_sum --------------------------------------------------------------------------------------------------------- */
@@ -257,13 +250,11 @@ expand_cum_sum(Build *b)
 
     m = make_begin(b, "turn");
     make_in(&m, "s", sum);
-    make_out(&m, "o", build_out(b, 0));
-    make_axes(&m, build_out(b, 0), axis);
+    make_out_over(&m, "o", build_out(b, 0), axis);
     memcpy(at, axis, sizeof at);
     if (reverse)
         at[d] = expr_sub(c, expr_offset(c, x->dim[d], -1), axis[d]);
-    make_write(&m, 0, axis, make_load(&m, 0, at));
-    return make_end(&m);
+    return make_finish(&m, axis, make_load(&m, 0, at));
 }
 
 /* ---- pools over everything ------------------------------------------------------------------------------------------- */
@@ -290,14 +281,12 @@ expand_global_pool(Build *b)
     Making m = make_begin(b, NULL);
 
     make_in(&m, "x", 0);
-    make_out(&m, "o", build_out(b, 0));
-    make_axes(&m, build_out(b, 0), axis);
+    make_out_over(&m, "o", build_out(b, 0), axis);
     AxisSet bound = reduction_index(&m, x, set, true, axis, at);
     const Scalar *v = make_load(&m, 0, at);
     if (bound)
         v = scalar_reduce(c, mean ? COMB_SUM : COMB_MAX, bound, &v, 1);
     if (mean)
         v = scalar_2(c, S_DIV, v, number_of(c, (DType)v->dtype, points(c, x, set)));
-    make_write(&m, 0, axis, v);
-    return make_end(&m);
+    return make_finish(&m, axis, v);
 }

@@ -227,9 +227,7 @@ expand_relayout(Build *b)
     Making m = make_begin(b, NULL);
 
     make_in(&m, "x", 0);
-    make_out(&m, "o", build_out(b, 0));
-    make_axes(&m, build_out(b, 0), axis);
+    make_out_over(&m, "o", build_out(b, 0), axis);
     relayout_index(b->c, b->call->in[0], b->out[0], axis, at);
-    make_write(&m, 0, axis, make_load(&m, 0, at));
-    return make_end(&m);
+    return make_finish(&m, axis, make_load(&m, 0, at));
 }

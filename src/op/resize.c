@@ -231,8 +231,7 @@ expand_resize(Build *b)
     if (!read_scales(c, call, s))
         return false;
     make_in(&m, "x", 0);
-    make_out(&m, "o", build_out(b, 0));
-    make_axes(&m, build_out(b, 0), axis);
+    make_out_over(&m, "o", build_out(b, 0), axis);
     for (uint32_t d = 0; d < x->rank; d++) {
         Var v = { 0 };
         expr_is_var(axis[d], &v);
@@ -247,6 +246,5 @@ expand_resize(Build *b)
     for (uint32_t d = 0; !linear && d < x->rank; d++)
         if (s[d].p)
             at[d] = clamp(c, &l.ranges, expr_simplify(c, &l.ranges, at[d]), x->dim[d]);
-    make_write(&m, 0, axis, linear ? interpolate(&l, 0, at) : nest_load(&m.nb, 0, at));
-    return make_end(&m);
+    return make_finish(&m, axis, linear ? interpolate(&l, 0, at) : nest_load(&m.nb, 0, at));
 }

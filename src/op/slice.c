@@ -110,12 +110,10 @@ expand_slice(Build *b)
     if (!slice_cuts(b->c, b->call, cut))
         return false;
     make_in(&m, "x", 0);
-    make_out(&m, "o", build_out(b, 0));
-    make_axes(&m, build_out(b, 0), axis);
+    make_out_over(&m, "o", build_out(b, 0), axis);
     for (uint32_t d = 0; d < b->out[0]->rank; d++)
         at[d] = expr_add(b->c, cut[d].start, expr_scale(b->c, axis[d], cut[d].step));
-    make_write(&m, 0, axis, make_load(&m, 0, at));
-    return make_end(&m);
+    return make_finish(&m, axis, make_load(&m, 0, at));
 }
 
 /* ---- split ------------------------------------------------------------------------------------------------ */
@@ -186,8 +184,7 @@ expand_split(Build *b)
             continue;
         Making m = make_begin(b, NULL);
         make_in(&m, "x", 0);
-        make_out(&m, "o", build_out(b, i));
-        make_axes(&m, build_out(b, i), axis);
+        make_out_over(&m, "o", build_out(b, i), axis);
         memcpy(at, axis, sizeof at);
         at[d] = expr_add(b->c, axis[d], begin);
         make_write(&m, 0, axis, make_load(&m, 0, at));
@@ -249,8 +246,7 @@ expand_concat(Build *b)
         first[n++] = begin;
         begin = expr_add(c, begin, call->in[i]->dim[d]);
     }
-    make_out(&m, "o", build_out(b, 0));
-    make_axes(&m, build_out(b, 0), axis);
+    make_out_over(&m, "o", build_out(b, 0), axis);
     memcpy(at, axis, sizeof at);
     const Scalar *v = NULL;
     for (uint32_t k = n; k-- > 0; ) {
@@ -259,8 +255,7 @@ expand_concat(Build *b)
         const Expr *end = expr_add(c, first[k], call->in[from[k]]->dim[d]);
         v = v ? scalar_select(c, scalar_2(c, S_LT, scalar_index(c, axis[d]), scalar_index(c, end)), x, v) : x;
     }
-    make_write(&m, 0, axis, v);
-    return make_end(&m);
+    return make_finish(&m, axis, v);
 }
 
 /* ---- pad ---------------------------------------------------------------------------------------------------- */
@@ -344,8 +339,7 @@ expand_pad(Build *b)
         if (!value)
             value = nest_load(&m.nb, make_in(&m, "value", 2), zero);
     }
-    make_out(&m, "o", build_out(b, 0));
-    make_axes(&m, build_out(b, 0), axis);
+    make_out_over(&m, "o", build_out(b, 0), axis);
     for (uint32_t d = 0; d < x->rank; d++) {
         at[d] = expr_sub(c, axis[d], before[d]);
         bool grows = !expr_is(before[d], 0) || !expr_is(after[d], 0);
@@ -364,6 +358,5 @@ expand_pad(Build *b)
         v = nest_load_or(&m.nb, 0, at, value);
     else
         v = inside ? scalar_select(c, inside, nest_load(&m.nb, 0, at), value) : nest_load(&m.nb, 0, at);
-    make_write(&m, 0, axis, v);
-    return make_end(&m);
+    return make_finish(&m, axis, v);
 }

@@ -251,8 +251,7 @@ build_conv(Build *b, bool integer)
         return false;
     make_in(&m, "x", 0);
     make_in(&m, "w", 1);
-    make_out(&m, "o", build_out(b, 0));
-    make_axes(&m, build_out(b, 0), axis);
+    make_out_over(&m, "o", build_out(b, 0), axis);
     if (!expr_is(f->dim[1], 1)) {
         q = make_reduce(&m, "q", f->dim[1]);
         summed = axis_bit(q);
@@ -281,8 +280,7 @@ build_conv(Build *b, bool integer)
         v = scalar_reduce(c, COMB_SUM, summed, &v, 1);
     if (!integer && has_in(call, 2))
         v = scalar_2(c, S_ADD, v, make_load(&m, make_in(&m, "b", 2), &axis[1]));
-    make_write(&m, 0, axis, v);
-    return make_end(&m);
+    return make_finish(&m, axis, v);
 }
 
 bool
@@ -361,8 +359,7 @@ expand_conv_transpose(Build *b)
         return false;
     make_in(&m, "x", 0);
     make_in(&m, "w", 1);
-    make_out(&m, "o", build_out(b, 0));
-    make_axes(&m, build_out(b, 0), axis);
+    make_out_over(&m, "o", build_out(b, 0), axis);
     const Expr *channels = expr_div(c, f->dim[0], expr_int(c, group)), *q = make_reduce(&m, "q", channels);
     AxisSet summed = axis_bit(q);
     at_x[0] = axis[0];
@@ -399,8 +396,7 @@ expand_conv_transpose(Build *b)
     v = scalar_reduce(c, COMB_SUM, summed, &v, 1);
     if (has_in(call, 2))
         v = scalar_2(c, S_ADD, v, make_load(&m, make_in(&m, "b", 2), &axis[1]));
-    make_write(&m, 0, axis, v);
-    return make_end(&m);
+    return make_finish(&m, axis, v);
 }
 
 /* ---- pools ------------------------------------------------------------------------------------------------------- */
@@ -469,8 +465,7 @@ build_pool(Build *b, Combiner k)
     if (!pool_window(c, b->call, &w))
         return false;
     make_in(&m, "x", 0);
-    make_out(&m, "o", build_out(b, 0));
-    make_axes(&m, build_out(b, 0), axis);
+    make_out_over(&m, "o", build_out(b, 0), axis);
     AxisSet set = window_axes(&m, &w, r);
     bool inside = window_index(c, &w, axis, r, at);
     at[0] = axis[0];
@@ -490,8 +485,7 @@ build_pool(Build *b, Combiner k)
             count = expr_mul(c, count, points_inside(c, &w, i, axis[2 + i], op_int(b->call, "count_include_pad") != 0));
         v = scalar_2(c, S_DIV, v, number_of(c, ct, count));
     }
-    make_write(&m, 0, axis, v);
-    return make_end(&m);
+    return make_finish(&m, axis, v);
 }
 
 bool
