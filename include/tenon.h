@@ -28,7 +28,7 @@ typedef enum TnStatus {
     TN_OK = 0,
     TN_USAGE = 2,            /* an option or an argument; an input's name, type, rank or size */
     TN_MODEL = 3,            /* the model is malformed */
-    TN_UNSUPPORTED = 4,      /* the model is fine, Tenon cannot compile it yet */
+    TN_UNSUPPORTED = 4,      /* the model is fine, Tenon cannot compile it */
     TN_LIMIT = 5,            /* a named resource limit, memory, disk */
     TN_TOOLCHAIN = 6,        /* the system's C compiler is missing or failed */
     TN_INTERNAL = 7          /* a fault of Tenon's own: please report it */
@@ -70,7 +70,8 @@ TN_API TnStatus tn_tensor_write_npy(TnContext *ctx, const char *path, const TnTe
 /* Seeded random contents for a tensor of this type: normal floats, integers in [0, high). */
 TN_API TnStatus tn_tensor_random(TnContext *ctx, uint64_t seed, int64_t high, TnTensor *x);
 /* Largest |x - y|, its place, and that error relative to the largest |y|; TN_USAGE if types or sizes differ.
- * at: the element, row-major, -1 if all are equal; x_at, y_at: what stands there. */
+ * at: the element, row-major, -1 if all are equal; x_at, y_at: what stands there.
+ * mismatches: elements where |x - y| exceeds atol + rtol * |y|. */
 typedef struct TnDifference {
     size_t size;
     double max_abs, max_rel, y_max;
@@ -139,7 +140,7 @@ typedef struct TnCompileOptions {
     const char *dump_dir;            /* NULL: to `print` */
     const char *stop_after;          /* stage name or NULL; then nothing is written */
     const char *cc;                  /* NULL: $CC, then cc, gcc, clang */
-    const char *cache_dir;           /* NULL: $XDG_CACHE_HOME/tenon; "": no cache */
+    const char *cache_dir;           /* NULL: $TENON_CACHE_DIR, $XDG_CACHE_HOME/tenon, ~/.cache/tenon; "": no cache */
     int64_t cache_bytes;             /* 0: 2 GiB */
     int32_t jobs;                    /* compilers at once; 0: as many as processors */
     int64_t max_model_bytes;         /* limits; 0: the defaults */

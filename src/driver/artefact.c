@@ -127,7 +127,8 @@ arranged(Job *j, Arena *scratch, const Value *v, Bytes *out)
     return true;
 }
 
-bool
+/* In plan order, each as its format says. */
+static bool
 weights_write(Job *j, Writer *w)
 {
     uint64_t start = writer_offset(w);

@@ -72,7 +72,6 @@ bool source_single_file(Job *j, Text *t, const char *weights_name);
 
 void weights_share(Job *j);                          /* constants of equal contents, type and format become one value */
 uint64_t weights_hash(Job *j);
-bool weights_write(Job *j, Writer *w);               /* in plan order, each as its format says */
 bool artefact_write(Job *j);                         /* compile, link, append: the shared library */
 bool artefact_write_c(Job *j);                       /* the C file, and NAME.weights if they are many */
 

@@ -215,7 +215,7 @@ expr_term(Ctx *c, Term t)
 }
 
 /* a + k*b: one merge of two sorted lists. */
-const Expr *
+static const Expr *
 expr_add_scaled(Ctx *c, const Expr *a, const Expr *b, int64_t k)
 {
     if (a->bad || b->bad)

@@ -22,7 +22,6 @@ struct ExprTable *expr_table(Ctx *c);
 /* The expression of one atom; var for ATOM_VAR, arguments else. Nothing is normalised. */
 const Expr *expr_atom(Ctx *c, AtomKind kind, Var var, uint32_t narg, const Expr *const *arg);
 const Expr *expr_of_atom(Ctx *c, const Atom *atom);
-const Expr *expr_add_scaled(Ctx *c, const Expr *a, const Expr *b, int64_t k);    /* a + k*b */
 const Expr *expr_term(Ctx *c, Term t);
 const Expr *expr_pow(Ctx *c, const Expr *e, uint32_t power);
 int64_t expr_constant_part(const Expr *e);
@@ -57,6 +56,5 @@ Proof proof_begin(Ctx *c, const Ranges *r, const Expr *about);
 Interval proof_bounds(Proof *p, const Expr *e);
 bool proof_nonneg(Proof *p, const Expr *e, int depth);           /* e >= 0 everywhere? */
 bool proof_positive(Proof *p, const Expr *divisor);              /* divisor >= 1 wherever it is used? */
-const Expr *proof_simplify(Proof *p, const Expr *e);
 
 #endif

@@ -276,7 +276,7 @@ is_plain(const Expr *e)
     return true;
 }
 
-const Expr *
+static const Expr *
 proof_simplify(Proof *p, const Expr *e)
 {
     for (int i = 0; i < MAX_ROUNDS && !e->bad; i++) {

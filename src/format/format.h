@@ -1,5 +1,5 @@
-/* format: a memory format for every tensor between groups. Today: constants that are an operand of
- * a contraction lie packed in register tiles from the start; everything else is plain.
+/* format: a memory format for every tensor between groups. Constants that are an operand of a
+ * contraction lie packed in register tiles from the start; everything else is plain.
  */
 #ifndef TENON_FORMAT_H
 #define TENON_FORMAT_H

@@ -1,9 +1,9 @@
 /* fuse: which nests become one kernel.
  *
- * A FusePlan says it, whoever made it: the greedy rule below, or the exact search that takes its
- * place (doc/fusion.md). fuse_apply carries any legal plan out: views and elementwise producers are
- * put into their consumers' accesses (nest_inline), the rest become parts of one kernel that share
- * outer axes. Graphs of nests in, graphs of kernels out: every node is in exactly one group.
+ * A FusePlan says it, whoever made it; doc/fusion.md has the rules of the greedy one. fuse_apply
+ * carries any legal plan out: views and elementwise producers are put into their consumers' accesses
+ * (nest_inline), the rest become parts of one kernel that share outer axes. Graphs of nests in, graphs
+ * of kernels out: every node is in exactly one group.
  */
 #ifndef TENON_FUSE_H
 #define TENON_FUSE_H
@@ -19,7 +19,7 @@ typedef struct {
 
 FusePlan fuse_none(const Graph *g, Arena *a);        /* every node alone: the baseline */
 FusePlan fuse_greedy(const Graph *g, Arena *a);
-/* All of these nodes one group (tests, and a user's wish). */
+/* All of these nodes one group, wise or not: how tests reach every way of sharing a kernel. */
 FusePlan fuse_together(const Graph *g, Arena *a, const NodeId *node, uint32_t n);
 /* Acyclic quotient, inlinable copies, shared axes found. NULL text if legal, else why not. */
 const char *fuse_illegal(const Graph *g, const FusePlan *p);

@@ -55,7 +55,5 @@ uint32_t fuse_shared(const Fusion *f, const NodeId *host, uint32_t n);
 /* ---- plan.c --------------------------------------------------------------------------------------- */
 /* Number groups from 1 in topological order; in: any number per group, 0 for copied nodes. */
 void fuse_number(const Graph *g, Arena *a, FusePlan *p);
-/* Visit the nodes whose values n reads, through copied nodes. seen[node.n]: zeroed once, then kept between calls. */
-void fuse_sources(const Graph *g, const FusePlan *p, NodeId n, NodeId *seen, void (*visit)(void *user, NodeId from), void *user);
 
 #endif

@@ -10,7 +10,8 @@
 
 #include "fuse/internal.h"
 
-void
+/* Visit the nodes whose values n reads, through copied nodes. seen[node.n]: zeroed once, then kept between calls. */
+static void
 fuse_sources(const Graph *g, const FusePlan *p, NodeId n, NodeId *seen, void (*visit)(void *user, NodeId from), void *user)
 {
     NodeId *stack = NEW_ARRAY(g->ctx->arena, NodeId, g->node.n);

@@ -22,7 +22,8 @@ graph_new(Ctx *c, Arena *arena, const char *name)
     return g;
 }
 
-Graph *
+/* Empty, of the same name and constraints: what a pass fills. */
+static Graph *
 graph_like(const Graph *g)
 {
     Graph *fresh = graph_new(g->ctx, g->arena, g->name);

@@ -53,7 +53,6 @@ typedef struct Graph {
 } Graph;
 
 Graph *graph_new(Ctx *c, Arena *arena, const char *name);
-Graph *graph_like(const Graph *g);                   /* empty, same name and constraints: what a pass fills */
 ValueId graph_value(Graph *g, const char *name, const Type *t);      /* names made unique with a suffix */
 ValueId graph_input(Graph *g, const char *name, const Type *t);
 ValueId graph_const(Graph *g, const char *name, const Type *t, const void *data);   /* sets known for small integers */

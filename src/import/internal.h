@@ -49,9 +49,6 @@ const OpRow *op_row(const char *onnx);
 bool call_convert(Call *k, const OpRow *row);
 
 /* Helpers of converters. */
-const Attr *call_attr(Call *k, const char *name);
-void call_drop(Call *k, const char *name);
-ValueId call_ints(Call *k, const char *name, uint32_t n, const int64_t *v);      /* an i64[n] constant */
 bool call_refuse(Call *k, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* One operator of Tenon's in place; 0 when refused. */
 ValueId call_op(Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t nin, const ValueId *in, const char *name);

@@ -92,13 +92,13 @@ read_attr(Call *k, const Onnx__AttributeProto *p)
     return true;
 }
 
-const Attr *
+static const Attr *
 call_attr(Call *k, const char *name)
 {
     return attr_find((Attrs){k->attr.at, k->attr.n}, name);
 }
 
-void
+static void
 call_drop(Call *k, const char *name)
 {
     for (uint32_t i = 0; i < k->attr.n; i++)
@@ -139,7 +139,8 @@ new_const(Call *k, const char *name, DType t, uint32_t n, const void *data)
     return graph_const(k->m->g, name, type_new(c, t, 1, &dim), copy);
 }
 
-ValueId
+/* An i64[n] constant. */
+static ValueId
 call_ints(Call *k, const char *name, uint32_t n, const int64_t *v)
 {
     int64_t *padded = NEW_ARRAY(k->m->arena, int64_t, n + 1);

@@ -36,7 +36,6 @@ Map *scalar_computed(Ctx *c);                        /* Scalar to the Expr that 
 #define PARSE_MAX_RANK (2 * TN_MAX_RANK + 8)         /* physical dimensions of a buffer */
 
 void parse_skip(Parse *p);                           /* white space and comments */
-bool word_is_reserved(const char *s, size_t n);      /* has a meaning of its own where a name may stand */
 void print_word(Text *t, const char *name);          /* as text_name, and quoted if it is reserved */
 
 /* ---- print.c: names for one text, and the values they stand in --------------------------------- */

@@ -219,7 +219,8 @@ text_name(Text *t, const char *name)
     text_quoted(t, name);
 }
 
-bool
+/* Has it a meaning of its own where a name may stand? */
+static bool
 word_is_reserved(const char *s, size_t n)
 {
     static const char *const words[] = {

@@ -34,7 +34,7 @@ bool op_axis_attr(Ctx *c, const OpCall *call, uint32_t rank, uint32_t *out);
 /* Contents of input i as Exprs; as numbers (at most TN_MAX_RANK * 2). Reports what is unknown. */
 bool op_param(Ctx *c, const OpCall *call, uint32_t i, const char *what, Known *out);
 bool op_param_ints(Ctx *c, const OpCall *call, uint32_t i, const char *what, uint32_t max, int64_t *out, uint32_t *n);
-/* Contents of an f32, f64 or f16 constant input as numbers. */
+/* Contents of a constant input of floats as numbers. */
 bool op_param_floats(Ctx *c, const OpCall *call, uint32_t i, const char *what, uint32_t max, double *out, uint32_t *n);
 /* Axes named by input i as a set; all of them when it is absent. */
 bool op_axes_input(Ctx *c, const OpCall *call, uint32_t i, uint32_t rank, uint64_t *set);
@@ -43,7 +43,6 @@ bool op_rank_at_least(Ctx *c, const OpCall *call, uint32_t i, uint32_t rank);
 bool op_rank_is(Ctx *c, const OpCall *call, uint32_t i, uint32_t rank);
 /* Broadcast inputs first .. first + n into dim; false with an error. */
 bool op_broadcast(Ctx *c, const OpCall *call, uint32_t first, uint32_t n, uint32_t *rank, const Expr **dim);
-bool op_has_attr(OpKind op, const char *name);
 DType compute_type(DType t);                         /* f32 for the short floats, else t itself */
 
 /* ---- building an expansion (build.c) ----------------------------------------------------------- */
@@ -81,8 +80,5 @@ bool make_finish(Making *m, const Expr *const *axis, const Scalar *value);
 /* Input i as a constant Scalar if it is one element and known; NULL otherwise. */
 const Scalar *build_constant(const Build *b, uint32_t i);
 const Scalar *number_of(Ctx *c, DType t, const Expr *e);     /* an Expr as a value of type t */
-
-/* Where each element of x lies in o, of the same elements in the same order (reshape.c). */
-void relayout_index(Ctx *c, const Type *x, const Type *o, const Expr *const *axis, const Expr **at);
 
 #endif

@@ -93,7 +93,7 @@ default_of(OpKind op, const char *name, size_t *n)
     return NULL;
 }
 
-bool
+static bool
 op_has_attr(OpKind op, const char *name)
 {
     size_t n;

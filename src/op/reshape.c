@@ -191,7 +191,8 @@ cut_group(Ctx *c, const Ranges *ranges, const Type *x, const Type *o, Run in, Ru
     }
 }
 
-void
+/* Where each element of x lies in o, of the same elements in the same order. */
+static void
 relayout_index(Ctx *c, const Type *x, const Type *o, const Expr *const *axis, const Expr **at)
 {
     Range range[TN_MAX_RANK];

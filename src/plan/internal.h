@@ -26,6 +26,4 @@ const Expr *plan_place(Ctx *c, Arena *scratch, PlanBlock *block, uint32_t n);
 /* May output number `out` of node n be written over the memory of value `in`, which dies there? */
 bool plan_in_place(const Graph *g, Arena *scratch, const Node *n, uint32_t out, ValueId in);
 
-const Expr *plan_value_bytes(Ctx *c, const Value *v);
-
 #endif

@@ -8,7 +8,7 @@
 #include "plan/internal.h"
 
 
-const Expr *
+static const Expr *
 plan_value_bytes(Ctx *c, const Value *v)
 {
     const Expr *count = format_count(c, v->format, v->type);

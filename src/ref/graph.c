@@ -8,7 +8,8 @@
 
 /* ---- operators ------------------------------------------------------------------------------------ */
 
-bool
+/* value: the operator's inputs, then its outputs, allocated; NULL where absent. */
+static bool
 ref_op_at(Ctx *c, Arena *a, const OpCall *call, const Type *const *out_type, const Symbols *s, Tensor *const *value)
 {
     Expansion e = {0};

@@ -14,7 +14,7 @@
 
 /* x op y on arguments of type t, rounded to the result's type. For SELECT, x is the condition. */
 Number num_op(ScalarOp op, DType t, Number x, Number y, Number z);
-Number num_const(const Scalar *s);                      /* of an S_CONST */
+Number num_const(const Scalar *s);                   /* of an S_CONST */
 /* acc[0..n) combined with v[0..n): n is 1 except for argmax and argmin. */
 void num_combine(Combiner k, DType t, uint32_t n, Number *acc, const Number *v);
 
@@ -109,7 +109,7 @@ typedef struct Program {
     uint32_t naxis; const Axis *axis; uint32_t *axis_reg;
     uint32_t nloop; uint32_t *loop_reg;
     Mem *mem;                /* by slot */
-    VEC(Number) reg;            /* the register file; constants stand in it from the start */
+    VEC(Number) reg;         /* the register file; constants stand in it from the start */
     VEC(Place) place;        /* by register */
     VEC(Frame) frame;
     VEC(Open) open;
@@ -164,10 +164,5 @@ int64_t axis_extent(const Program *p, const Axis *axis);
 bool run_tiled(Program *p, const Domain *d, const uint32_t *axes, const Stores *stores);
 /* ref_nest, one point at a time: what tiles are tested against. */
 bool ref_nest_by_points(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param);
-
-/* ---- operators (graph.c) ------------------------------------------------------------------------------- */
-
-/* value: the operator's inputs, then its outputs, allocated; NULL where absent. */
-bool ref_op_at(Ctx *c, Arena *a, const OpCall *call, const Type *const *out_type, const Symbols *s, Tensor *const *value);
 
 #endif

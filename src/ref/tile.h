@@ -29,7 +29,7 @@ typedef struct {
     uint8_t form;            /* Form */
     bool f32;                /* EACH: which array */
     int64_t row, col;        /* LINEAR: the steps */
-    float *f; Number *v;        /* EACH: [TILE_POINTS] */
+    float *f; Number *v;     /* EACH: [TILE_POINTS] */
 } TileReg;
 
 /* How a read or write finds its elements: where all indices are linear, so is the offset. */
