@@ -332,6 +332,43 @@ fill_gaps(Low *l, Block *b)
     }
 }
 
+static const Nest *
+with_value(Low *l, const Scalar *value)
+{
+    Nest *n = arena_copy(l->a, l->n, sizeof *n);
+    Write *w = arena_copy(l->a, n->write, sizeof *w);
+
+    w->value = value;
+    n->write = w;
+    return n;
+}
+
+/* The loop over the innermost group. A choice that is the same for the whole loop (which input of a
+ * concatenation this row comes from) is made once before it. */
+static void
+inner_loop(Low *l, Block *b, const Inner *in, const Expr *first, const Expr *stop)
+{
+    const Nest *n = l->n;
+    const Scalar *v = n->write[0].value;
+    uint32_t last = in->axis[in->n - 1];
+    AxisSet group = 0;
+
+    for (uint32_t i = in->n - in->group; i < in->n; i++)
+        group |= (AxisSet)1 << in->axis[i];
+    if (in->lanes_inside && n->nwrite == 1 && v->op == S_SELECT && !(scalar_axes(l->c, v->arg[0]) & group) &&
+        !has_reduction(v->arg[0], COMB_NONE, true)) {
+        Tree *test = tree_if(b, low_value(l, v->arg[0]));
+        l->n = with_value(l, v->arg[1]);
+        inner_loop(l, &test->body, in, first, stop);
+        l->n = with_value(l, v->arg[2]);
+        inner_loop(l, &test->other, in, first, stop);
+        l->n = n;
+        return;
+    }
+    uint32_t lanes = in->lanes_inside ? part_lanes(l, expr_sub(l->c, stop, first)) : 1;
+    low_vector_loop(l, b, last, n->axis[last].name, first, stop, lanes, emit_writes, NULL);
+}
+
 /* The remaining axes of a part, from begin to end of the innermost group (NULL: all of it). */
 static void
 emit_inner(Low *l, Block *b, const Inner *in, const Expr *begin, const Expr *end)
@@ -354,8 +391,7 @@ emit_inner(Low *l, Block *b, const Inner *in, const Expr *begin, const Expr *end
         const Expr *stop = end ? end : expr_add(l->c, first, axes_product(l, in->axis + outer, in->group));
         for (uint32_t i = outer; i + 1 < in->n; i++)
             l->bind[in->axis[i]] = expr_int(l->c, 0);
-        low_vector_loop(l, b, last, axis->name, first, stop, in->lanes_inside ? part_lanes(l, expr_sub(l->c, stop, first)) : 1,
-                        emit_writes, NULL);
+        inner_loop(l, b, in, first, stop);
     }
     l->range.n = ranges;
 }

@@ -58,6 +58,7 @@ static const Case cases[] = {
     {"maxpool", "nest t(x: f32[1, 3, 12, 13]) -> (o: f32[1, 3, 6, 7]) { o[n, c, y, z] = max r<3>, s<3>: x[n, c, 2*y + r - 1, 2*z + s - 1 | -inf] }", ""},
     {"gather", "nest t(x: f32[v, d], i: i64[n]) -> (o: f32[n, d]) { o[j, k] = x[at(i[j], v), k] }", "v=7 d=18 n=5"},
     {"concat", "nest t(x: f32[a, 4], y: f32[a, 5]) -> (o: f32[a, 9]) { o[i, j] = j < 4 ? x[i, j | 0] : y[i, j - 4 | 0] }", "a=3"},
+    {"concat_rows", "nest t(x: f32[a, 21], y: f32[3, 21], z: f32[2, 21]) -> (o: f32[a + 5, 21]) { o[i, j] = i < a ? x[i, j] : (i < a + 3 ? y[i - a, j] : z[i - a - 3, j]) }", "a=4"},
     {"scan", "nest t(x: f32[a, b]) -> (o: f32[a, b]) { o[i, j] = scan j: o[i, j - 1 | 0] + x[i, j] }", "a=3 b=7"},
     {"pad", "nest t(x: f32[a, b]) -> (o: f32[a, b + 5]) { o[i, j] = x[i, j - 2 | 1.5] }", "a=3 b=30"},
 };
