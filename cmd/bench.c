@@ -128,18 +128,13 @@ tell(const Options *o, int threads, Times *times)
 static int
 bench(TnContext *ctx, const Options *o, TnModel *m)
 {
-    TnSessionOptions options = { .size = sizeof options, .threads = (int32_t)o->threads };
     TnSession *session = NULL;
     Tensors t = { 0 };
     Times times = { 0 };
 
-    int status = inputs_make(ctx, o, m, &t);
+    int status = session_open(ctx, o, m, &t, &session);
     if (status == TN_OK)
-        status = report(ctx, tn_session_new(ctx, m, &options, &session));
-    if (status == TN_OK) {
-        outputs_make(m, &t);
         status = measure(ctx, o, session, &t, &times);
-    }
     if (status == TN_OK)
         status = tell(o, tn_session_threads(session), &times);
     tn_session_free(session);
@@ -151,13 +146,7 @@ bench(TnContext *ctx, const Options *o, TnModel *m)
 int
 cmd_bench(TnContext *ctx, const Options *o)
 {
-    TnModel *m = NULL;
-
     if (o->iterations == 0)
         return usage_error("--iterations 0: at least one run is needed");
-    int status = model_open(ctx, o, &m);
-    if (status == TN_OK)
-        status = bench(ctx, o, m);
-    tn_model_free(m);
-    return status;
+    return model_with(ctx, o, bench);
 }

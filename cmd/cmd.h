@@ -86,6 +86,8 @@ void compile_options_free(TnCompileOptions *c);
 bool is_artefact(const char *path);
 /* Load an artefact, or compile the model to a temporary one and load that. TN_OK or printed. */
 int model_open(TnContext *ctx, const Options *o, TnModel **out);
+/* Open it, use it, free it. What `use` returns, if it comes that far. */
+int model_with(TnContext *ctx, const Options *o, int (*use)(TnContext *ctx, const Options *o, TnModel *m));
 
 /* ---- inputs.c: what goes in and what should come out ---- */
 
@@ -98,6 +100,8 @@ typedef struct {
 int inputs_make(TnContext *ctx, const Options *o, const TnModel *m, Tensors *t);
 /* Empty outputs with their names. */
 void outputs_make(const TnModel *m, Tensors *t);
+/* A session on --threads threads with its tensors made. TN_OK or printed; both to be freed either way. */
+int session_open(TnContext *ctx, const Options *o, TnModel *m, Tensors *t, TnSession **out);
 void tensors_free(Tensors *t);
 /* NAME.npy in a folder, with characters unfit for a file name replaced. */
 char *output_path(const char *folder, const char *name);

@@ -274,6 +274,19 @@ outputs_make(const TnModel *m, Tensors *t)
     }
 }
 
+int
+session_open(TnContext *ctx, const Options *o, TnModel *m, Tensors *t, TnSession **out)
+{
+    TnSessionOptions options = { .size = sizeof options, .threads = (int32_t)o->threads };
+
+    int status = inputs_make(ctx, o, m, t);
+    if (status == TN_OK)
+        status = report(ctx, tn_session_new(ctx, m, &options, out));
+    if (status == TN_OK)
+        outputs_make(m, t);
+    return status;
+}
+
 void
 tensors_free(Tensors *t)
 {

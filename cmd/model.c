@@ -169,3 +169,15 @@ model_open(TnContext *ctx, const Options *o, TnModel **out)
     rmdir(folder);
     return status;
 }
+
+int
+model_with(TnContext *ctx, const Options *o, int (*use)(TnContext *ctx, const Options *o, TnModel *m))
+{
+    TnModel *m = NULL;
+
+    int status = model_open(ctx, o, &m);
+    if (status == TN_OK)
+        status = use(ctx, o, m);
+    tn_model_free(m);
+    return status;
+}

@@ -149,15 +149,11 @@ compare_all(TnContext *ctx, const Options *o, const Tensors *t)
 static int
 run(TnContext *ctx, const Options *o, TnModel *m)
 {
-    TnSessionOptions options = { .size = sizeof options, .threads = (int32_t)o->threads };
     TnSession *session = NULL;
     Tensors t = { 0 };
 
-    int status = inputs_make(ctx, o, m, &t);
-    if (status == TN_OK)
-        status = report(ctx, tn_session_new(ctx, m, &options, &session));
+    int status = session_open(ctx, o, m, &t, &session);
     if (status == TN_OK) {
-        outputs_make(m, &t);
         double start = seconds();
         status = report(ctx, tn_run(session, t.in, t.nin, t.out, t.nout));
         double ms = 1e3 * (seconds() - start);
@@ -176,11 +172,5 @@ run(TnContext *ctx, const Options *o, TnModel *m)
 int
 cmd_run(TnContext *ctx, const Options *o)
 {
-    TnModel *m = NULL;
-
-    int status = model_open(ctx, o, &m);
-    if (status == TN_OK)
-        status = run(ctx, o, m);
-    tn_model_free(m);
-    return status;
+    return model_with(ctx, o, run);
 }

@@ -79,16 +79,12 @@ compare(TnContext *ctx, const Options *o, const Tensors *t, const TnTensor *want
 static int
 verify(TnContext *ctx, const Options *o, TnModel *m)
 {
-    TnSessionOptions options = { .size = sizeof options, .threads = (int32_t)o->threads };
     TnSession *session = NULL;
     Tensors t = { 0 };
     TnTensor *want = NULL;
 
-    int status = inputs_make(ctx, o, m, &t);
-    if (status == TN_OK)
-        status = report(ctx, tn_session_new(ctx, m, &options, &session));
+    int status = session_open(ctx, o, m, &t, &session);
     if (status == TN_OK) {
-        outputs_make(m, &t);
         want = need(calloc((size_t)t.nout + 1, sizeof *want));
         for (int32_t i = 0; i < t.nout; i++)
             want[i].size = sizeof *want;
@@ -107,13 +103,7 @@ verify(TnContext *ctx, const Options *o, TnModel *m)
 int
 cmd_verify(TnContext *ctx, const Options *o)
 {
-    TnModel *m = NULL;
-
     if (is_artefact(o->model))
         return usage_error("%s is compiled already: verify wants the model it was compiled from (.onnx or .tn)", o->model);
-    int status = model_open(ctx, o, &m);
-    if (status == TN_OK)
-        status = verify(ctx, o, m);
-    tn_model_free(m);
-    return status;
+    return model_with(ctx, o, verify);
 }

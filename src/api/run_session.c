@@ -294,12 +294,21 @@ tell_output(TnSession *s, int32_t i, TnTensor *x)
     x->bytes = o->bytes;
 }
 
+/* Inputs taken and checked, outputs sized, scratch there. Outputs may be left out where nothing runs. */
+static bool
+ready(TnSession *s, const TnTensor *in, int32_t nin, const TnTensor *out, int32_t nout, bool running)
+{
+    if (!take_inputs(s, in, nin, running))
+        return false;
+    if ((running || out || nout) && !check_array(s->ctx, "outputs", out, nout, s->manifest->noutput))
+        return false;
+    return session_prepare(s->session, &s->ctx->c.diags, s->in, (uint32_t)nin, s->out) && reserve_scratch(s);
+}
+
 static bool
 prepare(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout)
 {
-    if (!take_inputs(s, in, nin, false) || ((out || nout) && !check_array(s->ctx, "outputs", out, nout, s->manifest->noutput)))
-        return false;
-    if (!session_prepare(s->session, &s->ctx->c.diags, s->in, (uint32_t)nin, s->out) || !reserve_scratch(s))
+    if (!ready(s, in, nin, out, nout, false))
         return false;
     for (int32_t i = 0; i < nout; i++)
         tell_output(s, i, tensor_at(out, i));
@@ -347,15 +356,12 @@ place_output(TnSession *s, int32_t i, const TnTensor *x)
 static bool
 run(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout)
 {
-    Diags *d = &s->ctx->c.diags;
-    if (!take_inputs(s, in, nin, true) || !check_array(s->ctx, "outputs", out, nout, s->manifest->noutput))
-        return false;
-    if (!session_prepare(s->session, d, s->in, (uint32_t)nin, s->out) || !reserve_scratch(s))
+    if (!ready(s, in, nin, out, nout, true))
         return false;
     for (int32_t i = 0; i < nout; i++)
         if (!place_output(s, i, tensor_at(out, i)))
             return false;
-    if (!session_run(s->session, d, s->in, s->out))
+    if (!session_run(s->session, &s->ctx->c.diags, s->in, s->out))
         return false;
     for (int32_t i = 0; i < nout; i++) {
         TnTensor *x = tensor_at(out, i);

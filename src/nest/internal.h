@@ -38,6 +38,11 @@ Map *scalar_computed(Ctx *c);                        /* Scalar to the Expr that 
 void parse_skip(Parse *p);                           /* white space and comments */
 void print_word(Text *t, const char *name);          /* as text_name, and quoted if it is reserved */
 
+/* ---- scalar_map.c -------------------------------------------------------------------------------- */
+
+typedef struct { const Binding *at; uint32_t n; } Bindings;
+const Expr *bindings_apply(ScalarMap *m, const Expr *e);     /* the hook `expr` of a map whose user is Bindings */
+
 /* ---- print.c: names for one text, and the values they stand in --------------------------------- */
 
 typedef struct {

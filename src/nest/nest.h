@@ -106,6 +106,8 @@ bool parse_end(Parse *p);                            /* only white space left? *
 /* Print a name so that parse_name reads it back: bare if it is an identifier, else quoted. */
 void text_name(Text *t, const char *name);
 void text_quoted(Text *t, const char *text);         /* as parse_string reads it */
+/* The shortest decimal that reads back as v, which is a value of the type; 10, not 1e+01. */
+void text_float(Text *t, DType type, double v);
 
 /* ---- queries ----------------------------------------------------------------------------------------- */
 

@@ -7,6 +7,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -204,6 +205,23 @@ text_quoted(Text *t, const char *text)
             text_bytes(t, s, 1);
     }
     text_add(t, "\"");
+}
+
+void
+text_float(Text *t, DType type, double v)
+{
+    char s[48];
+    if (isnan(v) || isinf(v)) {
+        text_add(t, isnan(v) ? "nan" : v < 0 ? "-inf" : "inf");
+        return;
+    }
+    bool usual = fabs(v) >= 1 && fabs(v) < 1e6;
+    for (int digits = usual ? 1 + (int)log10(fabs(v)) : 1; digits <= 17; digits++) {
+        snprintf(s, sizeof s, "%.*g", digits, v);
+        if (round_to_dtype(type, strtod(s, NULL)) == v)
+            break;
+    }
+    text_add(t, s);
 }
 
 void

@@ -10,9 +10,6 @@
 #include "nest/internal.h"
 
 #include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- names --------------------------------------------------------------------------------------- */
@@ -129,24 +126,6 @@ print_axis_extent(Printer *p, Text *t, const Axis *axis)
 
 /* ---- numbers ------------------------------------------------------------------------------------- */
 
-/* The shortest decimal that reads back as the same value of its type; 10, not 1e+01. */
-static void
-print_float(Text *t, DType type, double v)
-{
-    char text[48];
-    if (isnan(v) || isinf(v)) {
-        text_add(t, isnan(v) ? "nan" : v < 0 ? "-inf" : "inf");
-        return;
-    }
-    bool usual = fabs(v) >= 1 && fabs(v) < 1e6;
-    for (int digits = usual ? 1 + (int)log10(fabs(v)) : 1; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, v);
-        if (round_to_dtype(type, strtod(text, NULL)) == v)
-            break;
-    }
-    text_add(t, text);
-}
-
 static void
 print_const(Text *t, const Scalar *s, bool typed)
 {
@@ -158,7 +137,7 @@ print_const(Text *t, const Scalar *s, bool typed)
     if (typed)
         text_printf(t, "%s(", dtype_info[type].name);
     if (dtype_is_float(type))
-        print_float(t, type, scalar_value(s).f);
+        text_float(t, type, scalar_value(s).f);
     else if (type == DT_U64)
         text_printf(t, "%" PRIu64, (uint64_t)s->u.bits);
     else

@@ -1,5 +1,6 @@
 /* rebind: a nest with other parameters: merged where they are one tensor, dropped where nothing
  * reads them, or with symbols replaced. */
+#include "nest/internal.h"
 #include "nest/walk.h"
 
 typedef struct { const uint32_t *to; } Slots;
@@ -74,23 +75,13 @@ nest_drop_unused(Ctx *c, const Nest *n, bool *keep)
 
 /* ---- symbols ----------------------------------------------------------------------------------------- */
 
-typedef struct { const Binding *at; uint32_t n; } Bindings;
-
-static const Expr *
-bind_symbols(ScalarMap *m, const Expr *e)
-{
-    const Bindings *b = m->user;
-
-    return expr_subst(m->ctx, e, b->at, b->n);
-}
-
 const Nest *
 nest_bind(Ctx *c, const Nest *n, const Binding *b, uint32_t nb)
 {
     NestEdit e = nest_edit(c, n, 0, 0);
     Bindings bindings = { b, nb };
     Arena *scratch = arena_child(c->arena);
-    ScalarMap m = { .expr = bind_symbols, .user = &bindings, .ctx = c, .done = { .arena = scratch } };
+    ScalarMap m = { .expr = bindings_apply, .user = &bindings, .ctx = c, .done = { .arena = scratch } };
 
     for (uint32_t i = 0; i < n->nin + n->nout; i++) {
         const Type *t = n->param[i].type;

@@ -117,10 +117,8 @@ scalar_map(ScalarMap *m, const Scalar *s)
     return to;
 }
 
-typedef struct { const Binding *at; uint32_t n; } Bindings;
-
-static const Expr *
-subst_expr(ScalarMap *m, const Expr *e)
+const Expr *
+bindings_apply(ScalarMap *m, const Expr *e)
 {
     const Bindings *b = m->user;
     return expr_subst(m->ctx, e, b->at, b->n);
@@ -138,7 +136,7 @@ scalar_subst(Ctx *c, const Scalar *s, const Binding *b, uint32_t n)
         return s;
     Arena *scratch = arena_child(c->arena);
     Bindings bindings = { b, n };
-    ScalarMap m = { .expr = subst_expr, .user = &bindings, .ctx = c, .done = { .arena = scratch } };
+    ScalarMap m = { .expr = bindings_apply, .user = &bindings, .ctx = c, .done = { .arena = scratch } };
     const Scalar *to = scalar_map(&m, s);
     arena_free(scratch);
     return to;

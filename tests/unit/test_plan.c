@@ -13,13 +13,6 @@ begin(void **state)
     return 0;
 }
 
-static uint32_t
-dice(World *w, uint32_t n)
-{
-    w->seed = w->seed * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(w->seed >> 33) % n;
-}
-
 static const Type *
 vector(Ctx *c, const Expr *n)
 {
@@ -270,14 +263,14 @@ random_graphs(void **state)
                                expr_offset(c, n, 3), expr_mul(c, n, m), expr_scale(c, m, 16), expr_int(c, 4096) };
         uint32_t kinds = trial % 3 == 0 ? 2 : 8;
         graph_input(g, "x", vector(c, expr_int(c, 1000)));
-        graph_input(g, "y", vector(c, size[dice(w, kinds)]));
+        graph_input(g, "y", vector(c, size[random_below(&w->seed, kinds)]));
         for (int k = 0; k < 25; k++) {
-            ValueId recent = g->value.n - 1 - dice(w, g->value.n < 8 ? g->value.n - 1 : 7);
-            ValueId any = 1 + dice(w, g->value.n - 1);
-            if (dice(w, 3) == 0)
+            ValueId recent = g->value.n - 1 - random_below(&w->seed, g->value.n < 8 ? g->value.n - 1 : 7);
+            ValueId any = 1 + random_below(&w->seed, g->value.n - 1);
+            if (random_below(&w->seed, 3) == 0)
                 negate(g, recent);
             else
-                mix(g, recent, any, vector(c, size[dice(w, kinds)]));
+                mix(g, recent, any, vector(c, size[random_below(&w->seed, kinds)]));
         }
         VEC_PUSH(g->arena, &g->output, g->value.n - 1);
         Plan *p = plan_memory(g);
@@ -295,8 +288,8 @@ close_to_least(void **state)
     for (int trial = 0; trial < 200; trial++) {
         PackItem item[40];
         for (uint32_t i = 0; i < 40; i++) {
-            NodeId first = 1 + dice(w, 40);
-            item[i] = (PackItem){ 64 * (1 + (int64_t)dice(w, 100)), first, first + 1 + dice(w, 4), 0 };
+            NodeId first = 1 + random_below(&w->seed, 40);
+            item[i] = (PackItem){ 64 * (1 + (int64_t)random_below(&w->seed, 100)), first, first + 1 + random_below(&w->seed, 4), 0 };
         }
         int64_t arena = plan_pack(w->arena, item, 40), live = plan_max_live(item, 40);
         assert_true(arena >= live);

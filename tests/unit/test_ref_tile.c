@@ -19,14 +19,6 @@ setup(void **state)
     return 0;
 }
 
-/* 0 <= result < n */
-static uint32_t
-pick(World *w, uint32_t n)
-{
-    w->seed = w->seed * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(w->seed >> 33) % n;
-}
-
 /* ---- running both ways -------------------------------------------------------------------------------- */
 
 static const char *
@@ -39,9 +31,9 @@ static void
 fill(World *w, Tensor *t)
 {
     for (int64_t i = 0; i < tensor_count(t); i++) {
-        uint32_t r = pick(w, 40);
-        double v = r == 0 ? NAN : r == 1 ? INFINITY : r == 2 ? 0 : ((double)pick(w, 2001) - 1000) / 64;
-        number_store(t->dtype, t->data, i, number_cast(t->dtype, DT_F64, (Number){.f = dtype_is_float(t->dtype) ? v : pick(w, 8)}));
+        uint32_t r = random_below(&w->seed, 40);
+        double v = r == 0 ? NAN : r == 1 ? INFINITY : r == 2 ? 0 : ((double)random_below(&w->seed, 2001) - 1000) / 64;
+        number_store(t->dtype, t->data, i, number_cast(t->dtype, DT_F64, (Number){.f = dtype_is_float(t->dtype) ? v : random_below(&w->seed, 8)}));
     }
 }
 
@@ -95,15 +87,15 @@ static void
 make_index(Maker *m)
 {
     World *w = m->w;
-    const char *a = m->axis[pick(w, m->naxis)], *b = m->axis[pick(w, m->naxis)];
-    switch (pick(w, 8)) {
-    case 0: text_printf(&m->t, "%s + %s - %u", a, b, pick(w, 4)); break;
-    case 1: text_printf(&m->t, "%u*%s - %u", 1 + pick(w, 3), a, pick(w, 3)); break;
-    case 2: text_printf(&m->t, "%u - %s", pick(w, 20), a); break;
-    case 3: text_printf(&m->t, "%s // %u", a, 1 + pick(w, 4)); break;
-    case 4: text_printf(&m->t, "(%s + %s) %% %u", a, b, 1 + pick(w, 7)); break;
+    const char *a = m->axis[random_below(&w->seed, m->naxis)], *b = m->axis[random_below(&w->seed, m->naxis)];
+    switch (random_below(&w->seed, 8)) {
+    case 0: text_printf(&m->t, "%s + %s - %u", a, b, random_below(&w->seed, 4)); break;
+    case 1: text_printf(&m->t, "%u*%s - %u", 1 + random_below(&w->seed, 3), a, random_below(&w->seed, 3)); break;
+    case 2: text_printf(&m->t, "%u - %s", random_below(&w->seed, 20), a); break;
+    case 3: text_printf(&m->t, "%s // %u", a, 1 + random_below(&w->seed, 4)); break;
+    case 4: text_printf(&m->t, "(%s + %s) %% %u", a, b, 1 + random_below(&w->seed, 7)); break;
     case 5: text_printf(&m->t, "at(idx[%s | 0], 8)", a); break;
-    case 6: text_printf(&m->t, "min(%s, %u)", a, pick(w, 9)); break;
+    case 6: text_printf(&m->t, "min(%s, %u)", a, random_below(&w->seed, 9)); break;
     default: text_add(&m->t, a); break;
     }
 }
@@ -111,12 +103,12 @@ make_index(Maker *m)
 static void
 make_load(Maker *m)
 {
-    text_add(&m->t, pick(m->w, 2) ? "x[" : "y[");
+    text_add(&m->t, random_below(&m->w->seed, 2) ? "x[" : "y[");
     make_index(m);
     text_add(&m->t, ", ");
     make_index(m);
-    if (m->safe || pick(m->w, 50))
-        text_printf(&m->t, " | %u", pick(m->w, 3));
+    if (m->safe || random_below(&m->w->seed, 50))
+        text_printf(&m->t, " | %u", random_below(&m->w->seed, 3));
     text_add(&m->t, "]");
 }
 
@@ -128,7 +120,7 @@ make_reduce(Maker *m)
     char *name = m->axis[m->naxis++];
     name[0] = 'r';
     name[1] = (char)('a' + m->nreduce++);
-    text_printf(&m->t, "(%s %s<%u>: ", combiner[pick(m->w, 5)], name, pick(m->w, 5));
+    text_printf(&m->t, "(%s %s<%u>: ", combiner[random_below(&m->w->seed, 5)], name, random_below(&m->w->seed, 5));
     make_value(m);
     text_add(&m->t, ")");
     m->naxis = n;
@@ -146,34 +138,34 @@ make_value(Maker *m)
         return;
     }
     m->depth--;
-    switch (pick(w, 9)) {
+    switch (random_below(&w->seed, 9)) {
     case 0: make_load(m); break;
     case 1: case 2: case 3:
         text_add(&m->t, "(");
         make_value(m);
-        text_printf(&m->t, " %s ", binary[pick(w, 4)]);
+        text_printf(&m->t, " %s ", binary[random_below(&w->seed, 4)]);
         make_value(m);
         text_add(&m->t, ")");
         break;
     case 4:
-        text_add(&m->t, pick(w, 2) ? "max(" : "min(");
+        text_add(&m->t, random_below(&w->seed, 2) ? "max(" : "min(");
         make_value(m);
         text_add(&m->t, ", ");
         make_value(m);
         text_add(&m->t, ")");
         break;
     case 5:
-        text_printf(&m->t, "%s(", unary[pick(w, *m->type == 'f' ? 6 : 3)]);
+        text_printf(&m->t, "%s(", unary[random_below(&w->seed, *m->type == 'f' ? 6 : 3)]);
         make_value(m);
         text_add(&m->t, ")");
         break;
     case 6:
         text_add(&m->t, "(");
-        if (pick(w, 2))
-            text_printf(&m->t, "%s < %u", m->axis[pick(w, m->naxis)], pick(w, 30));
+        if (random_below(&w->seed, 2))
+            text_printf(&m->t, "%s < %u", m->axis[random_below(&w->seed, m->naxis)], random_below(&w->seed, 30));
         else {
             make_load(m);
-            text_printf(&m->t, " %s ", ternary[pick(w, 4)]);
+            text_printf(&m->t, " %s ", ternary[random_below(&w->seed, 4)]);
             make_load(m);
         }
         text_add(&m->t, " ? ");
@@ -182,7 +174,7 @@ make_value(Maker *m)
         make_value(m);
         text_add(&m->t, ")");
         break;
-    case 7: text_printf(&m->t, "%s(%s)", m->type, m->axis[pick(w, m->naxis)]); break;
+    case 7: text_printf(&m->t, "%s(%s)", m->type, m->axis[random_below(&w->seed, m->naxis)]); break;
     default:
         if (m->nreduce < 6)
             make_reduce(m);
@@ -198,15 +190,15 @@ make_nest(World *w, const char *type)
 {
     static const uint32_t sizes[] = {1, 2, 3, 5, 7, 14, 33};
     static const uint32_t long_sizes[] = {1, 4, 30, 257, 511, 512, 513, 700};
-    Maker m = {.w = w, .t = {.arena = w->arena}, .type = type, .depth = 1 + pick(w, 4), .safe = pick(w, 3)};
-    uint32_t left = 1 + pick(w, 3), size[3];
+    Maker m = {.w = w, .t = {.arena = w->arena}, .type = type, .depth = 1 + random_below(&w->seed, 4), .safe = random_below(&w->seed, 3)};
+    uint32_t left = 1 + random_below(&w->seed, 3), size[3];
     for (uint32_t i = 0; i < left; i++) {
-        size[i] = left == 1 ? long_sizes[pick(w, 8)] : sizes[pick(w, left == 2 ? 7 : 5)];
+        size[i] = left == 1 ? long_sizes[random_below(&w->seed, 8)] : sizes[random_below(&w->seed, left == 2 ? 7 : 5)];
         strcpy(m.axis[i], (const char *[]){"i", "j", "k"}[i]);
     }
     m.naxis = left;
-    text_printf(&m.t, "nest t(x: %s[%u, %u], y: %s[%u, %u], idx: i64[20]) -> (o: %s[", type, 1 + pick(w, 40), 8 + pick(w, 9), type,
-                8 + pick(w, 9), 1 + pick(w, 40), type);
+    text_printf(&m.t, "nest t(x: %s[%u, %u], y: %s[%u, %u], idx: i64[20]) -> (o: %s[", type, 1 + random_below(&w->seed, 40), 8 + random_below(&w->seed, 9), type,
+                8 + random_below(&w->seed, 9), 1 + random_below(&w->seed, 40), type);
     for (uint32_t i = 0; i < left; i++)
         text_printf(&m.t, "%s%u", i ? ", " : "", size[i]);
     text_printf(&m.t, "]) { o[%s] = ", (const char *[]){"i", "i, j", "i, j, k"}[left - 1]);

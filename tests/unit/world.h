@@ -42,6 +42,14 @@ world_end(void **state)
     return 0;
 }
 
+/* 0 <= result < n, from a seed of the test's own. */
+static inline uint32_t
+random_below(uint64_t *seed, uint32_t n)
+{
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(*seed >> 33) % n;
+}
+
 /* Everything reported so far, a line for each. */
 static inline const char *
 world_messages(World *w)
