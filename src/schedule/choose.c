@@ -65,7 +65,7 @@ choose_blocks(Gemm *g)
     Low *l = g->l;
     Ctx *c = l->c;
     const Cut *cut = &g->cut;
-    int64_t depth = expr_or(cut->depth, -1), rows = expr_or(cut->rows, -1), cols = expr_or(g->cols, -1), outer, inner;
+    int64_t depth = expr_or(cut->depth, -1), rows = expr_or(cut->rows, -1), cols = expr_or(g->cut.columns, -1), outer, inner;
     int64_t per_block = depth;
     uint32_t bytes = dtype_info[cut->k.reduce->dtype].bytes;
 
@@ -74,7 +74,7 @@ choose_blocks(Gemm *g)
     if (cut->nsum)
         g->inner_depth = axes_product(l, cut->sum + 1, cut->nsum - 1);
     bool few_rows = rows >= 0 && rows <= (int64_t)cut->tile.rows;
-    if (depth > DEPTH_BLOCK + DEPTH_BLOCK / 2 && !few_rows && !g->staged && expr_const(g->block, &outer) && expr_const(g->inner_depth, &inner)) {
+    if (depth > DEPTH_BLOCK + DEPTH_BLOCK / 2 && !few_rows && !g->cut.staged && expr_const(g->block, &outer) && expr_const(g->inner_depth, &inner)) {
         int64_t blocks = (depth + DEPTH_BLOCK - 1) / DEPTH_BLOCK;
         int64_t trips = (outer + blocks - 1) / blocks;
         if (trips >= 1 && trips < outer) {
@@ -84,7 +84,7 @@ choose_blocks(Gemm *g)
         }
     }
     int64_t panel_bytes = (per_block > 0 ? per_block : DEPTH_BLOCK) * g->width * bytes;
-    int64_t panels = g->staged ? 8 : l->m->l2_bytes * 2 / 5 / panel_bytes;
+    int64_t panels = g->cut.staged ? 8 : l->m->l2_bytes * 2 / 5 / panel_bytes;
     int64_t most = cols > 0 ? (cols + g->width - 1) / g->width : 8;
     panels = panels > 8 ? 8 : panels;
     panels = panels > most ? most : panels;
@@ -106,40 +106,6 @@ choose_blocks(Gemm *g)
     g->chunk = chunk > 0 ? expr_int(c, chunk) : cut->rows;
 }
 
-/* A convolution's columns can be staged when the axes that slide are exactly the one column index. A
- * window of one point reads every element once: then panels, which lie together, are better. */
-static bool
-columns_stage(Gemm *g)
-{
-    Low *l = g->l;
-    Ctx *c = l->c;
-    Cut *cut = &g->cut;
-    const Scalar *b = bare_load(cut->k.b);
-    AxisSet wanted = 0;
-    uint32_t start = cut->ncol - cut->col_run;
-
-    for (uint32_t i = start; i < cut->ncol; i++)
-        wanted |= (AxisSet)1 << cut->col[i];
-    if (!b || g->b_ready || b->dtype != cut->k.reduce->dtype || !stage_recognise(l, b, cut->k.sum, wanted, &g->stage))
-        return false;
-    const Stage *s = &g->stage;
-    bool shifts = false;
-    if (s->nslide != cut->col_run)
-        return false;
-    for (uint32_t i = 0; i < s->nslide; i++) {
-        if (s->slide[i].axis != cut->col[start + i])
-            return false;
-        shifts |= s->slide[i].span > 1;
-    }
-    if (!shifts)
-        return false;
-    const Expr *last = expr_int(c, 1);
-    for (uint32_t i = 0; i < s->nslide; i++)
-        last = expr_add(c, last, expr_mul(c, expr_offset(c, low_extent(l, s->slide[i].axis), -1), s->slide[i].pitch));
-    g->cols = last;
-    return true;
-}
-
 void
 choose_operands(Gemm *g)
 {
@@ -148,7 +114,5 @@ choose_operands(Gemm *g)
     g->a_ready = lies_packed(g->l, cut->k.a, cut->a_packed);
     g->b_ready = lies_packed(g->l, cut->k.b, cut->b_packed);
     g->width = cut->tile.vectors * cut->lanes;
-    g->cols = cut->cols;
-    g->staged = columns_stage(g);
-    g->a_direct = !g->a_ready && !g->staged && reads_in_place(g);
+    g->a_direct = !g->a_ready && !cut->staged && reads_in_place(g);
 }

@@ -11,6 +11,9 @@ typedef struct {
     uint32_t batch[NEST_MAX_AXES], nbatch;
     uint32_t sum[NEST_MAX_AXES], nsum;               /* in the nest's order */
     const Expr *rows, *cols, *depth;                 /* extents of the one row index, column index, sum index */
+    bool staged;                                     /* B slides a window over an image: it is staged, not made into panels */
+    Stage stage;
+    const Expr *columns;                             /* what panels divide: cols, or the staged positions */
     RegisterTile tile;
     uint32_t lanes;
     const Format *a_packed, *b_packed;               /* NULL: cannot lie packed as a constant */
@@ -49,9 +52,6 @@ typedef struct {
     Cut cut;
     uint32_t width;                      /* columns of a panel: vectors * lanes */
     bool a_ready, b_ready;               /* operand lies packed already */
-    bool staged;                         /* columns are positions of a staged image: B is not copied into panels */
-    Stage stage;
-    const Expr *cols;                    /* column index: as the cut has it, or the staged positions */
     bool a_direct;                       /* rows of A are read where they are */
     uint32_t panels;                     /* column panels per task */
     const Expr *chunk;                   /* rows per task */

@@ -50,7 +50,7 @@ row_panel(Gemm *g, Block *b, uint32_t rows, const Expr *i0, const Expr *nrows, c
     register_tile(g, b, rows, i0, panel, k0, depth, last);
     if (!g->blocked) {
         const Expr *j0 = low_let(l, b, "j0", expr_scale(c, expr_add(c, g->panel0, panel), g->width), NULL);
-        const Expr *ncols = expr_min(c, expr_int(c, g->width), expr_sub(c, g->cols, j0));
+        const Expr *ncols = expr_min(c, expr_int(c, g->width), expr_sub(c, g->cut.columns, j0));
         epilogue(g, b, rows, i0, nrows, panel, j0, low_let(l, b, "ncols", ncols, NULL));
     }
     l->range.n = ranges;
@@ -96,11 +96,11 @@ pack_block(Gemm *g, Block *b, const Expr *first, const Expr *count, const Expr *
     Ctx *c = l->c;
     uint32_t ranges = l->range.n;
 
-    if (g->b_ready || g->staged)
+    if (g->b_ready || g->cut.staged)
         return;
     const Expr *panel = low_loop(l, &b, LOOP_SERIAL, "panel", expr_int(c, 0), npanels, 1);
     const Expr *j0 = low_let(l, b, "j0", expr_scale(c, expr_add(c, g->panel0, panel), g->width), NULL);
-    const Expr *ncols = low_let(l, b, "ncols", expr_min(c, expr_int(c, g->width), expr_sub(c, g->cols, j0)), NULL);
+    const Expr *ncols = low_let(l, b, "ncols", expr_min(c, expr_int(c, g->width), expr_sub(c, g->cut.columns, j0)), NULL);
     ColumnPack p = {&g->cut, g->b_pack, panel, j0, ncols, first, count, g->width};
     pack_columns(l, b, &p);
     l->range.n = ranges;
@@ -130,7 +130,7 @@ blocked_epilogue(Gemm *g, Block *b, const Expr *npanels)
 
     const Expr *panel = low_loop(l, &b, LOOP_SERIAL, "panel", expr_int(c, 0), npanels, 1);
     const Expr *j0 = low_let(l, b, "j0", expr_scale(c, expr_add(c, g->panel0, panel), g->width), NULL);
-    const Expr *ncols = low_let(l, b, "ncols", expr_min(c, expr_int(c, g->width), expr_sub(c, g->cols, j0)), NULL);
+    const Expr *ncols = low_let(l, b, "ncols", expr_min(c, expr_int(c, g->width), expr_sub(c, g->cut.columns, j0)), NULL);
     const Expr *i = low_loop(l, &b, LOOP_SERIAL, "i", expr_int(c, 0), g->chunk_rows, 1);
     epilogue(g, b, 1, expr_add(c, g->i_chunk, i), expr_int(c, 1), panel, j0, ncols);
     l->range.n = ranges;
@@ -157,7 +157,7 @@ declare_scratch(Gemm *g, Block *b)
     const Expr *depth = cut->nsum ? expr_mul(c, g->block, g->inner_depth) : expr_int(c, 1);
     const Expr *panels = expr_int(c, g->panels), *width = expr_int(c, g->width), *rows = expr_int(c, cut->tile.rows);
 
-    if (!g->b_ready && !g->staged) {
+    if (!g->b_ready && !g->cut.staged) {
         const Expr *dims[3] = {panels, depth, width};
         g->b_pack = kernel_buffer(c, l->a, l->k, "pack", type_new(c, t, 3, dims), SPACE_SCRATCH, 1);
         tree_buffer(b, g->b_pack);
@@ -168,7 +168,7 @@ declare_scratch(Gemm *g, Block *b)
         tree_buffer(b, g->a_pack);
     }
     /* The last row panel of a chunk may reach beyond it; the last vector of a row of outputs too. */
-    const Expr *dims[3] = {g->blocked ? expr_add(c, g->chunk, rows) : expr_offset(c, rows, g->staged), g->blocked ? panels : expr_int(c, 1), width};
+    const Expr *dims[3] = {g->blocked ? expr_add(c, g->chunk, rows) : expr_offset(c, rows, g->cut.staged), g->blocked ? panels : expr_int(c, 1), width};
     g->sums = kernel_buffer(c, l->a, l->k, "sums", type_new(c, t, 3, dims), SPACE_SCRATCH, 1);
     tree_buffer(b, g->sums);
 }
@@ -179,13 +179,13 @@ stage_columns(Gemm *g, Block *b)
 {
     Low *l = g->l;
     Ctx *c = l->c;
-    const Slide *outer = &g->stage.slide[0];
+    const Slide *outer = &g->cut.stage.slide[0];
     int64_t task = (int64_t)g->panels * g->width;
     const Expr *first = low_let(l, b, "first", expr_div(c, expr_scale(c, g->panel0, g->width), outer->pitch), NULL);
     const Expr *touched = expr_offset(c, expr_ceil_div(c, expr_int(c, task), outer->pitch), 1 + (outer->span - 1) / outer->stride);
 
-    stage_declare(l, b, &g->stage, first, expr_min(c, touched, outer->positions), g->width + g->cut.lanes);
-    stage_fill(l, b, &g->stage, g->cut.lanes);
+    stage_declare(l, b, &g->cut.stage, first, expr_min(c, touched, outer->positions), g->width + g->cut.lanes);
+    stage_fill(l, b, &g->cut.stage, g->cut.lanes);
     for (uint32_t i = 0; i < g->cut.nsum; i++)
         l->bind[g->cut.sum[i]] = NULL;
 }
@@ -195,7 +195,7 @@ static bool
 stage_overflows(Gemm *g)
 {
     int64_t bytes;
-    return type_static_bytes(g->l->k->buffer.at[g->stage.buffer].type, &bytes) && bytes > g->l->m->l2_bytes * 3 / 5;
+    return type_static_bytes(g->l->k->buffer.at[g->cut.stage.buffer].type, &bytes) && bytes > g->l->m->l2_bytes * 3 / 5;
 }
 
 /* Then each panel's part of it is kept instead, and the rows stream past. */
@@ -221,9 +221,9 @@ task_body(Gemm *g, Block *b, const Expr *npanels)
     const Expr *zero = expr_int(c, 0);
 
     declare_scratch(g, b);
-    if (g->staged)
+    if (g->cut.staged)
         stage_columns(g, b);
-    if (g->staged && g->a_ready && stage_overflows(g)) {
+    if (g->cut.staged && g->a_ready && stage_overflows(g)) {
         panels_outside(g, b, npanels);
         return;
     }
@@ -268,7 +268,7 @@ schedule_contraction(Ctx *c, Arena *a, Kernel *k, const Machine *m)
         outer[nouter++] = cut->row[i];
     for (uint32_t i = 0; i < cut->ncol - cut->col_run; i++)
         outer[nouter++] = cut->col[i];
-    const Expr *all_panels = expr_ceil_div(c, g.cols, expr_int(c, g.width));
+    const Expr *all_panels = expr_ceil_div(c, g.cut.columns, expr_int(c, g.width));
     const Expr *column_blocks = expr_ceil_div(c, all_panels, expr_int(c, g.panels));
     const Expr *chunks = expr_eq(c, NULL, g.chunk, cut->rows) == YES ? expr_int(c, 1) : expr_ceil_div(c, cut->rows, g.chunk);
 
@@ -291,6 +291,6 @@ schedule_contraction(Ctx *c, Arena *a, Kernel *k, const Machine *m)
     int64_t work = expr_or(expr_mul(c, expr_mul(c, g.chunk, cut->depth), expr_int(c, (int64_t)g.panels * g.width)), 1 << 20);
     k->grain = expr_int(c, work >= 1 << 18 ? 1 : (1 << 18) / (work > 0 ? work : 1));
     k->schedule = arena_printf(a, "contraction, tile %ux%u%s%s%s, %u panels", cut->tile.rows, g.width, g.a_ready ? ", rows packed" : g.a_direct ? "" : ", pack rows",
-                               g.b_ready ? ", columns packed" : g.staged ? ", columns staged" : ", pack columns", g.blocked ? ", sums blocked" : "", g.panels);
+                               g.b_ready ? ", columns packed" : g.cut.staged ? ", columns staged" : ", pack columns", g.blocked ? ", sums blocked" : "", g.panels);
     return true;
 }

@@ -169,6 +169,38 @@ packed_format(Ctx *c, const Nest *n, const Scalar *load, const uint32_t *list, u
     return f;
 }
 
+/* A convolution's columns can be staged when the axes that slide are exactly the one column index. A
+ * window of one point reads every element once: then panels, which lie together, are better. */
+static bool
+columns_stage(Low *l, Cut *cut)
+{
+    Ctx *c = l->c;
+    const Scalar *b = bare_load(cut->k.b);
+    AxisSet wanted = 0;
+    uint32_t start = cut->ncol - cut->col_run;
+
+    for (uint32_t i = start; i < cut->ncol; i++)
+        wanted |= (AxisSet)1 << cut->col[i];
+    if (!b || b->dtype != cut->k.reduce->dtype || !stage_recognise(l, b, cut->k.sum, wanted, &cut->stage))
+        return false;
+    const Stage *s = &cut->stage;
+    bool shifts = false;
+    if (s->nslide != cut->col_run)
+        return false;
+    for (uint32_t i = 0; i < s->nslide; i++) {
+        if (s->slide[i].axis != cut->col[start + i])
+            return false;
+        shifts |= s->slide[i].span > 1;
+    }
+    if (!shifts)
+        return false;
+    const Expr *last = expr_int(c, 1);
+    for (uint32_t i = 0; i < s->nslide; i++)
+        last = expr_add(c, last, expr_mul(c, expr_offset(c, low_extent(l, s->slide[i].axis), -1), s->slide[i].pitch));
+    cut->columns = last;
+    return true;
+}
+
 bool
 contract_cut(Low *l, Cut *out)
 {
@@ -208,7 +240,9 @@ contract_cut(Low *l, Cut *out)
     out->rows = axes_product(l, out->row + out->nrow - out->row_run, out->row_run);
     out->cols = axes_product(l, out->col + out->ncol - out->col_run, out->col_run);
     out->depth = axes_product(l, out->sum, out->nsum);
-    out->tile = machine_register_tile(l->m, k->reduce->dtype, expr_or(out->rows, -1), expr_or(out->cols, -1));
+    out->columns = out->cols;
+    out->staged = columns_stage(l, out);
+    out->tile = machine_register_tile(l->m, k->reduce->dtype, expr_or(out->rows, -1), expr_or(out->columns, -1));
     out->lanes = machine_lanes(l->m, k->reduce->dtype);
     const Scalar *b = bare_load(k->b);
     if (a && a->dtype == k->reduce->dtype)

@@ -53,7 +53,7 @@ staged_columns(Gemm *g, Block *b, Epilogue *e, const Expr *ncols)
     Low *l = g->l;
     Ctx *c = l->c;
     const Cut *cut = &g->cut;
-    const Stage *s = &g->stage;
+    const Stage *s = &g->cut.stage;
     uint32_t inner = cut->col[cut->ncol - 1], ranges = l->range.n;
     const Expr *end = expr_add(c, e->j0, ncols), *extent = low_extent(l, inner);
 
@@ -94,7 +94,7 @@ epilogue(Gemm *g, Block *b, uint32_t rows, const Expr *i0, const Expr *nrows, co
     e.i = low_loop(l, &b, LOOP_SERIAL, "i", expr_int(l->c, 0), limit, 1);
     if (cut->nrow)
         bind_run(l, cut->row, cut->nrow, cut->row_run, expr_add(l->c, i0, e.i));
-    if (g->staged)
+    if (g->cut.staged)
         staged_columns(g, b, &e, ncols);
     else
         low_vector_loop(l, b, cut->col[cut->ncol - 1], "j", expr_int(l->c, 0), ncols, cut->lanes, epilogue_step, &e);

@@ -73,11 +73,11 @@ staged_vector(Gemm *g, const Expr *panel, const Expr *j)
     Ctx *c = l->c;
     const Expr *at[TN_MAX_RANK * 2];
     const Expr *column = expr_scale(c, expr_add(c, g->panel0, panel), g->width);
-    const Expr *start = expr_mul(c, g->stage.first, g->stage.slide[0].pitch);
+    const Expr *start = expr_mul(c, g->cut.stage.first, g->cut.stage.slide[0].pitch);
     const Expr *position = expr_add(c, expr_sub(c, column, start), expr_scale(c, j, g->cut.lanes));
-    uint32_t rank = stage_index(l, &g->stage, position, at);
+    uint32_t rank = stage_index(l, &g->cut.stage, position, at);
 
-    return scalar_load_lanes(c, g->cut.k.reduce->dtype, g->stage.buffer, rank, at, g->cut.lanes, expr_int(c, 1), NULL);
+    return scalar_load_lanes(c, g->cut.k.reduce->dtype, g->cut.stage.buffer, rank, at, g->cut.lanes, expr_int(c, 1), NULL);
 }
 
 static const Scalar *
@@ -88,7 +88,7 @@ column_vector(Gemm *g, const Expr *panel, const Expr *k, const Expr *k0, const E
     const Cut *cut = &g->cut;
     const Expr *lane = expr_scale(c, j, cut->lanes);
 
-    if (g->staged)
+    if (g->cut.staged)
         return staged_vector(g, panel, j);
     if (!g->b_ready) {
         const Expr *at[3] = {panel, k, lane};
@@ -119,12 +119,12 @@ sum_loop(Gemm *g, Block **b, const Expr *depth)
     const Cut *cut = &g->cut;
     const Expr *k = expr_int(c, 0);
 
-    if (!g->staged)
+    if (!g->cut.staged)
         return low_loop(l, b, LOOP_SERIAL, "k", expr_int(c, 0), depth, 1);
     for (uint32_t i = 0; i < cut->nsum; i++) {
         uint32_t axis = cut->sum[i];
         const Expr *extent = low_extent(l, axis);
-        bool unroll = i + 1 == cut->nsum && g->stage.window >> axis & 1 && expr_or(extent, 100) <= MAX_UNROLL;
+        bool unroll = i + 1 == cut->nsum && g->cut.stage.window >> axis & 1 && expr_or(extent, 100) <= MAX_UNROLL;
         l->bind[axis] = low_loop(l, b, unroll ? LOOP_UNROLLED : LOOP_SERIAL, l->n->axis[axis].name, expr_int(c, 0), extent, 1);
         k = expr_add(c, expr_mul(c, k, extent), l->bind[axis]);
     }
