@@ -1,6 +1,7 @@
 /* The prelude of emitted C: accuracy of its functions, and that one lane computes what sixteen do. */
 #include "tenon_abi.h"
 #include "emit/prelude.h"
+#include "emit/prelude_lanes.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

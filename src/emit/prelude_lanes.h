@@ -1,0 +1,364 @@
+/* prelude_lanes: the vectors of emitted kernels, and the prelude's functions over them.
+ *
+ * A vector type is tn_<element>x<lanes>, of GCC's and Clang's vector extensions; the same text
+ * serves AVX2, AVX-512, NEON and WebAssembly. The types and functions of one lane count appear
+ * with TN_VECTORS(lanes), which a kernel asks for; those of one lane are always there.
+ */
+#ifndef TN_PRELUDE_LANES_H
+#define TN_PRELUDE_LANES_H
+
+/* Lists of N items: TN_EACH4(X, a) is X(0, a), X(1, a), X(2, a), X(3, a). */
+#define TN_EACH2(X, a) X(0, a), X(1, a)
+#define TN_EACH4(X, a) TN_EACH2(X, a), X(2, a), X(3, a)
+#define TN_EACH8(X, a) TN_EACH4(X, a), X(4, a), X(5, a), X(6, a), X(7, a)
+#define TN_EACH16(X, a) TN_EACH8(X, a), X(8, a), X(9, a), X(10, a), X(11, a), X(12, a), X(13, a), X(14, a), X(15, a)
+#define TN_EACH32(X, a) TN_EACH16(X, a), X(16, a), X(17, a), X(18, a), X(19, a), X(20, a), X(21, a), X(22, a), X(23, a), \
+    X(24, a), X(25, a), X(26, a), X(27, a), X(28, a), X(29, a), X(30, a), X(31, a)
+#define TN_EACH64(X, a) TN_EACH32(X, a), X(32, a), X(33, a), X(34, a), X(35, a), X(36, a), X(37, a), X(38, a), X(39, a), \
+    X(40, a), X(41, a), X(42, a), X(43, a), X(44, a), X(45, a), X(46, a), X(47, a), X(48, a), X(49, a), X(50, a),       \
+    X(51, a), X(52, a), X(53, a), X(54, a), X(55, a), X(56, a), X(57, a), X(58, a), X(59, a), X(60, a), X(61, a),       \
+    X(62, a), X(63, a)
+#define TN_SAME(l, x) x
+#define TN_LANE(l, x) l
+#define TN_APART(l, stride) p[(l) * stride]
+#define TN_PUT_APART(l, stride) p[(l) * stride] = v[l]
+#define TN_SECOND(l, N) ((l) < (N) / 2 ? 2 * (l) : 2 * (l) + 1)
+#define TN_SQRT_LANE(l, x) __builtin_sqrtf(x[l])
+#define TN_SQRT_LANE_F64(l, x) __builtin_sqrt(x[l])
+#define TN_TURN_2(l, h) (((l) + (h)) & 1)
+#define TN_TURN_4(l, h) (((l) + (h)) & 3)
+#define TN_TURN_8(l, h) (((l) + (h)) & 7)
+#define TN_TURN_16(l, h) (((l) + (h)) & 15)
+#define TN_TURN_32(l, h) (((l) + (h)) & 31)
+#define TN_TURN_64(l, h) (((l) + (h)) & 63)
+
+/* All lanes combined in a fixed tree: halves first, so lane l meets lane l + N/2. */
+#define TN_FOLD(N, v, OP)                                                                              \
+    do {                                                                                               \
+        if (N > 32) v = OP(v, __builtin_shufflevector(v, v, TN_EACH##N(TN_TURN_##N, 32)));             \
+        if (N > 16) v = OP(v, __builtin_shufflevector(v, v, TN_EACH##N(TN_TURN_##N, 16)));             \
+        if (N > 8) v = OP(v, __builtin_shufflevector(v, v, TN_EACH##N(TN_TURN_##N, 8)));               \
+        if (N > 4) v = OP(v, __builtin_shufflevector(v, v, TN_EACH##N(TN_TURN_##N, 4)));               \
+        if (N > 2) v = OP(v, __builtin_shufflevector(v, v, TN_EACH##N(TN_TURN_##N, 2)));               \
+        v = OP(v, __builtin_shufflevector(v, v, TN_EACH##N(TN_TURN_##N, 1)));                          \
+    } while (0)
+#define TN_ADD(x, y) ((x) + (y))
+#define TN_MUL(x, y) ((x) * (y))
+
+/* Part of a vector through the processor's masks: what lies beyond the first n elements of `size`
+ * bytes is neither read nor written. TN_MASKS tells which vectors have it. The builtins are called
+ * by name since the compilers' headers of intrinsics cost more time than most kernels. */
+#if defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__has_builtin)
+#if __has_builtin(__builtin_ia32_loaddqusi512_mask) && __has_builtin(__builtin_ia32_storedqusi512_mask)
+#define TN_MASKS(size, bytes) ((bytes) <= 64)
+#define TN_PART(name, T, size, width)                                                                  \
+    typedef T tn_part_##name##width __attribute__((vector_size(width / 8)));                           \
+    TN_INLINE void tn_part_load_##name##width(void *v, const void *p, uint64_t mask)                   \
+    {                                                                                                  \
+        tn_part_##name##width x = {0};                                                                 \
+        x = __builtin_ia32_loaddqu##name##width##_mask(p, x, mask);                                    \
+        memcpy(v, &x, sizeof x);                                                                       \
+    }                                                                                                  \
+    TN_INLINE void tn_part_store_##name##width(void *p, const void *v, uint64_t mask)                  \
+    {                                                                                                  \
+        tn_part_##name##width x;                                                                       \
+        memcpy(&x, v, sizeof x);                                                                       \
+        __builtin_ia32_storedqu##name##width##_mask(p, x, mask);                                       \
+    }
+#define TN_PARTS(width) TN_PART(qi, char, 1, width) TN_PART(hi, short, 2, width) TN_PART(si, int, 4, width) \
+    TN_PART(di, long long, 8, width)
+TN_PARTS(128) TN_PARTS(256) TN_PARTS(512)
+#define TN_PART_CASE(what, name, to, from, mask)                                                       \
+    (bytes <= 16 ? tn_part_##what##_##name##128(to, from, mask) :                                      \
+     bytes <= 32 ? tn_part_##what##_##name##256(to, from, mask) : tn_part_##what##_##name##512(to, from, mask))
+#define TN_PART_MOVE(what, to, from)                                                                   \
+    const int64_t m = n < 0 ? 0 : n, lanes = (int64_t)(bytes / size);                                  \
+    const uint64_t mask = m >= lanes ? UINT64_MAX >> (64 - lanes) : (UINT64_C(1) << m) - 1;            \
+    size == 1 ? TN_PART_CASE(what, qi, to, from, mask) : size == 2 ? TN_PART_CASE(what, hi, to, from, mask) : \
+    size == 4 ? TN_PART_CASE(what, si, to, from, mask) : TN_PART_CASE(what, di, to, from, mask)
+#endif
+#elif defined(__AVX2__) && defined(__has_builtin)
+#if __has_builtin(__builtin_ia32_maskloadd256) && __has_builtin(__builtin_ia32_maskstored256)
+#define TN_MASKS(size, bytes) ((size) >= 4 && (bytes) <= 32)
+#define TN_PART(name, suffix, T, lanes)                                                                \
+    typedef T tn_part_##name __attribute__((vector_size(lanes * sizeof(T))));                          \
+    TN_INLINE void tn_part_load_##name(void *v, const void *p, tn_part_##name mask)                    \
+    {                                                                                                  \
+        tn_part_##name x = __builtin_ia32_maskload##suffix(p, mask);                                   \
+        memcpy(v, &x, sizeof x);                                                                       \
+    }                                                                                                  \
+    TN_INLINE void tn_part_store_##name(void *p, const void *v, tn_part_##name mask)                   \
+    {                                                                                                  \
+        tn_part_##name x;                                                                              \
+        memcpy(&x, v, sizeof x);                                                                       \
+        __builtin_ia32_maskstore##suffix(p, mask, x);                                                  \
+    }
+TN_PART(d, d, int, 4) TN_PART(d256, d256, int, 8) TN_PART(q, q, long long, 2) TN_PART(q256, q256, long long, 4)
+#define TN_PART_MOVE(what, to, from)                                                                   \
+    const int64_t lanes = (int64_t)(bytes / size), m = n < 0 ? 0 : n > lanes ? lanes : n;              \
+    const int k = (int)m;                                                                              \
+    size == 4 ? bytes <= 16 ? tn_part_##what##_d(to, from, (tn_part_d){0, 1, 2, 3} < k) :              \
+                tn_part_##what##_d256(to, from, (tn_part_d256){0, 1, 2, 3, 4, 5, 6, 7} < k) :          \
+    bytes <= 16 ? tn_part_##what##_q(to, from, (tn_part_q){0, 1} < m) :                                \
+                tn_part_##what##_q256(to, from, (tn_part_q256){0, 1, 2, 3} < m)
+#endif
+#endif
+#ifdef TN_MASKS
+/* v has room for 16 bytes at least */
+TN_INLINE void tn_part_load(void *v, const void *p, int64_t n, size_t size, size_t bytes) { TN_PART_MOVE(load, v, p); }
+TN_INLINE void tn_part_store(void *p, const void *v, int64_t n, size_t size, size_t bytes) { TN_PART_MOVE(store, p, v); }
+#else
+#define TN_MASKS(size, bytes) 0
+TN_INLINE void tn_part_load(void *v, const void *p, int64_t n, size_t size, size_t bytes) { (void)v, (void)p, (void)n, (void)size, (void)bytes; }
+TN_INLINE void tn_part_store(void *p, const void *v, int64_t n, size_t size, size_t bytes) { (void)v, (void)p, (void)n, (void)size, (void)bytes; }
+#endif
+
+/* What every element type has: e names it, T is the C type, M the mask's element, W the work
+ * type of wrapping arithmetic. The first n lanes: others are not touched, and read as zero. */
+#define TN_VECTOR(N, e, T, M)                                                                          \
+    TN_INLINE tn_##e##x##N tn_load_##e##x##N(const T *p)                                               \
+    {                                                                                                  \
+        tn_##e##x##N v;                                                                                \
+        memcpy(&v, p, sizeof v);                                                                       \
+        return v;                                                                                      \
+    }                                                                                                  \
+    TN_INLINE void tn_store_##e##x##N(T *p, tn_##e##x##N v) { memcpy(p, &v, sizeof v); }               \
+    TN_INLINE tn_##e##x##N tn_load_first_##e##x##N(const T *p, int64_t n)                              \
+    {                                                                                                  \
+        if (TN_MASKS(sizeof(T), sizeof(tn_##e##x##N)) && !(__builtin_constant_p(n) && n >= N)) {       \
+            struct { tn_##e##x##N v; char room[sizeof(T) * N < 16 ? 16 : 1]; } u;                      \
+            tn_part_load(&u, p, n, sizeof(T), sizeof u.v);                                             \
+            return u.v;                                                                                \
+        }                                                                                              \
+        if (n >= N)                                                                                    \
+            return tn_load_##e##x##N(p);                                                               \
+        T part[N] = {0};                                                                               \
+        for (int l = 0; l < n; l++)                                                                    \
+            part[l] = p[l];                                                                            \
+        return tn_load_##e##x##N(part);                                                                \
+    }                                                                                                  \
+    TN_INLINE void tn_store_first_##e##x##N(T *p, tn_##e##x##N v, int64_t n)                           \
+    {                                                                                                  \
+        if (TN_MASKS(sizeof(T), sizeof v) && !(__builtin_constant_p(n) && n >= N)) {                   \
+            struct { tn_##e##x##N v; char room[sizeof(T) * N < 16 ? 16 : 1]; } u;                      \
+            u.v = v;                                                                                   \
+            tn_part_store(p, &u, n, sizeof(T), sizeof u.v);                                            \
+            return;                                                                                    \
+        }                                                                                              \
+        if (n >= N) {                                                                                  \
+            tn_store_##e##x##N(p, v);                                                                  \
+            return;                                                                                    \
+        }                                                                                              \
+        T part[N];                                                                                     \
+        tn_store_##e##x##N(part, v);                                                                   \
+        for (int l = 0; l < n; l++)                                                                    \
+            p[l] = part[l];                                                                            \
+    }                                                                                                  \
+    /* Every second element: two vectors that overlap in one element hold the 2n - 1 from first to last. */ \
+    TN_INLINE tn_##e##x##N tn_load_second_##e##x##N(const T *p, int64_t n)                             \
+    {                                                                                                  \
+        tn_##e##x##N x = tn_load_first_##e##x##N(p, 2 * n - 1), y = tn_load_first_##e##x##N(p + (N - 1), 2 * n - N); \
+        return __builtin_shufflevector(x, y, TN_EACH##N(TN_SECOND, N));                                \
+    }                                                                                                  \
+    /* Single loads and stores beat the processors' gathers and scatters. */                           \
+    TN_INLINE tn_##e##x##N tn_load_apart_##e##x##N(const T *p, int64_t stride, int64_t n)              \
+    {                                                                                                  \
+        if (__builtin_constant_p(stride) && stride == 2 && (TN_MASKS(sizeof(T), sizeof(T) * N) ||      \
+                                                            (__builtin_constant_p(n) && n >= N)))      \
+            return tn_load_second_##e##x##N(p, n < N ? n : N);                                         \
+        if (n >= N)                                                                                    \
+            return (tn_##e##x##N){TN_EACH##N(TN_APART, stride)};                                       \
+        T part[N] = {0};                                                                               \
+        for (int l = 0; l < n && l < N; l++)                                                           \
+            part[l] = p[l * stride];                                                                   \
+        return tn_load_##e##x##N(part);                                                                \
+    }                                                                                                  \
+    TN_INLINE void tn_store_apart_##e##x##N(T *p, tn_##e##x##N v, int64_t stride, int64_t n)           \
+    {                                                                                                  \
+        if (n >= N) {                                                                                  \
+            (void)(TN_EACH##N(TN_PUT_APART, stride));                                                  \
+            return;                                                                                    \
+        }                                                                                              \
+        T part[N];                                                                                     \
+        tn_store_##e##x##N(part, v);                                                                   \
+        for (int l = 0; l < n && l < N; l++)                                                           \
+            p[l * stride] = part[l];                                                                   \
+    }                                                                                                  \
+    TN_INLINE tn_##e##x##N tn_load_if_##e##x##N(const T *p, int64_t stride, int64_t n, tn_##M##x##N mask) \
+    {                                                                                                  \
+        T part[N] = {0};                                                                               \
+        for (int l = 0; l < N; l++)                                                                    \
+            if (l < n && mask[l])                                                                      \
+                part[l] = p[l * stride];                                                               \
+        return tn_load_##e##x##N(part);                                                                \
+    }                                                                                                  \
+    TN_INLINE tn_##e##x##N tn_splat_##e##x##N(T x) { return (tn_##e##x##N){TN_EACH##N(TN_SAME, x)}; }  \
+    TN_INLINE tn_##e##x##N tn_iota_##e##x##N(void) { return (tn_##e##x##N){TN_EACH##N(TN_LANE, 0)}; }  \
+    TN_INLINE tn_##e##x##N tn_sel_##e##x##N(tn_##M##x##N c, tn_##e##x##N x, tn_##e##x##N y)            \
+    {                                                                                                  \
+        return (tn_##e##x##N)(((tn_##M##x##N)x & c) | ((tn_##M##x##N)y & ~c));                         \
+    }
+
+/* The fixed-tree reductions; need min and max. */
+#define TN_FOLDS(N, e, T)                                                                              \
+    TN_INLINE T tn_hsum_##e##x##N(tn_##e##x##N v) { TN_FOLD(N, v, TN_ADD); return v[0]; }              \
+    TN_INLINE T tn_hprod_##e##x##N(tn_##e##x##N v) { TN_FOLD(N, v, TN_MUL); return v[0]; }             \
+    TN_INLINE T tn_hmax_##e##x##N(tn_##e##x##N v) { TN_FOLD(N, v, tn_max_##e##x##N); return v[0]; }    \
+    TN_INLINE T tn_hmin_##e##x##N(tn_##e##x##N v) { TN_FOLD(N, v, tn_min_##e##x##N); return v[0]; }
+
+/* A function of one or two vectors, lane by lane. */
+#define TN_LANES_1(N, f, e)                                                                            \
+    TN_INLINE tn_##e##x##N tn_##f##_##e##x##N(tn_##e##x##N x)                                          \
+    {                                                                                                  \
+        tn_##e##x##N r = x;                                                                            \
+        for (int l = 0; l < N; l++)                                                                    \
+            r[l] = tn_##f##_##e(x[l]);                                                                 \
+        return r;                                                                                      \
+    }
+#define TN_LANES_2(N, f, e)                                                                            \
+    TN_INLINE tn_##e##x##N tn_##f##_##e##x##N(tn_##e##x##N x, tn_##e##x##N y)                          \
+    {                                                                                                  \
+        tn_##e##x##N r = x;                                                                            \
+        for (int l = 0; l < N; l++)                                                                    \
+            r[l] = tn_##f##_##e(x[l], y[l]);                                                           \
+        return r;                                                                                      \
+    }
+#define TN_VECTOR_INT(N, e, T, M)                                                                      \
+    TN_VECTOR(N, e, T, M)                                                                              \
+    TN_INLINE tn_##e##x##N tn_max_##e##x##N(tn_##e##x##N x, tn_##e##x##N y) { return tn_sel_##e##x##N(x > y, x, y); } \
+    TN_INLINE tn_##e##x##N tn_min_##e##x##N(tn_##e##x##N x, tn_##e##x##N y) { return tn_sel_##e##x##N(x < y, x, y); } \
+    TN_LANES_1(N, abs, e) TN_LANES_1(N, sign, e) TN_LANES_2(N, pow, e)                                 \
+    TN_LANES_2(N, quot, e) TN_LANES_2(N, rem, e) TN_LANES_2(N, mod, e) TN_LANES_2(N, shl, e) TN_LANES_2(N, shr, e) \
+    TN_FOLDS(N, e, T)
+/* Masks: is any lane set; the first n lanes. */
+#define TN_MASK(N, e, T)                                                                               \
+    TN_INLINE int tn_any_##e##x##N(tn_##e##x##N m) { return tn_hmin_##e##x##N(m) != 0; }               \
+    TN_INLINE tn_##e##x##N tn_first_##e##x##N(int64_t n)                                               \
+    {                                                                                                  \
+        return tn_iota_##e##x##N() < tn_splat_##e##x##N((T)tn_max(tn_min(n, N), 0));                   \
+    }
+#define TN_VECTOR_LIBM(N, e)                                                                           \
+    TN_LANES_1(N, sin, e) TN_LANES_1(N, cos, e) TN_LANES_1(N, tan, e) TN_LANES_1(N, asin, e)           \
+    TN_LANES_1(N, acos, e) TN_LANES_1(N, atan, e) TN_LANES_1(N, sinh, e) TN_LANES_1(N, cosh, e)        \
+    TN_LANES_1(N, asinh, e) TN_LANES_1(N, acosh, e) TN_LANES_1(N, atanh, e)                            \
+    TN_LANES_2(N, pow, e) TN_LANES_2(N, atan2, e) TN_LANES_2(N, rem, e) TN_LANES_2(N, mod, e)
+
+/* Square roots, roundings, minima: one instruction each, but the two compilers find it differently. */
+#ifdef __clang__
+#define TN_VECTOR_ROUND(N, e, T, SQRT)                                                                 \
+    TN_INLINE tn_##e##x##N tn_sqrt_##e##x##N(tn_##e##x##N x) { return (tn_##e##x##N){TN_EACH##N(SQRT, x)}; } \
+    TN_INLINE tn_##e##x##N tn_floor_##e##x##N(tn_##e##x##N x) { return __builtin_elementwise_floor(x); } \
+    TN_INLINE tn_##e##x##N tn_ceil_##e##x##N(tn_##e##x##N x) { return __builtin_elementwise_ceil(x); } \
+    TN_INLINE tn_##e##x##N tn_trunc_##e##x##N(tn_##e##x##N x) { return __builtin_elementwise_trunc(x); } \
+    TN_INLINE tn_##e##x##N tn_round_##e##x##N(tn_##e##x##N x) { return __builtin_elementwise_roundeven(x); } \
+    TN_MINMAX_C(e##x##N, tn_##e##x##N)
+#else
+/* GCC turns `0 > x ? 0 : x` into a comparison and a blend; the processor's maximum is just that. */
+#if defined(__AVX512F__) && __has_builtin(__builtin_ia32_maxps512_mask)
+#define TN_HAS_MINMAX(bytes) ((bytes) == 64 || (bytes) == 32 || (bytes) == 16)
+#define TN_MINMAX_64(name, a, b) __builtin_ia32_##name##ps512_mask(a, b, a, -1, 4)
+#elif defined(__AVX__) && __has_builtin(__builtin_ia32_maxps256)
+#define TN_HAS_MINMAX(bytes) ((bytes) == 32 || (bytes) == 16)
+#define TN_MINMAX_64(name, a, b) a
+#endif
+#ifdef TN_HAS_MINMAX
+typedef float tn_minmax_16 __attribute__((vector_size(16)));
+typedef float tn_minmax_32 __attribute__((vector_size(32)));
+typedef float tn_minmax_64 __attribute__((vector_size(64)));
+#define TN_NATIVE_MINMAX(name)                                                                         \
+    TN_INLINE void tn_native_##name(void *r, const void *a, const void *b, size_t bytes)               \
+    {                                                                                                  \
+        tn_minmax_64 x64 = {0}, y64 = {0};                                                             \
+        tn_minmax_32 x32 = {0}, y32 = {0};                                                             \
+        tn_minmax_16 x16 = {0}, y16 = {0};                                                             \
+        if (bytes == 64) {                                                                             \
+            memcpy(&x64, a, 64), memcpy(&y64, b, 64);                                                  \
+            x64 = TN_MINMAX_64(name, x64, y64);                                                        \
+            memcpy(r, &x64, 64);                                                                       \
+        } else if (bytes == 32) {                                                                      \
+            memcpy(&x32, a, 32), memcpy(&y32, b, 32);                                                  \
+            x32 = __builtin_ia32_##name##ps256(x32, y32);                                              \
+            memcpy(r, &x32, 32);                                                                       \
+        } else {                                                                                       \
+            memcpy(&x16, a, 16), memcpy(&y16, b, 16);                                                  \
+            x16 = __builtin_ia32_##name##ps(x16, y16);                                                 \
+            memcpy(r, &x16, 16);                                                                       \
+        }                                                                                              \
+    }
+TN_NATIVE_MINMAX(max) TN_NATIVE_MINMAX(min)
+#else
+#define TN_HAS_MINMAX(bytes) 0
+TN_INLINE void tn_native_max(void *r, const void *a, const void *b, size_t bytes) { (void)r, (void)a, (void)b, (void)bytes; }
+TN_INLINE void tn_native_min(void *r, const void *a, const void *b, size_t bytes) { (void)r, (void)a, (void)b, (void)bytes; }
+#endif
+#define TN_LANES_MINMAX(N, name, e, T)                                                                 \
+    TN_INLINE tn_##e##x##N tn_##name##_c_##e##x##N(tn_##e##x##N x, tn_##e##x##N y)                     \
+    {                                                                                                  \
+        tn_##e##x##N r = x;                                                                            \
+        if (sizeof(T) == 4 && TN_HAS_MINMAX(sizeof x)) {                                               \
+            tn_native_##name(&r, &x, &y, sizeof x);                                                    \
+            return r;                                                                                  \
+        }                                                                                              \
+        for (int l = 0; l < N; l++)                                                                    \
+            r[l] = tn_##name##_c_##e(x[l], y[l]);                                                      \
+        return r;                                                                                      \
+    }
+#define TN_VECTOR_ROUND(N, e, T, SQRT)                                                                 \
+    TN_LANES_1(N, sqrt, e) TN_LANES_1(N, floor, e) TN_LANES_1(N, ceil, e) TN_LANES_1(N, trunc, e) TN_LANES_1(N, round, e) \
+    TN_LANES_MINMAX(N, max, e, T) TN_LANES_MINMAX(N, min, e, T)
+#endif
+
+/* Float to integer over N lanes, as TN_TRUNCATE: cut to the range first, then convert. */
+#define TN_TRUNCATE_LANES(T, name, FN, from, LO, END, MAX) TN_TRUNCATE_N(T, name, FN, from, LO, END, MAX)
+#define TN_TRUNCATE_N(T, name, N, from, LO, END, MAX)                                                  \
+    TN_INLINE tn_##name##x##N tn_##name##x##N##_from_##from##x##N(tn_##from##x##N x)                   \
+    {                                                                                                  \
+        const tn_##from##x##N zero = {0};                                                              \
+        tn_##from##x##N c = tn_sel_##from##x##N(x >= END, zero, tn_sel_##from##x##N(x < LO, zero + LO, x)); \
+        c = tn_sel_##from##x##N(x != x, zero, c);                                                      \
+        tn_##name##x##N over = __builtin_convertvector(x >= END, tn_##name##x##N);                     \
+        return (__builtin_convertvector(c, tn_##name##x##N) & ~over) | ((T)MAX & over);                \
+    }
+
+#define TN_VECTORS(N)                                                                                  \
+    typedef float tn_f32x##N __attribute__((vector_size(4 * N)));                                      \
+    typedef double tn_f64x##N __attribute__((vector_size(8 * N)));                                     \
+    typedef int8_t tn_i8x##N __attribute__((vector_size(N)));                                          \
+    typedef int16_t tn_i16x##N __attribute__((vector_size(2 * N)));                                    \
+    typedef int32_t tn_i32x##N __attribute__((vector_size(4 * N)));                                    \
+    typedef int64_t tn_i64x##N __attribute__((vector_size(8 * N)));                                    \
+    typedef uint8_t tn_u8x##N __attribute__((vector_size(N)));                                         \
+    typedef uint16_t tn_u16x##N __attribute__((vector_size(2 * N)));                                   \
+    typedef uint32_t tn_u32x##N __attribute__((vector_size(4 * N)));                                   \
+    typedef uint64_t tn_u64x##N __attribute__((vector_size(8 * N)));                                   \
+    TN_VECTOR(N, f32, float, i32)                                                                      \
+    TN_VECTOR(N, f64, double, i64)                                                                     \
+    TN_VECTOR_INT(N, i8, int8_t, i8)                                                                   \
+    TN_VECTOR_INT(N, i16, int16_t, i16)                                                                \
+    TN_VECTOR_INT(N, i32, int32_t, i32)                                                                \
+    TN_VECTOR_INT(N, i64, int64_t, i64)                                                                \
+    TN_VECTOR_INT(N, u8, uint8_t, i8)                                                                  \
+    TN_VECTOR_INT(N, u16, uint16_t, i16)                                                               \
+    TN_VECTOR_INT(N, u32, uint32_t, i32)                                                               \
+    TN_VECTOR_INT(N, u64, uint64_t, i64)                                                               \
+    TN_MASK(N, i8, int8_t) TN_MASK(N, i16, int16_t) TN_MASK(N, i32, int32_t) TN_MASK(N, i64, int64_t)  \
+    TN_INLINE tn_i32x##N tn_bits_f32x##N(tn_f32x##N x) { return (tn_i32x##N)x; }                       \
+    TN_INLINE tn_f32x##N tn_from_bits_f32x##N(tn_i32x##N x) { return (tn_f32x##N)x; }                  \
+    TN_INLINE tn_i32x##N tn_isel_f32x##N(tn_i32x##N c, tn_i32x##N x, tn_i32x##N y) { return (x & c) | (y & ~c); } \
+    TN_INLINE tn_f32x##N tn_abs_f32x##N(tn_f32x##N x) { return (tn_f32x##N)((tn_i32x##N)x & INT32_MAX); } \
+    TN_INLINE tn_f64x##N tn_abs_f64x##N(tn_f64x##N x) { return (tn_f64x##N)((tn_i64x##N)x & INT64_MAX); } \
+    TN_VECTOR_ROUND(N, f32, float, TN_SQRT_LANE)                                                       \
+    TN_VECTOR_ROUND(N, f64, double, TN_SQRT_LANE_F64)                                                  \
+    TN_MINMAX(f32x##N, tn_f32x##N)                                                                   \
+    TN_MINMAX(f64x##N, tn_f64x##N)                                                                   \
+    TN_FOLDS(N, f32, float)                                                                            \
+    TN_FOLDS(N, f64, double)                                                                           \
+    TN_MATH_F32(f32x##N, tn_f32x##N, tn_i32x##N)                                                       \
+    TN_VECTOR_LIBM(N, f32)                                                                             \
+    TN_VECTOR_LIBM(N, f64)                                                                             \
+    TN_LANES_1(N, exp, f64) TN_LANES_1(N, log, f64) TN_LANES_1(N, tanh, f64) TN_LANES_1(N, erf, f64)   \
+    TN_LANES_1(N, sigmoid, f64)                                                                        \
+    TN_TRUNCATIONS(TN_TRUNCATE_LANES, N, f32)                                                          \
+    TN_TRUNCATIONS(TN_TRUNCATE_LANES, N, f64)
+
+#endif
