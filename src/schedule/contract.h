@@ -21,8 +21,6 @@ typedef struct {
 
 bool contract_cut(Low *l, Cut *out);
 const Scalar *bare_load(const Scalar *s);
-const Scalar *epilogue_only(Low *l, const Scalar *reduce);
-const Scalar *replace_scalar(Ctx *c, Arena *a, const Scalar *s, const Scalar *what, const Scalar *with);
 
 /* Copy the column operand of panel columns [j0, j0 + ncols) and sum points [k0, k0 + depth) into
  * pack[panel, k, 0..width): `ncols` <= width; the rest of a panel is zero. (pack.c) */

@@ -1,18 +1,6 @@
 /* cut: how a contraction is cut into register tiles, and the formats that suit constant operands. */
 #include "schedule/contract.h"
 
-#include <assert.h>
-
-static uint32_t
-list_of(AxisSet set, uint32_t *axis)
-{
-    uint32_t n = 0;
-    for (uint32_t k = 0; k < NEST_MAX_AXES; k++)
-        if (set >> k & 1)
-            axis[n++] = k;
-    return n;
-}
-
 /* Parallel axes in the order of write 0's dimensions. */
 static uint32_t
 in_write_order(const Nest *n, AxisSet set, uint32_t *axis)
@@ -34,51 +22,27 @@ bare_load(const Scalar *s)
     return s->op == S_LOAD ? s : NULL;
 }
 
+/* Write 0's value with the reduction replaced by a constant: what the epilogue reads. */
+static const Scalar *
+epilogue_only(Low *l, const Scalar *reduce)
+{
+    ScalarMap m = {.ctx = l->c, .done = {.arena = l->a}};
+
+    map_put(&m.done, MAP_PTR(reduce), MAP_PTR(scalar_number(l->c, reduce->dtype, 0)));
+    return scalar_map(&m, l->n->write[0].value);
+}
+
 /* How many innermost axes of the list are one axis in memory, for the write, the epilogue's reads and
  * (if given) an operand. */
 static uint32_t
 collapse_run(Low *l, const uint32_t *axis, uint32_t n, const Scalar *operand, const Scalar *reduce)
 {
     uint32_t run = n > 0;
-    const Scalar *value[2];
-    uint32_t nvalue = 0;
+    const Scalar *value[2] = {epilogue_only(l, reduce), operand};
 
-    if (operand)
-        value[nvalue++] = operand;
-    while (run < n) {
-        uint32_t outer = axis[n - run - 1], inner = axis[n - run];
-        const Scalar *epilogue = epilogue_only(l, reduce);
-        value[nvalue] = epilogue;
-        if (!low_collapses(l, outer, inner, value, nvalue + 1, &l->n->write[0]))
-            break;
+    while (run < n && low_collapses(l, axis[n - run - 1], axis[n - run], value, operand ? 2 : 1, &l->n->write[0]))
         run++;
-    }
     return run;
-}
-
-/* Write 0's value with the reduction replaced by a constant: what the epilogue reads. */
-const Scalar *
-epilogue_only(Low *l, const Scalar *reduce)
-{
-    return replace_scalar(l->c, l->a, l->n->write[0].value, reduce, scalar_number(l->c, reduce->dtype, 0));
-}
-
-const Scalar *
-replace_scalar(Ctx *c, Arena *a, const Scalar *s, const Scalar *what, const Scalar *with)
-{
-    const Scalar *arg[3];
-
-    if (s == what)
-        return with;
-    if (s->narg == 0 || s->narg > 3 || s->op == S_REDUCE || s->op == S_ITEM)
-        return s;
-    for (uint32_t i = 0; i < s->narg; i++)
-        arg[i] = replace_scalar(c, a, s->arg[i], what, with);
-    if (s->op == S_CAST)
-        return scalar_cast(c, s->dtype, arg[0]);
-    if (s->op == S_AT)
-        return scalar_at(c, arg[0], s->u.index);
-    return scalar_op(c, s->op, arg);
 }
 
 /* ---- formats of constant operands --------------------------------------------------------------- */
@@ -224,7 +188,7 @@ contract_cut(Low *l, Cut *out)
     out->nrow = in_write_order(n, k->row, out->row);
     out->ncol = in_write_order(n, k->col, out->col);
     out->nbatch = in_write_order(n, k->batch, out->batch);
-    out->nsum = list_of(k->sum, out->sum);
+    out->nsum = axis_list(k->sum, out->sum);
     if (out->ncol == 0 || out->nrow + out->ncol + out->nbatch != (uint32_t)__builtin_popcountll(parallel))
         return false;
     const Scalar *a = bare_load(k->a);

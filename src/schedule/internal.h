@@ -15,6 +15,7 @@ typedef struct {
     const Nest *n;
     const Expr *bind[NEST_MAX_AXES];     /* NULL: not bound yet */
     Map value;                           /* Scalar of the nest -> Scalar of the tree, already computed */
+    Map *mapped;                         /* nodes mapped by the low_value that is running */
     uint32_t lanes;                      /* 1: scalar code */
     int vector_axis;                     /* lanes > 1: bound to base + LANE */
     const Expr *valid;                   /* only so many lanes exist; NULL: all */
@@ -26,6 +27,17 @@ typedef struct {
 
 /* The variable that counts lanes while an expression is being vectorised. */
 #define LANE ((Var){VAR_LOOP, UINT32_MAX})
+
+/* The axes of a set in order, into axis[0..count). */
+static inline uint32_t
+axis_list(AxisSet set, uint32_t *axis)
+{
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < NEST_MAX_AXES; k++)
+        if (set >> k & 1)
+            axis[n++] = k;
+    return n;
+}
 
 Low low_part(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Part *part);
 Ranges low_ranges(const Low *l);

@@ -221,15 +221,25 @@ emit_writes(Low *l, Block *b, void *user)
     l->value = outside;
 }
 
-static bool
-has_reduction(const Scalar *s, Combiner k, bool any)
+typedef struct { bool any, picks; } Reductions;
+
+static void
+note_reduction(void *user, const Scalar *s)
 {
-    if (s->op == S_REDUCE && (any || (Combiner)s->u.reduce.combiner == k))
-        return true;
-    for (uint32_t i = 0; i < s->narg; i++)
-        if (has_reduction(s->arg[i], k, any))
-            return true;
-    return false;
+    Reductions *r = user;
+    if (s->op == S_REDUCE) {
+        r->any = true;
+        r->picks |= s->u.reduce.combiner == COMB_ARGMAX || s->u.reduce.combiner == COMB_ARGMIN;
+    }
+}
+
+/* Is there a reduction below, and does one pick (argmax, argmin)? */
+static Reductions
+reductions_in(Low *l, const Scalar *s)
+{
+    Reductions r = {0};
+    scalar_visit(l->c, s, note_reduction, &r);
+    return r;
 }
 
 /* Do all reads run along `axis` with stride 0 or 1, unguarded? Then lanes along it are plain vectors. */
@@ -268,8 +278,9 @@ inner_axes(Low *l, uint32_t shared, bool vectors)
     }
     for (uint32_t i = 0; i < n->nwrite; i++) {
         value[i] = n->write[i].value;
-        reduces |= has_reduction(value[i], COMB_NONE, true);
-        picks |= has_reduction(value[i], COMB_ARGMAX, false) || has_reduction(value[i], COMB_ARGMIN, false);
+        Reductions r = reductions_in(l, value[i]);
+        reduces |= r.any;
+        picks |= r.picks;
     }
     in.group = in.n > 0;
     if (!vectors || scans || picks || in.n == 0)
@@ -356,7 +367,7 @@ inner_loop(Low *l, Block *b, const Inner *in, const Expr *first, const Expr *sto
     for (uint32_t i = in->n - in->group; i < in->n; i++)
         group |= (AxisSet)1 << in->axis[i];
     if (in->lanes_inside && n->nwrite == 1 && v->op == S_SELECT && !(scalar_axes(l->c, v->arg[0]) & group) &&
-        !has_reduction(v->arg[0], COMB_NONE, true)) {
+        !reductions_in(l, v->arg[0]).any) {
         Tree *test = tree_if(b, low_value(l, v->arg[0]));
         l->n = with_value(l, v->arg[1]);
         inner_loop(l, &test->body, in, first, stop);

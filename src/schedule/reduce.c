@@ -42,16 +42,6 @@ outermost_reductions(Low *l, const Scalar *s, Map *seen, Accesses *out, uint32_t
         outermost_reductions(l, s->arg[i], seen, out, cap);
 }
 
-static uint32_t
-list_axes(AxisSet set, uint32_t *axis)
-{
-    uint32_t n = 0;
-    for (uint32_t k = 0; k < NEST_MAX_AXES; k++)
-        if (set >> k & 1)
-            axis[n++] = k;
-    return n;
-}
-
 /* The reduction axis to run over lanes: every read below has stride 0 or 1 along it, one has 1, and
  * none is guarded by it. -1 if there is none. */
 static int
@@ -212,7 +202,7 @@ reduce_arg(Low *l, Block *b, const Scalar *r, const uint32_t *axis, uint32_t n)
 static void
 reduce_one(Low *l, Block *b, const Scalar *r)
 {
-    uint32_t axis[NEST_MAX_AXES], n = list_axes(r->u.reduce.axes, axis);
+    uint32_t axis[NEST_MAX_AXES], n = axis_list(r->u.reduce.axes, axis);
     Combiner k = r->u.reduce.combiner;
 
     if (k == COMB_ARGMAX || k == COMB_ARGMIN) {

@@ -134,13 +134,10 @@ map_load(Low *l, const Scalar *s)
 }
 
 static const Scalar *
-low_map(Low *l, const Scalar *s)
+map_node(Low *l, const Scalar *s)
 {
     const Scalar *arg[3];
-    uint64_t known;
 
-    if (map_get(&l->value, MAP_PTR(s), &known))
-        return (const Scalar *)(uintptr_t)known;
     switch (s->op) {
     case S_CONST:
         return s;
@@ -158,6 +155,20 @@ low_map(Low *l, const Scalar *s)
             arg[i] = low_map(l, s->arg[i]);
         return scalar_op(l->c, s->op, arg);
     }
+}
+
+/* Shared nodes are mapped once in one low_value: between two of them the bindings may change. */
+static const Scalar *
+low_map(Low *l, const Scalar *s)
+{
+    uint64_t known;
+
+    if (map_get(&l->value, MAP_PTR(s), &known) || (l->mapped && map_get(l->mapped, MAP_PTR(s), &known)))
+        return (const Scalar *)(uintptr_t)known;
+    const Scalar *to = map_node(l, s);
+    if (l->mapped)
+        map_put(l->mapped, MAP_PTR(s), MAP_PTR(to));
+    return to;
 }
 
 /* ---- step two: lanes --------------------------------------------------------------------------------- */
@@ -291,8 +302,11 @@ vectorize(Vectorizer *v, const Scalar *s)
 const Scalar *
 low_value(Low *l, const Scalar *s)
 {
-    const Scalar *mapped = low_map(l, s);
+    Map memo = {.arena = l->a}, *outer = l->mapped;
 
+    l->mapped = &memo;
+    const Scalar *mapped = low_map(l, s);
+    l->mapped = outer;
     if (l->lanes == 1)
         return mapped;
     Vectorizer v = {.l = l, .lanes = l->lanes, .done = {.arena = l->a}};

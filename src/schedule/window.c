@@ -15,6 +15,7 @@ typedef struct {
     const Scalar *reduce;
     Stage stage;
     uint32_t outer[NEST_MAX_AXES], nouter;   /* parallel axes that do not slide */
+    uint32_t axis[NEST_MAX_AXES], naxis;     /* window axes */
     uint32_t lanes;
     const Scalar *filter[MAX_WINDOW];        /* reads kept in registers, and which */
     uint32_t kept[MAX_WINDOW], nfilter;
@@ -67,6 +68,7 @@ recognise(Window *w)
     w->reduce = f.found;
     if (w->reduce->u.reduce.combiner > COMB_MIN)
         return false;
+    w->naxis = axis_list(w->reduce->u.reduce.axes, w->axis);
     for (uint32_t x = 0; x < n->naxis; x++) {
         if (n->axis[x].kind == AXIS_SCAN || !expr_is(n->axis[x].begin, 0) || expr_axes(n->axis[x].extent) ||
             expr_uses_kind(n->axis[x].extent, VAR_COMPUTED))
@@ -122,17 +124,15 @@ keep_filters(Window *w, Block *b)
     Ctx *c = l->c;
     Filters f = {.w = w};
     const Expr *dim[TN_MAX_RANK], *at[TN_MAX_RANK];
-    uint32_t axis[TN_MAX_RANK], rank = 0, spare = l->m->vector_registers - 6;
+    uint32_t rank = w->naxis, spare = l->m->vector_registers - 6;
     int64_t points = 1;
 
-    for (uint32_t x = 0; x < l->n->naxis; x++)
-        if (w->reduce->u.reduce.axes >> x & 1) {
-            if (rank == TN_MAX_RANK)
-                return;
-            points *= expr_or(l->n->axis[x].extent, 1);
-            dim[rank] = l->n->axis[x].extent;
-            axis[rank++] = x;
-        }
+    if (rank > TN_MAX_RANK)
+        return;
+    for (uint32_t k = 0; k < rank; k++) {
+        dim[k] = l->n->axis[w->axis[k]].extent;
+        points *= expr_or(dim[k], 1);
+    }
     scalar_visit(c, w->reduce->arg[0], find_filter, &f);
     for (uint32_t i = 0; i < f.n && points <= spare; i++, spare -= (uint32_t)points) {
         uint32_t ranges = l->range.n;
@@ -140,10 +140,10 @@ keep_filters(Window *w, Block *b)
         Block *in = b;
         tree_buffer(b, kept);
         for (uint32_t k = 0; k < rank; k++)
-            l->bind[axis[k]] = at[k] = low_loop(l, &in, LOOP_UNROLLED, l->n->axis[axis[k]].name, expr_int(c, 0), dim[k], 1);
+            l->bind[w->axis[k]] = at[k] = low_loop(l, &in, LOOP_UNROLLED, l->n->axis[w->axis[k]].name, expr_int(c, 0), dim[k], 1);
         tree_store_lanes(in, kept, rank, at, scalar_splat(c, low_value(l, f.load[i]), w->lanes), expr_int(c, 1), NULL);
         for (uint32_t k = 0; k < rank; k++)
-            l->bind[axis[k]] = NULL;
+            l->bind[w->axis[k]] = NULL;
         l->range.n = ranges;
         w->filter[w->nfilter] = f.load[i];
         w->kept[w->nfilter++] = kept;
@@ -158,11 +158,9 @@ use_filters(Window *w)
 
     for (uint32_t i = 0; i < w->nfilter; i++) {
         const Expr *at[TN_MAX_RANK];
-        uint32_t rank = 0;
-        for (uint32_t x = 0; x < l->n->naxis; x++)
-            if (w->reduce->u.reduce.axes >> x & 1)
-                at[rank++] = l->bind[x];
-        map_put(&l->value, MAP_PTR(w->filter[i]), MAP_PTR(scalar_load(l->c, w->filter[i]->dtype, w->kept[i], rank, at, NULL)));
+        for (uint32_t k = 0; k < w->naxis; k++)
+            at[k] = l->bind[w->axis[k]];
+        map_put(&l->value, MAP_PTR(w->filter[i]), MAP_PTR(scalar_load(l->c, w->filter[i]->dtype, w->kept[i], w->naxis, at, NULL)));
     }
 }
 
@@ -175,19 +173,18 @@ window_step(Low *l, Block *b, void *user)
     Ctx *c = l->c;
     const Nest *n = l->n;
     DType t = w->reduce->dtype;
-    Combiner k = w->reduce->u.reduce.combiner;
+    Combiner combiner = w->reduce->u.reduce.combiner;
     Map outside = low_known(l);
     uint32_t ranges = l->range.n;
     const Expr *at[TN_MAX_RANK * 2], *position = expr_int(c, 0);
     uint32_t acc = kernel_buffer(c, l->a, l->k, "acc", type_new(c, t, 0, NULL), SPACE_REGISTER, l->lanes);
-    const Scalar *identity = scalar_splat(c, combiner_identity(c, k, t), l->lanes);
+    const Scalar *identity = scalar_splat(c, combiner_identity(c, combiner, t), l->lanes);
     Block *in = b;
 
     tree_buffer(b, acc);
     tree_store_lanes(b, acc, 0, NULL, identity, expr_int(c, 1), NULL);
-    for (uint32_t x = 0; x < n->naxis; x++)
-        if (w->reduce->u.reduce.axes >> x & 1)
-            l->bind[x] = low_loop(l, &in, LOOP_UNROLLED, n->axis[x].name, expr_int(c, 0), n->axis[x].extent, 1);
+    for (uint32_t k = 0; k < w->naxis; k++)
+        l->bind[w->axis[k]] = low_loop(l, &in, LOOP_UNROLLED, n->axis[w->axis[k]].name, expr_int(c, 0), n->axis[w->axis[k]].extent, 1);
     for (uint32_t i = 0; i < w->stage.nslide; i++)
         position = expr_add(c, position, expr_mul(c, l->bind[w->stage.slide[i].axis], w->stage.slide[i].pitch));
     uint32_t rank = stage_index(l, &w->stage, position, at);
@@ -195,10 +192,9 @@ window_step(Low *l, Block *b, void *user)
     use_filters(w);
     const Scalar *v = low_value(l, w->reduce->arg[0]);
     const Scalar *have = scalar_load_lanes(c, t, acc, 0, NULL, l->lanes, expr_int(c, 1), NULL);
-    tree_store_lanes(in, acc, 0, NULL, low_combine(c, k, have, v->lanes == 1 ? scalar_splat(c, v, l->lanes) : v), expr_int(c, 1), NULL);
-    for (uint32_t x = 0; x < n->naxis; x++)
-        if (w->reduce->u.reduce.axes >> x & 1)
-            l->bind[x] = NULL;
+    tree_store_lanes(in, acc, 0, NULL, low_combine(c, combiner, have, v->lanes == 1 ? scalar_splat(c, v, l->lanes) : v), expr_int(c, 1), NULL);
+    for (uint32_t k = 0; k < w->naxis; k++)
+        l->bind[w->axis[k]] = NULL;
     l->range.n = ranges;
     l->value = low_known(l);
     map_put(&l->value, MAP_PTR(w->reduce), MAP_PTR(scalar_load(c, t, acc, 0, NULL, NULL)));
