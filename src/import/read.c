@@ -108,7 +108,7 @@ model_read(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOptio
         return NULL;
     }
     if ((uint64_t)file.bytes > (uint64_t)most) {
-        diag_error(&c->diags, DIAG_LIMIT, loc, "the model has %zu bytes, the limit is %" PRId64 "; raise it with --max-model-bytes", file.bytes, most);
+        diag_error(&c->diags, DIAG_LIMIT, loc, "the model has %zu bytes, the limit is %" PRId64 "; raise it with --max-model", file.bytes, most);
         return NULL;
     }
     if (!protobuf_check(&onnx__model_proto__descriptor, file, 0, &why)) {
