@@ -4,7 +4,7 @@
  * pthreads and libdl alone; libtenon adds the compiler. Functions of the compiler are marked so.
  *
  * - Handles are opaque. Every struct begins with `size`: set it with TN_INIT(T), so that a struct may
- *   grow without breaking programs compiled before.
+ *   grow without breaking programs compiled before. (TnDim and TnShape, elements of arrays, do not grow.)
  * - Every fallible function returns a TnStatus; tn_error(ctx) has the message: file, node, reason,
  *   what to do. Nothing ever aborts or exits. There is no global state: use one context per thread.
  * - Memory comes from the caller's allocator when one is given.
@@ -84,6 +84,8 @@ TN_API TnStatus tn_tensor_compare(TnContext *ctx, const TnTensor *x, const TnTen
 
 TN_API TnStatus tn_load(TnContext *ctx, const char *path, TnModel **out);
 TN_API void tn_model_free(TnModel *m);               /* after its sessions */
+/* What messages call the model from now on; the artefact's path otherwise. Before any session is made. */
+TN_API TnStatus tn_model_set_name(TnModel *m, const char *name);
 
 typedef struct TnValueInfo {
     size_t size;

@@ -67,6 +67,18 @@ tn_model_free(TnModel *m)
         arena_free(m->arena);
 }
 
+TnStatus
+tn_model_set_name(TnModel *m, const char *name)
+{
+    if (!m)
+        return TN_USAGE;
+    TN_ENTER(m->ctx);
+    if (!name)
+        return tn_leave(m->ctx, diag_error(&m->ctx->c.diags, DIAG_USAGE, (Loc){0}, "tn_model_set_name: name is NULL"));
+    artefact_set_name(m->artefact, arena_str(m->arena, name));
+    return tn_leave(m->ctx, true);
+}
+
 int32_t
 tn_model_inputs(const TnModel *m)
 {

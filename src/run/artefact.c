@@ -187,6 +187,12 @@ artefact_open(Arena *a, Diags *d, const char *path)
     return ok ? f : NULL;
 }
 
+void
+artefact_set_name(Artefact *f, const char *name)
+{
+    f->path = name;
+}
+
 const TnManifest *
 artefact_manifest(const Artefact *f)
 {

@@ -25,6 +25,7 @@ typedef struct Artefact Artefact;
 /* O(1) in the weights' size. Errors: not an artefact, truncated, another ABI, a processor without
  * what it was compiled for. */
 Artefact *artefact_open(Arena *a, Diags *d, const char *path);
+void artefact_set_name(Artefact *f, const char *name);    /* what messages say instead of its path; not copied */
 const TnManifest *artefact_manifest(const Artefact *f);
 
 /* ---- pool ------------------------------------------------------------------------------------ */
