@@ -25,6 +25,7 @@ typedef struct {
     const char *output, *emit, *target, *cc, *cache_dir, *dump, *dump_dir, *stop_after;
     int64_t jobs, max_memory, max_model, max_nodes;
     bool no_cache, no_fuse, plain, time, list_passes;
+    const char *how;                 /* run, bench, verify: an option given that is about compiling */
     Pairs dim, shape;
     /* inputs and outputs */
     Pairs input, expect, max_int;
@@ -83,7 +84,11 @@ void print_size(int64_t bytes);                          /* 48 B, 97.5 MB */
 /* Compile options from the command line. TN_OK or printed; to be freed either way. */
 int compile_options_of(const Options *o, Progress *p, TnCompileOptions *out);
 void compile_options_free(TnCompileOptions *c);
+/* The same for compiling what is run at once: Tenon's text keeps its symbols, --dim and --shape size inputs alone. */
+int compile_options_to_run(const Options *o, Progress *p, TnCompileOptions *out);
 bool is_artefact(const char *path);
+/* Of artefacts and Tenon's text: --dim and --shape size their inputs and are no part of compiling. */
+bool compiled_with_open_dims(const char *path);
 /* Load an artefact, or compile the model to a temporary one and load that. TN_OK or printed. */
 int model_open(TnContext *ctx, const Options *o, TnModel **out);
 /* Open it, use it, free it. What `use` returns, if it comes that far. */
@@ -105,12 +110,15 @@ int session_open(TnContext *ctx, const Options *o, TnModel *m, Tensors *t, TnSes
 void tensors_free(Tensors *t);
 /* NAME.npy in a folder, with characters unfit for a file name replaced. */
 char *output_path(const char *folder, const char *name);
-void print_tensor_type(const TnTensor *x);               /* f32[1, 10] */
+void fprint_tensor_type(FILE *to, const TnTensor *x);     /* f32[1, 10] */
+void print_tensor_type(const TnTensor *x);               /* the same, on standard output */
 
 /* ---- compare.c ---- */
 
 /* Within --atol and --rtol? TN_OK, or printed: the two cannot be compared. */
 int compare_outputs(TnContext *ctx, const Options *o, const TnTensor *x, const TnTensor *want, TnDifference *d, bool *agrees);
+/* Members of a JSON object, each after a comma: "agrees", "max_abs", "max_rel", "at", "value", "expected". */
+void print_json_difference(const TnDifference *d, bool agrees);
 void print_difference(FILE *to, const TnTensor *x, const char *verdict, const TnDifference *d, bool agrees);
 
 #endif

@@ -6,6 +6,8 @@
  */
 #include "cmd.h"
 
+#include <math.h>
+
 #define ATOL 1e-5
 #define RTOL 1e-4
 
@@ -46,4 +48,27 @@ print_difference(FILE *to, const TnTensor *x, const char *verdict, const TnDiffe
         fprintf(to, ": %.9g, expected %.9g", d->x_at, d->y_at);
     }
     fputc('\n', to);
+}
+
+/* JSON has no infinity. */
+static void
+print_json_number(double v)
+{
+    if (isfinite(v))
+        printf("%.9g", v);
+    else
+        printf("null");
+}
+
+void
+print_json_difference(const TnDifference *d, bool agrees)
+{
+    printf(", \"agrees\": %s, \"max_abs\": ", agrees ? "true" : "false");
+    print_json_number(d->max_abs);
+    printf(", \"max_rel\": ");
+    print_json_number(d->max_rel);
+    printf(", \"at\": %lld, \"value\": ", (long long)d->at);
+    print_json_number(d->x_at);
+    printf(", \"expected\": ");
+    print_json_number(d->y_at);
 }

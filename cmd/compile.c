@@ -6,13 +6,22 @@
 #include <string.h>
 
 static int
-list_passes(void)
+list_passes(bool json)
 {
     const char *const *what;
     const char *const *name = tn_stages(&what);
 
-    for (int i = 0; name[i]; i++)
-        printf("%2d  %-9s %s\n", i + 1, name[i], what[i]);
+    for (int i = 0; name[i]; i++) {
+        if (!json) {
+            printf("%2d  %-9s %s\n", i + 1, name[i], what[i]);
+            continue;
+        }
+        printf("%s{\"name\": ", i ? ",\n " : "[");
+        print_json_string(name[i]);
+        printf(", \"what\": ");
+        print_json_string(what[i]);
+        printf("}%s", name[i + 1] ? "" : "]\n");
+    }
     return TN_OK;
 }
 
@@ -52,6 +61,18 @@ print_report(const Options *o, const char *path, const TnCompileReport *r)
            (long long)r->compiled_units, (long long)r->cached_units);
 }
 
+static void
+print_stopped(const Options *o, double after)
+{
+    if (!o->json) {
+        fprintf(stderr, "%s: stopped after %s, in %.1f s; nothing was written\n", o->model, o->stop_after, after);
+        return;
+    }
+    printf("{\"stopped_after\": ");
+    print_json_string(o->stop_after);
+    printf(", \"seconds\": %.3f}\n", after);
+}
+
 int
 cmd_compile(TnContext *ctx, const Options *o)
 {
@@ -60,7 +81,7 @@ cmd_compile(TnContext *ctx, const Options *o)
     Progress p = progress_begin();
 
     if (o->list_passes)
-        return list_passes();
+        return list_passes(o->json);
     int status = compile_options_of(o, &p, &options);
     if (status == TN_OK) {
         char *path = o->output ? need(strdup(o->output)) : default_output(o);
@@ -70,6 +91,8 @@ cmd_compile(TnContext *ctx, const Options *o)
         status = report(ctx, s);
         if (status == TN_OK && writes)
             print_report(o, path, &made);
+        else if (status == TN_OK)
+            print_stopped(o, made.seconds);
         free(path);
     }
     compile_options_free(&options);

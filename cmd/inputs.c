@@ -24,12 +24,18 @@ typedef struct {
 } Maker;
 
 void
+fprint_tensor_type(FILE *to, const TnTensor *x)
+{
+    fprintf(to, "%s[", x->dtype);
+    for (int32_t d = 0; d < x->rank; d++)
+        fprintf(to, "%s%lld", d ? ", " : "", (long long)x->dims[d]);
+    fprintf(to, "]");
+}
+
+void
 print_tensor_type(const TnTensor *x)
 {
-    printf("%s[", x->dtype);
-    for (int32_t d = 0; d < x->rank; d++)
-        printf("%s%lld", d ? ", " : "", (long long)x->dims[d]);
-    printf("]");
+    fprint_tensor_type(stdout, x);
 }
 
 char *
@@ -180,6 +186,27 @@ bind_shape(Maker *m, const TnShape *s)
     return TN_OK;
 }
 
+/* Of a model compiled just now --dim is checked already, and no longer open. */
+static int
+check_dim(const Maker *m, const char *symbol)
+{
+    bool open = false;
+
+    if (!compiled_with_open_dims(m->o->model))
+        return TN_OK;
+    for (int32_t i = 0; i < m->t->nin; i++) {
+        TnValueInfo info = input_info(m, i);
+        for (int32_t d = 0; d < info.rank; d++) {
+            if (info.dims[d] < 0 && !strcmp(info.dim_text[d], symbol))
+                return TN_OK;
+            open |= info.dims[d] < 0;
+        }
+    }
+    if (!open)
+        return usage_error("--dim %s: every dimension of this model's inputs is fixed", symbol);
+    return usage_error("--dim %s: no input has a dimension of that name; see: tenon inspect %s", symbol, m->o->model);
+}
+
 /* The same words as for compiling, for symbols that were left open then. */
 static int
 bind_options(Maker *m)
@@ -189,8 +216,10 @@ bind_options(Maker *m)
     int status = compile_options_of(m->o, NULL, &c);
     for (int k = 0; k < c.nshapes && status == TN_OK; k++)
         status = bind_shape(m, &c.shapes[k]);
-    for (int k = 0; k < c.ndims && status == TN_OK; k++)
+    for (int k = 0; k < c.ndims && status == TN_OK; k++) {
+        status = check_dim(m, m->o->dim.at[k].name);
         bind(m, m->o->dim.at[k].name, c.dims[k].value);
+    }
     compile_options_free(&c);
     return status;
 }

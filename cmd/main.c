@@ -10,7 +10,8 @@ const Verb verbs[VERB_COUNT] = {
     [VERB_COMPILE] = {
         "compile", "compile MODEL [-o FILE] [options]", "an ONNX model to a native shared library or a C file",
         "Compile MODEL (.onnx, or Tenon's own text, .tn) to a shared library that libtenon-run, `tenon run`\n"
-        "or your own program can load. One line says what was chosen.",
+        "or your own program can load. One line says what was chosen: target, kernels, bytes of weights, and\n"
+        "the arena, the memory that a run needs besides inputs and outputs.",
         "  tenon compile digits.onnx -o digits.so\n"
         "  tenon compile resnet50.onnx --target x86-64-v3 -o resnet50.so   # for any AVX2 machine\n"
         "  tenon compile bert.onnx --dim batch=1 -o bert.so                 # one dimension fixed, others free\n"

@@ -86,6 +86,20 @@ print_text(void *user, const char *text)
     fputs(text, stdout);
 }
 
+/* Where standard output is for a machine, dumps and times go beside it. */
+static void
+print_text_aside(void *user, const char *text)
+{
+    progress_end(user);
+    fputs(text, stderr);
+}
+
+static bool
+to_stdout(const char *file)
+{
+    return file && !strcmp(file, "-");
+}
+
 int
 compile_options_of(const Options *o, Progress *p, TnCompileOptions *out)
 {
@@ -93,7 +107,7 @@ compile_options_of(const Options *o, Progress *p, TnCompileOptions *out)
         .size = sizeof *out, .target = o->target, .emit = o->emit, .plain_schedule = o->plain, .no_fuse = o->no_fuse,
         .dump = o->dump, .dump_dir = o->dump_dir, .stop_after = o->stop_after, .cc = o->cc,
         .cache_dir = o->no_cache ? "" : o->cache_dir, .jobs = (int32_t)o->jobs, .max_model_bytes = o->max_model,
-        .max_nodes = o->max_nodes, .max_memory_bytes = o->max_memory, .progress = progress_show, .print = print_text,
+        .max_nodes = o->max_nodes, .max_memory_bytes = o->max_memory, .progress = progress_show, .print = o->json || to_stdout(o->json_file) ? print_text_aside : print_text,
         .user = p, .time = o->time,
     };
     int status = read_dims(o, out);
@@ -117,10 +131,36 @@ ends_with(const char *s, const char *end)
     return n >= k && !strcmp(s + n - k, end);
 }
 
+int
+compile_options_to_run(const Options *o, Progress *p, TnCompileOptions *out)
+{
+    int status = compile_options_of(o, p, out);
+
+    if (ends_with(o->model, ".tn")) {
+        compile_options_free(out);
+        out->dims = NULL, out->shapes = NULL;
+        out->ndims = out->nshapes = 0;
+    }
+    return status;
+}
+
+/* By its first bytes, whatever it is called; by its name where nothing can be read. */
 bool
 is_artefact(const char *path)
 {
-    return ends_with(path, ".so");
+    char head[4] = { 0 };
+    FILE *f = fopen(path, "rb");
+    bool read = f && fread(head, 1, sizeof head, f) == sizeof head;
+
+    if (f)
+        fclose(f);
+    return (read && !memcmp(head, "\177ELF", sizeof head)) || ends_with(path, ".so");
+}
+
+bool
+compiled_with_open_dims(const char *path)
+{
+    return is_artefact(path) || ends_with(path, ".tn");
 }
 
 /* Where a temporary artefact of perhaps hundreds of megabytes may lie: rather a disk than memory. */
@@ -140,14 +180,16 @@ compile_and_load(TnContext *ctx, const Options *o, const char *path, TnModel **o
     Progress p = progress_begin();
     TnCompileOptions options;
 
-    int status = compile_options_of(o, &p, &options);
+    int status = compile_options_to_run(o, &p, &options);
     if (status == TN_OK) {
         TnStatus s = tn_compile(ctx, o->model, path, &options, NULL);
         progress_end(&p);
         status = report(ctx, s);
     }
     compile_options_free(&options);
-    return status == TN_OK ? report(ctx, tn_load(ctx, path, out)) : status;
+    if (status == TN_OK)
+        status = report(ctx, tn_load(ctx, path, out));
+    return status == TN_OK ? report(ctx, tn_model_set_name(*out, o->model)) : status;
 }
 
 int
@@ -155,6 +197,8 @@ model_open(TnContext *ctx, const Options *o, TnModel **out)
 {
     char folder[4096], path[4096 + 16];
 
+    if (is_artefact(o->model) && o->how)
+        return usage_error("--%s is about compiling, and %s is compiled already. Leave it out, or give the model", o->how, o->model);
     if (is_artefact(o->model))
         return report(ctx, tn_load(ctx, o->model, out));
     snprintf(folder, sizeof folder, "%s/tenon-XXXXXX", temporary_folder());

@@ -61,7 +61,7 @@ static const Row rows[] = {
     { "max-model",   0,   COMPILING, TAKES_BYTES, FIELD(max_model),  "SIZE",    "refuse larger model files" },
     { "max-nodes",   0,   COMPILING, TAKES_COUNT, FIELD(max_nodes),  "N",       "refuse models of more operators" },
     { "dump",        0,   COMPILING, TAKES_TEXT,  FIELD(dump),       "STAGE",   "show the model after STAGE, or after all; see --list-passes" },
-    { "dump-dir",    0,   COMPILING, TAKES_TEXT,  FIELD(dump_dir),   "DIR",     "dumps go to files DIR/MODEL.NN-STAGE.tn" },
+    { "dump-dir",    0,   COMPILING, TAKES_TEXT,  FIELD(dump_dir),   "DIR",     "dumps go to files DIR/MODEL.NN-STAGE.tn (.txt, .c)" },
     { "stop-after",  0,   C,         TAKES_TEXT,  FIELD(stop_after), "STAGE",   "stop there and write nothing" },
     { "list-passes", 0,   C,         TAKES_FLAG,  FIELD(list_passes), NULL,     "list the stages and what each does" },
     { "time",        0,   COMPILING, TAKES_FLAG,  FIELD(time),       NULL,      "print the seconds of each stage" },
@@ -272,6 +272,8 @@ read_all(VerbId verb, int argc, char **argv, const struct option *longs, const c
             if ((rows[i].verbs & (1u << verb)) && (id == FIRST_ID + i || id == rows[i].letter))
                 r = &rows[i];
         status = set(r, optarg, o);
+        if ((r->verbs & HOW) && verb != VERB_COMPILE && verb != VERB_CACHE)
+            o->how = r->name;
     }
     return status;
 }
@@ -289,6 +291,8 @@ read_model(VerbId verb, int argc, char **argv, Options *o)
         return usage_error("%s: one argument too many. See: tenon %s --help", argv[optind], v->name);
     if (v->wants_model && !o->model)
         return usage_error("which model? usage: tenon %s", v->usage);
+    if (o->dump_dir && !o->dump)
+        return usage_error("--dump-dir says where, --dump=STAGE or --dump=all says what: give both");
     return TN_OK;
 }
 

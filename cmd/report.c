@@ -56,13 +56,18 @@ note(const char *format, ...)
     va_end(args);
 }
 
+/* Messages about a file begin with its name; those about none with the program's. */
 int
 report(TnContext *ctx, TnStatus s)
 {
     const char *text = tn_error(ctx);
 
-    if (*text)
-        fprintf(stderr, "%s\n", text);
+    while (*text) {
+        int n = (int)strcspn(text, "\n");
+        bool nameless = !strncmp(text, "error: ", 7) || !strncmp(text, "note: ", 6);
+        fprintf(stderr, "%s%.*s\n", nameless ? "tenon: " : "", n, text);
+        text += n + (text[n] == '\n');
+    }
     return s;
 }
 

@@ -34,26 +34,34 @@ print_first(const TnTensor *x)
     printf("%s", n > SHOWN ? " …" : "");
 }
 
+/* What a comparison said of an output. */
+typedef struct { bool compared, agrees; TnDifference d; } Verdict;
+
 static void
-print_outputs(const Options *o, const Tensors *t, double ms)
+print_outputs(const Tensors *t)
 {
-    if (!o->json) {
-        for (int32_t i = 0; i < t->nout; i++) {
-            printf("%s: ", t->out[i].name);
-            print_tensor_type(&t->out[i]);
-            printf(" =");
-            print_first(&t->out[i]);
-            putchar('\n');
-        }
-        return;
+    for (int32_t i = 0; i < t->nout; i++) {
+        printf("%s: ", t->out[i].name);
+        print_tensor_type(&t->out[i]);
+        printf(" =");
+        print_first(&t->out[i]);
+        putchar('\n');
     }
+}
+
+static void
+print_json(const Tensors *t, const Verdict *verdict, double ms)
+{
     printf("{\"ms\": %.4f, \"outputs\": [", ms);
     for (int32_t i = 0; i < t->nout; i++) {
         printf("%s{\"name\": ", i ? ", " : "");
         print_json_string(t->out[i].name);
         printf(", \"type\": \"");
         print_tensor_type(&t->out[i]);
-        printf("\"}");
+        printf("\"");
+        if (verdict[i].compared)
+            print_json_difference(&verdict[i].d, verdict[i].agrees);
+        printf("}");
     }
     printf("]}\n");
 }
@@ -78,7 +86,7 @@ make_folder(const char *path)
 static int
 write_outputs(TnContext *ctx, const Options *o, const Tensors *t)
 {
-    int status = make_folder(o->output_dir);
+    int status = TN_OK;
 
     for (int32_t i = 0; i < t->nout && status == TN_OK; i++) {
         char *path = output_path(o->output_dir, t->out[i].name);
@@ -90,44 +98,73 @@ write_outputs(TnContext *ctx, const Options *o, const Tensors *t)
 
 /* ---- what should have come out -------------------------------------------------------------------------- */
 
+static bool
+same_type(const TnTensor *x, const TnTensor *y)
+{
+    return !strcmp(x->dtype, y->dtype) && x->rank == y->rank
+        && (!x->rank || !memcmp(x->dims, y->dims, (size_t)x->rank * sizeof *x->dims));
+}
+
 static int
-compare_with(TnContext *ctx, const Options *o, const TnTensor *x, const char *path)
+compare_with(TnContext *ctx, const Options *o, const TnTensor *x, const char *path, Verdict *v)
 {
     TnTensor want = TN_INIT(TnTensor);
-    TnDifference d;
-    bool agrees;
 
     int status = report(ctx, tn_tensor_read(ctx, path, &want));
+    if (status == TN_OK && !same_type(x, &want)) {
+        fflush(stdout);
+        fprintf(stderr, "%s: error: holds ", path);
+        fprint_tensor_type(stderr, &want);
+        fprintf(stderr, ", output %s is ", x->name);
+        fprint_tensor_type(stderr, x);
+        fputs(": they cannot be compared\n", stderr);
+        return TN_USAGE;
+    }
     if (status == TN_OK)
-        status = compare_outputs(ctx, o, x, &want, &d, &agrees);
+        status = compare_outputs(ctx, o, x, &want, &v->d, &v->agrees);
     if (status != TN_OK)
         return status;
-    print_difference(o->json ? stderr : stdout, x, agrees ? "as expected" : "differs", &d, agrees);
-    return agrees ? TN_OK : EXIT_DIFFERS;
-}
-
-static const TnTensor *
-find_output(const Tensors *t, const char *name)
-{
-    for (int32_t i = 0; i < t->nout; i++)
-        if (!strcmp(t->out[i].name, name))
-            return &t->out[i];
-    fprintf(stderr, "tenon: error: --expect %s: the model has no such output. Its outputs are", name);
-    for (int32_t i = 0; i < t->nout; i++)
-        fprintf(stderr, "%s %s", i ? "," : "", t->out[i].name);
-    fputc('\n', stderr);
-    return NULL;
+    v->compared = true;
+    if (!o->json)
+        print_difference(stdout, x, v->agrees ? "as expected" : "differs", &v->d, v->agrees);
+    return v->agrees ? TN_OK : EXIT_DIFFERS;
 }
 
 static int
-compare_all(TnContext *ctx, const Options *o, const Tensors *t)
+find_output(const Tensors *t, const char *name)
+{
+    int i = 0;
+
+    while (i < t->nout && strcmp(t->out[i].name, name))
+        i++;
+    return i;
+}
+
+/* Before the model runs: it may run for long. */
+static int
+check_expected(const Options *o, const Tensors *t)
+{
+    for (int k = 0; k < o->expect.n; k++) {
+        if (find_output(t, o->expect.at[k].name) < t->nout)
+            continue;
+        fprintf(stderr, "tenon: error: --expect %s: the model has no such output. Its outputs are", o->expect.at[k].name);
+        for (int32_t i = 0; i < t->nout; i++)
+            fprintf(stderr, "%s %s", i ? "," : "", t->out[i].name);
+        fputc('\n', stderr);
+        return TN_USAGE;
+    }
+    return TN_OK;
+}
+
+static int
+compare_all(TnContext *ctx, const Options *o, const Tensors *t, Verdict *verdict)
 {
     int worst = TN_OK;
     char path[4096];
 
     for (int k = 0; k < o->expect.n; k++) {
-        const TnTensor *x = find_output(t, o->expect.at[k].name);
-        int status = x ? compare_with(ctx, o, x, o->expect.at[k].value) : TN_USAGE;
+        int i = find_output(t, o->expect.at[k].name);
+        int status = compare_with(ctx, o, &t->out[i], o->expect.at[k].value, &verdict[i]);
         if (status > EXIT_DIFFERS)
             return status;
         worst = status > worst ? status : worst;
@@ -136,7 +173,7 @@ compare_all(TnContext *ctx, const Options *o, const Tensors *t)
         snprintf(path, sizeof path, "%s/output_%d.pb", o->data, i);
         if (access(path, F_OK))
             continue;
-        int status = compare_with(ctx, o, &t->out[i], path);
+        int status = compare_with(ctx, o, &t->out[i], path, &verdict[i]);
         if (status > EXIT_DIFFERS)
             return status;
         worst = status > worst ? status : worst;
@@ -147,23 +184,39 @@ compare_all(TnContext *ctx, const Options *o, const Tensors *t)
 /* ---- the verb ---------------------------------------------------------------------------------------------- */
 
 static int
+tell(TnContext *ctx, const Options *o, const Tensors *t, double ms)
+{
+    Verdict *verdict = need(calloc((size_t)t->nout + 1, sizeof *verdict));
+
+    if (!o->json)
+        print_outputs(t);
+    int status = o->output_dir ? write_outputs(ctx, o, t) : TN_OK;
+    if (status == TN_OK)
+        status = compare_all(ctx, o, t, verdict);
+    if (o->json && status <= EXIT_DIFFERS)
+        print_json(t, verdict, ms);
+    free(verdict);
+    return status;
+}
+
+static int
 run(TnContext *ctx, const Options *o, TnModel *m)
 {
     TnSession *session = NULL;
     Tensors t = { 0 };
 
     int status = session_open(ctx, o, m, &t, &session);
+    if (status == TN_OK)
+        status = check_expected(o, &t);
+    if (status == TN_OK && o->output_dir)
+        status = make_folder(o->output_dir);
     if (status == TN_OK) {
         double start = seconds();
         status = report(ctx, tn_run(session, t.in, t.nin, t.out, t.nout));
         double ms = 1e3 * (seconds() - start);
         if (status == TN_OK)
-            print_outputs(o, &t, ms);
+            status = tell(ctx, o, &t, ms);
     }
-    if (status == TN_OK && o->output_dir)
-        status = write_outputs(ctx, o, &t);
-    if (status == TN_OK)
-        status = compare_all(ctx, o, &t);
     tn_session_free(session);
     tensors_free(&t);
     return status;

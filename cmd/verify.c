@@ -1,7 +1,6 @@
 /* tenon verify: compiled code against the interpreter, on the same inputs. */
 #include "cmd.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -11,7 +10,7 @@ interpret(TnContext *ctx, const Options *o, const Tensors *t, TnTensor *out)
     Progress p = progress_begin();
     TnCompileOptions options;
 
-    int status = compile_options_of(o, &p, &options);
+    int status = compile_options_to_run(o, &p, &options);
     if (status == TN_OK) {
         TnStatus s = tn_interpret(ctx, o->model, &options, t->in, t->nin, out, t->nout);
         progress_end(&p);
@@ -19,16 +18,6 @@ interpret(TnContext *ctx, const Options *o, const Tensors *t, TnTensor *out)
     }
     compile_options_free(&options);
     return status;
-}
-
-/* JSON has no infinity. */
-static void
-print_json_number(double v)
-{
-    if (isfinite(v))
-        printf("%.9g", v);
-    else
-        printf("null");
 }
 
 static void
@@ -40,14 +29,7 @@ print_line(const Options *o, bool last, const TnTensor *x, const TnDifference *d
     }
     printf("  {\"output\": ");
     print_json_string(x->name);
-    printf(", \"agrees\": %s, \"max_abs\": ", agrees ? "true" : "false");
-    print_json_number(d->max_abs);
-    printf(", \"max_rel\": ");
-    print_json_number(d->max_rel);
-    printf(", \"at\": %lld, \"value\": ", (long long)d->at);
-    print_json_number(d->x_at);
-    printf(", \"expected\": ");
-    print_json_number(d->y_at);
+    print_json_difference(d, agrees);
     printf("}%s\n", last ? "" : ",");
 }
 

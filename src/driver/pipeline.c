@@ -7,6 +7,7 @@
 #include "driver/internal.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 #define FOLD_BYTES ((int64_t)256 << 20)      /* larger results stay computed: folding must not blow a model up */
 
@@ -22,15 +23,24 @@ replace_graph(Job *j, Graph *g)
 }
 
 static bool
+is_library(Bytes file)
+{
+    return file.bytes >= 4 && !memcmp(file.data, "\177ELF", 4);
+}
+
+static bool
 stage_import(Job *j)
 {
     Ctx *c = j->ctx;
 
+    if (is_library(j->file))
+        return diag_error(&c->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
+                          "this is a library, compiled already; give the model it was compiled from (.onnx or .tn)");
     if (import_is_onnx(j->file))
         return replace_graph(j, import_onnx(c, j->arena, j->model_path, j->file, &j->o->import));
     if (j->o->import.ndim || j->o->import.nshape)
         return diag_error(&c->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
-                          "--dim and --shape fix symbols of ONNX models; in Tenon's text write the numbers into the types");
+                          "dimensions (--dim, --shape) can be fixed in ONNX models only; in Tenon's text write the numbers into the types");
     return replace_graph(j, graph_parse(c, j->arena, j->model_path, j->file));
 }
 
@@ -143,6 +153,23 @@ stage_plan(Job *j)
     return j->plan != NULL;
 }
 
+typedef struct { Text *t; uint32_t n; const char *seen[4]; } Named;
+
+static void
+add_symbol(void *user, Var v)
+{
+    Named *names = user;
+    const char *name = v.kind == VAR_SYMBOL ? (Sym)(uintptr_t)v.id : NULL;
+
+    for (uint32_t i = 0; i < names->n && name; i++)
+        if (names->seen[i] == name)
+            name = NULL;
+    if (!name || names->n == 4)
+        return;
+    text_printf(names->t, "%s%s", names->n ? names->n == 3 ? ", …" : ", " : "", names->n == 3 ? "" : name);
+    names->seen[names->n++] = name;
+}
+
 static const char *
 summarise(Job *j)
 {
@@ -160,8 +187,10 @@ summarise(Job *j)
     text_add(&t, " weights, arena ");
     if (expr_const(j->plan->arena_bytes, &arena))
         text_size(&t, arena);
-    else
-        text_add(&t, "as large as the inputs ask");
+    else {
+        text_add(&t, "sized by ");
+        expr_vars(j->plan->arena_bytes, add_symbol, &(Named){ .t = &t });
+    }
     return text_str(&t);
 }
 
@@ -283,6 +312,14 @@ run_stages(Job *j, Dump *dump, Text *times)
 }
 
 static bool
+same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+
+    return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+static bool
 open_files(Job *j)
 {
     Ctx *c = j->ctx;
@@ -293,6 +330,9 @@ open_files(Job *j)
         return true;
     if (!j->out_path)
         return diag_error(&c->diags, DIAG_USAGE, (Loc){ .file = j->model_path }, "no output file was named. Give one with -o");
+    if (same_file(j->model_path, j->out_path))
+        return diag_error(&c->diags, DIAG_USAGE, (Loc){ .file = j->out_path },
+                          "the output would replace the model itself; name another file with -o");
     j->out = writer_open(j->arena, &c->diags, j->out_path);     /* now: not after minutes of work */
     return j->out != NULL;
 }

@@ -158,6 +158,46 @@ def test_list_passes_needs_no_model(tenon):
     done = tenon("compile", "--list-passes")
     names = [line.split()[1] for line in done.stdout.splitlines()]
     assert names[0] == "import" and names[-1] == "build" and "fuse" in names
+    rows = json.loads(tenon("compile", "--list-passes", "--json").stdout)
+    assert [row["name"] for row in rows] == names and all(row["what"] for row in rows)
+
+
+def test_json_alone_is_on_standard_output(tenon, model):
+    made = tenon("compile", model, "--json", "--dump=all", "--time")
+    assert json.loads(made.stdout)["kernels"] == 1 and "05-cse" in made.stderr
+    stopped = tenon("compile", model, "--json", "--stop-after=lower")
+    assert json.loads(stopped.stdout)["stopped_after"] == "lower"
+
+
+def test_options_without_effect_are_refused(tenon, model, built):
+    tenon.fails(USAGE, "compile", model, "--dump-dir", "d", says=["--dump-dir", "--dump=all"])
+    tenon.fails(USAGE, "bench", built, "--target", "generic", says=["--target", "compiled already"])
+    tenon.fails(USAGE, "run", built, "--dim", "bath=2", says=["--dim bath", "tenon inspect"])
+
+
+def test_the_output_may_not_be_the_model(tenon, model):
+    before = Path(model).read_bytes()
+    tenon.fails(USAGE, "compile", model, "-o", model, says="replace the model")
+    link = tenon.folder / "link.so"
+    link.symlink_to(model)
+    tenon.fails(USAGE, "compile", link, "-o", model, says="replace the model")
+    assert Path(model).read_bytes() == before
+
+
+def test_an_artefact_is_known_by_its_contents(tenon, built):
+    other = tenon.folder / "model"
+    other.write_bytes(built.read_bytes())
+    assert tenon("run", other, "--dim", "batch=2").returncode == OK
+    tenon.fails(USAGE, "compile", other, "-o", "x.so", says="compiled already")
+
+
+def test_dim_sizes_the_inputs_of_text(tenon):
+    text = tenon.folder / "m.tn"
+    text.write_text("graph @m(%x: f32[n, 4]) -> (%y) {\n  %y: f32[n, 4] = relu(%x)\n}\n")
+    assert "f32[3, 4]" in tenon("run", text, "--dim", "n=3").stdout
+    assert tenon("verify", text, "--shape", "x=5x4").returncode == OK
+    tenon.fails(USAGE, "run", text, "--dim", "m=3", says="--dim m")
+    tenon.fails(USAGE, "compile", text, "--dim", "n=3", says=["m.tn", "ONNX"])
 
 
 # ---- files -----------------------------------------------------------------------------------------
@@ -324,6 +364,11 @@ def test_expect_agrees_and_differs(tenon, built):
     done = tenon("run", built, "--input", f"x=@{x}", "--expect", f"y/out:0=@{y}")
     assert done.returncode == DIFFERS and "differs" in done.stdout
     assert tenon("run", built, "--input", f"x=@{x}", "--expect", f"y/out:0=@{y}", "--atol", "0.1").returncode == OK
+    done = tenon("run", built, "--input", f"x=@{x}", "--expect", f"y/out:0=@{y}", "--json")
+    out = json.loads(done.stdout)["outputs"][0]
+    assert done.returncode == DIFFERS and out["agrees"] is False and 0.009 < out["max_abs"] < 0.011
+    np.save(y, expected(numbers())[:1])
+    tenon.fails(USAGE, "run", built, "--input", f"x=@{x}", "--expect", f"y/out:0=@{y}", says=["y.npy", "f32[1, 3]", "f32[2, 3]"])
 
 
 def test_onnx_test_data_folder(tenon, built):
@@ -353,6 +398,13 @@ def test_wrong_inputs_name_both_sides(tenon, built, array, says):
     x = tenon.folder / "x.npy"
     np.save(x, array)
     tenon.fails(USAGE, "run", built, "--input", f"x=@{x}", says=says)
+
+
+def test_messages_name_the_model_not_a_temporary_file(tenon, model):
+    x = tenon.folder / "x.npy"
+    np.save(x, numbers()[:, :2])
+    done = tenon.fails(USAGE, "run", model, "--input", f"x=@{x}", says=[f"{model}: error: input \"x\""])
+    assert "model.so" not in done.stderr
 
 
 def test_wrong_names_list_the_right_ones(tenon, built):
