@@ -91,13 +91,16 @@ with_inlined(Fusion *f, Piece host, Piece node)
 
 /* ---- readers ---------------------------------------------------------------------------------------- */
 
+/* What a node reads in the graph stays a reading of its host, even where simplifying drops it: plans order
+ * groups by the graph, and so what only such a node reads may not move behind it. */
 static void
-add_reader(Fusion *f, ValueId v, NodeId host)
+add_reading(Fusion *f, NodeId host, ValueId v)
 {
     for (uint32_t i = 0; i < f->readers[v].n; i++)
         if (f->readers[v].at[i] == host)
             return;
     VEC_PUSH(f->arena, &f->readers[v], host);
+    VEC_PUSH(f->arena, &f->reads[host], v);
 }
 
 static void
@@ -108,20 +111,6 @@ remove_reader(Fusion *f, ValueId v, NodeId host)
             f->readers[v].at[i] = f->readers[v].at[--f->readers[v].n];
             return;
         }
-}
-
-static void
-add_readings(Fusion *f, NodeId n)
-{
-    for (uint32_t i = 0; i < f->piece[n].nest->nin; i++)
-        add_reader(f, f->piece[n].value[i], n);
-}
-
-static void
-remove_readings(Fusion *f, NodeId n)
-{
-    for (uint32_t i = 0; i < f->piece[n].nest->nin; i++)
-        remove_reader(f, f->piece[n].value[i], n);
 }
 
 /* ---- vanishing ------------------------------------------------------------------------------------------ */
@@ -186,11 +175,12 @@ try_to_vanish(Fusion *f, NodeId n)
     f->why[n] = no;
     if (no)
         return;
-    remove_readings(f, n);
+    for (uint32_t r = 0; r < f->reads[n].n; r++)
+        remove_reader(f, f->reads[n].at[r], n);
     for (uint32_t i = 0; i < h.n; i++) {
-        remove_readings(f, h.at[i]);
         f->piece[h.at[i]] = after[i];
-        add_readings(f, h.at[i]);
+        for (uint32_t r = 0; r < f->reads[n].n; r++)
+            add_reading(f, h.at[i], f->reads[n].at[r]);
     }
     f->host[n] = h.n == 1 ? h.at[0] : 0;
     f->why[n] = arena_printf(f->arena, "computed where node %u reads it%s", (unsigned)h.at[0], h.n > 1 ? ", and others" : "");
@@ -206,12 +196,16 @@ fuse_compose(const Graph *g, Arena *a, const FusePlan *plan)
                  .why = NEW_ARRAY(a, const char *, nn) };
 
     f.readers = arena_alloc_array(a, nv, sizeof *f.readers);
+    f.reads = arena_alloc_array(a, nn, sizeof *f.reads);
     for (uint32_t i = 0; i < g->output.n; i++)
         f.visible[g->output.at[i]] = true;
     for (NodeId n = 1; n < nn; n++) {
         f.host[n] = n;
         f.piece[n] = fuse_prepare(g, a, n);
-        add_readings(&f, n);
+        const Node *node = &g->node.at[n];
+        for (uint32_t i = 0; i < node->in.count; i++)
+            if (node_in(g, node, i))
+                add_reading(&f, n, node_in(g, node, i));
     }
     fuse_mark_finishing(&f);
     for (NodeId n = nn; --n > 0; )

@@ -21,7 +21,8 @@ typedef struct {
     bool *visible;                   /* [value.n]: an output of the graph */
     Piece *piece;                    /* [node.n] */
     NodeId *host;                    /* [node.n]: itself, the one node it vanished into, or 0: into several */
-    VEC(NodeId) *readers;            /* [value.n]: hosts whose piece reads the value */
+    VEC(NodeId) *readers;            /* [value.n]: hosts that read the value, or did before simplifying */
+    VEC(ValueId) *reads;             /* [node.n]: of hosts: the same, the other way round */
     bool *finishes;                  /* [node.n]: elementwise, an epilogue of a reduction before it */
     bool *rowish;                    /* [node.n]: a row reduction, or elementwise from its results */
     const char **why;                /* [node.n] */

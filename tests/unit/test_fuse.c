@@ -217,6 +217,20 @@ visible_values_stay(void **state)
     assert_int_equal(kernel_at(g, 1)->nout, 1);
 }
 
+/* Once `same` is computed in it, `flag` reads nothing. It still stands behind `power`, which may not move into `sum`. */
+static void
+reading_that_simplifies_away_still_orders(void **state)
+{
+    World *w = *state;
+    add(w, "nest power(x: f32[n, 7]) -> (s: i64[n, 7]) { s[i, j] = i64(exp(x[i, j])) }");
+    add(w, "nest same(s: i64[n, 7]) -> (t: i64[n, 7]) { t[i, j] = s[i, j] }");
+    add(w, "nest flag(t: i64[n, 7], s: i64[n, 7]) -> (z: f32[n, 7]) { z[i, j] = t[i, j] < s[i, j] ? 1.0 : 0.0 }");
+    add(w, "nest sum(z: f32[n, 7], s: i64[n, 7]) -> (o: f32[n, 7]) { o[i, j] = z[i, j] + f32(s[i, j]) }");
+    output(w, "z");
+    output(w, "o");
+    greedy(w);
+}
+
 #define SOFTMAX \
     "nest top(x: f32[n, 3, 7]) -> (m: f32[n, 3, 1]) { m[i, h, u] = max j: x[i, h, j] }", \
     "nest exp1(x: f32[n, 3, 7], m: f32[n, 3, 1]) -> (e: f32[n, 3, 7]) { e[i, h, j] = exp(x[i, h, j] - m[i, h, 0]) }", \
@@ -457,7 +471,8 @@ main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, world_end)
     const struct CMUnitTest tests[] = {
-        TEST(convolution_bias_relu), TEST(visible_values_stay), TEST(softmax_is_one_kernel), TEST(layer_norm_is_one_kernel),
+        TEST(convolution_bias_relu), TEST(visible_values_stay), TEST(reading_that_simplifies_away_still_orders),
+        TEST(softmax_is_one_kernel), TEST(layer_norm_is_one_kernel),
         TEST(residual_diamond), TEST(cyclic_groups_are_illegal), TEST(rows_do_not_close_cycles), TEST(attention_in_one_kernel),
         TEST(views_are_copied), TEST(epilogue_before_prologue), TEST(baseline_is_one_kernel_each), TEST(one_value_read_as_two),
         TEST(random_graphs),
