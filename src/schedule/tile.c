@@ -15,7 +15,8 @@ vector_register(Gemm *g, uint32_t buffer, uint32_t rank, const Expr *const *at)
     return scalar_load_lanes(c, g->cut.k.reduce->dtype, buffer, rank, at, g->cut.lanes, expr_int(c, 1), NULL);
 }
 
-/* Index of a packed constant: its outer parts at the bound axes, then tile, flat sum index, element of the tile. */
+/* Index of a packed constant: its outer parts at the bound axes, then tile, flat sum index, element of the tile.
+ * An outer part may be a higher digit of an index that sum axes share: they are 0 while it is computed. */
 static uint32_t
 packed_index(Gemm *g, const Scalar *operand, const uint32_t *list, uint32_t n, uint32_t run, const Expr *tile, const Expr *flat,
              const Expr *element, const Expr **at)
@@ -24,12 +25,19 @@ packed_index(Gemm *g, const Scalar *operand, const uint32_t *list, uint32_t n, u
     Ctx *c = l->c;
     const Format *f = l->k->buffer.at[l->part->buffer[operand->u.load.slot]].format;
     uint32_t outer = f->npart - g->cut.nsum - 2;
+    const Expr *sum[NEST_MAX_AXES];
 
     bind_run(l, list, n, run, expr_int(c, 0));
+    for (uint32_t s = 0; s < g->cut.nsum; s++) {
+        sum[s] = l->bind[g->cut.sum[s]];
+        l->bind[g->cut.sum[s]] = expr_int(c, 0);
+    }
     for (uint32_t p = 0; p < outer; p++) {
         const Expr *e = expr_div(c, low_expr(l, operand->u.load.at[f->part[p].dim]), expr_int(c, f->part[p].div));
         at[p] = f->part[p].mod ? expr_mod(c, e, expr_int(c, f->part[p].mod)) : e;
     }
+    for (uint32_t s = 0; s < g->cut.nsum; s++)
+        l->bind[g->cut.sum[s]] = sum[s];
     at[outer] = tile;
     for (uint32_t s = 0; s < g->cut.nsum; s++)
         at[outer + 1 + s] = s + 1 == g->cut.nsum ? flat : expr_int(c, 0);

@@ -37,6 +37,7 @@ static const Case cases[] = {
     {"heads", "nest t(x: f32[b, s, 24], y: f32[b, u, 24]) -> (o: f32[b, 3, s, u]) { o[n, g, i, j] = sum q<8>: x[n, i, 8*g + q] * y[n, j, 8*g + q] }", "b=2 s=5 u=19"},
     {"to_heads", "nest t(x: f32[b, s, 40], y: f32[40, 96]) -> (o: f32[b, 3, s, 32]) { o[n, h, i, j] = sum k: x[n, i, k] * y[k, 32*h + j] }", "b=2 s=5"},
     {"to_heads_t", "nest t(x: f32[b, s, 40], y: f32[40, 96]) -> (o: f32[b, 3, 32, s]) { o[n, h, j, i] = sum k: x[n, i, k] * y[k, 32*h + j] }", "b=2 s=5"},
+    {"groups", "nest t(x: f32[19, 6], y: f32[6, 2]) -> (o: f32[19, 3, 2]) { o[i, g, j] = sum q<2>: x[i, 2*g + q] * y[2*g + q, j] }", ""},
     {"from_heads", "nest t(x: f32[b, 3, s, 32], y: f32[96, 40]) -> (o: f32[b, s, 40]) { o[n, i, j] = sum h, k: x[n, h, i, k] * y[32*h + k, j] }", "b=2 s=17"},
     {"conflict", "nest t(x: f32[30, 1024], y: f32[1024, 40]) -> (o: f32[30, 40]) { o[i, j] = sum k: x[i, k] * y[k, j] }", ""},
     {"deep", "nest t(x: f32[16, 2000], y: f32[2000, 35]) -> (o: f32[16, 35]) { o[i, j] = sum q: x[i, q] * y[q, j] }", ""},
