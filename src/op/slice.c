@@ -44,7 +44,7 @@ cut_dim(Ctx *c, const Expr *dim, const Expr *start, const Expr *end, int64_t ste
         end = clamp_bound(c, end, dim, zero, dim);
         cut.extent = expr_ceil_div(c, expr_sub(c, end, cut.start), expr_int(c, step));
     } else {
-        cut.start = clamp_bound(c, start, dim, zero, last);
+        cut.start = expr_simplify(c, NULL, expr_min(c, last, clamp_bound(c, start, dim, zero, last)));   /* -1 of nothing */
         end = clamp_bound(c, end, dim, expr_int(c, -1), last);
         cut.extent = expr_ceil_div(c, expr_sub(c, cut.start, end), expr_int(c, -step));
     }

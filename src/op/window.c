@@ -100,7 +100,7 @@ shrink(Ctx *c, const OpCall *call, Window *w)
         }
         const Expr *padded = expr_add(c, w->in[i], expr_add(c, w->before[i], w->after[i]));
         const Expr *room = expr_sub(c, padded, reach(c, w, i));
-        if (expr_le(c, NULL, expr_int(c, 0), room) == NO)
+        if (expr_le(c, NULL, expr_int(c, w->ceil ? 1 - w->stride[i] : 0), room) == NO)
             return op_fail(c, call, DIAG_MODEL, "the window reaches over %s elements of axis %u, which has %s with padding",
                            expr_str(c, reach(c, w, i)), 2 + i, expr_str(c, padded));
         const Expr *o = expr_offset(c, w->ceil ? expr_ceil_div(c, room, stride) : expr_div(c, room, stride), 1);
