@@ -157,6 +157,18 @@ against_plan(const Fusion *f, NodeId n, const Hosts *h)
     return h->n > 1 ? "several parts read it" : NULL;
 }
 
+/* "computed where %relu1_out reads it" */
+static const char *
+inlined_why(Fusion *f, NodeId host, bool others)
+{
+    Text t = { .arena = f->arena };
+
+    text_add(&t, "computed where %");
+    text_name(&t, f->g->value.at[node_out(f->g, &f->g->node.at[host], 0)].name);
+    text_printf(&t, " reads it%s", others ? ", and others" : "");
+    return text_str(&t);
+}
+
 static void
 try_to_vanish(Fusion *f, NodeId n)
 {
@@ -183,7 +195,7 @@ try_to_vanish(Fusion *f, NodeId n)
             add_reading(f, h.at[i], f->reads[n].at[r]);
     }
     f->host[n] = h.n == 1 ? h.at[0] : 0;
-    f->why[n] = arena_printf(f->arena, "computed where node %u reads it%s", (unsigned)h.at[0], h.n > 1 ? ", and others" : "");
+    f->why[n] = inlined_why(f, h.at[0], h.n > 1);
 }
 
 Fusion
