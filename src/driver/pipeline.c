@@ -34,7 +34,7 @@ stage_import(Job *j)
     Ctx *c = j->ctx;
 
     if (is_library(j->file))
-        return diag_error(&c->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
+        return diag_error(&c->diags, DIAG_MODEL, (Loc){ .file = j->model_path },
                           "this is a library, compiled already; give the model it was compiled from (.onnx or .tn)");
     if (import_is_onnx(j->file))
         return replace_graph(j, import_onnx(c, j->arena, j->model_path, j->file, &j->o->import));

@@ -188,7 +188,7 @@ def test_an_artefact_is_known_by_its_contents(tenon, built):
     other = tenon.folder / "model"
     other.write_bytes(built.read_bytes())
     assert tenon("run", other, "--dim", "batch=2").returncode == OK
-    tenon.fails(USAGE, "compile", other, "-o", "x.so", says="compiled already")
+    tenon.fails(MODEL, "compile", other, "-o", "x.so", says="compiled already")
 
 
 def test_dim_sizes_the_inputs_of_text(tenon):
