@@ -260,6 +260,35 @@ check_inputs(Host *h)
     }
 }
 
+/* The dimension of an input that uses a symbol, to blame. */
+static bool
+dim_with(const Host *h, Var symbol, uint32_t *input, uint32_t *dim)
+{
+    for (*input = 0; *input < h->g->input.n; ++*input) {
+        const Type *type = h->g->value.at[h->g->input.at[*input]].type;
+        for (*dim = 0; *dim < type->rank; ++*dim)
+            if (expr_uses(type->dim[*dim], symbol))
+                return true;
+    }
+    return false;
+}
+
+/* Kernels rely on what is known of a symbol's size: what a constraint implied, or a text declared. */
+static void
+check_ranges(Host *h)
+{
+    for (uint32_t s = 0; s < h->nsymbol; s++) {
+        Var symbol = {VAR_SYMBOL, (uint64_t)(uintptr_t)h->symbol[s]};
+        Interval r = expr_symbol_get(h->c, symbol);
+        uint32_t i, d;
+        if ((r.lo <= 0 && r.hi == INT64_MAX) || !dim_with(h, symbol, &i, &d))
+            continue;
+        text_printf(h->t, "    want = tn_min(tn_max(sym[%u], INT64_C(%lld)), INT64_C(%lld));\n"
+                          "    if (sym[%u] != want)\n        return tn_refuse(fault, TN_FAULT_DIM, %u, %u, input_dims[%u][%u], want);\n",
+                    s, (long long)r.lo, (long long)r.hi, s, i, d, i, d);
+    }
+}
+
 static uint32_t
 size_outputs(Host *h)
 {
@@ -311,6 +340,7 @@ prepare(Host *h)
     }
     bind_symbols(h);
     check_inputs(h);
+    check_ranges(h);
     uint32_t rank_total = size_outputs(h);
     size_memory(h);
     text_add(h->t, "    return 0;\n}\n\n");

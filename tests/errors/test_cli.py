@@ -585,3 +585,12 @@ def test_memory_limit_is_named(tenon, model):
 def test_nothing_is_shown_of_progress_when_piped(tenon, model):
     done = tenon("compile", model, "-o", "m.so", "--no-cache")
     assert done.stderr == "" and len(done.stdout.splitlines()) == 1
+
+
+def test_sizes_outside_a_symbols_range_are_refused(tenon):
+    (tenon.folder / "range.tn").write_text(
+        "graph @t(%x: f32[batch, 4]) -> (%y) {\n  symbol batch from 1 to 64\n  %y: f32[batch, 4] = relu(%x)\n}\n")
+    tenon("compile", "range.tn", "-o", "range.so")
+    tenon.fails(USAGE, "run", "range.so", "--dim", "batch=65", says="dimension 0 (batch) is 65, at most 64")
+    tenon.fails(USAGE, "run", "range.so", "--dim", "batch=0", says="dimension 0 (batch) is 0, at least 1")
+    assert tenon("run", "range.so", "--dim", "batch=64").returncode == 0
