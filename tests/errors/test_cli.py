@@ -588,7 +588,7 @@ def test_nothing_is_shown_of_progress_when_piped(tenon, model):
 
 
 def test_sizes_outside_a_symbols_range_are_refused(tenon):
-    (tenon.folder / "range.tn").write_text(
+    (tenon.folder / "work" / "range.tn").write_text(
         "graph @t(%x: f32[batch, 4]) -> (%y) {\n  symbol batch from 1 to 64\n  %y: f32[batch, 4] = relu(%x)\n}\n")
     tenon("compile", "range.tn", "-o", "range.so")
     tenon.fails(USAGE, "run", "range.so", "--dim", "batch=65", says="dimension 0 (batch) is 65, at most 64")
