@@ -12,6 +12,7 @@
 #include <string.h>
 
 #pragma GCC diagnostic ignored "-Wtype-limits"    /* one macro serves signed and unsigned */
+#pragma GCC diagnostic ignored "-Wpsabi"          /* vectors are passed between inlined functions alone */
 
 #define TN_INLINE static inline __attribute__((always_inline, unused))
 #define TN_COLD static __attribute__((noinline, cold, unused))

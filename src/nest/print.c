@@ -59,7 +59,12 @@ print_var(void *user, Text *t, Var v)
     Printer *p = user;
     switch (v.kind) {
     case VAR_SYMBOL:   print_word(t, (const char *)(uintptr_t)v.id); break;
-    case VAR_AXIS:     print_word(t, p->axis[v.id]); break;
+    case VAR_AXIS:
+        if (p->axis)
+            print_word(t, p->axis[v.id]);
+        else
+            text_printf(t, "$%u", (unsigned)v.id);     /* a tree that left an axis unbound: the verifier's to refuse */
+        break;
     case VAR_LOOP:     print_word(t, p->loop[v.id]); break;
     case VAR_COMPUTED: print_computed(p, t, computed_scalar(v)); break;
     }
