@@ -45,7 +45,7 @@ outermost_reductions(Low *l, const Scalar *s, Map *seen, Accesses *out, uint32_t
 /* The reduction axis to run over lanes: every read below has stride 0 or 1 along it, one has 1, and
  * none is guarded by it. -1 if there is none. */
 static int
-reduction_lane_axis(Low *l, const Scalar *r, AxisSet axes)
+reduction_lane_axis(Low *l, AxisSet axes)
 {
     Accesses all = nest_accesses(l->c, l->a, l->n);
     int best = -1;
@@ -66,7 +66,6 @@ reduction_lane_axis(Low *l, const Scalar *r, AxisSet axes)
         if (good && unit)
             best = (int)k;
     }
-    (void)r;
     return best;
 }
 
@@ -206,13 +205,11 @@ reduce_one(Low *l, Block *b, const Scalar *r)
     Combiner k = r->u.reduce.combiner;
 
     if (k == COMB_ARGMAX || k == COMB_ARGMIN) {
-        uint32_t lanes = l->lanes;
-        assert(lanes == 1);
+        assert(l->lanes == 1);       /* parts that pick run one element at a time (inner_axes) */
         reduce_arg(l, b, r, axis, n);
-        l->lanes = lanes;
     } else {
         bool sums = k == COMB_SUM || k == COMB_PROD || k == COMB_MAX || k == COMB_MIN;
-        int lane = l->vector_reduce && l->lanes == 1 && sums ? reduction_lane_axis(l, r, r->u.reduce.axes) : -1;
+        int lane = l->vector_reduce && l->lanes == 1 && sums ? reduction_lane_axis(l, r->u.reduce.axes) : -1;
         if (lane < 0) {
             reduce_plain(l, b, r, axis, n);
         } else {
