@@ -1,5 +1,9 @@
-/* machine: what a target offers: vector width, registers, caches, cores; and the register tile
- * that follows from them. Schedules ask here instead of naming processors.
+/* machine: what a target offers: vectors, registers, caches and cores, and how fast each of them is.
+ * Schedules and prices ask here instead of naming processors.
+ *
+ * The facts of a machine come from a row of the table, or from a file that `tenon machine` measured and
+ * wrote: nothing is asked of the processor that compiles, so that the same input, options and machine
+ * give the same code anywhere. (The one exception is the name "native", which stands for a row.)
  */
 #ifndef TENON_MACHINE_H
 #define TENON_MACHINE_H
@@ -7,17 +11,56 @@
 #include "base/base.h"
 #include "type/dtype.h"
 
+typedef enum { LEVEL_L1, LEVEL_L2, LEVEL_L3, LEVEL_MEMORY, LEVEL_COUNT } Level;
+
+/* Vector loads and stores over contiguous memory [bytes/s]. copy counts what is read and what is written. */
+typedef struct { double read, write, copy; } Bandwidth;
+
 typedef struct {
-    const char *name;            /* "x86-64-v4", "native", … */
+    int64_t bytes;               /* L1, L2: of one core; L3: shared by all cores; memory: INT64_MAX */
+    double latency_seconds;      /* of a load whose address the load before it gave */
+    Bandwidth one, all;          /* of one thread; of all `cores` together */
+} MemoryLevel;
+
+/* A machine without a level has it with the facts of the next lower one and 0 bytes. Of what is measured,
+ * 0 stands for "the machine has no such step". */
+typedef struct {
+    const char *name;            /* a row of the table: "x86-64-v4", … */
     const char *flags;           /* for the C compiler: "-march=x86-64-v4 -mprefer-vector-width=512" */
     const char *cpu_check;       /* C expression, 1 if the running processor will do */
+    const char *processor;       /* whose facts these are, for people */
+
     uint32_t vector_bytes;       /* 64, 32, 16 */
     uint32_t vector_registers;   /* 32, 16 */
-    uint32_t cores;
-    int64_t l1_bytes, l2_bytes, l3_bytes;      /* per core; l3 shared */
+    uint32_t line_bytes;         /* of a cache line */
+    uint32_t cores;              /* that a kernel is to be shared out among */
+
+    /* One core. A cycle is what a chain of dependent integer additions needs for one of them. */
+    double cycle_seconds;
+    double issue_per_cycle;      /* instructions started */
+    double fma_per_cycle;        /* vectors of f32 multiply-adds started: the number of ports */
+    double fma_cycles;           /* from operand to result */
+    double add_per_cycle;        /* vectors of f32 additions started */
+    double load_per_cycle, store_per_cycle;      /* vectors, from and to the first level */
+    double divide_cycles, sqrt_cycles, gather_cycles;    /* from the start of one vector of f32 to the next */
+
+    /* One core, by type; a multiply-add counts as two. */
+    double f32_per_second, f64_per_second;       /* [FLOP/s] multiply-adds of vectors */
+    double bf16_dot_per_second;  /* [FLOP/s] the machine's step of bf16 pairs into f32 */
+    double i8_dot_per_second;    /* [OP/s] the machine's step of int8 quads into i32 */
+    double f16_load_per_second, bf16_load_per_second;    /* [elements/s] loaded from L1 and widened to f32 */
+    double f16_store_per_second, bf16_store_per_second;  /* [elements/s] rounded from f32 and stored to L1 */
+
+    MemoryLevel level[LEVEL_COUNT];
+
+    /* The runtime. */
+    double call_seconds;         /* of a kernel with nothing to do, on the calling thread */
+    double wake_seconds;         /* added by sharing a kernel with workers that spin: from the call to the end */
+    double unpark_seconds;       /* the same where the workers sleep */
 } Machine;
 
-/* name: "native" (asks the processor), or a row of the table. Errors: unknown name, listing all. */
+/* name: a row of the table, or "native": the best row that the running processor satisfies.
+ * Errors: unknown name, listing all. */
 bool machine_find(Ctx *c, const char *name, Machine *out);
 const char *machine_names(Ctx *c);             /* "native, x86-64-v4, …" for messages and help */
 static inline uint32_t machine_lanes(const Machine *m, DType t) { return m->vector_bytes / dtype_info[t].bytes; }

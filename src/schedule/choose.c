@@ -84,7 +84,7 @@ choose_blocks(Gemm *g)
         }
     }
     int64_t panel_bytes = (per_block > 0 ? per_block : DEPTH_BLOCK) * g->width * bytes;
-    int64_t panels = g->cut.staged ? 8 : l->m->l2_bytes * 2 / 5 / panel_bytes;
+    int64_t panels = g->cut.staged ? 8 : l->m->level[LEVEL_L2].bytes * 2 / 5 / panel_bytes;
     int64_t most = cols > 0 ? (cols + g->width - 1) / g->width : 8;
     panels = panels > 8 ? 8 : panels;
     panels = panels > most ? most : panels;
@@ -92,7 +92,7 @@ choose_blocks(Gemm *g)
     /* Rows: all of them in one task, unless the sums of a blocked task would leave the cache or the
      * columns and batches alone do not give every core two tasks. */
     int64_t tile_rows = cut->tile.rows, chunk = rows;
-    if (g->blocked && (rows < 0 || rows * g->panels * g->width * bytes > l->m->l2_bytes / 4))
+    if (g->blocked && (rows < 0 || rows * g->panels * g->width * bytes > l->m->level[LEVEL_L2].bytes / 4))
         chunk = tile_rows * 8;
     const Expr *others = expr_mul(c, axes_product(l, cut->batch, cut->nbatch), expr_int(c, cols > 0 ? (most + g->panels - 1) / g->panels : 1));
     int64_t tasks = cols > 0 ? expr_or(others, INT64_MAX / 4096) : INT64_MAX / 4096, enough = 2 * (int64_t)l->m->cores;

@@ -195,7 +195,7 @@ static bool
 stage_overflows(Gemm *g)
 {
     int64_t bytes;
-    return type_static_bytes(g->l->k->buffer.at[g->cut.stage.buffer].type, &bytes) && bytes > g->l->m->l2_bytes * 3 / 5;
+    return type_static_bytes(g->l->k->buffer.at[g->cut.stage.buffer].type, &bytes) && bytes > g->l->m->level[LEVEL_L2].bytes * 3 / 5;
 }
 
 /* Then each panel's part of it is kept instead, and the rows stream past. */
