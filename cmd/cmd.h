@@ -13,7 +13,7 @@
 
 enum { EXIT_DIFFERS = 1 };       /* run --expect, run --data, verify: an output is not what was expected */
 
-typedef enum { VERB_COMPILE, VERB_RUN, VERB_BENCH, VERB_INSPECT, VERB_VERIFY, VERB_CACHE, VERB_COUNT } VerbId;
+typedef enum { VERB_COMPILE, VERB_RUN, VERB_BENCH, VERB_INSPECT, VERB_VERIFY, VERB_MACHINE, VERB_CACHE, VERB_COUNT } VerbId;
 
 typedef struct { char *name, *value; } Pair;             /* x=@x.npy, batch=2 */
 typedef struct { Pair *at; int n; } Pairs;
@@ -22,8 +22,8 @@ typedef struct { Pair *at; int n; } Pairs;
 typedef struct {
     const char *model;
     /* compiling */
-    const char *output, *emit, *target, *cc, *cache_dir, *dump, *dump_dir, *stop_after;
-    int64_t jobs, max_memory, max_model, max_nodes;
+    const char *output, *emit, *target, *machine, *cc, *cache_dir, *dump, *dump_dir, *stop_after;
+    int64_t jobs, cores, max_memory, max_model, max_nodes;
     bool no_cache, no_fuse, plain, time, list_passes;
     const char *how;                 /* run, bench, verify: an option given that is about compiling */
     Pairs dim, shape;
@@ -52,6 +52,7 @@ int cmd_run(TnContext *ctx, const Options *o);
 int cmd_bench(TnContext *ctx, const Options *o);
 int cmd_inspect(TnContext *ctx, const Options *o);
 int cmd_verify(TnContext *ctx, const Options *o);
+int cmd_machine(TnContext *ctx, const Options *o);
 int cmd_cache(TnContext *ctx, const Options *o);
 
 /* ---- options.c ---- */

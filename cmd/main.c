@@ -60,6 +60,16 @@ const Verb verbs[VERB_COUNT] = {
         "  tenon verify model.onnx --target x86-64-v3 --seed 7\n",
         true, cmd_verify,
     },
+    [VERB_MACHINE] = {
+        "machine", "machine [-o FILE]", "measure this processor, for code that fits it",
+        "Measure what this processor offers, in under 20 seconds and undisturbed: arithmetic by type, bandwidth\n"
+        "by cache level for one thread and for all, what waking a worker and calling a kernel cost. FILE gets\n"
+        "one fact a line; a program compiled with --machine FILE is the same wherever it is compiled.",
+        "  tenon machine\n"
+        "  tenon machine -o here.machine\n"
+        "  tenon compile model.onnx --machine here.machine -o model.so\n",
+        false, cmd_machine,
+    },
     [VERB_CACHE] = {
         "cache", "cache [--clear]", "how much the cache of compiled objects holds; empty it",
         "Compiled objects are kept, up to 2 GiB, the least recently used dropped first.",

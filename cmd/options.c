@@ -14,8 +14,8 @@
 #include <string.h>
 
 enum {
-    C = 1 << VERB_COMPILE, R = 1 << VERB_RUN, B = 1 << VERB_BENCH, I = 1 << VERB_INSPECT, V = 1 << VERB_VERIFY, K = 1 << VERB_CACHE,
-    RUNNING = R | B | V, ALL = C | R | B | I | V | K,
+    C = 1 << VERB_COMPILE, R = 1 << VERB_RUN, B = 1 << VERB_BENCH, I = 1 << VERB_INSPECT, V = 1 << VERB_VERIFY, M = 1 << VERB_MACHINE, K = 1 << VERB_CACHE,
+    RUNNING = R | B | V, ALL = C | R | B | I | V | M | K,
     HOW = 1 << VERB_COUNT,           /* of how a model is compiled: in a group of its own in --help */
     COMPILING = C | RUNNING | HOW,
 };
@@ -35,6 +35,7 @@ typedef struct {
 
 static const Row rows[] = {
     { "output",      'o', C,         TAKES_TEXT,  FIELD(output),     "FILE",    "where to write; default: the model's name with .so (or .c)" },
+    { "output",      'o', M,         TAKES_TEXT,  FIELD(output),     "FILE",    "write the facts to FILE, for --machine" },
     { "emit",        0,   C,         TAKES_TEXT,  FIELD(emit),       "so|c",    "a shared library (default), or one readable C file" },
     { "input",       'i', RUNNING,   TAKES_PAIR,  FIELD(input),      "X=@FILE", "input X from FILE: .npy, .npz:member or .pb; repeat for more" },
     { "data",        0,   R | V,     TAKES_TEXT,  FIELD(data),       "DIR",     "inputs from DIR/input_0.pb, …; outputs compared with DIR/output_0.pb, …" },
@@ -51,12 +52,16 @@ static const Row rows[] = {
     { "duration",    0,   B,         TAKES_REAL,  FIELD(duration),   "SECONDS", "run for about so long (default 3)" },
     { "warmup",      0,   B,         TAKES_COUNT, FIELD(warmup),     "N",       "runs before the clock starts (default 5)" },
     { "target",      0,   COMPILING, TAKES_TEXT,  FIELD(target),     "NAME",    "processor to compile for (default native, this one)" },
+    { "target",      0,   M,         TAKES_TEXT,  FIELD(target),     "NAME",    "measure as this target (default native)" },
+    { "machine",     0,   COMPILING, TAKES_TEXT,  FIELD(machine),    "FILE",    "facts of the processor to compile for, as tenon machine wrote them" },
+    { "machine",     0,   M,         TAKES_TEXT,  FIELD(machine),    "FILE",    "show what FILE says, and measure nothing" },
+    { "cores",       0,   COMPILING, TAKES_COUNT, FIELD(cores),      "N",       "cores that kernels are shared out among (default: as the machine has)" },
     { "no-fuse",     0,   COMPILING, TAKES_FLAG,  FIELD(no_fuse),    NULL,      "every nest its own kernel" },
     { "plain",       0,   COMPILING, TAKES_FLAG,  FIELD(plain),      NULL,      "plain loops: no tiles, no vectors" },
-    { "cc",          0,   COMPILING, TAKES_TEXT,  FIELD(cc),         "PROGRAM", "the C compiler (default $CC, then cc, gcc, clang)" },
+    { "cc",          0,   COMPILING | M, TAKES_TEXT,  FIELD(cc),         "PROGRAM", "the C compiler (default $CC, then cc, gcc, clang)" },
     { "jobs",        'j', COMPILING, TAKES_COUNT, FIELD(jobs),       "N",       "C compilers at once; default: as many as processors" },
-    { "cache-dir",   0,   COMPILING | K, TAKES_TEXT, FIELD(cache_dir), "DIR",   "the cache of objects (default $TENON_CACHE_DIR, then ~/.cache/tenon)" },
-    { "no-cache",    0,   COMPILING, TAKES_FLAG,  FIELD(no_cache),   NULL,      "neither use nor fill the cache" },
+    { "cache-dir",   0,   COMPILING | M | K, TAKES_TEXT, FIELD(cache_dir), "DIR",   "the cache of objects (default $TENON_CACHE_DIR, then ~/.cache/tenon)" },
+    { "no-cache",    0,   COMPILING | M, TAKES_FLAG,  FIELD(no_cache),   NULL,      "neither use nor fill the cache" },
     { "max-memory",  0,   COMPILING, TAKES_BYTES, FIELD(max_memory), "SIZE",    "refuse to use more memory while compiling: 500M, 8G" },
     { "max-model",   0,   COMPILING, TAKES_BYTES, FIELD(max_model),  "SIZE",    "refuse larger model files" },
     { "max-nodes",   0,   COMPILING, TAKES_COUNT, FIELD(max_nodes),  "N",       "refuse models of more operators" },
@@ -80,7 +85,7 @@ help_rows(VerbId verb, bool how)
     for (int i = 0; i < NROW; i++) {
         const Row *r = &rows[i];
         char left[64], letter[8] = "    ";
-        bool is_how = (r->verbs & HOW) && verb != VERB_COMPILE && verb != VERB_CACHE;
+        bool is_how = (r->verbs & HOW) && ((1u << verb) & RUNNING);
         if (!(r->verbs & (1u << verb)) || is_how != how)
             continue;
         if (r->letter)
@@ -272,7 +277,7 @@ read_all(VerbId verb, int argc, char **argv, const struct option *longs, const c
             if ((rows[i].verbs & (1u << verb)) && (id == FIRST_ID + i || id == rows[i].letter))
                 r = &rows[i];
         status = set(r, optarg, o);
-        if ((r->verbs & HOW) && verb != VERB_COMPILE && verb != VERB_CACHE)
+        if ((r->verbs & HOW) && ((1u << verb) & RUNNING))
             o->how = r->name;
     }
     return status;

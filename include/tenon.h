@@ -152,6 +152,8 @@ typedef struct TnCompileOptions {
     void (*print)(void *user, const char *text);     /* dumps and --time */
     void *user;
     int32_t time;                    /* 1: print the seconds of each stage */
+    const char *machine;             /* a file that tn_machine wrote: its facts, and its target; NULL: the target's own */
+    int32_t cores;                   /* that kernels are shared out among; 0: as the machine has */
 } TnCompileOptions;
 
 typedef struct TnCompileReport {
@@ -167,6 +169,10 @@ TN_API TnStatus tn_compile(TnContext *ctx, const char *model_path, const char *o
 /* Names of the stages, in order, NULL at the end; and what each does. */
 TN_API const char *const *tn_stages(const char *const **what);
 TN_API const char *tn_targets(TnContext *ctx);
+
+/* Measure the running processor as `target` (under 20 seconds, undisturbed), or with `machine` given read that
+ * file. table: for people, valid as long as the context, or NULL; path: where to write the facts, or NULL. */
+TN_API TnStatus tn_machine(TnContext *ctx, const TnCompileOptions *o /* or NULL */, const char *path, const char **table);
 
 /* What a model file holds, as text or (json = 1) as JSON, valid as long as the context; unsupported
  * nodes are listed, not an error. Artefacts are described too. */

@@ -83,7 +83,7 @@ compile_options(TnContext *ctx, Arena *a, const TnCompileOptions *o, DriverOptio
     if (!TN_CHECK_SIZE(ctx, TnCompileOptions, o))
         return false;
     *out = (DriverOptions){
-        .target = o->target, .emit = o->emit,
+        .target = o->target, .emit = o->emit, .machine = o->machine, .cores = o->cores,
         .schedule = o->plain_schedule ? SCHEDULE_PLAIN : SCHEDULE_BEST,
         .no_fuse = o->no_fuse != 0, .time = o->time != 0,
         .import = { .max_model_bytes = o->max_model_bytes, .max_nodes = o->max_nodes },

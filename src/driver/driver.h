@@ -13,6 +13,8 @@
 
 typedef struct {
     const char *target, *emit;
+    const char *machine;             /* the file that says what the target offers; NULL: its row */
+    int64_t cores;                   /* that kernels are shared out among; 0: as the machine has */
     ScheduleLevel schedule;
     bool no_fuse, time;
     ImportOptions import;
@@ -37,6 +39,11 @@ extern const char *const driver_stage_name[], *const driver_stage_what[];
 /* The cache folder: `given`, else $TENON_CACHE_DIR, else $XDG_CACHE_HOME/tenon, else ~/.cache/tenon.
  * NULL for none: an empty name, or no home. */
 const char *driver_cache_dir(Arena *a, const char *given);
+
+/* The machine that is compiled for, by --target, --machine and --cores. */
+bool driver_machine(Ctx *c, Arena *arena, const DriverOptions *o, Machine *out);
+/* Measure the running processor as the target; under 20 seconds. */
+bool driver_measure(Ctx *c, Arena *arena, const DriverOptions *o, Machine *out);
 
 /* Compile model_path to out_path. out_path may be NULL with stop_after. */
 bool driver_compile(Ctx *c, Arena *arena, const char *model_path, const char *out_path, const DriverOptions *o, DriverReport *report);

@@ -8,6 +8,7 @@
 #include "driver/internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static const char *
 env(const char *name)
@@ -32,10 +33,32 @@ options_resolve(Arena *a, const DriverOptions *o)
 {
     DriverOptions r = *o;
 
-    r.target = o->target ? o->target : "native";
     r.emit = o->emit ? o->emit : "so";
     r.build.cc = o->build.cc ? o->build.cc : env("CC");
     r.build.cache_dir = driver_cache_dir(a, o->build.cache_dir);
     r.build.temporary = o->build.temporary ? o->build.temporary : env("TMPDIR");
     return r;
+}
+
+bool
+driver_machine(Ctx *c, Arena *arena, const DriverOptions *o, Machine *out)
+{
+    enum { MOST_CORES = 4096 };
+    Bytes file;
+
+    if (o->cores < 0 || o->cores > MOST_CORES)
+        return diag_error(&c->diags, DIAG_USAGE, (Loc){ 0 }, "--cores %lld: 1 to %d cores are possible", (long long)o->cores, MOST_CORES);
+    if (!o->machine) {
+        if (!machine_find(c, o->target ? o->target : "native", out))
+            return false;
+    } else {
+        if (!file_map(arena, &c->diags, o->machine, &file) || !machine_parse(c, o->machine, (const char *)file.data, file.bytes, out))
+            return false;
+        if (o->target && strcmp(o->target, out->name))
+            return diag_error(&c->diags, DIAG_USAGE, (Loc){ .file = o->machine }, "the file describes %s, and --target asks for %s; leave "
+                              "one of them out", out->name, o->target);
+    }
+    if (o->cores)
+        out->cores = (uint32_t)o->cores;
+    return true;
 }

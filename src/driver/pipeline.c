@@ -272,7 +272,7 @@ check_options(Job *j)
     if (strcmp(o->emit, "so") && strcmp(o->emit, "c"))
         return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--emit: \"%s\" is not known. Give so (a shared library) or c", o->emit);
     return known_stage(j, "--dump", o->dump) && known_stage(j, "--stop-after", o->stop_after)
-        && machine_find(j->ctx, o->target, &j->machine);
+        && driver_machine(j->ctx, j->arena, o, &j->machine);
 }
 
 /* The stage's name on a fault that the graph's own invariants found. */

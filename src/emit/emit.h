@@ -4,9 +4,14 @@
 
 #include "graph/placement.h"
 #include "machine/machine.h"
+#include "tenon_abi.h"
 
 /* What every C source begins with: the ABI, vector types, and the math that kernels need. */
 const char *emit_c_prelude(void);
+/* The kernels that a machine is measured with, for vectors of so many bytes; what `tenon_probes` of the library
+ * that they are built into returns. Stands after the prelude. */
+typedef struct { const char *name; TnKernelFn *fn; double work; } Probe;
+const char *emit_c_probe(Arena *a, uint32_t vector_bytes);
 /* How the C compiler is to be called, without what belongs to a machine or to linking. */
 const char *emit_c_flags(void);
 /* One kernel as `TN_KERNEL SYMBOL(const TnArgs *, int64_t begin, int64_t end, void *scratch)`, without the prelude.

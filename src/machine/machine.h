@@ -63,6 +63,14 @@ typedef struct {
  * Errors: unknown name, listing all. */
 bool machine_find(Ctx *c, const char *name, Machine *out);
 const char *machine_names(Ctx *c);             /* "native, x86-64-v4, …" for messages and help */
+bool machine_runs_here(const Machine *m);      /* has the running processor what code for this target uses? */
+/* The file form: a target, then facts, each on a line (see text.c). What is not said is as the target's row
+ * has it. Errors name the line. */
+void machine_print(Text *t, const Machine *m);
+bool machine_parse(Ctx *c, const char *file, const char *text, size_t n, Machine *out);
+void machine_table(Text *t, const Machine *m);     /* for people */
+/* What the system says of the running processor: its name, cores and caches, in place of the row's. */
+void machine_ask(Arena *a, Machine *m);
 static inline uint32_t machine_lanes(const Machine *m, DType t) { return m->vector_bytes / dtype_info[t].bytes; }
 
 /* The register tile of a contraction: rows x (vectors * lanes), whose accumulators, one row of

@@ -8,6 +8,7 @@ import re
 import resource
 import stat
 import subprocess
+import time
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 ROOT = Path(__file__).resolve().parents[2]
 TENON = str(Path(os.environ.get("TENON", ROOT / "build" / "tenon")).resolve())
 OK, DIFFERS, USAGE, MODEL, UNSUPPORTED, LIMIT, TOOLCHAIN, INTERNAL = 0, 1, 2, 3, 4, 5, 6, 7
-VERBS = ["compile", "run", "bench", "inspect", "verify", "cache"]
+VERBS = ["compile", "run", "bench", "inspect", "verify", "machine", "cache"]
 
 
 def small_model(path, op="Relu", **attrs):
@@ -594,3 +595,49 @@ def test_sizes_outside_a_symbols_range_are_refused(tenon):
     tenon.fails(USAGE, "run", "range.so", "--dim", "batch=65", says="dimension 0 (batch) is 65, at most 64")
     tenon.fails(USAGE, "run", "range.so", "--dim", "batch=0", says="dimension 0 (batch) is 0, at least 1")
     assert tenon("run", "range.so", "--dim", "batch=64").returncode == 0
+
+
+# ---- machines ------------------------------------------------------------------------------------------
+
+
+def test_a_machine_is_measured_written_and_used(tenon, model):
+    file = tenon.folder / "here.machine"
+    start = time.monotonic()
+    done = tenon("machine", "-o", file)
+    assert done.returncode == OK, done.stderr
+    assert time.monotonic() - start < 40        # 20 where nothing disturbs; sanitizers and neighbours do
+    assert "multiply-adds" in done.stdout and "kernel call" in done.stdout
+    facts = dict(line.split(";")[0].split(None, 1) for line in file.read_text().splitlines() if line[0] != ";")
+    assert float(facts["f32_per_second"]) > 1e8 and float(facts["l1.read"]) > float(facts["memory.read"]) > 1e8
+    # reading it back measures nothing and says the same
+    again = tenon("machine", "--machine", file, "-o", tenon.folder / "again.machine")
+    assert again.returncode == OK and again.stdout.splitlines()[:-1] == done.stdout.splitlines()[:-1]
+    assert (tenon.folder / "again.machine").read_text() == file.read_text()
+    made = tenon("compile", model, "--machine", file, "-o", "m.so")
+    assert made.returncode == OK and facts["target"].strip() in made.stdout
+    tenon.leaves_nothing()
+
+
+def test_a_machine_file_is_checked(tenon, model):
+    file = tenon.folder / "bad.machine"
+    file.write_text("target x86-64-v3\nl1.raed 4e11\n")
+    tenon.fails(USAGE, "compile", model, "--machine", file, says=[f"{file}:2: error: l1.raed"])
+    file.write_text("target x86-64-v3\n")
+    tenon.fails(USAGE, "compile", model, "--machine", file, "--target", "generic", says=["x86-64-v3", "generic", "leave one"])
+    tenon.fails(USAGE, "compile", model, "--machine", tenon.folder / "none", says="none")
+    tenon.fails(USAGE, "compile", model, "--cores", "5000", says="4096")
+    tenon.fails(USAGE, "machine", "--target", "armv8-a" if os.uname().machine == "x86_64" else "x86-64-v3", says="cannot run")
+
+
+def test_code_does_not_depend_on_where_it_is_compiled(tenon, model):
+    """Neither on the processors that the compiler may use, nor on folders or time."""
+    texts, artefacts = [], []
+    for core in sorted(os.sched_getaffinity(0))[:1], os.sched_getaffinity(0):
+        for emit, kept in ("c", texts), ("so", artefacts):
+            out = tenon.folder / f"{len(core)}.{emit}"
+            done = tenon("compile", model, "--emit", emit, "--target", "x86-64-v3", "--no-cache", "-o", out, limit=lambda: os.sched_setaffinity(0, core))
+            assert done.returncode == OK, done.stderr
+            kept.append(out.read_bytes().replace(out.name.encode(), b"NAME").replace(f"{len(core)}.so".encode(), b"NAME.so"))
+    assert texts[0] == texts[1]
+    assert artefacts[0] == artefacts[1]
+    assert tenon("compile", model, "--cores", "64", "--target", "x86-64-v3", "-o", "m.so").returncode == OK

@@ -1,0 +1,361 @@
+/* measure: how fast the running processor is, by probes that are compiled as kernels are.
+ *
+ * The probes (emit/probe.h) are built for the target and run on the thread pool that models run on. A probe is
+ * run often enough to take LEAST seconds, a few times over, and all of them again in rounds until LONG seconds
+ * are over. The fastest counts: a processor that is disturbed is slower and never faster, and a neighbour that
+ * disturbs one round may leave the next alone.
+ *
+ * Memory levels are read, written and copied by vectors over a buffer that fills half of the level; of L3,
+ * which the cores share, each thread takes its part. The buffers are mapped once, as large as memory needs,
+ * in huge pages where there are some, as a session's arena is.
+ */
+#include "driver/internal.h"
+
+#include <assert.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "run/run.h"
+
+#define LEAST 2e-3                   /* [s] */
+#define LONG 8.0                     /* [s]; no round begins later */
+enum {
+    LEAST_ROUNDS = 2, RUNS = 4,      /* runs of a round */
+    CALLS = 2000, BATCHES = 8,       /* of nothing, to see what a call costs */
+    SLEEPS = 20,
+    MOST_TIMES = 64,                 /* probes of one round */
+    ROUND = 4096,                    /* buffers are a multiple of this, and so of what a probe does between branches [bytes] */
+};
+#define PAUSE 5e-3                   /* [s] after which workers sleep */
+#define SMALL_MEMORY ((int64_t)128 << 20)    /* what lies in memory is 4 times L3, but between these [bytes] */
+#define LARGE_MEMORY ((int64_t)1 << 30)
+
+typedef struct {
+    Ctx *c;
+    Arena *a;
+    const DriverOptions *o;
+    Machine *m;
+    const Probe *probe;
+    Pool *pool;
+    void **buf;                      /* [cores] */
+    int64_t buf_bytes;               /* of each */
+    double best[MOST_TIMES];         /* [s] of each thing timed, in the order of a round; 0: not yet */
+    uint32_t at;                     /* in it, in this round */
+} Measure;
+
+/* ---- timing --------------------------------------------------------------------------------------- */
+
+static const Probe *
+probe_named(const Measure *p, const char *name)
+{
+    const Probe *probe = p->probe;
+
+    while (probe->name && strcmp(probe->name, name))
+        probe++;
+    return probe;
+}
+
+static double
+run_once(const Measure *p, TnKernelFn *fn, int64_t times, int64_t bytes, int threads)
+{
+    TnFault fault = { 0 };
+    const int64_t sym[] = { times, bytes };
+    const TnArgs args = { p->buf, sym, &fault };
+    double start = time_seconds();
+
+    pool_run(p->pool, fn, &args, threads, 1);
+    return time_seconds() - start;
+}
+
+/* The best of all rounds so far. */
+static double
+keep_best(Measure *p, double t)
+{
+    double *best = &p->best[p->at++];
+
+    assert(p->at <= MOST_TIMES);
+    return *best = *best > 0 && *best < t ? *best : t;
+}
+
+/* Seconds of one unit of a probe's work; 0 if the target has no such step. */
+static double
+seconds_of(Measure *p, const char *name, int64_t bytes, int threads)
+{
+    const Probe *probe = probe_named(p, name);
+    int64_t times = 1;
+    double best;
+
+    if (!probe->fn)
+        return 0;
+    while ((best = run_once(p, probe->fn, times, bytes, threads)) < LEAST && times < (int64_t)1 << 40)
+        times *= best < LEAST / 16 ? 8 : 2;
+    for (int i = 1; i < RUNS; i++) {
+        double t = run_once(p, probe->fn, times, bytes, threads);
+        best = t < best ? t : best;
+    }
+    return keep_best(p, best / (double)times / (probe->work > 0 ? probe->work : (double)bytes));
+}
+
+static double
+rate_of(Measure *p, const char *name, int64_t bytes, int threads)
+{
+    double t = seconds_of(p, name, bytes, threads);
+
+    return t > 0 ? 1 / t : 0;
+}
+
+/* ---- one core ------------------------------------------------------------------------------------- */
+
+static void
+measure_core(Measure *p)
+{
+    Machine *m = p->m;
+    double lanes = m->vector_bytes / 4.0, cycle = seconds_of(p, "cycle", 0, 1);
+    int64_t half = m->level[LEVEL_L1].bytes / 2 / ROUND * ROUND;
+
+    m->cycle_seconds = cycle;
+    m->issue_per_cycle = cycle * rate_of(p, "issue", 0, 1);
+    double fma = rate_of(p, "fma", 0, 1);
+    m->fma_per_cycle = cycle * fma;
+    m->fma_cycles = seconds_of(p, "fma_chain", 0, 1) / cycle;
+    m->add_per_cycle = cycle * rate_of(p, "plus", 0, 1);
+    m->divide_cycles = seconds_of(p, "divide", 0, 1) / cycle;
+    m->sqrt_cycles = seconds_of(p, "sqrt", 0, 1) / cycle;
+    m->gather_cycles = seconds_of(p, "gather", 0, 1) / cycle;
+    m->f32_per_second = 2 * lanes * fma;
+    m->f64_per_second = lanes * rate_of(p, "fma_f64", 0, 1);
+    m->bf16_dot_per_second = 4 * lanes * rate_of(p, "bf16_dot", 0, 1);
+    m->i8_dot_per_second = 8 * lanes * rate_of(p, "i8_dot", 0, 1);
+    m->f16_load_per_second = rate_of(p, "load_f16", half, 1) / 2;
+    m->bf16_load_per_second = rate_of(p, "load_bf16", half, 1) / 2;
+    m->f16_store_per_second = rate_of(p, "store_f16", half, 1) / 2;
+    m->bf16_store_per_second = rate_of(p, "store_bf16", half, 1) / 2;
+}
+
+/* ---- memory --------------------------------------------------------------------------------------- */
+
+/* A cycle through the lines of the buffer in an order that no prefetcher foresees (Sattolo's shuffle; the
+ * generator is Knuth's MMIX). */
+static void
+make_chain(Measure *p, int64_t bytes)
+{
+    uint64_t x = 1;
+    char *at = p->buf[0];
+    int64_t line = p->m->line_bytes, n = bytes / line;
+
+    ((int64_t *)p->buf[0])[1] = 0;
+    for (int64_t i = 0; i < n; i++)
+        *(int64_t *)(at + i * line) = i * line;
+    for (int64_t i = n - 1; i > 0; i--) {
+        x = x * 6364136223846793005u + 1442695040888963407u;
+        int64_t k = (int64_t)((x >> 33) % (uint64_t)i);
+        int64_t *a = (int64_t *)(at + i * line), *b = (int64_t *)(at + k * line), t = *a;
+        *a = *b;
+        *b = t;
+    }
+}
+
+/* What one thread's buffer is to be so that it lies in the level, others doing the same. */
+static int64_t
+level_bytes(const Machine *m, int l, int threads)
+{
+    int64_t bytes = m->level[l].bytes;
+
+    if (l == LEVEL_MEMORY) {
+        int64_t below = m->level[LEVEL_L3].bytes ? m->level[LEVEL_L3].bytes : m->level[LEVEL_L2].bytes;
+        bytes = below > LARGE_MEMORY / 4 ? LARGE_MEMORY : below < SMALL_MEMORY / 4 ? SMALL_MEMORY : 4 * below;
+        bytes /= threads;
+    } else if (l == LEVEL_L3) {
+        bytes /= 2 * threads;
+        if (bytes < 2 * m->level[LEVEL_L2].bytes)
+            bytes = 2 * m->level[LEVEL_L2].bytes;
+    } else {
+        bytes /= 2;
+    }
+    return bytes < ROUND ? ROUND : bytes / ROUND * ROUND;
+}
+
+static Bandwidth
+bandwidth(Measure *p, int l, int threads)
+{
+    int64_t bytes = level_bytes(p->m, l, threads);
+
+    return (Bandwidth){ threads * rate_of(p, "read", bytes, threads), threads * rate_of(p, "write", bytes, threads),
+                        threads * rate_of(p, "copy", bytes, threads) };
+}
+
+static void
+measure_memory(Measure *p)
+{
+    Machine *m = p->m;
+
+    for (int l = LEVEL_MEMORY; l >= LEVEL_L1; l--) {
+        MemoryLevel *level = &m->level[l];
+        if (!level->bytes) {
+            int64_t none = 0;
+            *level = m->level[l + 1];
+            level->bytes = none;
+            continue;
+        }
+        level->one = bandwidth(p, l, 1);
+        level->all = m->cores > 1 ? bandwidth(p, l, (int)m->cores) : level->one;
+        make_chain(p, level_bytes(m, l, 1));
+        level->latency_seconds = seconds_of(p, "chase", 0, 1);
+    }
+    m->load_per_cycle = m->level[LEVEL_L1].one.read * m->cycle_seconds / m->vector_bytes;
+    m->store_per_cycle = m->level[LEVEL_L1].one.write * m->cycle_seconds / m->vector_bytes;
+}
+
+static void
+unmap(void *what)
+{
+    Measure *p = what;
+
+    for (uint32_t i = 0; i < p->m->cores; i++)
+        if (p->buf[i] && p->buf[i] != MAP_FAILED)
+            munmap(p->buf[i], (size_t)p->buf_bytes);
+}
+
+static bool
+map_buffers(Measure *p)
+{
+    p->buf = NEW_ARRAY(p->a, void *, p->m->cores);
+    p->buf_bytes = level_bytes(p->m, LEVEL_MEMORY, 1);
+    arena_closer(p->a, unmap, p);
+    for (uint32_t i = 0; i < p->m->cores; i++) {
+        int64_t used = i ? level_bytes(p->m, LEVEL_MEMORY, (int)p->m->cores) : p->buf_bytes;
+        int64_t shared = level_bytes(p->m, LEVEL_L3, (int)p->m->cores);
+        p->buf[i] = mmap(NULL, (size_t)p->buf_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (p->buf[i] == MAP_FAILED)
+            return diag_error(&p->c->diags, DIAG_LIMIT, (Loc){ 0 }, "%lld MB of memory are needed to measure with, and are not to be had",
+                              (long long)((p->buf_bytes * p->m->cores) >> 20));
+        madvise(p->buf[i], (size_t)p->buf_bytes, MADV_HUGEPAGE);
+        memset(p->buf[i], 0, (size_t)(used > shared ? used : shared));
+    }
+    return true;
+}
+
+/* ---- the runtime ---------------------------------------------------------------------------------- */
+
+static double
+call_seconds(Measure *p, int threads)
+{
+    TnKernelFn *nothing = probe_named(p, "nothing")->fn;
+    double best = 0;
+
+    for (int b = 0; b < BATCHES; b++) {
+        double start = time_seconds();
+        for (int i = 0; i < CALLS; i++) {
+            const TnArgs args = { p->buf, NULL, NULL };
+            pool_run(p->pool, nothing, &args, threads, 1);
+        }
+        double t = (time_seconds() - start) / CALLS;
+        best = b == 0 || t < best ? t : best;
+    }
+    return keep_best(p, best);
+}
+
+static int
+by_value(const void *x, const void *y)
+{
+    double a = *(const double *)x, b = *(const double *)y;
+
+    return (a > b) - (a < b);
+}
+
+/* The best round's median: how long sleepers take to wake has no best case worth waiting for. */
+static double
+unpark_seconds(Measure *p)
+{
+    TnKernelFn *nothing = probe_named(p, "nothing")->fn;
+    const struct timespec pause = { 0, (long)(PAUSE * 1e9) };
+    double t[SLEEPS];
+
+    for (int i = 0; i < SLEEPS; i++) {
+        nanosleep(&pause, NULL);
+        t[i] = run_once(p, nothing, 0, 0, (int)p->m->cores);
+    }
+    qsort(t, SLEEPS, sizeof *t, by_value);
+    return keep_best(p, t[SLEEPS / 2]);
+}
+
+static void
+measure_runtime(Measure *p)
+{
+    Machine *m = p->m;
+
+    m->call_seconds = call_seconds(p, 1);
+    if (m->cores == 1)
+        return;                      /* nobody to wake: the row's guess stays */
+    m->wake_seconds = call_seconds(p, (int)m->cores) - m->call_seconds;
+    m->unpark_seconds = unpark_seconds(p) - m->call_seconds;
+}
+
+/* ---- building the probes ---------------------------------------------------------------------------- */
+
+static void
+close_library(void *what)
+{
+    dlclose(what);
+}
+
+static bool
+load_probes(Measure *p)
+{
+    const DriverOptions *o = p->o;
+    const char *flags = arena_printf(p->a, "%s -fvisibility=hidden -w %s", emit_c_flags(), p->m->flags);
+    const char *source = arena_printf(p->a, "%s%s", emit_c_prelude(), emit_c_probe(p->a, p->m->vector_bytes));
+    BuildUnit unit = { "the probes of a machine", source, flags };
+    char *path = arena_printf(p->a, "%s/tenon-probes-XXXXXX", o->build.temporary ? o->build.temporary : "/tmp");
+    uint32_t compiled, cached;
+
+    int fd = mkstemp(path);
+    if (fd < 0)
+        return diag_error(&p->c->diags, DIAG_LIMIT, (Loc){ .file = path }, "cannot make a temporary file: %s. Set TMPDIR to a folder "
+                                                                         "that can be written", strerror(errno));
+    close(fd);
+    bool built = build_shared(p->a, &p->c->diags, &o->build, &unit, 1, path, &compiled, &cached);
+    void *library = built ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    unlink(path);
+    if (built && !library)
+        return diag_error(&p->c->diags, DIAG_TOOLCHAIN, (Loc){ .file = path }, "cannot be loaded: %s", dlerror());
+    if (!built)
+        return false;
+    arena_closer(p->a, close_library, library);
+    const Probe *(*probes)(void);
+    *(void **)&probes = dlsym(library, "tenon_probes");
+    p->probe = probes ? probes() : NULL;
+    return p->probe || diag_error(&p->c->diags, DIAG_INTERNAL, (Loc){ .file = path }, "the probes lack their table");
+}
+
+bool
+driver_measure(Ctx *c, Arena *arena, const DriverOptions *given, Machine *out)
+{
+    DriverOptions o = options_resolve(arena, given);
+    Measure *p = NEW(arena, Measure);
+
+    *p = (Measure){ .c = c, .a = arena, .o = &o, .m = out };
+    if (!machine_find(c, o.target ? o.target : "native", out))
+        return false;
+    if (!machine_runs_here(out))
+        return diag_error(&c->diags, DIAG_USAGE, (Loc){ 0 }, "this processor cannot run code for %s; measure it where it runs", out->name);
+    machine_ask(arena, out);
+    p->pool = pool_new(arena, &c->diags, (int)out->cores);
+    if (!p->pool || !load_probes(p) || !map_buffers(p))
+        return false;
+    double start = time_seconds();
+    for (int round = 0; round < LEAST_ROUNDS || time_seconds() - start < LONG; round++) {
+        p->at = 0;
+        measure_core(p);
+        measure_memory(p);
+        measure_runtime(p);
+        if (o.progress)
+            o.progress(o.user, "seconds of measuring", (int64_t)(time_seconds() - start), (int64_t)LONG);
+    }
+    return true;
+}

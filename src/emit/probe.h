@@ -1,0 +1,290 @@
+/* probe: small kernels that a machine is measured with, in the C that models are emitted in, compiled for
+ * the same target with the same flags. Printed behind the prelude, after lines that define TN_PROBE_BYTES
+ * and TN_PROBE_LANES, a vector's bytes and its elements of f32.
+ *
+ * Every probe does its work sym[0] times over buf[begin], sym[1] bytes long and aligned to a page. The table
+ * says how much that is each time, in units of its own. What a compiler could drop or move is held by
+ * TN_OPAQUE, which costs nothing: a value that may have changed, and must be there.
+ */
+#define TN_PROBE_JOIN_(a, b) a##b
+#define TN_PROBE_JOIN(a, b) TN_PROBE_JOIN_(a, b)
+#define TN_PROBE_F(name) TN_PROBE_JOIN(name##_f32x, TN_PROBE_LANES)
+#define TN_PROBE_I(name) TN_PROBE_JOIN(name##_i32x, TN_PROBE_LANES)
+#define TN_PROBE_H(name) TN_PROBE_JOIN(name##_u16x, TN_PROBE_LANES)
+#if TN_PROBE_BYTES == 64
+TN_VECTORS(16) TN_VECTORS(8)
+#elif TN_PROBE_BYTES == 32
+TN_VECTORS(8) TN_VECTORS(4)
+#else
+TN_VECTORS(4) TN_VECTORS(2)
+#endif
+typedef TN_PROBE_F(tn) tn_probe_f32;
+typedef double tn_probe_f64 __attribute__((vector_size(TN_PROBE_BYTES)));
+
+#if defined(__x86_64__)
+#define TN_OPAQUE(x) __asm__ volatile("" : "+v"(x))
+#define TN_LOADED(x) __asm__ volatile("" : : "v"(x))
+#elif defined(__aarch64__)
+#define TN_OPAQUE(x) __asm__ volatile("" : "+w"(x))
+#define TN_LOADED(x) __asm__ volatile("" : : "w"(x))
+#else
+#define TN_OPAQUE(x) __asm__ volatile("" : "+m"(x))
+#define TN_LOADED(x) __asm__ volatile("" : : "m"(x))
+#endif
+#define TN_TIMES4(x) x x x x
+#define TN_TIMES16(x) TN_TIMES4(TN_TIMES4(x))
+#define TN_CHAINS(M) M(0) M(1) M(2) M(3) M(4) M(5) M(6) M(7) M(8) M(9) M(10) M(11)
+
+#define TN_PROBE(name) static void tn_probe_##name(const TnArgs *a, int64_t begin, int64_t end, void *scratch)
+#define TN_PROBE_BEGIN(T)                                                                              \
+    T *const p = (T *)a->buf[begin];                                                                   \
+    const int64_t times = a->sym[0], bytes = a->sym[1];                                                \
+    (void)p, (void)bytes, (void)end, (void)scratch
+
+/* ---- one core ------------------------------------------------------------------------------------- */
+
+TN_PROBE(nothing) { (void)a, (void)begin, (void)end, (void)scratch; }
+
+/* The addend is in a register: some processors add small constants while they rename. */
+TN_PROBE(cycle)
+{
+    TN_PROBE_BEGIN(int64_t);
+    int64_t x = 1, y = 3;
+    __asm__ volatile("" : "+r"(x), "+r"(y));
+    for (int64_t i = 0; i < times; i++) {
+        TN_TIMES16(x += y; __asm__ volatile("" : "+r"(x), "+r"(y));)
+    }
+}
+
+TN_PROBE(issue)
+{
+    TN_PROBE_BEGIN(int64_t);
+    for (int64_t i = 0; i < times; i++) {
+        TN_TIMES4(__asm__ volatile("nop\nnop\nnop\nnop\nnop\nnop\nnop\nnop\nnop\nnop\nnop\nnop\nnop\nnop\nnop\nnop");)
+    }
+}
+
+#define TN_DECLARE(i) T c##i = x + (float)i;
+#define TN_PIN(i) TN_OPAQUE(c##i);
+#define TN_FMA(i) c##i = c##i * x + y; TN_OPAQUE(c##i);
+#define TN_PLUS(i) c##i = c##i + x; TN_OPAQUE(c##i);
+#define TN_CHAIN_PROBE(name, type, step)                                                               \
+    TN_PROBE(name)                                                                                     \
+    {                                                                                                  \
+        typedef type T;                                                                                \
+        TN_PROBE_BEGIN(T);                                                                             \
+        T x = *p, y = *p;                                                                              \
+        TN_CHAINS(TN_DECLARE)                                                                          \
+        for (int64_t i = 0; i < times; i++) {                                                          \
+            TN_CHAINS(step)                                                                            \
+        }                                                                                              \
+        TN_CHAINS(TN_PIN)                                                                              \
+    }
+TN_CHAIN_PROBE(fma, tn_probe_f32, TN_FMA)
+TN_CHAIN_PROBE(fma_f64, tn_probe_f64, TN_FMA)
+TN_CHAIN_PROBE(plus, tn_probe_f32, TN_PLUS)
+
+TN_PROBE(fma_chain)
+{
+    TN_PROBE_BEGIN(tn_probe_f32);
+    tn_probe_f32 x = *p, y = *p, c = *p;
+    for (int64_t i = 0; i < times; i++) {
+        TN_TIMES16(c = c * x + y; TN_OPAQUE(c);)
+    }
+}
+
+TN_PROBE(divide)
+{
+    TN_PROBE_BEGIN(tn_probe_f32);
+    tn_probe_f32 x = *p + 1.0f;
+    for (int64_t i = 0; i < times; i++) {
+        TN_TIMES16({ tn_probe_f32 q = x; TN_OPAQUE(q); q = 1.0f / q; TN_LOADED(q); })
+    }
+}
+
+TN_PROBE(sqrt)
+{
+    TN_PROBE_BEGIN(tn_probe_f32);
+    tn_probe_f32 x = *p + 2.0f;
+    for (int64_t i = 0; i < times; i++) {
+        TN_TIMES16({ tn_probe_f32 q = x; TN_OPAQUE(q); q = TN_PROBE_F(tn_sqrt)(q); TN_LOADED(q); })
+    }
+}
+
+/* Lanes 3 elements apart, within a few lines. */
+TN_PROBE(gather)
+{
+    TN_PROBE_BEGIN(float);
+    int64_t stride = 3;
+    __asm__ volatile("" : "+r"(stride));
+    for (int64_t i = 0; i < times; i++)
+        for (int k = 0; k < 16; k++) {
+            tn_probe_f32 v = TN_PROBE_F(tn_load_apart)(p + 64 * k, stride, TN_PROBE_LANES);
+            TN_LOADED(v);
+        }
+}
+
+/* The step of a dot product in narrow types, where the target has one. The builtins go by name, as in the
+ * prelude: the headers of intrinsics cost more time than the probes. */
+#ifndef __has_builtin
+#define __has_builtin(x) 0
+#endif
+#if defined(__AVX512VNNI__) && TN_PROBE_BYTES == 64 && __has_builtin(__builtin_ia32_vpdpbusd512)
+#define TN_I8_DOT(c, x, y) __builtin_ia32_vpdpbusd512(c, x, y)
+#define TN_I8_DOT_X86 int
+#elif defined(__AVX512VNNI__) && TN_PROBE_BYTES == 64 && __has_builtin(__builtin_ia32_vpdpbusd_v16si)
+#define TN_I8_DOT(c, x, y) __builtin_ia32_vpdpbusd_v16si(c, x, y)
+#define TN_I8_DOT_X86 int
+#elif (defined(__AVXVNNI__) || (defined(__AVX512VNNI__) && defined(__AVX512VL__))) && TN_PROBE_BYTES == 32 && \
+    __has_builtin(__builtin_ia32_vpdpbusd_v8si)
+#define TN_I8_DOT(c, x, y) __builtin_ia32_vpdpbusd_v8si(c, x, y)
+#define TN_I8_DOT_X86 int
+#endif
+#if defined(TN_I8_DOT)
+typedef TN_I8_DOT_X86 tn_probe_quads __attribute__((vector_size(TN_PROBE_BYTES)));
+#define TN_DECLARE_QUADS(i) T c##i = x;
+#define TN_DOT(i) c##i = TN_I8_DOT(c##i, x, y); TN_OPAQUE(c##i);
+TN_PROBE(i8_dot)
+{
+    typedef tn_probe_quads T;
+    TN_PROBE_BEGIN(T);
+    T x = *p, y = *p;
+    TN_CHAINS(TN_DECLARE_QUADS)
+    for (int64_t i = 0; i < times; i++) {
+        TN_CHAINS(TN_DOT)
+    }
+    TN_CHAINS(TN_PIN)
+}
+#else
+#define tn_probe_i8_dot 0
+#endif
+#if defined(__AVX512BF16__) && TN_PROBE_BYTES == 64 && __has_builtin(__builtin_ia32_dpbf16ps_v16sf)
+#if defined(__clang__) || __GNUC__ >= 13
+typedef __bf16 tn_probe_pairs __attribute__((vector_size(64)));
+#else
+typedef short tn_probe_pairs __attribute__((vector_size(64)));
+#endif
+#define TN_PAIRS(i) c##i = __builtin_ia32_dpbf16ps_v16sf(c##i, x2, y2); TN_OPAQUE(c##i);
+TN_PROBE(bf16_dot)
+{
+    typedef tn_probe_f32 T;
+    TN_PROBE_BEGIN(T);
+    T x = *p;
+    tn_probe_pairs x2 = *(const tn_probe_pairs *)p, y2 = x2;
+    TN_CHAINS(TN_DECLARE)
+    for (int64_t i = 0; i < times; i++) {
+        TN_CHAINS(TN_PAIRS)
+    }
+    TN_CHAINS(TN_PIN)
+}
+#else
+#define tn_probe_bf16_dot 0
+#endif
+
+/* ---- narrow types between memory and registers, over all of the buffer --------------------------------- */
+
+#define TN_WIDEN_PROBE(e)                                                                              \
+    TN_PROBE(load_##e)                                                                                 \
+    {                                                                                                  \
+        TN_PROBE_BEGIN(uint16_t);                                                                      \
+        for (int64_t i = 0; i < times; i++)                                                            \
+            for (int64_t k = 0; k < bytes / 2; k += TN_PROBE_LANES) {                                  \
+                TN_PROBE_I(tn) h = __builtin_convertvector(TN_PROBE_H(tn_load)(p + k), TN_PROBE_I(tn)); \
+                tn_probe_f32 v = TN_PROBE_F(tn_widen_##e)(h);                                          \
+                TN_LOADED(v);                                                                          \
+            }                                                                                          \
+    }                                                                                                  \
+    TN_PROBE(store_##e)                                                                                \
+    {                                                                                                  \
+        TN_PROBE_BEGIN(uint16_t);                                                                      \
+        tn_probe_f32 x = {0};                                                                          \
+        for (int64_t i = 0; i < times; i++)                                                            \
+            for (int64_t k = 0; k < bytes / 2; k += TN_PROBE_LANES) {                                  \
+                TN_OPAQUE(x);                                                                          \
+                TN_PROBE_H(tn_store)(p + k, __builtin_convertvector(TN_PROBE_F(tn_narrow_##e)(x), TN_PROBE_H(tn))); \
+            }                                                                                          \
+    }
+TN_WIDEN_PROBE(f16)
+TN_WIDEN_PROBE(bf16)
+
+/* ---- memory: the whole buffer, once each time ------------------------------------------------------------ */
+
+TN_PROBE(read)
+{
+    TN_PROBE_BEGIN(tn_probe_f32);
+    const int64_t n = bytes / (int64_t)sizeof *p;
+    for (int64_t i = 0; i < times; i++)
+        for (int64_t k = 0; k < n; k += 16) {
+            const tn_probe_f32 *q = p + k;
+            TN_TIMES16({ tn_probe_f32 v = *q++; TN_LOADED(v); })
+        }
+}
+
+TN_PROBE(write)
+{
+    TN_PROBE_BEGIN(tn_probe_f32);
+    const int64_t n = bytes / (int64_t)sizeof *p;
+    tn_probe_f32 v = {0};
+    for (int64_t i = 0; i < times; i++)
+        for (int64_t k = 0; k < n; k += 16) {
+            tn_probe_f32 *q = p + k;
+            TN_TIMES16(TN_OPAQUE(v); *q++ = v;)
+        }
+}
+
+/* From the first half to the second. */
+TN_PROBE(copy)
+{
+    TN_PROBE_BEGIN(tn_probe_f32);
+    const int64_t n = bytes / (int64_t)sizeof *p / 2;
+    for (int64_t i = 0; i < times; i++)
+        for (int64_t k = 0; k < n; k += 16) {
+            tn_probe_f32 *q = p + k;
+            TN_TIMES16({ tn_probe_f32 v = *q; TN_OPAQUE(v); q[n] = v; q++; })
+        }
+}
+
+/* The first word of each line holds the place of the next line [bytes]. The walk goes on where it ended, which
+ * the second word of the buffer holds: begun again each time it would stay among the lines it knows. */
+TN_PROBE(chase)
+{
+    TN_PROBE_BEGIN(char);
+    int64_t at = ((int64_t *)p)[1];
+    for (int64_t i = 0; i < times; i++) {
+        TN_TIMES16(at = *(const int64_t *)(p + at);)
+    }
+    ((int64_t *)p)[1] = at;
+}
+
+/* ---- the table --------------------------------------------------------------------------------------------- */
+
+typedef struct { const char *name; TnKernelFn *fn; double work; } TnProbe;    /* fn 0: the target has no such step */
+__attribute__((visibility("default"))) const TnProbe *
+tenon_probes(void)
+{
+    /* work: steps each time; 0: as many as the buffer has bytes */
+    static const TnProbe probes[] = {
+        {"nothing", tn_probe_nothing, 1},
+        {"cycle", tn_probe_cycle, 16},
+        {"issue", tn_probe_issue, 64},
+        {"fma", tn_probe_fma, 12},
+        {"fma_f64", tn_probe_fma_f64, 12},
+        {"fma_chain", tn_probe_fma_chain, 16},
+        {"plus", tn_probe_plus, 12},
+        {"divide", tn_probe_divide, 16},
+        {"sqrt", tn_probe_sqrt, 16},
+        {"gather", tn_probe_gather, 16},
+        {"i8_dot", tn_probe_i8_dot, 12},
+        {"bf16_dot", tn_probe_bf16_dot, 12},
+        {"load_f16", tn_probe_load_f16, 0},
+        {"load_bf16", tn_probe_load_bf16, 0},
+        {"store_f16", tn_probe_store_f16, 0},
+        {"store_bf16", tn_probe_store_bf16, 0},
+        {"read", tn_probe_read, 0},
+        {"write", tn_probe_write, 0},
+        {"copy", tn_probe_copy, 0},
+        {"chase", tn_probe_chase, 16},
+        {0, 0, 0},
+    };
+    return probes;
+}
