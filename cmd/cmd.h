@@ -36,7 +36,8 @@ typedef struct {
     /* bench */
     int64_t iterations, warmup;      /* -1: not given */
     double duration;                 /* seconds; negative: not given */
-    const char *json_file;
+    const char *json_file, *trace;
+    bool profile;
     bool json, clear, help;
 } Options;
 
@@ -113,6 +114,31 @@ void tensors_free(Tensors *t);
 char *output_path(const char *folder, const char *name);
 void fprint_tensor_type(FILE *to, const TnTensor *x);     /* f32[1, 10] */
 void print_tensor_type(const TnTensor *x);               /* the same, on standard output */
+
+/* ---- profile.c: which kernels take how long ---- */
+
+typedef struct {
+    const char *name, *origin, *dtype;
+    int32_t function, kernels;       /* kernels that are this code */
+    int64_t calls;                   /* of all runs */
+    double seconds, before;          /* of all runs, and of all but the last */
+    double operations, bytes, predicted_ms;      /* of one run */
+    double *ms;                      /* of each run */
+    double median_ms, roof;          /* share of what the machine could do */
+} ProfileRow;
+typedef struct {
+    ProfileRow *row;
+    int n, runs, *row_of;            /* [kernels] */
+    double sum_ms;
+    const char *machine;             /* whose roof */
+} Profile;
+int profile_begin(TnContext *ctx, TnSession *s, Profile *p);
+int profile_run(TnContext *ctx, TnSession *s, Profile *p);       /* after each run */
+int profile_end(TnContext *ctx, const Options *o, int threads, Profile *p);
+void profile_print(const Profile *p);
+void profile_json(FILE *to, const Profile *p);       /* members of an object, after others */
+int profile_trace(TnContext *ctx, TnSession *s, FILE *to);
+void profile_free(Profile *p);
 
 /* ---- compare.c ---- */
 

@@ -35,10 +35,12 @@ const Verb verbs[VERB_COUNT] = {
     [VERB_BENCH] = {
         "bench", "bench MODEL [--threads N] [options]", "how fast a model runs",
         "Run MODEL (.onnx, .tn or a compiled .so) again and again and print the times of one run in\n"
-        "milliseconds. Inputs are chosen as for `tenon run`.",
+        "milliseconds. Inputs are chosen as for `tenon run`. --profile runs it as often again and tells of each\n"
+        "kernel its time, its rates, and the share of what the machine could do (its roof).",
         "  tenon bench resnet50.so --threads 1\n"
         "  tenon bench resnet50.onnx --duration 10 --json times.json\n"
-        "  tenon bench bert.so --dim batch=1 --dim seq=128 --iterations 200\n",
+        "  tenon bench bert.so --dim batch=1 --dim seq=128 --iterations 200\n"
+        "  tenon bench resnet50.so --threads 2 --profile --machine here.machine --trace resnet50.trace\n",
         true, cmd_bench,
     },
     [VERB_INSPECT] = {

@@ -125,6 +125,35 @@ TN_API TnStatus tn_run(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *
 TN_API int64_t tn_session_arena_bytes(const TnSession *s);
 TN_API int32_t tn_session_threads(const TnSession *s);    /* 0: the caller's pool */
 
+/* ---- profiles: which kernel takes how long ------------------------------------------------------------ */
+
+typedef struct TnKernelProfile {
+    size_t size;
+    const char *name;                /* "conv_relu" */
+    const char *origin;              /* the nodes it came from */
+    const char *dtype;               /* what it computes in */
+    int32_t function;                /* kernels of one number are the same code */
+    int64_t calls;                   /* since the profile began */
+    double seconds;                  /* all of them together */
+    double operations, bytes;        /* of one call at the sizes last run: a multiply-add is two, each argument once */
+    double predicted_seconds;        /* of one call on one core; 0: the compiler did not say */
+} TnKernelProfile;
+
+typedef struct TnEvent {             /* a thread ran a range of a kernel's trips */
+    size_t size;
+    int32_t kernel;
+    int64_t thread, begin, end;
+    double start, seconds;           /* of the monotonic clock */
+} TnEvent;
+
+/* Time every kernel of later runs, from nothing; the first max_events ranges are kept one by one. Each begins
+ * anew and stays as long as the session. */
+TN_API TnStatus tn_session_profile(TnSession *s, int32_t max_events);
+TN_API int32_t tn_session_kernels(const TnSession *s);
+TN_API TnStatus tn_session_kernel(TnSession *s, int32_t i, TnKernelProfile *out);
+TN_API int32_t tn_session_events(const TnSession *s);
+TN_API TnStatus tn_session_event(TnSession *s, int32_t i, TnEvent *out);
+
 /* ---- compiling (libtenon) ------------------------------------------------------------------------- */
 
 typedef struct TnDim { const char *symbol; int64_t value; } TnDim;
@@ -173,6 +202,12 @@ TN_API const char *tn_targets(TnContext *ctx);
 /* Measure the running processor as `target` (under 20 seconds, undisturbed), or with `machine` given read that
  * file. table: for people, valid as long as the context, or NULL; path: where to write the facts, or NULL. */
 TN_API TnStatus tn_machine(TnContext *ctx, const TnCompileOptions *o /* or NULL */, const char *path, const char **table);
+
+/* The least time in which the machine (by `target`, `machine` and `cores`) could do so many operations of a type
+ * and move so many bytes on so many threads. machine: whose, for people, valid as long as the context; or NULL. */
+typedef struct TnRoof { size_t size; const char *dtype; double operations, bytes, seconds; } TnRoof;
+TN_API TnStatus tn_roofs(TnContext *ctx, const TnCompileOptions *o /* or NULL */, int32_t threads, TnRoof *roof, int32_t n,
+                         const char **machine);
 
 /* What a model file holds, as text or (json = 1) as JSON, valid as long as the context; unsupported
  * nodes are listed, not an error. Artefacts are described too. */

@@ -11,7 +11,7 @@
 #define TENON_ABI_H
 #include <stdint.h>
 
-#define TENON_ABI_VERSION 1
+#define TENON_ABI_VERSION 2
 
 enum { TN_FAULT_NONE, TN_FAULT_DIM, TN_FAULT_CONSTRAINT, TN_FAULT_INDEX, TN_FAULT_SIZE };
 
@@ -27,6 +27,7 @@ typedef struct TnArgs {          /* what every kernel gets */
     void *const *buf;
     const int64_t *sym;
     TnFault *fault;
+    int32_t kernel;              /* its number, from 0 in the order of the calls */
 } TnArgs;
 
 /* Do trips begin..end-1 of the parallel loop. scratch: this worker's own, 64-byte aligned. */
@@ -45,6 +46,20 @@ typedef struct TnTensorInfo {
     const int64_t *dims;         /* [rank]; -1: symbolic */
     const char *const *dim_text; /* [rank]: "batch", "3", "2*n + 1" */
 } TnTensorInfo;
+
+typedef struct TnKernelInfo {
+    const char *name;            /* "conv_relu" */
+    const char *origin;          /* the nodes it came from */
+    const char *dtype;           /* what it computes in */
+    int32_t function;            /* kernels of one number are the same code */
+} TnKernelInfo;
+
+/* Of one call, for bound symbols; 0: not known. */
+typedef struct TnWork {
+    int64_t operations;          /* a multiply-add is two */
+    int64_t bytes;               /* of arguments, each counted once */
+    int64_t predicted_ps;        /* [picoseconds] on one core, as the compiler expected */
+} TnWork;
 
 typedef struct TnSizes { int64_t arena_bytes, scratch_bytes; } TnSizes;   /* scratch: of one worker */
 
@@ -65,12 +80,13 @@ typedef struct TnManifest {
     const TnTensorInfo *inputs, *outputs;
     const char *const *symbols;
     const char *const *constraints;   /* "Add \"/m/Add\": axis 1 of both inputs: n == m" */
-    const char *const *kernels;       /* the nodes each came from */
+    const TnKernelInfo *kernels;      /* in the order of the calls */
     uint64_t weights_bytes, weights_hash;
     /* Bind the symbols from input_dims[i][d], check every dimension and constraint, give the
      * outputs' dimensions one after the other, and the memory needed. 0, or a TN_FAULT_*. */
     int (*prepare)(const int64_t *const *input_dims, int64_t *sym, int64_t *output_dims, TnSizes *sizes, TnFault *fault);
     int (*run)(const TnFrame *frame);
+    void (*work)(const int64_t *sym, TnWork *work);      /* of each kernel; for profiles */
     int (*cpu_ok)(void);         /* 1 if this processor has what the code was compiled for */
 } TnManifest;
 

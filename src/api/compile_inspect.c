@@ -157,7 +157,7 @@ facts_of_artefact(TnContext *ctx, Arena *a, const char *path, Facts *f)
     for (int32_t i = 0; i < m->nconstraint; i++)
         VEC_PUSH(a, &f->check, m->constraints[i]);
     for (int32_t i = 0; i < m->nkernel; i++)
-        VEC_PUSH(a, &f->kernel, m->kernels[i]);
+        VEC_PUSH(a, &f->kernel, m->kernels[i].origin);
     return true;
 }
 

@@ -1,6 +1,8 @@
 /* compile_machine: what the processor offers, measured or as a file says. */
 #include "api/compile_internal.h"
 
+#include <string.h>
+
 static bool
 machine(TnContext *ctx, Call *call, const TnCompileOptions *o, const char *path, const char **table)
 {
@@ -41,4 +43,35 @@ tn_machine(TnContext *ctx, const TnCompileOptions *o, const char *path, const ch
     CALL_ENTER(ctx, &call);
     call_begin(ctx, &call, 0);
     return call_end(ctx, &call, machine(ctx, &call, o, path, table));
+}
+
+static bool
+roofs(TnContext *ctx, Call *call, const TnCompileOptions *o, int32_t threads, TnRoof *roof, int32_t n, const char **name)
+{
+    Ctx *c = &ctx->c;
+    DriverOptions options;
+    Machine m;
+
+    if (!compile_options(ctx, call->arena, o, &options) || !driver_machine(c, call->arena, &options, &m))
+        return false;
+    for (int32_t i = 0; i < n; i++) {
+        TnRoof *r = (TnRoof *)((char *)roof + (size_t)i * roof->size);
+        if (!TN_CHECK_SIZE(ctx, TnRoof, r))
+            return false;
+        DType t = r->dtype ? dtype_from_name(r->dtype, strlen(r->dtype)) : DT_F32;
+        r->seconds = machine_roof_seconds(&m, t, threads < 1 ? 1 : (uint32_t)threads, r->operations, r->bytes);
+    }
+    if (name)
+        *name = arena_printf(call->keep, "%s (%s)", m.processor, m.name);
+    return true;
+}
+
+TnStatus
+tn_roofs(TnContext *ctx, const TnCompileOptions *o, int32_t threads, TnRoof *roof, int32_t n, const char **machine_name)
+{
+    Call call = { 0 };
+
+    CALL_ENTER(ctx, &call);
+    call_begin(ctx, &call, 0);
+    return call_end(ctx, &call, roofs(ctx, &call, o, threads, roof, n, machine_name));
 }

@@ -207,7 +207,7 @@ artefact_write(Job *j)
     writer_align(j->out, PAGE_BYTES);
 
     ArtefactTrailer trailer = {
-        .magic = ARTEFACT_MAGIC, .version = TENON_ABI_VERSION, .weights_offset = writer_offset(j->out),
+        .magic = ARTEFACT_MAGIC, .version = ARTEFACT_VERSION, .weights_offset = writer_offset(j->out),
         .weights_bytes = (uint64_t)j->plan->weights_bytes, .weights_hash = j->weights_hash,
     };
     if (!weights_write(j, j->out))

@@ -154,10 +154,9 @@ is_call(const Graph *g, NodeId n)
     return g->node.at[n].callee == CALL_KERNEL;
 }
 
-static uint32_t
+static void
 string_tables(Host *h)
 {
-    uint32_t nkernel = 0;
     text_add(h->t, "static const char *const tn_symbols[] = {");
     for (uint32_t i = 0; i < h->nsymbol; i++) {
         c_string(h->t, h->symbol[i]);
@@ -170,17 +169,46 @@ string_tables(Host *h)
         c_string(h->t, arena_printf(h->a, "%s: %s == %s", k->why, expr_str(h->c, k->a), expr_str(h->c, k->b)));
         text_add(h->t, ",\n");
     }
-    text_add(h->t, "    0\n};\nstatic const char *const tn_kernels[] = {\n");
+    text_add(h->t, "    0\n};\n");
+}
+
+/* A count over symbols; 0 where it overflows. */
+static const char *
+known(Host *h, const Expr *x)
+{
+    int64_t number;
+    if (expr_const(x, &number))
+        return arena_printf(h->a, "%lld", (long long)(number < 0 ? 0 : number));
+    return arena_printf(h->a, "tn_max(%s, 0)", checked(h, x));
+}
+
+/* The table of kernels, and what each has to do. */
+static uint32_t
+kernel_table(Host *h)
+{
+    uint32_t nkernel = 0, nfunction = 0;
+    Text work = {.arena = h->a};
+    Map seen = {.arena = h->a};
+    text_add(h->t, "static const TnKernelInfo tn_kernels[] = {\n");
     for (NodeId n = 1; n < h->g->node.n; n++) {
         if (!is_call(h->g, n))
             continue;
         const Kernel *k = h->g->node.at[n].kernel;
-        text_add(h->t, "    ");
+        KernelWork w = kernel_work(h->c, k);
+        uint64_t function, symbol = hash_bytes(h->p->kernel_symbol[n], strlen(h->p->kernel_symbol[n]), 0);
+        if (!map_get(&seen, symbol, &function))
+            map_put(&seen, symbol, function = nfunction++);
+        text_add(h->t, "    {");
+        c_string(h->t, k->name);
+        text_add(h->t, ", ");
         c_string(h->t, k->origin ? k->origin : k->name);
-        text_add(h->t, ",\n");
-        nkernel++;
+        text_printf(h->t, ", \"%s\", %u},\n", dtype_info[w.dtype].name, (unsigned)function);
+        text_printf(&work, "    work[%u] = (TnWork){%s, %s, %s};\n", nkernel++, known(h, w.operations), known(h, w.bytes),
+                    k->predicted ? known(h, k->predicted) : "0");
     }
-    text_add(h->t, "    0\n};\n\n");
+    text_add(h->t, "    {0, 0, 0, 0}\n};\n\nstatic void\ntn_work(const int64_t *sym, TnWork *work)\n{\n    (void)sym, (void)work;\n");
+    text_add(h->t, text_str(&work));
+    text_add(h->t, "}\n\n");
     return nkernel;
 }
 
@@ -374,9 +402,9 @@ call(Host *h, NodeId id, uint32_t number)
         ValueId v = i < n->in.count ? node_in(h->g, n, i) : node_out(h->g, n, i - n->in.count);
         text_printf(h->t, "%s%s", i == 0 ? "" : i % 4 ? ", " : ",\n                             ", pointer(h, v));
     }
-    text_printf(h->t, "};\n        const TnArgs args = {buf, sym, f->fault};\n        tn_call(f->host, %s, &args, %s, %s);\n",
-                h->p->kernel_symbol[id], plain(h, k->trips), plain(h, k->grain));
-    text_printf(h->t, "        if (f->fault->code)\n            return tn_stop(f->fault, %u);\n    }\n", number);
+    text_printf(h->t, "};\n        const TnArgs args = {buf, sym, f->fault, %u};\n        tn_call(f->host, %s, &args, %s, %s);\n"
+                      "        if (f->fault->code)\n            return f->fault->code;\n    }\n",
+                number, h->p->kernel_symbol[id], plain(h, k->trips), plain(h, k->grain));
 }
 
 static void
@@ -450,7 +478,7 @@ manifest(Host *h, uint32_t nkernel, uint32_t rank_total)
                 nkernel, rank_total);
     text_add(h->t, "        tn_inputs, tn_outputs, tn_symbols, tn_constraints, tn_kernels,\n");
     /* Embedded weights are not the caller's to bring. */
-    text_printf(h->t, "        %lld, UINT64_C(0x%016llx), tn_prepare, tn_run, tn_cpu_ok,\n    };\n    return &manifest;\n}\n",
+    text_printf(h->t, "        %lld, UINT64_C(0x%016llx), tn_prepare, tn_run, tn_work, tn_cpu_ok,\n    };\n    return &manifest;\n}\n",
                 (long long)(p->embed_weights ? 0 : p->plan->weights_bytes), (unsigned long long)p->weights_hash);
 }
 
@@ -465,7 +493,8 @@ emit_c_host(Ctx *c, Text *t, const HostProgram *p, bool single_file)
         embed_weights(&h);
     tensor_table(&h, "inputs", p->graph->input.at, p->graph->input.n);
     tensor_table(&h, "outputs", p->graph->output.at, p->graph->output.n);
-    uint32_t nkernel = string_tables(&h);
+    string_tables(&h);
+    uint32_t nkernel = kernel_table(&h);
     uint32_t rank_total = prepare(&h);
     run(&h);
     manifest(&h, nkernel, rank_total);

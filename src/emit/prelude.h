@@ -54,7 +54,7 @@ TN_COLD void tn_fault_index(const TnArgs *a, int64_t got, int64_t want)
     int32_t none = TN_FAULT_NONE;
     if (!__atomic_compare_exchange_n(&a->fault->code, &none, TN_FAULT_INDEX, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         return;
-    a->fault->where = -1;
+    a->fault->where = a->kernel;
     a->fault->dim = 0;
     a->fault->got = got;
     a->fault->want = want;
@@ -102,12 +102,6 @@ TN_INLINE int tn_solve(int64_t size, int64_t by, int64_t rest, int64_t *x)
         return 0;
     *x = left / by;
     return *x >= 0;
-}
-TN_COLD int tn_stop(TnFault *f, int32_t kernel)      /* a kernel recorded a fault */
-{
-    if (f->where < 0)
-        f->where = kernel;
-    return f->code;
 }
 TN_INLINE void tn_call(const TnHost *h, TnKernelFn *fn, const TnArgs *args, int64_t trips, int64_t grain)
 {

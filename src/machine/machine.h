@@ -73,6 +73,9 @@ void machine_table(Text *t, const Machine *m);     /* for people */
 void machine_ask(Arena *a, Machine *m);
 static inline uint32_t machine_lanes(const Machine *m, DType t) { return m->vector_bytes / dtype_info[t].bytes; }
 
+/* The least time in which `threads` of the cores could do so many operations of a type and move so many bytes. */
+double machine_roof_seconds(const Machine *m, DType t, uint32_t threads, double operations, double bytes);
+
 /* The register tile of a contraction: rows x (vectors * lanes), whose accumulators, one row of
  * column vectors and one broadcast fill the register file. `rows_extent`, `cols_extent` are the
  * problem's sizes or -1 when symbolic; small or ragged sizes get the tile that wastes least. */

@@ -78,7 +78,13 @@ typedef struct Kernel {
     const Expr *trips;       /* of the parallel loop: what the runtime divides; 1 if there is none */
     const Expr *grain;       /* smallest number of trips worth a thread; >= 1 */
     const char *schedule;    /* the choices as text: "tile i 14, tile j 32, pack x" */
+    const Expr *predicted;   /* [ps] that a call is expected to take on one core, over symbols; NULL: nobody said */
 } Kernel;
+
+/* What is to be done whatever the schedule: operations, a multiply-add being two, and bytes of arguments that
+ * come and go. 0 where it depends on data, or where there are no parts to tell. */
+typedef struct { DType dtype; const Expr *operations, *bytes; } KernelWork;
+KernelWork kernel_work(Ctx *c, const Kernel *k);
 
 uint32_t kernel_buffer(Ctx *c, Arena *a, Kernel *k, const char *name, const Type *t, Space space, uint32_t lanes);
 /* Physical extents of a buffer: its type if plain. */

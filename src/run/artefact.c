@@ -23,8 +23,6 @@
 
 #include "run/internal.h"
 
-enum { ARTEFACT_VERSION = 1 };
-
 _Static_assert(sizeof(ArtefactTrailer) == 64, "the trailer is 64 bytes in the file");
 
 typedef struct { Diags *diags; Loc loc; } Report;

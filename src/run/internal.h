@@ -13,6 +13,9 @@ struct Artefact {
     size_t weights_map_bytes;
 };
 
+/* A host that times what `under` runs. */
+const TnHost *profile_host(Profile *p, const TnHost *under);
+
 /* An array in .npy form, anywhere in memory that outlives `a`; out->name is the caller's to set. */
 bool npy_parse(Arena *a, Diags *d, Loc loc, Bytes file, NpyArray *out);
 

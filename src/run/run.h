@@ -12,6 +12,7 @@
 #include "type/dtype.h"
 
 #define ARTEFACT_MAGIC "TENONART"
+#define ARTEFACT_VERSION 1           /* of the layout of the file; what the code expects is the ABI's */
 typedef struct {
     char magic[8];
     uint32_t version, reserved;
@@ -52,6 +53,18 @@ bool session_prepare(Session *s, Diags *d, const RunInput *in, uint32_t nin, Run
 bool session_run(Session *s, Diags *d, const RunInput *in, RunOutput *out);
 int64_t session_arena_bytes(const Session *s);     /* as last prepared */
 int64_t session_scratch_bytes(const Session *s);   /* what a caller's pool must give each range, as last prepared */
+
+/* ---- profile ------------------------------------------------------------------------------------ */
+
+typedef struct { int64_t calls; double seconds; } KernelTime;
+typedef struct { int32_t kernel; uint64_t thread; int64_t begin, end; double start, seconds; } KernelEvent;    /* one range */
+
+typedef struct Profile Profile;
+Profile *profile_new(Arena *a, int32_t nkernel, uint32_t max_events);
+void session_profile(Session *s, Profile *p);                /* runs are timed from now on; NULL: no longer */
+const KernelTime *profile_kernels(const Profile *p);         /* [nkernel] */
+const KernelEvent *profile_events(const Profile *p, uint32_t *n);
+void session_work(const Session *s, TnWork *work);           /* [nkernel], for the sizes last prepared; 0 before */
 
 /* ---- .npy and .npz ---------------------------------------------------------------------------------- */
 

@@ -20,6 +20,7 @@ struct Session {
     const TnManifest *manifest;
     Pool *pool;                      /* ours, or NULL */
     TnHost host;
+    Profile *profile;                /* NULL: none */
 
     bool prepared;
     const int64_t **input_dims;      /* [ninput] into dims */
@@ -204,7 +205,7 @@ report_fault(const Session *s, Diags *d, const TnFault *f)
     case TN_FAULT_INDEX:
         return diag_error(d, DIAG_USAGE, at_model(s),
                           "%s: the index %lld is outside of its axis, which has %lld elements; check the inputs it comes from",
-                          f->where >= 0 && f->where < m->nkernel ? m->kernels[f->where] : "a kernel", got, want);
+                          f->where >= 0 && f->where < m->nkernel ? m->kernels[f->where].origin : "a kernel", got, want);
     case TN_FAULT_SIZE:
         return diag_error(d, DIAG_LIMIT, at_model(s), "a tensor's size overflows for inputs of these sizes; give smaller ones");
     }
@@ -350,11 +351,24 @@ session_run(Session *s, Diags *d, const RunInput *in, RunOutput *out)
     TnFault fault = {0};
     TnFrame frame = {
         .inputs = s->input_data, .outputs = s->output_data, .weights = s->artefact->weights,
-        .arena = s->arena.at, .sym = s->sym, .host = &s->host, .fault = &fault,
+        .arena = s->arena.at, .sym = s->sym, .host = s->profile ? profile_host(s->profile, &s->host) : &s->host, .fault = &fault,
     };
     int code = m->run(&frame);
     fault.code = fault.code ? fault.code : code;
     return !fault.code || report_fault(s, d, &fault);
+}
+
+void
+session_profile(Session *s, Profile *p)
+{
+    s->profile = p;
+}
+
+void
+session_work(const Session *s, TnWork *work)
+{
+    if (s->prepared)
+        s->manifest->work(s->sym, work);
 }
 
 int64_t

@@ -462,6 +462,25 @@ def test_bench_json_has_every_number(tenon, built):
     assert json.loads(tenon("bench", built, "--iterations", 3, "--json=-").stdout)["iterations"] == 3
 
 
+def test_bench_profile_and_trace(tenon, built):
+    done = tenon("bench", built, "--iterations", 20, "--threads", 1, "--dim", "batch=3", "--profile", "--json", "t.json", "--trace", "t.trace")
+    assert done.returncode == OK, done.stderr
+    told = json.loads((tenon.folder / "work" / "t.json").read_text())
+    assert told["median_ms"] > 0 and told["kernels"]
+    assert {"name", "calls", "ms", "share", "gflops", "gbps", "roof", "predicted_ms"} <= set(told["kernels"][0])
+    assert abs(sum(k["share"] for k in told["kernels"]) - 1) < 1e-3
+    assert all(0 < k["roof"] and k["calls"] >= 1 for k in told["kernels"])
+    assert [k["ms"] for k in told["kernels"]] == sorted((k["ms"] for k in told["kernels"]), reverse=True)
+    product = next(k for k in told["kernels"] if 'MatMul "product"' in k["origin"])
+    assert product["operations"] >= 2 * 3 * 4 * 3 and product["bytes"] == 4 * (3 * 4 + 4 * 3 + 3 * 3)
+    assert product["name"] in done.stdout and "GFLOP/s" in done.stdout
+    events = json.loads((tenon.folder / "work" / "t.trace").read_text())["traceEvents"]
+    assert len(events) == 20 * len(told["kernels"]) and {e["name"] for e in events} == {k["name"] for k in told["kernels"]}
+    assert [e["ts"] for e in events] == sorted(e["ts"] for e in events) and all(e["dur"] >= 0 for e in events)
+    # without a profile there is none
+    assert "kernels" not in json.loads(tenon("bench", built, "--iterations", 3, "--json=-").stdout)
+
+
 # ---- what one can look at ----------------------------------------------------------------------------------
 
 

@@ -110,6 +110,7 @@ build(void)
     VEC_PUSH(c->arena, &g->constraints, same);
 
     Kernel *k = kernel("Mul \"scale\" */", (ValueId[]){x, w, t}, 2, 1);
+    k->predicted = expr_scale(c, n, 2000);
     Block *b = rows(k, n, &i);
     uint32_t row = kernel_buffer(c, world.arena, k, "row", g->value.at[w].type, SPACE_SCRATCH, 1), j;
     tree_buffer(b, row);
@@ -182,7 +183,9 @@ test_manifest(void **state)
     assert_string_equal(m->inputs[3].dim_text[0], "2*k + 1");
     assert_true(m->inputs[0].rank == 2 && m->inputs[0].dims[0] == -1 && m->inputs[0].dims[1] == 3);
     assert_string_equal(m->inputs[2].dtype, "i64");
-    assert_string_equal(m->kernels[1], "Gather \"pick\"");
+    assert_string_equal(m->kernels[1].origin, "Gather \"pick\"");
+    assert_string_equal(m->kernels[1].name, "k");
+    assert_true(m->kernels[0].function == 0 && m->kernels[1].function == 1);
     assert_string_equal(m->constraints[0], "Add \"sum\": axis 0 of both inputs: n == m");
     assert_int_equal(m->weights_bytes, 0);           /* they are inside */
     assert_null(dlsym(world.library, "k1"));
@@ -275,6 +278,21 @@ test_run_stops(void **state)
     assert_true(f.code == TN_FAULT_INDEX && f.where == 1 && f.got == 2 && f.want == 2);
 }
 
+/* Operations are those of the parts, of which kernels built by hand have none; what is expected is said in symbols. */
+static void
+test_work(void **state)
+{
+    (void)state;
+    TnWork work[2];
+    const int64_t s[] = {5, 5, 3};
+    world.manifest->work(s, work);
+    assert_true(work[0].operations == 0 && work[0].bytes == 5 * 3 * 4 && work[0].predicted_ps == 2000 * 5);
+    assert_true(work[1].bytes == 5 * 4 && work[1].predicted_ps == 0);
+    const int64_t huge[] = {INT64_MAX / 4, 5, 3};
+    world.manifest->work(huge, work);
+    assert_true(work[0].bytes == 0 && work[0].predicted_ps == 0);
+}
+
 /* A symbol that no input gives is a mistake the user can mend: named, with what to do. */
 static void
 test_unbound_symbol(void **state)
@@ -301,7 +319,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_manifest), cmocka_unit_test(test_prepare), cmocka_unit_test(test_run),
-        cmocka_unit_test(test_run_stops), cmocka_unit_test(test_unbound_symbol),
+        cmocka_unit_test(test_run_stops), cmocka_unit_test(test_work), cmocka_unit_test(test_unbound_symbol),
     };
     return cmocka_run_group_tests_name("emit_host", tests, compile, forget);
 }

@@ -220,12 +220,12 @@ test_index_faults(void **state)
 {
     (void)state;
     TnFault fault = {0};
-    TnArgs args = {.fault = &fault};
+    TnArgs args = {.fault = &fault, .kernel = 4};
     assert_int_equal(tn_at(&args, -1, 5), 4);
     assert_int_equal(fault.code, TN_FAULT_NONE);
     assert_int_equal(tn_at(&args, 5, 5), 0);
     assert_int_equal(tn_at(&args, -6, 5), 0);
-    assert_true(fault.code == TN_FAULT_INDEX && fault.got == 5 && fault.want == 5 && fault.where == -1);
+    assert_true(fault.code == TN_FAULT_INDEX && fault.got == 5 && fault.want == 5 && fault.where == 4);
 }
 
 int

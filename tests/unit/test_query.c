@@ -1,5 +1,5 @@
 /* Queries of nests: where reads stand, contraction views, regions, costs. */
-#include "nest/nest.h"
+#include "nest/kernel.h"
 
 #include "world.h"
 
@@ -148,6 +148,36 @@ costs(void **state)
     assert_true(expr_is(k.bytes_read, 4 * (128 + 64 + 4)) && expr_is(k.bytes_written, 4 * 32));
 }
 
+/* ---- the work of kernels ---- */
+
+static void
+assert_work(World *w, const char *text, const char *dtype, const char *operations, const char *bytes)
+{
+    const Nest *n = parse(w, text);
+    Kernel k = { .nin = n->nin, .nout = n->nout, .npart = 1 };
+    uint32_t buffer[8];
+    Part part = { n, buffer };
+    k.part = &part;
+    for (uint32_t i = 0; i < n->nin + n->nout; i++)
+        buffer[i] = kernel_buffer(&w->ctx, w->arena, &k, n->param[i].name, n->param[i].type, i < n->nin ? SPACE_IN : SPACE_OUT, 1);
+    KernelWork work = kernel_work(&w->ctx, &k);
+    assert_string_equal(dtype_info[work.dtype].name, dtype);
+    assert_string_equal(expr_str(&w->ctx, work.operations), operations);
+    assert_string_equal(expr_str(&w->ctx, work.bytes), bytes);
+}
+
+static void
+work_of_kernels(void **state)
+{
+    World *w = *state;
+    assert_work(w, "nest t(x: f32[5, 7], y: f32[7, 3]) -> (o: f32[5, 3]) { o[i, j] = sum q: x[i, q] * y[q, j] }", "f32", "210", "284");
+    assert_work(w, "nest t(x: f32[n, 8], b: f32[8]) -> (o: f32[n, 8]) { o[i, j] = exp(x[i, j]) + b[j] }", "f32", "16*n", "64*n + 32");
+    /* of a table no more is read than there are points */
+    assert_work(w, "nest t(x: f32[1000, 4], k: i64[2]) -> (o: f32[2, 4]) { o[i, j] = x[k[i], j] }", "f32", "0", "80");
+    /* what nobody reads does not count */
+    assert_work(w, "nest t(x: f64[6]) -> (o: f64[6]) { o[i] = 1 }", "f64", "0", "48");
+}
+
 int
 main(void)
 {
@@ -157,6 +187,7 @@ main(void)
         cmocka_unit_test_setup_teardown(where_reads_stand, world_begin, world_end),
         cmocka_unit_test_setup_teardown(regions, world_begin, world_end),
         cmocka_unit_test_setup_teardown(costs, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(work_of_kernels, world_begin, world_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,7 +25,7 @@ static const char model_source[] =
     "static const TnTensorInfo out[] = { { \"y\", \"f32\", 2, xd, xt } };\n"
     "static const char *const symbols[] = { \"batch\" };\n"
     "static const char *const constraints[] = { \"Reshape \\\"r\\\": batch == 2*floor(batch/2)\" };\n"
-    "static const char *const kernels[] = { \"Gather \\\"g\\\"\" };\n"
+    "static const TnKernelInfo kernels[] = { { \"gather\", \"Gather \\\"g\\\"\", \"f32\", 0 } };\n"
     "static int fault(TnFault *f, int code, int where, int dim, int64_t got, int64_t want)\n"
     "{ f->code = code; f->where = where; f->dim = dim; f->got = got; f->want = want; return code; }\n"
     "static int prepare(const int64_t *const *d, int64_t *sym, int64_t *od, TnSizes *z, TnFault *f)\n"
@@ -50,15 +50,16 @@ static const char model_source[] =
     "static int run(const TnFrame *f)\n"
     "{\n"
     "    void *buf[] = { (void *)f->inputs[0], (void *)f->inputs[1], (void *)f->weights, f->outputs[0] };\n"
-    "    TnArgs a = { buf, f->sym, f->fault };\n"
+    "    TnArgs a = { buf, f->sym, f->fault, 0 };\n"
     "    if (((uintptr_t)f->weights | (uintptr_t)f->arena) % 64) return TN_FAULT_SIZE;\n"
     "    if (f->host->parallel) f->host->parallel(f->host->user, kernel, &a, f->sym[0], 1);\n"
     "    else kernel(&a, 0, f->sym[0], f->host->scratch);\n"
     "    return f->fault->code;\n"
     "}\n"
+    "static void work(const int64_t *sym, TnWork *w) { w[0] = (TnWork){ 6 * sym[0], 32 * sym[0] + 12, 1000 }; }\n"
     "static int cpu_ok(void) { return CPU; }\n"
     "static const TnManifest manifest = { ABI, sizeof(TnManifest), \"tiny\", \"cc\", \"riscv-v9\", \"tiny: 1 kernel\", 2, 1, 1, 1, 1, 2,\n"
-    "    in, out, symbols, constraints, kernels, 12, 77, prepare, run, cpu_ok };\n"
+    "    in, out, symbols, constraints, kernels, 12, 77, prepare, run, work, cpu_ok };\n"
     "const TnManifest *tenon_manifest(void) { return &manifest; }\n";
 
 static char folder[64], model_path[128];
@@ -174,8 +175,8 @@ broken_files_are_refused(void **state)
     says(tn_load(ctx, in_folder("b"), &m), TN_MODEL, "do not lie inside the file");
     make_model("c", "", &(ArtefactTrailer){ .weights_hash = 1 });
     says(tn_load(ctx, in_folder("c"), &m), TN_MODEL, "it was changed");
-    make_model("d", "-DABI=2", NULL);
-    says(tn_load(ctx, in_folder("d"), &m), TN_MODEL, "compiled for ABI 2");
+    make_model("d", "-DABI=99", NULL);
+    says(tn_load(ctx, in_folder("d"), &m), TN_MODEL, "compiled for ABI 99");
     make_model("e", "-DCPU=0", NULL);
     says(tn_load(ctx, in_folder("e"), &m), TN_UNSUPPORTED, "compiled for riscv-v9, which this processor is not");
 }
@@ -281,6 +282,58 @@ runs_with_changing_sizes(void **state)
             assert_string_equal(again.name, "y");
             assert_string_equal(again.dtype, "f32");
         }
+        tn_session_free(s);
+    }
+}
+
+/* ---- profiles --------------------------------------------------------------------------- */
+
+static void
+a_profile_tells_of_kernels(void **state)
+{
+    (void)state;
+    for (int threads = 1; threads <= 3; threads++) {
+        TnSessionOptions o = { sizeof o, threads, NULL };
+        TnKernelProfile k = TN_INIT(TnKernelProfile);
+        TnEvent e = TN_INIT(TnEvent);
+        TnSession *s;
+        Case c;
+        assert_int_equal(tn_session_new(ctx, model, &o, &s), TN_OK);
+        set_case(&c, 64);
+        says(tn_session_kernel(s, 0, &k), TN_USAGE, "begin one with tn_session_profile");
+        says(tn_session_profile(s, -1), TN_USAGE, "-1 events");
+        assert_int_equal(tn_session_events(s), 0);
+        assert_int_equal(tn_session_profile(s, 2 * threads), TN_OK);
+        assert_int_equal(tn_session_kernels(s), 1);
+        assert_int_equal(tn_session_kernel(s, 0, &k), TN_OK);
+        assert_true(k.calls == 0 && k.seconds == 0 && k.operations == 0);
+
+        for (int i = 0; i < 5; i++) {
+            assert_int_equal(tn_run(s, c.in, 2, &c.out, 1), TN_OK);
+            is_right(&c, c.out.data);
+        }
+        assert_int_equal(tn_session_kernel(s, 0, &k), TN_OK);
+        assert_string_equal(k.name, "gather");
+        assert_string_equal(k.origin, "Gather \"g\"");
+        assert_string_equal(k.dtype, "f32");
+        assert_true(k.calls == 5 && k.seconds > 0 && k.operations == 6 * 64 && k.bytes == 32 * 64 + 12);
+        assert_true(k.predicted_seconds == 1e-9);
+        says(tn_session_kernel(s, 1, &k), TN_USAGE, "there is no TnKernelProfile 1");
+
+        /* two runs were traced, each in a range for every thread; together they cover all trips */
+        assert_int_equal(tn_session_events(s), 2 * threads);
+        int64_t covered = 0;
+        for (int i = 0; i < 2 * threads; i++) {
+            assert_int_equal(tn_session_event(s, i, &e), TN_OK);
+            assert_true(e.kernel == 0 && e.begin < e.end && e.thread > 0 && e.seconds >= 0);
+            covered += e.end - e.begin;
+        }
+        assert_int_equal(covered, 2 * 64);
+        says(tn_session_event(s, 2 * threads, &e), TN_USAGE, "there is no TnEvent");
+        assert_int_equal(tn_session_profile(s, 0), TN_OK);       /* anew, without a trace */
+        assert_int_equal(tn_run(s, c.in, 2, &c.out, 1), TN_OK);
+        assert_int_equal(tn_session_kernel(s, 0, &k), TN_OK);
+        assert_true(k.calls == 1 && tn_session_events(s) == 0);
         tn_session_free(s);
     }
 }
@@ -511,6 +564,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(describes_itself),
         cmocka_unit_test(runs_with_changing_sizes),
+        cmocka_unit_test(a_profile_tells_of_kernels),
         cmocka_unit_test(the_callers_pool_is_used),
         cmocka_unit_test(wrong_inputs_are_named),
         cmocka_unit_test(broken_files_are_refused),
