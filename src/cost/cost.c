@@ -18,13 +18,39 @@ level_seconds(const Unfold *u, const Node *n, Level cache)
     return (read > 0 ? n->read[cache] / read : 0) + (write > 0 ? n->write[cache] / write : 0);
 }
 
-/* Cycles that a loop's chain adds to an execution with so many trips. */
+/* How many trips of loop `of` are in sight of the processor at once. Nothing is beside the only trip. */
 static double
-chain_cycles(const Work *w, const Node *n, double trips)
+beside(const Node *of)
 {
-    double uops = w->issue * trips, beside = uops > 0 ? WINDOW / uops : 1;
-    (void)n;
-    return beside > 1 ? w->chain / beside : w->chain;
+    if (!of || of->exec * (of->kind == NODE_LOOP ? of->trips : 1) <= 1)
+        return 1;
+    return of->uops > 0 && of->uops < WINDOW ? WINDOW / of->uops : 1;
+}
+
+/* The loop around n whose trips begin the chain through buffer b anew. */
+static const Node *
+begins_chain(const Unfold *u, const Node *n, uint32_t b)
+{
+    for (const Node *at = n->parent ? n->parent->phase : NULL; at; at = at->parent ? at->parent->phase : NULL)
+        for (uint32_t i = at->id + 1; i <= at->last; i++) {
+            const Node *s = u->node.at[i];
+            if (s->kind == NODE_STORE && s->phase == at && s->tree->u.store.buffer == b)
+                return at;
+        }
+    return NULL;
+}
+
+static void
+sum_uops(Unfold *u, const Work *work)
+{
+    for (uint32_t i = 0; i < u->node.n; i++) {
+        const Node *n = u->node.at[i];
+        if (n->phase != n || n->exec <= 0)
+            continue;
+        double all = work[i].uops * n->exec * (n->kind == NODE_LOOP ? n->trips : 1);
+        for (Node *at = n->phase; at; at = at->parent ? at->parent->phase : NULL)
+            at->uops += all / (at->exec * (at->kind == NODE_LOOP ? more(at->trips, 1) : 1));
+    }
 }
 
 static void
@@ -46,13 +72,20 @@ explain(Unfold *u, const Node *n, const Work *w, double times, double seconds)
 }
 
 static void
-add_phase(Unfold *u, Node *n, Cost *c, double *seconds)
+add_phase(Unfold *u, Node *n, Work w, Cost *c, double *seconds)
 {
     bool loop = n->kind == NODE_LOOP;
     double times = loop ? n->exec * n->trips : n->exec, cycle = u->m->cycle_seconds;
-    Work w = work_of_phase(u, n);
 
-    w.chain = loop ? chain_cycles(&w, n, n->trips) : 0;
+    /* An execution of a loop ends with the latency of its last trip, and code between loops waits for its
+     * values, unless the processor is busy with the next trip of the loop around. */
+    const Node *around = n->parent ? n->parent->phase : NULL;
+    double fill = around ? w.latency / beside(around) : 0;
+    if (loop) {
+        w.chain = w.chain / beside(begins_chain(u, n, w.chain_buffer));
+        w.chain = more(w.chain, w.latency / (WINDOW / more(w.uops, 1)));
+        fill /= more(n->trips, 1);
+    }
     /* Code that the first-level cache does not hold comes from the second, each time through. */
     double code = w.code_bytes > (double)u->m->level[LEVEL_L1].bytes && u->m->level[LEVEL_L2].one.read > 0
                 ? w.code_bytes / u->m->level[LEVEL_L2].one.read / cycle : 0;
@@ -61,9 +94,9 @@ add_phase(Unfold *u, Node *n, Cost *c, double *seconds)
     most = w.chain > most ? w.chain : most;
     most = w.l1 > most ? w.l1 : most;
     most = w.issue > most ? w.issue : most;
-    most *= times * cycle;
+    most = (most + fill) * times * cycle;
     c->flops += w.flops * times * cycle;
-    c->chain += w.chain * times * cycle;
+    c->chain += (w.chain + fill) * times * cycle;
     c->l1 += w.l1 * times * cycle;
     c->issue += w.issue * times * cycle;
     c->work += w.work * times;
@@ -90,10 +123,15 @@ cost_explain(Ctx *ctx, Text *why, const Kernel *k, const Machine *m, const CostA
 
     unfold(&u);
     traffic(&u);
+    Work *work = NEW_ARRAY(scratch, Work, u.node.n);
+    for (uint32_t i = 0; i < u.node.n; i++)
+        if (u.node.at[i]->phase == u.node.at[i] && u.node.at[i]->exec > 0)
+            work[i] = work_of_phase(&u, u.node.at[i]);
+    sum_uops(&u, work);
     for (uint32_t i = 0; i < u.node.n; i++) {
         Node *n = u.node.at[i];
         if (n->phase == n && n->exec > 0)
-            add_phase(&u, n, &c, &seconds);
+            add_phase(&u, n, work[i], &c, &seconds);
     }
     /* The counts are those of the thread with most trips; all threads have their part of them. */
     double all = u.most > 0 ? u.trips / u.most : 1;

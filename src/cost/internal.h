@@ -20,6 +20,7 @@ struct Node {
     double exec;                     /* executions in one call, on the thread that has most to do */
     double trips;                    /* loops: of one execution, on average */
     int64_t at;                      /* loops: the trip that stands for all */
+    double uops;                     /* phases: instructions of one trip, those of inner loops included */
     double read[LEVEL_COUNT], write[LEVEL_COUNT];    /* phases: bytes from and to each level in one call; traffic.c */
 };
 
@@ -65,6 +66,8 @@ int64_t unfold_eval(Unfold *u, const Expr *e, int64_t otherwise);
 void traffic(Unfold *u);
 Level level_holding(const Machine *m, double bytes);     /* the smallest cache that they half fill at most */
 
+static inline double more(double x, double y) { return x > y ? x : y; }
+
 /* One operation: instructions on the multiply-add units, others on vectors, divisions, square roots; cycles
  * of a call for each lane; the longest chain through it [multiply-adds]. */
 typedef struct { double fma, alu, divide, root, lane_cycles, chain; } OpCost;
@@ -73,7 +76,10 @@ extern const OpCost op_cost[S_OP_COUNT];
 /* The straight code of a phase, once through: cycles of each kind as if it were alone. */
 typedef struct {
     double flops, l1, issue;
-    double chain;                    /* from one trip of its loop to the next */
+    double chain;                    /* from one trip of its loop to the next, through this buffer: */
+    uint32_t chain_buffer;
+    double latency;                  /* from its first load to its last value */
+    double uops;                     /* instructions */
     double work, bytes;              /* operations; bytes loaded and stored */
     double code_bytes;
 } Work;

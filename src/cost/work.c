@@ -12,10 +12,10 @@
 static const double
     LOOP_UOPS = 2,           /* a trip: step, and compare with branch */
     ENTER_UOPS = 6,          /* an execution of a loop: its bounds and addresses */
-    BRANCH_CYCLES = 15,      /* a branch that was foreseen wrongly (A. Fog, "The microarchitecture of Intel, AMD and VIA CPUs": 13 to 20) */
     FORESEEN_TRIPS = 32,     /* the end of a loop of more trips is not foreseen */
     FORWARD_CYCLES = 5,      /* from a store to the load of the same place (Fog: 4 to 8) */
     MASK_UOPS = 3,           /* making a mask of the first lanes */
+    FOLD_CYCLES = 6,         /* a step of a tree over the lanes: move lanes, combine */
     DIVIDE_UOPS = 4,         /* an index divided by a constant: multiply, shifts, subtract */
     UOP_BYTES = 6;           /* of code; vector instructions with their addresses have 5 to 9 */
 
@@ -27,6 +27,8 @@ typedef struct {
     bool writes_memory;
     double fma, alu, cycles, load, store_ops, uops, work, bytes;     /* cycles: of units that take one at a time */
     double *chain;           /* [buffer]: from trip to trip through each register or place */
+    Map latency;             /* Scalar -> cycles from the loads below it to its value */
+    double longest;
     double registers;        /* vectors that stay in registers all the time */
     bool *held;              /* [buffer]: counted in registers */
 } Code;
@@ -140,18 +142,28 @@ price_move(Code *k, const MemRef *a, DType t, uint32_t lanes, bool store, double
     double *unit = store ? &k->store_ops : &k->load, bytes = (double)lanes * dtype_info[t].bytes, line = m->line_bytes;
     double vector = bytes < m->vector_bytes ? bytes : m->vector_bytes, whole = ceil(bytes / m->vector_bytes);
 
+    bool part = a->load ? a->load->u.load.valid != NULL : a->node->tree->u.store.valid != NULL;
+    double part_units = store ? m->part_store_cycles * m->store_per_cycle : m->part_load_cycles * m->load_per_cycle;
+
+    part_units = part_units < 1 ? 1 : part_units;
     k->bytes += n * bytes * a->valid;
     if (lanes == 1) {
         add_uops(k, unit, n);
     } else if (a->lane_stride == 1) {
-        bool part = a->load ? a->load->u.load.valid != NULL : a->node->tree->u.store.valid != NULL;
         double crossing = is_aligned(k, a, vector) ? 0 : (vector - a->bytes) / line;
         add_uops(k, unit, n * whole);
         *unit += n * whole * crossing;
-        k->uops += part ? n * MASK_UOPS : 0;
+        if (part) {
+            k->uops += n * MASK_UOPS;
+            *unit += n * whole * (part_units - 1);
+        }
     } else if (a->lane_stride == 2 && !store) {
         add_uops(k, unit, n * whole * 2);
         add_uops(k, &k->alu, n * whole * 2);
+        if (part) {
+            k->uops += 2 * n * MASK_UOPS;
+            *unit += 2 * n * whole * (part_units - 1);
+        }
     } else if (a->lane_stride == 0) {
         add_uops(k, unit, n);
     } else {
@@ -319,6 +331,19 @@ chain_of(const Code *k, const Scalar *s, const Tree *store, int depth)
     return most < 0 ? most : most + op_cost[s->op].chain * k->u->m->fma_cycles;
 }
 
+/* Does the straight code itself give the buffer a first value, so that nothing comes from the trip before? */
+static bool
+begins_here(const Code *k, uint32_t buffer)
+{
+    for (uint32_t i = k->phase->id + 1; i <= k->phase->last; i++) {
+        const Node *n = k->u->node.at[i];
+        if (n->kind == NODE_STORE && n->phase == k->phase && n->tree->u.store.buffer == buffer &&
+            chain_of(k, n->tree->u.store.value, n->tree, 0) < 0)
+            return true;
+    }
+    return false;
+}
+
 static void
 add_chain(Code *k, const Node *n)
 {
@@ -339,6 +364,32 @@ add_chain(Code *k, const Node *n)
     k->chain[t->u.store.buffer] += cycles * all_copies(k) / copies(k, place);
 }
 
+/* Cycles from the loads below s until it is there. */
+static double
+latency_of(Code *k, const Scalar *s)
+{
+    const Machine *m = k->u->m;
+    uint64_t known;
+    double most = 0;
+
+    if (map_get(&k->latency, MAP_PTR(s), &known))
+        return (double)known / 16;
+    if (s->op == S_LOAD) {
+        bool held = k->u->k->buffer.at[s->u.load.slot].space == SPACE_REGISTER;
+        most = held ? 0 : m->level[LEVEL_L1].latency_seconds / m->cycle_seconds;
+    }
+    for (uint32_t i = 0; i < s->narg; i++) {
+        double l = latency_of(k, s->arg[i]);
+        most = l > most ? l : most;
+    }
+    if (s->op >= S_HSUM && s->op <= S_HPROD)
+        most += FOLD_CYCLES * ceil(log2(s->arg[0]->lanes));
+    bool fused = s->op == S_MUL;                     /* as part of a sum, or alone: once */
+    most += fused ? 0 : op_cost[s->op].chain * m->fma_cycles;
+    map_put(&k->latency, MAP_PTR(s), (uint64_t)(most * 16));
+    return most;
+}
+
 /* ---- the phase ---------------------------------------------------------------------------------------------------- */
 
 static void
@@ -349,6 +400,8 @@ price_store(Code *k, const Node *n)
     double times = all_copies(k);
 
     price(k, v);
+    double latency = latency_of(k, v);
+    k->longest = latency > k->longest ? latency : k->longest;
     if (k->u->k->buffer.at[t->u.store.buffer].space == SPACE_REGISTER)
         hold(k, t->u.store.buffer);
     else if (n->end > n->first)
@@ -376,14 +429,14 @@ price_node(Code *k, const Node *n)
         price(k, n->tree->u.test.cond);
         k->work = work;              /* deciding is none */
         k->uops += all_copies(k);
-        k->cycles += BRANCH_CYCLES * p * (1 - p) * all_copies(k);
+        k->cycles += k->u->m->branch_cycles * p * (1 - p) * all_copies(k);
         break;
     }
     case NODE_LOOP:
         if (n->tree->u.loop.kind == LOOP_UNROLLED)
             break;
         k->uops += ENTER_UOPS * all_copies(k);
-        k->cycles += n->trips > FORESEEN_TRIPS ? BRANCH_CYCLES * all_copies(k) : 0;
+        k->cycles += n->trips > FORESEEN_TRIPS ? k->u->m->branch_cycles * all_copies(k) : 0;
         break;
     case NODE_ARM:
         break;
@@ -399,11 +452,18 @@ writes_memory(const Unfold *u, const Node *phase)
     return false;
 }
 
+/* Simple operations on vectors have units of their own or those of multiply-adds. */
+static double
+alu_per_cycle(const Machine *m)
+{
+    return more(m->add_per_cycle, m->mixed_per_cycle);
+}
+
 Work
 work_of_phase(Unfold *u, Node *phase)
 {
     const Machine *m = u->m;
-    Code k = { .u = u, .phase = phase, .seen = { .arena = u->arena }, .writes_memory = writes_memory(u, phase),
+    Code k = { .u = u, .phase = phase, .seen = { .arena = u->arena }, .latency = { .arena = u->arena }, .writes_memory = writes_memory(u, phase),
                .chain = NEW_ARRAY(u->arena, double, u->k->buffer.n), .held = NEW_ARRAY(u->arena, bool, u->k->buffer.n) };
     Work w = { 0 };
 
@@ -422,13 +482,19 @@ work_of_phase(Unfold *u, Node *phase)
         add_uops(&k, &k.load, excess);
         add_uops(&k, &k.store_ops, excess);
     }
-    double fma = k.fma / m->fma_per_cycle, alu = k.alu / m->add_per_cycle;
-    w.flops = (fma > alu ? fma : alu) + k.cycles;
-    double loads = k.load / m->load_per_cycle, stores = k.store_ops / m->store_per_cycle;
-    w.l1 = loads > stores ? loads : stores;
+    w.flops = more(more(k.fma / m->fma_per_cycle, (k.fma + k.alu) / m->mixed_per_cycle), k.alu / alu_per_cycle(m)) + k.cycles;
+    w.l1 = more(k.load / m->load_per_cycle, k.store_ops / m->store_per_cycle);
+    w.uops = k.uops;
     w.issue = k.uops / m->issue_per_cycle;
-    for (uint32_t b = 0; b < u->k->buffer.n; b++)
-        w.chain = k.chain[b] > w.chain ? k.chain[b] : w.chain;
+    double longest = 0;
+    for (uint32_t b = 0; b < u->k->buffer.n; b++) {
+        longest = more(longest, k.chain[b]);
+        if (k.chain[b] > w.chain && !begins_here(&k, b)) {
+            w.chain = k.chain[b];
+            w.chain_buffer = b;
+        }
+    }
+    w.latency = k.longest + longest;
     w.work = k.work;
     w.bytes = k.bytes;
     w.code_bytes = k.uops * UOP_BYTES;

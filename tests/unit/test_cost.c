@@ -10,8 +10,9 @@
 /* 1 ns a cycle, 8 lanes of f32; a line is 64 bytes. */
 static const Machine plain = {
     .name = "plain", .vector_bytes = 32, .vector_registers = 16, .line_bytes = 64, .cores = 4,
-    .cycle_seconds = 1e-9, .issue_per_cycle = 8, .fma_per_cycle = 2, .fma_cycles = 4, .add_per_cycle = 2,
+    .cycle_seconds = 1e-9, .issue_per_cycle = 8, .fma_per_cycle = 2, .fma_cycles = 4, .add_per_cycle = 2, .mixed_per_cycle = 4,
     .load_per_cycle = 2, .store_per_cycle = 1, .divide_cycles = 6, .sqrt_cycles = 8, .gather_cycles = 10,
+    .part_load_cycles = 1, .part_store_cycles = 2, .branch_cycles = 10,
     .f32_per_second = 32e9, .f64_per_second = 16e9,
     .level = { { 32 << 10, 1e-9, { 128e9, 64e9, 128e9 }, { 512e9, 256e9, 512e9 } },
                { 512 << 10, 4e-9, { 64e9, 32e9, 64e9 }, { 256e9, 128e9, 256e9 } },
