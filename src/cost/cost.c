@@ -78,9 +78,9 @@ add_phase(Unfold *u, Node *n, Work w, Cost *c, double *seconds)
     double times = loop ? n->exec * n->trips : n->exec, cycle = u->m->cycle_seconds;
 
     /* An execution of a loop ends with the latency of its last trip, and code between loops waits for its
-     * values, unless the processor is busy with the next trip of the loop around. */
+     * values, unless the next trip of the loop around is in sight. */
     const Node *around = n->parent ? n->parent->phase : NULL;
-    double fill = around ? w.latency / beside(around) : 0;
+    double fill = around && around->uops > WINDOW ? w.latency * (1 - WINDOW / around->uops) : 0;
     if (loop) {
         w.chain = w.chain / beside(begins_chain(u, n, w.chain_buffer));
         w.chain = more(w.chain, w.latency / (WINDOW / more(w.uops, 1)));
