@@ -20,6 +20,7 @@ LEVELS = [
     ["ref"],
     ["graph"],
     ["op"],
+    ["cost"],
     ["nest"],
     ["machine"],
     ["type"],

@@ -12,6 +12,7 @@
  * files are golden files too. Whatever parses is also printed and parsed again: the second text must
  * be the first. --update writes today's output behind `; expect:`; review the diff like code.
  */
+#include "cost/cost.h"
 #include "graph/graph.h"
 #include "schedule/schedule.h"
 
@@ -203,11 +204,37 @@ run_schedule(Case *t, Text *out)
            diag_error(&t->ctx->diags, DIAG_INTERNAL, (Loc){ 0 }, "the text does not survive printing and parsing");
 }
 
+/* The price of each loop tree and of its phases, on a machine that is the same everywhere; symbols are at
+ * the size that nobody says. */
+static bool
+run_cost(Case *t, Text *out)
+{
+    Items items = { 0 };
+    Machine m;
+    if (!parse_items(t, t->path, t->input, &items) || !machine_find(t->ctx, "x86-64-v3", &m))
+        return false;
+    for (uint32_t i = 0; i < items.n; i++) {
+        const Kernel *k = items.at[i].kernel;
+        Text why = { .arena = t->arena };
+        if (!k || !k->tree.list.n || !kernel_verify(t->ctx, k))
+            return diag_error(&t->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "only kernels with a tree have a price");
+        for (uint32_t threads = 1; threads <= 2; threads++) {
+            why.n = 0;
+            Cost c = cost_explain(t->ctx, &why, k, &m, &(CostAsk){ .threads = threads });
+            text_printf(out, "%s, %u thread%s: ", k->name, threads, threads > 1 ? "s" : "");
+            cost_print(out, &c);
+            text_printf(out, "\n%s", text_str(&why));
+        }
+    }
+    return true;
+}
+
 static const struct { const char *name; bool (*run)(Case *t, Text *out); } verbs[] = {
     { "print", run_print },
     { "describe", run_describe },
     { "simplify", run_simplify },
     { "schedule", run_schedule },
+    { "cost", run_cost },
 };
 
 /* ---- one file ---------------------------------------------------------------------------------------- */

@@ -127,6 +127,11 @@ measure_core(Measure *p)
     m->divide_cycles = seconds_of(p, "divide", 0, 1) / cycle;
     m->sqrt_cycles = seconds_of(p, "sqrt", 0, 1) / cycle;
     m->gather_cycles = seconds_of(p, "gather", 0, 1) / cycle;
+    m->mixed_per_cycle = cycle * rate_of(p, "mixed", 0, 1);
+    m->part_load_cycles = seconds_of(p, "part_load", 0, 1) / cycle;
+    m->part_store_cycles = seconds_of(p, "part_store", 0, 1) / cycle;
+    double lost = 2 * (seconds_of(p, "branch", 1, 1) - seconds_of(p, "branch", 0, 1));   /* every second one */
+    m->branch_cycles = lost > cycle ? lost / cycle : 1;
     m->f32_per_second = 2 * lanes * fma;
     m->f64_per_second = lanes * rate_of(p, "fma_f64", 0, 1);
     m->bf16_dot_per_second = 4 * lanes * rate_of(p, "bf16_dot", 0, 1);

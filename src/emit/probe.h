@@ -111,6 +111,65 @@ TN_PROBE(sqrt)
     }
 }
 
+/* A multiply-add, then an operation on integers. */
+#define TN_DECLARE_BITS(i) TN_PROBE_I(tn) b##i = n + i;
+#define TN_MIX(i) TN_FMA(i) b##i = b##i ^ n; TN_OPAQUE(b##i);
+TN_PROBE(mixed)
+{
+    typedef tn_probe_f32 T;
+    TN_PROBE_BEGIN(T);
+    T x = *p, y = *p;
+    TN_PROBE_I(tn) n = (TN_PROBE_I(tn))*p;
+    T c0 = x, c1 = x + 1.0f, c2 = x + 2.0f, c3 = x + 3.0f, c4 = x, c5 = x + 1.0f, c6 = x + 2.0f, c7 = x + 3.0f;
+    TN_DECLARE_BITS(0) TN_DECLARE_BITS(1) TN_DECLARE_BITS(2) TN_DECLARE_BITS(3)
+    for (int64_t i = 0; i < times; i++) {
+        TN_MIX(0) TN_MIX(1) TN_MIX(2) TN_MIX(3)
+        TN_FMA(4) b0 = b0 ^ n; TN_OPAQUE(b0); TN_FMA(5) b1 = b1 ^ n; TN_OPAQUE(b1);
+        TN_FMA(6) b2 = b2 ^ n; TN_OPAQUE(b2); TN_FMA(7) b3 = b3 ^ n; TN_OPAQUE(b3);
+    }
+    TN_PIN(0) TN_PIN(1) TN_PIN(2) TN_PIN(3) TN_PIN(4) TN_PIN(5) TN_PIN(6) TN_PIN(7)
+}
+
+/* All lanes but three, so many that the compiler does not know. */
+#define TN_PART_OF_A_VECTOR                                                                            \
+    int64_t part = TN_PROBE_LANES > 3 ? TN_PROBE_LANES - 3 : 1;                                        \
+    __asm__ volatile("" : "+r"(part))
+TN_PROBE(part_load)
+{
+    TN_PROBE_BEGIN(float);
+    TN_PART_OF_A_VECTOR;
+    for (int64_t i = 0; i < times; i++)
+        for (int k = 0; k < 16; k++) {
+            tn_probe_f32 v = TN_PROBE_F(tn_load_first)(p + TN_PROBE_LANES * k, part);
+            TN_LOADED(v);
+        }
+}
+
+TN_PROBE(part_store)
+{
+    TN_PROBE_BEGIN(float);
+    TN_PART_OF_A_VECTOR;
+    tn_probe_f32 v = {0};
+    TN_OPAQUE(v);
+    for (int64_t i = 0; i < times; i++)
+        for (int k = 0; k < 16; k++)
+            TN_PROBE_F(tn_store_first)(p + TN_PROBE_LANES * k, v, part);
+}
+
+/* A branch that nothing tells of (Knuth's MMIX generator); with sym[1] 0 one that is never taken. */
+TN_PROBE(branch)
+{
+    TN_PROBE_BEGIN(char);
+    uint64_t x = 1, taken = bytes ? (uint64_t)1 << 63 : 0;
+    int64_t n = 0;
+    for (int64_t i = 0; i < times; i++) {
+        x = x * 6364136223846793005u + 1442695040888963407u;
+        if (x & taken)
+            __asm__ volatile("" : "+r"(n));
+        __asm__ volatile("" : "+r"(x));
+    }
+}
+
 /* Lanes 3 elements apart, within a few lines. */
 TN_PROBE(gather)
 {
@@ -274,6 +333,10 @@ tenon_probes(void)
         {"divide", tn_probe_divide, 16},
         {"sqrt", tn_probe_sqrt, 16},
         {"gather", tn_probe_gather, 16},
+        {"mixed", tn_probe_mixed, 16},
+        {"part_load", tn_probe_part_load, 16},
+        {"part_store", tn_probe_part_store, 16},
+        {"branch", tn_probe_branch, 1},
         {"i8_dot", tn_probe_i8_dot, 12},
         {"bf16_dot", tn_probe_bf16_dot, 12},
         {"load_f16", tn_probe_load_f16, 0},

@@ -42,7 +42,8 @@
 #define ZEN3(bytes_, registers, fma)                                                                                    \
     .processor = "Zen 3, measured", .vector_bytes = bytes_, .vector_registers = registers, .line_bytes = 64,           \
     .cores = 8, .cycle_seconds = 1 / 3.24e9, .issue_per_cycle = 6, .fma_per_cycle = fma, .fma_cycles = 4,              \
-    .add_per_cycle = 2, .load_per_cycle = 2, .store_per_cycle = 1, .divide_cycles = 3.5, .sqrt_cycles = 5,             \
+    .add_per_cycle = 2, .mixed_per_cycle = 4, .load_per_cycle = 2, .store_per_cycle = 1, .divide_cycles = 3.5,         \
+    .sqrt_cycles = 5, .part_load_cycles = 1, .part_store_cycles = bytes_ * 0.4, .branch_cycles = 13,                    \
     .gather_cycles = bytes_ / 8.0, .f32_per_second = bytes_ / 2.0 * fma * 3.23e9,                                       \
     .f64_per_second = bytes_ / 4.0 * fma * 3.23e9, .f16_load_per_second = 5e9, .bf16_load_per_second = 12.8e9,          \
     .f16_store_per_second = 4.1e9, .bf16_store_per_second = 5.9e9,                                                      \
@@ -58,7 +59,8 @@ static const Machine table[] = {
       .processor = "Cascade Lake, from its manuals",
       .vector_bytes = 64, .vector_registers = 32, .line_bytes = 64, .cores = 8,
       .cycle_seconds = 1 / 2.36e9, .issue_per_cycle = 4, .fma_per_cycle = 2, .fma_cycles = 4, .add_per_cycle = 2,
-      .load_per_cycle = 2, .store_per_cycle = 1, .divide_cycles = 16, .sqrt_cycles = 20, .gather_cycles = 11,
+      .mixed_per_cycle = 2, .load_per_cycle = 2, .store_per_cycle = 1, .divide_cycles = 16, .sqrt_cycles = 20, .gather_cycles = 11,
+      .part_load_cycles = 0.5, .part_store_cycles = 1, .branch_cycles = 16,
       .f32_per_second = 151e9, .f64_per_second = 75e9,
       .f16_load_per_second = 37e9, .bf16_load_per_second = 37e9, .f16_store_per_second = 19e9, .bf16_store_per_second = 9e9,
       .level = { { 32 * KB, 2.1e-9, { 300 * GB_S, 150 * GB_S, 310 * GB_S }, { 2400 * GB_S, 1200 * GB_S, 2480 * GB_S } },
@@ -71,7 +73,8 @@ static const Machine table[] = {
     { .name = "armv8-a", .flags = "-march=armv8-a", .cpu_check = "1", .processor = "Neoverse N1, from its manual",
       .vector_bytes = 16, .vector_registers = 32, .line_bytes = 64, .cores = 8,
       .cycle_seconds = 1 / 2.5e9, .issue_per_cycle = 4, .fma_per_cycle = 2, .fma_cycles = 4, .add_per_cycle = 2,
-      .load_per_cycle = 2, .store_per_cycle = 1, .divide_cycles = 10, .sqrt_cycles = 12, .gather_cycles = 4,
+      .mixed_per_cycle = 2, .load_per_cycle = 2, .store_per_cycle = 1, .divide_cycles = 10, .sqrt_cycles = 12, .gather_cycles = 4,
+      .part_load_cycles = 4, .part_store_cycles = 4, .branch_cycles = 11,
       .f32_per_second = 40e9, .f64_per_second = 20e9,
       .f16_load_per_second = 10e9, .bf16_load_per_second = 10e9, .f16_store_per_second = 10e9, .bf16_store_per_second = 5e9,
       .level = { { 32 * KB, 1.6e-9, { 80 * GB_S, 40 * GB_S, 80 * GB_S }, { 640 * GB_S, 320 * GB_S, 640 * GB_S } },

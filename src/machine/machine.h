@@ -41,8 +41,11 @@ typedef struct {
     double fma_per_cycle;        /* vectors of f32 multiply-adds started: the number of ports */
     double fma_cycles;           /* from operand to result */
     double add_per_cycle;        /* vectors of f32 additions started */
+    double mixed_per_cycle;      /* multiply-adds and simple operations in turn: no unit does both */
     double load_per_cycle, store_per_cycle;      /* vectors, from and to the first level */
     double divide_cycles, sqrt_cycles, gather_cycles;    /* from the start of one vector of f32 to the next */
+    double part_load_cycles, part_store_cycles;  /* the same where only the first lanes are loaded or stored */
+    double branch_cycles;        /* lost to a branch that was not foreseen */
 
     /* One core, by type; a multiply-add counts as two. */
     double f32_per_second, f64_per_second;       /* [FLOP/s] multiply-adds of vectors */

@@ -36,6 +36,8 @@ machine_table(Text *t, const Machine *m)
                 m->f32_per_second * 1e-9, m->f64_per_second * 1e-9, m->fma_per_cycle, m->fma_cycles);
     text_printf(t, "vectors a cycle   %6.2f added, %.2f loaded, %.2f stored\n", m->add_per_cycle, m->load_per_cycle, m->store_per_cycle);
     text_printf(t, "cycles a vector   %6.1f division, %.1f square root, %.1f lanes apart\n", m->divide_cycles, m->sqrt_cycles, m->gather_cycles);
+    text_printf(t, "part of a vector  %6.1f loaded, %.1f stored; %.1f lost to a branch not foreseen\n", m->part_load_cycles,
+                m->part_store_cycles, m->branch_cycles);
     text_printf(t, "f16, bf16         %6.1f, %.1f G/s widened; %.1f, %.1f G/s rounded\n", m->f16_load_per_second * 1e-9,
                 m->bf16_load_per_second * 1e-9, m->f16_store_per_second * 1e-9, m->bf16_store_per_second * 1e-9);
     if (m->i8_dot_per_second > 0 || m->bf16_dot_per_second > 0)

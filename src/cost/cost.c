@@ -1,0 +1,172 @@
+/* cost: phases put together. */
+#include "cost/internal.h"
+
+/* Instructions that the processor looks ahead: those of the next execution of a short loop run beside the
+ * end of this one, and their chains with its. (Reorder buffers: 224 Skylake, 256 Zen 3, 128 Neoverse N1.) */
+static const double WINDOW = 200;
+
+static double
+level_seconds(const Unfold *u, const Node *n, Level cache)
+{
+    const MemoryLevel *from = &u->m->level[cache + 1];
+    double share = u->shares, read = from->one.read, write = from->one.write;
+
+    if (share > 1) {
+        read = from->all.read / share < read ? from->all.read / share : read;
+        write = from->all.write / share < write ? from->all.write / share : write;
+    }
+    return (read > 0 ? n->read[cache] / read : 0) + (write > 0 ? n->write[cache] / write : 0);
+}
+
+/* How many trips of loop `of` are in sight of the processor at once. Nothing is beside the only trip. */
+static double
+beside(const Node *of)
+{
+    if (!of || of->exec * (of->kind == NODE_LOOP ? of->trips : 1) <= 1)
+        return 1;
+    return of->uops > 0 && of->uops < WINDOW ? WINDOW / of->uops : 1;
+}
+
+/* The loop around n whose trips begin the chain through buffer b anew. */
+static const Node *
+begins_chain(const Unfold *u, const Node *n, uint32_t b)
+{
+    for (const Node *at = n->parent ? n->parent->phase : NULL; at; at = at->parent ? at->parent->phase : NULL)
+        for (uint32_t i = at->id + 1; i <= at->last; i++) {
+            const Node *s = u->node.at[i];
+            if (s->kind == NODE_STORE && s->phase == at && s->tree->u.store.buffer == b)
+                return at;
+        }
+    return NULL;
+}
+
+static void
+sum_uops(Unfold *u, const Work *work)
+{
+    for (uint32_t i = 0; i < u->node.n; i++) {
+        const Node *n = u->node.at[i];
+        if (n->phase != n || n->exec <= 0)
+            continue;
+        double all = work[i].uops * n->exec * (n->kind == NODE_LOOP ? n->trips : 1);
+        for (Node *at = n->phase; at; at = at->parent ? at->parent->phase : NULL)
+            at->uops += all / (at->exec * (at->kind == NODE_LOOP ? more(at->trips, 1) : 1));
+    }
+}
+
+static void
+explain(Unfold *u, const Node *n, const Work *w, double times, double seconds)
+{
+    const char *path[64];
+    uint32_t depth = 0;
+
+    for (const Node *at = n; at && depth < 64; at = at->parent)
+        if (at->kind == NODE_LOOP && at->phase == at)
+            path[depth++] = at->tree->u.loop.name;
+    while (depth > 0)
+        text_printf(u->why, "%s ", path[--depth]);
+    double us = times * u->m->cycle_seconds * 1e6;
+    text_printf(u->why, "%sx%.4g: %.3g us; a trip %.3g cycles: flops %.3g, chain %.3g, l1 %.3g, issue %.3g; us: ", n->kind == NODE_ARM ? "* " : "",
+                times, seconds * 1e6, seconds / times / u->m->cycle_seconds, w->flops, w->chain, w->l1, w->issue);
+    text_printf(u->why, "flops %.3g, l2 %.3g, l3 %.3g, memory %.3g\n", w->flops * us, level_seconds(u, n, LEVEL_L1) * 1e6,
+                level_seconds(u, n, LEVEL_L2) * 1e6, level_seconds(u, n, LEVEL_L3) * 1e6);
+}
+
+static void
+add_phase(Unfold *u, Node *n, Work w, Cost *c, double *seconds)
+{
+    bool loop = n->kind == NODE_LOOP;
+    double times = loop ? n->exec * n->trips : n->exec, cycle = u->m->cycle_seconds;
+
+    /* An execution of a loop ends with the latency of its last trip, and code between loops waits for its
+     * values, unless the next trip of the loop around is in sight. */
+    const Node *around = n->parent ? n->parent->phase : NULL;
+    double fill = around && around->uops > WINDOW ? w.latency * (1 - WINDOW / around->uops) : 0;
+    if (loop) {
+        w.chain = w.chain / beside(begins_chain(u, n, w.chain_buffer));
+        w.chain = more(w.chain, w.latency / (WINDOW / more(w.uops, 1)));
+        fill /= more(n->trips, 1);
+    }
+    /* Code that the first-level cache does not hold comes from the second, each time through. */
+    double code = w.code_bytes > (double)u->m->level[LEVEL_L1].bytes && u->m->level[LEVEL_L2].one.read > 0
+                ? w.code_bytes / u->m->level[LEVEL_L2].one.read / cycle : 0;
+    w.issue += code;
+    double most = w.flops;
+    most = w.chain > most ? w.chain : most;
+    most = w.l1 > most ? w.l1 : most;
+    most = w.issue > most ? w.issue : most;
+    most = (most + fill) * times * cycle;
+    c->flops += w.flops * times * cycle;
+    c->chain += (w.chain + fill) * times * cycle;
+    c->l1 += w.l1 * times * cycle;
+    c->issue += w.issue * times * cycle;
+    c->work += w.work * times;
+    c->bytes[LEVEL_L1] += w.bytes * times;
+    double *level[] = { &c->l2, &c->l3, &c->memory };
+    for (Level l = LEVEL_L1; l < LEVEL_MEMORY; l++) {
+        double s = level_seconds(u, n, l);
+        *level[l] += s;
+        c->bytes[l + 1] += n->read[l] + n->write[l];
+        most = s > most ? s : most;
+    }
+    *seconds += most;
+    if (u->why && most > 0)
+        explain(u, n, &w, times, most);
+}
+
+Cost
+cost_explain(Ctx *ctx, Text *why, const Kernel *k, const Machine *m, const CostAsk *ask)
+{
+    Arena *scratch = arena_child(ctx->arena);
+    Unfold u = { .ctx = ctx, .arena = scratch, .k = k, .m = m, .ask = ask, .why = why };
+    Cost c = { 0 };
+    double seconds = 0;
+
+    unfold(&u);
+    traffic(&u);
+    Work *work = NEW_ARRAY(scratch, Work, u.node.n);
+    for (uint32_t i = 0; i < u.node.n; i++)
+        if (u.node.at[i]->phase == u.node.at[i] && u.node.at[i]->exec > 0)
+            work[i] = work_of_phase(&u, u.node.at[i]);
+    sum_uops(&u, work);
+    for (uint32_t i = 0; i < u.node.n; i++) {
+        Node *n = u.node.at[i];
+        if (n->phase == n && n->exec > 0)
+            add_phase(&u, n, work[i], &c, &seconds);
+    }
+    /* The counts are those of the thread with most trips; all threads have their part of them. */
+    double all = u.most > 0 ? u.trips / u.most : 1;
+    c.work *= all;
+    for (Level l = 0; l < LEVEL_COUNT; l++)
+        c.bytes[l] *= all;
+    c.parallel = u.shares > 1 ? m->wake_seconds + seconds * (1 - u.trips / u.shares / u.most) : 0;
+    c.startup = m->call_seconds;
+    c.seconds = seconds + c.startup + (u.shares > 1 ? m->wake_seconds : 0);
+    arena_free(scratch);
+    return c;
+}
+
+Cost
+cost_kernel(Ctx *ctx, const Kernel *k, const Machine *m, const CostAsk *ask)
+{
+    return cost_explain(ctx, NULL, k, m, ask);
+}
+
+Level
+cost_home(Ctx *c, const Kernel *k, const Machine *m, const CostAsk *ask, uint32_t i)
+{
+    Arena *scratch = arena_child(c->arena);
+    Unfold u = { .ctx = c, .arena = scratch, .k = k, .m = m, .ask = ask };
+
+    measure_buffers(&u);
+    Level l = level_holding(m, u.buffer_bytes[i]);
+    arena_free(scratch);
+    return l;
+}
+
+void
+cost_print(Text *t, const Cost *c)
+{
+    text_printf(t, "%.3g us: flops %.3g, chain %.3g, l1 %.3g, issue %.3g, l2 %.3g, l3 %.3g, memory %.3g, startup %.3g, parallel %.3g",
+                c->seconds * 1e6, c->flops * 1e6, c->chain * 1e6, c->l1 * 1e6, c->issue * 1e6, c->l2 * 1e6, c->l3 * 1e6,
+                c->memory * 1e6, c->startup * 1e6, c->parallel * 1e6);
+}

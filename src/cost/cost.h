@@ -1,0 +1,61 @@
+/* cost: what one call of a scheduled kernel takes on a machine, in seconds.
+ *
+ * The price is computed from the final loop tree alone: it knows no template and no operator, so it
+ * prices whatever a schedule can build, and two trees of one kernel can be compared. It is made of
+ *
+ *   work      every stretch of straight code by the units it keeps busy: multiply-adds, other
+ *             arithmetic, loads, stores, instructions started; and by the chain of values that one
+ *             trip of a loop hands to the next (too few accumulators);
+ *   traffic   for each cache the lines that a trip of each loop touches. What the body of a loop
+ *             touches stays in the smallest cache that holds it; everything else is read again;
+ *   start-up  of the call and of the threads it is shared out among, and what the longest of their
+ *             shares has more than the mean.
+ *
+ * A phase, the straight code of one loop's body, takes as long as the slowest of these. Phases follow
+ * one another. Trip counts, tests and strides are numbers at the given sizes: loops whose trips differ
+ * are visited at their first, last and some middle trips.
+ *
+ * Sources: doc/cost.md.
+ */
+#ifndef TENON_COST_H
+#define TENON_COST_H
+
+#include "machine/machine.h"
+#include "nest/kernel.h"
+
+/* One symbol's value. */
+typedef struct { Sym symbol; int64_t value; } Size;
+
+typedef struct {
+    const Size *size;        /* [nsize]; a symbol that is not there has the middle of a usual range */
+    uint32_t nsize;
+    uint32_t threads;        /* that the call is shared out among; >= 1 */
+    const Level *home;       /* [nin + nout]: where each argument lies when the call begins; NULL: an argument
+                              * that half fills a cache is in the next larger one */
+} CostAsk;
+
+typedef struct {
+    double seconds;          /* of the call, until its last thread is done */
+    /* What it is made of [seconds], each as if it were alone, on the thread that has most to do: */
+    double flops;            /* arithmetic at the rate of its units */
+    double chain;            /* waiting for a value of the trip before */
+    double l1;               /* loads and stores */
+    double issue;            /* starting instructions, loops among them */
+    double l2, l3, memory;   /* lines that come from, or go to, each level */
+    double startup;          /* the call */
+    double parallel;         /* waking workers, and the longest share's excess over the mean */
+    /* Counts, over all threads: */
+    double work;             /* arithmetic operations; a multiply-add is two */
+    double bytes[LEVEL_COUNT];   /* from and to each level; [LEVEL_L1] by loads and stores */
+} Cost;
+
+/* Where argument i lies if nobody says: in the smallest cache that it half fills at most. */
+Level cost_home(Ctx *c, const Kernel *k, const Machine *m, const CostAsk *ask, uint32_t i);
+/* Cost  some microseconds for a loop nest; about 100 for a product of two matrices with its packing. */
+Cost cost_kernel(Ctx *c, const Kernel *k, const Machine *m, const CostAsk *ask);
+/* The same, and a line for each phase that takes time: its loops, its trips, what a trip is made of. */
+Cost cost_explain(Ctx *c, Text *why, const Kernel *k, const Machine *m, const CostAsk *ask);
+/* "12.3 us: flops 10.1, chain 0.2, …": one line, without a newline. */
+void cost_print(Text *t, const Cost *cost);
+
+#endif

@@ -1,0 +1,88 @@
+/* What the files of cost share: a kernel's tree with numbers in it. */
+#ifndef TENON_COST_INTERNAL_H
+#define TENON_COST_INTERNAL_H
+
+#include "cost/cost.h"
+
+typedef enum { NODE_ARM, NODE_LOOP, NODE_IF, NODE_LET, NODE_STORE } NodeKind;
+
+/* A statement of the tree, or an arm of a test (the whole tree is an arm too), in preorder. */
+typedef struct Node Node;
+struct Node {
+    NodeKind kind;
+    const Tree *tree;                /* NULL: an arm */
+    Node *parent, *child, *next;
+    Node *phase;                     /* the arm or the loop that is not unrolled whose trip runs it; of such: itself */
+    uint32_t id, last;               /* its number, and that of the last node in it */
+    uint32_t depth;                  /* loops around it, and itself if it is one */
+    uint32_t first, end;             /* accesses in it: Unfold.access[first..end) */
+    uint64_t control;                /* loops that bounds, tests and lane limits below depend on */
+    double exec;                     /* executions in one call, on the thread that has most to do */
+    double trips;                    /* loops: of one execution, on average */
+    int64_t at;                      /* loops: the trip that stands for all */
+    double uops;                     /* phases: instructions of one trip, those of inner loops included */
+    double read[LEVEL_COUNT], write[LEVEL_COUNT];    /* phases: bytes from and to each level in one call; traffic.c */
+};
+
+typedef struct {
+    Node *node;                      /* the store it belongs to, as operand or as place */
+    const Scalar *load;              /* NULL: the place of the store */
+    uint32_t buffer, lanes, bytes;   /* bytes: of an element */
+    bool write;
+    double offset;                   /* [elements] at the trips that stand for all */
+    double lane_stride;              /* [elements] */
+    double valid;                    /* share of the lanes that take part */
+    double *stride;                  /* [node->depth]: elements that the trip of each loop around moves it */
+    bool *random;                    /* [node->depth]: the loop moves it to a place computed from data */
+} MemRef;
+
+typedef struct {
+    Ctx *ctx;
+    Arena *arena;                    /* scratch */
+    const Kernel *k;
+    const Machine *m;
+    const CostAsk *ask;
+    Text *why;                       /* or NULL */
+    Node *root;
+    VEC(Node *) node;                /* preorder */
+    VEC(MemRef) access;              /* of memory; registers have none */
+    int64_t *env;                    /* [nloop]: loop and let variables */
+    uint64_t *deps;                  /* [nloop]: loops that each variable depends on, one bit in 64 */
+    double *valid_sum;               /* [access.cap] while sampling */
+    double (*pitch)[TN_MAX_RANK];    /* [buffer]: elements between neighbours of each physical dimension */
+    double *buffer_bytes;            /* [buffer]: size of each */
+    double trips, shares, most;      /* of the parallel loop: all, threads that get some, most trips of one of them */
+} Unfold;
+
+void measure_buffers(Unfold *u);     /* pitch, buffer_bytes */
+/* Trip counts, executions and strides, as numbers. */
+void unfold(Unfold *u);
+uint64_t unfold_deps(Unfold *u, const Expr *e);
+uint64_t unfold_vars(Unfold *u, const VarSet *vars);
+static inline uint64_t loop_bit(uint64_t var) { return (uint64_t)1 << (var % 64); }
+int64_t unfold_eval(Unfold *u, const Expr *e, int64_t otherwise);
+
+/* Bytes of every phase from and to each level. */
+void traffic(Unfold *u);
+Level level_holding(const Machine *m, double bytes);     /* the smallest cache that they half fill at most */
+
+static inline double more(double x, double y) { return x > y ? x : y; }
+
+/* One operation: instructions on the multiply-add units, others on vectors, divisions, square roots; cycles
+ * of a call for each lane; the longest chain through it [multiply-adds]. */
+typedef struct { double fma, alu, divide, root, lane_cycles, chain; } OpCost;
+extern const OpCost op_cost[S_OP_COUNT];
+
+/* The straight code of a phase, once through: cycles of each kind as if it were alone. */
+typedef struct {
+    double flops, l1, issue;
+    double chain;                    /* from one trip of its loop to the next, through this buffer: */
+    uint32_t chain_buffer;
+    double latency;                  /* from its first load to its last value */
+    double uops;                     /* instructions */
+    double work, bytes;              /* operations; bytes loaded and stored */
+    double code_bytes;
+} Work;
+Work work_of_phase(Unfold *u, Node *phase);
+
+#endif

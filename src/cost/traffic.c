@@ -1,0 +1,273 @@
+/* traffic: how many bytes every phase has from each level of memory, and gives to it.
+ *
+ * For each buffer and each loop: the lines that one trip touches, and all trips together, from the strides
+ * of the accesses below (memory-hierarchy folklore; as in "lines" of a box of Bondhugula's and Halide's
+ * models). A cache keeps what the body of a loop touches if that fits: the loop as a whole then has each
+ * line once. If the body does not fit, nothing survives to the next trip and the statements of the body
+ * are looked at one by one, except that what one of them touched may still be there for the next.
+ */
+#include "cost/internal.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The share of a cache that a kernel can count on: the rest goes to the stack, to what hardware fetches in
+ * advance and to lines that fall into full sets. */
+static const double USABLE = 0.75;
+/* Lines that may lie in one set; the associativity that first and second levels share (Intel, AMD, Arm: 8;
+ * some 4 or 16). */
+enum { WAYS = 8 };
+
+typedef struct { double lo, hi, bytes; bool conflict; } Hull;       /* [bytes]; lo, hi: from the buffer's begin */
+typedef struct { double stride, count; } Dim;
+
+typedef struct {
+    Unfold *u;
+    double **body, **whole;          /* [node]: [buffer] bytes in lines that a trip, or an execution, touches; NULL: not asked yet */
+    double *body_sum, *whole_sum;    /* [node] of all buffers */
+    uint32_t level;
+    double capacity;
+} Traffic;
+
+/* ---- one access --------------------------------------------------------------------------------------------- */
+
+static void
+sort_dims(Dim *dim, uint32_t n)
+{
+    for (uint32_t i = 1; i < n; i++)
+        for (uint32_t j = i; j > 0 && dim[j].stride < dim[j - 1].stride; j--) {
+            Dim d = dim[j];
+            dim[j] = dim[j - 1];
+            dim[j - 1] = d;
+        }
+}
+
+/* Lines of `count` places so far apart that share the sets of a cache of so many sets. */
+static bool
+sets_overflow(double stride, double count, double run, double sets, double line)
+{
+    double lines = stride / line;
+    if (lines < 2 || lines != floor(lines))
+        return false;
+    double distinct = sets, step = lines;
+    while (fmod(step, 2) == 0 && distinct > 1) {     /* an odd number of lines visits every set */
+        step /= 2;
+        distinct /= 2;
+    }
+    double each = ceil(run / line);
+    double places = distinct * (each > 1 ? each : 1);
+    return count * each > (places > sets ? sets : places) * WAYS;
+}
+
+/* What the trips of loops from depth `from` on make of one access. */
+static Hull
+hull_of(Traffic *t, const MemRef *a, uint32_t from)
+{
+    Unfold *u = t->u;
+    double line = u->m->line_bytes, bytes = a->bytes, lo = a->offset * bytes, hi = lo, blocks = 1, random = 1;
+    double lanes = a->lanes * a->valid < 1 ? 1 : a->lanes * a->valid;
+    Dim dim[80];
+    uint32_t n = 0;
+    bool aligned = true;
+
+    if (a->lanes > 1 && lanes > 1)
+        dim[n++] = (Dim){ fabs(a->lane_stride) * bytes, lanes };
+    hi += a->lane_stride > 0 ? a->lane_stride * bytes * (lanes - 1) : 0;
+    Node *node = a->node;
+    for (; node && node->depth > from && n < 78; node = node->parent) {
+        double trips = node->trips < 1 ? 1 : node->trips;
+        if (node->kind != NODE_LOOP || trips <= 1)
+            continue;
+        uint32_t d = node->depth - 1;
+        if (a->random[d]) {
+            random *= trips;
+            continue;
+        }
+        double s = a->stride[d] * bytes;
+        if (s == 0)
+            continue;
+        double before = (double)node->at < trips ? (double)node->at : trips - 1;
+        lo -= s > 0 ? s * before : -s * (trips - 1 - before);
+        hi += s > 0 ? s * (trips - 1 - before) : -s * before;
+        dim[n++] = (Dim){ fabs(s), trips };
+    }
+    sort_dims(dim, n);
+    double run = bytes, last_stride = 0, last_count = 1, span = bytes;
+    for (uint32_t i = 0; i < n; i++) {
+        double s = dim[i].stride, c = dim[i].count;
+        if (blocks == 1 && s <= (run > line ? run : line)) {
+            run += s * (c - 1);
+            span = run;
+        } else if (last_stride > 0 && fmod(s, last_stride) == 0 && s <= last_stride * last_count) {
+            double more = s / last_stride * (c - 1);
+            blocks *= (last_count + more) / last_count;
+            last_count += more;
+            span += s * (c - 1);
+            aligned = aligned && fmod(s, line) == 0;
+        } else {
+            double all = blocks * c, room = (span + s * (c - 1)) / (run > line ? run : line);
+            blocks = all > room && s < span ? (room > blocks ? room : blocks) : all;
+            last_stride = s;
+            last_count = c;
+            span += s * (c - 1);
+            aligned = aligned && fmod(s, line) == 0;
+        }
+    }
+    aligned = aligned && fmod(lo, line) == 0;
+    double lines = blocks * (aligned ? ceil(run / line) : 1 + (run - bytes) / line);
+    double all = u->buffer_bytes[a->buffer] / line + 1;
+    if (random > 1)
+        lines = all * (1 - exp(-random * lines / all));      /* places drawn at random, some twice */
+    Hull h = { lo, hi + bytes, (lines < all ? lines : all) * line, false };
+    h.conflict = blocks > 1 && sets_overflow(last_stride, last_count, run, t->capacity / line / WAYS, line);
+    return h;
+}
+
+/* ---- all accesses of a buffer ----------------------------------------------------------------------------------- */
+
+/* Bytes of buffer b that the statements of n touch, in loops from depth `from` on. Accesses that overlap
+ * are counted once. */
+static double
+touched(Traffic *t, const Node *n, uint32_t b, uint32_t from, bool *conflict)
+{
+    Unfold *u = t->u;
+    Hull *hull = NEW_ARRAY(u->arena, Hull, n->end - n->first + 1);
+    uint32_t count = 0;
+    double sum = 0;
+
+    for (uint32_t i = n->first; i < n->end; i++) {
+        const MemRef *a = &u->access.at[i];
+        if (a->buffer != b || a->node->exec <= 0)
+            continue;
+        Hull h = hull_of(t, a, from);
+        uint32_t j = count++;
+        for (; j > 0 && hull[j - 1].lo > h.lo; j--)
+            hull[j] = hull[j - 1];
+        hull[j] = h;
+        *conflict = *conflict || h.conflict;
+    }
+    for (uint32_t i = 0; i < count; ) {
+        Hull all = hull[i++];
+        for (; i < count && hull[i].lo < all.hi; i++) {
+            const Hull *h = &hull[i];
+            double more = h->hi > all.hi ? (h->hi - all.hi) / (h->hi - h->lo) * h->bytes : 0;
+            double denser = h->bytes - more > all.bytes ? h->bytes - more : all.bytes;
+            all.bytes = denser + more;
+            all.hi = h->hi > all.hi ? h->hi : all.hi;
+        }
+        sum += all.bytes;
+    }
+    double most = u->buffer_bytes[b] + u->m->line_bytes;
+    return sum < most ? sum : most;
+}
+
+/* [buffer] bytes that an execution of n touches: with all its trips, or in one. */
+static const double *
+footprint(Traffic *t, const Node *n, bool whole, double *sum)
+{
+    Unfold *u = t->u;
+    double **memo = whole ? &t->whole[n->id] : &t->body[n->id], *total = whole ? &t->whole_sum[n->id] : &t->body_sum[n->id];
+
+    if (!*memo) {
+        *memo = NEW_ARRAY(u->arena, double, u->k->buffer.n);
+        bool conflict = false;
+        for (uint32_t b = 0; b < u->k->buffer.n; b++) {
+            (*memo)[b] = touched(t, n, b, n->depth - (n->kind == NODE_LOOP && whole), &conflict);
+            *total += (*memo)[b];
+        }
+        if (conflict)                                /* some lines drive each other out, whatever the size */
+            *total += t->capacity;
+    }
+    *sum = *total;
+    return *memo;
+}
+
+Level
+level_holding(const Machine *m, double bytes)
+{
+    for (Level l = LEVEL_L2; l < LEVEL_MEMORY; l++)
+        if (bytes <= (double)m->level[l].bytes / 2)
+            return l;
+    return LEVEL_MEMORY;
+}
+
+/* ---- who pays ---------------------------------------------------------------------------------------------------------- */
+
+static Level
+home_of(const Unfold *u, uint32_t b)
+{
+    if (u->k->buffer.at[b].space == SPACE_SCRATCH || u->k->buffer.at[b].space == SPACE_LOCAL)
+        return LEVEL_L1;
+    if (u->ask->home && b < u->k->nin + u->k->nout)
+        return u->ask->home[b];
+    return level_holding(u->m, u->buffer_bytes[b]);
+}
+
+/* An execution of n has each line of its footprint once: the phase that touches a buffer first pays for it. */
+static void
+charge(Traffic *t, Node *n, const bool *here)
+{
+    Unfold *u = t->u;
+    double sum;
+    const double *bytes = footprint(t, n, true, &sum);
+
+    for (uint32_t b = 0; b < u->k->buffer.n; b++) {
+        const MemRef *first = NULL;
+        bool written = false;
+        if (bytes[b] <= 0 || (here && here[b]) || (n->exec <= 1 && home_of(u, b) <= (Level)t->level))
+            continue;
+        for (uint32_t i = n->first; i < n->end; i++) {
+            const MemRef *a = &u->access.at[i];
+            if (a->buffer != b || a->node->exec <= 0)
+                continue;
+            first = first ? first : a;
+            written = written || a->write;
+        }
+        Node *phase = first->node->phase;
+        if (!first->write)
+            phase->read[t->level] += bytes[b] * n->exec;
+        if (written)
+            phase->write[t->level] += bytes[b] * n->exec;
+    }
+}
+
+/* here: buffers that a statement just before has left in the cache. */
+static void
+settle(Traffic *t, Node *n, const bool *here)
+{
+    Unfold *u = t->u;
+    double sum;
+
+    if (n->exec <= 0 || n->first == n->end)
+        return;
+    footprint(t, n, n->kind != NODE_LOOP, &sum);
+    if (sum <= t->capacity || !n->child) {
+        charge(t, n, here);
+        return;
+    }
+    double *since = NEW_ARRAY(u->arena, double, u->k->buffer.n);     /* bytes touched since each buffer was */
+    bool *left = NEW_ARRAY(u->arena, bool, u->k->buffer.n);
+    for (uint32_t b = 0; b < u->k->buffer.n; b++)
+        since[b] = INFINITY;
+    for (Node *k = n->child; k; k = k->next) {
+        if (k->first == k->end || k->exec <= 0)
+            continue;
+        const double *bytes = footprint(t, k, true, &sum);
+        for (uint32_t b = 0; b < u->k->buffer.n; b++)
+            left[b] = since[b] + sum <= t->capacity;
+        settle(t, k, left);
+        for (uint32_t b = 0; b < u->k->buffer.n; b++)
+            since[b] = bytes[b] > 0 ? sum : since[b] + sum;
+    }
+}
+
+void
+traffic(Unfold *u)
+{
+    for (Level l = LEVEL_L1; l < LEVEL_MEMORY; l++) {
+        Traffic t = { .u = u, .level = l, .body = NEW_ARRAY(u->arena, double *, u->node.n), .whole = NEW_ARRAY(u->arena, double *, u->node.n),
+                      .body_sum = NEW_ARRAY(u->arena, double, u->node.n), .whole_sum = NEW_ARRAY(u->arena, double, u->node.n) };
+        t.capacity = USABLE * (double)u->m->level[l].bytes / (l == LEVEL_L3 ? u->shares : 1);
+        settle(&t, u->root, NULL);
+    }
+}

@@ -1,0 +1,508 @@
+/* unfold: the tree with numbers in it: how often each statement runs, and how far each trip of each loop
+ * moves every access.
+ *
+ * Nothing symbolic happens here. Expressions are evaluated at chosen trips: a loop that some bound, test
+ * or lane limit below depends on is visited at its first and last trip and at some in the middle, with
+ * the weight of the trips that they stand for; another loop at its middle trip alone. Strides are
+ * differences of offsets, so that lets, divisions and minima need no cases of their own.
+ */
+#include "cost/internal.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- values ------------------------------------------------------------------------------------------ */
+
+/* A symbol that the caller gives no value for: the middle of what it may be, or this if it may be anything. */
+enum { USUAL_SIZE = 128 };
+
+static int64_t
+symbol_value(const Unfold *u, Var v)
+{
+    for (uint32_t i = 0; i < u->ask->nsize; i++)
+        if (u->ask->size[i].symbol == (Sym)(uintptr_t)v.id)
+            return u->ask->size[i].value;
+    Interval r = expr_symbol_get(u->ctx, v);
+    if (r.hi <= 2 * USUAL_SIZE)
+        return r.lo + (r.hi - r.lo + 1) / 2;
+    return r.lo > USUAL_SIZE ? r.lo : USUAL_SIZE;
+}
+
+static bool
+var_value(void *user, Var v, int64_t *out)
+{
+    const Unfold *u = user;
+
+    *out = 0;
+    if (v.kind == VAR_SYMBOL)
+        *out = symbol_value(u, v);
+    else if (v.kind == VAR_LOOP)
+        *out = u->env[v.id];
+    return true;                     /* what is computed from data counts as 0: see MemRef.random */
+}
+
+int64_t
+unfold_eval(Unfold *u, const Expr *e, int64_t otherwise)
+{
+    int64_t v;
+    return e && expr_eval(e, var_value, u, &v) ? v : otherwise;
+}
+
+typedef struct { const Unfold *u; uint64_t deps; } Deps;
+
+static void
+add_deps(void *user, Var v)
+{
+    Deps *d = user;
+
+    if (v.kind == VAR_LOOP)
+        d->deps |= d->u->deps[v.id];
+    else if (v.kind == VAR_COMPUTED)
+        for (uint32_t i = 0; i < computed_scalar(v)->vars->n; i++)
+            add_deps(user, computed_scalar(v)->vars->at[i]);
+}
+
+uint64_t
+unfold_deps(Unfold *u, const Expr *e)
+{
+    Deps d = { u, 0 };
+    if (e)
+        expr_vars(e, add_deps, &d);
+    return d.deps;
+}
+
+uint64_t
+unfold_vars(Unfold *u, const VarSet *vars)
+{
+    Deps d = { u, 0 };
+    for (uint32_t i = 0; i < vars->n; i++)
+        add_deps(&d, vars->at[i]);
+    return d.deps;
+}
+
+/* ---- nodes and accesses --------------------------------------------------------------------------------- */
+
+static Node *
+node_new(Unfold *u, NodeKind kind, const Tree *t, Node *parent)
+{
+    Node *n = NEW(u->arena, Node);
+    n->kind = kind;
+    n->tree = t;
+    n->parent = parent;
+    n->depth = (parent ? parent->depth : 0) + (kind == NODE_LOOP);
+    bool unrolled = kind == NODE_LOOP && t->u.loop.kind == LOOP_UNROLLED;
+    n->phase = kind == NODE_ARM || (kind == NODE_LOOP && !unrolled) ? n : parent->phase;
+    n->first = u->access.n;
+    n->id = n->last = u->node.n;
+    VEC_PUSH(u->arena, &u->node, n);
+    return n;
+}
+
+static void
+add_access(Unfold *u, Node *n, const Scalar *load, uint32_t buffer, DType t, uint32_t lanes, bool write)
+{
+    if (u->k->buffer.at[buffer].space == SPACE_REGISTER)
+        return;
+    for (uint32_t i = n->first; i < u->access.n; i++)
+        if (load && u->access.at[i].load == load)
+            return;
+    MemRef a = { n, load, buffer, lanes, dtype_info[t].bytes, write, .valid = 1,
+                 .stride = NEW_ARRAY(u->arena, double, n->depth + 1), .random = NEW_ARRAY(u->arena, bool, n->depth + 1) };
+    VEC_PUSH(u->arena, &u->access, a);
+}
+
+typedef struct { Unfold *u; Node *n; } Collect;
+
+static void
+collect(void *user, const Scalar *s)
+{
+    Collect *k = user;
+
+    if (s->op != S_LOAD)
+        return;
+    add_access(k->u, k->n, s, s->u.load.slot, s->dtype, s->lanes, false);
+    k->n->control |= unfold_deps(k->u, s->u.load.valid);
+}
+
+static void
+collect_value(Unfold *u, Node *n, const Scalar *s)
+{
+    Collect k = { u, n };
+    scalar_visit(u->ctx, s, collect, &k);
+}
+
+static void add_block(Unfold *u, Node *parent, const Block *b);
+
+static void
+add_arm(Unfold *u, Node *test, const Block *b)
+{
+    Node *arm = node_new(u, NODE_ARM, NULL, test);
+    add_block(u, arm, b);
+    arm->end = u->access.n;
+    arm->last = u->node.n - 1;
+    for (Node **at = &test->child;; at = &(*at)->next)
+        if (!*at) {
+            *at = arm;
+            break;
+        }
+    test->control |= arm->control;
+}
+
+static Node *
+add_tree(Unfold *u, Node *parent, const Tree *t)
+{
+    Node *n = NULL;
+
+    switch (t->kind) {
+    case TREE_LOOP:
+        n = node_new(u, NODE_LOOP, t, parent);
+        u->deps[t->u.loop.var] = loop_bit(t->u.loop.var) | unfold_deps(u, t->u.loop.begin);
+        n->control = unfold_deps(u, t->u.loop.begin) | unfold_deps(u, t->u.loop.end);
+        add_block(u, n, &t->body);
+        break;
+    case TREE_LET:
+        n = node_new(u, NODE_LET, t, parent);
+        u->deps[t->u.let.var] = unfold_deps(u, t->u.let.value);
+        break;
+    case TREE_IF:
+        n = node_new(u, NODE_IF, t, parent);
+        n->control = unfold_vars(u, t->u.test.cond->vars);
+        collect_value(u, n, t->u.test.cond);
+        add_arm(u, n, &t->body);
+        add_arm(u, n, &t->other);
+        break;
+    case TREE_STORE:
+        n = node_new(u, NODE_STORE, t, parent);
+        collect_value(u, n, t->u.store.value);
+        add_access(u, n, NULL, t->u.store.buffer, t->u.store.value->dtype, t->u.store.value->lanes, true);
+        n->control |= unfold_deps(u, t->u.store.valid);
+        break;
+    case TREE_BUFFER: case TREE_NOTE:
+        return NULL;
+    }
+    n->end = u->access.n;
+    n->last = u->node.n - 1;
+    return n;
+}
+
+static void
+add_block(Unfold *u, Node *parent, const Block *b)
+{
+    Node **last = &parent->child;
+
+    for (uint32_t i = 0; i < b->list.n; i++) {
+        Node *n = add_tree(u, parent, b->list.at[i]);
+        if (!n)
+            continue;
+        *last = n;
+        last = &n->next;
+        parent->control |= n->control;
+    }
+}
+
+/* ---- buffers ------------------------------------------------------------------------------------------------ */
+
+void
+measure_buffers(Unfold *u)
+{
+    u->pitch = arena_alloc_array(u->arena, u->k->buffer.n, sizeof *u->pitch);
+    u->buffer_bytes = NEW_ARRAY(u->arena, double, u->k->buffer.n);
+    for (uint32_t b = 0; b < u->k->buffer.n; b++) {
+        const Buffer *buffer = &u->k->buffer.at[b];
+        if (buffer->space == SPACE_REGISTER)
+            continue;
+        const Type *t = buffer_type(u->ctx, buffer);
+        double pitch = 1;
+        for (uint32_t d = t->rank; d-- > 0; ) {
+            if (d < TN_MAX_RANK)
+                u->pitch[b][d] = pitch;
+            double n = (double)unfold_eval(u, t->dim[d], 1);
+            pitch *= n > 0 ? n : 1;
+        }
+        u->buffer_bytes[b] = pitch * dtype_info[t->dtype].bytes;
+    }
+}
+
+/* ---- how often ------------------------------------------------------------------------------------------------ */
+
+/* Is the condition true? 0 to 1; what depends on data is a half. */
+static double
+truth(Unfold *u, const Scalar *s)
+{
+    double x, y;
+
+    switch ((ScalarOp)s->op) {
+    case S_CONST: return s->u.bits != 0;
+    case S_NOT: return 1 - truth(u, s->arg[0]);
+    case S_AND: return truth(u, s->arg[0]) * truth(u, s->arg[1]);
+    case S_OR: return 1 - (1 - truth(u, s->arg[0])) * (1 - truth(u, s->arg[1]));
+    case S_EQ: case S_NE: case S_LT: case S_LE: case S_GT: case S_GE:
+        break;
+    default: return 0.5;
+    }
+    for (int i = 0; i < 2; i++)
+        if ((s->arg[i]->op != S_INDEX && s->arg[i]->op != S_CONST) || dtype_is_float(s->arg[i]->dtype))
+            return 0.5;
+    x = (double)(s->arg[0]->op == S_INDEX ? unfold_eval(u, s->arg[0]->u.index, 0) : s->arg[0]->u.bits);
+    y = (double)(s->arg[1]->op == S_INDEX ? unfold_eval(u, s->arg[1]->u.index, 0) : s->arg[1]->u.bits);
+    switch ((ScalarOp)s->op) {
+    case S_EQ: return x == y;
+    case S_NE: return x != y;
+    case S_LT: return x < y;
+    case S_LE: return x <= y;
+    case S_GT: return x > y;
+    default: return x >= y;
+    }
+}
+
+enum { VISITS = 64 };                /* of one statement, so that deep trees stay quick */
+
+static void count(Unfold *u, Node *n, double weight, double budget);
+
+static void
+count_below(Unfold *u, Node *n, double weight, double budget)
+{
+    n->exec += n->kind == NODE_ARM ? weight : 0;
+    for (Node *k = n->child; k; k = k->next)
+        count(u, k, weight, budget);
+}
+
+/* Middle trips that a loop is looked at in, if that many visits are left. */
+static uint32_t
+middle_trips(double budget)
+{
+    return budget >= 48 ? 13 : budget >= 12 ? 5 : budget >= 5 ? 3 : 1;
+}
+
+static void
+count_loop(Unfold *u, Node *n, double weight, double budget)
+{
+    const Tree *t = n->tree;
+    int64_t begin = unfold_eval(u, t->u.loop.begin, 0), end = unfold_eval(u, t->u.loop.end, begin), step = t->u.loop.step;
+    int64_t trips = end > begin ? (end - begin + step - 1) / step : 0;
+    bool differ = n->control & u->deps[t->u.loop.var];
+    int64_t *var = &u->env[t->u.loop.var];
+
+    n->exec += weight;
+    n->trips += weight * (double)trips;
+    if (trips == 0)
+        return;
+    if (!differ || budget < 3 || trips == 1) {
+        *var = begin + trips / 2 * step;
+        count_below(u, n, weight * (double)trips, budget);
+        return;
+    }
+    uint32_t middle = middle_trips(budget);
+    bool all = trips <= (int64_t)middle + 2;
+    uint32_t points = all ? (uint32_t)trips : middle + 2;
+    for (uint32_t i = 0; i < points; i++) {          /* the first, the last, and the middles of equal parts */
+        int64_t at = all ? i : i == 0 ? 0 : i == 1 ? trips - 1 : 1 + (trips - 2) * (2 * (i - 2) + 1) / (2 * middle);
+        double share = all || i < 2 ? 1 : (double)(trips - 2) / middle;
+        *var = begin + at * step;
+        count_below(u, n, weight * share, budget / points);
+    }
+}
+
+/* Visit n, which runs `weight` times from here; at most `budget` visits of anything below. */
+static void
+count(Unfold *u, Node *n, double weight, double budget)
+{
+    if (weight <= 0)
+        return;
+    if (n->kind == NODE_LOOP) {
+        count_loop(u, n, weight, budget);
+        return;
+    }
+    n->exec += weight;
+    if (n->kind == NODE_LET)
+        u->env[n->tree->u.let.var] = unfold_eval(u, n->tree->u.let.value, 0);
+    if (n->kind == NODE_IF) {
+        double p = truth(u, n->tree->u.test.cond);
+        if (p > 0)
+            count_below(u, n->child, weight * p, budget);
+        if (p < 1)
+            count_below(u, n->child->next, weight * (1 - p), budget);
+    }
+    for (uint32_t i = n->first; i < n->end && n->kind == NODE_STORE; i++) {
+        const MemRef *a = &u->access.at[i];
+        const Expr *valid = a->load ? a->load->u.load.valid : n->tree->u.store.valid;
+        double lanes = valid ? (double)unfold_eval(u, valid, a->lanes) : a->lanes;
+        lanes = lanes < 0 ? 0 : lanes > a->lanes ? a->lanes : lanes;
+        u->valid_sum[i] += weight * lanes / a->lanes;
+    }
+}
+
+/* ---- how far ------------------------------------------------------------------------------------------------------ */
+
+typedef struct { Unfold *u; bool computed; uint64_t deps; } Computed;
+
+static void
+see_computed(void *user, Var v)
+{
+    Computed *k = user;
+
+    if (v.kind != VAR_COMPUTED)
+        return;
+    k->computed = true;
+    k->deps |= unfold_vars(k->u, computed_scalar(v)->vars);
+}
+
+static const Expr *const *
+place_of(const MemRef *a, uint32_t *rank)
+{
+    *rank = a->load ? a->load->u.load.rank : a->node->tree->u.store.rank;
+    return a->load ? a->load->u.load.at : a->node->tree->u.store.at;
+}
+
+static double
+offset_of(Unfold *u, const MemRef *a)
+{
+    uint32_t rank;
+    const Expr *const *at = place_of(a, &rank);
+    double sum = 0;
+
+    for (uint32_t d = 0; d < rank && d < TN_MAX_RANK; d++)
+        sum += u->pitch[a->buffer][d] * (double)unfold_eval(u, at[d], 0);
+    return sum;
+}
+
+/* Offsets of all accesses below n, into to[first..end), every loop at its own trip. */
+static void
+probe(Unfold *u, Node *n, double *to)
+{
+    if (n->kind == NODE_LOOP) {
+        const Tree *t = n->tree;
+        u->env[t->u.loop.var] = unfold_eval(u, t->u.loop.begin, 0) + n->at * t->u.loop.step;
+    } else if (n->kind == NODE_LET) {
+        u->env[n->tree->u.let.var] = unfold_eval(u, n->tree->u.let.value, 0);
+    }
+    for (uint32_t i = n->first; i < n->end && (n->kind == NODE_STORE || n->kind == NODE_IF); i++)
+        if (u->access.at[i].node == n)
+            to[i] = offset_of(u, &u->access.at[i]);
+    for (Node *k = n->child; k; k = k->next)
+        probe(u, k, to);
+}
+
+/* Elements that one trip moves an access, of n->trips from 0: where the first step and the mean of all
+ * differ (a digit of the index, a division), the smaller moves it over no more than what it touches. */
+static double
+stride_of(double first, double here, double next, double last, double trips)
+{
+    double step = next - here, mean = (last - first) / (trips - 1);
+    return fabs(step) < fabs(mean) || mean == step ? step : mean;
+}
+
+static void
+measure_loop(Unfold *u, Node *n, const double *base, double *room)
+{
+    uint32_t count = u->access.n, d = n->depth - 1;
+    int64_t at = n->at, trips = (int64_t)ceil(n->trips), next = at + 1 < trips ? at + 1 : at - 1;
+    double *moved = room, *first = room + count, *last = first + count;
+
+    n->at = next;
+    probe(u, n, moved);
+    n->at = 0;
+    probe(u, n, first);
+    n->at = trips - 1;
+    probe(u, n, last);
+    n->at = at;
+    for (uint32_t i = n->first; i < n->end; i++) {
+        double next_offset = next > at ? moved[i] : 2 * base[i] - moved[i];
+        u->access.at[i].stride[d] = stride_of(first[i], base[i], next_offset, last[i], (double)trips);
+    }
+}
+
+/* Strides of all accesses below n in all loops below n, itself included. */
+static void
+measure(Unfold *u, Node *n, const double *base, double *room)
+{
+    if (n->kind == NODE_LOOP) {
+        if (n->first < n->end && n->trips > 1)
+            measure_loop(u, n, base, room);
+        u->env[n->tree->u.loop.var] = unfold_eval(u, n->tree->u.loop.begin, 0) + n->at * n->tree->u.loop.step;
+    } else if (n->kind == NODE_LET) {
+        u->env[n->tree->u.let.var] = unfold_eval(u, n->tree->u.let.value, 0);
+    }
+    for (Node *k = n->child; k; k = k->next)
+        measure(u, k, base, room);
+}
+
+static void
+find_random(Unfold *u, MemRef *a)
+{
+    uint32_t rank;
+    const Expr *const *at = place_of(a, &rank);
+    Computed k = { u, false, 0 };
+
+    for (uint32_t d = 0; d < rank; d++)
+        if (expr_uses_kind(at[d], VAR_COMPUTED))
+            expr_vars(at[d], see_computed, &k);
+    for (Node *n = a->node; n && k.computed; n = n->parent)
+        if (n->kind == NODE_LOOP && (k.deps & loop_bit(n->tree->u.loop.var)))
+            a->random[n->depth - 1] = true;
+}
+
+static void
+measure_accesses(Unfold *u)
+{
+    double *base = NEW_ARRAY(u->arena, double, u->access.n + 1), *room = NEW_ARRAY(u->arena, double, 3 * u->access.n + 1);
+
+    probe(u, u->root, base);
+    measure(u, u->root, base, room);
+    for (uint32_t i = 0; i < u->access.n; i++) {
+        MemRef *a = &u->access.at[i];
+        const Expr *stride = a->load ? a->load->u.load.lane_stride : a->node->tree->u.store.lane_stride;
+        a->offset = base[i];
+        a->lane_stride = (double)unfold_eval(u, stride, 1);
+        a->valid = a->node->exec > 0 && a->node->kind == NODE_STORE ? u->valid_sum[i] / a->node->exec : 1;
+        find_random(u, a);
+    }
+}
+
+/* ---- threads -------------------------------------------------------------------------------------------------------- */
+
+/* The runtime gives each thread an equal run of trips, of `grain` at least. Executions are then those of the
+ * thread that has most. */
+static void
+share_out(Unfold *u)
+{
+    double grain = u->k->grain ? (double)unfold_eval(u, u->k->grain, 1) : 1;
+
+    u->trips = u->k->trips ? (double)unfold_eval(u, u->k->trips, 1) : 1;
+    u->shares = floor(u->trips / (grain < 1 ? 1 : grain));
+    u->shares = u->shares > u->ask->threads ? u->ask->threads : u->shares < 1 ? 1 : u->shares;
+    u->most = ceil(u->trips / u->shares);
+    if (u->trips <= 0 || u->shares == 1)
+        return;
+    for (uint32_t i = 0; i < u->node.n; i++) {
+        Node *n = u->node.at[i];
+        bool parallel = n->kind == NODE_LOOP && n->tree->u.loop.kind == LOOP_PARALLEL;
+        if (n->depth && !parallel)
+            n->exec *= u->most / u->trips;
+        else if (parallel)
+            n->trips = u->most;
+    }
+}
+
+void
+unfold(Unfold *u)
+{
+    u->env = NEW_ARRAY(u->arena, int64_t, u->k->nloop + 1);
+    u->deps = NEW_ARRAY(u->arena, uint64_t, u->k->nloop + 1);
+    u->root = node_new(u, NODE_ARM, NULL, NULL);
+    add_block(u, u->root, &u->k->tree);
+    u->root->end = u->access.n;
+    u->root->last = u->node.n - 1;
+    u->valid_sum = NEW_ARRAY(u->arena, double, u->access.n + 1);
+    measure_buffers(u);
+    count_below(u, u->root, 1, VISITS);
+    for (uint32_t i = 0; i < u->node.n; i++) {
+        Node *n = u->node.at[i];
+        if (n->kind != NODE_LOOP)
+            continue;
+        n->trips = n->exec > 0 ? n->trips / n->exec : 0;
+        n->at = (int64_t)(n->trips / 2);
+    }
+    measure_accesses(u);
+    share_out(u);
+}

@@ -1,0 +1,502 @@
+/* work: the straight code of a phase as the processor sees it.
+ *
+ * The code of a loop's body between its inner loops, unrolled loops written out. Every distinct value is
+ * computed once for each setting of the unrolled loops that it depends on: the C compiler sees to that. A
+ * product beside a sum is one multiply-add. What does not vary in the loop and reads nothing stands before
+ * it. Units work side by side: the code takes as long as the busiest of them.
+ */
+#include "cost/internal.h"
+
+#include <math.h>
+
+static const double
+    LOOP_UOPS = 2,           /* a trip: step, and compare with branch */
+    ENTER_UOPS = 6,          /* an execution of a loop: its bounds and addresses */
+    FORESEEN_TRIPS = 32,     /* the end of a loop of more trips is not foreseen */
+    FORWARD_CYCLES = 5,      /* from a store to the load of the same place (Fog: 4 to 8) */
+    MASK_UOPS = 3,           /* making a mask of the first lanes */
+    FOLD_CYCLES = 6,         /* a step of a tree over the lanes: move lanes, combine */
+    DIVIDE_UOPS = 4,         /* an index divided by a constant: multiply, shifts, subtract */
+    UOP_BYTES = 6;           /* of code; vector instructions with their addresses have 5 to 9 */
+
+typedef struct {
+    Unfold *u;
+    Node *phase;
+    const Node *store;       /* whose value is looked at, or the parent of a loop */
+    Map seen;                /* Scalar -> how it was seen */
+    bool writes_memory;
+    double fma, alu, cycles, load, store_ops, uops, work, bytes;     /* cycles: of units that take one at a time */
+    double *chain;           /* [buffer]: from trip to trip through each register or place */
+    Map latency;             /* Scalar -> cycles from the loads below it to its value */
+    double longest;
+    double registers;        /* vectors that stay in registers all the time */
+    bool *held;              /* [buffer]: counted in registers */
+} Code;
+
+enum { SEEN = 1, VARIES = 2, READS = 4 };
+
+/* How often a value is computed in the straight code: once for each setting of unrolled loops it depends on. */
+static double
+copies(const Code *k, uint64_t deps)
+{
+    double n = 1;
+    for (const Node *at = k->store; at != k->phase && at; at = at->parent)
+        if (at->kind == NODE_LOOP && (deps & loop_bit(at->tree->u.loop.var)))
+            n *= at->trips < 1 ? 1 : at->trips;
+    return n;
+}
+
+/* How often the store itself stands there. */
+static double
+all_copies(const Code *k)
+{
+    return copies(k, UINT64_MAX);
+}
+
+static uint32_t
+value_bytes(DType t)
+{
+    uint32_t bytes = dtype_info[t].bytes;
+    return t == DT_F16 || t == DT_BF16 || t == DT_BOOL ? 4 : bytes;
+}
+
+/* Machine vectors that so many lanes fill; scalars count as one. */
+static double
+vectors(const Code *k, DType t, uint32_t lanes)
+{
+    double n = (double)lanes * value_bytes(t) / k->u->m->vector_bytes;
+    return n < 1 ? 1 : ceil(n);
+}
+
+static void
+add_uops(Code *k, double *unit, double n)
+{
+    *unit += n;
+    k->uops += n;
+}
+
+/* ---- memory --------------------------------------------------------------------------------------------- */
+
+/* Divisions in an index that the loop varies. */
+static void
+price_index(Code *k, const Expr *e, double n)
+{
+    const Node *loop = k->phase;
+    uint64_t bit = loop->kind == NODE_LOOP ? loop_bit(loop->tree->u.loop.var) : 0;
+
+    for (uint32_t i = 0; i < e->nterm; i++)
+        for (uint32_t f = 0; f < e->term[i].nfactor; f++) {
+            const Atom *atom = e->term[i].factor[f].atom;
+            if (atom->kind == ATOM_VAR)
+                continue;
+            if (!(unfold_deps(k->u, atom->arg[0]) & bit))
+                continue;
+            bool divides = atom->kind == ATOM_DIV || atom->kind == ATOM_MOD;
+            if (divides && !expr_const(atom->arg[1], NULL))
+                k->cycles += n * k->u->m->divide_cycles;
+            k->uops += n * (divides ? DIVIDE_UOPS : 1);
+            for (uint32_t a = 0; a < atom->narg; a++)
+                price_index(k, atom->arg[a], n);
+        }
+}
+
+/* Does every trip of every loop keep the access on a boundary of its vectors? */
+static bool
+is_aligned(const Code *k, const MemRef *a, double vector)
+{
+    if (fmod(a->offset * a->bytes, vector) != 0)
+        return false;
+    for (uint32_t d = 0; d < a->node->depth; d++)
+        if (fmod(a->stride[d] * a->bytes, vector) != 0)
+            return false;
+    (void)k;
+    return true;
+}
+
+static const MemRef *
+access_of(const Code *k, const Scalar *load)
+{
+    for (uint32_t i = k->phase->first; i < k->phase->end; i++) {
+        const MemRef *a = &k->u->access.at[i];
+        if (a->load == load && a->node->phase == k->phase)
+            return a;
+    }
+    return NULL;
+}
+
+static double
+conversion_rate(const Machine *m, DType t, bool store)
+{
+    if (t == DT_F16)
+        return store ? m->f16_store_per_second : m->f16_load_per_second;
+    if (t == DT_BF16)
+        return store ? m->bf16_store_per_second : m->bf16_load_per_second;
+    return 0;
+}
+
+/* n copies of one load or store of `lanes` elements. */
+static void
+price_move(Code *k, const MemRef *a, DType t, uint32_t lanes, bool store, double n)
+{
+    const Machine *m = k->u->m;
+    double *unit = store ? &k->store_ops : &k->load, bytes = (double)lanes * dtype_info[t].bytes, line = m->line_bytes;
+    double vector = bytes < m->vector_bytes ? bytes : m->vector_bytes, whole = ceil(bytes / m->vector_bytes);
+
+    bool part = a->load ? a->load->u.load.valid != NULL : a->node->tree->u.store.valid != NULL;
+    double part_units = store ? m->part_store_cycles * m->store_per_cycle : m->part_load_cycles * m->load_per_cycle;
+
+    part_units = part_units < 1 ? 1 : part_units;
+    k->bytes += n * bytes * a->valid;
+    if (lanes == 1) {
+        add_uops(k, unit, n);
+    } else if (a->lane_stride == 1) {
+        double crossing = is_aligned(k, a, vector) ? 0 : (vector - a->bytes) / line;
+        add_uops(k, unit, n * whole);
+        *unit += n * whole * crossing;
+        if (part) {
+            k->uops += n * MASK_UOPS;
+            *unit += n * whole * (part_units - 1);
+        }
+    } else if (a->lane_stride == 2 && !store) {
+        add_uops(k, unit, n * whole * 2);
+        add_uops(k, &k->alu, n * whole * 2);
+        if (part) {
+            k->uops += 2 * n * MASK_UOPS;
+            *unit += 2 * n * whole * (part_units - 1);
+        }
+    } else if (a->lane_stride == 0) {
+        add_uops(k, unit, n);
+    } else {
+        add_uops(k, unit, n * lanes);
+        add_uops(k, &k->alu, n * lanes);
+    }
+    double rate = conversion_rate(m, t, store);
+    if (rate > 0)
+        k->cycles += n * lanes / rate / m->cycle_seconds;
+}
+
+/* ---- values ------------------------------------------------------------------------------------------------ */
+
+static void
+hold(Code *k, uint32_t buffer)
+{
+    const Buffer *b = &k->u->k->buffer.at[buffer];
+    double n = vectors(k, b->type->dtype, b->lanes ? b->lanes : 1);
+
+    if (k->held[buffer])
+        return;
+    k->held[buffer] = true;
+    for (uint32_t d = 0; d < b->type->rank; d++)
+        n *= (double)unfold_eval(k->u, b->type->dim[d], 1);
+    k->registers += n;
+}
+
+static bool
+is_product(const Scalar *s)
+{
+    return s->op == S_MUL && dtype_is_float(s->dtype);
+}
+
+static uint64_t price(Code *k, const Scalar *s);
+
+static uint64_t
+price_load(Code *k, const Scalar *s, uint64_t deps)
+{
+    const Buffer *b = &k->u->k->buffer.at[s->u.load.slot];
+    double n = copies(k, deps);
+
+    if (b->space == SPACE_REGISTER) {
+        hold(k, s->u.load.slot);
+        return VARIES;
+    }
+    for (uint32_t d = 0; d < s->u.load.rank; d++)
+        price_index(k, s->u.load.at[d], n);
+    if (s->u.load.outside) {                         /* a test for each dimension */
+        price(k, s->u.load.outside);
+        k->uops += 2.0 * s->u.load.rank * n;
+    }
+    bool fixed = k->phase->kind == NODE_LOOP && !(deps & loop_bit(k->phase->tree->u.loop.var)) && !k->writes_memory;
+    const MemRef *a = access_of(k, s);
+    if (a && !fixed)
+        price_move(k, a, s->dtype, s->lanes, false, n);
+    return fixed ? READS : VARIES | READS;
+}
+
+static void
+price_op(Code *k, const Scalar *s, double n)
+{
+    const Machine *m = k->u->m;
+    const OpCost *op = &op_cost[s->op];
+    double whole = vectors(k, s->dtype, s->lanes) * n;
+
+    switch ((ScalarOp)s->op) {
+    case S_HSUM: case S_HMAX: case S_HMIN: case S_HPROD:
+        add_uops(k, &k->alu, 2 * n * ceil(log2(s->arg[0]->lanes)));
+        k->work += n * s->arg[0]->lanes;
+        return;
+    case S_LANES:
+        add_uops(k, &k->alu, n * s->lanes);
+        return;
+    case S_SPLAT:
+        if (s->arg[0]->op != S_LOAD)                 /* of a load: the load does it */
+            add_uops(k, &k->alu, n);
+        return;
+    case S_ADD: case S_SUB:
+        if (dtype_is_float(s->dtype) && (is_product(s->arg[0]) || is_product(s->arg[1])))
+            k->work += n * s->lanes;
+        break;
+    default:
+        break;
+    }
+    bool floats = dtype_is_float(s->dtype);
+    k->work += op->fma + op->alu + op->divide + op->root + op->lane_cycles > 0 ? n * s->lanes : 0;
+    if (op->lane_cycles > 0 || (!floats && op->divide > 0) ||
+        (s->dtype == DT_F64 && s->op >= S_EXP && s->op <= S_SIGMOID)) {
+        double each = op->lane_cycles > 0 ? op->lane_cycles : floats ? 20 : 12;
+        k->cycles += n * s->lanes * each;
+        k->uops += n * s->lanes * each * 2;
+        return;
+    }
+    add_uops(k, floats ? &k->fma : &k->alu, whole * op->fma);
+    add_uops(k, &k->alu, whole * op->alu);
+    double wide = s->lanes == 1 ? 1 : s->dtype == DT_F64 ? 2 : 1;
+    k->cycles += whole * wide * (op->divide * m->divide_cycles + op->root * m->sqrt_cycles);
+    k->uops += whole * (op->divide + op->root);
+}
+
+/* Everything below s that was not counted yet. Tells whether s varies in the loop and whether it reads memory. */
+static uint64_t
+price(Code *k, const Scalar *s)
+{
+    uint64_t seen = 0;
+
+    if (map_get(&k->seen, MAP_PTR(s), &seen))
+        return seen;
+    uint64_t deps = unfold_vars(k->u, s->vars), bit = 0;
+    if (k->phase->kind == NODE_LOOP)
+        bit = loop_bit(k->phase->tree->u.loop.var);
+    if (s->op == S_LOAD) {
+        seen = SEEN | price_load(k, s, deps);
+        map_put(&k->seen, MAP_PTR(s), seen);
+        return seen;
+    }
+    seen = SEEN | (deps & bit || k->phase->kind == NODE_ARM ? VARIES : 0);
+    bool fused = (s->op == S_ADD || s->op == S_SUB) && dtype_is_float(s->dtype);
+    for (uint32_t i = 0; i < s->narg; i++) {
+        const Scalar *arg = s->arg[i];
+        if (fused && is_product(arg) && !map_get(&k->seen, MAP_PTR(arg), NULL)) {
+            fused = false;                           /* one product a sum; its factors are operands */
+            uint64_t both = price(k, arg->arg[0]) | price(k, arg->arg[1]);
+            map_put(&k->seen, MAP_PTR(arg), both);
+            k->work += both & VARIES ? copies(k, deps) * 0 : 0;
+            seen |= both & (VARIES | READS);
+            continue;
+        }
+        seen |= price(k, arg) & (VARIES | READS);
+    }
+    map_put(&k->seen, MAP_PTR(s), seen);
+    if (s->op == S_CONST || s->op == S_INDEX || !(seen & VARIES))
+        return seen;
+    price_op(k, s, copies(k, deps));
+    return seen;
+}
+
+/* ---- from trip to trip ----------------------------------------------------------------------------------------- */
+
+static bool
+same_place(const Scalar *load, const Tree *store)
+{
+    if (load->u.load.slot != store->u.store.buffer)
+        return false;
+    for (uint32_t d = 0; d < store->u.store.rank; d++)
+        if (load->u.load.at[d] != store->u.store.at[d])
+            return false;
+    return true;
+}
+
+/* Cycles from the load of what the store writes to the value it writes; negative: it is not read. */
+static double
+chain_of(const Code *k, const Scalar *s, const Tree *store, int depth)
+{
+    double most = -1;
+
+    if (s->op == S_LOAD)
+        return same_place(s, store) ? 0 : -1;
+    if (depth > 24)                                  /* longer ones are no accumulators */
+        return -1;
+    for (uint32_t i = 0; i < s->narg; i++) {
+        double c = chain_of(k, s->arg[i], store, depth + 1);
+        most = c > most ? c : most;
+    }
+    return most < 0 ? most : most + op_cost[s->op].chain * k->u->m->fma_cycles;
+}
+
+/* Does the straight code itself give the buffer a first value, so that nothing comes from the trip before? */
+static bool
+begins_here(const Code *k, uint32_t buffer)
+{
+    for (uint32_t i = k->phase->id + 1; i <= k->phase->last; i++) {
+        const Node *n = k->u->node.at[i];
+        if (n->kind == NODE_STORE && n->phase == k->phase && n->tree->u.store.buffer == buffer &&
+            chain_of(k, n->tree->u.store.value, n->tree, 0) < 0)
+            return true;
+    }
+    return false;
+}
+
+static void
+add_chain(Code *k, const Node *n)
+{
+    const Tree *t = n->tree;
+    uint64_t place = 0;
+
+    if (k->phase->kind != NODE_LOOP)
+        return;
+    for (uint32_t d = 0; d < t->u.store.rank; d++)
+        place |= unfold_deps(k->u, t->u.store.at[d]);
+    if (place & loop_bit(k->phase->tree->u.loop.var))
+        return;
+    double cycles = chain_of(k, t->u.store.value, t, 0);
+    if (cycles < 0)
+        return;
+    if (k->u->k->buffer.at[t->u.store.buffer].space != SPACE_REGISTER)
+        cycles += FORWARD_CYCLES;
+    k->chain[t->u.store.buffer] += cycles * all_copies(k) / copies(k, place);
+}
+
+/* Cycles from the loads below s until it is there. */
+static double
+latency_of(Code *k, const Scalar *s)
+{
+    const Machine *m = k->u->m;
+    uint64_t known;
+    double most = 0;
+
+    if (map_get(&k->latency, MAP_PTR(s), &known))
+        return (double)known / 16;
+    if (s->op == S_LOAD) {
+        bool held = k->u->k->buffer.at[s->u.load.slot].space == SPACE_REGISTER;
+        most = held ? 0 : m->level[LEVEL_L1].latency_seconds / m->cycle_seconds;
+    }
+    for (uint32_t i = 0; i < s->narg; i++) {
+        double l = latency_of(k, s->arg[i]);
+        most = l > most ? l : most;
+    }
+    if (s->op >= S_HSUM && s->op <= S_HPROD)
+        most += FOLD_CYCLES * ceil(log2(s->arg[0]->lanes));
+    bool fused = s->op == S_MUL;                     /* as part of a sum, or alone: once */
+    most += fused ? 0 : op_cost[s->op].chain * m->fma_cycles;
+    map_put(&k->latency, MAP_PTR(s), (uint64_t)(most * 16));
+    return most;
+}
+
+/* ---- the phase ---------------------------------------------------------------------------------------------------- */
+
+static void
+price_store(Code *k, const Node *n)
+{
+    const Tree *t = n->tree;
+    const Scalar *v = t->u.store.value;
+    double times = all_copies(k);
+
+    price(k, v);
+    double latency = latency_of(k, v);
+    k->longest = latency > k->longest ? latency : k->longest;
+    if (k->u->k->buffer.at[t->u.store.buffer].space == SPACE_REGISTER)
+        hold(k, t->u.store.buffer);
+    else if (n->end > n->first)
+        price_move(k, &k->u->access.at[n->end - 1], v->dtype, v->lanes, true, times);
+    for (uint32_t d = 0; d < t->u.store.rank; d++)
+        price_index(k, t->u.store.at[d], times);
+    add_chain(k, n);
+}
+
+static void
+price_node(Code *k, const Node *n)
+{
+    k->store = n->kind == NODE_LOOP ? n->parent : n;
+    switch (n->kind) {
+    case NODE_STORE:
+        price_store(k, n);
+        break;
+    case NODE_LET:
+        k->uops += all_copies(k);
+        price_index(k, n->tree->u.let.value, all_copies(k));
+        break;
+    case NODE_IF: {
+        double p = n->exec > 0 ? n->child->exec / n->exec : 0;
+        double work = k->work;
+        price(k, n->tree->u.test.cond);
+        k->work = work;              /* deciding is none */
+        k->uops += all_copies(k);
+        k->cycles += k->u->m->branch_cycles * p * (1 - p) * all_copies(k);
+        break;
+    }
+    case NODE_LOOP:
+        if (n->tree->u.loop.kind == LOOP_UNROLLED)
+            break;
+        k->uops += ENTER_UOPS * all_copies(k);
+        k->cycles += n->trips > FORESEEN_TRIPS ? k->u->m->branch_cycles * all_copies(k) : 0;
+        break;
+    case NODE_ARM:
+        break;
+    }
+}
+
+static bool
+writes_memory(const Unfold *u, const Node *phase)
+{
+    for (uint32_t i = phase->first; i < phase->end; i++)
+        if (u->access.at[i].write)
+            return true;
+    return false;
+}
+
+/* Simple operations on vectors have units of their own or those of multiply-adds. */
+static double
+alu_per_cycle(const Machine *m)
+{
+    return more(m->add_per_cycle, m->mixed_per_cycle);
+}
+
+Work
+work_of_phase(Unfold *u, Node *phase)
+{
+    const Machine *m = u->m;
+    Code k = { .u = u, .phase = phase, .seen = { .arena = u->arena }, .latency = { .arena = u->arena }, .writes_memory = writes_memory(u, phase),
+               .chain = NEW_ARRAY(u->arena, double, u->k->buffer.n), .held = NEW_ARRAY(u->arena, bool, u->k->buffer.n) };
+    Work w = { 0 };
+
+    for (uint32_t i = phase->id + 1; i <= phase->last; i++) {
+        Node *n = u->node.at[i];
+        if (n->exec <= 0)
+            continue;
+        if (n->kind == NODE_LOOP ? n->parent->phase == phase : n->phase == phase)
+            price_node(&k, n);
+    }
+    if (phase->kind == NODE_LOOP)
+        k.uops += LOOP_UOPS;
+    /* One vector more is on its way through the arithmetic. */
+    double excess = k.registers + 1 - m->vector_registers;
+    if (excess > 0) {
+        add_uops(&k, &k.load, excess);
+        add_uops(&k, &k.store_ops, excess);
+    }
+    w.flops = more(more(k.fma / m->fma_per_cycle, (k.fma + k.alu) / m->mixed_per_cycle), k.alu / alu_per_cycle(m)) + k.cycles;
+    w.l1 = more(k.load / m->load_per_cycle, k.store_ops / m->store_per_cycle);
+    w.uops = k.uops;
+    w.issue = k.uops / m->issue_per_cycle;
+    double longest = 0;
+    for (uint32_t b = 0; b < u->k->buffer.n; b++) {
+        longest = more(longest, k.chain[b]);
+        if (k.chain[b] > w.chain && !begins_here(&k, b)) {
+            w.chain = k.chain[b];
+            w.chain_buffer = b;
+        }
+    }
+    w.latency = k.longest + longest;
+    w.work = k.work;
+    w.bytes = k.bytes;
+    w.code_bytes = k.uops * UOP_BYTES;
+    return w;
+}

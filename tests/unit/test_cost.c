@@ -1,0 +1,252 @@
+/* Prices of loop trees that can be counted by hand, on a machine of round numbers; and that prices move
+ * the right way when sizes do. */
+#include "world.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "cost/cost.h"
+
+/* 1 ns a cycle, 8 lanes of f32; a line is 64 bytes. */
+static const Machine plain = {
+    .name = "plain", .vector_bytes = 32, .vector_registers = 16, .line_bytes = 64, .cores = 4,
+    .cycle_seconds = 1e-9, .issue_per_cycle = 8, .fma_per_cycle = 2, .fma_cycles = 4, .add_per_cycle = 2, .mixed_per_cycle = 4,
+    .load_per_cycle = 2, .store_per_cycle = 1, .divide_cycles = 6, .sqrt_cycles = 8, .gather_cycles = 10,
+    .part_load_cycles = 1, .part_store_cycles = 2, .branch_cycles = 10,
+    .f32_per_second = 32e9, .f64_per_second = 16e9,
+    .level = { { 32 << 10, 1e-9, { 128e9, 64e9, 128e9 }, { 512e9, 256e9, 512e9 } },
+               { 512 << 10, 4e-9, { 64e9, 32e9, 64e9 }, { 256e9, 128e9, 256e9 } },
+               { 16 << 20, 16e-9, { 32e9, 16e9, 32e9 }, { 128e9, 64e9, 128e9 } },
+               { INT64_MAX, 100e-9, { 16e9, 8e9, 16e9 }, { 32e9, 16e9, 32e9 } } },
+    .call_seconds = 0, .wake_seconds = 1e-6, .unpark_seconds = 50e-6,
+};
+
+static Cost
+price(World *w, const char *text, uint32_t threads, const char *symbol, int64_t size)
+{
+    Parse p = parse_begin(&w->ctx, "test", (Bytes){ (const uint8_t *)text, strlen(text) });
+    Kernel *k = kernel_parse(&p, w->arena);
+
+    if (!k || !kernel_verify(&w->ctx, k))
+        fail_msg("%s", world_messages(w));
+    Size s = { symbol ? sym(&w->ctx, symbol) : NULL, size };
+    return cost_kernel(&w->ctx, k, &plain, &(CostAsk){ .size = &s, .nsize = symbol != NULL, .threads = threads });
+}
+
+static void
+near(double got, double want, double share)
+{
+    if (fabs(got - want) > share * fabs(want))
+        fail_msg("got %g, expected %g within %g %%", got, want, 100 * share);
+}
+
+/* ---- work ------------------------------------------------------------------------------------------------ */
+
+/* One accumulator: a trip waits four cycles for the trip before. */
+static void
+test_one_accumulator_waits(void **state)
+{
+    Cost c = price(*state,
+                   "kernel k(x: f32[4096]) -> (o: f32[8]) {\n trips 1\n grain 1\n register a: f32x8[1]\n a[0] = splat8(0)\n"
+                   " serial j < 4096 step 8 { a[0] = a[0] + load8 x[j] }\n store8 o[0] = a[0]\n}\n", 1, NULL, 0);
+    near(c.chain, 512 * 4e-9, 0.01);
+    near(c.seconds, 512 * 4e-9, 0.05);
+    near(c.work, 4096, 0.01);
+}
+
+/* Eight are as many as two units of four cycles take: a cycle for two. */
+static void
+test_eight_accumulators_do_not(void **state)
+{
+    Cost c = price(*state,
+                   "kernel k(x: f32[4096], y: f32[4096]) -> (o: f32[64]) {\n trips 1\n grain 1\n register a: f32x8[8]\n"
+                   " unrolled i < 8 { a[i] = splat8(0) }\n"
+                   " serial j < 512 { unrolled i < 8 { a[i] = a[i] + splat8(x[j]) * load8 y[8*j] } }\n"
+                   " unrolled i < 8 { store8 o[8*i] = a[i] }\n}\n", 1, NULL, 0);
+    near(c.flops, 512 * 4e-9, 0.01);
+    near(c.work, 512 * 8 * 8 * 2, 0.01);
+    /* Each operand is loaded once a trip, not once for each accumulator. */
+    near(c.l1, 512 * 1e-9 + 8e-9, 0.05);
+}
+
+/* A tile that the registers do not hold costs loads and stores; the one that just fits costs none. */
+static void
+test_spills(void **state)
+{
+    static const char tile[] =
+        "kernel k(x: f32[512, 64], y: f32[512, 8]) -> (o: f32[64, 8]) {\n trips 1\n grain 1\n register a: f32x8[%d]\n"
+        " unrolled i < %d { a[i] = splat8(0) }\n"
+        " serial j < 512 { unrolled i < %d { a[i] = a[i] + splat8(x[j, i]) * load8 y[j, 0] } }\n"
+        " unrolled i < %d { store8 o[i, 0] = a[i] }\n}\n";
+    double each[2];
+    int rows[2] = { 15, 30 };
+
+    for (int i = 0; i < 2; i++) {
+        char text[1024];
+        snprintf(text, sizeof text, tile, rows[i], rows[i], rows[i], rows[i]);
+        Cost c = price(*state, text, 1, NULL, 0);
+        each[i] = c.seconds / rows[i];
+    }
+    assert_true(each[1] > 1.2 * each[0]);
+}
+
+static void
+test_functions_cost_more_than_sums(void **state)
+{
+    static const char map[] = "kernel k(x: f32[1024]) -> (o: f32[1024]) {\n trips 1\n grain 1\n"
+                              " serial j < 1024 step 8 { store8 o[j] = %s }\n}\n";
+    const char *value[] = { "load8 x[j] + splat8(1)", "load8 x[j] / splat8(3)", "exp(load8 x[j])", "sin(load8 x[j])" };
+    double before = 0;
+
+    for (int i = 0; i < 4; i++) {
+        char text[256];
+        snprintf(text, sizeof text, map, value[i]);
+        double s = price(*state, text, 1, NULL, 0).flops;
+        assert_true(s > before);
+        before = s;
+    }
+}
+
+/* ---- how often ----------------------------------------------------------------------------------------------- */
+
+/* A test on an index is counted by the trips that take it, as far as some of them tell; the mean of bounds
+ * that are linear is exact. */
+static void
+test_tests_and_bounds(void **state)
+{
+    Cost all = price(*state, "kernel k(x: f32[64]) -> (o: f32[64]) {\n trips 1\n grain 1\n"
+                             " serial i < 64 { o[i] = x[i] + 1.0 }\n}\n", 1, NULL, 0);
+    Cost half = price(*state, "kernel k(x: f32[64]) -> (o: f32[64]) {\n trips 1\n grain 1\n"
+                              " serial i < 64 { if i < 32 { o[i] = x[i] + 1.0 } }\n}\n", 1, NULL, 0);
+    Cost triangle = price(*state, "kernel k(x: f32[64, 64]) -> (o: f32[64, 64]) {\n trips 1\n grain 1\n"
+                                  " serial i < 64 { serial j < i + 1 { o[i, j] = x[i, j] + 1.0 } }\n}\n", 1, NULL, 0);
+    near(all.work, 64, 1e-9);
+    near(half.work, 32, 0.1);
+    near(triangle.work, 64 * 65 / 2, 0.01);
+}
+
+static void
+test_shares(void **state)
+{
+    static const char text[] = "kernel k(x: f32[3, 4096]) -> (o: f32[3, 4096]) {\n trips 3\n grain 1\n"
+                               " parallel i < 3 { serial j < 4096 step 8 { store8 o[i, j] = exp(load8 x[i, j]) } }\n}\n";
+    Cost one = price(*state, text, 1, NULL, 0), two = price(*state, text, 2, NULL, 0), three = price(*state, text, 3, NULL, 0);
+
+    near(two.seconds, one.seconds * 2 / 3 + 1e-6, 0.02);
+    near(three.seconds, one.seconds / 3 + 1e-6, 0.02);
+    near(two.work, one.work, 1e-6);
+    near(two.parallel, one.seconds / 6 + 1e-6, 0.05);
+    assert_true(one.parallel == 0);
+}
+
+/* Fewer trips than two grains stay on one thread. */
+static void
+test_grain(void **state)
+{
+    Cost c = price(*state, "kernel k(x: f32[8]) -> (o: f32[8]) {\n trips 8\n grain 5\n"
+                           " parallel i < 8 { o[i] = x[i] + 1.0 }\n}\n", 4, NULL, 0);
+    assert_true(c.parallel == 0);
+}
+
+/* ---- traffic ------------------------------------------------------------------------------------------------- */
+
+#define COPY "kernel k(x: f32[n]) -> (o: f32[n]) {\n trips 1\n grain 1\n serial j < n step 8 { store8 o[j] = load8 x[j] }\n}\n"
+
+static void
+test_copy_comes_from_where_it_fits(void **state)
+{
+    int64_t in_l2 = 48 << 10, in_l3 = 1 << 20, far = 16 << 20;
+    Cost c = price(*state, COPY, 1, "n", in_l2);
+    near(c.bytes[LEVEL_L2], 8.0 * in_l2, 0.01);
+    assert_true(c.bytes[LEVEL_L3] == 0 && c.bytes[LEVEL_MEMORY] == 0);
+    c = price(*state, COPY, 1, "n", in_l3);
+    near(c.bytes[LEVEL_L3], 8.0 * in_l3, 0.01);
+    assert_true(c.bytes[LEVEL_MEMORY] == 0);
+    c = price(*state, COPY, 1, "n", far);
+    near(c.bytes[LEVEL_MEMORY], 8.0 * far, 0.01);
+    near(c.memory, 4.0 * far / 16e9 + 4.0 * far / 8e9, 0.01);
+    near(c.seconds, c.memory, 0.01);
+}
+
+#define ROWS(n) "kernel k(x: f32[" #n "], y: f32[64]) -> (o: f32[64]) {\n trips 1\n grain 1\n" \
+                " serial i < 64 { serial j < " #n " step 8 { store8 o[0] = load8 o[0] + load8 x[j] * splat8(y[i]) } }\n}\n"
+
+/* What the loop inside touches stays if it fits, and is read again each time if not. */
+static void
+test_reuse(void **state)
+{
+    Cost fits = price(*state, ROWS(4096), 1, NULL, 0), streams = price(*state, ROWS(16384), 1, NULL, 0);
+    near(fits.bytes[LEVEL_L2], 4.0 * 4096, 0.1);
+    near(streams.bytes[LEVEL_L2], 64 * 4.0 * 16384, 0.01);
+}
+
+/* One float of every line, and of every page: lines are what moves. */
+static void
+test_lines(void **state)
+{
+    Cost dense = price(*state, "kernel k(x: f32[16384]) -> (o: f32[1]) {\n trips 1\n grain 1\n"
+                               " serial i < 16384 { o[0] = o[0] + x[i] }\n}\n", 1, NULL, 0);
+    Cost apart = price(*state, "kernel k(x: f32[16384, 16]) -> (o: f32[1]) {\n trips 1\n grain 1\n"
+                               " serial i < 16384 { o[0] = o[0] + x[i, 0] }\n}\n", 1, NULL, 0);
+    near(dense.bytes[LEVEL_L2], 4.0 * 16384, 0.01);
+    near(apart.bytes[LEVEL_L2], 64.0 * 16384, 0.01);
+}
+
+/* A window that slides over rows reads each row once, not three times. */
+static void
+test_windows_overlap(void **state)
+{
+    Cost c = price(*state, "kernel k(x: f32[66, 1024]) -> (o: f32[64, 1024]) {\n trips 1\n grain 1\n"
+                           " serial i < 64 { serial j < 1024 step 8 {\n"
+                           " store8 o[i, j] = load8 x[i, j] + load8 x[i + 1, j] + load8 x[i + 2, j] } }\n}\n", 1, NULL, 0);
+    near(c.bytes[LEVEL_L2], 4.0 * 66 * 1024 + 4.0 * 64 * 1024, 0.02);
+}
+
+/* Columns of a matrix whose rows are a power of two apart fall into the same sets. */
+static void
+test_conflicts(void **state)
+{
+    Cost odd = price(*state, "kernel k(x: f32[64, 1040]) -> (o: f32[1040]) {\n trips 1\n grain 1\n"
+                             " serial j < 1024 { serial i < 64 { o[j] = o[j] + x[i, j] } }\n}\n", 1, NULL, 0);
+    Cost even = price(*state, "kernel k(x: f32[64, 1024]) -> (o: f32[1024]) {\n trips 1\n grain 1\n"
+                              " serial j < 1024 { serial i < 64 { o[j] = o[j] + x[i, j] } }\n}\n", 1, NULL, 0);
+    assert_true(even.bytes[LEVEL_L2] > 4 * odd.bytes[LEVEL_L2]);
+}
+
+/* ---- sizes ------------------------------------------------------------------------------------------------------ */
+
+static void
+test_grows_with_sizes(void **state)
+{
+    double before = 0;
+
+    for (int64_t n = 64; n <= 64 << 20; n *= 4) {
+        Cost c = price(*state, COPY, 1, "n", n);
+        assert_true(c.seconds > before);
+        before = c.seconds;
+    }
+    Cost nothing = price(*state, COPY, 1, "n", 0);
+    assert_true(nothing.seconds >= 0 && nothing.seconds < 1e-7 && nothing.work == 0);
+}
+
+static void
+test_prints(void **state)
+{
+    World *w = *state;
+    Text t = { .arena = w->arena };
+    Cost c = price(w, COPY, 1, "n", 1 << 20);
+    cost_print(&t, &c);
+    assert_non_null(strstr(text_str(&t), " us: flops "));
+}
+
+int
+main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, world_begin, world_end)
+    const struct CMUnitTest tests[] = {
+        TEST(test_one_accumulator_waits), TEST(test_eight_accumulators_do_not), TEST(test_spills), TEST(test_functions_cost_more_than_sums),
+        TEST(test_tests_and_bounds), TEST(test_shares), TEST(test_grain), TEST(test_copy_comes_from_where_it_fits), TEST(test_reuse),
+        TEST(test_lines), TEST(test_windows_overlap), TEST(test_conflicts), TEST(test_grows_with_sizes), TEST(test_prints),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
