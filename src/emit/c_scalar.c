@@ -86,7 +86,7 @@ emit_statement(Emit *e, const Scalar *s)
 static bool
 is_costly(const Scalar *s)
 {
-    return s->op == S_POW || s->op == S_ATAN2 || (s->op >= S_EXP && s->op <= S_SIGMOID);
+    return s->op == S_POW || s->op == S_ATAN2 || (s->op >= S_EXP && s->op <= S_SOFTPLUS);
 }
 
 static bool

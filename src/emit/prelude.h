@@ -1,9 +1,8 @@
 /* prelude: what emitted kernels need beyond C: checked sizes, arithmetic that never traps, and math.
- * Vectors are in prelude_lanes.h, which follows it in every source.
+ * prelude_math.h, the functions of f32, and prelude_lanes.h, the vectors, follow it in every source.
  *
- * Mathematical functions are written once, over a "shape": f32 (one lane) or f32xN. A scalar tail
- * so computes what the vector body does. Masks are integer vectors, all ones where true, or an
- * int for one lane. f16 and bf16 exist in memory alone: in registers they are floats, rounded.
+ * Masks are integer vectors, all ones where true, or an int for one lane. f16 and bf16 exist in
+ * memory alone: in registers they are floats, rounded.
  */
 #ifndef TN_PRELUDE_H
 #define TN_PRELUDE_H
@@ -174,6 +173,7 @@ TN_INLINE double tn_sigmoid_f64(double x)
     double e = __builtin_exp(-__builtin_fabs(x));
     return (x < 0 ? e : 1.0) / (1.0 + e);
 }
+TN_INLINE double tn_softplus_f64(double x) { return (x < 0 ? 0.0 : x) + __builtin_log1p(__builtin_exp(-__builtin_fabs(x))); }
 TN_INLINE float tn_pow_f32(float x, float y) { return __builtin_powf(x, y); }
 TN_INLINE double tn_pow_f64(double x, double y) { return __builtin_pow(x, y); }
 TN_INLINE float tn_atan2_f32(float y, float x) { return __builtin_atan2f(y, x); }
@@ -233,136 +233,5 @@ TN_INTS(TN_MINMAX_I)
     X(uint64_t, u64, F, from, 0.0f, 18446744073709551616.0f, UINT64_MAX)
 TN_TRUNCATIONS(TN_TRUNCATE, float, f32)
 TN_TRUNCATIONS(TN_TRUNCATE, double, f64)
-
-/* ---- f32 functions over a shape ------------------------------------------------------------------ */
-
-/* S names the shape, F is its floats, I the integers of the same width.
- *
- * exp: x = n ln 2 + r, a polynomial for e^r (Cephes expf), 2^n in two steps so that results
- *     below the smallest normal number come out rounded, above the largest as infinity.
- * log: x = m 2^e with m in [sqrt 1/2, sqrt 2) (Cephes logf).
- * tanh: a polynomial near 0 (Cephes tanhf), else 1 - 2 / (e^2x + 1).
- * erf: a polynomial near 0, else 1 - e^p(x) (N. Juffa's erff).
- * sigmoid: e^-|x| never overflows, and keeps the relative accuracy of small results.
- *
- * Where the compiler may fuse a product and a sum, only one product stands beside the sum: so it
- * has no choice which to fuse, and one lane gives the bits that many lanes give. */
-#define TN_MATH_F32(S, F, I)                                                                           \
-    TN_INLINE F tn_sign_of_##S(F x, F sign)                                                            \
-    {                                                                                                  \
-        return tn_from_bits_##S(tn_bits_##S(x) | (tn_bits_##S(sign) & INT32_MIN));                     \
-    }                                                                                                  \
-    TN_INLINE F tn_exp_##S(F x)                                                                        \
-    {                                                                                                  \
-        const F zero = {0};                                                                            \
-        F c = tn_min_c_##S(zero + 89.0f, tn_max_c_##S(zero - 104.0f, x));                              \
-        F shifted = c * 1.44269504088896341f + 12582912.0f;                                            \
-        I n = tn_bits_##S(shifted) - 0x4b400000;                                                       \
-        F k = shifted - 12582912.0f;                                                                   \
-        F r = c - k * 0.693359375f + k * 2.12194440e-4f;                                               \
-        F p = r * 1.9875691500e-4f + 1.3981999507e-3f;                                                 \
-        p = p * r + 8.3334519073e-3f;                                                                  \
-        p = p * r + 4.1665795894e-2f;                                                                  \
-        p = p * r + 1.6666665459e-1f;                                                                  \
-        p = p * r + 5.0000001201e-1f;                                                                  \
-        p = p * (r * r) + r + 1.0f;                                                                    \
-        I half = n >> 1, rest = n - half;                                                              \
-        return p * tn_from_bits_##S((half + 127) << 23) * tn_from_bits_##S((rest + 127) << 23);        \
-    }                                                                                                  \
-    TN_INLINE F tn_log_##S(F x)                                                                        \
-    {                                                                                                  \
-        const F zero = {0};                                                                            \
-        F tiny = tn_sel_##S(x < 1.17549435e-38f, zero + 23.0f, zero);                                  \
-        I bits = tn_bits_##S(tn_abs_##S(tn_sel_##S(x < 1.17549435e-38f, x * 8388608.0f, x))) - 0x3f3504f3; \
-        F e = tn_from_bits_##S((bits >> 23) + 0x4b400000) - 12582912.0f - tiny;                        \
-        F m = tn_from_bits_##S((bits & 0x7fffff) + 0x3f3504f3) - 1.0f;                                 \
-        F z = m * m;                                                                                   \
-        F p = m * 7.0376836292e-2f - 1.1514610310e-1f;                                                 \
-        p = p * m + 1.1676998740e-1f;                                                                  \
-        p = p * m - 1.2420140846e-1f;                                                                  \
-        p = p * m + 1.4249322787e-1f;                                                                  \
-        p = p * m - 1.6668057665e-1f;                                                                  \
-        p = p * m + 2.0000714765e-1f;                                                                  \
-        p = p * m - 2.4999993993e-1f;                                                                  \
-        p = p * m + 3.3333331174e-1f;                                                                  \
-        p = p * m - 0.5f;                                                                              \
-        F y = e * -2.12194440e-4f + m;                                                                 \
-        y = p * z + y;                                                                                 \
-        y = e * 0.693359375f + y;                                                                      \
-        y = tn_sel_##S(x == 0.0f, zero - __builtin_inff(), y);                                         \
-        y = tn_sel_##S(x < 0.0f, zero + __builtin_nanf(""), y);                                        \
-        y = tn_sel_##S(x == __builtin_inff(), x, y);                                                   \
-        return tn_sel_##S(x != x, x, y);                                                               \
-    }                                                                                                  \
-    TN_INLINE F tn_tanh_##S(F x)                                                                       \
-    {                                                                                                  \
-        F a = tn_abs_##S(x), z = a * a;                                                                \
-        F p = z * -5.70498872745e-3f + 2.06390887954e-2f;                                              \
-        p = p * z - 5.37397155531e-2f;                                                                 \
-        p = p * z + 1.33314422036e-1f;                                                                 \
-        p = p * z - 3.33332819422e-1f;                                                                 \
-        p = p * z * a + a;                                                                             \
-        F big = 1.0f - 2.0f / (tn_exp_##S(a + a) + 1.0f);                                              \
-        return tn_sign_of_##S(tn_sel_##S(a < 0.625f, p, big), x);                                      \
-    }                                                                                                  \
-    TN_INLINE F tn_erf_##S(F x)                                                                        \
-    {                                                                                                  \
-        const F zero = {0};                                                                            \
-        F a = tn_abs_##S(x);                                                                           \
-        F t = tn_min_c_##S(zero + 4.0f, a), s = t * t;                                                 \
-        F q = t * -1.72853470e-5f + 3.83197126e-4f;                                                    \
-        F u = t * -3.88396438e-3f + 2.42546219e-2f;                                                    \
-        q = q * s + u;                                                                                 \
-        q = q * t - 1.06777877e-1f;                                                                    \
-        q = q * t - 6.34846687e-1f;                                                                    \
-        q = q * t - 1.28717512e-1f;                                                                    \
-        q = q * t - t;                                                                                 \
-        F big = 1.0f - tn_exp_##S(q);                                                                  \
-        F p = s * -5.96761703e-4f + 4.99119423e-3f;                                                    \
-        p = p * s - 2.67681349e-2f;                                                                    \
-        p = p * s + 1.12819925e-1f;                                                                    \
-        p = p * s - 3.76125336e-1f;                                                                    \
-        p = p * s + 1.28379166e-1f;                                                                    \
-        p = p * a + a;                                                                                 \
-        return tn_sign_of_##S(tn_sel_##S(a < 0.927734375f, p, big), x);                                \
-    }                                                                                                  \
-    TN_INLINE F tn_sigmoid_##S(F x)                                                                    \
-    {                                                                                                  \
-        const F zero = {0};                                                                            \
-        F e = tn_exp_##S(-tn_abs_##S(x));                                                              \
-        return tn_sel_##S(x < 0.0f, e, zero + 1.0f) / (1.0f + e);                                      \
-    }                                                                                                  \
-    /* f16 and bf16 bits, in the low half of each integer, to floats and back (nearest, ties to even) */ \
-    TN_INLINE F tn_widen_f16_##S(I h)                                                                  \
-    {                                                                                                  \
-        I magnitude = (h & 0x7fff) << 13;                                                              \
-        F y = tn_from_bits_##S(magnitude) * 0x1p112f;                                                  \
-        y = tn_sel_##S(magnitude >= 0x0f800000, tn_from_bits_##S(magnitude | 0x7f800000), y);          \
-        return tn_from_bits_##S(tn_bits_##S(y) | (h & 0x8000) << 16);                                  \
-    }                                                                                                  \
-    TN_INLINE I tn_narrow_f16_##S(F x)                                                                 \
-    {                                                                                                  \
-        F a = tn_abs_##S(x);                                                                           \
-        I bits = tn_bits_##S(a);                                                                       \
-        I normal = (bits - 0x38000000 + 0xfff + ((bits >> 13) & 1)) >> 13;                             \
-        I small = tn_bits_##S(a + 0.5f) - 0x3f000000;                                                  \
-        I h = tn_isel_##S(a < 0x1p-14f, small, normal);                                                \
-        h = tn_isel_##S(a >= 65520.0f, (bits & 0) + 0x7c00, h);                                        \
-        h = tn_isel_##S(a != a, (bits & 0) + 0x7e00, h);                                               \
-        return h | ((tn_bits_##S(x) >> 16) & 0x8000);                                                  \
-    }                                                                                                  \
-    TN_INLINE F tn_widen_bf16_##S(I h) { return tn_from_bits_##S(h << 16); }                           \
-    TN_INLINE I tn_narrow_bf16_##S(F x)                                                                \
-    {                                                                                                  \
-        const F zero = {0};                                                                            \
-        I bits = tn_bits_##S(tn_sel_##S(x != x, zero, x));                                             \
-        I h = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;                                              \
-        return tn_isel_##S(x != x, tn_bits_##S(x) >> 16 | 0x40, h) & 0xffff;                           \
-    }                                                                                                  \
-    TN_INLINE F tn_to_f16_##S(F x) { return tn_widen_f16_##S(tn_narrow_f16_##S(x)); }                  \
-    TN_INLINE F tn_to_bf16_##S(F x) { return tn_widen_bf16_##S(tn_narrow_bf16_##S(x)); }
-
-TN_INLINE int32_t tn_isel_f32(int c, int32_t x, int32_t y) { return c ? x : y; }
-TN_MATH_F32(f32, float, int32_t)
 
 #endif

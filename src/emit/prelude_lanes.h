@@ -344,6 +344,7 @@ TN_INLINE void tn_native_min(void *r, const void *a, const void *b, size_t bytes
     TN_MASK(N, i8, int8_t) TN_MASK(N, i16, int16_t) TN_MASK(N, i32, int32_t) TN_MASK(N, i64, int64_t)  \
     TN_INLINE tn_i32x##N tn_bits_f32x##N(tn_f32x##N x) { return (tn_i32x##N)x; }                       \
     TN_INLINE tn_f32x##N tn_from_bits_f32x##N(tn_i32x##N x) { return (tn_f32x##N)x; }                  \
+    TN_INLINE tn_f32x##N tn_float_f32x##N(tn_i32x##N x) { return __builtin_convertvector(x, tn_f32x##N); } \
     TN_INLINE tn_i32x##N tn_isel_f32x##N(tn_i32x##N c, tn_i32x##N x, tn_i32x##N y) { return (x & c) | (y & ~c); } \
     TN_INLINE tn_f32x##N tn_abs_f32x##N(tn_f32x##N x) { return (tn_f32x##N)((tn_i32x##N)x & INT32_MAX); } \
     TN_INLINE tn_f64x##N tn_abs_f64x##N(tn_f64x##N x) { return (tn_f64x##N)((tn_i64x##N)x & INT64_MAX); } \
@@ -357,7 +358,7 @@ TN_INLINE void tn_native_min(void *r, const void *a, const void *b, size_t bytes
     TN_VECTOR_LIBM(N, f32)                                                                             \
     TN_VECTOR_LIBM(N, f64)                                                                             \
     TN_LANES_1(N, exp, f64) TN_LANES_1(N, log, f64) TN_LANES_1(N, tanh, f64) TN_LANES_1(N, erf, f64)   \
-    TN_LANES_1(N, sigmoid, f64)                                                                        \
+    TN_LANES_1(N, sigmoid, f64) TN_LANES_1(N, softplus, f64)                                           \
     TN_TRUNCATIONS(TN_TRUNCATE_LANES, N, f32)                                                          \
     TN_TRUNCATIONS(TN_TRUNCATE_LANES, N, f64)
 

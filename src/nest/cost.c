@@ -22,7 +22,7 @@ work_of(const Scalar *s)
         return WORK_DIV;
     case S_POW: case S_ATAN2: case S_EXP: case S_LOG: case S_SIN: case S_COS: case S_TAN: case S_ASIN:
     case S_ACOS: case S_ATAN: case S_SINH: case S_COSH: case S_TANH: case S_ASINH: case S_ACOSH:
-    case S_ATANH: case S_ERF: case S_SIGMOID:
+    case S_ATANH: case S_ERF: case S_SIGMOID: case S_SOFTPLUS:
         return WORK_SPECIAL;
     case S_NONE: case S_CONST: case S_INDEX: case S_LOAD: case S_AT: case S_REDUCE: case S_ITEM:
     case S_SPLAT: case S_LANES: case S_IOTA: case S_HSUM: case S_HMAX: case S_HMIN: case S_HPROD:

@@ -62,6 +62,7 @@ width_of(DType t)
         case S_ATANH:   *r = F(atanh)(x); return true;                                         \
         case S_ERF:     *r = F(erf)(x); return true;                                           \
         case S_SIGMOID: *r = 1 / (1 + F(exp)(-x)); return true;                                \
+        case S_SOFTPLUS: *r = (x < 0 ? 0 : x) + F(log1p)(F(exp)(-F(fabs)(x))); return true;    \
         default:        return false;                                                          \
         }                                                                                      \
     }

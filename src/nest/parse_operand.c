@@ -140,7 +140,7 @@ operand_apply(Scope *s, ScalarOp op, Operand *a, uint32_t n, Operand *v)
     bool arithmetic = (op >= S_ADD && op <= S_ATAN2) || op == S_NEG || op == S_ABS || op == S_SIGN || (op >= S_FLOOR && op <= S_ISINF);
     bool bits = op >= S_AND && op <= S_SHR && op != S_EQ;
     DType t = arg[0]->dtype;
-    bool real = op == S_ATAN2 || (op >= S_SQRT && op <= S_SIGMOID);
+    bool real = op == S_ATAN2 || (op >= S_SQRT && op <= S_SOFTPLUS);
     if ((arithmetic && t == DT_BOOL && op != S_MIN && op != S_MAX) ||
         ((bits || op == S_NOT) && dtype_is_float(t)) || (real && !dtype_is_float(t)))
         return parse_error(&s->mark, "`%s` has no meaning for %s", scalar_op_info[op].text, dtype_info[t].name);

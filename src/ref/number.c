@@ -84,6 +84,7 @@ float_op(ScalarOp op, DType t, double x, double y)
     case S_ATANH: v = atanh(x); break;
     case S_ERF: v = erf(x); break;
     case S_SIGMOID: v = 1 / (1 + exp(-x)); break;
+    case S_SOFTPLUS: v = (x < 0 ? 0 : x) + log1p(exp(-fabs(x))); break;
     default: assert(!"no operation of floats"); v = NAN; break;
     }
     return number_float(t, v);

@@ -1,0 +1,173 @@
+/* prelude_math: exp, log, tanh, erf and their like in f32, at most 2 ulp from the exact value.
+ *
+ * Each is written once, over a "shape": f32 (one lane) or f32xN. S names the shape, F is its floats,
+ * I the integers of the same width. A scalar tail so computes what the vector body does. There are no
+ * branches and no tables: what a processor with N lanes pays for is the number of operations, and
+ * these are few. tools/minimax.py derives the coefficients.
+ *
+ * What all share is e^x. With n = round(x / ln 2) and r = x - n ln 2 (Cody and Waite: n times the first
+ * part of ln 2 is exact), e^x = 2^n p(r). The rounding is an addition: t = x / ln 2 + 1.5 * 2^23 + b holds
+ * n + b in its low bits, so that t shifted left by 23 is the float 2^(n + b - 127): TN_ROUND and TN_POWER.
+ * One such power reaches 254 of the 278 binary orders from the smallest denormal to overflow.
+ * exp takes two; who knows that x is at most 20 shifts the range, with b = 127 + 64.
+ *
+ * tanh     (e^2a - 1) / (e^2a + 1) for a = |x|, with e^2a - 1 = 2^n q(r) + (2^n - 1) exact to the last
+ *          place near 0 as well; the quotient damps the errors of large a.
+ * erf      1 - 2^v(a), v a polynomial for log2 erfc; 2^v - 1 as in tanh, so that one formula serves all a.
+ * sigmoid  e^x / (e^x + 1), both scaled: the quotient rounds results that are denormal.
+ * softplus max(x, 0) + log(1 + e^-|x|), the logarithm a polynomial in e^-|x|.
+ * log      x = m 2^e with m in [2/3, 4/3). What is no positive number is put in through the addend.
+ *
+ * Where the compiler may fuse a product and a sum, only one product stands beside the sum: so it
+ * has no choice which to fuse, and one lane gives the bits that many lanes give. */
+#ifndef TN_PRELUDE_MATH_H
+#define TN_PRELUDE_MATH_H
+
+#define TN_ROUND 12582912.0f                      /* 1.5 * 2^23: floats around it are integers */
+#define TN_POWER(S, t) tn_from_bits_##S(tn_bits_##S(t) << 23)
+#define TN_LOG2_E 1.44269504f
+#define TN_LN_2 0.693147182f
+#define TN_LN_2_HIGH 0.693145752f                 /* 15 digits, and the rest */
+#define TN_LN_2_LOW 1.42860677e-6f
+
+#define TN_MATH_F32(S, F, I)                                                                           \
+    TN_INLINE F tn_sign_of_##S(F x, F sign)                                                            \
+    {                                                                                                  \
+        return tn_from_bits_##S(tn_bits_##S(x) | (tn_bits_##S(sign) & INT32_MIN));                     \
+    }                                                                                                  \
+    /* e^c = 2^n (1 + r q): r, q, and n + bias in the low bits of *t */                                \
+    TN_INLINE F tn_exp_parts_##S(F c, float bias, F *t, F *r)                                          \
+    {                                                                                                  \
+        *t = c * TN_LOG2_E + (TN_ROUND + bias);                                                        \
+        F k = *t - (TN_ROUND + bias);                                                                  \
+        F x = c - k * TN_LN_2_HIGH;                                                                    \
+        x = x - k * TN_LN_2_LOW;                                                                       \
+        F q = x * 1.3828325e-3f + 8.3686132e-3f;                                                       \
+        q = q * x + 4.1668206e-2f;                                                                     \
+        q = q * x + 1.66665226e-1f;                                                                    \
+        q = q * x + 4.9999994e-1f;                                                                     \
+        *r = x;                                                                                        \
+        return q * x + 1.0f;                                                                           \
+    }                                                                                                  \
+    TN_INLINE F tn_exp_##S(F x)                                                                        \
+    {                                                                                                  \
+        const F zero = {0};                                                                            \
+        F t, r, q = tn_exp_parts_##S(tn_min_c_##S(zero + 89.0f, tn_max_c_##S(zero - 104.0f, x)), 254.0f, &t, &r); \
+        I both = tn_bits_##S(t), half = both >> 1;                                                     \
+        return (q * r + 1.0f) * tn_from_bits_##S(half << 23) * tn_from_bits_##S((both - half) << 23);  \
+    }                                                                                                  \
+    TN_INLINE F tn_log_##S(F x)                                                                        \
+    {                                                                                                  \
+        const F zero = {0};                                                                            \
+        I low = x < 0x1p-126f;                                                                         \
+        I bits = tn_bits_##S(x * tn_sel_##S(low, zero + 0x1p23f, zero + 1.0f));                        \
+        I e = (bits - 0x3f2aaaab) & ~0x7fffff;                                                         \
+        F f = tn_from_bits_##S(bits - e) - 1.0f;                                                       \
+        F other = tn_sel_##S(x > 0.0f, zero - 15.942385f, tn_sel_##S(x == 0.0f, zero - __builtin_inff(), zero + __builtin_nanf(""))); \
+        F rest = tn_sel_##S(low, other, tn_sel_##S(x <= 0x1.fffffep127f, zero, x));                    \
+        F p = f * 1.41839355e-1f - 1.54127851e-1f;                                                     \
+        p = p * f + 1.39711455e-1f;                                                                    \
+        p = p * f - 1.64146438e-1f;                                                                    \
+        p = p * f + 2.00122105e-1f;                                                                    \
+        p = p * f - 2.50077277e-1f;                                                                    \
+        p = p * f + 3.33331853e-1f;                                                                    \
+        p = p * f - 4.99999374e-1f;                                                                    \
+        p = p * (f * f) + f;                                                                           \
+        return tn_float_##S(e) * (TN_LN_2 * 0x1p-23f) + (p + rest);                                    \
+    }                                                                                                  \
+    TN_INLINE F tn_tanh_##S(F x)                                                                       \
+    {                                                                                                  \
+        const F zero = {0};                                                                            \
+        F a = tn_min_c_##S(zero + 9.1f, tn_abs_##S(x));                                                \
+        F t = a * (2 * TN_LOG2_E) - 0.25f + (TN_ROUND + 127.0f);                                       \
+        F r = a - (t - (TN_ROUND + 127.0f)) * (TN_LN_2 / 2);                                           \
+        F z = r * r;                                                                                   \
+        F h = z * -5.12228422e-2f + 1.33226767e-1f;                                                    \
+        h = h * z - 3.33332151e-1f;                                                                    \
+        h = h * (r * z) + r;                                                                           \
+        F power = TN_POWER(S, t);                                                                      \
+        F above = h * (power + 1.0f) + (power - 1.0f);                                                 \
+        return tn_sign_of_##S(above / (above + (2.0f - 2.0f * h)), x);                                 \
+    }                                                                                                  \
+    TN_INLINE F tn_erf_##S(F x)                                                                        \
+    {                                                                                                  \
+        const F zero = {0};                                                                            \
+        F a = tn_min_c_##S(zero + 3.93f, tn_abs_##S(x));                                               \
+        F w = a * -9.38718222e-6f + 1.18855954e-4f;                                                    \
+        w = w * a - 6.37349382e-4f;                                                                    \
+        w = w * a + 1.67565921e-3f;                                                                    \
+        w = w * a - 1.69494640e-4f;                                                                    \
+        w = w * a - 1.91478245e-2f;                                                                    \
+        w = w * a + 1.02776304e-1f;                                                                    \
+        w = w * a + 6.36619568e-1f;                                                                    \
+        w = w * a + 1.28379166e-1f;                                                                    \
+        w = w * a + a;                                                                                 \
+        F t = w * -TN_LOG2_E + (TN_ROUND + 127.0f);                                                    \
+        F r = w + (t - (TN_ROUND + 127.0f)) * TN_LN_2;                                                 \
+        F q = r * -1.37696136e-3f + 8.36709701e-3f;                                                    \
+        q = q * r - 4.16693762e-2f;                                                                    \
+        q = q * r + 1.66665480e-1f;                                                                    \
+        q = q * r - 4.99999911e-1f;                                                                    \
+        F power = TN_POWER(S, t);                                                                      \
+        q = q * (r * r) + r;                                                                           \
+        return tn_sign_of_##S(q * power + (1.0f - power), x);                                          \
+    }                                                                                                  \
+    TN_INLINE F tn_sigmoid_##S(F x)                                                                    \
+    {                                                                                                  \
+        const F zero = {0};                                                                            \
+        F t, r, q = tn_exp_parts_##S(-tn_min_c_##S(zero + 20.0f, tn_max_c_##S(zero - 104.0f, x)), 63.0f, &t, &r); \
+        F power = TN_POWER(S, t);                                                                      \
+        return 0x1p-64f / (q * r * power + 0x1p-64f + power);                                          \
+    }                                                                                                  \
+    TN_INLINE F tn_softplus_##S(F x)                                                                   \
+    {                                                                                                  \
+        const F zero = {0};                                                                            \
+        F t, r, q = tn_exp_parts_##S(tn_max_c_##S(zero - 104.0f, -tn_abs_##S(x)), 191.0f, &t, &r);     \
+        F e = (q * r + 1.0f) * TN_POWER(S, t) * 0x1p-64f;                                              \
+        F p = e * -3.29046859e-3f + 2.00862419e-2f;                                                    \
+        p = p * e - 5.74572310e-2f;                                                                    \
+        p = p * e + 1.06611282e-1f;                                                                    \
+        p = p * e - 1.53448805e-1f;                                                                    \
+        p = p * e + 1.96921021e-1f;                                                                    \
+        p = p * e - 2.49580190e-1f;                                                                    \
+        p = p * e + 3.33304644e-1f;                                                                    \
+        p = p * e - 4.99999315e-1f;                                                                    \
+        p = p * (e * e) + e;                                                                           \
+        return p + tn_max_c_##S(zero, x);                                                              \
+    }                                                                                                  \
+    /* f16 and bf16 bits, in the low half of each integer, to floats and back (nearest, ties to even) */ \
+    TN_INLINE F tn_widen_f16_##S(I h)                                                                  \
+    {                                                                                                  \
+        I magnitude = (h & 0x7fff) << 13;                                                              \
+        F y = tn_from_bits_##S(magnitude) * 0x1p112f;                                                  \
+        y = tn_sel_##S(magnitude >= 0x0f800000, tn_from_bits_##S(magnitude | 0x7f800000), y);          \
+        return tn_from_bits_##S(tn_bits_##S(y) | (h & 0x8000) << 16);                                  \
+    }                                                                                                  \
+    TN_INLINE I tn_narrow_f16_##S(F x)                                                                 \
+    {                                                                                                  \
+        F a = tn_abs_##S(x);                                                                           \
+        I bits = tn_bits_##S(a);                                                                       \
+        I normal = (bits - 0x38000000 + 0xfff + ((bits >> 13) & 1)) >> 13;                             \
+        I small = tn_bits_##S(a + 0.5f) - 0x3f000000;                                                  \
+        I h = tn_isel_##S(a < 0x1p-14f, small, normal);                                                \
+        h = tn_isel_##S(a >= 65520.0f, (bits & 0) + 0x7c00, h);                                        \
+        h = tn_isel_##S(a != a, (bits & 0) + 0x7e00, h);                                               \
+        return h | ((tn_bits_##S(x) >> 16) & 0x8000);                                                  \
+    }                                                                                                  \
+    TN_INLINE F tn_widen_bf16_##S(I h) { return tn_from_bits_##S(h << 16); }                           \
+    TN_INLINE I tn_narrow_bf16_##S(F x)                                                                \
+    {                                                                                                  \
+        const F zero = {0};                                                                            \
+        I bits = tn_bits_##S(tn_sel_##S(x != x, zero, x));                                             \
+        I h = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;                                              \
+        return tn_isel_##S(x != x, tn_bits_##S(x) >> 16 | 0x40, h) & 0xffff;                           \
+    }                                                                                                  \
+    TN_INLINE F tn_to_f16_##S(F x) { return tn_widen_f16_##S(tn_narrow_f16_##S(x)); }                  \
+    TN_INLINE F tn_to_bf16_##S(F x) { return tn_widen_bf16_##S(tn_narrow_bf16_##S(x)); }
+
+
+TN_INLINE int32_t tn_isel_f32(int c, int32_t x, int32_t y) { return c ? x : y; }
+TN_INLINE float tn_float_f32(int32_t i) { return (float)i; }
+TN_MATH_F32(f32, float, int32_t)
+
+#endif
