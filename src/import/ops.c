@@ -546,6 +546,7 @@ static const OpRow rows[] = {
     {"BatchNormalization", OP_batch_norm, convert_batch_norm}, {"InstanceNormalization", OP_instance_norm, 0},
     {"GroupNormalization", OP_group_norm, convert_norm}, {"LayerNormalization", OP_layer_norm, convert_norm},
     {"RMSNormalization", OP_rms_norm, convert_norm}, {"LpNormalization", OP_lp_norm, 0}, {"LRN", OP_lrn, 0},
+    {"NegativeLogLikelihoodLoss", OP_nll_loss, 0}, {"SoftmaxCrossEntropyLoss", OP_cross_entropy, 0},
     {"Reshape", OP_reshape, convert_reshape}, {"Flatten", OP_flatten, 0}, {"Squeeze", OP_squeeze, convert_axes}, {"Unsqueeze", OP_unsqueeze, convert_axes},
     {"Transpose", OP_transpose, 0}, {"Expand", OP_expand, 0}, {"Tile", OP_tile, convert_tile}, {"Concat", OP_concat, 0}, {"Split", OP_split, convert_split},
     {"Slice", OP_slice, convert_slice}, {"Pad", OP_pad, convert_pad}, {"DepthToSpace", OP_depth_to_space, 0}, {"SpaceToDepth", OP_space_to_depth, 0},
