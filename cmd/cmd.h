@@ -24,7 +24,7 @@ typedef struct {
     /* compiling */
     const char *output, *emit, *target, *machine, *cc, *cache_dir, *dump, *dump_dir, *stop_after;
     int64_t jobs, cores, max_memory, max_model, max_nodes;
-    bool no_cache, no_fuse, plain, time, list_passes;
+    bool no_cache, no_fuse, plain, quick, time, list_passes;
     const char *how;                 /* run, bench, verify: an option given that is about compiling */
     Pairs dim, shape;
     /* inputs and outputs */

@@ -61,6 +61,7 @@ static const Row rows[] = {
     { "cores",       0,   COMPILING, TAKES_COUNT, FIELD(cores),      "N",       "cores that kernels are shared out among (default: as the machine has)" },
     { "no-fuse",     0,   COMPILING, TAKES_FLAG,  FIELD(no_fuse),    NULL,      "every nest its own kernel" },
     { "plain",       0,   COMPILING, TAKES_FLAG,  FIELD(plain),      NULL,      "plain loops: no tiles, no vectors" },
+    { "quick",       0,   COMPILING, TAKES_FLAG,  FIELD(quick),      NULL,      "compile in less time, all kernels as one unit; runs slower" },
     { "cc",          0,   COMPILING | M, TAKES_TEXT,  FIELD(cc),         "PROGRAM", "the C compiler (default $CC, then cc, gcc, clang)" },
     { "jobs",        'j', COMPILING, TAKES_COUNT, FIELD(jobs),       "N",       "C compilers at once; default: as many as processors" },
     { "cache-dir",   0,   COMPILING | M | K, TAKES_TEXT, FIELD(cache_dir), "DIR",   "the cache of objects (default $TENON_CACHE_DIR, then ~/.cache/tenon)" },

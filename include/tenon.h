@@ -165,6 +165,7 @@ typedef struct TnCompileOptions {
     const char *emit;                /* "so" (default), "c" */
     int32_t plain_schedule;          /* 1: plain loops only */
     int32_t no_fuse;                 /* 1: every nest its own kernel */
+    int32_t quick;                   /* 1: one translation unit, few optimisations: compiles fast, runs slower */
     const TnDim *dims; int32_t ndims;        /* symbols fixed at compile time */
     const TnShape *shapes; int32_t nshapes;
     const char *dump;                /* stage name, "all", or NULL */

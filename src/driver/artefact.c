@@ -184,6 +184,10 @@ link_library(Job *j, const char *path)
         o.progress = on_unit;
         o.progress_user = (void *)j->o;
     }
+    if (j->o->quick) {
+        unit[0] = (BuildUnit){ j->graph->name, source_whole(j), arena_printf(j->arena, "%s -O1", flags) };
+        return build_shared(j->arena, &j->ctx->diags, &o, unit, 1, path, &j->report->compiled, &j->report->cached);
+    }
     for (uint32_t i = 0; i < n; i++) {
         const Function *f = &j->sources.function.at[i];
         unit[i] = (BuildUnit){ j->graph->node.at[f->first].kernel->name, source_unit(j, f), flags };

@@ -17,6 +17,7 @@ typedef struct {
     int64_t cores;                   /* that kernels are shared out among; 0: as the machine has */
     ScheduleLevel schedule;
     bool no_fuse, time;
+    bool quick;              /* all code as one unit with cheap flags: for models that are compiled more often than run */
     ImportOptions import;
     BuildOptions build;
     const char *dump, *dump_dir, *stop_after;

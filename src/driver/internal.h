@@ -64,6 +64,7 @@ bool dump_end(Dump *d);
 bool source_kernels(Job *j);                         /* fills j->sources.function */
 bool source_host(Job *j, bool single_file, const void *embed_weights);
 const char *source_unit(Job *j, const Function *f);  /* one function as a translation unit */
+const char *source_whole(Job *j);                    /* all of them and the host program as one */
 bool source_functions(Job *j, Text *t);              /* all functions, with comments for a reader */
 /* Everything in one file for a person to read and take along. weights_name: the file beside, or NULL if embedded. */
 bool source_single_file(Job *j, Text *t, const char *weights_name);

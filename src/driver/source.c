@@ -88,6 +88,19 @@ source_unit(Job *j, const Function *f)
     return text_str(&t);
 }
 
+const char *
+source_whole(Job *j)
+{
+    Text t = { .arena = j->arena };
+
+    text_add(&t, "#define TN_KERNEL static void\n");
+    text_add(&t, emit_c_prelude());
+    for (uint32_t i = 0; i < j->sources.function.n; i++)
+        text_add(&t, j->sources.function.at[i].text);
+    text_add(&t, j->sources.host);
+    return text_str(&t);
+}
+
 /* ---- one file ---------------------------------------------------------------------------------- */
 
 /* Text of the model's inside a C comment: it may neither end the comment nor start a line. */

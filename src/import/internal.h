@@ -5,7 +5,7 @@
 #include "import/import.h"
 #include "onnx.pb-c.h"
 
-enum { NEWEST_OPSET = 26 };
+enum { NEWEST_OPSET = 28 };
 
 typedef struct {
     Ctx *c;

@@ -383,7 +383,7 @@ read_node(Model *m, uint32_t index)
         call_bind(&k, (uint32_t)o, 0);
     const char *domain = text_of(n->domain);
     bool standard = !*domain || !strcmp(domain, "ai.onnx");
-    const OpRow *row = standard ? op_row(text_of(n->op_type)) : NULL;
+    const OpRow *row = op_row(standard ? text_of(n->op_type) : arena_printf(m->arena, "%s.%s", domain, text_of(n->op_type)));
     if (!row)
         return standard ? call_refuse(&k, "operator %s is not one Tenon knows", text_of(n->op_type))
                         : call_refuse(&k, "operator %s of domain \"%s\": Tenon knows the operators of ONNX itself", text_of(n->op_type), domain);

@@ -16,11 +16,12 @@ static const struct { AttrKind kind; const char *names; } attr_kinds[] = {
     {ATTR_INT, " axis keepdims noop_with_empty_axes exclusive reverse group ceil_mode count_include_pad storage_order select_last_index transA transB "
                "allowzero batch_dims blocksize upper batch_axis time_axis size p to num_groups start end dtype output_dtype k detect_negative "
                "detect_positive fmod stash_type training_mode spatial is_test num_outputs exclude_outside antialias saturate seed is_nan precision "
-               "block_size ignore_index broadcast "},
-    {ATTR_FLOAT, " alpha beta gamma epsilon bias lambd value_float extrapolation_value cubic_coeff_a momentum ratio min max "},
-    {ATTR_STRING, " auto_pad mode coordinate_transformation_mode nearest_mode equation reduction direction approximate keep_aspect_ratio_policy value_string "},
+               "block_size ignore_index broadcast is_causal q_num_heads kv_num_heads qk_matmul_output_mode softmax_precision "
+               "left_window_size right_window_size interleaved num_heads rotary_embedding_dim chunk_size hidden_size layout linear_before_reset input_forget "},
+    {ATTR_FLOAT, " alpha beta gamma epsilon bias lambd value_float extrapolation_value cubic_coeff_a momentum ratio min max scale softcap clip "},
+    {ATTR_STRING, " auto_pad mode coordinate_transformation_mode nearest_mode equation reduction direction approximate keep_aspect_ratio_policy value_string update_rule activation activations "},
     {ATTR_INTS, " axes kernel_shape strides pads dilations perm split starts ends shape output_padding output_shape value_ints consumed_inputs repeats "},
-    {ATTR_FLOATS, " scales value_floats "},
+    {ATTR_FLOATS, " scales value_floats activation_alpha activation_beta "},
     {ATTR_TENSOR, " value "},
 };
 
@@ -52,8 +53,21 @@ attr_kind(const Onnx__AttributeProto *p, AttrKind *out)
     case 4: *out = ATTR_TENSOR; return p->t != NULL;
     case 6: *out = ATTR_FLOATS; return true;
     case 7: *out = ATTR_INTS; return true;
+    case 8: *out = ATTR_STRING; return true;             /* words, between blanks */
     default: return false;
     }
+}
+
+static Sym
+joined(Model *m, const Onnx__AttributeProto *p)
+{
+    Text t = {.arena = m->arena};
+
+    for (size_t i = 0; i < p->n_strings; i++) {
+        text_add(&t, i ? " " : "");
+        text_bytes(&t, (const char *)p->strings[i].data, p->strings[i].len);
+    }
+    return sym(m->c, text_str(&t));
 }
 
 static bool
@@ -74,7 +88,7 @@ read_attr(Call *k, const Onnx__AttributeProto *p)
     a.i = p->i;
     a.f = (double)p->f;
     if (kind == ATTR_STRING)
-        a.s = sym_n(m->c, (const char *)p->s.data, p->s.len);
+        a.s = p->n_strings ? joined(m, p) : sym_n(m->c, (const char *)p->s.data, p->s.len);
     if (kind == ATTR_INTS) {
         a.n = (uint32_t)p->n_ints;
         a.ints = p->ints;
@@ -514,6 +528,27 @@ convert_quantize(Call *k)
     return dtype_attr(k, "output_dtype");
 }
 
+/* The recurrence weights transposed: a constant is then turned once, while compiling. */
+static bool
+convert_recurrent(Call *k)
+{
+    static const int64_t perm[] = {0, 2, 1};
+    Attr turn = {.name = sym(k->m->c, "perm"), .kind = ATTR_INTS, .n = 3, .ints = perm};
+
+    call_drop(k, "output_sequence");
+    if (!need_input(k, 2))
+        return false;
+    k->in.at[2] = call_op(k, OP_transpose, 1, &turn, 1, &k->in.at[2], "recurrence");
+    return k->in.at[2] != 0;
+}
+
+static bool
+convert_attention(Call *k)
+{
+    call_drop(k, "softmax_precision");       /* at least f32, always */
+    return true;
+}
+
 /* ---- the table --------------------------------------------------------------------------------------------- */
 
 static const OpRow rows[] = {
@@ -546,6 +581,11 @@ static const OpRow rows[] = {
     {"BatchNormalization", OP_batch_norm, convert_batch_norm}, {"InstanceNormalization", OP_instance_norm, 0},
     {"GroupNormalization", OP_group_norm, convert_norm}, {"LayerNormalization", OP_layer_norm, convert_norm},
     {"RMSNormalization", OP_rms_norm, convert_norm}, {"LpNormalization", OP_lp_norm, 0}, {"LRN", OP_lrn, 0},
+    {"Attention", OP_attention, convert_attention},
+    {"RotaryEmbedding", OP_rotary_embedding, 0}, {"LinearAttention", OP_linear_attention, 0}, {"CausalConvWithState", OP_causal_conv, 0},
+    {"TensorScatter", OP_tensor_scatter, 0}, {"SwiGLU", OP_swiglu, 0}, {"ai.onnx.preview.FlexAttention", OP_attention, convert_attention},
+    {"RNN", OP_rnn, convert_recurrent}, {"GRU", OP_gru, convert_recurrent}, {"LSTM", OP_lstm, convert_recurrent},
+    {"NegativeLogLikelihoodLoss", OP_nll_loss, 0}, {"SoftmaxCrossEntropyLoss", OP_cross_entropy, 0},
     {"Reshape", OP_reshape, convert_reshape}, {"Flatten", OP_flatten, 0}, {"Squeeze", OP_squeeze, convert_axes}, {"Unsqueeze", OP_unsqueeze, convert_axes},
     {"Transpose", OP_transpose, 0}, {"Expand", OP_expand, 0}, {"Tile", OP_tile, convert_tile}, {"Concat", OP_concat, 0}, {"Split", OP_split, convert_split},
     {"Slice", OP_slice, convert_slice}, {"Pad", OP_pad, convert_pad}, {"DepthToSpace", OP_depth_to_space, 0}, {"SpaceToDepth", OP_space_to_depth, 0},

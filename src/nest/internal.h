@@ -119,6 +119,7 @@ typedef struct Scope {
     VEC(const Type *) slot_type;
     VEC(uint8_t) slot_lanes;         /* of an element; empty in nests */
     AxisTable *axes;                 /* NULL outside nests */
+    bool widen;                      /* a read of a float shorter than f32 is f32 */
 } Scope;
 
 bool scope_enter(Scope *s);                          /* one level deeper; reports at the limit */

@@ -86,6 +86,12 @@ void scalar_print(Ctx *c, Text *t, const Nest *n, const Scalar *s);       /* nam
 /* Cursor over text; parsers advance it and report at its line and column. */
 typedef struct Parse { Ctx *ctx; const char *file; const char *start, *s, *end; uint32_t line; const char *line_start; } Parse;
 const Nest *nest_parse(Parse *p);            /* from the word `nest` to the closing brace */
+/* What stands between a nest's braces, its parameters being given, inputs first. `names` stand for indices: an
+ * extent, a symbol. For meanings that are the same at every type: a read of a float shorter than f32 is f32, and
+ * what is written is converted to its output's type. */
+typedef struct { const char *name; const Expr *index; } NestName;
+const Nest *nest_of_text(Ctx *c, const char *name, uint32_t nin, uint32_t nout, const NestParam *param, uint32_t nname, const NestName *names,
+                         const char *body);
 /* One scalar expression over named operands: "max(x, 0)". operand[i] is what name[i] stands for;
  * numbers take the type of the other operand. For the table of operators. */
 const Scalar *scalar_parse(Ctx *c, const char *text, uint32_t n, const char *const *name, const Scalar *const *operand);

@@ -190,6 +190,7 @@ parse_write(NestText *t)
     for (uint32_t i = 0; i < count; i++) {
         const Scalar *item = count > 1 ? scalar_item(c, value, i) : value;
         const NestParam *out = &t->param.at[slot[i]];
+        item = s->widen ? scalar_cast(c, out->type->dtype, item) : item;
         if (item->dtype != out->type->dtype)
             return parse_error(p, "%s is %s, its value is %s: convert it with %s(…)", out->name,
                                dtype_info[out->type->dtype].name, dtype_info[item->dtype].name,
@@ -213,11 +214,9 @@ parse_symbols(NestText *t)
 }
 
 static bool
-parse_body(NestText *t)
+parse_writes(NestText *t)
 {
     Parse *p = t->scope.p;
-    if (!parse_expect(p, "{"))
-        return false;
     if (parse_accept(p, "for")) {
         if (!parse_for(t))
             return false;
@@ -227,22 +226,13 @@ parse_body(NestText *t)
         if (!parse_write(t))
             return false;
     } while (!parse_peek(p, "}") && !parse_end(p));
-    return parse_expect(p, "}");
+    return true;
 }
 
 static const Nest *
-parse_whole(NestText *t)
+finished(NestText *t, Sym name, Loc loc)
 {
-    Parse *p = t->scope.p;
-    Ctx *c = p->ctx;
-    parse_skip(p);
-    Loc loc = { .file = p->file, .line = p->line, .col = (uint32_t)(p->s - p->line_start) + 1 };
-    Sym name = parse_expect(p, "nest") ? parse_name(p) : NULL;
-    if (!name || (parse_accept(p, "[") && !parse_symbols(t)) || !parse_params(t))
-        return NULL;
-    t->nin = t->param.n;
-    if (!parse_expect(p, "->") || !parse_params(t) || !parse_body(t))
-        return NULL;
+    Ctx *c = t->scope.p->ctx;
     Nest *n = NEW(c->arena, Nest);
     *n = (Nest){
         .name = name, .loc = loc,
@@ -253,6 +243,21 @@ parse_whole(NestText *t)
     return nest_verify(c, n, DIAG_MODEL) ? n : NULL;
 }
 
+static const Nest *
+parse_whole(NestText *t)
+{
+    Parse *p = t->scope.p;
+    parse_skip(p);
+    Loc loc = { .file = p->file, .line = p->line, .col = (uint32_t)(p->s - p->line_start) + 1 };
+    Sym name = parse_expect(p, "nest") ? parse_name(p) : NULL;
+    if (!name || (parse_accept(p, "[") && !parse_symbols(t)) || !parse_params(t))
+        return NULL;
+    t->nin = t->param.n;
+    if (!parse_expect(p, "->") || !parse_params(t) || !parse_expect(p, "{") || !parse_writes(t) || !parse_expect(p, "}"))
+        return NULL;
+    return finished(t, name, loc);
+}
+
 const Nest *
 nest_parse(Parse *p)
 {
@@ -260,6 +265,41 @@ nest_parse(Parse *p)
     NestText t = { .scope = { .p = p, .scratch = scratch, .find = { .arena = scratch } } };
     t.scope.axes = &t.axes;
     const Nest *n = parse_whole(&t);
+    arena_free(scratch);
+    return n;
+}
+
+static bool
+declare_given(NestText *t, uint32_t nparam, const NestParam *param, uint32_t nname, const NestName *name)
+{
+    Scope *s = &t->scope;
+    Ctx *c = s->p->ctx;
+
+    for (uint32_t i = 0; i < nparam; i++) {
+        if (!scope_declare(s, (NameEntry){ .name = param[i].name, .kind = NAME_SLOT, .id = i }))
+            return false;
+        VEC_PUSH(c->arena, &t->param, param[i]);
+        VEC_PUSH(s->scratch, &s->slot_type, param[i].type);
+    }
+    for (uint32_t i = 0; i < nname; i++)
+        if (!scope_declare(s, (NameEntry){ .name = sym(c, name[i].name), .kind = NAME_VALUE, .value = scalar_index(c, name[i].index) }))
+            return false;
+    return true;
+}
+
+const Nest *
+nest_of_text(Ctx *c, const char *name, uint32_t nin, uint32_t nout, const NestParam *param, uint32_t nname, const NestName *names,
+             const char *body)
+{
+    Arena *scratch = arena_child(c->arena);
+    Parse p = parse_begin(c, name, (Bytes){ (const uint8_t *)body, strlen(body) });
+    NestText t = { .scope = { .p = &p, .scratch = scratch, .find = { .arena = scratch }, .widen = true }, .nin = nin };
+    const Nest *n = NULL;
+
+    t.scope.axes = &t.axes;
+    if (declare_given(&t, nin + nout, param, nname, names) && parse_writes(&t))
+        n = parse_end(&p) ? finished(&t, sym(c, name), (Loc){ .file = name, .line = 1, .col = 1 })
+                          : (parse_error(&p, "expected the end of the nest"), NULL);
     arena_free(scratch);
     return n;
 }

@@ -5,6 +5,10 @@
  */
 #include "op/internal.h"
 
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
 uint32_t
 build_value(Build *b, DType t, uint32_t rank, const Expr *const *dim)
 {
@@ -146,4 +150,88 @@ build_constant(const Build *b, uint32_t i)
     if (!call->data[i] || !dtype_is_float(call->in[i]->dtype) || call->in[i]->dtype == DT_BF16)
         return NULL;
     return op_param_floats(b->c, call, i, "value", 1, &v, &n) ? scalar_float(b->c, call->in[i]->dtype, v) : NULL;
+}
+
+/* ---- nests as texts ------------------------------------------------------------------------------ */
+
+void
+build_name(Build *b, const char *name, const Expr *e)
+{
+    for (uint32_t i = 0; i < b->name.n; i++)
+        if (!strcmp(b->name.at[i].name, name)) {
+            b->name.at[i].index = e;
+            return;
+        }
+    VEC_PUSH(b->c->arena, &b->name, ((NestName){ name, e }));
+}
+
+const char *
+axes_text(Arena *a, uint32_t first, uint32_t end)
+{
+    Text t = { .arena = a };
+
+    for (uint32_t d = first; d < end; d++)
+        text_printf(&t, "%si%u", d > first ? ", " : "", d);
+    return text_str(&t);
+}
+
+/* The text with $T replaced. */
+static const char *
+typed_text(Build *b, const char *s)
+{
+    Text t = { .arena = b->c->arena };
+    DType real = b->real != DT_NONE ? b->real : compute_type(b->call->in[0]->dtype);
+
+    for (const char *at; (at = strstr(s, "$T")); s = at + 2) {
+        text_bytes(&t, s, (size_t)(at - s));
+        text_add(&t, dtype_info[real].name);
+    }
+    text_add(&t, s);
+    return text_str(&t);
+}
+
+static const char *
+print_body(Build *b, const char *format, va_list ap)
+{
+    va_list again;
+
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, format, ap);
+    char *s = arena_alloc(b->c->arena, (size_t)n + 1);
+    vsnprintf(s, (size_t)n + 1, format, again);
+    va_end(again);
+    return typed_text(b, s);
+}
+
+enum { MOST_PARAMS = 24 };
+
+bool
+build_text(Build *b, const char *suffix, const char *params, const uint32_t *value, const char *body, ...)
+{
+    Ctx *c = b->c;
+    NestParam param[MOST_PARAMS];
+    uint32_t n = 0, nin = 0;
+    va_list ap;
+
+    for (const char *s = params; *s; ) {
+        size_t word = strcspn(s, " ");
+        if (!strncmp(s, "->", 2)) {
+            nin = n;
+        } else {
+            assert(n < MOST_PARAMS);
+            param[n] = (NestParam){ sym_n(c, s, word), build_type(b, value[n]) };
+            n++;
+        }
+        s += word + strspn(s + word, " ");
+    }
+    va_start(ap, body);
+    const char *text = print_body(b, body, ap);
+    va_end(ap);
+    const char *name = suffix ? arena_printf(c->arena, "%s_%s", op_name(b->call), suffix) : op_name(b->call);
+    NestCall made = { .nest = nest_of_text(c, name, nin, n - nin, param, b->name.n, b->name.at, text) };
+    if (!made.nest)
+        return false;
+    made.value = arena_copy(c->arena, value, n * sizeof *value);
+    VEC_PUSH(c->arena, &b->e->call, made);
+    return true;
 }

@@ -13,6 +13,8 @@ typedef struct {
     const OpCall *call;
     const Type *const *out;
     Expansion *e;
+    VEC(NestName) name;              /* what texts of nests may use; see build_text */
+    DType real;                      /* what $T stands for in them; DT_NONE: the compute type of input 0 */
 } Build;
 typedef bool ExpandFn(Build *b);
 
@@ -55,6 +57,17 @@ typedef struct {
     VEC(uint32_t) in, out;
 } Making;
 
+/* One nest from its text (doc/nest.md), the part between the braces, as printf would print it. `params` names the
+ * values, inputs and outputs: "x w -> o". Reads of short floats are f32, and what is written is rounded to its
+ * output's type, so a text holds for every type; $T in it is the type that is computed in. Extents and other index
+ * expressions have the names that build_name gave them. */
+bool build_text(Build *b, const char *suffix, const char *params, const uint32_t *value, const char *body, ...)
+    __attribute__((format(printf, 5, 6)));
+void build_name(Build *b, const char *name, const Expr *e);
+/* "i0, i1, i2": names of axes first .. end, for such texts. */
+const char *axes_text(Arena *a, uint32_t first, uint32_t end);
+/* `to`, a value of input 0's shape: its log-softmax along axis d. (norm.c) */
+bool build_log_softmax(Build *b, uint32_t d, uint32_t to);
 uint32_t build_value(Build *b, DType t, uint32_t rank, const Expr *const *dim);      /* an intermediate */
 static inline uint32_t build_out(const Build *b, uint32_t i) { return b->call->nin + i; }
 static inline const Type *build_type(const Build *b, uint32_t value) { return b->e->type.at[value]; }

@@ -130,16 +130,11 @@ final_step(Build *b, Over v, uint32_t nin, const uint32_t *in, uint32_t to, cons
     return make_finish(&m, axis, scalar_parse(b->c, text, nin, operand_name, operand));
 }
 
-bool
-expand_softmax(Build *b)
+static bool
+build_softmax(Build *b, uint32_t d, bool log, uint32_t to)
 {
     Ctx *c = b->c;
     const Type *x = b->call->in[0];
-    bool log = b->call->op == OP_log_softmax;
-    uint32_t d;
-
-    if (!op_axis_attr(c, b->call, x->rank, &d))
-        return false;
     Over v = { x, UINT64_C(1) << d };
     uint32_t top = statistic(b, v), e = build_value(b, compute_type(x->dtype), x->rank, x->dim), sum = statistic(b, v);
     Step max = { "max", COMB_MAX, "x", "y", 0 };
@@ -159,7 +154,21 @@ expand_softmax(Build *b)
     if (!make_end(&m))
         return false;
     uint32_t parts[] = { e, sum };
-    return final_step(b, v, 2, parts, build_out(b, 0), NULL, log ? "x - log(m)" : "x / m");
+    return final_step(b, v, 2, parts, to, NULL, log ? "x - log(m)" : "x / m");
+}
+
+bool
+build_log_softmax(Build *b, uint32_t d, uint32_t to)
+{
+    return build_softmax(b, d, true, to);
+}
+
+bool
+expand_softmax(Build *b)
+{
+    uint32_t d;
+
+    return op_axis_attr(b->c, b->call, b->call->in[0]->rank, &d) && build_softmax(b, d, b->call->op == OP_log_softmax, build_out(b, 0));
 }
 
 bool

@@ -272,8 +272,10 @@ inner_axes(Low *l, uint32_t shared, bool vectors)
     uint32_t seen = 0;
 
     for (uint32_t k = 0; k < n->naxis; k++) {
-        scans |= n->axis[k].kind == AXIS_SCAN;
-        if (n->axis[k].kind != AXIS_REDUCE && seen++ >= shared)
+        if (n->axis[k].kind == AXIS_REDUCE)
+            continue;
+        scans = n->axis[k].kind == AXIS_SCAN;            /* the innermost: what lies inside a scan's step is independent */
+        if (seen++ >= shared)
             in.axis[in.n++] = k;
     }
     for (uint32_t i = 0; i < n->nwrite; i++) {

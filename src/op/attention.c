@@ -1,0 +1,278 @@
+/* attention: softmax(q k' * scale + what may be seen) v, as five nests that fuse.
+ *
+ * Heads of q share heads of k and v in groups: head h reads head h // group. Where q, k and v have rank 3,
+ * heads lie side by side in the last axis. What a query must not see has the score -inf; a query that sees
+ * nothing gives 0, as the specification says, and not 0 / 0.
+ */
+#include "op/internal.h"
+
+#include <string.h>
+
+typedef struct {
+    bool flat;                       /* rank 3: heads in the last axis */
+    const Expr *batch, *heads, *kv_heads, *queries, *keys, *past, *total, *size, *value_size;
+} Shape;
+
+/* ---- types ---------------------------------------------------------------------------------------- */
+
+enum { Q, K, V, MASK, PAST_KEY, PAST_VALUE, SEEN };
+
+/* The heads of input i and the size of one. */
+static bool
+heads_of(Ctx *c, const OpCall *call, uint32_t i, const char *attr, const Expr **heads, const Expr **size)
+{
+    const Type *t = call->in[i];
+    int64_t n = op_int(call, attr);
+
+    if (t->rank == 4) {
+        *heads = t->dim[1];
+        *size = t->dim[3];
+        return true;
+    }
+    if (n < 1)
+        return op_fail(c, call, DIAG_MODEL, "attribute \"%s\" is %lld; inputs of rank 3 need the number of heads", attr, (long long)n);
+    if (expr_divisible(c, NULL, t->dim[2], n) == NO)
+        return op_fail(c, call, DIAG_MODEL, "the last axis of input %u, %s, cannot be split into %lld heads", i, expr_str(c, t->dim[2]), (long long)n);
+    *heads = expr_int(c, n);
+    *size = expr_div(c, t->dim[2], *heads);
+    return true;
+}
+
+static bool
+require(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what)
+{
+    return op_require_eq(c, call, a, b, what);
+}
+
+static bool
+check_past(Ctx *c, const OpCall *call, const Shape *s)
+{
+    const Type *pk = call->in[PAST_KEY], *pv = has_in(call, PAST_VALUE) ? call->in[PAST_VALUE] : NULL;
+
+    if (!pv)
+        return op_fail(c, call, DIAG_MODEL, "past_key is given and past_value is not; both are needed");
+    return op_rank_is(c, call, PAST_KEY, 4) && op_rank_is(c, call, PAST_VALUE, 4)
+        && op_same_dtype(c, call, K, PAST_KEY) && op_same_dtype(c, call, V, PAST_VALUE)
+        && require(c, call, pk->dim[0], s->batch, "the batch of past_key and of q") && require(c, call, pv->dim[0], s->batch, "the batch of past_value and of q")
+        && require(c, call, pk->dim[1], s->kv_heads, "the heads of past_key and of k")
+        && require(c, call, pv->dim[1], s->kv_heads, "the heads of past_value and of v")
+        && require(c, call, pk->dim[2], pv->dim[2], "the lengths of past_key and past_value")
+        && require(c, call, pk->dim[3], s->size, "the head sizes of past_key and of k")
+        && require(c, call, pv->dim[3], s->value_size, "the head sizes of past_value and of v");
+}
+
+static bool
+check_mask(Ctx *c, const OpCall *call, const Shape *s)
+{
+    const Expr *full[] = { s->batch, s->heads, s->queries, s->total };
+    const Type *m = call->in[MASK];
+
+    if (m->dtype != DT_BOOL && m->dtype != call->in[Q]->dtype)
+        return op_fail(c, call, DIAG_MODEL, "input 3 is %s; the mask must be bool or %s", type_str(c, m), dtype_info[call->in[Q]->dtype].name);
+    if (m->rank > 4 || m->rank < 1)
+        return op_fail(c, call, DIAG_MODEL, "input 3 is %s, of rank %u; the mask has rank 1 to 4", type_str(c, m), m->rank);
+    for (uint32_t d = 0; d + 1 < m->rank; d++)
+        if (!expr_is(m->dim[d], 1)
+            && !require(c, call, m->dim[d], full[4 - m->rank + d], arena_printf(c->arena, "axis %u of the mask and of the scores", d)))
+            return false;
+    return true;
+}
+
+static bool
+shape_of(Ctx *c, const OpCall *call, Shape *s)
+{
+    const Type *q = call->in[Q], *k = call->in[K], *v = call->in[V];
+    const Expr *k_size, *v_heads;
+
+    for (uint32_t i = Q; i <= V; i++) {
+        if (!dtype_is_float(call->in[i]->dtype))
+            return op_fail(c, call, DIAG_MODEL, "input %u is %s; its elements must be floats", i, type_str(c, call->in[i]));
+        if (call->in[i]->rank != q->rank || q->rank < 3 || q->rank > 4)
+            return op_fail(c, call, DIAG_MODEL, "q, k and v are %s, %s and %s; all must have rank 3, or all rank 4", type_str(c, q),
+                           type_str(c, k), type_str(c, v));
+    }
+    s->flat = q->rank == 3;
+    if (!heads_of(c, call, Q, "q_num_heads", &s->heads, &s->size) || !heads_of(c, call, K, "kv_num_heads", &s->kv_heads, &k_size)
+        || !heads_of(c, call, V, "kv_num_heads", &v_heads, &s->value_size))
+        return false;
+    uint32_t length = s->flat ? 1 : 2;
+    s->batch = q->dim[0];
+    s->queries = q->dim[length];
+    s->keys = k->dim[length];
+    s->past = has_in(call, PAST_KEY) ? call->in[PAST_KEY]->dim[2 < call->in[PAST_KEY]->rank ? 2 : 0] : expr_int(c, 0);
+    s->total = expr_simplify(c, NULL, expr_add(c, s->past, s->keys));
+    if (!op_same_dtype(c, call, Q, K) || !require(c, call, k->dim[0], s->batch, "the batches of k and q")
+        || !require(c, call, v->dim[0], s->batch, "the batches of v and q") || !require(c, call, v->dim[length], s->keys, "the lengths of v and k")
+        || !require(c, call, s->size, k_size, "the head sizes of q and k") || !require(c, call, s->kv_heads, v_heads, "the heads of k and v"))
+        return false;
+    int64_t heads, shared;
+    if (expr_const(s->heads, &heads) && expr_const(s->kv_heads, &shared) && (shared < 1 || heads % shared))
+        return op_fail(c, call, DIAG_MODEL, "%lld heads of q cannot share %lld heads of k", (long long)heads, (long long)shared);
+    return (!has_in(call, PAST_KEY) || check_past(c, call, s)) && (!has_in(call, MASK) || check_mask(c, call, s));
+}
+
+bool
+infer_attention(Ctx *c, const OpCall *call, const Type **out)
+{
+    const Type *q = call->in[Q];
+    Shape s;
+
+    if (!shape_of(c, call, &s))
+        return false;
+    if (has_in(call, SEEN)
+        && (!op_rank_is(c, call, SEEN, 1) || !require(c, call, call->in[SEEN]->dim[0], s.batch, "the entries of nonpad_kv_seqlen and the batch of q")))
+        return false;
+    int64_t mode = op_int(call, "qk_matmul_output_mode");
+    if (mode < 0 || mode > 3)
+        return op_fail(c, call, DIAG_MODEL, "attribute \"qk_matmul_output_mode\" is %lld; 0 to 3 exist", (long long)mode);
+    const Expr *flat[] = { s.batch, s.queries, expr_mul(c, s.heads, s.value_size) }, *dim[] = { s.batch, s.heads, s.queries, s.value_size };
+    const Expr *keys[] = { s.batch, s.kv_heads, s.total, s.size }, *values[] = { s.batch, s.kv_heads, s.total, s.value_size };
+    const Expr *scores[] = { s.batch, s.heads, s.queries, s.total };
+    out[0] = s.flat ? type_new(c, q->dtype, 3, flat) : type_new(c, q->dtype, 4, dim);
+    if (call->nout > 1)
+        out[1] = type_new(c, call->in[K]->dtype, 4, keys);
+    if (call->nout > 2)
+        out[2] = type_new(c, call->in[V]->dtype, 4, values);
+    if (call->nout > 3)
+        out[3] = type_new(c, q->dtype, 4, scores);
+    return true;
+}
+
+/* ---- meaning ---------------------------------------------------------------------------------------- */
+
+typedef struct {
+    Build *b;
+    Shape s;
+    uint32_t key, value;             /* the values that hold them, of rank 4 with the past in front, or as given */
+    bool key_flat, value_flat;
+} Attending;
+
+/* The past followed by what is new, which is also an output; without either, the input as it is. */
+static bool
+present(Attending *a, uint32_t input, uint32_t past, uint32_t output, const Expr *size, uint32_t *to, bool *flat)
+{
+    Build *b = a->b;
+    bool wanted = output < b->call->nout && b->out[output], joined = has_in(b->call, past);
+    const Expr *dim[] = { a->s.batch, a->s.kv_heads, a->s.total, size };
+
+    *to = input;
+    *flat = a->s.flat;
+    if (!wanted && !joined)
+        return true;
+    *to = wanted ? build_out(b, output) : build_value(b, b->call->in[input]->dtype, 4, dim);
+    *flat = false;
+    build_name(b, "past", a->s.past);
+    build_name(b, "size", size);
+    const char *new = a->s.flat ? "x[b, j - past, h*size + d]" : "x[b, h, j - past, d]";
+    uint32_t both[] = { input, past, *to }, one[] = { input, *to };
+    return joined ? build_text(b, "present", "x p -> o", both, "o[b, h, j, d] = j < past ? p[b, h, j, d] : %s", new)
+                  : build_text(b, "present", "x -> o", one, "o[b, h, j, d] = %s", new);
+}
+
+/* What is added to the score of query i and key j of head h, as a text: the mask, or -inf. */
+static const char *
+bias(Attending *a)
+{
+    Build *b = a->b;
+    const OpCall *call = b->call;
+    Text t = { .arena = b->c->arena };
+    int64_t left = op_int(call, "left_window_size"), right = op_int(call, "right_window_size");
+    const char *offset = has_in(call, SEEN) && !has_in(call, PAST_KEY) ? "(i64(seen[b]) - queries)" : "past";
+
+    if (op_int(call, "is_causal"))
+        text_printf(&t, " + (j <= i + %s ? $T(0) : -inf)", offset);
+    if (left >= 0)
+        text_printf(&t, " + (i + %s - j <= %lld ? $T(0) : -inf)", offset, (long long)left);
+    if (right >= 0)
+        text_printf(&t, " + (j - i - %s <= %lld ? $T(0) : -inf)", offset, (long long)right);
+    if (has_in(call, SEEN))
+        text_add(&t, " + (j < i64(seen[b]) ? $T(0) : -inf)");
+    if (has_in(call, MASK)) {
+        static const char *const axis[] = { "b", "h", "i", "j" };
+        const Type *m = call->in[MASK];
+        bool is_bool = m->dtype == DT_BOOL;
+        text_add(&t, is_bool ? " + (mask[" : " + mask[");
+        for (uint32_t d = 0; d < m->rank; d++)
+            text_printf(&t, "%s%s", d ? ", " : "", d + 1 < m->rank && expr_is(m->dim[d], 1) ? "0" : axis[4 - m->rank + d]);
+        text_add(&t, is_bool ? " | false] ? $T(0) : -inf)" : " | -inf]");
+    }
+    return text_str(&t);
+}
+
+/* Scores before the softmax; the raw ones, or those with the cap, go to output 3 where it asks for them. */
+static bool
+scores(Attending *a, uint32_t to)
+{
+    Build *b = a->b;
+    const OpCall *call = b->call;
+    const Expr *dim[] = { a->s.batch, a->s.heads, a->s.queries, a->s.total };
+    int64_t mode = op_int(call, "qk_matmul_output_mode"), size = 0;
+    bool shown = call->nout > 3 && b->out[3];
+    double cap = op_float(call, "softcap");
+    uint32_t raw = build_value(b, compute_type(call->in[Q]->dtype), 4, dim), capped = raw;
+    const char *q = a->s.flat ? "q[b, i, h*size + d]" : "q[b, h, i, d]";
+    const char *k = a->key_flat ? "k[b, j, h // group*size + d]" : "k[b, h // group, j, d]";
+    const char *scale = attr_find(call->attrs, "scale") ? arena_printf(b->c->arena, "%.17g", op_float(call, "scale"))
+                      : expr_const(a->s.size, &size) ? arena_printf(b->c->arena, "%.17g", 1 / __builtin_sqrt((double)size)) : "1 / sqrt($T(size))";
+
+    uint32_t product[] = { Q, a->key, raw };
+    if (!build_text(b, "scores", "q k -> o", product, "o[b, h, i, j] = (sum d<size>: %s * %s) * (%s)", q, k, scale))
+        return false;
+    if (cap > 0) {
+        capped = build_value(b, compute_type(call->in[Q]->dtype), 4, dim);
+        uint32_t to_capped[] = { raw, capped };
+        if (!build_text(b, "cap", "x -> o", to_capped, "o[b, h, i, j] = tanh(x[b, h, i, j] / %.17g) * %.17g", cap, cap))
+            return false;
+    }
+    uint32_t value[5] = { capped }, n = 1;
+    Text params = { .arena = b->c->arena };
+    text_add(&params, "x");
+    if (has_in(call, MASK)) {
+        value[n++] = MASK;
+        text_add(&params, " mask");
+    }
+    if (has_in(call, SEEN)) {
+        value[n++] = SEEN;
+        text_add(&params, " seen");
+    }
+    text_add(&params, " -> o");
+    value[n] = to;
+    if (!build_text(b, "masked", text_str(&params), value, "o[b, h, i, j] = x[b, h, i, j]%s", bias(a)))
+        return false;
+    uint32_t copy[] = { mode == 0 ? raw : mode == 1 ? capped : to, shown ? build_out(b, 3) : 0 };
+    return !shown || mode == 3 || build_text(b, "shown", "x -> o", copy, "o[b, h, i, j] = x[b, h, i, j]");
+}
+
+bool
+expand_attention(Build *b)
+{
+    Ctx *c = b->c;
+    Attending a = { .b = b };
+
+    if (!shape_of(c, b->call, &a.s))
+        return false;
+    if (!present(&a, K, PAST_KEY, 1, a.s.size, &a.key, &a.key_flat) || !present(&a, V, PAST_VALUE, 2, a.s.value_size, &a.value, &a.value_flat))
+        return false;
+    const Expr *dim[] = { a.s.batch, a.s.heads, a.s.queries, a.s.total };
+    DType t = b->call->in[Q]->dtype, real = compute_type(t);
+    build_name(b, "size", a.s.size);
+    build_name(b, "value_size", a.s.value_size);
+    build_name(b, "queries", a.s.queries);
+    build_name(b, "past", a.s.past);
+    build_name(b, "total", a.s.total);
+    build_name(b, "group", expr_simplify(c, NULL, expr_div(c, a.s.heads, a.s.kv_heads)));
+    uint32_t masked = build_value(b, real, 4, dim), top = build_value(b, real, 3, dim), e = build_value(b, real, 4, dim);
+    uint32_t sum = build_value(b, real, 3, dim);
+    bool shown = b->call->nout > 3 && b->out[3] && op_int(b->call, "qk_matmul_output_mode") == 3;
+    uint32_t p = shown ? build_out(b, 3) : build_value(b, t, 4, dim);
+    uint32_t to_top[] = { masked, top }, to_e[] = { masked, top, e }, to_sum[] = { e, sum }, to_p[] = { e, sum, p }, to_out[] = { p, a.value, build_out(b, 0) };
+    if (!scores(&a, masked) || !build_text(b, "max", "x -> o", to_top, "o[b, h, i] = max j: x[b, h, i, j]")
+        || !build_text(b, "exp", "x m -> o", to_e, "o[b, h, i, j] = exp(x[b, h, i, j] - (m[b, h, i] == -inf ? 0 : m[b, h, i]))")
+        || !build_text(b, "sum", "x -> o", to_sum, "o[b, h, i] = sum j: x[b, h, i, j]")
+        || !build_text(b, "softmax", "x s -> o", to_p, "o[b, h, i, j] = x[b, h, i, j] / (s[b, h, i] == 0 ? 1 : s[b, h, i])"))
+        return false;
+    const char *head = a.s.flat ? "f // value_size" : "h", *d = a.s.flat ? "f % value_size" : "d";
+    const char *v = a.value_flat ? arena_printf(c->arena, "v[b, j, %s // group*value_size + %s]", head, d)
+                                 : arena_printf(c->arena, "v[b, %s // group, j, %s]", head, d);
+    return build_text(b, NULL, "p v -> o", to_out, "o[%s] = sum j: p[b, %s, i, j] * %s", a.s.flat ? "b, i, f" : "b, h, i, d", head, v);
+}

@@ -1,0 +1,286 @@
+"""The backend tests of the onnx package, through compiled code.
+
+    conformance.py [--all] [--update] [--list] [PATTERN…]
+
+onnx defines them: 1884 models of single operators and of the functions they stand for, 140 larger ones, each with
+inputs and the outputs that are right. Every model is compiled as it stands, run, and compared by onnx's own rule.
+Nothing is recognised and nothing is interpreted; the interpreter computes the same beside it, and has to agree.
+
+What fails is expected to: expected_failures.txt names it with the reason. A test that fails and is not listed, or
+is listed and passes, fails this command. A model whose parameters (axes, a shape) are inputs is tried once more with
+all inputs but the first as constants; where it passes then, the list says so, and it must go on to.
+
+By default a sample is run: of each operator's cases the first and the last, and all that are not about one
+operator. --all runs everything, a PATTERN those whose names it is found in; --update rewrites the list.
+"""
+import argparse
+import os
+import pathlib
+import pickle
+import re
+import sys
+import threading
+import time
+import warnings
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+from worker import Crash, Worker  # noqa: E402
+
+BUILD = pathlib.Path(os.environ.get("TENON_BUILD", ROOT / "build"))
+FOLDER = BUILD / "conformance"
+LIST = pathlib.Path(__file__).with_name("expected_failures.txt")
+FROZEN = "as constants: "                # before the reason, in the list
+UNSUPPORTED = "4"
+STATUS = {"2": "refused as it runs", "3": "refused as malformed", "4": "not supported", "5": "over a limit", "6": "the C compiler failed",
+          "7": "internal error", "8": "the interpreter differs"}
+
+
+# ---- the tests, written out once for each version of onnx ----------------------------------------
+
+
+def value_of(proto, info):
+    kind = info.type.WhichOneof("value")
+    if kind == "sequence_type":
+        return numpy_helper.to_list(proto)
+    return numpy_helper.to_optional(proto) if kind == "optional_type" else numpy_helper.to_array(proto)
+
+
+def read_sets(folder, model):
+    """The data sets of a test that lies in a folder."""
+    proto_of = {"sequence_type": onnx.SequenceProto, "optional_type": onnx.OptionalProto}
+    sets = []
+    for part in sorted(pathlib.Path(folder).glob("test_data_set_*")):
+        values = {}
+        for way, infos in (("input", model.graph.input), ("output", model.graph.output)):
+            values[way] = []
+            for k in range(len(list(part.glob(f"{way}_*.pb")))):
+                proto = proto_of.get(infos[k].type.WhichOneof("value"), onnx.TensorProto)()
+                proto.ParseFromString((part / f"{way}_{k}.pb").read_bytes())
+                values[way].append(value_of(proto, infos[k]))
+        sets.append((values["input"], values["output"]))
+    return sets
+
+
+def plain(x):
+    if isinstance(x, onnx.TensorProto):
+        return numpy_helper.to_array(x)
+    if isinstance(x, (list, tuple)):
+        return [plain(item) for item in x]
+    return x if x is None else np.asarray(x)
+
+
+def write_cases(folder):
+    """Every test as a model and its data; what is random is the same on every day."""
+    from onnx.backend.test.loader import load_model_tests
+
+    np.random.seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")          # the generators divide by zero on purpose
+        tests = [t for kind in ("node", "simple", "pytorch-converted", "pytorch-operator") for t in load_model_tests(kind=kind)]
+    index = []
+    for test in tests:
+        place = folder / test.name
+        place.mkdir(parents=True, exist_ok=True)
+        model = test.model if test.model_dir is None else onnx.load(pathlib.Path(test.model_dir) / "model.onnx")
+        sets = test.data_sets if test.model_dir is None else read_sets(test.model_dir, model)
+        onnx.save(model, place / "model.onnx")
+        sets = [([plain(x) for x in inputs], [plain(y) for y in outputs]) for inputs, outputs in sets]
+        (place / "data.pickle").write_bytes(pickle.dumps((sets, test.rtol, test.atol)))
+        index.append((test.name, test.kind, [node.op_type for node in model.graph.node]))
+    (folder / "index.pickle").write_bytes(pickle.dumps(index))
+
+
+def all_cases():
+    folder = FOLDER / f"onnx-{onnx.__version__}"
+    if not (folder / "index.pickle").exists():
+        write_cases(folder)
+    return folder, pickle.loads((folder / "index.pickle").read_bytes())
+
+
+def sample(index):
+    """Of each operator's cases the first and the last; of the larger models all."""
+    groups = {}
+    for case in index:
+        name, kind, ops = case
+        groups.setdefault((kind, name) if kind != "node" else (kind, "expanded" in name, *sorted(set(ops))), []).append(case)
+    return [case for group in groups.values() for case in {case[0]: case for case in (group[0], group[-1])}.values()]
+
+
+# ---- running one ---------------------------------------------------------------------------------
+
+
+def freeze(model, inputs):
+    """The model with all inputs but the first as constants."""
+    frozen = onnx.ModelProto()
+    frozen.CopyFrom(model)
+    first, *others = frozen.graph.input
+    for info, x in zip(others, inputs[1:], strict=False):
+        frozen.graph.initializer.append(numpy_helper.from_array(x, info.name))
+    del frozen.graph.input[1:]
+    return frozen
+
+
+def run_case(worker, folder, name, as_constants):
+    """None if it passed, else why not."""
+    from onnx.backend.test.runner import Runner
+
+    place = folder / name
+    sets, rtol, atol = pickle.loads((place / "data.pickle").read_bytes())
+    path = place / "model.onnx"
+    if as_constants:
+        path = place / "constants.onnx"
+        onnx.save(freeze(onnx.load(place / "model.onnx"), sets[0][0]), path)
+        sets = [([inputs[0]], outputs) for inputs, outputs in sets[:1]]
+    for inputs, wanted in sets:
+        files = []
+        for k, x in enumerate(inputs):
+            files.append(place / f"{k}.pb")
+            tensor = isinstance(x, np.ndarray)
+            files[-1].write_bytes(numpy_helper.from_array(x).SerializeToString() if tensor else b"")
+        status, got = worker.run(path, place / "made", files)
+        if status != "0":
+            return status, got
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                Runner.assert_similar_outputs(wanted, got, rtol, atol)
+        except (AssertionError, TypeError, AttributeError) as e:
+            return "wrong", " ".join(str(e).split())[:300]
+    return None
+
+
+def run_somehow(worker, folder, name):
+    """None, or (why not, does it pass with its parameters as constants?)."""
+    try:
+        why = run_case(worker, folder, name, False)
+        if why and why[0] == UNSUPPORTED and "must be" in why[1]:
+            return why, run_case(worker, folder, name, True) is None
+        return why and (why, False)
+    except Crash as e:
+        return ("crash", str(e)), False
+
+
+def run_all(names, folder, jobs):
+    results, queue, lock = {}, list(reversed(names)), threading.Lock()
+
+    def work():
+        worker = Worker(FOLDER / "cache")
+        while True:
+            with lock:
+                if not queue:
+                    break
+                name = queue.pop()
+            result = run_somehow(worker, folder, name)
+            with lock:
+                results[name] = result
+        worker.end()
+
+    threads = [threading.Thread(target=work) for _ in range(jobs)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    return results
+
+
+# ---- telling -------------------------------------------------------------------------------------
+
+
+def reason_of(why):
+    """What many failures have in common: the message without places, names and numbers."""
+    status, message = why
+    if status == "wrong":
+        return "wrong result: " + ("shape" if "incorrect shape" in message else "values" if "Not equal to tolerance" in message else "type")
+    if status == "crash":
+        return message
+    first = message.split(" error: ")[1 if " error: " in message else 0]
+    place = re.search(r"node \d+ (\w+) ", message)
+    first = re.sub(r"input \d+ \(([^)]*)\), [^,]*, must be.*", r"input (\1) must be known when compiling", first)
+    first = re.sub(r' "[^"]*"', "", re.sub(r"\[[^]]*\]", "[…]", first))
+    first = re.split(r"[;]| /\S*\.onnx|  ", first)[0]
+    told = first if not place or place[1] in first else f"{place[1]}: {first}"
+    return f"{STATUS.get(status, status)}: {told[:110].strip()}"
+
+
+def line_of(result):
+    why, as_constants = result
+    return (FROZEN if as_constants else "") + reason_of(why)
+
+
+def read_list():
+    lines = [line.split(maxsplit=1) for line in LIST.read_text().splitlines() if line and line[0] != "#"]
+    return {name: reason for name, reason in lines}
+
+
+def write_list(expected):
+    groups = {}
+    for name, reason in expected.items():
+        groups.setdefault(reason, []).append(name)
+    text = ["# Tests of the onnx package that fail, and why. Written by: ./dev test conformance --update",
+            "# \"as constants\": passes once all inputs but the first are constants, and has to."]
+    for reason in sorted(groups, key=lambda r: (-len(groups[r]), r)):
+        text += ["", *(f"{name} {reason}" for name in sorted(groups[reason]))]
+    LIST.write_text("\n".join(text) + "\n")
+
+
+def unexpected(results, expected):
+    """What is not as the list says, as messages."""
+    for name, result in sorted(results.items()):
+        known = expected.get(name)
+        if result is None and known:
+            yield f"{name} passes now: take it off the list (./dev test conformance --update)"
+        elif result and not known:
+            yield f"{name} failed: {STATUS.get(result[0][0], result[0][0])}: {result[0][1]}"
+        elif result and known.startswith(FROZEN) and not result[1]:
+            yield f"{name} passed with its parameters as constants and does not now: {result[0][1]}"
+
+
+def tell(results):
+    groups = {}
+    for name, result in results.items():
+        if result:
+            groups.setdefault(line_of(result), []).append(name)
+    for reason in sorted(groups, key=lambda r: (-len(groups[r]), r)):
+        print(f"{len(groups[reason]):5}  {reason}")
+        for name in sorted(groups[reason]):
+            print(f"         {name}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--update", action="store_true")
+    parser.add_argument("--list", action="store_true", help="every failure by name, with its reason")
+    parser.add_argument("pattern", nargs="*")
+    o = parser.parse_args()
+
+    start = time.time()
+    folder, index = all_cases()
+    chosen = index if o.all or o.update else sample(index)
+    if o.pattern:
+        chosen = [case for case in index if any(p in case[0] for p in o.pattern)]
+    results = run_all([name for name, _, _ in chosen], folder, os.cpu_count() or 1)
+    expected = read_list()
+    if o.update:
+        expected = {n: r for n, r in expected.items() if n not in results and any(n == name for name, _, _ in index)}
+        write_list(expected | {name: line_of(r) for name, r in results.items() if r})
+        expected = read_list()
+    failed = sum(r is not None for r in results.values())
+    if o.list or o.all or o.pattern:
+        tell(results)
+    bad = list(unexpected(results, expected))
+    for line in bad:
+        print(line)
+    print(f"onnx {onnx.__version__}: {len(results) - failed} of {len(results)} tests pass, {failed - sum('failed:' in b for b in bad)} expected failures,"
+          f" {len(bad)} unexpected, {time.time() - start:.1f} s")
+    print(f"{len(results) - failed} passed, {len(bad)} failed")
+    return bool(bad)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
