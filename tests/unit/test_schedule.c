@@ -1,18 +1,6 @@
 /* Every schedule of a nest computes what the nest means: the interpreter of loop trees on the
  * scheduled kernel against the interpreter of nests, over shapes that leave remainders. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "ref/ref.h"
-#include "schedule/schedule.h"
+#include "nest_case.h"
 
 typedef struct { const char *name, *text; const char *dims; } Case;      /* dims: "m=13 n=40" */
 
@@ -64,60 +52,6 @@ static const Case cases[] = {
     {"pad", "nest t(x: f32[a, b]) -> (o: f32[a, b + 5]) { o[i, j] = x[i, j - 2 | 1.5] }", "a=3 b=30"},
 };
 
-static void
-set_dims(Arena *a, Ctx *c, Symbols *s, const char *dims)
-{
-    char *copy = arena_str(a, dims), *save = NULL;
-
-    for (char *w = strtok_r(copy, " ", &save); w; w = strtok_r(NULL, " ", &save)) {
-        char *eq = strchr(w, '=');
-        symbols_set(a, s, sym_n(c, w, (size_t)(eq - w)), atoll(eq + 1));
-    }
-}
-
-static void
-fill_random(Tensor *t, uint32_t seed, int64_t most)
-{
-    uint64_t state = seed * 2654435761u + 12345;
-    for (int64_t i = 0; i < tensor_count(t); i++) {
-        state = state * 6364136223846793005u + 1442695040888963407u;
-        double r = (double)(state >> 40) / (1 << 24);
-        if (t->dtype == DT_F32)
-            ((float *)t->data)[i] = (float)(r * 2 - 1);
-        else
-            ((int64_t *)t->data)[i] = (int64_t)(r * (double)most);
-    }
-}
-
-static Kernel *
-kernel_of(Ctx *c, Arena *a, const Nest *n)
-{
-    Kernel *k = NEW(a, Kernel);
-    Part *part = NEW(a, Part);
-    uint32_t *map = NEW_ARRAY(a, uint32_t, n->nin + n->nout);
-
-    k->name = n->name;
-    k->origin = "test";
-    for (uint32_t i = 0; i < n->nin + n->nout; i++)
-        map[i] = kernel_buffer(c, a, k, n->param[i].name, n->param[i].type, i < n->nin ? SPACE_IN : SPACE_OUT, 1);
-    k->nin = n->nin;
-    k->nout = n->nout;
-    *part = (Part){n, map};
-    k->part = part;
-    k->npart = 1;
-    return k;
-}
-
-static void
-print_diags(Arena *a, Ctx *c)
-{
-    for (uint32_t i = 0; i < c->diags.list.n; i++) {
-        Text t = {.arena = a};
-        diag_print(&t, &c->diags.list.at[i]);
-        fprintf(stderr, "%s\n", text_str(&t));
-    }
-}
-
 /* Inputs packed as their buffers' formats want. */
 static Tensor *
 packed(Ctx *c, Arena *a, const Buffer *b, Tensor *t)
@@ -157,19 +91,7 @@ run_case(const Case *k, const char *target, ScheduleLevel level, bool pack)
         print_diags(a, &c);
     assert_non_null(n);
     set_dims(a, &c, &s, k->dims);
-    for (uint32_t i = 0; i < n->nin + n->nout; i++) {
-        want[i] = NEW(a, Tensor);
-        assert_true(tensor_of_type(&c, a, n->param[i].type, &s, want[i]));
-        if (i < n->nin)
-            fill_random(want[i], i + 1, 5);
-        got[i] = NEW(a, Tensor);
-        *got[i] = *want[i];
-        if (i >= n->nin) {
-            assert_true(tensor_of_type(&c, a, n->param[i].type, &s, got[i]));
-            memset(got[i]->data, 0xff, (size_t)tensor_count(got[i]) * dtype_info[got[i]->dtype].bytes);
-        }
-    }
-    assert_true(ref_nest(&c, n, &s, want));
+    make_tensors(&c, a, n, &s, want, got);
     Kernel *kernel = kernel_of(&c, a, n);
     if (pack) {
         OperandFormats f;
@@ -189,17 +111,7 @@ run_case(const Case *k, const char *target, ScheduleLevel level, bool pack)
         fprintf(stderr, "%s on %s: %s\n%s\n", k->name, target, kernel->schedule, text_str(&t));
     }
     assert_true(ok);
-    for (uint32_t i = n->nin; i < n->nin + n->nout; i++)
-        for (int64_t e = 0; e < tensor_count(want[i]); e++) {
-            double x = want[i]->dtype == DT_F32 ? ((float *)want[i]->data)[e] : (double)((int64_t *)want[i]->data)[e];
-            double y = want[i]->dtype == DT_F32 ? ((float *)got[i]->data)[e] : (double)((int64_t *)got[i]->data)[e];
-            if (!(fabs(x - y) <= 1e-4 * (1 + fabs(x)))) {
-                Text t = {.arena = a};
-                kernel_print(&c, &t, kernel, 0);
-                fprintf(stderr, "%s on %s (%s): element %lld is %g, expected %g\n%s\n", k->name, target, kernel->schedule, (long long)e, y, x, text_str(&t));
-                assert_true(false);
-            }
-        }
+    assert_true(same_outputs(&c, a, kernel, want, got, arena_printf(a, "%s on %s (%s)", k->name, target, kernel->schedule)));
     arena_free(a);
 }
 

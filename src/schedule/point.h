@@ -1,0 +1,144 @@
+/* point: loops with names whose leaves are still nests. This is what the steps of a schedule rearrange.
+ *
+ * In the beginning every part of a kernel is a perfect nest of loops over its axes; axes that the parts
+ * share stand once, outside. A step cuts, joins, reorders or runs loops, or gives a sum or an operand a buffer.
+ * No step touches what a leaf computes: a leaf says "part p at this point", and where the point is follows
+ * from the loops around it.
+ *
+ *     i: j: k: o                      as it begins; then after   split j by 8 -> jb l,   order i jb k l,   hold o at jb -> acc reg
+ *     i: jb: { l: acc begins;   k: l: acc sums;   l: o is finished }
+ *
+ * Iterators. A loop runs over an iterator. The first ones are axes; splitting makes two of one, fusing one of
+ * several. An iterator need not have a loop: it has a value wherever its pieces have (j = 8*jb + l), or the whole
+ * that it is a digit of. One iterator may be cut in different ways in different subtrees (the copy of an operand
+ * goes over the same points as the sum that reads it, in its own steps).
+ *
+ * Buffers. A hold is where a part's reduction lives between its first summand and its last; a copy is where an
+ * operand was put to be read from. Both are indexed by iterators, so all who look at the same point agree.
+ */
+#ifndef TENON_POINT_H
+#define TENON_POINT_H
+
+#include "schedule/internal.h"
+#include "schedule/program.h"
+#include "schedule/stage.h"
+
+typedef uint32_t IterId;             /* index into Points.iter; 0 is "none" */
+
+typedef struct {
+    Sym name;
+    AxisKind kind;
+    uint32_t part, axis;             /* stands for this axis, and the same one of every part where it is shared; axis
+                                      * is NEST_MAX_AXES for what steps made */
+    IterId parent, sibling;          /* a piece of parent = factor * outer + inner */
+    bool inner;
+    int64_t factor;
+    Word tail; int64_t rest;         /* of the last, partial trip */
+    IterId whole;                    /* a digit of this one */
+    uint32_t nfrom; IterId *from;    /* the digits of this one, the slowest first */
+    bool pitched;                    /* its rows lie at the pitch of the image under the window */
+} Iter;
+
+typedef enum { NODE_LOOP, NODE_WALK, NODE_LEAF } NodeKind;
+typedef enum {
+    PHASE_WHOLE,                     /* the part, its reduction included */
+    PHASE_INIT,                      /* the sum begins */
+    PHASE_UPDATE,                    /* one summand */
+    PHASE_FLUSH,                     /* a part of the sum is whole, and goes to the hold around it */
+    PHASE_FINISH,                    /* the sum is whole: what stands around it, and the store */
+    PHASE_COPY,                      /* an operand is copied */
+} Phase;
+
+typedef struct Node Node;
+struct Node {
+    NodeKind kind;
+    Node *up;                        /* NULL at the root */
+    Phase phase;
+    Sym prefix;                      /* loops are called prefix.name: "acc.fin"; NULL: name alone */
+    IterId iter;                     /* of a loop; 0 at the root, which runs once */
+    Word run;                        /* serial, unroll, vector, parallel */
+    int64_t lanes;                   /* of a walk */
+    uint32_t part, hold, copy;       /* of a leaf; hold and copy count from 1, 0 is none */
+    VEC(Node *) body;
+    VEC(uint32_t) holds, copies;     /* buffers that come alive where the body begins */
+};
+
+typedef struct {
+    Sym name;
+    uint32_t part;
+    Node *at, *update;               /* the loop it lives in, the leaf that adds to it */
+    Word space;
+    uint32_t nover; IterId over[STEP_MAX_LOOPS];
+    uint32_t outer;                  /* the hold that this one is a part of: begins from it and ends in it; 0: none */
+    bool fresh;                      /* begins at the identity: no summand came before */
+    /* made when it is lowered: */
+    uint32_t buffer, ndim, lanes;
+    IterId dim[STEP_MAX_LOOPS];      /* `over` iterators among them */
+    bool over_lanes;                 /* lanes are summands, to be combined; else lanes are outputs */
+} Hold;
+
+typedef struct {
+    Sym name;
+    uint32_t part;
+    const Scalar *operand;           /* of the nest: what is copied */
+    Node *at, *leaf;
+    Word space;
+    bool odd;
+    uint32_t ndim; IterId dim[STEP_MAX_LOOPS];
+    uint32_t from;                   /* copied from this earlier copy; 0: from the operand itself */
+    Stage *image;                    /* a padded copy of the tensor instead; dim[0] is what runs along it */
+    uint32_t buffer, lanes;          /* made when it is lowered */
+} Copy;
+
+typedef struct Points {
+    Ctx *c;
+    Arena *a;
+    Kernel *k;
+    const Machine *m;
+    VEC(Iter) iter;
+    VEC(Hold) hold;                  /* [0] unused */
+    VEC(Copy) copy;                  /* [0] unused */
+    Node *root;
+    IterId (*axis)[NEST_MAX_AXES];   /* [part][axis] */
+    int64_t grain;                   /* 0: not said */
+    const char *why;                 /* the first step that failed, and why; NULL: none did */
+} Points;
+
+/* The kernel's parts as perfect nests. NULL: a part has no form as points yet (it combines on writing, scans, picks). */
+Points *points_of(Ctx *c, Arena *a, Kernel *k, const Machine *m);
+/* Apply one step. False: `why` says what it needs and what would do. */
+bool points_step(Points *p, const Step *s);
+/* Fill k->tree from the points. */
+bool points_lower(Points *p);
+
+/* ---- for those who apply steps --------------------------------------------------------------------- */
+
+bool points_refuse(Points *p, const char *format, ...) __attribute__((format(printf, 2, 3)));   /* false */
+Node *node_new(Points *p, NodeKind kind, Node *up, Phase phase, Sym prefix);
+Node *node_loop(Points *p, Node *up, IterId x, Phase phase, Sym prefix);
+/* The loop of this name, "acc.fin.j"; NULL, refused, if there is none. */
+Node *points_loop(Points *p, Sym name);
+IterId points_iter(Points *p, Sym name);             /* the iterator of this name; 0, refused */
+IterId iter_new(Points *p, Sym name, AxisKind kind);
+bool name_is_free(Points *p, Sym name, Sym prefix);  /* or refused */
+/* The leaf that adds to (or is) part `part`, and its number by the name of what it makes; NO_SLOT, refused. */
+Node *part_leaf(Points *p, uint32_t part);
+uint32_t points_part(Points *p, Sym name);
+/* Is n inside loop `around`? */
+bool node_inside(const Node *n, const Node *around);
+const Scalar *part_reduction(const Points *p, uint32_t part);        /* its one reduction, or NULL */
+
+/* A step each, by the verb's name (step_loops.c, step_hold.c, step_copy.c). */
+bool step_split(Points *p, const Step *s);
+bool step_fuse(Points *p, const Step *s);
+bool step_order(Points *p, const Step *s);
+bool step_run(Points *p, const Step *s);
+bool step_hold(Points *p, const Step *s);
+bool step_stage(Points *p, const Step *s);
+bool step_image(Points *p, const Step *s);
+bool step_walk(Points *p, const Step *s);
+bool step_lay(Points *p, const Step *s);
+bool step_put(Points *p, const Step *s);
+bool step_grain(Points *p, const Step *s);
+
+#endif

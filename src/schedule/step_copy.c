@@ -1,0 +1,211 @@
+/* step_copy: operands copied near to where they are read.
+ *
+ * A stage copies what an operand is worth at each point of some loops, so whatever computes it (padding, a fused
+ * producer) is computed once. An image copies the tensor under a window instead, so that all points of the
+ * window read one copy (stage.h).
+ */
+#include "schedule/point.h"
+
+#include <string.h>
+
+/* ---- what is copied ---------------------------------------------------------------------------------- */
+
+typedef struct { const Nest *n; const char *name; const Scalar *load; uint32_t count; } FindRead;
+
+static void
+find_read(void *user, const Scalar *s)
+{
+    FindRead *f = user;
+    if (s->op == S_LOAD && s->u.load.slot < f->n->nin && !strcmp(f->n->param[s->u.load.slot].name, f->name)) {
+        f->load = s;
+        f->count++;
+    }
+}
+
+/* "rhs", "lhs", or a parameter that is read once; behind "part." where there are several parts. */
+static const Scalar *
+find_operand(Points *p, Sym name, uint32_t *part)
+{
+    const char *dot = p->k->npart > 1 ? strchr(name, '.') : NULL, *own = dot ? dot + 1 : name;
+    Contraction view;
+
+    *part = dot ? points_part(p, sym_n(p->c, name, (size_t)(dot - name))) : 0;
+    if (*part == NO_SLOT)
+        return NULL;
+    const Nest *n = p->k->part[*part].nest;
+    if ((!strcmp(own, "lhs") || !strcmp(own, "rhs")) && nest_contraction(p->c, n, &view))
+        return own[0] == 'l' ? view.a : view.b;
+    const Scalar *reduce = part_reduction(p, *part);
+    FindRead f = { n, own, NULL, 0 };
+    scalar_visit(p->c, reduce ? reduce->arg[0] : n->write[0].value, find_read, &f);
+    if (f.count == 1)
+        return f.load;
+    points_refuse(p, f.count ? "%s is read at %u places: which one is meant?" : "nothing reads %s under the sum: it is lhs, rhs or a parameter's name", name, f.count);
+    return NULL;
+}
+
+/* ---- where it is known ------------------------------------------------------------------------------- */
+
+/* Is the value of x known inside loop `at`, given the iterators of a list? */
+static bool
+is_known(const Points *p, const Node *at, IterId x, const IterId *dim, uint32_t ndim)
+{
+    const Iter *it = &p->iter.at[x];
+
+    for (uint32_t i = 0; i < ndim; i++)
+        if (dim[i] == x)
+            return true;
+    for (const Node *n = at; n; n = n->up)
+        if (n->iter == x)
+            return true;
+    if (it->whole && is_known(p, at, it->whole, dim, ndim))
+        return true;
+    for (IterId y = 1; y < p->iter.n; y++)
+        if (p->iter.at[y].parent == x && !p->iter.at[y].inner && is_known(p, at, y, dim, ndim) &&
+            is_known(p, at, p->iter.at[y].sibling, dim, ndim))
+            return true;
+    return false;
+}
+
+/* The vector loop on the way from `at` down to a leaf. */
+static IterId
+lane_loop(const Node *leaf, const Node *at)
+{
+    for (const Node *n = leaf; n != at; n = n->up)
+        if (n->run == WORD_vector)
+            return n->iter;
+    return 0;
+}
+
+static Node *
+begin_copy(Points *p, const Step *s, uint32_t part, Copy *c, Node **sub)
+{
+    Node *at = points_loop(p, s->at), *leaf = at ? part_leaf(p, part) : NULL;
+
+    if (!leaf)
+        return NULL;
+    if (!node_inside(leaf, at))
+        return points_refuse(p, "nothing of it is read inside %s", s->at), NULL;
+    for (uint32_t i = 1; i < p->copy.n; i++)
+        if (p->copy.at[i].name == s->made[0])
+            return points_refuse(p, "the name %s is taken", s->made[0]), NULL;
+    for (*sub = leaf; (*sub)->up != at; *sub = (*sub)->up)
+        ;
+    c->name = s->made[0];
+    c->part = part;
+    c->at = at;
+    return leaf;
+}
+
+/* The copy's loops, which were appended to the body of `at`, go before `sub`. */
+static void
+put_before(Node *at, const Node *sub)
+{
+    Node *last = at->body.at[at->body.n - 1];
+    uint32_t i = at->body.n - 1;
+
+    for (; at->body.at[i] != sub; i--)
+        ;
+    memmove(at->body.at + i + 1, at->body.at + i, (at->body.n - 1 - i) * sizeof *at->body.at);
+    at->body.at[i] = last;
+}
+
+bool
+step_stage(Points *p, const Step *s)
+{
+    Copy c = { .space = s->word, .odd = s->word2 == WORD_odd };
+    uint32_t part = NO_SLOT;
+    Node *sub, *leaf;
+
+    for (uint32_t i = 1; i < p->copy.n; i++)
+        if (p->copy.at[i].name == s->subject) {
+            c.from = i;
+            c.operand = p->copy.at[i].operand;
+            part = p->copy.at[i].part;
+        }
+    if (!c.from && !(c.operand = find_operand(p, s->subject, &part)))
+        return false;
+    if (!(leaf = begin_copy(p, s, part, &c, &sub)))
+        return false;
+    if (s->word != WORD_reg && s->word != WORD_scratch)
+        return points_refuse(p, "a copy is in reg or in scratch, not in %s", word_name[s->word]);
+    for (uint32_t i = 0; i < s->nloop; i++)
+        if (!(c.dim[c.ndim++] = points_iter(p, s->loop[i])))
+            return false;
+    AxisSet axes = scalar_axes(p->c, c.operand);
+    IterId lane = s->word == WORD_reg ? lane_loop(leaf, c.at) : 0, known[STEP_MAX_LOOPS + 1];
+    memcpy(known, c.dim, sizeof c.dim);
+    known[c.ndim] = lane;
+    for (uint32_t x = 0; x < NEST_MAX_AXES; x++)
+        if (axes >> x & 1 && !is_known(p, c.at, p->axis[part][x], known, c.ndim + (lane != 0)))
+            return points_refuse(p, "%s varies with %s, which neither %s nor the named loops fix", s->subject, p->iter.at[p->axis[part][x]].name, s->at);
+    bool varies = lane && !is_known(p, c.at, p->axis[part][0], NULL, 0);
+    for (uint32_t x = 0; lane && x < NEST_MAX_AXES; x++)
+        if (axes >> x & 1 && !is_known(p, c.at, p->axis[part][x], c.dim, c.ndim))
+            varies = true;
+    /* Registers hold what the sums read, as far as they read. */
+    Phase phase = s->word == WORD_reg ? PHASE_UPDATE : PHASE_COPY;
+    Node *in = c.at;
+    for (uint32_t i = 0; i < c.ndim; i++) {
+        in = node_loop(p, in, c.dim[i], phase, c.name);
+        in->run = s->word == WORD_reg ? WORD_unroll : WORD_serial;
+    }
+    if (varies) {
+        in = node_loop(p, in, lane, phase, c.name);
+        in->run = WORD_vector;
+    }
+    c.leaf = node_new(p, NODE_LEAF, in, PHASE_COPY, NULL);
+    c.leaf->part = part;
+    c.leaf->copy = p->copy.n;
+    put_before(c.at, sub);
+    VEC_PUSH(p->a, &p->copy, c);
+    VEC_PUSH(p->a, &c.at->copies, p->copy.n - 1);
+    return true;
+}
+
+bool
+step_image(Points *p, const Step *s)
+{
+    Copy c = { .space = WORD_scratch, .image = NEW(p->a, Stage) };
+    uint32_t part;
+    Node *sub;
+    AxisSet wanted = 0;
+
+    if (!(c.operand = find_operand(p, s->subject, &part)) || !begin_copy(p, s, part, &c, &sub))
+        return false;
+    const Scalar *reduce = part_reduction(p, part);
+    Low l = low_part(p->c, p->a, p->k, p->m, &p->k->part[part]);
+    /* What is fused at the image's pitch slides, whether a window moves along it or not. */
+    for (IterId x = 1; x < p->iter.n; x++)
+        if (p->iter.at[x].pitched) {
+            c.dim[0] = x;
+            for (uint32_t i = 0; i < p->iter.at[x].nfrom; i++)
+                wanted |= (AxisSet)1 << p->iter.at[p->iter.at[x].from[i]].axis;
+        }
+    if (c.operand->op != S_LOAD || !reduce || !stage_recognise(&l, c.operand, reduce->u.reduce.axes, wanted, c.image))
+        return points_refuse(p, "%s is not read under a window: its last index is not an output and a summed axis with whole steps", s->subject);
+    c.ndim = c.dim[0] != 0;
+    c.leaf = node_new(p, NODE_LEAF, c.at, PHASE_COPY, NULL);
+    c.leaf->part = part;
+    c.leaf->copy = p->copy.n;
+    put_before(c.at, sub);
+    VEC_PUSH(p->a, &p->copy, c);
+    VEC_PUSH(p->a, &c.at->copies, p->copy.n - 1);
+    return true;
+}
+
+/* A format is carried out on the graph, before kernels become points (relayout.c). */
+bool
+step_lay(Points *p, const Step *s)
+{
+    for (uint32_t i = 0; i < p->k->nin; i++)
+        if (p->k->buffer.at[i].name == s->subject)
+            return true;
+    return points_refuse(p, "the kernel has no input %s", s->subject);
+}
+
+bool
+step_put(Points *p, const Step *s)
+{
+    return points_refuse(p, "%s: a part stands at the shared loops of its group", s->subject);
+}

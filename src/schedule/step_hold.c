@@ -1,0 +1,148 @@
+/* step_hold: a part's reduction gets a buffer, which splits the part into a beginning, summands and an end.
+ *
+ *     L: chain: o        becomes        L: { chain without sums: begin;  chain: add;  chain without sums: finish }
+ *
+ * A hold inside the summands of another one is a part of it: it begins from it and ends in it. Where no summand
+ * comes between the two loops, it begins at the identity instead and the outer one needs no beginning.
+ */
+#include "schedule/point.h"
+
+static bool
+is_summed(const Points *p, const Node *n)
+{
+    return n->iter && p->iter.at[n->iter].kind == AXIS_REDUCE;
+}
+
+static bool
+among(IterId x, const IterId *list, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (list[i] == x)
+            return true;
+    return false;
+}
+
+/* Loops of n down to `leaf` that are outputs (or stand in `over`), copied behind `last`; the new leaf. */
+static Node *
+copy_chain(Points *p, Node *n, const Node *leaf, Node *under, Phase phase, Sym prefix, const Hold *h, bool over)
+{
+    for (; n != leaf; n = n->body.at[0]) {
+        if (is_summed(p, n) && !(over && among(n->iter, h->over, h->nover)))
+            continue;
+        Node *copy = node_loop(p, under, n->iter, phase, prefix);
+        copy->run = n->run;
+        under = copy;
+    }
+    Node *end = node_new(p, NODE_LEAF, under, phase, NULL);
+    end->part = leaf->part;
+    end->hold = p->hold.n;
+    return end;
+}
+
+static uint32_t
+position(const Node *up, const Node *child)
+{
+    for (uint32_t i = 0; i < up->body.n; i++)
+        if (up->body.at[i] == child)
+            return i;
+    return up->body.n;
+}
+
+/* The last node of up's body moves to place i. */
+static void
+move_last_to(Node *up, uint32_t i)
+{
+    Node *last = up->body.at[up->body.n - 1];
+
+    for (uint32_t k = up->body.n - 1; k > i; k--)
+        up->body.at[k] = up->body.at[k - 1];
+    up->body.at[i] = last;
+}
+
+static Node *
+find_init(Node *n, uint32_t hold)
+{
+    if (n->kind == NODE_LEAF)
+        return n->phase == PHASE_INIT && n->hold == hold ? n : NULL;
+    for (uint32_t i = 0; i < n->body.n; i++) {
+        Node *found = find_init(n->body.at[i], hold);
+        if (found)
+            return found;
+    }
+    return NULL;
+}
+
+/* The beginning of a hold that another one begins for. */
+static void
+drop_init(Points *p, uint32_t hold)
+{
+    Node *n = find_init(p->root, hold), *at = p->hold.at[hold].at;
+
+    while (n && n->up != at)
+        n = n->up;
+    if (!n)
+        return;
+    for (uint32_t i = position(at, n); i + 1 < at->body.n; i++)
+        at->body.at[i] = at->body.at[i + 1];
+    at->body.n--;
+}
+
+bool
+step_hold(Points *p, const Step *s)
+{
+    uint32_t part = points_part(p, s->subject);
+    Node *at = part == NO_SLOT ? NULL : points_loop(p, s->at), *leaf = at ? part_leaf(p, part) : NULL, *sub;
+    const Scalar *reduce = leaf ? part_reduction(p, part) : NULL;
+    Hold h = { .name = s->made[0], .part = part, .at = at, .update = leaf, .space = s->word };
+
+    if (!leaf)
+        return false;
+    if (!reduce)
+        return points_refuse(p, "%s sums nothing", s->subject);
+    if (!node_inside(leaf, at))
+        return points_refuse(p, "%s is not computed inside %s", s->subject, s->at);
+    if (s->word != WORD_reg && s->word != WORD_scratch)
+        return points_refuse(p, "a hold is in reg or in scratch, not in %s", word_name[s->word]);
+    for (uint32_t i = 1; i < p->hold.n; i++)
+        if (p->hold.at[i].name == s->made[0])
+            return points_refuse(p, "the name %s is taken", s->made[0]);
+    h.outer = leaf->hold;
+    h.fresh = true;
+    const Node *limit = h.outer ? p->hold.at[h.outer].at : p->root;
+    for (const Node *n = at; n != limit; n = n->up) {
+        if (n == p->root)
+            return points_refuse(p, "%s lives outside %s, which %s is a part of", s->made[0], p->hold.at[h.outer].name, s->made[0]);
+        if (!is_summed(p, n))
+            continue;
+        if (!h.outer)
+            return points_refuse(p, "%s would begin again in every trip of %s, which is summed over; hold it outside first", s->subject, p->iter.at[n->iter].name);
+        h.fresh = false;
+    }
+    for (sub = leaf; sub->up != at; sub = sub->up)
+        if (sub->up->body.n != 1)
+            return points_refuse(p, "something else stands in %s by now; hold before staging", p->iter.at[sub->up->iter].name);
+    for (uint32_t i = 0; i < s->nloop; i++) {
+        Node *over = points_loop(p, s->loop[i]);
+        if (!over)
+            return false;
+        if (!is_summed(p, over) || !node_inside(leaf, over) || !node_inside(over, sub))
+            return points_refuse(p, "%s is not a loop inside %s that is summed over", s->loop[i], s->at);
+        h.over[h.nover++] = over->iter;
+    }
+    uint32_t i = position(at, sub);
+    copy_chain(p, sub, leaf, at, PHASE_INIT, sym_printf(p->c, "%s.init", h.name), &h, true);
+    move_last_to(at, i);
+    copy_chain(p, sub, leaf, at, h.outer ? PHASE_FLUSH : PHASE_FINISH, sym_printf(p->c, "%s.fin", h.name), &h, false);
+    move_last_to(at, i + 2);
+    for (Node *n = sub; ; n = n->body.at[0]) {
+        n->phase = PHASE_UPDATE;
+        if (n == leaf)
+            break;
+    }
+    VEC_PUSH(p->a, &p->hold, h);
+    leaf->hold = p->hold.n - 1;
+    VEC_PUSH(p->a, &at->holds, leaf->hold);
+    if (h.outer && h.fresh)
+        drop_init(p, h.outer);
+    return true;
+}

@@ -1,0 +1,304 @@
+/* step_loops: loops cut, joined, put in another order, and run in other ways. */
+#include "schedule/point.h"
+
+#include <string.h>
+
+/* Does a reduction loop stay what it is when its trips are regrouped? Sums of floating-point numbers do by the
+ * rule that a fixed tree, the same for any number of threads, is a sum. Every combiner of a hold associates. */
+
+/* ---- split ------------------------------------------------------------------------------------------- */
+
+/* Is every trip a whole one? */
+static bool
+divides(Points *p, IterId x, int64_t n)
+{
+    const Iter *it = &p->iter.at[x];
+
+    if (it->inner && it->factor % n == 0 && (it->tail == WORD_exact || it->tail == WORD_pad))
+        return true;
+    return it->axis < NEST_MAX_AXES && expr_divisible(p->c, NULL, p->k->part[it->part].nest->axis[it->axis].extent, n) == YES;
+}
+
+bool
+step_split(Points *p, const Step *s)
+{
+    Node *n = points_loop(p, s->subject);
+
+    if (!n)
+        return false;
+    if (n->kind != NODE_LOOP || n->run != WORD_serial)
+        return points_refuse(p, "%s is not a serial loop any more", s->subject);
+    if (s->made[0] == s->made[1] || !name_is_free(p, s->made[0], n->prefix) || !name_is_free(p, s->made[1], n->prefix))
+        return points_refuse(p, "both pieces are called %s", s->made[0]);
+    Word tail = s->word ? s->word : WORD_peel;
+    if (tail < WORD_exact || tail > WORD_pad)
+        return points_refuse(p, "%s says nothing of a last trip; exact, peel, guard, clamp and pad do", word_name[tail]);
+    if (tail == WORD_exact && !divides(p, n->iter, s->number))
+        return points_refuse(p, "%s is not known to be a multiple of %lld; say peel, guard, clamp or pad", s->subject, (long long)s->number);
+    if (s->rest && tail != WORD_peel)
+        return points_refuse(p, "a second number is for peel");
+    if (p->iter.at[n->iter].kind == AXIS_REDUCE && (tail == WORD_clamp || tail == WORD_pad || s->rest))
+        return points_refuse(p, "%s is summed over: points beyond its end would count; say peel or guard", s->subject);
+    IterId parent = n->iter, outer = iter_new(p, s->made[0], p->iter.at[parent].kind), inner = iter_new(p, s->made[1], p->iter.at[parent].kind);
+    for (int in = 0; in < 2; in++) {
+        Iter *it = &p->iter.at[in ? inner : outer];
+        it->part = p->iter.at[parent].part;
+        it->parent = parent;
+        it->sibling = in ? outer : inner;
+        it->inner = in;
+        it->factor = s->number;
+        it->tail = tail;
+        it->rest = s->rest;
+    }
+    Node *child = NEW(p->a, Node);
+    *child = *n;
+    child->iter = inner;
+    child->up = n;
+    for (uint32_t i = 0; i < child->body.n; i++)
+        child->body.at[i]->up = child;
+    for (uint32_t h = 1; h < p->hold.n; h++)
+        if (p->hold.at[h].at == n)
+            p->hold.at[h].at = child;
+    for (uint32_t h = 1; h < p->copy.n; h++)
+        if (p->copy.at[h].at == n)
+            p->copy.at[h].at = child;
+    n->iter = outer;
+    n->body.at = NULL;
+    n->body.n = n->body.cap = n->holds.n = n->copies.n = 0;
+    VEC_PUSH(p->a, &n->body, child);
+    return true;
+}
+
+/* ---- fuse -------------------------------------------------------------------------------------------- */
+
+/* Extents that depend on other axes, or on data, have no fixed digits. */
+static bool
+is_rectangular(Points *p, IterId x)
+{
+    const Iter *it = &p->iter.at[x];
+
+    if (it->axis == NEST_MAX_AXES)
+        return true;
+    const Expr *extent = p->k->part[it->part].nest->axis[it->axis].extent;
+    return !expr_axes(extent) && !expr_uses_kind(extent, VAR_COMPUTED);
+}
+
+bool
+step_fuse(Points *p, const Step *s)
+{
+    Node *first = points_loop(p, s->loop[0]), *n = first;
+    IterId from[STEP_MAX_LOOPS];
+
+    for (uint32_t i = 0; n && i < s->nloop; i++) {
+        if (i > 0 && (n->body.n != 1 || n->body.at[0] != points_loop(p, s->loop[i])))
+            return points_refuse(p, "%s does not stand directly inside %s", s->loop[i], s->loop[i - 1]);
+        n = i > 0 ? n->body.at[0] : n;
+        const Iter *it = &p->iter.at[n->iter];
+        if (n->kind != NODE_LOOP || n->run != WORD_serial || n->holds.n || (n->copies.n && i + 1 < s->nloop))
+            return points_refuse(p, "%s is not a plain serial loop any more", s->loop[i]);
+        if (it->kind != p->iter.at[first->iter].kind)
+            return points_refuse(p, "%s is summed over and %s is not, or the other way round", s->loop[i], s->loop[0]);
+        if (!is_rectangular(p, n->iter))
+            return points_refuse(p, "the extent of %s depends on other loops or on data", s->loop[i]);
+        if (it->parent && !it->inner && it->tail == WORD_peel && !divides(p, it->parent, it->factor))
+            return points_refuse(p, "the last trip of %s is peeled, so it needs a loop of its own; say guard", s->loop[i]);
+        from[i] = n->iter;
+    }
+    if (!n)
+        return false;
+    if (s->made[0] != s->loop[0] && !name_is_free(p, s->made[0], first->prefix))
+        return false;
+    IterId whole = iter_new(p, s->made[0], p->iter.at[from[0]].kind);
+    Iter *it = &p->iter.at[whole];
+    it->part = p->iter.at[from[0]].part;
+    it->nfrom = s->nloop;
+    it->from = arena_copy(p->a, from, s->nloop * sizeof *from);
+    it->pitched = s->word == WORD_pitched;
+    for (uint32_t i = 0; i < s->nloop; i++)
+        p->iter.at[from[i]].whole = whole;
+    first->iter = whole;
+    if (n != first) {
+        first->body = n->body;
+        for (uint32_t i = 0; i < first->body.n; i++)
+            first->body.at[i]->up = first;
+    }
+    return true;
+}
+
+/* ---- order ------------------------------------------------------------------------------------------- */
+
+/* Does x's own extent need a value of iterator y: y is the trips whose last one shortens x, or an axis that x's
+ * extent is computed from? */
+static bool
+needs_outside(Points *p, IterId x, IterId y)
+{
+    const Iter *it = &p->iter.at[x];
+
+    if (it->inner && it->sibling == y)
+        return !divides(p, it->parent, it->factor);
+    if (it->axis == NEST_MAX_AXES)
+        return it->parent && needs_outside(p, it->parent, y);
+    const Nest *n = p->k->part[it->part].nest;
+    return p->iter.at[y].axis < NEST_MAX_AXES && expr_axes(n->axis[it->axis].extent) >> p->iter.at[y].axis & 1;
+}
+
+bool
+step_order(Points *p, const Step *s)
+{
+    Node *named[STEP_MAX_LOOPS], *at[STEP_MAX_LOOPS];
+    IterId iter[STEP_MAX_LOOPS];
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < s->nloop; i++) {
+        if (!(named[i] = points_loop(p, s->loop[i])))
+            return false;
+        iter[i] = named[i]->iter;
+        if (named[i]->kind != NODE_LOOP || named[i]->run != WORD_serial || named[i]->holds.n || named[i]->copies.n)
+            return points_refuse(p, "%s is not a plain serial loop any more", s->loop[i]);
+    }
+    /* Their places on the chain, outermost first. */
+    Node *inner = named[0];
+    for (uint32_t i = 1; i < s->nloop; i++)
+        inner = node_inside(named[i], inner) ? named[i] : inner;
+    for (Node *x = inner; x && n < s->nloop; x = x->up) {
+        for (uint32_t i = 0; i < s->nloop; i++)
+            if (named[i] == x)
+                at[n++] = x;
+        if (n < s->nloop && x->up && x->up->body.n != 1)
+            return points_refuse(p, "%s and others do not stand on one chain of loops", s->loop[0]);
+    }
+    if (n < s->nloop)
+        return points_refuse(p, "the loops named do not stand on one chain, each once");
+    for (uint32_t i = 0; i < s->nloop; i++)
+        for (uint32_t k = i + 1; k < s->nloop; k++)
+            if (needs_outside(p, iter[i], iter[k]))
+                return points_refuse(p, "the extent of %s depends on %s, which has to stay outside", s->loop[i], s->loop[k]);
+    for (uint32_t i = 0; i < s->nloop; i++)
+        at[s->nloop - 1 - i]->iter = iter[i];
+    return true;
+}
+
+/* ---- run --------------------------------------------------------------------------------------------- */
+
+static bool
+only_parallel(Points *p, const Node *n)
+{
+    return p->iter.at[n->iter].kind == AXIS_PARALLEL;
+}
+
+/* A register has no index at run time: the loops that begin and finish what it holds run as those that add to it. */
+static void
+run_with(Points *p, Node *n, Sym name, const Node *like)
+{
+    size_t length = strlen(name);
+
+    if (n->kind == NODE_LOOP && n->iter == like->iter && n->prefix && !strncmp(n->prefix, name, length) && n->prefix[length] == '.')
+        n->run = like->run;
+    for (uint32_t i = 0; i < n->body.n; i++)
+        run_with(p, n->body.at[i], name, like);
+}
+
+static void
+run_registers(Points *p, const Node *n)
+{
+    for (uint32_t i = 1; i < p->hold.n; i++) {
+        const Hold *h = &p->hold.at[i];
+        if (h->space == WORD_reg && node_inside(h->update, n) && node_inside(n, h->at) && n != h->at)
+            run_with(p, h->at, h->name, n);
+    }
+}
+
+bool
+step_run(Points *p, const Step *s)
+{
+    if (s->word < WORD_serial || s->word > WORD_parallel)
+        return points_refuse(p, "%s is no way to run a loop; serial, unroll, vector and parallel are", word_name[s->word]);
+    for (uint32_t i = 0; i < s->nloop; i++) {
+        Node *n = points_loop(p, s->loop[i]);
+        if (!n)
+            return false;
+        if (n->kind != NODE_LOOP)
+            return points_refuse(p, "%s goes row by row", s->loop[i]);
+        if (s->word == WORD_parallel && (n->up != p->root || p->root->body.n != 1 || !only_parallel(p, n)))
+            return points_refuse(p, "%s cannot be shared out: the parallel loop is the outermost one, over points that are apart", s->loop[i]);
+        if (s->word == WORD_vector && (n->body.n != 1 || n->body.at[0]->kind != NODE_LEAF || !p->iter.at[n->iter].inner))
+            return points_refuse(p, "%s cannot be the lanes of a vector: it has to be innermost, the points of a split", s->loop[i]);
+        n->run = s->word;
+        run_registers(p, n);
+    }
+    return true;
+}
+
+/* ---- walk -------------------------------------------------------------------------------------------- */
+
+/* The chain of loops that goes over the pieces of x and nothing else, from n down; the node below it. */
+static Node *
+below_pieces(Points *p, Node *n, IterId x, uint32_t *pieces)
+{
+    for (; n->kind == NODE_LOOP; n = n->body.at[0]) {
+        IterId y = n->iter;
+        while (y && y != x)
+            y = p->iter.at[y].parent;
+        if (!y || n->body.n != 1 || n->holds.n || n->copies.n)
+            break;
+        ++*pieces;
+    }
+    return n;
+}
+
+static Node *
+find_piece(Points *p, Node *n, Sym prefix, IterId x)
+{
+    uint32_t pieces = 0;
+
+    if (n->kind == NODE_LOOP && n->iter && n->prefix == prefix && below_pieces(p, n, x, &pieces) != n)
+        return n;
+    for (uint32_t i = 0; i < n->body.n; i++) {
+        Node *found = find_piece(p, n->body.at[i], prefix, x);
+        if (found)
+            return found;
+    }
+    return NULL;
+}
+
+bool
+step_walk(Points *p, const Step *s)
+{
+    const char *dot = NULL;
+    uint32_t pieces = 0;
+
+    for (const char *ch = s->subject; *ch; ch++)
+        dot = *ch == '.' ? ch : dot;
+    Sym prefix = dot ? sym_n(p->c, s->subject, (size_t)(dot - s->subject)) : NULL;
+    IterId x = points_iter(p, dot ? sym(p->c, dot + 1) : s->subject);
+    if (!x)
+        return false;
+    IterId run = x;
+    while (run && !p->iter.at[run].nfrom)
+        run = p->iter.at[run].parent;
+    if (!run)
+        return points_refuse(p, "%s does not run across rows: it is no piece of fused loops", s->subject);
+    for (uint32_t i = 0; i < p->iter.at[run].nfrom; i++)
+        if (p->iter.at[p->iter.at[run].from[i]].axis == NEST_MAX_AXES)
+            return points_refuse(p, "%s is made of pieces, not of whole axes: it has no rows", p->iter.at[run].name);
+    Node *n = find_piece(p, p->root, prefix, x);
+    if (!n)
+        return points_refuse(p, "there is no loop over the pieces of %s", s->subject);
+    Node *inside = below_pieces(p, n, x, &pieces);
+    if (inside->kind != NODE_LEAF || (inside->phase != PHASE_FINISH && inside->phase != PHASE_COPY && inside->phase != PHASE_WHOLE))
+        return points_refuse(p, "%s has to be innermost, and not where sums are made", s->subject);
+    n->kind = NODE_WALK;
+    n->iter = x;
+    n->lanes = s->number;
+    n->body.n = 1;
+    n->body.at[0] = inside;
+    inside->up = n;
+    return true;
+}
+
+bool
+step_grain(Points *p, const Step *s)
+{
+    p->grain = s->number;
+    return true;
+}

@@ -1,0 +1,207 @@
+/* Schedules as programs: each computes what its nest means at sizes around its tiles, prints and parses back, and a step
+ * that would be wrong is refused. */
+#include "nest_case.h"
+
+#define MATMUL "nest t(x: f32[m, k], y: f32[k, n], b: f32[n]) -> (o: f32[m, n]) { o[i, j] = max(b[j] + (sum q: x[i, q] * y[q, j]), 0) }"
+#define EXACT_MATMUL "nest t(x: f32[23, 40], y: f32[40, 50]) -> (o: f32[23, 50]) { o[i, j] = sum q: x[i, q] * y[q, j] }"
+#define CONV "nest t(x: f32[2, 3, 11, 12], w: f32[17, 3, 3, 3], b: f32[17]) -> (o: f32[2, 17, 11, 12]) { o[n, f, y, z] = max(b[f] + (sum c, r, s: x[n, c, y + r - 1, z + s - 1 | 0] * w[f, c, r, s]), 0) }"
+#define DEPTHWISE "nest t(x: f32[1, 5, 9, 21], w: f32[5, 3, 3]) -> (o: f32[1, 5, 5, 11]) { o[n, c, y, z] = sum r, s: x[n, c, 2*y + r - 1, 2*z + s - 1 | 0] * w[c, r, s] }"
+
+typedef struct { const char *name, *nest, *dims, *program; } Case;
+
+static const Case cases[] = {
+    {"flat", "nest t(x: f32[a, b], y: f32[a, b]) -> (o: f32[a, b]) { o[i, j] = exp(x[i, j]) * y[i, j] }",
+     "a=0 b=3|a=7 b=13|a=1 b=64|a=40 b=33",
+     "fuse i j -> x, split x by 64 -> xc xi guard, split xi by 8 -> v l, run v serial, run l vector, run xc parallel"},
+    {"rows", "nest t(x: f32[a, b], y: f32[b]) -> (o: f32[a, b]) { o[i, j] = x[i, j] + y[j] }", "a=3 b=21|a=1 b=8|a=5 b=7",
+     "split j by 8 -> v l, run l vector, run i parallel"},
+    {"concat", "nest t(x: f32[a, 20], y: f32[a, 21]) -> (o: f32[a + a, 20]) { o[i, j] = i < a ? x[i, j] : y[i - a, j] }", "a=3",
+     "split j by 8 -> v l, run l vector, run i parallel"},
+    {"gather", "nest t(x: f32[v, d], i: i64[n]) -> (o: f32[n, d]) { o[j, k] = x[at(i[j], v), k] }", "v=7 d=18 n=5", "split k by 8 -> kb l, run l vector, run j parallel"},
+    {"gather lanes", "nest t(x: f32[v], i: i64[n]) -> (o: f32[n]) { o[j] = x[at(i[j], v)] }", "v=7 n=19", "split j by 8 -> kb l, run l vector"},
+    {"row sum", "nest t(x: f32[a, b]) -> (o: f32[a]) { o[i] = 2 * (sum j: x[i, j]) }", "a=4 b=37|a=1 b=0|a=2 b=64|a=2 b=5|a=3 b=200",
+     "split j by 32 -> jb jj, split jj by 8 -> u l, hold o at i -> acc reg over u l, run u unroll, run l vector, run i parallel"},
+    {"row max", "nest t(x: f32[a, b]) -> (o: f32[a]) { o[i] = max j: x[i, j] }", "a=4 b=37|a=2 b=64|a=2 b=5",
+     "split j by 32 -> jb jj, split jj by 8 -> u l, hold o at i -> acc reg over u l, run u unroll, run l vector"},
+    {"column sum", "nest t(x: f32[a, b]) -> (o: f32[b]) { o[j] = sum i: x[i, j] }", "a=9 b=35|a=0 b=9|a=30 b=32|a=3 b=100",
+     "split j by 32 -> jb jj, split jj by 8 -> u l, order jb i u l, hold o at jb -> acc scratch, run l vector, run jb parallel"},
+    {"column sum, padded", "nest t(x: f32[40, 75]) -> (o: f32[75]) { o[j] = sum i: x[i, j] }", "",
+     "split j by 32 -> jb jj, split jj by 8 -> u l, order jb i u l, hold o at jb -> acc reg, run u unroll, run l vector"},
+    {"products", MATMUL, "m=0 k=3 n=8|m=1 k=9 n=40|m=6 k=9 n=16|m=7 k=1 n=17|m=13 k=20 n=15|m=29 k=7 n=33",
+     "split j by 16 -> jp jv pad, split jv by 8 -> jr l\n"
+     "split i by 6 -> ip ir peel 4\n"
+     "order jp ip q ir jr l\n"
+     "hold o at ip -> sums scratch\n"
+     "hold o at ip -> acc reg\n"
+     "run ir jr unroll\n"
+     "run l sums.fin.l vector\n"
+     "stage rhs at jp -> pack scratch of q jv\n"
+     "split pack.jv by 8 -> v u, run pack.u vector\n"
+     "run jp parallel"},
+    {"exact products", EXACT_MATMUL, "",
+     "split j by 16 -> jp jv pad, split jv by 8 -> jr l\n"
+     "split i by 6 -> ip ir\n"
+     "split jp by 2 -> jb jq guard\n"
+     "split q by 16 -> qb qi guard\n"
+     "order jb qb jq ip qi ir jr l\n"
+     "hold o at jb -> sums scratch\n"
+     "hold o at ip -> acc reg\n"
+     "run ir jr unroll\n"
+     "run l sums.fin.l sums.init.l vector\n"
+     "stage rhs at qb -> pack scratch of jq qi jv\n"
+     "split pack.jv by 8 -> v u, run pack.u vector\n"
+     "stage lhs at ip -> rows scratch of ir qi odd\n"
+     "split rows.qi by 8 -> w t, run rows.t vector\n"
+     "stage pack at qi -> col reg of jr\n"
+     "run jb parallel"},
+    {"convolution", CONV, "",
+     "fuse y z -> p pitched, split p by 16 -> pp pv pad, split pv by 8 -> pr l\n"
+     "split pp by 3 -> pb pq guard, split f by 6 -> fp fr\n"
+     "order n pb fp pq c r s fr pr l, fuse n pb -> task\n"
+     "hold o at pq -> sums scratch\n"
+     "hold o at pq -> acc reg\n"
+     "run fr pr s unroll\n"
+     "run l vector\n"
+     "walk sums.fin.pv by 8\n"
+     "image x at task -> img\n"
+     "run task parallel"},
+    {"depthwise", DEPTHWISE, "",
+     "split z by 8 -> zb l, order n c y zb r s l, fuse n c -> plane\n"
+     "hold o at zb -> acc reg\n"
+     "image x at plane -> img\n"
+     "stage w at plane -> filter reg of r s\n"
+     "run r s unroll, run l vector, run plane parallel"},
+};
+
+typedef struct { const char *name, *nest, *program, *why; } Refusal;
+
+static const Refusal refusals[] = {
+    {"unknown loop", EXACT_MATMUL, "split h by 4 -> a b", "there is no loop h; there are i, j, q"},
+    {"not exact", EXACT_MATMUL, "split i by 4 -> a b exact", "i is not known to be a multiple of 4"},
+    {"padded sum", EXACT_MATMUL, "split q by 7 -> a b pad", "points beyond its end would count"},
+    {"taken", EXACT_MATMUL, "split i by 4 -> j b", "the name j is taken"},
+    {"parallel sum", EXACT_MATMUL, "order q i j, run q parallel", "cannot be shared out"},
+    {"vector outside", EXACT_MATMUL, "split i by 4 -> a b, run b vector", "it has to be innermost"},
+    {"hold inside a sum", EXACT_MATMUL, "order i q j, hold o at q -> acc reg", "would begin again in every trip of q"},
+    {"inner before outer", MATMUL, "split i by 4 -> a b, order b a", "has to stay outside"},
+    {"peeled and fused", MATMUL, "split i by 4 -> a b, order a j, fuse a j -> t", "the last trip of a is peeled"},
+    {"nothing read", EXACT_MATMUL, "stage z at i -> s scratch of q", "nothing reads z"},
+    {"varies", EXACT_MATMUL, "stage x at i -> s scratch of j", "varies with q"},
+    {"no sum", "nest t(x: f32[4]) -> (o: f32[4]) { o[i] = x[i] }", "hold o at i -> s reg", "sums nothing"},
+};
+
+static bool
+parse(Ctx *c, Arena *a, const char *text, const Nest **n, const char *program, Program *out)
+{
+    Parse p = parse_begin(c, "test", (Bytes){(const uint8_t *)text, strlen(text)});
+
+    *n = nest_parse(&p);
+    bool ok = *n && program_parse(c, a, "program", (Bytes){(const uint8_t *)program, strlen(program)}, out);
+    if (!ok)
+        print_diags(a, c);
+    return ok;
+}
+
+static void
+run_case(const Case *k, const char *dims, const char *target)
+{
+    Arena *a = arena_new(NULL, NULL);
+    Ctx c;
+    Machine m;
+    Symbols s = {0};
+    Tensor *want[16], *got[16];
+    Program program;
+    const Nest *n;
+    const char *why;
+
+    ctx_init(&c, a);
+    assert_true(machine_find(&c, target, &m));
+    assert_true(parse(&c, a, k->nest, &n, k->program, &program));
+    set_dims(a, &c, &s, dims);
+    make_tensors(&c, a, n, &s, want, got);
+    Kernel *kernel = kernel_of(&c, a, n);
+    bool ok = schedule_build(&c, a, kernel, &m, &program, &why) && kernel_verify(&c, kernel) && ref_tree(&c, a, kernel, &s, got);
+    if (!ok || getenv("SHOW")) {
+        Text t = {.arena = a};
+        print_diags(a, &c);
+        kernel_print(&c, &t, kernel, 0);
+        fprintf(stderr, "%s: %s\n%s\n", k->name, why ? why : "", text_str(&t));
+    }
+    assert_true(ok);
+    assert_true(same_outputs(&c, a, kernel, want, got, arena_printf(a, "%s at %s", k->name, dims)));
+    arena_free(a);
+}
+
+static void
+programs_compute_the_nest(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char dims[256], *save = NULL;
+        if (getenv("CASE") && strcmp(getenv("CASE"), cases[i].name))
+            continue;
+        snprintf(dims, sizeof dims, "%s", cases[i].dims);
+        char *d = strtok_r(dims, "|", &save);
+        do
+            run_case(&cases[i], d ? d : "", "x86-64-v3");
+        while (d && (d = strtok_r(NULL, "|", &save)));
+    }
+}
+
+static void
+wrong_steps_are_refused(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        Arena *a = arena_new(NULL, NULL);
+        Ctx c;
+        Machine m;
+        Program program;
+        const Nest *n;
+        const char *why;
+        ctx_init(&c, a);
+        assert_true(machine_find(&c, "x86-64-v3", &m));
+        assert_true(parse(&c, a, refusals[i].nest, &n, refusals[i].program, &program));
+        assert_false(schedule_build(&c, a, kernel_of(&c, a, n), &m, &program, &why));
+        if (!strstr(why, refusals[i].why))
+            fprintf(stderr, "%s: %s\n", refusals[i].name, why);
+        assert_non_null(strstr(why, refusals[i].why));
+        arena_free(a);
+    }
+}
+
+static void
+programs_print_as_they_parse(void **state)
+{
+    Arena *a = arena_new(NULL, NULL);
+    Ctx c;
+    Program p, q;
+    static const char more[] = "lay w as [0/16, 1, 0%16]\ngrain 3\nput d at zb\nfuse y z -> p pitched\nsplit i by 14 -> ip ir peel 4\n";
+    (void)state;
+
+    ctx_init(&c, a);
+    for (size_t i = 0; i <= sizeof cases / sizeof *cases; i++) {
+        const char *text = i < sizeof cases / sizeof *cases ? cases[i].program : more;
+        Text t = {.arena = a}, u = {.arena = a};
+        assert_true(program_parse(&c, a, "program", (Bytes){(const uint8_t *)text, strlen(text)}, &p));
+        program_print(&c, &t, &p, 0);
+        assert_true(program_parse(&c, a, "program", (Bytes){(const uint8_t *)text_str(&t), t.n}, &q));
+        program_print(&c, &u, &q, 0);
+        assert_string_equal(text_str(&t), text_str(&u));
+        assert_int_equal(p.step.n, q.step.n);
+        if (text == more)
+            assert_string_equal(text_str(&t), more);
+    }
+    arena_free(a);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(programs_compute_the_nest),
+        cmocka_unit_test(wrong_steps_are_refused),
+        cmocka_unit_test(programs_print_as_they_parse),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
