@@ -1,19 +1,7 @@
-/* format: which constants lie packed.
- *
- * A constant that is an operand of a contraction, and nothing else in its kernel, is laid out in the
- * register tiles of that contraction once, when the artefact is written, instead of on every run.
+/* format: constants lie as their readers want: they are arranged once, when the artefact is written, instead of on
+ * every run.
  */
 #include "format/format.h"
-
-static uint32_t
-reads_of(Ctx *c, Arena *a, const Nest *n, uint32_t slot)
-{
-    Accesses all = nest_accesses(c, a, n);
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < all.n; i++)
-        count += all.at[i].load->u.load.slot == slot;
-    return count;
-}
 
 static bool
 same_format(const Format *a, const Format *b)
@@ -31,15 +19,13 @@ same_format(const Format *a, const Format *b)
 static void
 set_format(Graph *g, NodeId n, uint32_t slot, const Format *f, uint32_t *uses)
 {
-    Node *node = &g->node.at[n];
-    ValueId *ref = &g->ref.at[node->in.first + slot], v = *ref;
+    ValueId *ref = &g->ref.at[g->node.at[n].in.first + slot], v = *ref;
 
-    if (uses[v] > 1) {
+    if (uses[v] > 1 || g->value.at[v].format) {
         Value copy = g->value.at[v];
         for (ValueId w = 1; w < g->value.n; w++)
             if (g->value.at[w].data == copy.data && g->value.at[w].format && same_format(g->value.at[w].format, f)) {
                 *ref = w;
-                node->kernel->buffer.at[slot].format = f;
                 return;
             }
         uses[v]--;
@@ -47,32 +33,19 @@ set_format(Graph *g, NodeId n, uint32_t slot, const Format *f, uint32_t *uses)
         v = *ref;
     }
     g->value.at[v].format = f;
-    node->kernel->buffer.at[slot].format = f;
 }
 
 void
-format_choose(Graph *g, const Machine *m, FormatWish *wish)
+format_constants(Graph *g, FormatsWanted *wanted, void *user)
 {
-    Ctx *c = g->ctx;
     uint32_t *uses = graph_uses(g, g->arena);
 
     for (NodeId n = 1; n < g->node.n; n++) {
-        const Kernel *k = g->node.at[n].callee == CALL_KERNEL ? g->node.at[n].kernel : NULL;
-        if (!k || k->npart != 1)
-            continue;
-        const Part *part = &k->part[0];
-        OperandFormats want;
-        if (!wish(c, part->nest, m, &want))
-            continue;
-        for (uint32_t i = 0; i < 2; i++) {
-            if (!want.format[i] || want.slot[i] == NO_SLOT || reads_of(c, g->arena, part->nest, want.slot[i]) != 1)
-                continue;
-            uint32_t input = part->buffer[want.slot[i]];
-            ValueId v = node_in(g, &g->node.at[n], input);
-            if (g->value.at[v].data && !g->value.at[v].format)
-                set_format(g, n, input, want.format[i], uses);
-            else if (g->value.at[v].data && same_format(g->value.at[v].format, want.format[i]))
-                g->node.at[n].kernel->buffer.at[input].format = want.format[i];
+        const Format *const *f = g->node.at[n].callee == CALL_KERNEL ? wanted(user, n) : NULL;
+        for (uint32_t i = 0; f && i < g->node.at[n].in.count; i++) {
+            const Value *v = &g->value.at[node_in(g, &g->node.at[n], i)];
+            if (f[i] && v->data && !(v->format && same_format(v->format, f[i])))
+                set_format(g, n, i, f[i], uses);
         }
     }
 }

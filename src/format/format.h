@@ -1,13 +1,11 @@
-/* format: a memory format for every tensor between groups. Constants that are an operand of a
- * contraction lie packed in register tiles from the start; everything else is plain.
- */
+/* format: how constants lie in memory. A schedule reads a constant in the order that suits it; here the constants of
+ * the graph get those formats. */
 #ifndef TENON_FORMAT_H
 #define TENON_FORMAT_H
 #include "graph/graph.h"
-#include "machine/machine.h"
-/* Sets Value.format of g's values and Buffer.format of its kernels. `wish` says how a nest's operands
- * would best lie (schedule_operand_formats; the two stages meet in `driver`). A constant that two
- * kernels want in different formats is duplicated as a value. */
-typedef bool FormatWish(Ctx *c, const Nest *n, const Machine *m, OperandFormats *out);
-void format_choose(Graph *g, const Machine *m, FormatWish *wish);
+/* The formats that kernel node n wants its inputs in, [nin]; NULL where plain, or where it is no constant. */
+typedef const Format *const *FormatsWanted(void *user, NodeId n);
+/* Sets Value.format of g's constants. A constant that two kernels want in different formats is doubled as a value; its
+ * contents are not. */
+void format_constants(Graph *g, FormatsWanted *wanted, void *user);
 #endif

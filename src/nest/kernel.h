@@ -77,7 +77,7 @@ typedef struct Kernel {
     uint32_t nloop;          /* loop variables used so far */
     const Expr *trips;       /* of the parallel loop: what the runtime divides; 1 if there is none */
     const Expr *grain;       /* smallest number of trips worth a thread; >= 1 */
-    const char *schedule;    /* the choices as text: "tile i 14, tile j 32, pack x" */
+    const char *schedule;    /* the program that makes the tree (schedule/program.h), a step a line; NULL: none was chosen */
     const Expr *predicted;   /* [ps] that a call is expected to take on one core, over symbols; NULL: nobody said */
 } Kernel;
 

@@ -262,6 +262,28 @@ parse_block(KernelText *t, Block *b)
 
 /* ---- the whole --------------------------------------------------------------------------------------- */
 
+/* Steps in braces. What they say is the schedule's affair: here they are lines, without their indentation. */
+static bool
+parse_schedule(Parse *p, Arena *a, const char **steps)
+{
+    Text t = { .arena = a };
+
+    if (!parse_expect(p, "{"))
+        return false;
+    for (parse_skip(p); p->s < p->end && *p->s != '}'; parse_skip(p)) {
+        const char *from = p->s;
+        while (p->s < p->end && *p->s != '\n' && *p->s != '}' && *p->s != ';')
+            p->s++;
+        const char *to = p->s;
+        while (to > from && (to[-1] == ' ' || to[-1] == '\t' || to[-1] == '\r'))
+            to--;
+        text_bytes(&t, from, (size_t)(to - from));
+        text_add(&t, "\n");
+    }
+    *steps = text_str(&t);
+    return parse_expect(p, "}");
+}
+
 /* A line of the parts form or of the head; false with *more false when the tree begins. */
 static bool
 parse_fact(KernelText *t, bool *more)
@@ -273,7 +295,7 @@ parse_fact(KernelText *t, bool *more)
     if (parse_accept(p, "origin"))
         return parse_string(p, &k->origin);
     if (parse_accept(p, "schedule"))
-        return parse_string(p, &k->schedule);
+        return parse_schedule(p, t->arena, &k->schedule);
     if (parse_accept(p, "trips"))
         return (k->trips = parse_index(&t->scope)) != NULL;
     if (parse_accept(p, "grain"))

@@ -23,6 +23,7 @@
 #include "nest/internal.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 static const char *const loop_word[] = { [LOOP_SERIAL] = "serial", [LOOP_PARALLEL] = "parallel", [LOOP_UNROLLED] = "unrolled" };
 
@@ -302,6 +303,25 @@ print_remark(Text *t, const char *word, const char *text, int indent)
     text_add(t, "\n");
 }
 
+/* A step a line, as they stand in braces. */
+static void
+print_schedule(Text *t, const char *steps, int indent)
+{
+    if (!steps)
+        return;
+    text_indent(t, indent);
+    text_add(t, "schedule {\n");
+    while (*steps) {
+        size_t n = strcspn(steps, "\n");
+        text_indent(t, indent + 1);
+        text_bytes(t, steps, n);
+        text_add(t, "\n");
+        steps += n + (steps[n] != 0);
+    }
+    text_indent(t, indent);
+    text_add(t, "}\n");
+}
+
 void
 kernel_print(Ctx *c, Text *t, const Kernel *k, int indent)
 {
@@ -315,7 +335,7 @@ kernel_print(Ctx *c, Text *t, const Kernel *k, int indent)
     print_arguments(&p, t, k, k->nin, k->nout);
     text_add(t, " {\n");
     print_remark(t, "origin", k->origin, indent + 1);
-    print_remark(t, "schedule", k->schedule, indent + 1);
+    print_schedule(t, k->schedule, indent + 1);
     if (k->tree.list.n) {
         print_fact(&p, t, "trips", k->trips, indent + 1);
         print_fact(&p, t, "grain", k->grain, indent + 1);

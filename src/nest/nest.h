@@ -154,10 +154,6 @@ typedef struct {
 /* The column side is the one that has the innermost axis of write 0. False: not a contraction. */
 bool nest_contraction(Ctx *c, const Nest *n, Contraction *out);
 
-/* How operands of a contraction would best lie if they were constants: inputs of the nest and the
- * formats they are wanted in; NULL where a plain tensor is as good. */
-typedef struct { uint32_t slot[2]; const Format *format[2]; } OperandFormats;
-
 /* Box of an input that a box of outputs needs: for each dimension of the read, lowest index and
  * width, when axis k runs over [lo[k], lo[k] + width[k]). NULL entries where computed from data. */
 void access_region(Ctx *c, const Access *a, uint32_t naxis, const Expr *const *lo, const Expr *const *width,
@@ -184,6 +180,9 @@ const Nest *nest_drop_unused(Ctx *c, const Nest *n, bool *keep);
 /* Split axes that appear under // and % by a constant that divides them, drop axes of extent 1,
  * simplify every Expr with the axes' ranges, drop guards that are proved inside. */
 const Nest *nest_simplify(Ctx *c, const Nest *n);
+/* Reads input `slot` as it lies in a format: the input has its physical type. NULL, quietly, where a read may be
+ * outside of the tensor: what is outside is then inside of the padding. */
+const Nest *nest_relayout(Ctx *c, const Nest *n, uint32_t slot, const Format *format);
 /* A nest with substituted symbols (binding of VAR_SYMBOL). */
 const Nest *nest_bind(Ctx *c, const Nest *n, const Binding *b, uint32_t nb);
 

@@ -1,5 +1,6 @@
-/* cut: how a contraction is cut into register tiles, and the formats that suit constant operands. */
-#include "schedule/contract.h"
+/* cut: which axes of a contraction are rows, columns and sums, which of them are one index, and the formats that suit
+ * constant operands. */
+#include "schedule/cut.h"
 
 /* Parallel axes in the order of write 0's dimensions. */
 static uint32_t
@@ -16,7 +17,7 @@ in_write_order(const Nest *n, AxisSet set, uint32_t *axis)
     return count;
 }
 
-const Scalar *
+static const Scalar *
 bare_load(const Scalar *s)
 {
     return s->op == S_LOAD ? s : NULL;
@@ -94,9 +95,8 @@ digit_part(Digit d)
     return (FormatPart){(uint8_t)d.dim, d.step, d.top ? 0 : d.extent};
 }
 
-/* [outer…, tile // T, sums…, tile % T], where the tile index is the run of the last axes of `list`. */
-static const Format *
-packed_format(Ctx *c, const Nest *n, const Scalar *load, const uint32_t *list, uint32_t nlist, uint32_t run, AxisSet sum, uint32_t width)
+const Format *
+cut_format(Ctx *c, const Nest *n, const Scalar *load, const uint32_t *list, uint32_t nlist, uint32_t run, AxisSet sum, int64_t width)
 {
     Digit digit[NEST_MAX_AXES];
     AxisSet used, tile = 0;
@@ -133,21 +133,20 @@ packed_format(Ctx *c, const Nest *n, const Scalar *load, const uint32_t *list, u
     return f;
 }
 
-/* A convolution's columns can be staged when the axes that slide are exactly the one column index. A
+/* A convolution's columns lie in an image when the axes that slide are exactly the one column index. A
  * window of one point reads every element once: then panels, which lie together, are better. */
 static bool
-columns_stage(Low *l, Cut *cut)
+columns_slide(Low *l, Cut *cut)
 {
-    Ctx *c = l->c;
     const Scalar *b = bare_load(cut->k.b);
     AxisSet wanted = 0;
     uint32_t start = cut->ncol - cut->col_run;
 
     for (uint32_t i = start; i < cut->ncol; i++)
         wanted |= (AxisSet)1 << cut->col[i];
-    if (!b || b->dtype != cut->k.reduce->dtype || !stage_recognise(l, b, cut->k.sum, wanted, &cut->stage))
+    if (!b || b->dtype != cut->k.reduce->dtype || !stage_recognise(l, b, cut->k.sum, wanted, &cut->window))
         return false;
-    const Stage *s = &cut->stage;
+    const Stage *s = &cut->window;
     bool shifts = false;
     if (s->nslide != cut->col_run)
         return false;
@@ -156,17 +155,11 @@ columns_stage(Low *l, Cut *cut)
             return false;
         shifts |= s->slide[i].span > 1;
     }
-    if (!shifts)
-        return false;
-    const Expr *last = expr_int(c, 1);
-    for (uint32_t i = 0; i < s->nslide; i++)
-        last = expr_add(c, last, expr_mul(c, expr_offset(c, low_extent(l, s->slide[i].axis), -1), s->slide[i].pitch));
-    cut->columns = last;
-    return true;
+    return shifts;
 }
 
 bool
-contract_cut(Low *l, Cut *out)
+cut_contraction(Low *l, Cut *out)
 {
     Ctx *c = l->c;
     const Nest *n = l->n;
@@ -192,47 +185,11 @@ contract_cut(Low *l, Cut *out)
     if (out->ncol == 0 || out->nrow + out->ncol + out->nbatch != (uint32_t)__builtin_popcountll(parallel))
         return false;
     const Scalar *a = bare_load(k->a);
-    bool a_plain = a && !a->u.load.outside;
-    /* Axes are joined as they lie in the plain tensor: a constant that is packed by now was cut so. */
-    const Format **lies = a ? &l->k->buffer.at[l->part->buffer[a->u.load.slot]].format : NULL, *format = lies ? *lies : NULL;
-    if (lies)
-        *lies = NULL;
-    out->row_run = collapse_run(l, out->row, out->nrow, a_plain ? k->a : NULL, k->reduce);
-    if (lies)
-        *lies = format;
+    out->row_run = collapse_run(l, out->row, out->nrow, a && !a->u.load.outside ? a : NULL, k->reduce);
     out->col_run = collapse_run(l, out->col, out->ncol, NULL, k->reduce);
     out->rows = axes_product(l, out->row + out->nrow - out->row_run, out->row_run);
     out->cols = axes_product(l, out->col + out->ncol - out->col_run, out->col_run);
     out->depth = axes_product(l, out->sum, out->nsum);
-    out->columns = out->cols;
-    out->staged = columns_stage(l, out);
-    out->tile = machine_register_tile(l->m, k->reduce->dtype, expr_or(out->rows, -1), expr_or(out->columns, -1));
-    out->lanes = machine_lanes(l->m, k->reduce->dtype);
-    const Scalar *b = bare_load(k->b);
-    if (a && a->dtype == k->reduce->dtype)
-        out->a_packed = packed_format(c, n, a, out->row, out->nrow, out->row_run, k->sum, out->tile.rows);
-    if (b && b->dtype == k->reduce->dtype)
-        out->b_packed = packed_format(c, n, b, out->col, out->ncol, out->col_run, k->sum, out->tile.vectors * out->lanes);
-    return true;
-}
-
-bool
-schedule_operand_formats(Ctx *c, const Nest *n, const Machine *m, OperandFormats *out)
-{
-    Kernel k = {0};
-    uint32_t *buffer = NEW_ARRAY(c->arena, uint32_t, n->nin + n->nout);
-    Part part = {n, buffer};
-    Cut cut;
-
-    for (uint32_t i = 0; i < n->nin + n->nout; i++)
-        buffer[i] = kernel_buffer(c, c->arena, &k, n->param[i].name, n->param[i].type, i < n->nin ? SPACE_IN : SPACE_OUT, 1);
-    Low l = low_part(c, c->arena, &k, m, &part);
-    if (!contract_cut(&l, &cut))
-        return false;
-    *out = (OperandFormats){{NO_SLOT, NO_SLOT}, {cut.a_packed, cut.b_packed}};
-    if (cut.a_packed)
-        out->slot[0] = cut.k.a->u.load.slot;
-    if (cut.b_packed)
-        out->slot[1] = cut.k.b->u.load.slot;
+    out->windowed = columns_slide(l, out);
     return true;
 }

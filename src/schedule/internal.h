@@ -86,8 +86,6 @@ const Scalar *low_combine(Ctx *c, Combiner k, const Scalar *acc, const Scalar *v
 
 /* ---- templates; false: does not apply (nothing was done) --------------------------------------------- */
 
-bool schedule_contraction(Ctx *c, Arena *a, Kernel *k, const Machine *m);
-bool schedule_window(Ctx *c, Arena *a, Kernel *k, const Machine *m);
 /* Elementwise work, reductions, row groups; vectors when `vectors`, plain loops otherwise. */
 bool schedule_loops(Ctx *c, Arena *a, Kernel *k, const Machine *m, bool vectors);
 

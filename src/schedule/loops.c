@@ -500,7 +500,6 @@ schedule_flat(Low *l, Kernel *k, const Inner *in)
     const Expr *begin = expr_scale(c, t, CHUNK);
     const Expr *end = expr_min(c, expr_offset(c, begin, CHUNK), all);
     emit_inner(l, b, in, begin, expr_const(all, NULL) && expr_or(all, 0) <= CHUNK ? all : low_let(l, b, "end", end, NULL));
-    k->schedule = "flat, vectors";
 }
 
 static uint32_t
@@ -535,7 +534,6 @@ schedule_loops(Ctx *c, Arena *a, Kernel *k, const Machine *m, bool vectors)
     Low first = low_part(c, a, k, m, &k->part[0]);
     uint32_t axis[NEST_MAX_AXES], shared = k->shared;
 
-    k->schedule = vectors ? "loops, vectors" : "plain loops";
     k->trips = k->grain = expr_int(c, 1);
     if (k->npart == 1 && combines(first.n)) {
         emit_combining(&first, b);

@@ -633,23 +633,32 @@ lower_copy(Env *e, const Node *leaf, Block *b)
 
 /* ---- images ------------------------------------------------------------------------------------------ */
 
-/* The points of x that one trip of the loops around goes over: from *lo on, so many at most. */
-static const Expr *
-box_of(Env *e, IterId x, const Expr **lo)
+/* The points of x that one trip of the loops around goes over: from *lo on, so many at most. False: all there are. */
+static bool
+box_of(Env *e, IterId x, const Expr **lo, const Expr **width)
 {
-    const Expr *value = value_of(e, x);
-
-    *lo = value;
-    if (value)
-        return expr_int(e->c, 1);
-    for (IterId y = 1; y < e->p->iter.n; y++)
-        if (iter(e, y)->parent == x && !iter(e, y)->inner && trip_start(e, y)) {
-            const Expr *inner, *width = box_of(e, iter(e, y)->sibling, &inner);
-            *lo = expr_add(e->c, trip_start(e, y), inner);
-            return width;
-        }
+    *lo = value_of(e, x);
+    *width = expr_int(e->c, 1);
+    if (*lo)
+        return true;
+    for (IterId y = 1; y < e->p->iter.n; y++) {
+        const Iter *it = iter(e, y);
+        const Expr *inner, *trips = expr_int(e->c, 1);
+        if (it->parent != x || it->inner)
+            continue;
+        const Expr *start = trip_start(e, y);
+        if (!start && !box_of(e, y, &start, &trips))
+            continue;
+        if (!trip_start(e, y))
+            start = expr_scale(e->c, start, it->factor);
+        box_of(e, it->sibling, &inner, width);
+        *lo = expr_add(e->c, start, inner);
+        *width = expr_add(e->c, expr_scale(e->c, expr_offset(e->c, trips, -1), it->factor), *width);
+        return true;
+    }
     *lo = expr_int(e->c, 0);
-    return most_of(e, x);
+    *width = most_of(e, x);
+    return false;
 }
 
 static void
@@ -665,10 +674,11 @@ lower_image(Env *e, const Node *leaf, Block *b)
     int64_t slack = lanes;
 
     if (k->ndim) {
-        const Expr *lo, *width = box_of(e, k->dim[0], &lo);
+        const Expr *lo, *width;
+        box_of(e, k->dim[0], &lo, &width);
         const Expr *touched = expr_offset(c, expr_ceil_div(c, width, outer->pitch), 1 + (outer->span - 1) / outer->stride);
         first = let(e, b, "first", simplify(e, expr_div(c, lo, outer->pitch)), NULL);
-        rows = expr_is(first, 0) ? outer->positions : expr_min(c, touched, outer->positions);
+        rows = expr_min(c, touched, outer->positions);
         slack += expr_or(width, 0);
     }
     l->range.at = arena_copy(e->a, e->range.at, e->range.n * sizeof *e->range.at);
@@ -753,9 +763,10 @@ lower_lanes(Env *e, const Node *n, const Row *row, Block *b, const Expr *base, u
     const Node *leaf = only_leaf(n);
     Low *l = &e->low[leaf->part];
     Block trial = { .arena = b->arena };
-    Scope s = scope_begin(e);
 
     e->lanes = lanes;
+    VEC_PUSH(e->a, &e->range, ((Range){ LANE, expr_int(e->c, 0), expr_int(e->c, lanes) }));
+    Scope s = scope_begin(e);
     if (expr_is(extent, lanes)) {
         bind_lane(e, n, row, expr_add(e->c, base, lane));
         lower_body(e, n, b);
@@ -939,8 +950,8 @@ lower_walk(Env *e, const Node *n, Block *b)
     while (!iter(e, run)->nfrom)
         run = iter(e, run)->parent;
     const Iter *it = iter(e, run);
-    const Expr *lo, *count = extent_of(e, x);
-    box_of(e, run, &lo);
+    const Expr *lo, *width, *count = extent_of(e, x);
+    box_of(e, run, &lo, &width);
     if (!expr_const(count, NULL))
         count = let(e, b, "n", count, NULL);
     lo = let(e, b, "first", simplify(e, lo), NULL);

@@ -86,7 +86,7 @@ Node *
 points_loop(Points *p, Sym name)
 {
     Text t = { .arena = p->a };
-    Node *n = find_loop(p, p->root, name);
+    Node *n = strcmp(name, "all") ? find_loop(p, p->root, name) : p->root;
 
     if (!n) {
         list_loops(p, p->root, &t);

@@ -1,12 +1,97 @@
-/* schedule: choose the template by what the nests of the kernel are. */
-#include "schedule/internal.h"
+/* schedule: the programs of a kernel, their prices, and the one that is taken. */
+#include "schedule/write.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A copy that may be given formats and a tree without the kernel noticing. */
+static Kernel
+kernel_copy(Arena *a, const Kernel *k)
+{
+    Kernel copy = *k;
+
+    copy.buffer.at = arena_copy(a, k->buffer.at, k->buffer.n * sizeof *k->buffer.at);
+    copy.buffer.cap = k->buffer.n;
+    copy.tree = (Block){ .arena = a };
+    copy.nloop = 0;
+    return copy;
+}
+
+bool
+schedule_build_text(Ctx *c, Arena *a, Kernel *k, const Machine *m, const char *text, const char **why)
+{
+    Program program;
+
+    *why = "its text does not parse";
+    return program_parse(c, a, k->name, (Bytes){ (const uint8_t *)text, strlen(text) }, &program) && schedule_build(c, a, k, m, &program, why);
+}
+
+static int
+by_price(const void *a, const void *b)
+{
+    const Choice *x = a, *y = b;
+
+    if (x->seconds != y->seconds)
+        return x->seconds < y->seconds ? -1 : 1;
+    return (x->number > y->number) - (x->number < y->number);
+}
+
+Choices
+schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool *constant)
+{
+    Kernel begin = kernel_copy(a, k);
+    bool *none = NEW_ARRAY(a, bool, k->nin + 1);
+    Draft w = { .c = c, .a = a, .p = points_of(c, a, &begin, m), .constant = constant ? constant : none };
+    Choices out = { .refused = NULL };
+
+    if (!w.p)
+        return out;
+    if (!write_contraction(&w) && !write_window(&w))
+        write_rows(&w);
+    if (!w.program.n)
+        write_plain(&w);
+    out.at = NEW_ARRAY(a, Choice, w.program.n);
+    for (uint32_t i = 0; i < w.program.n; i++) {
+        Kernel built = kernel_copy(a, k);
+        const char *why;
+        if (!schedule_build_text(c, a, &built, m, w.program.at[i], &why)) {
+            out.refused = arena_printf(a, "%s%sprogram %u: %s", out.refused ? out.refused : "", out.refused ? "\n" : "", i, why);
+            continue;
+        }
+        out.at[out.n++] = (Choice){ .program = w.program.at[i], .seconds = 0, .number = i };
+    }
+    qsort(out.at, out.n, sizeof *out.at, by_price);
+    return out;
+}
+
+const Format *const *
+schedule_formats(Ctx *c, Arena *a, const Kernel *k)
+{
+    Program program;
+    const Format **out = NEW_ARRAY(a, const Format *, k->nin + 1);
+
+    if (!k->schedule || !program_parse(c, a, k->name, (Bytes){ (const uint8_t *)k->schedule, strlen(k->schedule) }, &program))
+        return NULL;
+    for (uint32_t i = 0; i < program.step.n; i++)
+        for (uint32_t b = 0; b < k->nin; b++)
+            if (program.step.at[i].verb == VERB_lay && k->buffer.at[b].name == program.step.at[i].subject)
+                out[b] = program.step.at[i].format;
+    return out;
+}
 
 bool
 schedule_kernel(Ctx *c, Arena *a, Kernel *k, const Machine *m, ScheduleLevel level)
 {
-    k->tree = (Block){.arena = a};
+    const char *why;
+
+    k->tree = (Block){ .arena = a };
     k->nloop = 0;
-    if (level == SCHEDULE_PLAIN)
-        return schedule_loops(c, a, k, m, false);
-    return schedule_contraction(c, a, k, m) || schedule_window(c, a, k, m) || schedule_loops(c, a, k, m, true);
+    if (level == SCHEDULE_BEST && !k->schedule) {
+        Choices choices = schedule_choices(c, a, k, m, NULL);
+        k->schedule = choices.n ? choices.at[0].program : NULL;
+    }
+    if (level == SCHEDULE_PLAIN || !k->schedule)
+        return schedule_loops(c, a, k, m, level != SCHEDULE_PLAIN);
+    return schedule_build_text(c, a, k, m, k->schedule, &why) ||
+           diag_error(&c->diags, DIAG_USAGE, (Loc){ .node = k->name }, "the schedule of this kernel does not fit: %s", why);
 }

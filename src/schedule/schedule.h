@@ -1,6 +1,8 @@
-/* schedule: a group becomes a loop tree. Three templates, chosen by what the nests are, never by
- * where they come from: contraction, reduction, elementwise; and plain loops, which take anything
- * and are the reference the other three are tested against.
+/* schedule: a group becomes a loop tree.
+ *
+ * A schedule is a program (program.h): a few steps over named loops. Writers list the programs that may be good for a
+ * kernel, by what its nests are, never by where they come from; each is carried out and priced, and the cheapest is
+ * taken. Who carries a program out (points) decides nothing, so a program can be read, kept, edited and given back.
  */
 #ifndef TENON_SCHEDULE_H
 #define TENON_SCHEDULE_H
@@ -10,15 +12,30 @@
 #include "schedule/program.h"
 
 typedef enum { SCHEDULE_BEST, SCHEDULE_PLAIN } ScheduleLevel;
-/* Fills k->tree. False with a diagnostic where a nest has no compiled form yet. */
-bool schedule_kernel(Ctx *c, Arena *a, Kernel *k, const Machine *m, ScheduleLevel level);
 
-/* Fill k->tree by a program. False: `why` names the step, what it needs and what would do. */
+typedef struct {
+    const char *program;
+    double seconds;                  /* predicted */
+    uint32_t number;                 /* in the order they were written */
+} Choice;
+
+typedef struct {
+    uint32_t n;
+    Choice *at;                      /* the cheapest first */
+    const char *refused;             /* what was written and could not be carried out, and why; NULL: all could */
+} Choices;
+
+/* constant [nin]: which inputs are known now, and may lie as a program wants; NULL: none.
+ * None at all: the kernel has no form as points yet, and plain vector loops are made of it. */
+Choices schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool *constant);
+
+/* Fill k->tree by a program, and its buffers' formats. False: `why` names the step, what it needs and what would do. */
 bool schedule_build(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program *program, const char **why);
+bool schedule_build_text(Ctx *c, Arena *a, Kernel *k, const Machine *m, const char *text, const char **why);
 
-/* How the operands of a contraction are best laid out as constants: what `format` asks before kernels
- * are scheduled. [rows / R, sums…, rows % R] for the row operand, [columns / C, sums…, columns % C] for
- * the column operand, where it is a bare read whose dimensions are each one axis. False: not a contraction. */
-bool schedule_operand_formats(Ctx *c, const Nest *n, const Machine *m, OperandFormats *out);
+/* The formats that k->schedule wants the kernel's inputs in, [nin]; NULL: it has none. */
+const Format *const *schedule_formats(Ctx *c, Arena *a, const Kernel *k);
+/* Fills k->tree by k->schedule, or by the cheapest choice without constants where there is none. False with a diagnostic where a nest has no compiled form yet. */
+bool schedule_kernel(Ctx *c, Arena *a, Kernel *k, const Machine *m, ScheduleLevel level);
 
 #endif

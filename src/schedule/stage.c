@@ -47,7 +47,7 @@ stage_recognise(Low *l, const Scalar *load, AxisSet sum, AxisSet wanted, Stage *
     AxisSet parallel = nest_axes_of_kind(l->n, AXIS_PARALLEL), sliding = 0, planes = 0;
 
     *s = (Stage){.load = load};
-    if (l->k->buffer.at[l->part->buffer[load->u.load.slot]].format || (load->u.load.outside && load->u.load.outside->op != S_CONST))
+    if (load->u.load.outside && load->u.load.outside->op != S_CONST)
         return false;
     for (uint32_t d = 0; d < load->u.load.rank; d++) {
         AxisSet here = expr_axes(load->u.load.at[d]);

@@ -63,8 +63,7 @@ low_expr(Low *l, const Expr *e)
     return expr_simplify(l->c, &ranges, expr_subst(l->c, e, b.list.at, b.list.n));
 }
 
-/* The physical index of a nest's access in the kernel's buffer: locals lose the shared axes they
- * are private to, packed tensors are indexed by the parts of their format. */
+/* The index of a nest's access in the kernel's buffer: locals lose the shared axes they are private to. */
 static uint32_t
 physical_index(Low *l, uint32_t buffer, uint32_t rank, const Expr *const *at, const Expr **out)
 {
@@ -76,17 +75,9 @@ physical_index(Low *l, uint32_t buffer, uint32_t rank, const Expr *const *at, co
             out[d - drop] = at[d];
         return rank - drop;
     }
-    if (!b->format) {
-        for (uint32_t d = 0; d < rank; d++)
-            out[d] = at[d];
-        return rank;
-    }
-    for (uint32_t p = 0; p < b->format->npart; p++) {
-        FormatPart part = b->format->part[p];
-        const Expr *e = expr_div(l->c, at[part.dim], expr_int(l->c, part.div));
-        out[p] = part.mod ? expr_mod(l->c, e, expr_int(l->c, part.mod)) : e;
-    }
-    return b->format->npart;
+    for (uint32_t d = 0; d < rank; d++)
+        out[d] = at[d];
+    return rank;
 }
 
 static uint32_t

@@ -74,6 +74,8 @@ packed(Ctx *c, Arena *a, const Buffer *b, Tensor *t)
     return p;
 }
 
+static uint32_t choice_number, choices_listed;       /* of the packed cases: which one is run, out of how many */
+
 static void
 run_case(const Case *k, const char *target, ScheduleLevel level, bool pack)
 {
@@ -94,11 +96,14 @@ run_case(const Case *k, const char *target, ScheduleLevel level, bool pack)
     make_tensors(&c, a, n, &s, want, got);
     Kernel *kernel = kernel_of(&c, a, n);
     if (pack) {
-        OperandFormats f;
-        if (schedule_operand_formats(&c, n, &m, &f))
-            for (uint32_t i = 0; i < 2; i++)
-                if (f.format[i] && type_is_static(n->param[f.slot[i]].type))
-                    kernel->buffer.at[f.slot[i]].format = f.format[i];
+        bool constant[16];
+        for (uint32_t i = 0; i < n->nin; i++)
+            constant[i] = type_is_static(n->param[i].type);
+        Choices choices = schedule_choices(&c, a, kernel, &m, constant);
+        if (choices.refused)
+            fprintf(stderr, "%s: %s\n", k->name, choices.refused);
+        kernel->schedule = choices.n ? choices.at[choice_number].program : NULL;
+        choices_listed = choices.n;
     }
     bool ok = schedule_kernel(&c, a, kernel, &m, level) && kernel_verify(&c, kernel);
     for (uint32_t i = 0; i < n->nin; i++)
@@ -154,6 +159,29 @@ symbolic_rows(void **state)
     }
 }
 
+/* What `choices` lists computes what the nest means, whatever its price. */
+static void
+every_choice(void **state)
+{
+    static const char *const target[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4"};
+    uint32_t all = 0;
+    (void)state;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (size_t t = 0; t < 3; t++) {
+            uint32_t listed = 1;
+            for (choice_number = 0; choice_number < listed; choice_number++, all++) {
+                if (getenv("CASE") && strcmp(getenv("CASE"), cases[i].name))
+                    continue;
+                run_case(&cases[i], target[t], SCHEDULE_BEST, true);
+                listed = choices_listed;
+            }
+        }
+    choice_number = 0;
+    if (getenv("SHOW"))
+        fprintf(stderr, "%u programs\n", all);
+}
+
 int
 main(void)
 {
@@ -162,6 +190,7 @@ main(void)
         cmocka_unit_test(best_schedule),
         cmocka_unit_test(best_schedule_packed),
         cmocka_unit_test(symbolic_rows),
+        cmocka_unit_test(every_choice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

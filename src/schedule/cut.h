@@ -1,0 +1,26 @@
+/* cut: the axes of a contraction, as what writes its schedules needs them. */
+#ifndef TENON_CUT_H
+#define TENON_CUT_H
+
+#include "schedule/write.h"
+
+typedef struct {
+    Contraction k;
+    /* Axes in the order of the output's dimensions. The last `run` of a list are one index: they continue each other in
+     * memory for all that the outputs read and write. */
+    uint32_t row[NEST_MAX_AXES], nrow, row_run;
+    uint32_t col[NEST_MAX_AXES], ncol, col_run;
+    uint32_t batch[NEST_MAX_AXES], nbatch;
+    uint32_t sum[NEST_MAX_AXES], nsum;           /* in the nest's order */
+    const Expr *rows, *cols, *depth;             /* extents of the one row index, column index, of all sums */
+    bool windowed;                               /* the columns are the points of an image under a window */
+    Stage window;
+} Cut;
+
+bool cut_contraction(Low *l, Cut *out);
+
+/* The format in which a constant operand lies as tiles of `width` points of the last `run` axes of the list are read:
+ * [outer…, tile // width, sums…, tile % width]. NULL: its dimensions are not such axes, each once. */
+const Format *cut_format(Ctx *c, const Nest *n, const Scalar *load, const uint32_t *list, uint32_t nlist, uint32_t run, AxisSet sum, int64_t width);
+
+#endif

@@ -1,0 +1,32 @@
+/* write: programs for kernels, by what their nests are. Each writer knows one shape of work; it writes programs with its
+ * numbers filled in, all that may be good, and leaves the choice to their price.
+ */
+#ifndef TENON_WRITE_H
+#define TENON_WRITE_H
+
+#include "schedule/point.h"
+
+typedef struct {
+    Ctx *c;
+    Arena *a;
+    const Points *p;                 /* as the kernel begins: for the names of loops */
+    const bool *constant;            /* [nin] of the kernel: known when it is compiled */
+    VEC(const char *) program;       /* found so far, as text */
+} Draft;
+
+/* The name of the loop over an axis of a part. */
+const char *axis_name(const Draft *w, uint32_t part, uint32_t axis);
+/* "a b c": names of axes, or `otherwise` where there are none. */
+const char *axis_names(const Draft *w, uint32_t part, const uint32_t *axis, uint32_t n);
+void write_program(Draft *w, const Text *t);
+
+/* Products of two factors, summed: matrix products, their batches, convolutions, einsums. False: it is none. */
+bool write_contraction(Draft *w);
+/* A window that slides over its outputs: depthwise convolution, pooling. */
+bool write_window(Draft *w);
+/* Work on rows that the parts share, reductions, elementwise work: anything. */
+void write_rows(Draft *w);
+/* One loop inside the other, nothing unrolled, no vectors: the reference of the others. */
+void write_plain(Draft *w);
+
+#endif

@@ -1,0 +1,330 @@
+/* write_contraction: schedules of products of two factors, summed.
+ *
+ * The axes fall into batch (outer loops), rows (the left operand only), columns (the right one only) and sums. Rows and
+ * columns that continue each other in memory become one index each, so that
+ *
+ *     out[batch, i, j] = epilogue(sum k: A[batch, i, k] * B[batch, k, j])
+ *
+ * A tile of rows x columns is summed in registers. A task is some panels of columns (a panel is as wide as a tile) times
+ * a chunk of rows. Constants lie in the order in which tiles read them; other columns are copied into panels by
+ * the task, which is where padding, strides and producers fused into B disappear. Where B slides a window over an
+ * image, the image is copied once instead, and columns count positions in it: every point of the window is then a
+ * shift of the same memory; the positions at the ends of rows that are no output are summed and dropped.
+ *
+ * Source: Goto and van de Geijn, ACM TOMS 34(3), 2008; here the sums of a task stay in its own memory, so the output
+ * is written once.
+ */
+#include "schedule/cut.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The numbers of one program. */
+typedef struct {
+    int64_t rows, vectors;           /* of a register tile */
+    int64_t panels;                  /* of a task */
+    int64_t chunk;                   /* row tiles of a task; 0: all */
+    int64_t depth;                   /* trips of the outermost sum before the next panels; 0: all */
+    bool panels_outside;             /* a panel meets all rows before the next one does */
+    bool copy_rows;                  /* rows of A are copied together */
+    bool in_place;                   /* B is read where it lies */
+} Tile;
+
+typedef struct {
+    Draft *w;
+    Low *l;
+    Cut cut;
+    const char *part;                /* what it makes */
+    int64_t lanes;
+    bool a_constant, b_constant;     /* and bare reads: they can lie as wanted */
+    bool a_direct, b_direct;         /* can be read where they are */
+    int64_t nrows, ncols, depth;     /* -1: not known */
+} Gemm;
+
+/* ---- operands ------------------------------------------------------------------------------------------ */
+
+static const Scalar *
+constant_load(const Gemm *g, const Scalar *s)
+{
+    const Points *p = g->w->p;
+    return s->op == S_LOAD && g->w->constant[p->k->part[0].buffer[s->u.load.slot]] && s->dtype == g->cut.k.reduce->dtype ? s : NULL;
+}
+
+/* Rows of A can be broadcast from where they are: the offset is linear in the row and in every sum. */
+static bool
+rows_in_place(const Gemm *g)
+{
+    const Scalar *a = g->cut.k.a;
+
+    if (a->op != S_LOAD || a->u.load.outside)
+        return false;
+    for (uint32_t i = 0; i < g->cut.nsum; i++)
+        if (!low_stride(g->l, a, g->cut.sum[i]))
+            return false;
+    return g->cut.nrow == 0 || low_stride(g->l, a, g->cut.row[g->cut.nrow - 1]);
+}
+
+static bool
+is_unit(Low *l, const Scalar *s, uint32_t axis)
+{
+    const Expr *stride = s->op == S_LOAD && !s->u.load.outside ? low_stride(l, s, axis) : NULL;
+    return stride && expr_is(stride, 1);
+}
+
+/* Are the columns one index for B as well? */
+static bool
+columns_are_one(const Gemm *g)
+{
+    for (uint32_t i = g->cut.ncol - g->cut.col_run; i + 1 < g->cut.ncol; i++)
+        if (!low_collapses(g->l, g->cut.col[i], g->cut.col[i + 1], &g->cut.k.b, 1, NULL))
+            return false;
+    return true;
+}
+
+static const char *
+lay(const Gemm *g, const Scalar *load, bool rows, int64_t width)
+{
+    const Cut *cut = &g->cut;
+    const Nest *n = g->l->n;
+    const Format *f = rows ? cut_format(g->w->c, n, load, cut->row, cut->nrow, cut->row_run, cut->k.sum, width)
+                           : cut_format(g->w->c, n, load, cut->col, cut->ncol, cut->col_run, cut->k.sum, width);
+    Text t = { .arena = g->w->a };
+
+    if (!f)
+        return NULL;
+    text_printf(&t, "lay %s as ", g->w->p->k->buffer.at[g->w->p->k->part[0].buffer[load->u.load.slot]].name);
+    format_print(&t, f);
+    text_add(&t, "\n");
+    return text_str(&t);
+}
+
+/* ---- the program --------------------------------------------------------------------------------------- */
+
+static const char *
+names_of(const Gemm *g, const uint32_t *axis, uint32_t n)
+{
+    return axis_names(g->w, 0, axis, n);
+}
+
+/* Columns are copied over the last sum where they lie along it, over the columns otherwise. */
+static void
+write_columns(const Gemm *g, Text *t, const char *at, const char *sums)
+{
+    const Cut *cut = &g->cut;
+    long long lanes = g->lanes;
+
+    text_printf(t, "stage rhs at %s -> pack scratch of jq %s jv\n", at, sums);
+    if (cut->nsum && columns_are_one(g) && is_unit(g->l, cut->k.b, cut->sum[cut->nsum - 1])) {
+        const char *last = strrchr(sums, ' ') ? strrchr(sums, ' ') + 1 : sums;
+        text_printf(t, "order pack.jv pack.%s\nsplit pack.%s by %lld -> kv kl\nrun pack.kl vector\n", last, last, lanes);
+    } else if (cut->col_run > 1 && !columns_are_one(g)) {
+        text_printf(t, "walk pack.jv by %lld\n", lanes);
+    } else {
+        text_printf(t, "split pack.jv by %lld -> jc jl\nrun pack.jl vector\n", lanes);
+    }
+}
+
+static void
+write_tile(const Gemm *g, const Tile *x)
+{
+    Draft *w = g->w;
+    const Cut *cut = &g->cut;
+    Text t = { .arena = w->a }, sums = { .arena = w->a }, tasks = { .arena = w->a };
+    const uint32_t *row_run = cut->row + cut->nrow - cut->row_run, *col_run = cut->col + cut->ncol - cut->col_run;
+    const char *rows = cut->row_run ? names_of(g, row_run, cut->row_run) : "", *cols = names_of(g, col_run, cut->col_run);
+    const char *tile = x->panels_outside && cut->row_run ? "ip" : "jq";          /* the loop around a tile's sum */
+    const char *lay_a = g->a_constant ? lay(g, cut->k.a, true, x->rows) : NULL;
+    const char *lay_b = g->b_constant && !cut->windowed ? lay(g, cut->k.b, false, x->vectors * g->lanes) : NULL;
+    bool pads = !x->in_place;
+    long long width = x->vectors * g->lanes;
+
+    if (x->in_place && (!g->b_direct || lay_b))
+        return;
+    if (!lay_a && !g->a_direct && !x->copy_rows)
+        return;
+    if (lay_a && x->copy_rows)
+        return;
+    text_add(&t, lay_a ? lay_a : "");
+    text_add(&t, lay_b ? lay_b : "");
+    text_printf(&t, "order %s %s %s %s %s %s\n", names_of(g, cut->batch, cut->nbatch), names_of(g, cut->row, cut->nrow - cut->row_run),
+                names_of(g, cut->col, cut->ncol - cut->col_run), rows, cols, names_of(g, cut->sum, cut->nsum));
+    if (cut->row_run)
+        text_printf(&t, "fuse %s -> i_\n", rows);
+    text_printf(&t, "fuse %s -> j_%s\n", cols, cut->windowed ? " pitched" : "");
+    if (cut->row_run && x->chunk)
+        text_printf(&t, "split i_ by %lld -> ic ii guard\n", (long long)(x->chunk * x->rows));
+    if (cut->row_run)
+        text_printf(&t, "split %s by %lld -> ip ir%s\n", x->chunk ? "ii" : "i_", (long long)x->rows, g->nrows >= 0 || x->rows == 1 ? "" : x->rows > 4 ? " peel 4" : " peel 1");
+    if (pads)
+        text_printf(&t, "split j_ by %lld -> jp jv pad\nsplit jp by %lld -> jb jq guard\n", width, (long long)x->panels);
+    else
+        text_printf(&t, "split j_ by %lld -> jb jj guard\nsplit jj by %lld -> jq jv\n", (long long)x->panels * width, width);
+    text_printf(&t, "split jv by %lld -> jr l\n", (long long)g->lanes);
+    for (uint32_t i = 0; i < cut->nsum; i++)
+        text_printf(&sums, "%s%s", i ? " " : "", i == 0 && x->depth ? "ki" : axis_name(w, 0, cut->sum[i]));
+    if (x->depth)
+        text_printf(&t, "split %s by %lld -> kb ki guard\n", axis_name(w, 0, cut->sum[0]), (long long)x->depth);
+    text_printf(&tasks, "%s %s %s jb%s", names_of(g, cut->batch, cut->nbatch), names_of(g, cut->row, cut->nrow - cut->row_run),
+                names_of(g, cut->col, cut->ncol - cut->col_run), cut->row_run && x->chunk ? " ic" : "");
+    const char *ip = cut->row_run ? "ip" : "";
+    text_printf(&t, "order %s%s %s %s %s%s jr l\nfuse %s -> task\n", text_str(&tasks), x->depth ? " kb" : "", x->panels_outside ? "jq" : ip,
+                x->panels_outside ? ip : "jq", text_str(&sums), cut->row_run ? " ir" : "", text_str(&tasks));
+    if (pads)
+        text_printf(&t, "hold %s at %s -> sums scratch\n", g->part, x->depth ? "task" : tile);
+    text_printf(&t, "hold %s at %s -> acc reg\n", g->part, tile);
+    text_printf(&t, "run %s jr unroll\nrun l vector\n", cut->row_run ? "ir" : "");
+    if (pads && cut->windowed)
+        text_printf(&t, "walk sums.fin.jv by %lld\n", (long long)g->lanes);
+    else if (pads)
+        text_add(&t, "run sums.fin.l vector\n");
+    if (x->depth)
+        text_add(&t, "run sums.init.l vector\n");
+    if (cut->windowed) {
+        uint32_t last = cut->sum[cut->nsum - 1];
+        text_printf(&t, "image rhs at task -> image\n");
+        if (cut->window.window >> last & 1)
+            text_printf(&t, "run %s unroll\n", axis_name(w, 0, last));
+    } else if (!lay_b && pads) {
+        write_columns(g, &t, x->depth ? "kb" : "task", text_str(&sums));
+    }
+    if (x->copy_rows) {
+        text_printf(&t, "stage lhs at %s -> rows scratch of %s %s odd\n", x->panels_outside || !cut->row_run ? "task" : "ip", cut->row_run ? "ir" : "", text_str(&sums));
+        if (cut->nsum) {
+            const char *last = strrchr(text_str(&sums), ' ') ? strrchr(text_str(&sums), ' ') + 1 : text_str(&sums);
+            text_printf(&t, "split rows.%s by %lld -> av al\nrun rows.al vector\n", last, (long long)g->lanes);
+        }
+    }
+    text_add(&t, "run task parallel\n");
+    write_program(w, &t);
+}
+
+/* ---- the numbers ---------------------------------------------------------------------------------------- */
+
+/* Cycles of a step of the sum over all tiles: multiply-adds, loads, or the latency of too few accumulators. Tails are in
+ * the ceilings; sizes that are not known count per unit of length. */
+static double
+step_cycles(const Gemm *g, int64_t rows, int64_t vectors)
+{
+    const Machine *m = g->w->p->m;
+    double fma = (double)(rows * vectors) / m->fma_per_cycle, loads = (double)(rows + vectors) / m->load_per_cycle;
+    double most = fma > loads ? fma : loads;
+    double down = g->nrows < 0 ? 1.0 / (double)rows : (double)((g->nrows + rows - 1) / rows);
+    double across = g->ncols < 0 ? 1.0 / (double)(vectors * g->lanes) : (double)((g->ncols + vectors * g->lanes - 1) / (vectors * g->lanes));
+
+    return down * across * (most > m->fma_cycles ? most : m->fma_cycles);
+}
+
+typedef struct { int64_t rows, vectors; double cycles; } Shape;
+
+enum { SHAPES = 3 };                 /* register tiles that get programs: the price of a whole tree ranks only what is close */
+
+static void
+keep_shape(Shape *best, Shape s)
+{
+    for (int i = 0; i < SHAPES; i++)
+        if (best[i].rows == 0 || s.cycles < best[i].cycles) {
+            memmove(best + i + 1, best + i, (size_t)(SHAPES - 1 - i) * sizeof *best);
+            best[i] = s;
+            return;
+        }
+}
+
+/* The register tiles with the least cycles: accumulators, one row of columns and one broadcast fill the registers at
+ * most. Where rows do not divide evenly, tiles of even height are as many and shorter. */
+static void
+best_shapes(const Gemm *g, Shape *best)
+{
+    int64_t registers = g->w->p->m->vector_registers;
+
+    memset(best, 0, SHAPES * sizeof *best);
+    for (int64_t vectors = 1; vectors <= 6; vectors++)
+        for (int64_t rows = (registers - vectors - 1) / vectors; rows >= 1; rows--) {
+            if (g->nrows >= 0 && rows > 1 && (g->nrows + rows - 1) / rows == (g->nrows + rows - 2) / (rows - 1))
+                continue;                            /* one row less is as many tiles */
+            keep_shape(best, (Shape){ rows, vectors, step_cycles(g, rows, vectors) });
+        }
+}
+
+static int64_t
+ceil_to(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* All sensible numbers for one register tile: how much of B a task keeps in the second-level cache, and whether the sums
+ * are cut so that a tile's rows stay in the first. */
+static void
+write_shape(const Gemm *g, Shape s)
+{
+    const Machine *m = g->w->p->m;
+    const Cut *cut = &g->cut;
+    int64_t bytes = dtype_info[cut->k.reduce->dtype].bytes, width = s.vectors * g->lanes, outer = 0, inner = 1;
+    int64_t panels = g->ncols < 0 ? 8 : ceil_to(g->ncols, width), depth = g->depth < 0 ? 512 : g->depth;
+    Tile x = { .rows = s.rows, .vectors = s.vectors };
+
+    if (cut->nsum)
+        outer = expr_or(low_extent(g->l, cut->sum[0]), 0);
+    if (outer > 0 && g->depth > 0)
+        inner = g->depth / outer;
+    for (int blocked = 0; blocked < 2; blocked++) {
+        /* Blocks of the sum whose rows of A fill half of the first cache, evenly. */
+        int64_t block = m->level[LEVEL_L1].bytes / 2 / (s.rows * bytes * inner);
+        int64_t blocks = block > 0 && outer > block ? ceil_to(outer, block) : 1;
+        if (blocked && (blocks == 1 || cut->windowed))
+            break;
+        x.depth = blocked ? ceil_to(outer, blocks) : 0;
+        int64_t deep = blocked ? x.depth * inner : depth;
+        int64_t fit = m->level[LEVEL_L2].bytes / 2 / (deep * width * bytes), most = fit < 1 ? 1 : fit > panels ? panels : fit;
+        for (int64_t n = most; n >= 1; n = n > 1 ? n / 4 > 0 ? n / 4 : 1 : 0) {
+            /* Every core has two tasks at least: panels are cut first, then rows. */
+            int64_t tasks = ceil_to(panels, n), tiles = g->nrows < 0 ? 0 : ceil_to(g->nrows, s.rows);
+            x.panels = n;
+            x.chunk = 0;
+            if (tasks < 2 * m->cores && tiles >= 8)
+                x.chunk = ceil_to(tiles, ceil_to(2 * m->cores, tasks));
+            for (int outside = 0; outside < 2; outside++) {
+                x.panels_outside = outside;
+                for (int copy = 0; copy < 2; copy++) {
+                    x.copy_rows = copy;
+                    if (!(copy && outside))
+                        write_tile(g, &x);
+                }
+            }
+            if (n == 1)
+                break;
+        }
+    }
+}
+
+bool
+write_contraction(Draft *w)
+{
+    const Points *p = w->p;
+    if (p->k->npart != 1)
+        return false;
+    Low low = low_part(w->c, w->a, p->k, p->m, &p->k->part[0]);
+    Gemm g = { .w = w, .l = &low };
+    Shape best[SHAPES];
+
+    if (!cut_contraction(&low, &g.cut))
+        return false;
+    const Scalar *a = constant_load(&g, g.cut.k.a), *b = constant_load(&g, g.cut.k.b);
+    const Part *part = &p->k->part[0];
+    g.part = p->k->buffer.at[part->buffer[part->nest->write[0].out]].name;
+    g.lanes = machine_lanes(p->m, g.cut.k.reduce->dtype);
+    g.nrows = expr_or(g.cut.rows, -1);
+    g.ncols = expr_or(g.cut.cols, -1);
+    g.depth = expr_or(g.cut.depth, -1);
+    g.a_constant = a && lay(&g, a, true, 2);
+    g.b_constant = b && lay(&g, b, false, g.lanes);
+    g.a_direct = rows_in_place(&g);
+    g.b_direct = g.cut.col_run == 1 && is_unit(&low, g.cut.k.b, g.cut.col[g.cut.ncol - 1]);
+    best_shapes(&g, best);
+    for (int i = 0; i < SHAPES && best[i].rows; i++)
+        write_shape(&g, best[i]);
+    /* With few rows nothing is gained by copying columns that lie well. */
+    if (g.b_direct && g.nrows >= 0 && g.nrows <= (int64_t)p->m->vector_registers / 2)
+        for (int64_t vectors = 1; vectors <= (g.ncols < 0 ? 1 : 4); vectors *= 2)
+            write_tile(&g, &(Tile){ .rows = g.nrows ? g.nrows : 1, .vectors = vectors, .panels = 1, .in_place = true, .copy_rows = !g.a_direct && !g.a_constant });
+    return w->program.n > 0;
+}
