@@ -1,4 +1,5 @@
 /* schedule: the programs of a kernel, their prices, and the one that is taken. */
+#include "cost/cost.h"
 #include "schedule/write.h"
 
 #include <stdlib.h>
@@ -36,6 +37,15 @@ by_price(const void *a, const void *b)
     return (x->number > y->number) - (x->number < y->number);
 }
 
+/* Core seconds of one call, alone and with every core at it: a schedule is for both. */
+static double
+price(Ctx *c, const Kernel *k, const Machine *m)
+{
+    double alone = cost_kernel(c, k, m, &(CostAsk){ .threads = 1 }).seconds;
+
+    return m->cores > 1 ? (alone + m->cores * cost_kernel(c, k, m, &(CostAsk){ .threads = m->cores }).seconds) / 2 : alone;
+}
+
 Choices
 schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool *constant)
 {
@@ -58,7 +68,7 @@ schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool
             out.refused = arena_printf(a, "%s%sprogram %u: %s", out.refused ? out.refused : "", out.refused ? "\n" : "", i, why);
             continue;
         }
-        out.at[out.n++] = (Choice){ .program = w.program.at[i], .seconds = 0, .number = i };
+        out.at[out.n++] = (Choice){ .program = w.program.at[i], .seconds = price(c, &built, m), .number = i };
     }
     qsort(out.at, out.n, sizeof *out.at, by_price);
     return out;
