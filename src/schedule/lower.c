@@ -34,6 +34,8 @@ typedef struct {
     Phase phase;
     uint32_t lanes;
     const Expr *valid;
+    bool stop;                       /* lanes beyond `valid` read what the last one reads */
+    const Expr *unstopped[NEST_MAX_AXES];            /* the bindings of axes at this point, but for that */
     const Node *task;                /* the parallel loop, or the root: where a worker's memory begins */
 } Env;
 
@@ -271,6 +273,18 @@ join_pieces(const Points *p, Hold *h)
         }
 }
 
+/* Of the trips that sums go over here: registers are named one by one, and none for nothing. */
+static const Expr *
+sum_extent(Env *e, IterId x)
+{
+    Phase before = e->phase;
+
+    e->phase = PHASE_UPDATE;
+    const Expr *here = extent_of(e, x);
+    e->phase = before;
+    return expr_const(here, NULL) ? here : most_of(e, x);
+}
+
 /* A buffer over iterators. The first dimension has one element to spare in memory: a vector that begins in the last
  * row may reach beyond it. */
 static uint32_t
@@ -280,7 +294,7 @@ new_buffer(Env *e, Block *b, Sym name, DType t, Word space, const IterId *dim, u
     int64_t last;
 
     for (uint32_t d = 0; d < ndim; d++)
-        extent[d] = most_of(e, dim[d]);
+        extent[d] = space == WORD_reg ? sum_extent(e, dim[d]) : most_of(e, dim[d]);
     if (space == WORD_scratch && ndim > 1)
         extent[0] = expr_offset(e->c, extent[0], 1);
     else if (space == WORD_scratch && ndim == 1)
@@ -427,6 +441,10 @@ low_at(Env *e, uint32_t part, const Scalar *const *value, uint32_t nvalue, const
     for (uint32_t x = 0; x < l->n->naxis; x++)
         l->bind[x] = e->p->axis[part][x] ? value_of(e, e->p->axis[part][x]) : NULL;
     bind_collapsed(e, l, part, value, nvalue, w);
+    memcpy(e->unstopped, l->bind, sizeof e->unstopped);
+    for (uint32_t x = 0; e->stop && x < l->n->naxis; x++)
+        if (l->bind[x])
+            l->bind[x] = expr_subst(e->c, l->bind[x], &(Binding){ LANE, expr_min(e->c, expr_var(e->c, LANE), expr_offset(e->c, e->valid, -1)) }, 1);
     l->range.at = e->range.at;
     l->range.n = e->range.n;
     l->range.cap = e->range.n;                       /* what is pushed goes to a copy */
@@ -436,17 +454,19 @@ low_at(Env *e, uint32_t part, const Scalar *const *value, uint32_t nvalue, const
     return l;
 }
 
-/* Reads of the operands that were copied around this leaf go to the copies, the nearest one first. */
+/* Reads of the operands that were copied around this leaf go to the copies, the last one made of each; a copy reads
+ * those before it. */
 static void
 use_copies(Env *e, Low *l, const Node *leaf)
 {
     Ctx *c = e->c;
+    uint32_t end = leaf->copy ? leaf->copy : e->p->copy.n;
 
-    for (uint32_t i = 1; i < e->p->copy.n; i++) {
+    for (uint32_t i = 1; i < end; i++) {
         const Copy *k = &e->p->copy.at[i];
         const Expr *at[TN_MAX_RANK * 2], *position = expr_int(c, 0);
         uint32_t rank = k->ndim;
-        if (k->part != leaf->part || !node_inside(leaf, k->at))
+        if (k->part != leaf->part || !node_inside(leaf, k->at) || (leaf->copy && k->operand != e->p->copy.at[leaf->copy].operand))
             continue;
         if (k->image) {
             if (k->ndim)
@@ -578,6 +598,8 @@ write_values(Env *e, Low *l, Block *b, uint32_t part)
 
     for (uint32_t i = 0; i < l->n->nwrite; i++)
         value[i] = low_value(l, e->value[part] ? e->value[part] : l->n->write[i].value);
+    if (e->stop)                                     /* what is stored lies side by side */
+        memcpy(l->bind, e->unstopped, sizeof e->unstopped);
     for (uint32_t i = 0; i < l->n->nwrite; i++)
         low_write(l, b, &l->n->write[i], value[i]);
 }
@@ -621,13 +643,7 @@ lower_copy(Env *e, const Node *leaf, Block *b)
 
     if (!index_of(e, k->name, k->dim, k->ndim, NULL, at))
         return;
-    if (k->from) {
-        const Copy *from = &e->p->copy.at[k->from];
-        const Expr *there[STEP_MAX_LOOPS];
-        if (!index_of(e, from->name, from->dim, from->ndim, NULL, there))
-            return;
-        map_put(&l->value, MAP_PTR(k->operand), MAP_PTR(scalar_load(e->c, k->operand->dtype, from->buffer, from->ndim, there, NULL)));
-    }
+    use_copies(e, l, leaf);
     low_store(l, b, k->buffer, at, k->ndim, low_value(l, k->operand));
 }
 
@@ -779,8 +795,8 @@ lower_lanes(Env *e, const Node *n, const Row *row, Block *b, const Expr *base, u
         l->by_lane = false;
         const Expr *from = let(e, &trial, iter(e, n->iter)->name, base, NULL);
         e->valid = let(e, &trial, "rest", extent, NULL);
-        const Expr *at = stop ? expr_min(e->c, lane, expr_offset(e->c, e->valid, -1)) : lane;
-        bind_lane(e, n, row, expr_add(e->c, from, at));
+        e->stop = stop;
+        bind_lane(e, n, row, expr_add(e->c, from, lane));
         lower_body(e, n, &trial);
         scope_end(e, s);
         if (!l->by_lane || !leaf->hold || e->p->hold.at[leaf->hold].lanes == 1)
@@ -788,6 +804,7 @@ lower_lanes(Env *e, const Node *n, const Row *row, Block *b, const Expr *base, u
     }
     e->lanes = 1;
     e->valid = NULL;
+    e->stop = false;
     if (!l->by_lane || (leaf->hold && e->p->hold.at[leaf->hold].lanes > 1)) {
         for (uint32_t i = 0; i < trial.list.n; i++)
             VEC_PUSH(b->arena, &b->list, trial.list.at[i]);

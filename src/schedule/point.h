@@ -85,7 +85,6 @@ typedef struct {
     Word space;
     bool odd;
     uint32_t ndim; IterId dim[STEP_MAX_LOOPS];
-    uint32_t from;                   /* copied from this earlier copy; 0: from the operand itself */
     Stage *image;                    /* a padded copy of the tensor instead; dim[0] is what runs along it */
     uint32_t buffer, lanes;          /* made when it is lowered */
 } Copy;

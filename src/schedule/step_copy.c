@@ -119,11 +119,10 @@ step_stage(Points *p, const Step *s)
 
     for (uint32_t i = 1; i < p->copy.n; i++)
         if (p->copy.at[i].name == s->subject) {
-            c.from = i;
             c.operand = p->copy.at[i].operand;
             part = p->copy.at[i].part;
         }
-    if (!c.from && !(c.operand = find_operand(p, s->subject, &part)))
+    if (!c.operand && !(c.operand = find_operand(p, s->subject, &part)))
         return false;
     if (!(leaf = begin_copy(p, s, part, &c, &sub)))
         return false;

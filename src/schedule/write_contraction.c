@@ -106,6 +106,14 @@ names_of(const Gemm *g, const uint32_t *axis, uint32_t n)
     return axis_names(g->w, 0, axis, n);
 }
 
+/* The last of names. */
+static const char *
+last_of(const char *names)
+{
+    const char *space = strrchr(names, ' ');
+    return space ? space + 1 : names;
+}
+
 /* Columns are copied over the last sum where they lie along it, over the columns otherwise. */
 static void
 write_columns(const Gemm *g, Text *t, const char *at, const char *sums)
@@ -115,7 +123,7 @@ write_columns(const Gemm *g, Text *t, const char *at, const char *sums)
 
     text_printf(t, "stage rhs at %s -> pack scratch of jq %s jv\n", at, sums);
     if (cut->nsum && columns_are_one(g) && is_unit(g->l, cut->k.b, cut->sum[cut->nsum - 1])) {
-        const char *last = strrchr(sums, ' ') ? strrchr(sums, ' ') + 1 : sums;
+        const char *last = last_of(sums);
         text_printf(t, "order pack.jv pack.%s\nsplit pack.%s by %lld -> kv kl\nrun pack.kl vector\n", last, last, lanes);
     } else if (cut->col_run > 1 && !columns_are_one(g)) {
         text_printf(t, "walk pack.jv by %lld\n", lanes);
@@ -190,10 +198,13 @@ write_tile(const Gemm *g, const Tile *x)
     if (x->copy_rows) {
         text_printf(&t, "stage lhs at %s -> rows scratch of %s %s odd\n", x->panels_outside || !cut->row_run ? "task" : "ip", cut->row_run ? "ir" : "", text_str(&sums));
         if (cut->nsum) {
-            const char *last = strrchr(text_str(&sums), ' ') ? strrchr(text_str(&sums), ' ') + 1 : text_str(&sums);
+            const char *last = last_of(text_str(&sums));
             text_printf(&t, "split rows.%s by %lld -> av al\nrun rows.al vector\n", last, (long long)g->lanes);
         }
     }
+    /* A row of columns is read once for all rows of the tile. */
+    if (cut->nsum && x->rows > 1)
+        text_printf(&t, "stage rhs at %s -> col reg of jr\n", last_of(text_str(&sums)));
     text_add(&t, "run task parallel\n");
     write_program(w, &t);
 }
