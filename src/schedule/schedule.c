@@ -68,7 +68,7 @@ schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool
             out.refused = arena_printf(a, "%s%sprogram %u: %s", out.refused ? out.refused : "", out.refused ? "\n" : "", i, why);
             continue;
         }
-        out.at[out.n++] = (Choice){ .program = w.program.at[i], .seconds = price(c, &built, m), .number = i };
+        out.at[out.n++] = (Choice){ .program = built.schedule, .seconds = price(c, &built, m), .number = i };
     }
     qsort(out.at, out.n, sizeof *out.at, by_price);
     return out;
