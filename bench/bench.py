@@ -1,134 +1,37 @@
 #!/usr/bin/env python3
-"""Tenon and ONNX Runtime in one run, in turn, on one core; and what Tenon's compiler costs.
+"""Tenon and its peers in one run, in turn, on the same cores; and what Tenon's compiler costs.
 
-    bench.py [--quick] [--json FILE] [MODEL…]      MODEL: names of bench/models; default: those with a floor
+    bench.py [WHAT] [options] [NAME…]
 
-Speed: rounds of Tenon, then its peer, on the same core and the same inputs, one thread each; the median
-of the rounds' medians. A ratio is Tenon's speed over the peer's: above 1 Tenon is faster. Every number
-is printed, met or missed.
+    all          models, nets, attention and the compiler's cost (default)
+    models       the nets of bench/models against ONNX Runtime and OpenVINO, on one and two threads
+    nets         six nets of our own that are unlike them, the same way
+    attention    12 heads of 64 against its three kernels one by one, and the peers
+    ops          45 operators in shapes that leave the cache against ONNX Runtime; products against the core's peak
+    threads      two threads against one
+    compiler     compiling, loading, memory
+    profile      the slowest kernels of models and nets, and how well their times were predicted
 
-This process stays small (no NumPy, no model in memory), so that what the kernel tells of its children's
-memory is theirs.
+NAME picks rows of WHAT. Every number is printed beside its floor and its aim, met or missed.
 """
 import argparse
 import json
 import os
 import pathlib
-import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-BUILD = ROOT / "build"
-TENON = str(BUILD / "tenon")
-MODELS = BUILD / "models"
-FLOORS = {"mobilenet_v1": 0.4, "resnet50": 0.4, "bert_base": 0.4}
-PRODUCT, PRODUCT_FLOOR = 1024, 0.60
-COLD_SECONDS, WARM_SECONDS, LOAD_MS, RESIDENT, COMPILE_MEMORY = 20, 1, 50, 1.3, 3
+from measure import BUILD, MAKE_INPUTS, MODELS, PEERS, ROOT, TENON, Bench, geomean, processor, python, quiet
+
+ZOO = ["mobilenet_v1", "mobilenet_v2", "resnet50", "vgg16", "efficientnet_b0", "squeezenet1_1", "mixer_b16", "vit_b_16", "bert_base",
+       "gpt2", "smollm_135m", "yolov4_416"]
+NETS = ["grouped", "dense", "large_depthwise", "inception", "high_resolution", "windowed_attention"]
+SCALING = ["mobilenet_v1", "mobilenet_v2", "resnet50", "bert_base"]
+SEQUENCES = [128, 256, 512, 1024, 2048]
+COLD_SECONDS, WARM_SECONDS, LOAD_MS, RESIDENT, COMPILE_MEMORY = (4, 2), (0.5, 0.2), 50, 1.3, 3
 MB = 1e6
-
-MAKE_INPUTS = """
-import sys, numpy as np, onnx
-model, folder = onnx.load(sys.argv[1], load_external_data=False), sys.argv[2]
-weights = {w.name for w in model.graph.initializer}
-sizes = {"batch": 1, "seq": 128}
-for x in model.graph.input:
-    if x.name in weights: continue
-    t = x.type.tensor_type
-    dims = [d.dim_value or sizes[d.dim_param] for d in t.shape.dim]
-    rng = np.random.default_rng(1)
-    if t.elem_type == onnx.TensorProto.FLOAT: value = rng.standard_normal(dims, dtype=np.float32)
-    elif x.name == "mask": value = np.ones(dims, np.int64)
-    else: value = rng.integers(0, 30000, dims, dtype=np.int64)
-    np.save(f"{folder}/{x.name}.npy", value)
-"""
-
-MAKE_PRODUCT = """
-import sys
-from onnx import TensorProto, helper, save
-n = int(sys.argv[2])
-info = lambda name: helper.make_tensor_value_info(name, TensorProto.FLOAT, [n, n])
-graph = helper.make_graph([helper.make_node("MatMul", ["a", "b"], ["c"], "product")], "product", [info("a"), info("b")], [info("c")])
-save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), sys.argv[1])
-"""
-
-
-def python(code: str, *args) -> None:
-    subprocess.run([sys.executable, "-c", code, *map(str, args)], check=True)
-
-
-def quiet(*args, **how) -> str:
-    done = subprocess.run(list(map(str, args)), capture_output=True, text=True, **how)
-    if done.returncode:
-        sys.exit(f"bench: {' '.join(map(str, args))} failed:\n{done.stdout}{done.stderr}")
-    return done.stdout
-
-
-class Table:
-    """Rows printed as they are measured, and kept for --json."""
-
-    def __init__(self):
-        self.rows, self.missed = [], 0
-
-    def head(self, *titles: str) -> None:
-        print("\n{:<28}{:>14}{:>16}{:>10}{:>12}   {}".format(*titles))
-
-    def add(self, what: str, tenon: str, other: str, ratio: str, floor: str, met: bool | None, numbers: dict) -> None:
-        verdict = {True: "met", False: "MISSED", None: ""}[met]
-        self.missed += met is False
-        self.rows.append({"what": what.strip(), "met": met} | numbers)
-        print(f"{what:<28}{tenon:>14}{other:>16}{ratio:>10}{floor:>12}   {verdict}", flush=True)
-
-
-# ---- speed -------------------------------------------------------------------------------------------
-
-
-class Bench:
-    def __init__(self, core: int, quick: bool, folder: pathlib.Path):
-        self.core, self.folder = core, folder
-        self.rounds, self.seconds = (2, 0.7) if quick else (5, 2.0)
-
-    def pin(self) -> None:
-        os.sched_setaffinity(0, {self.core})
-
-    def peak(self) -> float:
-        """GFLOP/s of this core, from a program of independent multiply-adds."""
-        program = self.folder / "peak"
-        if not program.exists():
-            quiet("cc", "-O2", "-march=native", ROOT / "bench/peak.c", "-o", program)
-        return float(quiet(program, preexec_fn=self.pin))
-
-    def tenon(self, so: pathlib.Path, inputs: list[str], warmup: int) -> float:
-        out = self.folder / "tenon.json"
-        quiet(TENON, "bench", so, "--threads", 1, "--warmup", warmup, "--duration", self.seconds, "--json", out, *inputs, preexec_fn=self.pin)
-        return json.loads(out.read_text())["median_ms"]
-
-    def pair(self, model: pathlib.Path, peak: bool = False) -> tuple[list[float], list[float], list[float]]:
-        """Medians of each round: Tenon's, ONNX Runtime's, and the core's peak if asked for."""
-        data, so = self.folder / model.stem, self.folder / f"{model.stem}.so"
-        data.mkdir()
-        python(MAKE_INPUTS, model, data)
-        quiet(TENON, "compile", model, "-o", so)
-        inputs = [word for f in sorted(data.glob("*.npy")) for word in ("--input", f"{f.stem}=@{f}")]
-        peer = subprocess.Popen([sys.executable, ROOT / "bench/peer.py", model, data], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                text=True, preexec_fn=self.pin)
-        if peer.stdout.readline() != "ready\n":
-            sys.exit("bench: ONNX Runtime did not start")
-        ours, theirs, peaks = [], [], []
-        for _ in range(self.rounds):
-            if peak:
-                peaks.append(self.peak())
-            ours.append(self.tenon(so, inputs, 3))
-            peer.stdin.write(f"3 {self.seconds}\n")
-            peer.stdin.flush()
-            theirs.append(statistics.median(json.loads(peer.stdout.readline())))
-        peer.stdin.close()
-        peer.wait()
-        so.unlink()
-        return ours, theirs, peaks
 
 
 def filled(name: str) -> pathlib.Path:
@@ -136,27 +39,172 @@ def filled(name: str) -> pathlib.Path:
     return MODELS / f"{name}.onnx"
 
 
-def speed(bench: Bench, table: Table, names: list[str]) -> None:
-    table.head("one thread, one core", "Tenon", "ONNX Runtime", "ratio", "floor", "")
+def made(script: str, folder: pathlib.Path, *args) -> list[pathlib.Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    return [pathlib.Path(p) for p in quiet(sys.executable, ROOT / "bench" / script, folder, *args).split()]
+
+
+def rows(names: list[str], wanted: list[str]) -> list[str]:
+    unknown = [w for w in wanted if not any(n.startswith(w) for n in names)]
+    if unknown:
+        sys.exit(f"bench: {', '.join(unknown)}: no such row. There are: {', '.join(names)}")
+    return [n for n in names if not wanted or any(n.startswith(w) for w in wanted)]
+
+
+# ---- speed against peers --------------------------------------------------------------------------------
+
+
+def against_peers(bench: Bench, title: str, names: list[str], path_of, threads: int, floor: float, least: float, aim: float) -> None:
+    """A row for each model, its ratio to the better peer; and their geometric mean."""
+    engines, ratios = list(PEERS), []
+    bench.table.head(f"{title}, {threads} thread{'s'[:threads - 1]}", "Tenon ms", *[f"{PEERS[e]} ms" for e in engines], "ratio to best")
     for name in names:
-        ours, theirs, _ = bench.pair(filled(name))
-        t, p = statistics.median(ours), statistics.median(theirs)
-        floor = FLOORS.get(name)
-        table.add(name + (" 1x128" if name in ("bert_base", "gpt2", "smollm_135m") else ""), f"{t:.2f} ms", f"{p:.2f} ms", f"{p / t:.2f}",
-                  f">= {floor:.2f}" if floor else "", p / t >= floor if floor else None,
-                  dict(tenon_ms=t, peer_ms=p, ratio=p / t, rounds_tenon_ms=ours, rounds_peer_ms=theirs))
+        try:
+            path = path_of(name)
+            times = bench.race(path, threads, engines)
+        except RuntimeError as error:
+            bench.table.fail(name, str(error))
+            continue
+        ours = statistics.median(times["tenon"])
+        theirs = {e: statistics.median(times[e]) for e in engines if e in times}
+        ratio = min(theirs.values()) / ours
+        ratios.append(ratio)
+        bench.table.add(name, [f"{ours:.2f}"] + [f"{theirs[e]:.2f}" if e in theirs else "-" for e in engines] + [f"{ratio:.2f}"],
+                        dict(threads=threads, tenon_ms=ours, peer_ms=theirs, ratio=ratio, rounds=times), ratio, least, aim)
+        bench.forget(path)
+    if len(ratios) > 1:
+        bench.table.add("geometric mean", ["", *[""] * len(engines), f"{geomean(ratios):.3f}"], dict(threads=threads, geomean=geomean(ratios)),
+                        geomean(ratios), floor, aim)
 
 
-def product(bench: Bench, table: Table) -> None:
-    model = bench.folder / "product.onnx"
-    python(MAKE_PRODUCT, model, PRODUCT)
-    ours, theirs, peaks = bench.pair(model, peak=True)
-    peak = max(peaks)
-    rate = lambda ms: 2 * PRODUCT**3 / ms * 1e-6
-    t, p = rate(statistics.median(ours)), rate(statistics.median(theirs))
-    table.add(f"product of {PRODUCT} x {PRODUCT}", f"{t:.1f} GFLOP/s", f"{p:.1f} GFLOP/s", f"{t / p:.2f}", "", None, dict(tenon_gflops=t, peer_gflops=p))
-    table.add("  of the core's peak", f"{100 * t / peak:.0f} %", f"{100 * p / peak:.0f} %", "", f">= {100 * PRODUCT_FLOOR:.0f} %",
-              t / peak >= PRODUCT_FLOOR, dict(peak_gflops=peak, share=t / peak))
+def thread_counts(bench: Bench, o) -> list[int]:
+    return [t for t in (o.threads or [1, 2]) if t <= len(bench.cores)]
+
+
+def models(bench: Bench, o) -> None:
+    for threads in thread_counts(bench, o):
+        against_peers(bench, "models", rows(ZOO, o.names), filled, threads, 0.97 if threads == 1 else 0.95, 0.85, 1.1)
+
+
+def nets(bench: Bench, o) -> None:
+    path_of = lambda name: made("nets.py", BUILD / "nets", name)[0]
+    for threads in thread_counts(bench, o):
+        against_peers(bench, "nets", rows(NETS, o.names), path_of, threads, 0.95, 0.8, 1.1)
+
+
+def attention(bench: Bench, o) -> None:
+    """Against the sum of its three kernels, each alone, as they are where nothing fuses them."""
+    for threads in thread_counts(bench, o):
+        bench.table.head(f"attention, {threads} thread{'s'[:threads - 1]}", "Tenon ms", "three kernels", *[f"{PEERS[e]} ms" for e in PEERS], "ratio to three")
+        for seq in [s for s in SEQUENCES if not o.names or str(s) in o.names]:
+            path, *parts = made("attention.py", bench.folder, str(seq))
+            try:
+                times = bench.race(path, threads, list(PEERS), check=True)
+                apart = 0.0
+                for part in parts:
+                    so, data = bench.prepare(part)
+                    apart += statistics.median(bench.tenon(so, data, threads)["median_ms"] for _ in range(bench.rounds))
+            except RuntimeError as error:
+                bench.table.fail(f"sequence of {seq}", str(error))
+                continue
+            ours = statistics.median(times["tenon"])
+            theirs = {e: statistics.median(times[e]) for e in PEERS if e in times}
+            bench.table.add(f"sequence of {seq}", [f"{ours:.3f}", f"{apart:.3f}", *[f"{theirs[e]:.3f}" if e in theirs else "-" for e in PEERS],
+                                                   f"{apart / ours:.2f}"],
+                            dict(threads=threads, seq=seq, tenon_ms=ours, apart_ms=apart, peer_ms=theirs), apart / ours, 1.3, 2.0)
+            for p in (path, *parts):
+                bench.forget(p)
+
+
+def threads_gain(bench: Bench, o) -> None:
+    if len(bench.cores) < 2:
+        sys.exit("bench threads: there is one core")
+    bench.table.head("two threads against one", "one, ms", "two, ms", "times faster")
+    for name in rows(SCALING, o.names):
+        path = filled(name)
+        so, data = bench.prepare(path)
+        one, two = [], []
+        for _ in range(bench.rounds):
+            one.append(bench.tenon(so, data, 1)["median_ms"])
+            two.append(bench.tenon(so, data, 2)["median_ms"])
+        a, b = statistics.median(one), statistics.median(two)
+        bench.table.add(name, [f"{a:.2f}", f"{b:.2f}", f"{a / b:.2f}"], dict(one_ms=a, two_ms=b, gain=a / b), a / b, 1.75, 1.92)
+        bench.forget(path)
+
+
+# ---- operators ----------------------------------------------------------------------------------------------
+
+
+def cases() -> dict[str, str | None]:
+    """Every operator and what it is held to, asked of the script that knows, since NumPy is not for this process."""
+    ask = "import sys; sys.path.insert(0, sys.argv[1]); import ops; " \
+          "print({n: ('product' if n in ops.PRODUCTS else c[1]) for n, c in ops.ALL.items()})"
+    import ast
+    return ast.literal_eval(quiet(sys.executable, "-c", ask, ROOT / "bench"))
+
+
+def moved_bytes(bench: Bench, so: pathlib.Path, data: pathlib.Path, threads: int) -> float:
+    """What goes in and out of all kernels, as the artefact says."""
+    out = bench.folder / "profile.json"
+    quiet(TENON, "bench", so, "--threads", threads, "--iterations", 1, "--warmup", 0, "--profile", "--json", out, *bench.inputs(data))
+    return sum(k["bytes"] for k in json.loads(out.read_text())["kernels"])
+
+
+def ops(bench: Bench, o) -> None:
+    known = cases()
+    wanted = rows(list(known), o.names)
+    for threads in thread_counts(bench, argparse.Namespace(threads=o.threads or [1])):
+        ratios = {}
+        bench.table.head(f"operators, {threads} thread{'s'[:threads - 1]}", "Tenon ms", "ONNX Runtime", "ratio", "GB/s", "of bandwidth")
+        for name in [n for n in wanted if known[n] != "product"]:
+            operator(bench, name, known[name], threads, ratios)
+        if len(ratios) > 1:
+            worst = min(ratios, key=ratios.get)
+            bench.table.add("geometric mean", ["", "", f"{geomean(ratios.values()):.3f}", "", ""],
+                            dict(threads=threads, geomean=geomean(ratios.values()), worst=worst), geomean(ratios.values()), 1.0, 1.5)
+            print(f"worst: {', '.join(f'{n} {ratios[n]:.2f}' for n in sorted(ratios, key=ratios.get)[:8])}")
+        products(bench, [n for n in wanted if known[n] == "product"], threads)
+
+
+def operator(bench: Bench, name: str, kind: str | None, threads: int, ratios: dict) -> None:
+    path = made("ops.py", bench.folder, name)[0]
+    try:
+        times = bench.race(path, threads, ["onnxruntime"], check=True)
+        so, data = bench.prepare(path)
+        moved = moved_bytes(bench, so, data, threads)
+    except RuntimeError as error:
+        bench.table.fail(name, str(error))
+        return
+    finally:
+        bench.forget(path)
+    ours, theirs = statistics.median(times["tenon"]), statistics.median(times["onnxruntime"])
+    ratio, rate = theirs / ours, moved / ours * 1e-6
+    ratios[name] = ratio
+    numbers = dict(threads=threads, tenon_ms=ours, onnxruntime_ms=theirs, ratio=ratio, gbps=rate, rounds=times)
+    share = None
+    if kind:
+        share = rate / bench.bandwidth("read" if kind == "thin" else "copy", threads)
+        numbers["share"] = share
+    bench.table.add(name, [f"{ours:.3f}", f"{theirs:.3f}", f"{ratio:.2f}", f"{rate:.1f}", f"{100 * share:.0f} %" if share else ""], numbers, ratio, 0.5, 0.9)
+    if share:
+        floor, aim = (0.8, 0.95) if kind == "thin" else (0.7, 0.9)
+        bench.table.add(f"  share of {'read' if kind == 'thin' else 'copy'} bandwidth", ["", "", "", "", f"{100 * share:.0f} %"],
+                        dict(threads=threads, of=name, share=share), share, floor, aim)
+
+
+def products(bench: Bench, names: list[str], threads: int) -> None:
+    if not names:
+        return
+    bench.table.head(f"products, {threads} thread{'s'[:threads - 1]}", "Tenon GFLOP/s", "ONNX Runtime", "ratio", "of peak")
+    for name in names:
+        path, n = made("ops.py", bench.folder, name)[0], int(name.split("_")[1])
+        times = bench.race(path, threads, ["onnxruntime"], check=True)
+        rate = {e: 2 * n**3 / statistics.median(times[e]) * 1e-6 for e in ("tenon", "onnxruntime")}
+        share = rate["tenon"] / (bench.peak() * threads)
+        bench.table.add(f"{n} x {n} x {n}", [f"{rate['tenon']:.1f}", f"{rate['onnxruntime']:.1f}", f"{rate['tenon'] / rate['onnxruntime']:.2f}", f"{100 * share:.0f} %"],
+                        dict(threads=threads, tenon_gflops=rate["tenon"], onnxruntime_gflops=rate["onnxruntime"], peak_gflops=bench.peak() * threads, share=share),
+                        share, 0.85, 0.94)
+        bench.forget(path)
 
 
 # ---- compiling, loading, memory ------------------------------------------------------------------------
@@ -173,70 +221,123 @@ def compile_once(model: pathlib.Path, so: pathlib.Path, cache: pathlib.Path) -> 
     return time.perf_counter() - start, use.ru_maxrss * 1024
 
 
-def compiling(bench: Bench, table: Table) -> None:
-    table.head("compiler, all cores", "Tenon", "", "", "limit", "")
+def compiler(bench: Bench, o) -> None:
+    table = bench.table
+    table.head("compiler, all cores", "measured", "beside")
     model, so, cache = filled("resnet50"), bench.folder / "resnet50.so", bench.folder / "cache"
     cold, memory = compile_once(model, so, cache)
     warm = statistics.median(compile_once(model, so, cache)[0] for _ in range(3))
-    table.add("resnet50, empty cache", f"{cold:.1f} s", "", "", f"< {COLD_SECONDS} s", cold < COLD_SECONDS, dict(seconds=cold))
-    table.add("resnet50, warm cache", f"{warm:.2f} s", "", "", f"< {WARM_SECONDS} s", warm < WARM_SECONDS, dict(seconds=warm))
+    table.add("resnet50, empty cache", [f"{cold:.1f} s", ""], dict(seconds=cold), cold, *COLD_SECONDS, most=True)
+    table.add("resnet50, warm cache", [f"{warm:.2f} s", ""], dict(seconds=warm), warm, *WARM_SECONDS, most=True)
     memory_row(table, "resnet50", memory, model)
+    loading(bench)
 
 
-def memory_row(table: Table, name: str, memory: int, model: pathlib.Path) -> None:
+def memory_row(table, name: str, memory: int, model: pathlib.Path) -> None:
     size = model.stat().st_size
-    table.add(f"{name}, peak memory", f"{memory / MB:.0f} MB", f"model {size / MB:.0f} MB", f"{memory / size:.2f}", f"< {COMPILE_MEMORY:.2f}",
-              memory < COMPILE_MEMORY * size, dict(bytes=memory, model_bytes=size))
+    table.add(f"{name}, peak memory", [f"{memory / MB:.0f} MB", f"model {size / MB:.0f} MB"], dict(bytes=memory, model_bytes=size), memory / size,
+              COMPILE_MEMORY, most=True)
 
 
-def loading(bench: Bench, table: Table) -> None:
-    model, so, data = filled("vgg16"), bench.folder / "vgg16.so", bench.folder / "vgg16-data"
+def loading(bench: Bench) -> None:
+    table, model, so, data = bench.table, filled("vgg16"), bench.folder / "vgg16.so", bench.folder / "vgg16-data"
     data.mkdir()
     python(MAKE_INPUTS, model, data)
     _, memory = compile_once(model, so, bench.folder / "cache")
     memory_row(table, "vgg16", memory, model)
-    table.head("artefact of vgg16", "Tenon", "", "", "limit", "")
-    runs = [json.loads(quiet(BUILD / "bench_load", so, data / "input.npy", preexec_fn=bench.pin)) for _ in range(3)]
+    runs = [json.loads(quiet(BUILD / "bench_load", so, data / "input.npy", preexec_fn=bench.pin_to(1))) for _ in range(3)]
     load = statistics.median(r["load_ms"] for r in runs)
     used, needed = max(r["peak_bytes"] for r in runs), model.stat().st_size + runs[0]["arena_bytes"]
-    table.add("loading", f"{load:.2f} ms", "", "", f"< {LOAD_MS} ms", load < LOAD_MS, dict(ms=load))
-    table.add("resident while running", f"{used / MB:.0f} MB", f"needs {needed / MB:.0f} MB", f"{used / needed:.2f}", f"< {RESIDENT:.2f}",
-              used < RESIDENT * needed, dict(bytes=used, weights_and_arena_bytes=needed))
+    table.add("vgg16, loading", [f"{load:.2f} ms", ""], dict(ms=load), load, LOAD_MS, most=True)
+    table.add("vgg16, resident in a run", [f"{used / MB:.0f} MB", f"needs {needed / MB:.0f} MB"], dict(bytes=used, weights_and_arena_bytes=needed),
+              used / needed, RESIDENT, most=True)
 
 
-def processor() -> str:
-    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return "unknown processor"
+# ---- profiles --------------------------------------------------------------------------------------------------
+
+
+def ranks(values: list[float]) -> list[float]:
+    """From 1; equal values share the mean of their places."""
+    order, out = sorted(range(len(values)), key=values.__getitem__), [0.0] * len(values)
+    at = 0
+    while at < len(order):
+        end = at
+        while end + 1 < len(order) and values[order[end + 1]] == values[order[at]]:
+            end += 1
+        for i in range(at, end + 1):
+            out[order[i]] = (at + end) / 2 + 1
+        at = end + 1
+    return out
+
+
+def rank_correlation(a: list[float], b: list[float]) -> float:
+    """Spearman's: the correlation of places."""
+    x, y = ranks(a), ranks(b)
+    mx, my = statistics.mean(x), statistics.mean(y)
+    norm = (sum((i - mx) ** 2 for i in x) * sum((j - my) ** 2 for j in y)) ** 0.5
+    return sum((i - mx) * (j - my) for i, j in zip(x, y)) / norm if norm else float("nan")
+
+
+def profile(bench: Bench, o) -> None:
+    bench.facts()
+    for name in rows(ZOO + NETS, o.names):
+        path = filled(name) if name in ZOO else made("nets.py", BUILD / "nets", name)[0]
+        so, data = bench.prepare(path)
+        for threads in thread_counts(bench, argparse.Namespace(threads=o.threads or [1])):
+            told = bench.tenon(so, data, threads, "--duration", bench.seconds, "--profile", "--machine", bench.machine_file)
+            kernels = told["kernels"]
+            print(f"\n{name}, {threads} thread{'s'[:threads - 1]}: {told['median_ms']:.2f} ms, {len(kernels)} different kernels")
+            print(f"{'ms':>9}{'share':>8}{'calls':>7}{'GFLOP/s':>9}{'GB/s':>8}{'roof':>7}  kernel")
+            for k in kernels[:o.top]:
+                print(f"{k['ms']:9.3f}{100 * k['share']:6.1f} %{k['calls']:7g}{k['gflops']:9.1f}{k['gbps']:8.2f}{100 * k['roof']:5.0f} %  {k['name']}  {k['origin'][:80]}")
+            predicted = [k for k in kernels if k["predicted_ms"] > 0]
+            if len(predicted) > 2:
+                r = rank_correlation([k["predicted_ms"] for k in predicted], [k["ms"] for k in predicted])
+                bench.table.add(f"{name}: rank correlation", [f"{r:.3f}"], dict(threads=threads, model=name, rank_correlation=r), r, 0.8, 0.95)
+        bench.forget(path)
+
+
+# ---- the door -----------------------------------------------------------------------------------------------------
+
+
+def everything(bench: Bench, o) -> None:
+    for part in (models, nets, attention, threads_gain, compiler):
+        part(bench, o)
+
+
+WHAT = {"all": everything, "models": models, "nets": nets, "attention": attention, "ops": ops, "threads": threads_gain,
+        "compiler": compiler, "profile": profile}
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
-    options.add_argument("--json", metavar="FILE", help="write every number to FILE")
-    options.add_argument("models", nargs="*", metavar="MODEL", help="speed of these only; 'product' is the matrix product")
-    o = options.parse_args()
-    core = max(os.sched_getaffinity(0))
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="bench-", dir=BUILD))
-    table = Table()
+    words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    words.add_argument("what", nargs="?", default="all", metavar="WHAT")
+    words.add_argument("names", nargs="*", metavar="NAME", help="rows whose names begin so")
+    words.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
+    words.add_argument("--rounds", type=int, metavar="N", help="rounds of turns (default 5)")
+    words.add_argument("--seconds", type=float, metavar="S", help="of each turn (default 2)")
+    words.add_argument("--threads", type=int, action="append", metavar="N", help="on N threads; repeat for more")
+    words.add_argument("--machine", metavar="FILE", help="facts of this machine, as tenon machine wrote them (default: measured now)")
+    words.add_argument("--top", type=int, default=12, metavar="N", help="kernels that profile shows")
+    words.add_argument("--json", metavar="FILE", help="write every number to FILE")
+    o = words.parse_args()
+    if o.what not in WHAT:                   # a name alone is a model's
+        o.what, o.names = "models", [o.what, *o.names]
+    bench = Bench(o)
     try:
-        bench = Bench(core, o.quick, folder)
-        print(f"{processor()}, core {core}, peak {bench.peak():.1f} GFLOP/s (f32)")
+        print(f"{processor()}, cores {', '.join(map(str, bench.cores))}, peak {bench.peak():.1f} GFLOP/s (f32), "
+              f"memory {bench.bandwidth('read', 1):.1f} GB/s read, {bench.bandwidth('copy', 1):.1f} GB/s copied by one thread")
         busy = os.getloadavg()[0]
         if busy > 0.8:
             print(f"this machine is busy (load {busy:.1f}): the numbers below are worth less")
-        speed(bench, table, [m for m in o.models if m != "product"] if o.models else list(FLOORS))
-        if not o.models or "product" in o.models:
-            product(bench, table)
-        if not o.models:
-            compiling(bench, table)
-            loading(bench, table)
+        WHAT[o.what](bench, o)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    print(f"\n{table.missed} missed" if table.missed else "\nevery floor met")
+        bench.close()
+    table = bench.table
+    print(f"\n{table.missed} missed, {table.failed} failed" if table.missed or table.failed else "\nevery floor met")
     if o.json:
-        pathlib.Path(o.json).write_text(json.dumps({"processor": processor(), "core": core, "rows": table.rows}, indent=1) + "\n")
+        facts = {"processor": processor(), "cores": bench.cores, "machine": bench.facts_read, "rows": table.rows}
+        pathlib.Path(o.json).write_text(json.dumps(facts, indent=1) + "\n")
 
 
 if __name__ == "__main__":

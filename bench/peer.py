@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""ONNX Runtime as a peer of bench.py: a process that is told when to run.
+"""Another engine as a peer of the benches: a process that is told when to run.
 
-    peer.py MODEL.onnx FOLDER      FOLDER has NAME.npy for each input
+    peer.py ENGINE MODEL.onnx FOLDER THREADS      ENGINE: onnxruntime or openvino; FOLDER has NAME.npy for each input
 
-Reads lines "WARMUP SECONDS" and answers each with the milliseconds of every run, as JSON. One thread,
-every optimisation on, outputs left in ONNX Runtime's own memory.
+Reads lines "WARMUP SECONDS" and answers each with the milliseconds of every run, as JSON; "save" writes the outputs
+to FOLDER/expect-N.npy. Each engine runs as its makers would for one request at a time: every optimisation on, weights
+and shapes known beforehand, f32 arithmetic, inputs and outputs in its own memory.
 """
 import json
 import pathlib
@@ -12,28 +13,73 @@ import sys
 import time
 
 import numpy as np
-import onnxruntime
+
+
+class OnnxRuntime:
+    def __init__(self, model: str, inputs: dict, threads: int):
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+        options.log_severity_level = 3
+        self.session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        self.binding = self.session.io_binding()
+        for name, value in inputs.items():
+            self.binding.bind_cpu_input(name, value)
+        for made in self.session.get_outputs():
+            self.binding.bind_output(made.name)
+
+    def run(self) -> None:
+        self.session.run_with_iobinding(self.binding)
+
+    def outputs(self) -> list:
+        return self.binding.copy_outputs_to_cpu()
+
+
+class OpenVino:
+    def __init__(self, model: str, inputs: dict, threads: int):
+        import openvino
+
+        core = openvino.Core()
+        network = core.read_model(model)
+        network.reshape({name: list(value.shape) for name, value in inputs.items()})
+        how = {"PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": 1, "INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32"}
+        self.request = core.compile_model(network, "CPU", how).create_infer_request()
+        self.kept = [openvino.Tensor(value, shared_memory=True) for value in inputs.values()]
+        for name, tensor in zip(inputs, self.kept):
+            self.request.set_tensor(name, tensor)
+
+    def run(self) -> None:
+        self.request.infer()
+
+    def outputs(self) -> list:
+        return [np.array(x.data) for x in self.request.output_tensors]
+
+
+ENGINES = {"onnxruntime": OnnxRuntime, "openvino": OpenVino}
 
 
 def main() -> None:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
-    session = onnxruntime.InferenceSession(sys.argv[1], options, providers=["CPUExecutionProvider"])
-    binding = session.io_binding()
-    for given in session.get_inputs():
-        binding.bind_cpu_input(given.name, np.load(pathlib.Path(sys.argv[2]) / f"{given.name}.npy"))
-    for made in session.get_outputs():
-        binding.bind_output(made.name)
+    name, model, folder, threads = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3]), int(sys.argv[4])
+    inputs = {f.stem: np.load(f) for f in sorted(folder.glob("*.npy")) if not f.stem.startswith("expect-")}
+    engine = ENGINES[name](model, inputs, threads)
     print("ready", flush=True)
     for line in sys.stdin:
+        if line.strip() == "save":
+            engine.run()
+            for i, value in enumerate(engine.outputs()):
+                np.save(folder / f"expect-{i}.npy", value)
+            print("saved", flush=True)
+            continue
         warmup, seconds = line.split()
         for _ in range(int(warmup)):
-            session.run_with_iobinding(binding)
+            engine.run()
         times, end = [], time.perf_counter() + float(seconds)
-        while len(times) < 5 or time.perf_counter() < end:
+        while len(times) < 3 or time.perf_counter() < end:
             start = time.perf_counter()
-            session.run_with_iobinding(binding)
+            engine.run()
             times.append(1e3 * (time.perf_counter() - start))
         print(json.dumps(times), flush=True)
 

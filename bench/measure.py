@@ -1,0 +1,220 @@
+"""What the benches share: processes that are pinned and take turns, facts of the machine, and a table.
+
+Rounds of Tenon, then of each peer, on the same cores and the same inputs; of each the median of the rounds' medians. A
+ratio is Tenon's speed over a peer's: above 1 Tenon is faster.
+
+A bench's own process stays small (no NumPy, no model in memory), so that what the kernel tells of its children's
+memory is theirs, and leaves the cores to those that it measures.
+"""
+import json
+import math
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+BUILD = ROOT / "build"
+TENON = str(BUILD / "tenon")
+MODELS = BUILD / "models"
+PEERS = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
+
+MAKE_INPUTS = """
+import sys, numpy as np, onnx
+model, folder = onnx.load(sys.argv[1], load_external_data=False), sys.argv[2]
+weights = {w.name for w in model.graph.initializer}
+sizes = {"batch": 1, "seq": 128}
+for x in model.graph.input:
+    if x.name in weights: continue
+    t = x.type.tensor_type
+    dims = [d.dim_value or sizes[d.dim_param] for d in t.shape.dim]
+    kind = onnx.helper.tensor_dtype_to_np_dtype(t.elem_type)
+    rng = np.random.default_rng(1)
+    most = [int(w) for w in x.doc_string.split() if w.isdigit()]
+    if np.issubdtype(kind, np.floating): value = rng.standard_normal(dims, dtype=np.float32).astype(kind)
+    elif x.name == "mask" or x.name == "attention_mask": value = np.ones(dims, kind)
+    elif kind == np.uint8 or kind == np.int8: value = rng.integers(np.iinfo(kind).min, np.iinfo(kind).max, dims, dtype=kind, endpoint=True)
+    else: value = rng.integers(0, most[0] if most else 30000, dims, dtype=kind)
+    np.save(f"{folder}/{x.name}.npy", value)
+"""
+
+
+def quiet(*args, **how) -> str:
+    done = subprocess.run(list(map(str, args)), capture_output=True, text=True, **how)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(map(str, args))} failed:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def python(code: str, *args) -> None:
+    quiet(sys.executable, "-c", code, *args)
+
+
+def processor() -> str:
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return "unknown processor"
+
+
+def geomean(values) -> float:
+    values = list(values)
+    return math.exp(sum(map(math.log, values)) / len(values)) if values else float("nan")
+
+
+class Table:
+    """Rows printed as they are measured, each beside its floor and its aim, and kept for --json."""
+
+    def __init__(self):
+        self.rows, self.missed, self.failed = [], 0, 0
+
+    def head(self, title: str, *columns: str) -> None:
+        print(f"\n{title:<30}" + "".join(f"{c:>17}" for c in columns) + f"{'floor':>10}{'aim':>8}", flush=True)
+
+    def add(self, what: str, cells: list[str], numbers: dict, value: float | None = None, floor: float | None = None,
+            aim: float | None = None, most: bool = False, show: str = "{:.2f}") -> None:
+        """value is what floor and aim are about; with `most` they are limits from above."""
+        better = (lambda a, b: a <= b) if most else (lambda a, b: a >= b)
+        met = None if value is None or floor is None else better(value, floor)
+        verdict = "" if met is None else "MISSED" if not met else "aim met" if aim is not None and better(value, aim) else "met"
+        limits = [show.format(x) if x is not None else "" for x in (floor, aim)]
+        self.missed += met is False
+        self.rows.append({"what": what.strip(), "met": met, "floor": floor, "aim": aim} | numbers)
+        print(f"{what:<30}" + "".join(f"{c:>17}" for c in cells) + f"{limits[0]:>10}{limits[1]:>8}   {verdict}".rstrip(), flush=True)
+
+    def fail(self, what: str, why: str) -> None:
+        self.failed += 1
+        self.rows.append({"what": what.strip(), "met": False, "error": why})
+        print(f"{what:<30}  FAILED: {why.strip().splitlines()[-1] if why.strip() else 'no reason given'}", flush=True)
+
+
+class Peer:
+    """A peer at work, or not: an engine that cannot run a model takes no part (`why` says why)."""
+
+    def __init__(self, engine: str, model: pathlib.Path, data: pathlib.Path, threads: int, pin):
+        self.why = None
+        self.process = subprocess.Popen([sys.executable, ROOT / "bench/peer.py", engine, model, data, str(threads)], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=pin)
+        if self.process.stdout.readline() != "ready\n":
+            self.why = f"{PEERS[engine]} cannot run {model.name}: {self.process.stderr.read().strip()[-400:]}"
+            self.end()
+
+    def ask(self, line: str) -> str:
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        if not answer:
+            raise RuntimeError(f"a peer stopped: {self.process.stderr.read().strip()[-400:]}")
+        return answer
+
+    def times(self, warmup: int, seconds: float) -> list[float]:
+        return json.loads(self.ask(f"{warmup} {seconds}"))
+
+    def end(self) -> None:
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            stream.close()
+        self.process.wait()
+
+
+class Bench:
+    def __init__(self, options):
+        self.cores = sorted(os.sched_getaffinity(0))
+        self.rounds, self.seconds = (options.rounds or 5), (options.seconds or 2.0)
+        if options.quick:
+            self.rounds, self.seconds = options.rounds or 2, options.seconds or 0.5
+        BUILD.mkdir(exist_ok=True)
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="bench-", dir=BUILD))
+        self.table = Table()
+        self.machine_file = pathlib.Path(options.machine) if options.machine else None
+        self.facts_read = None
+
+    def close(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def pin_to(self, threads: int):
+        """The last cores: the first is where a system does its own work."""
+        cores = set(self.cores[-threads:])
+        return lambda: os.sched_setaffinity(0, cores)
+
+    # ---- the machine
+
+    def facts(self) -> dict[str, float]:
+        """What `tenon machine` measured, in this run unless a file was given."""
+        if self.facts_read is None:
+            if self.machine_file is None:
+                self.machine_file = self.folder / "here.machine"
+                quiet(TENON, "machine", "-o", self.machine_file)
+            lines = [line.split(";")[0].split(None, 1) for line in self.machine_file.read_text().splitlines()]
+            self.facts_read = {w[0]: float(w[1]) for w in lines if len(w) == 2 and w[0] not in ("target", "processor")}
+        return self.facts_read
+
+    def peak(self) -> float:
+        """GFLOP/s (f32) of one core."""
+        return self.facts()["f32_per_second"] * 1e-9
+
+    def bandwidth(self, what: str, threads: int) -> float:
+        """GB/s of memory: what is read, write or copy."""
+        return self.facts()[f"memory.{'all.' if threads > 1 else ''}{what}"] * 1e-9
+
+    # ---- running
+
+    def prepare(self, model: pathlib.Path, *options: str) -> tuple[pathlib.Path, pathlib.Path]:
+        """The compiled model, and the folder of its inputs."""
+        data, so = self.folder / model.stem, self.folder / f"{model.stem}{''.join(options)}.so"
+        if not data.exists():
+            data.mkdir()
+            python(MAKE_INPUTS, model, data)
+        if not so.exists():
+            quiet(TENON, "compile", model, *options, "-o", so)
+        return so, data
+
+    def inputs(self, data: pathlib.Path) -> list[str]:
+        return [word for f in sorted(data.glob("*.npy")) if not f.stem.startswith("expect-") for word in ("--input", f"{f.stem}=@{f}")]
+
+    def tenon(self, so: pathlib.Path, data: pathlib.Path, threads: int, *how: str) -> dict:
+        """What `tenon bench` says; how: instead of a turn's seconds after a warm-up."""
+        out = self.folder / "tenon.json"
+        quiet(TENON, "bench", so, "--threads", threads, *(how or ("--warmup", 3, "--duration", self.seconds)), "--json", out,
+              *self.inputs(data), preexec_fn=self.pin_to(threads))
+        return json.loads(out.read_text())
+
+    def agrees(self, so: pathlib.Path, data: pathlib.Path, peer: Peer) -> str | None:
+        """None if Tenon computes what the peer does, to 1e-3 of the largest value; else what it said."""
+        peer.ask("save")
+        outputs = json.loads(quiet(TENON, "inspect", so, "--json"))["outputs"]
+        expect = [w for i, o in enumerate(outputs) for w in ("--expect", f"{o['name']}=@{data / f'expect-{i}.npy'}")]
+        done = subprocess.run([TENON, "run", so, "--rtol", "1e-3", *self.inputs(data), *expect], capture_output=True, text=True)
+        return None if done.returncode == 0 else done.stdout + done.stderr
+
+    def race(self, model: pathlib.Path, threads: int, engines: list[str], check: bool = False) -> dict:
+        """Medians of each round [ms]: {"tenon": [...], engine: [...]}, and "why" for engines that took no part."""
+        so, data = self.prepare(model)
+        peers = {e: Peer(e, model, data, threads, self.pin_to(threads)) for e in engines}
+        why = {e: p.why for e, p in peers.items() if p.why}
+        peers = {e: p for e, p in peers.items() if not p.why}
+        if not peers:
+            raise RuntimeError(" ".join(why.values()))
+        try:
+            wrong = self.agrees(so, data, next(iter(peers.values()))) if check else None
+            if wrong:
+                raise RuntimeError(f"the outputs differ: {wrong}")
+            times = {"tenon": []} | {e: [] for e in peers}
+            # what takes longer than a turn runs three times in it
+            long = self.tenon(so, data, threads, "--warmup", 0, "--iterations", 1)["median_ms"] > 300 * self.seconds
+            for _ in range(self.rounds):
+                times["tenon"].append(self.tenon(so, data, threads, *(("--warmup", 1, "--iterations", 3) if long else ()))["median_ms"])
+                for e, p in peers.items():
+                    times[e].append(statistics.median(p.times(1 if long else 3, self.seconds)))
+        finally:
+            for p in peers.values():
+                p.end()
+        return times | {"why": why}
+
+    def forget(self, model: pathlib.Path) -> None:
+        """Artefacts of large models fill disks."""
+        for path in self.folder.glob(f"{model.stem}*.so"):
+            path.unlink()
+        shutil.rmtree(self.folder / model.stem, ignore_errors=True)

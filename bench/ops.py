@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+"""Operators in shapes that leave the cache, each as an ONNX model of its own.
+
+    ops.py FOLDER [NAME…]      writes FOLDER/NAME.onnx for all, or those named
+
+A row of CASES says what an operator moves where moving is all it does: "move" and "map" are held to the bandwidth
+of copying, "thin" (products that read a matrix once) to that of reading. The rest is compared with peers alone.
+"""
+import pathlib
+import sys
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper, save
+
+F32, F16, I64, U8, I8, I32 = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.INT64, TensorProto.UINT8, TensorProto.INT8, TensorProto.INT32)
+
+
+class Model:
+    """One graph being made: inputs, constants, nodes in order."""
+
+    def __init__(self):
+        self.nodes, self.inputs, self.constants, self.n = [], [], [], 0
+
+    def input(self, name, *dims, dtype=F32, most=None):
+        info = helper.make_tensor_value_info(name, dtype, dims)
+        if most:
+            info.doc_string = f"below {most}"
+        self.inputs.append(info)
+        return name
+
+    def weight(self, *dims, dtype=np.float32):
+        draw = np.random.default_rng(len(self.constants)).standard_normal(dims, dtype=np.float32)
+        return self.constant((draw / np.sqrt(max(1, np.prod(dims[1:])))).astype(dtype))
+
+    def constant(self, value):
+        self.constants.append(numpy_helper.from_array(np.asarray(value), f"c{len(self.constants)}"))
+        return self.constants[-1].name
+
+    def __call__(self, op, *inputs, outputs=1, **attributes):
+        self.n += 1
+        names = [f"{op.lower()}_{self.n}_{i}" for i in range(outputs)]
+        self.nodes.append(helper.make_node(op, list(inputs), names, f"{op}_{self.n}", **attributes))
+        return names[0] if outputs == 1 else names
+
+    def save(self, path: pathlib.Path, *outputs, dtype=F32):
+        made = [helper.make_tensor_value_info(o, dtype, None) for o in outputs]
+        graph = helper.make_graph(self.nodes, path.stem, self.inputs, made, self.constants)
+        save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), path)
+
+
+def conv(channels, out, size, kernel, batch=1, **attributes):
+    def build(m):
+        group = attributes.get("group", 1)
+        x = m.input("x", batch, channels, size, size)
+        attributes.setdefault("pads", [kernel // 2] * 4)
+        return m("Conv", x, m.weight(out, channels // group, kernel, kernel), m.weight(out), **attributes)
+    return build
+
+
+def deconv(channels, out, size, kernel, **attributes):
+    def build(m):
+        return m("ConvTranspose", m.input("x", 1, channels, size, size), m.weight(channels, out // attributes.get("group", 1), kernel, kernel),
+                 strides=[2, 2], **attributes)
+    return build
+
+
+def pool(op, channels, size, batch=1, **attributes):
+    return lambda m: m(op, m.input("x", batch, channels, size, size), **attributes)
+
+
+def map1(op, *dims):
+    return lambda m: m(op, m.input("x", *dims))
+
+
+def reduce(op, *dims, axes=None, **attributes):
+    return lambda m: m(op, m.input("x", *dims), *([m.constant(np.array(axes, np.int64))] if axes else []), **attributes)
+
+
+def transpose(perm, *dims):
+    return lambda m: m("Transpose", m.input("x", *dims), perm=perm)
+
+
+def resize(mode):
+    def build(m):
+        extra = dict(coordinate_transformation_mode="asymmetric", nearest_mode="floor") if mode == "nearest" else {}
+        return m("Resize", m.input("x", 1, 64, 128, 128), "", m.constant(np.array([1, 1, 2, 2], np.float32)), mode=mode, **extra)
+    return build
+
+
+def thin(rows, depth=4096, columns=4096):
+    return lambda m: m("MatMul", m.input("x", rows, depth), m.weight(depth, columns))
+
+
+def product(n):
+    return lambda m: m("MatMul", m.input("x", n, n), m.input("w", n, n))
+
+
+def f16_product(m):
+    return m("MatMul", m.input("x", 512, 1024, dtype=F16), m.weight(1024, 1024, dtype=np.float16))
+
+
+def i8_product(m):
+    """Weights of 7 bits: with 8, engines that add pairs in 16 bits saturate, and give other results."""
+    weight = np.random.default_rng(0).integers(-64, 63, (1024, 1024), dtype=np.int8, endpoint=True)
+    return m("MatMulInteger", m.input("x", 512, 1024, dtype=U8), m.constant(weight))
+
+
+def gather(m):
+    return m("Gather", m.weight(30522, 768), m.input("ids", 8192, dtype=I64, most=30522))
+
+
+def scatter_add(m):
+    return m("ScatterND", m.input("x", 20000, 256), m.input("at", 40000, 1, dtype=I64, most=20000), m.input("u", 40000, 256), reduction="add")
+
+
+def gelu(m):
+    x = m.input("x", 4096, 3072)
+    half = m("Mul", x, m.constant(np.float32(0.5)))
+    return m("Mul", half, m("Add", m("Erf", m("Div", x, m.constant(np.float32(np.sqrt(2))))), m.constant(np.float32(1))))
+
+
+def mish(m):
+    x = m.input("x", 4096, 3072)
+    return m("Mul", x, m("Tanh", m("Softplus", x)))
+
+
+def layer_norm(rows, columns):
+    return lambda m: m("LayerNormalization", m.input("x", rows, columns), m.weight(columns), m.weight(columns), axis=-1)
+
+
+def norm_over_channels(m):
+    x = m("Transpose", m.input("x", 4, 192, 56, 56), perm=[0, 2, 3, 1])
+    return m("Transpose", m("LayerNormalization", x, m.weight(192), m.weight(192), axis=-1), perm=[0, 3, 1, 2])
+
+
+def add(m):
+    return m("Add", m.input("x", 4096, 3072), m.input("y", 4096, 3072))
+
+
+def concat(m):
+    return m("Concat", *[m.input(f"x{i}", 8, 64, 112, 112) for i in range(4)], axis=1)
+
+
+def slice_(m):
+    ints = lambda *v: m.constant(np.array(v, np.int64))
+    return m("Slice", m.input("x", 16, 64, 112, 112), ints(8, 8), ints(104, 104), ints(2, 3))
+
+
+def pad(m):
+    return m("Pad", m.input("x", 16, 64, 112, 112), m.constant(np.array([0, 0, 1, 1, 0, 0, 1, 1], np.int64)))
+
+
+# name: (how to build it, what it is held to beside its peer, dtype of the output)
+CASES = {
+    "conv_grouped_32x4":     (conv(128, 128, 56, 3, batch=8, group=32), None, F32),
+    "conv_grouped_32x8_s2":  (conv(256, 256, 56, 3, batch=8, group=32, strides=[2, 2]), None, F32),
+    "conv_transposed_4_s2":  (deconv(128, 64, 64, 4, pads=[1, 1, 1, 1]), None, F32),
+    "conv_transposed_2_s2":  (deconv(256, 128, 64, 2), None, F32),
+    "conv_transposed_3_s2":  (deconv(64, 64, 112, 3, pads=[1, 1, 1, 1], output_padding=[1, 1]), None, F32),
+    "depthwise_3_112":       (conv(64, 64, 112, 3, batch=8, group=64), None, F32),
+    "depthwise_3_28":        (conv(256, 256, 28, 3, batch=8, group=256), None, F32),
+    "depthwise_3_7":         (conv(960, 960, 7, 3, batch=16, group=960), None, F32),
+    "depthwise_5_112":       (conv(64, 64, 112, 5, batch=8, group=64), None, F32),
+    "depthwise_5_28":        (conv(256, 256, 28, 5, batch=8, group=256), None, F32),
+    "depthwise_5_7":         (conv(960, 960, 7, 5, batch=16, group=960), None, F32),
+    "depthwise_3_112_s2":    (conv(96, 96, 112, 3, batch=8, group=96, strides=[2, 2]), None, F32),
+    "conv_dilated_3":        (conv(128, 128, 64, 3, dilations=[2, 2], pads=[2, 2, 2, 2]), None, F32),
+    "max_pool_3_s2":         (pool("MaxPool", 64, 112, batch=8, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]), None, F32),
+    "max_pool_2_s2":         (pool("MaxPool", 64, 224, batch=4, kernel_shape=[2, 2], strides=[2, 2]), None, F32),
+    "average_pool_3":        (pool("AveragePool", 192, 56, batch=8, kernel_shape=[3, 3], pads=[1, 1, 1, 1]), None, F32),
+    "global_average_pool":   (pool("GlobalAveragePool", 512, 56, batch=8), None, F32),
+    "resize_nearest":        (resize("nearest"), "move", F32),
+    "resize_linear":         (resize("linear"), None, F32),
+    "sum_columns":           (reduce("ReduceSum", 4096, 4096, axes=[0], keepdims=0), None, F32),
+    "sum_all":               (reduce("ReduceSum", 4096, 4096, keepdims=0), None, F32),
+    "argmax_rows":           (reduce("ArgMax", 4096, 4096, axis=-1, keepdims=0), None, I64),
+    "argmax_channels":       (reduce("ArgMax", 1, 64, 512, 512, axis=1, keepdims=0), None, I64),
+    "cumulative_sum":        (lambda m: m("CumSum", m.input("x", 4096, 4096), m.constant(np.int64(1))), None, F32),
+    "softmax_long":          (map1("Softmax", 4096, 4096), None, F32),
+    "softmax_128":           (map1("Softmax", 98304, 128), None, F32),
+    "layer_norm_768":        (layer_norm(16384, 768), None, F32),
+    "norm_over_channels":    (norm_over_channels, None, F32),
+    "transpose_matrix":      (transpose([1, 0], 4096, 4096), "move", F32),
+    "transpose_heads":       (transpose([0, 2, 1, 3], 32, 512, 12, 64), "move", F32),
+    "transpose_to_channels_last": (transpose([0, 2, 3, 1], 16, 64, 112, 112), "move", F32),
+    "gather_rows":           (gather, "move", F32),
+    "scatter_add":           (scatter_add, None, F32),
+    "concat_channels":       (concat, "move", F32),
+    "slice_strided":         (slice_, None, F32),
+    "pad":                   (pad, "move", F32),
+    "add":                   (add, "map", F32),
+    "gelu":                  (gelu, "map", F32),
+    "erf":                   (map1("Erf", 4096, 3072), "map", F32),
+    "mish":                  (mish, "map", F32),
+    "tanh":                  (map1("Tanh", 4096, 3072), "map", F32),
+    "f16_product":           (f16_product, None, F16),
+    "i8_product":            (i8_product, None, I32),
+}
+THIN = {
+    "thin_product_1":        (thin(1), "thin", F32),
+    "thin_product_4":        (thin(4), "thin", F32),
+}
+PRODUCTS = {f"product_{n}": (product(n), None, F32) for n in (256, 512, 1024, 2048)}
+ALL = CASES | THIN | PRODUCTS
+
+
+def build(name: str, folder: pathlib.Path) -> pathlib.Path:
+    make, _, dtype = ALL[name]
+    m, path = Model(), folder / f"{name}.onnx"
+    m.save(path, make(m), dtype=dtype)
+    return path
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    for name in sys.argv[2:] or ALL:
+        print(build(name, pathlib.Path(sys.argv[1])))
