@@ -251,7 +251,7 @@ price_op(Code *k, const Scalar *s, double n)
     bool floats = dtype_is_float(s->dtype);
     k->work += op->fma + op->alu + op->divide + op->root + op->lane_cycles > 0 ? n * s->lanes : 0;
     if (op->lane_cycles > 0 || (!floats && op->divide > 0) ||
-        (s->dtype == DT_F64 && s->op >= S_EXP && s->op <= S_SIGMOID)) {
+        (s->dtype == DT_F64 && s->op >= S_EXP && s->op <= S_SOFTPLUS)) {
         double each = op->lane_cycles > 0 ? op->lane_cycles : floats ? 20 : 12;
         k->cycles += n * s->lanes * each;
         k->uops += n * s->lanes * each * 2;

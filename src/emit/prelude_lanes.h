@@ -308,6 +308,42 @@ TN_INLINE void tn_native_min(void *r, const void *a, const void *b, size_t bytes
     TN_LANES_MINMAX(N, max, e, T) TN_LANES_MINMAX(N, min, e, T)
 #endif
 
+/* tn_scale_f32: AVX-512 has it as one instruction. */
+#if defined(__AVX512F__) && defined(__AVX512VL__) && __has_builtin(__builtin_ia32_scalefps512_mask)
+typedef float tn_scale_16 __attribute__((vector_size(16)));
+typedef float tn_scale_32 __attribute__((vector_size(32)));
+typedef float tn_scale_64 __attribute__((vector_size(64)));
+#define TN_SCALE_BY(bytes, INSTRUCTION)                                                                \
+    TN_INLINE void tn_native_scale_##bytes(void *r, const void *p, const void *n)                      \
+    {                                                                                                  \
+        tn_scale_##bytes x, y;                                                                         \
+        memcpy(&x, p, sizeof x), memcpy(&y, n, sizeof y);                                              \
+        x = INSTRUCTION;                                                                               \
+        memcpy(r, &x, sizeof x);                                                                       \
+    }
+TN_SCALE_BY(16, __builtin_ia32_scalefps128_mask(x, y, x, -1))
+TN_SCALE_BY(32, __builtin_ia32_scalefps256_mask(x, y, x, -1))
+TN_SCALE_BY(64, __builtin_ia32_scalefps512_mask(x, y, x, -1, 4))
+#define TN_SCALE_LANES(N)                                                                              \
+    TN_INLINE tn_f32x##N tn_from_bits_steps_f32x##N(tn_i32x##N x) { return (tn_f32x##N)x; }            \
+    TN_SCALE(steps_f32x##N, tn_f32x##N, tn_i32x##N)                                                    \
+    TN_INLINE tn_f32x##N tn_scale_f32x##N(tn_f32x##N p, tn_f32x##N n, tn_i32x##N both)                 \
+    {                                                                                                  \
+        tn_f32x##N r;                                                                                  \
+        if (N == 4)                                                                                    \
+            tn_native_scale_16(&r, &p, &n);                                                            \
+        else if (N == 8)                                                                               \
+            tn_native_scale_32(&r, &p, &n);                                                            \
+        else if (N == 16)                                                                              \
+            tn_native_scale_64(&r, &p, &n);                                                            \
+        else                                                                                           \
+            return tn_scale_steps_f32x##N(p, n, both);                                                 \
+        return r;                                                                                      \
+    }
+#else
+#define TN_SCALE_LANES(N) TN_SCALE(f32x##N, tn_f32x##N, tn_i32x##N)
+#endif
+
 /* Float to integer over N lanes, as TN_TRUNCATE: cut to the range first, then convert. */
 #define TN_TRUNCATE_LANES(T, name, FN, from, LO, END, MAX) TN_TRUNCATE_N(T, name, FN, from, LO, END, MAX)
 #define TN_TRUNCATE_N(T, name, N, from, LO, END, MAX)                                                  \
@@ -354,7 +390,9 @@ TN_INLINE void tn_native_min(void *r, const void *a, const void *b, size_t bytes
     TN_MINMAX(f64x##N, tn_f64x##N)                                                                   \
     TN_FOLDS(N, f32, float)                                                                            \
     TN_FOLDS(N, f64, double)                                                                           \
+    TN_SCALE_LANES(N)                                                                                  \
     TN_MATH_F32(f32x##N, tn_f32x##N, tn_i32x##N)                                                       \
+    TN_SHORT_FLOATS(f32x##N, tn_f32x##N, tn_i32x##N, tn_u16x##N, __builtin_convertvector)              \
     TN_VECTOR_LIBM(N, f32)                                                                             \
     TN_VECTOR_LIBM(N, f64)                                                                             \
     TN_LANES_1(N, exp, f64) TN_LANES_1(N, log, f64) TN_LANES_1(N, tanh, f64) TN_LANES_1(N, erf, f64)   \

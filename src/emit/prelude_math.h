@@ -9,7 +9,7 @@
  * part of ln 2 is exact), e^x = 2^n p(r). The rounding is an addition: t = x / ln 2 + 1.5 * 2^23 + b holds
  * n + b in its low bits, so that t shifted left by 23 is the float 2^(n + b - 127): TN_ROUND and TN_POWER.
  * One such power reaches 254 of the 278 binary orders from the smallest denormal to overflow.
- * exp takes two; who knows that x is at most 20 shifts the range, with b = 127 + 64.
+ * exp takes two, or the processor's own scaling; who knows that x is at most 20 shifts the range, with b = 127 + 64.
  *
  * tanh     (e^2a - 1) / (e^2a + 1) for a = |x|, with e^2a - 1 = 2^n q(r) + (2^n - 1) exact to the last
  *          place near 0 as well; the quotient damps the errors of large a.
@@ -53,8 +53,7 @@
     {                                                                                                  \
         const F zero = {0};                                                                            \
         F t, r, q = tn_exp_parts_##S(tn_min_c_##S(zero + 89.0f, tn_max_c_##S(zero - 104.0f, x)), 254.0f, &t, &r); \
-        I both = tn_bits_##S(t), half = both >> 1;                                                     \
-        return (q * r + 1.0f) * tn_from_bits_##S(half << 23) * tn_from_bits_##S((both - half) << 23);  \
+        return tn_scale_##S(q * r + 1.0f, t - (TN_ROUND + 254.0f), tn_bits_##S(t));                    \
     }                                                                                                  \
     TN_INLINE F tn_log_##S(F x)                                                                        \
     {                                                                                                  \
@@ -161,13 +160,113 @@
         I bits = tn_bits_##S(tn_sel_##S(x != x, zero, x));                                             \
         I h = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;                                              \
         return tn_isel_##S(x != x, tn_bits_##S(x) >> 16 | 0x40, h) & 0xffff;                           \
+    }
+
+/* ---- f16 and bf16 in memory -------------------------------------------------------------------- */
+
+/* H holds the bits of as many as S has lanes: to floats, back (nearest, ties to even), and a float rounded
+ * to what it would be. The processor's own conversion is in tn_f16_load and tn_f16_store, where it has one. */
+#define TN_SHORT_FLOATS(S, F, I, H, CONVERT)                                                           \
+    TN_INLINE F tn_wide_f16_##S(H h)                                                                   \
+    {                                                                                                  \
+        if (!TN_HAS_F16)                                                                               \
+            return tn_widen_f16_##S(CONVERT(h, I));                                                    \
+        F x;                                                                                           \
+        tn_f16_load(&x, &h, sizeof h / 2);                                                             \
+        return x;                                                                                      \
     }                                                                                                  \
-    TN_INLINE F tn_to_f16_##S(F x) { return tn_widen_f16_##S(tn_narrow_f16_##S(x)); }                  \
+    TN_INLINE H tn_short_f16_##S(F x)                                                                  \
+    {                                                                                                  \
+        if (!TN_HAS_F16)                                                                               \
+            return CONVERT(tn_narrow_f16_##S(x), H);                                                   \
+        H h;                                                                                           \
+        tn_f16_store(&h, &x, sizeof h / 2);                                                            \
+        return h;                                                                                      \
+    }                                                                                                  \
+    TN_INLINE F tn_wide_bf16_##S(H h) { return tn_widen_bf16_##S(CONVERT(h, I)); }                     \
+    TN_INLINE H tn_short_bf16_##S(F x) { return CONVERT(tn_narrow_bf16_##S(x), H); }                   \
+    TN_INLINE F tn_to_f16_##S(F x) { return tn_wide_f16_##S(tn_short_f16_##S(x)); }                    \
     TN_INLINE F tn_to_bf16_##S(F x) { return tn_widen_bf16_##S(tn_narrow_bf16_##S(x)); }
 
+#if defined(__F16C__) && defined(__has_builtin) && __has_builtin(__builtin_ia32_vcvtph2ps256)
+#define TN_HAS_F16 1
+typedef short tn_f16_part __attribute__((vector_size(16)));
+typedef float tn_f16_wide __attribute__((vector_size(32)));
+#if defined(__AVX512F__) && __has_builtin(__builtin_ia32_vcvtph2ps512_mask)
+#define TN_HAS_F16_512 1
+typedef short tn_f16_part_512 __attribute__((vector_size(32)));
+typedef float tn_f16_wide_512 __attribute__((vector_size(64)));
+TN_INLINE void tn_f16_load_512(void *to, const void *from)
+{
+    tn_f16_part_512 h;
+    tn_f16_wide_512 x = {0};
+    memcpy(&h, from, sizeof h);
+    x = __builtin_ia32_vcvtph2ps512_mask(h, x, -1, 4);
+    memcpy(to, &x, sizeof x);
+}
+TN_INLINE void tn_f16_store_512(void *to, const void *from)
+{
+    tn_f16_part_512 h = {0};
+    tn_f16_wide_512 x;
+    memcpy(&x, from, sizeof x);
+    h = __builtin_ia32_vcvtps2ph512_mask(x, 0, h, -1);
+    memcpy(to, &h, sizeof h);
+}
+#else
+#define TN_HAS_F16_512 0
+TN_INLINE void tn_f16_load_512(void *to, const void *from) { (void)to, (void)from; }
+TN_INLINE void tn_f16_store_512(void *to, const void *from) { (void)to, (void)from; }
+#endif
+/* A register's worth at a time, or as many as there are. */
+TN_INLINE void tn_f16_load(void *to, const void *from, size_t lanes)
+{
+    const size_t some = lanes < 8 ? lanes : 8;
+    if (TN_HAS_F16_512 && lanes == 16) {
+        tn_f16_load_512(to, from);
+        return;
+    }
+#pragma GCC unroll 8
+    for (size_t l = 0; l < lanes; l += 8) {
+        tn_f16_part h = {0};
+        memcpy(&h, (const char *)from + 2 * l, 2 * some);
+        tn_f16_wide x = __builtin_ia32_vcvtph2ps256(h);
+        memcpy((char *)to + 4 * l, &x, 4 * some);
+    }
+}
+TN_INLINE void tn_f16_store(void *to, const void *from, size_t lanes)
+{
+    const size_t some = lanes < 8 ? lanes : 8;
+    if (TN_HAS_F16_512 && lanes == 16) {
+        tn_f16_store_512(to, from);
+        return;
+    }
+#pragma GCC unroll 8
+    for (size_t l = 0; l < lanes; l += 8) {
+        tn_f16_wide x = {0};
+        memcpy(&x, (const char *)from + 4 * l, 4 * some);
+        tn_f16_part h = __builtin_ia32_vcvtps2ph256(x, 0);       /* nearest, whatever the mode */
+        memcpy((char *)to + 2 * l, &h, 2 * some);
+    }
+}
+#else
+#define TN_HAS_F16 0
+TN_INLINE void tn_f16_load(void *to, const void *from, size_t lanes) { (void)to, (void)from, (void)lanes; }
+TN_INLINE void tn_f16_store(void *to, const void *from, size_t lanes) { (void)to, (void)from, (void)lanes; }
+#endif
 
 TN_INLINE int32_t tn_isel_f32(int c, int32_t x, int32_t y) { return c ? x : y; }
 TN_INLINE float tn_float_f32(int32_t i) { return (float)i; }
+/* p * 2^n in two steps, the first exact: denormals are rounded once. both: n + 254 in the low bits. */
+#define TN_SCALE(S, F, I)                                                                              \
+    TN_INLINE F tn_scale_##S(F p, F n, I both)                                                         \
+    {                                                                                                  \
+        I half = both >> 1;                                                                            \
+        (void)n;                                                                                       \
+        return p * tn_from_bits_##S(half << 23) * tn_from_bits_##S((both - half) << 23);               \
+    }
+TN_SCALE(f32, float, int32_t)
 TN_MATH_F32(f32, float, int32_t)
+#define TN_CAST(x, T) ((T)(x))
+TN_SHORT_FLOATS(f32, float, int32_t, uint16_t, TN_CAST)
 
 #endif

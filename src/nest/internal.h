@@ -24,6 +24,11 @@ scalar_is_const(const Scalar *s)
     return s->op == S_CONST;
 }
 
+/* ---- identity.c ------------------------------------------------------------------------------------ */
+
+/* s, or what computes the same at less cost. */
+const Scalar *scalar_identity(Ctx *c, const Scalar *s);
+
 /* ---- scalar_table.c ---------------------------------------------------------------------------- */
 
 /* The node like `proto` with these operands: the one there is, or a new one. */

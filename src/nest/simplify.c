@@ -7,10 +7,12 @@
  *   drop      reduction axes of extent 1
  *   split     a reduction axis that is divided by d, where d divides its extent, into two:
  *             sum k<512>: x[k // 64, i, k % 64]  is  sum k<8>, k_2<64>: x[k, i, k_2]
- *   tidy      every Expr simplified with the ranges of the axes, proved guards and comparisons decided
+ *   tidy      every Expr simplified with the ranges of the axes, proved guards and comparisons decided,
+ *             identities of scalar expressions applied (identities.def)
  *
  * Parallel axes stay: each is one dimension of the outputs.
  */
+#include "nest/internal.h"
 #include "nest/walk.h"
 
 #define MAX_ROUNDS 8
@@ -184,7 +186,7 @@ as_expr(Ctx *c, const Scalar *s)
     return s->op == S_CONST && dtype_is_int(s->dtype) ? expr_int(c, s->u.bits) : NULL;
 }
 
-/* Comparisons of indices that the ranges decide. */
+/* Comparisons of indices that the ranges decide; identities of what is computed. */
 static const Scalar *
 tidy_node(ScalarMap *m, const Scalar *node)
 {
@@ -193,7 +195,7 @@ tidy_node(ScalarMap *m, const Scalar *node)
     Tri t = UNKNOWN;
 
     if (node->op < S_EQ || node->op > S_GE || node->arg[0]->dtype != DT_I64)
-        return node;
+        return scalar_identity(c, node);
     const Expr *x = as_expr(c, node->arg[0]), *y = as_expr(c, node->arg[1]);
     if (!x || !y)
         return node;

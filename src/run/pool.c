@@ -1,17 +1,26 @@
 /* pool: threads that run the ranges of parallel loops.
  *
  * A model is many short parallel loops one after the other, so handing out work must cost less than
- * the loops. Each worker has a cache line of its own with the range it is to do and a counter `go`;
- * the caller writes the range and bumps the counter, does the first range itself and waits until
- * `pending` is zero. No lock, no queue, no allocation: ranges are contiguous and fixed by arithmetic,
- * so that the same worker meets the same part of a tensor in the next loop, in its own cache.
+ * the loops. Each worker has a cache line of its own with the range it is to do and a word that says
+ * whether there is one; the caller writes the range and then the word, does the first range itself and
+ * waits until `pending` is zero. No lock, no queue, no allocation: ranges are contiguous and fixed by
+ * arithmetic, so that the same worker meets the same part of a tensor in the next loop, in its own
+ * cache, and results do not depend on who is fast.
  *
- * A worker without work spins for SPIN seconds, since the next loop is usually microseconds away, then
- * parks on its counter (a futex). The caller knows from `parked` whom it must wake. Both sides first
- * write, then read the other's word, sequentially consistent: either the caller sees the worker parked
- * or the kernel sees that the counter has moved and does not put the worker to sleep. The wait for
- * `pending` works the same way with the roles exchanged; the caller parks too, so that on a machine
- * with fewer processors than threads it does not take time from those who work.
+ * A range is taken by whoever is first to change its word from READY: when the caller is done with
+ * its own and a worker has not begun (it sleeps, or the system has given its processor to somebody
+ * else), the caller does that range too. So a loop is never later than one thread would be, but for
+ * the cost of waking.
+ *
+ * Who waits spins for SPIN seconds, then parks on the word (a futex). While a model runs, the next loop
+ * is near even when a serial one comes first, so a worker spins for RUN_SPIN then. Waiting must not take
+ * time from those who work: a spinner that finds time missing between two looks at the clock shares its
+ * processor, and for CROWDED_SECONDS keeps to SPIN.
+ *
+ * The caller knows from `parked` whom it must wake. Both sides first write, then read the other's word,
+ * sequentially consistent: either the caller sees the worker parked or the kernel sees that the word
+ * has changed and does not put the worker to sleep. The wait for `pending` works the same way with the
+ * roles exchanged.
  *
  * A forked child has no workers: sessions are made after the fork.
  */
@@ -27,11 +36,21 @@
 #include "run/run.h"
 
 enum { MAX_THREADS = 4096 };
-static const double SPIN = 50e-6;    /* [seconds] */
+static const double SPIN = 50e-6;             /* [seconds] about what it costs to wake who sleeps: at worst twice the best */
+static const double RUN_SPIN = 1e-3;          /* while a model runs */
+static const double LOST = 100e-6;            /* two looks at the clock are a microsecond apart, unless somebody else ran */
+static const double CROWDED_SECONDS = 0.1;
+
+enum { IDLE, READY, TAKEN };                  /* Worker.range: none; to be done; being done */
+
+typedef struct {
+    atomic_uint parked;
+    double crowded_until;                     /* written and read by the waiting thread alone */
+} Waiter;
 
 typedef struct Worker {
-    _Alignas(64) atomic_uint go;     /* bumped when there is a range to do, and to end */
-    atomic_uint parked;
+    _Alignas(64) atomic_uint range;
+    Waiter waiter;
     int64_t begin, end;
     void *scratch;
     struct Pool *pool;
@@ -39,14 +58,15 @@ typedef struct Worker {
 } Worker;
 
 struct Pool {
-    _Alignas(64) atomic_uint pending;    /* workers that have not finished */
-    atomic_uint caller_parked;
-    _Alignas(64) TnKernelFn *fn;         /* the running loop; written before any `go` */
+    _Alignas(64) atomic_uint pending;    /* ranges that have not been finished, but for the caller's first */
+    Waiter caller;
+    _Alignas(64) TnKernelFn *fn;         /* the running loop; written before any READY */
     const TnArgs *args;
     Worker *worker;                      /* [threads]; number 0 is the caller */
     int threads, started;
     int64_t scratch_bytes;
-    atomic_bool ending;
+    bool spare;                          /* there is a processor for each thread */
+    atomic_bool running, ending;
 };
 
 /* ---- waiting ---------------------------------------------------------------------------- */
@@ -73,43 +93,57 @@ relax(void)
 #endif
 }
 
-/* Wait until *word is no longer `old`, spinning first; *parked tells the other side when we sleep. */
+/* Wait until *word is no longer `old`; w->parked tells the other side when we sleep. */
 static unsigned
-await_change(atomic_uint *word, unsigned old, atomic_uint *parked)
+await_change(Pool *p, Waiter *w, atomic_uint *word, unsigned old)
 {
     unsigned now;
-    double until = 0;
+    double begin = 0, last = 0;
     for (int i = 1; (now = atomic_load_explicit(word, memory_order_acquire)) == old; i++) {
         relax();
         if (i % 32)
             continue;
         double t = time_seconds();
-        if (until == 0)
-            until = t + SPIN;
-        if (t < until)
+        if (last != 0 && t - last > LOST)
+            w->crowded_until = t + CROWDED_SECONDS;
+        begin = begin == 0 ? t : begin;
+        last = t;
+        bool long_spin = p->spare && w != &p->caller && t >= w->crowded_until && atomic_load_explicit(&p->running, memory_order_relaxed);
+        if (t - begin < (long_spin ? RUN_SPIN : SPIN))
             continue;
-        atomic_store(parked, 1);
-        while ((now = atomic_load(word)) == old)
+        atomic_store(&w->parked, 1);
+        if (atomic_load(word) == old)
             futex_wait(word, old);
-        atomic_store(parked, 0);
-        break;
+        atomic_store(&w->parked, 0);
+        begin = last = 0;                     /* whoever was woken spins again, even if the range is gone: the next is near */
     }
     return now;
 }
 
 /* ---- workers ---------------------------------------------------------------------------- */
 
+/* Do the range if nobody else has begun it. */
+static bool
+take(Pool *p, Worker *w, void *scratch)
+{
+    unsigned ready = READY;
+    if (!atomic_compare_exchange_strong_explicit(&w->range, &ready, TAKEN, memory_order_acquire, memory_order_relaxed))
+        return false;
+    p->fn(p->args, w->begin, w->end, scratch);
+    atomic_store_explicit(&w->range, IDLE, memory_order_relaxed);
+    return true;
+}
+
 static void *
 work(void *arg)
 {
     Worker *w = arg;
     Pool *p = w->pool;
-    for (unsigned seen = 0;;) {
-        seen = await_change(&w->go, seen, &w->parked);
+    for (;;) {
+        await_change(p, &w->waiter, &w->range, IDLE);
         if (atomic_load_explicit(&p->ending, memory_order_acquire))
             return NULL;
-        p->fn(p->args, w->begin, w->end, w->scratch);
-        if (atomic_fetch_sub(&p->pending, 1) == 1 && atomic_load(&p->caller_parked))
+        if (take(p, w, w->scratch) && atomic_fetch_sub(&p->pending, 1) == 1 && atomic_load(&p->caller.parked))
             futex_wake(&p->pending);
     }
 }
@@ -117,9 +151,15 @@ work(void *arg)
 static void
 send(Worker *w)
 {
-    atomic_fetch_add(&w->go, 1);
-    if (atomic_load(&w->parked))
-        futex_wake(&w->go);
+    atomic_store(&w->range, READY);
+    if (atomic_load(&w->waiter.parked))
+        futex_wake(&w->range);
+}
+
+void
+pool_busy(Pool *p, bool running)
+{
+    atomic_store_explicit(&p->running, running, memory_order_relaxed);
 }
 
 void
@@ -147,8 +187,11 @@ pool_run(Pool *p, TnKernelFn *fn, const TnArgs *args, int64_t trips, int64_t gra
         send(w);
     }
     fn(args, 0, each + (longer > 0), p->worker[0].scratch);
+    for (int64_t i = parts; --i > 0; )       /* the last to be woken first */
+        if (take(p, &p->worker[i], p->worker[0].scratch))
+            atomic_fetch_sub_explicit(&p->pending, 1, memory_order_acq_rel);
     for (unsigned left; (left = atomic_load_explicit(&p->pending, memory_order_acquire)) != 0; )
-        await_change(&p->pending, left, &p->caller_parked);
+        await_change(p, &p->caller, &p->pending, left);
 }
 
 /* ---- life ------------------------------------------------------------------------------- */
@@ -201,6 +244,7 @@ pool_new(Arena *a, Diags *d, int threads)
     Pool *p = on_cache_line(a, sizeof *p);
     p->worker = on_cache_line(a, sizeof *p->worker * (size_t)threads);
     p->threads = threads;
+    p->spare = threads <= cpu_count();
     for (int i = 0; i < threads; i++)
         p->worker[i].pool = p;
     arena_closer(a, pool_end, p);

@@ -31,12 +31,13 @@ const TnManifest *artefact_manifest(const Artefact *f);
 
 /* ---- pool ------------------------------------------------------------------------------------ */
 
-/* Workers spin briefly, then park. The caller takes part. Ranges are static. No allocation and no
- * lock on the hot path. threads 0: cpu_count(). */
+/* Workers spin briefly, then park; longer while pool_busy says that more is to come. The caller takes
+ * part. Ranges are static. No allocation and no lock on the hot path. threads 0: cpu_count(). */
 typedef struct Pool Pool;
 Pool *pool_new(Arena *a, Diags *d, int threads);             /* closed with the arena */
 int pool_threads(const Pool *p);
 bool pool_scratch(Pool *p, int64_t bytes);                   /* each worker's scratch is at least this, 64-byte aligned */
+void pool_busy(Pool *p, bool running);                        /* a model begins, or has ended */
 void pool_run(Pool *p, TnKernelFn *fn, const TnArgs *args, int64_t trips, int64_t grain);
 
 /* ---- one model, ready to run -------------------------------------------------------------------- */

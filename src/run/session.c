@@ -353,7 +353,11 @@ session_run(Session *s, Diags *d, const RunInput *in, RunOutput *out)
         .inputs = s->input_data, .outputs = s->output_data, .weights = s->artefact->weights,
         .arena = s->arena.at, .sym = s->sym, .host = s->profile ? profile_host(s->profile, &s->host) : &s->host, .fault = &fault,
     };
+    if (s->pool)
+        pool_busy(s->pool, true);
     int code = m->run(&frame);
+    if (s->pool)
+        pool_busy(s->pool, false);
     fault.code = fault.code ? fault.code : code;
     return !fault.code || report_fault(s, d, &fault);
 }

@@ -5,8 +5,11 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "run/run.h"
@@ -121,6 +124,72 @@ parked_workers_wake(void **state)
     arena_free(a);
 }
 
+/* Between the loops of a model workers stay awake; the work is the same. */
+static void
+loops_of_a_running_model(void **state)
+{
+    (void)state;
+    int64_t x[8] = {0};
+    void *buf[] = { x };
+    TnArgs args = { .buf = buf };
+    Arena *a = arena_new(NULL, NULL);
+    Diags d = { .arena = a };
+    Pool *p = pool_new(a, &d, 2);
+    for (int run = 0; run < 20; run++) {
+        pool_busy(p, true);
+        for (int i = 0; i < 10; i++) {
+            pool_run(p, add_range, &args, 8, 1);
+            usleep(i % 2 ? 0 : 200);
+        }
+        pool_busy(p, false);
+        usleep(run % 2 ? 0 : 3000);
+    }
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(x[i], 200);
+    arena_free(a);
+}
+
+/* More threads than processors, and somebody else who wants the one there is: the caller does what no worker has
+ * begun, so that this takes hardly longer than one thread would. Parts that waited for their worker would take a
+ * time slice each now and then: 12 seconds in all. */
+static void
+busy_neighbour(void **state)
+{
+    (void)state;
+    enum { RUNS = 20000 };
+    cpu_set_t before, one;
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    CPU_ZERO(&one);
+    for (int i = 0; i < CPU_SETSIZE && CPU_COUNT(&one) == 0; i++)
+        if (CPU_ISSET(i, &before))
+            CPU_SET(i, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    pid_t child = fork();
+    if (child == 0)
+        for (volatile int forever = 1; forever;)
+            ;
+    int64_t x[8] = {0};
+    void *buf[] = { x };
+    TnArgs args = { .buf = buf };
+    Arena *a = arena_new(NULL, NULL);
+    Diags d = { .arena = a };
+    Pool *p = pool_new(a, &d, 4);
+    double begin = time_seconds();
+    pool_busy(p, true);
+    for (int i = 0; i < RUNS; i++)
+        pool_run(p, add_range, &args, 8, 1);
+    pool_busy(p, false);
+    double took = time_seconds() - begin;
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(x[i], RUNS);
+    arena_free(a);
+    assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+    if (took > 4)
+        fail_msg("%d loops took %.1f s beside a busy neighbour", RUNS, took);
+}
+
 static void
 thread_counts_are_checked(void **state)
 {
@@ -144,6 +213,8 @@ main(void)
         cmocka_unit_test(every_trip_once),
         cmocka_unit_test(many_short_loops_in_a_row),
         cmocka_unit_test(parked_workers_wake),
+        cmocka_unit_test(loops_of_a_running_model),
+        cmocka_unit_test(busy_neighbour),
         cmocka_unit_test(thread_counts_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* The functions of f32 in emitted C: how far they are off, that infinities and NaN come out as the
+/* The functions of f32 in emitted C, and its conversions to and from f16 and bf16: how far they are off, that infinities and NaN come out as the
  * interpreter has them, and that all compilers, widths and a single lane give the same bits.
  *
  * The text below is compiled with each compiler for each width of the processor, and run on some
@@ -58,6 +58,32 @@ static const char program[] =
     "    if ((tn_##f##_f32(0.0f) == 0 && high < 1.5f && (high > 1 || low < -1))) { failed++; printf(\"%s goes beyond 1\\n\", #f); } \\\n"
     "    return hash; \\\n"
     "}\n"
+    /* f16 and bf16: the processor's conversions and the bit by bit ones are the same */
+    "#define SHORTS(N) \\\n"
+    "static __attribute__((noinline)) void shorts_##N(void) { \\\n"
+    "    uint16_t h[N], g[N]; float x[N]; \\\n"
+    "    for (uint32_t b = 0; b < 65536; b += N) { \\\n"
+    "        for (int l = 0; l < N; l++) h[l] = (uint16_t)(b + (uint32_t)l); \\\n"
+    "        tn_f32x##N y = tn_wide_f16_f32x##N(tn_load_u16x##N(h)), z = tn_wide_bf16_f32x##N(tn_load_u16x##N(h)); \\\n"
+    "        for (int l = 0; l < N; l++) { \\\n"
+    "            float want = tn_widen_f16_f32(h[l]), also = tn_widen_bf16_f32(h[l]), one = tn_wide_f16_f32(h[l]); \\\n"
+    "            if (!(isnan(want) ? isnan(y[l]) && isnan(one) : tn_bits_f32(want) == tn_bits_f32(y[l]) && want == one) || \\\n"
+    "                tn_bits_f32(also) != tn_bits_f32(z[l])) \\\n"
+    "                if (failed++ < 20) printf(\"f16 %04x of %d lanes: %a, want %a\\n\", h[l], N, y[l], want); \\\n"
+    "        } \\\n"
+    "    } \\\n"
+    "    for (uint64_t bits = 0; bits < UINT64_C(1) << 32; ) { \\\n"
+    "        for (int l = 0; l < N; l++, bits += 1021) x[l] = tn_from_bits_f32((int32_t)(uint32_t)bits); \\\n"
+    "        tn_store_u16x##N(h, tn_short_f16_f32x##N(tn_load_f32x##N(x))); \\\n"
+    "        tn_store_u16x##N(g, tn_short_bf16_f32x##N(tn_load_f32x##N(x))); \\\n"
+    "        for (int l = 0; l < N; l++) { \\\n"
+    "            uint16_t want = (uint16_t)tn_narrow_f16_f32(x[l]), also = (uint16_t)tn_narrow_bf16_f32(x[l]), one = tn_short_f16_f32(x[l]); \\\n"
+    "            if (isnan(x[l]) ? (h[l] & 0x7fff) <= 0x7c00 || (one & 0x7fff) <= 0x7c00 || (g[l] & 0x7fff) <= 0x7f80 : h[l] != want || one != want || g[l] != also) \\\n"
+    "                if (failed++ < 20) printf(\"%a of %d lanes: f16 %04x, want %04x; bf16 %04x, want %04x\\n\", x[l], N, h[l], want, g[l], also); \\\n"
+    "        } \\\n"
+    "    } \\\n"
+    "}\n"
+    "SHORTS(2) SHORTS(4) SHORTS(8) SHORTS(16)\n"
     "#define FUNCTIONS(X) X(exp) X(log) X(tanh) X(erf) X(sigmoid) X(softplus)\n"
     "FUNCTIONS(CHECK)\n"
     "#define CALL(f) total = total * 31 + check_##f();\n"
@@ -65,6 +91,7 @@ static const char program[] =
     "    uint64_t total = 0;\n"
     "    step = strtoull(argv[argc - 3], NULL, 10), allowed = atof(argv[argc - 2]);\n"
     "    FUNCTIONS(CALL)\n"
+    "    shorts_2(); shorts_4(); shorts_8(); shorts_16();\n"
     "    FILE *out = fopen(argv[argc - 1], \"w\");\n"
     "    if (!out || fprintf(out, \"%llx\", (unsigned long long)total) < 0 || fclose(out)) return 2;\n"
     "    return failed ? 1 : 0;\n"
@@ -129,7 +156,7 @@ test_plain(void **state)
 }
 
 #ifdef __x86_64__
-#define AVX2 "-mavx2 -mfma"
+#define AVX2 "-mavx2 -mfma -mf16c"
 #define AVX512 AVX2 " -mavx512f -mavx512vl -mavx512bw -mavx512dq -mprefer-vector-width=512"
 
 static void

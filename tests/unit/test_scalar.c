@@ -174,6 +174,38 @@ lanes_and_combiners(void **state)
     assert_ptr_equal(combiner_identity(c, COMB_MIN, DT_I64), scalar_int(c, DT_I64, INT64_MAX));
 }
 
+/* Both sides, computed for odd and even numbers; and the left side is found in a nest, whichever way round its
+ * sums stand. */
+static void
+identities_hold_and_are_applied(void **state)
+{
+    static const double x[] = { 0, -0.0, 1, -1, 0.37, -2.5, 7.25, 19.9, 20.1, -30, 88, -88, 90, -104, 1e-30, -1e-40, 1e30, -1e38, INFINITY, -INFINITY, NAN };
+    static const struct { const char *from, *to; } row[] = {
+#define IDENTITY(root, from, to) { from, to },
+#include "nest/identities.def"
+#undef IDENTITY
+    };
+    Ctx *c = &((World *)*state)->ctx;
+    const char *name[] = { "x" };
+    for (size_t r = 0; r < sizeof row / sizeof *row; r++) {
+        for (size_t i = 0; i < sizeof x / sizeof *x; i++)
+            for (DType t = DT_F32; t <= DT_F64; t += DT_F64 - DT_F32) {
+                const Scalar *at = scalar_float(c, t, x[i]);
+                double from = value(scalar_parse(c, row[r].from, 1, name, &at)), to = value(scalar_parse(c, row[r].to, 1, name, &at));
+                bool same = (isnan(from) && isnan(to)) || from == to;
+                if (!same && !(fabs(from - to) <= (t == DT_F32 ? 4e-7 : 1e-15) * fabs(from) + (t == DT_F32 ? 3e-45 : 0)))
+                    fail_msg("%s at %g is %.9g, %s is %.9g", row[r].from, x[i], from, row[r].to, to);
+            }
+        NestBuilder b = nest_begin(c, "rewritten");
+        const Expr *n = expr_int(c, 5), *i = nest_axis(&b, "i", AXIS_PARALLEL, n);
+        const Scalar *in = nest_load(&b, nest_in(&b, "x", type_new(c, DT_F32, 1, &n)), &i);
+        const Scalar *operand = scalar_2(c, S_ADD, in, scalar_1(c, S_ABS, in));
+        nest_write(&b, nest_out(&b, "o", type_new(c, DT_F32, 1, &n)), &i, scalar_parse(c, row[r].from, 1, name, &operand));
+        const Nest *simple = nest_simplify(c, nest_finish(&b));
+        assert_ptr_equal(simple->write[0].value, scalar_parse(c, row[r].to, 1, name, &operand));
+    }
+}
+
 int
 main(void)
 {
@@ -182,6 +214,7 @@ main(void)
         T(equal_meanings_are_one_pointer), T(floats_fold_at_their_type), T(integers_wrap_and_divide_as_promised),
         T(only_exact_identities_fold), T(index_arithmetic_is_arithmetic_of_exprs), T(substitution_reaches_computed_values),
         T(walks_do_not_blow_up), T(lanes_and_combiners),
+        T(identities_hold_and_are_applied),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
