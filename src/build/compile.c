@@ -126,8 +126,8 @@ static bool
 start_unit(Build *b, uint32_t job, uint32_t item)
 {
     const Item *it = &b->item[item];
-    size_t stem = strlen(it->object) - 2;
-    const char *source = arena_printf(b->arena, "%.*s.c", (int)stem, it->object);
+    /* Compilers write the source's name into the object, which other models will take from the cache. */
+    const char *source = arena_printf(b->arena, "%s/%016llx%016llx.c", b->cache.work, (unsigned long long)it->key.a, (unsigned long long)it->key.b);
     Argv argv = { 0 };
     int why;
 
