@@ -1,7 +1,7 @@
 /* artefact: the files at the end of a compilation.
  *
- * A shared library with the weights behind it: the linker's file, zeros up to a page, the weights in
- * the order and the formats that the code expects, a trailer (run/run.h). Or one C file, with few
+ * A shared library with a segment of its own for the weights (segment.c), in the order and the formats
+ * that the code expects, behind a head that says what the file is (run/run.h). Or one C file, with few
  * weights written into it as an array and many in a file beside it.
  *
  * Weights are never held twice: each constant goes from the mapped model through at most one
@@ -15,7 +15,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PAGE_BYTES 4096
 #define EMBED_BYTES (1 << 20)
 
 /* ---- constants ------------------------------------------------------------------------------------ */
@@ -200,25 +199,23 @@ bool
 artefact_write(Job *j)
 {
     char *linked = arena_printf(j->arena, "%s.so", writer_path(j->out));
-    Bytes elf;
-
-    arena_closer(j->arena, unlink_path, linked);
-    if (!link_library(j, linked) || !file_map(j->arena, &j->ctx->diags, linked, &elf))
-        return false;
-    writer_put(j->out, elf.data, elf.bytes);
-    file_forget(elf);
-    unlink(linked);
-    writer_align(j->out, PAGE_BYTES);
-
-    ArtefactTrailer trailer = {
-        .magic = ARTEFACT_MAGIC, .version = ARTEFACT_VERSION, .weights_offset = writer_offset(j->out),
+    ArtefactHead head = {
+        .magic = ARTEFACT_MAGIC, .abi = TENON_ABI_VERSION, .size = sizeof head,
         .weights_bytes = (uint64_t)j->plan->weights_bytes, .weights_hash = j->weights_hash,
     };
+    Bytes elf, before, after;
+
+    arena_closer(j->arena, unlink_path, linked);
+    if (!link_library(j, linked) || !file_map(j->arena, &j->ctx->diags, linked, &elf)
+        || !segment_append(j, elf, sizeof head, sizeof head + head.weights_bytes, &before, &after))
+        return false;
+    unlink(linked);
+    writer_put(j->out, before.data, before.bytes);
+    writer_put(j->out, &head, sizeof head);
     if (!weights_write(j, j->out))
         return false;
-    trailer.file_bytes = writer_offset(j->out) + sizeof trailer;
-    writer_put(j->out, &trailer, sizeof trailer);
-    j->report->artefact_bytes = (int64_t)trailer.file_bytes;
+    writer_put(j->out, after.data, after.bytes);
+    j->report->artefact_bytes = (int64_t)writer_offset(j->out);
     return writer_commit(j->out, 0755);
 }
 

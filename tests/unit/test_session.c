@@ -12,6 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <dlfcn.h>
+
+#include "driver/internal.h"
 #include "run/run.h"
 #include "tenon.h"
 
@@ -19,6 +22,12 @@
 static const char model_source[] =
     "#include \"tenon_abi.h\"\n"
     "#ifndef ABI\n#define ABI TENON_ABI_VERSION\n#endif\n#ifndef CPU\n#define CPU 1\n#endif\n#ifndef FIRST\n#define FIRST 1\n#endif\n"
+    "#ifndef MORE\n#define MORE 0\n#endif\n#ifndef RUNS_FIRST\n#define RUNS_FIRST 0\n#endif\n"
+    "__asm__(\".pushsection .note.tenon,\\\"a\\\",%note\\n.balign 4\\n.long 6, 8, 1\\n.asciz \\\"Tenon\\\"\\n.balign 4\\n\"\n"
+    "        \".globl at\\n.hidden at\\nat: .quad 0\\n.popsection\");\n"
+    "extern __attribute__((visibility(\"hidden\"))) const volatile int64_t at;\n"
+    "#include <stdlib.h>\n"
+    "__attribute__((constructor)) static void runs_first(void) { if (RUNS_FIRST) abort(); }\n"
     "static const int64_t xd[] = { -1, 3 }, id[] = { -1 };\n"
     "static const char *const xt[] = { \"batch\", \"3\" }, *const it[] = { \"batch\" };\n"
     "static const TnTensorInfo in[] = { { \"x\", \"f32\", 2, xd, xt }, { \"ids\", \"i64\", 1, id, it } };\n"
@@ -49,18 +58,20 @@ static const char model_source[] =
     "}\n"
     "static int run(const TnFrame *f)\n"
     "{\n"
-    "    void *buf[] = { (void *)f->inputs[0], (void *)f->inputs[1], (void *)f->weights, f->outputs[0] };\n"
-    "    TnArgs a = { buf, f->sym, f->fault, 0 };\n"
-    "    if (((uintptr_t)f->weights | (uintptr_t)f->arena) % 64) return TN_FAULT_SIZE;\n"
+    "    const char *weights = f->weights ? f->weights : (const char *)&at + at;\n"
+    "    void *buf[] = { (void *)f->inputs[0], (void *)f->inputs[1], (void *)weights, f->outputs[0] };\n"
+    "    TnArgs a = { sizeof a, buf, f->sym, f->fault, 0 };\n"
+    "    if (f->size != sizeof *f || f->host->size != sizeof *f->host) return TN_FAULT_SIZE;\n"
+    "    if (((uintptr_t)weights | (uintptr_t)f->arena) % 64) return TN_FAULT_SIZE;\n"
     "    if (f->host->parallel) f->host->parallel(f->host->user, kernel, &a, f->sym[0], 1);\n"
     "    else kernel(&a, 0, f->sym[0], f->host->scratch);\n"
     "    return f->fault->code;\n"
     "}\n"
     "static void work(const int64_t *sym, TnWork *w) { w[0] = (TnWork){ 6 * sym[0], 32 * sym[0] + 12, 1000 }; }\n"
     "static int cpu_ok(void) { return CPU; }\n"
-    "static const TnManifest manifest = { ABI, sizeof(TnManifest), \"tiny\", \"cc\", \"riscv-v9\", \"tiny: 1 kernel\", 2, 1, 1, 1, 1, 2,\n"
-    "    in, out, symbols, constraints, kernels, 12, 77, prepare, run, work, cpu_ok };\n"
-    "const TnManifest *tenon_manifest(void) { return &manifest; }\n";
+    "static const struct { TnManifest m; long more[2]; } manifest = { { ABI, sizeof(TnManifest) + MORE, \"tiny\", \"cc\", \"riscv-v9\", \"tiny: 1 kernel\", 2, 1, 1, 1, 1, 2,\n"
+    "    in, out, symbols, constraints, kernels, 12, 77, prepare, run, work, cpu_ok } };\n"
+    "const TnManifest *tenon_manifest(void) { return &manifest.m; }\n";
 
 static char folder[64], model_path[128];
 static TnContext *ctx;
@@ -85,32 +96,35 @@ save(const char *name, const void *data, size_t n)
     fclose(f);
 }
 
-/* Compile the model with these flags and put weights 1, 2, 3 and the trailer behind it. */
+/* Compile the model with these flags and give it weights 1, 2, 3, behind a head that `change` is added to. */
 static void
-make_model(const char *name, const char *flags, const ArtefactTrailer *change)
+make_model(const char *name, const char *flags, const ArtefactHead *change)
 {
     char command[1024];
     save("model.c", model_source, sizeof model_source - 1);
     snprintf(command, sizeof command, "cc -shared -fPIC -O1 %s -I%s -o %s/so %s/model.c", flags, TENON_INCLUDE, folder, folder);
     assert_int_equal(system(command), 0);
 
+    struct { ArtefactHead head; float weights[16]; } segment = {
+        { .magic = ARTEFACT_MAGIC, .abi = TENON_ABI_VERSION, .size = sizeof segment.head, .weights_bytes = 12, .weights_hash = 77 }, { 1, 2, 3 },
+    };
+    if (change) {
+        segment.head.abi += change->abi;
+        segment.head.size += change->size;
+        segment.head.weights_bytes += change->weights_bytes;
+        segment.head.weights_hash += change->weights_hash;
+    }
     Arena *a = arena_new(NULL, NULL);
-    Diags d = { .arena = a };
-    Bytes so;
-    static const float weights[3] = { 1, 2, 3 };
-    assert_true(file_map(a, &d, in_folder("so"), &so));
-    Writer *w = writer_open(a, &d, in_folder(name));
-    writer_put(w, so.data, so.bytes);
-    writer_align(w, 4096);
-    ArtefactTrailer t = { .magic = ARTEFACT_MAGIC, .version = 1, .weights_offset = writer_offset(w), .weights_bytes = 12, .weights_hash = 77 };
-    writer_put(w, weights, sizeof weights);
-    writer_align(w, 64);
-    t.file_bytes = writer_offset(w) + sizeof t;
-    if (change)
-        t = (ArtefactTrailer){ .magic = ARTEFACT_MAGIC, .version = change->version ? change->version : t.version,
-            .weights_offset = t.weights_offset + change->weights_offset, .weights_bytes = t.weights_bytes + change->weights_bytes,
-            .weights_hash = t.weights_hash + change->weights_hash, .file_bytes = t.file_bytes + change->file_bytes };
-    writer_put(w, &t, sizeof t);
+    Ctx c;
+    ctx_init(&c, a);
+    Job j = { .ctx = &c, .arena = a };
+    Bytes so, before, after;
+    assert_true(file_map(a, &c.diags, in_folder("so"), &so));
+    assert_true(segment_append(&j, so, sizeof segment.head, sizeof segment, &before, &after));
+    Writer *w = writer_open(a, &c.diags, in_folder(name));
+    writer_put(w, before.data, before.bytes);
+    writer_put(w, &segment, sizeof segment);
+    writer_put(w, after.data, after.bytes);
     assert_true(writer_commit(w, 0755));
     arena_free(a);
 }
@@ -163,22 +177,85 @@ broken_files_are_refused(void **state)
     FILE *f = fopen(model_path, "rb");
     size_t n = fread(whole, 1, sizeof whole, f);
     fclose(f);
-    save("short", whole, n - 100);
-    says(tn_load(ctx, in_folder("short"), &m), TN_MODEL, "truncated");
-    memmove(whole + n - 64 - 8, whole + n - 64, 64);
-    save("hole", whole, n - 8);
-    says(tn_load(ctx, in_folder("hole"), &m), TN_MODEL, "was written with");
+    static const size_t cut[] = { 1, 64, 100, 3000 };
+    for (int i = 0; i < 4; i++) {
+        save("short", whole, n - cut[i]);
+        says(tn_load(ctx, in_folder("short"), &m), TN_MODEL, "truncated");
+    }
+    save("head", whole, 200);
+    says(tn_load(ctx, in_folder("head"), &m), TN_MODEL, "truncated");
+    whole[4] = 1;
+    save("narrow", whole, n);
+    says(tn_load(ctx, in_folder("narrow"), &m), TN_MODEL, "another kind of machine");
 
-    make_model("a", "", &(ArtefactTrailer){ .version = 9 });
-    says(tn_load(ctx, in_folder("a"), &m), TN_MODEL, "format version 9, this library reads 1");
-    make_model("b", "", &(ArtefactTrailer){ .weights_bytes = 1 << 20 });
-    says(tn_load(ctx, in_folder("b"), &m), TN_MODEL, "do not lie inside the file");
-    make_model("c", "", &(ArtefactTrailer){ .weights_hash = 1 });
+    make_model("b", "", &(ArtefactHead){ .weights_bytes = 1 << 20 });
+    says(tn_load(ctx, in_folder("b"), &m), TN_MODEL, "do not lie inside");
+    make_model("c", "", &(ArtefactHead){ .weights_hash = 1 });
     says(tn_load(ctx, in_folder("c"), &m), TN_MODEL, "it was changed");
-    make_model("d", "-DABI=99", NULL);
-    says(tn_load(ctx, in_folder("d"), &m), TN_MODEL, "compiled for ABI 99");
+    make_model("d", "-DABI=9", NULL);
+    says(tn_load(ctx, in_folder("d"), &m), TN_MODEL, "ABI version 9");
     make_model("e", "-DCPU=0", NULL);
     says(tn_load(ctx, in_folder("e"), &m), TN_UNSUPPORTED, "compiled for riscv-v9, which this processor is not");
+}
+
+/* A library that ends the process when it is loaded: what is not ours or not of our time is never loaded. */
+static void
+nothing_runs_before_the_check(void **state)
+{
+    (void)state;
+    TnModel *m;
+    make_model("a", "-DRUNS_FIRST=1", &(ArtefactHead){ .abi = 7 });
+    says(tn_load(ctx, in_folder("a"), &m), TN_MODEL, "ABI version 10, this library runs version 3; use a newer library");
+    make_model("f", "-DRUNS_FIRST=1", &(ArtefactHead){ .abi = -1u });
+    says(tn_load(ctx, in_folder("f"), &m), TN_MODEL, "ABI version 2, this library runs version 3; compile the model again");
+    says(tn_load(ctx, in_folder("so"), &m), TN_MODEL, "it is another library");
+}
+
+/* A later version's manifest is longer, and so may its head be. */
+static void
+longer_structs_load(void **state)
+{
+    (void)state;
+    TnModel *m;
+    make_model("long.so", "-DMORE=16", NULL);
+    assert_int_equal(tn_load(ctx, in_folder("long.so"), &m), TN_OK);
+    assert_string_equal(tn_model_summary(m), "tiny: 1 kernel");
+    tn_model_free(m);
+    make_model("short.so", "-DMORE=-8", NULL);
+    says(tn_load(ctx, in_folder("short.so"), &m), TN_MODEL, "do not belong together");
+}
+
+/* The weights come with the code for whoever loads it, stripped or not. */
+static void
+the_loader_alone_finds_the_weights(void **state)
+{
+    (void)state;
+    static const char *const strip[] = { "true", "strip", "strip -g", "llvm-strip" };
+    char command[512];
+    for (int i = 0; i < 4; i++) {
+        snprintf(command, sizeof command, "cp %s %s/own%d.so; ! command -v %s >/dev/null || %s %s/own%d.so", model_path, folder, i, strip[i],
+                 strip[i], folder, i);
+        assert_int_equal(system(command), 0);
+        snprintf(command, sizeof command, "%s/own%d.so", folder, i);
+        void *library = dlopen(command, RTLD_NOW);
+        assert_non_null(library);
+        const TnManifest *(*get)(void);
+        *(void **)&get = dlsym(library, "tenon_manifest");
+        float x[3] = { 0 }, y[3];
+        int64_t ids[1] = { 4 }, sym[1] = { 1 };
+        _Alignas(64) char arena[64], scratch[64];
+        TnFault fault = { 0 };
+        TnHost host = { .size = sizeof host, .scratch = scratch };
+        TnFrame frame = { .size = sizeof frame, .inputs = (const void *[]){ x, ids }, .outputs = (void *[]){ y }, .arena = arena,
+                          .sym = sym, .host = &host, .fault = &fault };
+        assert_int_equal(get()->run(&frame), 0);
+        assert_true(y[0] == 4 && y[1] == 8 && y[2] == 12);
+        dlclose(library);
+
+        TnModel *m;
+        assert_int_equal(tn_load(ctx, command, &m), TN_OK);
+        tn_model_free(m);
+    }
 }
 
 static float
@@ -567,7 +644,8 @@ main(void)
         cmocka_unit_test(a_profile_tells_of_kernels),
         cmocka_unit_test(the_callers_pool_is_used),
         cmocka_unit_test(wrong_inputs_are_named),
-        cmocka_unit_test(broken_files_are_refused),
+        cmocka_unit_test(broken_files_are_refused), cmocka_unit_test(nothing_runs_before_the_check),
+        cmocka_unit_test(longer_structs_load), cmocka_unit_test(the_loader_alone_finds_the_weights),
         cmocka_unit_test(a_model_compiled_again_is_loaded_anew),
         cmocka_unit_test(every_failed_allocation_is_a_status),
         cmocka_unit_test(random_tensors_are_the_same_everywhere),
