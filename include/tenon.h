@@ -184,6 +184,9 @@ typedef struct TnCompileOptions {
     int32_t time;                    /* 1: print the seconds of each stage */
     const char *machine;             /* a file that tn_machine wrote: its facts, and its target; NULL: the target's own */
     int32_t cores;                   /* that kernels are shared out among; 0: as the machine has */
+    double max_seconds;              /* limits, as above */
+    int64_t max_depth;               /* nesting of an ONNX model's messages */
+    int32_t (*stopped)(void *user);  /* asked now and then, from the calling thread; not 0: clean up and return TN_LIMIT */
 } TnCompileOptions;
 
 typedef struct TnCompileReport {

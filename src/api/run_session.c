@@ -168,7 +168,7 @@ session_make(TnContext *ctx, TnModel *m, const TnSessionOptions *o, TnSession **
 
     if (o && o->pool) {
         s->pool = *o->pool;
-        TnHost host = { .parallel = callers_parallel, .user = &s->pool };
+        TnHost host = { .size = sizeof host, .parallel = callers_parallel, .user = &s->pool };
         s->session = session_new(a, d, m->artefact, NULL, &host);
     } else {
         Pool *pool = pool_new(a, d, o ? o->threads : 0);

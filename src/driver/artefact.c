@@ -166,9 +166,11 @@ unlink_path(void *path)
 static void
 on_unit(void *user, uint32_t done, uint32_t total)
 {
-    const DriverOptions *o = user;
+    const Job *j = user;
 
-    o->progress(o->user, "kernels built", done, total);
+    arena_doing(j->arena, "build", done, total);
+    if (j->o->progress)
+        j->o->progress(j->o->user, "kernels built", done, total);
 }
 
 static bool
@@ -179,10 +181,10 @@ link_library(Job *j, const char *path)
     BuildOptions o = j->o->build;
     const char *flags = arena_printf(j->arena, "%s -fvisibility=hidden -w %s", emit_c_flags(), j->machine.flags);
 
-    if (j->o->progress) {
-        o.progress = on_unit;
-        o.progress_user = (void *)j->o;
-    }
+    o.progress = on_unit;
+    o.progress_user = j;
+    o.memory_bytes = j->o->max_memory_bytes;
+    arena_doing(j->arena, "build", 0, n + 1);
     if (j->o->quick) {
         unit[0] = (BuildUnit){ j->graph->name, source_whole(j), arena_printf(j->arena, "%s -O1", flags) };
         return build_shared(j->arena, &j->ctx->diags, &o, unit, 1, path, &j->report->compiled, &j->report->cached);
