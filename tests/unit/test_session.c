@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <dlfcn.h>
+#include <malloc.h>
 
 #include "driver/internal.h"
 #include "run/run.h"
@@ -96,12 +97,37 @@ save(const char *name, const void *data, size_t n)
     fclose(f);
 }
 
+/* more[n + 1] = past[n], next; same[n] = past[n]: a cache that grows by one in every run. */
+static const char cache_source[] =
+    "#include \"tenon_abi.h\"\n#include <string.h>\n"
+    "__asm__(\".pushsection .note.tenon,\\\"a\\\",%note\\n.balign 4\\n.long 6, 8, 1\\n.asciz \\\"Tenon\\\"\\n.balign 4\\n.quad 0\\n.popsection\");\n"
+    "static const int64_t nd[] = { -1 }, one[] = { 1 };\n"
+    "static const char *const nt[] = { \"n\" }, *const ot[] = { \"1\" }, *const mt[] = { \"n + 1\" };\n"
+    "static const TnTensorInfo in[] = { { \"past\", \"f32\", 1, nd, nt }, { \"next\", \"f32\", 1, one, ot } };\n"
+    "static const TnTensorInfo out[] = { { \"more\", \"f32\", 1, nd, mt }, { \"same\", \"f32\", 1, nd, nt } };\n"
+    "static const char *const symbols[] = { \"n\" };\n"
+    "static int prepare(const int64_t *const *d, int64_t *sym, int64_t *od, TnSizes *z, TnFault *f)\n"
+    "{ (void)f; sym[0] = d[0][0]; od[0] = sym[0] + 1; od[1] = sym[0]; z->arena_bytes = 4 * sym[0]; z->scratch_bytes = 64; return 0; }\n"
+    "static int run(const TnFrame *f)\n"
+    "{\n"
+    "    int64_t n = f->sym[0]; float *more = f->outputs[0], *same = f->outputs[1], *arena = f->arena;\n"
+    "    for (int64_t i = 0; i < n; i++) more[i] = -1, same[i] = -1;      /* before the inputs are read */\n"
+    "    memcpy(arena, f->inputs[0], 4 * (size_t)n); memcpy(more, arena, 4 * (size_t)n); memcpy(same, arena, 4 * (size_t)n);\n"
+    "    more[n] = *(const float *)f->inputs[1];\n"
+    "    return 0;\n"
+    "}\n"
+    "static int cpu_ok(void) { return 1; }\n"
+    "static void work(const int64_t *sym, TnWork *w) { (void)sym, (void)w; }\n"
+    "static const TnManifest manifest = { TENON_ABI_VERSION, sizeof(TnManifest), \"cache\", \"cc\", \"any\", \"cache\", 2, 2, 1, 0, 0, 2,\n"
+    "    in, out, symbols, 0, 0, 12, 77, prepare, run, work, cpu_ok };\n"
+    "const TnManifest *tenon_manifest(void) { return &manifest; }\n";
+
 /* Compile the model with these flags and give it weights 1, 2, 3, behind a head that `change` is added to. */
 static void
-make_model(const char *name, const char *flags, const ArtefactHead *change)
+make_model_of(const char *source, const char *name, const char *flags, const ArtefactHead *change)
 {
     char command[1024];
-    save("model.c", model_source, sizeof model_source - 1);
+    save("model.c", source, strlen(source));
     snprintf(command, sizeof command, "cc -shared -fPIC -O1 %s -I%s -o %s/so %s/model.c", flags, TENON_INCLUDE, folder, folder);
     assert_int_equal(system(command), 0);
 
@@ -127,6 +153,12 @@ make_model(const char *name, const char *flags, const ArtefactHead *change)
     writer_put(w, after.data, after.bytes);
     assert_true(writer_commit(w, 0755));
     arena_free(a);
+}
+
+static void
+make_model(const char *name, const char *flags, const ArtefactHead *change)
+{
+    make_model_of(model_source, name, flags, change);
 }
 
 static int
@@ -361,6 +393,133 @@ runs_with_changing_sizes(void **state)
         }
         tn_session_free(s);
     }
+}
+
+/* ---- outputs as inputs ------------------------------------------------------------------ */
+
+typedef struct { TnModel *m; TnSession *s; TnTensor in[2], out[2]; int64_t n, one; float next; } Cache;
+
+static void
+cache_open_(Cache *c)
+{
+    *c = (Cache){ .one = 1 };
+    make_model_of(cache_source, "cache.so", "", NULL);
+    assert_int_equal(tn_load(ctx, in_folder("cache.so"), &c->m), TN_OK);
+    assert_int_equal(tn_session_new(ctx, c->m, NULL, &c->s), TN_OK);
+    c->in[0] = (TnTensor){ sizeof(TnTensor), NULL, "f32", 1, &c->n, NULL, 0 };
+    c->in[1] = (TnTensor){ sizeof(TnTensor), NULL, "f32", 1, &c->one, &c->next, 4 };
+    c->out[0] = c->out[1] = (TnTensor)TN_INIT(TnTensor);
+}
+
+static void
+cache_close_(Cache *c)
+{
+    tn_session_free(c->s);
+    tn_model_free(c->m);
+}
+
+static void
+holds(const TnTensor *x, int64_t n)
+{
+    assert_int_equal(x->dims[0], n);
+    for (int64_t i = 0; i < n; i++)
+        assert_true(((float *)x->data)[i] == (float)i);
+}
+
+static void
+an_output_may_be_the_next_input(void **state)
+{
+    (void)state;
+    for (int handed_back = 0; handed_back < 2; handed_back++) {
+        Cache c;
+        cache_open_(&c);
+        for (int i = 0; i < 300; i++) {
+            c.next = (float)i;
+            if (!handed_back)                    /* else the structs of the last run, memory and all */
+                c.out[0] = c.out[1] = (TnTensor)TN_INIT(TnTensor);
+            assert_int_equal(tn_run(c.s, c.in, 2, c.out, 2), TN_OK);
+            holds(&c.out[0], i + 1);
+            holds(&c.out[1], i);
+            c.in[0] = c.out[0];
+            c.in[0].name = NULL;
+        }
+        /* The shorter output lies in the same place run after run, for it is not fed back; fed back, it moves. */
+        void *at = c.out[1].data;
+        assert_int_equal(tn_run(c.s, c.in, 2, c.out, 2), TN_OK);
+        assert_ptr_equal(c.out[1].data, at);
+        c.in[0] = c.out[1];
+        c.in[0].name = NULL;
+        assert_int_equal(tn_run(c.s, c.in, 2, c.out, 2), TN_OK);
+        assert_ptr_not_equal(c.out[1].data, at);
+        cache_close_(&c);
+    }
+}
+
+static void
+memory_that_overlaps_is_refused(void **state)
+{
+    (void)state;
+    Cache c;
+    float x[64], y[64];
+    for (int i = 0; i < 64; i++)
+        x[i] = (float)i;
+    cache_open_(&c);
+    c.n = 10;
+    c.in[0].data = x;
+    c.in[0].bytes = 40;
+    c.out[0].data = x + 9;
+    c.out[0].bytes = 44;
+    says(tn_run(c.s, c.in, 2, c.out, 2), TN_USAGE, "input \"past\" and output \"more\" overlap in memory");
+    c.out[0].name = NULL;
+    c.out[0].data = x + 10;                      /* just behind */
+    c.next = 10;
+    assert_int_equal(tn_run(c.s, c.in, 2, c.out, 2), TN_OK);
+    holds(&c.out[0], 11);
+    c.out[0].data = y;
+    c.out[0].bytes = c.out[1].bytes = sizeof y;
+    c.out[1].data = y + 10;
+    says(tn_run(c.s, c.in, 2, c.out, 2), TN_USAGE, "outputs \"more\" and \"same\" overlap in memory");
+
+    /* Two runs old: neither of the two buffers is free. */
+    TnTensor first = TN_INIT(TnTensor), second = TN_INIT(TnTensor), third = TN_INIT(TnTensor);
+    TnTensor out[2] = { first, first };
+    assert_int_equal(tn_run(c.s, c.in, 2, out, 2), TN_OK);
+    first = out[1];
+    c.in[0] = first, c.in[0].name = NULL;
+    out[0] = out[1] = third;
+    assert_int_equal(tn_run(c.s, c.in, 2, out, 2), TN_OK);
+    second = out[1];
+    assert_ptr_not_equal(first.data, second.data);
+    c.in[0] = second, c.in[0].name = NULL;
+    c.in[1].data = first.data;
+    out[0] = out[1] = third;
+    says(tn_run(c.s, c.in, 2, out, 2), TN_USAGE, "a run before the last, which is no longer valid");
+    cache_close_(&c);
+}
+
+static void
+nothing_is_taken_in_a_run_of_reserved_sizes(void **state)
+{
+    (void)state;
+    Cache c;
+    cache_open_(&c);
+    c.n = 100000;
+    assert_int_equal(tn_session_reserve(c.s, c.in, 2), TN_OK);
+    assert_int_equal(tn_session_arena_bytes(c.s), 400000);
+    c.n = 0;
+    struct mallinfo2 before = mallinfo2();
+    for (int i = 0; i < 1000; i++) {
+        c.next = (float)i;
+        assert_int_equal(tn_run(c.s, c.in, 2, c.out, 2), TN_OK);
+        c.in[0] = c.out[0];
+        c.in[0].name = NULL;
+    }
+    struct mallinfo2 after = mallinfo2();        /* zeros under a sanitizer */
+    assert_true(before.uordblks == after.uordblks && before.hblkhd == after.hblkhd);
+    holds(&c.out[0], 1000);
+    c.in[1].dtype = "i64";
+    says(tn_session_reserve(c.s, c.in, 2), TN_USAGE, "input \"next\": the elements are i64");
+    cache_close_(&c);
 }
 
 /* ---- profiles --------------------------------------------------------------------------- */
@@ -641,6 +800,9 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(describes_itself),
         cmocka_unit_test(runs_with_changing_sizes),
+        cmocka_unit_test(an_output_may_be_the_next_input),
+        cmocka_unit_test(memory_that_overlaps_is_refused),
+        cmocka_unit_test(nothing_is_taken_in_a_run_of_reserved_sizes),
         cmocka_unit_test(a_profile_tells_of_kernels),
         cmocka_unit_test(the_callers_pool_is_used),
         cmocka_unit_test(wrong_inputs_are_named),
