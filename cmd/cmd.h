@@ -23,7 +23,8 @@ typedef struct {
     const char *model;
     /* compiling */
     const char *output, *emit, *target, *machine, *cc, *cache_dir, *dump, *dump_dir, *stop_after;
-    int64_t jobs, cores, max_memory, max_model, max_nodes;
+    int64_t jobs, cores, max_memory, max_model, max_nodes, max_depth;
+    double max_time;                 /* seconds; 0: not given */
     bool no_cache, no_fuse, plain, quick, time, list_passes;
     const char *how;                 /* run, bench, verify: an option given that is about compiling */
     Pairs dim, shape;
@@ -80,6 +81,15 @@ double seconds(void);
 void *need(void *p);                                     /* p, or the end of the program for lack of memory */
 void print_json_string(const char *s);
 void print_size(int64_t bytes);                          /* 48 B, 97.5 MB */
+
+/* ---- stop.c: interrupted, nothing is left behind ---- */
+
+void stop_defer(void);                                   /* signals that end the command wait from here … */
+void stop_now(void);                                     /* … to here */
+int32_t stop_asked(void *user);                          /* did one come? For TnCompileOptions.stopped */
+typedef struct { char path[4096]; int fd; } Temporary;   /* a folder of this command alone */
+bool temporary_open(Temporary *t);                       /* or printed */
+void temporary_close(Temporary *t);
 
 /* ---- model.c: a model ready to run ---- */
 

@@ -86,8 +86,10 @@ cmd_compile(TnContext *ctx, const Options *o)
     if (status == TN_OK) {
         char *path = o->output ? need(strdup(o->output)) : default_output(o);
         bool writes = !o->stop_after || !strcmp(o->stop_after, "build");
+        stop_defer();
         TnStatus s = tn_compile(ctx, o->model, path, &options, &made);
         progress_end(&p);
+        stop_now();
         status = report(ctx, s);
         if (status == TN_OK && writes)
             print_report(o, path, &made);

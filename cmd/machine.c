@@ -12,8 +12,10 @@ cmd_machine(TnContext *ctx, const Options *o)
 
     int status = compile_options_of(o, &p, &options);
     if (status == TN_OK) {
+        stop_defer();
         TnStatus s = tn_machine(ctx, &options, o->output, &table);
         progress_end(&p);
+        stop_now();
         status = report(ctx, s);
     }
     compile_options_free(&options);

@@ -108,7 +108,7 @@ compile_options_of(const Options *o, Progress *p, TnCompileOptions *out)
         .dump = o->dump, .dump_dir = o->dump_dir, .stop_after = o->stop_after, .cc = o->cc,
         .cache_dir = o->no_cache ? "" : o->cache_dir, .jobs = (int32_t)o->jobs, .max_model_bytes = o->max_model,
         .max_nodes = o->max_nodes, .max_memory_bytes = o->max_memory, .progress = progress_show, .print = o->json || to_stdout(o->json_file) ? print_text_aside : print_text,
-        .user = p, .time = o->time,
+        .user = p, .time = o->time, .max_seconds = o->max_time, .max_depth = o->max_depth, .stopped = stop_asked,
     };
     int status = read_dims(o, out);
     return status ? status : read_shapes(o, out);
@@ -163,17 +163,6 @@ compiled_with_open_dims(const char *path)
     return is_artefact(path) || ends_with(path, ".tn");
 }
 
-/* Where a temporary artefact of perhaps hundreds of megabytes may lie: rather a disk than memory. */
-static const char *
-temporary_folder(void)
-{
-    const char *given = getenv("TMPDIR");
-
-    if (given && *given)
-        return given;
-    return access("/var/tmp", W_OK) ? "/tmp" : "/var/tmp";
-}
-
 static int
 compile_and_load(TnContext *ctx, const Options *o, const char *path, TnModel **out)
 {
@@ -195,22 +184,21 @@ compile_and_load(TnContext *ctx, const Options *o, const char *path, TnModel **o
 int
 model_open(TnContext *ctx, const Options *o, TnModel **out)
 {
-    char folder[4096], path[4096 + 16];
+    Temporary folder;
+    char path[sizeof folder.path + 16];
 
     if (is_artefact(o->model) && o->how)
         return usage_error("--%s is about compiling, and %s is compiled already. Leave it out, or give the model", o->how, o->model);
     if (is_artefact(o->model))
         return report(ctx, tn_load(ctx, o->model, out));
-    snprintf(folder, sizeof folder, "%s/tenon-XXXXXX", temporary_folder());
-    if (!mkdtemp(folder)) {
-        fprintf(stderr, "tenon: error: cannot make a temporary folder %s: %s. Set TMPDIR to a folder that can be written\n", folder,
-                strerror(errno));
-        return TN_LIMIT;
+    stop_defer();
+    int status = temporary_open(&folder) ? TN_OK : TN_LIMIT;
+    if (status == TN_OK) {
+        snprintf(path, sizeof path, "%s/model.so", folder.path);
+        status = compile_and_load(ctx, o, path, out);
+        temporary_close(&folder);
     }
-    snprintf(path, sizeof path, "%s/model.so", folder);
-    int status = compile_and_load(ctx, o, path, out);
-    unlink(path);
-    rmdir(folder);
+    stop_now();
     return status;
 }
 

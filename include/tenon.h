@@ -120,8 +120,13 @@ TN_API void tn_session_free(TnSession *s);
 /* Check the inputs and tell each output's type and size: out[i].dims and .bytes are set, .data is left alone. */
 TN_API TnStatus tn_prepare(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout);
 /* Inputs are matched by position; names, where given, must agree. out[i].data NULL: memory of the
- * session's, valid until the next run. */
+ * session's, valid until the next run, which may read it as an input: an output that is given back (a
+ * cache of keys and values) is written to a second buffer. Memory of the caller's must not overlap:
+ * an output that shares bytes with an input or with another output is refused, with both names.
+ * Sizes larger than any before take memory; others, and those reserved, take none. */
 TN_API TnStatus tn_run(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout);
+/* Take now what runs of these sizes, and of smaller ones, will take: data is not looked at. */
+TN_API TnStatus tn_session_reserve(TnSession *s, const TnTensor *in, int32_t nin);
 TN_API int64_t tn_session_arena_bytes(const TnSession *s);
 TN_API int32_t tn_session_threads(const TnSession *s);    /* 0: the caller's pool */
 
@@ -184,6 +189,9 @@ typedef struct TnCompileOptions {
     int32_t time;                    /* 1: print the seconds of each stage */
     const char *machine;             /* a file that tn_machine wrote: its facts, and its target; NULL: the target's own */
     int32_t cores;                   /* that kernels are shared out among; 0: as the machine has */
+    double max_seconds;              /* limits, as above */
+    int64_t max_depth;               /* nesting of an ONNX model's messages */
+    int32_t (*stopped)(void *user);  /* asked now and then, from the calling thread; not 0: clean up and return TN_LIMIT */
 } TnCompileOptions;
 
 typedef struct TnCompileReport {

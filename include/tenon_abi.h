@@ -4,26 +4,36 @@
  *
  *     const TnManifest *m = tenon_manifest();
  *     int64_t sym[m->nsymbol], out_dims[m->output_rank_total];
+ *     TnSizes sizes = { sizeof sizes };
  *     m->prepare(input_dims, sym, out_dims, &sizes, &fault);   // 0 or a fault
  *     m->run(&frame);
+ *
+ * Model and host are often compiled years apart. There is one version, and it changes only when an
+ * older model or host could not go on. Short of that structs grow: each that one side makes and the
+ * other reads says its `size`, new fields come at the end, and a field is read only where TN_HAS says
+ * that its maker knew it. TnFault, and TnTensorInfo, TnKernelInfo and
+ * TnWork, of which there are arrays, do not grow.
  */
 #ifndef TENON_ABI_H
 #define TENON_ABI_H
 #include <stdint.h>
 
-#define TENON_ABI_VERSION 2
+#define TENON_ABI_VERSION 3
+#define TN_HAS(p, field) ((p)->size >= __builtin_offsetof(__typeof__(*(p)), field) + sizeof (p)->field)
 
-enum { TN_FAULT_NONE, TN_FAULT_DIM, TN_FAULT_CONSTRAINT, TN_FAULT_INDEX, TN_FAULT_SIZE };
+enum { TN_FAULT_NONE, TN_FAULT_DIM, TN_FAULT_CONSTRAINT, TN_FAULT_INDEX, TN_FAULT_SIZE, TN_FAULT_WEIGHTS };
 
 typedef struct TnFault {         /* the first thing that went wrong; code 0: nothing did */
     int32_t code;                /* TN_FAULT_* */
     int32_t where;               /* DIM: input number; CONSTRAINT: its number; INDEX: kernel number */
     int32_t dim;                 /* DIM: which dimension */
     int32_t reserved;
-    int64_t got, want;           /* DIM: sizes; CONSTRAINT: both sides; INDEX: the index, the extent */
+    int64_t got, want;           /* DIM: sizes; CONSTRAINT: both sides; INDEX: the index, the extent;
+                                    WEIGHTS: none were given and the library has none: their bytes */
 } TnFault;
 
 typedef struct TnArgs {          /* what every kernel gets */
+    uint64_t size;
     void *const *buf;
     const int64_t *sym;
     TnFault *fault;
@@ -34,6 +44,7 @@ typedef struct TnArgs {          /* what every kernel gets */
 typedef void TnKernelFn(const TnArgs *args, int64_t begin, int64_t end, void *scratch);
 
 typedef struct TnHost {          /* who runs the ranges; parallel NULL: the calling thread runs all */
+    uint64_t size;
     void (*parallel)(void *user, TnKernelFn *fn, const TnArgs *args, int64_t trips, int64_t grain);
     void *user;
     void *scratch;               /* the calling thread's, used when parallel is NULL */
@@ -61,12 +72,17 @@ typedef struct TnWork {
     int64_t predicted_ps;        /* [picoseconds] on one core, as the compiler expected */
 } TnWork;
 
-typedef struct TnSizes { int64_t arena_bytes, scratch_bytes; } TnSizes;   /* scratch: of one worker */
+typedef struct TnSizes {         /* filled by prepare; `size` set before */
+    uint64_t size;
+    int64_t arena_bytes;
+    int64_t scratch_bytes;       /* of one worker */
+} TnSizes;
 
 typedef struct TnFrame {
+    uint64_t size;
     const void *const *inputs;   /* aligned as their elements are */
     void *const *outputs;
-    const void *weights;         /* 64-byte aligned, weights_bytes long */
+    const void *weights;         /* 64-byte aligned, weights_bytes long; NULL: those that came with the code */
     void *arena;                 /* 64-byte aligned, sizes.arena_bytes long */
     const int64_t *sym;
     const TnHost *host;

@@ -349,12 +349,18 @@ inspect(TnContext *ctx, const Call *call, const char *path, int32_t json, const 
     return true;
 }
 
+static TnStatus
+inspect_in(TnContext *ctx, Call *call, const char *path, int32_t json, const char **out)
+{
+    CALL_ENTER(ctx, call);
+    call_begin(ctx, call, NULL);
+    return call_end(ctx, call, inspect(ctx, call, path, json, out));
+}
+
 TnStatus
 tn_inspect(TnContext *ctx, const char *path, int32_t json, const char **out)
 {
     Call call = { 0 };
 
-    CALL_ENTER(ctx, &call);
-    call_begin(ctx, &call, 0);
-    return call_end(ctx, &call, inspect(ctx, &call, path, json, out));
+    return inspect_in(ctx, &call, path, json, out);
 }

@@ -6,8 +6,6 @@
 
 #include "driver/driver.h"
 
-/* The options as the driver wants them; `o` may be NULL. False with a diagnostic. */
-bool compile_options(TnContext *ctx, Arena *a, const TnCompileOptions *o, DriverOptions *out);
 
 /* One call of the compiler: a world of its own inside the context. Names, expressions and types live in
  * the call's arena and go with it, for what one model teaches of a symbol ("batch is at most 512") is
@@ -16,17 +14,24 @@ typedef struct {
     Ctx outer;                       /* the context's own tables, put back at the end */
     bool inside;
     Arena *arena, *keep;
+    TnCompileOptions options;        /* as given, as far as the caller's version of them goes; zeros otherwise */
     Allocator under, bounded;
     size_t used, most;               /* bytes; most 0: no bound */
-    bool hit;
+    size_t wanted;                   /* of the allocation that would have crossed it; 0: none did */
+    Watch watch;
 } Call;
 
-Arena *call_begin(TnContext *ctx, Call *call, int64_t max_memory_bytes);
+/* `o` may be NULL. */
+Arena *call_begin(TnContext *ctx, Call *call, const TnCompileOptions *o);
 TnStatus call_end(TnContext *ctx, Call *call, bool ok);
-/* Where the jump lands when memory is out. */
+/* Where the jump lands when memory or time is out. */
 TnStatus call_no_memory(TnContext *ctx, Call *call);
 
-/* As TN_ENTER, for a call that begins its own world. */
+/* The options as the driver wants them; `o` may be NULL. False with a diagnostic. */
+bool compile_options(TnContext *ctx, const Call *call, const TnCompileOptions *o, DriverOptions *out);
+
+/* As TN_ENTER, for a call that begins its own world. The Call belongs to the caller of the function that
+ * has this line: it changes after setjmp and is read after the jump. */
 #define CALL_ENTER(ctx, call)                                                                  \
     do {                                                                                       \
         if (!(ctx))                                                                            \

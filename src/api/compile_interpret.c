@@ -81,7 +81,7 @@ interpret(TnContext *ctx, const Call *call, const char *path, const TnCompileOpt
     Arena *a = call->arena;
     DriverOptions o;
 
-    if (!compile_options(ctx, a, options, &o))
+    if (!compile_options(ctx, call, options, &o))
         return false;
     Graph *g = driver_load(&ctx->c, a, path, &o);
     if (!g)
@@ -106,13 +106,20 @@ interpret(TnContext *ctx, const Call *call, const char *path, const TnCompileOpt
     return true;
 }
 
+static TnStatus
+interpret_in(TnContext *ctx, Call *call, const char *model_path, const TnCompileOptions *o, const TnTensor *in, int32_t nin, TnTensor *out,
+             int32_t nout)
+{
+    CALL_ENTER(ctx, call);
+    call_begin(ctx, call, o);
+    return call_end(ctx, call, interpret(ctx, call, model_path, o, in, nin, out, nout));
+}
+
 TnStatus
 tn_interpret(TnContext *ctx, const char *model_path, const TnCompileOptions *o, const TnTensor *in, int32_t nin, TnTensor *out,
              int32_t nout)
 {
     Call call = { 0 };
 
-    CALL_ENTER(ctx, &call);
-    call_begin(ctx, &call, o ? o->max_memory_bytes : 0);
-    return call_end(ctx, &call, interpret(ctx, &call, model_path, o, in, nin, out, nout));
+    return interpret_in(ctx, &call, model_path, o, in, nin, out, nout);
 }

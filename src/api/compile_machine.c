@@ -11,7 +11,7 @@ machine(TnContext *ctx, Call *call, const TnCompileOptions *o, const char *path,
     DriverOptions options;
     Machine m;
 
-    if (!compile_options(ctx, a, o, &options))
+    if (!compile_options(ctx, call, o, &options))
         return false;
     /* The file is opened first: not after 20 seconds of work. */
     Writer *w = path ? writer_open(a, &c->diags, path) : NULL;
@@ -35,14 +35,20 @@ machine(TnContext *ctx, Call *call, const TnCompileOptions *o, const char *path,
     return writer_commit(w, 0644);
 }
 
+static TnStatus
+machine_in(TnContext *ctx, Call *call, const TnCompileOptions *o, const char *path, const char **table)
+{
+    CALL_ENTER(ctx, call);
+    call_begin(ctx, call, o);
+    return call_end(ctx, call, machine(ctx, call, o, path, table));
+}
+
 TnStatus
 tn_machine(TnContext *ctx, const TnCompileOptions *o, const char *path, const char **table)
 {
     Call call = { 0 };
 
-    CALL_ENTER(ctx, &call);
-    call_begin(ctx, &call, 0);
-    return call_end(ctx, &call, machine(ctx, &call, o, path, table));
+    return machine_in(ctx, &call, o, path, table);
 }
 
 static bool
@@ -52,7 +58,7 @@ roofs(TnContext *ctx, Call *call, const TnCompileOptions *o, int32_t threads, Tn
     DriverOptions options;
     Machine m;
 
-    if (!compile_options(ctx, call->arena, o, &options) || !driver_machine(c, call->arena, &options, &m))
+    if (!compile_options(ctx, call, o, &options) || !driver_machine(c, call->arena, &options, &m))
         return false;
     for (int32_t i = 0; i < n; i++) {
         TnRoof *r = (TnRoof *)((char *)roof + (size_t)i * roof->size);
@@ -66,12 +72,18 @@ roofs(TnContext *ctx, Call *call, const TnCompileOptions *o, int32_t threads, Tn
     return true;
 }
 
+static TnStatus
+roofs_in(TnContext *ctx, Call *call, const TnCompileOptions *o, int32_t threads, TnRoof *roof, int32_t n, const char **name)
+{
+    CALL_ENTER(ctx, call);
+    call_begin(ctx, call, o);
+    return call_end(ctx, call, roofs(ctx, call, o, threads, roof, n, name));
+}
+
 TnStatus
 tn_roofs(TnContext *ctx, const TnCompileOptions *o, int32_t threads, TnRoof *roof, int32_t n, const char **machine_name)
 {
     Call call = { 0 };
 
-    CALL_ENTER(ctx, &call);
-    call_begin(ctx, &call, 0);
-    return call_end(ctx, &call, roofs(ctx, &call, o, threads, roof, n, machine_name));
+    return roofs_in(ctx, &call, o, threads, roof, n, machine_name);
 }

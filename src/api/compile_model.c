@@ -4,15 +4,15 @@
 #include <stdio.h>
 
 static bool
-compile(TnContext *ctx, Arena *a, const char *model_path, const char *out_path, const TnCompileOptions *o, TnCompileReport *report)
+compile(TnContext *ctx, const Call *call, const char *model_path, const char *out_path, const TnCompileOptions *o, TnCompileReport *report)
 {
     DriverOptions options;
     DriverReport made;
 
     if (!model_path)
         return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 }, "no model file was named");
-    if ((report && !TN_CHECK_SIZE(ctx, TnCompileReport, report)) || !compile_options(ctx, a, o, &options)
-        || !driver_compile(&ctx->c, a, model_path, out_path, &options, &made))
+    if ((report && !TN_CHECK_SIZE(ctx, TnCompileReport, report)) || !compile_options(ctx, call, o, &options)
+        || !driver_compile(&ctx->c, call->arena, model_path, out_path, &options, &made))
         return false;
     if (!report)
         return true;
@@ -26,14 +26,20 @@ compile(TnContext *ctx, Arena *a, const char *model_path, const char *out_path, 
     return true;
 }
 
+static TnStatus
+compile_in(TnContext *ctx, Call *call, const char *model_path, const char *out_path, const TnCompileOptions *o, TnCompileReport *report)
+{
+    CALL_ENTER(ctx, call);
+    call_begin(ctx, call, o);
+    return call_end(ctx, call, compile(ctx, call, model_path, out_path, o, report));
+}
+
 TnStatus
 tn_compile(TnContext *ctx, const char *model_path, const char *out_path, const TnCompileOptions *o, TnCompileReport *report)
 {
     Call call = { 0 };
 
-    CALL_ENTER(ctx, &call);
-    Arena *a = call_begin(ctx, &call, o ? o->max_memory_bytes : 0);
-    return call_end(ctx, &call, compile(ctx, a, model_path, out_path, o, report));
+    return compile_in(ctx, &call, model_path, out_path, o, report);
 }
 
 const char *const *
@@ -47,7 +53,7 @@ tn_stages(const char *const **what)
 const char *
 tn_targets(TnContext *ctx)
 {
-    if (setjmp(ctx->c.oom))
+    if (!ctx || setjmp(ctx->c.oom))
         return "";
     return machine_names(&ctx->c);
 }

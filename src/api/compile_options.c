@@ -3,6 +3,7 @@
  */
 #include "api/compile_internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,24 +76,28 @@ copy_shapes(TnContext *ctx, Arena *a, const TnCompileOptions *o, ImportOptions *
 }
 
 bool
-compile_options(TnContext *ctx, Arena *a, const TnCompileOptions *o, DriverOptions *out)
+compile_options(TnContext *ctx, const Call *call, const TnCompileOptions *given, DriverOptions *out)
 {
+    const TnCompileOptions *o = &call->options;
+
     *out = (DriverOptions){ 0 };
-    if (!o)
+    if (!given)
         return true;
-    if (!TN_CHECK_SIZE(ctx, TnCompileOptions, o))
+    if (!TN_CHECK_GROWN(ctx, TnCompileOptions, given, time))
         return false;
+    if (!(o->max_seconds >= 0) || o->max_memory_bytes < 0 || o->max_nodes < 0 || o->max_model_bytes < 0 || o->max_depth < 0)
+        return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 }, "a limit is negative; 0 stands for its default");
     *out = (DriverOptions){
         .target = o->target, .emit = o->emit, .machine = o->machine, .cores = o->cores,
         .schedule = o->plain_schedule ? SCHEDULE_PLAIN : SCHEDULE_BEST,
         .no_fuse = o->no_fuse != 0, .quick = o->quick != 0, .time = o->time != 0,
-        .import = { .max_model_bytes = o->max_model_bytes, .max_nodes = o->max_nodes },
+        .import = { .max_model_bytes = o->max_model_bytes, .max_nodes = o->max_nodes, .max_depth = o->max_depth },
         .build = { .cc = o->cc, .cache_dir = o->cache_dir, .cache_bytes = o->cache_bytes, .jobs = o->jobs },
         .dump = o->dump, .dump_dir = o->dump_dir, .stop_after = o->stop_after,
         .max_memory_bytes = o->max_memory_bytes,
         .progress = o->progress, .print = o->print, .user = o->user,
     };
-    return copy_dims(ctx, a, o, &out->import) && copy_shapes(ctx, a, o, &out->import);
+    return copy_dims(ctx, call->arena, o, &out->import) && copy_shapes(ctx, call->arena, o, &out->import);
 }
 
 /* ---- one call ------------------------------------------------------------------------------------- */
@@ -105,7 +110,7 @@ bounded_alloc(void *user, size_t bytes)
     Call *call = user;
 
     if (bytes > call->most - call->used) {
-        call->hit = true;
+        call->wanted = bytes;
         return NULL;
     }
     char *block = call->under.alloc ? call->under.alloc(call->under.user, HEAD + bytes) : malloc(HEAD + bytes);
@@ -142,13 +147,30 @@ set_world(Ctx *c, const Ctx *from)
     c->scalars = from->scalars;
 }
 
-Arena *
-call_begin(TnContext *ctx, Call *call, int64_t max_memory_bytes)
+static bool
+is_stopped(void *user)
 {
-    *call = (Call){ .under = ctx->allocator, .most = max_memory_bytes > 0 ? (size_t)max_memory_bytes : 0, .keep = ctx->c.arena };
+    const TnCompileOptions *o = user;
+
+    return o->stopped(o->user) != 0;
+}
+
+Arena *
+call_begin(TnContext *ctx, Call *call, const TnCompileOptions *o)
+{
+    *call = (Call){ .under = ctx->allocator, .keep = ctx->c.arena };
+    if (o)
+        memcpy(&call->options, o, o->size < sizeof *o ? o->size : sizeof *o);
+    if (call->options.max_memory_bytes > 0)
+        call->most = (size_t)call->options.max_memory_bytes;
+    if (call->options.max_seconds > 0)
+        call->watch.until = time_seconds() + call->options.max_seconds;
+    call->watch.stopped = call->options.stopped ? is_stopped : NULL;
+    call->watch.user = &call->options;
     call->bounded = (Allocator){ bounded_alloc, bounded_release, call };
     call->arena = arena_new(call->most ? &call->bounded : &ctx->allocator, &ctx->c.oom);
     tn_keep(ctx, call->arena);
+    arena_watch(call->arena, &call->watch);
     set_world(&call->outer, &ctx->c);
     call->inside = true;
     set_world(&ctx->c, &(Ctx){ .arena = call->arena });
@@ -160,19 +182,45 @@ call_end(TnContext *ctx, Call *call, bool ok)
 {
     TnStatus status = tn_leave(ctx, ok);
 
+    arena_watch(call->arena, NULL);
     set_world(&ctx->c, &call->outer);
     tn_drop(ctx, call->arena);
     return status;
 }
 
+/* "while 12 of 30 kernels …": how far it had come, which tells how much more is needed. */
+static int
+print_progress(char *to, size_t n, const Watch *w)
+{
+    if (!w->doing)
+        return snprintf(to, n, "before the first stage");
+    if (!w->total)
+        return snprintf(to, n, "in stage %s", w->doing);
+    return snprintf(to, n, "in stage %s, %u of %u kernels done", w->doing, w->done, w->total);
+}
+
 TnStatus
 call_no_memory(TnContext *ctx, Call *call)
 {
+    const Watch *w = &call->watch;
+    char where[128];
+
     if (call->inside)
         set_world(&ctx->c, &call->outer);
+    size_t used = call->used;
     TnStatus status = tn_no_memory(ctx);
-    if (call->hit)
-        ctx->error = "error: the compilation needs more memory than the limit given (--max-memory, max_memory_bytes). "
-                     "Raise the limit or compile a smaller model";
+    print_progress(where, sizeof where, w);
+    if (w->over == WATCH_STOPPED)
+        snprintf(ctx->last, sizeof ctx->last, "error: stopped by its caller %s", where);
+    else if (w->over == WATCH_TIME)
+        snprintf(ctx->last, sizeof ctx->last, "error: the compilation may take %g s (--max-time, max_seconds); they were over %s. "
+                 "Raise the limit or compile a smaller model", call->options.max_seconds, where);
+    else if (call->wanted)
+        snprintf(ctx->last, sizeof ctx->last, "error: the compilation may use %.1f MB (--max-memory, max_memory_bytes); it had %.1f MB and needed "
+                 "%.1f MB more %s. Raise the limit or compile a smaller model", (double)call->most / (1 << 20), (double)used / (1 << 20),
+                 (double)call->wanted / (1 << 20), where);
+    else
+        return status;
+    ctx->error = ctx->last;
     return status;
 }

@@ -27,6 +27,7 @@ struct TnContext {
     Allocator allocator;
     Arena *messages;                 /* of the last call; NULL until the first one */
     const char *error;
+    char last[512];                  /* a message for when there is no memory for one */
     Arena *kept[TN_KEPT];            /* arenas of the running call, freed if memory runs out */
 
     /* What libtenon adds to the functions of libtenon-run; NULL where it is not linked. Reads an ONNX
@@ -60,6 +61,8 @@ void tn_drop(TnContext *ctx, Arena *a);
 /* Is this struct one this library knows (its `size` set, by TN_INIT)? Reports if not. */
 bool tn_check_size(TnContext *ctx, const char *type, size_t size, size_t least);
 #define TN_CHECK_SIZE(ctx, T, p) tn_check_size((ctx), #T, (p)->size, sizeof(T))
+/* The same for a struct that has grown: `last` is the last field of its first version. */
+#define TN_CHECK_GROWN(ctx, T, p, last) tn_check_size((ctx), #T, (p)->size, offsetof(T, last) + sizeof (p)->last)
 
 /* The type of a caller's tensor, checked, and its bytes by its dimensions; data is not looked at. */
 bool tn_tensor_type(TnContext *ctx, const TnTensor *x, DType *dtype, int64_t *bytes);

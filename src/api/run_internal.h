@@ -21,8 +21,11 @@ struct TnSession {
     const TnManifest *manifest;
     Session *session;
     RunInput *in;                    /* [ninput] */
+    int64_t (*in_dims)[TN_MAX_RANK]; /* [ninput]: copies, since the caller's may be those of an output of ours */
+    int64_t *in_bytes;               /* [ninput] */
     RunOutput *out;                  /* [noutput] */
-    Owned *owned;                    /* [noutput] */
+    Owned (*owned)[2];               /* [noutput] */
+    uint8_t *turn;                   /* [noutput]: which of the two holds what the last run gave */
     TnThreadPool pool;               /* the caller's; parallel NULL: ours */
     int32_t threads;                 /* of our pool; 0: the caller's */
     int64_t reserved;                /* scratch bytes asked of it */

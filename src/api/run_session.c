@@ -2,6 +2,10 @@
  *
  * A model and a session each own an arena; their messages go to the context they were made with. The
  * path of tn_run with sizes seen before allocates nothing.
+ *
+ * An output without memory of the caller's goes to one of two buffers of the session's: to the one that
+ * it went to last, unless an input of this run lies there. So what a run gave can be fed to the next, and
+ * only outputs that are fed back have two buffers.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -133,7 +137,8 @@ free_owned(void *what)
 {
     TnSession *s = what;
     for (int32_t i = 0; s->owned && i < s->manifest->noutput; i++)
-        free(s->owned[i].at);
+        for (int k = 0; k < 2; k++)
+            free(s->owned[i][k].at);
 }
 
 static bool
@@ -164,11 +169,14 @@ session_make(TnContext *ctx, TnModel *m, const TnSessionOptions *o, TnSession **
     arena_closer(a, free_owned, s);
     s->in = NEW_ARRAY(a, RunInput, m->manifest->ninput);
     s->out = NEW_ARRAY(a, RunOutput, m->manifest->noutput);
-    s->owned = NEW_ARRAY(a, Owned, m->manifest->noutput);
+    s->in_dims = arena_alloc_array(a, (size_t)m->manifest->ninput, sizeof *s->in_dims);
+    s->in_bytes = NEW_ARRAY(a, int64_t, m->manifest->ninput);
+    s->turn = NEW_ARRAY(a, uint8_t, m->manifest->noutput);
+    s->owned = arena_alloc_array(a, (size_t)m->manifest->noutput, sizeof *s->owned);
 
     if (o && o->pool) {
         s->pool = *o->pool;
-        TnHost host = { .parallel = callers_parallel, .user = &s->pool };
+        TnHost host = { .size = sizeof host, .parallel = callers_parallel, .user = &s->pool };
         s->session = session_new(a, d, m->artefact, NULL, &host);
     } else {
         Pool *pool = pool_new(a, d, o ? o->threads : 0);
@@ -253,7 +261,10 @@ take_inputs(TnSession *s, const TnTensor *in, int32_t nin, bool data)
         if (data && x->bytes < bytes)
             return diag_error(d, DIAG_USAGE, (Loc){0}, "input \"%s\": %s needs %lld bytes, its `bytes` says %lld", name,
                               dims_text(d->arena, dtype, (uint32_t)x->rank, x->dims), (long long)bytes, (long long)x->bytes);
-        s->in[i] = (RunInput){ x->data, dtype, (uint32_t)x->rank, x->dims };
+        if (x->rank)
+            memmove(s->in_dims[i], x->dims, (size_t)x->rank * sizeof *x->dims);
+        s->in_bytes[i] = bytes;
+        s->in[i] = (RunInput){ x->data, dtype, (uint32_t)x->rank, s->in_dims[i] };
     }
     return true;
 }
@@ -313,34 +324,121 @@ tn_prepare(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *out, int32_t
     return tn_leave(s->ctx, prepare(s, in, nin, out, nout));
 }
 
+/* ---- memory of outputs ------------------------------------------------------------------ */
+
+static bool
+overlap(const void *x, int64_t nx, const void *y, int64_t ny)
+{
+    uintptr_t a = (uintptr_t)x, b = (uintptr_t)y;
+    return nx > 0 && ny > 0 && a < b + (uintptr_t)ny && b < a + (uintptr_t)nx;
+}
+
+/* The input that lies in this memory, or -1. */
+static int32_t
+input_in(const TnSession *s, const void *at, int64_t bytes)
+{
+    for (int32_t k = 0; k < s->manifest->ninput; k++)
+        if (overlap(at, bytes, s->in[k].data, s->in_bytes[k]))
+            return k;
+    return -1;
+}
+
+static bool
+own_memory(TnSession *s, int32_t i, int turn, int64_t bytes)
+{
+    Owned *own = &s->owned[i][turn];
+    size_t size = bytes ? ((size_t)bytes + 63) & ~(size_t)63 : 64;
+    if (own->at && own->bytes >= bytes)
+        return true;
+    free(own->at);
+    own->at = aligned_alloc(64, size);
+    own->bytes = own->at ? (int64_t)size : 0;
+    return own->at || diag_error(&s->ctx->c.diags, DIAG_LIMIT, (Loc){0}, "cannot get %zu bytes of memory for output \"%s\"", size,
+                                 s->manifest->outputs[i].name);
+}
+
 /* Memory for output i: the caller's, or the session's own, which a caller may hand back unknowingly
  * by passing the struct of the last run. */
 static bool
 place_output(TnSession *s, int32_t i, const TnTensor *x)
 {
     Diags *d = &s->ctx->c.diags;
-    Owned *own = &s->owned[i];
+    const Owned *own = s->owned[i];
     RunOutput *o = &s->out[i];
     const char *name = s->manifest->outputs[i].name;
     if (!check_name(s->ctx, "output", i, x->name, name))
         return false;
-    if (x->data && x->data != own->at) {
+    if (x->data && x->data != own[0].at && x->data != own[1].at) {
         o->data = x->data;
         return x->bytes >= o->bytes
             || diag_error(d, DIAG_USAGE, (Loc){0}, "output \"%s\": %s needs %lld bytes, its `bytes` says %lld", name,
                           dims_text(d->arena, o->dtype, o->rank, o->dims), (long long)o->bytes, (long long)x->bytes);
     }
-    if (!own->at || own->bytes < o->bytes) {
-        size_t size = o->bytes ? ((size_t)o->bytes + 63) & ~(size_t)63 : 64;
-        free(own->at);
-        own->at = aligned_alloc(64, size);
-        own->bytes = own->at ? (int64_t)size : 0;
-        if (!own->at)
-            return diag_error(d, DIAG_LIMIT, (Loc){0}, "cannot get %zu bytes of memory for output \"%s\"", size, name);
-    }
-    o->data = own->at;
+    int turn = s->turn[i];
+    if (input_in(s, own[turn].at, own[turn].bytes) >= 0)
+        turn = !turn;
+    int32_t old = input_in(s, own[turn].at, own[turn].bytes);
+    if (old >= 0)
+        return diag_error(d, DIAG_USAGE, (Loc){0}, "input \"%s\" is what output \"%s\" was in a run before the last, which is no longer valid; "
+                          "copy it after its run", s->manifest->inputs[old].name, name);
+    if (!own_memory(s, i, turn, o->bytes))
+        return false;
+    s->turn[i] = (uint8_t)turn;
+    o->data = own[turn].at;
     return true;
 }
+
+/* Kernels write outputs while others are still to read inputs. */
+static bool
+check_apart(TnSession *s)
+{
+    const TnManifest *m = s->manifest;
+    for (int32_t i = 0; i < m->noutput; i++) {
+        const RunOutput *o = &s->out[i];
+        int32_t k = input_in(s, o->data, o->bytes);
+        if (k >= 0)
+            return diag_error(&s->ctx->c.diags, DIAG_USAGE, (Loc){0}, "input \"%s\" and output \"%s\" overlap in memory: give the output "
+                              "memory of its own, or none", m->inputs[k].name, m->outputs[i].name);
+        for (k = 0; k < i; k++)
+            if (overlap(o->data, o->bytes, s->out[k].data, s->out[k].bytes))
+                return diag_error(&s->ctx->c.diags, DIAG_USAGE, (Loc){0}, "outputs \"%s\" and \"%s\" overlap in memory: give each memory of "
+                                  "its own, or none", m->outputs[k].name, m->outputs[i].name);
+    }
+    return true;
+}
+
+/* May output i be given back as an input? */
+static bool
+fits_an_input(const TnManifest *m, int32_t i)
+{
+    for (int32_t k = 0; k < m->ninput; k++)
+        if (m->inputs[k].rank == m->outputs[i].rank && !strcmp(m->inputs[k].dtype, m->outputs[i].dtype))
+            return true;
+    return false;
+}
+
+static bool
+reserve(TnSession *s, const TnTensor *in, int32_t nin)
+{
+    if (!ready(s, in, nin, NULL, 0, false))
+        return false;
+    for (int32_t i = 0; i < s->manifest->noutput; i++)
+        for (int turn = 0; turn <= fits_an_input(s->manifest, i); turn++)
+            if (!own_memory(s, i, turn ? !s->turn[i] : s->turn[i], s->out[i].bytes))
+                return false;
+    return true;
+}
+
+TnStatus
+tn_session_reserve(TnSession *s, const TnTensor *in, int32_t nin)
+{
+    if (!s)
+        return TN_USAGE;
+    TN_ENTER(s->ctx);
+    return tn_leave(s->ctx, reserve(s, in, nin));
+}
+
+/* ---- */
 
 static bool
 run(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout)
@@ -350,6 +448,8 @@ run(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout)
     for (int32_t i = 0; i < nout; i++)
         if (!place_output(s, i, tensor_at(out, i)))
             return false;
+    if (!check_apart(s))
+        return false;
     if (!session_run(s->session, &s->ctx->c.diags, s->in, s->out))
         return false;
     for (int32_t i = 0; i < nout; i++) {

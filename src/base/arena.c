@@ -33,6 +33,7 @@ typedef struct Closer { struct Closer *next; void (*close)(void *); void *what; 
 struct Arena {
     Allocator allocator;
     jmp_buf *oom;
+    Watch *watch;
     Block *blocks;
     Closer *closers;
     char *at, *end;                  /* what is left of the open chunk */
@@ -90,6 +91,7 @@ arena_child(Arena *parent)
     if (!a)
         return NULL;
     a->parent = parent;
+    a->watch = parent->watch;
     a->sibling = parent->child;
     parent->child = a;
     return a;
@@ -135,11 +137,67 @@ block_new(Arena *a, size_t bytes)
     return b + 1;
 }
 
+/* ---- watching ---------------------------------------------------------------------------- */
+
+enum { LOOK_EVERY = 64, ASK_EVERY = 100 };       /* [ticks], [milliseconds] */
+
+void
+arena_watch(Arena *a, Watch *w)
+{
+    a->watch = w;
+}
+
+void
+arena_doing(Arena *a, const char *what, uint32_t done, uint32_t total)
+{
+    if (!a->watch)
+        return;
+    a->watch->doing = what;
+    a->watch->done = done;
+    a->watch->total = total;
+}
+
+void
+arena_look(Arena *a)
+{
+    Watch *w = a->watch;
+    if (!w || w->over || !a->oom)
+        return;                      /* what cleans up after the jump is not watched */
+    if (w->stopped && w->stopped(w->user))
+        w->over = WATCH_STOPPED;
+    else if (w->until > 0 && time_seconds() >= w->until)
+        w->over = WATCH_TIME;
+    if (w->over)
+        longjmp(*a->oom, 1);
+}
+
+void
+arena_poll(Arena *a)
+{
+    if (a->watch && ++a->watch->ticks % LOOK_EVERY == 0)
+        arena_look(a);
+}
+
+int
+arena_patience(const Arena *a)
+{
+    const Watch *w = a->watch;
+    int ask = w && w->stopped ? ASK_EVERY : -1;
+    if (!w || w->until <= 0)
+        return ask;
+    double left = (w->until - time_seconds()) * 1000;
+    int ms = left < 0 ? 0 : left > 1e6 ? 1000000 : (int)left + 1;
+    return ask >= 0 && ask < ms ? ask : ms;
+}
+
+/* ---- handing out ------------------------------------------------------------------------- */
+
 void *
 arena_alloc(Arena *a, size_t bytes)
 {
     if (bytes > SIZE_MAX / 2)
         return out_of_memory(a->oom);
+    arena_poll(a);
     size_t n = bytes ? (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1) : ALIGN;
     void *p;
 

@@ -41,6 +41,25 @@ char *arena_printf(Arena *a, const char *format, ...) __attribute__((format(prin
 void arena_closer(Arena *a, void (*close)(void *), void *what);   /* what is not memory */
 size_t arena_bytes(const Arena *a);                /* bytes handed out so far */
 
+/* Who may end a computation before it is done: a clock, or somebody who asks. Memory being handed out is
+ * the occasion to look, for everything that works on a user's model takes memory; loops that do not call
+ * arena_poll. When it is over the arena jumps as if memory had run out, `over` telling why. */
+typedef enum { WATCH_GOES_ON, WATCH_TIME, WATCH_STOPPED } WatchEnd;
+typedef struct {
+    double until;                    /* by time_seconds(); 0: no end */
+    bool (*stopped)(void *user);     /* NULL: nobody asks */
+    void *user;
+    const char *doing;               /* a static name, for the message; done of total, 0 of 0 if not counted */
+    uint32_t done, total;
+    WatchEnd over;
+    uint32_t ticks;
+} Watch;
+void arena_watch(Arena *a, Watch *w);              /* and every arena made of it from now on */
+void arena_doing(Arena *a, const char *what, uint32_t done, uint32_t total);
+void arena_poll(Arena *a);                         /* cheap: looks now and then */
+void arena_look(Arena *a);                         /* looks */
+int arena_patience(const Arena *a);                /* milliseconds to wait for something before the next look; -1: any */
+
 #define NEW(arena, T) ((T *)arena_alloc((arena), sizeof(T)))
 #define NEW_ARRAY(arena, T, n) ((T *)arena_alloc_array((arena), (size_t)(n), sizeof(T)))
 void *arena_alloc_array(Arena *a, size_t n, size_t size);         /* overflow counts as out of memory */
@@ -148,6 +167,18 @@ void writer_align(Writer *w, size_t alignment);                  /* zero bytes u
 uint64_t writer_offset(const Writer *w);
 const char *writer_path(const Writer *w);                        /* the temporary file */
 bool writer_commit(Writer *w, int mode);                         /* file mode, 0644 or 0755 */
+
+/* Remove the temporary files in a folder whose writers were killed. */
+void writer_sweep(const char *folder);
+
+/* A folder of this process alone, PARENT/PREFIXxxxxxx, for plain files. It goes with private_close, with
+ * the arena at the latest, and with the next private_folder or private_sweep of that prefix if the process
+ * was killed. NULL: errno says why. */
+typedef struct Private Private;
+Private *private_folder(Arena *a, const char *parent, const char *prefix);
+const char *private_path(const Private *p);
+void private_close(Private *p);
+void private_sweep(const char *parent, const char *prefix);
 
 bool file_exists(const char *path);
 bool folder_make(Diags *d, const char *path);                    /* with parents */

@@ -5,7 +5,7 @@
  * once, at commit. What needs giving back is registered with the arena before it is acquired, since
  * an allocation in between may jump away.
  */
-#include "base/base.h"
+#include "base/internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -148,10 +148,14 @@ writer_open(Arena *a, Diags *d, const char *path)
     w->temp = temp;
     /* 0777 less the process's umask, which commit reads back and keeps to. */
     for (int i = 0; i < 10000 && w->fd < 0; i++) {
-        snprintf(temp, strlen(folder) + 64, "%s/.tenon-%ld-%d.tmp", folder, (long)getpid(), i);
+        snprintf(temp, strlen(folder) + 64, "%s/" LEASE_FILE "%ld-%d.tmp", folder, (long)getpid(), i);
         w->fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0777);
         if (w->fd < 0 && errno != EEXIST && errno != EINTR)
             break;
+        if (w->fd >= 0 && !lease_take(w->fd, temp)) {
+            close(w->fd);
+            w->fd = -1;
+        }
     }
     if (w->fd < 0) {
         int err = errno;

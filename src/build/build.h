@@ -14,6 +14,7 @@ typedef struct {
     const char *temporary;       /* where to work when the cache cannot be written; NULL: /tmp */
     int64_t cache_bytes;         /* bound; 0: 2 GiB */
     int jobs;                    /* compilers at once; 0: cpu_count() */
+    int64_t memory_bytes;        /* for all of them together and for the arena that is given; 0: no bound */
     void (*progress)(void *user, uint32_t done, uint32_t total);
     void *progress_user;
 } BuildOptions;

@@ -1,7 +1,7 @@
 /* cache: objects by the hash of everything that made them.
  *
- *   DIR/3f/9a…c2.o        an object; its modification time is when it was last used
- *   DIR/work/XXXXXX/      the private folder of a running build
+ *   DIR/3f/9a…c2.o            an object; its modification time is when it was last used
+ *   DIR/work/build-XXXXXX/    the private folder of a running build
  *
  * An object appears under its name by link(2) from a private folder of the same file system, so it
  * is whole or absent, whatever processes come and go; and a build holds links of its own to what it
@@ -19,10 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
-#define STALE_SECONDS (24 * 3600)        /* a build this old is dead */
+#define WORK "build-"
 #define DEFAULT_TEMPORARY "/tmp"
 
 static bool
@@ -43,12 +42,6 @@ is_object_name(const char *s)
     return strlen(s) == 32 && is_hex(s, 30) && !strcmp(s + 30, ".o");
 }
 
-static bool
-is_work_name(const char *s)
-{
-    return !strncmp(s, "build-", 6);
-}
-
 /* Call `visit` with each entry of a folder that `wanted` accepts. */
 static void
 each_entry(Arena *a, const char *folder, bool (*wanted)(const char *name),
@@ -67,31 +60,6 @@ each_entry(Arena *a, const char *folder, bool (*wanted)(const char *name),
 
 /* ---- the private folder ------------------------------------------------------------------------ */
 
-/* Plain system calls: it runs when an arena closes, perhaps for lack of memory. */
-static void
-remove_work(void *what)
-{
-    const char *path = what;
-    DIR *dir = opendir(path);
-    struct dirent *e;
-
-    if (dir) {
-        while ((e = readdir(dir)))
-            unlinkat(dirfd(dir), e->d_name, 0);
-        closedir(dir);
-    }
-    rmdir(path);
-}
-
-static const char *
-make_work(Arena *a, const char *parent)
-{
-    char *path = arena_printf(a, "%s/build-XXXXXX", parent);
-
-    arena_closer(a, remove_work, path);      /* first: it may jump for lack of memory */
-    return mkdtemp(path) ? path : NULL;
-}
-
 bool
 cache_open(Arena *a, Diags *d, const BuildOptions *o, Cache *out)
 {
@@ -102,26 +70,27 @@ cache_open(Arena *a, Diags *d, const BuildOptions *o, Cache *out)
         const char *parent = path_join(a, out->dir, "work");
         Diags quiet = { .arena = a };
         if (folder_make(&quiet, parent))
-            out->work = make_work(a, parent);
-        out->writable = out->work != NULL;
+            out->folder = private_folder(a, parent, WORK);
+        out->writable = out->folder != NULL;
         if (!out->writable)
             diag_note(d, (Loc){ .file = out->dir }, "the cache folder cannot be written (%s): compiling without it. "
                       "Name another with TENON_CACHE_DIR, or pass --no-cache", strerror(errno));
     }
-    if (!out->work)
-        out->work = make_work(a, temporary);
-    if (!out->work)
+    if (!out->folder)
+        out->folder = private_folder(a, temporary, "tenon-" WORK);
+    if (!out->folder)
         return diag_error(d, DIAG_LIMIT, (Loc){ .file = temporary },
                           "cannot make a temporary folder: %s. Free some space, or set TMPDIR to another folder",
                           strerror(errno));
+    out->work = private_path(out->folder);
     return true;
 }
 
 void
 cache_close(Cache *c)
 {
-    if (c->work)
-        remove_work((void *)c->work);
+    if (c->folder)
+        private_close(c->folder);
 }
 
 /* ---- objects --------------------------------------------------------------------------------------- */
@@ -201,26 +170,14 @@ by_use(const void *x, const void *y)
     return (a->used.tv_nsec > b->used.tv_nsec) - (a->used.tv_nsec < b->used.tv_nsec);
 }
 
-static void
-drop_stale(Arena *a, const char *path, void *user)
-{
-    int64_t oldest = *(const int64_t *)user;
-    struct stat st;
-
-    (void)a;
-    if (!lstat(path, &st) && S_ISDIR(st.st_mode) && st.st_mtim.tv_sec < oldest)
-        remove_work((void *)path);
-}
-
 void
 cache_trim(Arena *a, const Cache *c, int64_t bound)
 {
     Entries all = { 0 };
-    int64_t bytes = 0, oldest = (int64_t)time(NULL) - STALE_SECONDS;
+    int64_t bytes = 0;
 
     if (!c->writable)
         return;
-    each_entry(a, path_join(a, c->dir, "work"), is_work_name, drop_stale, &oldest);
     each_entry(a, c->dir, is_shard_name, list_shard, &all);
     for (uint32_t i = 0; i < all.n; i++)
         bytes += all.at[i].bytes;
@@ -261,7 +218,6 @@ bool
 build_cache_clear(Diags *d, const char *dir)
 {
     Entries all = { 0 };
-    int64_t oldest = (int64_t)time(NULL) - STALE_SECONDS;
 
     each_entry(d->arena, dir, is_shard_name, list_shard, &all);
     for (uint32_t i = 0; i < all.n; i++)
@@ -269,7 +225,7 @@ build_cache_clear(Diags *d, const char *dir)
             return diag_error(d, DIAG_USAGE, (Loc){ .file = all.at[i].path },
                               "cannot remove a cached object: %s. Check who owns the folder", strerror(errno));
     each_entry(d->arena, dir, is_shard_name, remove_empty, NULL);
-    each_entry(d->arena, path_join(d->arena, dir, "work"), is_work_name, drop_stale, &oldest);
+    private_sweep(path_join(d->arena, dir, "work"), WORK);
     return true;
 }
 

@@ -8,12 +8,14 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define DEFAULT_CACHE_BYTES ((int64_t)2 << 30)
 enum { SHOWN_LINES = 12, MAX_JOBS = 256 };
+#define COMPILER_BYTES ((int64_t)128 << 20)      /* rather fewer compilers at once than less memory for each */
 
 typedef struct {
     const BuildUnit *unit;
@@ -31,18 +33,10 @@ typedef struct {
     Item *item;
     uint32_t nitem, done;
     uint32_t njob;
+    int64_t compiler_bytes;  /* memory for each; 0: no bound */
     Process *job;            /* [njob] */
     uint32_t *job_item;      /* [njob] */
 } Build;
-
-static void
-end_jobs(void *what)
-{
-    Build *b = what;
-
-    for (uint32_t i = 0; i < b->njob; i++)
-        process_kill(&b->job[i]);
-}
 
 /* ---- what was said ------------------------------------------------------------------------------- */
 
@@ -73,6 +67,12 @@ report_failure(Build *b, const Process *p, const char *what)
         return diag_error(b->diags, DIAG_LIMIT, (Loc){ .file = b->cache.work },
                           "%s: the compiler ran out of disk space. Free some, or set TMPDIR and TENON_CACHE_DIR to folders with more",
                           what);
+    if (b->compiler_bytes && (strstr(said, "out of memory") || strstr(said, "memory exhausted") || strstr(said, "annot allocate memory")
+                              || p->signal == SIGSEGV || p->signal == SIGKILL))
+        return diag_error(b->diags, DIAG_LIMIT, (Loc){ 0 },
+                          "%s: the compiler %s needs more than the %lld MB it may use, a part of %lld MB for %u at once. "
+                          "Raise the limit (--max-memory, max_memory_bytes) or run fewer at once (--jobs)",
+                          what, b->cc.path, (long long)(b->compiler_bytes >> 20), (long long)(b->o->memory_bytes >> 20), b->njob);
     if (p->signal)
         return diag_error(b->diags, DIAG_TOOLCHAIN, (Loc){ 0 }, "%s: the compiler %s was killed by signal %d (%s)%s%s", what,
                           b->cc.path, p->signal, strsignal(p->signal),
@@ -126,8 +126,8 @@ static bool
 start_unit(Build *b, uint32_t job, uint32_t item)
 {
     const Item *it = &b->item[item];
-    size_t stem = strlen(it->object) - 2;
-    const char *source = arena_printf(b->arena, "%.*s.c", (int)stem, it->object);
+    /* Compilers write the source's name into the object, which other models will take from the cache. */
+    const char *source = arena_printf(b->arena, "%s/%016llx%016llx.c", b->cache.work, (unsigned long long)it->key.a, (unsigned long long)it->key.b);
     Argv argv = { 0 };
     int why;
 
@@ -182,7 +182,7 @@ compile_units(Build *b, const uint32_t *todo, uint32_t ntodo)
                     return false;
                 running++;
             }
-        uint32_t job = process_wait(b->job, b->njob);
+        uint32_t job = process_wait(b->arena, b->job, b->njob);
         running--;
         if (!finish_unit(b, job))
             return false;
@@ -195,7 +195,7 @@ static bool
 link_objects(Build *b, const char *out_path)
 {
     Argv argv = { 0 };
-    Process p;
+    Process *p = &b->job[0];             /* none runs any more; and it ends with them */
     int why;
 
     argv_split(b->arena, &argv, b->cc.path);
@@ -205,12 +205,12 @@ link_objects(Build *b, const char *out_path)
         VEC_PUSH(b->arena, &argv, b->item[i].object);
     VEC_PUSH(b->arena, &argv, "-lm");
     VEC_PUSH(b->arena, &argv, NULL);
-    if (!process_start(b->arena, argv.at, &p, &why))
+    if (!process_start(b->arena, argv.at, p, &why))
         return diag_error(b->diags, DIAG_TOOLCHAIN, (Loc){ 0 }, "cannot start the compiler %s: %s", b->cc.path, strerror(why));
-    process_wait(&p, 1);
-    if (!p.ok || !file_exists(out_path)) {
+    process_wait(b->arena, p, 1);
+    if (!p->ok || !file_exists(out_path)) {
         unlink(out_path);
-        return report_failure(b, &p, "linking");
+        return report_failure(b, p, "linking");
     }
     return true;
 }
@@ -226,6 +226,20 @@ longest_first(const void *x, const void *y, void *user)
     return m != n ? (m < n ? 1 : -1) : (i > j) - (i < j);
 }
 
+/* What the compilation has left, in equal parts. */
+static void
+share_memory(Build *b)
+{
+    int64_t left = b->o->memory_bytes - (int64_t)arena_bytes(b->arena);
+
+    if (!b->o->memory_bytes)
+        return;
+    left = left < COMPILER_BYTES / 4 ? COMPILER_BYTES / 4 : left;
+    if (left / COMPILER_BYTES < b->njob)
+        b->njob = left < COMPILER_BYTES ? 1 : (uint32_t)(left / COMPILER_BYTES);
+    b->compiler_bytes = left / b->njob;
+}
+
 static bool
 build_all(Build *b, const BuildUnit *unit, const char *out_path, uint32_t *compiled, uint32_t *cached)
 {
@@ -233,7 +247,12 @@ build_all(Build *b, const BuildUnit *unit, const char *out_path, uint32_t *compi
 
     if (!build_toolchain(b->arena, b->diags, b->o, &b->cc) || !cache_open(b->arena, b->diags, b->o, &b->cache))
         return false;
-    arena_closer(b->arena, end_jobs, b);     /* before the work folder goes, should memory run out */
+    share_memory(b);
+    b->job = process_new(b->arena, b->njob);     /* now, so that they end before the folder goes, should memory run out */
+    for (uint32_t i = 0; i < b->njob; i++) {
+        b->job[i].temporary = b->cache.work;
+        b->job[i].memory_bytes = b->compiler_bytes;
+    }
     if (!key_units(b, unit))
         return false;
     for (uint32_t i = 0; i < b->nitem; i++)
@@ -260,11 +279,11 @@ build_shared(Arena *a, Diags *d, const BuildOptions *o, const BuildUnit *unit, u
 
     *b = (Build){ .arena = a, .diags = d, .o = o, .nitem = n };
     b->item = NEW_ARRAY(a, Item, n);
-    b->job = NEW_ARRAY(a, Process, jobs > MAX_JOBS ? MAX_JOBS : jobs);
     b->job_item = NEW_ARRAY(a, uint32_t, jobs > MAX_JOBS ? MAX_JOBS : jobs);
     b->njob = (uint32_t)(jobs > MAX_JOBS ? MAX_JOBS : jobs);
     bool ok = build_all(b, unit, out_path, compiled, cached);
-    end_jobs(b);
+    for (uint32_t i = 0; b->job && i < b->njob; i++)
+        process_kill(&b->job[i]);
     cache_close(&b->cache);
     return ok;
 }

@@ -11,6 +11,8 @@
 /* A running program. Its standard output and error go into one pipe, whose end tells that it is
  * over: a library may not wait for "any child", which could be its host's. */
 typedef struct {
+    const char *temporary;   /* where its temporary files go; NULL: where it likes */
+    int64_t memory_bytes;    /* it gets no more, nor does any program it starts; 0: no bound */
     pid_t pid;               /* 0: not running */
     int pipe;
     Text said;               /* what it printed, up to a bound */
@@ -20,11 +22,14 @@ typedef struct {
 
 typedef VEC(const char *) Argv;
 
+/* Room for n processes, which end with the arena at the latest. */
+Process *process_new(Arena *a, uint32_t n);
 /* Start argv (NULL at the end; argv[0] is looked up in PATH). False: `why` is an errno. */
 bool process_start(Arena *a, const char *const *argv, Process *p, int *why);
-/* Wait until one of the n is over and give its index; those with pid 0 are passed over. */
-uint32_t process_wait(Process *p, uint32_t n);
-/* End a program and forget it. */
+/* Wait until one of the n is over and give its index; those with pid 0 are passed over. Jumps when the
+ * arena's watch is over. */
+uint32_t process_wait(Arena *a, Process *p, uint32_t n);
+/* End a program, with those it started, and forget it. */
 void process_kill(Process *p);
 /* The words of a command line of ours: no quotes, blanks separate. */
 void argv_split(Arena *a, Argv *v, const char *words);
@@ -40,7 +45,8 @@ bool toolchain_identity(Arena *a, Diags *d, const Toolchain *t, const char *flag
 typedef struct { uint64_t a, b; } CacheKey;
 typedef struct {
     const char *dir;         /* NULL: not caching */
-    const char *work;        /* the private folder */
+    Private *folder;
+    const char *work;        /* its path */
     bool writable;
 } Cache;
 /* Makes a private folder inside the cache, or, where that cannot be written, in the temporary folder.
@@ -51,7 +57,7 @@ void cache_close(Cache *c);
 bool cache_fetch(Arena *a, const Cache *c, CacheKey key, const char **object);
 /* Keep the object made at *object; *object may move. Failing to is not an error. */
 void cache_store(Arena *a, const Cache *c, CacheKey key, const char **object);
-/* Drop the least recently used objects until `bound` bytes remain, and what dead builds left behind. */
+/* Drop the least recently used objects until `bound` bytes remain. */
 void cache_trim(Arena *a, const Cache *c, int64_t bound);
 
 #endif

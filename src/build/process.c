@@ -1,6 +1,7 @@
 /* process: run programs without a shell.
  *
- * Arguments are arrays from beginning to end, so no file name is ever read as a command. Several
+ * Each program is a group of its own, so that ending it ends what it started, and its temporary files go
+ * to a folder that is removed with ours. Arguments are arrays from beginning to end, so no file name is ever read as a command. Several
  * programs run at once; poll on their output pipes says who spoke and, at end of file, who is over.
  */
 #include "build/internal.h"
@@ -34,7 +35,7 @@ argv_split(Arena *a, Argv *v, const char *words)
 }
 
 static int
-spawn(const char *const *argv, int output, pid_t *pid)
+spawn(const char *const *argv, char **env, int output, pid_t *pid)
 {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attr;
@@ -56,11 +57,71 @@ spawn(const char *const *argv, int output, pid_t *pid)
     sigaddset(&usual, SIGCHLD);
     posix_spawnattr_setsigmask(&attr, &none);
     posix_spawnattr_setsigdefault(&attr, &usual);
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    int why = posix_spawnp(pid, argv[0], &files, &attr, (char *const *)argv, environ);
+    posix_spawnattr_setpgroup(&attr, 0);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+    int why = posix_spawnp(pid, argv[0], &files, &attr, (char *const *)argv, env);
     posix_spawnattr_destroy(&attr);
     posix_spawn_file_actions_destroy(&files);
     return why;
+}
+
+/* Our environment with another TMPDIR. */
+static char **
+environment(Arena *a, const char *temporary)
+{
+    static const char name[] = "TMPDIR=";
+    size_t n = 0, k = 0;
+
+    if (!temporary)
+        return environ;
+    while (environ && environ[n])
+        n++;
+    char **env = NEW_ARRAY(a, char *, n + 2);
+    for (size_t i = 0; i < n; i++)
+        if (strncmp(environ[i], name, sizeof name - 1))
+            env[k++] = environ[i];
+    env[k] = arena_printf(a, "%s%s", name, temporary);
+    return env;
+}
+
+/* A bound must hold before the program's first instruction, and posix_spawn sets none: a shell does. It is
+ * handed the arguments as they are and reads none of them. */
+static const char *const *
+bounded(Arena *a, const char *const *argv, int64_t memory_bytes)
+{
+    Argv v = { 0 };
+
+    if (!memory_bytes)
+        return argv;
+    VEC_PUSH(a, &v, "/bin/sh");
+    VEC_PUSH(a, &v, "-c");
+    VEC_PUSH(a, &v, "ulimit -d \"$0\"; exec \"$@\"");
+    VEC_PUSH(a, &v, arena_printf(a, "%lld", (long long)(memory_bytes >> 10)));
+    for (; *argv; argv++)
+        VEC_PUSH(a, &v, *argv);
+    VEC_PUSH(a, &v, NULL);
+    return v.at;
+}
+
+typedef struct { Process *at; uint32_t n; } Processes;
+
+static void
+end_all(void *what)
+{
+    const Processes *all = what;
+
+    for (uint32_t i = 0; i < all->n; i++)
+        process_kill(&all->at[i]);
+}
+
+Process *
+process_new(Arena *a, uint32_t n)
+{
+    Processes *all = NEW(a, Processes);
+
+    *all = (Processes){ NEW_ARRAY(a, Process, n), n };
+    arena_closer(a, end_all, all);
+    return all->at;
 }
 
 bool
@@ -68,12 +129,14 @@ process_start(Arena *a, const char *const *argv, Process *p, int *why)
 {
     int ends[2];
 
-    *p = (Process){ .pipe = -1, .said.arena = a };
+    *p = (Process){ .temporary = p->temporary, .memory_bytes = p->memory_bytes, .pipe = -1, .said.arena = a };
+    char **env = environment(a, p->temporary);
+    argv = bounded(a, argv, p->memory_bytes);
     if (pipe2(ends, O_CLOEXEC)) {
         *why = errno;
         return false;
     }
-    *why = spawn(argv, ends[1], &p->pid);
+    *why = spawn(argv, env, ends[1], &p->pid);
     close(ends[1]);
     if (*why) {
         close(ends[0]);
@@ -116,14 +179,15 @@ listen_to(Process *p)
 }
 
 uint32_t
-process_wait(Process *p, uint32_t n)
+process_wait(Arena *a, Process *p, uint32_t n)
 {
     for (;;) {
         struct pollfd ready[n];
         for (uint32_t i = 0; i < n; i++)
             ready[i] = (struct pollfd){ .fd = p[i].pid ? p[i].pipe : -1, .events = POLLIN };
-        if (poll(ready, n, -1) < 0 && errno != EINTR)
-            continue;
+        if (poll(ready, n, arena_patience(a)) < 0)
+            memset(ready, 0, sizeof ready);
+        arena_look(a);
         for (uint32_t i = 0; i < n; i++)
             if (ready[i].fd >= 0 && ready[i].revents && listen_to(&p[i])) {
                 reap(&p[i]);
@@ -137,6 +201,6 @@ process_kill(Process *p)
 {
     if (!p->pid)
         return;
-    kill(p->pid, SIGKILL);
+    kill(-p->pid, SIGKILL);
     reap(p);
 }

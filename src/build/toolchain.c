@@ -36,7 +36,7 @@ static bool
 ask_macros(Arena *a, const char *cc, const char *flags, const char **said, int *why)
 {
     Argv argv = { 0 };
-    Process p;
+    Process *p = process_new(a, 1);
 
     *said = "";
     *why = ENOENT;
@@ -46,11 +46,11 @@ ask_macros(Arena *a, const char *cc, const char *flags, const char **said, int *
     argv_split(a, &argv, flags);
     argv_split(a, &argv, "-dM -E -x c /dev/null");
     VEC_PUSH(a, &argv, NULL);
-    if (!process_start(a, argv.at, &p, why))
+    if (!process_start(a, argv.at, p, why))
         return false;
-    process_wait(&p, 1);
-    *said = text_str(&p.said);
-    return p.ok && strstr(*said, "#define ");
+    process_wait(a, p, 1);
+    *said = text_str(&p->said);
+    return p->ok && strstr(*said, "#define ");
 }
 
 /* What the macros say: "gcc 12.2.0", and if too old or unknown, why it will not do. */

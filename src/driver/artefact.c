@@ -1,7 +1,7 @@
 /* artefact: the files at the end of a compilation.
  *
- * A shared library with the weights behind it: the linker's file, zeros up to a page, the weights in
- * the order and the formats that the code expects, a trailer (run/run.h). Or one C file, with few
+ * A shared library with a segment of its own for the weights (segment.c), in the order and the formats
+ * that the code expects, behind a head that says what the file is (run/run.h). Or one C file, with few
  * weights written into it as an array and many in a file beside it.
  *
  * Weights are never held twice: each constant goes from the mapped model through at most one
@@ -15,7 +15,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PAGE_BYTES 4096
 #define EMBED_BYTES (1 << 20)
 
 /* ---- constants ------------------------------------------------------------------------------------ */
@@ -167,9 +166,11 @@ unlink_path(void *path)
 static void
 on_unit(void *user, uint32_t done, uint32_t total)
 {
-    const DriverOptions *o = user;
+    const Job *j = user;
 
-    o->progress(o->user, "kernels built", done, total);
+    arena_doing(j->arena, "build", done, total);
+    if (j->o->progress)
+        j->o->progress(j->o->user, "kernels built", done, total);
 }
 
 static bool
@@ -180,10 +181,10 @@ link_library(Job *j, const char *path)
     BuildOptions o = j->o->build;
     const char *flags = arena_printf(j->arena, "%s -fvisibility=hidden -w %s", emit_c_flags(), j->machine.flags);
 
-    if (j->o->progress) {
-        o.progress = on_unit;
-        o.progress_user = (void *)j->o;
-    }
+    o.progress = on_unit;
+    o.progress_user = j;
+    o.memory_bytes = j->o->max_memory_bytes;
+    arena_doing(j->arena, "build", 0, n + 1);
     if (j->o->quick) {
         unit[0] = (BuildUnit){ j->graph->name, source_whole(j), arena_printf(j->arena, "%s -O1", flags) };
         return build_shared(j->arena, &j->ctx->diags, &o, unit, 1, path, &j->report->compiled, &j->report->cached);
@@ -200,25 +201,23 @@ bool
 artefact_write(Job *j)
 {
     char *linked = arena_printf(j->arena, "%s.so", writer_path(j->out));
-    Bytes elf;
-
-    arena_closer(j->arena, unlink_path, linked);
-    if (!link_library(j, linked) || !file_map(j->arena, &j->ctx->diags, linked, &elf))
-        return false;
-    writer_put(j->out, elf.data, elf.bytes);
-    file_forget(elf);
-    unlink(linked);
-    writer_align(j->out, PAGE_BYTES);
-
-    ArtefactTrailer trailer = {
-        .magic = ARTEFACT_MAGIC, .version = ARTEFACT_VERSION, .weights_offset = writer_offset(j->out),
+    ArtefactHead head = {
+        .magic = ARTEFACT_MAGIC, .abi = TENON_ABI_VERSION, .size = sizeof head,
         .weights_bytes = (uint64_t)j->plan->weights_bytes, .weights_hash = j->weights_hash,
     };
+    Bytes elf, before, after;
+
+    arena_closer(j->arena, unlink_path, linked);
+    if (!link_library(j, linked) || !file_map(j->arena, &j->ctx->diags, linked, &elf)
+        || !segment_append(j, elf, sizeof head, sizeof head + head.weights_bytes, &before, &after))
+        return false;
+    unlink(linked);
+    writer_put(j->out, before.data, before.bytes);
+    writer_put(j->out, &head, sizeof head);
     if (!weights_write(j, j->out))
         return false;
-    trailer.file_bytes = writer_offset(j->out) + sizeof trailer;
-    writer_put(j->out, &trailer, sizeof trailer);
-    j->report->artefact_bytes = (int64_t)trailer.file_bytes;
+    writer_put(j->out, after.data, after.bytes);
+    j->report->artefact_bytes = (int64_t)writer_offset(j->out);
     return writer_commit(j->out, 0755);
 }
 

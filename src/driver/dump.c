@@ -42,6 +42,7 @@ dump_new(Job *j)
     *d = (Dump){ .job = j, .model = file_stem(j->arena, j->model_path), .all = o->dump && !strcmp(o->dump, "all") };
     if (!o->dump || !o->dump_dir)
         return d;
+    writer_sweep(o->dump_dir);
     if (!folder_make(&j->ctx->diags, o->dump_dir))
         return NULL;
     d->weights = NEW(j->arena, WeightsFile);

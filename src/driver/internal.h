@@ -76,6 +76,12 @@ uint64_t weights_hash(Job *j);
 bool artefact_write(Job *j);                         /* compile, link, append: the shared library */
 bool artefact_write_c(Job *j);                       /* the C file, and NAME.weights if they are many */
 
+/* ---- segment.c ---- */
+
+/* Room for a segment of `bytes`, weights after the first `head_bytes`, in a linked library: `before` is
+ * to be written, then the segment, then `after`. */
+bool segment_append(Job *j, Bytes linked, uint64_t head_bytes, uint64_t bytes, Bytes *before, Bytes *after);
+
 /* ---- options.c: the environment, which only this file reads ---- */
 
 DriverOptions options_resolve(Arena *a, const DriverOptions *o);

@@ -65,7 +65,7 @@ run_once(const Measure *p, TnKernelFn *fn, int64_t times, int64_t bytes, int thr
 {
     TnFault fault = { 0 };
     const int64_t sym[] = { times, bytes };
-    const TnArgs args = { p->buf, sym, &fault };
+    const TnArgs args = { sizeof args, p->buf, sym, &fault };
     double start = time_seconds();
 
     pool_run(p->pool, fn, &args, threads, 1);
@@ -256,7 +256,7 @@ call_seconds(Measure *p, int threads)
     for (int b = 0; b < BATCHES; b++) {
         double start = time_seconds();
         for (int i = 0; i < CALLS; i++) {
-            const TnArgs args = { p->buf, NULL, NULL };
+            const TnArgs args = { sizeof args, p->buf, NULL, NULL };
             pool_run(p->pool, nothing, &args, threads, 1);
         }
         double t = (time_seconds() - start) / CALLS;

@@ -28,6 +28,24 @@ is_library(Bytes file)
     return file.bytes >= 4 && !memcmp(file.data, "\177ELF", 4);
 }
 
+/* Tenon's text within the limits that the importer of ONNX keeps itself. */
+static bool
+parse_text(Job *j)
+{
+    const ImportOptions *o = &j->o->import;
+    Diags *d = &j->ctx->diags;
+    Loc loc = { .file = j->model_path };
+
+    if (o->max_model_bytes && j->file.bytes > (uint64_t)o->max_model_bytes)
+        return diag_error(d, DIAG_LIMIT, loc, "the model has %zu bytes, the limit is %lld; raise it with --max-model", j->file.bytes,
+                          (long long)o->max_model_bytes);
+    if (!replace_graph(j, graph_parse(j->ctx, j->arena, j->model_path, j->file)))
+        return false;
+    return !o->max_nodes || j->graph->node.n - 1 <= (uint64_t)o->max_nodes
+        || diag_error(d, DIAG_LIMIT, loc, "the model has %u nodes, the limit is %lld; raise it with --max-nodes", j->graph->node.n - 1,
+                      (long long)o->max_nodes);
+}
+
 static bool
 stage_import(Job *j)
 {
@@ -41,7 +59,7 @@ stage_import(Job *j)
     if (j->o->import.ndim || j->o->import.nshape)
         return diag_error(&c->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
                           "dimensions (--dim, --shape) can be fixed in ONNX models only; in Tenon's text write the numbers into the types");
-    return replace_graph(j, graph_parse(c, j->arena, j->model_path, j->file));
+    return parse_text(j);
 }
 
 static bool
@@ -197,6 +215,7 @@ stage_schedule(Job *j)
         Kernel *k = g->node.at[n].kernel;
         if (!k->tree.list.n && !schedule_kernel(j->ctx, j->arena, k, &j->machine, j->o->schedule))
             return false;
+        arena_doing(j->arena, "schedule", n, g->node.n - 1);
         if (j->o->progress)
             j->o->progress(j->o->user, "kernels scheduled", n, g->node.n - 1);
     }
@@ -349,6 +368,8 @@ run_stage(Job *j, Dump *dump, uint32_t i, Text *times)
     const Stage *s = &pipeline[i];
     double start = time_seconds();
 
+    arena_doing(j->arena, s->name, 0, 0);
+    arena_look(j->arena);
     if (!s->run(j))
         return false;
     text_printf(times, "%-10s %8.3f s\n", s->name, time_seconds() - start);
@@ -391,6 +412,7 @@ open_files(Job *j)
     if (same_file(j->model_path, j->out_path))
         return diag_error(&c->diags, DIAG_USAGE, (Loc){ .file = j->out_path },
                           "the output would replace the model itself; name another file with -o");
+    writer_sweep(path_folder(j->arena, j->out_path));
     j->out = writer_open(j->arena, &c->diags, j->out_path);     /* now: not after minutes of work */
     return j->out != NULL;
 }

@@ -17,6 +17,7 @@ typedef struct {
     const Graph *g;
     const Sym *symbol;
     uint32_t nsymbol;
+    const char *own_weights;     /* C for the address of the weights that came with the code, or 0 */
     bool failed;
 } Host;
 
@@ -402,7 +403,7 @@ call(Host *h, NodeId id, uint32_t number)
         ValueId v = i < n->in.count ? node_in(h->g, n, i) : node_out(h->g, n, i - n->in.count);
         text_printf(h->t, "%s%s", i == 0 ? "" : i % 4 ? ", " : ",\n                             ", pointer(h, v));
     }
-    text_printf(h->t, "};\n        const TnArgs args = {buf, sym, f->fault, %u};\n        tn_call(f->host, %s, &args, %s, %s);\n"
+    text_printf(h->t, "};\n        const TnArgs args = {sizeof(TnArgs), buf, sym, f->fault, %u};\n        tn_call(f->host, %s, &args, %s, %s);\n"
                       "        if (f->fault->code)\n            return f->fault->code;\n    }\n",
                 number, h->p->kernel_symbol[id], plain(h, k->trips), plain(h, k->grain));
 }
@@ -412,9 +413,11 @@ run(Host *h)
 {
     uint32_t number = 0;
     text_add(h->t, "static int\ntn_run(const TnFrame *f)\n{\n    const int64_t *const sym = f->sym;\n    char *const arena = f->arena;\n");
-    text_printf(h->t, "    const char *const weights = %s;\n", h->p->embed_weights ?
-                "f->weights ? f->weights : (const char *)tn_weights" : "f->weights");
+    text_printf(h->t, "    const char *const weights = f->weights ? f->weights : %s;\n", h->own_weights);
     text_add(h->t, "    (void)sym, (void)arena, (void)weights;\n    *f->fault = (TnFault){0};\n");
+    if (h->p->plan->weights_bytes)
+        text_printf(h->t, "    if (!weights)\n        return tn_refuse(f->fault, TN_FAULT_WEIGHTS, 0, 0, 0, INT64_C(%lld));\n",
+                    (long long)h->p->plan->weights_bytes);
     for (NodeId n = 1; n < h->g->node.n; n++)
         if (is_call(h->g, n))
             call(h, n, number++);
@@ -428,6 +431,21 @@ run(Host *h)
 }
 
 /* ---- the rest ------------------------------------------------------------------------------------------ */
+
+/* A word for whoever lays the weights behind the linked library: their distance from the word itself,
+ * 0 while there are none. It stands in a note, which every linker keeps and gives a program header:
+ * that header becomes the weights' segment (driver/segment.c). */
+static void
+reserve_weights(Host *h)
+{
+    text_add(h->t, "__asm__(\".pushsection .note.tenon,\\\"a\\\",%note\\n\"\n"
+                   "        \".balign 4\\n.long 6, 8, 1\\n.asciz \\\"Tenon\\\"\\n.balign 4\\n\"\n"
+                   "        \".globl tn_weights_at\\n.hidden tn_weights_at\\ntn_weights_at: .quad 0\\n.popsection\");\n"
+                   "typedef int64_t __attribute__((aligned(4))) tn_distance;\n"
+                   "extern __attribute__((visibility(\"hidden\"))) const volatile tn_distance tn_weights_at;\n\n"
+                   "static const char *\ntn_own_weights(void)\n{\n    int64_t at = tn_weights_at;\n"
+                   "    return at ? (const char *)&tn_weights_at + at : 0;\n}\n\n");
+}
 
 static void
 embed_weights(Host *h)
@@ -487,10 +505,13 @@ emit_c_host(Ctx *c, Text *t, const HostProgram *p, bool single_file)
 {
     Host h = {.c = c, .a = t->arena, .t = t, .p = p, .g = p->graph};
     h.nsymbol = emit_symbols(p->graph, t->arena, &h.symbol);
+    h.own_weights = p->embed_weights ? "(const char *)tn_weights" : single_file ? "0" : "tn_own_weights()";
     if (!single_file)
         declare_kernels(&h);
     if (p->embed_weights)
         embed_weights(&h);
+    else if (!single_file)
+        reserve_weights(&h);
     tensor_table(&h, "inputs", p->graph->input.at, p->graph->input.n);
     tensor_table(&h, "outputs", p->graph->output.at, p->graph->output.n);
     string_tables(&h);

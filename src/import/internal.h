@@ -32,7 +32,8 @@ typedef struct {
 
 /* A parsed model; its memory goes with the arena. Checks lengths and nesting before unpacking. (read.c) */
 Onnx__ModelProto *model_read(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOptions *o);
-bool protobuf_check(const ProtobufCMessageDescriptor *d, Bytes b, uint32_t depth, const char **why);
+/* Whole, and nested no deeper than `most` messages (0: the default)? `what` is an "ONNX model", for messages. */
+bool protobuf_check(Ctx *c, Loc loc, const char *what, const ProtobufCMessageDescriptor *descriptor, Bytes b, int64_t most);
 Loc node_loc(Arena *a, const char *path, const Onnx__NodeProto *n, uint32_t index);
 int64_t model_opset(const Onnx__ModelProto *m);
 

@@ -1,15 +1,14 @@
 /* read: bytes to a parsed model.
  *
  * protobuf-c recurses into nested messages and trusts nothing but lengths, so the wire format is
- * walked first, with the same descriptors: a message nested deeper than MAX_DEPTH or a length that
- * leaves its parent is refused before anything is allocated.
+ * walked first, without recursion, with the same descriptors: a message nested deeper than the limit or
+ * a length that leaves its parent is refused before anything is allocated.
  */
 #include "import/internal.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
-enum { MAX_DEPTH = 64, FORGET_BYTES = 16 << 20 };
+enum { DEFAULT_DEPTH = 64, MOST_DEPTH = 1000, FORGET_BYTES = 16 << 20 };
 #define DEFAULT_MODEL_BYTES ((int64_t)64 << 30)
 
 static bool
@@ -25,51 +24,76 @@ varint(Bytes b, size_t *at, uint64_t *v)
     return false;
 }
 
-bool
-protobuf_check(const ProtobufCMessageDescriptor *d, Bytes b, uint32_t depth, const char **why)
-{
-    size_t at = 0;
-    uint64_t tag, n;
+typedef struct { const ProtobufCMessageDescriptor *descriptor; size_t end; } Level;
+typedef VEC(Level) Levels;
 
-    if (depth > MAX_DEPTH) {
-        *why = "messages are nested deeper than 64 levels";
+/* One field behind *at, before `end`; its message becomes a level of its own. False: it does not end. */
+static bool
+check_field(Arena *a, Bytes b, size_t *at, Levels *open)
+{
+    Level level = open->at[open->n - 1];
+    Bytes inside = {b.data, level.end};
+    uint64_t tag, n = 0;
+
+    if (!varint(inside, at, &tag))
+        return false;
+    switch (tag & 7) {
+    case 0:
+        return varint(inside, at, &n);
+    case 1:
+        n = 8;
+        break;
+    case 5:
+        n = 4;
+        break;
+    case 2:
+        if (!varint(inside, at, &n) || n > level.end - *at)
+            return false;
+        const ProtobufCFieldDescriptor *f = protobuf_c_message_descriptor_get_field(level.descriptor, (unsigned)(tag >> 3));
+        if (f && f->type == PROTOBUF_C_TYPE_MESSAGE) {
+            VEC_PUSH(a, open, ((Level){f->descriptor, *at + n}));
+            return true;
+        }
+        break;
+    default:
         return false;
     }
-    *why = "the file ends in the middle of a field, or is not ONNX";
-    while (at < b.bytes) {
-        if (!varint(b, &at, &tag))
-            return false;
-        switch (tag & 7) {
-        case 0:
-            if (!varint(b, &at, &n))
-                return false;
-            continue;
-        case 1:
-            n = 8;
-            break;
-        case 5:
-            n = 4;
-            break;
-        case 2:
-            if (!varint(b, &at, &n) || n > b.bytes - at)
-                return false;
-            const ProtobufCFieldDescriptor *f = protobuf_c_message_descriptor_get_field(d, (unsigned)(tag >> 3));
-            if (f && f->type == PROTOBUF_C_TYPE_MESSAGE && !protobuf_check(f->descriptor, (Bytes){b.data + at, n}, depth + 1, why))
-                return false;
-            break;
-        default:
-            return false;
-        }
-        if (n > b.bytes - at)
-            return false;
-        at += n;
-    }
+    if (n > level.end - *at)
+        return false;
+    *at += n;
     return true;
+}
+
+bool
+protobuf_check(Ctx *c, Loc loc, const char *what, const ProtobufCMessageDescriptor *descriptor, Bytes b, int64_t most)
+{
+    Arena *a = arena_child(c->arena);
+    Levels open = {0};
+    size_t at = 0;
+    int64_t deepest = 0;
+    bool ok = true;
+
+    most = most > 0 ? most : DEFAULT_DEPTH;
+    most = most < MOST_DEPTH ? most : MOST_DEPTH;
+    VEC_PUSH(a, &open, ((Level){descriptor, b.bytes}));
+    while (ok && open.n) {
+        deepest = open.n > deepest ? open.n : deepest;
+        if (at == open.at[open.n - 1].end)
+            open.n--;
+        else
+            ok = check_field(a, b, &at, &open);
+    }
+    arena_free(a);
+    if (!ok)
+        return diag_error(&c->diags, DIAG_MODEL, loc, "not a readable %s: the file ends in the middle of a field, or is not ONNX; export or copy it again", what);
+    return deepest <= most
+        || diag_error(&c->diags, DIAG_LIMIT, loc, "the %s's messages (graphs, nodes, attributes) are nested %lld levels deep, the limit is %lld; "
+                      "raise it with --max-depth (at most %d)", what, (long long)deepest, (long long)most, MOST_DEPTH);
 }
 
 /* Contents are copied out of the mapped file from front to back: what lies behind is given back as it
  * goes, so that the model is not in memory twice. */
-typedef struct { Bytes file; size_t copied; } Unpacking;
+typedef struct { Arena *arena; Bytes file; size_t copied; } Unpacking;
 
 static void *
 unpack_alloc(void *user, size_t bytes)
@@ -80,20 +104,14 @@ unpack_alloc(void *user, size_t bytes)
         u->copied = 0;
     }
     u->copied += bytes;
-    return malloc(bytes);
+    return arena_alloc(u->arena, bytes);
 }
 
 static void
 unpack_free(void *user, void *p)
 {
     (void)user;
-    free(p);
-}
-
-static void
-free_model(void *model)
-{
-    onnx__model_proto__free_unpacked(model, NULL);
+    (void)p;                 /* goes with the arena, which also counts it */
 }
 
 Onnx__ModelProto *
@@ -101,7 +119,6 @@ model_read(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOptio
 {
     Loc loc = {.file = path};
     int64_t most = o && o->max_model_bytes ? o->max_model_bytes : DEFAULT_MODEL_BYTES;
-    const char *why;
 
     if (file.bytes == 0) {
         diag_error(&c->diags, DIAG_MODEL, loc, "the file is empty");
@@ -111,18 +128,15 @@ model_read(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOptio
         diag_error(&c->diags, DIAG_LIMIT, loc, "the model has %zu bytes, the limit is %" PRId64 "; raise it with --max-model", file.bytes, most);
         return NULL;
     }
-    if (!protobuf_check(&onnx__model_proto__descriptor, file, 0, &why)) {
-        diag_error(&c->diags, DIAG_MODEL, loc, "not a readable ONNX model: %s; export or copy it again", why);
+    if (!protobuf_check(c, loc, "ONNX model", &onnx__model_proto__descriptor, file, o ? o->max_depth : 0))
         return NULL;
-    }
-    Unpacking u = {file, 0};
+    Unpacking u = {arena, file, 0};
     ProtobufCAllocator copies = {unpack_alloc, unpack_free, &u};
     Onnx__ModelProto *m = onnx__model_proto__unpack(&copies, file.bytes, file.data);
     if (!m) {
         diag_error(&c->diags, DIAG_MODEL, loc, "not a readable ONNX model: a field has another type than ONNX gives it; export or copy it again");
         return NULL;
     }
-    arena_closer(arena, free_model, m);
     file_forget(file);
     if (!m->graph) {
         diag_error(&c->diags, DIAG_MODEL, loc, "the model has no graph");

@@ -189,10 +189,9 @@ bool
 import_tensor_pb(Ctx *c, Arena *arena, const char *path, Bytes file, Sym *name, const Type **type, const void **data)
 {
     Loc loc = {.file = path};
-    const char *why;
 
-    if (!protobuf_check(&onnx__tensor_proto__descriptor, file, 0, &why))
-        return diag_error(&c->diags, DIAG_USAGE, loc, "not a readable TensorProto: %s", why);
+    if (!protobuf_check(c, loc, "TensorProto", &onnx__tensor_proto__descriptor, file, 0))
+        return false;
     Onnx__TensorProto *t = onnx__tensor_proto__unpack(NULL, file.bytes, file.data);
     if (!t)
         return diag_error(&c->diags, DIAG_USAGE, loc, "not a readable TensorProto");

@@ -272,6 +272,7 @@ static inline bool
 walk_point(Walk *w)
 {
     const Domain *d = w->d;
+    arena_poll(w->p->arena);
     for (uint32_t l = w->stale; l <= d->naxis; l++)
         if (!run_code(w->p, &d->block[l]))
             return false;

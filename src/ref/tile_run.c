@@ -433,6 +433,7 @@ each_point(Tiled *t, const TileInstr *ti)
 static bool
 run_tile_code(Tiled *t, const TileCode *c)
 {
+    arena_poll(t->p->arena);
     for (const TileInstr *ti = c->at, *end = ti + c->n; ti < end; ti++)
         if (!(ti->form == FORM_EACH ? each_point(t, ti) : run_instr(t->p, ti->in)))
             return false;

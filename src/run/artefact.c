@@ -1,9 +1,8 @@
 /* artefact: open a compiled model by mapping.
  *
- * The trailer at the end of the file is read and checked against the file's real size, so that a
- * truncated copy is refused before any of its code runs. The code is loaded by the system's loader;
- * the weights are mapped read-only and neither read nor hashed: opening costs the same for every size
- * of model, and processes share the pages.
+ * What the file is, is read from its head (head.c) before any of its code runs. Code and weights are
+ * loaded by the system's loader, which maps them and reads neither: opening costs the same for every
+ * size of model, and processes share the pages.
  *
  * The loader knows libraries by name: asked for a path that is already loaded it gives the old library
  * back, even when another file has taken the name since (a model compiled again, loaded again). So it
@@ -15,15 +14,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "run/internal.h"
-
-_Static_assert(sizeof(ArtefactTrailer) == 64, "the trailer is 64 bytes in the file");
 
 typedef struct { Diags *diags; Loc loc; } Report;
 
@@ -41,32 +38,6 @@ open_file(const Report *r, struct stat *st)
                S_ISDIR(st->st_mode) ? "a folder" : "not a regular file");
     close(fd);
     return -1;
-}
-
-static bool
-read_trailer(const Report *r, int fd, uint64_t size, ArtefactTrailer *t)
-{
-    char start[4] = {0};
-    if (size < sizeof *t || pread(fd, t, sizeof *t, (off_t)(size - sizeof *t)) != sizeof *t)
-        memset(t, 0, sizeof *t);
-    if (memcmp(t->magic, ARTEFACT_MAGIC, sizeof t->magic) != 0) {
-        bool elf = pread(fd, start, sizeof start, 0) == sizeof start && memcmp(start, "\177ELF", 4) == 0;
-        return diag_error(r->diags, DIAG_MODEL, r->loc, elf
-            ? "the file of %llu bytes does not end as a compiled model does: it was truncated, or is another library; copy or compile it again"
-            : "the file of %llu bytes is not a compiled model; make one with `tenon compile`", (unsigned long long)size);
-    }
-    if (t->version != ARTEFACT_VERSION)
-        return diag_error(r->diags, DIAG_MODEL, r->loc, "the file has format version %u, this library reads %d; compile the model again",
-                          t->version, ARTEFACT_VERSION);
-    if (t->file_bytes != size)
-        return diag_error(r->diags, DIAG_MODEL, r->loc, "the file has %llu bytes but was written with %llu: it is damaged; copy or compile it again",
-                          (unsigned long long)size, (unsigned long long)t->file_bytes);
-    uint64_t room = size - sizeof *t;
-    if (t->weights_offset > room || t->weights_bytes > room - t->weights_offset || t->weights_offset % 64)
-        return diag_error(r->diags, DIAG_MODEL, r->loc,
-                          "the weights, %llu bytes at offset %llu, do not lie inside the file of %llu bytes: it is damaged; copy or compile it again",
-                          (unsigned long long)t->weights_bytes, (unsigned long long)t->weights_offset, (unsigned long long)size);
-    return true;
 }
 
 /* ---- code ------------------------------------------------------------------------------- */
@@ -88,14 +59,15 @@ static void
 unload(void *what)
 {
     Artefact *f = what;
-    if (f->weights_map)
-        munmap(f->weights_map, f->weights_map_bytes);
     if (f->library)
         dlclose(f->library);
 }
 
+/* The manifest as version 3 began: every later one is at least as long. */
+enum { MANIFEST_LEAST = offsetof(TnManifest, cpu_ok) + sizeof(int (*)(void)) };
+
 static bool
-load_code(Arena *a, const Report *r, Artefact *f, const struct stat *st)
+load_code(Arena *a, const Report *r, const ArtefactHead *head, Artefact *f, const struct stat *st)
 {
     f->library = dlopen(loader_name(a, r->loc.file, st), RTLD_NOW | RTLD_LOCAL);
     if (!f->library)
@@ -105,10 +77,12 @@ load_code(Arena *a, const Report *r, Artefact *f, const struct stat *st)
     const TnManifest *m = manifest ? manifest() : NULL;
     if (!m)
         return diag_error(r->diags, DIAG_MODEL, r->loc, "the library has no tenon_manifest: it is not a compiled model; make one with `tenon compile`");
-    if (m->abi != TENON_ABI_VERSION || m->size != sizeof *m)
+    if (m->abi != head->abi || m->size < MANIFEST_LEAST || m->weights_bytes != head->weights_bytes || m->weights_hash != head->weights_hash)
         return diag_error(r->diags, DIAG_MODEL, r->loc,
-                          "the model was compiled for ABI %u (manifest of %u bytes), this library has ABI %d (%zu bytes); compile the model again",
-                          m->abi, m->size, TENON_ABI_VERSION, sizeof *m);
+                          "code and weights do not belong together: the code (ABI version %u, manifest of %u bytes) expects %llu bytes of weights, "
+                          "hash %016llx; the file holds %llu, hash %016llx: it was changed; compile the model again",
+                          m->abi, m->size, (unsigned long long)m->weights_bytes, (unsigned long long)m->weights_hash,
+                          (unsigned long long)head->weights_bytes, (unsigned long long)head->weights_hash);
     if (!m->cpu_ok())
         return diag_error(r->diags, DIAG_UNSUPPORTED, r->loc,
                           "the model was compiled for %s, which this processor is not; compile it with --target=native here, or for an older target",
@@ -135,40 +109,13 @@ check_manifest(const Report *r, const TnManifest *m)
         || diag_error(r->diags, DIAG_INTERNAL, r->loc, "the manifest contradicts itself; please report it, with the model");
 }
 
-/* ---- weights ---------------------------------------------------------------------------- */
-
-static bool
-map_weights(const Report *r, int fd, const ArtefactTrailer *t, Artefact *f)
-{
-    static const _Alignas(64) uint8_t none[64];
-    f->weights = none;
-    if (f->manifest->weights_bytes != t->weights_bytes || f->manifest->weights_hash != t->weights_hash)
-        return diag_error(r->diags, DIAG_MODEL, r->loc,
-                          "the code expects %llu bytes of weights (hash %016llx), the file holds %llu (hash %016llx): it was changed; compile the model again",
-                          (unsigned long long)f->manifest->weights_bytes, (unsigned long long)f->manifest->weights_hash,
-                          (unsigned long long)t->weights_bytes, (unsigned long long)t->weights_hash);
-    if (!t->weights_bytes)
-        return true;
-    /* Pages may be larger here than where the file was written. */
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), into = t->weights_offset % page;
-    size_t bytes = (size_t)(t->weights_bytes + into);
-    void *p = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, (off_t)(t->weights_offset - into));
-    if (p == MAP_FAILED)
-        return diag_error(r->diags, DIAG_LIMIT, r->loc, "cannot map %llu bytes of weights: %s",
-                          (unsigned long long)t->weights_bytes, strerror(errno));
-    f->weights_map = p;
-    f->weights_map_bytes = bytes;
-    f->weights = (const uint8_t *)p + into;
-    return true;
-}
-
 /* ---- */
 
 Artefact *
 artefact_open(Arena *a, Diags *d, const char *path)
 {
     Report r = { d, { .file = path } };
-    ArtefactTrailer trailer;
+    ArtefactHead head;
     struct stat st = {0};
     Artefact *f = NEW(a, Artefact);
     f->path = arena_str(a, path);
@@ -177,10 +124,9 @@ artefact_open(Arena *a, Diags *d, const char *path)
     int fd = open_file(&r, &st);
     if (fd < 0)
         return NULL;
-    bool ok = read_trailer(&r, fd, (uint64_t)st.st_size, &trailer)
-        && load_code(a, &r, f, &st)
-        && check_manifest(&r, f->manifest)
-        && map_weights(&r, fd, &trailer, f);
+    bool ok = head_read(d, r.loc, fd, (uint64_t)st.st_size, &head)
+        && load_code(a, &r, &head, f, &st)
+        && check_manifest(&r, f->manifest);
     close(fd);
     return ok ? f : NULL;
 }

@@ -8,10 +8,11 @@ struct Artefact {
     const char *path;
     void *library;                   /* the loader's handle */
     const TnManifest *manifest;
-    const void *weights;             /* 64-byte aligned, never NULL */
-    void *weights_map;               /* whole pages, NULL without weights */
-    size_t weights_map_bytes;
 };
+
+/* What an open file of `bytes` says of itself, checked: it is a whole library of this kind of machine,
+ * with a head of this ABI. Nothing of it is loaded. */
+bool head_read(Diags *d, Loc loc, int fd, uint64_t bytes, ArtefactHead *out);
 
 /* A host that times what `under` runs. */
 const TnHost *profile_host(Profile *p, const TnHost *under);

@@ -254,6 +254,7 @@ npy_write(Arena *a, Diags *d, const char *path, const NpyArray *x)
     text_add(&t, "\n");
 
     uint8_t prefix[PREFIX] = { 0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (uint8_t)t.n, (uint8_t)(t.n >> 8) };
+    writer_sweep(path_folder(a, path));
     Writer *w = writer_open(a, d, path);
     if (!w)
         return false;

@@ -18,7 +18,7 @@ struct Profile {
     atomic_uint nevent;
 };
 
-/* A kernel's arguments with what timing its ranges needs behind them. */
+/* What timed_range gets in place of a kernel's arguments, with all that it needs behind. */
 typedef struct {
     TnArgs args;
     Profile *profile;
@@ -55,7 +55,7 @@ timed_parallel(void *user, TnKernelFn *fn, const TnArgs *args, int64_t trips, in
 {
     Profile *p = user;
     KernelTime *k = &p->kernel[args->kernel];
-    TimedArgs timed = { *args, p, fn, args };
+    TimedArgs timed = { { .size = sizeof(TnArgs), .kernel = args->kernel }, p, fn, args };
     bool traced = p->most && atomic_load_explicit(&p->nevent, memory_order_relaxed) < p->most;
     double start = time_seconds();
 
@@ -75,7 +75,7 @@ profile_new(Arena *a, int32_t nkernel, uint32_t max_events)
     p->kernel = NEW_ARRAY(a, KernelTime, nkernel);
     p->event = NEW_ARRAY(a, KernelEvent, max_events);
     p->most = max_events;
-    p->host = (TnHost){ .parallel = timed_parallel, .user = p };
+    p->host = (TnHost){ .size = sizeof p->host, .parallel = timed_parallel, .user = p };
     return p;
 }
 

@@ -1,8 +1,9 @@
 /* run: what an artefact needs to run: loading by mapping, entry checks, a thread pool. Uses base
  * and type/dtype alone; ships without the compiler as libtenon-run.
  *
- * An artefact is a shared library with the weights behind it: the ELF file, zeros up to a page, the
- * weights, and a 64-byte trailer (ArtefactTrailer) at the very end.
+ * An artefact is a shared library with one segment more than the linker gave it: a head, which says
+ * what the file is before any of its code is loaded, and the weights, mapped with the code by whoever
+ * loads the library. A section header covers the segment, so that strip keeps it.
  */
 #ifndef TENON_RUN_H
 #define TENON_RUN_H
@@ -12,19 +13,19 @@
 #include "type/dtype.h"
 
 #define ARTEFACT_MAGIC "TENONART"
-#define ARTEFACT_VERSION 1           /* of the layout of the file; what the code expects is the ABI's */
+#define ARTEFACT_SECTION ".tenon"
 typedef struct {
     char magic[8];
-    uint32_t version, reserved;
-    uint64_t weights_offset, weights_bytes, weights_hash, file_bytes;
-    uint8_t pad[16];
-} ArtefactTrailer;               /* 64 bytes */
+    uint32_t abi, size;          /* TENON_ABI_VERSION; sizeof: the weights follow at the next multiple of 64 */
+    uint64_t weights_bytes, weights_hash;
+    uint8_t pad[32];
+} ArtefactHead;                  /* 64-byte aligned in the file and in memory */
 
 /* ---- artefact ------------------------------------------------------------------------------- */
 
 typedef struct Artefact Artefact;
 /* O(1) in the weights' size. Errors: not an artefact, truncated, another ABI, a processor without
- * what it was compiled for. */
+ * what it was compiled for. Code of the file runs only when its head has been found good. */
 Artefact *artefact_open(Arena *a, Diags *d, const char *path);
 void artefact_set_name(Artefact *f, const char *name);    /* what messages say instead of its path; not copied */
 const TnManifest *artefact_manifest(const Artefact *f);

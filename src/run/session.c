@@ -97,6 +97,7 @@ session_new(Arena *a, Diags *d, const Artefact *f, Pool *pool, const TnHost *hos
         s->host = *host;
     else if (pool)
         s->host = (TnHost){ .parallel = pool_parallel, .user = pool };
+    s->host.size = sizeof s->host;
 
     int64_t ranks = 0;
     for (int32_t i = 0; i < m->ninput; i++)
@@ -206,6 +207,8 @@ report_fault(const Session *s, Diags *d, const TnFault *f)
         return diag_error(d, DIAG_USAGE, at_model(s),
                           "%s: the index %lld is outside of its axis, which has %lld elements; check the inputs it comes from",
                           f->where >= 0 && f->where < m->nkernel ? m->kernels[f->where].origin : "a kernel", got, want);
+    case TN_FAULT_WEIGHTS:
+        return diag_error(d, DIAG_MODEL, at_model(s), "the library does not find its weights, %lld bytes; compile the model again", want);
     case TN_FAULT_SIZE:
         return diag_error(d, DIAG_LIMIT, at_model(s), "a tensor's size overflows for inputs of these sizes; give smaller ones");
     }
@@ -301,7 +304,7 @@ session_prepare(Session *s, Diags *d, const RunInput *in, uint32_t nin, RunOutpu
             tensor_bytes(in[i].dtype, in[i].rank, in[i].dims, &s->input_bytes[i]);
         }
         TnFault fault = {0};
-        s->sizes = (TnSizes){0};
+        s->sizes = (TnSizes){ .size = sizeof s->sizes };
         int code = m->prepare(s->input_dims, s->sym, s->output_dims, &s->sizes, &fault);
         if (code || fault.code) {
             fault.code = fault.code ? fault.code : code;
@@ -350,7 +353,7 @@ session_run(Session *s, Diags *d, const RunInput *in, RunOutput *out)
     }
     TnFault fault = {0};
     TnFrame frame = {
-        .inputs = s->input_data, .outputs = s->output_data, .weights = s->artefact->weights,
+        .size = sizeof frame, .inputs = s->input_data, .outputs = s->output_data,
         .arena = s->arena.at, .sym = s->sym, .host = s->profile ? profile_host(s->profile, &s->host) : &s->host, .fault = &fault,
     };
     if (s->pool)

@@ -30,7 +30,7 @@ int main(int argc, char **argv)
     int64_t batch = argc > 1 ? atoll(argv[1]) : 1, dims[] = {batch, 1, 8, 8};
     const int64_t *input_dims[] = {dims};
     int64_t sym[8] = {0}, out_dims[8] = {0};
-    TnSizes sizes = {0};
+    TnSizes sizes = {sizeof sizes};
     TnFault fault = {0};
 
     if (m->abi != TENON_ABI_VERSION || m->ninput != 1 || m->noutput != 1 || m->nsymbol > 8 || m->output_rank_total != 2)
@@ -47,8 +47,8 @@ int main(int argc, char **argv)
         return 5;
     const void *inputs[] = {in};
     void *outputs[] = {out};
-    TnHost host = {.scratch = scratch};
-    TnFrame frame = {.inputs = inputs, .outputs = outputs, .arena = arena, .sym = sym, .host = &host, .fault = &fault};
+    TnHost host = {.size = sizeof host, .scratch = scratch};
+    TnFrame frame = {.size = sizeof frame, .inputs = inputs, .outputs = outputs, .arena = arena, .sym = sym, .host = &host, .fault = &fault};
     if (m->run(&frame))
         return 6;
     return fwrite(out, 4, nout, stdout) == nout ? 0 : 7;

@@ -535,14 +535,14 @@ main(void)
     const int64_t *dims[] = { in_dims };
     const void *inputs[] = { x };
     void *outputs[] = { y };
-    TnSizes sizes;
+    TnSizes sizes = { sizeof sizes };
     TnFault fault = { 0 };
-    TnHost host = { 0 };
+    TnHost host = { sizeof host };
     if (m->prepare(dims, sym, out_dims, &sizes, &fault))
         return 1;
     host.scratch = aligned_alloc(64, (size_t)(sizes.scratch_bytes + 64) & ~(size_t)63);
     void *arena = aligned_alloc(64, (size_t)(sizes.arena_bytes + 64) & ~(size_t)63);
-    TnFrame frame = { inputs, outputs, NULL, arena, sym, &host, &fault };
+    TnFrame frame = { sizeof frame, inputs, outputs, NULL, arena, sym, &host, &fault };
     if (m->run(&frame))
         return 2;
     for (int i = 0; i < out_dims[0] * out_dims[1]; i++)

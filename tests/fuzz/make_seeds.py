@@ -133,12 +133,20 @@ def arrays():
             "typed.pb": TensorProto(data_type=TensorProto.BOOL, dims=[3], int32_data=[1, 0, 1]).SerializeToString()}
 
 
-def trailer(version=1, offset=4096, size=64, total=4096 + 128):
+def artefact(abi=3, size=64, weights=64, segment=128, offset=192):
     import struct
-    return b"not code" * 512 + bytes(64) + struct.pack("<8sIIQQQQ16x", b"TENONART", version, 0, offset, size, 1, total)
+    head = struct.pack("<8sIIQQ32x", b"TENONART", abi, size, weights, 1)
+    header = struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01\x01", 3, 62, 1, 0, 64, 0, 0, 64, 56, 2, 64, 0, 0)
+    segments = struct.pack("<IIQQQQQQ", 1, 5, 0, 0, 0, 176, 176, 4096) + struct.pack("<IIQQQQQQ", 1, 4, offset, 4288, 4288, segment, segment, 4096)
+    return header + segments + bytes(16) + head + bytes(64)
+
+
+def old_artefact():
+    return artefact()[:192] + b"code" * 48 + b"TENONART" + bytes(56)
 
 
 write("onnx", models)
 write("text", texts())
 write("arrays", arrays())
-write("artefact", {"whole": trailer(), "other-version": trailer(version=9), "short": trailer(total=5000), "outside": trailer(offset=1 << 60)})
+write("artefact", {"whole": artefact(), "other-version": artefact(abi=9), "short": artefact(segment=5000), "outside": artefact(offset=1 << 60),
+                   "much": artefact(weights=1 << 40), "old": old_artefact()})

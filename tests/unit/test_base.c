@@ -517,10 +517,45 @@ there_is_a_processor(void **state)
     assert_true(time_seconds() >= t);
 }
 
+static bool
+asked(void *user)
+{
+    int *times = user;
+    return ++*times == 3;
+}
+
+static void
+test_watch(void **state)
+{
+    (void)state;
+    jmp_buf oom;
+    int times = 0;
+    volatile int rounds = 0;
+    Watch w = { .stopped = asked, .user = &times };
+    Arena *a = arena_new(NULL, &oom);
+    arena_watch(a, &w);
+    if (!setjmp(oom))
+        for (;; rounds++)
+            NEW(arena_child(a), int);            /* children are watched too */
+    assert_int_equal(w.over, WATCH_STOPPED);
+    assert_true(times == 3 && rounds > 10 && rounds < 1000);
+    NEW(a, int);                                 /* what cleans up is not */
+
+    w = (Watch){ .until = time_seconds() + 0.02 };
+    assert_true(arena_patience(a) >= 1 && arena_patience(a) <= 21);
+    if (!setjmp(oom))
+        for (;;)
+            arena_poll(a);
+    assert_int_equal(w.over, WATCH_TIME);
+    assert_true(time_seconds() - w.until < 0.5);
+    arena_free(a);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_watch),
         cmocka_unit_test(arena_gives_zeroed_aligned_memory),
         cmocka_unit_test(closers_run_newest_first),
         cmocka_unit_test(every_failed_allocation_jumps_and_leaks_nothing),

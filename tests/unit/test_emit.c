@@ -344,7 +344,7 @@ run(int k, void *const *buf, int64_t m, int64_t n, int64_t trips)
     static _Alignas(64) char scratch[4096];
     TnFault fault = {0};
     const int64_t size[] = {m, n};
-    const TnArgs args = {buf, size, &fault};
+    const TnArgs args = {sizeof args, buf, size, &fault};
     TnKernelFn *fn = (TnKernelFn *)dlsym(world.library, arena_printf(world.arena, "k%d", k));
     assert_non_null(fn);
     for (int64_t t = 0; t < trips; t++)              /* every trip may run on its own */

@@ -206,7 +206,7 @@ test_prepare(void **state)
 {
     (void)state;
     int64_t s[3], out[4];
-    TnSizes sizes;
+    TnSizes sizes = {.size = sizeof sizes};
     assert_int_equal(prepare(5, 3, 5, 5, 7, s, out, &sizes).code, TN_FAULT_NONE);
     assert_true(s[0] == 5 && s[1] == 5 && s[2] == 3);
     assert_true(out[0] == 5 && out[1] == 5 && out[2] == 3 && out[3] == 7);
@@ -238,13 +238,13 @@ run(int64_t n, const int64_t *idx, float *o, bool parallel)
     static _Alignas(64) char arena[1024], scratch[64];
     static float x[48], y[16], z[3] = {7, 8, 9}, copy_x[48], copy_z[3];
     int64_t s[3], out[4];
-    TnSizes sizes;
+    TnSizes sizes = {.size = sizeof sizes};
     assert_int_equal(prepare(n, 3, n, n, 3, s, out, &sizes).code, TN_FAULT_NONE);
     for (int i = 0; i < 48; i++)
         x[i] = (float)i, y[i % 16] = 100 * (float)(i % 16);
     TnFault fault = {0};
-    TnHost host = {parallel ? two_halves : NULL, scratch, scratch};
-    TnFrame frame = {.inputs = (const void *[]){x, y, idx, z}, .outputs = (void *[]){o, copy_x, copy_z}, .arena = arena, .sym = s,
+    TnHost host = {sizeof host, parallel ? two_halves : NULL, scratch, scratch};
+    TnFrame frame = {.size = sizeof frame, .inputs = (const void *[]){x, y, idx, z}, .outputs = (void *[]){o, copy_x, copy_z}, .arena = arena, .sym = s,
                      .host = &host, .fault = &fault};
     int code = world.manifest->run(&frame);
     assert_int_equal(code, fault.code);

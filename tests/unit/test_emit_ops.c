@@ -194,7 +194,7 @@ check(DType t, uint32_t lanes)
     Row row[MAX_STORES + NDTYPE];
     uint32_t n = rows_of(t, row);
     TnFault fault = {0};
-    const TnArgs args = {buf, NULL, &fault};
+    const TnArgs args = {sizeof args, buf, NULL, &fault};
     TnKernelFn *fn = (TnKernelFn *)dlsym(world.library, arena_printf(world.arena, "k_%s_%u", dtype_info[t].name, lanes));
     for (uint32_t i = 0; i < n + 2; i++)
         buf[i] = memory[i];

@@ -12,6 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <dlfcn.h>
+#include <malloc.h>
+
+#include "driver/internal.h"
 #include "run/run.h"
 #include "tenon.h"
 
@@ -19,6 +23,12 @@
 static const char model_source[] =
     "#include \"tenon_abi.h\"\n"
     "#ifndef ABI\n#define ABI TENON_ABI_VERSION\n#endif\n#ifndef CPU\n#define CPU 1\n#endif\n#ifndef FIRST\n#define FIRST 1\n#endif\n"
+    "#ifndef MORE\n#define MORE 0\n#endif\n#ifndef RUNS_FIRST\n#define RUNS_FIRST 0\n#endif\n"
+    "__asm__(\".pushsection .note.tenon,\\\"a\\\",%note\\n.balign 4\\n.long 6, 8, 1\\n.asciz \\\"Tenon\\\"\\n.balign 4\\n\"\n"
+    "        \".globl at\\n.hidden at\\nat: .quad 0\\n.popsection\");\n"
+    "extern __attribute__((visibility(\"hidden\"))) const volatile int64_t at;\n"
+    "#include <stdlib.h>\n"
+    "__attribute__((constructor)) static void runs_first(void) { if (RUNS_FIRST) abort(); }\n"
     "static const int64_t xd[] = { -1, 3 }, id[] = { -1 };\n"
     "static const char *const xt[] = { \"batch\", \"3\" }, *const it[] = { \"batch\" };\n"
     "static const TnTensorInfo in[] = { { \"x\", \"f32\", 2, xd, xt }, { \"ids\", \"i64\", 1, id, it } };\n"
@@ -49,18 +59,20 @@ static const char model_source[] =
     "}\n"
     "static int run(const TnFrame *f)\n"
     "{\n"
-    "    void *buf[] = { (void *)f->inputs[0], (void *)f->inputs[1], (void *)f->weights, f->outputs[0] };\n"
-    "    TnArgs a = { buf, f->sym, f->fault, 0 };\n"
-    "    if (((uintptr_t)f->weights | (uintptr_t)f->arena) % 64) return TN_FAULT_SIZE;\n"
+    "    const char *weights = f->weights ? f->weights : (const char *)&at + at;\n"
+    "    void *buf[] = { (void *)f->inputs[0], (void *)f->inputs[1], (void *)weights, f->outputs[0] };\n"
+    "    TnArgs a = { sizeof a, buf, f->sym, f->fault, 0 };\n"
+    "    if (f->size != sizeof *f || f->host->size != sizeof *f->host) return TN_FAULT_SIZE;\n"
+    "    if (((uintptr_t)weights | (uintptr_t)f->arena) % 64) return TN_FAULT_SIZE;\n"
     "    if (f->host->parallel) f->host->parallel(f->host->user, kernel, &a, f->sym[0], 1);\n"
     "    else kernel(&a, 0, f->sym[0], f->host->scratch);\n"
     "    return f->fault->code;\n"
     "}\n"
     "static void work(const int64_t *sym, TnWork *w) { w[0] = (TnWork){ 6 * sym[0], 32 * sym[0] + 12, 1000 }; }\n"
     "static int cpu_ok(void) { return CPU; }\n"
-    "static const TnManifest manifest = { ABI, sizeof(TnManifest), \"tiny\", \"cc\", \"riscv-v9\", \"tiny: 1 kernel\", 2, 1, 1, 1, 1, 2,\n"
-    "    in, out, symbols, constraints, kernels, 12, 77, prepare, run, work, cpu_ok };\n"
-    "const TnManifest *tenon_manifest(void) { return &manifest; }\n";
+    "static const struct { TnManifest m; long more[2]; } manifest = { { ABI, sizeof(TnManifest) + MORE, \"tiny\", \"cc\", \"riscv-v9\", \"tiny: 1 kernel\", 2, 1, 1, 1, 1, 2,\n"
+    "    in, out, symbols, constraints, kernels, 12, 77, prepare, run, work, cpu_ok } };\n"
+    "const TnManifest *tenon_manifest(void) { return &manifest.m; }\n";
 
 static char folder[64], model_path[128];
 static TnContext *ctx;
@@ -85,34 +97,68 @@ save(const char *name, const void *data, size_t n)
     fclose(f);
 }
 
-/* Compile the model with these flags and put weights 1, 2, 3 and the trailer behind it. */
+/* more[n + 1] = past[n], next; same[n] = past[n]: a cache that grows by one in every run. */
+static const char cache_source[] =
+    "#include \"tenon_abi.h\"\n#include <string.h>\n"
+    "__asm__(\".pushsection .note.tenon,\\\"a\\\",%note\\n.balign 4\\n.long 6, 8, 1\\n.asciz \\\"Tenon\\\"\\n.balign 4\\n.quad 0\\n.popsection\");\n"
+    "static const int64_t nd[] = { -1 }, one[] = { 1 };\n"
+    "static const char *const nt[] = { \"n\" }, *const ot[] = { \"1\" }, *const mt[] = { \"n + 1\" };\n"
+    "static const TnTensorInfo in[] = { { \"past\", \"f32\", 1, nd, nt }, { \"next\", \"f32\", 1, one, ot } };\n"
+    "static const TnTensorInfo out[] = { { \"more\", \"f32\", 1, nd, mt }, { \"same\", \"f32\", 1, nd, nt } };\n"
+    "static const char *const symbols[] = { \"n\" };\n"
+    "static int prepare(const int64_t *const *d, int64_t *sym, int64_t *od, TnSizes *z, TnFault *f)\n"
+    "{ (void)f; sym[0] = d[0][0]; od[0] = sym[0] + 1; od[1] = sym[0]; z->arena_bytes = 4 * sym[0]; z->scratch_bytes = 64; return 0; }\n"
+    "static int run(const TnFrame *f)\n"
+    "{\n"
+    "    int64_t n = f->sym[0]; float *more = f->outputs[0], *same = f->outputs[1], *arena = f->arena;\n"
+    "    for (int64_t i = 0; i < n; i++) more[i] = -1, same[i] = -1;      /* before the inputs are read */\n"
+    "    memcpy(arena, f->inputs[0], 4 * (size_t)n); memcpy(more, arena, 4 * (size_t)n); memcpy(same, arena, 4 * (size_t)n);\n"
+    "    more[n] = *(const float *)f->inputs[1];\n"
+    "    return 0;\n"
+    "}\n"
+    "static int cpu_ok(void) { return 1; }\n"
+    "static void work(const int64_t *sym, TnWork *w) { (void)sym, (void)w; }\n"
+    "static const TnManifest manifest = { TENON_ABI_VERSION, sizeof(TnManifest), \"cache\", \"cc\", \"any\", \"cache\", 2, 2, 1, 0, 0, 2,\n"
+    "    in, out, symbols, 0, 0, 12, 77, prepare, run, work, cpu_ok };\n"
+    "const TnManifest *tenon_manifest(void) { return &manifest; }\n";
+
+/* Compile the model with these flags and give it weights 1, 2, 3, behind a head that `change` is added to. */
 static void
-make_model(const char *name, const char *flags, const ArtefactTrailer *change)
+make_model_of(const char *source, const char *name, const char *flags, const ArtefactHead *change)
 {
     char command[1024];
-    save("model.c", model_source, sizeof model_source - 1);
+    save("model.c", source, strlen(source));
     snprintf(command, sizeof command, "cc -shared -fPIC -O1 %s -I%s -o %s/so %s/model.c", flags, TENON_INCLUDE, folder, folder);
     assert_int_equal(system(command), 0);
 
+    struct { ArtefactHead head; float weights[16]; } segment = {
+        { .magic = ARTEFACT_MAGIC, .abi = TENON_ABI_VERSION, .size = sizeof segment.head, .weights_bytes = 12, .weights_hash = 77 }, { 1, 2, 3 },
+    };
+    if (change) {
+        segment.head.abi += change->abi;
+        segment.head.size += change->size;
+        segment.head.weights_bytes += change->weights_bytes;
+        segment.head.weights_hash += change->weights_hash;
+    }
     Arena *a = arena_new(NULL, NULL);
-    Diags d = { .arena = a };
-    Bytes so;
-    static const float weights[3] = { 1, 2, 3 };
-    assert_true(file_map(a, &d, in_folder("so"), &so));
-    Writer *w = writer_open(a, &d, in_folder(name));
-    writer_put(w, so.data, so.bytes);
-    writer_align(w, 4096);
-    ArtefactTrailer t = { .magic = ARTEFACT_MAGIC, .version = 1, .weights_offset = writer_offset(w), .weights_bytes = 12, .weights_hash = 77 };
-    writer_put(w, weights, sizeof weights);
-    writer_align(w, 64);
-    t.file_bytes = writer_offset(w) + sizeof t;
-    if (change)
-        t = (ArtefactTrailer){ .magic = ARTEFACT_MAGIC, .version = change->version ? change->version : t.version,
-            .weights_offset = t.weights_offset + change->weights_offset, .weights_bytes = t.weights_bytes + change->weights_bytes,
-            .weights_hash = t.weights_hash + change->weights_hash, .file_bytes = t.file_bytes + change->file_bytes };
-    writer_put(w, &t, sizeof t);
+    Ctx c;
+    ctx_init(&c, a);
+    Job j = { .ctx = &c, .arena = a };
+    Bytes so, before, after;
+    assert_true(file_map(a, &c.diags, in_folder("so"), &so));
+    assert_true(segment_append(&j, so, sizeof segment.head, sizeof segment, &before, &after));
+    Writer *w = writer_open(a, &c.diags, in_folder(name));
+    writer_put(w, before.data, before.bytes);
+    writer_put(w, &segment, sizeof segment);
+    writer_put(w, after.data, after.bytes);
     assert_true(writer_commit(w, 0755));
     arena_free(a);
+}
+
+static void
+make_model(const char *name, const char *flags, const ArtefactHead *change)
+{
+    make_model_of(model_source, name, flags, change);
 }
 
 static int
@@ -163,22 +209,85 @@ broken_files_are_refused(void **state)
     FILE *f = fopen(model_path, "rb");
     size_t n = fread(whole, 1, sizeof whole, f);
     fclose(f);
-    save("short", whole, n - 100);
-    says(tn_load(ctx, in_folder("short"), &m), TN_MODEL, "truncated");
-    memmove(whole + n - 64 - 8, whole + n - 64, 64);
-    save("hole", whole, n - 8);
-    says(tn_load(ctx, in_folder("hole"), &m), TN_MODEL, "was written with");
+    static const size_t cut[] = { 1, 64, 100, 3000 };
+    for (int i = 0; i < 4; i++) {
+        save("short", whole, n - cut[i]);
+        says(tn_load(ctx, in_folder("short"), &m), TN_MODEL, "truncated");
+    }
+    save("head", whole, 200);
+    says(tn_load(ctx, in_folder("head"), &m), TN_MODEL, "truncated");
+    whole[4] = 1;
+    save("narrow", whole, n);
+    says(tn_load(ctx, in_folder("narrow"), &m), TN_MODEL, "another kind of machine");
 
-    make_model("a", "", &(ArtefactTrailer){ .version = 9 });
-    says(tn_load(ctx, in_folder("a"), &m), TN_MODEL, "format version 9, this library reads 1");
-    make_model("b", "", &(ArtefactTrailer){ .weights_bytes = 1 << 20 });
-    says(tn_load(ctx, in_folder("b"), &m), TN_MODEL, "do not lie inside the file");
-    make_model("c", "", &(ArtefactTrailer){ .weights_hash = 1 });
+    make_model("b", "", &(ArtefactHead){ .weights_bytes = 1 << 20 });
+    says(tn_load(ctx, in_folder("b"), &m), TN_MODEL, "do not lie inside");
+    make_model("c", "", &(ArtefactHead){ .weights_hash = 1 });
     says(tn_load(ctx, in_folder("c"), &m), TN_MODEL, "it was changed");
-    make_model("d", "-DABI=99", NULL);
-    says(tn_load(ctx, in_folder("d"), &m), TN_MODEL, "compiled for ABI 99");
+    make_model("d", "-DABI=9", NULL);
+    says(tn_load(ctx, in_folder("d"), &m), TN_MODEL, "ABI version 9");
     make_model("e", "-DCPU=0", NULL);
     says(tn_load(ctx, in_folder("e"), &m), TN_UNSUPPORTED, "compiled for riscv-v9, which this processor is not");
+}
+
+/* A library that ends the process when it is loaded: what is not ours or not of our time is never loaded. */
+static void
+nothing_runs_before_the_check(void **state)
+{
+    (void)state;
+    TnModel *m;
+    make_model("a", "-DRUNS_FIRST=1", &(ArtefactHead){ .abi = 7 });
+    says(tn_load(ctx, in_folder("a"), &m), TN_MODEL, "ABI version 10, this library runs version 3; use a newer library");
+    make_model("f", "-DRUNS_FIRST=1", &(ArtefactHead){ .abi = -1u });
+    says(tn_load(ctx, in_folder("f"), &m), TN_MODEL, "ABI version 2, this library runs version 3; compile the model again");
+    says(tn_load(ctx, in_folder("so"), &m), TN_MODEL, "it is another library");
+}
+
+/* A later version's manifest is longer, and so may its head be. */
+static void
+longer_structs_load(void **state)
+{
+    (void)state;
+    TnModel *m;
+    make_model("long.so", "-DMORE=16", NULL);
+    assert_int_equal(tn_load(ctx, in_folder("long.so"), &m), TN_OK);
+    assert_string_equal(tn_model_summary(m), "tiny: 1 kernel");
+    tn_model_free(m);
+    make_model("short.so", "-DMORE=-8", NULL);
+    says(tn_load(ctx, in_folder("short.so"), &m), TN_MODEL, "do not belong together");
+}
+
+/* The weights come with the code for whoever loads it, stripped or not. */
+static void
+the_loader_alone_finds_the_weights(void **state)
+{
+    (void)state;
+    static const char *const strip[] = { "true", "strip", "strip -g", "llvm-strip" };
+    char command[512];
+    for (int i = 0; i < 4; i++) {
+        snprintf(command, sizeof command, "cp %s %s/own%d.so; ! command -v %s >/dev/null || %s %s/own%d.so", model_path, folder, i, strip[i],
+                 strip[i], folder, i);
+        assert_int_equal(system(command), 0);
+        snprintf(command, sizeof command, "%s/own%d.so", folder, i);
+        void *library = dlopen(command, RTLD_NOW);
+        assert_non_null(library);
+        const TnManifest *(*get)(void);
+        *(void **)&get = dlsym(library, "tenon_manifest");
+        float x[3] = { 0 }, y[3];
+        int64_t ids[1] = { 4 }, sym[1] = { 1 };
+        _Alignas(64) char arena[64], scratch[64];
+        TnFault fault = { 0 };
+        TnHost host = { .size = sizeof host, .scratch = scratch };
+        TnFrame frame = { .size = sizeof frame, .inputs = (const void *[]){ x, ids }, .outputs = (void *[]){ y }, .arena = arena,
+                          .sym = sym, .host = &host, .fault = &fault };
+        assert_int_equal(get()->run(&frame), 0);
+        assert_true(y[0] == 4 && y[1] == 8 && y[2] == 12);
+        dlclose(library);
+
+        TnModel *m;
+        assert_int_equal(tn_load(ctx, command, &m), TN_OK);
+        tn_model_free(m);
+    }
 }
 
 static float
@@ -284,6 +393,133 @@ runs_with_changing_sizes(void **state)
         }
         tn_session_free(s);
     }
+}
+
+/* ---- outputs as inputs ------------------------------------------------------------------ */
+
+typedef struct { TnModel *m; TnSession *s; TnTensor in[2], out[2]; int64_t n, one; float next; } Cache;
+
+static void
+cache_open_(Cache *c)
+{
+    *c = (Cache){ .one = 1 };
+    make_model_of(cache_source, "cache.so", "", NULL);
+    assert_int_equal(tn_load(ctx, in_folder("cache.so"), &c->m), TN_OK);
+    assert_int_equal(tn_session_new(ctx, c->m, NULL, &c->s), TN_OK);
+    c->in[0] = (TnTensor){ sizeof(TnTensor), NULL, "f32", 1, &c->n, NULL, 0 };
+    c->in[1] = (TnTensor){ sizeof(TnTensor), NULL, "f32", 1, &c->one, &c->next, 4 };
+    c->out[0] = c->out[1] = (TnTensor)TN_INIT(TnTensor);
+}
+
+static void
+cache_close_(Cache *c)
+{
+    tn_session_free(c->s);
+    tn_model_free(c->m);
+}
+
+static void
+holds(const TnTensor *x, int64_t n)
+{
+    assert_int_equal(x->dims[0], n);
+    for (int64_t i = 0; i < n; i++)
+        assert_true(((float *)x->data)[i] == (float)i);
+}
+
+static void
+an_output_may_be_the_next_input(void **state)
+{
+    (void)state;
+    for (int handed_back = 0; handed_back < 2; handed_back++) {
+        Cache c;
+        cache_open_(&c);
+        for (int i = 0; i < 300; i++) {
+            c.next = (float)i;
+            if (!handed_back)                    /* else the structs of the last run, memory and all */
+                c.out[0] = c.out[1] = (TnTensor)TN_INIT(TnTensor);
+            assert_int_equal(tn_run(c.s, c.in, 2, c.out, 2), TN_OK);
+            holds(&c.out[0], i + 1);
+            holds(&c.out[1], i);
+            c.in[0] = c.out[0];
+            c.in[0].name = NULL;
+        }
+        /* The shorter output lies in the same place run after run, for it is not fed back; fed back, it moves. */
+        void *at = c.out[1].data;
+        assert_int_equal(tn_run(c.s, c.in, 2, c.out, 2), TN_OK);
+        assert_ptr_equal(c.out[1].data, at);
+        c.in[0] = c.out[1];
+        c.in[0].name = NULL;
+        assert_int_equal(tn_run(c.s, c.in, 2, c.out, 2), TN_OK);
+        assert_ptr_not_equal(c.out[1].data, at);
+        cache_close_(&c);
+    }
+}
+
+static void
+memory_that_overlaps_is_refused(void **state)
+{
+    (void)state;
+    Cache c;
+    float x[64], y[64];
+    for (int i = 0; i < 64; i++)
+        x[i] = (float)i;
+    cache_open_(&c);
+    c.n = 10;
+    c.in[0].data = x;
+    c.in[0].bytes = 40;
+    c.out[0].data = x + 9;
+    c.out[0].bytes = 44;
+    says(tn_run(c.s, c.in, 2, c.out, 2), TN_USAGE, "input \"past\" and output \"more\" overlap in memory");
+    c.out[0].name = NULL;
+    c.out[0].data = x + 10;                      /* just behind */
+    c.next = 10;
+    assert_int_equal(tn_run(c.s, c.in, 2, c.out, 2), TN_OK);
+    holds(&c.out[0], 11);
+    c.out[0].data = y;
+    c.out[0].bytes = c.out[1].bytes = sizeof y;
+    c.out[1].data = y + 10;
+    says(tn_run(c.s, c.in, 2, c.out, 2), TN_USAGE, "outputs \"more\" and \"same\" overlap in memory");
+
+    /* Two runs old: neither of the two buffers is free. */
+    TnTensor first = TN_INIT(TnTensor), second = TN_INIT(TnTensor), third = TN_INIT(TnTensor);
+    TnTensor out[2] = { first, first };
+    assert_int_equal(tn_run(c.s, c.in, 2, out, 2), TN_OK);
+    first = out[1];
+    c.in[0] = first, c.in[0].name = NULL;
+    out[0] = out[1] = third;
+    assert_int_equal(tn_run(c.s, c.in, 2, out, 2), TN_OK);
+    second = out[1];
+    assert_ptr_not_equal(first.data, second.data);
+    c.in[0] = second, c.in[0].name = NULL;
+    c.in[1].data = first.data;
+    out[0] = out[1] = third;
+    says(tn_run(c.s, c.in, 2, out, 2), TN_USAGE, "a run before the last, which is no longer valid");
+    cache_close_(&c);
+}
+
+static void
+nothing_is_taken_in_a_run_of_reserved_sizes(void **state)
+{
+    (void)state;
+    Cache c;
+    cache_open_(&c);
+    c.n = 100000;
+    assert_int_equal(tn_session_reserve(c.s, c.in, 2), TN_OK);
+    assert_int_equal(tn_session_arena_bytes(c.s), 400000);
+    c.n = 0;
+    struct mallinfo2 before = mallinfo2();
+    for (int i = 0; i < 1000; i++) {
+        c.next = (float)i;
+        assert_int_equal(tn_run(c.s, c.in, 2, c.out, 2), TN_OK);
+        c.in[0] = c.out[0];
+        c.in[0].name = NULL;
+    }
+    struct mallinfo2 after = mallinfo2();        /* zeros under a sanitizer */
+    assert_true(before.uordblks == after.uordblks && before.hblkhd == after.hblkhd);
+    holds(&c.out[0], 1000);
+    c.in[1].dtype = "i64";
+    says(tn_session_reserve(c.s, c.in, 2), TN_USAGE, "input \"next\": the elements are i64");
+    cache_close_(&c);
 }
 
 /* ---- profiles --------------------------------------------------------------------------- */
@@ -564,10 +800,14 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(describes_itself),
         cmocka_unit_test(runs_with_changing_sizes),
+        cmocka_unit_test(an_output_may_be_the_next_input),
+        cmocka_unit_test(memory_that_overlaps_is_refused),
+        cmocka_unit_test(nothing_is_taken_in_a_run_of_reserved_sizes),
         cmocka_unit_test(a_profile_tells_of_kernels),
         cmocka_unit_test(the_callers_pool_is_used),
         cmocka_unit_test(wrong_inputs_are_named),
-        cmocka_unit_test(broken_files_are_refused),
+        cmocka_unit_test(broken_files_are_refused), cmocka_unit_test(nothing_runs_before_the_check),
+        cmocka_unit_test(longer_structs_load), cmocka_unit_test(the_loader_alone_finds_the_weights),
         cmocka_unit_test(a_model_compiled_again_is_loaded_anew),
         cmocka_unit_test(every_failed_allocation_is_a_status),
         cmocka_unit_test(random_tensors_are_the_same_everywhere),

@@ -1,0 +1,102 @@
+"""Interrupted, tenon leaves nothing behind; killed, it leaves what the next command removes."""
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from test_cli import OK, TENON, Tenon, model, small_model, tenon    # noqa: F401  fixtures
+
+SLOW_COMPILER = """#!/bin/sh
+case "$*" in
+*-dM*) exec cc "$@" ;;
+esac
+echo $$ >> "$PIDS"
+echo temporary > "${TMPDIR:-/tmp}/ccXXXX.s"
+sleep 60 &
+echo $! >> "$PIDS"
+wait
+"""
+
+
+@pytest.fixture
+def slow(tenon):
+    """A tenon whose C compiler never ends; `begin` starts it and waits until the compiler runs."""
+    compiler = tenon.folder / "slow-cc"
+    compiler.write_text(SLOW_COMPILER)
+    compiler.chmod(0o755)
+    pids = tenon.folder / "pids"
+    env = tenon.env | {"PIDS": str(pids), "CC": str(compiler)}
+
+    def begin(*args, **more):
+        child = subprocess.Popen([TENON, *map(str, args)], cwd=tenon.folder / "work", env=env | more, stderr=subprocess.PIPE, text=True)
+        until = time.time() + 20
+        while not (pids.exists() and len(pids.read_text().split()) >= 2):
+            assert child.poll() is None and time.time() < until, child.stderr.read()
+            time.sleep(0.01)
+        return child
+
+    def compilers():
+        return [int(p) for p in pids.read_text().split() if os.path.exists(f"/proc/{p}") and state(p) not in "ZX"]
+    begin.compilers = compilers
+    return begin
+
+
+def state(pid):
+    try:
+        return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return "X"
+
+
+def left(folder):
+    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*")
+                  if p.name.startswith((".tenon-", "tenon-", "build-", "cc")))
+
+
+def gone(slow):
+    until = time.time() + 5
+    while slow.compilers() and time.time() < until:
+        time.sleep(0.02)
+    return not slow.compilers()
+
+
+@pytest.mark.parametrize("verb", ["compile", "run"])
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_it_cleanly(tenon, model, slow, sent, verb):
+    child = slow(verb, model, *(["-o", "m.so"] if verb == "compile" else []))
+    start = time.time()
+    child.send_signal(sent)
+    assert child.wait(10) == -sent
+    assert time.time() - start < 2
+    assert left(tenon.folder / "work") == left(tenon.folder / "tmp") == left(tenon.folder / "cache") == []
+    assert list((tenon.folder / "work").iterdir()) == []
+    assert gone(slow)
+
+
+@pytest.mark.parametrize("verb", ["compile", "run"])
+@pytest.mark.parametrize("cached", [True, False])
+def test_the_next_command_removes_what_a_killed_one_left(tenon, model, slow, verb, cached):
+    more = {} if cached else {"TENON_CACHE_DIR": ""}
+    args = [verb, model, *(["-o", "m.so"] if verb == "compile" else [])]
+    child = slow(*args, **more)
+    child.kill()
+    child.wait()
+    for pid in slow.compilers():
+        os.kill(pid, signal.SIGKILL)
+    assert left(tenon.folder / "work") + left(tenon.folder / "tmp") + left(tenon.folder / "cache") != []
+    assert tenon(*args, env=more).returncode == OK
+    assert left(tenon.folder / "work") == left(tenon.folder / "tmp") == left(tenon.folder / "cache") == []
+
+
+def test_what_another_command_uses_is_left_alone(tenon, model, slow):
+    child = slow("compile", model, "-o", "m.so")
+    in_use = left(tenon.folder / "work"), left(tenon.folder / "cache")
+    assert in_use[0] and in_use[1]
+    other = small_model(tenon.folder / "other.onnx", "Neg")
+    assert tenon("compile", other, "-o", "other.so").returncode == OK
+    assert (left(tenon.folder / "work"), left(tenon.folder / "cache")) == in_use
+    child.terminate()
+    child.wait()
+    assert gone(slow)
