@@ -164,6 +164,37 @@ add_buffers(Build *b)
     b->kernel->nout = b->out.n;
 }
 
+/* Does a part read what it, or another one, writes to this buffer? */
+static bool
+read_inside(const Kernel *k, uint32_t buffer)
+{
+    for (uint32_t i = 0; i < k->npart; i++)
+        for (uint32_t j = 0; j < k->part[i].nest->nin; j++)
+            if (k->part[i].buffer[j] == buffer)
+                return true;
+    return false;
+}
+
+/* Outputs that are written at digits of axes are seen by the kernel as they are written, a dimension for each
+ * axis: schedules then meet bare axes alone. The memory is the same. */
+static void
+see_bare_outputs(Build *b, Part *part)
+{
+    Kernel *k = b->kernel;
+
+    for (uint32_t i = 0; i < k->npart; i++) {
+        const Nest *bare = nest_bare(b->f->ctx, part[i].nest);
+        bool free = bare != NULL;
+        for (uint32_t o = 0; o < part[i].nest->nout && free; o++)
+            free = !read_inside(k, part[i].buffer[part[i].nest->nin + o]);
+        if (!free)
+            continue;
+        part[i].nest = bare;
+        for (uint32_t o = bare->nin; o < bare->nin + bare->nout; o++)
+            k->buffer.at[part[i].buffer[o]].type = bare->param[o].type;
+    }
+}
+
 static void
 add_parts(Build *b)
 {
@@ -179,6 +210,7 @@ add_parts(Build *b)
     }
     b->kernel->part = part;
     b->kernel->npart = b->nhost;
+    see_bare_outputs(b, part);
 }
 
 /* ---- the graph -------------------------------------------------------------------------------------------- */

@@ -14,6 +14,7 @@
 #include "nest/walk.h"
 
 #define MAX_FACTORS 8                /* longer products are not split */
+#define SHORTEST_VECTOR 4            /* lanes of f32 in 16 bytes, the narrowest that targets have */
 
 typedef struct { const Scalar *at[MAX_FACTORS]; uint32_t n; bool full; } Factors;
 
@@ -113,17 +114,25 @@ only_reduction(Ctx *c, const Nest *n)
     return count == 1 ? found : NULL;
 }
 
-/* The innermost axis of a write's index. */
+/* The innermost axis of a write's index, but for a phase that is too short for a vector: 2*k + p has k. */
 static AxisSet
-innermost(const Nest *n, const Write *w)
+innermost(Ctx *c, const Nest *n, const Write *w)
 {
+    AxisSet phase = 0;
+
     for (uint32_t d = n->param[w->out].type->rank; d-- > 0; ) {
-        AxisSet s = expr_axes(w->at[d]);
-        for (uint32_t k = 0; k < n->naxis; k++)
-            if ((s & axis_one(k)) && !expr_is(n->axis[k].extent, 1))
-                return axis_one(k);
+        uint32_t axis[NEST_MAX_AXES];
+        for (uint32_t i = write_digits(c, n, w, d, axis); i-- > 0; ) {
+            int64_t extent;
+            bool constant = expr_const(n->axis[axis[i]].extent, &extent);
+            if (constant && extent == 1)
+                continue;
+            if (!constant || extent >= SHORTEST_VECTOR || i == 0)
+                return axis_one(axis[i]);
+            phase = axis_one(axis[i]);           /* of a dimension that other axes write as well */
+        }
     }
-    return 0;
+    return phase;
 }
 
 static AxisSet
@@ -140,7 +149,7 @@ unit_axes(const Nest *n)
 bool
 nest_contraction(Ctx *c, const Nest *n, Contraction *out)
 {
-    if (!n->nwrite || nest_axes_of_kind(n, AXIS_SCAN) || !write_is_plain(n, &n->write[0]))
+    if (!n->nwrite || nest_axes_of_kind(n, AXIS_SCAN) || !write_is_plain(c, n, &n->write[0]))
         return false;
 
     const Scalar *reduce = only_reduction(c, n);
@@ -153,7 +162,7 @@ nest_contraction(Ctx *c, const Nest *n, Contraction *out)
     if (!split_body(c, reduce->arg[0], parallel & ~unit, sum & ~unit, &v.a, &v.b))
         return false;
 
-    AxisSet in_a = scalar_axes(c, v.a), in_b = scalar_axes(c, v.b), inner = innermost(n, &n->write[0]);
+    AxisSet in_a = scalar_axes(c, v.a), in_b = scalar_axes(c, v.b), inner = innermost(c, n, &n->write[0]);
     if (parallel & ~unit & ~(in_a | in_b))
         return false;
     bool a_inner = (in_a & inner) != 0, b_inner = (in_b & inner) != 0;

@@ -110,7 +110,7 @@ may_inline(Inline *in, Arena *scratch)
     const Nest *c = in->consumer, *p = in->producer;
     AxisSet reduce = nest_axes_of_kind(p, AXIS_REDUCE);
 
-    if (!in->write || !write_is_plain(p, in->write) || !write_sets_all_axes(p, in->write) || nest_leaves_gaps(p))
+    if (!in->write || !write_is_plain(in->ctx, p, in->write) || !write_sets_all_axes(p, in->write) || nest_leaves_gaps(p))
         return false;
     if (nest_axes_of_kind(p, AXIS_SCAN) || c->naxis + (uint32_t)__builtin_popcountll(reduce) > NEST_MAX_AXES)
         return false;
@@ -237,7 +237,7 @@ replace_load(ScalarMap *m, const Scalar *load)
     Inline *in = m->user;
     Ctx *c = in->ctx;
     uint32_t slot = load->u.load.slot;
-    Binding bind[TN_MAX_RANK];
+    Binding bind[NEST_MAX_AXES];
     uint32_t nb = 0;
 
     if (slot != in->slot) {
@@ -245,10 +245,14 @@ replace_load(ScalarMap *m, const Scalar *load)
         return load_with(c, load, to, load->u.load.outside);
     }
     const Type *t = in->producer->param[in->write->out].type;
-    for (uint32_t d = 0; d < t->rank; d++) {
-        Var v;
-        if (expr_is_var(in->write->at[d], &v))
-            bind[nb++] = (Binding){ { VAR_AXIS, FREE_AXIS + v.id }, load->u.load.at[d] };
+    for (uint32_t d = 0; d < t->rank; d++) {     /* each axis is its digit of the index */
+        const Expr *above = load->u.load.at[d];
+        uint32_t axis[NEST_MAX_AXES];
+        for (uint32_t i = write_digits(c, in->producer, in->write, d, axis); i-- > 0; ) {
+            const Expr *extent = in->producer->axis[axis[i]].extent;
+            bind[nb++] = (Binding){ { VAR_AXIS, FREE_AXIS + axis[i] }, i ? expr_mod(c, above, extent) : above };
+            above = expr_div(c, above, extent);
+        }
     }
     const Scalar *value = scalar_subst(c, in->value, bind, nb);
     for (uint32_t k = in->consumer->naxis; k < in->edit.nest.naxis; k++) {

@@ -468,6 +468,7 @@ scans(const Question *q, AxisSet used)
 MappingType
 nest_mapping(Ctx *c, const Nest *n, const Access *access)
 {
+    n = nest_bare(c, n);
     const Scalar *load = access->load;
     const Write *w = nest_write_of(n, n->nin);
     Question q = { .ctx = c, .nest = n, .write = w, .load = load };
@@ -475,7 +476,7 @@ nest_mapping(Ctx *c, const Nest *n, const Access *access)
     AxisSet used = 0;
     bool computed = false;
 
-    if (!w || !write_is_plain(n, w))
+    if (!w || !write_is_plain(c, n, w))
         return MAP_UNKNOWN;
     q.type = n->param[load->u.load.slot].type;
     q.reduce = access->reduce;

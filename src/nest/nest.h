@@ -33,7 +33,7 @@ typedef struct { Sym name; const Type *type; } NestParam;
 
 typedef struct {             /* out[at…] (combiner)= value */
     uint32_t out;            /* index into param: an output */
-    const Expr *const *at;   /* [rank of out]; bare axes, or computed for a scatter */
+    const Expr *const *at;   /* [rank of out]; axes, or the digits of several (4*j + k), or computed for a scatter */
     Combiner combiner;       /* COMB_NONE: every point is written exactly once */
     uint32_t init;           /* with a combiner: the input whose contents stand before (same type), or NO_SLOT:
                               * the combiner's identity (COMB_LAST: 0) */
@@ -178,11 +178,16 @@ const Nest *nest_merge_params(Ctx *c, const Nest *n, const uint32_t *same);
 /* Without the inputs that nothing reads; keep[nin] says which stay. */
 const Nest *nest_drop_unused(Ctx *c, const Nest *n, bool *keep);
 /* Split axes that appear under // and % by a constant that divides them, drop axes of extent 1,
- * simplify every Expr with the axes' ranges, drop guards that are proved inside. */
+ * simplify every Expr with the axes' ranges, drop guards that are proved inside. Parallel axes are split
+ * where a product shows that was hidden: a grouped or a transposed convolution's. */
 const Nest *nest_simplify(Ctx *c, const Nest *n);
 /* Reads input `slot` as it lies in a format: the input has its physical type. NULL, quietly, where a read may be
  * outside of the tensor: what is outside is then inside of the padding. */
 const Nest *nest_relayout(Ctx *c, const Nest *n, uint32_t slot, const Format *format);
+/* The same axes, reads and values with a dimension of the outputs for every axis that writes are placed by:
+ * o[4*j + k] to 12 elements becomes o[j, k] to 3 by 4, which lie the same in memory. n itself where each
+ * dimension is one axis already. */
+const Nest *nest_bare(Ctx *c, const Nest *n);
 /* A nest with substituted symbols (binding of VAR_SYMBOL). */
 const Nest *nest_bind(Ctx *c, const Nest *n, const Binding *b, uint32_t nb);
 

@@ -175,8 +175,39 @@ nest_write_of(const Nest *n, uint32_t out)
     return found;
 }
 
+uint32_t
+write_digits(Ctx *c, const Nest *n, const Write *w, uint32_t d, uint32_t *axis)
+{
+    const Expr *rest = w->at[d], *dim = n->param[w->out].type->dim[d], *step = expr_int(c, 1), *coef, *next;
+    AxisSet left = expr_axes(rest);
+    uint32_t count = 0;
+    Var v;
+
+    if (expr_is_var(rest, &v) && v.kind == VAR_AXIS) {       /* whatever its extent: ragged axes leave gaps */
+        axis[0] = (uint32_t)v.id;
+        return 1;
+    }
+    while (left) {                               /* the next digit has the step that those below reach */
+        uint32_t k = 0;
+        while (k < n->naxis && !((left & axis_one(k)) && expr_linear(c, rest, (Var){ VAR_AXIS, k }, &coef, &next) && coef == step))
+            k++;
+        if (k == n->naxis || !expr_is(n->axis[k].begin, 0) || axis_is_ragged(&n->axis[k]))
+            return 0;
+        axis[count++] = k;
+        left &= ~axis_one(k);
+        step = expr_mul(c, step, n->axis[k].extent);
+        rest = next;
+    }
+    for (uint32_t i = 0; i < count / 2; i++) {
+        uint32_t k = axis[i];
+        axis[i] = axis[count - 1 - i];
+        axis[count - 1 - i] = k;
+    }
+    return expr_is(rest, 0) && expr_eq(c, NULL, step, dim) == YES ? count : 0;
+}
+
 bool
-write_is_plain(const Nest *n, const Write *w)
+write_is_plain(Ctx *c, const Nest *n, const Write *w)
 {
     const Type *t = n->param[w->out].type;
     AxisSet seen = 0;
@@ -184,14 +215,69 @@ write_is_plain(const Nest *n, const Write *w)
     if (w->combiner != COMB_NONE)
         return false;
     for (uint32_t d = 0; d < t->rank; d++) {
-        Var v;
+        uint32_t axis[NEST_MAX_AXES], count;
         if (expr_is(w->at[d], 0) && expr_is(t->dim[d], 1))
             continue;
-        if (!expr_is_var(w->at[d], &v) || v.kind != VAR_AXIS || (seen & axis_one((uint32_t)v.id)))
+        if (!(count = write_digits(c, n, w, d, axis)))
             return false;
-        seen |= axis_one((uint32_t)v.id);
+        for (uint32_t i = 0; i < count; i++) {
+            if (seen & axis_one(axis[i]))
+                return false;
+            seen |= axis_one(axis[i]);
+        }
     }
     return true;
+}
+
+/* Has write w a dimension of several digits, and room for a dimension for each? */
+static bool
+write_splits(Ctx *c, const Nest *n, const Write *w)
+{
+    uint32_t axis[NEST_MAX_AXES], rank = 0;
+    bool several = false;
+
+    if (w->combiner != COMB_NONE)
+        return false;
+    for (uint32_t d = 0; d < n->param[w->out].type->rank; d++) {
+        uint32_t count = write_digits(c, n, w, d, axis);
+        several = several || count > 1;
+        rank += count > 1 ? count : 1;
+    }
+    return several && rank <= TN_MAX_RANK;
+}
+
+const Nest *
+nest_bare(Ctx *c, const Nest *n)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < n->nwrite; i++)
+        any = any || write_splits(c, n, &n->write[i]);
+    if (!any)
+        return n;
+    NestEdit e = nest_edit(c, n, 0, 0);
+    for (uint32_t i = 0; i < n->nwrite; i++) {
+        const Write *w = &n->write[i];
+        const Type *t = n->param[w->out].type;
+        const Expr *at[TN_MAX_RANK], *dim[TN_MAX_RANK];
+        uint32_t axis[NEST_MAX_AXES], rank = 0;
+        if (!write_splits(c, n, w))
+            continue;
+        for (uint32_t d = 0; d < t->rank; d++) {
+            uint32_t count = write_digits(c, n, w, d, axis);
+            for (uint32_t k = 0; k < count && count > 1; k++) {
+                at[rank] = expr_axis(c, axis[k]);
+                dim[rank++] = n->axis[axis[k]].extent;
+            }
+            if (count <= 1) {
+                at[rank] = w->at[d];
+                dim[rank++] = t->dim[d];
+            }
+        }
+        e.write[i].at = arena_copy(c->arena, at, rank * sizeof *at);
+        e.param[w->out].type = type_new(c, t->dtype, rank, dim);
+    }
+    return nest_edit_done(c, &e);
 }
 
 /* ---- the walk -------------------------------------------------------------------------------------- */

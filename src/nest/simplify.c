@@ -10,12 +10,18 @@
  *   tidy      every Expr simplified with the ranges of the axes, proved guards and comparisons decided,
  *             identities of scalar expressions applied (identities.def)
  *
- * Parallel axes stay: each is one dimension of the outputs.
+ * Parallel axes are split only where that shows a product that was hidden, since the outputs are then
+ * written at digits: a grouped convolution reads x at q + 4*(j // 4); with j = 4*g + f it reads q + 4*g, and
+ * f is w's alone. A phase is a digit too: (k + 1) // 2 with k = 2*y + p is y + p, since an expression
+ * over an axis of two points is linear in it.
  */
+#include <math.h>
+
 #include "nest/internal.h"
 #include "nest/walk.h"
 
 #define MAX_ROUNDS 8
+#define MANY 1024                   /* trips of an axis whose extent is a symbol, when choosing */
 
 typedef struct {
     Ctx *ctx;
@@ -80,9 +86,20 @@ drop_unit_axes(Simplify *s, Arena *scratch)
 
 /* ---- split ------------------------------------------------------------------------------------- */
 
-typedef struct { Ctx *ctx; const NestEdit *edit; uint32_t axis; const Expr *divisor; } SplitSearch;
+typedef struct { Ctx *ctx; const NestEdit *edit; AxisKind kind; uint32_t axis; const Expr *divisor; } SplitSearch;
 
 static void search_expr(SplitSearch *s, const Expr *e);
+
+/* An axis, or an axis and a number. */
+static bool
+is_shifted_axis(Ctx *c, const Expr *e, Var *v)
+{
+    int64_t shift = 0;
+
+    if (e->nterm == 2 && !e->term[1].nfactor)
+        shift = e->term[1].coef;
+    return expr_is_var(shift ? expr_offset(c, e, -shift) : e, v) && v->kind == VAR_AXIS;
+}
 
 static void
 search_atom(SplitSearch *s, const Atom *m)
@@ -91,11 +108,11 @@ search_atom(SplitSearch *s, const Atom *m)
 
     if (m->kind == ATOM_VAR || s->divisor)
         return;
-    if ((m->kind == ATOM_DIV || m->kind == ATOM_MOD) && expr_is_var(m->arg[0], &v) && v.kind == VAR_AXIS) {
+    if ((m->kind == ATOM_DIV || m->kind == ATOM_MOD) && is_shifted_axis(s->ctx, m->arg[0], &v)) {
         const Axis *a = &s->edit->axis[v.id];
         const Expr *d = m->arg[1];
         bool proper = !expr_is(d, 1) && d != a->extent && !expr_axes(d) && !expr_uses_kind(d, VAR_COMPUTED);
-        if (a->kind == AXIS_REDUCE && expr_is(a->begin, 0) && proper && expr_exact_div(s->ctx, a->extent, d)) {
+        if (a->kind == s->kind && expr_is(a->begin, 0) && proper && expr_exact_div(s->ctx, a->extent, d)) {
             s->axis = (uint32_t)v.id;
             s->divisor = d;
             return;
@@ -126,11 +143,11 @@ search_scalar(void *user, const Scalar *node)
 }
 
 static bool
-split_an_axis(Simplify *s, Arena *scratch)
+split_an_axis(Simplify *s, AxisKind kind, Arena *scratch)
 {
     Ctx *c = s->ctx;
     NestEdit *e = s->edit;
-    SplitSearch search = { .ctx = c, .edit = e };
+    SplitSearch search = { .ctx = c, .edit = e, .kind = kind };
 
     if (e->nest.naxis == NEST_MAX_AXES)
         return false;
@@ -158,12 +175,33 @@ split_an_axis(Simplify *s, Arena *scratch)
 
 /* ---- tidy ---------------------------------------------------------------------------------------- */
 
+/* e as a + b*x for an axis x of two points, where b is a number and e is not so already. */
+static const Expr *
+over_two_points(const Simplify *s, const Expr *e)
+{
+    Ctx *c = s->ctx;
+
+    for (uint32_t k = 0; k < s->ranges.n; k++) {
+        const Expr *coef, *rest;
+        Var x = { VAR_AXIS, k };
+        if (!expr_is(s->ranges.at[k].extent, 2) || !expr_is(s->ranges.at[k].begin, 0) || !expr_uses(e, x) ||
+            expr_linear(c, e, x, &coef, &rest))
+            continue;
+        const Expr *first = expr_simplify(c, &s->ranges, expr_subst(c, e, &(Binding){ x, expr_int(c, 0) }, 1));
+        const Expr *second = expr_simplify(c, &s->ranges, expr_subst(c, e, &(Binding){ x, expr_int(c, 1) }, 1));
+        const Expr *step = expr_sub(c, second, first);
+        if (expr_const(step, NULL))
+            e = expr_add(c, first, expr_mul(c, step, expr_axis(c, k)));
+    }
+    return e;
+}
+
 static const Expr *
 tidy_expr(ScalarMap *m, const Expr *e)
 {
     const Simplify *s = m->user;
 
-    return expr_simplify(m->ctx, &s->ranges, e);
+    return over_two_points(s, expr_simplify(m->ctx, &s->ranges, e));
 }
 
 static const Scalar *
@@ -243,20 +281,51 @@ tidy_changes(Simplify *s, Arena *scratch)
     return changed;
 }
 
-const Nest *
-nest_simplify(Ctx *c, const Nest *n)
+/* ---- all of them ---------------------------------------------------------------------------------- */
+
+static const Nest *
+simplify(Ctx *c, const Nest *n, bool parallel)
 {
     NestEdit edit = nest_edit(c, n, NEST_MAX_AXES, 0);
     Simplify s = { .ctx = c, .edit = &edit };
+    bool split = false;
 
     for (uint32_t round = 0; round < MAX_ROUNDS; round++) {
         Arena *scratch = arena_child(c->arena);
         bool changed = drop_unit_axes(&s, scratch);
-        changed = split_an_axis(&s, scratch) || changed;
+        changed = split_an_axis(&s, AXIS_REDUCE, scratch) || changed;
+        if (parallel && split_an_axis(&s, AXIS_PARALLEL, scratch))
+            split = changed = true;
         changed = tidy_changes(&s, scratch) || changed;
         arena_free(scratch);
         if (!changed)
             break;
     }
-    return nest_edit_done(c, &edit);
+    return parallel && !split ? NULL : nest_edit_done(c, &edit);
+}
+
+/* How many small products, each with axes of its own on either side, a nest is; infinitely many if it is none.
+ * A symbol counts as many. */
+static double
+products(Ctx *c, const Nest *n)
+{
+    Contraction view;
+    double count = 1;
+
+    if (!nest_contraction(c, n, &view) || !view.row || !view.col)
+        return INFINITY;
+    for (uint32_t k = 0; k < n->naxis; k++)
+        if (view.batch & axis_one(k))
+            count *= (double)expr_or(n->axis[k].extent, MANY);
+    return count;
+}
+
+const Nest *
+nest_simplify(Ctx *c, const Nest *n)
+{
+    n = simplify(c, n, false);
+    if (!n || !nest_axes_of_kind(n, AXIS_REDUCE))
+        return n;
+    const Nest *split = simplify(c, n, true);
+    return split && products(c, split) < products(c, n) ? split : n;
 }

@@ -17,6 +17,7 @@
  *  12  lanes are for loop trees: every value here has one
  */
 #include "nest/internal.h"
+#include "nest/walk.h"
 
 #include <stdio.h>
 
@@ -165,15 +166,18 @@ check_plain_write(Check *k, const Write *w)
     const NestParam *p = &n->param[w->out];
     AxisSet seen = 0, all = 0;
     for (uint32_t d = 0; d < p->type->rank; d++) {
-        Var v;
-        bool bare = expr_is_var(w->at[d], &v) && v.kind == VAR_AXIS && n->axis[v.id].kind != AXIS_REDUCE;
-        REQUIRE(k, 9, bare, "dimension %u of %s is not written at an axis: a write elsewhere needs a combiner", d, p->name);
-        const Axis *a = &n->axis[v.id];
-        REQUIRE(k, 9, !(seen >> v.id & 1), "axis %s indexes %s twice", a->name, p->name);
-        seen |= (AxisSet)1 << v.id;
-        REQUIRE(k, 9, axis_is_ragged(a) || expr_eq(k->ctx, NULL, a->extent, p->type->dim[d]) != NO,
-                "axis %s has extent %s, dimension %u of %s is %s", a->name, expr_str(k->ctx, a->extent), d, p->name,
-                expr_str(k->ctx, p->type->dim[d]));
+        uint32_t axis[NEST_MAX_AXES], count = write_digits(k->ctx, n, w, d, axis);
+        for (uint32_t i = 0; i < count; i++) {
+            const Axis *a = &n->axis[axis[i]];
+            if (a->kind == AXIS_REDUCE)
+                count = 0;
+            REQUIRE(k, 9, !(seen >> axis[i] & 1), "axis %s indexes %s twice", a->name, p->name);
+            seen |= (AxisSet)1 << axis[i];
+            REQUIRE(k, 9, count != 1 || axis_is_ragged(a) || expr_eq(k->ctx, NULL, a->extent, p->type->dim[d]) != NO,
+                    "axis %s has extent %s, dimension %u of %s is %s", a->name, expr_str(k->ctx, a->extent), d, p->name,
+                    expr_str(k->ctx, p->type->dim[d]));
+        }
+        REQUIRE(k, 9, count > 0, "dimension %u of %s is not written at an axis: a write elsewhere needs a combiner", d, p->name);
     }
     for (uint32_t i = 0; i < n->naxis; i++)
         if (n->axis[i].kind != AXIS_REDUCE)

@@ -22,8 +22,12 @@ Walk nest_walk(Ctx *c, Arena *a, const Nest *n);
 
 /* The write of output `out`, if it is the only one; NULL otherwise. */
 const Write *nest_write_of(const Nest *n, uint32_t out);
-/* Does a write place each point by bare, distinct axes (or 0 in a dimension of 1), without a combiner? */
-bool write_is_plain(const Nest *n, const Write *w);
+/* Does a write place each point by distinct axes, each dimension at one or at the digits of several (or at 0
+ * in a dimension of 1), without a combiner? */
+bool write_is_plain(Ctx *c, const Nest *n, const Write *w);
+/* The axes whose digits are the index of dimension d, outermost first: j, k for 4*j + k where k < 4 and the
+ * dimension is 4 times j's extent. axis: [NEST_MAX_AXES]. 0 if the index is something else. */
+uint32_t write_digits(Ctx *c, const Nest *n, const Write *w, uint32_t d, uint32_t *axis);
 static inline AxisSet axis_one(uint32_t axis) { return (AxisSet)1 << axis; }
 
 /* A copy of n, whose arrays may be edited, in the context's arena. */

@@ -15,13 +15,28 @@ run_parts(Ctx *c, const Kernel *k, const Symbols *s, Tensor **buffer)
     return true;
 }
 
+/* An argument with the dimensions that the kernel sees. */
+static Tensor *
+see(Ctx *c, Arena *a, const Type *t, const Symbols *s, Tensor *arg)
+{
+    Tensor *seen = NEW(a, Tensor);
+
+    *seen = *arg;
+    seen->rank = t->rank;
+    for (uint32_t d = 0; d < t->rank; d++)
+        if (!symbols_eval(c, s, (Loc){0}, "kernel", t->dim[d], &seen->dim[d]))
+            return NULL;
+    return tensor_count(seen) == tensor_count(arg) ? seen : arg;
+}
+
 bool
 ref_kernel(Ctx *c, Arena *a, const Kernel *k, const Symbols *s, Tensor *const *arg)
 {
     Tensor **buffer = NEW_ARRAY(a, Tensor *, k->buffer.n);
     for (uint32_t i = 0; i < k->buffer.n; i++) {
         if (i < k->nin + k->nout) {
-            buffer[i] = arg[i];
+            if (!(buffer[i] = see(c, a, k->buffer.at[i].type, s, arg[i])))
+                return false;
             continue;
         }
         if (k->buffer.at[i].space != SPACE_LOCAL)

@@ -232,13 +232,54 @@ parameters(void **state)
     assert_true(expr_is(bound->axis[0].extent, 9) && expr_is(bound->param[0].type->dim[0], 9));
 }
 
+/* Parallel axes split by digits and phases: the same numbers, written at digits; and read back by a nest into
+ * which the product vanishes. */
+static void
+splitting_parallel(void **state)
+{
+    static const char *const text[] = {
+        "nest t(x: f32[n, 12, 5, 6], w: f32[18, 4, 3, 3]) -> (o: f32[n, 18, 5, 6]) {"
+        " o[i, j, k, l] = sum q, r, s: x[i, 4*(j // 6) + q, k + r - 1, l + s - 1 | 0] * w[j, q, r, s] }",
+        "nest t(x: f32[n, 12, 5, 6], w: f32[12, 8, 2, 2]) -> (o: f32[n, 8, 10, 12]) {"
+        " o[i, j, k, l] = sum q: x[i, q, k // 2, l // 2] * w[q, j, k % 2, l % 2] }",
+        "nest t(x: f32[n, 12, 5], w: f32[12, 8, 4]) -> (o: f32[n, 8, 10]) {"
+        " o[i, j, k] = sum q, r<2>: x[i, q, (k + 1) // 2 - r | 0] * w[q, j, 2*r + (k + 1) % 2] }",
+        "nest t(x: f32[n, 12, 5], w: f32[12, 8, 6]) -> (o: f32[n, 8, 15]) {"
+        " o[i, j, k] = sum q, r<2>: x[i, q, (k + 1) // 3 - r | 0] * w[q, j, 3*r + (k + 1) % 3] }",
+        "nest t(x: f32[n, 12, m], w: f32[12, 8, 4]) -> (o: f32[n, 8, 2*m]) {"
+        " o[i, j, k] = sum q, r<2>: x[i, q, (k + 1) // 2 - r | 0] * w[q, j, 2*r + (k + 1) % 2] }",
+    };
+    World *w = *state;
+
+    for (size_t i = 0; i < sizeof text / sizeof *text; i++) {
+        const Nest *n = parse(w, text[i]), *s = nest_simplify(&w->ctx, n);
+        assert_non_null(s);
+        if (s->naxis == n->naxis)
+            fail_msg("nothing was split:\n%s", text_of(w, s));
+        assert_same(w, run(w, n, NULL, NULL), run(w, s, NULL, NULL), text[i]);
+        const Nest *again = parse(w, text_of(w, s));
+        assert_string_equal(text_of(w, again), text_of(w, s));
+        /* A dimension for every axis: the same elements in the same order. */
+        const Nest *bare = nest_bare(&w->ctx, s);
+        assert_true(bare->param[bare->nin].type->rank > s->param[s->nin].type->rank);
+        assert_same(w, run(w, s, NULL, NULL), run(w, bare, NULL, NULL), text[i]);
+    }
+    const Nest *product = nest_simplify(&w->ctx, parse(w, text[0]));
+    const Nest *reader = parse(w, "nest r(y: f32[n, 18, 5, 6]) -> (o: f32[n, 18, 6, 5]) { o[i, j, l, k] = max(y[i, j, k, l], 0) }");
+    const Nest *both = nest_inline(&w->ctx, reader, 0, product, 0);
+    assert_non_null(both);
+    Tensor *y = run(w, product, NULL, NULL);
+    assert_same(w, run(w, reader, "y", y), run(w, both, NULL, NULL), "inlined");
+    assert_true(nest_simplify(&w->ctx, both)->naxis > both->naxis);
+}
+
 int
 main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, world_end)
     const struct CMUnitTest tests[] = {
         TEST(elementwise), TEST(views), TEST(reductions), TEST(guards), TEST(computed), TEST(scans_stay), TEST(splitting),
-        TEST(unit_axes_go), TEST(conditions_are_decided), TEST(parameters),
+        TEST(splitting_parallel), TEST(unit_axes_go), TEST(conditions_are_decided), TEST(parameters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
