@@ -22,7 +22,7 @@ typedef struct { Pair *at; int n; } Pairs;
 typedef struct {
     const char *model;
     /* compiling */
-    const char *output, *emit, *target, *machine, *cc, *cache_dir, *dump, *dump_dir, *stop_after;
+    const char *output, *emit, *target, *machine, *choices, *cc, *cache_dir, *dump, *dump_dir, *stop_after;
     int64_t jobs, cores, max_memory, max_model, max_nodes, max_depth;
     double max_time;                 /* seconds; 0: not given */
     bool no_cache, no_fuse, plain, quick, time, list_passes;

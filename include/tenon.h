@@ -192,6 +192,7 @@ typedef struct TnCompileOptions {
     double max_seconds;              /* limits, as above */
     int64_t max_depth;               /* nesting of an ONNX model's messages */
     int32_t (*stopped)(void *user);  /* asked now and then, from the calling thread; not 0: clean up and return TN_LIMIT */
+    const char *choices;             /* a file of schedules for kernels, by the values they make; NULL: none */
 } TnCompileOptions;
 
 typedef struct TnCompileReport {

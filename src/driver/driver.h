@@ -16,6 +16,7 @@ typedef struct {
     const char *machine;             /* the file that says what the target offers; NULL: its row */
     int64_t cores;                   /* that kernels are shared out among; 0: as the machine has */
     ScheduleLevel schedule;
+    const char *choices;             /* a file of schedules to use instead of the cheapest; NULL: none */
     bool no_fuse, time;
     bool quick;              /* all code as one unit with cheap flags: for models that are compiled more often than run */
     ImportOptions import;

@@ -86,4 +86,7 @@ bool segment_append(Job *j, Bytes linked, uint64_t head_bytes, uint64_t bytes, B
 
 DriverOptions options_resolve(Arena *a, const DriverOptions *o);
 
+/* Kernel.schedule of every kernel that has none (choose.c). */
+bool choose_schedules(Job *j);
+
 #endif

@@ -140,56 +140,6 @@ stage_fuse(Job *j)
     return replace_graph(j, fuse_apply(j->graph, &p));
 }
 
-/* Which inputs of a kernel are known now. */
-static bool *
-constant_inputs(const Job *j, NodeId n)
-{
-    const Node *node = &j->graph->node.at[n];
-    bool *constant = NEW_ARRAY(j->arena, bool, node->in.count + 1);
-
-    for (uint32_t i = 0; i < node->in.count; i++)
-        constant[i] = j->graph->value.at[node_in(j->graph, node, i)].data != NULL;
-    return constant;
-}
-
-/* What its choice depends on: the parts, and which inputs are constants. */
-static const char *
-choice_key(const Job *j, const Kernel *k, const bool *constant)
-{
-    Text t = { .arena = j->arena };
-    Kernel plain = *k;
-
-    plain.name = sym(j->ctx, "k");
-    plain.origin = NULL;
-    kernel_print(j->ctx, &t, &plain, 0);
-    for (uint32_t i = 0; i < k->nin; i++)
-        text_add(&t, constant[i] ? "c" : "v");
-    return text_str(&t);
-}
-
-static bool
-stage_choose(Job *j)
-{
-    Graph *g = j->graph;
-    Map known = { .arena = j->arena };
-
-    for (NodeId n = 1; n < g->node.n; n++) {
-        Kernel *k = g->node.at[n].kernel;
-        uint64_t choice;
-        if (k->tree.list.n || k->schedule || j->o->schedule == SCHEDULE_PLAIN)
-            continue;
-        const bool *constant = constant_inputs(j, n);
-        Sym key = sym(j->ctx, choice_key(j, k, constant));
-        if (!map_get(&known, MAP_PTR(key), &choice)) {
-            Choices choices = schedule_choices(j->ctx, j->arena, k, &j->machine, constant);
-            choice = MAP_PTR(choices.n ? choices.at[0].program : NULL);
-            map_put(&known, MAP_PTR(key), choice);
-        }
-        k->schedule = (const char *)(uintptr_t)choice;
-    }
-    return true;
-}
-
 static const Format *const *
 formats_wanted(void *user, NodeId n)
 {
@@ -296,7 +246,7 @@ stage_build(Job *j)
     X( dce,      stage_dce,      GRAPH,   "what no output needs is dropped",                      "before anything costs per node" ) \
     X( lower,    stage_lower,    GRAPH,   "operators to loop nests",                              "from here on only nests are asked" ) \
     X( fuse,     stage_fuse,     GRAPH,   "nests grouped into kernels",                           "formats and schedules are of whole kernels" ) \
-    X( choose,   stage_choose,   GRAPH,   "a schedule for every kernel, the cheapest that fits",  "constants are to lie as schedules read them" ) \
+    X( choose,   choose_schedules,  GRAPH,   "a schedule for every kernel, the cheapest that fits",  "constants are to lie as schedules read them" ) \
     X( format,   stage_format,   GRAPH,   "constants in the order in which they are read",        "kernels are told how their inputs lie" ) \
     X( schedule, stage_schedule, GRAPH,   "kernels to loop trees: tiles, vectors, threads",       "the tree is what is planned and emitted" ) \
     X( plan,     stage_plan,     PLAN,    "memory: live ranges, one arena, weights in order",     "sizes and accesses are final" ) \

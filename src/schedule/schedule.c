@@ -37,15 +37,6 @@ by_price(const void *a, const void *b)
     return (x->number > y->number) - (x->number < y->number);
 }
 
-/* Core seconds of one call, alone and with every core at it: a schedule is for both. */
-static double
-price(Ctx *c, const Kernel *k, const Machine *m)
-{
-    double alone = cost_kernel(c, k, m, &(CostAsk){ .threads = 1 }).seconds;
-
-    return m->cores > 1 ? (alone + m->cores * cost_kernel(c, k, m, &(CostAsk){ .threads = m->cores }).seconds) / 2 : alone;
-}
-
 Choices
 schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool *constant)
 {
@@ -68,7 +59,9 @@ schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool
             out.refused = arena_printf(a, "%s%sprogram %u: %s", out.refused ? out.refused : "", out.refused ? "\n" : "", i, why);
             continue;
         }
-        out.at[out.n++] = (Choice){ .program = built.schedule, .seconds = price(c, &built, m), .number = i };
+        double alone = cost_kernel(c, &built, m, &(CostAsk){ .threads = 1 }).seconds;
+        double all = m->cores > 1 ? m->cores * cost_kernel(c, &built, m, &(CostAsk){ .threads = m->cores }).seconds : alone;
+        out.at[out.n++] = (Choice){ .program = built.schedule, .seconds = (alone + all) / 2, .alone = alone, .number = i };
     }
     qsort(out.at, out.n, sizeof *out.at, by_price);
     return out;

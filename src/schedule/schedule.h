@@ -15,7 +15,8 @@ typedef enum { SCHEDULE_BEST, SCHEDULE_PLAIN } ScheduleLevel;
 
 typedef struct {
     const char *program;
-    double seconds;                  /* predicted */
+    double seconds;                  /* its price: the mean of what a call takes of one core alone, and of all cores at it */
+    double alone;                    /* predicted of a call on one core */
     uint32_t number;                 /* in the order they were written */
 } Choice;
 

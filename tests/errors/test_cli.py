@@ -648,6 +648,24 @@ def test_a_machine_file_is_checked(tenon, model):
     tenon.fails(USAGE, "machine", "--target", "armv8-a" if os.uname().machine == "x86_64" else "x86-64-v3", says="cannot run")
 
 
+def test_schedules_can_be_given(tenon, model):
+    chosen = tenon("compile", model, "--dump=choose", "--stop-after=choose").stdout
+    assert re.search(r'; %"y/out:0": \d+ programs?; [0-9.]+ [um]s', chosen), chosen
+    file = tenon.folder / "pins"
+    file.write_text('; one product\n%"y/out:0" {\n  hold o at j -> acc reg ; plain\n}\n')
+    shown = tenon("compile", model, "--choices", file, "--dump=schedule", "--stop-after=schedule").stdout
+    assert "hold o at j -> acc reg" in shown and "parallel" not in shown
+    assert tenon("verify", model, "--choices", file).returncode == OK
+    file.write_text('%"y/out:0" {\n  hold o at h -> acc reg\n}\n')
+    tenon.fails(USAGE, "compile", model, "--choices", file, says=["step 1, `hold o at h -> acc reg`", "there is no loop h; there are i, j, k"])
+    file.write_text('%"y/out:0" {\n  holt o at j -> acc reg\n}\n')
+    tenon.fails(MODEL, "compile", model, "--choices", file, says=["no step of a schedule is called so", "split, fuse, order"])
+    file.write_text("%z {\n}\n")
+    tenon.fails(USAGE, "compile", model, "--choices", file, says=[f"{file}:1: error: no kernel makes %z; kernels make %y/out:0"])
+    file.write_text("hold o at j -> acc reg\n")
+    tenon.fails(MODEL, "compile", model, "--choices", file, says=[f"{file}:1", "expected %NAME { steps }"])
+
+
 def test_code_does_not_depend_on_where_it_is_compiled(tenon, model):
     """Neither on the processors that the compiler may use, nor on folders or time."""
     texts, artefacts = [], []

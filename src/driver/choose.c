@@ -1,0 +1,240 @@
+/* choose: a schedule for every kernel.
+ *
+ * Kernels that say the same, over inputs that are constants alike, are asked once. A file of choices may say
+ * otherwise, kernel by kernel, by the name of the value that a kernel makes:
+ *
+ *   %relu2_out {
+ *     split j by 16 -> jp jv pad
+ *     …
+ *   }
+ *
+ * A dump of this stage shows what was chosen above each kernel, what else was close, and both prices.
+ */
+#include "driver/internal.h"
+
+#include <string.h>
+
+/* ---- a file of choices ---------------------------------------------------------------------------------- */
+
+typedef struct { Sym value; const char *steps; Loc loc; bool used; } Pin;
+typedef VEC(Pin) Pins;
+
+/* The steps between braces, a line each. */
+static bool
+read_steps(Parse *p, Arena *a, const char **steps)
+{
+    Text t = { .arena = a };
+
+    if (!parse_expect(p, "{"))
+        return false;
+    for (; p->s < p->end && *p->s != '}'; p->s++) {
+        if (*p->s == '\n') {
+            p->line++;
+            p->line_start = p->s + 1;
+        }
+        text_bytes(&t, p->s, 1);
+    }
+    *steps = text_str(&t);
+    return parse_expect(p, "}");
+}
+
+static bool
+read_pins(Job *j, const char *path, Pins *pins)
+{
+    Bytes file;
+
+    if (!path)
+        return true;
+    if (!file_map(j->arena, &j->ctx->diags, path, &file))
+        return false;
+    Parse p = parse_begin(j->ctx, path, file);
+    while (!parse_end(&p)) {
+        Pin pin = { .loc = { .file = path, .line = p.line } };
+        if (!parse_accept(&p, "%") || !(pin.value = parse_name(&p)))
+            return parse_error(&p, "expected %%NAME { steps } for the kernel that makes value NAME");
+        if (!read_steps(&p, j->arena, &pin.steps))
+            return false;
+        VEC_PUSH(j->arena, pins, pin);
+    }
+    return true;
+}
+
+static Sym
+made_by(const Graph *g, NodeId n)
+{
+    return g->value.at[node_out(g, &g->node.at[n], 0)].name;
+}
+
+static Pin *
+pin_of(const Pins *pins, Sym value)
+{
+    for (uint32_t i = 0; i < pins->n; i++)
+        if (!strcmp(pins->at[i].value, value))
+            return &pins->at[i];
+    return NULL;
+}
+
+static bool
+check_used(Job *j, const Pins *pins)
+{
+    Text t = { .arena = j->arena };
+
+    for (uint32_t i = 0; i < pins->n; i++) {
+        if (pins->at[i].used)
+            continue;
+        for (NodeId n = 1; n < j->graph->node.n; n++)
+            text_printf(&t, "%s%%%s", n > 1 ? ", " : "", made_by(j->graph, n));
+        return diag_error(&j->ctx->diags, DIAG_USAGE, pins->at[i].loc, "no kernel makes %%%s; kernels make %s", pins->at[i].value, text_str(&t));
+    }
+    return true;
+}
+
+/* ---- asking once ------------------------------------------------------------------------------------------ */
+
+/* Which inputs of a kernel are known now. */
+static bool *
+constant_inputs(const Job *j, NodeId n)
+{
+    const Node *node = &j->graph->node.at[n];
+    bool *constant = NEW_ARRAY(j->arena, bool, node->in.count + 1);
+
+    for (uint32_t i = 0; i < node->in.count; i++)
+        constant[i] = j->graph->value.at[node_in(j->graph, node, i)].data != NULL;
+    return constant;
+}
+
+/* What its choice depends on: the parts, and which inputs are constants. */
+static Sym
+choice_key(const Job *j, const Kernel *k, const bool *constant)
+{
+    Text t = { .arena = j->arena };
+    Kernel plain = *k;
+
+    plain.name = sym(j->ctx, "k");
+    plain.origin = NULL;
+    kernel_print(j->ctx, &t, &plain, 0);
+    for (uint32_t i = 0; i < k->nin; i++)
+        text_add(&t, constant[i] ? "c" : "v");
+    return sym(j->ctx, text_str(&t));
+}
+
+/* ---- what a person sees ------------------------------------------------------------------------------------- */
+
+static bool
+has_line(const char *text, const char *line, size_t n)
+{
+    for (const char *at = text; *at; at += strcspn(at, "\n"), at += *at == '\n')
+        if (strcspn(at, "\n") == n && !memcmp(at, line, n))
+            return true;
+    return false;
+}
+
+/* The steps of the next best that the best one has not. */
+static void
+print_difference(Text *t, const char *best, const char *other)
+{
+    bool any = false;
+
+    for (const char *at = other; *at; at += strcspn(at, "\n"), at += *at == '\n') {
+        size_t n = strcspn(at, "\n");
+        if (has_line(best, at, n))
+            continue;
+        text_add(t, any ? ", " : ": ");
+        text_bytes(t, at, n);
+        any = true;
+    }
+}
+
+static void
+print_seconds(Text *t, double s)
+{
+    if (s < 1e-3)
+        text_printf(t, "%.3g us", s * 1e6);
+    else
+        text_printf(t, "%.3g ms", s * 1e3);
+}
+
+static const char *
+choice_remark(Job *j, const Choices *choices, bool pinned)
+{
+    Text t = { .arena = j->arena };
+
+    if (pinned)
+        return "as the file of choices says";
+    if (!choices->n)
+        return "plain vector loops: it combines as it writes, scans or picks, which has no steps";
+    text_printf(&t, "%u program%s; ", choices->n, choices->n == 1 ? "" : "s");
+    print_seconds(&t, choices->at[0].seconds);
+    if (choices->n > 1) {
+        text_add(&t, "; the next best ");
+        print_seconds(&t, choices->at[1].seconds);
+        print_difference(&t, choices->at[0].program, choices->at[1].program);
+    }
+    return text_str(&t);
+}
+
+/* ---- the stage ------------------------------------------------------------------------------------------------- */
+
+typedef struct { const char *program, *remark; const Expr *predicted; } Chosen;
+
+/* A price at sizes that are not known says nothing of a run. */
+static bool
+has_numbers(const Kernel *k)
+{
+    for (uint32_t i = 0; i < k->nin + k->nout; i++)
+        if (!type_is_static(k->buffer.at[i].type))
+            return false;
+    return true;
+}
+
+static Chosen *
+choose_kernel(Job *j, const Kernel *k, const bool *constant, Pin *pin)
+{
+    Arena *scratch = arena_child(j->arena);
+    Choices choices = { 0 };
+    Chosen *chosen = NEW(j->arena, Chosen);
+
+    if (!pin)
+        choices = schedule_choices(j->ctx, scratch, k, &j->machine, constant);
+    *chosen = (Chosen){ pin ? pin->steps : choices.n ? arena_str(j->arena, choices.at[0].program) : NULL, choice_remark(j, &choices, pin), NULL };
+    if (choices.n && has_numbers(k))
+        chosen->predicted = expr_int(j->ctx, (int64_t)(choices.at[0].alone * 1e12));
+    arena_free(scratch);
+    return chosen;
+}
+
+bool
+choose_schedules(Job *j)
+{
+    Graph *g = j->graph;
+    Map known = { .arena = j->arena };
+    Text remarks = { .arena = j->arena };
+    Pins pins = { 0 };
+
+    if (!read_pins(j, j->o->choices, &pins))
+        return false;
+    for (NodeId n = 1; n < g->node.n; n++) {
+        Kernel *k = g->node.at[n].kernel;
+        Pin *pin = pin_of(&pins, made_by(g, n));
+        uint64_t at;
+        if (k->tree.list.n || (k->schedule && !pin) || j->o->schedule == SCHEDULE_PLAIN)
+            continue;
+        const bool *constant = constant_inputs(j, n);
+        Sym key = choice_key(j, k, constant);
+        if (pin || !map_get(&known, MAP_PTR(key), &at)) {
+            at = MAP_PTR(choose_kernel(j, k, constant, pin));
+            if (!pin)
+                map_put(&known, MAP_PTR(key), at);
+        }
+        const Chosen *chosen = (const Chosen *)(uintptr_t)at;
+        k->schedule = chosen->program;
+        k->predicted = chosen->predicted;
+        if (pin)
+            pin->used = true;
+        text_add(&remarks, "; %");
+        text_name(&remarks, made_by(g, n));
+        text_printf(&remarks, ": %s\n", chosen->remark);
+    }
+    j->remarks = remarks.n ? text_str(&remarks) : NULL;
+    return check_used(j, &pins);
+}
