@@ -151,13 +151,19 @@ def moved_bytes(bench: Bench, so: pathlib.Path, data: pathlib.Path, threads: int
 
 
 def ops(bench: Bench, o) -> None:
+    """On one thread; thin products, which only bandwidth holds back, on two as well."""
     known = cases()
     wanted = rows(list(known), o.names)
-    for threads in thread_counts(bench, argparse.Namespace(threads=o.threads or [1])):
+    for threads in thread_counts(bench, o):
+        only_thin = not o.threads and threads > 1
+        named = [n for n in wanted if known[n] != "product" and (not only_thin or known[n] == "thin")]
         ratios = {}
-        bench.table.head(f"operators, {threads} thread{'s'[:threads - 1]}", "Tenon ms", "ONNX Runtime", "ratio", "GB/s", "of bandwidth")
-        for name in [n for n in wanted if known[n] != "product"]:
+        if named:
+            bench.table.head(f"operators, {threads} thread{'s'[:threads - 1]}", "Tenon ms", "ONNX Runtime", "ratio", "GB/s", "of bandwidth")
+        for name in named:
             operator(bench, name, known[name], threads, ratios)
+        if only_thin:
+            continue
         if len(ratios) > 1:
             worst = min(ratios, key=ratios.get)
             bench.table.add("geometric mean", ["", "", f"{geomean(ratios.values()):.3f}", "", ""],

@@ -7,11 +7,10 @@ Each has the structure of a family of published nets at a size that one core run
 is the kind of work, not what the net would know.
 """
 import pathlib
-import sys
 
 import numpy as np
 
-from ops import Model
+from ops import Model, command
 
 
 def ints(m, *values):
@@ -212,7 +211,4 @@ def build(name: str, folder: pathlib.Path) -> pathlib.Path:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
-        sys.exit(__doc__)
-    for net in sys.argv[2:] or NETS:
-        print(build(net, pathlib.Path(sys.argv[1])))
+    command(__doc__, NETS, build)

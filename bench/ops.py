@@ -211,8 +211,13 @@ def build(name: str, folder: pathlib.Path) -> pathlib.Path:
     return path
 
 
-if __name__ == "__main__":
+def command(usage: str, names, make) -> None:
+    """What the scripts of this folder do when run: a folder, then names, or all there are."""
     if len(sys.argv) < 2:
-        sys.exit(__doc__)
-    for name in sys.argv[2:] or ALL:
-        print(build(name, pathlib.Path(sys.argv[1])))
+        sys.exit(usage)
+    for name in sys.argv[2:] or names:
+        print(make(name, pathlib.Path(sys.argv[1])))
+
+
+if __name__ == "__main__":
+    command(__doc__, ALL, build)

@@ -83,3 +83,23 @@ nest_cost(Ctx *c, const Nest *n)
     arena_free(scratch);
     return cost;
 }
+
+const Expr *
+nest_least_operations(Ctx *c, const Nest *n)
+{
+    const Expr *sum = expr_int(c, 0);
+    Arena *scratch = arena_child(c->arena);
+    Walk walk = nest_walk(c, scratch, n);
+
+    for (uint32_t i = 0; i < walk.n; i++) {
+        const Scalar *s = walk.at[i].node;
+        AxisSet used = scalar_axes(c, s);
+        if (s->op == S_REDUCE)
+            used |= s->u.reduce.axes;
+        else if (work_of(s) == WORK_NONE || !used)
+            continue;
+        sum = expr_add(c, sum, points_of(c, n, used));
+    }
+    arena_free(scratch);
+    return sum;
+}

@@ -161,6 +161,8 @@ void access_region(Ctx *c, const Access *a, uint32_t naxis, const Expr *const *l
 
 typedef struct { const Expr *points, *add, *mul, *div, *special, *bytes_read, *bytes_written; } NestCost;
 NestCost nest_cost(Ctx *c, const Nest *n);           /* over the whole domain */
+/* Operations where nothing is computed twice: each node once for every point of the axes that it varies with. */
+const Expr *nest_least_operations(Ctx *c, const Nest *n);
 
 /* Write all queries as text, one line each: what the golden tests compare. */
 void nest_describe(Ctx *c, Text *t, const Nest *n);

@@ -2,8 +2,8 @@
  *
  * Every argument counts once, as long as its tensor is, for a kernel can keep what it has read; but of an
  * input that is read only at computed places no more than is read. Operations count one each, a function
- * such as exp as well, so a kernel of functions looks slower than it is, and one that recomputes nothing
- * faster than no kernel can be.
+ * such as exp as well, so a kernel of functions looks slower than it is. No value counts twice, so a kernel that
+ * computes some of them again is seen to be slower for it.
  */
 #include "nest/kernel.h"
 #include "nest/walk.h"
@@ -73,10 +73,8 @@ kernel_work(Ctx *c, const Kernel *k)
     Arena *scratch = arena_child(c->arena);
     KernelWork w = { dtype_of(c, scratch, k), zero, zero };
 
-    for (uint32_t p = 0; p < k->npart; p++) {
-        NestCost cost = nest_cost(c, k->part[p].nest);
-        w.operations = expr_add(c, w.operations, expr_add(c, expr_add(c, cost.add, cost.mul), expr_add(c, cost.div, cost.special)));
-    }
+    for (uint32_t p = 0; p < k->npart; p++)
+        w.operations = expr_add(c, w.operations, nest_least_operations(c, k->part[p].nest));
     for (uint32_t b = 0; b < k->nin; b++)
         w.bytes = expr_add(c, w.bytes, read_bytes(c, scratch, k, b));
     for (uint32_t b = k->nin; b < k->nin + k->nout; b++)
