@@ -14,6 +14,7 @@
  */
 #include "cost/cost.h"
 #include "graph/graph.h"
+#include "normalise/normalise.h"
 #include "schedule/schedule.h"
 
 #include <stdio.h>
@@ -204,6 +205,18 @@ run_schedule(Case *t, Text *out)
            diag_error(&t->ctx->diags, DIAG_INTERNAL, (Loc){ 0 }, "the text does not survive printing and parsing");
 }
 
+/* The graph with its nests in plain form. */
+static bool
+run_normalise(Case *t, Text *out)
+{
+    Graph *g = graph_parse(t->ctx, t->arena, t->path, t->input);
+    g = g && graph_verify(g) ? normalise_nests(g, 1 << 20) : NULL;
+    if (!g || !graph_verify(g))
+        return false;
+    graph_print(out, g, NULL);
+    return true;
+}
+
 /* The price of each loop tree and of its phases, on a machine that is the same everywhere; symbols are at
  * the size that nobody says. */
 static bool
@@ -235,6 +248,7 @@ static const struct { const char *name; bool (*run)(Case *t, Text *out); } verbs
     { "simplify", run_simplify },
     { "schedule", run_schedule },
     { "cost", run_cost },
+    { "normalise", run_normalise },
 };
 
 /* ---- one file ---------------------------------------------------------------------------------------- */

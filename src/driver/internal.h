@@ -8,6 +8,7 @@
 #include "format/format.h"
 #include "fuse/fuse.h"
 #include "lower/lower.h"
+#include "normalise/normalise.h"
 #include "rewrite/rewrite.h"
 
 /* Kernels with equal code are one function, whatever nodes call it. */

@@ -128,6 +128,12 @@ fusion_remarks(Job *j, const FusePlan *p)
 }
 
 static bool
+stage_normalise(Job *j)
+{
+    return replace_graph(j, normalise_nests(j->graph, FOLD_BYTES));
+}
+
+static bool
 stage_fuse(Job *j)
 {
     if (!has_nests(j->graph))
@@ -245,6 +251,7 @@ stage_build(Job *j)
     X( cse,      stage_cse,      GRAPH,   "equal calls computed once",                            "rules made equals equal" ) \
     X( dce,      stage_dce,      GRAPH,   "what no output needs is dropped",                      "before anything costs per node" ) \
     X( lower,    stage_lower,    GRAPH,   "operators to loop nests",                              "from here on only nests are asked" ) \
+    X( normalise, stage_normalise, GRAPH, "nests in plain form, their constants computed",        "fusion and schedules see through plain access maps alone" ) \
     X( fuse,     stage_fuse,     GRAPH,   "nests grouped into kernels",                           "formats and schedules are of whole kernels" ) \
     X( choose,   choose_schedules,  GRAPH,   "a schedule for every kernel, the cheapest that fits",  "constants are to lie as schedules read them" ) \
     X( format,   stage_format,   GRAPH,   "constants in the order in which they are read",        "kernels are told how their inputs lie" ) \

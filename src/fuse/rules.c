@@ -222,7 +222,22 @@ refuse_epilogue(Ctx *c, const Nest *host, const NestTraits *h, const Accesses *r
     return NULL;
 }
 
-/* Does a product keep its shape: both sides, and no more axes in common? */
+/* Do neighbours along a product's columns lie side by side in its result? */
+static bool
+columns_lie_together(Ctx *c, const Nest *n, AxisSet col)
+{
+    const Nest *bare = nest_bare(c, n);
+    const Write *w = &bare->write[0];
+
+    for (uint32_t d = bare->param[w->out].type->rank; d-- > 0; ) {
+        Var v;
+        if (expr_is_var(w->at[d], &v) && v.kind == VAR_AXIS && !expr_is(bare->axis[v.id].extent, 1))
+            return col >> v.id & 1;
+    }
+    return true;
+}
+
+/* Does a product keep its shape: both sides, no more axes in common, and its columns together? */
 static bool
 product_survives(Ctx *c, const Nest *before, const Nest *after)
 {
@@ -238,6 +253,8 @@ product_survives(Ctx *c, const Nest *before, const Nest *after)
     for (uint32_t k = 0; k < after->naxis; k++)
         if (expr_is(after->axis[k].extent, 1))
             y.batch &= ~((AxisSet)1 << k);
+    if (columns_lie_together(c, before, x.col) && !columns_lie_together(c, after, y.col))
+        return false;
     return (y.row != 0) + (y.col != 0) >= (x.row != 0) + (x.col != 0) &&
            __builtin_popcountll(y.batch) <= __builtin_popcountll(x.batch);
 }

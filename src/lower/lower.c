@@ -120,7 +120,7 @@ place_nests(Lower *l, NodeId id)
     }
     for (uint32_t k = 0; k < e->call.n; k++) {
         const NestCall *call = &e->call.at[k];
-        const Nest *nest = nest_simplify(g->ctx, call->nest);
+        const Nest *nest = call->nest;
         uint32_t nparam = nest->nin + nest->nout;
         ValueId *param = NEW_ARRAY(l->scratch, ValueId, nparam);
         for (uint32_t i = 0; i < nparam; i++)

@@ -190,6 +190,13 @@ const Nest *nest_relayout(Ctx *c, const Nest *n, uint32_t slot, const Format *fo
  * o[4*j + k] to 12 elements becomes o[j, k] to 3 by 4, which lie the same in memory. n itself where each
  * dimension is one axis already. */
 const Nest *nest_bare(Ctx *c, const Nest *n);
+/* The parameter behind `load` laid out as [axis[0], axis[1], …], which are all axes that the load uses: the nest
+ * reads it there, and *move makes it of the old one. NULL where the parameter is read elsewhere as well. */
+const Nest *nest_relay_input(Ctx *c, const Nest *n, const Scalar *load, const uint32_t *axis, uint32_t rank, const Nest **move);
+/* The only output laid out as all parallel axes in the order given; *move makes the old one of it. */
+const Nest *nest_relay_output(Ctx *c, const Nest *n, const uint32_t *axis, uint32_t rank, const Nest **move);
+/* A reduction axis walked from its end: floats are added in another order. */
+const Nest *nest_reverse(Ctx *c, const Nest *n, uint32_t axis);
 /* A nest with substituted symbols (binding of VAR_SYMBOL). */
 const Nest *nest_bind(Ctx *c, const Nest *n, const Binding *b, uint32_t nb);
 

@@ -1,0 +1,269 @@
+/* normalise: products in their plain form, constants computed; see normalise.h. */
+#include "normalise/normalise.h"
+
+#include "ref/ref.h"
+
+/* Points that a nest of constants may visit for each byte of its result: a layout visits one for each element,
+ * a transform of a filter some dozens. */
+enum { POINTS_PER_BYTE = 64 };
+
+typedef struct {
+    Ctx *ctx;
+    Graph *to;
+    int64_t max_bytes;
+    const Node *node;                /* the node of the old graph */
+    ValueId *value;                  /* of the nest's parameters, in the new one */
+    const Nest *nest;
+} Normal;
+
+/* ---- asking ---------------------------------------------------------------------------------------------- */
+
+static bool
+is_constant(const Normal *m, const Scalar *s)
+{
+    return s->op == S_LOAD && s->u.load.slot < m->nest->nin && m->to->value.at[m->value[s->u.load.slot]].data;
+}
+
+/* The coefficient of an axis in an index, 0 if it is not a number. */
+static int64_t
+step_of(Ctx *c, const Expr *e, uint32_t axis)
+{
+    const Expr *coef, *rest;
+
+    return expr_linear(c, e, (Var){ VAR_AXIS, axis }, &coef, &rest) ? expr_or(coef, 0) : 0;
+}
+
+/* Are all indices sums of steps forward along axes, each axis in one of them, and all inside? */
+static bool
+is_plain_read(Ctx *c, const Nest *n, const Scalar *load)
+{
+    AxisSet seen = 0;
+
+    if (load->u.load.outside)
+        return false;
+    for (uint32_t d = 0; d < load->u.load.rank; d++) {
+        const Expr *e = load->u.load.at[d];
+        AxisSet here = expr_axes(e);
+        if (here & seen)
+            return false;
+        seen |= here;
+        for (uint32_t k = 0; k < n->naxis; k++)
+            if ((here >> k & 1) && step_of(c, e, k) <= 0)
+                return false;
+        if (e->nterm && !e->term[e->nterm - 1].nfactor)          /* a shift */
+            return false;
+    }
+    return true;
+}
+
+static uint32_t
+list_axes(const Nest *n, AxisSet set, uint32_t *axis, uint32_t count)
+{
+    for (uint32_t k = 0; k < n->naxis; k++)
+        if (set >> k & 1)
+            axis[count++] = k;
+    return count;
+}
+
+/* ---- products --------------------------------------------------------------------------------------------- */
+
+/* Sums that the moving operand is read backwards along are turned, if the other is a constant: its layout is ours. */
+static void
+turn_sums(Normal *m, const Contraction *view)
+{
+    const Scalar *moving = is_constant(m, view->a) ? view->b : is_constant(m, view->b) ? view->a : NULL;
+
+    if (!moving || moving->op != S_LOAD)
+        return;
+    for (uint32_t k = 0; k < m->nest->naxis; k++) {
+        bool back = false;
+        for (uint32_t d = 0; d < moving->u.load.rank && (view->sum >> k & 1); d++)
+            back = back || step_of(m->ctx, moving->u.load.at[d], k) < 0;
+        if (back)
+            m->nest = nest_reverse(m->ctx, m->nest, k);
+    }
+}
+
+static ValueId
+call_move(Normal *m, const Nest *move, ValueId from, ValueId to)
+{
+    graph_call_nest(m->to, move, m->node->loc, m->node->origin, &from, &to);
+    return to;
+}
+
+/* The nest's numbers, computed now; 0 if they cannot be, or should not. */
+static ValueId
+compute(Normal *m, const Nest *n, const ValueId *in, const char *name)
+{
+    Ctx *c = m->ctx;
+    const Type *t = n->param[n->nin].type;
+    int64_t bytes, points = 1, extent;
+    Symbols none = { 0 };
+
+    if (n->nout != 1 || !type_static_bytes(t, &bytes) || bytes > m->max_bytes)
+        return 0;
+    for (uint32_t k = 0; k < n->naxis; k++)
+        if (!expr_const(n->axis[k].extent, &extent) || mul_overflows(points, extent, &points) || points / POINTS_PER_BYTE > bytes)
+            return 0;
+    Tensor *tensor = NEW_ARRAY(c->arena, Tensor, n->nin + 1), **param = NEW_ARRAY(c->arena, Tensor *, n->nin + 1);
+    for (uint32_t i = 0; i <= n->nin; i++) {
+        const Type *type = n->param[i].type;
+        const void *data = i < n->nin ? m->to->value.at[in[i]].data : NULL;
+        if (i < n->nin && !data)
+            return 0;
+        param[i] = &tensor[i];
+        if (!tensor_of_type(c, i < n->nin ? c->arena : m->to->arena, type, &none, param[i]))
+            return 0;
+        if (data)
+            param[i]->data = (void *)data;
+    }
+    uint32_t ndiag = c->diags.list.n;
+    DiagClass worst = c->diags.worst;
+    if (ref_nest(c, n, &none, param))
+        return graph_const(m->to, name, t, param[n->nin]->data);
+    c->diags.list.n = ndiag;                         /* the run reports it, if it comes so far */
+    c->diags.worst = worst;
+    return 0;
+}
+
+/* A constant operand as the product walks it: axes of both sides, its own, sums. */
+static void
+relay_constant(Normal *m, const Scalar *load, const Contraction *view, AxisSet own)
+{
+    Ctx *c = m->ctx;
+    uint32_t axis[NEST_MAX_AXES], rank = 0, slot = load->u.load.slot;
+    AxisSet used = scalar_axes(c, load);
+    const Nest *move = NULL;
+
+    if (is_plain_read(c, m->nest, load))
+        return;
+    rank = list_axes(m->nest, used & view->batch, axis, rank);
+    rank = list_axes(m->nest, used & own, axis, rank);
+    rank = list_axes(m->nest, used & view->sum, axis, rank);
+    const Nest *relaid = rank <= TN_MAX_RANK ? nest_relay_input(c, m->nest, load, axis, rank, &move) : NULL;
+    if (!relaid)
+        return;
+    const char *name = arena_printf(c->arena, "%s_relaid", m->to->value.at[m->value[slot]].name);
+    ValueId v = compute(m, move, &m->value[slot], name);
+    if (!v)                                          /* too large: moving it in every run does not pay */
+        return;
+    m->value[slot] = v;
+    m->nest = relaid;
+}
+
+/* Do columns and other axes share a dimension of the result? */
+static bool
+scatters_columns(const Nest *n, const Contraction *view)
+{
+    const Write *w = &n->write[0];
+
+    for (uint32_t d = 0; d < n->param[w->out].type->rank; d++) {
+        AxisSet here = expr_axes(w->at[d]);
+        if ((here & view->col) && (here & ~view->col))
+            return true;
+    }
+    return false;
+}
+
+/* The product as one block of columns for each phase, and the nest that puts them into their places: its value
+ * is the product's own. Returns the value that the product makes. */
+static ValueId
+gather_columns(Normal *m, const Contraction *view, ValueId out)
+{
+    Ctx *c = m->ctx;
+    const Nest *n = m->nest, *move = NULL;
+    uint32_t axis[NEST_MAX_AXES], rank = 0;
+
+    if (!scatters_columns(n, view))
+        return out;
+    rank = list_axes(n, view->batch, axis, rank);
+    rank = list_axes(n, view->row, axis, rank);
+    rank = list_axes(n, view->col, axis, rank);
+    const Nest *relaid = rank <= TN_MAX_RANK ? nest_relay_output(c, n, axis, rank, &move) : NULL;
+    if (!relaid)
+        return out;
+    m->nest = relaid;
+    ValueId made = graph_value(m->to, arena_printf(c->arena, "%s_phases", m->to->value.at[out].name), relaid->param[relaid->nin].type);
+    m->value[n->nin] = made;
+    graph_call_nest(m->to, relaid, m->node->loc, m->node->origin, m->value, m->value + n->nin);
+    call_move(m, move, made, out);
+    return 0;
+}
+
+/* True if the calls have been made already. */
+static bool
+plain_product(Normal *m)
+{
+    Contraction view;
+
+    if (m->nest->nwrite != 1 || m->nest->nout != 1 || !nest_contraction(m->ctx, m->nest, &view) || !view.row || !view.col)
+        return false;
+    turn_sums(m, &view);
+    if (!m->nest || !nest_contraction(m->ctx, m->nest, &view))
+        return false;
+    if (is_constant(m, view.a))
+        relay_constant(m, view.a, &view, view.row);
+    else if (is_constant(m, view.b))
+        relay_constant(m, view.b, &view, view.col);
+    return nest_contraction(m->ctx, m->nest, &view) && !gather_columns(m, &view, m->value[m->nest->nin]);
+}
+
+/* ---- the graph --------------------------------------------------------------------------------------------- */
+
+static bool
+only_constants(const Normal *m)
+{
+    for (uint32_t i = 0; i < m->nest->nin; i++)
+        if (!m->to->value.at[m->value[i]].data)
+            return false;
+    return m->nest->nin > 0;
+}
+
+static bool
+is_output(const Graph *g, ValueId v)
+{
+    for (uint32_t i = 0; i < g->output.n; i++)
+        if (g->output.at[i] == v)
+            return true;
+    return false;
+}
+
+static bool
+normalise_node(Normal *m, const Graph *from, ValueId *map)
+{
+    const Node *n = m->node;
+    uint32_t nin = n->in.count, nout = n->out.count;
+
+    m->nest = nest_simplify(m->ctx, n->nest);
+    if (!m->nest)
+        return false;
+    m->value = NEW_ARRAY(m->ctx->arena, ValueId, nin + nout);
+    for (uint32_t i = 0; i < nin; i++)
+        m->value[i] = map[node_in(from, n, i)];
+    ValueId only = nout == 1 ? node_out(from, n, 0) : 0;
+    if (only && only_constants(m) && !is_output(from, only) &&
+        (map[only] = compute(m, m->nest, m->value, from->value.at[only].name)))
+        return true;
+    for (uint32_t i = 0; i < nout; i++)
+        m->value[nin + i] = map[node_out(from, n, i)] = graph_copy_value(m->to, from, node_out(from, n, i));
+    if (!plain_product(m))
+        graph_call_nest(m->to, m->nest, n->loc, n->origin, m->value, m->value + nin);
+    return m->nest != NULL;
+}
+
+Graph *
+normalise_nests(const Graph *g, int64_t max_bytes)
+{
+    ValueId *map;
+    Normal m = { .ctx = g->ctx, .to = graph_rebuild(g, &map), .max_bytes = max_bytes };
+
+    for (NodeId id = 1; id < g->node.n; id++) {
+        m.node = &g->node.at[id];
+        if (m.node->callee != CALL_NEST)
+            graph_copy_node(m.to, g, id, map);
+        else if (!normalise_node(&m, g, map))
+            return NULL;
+    }
+    graph_finish(m.to, g, map);
+    return m.to;
+}

@@ -1,0 +1,19 @@
+/* normalise: nests in the form that every later stage can see through.
+ *
+ * Every nest is simplified (nest/simplify.c: digits, phases, guards). Of a product whose operand is a constant
+ * read in another way than digit by digit (backwards, with a guard, at odd places), the constant is laid out as
+ * the product walks it; a product that writes its columns apart (the phases of a transposed convolution) writes
+ * them together, and a nest of its own moves them to their places. Then nests of constants alone are computed.
+ *
+ * Needs   nests; no operators.
+ * Keeps   names and types of the values that were there; order.
+ */
+#ifndef TENON_NORMALISE_H
+#define TENON_NORMALISE_H
+
+#include "graph/graph.h"
+
+/* max_bytes: of one constant that is computed; larger ones stay for the run. */
+Graph *normalise_nests(const Graph *g, int64_t max_bytes);
+
+#endif
