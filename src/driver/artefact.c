@@ -193,7 +193,7 @@ link_library(Job *j, const char *path)
         const Function *f = &j->sources.function.at[i];
         unit[i] = (BuildUnit){ j->graph->node.at[f->first].kernel->name, source_unit(j, f), flags };
     }
-    unit[n] = (BuildUnit){ "host program", arena_printf(j->arena, "%s%s", emit_c_prelude(), j->sources.host), flags };
+    unit[n] = (BuildUnit){ "host program", j->sources.host, flags };
     return build_shared(j->arena, &j->ctx->diags, &o, unit, n + 1, path, &j->report->compiled, &j->report->cached);
 }
 

@@ -72,6 +72,7 @@ source_host(Job *j, bool single_file, const void *embed_weights)
         .embed_weights = embed_weights,
     };
 
+    text_add(&t, emit_c_host_prelude(single_file));
     if (!emit_c_host(j->ctx, &t, &p, single_file))
         return false;
     j->sources.host = text_str(&t);
