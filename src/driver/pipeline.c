@@ -133,9 +133,6 @@ stage_fuse(Job *j)
     if (!has_nests(j->graph))
         return true;
     FusePlan p = j->o->no_fuse ? fuse_none(j->graph, j->arena) : fuse_greedy(j->graph, j->arena);
-    const char *why = fuse_illegal(j->graph, &p);
-    if (why)
-        return diag_error(&j->ctx->diags, DIAG_INTERNAL, (Loc){ .file = j->model_path }, "the fusion plan is not legal: %s", why);
     j->remarks = fusion_remarks(j, &p);
     return replace_graph(j, fuse_apply(j->graph, &p));
 }

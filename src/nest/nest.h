@@ -161,6 +161,9 @@ void access_region(Ctx *c, const Access *a, uint32_t naxis, const Expr *const *l
 typedef struct { const Expr *points, *add, *mul, *div, *special, *bytes_read, *bytes_written; } NestCost;
 NestCost nest_cost(Ctx *c, const Nest *n);           /* over the whole domain */
 
+/* About how many instructions the values of one point take, however often loops repeat them: how long the code is. */
+uint32_t nest_code(Ctx *c, const Nest *n);
+
 /* Write all queries as text, one line each: what the golden tests compare. */
 void nest_describe(Ctx *c, Text *t, const Nest *n);
 
@@ -172,6 +175,9 @@ void nest_describe(Ctx *c, Text *t, const Nest *n);
  * follow at producer_base + i). Outputs are consumer's. NULL, quietly, when it cannot: scans,
  * combining writes, a read under a guard that the producer could not evaluate. */
 const Nest *nest_inline(Ctx *c, const Nest *consumer, uint32_t slot, const Nest *producer, uint32_t out);
+/* The same, where producer's input i is the tensor that is consumer's input same[i] (not `slot`), and needs no
+ * slot of its own; NO_SLOT: another one. What has a slot follows in order. */
+const Nest *nest_inline_same(Ctx *c, const Nest *consumer, uint32_t slot, const Nest *producer, uint32_t out, const uint32_t *same);
 /* Parameters with the same tensor given as `same[i] = j < i` become one. */
 const Nest *nest_merge_params(Ctx *c, const Nest *n, const uint32_t *same);
 /* Without the inputs that nothing reads; keep[nin] says which stay. */
