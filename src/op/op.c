@@ -397,7 +397,7 @@ op_infer(Ctx *c, const OpCall *call, const Type **out)
                                expr_str(c, out[i]->dim[d]));
         }
         out[i] = type_simplify(c, out[i]);
-        if (!type_fits(out[i]))
+        if (!type_fits(c, out[i]))
             return op_fail(c, call, DIAG_LIMIT, "output %u would be %s, more than any memory holds", i, type_str(c, out[i]));
     }
     return true;
