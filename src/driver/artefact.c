@@ -51,20 +51,9 @@ hash_constant(Job *j, const Value *v)
 }
 
 static bool
-same_format(const Format *a, const Format *b)
-{
-    if (!a || !b || a->npart != b->npart)
-        return a == b;
-    for (uint32_t p = 0; p < a->npart; p++)
-        if (a->part[p].dim != b->part[p].dim || a->part[p].div != b->part[p].div || a->part[p].mod != b->part[p].mod)
-            return false;
-    return true;
-}
-
-static bool
 same_constant(const Value *a, const Value *b)
 {
-    return a->type == b->type && same_format(a->format, b->format)
+    return a->type == b->type && format_same(a->format, b->format)
         && (a->data == b->data || !memcmp(a->data, b->data, constant_bytes(a).bytes));
 }
 

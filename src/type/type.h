@@ -41,6 +41,7 @@ const char *type_str(Ctx *c, const Type *t);
 typedef struct { uint8_t dim; int64_t div, mod; } FormatPart;
 typedef struct Format { uint32_t npart; const FormatPart *part; } Format;
 
+bool format_same(const Format *a, const Format *b);
 const Expr *format_extent(Ctx *c, const Format *f, const Type *t, uint32_t p);
 const Expr *format_count(Ctx *c, const Format *f, const Type *t);           /* elements, padding included */
 const Expr *format_offset(Ctx *c, const Format *f, const Type *t, const Expr *const *at);
