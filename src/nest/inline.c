@@ -340,5 +340,7 @@ nest_inline_same(Ctx *c, const Nest *consumer, uint32_t slot, const Nest *produc
     nest_edit_map(&in.edit, &m);
     in.edit.nest.naxis = all_axes;
     arena_free(scratch);
+    if (in.failed)
+        nest_edit_drop(&in.edit);
     return in.failed ? NULL : nest_edit_done(c, &in.edit);
 }

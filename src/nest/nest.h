@@ -184,7 +184,7 @@ const Nest *nest_merge_params(Ctx *c, const Nest *n, const uint32_t *same);
 const Nest *nest_drop_unused(Ctx *c, const Nest *n, bool *keep);
 /* Split axes that appear under // and % by a constant that divides them, drop axes of extent 1,
  * simplify every Expr with the axes' ranges, drop guards that are proved inside. Parallel axes are split
- * where a product shows that was hidden: a grouped or a transposed convolution's. */
+ * where a product shows that was hidden: a grouped or a transposed convolution's. n itself if it is simple. */
 const Nest *nest_simplify(Ctx *c, const Nest *n);
 /* Reads input `slot` as it lies in a format: the input has its physical type. NULL, quietly, where a read may be
  * outside of the tensor: what is outside is then inside of the padding. */
