@@ -70,8 +70,8 @@ host_kernels(Host *h)
             continue;
         const Kernel *k = h->g->node.at[n].kernel;
         uint64_t at;
-        if (!map_get(&done, MAP_PTR(k->part), &at)) {
-            map_put(&done, MAP_PTR(k->part), at = work.n);
+        if (!map_get(&done, MAP_PTR(k->tree.list.at), &at)) {
+            map_put(&done, MAP_PTR(k->tree.list.at), at = work.n);
             VEC_PUSH(h->a, &work, kernel_work(h->c, k));
         }
         text_add(h->t, "    {");
