@@ -31,7 +31,7 @@ map_get(const Map *m, uint64_t key, uint64_t *value)
 static void
 grow(Map *m)
 {
-    Map bigger = { .arena = m->arena, .n = m->n, .cap = m->cap ? m->cap * 2 : 16 };
+    Map bigger = { .arena = m->arena, .n = m->n, .cap = !m->cap ? 16 : m->cap < 1024 ? m->cap * 4 : m->cap * 2 };
     bigger.key = NEW_ARRAY(m->arena, uint64_t, bigger.cap);
     bigger.value = NEW_ARRAY(m->arena, uint64_t, bigger.cap);
     bigger.used = NEW_ARRAY(m->arena, uint8_t, bigger.cap);

@@ -51,20 +51,9 @@ hash_constant(Job *j, const Value *v)
 }
 
 static bool
-same_format(const Format *a, const Format *b)
-{
-    if (!a || !b || a->npart != b->npart)
-        return a == b;
-    for (uint32_t p = 0; p < a->npart; p++)
-        if (a->part[p].dim != b->part[p].dim || a->part[p].div != b->part[p].div || a->part[p].mod != b->part[p].mod)
-            return false;
-    return true;
-}
-
-static bool
 same_constant(const Value *a, const Value *b)
 {
-    return a->type == b->type && same_format(a->format, b->format)
+    return a->type == b->type && format_same(a->format, b->format)
         && (a->data == b->data || !memcmp(a->data, b->data, constant_bytes(a).bytes));
 }
 
@@ -193,7 +182,7 @@ link_library(Job *j, const char *path)
         const Function *f = &j->sources.function.at[i];
         unit[i] = (BuildUnit){ j->graph->node.at[f->first].kernel->name, source_unit(j, f), flags };
     }
-    unit[n] = (BuildUnit){ "host program", arena_printf(j->arena, "%s%s", emit_c_prelude(), j->sources.host), flags };
+    unit[n] = (BuildUnit){ "host program", j->sources.host, flags };
     return build_shared(j->arena, &j->ctx->diags, &o, unit, n + 1, path, &j->report->compiled, &j->report->cached);
 }
 

@@ -14,7 +14,9 @@
 /* Kernels with equal code are one function, whatever nodes call it. */
 typedef struct {
     char symbol[24];         /* tk_<16 digits>: the hash of its text */
-    const char *text;        /* the function, without the prelude */
+    char *text;              /* the function, without the prelude */
+    const char *emitted;     /* the same before it had a name of its own: what equal ones share */
+    size_t bytes;
     NodeId first;            /* a node that calls it */
     VEC(const char *) origin;        /* of every node that does */
 } Function;

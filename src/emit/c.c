@@ -441,9 +441,22 @@ const char *
 emit_c_prelude(void)
 {
     static const char prelude[] =
-#include "prelude_text.h"
+#include "prelude_sizes_text.h"
+#include "prelude_kernel_text.h"
         ;
     return prelude;
+}
+
+const char *
+emit_c_host_prelude(bool after_kernels)
+{
+    static const char sizes[] =
+#include "prelude_sizes_text.h"
+#include "prelude_host_text.h"
+        , host[] =
+#include "prelude_host_text.h"
+        ;
+    return after_kernels ? host : sizes;
 }
 
 /* Exact arithmetic but for products and sums in one rounding; nothing of -ffast-math. Machine

@@ -81,7 +81,10 @@ emit_index(Emit *e, const Expr *x)
 {
     x = emit_subst_expr(e, x);
     if (x->bad) {
-        emit_fail(e, "an index overflows 64 bits");
+        if (!e->failed)
+            diag_error(&e->c->diags, DIAG_LIMIT, (Loc){.node = e->k->origin},
+                       "an index overflows 64 bits: a step, a stride or a size of the model is too large");
+        e->failed = true;
         return "0";
     }
     if (expr_uses_kind(x, VAR_COMPUTED))

@@ -1,4 +1,5 @@
-/* emit: loop trees to source text. One file per dialect: c.c (kernels), host_c.c (the host program). */
+/* emit: loop trees to source text. One file per dialect: c.c (kernels), host_c.c (the host program,
+ * with host_*.c). */
 #ifndef TENON_EMIT_H
 #define TENON_EMIT_H
 
@@ -6,12 +7,14 @@
 #include "machine/machine.h"
 #include "tenon_abi.h"
 
-/* What every C source begins with: the ABI, vector types, and the math that kernels need. */
+/* What the C source of kernels begins with: the ABI, vector types, and the math that kernels need. */
 const char *emit_c_prelude(void);
 /* The kernels that a machine is measured with, for vectors of so many bytes; what `tenon_probes` of the library
  * that they are built into returns. Stands after the prelude. */
 typedef struct { const char *name; TnKernelFn *fn; double work; } Probe;
 const char *emit_c_probe(Arena *a, uint32_t vector_bytes);
+/* What the host program begins with; after_kernels: in a source that begins with emit_c_prelude(). */
+const char *emit_c_host_prelude(bool after_kernels);
 /* How the C compiler is to be called, without what belongs to a machine or to linking. */
 const char *emit_c_flags(void);
 /* One kernel as `TN_KERNEL SYMBOL(const TnArgs *, int64_t begin, int64_t end, void *scratch)`, without the prelude.
@@ -34,7 +37,7 @@ typedef struct {
 } HostProgram;
 /* Dimension symbols of the graph in the order of TnArgs.sym. */
 uint32_t emit_symbols(const Graph *g, Arena *a, const Sym **out);
-/* The host program: manifest, prepare, run. Declares the kernels `extern` unless single_file. */
+/* The host program, without its prelude: manifest, prepare, run. Declares the kernels `extern` unless single_file. */
 bool emit_c_host(Ctx *c, Text *t, const HostProgram *p, bool single_file);
 
 #endif

@@ -1,5 +1,5 @@
-/* prelude: what emitted kernels need beyond C: checked sizes, arithmetic that never traps, and math.
- * prelude_math.h, the functions of f32, and prelude_lanes.h, the vectors, follow it in every source.
+/* prelude: the arithmetic of emitted kernels, of one lane, that never traps. prelude_sizes.h comes before it
+ * in every source; prelude_math.h, the functions of f32, and prelude_lanes.h, the vectors, follow.
  *
  * Masks are integer vectors, all ones where true, or an int for one lane. f16 and bf16 exist in
  * memory alone: in registers they are floats, rounded.
@@ -7,14 +7,9 @@
 #ifndef TN_PRELUDE_H
 #define TN_PRELUDE_H
 #include <math.h>
-#include <stdint.h>
-#include <string.h>
 
 #pragma GCC diagnostic ignored "-Wtype-limits"    /* one macro serves signed and unsigned */
 #pragma GCC diagnostic ignored "-Wpsabi"          /* vectors are passed between inlined functions alone */
-
-#define TN_INLINE static inline __attribute__((always_inline, unused))
-#define TN_COLD static __attribute__((noinline, cold, unused))
 
 #ifndef TN_KERNEL
 #define TN_KERNEL void           /* `static void` in a single file */
@@ -22,95 +17,6 @@
 
 typedef uint16_t tn_f16;         /* the bits */
 typedef uint16_t tn_bf16;
-
-/* ---- integers: sizes and indices ------------------------------------------------------------- */
-
-TN_INLINE int64_t tn_div(int64_t a, int64_t b)    /* floor(a / b); 0 when b is 0 */
-{
-    if (__builtin_constant_p(b) && b > 0 && (b & (b - 1)) == 0)
-        return a >> __builtin_ctzll((unsigned long long)b);
-    if (b == 0)
-        return 0;
-    int64_t q = a / b;
-    return q - ((a % b != 0) & ((a < 0) != (b < 0)));
-}
-TN_INLINE int64_t tn_mod(int64_t a, int64_t b)    /* a - b * floor(a / b) */
-{
-    if (__builtin_constant_p(b) && b > 0 && (b & (b - 1)) == 0)
-        return a & (b - 1);
-    if (b == 0)
-        return 0;
-    int64_t r = a % b;
-    return r + (((r != 0) & ((r < 0) != (b < 0))) ? b : 0);
-}
-TN_INLINE int64_t tn_min(int64_t a, int64_t b) { return a < b ? a : b; }
-TN_INLINE int64_t tn_max(int64_t a, int64_t b) { return a > b ? a : b; }
-TN_INLINE int tn_inside(int64_t i, int64_t n) { return (uint64_t)i < (uint64_t)n; }
-
-/* Remember the first index out of range; the host stops after the kernel. */
-TN_COLD void tn_fault_index(const TnArgs *a, int64_t got, int64_t want)
-{
-    int32_t none = TN_FAULT_NONE;
-    if (!__atomic_compare_exchange_n(&a->fault->code, &none, TN_FAULT_INDEX, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-        return;
-    a->fault->where = a->kernel;
-    a->fault->dim = 0;
-    a->fault->got = got;
-    a->fault->want = want;
-}
-/* An index as the user wrote it into 0..n-1: negative ones count from the end. */
-TN_INLINE int64_t tn_at(const TnArgs *a, int64_t i, int64_t n)
-{
-    int64_t at = i < 0 ? i + n : i;
-    if (__builtin_expect(!tn_inside(at, n), 0)) {
-        tn_fault_index(a, i, n);
-        return 0;
-    }
-    return at;
-}
-
-/* Sizes that overflow become TN_BAD_SIZE, which spreads. */
-#define TN_BAD_SIZE INT64_MIN
-TN_INLINE int64_t tn_size_add(int64_t a, int64_t b)
-{
-    int64_t r;
-    return a == TN_BAD_SIZE || b == TN_BAD_SIZE || __builtin_add_overflow(a, b, &r) ? TN_BAD_SIZE : r;
-}
-TN_INLINE int64_t tn_size_mul(int64_t a, int64_t b)
-{
-    int64_t r;
-    return a == TN_BAD_SIZE || b == TN_BAD_SIZE || __builtin_mul_overflow(a, b, &r) ? TN_BAD_SIZE : r;
-}
-TN_INLINE int64_t tn_size_div(int64_t a, int64_t b) { return a == TN_BAD_SIZE || b == TN_BAD_SIZE ? TN_BAD_SIZE : tn_div(a, b); }
-TN_INLINE int64_t tn_size_mod(int64_t a, int64_t b) { return a == TN_BAD_SIZE || b == TN_BAD_SIZE ? TN_BAD_SIZE : tn_mod(a, b); }
-TN_INLINE int64_t tn_size_min(int64_t a, int64_t b) { return tn_min(a, b); }
-TN_INLINE int64_t tn_size_max(int64_t a, int64_t b) { return a == TN_BAD_SIZE || b == TN_BAD_SIZE ? TN_BAD_SIZE : tn_max(a, b); }
-
-/* ---- the host program --------------------------------------------------------------------------- */
-
-TN_COLD int tn_refuse(TnFault *f, int32_t code, int32_t where, int32_t dim, int64_t got, int64_t want)
-{
-    *f = (TnFault){code, where, dim, 0, got, want};
-    return code;
-}
-/* The x >= 0 with by * x + rest == size, if there is one. */
-TN_INLINE int tn_solve(int64_t size, int64_t by, int64_t rest, int64_t *x)
-{
-    int64_t left;
-    if (by == TN_BAD_SIZE || rest == TN_BAD_SIZE || by == 0 || __builtin_sub_overflow(size, rest, &left) || left % by != 0)
-        return 0;
-    *x = left / by;
-    return *x >= 0;
-}
-TN_INLINE void tn_call(const TnHost *h, TnKernelFn *fn, const TnArgs *args, int64_t trips, int64_t grain)
-{
-    if (trips <= 0)
-        return;
-    if (h->parallel)
-        h->parallel(h->user, fn, args, trips, grain);
-    else
-        fn(args, 0, trips, h->scratch);
-}
 
 /* ---- arithmetic of integers: wraps, never traps ---------------------------------------------------- */
 

@@ -3,17 +3,6 @@
  */
 #include "format/format.h"
 
-static bool
-same_format(const Format *a, const Format *b)
-{
-    if (a->npart != b->npart)
-        return false;
-    for (uint32_t i = 0; i < a->npart; i++)
-        if (a->part[i].dim != b->part[i].dim || a->part[i].div != b->part[i].div || a->part[i].mod != b->part[i].mod)
-            return false;
-    return true;
-}
-
 /* The constant behind an input of node n gets format f, or a copy of it does when somebody else
  * wants it otherwise: `wanted[v]` counts the readers that have not agreed yet. */
 static void
@@ -24,7 +13,7 @@ set_format(Graph *g, NodeId n, uint32_t slot, const Format *f, uint32_t *uses)
     if (uses[v] > 1 || g->value.at[v].format) {
         Value copy = g->value.at[v];
         for (ValueId w = 1; w < g->value.n; w++)
-            if (g->value.at[w].data == copy.data && g->value.at[w].format && same_format(g->value.at[w].format, f)) {
+            if (g->value.at[w].data == copy.data && g->value.at[w].format && format_same(g->value.at[w].format, f)) {
                 *ref = w;
                 return;
             }
@@ -44,7 +33,7 @@ format_constants(Graph *g, FormatsWanted *wanted, void *user)
         const Format *const *f = g->node.at[n].callee == CALL_KERNEL ? wanted(user, n) : NULL;
         for (uint32_t i = 0; f && i < g->node.at[n].in.count; i++) {
             const Value *v = &g->value.at[node_in(g, &g->node.at[n], i)];
-            if (f[i] && v->data && !(v->format && same_format(v->format, f[i])))
+            if (f[i] && v->data && !(v->format && format_same(v->format, f[i])))
                 set_format(g, n, i, f[i], uses);
         }
     }

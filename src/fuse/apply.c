@@ -58,22 +58,20 @@ join(const Words *w, const char *between, size_t limit)
 typedef struct { Sym name; const char *origin; Loc loc; } Label;
 
 static Label
-label_group(const Fusion *f, uint32_t group)
+label_group(const Fusion *f, const Groups *groups, uint32_t group)
 {
     const Graph *g = f->g;
     Words work = { .arena = f->arena }, views = { .arena = f->arena }, origin = { .arena = f->arena };
     Label label = { 0 };
 
-    for (NodeId n = 1; n < g->node.n; n++) {
-        const Node *node = &g->node.at[n];
-        if (f->plan->copied[n] || f->plan->group[n] != group)
-            continue;
+    for (uint32_t i = groups->first[group]; i < groups->first[group + 1]; i++) {
+        const Node *node = &g->node.at[groups->node[i]];
         if (!origin.list.n)
             label.loc = node->loc;
         if (node->origin)
             add_word(&origin, node->origin);
         /* what moves data names only a kernel that does nothing else */
-        add_word(fuse_traits(f->ctx, f->arena, node->nest).view ? &views : &work, node->nest->name);
+        add_word(fuse_is_view(f->ctx, node->nest) ? &views : &work, node->nest->name);
     }
     label.name = sym(f->ctx, join(work.list.n ? &work : &views, "_", NAME_LIMIT));
     label.origin = join(&origin, " + ", ORIGIN_LIMIT);
@@ -82,25 +80,24 @@ label_group(const Fusion *f, uint32_t group)
 
 /* ---- one kernel ---------------------------------------------------------------------------------------- */
 
+/* What is kept by node and by value serves all kernels, one after the other: an entry counts if it names the group. */
 typedef struct {
     const Fusion *f;
     Arena *arena;                    /* of the new graph */
     Kernel *kernel;
+    uint32_t group;
     NodeId *host;
     uint32_t nhost;
-    uint32_t *buffer;                /* [value.n]: buffer + 1 of a value in this kernel, 0: none */
+    uint32_t *inside;                /* [node.n]: the group in which the node is a host */
+    uint32_t *made;                  /* [value.n]: the group in whose kernel the value has a buffer … */
+    uint32_t *buffer;                /* [value.n]: … and which */
     VEC(ValueId) in, out;
 } Build;
 
 static bool
 made_inside(const Build *b, ValueId v)
 {
-    NodeId def = b->f->g->value.at[v].def;
-
-    for (uint32_t i = 0; i < b->nhost; i++)
-        if (b->host[i] == def)
-            return true;
-    return false;
+    return b->inside[b->f->g->value.at[v].def] == b->group;
 }
 
 /* Is a value read by anyone beside these hosts, or by nobody at all? */
@@ -111,13 +108,9 @@ seen_outside(const Build *b, ValueId v)
 
     if (f->visible[v] || !f->readers[v].n)
         return true;
-    for (uint32_t i = 0; i < f->readers[v].n; i++) {
-        bool inside = false;
-        for (uint32_t k = 0; k < b->nhost; k++)
-            inside = inside || b->host[k] == f->readers[v].at[i];
-        if (!inside)
+    for (uint32_t i = 0; i < f->readers[v].n; i++)
+        if (b->inside[f->readers[v].at[i]] != b->group)
             return true;
-    }
     return false;
 }
 
@@ -128,18 +121,19 @@ add_buffer(Build *b, ValueId v, Sym wanted, Space space)
     Ctx *c = b->f->ctx;
     Sym name = wanted;
 
-    if (b->buffer[v])
+    if (b->made[v] == b->group)
         return;
     for (uint32_t i = 0, suffix = 1; i < b->kernel->buffer.n; i++)
         if (b->kernel->buffer.at[i].name == name) {
             name = sym_printf(c, "%s_%u", wanted, (unsigned)++suffix);
             i = UINT32_MAX;
         }
-    b->buffer[v] = 1 + kernel_buffer(c, b->arena, b->kernel, name, b->f->g->value.at[v].type, space, 1);
+    b->made[v] = b->group;
+    b->buffer[v] = kernel_buffer(c, b->arena, b->kernel, name, b->f->g->value.at[v].type, space, 1);
     if (space == SPACE_IN)
-        VEC_PUSH(b->arena, &b->in, v);
+        VEC_PUSH(b->f->arena, &b->in, v);
     if (space == SPACE_OUT)
-        VEC_PUSH(b->arena, &b->out, v);
+        VEC_PUSH(b->f->arena, &b->out, v);
 }
 
 static void
@@ -205,7 +199,7 @@ add_parts(Build *b)
         uint32_t nparam = p->nest->nin + p->nest->nout;
         uint32_t *buffer = NEW_ARRAY(b->arena, uint32_t, nparam);
         for (uint32_t k = 0; k < nparam; k++)
-            buffer[k] = b->buffer[p->value[k]] - 1;
+            buffer[k] = b->buffer[p->value[k]];
         part[i] = (Part){ p->nest, buffer };
     }
     b->kernel->part = part;
@@ -216,28 +210,44 @@ add_parts(Build *b)
 /* ---- the graph -------------------------------------------------------------------------------------------- */
 
 static void
-add_kernel(const Fusion *f, Graph *to, uint32_t group, ValueId *map)
+add_kernel(Build *b, Graph *to, const Groups *groups, uint32_t group, ValueId *map)
 {
-    uint32_t nv = f->g->value.n;
-    Label label = label_group(f, group);
-    Build b = { .f = f, .arena = to->arena, .kernel = NEW(to->arena, Kernel),
-                .host = NEW_ARRAY(f->arena, NodeId, f->g->node.n), .buffer = NEW_ARRAY(f->arena, uint32_t, nv) };
+    const Fusion *f = b->f;
+    Label label = label_group(f, groups, group);
 
-    for (NodeId n = 1; n < f->g->node.n; n++)
-        if (f->plan->group[n] == group && f->host[n] == n)
-            b.host[b.nhost++] = n;
-    b.kernel->name = label.name;
-    b.kernel->origin = arena_str(to->arena, label.origin);
-    b.kernel->shared = fuse_shared(f, b.host, b.nhost);
-    add_buffers(&b);
-    add_parts(&b);
+    b->kernel = NEW(to->arena, Kernel);
+    b->group = group;
+    b->in.n = b->out.n = 0;
+    b->nhost = fuse_hosts(f, groups, group, b->host);
+    for (uint32_t i = 0; i < b->nhost; i++)
+        b->inside[b->host[i]] = group;
+    b->kernel->name = label.name;
+    b->kernel->origin = sym(f->ctx, label.origin);
+    b->kernel->shared = fuse_shared(f, b->host, b->nhost);
+    add_buffers(b);
+    add_parts(b);
 
-    ValueId *in = NEW_ARRAY(f->arena, ValueId, b.in.n), *out = NEW_ARRAY(f->arena, ValueId, b.out.n);
-    for (uint32_t i = 0; i < b.in.n; i++)
-        in[i] = map[b.in.at[i]];
-    for (uint32_t i = 0; i < b.out.n; i++)
-        out[i] = map[b.out.at[i]] = graph_copy_value(to, f->g, b.out.at[i]);
-    graph_call_kernel(to, b.kernel, label.loc, sym(f->ctx, label.origin), in, out);
+    ValueId *in = NEW_ARRAY(f->arena, ValueId, b->in.n), *out = NEW_ARRAY(f->arena, ValueId, b->out.n);
+    for (uint32_t i = 0; i < b->in.n; i++)
+        in[i] = map[b->in.at[i]];
+    for (uint32_t i = 0; i < b->out.n; i++)
+        out[i] = map[b->out.at[i]] = graph_copy_value(to, f->g, b->out.at[i]);
+    graph_call_kernel(to, b->kernel, label.loc, b->kernel->origin, in, out);
+}
+
+static Graph *
+add_kernels(const Fusion *f, const Groups *groups)
+{
+    uint32_t nn = f->g->node.n, nv = f->g->value.n;
+    ValueId *map;
+    Graph *to = graph_rebuild(f->g, &map);
+    Build b = { .f = f, .arena = to->arena, .host = NEW_ARRAY(f->arena, NodeId, nn), .inside = NEW_ARRAY(f->arena, uint32_t, nn),
+                .made = NEW_ARRAY(f->arena, uint32_t, nv), .buffer = NEW_ARRAY(f->arena, uint32_t, nv) };
+
+    for (uint32_t group = 1; group <= f->plan->ngroup; group++)
+        add_kernel(&b, to, groups, group, map);
+    graph_finish(to, f->g, map);
+    return to;
 }
 
 Graph *
@@ -245,19 +255,17 @@ fuse_apply(const Graph *g, const FusePlan *p)
 {
     Ctx *c = g->ctx;
     Arena *scratch = arena_child(c->arena);
-    const char *no = fuse_illegal(g, p);
-    ValueId *map;
+    const char *no = fuse_illegal_numbers(g, p);
+    Graph *to = NULL;
 
-    if (no) {
-        diag_error(&c->diags, DIAG_INTERNAL, (Loc){ 0 }, "fuse: the plan is not legal: %s", no);
-        arena_free(scratch);
-        return NULL;
+    if (!no) {
+        Fusion f = fuse_compose(g, scratch, p);
+        Groups groups = fuse_groups(g, scratch, p);
+        no = fuse_illegal_kernels(&f, &groups);
+        to = no ? NULL : add_kernels(&f, &groups);
     }
-    Fusion f = fuse_compose(g, scratch, p);
-    Graph *to = graph_rebuild(g, &map);
-    for (uint32_t group = 1; group <= p->ngroup; group++)
-        add_kernel(&f, to, group, map);
-    graph_finish(to, g, map);
+    if (no)
+        diag_error(&c->diags, DIAG_INTERNAL, (Loc){ 0 }, "fuse: the plan is not legal: %s", no);
     arena_free(scratch);
     return to;
 }

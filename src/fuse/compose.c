@@ -65,6 +65,25 @@ slot_of(Piece p, ValueId v)
     return NO_SLOT;
 }
 
+/* Output `out` of node, computed in place of the host's input `slot`; nest NULL where that is not possible. */
+static Piece
+inlined_at(Fusion *f, Piece host, uint32_t slot, Piece node, uint32_t out)
+{
+    uint32_t nin = host.nest->nin, kept = nin - 1;
+    uint32_t *same = NEW_ARRAY(f->arena, uint32_t, node.nest->nin + 1);
+    ValueId *value = NEW_ARRAY(f->arena, ValueId, nin + node.nest->nin + host.nest->nout);
+
+    memcpy(value, host.value, slot * sizeof *value);
+    memcpy(value + slot, host.value + slot + 1, (nin - 1 - slot) * sizeof *value);
+    for (uint32_t i = 0; i < node.nest->nin; i++) {
+        same[i] = slot_of(host, node.value[i]);
+        if (same[i] == NO_SLOT || same[i] == slot)
+            same[i] = NO_SLOT, value[kept++] = node.value[i];
+    }
+    memcpy(value + kept, host.value + nin, host.nest->nout * sizeof *value);
+    return (Piece){ nest_inline_same(f->ctx, host.nest, slot, node.nest, out, same), value };
+}
+
 /* host with node's values computed in place; nest NULL where that is not possible. */
 static Piece
 with_inlined(Fusion *f, Piece host, Piece node)
@@ -74,16 +93,10 @@ with_inlined(Fusion *f, Piece host, Piece node)
         uint32_t slot = slot_of(host, node.value[node.nest->nin + o]);
         if (slot == NO_SLOT)
             continue;
-        uint32_t nin = host.nest->nin, added = node.nest->nin;
-        ValueId *value = NEW_ARRAY(f->arena, ValueId, nin + added + host.nest->nout);
-        memcpy(value, host.value, slot * sizeof *value);
-        memcpy(value + slot, host.value + slot + 1, (nin - 1 - slot) * sizeof *value);
-        memcpy(value + nin - 1, node.value, added * sizeof *value);
-        memcpy(value + nin - 1 + added, host.value + nin, host.nest->nout * sizeof *value);
-        host = (Piece){ nest_inline(f->ctx, host.nest, slot, node.nest, o), value };
+        host = inlined_at(f, host, slot, node, o);
         if (!host.nest)
             return host;
-        host = merge_same(f, host);
+        host = merge_same(f, host);  /* the node may read one tensor twice itself */
     }
     host.nest = nest_simplify(f->ctx, host.nest);
     return host.nest ? drop_unread(f, host) : host;
@@ -91,26 +104,37 @@ with_inlined(Fusion *f, Piece host, Piece node)
 
 /* ---- readers ---------------------------------------------------------------------------------------- */
 
+static uint64_t
+reading_key(NodeId host, ValueId v)
+{
+    return (uint64_t)host << 32 | v;
+}
+
 /* What a node reads in the graph stays a reading of its host, even where simplifying drops it: plans order
  * groups by the graph, and so what only such a node reads may not move behind it. */
 static void
 add_reading(Fusion *f, NodeId host, ValueId v)
 {
-    for (uint32_t i = 0; i < f->readers[v].n; i++)
-        if (f->readers[v].at[i] == host)
-            return;
+    uint64_t at = 0;
+
+    if (map_get(&f->reader_at, reading_key(host, v), &at) && at)
+        return;
     VEC_PUSH(f->arena, &f->readers[v], host);
     VEC_PUSH(f->arena, &f->reads[host], v);
+    map_put(&f->reader_at, reading_key(host, v), f->readers[v].n);
 }
 
 static void
 remove_reader(Fusion *f, ValueId v, NodeId host)
 {
-    for (uint32_t i = 0; i < f->readers[v].n; i++)
-        if (f->readers[v].at[i] == host) {
-            f->readers[v].at[i] = f->readers[v].at[--f->readers[v].n];
-            return;
-        }
+    uint64_t at = 0;
+
+    if (!map_get(&f->reader_at, reading_key(host, v), &at) || !at)
+        return;
+    NodeId last = f->readers[v].at[--f->readers[v].n];
+    f->readers[v].at[at - 1] = last;
+    map_put(&f->reader_at, reading_key(last, v), at);
+    map_put(&f->reader_at, reading_key(host, v), 0);
 }
 
 /* ---- vanishing ------------------------------------------------------------------------------------------ */
@@ -133,11 +157,10 @@ hosts_of(Fusion *f, NodeId n)
     for (uint32_t o = 0; o < nest->nout; o++) {
         ValueId v = f->piece[n].value[nest->nin + o];
         for (uint32_t i = 0; i < f->readers[v].n; i++) {
-            uint32_t j = 0;
-            while (j < h.n && h.at[j] != f->readers[v].at[i])
-                j++;
-            if (j == h.n)
-                h.at[h.n++] = f->readers[v].at[i];
+            NodeId reader = f->readers[v].at[i];
+            if (f->seen[reader] != n)
+                h.at[h.n++] = reader;
+            f->seen[reader] = n;
         }
     }
     return h;
@@ -204,8 +227,9 @@ fuse_compose(const Graph *g, Arena *a, const FusePlan *plan)
     uint32_t nn = g->node.n, nv = g->value.n;
     Fusion f = { .g = g, .ctx = g->ctx, .arena = a, .plan = plan, .users = graph_users(g, a),
                  .visible = NEW_ARRAY(a, bool, nv), .piece = NEW_ARRAY(a, Piece, nn), .host = NEW_ARRAY(a, NodeId, nn),
-                 .finishes = NEW_ARRAY(a, bool, nn), .rowish = NEW_ARRAY(a, bool, nn),
-                 .why = NEW_ARRAY(a, const char *, nn) };
+                 .finishes = NEW_ARRAY(a, bool, nn), .rowish = NEW_ARRAY(a, bool, nn), .reader_at.arena = a,
+                 .traits = NEW_ARRAY(a, NestTraits, nn), .traits_of = NEW_ARRAY(a, const Nest *, nn),
+                 .seen = NEW_ARRAY(a, NodeId, nn), .why = NEW_ARRAY(a, const char *, nn) };
 
     f.readers = arena_alloc_array(a, nv, sizeof *f.readers);
     f.reads = arena_alloc_array(a, nn, sizeof *f.reads);

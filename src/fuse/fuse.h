@@ -23,6 +23,7 @@ FusePlan fuse_greedy(const Graph *g, Arena *a);
 FusePlan fuse_together(const Graph *g, Arena *a, const NodeId *node, uint32_t n);
 /* Acyclic quotient, inlinable copies, shared axes found. NULL text if legal, else why not. */
 const char *fuse_illegal(const Graph *g, const FusePlan *p);
+/* The plan carried out; NULL, reported as internal, if it is not legal. */
 Graph *fuse_apply(const Graph *g, const FusePlan *p);
 
 #endif

@@ -6,7 +6,9 @@
  * of one kernel that share their outer axes, so that a row stays in the nearest memory.
  *
  * Gathering may close a cycle through other groups, so each merge searches the graph of groups for
- * a path that leaves and returns. Products do not join rows here: their kernels tile all axes.
+ * a path that leaves and returns. Groups are kept in a topological order, as Pearce and Kelly do (ACM
+ * JEA 11, 2007), so that the search sees only what lies between the two. Products do not join rows
+ * here: their kernels tile all axes.
  */
 #include "fuse/internal.h"
 
@@ -16,12 +18,14 @@
 typedef struct {
     Fusion *f;
     NodeId *group;                   /* [node.n]: of hosts: the smallest member's id */
-    NestTraits *traits;              /* [node.n]: of hosts */
+    NodeId *next;                    /* [node.n]: of hosts: the next member, in the graph's order; 0: the last */
+    const NestTraits *traits;        /* [node.n]: of hosts */
     NodeId *member;                  /* [node.n]: scratch */
-    bool *seen;                      /* [node.n]: scratch, by group */
+    NodeId *order;                   /* groups so that none reads a later one … */
+    uint32_t *at;                    /* [node.n]: … and where each stands there */
+    NodeId *reached, *stack;         /* [node.n]: scratch: groups that the search has seen, and has yet to follow */
+    bool *seen;                      /* [node.n]: by group: is it among them? */
 } Rows;
-
-/* ---- cycles ------------------------------------------------------------------------------------------ */
 
 static bool
 is_host(const Fusion *f, NodeId n)
@@ -29,54 +33,89 @@ is_host(const Fusion *f, NodeId n)
     return f->host[n] == n;
 }
 
-/* Does a path from `group` reach a or b? `skip_ends`: at the first step, edges inside a + b do not count. */
-static bool
-returns(Rows *r, NodeId group, NodeId a, NodeId b, bool first)
+/* ---- the order of groups ----------------------------------------------------------------------------- */
+
+typedef struct { Rows *r; NodeId from, to; uint32_t nreached, depth; bool returns; } Search;
+
+/* Follow the values of a group to the groups that read them, as far as stand before s->to. */
+static void
+follow(Search *s, NodeId group)
 {
+    Rows *r = s->r;
     const Fusion *f = r->f;
 
-    for (NodeId n = group; n < f->g->node.n; n++) {
-        if (!is_host(f, n) || r->group[n] != group)
-            continue;
+    for (NodeId n = group; n && !s->returns; n = r->next[n]) {
         const Piece *p = &f->piece[n];
         for (uint32_t o = 0; o < p->nest->nout; o++) {
             ValueId v = p->value[p->nest->nin + o];
             for (uint32_t i = 0; i < f->readers[v].n; i++) {
                 NodeId to = r->group[f->readers[v].at[i]];
-                if (to == a || to == b) {
-                    if (!first)
-                        return true;
-                    continue;
-                }
-                if (to == group || r->seen[to])
+                if (to == s->to)
+                    s->returns = s->returns || group != s->from;
+                if (to == group || r->seen[to] || r->at[to] >= r->at[s->to])
                     continue;
                 r->seen[to] = true;
-                if (returns(r, to, a, b, false))
-                    return true;
+                r->reached[s->nreached++] = to;
+                r->stack[s->depth++] = to;
             }
         }
     }
-    return false;
 }
 
+/* Of what was reached from `from`, which now is one with `to`: all behind it. */
+static void
+reorder(Search *s, NodeId merged)
+{
+    Rows *r = s->r;
+    uint32_t first = r->at[s->from], last = r->at[s->to], at = first, nbehind = 0;
+
+    for (uint32_t i = first + 1; i < last; i++) {
+        NodeId group = r->order[i];
+        if (r->seen[group])
+            r->stack[nbehind++] = group;
+        else
+            r->order[at++] = group;
+    }
+    r->order[at++] = merged;
+    for (uint32_t i = 0; i < nbehind; i++)
+        r->order[at++] = r->stack[i];
+    for (uint32_t i = first; i < at; i++)
+        r->at[r->order[i]] = i;
+    if (at <= last)                              /* the place of the group that is no more */
+        r->order[at] = 0;
+}
+
+/* Is there a path from `a` to `b`, which reads it, that passes another group? If not, and if they are to be
+ * one, the order is made right for it. */
 static bool
 closes_cycle(Rows *r, NodeId a, NodeId b)
 {
-    for (NodeId n = 0; n < r->f->g->node.n; n++)
-        r->seen[n] = false;
-    return returns(r, a, a, b, true) || returns(r, b, a, b, true);
+    Search s = { .r = r, .from = a, .to = b };
+
+    follow(&s, a);
+    while (s.depth && !s.returns)
+        follow(&s, r->stack[--s.depth]);
+    if (!s.returns)
+        reorder(&s, a < b ? a : b);
+    for (uint32_t i = 0; i < s.nreached; i++)
+        r->seen[r->reached[i]] = false;
+    return s.returns;
 }
 
 /* ---- rows ---------------------------------------------------------------------------------------------- */
 
+/* The members of both groups (or of one: a == b), in the graph's order. */
 static uint32_t
 members(Rows *r, NodeId a, NodeId b)
 {
+    NodeId x = a, y = a == b ? 0 : b;
     uint32_t n = 0;
 
-    for (NodeId i = 1; i < r->f->g->node.n; i++)
-        if (is_host(r->f, i) && (r->group[i] == a || r->group[i] == b))
-            r->member[n++] = i;
+    while (x || y) {
+        NodeId *least = !y || (x && x < y) ? &x : &y;
+        r->member[n++] = *least;
+        *least = r->next[*least];
+    }
     return n;
 }
 
@@ -147,9 +186,9 @@ gather(Rows *r, NodeId a, NodeId b)
         return false;
     if (!suits(r, trips, n) || closes_cycle(r, a, b))
         return false;
-    NodeId low = a < b ? a : b;
     for (uint32_t i = 0; i < n; i++) {
-        r->group[r->member[i]] = low;
+        r->group[r->member[i]] = r->member[0];
+        r->next[r->member[i]] = i + 1 < n ? r->member[i + 1] : 0;
         f->why[r->member[i]] = "part of a kernel over shared rows";
     }
     return true;
@@ -159,14 +198,16 @@ static void
 gather_rows(Fusion *f)
 {
     uint32_t nn = f->g->node.n;
-    Rows r = { f, NEW_ARRAY(f->arena, NodeId, nn), NEW_ARRAY(f->arena, NestTraits, nn), NEW_ARRAY(f->arena, NodeId, nn),
-               NEW_ARRAY(f->arena, bool, nn) };
+    Arena *a = f->arena;
+    Rows r = { .f = f, .group = NEW_ARRAY(a, NodeId, nn), .next = NEW_ARRAY(a, NodeId, nn), .traits = f->traits,
+               .member = NEW_ARRAY(a, NodeId, nn), .order = NEW_ARRAY(a, NodeId, nn), .at = NEW_ARRAY(a, uint32_t, nn),
+               .reached = NEW_ARRAY(a, NodeId, nn), .stack = NEW_ARRAY(a, NodeId, nn), .seen = NEW_ARRAY(a, bool, nn) };
     bool changed = true;
 
-    for (NodeId n = 1; n < nn; n++) {
-        r.group[n] = n;
+    for (NodeId n = 1; n < nn; n++) {            /* what vanished did so into a later node: ids are an order */
+        r.group[n] = r.order[n] = r.at[n] = n;
         if (is_host(f, n))
-            r.traits[n] = fuse_traits(f->ctx, f->arena, f->piece[n].nest);
+            fuse_traits_of(f, n);
     }
     while (changed) {
         changed = false;

@@ -4,12 +4,26 @@
 
 #include "fuse/fuse.h"
 
-#define FUSE_MAX_SCALARS 256         /* nodes of one composed expression: bounds compile time */
+/* Instructions of one composed expression. To store an element and read it again takes as long as 40 of
+ * them where memory is slow and a few where a cache holds it: beyond some hundreds fusing saves little, while
+ * C compilers take a millisecond for each. */
+#define FUSE_MAX_CODE 256
 #define FUSE_MAX_PARTS 32            /* parts of one kernel */
 #define FUSE_MAX_ROW (1 << 20)       /* elements of a local between parts, per trip, where known */
 
 /* A nest and the graph's value behind each parameter. */
 typedef struct { const Nest *nest; ValueId *value; } Piece;
+
+typedef struct {
+    bool elementwise;                /* plain writes, no reduction, no scan */
+    bool view;                       /* elementwise, and the value is one bare read */
+    bool index_only;                 /* elementwise, and reads nothing */
+    bool conditional;                /* a read stands under a condition */
+    bool computed;                   /* an index comes from data */
+    bool reduces, contraction, row;  /* row: plain reduction whose every reduced read is disjoint */
+    uint32_t full;                   /* elementwise: reads that are not broadcast */
+    uint32_t work;                   /* of one point: additions and products 1, divisions 4, functions 16 */
+} NestTraits;
 
 /* The state of composing: what each node computes once others have vanished into it. */
 typedef struct {
@@ -23,6 +37,10 @@ typedef struct {
     NodeId *host;                    /* [node.n]: itself, the one node it vanished into, or 0: into several */
     VEC(NodeId) *readers;            /* [value.n]: hosts that read the value, or did before simplifying */
     VEC(ValueId) *reads;             /* [node.n]: of hosts: the same, the other way round */
+    Map reader_at;                   /* of a value and a host that reads it: where it stands in readers, plus 1 */
+    NestTraits *traits;              /* [node.n] … */
+    const Nest **traits_of;          /* [node.n]: … of this nest */
+    NodeId *seen;                    /* [node.n]: scratch */
     bool *finishes;                  /* [node.n]: elementwise, an epilogue of a reduction before it */
     bool *rowish;                    /* [node.n]: a row reduction, or elementwise from its results */
     const char **why;                /* [node.n] */
@@ -32,17 +50,9 @@ typedef struct {
 Piece fuse_prepare(const Graph *g, Arena *a, NodeId n);      /* one-element constants become numbers */
 
 /* ---- rules.c ----------------------------------------------------------------------------------- */
-typedef struct {
-    bool elementwise;                /* plain writes, no reduction, no scan */
-    bool view;                       /* elementwise, and the value is one bare read */
-    bool index_only;                 /* elementwise, and reads nothing */
-    bool conditional;                /* a read stands under a condition */
-    bool computed;                   /* an index comes from data */
-    bool reduces, contraction, row;  /* row: plain reduction whose every reduced read is disjoint */
-    uint32_t full;                   /* elementwise: reads that are not broadcast */
-    uint32_t work;                   /* of one point: additions and products 1, divisions 4, functions 16 */
-} NestTraits;
-NestTraits fuse_traits(Ctx *c, Arena *a, const Nest *n);
+NestTraits fuse_kind(Ctx *c, const Nest *n);                 /* elementwise, reduces, contraction; the rest unset */
+bool fuse_is_view(Ctx *c, const Nest *n);
+const NestTraits *fuse_traits_of(Fusion *f, NodeId n);       /* of its piece as it is now; kept until that changes */
 /* Why `p` (with traits) should not vanish into `host`, where `after` would be the result and nhost
  * hosts take it; NULL if it should. */
 const char *fuse_refuse(Fusion *f, NodeId p, NodeId host, const Nest *after, uint32_t nhost);
@@ -56,5 +66,13 @@ uint32_t fuse_shared(const Fusion *f, const NodeId *host, uint32_t n);
 /* ---- plan.c --------------------------------------------------------------------------------------- */
 /* Number groups from 1 in topological order; in: any number per group, 0 for copied nodes. */
 void fuse_number(const Graph *g, Arena *a, FusePlan *p);
+/* The nodes of each group, in the graph's order: node[first[group] .. first[group + 1]). */
+typedef struct { uint32_t *first; NodeId *node; } Groups;
+Groups fuse_groups(const Graph *g, Arena *a, const FusePlan *p);
+/* Those of a group that stay, the parts of its kernel, into host; how many. */
+uint32_t fuse_hosts(const Fusion *f, const Groups *groups, uint32_t group, NodeId *host);
+/* The two halves of fuse_illegal: what the plan's numbers break, and what its kernels do once composed. */
+const char *fuse_illegal_numbers(const Graph *g, const FusePlan *p);
+const char *fuse_illegal_kernels(const Fusion *f, const Groups *groups);
 
 #endif

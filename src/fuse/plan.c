@@ -10,11 +10,20 @@
 
 #include "fuse/internal.h"
 
-/* Visit the nodes whose values n reads, through copied nodes. seen[node.n]: zeroed once, then kept between calls. */
-static void
-fuse_sources(const Graph *g, const FusePlan *p, NodeId n, NodeId *seen, void (*visit)(void *user, NodeId from), void *user)
+/* What visiting sources needs: both [node.n], zeroed once, then kept between calls. */
+typedef struct { NodeId *seen, *stack; } Sources;
+
+static Sources
+sources_begin(const Graph *g, Arena *a)
 {
-    NodeId *stack = NEW_ARRAY(g->ctx->arena, NodeId, g->node.n);
+    return (Sources){ NEW_ARRAY(a, NodeId, g->node.n), NEW_ARRAY(a, NodeId, g->node.n) };
+}
+
+/* Visit the nodes whose values n reads, through copied nodes. */
+static void
+fuse_sources(const Graph *g, const FusePlan *p, NodeId n, Sources s, void (*visit)(void *user, NodeId from), void *user)
+{
+    NodeId *stack = s.stack, *seen = s.seen;
     uint32_t depth = 0;
 
     stack[depth++] = n;
@@ -48,43 +57,120 @@ add_edge(void *user, NodeId from)
         VEC_PUSH(e->arena, &e->edge, ((Edge){ e->plan->group[from], e->to }));
 }
 
+/* Groups that are ready, the one with the earliest node on top: a binary heap. */
+typedef struct { uint32_t *at, n; const NodeId *earliest; } Ready;
+
+static void
+ready_push(Ready *r, uint32_t group)
+{
+    uint32_t i = r->n++;
+
+    for (; i > 0 && r->earliest[r->at[(i - 1) / 2]] > r->earliest[group]; i = (i - 1) / 2)
+        r->at[i] = r->at[(i - 1) / 2];
+    r->at[i] = group;
+}
+
+static uint32_t
+ready_pop(Ready *r)
+{
+    uint32_t top = r->at[0], last = r->at[--r->n], i = 0;
+
+    for (;;) {
+        uint32_t child = 2 * i + 1;
+        if (child + 1 < r->n && r->earliest[r->at[child + 1]] < r->earliest[r->at[child]])
+            child++;
+        if (child >= r->n || r->earliest[r->at[child]] >= r->earliest[last])
+            break;
+        r->at[i] = r->at[child];
+        i = child;
+    }
+    r->at[i] = last;
+    return top;
+}
+
+/* Edges by where they begin: edge[first[from] .. first[from + 1]). */
+static uint32_t *
+sort_edges(Arena *a, Edges *e, uint32_t ngroup)
+{
+    uint32_t *first = NEW_ARRAY(a, uint32_t, ngroup + 3);
+    Edge *sorted = NEW_ARRAY(a, Edge, e->edge.n);
+
+    /* Counts, then running sums shifted by one, which filling turns into beginnings. */
+    for (uint32_t i = 0; i < e->edge.n; i++)
+        first[e->edge.at[i].from + 2]++;
+    for (uint32_t k = 2; k < ngroup + 3; k++)
+        first[k] += first[k - 1];
+    for (uint32_t i = 0; i < e->edge.n; i++)
+        sorted[first[e->edge.at[i].from + 1]++] = e->edge.at[i];
+    e->edge.at = sorted;
+    return first;
+}
+
 void
 fuse_number(const Graph *g, Arena *a, FusePlan *p)
 {
+    Arena *scratch = arena_child(a);
     uint32_t most = 0, nn = g->node.n, next = 0;
-    NodeId *seen = NEW_ARRAY(a, NodeId, nn);
-    Edges edges = { .arena = a, .plan = p };
+    Sources sources = sources_begin(g, scratch);
+    Edges edges = { .arena = scratch, .plan = p };
 
     for (NodeId n = 1; n < nn; n++)
         most = p->group[n] > most ? p->group[n] : most;
-    for (NodeId n = 1; n < nn; n++)
+    NodeId *earliest = NEW_ARRAY(scratch, NodeId, most + 1);
+    for (NodeId n = nn; --n > 0; )
         if (!p->copied[n]) {
+            earliest[p->group[n]] = n;
             edges.to = p->group[n];
-            fuse_sources(g, p, n, seen, add_edge, &edges);
+            fuse_sources(g, p, n, sources, add_edge, &edges);
         }
 
-    uint32_t *waits = NEW_ARRAY(a, uint32_t, most + 1), *number = NEW_ARRAY(a, uint32_t, most + 1);
+    uint32_t *waits = NEW_ARRAY(scratch, uint32_t, most + 1), *number = NEW_ARRAY(scratch, uint32_t, most + 1);
+    Ready ready = { NEW_ARRAY(scratch, uint32_t, most + 1), 0, earliest };
+    uint32_t *first = sort_edges(scratch, &edges, most);
     for (uint32_t i = 0; i < edges.edge.n; i++)
         waits[edges.edge.at[i].to]++;
-    for (bool stuck = false;; ) {                /* the earliest node whose group is ready names the next group */
-        uint32_t pick = 0;
-        for (NodeId n = 1; n < nn && !pick; n++)
-            if (!p->copied[n] && !number[p->group[n]] && (stuck || !waits[p->group[n]]))
-                pick = p->group[n];
-        if (!pick && stuck)
-            break;
-        if (!pick) {
-            stuck = true;                        /* all done, or a cycle: fuse_illegal tells */
-            continue;
-        }
+    for (uint32_t k = 0; k <= most; k++)
+        if (earliest[k] && !waits[k])
+            ready_push(&ready, k);
+    while (ready.n) {                            /* the ready group with the earliest node is next */
+        uint32_t pick = ready_pop(&ready);
         number[pick] = ++next;
-        for (uint32_t i = 0; i < edges.edge.n; i++)
-            if (edges.edge.at[i].from == pick)
-                waits[edges.edge.at[i].to]--;
+        for (uint32_t i = first[pick]; i < first[pick + 1]; i++)
+            if (--waits[edges.edge.at[i].to] == 0)
+                ready_push(&ready, edges.edge.at[i].to);
     }
+    for (NodeId n = 1; n < nn; n++)              /* groups on a cycle, in any order: fuse_illegal tells */
+        if (!p->copied[n] && !number[p->group[n]])
+            number[p->group[n]] = ++next;
     for (NodeId n = 1; n < nn; n++)
         p->group[n] = p->copied[n] ? 0 : number[p->group[n]];
     p->ngroup = next;
+    arena_free(scratch);
+}
+
+Groups
+fuse_groups(const Graph *g, Arena *a, const FusePlan *p)
+{
+    Groups groups = { NEW_ARRAY(a, uint32_t, p->ngroup + 3), NEW_ARRAY(a, NodeId, g->node.n) };
+
+    for (NodeId n = 1; n < g->node.n; n++)
+        groups.first[p->group[n] + 2]++;
+    for (uint32_t k = 2; k < p->ngroup + 3; k++)
+        groups.first[k] += groups.first[k - 1];
+    for (NodeId n = 1; n < g->node.n; n++)
+        groups.node[groups.first[p->group[n] + 1]++] = n;
+    return groups;
+}
+
+uint32_t
+fuse_hosts(const Fusion *f, const Groups *groups, uint32_t group, NodeId *host)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = groups->first[group]; i < groups->first[group + 1]; i++)
+        if (f->host[groups->node[i]] == groups->node[i])
+            host[n++] = groups->node[i];
+    return n;
 }
 
 /* ---- plans ------------------------------------------------------------------------------------------- */
@@ -139,36 +225,51 @@ check_order(void *user, NodeId from)
 }
 
 const char *
+fuse_illegal_numbers(const Graph *g, const FusePlan *p)
+{
+    Arena *scratch = arena_child(g->ctx->arena);
+    Sources sources = sources_begin(g, scratch);
+    OrderCheck order = { .g = g, .plan = p };
+
+    for (NodeId n = 1; n < g->node.n && !order.text; n++)
+        if (!p->copied[n] && (p->group[n] == 0 || p->group[n] > p->ngroup))
+            order.text = arena_printf(g->ctx->arena, "%s is in group %u of %u", label(g, n), p->group[n], p->ngroup);
+    for (order.at = 1; order.at < g->node.n && !order.text; order.at++)
+        if (!p->copied[order.at])
+            fuse_sources(g, p, order.at, sources, check_order, &order);
+    arena_free(scratch);
+    return order.text;
+}
+
+const char *
+fuse_illegal_kernels(const Fusion *f, const Groups *groups)
+{
+    const Graph *g = f->g;
+    const FusePlan *p = f->plan;
+    NodeId *host = NEW_ARRAY(f->arena, NodeId, g->node.n);
+
+    for (NodeId n = 1; n < g->node.n; n++)
+        if (p->copied[n] && f->host[n] == n)
+            return arena_printf(f->ctx->arena, "%s cannot be copied into its readers: %s", label(g, n), f->why[n]);
+    for (uint32_t group = 1; group <= p->ngroup; group++) {
+        uint32_t nhost = fuse_hosts(f, groups, group, host);
+        if (nhost > 1 && !fuse_shared(f, host, nhost))
+            return arena_printf(f->ctx->arena, "group %u: %s and %s share no outer axis", group, label(g, host[0]), label(g, host[1]));
+    }
+    return NULL;
+}
+
+const char *
 fuse_illegal(const Graph *g, const FusePlan *p)
 {
-    Ctx *c = g->ctx;
-    Arena *scratch = arena_child(c->arena);
-    NodeId *seen = NEW_ARRAY(scratch, NodeId, g->node.n), *host = NEW_ARRAY(scratch, NodeId, g->node.n);
-    OrderCheck order = { .g = g, .plan = p };
-    const char *text = NULL;
+    const char *no = fuse_illegal_numbers(g, p);
 
-    for (NodeId n = 1; n < g->node.n && !text; n++)
-        if (!p->copied[n] && (p->group[n] == 0 || p->group[n] > p->ngroup))
-            text = arena_printf(c->arena, "%s is in group %u of %u", label(g, n), p->group[n], p->ngroup);
-    for (order.at = 1; order.at < g->node.n && !text; order.at++)
-        if (!p->copied[order.at]) {
-            fuse_sources(g, p, order.at, seen, check_order, &order);
-            text = order.text;
-        }
-    if (!text) {
-        Fusion f = fuse_compose(g, scratch, p);
-        for (NodeId n = 1; n < g->node.n && !text; n++)
-            if (p->copied[n] && f.host[n] == n)
-                text = arena_printf(c->arena, "%s cannot be copied into its readers: %s", label(g, n), f.why[n]);
-        for (uint32_t group = 1; group <= p->ngroup && !text; group++) {
-            uint32_t nhost = 0;
-            for (NodeId n = 1; n < g->node.n; n++)
-                if (p->group[n] == group && f.host[n] == n)
-                    host[nhost++] = n;
-            if (nhost > 1 && !fuse_shared(&f, host, nhost))
-                text = arena_printf(c->arena, "group %u: %s and %s share no outer axis", group, label(g, host[0]), label(g, host[1]));
-        }
-    }
+    if (no)
+        return no;
+    Arena *scratch = arena_child(g->ctx->arena);
+    Fusion f = fuse_compose(g, scratch, p);
+    Groups groups = fuse_groups(g, scratch, p);
+    no = fuse_illegal_kernels(&f, &groups);
     arena_free(scratch);
-    return text;
+    return no;
 }

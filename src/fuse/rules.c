@@ -52,10 +52,9 @@ is_full_read(MappingType t)
 }
 
 NestTraits
-fuse_traits(Ctx *c, Arena *a, const Nest *n)
+fuse_kind(Ctx *c, const Nest *n)
 {
     NestTraits t = { .elementwise = true };
-    Accesses reads = nest_accesses(c, a, n);
     Contraction view;
 
     t.reduces = nest_axes_of_kind(n, AXIS_REDUCE) != 0;
@@ -65,6 +64,24 @@ fuse_traits(Ctx *c, Arena *a, const Nest *n)
         if (n->write[i].combiner != COMB_NONE)
             t.elementwise = false;
     t.contraction = t.reduces && nest_contraction(c, n, &view);
+    return t;
+}
+
+bool
+fuse_is_view(Ctx *c, const Nest *n)
+{
+    for (uint32_t i = 0; i < n->nwrite; i++)
+        if (n->write[i].value->op != S_LOAD)
+            return false;
+    return fuse_kind(c, n).elementwise;
+}
+
+static NestTraits
+traits_of(Ctx *c, Arena *a, const Nest *n)
+{
+    NestTraits t = fuse_kind(c, n);
+    Accesses reads = nest_accesses(c, a, n);
+
     t.row = t.reduces && !t.contraction;
     for (uint32_t i = 0; i < reads.n; i++) {
         const Scalar *load = reads.at[i].load;
@@ -75,15 +92,23 @@ fuse_traits(Ctx *c, Arena *a, const Nest *n)
         t.full += t.elementwise && is_full_read(nest_mapping(c, n, &reads.at[i]));
     }
     t.index_only = t.elementwise && !reads.n;
-    t.view = t.elementwise && reads.n;
-    for (uint32_t i = 0; i < n->nwrite; i++)
-        t.view = t.view && n->write[i].value->op == S_LOAD;
+    t.view = t.elementwise && fuse_is_view(c, n);
 
     NestCost cost = nest_cost(c, n);
     int64_t work = per_point(c, cost.add, cost.points) + per_point(c, cost.mul, cost.points) +
                    4 * per_point(c, cost.div, cost.points) + 16 * per_point(c, cost.special, cost.points);
     t.work = work > 1000000 ? 1000000 : (uint32_t)work;
     return t;
+}
+
+const NestTraits *
+fuse_traits_of(Fusion *f, NodeId n)
+{
+    if (f->traits_of[n] != f->piece[n].nest) {
+        f->traits[n] = traits_of(f->ctx, f->arena, f->piece[n].nest);
+        f->traits_of[n] = f->piece[n].nest;
+    }
+    return &f->traits[n];
 }
 
 /* ---- what finishes a reduction ------------------------------------------------------------------------- */
@@ -133,12 +158,11 @@ reads_slot_once(Ctx *c, const Nest *n, const Accesses *reads, uint32_t slot)
 void
 fuse_mark_finishing(Fusion *f)
 {
-    NestTraits *traits = NEW_ARRAY(f->arena, NestTraits, f->g->node.n);
+    const NestTraits *traits = f->traits;
 
     for (NodeId n = 1; n < f->g->node.n; n++) {
         const Piece *p = &f->piece[n];
-        traits[n] = fuse_traits(f->ctx, f->arena, p->nest);
-        f->rowish[n] = traits[n].row;
+        f->rowish[n] = fuse_traits_of(f, n)->row;
         if (!traits[n].elementwise)
             continue;
         Accesses reads = nest_accesses(f->ctx, f->arena, p->nest);
@@ -282,14 +306,12 @@ fuse_refuse(Fusion *f, NodeId node, NodeId host, const Nest *after, uint32_t nho
 {
     Ctx *c = f->ctx;
     const Piece *p = &f->piece[node], *h = &f->piece[host];
-    NestTraits tp = fuse_traits(c, f->arena, p->nest), th = fuse_traits(c, f->arena, h->nest);
+    NestTraits tp = *fuse_traits_of(f, node), th = fuse_kind(c, h->nest);
     Accesses reads = reads_of(f, h, p);
-    uint32_t size = 0;
+    uint32_t code = nest_code(c, after);
 
-    for (uint32_t i = 0; i < after->nwrite; i++)
-        size += scalar_size(c, after->write[i].value);
-    if (size > FUSE_MAX_SCALARS)
-        return arena_printf(f->arena, "the expression would have %u operations, the limit is %d", size, FUSE_MAX_SCALARS);
+    if (code > FUSE_MAX_CODE)
+        return arena_printf(f->arena, "the expression would take about %u instructions, the limit is %d", code, FUSE_MAX_CODE);
     if (tp.reduces && nhost > 1)
         return "several nodes read it";
     const char *no = tp.reduces ? refuse_epilogue(c, h->nest, &th, &reads) : NULL;

@@ -104,7 +104,7 @@ read_definition(Read *r, Definition *d)
     if (!parse_expect(&r->p, ":"))
         return false;
     d->type = parse_type(&r->p);
-    if (d->type && !type_fits(d->type))
+    if (d->type && !type_fits(r->g->ctx, d->type))
         return parse_error(&r->p, "%%%s would be %s, more than any memory holds", d->name, type_str(r->g->ctx, d->type));
     return d->type && read_format(r, d->type, &d->format);
 }

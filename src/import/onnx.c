@@ -181,7 +181,7 @@ input_type(Model *m, const Onnx__ValueInfoProto *v, const ImportShape *shape, co
         dim[d] = expr_subst(m->c, dim[d], b, nb);
     }
     *out = type_new(m->c, dtype, (uint32_t)rank, dim);
-    if (!type_fits(*out))
+    if (!type_fits(m->c, *out))
         return diag_error(&m->c->diags, DIAG_LIMIT, loc, "input \"%s\" would be %s, more than any memory holds", v->name, type_str(m->c, *out));
     return true;
 }

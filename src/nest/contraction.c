@@ -149,7 +149,7 @@ unit_axes(const Nest *n)
 bool
 nest_contraction(Ctx *c, const Nest *n, Contraction *out)
 {
-    if (!n->nwrite || nest_axes_of_kind(n, AXIS_SCAN) || !write_is_plain(c, n, &n->write[0]))
+    if (!n->nwrite || !nest_axes_of_kind(n, AXIS_REDUCE) || nest_axes_of_kind(n, AXIS_SCAN) || !write_is_plain(c, n, &n->write[0]))
         return false;
 
     const Scalar *reduce = only_reduction(c, n);

@@ -6,10 +6,10 @@
 NestEdit
 nest_edit(Ctx *c, const Nest *n, uint32_t more_axes, uint32_t more_params)
 {
-    Arena *a = c->arena;
+    Arena *a = arena_child(c->arena);
     uint32_t nparam = n->nin + n->nout;
     NestEdit e = { *n, NEW_ARRAY(a, Axis, n->naxis + more_axes), NEW_ARRAY(a, NestParam, nparam + more_params),
-                   NEW_ARRAY(a, Write, n->nwrite) };
+                   NEW_ARRAY(a, Write, n->nwrite), a };
 
     if (n->naxis)                    /* a scalar's nest has no list */
         memcpy(e.axis, n->axis, n->naxis * sizeof *e.axis);
@@ -32,7 +32,7 @@ nest_edit_map(NestEdit *e, ScalarMap *m)
     for (uint32_t i = 0; i < e->nest.nwrite; i++) {
         Write *w = &e->write[i];
         uint32_t rank = e->param[w->out].type->rank;
-        const Expr **at = NEW_ARRAY(m->ctx->arena, const Expr *, rank);
+        const Expr **at = NEW_ARRAY(e->scratch, const Expr *, rank);
         for (uint32_t d = 0; d < rank; d++)
             at[d] = scalar_map_expr(m, w->at[d]);
         w->at = at;
@@ -40,15 +40,25 @@ nest_edit_map(NestEdit *e, ScalarMap *m)
     }
 }
 
+void
+nest_edit_drop(NestEdit *e)
+{
+    arena_free(e->scratch);
+}
+
 const Nest *
-nest_edit_done(Ctx *c, const NestEdit *e)
+nest_edit_done(Ctx *c, NestEdit *e)
 {
     Nest *n = NEW(c->arena, Nest);
+    Write *write = arena_copy(c->arena, e->write, e->nest.nwrite * sizeof *write);
 
+    for (uint32_t i = 0; i < e->nest.nwrite; i++)
+        write[i].at = arena_copy(c->arena, write[i].at, e->param[write[i].out].type->rank * sizeof *write[i].at);
     *n = e->nest;
-    n->axis = e->axis;
-    n->param = e->param;
-    n->write = e->write;
+    n->axis = arena_copy(c->arena, e->axis, n->naxis * sizeof *n->axis);
+    n->param = arena_copy(c->arena, e->param, (n->nin + n->nout) * sizeof *n->param);
+    n->write = write;
+    nest_edit_drop(e);
     return nest_verify(c, n, DIAG_INTERNAL) ? n : NULL;
 }
 

@@ -24,6 +24,9 @@ typedef struct {
     uint32_t slot;                   /* of the consumer: what goes */
     const Write *write;              /* of the producer */
     const Scalar *value;             /* renumbered */
+    const uint32_t *same;            /* of the producer's inputs: the consumer's input that it is, or NO_SLOT; NULL: none is */
+    uint32_t *to;                    /* of the producer's inputs: slots in the result */
+    uint32_t nadded;                 /* of them, those that are not the consumer's */
     Binding axis[NEST_MAX_AXES];     /* renumbering of the producer's axes */
     uint32_t new_axis[NEST_MAX_AXES];
     NestEdit edit;
@@ -130,7 +133,7 @@ shift_slot(ScalarMap *m, const Scalar *load)
 {
     const Inline *in = m->user;
 
-    return load_with(m->ctx, load, in->consumer->nin - 1 + load->u.load.slot, load->u.load.outside);
+    return load_with(m->ctx, load, in->to[load->u.load.slot], load->u.load.outside);
 }
 
 static const Expr *
@@ -241,7 +244,7 @@ replace_load(ScalarMap *m, const Scalar *load)
     uint32_t nb = 0;
 
     if (slot != in->slot) {
-        uint32_t to = slot < in->slot ? slot : slot < in->consumer->nin ? slot - 1 : slot - 1 + in->producer->nin;
+        uint32_t to = slot < in->slot ? slot : slot < in->consumer->nin ? slot - 1 : slot - 1 + in->nadded;
         return load_with(c, load, to, load->u.load.outside);
     }
     const Type *t = in->producer->param[in->write->out].type;
@@ -274,28 +277,48 @@ join_params(Inline *in)
 
     for (uint32_t i = 0; i < n->nin + n->nout; i++) {
         if (i == n->nin)
-            at += p->nin;
+            at += in->nadded;
         if (i != in->slot)
             e->param[at++] = n->param[i];
     }
-    e->nest.nin = n->nin - 1 + p->nin;
+    e->nest.nin = n->nin - 1 + in->nadded;
     for (uint32_t i = 0; i < p->nin; i++) {
-        NestParam *to = &e->param[n->nin - 1 + i];
+        if (in->to[i] < n->nin - 1)
+            continue;
+        NestParam *to = &e->param[in->to[i]];
         *to = (NestParam){ NULL, p->param[i].type };
         to->name = nest_fresh_param(c, e, p->param[i].name);
     }
     for (uint32_t i = 0; i < n->nwrite; i++) {
         Write *w = &e->write[i];
-        w->out = w->out - 1 + p->nin;
+        w->out = w->out - 1 + in->nadded;
         if (w->init != NO_SLOT && w->init > in->slot)
             w->init--;
+    }
+}
+
+static void
+place_inputs(Inline *in, Arena *scratch)
+{
+    uint32_t others = in->consumer->nin - 1;
+
+    in->to = NEW_ARRAY(scratch, uint32_t, in->producer->nin + 1);
+    for (uint32_t i = 0; i < in->producer->nin; i++) {
+        uint32_t same = in->same ? in->same[i] : NO_SLOT;
+        in->to[i] = same == NO_SLOT ? others + in->nadded++ : same - (same > in->slot);
     }
 }
 
 const Nest *
 nest_inline(Ctx *c, const Nest *consumer, uint32_t slot, const Nest *producer, uint32_t out)
 {
-    Inline in = { .ctx = c, .consumer = consumer, .producer = producer, .slot = slot,
+    return nest_inline_same(c, consumer, slot, producer, out, NULL);
+}
+
+const Nest *
+nest_inline_same(Ctx *c, const Nest *consumer, uint32_t slot, const Nest *producer, uint32_t out, const uint32_t *same)
+{
+    Inline in = { .ctx = c, .consumer = consumer, .producer = producer, .slot = slot, .same = same,
                   .write = nest_write_of(producer, producer->nin + out) };
     Arena *scratch = arena_child(c->arena);
 
@@ -303,6 +326,7 @@ nest_inline(Ctx *c, const Nest *consumer, uint32_t slot, const Nest *producer, u
         arena_free(scratch);
         return NULL;
     }
+    place_inputs(&in, scratch);
     in.edit = nest_edit(c, consumer, producer->naxis, producer->nin);
     renumber_producer(&in, scratch);
     join_params(&in);
@@ -316,5 +340,7 @@ nest_inline(Ctx *c, const Nest *consumer, uint32_t slot, const Nest *producer, u
     nest_edit_map(&in.edit, &m);
     in.edit.nest.naxis = all_axes;
     arena_free(scratch);
+    if (in.failed)
+        nest_edit_drop(&in.edit);
     return in.failed ? NULL : nest_edit_done(c, &in.edit);
 }

@@ -93,6 +93,11 @@ const Type *buffer_type(Ctx *c, const Buffer *b);
 const Expr *buffer_offset(Ctx *c, const Buffer *b, const Expr *const *at);
 const Expr *kernel_scratch_bytes(Ctx *c, const Kernel *k);   /* of one worker: all TREE_BUFFER scratch, each 64-byte aligned */
 
+/* The same parts over the same buffers, names included, so that a schedule of one is one of the other; and a hash
+ * that is equal then. Of kernels without a tree. */
+bool kernel_same(const Kernel *a, const Kernel *b);
+uint64_t kernel_hash(const Kernel *k);
+
 /* ---- building trees: each appends to a block and returns the new node's body ---------------------- */
 
 Block *tree_loop(Kernel *k, Block *b, LoopKind kind, Sym name, const Expr *begin, const Expr *end, int64_t step, uint32_t *var);

@@ -41,7 +41,6 @@ typedef struct {             /* out[at…] (combiner)= value */
 } Write;
 
 #define NO_SLOT UINT32_MAX
-#define NEST_MAX_AXES 64     /* named limit */
 
 typedef struct Nest {
     Sym name;                /* for people; not part of the meaning */
@@ -125,7 +124,7 @@ AxisSet nest_axes_of_kind(const Nest *n, AxisKind k);
 bool nest_leaves_gaps(const Nest *n);
 bool axis_is_ragged(const Axis *a);
 AxisSet expr_axes(const Expr *e);                    /* axes an Expr uses, inside computed values too */
-AxisSet scalar_axes(Ctx *c, const Scalar *s);        /* axes used free (reductions' own axes excluded) */
+static inline AxisSet scalar_axes(Ctx *c, const Scalar *s) { (void)c; return s->axes; }
 
 /* All reads, in the order of their ids. */
 typedef struct { const Scalar *load; AxisSet reduce; /* reductions it stands under */ bool conditional; } Access;
@@ -164,6 +163,9 @@ NestCost nest_cost(Ctx *c, const Nest *n);           /* over the whole domain */
 /* Operations where nothing is computed twice: each node once for every point of the axes that it varies with. */
 const Expr *nest_least_operations(Ctx *c, const Nest *n);
 
+/* About how many instructions the values of one point take, however often loops repeat them: how long the code is. */
+uint32_t nest_code(Ctx *c, const Nest *n);
+
 /* Write all queries as text, one line each: what the golden tests compare. */
 void nest_describe(Ctx *c, Text *t, const Nest *n);
 
@@ -175,13 +177,16 @@ void nest_describe(Ctx *c, Text *t, const Nest *n);
  * follow at producer_base + i). Outputs are consumer's. NULL, quietly, when it cannot: scans,
  * combining writes, a read under a guard that the producer could not evaluate. */
 const Nest *nest_inline(Ctx *c, const Nest *consumer, uint32_t slot, const Nest *producer, uint32_t out);
+/* The same, where producer's input i is the tensor that is consumer's input same[i] (not `slot`), and needs no
+ * slot of its own; NO_SLOT: another one. What has a slot follows in order. */
+const Nest *nest_inline_same(Ctx *c, const Nest *consumer, uint32_t slot, const Nest *producer, uint32_t out, const uint32_t *same);
 /* Parameters with the same tensor given as `same[i] = j < i` become one. */
 const Nest *nest_merge_params(Ctx *c, const Nest *n, const uint32_t *same);
 /* Without the inputs that nothing reads; keep[nin] says which stay. */
 const Nest *nest_drop_unused(Ctx *c, const Nest *n, bool *keep);
 /* Split axes that appear under // and % by a constant that divides them, drop axes of extent 1,
  * simplify every Expr with the axes' ranges, drop guards that are proved inside. Parallel axes are split
- * where a product shows that was hidden: a grouped or a transposed convolution's. */
+ * where a product shows that was hidden: a grouped or a transposed convolution's. n itself if it is simple. */
 const Nest *nest_simplify(Ctx *c, const Nest *n);
 /* Reads input `slot` as it lies in a format: the input has its physical type. NULL, quietly, where a read may be
  * outside of the tensor: what is outside is then inside of the padding. */

@@ -46,80 +46,21 @@ scalar_children(const Scalar *s, ScalarChild *visit, void *user)
 
 /* ---- free axes -------------------------------------------------------------------------------- */
 
-/* A small cache keeps shared subexpressions from being walked once per path, without memory. */
-#define CACHE 256
-typedef struct { const Scalar *key[CACHE]; AxisSet set[CACHE]; } AxesCache;
-typedef struct { AxesCache *cache; AxisSet set; } AxesWalk;
-
-static AxisSet scalar_free(AxesCache *cache, const Scalar *s);
-
-static void
-add_child_axes(void *user, const Scalar *child, bool guarded)
-{
-    AxesWalk *w = user;
-
-    (void)guarded;
-    w->set |= scalar_free(w->cache, child);
-}
-
 static void
 add_axis(void *user, Var v)
 {
     if (v.kind == VAR_AXIS && v.id < NEST_MAX_AXES)
         *(AxisSet *)user |= axis_one((uint32_t)v.id);
-}
-
-static AxisSet
-expr_bare_axes(const Expr *e)
-{
-    AxisSet set = 0;
-
-    if (expr_uses_kind(e, VAR_AXIS))
-        expr_vars(e, add_axis, &set);
-    return set;
-}
-
-static AxisSet
-scalar_free(AxesCache *cache, const Scalar *s)
-{
-    AxesWalk w = { cache, 0 };
-    uint32_t h = s->id % CACHE;
-
-    if (cache->key[h] == s)
-        return cache->set[h];
-    scalar_children(s, add_child_axes, &w);
-    if (s->op == S_INDEX || s->op == S_AT)
-        w.set |= expr_bare_axes(s->u.index);
-    if (s->op == S_LOAD)
-        for (uint32_t d = 0; d < s->u.load.rank; d++)
-            w.set |= expr_bare_axes(s->u.load.at[d]);
-    if (s->op == S_REDUCE)
-        w.set &= ~s->u.reduce.axes;
-    cache->key[h] = s;
-    cache->set[h] = w.set;
-    return w.set;
-}
-
-AxisSet
-scalar_axes(Ctx *c, const Scalar *s)
-{
-    AxesCache cache = { 0 };
-
-    (void)c;
-    return scalar_free(&cache, s);
+    if (v.kind == VAR_COMPUTED)
+        *(AxisSet *)user |= computed_scalar(v)->axes;
 }
 
 AxisSet
 expr_axes(const Expr *e)
 {
-    AxisSet set = expr_bare_axes(e);
+    AxisSet set = 0;
 
-    if (expr_uses_kind(e, VAR_COMPUTED)) {
-        AxesCache cache = { 0 };
-        AxesWalk w = { &cache, 0 };
-        expr_children(e, add_child_axes, &w);
-        set |= w.set;
-    }
+    expr_vars(e, add_axis, &set);
     return set;
 }
 

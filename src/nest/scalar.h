@@ -44,6 +44,7 @@ typedef enum {
 } Combiner;
 
 typedef uint64_t AxisSet;    /* bit k is axis k; a nest has at most 64 axes (named limit) */
+#define NEST_MAX_AXES 64     /* named limit */
 
 /* Distinct variables; a computed variable stands beside those of the Scalar it is computed by. */
 typedef struct VarSet { uint32_t n; const Var *at; } VarSet;
@@ -59,6 +60,7 @@ struct Scalar {              /* interned */
     uint32_t id;             /* creation order in its context: operands come before */
     uint32_t depth;          /* nodes on the longest way down, computed values inside Exprs included */
     const VarSet *vars;      /* every variable of any Expr below */
+    AxisSet axes;            /* of those, the axes used free: without what reductions below bind */
     union {
         int64_t bits;
         const Expr *index;

@@ -99,9 +99,9 @@ node_equal(const Scalar *a, const Scalar *b, const Scalar *const *arg)
     }
 }
 
-/* ---- summaries: the depth and the variables of a node follow from what is below it ------------ */
+/* ---- summaries: the depth, the variables and the axes of a node follow from what is below it --- */
 
-typedef struct { Ctx *ctx; VarSet set; uint32_t cap; bool owned; uint32_t depth; } Summary;
+typedef struct { Ctx *ctx; VarSet set; uint32_t cap; bool owned; uint32_t depth; AxisSet axes; } Summary;
 
 static bool
 var_same(Var a, Var b)
@@ -141,6 +141,7 @@ summary_scalar(Summary *m, const Scalar *s)
         return;
     if (s->depth > m->depth)
         m->depth = s->depth;
+    m->axes |= s->axes;
     if (m->set.n == 0) {
         m->set = *s->vars;
         m->owned = false;
@@ -155,9 +156,13 @@ summary_scalar(Summary *m, const Scalar *s)
 static void
 summary_visit(void *user, Var v)
 {
-    summary_var(user, v);
+    Summary *m = user;
+
+    summary_var(m, v);
     if (v.kind == VAR_COMPUTED)
-        summary_scalar(user, computed_scalar(v));
+        summary_scalar(m, computed_scalar(v));
+    if (v.kind == VAR_AXIS && v.id < NEST_MAX_AXES)
+        m->axes |= (AxisSet)1 << v.id;
 }
 
 static void
@@ -183,6 +188,7 @@ summarise(Ctx *c, Scalar *s)
         summary_expr(&m, s->u.load.valid);
     }
     s->depth = m.depth + 1;
+    s->axes = s->op == S_REDUCE ? m.axes & ~s->u.reduce.axes : m.axes;
     for (uint32_t i = 0; i < s->narg && !m.owned; i++)
         if (s->arg[i]->vars->n == m.set.n && s->arg[i]->vars->at == m.set.at)
             s->vars = s->arg[i]->vars;

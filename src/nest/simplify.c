@@ -29,6 +29,7 @@ typedef struct {
     Ranges ranges;
     Binding bind[NEST_MAX_AXES];
     AxisSet becomes[NEST_MAX_AXES];  /* what reductions over axis k bind now */
+    bool any;                        /* has anything changed? */
 } Simplify;
 
 static const Expr *
@@ -271,13 +272,18 @@ tidy_changes(Simplify *s, Arena *scratch)
 {
     const Nest *n = &s->edit->nest;
     const Scalar **before = NEW_ARRAY(scratch, const Scalar *, n->nwrite);
+    const Expr **extent = NEW_ARRAY(scratch, const Expr *, n->naxis);
     bool changed = false;
 
+    for (uint32_t k = 0; k < n->naxis; k++)
+        extent[k] = s->edit->axis[k].extent;
     for (uint32_t i = 0; i < n->nwrite; i++)
         before[i] = s->edit->write[i].value;
     tidy(s, scratch);
     for (uint32_t i = 0; i < n->nwrite; i++)
         changed = changed || before[i] != s->edit->write[i].value;
+    for (uint32_t k = 0; k < n->naxis; k++)
+        s->any = s->any || extent[k] != s->edit->axis[k].extent;
     return changed;
 }
 
@@ -300,8 +306,12 @@ simplify(Ctx *c, const Nest *n, bool parallel)
         arena_free(scratch);
         if (!changed)
             break;
+        s.any = true;
     }
-    return parallel && !split ? NULL : nest_edit_done(c, &edit);
+    if (parallel ? split : s.any)
+        return nest_edit_done(c, &edit);
+    nest_edit_drop(&edit);
+    return parallel ? NULL : n;
 }
 
 /* How many small products, each with axes of its own on either side, a nest is; infinitely many if it is none.

@@ -30,13 +30,14 @@ bool write_is_plain(Ctx *c, const Nest *n, const Write *w);
 uint32_t write_digits(Ctx *c, const Nest *n, const Write *w, uint32_t d, uint32_t *axis);
 static inline AxisSet axis_one(uint32_t axis) { return (AxisSet)1 << axis; }
 
-/* A copy of n, whose arrays may be edited, in the context's arena. */
-typedef struct { Nest nest; Axis *axis; NestParam *param; Write *write; } NestEdit;
+/* A copy of n, whose arrays may be edited, in an arena of its own until it is done or dropped. */
+typedef struct { Nest nest; Axis *axis; NestParam *param; Write *write; Arena *scratch; } NestEdit;
 NestEdit nest_edit(Ctx *c, const Nest *n, uint32_t more_axes, uint32_t more_params);
 /* Apply m to every Expr and Scalar of the writes, and to the extents of axes. */
 void nest_edit_map(NestEdit *e, ScalarMap *m);
 /* The finished nest, verified; NULL with an internal error if it is broken. */
-const Nest *nest_edit_done(Ctx *c, const NestEdit *e);
+const Nest *nest_edit_done(Ctx *c, NestEdit *e);
+void nest_edit_drop(NestEdit *e);
 /* The name itself, or with a suffix where it is taken. */
 Sym nest_fresh_axis(Ctx *c, const NestEdit *e, Sym wanted);
 Sym nest_fresh_param(Ctx *c, const NestEdit *e, Sym wanted);

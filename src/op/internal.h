@@ -36,6 +36,7 @@ bool op_axis_attr(Ctx *c, const OpCall *call, uint32_t rank, uint32_t *out);
 /* Contents of input i as Exprs; as numbers (at most TN_MAX_RANK * 2). Reports what is unknown. */
 bool op_param(Ctx *c, const OpCall *call, uint32_t i, const char *what, Known *out);
 bool op_param_ints(Ctx *c, const OpCall *call, uint32_t i, const char *what, uint32_t max, int64_t *out, uint32_t *n);
+bool op_param_int(Ctx *c, const OpCall *call, uint32_t i, const char *what, int64_t *out);      /* of one element */
 /* Contents of a constant input of floats as numbers. */
 bool op_param_floats(Ctx *c, const OpCall *call, uint32_t i, const char *what, uint32_t max, double *out, uint32_t *n);
 /* Axes named by input i as a set; all of them when it is absent. */

@@ -250,12 +250,15 @@ expand_trilu(Build *b)
 
     if (!op_rank_at_least(c, b->call, 0, 2))
         return false;
+    const Type *given = has_in(b->call, 1) ? b->call->in[1] : NULL;
+    if (given && (!dtype_is_int(given->dtype) || !expr_is(type_count(c, given), 1)))
+        return op_fail(c, b->call, DIAG_MODEL, "input 1 (k) is %s; it is one integer", type_str(c, given));
     move_begin(b, &v);
     const Scalar *k = scalar_int(c, DT_I64, 0);
-    if (has_in(b->call, 1)) {
+    if (given) {
         for (uint32_t d = 0; d < TN_MAX_RANK; d++)
             zero[d] = expr_int(c, 0);
-        k = nest_load(&v.m.nb, make_in(&v.m, "k", 1), zero);
+        k = scalar_cast(c, DT_I64, nest_load(&v.m.nb, make_in(&v.m, "k", 1), zero));
     }
     const Scalar *x = nest_load(&v.m.nb, 0, v.axis);
     const Scalar *diagonal = scalar_index(c, expr_sub(c, v.axis[rank - 1], v.axis[rank - 2]));

@@ -130,13 +130,17 @@ final_step(Build *b, Over v, uint32_t nin, const uint32_t *in, uint32_t to, cons
     return make_finish(&m, axis, scalar_parse(b->c, text, nin, operand_name, operand));
 }
 
+/* Exponentials and their sum have the element type, as they do where the specification writes softmax out:
+ * that of f16 is rounded after every step. */
 static bool
 build_softmax(Build *b, uint32_t d, bool log, uint32_t to)
 {
     Ctx *c = b->c;
     const Type *x = b->call->in[0];
     Over v = { x, UINT64_C(1) << d };
-    uint32_t top = statistic(b, v), e = build_value(b, compute_type(x->dtype), x->rank, x->dim), sum = statistic(b, v);
+    DType t = log ? compute_type(x->dtype) : x->dtype;
+    uint32_t top = statistic(b, v), e = build_value(b, t, x->rank, x->dim);
+    uint32_t sum = build_value(b, t, build_type(b, top)->rank, build_type(b, top)->dim);
     Step max = { "max", COMB_MAX, "x", "y", 0 };
     if (!reduce_step(b, v, max, NO_SLOT, top))
         return false;

@@ -297,6 +297,17 @@ op_param_ints(Ctx *c, const OpCall *call, uint32_t i, const char *what, uint32_t
 }
 
 bool
+op_param_int(Ctx *c, const OpCall *call, uint32_t i, const char *what, int64_t *out)
+{
+    uint32_t n;
+
+    if (!op_param_ints(c, call, i, what, 1, out, &n))
+        return false;
+    return n == 1 || op_fail(c, call, DIAG_MODEL, "input %u (%s) is %s, without elements; it has one number", i, what,
+                             type_str(c, call->in[i]));
+}
+
+bool
 op_param_floats(Ctx *c, const OpCall *call, uint32_t i, const char *what, uint32_t max, double *out, uint32_t *n)
 {
     int64_t count;
@@ -386,7 +397,7 @@ op_infer(Ctx *c, const OpCall *call, const Type **out)
                                expr_str(c, out[i]->dim[d]));
         }
         out[i] = type_simplify(c, out[i]);
-        if (!type_fits(out[i]))
+        if (!type_fits(c, out[i]))
             return op_fail(c, call, DIAG_LIMIT, "output %u would be %s, more than any memory holds", i, type_str(c, out[i]));
     }
     return true;

@@ -223,10 +223,10 @@ expand_cum_sum(Build *b)
     const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK], *before[TN_MAX_RANK];
     bool reverse = op_int(b->call, "reverse") != 0, exclusive = op_int(b->call, "exclusive") != 0;
     int64_t given;
-    uint32_t n, d;
+    uint32_t d;
     DType t = compute_type(x->dtype);
 
-    if (!op_param_ints(c, b->call, 1, "axis", 1, &given, &n) || n != 1 || !op_axis(c, b->call, "axis", given, x->rank, &d))
+    if (!op_param_int(c, b->call, 1, "axis", &given) || !op_axis(c, b->call, "axis", given, x->rank, &d))
         return false;
     bool direct = !reverse && t == x->dtype;
     uint32_t sum = direct ? build_out(b, 0) : build_value(b, t, x->rank, x->dim);

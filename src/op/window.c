@@ -12,7 +12,7 @@ typedef struct {
     const Expr *in[TN_MAX_RANK], *kernel[TN_MAX_RANK], *out[TN_MAX_RANK];
     const Expr *before[TN_MAX_RANK], *after[TN_MAX_RANK];
     int64_t stride[TN_MAX_RANK], dilation[TN_MAX_RANK];
-    bool ceil;
+    bool ceil, may_be_empty;                             /* may_be_empty: see shrink */
 } Window;
 
 /* ---- reading the attributes ------------------------------------------------------------------------------ */
@@ -100,7 +100,11 @@ shrink(Ctx *c, const OpCall *call, Window *w)
         }
         const Expr *padded = expr_add(c, w->in[i], expr_add(c, w->before[i], w->after[i]));
         const Expr *room = expr_sub(c, padded, reach(c, w, i));
-        if (expr_le(c, NULL, expr_int(c, w->ceil ? 1 - w->stride[i] : 0), room) == NO)
+        /* By the specification's formula a window that exceeds its padded input by no more than a stride gives no
+         * elements, and only a larger one is wrong. Pools keep to it; of a convolution it is a mistake. */
+        int64_t step = w->stride[i] < INT64_MAX / 4 ? w->stride[i] : INT64_MAX / 4;
+        int64_t least = (w->ceil ? 1 - step : 0) - (w->may_be_empty ? step : 0);
+        if (expr_le(c, NULL, expr_int(c, least), room) == NO)
             return op_fail(c, call, DIAG_MODEL, "the window reaches over %s elements of axis %u, which has %s with padding",
                            expr_str(c, reach(c, w, i)), 2 + i, expr_str(c, padded));
         const Expr *o = expr_offset(c, w->ceil ? expr_ceil_div(c, room, stride) : expr_div(c, room, stride), 1);
@@ -407,7 +411,7 @@ pool_window(Ctx *c, const OpCall *call, Window *w)
     const Type *x = call->in[0];
     int64_t kernel[TN_MAX_RANK];
 
-    *w = (Window){ .ceil = op_int(call, "ceil_mode") != 0 };
+    *w = (Window){ .ceil = op_int(call, "ceil_mode") != 0, .may_be_empty = true };
     if (!op_rank_at_least(c, call, 0, 3))
         return false;
     if (!attr_find(call->attrs, "kernel_shape"))

@@ -10,19 +10,6 @@
  */
 #include "plan/internal.h"
 
-static bool
-same_format(const Format *a, const Format *b)
-{
-    if (a == b)
-        return true;
-    if (!a || !b || a->npart != b->npart)
-        return false;
-    for (uint32_t i = 0; i < a->npart; i++)
-        if (a->part[i].dim != b->part[i].dim || a->part[i].div != b->part[i].div || a->part[i].mod != b->part[i].mod)
-            return false;
-    return true;
-}
-
 /* ---- by meaning ----------------------------------------------------------------------------------- */
 
 /* buffer: the kernel's buffer behind each parameter; NULL: parameter i is buffer i. */
@@ -120,7 +107,7 @@ plan_in_place(const Graph *g, Arena *scratch, const Node *n, uint32_t out, Value
     const Value *from = &g->value.at[in], *to = &g->value.at[node_out(g, n, out)];
     uint32_t nbuffer = n->in.count + n->out.count;
 
-    if (n->callee == CALL_OP || type_eq(g->ctx, from->type, to->type) != YES || !same_format(from->format, to->format))
+    if (n->callee == CALL_OP || type_eq(g->ctx, from->type, to->type) != YES || !format_same(from->format, to->format))
         return false;
     if (n->callee == CALL_KERNEL && (n->kernel->npart != 1 || n->kernel->buffer.n < nbuffer))
         return false;

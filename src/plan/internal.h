@@ -18,7 +18,7 @@ typedef struct { int64_t size; NodeId first, last; int64_t offset; } PackItem;
  * multiples of PLAN_ALIGN, so offsets are too. */
 int64_t plan_pack(Arena *scratch, PackItem *item, uint32_t n);
 /* The most that is alive at once: no packing can be smaller. */
-int64_t plan_max_live(const PackItem *item, uint32_t n);
+int64_t plan_max_live(Arena *scratch, PackItem *item, uint32_t n);
 
 /* Offsets of all blocks; returns the arena's size. */
 const Expr *plan_place(Ctx *c, Arena *scratch, PlanBlock *block, uint32_t n);

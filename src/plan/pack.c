@@ -5,13 +5,17 @@
  *
  * A block whose size is a number times one monomial (12288*batch) is packed in the same way among the
  * blocks of that monomial, in units of it: one region of the arena per monomial, as tight as a static
- * plan. What is left (4*n + 8, or few bytes times a monomial, where alignment would cost more than
- * sharing gains) goes to slots: a block takes a free slot that is provably large enough, or makes the
- * slot larger, or gets a new one.
+ * plan. Where so many blocks live at once that looking at every two that meet takes too long, they go in
+ * the order of time, each to the lowest gap that is free then.
+ *
+ * What is left (4*n + 8, or few bytes times a monomial, where alignment would cost more than sharing
+ * gains) goes to slots: a block takes a free slot that is provably large enough, or makes the slot
+ * larger, or gets a new one.
  */
 #include "plan/internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static int64_t
 align_up(int64_t n)
@@ -19,13 +23,9 @@ align_up(int64_t n)
     return (n + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
 }
 
-static bool
-overlap(NodeId a_first, NodeId a_last, NodeId b_first, NodeId b_last)
-{
-    return a_first <= b_last && b_first <= a_last;
-}
-
 /* ---- numbers ------------------------------------------------------------------------------------ */
+
+#define PACK_PAIRS (1 << 24)         /* blocks that meet, as pairs, in one packing */
 
 static int
 larger_first(const void *x, const void *y)
@@ -34,7 +34,7 @@ larger_first(const void *x, const void *y)
 
     if (a->size != b->size)
         return a->size > b->size ? -1 : 1;
-    return a->first < b->first ? -1 : a->first > b->first;
+    return a->first != b->first ? (a->first < b->first ? -1 : 1) : (a > b) - (a < b);
 }
 
 static int
@@ -52,6 +52,14 @@ longer_lived_first(const void *x, const void *y)
     NodeId la = a->last - a->first, lb = b->last - b->first;
 
     return la != lb ? (la > lb ? -1 : 1) : larger_first(x, y);
+}
+
+static int
+ends_earlier_first(const void *x, const void *y)
+{
+    const PackItem *a = *(PackItem *const *)x, *b = *(PackItem *const *)y;
+
+    return a->last != b->last ? (a->last < b->last ? -1 : 1) : larger_first(x, y);
 }
 
 typedef struct { int64_t begin, end; } Hole;     /* bytes in use */
@@ -76,21 +84,178 @@ lowest_gap(Hole *used, uint32_t n, int64_t size)
     return at;
 }
 
+/* Items by when they begin, as the search tree whose root is the middle one; latest[root of a range]: the
+ * last end in that range. Finds those that meet an item in time without a look at the rest. */
+typedef struct {
+    PackItem **item;
+    NodeId *latest;
+    const bool *placed;              /* of items by their place in `base` */
+    const PackItem *base;
+    Hole *used;
+    uint32_t nused;
+} Lives;
+
+static NodeId
+lives_build(Lives *l, uint32_t lo, uint32_t hi)
+{
+    if (lo == hi)
+        return 0;
+    uint32_t mid = lo + (hi - lo) / 2;
+    NodeId latest = l->item[mid]->last, left = lives_build(l, lo, mid), right = lives_build(l, mid + 1, hi);
+
+    latest = left > latest ? left : latest;
+    return l->latest[mid] = right > latest ? right : latest;
+}
+
+/* Ranges of memory used by placed items that live while `of` does. */
+static void
+lives_meet(Lives *l, uint32_t lo, uint32_t hi, const PackItem *of)
+{
+    while (lo < hi) {
+        uint32_t mid = lo + (hi - lo) / 2;
+        const PackItem *at = l->item[mid];
+        if (l->latest[mid] < of->first)
+            return;
+        lives_meet(l, lo, mid, of);
+        if (at->first > of->last)
+            return;
+        if (at->last >= of->first && l->placed[at - l->base])
+            l->used[l->nused++] = (Hole){ at->offset, at->offset + at->size };
+        lo = mid + 1;
+    }
+}
+
 static int64_t
-pack_in_order(PackItem **item, uint32_t n, Hole *used, int64_t *offset)
+pack_in_order(Lives *l, PackItem **item, uint32_t n, bool *placed)
 {
     int64_t total = 0;
 
+    for (uint32_t i = 0; i < n; i++)
+        placed[i] = false;
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t nused = 0;
-        for (uint32_t k = 0; k < i; k++)
-            if (item[k]->size && overlap(item[i]->first, item[i]->last, item[k]->first, item[k]->last))
-                used[nused++] = (Hole){ offset[k], offset[k] + item[k]->size };
-        offset[i] = item[i]->size ? lowest_gap(used, nused, item[i]->size) : 0;
-        if (offset[i] + item[i]->size > total)
-            total = offset[i] + item[i]->size;
+        l->nused = 0;
+        item[i]->offset = 0;
+        if (!item[i]->size)
+            continue;
+        lives_meet(l, 0, n, item[i]);
+        item[i]->offset = lowest_gap(l->used, l->nused, item[i]->size);
+        placed[item[i] - l->base] = true;
+        if (item[i]->offset + item[i]->size > total)
+            total = item[i]->offset + item[i]->size;
     }
     return total;
+}
+
+/* Walk through time: begin(user, item) before end(user, item) of those that end where it begins. */
+static void
+walk_time(Arena *scratch, PackItem *item, uint32_t n, void (*begin)(void *user, PackItem *i), void (*end)(void *user, PackItem *i), void *user)
+{
+    PackItem **starts = NEW_ARRAY(scratch, PackItem *, n), **ends = NEW_ARRAY(scratch, PackItem *, n);
+    uint32_t ended = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        starts[i] = ends[i] = &item[i];
+    if (n) {
+        qsort(starts, n, sizeof *starts, earlier_first);
+        qsort(ends, n, sizeof *ends, ends_earlier_first);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        for (; ended < n && ends[ended]->last < starts[i]->first; ended++)
+            end(user, ends[ended]);
+        begin(user, starts[i]);
+    }
+}
+
+typedef struct { int64_t live, most; uint64_t count, pairs; } Census;
+
+static void
+census_begin(void *user, PackItem *i)
+{
+    Census *c = user;
+
+    c->live += i->size;
+    c->most = c->live > c->most ? c->live : c->most;
+    c->pairs += c->count++;
+}
+
+static void
+census_end(void *user, PackItem *i)
+{
+    Census *c = user;
+
+    c->live -= i->size;
+    c->count--;
+}
+
+int64_t
+plan_max_live(Arena *scratch, PackItem *item, uint32_t n)
+{
+    Census c = { 0 };
+
+    walk_time(scratch, item, n, census_begin, census_end, &c);
+    return c.most;
+}
+
+/* Free ranges below `top`, by address; none touches another. */
+typedef struct { Arena *arena; VEC(Hole) hole; int64_t top; } FreeList;
+
+static void
+take_lowest(void *user, PackItem *item)
+{
+    FreeList *f = user;
+
+    for (uint32_t i = 0; i < f->hole.n; i++)
+        if (f->hole.at[i].end - f->hole.at[i].begin >= item->size) {
+            item->offset = f->hole.at[i].begin;
+            f->hole.at[i].begin += item->size;
+            if (f->hole.at[i].begin == f->hole.at[i].end)
+                memmove(f->hole.at + i, f->hole.at + i + 1, (--f->hole.n - i) * sizeof *f->hole.at);
+            return;
+        }
+    item->offset = f->top;
+    f->top += item->size;
+}
+
+static void
+give_back(void *user, PackItem *item)
+{
+    FreeList *f = user;
+    Hole h = { item->offset, item->offset + item->size };
+    uint32_t lo = 0, hi = f->hole.n;
+
+    while (lo < hi) {
+        uint32_t mid = lo + (hi - lo) / 2;
+        if (f->hole.at[mid].begin < h.begin)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    bool before = lo > 0 && f->hole.at[lo - 1].end == h.begin, after = lo < f->hole.n && f->hole.at[lo].begin == h.end;
+    if (!item->size || (before && after)) {
+        if (before && after) {
+            f->hole.at[lo - 1].end = f->hole.at[lo].end;
+            memmove(f->hole.at + lo, f->hole.at + lo + 1, (--f->hole.n - lo) * sizeof *f->hole.at);
+        }
+        return;
+    }
+    if (before) {
+        f->hole.at[lo - 1].end = h.end;
+    } else if (after) {
+        f->hole.at[lo].begin = h.begin;
+    } else {
+        VEC_PUSH(f->arena, &f->hole, h);
+        memmove(f->hole.at + lo + 1, f->hole.at + lo, (f->hole.n - 1 - lo) * sizeof *f->hole.at);
+        f->hole.at[lo] = h;
+    }
+}
+
+static int64_t
+pack_in_time(Arena *scratch, PackItem *item, uint32_t n)
+{
+    FreeList f = { .arena = scratch };
+
+    walk_time(scratch, item, n, take_lowest, give_back, &f);
+    return f.top;
 }
 
 int64_t
@@ -98,38 +263,33 @@ plan_pack(Arena *scratch, PackItem *item, uint32_t n)
 {
     int (*const order[])(const void *, const void *) = { larger_first, longer_lived_first, earlier_first };
     PackItem **sorted = NEW_ARRAY(scratch, PackItem *, n);
-    Hole *used = NEW_ARRAY(scratch, Hole, n);
     int64_t *offset = NEW_ARRAY(scratch, int64_t, n), best = INT64_MAX;
+    bool *placed = NEW_ARRAY(scratch, bool, n);
+    Lives l = { .item = NEW_ARRAY(scratch, PackItem *, n), .latest = NEW_ARRAY(scratch, NodeId, n), .placed = placed, .base = item,
+                .used = NEW_ARRAY(scratch, Hole, n) };
+    Census c = { 0 };
 
+    if (!n)
+        return 0;
+    walk_time(scratch, item, n, census_begin, census_end, &c);
+    if (c.pairs > PACK_PAIRS)
+        return pack_in_time(scratch, item, n);
     for (uint32_t i = 0; i < n; i++)
-        sorted[i] = &item[i];
+        sorted[i] = l.item[i] = &item[i];
+    qsort(l.item, n, sizeof *l.item, earlier_first);
+    lives_build(&l, 0, n);
     for (size_t o = 0; o < sizeof order / sizeof *order; o++) {
-        if (n)
-            qsort(sorted, n, sizeof *sorted, order[o]);
-        int64_t total = pack_in_order(sorted, n, used, offset);
+        qsort(sorted, n, sizeof *sorted, order[o]);
+        int64_t total = pack_in_order(&l, sorted, n, placed);
         if (total >= best)
             continue;
         best = total;
         for (uint32_t i = 0; i < n; i++)
-            sorted[i]->offset = offset[i];
+            offset[i] = item[i].offset;
     }
+    for (uint32_t i = 0; i < n; i++)
+        item[i].offset = offset[i];
     return best;
-}
-
-int64_t
-plan_max_live(const PackItem *item, uint32_t n)
-{
-    int64_t most = 0;
-
-    /* The set of live items only grows where one begins. */
-    for (uint32_t i = 0; i < n; i++) {
-        int64_t live = 0;
-        for (uint32_t k = 0; k < n; k++)
-            if (item[k].first <= item[i].first && item[i].first <= item[k].last)
-                live += item[k].size;
-        most = live > most ? live : most;
-    }
-    return most;
 }
 
 /* ---- one monomial -------------------------------------------------------------------------------- */
@@ -148,29 +308,60 @@ in_units(Ctx *c, const Expr *bytes, int64_t *size, const Expr **unit)
     return *size > 0 && *size < INT64_MAX / 2 && (*size % PLAN_ALIGN == 0 || *size >= 16 * PLAN_ALIGN);
 }
 
-/* Pack all blocks without an offset that share this unit, from `base` on; returns the new end. */
+/* A block whose size is a number of units, and the next one of the same unit. */
+typedef struct { int64_t size; const Expr *unit; uint32_t next; } Measure;
+
+/* Pack the blocks that share a unit, from `base` on; returns the new end. */
 static const Expr *
-place_unit(Ctx *c, Arena *scratch, PlanBlock *block, uint32_t n, const Expr *unit, const Expr *base)
+place_unit(Ctx *c, Arena *scratch, PlanBlock *block, const Measure *m, uint32_t first, uint32_t n, const Expr *base)
 {
     PackItem *item = NEW_ARRAY(scratch, PackItem, n);
-    uint32_t *of = NEW_ARRAY(scratch, uint32_t, n), nitem = 0;
-    const Expr *its_unit;
-    int64_t size;
+    const Expr *unit = m[first].unit;
+    uint32_t i = 0;
 
-    for (uint32_t i = 0; i < n; i++)
-        if (!block[i].offset && in_units(c, block[i].bytes, &size, &its_unit) && its_unit == unit) {
-            of[nitem] = i;
-            item[nitem++] = (PackItem){ align_up(size), block[i].first, block[i].last, 0 };
-        }
-    int64_t total = plan_pack(scratch, item, nitem);
-    for (uint32_t i = 0; i < nitem; i++)
-        block[of[i]].offset = expr_add(c, base, expr_scale(c, unit, item[i].offset));
+    for (uint32_t b = first; b != UINT32_MAX; b = m[b].next)
+        item[i++] = (PackItem){ align_up(m[b].size), block[b].first, block[b].last, 0 };
+    int64_t total = plan_pack(scratch, item, n);
+    i = 0;
+    for (uint32_t b = first; b != UINT32_MAX; b = m[b].next)
+        block[b].offset = expr_add(c, base, expr_scale(c, unit, item[i++].offset));
     return expr_add(c, base, expr_scale(c, unit, total));
+}
+
+/* Blocks of each unit, in the order in which units are met: numbers first. */
+static const Expr *
+place_units(Ctx *c, Arena *scratch, PlanBlock *block, uint32_t n, const Expr *end)
+{
+    typedef struct { uint32_t first, last, n; } List;
+    Measure *m = NEW_ARRAY(scratch, Measure, n);
+    VEC(List) list = {0};
+    Map list_of = {.arena = scratch};
+
+    VEC_PUSH(scratch, &list, ((List){ UINT32_MAX, UINT32_MAX, 0 }));
+    map_put(&list_of, MAP_PTR(expr_int(c, 1)), 0);
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t at;
+        if (!in_units(c, block[i].bytes, &m[i].size, &m[i].unit))
+            continue;
+        if (!map_get(&list_of, MAP_PTR(m[i].unit), &at)) {
+            map_put(&list_of, MAP_PTR(m[i].unit), at = list.n);
+            VEC_PUSH(scratch, &list, ((List){ UINT32_MAX, UINT32_MAX, 0 }));
+        }
+        List *to = &list.at[at];
+        m[i].next = UINT32_MAX;
+        *(to->n++ ? &m[to->last].next : &to->first) = i;
+        to->last = i;
+    }
+    for (uint32_t k = 0; k < list.n; k++)
+        if (list.at[k].n)
+            end = place_unit(c, scratch, block, m, list.at[k].first, list.at[k].n, end);
+    return end;
 }
 
 /* ---- slots ------------------------------------------------------------------------------------------- */
 
-typedef struct { const Expr *bytes; VEC(uint32_t) block; } Slot;
+typedef struct { NodeId first, last; uint32_t block; } Stay;
+typedef struct { const Expr *bytes; VEC(Stay) stay; } Slot;      /* stay: one after the other in time */
 
 #define TYPICAL 128                  /* a symbol's value for ordering sizes that cannot be compared */
 
@@ -183,13 +374,38 @@ typical(void *user, Var v, int64_t *out)
     return v.kind == VAR_SYMBOL;
 }
 
-static bool
-is_free(const Slot *s, const PlanBlock *block, const PlanBlock *b)
+/* The first stay that does not end before the block begins. */
+static uint32_t
+stay_after(const Slot *s, const PlanBlock *b)
 {
-    for (uint32_t i = 0; i < s->block.n; i++)
-        if (overlap(block[s->block.at[i]].first, block[s->block.at[i]].last, b->first, b->last))
-            return false;
-    return true;
+    uint32_t lo = 0, hi = s->stay.n;
+
+    while (lo < hi) {
+        uint32_t mid = lo + (hi - lo) / 2;
+        if (s->stay.at[mid].last < b->first)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+static bool
+is_free(const Slot *s, const PlanBlock *b)
+{
+    uint32_t i = stay_after(s, b);
+
+    return i == s->stay.n || s->stay.at[i].first > b->last;
+}
+
+static void
+add_stay(Arena *scratch, Slot *s, const PlanBlock *b, uint32_t block)
+{
+    uint32_t i = stay_after(s, b);
+
+    VEC_PUSH(scratch, &s->stay, ((Stay){ 0 }));
+    memmove(s->stay.at + i + 1, s->stay.at + i, (s->stay.n - 1 - i) * sizeof *s->stay.at);
+    s->stay.at[i] = (Stay){ b->first, b->last, block };
 }
 
 static bool
@@ -200,12 +416,12 @@ at_most(Ctx *c, const Expr *a, const Expr *b)
 
 /* The smallest free slot that holds the block, else the largest that can be made larger; or none. */
 static Slot *
-choose_slot(Ctx *c, Slot *slot, uint32_t nslot, const PlanBlock *block, const PlanBlock *b)
+choose_slot(Ctx *c, Slot *slot, uint32_t nslot, const PlanBlock *b)
 {
     Slot *fits = NULL, *grows = NULL;
 
     for (uint32_t i = 0; i < nslot; i++) {
-        if (!is_free(&slot[i], block, b))
+        if (!is_free(&slot[i], b))
             continue;
         if (at_most(c, b->bytes, slot[i].bytes)) {
             if (!fits || at_most(c, slot[i].bytes, fits->bytes))
@@ -249,19 +465,19 @@ place_slots(Ctx *c, Arena *scratch, PlanBlock *block, uint32_t n, const Expr *ba
         qsort(guess, nguess, sizeof *guess, by_guess);
     for (uint32_t i = 0; i < nguess; i++) {
         const PlanBlock *b = &block[guess[i].block];
-        Slot *s = choose_slot(c, slot, nslot, block, b);
+        Slot *s = choose_slot(c, slot, nslot, b);
         if (!s) {
             s = &slot[nslot++];
             s->bytes = b->bytes;
         } else if (!at_most(c, b->bytes, s->bytes)) {
             s->bytes = at_most(c, s->bytes, b->bytes) ? b->bytes : expr_max(c, s->bytes, b->bytes);
         }
-        VEC_PUSH(scratch, &s->block, guess[i].block);
+        add_stay(scratch, s, b, guess[i].block);
     }
     for (uint32_t i = 0; i < nslot; i++) {
         const Expr *size = expr_scale(c, expr_ceil_div(c, slot[i].bytes, expr_int(c, PLAN_ALIGN)), PLAN_ALIGN);
-        for (uint32_t k = 0; k < slot[i].block.n; k++)
-            block[slot[i].block.at[k]].offset = base;
+        for (uint32_t k = 0; k < slot[i].stay.n; k++)
+            block[slot[i].stay.at[k].block].offset = base;
         base = expr_add(c, base, expr_simplify(c, NULL, size));
     }
     return base;
@@ -270,11 +486,7 @@ place_slots(Ctx *c, Arena *scratch, PlanBlock *block, uint32_t n, const Expr *ba
 const Expr *
 plan_place(Ctx *c, Arena *scratch, PlanBlock *block, uint32_t n)
 {
-    const Expr *end = place_unit(c, scratch, block, n, expr_int(c, 1), expr_int(c, 0)), *unit;
-    int64_t size;
+    const Expr *end = place_units(c, scratch, block, n, expr_int(c, 0));
 
-    for (uint32_t i = 0; i < n; i++)
-        if (!block[i].offset && in_units(c, block[i].bytes, &size, &unit))
-            end = place_unit(c, scratch, block, n, unit, end);
     return place_slots(c, scratch, block, n, end);
 }

@@ -10,6 +10,17 @@
 #include <inttypes.h>
 #include <string.h>
 
+bool
+format_same(const Format *a, const Format *b)
+{
+    if (!a || !b || a->npart != b->npart)
+        return a == b;
+    for (uint32_t p = 0; p < a->npart; p++)
+        if (a->part[p].dim != b->part[p].dim || a->part[p].div != b->part[p].div || a->part[p].mod != b->part[p].mod)
+            return false;
+    return true;
+}
+
 const Expr *
 format_extent(Ctx *c, const Format *f, const Type *t, uint32_t p)
 {

@@ -90,16 +90,18 @@ type_static_bytes(const Type *t, int64_t *bytes)
 }
 
 bool
-type_fits(const Type *t)
+type_fits(Ctx *c, const Type *t)
 {
-    int64_t n = dtype_info[t->dtype].bytes, dim;
+    int64_t n = dtype_info[t->dtype].bytes;
 
     for (uint32_t i = 0; i < t->rank; i++)
-        if (expr_const(t->dim[i], &dim) && dim == 0)
+        if (expr_is(t->dim[i], 0))
             return true;
-    for (uint32_t i = 0; i < t->rank; i++)
-        if (expr_const(t->dim[i], &dim) && (mul_overflows(n, dim, &n) || n > (int64_t)1 << 47))
+    for (uint32_t i = 0; i < t->rank; i++) {
+        int64_t least = expr_bounds(c, NULL, t->dim[i]).lo;
+        if (least > 0 && (mul_overflows(n, least, &n) || n > (int64_t)1 << 47))
             return false;
+    }
     return true;
 }
 

@@ -23,8 +23,8 @@ const Expr *type_bytes(Ctx *c, const Type *t);
 bool type_is_static(const Type *t);
 bool type_static_bytes(const Type *t, int64_t *bytes);           /* false if symbolic or overflowing */
 /* Could a process ever hold it? False above 2^47 bytes, the most a processor of today addresses, with
- * every symbol taken as 1. */
-bool type_fits(const Type *t);
+ * every dimension as small as it may be, though not empty. */
+bool type_fits(Ctx *c, const Type *t);
 Tri type_eq(Ctx *c, const Type *a, const Type *b);               /* dtype, rank, all dims */
 /* Elements between neighbours along dimension d of the plain row-major format. */
 const Expr *type_stride(Ctx *c, const Type *t, uint32_t d);
@@ -41,6 +41,7 @@ const char *type_str(Ctx *c, const Type *t);
 typedef struct { uint8_t dim; int64_t div, mod; } FormatPart;
 typedef struct Format { uint32_t npart; const FormatPart *part; } Format;
 
+bool format_same(const Format *a, const Format *b);
 const Expr *format_extent(Ctx *c, const Format *f, const Type *t, uint32_t p);
 const Expr *format_count(Ctx *c, const Format *f, const Type *t);           /* elements, padding included */
 const Expr *format_offset(Ctx *c, const Format *f, const Type *t, const Expr *const *at);

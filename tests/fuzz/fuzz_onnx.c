@@ -1,8 +1,9 @@
-/* fuzz_onnx: bytes of an ONNX file through every stage up to the emitted source; nothing is built.
+/* fuzz_onnx: ONNX files, mutated as models (mutate_onnx.h), through every stage up to the emitted source; nothing is built.
  * Graphs that import are also verified after each stage, as the driver always does.
  */
 #include "driver/driver.h"
 #include "fuzz.h"
+#include "mutate_onnx.h"
 
 static bool
 compile(Ctx *c, Arena *a, Bytes file)

@@ -98,7 +98,7 @@ build_things(Ctx *c, Arena *a)
     VEC(int) v = {0};
     Text t = { .arena = a };
     ctx_init(c, a);
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; i < 1000; i++) {
         map_put(&m, (uint64_t)i * 7919, (uint64_t)i);
         VEC_PUSH(a, &v, i);
         text_printf(&t, "%d,", i);

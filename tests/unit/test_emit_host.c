@@ -147,6 +147,7 @@ compile(void **state)
             return -1;
     HostProgram p = {.graph = &world.g, .plan = &world.plan, .machine = &machine, .kernel_symbol = name, .compiler = "test",
                      .summary = "two kernels", .weights_hash = 7, .embed_weights = weights};
+    text_add(&t, emit_c_host_prelude(true));
     if (!emit_c_host(c, &t, &p, true))
         return -1;
     world.source = text_str(&t);
@@ -293,6 +294,107 @@ test_work(void **state)
     assert_true(work[0].bytes == 0 && work[0].predicted_ps == 0);
 }
 
+/* ---- a long program ---------------------------------------------------------------------------------------- */
+
+enum { LONG = 600, INPUTS = 200 };
+
+/* v[0] = in[0]; v[i + 1] = v[i] + in[i % INPUTS], each at an offset of its own that depends on n: more
+ * checks and more sizes than one C function takes. */
+static void
+long_graph(Graph *g, Plan *plan, Kernel **k)
+{
+    const Expr *n = expr_symbol(c, "n"), *bytes = expr_scale(c, n, 64), *i;
+    const Type *t = type_new(c, DT_F32, 2, (const Expr *[]){n, num(2)});
+    ValueId before = 1;
+
+    *g = (Graph){.ctx = c, .arena = world.arena, .name = sym(c, "long")};
+    *plan = (Plan){.value = NEW_ARRAY(world.arena, Placement, LONG + INPUTS + 2), .arena_bytes = expr_scale(c, bytes, LONG + 1)};
+    VEC_PUSH(world.arena, &g->value, (Value){0});
+    VEC_PUSH(world.arena, &g->node, (Node){0});
+    for (uint32_t in = 0; in < INPUTS; in++) {
+        VEC_PUSH(world.arena, &g->value, ((Value){.name = sym_printf(c, "in%u", in), .type = t}));
+        plan->value[g->value.n - 1] = (Placement){PLACE_INPUT, in, num(0), NULL, false};
+        VEC_PUSH(world.arena, &g->input, g->value.n - 1);
+    }
+    *k = kernel("Add", (ValueId[]){1, 1, 1}, 2, 1);
+    for (uint32_t b = 0; b < 3; b++)
+        (*k)->buffer.at[b].type = t;
+    Block *block = rows(*k, n, &i);
+    for (uint32_t j = 0; j < 2; j++)
+        tree_store(block, 2, AT(i, num(j)), scalar_2(c, S_ADD, load(DT_F32, 0, AT(i, num(j))), load(DT_F32, 1, AT(i, num(j)))));
+    for (uint32_t at = 0; at < LONG; at++) {
+        Node node = {.callee = CALL_KERNEL, .kernel = *k, .in = {g->ref.n, 2}, .out = {g->ref.n + 2, 1}};
+        VEC_PUSH(world.arena, &g->value, ((Value){.name = sym_printf(c, "v%u", at), .type = t}));
+        ValueId v = g->value.n - 1;
+        plan->value[v] = (Placement){PLACE_ARENA, 0, expr_scale(c, bytes, at), bytes, false};
+        VEC_PUSH(world.arena, &g->ref, before);
+        VEC_PUSH(world.arena, &g->ref, g->input.at[at % INPUTS]);
+        VEC_PUSH(world.arena, &g->ref, v);
+        VEC_PUSH(world.arena, &g->node, node);
+        before = v;
+    }
+    plan->value[before] = (Placement){PLACE_OUTPUT, 0, num(0), NULL, false};
+    VEC_PUSH(world.arena, &g->output, before);
+}
+
+static void
+test_long_program(void **state)
+{
+    (void)state;
+    Graph g;
+    Plan plan;
+    Kernel *k;
+    const Sym *symbols;
+    Machine machine = {.name = "any", .cpu_check = "1"};
+    const char *name[LONG + 1] = {NULL};
+    Text t = {.arena = world.arena};
+    long_graph(&g, &plan, &k);
+    for (int i = 1; i <= LONG; i++)
+        name[i] = "k";
+    uint32_t nsymbol = emit_symbols(&g, world.arena, &symbols);
+    HostProgram p = {.graph = &g, .plan = &plan, .machine = &machine, .kernel_symbol = name};
+    text_add(&t, "#define TN_KERNEL static void\n");
+    text_add(&t, emit_c_prelude());
+    assert_true(emit_c_kernel(c, &t, k, "k", &machine, symbols, nsymbol, false));
+    text_add(&t, emit_c_host_prelude(true));
+    assert_true(emit_c_host(c, &t, &p, true));
+    assert_non_null(strstr(text_str(&t), "\ntn_prepare_2("));
+    assert_non_null(strstr(text_str(&t), "\ntn_steps_2("));
+    void *library = library_of(world.arena, text_str(&t), "-Wall -Wextra -Werror");
+    assert_non_null(library);
+    const TnManifest *(*get)(void) = (const TnManifest *(*)(void))dlsym(library, "tenon_manifest");
+    const TnManifest *m = get();
+
+    enum { N = 3 };
+    static _Alignas(64) char arena[64 * N * (LONG + 1)];
+    float in[INPUTS][2 * N], out[2 * N], sum[2 * N];
+    const int64_t dims[] = {N, 2}, wrong[] = {N, 3}, *all[INPUTS];
+    const void *inputs[INPUTS];
+    int64_t s[1], out_dims[2];
+    TnSizes sizes = {.size = sizeof sizes};
+    TnFault fault = {0};
+    for (int i = 0; i < INPUTS; i++) {
+        for (int j = 0; j < 2 * N; j++)
+            in[i][j] = (float)(i + j);
+        inputs[i] = in[i], all[i] = dims;
+    }
+    for (int j = 0; j < 2 * N; j++) {
+        sum[j] = in[0][j];
+        for (int i = 0; i < LONG; i++)
+            sum[j] += in[i % INPUTS][j];
+    }
+    assert_int_equal(m->prepare(all, s, out_dims, &sizes, &fault), 0);
+    assert_true(sizes.arena_bytes == sizeof arena && out_dims[0] == N && out_dims[1] == 2);
+    TnHost host = {.size = sizeof host, .scratch = arena};
+    TnFrame frame = {.size = sizeof frame, .inputs = inputs, .outputs = (void *[]){out}, .arena = arena, .sym = s, .host = &host, .fault = &fault};
+    assert_int_equal(m->run(&frame), 0);
+    assert_memory_equal(out, sum, sizeof out);
+    all[INPUTS - 1] = wrong;
+    assert_int_equal(m->prepare(all, s, out_dims, &sizes, &fault), TN_FAULT_DIM);
+    assert_true(fault.where == INPUTS - 1 && fault.dim == 1 && fault.got == 3 && fault.want == 2);
+    dlclose(library);
+}
+
 /* A symbol that no input gives is a mistake the user can mend: named, with what to do. */
 static void
 test_unbound_symbol(void **state)
@@ -320,6 +422,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_manifest), cmocka_unit_test(test_prepare), cmocka_unit_test(test_run),
         cmocka_unit_test(test_run_stops), cmocka_unit_test(test_work), cmocka_unit_test(test_unbound_symbol),
+        cmocka_unit_test(test_long_program),
     };
     return cmocka_run_group_tests_name("emit_host", tests, compile, forget);
 }

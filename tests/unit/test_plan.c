@@ -291,7 +291,7 @@ close_to_least(void **state)
             NodeId first = 1 + random_below(&w->seed, 40);
             item[i] = (PackItem){ 64 * (1 + (int64_t)random_below(&w->seed, 100)), first, first + 1 + random_below(&w->seed, 4), 0 };
         }
-        int64_t arena = plan_pack(w->arena, item, 40), live = plan_max_live(item, 40);
+        int64_t arena = plan_pack(w->arena, item, 40), live = plan_max_live(w->arena, item, 40);
         assert_true(arena >= live);
         total += arena;
         least += live;
@@ -304,10 +304,34 @@ close_to_least(void **state)
     assert_true(total * 100 <= least * 108);
 }
 
+/* So many that they are packed in the order of time, where the least is reached unless holes do not fit. */
+static void
+many_at_once(void **state)
+{
+    enum { MANY = 8000 };
+    World *w = *state;
+    PackItem *item = NEW_ARRAY(w->arena, PackItem, MANY);
+
+    for (uint32_t i = 0; i < MANY; i++) {
+        NodeId first = 1 + random_below(&w->seed, MANY);
+        item[i] = (PackItem){ 64 * (1 + (int64_t)random_below(&w->seed, 4)), first, first + random_below(&w->seed, MANY), 0 };
+    }
+    int64_t arena = plan_pack(w->arena, item, MANY), live = plan_max_live(w->arena, item, MANY);
+    assert_true(arena >= live && arena * 100 <= live * 110);
+    for (uint32_t i = 0; i < MANY; i++)
+        for (uint32_t k = 0; k < i; k++)
+            assert_true(item[i].first > item[k].last || item[k].first > item[i].last || item[i].offset + item[i].size <= item[k].offset ||
+                        item[k].offset + item[k].size <= item[i].offset);
+    for (uint32_t i = 0; i < MANY; i++)
+        item[i] = (PackItem){ 64, 1 + i, 2 * MANY, 0 };
+    assert_int_equal(plan_pack(w->arena, item, MANY), 64 * MANY);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(many_at_once, begin, world_end),
         cmocka_unit_test_setup_teardown(in_place, begin, world_end),
         cmocka_unit_test_setup_teardown(in_place_scheduled, begin, world_end),
         cmocka_unit_test_setup_teardown(outputs_and_weights, begin, world_end),

@@ -1,9 +1,11 @@
 /* The prelude of emitted C: special values, partial vectors, conversions, integers. How accurate its functions are
  * is test_prelude_math.c's. */
 #include "tenon_abi.h"
+#include "emit/prelude_sizes.h"
 #include "emit/prelude.h"
 #include "emit/prelude_math.h"
 #include "emit/prelude_lanes.h"
+#include "emit/prelude_host.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

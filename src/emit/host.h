@@ -1,0 +1,73 @@
+/* What the files of the host program share.
+ *
+ * The program is statements in C functions of bounded length: a function that grows long ends and the
+ * next goes on (Part). A statement is shape arithmetic, a check, a copy, or a run of calls; calls
+ * themselves are rows of a table, since compilers read data faster than code and a model may make a
+ * hundred thousand of them. What branches or repeats is plain C around its statements, in parts of its own.
+ */
+#ifndef TENON_EMIT_HOST_H
+#define TENON_EMIT_HOST_H
+
+#include "emit/emit.h"
+
+typedef struct {
+    Ctx *c;
+    Arena *a;
+    Text *t;                         /* the source */
+    const HostProgram *p;
+    const Graph *g;
+    const Sym *symbol;
+    uint32_t nsymbol;
+    const char *own_weights;         /* C for the address of the weights that came with the code, or 0 */
+    Map symbol_at;                   /* Sym to its position in TnArgs.sym */
+    VEC(Sym) function;               /* the kernels' C functions, in the order of their first calls */
+    Map function_at;
+    bool failed;
+} Host;
+
+/* ---- host_text.c: words and sizes as C ------------------------------------------------------------- */
+
+void host_string(Text *t, const char *s);            /* a string literal */
+void host_comment(Text *t, const char *s);           /* inside a comment, on one line */
+uint32_t host_symbol(Host *h, Sym s);                /* its position in sym */
+const char *host_plain(Host *h, const Expr *x);      /* over sym, once prepare has found that nothing overflows */
+const char *host_checked(Host *h, const Expr *x);    /* over sym; overflow shows as TN_BAD_SIZE */
+
+/* ---- host_part.c: statements in functions of bounded length ---------------------------------------- */
+
+typedef struct {
+    Host *h;
+    Text *t;                         /* where functions go */
+    const char *name;                /* the functions: NAME_0, NAME_1, … */
+    const char *parameters, *arguments;
+    const char *begin;               /* what each function begins with */
+    bool numbers;                    /* each has n[], the sizes that part_number asked for */
+    Text body;                       /* of the function that is open */
+    uint32_t statements, count;
+    VEC(const Expr *) size;
+    Map size_at;
+} Parts;
+
+/* Begin a statement: what is printed to parts->body until the next one stays in one function. */
+void part_statement(Parts *p);
+/* Will the next statement be in another function? */
+bool part_is_full(const Parts *p);
+/* A number as tables have it: itself, or TN_N(k), the open function's n[k], for a size that depends on symbols. */
+void part_number(Parts *p, Text *t, const Expr *x);
+/* Close the last function, and print `static int NAME(PARAMETERS)`, which runs all in order until one gives a fault. */
+void parts_end(Parts *p);
+
+/* ---- the parts of the program ------------------------------------------------------------------------ */
+
+uint32_t host_kernels(Host *h);      /* host_kernels.c; how many calls there are */
+uint32_t host_function(Host *h, NodeId n);           /* the number of the function that a node calls */
+uint32_t host_prepare(Host *h);      /* host_prepare.c; how many dimensions the outputs have together */
+void host_run(Host *h);              /* host_run.c */
+
+static inline bool
+host_is_call(const Graph *g, NodeId n)
+{
+    return g->node.at[n].callee == CALL_KERNEL;
+}
+
+#endif

@@ -1,0 +1,90 @@
+/* host_kernels: the manifest's table of kernels, and what each call has to do.
+ *
+ * Calls that do the same work share one statement: the first of them has it computed, the rest copy it.
+ */
+#include "emit/host.h"
+
+uint32_t
+host_function(Host *h, NodeId n)
+{
+    Sym name = sym(h->c, h->p->kernel_symbol[n]);
+    uint64_t at;
+
+    if (map_get(&h->function_at, MAP_PTR(name), &at))
+        return (uint32_t)at;
+    map_put(&h->function_at, MAP_PTR(name), h->function.n);
+    VEC_PUSH(h->a, &h->function, name);
+    return h->function.n - 1;
+}
+
+/* A count over symbols; 0 where it overflows. */
+static const char *
+known(Host *h, const Expr *x)
+{
+    int64_t number;
+
+    if (!x)
+        return "0";
+    if (expr_const(x, &number))
+        return arena_printf(h->a, "%lld", (long long)(number < 0 ? 0 : number));
+    return arena_printf(h->a, "tn_max(%s, 0)", host_checked(h, x));
+}
+
+/* What is known of a kind of work, and the first call that does it. */
+typedef struct { const Expr *operations, *bytes, *predicted; uint32_t first; } Work;
+typedef struct { Host *h; Parts parts; Map at; VEC(Work) list; Text same; } Works;
+
+static void
+add_work(Works *w, const KernelWork *k, const Expr *predicted, uint32_t number)
+{
+    const Expr *key[] = {k->operations, k->bytes, predicted};
+    uint64_t hash = hash_bytes(key, sizeof key, 0), at;
+
+    for (; map_get(&w->at, hash, &at); hash++) {
+        const Work *known_work = &w->list.at[at];
+        if (known_work->operations == key[0] && known_work->bytes == key[1] && known_work->predicted == key[2]) {
+            text_printf(&w->same, "    %u,\n", known_work->first);
+            return;
+        }
+    }
+    map_put(&w->at, hash, w->list.n);
+    VEC_PUSH(w->h->a, &w->list, ((Work){key[0], key[1], key[2], number}));
+    text_printf(&w->same, "    %u,\n", number);
+    part_statement(&w->parts);
+    text_printf(&w->parts.body, "    work[%u] = (TnWork){%s, %s, %s};\n", number, known(w->h, key[0]), known(w->h, key[1]), known(w->h, key[2]));
+}
+
+uint32_t
+host_kernels(Host *h)
+{
+    uint32_t nkernel = 0;
+    Map done = {.arena = h->a};
+    VEC(KernelWork) work = {0};
+    Works w = {.h = h, .at.arena = h->a, .same.arena = h->a,
+               .parts = {.h = h, .t = h->t, .name = "tn_work_first", .parameters = "const int64_t *sym, TnWork *work",
+                         .arguments = "sym, work", .begin = "    (void)sym, (void)work;\n"}};
+
+    text_add(h->t, "static const TnKernelInfo tn_kernels[] = {\n");
+    for (NodeId n = 1; n < h->g->node.n; n++) {
+        if (!host_is_call(h->g, n))
+            continue;
+        const Kernel *k = h->g->node.at[n].kernel;
+        uint64_t at;
+        if (!map_get(&done, MAP_PTR(k->tree.list.at), &at)) {
+            map_put(&done, MAP_PTR(k->tree.list.at), at = work.n);
+            VEC_PUSH(h->a, &work, kernel_work(h->c, k));
+        }
+        text_add(h->t, "    {");
+        host_string(h->t, k->name);
+        text_add(h->t, ", ");
+        host_string(h->t, k->origin ? k->origin : k->name);
+        text_printf(h->t, ", \"%s\", %u},\n", dtype_info[work.at[at].dtype].name, host_function(h, n));
+        add_work(&w, &work.at[at], k->predicted, nkernel++);
+    }
+    text_add(h->t, "    {0, 0, 0, 0}\n};\n\n");
+    parts_end(&w.parts);
+    text_printf(h->t, "static const uint32_t tn_same_work[] = {\n%s    0\n};\n\n"
+                      "static void\ntn_work(const int64_t *sym, TnWork *work)\n{\n    tn_work_first(sym, work);\n"
+                      "    for (uint32_t i = 0; i < %uu; i++)\n        work[i] = work[tn_same_work[i]];\n}\n\n", text_str(&w.same), nkernel);
+    return nkernel;
+}

@@ -1,0 +1,231 @@
+/* host_prepare: from the inputs' sizes to symbols, outputs' sizes and memory.
+ *
+ * A dimension that is one symbol gives its value; one linear in a symbol still unknown is solved for it. Then
+ * every dimension and constraint is checked, and sizes are computed without overflow: from then on nothing
+ * can overflow, so the program itself uses plain arithmetic.
+ */
+#include "emit/host.h"
+
+/* ---- symbols ------------------------------------------------------------------------------------- */
+
+typedef struct { const Host *h; const bool *known; Var unknown; uint32_t n; } Census;
+
+static void
+count_unknown(void *user, Var v)
+{
+    Census *k = user;
+    uint64_t at;
+    if (v.kind == VAR_SYMBOL && map_get(&k->h->symbol_at, v.id, &at) && k->known[at])
+        return;
+    k->unknown = v;
+    k->n++;
+}
+
+/* Print how dimension d of input i gives a symbol, if it gives one now. */
+static bool
+bind_from(Parts *p, bool *known, uint32_t i, uint32_t d, const Expr *dim)
+{
+    Host *h = p->h;
+    const Expr *coef, *rest;
+    Census k = {.h = h, .known = known};
+    expr_vars(dim, count_unknown, &k);
+    if (k.n != 1 || k.unknown.kind != VAR_SYMBOL || !expr_linear(h->c, dim, k.unknown, &coef, &rest))
+        return false;
+    uint32_t s = host_symbol(h, (Sym)(uintptr_t)k.unknown.id);
+    part_statement(p);
+    if (expr_is(coef, 1) && expr_is(rest, 0)) {
+        text_printf(&p->body, "    sym[%u] = input_dims[%u][%u];\n", s, i, d);
+    } else {
+        text_printf(&p->body, "    if (!tn_solve(input_dims[%u][%u], %s, %s, &sym[%u]))    /* %s */\n", i, d, host_checked(h, coef),
+                    host_checked(h, rest), s, expr_str(h->c, dim));
+        text_printf(&p->body, "        return tn_refuse(fault, TN_FAULT_DIM, %u, %u, input_dims[%u][%u], %s);\n", i, d, i, d,
+                    host_checked(h, rest));
+    }
+    known[s] = true;
+    return true;
+}
+
+static void
+bind_symbols(Parts *p)
+{
+    Host *h = p->h;
+    bool *known = NEW_ARRAY(h->a, bool, h->nsymbol + 1);
+    for (bool learnt = true; learnt; ) {
+        learnt = false;
+        for (int bare = 1; bare >= 0 && !learnt; bare--)
+            for (uint32_t i = 0; i < h->g->input.n; i++) {
+                const Type *type = h->g->value.at[h->g->input.at[i]].type;
+                for (uint32_t d = 0; d < type->rank; d++)
+                    if (!bare || expr_is_var(type->dim[d], NULL))
+                        learnt |= bind_from(p, known, i, d, type->dim[d]);
+            }
+    }
+    for (uint32_t s = 0; s < h->nsymbol; s++)
+        if (!known[s])
+            h->failed = !diag_error(&h->c->diags, DIAG_UNSUPPORTED, (Loc){0},
+                                    "dimension %s does not follow from the sizes of the inputs; give it a fixed size, or make it "
+                                    "a dimension of an input", h->symbol[s]);
+}
+
+/* ---- checks -------------------------------------------------------------------------------------- */
+
+static void
+check_signs(Parts *p)
+{
+    const Graph *g = p->h->g;
+
+    part_statement(p);
+    text_add(&p->body, "    *fault = (TnFault){0};\n");
+    for (uint32_t i = 0; i < g->input.n; i++) {
+        uint32_t rank = g->value.at[g->input.at[i]].type->rank;
+        if (rank == 0)
+            continue;
+        part_statement(p);
+        text_printf(&p->body, "    for (int d = 0; d < %u; d++)\n        if (input_dims[%u][d] < 0)\n"
+                              "            return tn_refuse(fault, TN_FAULT_DIM, %u, d, input_dims[%u][d], 0);\n", rank, i, i, i);
+    }
+}
+
+static void
+check_inputs(Parts *p)
+{
+    Host *h = p->h;
+
+    for (uint32_t i = 0; i < h->g->input.n; i++) {
+        const Type *type = h->g->value.at[h->g->input.at[i]].type;
+        for (uint32_t d = 0; d < type->rank; d++) {
+            part_statement(p);
+            text_printf(&p->body, "    if (input_dims[%u][%u] != (want = %s))\n"
+                                  "        return tn_refuse(fault, TN_FAULT_DIM, %u, %u, input_dims[%u][%u], want);\n",
+                        i, d, host_checked(h, type->dim[d]), i, d, i, d);
+        }
+    }
+    for (uint32_t i = 0; i < h->g->constraints.n; i++) {
+        const Constraint *k = &h->g->constraints.at[i];
+        part_statement(p);
+        text_printf(&p->body, "    if ((got = %s) != (want = %s))\n"
+                              "        return tn_refuse(fault, TN_FAULT_CONSTRAINT, %u, 0, got, want);\n",
+                    host_checked(h, k->a), host_checked(h, k->b), i);
+    }
+}
+
+/* The first dimension of an input that uses a symbol, to blame. */
+typedef struct { uint32_t input, dim; bool known; } Blame;
+typedef struct { const Host *h; Blame *of, here; } Blaming;
+
+static void
+blame_symbol(void *user, Var v)
+{
+    Blaming *b = user;
+    uint64_t at;
+
+    if (v.kind == VAR_SYMBOL && map_get(&b->h->symbol_at, v.id, &at) && !b->of[at].known)
+        b->of[at] = b->here;
+}
+
+/* Kernels rely on what is known of a symbol's size: what a constraint implied, or a text declared. */
+static void
+check_ranges(Parts *p)
+{
+    Host *h = p->h;
+    Blaming b = {.h = h, .of = NEW_ARRAY(h->a, Blame, h->nsymbol + 1)};
+
+    for (uint32_t i = 0; i < h->g->input.n; i++) {
+        const Type *type = h->g->value.at[h->g->input.at[i]].type;
+        for (uint32_t d = 0; d < type->rank; d++) {
+            b.here = (Blame){i, d, true};
+            expr_vars(type->dim[d], blame_symbol, &b);
+        }
+    }
+    for (uint32_t s = 0; s < h->nsymbol; s++) {
+        Interval r = expr_symbol_get(h->c, (Var){VAR_SYMBOL, MAP_PTR(h->symbol[s])});
+        uint32_t i = b.of[s].input, d = b.of[s].dim;
+        if ((r.lo <= 0 && r.hi == INT64_MAX) || !b.of[s].known)
+            continue;
+        part_statement(p);
+        text_printf(&p->body, "    want = tn_min(tn_max(sym[%u], INT64_C(%lld)), INT64_C(%lld));\n"
+                              "    if (sym[%u] != want)\n        return tn_refuse(fault, TN_FAULT_DIM, %u, %u, input_dims[%u][%u], want);\n",
+                    s, (long long)r.lo, (long long)r.hi, s, i, d, i, d);
+    }
+}
+
+/* ---- sizes --------------------------------------------------------------------------------------- */
+
+static uint32_t
+size_outputs(Parts *p)
+{
+    Host *h = p->h;
+    uint32_t at = 0;
+
+    for (uint32_t i = 0; i < h->g->output.n; i++) {
+        const Type *type = h->g->value.at[h->g->output.at[i]].type;
+        part_statement(p);
+        for (uint32_t d = 0; d < type->rank; d++)
+            text_printf(&p->body, "    if ((output_dims[%u] = %s) < 0)\n"
+                                  "        return tn_refuse(fault, TN_FAULT_SIZE, 0, 0, output_dims[%u], 0);\n",
+                        at + d, host_checked(h, type->dim[d]), at + d);
+        if (!type_is_static(type)) {
+            text_printf(&p->body, "    got = %u;\n", dtype_info[type->dtype].bytes);
+            for (uint32_t d = 0; d < type->rank; d++)
+                text_printf(&p->body, "    got = tn_size_mul(got, output_dims[%u]);\n", at + d);
+            text_add(&p->body, "    if (got < 0)\n        return tn_refuse(fault, TN_FAULT_SIZE, 0, 0, got, 0);\n");
+        }
+        at += type->rank;
+    }
+    return at;
+}
+
+/* What one worker needs: the most that any kernel does. */
+static void
+size_scratch(Parts *p)
+{
+    Host *h = p->h;
+    Map seen = {.arena = h->a};
+    int64_t most = 0, bytes;
+
+    for (NodeId n = 1; n < h->g->node.n; n++) {
+        const Expr *scratch = host_is_call(h->g, n) ? kernel_scratch_bytes(h->c, h->g->node.at[n].kernel) : NULL;
+        if (!scratch || map_get(&seen, MAP_PTR(scratch), NULL))
+            continue;
+        map_put(&seen, MAP_PTR(scratch), 1);
+        if (expr_const(scratch, &bytes)) {
+            most = bytes > most ? bytes : most;
+            continue;
+        }
+        part_statement(p);
+        text_printf(&p->body, "    if ((got = %s) < 0)\n        return tn_refuse(fault, TN_FAULT_SIZE, 0, 0, got, 0);\n"
+                              "    sizes->scratch_bytes = tn_max(sizes->scratch_bytes, got);\n", host_checked(h, scratch));
+    }
+    part_statement(p);
+    text_printf(&p->body, "    sizes->scratch_bytes = tn_max(sizes->scratch_bytes, INT64_C(%lld));\n", (long long)most);
+}
+
+static void
+size_memory(Parts *p)
+{
+    part_statement(p);
+    text_printf(&p->body, "    sizes->scratch_bytes = 0;\n    if ((sizes->arena_bytes = %s) < 0)\n"
+                          "        return tn_refuse(fault, TN_FAULT_SIZE, 0, 0, sizes->arena_bytes, 0);\n",
+                host_checked(p->h, p->h->p->plan->arena_bytes));
+    size_scratch(p);
+}
+
+uint32_t
+host_prepare(Host *h)
+{
+    Parts parts = {
+        .h = h, .t = h->t, .name = "tn_prepare",
+        .parameters = "const int64_t *const *input_dims, int64_t *sym, int64_t *output_dims, TnSizes *sizes, TnFault *fault",
+        .arguments = "input_dims, sym, output_dims, sizes, fault",
+        .begin = "    int64_t got = 0, want = 0;\n    (void)input_dims, (void)sym, (void)output_dims, (void)sizes, (void)got, (void)want;\n",
+    };
+
+    check_signs(&parts);
+    bind_symbols(&parts);
+    check_inputs(&parts);
+    check_ranges(&parts);
+    uint32_t rank_total = size_outputs(&parts);
+    size_memory(&parts);
+    parts_end(&parts);
+    return rank_total;
+}

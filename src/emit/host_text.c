@@ -1,0 +1,102 @@
+/* host_text: names, messages and sizes of the model as C. */
+#include "emit/host.h"
+
+void
+host_string(Text *t, const char *s)
+{
+    text_add(t, "\"");
+    for (; s && *s; s++) {
+        unsigned char ch = (unsigned char)*s;
+        if (ch == '"' || ch == '\\')
+            text_printf(t, "\\%c", ch);
+        else if (ch < ' ' || ch > '~')
+            text_printf(t, "\\%03o", ch);
+        else
+            text_bytes(t, s, 1);
+    }
+    text_add(t, "\"");
+}
+
+void
+host_comment(Text *t, const char *s)
+{
+    for (; s && *s; s++)
+        if (s[0] == '*' && s[1] == '/')
+            text_add(t, "* ");
+        else
+            text_bytes(t, (unsigned char)*s < ' ' ? " " : s, 1);
+}
+
+uint32_t
+host_symbol(Host *h, Sym s)
+{
+    uint64_t at = 0;
+
+    if (!map_get(&h->symbol_at, MAP_PTR(s), &at))
+        h->failed = !diag_error(&h->c->diags, DIAG_INTERNAL, (Loc){0}, "emit: dimension symbol %s has no position", s);
+    return (uint32_t)at;
+}
+
+static void
+print_symbol(void *user, Text *t, Var v)
+{
+    Host *h = user;
+    if (v.kind == VAR_SYMBOL)
+        text_printf(t, "sym[%u]", host_symbol(h, (Sym)(uintptr_t)v.id));
+    else
+        h->failed = !diag_error(&h->c->diags, DIAG_INTERNAL, (Loc){0}, "emit: a size depends on a loop");
+}
+
+const char *
+host_plain(Host *h, const Expr *x)
+{
+    Text t = {.arena = h->a};
+    expr_print(&t, x, &(ExprStyle){print_symbol, h, true});
+    return text_str(&t);
+}
+
+static const char *
+checked_atom(Host *h, const Atom *atom)
+{
+    static const char *const function[] = {
+        [ATOM_DIV] = "tn_size_div", [ATOM_MOD] = "tn_size_mod", [ATOM_MIN] = "tn_size_min", [ATOM_MAX] = "tn_size_max",
+    };
+    if (atom->kind == ATOM_VAR) {
+        Text t = {.arena = h->a};
+        print_symbol(h, &t, atom->var);
+        return text_str(&t);
+    }
+    const char *s = host_checked(h, atom->arg[0]);
+    for (uint32_t i = 1; i < atom->narg; i++)
+        s = arena_printf(h->a, "%s(%s, %s)", function[atom->kind], s, host_checked(h, atom->arg[i]));
+    return s;
+}
+
+static const char *
+checked_term(Host *h, const Term *term)
+{
+    const char *product = term->coef == 1 && term->nfactor > 0 ? NULL : arena_printf(h->a, "INT64_C(%lld)", (long long)term->coef);
+
+    for (uint32_t f = 0; f < term->nfactor; f++)
+        for (uint32_t n = 0; n < term->factor[f].power; n++) {
+            const char *factor = checked_atom(h, term->factor[f].atom);
+            product = product ? arena_printf(h->a, "tn_size_mul(%s, %s)", product, factor) : factor;
+        }
+    return product;
+}
+
+/* Halves added, so that calls nest no deeper than the logarithm of the terms. */
+static const char *
+checked_sum(Host *h, const Term *term, uint32_t n)
+{
+    if (n == 1)
+        return checked_term(h, term);
+    const char *left = checked_sum(h, term, n / 2);
+    return arena_printf(h->a, "tn_size_add(%s, %s)", left, checked_sum(h, term + n / 2, n - n / 2));
+}
+
+const char *
+host_checked(Host *h, const Expr *x)
+{
+    return x->bad ? "TN_BAD_SIZE" : x->nterm ? checked_sum(h, x->term, x->nterm) : "0";
+}

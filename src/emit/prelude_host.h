@@ -1,0 +1,87 @@
+/* prelude_host: what the host program needs beyond C: sizes that tell of overflow, and the walk over the
+ * table of calls.
+ */
+#ifndef TN_PRELUDE_HOST_H
+#define TN_PRELUDE_HOST_H
+
+/* Sizes that overflow become TN_BAD_SIZE, which spreads. */
+#define TN_BAD_SIZE INT64_MIN
+TN_INLINE int64_t tn_size_add(int64_t a, int64_t b)
+{
+    int64_t r;
+    return a == TN_BAD_SIZE || b == TN_BAD_SIZE || __builtin_add_overflow(a, b, &r) ? TN_BAD_SIZE : r;
+}
+TN_INLINE int64_t tn_size_mul(int64_t a, int64_t b)
+{
+    int64_t r;
+    return a == TN_BAD_SIZE || b == TN_BAD_SIZE || __builtin_mul_overflow(a, b, &r) ? TN_BAD_SIZE : r;
+}
+TN_INLINE int64_t tn_size_div(int64_t a, int64_t b) { return a == TN_BAD_SIZE || b == TN_BAD_SIZE ? TN_BAD_SIZE : tn_div(a, b); }
+TN_INLINE int64_t tn_size_mod(int64_t a, int64_t b) { return a == TN_BAD_SIZE || b == TN_BAD_SIZE ? TN_BAD_SIZE : tn_mod(a, b); }
+TN_INLINE int64_t tn_size_min(int64_t a, int64_t b) { return tn_min(a, b); }
+TN_INLINE int64_t tn_size_max(int64_t a, int64_t b) { return a == TN_BAD_SIZE || b == TN_BAD_SIZE ? TN_BAD_SIZE : tn_max(a, b); }
+
+/* ---- prepare ------------------------------------------------------------------------------------ */
+
+TN_COLD int tn_refuse(TnFault *f, int32_t code, int32_t where, int32_t dim, int64_t got, int64_t want)
+{
+    *f = (TnFault){code, where, dim, 0, got, want};
+    return code;
+}
+/* The x >= 0 with by * x + rest == size, if there is one. */
+TN_INLINE int tn_solve(int64_t size, int64_t by, int64_t rest, int64_t *x)
+{
+    int64_t left;
+    if (by == TN_BAD_SIZE || rest == TN_BAD_SIZE || by == 0 || __builtin_sub_overflow(size, rest, &left) || left % by != 0)
+        return 0;
+    *x = left / by;
+    return *x >= 0;
+}
+
+/* ---- run ---------------------------------------------------------------------------------------- */
+
+static void tn_call(const TnHost *h, TnKernelFn *fn, const TnArgs *args, int64_t trips, int64_t grain)
+{
+    if (trips <= 0)
+        return;
+    if (h->parallel)
+        h->parallel(h->user, fn, args, trips, grain);
+    else
+        fn(args, 0, trips, h->scratch);
+}
+
+/* A table's number: itself, or the k-th of the sizes computed by the function that walks over it. */
+#define TN_N(k) (-1 - (k))
+static int64_t tn_number(int64_t x, const int64_t *n) { return x < 0 ? n[-1 - x] : x; }
+
+/* Where a tensor lies: number x of the inputs or outputs; or byte x of the weights or the arena. */
+enum { TN_INPUT, TN_OUTPUT, TN_WEIGHTS, TN_ARENA };
+static void *tn_place(const TnFrame *f, const int64_t *n, int64_t where, int64_t x)
+{
+    switch (where) {
+    case TN_INPUT: return (void *)f->inputs[x];
+    case TN_OUTPUT: return f->outputs[x];
+    case TN_WEIGHTS: return (char *)f->weights + tn_number(x, n);
+    default: return (char *)f->arena + tn_number(x, n);
+    }
+}
+/* `count` rows from `row` on, each the call of a kernel; `first` is the number of the first one. */
+__attribute__((unused)) static int
+tn_calls(const TnFrame *f, const int64_t *n, TnKernelFn *const *kernel, const int64_t *row, int32_t first, int32_t count)
+{
+    for (int32_t c = 0; c < count; c++) {
+        TnKernelFn *fn = kernel[row[0]];
+        int64_t trips = tn_number(row[1], n), grain = tn_number(row[2], n), nbuffer = row[3];
+        void *buf[nbuffer];
+        row += 4;
+        for (int64_t i = 0; i < nbuffer; i++, row += 2)
+            buf[i] = tn_place(f, n, row[0], row[1]);
+        const TnArgs args = {sizeof args, buf, f->sym, f->fault, first + c};
+        tn_call(f->host, fn, &args, trips, grain);
+        if (f->fault->code)
+            return f->fault->code;
+    }
+    return 0;
+}
+
+#endif
