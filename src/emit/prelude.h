@@ -22,6 +22,7 @@
 
 typedef uint16_t tn_f16;         /* the bits */
 typedef uint16_t tn_bf16;
+typedef uint8_t tn_f8;           /* and of floats of 8 bits and fewer */
 
 /* ---- integers: sizes and indices ------------------------------------------------------------- */
 

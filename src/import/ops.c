@@ -19,7 +19,7 @@ static const struct { AttrKind kind; const char *names; } attr_kinds[] = {
                "block_size ignore_index broadcast is_causal q_num_heads kv_num_heads qk_matmul_output_mode softmax_precision "
                "left_window_size right_window_size interleaved num_heads rotary_embedding_dim chunk_size hidden_size layout linear_before_reset input_forget "},
     {ATTR_FLOAT, " alpha beta gamma epsilon bias lambd value_float extrapolation_value cubic_coeff_a momentum ratio min max scale softcap clip "},
-    {ATTR_STRING, " auto_pad mode coordinate_transformation_mode nearest_mode equation reduction direction approximate keep_aspect_ratio_policy value_string update_rule activation activations "},
+    {ATTR_STRING, " auto_pad mode coordinate_transformation_mode nearest_mode equation reduction direction approximate keep_aspect_ratio_policy value_string update_rule activation activations round_mode "},
     {ATTR_INTS, " axes kernel_shape strides pads dilations perm split starts ends shape output_padding output_shape value_ints consumed_inputs repeats "},
     {ATTR_FLOATS, " scales value_floats activation_alpha activation_beta "},
     {ATTR_TENSOR, " value "},
@@ -299,8 +299,6 @@ convert_constant(Call *k)
 static bool
 convert_cast(Call *k)
 {
-    call_drop(k, "saturate");
-    call_drop(k, "round_mode");
     if (!call_attr(k, "to"))
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "Cast needs the attribute \"to\"");
     return dtype_attr(k, "to");
@@ -311,7 +309,6 @@ convert_cast_like(Call *k)
 {
     if (!need_input(k, 1))
         return false;
-    call_drop(k, "saturate");
     set_string(k, "to", dtype_info[input_type(k, 1)->dtype].name);
     k->in.n = 1;
     return true;
@@ -520,9 +517,8 @@ convert_eye_like(Call *k)
 static bool
 convert_quantize(Call *k)
 {
-    if (get_int(k, "block_size", 0))
-        return call_refuse(k, "%s with blocks", k->proto->op_type);
-    call_drop(k, "block_size");
+    if (!get_int(k, "saturate", 1))
+        return call_refuse(k, "%s without saturation", k->proto->op_type);
     call_drop(k, "saturate");
     call_drop(k, "precision");
     return dtype_attr(k, "output_dtype");

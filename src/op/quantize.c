@@ -1,26 +1,36 @@
-/* quantize: between floats and small integers, q = round(x / scale) + zero. */
+/* quantize: between floats and small integers, q = round(x / scale) + zero, or short floats, x / scale rounded. */
 #include "op/internal.h"
 
 #include <string.h>
 
-/* Scale and zero point: one number, or a vector along `axis`. */
+/* Scale and zero point: one number, a vector along `axis`, or one for each block of indices along it. */
 static bool
 check_scale(Ctx *c, const OpCall *call)
 {
     const Type *x = call->in[0], *s = call->in[1];
+    int64_t block = op_int(call, "block_size");
     uint32_t axis;
 
     if (!dtype_is_float(s->dtype))
         return op_fail(c, call, DIAG_MODEL, "input 1 (scale) is %s; its elements must be floats", type_str(c, s));
-    if (s->rank > 1)
-        return op_fail(c, call, DIAG_UNSUPPORTED, "input 1 (scale) is %s; one scale, or one per index of an axis, is supported",
-                       type_str(c, s));
-    if (has_in(call, 2) && !op_rank_is(c, call, 2, s->rank))
+    bool one = s->rank <= 1 && expr_is(type_count(c, s), 1);
+    if (has_in(call, 2) && !(one && call->in[2]->rank <= 1 && expr_is(type_count(c, call->in[2]), 1)) && !op_rank_is(c, call, 2, s->rank))
         return false;
-    if (s->rank == 0 || expr_is(s->dim[0], 1))
+    if (s->rank == 0 || (s->rank == 1 && !block && expr_is(s->dim[0], 1)))
         return true;
-    return op_axis_attr(c, call, x->rank, &axis)
-        && op_require_eq(c, call, s->dim[0], x->dim[axis], "the extent of the scale and of the axis it belongs to");
+    if (!op_axis_attr(c, call, x->rank, &axis))
+        return false;
+    if (!block)
+        return op_rank_is(c, call, 1, 1)
+            && op_require_eq(c, call, s->dim[0], x->dim[axis], "the extent of the scale and of the axis it belongs to");
+    if (block < 1 || !op_rank_is(c, call, 1, x->rank))
+        return block >= 1 ? false : op_fail(c, call, DIAG_MODEL, "attribute \"block_size\" is %lld; 1 or more is needed", (long long)block);
+    for (uint32_t d = 0; d < x->rank; d++) {
+        const Expr *blocks = d == axis ? expr_ceil_div(c, x->dim[d], expr_int(c, block)) : x->dim[d];
+        if (!op_require_eq(c, call, s->dim[d], blocks, arena_printf(c->arena, "axis %u of the scale and the blocks of input 0", d)))
+            return false;
+    }
+    return true;
 }
 
 static const Scalar *
@@ -28,12 +38,17 @@ load_scale(Making *m, uint32_t input, const char *name, const Expr *const *axis)
 {
     const OpCall *call = m->b->call;
     const Type *s = call->in[input];
+    int64_t block = op_int(call, "block_size");
     uint32_t d = 0;
-    const Expr *at = expr_int(m->b->c, 0);
+    const Expr *at[TN_MAX_RANK] = { expr_int(m->b->c, 0) };
 
-    if (s->rank == 1 && !expr_is(s->dim[0], 1) && op_axis_attr(m->b->c, call, call->in[0]->rank, &d))
-        at = axis[d];
-    return make_load(m, make_in(m, name, input), &at);
+    if (s->rank && op_axis_attr(m->b->c, call, call->in[0]->rank, &d) && block) {
+        memcpy(at, axis, s->rank * sizeof *at);
+        at[d] = expr_div(m->b->c, axis[d], expr_int(m->b->c, block));
+    } else if (s->rank == 1 && !expr_is(s->dim[0], 1)) {
+        at[0] = axis[d];
+    }
+    return make_load(m, make_in(m, name, input), at);
 }
 
 static bool
@@ -41,6 +56,7 @@ integer_bounds(DType t, double *lo, double *hi)
 {
     static const struct { DType type; double lo, hi; } row[] = {
         { DT_I8, -128, 127 }, { DT_U8, 0, 255 }, { DT_I16, -32768, 32767 }, { DT_U16, 0, 65535 },
+        { DT_I4, -8, 7 }, { DT_U4, 0, 15 }, { DT_I2, -2, 1 }, { DT_U2, 0, 3 },
     };
     for (uint32_t i = 0; i < sizeof row / sizeof *row; i++)
         if (row[i].type == t) {
@@ -51,12 +67,24 @@ integer_bounds(DType t, double *lo, double *hi)
     return false;
 }
 
+static bool
+is_small_float(DType t)
+{
+    return dtype_is_short(t) && dtype_info[t].bits <= 8 && t != DT_F8E8M0;
+}
+
 /* round(x), plus zero, held inside the bounds of t. */
 static const Scalar *
 round_into(Ctx *c, DType t, const Scalar *v, const Scalar *zero)
 {
     double lo = 0, hi = 0;
     DType f = (DType)v->dtype;
+
+    if (is_small_float(t)) {
+        double largest = dtype_layout(t).largest;
+        v = zero ? scalar_2(c, S_ADD, v, scalar_cast(c, f, zero)) : v;
+        return scalar_cast(c, t, scalar_2(c, S_MIN, scalar_2(c, S_MAX, v, scalar_float(c, f, -largest)), scalar_float(c, f, largest)));
+    }
 
     integer_bounds(t, &lo, &hi);
     v = scalar_1(c, S_ROUND, v);
@@ -73,8 +101,8 @@ infer_quantize_linear(Ctx *c, const OpCall *call, const Type **out)
     DType t = has_in(call, 2) ? call->in[2]->dtype : *name ? dtype_from_name(name, strlen(name)) : DT_U8;
     double lo, hi;
 
-    if (!integer_bounds(t, &lo, &hi))
-        return op_fail(c, call, DIAG_UNSUPPORTED, "quantizes to %s; i8, u8, i16 and u16 are supported", t ? dtype_info[t].name : name);
+    if (!integer_bounds(t, &lo, &hi) && !is_small_float(t))
+        return op_fail(c, call, DIAG_MODEL, "quantizes to %s; integers of up to 16 bits and floats of up to 8 are possible", t ? dtype_info[t].name : name);
     out[0] = type_with_dtype(c, call->in[0], t);
     return check_scale(c, call);
 }
@@ -97,9 +125,15 @@ expand_quantize_linear(Build *b)
 bool
 infer_dequantize_linear(Ctx *c, const OpCall *call, const Type **out)
 {
-    if (!dtype_is_int(call->in[0]->dtype) || !op_same_dtype(c, call, 0, 2))
-        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; integers of the zero point's type are needed", type_str(c, call->in[0]));
-    out[0] = type_with_dtype(c, call->in[0], call->in[1]->dtype);
+    const char *name = op_string(c, call, "output_dtype");
+    DType t = call->in[0]->dtype, to = *name ? dtype_from_name(name, strlen(name)) : call->in[1]->dtype;
+
+    if ((!dtype_is_int(t) && !is_small_float(t)) || !op_same_dtype(c, call, 0, 2))
+        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; integers, or floats of up to 8 bits, of the zero point's type are needed",
+                       type_str(c, call->in[0]));
+    if (!dtype_is_float(to))
+        return op_fail(c, call, DIAG_MODEL, "dequantizes to %s; a float type is needed", to ? dtype_info[to].name : name);
+    out[0] = type_with_dtype(c, call->in[0], to);
     return check_scale(c, call);
 }
 
@@ -108,13 +142,14 @@ expand_dequantize_linear(Build *b)
 {
     Ctx *c = b->c;
     const Expr *axis[TN_MAX_RANK];
+    DType t = is_small_float(b->call->in[0]->dtype) ? DT_F32 : DT_I32;
     Making m = make_begin(b, NULL);
 
     make_in(&m, "x", 0);
     make_out_over(&m, "o", build_out(b, 0), axis);
-    const Scalar *scale = load_scale(&m, 1, "scale", axis), *x = scalar_cast(c, DT_I32, make_load(&m, 0, axis));
+    const Scalar *scale = load_scale(&m, 1, "scale", axis), *x = scalar_cast(c, t, make_load(&m, 0, axis));
     if (has_in(b->call, 2))
-        x = scalar_2(c, S_SUB, x, scalar_cast(c, DT_I32, load_scale(&m, 2, "zero", axis)));
+        x = scalar_2(c, S_SUB, x, scalar_cast(c, t, load_scale(&m, 2, "zero", axis)));
     return make_finish(&m, axis, scalar_2(c, S_MUL, scalar_cast(c, (DType)scale->dtype, x), scale));
 }
 

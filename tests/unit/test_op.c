@@ -179,6 +179,39 @@ static const Row row[] = {
     { "lp_norm", "f32[b, s]", "p = 1", 1, "f32[b, s]" },
     { "lrn", "f32[n, 8, h, w]", "size = 5", 1, "f32[n, 8, h, w]" },
 
+    /* attention and its relatives */
+    { "attention", "f32[b, 8, s, 64]; f32[b, 2, t, 64]; f32[b, 2, t, 32]", "", 1, "f32[b, 8, s, 32]" },
+    { "attention", "f16[b, s, 512]; f16[b, t, 128]; f16[b, t, 128]; bool[s, t + p]; f16[b, 2, p, 64]; f16[b, 2, p, 64]",
+      "q_num_heads = 8, kv_num_heads = 2, is_causal = 1", 4, "f16[b, s, 512]; f16[b, 2, p + t, 64]; f16[b, 2, p + t, 64]; f16[b, 8, s, p + t]" },
+    { "attention", "f32[b, 8, s, 64]; f32[b, 3, s, 64]; f32[b, 3, s, 64]", "", 1, "error: 8 heads of q cannot share 3 heads of k" },
+    { "attention", "f32[b, s, 64]; f32[b, s, 64]; f32[b, s, 64]", "", 1, "error: need the number of heads" },
+    { "rotary_embedding", "f32[b, h, s, 64]; f32[512, 32]; f32[512, 32]; i64[b, s]", "", 1, "f32[b, h, s, 64]" },
+    { "rotary_embedding", "f32[b, s, 128]; f32[b, s, 8]; f32[b, s, 8]", "num_heads = 4, rotary_embedding_dim = 16, interleaved = 1", 1, "f32[b, s, 128]" },
+    { "rotary_embedding", "f32[b, h, s, 64]; f32[b, s, 16]; f32[b, s, 16]", "", 1, "error: half the rotated size differ: 16 and 32" },
+    { "linear_attention", "f32[b, t, 16]; f32[b, t, 8]; f32[b, t, 12]; _; f32[b, t, 2]; f32[b, t, 2]", "q_num_heads = 4, kv_num_heads = 2", 2,
+      "f32[b, t, 24]; f32[b, 2, 4, 6]" },
+    { "linear_attention", "f32[b, t, 16]; f32[b, t, 8]; f32[b, t, 12]", "q_num_heads = 4, kv_num_heads = 2", 1, "error: needs a decay and needs a beta" },
+    { "causal_conv", "f32[b, c, l]; f32[c, 1, 4]; f32[c]", "activation = \"silu\"", 2, "f32[b, c, l]; f32[b, c, 3]" },
+    { "tensor_scatter", "f32[b, h, m, d]; f32[b, h, 4, d]; i64[b]", "mode = \"circular\"", 1, "f32[b, h, m, d]" },
+    { "tensor_scatter", "f32[b, 4, d]; f32[b, 5, d]", "", 1, "error: an update of 5 rows does not fit a cache of 4" },
+    { "swiglu", "f32[n, d]; f32[n, d]", "", 1, "f32[n, d]" },
+
+    /* recurrences */
+    { "rnn", "f32[t, b, 8]; f32[1, 16, 8]; f32[1, 16, 16]", "", 2, "f32[t, 1, b, 16]; f32[1, b, 16]" },
+    { "gru", "f32[t, b, 8]; f32[2, 48, 8]; f32[2, 16, 48]; f32[2, 96]; i64[b]", "direction = \"bidirectional\", linear_before_reset = 1", 2,
+      "f32[t, 2, b, 16]; f32[2, b, 16]" },
+    { "gru", "f32[t, b, 8]; f32[1, 48, 8]; f32[1, 16, 48]", "", 1, "f32[t, 1, b, 16]" },
+    { "lstm", "f32[b, t, 8]; f32[1, 64, 8]; f32[1, 16, 64]; _; _; f32[b, 1, 16]; f32[b, 1, 16]; f32[1, 48]", "layout = 1, hidden_size = 16", 3,
+      "f32[b, t, 1, 16]; f32[b, 1, 16]; f32[b, 1, 16]" },
+    { "lstm", "f32[t, b, 8]; f32[1, 60, 8]; f32[1, 16, 64]", "", 1, "error: axis 1 of input 1 and what the others say differ: 60 and 64" },
+    { "rnn", "f32[t, b, 8]; f32[1, 16, 8]; f32[1, 16, 16]", "activations = \"Sine\"", 1, "error: has Sine as number 0" },
+
+    /* losses */
+    { "nll_loss", "f32[n, c, d]; i64[n, d]; f32[c]", "ignore_index = -1", 1, "f32[]" },
+    { "nll_loss", "f32[n, c]; i32[n]", "reduction = \"none\"", 1, "f32[n]" },
+    { "nll_loss", "f32[n, c]; i32[n]", "reduction = \"all\"", 1, "error: none, mean and sum exist" },
+    { "cross_entropy", "f32[n, c, h, w]; i64[n, h, w]", "reduction = \"sum\"", 2, "f32[]; f32[n, c, h, w]" },
+
     /* the same elements, cut anew */
     { "reshape", "f32[b, s, 768]; i64[4] = [0, 0, 12, 64]", "", 1, "f32[b, s, 12, 64]" },
     { "reshape", "f32[b, s, 768]; i64[4] = [b, -1, 12, 64]", "", 1, "f32[b, s, 12, 64]" },
