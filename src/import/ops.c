@@ -17,9 +17,10 @@ static const struct { AttrKind kind; const char *names; } attr_kinds[] = {
                "allowzero batch_dims blocksize upper batch_axis time_axis size p to num_groups start end dtype output_dtype k detect_negative "
                "detect_positive fmod stash_type training_mode spatial is_test num_outputs exclude_outside antialias saturate seed is_nan precision "
                "block_size ignore_index broadcast is_causal q_num_heads kv_num_heads qk_matmul_output_mode softmax_precision "
-               "left_window_size right_window_size interleaved num_heads rotary_embedding_dim chunk_size hidden_size layout linear_before_reset input_forget "},
-    {ATTR_FLOAT, " alpha beta gamma epsilon bias lambd value_float extrapolation_value cubic_coeff_a momentum ratio min max scale softcap clip "},
-    {ATTR_STRING, " auto_pad mode coordinate_transformation_mode nearest_mode equation reduction direction approximate keep_aspect_ratio_policy value_string update_rule activation activations round_mode "},
+               "left_window_size right_window_size interleaved num_heads rotary_embedding_dim chunk_size hidden_size layout linear_before_reset input_forget "
+               "align_corners output_height output_width sampling_ratio offset_group "},
+    {ATTR_FLOAT, " alpha beta gamma epsilon bias lambd value_float extrapolation_value cubic_coeff_a momentum ratio min max scale softcap clip spatial_scale "},
+    {ATTR_STRING, " auto_pad mode coordinate_transformation_mode nearest_mode equation reduction direction approximate keep_aspect_ratio_policy value_string update_rule activation activations round_mode padding_mode "},
     {ATTR_INTS, " axes kernel_shape strides pads dilations perm split starts ends shape output_padding output_shape value_ints consumed_inputs repeats "},
     {ATTR_FLOATS, " scales value_floats activation_alpha activation_beta "},
     {ATTR_TENSOR, " value "},
@@ -538,6 +539,25 @@ convert_recurrent(Call *k)
     return k->in.at[2] != 0;
 }
 
+/* Opset 16 called the modes after two dimensions. */
+static bool
+convert_grid_sample(Call *k)
+{
+    const char *mode = attr_string((Attrs){k->attr.at, k->attr.n}, "mode", "linear");
+
+    set_string(k, "mode", !strcmp(mode, "bilinear") ? "linear" : !strcmp(mode, "bicubic") ? "cubic" : mode);
+    return true;
+}
+
+/* Before opset 16 regions were not moved by half a pixel. */
+static bool
+convert_roi_align(Call *k)
+{
+    if (k->m->opset < 16)
+        set_string(k, "coordinate_transformation_mode", "output_half_pixel");
+    return true;
+}
+
 static bool
 convert_attention(Call *k)
 {
@@ -581,6 +601,8 @@ static const OpRow rows[] = {
     {"RotaryEmbedding", OP_rotary_embedding, 0}, {"LinearAttention", OP_linear_attention, 0}, {"CausalConvWithState", OP_causal_conv, 0},
     {"TensorScatter", OP_tensor_scatter, 0}, {"SwiGLU", OP_swiglu, 0}, {"ai.onnx.preview.FlexAttention", OP_attention, convert_attention},
     {"RNN", OP_rnn, convert_recurrent}, {"GRU", OP_gru, convert_recurrent}, {"LSTM", OP_lstm, convert_recurrent},
+    {"GridSample", OP_grid_sample, convert_grid_sample}, {"AffineGrid", OP_affine_grid, 0}, {"RoiAlign", OP_roi_align, convert_roi_align},
+    {"DeformConv", OP_deform_conv, 0},
     {"NegativeLogLikelihoodLoss", OP_nll_loss, 0}, {"SoftmaxCrossEntropyLoss", OP_cross_entropy, 0},
     {"Reshape", OP_reshape, convert_reshape}, {"Flatten", OP_flatten, 0}, {"Squeeze", OP_squeeze, convert_axes}, {"Unsqueeze", OP_unsqueeze, convert_axes},
     {"Transpose", OP_transpose, 0}, {"Expand", OP_expand, 0}, {"Tile", OP_tile, convert_tile}, {"Concat", OP_concat, 0}, {"Split", OP_split, convert_split},
