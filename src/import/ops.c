@@ -18,7 +18,7 @@ static const struct { AttrKind kind; const char *names; } attr_kinds[] = {
                "detect_positive fmod stash_type training_mode spatial is_test num_outputs exclude_outside antialias saturate seed is_nan precision "
                "block_size ignore_index broadcast is_causal q_num_heads kv_num_heads qk_matmul_output_mode softmax_precision "
                "left_window_size right_window_size interleaved num_heads rotary_embedding_dim chunk_size hidden_size layout linear_before_reset input_forget "
-               "align_corners output_height output_width sampling_ratio offset_group "},
+               "align_corners output_height output_width sampling_ratio offset_group output_datatype periodic inverse onesided "},
     {ATTR_FLOAT, " alpha beta gamma epsilon bias lambd value_float extrapolation_value cubic_coeff_a momentum ratio min max scale softcap clip spatial_scale "},
     {ATTR_STRING, " auto_pad mode coordinate_transformation_mode nearest_mode equation reduction direction approximate keep_aspect_ratio_policy value_string update_rule activation activations round_mode padding_mode "},
     {ATTR_INTS, " axes kernel_shape strides pads dilations perm split starts ends shape output_padding output_shape value_ints consumed_inputs repeats "},
@@ -558,6 +558,24 @@ convert_roi_align(Call *k)
     return true;
 }
 
+/* The axis was an attribute before opset 20. */
+static bool
+convert_dft(Call *k)
+{
+    int64_t axis = get_int(k, "axis", 1);
+
+    if (k->m->opset < 20)
+        set_input(k, 2, call_ints(k, "axis", 1, &axis));
+    call_drop(k, "axis");
+    return true;
+}
+
+static bool
+convert_window(Call *k)
+{
+    return dtype_attr(k, "output_datatype");
+}
+
 static bool
 convert_attention(Call *k)
 {
@@ -603,6 +621,9 @@ static const OpRow rows[] = {
     {"RNN", OP_rnn, convert_recurrent}, {"GRU", OP_gru, convert_recurrent}, {"LSTM", OP_lstm, convert_recurrent},
     {"GridSample", OP_grid_sample, convert_grid_sample}, {"AffineGrid", OP_affine_grid, 0}, {"RoiAlign", OP_roi_align, convert_roi_align},
     {"DeformConv", OP_deform_conv, 0},
+    {"Col2Im", OP_col2im, 0}, {"CenterCropPad", OP_center_crop_pad, 0}, {"MaxUnpool", OP_max_unpool, 0}, {"CumProd", OP_cum_prod, 0},
+    {"DFT", OP_dft, convert_dft}, {"STFT", OP_stft, 0}, {"HannWindow", OP_hann_window, convert_window}, {"HammingWindow", OP_hamming_window, convert_window},
+    {"BlackmanWindow", OP_blackman_window, convert_window}, {"MelWeightMatrix", OP_mel_weight_matrix, convert_window},
     {"NegativeLogLikelihoodLoss", OP_nll_loss, 0}, {"SoftmaxCrossEntropyLoss", OP_cross_entropy, 0},
     {"Reshape", OP_reshape, convert_reshape}, {"Flatten", OP_flatten, 0}, {"Squeeze", OP_squeeze, convert_axes}, {"Unsqueeze", OP_unsqueeze, convert_axes},
     {"Transpose", OP_transpose, 0}, {"Expand", OP_expand, 0}, {"Tile", OP_tile, convert_tile}, {"Concat", OP_concat, 0}, {"Split", OP_split, convert_split},
