@@ -18,7 +18,8 @@ static const struct { AttrKind kind; const char *names; } attr_kinds[] = {
                "detect_positive fmod stash_type training_mode spatial is_test num_outputs exclude_outside antialias saturate seed is_nan precision "
                "block_size ignore_index broadcast is_causal q_num_heads kv_num_heads qk_matmul_output_mode softmax_precision "
                "left_window_size right_window_size interleaved num_heads rotary_embedding_dim chunk_size hidden_size layout linear_before_reset input_forget "
-               "align_corners output_height output_width sampling_ratio offset_group output_datatype periodic inverse onesided "},
+               "align_corners output_height output_width sampling_ratio offset_group output_datatype periodic inverse onesided channels_last "
+               "transBatchA transBatchB K N bits accuracy_level "},
     {ATTR_FLOAT, " alpha beta gamma epsilon bias lambd value_float extrapolation_value cubic_coeff_a momentum ratio min max scale softcap clip spatial_scale "},
     {ATTR_STRING, " auto_pad mode coordinate_transformation_mode nearest_mode equation reduction direction approximate keep_aspect_ratio_policy value_string update_rule activation activations round_mode padding_mode "},
     {ATTR_INTS, " axes kernel_shape strides pads dilations perm split starts ends shape output_padding output_shape value_ints consumed_inputs repeats "},
@@ -107,13 +108,13 @@ read_attr(Call *k, const Onnx__AttributeProto *p)
     return true;
 }
 
-static const Attr *
+const Attr *
 call_attr(Call *k, const char *name)
 {
     return attr_find((Attrs){k->attr.at, k->attr.n}, name);
 }
 
-static void
+void
 call_drop(Call *k, const char *name)
 {
     for (uint32_t i = 0; i < k->attr.n; i++)
@@ -125,21 +126,21 @@ call_drop(Call *k, const char *name)
 
 /* ---- helpers of converters --------------------------------------------------------------------------- */
 
-static void
+void
 set_int(Call *k, const char *name, int64_t v)
 {
     call_drop(k, name);
     VEC_PUSH(k->m->arena, &k->attr, ((Attr){.name = sym(k->m->c, name), .kind = ATTR_INT, .i = v}));
 }
 
-static void
+void
 set_string(Call *k, const char *name, const char *v)
 {
     call_drop(k, name);
     VEC_PUSH(k->m->arena, &k->attr, ((Attr){.name = sym(k->m->c, name), .kind = ATTR_STRING, .s = sym(k->m->c, v)}));
 }
 
-static int64_t
+int64_t
 get_int(Call *k, const char *name, int64_t otherwise)
 {
     return attr_int((Attrs){k->attr.at, k->attr.n}, name, otherwise);
@@ -155,7 +156,7 @@ new_const(Call *k, const char *name, DType t, uint32_t n, const void *data)
 }
 
 /* An i64[n] constant. */
-static ValueId
+ValueId
 call_ints(Call *k, const char *name, uint32_t n, const int64_t *v)
 {
     int64_t *padded = NEW_ARRAY(k->m->arena, int64_t, n + 1);
@@ -165,7 +166,7 @@ call_ints(Call *k, const char *name, uint32_t n, const int64_t *v)
 }
 
 /* A rank-0 constant with the element type of value `like`. */
-static ValueId
+ValueId
 scalar_const(Call *k, const char *name, ValueId like, double v)
 {
     Ctx *c = k->m->c;
@@ -184,7 +185,7 @@ scalar_const(Call *k, const char *name, ValueId like, double v)
     return call_op(k, OP_cast, 1, &to, 1, &made, name);
 }
 
-static void
+void
 set_input(Call *k, uint32_t i, ValueId v)
 {
     while (k->in.n <= i)
@@ -216,13 +217,13 @@ call_op(Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t nin, cons
     return graph_infer_op(k->m->g, op, (Attrs){attrs, nattr}, k->loc, k->origin, nin, in, 1, &name, &out) ? out : 0;
 }
 
-static const char *
+const char *
 output_name(Call *k)
 {
     return k->proto->n_output ? k->proto->output[0] : NULL;
 }
 
-static bool
+bool
 finish(Call *k, ValueId v)
 {
     call_bind(k, 0, v);
@@ -230,13 +231,13 @@ finish(Call *k, ValueId v)
     return v != 0;
 }
 
-static const Type *
+const Type *
 input_type(Call *k, uint32_t i)
 {
     return i < k->in.n && k->in.at[i] ? k->m->g->value.at[k->in.at[i]].type : NULL;
 }
 
-static bool
+bool
 need_input(Call *k, uint32_t i)
 {
     if (input_type(k, i))
@@ -644,6 +645,9 @@ op_row(const char *onnx)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (!strcmp(rows[i].onnx, onnx))
             return &rows[i];
+    for (const OpRow *row = composed_rows; row->onnx; row++)
+        if (!strcmp(row->onnx, onnx))
+            return row;
     return NULL;
 }
 

@@ -153,6 +153,138 @@ expand_dequantize_linear(Build *b)
     return make_finish(&m, axis, scalar_2(c, S_MUL, scalar_cast(c, (DType)scale->dtype, x), scale));
 }
 
+/* ---- requantize_linear: sums of products of quantised numbers, times both scales over the result's ----------------- */
+
+enum { SUMS, SCALE_A, SCALE_B, SCALE_Y, ZERO_Y };
+
+bool
+infer_requantize(Ctx *c, const OpCall *call, const Type **out)
+{
+    DType t = has_in(call, ZERO_Y) ? call->in[ZERO_Y]->dtype : DT_U8;
+    const Type *x = call->in[SUMS];
+    double lo, hi;
+    uint32_t axis;
+
+    if (x->dtype != DT_I32 || !integer_bounds(t, &lo, &hi))
+        return op_fail(c, call, DIAG_MODEL, "from %s to %s; i32 sums become integers of up to 16 bits", type_str(c, x), dtype_info[t].name);
+    for (uint32_t i = SCALE_A; i < call->nin; i++) {
+        const Type *s = call->in[i];
+        if (!s || (s->rank <= 1 && expr_is(type_count(c, s), 1)))
+            continue;
+        if (i == SCALE_Y || i == ZERO_Y || s->rank != 1)
+            return op_fail(c, call, DIAG_UNSUPPORTED, "input %u is %s; one number is supported here, or for the factors one along an axis", i, type_str(c, s));
+        if (!op_axis(c, call, "axis", op_int(call, i == SCALE_A ? "axis_a" : "axis"), x->rank, &axis)
+            || !op_require_eq(c, call, s->dim[0], x->dim[axis], arena_printf(c->arena, "the extent of input %u and of its axis", i)))
+            return false;
+    }
+    out[0] = type_with_dtype(c, x, t);
+    return true;
+}
+
+/* Scale i at a point, as a text. */
+static const char *
+scale_text(Build *b, uint32_t i, const char *name, const char *attr)
+{
+    const Type *s = b->call->in[i];
+    uint32_t axis = 0;
+
+    if (s->rank == 0)
+        return arena_printf(b->c->arena, "$T(%s[])", name);
+    if (expr_is(s->dim[0], 1) || !op_axis(b->c, b->call, "axis", op_int(b->call, attr), b->call->in[SUMS]->rank, &axis))
+        return arena_printf(b->c->arena, "$T(%s[0])", name);
+    return arena_printf(b->c->arena, "$T(%s[i%u])", name, axis);
+}
+
+bool
+expand_requantize(Build *b)
+{
+    Arena *a = b->c->arena;
+    bool zero = has_in(b->call, ZERO_Y);
+    double lo = 0, hi = 0;
+    uint32_t with[] = { 0, 1, 2, 3, 4, build_out(b, 0) }, without[] = { 0, 1, 2, 3, build_out(b, 0) };
+
+    integer_bounds(b->out[0]->dtype, &lo, &hi);
+    b->real = DT_F32;
+    const char *i = axes_text(a, 0, b->out[0]->rank), *z = zero ? arena_printf(a, " + %s", scale_text(b, ZERO_Y, "z", "axis")) : "";
+    const char *text = arena_printf(a, "o[%s] = min(max(round($T(x[%s]) * (%s * %s / %s))%s, %g), %g)", i, i, scale_text(b, SCALE_A, "a", "axis_a"),
+                                    scale_text(b, SCALE_B, "w", "axis"), scale_text(b, SCALE_Y, "y", "axis"), z, lo, hi);
+    return zero ? build_text(b, NULL, "x a w y z -> o", with, "%s", text) : build_text(b, NULL, "x a w y -> o", without, "%s", text);
+}
+
+/* ---- matmul_nbits: x times the transpose of weights of 4 or 8 bits in blocks -------------------------------------------- */
+
+bool
+infer_matmul_nbits(Ctx *c, const OpCall *call, const Type **out)
+{
+    const Type *x = call->in[0], *w = call->in[1];
+    int64_t bits = op_int(call, "bits"), block = op_int(call, "block_size"), k = op_int(call, "K"), n = op_int(call, "N");
+    const Expr *dim[TN_MAX_RANK];
+
+    if (!dtype_is_float(x->dtype) || w->dtype != DT_U8 || !op_rank_at_least(c, call, 0, 1))
+        return op_fail(c, call, DIAG_MODEL, "inputs 0 and 1 are %s and %s; floats, and u8 that hold the weights, are needed", type_str(c, x), type_str(c, w));
+    if ((bits != 4 && bits != 8) || block < 16 || (block & (block - 1)) || k < 1 || n < 1)
+        return op_fail(c, call, DIAG_UNSUPPORTED, "%lld bits in blocks of %lld; 4 and 8 bits in blocks of a power of two from 16 on are supported",
+                       (long long)bits, (long long)block);
+    int64_t blocks = (k + block - 1) / block;
+    if (!op_require_eq(c, call, x->dim[x->rank - 1], expr_int(c, k), "the last axis of input 0 and K")
+        || !op_require_eq(c, call, type_count(c, w), expr_int(c, n * blocks * (block * bits / 8)), "the bytes of the weights and N, K and the blocks")
+        || !op_require_eq(c, call, type_count(c, call->in[2]), expr_int(c, n * blocks), "the number of scales and of blocks"))
+        return false;
+    if (has_in(call, 3) && call->in[3]->dtype == DT_U8
+        && !op_require_eq(c, call, type_count(c, call->in[3]), expr_int(c, n * ((blocks * bits + 7) / 8)), "the bytes of the zero points and the blocks"))
+        return false;
+    memcpy(dim, x->dim, x->rank * sizeof *dim);
+    dim[x->rank - 1] = expr_int(c, n);
+    out[0] = type_new(c, x->dtype, x->rank, dim);
+    return true;
+}
+
+/* An input read by its flat index, whatever its rank. */
+static const char *
+flat_text(Build *b, uint32_t input, const char *name, const char *index)
+{
+    Arena *a = b->c->arena;
+    const Type *t = b->call->in[input];
+    Text at = { .arena = a };
+    int64_t inner = 1, size[TN_MAX_RANK];
+
+    for (uint32_t d = t->rank; d-- > 0; inner *= expr_or(t->dim[d], 1))
+        size[d] = inner;
+    text_printf(&at, "%s[", name);
+    for (uint32_t d = 0; d < t->rank; d++)
+        text_printf(&at, d ? ", (%s) // %lld %% %lld" : "(%s) // %lld", index, (long long)size[d], (long long)expr_or(t->dim[d], 1));
+    text_add(&at, "]");
+    return text_str(&at);
+}
+
+bool
+expand_matmul_nbits(Build *b)
+{
+    Arena *a = b->c->arena;
+    const OpCall *call = b->call;
+    int64_t bits = op_int(call, "bits"), block = op_int(call, "block_size"), k = op_int(call, "K"), n = op_int(call, "N"), blocks = (k + block - 1) / block;
+    bool zeros = has_in(call, 3), bias = has_in(call, 5);
+    const Expr *dim[] = { expr_int(b->c, n), expr_int(b->c, k) };
+    uint32_t weights = build_value(b, b->real = compute_type(call->in[0]->dtype), 2, dim);
+    const char *at = arena_printf(a, "n * %lld + k // %lld * %lld + k %% %lld // %lld", (long long)(blocks * (block * bits / 8)), (long long)block,
+                                  (long long)(block * bits / 8), (long long)block, (long long)(8 / bits));
+    const char *q = bits == 8 ? flat_text(b, 1, "w", at)
+                  : arena_printf(a, "and(shr(%s, u8(4 * (k %% 2))), 15)", flat_text(b, 1, "w", at));
+    const char *zero = !zeros ? bits == 8 ? "128" : "8" : call->in[3]->dtype != DT_U8 ? flat_text(b, 3, "z", arena_printf(a, "n * %lld + k // %lld", (long long)blocks, (long long)block))
+                     : bits == 8 ? flat_text(b, 3, "z", arena_printf(a, "n * %lld + k // %lld", (long long)blocks, (long long)block))
+                     : arena_printf(a, "and(shr(%s, u8(4 * (k // %lld %% 2))), 15)",
+                                    flat_text(b, 3, "z", arena_printf(a, "n * %lld + k // %lld // 2", (long long)((blocks + 1) / 2), (long long)block)), (long long)block);
+    uint32_t with[] = { 1, 2, 3, weights }, without[] = { 1, 2, weights };
+    const char *text = arena_printf(a, "o[n, k] = ($T(%s) - $T(%s)) * $T(%s)", q, zero,
+                                    flat_text(b, 2, "s", arena_printf(a, "n * %lld + k // %lld", (long long)blocks, (long long)block)));
+    if (!(zeros ? build_text(b, "weights", "w s z -> o", with, "%s", text) : build_text(b, "weights", "w s -> o", without, "%s", text)))
+        return false;
+    uint32_t rank = call->in[0]->rank, biased[] = { 0, weights, 5, build_out(b, 0) }, plain[] = { 0, weights, build_out(b, 0) };
+    const char *row = rank > 1 ? arena_printf(a, "%s, ", axes_text(a, 0, rank - 1)) : "";
+    const char *sum = arena_printf(a, "o[%sn] = (sum k: x[%sk] * w[n, k])%s", row, row, bias ? " + bias[n]" : "");
+    return bias ? build_text(b, NULL, "x w bias -> o", biased, "%s", sum) : build_text(b, NULL, "x w -> o", plain, "%s", sum);
+}
+
 /* ---- dynamic_quantize_linear: scale and zero from the range of x, which always holds 0 ------------------------ */
 
 bool
