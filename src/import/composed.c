@@ -152,8 +152,10 @@ convert_qlinear_pair(Call *k)
 {
     if (!need_inputs(k, 7))
         return false;
-    ValueId a = dequantized(k, in(k, 0), in(k, 1), in(k, 2)), b = dequantized(k, in(k, 3), in(k, 4), in(k, 5));
-    return finish(k, a && b ? quantized(k, two(k, k->op, a, b), in(k, 6), in(k, 7)) : 0);
+    /* Both on the result's scale, as ONNX Runtime has it: then a sum that is exact there rounds alike. */
+    ValueId ratio = two(k, OP_div, in(k, 1), in(k, 6)), other = k->op == OP_add ? two(k, OP_div, in(k, 4), in(k, 6)) : in(k, 4);
+    ValueId a = ratio ? dequantized(k, in(k, 0), ratio, in(k, 2)) : 0, b = other ? dequantized(k, in(k, 3), other, in(k, 5)) : 0;
+    return finish(k, a && b ? quantized(k, two(k, k->op, a, b), scalar_const(k, "one", ratio, 1), in(k, 7)) : 0);
 }
 
 /* x x_scale x_zero y_scale y_zero, with the attributes of the operator between. */

@@ -162,7 +162,7 @@ expand_dft(Build *b)
     return t.complex ? build_text(b, NULL, "x w v -> o", with, "%s", text) : build_text(b, NULL, "x w -> o", without, "%s", text);
 }
 
-/* ---- stft: frames of a signal [b, n, 1 or 2], a step apart, each weighted and transformed ------------------------------ */
+/* ---- stft: frames of a signal [b, n], or [b, n, 1 or 2], a step apart, each weighted and transformed ------------------------------ */
 
 typedef struct { const Expr *step, *length, *frames, *bins; bool complex; } Frames;
 
@@ -170,11 +170,11 @@ static bool
 read_frames(Ctx *c, const OpCall *call, Frames *f)
 {
     const Type *x = call->in[0];
-    int64_t parts;
+    int64_t parts = 1;
 
-    if (!dtype_is_float(x->dtype) || !op_rank_is(c, call, 0, 3))
+    if (!dtype_is_float(x->dtype) || (x->rank != 2 && !op_rank_is(c, call, 0, 3)))
         return dtype_is_float(x->dtype) ? false : op_fail(c, call, DIAG_MODEL, "input 0 is %s; its elements must be floats", type_str(c, x));
-    if (!expr_const(x->dim[2], &parts) || parts < 1 || parts > 2)
+    if ((x->rank == 3 && !expr_const(x->dim[2], &parts)) || parts < 1 || parts > 2)
         return op_fail(c, call, DIAG_MODEL, "the last axis of input 0, %s, must be 1 (real) or 2 (complex)", expr_str(c, x->dim[2]));
     if (!known_scalar(c, call, 1, "frame_step", &f->step))
         return false;
@@ -225,7 +225,8 @@ expand_stft(Build *b)
     uint32_t with[] = { 0, table, other, build_out(b, 0) }, without[] = { 0, table, build_out(b, 0) };
     return f.complex ? build_text(b, NULL, "x w v -> o", with,
                                   "o[b, f, k, c] = (sum t<length>: x[b, f*step + t, 0] * w[k, c, t]) + (sum t: x[b, f*step + t, 1] * v[k, c, t])")
-                     : build_text(b, NULL, "x w -> o", without, "o[b, f, k, c] = sum t<length>: x[b, f*step + t, 0] * w[k, c, t]");
+                     : build_text(b, NULL, "x w -> o", without, "o[b, f, k, c] = sum t<length>: x[b, f*step + t%s] * w[k, c, t]",
+                                  b->call->in[0]->rank == 3 ? ", 0" : "");
 }
 
 /* ---- mel_weight_matrix: triangles over the bins of a spectrum, evenly spaced in mel -------------------------------------- */
