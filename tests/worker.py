@@ -16,7 +16,9 @@ DIRTY = os.environ | {"MALLOC_PERTURB_": "171"}          # memory that nobody wr
 DTYPES = {"f32": "<f4", "f64": "<f8", "f16": "<f2", "i8": "i1", "i16": "<i2", "i32": "<i4", "i64": "<i8", "u8": "u1", "u16": "<u2",
           "u32": "<u4", "u64": "<u8", "bool": "?", "c64": "<c8", "c128": "<c16", "bf16": ml_dtypes.bfloat16,
           "f8e4m3fn": ml_dtypes.float8_e4m3fn, "f8e4m3fnuz": ml_dtypes.float8_e4m3fnuz, "f8e5m2": ml_dtypes.float8_e5m2,
-          "f8e5m2fnuz": ml_dtypes.float8_e5m2fnuz, "f8e8m0": ml_dtypes.float8_e8m0fnu}
+          "f8e5m2fnuz": ml_dtypes.float8_e5m2fnuz, "f8e8m0": ml_dtypes.float8_e8m0fnu, "i4": ml_dtypes.int4, "u4": ml_dtypes.uint4, "i2": ml_dtypes.int2,
+          "u2": ml_dtypes.uint2, "f4e2m1": ml_dtypes.float4_e2m1fn, "f6e2m3": ml_dtypes.float6_e2m3fn,
+          "f6e3m2": ml_dtypes.float6_e3m2fn}
 
 
 class Crash(Exception):
@@ -62,13 +64,4 @@ class Worker:
 def read_output(dtype, dims, path):
     shape = [int(d) for d in dims.split(",") if d]
     raw = pathlib.Path(path).read_bytes()
-    count = int(np.prod(shape))
-    narrow = {"i4": ml_dtypes.int4, "u4": ml_dtypes.uint4, "i2": ml_dtypes.int2, "u2": ml_dtypes.uint2, "f4e2m1": ml_dtypes.float4_e2m1fn}
-    if dtype in narrow:                          # packed, the first element in the low bits
-        bits = 4 if "4" in dtype else 2
-        packed = np.frombuffer(raw, np.uint8)
-        parts = np.stack([packed >> shift & (1 << bits) - 1 for shift in range(0, 8, bits)], -1).reshape(-1)[:count]
-        if dtype[0] == "i":
-            return (parts.astype(np.int8) - ((parts >> bits - 1).astype(np.int8) << bits)).astype(narrow[dtype]).reshape(shape)
-        return (parts.view(narrow[dtype]) if dtype[0] == "f" else parts.astype(narrow[dtype])).reshape(shape)
     return np.frombuffer(raw, np.dtype(DTYPES[dtype])).reshape(shape)

@@ -51,9 +51,14 @@ to_memory(Emit *e, DType t, uint32_t lanes, CValue v)
     if (t == DT_BOOL)
         return lanes == 1 ? arena_printf(e->a, "(uint8_t)%s", v.s) :
                arena_printf(e->a, "(%s)(%s & 1)", emit_ctype(e, DT_U8, lanes, 0), emit_mask(e, v, lanes, 1));
-    if (t != DT_F16 && t != DT_BF16)
+    if (!dtype_is_short(t))
         return v.s;
-    return arena_printf(e->a, "tn_short_%s_%s(%s)", dtype_info[t].name, emit_shape(e, t, lanes), v.s);
+    if (dtype_info[t].bytes == 2)
+        return arena_printf(e->a, "tn_short_%s_%s(%s)", dtype_info[t].name, emit_shape(e, t, lanes), v.s);
+    const char *bits = emit_narrow(e, t, lanes, v.s);
+    DType memory = dtype_info[t].bytes == 2 ? DT_U16 : DT_U8;
+    return lanes == 1 ? arena_printf(e->a, "(%s)%s", dtype_info[memory].ctype, bits) :
+           arena_printf(e->a, "__builtin_convertvector(%s, %s)", bits, emit_ctype(e, memory, lanes, 0));
 }
 
 static void

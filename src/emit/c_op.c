@@ -14,9 +14,26 @@
 static const char *
 rounded(Emit *e, DType t, uint32_t lanes, const char *s)
 {
-    if (t != DT_F16 && t != DT_BF16)
+    if (dtype_info[t].bytes == 2 && dtype_is_short(t))
+        return arena_printf(e->a, "tn_to_%s_%s(%s)", dtype_info[t].name, emit_shape(e, t, lanes), s);
+    if (dtype_is_short(t))
+        return emit_widen(e, t, lanes, emit_narrow(e, t, lanes, s));
+    if (dtype_info[t].bits >= 8)
         return s;
-    return arena_printf(e->a, "tn_to_%s_%s(%s)", dtype_info[t].name, emit_shape(e, t, lanes), s);
+    int unused = 8 - dtype_info[t].bits;             /* shift them out and back in: signs are kept */
+    const char *type = emit_ctype(e, t, lanes, 0);
+    return arena_printf(e->a, "((%s)((%s)(%s << %d) >> %d))", type, type, s, unused, unused);
+}
+
+/* A float as an integer of fewer than 8 bits: as one of 8, then the nearest end of the range. */
+static const char *
+saturated(Emit *e, DType t, uint32_t lanes, const char *s)
+{
+    const char *shape = emit_shape(e, t, lanes);
+    int bits = dtype_info[t].bits, low = dtype_info[t].kind == KIND_INT ? -(1 << (bits - 1)) : 0, high = low + (1 << bits) - 1;
+    if (lanes == 1)
+        return arena_printf(e->a, "tn_min_%s(tn_max_%s(%s, %d), %d)", shape, shape, s, low, high);
+    return arena_printf(e->a, "tn_min_%s(tn_max_%s(%s, tn_splat_%s(%d)), tn_splat_%s(%d))", shape, shape, s, shape, low, shape, high);
 }
 
 static const char *
@@ -41,8 +58,10 @@ emit_cast(Emit *e, const Scalar *s)
         const char *mask = emit_mask(e, v, lanes, emit_value_bytes(to));
         return plain(arena_printf(e->a, "tn_sel_%s(%s, tn_splat_%s(1), tn_splat_%s(0))", shape, mask, shape, shape));
     }
-    if (dtype_is_float(from) && dtype_is_int(to))
-        return plain(arena_printf(e->a, "tn_%s_from_%s(%s)", emit_shape(e, to, lanes), emit_shape(e, from, lanes), v.s));
+    if (dtype_is_float(from) && dtype_is_int(to)) {
+        const char *whole = arena_printf(e->a, "tn_%s_from_%s(%s)", emit_shape(e, to, lanes), emit_shape(e, from, lanes), v.s);
+        return plain(dtype_info[to].bits < 8 ? saturated(e, to, lanes, whole) : whole);
+    }
     bool same = strcmp(emit_ctype(e, from, lanes, 4), emit_ctype(e, to, lanes, 4)) == 0;
     return plain(rounded(e, to, lanes, same ? v.s : converted(e, to, lanes, v.s)));
 }

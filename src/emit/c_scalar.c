@@ -109,9 +109,13 @@ from_memory(Emit *e, DType t, uint32_t lanes, const char *text)
 {
     if (t == DT_BOOL)
         return mask_of(arena_printf(e->a, "(%s != 0)", text), lanes, 1);
-    if (t != DT_F16 && t != DT_BF16)
+    if (!dtype_is_short(t))
         return plain(text);
-    return plain(arena_printf(e->a, "tn_wide_%s_%s(%s)", dtype_info[t].name, emit_shape(e, t, lanes), text));
+    if (dtype_info[t].bytes == 2)
+        return plain(arena_printf(e->a, "tn_wide_%s_%s(%s)", dtype_info[t].name, emit_shape(e, t, lanes), text));
+    const char *bits = lanes == 1 ? text : arena_printf(e->a, "__builtin_convertvector(%s, %s)", text,
+                                                         emit_ctype(e, DT_I32, lanes, 0));
+    return plain(emit_widen(e, t, lanes, bits));
 }
 
 static CValue

@@ -1,7 +1,7 @@
 /* c_type: how element types, vectors and constants are called in emitted C.
  *
- * In registers f16 and bf16 are floats that were rounded; a bool is an int, or a mask, an integer
- * vector with the width of what it selects among. In memory they are 16 bits and a byte.
+ * In registers the short floats are floats that were rounded, and integers of fewer than 8 bits are of 8; a bool
+ * is an int, or a mask, an integer vector with the width of what it selects among. In memory they are 16 bits or a byte.
  */
 #include "emit/internal.h"
 
@@ -10,10 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool
-is_half(DType t)
+/* The type that stands for t in registers. */
+static DType
+held_as(DType t)
 {
-    return t == DT_F16 || t == DT_BF16;
+    return dtype_is_short(t) ? DT_F32 : t == DT_I4 || t == DT_I2 ? DT_I8 : t == DT_U4 || t == DT_U2 ? DT_U8 : t;
 }
 
 static const char *
@@ -28,19 +29,19 @@ with_lanes(Emit *e, const char *prefix, const char *element, uint32_t lanes)
 uint32_t
 emit_value_bytes(DType t)
 {
-    return is_half(t) || t == DT_BOOL ? 4 : dtype_info[t].bytes;
+    return t == DT_BOOL ? 4 : dtype_info[held_as(t)].bytes;
 }
 
 const char *
 emit_shape(Emit *e, DType t, uint32_t lanes)
 {
-    return with_lanes(e, "", is_half(t) ? "f32" : t == DT_BOOL ? "i32" : dtype_info[t].name, lanes);
+    return with_lanes(e, "", t == DT_BOOL ? "i32" : dtype_info[held_as(t)].name, lanes);
 }
 
 const char *
 emit_memory_shape(Emit *e, DType t, uint32_t lanes)
 {
-    return with_lanes(e, "", is_half(t) ? "u16" : t == DT_BOOL ? "u8" : dtype_info[t].name, lanes);
+    return with_lanes(e, "", dtype_is_short(t) ? (dtype_info[t].bytes == 2 ? "u16" : "u8") : t == DT_BOOL ? "u8" : dtype_info[held_as(t)].name, lanes);
 }
 
 static const char *
@@ -53,18 +54,10 @@ const char *
 emit_ctype(Emit *e, DType t, uint32_t lanes, uint32_t mask)
 {
     if (lanes == 1)
-        return is_half(t) ? "float" : t == DT_BOOL ? "int" : dtype_info[t].ctype;
+        return t == DT_BOOL ? "int" : dtype_info[held_as(t)].ctype;
     if (t == DT_BOOL)
         return with_lanes(e, "tn_", mask_element(mask), lanes);
-    return with_lanes(e, "tn_", is_half(t) ? "f32" : dtype_info[t].name, lanes);
-}
-
-const char *
-emit_mask(Emit *e, CValue v, uint32_t lanes, uint32_t bytes)
-{
-    if (lanes == 1 || v.mask == bytes || !v.s)
-        return v.s;
-    return arena_printf(e->a, "__builtin_convertvector(%s, %s)", v.s, emit_ctype(e, DT_BOOL, lanes, bytes));
+    return with_lanes(e, "tn_", dtype_info[held_as(t)].name, lanes);
 }
 
 /* The fewest digits that read back as the same value. */
@@ -80,6 +73,43 @@ float_text(Emit *e, double v, bool single)
     const char *point = strpbrk(buffer, ".e") ? "" : ".0";
     const char *suffix = single ? "f" : "";
     return arena_printf(e->a, signbit(v) ? "(%s%s%s)" : "%s%s%s", buffer, point, suffix);
+}
+
+/* A short float's bits, in integers as wide as a float, as floats and back: by a function of its own for types of
+ * 16 bits, else by one that is told the layout. */
+const char *
+emit_widen(Emit *e, DType t, uint32_t lanes, const char *bits)
+{
+    FloatLayout l = dtype_layout(t);
+    const char *shape = emit_shape(e, t, lanes);
+
+    if (dtype_info[t].bytes == 2)
+        return arena_printf(e->a, "tn_widen_%s_%s(%s)", dtype_info[t].name, shape, bits);
+    if (l.kind == FLOAT_EXPONENT)
+        return arena_printf(e->a, "tn_widen_e8m0_%s(%s)", shape, bits);
+    return arena_printf(e->a, "tn_widen_small_%s(%s, %d, %d, %d, %d)", shape, bits, l.exponent, l.fraction, l.bias, l.kind);
+}
+
+const char *
+emit_narrow(Emit *e, DType t, uint32_t lanes, const char *value)
+{
+    FloatLayout l = dtype_layout(t);
+    const char *shape = emit_shape(e, t, lanes);
+
+    if (dtype_info[t].bytes == 2)
+        return arena_printf(e->a, "tn_narrow_%s_%s(%s)", dtype_info[t].name, shape, value);
+    if (l.kind == FLOAT_EXPONENT)
+        return arena_printf(e->a, "tn_narrow_e8m0_%s(%s)", shape, value);
+    return arena_printf(e->a, "tn_narrow_small_%s(%s, %d, %d, %d, %d, %s)", shape, value, l.exponent, l.fraction, l.bias, l.kind,
+                        float_text(e, l.largest, true));
+}
+
+const char *
+emit_mask(Emit *e, CValue v, uint32_t lanes, uint32_t bytes)
+{
+    if (lanes == 1 || v.mask == bytes || !v.s)
+        return v.s;
+    return arena_printf(e->a, "__builtin_convertvector(%s, %s)", v.s, emit_ctype(e, DT_BOOL, lanes, bytes));
 }
 
 const char *

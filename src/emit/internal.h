@@ -86,6 +86,8 @@ const char *emit_exists(Emit *e, uint32_t rank, const Expr *const *at);   /* con
 bool emit_is_unsafe(Emit *e, const Scalar *s);             /* reads or checks what only a guard makes valid */
 
 /* c_type.c: how elements are called */
+const char *emit_widen(Emit *e, DType t, uint32_t lanes, const char *bits);      /* a short float from its bits */
+const char *emit_narrow(Emit *e, DType t, uint32_t lanes, const char *value);    /* and to them, rounded */
 const char *emit_shape(Emit *e, DType t, uint32_t lanes);          /* f32, f32x16: f16 and bf16 compute as f32 */
 const char *emit_ctype(Emit *e, DType t, uint32_t lanes, uint32_t mask);   /* float, tn_f32x16; bool: int, tn_i32x16 */
 const char *emit_memory_shape(Emit *e, DType t, uint32_t lanes);   /* f32x16, u16x16, u8x16 */

@@ -17,6 +17,7 @@
 
 typedef uint16_t tn_f16;         /* the bits */
 typedef uint16_t tn_bf16;
+typedef uint8_t tn_f8;           /* and of floats of 8 bits and fewer */
 
 /* ---- arithmetic of integers: wraps, never traps ---------------------------------------------------- */
 

@@ -160,6 +160,53 @@
         I bits = tn_bits_##S(tn_sel_##S(x != x, zero, x));                                             \
         I h = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;                                              \
         return tn_isel_##S(x != x, tn_bits_##S(x) >> 16 | 0x40, h) & 0xffff;                           \
+    }                                                                                                  \
+    /* Floats of 8 bits and fewer, from E exponent and M fraction bits; kind is a FloatKind (type/dtype.h). The  \
+     * nearest of them, ties to even; what is too large becomes the largest, except infinity where there is one. */ \
+    TN_INLINE F tn_widen_small_##S(I h, int E, int M, int bias, int kind)                              \
+    {                                                                                                  \
+        const F zero = {0};                                                                            \
+        I size = h & ((1 << (E + M)) - 1), sign = (h & (1 << (E + M))) << (31 - E - M);                \
+        F y = tn_from_bits_##S(size << (23 - M)) * tn_from_bits_##S((size & 0) + ((254 - bias) << 23)); \
+        if (kind == 0)                                                                                 \
+            y = tn_sel_##S(size >= ((1 << E) - 1) << M, tn_from_bits_##S(size << (23 - M) | 0x7f800000), y); \
+        if (kind == 1)                                                                                 \
+            y = tn_sel_##S(size == (1 << (E + M)) - 1, zero + __builtin_nanf(""), y);                  \
+        if (kind == 2)                                                                                 \
+            return tn_sel_##S(h == 1 << (E + M), zero + __builtin_nanf(""), tn_from_bits_##S(tn_bits_##S(y) | sign)); \
+        return tn_from_bits_##S(tn_bits_##S(y) | sign);                                                \
+    }                                                                                                  \
+    TN_INLINE I tn_narrow_small_##S(F x, int E, int M, int bias, int kind, float largest)              \
+    {                                                                                                  \
+        const F zero = {0};                                                                            \
+        F a = tn_min_c_##S(tn_abs_##S(x), zero + largest);                                             \
+        I bits = tn_bits_##S(a), zeros = bits & 0;                                                     \
+        I normal = (bits - ((127 - bias) << 23) + (1 << (22 - M)) - 1 + ((bits >> (23 - M)) & 1)) >> (23 - M); \
+        F unit = tn_from_bits_##S(zeros + ((151 - bias - M) << 23));                                   \
+        I small = tn_bits_##S(a + unit) - tn_bits_##S(unit);                                           \
+        I h = tn_isel_##S(a < tn_from_bits_##S(zeros + ((128 - bias) << 23)), small, normal);          \
+        I sign = (tn_bits_##S(x) >> (31 - E - M)) & (1 << (E + M));                                    \
+        if (kind == 0)                                                                                 \
+            h = tn_isel_##S(tn_abs_##S(x) == __builtin_inff(), zeros + (((1 << E) - 1) << M), h);      \
+        if (kind == 2)                                                                                 \
+            return tn_isel_##S(x != x, zeros + (1 << (E + M)), tn_isel_##S(h == 0, h, h | sign)); \
+        if (kind == 3)                                                                                 \
+            return tn_isel_##S(x != x, zeros, h | sign);                                               \
+        return tn_isel_##S(x != x, zeros + (kind == 0 ? (((1 << E) - 1) << M) + (1 << (M - 1)) : (1 << (E + M)) - 1), h) | sign; \
+    }                                                                                                  \
+    TN_INLINE F tn_widen_e8m0_##S(I h)                                                                 \
+    {                                                                                                  \
+        const F zero = {0};                                                                            \
+        F y = tn_sel_##S(h == 0, zero + 0x1p-127f, tn_from_bits_##S(h << 23));                         \
+        return tn_sel_##S(h == 255, zero + __builtin_nanf(""), y);                                     \
+    }                                                                                                  \
+    TN_INLINE I tn_narrow_e8m0_##S(F x)                                                                \
+    {                                                                                                  \
+        I bits = tn_bits_##S(x), zeros = bits & 0;                                                     \
+        I h = (bits + 0x7fffff) >> 23;                                                                 \
+        h = tn_isel_##S(x <= 0x1p-127f, zeros, h);                                                     \
+        h = tn_isel_##S(x > 0x1p127f, zeros + 254, h);                                                 \
+        return tn_isel_##S(x >= 0.0f, h, zeros + 255);                                                 \
     }
 
 /* ---- f16 and bf16 in memory -------------------------------------------------------------------- */

@@ -49,7 +49,22 @@ const OpRow *op_row(const char *onnx);
 /* Attributes of the node as Tenon's; converters of the row applied; what is unknown refused. */
 bool call_convert(Call *k, const OpRow *row);
 
+/* Operators that Tenon says by several of its own. (composed.c) */
+extern const OpRow composed_rows[];      /* a row without a name at the end */
+
 /* Helpers of converters. */
+const Attr *call_attr(Call *k, const char *name);
+void call_drop(Call *k, const char *name);
+void set_int(Call *k, const char *name, int64_t v);
+void set_string(Call *k, const char *name, const char *v);
+int64_t get_int(Call *k, const char *name, int64_t otherwise);
+ValueId call_ints(Call *k, const char *name, uint32_t n, const int64_t *v);      /* an i64[n] constant */
+ValueId scalar_const(Call *k, const char *name, ValueId like, double v);
+void set_input(Call *k, uint32_t i, ValueId v);
+const char *output_name(Call *k);
+const Type *input_type(Call *k, uint32_t i);     /* NULL if it is absent */
+bool need_input(Call *k, uint32_t i);
+bool finish(Call *k, ValueId v);                 /* v is output 0 and the node is done; false if v is 0 */
 bool call_refuse(Call *k, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* One operator of Tenon's in place; 0 when refused. */
 ValueId call_op(Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t nin, const ValueId *in, const char *name);

@@ -160,7 +160,7 @@ bind_shape(Model *m, const Onnx__ValueInfoProto *v, const ImportShape *s, Bindin
 }
 
 static bool
-input_type(Model *m, const Onnx__ValueInfoProto *v, const ImportShape *shape, const Binding *b, uint32_t nb, Loc loc, const Type **out)
+declared_input(Model *m, const Onnx__ValueInfoProto *v, const ImportShape *shape, const Binding *b, uint32_t nb, Loc loc, const Type **out)
 {
     const Onnx__TypeProto__Tensor *t = tensor_type(v);
     const Expr *dim[TN_MAX_RANK];
@@ -256,7 +256,7 @@ read_inputs(Model *m, const ImportOptions *o, Map *constants)
             continue;
         if (!*text_of(v->name))
             return diag_error(&m->c->diags, DIAG_MODEL, loc, "input %zu of the graph has no name", i);
-        if (!input_type(m, v, shape_for(o, v->name), b, nb, loc, &t) || !define(m, v->name, graph_input(m->g, v->name, t), loc))
+        if (!declared_input(m, v, shape_for(o, v->name), b, nb, loc, &t) || !define(m, v->name, graph_input(m->g, v->name, t), loc))
             return false;
     }
     return true;

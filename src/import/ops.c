@@ -17,9 +17,11 @@ static const struct { AttrKind kind; const char *names; } attr_kinds[] = {
                "allowzero batch_dims blocksize upper batch_axis time_axis size p to num_groups start end dtype output_dtype k detect_negative "
                "detect_positive fmod stash_type training_mode spatial is_test num_outputs exclude_outside antialias saturate seed is_nan precision "
                "block_size ignore_index broadcast is_causal q_num_heads kv_num_heads qk_matmul_output_mode softmax_precision "
-               "left_window_size right_window_size interleaved num_heads rotary_embedding_dim chunk_size hidden_size layout linear_before_reset input_forget "},
-    {ATTR_FLOAT, " alpha beta gamma epsilon bias lambd value_float extrapolation_value cubic_coeff_a momentum ratio min max scale softcap clip "},
-    {ATTR_STRING, " auto_pad mode coordinate_transformation_mode nearest_mode equation reduction direction approximate keep_aspect_ratio_policy value_string update_rule activation activations "},
+               "left_window_size right_window_size interleaved num_heads rotary_embedding_dim chunk_size hidden_size layout linear_before_reset input_forget "
+               "align_corners output_height output_width sampling_ratio offset_group output_datatype periodic inverse onesided channels_last "
+               "transBatchA transBatchB K N bits accuracy_level "},
+    {ATTR_FLOAT, " alpha beta gamma epsilon bias lambd value_float extrapolation_value cubic_coeff_a momentum ratio min max scale softcap clip spatial_scale "},
+    {ATTR_STRING, " auto_pad mode coordinate_transformation_mode nearest_mode equation reduction direction approximate keep_aspect_ratio_policy value_string update_rule activation activations round_mode padding_mode "},
     {ATTR_INTS, " axes kernel_shape strides pads dilations perm split starts ends shape output_padding output_shape value_ints consumed_inputs repeats "},
     {ATTR_FLOATS, " scales value_floats activation_alpha activation_beta "},
     {ATTR_TENSOR, " value "},
@@ -106,13 +108,13 @@ read_attr(Call *k, const Onnx__AttributeProto *p)
     return true;
 }
 
-static const Attr *
+const Attr *
 call_attr(Call *k, const char *name)
 {
     return attr_find((Attrs){k->attr.at, k->attr.n}, name);
 }
 
-static void
+void
 call_drop(Call *k, const char *name)
 {
     for (uint32_t i = 0; i < k->attr.n; i++)
@@ -124,21 +126,21 @@ call_drop(Call *k, const char *name)
 
 /* ---- helpers of converters --------------------------------------------------------------------------- */
 
-static void
+void
 set_int(Call *k, const char *name, int64_t v)
 {
     call_drop(k, name);
     VEC_PUSH(k->m->arena, &k->attr, ((Attr){.name = sym(k->m->c, name), .kind = ATTR_INT, .i = v}));
 }
 
-static void
+void
 set_string(Call *k, const char *name, const char *v)
 {
     call_drop(k, name);
     VEC_PUSH(k->m->arena, &k->attr, ((Attr){.name = sym(k->m->c, name), .kind = ATTR_STRING, .s = sym(k->m->c, v)}));
 }
 
-static int64_t
+int64_t
 get_int(Call *k, const char *name, int64_t otherwise)
 {
     return attr_int((Attrs){k->attr.at, k->attr.n}, name, otherwise);
@@ -154,7 +156,7 @@ new_const(Call *k, const char *name, DType t, uint32_t n, const void *data)
 }
 
 /* An i64[n] constant. */
-static ValueId
+ValueId
 call_ints(Call *k, const char *name, uint32_t n, const int64_t *v)
 {
     int64_t *padded = NEW_ARRAY(k->m->arena, int64_t, n + 1);
@@ -164,7 +166,7 @@ call_ints(Call *k, const char *name, uint32_t n, const int64_t *v)
 }
 
 /* A rank-0 constant with the element type of value `like`. */
-static ValueId
+ValueId
 scalar_const(Call *k, const char *name, ValueId like, double v)
 {
     Ctx *c = k->m->c;
@@ -183,7 +185,7 @@ scalar_const(Call *k, const char *name, ValueId like, double v)
     return call_op(k, OP_cast, 1, &to, 1, &made, name);
 }
 
-static void
+void
 set_input(Call *k, uint32_t i, ValueId v)
 {
     while (k->in.n <= i)
@@ -215,13 +217,13 @@ call_op(Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t nin, cons
     return graph_infer_op(k->m->g, op, (Attrs){attrs, nattr}, k->loc, k->origin, nin, in, 1, &name, &out) ? out : 0;
 }
 
-static const char *
+const char *
 output_name(Call *k)
 {
     return k->proto->n_output ? k->proto->output[0] : NULL;
 }
 
-static bool
+bool
 finish(Call *k, ValueId v)
 {
     call_bind(k, 0, v);
@@ -229,13 +231,13 @@ finish(Call *k, ValueId v)
     return v != 0;
 }
 
-static const Type *
+const Type *
 input_type(Call *k, uint32_t i)
 {
     return i < k->in.n && k->in.at[i] ? k->m->g->value.at[k->in.at[i]].type : NULL;
 }
 
-static bool
+bool
 need_input(Call *k, uint32_t i)
 {
     if (input_type(k, i))
@@ -299,8 +301,6 @@ convert_constant(Call *k)
 static bool
 convert_cast(Call *k)
 {
-    call_drop(k, "saturate");
-    call_drop(k, "round_mode");
     if (!call_attr(k, "to"))
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "Cast needs the attribute \"to\"");
     return dtype_attr(k, "to");
@@ -311,7 +311,6 @@ convert_cast_like(Call *k)
 {
     if (!need_input(k, 1))
         return false;
-    call_drop(k, "saturate");
     set_string(k, "to", dtype_info[input_type(k, 1)->dtype].name);
     k->in.n = 1;
     return true;
@@ -520,9 +519,8 @@ convert_eye_like(Call *k)
 static bool
 convert_quantize(Call *k)
 {
-    if (get_int(k, "block_size", 0))
-        return call_refuse(k, "%s with blocks", k->proto->op_type);
-    call_drop(k, "block_size");
+    if (!get_int(k, "saturate", 1))
+        return call_refuse(k, "%s without saturation", k->proto->op_type);
     call_drop(k, "saturate");
     call_drop(k, "precision");
     return dtype_attr(k, "output_dtype");
@@ -540,6 +538,43 @@ convert_recurrent(Call *k)
         return false;
     k->in.at[2] = call_op(k, OP_transpose, 1, &turn, 1, &k->in.at[2], "recurrence");
     return k->in.at[2] != 0;
+}
+
+/* Opset 16 called the modes after two dimensions. */
+static bool
+convert_grid_sample(Call *k)
+{
+    const char *mode = attr_string((Attrs){k->attr.at, k->attr.n}, "mode", "linear");
+
+    set_string(k, "mode", !strcmp(mode, "bilinear") ? "linear" : !strcmp(mode, "bicubic") ? "cubic" : mode);
+    return true;
+}
+
+/* Before opset 16 regions were not moved by half a pixel. */
+static bool
+convert_roi_align(Call *k)
+{
+    if (k->m->opset < 16)
+        set_string(k, "coordinate_transformation_mode", "output_half_pixel");
+    return true;
+}
+
+/* The axis was an attribute before opset 20. */
+static bool
+convert_dft(Call *k)
+{
+    int64_t axis = get_int(k, "axis", 1);
+
+    if (k->m->opset < 20)
+        set_input(k, 2, call_ints(k, "axis", 1, &axis));
+    call_drop(k, "axis");
+    return true;
+}
+
+static bool
+convert_window(Call *k)
+{
+    return dtype_attr(k, "output_datatype");
 }
 
 static bool
@@ -585,6 +620,11 @@ static const OpRow rows[] = {
     {"RotaryEmbedding", OP_rotary_embedding, 0}, {"LinearAttention", OP_linear_attention, 0}, {"CausalConvWithState", OP_causal_conv, 0},
     {"TensorScatter", OP_tensor_scatter, 0}, {"SwiGLU", OP_swiglu, 0}, {"ai.onnx.preview.FlexAttention", OP_attention, convert_attention},
     {"RNN", OP_rnn, convert_recurrent}, {"GRU", OP_gru, convert_recurrent}, {"LSTM", OP_lstm, convert_recurrent},
+    {"GridSample", OP_grid_sample, convert_grid_sample}, {"AffineGrid", OP_affine_grid, 0}, {"RoiAlign", OP_roi_align, convert_roi_align},
+    {"DeformConv", OP_deform_conv, 0},
+    {"Col2Im", OP_col2im, 0}, {"CenterCropPad", OP_center_crop_pad, 0}, {"MaxUnpool", OP_max_unpool, 0}, {"CumProd", OP_cum_prod, 0},
+    {"DFT", OP_dft, convert_dft}, {"STFT", OP_stft, 0}, {"HannWindow", OP_hann_window, convert_window}, {"HammingWindow", OP_hamming_window, convert_window},
+    {"BlackmanWindow", OP_blackman_window, convert_window}, {"MelWeightMatrix", OP_mel_weight_matrix, convert_window},
     {"NegativeLogLikelihoodLoss", OP_nll_loss, 0}, {"SoftmaxCrossEntropyLoss", OP_cross_entropy, 0},
     {"Reshape", OP_reshape, convert_reshape}, {"Flatten", OP_flatten, 0}, {"Squeeze", OP_squeeze, convert_axes}, {"Unsqueeze", OP_unsqueeze, convert_axes},
     {"Transpose", OP_transpose, 0}, {"Expand", OP_expand, 0}, {"Tile", OP_tile, convert_tile}, {"Concat", OP_concat, 0}, {"Split", OP_split, convert_split},
@@ -605,6 +645,9 @@ op_row(const char *onnx)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (!strcmp(rows[i].onnx, onnx))
             return &rows[i];
+    for (const OpRow *row = composed_rows; row->onnx; row++)
+        if (!strcmp(row->onnx, onnx))
+            return row;
     return NULL;
 }
 

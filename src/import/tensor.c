@@ -10,14 +10,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
-typedef struct { Model *m; Ctx *c; Arena *a; const char *path, *what; Loc loc; const Onnx__TensorProto *t; DType dtype; int64_t count, bytes; } Source;
+typedef struct { Model *m; Ctx *c; Arena *a; const char *path, *what; Loc loc; const Onnx__TensorProto *t; DType dtype; int64_t count; int64_t bytes; /* in the file */ } Source;
 
 const char *
 onnx_type_name(Arena *a, int type)
 {
     static const char *const name[] = { "undefined", "float", "uint8", "int8", "uint16", "int16", "int32", "int64", "string", "bool", "float16",
         "double", "uint32", "uint64", "complex64", "complex128", "bfloat16", "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz",
-        "uint4", "int4", "float4e2m1", "float8e8m0", "uint2", "int2" };
+        "uint4", "int4", "float4e2m1", "float8e8m0", "uint2", "int2", "float6e2m3", "float6e3m2" };
 
     return type >= 0 && type < (int)(sizeof name / sizeof *name) ? name[type] : arena_printf(a, "%d", type);
 }
@@ -113,6 +113,28 @@ external(Source *s, const void **data)
     return true;
 }
 
+/* Elements of fewer than 8 bits lie in a file one behind the other, the first in the low bits. */
+static bool
+is_packed(DType t)
+{
+    return dtype_info[t].bits < 8;
+}
+
+/* Each into a byte of its own. */
+static const void *
+unpacked(Source *s, const uint8_t *from)
+{
+    int bits = dtype_info[s->dtype].bits;
+    uint8_t *out = arena_alloc(s->a, (size_t)s->count + 1);
+
+    for (int64_t i = 0; i < s->count; i++) {
+        int64_t first = i * bits, byte = first / 8;
+        int field = (from[byte] | (byte + 1 < s->bytes ? from[byte + 1] << 8 : 0)) >> (first % 8) & ((1 << bits) - 1);
+        out[i] = dtype_is_int(s->dtype) ? (uint8_t)wrap_to_dtype(s->dtype, field) : (uint8_t)field;
+    }
+    return out;
+}
+
 /* Typed lists: float_data, int32_data (everything up to 32 bits, and 16-bit floats as bits), int64_data, … */
 static bool
 typed(Source *s, const void **data)
@@ -121,8 +143,10 @@ typed(Source *s, const void **data)
     size_t have = s->dtype == DT_F32 ? t->n_float_data : s->dtype == DT_F64 ? t->n_double_data
                 : s->dtype == DT_I64 ? t->n_int64_data : s->dtype == DT_U64 || s->dtype == DT_U32 ? t->n_uint64_data : t->n_int32_data;
 
-    if (have != (uint64_t)s->count)
-        return bad(s, "elements", (int64_t)have, s->count);
+    bool in_bytes = is_packed(s->dtype) && dtype_info[s->dtype].bits != 6;      /* 6 bits: an entry each */
+    int64_t want = in_bytes ? s->bytes : s->count;
+    if (have != (uint64_t)want)
+        return bad(s, in_bytes ? "packed bytes" : "elements", (int64_t)have, want);
     switch (s->dtype) {
     case DT_F32: *data = t->float_data; return true;
     case DT_F64: *data = t->double_data; return true;
@@ -132,8 +156,8 @@ typed(Source *s, const void **data)
     default: break;
     }
     uint32_t size = dtype_info[s->dtype].bytes;
-    uint8_t *out = arena_alloc(s->a, (size_t)s->bytes + 1);
-    for (int64_t i = 0; i < s->count; i++) {
+    uint8_t *out = arena_alloc(s->a, (size_t)want * size + 1);
+    for (int64_t i = 0; i < want; i++) {
         uint64_t v = s->dtype == DT_U32 ? t->uint64_data[i] : (uint64_t)(uint32_t)t->int32_data[i];
         if (s->dtype == DT_BOOL)
             v = v != 0;
@@ -152,7 +176,7 @@ tensor_read(Model *m, const Onnx__TensorProto *t, const char *what, Loc loc, con
     const Expr *dim[TN_MAX_RANK];
 
     if (s.dtype == DT_NONE)
-        return diag_error(&c->diags, t->data_type <= 0 || t->data_type > 26 ? DIAG_MODEL : DIAG_UNSUPPORTED, loc,
+        return diag_error(&c->diags, t->data_type <= 0 || t->data_type > 28 ? DIAG_MODEL : DIAG_UNSUPPORTED, loc,
                           "%s has elements of ONNX type %s, which Tenon does not have", what, onnx_type_name(a, t->data_type));
     if (t->n_dims > TN_MAX_RANK)
         return diag_error(&c->diags, DIAG_LIMIT, loc, "%s: rank %zu, the limit is %d", what, t->n_dims, TN_MAX_RANK);
@@ -163,11 +187,12 @@ tensor_read(Model *m, const Onnx__TensorProto *t, const char *what, Loc loc, con
             return diag_error(&c->diags, DIAG_MODEL, loc, "%s: its dimensions multiply to more than 2^59 elements", what);
         dim[d] = expr_int(c, t->dims[d]);
     }
-    s.bytes = s.count * dtype_info[s.dtype].bytes;
+    s.bytes = is_packed(s.dtype) ? (s.count * dtype_info[s.dtype].bits + 7) / 8 : s.count * dtype_info[s.dtype].bytes;
     *type = type_new(c, s.dtype, (uint32_t)t->n_dims, dim);
-    if (t->has_data_location && t->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL)
-        return external(&s, data);
-    if (t->has_raw_data) {
+    if (t->has_data_location && t->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL) {
+        if (!external(&s, data))
+            return false;
+    } else if (t->has_raw_data) {
         if (t->raw_data.len != (uint64_t)s.bytes)
             return bad(&s, "bytes of data", (int64_t)t->raw_data.len, s.bytes);
         *data = t->raw_data.data;
@@ -176,6 +201,8 @@ tensor_read(Model *m, const Onnx__TensorProto *t, const char *what, Loc loc, con
     }
     if (!*data)                               /* no elements, no memory */
         *data = arena_alloc(a, 16);
+    if (is_packed(s.dtype) && s.count && !(dtype_info[s.dtype].bits == 6 && *data && !t->has_raw_data && t->n_int32_data))
+        *data = unpacked(&s, *data);
     return true;
 }
 

@@ -39,8 +39,7 @@ load(Scope *s, uint32_t lanes, Operand *v)
         return false;
     if (lanes == 1) {
         const Scalar *read = scalar_load(c, at.type->dtype, at.slot, at.rank, at.at, outside);
-        bool shorter = dtype_is_float(at.type->dtype) && dtype_info[at.type->dtype].bytes < dtype_info[DT_F32].bytes;
-        return operand_set(v, s->widen && shorter ? scalar_cast(c, DT_F32, read) : read);
+        return operand_set(v, s->widen && dtype_is_short(at.type->dtype) ? scalar_cast(c, DT_F32, read) : read);
     }
     return operand_set(v, scalar_load_lanes(c, at.type->dtype, at.slot, at.rank, at.at, lanes, stride, valid));
 }

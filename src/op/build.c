@@ -147,7 +147,7 @@ build_constant(const Build *b, uint32_t i)
         return NULL;
     if (call->known[i].at && expr_const(call->known[i].at[0], NULL))
         return scalar_int(b->c, call->in[i]->dtype, expr_or(call->known[i].at[0], 0));
-    if (!call->data[i] || !dtype_is_float(call->in[i]->dtype) || call->in[i]->dtype == DT_BF16)
+    if (!call->data[i] || !dtype_is_float(call->in[i]->dtype) || dtype_info[call->in[i]->dtype].bits < 16 || call->in[i]->dtype == DT_BF16)
         return NULL;
     return op_param_floats(b->c, call, i, "value", 1, &v, &n) ? scalar_float(b->c, call->in[i]->dtype, v) : NULL;
 }

@@ -30,6 +30,9 @@ broadcast_kind(Ctx *c, const OpCall *call, bool allowed[KIND_BOOL + 1], const ch
         if (!allowed[dtype_info[call->in[i]->dtype].kind])
             return op_fail(c, call, DIAG_MODEL, "input %u is %s; its elements must be %s", i, type_str(c, call->in[i]),
                            wanted);
+        if (t == DT_NONE && dtype_info[call->in[i]->dtype].bits < 8)
+            return op_fail(c, call, DIAG_MODEL, "input %u is %s; elements of fewer than 8 bits are stored and converted, not computed with", i,
+                           type_str(c, call->in[i]));
         if (!op_same_dtype(c, call, 0, i))
             return false;
     }
@@ -294,15 +297,59 @@ expand_variadic(Build *b)
     return make_finish(&m, axis, scalar_parse(c, bar + 1, 3, name, operand));
 }
 
+/* What does not fit a float of 8 bits or fewer becomes its largest value or, without saturation, infinity or NaN. */
+static const Scalar *
+fitted(Ctx *c, DType t, const Scalar *x, bool saturates)
+{
+    FloatLayout l = dtype_layout(t);
+    DType f = (DType)x->dtype;
+    int exponent;
+
+    if (saturates)
+        return l.kind != FLOAT_IEEE ? x : scalar_2(c, S_MIN, scalar_2(c, S_MAX, x, scalar_float(c, f, -l.largest)), scalar_float(c, f, l.largest));
+    /* Halfway to what would come next is too large, unless the tie goes down, to an even fraction. */
+    double fraction = __builtin_frexp(l.largest, &exponent), step = __builtin_ldexp(1, exponent - 1 - l.fraction);
+    bool even = __builtin_fmod(__builtin_ldexp(fraction, l.fraction + 1), 2) == 0;
+    const Scalar *limit = scalar_float(c, f, l.largest + step / 2), *size = scalar_1(c, S_ABS, x);
+    const Scalar *beyond = l.kind == FLOAT_IEEE ? scalar_2(c, S_MUL, scalar_1(c, S_SIGN, x), scalar_float(c, f, __builtin_inf())) : scalar_float(c, f, __builtin_nan(""));
+    return scalar_select(c, scalar_2(c, even ? S_GT : S_GE, size, limit), beyond, x);
+}
+
+/* A power of two: above, as a conversion gives it, or below or nearest. */
+static const Scalar *
+power_of_two(Build *b, const Scalar *x)
+{
+    static const char *const name[] = { "x", "y" };
+    Ctx *c = b->c;
+    const Scalar *operand[] = { x, scalar_cast(c, DT_F32, scalar_cast(c, DT_F8E8M0, x)) };
+    bool down = op_string_is(b->call, "round_mode", "down");
+
+    if (!op_int(b->call, "saturate"))
+        operand[0] = x = scalar_select(c, scalar_2(c, S_GT, x, scalar_float(c, DT_F32, 0x1p127)), scalar_float(c, DT_F32, __builtin_nan("")), x);
+    if (op_string_is(b->call, "round_mode", "up"))
+        return x;
+    return scalar_parse(c, down ? "x < y ? y * 0.5 : x" : "x < 0.75 * y ? y * 0.5 : x", 2, name, operand);
+}
+
 bool
 expand_cast(Build *b)
 {
+    Ctx *c = b->c;
     const Expr *axis[TN_MAX_RANK];
+    DType from = b->call->in[0]->dtype, to = b->out[0]->dtype;
     Making m = make_begin(b, NULL);
 
     make_in(&m, "x", 0);
     make_out_over(&m, "o", build_out(b, 0), axis);
-    return make_finish(&m, axis, nest_load(&m.nb, 0, axis));
+    const Scalar *x = nest_load(&m.nb, 0, axis);
+    bool small = dtype_is_float(from) && from != to && dtype_is_float(to) && dtype_info[to].bits <= 8;
+    if (small && to == DT_F8E8M0)
+        x = power_of_two(b, scalar_cast(c, DT_F32, x));
+    else if (small && dtype_info[from].bits > 8)
+        x = fitted(c, to, scalar_cast(c, compute_type(from), x), dtype_info[to].bits < 8 || op_int(b->call, "saturate"));
+    else if (dtype_is_float(from) && dtype_is_int(to) && dtype_info[to].bits < 8)
+        x = scalar_cast(c, DT_I32, x);               /* of an integer the low bits stay */
+    return make_finish(&m, axis, x);
 }
 
 bool

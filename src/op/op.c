@@ -352,7 +352,7 @@ op_axes_input(Ctx *c, const OpCall *call, uint32_t i, uint32_t rank, uint64_t *s
 DType
 compute_type(DType t)
 {
-    return t == DT_F16 || t == DT_BF16 ? DT_F32 : t;
+    return dtype_is_short(t) ? DT_F32 : t;
 }
 
 /* ---- the doors ---------------------------------------------------------------------------------------------- */

@@ -1,26 +1,36 @@
-/* quantize: between floats and small integers, q = round(x / scale) + zero. */
+/* quantize: between floats and small integers, q = round(x / scale) + zero, or short floats, x / scale rounded. */
 #include "op/internal.h"
 
 #include <string.h>
 
-/* Scale and zero point: one number, or a vector along `axis`. */
+/* Scale and zero point: one number, a vector along `axis`, or one for each block of indices along it. */
 static bool
 check_scale(Ctx *c, const OpCall *call)
 {
     const Type *x = call->in[0], *s = call->in[1];
+    int64_t block = op_int(call, "block_size");
     uint32_t axis;
 
     if (!dtype_is_float(s->dtype))
         return op_fail(c, call, DIAG_MODEL, "input 1 (scale) is %s; its elements must be floats", type_str(c, s));
-    if (s->rank > 1)
-        return op_fail(c, call, DIAG_UNSUPPORTED, "input 1 (scale) is %s; one scale, or one per index of an axis, is supported",
-                       type_str(c, s));
-    if (has_in(call, 2) && !op_rank_is(c, call, 2, s->rank))
+    bool one = s->rank <= 1 && expr_is(type_count(c, s), 1);
+    if (has_in(call, 2) && !(one && call->in[2]->rank <= 1 && expr_is(type_count(c, call->in[2]), 1)) && !op_rank_is(c, call, 2, s->rank))
         return false;
-    if (s->rank == 0 || expr_is(s->dim[0], 1))
+    if (s->rank == 0 || (s->rank == 1 && !block && expr_is(s->dim[0], 1)))
         return true;
-    return op_axis_attr(c, call, x->rank, &axis)
-        && op_require_eq(c, call, s->dim[0], x->dim[axis], "the extent of the scale and of the axis it belongs to");
+    if (!op_axis_attr(c, call, x->rank, &axis))
+        return false;
+    if (!block)
+        return op_rank_is(c, call, 1, 1)
+            && op_require_eq(c, call, s->dim[0], x->dim[axis], "the extent of the scale and of the axis it belongs to");
+    if (block < 1 || !op_rank_is(c, call, 1, x->rank))
+        return block >= 1 ? false : op_fail(c, call, DIAG_MODEL, "attribute \"block_size\" is %lld; 1 or more is needed", (long long)block);
+    for (uint32_t d = 0; d < x->rank; d++) {
+        const Expr *blocks = d == axis ? expr_ceil_div(c, x->dim[d], expr_int(c, block)) : x->dim[d];
+        if (!op_require_eq(c, call, s->dim[d], blocks, arena_printf(c->arena, "axis %u of the scale and the blocks of input 0", d)))
+            return false;
+    }
+    return true;
 }
 
 static const Scalar *
@@ -28,12 +38,17 @@ load_scale(Making *m, uint32_t input, const char *name, const Expr *const *axis)
 {
     const OpCall *call = m->b->call;
     const Type *s = call->in[input];
+    int64_t block = op_int(call, "block_size");
     uint32_t d = 0;
-    const Expr *at = expr_int(m->b->c, 0);
+    const Expr *at[TN_MAX_RANK] = { expr_int(m->b->c, 0) };
 
-    if (s->rank == 1 && !expr_is(s->dim[0], 1) && op_axis_attr(m->b->c, call, call->in[0]->rank, &d))
-        at = axis[d];
-    return make_load(m, make_in(m, name, input), &at);
+    if (s->rank && op_axis_attr(m->b->c, call, call->in[0]->rank, &d) && block) {
+        memcpy(at, axis, s->rank * sizeof *at);
+        at[d] = expr_div(m->b->c, axis[d], expr_int(m->b->c, block));
+    } else if (s->rank == 1 && !expr_is(s->dim[0], 1)) {
+        at[0] = axis[d];
+    }
+    return make_load(m, make_in(m, name, input), at);
 }
 
 static bool
@@ -41,6 +56,7 @@ integer_bounds(DType t, double *lo, double *hi)
 {
     static const struct { DType type; double lo, hi; } row[] = {
         { DT_I8, -128, 127 }, { DT_U8, 0, 255 }, { DT_I16, -32768, 32767 }, { DT_U16, 0, 65535 },
+        { DT_I4, -8, 7 }, { DT_U4, 0, 15 }, { DT_I2, -2, 1 }, { DT_U2, 0, 3 },
     };
     for (uint32_t i = 0; i < sizeof row / sizeof *row; i++)
         if (row[i].type == t) {
@@ -51,12 +67,24 @@ integer_bounds(DType t, double *lo, double *hi)
     return false;
 }
 
+static bool
+is_small_float(DType t)
+{
+    return dtype_is_short(t) && dtype_info[t].bits <= 8 && t != DT_F8E8M0;
+}
+
 /* round(x), plus zero, held inside the bounds of t. */
 static const Scalar *
 round_into(Ctx *c, DType t, const Scalar *v, const Scalar *zero)
 {
     double lo = 0, hi = 0;
     DType f = (DType)v->dtype;
+
+    if (is_small_float(t)) {
+        double largest = dtype_layout(t).largest;
+        v = zero ? scalar_2(c, S_ADD, v, scalar_cast(c, f, zero)) : v;
+        return scalar_cast(c, t, scalar_2(c, S_MIN, scalar_2(c, S_MAX, v, scalar_float(c, f, -largest)), scalar_float(c, f, largest)));
+    }
 
     integer_bounds(t, &lo, &hi);
     v = scalar_1(c, S_ROUND, v);
@@ -73,8 +101,8 @@ infer_quantize_linear(Ctx *c, const OpCall *call, const Type **out)
     DType t = has_in(call, 2) ? call->in[2]->dtype : *name ? dtype_from_name(name, strlen(name)) : DT_U8;
     double lo, hi;
 
-    if (!integer_bounds(t, &lo, &hi))
-        return op_fail(c, call, DIAG_UNSUPPORTED, "quantizes to %s; i8, u8, i16 and u16 are supported", t ? dtype_info[t].name : name);
+    if (!integer_bounds(t, &lo, &hi) && !is_small_float(t))
+        return op_fail(c, call, DIAG_MODEL, "quantizes to %s; integers of up to 16 bits and floats of up to 8 are possible", t ? dtype_info[t].name : name);
     out[0] = type_with_dtype(c, call->in[0], t);
     return check_scale(c, call);
 }
@@ -97,9 +125,15 @@ expand_quantize_linear(Build *b)
 bool
 infer_dequantize_linear(Ctx *c, const OpCall *call, const Type **out)
 {
-    if (!dtype_is_int(call->in[0]->dtype) || !op_same_dtype(c, call, 0, 2))
-        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; integers of the zero point's type are needed", type_str(c, call->in[0]));
-    out[0] = type_with_dtype(c, call->in[0], call->in[1]->dtype);
+    const char *name = op_string(c, call, "output_dtype");
+    DType t = call->in[0]->dtype, to = *name ? dtype_from_name(name, strlen(name)) : call->in[1]->dtype;
+
+    if ((!dtype_is_int(t) && !is_small_float(t)) || !op_same_dtype(c, call, 0, 2))
+        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; integers, or floats of up to 8 bits, of the zero point's type are needed",
+                       type_str(c, call->in[0]));
+    if (!dtype_is_float(to))
+        return op_fail(c, call, DIAG_MODEL, "dequantizes to %s; a float type is needed", to ? dtype_info[to].name : name);
+    out[0] = type_with_dtype(c, call->in[0], to);
     return check_scale(c, call);
 }
 
@@ -108,14 +142,147 @@ expand_dequantize_linear(Build *b)
 {
     Ctx *c = b->c;
     const Expr *axis[TN_MAX_RANK];
+    DType t = is_small_float(b->call->in[0]->dtype) ? DT_F32 : DT_I32;
     Making m = make_begin(b, NULL);
 
     make_in(&m, "x", 0);
     make_out_over(&m, "o", build_out(b, 0), axis);
-    const Scalar *scale = load_scale(&m, 1, "scale", axis), *x = scalar_cast(c, DT_I32, make_load(&m, 0, axis));
+    const Scalar *scale = load_scale(&m, 1, "scale", axis), *x = scalar_cast(c, t, make_load(&m, 0, axis));
     if (has_in(b->call, 2))
-        x = scalar_2(c, S_SUB, x, scalar_cast(c, DT_I32, load_scale(&m, 2, "zero", axis)));
+        x = scalar_2(c, S_SUB, x, scalar_cast(c, t, load_scale(&m, 2, "zero", axis)));
     return make_finish(&m, axis, scalar_2(c, S_MUL, scalar_cast(c, (DType)scale->dtype, x), scale));
+}
+
+/* ---- requantize_linear: sums of products of quantised numbers, times both scales over the result's ----------------- */
+
+enum { SUMS, SCALE_A, SCALE_B, SCALE_Y, ZERO_Y };
+
+bool
+infer_requantize(Ctx *c, const OpCall *call, const Type **out)
+{
+    DType t = has_in(call, ZERO_Y) ? call->in[ZERO_Y]->dtype : DT_U8;
+    const Type *x = call->in[SUMS];
+    double lo, hi;
+    uint32_t axis;
+
+    if (x->dtype != DT_I32 || !integer_bounds(t, &lo, &hi))
+        return op_fail(c, call, DIAG_MODEL, "from %s to %s; i32 sums become integers of up to 16 bits", type_str(c, x), dtype_info[t].name);
+    for (uint32_t i = SCALE_A; i < call->nin; i++) {
+        const Type *s = call->in[i];
+        if (!s || (s->rank <= 1 && expr_is(type_count(c, s), 1)))
+            continue;
+        if (i == SCALE_Y || i == ZERO_Y || s->rank != 1)
+            return op_fail(c, call, DIAG_UNSUPPORTED, "input %u is %s; one number is supported here, or for the factors one along an axis", i, type_str(c, s));
+        if (!op_axis(c, call, "axis", op_int(call, i == SCALE_A ? "axis_a" : "axis"), x->rank, &axis)
+            || !op_require_eq(c, call, s->dim[0], x->dim[axis], arena_printf(c->arena, "the extent of input %u and of its axis", i)))
+            return false;
+    }
+    out[0] = type_with_dtype(c, x, t);
+    return true;
+}
+
+/* Scale i at a point, as a text. */
+static const char *
+scale_text(Build *b, uint32_t i, const char *name, const char *attr)
+{
+    const Type *s = b->call->in[i];
+    uint32_t axis = 0;
+
+    if (s->rank == 0)
+        return arena_printf(b->c->arena, "$T(%s[])", name);
+    if (expr_is(s->dim[0], 1) || !op_axis(b->c, b->call, "axis", op_int(b->call, attr), b->call->in[SUMS]->rank, &axis))
+        return arena_printf(b->c->arena, "$T(%s[0])", name);
+    return arena_printf(b->c->arena, "$T(%s[i%u])", name, axis);
+}
+
+bool
+expand_requantize(Build *b)
+{
+    Arena *a = b->c->arena;
+    bool zero = has_in(b->call, ZERO_Y);
+    double lo = 0, hi = 0;
+    uint32_t with[] = { 0, 1, 2, 3, 4, build_out(b, 0) }, without[] = { 0, 1, 2, 3, build_out(b, 0) };
+
+    integer_bounds(b->out[0]->dtype, &lo, &hi);
+    b->real = DT_F32;
+    const char *i = axes_text(a, 0, b->out[0]->rank), *z = zero ? arena_printf(a, " + %s", scale_text(b, ZERO_Y, "z", "axis")) : "";
+    const char *text = arena_printf(a, "o[%s] = min(max(round($T(x[%s]) * (%s * %s / %s))%s, %g), %g)", i, i, scale_text(b, SCALE_A, "a", "axis_a"),
+                                    scale_text(b, SCALE_B, "w", "axis"), scale_text(b, SCALE_Y, "y", "axis"), z, lo, hi);
+    return zero ? build_text(b, NULL, "x a w y z -> o", with, "%s", text) : build_text(b, NULL, "x a w y -> o", without, "%s", text);
+}
+
+/* ---- matmul_nbits: x times the transpose of weights of 4 or 8 bits in blocks -------------------------------------------- */
+
+bool
+infer_matmul_nbits(Ctx *c, const OpCall *call, const Type **out)
+{
+    const Type *x = call->in[0], *w = call->in[1];
+    int64_t bits = op_int(call, "bits"), block = op_int(call, "block_size"), k = op_int(call, "K"), n = op_int(call, "N");
+    const Expr *dim[TN_MAX_RANK];
+
+    if (!dtype_is_float(x->dtype) || w->dtype != DT_U8 || !op_rank_at_least(c, call, 0, 1))
+        return op_fail(c, call, DIAG_MODEL, "inputs 0 and 1 are %s and %s; floats, and u8 that hold the weights, are needed", type_str(c, x), type_str(c, w));
+    if ((bits != 4 && bits != 8) || block < 16 || (block & (block - 1)) || k < 1 || n < 1)
+        return op_fail(c, call, DIAG_UNSUPPORTED, "%lld bits in blocks of %lld; 4 and 8 bits in blocks of a power of two from 16 on are supported",
+                       (long long)bits, (long long)block);
+    int64_t blocks = (k + block - 1) / block;
+    if (!op_require_eq(c, call, x->dim[x->rank - 1], expr_int(c, k), "the last axis of input 0 and K")
+        || !op_require_eq(c, call, type_count(c, w), expr_int(c, n * blocks * (block * bits / 8)), "the bytes of the weights and N, K and the blocks")
+        || !op_require_eq(c, call, type_count(c, call->in[2]), expr_int(c, n * blocks), "the number of scales and of blocks"))
+        return false;
+    if (has_in(call, 3) && call->in[3]->dtype == DT_U8
+        && !op_require_eq(c, call, type_count(c, call->in[3]), expr_int(c, n * ((blocks * bits + 7) / 8)), "the bytes of the zero points and the blocks"))
+        return false;
+    memcpy(dim, x->dim, x->rank * sizeof *dim);
+    dim[x->rank - 1] = expr_int(c, n);
+    out[0] = type_new(c, x->dtype, x->rank, dim);
+    return true;
+}
+
+/* An input read by its flat index, whatever its rank. */
+static const char *
+flat_text(Build *b, uint32_t input, const char *name, const char *index)
+{
+    Arena *a = b->c->arena;
+    const Type *t = b->call->in[input];
+    Text at = { .arena = a };
+    int64_t inner = 1, size[TN_MAX_RANK];
+
+    for (uint32_t d = t->rank; d-- > 0; inner *= expr_or(t->dim[d], 1))
+        size[d] = inner;
+    text_printf(&at, "%s[", name);
+    for (uint32_t d = 0; d < t->rank; d++)
+        text_printf(&at, d ? ", (%s) // %lld %% %lld" : "(%s) // %lld", index, (long long)size[d], (long long)expr_or(t->dim[d], 1));
+    text_add(&at, "]");
+    return text_str(&at);
+}
+
+bool
+expand_matmul_nbits(Build *b)
+{
+    Arena *a = b->c->arena;
+    const OpCall *call = b->call;
+    int64_t bits = op_int(call, "bits"), block = op_int(call, "block_size"), k = op_int(call, "K"), n = op_int(call, "N"), blocks = (k + block - 1) / block;
+    bool zeros = has_in(call, 3), bias = has_in(call, 5);
+    const Expr *dim[] = { expr_int(b->c, n), expr_int(b->c, k) };
+    uint32_t weights = build_value(b, b->real = compute_type(call->in[0]->dtype), 2, dim);
+    const char *at = arena_printf(a, "n * %lld + k // %lld * %lld + k %% %lld // %lld", (long long)(blocks * (block * bits / 8)), (long long)block,
+                                  (long long)(block * bits / 8), (long long)block, (long long)(8 / bits));
+    const char *q = bits == 8 ? flat_text(b, 1, "w", at)
+                  : arena_printf(a, "and(shr(%s, u8(4 * (k %% 2))), 15)", flat_text(b, 1, "w", at));
+    const char *zero = !zeros ? bits == 8 ? "128" : "8" : call->in[3]->dtype != DT_U8 ? flat_text(b, 3, "z", arena_printf(a, "n * %lld + k // %lld", (long long)blocks, (long long)block))
+                     : bits == 8 ? flat_text(b, 3, "z", arena_printf(a, "n * %lld + k // %lld", (long long)blocks, (long long)block))
+                     : arena_printf(a, "and(shr(%s, u8(4 * (k // %lld %% 2))), 15)",
+                                    flat_text(b, 3, "z", arena_printf(a, "n * %lld + k // %lld // 2", (long long)((blocks + 1) / 2), (long long)block)), (long long)block);
+    uint32_t with[] = { 1, 2, 3, weights }, without[] = { 1, 2, weights };
+    const char *text = arena_printf(a, "o[n, k] = ($T(%s) - $T(%s)) * $T(%s)", q, zero,
+                                    flat_text(b, 2, "s", arena_printf(a, "n * %lld + k // %lld", (long long)blocks, (long long)block)));
+    if (!(zeros ? build_text(b, "weights", "w s z -> o", with, "%s", text) : build_text(b, "weights", "w s -> o", without, "%s", text)))
+        return false;
+    uint32_t rank = call->in[0]->rank, biased[] = { 0, weights, 5, build_out(b, 0) }, plain[] = { 0, weights, build_out(b, 0) };
+    const char *row = rank > 1 ? arena_printf(a, "%s, ", axes_text(a, 0, rank - 1)) : "";
+    const char *sum = arena_printf(a, "o[%sn] = (sum k: x[%sk] * w[n, k])%s", row, row, bias ? " + bias[n]" : "");
+    return bias ? build_text(b, NULL, "x w bias -> o", biased, "%s", sum) : build_text(b, NULL, "x w -> o", plain, "%s", sum);
 }
 
 /* ---- dynamic_quantize_linear: scale and zero from the range of x, which always holds 0 ------------------------ */

@@ -211,26 +211,22 @@ expand_arg(Build *b)
     return make_finish(&m, axis, scalar_item(c, scalar_reduce(c, k, axis_bit(r), pair, 2), 1));
 }
 
-/* ---- cum_sum --------------------------------------------------------------------------------------------------------- */
+/* ---- cum_sum, cum_prod ----------------------------------------------------------------------------------------------- */
 
 /* o[j] = o[j - 1 | 0] + x[j]; exclusive reads x[j - 1 | 0]. A reverse sum walks x from its end into
  * an intermediate, which is then turned around. */
-bool
-expand_cum_sum(Build *b)
+static bool
+cumulate(Build *b, uint32_t d, uint32_t to)
 {
     Ctx *c = b->c;
     const Type *x = b->call->in[0];
     const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK], *before[TN_MAX_RANK];
-    bool reverse = op_int(b->call, "reverse") != 0, exclusive = op_int(b->call, "exclusive") != 0;
-    int64_t given;
-    uint32_t d;
+    bool reverse = op_int(b->call, "reverse") != 0, exclusive = op_int(b->call, "exclusive") != 0, product = b->call->op == OP_cum_prod;
     DType t = compute_type(x->dtype);
-
-    if (!op_param_int(c, b->call, 1, "axis", &given) || !op_axis(c, b->call, "axis", given, x->rank, &d))
-        return false;
     bool direct = !reverse && t == x->dtype;
-    uint32_t sum = direct ? build_out(b, 0) : build_value(b, t, x->rank, x->dim);
+    uint32_t sum = direct ? to : build_value(b, t, x->rank, x->dim);
     Making m = make_begin(b, NULL);
+
     make_in(&m, "x", 0);
     make_out(&m, "o", sum);
     nest_axes_of(&m.nb, x, axis);
@@ -242,19 +238,52 @@ expand_cum_sum(Build *b)
         at[d] = before[d];
     if (reverse)
         at[d] = expr_sub(c, expr_offset(c, x->dim[d], -1), at[d]);
-    const Scalar *zero = scalar_number(c, t, 0), *sofar = nest_load_or(&m.nb, 1, before, zero);
-    make_write(&m, 0, axis, scalar_2(c, S_ADD, sofar, make_load_or(&m, 0, at, exclusive ? zero : NULL)));
+    const Scalar *none = scalar_number(c, t, product), *sofar = nest_load_or(&m.nb, 1, before, none);
+    make_write(&m, 0, axis, scalar_2(c, product ? S_MUL : S_ADD, sofar, make_load_or(&m, 0, at, exclusive ? none : NULL)));
     bool made = make_end(&m);
     if (!made || direct)
         return made;
 
     m = make_begin(b, "turn");
     make_in(&m, "s", sum);
-    make_out_over(&m, "o", build_out(b, 0), axis);
+    make_out_over(&m, "o", to, axis);
     memcpy(at, axis, sizeof at);
     if (reverse)
         at[d] = expr_sub(c, expr_offset(c, x->dim[d], -1), axis[d]);
     return make_finish(&m, axis, make_load(&m, 0, at));
+}
+
+/* An axis that only the run knows: along every axis, and then the one that was asked for. */
+bool
+expand_cum_sum(Build *b)
+{
+    Arena *a = b->c->arena;
+    const Type *x = b->call->in[0];
+    uint32_t d = 0, value[TN_MAX_RANK + 2] = { 1 };
+    Text params = { .arena = a }, choice = { .arena = a };
+    int64_t given;
+
+    if (b->call->known[1].at)
+        return op_param_int(b->c, b->call, 1, "axis", &given) && op_axis(b->c, b->call, "axis", given, x->rank, &d)
+            && cumulate(b, d, build_out(b, 0));
+    if (!expr_is(type_count(b->c, b->call->in[1]), 1) || !dtype_is_int(b->call->in[1]->dtype) || x->rank == 0)
+        return op_fail(b->c, b->call, DIAG_MODEL, "input 1 (axis) is %s; one integer is needed", type_str(b->c, b->call->in[1]));
+    text_add(&params, "axis");
+    const char *i = axes_text(a, 0, x->rank), *one = b->call->in[1]->rank ? "axis[0]" : "axis[]";
+    build_name(b, "rank", expr_int(b->c, x->rank));
+    text_printf(&choice, "let d = at(%s, rank) in ", one);
+    for (d = 0; d < x->rank; d++) {
+        value[d + 1] = build_value(b, x->dtype, x->rank, x->dim);
+        if (!cumulate(b, d, value[d + 1]))
+            return false;
+        text_printf(&params, " x%u", d);
+        if (d + 1 < x->rank)
+            text_printf(&choice, "index(d) == %u ? ", d);
+        text_printf(&choice, "x%u[%s]%s", d, i, d + 1 < x->rank ? " : " : "");
+    }
+    text_add(&params, " -> o");
+    value[x->rank + 1] = build_out(b, 0);
+    return build_text(b, "choose", text_str(&params), value, "o[%s] = %s", i, text_str(&choice));
 }
 
 /* ---- pools over everything ------------------------------------------------------------------------------------------- */

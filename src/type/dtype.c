@@ -4,8 +4,8 @@
 #include <string.h>
 
 const DTypeInfo dtype_info[DT_COUNT] = {
-    [DT_NONE] = { "none", 0, KIND_NONE, "void", "", 0 },
-#define X(id, name, bytes, kind, ctype, npy, onnx) [DT_##id] = { name, bytes, kind, ctype, npy, onnx },
+    [DT_NONE] = { "none", 0, 0, KIND_NONE, "void", "", 0 },
+#define X(id, name, bits, bytes, kind, ctype, npy, onnx) [DT_##id] = { name, bits, bytes, kind, ctype, npy, onnx },
     DTYPES(X)
 #undef X
 };

@@ -234,7 +234,7 @@ def unexpected(results, expected):
         known = expected.get(name)
         if result is None and known:
             yield f"{name} passes now: take it off the list (./dev test conformance --update)"
-        elif result and not known:
+        elif result and (not known or (result[0][0] == "crash" and not known.startswith("crash"))):
             yield f"{name} failed: {STATUS.get(result[0][0], result[0][0])}: {result[0][1]}"
         elif result and known.startswith(FROZEN) and not result[1]:
             yield f"{name} passed with its parameters as constants and does not now: {result[0][1]}"

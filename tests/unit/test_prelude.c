@@ -6,6 +6,7 @@
 #include "emit/prelude_math.h"
 #include "emit/prelude_lanes.h"
 #include "emit/prelude_host.h"
+#include "type/dtype.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -108,6 +109,43 @@ test_half(void **state)
     assert_true(tn_to_bf16_f32(0x1.01p0f) == 1 && tn_to_bf16_f32(0x1.03p0f) == 0x1.04p0f && isinf(tn_to_bf16_f32(0x1.ffp127f)));
 }
 
+/* The prelude and the table of types (type/number.c) agree on every code of the floats of 8 bits and fewer, and on
+ * what numbers around them and between them round to; many lanes give what one gives. */
+static void
+test_small_floats(void **state)
+{
+    static const DType types[] = {DT_F8E4M3, DT_F8E4M3Z, DT_F8E5M2, DT_F8E5M2Z, DT_F6E2M3, DT_F6E3M2, DT_F4E2M1};
+    (void)state;
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+        FloatLayout l = dtype_layout(types[t]);
+        for (int32_t code = 0; code < 1 << dtype_info[types[t]].bits; code++) {
+            uint8_t h = (uint8_t)code;
+            float want = (float)number_load(types[t], &h, 0).f, x = tn_widen_small_f32(code, l.exponent, l.fraction, l.bias, l.kind);
+            assert_true(isnan(want) ? isnan(x) : want == x && signbit(want) == signbit(x));
+            if (isnan(x))
+                continue;
+            assert_int_equal(tn_narrow_small_f32(x, l.exponent, l.fraction, l.bias, l.kind, (float)l.largest), code);
+            for (int k = -40; k <= 40; k++) {
+                float near = x + (x == 0 || isinf(x) ? 0x1p-9f : x) * 0.0125f * (float)k;
+                uint8_t stored;
+                number_store(types[t], &stored, 0, (Number){.f = near});
+                assert_int_equal(tn_narrow_small_f32(near, l.exponent, l.fraction, l.bias, l.kind, (float)l.largest), stored);
+                assert_int_equal(tn_narrow_small_f32x4((tn_f32x4){near, 1, near, 0}, l.exponent, l.fraction, l.bias, l.kind, (float)l.largest)[2], stored);
+            }
+        }
+    }
+    for (int32_t code = 0; code < 256; code++) {
+        uint8_t h = (uint8_t)code, stored;
+        float want = (float)number_load(DT_F8E8M0, &h, 0).f, x = tn_widen_e8m0_f32(code);
+        assert_true(isnan(want) ? isnan(x) : want == x);
+        for (int k = -3; k <= 3; k++) {
+            float near = x + x * 0.2f * (float)k;
+            number_store(DT_F8E8M0, &stored, 0, (Number){.f = near});
+            assert_int_equal(tn_narrow_e8m0_f32(near), stored);
+        }
+    }
+}
+
 static void
 test_integers(void **state)
 {
@@ -151,7 +189,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_special_values), cmocka_unit_test(test_min_max_keep_nan),
-        cmocka_unit_test(test_first_lanes), cmocka_unit_test(test_folds), cmocka_unit_test(test_half),
+        cmocka_unit_test(test_first_lanes), cmocka_unit_test(test_folds), cmocka_unit_test(test_half), cmocka_unit_test(test_small_floats),
         cmocka_unit_test(test_integers), cmocka_unit_test(test_index_faults),
     };
     return cmocka_run_group_tests_name("prelude", tests, NULL, NULL);

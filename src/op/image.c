@@ -1,0 +1,211 @@
+/* image: windows put back, crops, maxima put back where they came from. */
+#include "op/internal.h"
+
+#include <string.h>
+
+static int64_t
+nth(const OpCall *call, const char *attr, uint32_t i, int64_t otherwise)
+{
+    const Attr *a = attr_find(call->attrs, attr);
+    return a && a->kind == ATTR_INTS && i < a->n ? a->ints[i] : otherwise;
+}
+
+/* ---- col2im: x[n, c*points, blocks] summed into images ----------------------------------------------- */
+
+typedef struct { uint32_t n; Known image; int64_t block[TN_MAX_RANK], points; const Expr *count[TN_MAX_RANK]; } Blocks;
+
+static bool
+read_blocks(Ctx *c, const OpCall *call, Blocks *k)
+{
+    if (!op_rank_is(c, call, 0, 3) || !op_param(c, call, 1, "image_shape", &k->image)
+        || !op_param_ints(c, call, 2, "block_shape", TN_MAX_RANK - 2, k->block, &k->n))
+        return false;
+    if (k->n != k->image.n || k->n == 0)
+        return op_fail(c, call, DIAG_MODEL, "image_shape has %u elements and block_shape %u", k->image.n, k->n);
+    k->points = 1;
+    for (uint32_t d = 0; d < k->n; d++) {
+        int64_t stride = nth(call, "strides", d, 1), dilation = nth(call, "dilations", d, 1);
+        int64_t pads = nth(call, "pads", d, 0) + nth(call, "pads", k->n + d, 0);
+        if (k->block[d] < 1 || stride < 1 || dilation < 1 || mul_overflows(k->points, k->block[d], &k->points))
+            return op_fail(c, call, DIAG_MODEL, "block_shape, strides and dilations must be 1 or more");
+        k->count[d] = expr_offset(c, expr_div(c, expr_offset(c, k->image.at[d], pads - dilation * (k->block[d] - 1) - 1), expr_int(c, stride)), 1);
+    }
+    return true;
+}
+
+bool
+infer_col2im(Ctx *c, const OpCall *call, const Type **out)
+{
+    const Type *x = call->in[0];
+    const Expr *dim[TN_MAX_RANK], *blocks = expr_int(c, 1);
+    Blocks k;
+
+    if (x->dtype == DT_BOOL || !read_blocks(c, call, &k))
+        return x->dtype == DT_BOOL ? op_fail(c, call, DIAG_MODEL, "input 0 is %s; its elements must be numbers", type_str(c, x)) : false;
+    if (expr_divisible(c, NULL, x->dim[1], k.points) == NO)
+        return op_fail(c, call, DIAG_MODEL, "axis 1 of input 0, %s, is no multiple of the %lld points of a block", expr_str(c, x->dim[1]), (long long)k.points);
+    for (uint32_t d = 0; d < k.n; d++) {
+        blocks = expr_mul(c, blocks, k.count[d]);
+        dim[2 + d] = k.image.at[d];
+    }
+    if (!op_require_eq(c, call, x->dim[2], blocks, "axis 2 of input 0 and the number of blocks"))
+        return false;
+    dim[0] = x->dim[0];
+    dim[1] = expr_div(c, x->dim[1], expr_int(c, k.points));
+    out[0] = type_new(c, x->dtype, k.n + 2, dim);
+    return true;
+}
+
+bool
+expand_col2im(Build *b)
+{
+    Arena *a = b->c->arena;
+    Text bound = { .arena = a }, lets = { .arena = a }, hit = { .arena = a };
+    Blocks k;
+
+    if (!read_blocks(b->c, b->call, &k))
+        return false;
+    for (uint32_t d = 0; d < k.n; d++) {
+        long long stride = nth(b->call, "strides", d, 1);
+        build_name(b, arena_printf(a, "count%u", d), k.count[d]);
+        text_printf(&bound, "%sk%u<%lld>", d ? ", " : "", d, (long long)k.block[d]);
+        text_printf(&lets, "let p%u = i%u + %lld - %lld*k%u in let q%u = p%u // %lld in ", d, d + 2, (long long)nth(b->call, "pads", d, 0),
+                    (long long)nth(b->call, "dilations", d, 1), d, d, d, stride);
+        text_printf(&hit, "%s%sand(and(p%u %% %lld == 0, 0 <= q%u), q%u < count%u)", d ? ", " : "", d + 1 < k.n ? "and(" : "", d, stride, d, d, d);
+    }
+    for (uint32_t d = 1; d < k.n; d++)
+        text_add(&hit, ")");
+    const char *point = "k0", *block = "q0";
+    for (uint32_t d = 1; d < k.n; d++) {
+        point = arena_printf(a, "(%s) * %lld + k%u", point, (long long)k.block[d], d);
+        block = arena_printf(a, "(%s) * count%u + q%u", block, d, d);
+    }
+    uint32_t value[] = { 0, build_out(b, 0) };
+    return build_text(b, NULL, "x -> o", value, "o[%s] = sum %s: %s%s ? x[i0, i1 * %lld + %s, %s] : 0", axes_text(a, 0, k.n + 2), text_str(&bound), text_str(&lets),
+                      text_str(&hit), (long long)k.points, point, block);
+}
+
+/* ---- center_crop_pad: the middle of x, or x in the middle of zeros, axis by axis --------------------------- */
+
+/* The wanted extents of all axes. */
+static bool
+wanted_extents(Ctx *c, const OpCall *call, const Expr **dim)
+{
+    const Type *x = call->in[0];
+    const Attr *axes = attr_find(call->attrs, "axes");
+    Known shape;
+
+    if (!op_param(c, call, 1, "shape", &shape))
+        return false;
+    uint32_t n = axes ? axes->n : x->rank;
+    if (shape.n != n)
+        return op_fail(c, call, DIAG_MODEL, "input 1 (shape) has %u elements; %u are needed", shape.n, n);
+    memcpy(dim, x->dim, x->rank * sizeof *dim);
+    for (uint32_t i = 0, d = 0; i < n; i++) {
+        if (axes && !op_axis(c, call, "an entry of axes", axes->ints[i], x->rank, &d))
+            return false;
+        dim[axes ? d : i] = shape.at[i];
+    }
+    return true;
+}
+
+bool
+infer_center_crop_pad(Ctx *c, const OpCall *call, const Type **out)
+{
+    const Expr *dim[TN_MAX_RANK];
+
+    if (!wanted_extents(c, call, dim))
+        return false;
+    out[0] = type_new(c, call->in[0]->dtype, call->in[0]->rank, dim);
+    return true;
+}
+
+bool
+expand_center_crop_pad(Build *b)
+{
+    Ctx *c = b->c;
+    const Type *x = b->call->in[0];
+    const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK], *zero = expr_int(c, 0), *two = expr_int(c, 2);
+    Making m = make_begin(b, NULL);
+    bool pads = false;
+
+    make_in(&m, "x", 0);
+    make_out_over(&m, "o", build_out(b, 0), axis);
+    for (uint32_t d = 0; d < x->rank; d++) {
+        const Expr *less = expr_sub(c, x->dim[d], b->out[0]->dim[d]), *more = expr_sub(c, b->out[0]->dim[d], x->dim[d]);
+        const Expr *cut = expr_div(c, expr_max(c, less, zero), two), *before = expr_div(c, expr_max(c, more, zero), two);
+        at[d] = expr_simplify(c, NULL, expr_sub(c, expr_add(c, axis[d], cut), before));
+        pads |= expr_le(c, NULL, more, zero) != YES;
+    }
+    return make_finish(&m, axis, make_load_or(&m, 0, at, pads ? scalar_number(c, x->dtype, 0) : NULL));
+}
+
+/* ---- max_unpool: values at flat places of an image of the inferred shape ----------------------------------------- */
+
+static bool
+unpooled(Ctx *c, const OpCall *call, const Expr **dim)
+{
+    const Type *x = call->in[0];
+    const Attr *kernel = attr_find(call->attrs, "kernel_shape");
+
+    if (!op_rank_at_least(c, call, 0, 3) || !op_rank_is(c, call, 1, x->rank))
+        return false;
+    uint32_t n = x->rank - 2;
+    if (!kernel || kernel->n != n)
+        return op_fail(c, call, DIAG_MODEL, "attribute \"kernel_shape\" must have %u entries", n);
+    dim[0] = x->dim[0];
+    dim[1] = x->dim[1];
+    for (uint32_t d = 0; d < n; d++)
+        dim[2 + d] = expr_offset(c, expr_scale(c, expr_offset(c, x->dim[2 + d], -1), nth(call, "strides", d, 1)),
+                                 kernel->ints[d] - nth(call, "pads", d, 0) - nth(call, "pads", n + d, 0));
+    return true;
+}
+
+bool
+infer_max_unpool(Ctx *c, const OpCall *call, const Type **out)
+{
+    const Type *x = call->in[0];
+    const Expr *dim[TN_MAX_RANK];
+    Known shape;
+
+    if (!unpooled(c, call, dim))
+        return false;
+    for (uint32_t d = 0; d < x->rank; d++)
+        if (!op_require_eq(c, call, call->in[1]->dim[d], x->dim[d], arena_printf(c->arena, "axis %u of the indices and of input 0", d)))
+            return false;
+    if (has_in(call, 2)) {
+        if (!op_param(c, call, 2, "output_shape", &shape))
+            return false;
+        if (shape.n != x->rank)
+            return op_fail(c, call, DIAG_MODEL, "input 2 (output_shape) has %u elements; %u are needed", shape.n, x->rank);
+        memcpy(dim, shape.at, x->rank * sizeof *dim);
+    }
+    out[0] = type_new(c, x->dtype, x->rank, dim);
+    return true;
+}
+
+bool
+expand_max_unpool(Build *b)
+{
+    Arena *a = b->c->arena;
+    const Type *x = b->call->in[0];
+    const Expr *dim[TN_MAX_RANK], *count;
+    Text all = { .arena = a };
+
+    if (!unpooled(b->c, b->call, dim))
+        return false;
+    const Type *image = type_new(b->c, x->dtype, x->rank, dim);
+    count = type_count(b->c, image);
+    uint32_t flat = build_value(b, x->dtype, 1, &count), scatter[] = { 0, 1, flat }, shape[] = { flat, build_out(b, 0) };
+    build_name(b, "count", count);
+    const char *inside = "true", *row = "i0", *i = axes_text(a, 0, x->rank);
+    for (uint32_t d = 0; d < x->rank; d++) {
+        build_name(b, arena_printf(a, "n%u", d), dim[d]);
+        build_name(b, arena_printf(a, "x%u", d), x->dim[d]);
+        text_printf(&all, "%si%u<x%u>", d ? ", " : "", d, d);
+        inside = arena_printf(a, "and(%s, i%u < n%u)", inside, d, d);     /* places of an output larger than inferred stay empty */
+        row = d ? arena_printf(a, "(%s) * n%u + i%u", row, d, d) : row;
+    }
+    return build_text(b, "scatter", "x p -> o", scatter, "for %s: o[at(p[%s], count)] last= x[%s]", text_str(&all), i, i)
+        && build_text(b, NULL, "x -> o", shape, "o[%s] = %s ? x[%s] : 0", i, inside, row);
+}

@@ -1,0 +1,5 @@
+"""Where tests find what they share (worker.py)."""
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
