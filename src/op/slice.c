@@ -5,6 +5,8 @@
 
 /* ---- slice ---------------------------------------------------------------------------------------------- */
 
+#define MAX_STEP ((int64_t)1 << 47)      /* elements: as many as a processor of today addresses bytes */
+
 typedef struct { const Expr *start, *extent; int64_t step; } Cut;
 
 /* 1 where e >= 0, else 0, as arithmetic. */
@@ -49,6 +51,8 @@ cut_dim(Ctx *c, const Expr *dim, const Expr *start, const Expr *end, int64_t ste
         cut.extent = expr_ceil_div(c, expr_sub(c, cut.start, end), expr_int(c, -step));
     }
     cut.extent = expr_simplify(c, NULL, expr_max(c, zero, expr_simplify(c, NULL, cut.extent)));
+    if (expr_le(c, NULL, cut.extent, expr_int(c, 1)) == YES)
+        cut.step = 1;                /* never taken: steps of slices of slices would multiply beyond 64 bits */
     return cut;
 }
 
@@ -79,8 +83,11 @@ slice_cuts(Ctx *c, const OpCall *call, Cut *cut)
         uint32_t d;
         if (!op_axis(c, call, "an entry of axes", axis[i], x->rank, &d))
             return false;
-        if (step[i] == 0 || step[i] == INT64_MIN)
-            return op_fail(c, call, DIAG_MODEL, "the step along axis %u is %lld", d, (long long)step[i]);
+        if (step[i] == 0)
+            return op_fail(c, call, DIAG_MODEL, "the step along axis %u is 0", d);
+        if (step[i] > MAX_STEP || step[i] < -MAX_STEP)
+            return op_fail(c, call, DIAG_LIMIT, "the step along axis %u is %lld, larger than any tensor; the limit is %lld", d,
+                           (long long)step[i], (long long)MAX_STEP);
         cut[d] = cut_dim(c, x->dim[d], start.at[i], end.at[i], step[i]);
     }
     return true;
