@@ -87,6 +87,9 @@ static const Refusal refusals[] = {
     {"peeled and fused", MATMUL, "split i by 4 -> a b, order a j, fuse a j -> t", "the last trip of a is peeled"},
     {"nothing read", EXACT_MATMUL, "stage z at i -> s scratch of q", "nothing reads z"},
     {"varies", EXACT_MATMUL, "stage x at i -> s scratch of j", "varies with q"},
+    {"read beyond", "nest t(x: f32[6, 40], y: f32[40, 50]) -> (o: f32[6, 50]) { o[i, j] = sum q: x[i, q] * y[q, j] }",
+     "split j by 16 -> jp jv pad, split jv by 8 -> jr l, order jp q i jr l, hold o at jp -> sums scratch, hold o at jp -> acc reg, run i jr unroll, run l vector",
+     "y might be read beyond its end"},
     {"no sum", "nest t(x: f32[4]) -> (o: f32[4]) { o[i] = x[i] }", "hold o at i -> s reg", "sums nothing"},
 };
 

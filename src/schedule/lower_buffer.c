@@ -1,0 +1,157 @@
+/* lower_buffer: the memory and registers of holds, copies and values between parts. */
+#include "schedule/lower.h"
+
+#include <string.h>
+
+/* ---- buffers ----------------------------------------------------------------------------------------- */
+
+bool
+hold_is_over(const Hold *h, IterId x)
+{
+    for (uint32_t i = 0; i < h->nover; i++)
+        if (h->over[i] == x)
+            return true;
+    return false;
+}
+
+/* Two pieces of one iterator are that iterator: memory needs no finer index. */
+static void
+join_pieces(const Points *p, Hold *h)
+{
+    for (uint32_t i = 0; i < h->ndim; i++)
+        for (uint32_t k = 0; k < h->ndim; k++) {
+            const Iter *it = &p->iter.at[h->dim[i]];
+            if (!it->parent || it->inner || it->sibling != h->dim[k] || hold_is_over(h, h->dim[i]) || hold_is_over(h, h->dim[k]))
+                continue;
+            h->dim[k] = it->parent;
+            memmove(h->dim + i, h->dim + i + 1, (--h->ndim - i) * sizeof *h->dim);
+            i = k = UINT32_MAX;                      /* start over: it may be a piece as well */
+            break;
+        }
+}
+
+/* Of the trips that sums go over here: registers are named one by one, and none for nothing. */
+static const Expr *
+sum_extent(Env *e, IterId x)
+{
+    Phase before = e->phase;
+
+    e->phase = PHASE_UPDATE;
+    const Expr *here = env_extent(e, x);
+    e->phase = before;
+    return expr_const(here, NULL) ? here : env_most(e, x);
+}
+
+/* A buffer over iterators. The first dimension has one element to spare in memory: a vector that begins in the last
+ * row may reach beyond it. */
+static uint32_t
+new_buffer(Env *e, Block *b, Sym name, DType t, Word space, const IterId *dim, uint32_t ndim, uint32_t lanes, bool odd)
+{
+    const Expr *extent[STEP_MAX_LOOPS + 1];
+    int64_t last;
+
+    for (uint32_t d = 0; d < ndim; d++)
+        extent[d] = space == WORD_reg ? sum_extent(e, dim[d]) : env_most(e, dim[d]);
+    if (space == WORD_scratch && ndim > 1)
+        extent[0] = expr_offset(e->c, extent[0], 1);
+    else if (space == WORD_scratch && ndim == 1)
+        extent[0] = expr_offset(e->c, extent[0], e->p->m->vector_bytes / dtype_info[t].bytes);
+    if (odd && ndim) {
+        int64_t line = e->p->m->line_bytes / dtype_info[t].bytes;
+        extent[ndim - 1] = expr_const(extent[ndim - 1], &last) ? expr_int(e->c, ((last + line - 1) / line | 1) * line) : expr_offset(e->c, extent[ndim - 1], line);
+    }
+    uint32_t buffer = kernel_buffer(e->c, e->a, e->k, name, type_new(e->c, t, ndim, extent), space == WORD_reg ? SPACE_REGISTER : SPACE_SCRATCH, lanes);
+    tree_buffer(b, buffer);
+    return buffer;
+}
+
+void
+place_hold(Env *e, Block *b, uint32_t id)
+{
+    Hold *h = &e->p->hold.at[id];
+    const Scalar *reduce = part_reduction(e->p, h->part);
+
+    h->ndim = 0;
+    h->lanes = 1;
+    h->over_lanes = false;
+    for (const Node *n = h->update->up; n != h->at; n = n->up) {
+        bool over = hold_is_over(h, n->iter);
+        if (!n->iter || (env_iter(e, n->iter)->kind == AXIS_REDUCE && !over))
+            continue;
+        if (n->run == WORD_vector && h->space == WORD_reg) {
+            h->lanes = (uint32_t)env_iter(e, n->iter)->factor;
+            h->over_lanes = over;
+            continue;
+        }
+        if (h->ndim == STEP_MAX_LOOPS) {
+            points_refuse(e->p, "%s: more than %d loops index it", h->name, STEP_MAX_LOOPS);
+            return;
+        }
+        memmove(h->dim + 1, h->dim, h->ndim++ * sizeof *h->dim);
+        h->dim[0] = n->iter;
+    }
+    if (h->space == WORD_scratch)
+        join_pieces(e->p, h);
+    h->buffer = new_buffer(e, b, h->name, reduce->dtype, h->space, h->dim, h->ndim, h->lanes, false);
+}
+
+void
+place_copy(Env *e, Block *b, uint32_t id)
+{
+    Copy *c = &e->p->copy.at[id];
+
+    if (c->image)
+        return;                                      /* where it is filled */
+    c->lanes = 1;
+    for (const Node *n = c->leaf->up; n != c->at; n = n->up)
+        if (n->run == WORD_vector && c->space == WORD_reg)
+            c->lanes = (uint32_t)env_iter(e, n->iter)->factor;
+    c->buffer = new_buffer(e, b, c->name, c->operand->dtype, c->space, c->dim, c->ndim, c->lanes, c->odd);
+}
+
+/* Values between parts live in the worker's memory, without the axes that all parts share. */
+static void
+declare_locals(Env *e, Block *b)
+{
+    uint32_t n = e->k->buffer.n, *home = NEW_ARRAY(e->a, uint32_t, n + 1);
+
+    for (uint32_t i = 0; i < n; i++) {
+        Buffer local = e->k->buffer.at[i];
+        home[i] = i;
+        if (local.space != SPACE_LOCAL)
+            continue;
+        uint32_t drop = e->k->shared < local.type->rank ? e->k->shared : local.type->rank;
+        const Type *t = type_new(e->c, local.type->dtype, local.type->rank - drop, local.type->dim + drop);
+        home[i] = kernel_buffer(e->c, e->a, e->k, local.name, t, SPACE_SCRATCH, 1);
+        tree_buffer(b, home[i]);
+    }
+    for (uint32_t i = 0; i < e->k->npart; i++)
+        e->low[i].home = home;
+}
+
+void
+place_scratch(Env *e, Block *b)
+{
+    if (e->k->npart > 1)
+        declare_locals(e, b);
+    for (uint32_t i = 1; i < e->p->hold.n; i++)
+        if (e->p->hold.at[i].space == WORD_scratch)
+            place_hold(e, b, i);
+    for (uint32_t i = 1; i < e->p->copy.n; i++)
+        if (e->p->copy.at[i].space == WORD_scratch)
+            place_copy(e, b, i);
+}
+
+/* The index of a buffer over iterators at this point. */
+bool
+place_index(Env *e, Sym name, const IterId *dim, uint32_t ndim, const Hold *h, const Expr **at)
+{
+    for (uint32_t d = 0; d < ndim; d++) {
+        at[d] = h && hold_is_over(h, dim[d]) && e->at[dim[d]].counted ? expr_int(e->c, 0) : env_value(e, dim[d]);
+        if (!at[d])
+            return points_refuse(e->p, "%s is read where %s is not known", name, env_iter(e, dim[d])->name);
+        if (h && h->space == WORD_reg && e->at[dim[d]].counted && !hold_is_over(h, dim[d]))
+            return points_refuse(e->p, "%s is in registers, but how long %s is, is not known before it runs", name, env_iter(e, dim[d])->name);
+    }
+    return true;
+}

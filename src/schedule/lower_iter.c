@@ -1,0 +1,247 @@
+/* lower_iter: where iterators are as loops are entered, and how many trips they have. */
+#include "schedule/lower.h"
+
+/* ---- scopes ------------------------------------------------------------------------------------------ */
+
+Scope
+env_enter(const Env *e)
+{
+    return (Scope){ e->undo.n, e->range.n };
+}
+
+void
+env_leave(Env *e, Scope s)
+{
+    while (e->undo.n > s.undo) {
+        Undo u = e->undo.at[--e->undo.n];
+        e->at[u.x] = u.was;
+    }
+    e->range.n = s.range;
+}
+
+IterState *
+env_change(Env *e, IterId x)
+{
+    VEC_PUSH(e->a, &e->undo, ((Undo){ x, e->at[x] }));
+    return &e->at[x];
+}
+
+const Expr *
+env_simplify(const Env *e, const Expr *x)
+{
+    Ranges r = { e->range.at, e->range.n };
+    return expr_simplify(e->c, &r, x);
+}
+
+const Expr *
+env_let(Env *e, Block *b, const char *name, const Expr *value, const Expr *extent)
+{
+    const Expr *v = tree_let(e->c, e->k, b, name, value);
+    Var var;
+
+    if (v != value && expr_is_var(v, &var) && extent)
+        VEC_PUSH(e->a, &e->range, ((Range){ var, expr_int(e->c, 0), extent }));
+    return v;
+}
+
+const Expr *
+env_loop(Env *e, Block **b, LoopKind kind, Sym name, const Expr *begin, const Expr *end, int64_t step)
+{
+    uint32_t var;
+
+    *b = tree_loop(e->k, *b, kind, name, begin, end, step, &var);
+    VEC_PUSH(e->a, &e->range, ((Range){ { VAR_LOOP, var }, begin, expr_sub(e->c, end, begin) }));
+    return expr_loop(e->c, var);
+}
+
+const Iter *
+env_iter(const Env *e, IterId x)
+{
+    return &e->p->iter.at[x];
+}
+
+bool
+env_sums(const Env *e)
+{
+    return e->phase == PHASE_INIT || e->phase == PHASE_UPDATE || e->phase == PHASE_FLUSH;
+}
+
+/* ---- extents ----------------------------------------------------------------------------------------- */
+
+static const Stage *
+image_along(const Env *e, IterId x)
+{
+    for (uint32_t i = 1; i < e->p->copy.n; i++)
+        if (e->p->copy.at[i].image && e->p->copy.at[i].ndim && e->p->copy.at[i].dim[0] == x)
+            return e->p->copy.at[i].image;
+    points_refuse(e->p, "%s runs along an image that is not made", env_iter(e, x)->name);
+    return NULL;
+}
+
+const Expr *
+env_digit_step(Env *e, IterId x, uint32_t i)
+{
+    const Iter *it = env_iter(e, x);
+    const Expr *step = expr_int(e->c, 1);
+
+    if (it->pitched) {
+        const Stage *s = image_along(e, x);
+        return s && i < s->nslide ? s->slide[i].pitch : step;
+    }
+    while (++i < it->nfrom)
+        step = expr_mul(e->c, step, env_extent(e, it->from[i]));
+    return step;
+}
+
+static const Expr *
+fused_extent(Env *e, IterId x)
+{
+    const Iter *it = env_iter(e, x);
+    const Expr *all = expr_int(e->c, 1);
+
+    for (uint32_t i = 0; i < it->nfrom; i++) {
+        const Expr *extent = env_extent(e, it->from[i]);
+        all = it->pitched ? expr_add(e->c, all, expr_mul(e->c, expr_offset(e->c, extent, -1), env_digit_step(e, x, i)))
+                          : expr_mul(e->c, all, extent);
+    }
+    return all;
+}
+
+const Expr *
+env_start(Env *e, IterId outer)
+{
+    const IterState *s = &e->at[outer];
+
+    return s->start ? s->start : s->value ? expr_scale(e->c, s->value, env_iter(e, outer)->factor) : NULL;
+}
+
+static const Expr *
+inner_extent(Env *e, IterId x)
+{
+    const Iter *it = env_iter(e, x);
+    Ctx *c = e->c;
+    bool padded = it->tail == WORD_pad || it->tail == WORD_clamp;
+    Trip trip = e->at[it->sibling].trip;
+    int64_t most = trip == TRIP_TILES ? it->rest : it->factor;
+    const Expr *full = expr_int(c, most), *start = env_start(e, it->sibling);
+
+    if (trip == TRIP_WHOLE || it->tail == WORD_exact || !start)
+        return full;
+    if ((padded || trip == TRIP_TILES) && env_sums(e))
+        return full;
+    return env_simplify(e, expr_min(c, full, expr_sub(c, env_extent(e, it->parent), start)));
+}
+
+const Expr *
+env_extent(Env *e, IterId x)
+{
+    const Iter *it = env_iter(e, x);
+
+    if (e->at[x].extent)
+        return e->at[x].extent;
+    if (it->axis < NEST_MAX_AXES)
+        return low_extent(&e->low[it->part], it->axis);
+    if (it->nfrom)
+        return fused_extent(e, x);
+    return it->inner ? inner_extent(e, x) : env_simplify(e, expr_ceil_div(e->c, env_extent(e, it->parent), expr_int(e->c, it->factor)));
+}
+
+const Expr *
+env_most(Env *e, IterId x)
+{
+    const Iter *it = env_iter(e, x);
+    int64_t all;
+
+    if (it->axis < NEST_MAX_AXES)
+        return e->low[it->part].n->axis[it->axis].extent;
+    if (it->nfrom)
+        return fused_extent(e, x);
+    const Expr *parent = env_most(e, it->parent);
+    if (!it->inner)
+        return expr_ceil_div(e->c, parent, expr_int(e->c, it->factor));
+    bool padded = it->tail == WORD_pad || it->tail == WORD_clamp;
+    return expr_const(parent, &all) && all < it->factor && !padded ? parent : expr_int(e->c, it->factor);
+}
+
+/* ---- values ------------------------------------------------------------------------------------------ */
+
+const Expr *
+env_value(Env *e, IterId x)
+{
+    const Iter *it = env_iter(e, x);
+
+    if (e->at[x].value || !it->whole)
+        return e->at[x].value;
+    const Expr *whole = env_value(e, it->whole);
+    const Iter *w = env_iter(e, it->whole);
+    for (uint32_t i = 0; whole && i < w->nfrom; i++)
+        if (w->from[i] == x) {
+            const Expr *high = expr_div(e->c, whole, env_digit_step(e, it->whole, i));
+            return env_simplify(e, i == 0 ? high : expr_mod(e->c, high, expr_div(e->c, env_digit_step(e, it->whole, i - 1), env_digit_step(e, it->whole, i))));
+        }
+    return NULL;
+}
+
+static void
+note_padded(void *user, Var v)
+{
+    Env *e = user;
+    VEC_PUSH(e->a, &e->padding, v);
+}
+
+/* Is x the points of a padded trip, or a piece of them? */
+static bool
+is_padded(const Env *e, IterId x)
+{
+    while (x && !(env_iter(e, x)->inner && env_iter(e, x)->tail == WORD_pad))
+        x = env_iter(e, x)->parent;
+    return x != 0;
+}
+
+void
+env_bind(Env *e, IterId x, const Expr *value)
+{
+    const Iter *it = env_iter(e, x);
+
+    env_change(e, x)->value = value;
+    if (env_sums(e) && is_padded(e, x))
+        expr_vars(value, note_padded, e);
+    if (!it->parent)
+        return;
+    IterId outer = it->inner ? it->sibling : x, inner = it->inner ? x : it->sibling;
+    const Expr *start = env_start(e, outer), *rest = e->at[inner].value;
+    if (!start || !rest)
+        return;
+    const Expr *whole = expr_add(e->c, start, rest);
+    bool beyond = it->tail == WORD_clamp || e->at[outer].trip == TRIP_TILES;
+    if (beyond && env_sums(e))
+        whole = env_simplify(e, expr_min(e->c, whole, expr_offset(e->c, env_extent(e, it->parent), -1)));
+    env_bind(e, it->parent, whole);
+}
+
+bool
+env_box(Env *e, IterId x, const Expr **lo, const Expr **width)
+{
+    *lo = env_value(e, x);
+    *width = expr_int(e->c, 1);
+    if (*lo)
+        return true;
+    for (IterId y = 1; y < e->p->iter.n; y++) {
+        const Iter *it = env_iter(e, y);
+        const Expr *inner, *trips = expr_int(e->c, 1);
+        if (it->parent != x || it->inner)
+            continue;
+        const Expr *start = env_start(e, y);
+        if (!start && !env_box(e, y, &start, &trips))
+            continue;
+        if (!env_start(e, y))
+            start = expr_scale(e->c, start, it->factor);
+        env_box(e, it->sibling, &inner, width);
+        *lo = expr_add(e->c, start, inner);
+        *width = expr_add(e->c, expr_scale(e->c, expr_offset(e->c, trips, -1), it->factor), *width);
+        return true;
+    }
+    *lo = expr_int(e->c, 0);
+    *width = env_most(e, x);
+    return false;
+}

@@ -1,0 +1,355 @@
+/* lower_point: what the leaves of points compute, as stores of a loop tree. */
+#include "schedule/lower.h"
+
+#include <string.h>
+
+/* ---- points ------------------------------------------------------------------------------------------ */
+
+static const Scalar *
+held(Env *e, uint32_t id)
+{
+    const Hold *h = &e->p->hold.at[id];
+    const Expr *at[STEP_MAX_LOOPS];
+    DType t = part_reduction(e->p, h->part)->dtype;
+
+    return place_index(e, h->name, h->dim, h->ndim, h, at) ? scalar_load(e->c, t, h->buffer, h->ndim, at, NULL) : scalar_number(e->c, t, 0);
+}
+
+/* Fused axes that are one axis in memory, for all that is computed here, need no digits: the innermost takes
+ * the whole index and the others are 0. */
+static void
+bind_collapsed(Env *e, Low *l, uint32_t part, const Scalar *const *value, uint32_t nvalue, const Write *w)
+{
+    for (IterId x = 1; x < e->p->iter.n; x++) {
+        const Iter *it = env_iter(e, x);
+        const Expr *whole = it->nfrom > 1 && !it->pitched ? env_value(e, x) : NULL;
+        bool one = whole != NULL;
+        for (uint32_t i = 0; one && i < it->nfrom; i++) {
+            const Iter *from = env_iter(e, it->from[i]);
+            one = from->axis < NEST_MAX_AXES && !e->at[it->from[i]].value && e->p->axis[part][from->axis] == it->from[i];
+        }
+        for (uint32_t i = 0; one && i + 1 < it->nfrom; i++)
+            one = low_collapses(l, env_iter(e, it->from[i])->axis, env_iter(e, it->from[i + 1])->axis, value, nvalue, w);
+        for (uint32_t i = 0; one && i < it->nfrom; i++)
+            l->bind[env_iter(e, it->from[i])->axis] = i + 1 == it->nfrom ? whole : expr_int(e->c, 0);
+    }
+}
+
+Low *
+env_low(Env *e, uint32_t part, const Scalar *const *value, uint32_t nvalue, const Write *w)
+{
+    Low *l = &e->low[part];
+
+    for (uint32_t x = 0; x < l->n->naxis; x++)
+        l->bind[x] = e->p->axis[part][x] ? env_value(e, e->p->axis[part][x]) : NULL;
+    bind_collapsed(e, l, part, value, nvalue, w);
+    memcpy(e->unstopped, l->bind, sizeof e->unstopped);
+    for (uint32_t x = 0; e->stop && x < l->n->naxis; x++)
+        if (l->bind[x])
+            l->bind[x] = expr_subst(e->c, l->bind[x], &(Binding){ LANE, expr_min(e->c, expr_var(e->c, LANE), expr_offset(e->c, e->valid, -1)) }, 1);
+    l->range.at = e->range.at;
+    l->range.n = e->range.n;
+    l->range.cap = e->range.n;                       /* what is pushed goes to a copy */
+    l->lanes = e->lanes;
+    l->valid = e->valid;
+    l->value = (Map){ .arena = e->a };
+    return l;
+}
+
+/* Reads of the operands that were copied around this leaf go to the copies, the last one made of each; a copy reads
+ * those before it. */
+static void
+use_copies(Env *e, Low *l, const Node *leaf)
+{
+    Ctx *c = e->c;
+    uint32_t end = leaf->copy ? leaf->copy : e->p->copy.n;
+
+    for (uint32_t i = 1; i < end; i++) {
+        const Copy *k = &e->p->copy.at[i];
+        const Expr *at[TN_MAX_RANK * 2], *position = expr_int(c, 0);
+        uint32_t rank = k->ndim;
+        if (k->part != leaf->part || !node_inside(leaf, k->at) || (leaf->copy && k->operand != e->p->copy.at[leaf->copy].operand))
+            continue;
+        if (k->image) {
+            if (k->ndim)
+                position = expr_sub(c, env_value(e, k->dim[0]), expr_mul(c, k->image->first, k->image->slide[0].pitch));
+            for (uint32_t s = 0; !k->ndim && s < k->image->nslide; s++)
+                position = expr_add(c, position, expr_mul(c, l->bind[k->image->slide[s].axis], k->image->slide[s].pitch));
+            rank = stage_index(l, k->image, position, at);
+            map_put(&l->value, MAP_PTR(k->operand), MAP_PTR(scalar_load(c, k->operand->dtype, k->image->buffer, rank, at, NULL)));
+        } else if (place_index(e, k->name, k->dim, rank, NULL, at)) {
+            map_put(&l->value, MAP_PTR(k->operand), MAP_PTR(scalar_load(c, k->operand->dtype, k->buffer, rank, at, NULL)));
+        }
+    }
+}
+
+/* What is left to read of a value when its copies are there. */
+static const Scalar *
+without_copies(Env *e, const Node *leaf, const Scalar *s)
+{
+    ScalarMap m = { .ctx = e->c, .done = { .arena = e->a } };
+    bool any = false;
+
+    for (uint32_t i = 1; i < e->p->copy.n; i++) {
+        const Copy *k = &e->p->copy.at[i];
+        if (k->part != leaf->part || !node_inside(leaf, k->at))
+            continue;
+        map_put(&m.done, MAP_PTR(k->operand), MAP_PTR(scalar_number(e->c, k->operand->dtype, 0)));
+        any = true;
+    }
+    return any ? scalar_map(&m, s) : s;
+}
+
+static const Scalar *
+without_reduction(Env *e, const Scalar *s, const Scalar *reduce)
+{
+    ScalarMap m = { .ctx = e->c, .done = { .arena = e->a } };
+
+    if (!reduce)
+        return s;
+    map_put(&m.done, MAP_PTR(reduce), MAP_PTR(scalar_number(e->c, reduce->dtype, 0)));
+    return scalar_map(&m, s);
+}
+
+static void
+store_held(Env *e, Low *l, Block *b, uint32_t id, const Scalar *value)
+{
+    const Hold *h = &e->p->hold.at[id];
+    const Expr *at[STEP_MAX_LOOPS];
+
+    if (place_index(e, h->name, h->dim, h->ndim, h, at))
+        low_store(l, b, h->buffer, at, h->ndim, value);
+}
+
+static void
+lower_init(Env *e, const Node *leaf, Block *b)
+{
+    const Hold *h = &e->p->hold.at[leaf->hold];
+    const Scalar *reduce = part_reduction(e->p, leaf->part);
+    Low *l = env_low(e, leaf->part, NULL, 0, NULL);
+
+    map_put(&l->value, MAP_PTR(reduce), MAP_PTR(h->outer && !h->fresh ? held(e, h->outer)
+                                                                       : combiner_identity(e->c, reduce->u.reduce.combiner, reduce->dtype)));
+    store_held(e, l, b, leaf->hold, low_value(l, reduce));
+}
+
+typedef struct { Env *e; const Scalar *beyond; } CheckReads;
+
+static bool
+runs_over_padding(const Env *e, const Expr *x)
+{
+    for (uint32_t i = 0; i < e->padding.n; i++)
+        if (expr_uses(x, e->padding.at[i]))
+            return true;
+    return false;
+}
+
+/* Sums over padding read beyond what is: that has to be memory all the same. */
+static void
+check_read(void *user, const Scalar *s)
+{
+    CheckReads *check = user;
+    Env *e = check->e;
+    Ranges r = { e->range.at, e->range.n };
+
+    if (s->op != S_LOAD || e->k->buffer.at[s->u.load.slot].space > SPACE_OUT || s->u.load.outside || s->u.load.valid)
+        return;
+    const Buffer *b = &e->k->buffer.at[s->u.load.slot];
+    const Type *t = buffer_type(e->c, b);
+    for (uint32_t d = 0; d < t->rank; d++) {
+        const Expr *last = s->u.load.at[d];
+        bool lanes = s->lanes > 1 && d + 1 == t->rank;
+        if (lanes)
+            last = expr_add(e->c, last, expr_scale(e->c, s->u.load.lane_stride, s->lanes - 1));
+        if ((lanes || runs_over_padding(e, last)) && expr_le(e->c, &r, last, expr_offset(e->c, t->dim[d], -1)) != YES)
+            check->beyond = s;
+    }
+}
+
+static void
+check_reads(Env *e, const Scalar *value)
+{
+    CheckReads check = { e, NULL };
+
+    scalar_visit(e->c, value, check_read, &check);
+    if (check.beyond)
+        points_refuse(e->p, "sums run over padding, and %s might be read beyond its end there: stage it, lay it, or say peel",
+                      e->k->buffer.at[check.beyond->u.load.slot].name);
+}
+
+static void
+lower_update(Env *e, const Node *leaf, Block *b)
+{
+    const Scalar *reduce = part_reduction(e->p, leaf->part), *body = reduce->arg[0], *reads = without_copies(e, leaf, body);
+    Low *l = env_low(e, leaf->part, &reads, 1, NULL);
+
+    map_put(&l->value, MAP_PTR(reduce), MAP_PTR(held(e, leaf->hold)));
+    use_copies(e, l, leaf);
+    const Scalar *value = low_value(l, low_combine(e->c, reduce->u.reduce.combiner, reduce, body));
+    if (e->padding.n)
+        check_reads(e, value);
+    store_held(e, l, b, leaf->hold, value);
+}
+
+/* The sums of all `over` iterators, combined in a fixed tree: by halves, then lane by lane. */
+static const Scalar *
+combined(Env *e, const Hold *h, Combiner k, DType t, uint32_t d, const Expr **at)
+{
+    const Scalar *part[64];
+    int64_t n;
+
+    while (d < h->ndim && !hold_is_over(h, h->dim[d])) {
+        at[d] = env_value(e, h->dim[d]);
+        d++;
+    }
+    if (d == h->ndim) {
+        if (!h->over_lanes)
+            return scalar_load(e->c, t, h->buffer, h->ndim, at, NULL);
+        return scalar_load_lanes(e->c, t, h->buffer, h->ndim, at, h->lanes, expr_int(e->c, 1), NULL);
+    }
+    if (!expr_const(env_most(e, h->dim[d]), &n) || n > 64) {
+        points_refuse(e->p, "%s: %s has to be a number of trips, at most 64, to have a sum each", h->name, env_iter(e, h->dim[d])->name);
+        return scalar_number(e->c, t, 0);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        at[d] = expr_int(e->c, i);
+        part[i] = combined(e, h, k, t, d + 1, at);
+    }
+    for (int64_t half = 1; half < n; half *= 2)
+        for (int64_t i = 0; i + half < n; i += 2 * half)
+            part[i] = low_combine(e->c, k, part[i], part[i + half]);
+    return part[0];
+}
+
+/* The whole sum, as one value. */
+static const Scalar *
+total(Env *e, Block *b, uint32_t id)
+{
+    const Hold *h = &e->p->hold.at[id];
+    const Scalar *reduce = part_reduction(e->p, h->part);
+    const Expr *at[STEP_MAX_LOOPS];
+
+    if (!h->nover)
+        return held(e, id);
+    const Scalar *all = combined(e, h, reduce->u.reduce.combiner, reduce->dtype, 0, at);
+    if (all->lanes > 1 && h->over_lanes)
+        all = scalar_hreduce(e->c, reduce->u.reduce.combiner, all);
+    uint32_t r = kernel_buffer(e->c, e->a, e->k, "total", type_new(e->c, reduce->dtype, 0, NULL), SPACE_REGISTER, 1);
+    tree_buffer(b, r);
+    tree_store(b, r, 0, NULL, all);
+    return scalar_load(e->c, reduce->dtype, r, 0, NULL, NULL);
+}
+
+static void
+write_values(Env *e, Low *l, Block *b, uint32_t part)
+{
+    const Scalar *value[NEST_MAX_AXES];
+
+    for (uint32_t i = 0; i < l->n->nwrite; i++)
+        value[i] = low_value(l, e->value[part] ? e->value[part] : l->n->write[i].value);
+    if (e->stop)                                     /* what is stored lies side by side */
+        memcpy(l->bind, e->unstopped, sizeof e->unstopped);
+    for (uint32_t i = 0; i < l->n->nwrite; i++)
+        low_write(l, b, &l->n->write[i], value[i]);
+}
+
+static void
+lower_flush(Env *e, const Node *leaf, Block *b)
+{
+    const Scalar *reduce = part_reduction(e->p, leaf->part);
+    Low *l = env_low(e, leaf->part, NULL, 0, NULL);
+
+    map_put(&l->value, MAP_PTR(reduce), MAP_PTR(total(e, b, leaf->hold)));
+    store_held(e, l, b, e->p->hold.at[leaf->hold].outer, low_value(l, reduce));
+}
+
+/* Outputs, from the sum or without one. */
+static void
+lower_outputs(Env *e, const Node *leaf, Block *b)
+{
+    const Nest *n = e->low[leaf->part].n;
+    const Scalar *reduce = part_reduction(e->p, leaf->part), *reads[NEST_MAX_AXES];
+
+    if (reduce && !leaf->hold) {
+        points_refuse(e->p, "the sum of %s is not held anywhere", e->k->buffer.at[e->k->part[leaf->part].buffer[n->write[0].out]].name);
+        return;
+    }
+    for (uint32_t i = 0; i < n->nwrite; i++)
+        reads[i] = without_reduction(e, n->write[i].value, reduce);
+    Low *l = env_low(e, leaf->part, reads, n->nwrite, &n->write[0]);
+    if (reduce)
+        map_put(&l->value, MAP_PTR(reduce), MAP_PTR(total(e, b, leaf->hold)));
+    write_values(e, l, b, leaf->part);
+}
+
+/* What a padded loop's sums read beyond its end is never stored, so the copy need not have it. */
+static void
+lower_copy(Env *e, const Node *leaf, Block *b)
+{
+    Copy *k = &e->p->copy.at[leaf->copy];
+    const Expr *at[STEP_MAX_LOOPS];
+    Low *l = env_low(e, leaf->part, &k->operand, 1, NULL);
+
+    if (!place_index(e, k->name, k->dim, k->ndim, NULL, at))
+        return;
+    use_copies(e, l, leaf);
+    const Scalar *value = low_value(l, k->operand);
+    if (e->padding.n && k->space == WORD_reg)
+        check_reads(e, value);
+    low_store(l, b, k->buffer, at, k->ndim, value);
+}
+
+/* ---- images ------------------------------------------------------------------------------------------ */
+
+static void
+lower_image(Env *e, const Node *leaf, Block *b)
+{
+    Copy *k = &e->p->copy.at[leaf->copy];
+    Stage *s = k->image;
+    const Slide *outer = &s->slide[0];
+    Ctx *c = e->c;
+    uint32_t lanes = machine_lanes(e->p->m, k->operand->dtype);
+    Low *l = env_low(e, leaf->part, &k->operand, 1, NULL);
+    const Expr *first = expr_int(c, 0), *rows = outer->positions;
+    int64_t slack = lanes;
+
+    if (k->ndim) {
+        const Expr *lo, *width;
+        env_box(e, k->dim[0], &lo, &width);
+        const Expr *touched = expr_offset(c, expr_ceil_div(c, width, outer->pitch), 1 + (outer->span - 1) / outer->stride);
+        first = env_let(e, b, "first", env_simplify(e, expr_div(c, lo, outer->pitch)), NULL);
+        rows = expr_min(c, touched, outer->positions);
+        slack += expr_or(width, 0);
+    }
+    l->range.at = arena_copy(e->a, e->range.at, e->range.n * sizeof *e->range.at);
+    stage_declare(l, b, s, first, rows, (uint32_t)slack);
+    while (lanes > 2 && lanes / 2 >= expr_or(s->slide[s->nslide - 1].positions, INT64_MAX))
+        lanes /= 2;
+    stage_fill(l, b, s, lanes);
+}
+
+void
+lower_leaf(Env *e, const Node *leaf, Block *b)
+{
+    switch (leaf->phase) {
+    case PHASE_INIT:
+        lower_init(e, leaf, b);
+        return;
+    case PHASE_UPDATE:
+        lower_update(e, leaf, b);
+        return;
+    case PHASE_FLUSH:
+        lower_flush(e, leaf, b);
+        return;
+    case PHASE_COPY:
+        if (e->p->copy.at[leaf->copy].image)
+            lower_image(e, leaf, b);
+        else
+            lower_copy(e, leaf, b);
+        return;
+    case PHASE_WHOLE:
+    case PHASE_FINISH:
+        lower_outputs(e, leaf, b);
+        return;
+    }
+}
