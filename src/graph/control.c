@@ -15,7 +15,7 @@ graph_call_region(Graph *g, const Node *from, uint32_t nin, const ValueId *in, u
         if (n.region[i].nbind)
             n.region[i].bind = arena_copy(g->arena, from->region[i].bind, n.region[i].nbind * sizeof(Binding));
     NodeId id = graph_add_node(g, n, nin, in, nout, out);
-    if (n.callee == CALL_MATCH) {
+    if (n.callee == CALL_MATCH && out[0]) {
         const Expr **at = NEW_ARRAY(g->arena, const Expr *, n.nfresh + 1);
         for (uint32_t i = 0; i < n.nfresh; i++)
             at[i] = expr_symbol(g->ctx, n.fresh[i].name);

@@ -483,7 +483,7 @@ read_control(Read *r, Loc loc, CalleeKind callee, const Definitions *result)
     for (uint32_t i = 0; i < n.nregion && callee != CALL_GRAPH; i++)
         if (!read_region(r, &region[i], callee == CALL_LOOP ? 2 + n.ncarried : 0, callee == CALL_LOOP ? 2 + n.ncarried : 1, &in))
             return false;
-    if (callee == CALL_MATCH && (in.n != 1 || !in.at[0] || result->n != 1 || !result->at[0].name))
+    if (callee == CALL_MATCH && (in.n != 1 || !in.at[0] || result->n != 1))
         return parse_error(&r->p, "a match has one input and one result");
     return graph_call_region(r->g, &n, in.n, in.at, result->n, define_results(r, result)) != 0;
 }

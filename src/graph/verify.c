@@ -162,9 +162,8 @@ static bool
 check_match(const Verify *by, const Node *n)
 {
     const Graph *g = by->g;
-    REQUIRE(by, n->loc, 9, n->in.count == 1 && n->out.count == 1 && node_in(g, n, 0) && node_out(g, n, 0),
-            "a match has one input and one result");
-    const Type *in = g->value.at[node_in(g, n, 0)].type, *out = g->value.at[node_out(g, n, 0)].type;
+    REQUIRE(by, n->loc, 9, n->in.count == 1 && n->out.count == 1 && node_in(g, n, 0), "a match has one input and one result");
+    const Type *in = g->value.at[node_in(g, n, 0)].type, *out = node_out(g, n, 0) ? g->value.at[node_out(g, n, 0)].type : in;
     REQUIRE(by, n->loc, 9, in == out && dtype_is_int(in->dtype) && in->rank <= 1, "a match of %s to %s; it takes integers of rank 0 or 1",
             type_str(g->ctx, in), type_str(g->ctx, out));
     REQUIRE(by, n->loc, 9, expr_is(type_count(g->ctx, in), n->nfresh), "a match of %s defines %u symbols", type_str(g->ctx, in), n->nfresh);

@@ -13,10 +13,13 @@ typedef struct {
     const char *path;
     Onnx__ModelProto *proto;
     int64_t opset;                   /* of the default domain */
-    Graph *g;                        /* NULL while only a census is taken */
+    const Onnx__GraphProto *from;    /* what is read now: the model's graph, or one inside it (control.c) */
+    Graph *g;                        /* what it becomes; NULL while only a census is taken */
     Map value;                       /* Sym of a name -> ValueId; 0: made by a node that was refused */
     Map mapped;                      /* Sym of a path -> Bytes of the file beside the model */
 } Model;
+
+typedef VEC(ValueId) ValueList;
 
 typedef struct {
     Model *m;
@@ -25,7 +28,8 @@ typedef struct {
     Sym origin;
     OpKind op;
     VEC(Attr) attr;
-    VEC(ValueId) in;
+    ValueList in;
+    VEC(Sym) captured;               /* names of the outer scope that the node's graphs read, in their order */
     uint32_t nout;
     bool done;                       /* the converter has made the outputs itself */
 } Call;
@@ -41,6 +45,19 @@ int64_t model_opset(const Onnx__ModelProto *m);
 bool tensor_read(Model *m, const Onnx__TensorProto *t, const char *what, Loc loc, const Type **type, const void **data);
 /* ONNX's name of an element type: "float", "string", "99". */
 const char *onnx_type_name(Arena *a, int type);
+
+static inline const char *text_of(const char *s) { return s ? s : ""; }
+
+/* Give a name its value. Errors: it has one. (onnx.c) */
+bool model_define(Model *m, const char *name, ValueId v, Loc loc);
+/* Read m->from, whose inputs are defined: its initializers and nodes, into m->g; then its outputs. */
+bool model_body(Model *m, ValueList *output);
+
+/* Operators that run graphs. (control.c) */
+typedef bool Control(Call *k);
+Control *control_named(const char *onnx);            /* NULL: not one of them */
+/* Fill k->captured. False: a name is not there, reported; or one comes from a node that was refused, *skip. */
+bool control_names(Call *k, bool *skip);
 
 /* ONNX's operators. (ops.c) */
 typedef bool Convert(Call *k);

@@ -15,17 +15,11 @@
 
 typedef struct { Model *m; Map producer; uint8_t *state; uint32_t *order, n; } Sorter;
 
-static const char *
-text_of(const char *s)
-{
-    return s ? s : "";
-}
-
 /* Producers first, without recursion: a stack of nodes, each left once its producers are placed. */
 static bool
 place(Sorter *s, uint32_t root, uint32_t *stack)
 {
-    const Onnx__GraphProto *g = s->m->proto->graph;
+    const Onnx__GraphProto *g = s->m->from;
     uint32_t depth = 0;
 
     stack[depth++] = root;
@@ -55,7 +49,7 @@ place(Sorter *s, uint32_t root, uint32_t *stack)
 static uint32_t *
 node_order(Model *m)
 {
-    const Onnx__GraphProto *g = m->proto->graph;
+    const Onnx__GraphProto *g = m->from;
     Sorter s = {.m = m, .producer = {.arena = m->arena}};
     uint32_t *stack = NEW_ARRAY(m->arena, uint32_t, g->n_node + 1);
 
@@ -79,8 +73,8 @@ node_order(Model *m)
 
 /* ---- inputs and initializers --------------------------------------------------------------------- */
 
-static bool
-define(Model *m, const char *name, ValueId v, Loc loc)
+bool
+model_define(Model *m, const char *name, ValueId v, Loc loc)
 {
     Sym s = sym(m->c, name);
 
@@ -195,7 +189,7 @@ is_initializer(const char *name, Map *names, Ctx *c)
 static bool
 unknown_binding(Model *m, const ImportOptions *o, Loc loc)
 {
-    const Onnx__GraphProto *g = m->proto->graph;
+    const Onnx__GraphProto *g = m->from;
 
     for (uint32_t i = 0; i < o->nshape; i++) {
         bool found = false;
@@ -227,7 +221,7 @@ unknown_binding(Model *m, const ImportOptions *o, Loc loc)
 static bool
 read_inputs(Model *m, const ImportOptions *o, Map *constants)
 {
-    const Onnx__GraphProto *g = m->proto->graph;
+    const Onnx__GraphProto *g = m->from;
     Loc loc = {.file = m->path};
     uint32_t nb = 0, most = o ? o->ndim : 0;
     const Type *t = NULL;
@@ -256,16 +250,23 @@ read_inputs(Model *m, const ImportOptions *o, Map *constants)
             continue;
         if (!*text_of(v->name))
             return diag_error(&m->c->diags, DIAG_MODEL, loc, "input %zu of the graph has no name", i);
-        if (!declared_input(m, v, shape_for(o, v->name), b, nb, loc, &t) || !define(m, v->name, graph_input(m->g, v->name, t), loc))
+        if (!declared_input(m, v, shape_for(o, v->name), b, nb, loc, &t) || !model_define(m, v->name, graph_input(m->g, v->name, t), loc))
             return false;
     }
     return true;
 }
 
-static bool
-read_initializers(Model *m, Map *names)
+static void
+initializer_names(Model *m, Map *names)
 {
-    const Onnx__GraphProto *g = m->proto->graph;
+    for (size_t i = 0; i < m->from->n_initializer; i++)
+        map_put(names, MAP_PTR(sym(m->c, text_of(m->from->initializer[i]->name))), 1);
+}
+
+static bool
+read_initializers(Model *m)
+{
+    const Onnx__GraphProto *g = m->from;
     Loc loc = {.file = m->path};
 
     if (g->n_sparse_initializer)
@@ -276,9 +277,8 @@ read_initializers(Model *m, Map *names)
         const Type *type;
         const void *data;
         if (!tensor_read(m, t, arena_printf(m->arena, "initializer \"%s\"", name), loc, &type, &data) ||
-            !define(m, name, graph_const(m->g, name, type, data), loc))
+            !model_define(m, name, graph_const(m->g, name, type, data), loc))
             return false;
-        map_put(names, MAP_PTR(sym(m->c, name)), 1);
     }
     return true;
 }
@@ -373,7 +373,7 @@ add_call(Call *k)
 static bool
 read_node(Model *m, uint32_t index)
 {
-    const Onnx__NodeProto *n = m->proto->graph->node[index];
+    const Onnx__NodeProto *n = m->from->node[index];
     Call k = {.m = m, .proto = n, .loc = node_loc(m->arena, m->path, n, index)};
     const char *name = n->name && *n->name ? n->name : n->n_output ? text_of(n->output[0]) : "";
     bool skip;
@@ -384,34 +384,41 @@ read_node(Model *m, uint32_t index)
     const char *domain = text_of(n->domain);
     bool standard = !*domain || !strcmp(domain, "ai.onnx");
     const OpRow *row = op_row(standard ? text_of(n->op_type) : arena_printf(m->arena, "%s.%s", domain, text_of(n->op_type)));
-    if (!row)
+    Control *control = standard ? control_named(text_of(n->op_type)) : NULL;
+    if (!row && !control)
         return standard ? call_refuse(&k, "operator %s is not one Tenon knows", text_of(n->op_type))
                         : call_refuse(&k, "operator %s of domain \"%s\": Tenon knows the operators of ONNX itself", text_of(n->op_type), domain);
     if (!read_operands(&k, &skip))
         return false;
-    if (skip)
-        return true;
+    if (skip || (control && !control_names(&k, &skip)))
+        return skip;
+    if (control)
+        return control(&k);
     k.op = row->op;
     if (!call_convert(&k, row))
         return false;
     return k.done || add_call(&k);
 }
 
-static bool
-read_outputs(Model *m)
+bool
+model_body(Model *m, ValueList *output)
 {
-    const Onnx__GraphProto *g = m->proto->graph;
+    const Onnx__GraphProto *g = m->from;
+    uint32_t *order = node_order(m);
+    bool ok = true;
     uint64_t v;
 
-    if (g->n_output == 0)
-        return diag_error(&m->c->diags, DIAG_MODEL, (Loc){.file = m->path}, "the graph has no outputs");
-    for (size_t i = 0; i < g->n_output; i++) {
+    if (!order || !read_initializers(m))
+        return false;
+    for (size_t i = 0; i < g->n_node; i++)
+        ok &= read_node(m, order[i]);
+    for (size_t i = 0; ok && i < g->n_output; i++) {
         const char *name = text_of(g->output[i]->name);
         if (!map_get(&m->value, MAP_PTR(sym(m->c, name)), &v))
             return diag_error(&m->c->diags, DIAG_MODEL, (Loc){.file = m->path}, "output \"%s\" is made by no node, input or initializer", name);
-        VEC_PUSH(m->arena, &m->g->output, (ValueId)v);
+        VEC_PUSH(m->arena, output, (ValueId)v);
     }
-    return true;
+    return ok;
 }
 
 Graph *
@@ -419,9 +426,9 @@ import_onnx(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOpti
 {
     Model m = {.c = c, .arena = arena, .path = path, .value = {.arena = arena}, .mapped = {.arena = arena}};
     Map constants = {.arena = arena};
+    ValueList output = {0};
     Loc loc = {.file = path};
     int64_t most = o && o->max_nodes ? o->max_nodes : DEFAULT_NODES;
-    bool ok = true;
 
     m.proto = model_read(c, arena, path, file, o);
     if (!m.proto)
@@ -438,10 +445,15 @@ import_onnx(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOpti
     }
     const char *name = text_of(m.proto->graph->name);
     m.g = graph_new(c, arena, *name ? name : "model");
-    uint32_t *order = node_order(&m);
-    if (!order || !read_initializers(&m, &constants) || !read_inputs(&m, o, &constants))
+    m.from = m.proto->graph;
+    if (m.from->n_output == 0) {
+        diag_error(&c->diags, DIAG_MODEL, loc, "the graph has no outputs");
         return NULL;
-    for (size_t i = 0; i < m.proto->graph->n_node; i++)
-        ok &= read_node(&m, order[i]);
-    return ok && read_outputs(&m) ? m.g : NULL;
+    }
+    initializer_names(&m, &constants);
+    if (!read_inputs(&m, o, &constants) || !model_body(&m, &output))
+        return NULL;
+    for (uint32_t i = 0; i < output.n; i++)
+        VEC_PUSH(arena, &m.g->output, output.at[i]);
+    return m.g;
 }

@@ -94,6 +94,8 @@ run_match(ControlRun *k)
     for (uint32_t i = 0; i < k->n->nfresh; i++)
         if (!define_symbol(k, i, number_load(k->in[0]->dtype, k->in[0]->data, i).i))
             return false;
+    if (!k->out[0])
+        return check_constraints(g, k->r->symbols);
     *k->out[0] = *k->in[0];
     k->out[0]->data = arena_copy(k->r->home[node_out(g, k->n, 0)], k->in[0]->data,
                                  (size_t)tensor_count(k->in[0]) * dtype_info[k->in[0]->dtype].bytes);
