@@ -297,7 +297,7 @@ static const char *
 summarise(Job *j)
 {
     Text t = { .arena = j->arena };
-    uint32_t kernels = j->graph->node.n - 1, distinct = j->sources.function.n;
+    uint32_t kernels = j->sources.kernels, distinct = j->sources.function.n;
     int64_t arena;
 
     j->report->kernels = kernels;
@@ -308,11 +308,11 @@ summarise(Job *j)
     text_add(&t, ", ");
     text_size(&t, j->plan->weights_bytes);
     text_add(&t, " weights, arena ");
-    if (expr_const(j->plan->arena_bytes, &arena))
+    if (expr_const(j->plan->plan.at[0]->arena_bytes, &arena))
         text_size(&t, arena);
     else {
         text_add(&t, "sized by ");
-        expr_vars(j->plan->arena_bytes, add_symbol, &(Named){ .t = &t });
+        expr_vars(j->plan->plan.at[0]->arena_bytes, add_symbol, &(Named){ .t = &t });
     }
     return text_str(&t);
 }

@@ -153,6 +153,70 @@ graph_definers(const Graph *g, Arena *scratch)
     return definer;
 }
 
+/* ---- sizes that data define ----------------------------------------------------------------------- */
+
+typedef struct { const Map *definer; Var late; uint32_t n; } Late;
+
+static void
+find_late(void *user, Var v)
+{
+    Late *l = user;
+
+    if (v.kind == VAR_SYMBOL && map_get(l->definer, v.id, NULL)) {
+        l->late = v;
+        l->n++;
+    }
+}
+
+static bool
+is_late_factor(const Map *definer, const Atom *atom)
+{
+    return atom->kind == ATOM_VAR && atom->var.kind == VAR_SYMBOL && map_get(definer, atom->var.id, NULL);
+}
+
+/* Does e grow with every such symbol, and at most one of them in each product? */
+static bool
+grows_plainly(const Map *definer, const Expr *e)
+{
+    for (uint32_t i = 0; i < e->nterm; i++) {
+        uint32_t late = 0;
+        for (uint32_t f = 0; f < e->term[i].nfactor; f++) {
+            const Atom *atom = e->term[i].factor[f].atom;
+            Late inside = { .definer = definer };
+            for (uint32_t k = 0; k < atom->narg; k++)
+                expr_vars(atom->arg[k], find_late, &inside);
+            if (inside.n)
+                return false;
+            late += is_late_factor(definer, atom) ? e->term[i].factor[f].power : 0;
+        }
+        if (late > 1 || (late && e->term[i].coef < 0))
+            return false;
+    }
+    return true;
+}
+
+const Expr *
+graph_bound(const Graph *g, const Map *definer, const Expr *e)
+{
+    for (;;) {
+        Late l = { .definer = definer };
+        uint64_t id;
+        expr_vars(e, find_late, &l);
+        if (!l.n)
+            return e;
+        if (!grows_plainly(definer, e))
+            return NULL;
+        const Expr *most = NULL;
+        map_get(definer, l.late.id, &id);
+        for (uint32_t i = 0; i < g->node.at[id].nfresh; i++)
+            if (MAP_PTR(g->node.at[id].fresh[i].name) == l.late.id)
+                most = g->node.at[id].fresh[i].most;
+        if (!most)
+            return NULL;
+        e = expr_subst(g->ctx, e, &(Binding){ l.late, most }, 1);
+    }
+}
+
 /* ---- all graphs ------------------------------------------------------------------------------------ */
 
 static void

@@ -137,6 +137,10 @@ void graph_symbols(const Graph *g, NodeId n, void (*visit)(void *user, Sym symbo
 /* The node that defines each symbol: Sym to NodeId. Symbols of the inputs are not in it. */
 Map graph_definers(const Graph *g, Arena *scratch);
 
+/* An upper bound of e over what is known when g begins: e itself where it is known then; NULL where there is none, or
+ * none near: e may grow with one such symbol in each of its terms, not with a product of them. */
+const Expr *graph_bound(const Graph *g, const Map *definer, const Expr *e);
+
 /* All graphs that g runs, each once, callees before callers unless they call each other; g is the last. */
 typedef VEC(Graph *) GraphList;
 GraphList graph_all(const Graph *g, Arena *a);

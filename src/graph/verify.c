@@ -218,7 +218,7 @@ is_fresh(const Node *n, const Expr *dim)
 
 /* Result `out` of the node is output `from` of the region; stacked: with one dimension more in front. */
 static bool
-check_result(const Verify *by, const Node *n, const Region *r, uint32_t out, uint32_t from, bool stacked)
+check_given(const Verify *by, const Node *n, const Region *r, uint32_t out, uint32_t from, bool stacked)
 {
     const Graph *g = by->g;
     ValueId v = node_out(g, n, out);
@@ -245,7 +245,7 @@ check_if(const Verify *by, const Node *n)
         REQUIRE(by, n->loc, 10, n->region[r].graph->output.n == n->out.count, "graph %s has %u results, the if has %u",
                 n->region[r].graph->name, n->region[r].graph->output.n, n->out.count);
         for (uint32_t i = 0; i < n->out.count; i++)
-            if (!check_result(by, n, &n->region[r], i, i, false))
+            if (!check_given(by, n, &n->region[r], i, i, false))
                 return false;
     }
     return true;
@@ -267,7 +267,7 @@ check_loop(const Verify *by, const Node *n)
     if (!check_arguments(by, n, r, 2, 2))
         return false;
     for (uint32_t i = 0; i < n->out.count; i++)
-        if (!check_result(by, n, r, i, 1 + i, i >= n->ncarried))
+        if (!check_given(by, n, r, i, 1 + i, i >= n->ncarried))
             return false;
     return true;
 }
@@ -279,7 +279,7 @@ check_call(const Verify *by, const Node *n)
     if (!check_arguments(by, n, &n->region[0], 0, 0))
         return false;
     for (uint32_t i = 0; i < n->out.count; i++)
-        if (!check_result(by, n, &n->region[0], i, i, false))
+        if (!check_given(by, n, &n->region[0], i, i, false))
             return false;
     return true;
 }
