@@ -318,6 +318,10 @@ mark_live(const Graph *g, uint8_t *value, uint8_t *node)
 {
     Live l = { g, value, node, graph_definers(g, g->arena) };
 
+    for (uint32_t i = 0; i < g->constraints.n; i++) {
+        expr_vars(g->constraints.at[i].a, mark_var, &l);
+        expr_vars(g->constraints.at[i].b, mark_var, &l);
+    }
     for (uint32_t i = 0; i < g->output.n; i++) {
         const Type *t = g->value.at[g->output.at[i]].type;
         value[g->output.at[i]] = 1;

@@ -59,6 +59,10 @@ Control *control_named(const char *onnx);            /* NULL: not one of them */
 /* Fill k->captured. False: a name is not there, reported; or one comes from a node that was refused, *skip. */
 bool control_names(Call *k, bool *skip);
 
+/* Where a node's shape, axes or bounds come from data: they become symbols, and the node what can be said over
+ * those; k->done if that is all. (sizes.c) */
+bool call_sizes(Call *k);
+
 /* ONNX's operators. (ops.c) */
 typedef bool Convert(Call *k);
 typedef struct { const char *onnx; OpKind op; Convert *convert; } OpRow;

@@ -395,7 +395,7 @@ read_node(Model *m, uint32_t index)
     if (control)
         return control(&k);
     k.op = row->op;
-    if (!call_convert(&k, row))
+    if (!call_convert(&k, row) || (!k.done && !call_sizes(&k)))
         return false;
     return k.done || add_call(&k);
 }

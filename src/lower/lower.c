@@ -97,6 +97,10 @@ expand_live(Lower *l)
 {
     const Graph *g = l->from;
     bool ok = true;
+    for (uint32_t i = 0; i < g->constraints.n; i++) {
+        expr_vars(g->constraints.at[i].a, need_var, l);
+        expr_vars(g->constraints.at[i].b, need_var, l);
+    }
     for (uint32_t i = 0; i < g->output.n; i++) {
         const Type *t = g->value.at[g->output.at[i]].type;
         l->read[g->output.at[i]] = 1;
