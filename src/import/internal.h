@@ -62,6 +62,8 @@ bool control_names(Call *k, bool *skip);
 /* Where a node's shape, axes or bounds come from data: they become symbols, and the node what can be said over
  * those; k->done if that is all. (sizes.c) */
 bool call_sizes(Call *k);
+bool convert_nonzero(Call *k);       /* results as long as data make them */
+bool convert_compress(Call *k);
 
 /* ONNX's operators. (ops.c) */
 typedef bool Convert(Call *k);

@@ -480,6 +480,66 @@ size_range(Call *k)
     return give(k, i ? named(k, OP_add, 2, (ValueId[]){op2(k, OP_mul, cast_to(k, i, t), delta), start}) : 0);
 }
 
+/* ---- as many as there are ------------------------------------------------------------------------------------ */
+
+/* Where mask, bool[n], is set: i64[hits], in order. Each position goes to the slot that the count of those before
+ * names; what is not set goes to one slot more, which is cut off. */
+static ValueId
+positions(Call *k, ValueId mask)
+{
+    const Type *t = type_of(k, mask);
+    ValueId one = number(k, 1), zero = number(k, 0), set = cast_to(k, mask, DT_I64);
+    ValueId count = op2(k, OP_cum_sum, set, zero);
+    ValueId total = op2(k, OP_reduce_sum, set, list(k, 1, (int64_t[]){0}));
+    ValueId hits = match(k, total, &t->dim[0]);
+    if (!hits)
+        return 0;
+    ValueId slot = op3(k, OP_where, mask, op2(k, OP_sub, count, one), total);
+    ValueId all = op3(k, OP_range, zero, op1(k, OP_size, mask), one);
+    Attr blank = {.name = sym(k->m->c, "value"), .kind = ATTR_TENSOR, .type = type_of(k, zero), .data = k->m->g->value.at[zero].data};
+    ValueId room = op2(k, OP_add, hits, one);
+    ValueId empty = room ? call_op(k, OP_constant_of_shape, 1, &blank, 1, &room, "room") : 0;
+    ValueId filled = op3(k, OP_scatter_elements, empty, slot, all);
+    return op3(k, OP_slice, filled, list(k, 1, (int64_t[]){0}), hits);
+}
+
+bool
+convert_nonzero(Call *k)
+{
+    const int64_t flat = -1;
+    if (!k->in.n || !k->in.at[0])
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "NonZero has no input");
+    ValueId x = k->in.at[0], row[TN_MAX_RANK];
+    uint32_t rank = type_of(k, x)->rank;
+    ValueId at = positions(k, cast_to(k, op2(k, OP_reshape, x, list(k, 1, &flat)), DT_BOOL));
+
+    if (!at)
+        return false;
+    if (!rank)                       /* as numpy has it: no rows */
+        return call_refuse(k, "NonZero of a scalar");
+    for (uint32_t d = rank; d-- > 0; ) {
+        ValueId n = element(k, sizes_of(k, x), d);
+        row[d] = op2(k, OP_unsqueeze, op2(k, OP_mod, at, n), list(k, 1, (int64_t[]){0}));
+        at = op2(k, OP_div, at, n);
+    }
+    Attr axis = {.name = sym(k->m->c, "axis"), .kind = ATTR_INT};
+    return give(k, call_op(k, OP_concat, 1, &axis, rank, row, k->proto->output[0]));
+}
+
+/* Slices of x along an axis, or elements of it flat, where the condition is set; it may be shorter. */
+bool
+convert_compress(Call *k)
+{
+    const Attr *axis = attr_find((Attrs){k->attr.at, k->attr.n}, "axis");
+    const int64_t flat = -1;
+    if (k->in.n < 2 || !k->in.at[0] || !k->in.at[1])
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "Compress takes two inputs");
+    ValueId x = axis ? k->in.at[0] : op2(k, OP_reshape, k->in.at[0], list(k, 1, &flat)), at = positions(k, k->in.at[1]);
+    Attr along = {.name = sym(k->m->c, "axis"), .kind = ATTR_INT, .i = axis ? axis->i : 0};
+
+    return give(k, at && x ? call_op(k, OP_gather, 1, &along, 2, (ValueId[]){x, at}, k->proto->output[0]) : 0);
+}
+
 /* ---- which node needs what --------------------------------------------------------------------------------------- */
 
 /* Sizes as they stand: input i matched, the node goes on with them. */
