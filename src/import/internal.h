@@ -14,6 +14,9 @@ typedef struct {
     Onnx__ModelProto *proto;
     int64_t opset;                   /* of the default domain */
     const Onnx__GraphProto *from;    /* what is read now: the model's graph, or one inside it (control.c) */
+    const Onnx__FunctionProto *function;     /* whose body it is; NULL: none's */
+    uint32_t depth;                  /* of functions */
+    int64_t nodes_left;              /* functions may name others many times over */
     Graph *g;                        /* what it becomes; NULL while only a census is taken */
     Map value;                       /* Sym of a name -> ValueId; 0: made by a node that was refused */
     Map mapped;                      /* Sym of a path -> Bytes of the file beside the model */
@@ -52,6 +55,10 @@ static inline const char *text_of(const char *s) { return s ? s : ""; }
 bool model_define(Model *m, const char *name, ValueId v, Loc loc);
 /* Read m->from, whose inputs are defined: its initializers and nodes, into m->g; then its outputs. */
 bool model_body(Model *m, ValueList *output);
+
+/* The model's own function that a node calls, NULL if there is none; its body in place of the node. (function.c) */
+const Onnx__FunctionProto *function_named(const Model *m, const Onnx__NodeProto *n);
+bool function_call(Call *k);
 
 /* Operators that run graphs. (control.c) */
 typedef bool Control(Call *k);

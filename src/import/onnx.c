@@ -304,6 +304,15 @@ call_bind(Call *k, uint32_t output, ValueId v)
         map_put(&k->m->value, MAP_PTR(sym(k->m->c, k->proto->output[output])), v);
 }
 
+static bool
+is_parameter(const Model *m, const char *name)
+{
+    for (size_t i = 0; m->function && i < m->function->n_input; i++)
+        if (!strcmp(text_of(m->function->input[i]), name))
+            return true;
+    return false;
+}
+
 /* The inputs, or *skip when one comes from a node that was refused. */
 static bool
 read_operands(Call *k, bool *skip)
@@ -318,7 +327,12 @@ read_operands(Call *k, bool *skip)
             VEC_PUSH(m->arena, &k->in, 0);
             continue;
         }
-        if (!map_get(&m->value, MAP_PTR(sym(m->c, name)), &v))
+        bool there = map_get(&m->value, MAP_PTR(sym(m->c, name)), &v);
+        if (!there && is_parameter(m, name)) {       /* one that the call of the function leaves out */
+            VEC_PUSH(m->arena, &k->in, 0);
+            continue;
+        }
+        if (!there)
             return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "input \"%s\" is made by no node, input or initializer", name);
         *skip |= v == 0;
         VEC_PUSH(m->arena, &k->in, (ValueId)v);
@@ -378,6 +392,9 @@ read_node(Model *m, uint32_t index)
     const char *name = n->name && *n->name ? n->name : n->n_output ? text_of(n->output[0]) : "";
     bool skip;
 
+    if (m->nodes_left-- <= 0)
+        return m->nodes_left == -1 && diag_error(&m->c->diags, DIAG_LIMIT, k.loc, "with the bodies of functions and loops there are more nodes "
+                                                 "than the limit; raise it with --max-nodes");
     k.origin = sym_printf(m->c, "%s \"%s\"", text_of(n->op_type), name);
     for (size_t o = 0; o < n->n_output; o++)
         call_bind(&k, (uint32_t)o, 0);
@@ -385,6 +402,8 @@ read_node(Model *m, uint32_t index)
     bool standard = !*domain || !strcmp(domain, "ai.onnx");
     const OpRow *row = op_row(standard ? text_of(n->op_type) : arena_printf(m->arena, "%s.%s", domain, text_of(n->op_type)));
     Control *control = standard ? control_named(text_of(n->op_type)) : NULL;
+    if (!row && !control && function_named(m, n))
+        control = function_call;
     if (!row && !control)
         return standard ? call_refuse(&k, "operator %s is not one Tenon knows", text_of(n->op_type))
                         : call_refuse(&k, "operator %s of domain \"%s\": Tenon knows the operators of ONNX itself", text_of(n->op_type), domain);
@@ -446,6 +465,7 @@ import_onnx(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOpti
     const char *name = text_of(m.proto->graph->name);
     m.g = graph_new(c, arena, *name ? name : "model");
     m.from = m.proto->graph;
+    m.nodes_left = most;
     if (m.from->n_output == 0) {
         diag_error(&c->diags, DIAG_MODEL, loc, "the graph has no outputs");
         return NULL;

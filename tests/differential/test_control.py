@@ -1,0 +1,152 @@
+"""Control flow, functions and sizes from data: compiled once, run at several sizes, against ONNX Runtime.
+
+The interpreter runs the same inputs (`tenon verify`), so that all three agree. Every model is run over and over in
+one process too, where its memory must stop growing.
+"""
+import os
+import pathlib
+import subprocess
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+import onnx.parser  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("TENON_BUILD", ROOT / "build"))
+TENON = os.environ.get("TENON", str(BUILD / "tenon"))
+HEAD = '<ir_version: 8, opset_import: ["" : 17{}]>\n'
+
+f32 = np.float32
+rng = np.random.default_rng(7)
+
+
+def x(*shape):
+    return rng.standard_normal(shape).astype(f32)
+
+
+def i64(*v):
+    return np.array(v, np.int64)
+
+
+MODELS = {
+    "branches of other sizes": (HEAD.format("") + """
+        m (bool c, float[n, 3] x) => (float[r, 3] y) {
+            y = If (c) <then_branch = g1 () => (float[p, 3] a) { a = Concat <axis = 0> (x, x) },
+                        else_branch = g2 () => (float[q, 3] b) { b = Neg (x) }>
+        }""", [{"c": np.array(c), "x": x(n, 3)} for c, n in [(True, 2), (False, 5), (True, 0), (False, 1), (True, 17)]]),
+    "a carried value that grows": (HEAD.format("") + """
+        m (int64 turns, float[n] x) => (float[r] y, float[t, n] all) {
+            cond = Constant <value = bool {1}> ()
+            y, all = Loop (turns, cond, x) <body = b (int64 i, bool go, float[k] v) => (bool more, float[k2] w, float[n] s) {
+                w = Concat <axis = 0> (v, x)
+                f = Cast <to = 1> (i)
+                s = Add (x, f)
+                more = Identity (go)
+            }>
+        }""", [{"turns": np.array(t, np.int64), "x": x(n)} for t, n in [(3, 4), (0, 2), (1, 1), (6, 3), (2, 0)]]),
+    "a loop that stops itself": (HEAD.format("") + """
+        m (float most, float[n] x) => (float[n] y, float[t, n] each) {
+            none = Constant <value = int64 {100}> ()
+            cond = Constant <value = bool {1}> ()
+            y, each = Loop (none, cond, x) <body = b (int64 i, bool go, float[n] v) => (bool more, float[n] w, float[n] seen) {
+                w = Add (v, v)
+                seen = Identity (v)
+                sum = ReduceSum <keepdims = 0> (w)
+                size = Abs (sum)
+                more = Less (size, most)
+            }>
+        }""", [{"most": np.array(f32(s)), "x": x(n)} for s, n in [(50, 4), (0, 3), (9, 1)]]),
+    "what a loop reads through a branch": (HEAD.format("") + """
+        m (int64 turns, float[n] x, float[n] z) => (float[n] y) {
+            cond = Constant <value = bool {1}> ()
+            one = Constant <value = int64 {1}> ()
+            twice = Add (z, z)
+            y = Loop (turns, cond, x) <body = b (int64 i, bool go, float[n] v) => (bool more, float[n] w) {
+                more = Identity (go)
+                odd = Mod (i, one)
+                two = Constant <value = int64 {2}> ()
+                rest = Mod (i, two)
+                is = Equal (rest, odd)
+                w = If (is) <then_branch = t () => (float[n] a) { a = Add (v, twice) },
+                             else_branch = e () => (float[n] b) { b0 = Mul (v, z)  b = Sub (b0, x) }>
+            }>
+        }""", [{"turns": np.array(t, np.int64), "x": x(n), "z": x(n)} for t, n in [(4, 3), (1, 8), (0, 2)]]),
+    "a scan, one input backwards": (HEAD.format("") + """
+        m (float[n] h, float[t, n] u, float[n, t] v) => (float[n] last, float[n, t] all) {
+            last, all = Scan <num_scan_inputs = 2, scan_input_axes = [0, 1], scan_input_directions = [0, 1],
+                              scan_output_axes = [1], scan_output_directions = [1],
+                              body = b (float[n] s, float[n] a, float[n] c) => (float[n] w, float[n] o) {
+                p = Mul (s, a)
+                w = Add (p, c)
+                o = Neg (w)
+            }> (h, u, v)
+        }""", [{"h": x(n), "u": x(t, n), "v": x(n, t)} for t, n in [(5, 3), (1, 4), (7, 1)]]),
+    "functions with attributes": (HEAD.format(', "own" : 1') + """
+        m (float[n] x) => (float[n] y) {
+            a = own.scaled <by = 2.0> (x)
+            b = own.twice (a)
+            y = Add (a, b)
+        }
+        <domain: "own", opset_import: ["" : 17]>
+        scaled <by> (v) => (w) {
+            c = Constant <value_float: float = @by> ()
+            w = Mul (v, c)
+        }
+        <domain: "own", opset_import: ["" : 17, "own" : 1]>
+        twice (v) => (w) {
+            p = own.scaled <by = 3.0> (v)
+            w = Add (p, v)
+        }""", [{"x": x(n)} for n in (1, 5)]),
+    "shapes from data": (HEAD.format("") + """
+        m (float[n, m] x, int64[2] shape, int64[1] from, int64[1] to) => (float[a, b] y, float[c, d] z, float[e, f, g] w) {
+            y = Reshape (x, shape)
+            one = Constant <value = int64[1] {1}> ()
+            z = Slice (x, from, to, one)
+            w3 = Unsqueeze (y, from)
+            w = Mul (w3, w3)
+        }""", [{"x": x(n, m), "shape": i64(*s), "from": i64(a), "to": i64(b)}
+               for n, m, s, a, b in [(4, 6, (3, 8), 1, 3), (2, 5, (-1, 2), 0, 100), (3, 2, (0, -1), 2, -1)]]),
+    "as many as there are": (HEAD.format("") + """
+        m (float[n, m] x) => (int64[r, h] at, float[k] y, int64 count) {
+            at = NonZero (x)
+            zero = Constant <value = float {0}> ()
+            positive = Greater (x, zero)
+            flat = Constant <value = int64[1] {-1}> ()
+            p1 = Reshape (positive, flat)
+            x1 = Reshape (x, flat)
+            kept = Compress <axis = 0> (x1, p1)
+            y = Exp (kept)
+            count = Size (kept)
+        }""", [{"x": np.round(x(n, m))} for n, m in [(4, 5), (1, 1), (30, 17), (3, 0)]]),
+}
+
+
+def run(*command):
+    return subprocess.run([TENON, *map(str, command)], capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_model(tmp_path, name):
+    text, cases = MODELS[name]
+    model = onnx.parser.parse_model(text)
+    onnx.save(model, tmp_path / "m.onnx")
+    compiled = run("compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so")
+    assert compiled.returncode == 0, compiled.stderr
+    peer = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    for case, inputs in enumerate(cases):
+        arguments = []
+        for key, value in inputs.items():
+            np.save(tmp_path / f"{key}.npy", value)
+            arguments += ["--input", f"{key}=@{tmp_path / key}.npy"]
+        out = tmp_path / f"out{case}"
+        done = run("run", tmp_path / "m.so", *arguments, "--output-dir", out)
+        assert done.returncode == 0, done.stderr
+        for info, want in zip(model.graph.output, peer.run(None, inputs)):
+            got = np.load(out / f"{info.name}.npy")
+            assert got.shape == want.shape and got.dtype == want.dtype, (case, info.name, got.shape, want.shape)
+            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5, err_msg=f"{name}, case {case}, {info.name}")
+        same = run("verify", tmp_path / "m.onnx", *arguments)
+        assert same.returncode == 0, same.stderr
