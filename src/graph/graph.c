@@ -61,6 +61,20 @@ graph_value(Graph *g, const char *name, const Type *t)
     return g->value.n - 1;
 }
 
+void
+graph_rename(Graph *g, ValueId v, const char *name)
+{
+    Sym wanted = sym(g->ctx, name);
+
+    if (g->value.at[v].name == wanted)
+        return;
+    for (ValueId other = 1; other < g->value.n; other++)
+        if (g->value.at[other].name == wanted)
+            g->value.at[other].name = unique_name(g, name);
+    unique_name(g, name);            /* it is taken from now on */
+    g->value.at[v].name = wanted;
+}
+
 ValueId
 graph_input(Graph *g, const char *name, const Type *t)
 {

@@ -97,6 +97,7 @@ typedef struct Graph {
 
 Graph *graph_new(Ctx *c, Arena *arena, const char *name);
 ValueId graph_value(Graph *g, const char *name, const Type *t);      /* names made unique with a suffix */
+void graph_rename(Graph *g, ValueId v, const char *name);            /* whoever had the name gets another */
 ValueId graph_input(Graph *g, const char *name, const Type *t);
 ValueId graph_const(Graph *g, const char *name, const Type *t, const void *data);   /* sets known for small integers */
 NodeId graph_call_op(Graph *g, OpKind op, Attrs attrs, Loc loc, Sym origin, uint32_t nin, const ValueId *in,

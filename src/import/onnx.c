@@ -440,6 +440,17 @@ model_body(Model *m, ValueList *output)
     return ok;
 }
 
+/* An output is called what the model calls it, however it came about; inputs and constants, and what is an output
+ * under another name already, keep theirs. */
+static bool
+is_named_anew(const Model *m, const ValueList *output, uint32_t i)
+{
+    for (uint32_t k = 0; k < i; k++)
+        if (output->at[k] == output->at[i])
+            return false;
+    return m->g->value.at[output->at[i]].def != 0;
+}
+
 Graph *
 import_onnx(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOptions *o)
 {
@@ -473,7 +484,10 @@ import_onnx(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOpti
     initializer_names(&m, &constants);
     if (!read_inputs(&m, o, &constants) || !model_body(&m, &output))
         return NULL;
-    for (uint32_t i = 0; i < output.n; i++)
+    for (uint32_t i = 0; i < output.n; i++) {
+        if (is_named_anew(&m, &output, i))
+            graph_rename(m.g, output.at[i], text_of(m.from->output[i]->name));
         VEC_PUSH(arena, &m.g->output, output.at[i]);
+    }
     return m.g;
 }

@@ -146,6 +146,8 @@ def test_model(tmp_path, name):
         assert done.returncode == 0, done.stderr
         for info, want in zip(model.graph.output, peer.run(None, inputs)):
             got = np.load(out / f"{info.name}.npy")
+            if got.size == want.size == 0:           # of a loop without a turn the peer knows no sizes
+                continue
             assert got.shape == want.shape and got.dtype == want.dtype, (case, info.name, got.shape, want.shape)
             np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5, err_msg=f"{name}, case {case}, {info.name}")
         same = run("verify", tmp_path / "m.onnx", *arguments)
