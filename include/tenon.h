@@ -195,6 +195,8 @@ typedef struct TnCompileOptions {
     int64_t max_depth;               /* nesting of an ONNX model's messages */
     int32_t (*stopped)(void *user);  /* asked now and then, from the calling thread; not 0: clean up and return TN_LIMIT */
     const char *choices;             /* a file of schedules for kernels, by the values they make; NULL: none */
+    int64_t max_trips;               /* of a run: turns of a loop; 0: 2^30 */
+    int64_t max_calls;               /* of a run: how deep functions call each other; 0: 1000 */
 } TnCompileOptions;
 
 typedef struct TnCompileReport {

@@ -91,7 +91,7 @@ source_host(Job *j, bool single_file, const void *embed_weights)
     HostProgram p = {
         .graph = j->graph, .plan = j->plan, .machine = &j->machine, .kernel_symbol = &j->sources.symbol,
         .compiler = "tenon " TN_VERSION, .summary = j->summary, .weights_hash = j->weights_hash,
-        .embed_weights = embed_weights,
+        .embed_weights = embed_weights, .max_trips = j->o->max_trips, .max_calls = j->o->max_calls,
     };
 
     text_add(&t, emit_c_host_prelude(single_file));

@@ -34,10 +34,10 @@ typedef struct {
     const char *summary;                 /* one line: what was chosen */
     uint64_t weights_hash;
     const void *embed_weights;           /* not NULL: written into the source as an array */
-    int64_t max_trips, max_depth;        /* of a loop, of calls; 0: EMIT_MAX_TRIPS, EMIT_MAX_DEPTH */
+    int64_t max_trips, max_calls;        /* of a loop; deep; 0: EMIT_MAX_TRIPS, EMIT_MAX_CALLS */
 } HostProgram;
 #define EMIT_MAX_TRIPS (INT64_C(1) << 30)
-#define EMIT_MAX_DEPTH 1000
+#define EMIT_MAX_CALLS 1000
 /* Dimension symbols of the graph in the order of TnArgs.sym. */
 uint32_t emit_symbols(const Graph *g, Arena *a, const Sym **out);
 /* The host program, without its prelude: manifest, prepare, run. Declares the kernels `extern` unless single_file. */

@@ -424,7 +424,7 @@ print_call(Control *k)
 {
     const Region *r = &k->n->region[0];
     uint32_t nout = k->n->out.count, rank = 0;
-    int64_t most = k->h->p->max_depth ? k->h->p->max_depth : EMIT_MAX_DEPTH;
+    int64_t most = k->h->p->max_calls ? k->h->p->max_calls : EMIT_MAX_CALLS;
     bool *done = NEW_ARRAY(k->h->a, bool, k->n->nfresh + 1);
 
     for (uint32_t i = 0; i < nout; i++)

@@ -182,6 +182,10 @@ run_loop(ControlRun *k)
     for (uint32_t i = 2; i < nin; i++)
         in[i] = *k->in[i];
     for (; ok && go && turn < turns; turn++) {
+        if (turn == REF_MAX_TRIPS) {
+            ok = diag_error(&g->ctx->diags, DIAG_LIMIT, k->n->loc, "a loop made %d turns; the interpreter makes no more", REF_MAX_TRIPS);
+            break;
+        }
         next = arena_child(g->ctx->arena);
         rebind(k->scratch, body, carried, in, &s);
         ok = run_graph(body, next, &s, k->r->depth + 1, in, out, NULL, NULL);

@@ -167,7 +167,7 @@ bool ref_nest_by_points(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *
 
 /* ---- graphs (graph.c), nodes that run graphs or define symbols (control.c) ------------------------------ */
 
-enum { REF_MAX_DEPTH = 1000 };       /* of graphs that run graphs */
+enum { REF_MAX_DEPTH = 1000, REF_MAX_TRIPS = 1 << 24 };      /* of graphs that run graphs; of a loop */
 
 typedef struct {
     const Graph *g;

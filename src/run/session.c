@@ -260,7 +260,7 @@ report_fault(const Session *s, Diags *d, const TnFault *f)
     case TN_FAULT_TRIPS:
         return diag_error(d, DIAG_LIMIT, at_model(s), "a loop made %lld turns, the limit is %lld; raise it with --max-trips when compiling", got, want);
     case TN_FAULT_DEPTH:
-        return diag_error(d, DIAG_LIMIT, at_model(s), "functions call each other %lld deep, the limit is %lld; raise it with --max-depth when compiling",
+        return diag_error(d, DIAG_LIMIT, at_model(s), "functions call each other %lld deep, the limit is %lld; raise it with --max-calls when compiling",
                           got, want);
     case TN_FAULT_SIZE:
         return diag_error(d, DIAG_LIMIT, at_model(s), "a tensor's size overflows for inputs of these sizes; give smaller ones");
