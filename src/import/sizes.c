@@ -480,6 +480,33 @@ size_range(Call *k)
     return give(k, i ? named(k, OP_add, 2, (ValueId[]){op2(k, OP_mul, cast_to(k, i, t), delta), start}) : 0);
 }
 
+/* Scales: as ratios, and the extents that they give. A ratio is at least one part. */
+static bool
+size_resize(Call *k)
+{
+    Ctx *c = k->m->c;
+    ValueId x = k->in.at[0], scales = k->in.at[2];
+    const Attr *axes = attr_find((Attrs){k->attr.at, k->attr.n}, "axes");
+    int64_t n = length(k, scales, "scales are"), order[2 * TN_MAX_RANK];
+    float ratio = RESIZE_RATIO;
+    Var v;
+
+    if (n < 0 || n != (axes ? (int64_t)axes->n : (int64_t)type_of(k, x)->rank))
+        return n < 0 ? false : diag_error(&c->diags, DIAG_MODEL, k->loc, "%lld scales for %s", (long long)n, type_str(c, type_of(k, x)));
+    for (uint32_t i = 0; i < n; i++)
+        order[i] = axes ? axes->ints[i] : (int64_t)i;
+    ValueId one = graph_const(k->m->g, "ratio", type_new(c, DT_F32, 0, NULL), arena_copy(k->m->arena, &ratio, sizeof ratio));
+    ValueId parts = cast_to(k, op1(k, OP_round, op2(k, OP_mul, scales, one)), DT_I64);
+    ValueId sizes = op2(k, OP_gather, sizes_of(k, x), list(k, (uint32_t)n, order));
+    ValueId extents = cast_to(k, op1(k, OP_floor, op2(k, OP_mul, cast_to(k, sizes, DT_F32), scales)), DT_I64);
+    ValueId both = op_axis(k, OP_concat, 0, 2, (ValueId[]){parts, extents});
+    k->in.at[2] = match(k, both, NULL);
+    for (uint32_t i = 0; k->in.at[2] && i < n; i++)
+        if (expr_is_var(k->m->g->value.at[k->in.at[2]].known.at[i], &v))
+            expr_symbol_range(c, v, (Interval){1, INT64_MAX});
+    return k->in.at[2] != 0;
+}
+
 /* ---- as many as there are ------------------------------------------------------------------------------------ */
 
 /* Where mask, bool[n], is set: i64[hits], in order. Each position goes to the slot that the count of those before
@@ -581,7 +608,7 @@ call_sizes(Call *k)
     case OP_tile: return !is_open(k, 1) || match_input(k, 1, NULL);
     case OP_constant_of_shape: return !is_open(k, 0) || match_input(k, 0, NULL);
     case OP_split: return !is_open(k, 1) || match_input(k, 1, largest_dim(k, type_of(k, k->in.at[0])));
-    case OP_resize: return !is_open(k, 3) || match_input(k, 3, NULL);
+    case OP_resize: return (!is_open(k, 2) || size_resize(k)) && (!is_open(k, 3) || match_input(k, 3, NULL));
     case OP_one_hot: return !is_open(k, 1) || (type_of(k, k->in.at[1])->dtype == DT_I64 && match_input(k, 1, NULL));
     case OP_range: return !(is_open(k, 0) || is_open(k, 1) || is_open(k, 2)) || k->in.n < 3 || size_range(k);
     case OP_reduce_sum: case OP_reduce_mean: case OP_reduce_prod: case OP_reduce_max: case OP_reduce_min: case OP_reduce_l1:
