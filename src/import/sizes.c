@@ -5,93 +5,13 @@
  * the node becomes operators over those: a reshape to sizes that are symbols, a gather by computed indices.
  * What a model may write in its parameters (-1, 0, negative axes) is settled there, so that a symbol is a size.
  */
-#include "import/internal.h"
-
-/* ---- little tensors -------------------------------------------------------------------------------- */
-
-static const Type *
-type_of(const Call *k, ValueId v)
-{
-    return k->m->g->value.at[v].type;
-}
-
-static ValueId
-op1(Call *k, OpKind op, ValueId a)
-{
-    return call_op(k, op, 0, NULL, 1, &a, op_info[op].name);
-}
-
-static ValueId
-op2(Call *k, OpKind op, ValueId a, ValueId b)
-{
-    return call_op(k, op, 0, NULL, 2, (ValueId[]){a, b}, op_info[op].name);
-}
-
-static ValueId
-op3(Call *k, OpKind op, ValueId a, ValueId b, ValueId c)
-{
-    return call_op(k, op, 0, NULL, 3, (ValueId[]){a, b, c}, op_info[op].name);
-}
-
-static ValueId
-op_axis(Call *k, OpKind op, int64_t axis, uint32_t n, const ValueId *in)
-{
-    Attr a = {.name = sym(k->m->c, "axis"), .kind = ATTR_INT, .i = axis};
-    return call_op(k, op, 1, &a, n, in, op_info[op].name);
-}
-
-/* An i64[n] constant. */
-static ValueId
-list(Call *k, uint32_t n, const int64_t *v)
-{
-    const Expr *dim = expr_int(k->m->c, n);
-    int64_t *copy = NEW_ARRAY(k->m->arena, int64_t, n + 1);
-
-    for (uint32_t i = 0; i < n; i++)
-        copy[i] = v[i];
-    return graph_const(k->m->g, "list", type_new(k->m->c, DT_I64, 1, &dim), copy);
-}
-
-static ValueId
-number(Call *k, int64_t v)
-{
-    return graph_const(k->m->g, "number", type_new(k->m->c, DT_I64, 0, NULL), arena_copy(k->m->arena, &v, sizeof v));
-}
-
-/* 0, 1, …, n - 1. */
-static ValueId
-iota(Call *k, uint32_t n)
-{
-    int64_t v[TN_MAX_RANK * 2] = {0};
-    for (uint32_t i = 0; i < n; i++)
-        v[i] = i;
-    return list(k, n, v);
-}
-
-static ValueId
-cast_to(Call *k, ValueId v, DType t)
-{
-    Attr to = {.name = sym(k->m->c, "to"), .kind = ATTR_STRING, .s = sym(k->m->c, dtype_info[t].name)};
-    if (!v || type_of(k, v)->dtype == t)
-        return v;
-    return call_op(k, OP_cast, 1, &to, 1, &v, "cast");
-}
-
-/* Integers of rank 0 or 1 as i64[n]. */
-static ValueId
-as_list(Call *k, ValueId v)
-{
-    const int64_t one = -1;
-    if (v && type_of(k, v)->rank == 0)
-        v = op2(k, OP_reshape, v, list(k, 1, &one));
-    return cast_to(k, v, DT_I64);
-}
+#include "import/little.h"
 
 /* How many elements a list has; -1, reported, if that is not fixed. */
 static int64_t
 length(Call *k, ValueId v, const char *what)
 {
-    const Type *t = type_of(k, v);
+    const Type *t = little_type(k, v);
     int64_t n;
 
     if (t->rank <= 1 && expr_const(type_count(k->m->c, t), &n) && n <= 2 * TN_MAX_RANK)
@@ -100,34 +20,21 @@ length(Call *k, ValueId v, const char *what)
     return -1;
 }
 
-static ValueId
-sizes_of(Call *k, ValueId v)
-{
-    return op1(k, OP_shape, v);
-}
-
-/* axes[n] of a tensor of rank r, negative ones counted from the back; others stop the run. */
-static ValueId
-wrap_axes(Call *k, ValueId axes, uint32_t r)
-{
-    return op2(k, OP_gather, iota(k, r), axes);
-}
-
 /* i64[r]: 1 where an axis is among axes[n]. */
 static ValueId
 mask_of(Call *k, ValueId axes, uint32_t r)
 {
     const int64_t last = 1, first = 0;
-    ValueId column = op2(k, OP_unsqueeze, wrap_axes(k, axes, r), list(k, 1, &last));
-    ValueId same = cast_to(k, op2(k, OP_equal, column, iota(k, r)), DT_I64);
+    ValueId column = little_2(k, OP_unsqueeze, little_wrap(k, axes, r), little_list(k, 1, &last));
+    ValueId same = little_cast(k, little_2(k, OP_equal, column, little_iota(k, r)), DT_I64);
     Attr keep = {.name = sym(k->m->c, "keepdims"), .kind = ATTR_INT, .i = 0};
-    return call_op(k, OP_reduce_max, 1, &keep, 2, (ValueId[]){same, list(k, 1, &first)}, "mask");
+    return call_op(k, OP_reduce_max, 1, &keep, 2, (ValueId[]){same, little_list(k, 1, &first)}, "mask");
 }
 
 static ValueId
 is_set(Call *k, ValueId mask)
 {
-    return cast_to(k, mask, DT_BOOL);
+    return little_cast(k, mask, DT_BOOL);
 }
 
 /* Elements of v[r] where mask is 0, which are n. The j-th is behind as many as have a running count of at most j. */
@@ -135,21 +42,13 @@ static ValueId
 compact(Call *k, ValueId v, ValueId mask, uint32_t n)
 {
     const int64_t first = 0, last = 1;
-    ValueId left = op2(k, OP_sub, number(k, 1), mask);
-    ValueId count = op2(k, OP_cum_sum, left, number(k, 0));
-    ValueId row = op2(k, OP_unsqueeze, count, list(k, 1, &first)), column = op2(k, OP_unsqueeze, iota(k, n), list(k, 1, &last));
-    ValueId before = cast_to(k, op2(k, OP_less_or_equal, row, column), DT_I64);
+    ValueId left = little_2(k, OP_sub, little_number(k, 1), mask);
+    ValueId count = little_2(k, OP_cum_sum, left, little_number(k, 0));
+    ValueId row = little_2(k, OP_unsqueeze, count, little_list(k, 1, &first)), column = little_2(k, OP_unsqueeze, little_iota(k, n), little_list(k, 1, &last));
+    ValueId before = little_cast(k, little_2(k, OP_less_or_equal, row, column), DT_I64);
     Attr keep = {.name = sym(k->m->c, "keepdims"), .kind = ATTR_INT, .i = 0};
-    ValueId at = call_op(k, OP_reduce_sum, 1, &keep, 2, (ValueId[]){before, list(k, 1, &last)}, "at");
-    return op2(k, OP_gather, v, at);
-}
-
-/* v's contents as symbols, named after the node's result; most: of each, or NULL. */
-static ValueId
-match(Call *k, ValueId v, const Expr *const *most)
-{
-    const char *name = k->proto->n_output && *text_of(k->proto->output[0]) ? k->proto->output[0] : "size";
-    return v ? graph_match(k->m->g, v, name, most, k->loc, k->origin) : 0;
+    ValueId at = call_op(k, OP_reduce_sum, 1, &keep, 2, (ValueId[]){before, little_list(k, 1, &last)}, "at");
+    return little_2(k, OP_gather, v, at);
 }
 
 static bool
@@ -182,8 +81,8 @@ named(Call *k, OpKind op, uint32_t n, const ValueId *in)
 static bool
 size_reshape(Call *k)
 {
-    ValueId x = k->in.at[0], s = as_list(k, k->in.at[1]);
-    uint32_t rank = type_of(k, x)->rank;
+    ValueId x = k->in.at[0], s = little_ints(k, k->in.at[1]);
+    uint32_t rank = little_type(k, x)->rank;
     int64_t n = s ? length(k, s, "shape is") : -1, copied[2 * TN_MAX_RANK];
     bool zeros = attr_int((Attrs){k->attr.at, k->attr.n}, "allowzero", 0) != 0;
     Attr keep = {.name = sym(k->m->c, "keepdims"), .kind = ATTR_INT, .i = 0}, exact = {.name = sym(k->m->c, "allowzero"), .kind = ATTR_INT, .i = 1};
@@ -193,13 +92,13 @@ size_reshape(Call *k)
     if (!zeros && rank) {
         for (uint32_t i = 0; i < n; i++)
             copied[i] = i < rank ? i : rank - 1;
-        ValueId old = op2(k, OP_gather, sizes_of(k, x), list(k, (uint32_t)n, copied));
-        s = op3(k, OP_where, op2(k, OP_equal, s, number(k, 0)), old, s);
+        ValueId old = little_2(k, OP_gather, little_shape(k, x), little_list(k, (uint32_t)n, copied));
+        s = little_3(k, OP_where, little_2(k, OP_equal, s, little_number(k, 0)), old, s);
     }
-    ValueId left = op2(k, OP_equal, s, number(k, -1));
-    ValueId rest = call_op(k, OP_reduce_prod, 1, &keep, 1, (ValueId[]){op3(k, OP_where, left, number(k, 1), s)}, "rest");
-    ValueId inferred = op2(k, OP_div, op1(k, OP_size, x), op2(k, OP_max, rest, number(k, 1)));
-    s = match(k, op3(k, OP_where, left, inferred, s), NULL);
+    ValueId left = little_2(k, OP_equal, s, little_number(k, -1));
+    ValueId rest = call_op(k, OP_reduce_prod, 1, &keep, 1, (ValueId[]){little_3(k, OP_where, left, little_number(k, 1), s)}, "rest");
+    ValueId inferred = little_2(k, OP_div, little_1(k, OP_size, x), little_2(k, OP_max, rest, little_number(k, 1)));
+    s = little_match(k, little_3(k, OP_where, left, inferred, s), NULL);
     return give(k, s ? call_op(k, OP_reshape, 1, &exact, 2, (ValueId[]){x, s}, k->proto->output[0]) : 0);
 }
 
@@ -211,60 +110,60 @@ reshape_to(Call *k, ValueId x, ValueId sizes, const Expr *most)
 
     for (uint32_t i = 0; i < 2 * TN_MAX_RANK; i++)
         all[i] = most;
-    sizes = match(k, sizes, all);
+    sizes = little_match(k, sizes, all);
     return give(k, sizes ? call_op(k, OP_reshape, 1, &exact, 2, (ValueId[]){x, sizes}, k->proto->output[0]) : 0);
 }
 
 static bool
 size_squeeze(Call *k)
 {
-    ValueId x = k->in.at[0], axes = as_list(k, k->in.at[1]);
-    const Type *t = type_of(k, x);
+    ValueId x = k->in.at[0], axes = little_ints(k, k->in.at[1]);
+    const Type *t = little_type(k, x);
     int64_t n = axes ? length(k, axes, "axes are") : -1;
 
     if (n < 0 || n > t->rank)
         return n > 0 ? call_refuse(k, "%lld axes of %s", (long long)n, type_str(k->m->c, t)) : false;
-    return reshape_to(k, x, compact(k, sizes_of(k, x), mask_of(k, axes, t->rank), t->rank - (uint32_t)n), largest_dim(k, t));
+    return reshape_to(k, x, compact(k, little_shape(k, x), mask_of(k, axes, t->rank), t->rank - (uint32_t)n), largest_dim(k, t));
 }
 
 /* New axes have one element; the others come in order. */
 static bool
 size_unsqueeze(Call *k)
 {
-    ValueId x = k->in.at[0], axes = as_list(k, k->in.at[1]);
-    const Type *t = type_of(k, x);
+    ValueId x = k->in.at[0], axes = little_ints(k, k->in.at[1]);
+    const Type *t = little_type(k, x);
     int64_t n = axes ? length(k, axes, "axes are") : -1;
     uint32_t rank = t->rank + (uint32_t)(n > 0 ? n : 0);
 
     if (n < 0 || rank > TN_MAX_RANK)
         return n > 0 ? call_refuse(k, "%lld new axes for %s", (long long)n, type_str(k->m->c, t)) : false;
-    ValueId mask = mask_of(k, axes, rank), sizes = op2(k, OP_reshape, number(k, 1), list(k, 1, (int64_t[]){1}));
+    ValueId mask = mask_of(k, axes, rank), sizes = little_2(k, OP_reshape, little_number(k, 1), little_list(k, 1, (int64_t[]){1}));
     if (t->rank) {
-        ValueId count = op2(k, OP_cum_sum, op2(k, OP_sub, number(k, 1), mask), number(k, 0));
-        ValueId at = op2(k, OP_max, op2(k, OP_sub, count, number(k, 1)), number(k, 0));
-        sizes = op2(k, OP_gather, sizes_of(k, x), at);
+        ValueId count = little_2(k, OP_cum_sum, little_2(k, OP_sub, little_number(k, 1), mask), little_number(k, 0));
+        ValueId at = little_2(k, OP_max, little_2(k, OP_sub, count, little_number(k, 1)), little_number(k, 0));
+        sizes = little_2(k, OP_gather, little_shape(k, x), at);
     }
-    return reshape_to(k, x, op3(k, OP_where, is_set(k, mask), number(k, 1), sizes), largest_dim(k, t));
+    return reshape_to(k, x, little_3(k, OP_where, is_set(k, mask), little_number(k, 1), sizes), largest_dim(k, t));
 }
 
 /* Broadcast to a shape, both ways. */
 static bool
 size_expand(Call *k)
 {
-    ValueId x = k->in.at[0], s = as_list(k, k->in.at[1]);
-    uint32_t r = type_of(k, x)->rank;
+    ValueId x = k->in.at[0], s = little_ints(k, k->in.at[1]);
+    uint32_t r = little_type(k, x)->rank;
     int64_t n = s ? length(k, s, "shape is") : -1, ones[2 * TN_MAX_RANK];
 
     if (n < 0)
         return false;
     for (uint32_t i = 0; i < 2 * TN_MAX_RANK; i++)
         ones[i] = 1;
-    ValueId old = sizes_of(k, x);
+    ValueId old = little_shape(k, x);
     if ((uint32_t)n < r)
-        s = op_axis(k, OP_concat, 0, 2, (ValueId[]){list(k, r - (uint32_t)n, ones), s});
+        s = little_axis(k, OP_concat, 0, 2, (ValueId[]){little_list(k, r - (uint32_t)n, ones), s});
     else if (r < (uint32_t)n)
-        old = op_axis(k, OP_concat, 0, 2, (ValueId[]){list(k, (uint32_t)n - r, ones), old});
-    s = match(k, op3(k, OP_where, op2(k, OP_equal, s, number(k, 1)), old, s), NULL);
+        old = little_axis(k, OP_concat, 0, 2, (ValueId[]){little_list(k, (uint32_t)n - r, ones), old});
+    s = little_match(k, little_3(k, OP_where, little_2(k, OP_equal, s, little_number(k, 1)), old, s), NULL);
     return give(k, s ? named(k, OP_expand, 2, (ValueId[]){x, s}) : 0);
 }
 
@@ -275,8 +174,8 @@ static bool
 size_reduce(Call *k)
 {
     Ctx *c = k->m->c;
-    ValueId x = k->in.at[0], axes = as_list(k, k->in.at[1]);
-    const Type *t = type_of(k, x);
+    ValueId x = k->in.at[0], axes = little_ints(k, k->in.at[1]);
+    const Type *t = little_type(k, x);
     Attrs attrs = {k->attr.at, k->attr.n};
     int64_t n = axes ? length(k, axes, "axes are") : -1, order[2 * TN_MAX_RANK], odd[TN_MAX_RANK];
     const Expr *most[2 * TN_MAX_RANK];
@@ -292,13 +191,13 @@ size_reduce(Call *k)
         odd[d] = 2 * d + 1;
         most[2 * d] = most[2 * d + 1] = expr_max(c, t->dim[d], expr_int(c, 1));
     }
-    ValueId mask = mask_of(k, axes, t->rank), sizes = sizes_of(k, x), set = is_set(k, mask);
-    ValueId kept = op3(k, OP_where, set, number(k, 1), sizes), gone = op3(k, OP_where, set, sizes, number(k, 1));
-    ValueId both = op_axis(k, OP_concat, 0, 2, (ValueId[]){kept, gone});
-    ValueId pairs = match(k, both ? op2(k, OP_gather, both, list(k, 2 * t->rank, order)) : 0, most);
+    ValueId mask = mask_of(k, axes, t->rank), sizes = little_shape(k, x), set = is_set(k, mask);
+    ValueId kept = little_3(k, OP_where, set, little_number(k, 1), sizes), gone = little_3(k, OP_where, set, sizes, little_number(k, 1));
+    ValueId both = little_axis(k, OP_concat, 0, 2, (ValueId[]){kept, gone});
+    ValueId pairs = little_match(k, both ? little_2(k, OP_gather, both, little_list(k, 2 * t->rank, order)) : 0, most);
     ValueId wide = pairs ? call_op(k, OP_reshape, 1, &exact, 2, (ValueId[]){x, pairs}, "pairs") : 0;
     bool keep = attr_int(attrs, "keepdims", 1) != 0;
-    ValueId y = wide ? call_op(k, k->op, 1, &drop, 2, (ValueId[]){wide, list(k, t->rank, odd)}, keep ? k->proto->output[0] : "reduced") : 0;
+    ValueId y = wide ? call_op(k, k->op, 1, &drop, 2, (ValueId[]){wide, little_list(k, t->rank, odd)}, keep ? k->proto->output[0] : "reduced") : 0;
     if (!y || keep)
         return give(k, y);
     return reshape_to(k, y, compact(k, sizes, mask, t->rank - (uint32_t)n), largest_dim(k, t));
@@ -310,21 +209,13 @@ size_reduce(Call *k)
 static ValueId
 take(Call *k, ValueId x, uint32_t d, ValueId start, ValueId step, ValueId count, const Expr *most)
 {
-    count = match(k, count, most ? &most : NULL);
+    count = little_match(k, count, most ? &most : NULL);
     if (!count)
         return 0;
-    ValueId end = op1(k, OP_squeeze, count);
-    ValueId i = op3(k, OP_range, number(k, 0), end, number(k, 1));
-    ValueId at = i ? op2(k, OP_add, start, op2(k, OP_mul, step, i)) : 0;
-    return at ? op_axis(k, OP_gather, d, 2, (ValueId[]){x, at}) : 0;
-}
-
-/* Element d of a list, as i64[1]. */
-static ValueId
-element(Call *k, ValueId v, uint32_t d)
-{
-    const int64_t at = d;
-    return op2(k, OP_gather, v, list(k, 1, &at));
+    ValueId end = little_1(k, OP_squeeze, count);
+    ValueId i = little_3(k, OP_range, little_number(k, 0), end, little_number(k, 1));
+    ValueId at = i ? little_2(k, OP_add, start, little_2(k, OP_mul, step, i)) : 0;
+    return at ? little_axis(k, OP_gather, d, 2, (ValueId[]){x, at}) : 0;
 }
 
 static bool
@@ -337,20 +228,20 @@ known_list(Call *k, ValueId v)
 static ValueId
 slice_axis(Call *k, ValueId x, uint32_t d, ValueId start, ValueId end, ValueId step)
 {
-    const Expr *dim = type_of(k, x)->dim[d];
-    ValueId n = element(k, sizes_of(k, x), d), zero = number(k, 0), one = number(k, 1);
-    ValueId back = op2(k, OP_less, step, zero);
-    ValueId last = op2(k, OP_sub, n, one);
-    start = op3(k, OP_where, op2(k, OP_less, start, zero), op2(k, OP_add, start, n), start);
-    end = op3(k, OP_where, op2(k, OP_less, end, zero), op2(k, OP_add, op2(k, OP_max, end, number(k, INT64_MIN / 4)), n), end);
-    start = op2(k, OP_max, start, zero);
-    start = op3(k, OP_where, back, op2(k, OP_min, start, last), op2(k, OP_min, start, n));
-    end = op3(k, OP_where, back, op2(k, OP_max, end, number(k, -1)), op2(k, OP_max, end, zero));
-    end = op3(k, OP_where, back, op2(k, OP_min, end, last), op2(k, OP_min, end, n));
+    const Expr *dim = little_type(k, x)->dim[d];
+    ValueId n = little_element(k, little_shape(k, x), d), zero = little_number(k, 0), one = little_number(k, 1);
+    ValueId back = little_2(k, OP_less, step, zero);
+    ValueId last = little_2(k, OP_sub, n, one);
+    start = little_3(k, OP_where, little_2(k, OP_less, start, zero), little_2(k, OP_add, start, n), start);
+    end = little_3(k, OP_where, little_2(k, OP_less, end, zero), little_2(k, OP_add, little_2(k, OP_max, end, little_number(k, INT64_MIN / 4)), n), end);
+    start = little_2(k, OP_max, start, zero);
+    start = little_3(k, OP_where, back, little_2(k, OP_min, start, last), little_2(k, OP_min, start, n));
+    end = little_3(k, OP_where, back, little_2(k, OP_max, end, little_number(k, -1)), little_2(k, OP_max, end, zero));
+    end = little_3(k, OP_where, back, little_2(k, OP_min, end, last), little_2(k, OP_min, end, n));
     /* (end - start + step -+ 1) / step, at least 0 */
-    ValueId span = op2(k, OP_sub, end, start), width = op1(k, OP_abs, step);
-    span = op2(k, OP_max, op3(k, OP_where, back, op1(k, OP_neg, span), span), zero);
-    ValueId count = op2(k, OP_div, op2(k, OP_add, span, op2(k, OP_sub, width, one)), op2(k, OP_max, width, one));
+    ValueId span = little_2(k, OP_sub, end, start), width = little_1(k, OP_abs, step);
+    span = little_2(k, OP_max, little_3(k, OP_where, back, little_1(k, OP_neg, span), span), zero);
+    ValueId count = little_2(k, OP_div, little_2(k, OP_add, span, little_2(k, OP_sub, width, one)), little_2(k, OP_max, width, one));
     return take(k, x, d, start, step, count, dim);
 }
 
@@ -359,17 +250,17 @@ static bool
 size_slice(Call *k)
 {
     ValueId x = k->in.at[0], part[4] = {0};
-    uint32_t rank = type_of(k, x)->rank;
+    uint32_t rank = little_type(k, x)->rank;
     int64_t axis[2 * TN_MAX_RANK];
 
     for (uint32_t i = 0; i < 4; i++)
-        part[i] = i + 1 < k->in.n && k->in.at[i + 1] ? as_list(k, k->in.at[i + 1]) : 0;
+        part[i] = i + 1 < k->in.n && k->in.at[i + 1] ? little_ints(k, k->in.at[i + 1]) : 0;
     int64_t n = part[0] && part[1] ? length(k, part[0], "starts are") : -1;
     if (n < 0)
         return false;
     if (!part[3]) {
         const int64_t one = 1;
-        part[3] = op2(k, OP_expand, number(k, 1), list(k, 1, &n));
+        part[3] = little_2(k, OP_expand, little_number(k, 1), little_list(k, 1, &n));
         (void)one;
     }
     bool fixed = known_list(k, part[2]);
@@ -379,20 +270,20 @@ size_slice(Call *k)
             return call_refuse(k, "axes of Slice that depend on the inputs' sizes");
         axis[i] += axis[i] < 0 ? rank : 0;
         if (axis[i] < 0 || axis[i] >= rank)
-            return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "axis %lld of %s", (long long)axis[i], type_str(k->m->c, type_of(k, x)));
-        x = slice_axis(k, x, (uint32_t)axis[i], element(k, part[0], i), element(k, part[1], i), element(k, part[3], i));
+            return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "axis %lld of %s", (long long)axis[i], type_str(k->m->c, little_type(k, x)));
+        x = slice_axis(k, x, (uint32_t)axis[i], little_element(k, part[0], i), little_element(k, part[1], i), little_element(k, part[3], i));
         if (!x)
             return false;
     }
     if (fixed)
         return give(k, named(k, OP_identity, 1, &x));
-    ValueId wrapped = wrap_axes(k, part[2], rank), full[3];
-    const ValueId all[3] = {list(k, rank, (int64_t[TN_MAX_RANK]){0}), sizes_of(k, x), op2(k, OP_expand, number(k, 1), list(k, 1, (int64_t[]){rank}))};
+    ValueId wrapped = little_wrap(k, part[2], rank), full[3];
+    const ValueId all[3] = {little_list(k, rank, (int64_t[TN_MAX_RANK]){0}), little_shape(k, x), little_2(k, OP_expand, little_number(k, 1), little_list(k, 1, (int64_t[]){rank}))};
     const ValueId given[3] = {part[0], part[1], part[3]};
     for (uint32_t i = 0; i < 3; i++)
-        full[i] = op3(k, OP_scatter_elements, all[i], wrapped, given[i]);
+        full[i] = little_3(k, OP_scatter_elements, all[i], wrapped, given[i]);
     for (uint32_t d = 0; x && d < rank; d++)
-        x = slice_axis(k, x, d, element(k, full[0], d), element(k, full[1], d), element(k, full[2], d));
+        x = slice_axis(k, x, d, little_element(k, full[0], d), little_element(k, full[1], d), little_element(k, full[2], d));
     return x && give(k, named(k, OP_identity, 1, &x));
 }
 
@@ -400,8 +291,8 @@ size_slice(Call *k)
 static bool
 size_pad(Call *k)
 {
-    ValueId x = k->in.at[0], pads = as_list(k, k->in.at[1]), axes = k->in.n > 3 ? as_list(k, k->in.at[3]) : 0, outside = 0;
-    const Type *t = type_of(k, x);
+    ValueId x = k->in.at[0], pads = little_ints(k, k->in.at[1]), axes = k->in.n > 3 ? little_ints(k, k->in.at[3]) : 0, outside = 0;
+    const Type *t = little_type(k, x);
     const char *mode = attr_string((Attrs){k->attr.at, k->attr.n}, "mode", "constant");
     bool constant = mode[0] == 'c', edge = mode[0] == 'e', reflect = mode[0] == 'r';
     int64_t n = pads ? length(k, pads, "pads are") : -1;
@@ -413,43 +304,43 @@ size_pad(Call *k)
     int64_t half[2 * TN_MAX_RANK];
     for (uint32_t i = 0; i < n; i++)
         half[i] = i;
-    ValueId before = op2(k, OP_gather, pads, list(k, (uint32_t)n / 2, half)), after = op2(k, OP_gather, pads, list(k, (uint32_t)n / 2, half + n / 2));
+    ValueId before = little_2(k, OP_gather, pads, little_list(k, (uint32_t)n / 2, half)), after = little_2(k, OP_gather, pads, little_list(k, (uint32_t)n / 2, half + n / 2));
     if (axes) {
-        ValueId wrapped = wrap_axes(k, axes, t->rank), none = list(k, t->rank, (int64_t[TN_MAX_RANK]){0});
-        before = op3(k, OP_scatter_elements, none, wrapped, before);
-        after = op3(k, OP_scatter_elements, none, wrapped, after);
+        ValueId wrapped = little_wrap(k, axes, t->rank), none = little_list(k, t->rank, (int64_t[TN_MAX_RANK]){0});
+        before = little_3(k, OP_scatter_elements, none, wrapped, before);
+        after = little_3(k, OP_scatter_elements, none, wrapped, after);
     }
-    ValueId zero = number(k, 0), one = number(k, 1);
+    ValueId zero = little_number(k, 0), one = little_number(k, 1);
     for (uint32_t d = 0; x && d < t->rank; d++) {
-        ValueId size = element(k, sizes_of(k, x), d), b = element(k, before, d), last = op2(k, OP_sub, size, one), mask;
-        ValueId count = match(k, op2(k, OP_add, size, op2(k, OP_add, b, element(k, after, d))), NULL);
+        ValueId size = little_element(k, little_shape(k, x), d), b = little_element(k, before, d), last = little_2(k, OP_sub, size, one), mask;
+        ValueId count = little_match(k, little_2(k, OP_add, size, little_2(k, OP_add, b, little_element(k, after, d))), NULL);
         if (!count)
             return false;
-        ValueId at = op2(k, OP_sub, op3(k, OP_range, zero, op1(k, OP_squeeze, count), one), b);
+        ValueId at = little_2(k, OP_sub, little_3(k, OP_range, zero, little_1(k, OP_squeeze, count), one), b);
         if (!at)
             return false;
-        mask = op2(k, OP_or, op2(k, OP_less, at, zero), op2(k, OP_greater, at, last));
+        mask = little_2(k, OP_or, little_2(k, OP_less, at, zero), little_2(k, OP_greater, at, last));
         if (edge || constant) {
-            at = op2(k, OP_max, op2(k, OP_min, at, last), zero);
+            at = little_2(k, OP_max, little_2(k, OP_min, at, last), zero);
         } else if (reflect) {                        /* a saw of period 2 * (size - 1) */
-            ValueId period = op2(k, OP_max, op2(k, OP_mul, last, number(k, 2)), one);
-            ValueId phase = op2(k, OP_mod, at, period);
-            at = op2(k, OP_min, phase, op2(k, OP_sub, period, phase));
+            ValueId period = little_2(k, OP_max, little_2(k, OP_mul, last, little_number(k, 2)), one);
+            ValueId phase = little_2(k, OP_mod, at, period);
+            at = little_2(k, OP_min, phase, little_2(k, OP_sub, period, phase));
         } else {
-            at = op2(k, OP_mod, at, op2(k, OP_max, size, one));
+            at = little_2(k, OP_mod, at, little_2(k, OP_max, size, one));
         }
-        x = at ? op_axis(k, OP_gather, d, 2, (ValueId[]){x, at}) : 0;
+        x = at ? little_axis(k, OP_gather, d, 2, (ValueId[]){x, at}) : 0;
         if (constant && x) {
             int64_t shape[TN_MAX_RANK];
             for (uint32_t i = 0; i < t->rank; i++)
                 shape[i] = i == d ? -1 : 1;
-            ValueId along = op2(k, OP_reshape, mask, list(k, t->rank, shape));
-            outside = outside ? op2(k, OP_or, outside, along) : along;
+            ValueId along = little_2(k, OP_reshape, mask, little_list(k, t->rank, shape));
+            outside = outside ? little_2(k, OP_or, outside, along) : along;
         }
     }
     if (!x || !constant)
         return x && give(k, named(k, OP_identity, 1, &x));
-    ValueId value = k->in.n > 2 && k->in.at[2] ? cast_to(k, k->in.at[2], t->dtype) : cast_to(k, zero, t->dtype);
+    ValueId value = k->in.n > 2 && k->in.at[2] ? little_cast(k, k->in.at[2], t->dtype) : little_cast(k, zero, t->dtype);
     return give(k, value ? named(k, OP_where, 3, (ValueId[]){outside, value, x}) : 0);
 }
 
@@ -460,24 +351,24 @@ static bool
 size_range(Call *k)
 {
     ValueId start = k->in.at[0], limit = k->in.at[1], delta = k->in.at[2];
-    DType t = type_of(k, start)->dtype;
-    ValueId span = op2(k, OP_sub, limit, start), count;
+    DType t = little_type(k, start)->dtype;
+    ValueId span = little_2(k, OP_sub, limit, start), count;
 
     if (!span)
         return false;
     if (dtype_is_float(t)) {
         DType wide = t == DT_F64 ? DT_F64 : DT_F32;
-        count = op1(k, OP_ceil, op2(k, OP_div, cast_to(k, span, wide), cast_to(k, delta, wide)));
-        count = cast_to(k, count, DT_I64);
+        count = little_1(k, OP_ceil, little_2(k, OP_div, little_cast(k, span, wide), little_cast(k, delta, wide)));
+        count = little_cast(k, count, DT_I64);
     } else {                                         /* rounded up, whichever way it goes */
-        ValueId s = cast_to(k, span, DT_I64), d = cast_to(k, delta, DT_I64), zero = number(k, 0);
-        ValueId back = op2(k, OP_less, d, zero), width = op2(k, OP_max, op1(k, OP_abs, d), number(k, 1));
-        s = op3(k, OP_where, back, op1(k, OP_neg, s), s);
-        count = op2(k, OP_div, op2(k, OP_add, op2(k, OP_max, s, zero), op2(k, OP_sub, width, number(k, 1))), width);
+        ValueId s = little_cast(k, span, DT_I64), d = little_cast(k, delta, DT_I64), zero = little_number(k, 0);
+        ValueId back = little_2(k, OP_less, d, zero), width = little_2(k, OP_max, little_1(k, OP_abs, d), little_number(k, 1));
+        s = little_3(k, OP_where, back, little_1(k, OP_neg, s), s);
+        count = little_2(k, OP_div, little_2(k, OP_add, little_2(k, OP_max, s, zero), little_2(k, OP_sub, width, little_number(k, 1))), width);
     }
-    count = count ? match(k, op2(k, OP_max, count, number(k, 0)), NULL) : 0;
-    ValueId i = count ? op3(k, OP_range, number(k, 0), op1(k, OP_squeeze, count), number(k, 1)) : 0;
-    return give(k, i ? named(k, OP_add, 2, (ValueId[]){op2(k, OP_mul, cast_to(k, i, t), delta), start}) : 0);
+    count = count ? little_match(k, little_2(k, OP_max, count, little_number(k, 0)), NULL) : 0;
+    ValueId i = count ? little_3(k, OP_range, little_number(k, 0), little_1(k, OP_squeeze, count), little_number(k, 1)) : 0;
+    return give(k, i ? named(k, OP_add, 2, (ValueId[]){little_2(k, OP_mul, little_cast(k, i, t), delta), start}) : 0);
 }
 
 /* Scales: as ratios, and the extents that they give. A ratio is at least one part. */
@@ -491,16 +382,16 @@ size_resize(Call *k)
     float ratio = RESIZE_RATIO;
     Var v;
 
-    if (n < 0 || n != (axes ? (int64_t)axes->n : (int64_t)type_of(k, x)->rank))
-        return n < 0 ? false : diag_error(&c->diags, DIAG_MODEL, k->loc, "%lld scales for %s", (long long)n, type_str(c, type_of(k, x)));
+    if (n < 0 || n != (axes ? (int64_t)axes->n : (int64_t)little_type(k, x)->rank))
+        return n < 0 ? false : diag_error(&c->diags, DIAG_MODEL, k->loc, "%lld scales for %s", (long long)n, type_str(c, little_type(k, x)));
     for (uint32_t i = 0; i < n; i++)
         order[i] = axes ? axes->ints[i] : (int64_t)i;
     ValueId one = graph_const(k->m->g, "ratio", type_new(c, DT_F32, 0, NULL), arena_copy(k->m->arena, &ratio, sizeof ratio));
-    ValueId parts = cast_to(k, op1(k, OP_round, op2(k, OP_mul, scales, one)), DT_I64);
-    ValueId sizes = op2(k, OP_gather, sizes_of(k, x), list(k, (uint32_t)n, order));
-    ValueId extents = cast_to(k, op1(k, OP_floor, op2(k, OP_mul, cast_to(k, sizes, DT_F32), scales)), DT_I64);
-    ValueId both = op_axis(k, OP_concat, 0, 2, (ValueId[]){parts, extents});
-    k->in.at[2] = match(k, both, NULL);
+    ValueId parts = little_cast(k, little_1(k, OP_round, little_2(k, OP_mul, scales, one)), DT_I64);
+    ValueId sizes = little_2(k, OP_gather, little_shape(k, x), little_list(k, (uint32_t)n, order));
+    ValueId extents = little_cast(k, little_1(k, OP_floor, little_2(k, OP_mul, little_cast(k, sizes, DT_F32), scales)), DT_I64);
+    ValueId both = little_axis(k, OP_concat, 0, 2, (ValueId[]){parts, extents});
+    k->in.at[2] = little_match(k, both, NULL);
     for (uint32_t i = 0; k->in.at[2] && i < n; i++)
         if (expr_is_var(k->m->g->value.at[k->in.at[2]].known.at[i], &v))
             expr_symbol_range(c, v, (Interval){1, INT64_MAX});
@@ -514,20 +405,20 @@ size_resize(Call *k)
 static ValueId
 positions(Call *k, ValueId mask)
 {
-    const Type *t = type_of(k, mask);
-    ValueId one = number(k, 1), zero = number(k, 0), set = cast_to(k, mask, DT_I64);
-    ValueId count = op2(k, OP_cum_sum, set, zero);
-    ValueId total = op2(k, OP_reduce_sum, set, list(k, 1, (int64_t[]){0}));
-    ValueId hits = match(k, total, &t->dim[0]);
+    const Type *t = little_type(k, mask);
+    ValueId one = little_number(k, 1), zero = little_number(k, 0), set = little_cast(k, mask, DT_I64);
+    ValueId count = little_2(k, OP_cum_sum, set, zero);
+    ValueId total = little_2(k, OP_reduce_sum, set, little_list(k, 1, (int64_t[]){0}));
+    ValueId hits = little_match(k, total, &t->dim[0]);
     if (!hits)
         return 0;
-    ValueId slot = op3(k, OP_where, mask, op2(k, OP_sub, count, one), total);
-    ValueId all = op3(k, OP_range, zero, op1(k, OP_size, mask), one);
-    Attr blank = {.name = sym(k->m->c, "value"), .kind = ATTR_TENSOR, .type = type_of(k, zero), .data = k->m->g->value.at[zero].data};
-    ValueId room = op2(k, OP_add, hits, one);
+    ValueId slot = little_3(k, OP_where, mask, little_2(k, OP_sub, count, one), total);
+    ValueId all = little_3(k, OP_range, zero, little_1(k, OP_size, mask), one);
+    Attr blank = {.name = sym(k->m->c, "value"), .kind = ATTR_TENSOR, .type = little_type(k, zero), .data = k->m->g->value.at[zero].data};
+    ValueId room = little_2(k, OP_add, hits, one);
     ValueId empty = room ? call_op(k, OP_constant_of_shape, 1, &blank, 1, &room, "room") : 0;
-    ValueId filled = op3(k, OP_scatter_elements, empty, slot, all);
-    return op3(k, OP_slice, filled, list(k, 1, (int64_t[]){0}), hits);
+    ValueId filled = little_3(k, OP_scatter_elements, empty, slot, all);
+    return little_3(k, OP_slice, filled, little_list(k, 1, (int64_t[]){0}), hits);
 }
 
 bool
@@ -537,17 +428,17 @@ convert_nonzero(Call *k)
     if (!k->in.n || !k->in.at[0])
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "NonZero has no input");
     ValueId x = k->in.at[0], row[TN_MAX_RANK];
-    uint32_t rank = type_of(k, x)->rank;
-    ValueId at = positions(k, cast_to(k, op2(k, OP_reshape, x, list(k, 1, &flat)), DT_BOOL));
+    uint32_t rank = little_type(k, x)->rank;
+    ValueId at = positions(k, little_cast(k, little_2(k, OP_reshape, x, little_list(k, 1, &flat)), DT_BOOL));
 
     if (!at)
         return false;
     if (!rank)                       /* as numpy has it: no rows */
         return call_refuse(k, "NonZero of a scalar");
     for (uint32_t d = rank; d-- > 0; ) {
-        ValueId n = element(k, sizes_of(k, x), d);
-        row[d] = op2(k, OP_unsqueeze, op2(k, OP_mod, at, n), list(k, 1, (int64_t[]){0}));
-        at = op2(k, OP_div, at, n);
+        ValueId n = little_element(k, little_shape(k, x), d);
+        row[d] = little_2(k, OP_unsqueeze, little_2(k, OP_mod, at, n), little_list(k, 1, (int64_t[]){0}));
+        at = little_2(k, OP_div, at, n);
     }
     Attr axis = {.name = sym(k->m->c, "axis"), .kind = ATTR_INT};
     return give(k, call_op(k, OP_concat, 1, &axis, rank, row, k->proto->output[0]));
@@ -561,7 +452,7 @@ convert_compress(Call *k)
     const int64_t flat = -1;
     if (k->in.n < 2 || !k->in.at[0] || !k->in.at[1])
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "Compress takes two inputs");
-    ValueId x = axis ? k->in.at[0] : op2(k, OP_reshape, k->in.at[0], list(k, 1, &flat)), at = positions(k, k->in.at[1]);
+    ValueId x = axis ? k->in.at[0] : little_2(k, OP_reshape, k->in.at[0], little_list(k, 1, &flat)), at = positions(k, k->in.at[1]);
     Attr along = {.name = sym(k->m->c, "axis"), .kind = ATTR_INT, .i = axis ? axis->i : 0};
 
     return give(k, at && x ? call_op(k, OP_gather, 1, &along, 2, (ValueId[]){x, at}, k->proto->output[0]) : 0);
@@ -581,7 +472,7 @@ match_input(Call *k, uint32_t i, const Expr *most)
         all[j] = most;
     if (n < 0)
         return false;
-    k->in.at[i] = match(k, v, most ? all : NULL);
+    k->in.at[i] = little_match(k, v, most ? all : NULL);
     return k->in.at[i] != 0;
 }
 
@@ -607,9 +498,9 @@ call_sizes(Call *k)
     case OP_pad: return !(is_open(k, 1) || is_open(k, 3)) || size_pad(k);
     case OP_tile: return !is_open(k, 1) || match_input(k, 1, NULL);
     case OP_constant_of_shape: return !is_open(k, 0) || match_input(k, 0, NULL);
-    case OP_split: return !is_open(k, 1) || match_input(k, 1, largest_dim(k, type_of(k, k->in.at[0])));
+    case OP_split: return !is_open(k, 1) || match_input(k, 1, largest_dim(k, little_type(k, k->in.at[0])));
     case OP_resize: return (!is_open(k, 2) || size_resize(k)) && (!is_open(k, 3) || match_input(k, 3, NULL));
-    case OP_one_hot: return !is_open(k, 1) || (type_of(k, k->in.at[1])->dtype == DT_I64 && match_input(k, 1, NULL));
+    case OP_one_hot: return !is_open(k, 1) || (little_type(k, k->in.at[1])->dtype == DT_I64 && match_input(k, 1, NULL));
     case OP_range: return !(is_open(k, 0) || is_open(k, 1) || is_open(k, 2)) || k->in.n < 3 || size_range(k);
     case OP_reduce_sum: case OP_reduce_mean: case OP_reduce_prod: case OP_reduce_max: case OP_reduce_min: case OP_reduce_l1:
     case OP_reduce_l2: case OP_reduce_sum_square: case OP_reduce_log_sum: case OP_reduce_log_sum_exp:
