@@ -78,12 +78,23 @@ control_names(Call *k, bool *skip)
     for (size_t a = 0; a < k->proto->n_attribute; a++)
         if (k->proto->attribute[a]->g)
             collect_names(&names, NULL, k->proto->attribute[a]->g);
-    for (uint32_t i = 0; i < k->captured.n; i++) {
-        if (!map_get(&k->m->value, MAP_PTR(k->captured.at[i]), &v))
-            return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "\"%s\", which a graph inside reads, is made by no node, input or initializer",
-                              k->captured.at[i]);
+    for (uint32_t i = 0, n = k->captured.n; i < n; i++) {
+        Sym name = k->captured.at[i];
+        if (!map_get(&k->m->value, MAP_PTR(name), &v))
+            return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "\"%s\", which a graph inside reads, is made by no node, input or initializer", name);
         *skip |= v == 0;
+        if (!sequence_is(v))
+            continue;
+        VEC_PUSH(k->m->arena, &k->captured_mark, ((__typeof__(*k->captured_mark.at)){name, v}));
+        k->captured.at[i] = NULL;
+        for (int part = 0; sequence_has_rank(v) && part < 2; part++)
+            VEC_PUSH(k->m->arena, &k->captured, sequence_part(k->m->c, name, part));
     }
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < k->captured.n; i++)
+        if (k->captured.at[i])
+            k->captured.at[kept++] = k->captured.at[i];
+    k->captured.n = kept;
     return !*skip;
 }
 
@@ -115,7 +126,9 @@ typedef struct {
     Graph *g;
     VEC(Binding) bind;       /* its symbols in those outside */
     VEC(Binding) back;       /* outside symbols by its own, where it has one for exactly that */
-    ValueList output;
+    ValueList output;        /* a sequence is two of them … */
+    bool may_be_empty;       /* a sequence among them may have no rank yet */
+    uint64_t *mark;          /* … and has its mark here, by output of the ONNX graph */
 } Inside;
 
 static void
@@ -223,6 +236,8 @@ hand_in_captured(Inside *in, ValueList *args)
         if (!hand_in(in, in->k->captured.at[i], v, args))
             return false;
     }
+    for (uint32_t i = 0; i < in->k->captured_mark.n; i++)
+        map_put(&in->k->m->value, MAP_PTR(in->k->captured_mark.at[i].name), in->k->captured_mark.at[i].mark);
     return true;
 }
 
@@ -230,8 +245,12 @@ hand_in_captured(Inside *in, ValueList *args)
 static bool
 read_inside(Inside *in)
 {
-    if (!model_body(in->k->m, &in->output))
+    in->mark = NEW_ARRAY(in->k->m->arena, uint64_t, in->k->m->from->n_output + 1);
+    if (!model_body(in->k->m, &in->output) || !model_outputs(in->k->m, &in->output, in->mark))
         return false;
+    for (size_t i = 0; i < in->k->m->from->n_output; i++)
+        if (in->mark[i] && !sequence_has_rank(in->mark[i]))
+            return in->may_be_empty || call_refuse(in->k, "a sequence leaves the graph without ever having had an item; Tenon does not know its rank");
     for (uint32_t i = 0; i < in->output.n; i++) {
         if (!in->output.at[i])
             return false;
@@ -294,8 +313,31 @@ size_name(Call *k, uint32_t i, uint32_t d)
     return arena_printf(k->m->arena, "%s_%u", *name ? name : "size", d);
 }
 
+/* The results by name, `first` of the region's outputs being none of them; a sequence is two. */
+typedef VEC(Sym) ResultNames;
+
+static ResultNames
+result_names(Call *k, const uint64_t *mark)
+{
+    Model *m = k->m;
+    ResultNames names = {0};
+
+    for (size_t i = 0; i < k->proto->n_output; i++) {
+        Sym name = sym(m->c, text_of(k->proto->output[i]));
+        if (!mark[i]) {
+            VEC_PUSH(m->arena, &names, name);
+            continue;
+        }
+        for (int part = 0; part < 2; part++)
+            VEC_PUSH(m->arena, &names, *name ? sequence_part(m->c, name, part) : name);
+        if (*name)
+            map_put(&m->value, MAP_PTR(name), mark[i]);
+    }
+    return names;
+}
+
 static bool
-finish_node(Call *k, Node *n, const ValueList *in, const Type *const *type)
+finish_node(Call *k, Node *n, const ValueList *in, const Type *const *type, ResultNames names)
 {
     Model *m = k->m;
     ValueId *out = NEW_ARRAY(m->arena, ValueId, k->nout + 1);
@@ -303,9 +345,10 @@ finish_node(Call *k, Node *n, const ValueList *in, const Type *const *type)
     n->loc = k->loc;
     n->origin = k->origin;
     for (uint32_t i = 0; i < k->nout; i++) {
-        const char *name = i < k->proto->n_output ? text_of(k->proto->output[i]) : "";
+        Sym name = i < names.n ? names.at[i] : sym(m->c, "");
         out[i] = graph_value(m->g, *name ? name : "unused", type[i]);
-        call_bind(k, i, out[i]);
+        if (*name)
+            map_put(&m->value, MAP_PTR(name), out[i]);
     }
     graph_call_region(m->g, n, in->n, in->at, k->nout, out);
     return true;
@@ -324,13 +367,20 @@ read_in_place(Call *k, const Onnx__GraphProto *from)
 
     for (uint32_t i = 0; i < k->captured.n; i++)
         map_put(&inner, MAP_PTR(k->captured.at[i]), outside(k, k->captured.at[i]));
+    for (uint32_t i = 0; i < k->captured_mark.n; i++)
+        map_put(&inner, MAP_PTR(k->captured_mark.at[i].name), k->captured_mark.at[i].mark);
     m->from = from;
     m->value = inner;
-    bool ok = model_body(m, &output);
+    uint64_t *mark = NEW_ARRAY(m->arena, uint64_t, from->n_output + 1);
+    bool ok = model_body(m, &output) && model_outputs(m, &output, mark);
     m->from = around.from;
     m->value = around.value;
-    for (uint32_t i = 0; ok && i < k->nout; i++)
-        call_bind(k, i, output.at[i]);
+    ResultNames names = {0};
+    if (ok)
+        names = result_names(k, mark);
+    for (uint32_t i = 0; i < names.n; i++)
+        if (*names.at[i])
+            map_put(&m->value, MAP_PTR(names.at[i]), output.at[i]);
     return ok;
 }
 
@@ -373,7 +423,7 @@ read_if(Call *k)
 {
     Model *m = k->m;
     const Onnx__GraphProto *from[2];
-    const Type **type = NEW_ARRAY(m->arena, const Type *, k->nout + 1);
+    const Type **type = NEW_ARRAY(m->arena, const Type *, 2 * k->proto->n_output + 1);
     ValueList args = {0};
     NewSymbols fresh = {0};
     Inside in[2];
@@ -399,15 +449,20 @@ read_if(Call *k)
         ok &= hand_in_captured(&in[b], &args) && read_inside(&in[b]);
         leave(&in[b]);
     }
+    for (size_t i = 0; ok && i < k->proto->n_output; i++)
+        if (in[0].mark[i] != in[1].mark[i])
+            return call_refuse(k, "output %zu is a sequence in one branch, and none, or one of other items, in the other", i);
     if (!ok)
         return false;
+    ResultNames names = result_names(k, in[0].mark);
+    k->nout = names.n;
     for (uint32_t i = 0; i < k->nout; i++)
         if (!join_type(k, &fresh, in, i, &type[i]))
             return false;
     for (int b = 0; b < 2; b++)
         in[b].g->output.n = k->nout;
     Node n = {.callee = CALL_IF, .nregion = 2, .region = (Region[]){region_of(&in[0]), region_of(&in[1])}, .nfresh = fresh.n, .fresh = fresh.at};
-    return finish_node(k, &n, &args, type);
+    return finish_node(k, &n, &args, type, names);
 }
 
 /* ---- loops ------------------------------------------------------------------------------------------------ */
@@ -417,7 +472,10 @@ typedef struct {
     const Onnx__GraphProto *from;
     ValueId turns, cond;             /* 0: without */
     const Expr *known_turns;         /* NULL: not known before the run */
-    uint32_t ncarried;  const ValueId *carried;      /* initial values */
+    uint32_t ncarried;  ValueId *carried;            /* initial values; a sequence is two of them */
+    Sym *name;                       /* [ncarried] inside */
+    uint32_t nmark;                  /* carried values of the ONNX body */
+    uint64_t *mark;                  /* [nmark] of those that are sequences */
     uint32_t nstacked;
     /* Scan: one slice of each per turn, along an axis, the last first where reversed. */
     uint32_t nslice;    const ValueId *slice; const int64_t *axis; const int64_t *reversed;
@@ -448,8 +506,12 @@ carried_inputs(LoopRead *l, uint32_t first)
     Model *m = l->k->m;
     const Expr *dim[TN_MAX_RANK];
 
+    for (uint32_t i = 0; i < l->nmark; i++)
+        if (l->mark[i])
+            map_put(&m->value, MAP_PTR(sym(m->c, text_of(l->from->input[first + i]->name))), l->mark[i]);
+
     for (uint32_t i = 0; i < l->ncarried; i++) {
-        const char *name = text_of(l->from->input[first + i]->name);
+        const char *name = l->name[i];
         const Type *t = l->in.around.g->value.at[l->carried[i]].type;
         for (uint32_t d = 0; d < t->rank; d++)
             if (!l->free[i * TN_MAX_RANK + d])
@@ -519,6 +581,7 @@ read_loop_body(LoopRead *l)
         ok = slice_input(l, i, turn);
     if (ok && scan)
         VEC_PUSH(m->arena, &l->in.g->output, cond);
+    l->in.may_be_empty = true;
     ok = ok && hand_in_captured(&l->in, &l->args) && read_inside(&l->in);
     leave(&l->in);
     while (l->changes.n < l->in.bind.n)
@@ -549,6 +612,51 @@ compare_carried(LoopRead *l, bool *again)
     return true;
 }
 
+/* Initial values, one by one; of a sequence its tensors, if it has any yet. */
+static bool
+expand_carried(LoopRead *l, uint32_t first_in, uint32_t first)
+{
+    Model *m = l->k->m;
+
+    l->ncarried = 0;
+    for (uint32_t i = 0; i < l->nmark; i++) {
+        Sym outer = sym(m->c, text_of(l->k->proto->input[first_in + i])), inner = sym(m->c, text_of(l->from->input[first + i]->name));
+        uint64_t v = 0;
+        map_get(&m->value, MAP_PTR(outer), &v);
+        l->mark[i] = sequence_is(v) ? v : 0;
+        for (int part = 0; l->mark[i] && sequence_has_rank(v) && part < 2; part++) {
+            uint64_t tensor = 0;
+            map_get(&m->value, MAP_PTR(sequence_part(m->c, outer, part)), &tensor);
+            l->name[l->ncarried] = sequence_part(m->c, inner, part);
+            l->carried[l->ncarried++] = (ValueId)tensor;
+        }
+        if (l->mark[i])
+            continue;
+        l->name[l->ncarried] = inner;
+        l->carried[l->ncarried++] = (ValueId)v;
+    }
+    return true;
+}
+
+/* A sequence that began empty has a rank after the first turn; *again if one was found. */
+static bool
+settle_sequences(LoopRead *l, uint32_t first_in, bool *again)
+{
+    Model *m = l->k->m;
+
+    for (uint32_t i = 0; i < l->nmark; i++) {
+        uint64_t now = l->in.mark[1 + i];
+        if (!l->mark[i] != !now)
+            return call_refuse(l->k, "carried value %u is a sequence before or after a turn, and none else", i);
+        if (!now || sequence_has_rank(l->mark[i]))
+            continue;
+        if (!sequence_has_rank(now))
+            return call_refuse(l->k, "a carried sequence never has an item; Tenon does not know its rank");
+        *again = sequence_settle(l->k, sym(m->c, text_of(l->k->proto->input[first_in + i])), now);
+    }
+    return true;
+}
+
 /* Read until nothing more is freed. A body that fails with fixed dimensions may work with free ones. */
 static bool
 read_until_stable(LoopRead *l)
@@ -559,9 +667,15 @@ read_until_stable(LoopRead *l)
     for (bool first = true; again; first = false) {
         uint32_t before = d->list.n;
         DiagClass worst = d->worst;
-        bool ok = read_loop_body(l);
+        bool settled = false, ok = read_loop_body(l);
         if (!ok && (!first || !l->ncarried))
             return false;
+        if (ok && !l->nslice && !settle_sequences(l, 2, &settled))
+            return false;
+        if (settled) {
+            expand_carried(l, 2, 2);
+            continue;
+        }
         if (ok && !compare_carried(l, &again))
             return false;
         if (!ok) {
@@ -594,6 +708,7 @@ finish_loop(LoopRead *l)
     Call *k = l->k;
     Model *m = k->m;
     Ctx *c = m->c;
+    ResultNames names = result_names(k, l->in.mark + (l->nslice == 0));
     uint32_t nout = l->ncarried + l->nstacked;
     const Type **type = NEW_ARRAY(m->arena, const Type *, nout + 1);
     NewSymbols fresh = {0};
@@ -621,7 +736,7 @@ finish_loop(LoopRead *l)
     }
     Node n = {.callee = CALL_LOOP, .nregion = 1, .region = (Region[]){region_of(&l->in)}, .nfresh = fresh.n, .fresh = fresh.at, .ncarried = l->ncarried};
     k->nout = nout;
-    return finish_node(k, &n, &l->args, type);
+    return finish_node(k, &n, &l->args, type, names);
 }
 
 static const Expr *
@@ -642,23 +757,23 @@ read_loop(Call *k)
     if (l.from->n_input < 2 || l.from->n_output < l.from->n_input - 1 || k->proto->n_output > l.from->n_output - 1)
         return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "a body with %zu inputs and %zu results does not fit a Loop with %zu results",
                           l.from->n_input, l.from->n_output, k->proto->n_output);
-    l.ncarried = (uint32_t)l.from->n_input - 2;
-    l.nstacked = (uint32_t)(l.from->n_output - 1) - l.ncarried;
-    if (k->in.n < 2 + l.ncarried)
-        for (uint32_t i = k->in.n; i < 2; i++)
-            VEC_PUSH(m->arena, &k->in, 0);
-    if (k->in.n != 2 + l.ncarried)
-        return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "the body carries %u values, the node gives %u", l.ncarried, k->in.n - 2);
+    l.nmark = (uint32_t)l.from->n_input - 2;
+    l.nstacked = (uint32_t)(l.from->n_output - 1) - l.nmark;
+    while (k->in.n < k->proto->n_input || k->in.n < 2)
+        VEC_PUSH(m->arena, &k->in, 0);
+    if (k->in.n != 2 + l.nmark)
+        return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "the body carries %u values, the node gives %u", l.nmark, k->in.n - 2);
     for (uint32_t i = 2; i < k->in.n; i++)
-        if (!k->in.at[i])
+        if (!*text_of(k->proto->input[i]))
             return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "input %u of Loop is absent", i);
     l.turns = k->in.at[0];
     l.cond = k->in.at[1];
     l.known_turns = known_number(m, l.turns);
-    l.carried = k->in.at + 2;
-    l.free = NEW_ARRAY(m->arena, bool, l.ncarried * TN_MAX_RANK + 1);
-    while (k->proto->n_output < l.from->n_output - 1 && k->nout < l.ncarried + l.nstacked)
-        k->nout++;
+    l.carried = NEW_ARRAY(m->arena, ValueId, 2 * l.nmark + 1);
+    l.name = NEW_ARRAY(m->arena, Sym, 2 * l.nmark + 1);
+    l.mark = NEW_ARRAY(m->arena, uint64_t, l.nmark + 1);
+    l.free = NEW_ARRAY(m->arena, bool, 2 * l.nmark * TN_MAX_RANK + 1);
+    expand_carried(&l, 2, 2);
     return read_until_stable(&l) && finish_loop(&l);
 }
 
@@ -738,6 +853,9 @@ read_scan(Call *k)
     l.ncarried = k->in.n - l.nslice;
     l.nstacked = (uint32_t)l.from->n_output - l.ncarried;
     l.carried = k->in.at;
+    l.name = NEW_ARRAY(m->arena, Sym, l.ncarried + 1);
+    for (uint32_t i = 0; i < l.ncarried; i++)
+        l.name[i] = sym(m->c, text_of(l.from->input[i]->name));
     l.slice = k->in.at + l.ncarried;
     l.free = NEW_ARRAY(m->arena, bool, l.ncarried * TN_MAX_RANK + 1);
     int64_t *axis = NEW_ARRAY(m->arena, int64_t, l.nslice), *reversed = NEW_ARRAY(m->arena, int64_t, l.nslice);

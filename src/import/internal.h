@@ -32,7 +32,8 @@ typedef struct {
     OpKind op;
     VEC(Attr) attr;
     ValueList in;
-    VEC(Sym) captured;               /* names of the outer scope that the node's graphs read, in their order */
+    VEC(Sym) captured;               /* names of the outer scope that the node's graphs read, in their order; */
+    VEC(struct { Sym name; uint64_t mark; }) captured_mark;      /* of a sequence, its two tensors, and here itself */
     uint32_t nout;
     bool done;                       /* the converter has made the outputs itself */
 } Call;
@@ -55,6 +56,8 @@ static inline const char *text_of(const char *s) { return s ? s : ""; }
 bool model_define(Model *m, const char *name, ValueId v, Loc loc);
 /* Read m->from, whose inputs are defined: its initializers and nodes, into m->g; then its outputs. */
 bool model_body(Model *m, ValueList *output);
+/* Read the table of names as outputs of m->from: a sequence is two of them, and has its mark in `mark`, [n_output]. */
+bool model_outputs(Model *m, ValueList *output, uint64_t *mark);
 
 /* The model's own function that a node calls, NULL if there is none; its body in place of the node. (function.c) */
 const Onnx__FunctionProto *function_named(const Model *m, const Onnx__NodeProto *n);
@@ -71,6 +74,13 @@ bool control_names(Call *k, bool *skip);
 bool call_sizes(Call *k);
 bool convert_nonzero(Call *k);       /* results as long as data make them */
 bool convert_compress(Call *k);
+
+/* Sequences: what stands for one in the table of names, and the names of its two tensors. (sequence.c) */
+bool sequence_is(uint64_t entry);
+bool sequence_has_rank(uint64_t mark);
+Sym sequence_part(Ctx *c, Sym name, int part);               /* 0: the items, 1: their sizes */
+Control *sequence_named(const Call *k, const char *onnx);    /* NULL: none of its operators */
+bool sequence_settle(Call *k, Sym name, uint64_t mark);      /* `name`, empty so far, gets the rank of `mark` */
 
 /* ONNX's operators. (ops.c) */
 typedef bool Convert(Call *k);

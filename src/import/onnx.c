@@ -313,9 +313,9 @@ is_parameter(const Model *m, const char *name)
     return false;
 }
 
-/* The inputs, or *skip when one comes from a node that was refused. */
+/* With `lists`, inputs may be sequences, which stand as 0. The inputs, or *skip when one comes from a node that was refused. */
 static bool
-read_operands(Call *k, bool *skip)
+read_operands(Call *k, bool lists, bool *skip)
 {
     Model *m = k->m;
     uint64_t v;
@@ -335,7 +335,9 @@ read_operands(Call *k, bool *skip)
         if (!there)
             return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "input \"%s\" is made by no node, input or initializer", name);
         *skip |= v == 0;
-        VEC_PUSH(m->arena, &k->in, (ValueId)v);
+        if (sequence_is(v) && !lists)
+            return call_refuse(k, "input \"%s\" is a sequence, which %s does not take in Tenon", name, k->proto->op_type);
+        VEC_PUSH(m->arena, &k->in, sequence_is(v) ? 0 : (ValueId)v);
     }
     while (k->in.n && !k->in.at[k->in.n - 1])
         k->in.n--;
@@ -402,12 +404,15 @@ read_node(Model *m, uint32_t index)
     bool standard = !*domain || !strcmp(domain, "ai.onnx");
     const OpRow *row = op_row(standard ? text_of(n->op_type) : arena_printf(m->arena, "%s.%s", domain, text_of(n->op_type)));
     Control *control = standard ? control_named(text_of(n->op_type)) : NULL;
+    if (standard && !control)
+        control = sequence_named(&k, text_of(n->op_type));
+    bool lists = control != NULL;
     if (!row && !control && function_named(m, n))
         control = function_call;
     if (!row && !control)
         return standard ? call_refuse(&k, "operator %s is not one Tenon knows", text_of(n->op_type))
                         : call_refuse(&k, "operator %s of domain \"%s\": Tenon knows the operators of ONNX itself", text_of(n->op_type), domain);
-    if (!read_operands(&k, &skip))
+    if (!read_operands(&k, lists, &skip))
         return false;
     if (skip || (control && !control_names(&k, &skip)))
         return skip;
@@ -425,19 +430,34 @@ model_body(Model *m, ValueList *output)
     const Onnx__GraphProto *g = m->from;
     uint32_t *order = node_order(m);
     bool ok = true;
-    uint64_t v;
 
     if (!order || !read_initializers(m))
         return false;
     for (size_t i = 0; i < g->n_node; i++)
         ok &= read_node(m, order[i]);
-    for (size_t i = 0; ok && i < g->n_output; i++) {
-        const char *name = text_of(g->output[i]->name);
-        if (!map_get(&m->value, MAP_PTR(sym(m->c, name)), &v))
+    return ok && model_outputs(m, output, NEW_ARRAY(m->arena, uint64_t, g->n_output + 1));
+}
+
+bool
+model_outputs(Model *m, ValueList *output, uint64_t *mark)
+{
+    const Onnx__GraphProto *g = m->from;
+    uint64_t v;
+
+    output->n = 0;
+    for (size_t i = 0; i < g->n_output; i++) {
+        Sym name = sym(m->c, text_of(g->output[i]->name));
+        if (!map_get(&m->value, MAP_PTR(name), &v))
             return diag_error(&m->c->diags, DIAG_MODEL, (Loc){.file = m->path}, "output \"%s\" is made by no node, input or initializer", name);
-        VEC_PUSH(m->arena, output, (ValueId)v);
+        mark[i] = sequence_is(v) ? v : 0;
+        for (int part = 0; mark[i] && part < 2; part++) {
+            map_get(&m->value, MAP_PTR(sequence_part(m->c, name, part)), &v);
+            VEC_PUSH(m->arena, output, (ValueId)v);
+        }
+        if (!mark[i])
+            VEC_PUSH(m->arena, output, (ValueId)v);
     }
-    return ok;
+    return true;
 }
 
 /* An output is called what the model calls it, however it came about; inputs and constants, and what is an output
@@ -484,6 +504,10 @@ import_onnx(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOpti
     initializer_names(&m, &constants);
     if (!read_inputs(&m, o, &constants) || !model_body(&m, &output))
         return NULL;
+    if (output.n != m.from->n_output) {
+        diag_error(&c->diags, DIAG_UNSUPPORTED, loc, "an output of the model is a sequence; Tenon gives tensors");
+        return NULL;
+    }
     for (uint32_t i = 0; i < output.n; i++) {
         if (is_named_anew(&m, &output, i))
             graph_rename(m.g, output.at[i], text_of(m.from->output[i]->name));

@@ -109,6 +109,49 @@ MODELS = {
             w = Mul (w3, w3)
         }""", [{"x": x(n, m), "shape": i64(*s), "from": i64(a), "to": i64(b)}
                for n, m, s, a, b in [(4, 6, (3, 8), 1, 3), (2, 5, (-1, 2), 0, 100), (3, 2, (0, -1), 2, -1)]]),
+    "a sequence that a loop fills": (HEAD.format("") + """
+        m (int64 turns, float[n, 2] x, int64 which) => (float[r, 2] y, float[a, b] item, int64 length, float[c, d, e] stacked) {
+            cond = Constant <value = bool {1}> ()
+            none = SequenceEmpty <dtype = 1> ()
+            first = SequenceInsert (none, x)
+            s = Loop (turns, cond, first) <body = b (int64 i, bool go, seq(float[p, 2]) v) => (bool more, seq(float[q, 2]) w) {
+                f = Cast <to = 1> (i)
+                more = Identity (go)
+                z = Add (x, f)
+                w = SequenceInsert (v, z)
+            }>
+            y = ConcatFromSequence <axis = 0> (s)
+            item = SequenceAt (s, which)
+            length = SequenceLength (s)
+            stacked = ConcatFromSequence <axis = 1, new_axis = 1> (s)
+        }""", [{"turns": np.array(t, np.int64), "x": x(n, 2), "which": np.array(w, np.int64)} for t, n, w in [(3, 2, 1), (0, 1, 0), (5, 3, -1)]]),
+    "a sequence that begins empty": (HEAD.format("") + """
+        m (int64 turns, float[n] x) => (float[r] y) {
+            cond = Constant <value = bool {1}> ()
+            none = SequenceEmpty <dtype = 1> ()
+            s, last = Loop (turns, cond, none, x) <body = b (int64 i, bool go, seq(float[p]) v, float[k] u) => (bool more, seq(float[q]) w, float[k2] u2) {
+                more = Identity (go)
+                w = SequenceInsert (v, u)
+                u2 = Concat <axis = 0> (u, x)
+            }>
+            y = ConcatFromSequence <axis = 0> (s)
+        }""", [{"turns": np.array(t, np.int64), "x": x(n)} for t, n in [(3, 2), (1, 4), (6, 1)]]),
+    "sequences put together": (HEAD.format("") + """
+        m (bool c, float[n, 3] a, float[m, 3] b, int64 at) => (float[r, 3] y, float[p, q] z, float[s, t] w) {
+            s0 = SequenceConstruct (a, b, a)
+            s1 = SequenceInsert (s0, b, at)
+            s2 = SequenceErase (s1, at)
+            s = If (c) <then_branch = g1 () => (seq(float[u, 3]) o1) { o1 = SequenceInsert (s2, a) },
+                        else_branch = g2 () => (seq(float[v, 3]) o2) { o2 = Identity (s1) }>
+            y = ConcatFromSequence <axis = 0> (s)
+            z = SequenceAt (s, at)
+            parts = SplitToSequence <axis = 1> (a)
+            one = Constant <value = int64 {-1}> ()
+            w1 = SequenceAt (parts, one)
+            w2 = ConcatFromSequence <axis = 1> (parts)
+            w = Concat <axis = 1> (w1, w2)
+        }""", [{"c": np.array(c), "a": x(n, 3), "b": x(m, 3), "at": np.array(at, np.int64)}
+               for c, n, m, at in [(True, 2, 1, 1), (False, 1, 4, 0), (True, 3, 3, 2)]]),
     "as many as there are": (HEAD.format("") + """
         m (float[n, m] x) => (int64[r, h] at, float[k] y, int64 count) {
             at = NonZero (x)
