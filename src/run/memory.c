@@ -21,6 +21,7 @@ struct Heap {
     Block out;                       /* the list of those given out begins here */
     Block *free[CLASSES];
     int64_t bytes;                   /* taken from the system */
+    int64_t most;                    /* the machine's memory: a size from data is no reason to ask for more */
 };
 
 /* 64, 80, 96, 112, 128, 160, …: the class that holds so many bytes, and how many it holds. */
@@ -53,6 +54,7 @@ heap_new(Arena *a)
     Heap *h = NEW(a, Heap);
 
     h->out.next = h->out.before = &h->out;
+    h->most = memory_size();
     arena_closer(a, heap_end, h);
     return h;
 }
@@ -68,6 +70,8 @@ heap_get(Heap *h, int64_t *bytes)
         return NULL;
     if (b) {
         h->free[class] = b->next;
+    } else if (size > h->most - h->bytes) {
+        return NULL;
     } else {
         b = aligned_alloc(HEAD, HEAD + (((size_t)size + 63) & ~(size_t)63));
         if (!b)
