@@ -44,17 +44,6 @@ define(Control *k, uint32_t i, const char *value, const char *indent)
     text_printf(k->t, " */\n%s    return code;\n", indent);
 }
 
-static uint32_t
-fresh_at(const Node *n, const Expr *dim)
-{
-    Var v;
-
-    for (uint32_t i = 0; i < n->nfresh && expr_is_var(dim, &v); i++)
-        if (v.id == MAP_PTR(n->fresh[i].name))
-            return i;
-    return UINT32_MAX;
-}
-
 /* The symbols in result types from `first` on, each by the first dimension it stands in: output `from + i` of the
  * graph, stacked ones behind a dimension of their own. */
 static void
@@ -65,7 +54,7 @@ define_from_results(Control *k, const Region *r, uint32_t first, uint32_t count,
         const Type *t = v ? k->g->value.at[v].type : NULL;
         const Type *inner = r->graph->value.at[r->graph->output.at[from + i]].type;
         for (uint32_t d = 0; t && d < t->rank; d++) {
-            uint32_t f = fresh_at(k->n, t->dim[d]);
+            uint32_t f = node_fresh(k->n, t->dim[d]);
             if (f == UINT32_MAX || done[f])
                 continue;
             done[f] = true;
@@ -175,7 +164,7 @@ print_match(Control *k)
     text_add(k->t, "    }\n");
 }
 
-/* ---- if, call ------------------------------------------------------------------------------------------------- */
+/* ---- if ------------------------------------------------------------------------------------------------- */
 
 static void
 print_frame(Control *k, uint32_t nout)
@@ -236,18 +225,16 @@ buffering(const Control *k, uint32_t i)
 static void
 loop_before(Control *k)
 {
-    const Graph *body = k->n->region[0].graph;
     uint32_t nout = k->n->out.count;
 
     text_printf(k->t, "        TnBlock now[%u] = {{0}}, next[%u] = {{0}};\n        (void)now, (void)next;\n", nout + 1, nout + 1);
     for (uint32_t i = 0; i < nout; i++)
         if (i >= k->n->ncarried && !buffering(k, i).in_place)
             for (uint32_t d = 0; node_out(k->g, k->n, i) && d < k->g->value.at[node_out(k->g, k->n, i)].type->rank; d++) {
-                uint32_t f = fresh_at(k->n, k->g->value.at[node_out(k->g, k->n, i)].type->dim[d]);
+                uint32_t f = node_fresh(k->n, k->g->value.at[node_out(k->g, k->n, i)].type->dim[d]);
                 if (f != UINT32_MAX)
                     text_printf(k->t, "        %s = 0;\n", sym_of(k, k->n->fresh[f].name));
             }
-    (void)body;
 }
 
 /* Where the turn writes carried value or stacked result i. */
@@ -290,7 +277,7 @@ loop_after(Control *k, uint32_t i)
         return;
     }
     for (uint32_t d = 1; v && d < k->g->value.at[v].type->rank; d++) {
-        uint32_t f = fresh_at(k->n, k->g->value.at[v].type->dim[d]);
+        uint32_t f = node_fresh(k->n, k->g->value.at[v].type->dim[d]);
         if (f == UINT32_MAX)
             continue;
         const char *size = host_checked(k->h, inner->dim[d - 1]), *symbol = sym_of(k, k->n->fresh[f].name);
@@ -368,7 +355,7 @@ define_from_loop(Control *k)
         const Type *t = v ? k->g->value.at[v].type : NULL;
         bool stacked = i >= k->n->ncarried;
         for (uint32_t d = 0; t && d < t->rank; d++) {
-            uint32_t f = fresh_at(k->n, t->dim[d]);
+            uint32_t f = node_fresh(k->n, t->dim[d]);
             if (f == UINT32_MAX && stacked && d == 0)
                 text_printf(k->t, "        if (turn != %s)\n            return tn_refuse(f->fault, TN_FAULT_TRIPS, 0, 0, turn, %s);\n",
                             host_checked(k->h, t->dim[0]), host_checked(k->h, t->dim[0]));
@@ -455,7 +442,7 @@ print_call(Control *k)
         ValueId v = node_out(k->g, k->n, i);
         const Type *inner = r->graph->value.at[r->graph->output.at[i]].type;
         for (uint32_t d = 0; d < inner->rank; d++, at++) {
-            uint32_t f = v ? fresh_at(k->n, k->g->value.at[v].type->dim[d]) : UINT32_MAX;
+            uint32_t f = v ? node_fresh(k->n, k->g->value.at[v].type->dim[d]) : UINT32_MAX;
             if (f == UINT32_MAX || done[f])
                 continue;
             done[f] = true;

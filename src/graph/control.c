@@ -98,23 +98,23 @@ visit_type(SymbolVisit *s, const Type *t)
         expr_vars(t->dim[d], visit_var, s);
 }
 
-static bool
-is_fresh(const Node *n, Sym symbol)
+uint32_t
+node_fresh(const Node *n, const Expr *dim)
 {
-    for (uint32_t i = 0; i < n->nfresh; i++)
-        if (n->fresh[i].name == symbol)
-            return true;
-    return false;
+    Var v;
+
+    for (uint32_t i = 0; i < n->nfresh && expr_is_var(dim, &v); i++)
+        if (MAP_PTR(n->fresh[i].name) == v.id)
+            return i;
+    return UINT32_MAX;
 }
 
 /* Results may be sized by what the node itself defines. */
 static void
 visit_result(const SymbolVisit *s, const Node *n, const Type *t)
 {
-    Var v;
-
     for (uint32_t d = 0; t && d < t->rank; d++)
-        if (!expr_is_var(t->dim[d], &v) || !is_fresh(n, (Sym)(uintptr_t)v.id))
+        if (node_fresh(n, t->dim[d]) == UINT32_MAX)
             expr_vars(t->dim[d], visit_var, (void *)s);
 }
 

@@ -119,6 +119,8 @@ bool graph_infer_op(Graph *g, OpKind op, Attrs attrs, Loc loc, Sym origin, uint3
 
 static inline ValueId node_in(const Graph *g, const Node *n, uint32_t i) { return g->ref.at[n->in.first + i]; }
 static inline ValueId node_out(const Graph *g, const Node *n, uint32_t i) { return g->ref.at[n->out.first + i]; }
+/* Which symbol that node n defines is this dimension, all of it; UINT32_MAX: none. */
+uint32_t node_fresh(const Node *n, const Expr *dim);
 /* As op_* want it. Constraints that a rule records are dropped; see graph_infer_op. */
 OpCall graph_op_call(const Graph *g, Arena *scratch, NodeId n);
 

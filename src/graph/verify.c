@@ -206,16 +206,6 @@ check_arguments(const Verify *by, const Node *n, const Region *r, uint32_t first
     return true;
 }
 
-static bool
-is_fresh(const Node *n, const Expr *dim)
-{
-    Var v;
-    for (uint32_t i = 0; i < n->nfresh && expr_is_var(dim, &v); i++)
-        if (MAP_PTR(n->fresh[i].name) == v.id)
-            return true;
-    return false;
-}
-
 /* Result `out` of the node is output `from` of the region; stacked: with one dimension more in front. */
 static bool
 check_given(const Verify *by, const Node *n, const Region *r, uint32_t out, uint32_t from, bool stacked)
@@ -228,7 +218,7 @@ check_given(const Verify *by, const Node *n, const Region *r, uint32_t out, uint
     const Type *inner = type_subst(g->ctx, r->graph->value.at[r->graph->output.at[from]].type, r->bind, r->nbind);
     bool same = t->dtype == inner->dtype && t->rank == inner->rank + stacked;
     for (uint32_t d = stacked; same && d < t->rank; d++)
-        same = is_fresh(n, t->dim[d]) || expr_eq(g->ctx, NULL, t->dim[d], inner->dim[d - stacked]) != NO;
+        same = node_fresh(n, t->dim[d]) != UINT32_MAX || expr_eq(g->ctx, NULL, t->dim[d], inner->dim[d - stacked]) != NO;
     REQUIRE(by, n->loc, 10, same, "%%%s is %s, graph %s gives %s", g->value.at[v].name, type_str(g->ctx, t), r->graph->name,
             type_str(g->ctx, inner));
     return true;

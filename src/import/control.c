@@ -313,7 +313,7 @@ size_name(Call *k, uint32_t i, uint32_t d)
     return arena_printf(k->m->arena, "%s_%u", *name ? name : "size", d);
 }
 
-/* The results by name, `first` of the region's outputs being none of them; a sequence is two. */
+/* The node's results by name; a sequence is two of them. */
 typedef VEC(Sym) ResultNames;
 
 static ResultNames

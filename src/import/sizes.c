@@ -258,11 +258,8 @@ size_slice(Call *k)
     int64_t n = part[0] && part[1] ? length(k, part[0], "starts are") : -1;
     if (n < 0)
         return false;
-    if (!part[3]) {
-        const int64_t one = 1;
+    if (!part[3])
         part[3] = little_2(k, OP_expand, little_number(k, 1), little_list(k, 1, &n));
-        (void)one;
-    }
     bool fixed = known_list(k, part[2]);
     for (uint32_t i = 0; fixed && i < n; i++) {
         axis[i] = i;

@@ -43,17 +43,6 @@ define_symbol(ControlRun *k, uint32_t i, int64_t v)
     return true;
 }
 
-static uint32_t
-fresh_at(const Node *n, const Expr *dim)
-{
-    Var v;
-
-    for (uint32_t i = 0; i < n->nfresh && expr_is_var(dim, &v); i++)
-        if (v.id == MAP_PTR(n->fresh[i].name))
-            return i;
-    return UINT32_MAX;
-}
-
 /* Results as the node's values: what they define is defined by the first that has it, and all must agree. */
 static bool
 take_results(ControlRun *k, const Tensor *result)
@@ -64,7 +53,7 @@ take_results(ControlRun *k, const Tensor *result)
     for (uint32_t i = 0; i < k->n->out.count; i++) {
         ValueId v = node_out(g, k->n, i);
         for (uint32_t d = 0; v && d < g->value.at[v].type->rank && d < result[i].rank; d++) {
-            uint32_t f = fresh_at(k->n, g->value.at[v].type->dim[d]);
+            uint32_t f = node_fresh(k->n, g->value.at[v].type->dim[d]);
             if (f == UINT32_MAX || defined[f])
                 continue;
             defined[f] = true;
@@ -160,7 +149,7 @@ empty_stack(ControlRun *k, uint32_t i, Tensor *all)
 
     *all = (Tensor){.dtype = t->dtype, .rank = t->rank, .data = arena_alloc(k->scratch, 16)};
     for (uint32_t d = 0; d < t->rank; d++)
-        if (fresh_at(k->n, t->dim[d]) == UINT32_MAX && d && !symbols_eval(g->ctx, k->r->symbols, k->n->loc, "a loop", t->dim[d], &all->dim[d]))
+        if (node_fresh(k->n, t->dim[d]) == UINT32_MAX && d && !symbols_eval(g->ctx, k->r->symbols, k->n->loc, "a loop", t->dim[d], &all->dim[d]))
             return false;
     return true;
 }
