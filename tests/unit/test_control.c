@@ -1,5 +1,5 @@
 /* control: what branches, loops, functions and sizes from data mean, by the interpreter. */
-#include "ref/ref.h"
+#include "rewrite/rewrite.h"
 
 #include "world.h"
 
@@ -181,6 +181,24 @@ test_definitions_stay(void **state)
     assert_true(graph_verify(to));
 }
 
+/* Two branches on one condition with equal arguments are two things. */
+static void
+test_branches_are_not_equal_calls(void **state)
+{
+    World *w = *state;
+    Graph *g = parse(w, "graph @g(%c: bool[], %x: f32[n]) -> (%y, %z) {\n"
+                        "  %y: f32[n] = if(%c, %x)\n"
+                        "    with [a = n] graph @t(%v: f32[a]) -> (%r) { %r: f32[a] = relu(%v) }\n"
+                        "    with [b = n] graph @e(%v: f32[b]) -> (%r) { %r: f32[b] = neg(%v) }\n"
+                        "  %z: f32[n] = if(%c, %x)\n"
+                        "    with [d = n] graph @t(%v: f32[d]) -> (%r) { %r: f32[d] = abs(%v) }\n"
+                        "    with [e = n] graph @e(%v: f32[e]) -> (%r) { %r: f32[e] = exp(%v) }\n"
+                        "}\n");
+
+    assert_non_null(g);
+    assert_int_equal(rewrite_cse(g)->node.n, 3);
+}
+
 int
 main(void)
 {
@@ -191,6 +209,7 @@ main(void)
         cmocka_unit_test_setup_teardown(test_function_calls_itself, world_begin, world_end),
         cmocka_unit_test(test_sizes_from_data_are_checked),
         cmocka_unit_test_setup_teardown(test_definitions_stay, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(test_branches_are_not_equal_calls, world_begin, world_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
