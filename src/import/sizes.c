@@ -203,6 +203,29 @@ size_reduce(Call *k)
     return reshape_to(k, y, compact(k, sizes, mask, t->rank - (uint32_t)n), largest_dim(k, t));
 }
 
+/* A running sum along an axis from data: x as what lies outside of it, itself, and what lies inside. */
+static bool
+size_cum_sum(Call *k)
+{
+    ValueId x = k->in.at[0], axis = little_ints(k, k->in.at[1]), one = little_number(k, 1);
+    uint32_t rank = little_type(k, x)->rank;
+    Attr keep = {.name = sym(k->m->c, "keepdims"), .kind = ATTR_INT, .i = 0}, exact = {.name = sym(k->m->c, "allowzero"), .kind = ATTR_INT, .i = 1};
+    const int64_t first = 0;
+
+    if (!rank || !axis || length(k, axis, "axes are") != 1)
+        return call_refuse(k, "a running sum of %s", type_str(k->m->c, little_type(k, x)));
+    ValueId at = little_wrap(k, axis, rank), every = little_iota(k, rank), sizes = little_shape(k, x), part[3];
+    for (int i = 0; i < 3; i++) {
+        ValueId here = little_2(k, i == 0 ? OP_less : i == 1 ? OP_equal : OP_greater, every, at);
+        ValueId there = little_3(k, OP_where, here, sizes, one);
+        part[i] = little_ints(k, call_op(k, OP_reduce_prod, 1, &keep, 2, (ValueId[]){there, little_list(k, 1, &first)}, "part"));
+    }
+    ValueId shape = little_match(k, little_axis(k, OP_concat, 0, 3, part), NULL);
+    ValueId parts = shape ? call_op(k, OP_reshape, 1, &exact, 2, (ValueId[]){x, shape}, "parts") : 0;
+    ValueId sum = parts ? call_op(k, OP_cum_sum, k->attr.n, k->attr.at, 2, (ValueId[]){parts, one}, "sum") : 0;
+    return give(k, sum ? call_op(k, OP_reshape, 1, &exact, 2, (ValueId[]){sum, sizes}, k->proto->output[0]) : 0);
+}
+
 /* ---- parts of a tensor --------------------------------------------------------------------------------------- */
 
 /* x with axis d read at start + step * i, i below the size that `count`, i64[1], becomes. */
@@ -493,6 +516,7 @@ call_sizes(Call *k)
     case OP_unsqueeze: return !is_open(k, 1) || size_unsqueeze(k);
     case OP_slice: return !(is_open(k, 1) || is_open(k, 2) || is_open(k, 3) || is_open(k, 4)) || size_slice(k);
     case OP_pad: return !(is_open(k, 1) || is_open(k, 3)) || size_pad(k);
+    case OP_cum_sum: return !is_open(k, 1) || size_cum_sum(k);
     case OP_tile: return !is_open(k, 1) || match_input(k, 1, NULL);
     case OP_constant_of_shape: return !is_open(k, 0) || match_input(k, 0, NULL);
     case OP_split: return !is_open(k, 1) || match_input(k, 1, largest_dim(k, little_type(k, k->in.at[0])));
