@@ -521,7 +521,11 @@ call_sizes(Call *k)
     case OP_constant_of_shape: return !is_open(k, 0) || match_input(k, 0, NULL);
     case OP_split: return !is_open(k, 1) || match_input(k, 1, largest_dim(k, little_type(k, k->in.at[0])));
     case OP_resize: return (!is_open(k, 2) || size_resize(k)) && (!is_open(k, 3) || match_input(k, 3, NULL));
-    case OP_one_hot: return !is_open(k, 1) || (little_type(k, k->in.at[1])->dtype == DT_I64 && match_input(k, 1, NULL));
+    case OP_one_hot:
+        if (!is_open(k, 1))
+            return true;
+        k->in.at[1] = little_cast(k, k->in.at[1], DT_I64);
+        return k->in.at[1] && match_input(k, 1, NULL);
     case OP_range: return !(is_open(k, 0) || is_open(k, 1) || is_open(k, 2)) || k->in.n < 3 || size_range(k);
     case OP_reduce_sum: case OP_reduce_mean: case OP_reduce_prod: case OP_reduce_max: case OP_reduce_min: case OP_reduce_l1:
     case OP_reduce_l2: case OP_reduce_sum_square: case OP_reduce_log_sum: case OP_reduce_log_sum_exp:
