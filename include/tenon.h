@@ -117,13 +117,15 @@ typedef struct TnSessionOptions {
 } TnSessionOptions;
 TN_API TnStatus tn_session_new(TnContext *ctx, TnModel *m, const TnSessionOptions *o /* or NULL */, TnSession **out);
 TN_API void tn_session_free(TnSession *s);
-/* Check the inputs and tell each output's type and size: out[i].dims and .bytes are set, .data is left alone. */
+/* Check the inputs and tell each output's type and size: out[i].dims and .bytes are set, .data is left alone. Where
+ * data decide a size, dims are the most that they can be; -1, with bytes 0, where there is no such number. */
 TN_API TnStatus tn_prepare(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout);
 /* Inputs are matched by position; names, where given, must agree. out[i].data NULL: memory of the
  * session's, valid until the next run, which may read it as an input: an output that is given back (a
  * cache of keys and values) is written to a second buffer. Memory of the caller's must not overlap:
  * an output that shares bytes with an input or with another output is refused, with both names.
- * Sizes larger than any before take memory; others, and those reserved, take none. */
+ * Sizes larger than any before take memory; others, and those reserved, take none. dims and bytes become those
+ * of this run. */
 TN_API TnStatus tn_run(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout);
 /* Take now what runs of these sizes, and of smaller ones, will take: data is not looked at. */
 TN_API TnStatus tn_session_reserve(TnSession *s, const TnTensor *in, int32_t nin);
@@ -193,6 +195,8 @@ typedef struct TnCompileOptions {
     int64_t max_depth;               /* nesting of an ONNX model's messages */
     int32_t (*stopped)(void *user);  /* asked now and then, from the calling thread; not 0: clean up and return TN_LIMIT */
     const char *choices;             /* a file of schedules for kernels, by the values they make; NULL: none */
+    int64_t max_trips;               /* of a run: turns of a loop; 0: 2^30 */
+    int64_t max_calls;               /* of a run: how deep functions call each other; 0: 1000 */
 } TnCompileOptions;
 
 typedef struct TnCompileReport {

@@ -21,15 +21,20 @@
 #define TENON_ABI_VERSION 3
 #define TN_HAS(p, field) ((p)->size >= __builtin_offsetof(__typeof__(*(p)), field) + sizeof (p)->field)
 
-enum { TN_FAULT_NONE, TN_FAULT_DIM, TN_FAULT_CONSTRAINT, TN_FAULT_INDEX, TN_FAULT_SIZE, TN_FAULT_WEIGHTS };
+enum {
+    TN_FAULT_NONE, TN_FAULT_DIM, TN_FAULT_CONSTRAINT, TN_FAULT_INDEX, TN_FAULT_SIZE, TN_FAULT_WEIGHTS,
+    TN_FAULT_SYMBOL, TN_FAULT_MEMORY, TN_FAULT_TRIPS, TN_FAULT_DEPTH,
+};
 
 typedef struct TnFault {         /* the first thing that went wrong; code 0: nothing did */
     int32_t code;                /* TN_FAULT_* */
-    int32_t where;               /* DIM: input number; CONSTRAINT: its number; INDEX: kernel number */
+    int32_t where;               /* DIM: input number; CONSTRAINT, SYMBOL: its number; INDEX: kernel number */
     int32_t dim;                 /* DIM: which dimension */
     int32_t reserved;
     int64_t got, want;           /* DIM: sizes; CONSTRAINT: both sides; INDEX: the index, the extent;
-                                    WEIGHTS: none were given and the library has none: their bytes */
+                                    WEIGHTS: none were given and the library has none: their bytes;
+                                    SYMBOL: a size that data gave, the nearest possible one; MEMORY: bytes;
+                                    TRIPS, DEPTH: how many, the limit */
 } TnFault;
 
 typedef struct TnArgs {          /* what every kernel gets */
@@ -78,15 +83,32 @@ typedef struct TnSizes {         /* filled by prepare; `size` set before */
     int64_t scratch_bytes;       /* of one worker */
 } TnSizes;
 
+/* Memory that a run takes as it goes, for what only data size. Programs whose sizes all follow from the
+ * inputs' take none. */
+typedef struct TnBlock { void *at; int64_t bytes; } TnBlock;      /* at NULL: none; bytes: its capacity */
+typedef struct TnMemory {
+    uint64_t size;
+    /* *bytes or more, and how many into *bytes; 64-byte aligned. NULL: there is none. */
+    void *(*get)(void *user, int64_t *bytes);
+    void (*put)(void *user, void *at, int64_t bytes);
+    int (*scratch)(void *user, int64_t bytes);       /* each worker's scratch is to be as large; 0 when it is */
+    void *user;
+} TnMemory;
+
 typedef struct TnFrame {
     uint64_t size;
     const void *const *inputs;   /* aligned as their elements are */
     void *const *outputs;
     const void *weights;         /* 64-byte aligned, weights_bytes long; NULL: those that came with the code */
     void *arena;                 /* 64-byte aligned, sizes.arena_bytes long */
-    const int64_t *sym;
+    int64_t *sym;                /* as prepare left them; the program writes those that data define */
     const TnHost *host;
     TnFault *fault;
+    const TnMemory *memory;      /* may be NULL: a program that needs it then stops with TN_FAULT_MEMORY */
+    TnBlock *const *made;        /* [noutput]: outputs whose bytes prepare could not tell: theirs to put */
+    int64_t *output_dims;        /* as prepare's, filled by the run */
+    TnBlock *block;              /* the program's own, as is depth */
+    int32_t depth;
 } TnFrame;
 
 typedef struct TnManifest {
@@ -99,7 +121,8 @@ typedef struct TnManifest {
     const TnKernelInfo *kernels;      /* in the order of the calls */
     uint64_t weights_bytes, weights_hash;
     /* Bind the symbols from input_dims[i][d], check every dimension and constraint, give the
-     * outputs' dimensions one after the other, and the memory needed. 0, or a TN_FAULT_*. */
+     * outputs' dimensions one after the other, and the memory needed. 0, or a TN_FAULT_*. A dimension that
+     * data define is given as the most it can be; -1 where that is not known, and the output is made. */
     int (*prepare)(const int64_t *const *input_dims, int64_t *sym, int64_t *output_dims, TnSizes *sizes, TnFault *fault);
     int (*run)(const TnFrame *frame);
     void (*work)(const int64_t *sym, TnWork *work);      /* of each kernel; for profiles */

@@ -99,6 +99,21 @@ count_row(Arena *a, Facts *f, const char *name)
     VEC_PUSH(a, &f->census, ((Row){ name, 1 }));
 }
 
+static const char *
+callee_text(const Node *n)
+{
+    switch (n->callee) {
+    case CALL_OP: return op_info[n->op].name;
+    case CALL_NEST: return "nest";
+    case CALL_KERNEL: return "kernel";
+    case CALL_MATCH: return "match";
+    case CALL_IF: return "if";
+    case CALL_LOOP: return "loop";
+    case CALL_GRAPH: return "call";
+    }
+    return "";
+}
+
 static bool
 facts_of_text(TnContext *ctx, Arena *a, const char *path, Bytes file, Facts *f)
 {
@@ -112,7 +127,7 @@ facts_of_text(TnContext *ctx, Arena *a, const char *path, Bytes file, Facts *f)
     ports_of_graph(&ctx->c, a, g, f);
     for (NodeId n = 1; n < g->node.n; n++) {
         const Node *node = &g->node.at[n];
-        count_row(a, f, node->callee == CALL_OP ? op_info[node->op].name : node->callee == CALL_NEST ? "nest" : "kernel");
+        count_row(a, f, callee_text(node));
     }
     for (ValueId v = 1; v < g->value.n; v++) {
         int64_t bytes;

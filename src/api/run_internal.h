@@ -13,7 +13,10 @@ struct TnModel {
     const TnManifest *manifest;
 };
 
-typedef struct { void *at; int64_t bytes; } Owned;   /* memory for an output the caller gave none for */
+typedef struct {
+    void *at; int64_t bytes;         /* memory for an output the caller gave none for */
+    const void *made;                /* where the last run made it, if it was made */
+} Owned;
 
 struct TnSession {
     TnContext *ctx;

@@ -368,6 +368,8 @@ place_output(TnSession *s, int32_t i, const TnTensor *x)
     const char *name = s->manifest->outputs[i].name;
     if (!check_name(s->ctx, "output", i, x->name, name))
         return false;
+    if (o->made)                     /* memory comes with the size */
+        return true;
     if (x->data && x->data != own[0].at && x->data != own[1].at) {
         o->data = x->data;
         return x->bytes >= o->bytes
@@ -440,6 +442,28 @@ tn_session_reserve(TnSession *s, const TnTensor *in, int32_t nin)
 
 /* ---- */
 
+/* An output whose size only the run told: in the session's memory, or copied to the caller's if there is
+ * any. A caller who hands back the struct of the last run gives no memory. */
+static bool
+give_made(TnSession *s, int32_t i, const TnTensor *x)
+{
+    Diags *d = &s->ctx->c.diags;
+    RunOutput *o = &s->out[i];
+    Owned *own = s->owned[i];
+    void *given = x->data && x->data != own[0].made && x->data != own[1].made ? x->data : NULL;
+
+    own[1].made = own[0].made;
+    own[0].made = o->data;
+    if (!given)
+        return true;
+    if (x->bytes < o->bytes)
+        return diag_error(d, DIAG_USAGE, (Loc){0}, "output \"%s\" is %s in this run and needs %lld bytes, its `bytes` says %lld",
+                          s->manifest->outputs[i].name, dims_text(d->arena, o->dtype, o->rank, o->dims), (long long)o->bytes, (long long)x->bytes);
+    memcpy(given, o->data, (size_t)o->bytes);
+    o->data = given;
+    return true;
+}
+
 static bool
 run(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout)
 {
@@ -454,6 +478,8 @@ run(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout)
         return false;
     for (int32_t i = 0; i < nout; i++) {
         TnTensor *x = tensor_at(out, i);
+        if (s->out[i].made && !give_made(s, i, x))
+            return false;
         tell_output(s, i, x);
         x->data = s->out[i].data;
     }

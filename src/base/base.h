@@ -189,6 +189,7 @@ const char *path_name(const char *path);                         /* after the la
 /* ---- time and machine, as the process may use it --------------------------------------------- */
 
 double time_seconds(void);                                       /* monotonic */
+int64_t memory_size(void);                                       /* of the machine [bytes]; INT64_MAX where it does not say */
 int cpu_count(void);        /* at least 1: the smallest of online, affinity mask, cgroup quota */
 
 /* ---- checked arithmetic ---------------------------------------------------------------------- */

@@ -124,6 +124,15 @@ cgroup_quota(int cpus)
     return cpus;
 }
 
+int64_t
+memory_size(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
+    int64_t size;
+
+    return pages <= 0 || bytes <= 0 || mul_overflows(pages, bytes, &size) ? INT64_MAX : size;
+}
+
 int
 cpu_count(void)
 {

@@ -57,23 +57,28 @@ same_constant(const Value *a, const Value *b)
         && (a->data == b->data || !memcmp(a->data, b->data, constant_bytes(a).bytes));
 }
 
-void
-weights_share(Job *j)
+/* Within a graph equal constants become one value; between graphs they share their contents, by which the
+ * plan knows them. */
+static void
+share_in(Job *j, Graph *g, Map *first)
 {
-    Graph *g = j->graph;
     ValueId *same = NEW_ARRAY(j->arena, ValueId, g->value.n);
-    Map first = { .arena = j->arena };
+    Map here = { .arena = j->arena };
 
-    j->constant_hash = NEW_ARRAY(j->arena, uint64_t, g->value.n);
     for (ValueId v = 1; v < g->value.n; v++) {
-        const Value *value = &g->value.at[v];
+        Value *value = &g->value.at[v];
         uint64_t at;
         same[v] = v;
         if (!value->data)
             continue;
-        j->constant_hash[v] = hash_constant(j, value);
-        if (!map_get(&first, j->constant_hash[v], &at))
-            map_put(&first, j->constant_hash[v], v);
+        uint64_t hash = hash_constant(j, value);
+        map_put(&j->constant_hash, MAP_PTR(value), hash);
+        if (!map_get(first, hash, &at))
+            map_put(first, hash, MAP_PTR(value));
+        else if (same_constant(value, (const Value *)(uintptr_t)at))
+            value->data = ((const Value *)(uintptr_t)at)->data;
+        if (!map_get(&here, hash, &at))
+            map_put(&here, hash, v);
         else if (same_constant(value, &g->value.at[at]))
             same[v] = (ValueId)at;
     }
@@ -83,15 +88,27 @@ weights_share(Job *j)
         g->output.at[i] = same[g->output.at[i]];
 }
 
+void
+weights_share(Job *j)
+{
+    GraphList all = graph_all(j->graph, j->arena);
+    Map first = { .arena = j->arena };
+
+    j->constant_hash.arena = j->arena;
+    for (uint32_t i = 0; i < all.n; i++)
+        share_in(j, all.at[i], &first);
+}
+
 /* What pairs code and weights: made of the plain contents in plan order, so that it is known before
  * anything is rearranged. */
 uint64_t
 weights_hash(Job *j)
 {
-    uint64_t h = 0;
+    uint64_t h = 0, one;
 
     for (uint32_t i = 0; i < j->plan->weight.n; i++)
-        h = hash_bytes(&j->constant_hash[j->plan->weight.at[i]], sizeof h, h);
+        if (map_get(&j->constant_hash, MAP_PTR(j->plan->weight.at[i].value), &one))
+            h = hash_bytes(&one, sizeof one, h);
     return h;
 }
 
@@ -122,14 +139,13 @@ weights_write(Job *j, Writer *w)
     uint64_t start = writer_offset(w);
 
     for (uint32_t i = 0; i < j->plan->weight.n; i++) {
-        ValueId id = j->plan->weight.at[i];
-        const Value *v = &j->graph->value.at[id];
+        const Value *v = j->plan->weight.at[i].value;
         Arena *scratch = arena_child(j->arena);
         Bytes b;
         bool ok = arranged(j, scratch, v, &b);
         if (ok) {
             writer_align(w, 64);
-            ok = expr_is(j->plan->value[id].offset, (int64_t)(writer_offset(w) - start))
+            ok = j->plan->weight.at[i].offset == (int64_t)(writer_offset(w) - start)
               || diag_error(&j->ctx->diags, DIAG_INTERNAL, (Loc){ .file = j->model_path },
                             "constant %s: its place in the plan is not where it is written", v->name);
             writer_put(w, b.data, b.bytes);
@@ -180,7 +196,7 @@ link_library(Job *j, const char *path)
     }
     for (uint32_t i = 0; i < n; i++) {
         const Function *f = &j->sources.function.at[i];
-        unit[i] = (BuildUnit){ j->graph->node.at[f->first].kernel->name, source_unit(j, f), flags };
+        unit[i] = (BuildUnit){ f->kernel->name, source_unit(j, f), flags };
     }
     unit[n] = (BuildUnit){ "host program", j->sources.host, flags };
     return build_shared(j->arena, &j->ctx->diags, &o, unit, n + 1, path, &j->report->compiled, &j->report->cached);
@@ -228,11 +244,10 @@ weights_in_memory(Job *j, const void **out)
     uint8_t *all = arena_alloc(j->arena, (size_t)j->plan->weights_bytes);
 
     for (uint32_t i = 0; i < j->plan->weight.n; i++) {
-        ValueId id = j->plan->weight.at[i];
         Bytes b;
-        if (!arranged(j, j->arena, &j->graph->value.at[id], &b))
+        if (!arranged(j, j->arena, j->plan->weight.at[i].value, &b))
             return false;
-        memcpy(all + expr_or(j->plan->value[id].offset, 0), b.data, b.bytes);
+        memcpy(all + j->plan->weight.at[i].offset, b.data, b.bytes);
     }
     *out = all;
     return true;

@@ -82,8 +82,11 @@ check_used(Job *j, const Pins *pins)
     for (uint32_t i = 0; i < pins->n; i++) {
         if (pins->at[i].used)
             continue;
-        for (NodeId n = 1; n < j->graph->node.n; n++)
-            text_printf(&t, "%s%%%s", n > 1 ? ", " : "", made_by(j->graph, n));
+        GraphList all = graph_all(j->graph, j->arena);
+        for (uint32_t k = 0; k < all.n; k++)
+            for (NodeId n = 1; n < all.at[k]->node.n; n++)
+                if (all.at[k]->node.at[n].kernel)
+                    text_printf(&t, "%s%%%s", t.n ? ", " : "", made_by(all.at[k], n));
         return diag_error(&j->ctx->diags, DIAG_USAGE, pins->at[i].loc, "no kernel makes %%%s; kernels make %s", pins->at[i].value, text_str(&t));
     }
     return true;
@@ -93,13 +96,13 @@ check_used(Job *j, const Pins *pins)
 
 /* Which inputs of a kernel are known now. */
 static bool *
-constant_inputs(const Job *j, NodeId n)
+constant_inputs(const Job *j, const Graph *g, NodeId n)
 {
-    const Node *node = &j->graph->node.at[n];
+    const Node *node = &g->node.at[n];
     bool *constant = NEW_ARRAY(j->arena, bool, node->in.count + 1);
 
     for (uint32_t i = 0; i < node->in.count; i++)
-        constant[i] = j->graph->value.at[node_in(j->graph, node, i)].data != NULL;
+        constant[i] = g->value.at[node_in(g, node, i)].data != NULL;
     return constant;
 }
 
@@ -203,38 +206,45 @@ choose_kernel(Job *j, const Kernel *k, const bool *constant, Pin *pin)
     return chosen;
 }
 
-bool
-choose_schedules(Job *j)
+static void
+choose_in(Job *j, Graph *g, Pins *pins, Map *known, Text *remarks)
 {
-    Graph *g = j->graph;
-    Map known = { .arena = j->arena };
-    Text remarks = { .arena = j->arena };
-    Pins pins = { 0 };
-
-    if (!read_pins(j, j->o->choices, &pins))
-        return false;
     for (NodeId n = 1; n < g->node.n; n++) {
         Kernel *k = g->node.at[n].kernel;
-        Pin *pin = pin_of(&pins, made_by(g, n));
+        Pin *pin = k ? pin_of(pins, made_by(g, n)) : NULL;
         uint64_t at;
-        if (k->tree.list.n || (k->schedule && !pin) || j->o->schedule == SCHEDULE_PLAIN)
+        if (!k || k->tree.list.n || (k->schedule && !pin) || j->o->schedule == SCHEDULE_PLAIN)
             continue;
-        const bool *constant = constant_inputs(j, n);
+        const bool *constant = constant_inputs(j, g, n);
         Sym key = choice_key(j, k, constant);
-        if (pin || !map_get(&known, MAP_PTR(key), &at)) {
+        if (pin || !map_get(known, MAP_PTR(key), &at)) {
             at = MAP_PTR(choose_kernel(j, k, constant, pin));
             if (!pin)
-                map_put(&known, MAP_PTR(key), at);
+                map_put(known, MAP_PTR(key), at);
         }
         const Chosen *chosen = (const Chosen *)(uintptr_t)at;
         k->schedule = chosen->program;
         k->predicted = chosen->predicted;
         if (pin)
             pin->used = true;
-        text_add(&remarks, "; %");
-        text_name(&remarks, made_by(g, n));
-        text_printf(&remarks, ": %s\n", chosen->remark);
+        text_add(remarks, "; %");
+        text_name(remarks, made_by(g, n));
+        text_printf(remarks, ": %s\n", chosen->remark);
     }
+}
+
+bool
+choose_schedules(Job *j)
+{
+    GraphList all = graph_all(j->graph, j->arena);
+    Map known = { .arena = j->arena };
+    Text remarks = { .arena = j->arena };
+    Pins pins = { 0 };
+
+    if (!read_pins(j, j->o->choices, &pins))
+        return false;
+    for (uint32_t i = 0; i < all.n; i++)
+        choose_in(j, all.at[i], &pins, &known, &remarks);
     j->remarks = remarks.n ? text_str(&remarks) : NULL;
     return check_used(j, &pins);
 }

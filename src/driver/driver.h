@@ -19,6 +19,7 @@ typedef struct {
     const char *choices;             /* a file of schedules to use instead of the cheapest; NULL: none */
     bool no_fuse, time;
     bool quick;              /* all code as one unit with cheap flags: for models that are compiled more often than run */
+    int64_t max_trips, max_calls;    /* of a run: turns of a loop, depth of calls; 0: the defaults */
     ImportOptions import;
     BuildOptions build;
     const char *dump, *dump_dir, *stop_after;

@@ -60,7 +60,7 @@ show(Dump *d, const Stage *s)
 
     switch (s->shows) {
     case SHOWS_GRAPH: graph_print(&t, j->graph, d->weights); break;
-    case SHOWS_PLAN: plan_print(&t, j->graph, j->plan); break;
+    case SHOWS_PLAN: plan_print(&t, j->plan); break;
     case SHOWS_SOURCE:
         source_functions(j, &t);
         text_add(&t, j->sources.host);

@@ -17,13 +17,14 @@ typedef struct {
     char *text;              /* the function, without the prelude */
     const char *emitted;     /* the same before it had a name of its own: what equal ones share */
     size_t bytes;
-    NodeId first;            /* a node that calls it */
+    const Kernel *kernel;    /* one that is it */
     VEC(const char *) origin;        /* of every node that does */
 } Function;
 
 typedef struct {
     VEC(Function) function;
-    const char **node_symbol;        /* [g->node.n] */
+    Map symbol;                      /* of each kernel (Kernel): its function, a string */
+    uint32_t kernels;                /* calls in all graphs */
     const char *host;                /* the host program */
 } Sources;
 
@@ -36,9 +37,9 @@ typedef struct {
     Writer *out;             /* NULL when nothing is to be written */
     Machine machine;
     Graph *graph;
-    Plan *plan;
+    ModelPlan *plan;
     Sources sources;
-    uint64_t *constant_hash; /* [graph->value.n], from format on: contents, type, format */
+    Map constant_hash;       /* of each constant (Value), from format on: contents, type, format */
     uint64_t weights_hash;
     const char *summary;
     const char *remarks;     /* comment lines of the stage that just ran, for its dump; or NULL */

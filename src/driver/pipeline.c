@@ -62,34 +62,69 @@ stage_import(Job *j)
     return parse_text(j);
 }
 
+static Graph *
+fold(void *user, const Graph *g)
+{
+    (void)user;
+    return rewrite_fold(g, FOLD_BYTES);
+}
+
+static Graph *
+rules(void *user, const Graph *g)
+{
+    (void)user;
+    return rewrite_rules(g);
+}
+
+static Graph *
+cse(void *user, const Graph *g)
+{
+    (void)user;
+    return rewrite_cse(g);
+}
+
+static Graph *
+dce(void *user, const Graph *g)
+{
+    (void)user;
+    return rewrite_dce(g);
+}
+
+static Graph *
+lower(void *user, const Graph *g)
+{
+    (void)user;
+    return lower_nests(g);
+}
+
 static bool
 stage_fold(Job *j)
 {
-    return replace_graph(j, rewrite_fold(j->graph, FOLD_BYTES));
+    return replace_graph(j, graph_map(j->graph, fold, NULL));
 }
 
 static bool
 stage_rules(Job *j)
 {
-    return replace_graph(j, rewrite_rules(j->graph));
+    return replace_graph(j, graph_map(j->graph, rules, NULL));
 }
 
 static bool
 stage_cse(Job *j)
 {
-    return replace_graph(j, rewrite_cse(j->graph));
+    return replace_graph(j, graph_map(j->graph, cse, NULL));
 }
 
 static bool
 stage_dce(Job *j)
 {
-    return replace_graph(j, rewrite_dce(j->graph));
+    return replace_graph(j, graph_map(j->graph, dce, NULL));
 }
 
 static bool
 stage_lower(Job *j)
 {
-    return replace_graph(j, lower_nests(j->graph));
+    return replace_graph(j, graph_map(j->graph, lower, NULL));
 }
 
 /* Text may enter at any level: what is a kernel already was grouped by whoever wrote it. */
@@ -106,55 +141,79 @@ static bool
 has_unscheduled(const Graph *g)
 {
     for (NodeId n = 1; n < g->node.n; n++)
-        if (!g->node.at[n].kernel->tree.list.n)
+        if (g->node.at[n].kernel && !g->node.at[n].kernel->tree.list.n)
             return true;
     return false;
 }
 
 /* Why each node is where it is, in lines of the fused graph's dump. */
-static const char *
-fusion_remarks(Job *j, const FusePlan *p)
+static void
+fusion_remarks(Job *j, const Graph *g, const FusePlan *p)
 {
-    const Graph *g = j->graph;
     Text t = { .arena = j->arena };
 
+    text_add(&t, j->remarks ? j->remarks : "");
     for (NodeId n = 1; n < g->node.n; n++)
         if (p->why[n]) {
             text_add(&t, "; %");
             text_name(&t, g->value.at[node_out(g, &g->node.at[n], 0)].name);
             text_printf(&t, ": %s\n", p->why[n]);
         }
-    return t.n ? text_str(&t) : NULL;
+    j->remarks = t.n ? text_str(&t) : NULL;
+}
+
+static Graph *
+fuse_nests(void *user, const Graph *g)
+{
+    Job *j = user;
+    FusePlan p = j->o->no_fuse ? fuse_none(g, j->arena) : fuse_greedy(g, j->arena);
+
+    fusion_remarks(j, g, &p);
+    return fuse_apply(g, &p);
+}
+
+static Graph *
+fuse_graph(void *user, const Graph *g)
+{
+    return has_nests(g) ? fuse_between(g, fuse_nests, user) : (Graph *)g;
+}
+
+static Graph *
+normalise(void *user, const Graph *g)
+{
+    (void)user;
+    return normalise_nests(g, FOLD_BYTES);
 }
 
 static bool
 stage_normalise(Job *j)
 {
-    return replace_graph(j, normalise_nests(j->graph, FOLD_BYTES));
+    return replace_graph(j, graph_map(j->graph, normalise, NULL));
 }
 
 static bool
 stage_fuse(Job *j)
 {
-    if (!has_nests(j->graph))
-        return true;
-    FusePlan p = j->o->no_fuse ? fuse_none(j->graph, j->arena) : fuse_greedy(j->graph, j->arena);
-    j->remarks = fusion_remarks(j, &p);
-    return replace_graph(j, fuse_apply(j->graph, &p));
+    return replace_graph(j, graph_map(j->graph, fuse_graph, j));
 }
+
+typedef struct { Job *j; const Graph *g; } Wishes;
 
 static const Format *const *
 formats_wanted(void *user, NodeId n)
 {
-    Job *j = user;
-    return schedule_formats(j->ctx, j->arena, j->graph->node.at[n].kernel);
+    const Wishes *w = user;
+    return schedule_formats(w->j->ctx, w->j->arena, w->g->node.at[n].kernel);
 }
 
 static bool
 stage_format(Job *j)
 {
-    if (has_unscheduled(j->graph))
-        format_constants(j->graph, formats_wanted, j);
+    GraphList all = graph_all(j->graph, j->arena);
+
+    for (uint32_t i = 0; i < all.n; i++)
+        if (has_unscheduled(all.at[i]))
+            format_constants(all.at[i], formats_wanted, &(Wishes){ j, all.at[i] });
     weights_share(j);
     return true;
 }
@@ -185,19 +244,28 @@ schedule_once(Job *j, KnownKernels *known, Kernel *k)
 }
 
 static bool
-stage_schedule(Job *j)
+schedule_graph(Job *j, Graph *g, KnownKernels *known)
 {
-    Graph *g = j->graph;
-    KnownKernels known = { .at.arena = j->arena };
-
     for (NodeId n = 1; n < g->node.n; n++) {
         Kernel *k = g->node.at[n].kernel;
-        if (!k->tree.list.n && !schedule_once(j, &known, k))
+        if (k && !k->tree.list.n && !schedule_once(j, known, k))
             return false;
         arena_doing(j->arena, "schedule", n, g->node.n - 1);
         if (j->o->progress)
             j->o->progress(j->o->user, "kernels scheduled", n, g->node.n - 1);
     }
+    return true;
+}
+
+static bool
+stage_schedule(Job *j)
+{
+    GraphList all = graph_all(j->graph, j->arena);
+    KnownKernels known = { .at.arena = j->arena };
+
+    for (uint32_t i = 0; i < all.n; i++)
+        if (!schedule_graph(j, all.at[i], &known))
+            return false;
     return true;
 }
 
@@ -229,7 +297,7 @@ static const char *
 summarise(Job *j)
 {
     Text t = { .arena = j->arena };
-    uint32_t kernels = j->graph->node.n - 1, distinct = j->sources.function.n;
+    uint32_t kernels = j->sources.kernels, distinct = j->sources.function.n;
     int64_t arena;
 
     j->report->kernels = kernels;
@@ -240,11 +308,11 @@ summarise(Job *j)
     text_add(&t, ", ");
     text_size(&t, j->plan->weights_bytes);
     text_add(&t, " weights, arena ");
-    if (expr_const(j->plan->arena_bytes, &arena))
+    if (expr_const(j->plan->plan.at[0]->arena_bytes, &arena))
         text_size(&t, arena);
     else {
         text_add(&t, "sized by ");
-        expr_vars(j->plan->arena_bytes, add_symbol, &(Named){ .t = &t });
+        expr_vars(j->plan->plan.at[0]->arena_bytes, add_symbol, &(Named){ .t = &t });
     }
     return text_str(&t);
 }

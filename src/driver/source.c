@@ -27,7 +27,7 @@ typedef struct { Map by_tree, by_text; } KnownFunctions;
 /* The function of this text: its number, a new one if there is none yet. Texts that differ never share a
  * symbol, be their hashes equal. */
 static uint64_t
-function_of(Job *j, KnownFunctions *known, NodeId n, Text *t)
+function_of(Job *j, KnownFunctions *known, const Kernel *k, Text *t)
 {
     uint64_t seed = 0, hash, at;
 
@@ -39,7 +39,7 @@ function_of(Job *j, KnownFunctions *known, NodeId n, Text *t)
         if (f->bytes == t->n && !memcmp(f->emitted, t->s, t->n))
             return at;
     }
-    Function f = { .emitted = t->s, .bytes = t->n, .first = n };
+    Function f = { .emitted = t->s, .bytes = t->n, .kernel = k };
     snprintf(f.symbol, sizeof f.symbol, "tk_%016llx", (unsigned long long)hash);
     f.text = arena_str(j->arena, t->s);
     replace_placeholder(f.text, f.symbol);
@@ -49,36 +49,38 @@ function_of(Job *j, KnownFunctions *known, NodeId n, Text *t)
 }
 
 static bool
-add_kernel(Job *j, NodeId n, const Sym *symbols, uint32_t nsymbol, KnownFunctions *known)
+add_kernel(Job *j, const Kernel *k, const Sym *symbols, uint32_t nsymbol, KnownFunctions *known)
 {
-    const Kernel *k = j->graph->node.at[n].kernel;
     uint64_t tree = MAP_PTR(k->tree.list.at), at;
 
     if (!map_get(&known->by_tree, tree, &at)) {
         Text t = { .arena = j->arena };
         if (!emit_c_kernel(j->ctx, &t, k, placeholder, &j->machine, symbols, nsymbol, false))
             return false;
-        at = function_of(j, known, n, &t);
+        at = function_of(j, known, k, &t);
         map_put(&known->by_tree, tree, at);
     }
     Function *f = &j->sources.function.at[at];
     VEC_PUSH(j->arena, &f->origin, k->origin ? k->origin : k->name);
-    j->sources.node_symbol[n] = arena_str(j->arena, f->symbol);
+    map_put(&j->sources.symbol, MAP_PTR(k), MAP_PTR(arena_str(j->arena, f->symbol)));
+    j->sources.kernels++;
     return true;
 }
 
 bool
 source_kernels(Job *j)
 {
-    const Graph *g = j->graph;
     const Sym *symbols;
-    uint32_t nsymbol = emit_symbols(g, j->arena, &symbols);
+    uint32_t nsymbol = emit_symbols(j->graph, j->arena, &symbols);
     KnownFunctions known = { .by_tree.arena = j->arena, .by_text.arena = j->arena };
 
-    j->sources.node_symbol = NEW_ARRAY(j->arena, const char *, g->node.n);
-    for (NodeId n = 1; n < g->node.n; n++)
-        if (!add_kernel(j, n, symbols, nsymbol, &known))
-            return false;
+    j->sources.symbol.arena = j->arena;
+    for (uint32_t i = 0; i < j->plan->plan.n; i++) {
+        const Graph *g = j->plan->plan.at[i]->graph;
+        for (NodeId n = 1; n < g->node.n; n++)
+            if (g->node.at[n].kernel && !add_kernel(j, g->node.at[n].kernel, symbols, nsymbol, &known))
+                return false;
+    }
     return true;
 }
 
@@ -87,9 +89,9 @@ source_host(Job *j, bool single_file, const void *embed_weights)
 {
     Text t = { .arena = j->arena };
     HostProgram p = {
-        .graph = j->graph, .plan = j->plan, .machine = &j->machine, .kernel_symbol = j->sources.node_symbol,
+        .graph = j->graph, .plan = j->plan, .machine = &j->machine, .kernel_symbol = &j->sources.symbol,
         .compiler = "tenon " TN_VERSION, .summary = j->summary, .weights_hash = j->weights_hash,
-        .embed_weights = embed_weights,
+        .embed_weights = embed_weights, .max_trips = j->o->max_trips, .max_calls = j->o->max_calls,
     };
 
     text_add(&t, emit_c_host_prelude(single_file));
@@ -149,7 +151,7 @@ source_functions(Job *j, Text *t)
             add_comment(t, f->origin.at[k]);
             text_add(t, k + 1 < f->origin.n ? "\n" : " */\n");
         }
-        if (!emit_c_kernel(j->ctx, t, j->graph->node.at[f->first].kernel, f->symbol, &j->machine, symbols, nsymbol, true))
+        if (!emit_c_kernel(j->ctx, t, f->kernel, f->symbol, &j->machine, symbols, nsymbol, true))
             return false;
     }
     text_add(t, "\n");

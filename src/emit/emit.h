@@ -27,14 +27,17 @@ bool emit_c_kernel(Ctx *c, Text *t, const Kernel *k, const char *symbol, const M
 
 typedef struct {
     const Graph *graph;
-    const Plan *plan;
+    const ModelPlan *plan;
     const Machine *machine;
-    const char *const *kernel_symbol;    /* [graph->node.n]: C function of each node's kernel */
+    const Map *kernel_symbol;            /* of each kernel (Kernel): its C function, a string */
     const char *compiler;                /* "tenon 0.1.0" */
     const char *summary;                 /* one line: what was chosen */
     uint64_t weights_hash;
     const void *embed_weights;           /* not NULL: written into the source as an array */
+    int64_t max_trips, max_calls;        /* of a loop; deep; 0: EMIT_MAX_TRIPS, EMIT_MAX_CALLS */
 } HostProgram;
+#define EMIT_MAX_TRIPS (INT64_C(1) << 30)
+#define EMIT_MAX_CALLS 1000
 /* Dimension symbols of the graph in the order of TnArgs.sym. */
 uint32_t emit_symbols(const Graph *g, Arena *a, const Sym **out);
 /* The host program, without its prelude: manifest, prepare, run. Declares the kernels `extern` unless single_file. */

@@ -54,15 +54,45 @@ void part_statement(Parts *p);
 bool part_is_full(const Parts *p);
 /* A number as tables have it: itself, or TN_N(k), the open function's n[k], for a size that depends on symbols. */
 void part_number(Parts *p, Text *t, const Expr *x);
+/* What follows sees symbols that were defined just now: it begins in another function. */
+void part_break(Parts *p);
 /* Close the last function, and print `static int NAME(PARAMETERS)`, which runs all in order until one gives a fault. */
 void parts_end(Parts *p);
 
 /* ---- the parts of the program ------------------------------------------------------------------------ */
 
 uint32_t host_kernels(Host *h);      /* host_kernels.c; how many calls there are */
-uint32_t host_function(Host *h, NodeId n);           /* the number of the function that a node calls */
+uint32_t host_function(Host *h, const Kernel *k);    /* the number of the function that a kernel is */
 uint32_t host_prepare(Host *h);      /* host_prepare.c; how many dimensions the outputs have together */
 void host_run(Host *h);              /* host_run.c */
+
+/* The last node that defines a symbol of x; 0: all are known when the graph begins. definer: graph_definers. */
+NodeId host_defined(const Map *definer, const Expr *x);
+/* The number of graph g's first constraint among those of the model. */
+uint32_t host_constraint(const Host *h, const Graph *g);
+
+/* ---- host_run.c, for what branches or repeats (host_control.c) ------------------------------------------- */
+
+typedef struct {
+    Host *h;
+    const Plan *plan;                /* of the graph being printed */
+    const Graph *g;
+    Map definer;
+    Parts parts;
+    Text *functions;                 /* of finished graphs */
+    Text rows;
+    uint32_t length;                 /* numbers in rows */
+    uint32_t nrow;
+    uint32_t run_at, run_row;        /* the run of rows that is open: where it begins; run_row == nrow: none is */
+} Program;
+
+void program_statement(Program *p);                  /* begin a statement in p->parts.body */
+const char *program_place(Program *p, ValueId v);    /* a value's address, as an expression of a statement */
+const char *program_graph(Program *p, const Graph *g);       /* the function that runs it */
+const char *program_bytes(Program *p, const Type *t, const Format *f);       /* checked */
+/* Check what becomes decidable when node `id` has run (0: at the beginning). */
+void program_constraints(Program *p, NodeId id);
+void host_control(Program *p, NodeId id);            /* a node that runs graphs or defines symbols */
 
 static inline bool
 host_is_call(const Graph *g, NodeId n)

@@ -36,22 +36,36 @@ tensor_table(Host *h, const char *table, const ValueId *value, uint32_t n)
     text_add(h->t, n ? "};\n" : "    {0}\n};\n");
 }
 
-static void
+uint32_t
+host_constraint(const Host *h, const Graph *g)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < h->p->plan->plan.n && h->p->plan->plan.at[i]->graph != g; i++)
+        n += h->p->plan->plan.at[i]->graph->constraints.n;
+    return n;
+}
+
+static uint32_t
 string_tables(Host *h)
 {
+    uint32_t nconstraint = 0;
     text_add(h->t, "static const char *const tn_symbols[] = {");
     for (uint32_t i = 0; i < h->nsymbol; i++) {
         host_string(h->t, h->symbol[i]);
         text_add(h->t, ", ");
     }
     text_add(h->t, "0};\nstatic const char *const tn_constraints[] = {\n");
-    for (uint32_t i = 0; i < h->g->constraints.n; i++) {
-        const Constraint *k = &h->g->constraints.at[i];
-        text_add(h->t, "    ");
-        host_string(h->t, arena_printf(h->a, "%s: %s == %s", k->why, expr_str(h->c, k->a), expr_str(h->c, k->b)));
-        text_add(h->t, ",\n");
+    for (uint32_t i = 0; i < h->p->plan->plan.n; i++) {
+        const Graph *g = h->p->plan->plan.at[i]->graph;
+        for (uint32_t j = 0; j < g->constraints.n; j++, nconstraint++) {
+            const Constraint *k = &g->constraints.at[j];
+            text_add(h->t, "    ");
+            host_string(h->t, arena_printf(h->a, "%s: %s == %s", k->why, expr_str(h->c, k->a), expr_str(h->c, k->b)));
+            text_add(h->t, ",\n");
+        }
     }
     text_add(h->t, "    0\n};\n");
+    return nconstraint;
 }
 
 /* ---- the rest ------------------------------------------------------------------------------------------ */
@@ -95,7 +109,7 @@ declare_kernels(Host *h)
 }
 
 static void
-manifest(Host *h, uint32_t nkernel, uint32_t rank_total)
+manifest(Host *h, uint32_t nkernel, uint32_t nconstraint, uint32_t rank_total)
 {
     const HostProgram *p = h->p;
     text_printf(h->t, "static int\ntn_cpu_ok(void)\n{\n    return %s;\n}\n\n", p->machine->cpu_check ? p->machine->cpu_check : "1");
@@ -108,7 +122,7 @@ manifest(Host *h, uint32_t nkernel, uint32_t rank_total)
     host_string(h->t, p->machine->name);
     text_add(h->t, ",\n        ");
     host_string(h->t, p->summary);
-    text_printf(h->t, ",\n        %u, %u, %u, %u, %u, %u,\n", h->g->input.n, h->g->output.n, h->nsymbol, h->g->constraints.n,
+    text_printf(h->t, ",\n        %u, %u, %u, %u, %u, %u,\n", h->g->input.n, h->g->output.n, h->nsymbol, nconstraint,
                 nkernel, rank_total);
     text_add(h->t, "        tn_inputs, tn_outputs, tn_symbols, tn_constraints, tn_kernels,\n");
     /* Embedded weights are not the caller's to bring. */
@@ -123,9 +137,12 @@ emit_c_host(Ctx *c, Text *t, const HostProgram *p, bool single_file)
     h.nsymbol = emit_symbols(p->graph, t->arena, &h.symbol);
     for (uint32_t i = 0; i < h.nsymbol; i++)
         map_put(&h.symbol_at, MAP_PTR(h.symbol[i]), i);
-    for (NodeId n = 1; n < p->graph->node.n; n++)
-        if (host_is_call(p->graph, n))
-            host_function(&h, n);
+    for (uint32_t i = p->plan->plan.n; i-- > 0; ) {
+        const Graph *g = p->plan->plan.at[i]->graph;
+        for (NodeId n = 1; n < g->node.n; n++)
+            if (host_is_call(g, n))
+                host_function(&h, g->node.at[n].kernel);
+    }
     if (!single_file)
         declare_kernels(&h);
     h.own_weights = p->embed_weights ? "(const char *)tn_weights" : single_file ? "0" : "tn_own_weights()";
@@ -135,10 +152,10 @@ emit_c_host(Ctx *c, Text *t, const HostProgram *p, bool single_file)
         reserve_weights(&h);
     tensor_table(&h, "inputs", p->graph->input.at, p->graph->input.n);
     tensor_table(&h, "outputs", p->graph->output.at, p->graph->output.n);
-    string_tables(&h);
+    uint32_t nconstraint = string_tables(&h);
     uint32_t nkernel = host_kernels(&h);
     uint32_t rank_total = host_prepare(&h);
     host_run(&h);
-    manifest(&h, nkernel, rank_total);
+    manifest(&h, nkernel, nconstraint, rank_total);
     return !h.failed;
 }

@@ -5,10 +5,12 @@
 #include "emit/host.h"
 
 uint32_t
-host_function(Host *h, NodeId n)
+host_function(Host *h, const Kernel *k)
 {
-    Sym name = sym(h->c, h->p->kernel_symbol[n]);
-    uint64_t at;
+    uint64_t at, symbol = 0;
+
+    map_get(h->p->kernel_symbol, MAP_PTR(k), &symbol);
+    Sym name = sym(h->c, symbol ? (const char *)(uintptr_t)symbol : "");
 
     if (map_get(&h->function_at, MAP_PTR(name), &at))
         return (uint32_t)at;
@@ -54,33 +56,45 @@ add_work(Works *w, const KernelWork *k, const Expr *predicted, uint32_t number)
     text_printf(&w->parts.body, "    work[%u] = (TnWork){%s, %s, %s};\n", number, known(w->h, key[0]), known(w->h, key[1]), known(w->h, key[2]));
 }
 
-uint32_t
-host_kernels(Host *h)
-{
-    uint32_t nkernel = 0;
-    Map done = {.arena = h->a};
-    VEC(KernelWork) work = {0};
-    Works w = {.h = h, .at.arena = h->a, .same.arena = h->a,
-               .parts = {.h = h, .t = h->t, .name = "tn_work_first", .parameters = "const int64_t *sym, TnWork *work",
-                         .arguments = "sym, work", .begin = "    (void)sym, (void)work;\n"}};
+/* Kernels whose work was worked out, by their trees. */
+typedef struct { Map done; VEC(KernelWork) work; } KnownWork;
 
-    text_add(h->t, "static const TnKernelInfo tn_kernels[] = {\n");
-    for (NodeId n = 1; n < h->g->node.n; n++) {
-        if (!host_is_call(h->g, n))
+static void
+kernels_of(Works *w, KnownWork *known_work, const Graph *g, uint32_t *nkernel)
+{
+    Host *h = w->h;
+
+    for (NodeId n = 1; n < g->node.n; n++) {
+        if (!host_is_call(g, n))
             continue;
-        const Kernel *k = h->g->node.at[n].kernel;
+        const Kernel *k = g->node.at[n].kernel;
         uint64_t at;
-        if (!map_get(&done, MAP_PTR(k->tree.list.at), &at)) {
-            map_put(&done, MAP_PTR(k->tree.list.at), at = work.n);
-            VEC_PUSH(h->a, &work, kernel_work(h->c, k));
+        if (!map_get(&known_work->done, MAP_PTR(k->tree.list.at), &at)) {
+            map_put(&known_work->done, MAP_PTR(k->tree.list.at), at = known_work->work.n);
+            VEC_PUSH(h->a, &known_work->work, kernel_work(h->c, k));
         }
         text_add(h->t, "    {");
         host_string(h->t, k->name);
         text_add(h->t, ", ");
         host_string(h->t, k->origin ? k->origin : k->name);
-        text_printf(h->t, ", \"%s\", %u},\n", dtype_info[work.at[at].dtype].name, host_function(h, n));
-        add_work(&w, &work.at[at], k->predicted, nkernel++);
+        text_printf(h->t, ", \"%s\", %u},\n", dtype_info[known_work->work.at[at].dtype].name, host_function(h, k));
+        add_work(w, &known_work->work.at[at], k->predicted, (*nkernel)++);
     }
+}
+
+/* In the order of the rows of calls: those of graphs that others run come first. */
+uint32_t
+host_kernels(Host *h)
+{
+    uint32_t nkernel = 0;
+    KnownWork known_work = {.done.arena = h->a};
+    Works w = {.h = h, .at.arena = h->a, .same.arena = h->a,
+               .parts = {.h = h, .t = h->t, .name = "tn_work_first", .parameters = "const int64_t *sym, TnWork *work",
+                         .arguments = "sym, work", .begin = "    (void)sym, (void)work;\n"}};
+
+    text_add(h->t, "static const TnKernelInfo tn_kernels[] = {\n");
+    for (uint32_t i = h->p->plan->plan.n; i-- > 0; )
+        kernels_of(&w, &known_work, h->p->plan->plan.at[i]->graph, &nkernel);
     text_add(h->t, "    {0, 0, 0, 0}\n};\n\n");
     parts_end(&w.parts);
     text_printf(h->t, "static const uint32_t tn_same_work[] = {\n%s    0\n};\n\n"

@@ -31,6 +31,12 @@ close_part(Parts *p)
     p->size_at = (Map){.arena = p->h->a};
 }
 
+void
+part_break(Parts *p)
+{
+    close_part(p);
+}
+
 bool
 part_is_full(const Parts *p)
 {

@@ -45,6 +45,65 @@ bind_from(Parts *p, bool *known, uint32_t i, uint32_t d, const Expr *dim)
     return true;
 }
 
+/* ---- symbols the program defines as it runs ---- */
+
+typedef struct { const Map *definer; NodeId last; } Defined;
+
+static void
+find_definer(void *user, Var v)
+{
+    Defined *d = user;
+    uint64_t id;
+
+    if (v.kind == VAR_SYMBOL && map_get(d->definer, v.id, &id) && id > d->last)
+        d->last = (NodeId)id;
+}
+
+NodeId
+host_defined(const Map *definer, const Expr *x)
+{
+    Defined d = {definer, 0};
+    expr_vars(x, find_definer, &d);
+    return d.last;
+}
+
+typedef struct { Host *h; Map definer; bool *used; } Entry;
+
+static void
+mark_entry(void *user, Sym symbol)
+{
+    Entry *e = user;
+    uint64_t at;
+
+    if (!map_get(&e->definer, MAP_PTR(symbol), NULL) && map_get(&e->h->symbol_at, MAP_PTR(symbol), &at))
+        e->used[at] = true;
+}
+
+static void
+mark_entry_var(void *user, Var v)
+{
+    if (v.kind == VAR_SYMBOL)
+        mark_entry(user, (Sym)(uintptr_t)v.id);
+}
+
+/* Symbols that must follow from the inputs: those of the model's own graph that no node defines. */
+static bool *
+entry_symbols(Host *h)
+{
+    Entry e = {h, graph_definers(h->g, h->a), NEW_ARRAY(h->a, bool, h->nsymbol + 1)};
+
+    for (NodeId n = 1; n < h->g->node.n; n++)
+        graph_symbols(h->g, n, mark_entry, &e);
+    for (ValueId v = 1; v < h->g->value.n; v++)
+        for (uint32_t d = 0; d < h->g->value.at[v].type->rank; d++)
+            expr_vars(h->g->value.at[v].type->dim[d], mark_entry_var, &e);
+    for (uint32_t i = 0; i < h->g->constraints.n; i++) {
+        expr_vars(h->g->constraints.at[i].a, mark_entry_var, &e);
+        expr_vars(h->g->constraints.at[i].b, mark_entry_var, &e);
+    }
+    return e.used;
+}
+
 static void
 bind_symbols(Parts *p)
 {
@@ -60,8 +119,9 @@ bind_symbols(Parts *p)
                         learnt |= bind_from(p, known, i, d, type->dim[d]);
             }
     }
+    bool *used = entry_symbols(h);
     for (uint32_t s = 0; s < h->nsymbol; s++)
-        if (!known[s])
+        if (used[s] && !known[s])
             h->failed = !diag_error(&h->c->diags, DIAG_UNSUPPORTED, (Loc){0},
                                     "dimension %s does not follow from the sizes of the inputs; give it a fixed size, or make it "
                                     "a dimension of an input", h->symbol[s]);
@@ -100,8 +160,11 @@ check_inputs(Parts *p)
                         i, d, host_checked(h, type->dim[d]), i, d, i, d);
         }
     }
+    Map definer = graph_definers(h->g, h->a);
     for (uint32_t i = 0; i < h->g->constraints.n; i++) {
         const Constraint *k = &h->g->constraints.at[i];
+        if (host_defined(&definer, k->a) || host_defined(&definer, k->b))
+            continue;
         part_statement(p);
         text_printf(&p->body, "    if ((got = %s) != (want = %s))\n"
                               "        return tn_refuse(fault, TN_FAULT_CONSTRAINT, %u, 0, got, want);\n",
@@ -151,20 +214,32 @@ check_ranges(Parts *p)
 
 /* ---- sizes --------------------------------------------------------------------------------------- */
 
+/* The most that a dimension can be; -1 where that is not known. */
+static const Expr *
+most_of(Host *h, const Map *definer, const Expr *dim)
+{
+    const Expr *most = graph_bound(h->g, definer, dim);
+    return most ? most : expr_int(h->c, -1);
+}
+
 static uint32_t
 size_outputs(Parts *p)
 {
     Host *h = p->h;
+    Map definer = graph_definers(h->g, h->a);
     uint32_t at = 0;
 
     for (uint32_t i = 0; i < h->g->output.n; i++) {
         const Type *type = h->g->value.at[h->g->output.at[i]].type;
+        bool made = h->p->plan->plan.at[0]->made && h->p->plan->plan.at[0]->made[i];
         part_statement(p);
-        for (uint32_t d = 0; d < type->rank; d++)
-            text_printf(&p->body, "    if ((output_dims[%u] = %s) < 0)\n"
+        for (uint32_t d = 0; d < type->rank; d++) {
+            const Expr *most = most_of(h, &definer, type->dim[d]);
+            text_printf(&p->body, "    if ((output_dims[%u] = %s) < %d)\n"
                                   "        return tn_refuse(fault, TN_FAULT_SIZE, 0, 0, output_dims[%u], 0);\n",
-                        at + d, host_checked(h, type->dim[d]), at + d);
-        if (!type_is_static(type)) {
+                        at + d, host_checked(h, made && host_defined(&definer, type->dim[d]) ? expr_int(h->c, -1) : most), made ? -1 : 0, at + d);
+        }
+        if (!type_is_static(type) && !made) {
             text_printf(&p->body, "    got = %u;\n", dtype_info[type->dtype].bytes);
             for (uint32_t d = 0; d < type->rank; d++)
                 text_printf(&p->body, "    got = tn_size_mul(got, output_dims[%u]);\n", at + d);
@@ -183,18 +258,24 @@ size_scratch(Parts *p)
     Map seen = {.arena = h->a};
     int64_t most = 0, bytes;
 
-    for (NodeId n = 1; n < h->g->node.n; n++) {
-        const Expr *scratch = host_is_call(h->g, n) ? kernel_scratch_bytes(h->c, h->g->node.at[n].kernel) : NULL;
-        if (!scratch || map_get(&seen, MAP_PTR(scratch), NULL))
-            continue;
-        map_put(&seen, MAP_PTR(scratch), 1);
-        if (expr_const(scratch, &bytes)) {
-            most = bytes > most ? bytes : most;
-            continue;
+    Map definer = graph_definers(h->g, h->a);
+    for (uint32_t i = 0; i < h->p->plan->plan.n; i++) {
+        const Graph *g = h->p->plan->plan.at[i]->graph;
+        for (NodeId n = 1; n < g->node.n; n++) {
+            const Expr *scratch = host_is_call(g, n) ? kernel_scratch_bytes(h->c, g->node.at[n].kernel) : NULL;
+            if (!scratch || map_get(&seen, MAP_PTR(scratch), NULL))
+                continue;
+            map_put(&seen, MAP_PTR(scratch), 1);
+            if (expr_const(scratch, &bytes)) {
+                most = bytes > most ? bytes : most;
+                continue;
+            }
+            if (i || host_defined(&definer, scratch))    /* asked for when it is known */
+                continue;
+            part_statement(p);
+            text_printf(&p->body, "    if ((got = %s) < 0)\n        return tn_refuse(fault, TN_FAULT_SIZE, 0, 0, got, 0);\n"
+                                  "    sizes->scratch_bytes = tn_max(sizes->scratch_bytes, got);\n", host_checked(h, scratch));
         }
-        part_statement(p);
-        text_printf(&p->body, "    if ((got = %s) < 0)\n        return tn_refuse(fault, TN_FAULT_SIZE, 0, 0, got, 0);\n"
-                              "    sizes->scratch_bytes = tn_max(sizes->scratch_bytes, got);\n", host_checked(h, scratch));
     }
     part_statement(p);
     text_printf(&p->body, "    sizes->scratch_bytes = tn_max(sizes->scratch_bytes, INT64_C(%lld));\n", (long long)most);
@@ -206,7 +287,7 @@ size_memory(Parts *p)
     part_statement(p);
     text_printf(&p->body, "    sizes->scratch_bytes = 0;\n    if ((sizes->arena_bytes = %s) < 0)\n"
                           "        return tn_refuse(fault, TN_FAULT_SIZE, 0, 0, sizes->arena_bytes, 0);\n",
-                host_checked(p->h, p->h->p->plan->arena_bytes));
+                host_checked(p->h, p->h->p->plan->plan.at[0]->arena_bytes));
     size_scratch(p);
 }
 

@@ -1,5 +1,8 @@
 /* host_run: the program itself: the calls of the kernels, in order.
  *
+ * Every graph is a function of its own that takes a frame: where its inputs, outputs and memory are. What
+ * branches, loops or calls makes a frame for what it runs (host_control.c).
+ *
  * Calls are rows of one table, each as long as the call has buffers:
  *
  *     kernel, trips, grain, n,   where, offset, … n times         which kernel; how it is divided; its buffers
@@ -9,14 +12,6 @@
  */
 #include "emit/host.h"
 
-typedef struct {
-    Host *h;
-    Parts parts;
-    Text rows;
-    uint32_t length;                 /* numbers in rows */
-    uint32_t nrow;
-    uint32_t run_at, run_row;        /* the run of rows that is open: where it begins; run_row == nrow: none is */
-} Program;
 
 /* Where a value lies, and how many bytes in: as two columns of a row, or two arguments of tn_place. */
 static void
@@ -24,11 +19,12 @@ print_place(Program *p, Text *t, ValueId v)
 {
     static const char *const where[] = {
         [PLACE_INPUT] = "TN_INPUT", [PLACE_OUTPUT] = "TN_OUTPUT", [PLACE_WEIGHT] = "TN_WEIGHTS", [PLACE_ARENA] = "TN_ARENA",
+        [PLACE_BLOCK] = "TN_BLOCK",
     };
-    const Placement *at = &p->h->p->plan->value[v];
+    const Placement *at = &p->plan->value[v];
 
     text_printf(t, "%s, ", where[at->place]);
-    if (at->place == PLACE_INPUT || at->place == PLACE_OUTPUT)
+    if (at->place == PLACE_INPUT || at->place == PLACE_OUTPUT || at->place == PLACE_BLOCK)
         text_printf(t, "%u", at->index);
     else
         part_number(&p->parts, t, at->offset);
@@ -46,30 +42,72 @@ end_calls(Program *p)
     p->run_row = p->nrow;
 }
 
-static void
-begin_statement(Program *p)
+void
+program_statement(Program *p)
 {
     end_calls(p);
     part_statement(&p->parts);
+}
+
+const char *
+program_place(Program *p, ValueId v)
+{
+    Text t = {.arena = p->h->a};
+
+    text_add(&t, "tn_place(f, n, ");
+    print_place(p, &t, v);
+    text_add(&t, ")");
+    return text_str(&t);
+}
+
+const char *
+program_bytes(Program *p, const Type *t, const Format *f)
+{
+    Ctx *c = p->h->c;
+    return host_checked(p->h, expr_scale(c, format_count(c, f, t), dtype_info[t->dtype].bytes));
+}
+
+/* Memory for results that is taken now, and scratch that prepare could not size. */
+static void
+get_memory(Program *p, NodeId id)
+{
+    const Node *n = &p->g->node.at[id];
+    const Expr *scratch = kernel_scratch_bytes(p->h->c, n->kernel);
+
+    for (uint32_t i = 0; i < n->out.count; i++) {
+        const Value *v = &p->g->value.at[node_out(p->g, n, i)];
+        const Placement *at = &p->plan->value[node_out(p->g, n, i)];
+        if (at->place != PLACE_BLOCK)
+            continue;
+        program_statement(p);
+        text_printf(&p->parts.body, "    if ((code = tn_need(f, &f->block[%u], %s)))    /* %%", at->index, program_bytes(p, v->type, v->format));
+        host_comment(&p->parts.body, v->name);
+        text_add(&p->parts.body, " */\n        return code;\n");
+    }
+    if (!expr_const(scratch, NULL) && (p->g != p->h->g || host_defined(&p->definer, scratch))) {
+        program_statement(p);
+        text_printf(&p->parts.body, "    if ((code = tn_scratch(f, %s)))\n        return code;\n", host_checked(p->h, scratch));
+    }
 }
 
 static void
 call(Program *p, NodeId id)
 {
     Host *h = p->h;
-    const Node *n = &h->g->node.at[id];
+    const Node *n = &p->g->node.at[id];
     Text *t = &p->rows;
     uint32_t nbuffer = n->in.count + n->out.count;
 
+    get_memory(p, id);
     if (p->run_row == p->nrow || part_is_full(&p->parts))
-        begin_statement(p);
-    text_printf(t, "    %u, ", host_function(h, id));
+        program_statement(p);
+    text_printf(t, "    %u, ", host_function(h, n->kernel));
     part_number(&p->parts, t, n->kernel->trips);
     text_add(t, ", ");
     part_number(&p->parts, t, n->kernel->grain);
     text_printf(t, ", %u,  ", nbuffer);
     for (uint32_t i = 0; i < nbuffer; i++) {
-        print_place(p, t, i < n->in.count ? node_in(h->g, n, i) : node_out(h->g, n, i - n->in.count));
+        print_place(p, t, i < n->in.count ? node_in(p->g, n, i) : node_out(p->g, n, i - n->in.count));
         text_add(t, i + 1 < nbuffer ? ", " : ",");
     }
     text_add(t, "    /* ");
@@ -79,16 +117,75 @@ call(Program *p, NodeId id)
     p->nrow++;
 }
 
-static void
-copy(Program *p, ValueId from, uint32_t output)
+/* ---- results ---------------------------------------------------------------------------------------- */
+
+/* The last output that copies value v. */
+static bool
+is_last_copy(const Plan *plan, uint32_t k)
 {
-    Host *h = p->h;
+    for (uint32_t i = k + 1; i < plan->copy.n; i++)
+        if (plan->copy.at[i].from == plan->copy.at[k].from)
+            return false;
+    return true;
+}
+
+static void
+copy(Program *p, uint32_t k)
+{
+    ValueId from = p->plan->copy.at[k].from;
+    uint32_t output = p->plan->copy.at[k].output;
+    const Value *v = &p->g->value.at[from];
     Text *t = &p->parts.body;
 
-    begin_statement(p);
-    text_printf(t, "    memcpy(f->outputs[%u], tn_place(f, n, ", output);
-    print_place(p, t, from);
-    text_printf(t, "), (size_t)(%s));\n", host_plain(h, type_bytes(h->c, h->g->value.at[from].type)));
+    program_statement(p);
+    if (!p->plan->made || !p->plan->made[output]) {
+        text_printf(t, "    memcpy(f->outputs[%u], %s", output, program_place(p, from));
+        text_printf(t, ", (size_t)(%s));\n", host_plain(p->h, type_bytes(p->h->c, v->type)));
+        return;
+    }
+    if (p->plan->value[from].place == PLACE_BLOCK && is_last_copy(p->plan, k)) {
+        text_printf(t, "    tn_move(f, f->made[%u], &f->block[%u]);\n", output, p->plan->value[from].index);
+        return;
+    }
+    text_printf(t, "    if ((code = tn_need(f, f->made[%u], %s)))\n        return code;\n", output, program_bytes(p, v->type, NULL));
+    text_printf(t, "    memcpy(f->made[%u]->at, %s", output, program_place(p, from));
+    text_printf(t, ", (size_t)(%s));\n", host_plain(p->h, type_bytes(p->h->c, v->type)));
+}
+
+/* Sizes of results that only the run tells, for who cannot read this graph's symbols. */
+static void
+tell_dims(Program *p)
+{
+    uint32_t at = 0;
+
+    for (uint32_t i = 0; i < p->g->output.n; i++) {
+        const Type *t = p->g->value.at[p->g->output.at[i]].type;
+        for (uint32_t d = 0; d < t->rank; d++, at++) {
+            if (!host_defined(&p->definer, t->dim[d]))
+                continue;
+            program_statement(p);
+            text_printf(&p->parts.body, "    if (f->output_dims && (f->output_dims[%u] = %s) < 0)\n"
+                                        "        return tn_refuse(f->fault, TN_FAULT_SIZE, 0, 0, f->output_dims[%u], 0);\n",
+                        at, host_checked(p->h, t->dim[d]), at);
+        }
+    }
+}
+
+/* ---- what must hold ------------------------------------------------------------------------------------ */
+
+void
+program_constraints(Program *p, NodeId id)
+{
+    for (uint32_t i = 0; i < p->g->constraints.n; i++) {
+        const Constraint *k = &p->g->constraints.at[i];
+        NodeId a = host_defined(&p->definer, k->a), b = host_defined(&p->definer, k->b);
+        if ((a > b ? a : b) != id)
+            continue;
+        program_statement(p);
+        text_printf(&p->parts.body, "    if (%s != %s)\n        return tn_refuse(f->fault, TN_FAULT_CONSTRAINT, %u, 0, %s, %s);\n",
+                    host_checked(p->h, k->a), host_checked(p->h, k->b), host_constraint(p->h, p->g) + i, host_checked(p->h, k->a),
+                    host_checked(p->h, k->b));
+    }
 }
 
 /* ---- the tables, the functions ------------------------------------------------------------------- */
@@ -103,30 +200,86 @@ print_tables(const Program *p, Text *t)
                    "static const int64_t tn_rows[] = {\n%s    0\n};\n\n", text_str(&p->rows));
 }
 
+const char *
+program_graph(Program *p, const Graph *g)
+{
+    for (uint32_t i = 0; i < p->h->p->plan->plan.n; i++)
+        if (p->h->p->plan->plan.at[i]->graph == g)
+            return arena_printf(p->h->a, "tn_graph_%u", i);
+    p->h->failed = !diag_error(&p->h->c->diags, DIAG_INTERNAL, (Loc){0}, "emit: graph %s has no plan", g->name);
+    return "";
+}
+
+/* The memory of one run of the graph around its statements. A fault leaves blocks to whoever gave them. */
+static void
+graph_function(Program *p, Text *t)
+{
+    text_printf(t, "/* ");
+    host_comment(t, p->g->name);
+    text_printf(t, " */\nstatic int\n%s(const TnFrame *caller)\n{\n    TnFrame frame = *caller, *f = &frame;\n    int code = 0;\n",
+                program_graph(p, p->g));
+    if (p->plan->nblock)
+        text_printf(t, "    TnBlock block[%u] = {{0}};\n    frame.block = block;\n", p->plan->nblock);
+    bool arena = p->g != p->h->g && !expr_is(p->plan->arena_bytes, 0);
+    if (arena)
+        text_printf(t, "    TnBlock arena = {0};\n    const int64_t *const sym = f->sym;\n    (void)sym;\n"
+                       "    if (!frame.arena && (code = tn_need(f, &arena, %s)))\n        return code;\n"
+                       "    if (!frame.arena)\n        frame.arena = arena.at;\n", host_checked(p->h, p->plan->arena_bytes));
+    text_printf(t, "    code = %s(f);\n", p->parts.name);
+    if (p->plan->nblock)
+        text_printf(t, "    for (int i = 0; i < %u; i++)\n        tn_put(f, &block[i]);\n", p->plan->nblock);
+    if (arena)
+        text_add(t, "    tn_put(f, &arena);\n");
+    text_add(t, "    return code;\n}\n\n");
+}
+
+static void
+print_graph(Program *p, const Plan *plan, uint32_t number)
+{
+    Host *h = p->h;
+
+    p->plan = plan;
+    p->g = plan->graph;
+    p->definer = graph_definers(p->g, h->a);
+    p->parts = (Parts){
+        .h = h, .t = p->functions, .name = number ? arena_printf(h->a, "tn_steps_of_%u", number) : "tn_steps",
+        .parameters = "const TnFrame *f", .arguments = "f", .numbers = true,
+        .begin = "    int64_t *const sym = f->sym;\n    int code = 0;\n    (void)sym, (void)code;\n",
+    };
+    if (number)
+        program_constraints(p, 0);
+    for (NodeId n = 1; n < p->g->node.n; n++)
+        if (host_is_call(p->g, n))
+            call(p, n);
+        else
+            host_control(p, n);
+    for (uint32_t i = 0; i < plan->copy.n; i++)
+        copy(p, i);
+    tell_dims(p);
+    end_calls(p);
+    parts_end(&p->parts);
+    graph_function(p, p->functions);
+}
+
 void
 host_run(Host *h)
 {
     Text functions = {.arena = h->a};
-    Program p = {
-        .h = h, .rows.arena = h->a,
-        .parts = {.h = h, .t = &functions, .name = "tn_steps", .parameters = "const TnFrame *f", .arguments = "f", .numbers = true,
-                  .begin = "    const int64_t *const sym = f->sym;\n    int code = 0;\n    (void)sym, (void)code;\n"},
-    };
+    Program p = {.h = h, .rows.arena = h->a, .functions = &functions};
+    const ModelPlan *m = h->p->plan;
 
-    for (NodeId n = 1; n < h->g->node.n; n++)
-        if (host_is_call(h->g, n))
-            call(&p, n);
-    for (uint32_t i = 0; i < h->p->plan->copy.n; i++)
-        copy(&p, h->p->plan->copy.at[i].from, h->p->plan->copy.at[i].output);
-    end_calls(&p);
-    parts_end(&p.parts);
+    for (uint32_t i = m->plan.n; i-- > 0; )          /* callees first */
+        print_graph(&p, m->plan.at[i], i);
     print_tables(&p, h->t);
-    text_add(h->t, text_str(&functions));
+    for (uint32_t i = 0; i < m->plan.n; i++)
+        text_printf(h->t, "static int %s(const TnFrame *);\n", program_graph(&p, m->plan.at[i]->graph));
+    text_printf(h->t, "\n%s", text_str(&functions));
     text_add(h->t, "static int\ntn_run(const TnFrame *f)\n{\n    TnFrame frame = {0};\n"
-                   "    memcpy(&frame, f, f->size < sizeof frame ? f->size : sizeof frame);\n    *f->fault = (TnFault){0};\n");
+                   "    memcpy(&frame, f, f->size < sizeof frame ? f->size : sizeof frame);\n    *f->fault = (TnFault){0};\n"
+                   "    frame.depth = 0;\n");
     text_printf(h->t, "    if (!frame.weights)\n        frame.weights = %s;\n", h->own_weights);
-    if (h->p->plan->weights_bytes)
+    if (m->weights_bytes)
         text_printf(h->t, "    if (!frame.weights)\n        return tn_refuse(f->fault, TN_FAULT_WEIGHTS, 0, 0, 0, INT64_C(%lld));\n",
-                    (long long)h->p->plan->weights_bytes);
-    text_add(h->t, "    return tn_steps(&frame);\n}\n\n");
+                    (long long)m->weights_bytes);
+    text_printf(h->t, "    return %s(&frame);\n}\n\n", program_graph(&p, h->g));
 }

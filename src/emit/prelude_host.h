@@ -54,13 +54,15 @@ static void tn_call(const TnHost *h, TnKernelFn *fn, const TnArgs *args, int64_t
 #define TN_N(k) (-1 - (k))
 static int64_t tn_number(int64_t x, const int64_t *n) { return x < 0 ? n[-1 - x] : x; }
 
-/* Where a tensor lies: number x of the inputs or outputs; or byte x of the weights or the arena. */
-enum { TN_INPUT, TN_OUTPUT, TN_WEIGHTS, TN_ARENA };
+/* Where a tensor lies: number x of the inputs or outputs; byte x of the weights or the arena; block
+ * x of the graph. */
+enum { TN_INPUT, TN_OUTPUT, TN_WEIGHTS, TN_ARENA, TN_BLOCK };
 static void *tn_place(const TnFrame *f, const int64_t *n, int64_t where, int64_t x)
 {
     switch (where) {
     case TN_INPUT: return (void *)f->inputs[x];
     case TN_OUTPUT: return f->outputs[x];
+    case TN_BLOCK: return f->block[x].at;
     case TN_WEIGHTS: return (char *)f->weights + tn_number(x, n);
     default: return (char *)f->arena + tn_number(x, n);
     }
@@ -82,6 +84,73 @@ tn_calls(const TnFrame *f, const int64_t *n, TnKernelFn *const *kernel, const in
             return f->fault->code;
     }
     return 0;
+}
+
+/* ---- memory as the run goes ----------------------------------------------------------------------------- */
+
+__attribute__((unused)) static void
+tn_put(const TnFrame *f, TnBlock *b)
+{
+    if (b->at)
+        f->memory->put(f->memory->user, b->at, b->bytes);
+    *b = (TnBlock){0, 0};
+}
+/* The block has room for so many bytes; what it held is lost when it grows. */
+__attribute__((unused)) static int
+tn_need(const TnFrame *f, TnBlock *b, int64_t bytes)
+{
+    if (bytes < 0)
+        return tn_refuse(f->fault, TN_FAULT_SIZE, 0, 0, bytes, 0);
+    if (b->at && b->bytes >= bytes)
+        return 0;
+    tn_put(f, b);
+    b->bytes = bytes;
+    b->at = f->memory && f->memory->get ? f->memory->get(f->memory->user, &b->bytes) : 0;
+    return b->at ? 0 : tn_refuse(f->fault, TN_FAULT_MEMORY, 0, 0, bytes, 0);
+}
+/* The same, and its first `used` bytes stay. It doubles, so that what grows step by step is copied few times. */
+__attribute__((unused)) static int
+tn_keep(const TnFrame *f, TnBlock *b, int64_t used, int64_t bytes)
+{
+    TnBlock more = {0, 0};
+    if (b->at && bytes >= 0 && b->bytes >= bytes)
+        return 0;
+    int code = tn_need(f, &more, bytes < 0 ? bytes : tn_max(bytes, tn_size_mul(2, b->bytes)));
+    if (code)
+        return code;
+    if (used > 0)
+        memcpy(more.at, b->at, (size_t)used);
+    tn_put(f, b);
+    *b = more;
+    return 0;
+}
+__attribute__((unused)) static void
+tn_move(const TnFrame *f, TnBlock *to, TnBlock *from)
+{
+    tn_put(f, to);
+    *to = *from;
+    *from = (TnBlock){0, 0};
+}
+__attribute__((unused)) static int
+tn_scratch(const TnFrame *f, int64_t bytes)
+{
+    if (bytes < 0)
+        return tn_refuse(f->fault, TN_FAULT_SIZE, 0, 0, bytes, 0);
+    if (f->memory && f->memory->scratch && !f->memory->scratch(f->memory->user, bytes))
+        return 0;
+    return tn_refuse(f->fault, TN_FAULT_MEMORY, 0, 0, bytes, 0);
+}
+
+/* ---- sizes that data define -------------------------------------------------------------------------------- */
+
+/* Symbol `number` is v, which must lie in [least, most]. */
+__attribute__((unused)) static int
+tn_define(const TnFrame *f, int32_t number, int64_t v, int64_t least, int64_t most)
+{
+    f->sym[number] = v;
+    if (v >= least && v <= most)
+        return 0;
+    return tn_refuse(f->fault, TN_FAULT_SYMBOL, number, 0, v, v < least ? least : most);
 }
 
 #endif

@@ -1,7 +1,8 @@
-/* symbols: the dimension symbols of a graph in the order of TnArgs.sym.
+/* symbols: the dimension symbols of a model in the order of TnArgs.sym.
  *
  * First those that stand alone in an input's dimension, in the order of the signature, since those
- * bind without arithmetic; then whatever else appears in types, constraints, kernels.
+ * bind without arithmetic; then whatever else appears in types, constraints, kernels, of this graph and
+ * of those it runs, whose symbols are their own.
  */
 #include "emit/emit.h"
 
@@ -25,24 +26,39 @@ collect_type(Collect *k, const Type *t, bool bare)
             expr_vars(t->dim[d], collect, k);
 }
 
+static void
+collect_graph(Collect *k, const Graph *g)
+{
+    for (ValueId v = 1; v < g->value.n; v++)
+        collect_type(k, g->value.at[v].type, false);
+    for (uint32_t i = 0; i < g->constraints.n; i++) {
+        expr_vars(g->constraints.at[i].a, collect, k);
+        expr_vars(g->constraints.at[i].b, collect, k);
+    }
+    for (NodeId id = 1; id < g->node.n; id++) {
+        const Node *n = &g->node.at[id];
+        for (uint32_t b = 0; n->kernel && b < n->kernel->buffer.n; b++)
+            collect_type(k, n->kernel->buffer.at[b].type, false);
+        for (uint32_t p = 0; n->kernel && p < n->kernel->npart; p++)
+            nest_vars(n->kernel->part[p].nest, collect, k);
+        for (uint32_t i = 0; i < n->nfresh; i++)
+            collect(k, (Var){VAR_SYMBOL, MAP_PTR(n->fresh[i].name)});
+        for (uint32_t r = 0; r < n->nregion; r++)
+            for (uint32_t i = 0; i < n->region[r].nbind; i++)
+                collect(k, n->region[r].bind[i].var);
+    }
+}
+
 uint32_t
 emit_symbols(const Graph *g, Arena *a, const Sym **out)
 {
     Collect k = {.arena = a, .seen = {.arena = a}};
+    GraphList all = graph_all(g, a);
     for (int bare = 1; bare >= 0; bare--)
         for (uint32_t i = 0; i < g->input.n; i++)
             collect_type(&k, g->value.at[g->input.at[i]].type, bare);
-    for (ValueId v = 1; v < g->value.n; v++)
-        collect_type(&k, g->value.at[v].type, false);
-    for (uint32_t i = 0; i < g->constraints.n; i++) {
-        expr_vars(g->constraints.at[i].a, collect, &k);
-        expr_vars(g->constraints.at[i].b, collect, &k);
-    }
-    for (NodeId n = 1; n < g->node.n; n++) {
-        const Kernel *kernel = g->node.at[n].callee == CALL_KERNEL ? g->node.at[n].kernel : NULL;
-        for (uint32_t b = 0; kernel && b < kernel->buffer.n; b++)
-            collect_type(&k, kernel->buffer.at[b].type, false);
-    }
+    for (uint32_t i = all.n; i-- > 0; )
+        collect_graph(&k, all.at[i]);
     *out = k.list.at;
     return k.list.n;
 }

@@ -196,6 +196,29 @@ expr_symbol(Ctx *c, const char *name)
     return expr_var(c, (Var){ VAR_SYMBOL, MAP_PTR(sym(c, name)) });
 }
 
+/* Was an expression made of this symbol before? */
+static bool
+is_symbol_used(Ctx *c, Sym name)
+{
+    uint64_t found = 0;
+
+    map_get(&expr_table(c)->atoms, mix(mix(mix(ATOM_VAR, 0), VAR_SYMBOL), MAP_PTR(name)), &found);
+    for (AtomNode *node = (AtomNode *)(uintptr_t)found; node; node = node->next)
+        if (node->a.kind == ATOM_VAR && node->a.var.kind == VAR_SYMBOL && node->a.var.id == MAP_PTR(name))
+            return true;
+    return false;
+}
+
+const Expr *
+expr_fresh_symbol(Ctx *c, const char *like)
+{
+    Sym name = sym(c, like);
+
+    for (unsigned i = 1; is_symbol_used(c, name); i++)
+        name = sym_printf(c, "%s_%u", like, i);
+    return expr_symbol(c, name);
+}
+
 const Expr *
 expr_axis(Ctx *c, uint32_t axis)
 {

@@ -51,6 +51,7 @@ const Expr *expr_int(Ctx *c, int64_t v);
 const Expr *expr_bad(Ctx *c);
 const Expr *expr_var(Ctx *c, Var v);
 const Expr *expr_symbol(Ctx *c, const char *name);
+const Expr *expr_fresh_symbol(Ctx *c, const char *like);                  /* one that no expression has yet: like, like_1, … */
 const Expr *expr_axis(Ctx *c, uint32_t axis);
 const Expr *expr_loop(Ctx *c, uint32_t id);
 const Expr *expr_add(Ctx *c, const Expr *a, const Expr *b);

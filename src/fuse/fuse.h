@@ -25,5 +25,8 @@ FusePlan fuse_together(const Graph *g, Arena *a, const NodeId *node, uint32_t n)
 const char *fuse_illegal(const Graph *g, const FusePlan *p);
 /* The plan carried out; NULL, reported as internal, if it is not legal. */
 Graph *fuse_apply(const Graph *g, const FusePlan *p);
+/* g with its nests fused by `fuse`, which gets graphs of nests alone: the nests between two nodes that are
+ * none, where as many as can stand together do. What is in the regions of nodes is left as it is. */
+Graph *fuse_between(const Graph *g, Graph *(*fuse)(void *user, const Graph *nests), void *user);
 
 #endif

@@ -283,6 +283,39 @@ product_survives(Ctx *c, const Nest *before, const Nest *after)
            __builtin_popcountll(y.batch) <= __builtin_popcountll(x.batch);
 }
 
+typedef struct { Ctx *c; bool found; } Seek;
+
+static void
+seek_reduce(void *user, const Scalar *s)
+{
+    ((Seek *)user)->found |= s->op == S_REDUCE;
+}
+
+static void
+seek_in_computed(void *user, Var v)
+{
+    Seek *k = user;
+
+    if (v.kind == VAR_COMPUTED)
+        scalar_visit(k->c, computed_scalar(v), seek_reduce, k);
+}
+
+/* Does an index follow from a sum? Loops compute indices where they stand, and a sum has loops of its own. */
+static bool
+reduces_in_index(Ctx *c, Arena *a, const Nest *n)
+{
+    Accesses all = nest_accesses(c, a, n);
+    Seek k = { c, false };
+
+    for (uint32_t i = 0; i < all.n; i++)
+        for (uint32_t d = 0; d < all.at[i].load->u.load.rank; d++)
+            expr_vars(all.at[i].load->u.load.at[d], seek_in_computed, &k);
+    for (uint32_t i = 0; i < n->nwrite; i++)
+        for (uint32_t d = 0; d < n->param[n->write[i].out].type->rank; d++)
+            expr_vars(n->write[i].at[d], seek_in_computed, &k);
+    return k.found;
+}
+
 static Accesses
 reads_of(Fusion *f, const Piece *host, const Piece *p)
 {
@@ -317,6 +350,8 @@ fuse_refuse(Fusion *f, NodeId node, NodeId host, const Nest *after, uint32_t nho
     const char *no = tp.reduces ? refuse_epilogue(c, h->nest, &th, &reads) : NULL;
     if (no)
         return no;
+    if (tp.reduces && reduces_in_index(c, f->arena, after))
+        return "a reduction would stand in an index";
     if (!product_survives(c, tp.reduces ? p->nest : h->nest, after))
         return "would hide a product";
     if (tp.reduces)

@@ -61,6 +61,20 @@ graph_value(Graph *g, const char *name, const Type *t)
     return g->value.n - 1;
 }
 
+void
+graph_rename(Graph *g, ValueId v, const char *name)
+{
+    Sym wanted = sym(g->ctx, name);
+
+    if (g->value.at[v].name == wanted)
+        return;
+    for (ValueId other = 1; other < g->value.n; other++)
+        if (g->value.at[other].name == wanted)
+            g->value.at[other].name = unique_name(g, name);
+    unique_name(g, name);            /* it is taken from now on */
+    g->value.at[v].name = wanted;
+}
+
 ValueId
 graph_input(Graph *g, const char *name, const Type *t)
 {
@@ -123,8 +137,8 @@ add_refs(Graph *g, uint32_t n, const ValueId *v)
     return s;
 }
 
-static NodeId
-add_node(Graph *g, Node n, uint32_t nin, const ValueId *in, uint32_t nout, const ValueId *out)
+NodeId
+graph_add_node(Graph *g, Node n, uint32_t nin, const ValueId *in, uint32_t nout, const ValueId *out)
 {
     NodeId id = g->node.n;
 
@@ -159,21 +173,21 @@ graph_call_op(Graph *g, OpKind op, Attrs attrs, Loc loc, Sym origin, uint32_t ni
               const ValueId *out)
 {
     Node n = { .callee = CALL_OP, .op = op, .attrs = copy_attrs(g, attrs), .loc = loc, .origin = origin };
-    return add_node(g, n, nin, in, nout, out);
+    return graph_add_node(g, n, nin, in, nout, out);
 }
 
 NodeId
 graph_call_nest(Graph *g, const Nest *nest, Loc loc, Sym origin, const ValueId *in, const ValueId *out)
 {
     Node n = { .callee = CALL_NEST, .nest = nest, .loc = loc, .origin = origin };
-    return add_node(g, n, nest->nin, in, nest->nout, out);
+    return graph_add_node(g, n, nest->nin, in, nest->nout, out);
 }
 
 NodeId
 graph_call_kernel(Graph *g, Kernel *k, Loc loc, Sym origin, const ValueId *in, const ValueId *out)
 {
     Node n = { .callee = CALL_KERNEL, .kernel = k, .loc = loc, .origin = origin };
-    return add_node(g, n, k->nin, in, k->nout, out);
+    return graph_add_node(g, n, k->nin, in, k->nout, out);
 }
 
 /* The call of an operator on values of g, without outputs yet. */
@@ -251,6 +265,8 @@ NodeId
 graph_copy_node(Graph *g, const Graph *from, NodeId id, ValueId *map)
 {
     Node n = from->node.at[id];
+    if (n.nregion)                   /* the copy's own, so that passes may put other graphs there */
+        n.region = arena_copy(g->arena, n.region, n.nregion * sizeof *n.region);
     ValueId *in = NEW_ARRAY(g->arena, ValueId, n.in.count + 1), *out = NEW_ARRAY(g->arena, ValueId, n.out.count + 1);
 
     for (uint32_t i = 0; i < n.in.count; i++)
@@ -259,7 +275,7 @@ graph_copy_node(Graph *g, const Graph *from, NodeId id, ValueId *map)
         ValueId v = node_out(from, &n, i);
         out[i] = v ? (map[v] = graph_copy_value(g, from, v)) : 0;
     }
-    return add_node(g, n, n.in.count, in, n.out.count, out);
+    return graph_add_node(g, n, n.in.count, in, n.out.count, out);
 }
 
 Graph *
@@ -279,30 +295,62 @@ graph_rebuild(const Graph *from, ValueId **map)
     return g;
 }
 
+typedef struct { const Graph *g; uint8_t *value, *node; Map definer; } Live;
+
+/* The node that defines a symbol is needed, even if nothing reads what it makes. */
 static void
-mark_node(const Graph *g, NodeId id, uint8_t *value, uint8_t *node)
+mark_symbol(void *user, Sym symbol)
 {
-    const Node *n = &g->node.at[id];
-    node[id] = 1;
+    Live *l = user;
+    uint64_t id;
+
+    if (map_get(&l->definer, MAP_PTR(symbol), &id))
+        l->node[id] = 1;
+}
+
+static void
+mark_var(void *user, Var v)
+{
+    if (v.kind == VAR_SYMBOL)
+        mark_symbol(user, (Sym)(uintptr_t)v.id);
+}
+
+static void
+mark_node(Live *l, NodeId id)
+{
+    const Node *n = &l->g->node.at[id];
+
+    l->node[id] = 1;
     for (uint32_t i = 0; i < n->in.count; i++)
-        value[node_in(g, n, i)] = 1;
+        l->value[node_in(l->g, n, i)] = 1;
+    graph_symbols(l->g, id, mark_symbol, l);
 }
 
 /* Which values and nodes outputs depend on: one walk from the last node to the first. */
 static void
 mark_live(const Graph *g, uint8_t *value, uint8_t *node)
 {
-    for (uint32_t i = 0; i < g->output.n; i++)
+    Live l = { g, value, node, graph_definers(g, g->arena) };
+
+    for (uint32_t i = 0; i < g->constraints.n; i++) {
+        expr_vars(g->constraints.at[i].a, mark_var, &l);
+        expr_vars(g->constraints.at[i].b, mark_var, &l);
+    }
+    for (uint32_t i = 0; i < g->output.n; i++) {
+        const Type *t = g->value.at[g->output.at[i]].type;
         value[g->output.at[i]] = 1;
+        for (uint32_t d = 0; t && d < t->rank; d++)
+            expr_vars(t->dim[d], mark_var, &l);
+    }
     for (uint32_t i = 0; i < g->input.n; i++)
         value[g->input.at[i]] = 1;
     for (NodeId id = g->node.n; --id > 0; ) {
         const Node *n = &g->node.at[id];
-        for (uint32_t i = 0; i < n->out.count; i++)
-            if (node_out(g, n, i) && value[node_out(g, n, i)]) {
-                mark_node(g, id, value, node);
-                break;
-            }
+        bool live = node[id];
+        for (uint32_t i = 0; i < n->out.count && !live; i++)
+            live = node_out(g, n, i) && value[node_out(g, n, i)];
+        if (live)
+            mark_node(&l, id);
     }
     /* All outputs of a node that stays stay with it. */
     for (NodeId id = 1; id < g->node.n; id++)

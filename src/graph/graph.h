@@ -1,13 +1,37 @@
-/* graph: a model as a function of single-assignment values, in topological order.
+/* graph: a model as functions of single-assignment values, in topological order.
  *
- * A node calls an operator, a nest or a kernel; all live in one graph at once. Values carry their
- * type, contents where they are constant or known symbolically, and a memory format once chosen.
+ * A node calls an operator, a nest, a kernel or another graph; all live in one graph at once. Values
+ * carry their type, contents where they are constant or known symbolically, and a memory format once
+ * chosen.
  *
  *   graph @mlp(%x: f32[batch, 4]) -> (%y) {
  *     %w: f32[4, 2] = const [1.0, 2.0, …]
  *     %h: f32[batch, 2] = matmul(%x, %w)
  *     %y: f32[batch, 2] = relu(%h)
  *   }
+ *
+ * Control flow is calls of graphs. A branch of an `if`, the body of a `loop` and a function are the same
+ * thing: a graph that gets everything it reads as arguments, captured outer values too, and whose
+ * symbols are its own. The node says what each of them is in the caller (Region.bind), so what is
+ * learnt about sizes inside a branch that may not run says nothing about the world outside of it.
+ *
+ *   %y: f32[n] = if(%c, %x)
+ *     with [n_1 = n] graph @then(%x: f32[n_1]) -> (%a) { … }
+ *     with [n_2 = n] graph @else(%x: f32[n_2]) -> (%b) { … }
+ *
+ * A loop gets a largest number of turns, a condition, carried values, then what its body only reads. The
+ * body gets the turn's number, the condition, the carried values and the rest, and gives the next
+ * condition, the next carried values, and what is stacked over the turns. A carried value whose shape
+ * changes has symbols of the body's own in its type: at first those of the initial value (bind), then
+ * those of what the turn before gave.
+ *
+ * Sizes from data are symbols that a node defines (Node.fresh). A `match` reads them from a small integer
+ * tensor; an `if`, a loop or a call has them where the size of a result is only known afterwards. What
+ * is known beforehand is an upper bound, and every size is checked when it is defined. Nothing that a
+ * symbol sizes runs before the node that defines it: its definition counts as an input (graph_symbols).
+ *
+ *   %count: i64[1] = …
+ *   %s: i64[1] = match(%count) new [hits to 3*n]     %s holds [hits], and the rest may be sized by it
  */
 #ifndef TENON_GRAPH_H
 #define TENON_GRAPH_H
@@ -28,13 +52,32 @@ typedef struct {
     const Format *format;            /* NULL: plain */
 } Value;
 
-typedef enum { CALL_OP, CALL_NEST, CALL_KERNEL } CalleeKind;
+typedef enum {
+    CALL_OP, CALL_NEST, CALL_KERNEL,
+    CALL_MATCH,                      /* fresh[i] is element i of the one input; the one output is the input's copy */
+    CALL_IF,                         /* in: condition, arguments; region: then, else, which both take all arguments */
+    CALL_LOOP,                       /* in: turns or 0, condition or 0, carried, captured; out: carried, stacked */
+    CALL_GRAPH,                      /* in: arguments; region: the function */
+} CalleeKind;
+
+/* A symbol that a node defines as it runs. In a result's type it stands alone as a dimension. */
+typedef struct {
+    Sym name;
+    const Expr *most;                /* upper bound, over symbols defined before; NULL: none is known */
+} NewSymbol;
+
+/* A graph that a node runs, and its symbols in terms of the caller's. Those of a loop's carried values
+ * are bound for the first turn. */
+typedef struct { struct Graph *graph; uint32_t nbind; Binding *bind; } Region;
 
 typedef struct {
     CalleeKind callee;
     OpKind op;       Attrs attrs;    /* CALL_OP */
     const Nest *nest;                /* CALL_NEST: in, out in the order of its parameters */
     Kernel *kernel;                  /* CALL_KERNEL: likewise */
+    uint32_t nregion; Region *region;            /* IF 2, LOOP 1, GRAPH 1 */
+    uint32_t nfresh;  NewSymbol *fresh;          /* MATCH, IF, LOOP, GRAPH */
+    uint32_t ncarried;               /* LOOP */
     Span in, out;
     Loc loc;
     Sym origin;                      /* the model's own name of the operator: `Conv "layer1.0/conv"` */
@@ -48,18 +91,27 @@ typedef struct Graph {
     VEC(Node) node;                  /* [0] unused; topological */
     VEC(ValueId) ref;
     VEC(ValueId) input, output;
-    Constraints constraints;         /* checked at entry */
+    Constraints constraints;         /* checked as soon as their symbols are defined: at entry, or after a node */
     Map taken;                       /* names in use: Sym -> next suffix to try */
 } Graph;
 
 Graph *graph_new(Ctx *c, Arena *arena, const char *name);
 ValueId graph_value(Graph *g, const char *name, const Type *t);      /* names made unique with a suffix */
+void graph_rename(Graph *g, ValueId v, const char *name);            /* whoever had the name gets another */
 ValueId graph_input(Graph *g, const char *name, const Type *t);
 ValueId graph_const(Graph *g, const char *name, const Type *t, const void *data);   /* sets known for small integers */
 NodeId graph_call_op(Graph *g, OpKind op, Attrs attrs, Loc loc, Sym origin, uint32_t nin, const ValueId *in,
                      uint32_t nout, const ValueId *out);
 NodeId graph_call_nest(Graph *g, const Nest *n, Loc loc, Sym origin, const ValueId *in, const ValueId *out);
 NodeId graph_call_kernel(Graph *g, Kernel *k, Loc loc, Sym origin, const ValueId *in, const ValueId *out);
+/* A node that runs graphs or defines symbols: callee, region, fresh, ncarried, loc and origin are taken
+ * from `n`, arrays copied. A value that is defined by MATCH becomes known by its symbols. */
+NodeId graph_call_region(Graph *g, const Node *n, uint32_t nin, const ValueId *in, uint32_t nout, const ValueId *out);
+/* The contents of an integer value of fixed size, of rank 0 or 1, become symbols, each at most most[i] (most NULL,
+ * most[i] NULL: no bound). The result is known. 0 with a diagnostic if its size is not a number. */
+ValueId graph_match(Graph *g, ValueId v, const char *like, const Expr *const *most, Loc loc, Sym origin);
+/* What is known outside of a value's contents, in the symbols of a graph that the value is given to. */
+Known graph_known_inside(Ctx *c, Arena *a, Known outside, const Region *r);
 /* Call an operator whose output types follow from its shape rule: infers, sets known, makes the
  * output values with the names given (NULL: made up). False with a diagnostic. */
 bool graph_infer_op(Graph *g, OpKind op, Attrs attrs, Loc loc, Sym origin, uint32_t nin, const ValueId *in,
@@ -67,6 +119,8 @@ bool graph_infer_op(Graph *g, OpKind op, Attrs attrs, Loc loc, Sym origin, uint3
 
 static inline ValueId node_in(const Graph *g, const Node *n, uint32_t i) { return g->ref.at[n->in.first + i]; }
 static inline ValueId node_out(const Graph *g, const Node *n, uint32_t i) { return g->ref.at[n->out.first + i]; }
+/* Which symbol that node n defines is this dimension, all of it; UINT32_MAX: none. */
+uint32_t node_fresh(const Node *n, const Expr *dim);
 /* As op_* want it. Constraints that a rule records are dropped; see graph_infer_op. */
 OpCall graph_op_call(const Graph *g, Arena *scratch, NodeId n);
 
@@ -80,6 +134,22 @@ Graph *graph_rebuild(const Graph *from, ValueId **map);
  * Values and nodes that stay are numbered anew. */
 uint32_t graph_finish(Graph *g, const Graph *from, const ValueId *map);
 
+/* Visit the symbols that node n relies on: those of its values' types, of its callee, of what its regions
+ * are bound to. A symbol may be visited more than once. */
+void graph_symbols(const Graph *g, NodeId n, void (*visit)(void *user, Sym symbol), void *user);
+/* The node that defines each symbol: Sym to NodeId. Symbols of the inputs are not in it. */
+Map graph_definers(const Graph *g, Arena *scratch);
+
+/* An upper bound of e over what is known when g begins: e itself where it is known then; NULL where there is none, or
+ * none near: e may grow with one such symbol in each of its terms, not with a product of them. */
+const Expr *graph_bound(const Graph *g, const Map *definer, const Expr *e);
+
+/* All graphs that g runs, each once, callees before callers unless they call each other; g is the last. */
+typedef VEC(Graph *) GraphList;
+GraphList graph_all(const Graph *g, Arena *a);
+/* g with `pass` applied to it and to every graph it runs; NULL if any gave NULL (all are tried). */
+Graph *graph_map(const Graph *g, Graph *(*pass)(void *user, const Graph *g), void *user);
+
 /* Number of uses of each value as a node's input, plus one per graph output: [value.n]. */
 uint32_t *graph_uses(const Graph *g, Arena *scratch);
 /* Users of each value: list of nodes. */
@@ -92,6 +162,6 @@ bool graph_verify(const Graph *g);                   /* numbered invariants; rep
  * given: `const file "digits.weights" 128`; else they print as `const elided 0x…` which does not parse. */
 typedef struct { Writer *writer; const char *name; Map offset; } WeightsFile;   /* offset: constants already written */
 void graph_print(Text *t, const Graph *g, WeightsFile *weights);
-Graph *graph_parse(Ctx *c, Arena *arena, const char *path, Bytes text);     /* files named in it are read beside it */
+Graph *graph_parse(Ctx *c, Arena *arena, const char *path, Bytes text);     /* files named in it are read beside it; functions before the model */
 
 #endif

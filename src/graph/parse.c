@@ -2,7 +2,8 @@
  *
  * Names are defined before they are used, except outputs, which the head names and the body defines.
  * Types of results stand in the text; for operators they are checked against the shape rule, so a
- * text cannot claim what its operators do not do.
+ * text cannot claim what its operators do not do. A function may be called before it is defined; all
+ * that are called must be in the end. The last graph of a text is the model.
  */
 #include "graph/internal.h"
 
@@ -13,7 +14,11 @@ typedef struct {
     Graph *g;
     Map value;                       /* Sym -> ValueId */
     Map file;                        /* Sym of a weights file -> its Bytes */
+    Map *function;                   /* Sym -> Graph */
 } Read;
+
+/* known: of its inputs, from the caller; or NULL. */
+static Graph *read_graph(Read *outer, uint32_t nknown, const Known *known);
 
 /* ---- values ------------------------------------------------------------------------------------------- */
 
@@ -377,12 +382,120 @@ check_symbols(Read *r, const Values *in, const Definitions *result, const Nest *
     return !s.stray || parse_error(&r->p, "nothing tells the size of %s: no value of this call has it in its type", s.stray);
 }
 
+/* ---- graphs run by nodes, and the symbols that nodes define ---------------------------------------------- */
+
+static bool
+read_fresh(Read *r, Node *n)
+{
+    VEC(NewSymbol) list = { 0 };
+
+    if (!parse_accept(&r->p, "new"))
+        return true;
+    if (!parse_expect(&r->p, "["))
+        return false;
+    do {
+        NewSymbol s = { .name = parse_name(&r->p) };
+        if (!s.name || (parse_accept(&r->p, "to") && !(s.most = parse_expr(&r->p))))
+            return false;
+        VEC_PUSH(r->g->arena, &list, s);
+    } while (parse_accept(&r->p, ","));
+    n->fresh = list.at;
+    n->nfresh = list.n;
+    return parse_expect(&r->p, "]");
+}
+
+static bool
+read_bind(Read *r, Region *region)
+{
+    VEC(Binding) list = { 0 };
+
+    if (!parse_accept(&r->p, "with"))
+        return true;
+    if (!parse_expect(&r->p, "["))
+        return false;
+    do {
+        Binding b = { 0 };
+        Sym name = parse_name(&r->p);
+        if (!name || !parse_expect(&r->p, "=") || !(b.to = parse_expr(&r->p)))
+            return false;
+        expr_is_var(expr_symbol(r->g->ctx, name), &b.var);
+        VEC_PUSH(r->g->arena, &list, b);
+    } while (parse_accept(&r->p, ","));
+    region->bind = list.at;
+    region->nbind = list.n;
+    return parse_expect(&r->p, "]");
+}
+
+/* Inputs from number `first` on are in[from], in[from + 1], … and hold what those hold. */
+static bool
+read_region(Read *r, Region *region, uint32_t first, uint32_t from, const Values *in)
+{
+    Known *known = NEW_ARRAY(r->g->arena, Known, first + in->n);
+
+    *region = (Region){ 0 };
+    if (!read_bind(r, region))
+        return false;
+    for (uint32_t i = from; i < in->n; i++)
+        known[first + i - from] = graph_known_inside(r->g->ctx, r->g->arena, r->g->value.at[in->at[i]].known, region);
+    region->graph = read_graph(r, in->n > from ? first + in->n - from : 0, known);
+    return region->graph != NULL;
+}
+
+/* The function of that name, which may be defined later. */
+static Graph *
+function_named(Read *r, Sym name)
+{
+    uint64_t known;
+
+    if (map_get(r->function, MAP_PTR(name), &known))
+        return (Graph *)(uintptr_t)known;
+    Graph *g = graph_new(r->g->ctx, r->g->arena, name);
+    g->value.n = 0;                  /* not defined yet: a graph has a value 0 */
+    map_put(r->function, MAP_PTR(name), MAP_PTR(g));
+    return g;
+}
+
+static bool
+read_control(Read *r, Loc loc, CalleeKind callee, const Definitions *result)
+{
+    Node n = { .callee = callee, .loc = loc };
+    Region region[2] = { { 0 }, { 0 } };
+    Values in = { 0 };
+    int64_t carried = 0;
+
+    n.region = region;
+    n.nregion = callee == CALL_IF ? 2 : callee == CALL_MATCH ? 0 : 1;
+    if (callee == CALL_GRAPH) {
+        Sym name = parse_expect(&r->p, "@") ? parse_name(&r->p) : NULL;
+        if (!name)
+            return false;
+        region[0].graph = function_named(r, name);
+    }
+    if (!read_arguments(r, &in) || (callee == CALL_LOOP && (!parse_expect(&r->p, "carried") || !parse_int(&r->p, &carried))))
+        return false;
+    if (callee == CALL_LOOP && (carried < 0 || carried + 2 > in.n))
+        return parse_error(&r->p, "a loop with %lld carried values has %u inputs", (long long)carried, in.n);
+    if (callee == CALL_IF && !in.n)
+        return parse_error(&r->p, "an if needs a condition");
+    n.ncarried = (uint32_t)carried;
+    if ((callee == CALL_GRAPH && !read_bind(r, &region[0])) || !read_fresh(r, &n) || !read_origin(r, &n.origin))
+        return false;
+    for (uint32_t i = 0; i < n.nregion && callee != CALL_GRAPH; i++)
+        if (!read_region(r, &region[i], callee == CALL_LOOP ? 2 + n.ncarried : 0, callee == CALL_LOOP ? 2 + n.ncarried : 1, &in))
+            return false;
+    if (callee == CALL_MATCH && (in.n != 1 || !in.at[0] || result->n != 1))
+        return parse_error(&r->p, "a match has one input and one result");
+    return graph_call_region(r->g, &n, in.n, in.at, result->n, define_results(r, result)) != 0;
+}
+
 static bool
 read_call(Read *r, Loc loc, const Definitions *result)
 {
     Values in = { 0 };
     Sym origin;
 
+    if (parse_peek(&r->p, "@"))
+        return read_control(r, loc, CALL_GRAPH, result);
     if (!read_arguments(r, &in) || !read_origin(r, &origin))
         return false;
     if (parse_peek(&r->p, "nest")) {
@@ -436,7 +549,15 @@ read_line(Read *r)
     if (parse_accept(&r->p, "call"))
         return read_call(r, loc, &result);
     Sym op = parse_name(&r->p);
-    return op && read_op(r, op, loc, &result);
+    if (!op)
+        return false;
+    static const struct { const char *name; CalleeKind callee; } control[] = {
+        { "match", CALL_MATCH }, { "if", CALL_IF }, { "loop", CALL_LOOP },
+    };
+    for (size_t i = 0; i < sizeof control / sizeof *control; i++)
+        if (strcmp(op, control[i].name) == 0)
+            return read_control(r, loc, control[i].callee, &result);
+    return read_op(r, op, loc, &result);
 }
 
 /* ---- the head ------------------------------------------------------------------------------------------------ */
@@ -491,12 +612,16 @@ read_require(Read *r)
 }
 
 static bool
-read_graph(Read *r)
+read_body(Read *r, uint32_t nknown, const Known *known)
 {
     VEC(Sym) output = { 0 };
     uint64_t v;
 
-    if (!read_inputs(r) || !parse_expect(&r->p, "->") || !parse_expect(&r->p, "("))
+    if (!read_inputs(r))
+        return false;
+    for (uint32_t i = 0; i < nknown && i < r->g->input.n; i++)
+        r->g->value.at[r->g->input.at[i]].known = known[i];
+    if (!parse_expect(&r->p, "->") || !parse_expect(&r->p, "("))
         return false;
     while (!parse_peek(&r->p, ")")) {
         if (output.n && !parse_expect(&r->p, ","))
@@ -516,19 +641,60 @@ read_graph(Read *r)
             return parse_error(&r->p, "output %%%s is not defined", output.at[i]);
         VEC_PUSH(r->g->arena, &r->g->output, (ValueId)v);
     }
-    return parse_end(&r->p) || parse_error(&r->p, "text goes on behind the graph");
+    return true;
 }
 
-Graph *
-graph_parse(Ctx *c, Arena *arena, const char *path, Bytes text)
+/* A graph inside another, or beside it: the cursor, the files and the functions are shared. */
+static Graph *
+read_graph(Read *outer, uint32_t nknown, const Known *known)
 {
-    Read r = { .p = parse_begin(c, path, text), .value = { .arena = arena }, .file = { .arena = arena } };
+    Read r = *outer;
 
+    r.value = (Map){ .arena = outer->value.arena };
     if (!parse_expect(&r.p, "graph") || !parse_expect(&r.p, "@"))
         return NULL;
     Sym name = parse_name(&r.p);
     if (!name)
         return NULL;
-    r.g = graph_new(c, arena, name);
-    return read_graph(&r) && graph_verify_as(r.g, DIAG_MODEL) ? r.g : NULL;
+    r.g = graph_new(outer->p.ctx, outer->value.arena, name);
+    bool ok = read_body(&r, nknown, known);
+    outer->p = r.p;
+    outer->file = r.file;
+    return ok ? r.g : NULL;
+}
+
+Graph *
+graph_parse(Ctx *c, Arena *arena, const char *path, Bytes text)
+{
+    Map function = { .arena = arena };
+    Read r = { .p = parse_begin(c, path, text), .value = { .arena = arena }, .file = { .arena = arena }, .function = &function };
+    VEC(Graph *) named = { 0 };
+    uint64_t known;
+    Graph *g;
+
+    do {
+        if (!(g = read_graph(&r, 0, NULL)))
+            return NULL;
+        VEC_PUSH(arena, &named, g);
+        if (!parse_peek(&r.p, "graph"))
+            break;
+        if (map_get(&function, MAP_PTR(g->name), &known) && ((Graph *)(uintptr_t)known)->value.n) {
+            parse_error(&r.p, "graph @%s is defined twice", g->name);
+            return NULL;
+        }
+        if (!map_get(&function, MAP_PTR(g->name), &known))
+            map_put(&function, MAP_PTR(g->name), MAP_PTR(g));
+        else
+            *(Graph *)(uintptr_t)known = *g;         /* calls point at it already */
+    } while (true);
+    if (!parse_end(&r.p)) {
+        parse_error(&r.p, "text goes on behind the graph");
+        return NULL;
+    }
+    for (uint32_t i = 0; i < function.cap; i++)
+        if (function.used[i] && !((Graph *)(uintptr_t)function.value[i])->value.n) {
+            parse_error(&r.p, "there is no graph @%s, which is called", ((Graph *)(uintptr_t)function.value[i])->name);
+            return NULL;
+        }
+    return graph_verify_as(g, DIAG_MODEL) ? g : NULL;
 }

@@ -8,7 +8,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-typedef struct { Text *t; const Graph *g; WeightsFile *weights; } Print;
+typedef struct { Text *t; const Graph *g; WeightsFile *weights; int depth; } Print;
+
+static void print_graph(Text *t, const Graph *g, WeightsFile *weights, int depth);
 
 static void
 print_ref(Print *p, ValueId v)
@@ -122,14 +124,69 @@ print_attrs(Print *p, Attrs a)
 /* ---- nodes ------------------------------------------------------------------------------------------------ */
 
 static void
+print_fresh(Print *p, const Node *n)
+{
+    for (uint32_t i = 0; i < n->nfresh; i++) {
+        text_add(p->t, i ? ", " : " new [");
+        text_name(p->t, n->fresh[i].name);
+        if (n->fresh[i].most) {
+            text_add(p->t, " to ");
+            expr_print(p->t, n->fresh[i].most, NULL);
+        }
+    }
+    text_add(p->t, n->nfresh ? "]" : "");
+}
+
+static void
+print_bind(Print *p, const Region *r)
+{
+    for (uint32_t i = 0; i < r->nbind; i++) {
+        text_add(p->t, i ? ", " : "with [");
+        expr_print(p->t, expr_var(p->g->ctx, r->bind[i].var), NULL);
+        text_add(p->t, " = ");
+        expr_print(p->t, r->bind[i].to, NULL);
+    }
+    text_add(p->t, r->nbind ? "]" : "");
+}
+
+static const char *
+callee_name(const Node *n)
+{
+    switch (n->callee) {
+    case CALL_OP: return op_info[n->op].name;
+    case CALL_NEST: case CALL_KERNEL: case CALL_GRAPH: break;
+    case CALL_MATCH: return "match";
+    case CALL_IF: return "if";
+    case CALL_LOOP: return "loop";
+    }
+    return "call";
+}
+
+static void
+print_regions(Print *p, const Node *n)
+{
+    for (uint32_t r = 0; r < n->nregion && n->callee != CALL_GRAPH; r++) {
+        text_indent(p->t, p->depth + 2);
+        print_bind(p, &n->region[r]);
+        text_add(p->t, n->region[r].nbind ? " " : "");
+        print_graph(p->t, n->region[r].graph, p->weights, p->depth + 2);
+    }
+}
+
+static void
 print_node(Print *p, const Node *n)
 {
-    text_indent(p->t, 1);
+    text_indent(p->t, p->depth + 1);
     for (uint32_t i = 0; i < n->out.count; i++) {
         text_add(p->t, i ? ", " : "");
         print_definition(p, node_out(p->g, n, i));
     }
-    text_printf(p->t, " = %s(", n->callee == CALL_OP ? op_info[n->op].name : "call");
+    text_printf(p->t, "%s%s", n->out.count ? " = " : "", callee_name(n));
+    if (n->callee == CALL_GRAPH) {
+        text_add(p->t, " @");
+        text_name(p->t, n->region[0].graph->name);
+    }
+    text_add(p->t, "(");
     for (uint32_t i = 0; i < n->in.count; i++) {
         text_add(p->t, i ? ", " : "");
         print_ref(p, node_in(p->g, n, i));
@@ -137,19 +194,23 @@ print_node(Print *p, const Node *n)
     text_add(p->t, ")");
     if (n->callee == CALL_OP)
         print_attrs(p, n->attrs);
+    if (n->callee == CALL_LOOP)
+        text_printf(p->t, " carried %u", n->ncarried);
+    if (n->callee == CALL_GRAPH && n->region[0].nbind) {
+        text_add(p->t, " ");
+        print_bind(p, &n->region[0]);
+    }
+    print_fresh(p, n);
     if (n->origin) {
         text_add(p->t, " from ");
         text_quoted(p->t, n->origin);
     }
-    if (n->callee == CALL_OP) {
-        text_add(p->t, "\n");
-        return;
-    }
     text_add(p->t, "\n");
     if (n->callee == CALL_NEST)
-        nest_print(p->g->ctx, p->t, n->nest, 2);
-    else
-        kernel_print(p->g->ctx, p->t, n->kernel, 2);
+        nest_print(p->g->ctx, p->t, n->nest, p->depth + 2);
+    if (n->callee == CALL_KERNEL)
+        kernel_print(p->g->ctx, p->t, n->kernel, p->depth + 2);
+    print_regions(p, n);
     if (p->t->n && p->t->s[p->t->n - 1] != '\n')
         text_add(p->t, "\n");
 }
@@ -170,7 +231,8 @@ print_symbol(void *user, Var v)
     r = expr_symbol_get(s->p->g->ctx, v);
     if (r.lo == 0 && r.hi == INT64_MAX)
         return;
-    text_add(s->p->t, "  symbol ");
+    text_indent(s->p->t, s->p->depth + 1);
+    text_add(s->p->t, "symbol ");
     text_name(s->p->t, (const char *)(uintptr_t)v.id);
     text_printf(s->p->t, " from %" PRId64, r.lo);
     if (r.hi != INT64_MAX)
@@ -190,9 +252,13 @@ print_facts(Print *p)
         for (uint32_t d = 0; d < t->rank; d++)
             expr_vars(t->dim[d], print_symbol, &s);
     }
+    for (NodeId n = 1; n < g->node.n; n++)
+        for (uint32_t i = 0; i < g->node.at[n].nfresh; i++)
+            print_symbol(&s, (Var){ VAR_SYMBOL, MAP_PTR(g->node.at[n].fresh[i].name) });
     for (uint32_t i = 0; i < g->constraints.n; i++) {
         const Constraint *k = &g->constraints.at[i];
-        text_add(p->t, "  require ");
+        text_indent(p->t, p->depth + 1);
+        text_add(p->t, "require ");
         expr_print(p->t, k->a, NULL);
         text_add(p->t, " == ");
         expr_print(p->t, k->b, NULL);
@@ -202,10 +268,10 @@ print_facts(Print *p)
     }
 }
 
-void
-graph_print(Text *t, const Graph *g, WeightsFile *weights)
+static void
+print_graph(Text *t, const Graph *g, WeightsFile *weights, int depth)
 {
-    Print p = { t, g, weights };
+    Print p = { t, g, weights, depth };
 
     text_add(t, "graph @");
     text_name(t, g->name);
@@ -223,7 +289,7 @@ graph_print(Text *t, const Graph *g, WeightsFile *weights)
     print_facts(&p);
     for (ValueId v = 1; v < g->value.n; v++)
         if (g->value.at[v].data) {
-            text_indent(t, 1);
+            text_indent(t, depth + 1);
             print_definition(&p, v);
             text_add(t, " = const ");
             print_contents(&p, g->value.at[v].type, g->value.at[v].data);
@@ -231,5 +297,23 @@ graph_print(Text *t, const Graph *g, WeightsFile *weights)
         }
     for (NodeId n = 1; n < g->node.n; n++)
         print_node(&p, &g->node.at[n]);
+    text_indent(t, depth);
     text_add(t, "}\n");
+}
+
+/* Functions first; branches and bodies stand at their nodes. */
+void
+graph_print(Text *t, const Graph *g, WeightsFile *weights)
+{
+    GraphList all = graph_all(g, g->ctx->arena);
+    Map function = { .arena = g->ctx->arena };
+
+    for (uint32_t i = 0; i < all.n; i++)
+        for (NodeId n = 1; n < all.at[i]->node.n; n++)
+            if (all.at[i]->node.at[n].callee == CALL_GRAPH)
+                map_put(&function, MAP_PTR(all.at[i]->node.at[n].region[0].graph), 1);
+    for (uint32_t i = 0; i < all.n; i++)
+        if (map_get(&function, MAP_PTR(all.at[i]), NULL))
+            print_graph(t, all.at[i], weights, 0);
+    print_graph(t, g, weights, 0);
 }

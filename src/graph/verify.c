@@ -10,6 +10,11 @@
  *      its shape rule gives
  *   7  a nest's and a kernel's parameters have the types of the values they are given, none absent
  *   8  every output of the graph is a value
+ *   9  a match copies one integer tensor of rank 0 or 1 and defines a symbol for each of its elements
+ *  10  a graph that a node runs takes as many values as it is given and gives as many as are made, of types
+ *      that agree once its symbols are bound; all symbols of its inputs are bound
+ *  11  a condition is one bool, a number of turns is one i64
+ *  12  a symbol is defined once, by the inputs or by one node, and no earlier node is sized by it
  */
 #include "graph/internal.h"
 
@@ -148,6 +153,162 @@ check_kernel(const Verify *by, const Node *n)
 }
 
 static bool
+is_one(const Graph *g, ValueId v, DType t)
+{
+    return v && g->value.at[v].type->dtype == t && expr_is(type_count(g->ctx, g->value.at[v].type), 1);
+}
+
+static bool
+check_match(const Verify *by, const Node *n)
+{
+    const Graph *g = by->g;
+    REQUIRE(by, n->loc, 9, n->in.count == 1 && n->out.count == 1 && node_in(g, n, 0), "a match has one input and one result");
+    const Type *in = g->value.at[node_in(g, n, 0)].type, *out = node_out(g, n, 0) ? g->value.at[node_out(g, n, 0)].type : in;
+    REQUIRE(by, n->loc, 9, in == out && dtype_is_int(in->dtype) && in->rank <= 1, "a match of %s to %s; it takes integers of rank 0 or 1",
+            type_str(g->ctx, in), type_str(g->ctx, out));
+    REQUIRE(by, n->loc, 9, expr_is(type_count(g->ctx, in), n->nfresh), "a match of %s defines %u symbols", type_str(g->ctx, in), n->nfresh);
+    return true;
+}
+
+typedef struct { const Region *region; Sym stray; } Bound;
+
+static void
+seek_unbound(void *user, Var v)
+{
+    Bound *b = user;
+
+    for (uint32_t i = 0; i < b->region->nbind; i++)
+        if (b->region->bind[i].var.id == v.id)
+            return;
+    if (v.kind == VAR_SYMBOL)
+        b->stray = (Sym)(uintptr_t)v.id;
+}
+
+/* Values given to a region's inputs `first`, first + 1, … */
+static bool
+check_arguments(const Verify *by, const Node *n, const Region *r, uint32_t first, uint32_t from)
+{
+    const Graph *g = by->g;
+    REQUIRE(by, n->loc, 10, n->in.count >= from && n->in.count - from == r->graph->input.n - first,
+            "graph %s takes %u values, %u are given", r->graph->name, r->graph->input.n - first, n->in.count - from);
+    for (uint32_t i = 0; first + i < r->graph->input.n; i++) {
+        const Value *param = &r->graph->value.at[r->graph->input.at[first + i]];
+        ValueId v = node_in(g, n, from + i);
+        Bound b = { r, NULL };
+        REQUIRE(by, n->loc, 10, v, "input %%%s of graph %s is absent", param->name, r->graph->name);
+        for (uint32_t d = 0; d < param->type->rank; d++)
+            expr_vars(param->type->dim[d], seek_unbound, &b);
+        REQUIRE(by, n->loc, 10, !b.stray, "symbol %s of graph %s is bound to nothing", b.stray, r->graph->name);
+        const Type *t = type_subst(g->ctx, param->type, r->bind, r->nbind);
+        REQUIRE(by, n->loc, 10, type_eq(g->ctx, t, g->value.at[v].type) != NO, "%%%s is %s, input %%%s of graph %s takes %s",
+                g->value.at[v].name, type_str(g->ctx, g->value.at[v].type), param->name, r->graph->name, type_str(g->ctx, t));
+    }
+    return true;
+}
+
+/* Result `out` of the node is output `from` of the region; stacked: with one dimension more in front. */
+static bool
+check_given(const Verify *by, const Node *n, const Region *r, uint32_t out, uint32_t from, bool stacked)
+{
+    const Graph *g = by->g;
+    ValueId v = node_out(g, n, out);
+    if (!v)
+        return true;
+    const Type *t = g->value.at[v].type;
+    const Type *inner = type_subst(g->ctx, r->graph->value.at[r->graph->output.at[from]].type, r->bind, r->nbind);
+    bool same = t->dtype == inner->dtype && t->rank == inner->rank + stacked;
+    for (uint32_t d = stacked; same && d < t->rank; d++)
+        same = node_fresh(n, t->dim[d]) != UINT32_MAX || expr_eq(g->ctx, NULL, t->dim[d], inner->dim[d - stacked]) != NO;
+    REQUIRE(by, n->loc, 10, same, "%%%s is %s, graph %s gives %s", g->value.at[v].name, type_str(g->ctx, t), r->graph->name,
+            type_str(g->ctx, inner));
+    return true;
+}
+
+static bool
+check_if(const Verify *by, const Node *n)
+{
+    REQUIRE(by, n->loc, 11, n->in.count && is_one(by->g, node_in(by->g, n, 0), DT_BOOL), "the condition of an if is one bool");
+    REQUIRE(by, n->loc, 10, n->nregion == 2, "an if has two branches, here are %u", n->nregion);
+    for (uint32_t r = 0; r < 2; r++) {
+        if (!check_arguments(by, n, &n->region[r], 0, 1))
+            return false;
+        REQUIRE(by, n->loc, 10, n->region[r].graph->output.n == n->out.count, "graph %s has %u results, the if has %u",
+                n->region[r].graph->name, n->region[r].graph->output.n, n->out.count);
+        for (uint32_t i = 0; i < n->out.count; i++)
+            if (!check_given(by, n, &n->region[r], i, i, false))
+                return false;
+    }
+    return true;
+}
+
+static bool
+check_loop(const Verify *by, const Node *n)
+{
+    const Graph *g = by->g;
+    REQUIRE(by, n->loc, 10, n->nregion == 1 && n->in.count >= 2 + n->ncarried, "a loop has one body, and all of its carried values");
+    REQUIRE(by, n->loc, 11, !node_in(g, n, 0) || is_one(g, node_in(g, n, 0), DT_I64), "the number of turns of a loop is one i64");
+    REQUIRE(by, n->loc, 11, !node_in(g, n, 1) || is_one(g, node_in(g, n, 1), DT_BOOL), "the condition of a loop is one bool");
+    const Region *r = &n->region[0];
+    const Graph *body = r->graph;
+    REQUIRE(by, n->loc, 10, body->input.n >= 2 + n->ncarried && body->output.n == 1 + n->out.count,
+            "a loop of %u results runs graph %s, which gives %u", n->out.count, body->name, body->output.n);
+    REQUIRE(by, n->loc, 11, is_one(body, body->input.at[0], DT_I64) && is_one(body, body->input.at[1], DT_BOOL)
+            && is_one(body, body->output.at[0], DT_BOOL), "the body of a loop begins with the turn, an i64, and the condition, a bool");
+    if (!check_arguments(by, n, r, 2, 2))
+        return false;
+    for (uint32_t i = 0; i < n->out.count; i++)
+        if (!check_given(by, n, r, i, 1 + i, i >= n->ncarried))
+            return false;
+    return true;
+}
+
+static bool
+check_call(const Verify *by, const Node *n)
+{
+    REQUIRE(by, n->loc, 10, n->nregion == 1 && n->region[0].graph->output.n == n->out.count, "a call of a function that gives other results");
+    if (!check_arguments(by, n, &n->region[0], 0, 0))
+        return false;
+    for (uint32_t i = 0; i < n->out.count; i++)
+        if (!check_given(by, n, &n->region[0], i, i, false))
+            return false;
+    return true;
+}
+
+typedef struct { const Verify *by; const Node *node; NodeId id; Map definer; bool ok; } Defined;
+
+static void
+check_defined(void *user, Sym symbol)
+{
+    Defined *d = user;
+    uint64_t id;
+
+    if (d->ok && map_get(&d->definer, MAP_PTR(symbol), &id) && id >= d->id)
+        d->ok = broken(d->by, d->node->loc, 12, "symbol %s is used before the node that defines it", symbol);
+}
+
+static bool
+check_symbols(const Verify *by)
+{
+    const Graph *g = by->g;
+    Map seen = { .arena = g->ctx->arena };
+    Defined d = { .by = by, .definer = graph_definers(g, g->ctx->arena), .ok = true };
+
+    if (!d.definer.n)
+        return true;
+    for (NodeId id = 1; id < g->node.n && d.ok; id++) {
+        d.node = &g->node.at[id];
+        d.id = id;
+        for (uint32_t i = 0; i < d.node->nfresh; i++) {
+            REQUIRE(by, d.node->loc, 12, !map_get(&seen, MAP_PTR(d.node->fresh[i].name), NULL), "symbol %s is defined twice",
+                    d.node->fresh[i].name);
+            map_put(&seen, MAP_PTR(d.node->fresh[i].name), 1);
+        }
+        graph_symbols(g, id, check_defined, &d);
+    }
+    return d.ok;
+}
+
+static bool
 check_node(const Verify *by, NodeId id, uint8_t *state)
 {
     const Graph *g = by->g;
@@ -171,12 +332,16 @@ check_node(const Verify *by, NodeId id, uint8_t *state)
     case CALL_OP:     return check_op(by, id);
     case CALL_NEST:   return check_nest(by, n);
     case CALL_KERNEL: return check_kernel(by, n);
+    case CALL_MATCH:  return check_match(by, n);
+    case CALL_IF:     return check_if(by, n);
+    case CALL_LOOP:   return check_loop(by, n);
+    case CALL_GRAPH:  return check_call(by, n);
     }
     return broken(by, n->loc, 6, "node %u calls nothing", id);
 }
 
-bool
-graph_verify_as(const Graph *g, DiagClass class)
+static bool
+verify_one(const Graph *g, DiagClass class)
 {
     const Verify *by = &(Verify){ g, class };
     uint8_t *state = NEW_ARRAY(g->ctx->arena, uint8_t, g->value.n + 1);
@@ -193,6 +358,17 @@ graph_verify_as(const Graph *g, DiagClass class)
         ValueId v = g->output.at[i];
         REQUIRE(by, nowhere, 8, v > 0 && v < g->value.n, "output %u is value %u of %u", i, v, g->value.n);
     }
+    return check_symbols(by);
+}
+
+bool
+graph_verify_as(const Graph *g, DiagClass class)
+{
+    GraphList all = graph_all(g, g->ctx->arena);
+
+    for (uint32_t i = 0; i < all.n; i++)
+        if (!verify_one(all.at[i], class))
+            return false;
     return true;
 }
 

@@ -13,10 +13,16 @@ typedef struct {
     const char *path;
     Onnx__ModelProto *proto;
     int64_t opset;                   /* of the default domain */
-    Graph *g;                        /* NULL while only a census is taken */
+    const Onnx__GraphProto *from;    /* what is read now: the model's graph, or one inside it (control.c) */
+    const Onnx__FunctionProto *function;     /* whose body it is; NULL: none's */
+    uint32_t depth;                  /* of functions */
+    int64_t nodes_left;              /* functions may name others many times over */
+    Graph *g;                        /* what it becomes; NULL while only a census is taken */
     Map value;                       /* Sym of a name -> ValueId; 0: made by a node that was refused */
     Map mapped;                      /* Sym of a path -> Bytes of the file beside the model */
 } Model;
+
+typedef VEC(ValueId) ValueList;
 
 typedef struct {
     Model *m;
@@ -25,7 +31,9 @@ typedef struct {
     Sym origin;
     OpKind op;
     VEC(Attr) attr;
-    VEC(ValueId) in;
+    ValueList in;
+    VEC(Sym) captured;               /* names of the outer scope that the node's graphs read, in their order; */
+    VEC(struct { Sym name; uint64_t mark; }) captured_mark;      /* of a sequence, its two tensors, and here itself */
     uint32_t nout;
     bool done;                       /* the converter has made the outputs itself */
 } Call;
@@ -41,6 +49,38 @@ int64_t model_opset(const Onnx__ModelProto *m);
 bool tensor_read(Model *m, const Onnx__TensorProto *t, const char *what, Loc loc, const Type **type, const void **data);
 /* ONNX's name of an element type: "float", "string", "99". */
 const char *onnx_type_name(Arena *a, int type);
+
+static inline const char *text_of(const char *s) { return s ? s : ""; }
+
+/* Give a name its value. Errors: it has one. (onnx.c) */
+bool model_define(Model *m, const char *name, ValueId v, Loc loc);
+/* Read m->from, whose inputs are defined: its initializers and nodes, into m->g; then its outputs. */
+bool model_body(Model *m, ValueList *output);
+/* Read the table of names as outputs of m->from: a sequence is two of them, and has its mark in `mark`, [n_output]. */
+bool model_outputs(Model *m, ValueList *output, uint64_t *mark);
+
+/* The model's own function that a node calls, NULL if there is none; its body in place of the node. (function.c) */
+const Onnx__FunctionProto *function_named(const Model *m, const Onnx__NodeProto *n);
+bool function_call(Call *k);
+
+/* Operators that run graphs. (control.c) */
+typedef bool Control(Call *k);
+Control *control_named(const char *onnx);            /* NULL: not one of them */
+/* Fill k->captured. False: a name is not there, reported; or one comes from a node that was refused, *skip. */
+bool control_names(Call *k, bool *skip);
+
+/* Where a node's shape, axes or bounds come from data: they become symbols, and the node what can be said over
+ * those; k->done if that is all. (sizes.c) */
+bool call_sizes(Call *k);
+bool convert_nonzero(Call *k);       /* results as long as data make them */
+bool convert_compress(Call *k);
+
+/* Sequences: what stands for one in the table of names, and the names of its two tensors. (sequence.c) */
+bool sequence_is(uint64_t entry);
+bool sequence_has_rank(uint64_t mark);
+Sym sequence_part(Ctx *c, Sym name, int part);               /* 0: the items, 1: their sizes */
+Control *sequence_named(const Call *k, const char *onnx);    /* NULL: none of its operators */
+bool sequence_settle(Call *k, Sym name, uint64_t mark);      /* `name`, empty so far, gets the rank of `mark` */
 
 /* ONNX's operators. (ops.c) */
 typedef bool Convert(Call *k);

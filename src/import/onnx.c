@@ -15,17 +15,11 @@
 
 typedef struct { Model *m; Map producer; uint8_t *state; uint32_t *order, n; } Sorter;
 
-static const char *
-text_of(const char *s)
-{
-    return s ? s : "";
-}
-
 /* Producers first, without recursion: a stack of nodes, each left once its producers are placed. */
 static bool
 place(Sorter *s, uint32_t root, uint32_t *stack)
 {
-    const Onnx__GraphProto *g = s->m->proto->graph;
+    const Onnx__GraphProto *g = s->m->from;
     uint32_t depth = 0;
 
     stack[depth++] = root;
@@ -55,7 +49,7 @@ place(Sorter *s, uint32_t root, uint32_t *stack)
 static uint32_t *
 node_order(Model *m)
 {
-    const Onnx__GraphProto *g = m->proto->graph;
+    const Onnx__GraphProto *g = m->from;
     Sorter s = {.m = m, .producer = {.arena = m->arena}};
     uint32_t *stack = NEW_ARRAY(m->arena, uint32_t, g->n_node + 1);
 
@@ -79,8 +73,8 @@ node_order(Model *m)
 
 /* ---- inputs and initializers --------------------------------------------------------------------- */
 
-static bool
-define(Model *m, const char *name, ValueId v, Loc loc)
+bool
+model_define(Model *m, const char *name, ValueId v, Loc loc)
 {
     Sym s = sym(m->c, name);
 
@@ -195,7 +189,7 @@ is_initializer(const char *name, Map *names, Ctx *c)
 static bool
 unknown_binding(Model *m, const ImportOptions *o, Loc loc)
 {
-    const Onnx__GraphProto *g = m->proto->graph;
+    const Onnx__GraphProto *g = m->from;
 
     for (uint32_t i = 0; i < o->nshape; i++) {
         bool found = false;
@@ -227,7 +221,7 @@ unknown_binding(Model *m, const ImportOptions *o, Loc loc)
 static bool
 read_inputs(Model *m, const ImportOptions *o, Map *constants)
 {
-    const Onnx__GraphProto *g = m->proto->graph;
+    const Onnx__GraphProto *g = m->from;
     Loc loc = {.file = m->path};
     uint32_t nb = 0, most = o ? o->ndim : 0;
     const Type *t = NULL;
@@ -256,16 +250,23 @@ read_inputs(Model *m, const ImportOptions *o, Map *constants)
             continue;
         if (!*text_of(v->name))
             return diag_error(&m->c->diags, DIAG_MODEL, loc, "input %zu of the graph has no name", i);
-        if (!declared_input(m, v, shape_for(o, v->name), b, nb, loc, &t) || !define(m, v->name, graph_input(m->g, v->name, t), loc))
+        if (!declared_input(m, v, shape_for(o, v->name), b, nb, loc, &t) || !model_define(m, v->name, graph_input(m->g, v->name, t), loc))
             return false;
     }
     return true;
 }
 
-static bool
-read_initializers(Model *m, Map *names)
+static void
+initializer_names(Model *m, Map *names)
 {
-    const Onnx__GraphProto *g = m->proto->graph;
+    for (size_t i = 0; i < m->from->n_initializer; i++)
+        map_put(names, MAP_PTR(sym(m->c, text_of(m->from->initializer[i]->name))), 1);
+}
+
+static bool
+read_initializers(Model *m)
+{
+    const Onnx__GraphProto *g = m->from;
     Loc loc = {.file = m->path};
 
     if (g->n_sparse_initializer)
@@ -276,9 +277,8 @@ read_initializers(Model *m, Map *names)
         const Type *type;
         const void *data;
         if (!tensor_read(m, t, arena_printf(m->arena, "initializer \"%s\"", name), loc, &type, &data) ||
-            !define(m, name, graph_const(m->g, name, type, data), loc))
+            !model_define(m, name, graph_const(m->g, name, type, data), loc))
             return false;
-        map_put(names, MAP_PTR(sym(m->c, name)), 1);
     }
     return true;
 }
@@ -304,9 +304,18 @@ call_bind(Call *k, uint32_t output, ValueId v)
         map_put(&k->m->value, MAP_PTR(sym(k->m->c, k->proto->output[output])), v);
 }
 
-/* The inputs, or *skip when one comes from a node that was refused. */
 static bool
-read_operands(Call *k, bool *skip)
+is_parameter(const Model *m, const char *name)
+{
+    for (size_t i = 0; m->function && i < m->function->n_input; i++)
+        if (!strcmp(text_of(m->function->input[i]), name))
+            return true;
+    return false;
+}
+
+/* With `lists`, inputs may be sequences, which stand as 0. The inputs, or *skip when one comes from a node that was refused. */
+static bool
+read_operands(Call *k, bool lists, bool *skip)
 {
     Model *m = k->m;
     uint64_t v;
@@ -318,10 +327,17 @@ read_operands(Call *k, bool *skip)
             VEC_PUSH(m->arena, &k->in, 0);
             continue;
         }
-        if (!map_get(&m->value, MAP_PTR(sym(m->c, name)), &v))
+        bool there = map_get(&m->value, MAP_PTR(sym(m->c, name)), &v);
+        if (!there && is_parameter(m, name)) {       /* one that the call of the function leaves out */
+            VEC_PUSH(m->arena, &k->in, 0);
+            continue;
+        }
+        if (!there)
             return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "input \"%s\" is made by no node, input or initializer", name);
         *skip |= v == 0;
-        VEC_PUSH(m->arena, &k->in, (ValueId)v);
+        if (sequence_is(v) && !lists)
+            return call_refuse(k, "input \"%s\" is a sequence, which %s does not take in Tenon", name, k->proto->op_type);
+        VEC_PUSH(m->arena, &k->in, sequence_is(v) ? 0 : (ValueId)v);
     }
     while (k->in.n && !k->in.at[k->in.n - 1])
         k->in.n--;
@@ -373,45 +389,86 @@ add_call(Call *k)
 static bool
 read_node(Model *m, uint32_t index)
 {
-    const Onnx__NodeProto *n = m->proto->graph->node[index];
+    const Onnx__NodeProto *n = m->from->node[index];
     Call k = {.m = m, .proto = n, .loc = node_loc(m->arena, m->path, n, index)};
     const char *name = n->name && *n->name ? n->name : n->n_output ? text_of(n->output[0]) : "";
     bool skip;
 
+    if (m->nodes_left-- <= 0)
+        return m->nodes_left == -1 && diag_error(&m->c->diags, DIAG_LIMIT, k.loc, "with the bodies of functions and loops there are more nodes "
+                                                 "than the limit; raise it with --max-nodes");
     k.origin = sym_printf(m->c, "%s \"%s\"", text_of(n->op_type), name);
     for (size_t o = 0; o < n->n_output; o++)
         call_bind(&k, (uint32_t)o, 0);
     const char *domain = text_of(n->domain);
     bool standard = !*domain || !strcmp(domain, "ai.onnx");
     const OpRow *row = op_row(standard ? text_of(n->op_type) : arena_printf(m->arena, "%s.%s", domain, text_of(n->op_type)));
-    if (!row)
+    Control *control = standard ? control_named(text_of(n->op_type)) : NULL;
+    if (standard && !control)
+        control = sequence_named(&k, text_of(n->op_type));
+    bool lists = control != NULL;
+    if (!row && !control && function_named(m, n))
+        control = function_call;
+    if (!row && !control)
         return standard ? call_refuse(&k, "operator %s is not one Tenon knows", text_of(n->op_type))
                         : call_refuse(&k, "operator %s of domain \"%s\": Tenon knows the operators of ONNX itself", text_of(n->op_type), domain);
-    if (!read_operands(&k, &skip))
+    if (!read_operands(&k, lists, &skip))
         return false;
-    if (skip)
-        return true;
+    if (skip || (control && !control_names(&k, &skip)))
+        return skip;
+    if (control)
+        return control(&k);
     k.op = row->op;
-    if (!call_convert(&k, row))
+    if (!call_convert(&k, row) || (!k.done && !call_sizes(&k)))
         return false;
     return k.done || add_call(&k);
 }
 
-static bool
-read_outputs(Model *m)
+bool
+model_body(Model *m, ValueList *output)
 {
-    const Onnx__GraphProto *g = m->proto->graph;
+    const Onnx__GraphProto *g = m->from;
+    uint32_t *order = node_order(m);
+    bool ok = true;
+
+    if (!order || !read_initializers(m))
+        return false;
+    for (size_t i = 0; i < g->n_node; i++)
+        ok &= read_node(m, order[i]);
+    return ok && model_outputs(m, output, NEW_ARRAY(m->arena, uint64_t, g->n_output + 1));
+}
+
+bool
+model_outputs(Model *m, ValueList *output, uint64_t *mark)
+{
+    const Onnx__GraphProto *g = m->from;
     uint64_t v;
 
-    if (g->n_output == 0)
-        return diag_error(&m->c->diags, DIAG_MODEL, (Loc){.file = m->path}, "the graph has no outputs");
+    output->n = 0;
     for (size_t i = 0; i < g->n_output; i++) {
-        const char *name = text_of(g->output[i]->name);
-        if (!map_get(&m->value, MAP_PTR(sym(m->c, name)), &v))
+        Sym name = sym(m->c, text_of(g->output[i]->name));
+        if (!map_get(&m->value, MAP_PTR(name), &v))
             return diag_error(&m->c->diags, DIAG_MODEL, (Loc){.file = m->path}, "output \"%s\" is made by no node, input or initializer", name);
-        VEC_PUSH(m->arena, &m->g->output, (ValueId)v);
+        mark[i] = sequence_is(v) ? v : 0;
+        for (int part = 0; mark[i] && part < 2; part++) {
+            map_get(&m->value, MAP_PTR(sequence_part(m->c, name, part)), &v);
+            VEC_PUSH(m->arena, output, (ValueId)v);
+        }
+        if (!mark[i])
+            VEC_PUSH(m->arena, output, (ValueId)v);
     }
     return true;
+}
+
+/* An output is called what the model calls it, however it came about; inputs and constants, and what is an output
+ * under another name already, keep theirs. */
+static bool
+is_named_anew(const Model *m, const ValueList *output, uint32_t i)
+{
+    for (uint32_t k = 0; k < i; k++)
+        if (output->at[k] == output->at[i])
+            return false;
+    return m->g->value.at[output->at[i]].def != 0;
 }
 
 Graph *
@@ -419,9 +476,9 @@ import_onnx(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOpti
 {
     Model m = {.c = c, .arena = arena, .path = path, .value = {.arena = arena}, .mapped = {.arena = arena}};
     Map constants = {.arena = arena};
+    ValueList output = {0};
     Loc loc = {.file = path};
     int64_t most = o && o->max_nodes ? o->max_nodes : DEFAULT_NODES;
-    bool ok = true;
 
     m.proto = model_read(c, arena, path, file, o);
     if (!m.proto)
@@ -438,10 +495,23 @@ import_onnx(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOpti
     }
     const char *name = text_of(m.proto->graph->name);
     m.g = graph_new(c, arena, *name ? name : "model");
-    uint32_t *order = node_order(&m);
-    if (!order || !read_initializers(&m, &constants) || !read_inputs(&m, o, &constants))
+    m.from = m.proto->graph;
+    m.nodes_left = most;
+    if (m.from->n_output == 0) {
+        diag_error(&c->diags, DIAG_MODEL, loc, "the graph has no outputs");
         return NULL;
-    for (size_t i = 0; i < m.proto->graph->n_node; i++)
-        ok &= read_node(&m, order[i]);
-    return ok && read_outputs(&m) ? m.g : NULL;
+    }
+    initializer_names(&m, &constants);
+    if (!read_inputs(&m, o, &constants) || !model_body(&m, &output))
+        return NULL;
+    if (output.n != m.from->n_output) {
+        diag_error(&c->diags, DIAG_UNSUPPORTED, loc, "an output of the model is a sequence; Tenon gives tensors");
+        return NULL;
+    }
+    for (uint32_t i = 0; i < output.n; i++) {
+        if (is_named_anew(&m, &output, i))
+            graph_rename(m.g, output.at[i], text_of(m.from->output[i]->name));
+        VEC_PUSH(arena, &m.g->output, output.at[i]);
+    }
+    return m.g;
 }

@@ -637,6 +637,7 @@ static const OpRow rows[] = {
     {"Range", OP_range, 0}, {"EyeLike", OP_eye_like, convert_eye_like},
     {"QuantizeLinear", OP_quantize_linear, convert_quantize}, {"DequantizeLinear", OP_dequantize_linear, convert_quantize},
     {"DynamicQuantizeLinear", OP_dynamic_quantize_linear, 0},
+    {"NonZero", OP_NONE, convert_nonzero}, {"Compress", OP_NONE, convert_compress},
 };
 
 const OpRow *

@@ -5,6 +5,9 @@
  * types. So what computed such shapes is no longer read, and need not have a meaning as nests.
  * Then the nests are laid out in order; intermediates are named after the result and the nest.
  *
+ * A node that defines a symbol is needed where something is sized or indexed by it, read or not. The
+ * copy that a match makes has the same contents as what it was made of, which stands in for it.
+ *
  * Needs   types of all values.
  * Keeps   names and types of the values that stay.
  */
@@ -18,6 +21,7 @@ typedef struct {
     Arena *scratch;
     ValueId *map;
     Lowered *node;           /* [from->node.n] */
+    Map definer;             /* of symbols */
     uint8_t *read;           /* [from->value.n] */
 } Lower;
 
@@ -58,26 +62,63 @@ expand_node(Lower *l, NodeId id)
     return true;
 }
 
+static void
+need_symbol(void *user, Sym symbol)
+{
+    Lower *l = user;
+    uint64_t id;
+
+    if (map_get(&l->definer, MAP_PTR(symbol), &id))
+        l->node[id].live = true;
+}
+
+static void
+need_var(void *user, Var v)
+{
+    if (v.kind == VAR_SYMBOL)
+        need_symbol(user, (Sym)(uintptr_t)v.id);
+}
+
+static void
+need_symbols(Lower *l, NodeId id)
+{
+    const Expansion *e = &l->node[id].meaning;
+
+    if (!l->definer.n)
+        return;
+    graph_symbols(l->from, id, need_symbol, l);
+    for (uint32_t k = 0; k < e->call.n; k++)
+        nest_vars(e->call.at[k].nest, need_var, l);
+}
+
 /* All nodes are tried, so that one run reports every operator without a meaning. */
 static bool
 expand_live(Lower *l)
 {
     const Graph *g = l->from;
     bool ok = true;
-    for (uint32_t i = 0; i < g->output.n; i++)
+    for (uint32_t i = 0; i < g->constraints.n; i++) {
+        expr_vars(g->constraints.at[i].a, need_var, l);
+        expr_vars(g->constraints.at[i].b, need_var, l);
+    }
+    for (uint32_t i = 0; i < g->output.n; i++) {
+        const Type *t = g->value.at[g->output.at[i]].type;
         l->read[g->output.at[i]] = 1;
+        for (uint32_t d = 0; d < t->rank; d++)
+            expr_vars(t->dim[d], need_var, l);
+    }
     for (NodeId id = g->node.n; --id > 0;) {
         const Node *n = &g->node.at[id];
         l->read[0] = 0;
-        if (!is_read(l, n))
+        if (!is_read(l, n) && !l->node[id].live)
             continue;
         l->node[id].live = true;
-        if (n->callee == CALL_OP) {
+        if (n->callee == CALL_OP)
             ok &= expand_node(l, id);
-            continue;
-        }
-        for (uint32_t i = 0; i < n->in.count; i++)
-            l->read[node_in(g, n, i)] = 1;
+        else
+            for (uint32_t i = 0; i < n->in.count; i++)
+                l->read[node_in(g, n, i)] = 1;
+        need_symbols(l, id);
     }
     return ok;
 }
@@ -129,10 +170,23 @@ place_nests(Lower *l, NodeId id)
     }
 }
 
+/* Its symbols alone are left of a match. */
+static void
+place_match(Lower *l, NodeId id)
+{
+    const Node *n = &l->from->node.at[id];
+    ValueId in = l->map[node_in(l->from, n, 0)], out = 0;
+
+    if (node_out(l->from, n, 0))
+        l->map[node_out(l->from, n, 0)] = in;
+    graph_call_region(l->to, n, 1, &in, 1, &out);
+}
+
 Graph *
 lower_nests(const Graph *g)
 {
     Lower l = {.from = g, .scratch = arena_child(g->ctx->arena)};
+    l.definer = graph_definers(g, l.scratch);
     l.node = NEW_ARRAY(l.scratch, Lowered, g->node.n);
     l.read = NEW_ARRAY(l.scratch, uint8_t, g->value.n);
     bool ok = expand_live(&l);
@@ -143,6 +197,8 @@ lower_nests(const Graph *g)
                 continue;
             if (g->node.at[id].callee == CALL_OP)
                 place_nests(&l, id);
+            else if (g->node.at[id].callee == CALL_MATCH)
+                place_match(&l, id);
             else
                 graph_copy_node(l.to, g, id, l.map);
         }

@@ -123,6 +123,8 @@ AxisSet nest_axes_of_kind(const Nest *n, AxisKind k);
  * of the output that it leaves out are 0. */
 bool nest_leaves_gaps(const Nest *n);
 bool axis_is_ragged(const Axis *a);
+/* Each variable of its types, bounds, indices and values, some of them more than once. */
+void nest_vars(const Nest *n, void (*visit)(void *user, Var v), void *user);
 AxisSet expr_axes(const Expr *e);                    /* axes an Expr uses, inside computed values too */
 static inline AxisSet scalar_axes(Ctx *c, const Scalar *s) { (void)c; return s->axes; }
 

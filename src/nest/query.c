@@ -312,3 +312,42 @@ nest_accesses(Ctx *c, Arena *a, const Nest *n)
     }
     return list;
 }
+
+static void
+visit_set(const VarSet *set, void (*visit)(void *user, Var v), void *user)
+{
+    for (uint32_t i = 0; i < set->n; i++)
+        visit(user, set->at[i]);
+}
+
+typedef struct { void (*visit)(void *user, Var v); void *user; } VarVisit;
+
+/* The variables of what a computed variable stands for stand beside it. */
+static void
+visit_var(void *user, Var v)
+{
+    const VarVisit *vv = user;
+
+    vv->visit(vv->user, v);
+    if (v.kind == VAR_COMPUTED)
+        visit_set(computed_scalar(v)->vars, vv->visit, vv->user);
+}
+
+void
+nest_vars(const Nest *n, void (*visit)(void *user, Var v), void *user)
+{
+    VarVisit vv = { visit, user };
+
+    for (uint32_t i = 0; i < n->nin + n->nout; i++)
+        for (uint32_t d = 0; d < n->param[i].type->rank; d++)
+            expr_vars(n->param[i].type->dim[d], visit, user);
+    for (uint32_t k = 0; k < n->naxis; k++) {
+        expr_vars(n->axis[k].begin, visit_var, &vv);
+        expr_vars(n->axis[k].extent, visit_var, &vv);
+    }
+    for (uint32_t i = 0; i < n->nwrite; i++) {
+        for (uint32_t d = 0; d < n->param[n->write[i].out].type->rank; d++)
+            expr_vars(n->write[i].at[d], visit_var, &vv);
+        visit_set(n->write[i].value->vars, visit, user);
+    }
+}

@@ -168,6 +168,9 @@ op_require_eq(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const ch
     case UNKNOWN:
         break;
     }
+    for (uint32_t i = 0; call->constraints && i < call->constraints->n; i++)
+        if (call->constraints->at[i].a == a && call->constraints->at[i].b == b)
+            return true;             /* required already; not all that is required can be used by proofs */
     if (call->constraints) {
         const char *why = call->loc.node
             ? arena_printf(c->arena, "%s, %s: %s", op_name(call), call->loc.node, what)

@@ -77,6 +77,9 @@ typedef struct {
 /* False with a diagnostic if this call has no meaning as nests (unsupported attribute, say). */
 bool op_expand(Ctx *c, const OpCall *call, const Type *const *out, Expansion *e);
 
+/* What scales of a resize that come from data are multiples of 1 over: all halves to sixteenths are exact. */
+#define RESIZE_RATIO 720720
+
 /* Record that a == b is required; true if it is or may be so, false with an error if it cannot be. */
 bool op_require_eq(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what);
 /* ONNX broadcasting of two dimensions. */

@@ -73,6 +73,21 @@ scale_axis(Ctx *c, const OpCall *call, uint32_t d, double v, Scale *s)
     return true;
 }
 
+/* Scales from data: for each axis a numerator over RESIZE_RATIO, then for each the extent. */
+static bool
+read_ratios(Ctx *c, const OpCall *call, uint32_t naxis, const uint32_t *axis, Scale *s)
+{
+    Known given;
+
+    if (!op_param(c, call, 2, "scales", &given))
+        return false;
+    if (given.n != 2 * naxis)
+        return op_fail(c, call, DIAG_MODEL, "input 2 (scales as ratios) has %u elements for %u axes", given.n, naxis);
+    for (uint32_t i = 0; i < naxis; i++)
+        s[axis[i]] = (Scale){ given.at[i], expr_int(c, RESIZE_RATIO), given.at[naxis + i] };
+    return true;
+}
+
 static bool
 read_scales(Ctx *c, const OpCall *call, Scale *s)
 {
@@ -98,6 +113,8 @@ read_scales(Ctx *c, const OpCall *call, Scale *s)
     }
     if (!has_in(call, 2))
         return op_fail(c, call, DIAG_MODEL, "neither scales nor sizes are given");
+    if (dtype_is_int(call->in[2]->dtype))
+        return read_ratios(c, call, naxis, axis, s);
     if (!op_param_floats(c, call, 2, "scales", TN_MAX_RANK, v, &n))
         return false;
     if (n != naxis)
@@ -144,8 +161,8 @@ coordinate(Ctx *c, const OpCall *call, const Scale *s, const Expr *in, const Exp
     } else if (strcmp(mode, "half_pixel") == 0 || strcmp(mode, "pytorch_half_pixel") == 0) {
         const Expr *centre = expr_mul(c, expr_offset(c, expr_scale(c, i, 2), 1), s->q);
         *out = (Coordinate){ expr_sub(c, centre, s->p), expr_scale(c, s->p, 2) };
-        if (mode[0] == 'p' && expr_is(s->extent, 1))
-            *out = (Coordinate){ expr_int(c, 0), one };
+        if (mode[0] == 'p')              /* 0 where there is but one point */
+            out->num = expr_mul(c, out->num, expr_min(c, expr_offset(c, s->extent, -1), one));
     } else if (strcmp(mode, "half_pixel_symmetric") == 0) {
         const Expr *centre = expr_mul(c, expr_offset(c, expr_scale(c, i, 2), 1), s->q);
         const Expr *shift = expr_sub(c, expr_mul(c, in, s->p), expr_mul(c, s->extent, s->q));

@@ -107,7 +107,7 @@ plan_in_place(const Graph *g, Arena *scratch, const Node *n, uint32_t out, Value
     const Value *from = &g->value.at[in], *to = &g->value.at[node_out(g, n, out)];
     uint32_t nbuffer = n->in.count + n->out.count;
 
-    if (n->callee == CALL_OP || type_eq(g->ctx, from->type, to->type) != YES || !format_same(from->format, to->format))
+    if (n->callee == CALL_OP || n->callee > CALL_KERNEL || type_eq(g->ctx, from->type, to->type) != YES || !format_same(from->format, to->format))
         return false;
     if (n->callee == CALL_KERNEL && (n->kernel->npart != 1 || n->kernel->buffer.n < nbuffer))
         return false;

@@ -4,9 +4,10 @@
  * an output of the graph goes straight to the caller's memory and a constant to the weights, so only
  * the rest needs the arena. An output that may replace a dying input joins its block; pack.c then
  * places the blocks.
+ *
+ * The memory of a graph that a node runs is one more block that lives at that node.
  */
 #include "plan/internal.h"
-
 
 static const Expr *
 plan_value_bytes(Ctx *c, const Value *v)
@@ -16,15 +17,28 @@ plan_value_bytes(Ctx *c, const Value *v)
     return expr_simplify(c, NULL, expr_scale(c, count, dtype_info[v->type->dtype].bytes));
 }
 
+/* A block that lives at a node alone: its number is remembered, since offsets come later. */
+typedef struct { NodeId node; uint32_t carried; uint32_t block; } NodeBlock;     /* carried UINT32_MAX: what the node runs */
+
 typedef struct {
     const Graph *g;
+    ModelPlan *model;
     Plan *plan;
     Arena *arena;
+    Map definer;                     /* of symbols */
     NodeId *last;                    /* by value: the last node that reads it; 0 if none does */
     uint32_t *block;                 /* by value: its block + 1; 0 if it has none */
     ValueId *taker;                  /* by value: what is written over it; 0 if nothing is */
     VEC(PlanBlock) blocks;
+    VEC(NodeBlock) node_block;
+    VEC(NodeId) heap;                /* by number of a block taken as the graph runs: when it is free again */
 } Planner;
+
+static const Expr *
+bound_at_entry(const Planner *p, const Expr *e)
+{
+    return graph_bound(p->g, &p->definer, e);
+}
 
 static void
 find_last_uses(Planner *p)
@@ -38,20 +52,31 @@ find_last_uses(Planner *p)
 
 /* ---- what is not in the arena -------------------------------------------------------------------- */
 
+static bool
+same_weight(const Value *a, const Value *b)
+{
+    return a->data == b->data && a->type == b->type && format_same(a->format, b->format);
+}
+
+/* Constants of one content, type and format have one place, whichever graphs read them. */
 static void
 place_weight(Planner *p, ValueId v)
 {
+    const Value *value = &p->g->value.at[v];
     Placement *place = &p->plan->value[v];
-    int64_t bytes;
+    ModelPlan *m = p->model;
 
-    if (!p->g->value.at[v].data || place->bytes)
+    if (!value->data || place->bytes)
         return;
-    place->place = PLACE_WEIGHT;
-    place->bytes = plan_value_bytes(p->g->ctx, &p->g->value.at[v]);
-    bytes = expr_or(place->bytes, 0);
-    place->offset = expr_int(p->g->ctx, p->plan->weights_bytes);
-    p->plan->weights_bytes += (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
-    VEC_PUSH(p->g->arena, &p->plan->weight, v);
+    *place = (Placement){ .place = PLACE_WEIGHT, .bytes = plan_value_bytes(p->g->ctx, value) };
+    for (uint32_t i = 0; i < m->weight.n; i++)
+        if (same_weight(m->weight.at[i].value, value)) {
+            place->offset = expr_int(p->g->ctx, m->weight.at[i].offset);
+            return;
+        }
+    place->offset = expr_int(p->g->ctx, m->weights_bytes);
+    VEC_PUSH(p->g->arena, &m->weight, ((PlacedWeight){ value, m->weights_bytes }));
+    m->weights_bytes += (expr_or(place->bytes, 0) + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
 }
 
 static void
@@ -66,12 +91,15 @@ place_outside(Planner *p)
     for (NodeId n = 1; n < g->node.n; n++)
         for (uint32_t i = 0; i < g->node.at[n].in.count; i++)
             place_weight(p, node_in(g, &g->node.at[n], i));
+    p->plan->made = NEW_ARRAY(g->arena, bool, g->output.n + 1);
     for (uint32_t i = 0; i < g->output.n; i++) {
         ValueId v = g->output.at[i];
         Placement *place = &p->plan->value[v];
+        const Expr *bytes = plan_value_bytes(g->ctx, &g->value.at[v]);
         place_weight(p, v);
-        if (g->value.at[v].def && !place->bytes) {
-            *place = (Placement){ .place = PLACE_OUTPUT, .index = i, .bytes = plan_value_bytes(g->ctx, &g->value.at[v]) };
+        p->plan->made[i] = !bound_at_entry(p, bytes);
+        if (g->value.at[v].def && !place->bytes && !p->plan->made[i]) {
+            *place = (Placement){ .place = PLACE_OUTPUT, .index = i, .bytes = bytes };
             continue;
         }
         VEC_PUSH(g->arena, &p->plan->copy, ((__typeof__(*p->plan->copy.at)){ v, i }));
@@ -94,12 +122,109 @@ find_dying(Planner *p, NodeId n, uint32_t out)
     return 0;
 }
 
+/* The number of a block that is free while `n` to `last` run. */
+static uint32_t
+heap_block(Planner *p, NodeId n, NodeId last)
+{
+    for (uint32_t i = 0; i < p->heap.n; i++)
+        if (p->heap.at[i] < n) {
+            p->heap.at[i] = last;
+            return i;
+        }
+    VEC_PUSH(p->arena, &p->heap, last);
+    return p->heap.n - 1;
+}
+
+static void
+add_block(Planner *p, const Expr *bytes, NodeId first, NodeId last)
+{
+    VEC_PUSH(p->arena, &p->blocks, ((PlanBlock){ .bytes = bytes, .first = first, .last = last }));
+}
+
+/* The symbols of a region whose value is another one in every turn. */
+static bool
+changes(const Node *n, Var symbol)
+{
+    const Graph *body = n->region[0].graph;
+
+    for (uint32_t i = 0; n->callee == CALL_LOOP && i < n->ncarried; i++) {
+        const Type *t = body->value.at[body->input.at[2 + i]].type;
+        for (uint32_t d = 0; d < t->rank; d++) {
+            Var v;
+            if (expr_is_var(t->dim[d], &v) && v.id == symbol.id)
+                return body->value.at[body->output.at[1 + i]].type->dim[d] != t->dim[d];
+        }
+    }
+    return false;
+}
+
+typedef struct { const Node *node; bool any; } Changing;
+
+static void
+find_changing(void *user, Var v)
+{
+    Changing *c = user;
+    c->any |= changes(c->node, v);
+}
+
+/* The memory of what a node runs, where its size is known when this graph begins; else NULL. */
+static const Expr *
+region_bytes(Planner *p, const Node *n)
+{
+    Ctx *c = p->g->ctx;
+    const Expr *most = expr_int(c, 0);
+
+    for (uint32_t r = 0; r < n->nregion; r++) {
+        const Plan *inner = plan_of(p->model, n->region[r].graph);
+        Changing k = { n, false };
+        if (!inner || !inner->arena_bytes || n->callee == CALL_GRAPH)
+            return NULL;
+        expr_vars(inner->arena_bytes, find_changing, &k);
+        const Expr *bytes = k.any ? NULL : expr_subst(c, inner->arena_bytes, n->region[r].bind, n->region[r].nbind);
+        bytes = bytes ? bound_at_entry(p, bytes) : NULL;
+        if (!bytes)
+            return NULL;
+        most = expr_max(c, most, bytes);
+    }
+    return expr_simplify(c, NULL, most);
+}
+
+static void
+add_node_blocks(Planner *p, NodeId id)
+{
+    const Graph *g = p->g;
+    const Node *n = &g->node.at[id];
+    NodeMemory *m = &p->plan->node[id];
+
+    if (!n->nregion)
+        return;
+    const Expr *bytes = region_bytes(p, n);
+    if (bytes) {
+        add_block(p, bytes, id, id);
+        VEC_PUSH(p->arena, &p->node_block, ((NodeBlock){ id, UINT32_MAX, p->blocks.n - 1 }));
+    }
+    m->other = NEW_ARRAY(g->arena, const Expr *, n->ncarried + 1);
+    for (uint32_t i = 0; i < n->ncarried; i++) {
+        ValueId v = node_out(g, n, i);
+        const Expr *other = v ? bound_at_entry(p, plan_value_bytes(g->ctx, &g->value.at[v])) : NULL;
+        Changing k = { n, false };
+        const Type *t = n->region[0].graph->value.at[n->region[0].graph->input.at[2 + i]].type;
+        for (uint32_t d = 0; d < t->rank; d++)
+            expr_vars(t->dim[d], find_changing, &k);
+        if (!other || k.any)
+            continue;
+        add_block(p, other, id, id);
+        VEC_PUSH(p->arena, &p->node_block, ((NodeBlock){ id, i, p->blocks.n - 1 }));
+    }
+}
+
 static void
 make_blocks(Planner *p)
 {
     const Graph *g = p->g;
 
-    for (NodeId n = 1; n < g->node.n; n++)
+    for (NodeId n = 1; n < g->node.n; n++) {
+        add_node_blocks(p, n);
         for (uint32_t i = 0; i < g->node.at[n].out.count; i++) {
             ValueId v = node_out(g, &g->node.at[n], i);
             Placement *place = &p->plan->value[v];
@@ -108,6 +233,12 @@ make_blocks(Planner *p)
             place->place = PLACE_ARENA;
             place->bytes = plan_value_bytes(g->ctx, &g->value.at[v]);
             NodeId last = p->last[v] > n ? p->last[v] : n;
+            if (!bound_at_entry(p, place->bytes)) {
+                place->place = PLACE_BLOCK;
+                place->index = heap_block(p, n, last);
+                continue;
+            }
+            place->bytes = bound_at_entry(p, place->bytes);
             ValueId dying = find_dying(p, n, i);
             if (dying) {
                 place->in_place = true;
@@ -117,9 +248,10 @@ make_blocks(Planner *p)
                 p->taker[dying] = v;
                 continue;
             }
-            VEC_PUSH(p->arena, &p->blocks, ((PlanBlock){ .bytes = place->bytes, .first = n, .last = last }));
+            add_block(p, place->bytes, n, last);
             p->block[v] = p->blocks.n;
         }
+    }
 }
 
 /* Offsets from blocks to values. A value whose block was taken over stands where its taker does, which
@@ -139,20 +271,54 @@ spread_offsets(Planner *p)
         }
 }
 
-Plan *
-plan_memory(const Graph *g)
+/* What an output is copied from is alive to the end. */
+static void
+keep_copied(Planner *p)
 {
-    Plan *plan = NEW(g->arena, Plan);
-    Planner p = { .g = g, .plan = plan, .arena = g->arena };
+    for (uint32_t i = 0; i < p->plan->copy.n; i++)
+        p->last[p->plan->copy.at[i].from] = p->g->node.n;
+}
+
+static void
+plan_graph(ModelPlan *model, const Graph *g)
+{
+    Plan *plan = plan_of(model, g);
+    Planner p = { .g = g, .model = model, .plan = plan, .arena = g->arena, .definer = graph_definers(g, g->arena) };
 
     plan->value = NEW_ARRAY(g->arena, Placement, g->value.n);
+    plan->node = NEW_ARRAY(g->arena, NodeMemory, g->node.n);
     p.last = NEW_ARRAY(g->arena, NodeId, g->value.n);
     p.block = NEW_ARRAY(g->arena, uint32_t, g->value.n);
     p.taker = NEW_ARRAY(g->arena, ValueId, g->value.n);
     find_last_uses(&p);
     place_outside(&p);
+    keep_copied(&p);
     make_blocks(&p);
+    plan->nblock = p.heap.n;
     plan->arena_bytes = plan_place(g->ctx, g->arena, p.blocks.at, p.blocks.n);
     spread_offsets(&p);
-    return plan;
+    for (uint32_t i = 0; i < p.node_block.n; i++) {
+        NodeBlock b = p.node_block.at[i];
+        NodeMemory *m = &plan->node[b.node];
+        *(b.carried == UINT32_MAX ? &m->arena : &m->other[b.carried]) = p.blocks.at[b.block].offset;
+    }
+}
+
+/* Callees first, so that their memory can be part of the callers'; the model's own plan is put in front. */
+ModelPlan *
+plan_memory(const Graph *g)
+{
+    ModelPlan *model = NEW(g->arena, ModelPlan);
+    GraphList all = graph_all(g, g->arena);
+
+    model->by_graph.arena = g->arena;
+    for (uint32_t i = all.n; i-- > 0; ) {
+        Plan *plan = NEW(g->arena, Plan);
+        plan->graph = all.at[i];
+        VEC_PUSH(g->arena, &model->plan, plan);
+        map_put(&model->by_graph, MAP_PTR(all.at[i]), MAP_PTR(plan));
+    }
+    for (uint32_t i = 0; i < all.n; i++)
+        plan_graph(model, all.at[i]);
+    return model;
 }

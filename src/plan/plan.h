@@ -3,13 +3,17 @@
  * Values between kernels share one arena. Live ranges decide who may share; offsets and sizes are
  * Exprs, so a model with symbolic dimensions is planned once. An output takes over the memory of an
  * input that dies there when every access map allows (in place).
+ *
+ * A size that data define as the graph runs is planned at its upper bound, where that follows from what is
+ * known at the beginning and is not far off: a bound of one dimension is, a product of bounds is not.
+ * Else the value gets a block when it is made.
  */
 #ifndef TENON_PLAN_H
 #define TENON_PLAN_H
 
 #include "graph/placement.h"
 
-Plan *plan_memory(const Graph *g);       /* a graph of scheduled kernels */
-void plan_print(Text *t, const Graph *g, const Plan *p);
+ModelPlan *plan_memory(const Graph *g);      /* a graph of scheduled kernels, and all that it runs */
+void plan_print(Text *t, const ModelPlan *p);
 
 #endif

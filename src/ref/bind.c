@@ -87,6 +87,15 @@ ref_bind(Ctx *c, uint32_t n, const Sym *name, const Type *const *type, const Ten
 }
 
 bool
+check_constraints(const Graph *g, const Symbols *s)
+{
+    for (uint32_t i = 0; i < g->constraints.n; i++)
+        if (!check_constraint(g->ctx, s, &g->constraints.at[i]))
+            return false;
+    return true;
+}
+
+bool
 ref_bind_inputs(const Graph *g, const Tensor *input, Symbols *s)
 {
     Ctx *c = g->ctx;
@@ -99,7 +108,5 @@ ref_bind_inputs(const Graph *g, const Tensor *input, Symbols *s)
     }
     bool ok = ref_bind(c, g->input.n, name, type, input, s);
     arena_free(scratch);
-    for (uint32_t i = 0; ok && i < g->constraints.n; i++)
-        ok = check_constraint(c, s, &g->constraints.at[i]);
-    return ok;
+    return ok && check_constraints(g, s);
 }

@@ -55,14 +55,6 @@ ref_op(Ctx *c, Arena *a, const OpCall *call, const Type *const *out_type, const 
 
 /* ---- nodes ------------------------------------------------------------------------------------------- */
 
-typedef struct {
-    const Graph *g;
-    const Symbols *symbols;
-    Tensor *value;           /* [value.n]; data NULL before its node ran */
-    Arena **home;            /* [value.n]; of results */
-    uint32_t *uses;          /* [value.n] still to come */
-} GraphRun;
-
 static bool
 run_op_node(GraphRun *r, Arena *scratch, NodeId id, Tensor **value)
 {
@@ -93,6 +85,8 @@ run_node(GraphRun *r, Arena *scratch, NodeId id)
             continue;
         value[n->in.count + i] = &r->value[v];
         r->home[v] = arena_child(c->arena);
+        if (n->callee > CALL_KERNEL)                 /* its size is known afterwards */
+            continue;
         if (!tensor_of_type(c, r->home[v], g->value.at[v].type, r->symbols, &r->value[v]))
             return false;
     }
@@ -100,6 +94,7 @@ run_node(GraphRun *r, Arena *scratch, NodeId id)
     case CALL_OP: return run_op_node(r, scratch, id, value);
     case CALL_NEST: return ref_nest(c, n->nest, r->symbols, value);
     case CALL_KERNEL: return ref_kernel(c, scratch, n->kernel, r->symbols, value);
+    case CALL_MATCH: case CALL_IF: case CALL_LOOP: case CALL_GRAPH: return run_control(r, scratch, id, value);
     }
     return false;
 }
@@ -180,11 +175,11 @@ take_outputs(const GraphRun *r, Arena *a, Tensor *output)
 }
 
 bool
-ref_graph(const Graph *g, Arena *a, const Symbols *s, const Tensor *input, Tensor *output,
+run_graph(const Graph *g, Arena *a, Symbols *s, uint32_t depth, const Tensor *input, Tensor *output,
           void (*progress)(void *user, uint32_t done, uint32_t total), void *user)
 {
     Arena *scratch = arena_child(g->ctx->arena);
-    GraphRun r = {g, s, NEW_ARRAY(scratch, Tensor, g->value.n), NEW_ARRAY(scratch, Arena *, g->value.n), graph_uses(g, scratch)};
+    GraphRun r = {g, s, NEW_ARRAY(scratch, Tensor, g->value.n), NEW_ARRAY(scratch, Arena *, g->value.n), graph_uses(g, scratch), depth};
     bool ok = set_values(&r, scratch, input) && run_nodes(&r, progress, user);
     if (ok)
         take_outputs(&r, a, output);
@@ -193,4 +188,15 @@ ref_graph(const Graph *g, Arena *a, const Symbols *s, const Tensor *input, Tenso
             arena_free(r.home[v]);
     arena_free(scratch);
     return ok;
+}
+
+bool
+ref_graph(const Graph *g, Arena *a, const Symbols *s, const Tensor *input, Tensor *output,
+          void (*progress)(void *user, uint32_t done, uint32_t total), void *user)
+{
+    Symbols own = {0};                               /* nodes add the symbols they define */
+
+    for (uint32_t i = 0; i < s->name.n; i++)
+        symbols_set(g->ctx->arena, &own, s->name.at[i], s->value.at[i]);
+    return run_graph(g, a, &own, 0, input, output, progress, user);
 }

@@ -165,4 +165,24 @@ bool run_tiled(Program *p, const Domain *d, const uint32_t *axes, const Stores *
 /* ref_nest, one point at a time: what tiles are tested against. */
 bool ref_nest_by_points(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param);
 
+/* ---- graphs (graph.c), nodes that run graphs or define symbols (control.c) ------------------------------ */
+
+enum { REF_MAX_DEPTH = 1000, REF_MAX_TRIPS = 1 << 24 };      /* of graphs that run graphs; of a loop */
+
+typedef struct {
+    const Graph *g;
+    Symbols *symbols;        /* those of the inputs, and of the nodes that ran */
+    Tensor *value;           /* [value.n]; data NULL before its node ran */
+    Arena **home;            /* [value.n]; of results */
+    uint32_t *uses;          /* [value.n] still to come */
+    uint32_t depth;
+} GraphRun;
+
+bool run_graph(const Graph *g, Arena *a, Symbols *s, uint32_t depth, const Tensor *input, Tensor *output,
+               void (*progress)(void *user, uint32_t done, uint32_t total), void *user);
+/* value: inputs, then outputs, whose homes are there but whose memory is not; NULL where absent. */
+bool run_control(GraphRun *r, Arena *scratch, NodeId id, Tensor **value);
+/* Every constraint of the graph whose symbols all have values holds? */
+bool check_constraints(const Graph *g, const Symbols *s);
+
 #endif

@@ -65,7 +65,7 @@ same_node(const Rebuild *r, const Node *a, const Node *b)
     const Graph *g = r->from;
     if (a->callee != b->callee || a->in.count != b->in.count || a->out.count != b->out.count)
         return false;
-    if (a->callee == CALL_KERNEL || a->op != b->op || a->nest != b->nest || a->attrs.n != b->attrs.n)
+    if (a->callee >= CALL_KERNEL || a->op != b->op || a->nest != b->nest || a->attrs.n != b->attrs.n)
         return false;
     for (uint32_t i = 0; i < a->attrs.n; i++)
         if (!same_attr(&a->attrs.at[i], &b->attrs.at[i]))

@@ -17,6 +17,14 @@ bool head_read(Diags *d, Loc loc, int fd, uint64_t bytes, ArtefactHead *out);
 /* A host that times what `under` runs. */
 const TnHost *profile_host(Profile *p, const TnHost *under);
 
+/* Blocks for what only data size. (memory.c) */
+typedef struct Heap Heap;
+Heap *heap_new(Arena *a);                                    /* goes with the arena */
+void *heap_get(Heap *h, int64_t *bytes);                     /* as TnMemory.get */
+void heap_put(Heap *h, void *at, int64_t bytes);
+void heap_take_back(Heap *h);                                /* all that are out */
+int64_t heap_bytes(const Heap *h);                           /* taken from the system so far */
+
 /* An array in .npy form, anywhere in memory that outlives `a`; out->name is the caller's to set. */
 bool npy_parse(Arena *a, Diags *d, Loc loc, Bytes file, NpyArray *out);
 

@@ -44,16 +44,19 @@ void pool_run(Pool *p, TnKernelFn *fn, const TnArgs *args, int64_t trips, int64_
 /* ---- one model, ready to run -------------------------------------------------------------------- */
 
 typedef struct { const void *data; DType dtype; uint32_t rank; const int64_t *dims; } RunInput;
-typedef struct { void *data; DType dtype; uint32_t rank; int64_t dims[TN_MAX_RANK]; int64_t bytes; } RunOutput;
+/* made: only the run tells its size. Until then dims are -1 where it is not known, and bytes is 0; the run brings
+ * memory that stays good until the next one. Of another output dims may be the most that they can be. */
+typedef struct { void *data; DType dtype; uint32_t rank; int64_t dims[TN_MAX_RANK]; int64_t bytes; bool made; } RunOutput;
 
 typedef struct Session Session;
 Session *session_new(Arena *a, Diags *d, const Artefact *f, Pool *pool, const TnHost *host);   /* host: the caller's pool instead, or NULL */
 /* Check the inputs (count, type, rank, dimensions, constraints), size the outputs. Errors name the
  * input, the dimension and both values. Repeated with the same dims it costs a compare. */
 bool session_prepare(Session *s, Diags *d, const RunInput *in, uint32_t nin, RunOutput *out);
-/* Run. out[i].data: the caller's memory of out[i].bytes. */
+/* Run. out[i].data: the caller's memory of out[i].bytes, unless it is made. Sizes become those of this run. */
 bool session_run(Session *s, Diags *d, const RunInput *in, RunOutput *out);
 int64_t session_arena_bytes(const Session *s);     /* as last prepared */
+int64_t session_taken_bytes(const Session *s);     /* memory for what only data size, over all runs */
 int64_t session_scratch_bytes(const Session *s);   /* what a caller's pool must give each range, as last prepared */
 
 /* ---- profile ------------------------------------------------------------------------------------ */

@@ -34,6 +34,12 @@ struct Session {
     const void **input_data;
     void **output_data;
     Memory arena, scratch;
+
+    Heap *heap;                      /* for what only the run sizes */
+    TnMemory memory;
+    TnBlock *block, **made;          /* [noutput]: what this run makes … */
+    TnBlock *last;                   /* … and what the one before made */
+    int64_t *run_dims;               /* as output_dims, of the last run */
 };
 
 /* ---- memory ----------------------------------------------------------------------------- */
@@ -84,6 +90,34 @@ pool_parallel(void *user, TnKernelFn *fn, const TnArgs *args, int64_t trips, int
     pool_run(user, fn, args, trips, grain);
 }
 
+static void *
+get_block(void *user, int64_t *bytes)
+{
+    return heap_get(((Session *)user)->heap, bytes);
+}
+
+static void
+put_block(void *user, void *at, int64_t bytes)
+{
+    heap_put(((Session *)user)->heap, at, bytes);
+}
+
+/* A kernel of which only the run knows how much scratch it needs. */
+static int
+reserve_scratch(void *user, int64_t bytes)
+{
+    Session *s = user;
+
+    if (bytes <= s->sizes.scratch_bytes)
+        return 0;
+    if (s->pool ? !pool_scratch(s->pool, bytes) : s->host.parallel || !memory_grow(&s->scratch, bytes))
+        return 1;
+    s->sizes.scratch_bytes = bytes;
+    if (!s->host.parallel)
+        s->host.scratch = s->scratch.at;
+    return 0;
+}
+
 Session *
 session_new(Arena *a, Diags *d, const Artefact *f, Pool *pool, const TnHost *host)
 {
@@ -111,6 +145,15 @@ session_new(Arena *a, Diags *d, const Artefact *f, Pool *pool, const TnHost *hos
     s->outputs = NEW_ARRAY(a, RunOutput, m->noutput);
     s->input_data = NEW_ARRAY(a, const void *, m->ninput);
     s->output_data = NEW_ARRAY(a, void *, m->noutput);
+
+    s->heap = heap_new(a);
+    s->memory = (TnMemory){ sizeof s->memory, get_block, put_block, reserve_scratch, s };
+    s->block = NEW_ARRAY(a, TnBlock, m->noutput);
+    s->made = NEW_ARRAY(a, TnBlock *, m->noutput);
+    s->last = NEW_ARRAY(a, TnBlock, m->noutput);
+    s->run_dims = NEW_ARRAY(a, int64_t, m->output_rank_total);
+    for (int32_t i = 0; i < m->noutput; i++)
+        s->made[i] = &s->block[i];
 
     int64_t *dims = s->dims;
     for (int32_t i = 0; i < m->ninput; i++) {
@@ -209,6 +252,16 @@ report_fault(const Session *s, Diags *d, const TnFault *f)
                           f->where >= 0 && f->where < m->nkernel ? m->kernels[f->where].origin : "a kernel", got, want);
     case TN_FAULT_WEIGHTS:
         return diag_error(d, DIAG_MODEL, at_model(s), "the library does not find its weights, %lld bytes; compile the model again", want);
+    case TN_FAULT_SYMBOL:
+        return diag_error(d, DIAG_USAGE, at_model(s), "the size %s, which data define, is %lld; %s %lld is possible",
+                          f->where >= 0 && f->where < m->nsymbol ? m->symbols[f->where] : "of a tensor", got, got > want ? "at most" : "at least", want);
+    case TN_FAULT_MEMORY:
+        return diag_error(d, DIAG_LIMIT, at_model(s), "cannot get %lld bytes of memory for a tensor that data size; run smaller inputs", got);
+    case TN_FAULT_TRIPS:
+        return diag_error(d, DIAG_LIMIT, at_model(s), "a loop made %lld turns, the limit is %lld; raise it with --max-trips when compiling", got, want);
+    case TN_FAULT_DEPTH:
+        return diag_error(d, DIAG_LIMIT, at_model(s), "functions call each other %lld deep, the limit is %lld; raise it with --max-calls when compiling",
+                          got, want);
     case TN_FAULT_SIZE:
         return diag_error(d, DIAG_LIMIT, at_model(s), "a tensor's size overflows for inputs of these sizes; give smaller ones");
     }
@@ -261,7 +314,11 @@ size_outputs(Session *s, Diags *d)
         if (o->rank)
             memcpy(o->dims, dims, o->rank * sizeof *dims);
         dims += o->rank;
-        if (!tensor_bytes(o->dtype, o->rank, o->dims, &o->bytes))
+        o->made = false;
+        for (uint32_t k = 0; k < o->rank; k++)
+            o->made |= o->dims[k] < 0;
+        o->bytes = 0;
+        if (!o->made && !tensor_bytes(o->dtype, o->rank, o->dims, &o->bytes))
             return diag_error(d, DIAG_LIMIT, at_model(s), "output \"%s\" would be %s for these inputs, which cannot be",
                               s->manifest->outputs[i].name, dims_text(d->arena, o->dtype, o->rank, o->dims));
     }
@@ -335,6 +392,26 @@ check_data(const Session *s, Diags *d, const char *what, const char *name, const
     return true;
 }
 
+/* The outputs' sizes as this run has them, and the memory of those that it made. */
+static bool
+take_outputs(Session *s, Diags *d, RunOutput *out)
+{
+    const int64_t *dims = s->run_dims;
+
+    for (int32_t i = 0; i < s->manifest->noutput; i++) {
+        RunOutput *o = &out[i];
+        if (o->rank)
+            memcpy(o->dims, dims, o->rank * sizeof *dims);
+        dims += o->rank;
+        if (!tensor_bytes(o->dtype, o->rank, o->dims, &o->bytes))
+            return diag_error(d, DIAG_LIMIT, at_model(s), "output \"%s\" is %s, which cannot be", s->manifest->outputs[i].name,
+                              dims_text(d->arena, o->dtype, o->rank, o->dims));
+        if (o->made)
+            o->data = s->block[i].at;
+    }
+    return true;
+}
+
 bool
 session_run(Session *s, Diags *d, const RunInput *in, RunOutput *out)
 {
@@ -347,7 +424,7 @@ session_run(Session *s, Diags *d, const RunInput *in, RunOutput *out)
         s->input_data[i] = in[i].data;
     }
     for (int32_t i = 0; i < m->noutput; i++) {
-        if (!check_data(s, d, "output", m->outputs[i].name, out[i].data, out[i].dtype, out[i].bytes))
+        if (!out[i].made && !check_data(s, d, "output", m->outputs[i].name, out[i].data, out[i].dtype, out[i].bytes))
             return false;
         s->output_data[i] = out[i].data;
     }
@@ -355,14 +432,34 @@ session_run(Session *s, Diags *d, const RunInput *in, RunOutput *out)
     TnFrame frame = {
         .size = sizeof frame, .inputs = s->input_data, .outputs = s->output_data,
         .arena = s->arena.at, .sym = s->sym, .host = s->profile ? profile_host(s->profile, &s->host) : &s->host, .fault = &fault,
+        .memory = &s->memory, .made = s->made, .output_dims = s->run_dims,
     };
+    if (m->output_rank_total)
+        memcpy(s->run_dims, s->output_dims, (size_t)m->output_rank_total * sizeof *s->run_dims);
+    if (m->noutput)                  /* what the last run made may be an input of this one */
+        memcpy(s->last, s->block, (size_t)m->noutput * sizeof *s->block);
+    memset(s->block, 0, (size_t)m->noutput * sizeof *s->block);
     if (s->pool)
         pool_busy(s->pool, true);
     int code = m->run(&frame);
     if (s->pool)
         pool_busy(s->pool, false);
     fault.code = fault.code ? fault.code : code;
-    return !fault.code || report_fault(s, d, &fault);
+    if (!fault.code) {
+        for (int32_t i = 0; i < m->noutput; i++)
+            if (s->last[i].at)
+                heap_put(s->heap, s->last[i].at, s->last[i].bytes);
+        return take_outputs(s, d, out);
+    }
+    heap_take_back(s->heap);
+    memset(s->block, 0, (size_t)m->noutput * sizeof *s->block);
+    return report_fault(s, d, &fault);
+}
+
+int64_t
+session_taken_bytes(const Session *s)
+{
+    return heap_bytes(s->heap);
 }
 
 void

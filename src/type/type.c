@@ -45,6 +45,16 @@ type_simplify(Ctx *c, const Type *t)
     return type_new(c, t->dtype, t->rank, dim);
 }
 
+const Type *
+type_subst(Ctx *c, const Type *t, const Binding *b, uint32_t n)
+{
+    const Expr *dim[TN_MAX_RANK];
+
+    for (uint32_t i = 0; i < t->rank; i++)
+        dim[i] = expr_subst(c, t->dim[i], b, n);
+    return type_new(c, t->dtype, t->rank, dim);
+}
+
 const Expr *
 type_count(Ctx *c, const Type *t)
 {

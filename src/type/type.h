@@ -18,6 +18,7 @@ typedef struct Type {                /* interned */
 const Type *type_new(Ctx *c, DType dtype, uint32_t rank, const Expr *const *dim);
 const Type *type_with_dtype(Ctx *c, const Type *t, DType dtype);
 const Type *type_simplify(Ctx *c, const Type *t);
+const Type *type_subst(Ctx *c, const Type *t, const Binding *b, uint32_t n);     /* of its dimensions, all at once */
 const Expr *type_count(Ctx *c, const Type *t);                   /* elements */
 const Expr *type_bytes(Ctx *c, const Type *t);
 bool type_is_static(const Type *t);

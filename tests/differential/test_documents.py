@@ -1,7 +1,7 @@
 """What the documents show is so.
 
 The texts in ARCHITECTURE.md are what the compiler prints: each block behind `<!-- dump STAGE -->` is cut
-out of that stage's dump of the digits model.
+out of that stage's dump of the digits model, or of the example that is named before the stage.
 
 A line ending in … is a beginning; … alone stands for any lines; indentation is not compared. Where several
 stages are named, the first that changed the graph is meant.
@@ -15,16 +15,19 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TENON = os.environ.get("TENON", str(pathlib.Path(os.environ.get("TENON_BUILD", ROOT / "build")) / "tenon"))
-BLOCK = re.compile(r"<!-- dump ([^ ]+) -->\n```\n(.*?)```", re.S)
+BLOCK = re.compile(r"<!-- dump (?:([a-z]+) )?([^ ]+) -->\n```\n(.*?)```", re.S)
 BLOCKS = BLOCK.findall((ROOT / "ARCHITECTURE.md").read_text())
 
 
 @pytest.fixture(scope="module")
 def dumps(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("dumps")
-    subprocess.run([TENON, "compile", ROOT / "examples/digits/digits.onnx", "--target", "x86-64-v3", "--dump=all", "--dump-dir", folder,
-                    "-o", folder / "digits.so"], check=True, stdout=subprocess.DEVNULL)
-    return {p.name.split(".")[1]: p.read_text().splitlines() for p in folder.glob("digits.*.*") if p.suffix != ".so"}
+    made = {}
+    for name in ("digits", "power"):
+        folder = tmp_path_factory.mktemp(name)
+        subprocess.run([TENON, "compile", ROOT / f"examples/{name}/{name}.onnx", "--target", "x86-64-v3", "--dump=all", "--dump-dir", folder,
+                        "-o", folder / f"{name}.so"], check=True, stdout=subprocess.DEVNULL)
+        made[name] = {p.name.split(".")[1]: p.read_text().splitlines() for p in folder.glob(f"{name}.*.*") if p.suffix != ".so"}
+    return made
 
 
 def matches(shown: str, printed: str) -> bool:
@@ -40,9 +43,10 @@ def find(chunk: list[str], lines: list[str], start: int) -> int:
     return -1
 
 
-@pytest.mark.parametrize("stages, text", BLOCKS, ids=[stages for stages, _ in BLOCKS])
-def test_what_is_shown_is_what_is_printed(dumps, stages, text):
-    lines = next((dumps[s] for s in stages.split("|") if not dumps[s][0].startswith("; unchanged")), None)
+@pytest.mark.parametrize("model, stages, text", BLOCKS, ids=[f"{model or 'digits'}-{stages}" for model, stages, _ in BLOCKS])
+def test_what_is_shown_is_what_is_printed(dumps, model, stages, text):
+    printed = dumps[model or "digits"]
+    lines = next((printed[s] for s in stages.split("|") if not printed[s][0].startswith("; unchanged")), None)
     assert lines, f"no stage of {stages} changed the graph"
     at, chunk = 0, []
     for line in text.splitlines() + ["…"]:
@@ -67,5 +71,5 @@ def test_the_program_of_the_readme(tmp_path):
     assert done.returncode == 0 and done.stdout.startswith("probability: 14400 bytes of f32"), done.stderr
 
 
-def test_there_is_a_walk():
-    assert len(BLOCKS) >= 8
+def test_there_are_walks():
+    assert len([b for b in BLOCKS if not b[0]]) >= 8 and len([b for b in BLOCKS if b[0] == "power"]) >= 4

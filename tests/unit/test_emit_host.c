@@ -19,6 +19,7 @@ static struct {
     Arena *arena;
     Graph g;
     Plan plan;
+    ModelPlan model;
     const char *source;
     void *library;
     const TnManifest *manifest;
@@ -29,6 +30,27 @@ static const float weights[16] = {2, 3, 4};
 static const Expr *num(int64_t v) { return expr_int(c, v); }
 
 /* ---- the graph ------------------------------------------------------------------------------------ */
+
+/* The plan of a model that is this one graph. */
+static ModelPlan
+model_of(Plan *plan, const Graph *g)
+{
+    ModelPlan m = {.by_graph.arena = world.arena};
+    plan->graph = g;
+    VEC_PUSH(world.arena, &m.plan, plan);
+    map_put(&m.by_graph, MAP_PTR(g), MAP_PTR(plan));
+    return m;
+}
+
+/* The C function of the kernel that each node of g calls. */
+static Map
+symbols_of(const Graph *g, const char *const *name)
+{
+    Map m = {.arena = world.arena};
+    for (NodeId n = 1; n < g->node.n; n++)
+        map_put(&m, MAP_PTR(g->node.at[n].kernel), MAP_PTR(name[n]));
+    return m;
+}
 
 static ValueId
 value(const char *name, DType t, const Expr *const *dim, size_t rank, Placement place)
@@ -101,7 +123,8 @@ build(void)
     VEC_PUSH(world.arena, &g->output, x);
     VEC_PUSH(world.arena, &g->output, z);
     world.plan.arena_bytes = t_bytes;
-    world.plan.weights_bytes = 64;
+    world.model = model_of(&world.plan, g);
+    world.model.weights_bytes = 64;
     world.plan.copy.at = vec_grow(world.arena, NULL, &world.plan.copy.cap, sizeof *world.plan.copy.at);
     world.plan.copy.at[0].from = x, world.plan.copy.at[0].output = 1;
     world.plan.copy.at[1].from = z, world.plan.copy.at[1].output = 2;
@@ -145,7 +168,8 @@ compile(void **state)
     for (NodeId n = 1; n <= 2; n++)
         if (!emit_c_kernel(c, &t, world.g.node.at[n].kernel, name[n], &machine, symbols, nsymbol, true))
             return -1;
-    HostProgram p = {.graph = &world.g, .plan = &world.plan, .machine = &machine, .kernel_symbol = name, .compiler = "test",
+    Map symbol = symbols_of(&world.g, name);
+    HostProgram p = {.graph = &world.g, .plan = &world.model, .machine = &machine, .kernel_symbol = &symbol, .compiler = "test",
                      .summary = "two kernels", .weights_hash = 7, .embed_weights = weights};
     text_add(&t, emit_c_host_prelude(true));
     if (!emit_c_host(c, &t, &p, true))
@@ -352,7 +376,9 @@ test_long_program(void **state)
     for (int i = 1; i <= LONG; i++)
         name[i] = "k";
     uint32_t nsymbol = emit_symbols(&g, world.arena, &symbols);
-    HostProgram p = {.graph = &g, .plan = &plan, .machine = &machine, .kernel_symbol = name};
+    ModelPlan model = model_of(&plan, &g);
+    Map symbol = symbols_of(&g, name);
+    HostProgram p = {.graph = &g, .plan = &model, .machine = &machine, .kernel_symbol = &symbol};
     text_add(&t, "#define TN_KERNEL static void\n");
     text_add(&t, emit_c_prelude());
     assert_true(emit_c_kernel(c, &t, k, "k", &machine, symbols, nsymbol, false));
@@ -408,7 +434,10 @@ test_unbound_symbol(void **state)
     g.value.at = arena_copy(world.arena, g.value.at, g.value.n * sizeof *g.value.at);
     g.output.at[0] = world.g.output.at[0];
     g.value.at[g.output.at[0]].type = type_new(c, DT_F32, 1, (const Expr *[]){expr_symbol(c, "count")});
-    HostProgram p = {.graph = &g, .plan = &world.plan, .machine = &machine, .kernel_symbol = (const char *[]){NULL, "a", "b"}};
+    Plan plan = world.plan;
+    ModelPlan model = model_of(&plan, &g);
+    Map symbol = symbols_of(&g, (const char *[]){NULL, "a", "b"});
+    HostProgram p = {.graph = &g, .plan = &model, .machine = &machine, .kernel_symbol = &symbol};
     uint32_t before = c->diags.list.n;
     assert_false(emit_c_host(c, &t, &p, false));
     assert_true(c->diags.list.n == before + 1 && c->diags.list.at[before].class == DIAG_UNSUPPORTED);

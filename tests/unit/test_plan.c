@@ -165,7 +165,7 @@ in_place(void **state)
     ValueId a = negate(g, x), b = negate(g, a), d = reverse(g, b), e = spread(g, d), f = negate(g, e), h = mix(g, e, f, g->value.at[x].type);
     ValueId y = negate(g, h);
     VEC_PUSH(g->arena, &g->output, y);
-    Plan *p = plan_memory(g);
+    Plan *p = plan_memory(g)->plan.at[0];
 
     assert_int_equal(p->value[x].place, PLACE_INPUT);
     assert_false(p->value[a].in_place);               /* x is the caller's */
@@ -203,7 +203,7 @@ in_place_with_tree(World *w, bool copy_first, bool read_back, int64_t shift)
     if (read_back)
         value = scalar_2(c, S_ADD, value, scalar_load(c, DT_F32, 1, 1, &at, NULL));
     tree_store(body, 1, 1, &at, value);
-    return plan_memory(g)->value[b].in_place;
+    return plan_memory(g)->plan.at[0]->value[b].in_place;
 }
 
 static void
@@ -220,16 +220,17 @@ outputs_and_weights(void **state)
 {
     World *w = *state;
     Ctx *c = &w->ctx;
-    static const float data[5] = { 1, 2, 3, 4, 5 };
+    static const float data[5] = { 1, 2, 3, 4, 5 }, more[5] = { 6, 7, 8, 9, 10 };
     Graph *g = graph_new(c, w->arena, "outs");
     const Type *t = vector(c, expr_int(c, 5));
-    ValueId x = graph_input(g, "x", t), k1 = graph_const(g, "k1", t, data), k2 = graph_const(g, "k2", t, data);
+    ValueId x = graph_input(g, "x", t), k1 = graph_const(g, "k1", t, data), k2 = graph_const(g, "k2", t, more);
     ValueId unused = graph_const(g, "unused", t, data);
     ValueId y = mix(g, x, k2, t), z = mix(g, y, k1, t);
     ValueId outputs[] = { y, x, y, k1 };
     for (int i = 0; i < 4; i++)
         VEC_PUSH(g->arena, &g->output, outputs[i]);
-    Plan *p = plan_memory(g);
+    ModelPlan *model = plan_memory(g);
+    Plan *p = model->plan.at[0];
     Text text = { .arena = w->arena };
 
     assert_int_equal(p->value[y].place, PLACE_OUTPUT);
@@ -240,12 +241,12 @@ outputs_and_weights(void **state)
     assert_int_equal(p->copy.at[0].output, 1);
     assert_int_equal(p->copy.at[1].from, y);
     assert_int_equal(p->copy.at[2].from, k1);
-    assert_int_equal(p->weight.n, 2);
-    assert_int_equal(p->weight.at[0], k2);            /* first read first */
+    assert_int_equal(model->weight.n, 2);
+    assert_ptr_equal(model->weight.at[0].value, &g->value.at[k2]);            /* first read first */
     assert_true(expr_is(p->value[k2].offset, 0) && expr_is(p->value[k1].offset, 64));
-    assert_int_equal(p->weights_bytes, 128);
+    assert_int_equal(model->weights_bytes, 128);
     assert_null(p->value[unused].bytes);
-    plan_print(&text, g, p);
+    plan_print(&text, model);
     assert_non_null(strstr(text_str(&text), "plan @outs: arena 64 bytes, weights 128 bytes"));
     assert_non_null(strstr(text_str(&text), "copy %x to output 1"));
 }
@@ -273,7 +274,7 @@ random_graphs(void **state)
                 mix(g, recent, any, vector(c, size[random_below(&w->seed, kinds)]));
         }
         VEC_PUSH(g->arena, &g->output, g->value.n - 1);
-        Plan *p = plan_memory(g);
+        Plan *p = plan_memory(g)->plan.at[0];
         for (int64_t v = 0; v < 70; v += 23)
             check_plan(g, p, v);
     }

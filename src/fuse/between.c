@@ -1,0 +1,183 @@
+/* between: nests of a graph that also branches, loops, or defines sizes as it runs.
+ *
+ * Fusion sees nests alone. The nodes that are none are left where they must be, as late as possible:
+ * all nests whose values and sizes are there come first, then the first other node that can run, and
+ * so on. Each run of nests is a graph of its own, fused, and laid back in its place.
+ */
+#include "fuse/internal.h"
+
+typedef struct {
+    const Graph *from;
+    Graph *to;
+    Arena *scratch;
+    ValueId *map;                    /* [from->value.n]: the value in `to` */
+    bool *done;                      /* [from->node.n]: in the order already */
+    Map definer;                     /* of symbols */
+    Map constant;                    /* name to value of `from` */
+    bool ready;                      /* of the node being looked at */
+    VEC(NodeId) run;                 /* nests that stand together */
+    uint32_t *readers;               /* [from->value.n]: uses that are not in the run */
+} Between;
+
+/* ---- order --------------------------------------------------------------------------------------- */
+
+static void
+need_symbol(void *user, Sym symbol)
+{
+    Between *b = user;
+    uint64_t id;
+
+    if (map_get(&b->definer, MAP_PTR(symbol), &id))
+        b->ready &= b->done[id];
+}
+
+static bool
+is_ready(Between *b, NodeId id)
+{
+    const Graph *g = b->from;
+    const Node *n = &g->node.at[id];
+
+    b->ready = !b->done[id];
+    for (uint32_t i = 0; i < n->in.count && b->ready; i++) {
+        NodeId def = g->value.at[node_in(g, n, i)].def;
+        b->ready = !def || b->done[def];
+    }
+    if (b->ready && b->definer.n)
+        graph_symbols(g, id, need_symbol, b);
+    return b->ready;
+}
+
+/* ---- one run of nests --------------------------------------------------------------------------------- */
+
+static ValueId
+value_inside(Between *b, Graph *sub, ValueId *inside, ValueId v)
+{
+    const Value *value = &b->from->value.at[v];
+
+    if (!v || inside[v])
+        return inside[v];
+    inside[v] = graph_copy_value(sub, b->from, v);
+    if (!value->data)
+        VEC_PUSH(sub->arena, &sub->input, inside[v]);
+    return inside[v];
+}
+
+/* The run as a graph; outer[i] is what its input or output stands for. */
+static Graph *
+graph_of_run(Between *b, ValueId **input, ValueId **output)
+{
+    const Graph *g = b->from;
+    Graph *sub = graph_new(g->ctx, g->arena, g->name);
+    ValueId *inside = NEW_ARRAY(b->scratch, ValueId, g->value.n);
+    uint32_t nin = 0, nout = 0;
+
+    for (uint32_t k = 0; k < b->run.n; k++) {
+        const Node *n = &g->node.at[b->run.at[k]];
+        for (uint32_t i = 0; i < n->in.count; i++) {
+            ValueId v = node_in(g, n, i);
+            value_inside(b, sub, inside, v);
+            b->readers[v]--;
+        }
+        graph_copy_node(sub, g, b->run.at[k], inside);
+    }
+    *input = NEW_ARRAY(b->scratch, ValueId, sub->input.n + 1);
+    *output = NEW_ARRAY(b->scratch, ValueId, g->value.n);
+    for (ValueId v = 1; v < g->value.n; v++) {
+        NodeId def = g->value.at[v].def;
+        bool made = inside[v] && sub->value.at[inside[v]].def;
+        if (made && (b->readers[v] || !def)) {
+            VEC_PUSH(sub->arena, &sub->output, inside[v]);
+            (*output)[nout++] = v;
+        }
+    }
+    for (uint32_t i = 0; i < sub->input.n; i++)
+        for (ValueId v = 1; v < g->value.n; v++)
+            if (inside[v] == sub->input.at[i])
+                (*input)[nin++] = v;
+    return sub;
+}
+
+/* Kernels of the fused run, with the values of the whole graph behind those it shares with it. */
+static void
+lay_back(Between *b, const Graph *fused, const ValueId *input, const ValueId *output)
+{
+    ValueId *map = NEW_ARRAY(b->scratch, ValueId, fused->value.n);
+    uint64_t v;
+
+    for (uint32_t i = 0; i < fused->input.n; i++)
+        map[fused->input.at[i]] = b->map[input[i]];
+    for (ValueId c = 1; c < fused->value.n; c++)
+        if (fused->value.at[c].data && map_get(&b->constant, MAP_PTR(fused->value.at[c].name), &v))
+            map[c] = b->map[v];
+    for (NodeId n = 1; n < fused->node.n; n++)
+        graph_copy_node(b->to, fused, n, map);
+    for (uint32_t i = 0; i < fused->output.n; i++)
+        b->map[output[i]] = map[fused->output.at[i]];
+}
+
+static bool
+fuse_run(Between *b, Graph *(*fuse)(void *user, const Graph *nests), void *user)
+{
+    ValueId *input, *output;
+
+    if (!b->run.n)
+        return true;
+    Graph *sub = graph_of_run(b, &input, &output);
+    Graph *fused = fuse(user, sub);
+    if (!fused)
+        return false;
+    lay_back(b, fused, input, output);
+    b->run.n = 0;
+    return true;
+}
+
+Graph *
+fuse_between(const Graph *g, Graph *(*fuse)(void *user, const Graph *nests), void *user)
+{
+    bool mixed = false;
+
+    for (NodeId id = 1; id < g->node.n; id++)
+        mixed |= g->node.at[id].callee != CALL_NEST;
+    if (!mixed)
+        return fuse(user, g);
+
+    Between b = { .from = g, .scratch = arena_child(g->ctx->arena) };
+    b.to = graph_rebuild(g, &b.map);
+    b.done = NEW_ARRAY(b.scratch, bool, g->node.n);
+    b.definer = graph_definers(g, b.scratch);
+    b.readers = graph_uses(g, b.scratch);
+    b.constant.arena = b.scratch;
+    for (ValueId v = 1; v < g->value.n; v++)
+        if (g->value.at[v].data)
+            map_put(&b.constant, MAP_PTR(g->value.at[v].name), v);
+    uint32_t left = g->node.n - 1;
+    bool ok = true;
+    while (left && ok) {
+        NodeId other = 0;
+        for (bool found = true; found; ) {
+            found = false;
+            for (NodeId id = 1; id < g->node.n; id++)
+                if (g->node.at[id].callee == CALL_NEST && is_ready(&b, id)) {
+                    b.done[id] = found = true;
+                    VEC_PUSH(b.scratch, &b.run, id);
+                    left--;
+                }
+        }
+        bool ran = b.run.n > 0;
+        ok = fuse_run(&b, fuse, user);
+        for (NodeId id = 1; id < g->node.n && !other; id++)
+            if (g->node.at[id].callee != CALL_NEST && is_ready(&b, id))
+                other = id;
+        if (other && ok) {
+            graph_copy_node(b.to, g, other, b.map);
+            b.done[other] = true;
+            left--;
+        } else if (ok && left && !ran) {
+            ok = diag_error(&g->ctx->diags, DIAG_INTERNAL, (Loc){ 0 }, "fuse: %u nodes of graph %s wait for each other", left, g->name);
+        }
+    }
+    if (ok)
+        graph_finish(b.to, g, b.map);
+    arena_free(b.scratch);
+    return ok ? b.to : NULL;
+}

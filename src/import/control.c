@@ -1,0 +1,453 @@
+/* control: graphs inside a model become graphs that a node runs; If.
+ *
+ * A graph inside a model may read any name of those around it. What it reads is found beforehand and
+ * handed in: constants as constants of its own, the rest as arguments whose types are written in fresh
+ * symbols, bound to the ones outside. So a graph is read the same way wherever it stands.
+ *
+ * A branch whose condition is known is read in place, as if it stood there.
+ */
+#include "import/control.h"
+
+#include <string.h>
+
+/* ---- names read from outside ---------------------------------------------------------------------- */
+
+typedef struct { Call *k; Map seen; } Names;
+
+const Onnx__AttributeProto *
+inside_attribute(const Onnx__NodeProto *n, const char *name)
+{
+    for (size_t i = 0; i < n->n_attribute; i++)
+        if (!strcmp(text_of(n->attribute[i]->name), name))
+            return n->attribute[i];
+    return NULL;
+}
+
+typedef struct Inner { const struct Inner *outer; Map defined; } Inner;
+
+static void
+use_name(Names *names, const Inner *in, const char *s)
+{
+    Sym name = sym(names->k->m->c, text_of(s));
+
+    if (!*name || map_get(&names->seen, MAP_PTR(name), NULL))
+        return;
+    for (; in; in = in->outer)
+        if (map_get(&in->defined, MAP_PTR(name), NULL))
+            return;
+    map_put(&names->seen, MAP_PTR(name), 1);
+    VEC_PUSH(names->k->m->arena, &names->k->captured, name);
+}
+
+static void
+collect_names(Names *names, const Inner *outer, const Onnx__GraphProto *g)
+{
+    Ctx *c = names->k->m->c;
+    Inner in = {outer, {.arena = names->k->m->arena}};
+
+    for (size_t i = 0; i < g->n_input; i++)
+        map_put(&in.defined, MAP_PTR(sym(c, text_of(g->input[i]->name))), 1);
+    for (size_t i = 0; i < g->n_initializer; i++)
+        map_put(&in.defined, MAP_PTR(sym(c, text_of(g->initializer[i]->name))), 1);
+    for (size_t i = 0; i < g->n_node; i++)
+        for (size_t o = 0; o < g->node[i]->n_output; o++)
+            map_put(&in.defined, MAP_PTR(sym(c, text_of(g->node[i]->output[o]))), 1);
+    for (size_t i = 0; i < g->n_node; i++) {
+        for (size_t k = 0; k < g->node[i]->n_input; k++)
+            use_name(names, &in, g->node[i]->input[k]);
+        for (size_t a = 0; a < g->node[i]->n_attribute; a++)
+            if (g->node[i]->attribute[a]->g)
+                collect_names(names, &in, g->node[i]->attribute[a]->g);
+    }
+    for (size_t i = 0; i < g->n_output; i++)
+        use_name(names, &in, g->output[i]->name);
+}
+
+bool
+control_names(Call *k, bool *skip)
+{
+    Names names = {k, {.arena = k->m->arena}};
+    uint64_t v;
+
+    for (size_t a = 0; a < k->proto->n_attribute; a++)
+        if (k->proto->attribute[a]->g)
+            collect_names(&names, NULL, k->proto->attribute[a]->g);
+    for (uint32_t i = 0, n = k->captured.n; i < n; i++) {
+        Sym name = k->captured.at[i];
+        if (!map_get(&k->m->value, MAP_PTR(name), &v))
+            return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "\"%s\", which a graph inside reads, is made by no node, input or initializer", name);
+        *skip |= v == 0;
+        if (!sequence_is(v))
+            continue;
+        VEC_PUSH(k->m->arena, &k->captured_mark, ((__typeof__(*k->captured_mark.at)){name, v}));
+        k->captured.at[i] = NULL;
+        for (int part = 0; sequence_has_rank(v) && part < 2; part++)
+            VEC_PUSH(k->m->arena, &k->captured, sequence_part(k->m->c, name, part));
+    }
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < k->captured.n; i++)
+        if (k->captured.at[i])
+            k->captured.at[kept++] = k->captured.at[i];
+    k->captured.n = kept;
+    return !*skip;
+}
+
+ValueId
+inside_outer(const Call *k, Sym name)
+{
+    uint64_t v = 0;
+    map_get(&k->m->value, MAP_PTR(name), &v);
+    return (ValueId)v;
+}
+
+bool
+inside_graph(Call *k, const char *name, const Onnx__GraphProto **out)
+{
+    const Onnx__AttributeProto *a = inside_attribute(k->proto, name);
+
+    *out = a ? a->g : NULL;
+    return *out || diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%s needs the graph \"%s\"", k->proto->op_type, name);
+}
+
+/* ---- a graph inside ----------------------------------------------------------------------------------- */
+
+void
+inside_enter(Inside *in, Call *k, const Onnx__GraphProto *from, const char *name)
+{
+    Model *m = k->m;
+
+    *in = (Inside){.k = k, .around = {m->from, m->g, m->value}, .g = graph_new(m->c, m->arena, name)};
+    m->from = from;
+    m->g = in->g;
+    m->value = (Map){.arena = m->arena};
+}
+
+void
+inside_leave(Inside *in)
+{
+    Model *m = in->k->m;
+
+    m->from = in->around.from;
+    m->g = in->around.g;
+    m->value = in->around.value;
+}
+
+static Sym
+symbol_name(const Expr *e)
+{
+    Var v;
+    expr_is_var(e, &v);
+    return (Sym)(uintptr_t)v.id;
+}
+
+/* A fresh symbol of the graph inside that stands for e outside. */
+const Expr *
+inside_bind(Inside *in, const char *like, const Expr *e)
+{
+    Ctx *c = in->k->m->c;
+    const Expr *fresh = expr_fresh_symbol(c, like);
+    Binding b = {.to = e}, back = {.to = fresh};
+
+    expr_is_var(fresh, &b.var);
+    VEC_PUSH(in->k->m->arena, &in->bind, b);
+    if (expr_is_var(e, &back.var)) {
+        VEC_PUSH(in->k->m->arena, &in->back, back);
+        expr_symbol_range(c, b.var, expr_symbol_get(c, back.var));
+    }
+    return fresh;
+}
+
+static void
+rename_symbol(void *user, Var v)
+{
+    Inside *in = user;
+
+    for (uint32_t i = 0; i < in->back.n; i++)
+        if (in->back.at[i].var.id == v.id)
+            return;
+    if (v.kind == VAR_SYMBOL)
+        inside_bind(in, (Sym)(uintptr_t)v.id, expr_var(in->k->m->c, v));
+}
+
+const Expr *
+inside_expr(Inside *in, const Expr *e)
+{
+    expr_vars(e, rename_symbol, in);
+    return expr_subst(in->k->m->c, e, in->back.at, in->back.n);
+}
+
+static const Type *
+inside_type(Inside *in, const Type *t)
+{
+    for (uint32_t d = 0; d < t->rank; d++)
+        expr_vars(t->dim[d], rename_symbol, in);
+    return type_subst(in->k->m->c, t, in->back.at, in->back.n);
+}
+
+/* Value v from outside under a name inside: a constant, or an input, which is then an argument. */
+bool
+inside_hand_in(Inside *in, const char *name, ValueId v, ValueList *args)
+{
+    Model *m = in->k->m;
+    const Value value = in->around.g->value.at[v];
+    ValueId inner;
+
+    if (value.data) {
+        inner = graph_const(in->g, *name ? name : value.name, value.type, value.data);
+    } else {
+        inner = graph_input(in->g, *name ? name : value.name, inside_type(in, value.type));
+        for (uint32_t i = 0; value.known.at && i < value.known.n; i++)
+            expr_vars(value.known.at[i], rename_symbol, in);
+        Region r = {.nbind = in->bind.n, .bind = in->bind.at};
+        in->g->value.at[inner].known = graph_known_inside(m->c, m->arena, value.known, &r);
+        VEC_PUSH(m->arena, args, v);
+    }
+    return !*name || model_define(m, name, inner, in->k->loc);
+}
+
+bool
+inside_captured(Inside *in, ValueList *args)
+{
+    for (uint32_t i = 0; i < in->k->captured.n; i++) {
+        Map inner = in->k->m->value;
+        in->k->m->value = in->around.value;
+        ValueId v = inside_outer(in->k, in->k->captured.at[i]);
+        in->k->m->value = inner;
+        if (!inside_hand_in(in, in->k->captured.at[i], v, args))
+            return false;
+    }
+    for (uint32_t i = 0; i < in->k->captured_mark.n; i++)
+        map_put(&in->k->m->value, MAP_PTR(in->k->captured_mark.at[i].name), in->k->captured_mark.at[i].mark);
+    return true;
+}
+
+/* Its nodes and outputs. A value of 0 among these was refused, and has been reported. */
+bool
+inside_read(Inside *in)
+{
+    in->mark = NEW_ARRAY(in->k->m->arena, uint64_t, in->k->m->from->n_output + 1);
+    if (!model_body(in->k->m, &in->output) || !model_outputs(in->k->m, &in->output, in->mark))
+        return false;
+    for (size_t i = 0; i < in->k->m->from->n_output; i++)
+        if (in->mark[i] && !sequence_has_rank(in->mark[i]))
+            return in->may_be_empty || call_refuse(in->k, "a sequence leaves the graph without ever having had an item; Tenon does not know its rank");
+    for (uint32_t i = 0; i < in->output.n; i++) {
+        if (!in->output.at[i])
+            return false;
+        VEC_PUSH(in->k->m->arena, &in->g->output, in->output.at[i]);
+    }
+    return true;
+}
+
+Region
+inside_region(const Inside *in)
+{
+    return (Region){in->g, in->bind.n, in->bind.at};
+}
+
+typedef struct { const Inside *in; const bool *changes; bool all; } Bound;
+
+static void
+check_bound(void *user, Var v)
+{
+    Bound *b = user;
+
+    for (uint32_t i = 0; i < b->in->bind.n; i++)
+        if (b->in->bind.at[i].var.id == v.id) {
+            b->all &= !b->changes || !b->changes[i];
+            return;
+        }
+    b->all = false;
+}
+
+/* A dimension inside, as it is outside; NULL where a symbol of the inside has no one value there. */
+const Expr *
+inside_out(const Inside *in, const bool *changes, const Expr *dim)
+{
+    Bound b = {in, changes, true};
+
+    expr_vars(dim, check_bound, &b);
+    return b.all ? expr_subst(in->k->m->c, dim, in->bind.at, in->bind.n) : NULL;
+}
+
+
+const Expr *
+inside_new_symbol(Model *m, NewSymbols *fresh, const char *like, const Expr *most)
+{
+    const Expr *e = expr_fresh_symbol(m->c, like);
+    Var v;
+
+    VEC_PUSH(m->arena, fresh, ((NewSymbol){symbol_name(e), most}));
+    expr_is_var(e, &v);
+    if (most)
+        expr_symbol_range(m->c, v, (Interval){0, expr_bounds(m->c, NULL, most).hi});
+    return e;
+}
+
+/* The name of result i and its dimension d: what the symbol of that size is called. */
+const char *
+inside_size_name(Call *k, uint32_t i, uint32_t d)
+{
+    const char *name = i < k->proto->n_output ? text_of(k->proto->output[i]) : "";
+    return arena_printf(k->m->arena, "%s_%u", *name ? name : "size", d);
+}
+
+ResultNames
+inside_results(Call *k, const uint64_t *mark)
+{
+    Model *m = k->m;
+    ResultNames names = {0};
+
+    for (size_t i = 0; i < k->proto->n_output; i++) {
+        Sym name = sym(m->c, text_of(k->proto->output[i]));
+        if (!mark[i]) {
+            VEC_PUSH(m->arena, &names, name);
+            continue;
+        }
+        for (int part = 0; part < 2; part++)
+            VEC_PUSH(m->arena, &names, *name ? sequence_part(m->c, name, part) : name);
+        if (*name)
+            map_put(&m->value, MAP_PTR(name), mark[i]);
+    }
+    return names;
+}
+
+bool
+inside_finish(Call *k, Node *n, const ValueList *in, const Type *const *type, ResultNames names)
+{
+    Model *m = k->m;
+    ValueId *out = NEW_ARRAY(m->arena, ValueId, k->nout + 1);
+
+    n->loc = k->loc;
+    n->origin = k->origin;
+    for (uint32_t i = 0; i < k->nout; i++) {
+        Sym name = i < names.n ? names.at[i] : sym(m->c, "");
+        out[i] = graph_value(m->g, *name ? name : "unused", type[i]);
+        if (*name)
+            map_put(&m->value, MAP_PTR(name), out[i]);
+    }
+    graph_call_region(m->g, n, in->n, in->at, k->nout, out);
+    return true;
+}
+
+/* ---- If ------------------------------------------------------------------------------------------------- */
+
+/* The graph as part of the one around it. */
+static bool
+read_in_place(Call *k, const Onnx__GraphProto *from)
+{
+    Model *m = k->m;
+    Around around = {m->from, m->g, m->value};
+    Map inner = {.arena = m->arena};
+    ValueList output = {0};
+
+    for (uint32_t i = 0; i < k->captured.n; i++)
+        map_put(&inner, MAP_PTR(k->captured.at[i]), inside_outer(k, k->captured.at[i]));
+    for (uint32_t i = 0; i < k->captured_mark.n; i++)
+        map_put(&inner, MAP_PTR(k->captured_mark.at[i].name), k->captured_mark.at[i].mark);
+    m->from = from;
+    m->value = inner;
+    uint64_t *mark = NEW_ARRAY(m->arena, uint64_t, from->n_output + 1);
+    bool ok = model_body(m, &output) && model_outputs(m, &output, mark);
+    m->from = around.from;
+    m->value = around.value;
+    ResultNames names = {0};
+    if (ok)
+        names = inside_results(k, mark);
+    for (uint32_t i = 0; i < names.n; i++)
+        if (*names.at[i])
+            map_put(&m->value, MAP_PTR(names.at[i]), output.at[i]);
+    return ok;
+}
+
+/* The dimension both branches give, or a new symbol with the larger of both as its bound. */
+static const Expr *
+join_dim(Call *k, NewSymbols *fresh, const Inside *in, uint32_t i, uint32_t d)
+{
+    Ctx *c = k->m->c;
+    const Expr *dim[2];
+
+    for (int b = 0; b < 2; b++)
+        dim[b] = inside_out(&in[b], NULL, in[b].g->value.at[in[b].g->output.at[i]].type->dim[d]);
+    if (dim[0] && dim[1] && expr_eq(c, NULL, dim[0], dim[1]) == YES)
+        return dim[0];
+    return inside_new_symbol(k->m, fresh, inside_size_name(k, i, d), dim[0] && dim[1] ? expr_max(c, dim[0], dim[1]) : NULL);
+}
+
+static bool
+join_type(Call *k, NewSymbols *fresh, const Inside *in, uint32_t i, const Type **out)
+{
+    const Type *t[2];
+    const Expr *dim[TN_MAX_RANK];
+
+    for (int b = 0; b < 2; b++)
+        t[b] = in[b].g->value.at[in[b].g->output.at[i]].type;
+    if (t[0]->dtype != t[1]->dtype)
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "output %u is %s in one branch and %s in the other; both must have one element type",
+                          i, type_str(k->m->c, t[0]), type_str(k->m->c, t[1]));
+    if (t[0]->rank != t[1]->rank)
+        return call_refuse(k, "output %u is %s in one branch and %s in the other; Tenon needs one rank", i, type_str(k->m->c, t[0]),
+                           type_str(k->m->c, t[1]));
+    for (uint32_t d = 0; d < t[0]->rank; d++)
+        dim[d] = join_dim(k, fresh, in, i, d);
+    *out = type_new(k->m->c, t[0]->dtype, t[0]->rank, dim);
+    return true;
+}
+
+static bool
+read_if(Call *k)
+{
+    Model *m = k->m;
+    const Onnx__GraphProto *from[2];
+    const Type **type = NEW_ARRAY(m->arena, const Type *, 2 * k->proto->n_output + 1);
+    ValueList args = {0};
+    NewSymbols fresh = {0};
+    Inside in[2];
+    bool ok = true;
+
+    if (!inside_graph(k, "then_branch", &from[0]) || !inside_graph(k, "else_branch", &from[1]))
+        return false;
+    if (k->in.n != 1)
+        return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "If takes one condition, the node has %u inputs", k->in.n);
+    const Value *cond = &m->g->value.at[k->in.at[0]];
+    if (cond->type->dtype != DT_BOOL || !expr_is(type_count(m->c, cond->type), 1))
+        return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "the condition is %s; one bool is needed", type_str(m->c, cond->type));
+    for (int b = 0; b < 2; b++)
+        if (from[b]->n_output < k->nout)
+            return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "a branch gives %zu results, the node has %u", from[b]->n_output, k->nout);
+    int64_t known;
+    if (cond->known.at && expr_const(cond->known.at[0], &known))
+        return read_in_place(k, known ? from[0] : from[1]);
+    VEC_PUSH(m->arena, &args, k->in.at[0]);
+    for (int b = 0; b < 2; b++) {
+        args.n = 1;
+        inside_enter(&in[b], k, from[b], b ? "else" : "then");
+        ok &= inside_captured(&in[b], &args) && inside_read(&in[b]);
+        inside_leave(&in[b]);
+    }
+    for (size_t i = 0; ok && i < k->proto->n_output; i++)
+        if (in[0].mark[i] != in[1].mark[i])
+            return call_refuse(k, "output %zu is a sequence in one branch, and none, or one of other items, in the other", i);
+    if (!ok)
+        return false;
+    ResultNames names = inside_results(k, in[0].mark);
+    k->nout = names.n;
+    for (uint32_t i = 0; i < k->nout; i++)
+        if (!join_type(k, &fresh, in, i, &type[i]))
+            return false;
+    for (int b = 0; b < 2; b++)
+        in[b].g->output.n = k->nout;
+    Node n = {.callee = CALL_IF, .nregion = 2, .region = (Region[]){inside_region(&in[0]), inside_region(&in[1])}, .nfresh = fresh.n, .fresh = fresh.at};
+    return inside_finish(k, &n, &args, type, names);
+}
+
+Control *
+control_named(const char *onnx)
+{
+    static const struct { const char *onnx; Control *read; } rows[] = {{"If", read_if}, {"Loop", loop_read}, {"Scan", loop_read_scan}};
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (!strcmp(rows[i].onnx, onnx))
+            return rows[i].read;
+    return NULL;
+}

@@ -1,0 +1,152 @@
+/* function: a call of one of the model's own functions (FunctionProto).
+ *
+ * Its nodes are read where the call stands, with its inputs' names standing for what the call gives: types
+ * and sizes differ from call to call, and operators of the body then fuse with those around it. ONNX lets no
+ * function call itself, so this ends; a model whose functions do is refused by their depth.
+ *
+ * A node of the body may refer to an attribute of the call. Such nodes are copied with the attribute in its place.
+ */
+#include "import/internal.h"
+
+#include <string.h>
+
+enum { MAX_DEPTH = 64 };             /* of functions that call functions */
+
+const Onnx__FunctionProto *
+function_named(const Model *m, const Onnx__NodeProto *n)
+{
+    const char *domain = text_of(n->domain), *overload = text_of(n->overload);
+
+    for (size_t i = 0; i < m->proto->n_functions; i++) {
+        const Onnx__FunctionProto *f = m->proto->functions[i];
+        if (!strcmp(text_of(f->name), text_of(n->op_type)) && !strcmp(text_of(f->domain), domain) && !strcmp(text_of(f->overload), overload))
+            return f;
+    }
+    return NULL;
+}
+
+/* ---- attributes that refer to the call's ------------------------------------------------------------- */
+
+typedef struct { Model *m; const Onnx__NodeProto *call; const Onnx__FunctionProto *function; } Resolve;
+
+static const Onnx__AttributeProto *
+named_attribute(const Resolve *r, const char *name)
+{
+    for (size_t i = 0; i < r->call->n_attribute; i++)
+        if (!strcmp(text_of(r->call->attribute[i]->name), name))
+            return r->call->attribute[i];
+    for (size_t i = 0; i < r->function->n_attribute_proto; i++)
+        if (!strcmp(text_of(r->function->attribute_proto[i]->name), name))
+            return r->function->attribute_proto[i];
+    return NULL;
+}
+
+static Onnx__NodeProto **resolve_nodes(const Resolve *r, size_t n, Onnx__NodeProto *const *node);
+
+/* NULL: it refers to one that the call leaves out. */
+static Onnx__AttributeProto *
+resolve_attribute(const Resolve *r, const Onnx__AttributeProto *a)
+{
+    Arena *arena = r->m->arena;
+    const Onnx__AttributeProto *from = *text_of(a->ref_attr_name) ? named_attribute(r, a->ref_attr_name) : a;
+
+    if (!from)
+        return NULL;
+    Onnx__AttributeProto *copy = arena_copy(arena, from, sizeof *copy);
+    copy->name = a->name;
+    if (copy->g && from == a) {
+        Onnx__GraphProto *g = arena_copy(arena, copy->g, sizeof *g);
+        g->node = resolve_nodes(r, g->n_node, g->node);
+        copy->g = g;
+    }
+    return copy;
+}
+
+static Onnx__NodeProto **
+resolve_nodes(const Resolve *r, size_t n, Onnx__NodeProto *const *node)
+{
+    Arena *arena = r->m->arena;
+    Onnx__NodeProto **list = NEW_ARRAY(arena, Onnx__NodeProto *, n + 1);
+
+    for (size_t i = 0; i < n; i++) {
+        Onnx__NodeProto *copy = arena_copy(arena, node[i], sizeof *copy);
+        copy->attribute = NEW_ARRAY(arena, Onnx__AttributeProto *, node[i]->n_attribute + 1);
+        copy->n_attribute = 0;
+        for (size_t a = 0; a < node[i]->n_attribute; a++) {
+            Onnx__AttributeProto *attribute = resolve_attribute(r, node[i]->attribute[a]);
+            if (attribute)
+                copy->attribute[copy->n_attribute++] = attribute;
+        }
+        list[i] = copy;
+    }
+    return list;
+}
+
+/* ---- the body --------------------------------------------------------------------------------------------- */
+
+/* The function as a graph: outputs are values with names alone. */
+static const Onnx__GraphProto *
+graph_of(const Resolve *r)
+{
+    Arena *arena = r->m->arena;
+    const Onnx__FunctionProto *f = r->function;
+    Onnx__GraphProto *g = NEW(arena, Onnx__GraphProto);
+
+    onnx__graph_proto__init(g);
+    g->name = f->name;
+    g->n_node = f->n_node;
+    g->node = resolve_nodes(r, f->n_node, f->node);
+    g->n_output = f->n_output;
+    g->output = NEW_ARRAY(arena, Onnx__ValueInfoProto *, f->n_output + 1);
+    for (size_t i = 0; i < f->n_output; i++) {
+        g->output[i] = NEW(arena, Onnx__ValueInfoProto);
+        onnx__value_info_proto__init(g->output[i]);
+        g->output[i]->name = f->output[i];
+    }
+    return g;
+}
+
+static int64_t
+opset_of(const Model *m, const Onnx__FunctionProto *f)
+{
+    for (size_t i = 0; i < f->n_opset_import; i++)
+        if (!*text_of(f->opset_import[i]->domain) || !strcmp(f->opset_import[i]->domain, "ai.onnx"))
+            return f->opset_import[i]->version;
+    return m->opset;
+}
+
+bool
+function_call(Call *k)
+{
+    Model *m = k->m;
+    Resolve r = {m, k->proto, function_named(m, k->proto)};
+    const Onnx__FunctionProto *f = r.function;
+    const Onnx__GraphProto *from = m->from;
+    Map value = m->value, inner = {.arena = m->arena};
+    int64_t opset = m->opset;
+    ValueList output = {0};
+
+    if (k->in.n > f->n_input || k->proto->n_output > f->n_output)
+        return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "function %s has %zu inputs and %zu outputs, the node gives %u and takes %zu", f->name,
+                          f->n_input, f->n_output, k->in.n, k->proto->n_output);
+    if (m->depth >= MAX_DEPTH)
+        return diag_error(&m->c->diags, DIAG_LIMIT, k->loc, "functions call functions %d deep; ONNX lets none call itself", MAX_DEPTH);
+    for (uint32_t i = 0; i < k->in.n; i++)
+        if (k->in.at[i])
+            map_put(&inner, MAP_PTR(sym(m->c, text_of(f->input[i]))), k->in.at[i]);
+    const Onnx__FunctionProto *around = m->function;
+    m->function = f;
+    m->from = graph_of(&r);
+    m->value = inner;
+    m->opset = opset_of(m, f);
+    m->depth++;
+    bool ok = model_body(m, &output);
+    m->depth--;
+    m->opset = opset;
+    m->value = value;
+    m->from = from;
+    m->function = around;
+    for (uint32_t i = 0; ok && i < k->proto->n_output; i++)
+        call_bind(k, i, output.at[i]);
+    return ok;
+}

@@ -1,0 +1,24 @@
+/* little: small integer tensors while a model is read; see little.c. */
+#ifndef TENON_LITTLE_H
+#define TENON_LITTLE_H
+
+#include "import/internal.h"
+
+const Type *little_type(const Call *k, ValueId v);
+ValueId little_1(Call *k, OpKind op, ValueId a);
+ValueId little_2(Call *k, OpKind op, ValueId a, ValueId b);
+ValueId little_3(Call *k, OpKind op, ValueId a, ValueId b, ValueId c);
+ValueId little_axis(Call *k, OpKind op, int64_t axis, uint32_t n, const ValueId *in);    /* with attribute axis */
+ValueId little_list(Call *k, uint32_t n, const int64_t *v);          /* i64[n] */
+ValueId little_number(Call *k, int64_t v);                           /* i64[] */
+ValueId little_iota(Call *k, uint32_t n);                            /* 0, 1, …, n - 1; n up to 2 * TN_MAX_RANK */
+ValueId little_cast(Call *k, ValueId v, DType t);
+ValueId little_ints(Call *k, ValueId v);                             /* integers of rank 0 or 1 as i64[n] */
+ValueId little_shape(Call *k, ValueId v);                            /* i64[rank] */
+ValueId little_element(Call *k, ValueId v, uint32_t d);              /* of a list, as i64[1] */
+/* axes[n] of a tensor of rank r, negative ones counted from the back; others stop the run. */
+ValueId little_wrap(Call *k, ValueId axes, uint32_t r);
+/* v's contents as symbols, named after the node's result; most: of each, or NULL. */
+ValueId little_match(Call *k, ValueId v, const Expr *const *most);
+
+#endif

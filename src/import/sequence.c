@@ -1,0 +1,458 @@
+/* sequence: sequences of tensors, as two tensors: all elements one after the other, and the items' shapes.
+ *
+ *     items   T[total]          sizes   i64[length, rank]
+ *
+ * So a sequence is carried through a loop, captured by a branch and grown like any value whose size data define,
+ * and needs no kind of value of its own. In the table of names the sequence's own name stands for a mark (element
+ * type and rank), and two derived names for the tensors. An empty sequence has no rank before its first item.
+ */
+#include "import/little.h"
+
+#include <string.h>
+
+#define MARK (UINT64_C(1) << 62)
+
+bool
+sequence_is(uint64_t entry)
+{
+    return (entry & MARK) != 0;
+}
+
+static uint64_t
+mark_of(DType t, uint32_t rank)      /* rank UINT32_MAX: none yet */
+{
+    return MARK | (uint64_t)(rank + 1) << 8 | t;
+}
+
+bool
+sequence_has_rank(uint64_t mark)
+{
+    return (mark >> 8 & 0xffffffff) != 0;
+}
+
+static DType
+dtype_of(uint64_t mark)
+{
+    return (DType)(mark & 0xff);
+}
+
+static uint32_t
+rank_of(uint64_t mark)
+{
+    return (uint32_t)(mark >> 8 & 0xffffffff) - 1;
+}
+
+Sym
+sequence_part(Ctx *c, Sym name, int part)
+{
+    return sym_printf(c, "%s%s", name, part ? ".sizes" : ".items");
+}
+
+/* ---- reading and making -------------------------------------------------------------------------------- */
+
+typedef struct { uint64_t mark; ValueId items, sizes; } Sequence;
+
+static ValueId
+value_of(Call *k, Sym name)
+{
+    uint64_t v = 0;
+    map_get(&k->m->value, MAP_PTR(name), &v);
+    return (ValueId)v;
+}
+
+static bool
+read(Call *k, uint32_t i, Sequence *s)
+{
+    Sym name = i < k->proto->n_input ? sym(k->m->c, text_of(k->proto->input[i])) : sym(k->m->c, "");
+
+    *s = (Sequence){0};
+    map_get(&k->m->value, MAP_PTR(name), &s->mark);
+    if (!sequence_is(s->mark))
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "input %u of %s is no sequence", i, k->proto->op_type);
+    s->items = value_of(k, sequence_part(k->m->c, name, 0));
+    s->sizes = value_of(k, sequence_part(k->m->c, name, 1));
+    return true;
+}
+
+static bool
+give(Call *k, Sequence s)
+{
+    Ctx *c = k->m->c;
+    Sym name = sym(c, k->proto->n_output ? text_of(k->proto->output[0]) : "");
+
+    if (sequence_has_rank(s.mark) && (!s.items || !s.sizes))
+        return false;
+    map_put(&k->m->value, MAP_PTR(name), s.mark);
+    map_put(&k->m->value, MAP_PTR(sequence_part(c, name, 0)), s.items);
+    map_put(&k->m->value, MAP_PTR(sequence_part(c, name, 1)), s.sizes);
+    return true;
+}
+
+/* One without items, of that rank. */
+static Sequence
+empty(Call *k, DType t, uint32_t rank)
+{
+    Ctx *c = k->m->c;
+    const Expr *none = expr_int(c, 0), *dim[2] = {none, expr_int(c, rank)};
+    const void *nothing = arena_alloc(k->m->arena, 16);
+
+    return (Sequence){mark_of(t, rank), graph_const(k->m->g, "items", type_new(c, t, 1, dim), nothing),
+                      graph_const(k->m->g, "sizes", type_new(c, DT_I64, 2, dim), nothing)};
+}
+
+static ValueId
+flat(Call *k, ValueId x)
+{
+    const int64_t all = -1;
+    return little_2(k, OP_reshape, x, little_list(k, 1, &all));
+}
+
+static ValueId
+in_front(Call *k, ValueId x)
+{
+    const int64_t first = 0;
+    return little_2(k, OP_unsqueeze, x, little_list(k, 1, &first));
+}
+
+/* A sequence of n tensors of one type and rank. */
+static bool
+construct(Call *k, uint32_t n, const ValueId *x, Sequence *s)
+{
+    ValueId *items = NEW_ARRAY(k->m->arena, ValueId, n), *sizes = NEW_ARRAY(k->m->arena, ValueId, n);
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (!x[i])
+            return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "item %u of the sequence is absent", i);
+        if (little_type(k, x[i])->rank != little_type(k, x[0])->rank || little_type(k, x[i])->dtype != little_type(k, x[0])->dtype)
+            return call_refuse(k, "a sequence of %s and %s; Tenon needs items of one element type and one rank",
+                               type_str(k->m->c, little_type(k, x[0])), type_str(k->m->c, little_type(k, x[i])));
+        items[i] = flat(k, x[i]);
+        sizes[i] = in_front(k, little_shape(k, x[i]));
+    }
+    *s = (Sequence){mark_of(little_type(k, x[0])->dtype, little_type(k, x[0])->rank), n == 1 ? items[0] : little_axis(k, OP_concat, 0, n, items),
+                    n == 1 ? sizes[0] : little_axis(k, OP_concat, 0, n, sizes)};
+    return s->items && s->sizes;
+}
+
+static ValueId
+length(Call *k, const Sequence *s)
+{
+    if (!s->sizes)
+        return little_number(k, 0);
+    ValueId n = little_element(k, little_shape(k, s->sizes), 0);
+    return n ? little_1(k, OP_squeeze, n) : 0;
+}
+
+/* Elements of each item, i64[length]. */
+static ValueId
+counts(Call *k, const Sequence *s)
+{
+    Attr keep = {.name = sym(k->m->c, "keepdims"), .kind = ATTR_INT, .i = 0};
+    const int64_t last = 1;
+    return call_op(k, OP_reduce_prod, 1, &keep, 2, (ValueId[]){s->sizes, little_list(k, 1, &last)}, "counts");
+}
+
+/* Where each item begins, and where the last ends: i64[length + 1]. */
+static ValueId
+starts(Call *k, const Sequence *s)
+{
+    const int64_t zero = 0;
+    ValueId ends = little_2(k, OP_cum_sum, counts(k, s), little_number(k, 0));
+    return little_axis(k, OP_concat, 0, 2, (ValueId[]){little_list(k, 1, &zero), ends});
+}
+
+/* A position, i64[1], counted from the back where it is negative. */
+static ValueId
+position(Call *k, const Sequence *s, ValueId at)
+{
+    ValueId p = little_ints(k, at), n = length(k, s);
+    return little_3(k, OP_where, little_2(k, OP_less, p, little_number(k, 0)), little_2(k, OP_add, p, n), p);
+}
+
+/* x[from .. to) along axis 0; bounds are i64[1] that data define. */
+static ValueId
+part(Call *k, ValueId x, ValueId from, ValueId to)
+{
+    ValueId count = little_match(k, little_2(k, OP_max, little_2(k, OP_sub, to, from), little_number(k, 0)), NULL);
+    ValueId i = count ? little_3(k, OP_range, little_number(k, 0), little_1(k, OP_squeeze, count), little_number(k, 1)) : 0;
+    ValueId at = i ? little_2(k, OP_add, from, i) : 0;
+    return at ? little_axis(k, OP_gather, 0, 2, (ValueId[]){x, at}) : 0;
+}
+
+/* ---- the operators ------------------------------------------------------------------------------------------ */
+
+static const Onnx__AttributeProto *
+attribute(const Call *k, const char *name)
+{
+    for (size_t i = 0; i < k->proto->n_attribute; i++)
+        if (!strcmp(text_of(k->proto->attribute[i]->name), name))
+            return k->proto->attribute[i];
+    return NULL;
+}
+
+static int64_t
+int_attr(const Call *k, const char *name, int64_t otherwise)
+{
+    const Onnx__AttributeProto *a = attribute(k, name);
+    return a ? a->i : otherwise;
+}
+
+static bool
+read_empty(Call *k)
+{
+    int64_t t = int_attr(k, "dtype", 1);
+    DType dtype = t == (int)t ? dtype_from_onnx((int)t) : DT_NONE;
+
+    if (dtype == DT_NONE)
+        return call_refuse(k, "a sequence of ONNX type %s, which Tenon does not have", onnx_type_name(k->m->arena, (int)t));
+    return give(k, (Sequence){.mark = mark_of(dtype, UINT32_MAX)});
+}
+
+static bool
+read_construct(Call *k)
+{
+    Sequence s;
+
+    if (!k->in.n)
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "SequenceConstruct has no input");
+    return construct(k, k->in.n, k->in.at, &s) && give(k, s);
+}
+
+static bool
+read_length(Call *k)
+{
+    Sequence s;
+
+    if (!read(k, 0, &s))
+        return false;
+    ValueId n = length(k, &s);
+    call_bind(k, 0, n);
+    return n != 0;
+}
+
+static bool
+read_at(Call *k)
+{
+    Sequence s;
+    Attr exact = {.name = sym(k->m->c, "allowzero"), .kind = ATTR_INT, .i = 1}, keep = {.name = sym(k->m->c, "keepdims"), .kind = ATTR_INT, .i = 0};
+
+    if (!read(k, 0, &s) || k->in.n < 2 || !k->in.at[1])
+        return false;
+    if (!s.sizes)
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "the sequence is empty");
+    ValueId p = position(k, &s, k->in.at[1]);
+    ValueId from = little_2(k, OP_gather, starts(k, &s), p), row = little_2(k, OP_gather, s.sizes, p);
+    ValueId shape = little_match(k, row ? flat(k, row) : 0, NULL);
+    ValueId count = shape ? call_op(k, OP_reduce_prod, 1, &keep, 1, &shape, "count") : 0;
+    ValueId i = count ? little_3(k, OP_range, little_number(k, 0), count, little_number(k, 1)) : 0;
+    ValueId at = i ? little_2(k, OP_add, from, i) : 0;
+    ValueId piece = at ? little_axis(k, OP_gather, 0, 2, (ValueId[]){s.items, at}) : 0;
+    ValueId x = piece ? call_op(k, OP_reshape, 1, &exact, 2, (ValueId[]){piece, shape}, k->proto->output[0]) : 0;
+    call_bind(k, 0, x);
+    return x != 0;
+}
+
+/* Another sequence before position `at` of s: 0 is its end. */
+static bool
+insert(Call *k, const Sequence *s, const Sequence *x, ValueId at, Sequence *out)
+{
+    *out = *x;
+    if (!s->sizes)
+        return true;
+    out->mark = s->mark;
+    if (rank_of(s->mark) != rank_of(x->mark) || dtype_of(s->mark) != dtype_of(x->mark))
+        return call_refuse(k, "an item of another rank or element type; Tenon needs one for all items of a sequence");
+    if (!at) {
+        out->items = little_axis(k, OP_concat, 0, 2, (ValueId[]){s->items, x->items});
+        out->sizes = little_axis(k, OP_concat, 0, 2, (ValueId[]){s->sizes, x->sizes});
+        return out->items && out->sizes;
+    }
+    const int64_t zero = 0;
+    ValueId none = little_list(k, 1, &zero), p = position(k, s, at), cut = little_2(k, OP_gather, starts(k, s), p);
+    ValueId all = little_shape(k, s->items), n = little_ints(k, length(k, s));
+    out->items = little_axis(k, OP_concat, 0, 3, (ValueId[]){part(k, s->items, none, cut), x->items, part(k, s->items, cut, all)});
+    out->sizes = little_axis(k, OP_concat, 0, 3, (ValueId[]){part(k, s->sizes, none, p), x->sizes, part(k, s->sizes, p, n)});
+    return out->items && out->sizes;
+}
+
+static bool
+read_insert(Call *k)
+{
+    Sequence s, x, out;
+
+    if (!read(k, 0, &s) || k->in.n < 2 || !construct(k, 1, &k->in.at[1], &x))
+        return false;
+    return insert(k, &s, &x, k->in.n > 2 ? k->in.at[2] : 0, &out) && give(k, out);
+}
+
+static bool
+read_erase(Call *k)
+{
+    const int64_t zero = 0, last = -1;
+    Sequence s;
+
+    if (!read(k, 0, &s))
+        return false;
+    if (!s.sizes)
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "the sequence is empty");
+    ValueId p = position(k, &s, k->in.n > 1 && k->in.at[1] ? k->in.at[1] : little_list(k, 1, &last)), one = little_number(k, 1);
+    ValueId begin = starts(k, &s), next = little_2(k, OP_add, p, one), none = little_list(k, 1, &zero);
+    ValueId cut = little_2(k, OP_gather, begin, p), on = little_2(k, OP_gather, begin, next);
+    ValueId all = little_shape(k, s.items), n = little_ints(k, length(k, &s));
+    s.items = little_axis(k, OP_concat, 0, 2, (ValueId[]){part(k, s.items, none, cut), part(k, s.items, on, all)});
+    s.sizes = little_axis(k, OP_concat, 0, 2, (ValueId[]){part(k, s.sizes, none, p), part(k, s.sizes, next, n)});
+    return give(k, s);
+}
+
+/* All items along one axis, or along a new one. Element (o, j, i) of the result is of the item that position j is
+ * in: o and i are what lies outside and inside of the axis, which is the same for all items. */
+static bool
+read_concat(Call *k)
+{
+    Ctx *c = k->m->c;
+    Sequence s;
+    bool fresh = int_attr(k, "new_axis", 0) != 0;
+    int64_t axis = int_attr(k, "axis", 0), first = 0, last = 1;
+    Attr exact = {.name = sym(c, "allowzero"), .kind = ATTR_INT, .i = 1}, keep = {.name = sym(c, "keepdims"), .kind = ATTR_INT, .i = 0};
+
+    if (!read(k, 0, &s))
+        return false;
+    if (!s.sizes)
+        return diag_error(&c->diags, DIAG_MODEL, k->loc, "the sequence is empty");
+    uint32_t rank = rank_of(s.mark), full = rank + fresh;
+    axis += axis < 0 ? full : 0;
+    if (axis < 0 || axis >= full || full > TN_MAX_RANK)
+        return diag_error(&c->diags, DIAG_MODEL, k->loc, "axis %lld of items of rank %u", (long long)axis, rank);
+    /* shapes with the axis in them: one row for each item */
+    ValueId rows = s.sizes, n = length(k, &s);
+    if (fresh) {
+        ValueId ones = little_2(k, OP_expand, little_number(k, 1), little_axis(k, OP_concat, 0, 2, (ValueId[]){little_ints(k, n), little_list(k, 1, &last)}));
+        ValueId pieces[3];
+        uint32_t np = 0;
+        int64_t before[TN_MAX_RANK], after[TN_MAX_RANK];
+        for (uint32_t d = 0; d < rank; d++)
+            before[d] = d, after[d] = d;
+        if (axis)
+            pieces[np++] = little_axis(k, OP_gather, 1, 2, (ValueId[]){rows, little_list(k, (uint32_t)axis, before)});
+        pieces[np++] = ones;
+        if (axis < rank)
+            pieces[np++] = little_axis(k, OP_gather, 1, 2, (ValueId[]){rows, little_list(k, rank - (uint32_t)axis, after + axis)});
+        rows = np == 1 ? ones : little_axis(k, OP_concat, 1, np, pieces);
+    }
+    ValueId along = little_axis(k, OP_gather, 1, 2, (ValueId[]){rows, little_list(k, 1, &axis)});
+    along = along ? flat(k, along) : 0;                              /* i64[length]: of each item on the axis */
+    ValueId ends = little_2(k, OP_cum_sum, along, little_number(k, 0));
+    ValueId total = call_op(k, OP_reduce_sum, 1, &keep, 2, (ValueId[]){along, little_list(k, 1, &first)}, "total");
+    ValueId row = little_axis(k, OP_gather, 0, 2, (ValueId[]){rows, little_number(k, 0)}), dims[TN_MAX_RANK];
+    for (uint32_t d = 0; d < full; d++)
+        dims[d] = d == axis ? little_ints(k, total) : little_element(k, row, d);
+    ValueId shape = little_match(k, full == 1 ? dims[0] : little_axis(k, OP_concat, 0, full, dims), NULL);
+    if (!shape)
+        return false;
+    /* o, j, i as i64[O, 1, 1], i64[S, 1], i64[I] */
+    ValueId outer = little_number(k, 1), inner = little_number(k, 1);
+    for (uint32_t d = 0; d < full; d++) {
+        ValueId size = d == axis ? 0 : little_1(k, OP_squeeze, little_element(k, shape, d));
+        if (d < axis)
+            outer = little_2(k, OP_mul, outer, size);
+        else if (d > axis)
+            inner = little_2(k, OP_mul, inner, size);
+    }
+    ValueId zero = little_number(k, 0), one = little_number(k, 1);
+    ValueId o = little_3(k, OP_range, zero, outer, one), i = little_3(k, OP_range, zero, inner, one);
+    ValueId j = little_3(k, OP_range, zero, little_1(k, OP_squeeze, little_element(k, shape, (uint32_t)axis)), one);
+    const int64_t back1[1] = {1}, back2[2] = {1, 2};
+    ValueId column = j ? little_2(k, OP_unsqueeze, j, little_list(k, 1, back1)) : 0;
+    ValueId behind = little_cast(k, little_2(k, OP_less_or_equal, in_front(k, ends), column), DT_I64);
+    ValueId item = call_op(k, OP_reduce_sum, 1, &keep, 2, (ValueId[]){behind, little_list(k, 1, back1)}, "item");
+    ValueId width = little_2(k, OP_gather, along, item), local = little_2(k, OP_sub, j, little_2(k, OP_sub, little_2(k, OP_gather, ends, item), width));
+    ValueId begin = little_2(k, OP_gather, starts(k, &s), item);
+    width = little_2(k, OP_unsqueeze, width, little_list(k, 1, back1));
+    local = little_2(k, OP_unsqueeze, local, little_list(k, 1, back1));
+    begin = little_2(k, OP_unsqueeze, begin, little_list(k, 1, back1));
+    o = little_2(k, OP_unsqueeze, o, little_list(k, 2, back2));
+    ValueId at = little_2(k, OP_add, little_2(k, OP_mul, o, width), local);
+    at = little_2(k, OP_add, little_2(k, OP_add, little_2(k, OP_mul, at, inner), begin), i);
+    ValueId read_in_order = little_axis(k, OP_gather, 0, 2, (ValueId[]){s.items, at});
+    ValueId y = read_in_order ? call_op(k, OP_reshape, 1, &exact, 2, (ValueId[]){read_in_order, shape}, k->proto->output[0]) : 0;
+    call_bind(k, 0, y);
+    return y != 0;
+}
+
+/* Into parts that are known while compiling: `split` of them, or pieces of that size, or of 1. */
+static bool
+read_split(Call *k)
+{
+    Ctx *c = k->m->c;
+    ValueId x = k->in.n ? k->in.at[0] : 0, given = k->in.n > 1 ? k->in.at[1] : 0, out[64], squeezed;
+    const Type *t = x ? little_type(k, x) : NULL;
+    int64_t axis = int_attr(k, "axis", 0), extent, size[64], n = 0, each = 1;
+    const Known *known = given ? &k->m->g->value.at[given].known : NULL;
+    bool drop = !given && !int_attr(k, "keepdims", 1);
+    Sequence s;
+
+    axis += t && axis < 0 ? t->rank : 0;
+    if (!t || axis < 0 || axis >= t->rank)
+        return diag_error(&c->diags, DIAG_MODEL, k->loc, "SplitToSequence along axis %lld", (long long)axis);
+    if (!expr_const(t->dim[axis], &extent) || (given && !known->at))
+        return call_refuse(k, "SplitToSequence of %s: the axis and the parts must be known while compiling", type_str(c, t));
+    if (given && little_type(k, given)->rank == 1) {
+        for (n = 0; n < known->n && n < 64; n++)
+            if (!expr_const(known->at[n], &size[n]))
+                return call_refuse(k, "SplitToSequence into parts that depend on the inputs' sizes");
+        n = known->n;
+    } else {
+        if (given && (!expr_const(known->at[0], &each) || each < 1))
+            return call_refuse(k, "SplitToSequence into parts of a size that is not known");
+        for (int64_t left = extent; left > 0; left -= each, n++)
+            if (n < 64)
+                size[n] = left < each ? left : each;
+    }
+    if (n < 1 || n > 64)
+        return call_refuse(k, "SplitToSequence into %lld parts; 1 to 64 are possible", (long long)n);
+    Attr *along = NEW(k->m->arena, Attr);
+    *along = (Attr){.name = sym(c, "axis"), .kind = ATTR_INT, .i = axis};
+    if (!graph_infer_op(k->m->g, OP_split, (Attrs){along, 1}, k->loc, k->origin, 2, (ValueId[]){x, little_list(k, (uint32_t)n, size)}, (uint32_t)n, NULL, out))
+        return false;
+    for (int64_t i = 0; i < n && drop; i++) {
+        squeezed = little_2(k, OP_squeeze, out[i], little_list(k, 1, &axis));
+        out[i] = squeezed;
+    }
+    return construct(k, (uint32_t)n, out, &s) && give(k, s);
+}
+
+static bool
+read_identity(Call *k)
+{
+    Sequence s;
+    return read(k, 0, &s) && give(k, s);
+}
+
+/* An initial value without a rank gets the one that a loop's body finds for it. */
+bool
+sequence_settle(Call *k, Sym name, uint64_t mark)
+{
+    Sequence s = empty(k, dtype_of(mark), rank_of(mark));
+
+    map_put(&k->m->value, MAP_PTR(name), s.mark);
+    map_put(&k->m->value, MAP_PTR(sequence_part(k->m->c, name, 0)), s.items);
+    map_put(&k->m->value, MAP_PTR(sequence_part(k->m->c, name, 1)), s.sizes);
+    return true;
+}
+
+Control *
+sequence_named(const Call *k, const char *onnx)
+{
+    static const struct { const char *onnx; Control *read; } rows[] = {
+        {"SequenceEmpty", read_empty}, {"SequenceConstruct", read_construct}, {"SequenceLength", read_length}, {"SequenceAt", read_at},
+        {"SequenceInsert", read_insert}, {"SequenceErase", read_erase}, {"ConcatFromSequence", read_concat}, {"SplitToSequence", read_split},
+    };
+    uint64_t entry = 0;
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (!strcmp(rows[i].onnx, onnx))
+            return rows[i].read;
+    if (k->proto->n_input)
+        map_get(&k->m->value, MAP_PTR(sym(k->m->c, text_of(k->proto->input[0]))), &entry);
+    return !strcmp(onnx, "Identity") && sequence_is(entry) ? read_identity : NULL;
+}

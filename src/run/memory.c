@@ -1,0 +1,112 @@
+/* memory: blocks that a run takes as it goes, for tensors that only data size.
+ *
+ * A block that is put back stays, to be given out again: sizes are rounded up to four classes for each
+ * doubling, so that a tensor which grows finds blocks that fit, and a model that runs for days asks the
+ * system a few times. Everything goes back to the system when the session ends. A run that stops in the
+ * middle leaves its blocks; heap_take_back has them all.
+ */
+#include "run/internal.h"
+
+#include <stdlib.h>
+
+enum { CLASSES = 4 * 48 };
+
+typedef struct Block {
+    struct Block *next, *before;     /* among those given out, or (next only) those of its class that are free */
+    uint32_t class;
+} Block;
+enum { HEAD = 64 };                  /* in front of a block, which keeps it aligned */
+
+struct Heap {
+    Block out;                       /* the list of those given out begins here */
+    Block *free[CLASSES];
+    int64_t bytes;                   /* taken from the system */
+    int64_t most;                    /* the machine's memory: a size from data is no reason to ask for more */
+};
+
+/* 64, 80, 96, 112, 128, 160, …: the class that holds so many bytes, and how many it holds. */
+static uint32_t
+class_of(int64_t bytes, int64_t *size)
+{
+    uint32_t class = 0;
+
+    for (*size = 64; *size < bytes && class + 1 < CLASSES; class++)
+        *size = (int64_t)(64 + 16 * ((class + 1) % 4)) << ((class + 1) / 4);
+    return class;
+}
+
+static void
+heap_end(void *what)
+{
+    Heap *h = what;
+
+    heap_take_back(h);
+    for (uint32_t i = 0; i < CLASSES; i++)
+        for (Block *b = h->free[i], *next; b; b = next) {
+            next = b->next;
+            free(b);
+        }
+}
+
+Heap *
+heap_new(Arena *a)
+{
+    Heap *h = NEW(a, Heap);
+
+    h->out.next = h->out.before = &h->out;
+    h->most = memory_size();
+    arena_closer(a, heap_end, h);
+    return h;
+}
+
+void *
+heap_get(Heap *h, int64_t *bytes)
+{
+    int64_t size;
+    uint32_t class = class_of(*bytes, &size);
+    Block *b = h->free[class];
+
+    if (size < *bytes || size > INT64_MAX / 4)
+        return NULL;
+    if (b) {
+        h->free[class] = b->next;
+    } else if (size > h->most - h->bytes) {
+        return NULL;
+    } else {
+        b = aligned_alloc(HEAD, HEAD + (((size_t)size + 63) & ~(size_t)63));
+        if (!b)
+            return NULL;
+        h->bytes += size;
+        b->class = class;
+    }
+    b->before = &h->out;
+    b->next = h->out.next;
+    b->next->before = h->out.next = b;
+    *bytes = size;
+    return (char *)b + HEAD;
+}
+
+void
+heap_put(Heap *h, void *at, int64_t bytes)
+{
+    Block *b = (Block *)(void *)((char *)at - HEAD);
+
+    (void)bytes;
+    b->next->before = b->before;
+    b->before->next = b->next;
+    b->next = h->free[b->class];
+    h->free[b->class] = b;
+}
+
+void
+heap_take_back(Heap *h)
+{
+    while (h->out.next != &h->out)
+        heap_put(h, (char *)h->out.next + HEAD, 0);
+}
+
+int64_t
+heap_bytes(const Heap *h)
+{
+    return h->bytes;
+}
