@@ -78,18 +78,25 @@ tn_model_summary(const TnModel *m)
     return m ? m->manifest->summary : "";
 }
 
+/* Threads may ask the same model at once: what needs no message leaves the context alone. */
 static bool
-value_info(const TnModel *m, const char *what, const TnTensorInfo *info, int32_t n, int32_t i, TnValueInfo *out)
+value_told(const TnTensorInfo *info, int32_t n, int32_t i, TnValueInfo *out)
+{
+    if (!out || out->size < sizeof *out || i < 0 || i >= n)
+        return false;
+    *out = (TnValueInfo){ out->size, info[i].name, info[i].dtype, info[i].rank, info[i].dims, info[i].dim_text };
+    return true;
+}
+
+static bool
+value_refused(const TnModel *m, const char *what, int32_t n, int32_t i, const TnValueInfo *out)
 {
     Diags *d = &m->ctx->c.diags;
     if (!out)
         return diag_error(d, DIAG_USAGE, (Loc){0}, "tn_model_%s: out is NULL", what);
     if (!TN_CHECK_SIZE(m->ctx, TnValueInfo, out))
         return false;
-    if (i < 0 || i >= n)
-        return diag_error(d, DIAG_USAGE, (Loc){0}, "%s %d asked for, the model has %d, counted from 0", what, i, n);
-    *out = (TnValueInfo){ out->size, info[i].name, info[i].dtype, info[i].rank, info[i].dims, info[i].dim_text };
-    return true;
+    return diag_error(d, DIAG_USAGE, (Loc){0}, "%s %d asked for, the model has %d, counted from 0", what, i, n);
 }
 
 TnStatus
@@ -97,8 +104,10 @@ tn_model_input(const TnModel *m, int32_t i, TnValueInfo *out)
 {
     if (!m)
         return TN_USAGE;
+    if (value_told(m->manifest->inputs, m->manifest->ninput, i, out))
+        return TN_OK;
     TN_ENTER(m->ctx);
-    return tn_leave(m->ctx, value_info(m, "input", m->manifest->inputs, m->manifest->ninput, i, out));
+    return tn_leave(m->ctx, value_refused(m, "input", m->manifest->ninput, i, out));
 }
 
 TnStatus
@@ -106,8 +115,10 @@ tn_model_output(const TnModel *m, int32_t i, TnValueInfo *out)
 {
     if (!m)
         return TN_USAGE;
+    if (value_told(m->manifest->outputs, m->manifest->noutput, i, out))
+        return TN_OK;
     TN_ENTER(m->ctx);
-    return tn_leave(m->ctx, value_info(m, "output", m->manifest->outputs, m->manifest->noutput, i, out));
+    return tn_leave(m->ctx, value_refused(m, "output", m->manifest->noutput, i, out));
 }
 
 /* ---- the caller's pool ------------------------------------------------------------------ */
