@@ -358,14 +358,18 @@ static bool
 own_memory(TnSession *s, int32_t i, int turn, int64_t bytes)
 {
     Owned *own = &s->owned[i][turn];
-    size_t size = bytes ? ((size_t)bytes + 63) & ~(size_t)63 : 64;
     if (own->at && own->bytes >= bytes)
         return true;
+    /* What grows grows again; but the first time to the byte, so that an address sanitizer sees a kernel
+     * that writes behind it. */
+    int64_t room = bytes + (own->at ? bytes / 4 : 0);
     free(own->at);
-    own->at = aligned_alloc(64, size);
-    own->bytes = own->at ? (int64_t)size : 0;
-    return own->at || diag_error(&s->ctx->c.diags, DIAG_LIMIT, (Loc){0}, "cannot get %zu bytes of memory for output \"%s\"", size,
-                                 s->manifest->outputs[i].name);
+    *own = (Owned){ NULL, 0 };
+    if (posix_memalign(&own->at, 64, room ? (size_t)room : 1))
+        return diag_error(&s->ctx->c.diags, DIAG_LIMIT, (Loc){0}, "cannot get %lld bytes of memory for output \"%s\"", (long long)bytes,
+                          s->manifest->outputs[i].name);
+    own->bytes = room;
+    return true;
 }
 
 /* Memory for output i: the caller's, or the session's own, which a caller may hand back unknowingly
