@@ -83,7 +83,7 @@ TN_API TnStatus tn_tensor_compare(TnContext *ctx, const TnTensor *x, const TnTen
 /* ---- running (libtenon-run) ---------------------------------------------------------------------- */
 
 TN_API TnStatus tn_load(TnContext *ctx, const char *path, TnModel **out);
-TN_API void tn_model_free(TnModel *m);               /* after its sessions */
+TN_API void tn_model_free(TnModel *m);               /* after its sessions, of whatever context: threads may share a model */
 /* What messages call the model from now on; the artefact's path otherwise. Before any session is made. */
 TN_API TnStatus tn_model_set_name(TnModel *m, const char *name);
 

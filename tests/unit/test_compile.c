@@ -209,10 +209,39 @@ a_memory_limit_is_named(void **state)
     assert_int_equal(tn_compile(f->ctx, f->model, f->out, &o, NULL), TN_OK);
 }
 
+static void
+test_no_context(void **state)
+{
+    (void)state;
+    assert_string_equal(tn_targets(NULL), "");
+    assert_int_equal(tn_compile(NULL, "m.tn", "m.so", NULL, NULL), TN_USAGE);
+    assert_int_equal(tn_inspect(NULL, "m.tn", 0, NULL), TN_USAGE);
+}
+
+/* A program compiled when the options ended with `time`. */
+static void
+test_shorter_options(void **state)
+{
+    (void)state;
+    TnContext *ctx;
+    struct { TnCompileOptions o; } room;
+    memset(&room, 0x7f, sizeof room);            /* what lies behind them is not read */
+    memset(&room.o, 0, offsetof(TnCompileOptions, time) + sizeof room.o.time);
+    room.o.size = offsetof(TnCompileOptions, time) + sizeof room.o.time;
+    assert_int_equal(tn_context_new(NULL, &ctx), TN_OK);
+    assert_int_equal(tn_compile(ctx, "/nonexistent.tn", "/tmp/m.so", &room.o, NULL), TN_USAGE);
+    assert_non_null(strstr(tn_error(ctx), "/nonexistent.tn: error: cannot open"));
+    room.o.size--;
+    assert_int_equal(tn_compile(ctx, "/nonexistent.tn", "/tmp/m.so", &room.o, NULL), TN_USAGE);
+    assert_non_null(strstr(tn_error(ctx), "TnCompileOptions.size"));
+    tn_context_free(ctx);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_context), cmocka_unit_test(test_shorter_options),
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
         T(a_text_model_compiles_runs_and_agrees_with_the_interpreter),
         T(models_of_one_context_do_not_share_symbols),

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,7 @@ void *__real_malloc(size_t n);
 void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *p, size_t n);
 void *__real_aligned_alloc(size_t alignment, size_t n);
+int __real_posix_memalign(void **p, size_t alignment, size_t n);
 void __real_free(void *p);
 
 static bool
@@ -50,6 +52,16 @@ counted(void *p)
 void *__wrap_malloc(size_t n) { return fails() ? NULL : counted(__real_malloc(n)); }
 void *__wrap_calloc(size_t n, size_t size) { return fails() ? NULL : counted(__real_calloc(n, size)); }
 void *__wrap_aligned_alloc(size_t a, size_t n) { return fails() ? NULL : counted(__real_aligned_alloc(a, n)); }
+
+int
+__wrap_posix_memalign(void **p, size_t a, size_t n)
+{
+    if (fails())
+        return ENOMEM;
+    int error = __real_posix_memalign(p, a, n);
+    counter.live += counter.on && !error;
+    return error;
+}
 
 void *
 __wrap_realloc(void *p, size_t n)

@@ -444,9 +444,14 @@ an_output_may_be_the_next_input(void **state)
             c.in[0].name = NULL;
         }
         /* The shorter output lies in the same place run after run, for it is not fed back; fed back, it moves. */
-        void *at = c.out[1].data;
-        assert_int_equal(tn_run(c.s, c.in, 2, c.out, 2), TN_OK);
-        assert_ptr_equal(c.out[1].data, at);
+        void *at = NULL;
+        c.n = 100;
+        c.in[0].dims = &c.n;
+        for (int again = 0; again < 2; again++) {
+            assert_int_equal(tn_run(c.s, c.in, 2, c.out, 2), TN_OK);
+            assert_true(!again || c.out[1].data == at);
+            at = c.out[1].data;
+        }
         c.in[0] = c.out[1];
         c.in[0].name = NULL;
         assert_int_equal(tn_run(c.s, c.in, 2, c.out, 2), TN_OK);
