@@ -86,6 +86,9 @@ bool sequence_settle(Call *k, Sym name, uint64_t mark);      /* `name`, empty so
 typedef bool Convert(Call *k);
 typedef struct { const char *onnx; OpKind op; Convert *convert; } OpRow;
 const OpRow *op_row(const char *onnx);
+const OpRow *op_row_at(uint32_t i);      /* every row, in no order; NULL behind the last */
+/* Say why there is no such operator. (names.c) */
+bool refuse_operator(Call *k, const char *name);
 /* Attributes of the node as Tenon's; converters of the row applied; what is unknown refused. */
 bool call_convert(Call *k, const OpRow *row);
 

@@ -410,8 +410,7 @@ read_node(Model *m, uint32_t index)
     if (!row && !control && function_named(m, n))
         control = function_call;
     if (!row && !control)
-        return standard ? call_refuse(&k, "operator %s is not one Tenon knows", text_of(n->op_type))
-                        : call_refuse(&k, "operator %s of domain \"%s\": Tenon knows the operators of ONNX itself", text_of(n->op_type), domain);
+        return refuse_operator(&k, standard ? text_of(n->op_type) : arena_printf(m->arena, "%s.%s", domain, text_of(n->op_type)));
     if (!read_operands(&k, lists, &skip))
         return false;
     if (skip || (control && !control_names(&k, &skip)))
