@@ -13,7 +13,7 @@
 
 enum { EXIT_DIFFERS = 1 };       /* run --expect, run --data, verify: an output is not what was expected */
 
-typedef enum { VERB_COMPILE, VERB_RUN, VERB_BENCH, VERB_INSPECT, VERB_VERIFY, VERB_MACHINE, VERB_CACHE, VERB_COUNT } VerbId;
+typedef enum { VERB_COMPILE, VERB_RUN, VERB_BENCH, VERB_INSPECT, VERB_VERIFY, VERB_MACHINE, VERB_CACHE, VERB_OPERATORS, VERB_COUNT } VerbId;
 
 typedef struct { char *name, *value; } Pair;             /* x=@x.npy, batch=2 */
 typedef struct { Pair *at; int n; } Pairs;
@@ -56,6 +56,7 @@ int cmd_inspect(TnContext *ctx, const Options *o);
 int cmd_verify(TnContext *ctx, const Options *o);
 int cmd_machine(TnContext *ctx, const Options *o);
 int cmd_cache(TnContext *ctx, const Options *o);
+int cmd_operators(TnContext *ctx, const Options *o);
 
 /* ---- options.c ---- */
 

@@ -79,6 +79,14 @@ const Verb verbs[VERB_COUNT] = {
         "  tenon cache --clear\n",
         false, cmd_cache,
     },
+    [VERB_OPERATORS] = {
+        "operators", "operators", "the operators that a model may have",
+        "A table of ONNX's operators (and of those that ONNX Runtime adds) that can be compiled: Tenon's name, the\n"
+        "number of inputs, the attributes with their defaults, and the meaning. It is the table of doc/operators.md.",
+        "  tenon operators\n"
+        "  tenon operators | grep -i pool\n",
+        false, cmd_operators,
+    },
 };
 
 static void

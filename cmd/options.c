@@ -15,7 +15,8 @@
 
 enum {
     C = 1 << VERB_COMPILE, R = 1 << VERB_RUN, B = 1 << VERB_BENCH, I = 1 << VERB_INSPECT, V = 1 << VERB_VERIFY, M = 1 << VERB_MACHINE, K = 1 << VERB_CACHE,
-    RUNNING = R | B | V, ALL = C | R | B | I | V | M | K,
+    O = 1 << VERB_OPERATORS,
+    RUNNING = R | B | V, ALL = C | R | B | I | V | M | K | O,
     HOW = 1 << VERB_COUNT,           /* of how a model is compiled: in a group of its own in --help */
     COMPILING = C | RUNNING | HOW,
 };

@@ -219,6 +219,10 @@ typedef struct TnRoof { size_t size; const char *dtype; double operations, bytes
 TN_API TnStatus tn_roofs(TnContext *ctx, const TnCompileOptions *o /* or NULL */, int32_t threads, TnRoof *roof, int32_t n,
                          const char **machine);
 
+/* The operators that models may have: ONNX's name, Tenon's, inputs, attributes, meaning; a table in Markdown, valid as
+ * long as the context. */
+TN_API TnStatus tn_operators(TnContext *ctx, const char **out);
+
 /* What a model file holds, as text or (json = 1) as JSON, valid as long as the context; unsupported
  * nodes are listed, not an error. Artefacts are described too. */
 TN_API TnStatus tn_inspect(TnContext *ctx, const char *path, int32_t json, const char **out);

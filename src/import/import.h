@@ -32,6 +32,9 @@ typedef struct {
 } Census;
 bool import_census(Ctx *c, Arena *arena, const char *path, Bytes file, Census *out);
 
+/* The table of operators, one row for each of ONNX's (and ONNX Runtime's) that can be imported, as Markdown. */
+void import_operators(Text *t);
+
 /* A TensorProto file (`input_0.pb` of ONNX's test data). */
 bool import_tensor_pb(Ctx *c, Arena *arena, const char *path, Bytes file, Sym *name, const Type **type, const void **data);
 

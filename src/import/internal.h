@@ -46,6 +46,9 @@ const char *onnx_type_name(Arena *a, int type);
 typedef bool Convert(Call *k);
 typedef struct { const char *onnx; OpKind op; Convert *convert; } OpRow;
 const OpRow *op_row(const char *onnx);
+const OpRow *op_row_at(uint32_t i);      /* every row, in no order; NULL behind the last */
+/* Say why there is no such operator. (names.c) */
+bool refuse_operator(Call *k, const char *name);
 /* Attributes of the node as Tenon's; converters of the row applied; what is unknown refused. */
 bool call_convert(Call *k, const OpRow *row);
 

@@ -385,8 +385,7 @@ read_node(Model *m, uint32_t index)
     bool standard = !*domain || !strcmp(domain, "ai.onnx");
     const OpRow *row = op_row(standard ? text_of(n->op_type) : arena_printf(m->arena, "%s.%s", domain, text_of(n->op_type)));
     if (!row)
-        return standard ? call_refuse(&k, "operator %s is not one Tenon knows", text_of(n->op_type))
-                        : call_refuse(&k, "operator %s of domain \"%s\": Tenon knows the operators of ONNX itself", text_of(n->op_type), domain);
+        return refuse_operator(&k, standard ? text_of(n->op_type) : arena_printf(m->arena, "%s.%s", domain, text_of(n->op_type)));
     if (!read_operands(&k, &skip))
         return false;
     if (skip)

@@ -651,6 +651,16 @@ op_row(const char *onnx)
     return NULL;
 }
 
+const OpRow *
+op_row_at(uint32_t i)
+{
+    uint32_t n = sizeof rows / sizeof *rows;
+
+    if (i < n)
+        return &rows[i];
+    return composed_rows[i - n].onnx ? &composed_rows[i - n] : NULL;
+}
+
 bool
 call_convert(Call *k, const OpRow *row)
 {

@@ -54,6 +54,12 @@ def test_what_is_shown_is_what_is_printed(dumps, stages, text):
         chunk = []
 
 
+def test_the_table_of_operators():
+    """doc/operators.md ends with what `tenon operators` prints."""
+    table = (ROOT / "doc" / "operators.md").read_text().split("<!-- tenon operators -->\n")[1]
+    assert table == subprocess.run([TENON, "operators"], check=True, capture_output=True, text=True).stdout
+
+
 def test_the_program_of_the_readme(tmp_path):
     """The C program in README.md compiles as told there, and runs."""
     readme = (ROOT / "README.md").read_text()

@@ -224,6 +224,13 @@ def test_every_unsupported_node_is_reported_at_once(save):
     assert told.returncode == OK and all(op in told.stdout for op in ("Frobnicate", "FooBar", "Attention"))
 
 
+@pytest.mark.parametrize("op, says", [("Rleu", "there is no operator Rleu; did you mean Relu?"), ("maxpool", "did you mean MaxPool?"),
+                                      ("ImageDecoder", "operator ImageDecoder of ONNX is not one Tenon has yet"), ("Zyzzyva", "there is no operator Zyzzyva in ONNX")])
+def test_names_of_operators(save, op, says):
+    """A mistyped name gets the nearest one; what ONNX has and Tenon does not yet is said to be so."""
+    fails(UNSUPPORTED, save(make([node(op, "x", name="n")])), says, "tenon operators" if "did you" not in says else "n")
+
+
 def test_opsets(save):
     fails(UNSUPPORTED, save(make([node("Relu", "x")], opset=99)), "opset 99", "export")
     model = make([node("Relu", "x")])

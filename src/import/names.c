@@ -1,0 +1,126 @@
+/* names: the table of operators for people, and what to say of a name that is not in it: whether ONNX has such an
+ * operator and Tenon does not yet, or nobody has, and which was meant.
+ */
+#include "import/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ONNX's operators, up to opset 28, that have no row. */
+static const char *const not_yet[] = {
+    "Bernoulli", "BitCast", "Compress", "ConcatFromSequence", "Det", "GlobalLpPool", "If", "ImageDecoder", "Loop", "MaxRoiPool",
+    "MeanVarianceNormalization", "Multinomial", "NonMaxSuppression", "NonZero", "Optional", "OptionalGetElement", "OptionalHasElement",
+    "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "RegexFullMatch", "Scan", "SequenceAt", "SequenceConstruct",
+    "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength", "SequenceMap", "SplitToSequence", "StringConcat",
+    "StringNormalizer", "StringSplit", "TfIdfVectorizer", "TopK", "Unique",
+    "ai.onnx.ml.ArrayFeatureExtractor", "ai.onnx.ml.Binarizer", "ai.onnx.ml.CastMap", "ai.onnx.ml.CategoryMapper", "ai.onnx.ml.DictVectorizer",
+    "ai.onnx.ml.FeatureVectorizer", "ai.onnx.ml.Imputer", "ai.onnx.ml.LabelEncoder", "ai.onnx.ml.LinearClassifier", "ai.onnx.ml.LinearRegressor",
+    "ai.onnx.ml.Normalizer", "ai.onnx.ml.OneHotEncoder", "ai.onnx.ml.SVMClassifier", "ai.onnx.ml.SVMRegressor", "ai.onnx.ml.Scaler",
+    "ai.onnx.ml.TreeEnsemble", "ai.onnx.ml.TreeEnsembleClassifier", "ai.onnx.ml.TreeEnsembleRegressor", "ai.onnx.ml.ZipMap",
+    "ai.onnx.preview.training.Adagrad", "ai.onnx.preview.training.Adam", "ai.onnx.preview.training.Gradient", "ai.onnx.preview.training.Momentum",
+};
+enum { NOT_YET = sizeof not_yet / sizeof *not_yet, MOST = 64 };
+
+/* Edits (insert, drop, replace) that make one word of the other, case aside; MOST if a word is long. */
+static uint32_t
+distance(const char *a, const char *b)
+{
+    uint32_t row[MOST + 1], m = (uint32_t)strlen(a), n = (uint32_t)strlen(b);
+
+    if (m >= MOST || n >= MOST)
+        return MOST;
+    for (uint32_t j = 0; j <= n; j++)
+        row[j] = j;
+    for (uint32_t i = 1; i <= m; i++) {
+        uint32_t before = row[0];
+        row[0] = i;
+        for (uint32_t j = 1; j <= n; j++) {
+            uint32_t here = row[j], replaced = before + ((a[i - 1] | 32) != (b[j - 1] | 32));
+            uint32_t dropped = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+            row[j] = replaced < dropped ? replaced : dropped;
+            before = here;
+        }
+    }
+    return row[n];
+}
+
+static void
+consider(const char *word, const char *name, const char **best, uint32_t *least)
+{
+    uint32_t d = distance(word, name);
+
+    if (d < *least) {
+        *least = d;
+        *best = name;
+    }
+}
+
+bool
+refuse_operator(Call *k, const char *name)
+{
+    const char *best = NULL;
+    uint32_t least = (uint32_t)strlen(name) / 3 + 2;
+
+    for (uint32_t i = 0; i < NOT_YET; i++) {
+        if (!strcmp(not_yet[i], name))
+            return call_refuse(k, "operator %s of ONNX is not one Tenon has yet; `tenon operators` lists those it has", name);
+        consider(name, not_yet[i], &best, &least);
+    }
+    for (uint32_t i = 0; op_row_at(i); i++)
+        consider(name, op_row_at(i)->onnx, &best, &least);
+    if (best)
+        return call_refuse(k, "there is no operator %s; did you mean %s?", name, best);
+    return call_refuse(k, "there is no operator %s in ONNX, and Tenon has none of that name; `tenon operators` lists those it has", name);
+}
+
+/* ---- the table --------------------------------------------------------------------------------------- */
+
+static void
+add_count(Text *t, uint32_t least, uint32_t most)
+{
+    if (least == most)
+        text_printf(t, "%u", least);
+    else if (most == 255)
+        text_printf(t, "%u…", least);
+    else
+        text_printf(t, "%u–%u", least, most);
+}
+
+static void
+add_row(Text *t, const OpRow *row)
+{
+    const OpInfo *info = &op_info[row->op];
+
+    text_printf(t, "| %s | ", row->onnx);
+    if (row->op == OP_NONE) {
+        text_printf(t, "%s | | | |\n", strcmp(row->onnx, "Constant") ? "several" : "a constant");
+        return;
+    }
+    text_printf(t, "`%s` | ", info->name);
+    add_count(t, info->min_in, info->max_in);
+    text_add(t, " | ");
+    text_printf(t, *info->attrs ? "`%s` | " : "%s| ", info->attrs);
+    for (const char *s = info->meaning; *s; s++)
+        text_printf(t, *s == '|' ? "\\|" : "%c", *s);
+    text_add(t, " |\n");
+}
+
+static int
+by_name(const void *x, const void *y)
+{
+    return strcmp((*(const OpRow *const *)x)->onnx, (*(const OpRow *const *)y)->onnx);
+}
+
+void
+import_operators(Text *t)
+{
+    const OpRow *row[512];
+    uint32_t n = 0;
+
+    for (; op_row_at(n) && n < sizeof row / sizeof *row; n++)
+        row[n] = op_row_at(n);
+    qsort(row, n, sizeof *row, by_name);
+    text_add(t, "| ONNX | Tenon | inputs | attributes and defaults | meaning |\n|---|---|---|---|---|\n");
+    for (uint32_t i = 0; i < n; i++)
+        add_row(t, row[i]);
+}
