@@ -82,7 +82,8 @@ read_attr(Call *k, const Onnx__AttributeProto *p)
     Attr a = {.name = sym(m->c, name), .kind = kind};
 
     for (size_t i = 0; i < sizeof attr_kinds / sizeof *attr_kinds; i++)
-        if (has_word(attr_kinds[i].names, name) && (!known || attr_kinds[i].kind != kind))
+        if (has_word(attr_kinds[i].names, name) && (!known || attr_kinds[i].kind != kind)
+            && !(known && kind == ATTR_FLOAT && !strcmp(name, "value") && !strcmp(k->proto->op_type, "Pad")))      /* a number before opset 11 */
             return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "attribute \"%s\" must be %s%s%s", name, kind_name[attr_kinds[i].kind],
                               known ? ", not " : "", known ? kind_name[kind] : "");
     if (!known)
@@ -264,6 +265,53 @@ dtype_attr(Call *k, const char *name)
 }
 
 /* ---- converters ------------------------------------------------------------------------------------------ */
+
+/* Input i with axes of extent 1 behind it, `n` of them. */
+static bool
+widen(Call *k, uint32_t i, int64_t n)
+{
+    int64_t axes[TN_MAX_RANK];
+    const Type *t = input_type(k, i);
+
+    if (n <= 0 || n + t->rank > TN_MAX_RANK)
+        return true;
+    for (int64_t d = 0; d < n; d++)
+        axes[d] = t->rank + d;
+    const ValueId in[] = {k->in.at[i], call_ints(k, "axes", (uint32_t)n, axes)};
+    k->in.at[i] = call_op(k, OP_unsqueeze, 0, NULL, 2, in, "wide");
+    return k->in.at[i] != 0;
+}
+
+/* Before opset 7 the second input was broadcast only if asked to, and from an axis on. */
+static bool
+convert_pair(Call *k)
+{
+    const Attr *axis = call_attr(k, "axis");
+
+    if (!need_input(k, 0) || !need_input(k, 1))
+        return false;
+    int64_t rank = input_type(k, 0)->rank, first = axis ? axis->i : -1;
+    call_drop(k, "axis");
+    call_drop(k, "broadcast");
+    return !axis || first < 0 || widen(k, 1, rank - first - input_type(k, 1)->rank);
+}
+
+/* Before opset 7 a slope of one axis was one for each channel. */
+static bool
+convert_prelu(Call *k)
+{
+    if (!need_input(k, 0) || !need_input(k, 1))
+        return false;
+    bool per_channel = k->m->opset < 7 && input_type(k, 1)->rank == 1 && !expr_is(input_type(k, 1)->dim[0], 1);
+    return !per_channel || widen(k, 1, (int64_t)input_type(k, 0)->rank - 2);
+}
+
+static bool
+convert_gemm(Call *k)
+{
+    call_drop(k, "broadcast");
+    return true;
+}
 
 static bool
 convert_constant(Call *k)
@@ -594,12 +642,12 @@ static const OpRow rows[] = {
     {"Relu", OP_relu, 0}, {"LeakyRelu", OP_leaky_relu, 0}, {"ThresholdedRelu", OP_thresholded_relu, 0}, {"Elu", OP_elu, 0},
     {"Celu", OP_celu, 0}, {"Selu", OP_selu, 0}, {"Gelu", OP_gelu, convert_gelu}, {"Sigmoid", OP_sigmoid, 0}, {"Swish", OP_swish, 0},
     {"Mish", OP_mish, 0}, {"HardSigmoid", OP_hard_sigmoid, 0}, {"HardSwish", OP_hard_swish, 0}, {"Softplus", OP_softplus, 0},
-    {"Softsign", OP_softsign, 0}, {"Shrink", OP_shrink, 0}, {"PRelu", OP_prelu, 0}, {"Clip", OP_clip, convert_clip},
-    {"Add", OP_add, 0}, {"Sub", OP_sub, 0}, {"Mul", OP_mul, 0}, {"Div", OP_div, 0}, {"Mod", OP_mod, convert_mod}, {"Pow", OP_pow, 0},
+    {"Softsign", OP_softsign, 0}, {"Shrink", OP_shrink, 0}, {"PRelu", OP_prelu, convert_prelu}, {"Clip", OP_clip, convert_clip},
+    {"Add", OP_add, convert_pair}, {"Sub", OP_sub, convert_pair}, {"Mul", OP_mul, convert_pair}, {"Div", OP_div, convert_pair}, {"Mod", OP_mod, convert_mod}, {"Pow", OP_pow, convert_pair},
     {"Min", OP_min, 0}, {"Max", OP_max, 0}, {"Sum", OP_sum, 0}, {"Mean", OP_mean, 0},
-    {"Equal", OP_equal, 0}, {"Less", OP_less, 0}, {"LessOrEqual", OP_less_or_equal, 0}, {"Greater", OP_greater, 0},
+    {"Equal", OP_equal, convert_pair}, {"Less", OP_less, convert_pair}, {"LessOrEqual", OP_less_or_equal, 0}, {"Greater", OP_greater, convert_pair},
     {"GreaterOrEqual", OP_greater_or_equal, 0}, {"IsNaN", OP_is_nan, 0}, {"IsInf", OP_is_inf, 0},
-    {"And", OP_and, 0}, {"Or", OP_or, 0}, {"Xor", OP_xor, 0}, {"Not", OP_not, 0}, {"BitwiseAnd", OP_bitwise_and, 0},
+    {"And", OP_and, convert_pair}, {"Or", OP_or, convert_pair}, {"Xor", OP_xor, convert_pair}, {"Not", OP_not, 0}, {"BitwiseAnd", OP_bitwise_and, 0},
     {"BitwiseOr", OP_bitwise_or, 0}, {"BitwiseXor", OP_bitwise_xor, 0}, {"BitwiseNot", OP_bitwise_not, 0}, {"BitShift", OP_shift_left, convert_shift},
     {"Where", OP_where, 0}, {"Identity", OP_identity, 0}, {"Cast", OP_cast, convert_cast}, {"CastLike", OP_cast, convert_cast_like},
     {"Dropout", OP_dropout, convert_dropout},
@@ -608,7 +656,7 @@ static const OpRow rows[] = {
     {"ReduceL2", OP_reduce_l2, convert_axes}, {"ReduceSumSquare", OP_reduce_sum_square, convert_axes},
     {"ReduceLogSum", OP_reduce_log_sum, convert_axes}, {"ReduceLogSumExp", OP_reduce_log_sum_exp, convert_axes},
     {"ArgMax", OP_arg_max, 0}, {"ArgMin", OP_arg_min, 0}, {"CumSum", OP_cum_sum, 0},
-    {"MatMul", OP_matmul, 0}, {"MatMulInteger", OP_matmul_integer, 0}, {"Gemm", OP_gemm, 0}, {"Einsum", OP_einsum, 0},
+    {"MatMul", OP_matmul, 0}, {"MatMulInteger", OP_matmul_integer, 0}, {"Gemm", OP_gemm, convert_gemm}, {"Einsum", OP_einsum, 0},
     {"Conv", OP_conv, 0}, {"ConvInteger", OP_conv_integer, 0}, {"ConvTranspose", OP_conv_transpose, 0},
     {"MaxPool", OP_max_pool, convert_max_pool}, {"AveragePool", OP_average_pool, 0}, {"LpPool", OP_lp_pool, 0},
     {"GlobalAveragePool", OP_global_average_pool, 0}, {"GlobalMaxPool", OP_global_max_pool, 0},
