@@ -324,7 +324,7 @@ stage_emit(Job *j)
         return false;
     j->summary = j->report->summary = summarise(j);
     j->weights_hash = weights_hash(j);
-    return source_host(j, j->o->quick, NULL);
+    return source_host(j, false, NULL);
 }
 
 static bool

@@ -94,7 +94,7 @@ source_host(Job *j, bool single_file, const void *embed_weights)
         .embed_weights = embed_weights, .max_trips = j->o->max_trips, .max_calls = j->o->max_calls,
     };
 
-    text_add(&t, emit_c_host_prelude(single_file));
+    text_add(&t, emit_c_host_prelude(single_file || j->o->quick));       /* quick: behind the kernels, in one unit */
     if (!emit_c_host(j->ctx, &t, &p, single_file))
         return false;
     j->sources.host = text_str(&t);

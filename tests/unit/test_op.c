@@ -179,6 +179,13 @@ static const Row row[] = {
     { "lp_norm", "f32[b, s]", "p = 1", 1, "f32[b, s]" },
     { "lrn", "f32[n, 8, h, w]", "size = 5", 1, "f32[n, 8, h, w]" },
 
+    /* products of quantised numbers */
+    { "requantize_linear", "i32[n, 8, h]; f32[]; f32[8]; f32[]; u8[]", "axis = 1", 1, "u8[n, 8, h]" },
+    { "requantize_linear", "i32[n, 8]; f32[]; f32[7]; f32[]", "", 1, "error: the extent of input 2 and of its axis differ: 7 and 8" },
+    { "matmul_nbits", "f32[b, s, 64]; u8[10, 2, 16]; f32[20]; u8[10]", "K = 64, N = 10", 1, "f32[b, s, 10]" },
+    { "matmul_nbits", "f32[b, 48]; u8[10, 3, 16]; f32[10, 3]; _; _; f32[10]", "K = 48, N = 10, bits = 8, block_size = 16", 1, "f32[b, 10]" },
+    { "matmul_nbits", "f32[b, 64]; u8[10, 2, 16]; f32[10]", "K = 64, N = 10", 1, "error: the number of scales and of blocks differ: 10 and 20" },
+
     /* attention and its relatives */
     { "attention", "f32[b, 8, s, 64]; f32[b, 2, t, 64]; f32[b, 2, t, 32]", "", 1, "f32[b, 8, s, 32]" },
     { "attention", "f16[b, s, 512]; f16[b, t, 128]; f16[b, t, 128]; bool[s, t + p]; f16[b, 2, p, 64]; f16[b, 2, p, 64]",
