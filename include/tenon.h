@@ -15,13 +15,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define TN_API __attribute__((visibility("default")))
 #define TN_VERSION "0.1.0"
+#ifndef __cplusplus
 #define TN_INIT(T) { .size = sizeof(T) }
+#else
+#define TN_INIT(T) tn_initial<T>()
+template <class T> inline T tn_initial() { T t = T(); t.size = sizeof(T); return t; }
+extern "C" {
+#endif
 
 /* Also the exit codes of the `tenon` command. */
 typedef enum TnStatus {
@@ -99,6 +101,8 @@ TN_API int32_t tn_model_outputs(const TnModel *m);
 TN_API TnStatus tn_model_input(const TnModel *m, int32_t i, TnValueInfo *out);
 TN_API TnStatus tn_model_output(const TnModel *m, int32_t i, TnValueInfo *out);
 TN_API const char *tn_model_summary(const TnModel *m);   /* one line: target, kernels, weights */
+TN_API int32_t tn_model_kernels(const TnModel *m);
+TN_API const char *tn_model_kernel(const TnModel *m, int32_t i);   /* the nodes it came from; NULL if there is no i-th */
 
 /* Runs fn(task, begin, end, scratch) over a partition of [0, trips) on the caller's threads and returns
  * when all is done. scratch: scratch_bytes, 64-byte aligned, one per concurrently running range. */

@@ -78,6 +78,18 @@ tn_model_summary(const TnModel *m)
     return m ? m->manifest->summary : "";
 }
 
+int32_t
+tn_model_kernels(const TnModel *m)
+{
+    return m ? m->manifest->nkernel : 0;
+}
+
+const char *
+tn_model_kernel(const TnModel *m, int32_t i)
+{
+    return m && i >= 0 && i < m->manifest->nkernel ? m->manifest->kernels[i] : NULL;
+}
+
 static bool
 value_info(const TnModel *m, const char *what, const TnTensorInfo *info, int32_t n, int32_t i, TnValueInfo *out)
 {
