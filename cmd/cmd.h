@@ -63,8 +63,16 @@ int cmd_cache(TnContext *ctx, const Options *o);
 int options_read(VerbId verb, int argc, char **argv, Options *o);
 void options_free(Options *o);
 void options_help(VerbId verb);
+/* The at-th option of a verb, counted from 0; false: there are no more. */
+typedef struct { const char *name, *value, *help; char letter; } OptionText;
+bool option_text(VerbId verb, int at, OptionText *out);
 /* The entry of `names` (NULL at the end) that a mistyped word most likely meant, or NULL. */
 const char *closest(const char *word, const char *const *names);
+
+/* ---- describe.c: tenon help VERB, help --man [VERB], help --completion SHELL ---- */
+
+int describe(int argc, char **argv);
+extern const char exit_codes[];                          /* lines of text; main.c */
 
 /* ---- report.c: messages and progress ---- */
 

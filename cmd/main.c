@@ -81,6 +81,10 @@ const Verb verbs[VERB_COUNT] = {
     },
 };
 
+const char exit_codes[] =
+    "exit codes: 0 fine, 1 outputs differ, 2 usage or inputs, 3 malformed model, 4 unsupported model,\n"
+    "            5 a limit, memory or disk, 6 the C compiler, 7 a fault of tenon's own\n";
+
 static void
 help(FILE *to)
 {
@@ -88,9 +92,7 @@ help(FILE *to)
                 "usage: tenon VERB [arguments]\n\n");
     for (int i = 0; i < VERB_COUNT; i++)
         fprintf(to, "  %-9s %s\n", verbs[i].name, verbs[i].summary);
-    fprintf(to, "\ntenon VERB --help tells more, with examples. tenon --version prints the version.\n\n"
-                "exit codes: 0 fine, 1 outputs differ, 2 usage or inputs, 3 malformed model, 4 unsupported model,\n"
-                "            5 a limit, memory or disk, 6 the C compiler, 7 a fault of tenon's own\n");
+    fprintf(to, "\ntenon help VERB tells more, with examples. tenon --version prints the version.\n\n%s", exit_codes);
 }
 
 static int
@@ -153,11 +155,13 @@ main(int argc, char **argv)
         help(stderr);
         return TN_USAGE;
     }
-    if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help")) {
+    if (!strcmp(word, "--help") || !strcmp(word, "-h") || (!strcmp(word, "help") && argc == 2)) {
         help(stdout);
         return finish(TN_OK);
     }
-    if (!strcmp(word, "--version")) {
+    if (!strcmp(word, "help"))
+        return finish(describe(argc - 1, argv + 1));
+    if (!strcmp(word, "--version") || !strcmp(word, "-v") || !strcmp(word, "-V")) {
         puts("tenon " TN_VERSION);
         return finish(TN_OK);
     }

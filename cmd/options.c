@@ -116,6 +116,17 @@ options_help(VerbId verb)
     printf("\nexamples:\n%s", v->examples);
 }
 
+bool
+option_text(VerbId verb, int at, OptionText *out)
+{
+    for (int i = 0; i < NROW; i++)
+        if ((rows[i].verbs & (1u << verb)) && at-- == 0) {
+            *out = (OptionText){ rows[i].name, rows[i].value, rows[i].help, rows[i].letter };
+            return true;
+        }
+    return false;
+}
+
 /* ---- what was mistyped --------------------------------------------------------------------------------- */
 
 /* Edits (insert, drop, replace, swap neighbours) that make one word of the other. */

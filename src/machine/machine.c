@@ -81,13 +81,9 @@ bool
 machine_runs_here(const Machine *m)
 {
 #if defined(__x86_64__)
-    __builtin_cpu_init();
-    if (strcmp(m->name, "x86-64-v4") == 0)
-        return V4_CHECK;
-    if (strcmp(m->name, "x86-64-v3") == 0)
-        return V3_CHECK;
-    if (strcmp(m->name, "x86-64-v2") == 0)
-        return V2_CHECK;
+    static const char family[] = "x86-64-v";
+    if (strncmp(m->name, family, strlen(family)) == 0)
+        return tn_cpu_level() >= atoi(m->name + strlen(family));
 #elif defined(__aarch64__)
     if (strcmp(m->name, "armv8-a") == 0)
         return true;
