@@ -240,17 +240,23 @@ read_real(const Row *r, const char *text, double *out)
     return TN_OK;
 }
 
-/* Names may hold an equals sign, values of the form @FILE begin after "=@". */
+/* Names may hold an equals sign: values of the form @FILE begin after "=@", others that are no files after the last. */
 static int
 read_pair(const Row *r, const char *text, Pairs *out)
 {
     bool is_file = strchr(r->value, '@') != NULL;
     const char *at = is_file ? strstr(text, "=@") : strrchr(text, '=');
+    int skip = is_file && at ? 2 : 1;
 
-    if (!at || at == text || !at[is_file ? 2 : 1])
+    if (is_file && !at)              /* the @ may be left out where it is clear */
+        at = strchr(text, '=');
+    if (!at || at == text || !at[skip])
         return usage_error("--%s %s: write --%s %s", r->name, text, r->name, r->value);
+    for (int i = 0; i < out->n; i++)
+        if (strlen(out->at[i].name) == (size_t)(at - text) && !memcmp(out->at[i].name, text, (size_t)(at - text)))
+            return usage_error("--%s %s: %s was given before, as %s", r->name, text, out->at[i].name, out->at[i].value);
     out->at = need(realloc(out->at, (size_t)(out->n + 1) * sizeof *out->at));
-    out->at[out->n++] = (Pair){ need(strndup(text, (size_t)(at - text))), need(strdup(at + (is_file ? 2 : 1))) };
+    out->at[out->n++] = (Pair){ need(strndup(text, (size_t)(at - text))), need(strdup(at + skip)) };
     return TN_OK;
 }
 

@@ -12,6 +12,18 @@
 
 enum { SHOWN = 6 };
 
+/* Doubles hold every other type's numbers. */
+static void
+print_number(const TnTensor *x, int64_t i)
+{
+    if (!strcmp(x->dtype, "i64"))
+        printf("%lld", (long long)((const int64_t *)x->data)[i]);
+    else if (!strcmp(x->dtype, "u64"))
+        printf("%llu", (unsigned long long)((const uint64_t *)x->data)[i]);
+    else
+        printf(strchr("fb", x->dtype[0]) ? "%.6g" : "%.0f", tn_tensor_number(x, i));
+}
+
 /* The first numbers of an output, for a person's eye. */
 static void
 print_first(const TnTensor *x)
@@ -21,15 +33,8 @@ print_first(const TnTensor *x)
     for (int32_t d = 0; d < x->rank; d++)
         n *= x->dims[d];
     for (int64_t i = 0; i < n && i < SHOWN; i++) {
-        const char *t = x->dtype;
-        printf(" ");
-        if (!strcmp(t, "f32")) printf("%.6g", (double)((const float *)x->data)[i]);
-        else if (!strcmp(t, "f64")) printf("%.6g", ((const double *)x->data)[i]);
-        else if (!strcmp(t, "i64")) printf("%lld", (long long)((const int64_t *)x->data)[i]);
-        else if (!strcmp(t, "i32")) printf("%d", ((const int32_t *)x->data)[i]);
-        else if (!strcmp(t, "i8")) printf("%d", ((const int8_t *)x->data)[i]);
-        else if (!strcmp(t, "u8") || !strcmp(t, "bool")) printf("%u", ((const uint8_t *)x->data)[i]);
-        else { printf("(%s)", t); break; }
+        putchar(' ');
+        print_number(x, i);
     }
     printf("%s", n > SHOWN ? " …" : "");
 }
@@ -169,15 +174,19 @@ compare_all(TnContext *ctx, const Options *o, const Tensors *t, Verdict *verdict
             return status;
         worst = status > worst ? status : worst;
     }
+    int compared = 0;
     for (int32_t i = 0; o->data && i < t->nout; i++) {
         snprintf(path, sizeof path, "%s/output_%d.pb", o->data, i);
         if (access(path, F_OK))
             continue;
+        compared++;
         int status = compare_with(ctx, o, &t->out[i], path, &verdict[i]);
         if (status > EXIT_DIFFERS)
             return status;
         worst = status > worst ? status : worst;
     }
+    if (o->data && !compared)
+        note("--data %s: there is no output_0.pb in it, so nothing was compared", o->data);
     return worst;
 }
 

@@ -69,6 +69,8 @@ typedef struct TnTensor {
  * the data is read-only, since it may lie in the mapped file. */
 TN_API TnStatus tn_tensor_read(TnContext *ctx, const char *path, TnTensor *out);
 TN_API TnStatus tn_tensor_write_npy(TnContext *ctx, const char *path, const TnTensor *x);
+/* Element i, row-major, as a number; 0 for what is no tensor of Tenon's types. */
+TN_API double tn_tensor_number(const TnTensor *x, int64_t i);
 /* Seeded random contents for a tensor of this type: normal floats, integers in [0, high). */
 TN_API TnStatus tn_tensor_random(TnContext *ctx, uint64_t seed, int64_t high, TnTensor *x);
 /* Largest |x - y|, its place, and that error relative to the largest |y|; TN_USAGE if types or sizes differ.
@@ -103,6 +105,10 @@ TN_API TnStatus tn_model_output(const TnModel *m, int32_t i, TnValueInfo *out);
 TN_API const char *tn_model_summary(const TnModel *m);   /* one line: target, kernels, weights */
 TN_API int32_t tn_model_kernels(const TnModel *m);
 TN_API const char *tn_model_kernel(const TnModel *m, int32_t i);   /* the nodes it came from; NULL if there is no i-th */
+
+/* What must hold between sizes, checked at every run: "Add \"/m/Add\": axis 1 of both inputs: n == m". */
+TN_API int32_t tn_model_checks(const TnModel *m);
+TN_API const char *tn_model_check(const TnModel *m, int32_t i);
 
 /* Runs fn(task, begin, end, scratch) over a partition of [0, trips) on the caller's threads and returns
  * when all is done. scratch: scratch_bytes, 64-byte aligned, one per concurrently running range. */

@@ -87,7 +87,19 @@ tn_model_kernels(const TnModel *m)
 const char *
 tn_model_kernel(const TnModel *m, int32_t i)
 {
-    return m && i >= 0 && i < m->manifest->nkernel ? m->manifest->kernels[i] : NULL;
+    return m && i >= 0 && i < m->manifest->nkernel ? m->manifest->kernels[i].origin : NULL;
+}
+
+int32_t
+tn_model_checks(const TnModel *m)
+{
+    return m ? m->manifest->nconstraint : 0;
+}
+
+const char *
+tn_model_check(const TnModel *m, int32_t i)
+{
+    return m && i >= 0 && i < m->manifest->nconstraint ? m->manifest->constraints[i] : NULL;
 }
 
 static bool

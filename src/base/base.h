@@ -26,10 +26,17 @@ typedef struct {                     /* the caller's allocator; all NULL means m
     void *user;
 } Allocator;
 
+/* Where to go when memory is out, and what was wanted then. */
+typedef struct {
+    jmp_buf jump;                    /* armed by the entry point */
+    size_t wanted;                   /* bytes */
+    const char *what;                /* the tensor whose memory is being made, or NULL */
+} Oom;
+
 /* A new arena. `oom` is where a failed allocation jumps to (never returns NULL from alloc);
  * with oom NULL the arena_new itself may return NULL and later failures jump nowhere, so only
  * tests pass NULL. Allocations are zeroed and aligned to 16 bytes. */
-Arena *arena_new(const Allocator *allocator, jmp_buf *oom);
+Arena *arena_new(const Allocator *allocator, Oom *oom);
 /* A new one with the parent's allocator and jump, freed with the parent if not before: for scratch,
  * which then does not leak when memory runs out in the middle. */
 Arena *arena_child(Arena *parent);
@@ -90,6 +97,8 @@ typedef struct { Arena *arena; char *s; size_t n, cap; } Text;    /* s is 0-term
 void text_add(Text *t, const char *s);
 void text_bytes(Text *t, const char *s, size_t n);
 void text_printf(Text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Edits (put in, drop, replace a character) that make one word of the other; 40 for words as long. */
+uint32_t text_distance(const char *a, const char *b);
 const char *text_str(const Text *t);                              /* "" when empty */
 void text_size(Text *t, int64_t bytes);                           /* 48 B, 12.0 KB, 97.5 MB: powers of 1024 */
 void text_indent(Text *t, int depth);                             /* two spaces per level */
@@ -136,7 +145,7 @@ typedef const char *Sym;             /* an interned string: equality is pointer 
 typedef struct Ctx {
     Arena *arena;                    /* context lifetime */
     Diags diags;
-    jmp_buf oom;                     /* armed by the entry point */
+    Oom oom;
     struct SymTable *syms;
     struct ExprTable *exprs;
     struct TypeTable *types;

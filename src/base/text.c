@@ -36,6 +36,30 @@ text_add(Text *t, const char *s)
     text_bytes(t, s, strlen(s));
 }
 
+uint32_t
+text_distance(const char *a, const char *b)
+{
+    enum { MOST = 40 };
+    size_t m = strlen(a), n = strlen(b);
+    uint32_t row[MOST + 1];
+
+    if (m > MOST || n > MOST)
+        return MOST;
+    for (uint32_t j = 0; j <= n; j++)
+        row[j] = j;
+    for (uint32_t i = 1; i <= m; i++) {
+        uint32_t corner = row[0];
+        row[0] = i;
+        for (uint32_t j = 1; j <= n; j++) {
+            uint32_t above = row[j], best = corner + (a[i - 1] != b[j - 1]);
+            best = above + 1 < best ? above + 1 : best;
+            row[j] = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
+            corner = above;
+        }
+    }
+    return row[n];
+}
+
 void
 text_printf(Text *t, const char *format, ...)
 {

@@ -370,6 +370,31 @@ add_call(Call *k)
     return true;
 }
 
+/* ONNX has it and Tenon does not, or nobody has: then it is perhaps mistyped. */
+static bool
+refuse_operator(Call *k, const char *name)
+{
+    static const char *const of_onnx[] = {
+#define X(name) #name,
+#include "import/onnx_names.def"
+#undef X
+        NULL
+    };
+    const char *meant = NULL;
+    uint32_t least = 3;
+
+    for (const char *const *s = of_onnx; *s; s++) {
+        uint32_t edits = text_distance(name, *s);
+        if (edits == 0)
+            return call_refuse(k, "operator %s of ONNX is not supported yet", name);
+        if (edits < least) {
+            least = edits;
+            meant = *s;
+        }
+    }
+    return call_refuse(k, "ONNX has no operator %s%s%s%s", name, meant ? ", did you mean " : "; was it meant to have a domain of its own?", meant ? meant : "", meant ? "?" : "");
+}
+
 static bool
 read_node(Model *m, uint32_t index)
 {
@@ -385,7 +410,7 @@ read_node(Model *m, uint32_t index)
     bool standard = !*domain || !strcmp(domain, "ai.onnx");
     const OpRow *row = op_row(standard ? text_of(n->op_type) : arena_printf(m->arena, "%s.%s", domain, text_of(n->op_type)));
     if (!row)
-        return standard ? call_refuse(&k, "operator %s is not one Tenon knows", text_of(n->op_type))
+        return standard ? refuse_operator(&k, text_of(n->op_type))
                         : call_refuse(&k, "operator %s of domain \"%s\": Tenon knows the operators of ONNX itself", text_of(n->op_type), domain);
     if (!read_operands(&k, &skip))
         return false;

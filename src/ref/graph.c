@@ -93,8 +93,10 @@ run_node(GraphRun *r, Arena *scratch, NodeId id)
             continue;
         value[n->in.count + i] = &r->value[v];
         r->home[v] = arena_child(c->arena);
+        c->oom.what = g->value.at[v].name;
         if (!tensor_of_type(c, r->home[v], g->value.at[v].type, r->symbols, &r->value[v]))
             return false;
+        c->oom.what = NULL;
     }
     switch (n->callee) {
     case CALL_OP: return run_op_node(r, scratch, id, value);

@@ -127,8 +127,9 @@ is_named(const Member *m, const char *name)
     return m->name_bytes == n || (m->name_bytes == n + 4 && memcmp(m->name + n, ".npy", 4) == 0);
 }
 
-static bool
-refuse_missing(Arena *a, Diags *d, Loc loc, Directory dir, const char *name)
+/* Up to 16 of them, without their ".npy"; "none". */
+static const char *
+member_names(Arena *a, Directory dir)
 {
     Text names = { .arena = a };
     Member m;
@@ -143,7 +144,26 @@ refuse_missing(Arena *a, Diags *d, Loc loc, Directory dir, const char *name)
         text_add(&names, n ? ", " : "");
         text_bytes(&names, (const char *)m.name, bytes < 64 ? bytes : 64);
     }
-    return diag_error(d, DIAG_USAGE, loc, "no member \"%s\"; there %s %s", name, names.n ? "are" : "is", names.n ? text_str(&names) : "none");
+    return names.n ? text_str(&names) : "none";
+}
+
+/* The name of the one member there is; NULL if there are more or none. */
+static const char *
+only_member(Arena *a, Directory dir)
+{
+    Member m, second;
+
+    if (next_member(&dir, &m) != 1 || next_member(&dir, &second) != 0)
+        return NULL;
+    return arena_printf(a, "%.*s", (int)m.name_bytes, (const char *)m.name);
+}
+
+static bool
+refuse_missing(Arena *a, Diags *d, Loc loc, Directory dir, const char *name)
+{
+    const char *names = member_names(a, dir);
+
+    return diag_error(d, DIAG_USAGE, loc, "no member \"%s\"; there %s %s", name, strcmp(names, "none") ? "are" : "is", names);
 }
 
 bool
@@ -158,6 +178,8 @@ npz_read(Arena *a, Diags *d, const char *path, const char *name, NpyArray *out)
     if (!find_directory(file, &dir))
         return diag_error(d, DIAG_USAGE, loc, "not an .npz file, or truncated: it has no zip directory; write it with numpy.savez");
     all = dir;
+    if (!name && !(name = only_member(a, dir)))
+        return diag_error(d, DIAG_USAGE, loc, "which member? write %s:NAME; there are %s", path, member_names(a, all));
     for (int found; (found = next_member(&dir, &m)) != 0; ) {
         if (found < 0)
             return diag_error(d, DIAG_USAGE, loc, "the zip directory is malformed at byte %llu; write the file with numpy.savez",
