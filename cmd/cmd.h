@@ -38,6 +38,7 @@ typedef struct {
     int64_t iterations, warmup;      /* -1: not given */
     double duration;                 /* seconds; negative: not given */
     const char *json_file, *trace;
+    const char *html, *profile_file; /* inspect */
     bool profile;
     bool json, clear, help;
 } Options;

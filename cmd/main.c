@@ -44,10 +44,11 @@ const Verb verbs[VERB_COUNT] = {
         true, cmd_bench,
     },
     [VERB_INSPECT] = {
-        "inspect", "inspect MODEL [--json]", "what a model file holds, and what cannot be compiled",
+        "inspect", "inspect MODEL [--html FILE] [--json]", "what a model file holds, and what cannot be compiled",
         "Tell MODEL's (.onnx, .tn or a compiled .so) inputs and outputs with their types, its symbolic\n"
         "dimensions, operators, weights, and every node that cannot be compiled, with the reason.",
         "  tenon inspect model.onnx\n"
+        "  tenon inspect model.onnx --html model.html\n"
         "  tenon inspect model.so --json\n",
         true, cmd_inspect,
     },

@@ -79,6 +79,8 @@ static const Row rows[] = {
     { "time",        0,   COMPILING, TAKES_FLAG,  FIELD(time),       NULL,      "print the seconds of each stage" },
     { "json",        0,   B,         TAKES_TEXT,  FIELD(json_file),  "FILE",    "write the numbers to FILE as JSON; - is standard output" },
     { "json",        0,   C | R | I | V | K, TAKES_FLAG, FIELD(json), NULL,     "print JSON instead of text" },
+    { "html",        0,   I,         TAKES_TEXT,  FIELD(html),       "FILE",    "write a page to look at: graph, every stage, memory; not of a compiled .so" },
+    { "profile",     0,   I,         TAKES_TEXT,  FIELD(profile_file), "FILE",  "with --html: the times of kernels too, which bench --profile --json FILE wrote" },
     { "clear",       0,   K,         TAKES_FLAG,  FIELD(clear),      NULL,      "remove every cached object" },
     { "help",        'h', ALL,       TAKES_FLAG,  FIELD(help),       NULL,      "this text" },
 };

@@ -186,6 +186,8 @@ typedef struct TnCompileOptions {
     const char *dump;                /* stage name, "all", or NULL */
     const char *dump_dir;            /* NULL: to `print` */
     const char *stop_after;          /* stage name or NULL; then nothing is written */
+    const char *page;                /* write an HTML page of the model after every stage here, or NULL */
+    const char *page_profile;        /* with the times in this file, of `tenon bench --profile --json FILE`, or NULL */
     const char *cc;                  /* NULL: $CC, then cc, gcc, clang */
     const char *cache_dir;           /* NULL: $TENON_CACHE_DIR, $XDG_CACHE_HOME/tenon, ~/.cache/tenon; "": no cache */
     int64_t cache_bytes;             /* 0: 2 GiB */

@@ -117,7 +117,7 @@ typedef struct { const char *name; size_t at; char kind; } Field;        /* kind
 #define FIELD(name, kind) { #name, offsetof(TnCompileOptions, name), kind }
 static const Field field[] = {
     FIELD(target, 's'), FIELD(emit, 's'), FIELD(plain_schedule, 'i'), FIELD(no_fuse, 'i'), FIELD(quick, 'i'), FIELD(machine, 's'), FIELD(cores, 'i'), FIELD(dump, 's'), FIELD(dump_dir, 's'),
-    FIELD(stop_after, 's'), FIELD(cc, 's'), FIELD(cache_dir, 's'), FIELD(cache_bytes, 'l'), FIELD(jobs, 'i'),
+    FIELD(stop_after, 's'), FIELD(page, 's'), FIELD(page_profile, 's'), FIELD(cc, 's'), FIELD(cache_dir, 's'), FIELD(cache_bytes, 'l'), FIELD(jobs, 'i'),
     FIELD(max_model_bytes, 'l'), FIELD(max_nodes, 'l'), FIELD(max_memory_bytes, 'l'), FIELD(time, 'i'),
 };
 enum { NFIELD = sizeof field / sizeof *field };

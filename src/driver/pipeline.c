@@ -383,6 +383,10 @@ run_stage(Job *j, Dump *dump, uint32_t i, Text *times)
     if (!s->run(j))
         return false;
     text_printf(times, "%-10s %8.3f s\n", s->name, time_seconds() - start);
+    if (j->page && s->shows == SHOWS_GRAPH)
+        page_graph(j->page, s->name, driver_stage_what[i], j->graph);
+    if (j->page && s->shows == SHOWS_PLAN)
+        page_memory(j->page, j->graph, j->plan);
     return dump_stage(dump, s, i + 1) && verify_after(j, s);
 }
 
@@ -397,7 +401,9 @@ run_stages(Job *j, Dump *dump, Text *times)
         if (last && !strcmp(last, pipeline[i].name))
             break;
     }
-    return dump_end(dump) && ok;     /* a dump of what failed is wanted most of all */
+    if (j->page && !page_write(j->page, j->o->page))
+        ok = false;
+    return dump_end(dump) && ok;     /* a dump, or a page, of what failed is wanted most of all */
 }
 
 static bool
@@ -438,6 +444,10 @@ driver_compile(Ctx *c, Arena *arena, const char *model_path, const char *out_pat
     *report = (DriverReport){ 0 };
     *j = (Job){ .ctx = c, .arena = arena, .o = &o, .model_path = model_path, .out_path = out_path, .report = report };
     if (!check_options(j) || !open_files(j))
+        return false;
+    if (o.page)
+        j->page = page_new(c, arena, path_name(model_path));
+    if (o.page && o.page_profile && !page_profile(j->page, o.page_profile))
         return false;
     Dump *dump = dump_new(j);
     if (!dump || !run_stages(j, dump, &times))

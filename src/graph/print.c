@@ -233,3 +233,9 @@ graph_print(Text *t, const Graph *g, WeightsFile *weights)
         print_node(&p, &g->node.at[n]);
     text_add(t, "}\n");
 }
+
+void
+graph_print_node(Text *t, const Graph *g, NodeId n)
+{
+    print_node(&(Print){ t, g, NULL }, &g->node.at[n]);
+}
