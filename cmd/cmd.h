@@ -31,6 +31,8 @@ typedef struct {
     /* inputs and outputs */
     Pairs input, expect, max_int;
     const char *data, *output_dir;
+    int64_t top;                     /* 0: not given */
+    bool stats;
     int64_t seed;
     double atol, rtol;               /* negative: the verb's own */
     int64_t threads;
@@ -81,6 +83,8 @@ int usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The context's message on standard error; returns the status, which is the exit code. */
 int report(TnContext *ctx, TnStatus s);
+/* What was last printed as an error, for failures under --json; "" if nothing was. */
+const char *reported(void);
 /* Work that takes over two seconds is shown on a terminal; nothing is when piped. */
 typedef struct { double start, shown; bool terminal, visible; } Progress;
 Progress progress_begin(void);

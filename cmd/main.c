@@ -123,6 +123,15 @@ run_verb(VerbId verb, const Options *o)
     return status;
 }
 
+/* What failed is told to a machine too, where it reads along. */
+static void
+print_failure(int status)
+{
+    printf("{\"error\": {\"status\": %d, \"name\": \"%s\", \"message\": ", status, tn_status_name((TnStatus)status));
+    print_json_string(reported());
+    puts("}}");
+}
+
 static int
 read_and_run(VerbId verb, int argc, char **argv)
 {
@@ -131,6 +140,8 @@ read_and_run(VerbId verb, int argc, char **argv)
     int status = options_read(verb, argc, argv, &o);
     if (status == TN_OK)
         status = run_verb(verb, &o);
+    if (status > EXIT_DIFFERS && (o.json || (o.json_file && !strcmp(o.json_file, "-"))))
+        print_failure(status);
     options_free(&o);
     return status;
 }

@@ -2,6 +2,7 @@
 #include "cmd.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,8 +43,76 @@ print_first(const TnTensor *x)
 /* What a comparison said of an output. */
 typedef struct { bool compared, agrees; TnDifference d; } Verdict;
 
+static int64_t
+element_count(const TnTensor *x)
+{
+    int64_t n = 1;
+
+    for (int32_t d = 0; d < x->rank; d++)
+        n *= x->dims[d];
+    return n;
+}
+
+typedef struct { double least, most, mean; int64_t nan; } Stats;
+
+/* Of the elements that are numbers. */
+static Stats
+stats_of(const TnTensor *x)
+{
+    Stats s = { INFINITY, -INFINITY, 0, 0 };
+    int64_t n = element_count(x);
+    double sum = 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        double v = tn_tensor_number(x, i);
+        if (isnan(v)) {
+            s.nan++;
+            continue;
+        }
+        s.least = v < s.least ? v : s.least;
+        s.most = v > s.most ? v : s.most;
+        sum += v;
+    }
+    s.mean = n > s.nan ? sum / (double)(n - s.nan) : NAN;
+    return s;
+}
+
 static void
-print_outputs(const Tensors *t)
+print_stats(const TnTensor *x)
+{
+    Stats s = stats_of(x);
+
+    printf("  min %.6g, max %.6g, mean %.6g", s.least, s.most, s.mean);
+    if (s.nan)
+        printf(", %lld NaN", (long long)s.nan);
+    putchar('\n');
+}
+
+/* "  row 0: 7 (0.98), 3 (0.01)": places along the last axis, largest element first. */
+static void
+print_top(const TnTensor *x, int64_t k)
+{
+    enum { ROWS = 4 };
+    int64_t n = x->rank ? x->dims[x->rank - 1] : 1, rows = n ? element_count(x) / n : 0;
+
+    for (int64_t r = 0; r < rows && r < ROWS; r++) {
+        bool *taken = need(calloc((size_t)n, sizeof *taken));
+        printf("  row %lld:", (long long)r);
+        for (int64_t i = 0; i < k && i < n; i++) {
+            int64_t best = -1;
+            for (int64_t j = 0; j < n; j++)
+                if (!taken[j] && (best < 0 || tn_tensor_number(x, r * n + j) > tn_tensor_number(x, r * n + best)))
+                    best = j;
+            taken[best] = true;
+            printf("%s %lld (%.6g)", i ? "," : "", (long long)best, tn_tensor_number(x, r * n + best));
+        }
+        puts(rows > ROWS && r + 1 == ROWS ? " …" : "");
+        free(taken);
+    }
+}
+
+static void
+print_outputs(const Options *o, const Tensors *t, double ms)
 {
     for (int32_t i = 0; i < t->nout; i++) {
         printf("%s: ", t->out[i].name);
@@ -51,7 +120,13 @@ print_outputs(const Tensors *t)
         printf(" =");
         print_first(&t->out[i]);
         putchar('\n');
+        if (o->stats)
+            print_stats(&t->out[i]);
+        if (o->top)
+            print_top(&t->out[i], o->top);
     }
+    if (o->stats)
+        printf("%.3f ms\n", ms);
 }
 
 static void
@@ -198,7 +273,7 @@ tell(TnContext *ctx, const Options *o, const Tensors *t, double ms)
     Verdict *verdict = need(calloc((size_t)t->nout + 1, sizeof *verdict));
 
     if (!o->json)
-        print_outputs(t);
+        print_outputs(o, t, ms);
     int status = o->output_dir ? write_outputs(ctx, o, t) : TN_OK;
     if (status == TN_OK)
         status = compare_all(ctx, o, t, verdict);

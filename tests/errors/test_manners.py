@@ -190,3 +190,32 @@ def test_help_of_a_verb_and_the_version(tenon):
     assert tenon("-v").stdout == tenon("--version").stdout
     tenon.fails(USAGE, "help", "dance", says="no such verb")
     tenon.fails(USAGE, "help", "--completion", "fish", says="bash or zsh")
+
+
+# ---- run, compare, JSON --------------------------------------------------------------------------------------------------
+
+
+def test_stats_and_the_largest(tenon, work):
+    unary(work / "m.onnx")
+    np.save(work / "x.npy", np.float32([3, -1, 2]))
+    said = tenon("run", "m.onnx", "--input", "x=@x.npy", "--stats", "--top", "2").stdout
+    assert "min -3, max 1, mean -1.33333" in said and "row 0: 1 (1), 2 (-2)" in said and " ms\n" in said
+
+
+def test_tolerances_are_those_of_the_type(tenon, work):
+    for dtype, off, agrees in ((T.FLOAT, 1e-3, False), (T.FLOAT16, 1e-3, True), (T.INT32, 1, False), (T.DOUBLE, 1e-7, False)):
+        unary(work / "m.onnx", dtype=dtype)
+        x = np.array([1, 2], helper.tensor_dtype_to_np_dtype(dtype))
+        np.save(work / "x.npy", x)
+        np.save(work / "y.npy", (-x + off).astype(x.dtype))
+        done = tenon("run", "m.onnx", "--input", "x=@x.npy", "--expect", "y=@y.npy")
+        assert done.returncode == (OK if agrees else 1), (dtype, done.stdout, done.stderr)
+
+
+def test_failures_under_json_are_json(tenon, work):
+    small_model(work / "typo.onnx", op="Reluu")
+    for args, status, part in ((("compile", "typo.onnx", "--json"), UNSUPPORTED, "Reluu"), (("inspect", "no.onnx", "--json"), USAGE, "no.onnx"),
+                               (("run", "typo.onnx", "--json", "--dim", "x=y"), USAGE, "--dim"), (("bench", "no.so", "--json", "-"), USAGE, "no.so")):
+        done = tenon(*args)
+        said = json.loads(done.stdout)["error"]
+        assert done.returncode == status == said["status"] and part in said["message"], said
