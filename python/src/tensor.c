@@ -236,6 +236,8 @@ borrow_converted(State *s, PyObject *x, const TnValueInfo *like, bool writable, 
 
     if (!need_numpy(s))
         return false;
+    if (want < 0)
+        return refuse(s, "input %s is %s, for which NumPy has no type here: add a Cast to the model", like->name, like->dtype), false;
     /* ascontiguousarray makes numbers arrays of one dimension; a scalar is none. */
     PyObject *array = PyLong_Check(x) || PyFloat_Check(x)
         ? PyObject_CallMethod(s->dtype[want], "type", "O", x)
@@ -313,6 +315,8 @@ new_array(State *s, TnTensor *t)
     int type = find_name(t->dtype);
     Py_buffer view;
 
+    if (type < 0)
+        return refuse(s, "output %s is %s, for which NumPy has no type here: add a Cast to the model", t->name, t->dtype);
     if (!need_numpy(s) || (type == T_BF16 && !need_bf16(s)))
         return NULL;
     PyObject *shape = shape_tuple(t);

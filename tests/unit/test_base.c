@@ -528,13 +528,13 @@ static void
 test_watch(void **state)
 {
     (void)state;
-    jmp_buf oom;
+    Oom oom;
     int times = 0;
     volatile int rounds = 0;
     Watch w = { .stopped = asked, .user = &times };
     Arena *a = arena_new(NULL, &oom);
     arena_watch(a, &w);
-    if (!setjmp(oom))
+    if (!setjmp(oom.jump))
         for (;; rounds++)
             NEW(arena_child(a), int);            /* children are watched too */
     assert_int_equal(w.over, WATCH_STOPPED);
@@ -543,7 +543,7 @@ test_watch(void **state)
 
     w = (Watch){ .until = time_seconds() + 0.02 };
     assert_true(arena_patience(a) >= 1 && arena_patience(a) <= 21);
-    if (!setjmp(oom))
+    if (!setjmp(oom.jump))
         for (;;)
             arena_poll(a);
     assert_int_equal(w.over, WATCH_TIME);
