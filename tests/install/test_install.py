@@ -34,7 +34,7 @@ def lib(prefix):
 def example(prefix, tmp_path_factory):
     """The program of the README, a model and an input."""
     folder = tmp_path_factory.mktemp("example")
-    (folder / "program.c").write_text(re.search(r"```c\n(.*?)```", (ROOT / "README.md").read_text(), re.S)[1])
+    (folder / "program.c").write_text(re.search(r"```c\n(#include.*?)```", (ROOT / "README.md").read_text(), re.S)[1])
     run(prefix / "bin" / "tenon", "compile", ROOT / "examples/digits/digits.onnx", "-o", folder / "digits.so")
     images = np.load(ROOT / "examples/digits/held_out.npz")["images"]
     np.save(folder / "x.npy", images[:1])

@@ -52,7 +52,8 @@ def test_it_needs_no_network(digits):
 
 def test_every_stage_is_a_frame(digits):
     data = data_of(digits)
-    assert [f["name"] for f in data["frames"]] == ["import", "fold", "rules", "settle", "cse", "dce", "lower", "fuse", "format", "schedule"]
+    stages = re.findall(r"^ *\d+ +(\S+)", tenon("compile", "--list-passes"), re.M)
+    assert [f["name"] for f in data["frames"]] == stages[: stages.index("plan")] and "lower" in stages
     assert data["memory"]["kernels"] == 7 and len(data["memory"]["values"]) >= 5
     labels = [data["strings"][n[0]] for n in data["frames"][0]["nodes"]]
     assert labels.count("conv") == 2 and labels.count("batch_norm") == 2
