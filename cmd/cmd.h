@@ -31,6 +31,8 @@ typedef struct {
     /* inputs and outputs */
     Pairs input, expect, max_int;
     const char *data, *output_dir;
+    int64_t top;                     /* 0: not given */
+    bool stats;
     int64_t seed;
     double atol, rtol;               /* negative: the verb's own */
     int64_t threads;
@@ -38,6 +40,7 @@ typedef struct {
     int64_t iterations, warmup;      /* -1: not given */
     double duration;                 /* seconds; negative: not given */
     const char *json_file, *trace;
+    const char *html, *profile_file; /* inspect */
     bool profile;
     bool json, clear, help;
 } Options;
@@ -64,8 +67,16 @@ int cmd_operators(TnContext *ctx, const Options *o);
 int options_read(VerbId verb, int argc, char **argv, Options *o);
 void options_free(Options *o);
 void options_help(VerbId verb);
+/* The at-th option of a verb, counted from 0; false: there are no more. */
+typedef struct { const char *name, *value, *help; char letter; } OptionText;
+bool option_text(VerbId verb, int at, OptionText *out);
 /* The entry of `names` (NULL at the end) that a mistyped word most likely meant, or NULL. */
 const char *closest(const char *word, const char *const *names);
+
+/* ---- describe.c: tenon help VERB, help --man [VERB], help --completion SHELL ---- */
+
+int describe(int argc, char **argv);
+extern const char exit_codes[];                          /* lines of text; main.c */
 
 /* ---- report.c: messages and progress ---- */
 
@@ -73,6 +84,8 @@ int usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The context's message on standard error; returns the status, which is the exit code. */
 int report(TnContext *ctx, TnStatus s);
+/* What was last printed as an error, for failures under --json; "" if nothing was. */
+const char *reported(void);
 /* Work that takes over two seconds is shown on a terminal; nothing is when piped. */
 typedef struct { double start, shown; bool terminal, visible; } Progress;
 Progress progress_begin(void);
@@ -106,6 +119,17 @@ bool compiled_with_open_dims(const char *path);
 int model_open(TnContext *ctx, const Options *o, TnModel **out);
 /* Open it, use it, free it. What `use` returns, if it comes that far. */
 int model_with(TnContext *ctx, const Options *o, int (*use)(TnContext *ctx, const Options *o, TnModel *m));
+
+/* ---- solve.c: sizes of symbols ---- */
+
+typedef struct { char *symbol; int64_t size; } Size;
+typedef struct { Size *at; int n; } Sizes;
+const int64_t *size_of(const Sizes *s, const char *symbol, size_t n);        /* NULL: not known */
+void size_bind(Sizes *s, const char *symbol, size_t n, int64_t size);
+bool size_evaluate(const Sizes *s, const char *text, int64_t *out);          /* "past + seq"; false: not known */
+/* Bind what follows from the model's checks. */
+void sizes_derive(Sizes *s, const TnModel *m);
+void sizes_free(Sizes *s);
 
 /* ---- inputs.c: what goes in and what should come out ---- */
 

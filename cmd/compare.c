@@ -7,14 +7,28 @@
 #include "cmd.h"
 
 #include <math.h>
+#include <string.h>
 
-#define ATOL 1e-5
-#define RTOL 1e-4
+/* What sums of a type's rounding errors come to in a network of some depth. Integers agree or do not. */
+typedef struct { const char *dtype; double atol, rtol; } Tolerance;
+static const Tolerance tolerance[] = {
+    { "f64", 1e-10, 1e-9 }, { "f32", 1e-5, 1e-4 }, { "f16", 1e-3, 1e-2 }, { "bf16", 1e-2, 5e-2 },
+};
+
+static Tolerance
+tolerance_of(const char *dtype)
+{
+    for (size_t i = 0; i < sizeof tolerance / sizeof *tolerance; i++)
+        if (!strcmp(tolerance[i].dtype, dtype))
+            return tolerance[i];
+    return (Tolerance){ dtype, 0, 0 };
+}
 
 int
 compare_outputs(TnContext *ctx, const Options *o, const TnTensor *x, const TnTensor *want, TnDifference *d, bool *agrees)
 {
-    double atol = o->atol < 0 ? ATOL : o->atol, rtol = o->rtol < 0 ? RTOL : o->rtol;
+    Tolerance usual = tolerance_of(x->dtype);
+    double atol = o->atol < 0 ? usual.atol : o->atol, rtol = o->rtol < 0 ? usual.rtol : o->rtol;
 
     *d = (TnDifference)TN_INIT(TnDifference);
     int status = report(ctx, tn_tensor_compare(ctx, x, want, atol, rtol, d));

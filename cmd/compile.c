@@ -25,6 +25,14 @@ list_passes(bool json)
     return TN_OK;
 }
 
+static bool
+ends_with(const char *s, const char *end)
+{
+    size_t n = strlen(s), k = strlen(end);
+
+    return n >= k && !strcmp(s + n - k, end);
+}
+
 /* models/digits.onnx -> digits.so, in the folder one stands in */
 static char *
 default_output(const Options *o)
@@ -83,6 +91,8 @@ cmd_compile(TnContext *ctx, const Options *o)
     if (o->list_passes)
         return list_passes(o->json);
     int status = compile_options_of(o, &p, &options);
+    if (!options.emit && o->output && ends_with(o->output, ".c"))
+        options.emit = "c";          /* nobody wants a library of that name */
     if (status == TN_OK) {
         char *path = o->output ? need(strdup(o->output)) : default_output(o);
         bool writes = !o->stop_after || !strcmp(o->stop_after, "build");

@@ -11,16 +11,13 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef struct { const char *symbol; int64_t size; } Bound;
-
 typedef struct {
     TnContext *ctx;
     const Options *o;
     const TnModel *model;
     Tensors *t;
     bool *given;             /* [nin] */
-    Bound *bound;
-    int nbound;
+    Sizes sizes;
 } Maker;
 
 void
@@ -56,22 +53,17 @@ output_path(const char *folder, const char *name)
 
 /* ---- symbols ------------------------------------------------------------------------------------------ */
 
-static const Bound *
+static const int64_t *
 find_bound(const Maker *m, const char *symbol)
 {
-    for (int i = 0; i < m->nbound; i++)
-        if (!strcmp(m->bound[i].symbol, symbol))
-            return &m->bound[i];
-    return NULL;
+    return size_of(&m->sizes, symbol, strlen(symbol));
 }
 
 static void
 bind(Maker *m, const char *symbol, int64_t size)
 {
-    if (find_bound(m, symbol))
-        return;
-    m->bound = need(realloc(m->bound, (size_t)(m->nbound + 1) * sizeof *m->bound));
-    m->bound[m->nbound++] = (Bound){ symbol, size };
+    if (!find_bound(m, symbol))
+        size_bind(&m->sizes, symbol, strlen(symbol), size);
 }
 
 static TnValueInfo
@@ -217,8 +209,12 @@ bind_options(Maker *m)
     for (int k = 0; k < c.nshapes && status == TN_OK; k++)
         status = bind_shape(m, &c.shapes[k]);
     for (int k = 0; k < c.ndims && status == TN_OK; k++) {
-        status = check_dim(m, m->o->dim.at[k].name);
-        bind(m, m->o->dim.at[k].name, c.dims[k].value);
+        const char *name = m->o->dim.at[k].name;
+        const int64_t *size = find_bound(m, name);
+        status = check_dim(m, name);
+        if (status == TN_OK && size && *size != c.dims[k].value)
+            status = usage_error("--dim %s=%lld: an input given or its --shape has %lld there", name, (long long)c.dims[k].value, (long long)*size);
+        bind(m, name, c.dims[k].value);
     }
     compile_options_free(&c);
     return status;
@@ -233,8 +229,11 @@ high_of(const Maker *m, const char *name, int64_t *high)
     for (int k = 0; k < m->o->max_int.n; k++) {
         const Pair *p = &m->o->max_int.at[k];
         char *end;
-        if (find_input(m, p->name) < 0)
+        int i = find_input(m, p->name);
+        if (i < 0)
             return no_such_input(m, "--max-int", p->name);
+        if (input_info(m, i).dtype[0] == 'f' || !strncmp(input_info(m, i).dtype, "bf", 2))
+            return usage_error("--max-int %s: the input is %s, and random numbers of that type are normal ones", p->name, input_info(m, i).dtype);
         long long v = strtoll(p->value, &end, 10);
         if (*end || v < 1)
             return usage_error("--max-int %s=%s: a whole number of 1 or more is needed", p->name, p->value);
@@ -242,6 +241,23 @@ high_of(const Maker *m, const char *name, int64_t *high)
             *high = v;
     }
     return TN_OK;
+}
+
+/* Of an open dimension: what was given, what follows from that, or 1, and then what follows from that. */
+static int64_t
+size_wanted(Maker *m, const TnValueInfo *info, int32_t d)
+{
+    const char *text = info->dim_text[d];
+    int64_t size;
+
+    sizes_derive(&m->sizes, m->model);
+    if (find_bound(m, text))
+        return *find_bound(m, text);
+    if (size_evaluate(&m->sizes, text, &size) && size >= 0)
+        return size;
+    note("dimension %s of input %s is not given: taken as 1 (--dim %s=SIZE)", text, info->name, text);
+    bind(m, text, 1);
+    return 1;
 }
 
 static int
@@ -252,14 +268,8 @@ make_random(Maker *m, int32_t i)
     int64_t *dims = need(calloc((size_t)info.rank + 1, sizeof *dims)), high;
 
     m->t->dims[i] = dims;
-    for (int32_t d = 0; d < info.rank; d++) {
-        const Bound *known = info.dims[d] < 0 ? find_bound(m, info.dim_text[d]) : NULL;
-        dims[d] = info.dims[d] >= 0 ? info.dims[d] : known ? known->size : 1;
-        if (info.dims[d] < 0 && !known) {
-            note("dimension %s of input %s is not given: taken as 1 (--dim %s=SIZE)", info.dim_text[d], info.name, info.dim_text[d]);
-            bind(m, info.dim_text[d], 1);
-        }
-    }
+    for (int32_t d = 0; d < info.rank; d++)
+        dims[d] = info.dims[d] >= 0 ? info.dims[d] : size_wanted(m, &info, d);
     *x = (TnTensor){ .size = sizeof *x, .name = info.name, .dtype = info.dtype, .rank = info.rank, .dims = dims };
     int status = high_of(m, info.name, &high);
     if (status != TN_OK)
@@ -283,11 +293,13 @@ inputs_make(TnContext *ctx, const Options *o, const TnModel *model, Tensors *t)
         status = read_given(&m);
     if (status == TN_OK)
         status = bind_options(&m);
+    if (status == TN_OK)
+        status = high_of(&m, "", &(int64_t){ 0 });
     for (int32_t i = 0; i < t->nin && status == TN_OK; i++)
         if (!m.given[i])
             status = make_random(&m, i);
     free(m.given);
-    free(m.bound);
+    sizes_free(&m.sizes);
     return status;
 }
 

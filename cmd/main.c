@@ -44,10 +44,11 @@ const Verb verbs[VERB_COUNT] = {
         true, cmd_bench,
     },
     [VERB_INSPECT] = {
-        "inspect", "inspect MODEL [--json]", "what a model file holds, and what cannot be compiled",
+        "inspect", "inspect MODEL [--html FILE] [--json]", "what a model file holds, and what cannot be compiled",
         "Tell MODEL's (.onnx, .tn or a compiled .so) inputs and outputs with their types, its symbolic\n"
         "dimensions, operators, weights, and every node that cannot be compiled, with the reason.",
         "  tenon inspect model.onnx\n"
+        "  tenon inspect model.onnx --html model.html\n"
         "  tenon inspect model.so --json\n",
         true, cmd_inspect,
     },
@@ -89,6 +90,10 @@ const Verb verbs[VERB_COUNT] = {
     },
 };
 
+const char exit_codes[] =
+    "exit codes: 0 fine, 1 outputs differ, 2 usage or inputs, 3 malformed model, 4 unsupported model,\n"
+    "            5 a limit, memory or disk, 6 the C compiler, 7 a fault of tenon's own\n";
+
 static void
 help(FILE *to)
 {
@@ -96,9 +101,7 @@ help(FILE *to)
                 "usage: tenon VERB [arguments]\n\n");
     for (int i = 0; i < VERB_COUNT; i++)
         fprintf(to, "  %-9s %s\n", verbs[i].name, verbs[i].summary);
-    fprintf(to, "\ntenon VERB --help tells more, with examples. tenon --version prints the version.\n\n"
-                "exit codes: 0 fine, 1 outputs differ, 2 usage or inputs, 3 malformed model, 4 unsupported model,\n"
-                "            5 a limit, memory or disk, 6 the C compiler, 7 a fault of tenon's own\n");
+    fprintf(to, "\ntenon help VERB tells more, with examples. tenon --version prints the version.\n\n%s", exit_codes);
 }
 
 static int
@@ -128,6 +131,15 @@ run_verb(VerbId verb, const Options *o)
     return status;
 }
 
+/* What failed is told to a machine too, where it reads along. */
+static void
+print_failure(int status)
+{
+    printf("{\"error\": {\"status\": %d, \"name\": \"%s\", \"message\": ", status, tn_status_name((TnStatus)status));
+    print_json_string(reported());
+    puts("}}");
+}
+
 static int
 read_and_run(VerbId verb, int argc, char **argv)
 {
@@ -136,6 +148,8 @@ read_and_run(VerbId verb, int argc, char **argv)
     int status = options_read(verb, argc, argv, &o);
     if (status == TN_OK)
         status = run_verb(verb, &o);
+    if (status > EXIT_DIFFERS && (o.json || (o.json_file && !strcmp(o.json_file, "-"))))
+        print_failure(status);
     options_free(&o);
     return status;
 }
@@ -161,11 +175,13 @@ main(int argc, char **argv)
         help(stderr);
         return TN_USAGE;
     }
-    if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help")) {
+    if (!strcmp(word, "--help") || !strcmp(word, "-h") || (!strcmp(word, "help") && argc == 2)) {
         help(stdout);
         return finish(TN_OK);
     }
-    if (!strcmp(word, "--version")) {
+    if (!strcmp(word, "help"))
+        return finish(describe(argc - 1, argv + 1));
+    if (!strcmp(word, "--version") || !strcmp(word, "-v") || !strcmp(word, "-V")) {
         puts("tenon " TN_VERSION);
         return finish(TN_OK);
     }

@@ -41,9 +41,11 @@ static const Row rows[] = {
     { "input",       'i', RUNNING,   TAKES_PAIR,  FIELD(input),      "X=@FILE", "input X from FILE: .npy, .npz:member or .pb; repeat for more" },
     { "data",        0,   R | V,     TAKES_TEXT,  FIELD(data),       "DIR",     "inputs from DIR/input_0.pb, …; outputs compared with DIR/output_0.pb, …" },
     { "output-dir",  0,   R,         TAKES_TEXT,  FIELD(output_dir), "DIR",     "write each output to DIR/NAME.npy" },
+    { "stats",       0,   R,         TAKES_FLAG,  FIELD(stats),      NULL,      "tell each output's least, largest and mean element, and the time of the run" },
+    { "top",         0,   R,         TAKES_COUNT, FIELD(top),        "K",       "tell the K largest elements of each row along the last axis, for 4 rows" },
     { "expect",      0,   R,         TAKES_PAIR,  FIELD(expect),     "Y=@FILE", "compare output Y with FILE; exit code 1 if it differs" },
-    { "atol",        0,   R | V,     TAKES_REAL,  FIELD(atol),       "E",       "largest error allowed, atol + rtol * largest value (default 1e-5)" },
-    { "rtol",        0,   R | V,     TAKES_REAL,  FIELD(rtol),       "E",       "the same, relative to the output's largest value (default 1e-4)" },
+    { "atol",        0,   R | V,     TAKES_REAL,  FIELD(atol),       "E",       "largest error allowed, atol + rtol * largest value (default by type: f32 1e-5, integers 0)" },
+    { "rtol",        0,   R | V,     TAKES_REAL,  FIELD(rtol),       "E",       "the same, relative to the output's largest value (f32 1e-4, f16 1e-2, integers 0)" },
     { "dim",         'd', C | RUNNING, TAKES_PAIR,  FIELD(dim),        "N=SIZE",  "fix the symbolic dimension N; repeat for more" },
     { "shape",       's', C | RUNNING, TAKES_PAIR,  FIELD(shape),      "X=AxBxC", "fix the dimensions of input X: --shape x=1x3x224x224" },
     { "seed",        0,   RUNNING,   TAKES_COUNT, FIELD(seed),       "N",       "of the random numbers for inputs not given (default 0)" },
@@ -82,6 +84,8 @@ static const Row rows[] = {
     { "time",        0,   COMPILING, TAKES_FLAG,  FIELD(time),       NULL,      "print the seconds of each stage" },
     { "json",        0,   B,         TAKES_TEXT,  FIELD(json_file),  "FILE",    "write the numbers to FILE as JSON; - is standard output" },
     { "json",        0,   C | R | I | V | K, TAKES_FLAG, FIELD(json), NULL,     "print JSON instead of text" },
+    { "html",        0,   I,         TAKES_TEXT,  FIELD(html),       "FILE",    "write a page to look at: graph, every stage, memory; not of a compiled .so" },
+    { "profile",     0,   I,         TAKES_TEXT,  FIELD(profile_file), "FILE",  "with --html: the times of kernels too, which bench --profile --json FILE wrote" },
     { "clear",       0,   K,         TAKES_FLAG,  FIELD(clear),      NULL,      "remove every cached object" },
     { "help",        'h', ALL,       TAKES_FLAG,  FIELD(help),       NULL,      "this text" },
 };
@@ -117,6 +121,17 @@ options_help(VerbId verb)
         help_rows(verb, true);
     }
     printf("\nexamples:\n%s", v->examples);
+}
+
+bool
+option_text(VerbId verb, int at, OptionText *out)
+{
+    for (int i = 0; i < NROW; i++)
+        if ((rows[i].verbs & (1u << verb)) && at-- == 0) {
+            *out = (OptionText){ rows[i].name, rows[i].value, rows[i].help, rows[i].letter };
+            return true;
+        }
+    return false;
 }
 
 /* ---- what was mistyped --------------------------------------------------------------------------------- */
@@ -232,17 +247,23 @@ read_real(const Row *r, const char *text, double *out)
     return TN_OK;
 }
 
-/* Names may hold an equals sign, values of the form @FILE begin after "=@". */
+/* Names may hold an equals sign: values of the form @FILE begin after "=@", others that are no files after the last. */
 static int
 read_pair(const Row *r, const char *text, Pairs *out)
 {
     bool is_file = strchr(r->value, '@') != NULL;
     const char *at = is_file ? strstr(text, "=@") : strrchr(text, '=');
+    int skip = is_file && at ? 2 : 1;
 
-    if (!at || at == text || !at[is_file ? 2 : 1])
+    if (is_file && !at)              /* the @ may be left out where it is clear */
+        at = strchr(text, '=');
+    if (!at || at == text || !at[skip])
         return usage_error("--%s %s: write --%s %s", r->name, text, r->name, r->value);
+    for (int i = 0; i < out->n; i++)
+        if (strlen(out->at[i].name) == (size_t)(at - text) && !memcmp(out->at[i].name, text, (size_t)(at - text)))
+            return usage_error("--%s %s: %s was given before, as %s", r->name, text, out->at[i].name, out->at[i].value);
     out->at = need(realloc(out->at, (size_t)(out->n + 1) * sizeof *out->at));
-    out->at[out->n++] = (Pair){ need(strndup(text, (size_t)(at - text))), need(strdup(at + (is_file ? 2 : 1))) };
+    out->at[out->n++] = (Pair){ need(strndup(text, (size_t)(at - text))), need(strdup(at + skip)) };
     return TN_OK;
 }
 

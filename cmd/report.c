@@ -27,9 +27,23 @@ need(void *p)
     return p;
 }
 
+static char last[4096];
+
+const char *
+reported(void)
+{
+    return last;
+}
+
 static void
 say(const char *kind, const char *format, va_list args)
 {
+    if (!strcmp(kind, "error")) {
+        va_list again;
+        va_copy(again, args);
+        vsnprintf(last, sizeof last, format, again);
+        va_end(again);
+    }
     fprintf(stderr, "tenon: %s: ", kind);
     vfprintf(stderr, format, args);
     fputc('\n', stderr);
@@ -62,6 +76,8 @@ report(TnContext *ctx, TnStatus s)
 {
     const char *text = tn_error(ctx);
 
+    if (s != TN_OK)
+        snprintf(last, sizeof last, "%s", strncmp(text, "error: ", 7) ? text : text + 7);
     while (*text) {
         int n = (int)strcspn(text, "\n");
         bool nameless = !strncmp(text, "error: ", 7) || !strncmp(text, "note: ", 6);

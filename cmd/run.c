@@ -2,6 +2,7 @@
 #include "cmd.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,18 @@
 
 enum { SHOWN = 6 };
 
+/* Doubles hold every other type's numbers. */
+static void
+print_number(const TnTensor *x, int64_t i)
+{
+    if (!strcmp(x->dtype, "i64"))
+        printf("%lld", (long long)((const int64_t *)x->data)[i]);
+    else if (!strcmp(x->dtype, "u64"))
+        printf("%llu", (unsigned long long)((const uint64_t *)x->data)[i]);
+    else
+        printf(strchr("fb", x->dtype[0]) ? "%.6g" : "%.0f", tn_tensor_number(x, i));
+}
+
 /* The first numbers of an output, for a person's eye. */
 static void
 print_first(const TnTensor *x)
@@ -21,15 +34,8 @@ print_first(const TnTensor *x)
     for (int32_t d = 0; d < x->rank; d++)
         n *= x->dims[d];
     for (int64_t i = 0; i < n && i < SHOWN; i++) {
-        const char *t = x->dtype;
-        printf(" ");
-        if (!strcmp(t, "f32")) printf("%.6g", (double)((const float *)x->data)[i]);
-        else if (!strcmp(t, "f64")) printf("%.6g", ((const double *)x->data)[i]);
-        else if (!strcmp(t, "i64")) printf("%lld", (long long)((const int64_t *)x->data)[i]);
-        else if (!strcmp(t, "i32")) printf("%d", ((const int32_t *)x->data)[i]);
-        else if (!strcmp(t, "i8")) printf("%d", ((const int8_t *)x->data)[i]);
-        else if (!strcmp(t, "u8") || !strcmp(t, "bool")) printf("%u", ((const uint8_t *)x->data)[i]);
-        else { printf("(%s)", t); break; }
+        putchar(' ');
+        print_number(x, i);
     }
     printf("%s", n > SHOWN ? " …" : "");
 }
@@ -37,8 +43,76 @@ print_first(const TnTensor *x)
 /* What a comparison said of an output. */
 typedef struct { bool compared, agrees; TnDifference d; } Verdict;
 
+static int64_t
+element_count(const TnTensor *x)
+{
+    int64_t n = 1;
+
+    for (int32_t d = 0; d < x->rank; d++)
+        n *= x->dims[d];
+    return n;
+}
+
+typedef struct { double least, most, mean; int64_t nan; } Stats;
+
+/* Of the elements that are numbers. */
+static Stats
+stats_of(const TnTensor *x)
+{
+    Stats s = { INFINITY, -INFINITY, 0, 0 };
+    int64_t n = element_count(x);
+    double sum = 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        double v = tn_tensor_number(x, i);
+        if (isnan(v)) {
+            s.nan++;
+            continue;
+        }
+        s.least = v < s.least ? v : s.least;
+        s.most = v > s.most ? v : s.most;
+        sum += v;
+    }
+    s.mean = n > s.nan ? sum / (double)(n - s.nan) : NAN;
+    return s;
+}
+
 static void
-print_outputs(const Tensors *t)
+print_stats(const TnTensor *x)
+{
+    Stats s = stats_of(x);
+
+    printf("  min %.6g, max %.6g, mean %.6g", s.least, s.most, s.mean);
+    if (s.nan)
+        printf(", %lld NaN", (long long)s.nan);
+    putchar('\n');
+}
+
+/* "  row 0: 7 (0.98), 3 (0.01)": places along the last axis, largest element first. */
+static void
+print_top(const TnTensor *x, int64_t k)
+{
+    enum { ROWS = 4 };
+    int64_t n = x->rank ? x->dims[x->rank - 1] : 1, rows = n ? element_count(x) / n : 0;
+
+    for (int64_t r = 0; r < rows && r < ROWS; r++) {
+        bool *taken = need(calloc((size_t)n, sizeof *taken));
+        printf("  row %lld:", (long long)r);
+        for (int64_t i = 0; i < k && i < n; i++) {
+            int64_t best = -1;
+            for (int64_t j = 0; j < n; j++)
+                if (!taken[j] && (best < 0 || tn_tensor_number(x, r * n + j) > tn_tensor_number(x, r * n + best)))
+                    best = j;
+            taken[best] = true;
+            printf("%s %lld (%.6g)", i ? "," : "", (long long)best, tn_tensor_number(x, r * n + best));
+        }
+        puts(rows > ROWS && r + 1 == ROWS ? " …" : "");
+        free(taken);
+    }
+}
+
+static void
+print_outputs(const Options *o, const Tensors *t, double ms)
 {
     for (int32_t i = 0; i < t->nout; i++) {
         printf("%s: ", t->out[i].name);
@@ -46,7 +120,13 @@ print_outputs(const Tensors *t)
         printf(" =");
         print_first(&t->out[i]);
         putchar('\n');
+        if (o->stats)
+            print_stats(&t->out[i]);
+        if (o->top)
+            print_top(&t->out[i], o->top);
     }
+    if (o->stats)
+        printf("%.3f ms\n", ms);
 }
 
 static void
@@ -169,15 +249,19 @@ compare_all(TnContext *ctx, const Options *o, const Tensors *t, Verdict *verdict
             return status;
         worst = status > worst ? status : worst;
     }
+    int compared = 0;
     for (int32_t i = 0; o->data && i < t->nout; i++) {
         snprintf(path, sizeof path, "%s/output_%d.pb", o->data, i);
         if (access(path, F_OK))
             continue;
+        compared++;
         int status = compare_with(ctx, o, &t->out[i], path, &verdict[i]);
         if (status > EXIT_DIFFERS)
             return status;
         worst = status > worst ? status : worst;
     }
+    if (o->data && !compared)
+        note("--data %s: there is no output_0.pb in it, so nothing was compared", o->data);
     return worst;
 }
 
@@ -189,7 +273,7 @@ tell(TnContext *ctx, const Options *o, const Tensors *t, double ms)
     Verdict *verdict = need(calloc((size_t)t->nout + 1, sizeof *verdict));
 
     if (!o->json)
-        print_outputs(t);
+        print_outputs(o, t, ms);
     int status = o->output_dir ? write_outputs(ctx, o, t) : TN_OK;
     if (status == TN_OK)
         status = compare_all(ctx, o, t, verdict);

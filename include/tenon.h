@@ -15,13 +15,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define TN_API __attribute__((visibility("default")))
 #define TN_VERSION "0.1.0"
+#ifndef __cplusplus
 #define TN_INIT(T) { .size = sizeof(T) }
+#else
+#define TN_INIT(T) tn_initial<T>()
+template <class T> inline T tn_initial() { T t = T(); t.size = sizeof(T); return t; }
+extern "C" {
+#endif
 
 /* Also the exit codes of the `tenon` command. */
 typedef enum TnStatus {
@@ -67,6 +69,8 @@ typedef struct TnTensor {
  * the data is read-only, since it may lie in the mapped file. */
 TN_API TnStatus tn_tensor_read(TnContext *ctx, const char *path, TnTensor *out);
 TN_API TnStatus tn_tensor_write_npy(TnContext *ctx, const char *path, const TnTensor *x);
+/* Element i, row-major, as a number; 0 for what is no tensor of Tenon's types. */
+TN_API double tn_tensor_number(const TnTensor *x, int64_t i);
 /* Seeded random contents for a tensor of this type: normal floats, integers in [0, high). */
 TN_API TnStatus tn_tensor_random(TnContext *ctx, uint64_t seed, int64_t high, TnTensor *x);
 /* Largest |x - y|, its place, and that error relative to the largest |y|; TN_USAGE if types or sizes differ.
@@ -99,6 +103,12 @@ TN_API int32_t tn_model_outputs(const TnModel *m);
 TN_API TnStatus tn_model_input(const TnModel *m, int32_t i, TnValueInfo *out);
 TN_API TnStatus tn_model_output(const TnModel *m, int32_t i, TnValueInfo *out);
 TN_API const char *tn_model_summary(const TnModel *m);   /* one line: target, kernels, weights */
+TN_API int32_t tn_model_kernels(const TnModel *m);
+TN_API const char *tn_model_kernel(const TnModel *m, int32_t i);   /* the nodes it came from; NULL if there is no i-th */
+
+/* What must hold between sizes, checked at every run: "Add \"/m/Add\": axis 1 of both inputs: n == m". */
+TN_API int32_t tn_model_checks(const TnModel *m);
+TN_API const char *tn_model_check(const TnModel *m, int32_t i);
 
 /* Runs fn(task, begin, end, scratch) over a partition of [0, trips) on the caller's threads and returns
  * when all is done. scratch: scratch_bytes, 64-byte aligned, one per concurrently running range. */
@@ -178,6 +188,8 @@ typedef struct TnCompileOptions {
     const char *dump;                /* stage name, "all", or NULL */
     const char *dump_dir;            /* NULL: to `print` */
     const char *stop_after;          /* stage name or NULL; then nothing is written */
+    const char *page;                /* write an HTML page of the model after every stage here, or NULL */
+    const char *page_profile;        /* with the times in this file, of `tenon bench --profile --json FILE`, or NULL */
     const char *cc;                  /* NULL: $CC, then cc, gcc, clang */
     const char *cache_dir;           /* NULL: $TENON_CACHE_DIR, $XDG_CACHE_HOME/tenon, ~/.cache/tenon; "": no cache */
     int64_t cache_bytes;             /* 0: 2 GiB */

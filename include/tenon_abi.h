@@ -18,6 +18,10 @@
 #define TENON_ABI_H
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define TENON_ABI_VERSION 3
 #define TN_HAS(p, field) ((p)->size >= __builtin_offsetof(__typeof__(*(p)), field) + sizeof (p)->field)
 
@@ -131,4 +135,7 @@ typedef struct TnManifest {
 
 const TnManifest *tenon_manifest(void);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -338,12 +338,12 @@ write_file(const char *path, const File *f, const char *out)
 static bool
 run_file(const char *path, bool update)
 {
-    jmp_buf oom;
+    Oom oom;
     Arena *arena = arena_new(NULL, &oom);
     Ctx ctx;
     File f;
     Bytes text;
-    if (setjmp(oom)) {
+    if (setjmp(oom.jump)) {
         fprintf(stderr, "%s: out of memory\n", path);
         exit(1);
     }

@@ -174,7 +174,7 @@ main(int argc, char **argv)
 {
     static Tool t;
     t.arena = arena_new(NULL, &t.ctx.oom);
-    if (!t.arena || setjmp(t.ctx.oom)) {
+    if (!t.arena || setjmp(t.ctx.oom.jump)) {
         fputs("out of memory\n", stderr);
         return 1;
     }

@@ -215,7 +215,7 @@ text_list(Text *t, const char *title, const char *const *item, uint32_t n)
 static void
 text_census(Text *t, const Facts *f)
 {
-    text_printf(t, "%-12s %lld nodes\n", "operators", (long long)f->nodes);
+    text_printf(t, "%-12s %lld node%s\n", "operators", (long long)f->nodes, f->nodes == 1 ? "" : "s");
     for (uint32_t i = 0; i < f->census.n; i++)
         text_printf(t, "%-12s %6lld  %s\n", "", (long long)f->census.at[i].count, f->census.at[i].name);
     if (!f->nunsupported) {

@@ -36,7 +36,7 @@ bool compile_options(TnContext *ctx, const Call *call, const TnCompileOptions *o
     do {                                                                                       \
         if (!(ctx))                                                                            \
             return TN_USAGE;                                                                   \
-        if (setjmp((ctx)->c.oom))                                                              \
+        if (setjmp((ctx)->c.oom.jump))                                                              \
             return call_no_memory((ctx), (call));                                              \
         tn_clear(ctx);                                                                         \
     } while (0)

@@ -53,7 +53,7 @@ tn_stages(const char *const **what)
 const char *
 tn_targets(TnContext *ctx)
 {
-    if (!ctx || setjmp(ctx->c.oom))
+    if (!ctx || setjmp(ctx->c.oom.jump))
         return "";
     return machine_names(&ctx->c);
 }

@@ -94,6 +94,7 @@ compile_options(TnContext *ctx, const Call *call, const TnCompileOptions *given,
         .import = { .max_model_bytes = o->max_model_bytes, .max_nodes = o->max_nodes, .max_depth = o->max_depth },
         .build = { .cc = o->cc, .cache_dir = o->cache_dir, .cache_bytes = o->cache_bytes, .jobs = o->jobs },
         .dump = o->dump, .dump_dir = o->dump_dir, .stop_after = o->stop_after,
+        .page = o->page, .page_profile = o->page_profile,
         .max_memory_bytes = o->max_memory_bytes, .max_trips = o->max_trips, .max_calls = o->max_calls,
         .progress = o->progress, .print = o->print, .user = o->user,
     };

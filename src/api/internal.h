@@ -47,7 +47,7 @@ TnStatus tn_leave(TnContext *ctx, bool ok);
     do {                                                                                       \
         if (!(ctx))                                                                            \
             return TN_USAGE;                                                                   \
-        if (setjmp((ctx)->c.oom))                                                              \
+        if (setjmp((ctx)->c.oom.jump))                                                              \
             return tn_no_memory(ctx);                                                          \
         tn_clear(ctx);                                                                         \
     } while (0)

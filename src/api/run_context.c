@@ -5,6 +5,7 @@
  */
 #include "api/internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 TnStatus
@@ -21,7 +22,7 @@ tn_context_new(const TnAllocator *allocator, TnContext **out)
     if (!ctx)
         return TN_LIMIT;
     *ctx = (TnContext){ .allocator = mine, .error = "" };
-    if (setjmp(ctx->c.oom)) {
+    if (setjmp(ctx->c.oom.jump)) {
         tn_context_free(ctx);
         return TN_LIMIT;
     }
@@ -85,11 +86,14 @@ tn_clear(TnContext *ctx)
 TnStatus
 tn_no_memory(TnContext *ctx)
 {
+    snprintf(ctx->last, sizeof ctx->last, "error: out of memory: %zu bytes were wanted%s%s", ctx->c.oom.wanted,
+             ctx->c.oom.what ? " for " : "", ctx->c.oom.what ? ctx->c.oom.what : "");
+    ctx->c.oom.what = NULL;
     for (int i = TN_KEPT; i-- > 0; ) {
         arena_free(ctx->kept[i]);
         ctx->kept[i] = NULL;
     }
-    ctx->error = "error: out of memory";
+    ctx->error = ctx->last;
     return TN_LIMIT;
 }
 

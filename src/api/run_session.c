@@ -78,6 +78,30 @@ tn_model_summary(const TnModel *m)
     return m ? m->manifest->summary : "";
 }
 
+int32_t
+tn_model_kernels(const TnModel *m)
+{
+    return m ? m->manifest->nkernel : 0;
+}
+
+const char *
+tn_model_kernel(const TnModel *m, int32_t i)
+{
+    return m && i >= 0 && i < m->manifest->nkernel ? m->manifest->kernels[i].origin : NULL;
+}
+
+int32_t
+tn_model_checks(const TnModel *m)
+{
+    return m ? m->manifest->nconstraint : 0;
+}
+
+const char *
+tn_model_check(const TnModel *m, int32_t i)
+{
+    return m && i >= 0 && i < m->manifest->nconstraint ? m->manifest->constraints[i] : NULL;
+}
+
 /* Threads may ask the same model at once: what needs no message leaves the context alone. */
 static bool
 value_told(const TnTensorInfo *info, int32_t n, int32_t i, TnValueInfo *out)

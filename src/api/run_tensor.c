@@ -72,7 +72,8 @@ tensor_read(TnContext *ctx, const char *path, TnTensor *out)
         if (!npz_read(a, d, file, member + 5, &x))
             return false;
     } else if (ends_with(path, ".npz")) {
-        return diag_error(d, DIAG_USAGE, (Loc){ .file = path }, "which member? write %s:NAME", path);
+        if (!npz_read(a, d, path, NULL, &x))
+            return false;
     } else if (ends_with(path, ".pb")) {
         return ctx->read_pb ? ctx->read_pb(ctx, path, out)
             : diag_error(d, DIAG_UNSUPPORTED, (Loc){ .file = path }, "the runtime library reads .npy and .npz only; use libtenon, or save it with numpy.save");
@@ -118,6 +119,14 @@ tn_tensor_write_npy(TnContext *ctx, const char *path, const TnTensor *x)
 {
     TN_ENTER(ctx);
     return tn_leave(ctx, write_npy(ctx, path, x));
+}
+
+double
+tn_tensor_number(const TnTensor *x, int64_t i)
+{
+    DType dtype = x && x->dtype ? dtype_from_name(x->dtype, strlen(x->dtype)) : DT_NONE;
+
+    return dtype == DT_NONE || !x->data || i < 0 || i >= x->bytes / dtype_info[dtype].bytes ? 0 : number_get(dtype, x->data, i);
 }
 
 /* ---- random contents -------------------------------------------------------------------- */

@@ -32,7 +32,7 @@ typedef struct Closer { struct Closer *next; void (*close)(void *); void *what; 
 
 struct Arena {
     Allocator allocator;
-    jmp_buf *oom;
+    Oom *oom;
     Watch *watch;
     Block *blocks;
     Closer *closers;
@@ -62,22 +62,23 @@ block_put(const Allocator *allocator, void *block)
 }
 
 static void *
-out_of_memory(jmp_buf *oom)
+out_of_memory(Oom *oom, size_t wanted)
 {
-    if (oom)
-        longjmp(*oom, 1);
-    return NULL;
+    if (!oom)
+        return NULL;
+    oom->wanted = wanted;
+    longjmp(oom->jump, 1);
 }
 
 Arena *
-arena_new(const Allocator *allocator, jmp_buf *oom)
+arena_new(const Allocator *allocator, Oom *oom)
 {
     static const Allocator system = {0};
     if (!allocator)
         allocator = &system;
     Arena *a = block_get(allocator, sizeof *a);
     if (!a)
-        return out_of_memory(oom);
+        return out_of_memory(oom, sizeof *a);
     a->allocator = *allocator;
     a->oom = oom;
     a->next_chunk = FIRST_CHUNK;
@@ -168,7 +169,7 @@ arena_look(Arena *a)
     else if (w->until > 0 && time_seconds() >= w->until)
         w->over = WATCH_TIME;
     if (w->over)
-        longjmp(*a->oom, 1);
+        longjmp(a->oom->jump, 1);
 }
 
 void
@@ -196,7 +197,7 @@ void *
 arena_alloc(Arena *a, size_t bytes)
 {
     if (bytes > SIZE_MAX / 2)
-        return out_of_memory(a->oom);
+        return out_of_memory(a->oom, bytes);
     arena_poll(a);
     size_t n = bytes ? (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1) : ALIGN;
     void *p;
@@ -207,7 +208,7 @@ arena_alloc(Arena *a, size_t bytes)
         if ((size_t)(a->end - a->at) < n) {
             char *chunk = block_new(a, a->next_chunk);
             if (!chunk)
-                return out_of_memory(a->oom);
+                return out_of_memory(a->oom, a->next_chunk);
             a->at = chunk;
             a->end = chunk + a->next_chunk;
             if (a->next_chunk < LAST_CHUNK)
@@ -217,7 +218,7 @@ arena_alloc(Arena *a, size_t bytes)
         a->at += n;
     }
     if (!p)
-        return out_of_memory(a->oom);
+        return out_of_memory(a->oom, n);
     a->handed_out += n;
     return p;
 }
@@ -227,7 +228,7 @@ arena_alloc_array(Arena *a, size_t n, size_t size)
 {
     size_t bytes;
     if (__builtin_mul_overflow(n, size, &bytes))
-        return out_of_memory(a->oom);
+        return out_of_memory(a->oom, SIZE_MAX);
     return arena_alloc(a, bytes);
 }
 
@@ -279,7 +280,7 @@ void *
 vec_grow(Arena *a, void *at, uint32_t *cap, size_t size)
 {
     if (*cap > UINT32_MAX / 2)
-        return out_of_memory(a->oom);
+        return out_of_memory(a->oom, SIZE_MAX);
     uint32_t bigger = *cap ? *cap * 2 : 4;
     void *p = arena_alloc_array(a, bigger, size);
     if (*cap)

@@ -26,10 +26,17 @@ typedef struct {                     /* the caller's allocator; all NULL means m
     void *user;
 } Allocator;
 
+/* Where to go when memory is out, and what was wanted then. */
+typedef struct {
+    jmp_buf jump;                    /* armed by the entry point */
+    size_t wanted;                   /* bytes */
+    const char *what;                /* the tensor whose memory is being made, or NULL */
+} Oom;
+
 /* A new arena. `oom` is where a failed allocation jumps to (never returns NULL from alloc);
  * with oom NULL the arena_new itself may return NULL and later failures jump nowhere, so only
  * tests pass NULL. Allocations are zeroed and aligned to 16 bytes. */
-Arena *arena_new(const Allocator *allocator, jmp_buf *oom);
+Arena *arena_new(const Allocator *allocator, Oom *oom);
 /* A new one with the parent's allocator and jump, freed with the parent if not before: for scratch,
  * which then does not leak when memory runs out in the middle. */
 Arena *arena_child(Arena *parent);
@@ -136,7 +143,7 @@ typedef const char *Sym;             /* an interned string: equality is pointer 
 typedef struct Ctx {
     Arena *arena;                    /* context lifetime */
     Diags diags;
-    jmp_buf oom;                     /* armed by the entry point */
+    Oom oom;
     struct SymTable *syms;
     struct ExprTable *exprs;
     struct TypeTable *types;

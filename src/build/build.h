@@ -21,7 +21,7 @@ typedef struct {
 
 typedef struct { const char *name; const char *source; const char *flags; } BuildUnit;
 
-typedef struct { const char *path, *version; } Toolchain;
+typedef struct { const char *path, *version; bool is_zig; } Toolchain;
 bool build_toolchain(Arena *a, Diags *d, const BuildOptions *o, Toolchain *out);     /* missing or too old: DIAG_TOOLCHAIN with what to install */
 /* Compile every unit (in parallel, cached) and link them into the shared library at `out_path`
  * (a temporary file of the caller's). counts: units compiled, and taken from the cache. */

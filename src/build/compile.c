@@ -139,7 +139,7 @@ start_unit(Build *b, uint32_t job, uint32_t item)
         return false;
     argv_split(b->arena, &argv, b->cc.path);
     argv_split(b->arena, &argv, "-fPIC -c");
-    argv_split(b->arena, &argv, it->unit->flags);
+    argv_split(b->arena, &argv, toolchain_flags(b->arena, &b->cc, it->unit->flags));
     VEC_PUSH(b->arena, &argv, "-o");
     VEC_PUSH(b->arena, &argv, it->object);
     VEC_PUSH(b->arena, &argv, source);

@@ -80,6 +80,17 @@ first_line(Arena *a, const char *s)
     return line;
 }
 
+/* Known by its name alone: its macros are clang's. */
+static bool
+is_zig(Arena *a, const char *cc)
+{
+    Argv argv = { 0 };
+
+    argv_split(a, &argv, cc);
+    const char *name = argv.n ? path_name(argv.at[0]) : "";
+    return !strcmp(name, "zig") || !strncmp(name, "zig-", 4);
+}
+
 bool
 build_toolchain(Arena *a, Diags *d, const BuildOptions *o, Toolchain *out)
 {
@@ -93,6 +104,7 @@ build_toolchain(Arena *a, Diags *d, const BuildOptions *o, Toolchain *out)
         if (ask_macros(a, cc, NULL, &macros, &why)) {
             out->path = cc;
             out->version = compiler_version(a, macros, &complaint);
+            out->is_zig = is_zig(a, cc);
             if (!complaint)
                 return true;
         } else {
@@ -105,12 +117,27 @@ build_toolchain(Arena *a, Diags *d, const BuildOptions *o, Toolchain *out)
                       text_str(&tried), GCC_OLDEST, CLANG_OLDEST, install_hint);
 }
 
+const char *
+toolchain_flags(Arena *a, const Toolchain *t, const char *flags)
+{
+    static const char option[] = "-march=";
+
+    if (!t->is_zig || !flags || !strstr(flags, option))
+        return flags;
+    char *own = arena_str(a, flags);
+    for (char *s = strstr(own, option) + strlen(option); *s && *s != ' '; s++)
+        if (*s == '-')
+            *s = '_';
+    return own;
+}
+
 bool
 toolchain_identity(Arena *a, Diags *d, const Toolchain *t, const char *flags, uint64_t *id)
 {
     const char *macros;
     int why;
 
+    flags = toolchain_flags(a, t, flags);
     if (!ask_macros(a, t->path, flags, &macros, &why))
         return diag_error(d, DIAG_TOOLCHAIN, (Loc){ 0 },
                           "%s (%s) does not take the flags \"%s\": %s. Choose another --target or another --cc",

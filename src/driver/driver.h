@@ -23,6 +23,7 @@ typedef struct {
     ImportOptions import;
     BuildOptions build;
     const char *dump, *dump_dir, *stop_after;
+    const char *page, *page_profile; /* an HTML page of every stage; with the times that bench wrote */
     int64_t max_memory_bytes;
     void (*progress)(void *user, const char *what, int64_t done, int64_t total);
     void (*print)(void *user, const char *text);

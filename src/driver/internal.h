@@ -9,6 +9,7 @@
 #include "fuse/fuse.h"
 #include "lower/lower.h"
 #include "normalise/normalise.h"
+#include "page/page.h"
 #include "rewrite/rewrite.h"
 
 /* Kernels with equal code are one function, whatever nodes call it. */
@@ -44,6 +45,7 @@ typedef struct {
     const char *summary;
     const char *remarks;     /* comment lines of the stage that just ran, for its dump; or NULL */
     DriverReport *report;
+    Page *page;              /* NULL: none is wanted */
 } Job;
 
 /* ---- pipeline.c ---- */

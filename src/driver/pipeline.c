@@ -47,19 +47,49 @@ parse_text(Job *j)
 }
 
 static bool
+no_library(Job *j)
+{
+    return !is_library(j->file)
+        || diag_error(&j->ctx->diags, DIAG_MODEL, (Loc){ .file = j->model_path },
+                      "this is a library, compiled already; give the model it was compiled from (.onnx or .tn)");
+}
+
+/* A dump "; unchanged since import" stands for that stage's dump beside it: m.02-fold.tn for m.01-import.tn. */
+static bool
+follow_unchanged(Job *j)
+{
+    static const char mark[] = "; unchanged since ";
+    const char *text = (const char *)j->file.data, *name = path_name(j->model_path);
+    size_t n = strlen(mark);
+
+    if (j->file.bytes <= n || memcmp(text, mark, n))
+        return true;
+    for (uint32_t i = 0; driver_stage_name[i]; i++) {
+        size_t length = strlen(driver_stage_name[i]);
+        if (j->file.bytes != n + length + 1 || memcmp(text + n, driver_stage_name[i], length))
+            continue;
+        const char *end = strrchr(name, '.'), *dot = end;
+        while (dot && dot > name && *--dot != '.')
+            ;
+        j->model_path = arena_printf(j->arena, "%.*s.%02u-%s.tn", (int)((dot ? dot : name) - j->model_path), j->model_path, i + 1, driver_stage_name[i]);
+        return file_map(j->arena, &j->ctx->diags, j->model_path, &j->file);
+    }
+    return true;
+}
+
+static bool
 stage_import(Job *j)
 {
     Ctx *c = j->ctx;
 
-    if (is_library(j->file))
-        return diag_error(&c->diags, DIAG_MODEL, (Loc){ .file = j->model_path },
-                          "this is a library, compiled already; give the model it was compiled from (.onnx or .tn)");
+    if (!no_library(j))
+        return false;
     if (import_is_onnx(j->file))
         return replace_graph(j, import_onnx(c, j->arena, j->model_path, j->file, &j->o->import));
     if (j->o->import.ndim || j->o->import.nshape)
         return diag_error(&c->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
                           "dimensions (--dim, --shape) can be fixed in ONNX models only; in Tenon's text write the numbers into the types");
-    return parse_text(j);
+    return follow_unchanged(j) && parse_text(j);
 }
 
 static Graph *
@@ -421,6 +451,10 @@ run_stage(Job *j, Dump *dump, uint32_t i, Text *times)
     if (!s->run(j))
         return false;
     text_printf(times, "%-10s %8.3f s\n", s->name, time_seconds() - start);
+    if (j->page && s->shows == SHOWS_GRAPH)
+        page_graph(j->page, s->name, driver_stage_what[i], j->graph);
+    if (j->page && s->shows == SHOWS_PLAN)
+        page_memory(j->page, j->graph, plan_of(j->plan, j->graph));
     return dump_stage(dump, s, i + 1) && verify_after(j, s);
 }
 
@@ -435,7 +469,9 @@ run_stages(Job *j, Dump *dump, Text *times)
         if (last && !strcmp(last, pipeline[i].name))
             break;
     }
-    return dump_end(dump) && ok;     /* a dump of what failed is wanted most of all */
+    if (j->page && !page_write(j->page, j->o->page))
+        ok = false;
+    return dump_end(dump) && ok;     /* a dump, or a page, of what failed is wanted most of all */
 }
 
 static bool
@@ -451,7 +487,7 @@ open_files(Job *j)
 {
     Ctx *c = j->ctx;
 
-    if (!file_map(j->arena, &c->diags, j->model_path, &j->file))
+    if (!file_map(j->arena, &c->diags, j->model_path, &j->file) || !no_library(j))
         return false;
     if (j->o->stop_after && strcmp(j->o->stop_after, "build"))
         return true;
@@ -476,6 +512,10 @@ driver_compile(Ctx *c, Arena *arena, const char *model_path, const char *out_pat
     *report = (DriverReport){ 0 };
     *j = (Job){ .ctx = c, .arena = arena, .o = &o, .model_path = model_path, .out_path = out_path, .report = report };
     if (!check_options(j) || !open_files(j))
+        return false;
+    if (o.page)
+        j->page = page_new(c, arena, path_name(model_path));
+    if (o.page && o.page_profile && !page_profile(j->page, o.page_profile))
         return false;
     Dump *dump = dump_new(j);
     if (!dump || !run_stages(j, dump, &times))

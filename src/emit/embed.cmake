@@ -6,5 +6,6 @@ foreach(file ${IN})
 endforeach()
 string(REPLACE "\\" "\\\\" text "${text}")
 string(REPLACE "\"" "\\\"" text "${text}")
+string(REPLACE "??" "?\\?" text "${text}")     # no trigraphs
 string(REPLACE "\n" "\\n\"\n\"" text "${text}")
 file(WRITE "${OUT}" "\"${text}\"\n")

@@ -162,6 +162,7 @@ bool graph_verify(const Graph *g);                   /* numbered invariants; rep
  * given: `const file "digits.weights" 128`; else they print as `const elided 0x…` which does not parse. */
 typedef struct { Writer *writer; const char *name; Map offset; } WeightsFile;   /* offset: constants already written */
 void graph_print(Text *t, const Graph *g, WeightsFile *weights);
+void graph_print_node(Text *t, const Graph *g, NodeId n);      /* its lines of that text */
 Graph *graph_parse(Ctx *c, Arena *arena, const char *path, Bytes text);     /* files named in it are read beside it; functions before the model */
 
 #endif

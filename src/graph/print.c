@@ -317,3 +317,9 @@ graph_print(Text *t, const Graph *g, WeightsFile *weights)
             print_graph(t, all.at[i], weights, 0);
     print_graph(t, g, weights, 0);
 }
+
+void
+graph_print_node(Text *t, const Graph *g, NodeId n)
+{
+    print_node(&(Print){ t, g, NULL }, &g->node.at[n]);
+}

@@ -243,7 +243,7 @@ need_input(Call *k, uint32_t i)
 {
     if (input_type(k, i))
         return true;
-    return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%s has no input %u", k->proto->op_type, i);
+    return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%s takes %u inputs or more, the node has %u", k->proto->op_type, i + 1, k->in.n);
 }
 
 static bool

@@ -10,16 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One spelling serves as our own test and, as text, as the artefact's. */
-#define V2_CHECK __builtin_cpu_supports("ssse3") && __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt")
-#define V3_CHECK                                                                                            \
-    __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&     \
-    __builtin_cpu_supports("bmi2")
-#define V4_CHECK                                                                                            \
-    __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&                              \
-    __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")
-#define TEXT_OF(...) #__VA_ARGS__
-#define TEXT(...) TEXT_OF(__VA_ARGS__)
+#include "machine/cpu_level.h"
 
 #define KB ((int64_t)1024)
 #define MB (1024 * KB)
@@ -55,7 +46,7 @@
     ZEN3_RUNTIME
 
 static const Machine table[] = {
-    { .name = "x86-64-v4", .flags = "-march=x86-64-v4 -mprefer-vector-width=512", .cpu_check = TEXT(V4_CHECK),
+    { .name = "x86-64-v4", .flags = "-march=x86-64-v4 -mprefer-vector-width=512", .cpu_check = "tn_cpu_level() >= 4",
       .processor = "Cascade Lake, from its manuals",
       .vector_bytes = 64, .vector_registers = 32, .line_bytes = 64, .cores = 8,
       .cycle_seconds = 1 / 2.36e9, .issue_per_cycle = 4, .fma_per_cycle = 2, .fma_cycles = 4, .add_per_cycle = 2,
@@ -68,8 +59,8 @@ static const Machine table[] = {
                  { 16 * MB, 25e-9, { 35 * GB_S, 20 * GB_S, 25 * GB_S }, { 280 * GB_S, 160 * GB_S, 200 * GB_S } },
                  { INT64_MAX, 90e-9, { 12 * GB_S, 8 * GB_S, 10 * GB_S }, { 90 * GB_S, 60 * GB_S, 75 * GB_S } } },
       ZEN3_RUNTIME },
-    { .name = "x86-64-v3", .flags = "-march=x86-64-v3", .cpu_check = TEXT(V3_CHECK), ZEN3(32, 16, 2) },
-    { .name = "x86-64-v2", .flags = "-march=x86-64-v2", .cpu_check = TEXT(V2_CHECK), ZEN3(16, 16, 1) },
+    { .name = "x86-64-v3", .flags = "-march=x86-64-v3", .cpu_check = "tn_cpu_level() >= 3", ZEN3(32, 16, 2) },
+    { .name = "x86-64-v2", .flags = "-march=x86-64-v2", .cpu_check = "tn_cpu_level() >= 2", ZEN3(16, 16, 1) },
     { .name = "armv8-a", .flags = "-march=armv8-a", .cpu_check = "1", .processor = "Neoverse N1, from its manual",
       .vector_bytes = 16, .vector_registers = 32, .line_bytes = 64, .cores = 8,
       .cycle_seconds = 1 / 2.5e9, .issue_per_cycle = 4, .fma_per_cycle = 2, .fma_cycles = 4, .add_per_cycle = 2,
@@ -90,13 +81,9 @@ bool
 machine_runs_here(const Machine *m)
 {
 #if defined(__x86_64__)
-    __builtin_cpu_init();
-    if (strcmp(m->name, "x86-64-v4") == 0)
-        return V4_CHECK;
-    if (strcmp(m->name, "x86-64-v3") == 0)
-        return V3_CHECK;
-    if (strcmp(m->name, "x86-64-v2") == 0)
-        return V2_CHECK;
+    static const char family[] = "x86-64-v";
+    if (strncmp(m->name, family, strlen(family)) == 0)
+        return tn_cpu_level() >= atoi(m->name + strlen(family));
 #elif defined(__aarch64__)
     if (strcmp(m->name, "armv8-a") == 0)
         return true;

@@ -87,8 +87,10 @@ run_node(GraphRun *r, Arena *scratch, NodeId id)
         r->home[v] = arena_child(c->arena);
         if (n->callee > CALL_KERNEL)                 /* its size is known afterwards */
             continue;
+        c->oom.what = g->value.at[v].name;
         if (!tensor_of_type(c, r->home[v], g->value.at[v].type, r->symbols, &r->value[v]))
             return false;
+        c->oom.what = NULL;
     }
     switch (n->callee) {
     case CALL_OP: return run_op_node(r, scratch, id, value);

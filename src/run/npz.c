@@ -2,12 +2,15 @@
  *
  * Found from the end: the end record, the central directory, the member's own header, its bytes. All
  * offsets and lengths are the file's word and each is held against the file's size before use. Members
- * must be stored; their bytes are then used where they lie in the mapped file. Sizes above 4 GB come
+ * that are stored are used where they lie in the mapped file, compressed ones are unpacked. Sizes above 4 GB come
  * in the extra fields of zip64.
  */
 #include <string.h>
 
+#include "puff.h"
 #include "run/internal.h"
+
+enum { STORED = 0, DEFLATED = 8 };       /* ways to pack a member */
 
 typedef struct { const uint8_t *name; size_t name_bytes; unsigned method, flags; uint64_t packed, size, offset; } Member;
 typedef struct { Bytes file; uint64_t at, end; } Directory;      /* members lie in [at, end) */
@@ -111,9 +114,25 @@ member_bytes(Bytes file, const Member *m, Bytes *out)
         return false;
     const uint8_t *p = file.data + m->offset;
     uint64_t skip = LOCAL + number(p + 26, 2) + number(p + 28, 2), room = file.bytes - m->offset;
-    if (m->packed != m->size || skip > room || m->size > room - skip)
+    if ((m->method == STORED && m->packed != m->size) || skip > room || m->packed > room - skip)
         return false;
-    *out = (Bytes){ p + skip, (size_t)m->size };
+    *out = (Bytes){ p + skip, (size_t)m->packed };
+    return true;
+}
+
+/* Deflate makes at most 1032 bytes of one: a size that promises more is not believed. */
+static bool
+inflated(Arena *a, const Member *m, Bytes *bytes)
+{
+    enum { MOST = 1032 };
+    unsigned long size = (unsigned long)m->size, packed = (unsigned long)m->packed;
+
+    if (m->packed > SIZE_MAX / MOST || m->size > m->packed * MOST)
+        return false;
+    uint8_t *to = arena_alloc(a, (size_t)m->size);
+    if (puff(to, &size, bytes->data, &packed) != 0 || size != m->size)
+        return false;
+    *bytes = (Bytes){ to, (size_t)m->size };
     return true;
 }
 
@@ -127,8 +146,9 @@ is_named(const Member *m, const char *name)
     return m->name_bytes == n || (m->name_bytes == n + 4 && memcmp(m->name + n, ".npy", 4) == 0);
 }
 
-static bool
-refuse_missing(Arena *a, Diags *d, Loc loc, Directory dir, const char *name)
+/* Up to 16 of them, without their ".npy"; "none". */
+static const char *
+member_names(Arena *a, Directory dir)
 {
     Text names = { .arena = a };
     Member m;
@@ -143,7 +163,26 @@ refuse_missing(Arena *a, Diags *d, Loc loc, Directory dir, const char *name)
         text_add(&names, n ? ", " : "");
         text_bytes(&names, (const char *)m.name, bytes < 64 ? bytes : 64);
     }
-    return diag_error(d, DIAG_USAGE, loc, "no member \"%s\"; there %s %s", name, names.n ? "are" : "is", names.n ? text_str(&names) : "none");
+    return names.n ? text_str(&names) : "none";
+}
+
+/* The name of the one member there is; NULL if there are more or none. */
+static const char *
+only_member(Arena *a, Directory dir)
+{
+    Member m, second;
+
+    if (next_member(&dir, &m) != 1 || next_member(&dir, &second) != 0)
+        return NULL;
+    return arena_printf(a, "%.*s", (int)m.name_bytes, (const char *)m.name);
+}
+
+static bool
+refuse_missing(Arena *a, Diags *d, Loc loc, Directory dir, const char *name)
+{
+    const char *names = member_names(a, dir);
+
+    return diag_error(d, DIAG_USAGE, loc, "no member \"%s\"; there %s %s", name, strcmp(names, "none") ? "are" : "is", names);
 }
 
 bool
@@ -158,18 +197,22 @@ npz_read(Arena *a, Diags *d, const char *path, const char *name, NpyArray *out)
     if (!find_directory(file, &dir))
         return diag_error(d, DIAG_USAGE, loc, "not an .npz file, or truncated: it has no zip directory; write it with numpy.savez");
     all = dir;
+    if (!name && !(name = only_member(a, dir)))
+        return diag_error(d, DIAG_USAGE, loc, "which member? write %s:NAME; there are %s", path, member_names(a, all));
     for (int found; (found = next_member(&dir, &m)) != 0; ) {
         if (found < 0)
             return diag_error(d, DIAG_USAGE, loc, "the zip directory is malformed at byte %llu; write the file with numpy.savez",
                               (unsigned long long)dir.at);
         if (!is_named(&m, name))
             continue;
-        if (m.method != 0 || m.flags & 1)
-            return diag_error(d, DIAG_UNSUPPORTED, loc, "member \"%s\" is %s; write the file with numpy.savez, not savez_compressed",
-                              name, m.flags & 1 ? "encrypted" : "compressed");
+        if ((m.method != STORED && m.method != DEFLATED) || m.flags & 1)
+            return diag_error(d, DIAG_UNSUPPORTED, loc, "member \"%s\" is %s; write the file with numpy.savez or savez_compressed",
+                              name, m.flags & 1 ? "encrypted" : "compressed in another way than by deflate");
         if (!member_bytes(file, &m, &bytes))
             return diag_error(d, DIAG_USAGE, loc, "member \"%s\" (%llu bytes at offset %llu) does not lie inside the file of %zu bytes; write it again",
                               name, (unsigned long long)m.size, (unsigned long long)m.offset, file.bytes);
+        if (m.method == DEFLATED && !inflated(a, &m, &bytes))
+            return diag_error(d, DIAG_USAGE, loc, "member \"%s\": its compressed bytes are damaged; write it again", name);
         loc.node = arena_printf(a, "member \"%s\"", name);
         if (!npy_parse(a, d, loc, bytes, out))
             return false;

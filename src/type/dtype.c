@@ -28,9 +28,12 @@ dtype_from_onnx(int onnx)
     return DT_NONE;
 }
 
+/* NumPy itself has no bf16: ml_dtypes writes its own as two bytes of no meaning, and so does Tenon. */
 DType
 dtype_from_npy(const char *descr)
 {
+    if (!strcmp(descr, "|V2"))
+        return DT_BF16;
     for (int t = DT_NONE + 1; t < DT_COUNT; t++)
         if (*dtype_info[t].npy && strcmp(dtype_info[t].npy, descr) == 0)
             return (DType)t;

@@ -16,7 +16,7 @@ typedef enum { KIND_NONE, KIND_FLOAT, KIND_INT, KIND_UINT, KIND_BOOL } DTypeKind
     X(F32,       "f32",        32, 4, KIND_FLOAT, "float",         "<f4",  1)      \
     X(F64,       "f64",        64, 8, KIND_FLOAT, "double",        "<f8", 11)      \
     X(F16,       "f16",        16, 2, KIND_FLOAT, "tn_f16",        "<f2", 10)      \
-    X(BF16,      "bf16",       16, 2, KIND_FLOAT, "tn_bf16",       "",    16)      \
+    X(BF16,      "bf16",       16, 2, KIND_FLOAT, "tn_bf16",       "<V2", 16)      \
     X(F8E4M3,    "f8e4m3fn",    8, 1, KIND_FLOAT, "tn_f8",         "",    17)      \
     X(F8E4M3Z,   "f8e4m3fnuz",  8, 1, KIND_FLOAT, "tn_f8",         "",    18)      \
     X(F8E5M2,    "f8e5m2",      8, 1, KIND_FLOAT, "tn_f8",         "",    19)      \

@@ -69,7 +69,7 @@ fuzz_run(bool (*test)(Ctx *c, Arena *a, Bytes file), Bytes file)
     Ctx *c = calloc(1, sizeof *c);
     Arena *volatile a = NULL;
 
-    if (setjmp(c->oom) == 0) {
+    if (setjmp(c->oom.jump) == 0) {
         ctx_init(c, a = arena_new(&bounded, &c->oom));
         demand_message(c, test(c, a, file));
     }

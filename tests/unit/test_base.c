@@ -118,7 +118,7 @@ every_failed_allocation_jumps_and_leaks_nothing(void **state)
         Arena *volatile a = NULL;
         c = (Counter){ .fail_at = n };
         Allocator allocator = { count_alloc, count_release, &c };
-        if (setjmp(ctx.oom)) {
+        if (setjmp(ctx.oom.jump)) {
             failures++;
             arena_free(a);
             assert_int_equal(c.live, 0);
@@ -138,14 +138,14 @@ static void
 absurd_sizes_count_as_out_of_memory(void **state)
 {
     (void)state;
-    static jmp_buf oom;
+    static Oom oom;
     Arena *volatile a = arena_new(NULL, &oom);
     volatile int jumps = 0;
-    if (setjmp(oom) == 0)
+    if (setjmp(oom.jump) == 0)
         arena_alloc(a, SIZE_MAX - 3);
     else
         jumps++;
-    if (setjmp(oom) == 0)
+    if (setjmp(oom.jump) == 0)
         arena_alloc_array(a, SIZE_MAX / 8, 64);
     else
         jumps++;
@@ -528,13 +528,13 @@ static void
 test_watch(void **state)
 {
     (void)state;
-    jmp_buf oom;
+    Oom oom;
     int times = 0;
     volatile int rounds = 0;
     Watch w = { .stopped = asked, .user = &times };
     Arena *a = arena_new(NULL, &oom);
     arena_watch(a, &w);
-    if (!setjmp(oom))
+    if (!setjmp(oom.jump))
         for (;; rounds++)
             NEW(arena_child(a), int);            /* children are watched too */
     assert_int_equal(w.over, WATCH_STOPPED);
@@ -543,7 +543,7 @@ test_watch(void **state)
 
     w = (Watch){ .until = time_seconds() + 0.02 };
     assert_true(arena_patience(a) >= 1 && arena_patience(a) <= 21);
-    if (!setjmp(oom))
+    if (!setjmp(oom.jump))
         for (;;)
             arena_poll(a);
     assert_int_equal(w.over, WATCH_TIME);

@@ -795,7 +795,7 @@ tensors_go_through_files(void **state)
     assert_int_equal(r.mismatches, 0);
     assert_int_equal(r.at, -1);
     says(tn_tensor_read(ctx, in_folder("no.npy"), &b), TN_USAGE, "no.npy: error: cannot open");
-    says(tn_tensor_read(ctx, in_folder("x.npz"), &b), TN_USAGE, "which member?");
+    says(tn_tensor_read(ctx, in_folder("x.npz"), &b), TN_USAGE, "No such file");
     says(tn_tensor_write_npy(ctx, in_folder("no/x.npy"), &a), TN_USAGE, "make the folder first");
 }
 

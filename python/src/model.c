@@ -1,0 +1,520 @@
+/* model: loaded models and sessions.
+ *
+ * A Model owns a context and an artefact, a Session a context and a session of a Model that it keeps
+ * alive: contexts are for one thread at a time, and a session's lock sees to that. Python's own lock is
+ * released while a model runs.
+ */
+#include "native.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    PyObject_HEAD
+    TnContext *ctx;
+    TnModel *model;
+} ModelObject;
+
+typedef struct {
+    PyObject_HEAD
+    State *state;
+    PyObject *owner;                 /* the Model */
+    TnContext *ctx;
+    TnSession *session;
+    PyThread_type_lock lock;
+    PyObject *place;                 /* {input's name: its number} */
+    int32_t nin, nout;
+    TnValueInfo *in_info, *out_info; /* [nin], [nout] */
+    Borrowed *borrowed;              /* [nin + nout] */
+    TnTensor *in, *out;              /* what tn_run takes */
+} SessionObject;
+
+/* ---- models ---------------------------------------------------------------------------------------------- */
+
+static PyObject *
+model_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = { "path", "name", NULL };
+    State *s = state_of_type(type);
+    const char *path, *name = NULL;
+    PyObject *encoded;
+    TnStatus status;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|z", names, PyUnicode_FSConverter, &encoded, &name))
+        return NULL;
+    path = PyBytes_AsString(encoded);
+    allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    ModelObject *m = (ModelObject *)alloc(type, 0);
+    if (m && tn_context_new(NULL, &m->ctx) != TN_OK) {
+        PyErr_NoMemory();
+        Py_CLEAR(m);
+    }
+    if (m) {
+        Py_BEGIN_ALLOW_THREADS
+        status = tn_load(m->ctx, path, &m->model);
+        if (status == TN_OK && name)
+            status = tn_model_set_name(m->model, name);
+        Py_END_ALLOW_THREADS
+        if (status != TN_OK) {
+            raise(s, status, m->ctx);
+            Py_CLEAR(m);
+        }
+    }
+    Py_DECREF(encoded);
+    return (PyObject *)m;
+}
+
+static void
+free_object(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    freefunc release_memory = (freefunc)PyType_GetSlot(type, Py_tp_free);
+
+    release_memory(self);
+    Py_DECREF(type);
+}
+
+static void
+model_dealloc(PyObject *self)
+{
+    ModelObject *m = (ModelObject *)self;
+
+    tn_model_free(m->model);
+    tn_context_free(m->ctx);
+    free_object(self);
+}
+
+/* ((name, dtype, (dim, …)), …): a dimension is a number, or the text of a symbolic one. */
+static PyObject *
+value_tuple(const TnValueInfo *v)
+{
+    PyObject *dims = PyTuple_New(v->rank);
+
+    for (int32_t d = 0; d < v->rank && dims; d++) {
+        PyObject *dim = v->dims[d] < 0 ? PyUnicode_FromString(v->dim_text[d]) : PyLong_FromLongLong(v->dims[d]);
+        if (!dim)
+            Py_CLEAR(dims);
+        else
+            PyTuple_SetItem(dims, d, dim);
+    }
+    return dims ? Py_BuildValue("(ssN)", v->name, v->dtype, dims) : NULL;
+}
+
+static PyObject *
+values_of(TnModel *m, int32_t n, TnStatus (*get)(const TnModel *, int32_t, TnValueInfo *))
+{
+    PyObject *all = PyTuple_New(n);
+
+    for (int32_t i = 0; i < n && all; i++) {
+        TnValueInfo v = TN_INIT(TnValueInfo);
+        PyObject *one = get(m, i, &v) == TN_OK ? value_tuple(&v) : NULL;
+        if (!one)
+            Py_CLEAR(all);
+        else
+            PyTuple_SetItem(all, i, one);
+    }
+    return all;
+}
+
+static PyObject *
+model_inputs(PyObject *self, void *unused)
+{
+    TnModel *m = ((ModelObject *)self)->model;
+
+    (void)unused;
+    return values_of(m, tn_model_inputs(m), tn_model_input);
+}
+
+static PyObject *
+model_outputs(PyObject *self, void *unused)
+{
+    TnModel *m = ((ModelObject *)self)->model;
+
+    (void)unused;
+    return values_of(m, tn_model_outputs(m), tn_model_output);
+}
+
+static PyObject *
+model_summary(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyUnicode_FromString(tn_model_summary(((ModelObject *)self)->model));
+}
+
+static PyObject *
+model_kernels(PyObject *self, void *unused)
+{
+    TnModel *m = ((ModelObject *)self)->model;
+    int32_t n = tn_model_kernels(m);
+    PyObject *all = PyTuple_New(n);
+
+    (void)unused;
+    for (int32_t i = 0; i < n && all; i++) {
+        PyObject *one = PyUnicode_FromString(tn_model_kernel(m, i));
+        if (!one)
+            Py_CLEAR(all);
+        else
+            PyTuple_SetItem(all, i, one);
+    }
+    return all;
+}
+
+static PyGetSetDef model_fields[] = {
+    { "inputs", model_inputs, NULL, "((name, dtype, dims), ...) of each input", NULL },
+    { "outputs", model_outputs, NULL, "((name, dtype, dims), ...) of each output", NULL },
+    { "summary", model_summary, NULL, "target, kernels, weights, in one line", NULL },
+    { "kernels", model_kernels, NULL, "the nodes that each kernel came from", NULL },
+    { 0 }
+};
+static PyType_Slot model_slots[] = {
+    { Py_tp_doc, "Model(path, name=None): a compiled model, mapped from its file." },
+    { Py_tp_new, model_new },
+    { Py_tp_dealloc, model_dealloc },
+    { Py_tp_getset, model_fields },
+    { 0, NULL }
+};
+static PyType_Spec model_spec = { "tenon._native.Model", sizeof(ModelObject), 0, Py_TPFLAGS_DEFAULT, model_slots };
+
+/* ---- sessions -------------------------------------------------------------------------------------------- */
+
+static bool
+fill_session(SessionObject *o, TnModel *m)
+{
+    o->nin = tn_model_inputs(m);
+    o->nout = tn_model_outputs(m);
+    size_t n = (size_t)o->nin + (size_t)o->nout + 1;
+    o->in_info = calloc(n, sizeof *o->in_info);
+    o->borrowed = calloc(n, sizeof *o->borrowed);
+    o->in = calloc(n, sizeof *o->in);
+    o->lock = PyThread_allocate_lock();
+    o->place = PyDict_New();
+    if (!o->in_info || !o->borrowed || !o->in || !o->lock || !o->place)
+        return PyErr_NoMemory(), false;
+    o->out_info = o->in_info + o->nin;
+    o->out = o->in + o->nin;
+    for (size_t i = 0; i < n; i++) {
+        o->in_info[i].size = sizeof *o->in_info;
+        o->in[i].size = sizeof *o->in;
+    }
+    for (int32_t i = 0; i < o->nin; i++) {
+        tn_model_input(m, i, &o->in_info[i]);
+        PyObject *at = PyLong_FromLong(i);
+        if (!at || PyDict_SetItemString(o->place, o->in_info[i].name, at))
+            return Py_XDECREF(at), false;
+        Py_DECREF(at);
+    }
+    for (int32_t i = 0; i < o->nout; i++)
+        tn_model_output(m, i, &o->out_info[i]);
+    return true;
+}
+
+static PyObject *
+session_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = { "model", "threads", NULL };
+    State *s = state_of_type(type);
+    TnSessionOptions options = TN_INIT(TnSessionOptions);
+    PyObject *owner;
+    int threads = 0;
+    TnStatus status;
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|i", names, s->model_type, &owner, &threads))
+        return NULL;
+    if (threads < 0)
+        return refuse(s, "threads=%d: 1 or more, or 0 for as many as this process may use", threads);
+    allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    SessionObject *o = (SessionObject *)alloc(type, 0);
+    if (!o)
+        return NULL;
+    Py_INCREF(owner);
+    o->owner = owner;
+    o->state = s;
+    TnModel *m = ((ModelObject *)owner)->model;
+    options.threads = threads;
+    if (tn_context_new(NULL, &o->ctx) != TN_OK) {
+        PyErr_NoMemory();
+        Py_DECREF(o);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    status = tn_session_new(o->ctx, m, &options, &o->session);
+    Py_END_ALLOW_THREADS
+    if (status != TN_OK)
+        raise(s, status, o->ctx);
+    if (status != TN_OK || !fill_session(o, m)) {
+        Py_DECREF(o);
+        return NULL;
+    }
+    return (PyObject *)o;
+}
+
+static void
+session_dealloc(PyObject *self)
+{
+    SessionObject *o = (SessionObject *)self;
+
+    tn_session_free(o->session);
+    tn_context_free(o->ctx);
+    free(o->in_info);
+    free(o->borrowed);
+    free(o->in);
+    if (o->lock)
+        PyThread_free_lock(o->lock);
+    Py_XDECREF(o->place);
+    Py_XDECREF(o->owner);
+    free_object(self);
+}
+
+/* ---- one run ---------------------------------------------------------------------------------------------- */
+
+/* One run at a time; whoever waits lets other Python threads go on. */
+static void
+lock(SessionObject *o)
+{
+    if (PyThread_acquire_lock(o->lock, NOWAIT_LOCK))
+        return;
+    Py_BEGIN_ALLOW_THREADS
+    PyThread_acquire_lock(o->lock, WAIT_LOCK);
+    Py_END_ALLOW_THREADS
+}
+
+static bool
+borrow_input(State *s, SessionObject *o, int32_t i, PyObject *x)
+{
+    if (!borrow(s, x, &o->in_info[i], false, &o->borrowed[i]))
+        return false;
+    o->in[i] = o->borrowed[i].tensor;
+    return true;
+}
+
+static const char *
+input_list(const SessionObject *o, char *text, size_t room)
+{
+    size_t n = 0;
+
+    text[0] = 0;
+    for (int32_t i = 0; i < o->nin && n < room; i++)
+        n += (size_t)snprintf(text + n, room - n, "%s%s", i ? ", " : "", o->in_info[i].name);
+    return text;
+}
+
+static bool
+take_inputs(State *s, SessionObject *o, PyObject *args, PyObject *kwargs)
+{
+    Py_ssize_t given = PyTuple_Size(args), named = kwargs ? PyDict_Size(kwargs) : 0, at = 0;
+    PyObject *key, *value;
+    char names[512];
+
+    if (given + named != o->nin)
+        return refuse(s, "%zd inputs were given, the model has %d: %s", given + named, o->nin, input_list(o, names, sizeof names)), false;
+    for (int32_t i = 0; i < given; i++)
+        if (!borrow_input(s, o, i, PyTuple_GetItem(args, i)))
+            return false;
+    while (named && PyDict_Next(kwargs, &at, &key, &value)) {
+        PyObject *place = PyDict_GetItemWithError(o->place, key);
+        if (!place)
+            return PyErr_Occurred() || refuse(s, "the model has no input %R; its inputs are %s", key, input_list(o, names, sizeof names)), false;
+        int32_t i = (int32_t)PyLong_AsLong(place);
+        if (i < given)
+            return refuse(s, "input %R was given twice, by position and by name", key), false;
+        if (!borrow_input(s, o, i, value))
+            return false;
+    }
+    return true;
+}
+
+/* The caller's array for output i: of the model's type and of just its size. */
+static PyObject *
+use_output(State *s, SessionObject *o, int32_t i, PyObject *x)
+{
+    Borrowed *b = &o->borrowed[o->nin + i];
+    TnTensor *want = &o->out[i];
+
+    if (!borrow(s, x, &o->out_info[i], true, b))
+        return NULL;
+    bool same = !strcmp(b->tensor.dtype, want->dtype) && b->tensor.rank == want->rank;
+    for (int32_t d = 0; same && d < want->rank; d++)
+        same = b->tensor.dims[d] == want->dims[d];
+    if (!same) {
+        PyObject *is = shape_tuple(&b->tensor), *wanted = shape_tuple(want);
+        if (is && wanted)
+            refuse(s, "out: output %s is %s%R, the array given is %s%R", want->name, want->dtype, wanted, b->tensor.dtype, is);
+        Py_XDECREF(is);
+        Py_XDECREF(wanted);
+        return NULL;
+    }
+    want->data = b->tensor.data;
+    want->bytes = b->tensor.bytes;
+    Py_INCREF(x);
+    return x;
+}
+
+static PyObject *
+make_outputs(State *s, SessionObject *o, PyObject *out)
+{
+    PyObject *all = PyTuple_New(o->nout);
+
+    if (out && PyTuple_Size(out) != o->nout) {
+        Py_XDECREF(all);
+        return refuse(s, "out: %zd arrays were given, the model has %d outputs", PyTuple_Size(out), o->nout);
+    }
+    for (int32_t i = 0; i < o->nout && all; i++) {
+        PyObject *given = out ? PyTuple_GetItem(out, i) : NULL;
+        PyObject *one = given && given != Py_None ? use_output(s, o, i, given) : new_array(s, &o->out[i]);
+        if (!one)
+            Py_CLEAR(all);
+        else
+            PyTuple_SetItem(all, i, one);
+    }
+    return all;
+}
+
+static PyObject *
+show_outputs(State *s, SessionObject *o, PyObject *all, PyObject *out)
+{
+    for (int32_t i = 0; i < o->nout && all; i++) {
+        if (strcmp(o->out[i].dtype, "bf16") || (out && PyTuple_GetItem(out, i) != Py_None))
+            continue;
+        PyObject *one = PyTuple_GetItem(all, i);
+        Py_INCREF(one);
+        one = shown_array(s, one, &o->out[i]);
+        if (!one || PyTuple_SetItem(all, i, one))
+            Py_CLEAR(all);
+    }
+    return all;
+}
+
+static PyObject *
+compute(State *s, SessionObject *o, PyObject *args, PyObject *kwargs, PyObject *out)
+{
+    TnStatus status;
+
+    if (!take_inputs(s, o, args, kwargs))
+        return NULL;
+    status = tn_prepare(o->session, o->in, o->nin, o->out, o->nout);
+    if (status != TN_OK)
+        return raise(s, status, o->ctx);
+    PyObject *all = make_outputs(s, o, out);
+    if (!all)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    status = tn_run(o->session, o->in, o->nin, o->out, o->nout);
+    Py_END_ALLOW_THREADS
+    if (status != TN_OK) {
+        Py_DECREF(all);
+        return raise(s, status, o->ctx);
+    }
+    return show_outputs(s, o, all, out);
+}
+
+static void
+let_go(SessionObject *o)
+{
+    for (int32_t i = 0; i < o->nin + o->nout; i++)
+        release(&o->borrowed[i]);
+    PyThread_release_lock(o->lock);
+}
+
+/* session(x, …): one output as it is, several as a tuple. */
+static PyObject *
+session_call(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    SessionObject *o = (SessionObject *)self;
+
+    lock(o);
+    PyObject *all = compute(o->state, o, args, kwargs, NULL);
+    let_go(o);
+    if (!all || o->nout != 1)
+        return all;
+    PyObject *one = PyTuple_GetItem(all, 0);
+    Py_INCREF(one);
+    Py_DECREF(all);
+    return one;
+}
+
+/* _run(args, kwargs, out): every output, in a tuple. */
+static PyObject *
+session_run(PyObject *self, PyObject *call)
+{
+    SessionObject *o = (SessionObject *)self;
+    PyObject *args, *kwargs, *out;
+
+    if (!PyArg_ParseTuple(call, "O!O!O", &PyTuple_Type, &args, &PyDict_Type, &kwargs, &out))
+        return NULL;
+    lock(o);
+    PyObject *all = compute(o->state, o, args, kwargs, out == Py_None ? NULL : out);
+    let_go(o);
+    return all;
+}
+
+/* _sizes(args, kwargs): ((dtype, shape), …) of the outputs for these inputs, nothing run. */
+static PyObject *
+session_sizes(PyObject *self, PyObject *call)
+{
+    SessionObject *o = (SessionObject *)self;
+    State *s = o->state;
+    PyObject *args, *kwargs, *all = NULL;
+
+    if (!PyArg_ParseTuple(call, "O!O!", &PyTuple_Type, &args, &PyDict_Type, &kwargs))
+        return NULL;
+    lock(o);
+    if (take_inputs(s, o, args, kwargs)) {
+        TnStatus status = tn_prepare(o->session, o->in, o->nin, o->out, o->nout);
+        all = status == TN_OK ? PyTuple_New(o->nout) : raise(s, status, o->ctx);
+        for (int32_t i = 0; i < o->nout && all; i++) {
+            PyObject *one = Py_BuildValue("(sN)", o->out[i].dtype, shape_tuple(&o->out[i]));
+            if (!one)
+                Py_CLEAR(all);
+            else
+                PyTuple_SetItem(all, i, one);
+        }
+    }
+    let_go(o);
+    return all;
+}
+
+static PyObject *
+session_threads(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyLong_FromLong(tn_session_threads(((SessionObject *)self)->session));
+}
+
+static PyObject *
+session_arena(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyLong_FromLongLong(tn_session_arena_bytes(((SessionObject *)self)->session));
+}
+
+static PyMethodDef session_methods[] = {
+    { "_run", session_run, METH_VARARGS, "_run(args, kwargs, out): every output, in a tuple" },
+    { "_sizes", session_sizes, METH_VARARGS, "_sizes(args, kwargs): ((dtype, shape), ...) of the outputs; nothing runs" },
+    { 0 }
+};
+static PyGetSetDef session_fields[] = {
+    { "threads", session_threads, NULL, "threads that a run uses", NULL },
+    { "arena_bytes", session_arena, NULL, "memory between kernels, of the last run's sizes", NULL },
+    { 0 }
+};
+static PyType_Slot session_slots[] = {
+    { Py_tp_doc, "Session(model, threads=0): a model with its memory and its threads." },
+    { Py_tp_new, session_new },
+    { Py_tp_dealloc, session_dealloc },
+    { Py_tp_call, session_call },
+    { Py_tp_methods, session_methods },
+    { Py_tp_getset, session_fields },
+    { 0, NULL }
+};
+static PyType_Spec session_spec = {
+    "tenon._native.Session", sizeof(SessionObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, session_slots,
+};
+
+bool
+add_model_types(PyObject *module, State *s)
+{
+    s->model_type = PyType_FromModuleAndSpec(module, &model_spec, NULL);
+    s->session_type = s->model_type ? PyType_FromModuleAndSpec(module, &session_spec, NULL) : NULL;
+    return s->session_type && !PyModule_AddObjectRef(module, "Model", s->model_type)
+        && !PyModule_AddObjectRef(module, "Session", s->session_type);
+}

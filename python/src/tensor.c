@@ -1,0 +1,343 @@
+/* tensor: Python's arrays as tensors.
+ *
+ * Three roads, the fastest first: the buffer protocol (NumPy, memoryview, array), DLPack (PyTorch, JAX
+ * and others), and NumPy's asarray for everything else: lists, numbers, arrays with gaps.
+ */
+#include "native.h"
+
+#include <string.h>
+
+#include "dlpack/dlpack.h"
+
+typedef struct { const char *name, *numpy; uint8_t bytes; char kind; } Element;       /* kind: f, b (bfloat), i, u, ? */
+static const Element element[T_COUNT] = {
+    [T_F32] = { "f32", "float32", 4, 'f' }, [T_F64] = { "f64", "float64", 8, 'f' }, [T_F16] = { "f16", "float16", 2, 'f' },
+    [T_BF16] = { "bf16", "uint16", 2, 'b' }, [T_I8] = { "i8", "int8", 1, 'i' }, [T_I16] = { "i16", "int16", 2, 'i' },
+    [T_I32] = { "i32", "int32", 4, 'i' }, [T_I64] = { "i64", "int64", 8, 'i' }, [T_U8] = { "u8", "uint8", 1, 'u' },
+    [T_U16] = { "u16", "uint16", 2, 'u' }, [T_U32] = { "u32", "uint32", 4, 'u' }, [T_U64] = { "u64", "uint64", 8, 'u' },
+    [T_BOOL] = { "bool", "bool", 1, '?' },
+};
+
+static int
+find_element(char kind, size_t bytes)
+{
+    for (int t = 0; t < T_COUNT; t++)
+        if (element[t].kind == kind && element[t].bytes == bytes)
+            return t;
+    return -1;
+}
+
+static int
+find_name(const char *name)
+{
+    for (int t = 0; t < T_COUNT; t++)
+        if (!strcmp(element[t].name, name))
+            return t;
+    return -1;
+}
+
+/* ---- NumPy, when first needed ------------------------------------------------------------------------ */
+
+static bool
+need_numpy(State *s)
+{
+    if (s->asarray)
+        return true;
+    PyObject *numpy = PyImport_ImportModule("numpy");
+    if (!numpy)
+        return false;
+    bool ok = true;
+    for (int t = 0; t < T_COUNT && ok; t++) {
+        if (!s->dtype[t])
+            s->dtype[t] = PyObject_CallMethod(numpy, "dtype", "s", element[t].numpy);
+        ok = s->dtype[t] != NULL;
+    }
+    if (ok && !s->empty)
+        s->empty = PyObject_GetAttrString(numpy, "empty");
+    if (ok)
+        s->asarray = PyObject_GetAttrString(numpy, "ascontiguousarray");
+    Py_DECREF(numpy);
+    return s->empty && s->asarray;
+}
+
+static bool
+need_bf16(State *s)
+{
+    if (s->bf16)
+        return true;
+    PyObject *module = PyImport_ImportModule("ml_dtypes");
+    if (!module) {
+        PyErr_Clear();
+        refuse(s, "the model gives bf16, for which NumPy needs the package ml_dtypes: pip install ml_dtypes, or give out=");
+        return false;
+    }
+    s->bf16 = PyObject_GetAttrString(module, "bfloat16");
+    Py_DECREF(module);
+    return s->bf16 != NULL;
+}
+
+/* ---- the buffer protocol ------------------------------------------------------------------------------- */
+
+/* The element type of a struct-module format, in this machine's byte order; -1: none of ours. */
+static int
+type_of_format(const char *format, Py_ssize_t bytes)
+{
+    if (!format)
+        return T_U8;
+    if (*format == '@' || *format == '=' || *format == '<')
+        format++;
+    if (!*format || format[1])
+        return -1;
+    if (strchr("fde", *format))
+        return find_element('f', (size_t)bytes);
+    if (strchr("bhilqn", *format))
+        return find_element('i', (size_t)bytes);
+    if (strchr("BHILQN", *format))
+        return find_element('u', (size_t)bytes);
+    return *format == '?' ? T_BOOL : -1;
+}
+
+static void
+set_tensor(Borrowed *b, int type, int rank, const int64_t *dims, void *data, int64_t bytes)
+{
+    b->tensor = (TnTensor){ .size = sizeof b->tensor, .dtype = element[type].name, .rank = rank, .dims = dims, .data = data, .bytes = bytes };
+}
+
+/* 1: done, 0: another road, -1: an exception. */
+static int
+borrow_buffer(State *s, PyObject *x, const char *name, int type, bool writable, Borrowed *b)
+{
+    if (PyObject_GetBuffer(x, &b->view, PyBUF_FORMAT | PyBUF_ND | (writable ? PyBUF_WRITABLE : 0))) {
+        PyErr_Clear();
+        b->view.obj = NULL;
+        return 0;
+    }
+    if (type < 0)
+        type = type_of_format(b->view.format, b->view.itemsize);
+    if (type < 0 || b->view.ndim > MAX_RANK) {
+        if (type < 0)
+            refuse(s, "%s: elements of type '%s' (%zd bytes each): use f16 to f64, integers of 1 to 8 bytes or bool, in native byte order", name,
+                   b->view.format, b->view.itemsize);
+        else
+            refuse(s, "%s: %d dimensions, at most %d can be", name, b->view.ndim, MAX_RANK);
+        release(b);
+        return -1;
+    }
+    set_tensor(b, type, b->view.ndim, (const int64_t *)b->view.shape, b->view.buf, b->view.len);
+    return 1;
+}
+
+/* ---- DLPack ---------------------------------------------------------------------------------------------- */
+
+static int
+type_of_dlpack(DLDataType t)
+{
+    char kind = t.code == kDLFloat ? 'f' : t.code == kDLBfloat ? 'b' : t.code == kDLInt ? 'i' : t.code == kDLUInt ? 'u' : t.code == kDLBool ? '?' : 0;
+
+    return kind && t.lanes == 1 && t.bits % 8 == 0 ? find_element(kind, t.bits / 8) : -1;
+}
+
+/* Row-major without gaps? Strides of axes of one element, and of empty arrays, do not count. */
+static bool
+is_compact(const DLTensor *t)
+{
+    int64_t step = 1;
+
+    if (!t->strides)
+        return true;
+    for (int d = t->ndim; d-- > 0; step *= t->shape[d]) {
+        if (t->shape[d] == 0)
+            return true;
+        if (t->shape[d] != 1 && t->strides[d] != step)
+            return false;
+    }
+    return true;
+}
+
+static void
+drop_capsule(PyObject *capsule)
+{
+    if (!PyCapsule_IsValid(capsule, "used_dltensor"))
+        return;
+    DLManagedTensor *m = PyCapsule_GetPointer(capsule, "used_dltensor");
+    if (m && m->deleter)
+        m->deleter(m);
+}
+
+static int
+borrow_capsule(State *s, const char *name, Borrowed *b)
+{
+    if (!PyCapsule_IsValid(b->held, "dltensor")) {
+        refuse(s, "%s: __dlpack__ gave no capsule called \"dltensor\"", name);
+        return -1;
+    }
+    DLManagedTensor *m = PyCapsule_GetPointer(b->held, "dltensor");
+    const DLTensor *t = &m->dl_tensor;
+    int type = type_of_dlpack(t->dtype);
+    if (t->device.device_type != kDLCPU && t->device.device_type != kDLCUDAHost) {
+        refuse(s, "%s: it lies on another device (DLPack type %d): move it to the CPU first", name, (int)t->device.device_type);
+        return -1;
+    }
+    if (type < 0 || t->ndim > MAX_RANK) {
+        refuse(s, "%s: DLPack elements of code %d with %d bits in %d dimensions are none of Tenon's", name, t->dtype.code, t->dtype.bits, t->ndim);
+        return -1;
+    }
+    if (!is_compact(t))
+        return 0;
+    int64_t bytes = element[type].bytes;
+    for (int d = 0; d < t->ndim; d++) {
+        b->dims[d] = t->shape[d];
+        bytes *= t->shape[d];
+    }
+    PyCapsule_SetName(b->held, "used_dltensor");         /* it is ours to delete now */
+    PyCapsule_SetDestructor(b->held, drop_capsule);
+    set_tensor(b, type, t->ndim, b->dims, (char *)t->data + t->byte_offset, bytes);
+    return 1;
+}
+
+static int
+borrow_dlpack(State *s, PyObject *x, const char *name, Borrowed *b)
+{
+    b->held = PyObject_CallMethod(x, "__dlpack__", NULL);
+    if (!b->held)
+        return -1;
+    int done = borrow_capsule(s, name, b);
+    if (done < 1)
+        Py_CLEAR(b->held);
+    return done;
+}
+
+/* ---- everything else ------------------------------------------------------------------------------------- */
+
+static bool
+is_plain(PyObject *x)
+{
+    return PyList_Check(x) || PyTuple_Check(x) || PyLong_Check(x) || PyFloat_Check(x);
+}
+
+/* 'bfloat16' of ml_dtypes, which the buffer protocol has no letter for. */
+static bool
+is_bf16(PyObject *array)
+{
+    PyObject *dtype = PyObject_GetAttrString(array, "dtype");
+    PyObject *name = dtype ? PyObject_GetAttrString(dtype, "name") : NULL;
+    bool yes = name && PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "bfloat16") == 0;
+
+    PyErr_Clear();
+    Py_XDECREF(dtype);
+    Py_XDECREF(name);
+    return yes;
+}
+
+static bool
+borrow_converted(State *s, PyObject *x, const TnValueInfo *like, bool writable, Borrowed *b)
+{
+    int want = find_name(like->dtype), type = -1;
+
+    if (!need_numpy(s))
+        return false;
+    if (want < 0)
+        return refuse(s, "input %s is %s, for which NumPy has no type here: add a Cast to the model", like->name, like->dtype), false;
+    /* ascontiguousarray makes numbers arrays of one dimension; a scalar is none. */
+    PyObject *array = PyLong_Check(x) || PyFloat_Check(x)
+        ? PyObject_CallMethod(s->dtype[want], "type", "O", x)
+        : PyObject_CallFunctionObjArgs(s->asarray, x, is_plain(x) && want != T_BF16 ? s->dtype[want] : NULL, NULL);
+    if (array && is_bf16(array)) {
+        PyObject *bits = PyObject_CallMethod(array, "view", "O", s->dtype[T_BF16]);
+        Py_DECREF(array);
+        array = bits;
+        type = T_BF16;
+    }
+    if (!array)
+        return false;
+    if (writable) {
+        PyObject *owner = PyObject_GetAttrString(array, "base");
+        bool same = array == x || (owner && owner == x);
+        Py_XDECREF(owner);
+        if (!same) {
+            Py_DECREF(array);
+            refuse(s, "%s: an array to write to must be contiguous and writable", like->name);
+            return false;
+        }
+    }
+    int done = borrow_buffer(s, array, like->name, type, writable, b);
+    if (done == 0)
+        refuse(s, "%s: an object of type %R cannot be read as an array", like->name, (PyObject *)Py_TYPE(x));
+    b->held = array;
+    if (done < 1)
+        release(b);
+    return done == 1;
+}
+
+bool
+borrow(State *s, PyObject *x, const TnValueInfo *like, bool writable, Borrowed *b)
+{
+    int done = 0;
+
+    b->view.obj = NULL;
+    b->held = NULL;
+    if (PyObject_CheckBuffer(x))
+        done = borrow_buffer(s, x, like->name, -1, writable, b);
+    else if (PyObject_HasAttrString(x, "__dlpack__"))
+        done = borrow_dlpack(s, x, like->name, b);
+    return done == 1 || (done == 0 && borrow_converted(s, x, like, writable, b));
+}
+
+void
+release(Borrowed *b)
+{
+    if (b->view.obj)
+        PyBuffer_Release(&b->view);
+    b->view.obj = NULL;
+    Py_CLEAR(b->held);
+}
+
+/* ---- results ------------------------------------------------------------------------------------------------ */
+
+PyObject *
+shape_tuple(const TnTensor *t)
+{
+    PyObject *shape = PyTuple_New(t->rank);
+
+    for (int32_t d = 0; d < t->rank && shape; d++) {
+        PyObject *n = PyLong_FromLongLong(t->dims[d]);
+        if (!n)
+            Py_CLEAR(shape);
+        else
+            PyTuple_SetItem(shape, d, n);
+    }
+    return shape;
+}
+
+PyObject *
+new_array(State *s, TnTensor *t)
+{
+    int type = find_name(t->dtype);
+    Py_buffer view;
+
+    if (type < 0)
+        return refuse(s, "output %s is %s, for which NumPy has no type here: add a Cast to the model", t->name, t->dtype);
+    if (!need_numpy(s) || (type == T_BF16 && !need_bf16(s)))
+        return NULL;
+    PyObject *shape = shape_tuple(t);
+    PyObject *array = shape ? PyObject_CallFunctionObjArgs(s->empty, shape, s->dtype[type], NULL) : NULL;
+    Py_XDECREF(shape);
+    if (!array || PyObject_GetBuffer(array, &view, PyBUF_WRITABLE)) {
+        Py_XDECREF(array);
+        return NULL;
+    }
+    t->data = view.buf;
+    t->bytes = view.len;
+    PyBuffer_Release(&view);         /* the array keeps its memory, and nobody else has it yet */
+    return array;
+}
+
+PyObject *
+shown_array(State *s, PyObject *array, const TnTensor *t)
+{
+    if (strcmp(t->dtype, "bf16"))
+        return array;
+    PyObject *shown = PyObject_CallMethod(array, "view", "O", s->bf16);
+    Py_DECREF(array);
+    return shown;
+}

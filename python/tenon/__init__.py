@@ -1,0 +1,24 @@
+"""Tenon, a deep-learning compiler: ONNX models to native code.
+
+    import numpy as np, tenon
+
+    model = tenon.compile("digits.onnx")            # or bytes, or an onnx.ModelProto
+    model(np.zeros((1, 1, 8, 8), np.float32))       # arrays in, arrays out, nothing copied
+    model.save("digits.so")                         # tenon.load("digits.so") needs no compiler
+
+`model.run({"x": x})` goes by names, `model.session(threads=1)` makes memory and threads of its own,
+`model.inputs` and `model.outputs` tell names, types and sizes.
+"""
+from __future__ import annotations
+
+from ._compile import compile, inspect, targets
+from ._model import Model, Session, Value, load
+from ._native import (Error, InternalError, LimitError, ModelError, ToolchainError, UnsupportedError,
+                      UsageError, version as __version__)
+
+__all__ = ["compile", "load", "inspect", "targets", "Model", "Session", "Value", "Note", "Error", "UsageError", "ModelError",
+           "UnsupportedError", "LimitError", "ToolchainError", "InternalError"]
+
+
+class Note(UserWarning):
+    """What the compiler has to say about a model that it compiled."""

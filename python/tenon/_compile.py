@@ -1,0 +1,121 @@
+"""Compiling: models from files, bytes or onnx.ModelProto; the C compiler; progress."""
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from . import _native
+from ._model import Model
+
+Progress = Callable[[str, int, int], Any]
+
+
+def find_cc() -> str | None:
+    """The C compiler to use: None leaves it to Tenon ($CC, cc, gcc, clang); else the one of ``tenon[cc]``."""
+    import shutil
+    if os.environ.get("CC") or any(map(shutil.which, ("cc", "gcc", "clang"))):
+        return None
+    try:
+        import ziglang
+    except ImportError:
+        return None
+    zig = os.path.join(os.path.dirname(ziglang.__file__), "zig")
+    if " " not in zig:
+        return f"{zig} cc"
+    # A command line has no quotes: a link without blanks leads to it.
+    import atexit
+    import tempfile
+    folder = tempfile.mkdtemp(prefix="tenon-zig-", dir="/tmp")
+    os.symlink(zig, os.path.join(folder, "zig"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return f"{folder}/zig cc"
+
+
+def _contents(model: Any) -> bytes | None:
+    """The bytes of a model in memory; None of a path."""
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        return bytes(model)
+    if hasattr(model, "SerializeToString"):
+        return model.SerializeToString()
+    return None
+
+
+def compile(model: str | os.PathLike | bytes | Any, out: str | os.PathLike | None = None, *, target: str | None = None,
+            dims: Mapping[str, int] | None = None, shapes: Mapping[str, Sequence[int]] | None = None,
+            cc: str | None = None, cache_dir: str | None = None, jobs: int | None = None,
+            progress: Progress | bool | None = None, **options: Any) -> Model:
+    """Compile a model and load it.
+
+    model     a path (ONNX or Tenon's text), the bytes of one, or an ``onnx.ModelProto``
+    out       where to write the artefact; by default a temporary file that goes with the Model
+    target    a processor to compile for; ``tenon.targets()`` has them; by default this one
+    dims      symbolic dimensions to fix: ``{"batch": 1}``; the others stay open
+    shapes    dimensions of inputs to fix: ``{"x": (1, 3, 224, 224)}``
+    cc        the C compiler; by default $CC, cc, gcc, clang, then that of ``pip install 'tenon[cc]'``
+    progress  called with (what, done, total); True draws a bar, False none; by default a bar where
+              a person watches: a terminal or a notebook
+
+    Other options are the fields of ``TnCompileOptions`` in tenon.h: ``max_memory_bytes``, ``no_fuse``, ….
+    """
+    import tempfile
+    data = _contents(model)
+    given = {"target": target, "cc": cc if cc is not None else find_cc(), "cache_dir": cache_dir, "jobs": jobs, **options}
+    given = {k: v for k, v in given.items() if v is not None} | {"dims": dict(dims or {}), "shapes": dict(shapes or {})}
+    folder = None
+    if data is not None or out is None:
+        folder = tempfile.mkdtemp(prefix="tenon-", dir=os.environ.get("TMPDIR") or ("/var/tmp" if os.access("/var/tmp", os.W_OK) else None))
+    try:
+        made = _compile_in(folder, model, data, out, given, progress)
+    except BaseException:
+        _remove(folder)
+        raise
+    if folder is not None:
+        weakref.finalize(made, _remove, folder)
+    return made
+
+
+def _remove(folder: str | None) -> None:
+    if folder is not None:
+        import shutil
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _compile_in(folder: str | None, model: Any, data: bytes | None, out: Any, given: dict, progress: Any) -> Model:
+    from ._notebook import bar_for
+    if data is not None:
+        path = os.path.join(folder, "model.onnx")
+        with open(path, "wb") as f:
+            f.write(data)
+    else:
+        path = os.fspath(model)
+    target_path = os.fspath(out) if out is not None else os.path.join(folder, "model.so")
+    bar = progress if callable(progress) else bar_for(progress)
+    try:
+        report = _native.compile(path, target_path, given, bar, None)
+    except _native.ToolchainError as e:
+        if "cc" not in given:
+            e.add_note("pip install 'tenon[cc]' brings a C compiler")
+        raise
+    finally:
+        if bar is not None and hasattr(bar, "close"):
+            bar.close()
+    notes = report.pop("notes")
+    if notes:
+        import warnings
+
+        from . import Note
+        warnings.warn(notes, Note, stacklevel=3)
+    return Model(target_path, name=None if out is not None else "model.onnx" if data is not None else path, report=report)
+
+
+def inspect(path: str | os.PathLike) -> dict[str, Any]:
+    """What a model file or an artefact holds: inputs, outputs, operators, and what cannot be compiled, with the reason."""
+    import json
+    return json.loads(_native.inspect(path))
+
+
+def targets() -> list[str]:
+    """The processors that can be compiled for."""
+    return _native.targets().split(", ")

@@ -1,0 +1,82 @@
+"""The manual: every command and every program in it runs, every link leads somewhere, and the site builds."""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DOCS = ROOT / "doc/manual/docs"
+PAGES = sorted(DOCS.glob("*.md"))
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
+PYTHON = os.environ.get("TENON_WHEEL_PYTHON", str(ROOT / "build/wheel/venv/bin/python"))
+
+
+def blocks(page, language):
+    return [text for kind, text in BLOCK.findall(page.read_text()) if kind == language]
+
+
+@pytest.fixture(scope="module")
+def caches(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name in ("digits.onnx", "held_out.npz"):
+        shutil.copy(ROOT / "examples/digits" / name, tmp_path)
+    return tmp_path
+
+
+def run(args, folder, caches, **env):
+    env = os.environ | {"PATH": f"{ROOT / 'build'}:{os.environ['PATH']}", "TENON_CACHE_DIR": str(caches)} | env
+    done = subprocess.run(args, cwd=folder, env=env, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, (args, done.stdout[-1500:], done.stderr[-1500:])
+    return done.stdout
+
+
+def test_no_block_is_left_out():
+    kinds = {kind for page in PAGES for kind, _ in BLOCK.findall(page.read_text())}
+    assert kinds <= {"sh", "python", "c"}, "a block of another language is not run by anything"
+    assert sum(len(blocks(p, "sh")) for p in PAGES) >= 12
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "sh")], ids=lambda p: p.stem)
+def test_commands(page, folder, caches):
+    run(["bash", "-euo", "pipefail", "-c", "\n".join(blocks(page, "sh"))], folder, caches)
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=lambda p: p.stem)
+def test_python(page, folder, caches):
+    for program in blocks(page, "python"):
+        run([PYTHON, "-c", program], folder, caches)
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "c")], ids=lambda p: p.stem)
+def test_c(page, folder, caches):
+    for program in blocks(page, "c"):
+        (folder / "program.c").write_text(program)
+        run(["cc", "-Wall", "-Werror", f"-I{ROOT / 'include'}", "program.c", ROOT / "build/libtenon.a", "-lm", "-lpthread", "-ldl", "-o", "program"], folder, caches)
+        assert "kernels" in run(["./program"], folder, caches)
+
+
+def test_options_named_in_the_manual_exist():
+    said = "".join(subprocess.run([ROOT / "build/tenon", "help", verb], capture_output=True, text=True).stdout
+                   for verb in ("compile", "run", "bench", "inspect", "verify", "machine", "cache"))
+    for page in PAGES:
+        text = re.sub(r"pkg-config --cflags --libs", "", page.read_text())
+        for option in set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)):
+            assert option in said, (page.name, option)
+
+
+def test_the_site_builds(tmp_path):
+    mkdocs = ROOT / "build/venv-manual/bin/python"
+    done = subprocess.run([mkdocs, "-m", "mkdocs", "build", "--strict", "-q", "-f", ROOT / "doc/manual/mkdocs.yml", "-d", tmp_path / "site"],
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "site/search/search_index.json").exists()
+    for page in PAGES:
+        html = (tmp_path / "site" / f"{page.stem}.html").read_text()
+        assert not re.search(r'(src|href)="https?://(?!squidfunk)', re.sub(r"<footer.*", "", html, flags=re.S)), page

@@ -1,0 +1,361 @@
+"""Compiling, loading, calling: what the package promises in its documentation."""
+import gc
+import os
+import subprocess
+import sys
+import threading
+import time
+import warnings
+
+import numpy as np
+import pytest
+from conftest import ROOT, model_of
+from onnx import TensorProto as T
+from onnx import helper
+
+import tenon
+
+DIGITS = ROOT / "examples" / "digits" / "digits.onnx"
+
+
+def relu(dtype=T.FLOAT):
+    return model_of([helper.make_node("Relu", ["x"], ["y"])], [("x", dtype, ["n"])], [("y", dtype, ["n"])])
+
+
+@pytest.fixture(scope="module")
+def two():
+    """s = a + b, d = a - b"""
+    return tenon.compile(model_of([helper.make_node("Add", ["a", "b"], ["s"]), helper.make_node("Sub", ["a", "b"], ["d"])],
+                                  [("a", T.FLOAT, ["n"]), ("b", T.FLOAT, ["n"])], [("s", T.FLOAT, ["n"]), ("d", T.FLOAT, ["n"])]))
+
+
+# ---- from nothing to a result ------------------------------------------------------------------------------
+
+
+def test_digits_are_read(digits):
+    held_out = np.load(ROOT / "examples" / "digits" / "held_out.npz")
+    read = digits(held_out["images"]).argmax(1)
+    assert (read == held_out["labels"]).mean() > 0.99
+
+
+def test_bytes_protos_and_paths_are_models(tmp_path):
+    x = np.array([-1, 2], np.float32)
+    proto = relu()
+    (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
+    for model in (proto, proto.SerializeToString(), tmp_path / "m.onnx", str(tmp_path / "m.onnx")):
+        np.testing.assert_array_equal(tenon.compile(model)(x), [0, 2])
+
+
+def test_out_is_an_artefact_that_loads(tmp_path):
+    made = tenon.compile(relu(), tmp_path / "relu.so")
+    assert made.path == str(tmp_path / "relu.so") and made.report["kernels"] == 1
+    np.testing.assert_array_equal(tenon.load(tmp_path / "relu.so")(np.array([-1, 2], np.float32)), [0, 2])
+
+
+def test_a_temporary_artefact_goes_with_its_model():
+    made = tenon.compile(relu())
+    path = made.path
+    assert os.path.exists(path)
+    del made
+    gc.collect()
+    assert not os.path.exists(path)
+
+
+def test_save(tmp_path):
+    tenon.compile(relu()).save(tmp_path / "kept.so")
+    assert tenon.load(tmp_path / "kept.so").inputs[0].name == "x"
+    assert [p.name for p in tmp_path.iterdir()] == ["kept.so"]
+
+
+def test_dims_and_shapes_are_fixed():
+    assert tenon.compile(relu(), dims={"n": 3}).inputs[0].shape == (3,)
+    assert tenon.compile(relu(), shapes={"x": (4,)}).inputs[0].shape == (4,)
+    assert tenon.compile(relu()).inputs[0].shape == ("n",)
+
+
+def test_inspect_and_targets():
+    facts = tenon.inspect(DIGITS)
+    assert facts["kind"] == "ONNX" and facts["operators"]["Conv"] >= 2
+    assert "x86-64-v3" in tenon.targets()
+
+
+# ---- arrays in, arrays out ------------------------------------------------------------------------------------
+
+
+def test_by_position_and_by_name(two):
+    a, b = np.float32([5, 6]), np.float32([1, 2])
+    for out in (two(a, b), two(a, b=b), two(b=b, a=a)):
+        assert isinstance(out, tuple)
+        np.testing.assert_array_equal(out, [[6, 8], [4, 4]])
+    for inputs in ({"b": b, "a": a}, [a, b]):
+        out = two.run(inputs)
+        assert list(out) == ["s", "d"]
+        np.testing.assert_array_equal(out["d"], [4, 4])
+
+
+def test_inputs_are_not_copied():
+    """The model sees what another thread writes to the array: impossible to arrange. So: a large input costs no memory."""
+    model = tenon.compile(model_of([helper.make_node("ReduceMax", ["x"], ["y"], keepdims=0)], [("x", T.FLOAT, ["n"])], [("y", T.FLOAT, [])]))
+    x = np.ones(1 << 24, np.float32)
+    model(x)
+    before = peak_kb()
+    model(x)
+    assert peak_kb() - before < 16 << 10
+
+
+def peak_kb():
+    import resource
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def test_outputs_are_arrays_of_their_own(two):
+    a = np.float32([1, 2])
+    first = two(a, a)[0]
+    two(5 * a, a)
+    np.testing.assert_array_equal(first, [2, 4])
+
+
+def test_out_is_written_in_place(two):
+    a, s = np.float32([1, 2]), np.empty(2, np.float32)
+    out = two.run({"a": a, "b": a}, out={"s": s})
+    assert out["s"] is s
+    np.testing.assert_array_equal(s, [2, 4])
+    for wrong in (np.empty(3, np.float32), np.empty(2, np.float64), np.empty(4, np.float32)[::2]):
+        with pytest.raises(tenon.UsageError, match="out|contiguous"):
+            two.run({"a": a, "b": a}, out={"s": wrong})
+    with pytest.raises(tenon.UsageError, match="no output 'nope'"):
+        two.run([a, a], out={"nope": s})
+
+
+def test_sizes_are_told_without_running(two):
+    a = np.zeros(7, np.float32)
+    assert two.session().sizes([a, a]) == {"s": ("f32", (7,)), "d": ("f32", (7,))}
+
+
+def test_gaps_lists_and_numbers_are_converted(two):
+    a = np.arange(8, dtype=np.float32)
+    np.testing.assert_array_equal(two(a[::2], [1, 2, 3, 4])[0], [1, 4, 7, 10])
+    scalar = tenon.compile(model_of([helper.make_node("Neg", ["x"], ["y"])], [("x", T.FLOAT, [])], [("y", T.FLOAT, [])]))
+    assert scalar(3.5) == -3.5 and scalar(3.5).shape == ()
+    assert scalar(np.float32(2)) == -2
+
+
+class DLPackOnly:
+    """What PyTorch's tensors are to Tenon: no buffer, a __dlpack__."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **kwargs):
+        return self.array.__dlpack__(**kwargs)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+def test_dlpack_goes_in_and_comes_out(two):
+    a = np.float32([1, 2])
+    alive = sys.getrefcount(a)
+    s, d = two(DLPackOnly(a), DLPackOnly(a))
+    np.testing.assert_array_equal(np.from_dlpack(s), [2, 4])
+    assert sys.getrefcount(a) == alive            # the capsule was given back
+    out = np.empty(2, np.float32)
+    two.run([a, a], out={"s": DLPackOnly(out)})
+    np.testing.assert_array_equal(out, [2, 4])
+
+
+@pytest.mark.parametrize("onnx_type, dtype", [(T.FLOAT, "f4"), (T.DOUBLE, "f8"), (T.FLOAT16, "f2"), (T.INT8, "i1"), (T.INT32, "i4"), (T.INT64, "i8")])
+def test_element_types(onnx_type, dtype):
+    model = tenon.compile(model_of([helper.make_node("Add", ["x", "x"], ["y"])], [("x", onnx_type, ["n"])], [("y", onnx_type, ["n"])]))
+    x = np.array([1, 2, 3], dtype)
+    y = model(x)
+    assert y.dtype == x.dtype
+    np.testing.assert_array_equal(y, x + x)
+
+
+def test_bf16_is_that_of_ml_dtypes():
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    model = tenon.compile(model_of([helper.make_node("Add", ["x", "x"], ["y"])], [("x", T.BFLOAT16, ["n"])], [("y", T.BFLOAT16, ["n"])]))
+    y = model(np.array([1, 2], ml_dtypes.bfloat16))
+    assert y.dtype == ml_dtypes.bfloat16
+    np.testing.assert_array_equal(y.astype(np.float32), [2, 4])
+
+
+# ---- what goes wrong ------------------------------------------------------------------------------------------
+
+
+def test_exceptions_by_class(two, tmp_path):
+    a = np.zeros(2, np.float32)
+    cases = [
+        (tenon.UsageError, "2: a, b", lambda: two(a)),
+        (tenon.UsageError, "no input 'c'", lambda: two(a, c=a)),
+        (tenon.UsageError, "twice", lambda: two(a, a=a)),
+        (tenon.UsageError, "f64, the model takes f32", lambda: two(a, a.astype("f8"))),
+        (tenon.UsageError, "type 'O'|elements of type", lambda: two(a, np.array([None, None]))),
+        (tenon.UsageError, "No such file", lambda: tenon.load(tmp_path / "nope.so")),
+        (tenon.UsageError, "no option 'colour'", lambda: tenon.compile(relu(), colour="red")),
+        (tenon.UsageError, "no target", lambda: tenon.compile(relu(), target="z80")),
+        (tenon.UsageError, "1 or more", lambda: two.session(threads=-1)),
+        (tenon.ModelError, "not a readable ONNX model", lambda: tenon.compile(b"\x08\x07garbage")),
+        (tenon.UnsupportedError, "Nope", lambda: tenon.compile(model_of([helper.make_node("Nope", ["x"], ["y"])], [("x", T.FLOAT, [1])], [("y", T.FLOAT, [1])]))),
+        (tenon.LimitError, "max_memory", lambda: tenon.compile(DIGITS, max_memory_bytes=1000)),
+        (tenon.ToolchainError, "/nowhere/cc", lambda: tenon.compile(relu(), cc="/nowhere/cc")),
+    ]
+    for kind, says, call in cases:
+        with pytest.raises(kind, match=says) as e:
+            call()
+        assert isinstance(e.value, tenon.Error) and e.value.status > 1
+        assert not str(e.value).startswith("error: ")
+    assert issubclass(tenon.UsageError, ValueError) and issubclass(tenon.LimitError, MemoryError)
+
+
+def test_after_a_failure_the_session_goes_on(two):
+    a = np.zeros(2, np.float32)
+    for _ in range(3):
+        with pytest.raises(tenon.UsageError):
+            two(a, np.zeros(3, np.float32))
+        np.testing.assert_array_equal(two(a, a)[0], a)
+
+
+def test_a_raising_callback_reaches_the_caller():
+    def stop(*said):
+        raise KeyError("enough")
+    with pytest.raises(KeyError, match="enough"):
+        tenon.compile(DIGITS, progress=stop)
+
+
+# ---- sessions and threads --------------------------------------------------------------------------------------
+
+
+def test_sessions_keep_their_model_alive():
+    session = tenon.compile(relu()).session(threads=1)
+    gc.collect()
+    assert session.threads == 1 and "1 thread" in repr(session)
+    np.testing.assert_array_equal(session(np.float32([-1, 1])), [0, 1])
+    assert session.arena_bytes >= 0
+
+
+def test_the_interpreter_lock_is_released():
+    n = 768
+    model = tenon.compile(model_of([helper.make_node("MatMul", ["x", "x"], ["y"])], [("x", T.FLOAT, [n, n])], [("y", T.FLOAT, [n, n])]))
+    session, x = model.session(threads=1), np.zeros((n, n), np.float32)
+    session(x)
+    ticks, stop = [], threading.Event()
+    worker = threading.Thread(target=lambda: (ticks.append(time.perf_counter()), [session(x) for _ in range(20)], stop.set()))
+    counted = 0
+    worker.start()
+    while not stop.is_set():
+        counted += 1
+        time.sleep(0)
+    worker.join()
+    assert counted > 100         # with the lock held all the while it would be a handful
+
+
+def test_threads_share_a_session(two):
+    wrong = []
+
+    def work(k):
+        a = np.full(1000, k, np.float32)
+        for _ in range(200):
+            if not (two(a, a)[0] == 2 * k).all():
+                wrong.append(k)
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    assert not wrong
+
+
+def test_nothing_leaks(two):
+    a = np.zeros(1 << 16, np.float32)
+    for _ in range(50):
+        two(a, a)
+        with pytest.raises(tenon.UsageError):
+            two(a, a[:-1])
+    before = peak_kb()
+    for _ in range(500):
+        two(a, a)
+        try:
+            two(a, a[:-1])
+        except tenon.UsageError:
+            pass
+    assert peak_kb() - before < 4 << 10
+
+
+# ---- for a person ------------------------------------------------------------------------------------------------
+
+
+def test_repr_and_html(digits):
+    assert "image: f32[batch, 1, 8, 8]" in repr(digits) and "probability" in repr(digits)
+    page = digits._repr_html_()
+    for part in ("image", "f32[batch, 1, 8, 8]", f"{len(digits.kernels)} kernels", "Conv"):
+        assert part in page, page
+    hostile = tenon.compile(model_of([helper.make_node("Relu", ["x"], ["<b>y"])], [("x", T.FLOAT, [1])], [("<b>y", T.FLOAT, [1])]))
+    assert "<b>y" not in hostile._repr_html_()
+
+
+def test_progress_is_told(tmp_path):
+    said = []
+    tenon.compile(DIGITS, cache_dir=str(tmp_path), progress=lambda *what: said.append(what))
+    built = [s for s in said if s[0] == "kernels built"]
+    assert built and built[-1][1] == built[-1][2]
+
+
+def test_the_bar_is_drawn_and_removed(monkeypatch, capsys):
+    from tenon import _notebook
+    monkeypatch.setattr(_notebook, "QUIET_SECONDS", 0.0)
+    bar = _notebook.TerminalBar()
+    bar("kernels built", 1, 2)
+    bar.close()
+    drawn = capsys.readouterr().err
+    assert "[###############...............] 1/2" in drawn and drawn.endswith("\r\x1b[K")
+
+
+def test_notes_are_warnings():
+    x = model_of([helper.make_node("Relu", ["x"], ["y"])], [("x", T.FLOAT, [1])], [("y", T.FLOAT, [1])])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tenon.compile(x)
+
+
+def test_everything_is_documented():
+    for name in tenon.__all__:
+        assert getattr(tenon, name).__doc__, name
+    for name, what in vars(tenon.Model).items():
+        if callable(what) and not name.startswith("_"):
+            assert what.__doc__, name
+    assert (tenon.__file__ and os.path.exists(os.path.join(os.path.dirname(tenon.__file__), "py.typed")))
+
+
+# ---- what must be reached -------------------------------------------------------------------------------------------
+
+
+def test_importing_is_quick():
+    program = "import time; t = time.perf_counter(); import tenon; print(time.perf_counter() - t)"
+    best = min(float(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout) for _ in range(5))
+    assert best < 0.1
+
+
+def microseconds(call, n=20000):
+    best = 1e9
+    for _ in range(5):
+        start = time.perf_counter()
+        for _ in range(n // 5):
+            call()
+        best = min(best, (time.perf_counter() - start) / (n // 5))
+    return 1e6 * best
+
+
+
+def test_a_call_costs_little():
+    """Under 5 microseconds and under a third of ONNX Runtime's, all of it counted: the C API and the kernel too."""
+    ort = pytest.importorskip("onnxruntime")
+    proto, x = relu(), np.zeros(4, np.float32)
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    peer = ort.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    model = tenon.compile(proto)
+    feed = {"x": x}
+    model(x), peer.run(None, feed)
+    ours, theirs = microseconds(lambda: model(x)), microseconds(lambda: peer.run(None, feed))
+    print(f"model(x) {ours:.2f} us, InferenceSession.run {theirs:.2f} us")
+    assert ours < 5 and 3 * ours < theirs
