@@ -27,7 +27,7 @@ extern "C" {
 
 enum {
     TN_FAULT_NONE, TN_FAULT_DIM, TN_FAULT_CONSTRAINT, TN_FAULT_INDEX, TN_FAULT_SIZE, TN_FAULT_WEIGHTS,
-    TN_FAULT_SYMBOL, TN_FAULT_MEMORY, TN_FAULT_TRIPS, TN_FAULT_DEPTH,
+    TN_FAULT_SYMBOL, TN_FAULT_MEMORY, TN_FAULT_TRIPS, TN_FAULT_DEPTH      /* C++98 has no comma here */
 };
 
 typedef struct TnFault {         /* the first thing that went wrong; code 0: nothing did */
