@@ -138,10 +138,9 @@ step_stage(Points *p, const Step *s)
     for (uint32_t x = 0; x < NEST_MAX_AXES; x++)
         if (axes >> x & 1 && !is_known(p, c.at, p->axis[part][x], known, c.ndim + (lane != 0)))
             return points_refuse(p, "%s varies with %s, which neither %s nor the named loops fix", s->subject, p->iter.at[p->axis[part][x]].name, s->at);
-    bool varies = lane && !is_known(p, c.at, p->axis[part][0], NULL, 0);
+    bool varies = false;                     /* from lane to lane */
     for (uint32_t x = 0; lane && x < NEST_MAX_AXES; x++)
-        if (axes >> x & 1 && !is_known(p, c.at, p->axis[part][x], c.dim, c.ndim))
-            varies = true;
+        varies |= axes >> x & 1 && !is_known(p, c.at, p->axis[part][x], c.dim, c.ndim);
     /* Registers hold what the sums read, as far as they read. */
     Phase phase = s->word == WORD_reg ? PHASE_UPDATE : PHASE_COPY;
     Node *in = c.at;

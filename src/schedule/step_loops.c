@@ -1,10 +1,9 @@
-/* step_loops: loops cut, joined, put in another order, and run in other ways. */
+/* step_loops: loops cut, joined, put in another order, and run in other ways.
+ *
+ * Trips of a sum may be regrouped: a fixed tree of additions, the same for any number of threads, is the sum. */
 #include "schedule/point.h"
 
 #include <string.h>
-
-/* Does a reduction loop stay what it is when its trips are regrouped? Sums of floating-point numbers do by the
- * rule that a fixed tree, the same for any number of threads, is a sum. Every combiner of a hold associates. */
 
 /* ---- split ------------------------------------------------------------------------------------------- */
 

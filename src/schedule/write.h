@@ -16,7 +16,7 @@ typedef struct {
 
 /* The name of the loop over an axis of a part. */
 const char *axis_name(const Draft *w, uint32_t part, uint32_t axis);
-/* "a b c": names of axes, or `otherwise` where there are none. */
+/* "a b c": names of axes. */
 const char *axis_names(const Draft *w, uint32_t part, const uint32_t *axis, uint32_t n);
 void write_program(Draft *w, const Text *t);
 

@@ -28,12 +28,11 @@ typedef struct {
 /* Does every read that varies with the axis have a constant stride along it that is 0 or 1 (one of them 1, if
  * asked), without a guard? */
 static bool
-reads_run_along(Row *r, const Scalar *const *value, uint32_t nvalue, uint32_t axis, bool one)
+reads_run_along(Row *r, uint32_t axis, bool one)
 {
     Low *l = &r->low;
     Accesses all = nest_accesses(l->c, l->a, l->n);
     bool unit = false;
-    (void)value, (void)nvalue;
 
     for (uint32_t i = 0; i < all.n; i++) {
         const Scalar *load = all.at[i].load;
@@ -95,7 +94,7 @@ row_of(Draft *w, uint32_t part, uint32_t shared)
             r.own[r.nown++] = x;
     r.run = r.nown > 0;
     if (r.nown && writes_along(&r, r.own[r.nown - 1]) && is_rectangular(n, r.own[r.nown - 1]))
-        r.along = !r.reduce || reads_run_along(&r, value, n->nwrite, r.own[r.nown - 1], false);
+        r.along = !r.reduce || reads_run_along(&r, r.own[r.nown - 1], false);
     while (r.along && r.run < r.nown) {
         bool all = true;
         for (uint32_t i = 0; all && i < n->nwrite; i++)
@@ -108,7 +107,7 @@ row_of(Draft *w, uint32_t part, uint32_t shared)
         return r;
     r.lanes = low_lanes(&r.low, r.reduce->dtype);
     uint32_t last = r.sum[r.nsum - 1];
-    if (r.reduce->u.reduce.combiner > COMB_MIN || !is_rectangular(n, last) || !reads_run_along(&r, r.reduce->arg, 1, last, true))
+    if (r.reduce->u.reduce.combiner > COMB_MIN || !is_rectangular(n, last) || !reads_run_along(&r, last, true))
         return r;
     for (r.sum_run = 1; r.sum_run < r.nsum; r.sum_run++)
         if (!low_collapses(&r.low, r.sum[r.nsum - r.sum_run - 1], r.sum[r.nsum - r.sum_run], r.reduce->arg, 1, NULL))
