@@ -171,7 +171,7 @@ def test_zsh_completes(prefix):
     run("zsh", "-n", prefix / "share/zsh/site-functions/_tenon")
     # _arguments itself says what is wrong with a specification
     said = run("zsh", "-fc", f"""
-        fpath=({str(prefix / 'share/zsh/site-functions').replace(' ', chr(92) + ' ')} $fpath); autoload -Uz compinit; compinit -u -d /dev/null
+        fpath=({str(prefix / 'share/zsh/site-functions').replace(' ', chr(92) + ' ')} $fpath); autoload -Uz compinit; compinit -u -D
         whence -w _tenon; print ${{_comps[tenon]}}""")
     assert "_tenon: function" in said and said.split()[-1] == "_tenon"
 
