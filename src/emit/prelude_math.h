@@ -203,7 +203,7 @@
     TN_INLINE I tn_narrow_e8m0_##S(F x)                                                                \
     {                                                                                                  \
         I bits = tn_bits_##S(x), zeros = bits & 0;                                                     \
-        I h = (bits + 0x7fffff) >> 23;                                                                 \
+        I h = (bits >> 23) + (((bits & 0x7fffff) + 0x7fffff) >> 23);                                                            \
         h = tn_isel_##S(x <= 0x1p-127f, zeros, h);                                                     \
         h = tn_isel_##S(x > 0x1p127f, zeros + 254, h);                                                 \
         return tn_isel_##S(x >= 0.0f, h, zeros + 255);                                                 \
