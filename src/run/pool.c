@@ -41,7 +41,7 @@ static const double RUN_SPIN = 1e-3;          /* while a model runs */
 static const double LOST = 100e-6;            /* two looks at the clock are a microsecond apart, unless somebody else ran */
 static const double CROWDED_SECONDS = 0.1;
 
-enum { IDLE, READY, TAKEN };                  /* Worker.range: none; to be done; being done */
+enum { IDLE, READY, TAKEN, END };             /* Worker.range: none; to be done; being done; none will come */
 
 typedef struct {
     atomic_uint parked;
@@ -66,7 +66,7 @@ struct Pool {
     int threads, started;
     int64_t scratch_bytes;
     bool spare;                          /* there is a processor for each thread */
-    atomic_bool running, ending;
+    atomic_bool running;
 };
 
 /* ---- waiting ---------------------------------------------------------------------------- */
@@ -122,14 +122,15 @@ await_change(Pool *p, Waiter *w, atomic_uint *word, unsigned old)
 
 /* ---- workers ---------------------------------------------------------------------------- */
 
-/* Do the range if nobody else has begun it. */
+/* Do the range if nobody else has begun it. Scratch memory is looked up once the range is taken: until then the caller
+ * may replace it. */
 static bool
-take(Pool *p, Worker *w, void *scratch)
+take(Pool *p, Worker *w, void *const *scratch)
 {
     unsigned ready = READY;
     if (!atomic_compare_exchange_strong_explicit(&w->range, &ready, TAKEN, memory_order_acquire, memory_order_relaxed))
         return false;
-    p->fn(p->args, w->begin, w->end, scratch);
+    p->fn(p->args, w->begin, w->end, *scratch);
     atomic_store_explicit(&w->range, IDLE, memory_order_relaxed);
     return true;
 }
@@ -140,18 +141,17 @@ work(void *arg)
     Worker *w = arg;
     Pool *p = w->pool;
     for (;;) {
-        await_change(p, &w->waiter, &w->range, IDLE);
-        if (atomic_load_explicit(&p->ending, memory_order_acquire))
+        if (await_change(p, &w->waiter, &w->range, IDLE) == END)
             return NULL;
-        if (take(p, w, w->scratch) && atomic_fetch_sub(&p->pending, 1) == 1 && atomic_load(&p->caller.parked))
+        if (take(p, w, &w->scratch) && atomic_fetch_sub(&p->pending, 1) == 1 && atomic_load(&p->caller.parked))
             futex_wake(&p->pending);
     }
 }
 
 static void
-send(Worker *w)
+send(Worker *w, unsigned range)
 {
-    atomic_store(&w->range, READY);
+    atomic_store(&w->range, range);
     if (atomic_load(&w->waiter.parked))
         futex_wake(&w->range);
 }
@@ -184,11 +184,11 @@ pool_run(Pool *p, TnKernelFn *fn, const TnArgs *args, int64_t trips, int64_t gra
         Worker *w = &p->worker[i];
         w->begin = begin;
         begin = w->end = begin + each + (i < longer);
-        send(w);
+        send(w, READY);
     }
     fn(args, 0, each + (longer > 0), p->worker[0].scratch);
     for (int64_t i = parts; --i > 0; )       /* the last to be woken first */
-        if (take(p, &p->worker[i], p->worker[0].scratch))
+        if (take(p, &p->worker[i], &p->worker[0].scratch))
             atomic_fetch_sub_explicit(&p->pending, 1, memory_order_acq_rel);
     for (unsigned left; (left = atomic_load_explicit(&p->pending, memory_order_acquire)) != 0; )
         await_change(p, &p->caller, &p->pending, left);
@@ -200,9 +200,8 @@ static void
 pool_end(void *what)
 {
     Pool *p = what;
-    atomic_store_explicit(&p->ending, true, memory_order_release);
     for (int i = 1; i <= p->started; i++)
-        send(&p->worker[i]);
+        send(&p->worker[i], END);
     for (int i = 1; i <= p->started; i++)
         pthread_join(p->worker[i].thread, NULL);
     for (int i = 0; i < p->threads; i++)
