@@ -100,3 +100,15 @@ def test_bert(table, bert, tmp_path, batch, seq):
     lengths = np.array([seq] + [max(1, seq * (batch - i) // batch) for i in range(1, batch)])
     mask = (np.arange(seq)[None, :] < lengths[:, None]).astype(np.int64)
     judge(table, "bert_base", f"{batch}x{seq}", bert.error({"ids": ids, "mask": mask}, tmp_path), bert.seconds)
+
+
+@pytest.mark.parametrize("name, sizes", [(name, {}) for name in VISION] + [("bert_base", dict(zip(("batch", "seq"), size))) for size in BERT_SIZES[1:3]])
+def test_trees_keep_to_their_memory(tmp_path, name, sizes):
+    """Every access of every kernel inside its buffer, every element written once: without running any. By day the
+    smaller models."""
+    if name in ("resnet50", "vgg16", "mixer_b16") and not os.environ.get("TENON_NIGHTLY"):
+        pytest.skip("at night")
+    tenon("compile", filled(name, BUILD / "models"), "--stop-after=schedule", "--dump=schedule", "--dump-dir", tmp_path)
+    [dump] = tmp_path.glob("*schedule*.tn")
+    done = subprocess.run([BUILD / "tests" / "tool_prove", dump, *(f"{symbol}={size}" for symbol, size in sizes.items())], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -41,6 +41,20 @@ fill_random(Tensor *t, uint32_t seed, int64_t most)
     }
 }
 
+/* Does the tree keep to its memory, and write each element once? */
+static bool
+proved(Ctx *c, Arena *a, const Kernel *k, const Symbols *s)
+{
+    KernelSize *size = NEW_ARRAY(a, KernelSize, s->name.n + 1);
+
+    for (uint32_t i = 0; i < s->name.n; i++)
+        size[i] = (KernelSize){ s->name.at[i], s->value.at[i] };
+    const char *why = kernel_prove(c, a, k, size, s->name.n);
+    if (why)
+        fprintf(stderr, "%s: %s\n", k->name, why);
+    return !why;
+}
+
 static Kernel *
 kernel_of(Ctx *c, Arena *a, const Nest *n)
 {

@@ -123,7 +123,7 @@ run_case(const Case *k, const char *dims, const char *target)
     set_dims(a, &c, &s, dims);
     make_tensors(&c, a, n, &s, want, got);
     Kernel *kernel = kernel_of(&c, a, n);
-    bool ok = schedule_build(&c, a, kernel, &m, &program, &why) && kernel_verify(&c, kernel) && ref_tree(&c, a, kernel, &s, got);
+    bool ok = schedule_build(&c, a, kernel, &m, &program, &why) && kernel_verify(&c, kernel) && proved(&c, a, kernel, &s) && ref_tree(&c, a, kernel, &s, got);
     if (!ok || getenv("SHOW")) {
         Text t = {.arena = a};
         print_diags(a, &c);

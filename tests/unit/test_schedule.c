@@ -105,7 +105,7 @@ run_case(const Case *k, const char *target, ScheduleLevel level, bool pack)
         kernel->schedule = choices.n ? choices.at[choice_number % choices.n].program : NULL;
         choices_listed = choices.n;
     }
-    bool ok = schedule_kernel(&c, a, kernel, &m, level) && kernel_verify(&c, kernel);
+    bool ok = schedule_kernel(&c, a, kernel, &m, level) && kernel_verify(&c, kernel) && proved(&c, a, kernel, &s);
     for (uint32_t i = 0; i < n->nin; i++)
         got[i] = packed(&c, a, &kernel->buffer.at[i], got[i]);
     ok = ok && ref_tree(&c, a, kernel, &s, got);
