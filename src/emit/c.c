@@ -118,7 +118,8 @@ store(Emit *e, const Tree *n)
     if (!v.s)                            /* refused, and reported */
         return;
     if (e->ntemp == first) {             /* no temporaries: the one line, a level further out */
-        text_add(e->t, text_str(&body) + 4);
+        const char *line = text_str(&body);
+        text_printf(e->t, "%*s%s", 4 * e->depth, "", line + strspn(line, " "));
     } else {
         emit_line(e, "{");
         text_add(e->t, text_str(&body));

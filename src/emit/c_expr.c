@@ -157,7 +157,7 @@ emit_load_inside(Emit *e, const Scalar *s)
     return dense;
 }
 
-typedef struct { Emit *e; Text t; } Sizes;
+typedef struct { Emit *e; VEC(const char *) test; } Sizes;
 
 static void
 sizes_of_scalar(void *user, const Scalar *s)
@@ -167,8 +167,10 @@ sizes_of_scalar(void *user, const Scalar *s)
     if (s->op != S_AT || emit_inside(e, expr_int(e->c, 0), s->u.index, expr_int(e->c, 1)))
         return;
     const char *test = arena_printf(e->a, "%s > 0", emit_bare(e, emit_index(e, s->u.index)));
-    if (!z->t.n || !strstr(text_str(&z->t), test))
-        text_printf(&z->t, "%s%s", z->t.n ? " && " : "", test);
+    for (uint32_t i = 0; i < z->test.n; i++)
+        if (!strcmp(z->test.at[i], test))
+            return;
+    VEC_PUSH(e->a, &z->test, test);
 }
 
 static void
@@ -184,10 +186,13 @@ sizes_of_var(void *user, Var v)
 const char *
 emit_exists(Emit *e, uint32_t rank, const Expr *const *at)
 {
-    Sizes z = {e, {.arena = e->a}};
+    Sizes z = {.e = e};
+    Text t = {.arena = e->a};
     for (uint32_t d = 0; d < rank; d++)
         expr_vars(without_lets(e, emit_subst_expr(e, at[d])), sizes_of_var, &z);
-    return z.t.n ? text_str(&z.t) : NULL;
+    for (uint32_t i = 0; i < z.test.n; i++)
+        text_printf(&t, "%s%s", i ? " && " : "", z.test.at[i]);
+    return z.test.n ? text_str(&t) : NULL;
 }
 
 static bool unsafe_expr(Emit *e, Map *seen, const Expr *x);

@@ -95,6 +95,8 @@ typedef struct { const Range *at; uint32_t n; } Ranges;
 
 typedef enum { NO = -1, UNKNOWN = 0, YES = 1 } Tri;
 
+int64_t gcd64(int64_t a, int64_t b);                 /* of their absolute values; 1 where that is no int64_t */
+
 /* A symbol is in [0, INT64_MAX] until narrowed. False if the ranges do not meet. */
 bool expr_symbol_range(Ctx *c, Var symbol, Interval range);
 Interval expr_symbol_get(Ctx *c, Var symbol);

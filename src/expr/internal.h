@@ -36,7 +36,6 @@ bool term_divides(const Term *by, const Term *t);    /* with an integer coeffici
 const Expr *term_quotient(Ctx *c, const Term *t, const Term *by);
 /* Long division by the leading term of b: a = q * b + r, for b != 0. */
 void expr_divmod(Ctx *c, const Expr *a, const Expr *b, const Expr **q, const Expr **r);
-int64_t gcd64(int64_t a, int64_t b);
 /* The greatest monomial that divides all terms of both; 1 if there is none. */
 const Expr *expr_common_factor(Ctx *c, const Expr *a, const Expr *b);
 const Expr *expr_min_max(Ctx *c, AtomKind kind, uint32_t n, const Expr *const *arg);

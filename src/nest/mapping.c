@@ -319,17 +319,6 @@ make_row(const Expr *e, uint32_t number, Digit *digit, uint32_t ndigit)
 
 /* ---- reuse -------------------------------------------------------------------------------------------------- */
 
-static int64_t
-gcd(int64_t a, int64_t b)
-{
-    while (b) {
-        int64_t t = a % b;
-        a = b;
-        b = t;
-    }
-    return a;
-}
-
 static int
 by_coef(const void *x, const void *y)
 {
@@ -380,7 +369,7 @@ row_reuses(Row *row, const Digit *digit)
     if (!nparallel || (nparallel == 1 && !nreduce))
         return NO;
     if (nparallel == 1 && nreduce == 1) {
-        int64_t s = llabs(p.coef), d = llabs(r.coef), g = gcd(s, d);
+        int64_t s = llabs(p.coef), d = llabs(r.coef), g = gcd64(s, d);
         return digit[r.digit].extent - 1 >= s / g && digit[p.digit].extent - 1 >= d / g ? YES : NO;
     }
     return is_mixed_radix(row, digit) ? NO : UNKNOWN;
