@@ -115,19 +115,25 @@ env_start(Env *e, IterId outer)
     return s->start ? s->start : s->value ? expr_scale(e->c, s->value, env_iter(e, outer)->factor) : NULL;
 }
 
+/* Sums of a short trip are taken over all of it, at its last point again and again; what they read was copied so. */
+static bool
+is_clamped(const Env *e, const Iter *it, Trip trip)
+{
+    return (it->tail == WORD_clamp || trip == TRIP_TILES) && (env_sums(e) || e->phase == PHASE_COPY);
+}
+
 static const Expr *
 inner_extent(Env *e, IterId x)
 {
     const Iter *it = env_iter(e, x);
     Ctx *c = e->c;
-    bool padded = it->tail == WORD_pad || it->tail == WORD_clamp;
     Trip trip = e->at[it->sibling].trip;
     int64_t most = trip == TRIP_TILES ? it->rest : it->factor;
     const Expr *full = expr_int(c, most), *start = env_start(e, it->sibling);
 
     if (trip == TRIP_WHOLE || it->tail == WORD_exact || !start)
         return full;
-    if ((padded || trip == TRIP_TILES) && env_sums(e))
+    if ((it->tail == WORD_pad && env_sums(e)) || is_clamped(e, it, trip))
         return full;
     return env_simplify(e, expr_min(c, full, expr_sub(c, env_extent(e, it->parent), start)));
 }
@@ -213,8 +219,7 @@ env_bind(Env *e, IterId x, const Expr *value)
     if (!start || !rest)
         return;
     const Expr *whole = expr_add(e->c, start, rest);
-    bool beyond = it->tail == WORD_clamp || e->at[outer].trip == TRIP_TILES;
-    if (beyond && env_sums(e))
+    if (is_clamped(e, it, e->at[outer].trip))
         whole = env_simplify(e, expr_min(e->c, whole, expr_offset(e->c, env_extent(e, it->parent), -1)));
     env_bind(e, it->parent, whole);
 }

@@ -19,6 +19,7 @@ static const Case cases[] = {
     {"argmax", "nest t(x: f32[a, b]) -> (v: f32[a], p: i64[a]) { (v, p)[i] = argmax j: (x[i, j], j) }", "a=5 b=12"},
     {"matmul", MATMUL, "m=13 n=40 k=9"},
     {"matmul_bias", "nest t(x: f32[30, 17], y: f32[17, 70], b: f32[70]) -> (o: f32[30, 70]) { o[i, j] = max(b[j] + (sum q: x[i, q] * y[q, j]), 0) }", ""},
+    {"matmul_of_relu", "nest t(x: f32[m, k], y: f32[k, n]) -> (o: f32[m, n]) { o[i, j] = sum q: max(x[i, q], 0) * y[q, j] }", "m=14 n=40 k=9"},
     {"matmul_nt", "nest t(x: f32[m, k], y: f32[n, k]) -> (o: f32[m, n]) { o[i, j] = sum q: x[i, q] * y[j, q] }", "m=15 n=33 k=20"},
     {"matmul_tn", "nest t(x: f32[k, m], y: f32[k, n]) -> (o: f32[m, n]) { o[i, j] = sum q: x[q, i] * y[q, j] }", "m=28 n=64 k=5"},
     {"batched", "nest t(x: f32[b, h, s, 8], y: f32[b, h, u, 8]) -> (o: f32[b, h, s, u]) { o[n, g, i, j] = (sum q: x[n, g, i, q] * y[n, g, j, q]) * 0.125 }", "b=2 h=3 s=17 u=18"},
