@@ -92,8 +92,12 @@ bool refuse_operator(Call *k, const char *name);
 /* Attributes of the node as Tenon's; converters of the row applied; what is unknown refused. */
 bool call_convert(Call *k, const OpRow *row);
 
-/* Operators that Tenon says by several of its own. (composed.c) */
-extern const OpRow composed_rows[];      /* a row without a name at the end */
+/* Operators that Tenon says by several of its own; a row without a name at the end. */
+extern const OpRow composed_rows[];      /* (composed.c) */
+extern const OpRow quantised_rows[];     /* (quantised.c) */
+
+/* A QuantizeLinear: where it closes a product of dequantised numbers, the same in integers, and k->done. (quantised.c) */
+bool quantised_product(Call *k);
 
 /* Helpers of converters. */
 const Attr *call_attr(Call *k, const char *name);
@@ -112,5 +116,13 @@ bool call_refuse(Call *k, const char *format, ...) __attribute__((format(printf,
 /* One operator of Tenon's in place; 0 when refused. */
 ValueId call_op(Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t nin, const ValueId *in, const char *name);
 void call_bind(Call *k, uint32_t output, ValueId v);
+/* The same with inputs that may be absent (0); trailing ones are left off. (composed.c) */
+ValueId call_some(Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t nin, const ValueId *in);
+ValueId call_one(Call *k, OpKind op, ValueId x);
+ValueId call_two(Call *k, OpKind op, ValueId x, ValueId y);
+ValueId call_turned(Call *k, ValueId x);         /* its last two axes exchanged */
+ValueId call_in(Call *k, uint32_t i);            /* 0 if it is absent */
+bool need_inputs(Call *k, uint32_t n);
+const Type *value_type(Call *k, ValueId v);      /* NULL of 0 */
 
 #endif

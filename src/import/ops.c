@@ -571,7 +571,7 @@ convert_quantize(Call *k)
         return call_refuse(k, "%s without saturation", k->proto->op_type);
     call_drop(k, "saturate");
     call_drop(k, "precision");
-    return dtype_attr(k, "output_dtype");
+    return dtype_attr(k, "output_dtype") && (k->op != OP_quantize_linear || quantised_product(k));
 }
 
 /* The recurrence weights transposed: a constant is then turned once, while compiling. */
@@ -689,25 +689,27 @@ static const OpRow rows[] = {
 };
 
 const OpRow *
-op_row(const char *onnx)
-{
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (!strcmp(rows[i].onnx, onnx))
-            return &rows[i];
-    for (const OpRow *row = composed_rows; row->onnx; row++)
-        if (!strcmp(row->onnx, onnx))
-            return row;
-    return NULL;
-}
-
-const OpRow *
 op_row_at(uint32_t i)
 {
     uint32_t n = sizeof rows / sizeof *rows;
 
     if (i < n)
         return &rows[i];
-    return composed_rows[i - n].onnx ? &composed_rows[i - n] : NULL;
+    for (i -= n, n = 0; composed_rows[n].onnx; n++)
+        if (n == i)
+            return &composed_rows[n];
+    return quantised_rows[i - n].onnx ? &quantised_rows[i - n] : NULL;
+}
+
+const OpRow *
+op_row(const char *onnx)
+{
+    const OpRow *row;
+
+    for (uint32_t i = 0; (row = op_row_at(i)); i++)
+        if (!strcmp(row->onnx, onnx))
+            return row;
+    return NULL;
 }
 
 bool

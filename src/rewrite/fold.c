@@ -201,6 +201,7 @@ fold_node(Fold *f, NodeId id)
 Graph *
 rewrite_fold(const Graph *g, int64_t max_bytes)
 {
+    g = rewrite_dce(g);              /* what nobody reads is not worth computing */
     Fold f = { .max_bytes = max_bytes, .points = points_allowed(g) };
     rebuild_begin(&f.r, g);
     for (NodeId id = 1; id < g->node.n; id++)

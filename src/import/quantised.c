@@ -1,0 +1,348 @@
+/* quantised: ONNX's operators on quantised numbers, and ONNX Runtime's, said by sums of integers that are scaled again.
+ */
+#include "import/internal.h"
+
+#include <math.h>
+#include <string.h>
+
+static ValueId
+dequantized(Call *k, ValueId x, ValueId scale, ValueId zero)
+{
+    const ValueId v[] = {x, scale, zero};
+    return call_some(k, OP_dequantize_linear, 0, NULL, 3, v);
+}
+
+static ValueId
+quantized(Call *k, ValueId x, ValueId scale, ValueId zero)
+{
+    const ValueId v[] = {x, scale, zero};
+    return x ? call_some(k, OP_quantize_linear, 0, NULL, 3, v) : 0;
+}
+
+static ValueId
+requantized(Call *k, ValueId sums, ValueId a, ValueId b, ValueId y, ValueId zero, int64_t axis)
+{
+    const ValueId v[] = {sums, a, b, y, zero};
+    Attr at = {.name = sym(k->m->c, "axis"), .kind = ATTR_INT, .i = axis};
+    return sums ? call_some(k, OP_requantize_linear, 1, &at, 5, v) : 0;
+}
+
+/* Sums of products of whole numbers; bias, whole numbers on the scale of the sums, or 0. */
+static ValueId
+matmul_sums(Call *k, ValueId a, ValueId b, ValueId a_zero, ValueId b_zero, ValueId bias)
+{
+    const ValueId v[] = {a, b, a_zero, b_zero};
+    ValueId sums = a && b ? call_some(k, OP_matmul_integer, 0, NULL, 4, v) : 0;
+    return sums && bias ? call_two(k, OP_add, sums, bias) : sums;
+}
+
+static ValueId
+conv_sums(Call *k, Attrs attrs, ValueId x, ValueId w, ValueId x_zero, ValueId w_zero, ValueId bias)
+{
+    const ValueId v[] = {x, w, x_zero, w_zero};
+    ValueId sums = call_some(k, OP_conv_integer, attrs.n, attrs.at, 4, v);
+    int64_t axes[TN_MAX_RANK];
+
+    if (!sums || !bias)
+        return sums;
+    uint32_t n = value_type(k, sums)->rank - 2;
+    for (uint32_t d = 0; d < n; d++)
+        axes[d] = d + 1;
+    bias = call_two(k, OP_unsqueeze, bias, call_ints(k, "axes", n, axes));
+    return bias ? call_two(k, OP_add, sums, bias) : 0;
+}
+
+static bool
+convert_qlinear_matmul(Call *k)
+{
+    if (!need_inputs(k, 7))
+        return false;
+    ValueId sums = matmul_sums(k, call_in(k, 0), call_in(k, 3), call_in(k, 2), call_in(k, 5), 0);
+    return finish(k, requantized(k, sums, call_in(k, 1), call_in(k, 4), call_in(k, 6), call_in(k, 7), -1));
+}
+
+static bool
+convert_qlinear_conv(Call *k)
+{
+    if (!need_inputs(k, 7))
+        return false;
+    ValueId sums = conv_sums(k, (Attrs){k->attr.at, k->attr.n}, call_in(k, 0), call_in(k, 3), call_in(k, 2), call_in(k, 5), call_in(k, 8));
+    return finish(k, requantized(k, sums, call_in(k, 1), call_in(k, 4), call_in(k, 6), call_in(k, 7), 1));
+}
+
+/* a a_scale a_zero b b_scale b_zero c? y_scale? y_zero?: without a scale of its own the result is float. */
+static bool
+convert_qgemm(Call *k)
+{
+    if (!need_inputs(k, 5))
+        return false;
+    if (attr_float((Attrs){k->attr.at, k->attr.n}, "alpha", 1) != 1)
+        return call_refuse(k, "QGemm with alpha other than 1");
+    ValueId a = get_int(k, "transA", 0) ? call_turned(k, call_in(k, 0)) : call_in(k, 0), b = get_int(k, "transB", 0) ? call_turned(k, call_in(k, 3)) : call_in(k, 3);
+    ValueId sums = matmul_sums(k, a, b, call_in(k, 2), call_in(k, 5), call_in(k, 6));
+    if (call_in(k, 7))
+        return finish(k, requantized(k, sums, call_in(k, 1), call_in(k, 4), call_in(k, 7), call_in(k, 8), -1));
+    Attr to = {.name = sym(k->m->c, "to"), .kind = ATTR_STRING, .s = "f32"};
+    ValueId real = sums ? call_op(k, OP_cast, 1, &to, 1, &sums, output_name(k)) : 0;
+    return finish(k, real ? call_two(k, OP_mul, real, call_two(k, OP_mul, call_in(k, 1), call_in(k, 4))) : 0);
+}
+
+/* a a_scale a_zero b b_scale b_zero y_scale y_zero */
+static bool
+convert_qlinear_pair(Call *k)
+{
+    if (!need_inputs(k, 7))
+        return false;
+    /* Both on the result's scale, as ONNX Runtime has it: then a sum that is exact there rounds alike. */
+    ValueId ratio = call_two(k, OP_div, call_in(k, 1), call_in(k, 6)), other = k->op == OP_add ? call_two(k, OP_div, call_in(k, 4), call_in(k, 6)) : call_in(k, 4);
+    ValueId a = ratio ? dequantized(k, call_in(k, 0), ratio, call_in(k, 2)) : 0, b = other ? dequantized(k, call_in(k, 3), other, call_in(k, 5)) : 0;
+    return finish(k, a && b ? quantized(k, call_two(k, k->op, a, b), scalar_const(k, "one", ratio, 1), call_in(k, 7)) : 0);
+}
+
+/* x x_scale x_zero y_scale y_zero, with the attributes of the operator between. */
+static bool
+convert_qlinear_one(Call *k)
+{
+    if (!need_inputs(k, 4))
+        return false;
+    if (get_int(k, "channels_last", 0))
+        return call_refuse(k, "%s with channels last", k->proto->op_type);
+    call_drop(k, "channels_last");
+    const ValueId x = dequantized(k, call_in(k, 0), call_in(k, 1), call_in(k, 2));
+    return finish(k, x ? quantized(k, call_some(k, k->op, k->attr.n, k->attr.at, 1, &x), call_in(k, 3), call_in(k, 4)) : 0);
+}
+
+/* y_scale y_zero, then x scale zero for each part. */
+static bool
+convert_qlinear_concat(Call *k)
+{
+    ValueId part[64];
+    uint32_t n = k->in.n >= 2 ? (k->in.n - 2) / 3 : 0;
+
+    if (n < 1 || n > 64 || k->in.n != 2 + 3 * n)
+        return call_refuse(k, "QLinearConcat of %u inputs", k->in.n);
+    for (uint32_t i = 0; i < n; i++)
+        if (!(part[i] = dequantized(k, call_in(k, 2 + 3 * i), call_in(k, 3 + 3 * i), call_in(k, 4 + 3 * i))))
+            return false;
+    return finish(k, quantized(k, call_some(k, OP_concat, k->attr.n, k->attr.at, n, part), call_in(k, 0), call_in(k, 1)));
+}
+
+/* a b a_scale b_scale a_zero? b_zero? bias? */
+static bool
+convert_matmul_integer_to_float(Call *k)
+{
+    if (!need_inputs(k, 4))
+        return false;
+    ValueId sums = matmul_sums(k, call_in(k, 0), call_in(k, 1), call_in(k, 4), call_in(k, 5), 0);
+    Attr to = {.name = sym(k->m->c, "to"), .kind = ATTR_STRING, .s = dtype_info[input_type(k, 2)->dtype].name};
+    ValueId real = sums ? call_op(k, OP_cast, 1, &to, 1, &sums, output_name(k)) : 0;
+    real = real ? call_two(k, OP_mul, real, call_two(k, OP_mul, call_in(k, 2), call_in(k, 3))) : 0;
+    return finish(k, real && call_in(k, 6) ? call_two(k, OP_add, real, call_in(k, 6)) : real);
+}
+
+/* a b b_scale b_zero? bias?: a is quantised as it runs. */
+static bool
+convert_dynamic_quantize_matmul(Call *k)
+{
+    const char *names[] = {"quantised", "scale", "zero"};
+    ValueId q[3];
+
+    if (!need_inputs(k, 3))
+        return false;
+    if (!graph_infer_op(k->m->g, OP_dynamic_quantize_linear, (Attrs){NULL, 0}, k->loc, k->origin, 1, k->in.at, 3, names, q))
+        return false;
+    ValueId b = call_in(k, 1), b_scale = call_in(k, 2), b_zero = call_in(k, 3), bias = call_in(k, 4);
+    for (uint32_t i = 0; i < 7; i++)
+        set_input(k, i, 0);
+    const ValueId v[] = {q[0], b, q[1], b_scale, q[2], b_zero, bias};
+    memcpy(k->in.at, v, sizeof v);
+    return convert_matmul_integer_to_float(k);
+}
+
+/* ---- Quantize(product(Dequantize(x), Dequantize(w))): the product in integers -------------------------------
+ *
+ * Exporters write what is to run in integers as floats between DequantizeLinear and QuantizeLinear. Sums of whole
+ * numbers are exact, so the result is that of the floats, but for the rounding of those; weights stay as narrow as they
+ * are. A relu or clip between is one of the results, since quantising keeps the order of numbers. What the floats said
+ * before is left behind, unread unless something else needs it.
+ */
+
+enum { MOST_TERMS = 32768 };     /* of products of two differences of 8-bit numbers, in a sum of 32 bits */
+
+typedef struct { ValueId x, scale, zero; int64_t axis; } Dequantized;
+typedef struct { const Node *node; Dequantized x, w; ValueId bias; } Product;
+
+static const Node *
+producer(Call *k, ValueId v, OpKind op)
+{
+    const Graph *g = k->m->g;
+    const Node *n = v ? &g->node.at[g->value.at[v].def] : NULL;
+    return n && g->value.at[v].def && n->callee == CALL_OP && n->op == op ? n : NULL;
+}
+
+static ValueId
+input_of(Call *k, const Node *n, uint32_t i)
+{
+    return i < n->in.count ? node_in(k->m->g, n, i) : 0;
+}
+
+static bool
+is_one_number(Call *k, ValueId v)
+{
+    const Type *t = value_type(k, v);
+    return t->rank == 0 || (t->rank == 1 && expr_is(t->dim[0], 1));
+}
+
+/* Of whole numbers, scaled by one f32 or by one for each index of an axis. */
+static bool
+is_dequantized(Call *k, ValueId v, Dequantized *d)
+{
+    const Node *n = producer(k, v, OP_dequantize_linear);
+
+    if (!n || attr_int(n->attrs, "block_size", 0))
+        return false;
+    *d = (Dequantized){input_of(k, n, 0), input_of(k, n, 1), input_of(k, n, 2), attr_int(n->attrs, "axis", 1)};
+    d->axis += d->axis < 0 ? value_type(k, d->x)->rank : 0;
+    return value_type(k, d->scale)->dtype == DT_F32;
+}
+
+static bool
+is_byte(Call *k, const Dequantized *d)
+{
+    DType t = value_type(k, d->x)->dtype;
+    return t == DT_I8 || t == DT_U8;
+}
+
+/* Contents of a constant, and how many; one stands for all. */
+static const float *
+floats_of(Call *k, ValueId v, int64_t *n)
+{
+    const Value *value = &k->m->g->value.at[v];
+    return value->data && value->type->dtype == DT_F32 && expr_const(type_count(k->m->c, value->type), n) ? value->data : NULL;
+}
+
+/* The bias on the scale of the sums, which is that of both factors. */
+static bool
+bias_fits(Call *k, const Dequantized *b, const Dequantized *x, const Dequantized *w)
+{
+    int64_t nb, nx, nw;
+    const float *sb = floats_of(k, b->scale, &nb), *sx = floats_of(k, x->scale, &nx), *sw = floats_of(k, w->scale, &nw);
+    const Type *t = value_type(k, b->x);
+
+    if (!sb || !sx || !sw || t->dtype != DT_I32 || t->rank != 1 || (nb != 1 && nw != 1 && nb != nw))
+        return false;
+    if (b->zero) {
+        const Value *zero = &k->m->g->value.at[b->zero];
+        int64_t n;
+        if (!zero->data || !expr_const(type_count(k->m->c, zero->type), &n))
+            return false;
+        for (int64_t i = 0; i < n; i++)
+            if (((const int32_t *)zero->data)[i])
+                return false;
+    }
+    for (int64_t i = 0; i < nb || i < nw; i++) {
+        float product = sx[0] * sw[nw > 1 ? i : 0], scale = sb[nb > 1 ? i : 0];
+        if (!(fabsf(scale - product) <= 1e-5f * product))
+            return false;
+    }
+    return true;
+}
+
+/* Few enough products for a sum of 32 bits: dims `from` and on of t, but for one. */
+static bool
+sums_fit(const Type *t, uint32_t from, uint32_t but)
+{
+    int64_t terms = 1, extent;
+
+    for (uint32_t d = from; d < t->rank; d++)
+        if (d != but && (!expr_const(t->dim[d], &extent) || mul_overflows(terms, extent, &terms) || terms > MOST_TERMS))
+            return false;
+    return true;
+}
+
+/* v as a product of bytes. `along`: the axis of w that gives the result's, which alone may have scales of its own. */
+static bool
+is_product(Call *k, ValueId v, Product *p)
+{
+    Dequantized bias;
+    const Node *sum = producer(k, v, OP_add), *n;
+    ValueId added = 0;
+
+    for (uint32_t i = 0; sum && i < 2 && !added; i++)
+        if (producer(k, input_of(k, sum, i), OP_matmul) && is_dequantized(k, input_of(k, sum, 1 - i), &bias)) {
+            v = input_of(k, sum, i);
+            added = input_of(k, sum, 1 - i);
+        }
+    if (!(n = producer(k, v, OP_conv)) && !(n = producer(k, v, OP_matmul)) && !(n = producer(k, v, OP_gemm)))
+        return false;
+    if (!is_dequantized(k, input_of(k, n, 0), &p->x) || !is_dequantized(k, input_of(k, n, 1), &p->w) || !is_byte(k, &p->x) || !is_byte(k, &p->w))
+        return false;
+    const Type *w = value_type(k, p->w.x);
+    uint32_t along = n->op == OP_conv || attr_int(n->attrs, "transB", 0) ? 0 : w->rank - 1;
+    if (n->op != OP_conv && w->rank != 2)
+        return false;
+    if (n->op == OP_gemm && (attr_float(n->attrs, "alpha", 1) != 1 || attr_float(n->attrs, "beta", 1) != 1 || attr_int(n->attrs, "transA", 0)))
+        return false;
+    if (!is_one_number(k, p->x.scale) || (!is_one_number(k, p->w.scale) && p->w.axis != along) || !sums_fit(w, 0, along))
+        return false;
+    added = added ? added : input_of(k, n, 2);
+    if (added && (!is_dequantized(k, added, &bias) || !bias_fits(k, &bias, &p->x, &p->w)))
+        return false;
+    p->node = n;
+    p->bias = added ? bias.x : 0;
+    return true;
+}
+
+static ValueId
+product_sums(Call *k, const Product *p)
+{
+    const Node *n = p->node;
+
+    if (n->op == OP_conv)
+        return conv_sums(k, n->attrs, p->x.x, p->w.x, p->x.zero, p->w.zero, p->bias);
+    ValueId w = attr_int(n->attrs, "transB", 0) ? call_turned(k, p->w.x) : p->w.x;
+    return matmul_sums(k, p->x.x, w, p->x.zero, p->w.zero, p->bias);
+}
+
+bool
+quantised_product(Call *k)
+{
+    ValueId x = call_in(k, 0), scale = call_in(k, 1), zero = call_in(k, 2), y;
+    const Node *relu, *clip = NULL;
+    Product p;
+
+    if (!x || !scale || !is_one_number(k, scale) || value_type(k, scale)->dtype != DT_F32 || (!zero && call_attr(k, "output_dtype"))
+        || (zero && (!is_one_number(k, zero) || dtype_info[value_type(k, zero)->dtype].bits != 8 || !dtype_is_int(value_type(k, zero)->dtype))))
+        return true;
+    if ((relu = producer(k, x, OP_relu)))
+        x = input_of(k, relu, 0);
+    else if ((clip = producer(k, x, OP_clip)))
+        x = input_of(k, clip, 0);
+    if (!is_product(k, x, &p))
+        return true;
+    y = requantized(k, product_sums(k, &p), p.x.scale, p.w.scale, scale, zero, p.node->op == OP_conv ? 1 : -1);
+    if (y && relu && zero)
+        y = call_two(k, OP_max, y, zero);
+    if (y && clip) {
+        const ValueId v[] = {y, quantized(k, input_of(k, clip, 1), scale, zero), quantized(k, input_of(k, clip, 2), scale, zero)};
+        y = call_some(k, OP_clip, 0, NULL, 3, v);
+    }
+    return finish(k, y);
+}
+
+const OpRow quantised_rows[] = {
+    {"QLinearMatMul", OP_NONE, convert_qlinear_matmul}, {"QLinearConv", OP_NONE, convert_qlinear_conv},
+    {"com.microsoft.QGemm", OP_NONE, convert_qgemm}, {"com.microsoft.QLinearAdd", OP_add, convert_qlinear_pair},
+    {"com.microsoft.QLinearMul", OP_mul, convert_qlinear_pair},
+    {"com.microsoft.QLinearConcat", OP_concat, convert_qlinear_concat},
+    {"com.microsoft.QLinearSigmoid", OP_sigmoid, convert_qlinear_one},
+    {"com.microsoft.QLinearLeakyRelu", OP_leaky_relu, convert_qlinear_one},
+    {"com.microsoft.QLinearSoftmax", OP_softmax, convert_qlinear_one},
+    {"com.microsoft.QLinearGlobalAveragePool", OP_global_average_pool, convert_qlinear_one},
+    {"com.microsoft.QLinearAveragePool", OP_average_pool, convert_qlinear_one},
+    {"com.microsoft.MatMulIntegerToFloat", OP_NONE, convert_matmul_integer_to_float},
+    {"com.microsoft.DynamicQuantizeMatMul", OP_NONE, convert_dynamic_quantize_matmul},
+    {"com.microsoft.QuantizeLinear", OP_quantize_linear, 0},
+    {"com.microsoft.DequantizeLinear", OP_dequantize_linear, 0},
+    {0},
+};
