@@ -1,16 +1,31 @@
-/* tenon bench: the times of one run, over many. */
+/* tenon bench: the times of one run, over many; on one number of threads or several, of one model or of two
+ * in turn.
+ *
+ * Two models are measured in short slices, one after the other, so that whatever else the machine does
+ * meanwhile happens to both.
+ */
 #include "cmd.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { WARMUP = 5, LEAST_RUNS = 5 };
+enum { WARMUP = 5, LEAST_RUNS = 5, MOST_MODELS = 2 };
 #define DURATION 3.0
+#define SLICE 0.02
 
-typedef struct { double *ms; int64_t n, room; } Times;
-typedef struct { double min, median, mean, p90, p99, max; } Summary;
+typedef struct { double *ms; int64_t n, room; double sum; } Times;
+
+/* One model on one number of threads. */
+typedef struct {
+    Options o;                           /* the command's, with this model and these threads */
+    TnContext *ctx;
+    TnSession *session;
+    Tensors tensors;
+    Times times;
+    Speed speed;
+} Subject;
 
 static void
 add_time(Times *t, double ms)
@@ -20,6 +35,7 @@ add_time(Times *t, double ms)
         t->ms = need(realloc(t->ms, (size_t)t->room * sizeof *t->ms));
     }
     t->ms[t->n++] = ms;
+    t->sum += ms;
 }
 
 static int
@@ -39,120 +55,126 @@ quantile(const Times *t, double share)
     return t->ms[i < 0 ? 0 : i >= t->n ? t->n - 1 : i];
 }
 
-static Summary
-summarise(Times *t)
+static void
+summarise(Times *t, Speed *s)
 {
-    double sum = 0;
-
     qsort(t->ms, (size_t)t->n, sizeof *t->ms, by_value);
-    for (int64_t i = 0; i < t->n; i++)
-        sum += t->ms[i];
-    double median = t->n % 2 ? t->ms[t->n / 2] : (t->ms[t->n / 2 - 1] + t->ms[t->n / 2]) / 2;
-    return (Summary){ t->ms[0], median, sum / (double)t->n, quantile(t, 0.90), quantile(t, 0.99), t->ms[t->n - 1] };
+    s->runs = t->n;
+    s->min = t->ms[0];
+    s->median = t->n % 2 ? t->ms[t->n / 2] : (t->ms[t->n / 2 - 1] + t->ms[t->n / 2]) / 2;
+    s->mean = t->sum / (double)t->n;
+    s->p90 = quantile(t, 0.90);
+    s->p99 = quantile(t, 0.99);
+    s->max = t->ms[t->n - 1];
+    s->per_second = 1e3 / s->mean;
 }
 
 /* ---- running ------------------------------------------------------------------------------------------ */
 
-/* Run until there are as many runs, or seconds, as wanted; with a profile each run is looked into. */
-static int
-measure(TnContext *ctx, const Options *o, TnSession *s, Tensors *t, Times *times, Profile *profile)
+/* In memory now, of the whole process; 0: not known. */
+static int64_t
+resident_bytes(void)
 {
-    int64_t warmup = o->warmup < 0 ? WARMUP : o->warmup;
-    double duration = o->duration < 0 ? DURATION : o->duration;
-    Progress p = progress_begin();
+    long long all, resident = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+
+    if (!f || fscanf(f, "%lld %lld", &all, &resident) != 2)
+        resident = 0;
+    if (f)
+        fclose(f);
+    return resident * sysconf(_SC_PAGESIZE);
+}
+
+static TnStatus
+run_once(Subject *s)
+{
+    return tn_run(s->session, s->tensors.in, s->tensors.nin, s->tensors.out, s->tensors.nout);
+}
+
+static bool
+is_done(const Subject *s)
+{
+    double duration = s->o.duration < 0 ? DURATION : s->o.duration;
+
+    return s->o.iterations >= 0 ? s->times.n >= s->o.iterations : s->times.n >= LEAST_RUNS && s->times.sum >= 1e3 * duration;
+}
+
+/* A model's turn: a slice of time where others wait for theirs, else until it is done. */
+static int
+measure_slice(Subject *s, bool alone, Progress *p, Profile *profile)
+{
+    double begin = seconds();
     TnStatus status = TN_OK;
     int looked = TN_OK;
 
-    for (int64_t i = 0; i < warmup && status == TN_OK; i++)
-        status = tn_run(s, t->in, t->nin, t->out, t->nout);
-    if (profile && status == TN_OK)
-        looked = profile_begin(ctx, s, profile);
-    double begin = seconds();
-    while (status == TN_OK && looked == TN_OK) {
-        if (o->iterations >= 0 ? times->n >= o->iterations : times->n >= LEAST_RUNS && seconds() - begin >= duration)
-            break;
+    while (status == TN_OK && looked == TN_OK && !is_done(s) && (alone || seconds() - begin < SLICE)) {
         double start = seconds();
-        status = tn_run(s, t->in, t->nin, t->out, t->nout);
-        add_time(times, 1e3 * (seconds() - start));
+        status = run_once(s);
+        add_time(&s->times, 1e3 * (seconds() - start));
         if (profile && status == TN_OK)
-            looked = profile_run(ctx, s, profile);
-        if (o->iterations >= 0)
-            progress_show(&p, "runs", times->n, o->iterations);
+            looked = profile_run(s->ctx, s->session, profile);
+        if (s->o.iterations >= 0)
+            progress_show(p, "runs", s->times.n, s->o.iterations);
+    }
+    return looked ? looked : report(s->ctx, status);
+}
+
+/* With a profile each run is looked into. */
+static int
+measure(Subject *s, int n, Profile *profile)
+{
+    Progress p = progress_begin();
+    int status = TN_OK;
+    bool all = false;
+
+    for (int k = 0; k < n; k++)
+        for (int64_t i = 0; i < (s[k].o.warmup < 0 ? WARMUP : s[k].o.warmup) && status == TN_OK; i++)
+            status = report(s[k].ctx, run_once(&s[k]));
+    if (profile && status == TN_OK)
+        status = profile_begin(s->ctx, s->session, profile);
+    while (!all && status == TN_OK) {
+        all = true;
+        for (int k = 0; k < n && status == TN_OK; k++) {
+            status = measure_slice(&s[k], n == 1, &p, profile);
+            all &= is_done(&s[k]);
+        }
     }
     progress_end(&p);
-    return looked ? looked : report(ctx, status);
+    return status;
 }
 
-/* ---- telling ------------------------------------------------------------------------------------------- */
+/* ---- one model on one number of threads -------------------------------------------------------------- */
 
-typedef struct {
-    const Options *o;
-    int threads;
-    int64_t runs;
-    Summary summary;
-    const Profile *profile;              /* NULL: none */
-} Results;
+static int
+subject_open(TnContext *ctx, const Options *o, TnModel *m, Subject *s)
+{
+    s->o = *o;
+    s->ctx = ctx;
+    int status = session_open(ctx, &s->o, m, &s->tensors, &s->session);
+    if (status == TN_OK) {
+        double start = seconds();
+        status = report(ctx, run_once(s));
+        s->speed.first_ms = 1e3 * (seconds() - start);
+    }
+    return status;
+}
 
 static void
-print_json(FILE *to, const Results *r)
+subject_end(Subject *s)
 {
-    const Summary *s = &r->summary;
-
-    fputs("{\n  \"model\": \"", to);
-    for (const char *c = r->o->model; *c; c++)
-        fprintf(to, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
-    fprintf(to, "\",\n  \"threads\": %d,\n  \"iterations\": %lld,\n  \"min_ms\": %.6f,\n  \"median_ms\": %.6f,\n  \"mean_ms\": %.6f,\n"
-                "  \"p90_ms\": %.6f,\n  \"p99_ms\": %.6f,\n  \"max_ms\": %.6f",
-            r->threads, (long long)r->runs, s->min, s->median, s->mean, s->p90, s->p99, s->max);
-    if (r->profile)
-        profile_json(to, r->profile);
-    fputs("\n}\n", to);
+    s->speed.model = s->o.model;
+    s->speed.threads = tn_session_threads(s->session);
+    s->speed.arena_bytes = tn_session_arena_bytes(s->session);
+    s->speed.resident_bytes = resident_bytes();
+    summarise(&s->times, &s->speed);
 }
 
-/* A file written beside and renamed, as everything that tenon writes. `write` puts its text. */
-static int
-write_file(const char *option, const char *path, int (*write)(void *user, FILE *to), void *user)
+static void
+subject_close(Subject *s)
 {
-    size_t room = strlen(path) + 8;
-    char *beside = need(malloc(room));
-
-    snprintf(beside, room, "%s.tmp", path);
-    FILE *to = fopen(beside, "w");
-    bool ok = to != NULL;
-    int status = ok ? write(user, to) : TN_OK;
-    ok = ok && !ferror(to) && !fclose(to) && status == TN_OK && !rename(beside, path);
-    int why = errno;
-    if (!ok)
-        remove(beside);
-    free(beside);
-    if (ok || status != TN_OK)
-        return status;
-    return usage_error("--%s %s: %s", option, path, strerror(why)), why == ENOSPC || why == EFBIG ? TN_LIMIT : TN_USAGE;
-}
-
-static int
-write_json(void *user, FILE *to)
-{
-    print_json(to, user);
-    return TN_OK;
-}
-
-static int
-tell(const Options *o, int threads, Times *times, const Profile *profile)
-{
-    Results r = { o, threads, times->n, summarise(times), profile };
-    const Summary *s = &r.summary;
-
-    if (o->json_file && !strcmp(o->json_file, "-")) {
-        print_json(stdout, &r);
-        return TN_OK;
-    }
-    printf("%lld runs, %d thread%s; milliseconds\n", (long long)times->n, threads, threads == 1 ? "" : "s");
-    printf("%10s %10s %10s %10s %10s %10s\n", "min", "median", "mean", "p90", "p99", "max");
-    printf("%10.4g %10.4g %10.4g %10.4g %10.4g %10.4g\n", s->min, s->median, s->mean, s->p90, s->p99, s->max);
-    if (profile)
-        profile_print(profile);
-    return o->json_file ? write_file("json", o->json_file, write_json, &r) : TN_OK;
+    tn_session_free(s->session);
+    tensors_free(&s->tensors);
+    free(s->times.ms);
 }
 
 typedef struct { TnContext *ctx; TnSession *session; } Traced;
@@ -165,48 +187,92 @@ write_trace(void *user, FILE *to)
     return profile_trace(t->ctx, t->session, to);
 }
 
-/* The runs that are timed as a whole are not those that are looked into. */
+/* Again, and looked into: the runs that are timed as a whole are not those. */
 static int
-bench_session(TnContext *ctx, const Options *o, TnSession *s, Tensors *t)
+look_into(Subject *s, Profile *profile)
 {
-    bool wanted = o->profile || o->trace;
-    int threads = tn_session_threads(s);
-    Times times = { 0 }, profiled = { 0 };
-    Profile profile = { 0 };
-
-    int status = measure(ctx, o, s, t, &times, NULL);
-    if (status == TN_OK && wanted)
-        status = measure(ctx, o, s, t, &profiled, &profile);
-    if (status == TN_OK && wanted)
-        status = profile_end(ctx, o, threads, &profile);
+    free(s->times.ms);
+    s->times = (Times){ 0 };
+    int status = measure(s, 1, profile);
     if (status == TN_OK)
-        status = tell(o, threads, &times, o->profile ? &profile : NULL);
-    if (status == TN_OK && o->trace)
-        status = write_file("trace", o->trace, write_trace, &(Traced){ ctx, s });
-    profile_free(&profile);
-    free(profiled.ms);
-    free(times.ms);
+        status = profile_end(s->ctx, &s->o, s->speed.threads, profile);
+    if (status == TN_OK && s->o.trace)
+        status = write_beside("trace", s->o.trace, write_trace, &(Traced){ s->ctx, s->session });
+    return status;
+}
+
+/* ---- all of them ------------------------------------------------------------------------------------------ */
+
+typedef struct {
+    const char *path[MOST_MODELS];
+    TnModel *model[MOST_MODELS];
+    double load_ms[MOST_MODELS];
+    int n;
+} Models;
+
+/* Every model on so many threads (0: as many as may be); `speed` gets a line of each. */
+static int
+bench_threads(TnContext *ctx, const Options *o, const Models *m, int64_t threads, Speed *speed, Profile *profile)
+{
+    Subject s[MOST_MODELS] = { 0 };
+    Options how = *o;
+    int status = TN_OK;
+
+    how.threads = threads;
+    for (int k = 0; k < m->n && status == TN_OK; k++) {
+        how.model = m->path[k];
+        status = subject_open(ctx, &how, m->model[k], &s[k]);
+    }
+    if (status == TN_OK)
+        status = measure(s, m->n, NULL);
+    for (int k = 0; k < m->n && status == TN_OK; k++) {
+        subject_end(&s[k]);
+        s[k].speed.load_ms = m->load_ms[k];
+        speed[k] = s[k].speed;
+    }
+    if (status == TN_OK && (o->profile || o->trace))
+        status = look_into(s, profile);
+    for (int k = 0; k < m->n; k++)
+        subject_close(&s[k]);
     return status;
 }
 
 static int
-bench(TnContext *ctx, const Options *o, TnModel *m)
+bench(TnContext *ctx, const Options *o, const Models *m)
 {
-    TnSession *session = NULL;
-    Tensors t = { 0 };
+    Profile profile = { 0 };
+    const int64_t any = 0, *threads = o->sweep.n ? o->sweep.at : &any;
+    int times = o->sweep.n ? o->sweep.n : 1, status = TN_OK;
+    Speed *speed = need(calloc((size_t)(times * m->n), sizeof *speed));
 
-    int status = session_open(ctx, o, m, &t, &session);
+    for (int i = 0; i < times && status == TN_OK; i++)
+        status = bench_threads(ctx, o, m, threads[i], speed + i * m->n, &profile);
     if (status == TN_OK)
-        status = bench_session(ctx, o, session, &t);
-    tn_session_free(session);
-    tensors_free(&t);
+        status = speeds_tell(o, speed, times, m->n, o->profile ? &profile : NULL);
+    profile_free(&profile);
+    free(speed);
     return status;
 }
 
 int
 cmd_bench(TnContext *ctx, const Options *o)
 {
+    Models m = { .path = { o->compare ? o->compare : o->model, o->model }, .n = o->compare ? 2 : 1 };
+    Options how = *o;
+    int status = TN_OK;
+
     if (o->iterations == 0)
         return usage_error("--iterations 0: at least one run is needed");
-    return model_with(ctx, o, bench);
+    if ((o->profile || o->trace) && (o->compare || o->sweep.n > 1))
+        return usage_error("--%s looks into one model on one number of threads: leave out %s", o->profile ? "profile" : "trace",
+                           o->compare ? "--compare" : "all but one of --threads");
+    for (int k = 0; k < m.n && status == TN_OK; k++) {
+        how.model = m.path[k];
+        status = model_open(ctx, &how, &m.model[k], &m.load_ms[k]);
+    }
+    if (status == TN_OK)
+        status = bench(ctx, o, &m);
+    for (int k = 0; k < m.n; k++)
+        tn_model_free(m.model[k]);
+    return status;
 }

@@ -17,6 +17,7 @@ typedef enum { VERB_COMPILE, VERB_RUN, VERB_BENCH, VERB_INSPECT, VERB_VERIFY, VE
 
 typedef struct { char *name, *value; } Pair;             /* x=@x.npy, batch=2 */
 typedef struct { Pair *at; int n; } Pairs;
+typedef struct { int64_t *at; int n; } Counts;           /* 1,2,4 */
 
 /* The command line, read. Zero and NULL mean "not given", unless said otherwise. */
 typedef struct {
@@ -37,6 +38,8 @@ typedef struct {
     double atol, rtol;               /* negative: the verb's own */
     int64_t threads;
     /* bench */
+    Counts sweep;                    /* numbers of threads */
+    const char *compare;             /* another model */
     int64_t iterations, warmup;      /* -1: not given */
     double duration;                 /* seconds; negative: not given */
     const char *json_file, *trace;
@@ -115,8 +118,9 @@ int compile_options_to_run(const Options *o, Progress *p, TnCompileOptions *out)
 bool is_artefact(const char *path);
 /* Of artefacts and Tenon's text: --dim and --shape size their inputs and are no part of compiling. */
 bool compiled_with_open_dims(const char *path);
-/* Load an artefact, or compile the model to a temporary one and load that. TN_OK or printed. */
-int model_open(TnContext *ctx, const Options *o, TnModel **out);
+/* Load an artefact, or compile the model to a temporary one and load that; load_ms, what loading took, may be NULL.
+ * TN_OK or printed. */
+int model_open(TnContext *ctx, const Options *o, TnModel **out, double *load_ms);
 /* Open it, use it, free it. What `use` returns, if it comes that far. */
 int model_with(TnContext *ctx, const Options *o, int (*use)(TnContext *ctx, const Options *o, TnModel *m));
 
@@ -174,6 +178,21 @@ void profile_print(const Profile *p);
 void profile_json(FILE *to, const Profile *p);       /* members of an object, after others */
 int profile_trace(TnContext *ctx, TnSession *s, FILE *to);
 void profile_free(Profile *p);
+
+/* ---- speeds.c: what bench found ---- */
+
+typedef struct {                     /* of one model on one number of threads; milliseconds of a run */
+    const char *model;
+    int threads;
+    int64_t runs;
+    double min, median, mean, p90, p99, max, per_second;
+    double load_ms, first_ms;        /* of loading; of a session's first run, which takes its memory */
+    int64_t arena_bytes, resident_bytes;         /* of a session; of the process, 0: not known */
+} Speed;
+/* Print at[times][models], or write it where --json says. */
+int speeds_tell(const Options *o, const Speed *at, int times, int models, const Profile *profile /* or NULL */);
+/* A file written beside and renamed, as everything that tenon writes; `write` puts its text. TN_OK or printed. */
+int write_beside(const char *option, const char *path, int (*write)(void *user, FILE *to), void *user);
 
 /* ---- compare.c ---- */
 

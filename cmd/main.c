@@ -33,12 +33,15 @@ const Verb verbs[VERB_COUNT] = {
         true, cmd_run,
     },
     [VERB_BENCH] = {
-        "bench", "bench MODEL [--threads N] [options]", "how fast a model runs",
+        "bench", "bench MODEL [--threads N,…] [--compare OTHER] [options]", "how fast a model runs",
         "Run MODEL (.onnx, .tn or a compiled .so) again and again and print the times of one run in\n"
-        "milliseconds. Inputs are chosen as for `tenon run`. --profile runs it as often again and tells of each\n"
-        "kernel its time, its rates, and the share of what the machine could do (its roof).",
+        "milliseconds, the runs in a second, what loading and the first run took, and the memory. Inputs are chosen\n"
+        "as for `tenon run`. --compare runs two models in turn. --profile runs MODEL as often again and tells of\n"
+        "each kernel its time, its rates, and the share of what the machine could do (its roof).",
         "  tenon bench resnet50.so --threads 1\n"
         "  tenon bench resnet50.onnx --duration 10 --json times.json\n"
+        "  tenon bench resnet50.so --threads 1,2,4\n"
+        "  tenon bench --compare old.so new.so --threads 1\n"
         "  tenon bench bert.so --dim batch=1 --dim seq=128 --iterations 200\n"
         "  tenon bench resnet50.so --threads 2 --profile --machine here.machine --trace resnet50.trace\n",
         true, cmd_bench,

@@ -165,7 +165,18 @@ compiled_with_open_dims(const char *path)
 }
 
 static int
-compile_and_load(TnContext *ctx, const Options *o, const char *path, TnModel **out)
+load(TnContext *ctx, const char *path, TnModel **out, double *load_ms)
+{
+    double start = seconds();
+    int status = report(ctx, tn_load(ctx, path, out));
+
+    if (load_ms)
+        *load_ms = 1e3 * (seconds() - start);
+    return status;
+}
+
+static int
+compile_and_load(TnContext *ctx, const Options *o, const char *path, TnModel **out, double *load_ms)
 {
     Progress p = progress_begin();
     TnCompileOptions options;
@@ -178,12 +189,12 @@ compile_and_load(TnContext *ctx, const Options *o, const char *path, TnModel **o
     }
     compile_options_free(&options);
     if (status == TN_OK)
-        status = report(ctx, tn_load(ctx, path, out));
+        status = load(ctx, path, out, load_ms);
     return status == TN_OK ? report(ctx, tn_model_set_name(*out, o->model)) : status;
 }
 
 int
-model_open(TnContext *ctx, const Options *o, TnModel **out)
+model_open(TnContext *ctx, const Options *o, TnModel **out, double *load_ms)
 {
     Temporary folder;
     char path[sizeof folder.path + 16];
@@ -191,12 +202,12 @@ model_open(TnContext *ctx, const Options *o, TnModel **out)
     if (is_artefact(o->model) && o->how)
         return usage_error("--%s is about compiling, and %s is compiled already. Leave it out, or give the model", o->how, o->model);
     if (is_artefact(o->model))
-        return report(ctx, tn_load(ctx, o->model, out));
+        return load(ctx, o->model, out, load_ms);
     stop_defer();
     int status = temporary_open(&folder) ? TN_OK : TN_LIMIT;
     if (status == TN_OK) {
         snprintf(path, sizeof path, "%s/model.so", folder.path);
-        status = compile_and_load(ctx, o, path, out);
+        status = compile_and_load(ctx, o, path, out, load_ms);
         temporary_close(&folder);
     }
     stop_now();
@@ -208,7 +219,7 @@ model_with(TnContext *ctx, const Options *o, int (*use)(TnContext *ctx, const Op
 {
     TnModel *m = NULL;
 
-    int status = model_open(ctx, o, &m);
+    int status = model_open(ctx, o, &m, NULL);
     if (status == TN_OK)
         status = use(ctx, o, m);
     tn_model_free(m);

@@ -21,7 +21,7 @@ enum {
     COMPILING = C | RUNNING | HOW,
 };
 
-typedef enum { TAKES_FLAG, TAKES_TEXT, TAKES_COUNT, TAKES_BYTES, TAKES_REAL, TAKES_PAIR } Takes;
+typedef enum { TAKES_FLAG, TAKES_TEXT, TAKES_COUNT, TAKES_COUNTS, TAKES_BYTES, TAKES_REAL, TAKES_PAIR } Takes;
 
 typedef struct {
     const char *name;
@@ -50,7 +50,9 @@ static const Row rows[] = {
     { "shape",       's', C | RUNNING, TAKES_PAIR,  FIELD(shape),      "X=AxBxC", "fix the dimensions of input X: --shape x=1x3x224x224" },
     { "seed",        0,   RUNNING,   TAKES_COUNT, FIELD(seed),       "N",       "of the random numbers for inputs not given (default 0)" },
     { "max-int",     0,   RUNNING,   TAKES_PAIR,  FIELD(max_int),    "X=N",     "random integers of input X lie in [0, N); default [0, 2)" },
-    { "threads",     't', RUNNING,   TAKES_COUNT, FIELD(threads),    "N",       "threads to run on; default: all this process may use" },
+    { "threads",     't', R | V,     TAKES_COUNT, FIELD(threads),    "N",       "threads to run on; default: all this process may use" },
+    { "threads",     't', B,         TAKES_COUNTS, FIELD(sweep),     "N,…",     "threads to run on, or several numbers of them: 1,2,4; default: all" },
+    { "compare",     0,   B,         TAKES_TEXT,  FIELD(compare),    "OTHER",   "measure OTHER too, in turn, and tell how many times as fast MODEL is" },
     { "iterations",  'n', B,         TAKES_COUNT, FIELD(iterations), "N",       "run exactly N times" },
     { "duration",    0,   B,         TAKES_REAL,  FIELD(duration),   "SECONDS", "run for about so long (default 3)" },
     { "warmup",      0,   B,         TAKES_COUNT, FIELD(warmup),     "N",       "runs before the clock starts (default 5)" },
@@ -215,6 +217,25 @@ read_count(const Row *r, const char *text, int64_t *out)
     return TN_OK;
 }
 
+/* 1,2,4 */
+static int
+read_counts(const Row *r, const char *text, Counts *out)
+{
+    const char *s = text;
+
+    out->n = 0;
+    for (char *end; ; s = end + 1) {
+        errno = 0;
+        long long v = strtoll(s, &end, 10);
+        if (end == s || (*end && *end != ',') || errno || v < 1)
+            return usage_error("--%s %s: numbers of 1 or more are needed, with commas between: 1,2,4", r->name, text);
+        out->at = need(realloc(out->at, (size_t)(out->n + 1) * sizeof *out->at));
+        out->at[out->n++] = v;
+        if (!*end)
+            return TN_OK;
+    }
+}
+
 static int
 read_bytes(const Row *r, const char *text, int64_t *out)
 {
@@ -276,6 +297,7 @@ set(const Row *r, const char *value, Options *o)
     case TAKES_FLAG: *(bool *)field = true; return TN_OK;
     case TAKES_TEXT: *(const char **)field = value; return TN_OK;
     case TAKES_COUNT: return read_count(r, value, field);
+    case TAKES_COUNTS: return read_counts(r, value, field);
     case TAKES_BYTES: return read_bytes(r, value, field);
     case TAKES_REAL: return read_real(r, value, field);
     case TAKES_PAIR: return read_pair(r, value, field);
@@ -350,6 +372,7 @@ options_free(Options *o)
     free_pairs(&o->input);
     free_pairs(&o->expect);
     free_pairs(&o->max_int);
+    free(o->sweep.at);
 }
 
 int

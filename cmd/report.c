@@ -35,39 +35,33 @@ reported(void)
     return last;
 }
 
-static void
-say(const char *kind, const char *format, va_list args)
-{
-    if (!strcmp(kind, "error")) {
-        va_list again;
-        va_copy(again, args);
-        vsnprintf(last, sizeof last, format, again);
-        va_end(again);
-    }
-    fprintf(stderr, "tenon: %s: ", kind);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
-}
-
 int
 usage_error(const char *format, ...)
 {
     va_list args;
 
     va_start(args, format);
-    say("error", format, args);
+    vsnprintf(last, sizeof last, format, args);
     va_end(args);
+    fprintf(stderr, "tenon: error: %s\n", last);
     return TN_USAGE;
 }
 
+/* The same is not said twice in a row: several sessions of a model lack the same sizes. */
 void
 note(const char *format, ...)
 {
+    static char before[512];
+    char text[sizeof before];
     va_list args;
 
     va_start(args, format);
-    say("note", format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    if (!strcmp(text, before))
+        return;
+    memcpy(before, text, strlen(text) + 1);
+    fprintf(stderr, "tenon: note: %s\n", text);
 }
 
 /* Messages about a file begin with its name; those about none with the program's. */

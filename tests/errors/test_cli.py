@@ -6,6 +6,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import stat
 import subprocess
 import time
@@ -460,6 +461,37 @@ def test_bench_json_has_every_number(tenon, built):
     times = [told[k] for k in ("min_ms", "median_ms", "p90_ms", "p99_ms", "max_ms")]
     assert times == sorted(times) and told["min_ms"] <= told["mean_ms"] <= told["max_ms"]
     assert json.loads(tenon("bench", built, "--iterations", 3, "--json=-").stdout)["iterations"] == 3
+
+
+def test_bench_tells_throughput_memory_and_loading(tenon, built):
+    told = json.loads(tenon("bench", built, "--iterations", 20, "--threads", 1, "--json=-").stdout)
+    assert told["runs_per_second"] == pytest.approx(1e3 / told["mean_ms"], rel=1e-2)
+    assert 0 < told["load_ms"] < 5000 and told["first_ms"] > 0 and told["arena_bytes"] >= 0
+    assert 1 << 20 < told["resident_bytes"] < 1 << 30
+    said = tenon("bench", built, "--iterations", 20, "--threads", 1).stdout
+    for part in ("runs/s", "loaded in", "first run", "arena", "resident"):
+        assert part in said
+
+
+def test_bench_on_several_numbers_of_threads(tenon, built):
+    told = json.loads(tenon("bench", built, "--iterations", 6, "-t", "1,2,3", "--json=-").stdout)["results"]
+    assert [(r["threads"], r["iterations"]) for r in told] == [(1, 6), (2, 6), (3, 6)]
+    for wrong in ("1,", "1,,2", "0", "two", "1;2"):
+        tenon.fails(USAGE, "bench", built, "--threads", wrong, says="with commas between")
+    tenon.fails(USAGE, "bench", built, "--threads", "1,2", "--profile", says="one number of threads")
+
+
+def test_bench_of_two_models_in_turn(tenon, built):
+    shutil.copy(built, tenon.folder / "work" / "B.so")
+    slow = small_model(tenon.folder / "slow.onnx")
+    told = json.loads(tenon("bench", "--compare", slow, "B.so", "--iterations", 30, "-t", "1", "--dim", "batch=64", "--json=-").stdout)["results"]
+    first, second = told
+    assert first["model"] == str(slow) and second["model"] == "B.so" and first["speed"] == 1
+    assert second["speed"] == pytest.approx(first["median_ms"] / second["median_ms"], rel=1e-2)
+    said = tenon("bench", "B.so", "--compare", built, "--iterations", 5, "-t", "1,2").stdout
+    assert len(re.findall(r"^on \d threads? B.so is [\d.]+ times as fast as .*small.so$", said, re.M)) == 2
+    tenon.fails(USAGE, "bench", "B.so", "--compare", "no.so", says="no.so")
+    tenon.fails(USAGE, "bench", "B.so", "--compare", built, "--trace", "t", says="leave out --compare")
 
 
 def test_bench_profile_and_trace(tenon, built):
