@@ -27,6 +27,11 @@ static const Case cases[] = {
      "split j by 32 -> jb jj, split jj by 8 -> u l, order jb i u l, hold o at jb -> acc scratch, run l vector, run jb parallel"},
     {"column sum, padded", "nest t(x: f32[40, 75]) -> (o: f32[75]) { o[j] = sum i: x[i, j] }", "",
      "split j by 32 -> jb jj, split jj by 8 -> u l, order jb i u l, hold o at jb -> acc reg, run u unroll, run l vector"},
+    {"column sum, long rows", "nest t(x: f32[a, b]) -> (o: f32[b]) { o[j] = sum i: x[i, j] }", "a=0 b=9|a=1 b=64|a=3 b=63|a=4 b=65|a=5 b=7|a=13 b=200",
+     "split j by 64 -> c i_ guard, split i_ by 8 -> b l, split i by 4 -> r s, order c r b s l, fuse c -> task\n"
+     "hold o at task -> sums scratch, hold o at b -> acc reg, run s unroll, run l sums.init.l sums.fin.l vector, run task parallel"},
+    {"sum of all", "nest t(x: f32[a, b]) -> (o: f32[]) { o[] = 3 * (sum i, j: x[i, j]) }", "a=0 b=9|a=1 b=1|a=7 b=5|a=4 b=16|a=5 b=13|a=13 b=200",
+     "fuse i j -> r, split r by 32 -> b v, split v by 8 -> u l, hold o at all -> acc reg over u l, run u unroll, run l vector"},
     {"products", MATMUL, "m=0 k=3 n=8|m=1 k=9 n=40|m=6 k=9 n=16|m=7 k=1 n=17|m=13 k=20 n=15|m=29 k=7 n=33",
      "split j by 16 -> jp jv pad, split jv by 8 -> jr l\n"
      "split i by 6 -> ip ir peel 4\n"

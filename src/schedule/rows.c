@@ -1,0 +1,125 @@
+/* rows: see rows.h. */
+#include "schedule/rows.h"
+
+/* ---- queries --------------------------------------------------------------------------------------------- */
+
+/* Does every read that varies with the axis have a constant stride along it that is 0 or 1 (one of them 1, if
+ * asked), without a guard? */
+static bool
+reads_run_along(Row *r, uint32_t axis, bool one)
+{
+    Low *l = &r->low;
+    Accesses all = nest_accesses(l->c, l->a, l->n);
+    bool unit = false;
+
+    for (uint32_t i = 0; i < all.n; i++) {
+        const Scalar *load = all.at[i].load;
+        bool uses = false;
+        for (uint32_t d = 0; d < load->u.load.rank; d++)
+            uses |= expr_axes(load->u.load.at[d]) >> axis & 1;
+        if (!uses)
+            continue;
+        const Expr *stride = low_stride(l, load, axis);
+        if (!stride || load->u.load.outside || (!expr_is(stride, 0) && !expr_is(stride, 1) && !one) || !expr_const(stride, NULL))
+            return false;
+        unit |= expr_is(stride, 1);
+    }
+    return unit || !one;
+}
+
+static bool
+writes_along(Row *r, uint32_t axis)
+{
+    const Nest *n = r->low.n;
+
+    for (uint32_t i = 0; i < n->nwrite; i++) {
+        const Write *w = &n->write[i];
+        const Type *t = n->param[w->out].type;
+        const Expr *stride = t->rank ? low_stride(&r->low, scalar_load(r->low.c, t->dtype, w->out, t->rank, w->at, NULL), axis) : NULL;
+        if (!stride || !expr_is(stride, 1))
+            return false;
+    }
+    return true;
+}
+
+static bool
+is_rectangular(const Nest *n, uint32_t axis)
+{
+    return !expr_axes(n->axis[axis].extent) && !expr_uses_kind(n->axis[axis].extent, VAR_COMPUTED);
+}
+
+Row
+row_of(Draft *w, uint32_t part, uint32_t shared)
+{
+    const Points *p = w->p;
+    const Part *k = &p->k->part[part];
+    const Nest *n = k->nest;
+    Row r = { .part = part, .low = low_part(w->c, w->a, p->k, p->m, k), .reduce = part_reduction(p, part) };
+    const Scalar *value[NEST_MAX_AXES];
+    uint32_t seen = 0;
+
+    r.name = p->k->buffer.at[k->buffer[n->write[0].out]].name;
+    r.lanes = p->m->vector_bytes / 4;
+    for (uint32_t i = 0; i < n->nwrite; i++) {
+        int64_t here = low_lanes(&r.low, n->param[n->write[i].out].type->dtype);
+        r.lanes = here < r.lanes ? here : r.lanes;
+        value[i] = n->write[i].value;
+    }
+    for (uint32_t x = 0; x < n->naxis; x++)
+        if (n->axis[x].kind == AXIS_REDUCE)
+            r.sum[r.nsum++] = x;
+        else if (seen++ >= shared)
+            r.own[r.nown++] = x;
+    r.run = r.nown > 0;
+    if (r.nown && writes_along(&r, r.own[r.nown - 1]) && is_rectangular(n, r.own[r.nown - 1]))
+        r.along = !r.reduce || reads_run_along(&r, r.own[r.nown - 1], false);
+    while (r.along && r.run < r.nown) {
+        bool all = true;
+        for (uint32_t i = 0; all && i < n->nwrite; i++)
+            all = low_collapses(&r.low, r.own[r.nown - r.run - 1], r.own[r.nown - r.run], value, n->nwrite, &n->write[i]);
+        if (!all)
+            break;
+        r.run++;
+    }
+    if (!r.reduce || r.along || !r.nsum)
+        return r;
+    r.lanes = low_lanes(&r.low, r.reduce->dtype);
+    uint32_t last = r.sum[r.nsum - 1];
+    if (r.reduce->u.reduce.combiner > COMB_MIN || !is_rectangular(n, last) || !reads_run_along(&r, last, true))
+        return r;
+    for (r.sum_run = 1; r.sum_run < r.nsum; r.sum_run++)
+        if (!low_collapses(&r.low, r.sum[r.nsum - r.sum_run - 1], r.sum[r.nsum - r.sum_run], r.reduce->arg, 1, NULL))
+            break;
+    return r;
+}
+
+/* ---- pieces of programs ---------------------------------------------------------------------------------- */
+
+const Expr *
+row_extent(Row *r, const uint32_t *axis, uint32_t n)
+{
+    const Expr *all = expr_int(r->low.c, 1);
+    for (uint32_t i = 0; i < n; i++)
+        all = expr_mul(r->low.c, all, r->low.n->axis[axis[i]].extent);
+    return all;
+}
+
+int64_t
+row_lanes(const Row *r, const Expr *extent)
+{
+    int64_t lanes = r->lanes, points = expr_or(extent, INT64_MAX);
+
+    while (lanes > 1 && lanes / 2 >= points)
+        lanes /= 2;
+    return lanes;
+}
+
+const char *
+row_index(Draft *w, const Row *r, Text *t, const uint32_t *axis, uint32_t n, const char *suffix)
+{
+    if (n == 1)
+        return axis_name(w, r->part, axis[0]);
+    const char *name = arena_printf(w->a, "%s.%s", r->name, suffix);
+    text_printf(t, "fuse %s -> %s\n", axis_names(w, r->part, axis, n), name);
+    return name;
+}

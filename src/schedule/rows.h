@@ -1,0 +1,33 @@
+/* rows: the parts of a kernel as rows, for those who write their programs: which axes are a part's own, which of them are
+ * one index in memory, and whether vectors run along outputs or along a sum.
+ */
+#ifndef TENON_ROWS_H
+#define TENON_ROWS_H
+
+#include "schedule/write.h"
+
+typedef struct {
+    uint32_t part;
+    Low low;
+    const char *name;                /* what it makes */
+    const Scalar *reduce;            /* or NULL */
+    uint32_t own[NEST_MAX_AXES], nown;       /* parallel axes that are not shared, outermost first */
+    uint32_t run;                    /* the last so many of them are one index in memory */
+    bool along;                      /* vectors run along the run */
+    uint32_t sum[NEST_MAX_AXES], nsum;
+    uint32_t sum_run;                /* likewise of the sums, where vectors run along them; 0: they do not */
+    int64_t lanes;
+} Row;
+
+Row row_of(Draft *w, uint32_t part, uint32_t shared);
+const Expr *row_extent(Row *r, const uint32_t *axis, uint32_t n);        /* of axes that are one index */
+/* Lanes of a vector, fewer where there are fewer points. */
+int64_t row_lanes(const Row *r, const Expr *extent);
+/* The index over a run of axes: its one axis, or the fused ones under the part's name with a suffix. */
+const char *row_index(Draft *w, const Row *r, Text *t, const uint32_t *axis, uint32_t n, const char *suffix);
+
+/* Sums of columns: row after row is added to a block of sums as long as lies in a near cache, a few rows at once. False:
+ * the part is none, or has so few rows that the sums of narrow strips stay in registers. */
+bool write_columns(Draft *w, Row *r, Text *t, const char *outside, int64_t block);
+
+#endif
