@@ -11,6 +11,7 @@
     threads      two threads against one
     compiler     compiling, loading, memory
     profile      the slowest kernels of models and nets, and how well their times were predicted
+    choices      the cheapest schedules of each kernel of models and nets: whether the one that is taken is the fastest
 
 NAME picks rows of WHAT. Every number is printed beside its floor and its aim, met or missed.
 """
@@ -23,7 +24,8 @@ import subprocess
 import sys
 import time
 
-from measure import BUILD, MAKE_INPUTS, MODELS, PEERS, ROOT, TENON, Bench, geomean, processor, python, quiet
+from choices import choices
+from measure import BUILD, MAKE_INPUTS, MODELS, PEERS, ROOT, TENON, Bench, geomean, processor, python, quiet, rank_correlation
 
 ZOO = ["mobilenet_v1", "mobilenet_v2", "resnet50", "vgg16", "efficientnet_b0", "squeezenet1_1", "mixer_b16", "vit_b_16", "bert_base",
        "gpt2", "smollm_135m", "yolov4_416"]
@@ -262,28 +264,6 @@ def loading(bench: Bench) -> None:
 # ---- profiles --------------------------------------------------------------------------------------------------
 
 
-def ranks(values: list[float]) -> list[float]:
-    """From 1; equal values share the mean of their places."""
-    order, out = sorted(range(len(values)), key=values.__getitem__), [0.0] * len(values)
-    at = 0
-    while at < len(order):
-        end = at
-        while end + 1 < len(order) and values[order[end + 1]] == values[order[at]]:
-            end += 1
-        for i in range(at, end + 1):
-            out[order[i]] = (at + end) / 2 + 1
-        at = end + 1
-    return out
-
-
-def rank_correlation(a: list[float], b: list[float]) -> float:
-    """Spearman's: the correlation of places."""
-    x, y = ranks(a), ranks(b)
-    mx, my = statistics.mean(x), statistics.mean(y)
-    norm = (sum((i - mx) ** 2 for i in x) * sum((j - my) ** 2 for j in y)) ** 0.5
-    return sum((i - mx) * (j - my) for i, j in zip(x, y)) / norm if norm else float("nan")
-
-
 def profile(bench: Bench, o) -> None:
     bench.facts()
     for name in rows(ZOO + NETS, o.names):
@@ -303,6 +283,11 @@ def profile(bench: Bench, o) -> None:
         bench.forget(path)
 
 
+def pick_choices(bench: Bench, o) -> None:
+    path_of = lambda name: filled(name) if name in ZOO else made("nets.py", BUILD / "nets", name)[0]
+    choices(bench, rows(ZOO + NETS, o.names), path_of, o.alternatives, o.threads or [1], o.top)
+
+
 # ---- the door -----------------------------------------------------------------------------------------------------
 
 
@@ -312,7 +297,7 @@ def everything(bench: Bench, o) -> None:
 
 
 WHAT = {"all": everything, "models": models, "nets": nets, "attention": attention, "ops": ops, "threads": threads_gain,
-        "compiler": compiler, "profile": profile}
+        "compiler": compiler, "profile": profile, "choices": pick_choices}
 
 
 def main() -> None:
@@ -325,6 +310,7 @@ def main() -> None:
     words.add_argument("--threads", type=int, action="append", metavar="N", help="on N threads; repeat for more")
     words.add_argument("--machine", metavar="FILE", help="facts of this machine, as tenon machine wrote them (default: measured now)")
     words.add_argument("--top", type=int, default=12, metavar="N", help="kernels that profile shows")
+    words.add_argument("--alternatives", type=int, default=8, metavar="N", help="schedules of each kernel that choices times")
     words.add_argument("--json", metavar="FILE", help="write every number to FILE")
     o = words.parse_args()
     if o.what not in WHAT:                   # a name alone is a model's

@@ -65,6 +65,28 @@ def geomean(values) -> float:
     return math.exp(sum(map(math.log, values)) / len(values)) if values else float("nan")
 
 
+def ranks(values: list[float]) -> list[float]:
+    """From 1; equal values share the mean of their places."""
+    order, out = sorted(range(len(values)), key=values.__getitem__), [0.0] * len(values)
+    at = 0
+    while at < len(order):
+        end = at
+        while end + 1 < len(order) and values[order[end + 1]] == values[order[at]]:
+            end += 1
+        for i in range(at, end + 1):
+            out[order[i]] = (at + end) / 2 + 1
+        at = end + 1
+    return out
+
+
+def rank_correlation(a: list[float], b: list[float]) -> float:
+    """Spearman's: the correlation of places."""
+    x, y = ranks(a), ranks(b)
+    mx, my = statistics.mean(x), statistics.mean(y)
+    norm = (sum((i - mx) ** 2 for i in x) * sum((j - my) ** 2 for j in y)) ** 0.5
+    return sum((i - mx) * (j - my) for i, j in zip(x, y)) / norm if norm else float("nan")
+
+
 class Table:
     """Rows printed as they are measured, each beside its floor and its aim, and kept for --json."""
 
@@ -161,12 +183,17 @@ class Bench:
 
     # ---- running
 
-    def prepare(self, model: pathlib.Path, *options: str) -> tuple[pathlib.Path, pathlib.Path]:
-        """The compiled model, and the folder of its inputs."""
-        data, so = self.folder / model.stem, self.folder / f"{model.stem}{''.join(options)}.so"
+    def data_of(self, model: pathlib.Path) -> pathlib.Path:
+        """The folder of the model's inputs."""
+        data = self.folder / model.stem
         if not data.exists():
             data.mkdir()
             python(MAKE_INPUTS, model, data)
+        return data
+
+    def prepare(self, model: pathlib.Path, *options: str) -> tuple[pathlib.Path, pathlib.Path]:
+        """The compiled model, and the folder of its inputs."""
+        data, so = self.data_of(model), self.folder / f"{model.stem}{''.join(options)}.so"
         if not so.exists():
             quiet(TENON, "compile", model, *options, "-o", so)
         return so, data

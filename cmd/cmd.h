@@ -24,7 +24,7 @@ typedef struct {
     const char *model;
     /* compiling */
     const char *output, *emit, *target, *machine, *choices, *cc, *cache_dir, *dump, *dump_dir, *stop_after;
-    int64_t jobs, cores, max_memory, max_model, max_nodes, max_depth, max_trips, max_calls;
+    int64_t jobs, cores, alternatives, max_memory, max_model, max_nodes, max_depth, max_trips, max_calls;
     double max_time;                 /* seconds; 0: not given */
     bool no_cache, no_fuse, plain, quick, time, list_passes;
     const char *how;                 /* run, bench, verify: an option given that is about compiling */

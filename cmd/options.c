@@ -66,6 +66,7 @@ static const Row rows[] = {
     { "cores",       0,   COMPILING, TAKES_COUNT, FIELD(cores),      "N",       "cores that kernels are shared out among (default: as the machine has)" },
     { "no-fuse",     0,   COMPILING, TAKES_FLAG,  FIELD(no_fuse),    NULL,      "every nest its own kernel" },
     { "choices",     0,   COMPILING, TAKES_TEXT,  FIELD(choices),    "FILE",    "schedules for kernels, as --dump=choose shows them: %VALUE { steps }" },
+    { "alternatives", 0,  C,         TAKES_COUNT, FIELD(alternatives), "N",     "--dump=choose shows the N cheapest schedules of each kernel in full" },
     { "plain",       0,   COMPILING, TAKES_FLAG,  FIELD(plain),      NULL,      "plain loops: no tiles, no vectors" },
     { "quick",       0,   COMPILING, TAKES_FLAG,  FIELD(quick),      NULL,      "compile in less time, all kernels as one unit; runs slower" },
     { "cc",          0,   COMPILING | M, TAKES_TEXT,  FIELD(cc),         "PROGRAM", "the C compiler (default $CC, then cc, gcc, clang)" },

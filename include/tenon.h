@@ -209,6 +209,7 @@ typedef struct TnCompileOptions {
     const char *choices;             /* a file of schedules for kernels, by the values they make; NULL: none */
     int64_t max_trips;               /* of a run: turns of a loop; 0: 2^30 */
     int64_t max_calls;               /* of a run: how deep functions call each other; 0: 1000 */
+    int32_t alternatives;            /* of a kernel's schedules, that a dump of the stage choose shows in full; 0: none */
 } TnCompileOptions;
 
 typedef struct TnCompileReport {

@@ -8,7 +8,14 @@
  *     …
  *   }
  *
- * A dump of this stage shows what was chosen above each kernel, what else was close, and both prices.
+ * A dump of this stage shows what was chosen above each kernel, what else was close, and both prices; or, if
+ * so many alternatives are asked for, the cheapest programs of each kernel in full, for who wants to time them:
+ *
+ *   ; %relu2_out: 12 programs, Conv "conv2" + Relu "relu2"
+ *   ;   1.26e-05 s, alone 1.31e-05 s
+ *   ;     split j by 16 -> jp jv pad
+ *   ;     …
+ *   ; %relu3_out: as %relu2_out
  */
 #include "driver/internal.h"
 
@@ -157,8 +164,33 @@ print_seconds(Text *t, double s)
         text_printf(t, "%.3g ms", s * 1e3);
 }
 
+/* Every line of a text, as a comment. */
+static void
+print_quoted(Text *t, const char *text)
+{
+    while (*text) {
+        size_t n = strcspn(text, "\n");
+        text_add(t, "\n;     ");
+        text_bytes(t, text, n);
+        text += n + (text[n] == '\n');
+    }
+}
+
 static const char *
-choice_remark(Job *j, const Choices *choices, bool pinned)
+list_alternatives(Job *j, const Kernel *k, const Choices *choices)
+{
+    Text t = { .arena = j->arena };
+
+    text_printf(&t, "%u programs, %s", choices->n, k->origin ? k->origin : k->name);
+    for (uint32_t i = 0; i < choices->n && i < (uint32_t)j->o->alternatives; i++) {
+        text_printf(&t, "\n;   %.6g s, alone %.6g s", choices->at[i].seconds, choices->at[i].alone);
+        print_quoted(&t, choices->at[i].program);
+    }
+    return text_str(&t);
+}
+
+static const char *
+choice_remark(Job *j, const Kernel *k, const Choices *choices, bool pinned)
 {
     Text t = { .arena = j->arena };
 
@@ -166,6 +198,8 @@ choice_remark(Job *j, const Choices *choices, bool pinned)
         return "as the file of choices says";
     if (!choices->n)
         return "plain vector loops: it combines as it writes, scans or picks, which has no steps";
+    if (j->o->alternatives > 0)
+        return list_alternatives(j, k, choices);
     text_printf(&t, "%u program%s; ", choices->n, choices->n == 1 ? "" : "s");
     print_seconds(&t, choices->at[0].seconds);
     if (choices->n > 1) {
@@ -178,7 +212,7 @@ choice_remark(Job *j, const Choices *choices, bool pinned)
 
 /* ---- the stage ------------------------------------------------------------------------------------------------- */
 
-typedef struct { const char *program, *remark; const Expr *predicted; } Chosen;
+typedef struct { const char *program, *remark; const Expr *predicted; Sym asked; } Chosen;      /* asked: for the kernel that makes it */
 
 /* A price at sizes that are not known says nothing of a run. */
 static bool
@@ -191,7 +225,7 @@ has_numbers(const Kernel *k)
 }
 
 static Chosen *
-choose_kernel(Job *j, const Kernel *k, const bool *constant, Pin *pin)
+choose_kernel(Job *j, const Kernel *k, Sym value, const bool *constant, Pin *pin)
 {
     Arena *scratch = arena_child(j->arena);
     Choices choices = { 0 };
@@ -199,7 +233,7 @@ choose_kernel(Job *j, const Kernel *k, const bool *constant, Pin *pin)
 
     if (!pin)
         choices = schedule_choices(j->ctx, scratch, k, &j->machine, constant);
-    *chosen = (Chosen){ pin ? pin->steps : choices.n ? arena_str(j->arena, choices.at[0].program) : NULL, choice_remark(j, &choices, pin), NULL };
+    *chosen = (Chosen){ pin ? pin->steps : choices.n ? arena_str(j->arena, choices.at[0].program) : NULL, choice_remark(j, k, &choices, pin), NULL, value };
     if (choices.n && has_numbers(k))
         chosen->predicted = expr_int(j->ctx, (int64_t)(choices.at[0].alone * 1e12));
     arena_free(scratch);
@@ -218,7 +252,7 @@ choose_in(Job *j, Graph *g, Pins *pins, Map *known, Text *remarks)
         const bool *constant = constant_inputs(j, g, n);
         Sym key = choice_key(j, k, constant);
         if (pin || !map_get(known, MAP_PTR(key), &at)) {
-            at = MAP_PTR(choose_kernel(j, k, constant, pin));
+            at = MAP_PTR(choose_kernel(j, k, made_by(g, n), constant, pin));
             if (!pin)
                 map_put(known, MAP_PTR(key), at);
         }
@@ -229,7 +263,14 @@ choose_in(Job *j, Graph *g, Pins *pins, Map *known, Text *remarks)
             pin->used = true;
         text_add(remarks, "; %");
         text_name(remarks, made_by(g, n));
-        text_printf(remarks, ": %s\n", chosen->remark);
+        text_add(remarks, ": ");
+        if (j->o->alternatives > 0 && chosen->asked != made_by(g, n)) {
+            text_add(remarks, "as %");
+            text_name(remarks, chosen->asked);
+        } else {
+            text_add(remarks, chosen->remark);
+        }
+        text_add(remarks, "\n");
     }
 }
 

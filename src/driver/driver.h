@@ -17,6 +17,7 @@ typedef struct {
     int64_t cores;                   /* that kernels are shared out among; 0: as the machine has */
     ScheduleLevel schedule;
     const char *choices;             /* a file of schedules to use instead of the cheapest; NULL: none */
+    int32_t alternatives;            /* programs of each kernel that a dump of choose shows in full; 0: none */
     bool no_fuse, time;
     bool quick;              /* all code as one unit with cheap flags: for models that are compiled more often than run */
     int64_t max_trips, max_calls;    /* of a run: turns of a loop, depth of calls; 0: the defaults */

@@ -11,6 +11,12 @@
 #pragma GCC diagnostic ignored "-Wtype-limits"    /* one macro serves signed and unsigned */
 #pragma GCC diagnostic ignored "-Wpsabi"          /* vectors are passed between inlined functions alone */
 
+/* GCC joins accumulators of unrolled loops into one variable before it gives them registers, and then keeps some of twelve
+ * in memory while registers are free. */
+#if defined __GNUC__ && !defined __clang__
+#pragma GCC optimize("no-tree-coalesce-vars")
+#endif
+
 #ifndef TN_KERNEL
 #define TN_KERNEL void           /* `static void` in a single file */
 #endif

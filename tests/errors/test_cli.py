@@ -683,7 +683,15 @@ def test_a_machine_file_is_checked(tenon, model):
 def test_schedules_can_be_given(tenon, model):
     chosen = tenon("compile", model, "--dump=choose", "--stop-after=choose").stdout
     assert re.search(r'; %"y/out:0": \d+ programs?; [0-9.]+ [um]s', chosen), chosen
+    listed = tenon("compile", model, "--dump=choose", "--stop-after=choose", "--alternatives", "2").stdout
+    both = re.search(r'; %"y/out:0": \d+ programs, MatMul .*\n((?:;   [0-9.e-]+ s, alone [0-9.e-]+ s\n(?:;     .*\n)+){2})(?!;)', listed)
+    assert both, listed
     file = tenon.folder / "pins"
+    second = both[1].rindex("s, alone")
+    steps = [line[6:] for line in both[1][second:].splitlines()[1:]]
+    file.write_text('%"y/out:0" {\n' + "\n".join(steps) + "\n}\n")
+    shown = tenon("compile", model, "--choices", file, "--dump=schedule", "--stop-after=schedule").stdout
+    assert all(step in shown for step in steps)
     file.write_text('; one product\n%"y/out:0" {\n  hold o at j -> acc reg ; plain\n}\n')
     shown = tenon("compile", model, "--choices", file, "--dump=schedule", "--stop-after=schedule").stdout
     assert "hold o at j -> acc reg" in shown and "parallel" not in shown
