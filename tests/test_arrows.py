@@ -22,7 +22,7 @@ LEVELS = [
     ["op"],
     ["cost"],
     ["nest"],
-    ["machine"],
+    ["machine", "routine"],
     ["type"],
     ["expr"],
     ["base"],

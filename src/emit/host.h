@@ -92,7 +92,11 @@ const char *program_graph(Program *p, const Graph *g);       /* the function tha
 const char *program_bytes(Program *p, const Type *t, const Format *f);       /* checked */
 /* Check what becomes decidable when node `id` has run (0: at the beginning). */
 void program_constraints(Program *p, NodeId id);
+void program_memory(Program *p, NodeId id);          /* memory for what the node makes, where it is taken now */
 void host_control(Program *p, NodeId id);            /* a node that runs graphs or defines symbols */
+void host_routine(Program *p, NodeId id);            /* a call of a routine (host_routine.c) */
+void host_routine_sources(Host *h);                  /* the sources of all that are called */
+bool host_is_routine(const Graph *g, NodeId id);
 
 static inline bool
 host_is_call(const Graph *g, NodeId n)

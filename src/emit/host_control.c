@@ -161,6 +161,8 @@ print_match(Control *k)
     text_printf(k->t, "    {\n        const %s *from = %s;\n", dtype_info[v->type->dtype].ctype, program_place(k->p, node_in(k->g, k->n, 0)));
     for (uint32_t i = 0; i < k->n->nfresh; i++)
         define(k, i, arena_printf(k->h->a, "(int64_t)from[%u]", i), "        ");
+    if (node_out(k->g, k->n, 0))
+        text_printf(k->t, "        memcpy(%s, from, %u * sizeof *from);\n", program_place(k->p, node_out(k->g, k->n, 0)), k->n->nfresh);
     text_add(k->t, "    }\n");
 }
 
@@ -477,7 +479,8 @@ host_control(Program *p, NodeId id)
     case CALL_IF: print_if(&k); break;
     case CALL_LOOP: print_loop(&k); break;
     case CALL_GRAPH: print_call(&k); break;
-    case CALL_OP: case CALL_NEST: case CALL_KERNEL: break;
+    case CALL_OP: host_routine(p, id); break;
+    case CALL_NEST: case CALL_KERNEL: break;
     }
     if (k.n->nfresh) {
         part_break(&p->parts);

@@ -65,6 +65,16 @@ kernels_of(Works *w, KnownWork *known_work, const Graph *g, uint32_t *nkernel)
     Host *h = w->h;
 
     for (NodeId n = 1; n < g->node.n; n++) {
+        if (host_is_routine(g, n)) {
+            const Node *node = &g->node.at[n];
+            text_add(h->t, "    {");
+            host_string(h->t, op_info[node->op].name);
+            text_add(h->t, ", ");
+            host_string(h->t, node->origin ? node->origin : op_info[node->op].name);
+            text_printf(h->t, ", \"%s\", %u},\n", dtype_info[g->value.at[node_in(g, node, 0)].type->dtype].name, h->function.n + node->op);
+            add_work(w, &(KernelWork){0}, NULL, (*nkernel)++);
+            continue;
+        }
         if (!host_is_call(g, n))
             continue;
         const Kernel *k = g->node.at[n].kernel;

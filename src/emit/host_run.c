@@ -67,12 +67,10 @@ program_bytes(Program *p, const Type *t, const Format *f)
     return host_checked(p->h, expr_scale(c, format_count(c, f, t), dtype_info[t->dtype].bytes));
 }
 
-/* Memory for results that is taken now, and scratch that prepare could not size. */
-static void
-get_memory(Program *p, NodeId id)
+void
+program_memory(Program *p, NodeId id)
 {
     const Node *n = &p->g->node.at[id];
-    const Expr *scratch = kernel_scratch_bytes(p->h->c, n->kernel);
 
     for (uint32_t i = 0; i < n->out.count; i++) {
         const Value *v = &p->g->value.at[node_out(p->g, n, i)];
@@ -84,6 +82,14 @@ get_memory(Program *p, NodeId id)
         host_comment(&p->parts.body, v->name);
         text_add(&p->parts.body, " */\n        return code;\n");
     }
+}
+
+/* Scratch that prepare could not size. */
+static void
+get_scratch(Program *p, NodeId id)
+{
+    const Expr *scratch = kernel_scratch_bytes(p->h->c, p->g->node.at[id].kernel);
+
     if (!expr_const(scratch, NULL) && (p->g != p->h->g || host_defined(&p->definer, scratch))) {
         program_statement(p);
         text_printf(&p->parts.body, "    if ((code = tn_scratch(f, %s)))\n        return code;\n", host_checked(p->h, scratch));
@@ -98,7 +104,8 @@ call(Program *p, NodeId id)
     Text *t = &p->rows;
     uint32_t nbuffer = n->in.count + n->out.count;
 
-    get_memory(p, id);
+    program_memory(p, id);
+    get_scratch(p, id);
     if (p->run_row == p->nrow || part_is_full(&p->parts))
         program_statement(p);
     text_printf(t, "    %u, ", host_function(h, n->kernel));
@@ -271,6 +278,7 @@ host_run(Host *h)
     for (uint32_t i = m->plan.n; i-- > 0; )          /* callees first */
         print_graph(&p, m->plan.at[i], i);
     print_tables(&p, h->t);
+    host_routine_sources(h);
     for (uint32_t i = 0; i < m->plan.n; i++)
         text_printf(h->t, "static int %s(const TnFrame *);\n", program_graph(&p, m->plan.at[i]->graph));
     text_printf(h->t, "\n%s", text_str(&functions));

@@ -75,6 +75,11 @@ bool call_sizes(Call *k);
 bool convert_nonzero(Call *k);       /* results as long as data make them */
 bool convert_compress(Call *k);
 
+/* What routines choose. (select.c) */
+bool convert_top_k(Call *k);
+bool convert_non_max_suppression(Call *k);
+bool convert_unique(Call *k);
+
 /* Sequences: what stands for one in the table of names, and the names of its two tensors. (sequence.c) */
 bool sequence_is(uint64_t entry);
 bool sequence_has_rank(uint64_t mark);

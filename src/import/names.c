@@ -9,10 +9,10 @@
 /* ONNX's operators, up to opset 28, that have no row. */
 static const char *const not_yet[] = {
     "Bernoulli", "BitCast", "Det", "GlobalLpPool", "ImageDecoder", "MaxRoiPool",
-    "MeanVarianceNormalization", "Multinomial", "NonMaxSuppression", "Optional", "OptionalGetElement", "OptionalHasElement",
+    "MeanVarianceNormalization", "Multinomial", "Optional", "OptionalGetElement", "OptionalHasElement",
     "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "RegexFullMatch", "SequenceConstruct",
     "SequenceMap", "StringConcat",
-    "StringNormalizer", "StringSplit", "TfIdfVectorizer", "TopK", "Unique",
+    "StringNormalizer", "StringSplit", "TfIdfVectorizer",
     "ai.onnx.ml.ArrayFeatureExtractor", "ai.onnx.ml.Binarizer", "ai.onnx.ml.CastMap", "ai.onnx.ml.CategoryMapper", "ai.onnx.ml.DictVectorizer",
     "ai.onnx.ml.FeatureVectorizer", "ai.onnx.ml.Imputer", "ai.onnx.ml.LabelEncoder", "ai.onnx.ml.LinearClassifier", "ai.onnx.ml.LinearRegressor",
     "ai.onnx.ml.Normalizer", "ai.onnx.ml.OneHotEncoder", "ai.onnx.ml.SVMClassifier", "ai.onnx.ml.SVMRegressor", "ai.onnx.ml.Scaler",

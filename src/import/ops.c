@@ -686,6 +686,7 @@ static const OpRow rows[] = {
     {"QuantizeLinear", OP_quantize_linear, convert_quantize}, {"DequantizeLinear", OP_dequantize_linear, convert_quantize},
     {"DynamicQuantizeLinear", OP_dynamic_quantize_linear, 0},
     {"NonZero", OP_NONE, convert_nonzero}, {"Compress", OP_NONE, convert_compress},
+    {"TopK", OP_top_k, convert_top_k}, {"NonMaxSuppression", OP_non_max_suppression, convert_non_max_suppression}, {"Unique", OP_unique, convert_unique},
 };
 
 const OpRow *

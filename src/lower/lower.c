@@ -14,6 +14,7 @@
 #include "lower/lower.h"
 
 typedef struct { Expansion meaning; bool live; } Lowered;
+enum { READ = 1, ASKED = 2 };          /* by a routine, whose sizes may be what is known of the value */
 
 typedef struct {
     const Graph *from;
@@ -43,7 +44,7 @@ mark_read(Lower *l, const Node *n, const Expansion *e)
         const NestCall *call = &e->call.at[k];
         for (uint32_t i = 0; i < call->nest->nin; i++)
             if (call->value[i] < n->in.count)
-                l->read[node_in(l->from, n, call->value[i])] = 1;
+                l->read[node_in(l->from, n, call->value[i])] |= READ;
     }
 }
 
@@ -103,7 +104,7 @@ expand_live(Lower *l)
     }
     for (uint32_t i = 0; i < g->output.n; i++) {
         const Type *t = g->value.at[g->output.at[i]].type;
-        l->read[g->output.at[i]] = 1;
+        l->read[g->output.at[i]] |= READ;
         for (uint32_t d = 0; d < t->rank; d++)
             expr_vars(t->dim[d], need_var, l);
     }
@@ -113,11 +114,11 @@ expand_live(Lower *l)
         if (!is_read(l, n) && !l->node[id].live)
             continue;
         l->node[id].live = true;
-        if (n->callee == CALL_OP)
+        if (n->callee == CALL_OP && !op_is_routine(n->op))
             ok &= expand_node(l, id);
         else
             for (uint32_t i = 0; i < n->in.count; i++)
-                l->read[node_in(g, n, i)] = 1;
+                l->read[node_in(g, n, i)] |= n->callee == CALL_OP ? ASKED : READ;
         need_symbols(l, id);
     }
     return ok;
@@ -170,15 +171,17 @@ place_nests(Lower *l, NodeId id)
     }
 }
 
-/* Its symbols alone are left of a match. */
+/* Its symbols alone are left of a match, unless a routine asks for the copy, which is known by them. */
 static void
 place_match(Lower *l, NodeId id)
 {
     const Node *n = &l->from->node.at[id];
-    ValueId in = l->map[node_in(l->from, n, 0)], out = 0;
+    ValueId in = l->map[node_in(l->from, n, 0)], old = node_out(l->from, n, 0), out = 0;
 
-    if (node_out(l->from, n, 0))
-        l->map[node_out(l->from, n, 0)] = in;
+    if (old && l->read[old] & ASKED)
+        l->map[old] = out = graph_copy_value(l->to, l->from, old);
+    else if (old)
+        l->map[old] = in;
     graph_call_region(l->to, n, 1, &in, 1, &out);
 }
 
@@ -195,7 +198,7 @@ lower_nests(const Graph *g)
         for (NodeId id = 1; id < g->node.n; id++) {
             if (!l.node[id].live)
                 continue;
-            if (g->node.at[id].callee == CALL_OP)
+            if (g->node.at[id].callee == CALL_OP && !op_is_routine(g->node.at[id].op))
                 place_nests(&l, id);
             else if (g->node.at[id].callee == CALL_MATCH)
                 place_match(&l, id);

@@ -385,6 +385,27 @@ check_call(Ctx *c, const OpCall *call)
 }
 
 bool
+op_is_routine(OpKind op)
+{
+    return op < OP_COUNT && rule[op].expand == expand_routine;
+}
+
+uint32_t
+op_numbers(const OpCall *call, Arena *a, const double **out)
+{
+    double *v = NEW_ARRAY(a, double, strlen(op_info[call->op].attrs) + 1);
+    uint32_t n = 0;
+
+    for (const char *s = op_info[call->op].attrs; *s; n++) {
+        size_t word = strcspn(s, " "), name = strcspn(s, "= ");
+        v[n] = op_float(call, arena_printf(a, "%.*s", (int)name, s));
+        s += word + strspn(s + word, " ");
+    }
+    *out = v;
+    return n;
+}
+
+bool
 op_infer(Ctx *c, const OpCall *call, const Type **out)
 {
     if (!check_call(c, call) || !rule[call->op].infer(c, call, out))

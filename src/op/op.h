@@ -74,6 +74,11 @@ typedef struct {
     VEC(const Type *) type;          /* by value number */
     VEC(NestCall) call;              /* in order */
 } Expansion;
+/* An operator that no nest can say: a function in C, which src/routine has under the operator's name. It stays a call of
+ * the operator to the end, and has no expansion. */
+bool op_is_routine(OpKind op);
+/* Its numbers, in the order of its row, as a routine gets them. */
+uint32_t op_numbers(const OpCall *call, Arena *a, const double **out);
 /* False with a diagnostic if this call has no meaning as nests (unsupported attribute, say). */
 bool op_expand(Ctx *c, const OpCall *call, const Type *const *out, Expansion *e);
 

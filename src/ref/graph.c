@@ -13,6 +13,8 @@ static bool
 ref_op_at(Ctx *c, Arena *a, const OpCall *call, const Type *const *out_type, const Symbols *s, Tensor *const *value)
 {
     Expansion e = {0};
+    if (op_is_routine(call->op))
+        return ref_routine(c, a, call, value);
     if (!op_expand(c, call, out_type, &e))
         return false;
     Tensor **all = NEW_ARRAY(a, Tensor *, e.type.n);

@@ -165,6 +165,9 @@ bool run_tiled(Program *p, const Domain *d, const uint32_t *axes, const Stores *
 /* ref_nest, one point at a time: what tiles are tested against. */
 bool ref_nest_by_points(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param);
 
+/* A call of a routine. value: its inputs, then its results, allocated; NULL where absent. (routine.c) */
+bool ref_routine(Ctx *c, Arena *a, const OpCall *call, Tensor *const *value);
+
 /* ---- graphs (graph.c), nodes that run graphs or define symbols (control.c) ------------------------------ */
 
 enum { REF_MAX_DEPTH = 1000, REF_MAX_TRIPS = 1 << 24 };      /* of graphs that run graphs; of a loop */

@@ -250,6 +250,9 @@ report_fault(const Session *s, Diags *d, const TnFault *f)
         return diag_error(d, DIAG_USAGE, at_model(s),
                           "%s: the index %lld is outside of its axis, which has %lld elements; check the inputs it comes from",
                           f->where >= 0 && f->where < m->nkernel ? m->kernels[f->where].origin : "a kernel", got, want);
+    case TN_FAULT_VALUE:
+        return diag_error(d, DIAG_USAGE, at_model(s), "%s: %lld is asked for, at most %lld is possible; check the inputs it comes from",
+                          f->where >= 0 && f->where < m->nkernel ? m->kernels[f->where].origin : "a kernel", got, want);
     case TN_FAULT_WEIGHTS:
         return diag_error(d, DIAG_MODEL, at_model(s), "the library does not find its weights, %lld bytes; compile the model again", want);
     case TN_FAULT_SYMBOL:

@@ -1,0 +1,35 @@
+/* routine: calls of routines. The function is the one that artefacts contain; what it is tested against are others'
+ * implementations. */
+#include "ref/internal.h"
+
+#include "routine/routine.h"
+
+static char *
+text_memory(void *user, int64_t bytes)
+{
+    return arena_alloc(user, (size_t)bytes);
+}
+
+bool
+ref_routine(Ctx *c, Arena *a, const OpCall *call, Tensor *const *value)
+{
+    const Routine *routine = routine_named(op_info[call->op].name);
+    uint32_t n = call->nin + call->nout;
+    TnArray *array = NEW_ARRAY(a, TnArray, op_info[call->op].max_in + op_info[call->op].max_out + 1);
+    TnFault fault = {0};
+    int64_t scratch = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        if (value[i])
+            array[i < call->nin ? i : i - call->nin + op_info[call->op].max_in] =
+                (TnArray){value[i]->data, routine_type(value[i]->dtype), (int32_t)value[i]->rank, value[i]->dim};
+    TnRoutine r = {{.size = sizeof r.args, .fault = &fault}, array, NULL, text_memory, c->arena};
+    op_numbers(call, a, &r.attr);
+    int64_t trips = routine->plan(&r, &scratch);
+    if (!fault.code && trips > 0)
+        routine->run(&r.args, 0, trips, arena_alloc(a, (size_t)scratch + 64));
+    if (!fault.code)
+        return true;
+    return diag_error(&c->diags, DIAG_USAGE, call->loc, "%s: %lld is asked for, at most %lld is possible", op_info[call->op].name,
+                      (long long)fault.got, (long long)fault.want);
+}

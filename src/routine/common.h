@@ -1,0 +1,133 @@
+/* common: what routines get, and what they share. Printed into every source that calls one, behind tenon_abi.h. */
+#ifndef TN_ROUTINE_H
+#define TN_ROUTINE_H
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TN_ROUTINE static __attribute__((unused))
+
+/* A tensor: f d floats, e g floats of 16 bits (IEEE, bfloat), b h i l and B H I L integers of 8 to 64 bits, s strings,
+ * which are const char *. type 0: it is absent. */
+typedef struct { void *at; int32_t type, rank; const int64_t *dim; } TnArray;
+
+/* A routine is called as kernels are: with a range of its trips. TnArgs is the beginning of what it gets. */
+typedef struct {
+    TnArgs args;
+    const TnArray *array;        /* inputs, then results */
+    const double *attr;          /* the operator's numbers, in the order of its row */
+    char *(*text)(void *user, int64_t bytes);    /* characters that stay while the run's results do; NULL: no memory */
+    void *user;
+} TnRoutine;
+/* How many trips, each of them apart from the others, and the scratch [bytes] of one worker. */
+typedef int64_t TnRoutinePlan(const TnRoutine *r, int64_t *scratch);
+
+/* The first thing that is wrong stops the model: a number that came from data, and the most that it may be. */
+TN_ROUTINE void
+tn_wrong(const TnRoutine *r, int64_t got, int64_t most)
+{
+    TnFault *f = r->args.fault;
+    int32_t none = TN_FAULT_NONE;
+
+    if (!__atomic_compare_exchange_n(&f->code, &none, TN_FAULT_VALUE, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        return;
+    f->where = r->args.kernel;
+    f->got = got;
+    f->want = most;
+}
+/* There is no memory for so many bytes. */
+TN_ROUTINE void
+tn_no_memory(const TnRoutine *r, int64_t bytes)
+{
+    *r->args.fault = (TnFault){TN_FAULT_MEMORY, r->args.kernel, 0, 0, bytes, 0};
+}
+
+TN_ROUTINE int64_t
+tn_product(const int64_t *dim, int64_t from, int64_t end)
+{
+    int64_t n = 1;
+    for (; from < end; from++)
+        n *= dim[from];
+    return n;
+}
+TN_ROUTINE int64_t tn_count(const TnArray *a) { return tn_product(a->dim, 0, a->rank); }
+TN_ROUTINE int64_t
+tn_size_of(int32_t type)
+{
+    switch (type) {
+    case 'b': case 'B': return 1;
+    case 'h': case 'H': case 'e': case 'g': return 2;
+    case 'i': case 'I': case 'f': return 4;
+    default: return 8;
+    }
+}
+TN_ROUTINE const char *
+tn_string(const TnArray *a, int64_t i)
+{
+    const char *s = ((const char *const *)a->at)[i];
+    return s ? s : "";
+}
+
+/* The element as a number whose order is theirs: NaN is behind all others, and both zeros are one. */
+TN_ROUTINE uint64_t
+tn_float_key(uint64_t bits, int width, uint64_t infinity)
+{
+    uint64_t sign = UINT64_C(1) << (width - 1), all = sign | (sign - 1);
+
+    if ((bits & ~sign) > infinity)
+        return all;
+    if (!(bits & ~sign))
+        bits = 0;
+    return bits & sign ? ~bits & all : bits | sign;
+}
+TN_ROUTINE uint64_t
+tn_key(int32_t type, const void *at, int64_t i)
+{
+    const uint64_t top = UINT64_C(1) << 63;
+
+    switch (type) {
+    case 'f': return tn_float_key(((const uint32_t *)at)[i], 32, 0x7f800000);
+    case 'd': return tn_float_key(((const uint64_t *)at)[i], 64, UINT64_C(0x7ff0000000000000));
+    case 'e': return tn_float_key(((const uint16_t *)at)[i], 16, 0x7c00);
+    case 'g': return tn_float_key(((const uint16_t *)at)[i], 16, 0x7f80);
+    case 'b': return (uint64_t)((const int8_t *)at)[i] ^ top;
+    case 'h': return (uint64_t)((const int16_t *)at)[i] ^ top;
+    case 'i': return (uint64_t)((const int32_t *)at)[i] ^ top;
+    case 'l': return (uint64_t)((const int64_t *)at)[i] ^ top;
+    case 'B': return ((const uint8_t *)at)[i];
+    case 'H': return ((const uint16_t *)at)[i];
+    case 'I': return ((const uint32_t *)at)[i];
+    default: return ((const uint64_t *)at)[i];
+    }
+}
+/* Below 0, 0 or above: elements i and j. */
+TN_ROUTINE int
+tn_compare(const TnArray *a, int64_t i, const TnArray *b, int64_t j)
+{
+    if (a->type == 's')
+        return strcmp(tn_string(a, i), tn_string(b, j));
+    uint64_t x = tn_key(a->type, a->at, i), y = tn_key(b->type, b->at, j);
+    return (x > y) - (x < y);
+}
+
+/* Sort n numbers by `before`, equal ones staying as they are; room: n more. */
+typedef int TnBefore(const void *user, int64_t x, int64_t y);
+TN_ROUTINE void
+tn_sort(int64_t *v, int64_t *room, int64_t n, TnBefore *before, const void *user)
+{
+    int64_t *from = v, *to = room;
+
+    for (int64_t width = 1; width < n; width *= 2) {
+        for (int64_t begin = 0; begin < n; begin += 2 * width) {
+            int64_t mid = begin + width < n ? begin + width : n, end = mid + width < n ? mid + width : n;
+            for (int64_t i = begin, j = mid, k = begin; k < end; k++)
+                to[k] = i < mid && (j >= end || !before(user, from[j], from[i])) ? from[i++] : from[j++];
+        }
+        int64_t *t = from;
+        from = to;
+        to = t;
+    }
+    if (from != v)
+        memcpy(v, from, (size_t)n * sizeof *v);
+}
+#endif
