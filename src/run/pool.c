@@ -1,16 +1,17 @@
 /* pool: threads that run the ranges of parallel loops.
  *
  * A model is many short parallel loops one after the other, so handing out work must cost less than
- * the loops. Each worker has a cache line of its own with the range it is to do and a word that says
- * whether there is one; the caller writes the range and then the word, does the first range itself and
- * waits until `pending` is zero. No lock, no queue, no allocation: ranges are contiguous and fixed by
- * arithmetic, so that the same worker meets the same part of a tensor in the next loop, in its own
- * cache, and results do not depend on who is fast.
+ * the loops. A loop is cut into a part for each thread, contiguous and fixed by arithmetic, so that the same
+ * thread meets the same part of a tensor in the next loop, in its own cache; and each part into some pieces,
+ * which its thread takes from the front, one after the other. Who has none left takes pieces from the end
+ * of the others' parts. So threads are done together though trips are not equally long, or the system has
+ * given a processor to somebody else, or a worker sleeps; and a loop is never later than one thread would be, but
+ * for the cost of waking. What a trip computes does not depend on who does it, so results are the same bits.
  *
- * A range is taken by whoever is first to change its word from READY: when the caller is done with
- * its own and a worker has not begun (it sleeps, or the system has given its processor to somebody
- * else), the caller does that range too. So a loop is never later than one thread would be, but for
- * the cost of waking.
+ * A part is its first trip, and one word that says which of its pieces nobody has taken: a piece is taken by
+ * whoever is first to change the word. No lock, no queue, no allocation. The caller writes the parts, tells the
+ * workers, works like the others, and waits until `pending`, the pieces not done, is zero. Who takes a piece
+ * reads what the loop is only then: until that piece is done there is no next loop.
  *
  * Who waits spins for SPIN seconds, then parks on the word (a futex). While a model runs, the next loop
  * is near even when a serial one comes first, so a worker spins for RUN_SPIN then. Waiting must not take
@@ -41,7 +42,9 @@ static const double RUN_SPIN = 1e-3;          /* while a model runs */
 static const double LOST = 100e-6;            /* two looks at the clock are a microsecond apart, unless somebody else ran */
 static const double CROWDED_SECONDS = 0.1;
 
-enum { IDLE, READY, TAKEN, END };             /* Worker.range: none; to be done; being done; none will come */
+enum { PIECES = 8 };                          /* of a part at most: an eighth is what a thread that is held up can hold up */
+enum { NEAR = 8 };                            /* workers that a worker takes pieces from: a look costs a cache miss */
+enum { IDLE, CALLED, END };                   /* Worker.word */
 
 typedef struct {
     atomic_uint parked;
@@ -49,18 +52,19 @@ typedef struct {
 } Waiter;
 
 typedef struct Worker {
-    _Alignas(64) atomic_uint range;
+    _Alignas(64) atomic_uint word;            /* what it waits for */
     Waiter waiter;
-    int64_t begin, end;
     void *scratch;
     struct Pool *pool;
     pthread_t thread;
+    _Alignas(64) atomic_uint left;            /* pieces of its part that nobody has taken: the first, and the end << 16 */
+    int64_t begin, each, longer;              /* its first trip; trips of a piece; the first `longer` pieces have one more */
 } Worker;
 
 struct Pool {
-    _Alignas(64) atomic_uint pending;    /* ranges that have not been finished, but for the caller's first */
+    _Alignas(64) atomic_uint pending;    /* pieces that have not been done */
     Waiter caller;
-    _Alignas(64) TnKernelFn *fn;         /* the running loop; written before any READY */
+    _Alignas(64) TnKernelFn *fn;         /* the running loop; written before any piece */
     const TnArgs *args;
     Worker *worker;                      /* [threads]; number 0 is the caller */
     int threads, started;
@@ -120,20 +124,44 @@ await_change(Pool *p, Waiter *w, atomic_uint *word, unsigned old)
     return now;
 }
 
-/* ---- workers ---------------------------------------------------------------------------- */
+/* ---- pieces ----------------------------------------------------------------------------- */
 
-/* Do the range if nobody else has begun it. Scratch memory is looked up once the range is taken: until then the caller
- * may replace it. */
+/* Take a piece of w's part, the first or the last, and do it with `scratch`, which is looked up then: until then the
+ * caller may replace it. False: there is none. */
 static bool
-take(Pool *p, Worker *w, void *const *scratch)
+do_piece(Pool *p, Worker *w, bool last, void *const *scratch)
 {
-    unsigned ready = READY;
-    if (!atomic_compare_exchange_strong_explicit(&w->range, &ready, TAKEN, memory_order_acquire, memory_order_relaxed))
-        return false;
-    p->fn(p->args, w->begin, w->end, *scratch);
-    atomic_store_explicit(&w->range, IDLE, memory_order_relaxed);
+    unsigned left = atomic_load_explicit(&w->left, memory_order_relaxed), first, end;
+
+    do {
+        first = left & 0xffff;
+        end = left >> 16;
+        if (first == end)
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(&w->left, &left, last ? first | (end - 1) << 16 : (first + 1) | end << 16,
+                                                    memory_order_acquire, memory_order_relaxed));
+    int64_t k = last ? end - 1 : first, begin = w->begin + k * w->each + (k < w->longer ? k : w->longer);
+    p->fn(p->args, begin, begin + w->each + (k < w->longer), *scratch);
     return true;
 }
+
+/* Thread i does all that it finds: its part, then what is left of others'. How many pieces that was. */
+static unsigned
+do_pieces(Pool *p, int i)
+{
+    void *const *scratch = &p->worker[i].scratch;
+    unsigned done = 0;
+
+    while (do_piece(p, &p->worker[i], false, scratch))
+        done++;
+    int others = i && p->threads > NEAR ? NEAR : p->threads - 1;
+    for (int k = 1; k <= others; k++)
+        while (do_piece(p, &p->worker[(i + k) % p->threads], true, scratch))
+            done++;
+    return done;
+}
+
+/* ---- workers ---------------------------------------------------------------------------- */
 
 static void *
 work(void *arg)
@@ -141,19 +169,21 @@ work(void *arg)
     Worker *w = arg;
     Pool *p = w->pool;
     for (;;) {
-        if (await_change(p, &w->waiter, &w->range, IDLE) == END)
+        await_change(p, &w->waiter, &w->word, IDLE);
+        if (atomic_exchange(&w->word, IDLE) == END)
             return NULL;
-        if (take(p, w, &w->scratch) && atomic_fetch_sub(&p->pending, 1) == 1 && atomic_load(&p->caller.parked))
+        unsigned done = do_pieces(p, (int)(w - p->worker));
+        if (done && atomic_fetch_sub(&p->pending, done) == done && atomic_load(&p->caller.parked))
             futex_wake(&p->pending);
     }
 }
 
 static void
-send(Worker *w, unsigned range)
+call(Worker *w, unsigned word)
 {
-    atomic_store(&w->range, range);
+    atomic_store(&w->word, word);
     if (atomic_load(&w->waiter.parked))
-        futex_wake(&w->range);
+        futex_wake(&w->word);
 }
 
 void
@@ -175,22 +205,25 @@ pool_run(Pool *p, TnKernelFn *fn, const TnArgs *args, int64_t trips, int64_t gra
         return;
     }
 
-    /* The first `longer` ranges have one trip more. */
-    int64_t each = trips / parts, longer = trips % parts, begin = each + (longer > 0);
+    /* The first `longer` parts have one trip more. A piece is worth half of what a thread is. */
+    int64_t each = trips / parts, longer = trips % parts, begin = 0, least = grain > 1 ? (grain + 1) / 2 : 1;
+    int64_t pieces = each / least < PIECES ? each / least : PIECES;
     p->fn = fn;
     p->args = args;
-    atomic_store_explicit(&p->pending, (unsigned)parts - 1, memory_order_relaxed);
-    for (int64_t i = 1; i < parts; i++) {
+    atomic_store_explicit(&p->pending, (unsigned)(parts * pieces), memory_order_relaxed);
+    for (int64_t i = 0; i < parts; i++) {
         Worker *w = &p->worker[i];
+        int64_t mine = each + (i < longer);
         w->begin = begin;
-        begin = w->end = begin + each + (i < longer);
-        send(w, READY);
+        w->each = mine / pieces;
+        w->longer = mine % pieces;
+        begin += mine;
+        atomic_store_explicit(&w->left, (unsigned)pieces << 16, memory_order_release);
     }
-    fn(args, 0, each + (longer > 0), p->worker[0].scratch);
-    for (int64_t i = parts; --i > 0; )       /* the last to be woken first */
-        if (take(p, &p->worker[i], &p->worker[0].scratch))
-            atomic_fetch_sub_explicit(&p->pending, 1, memory_order_acq_rel);
-    for (unsigned left; (left = atomic_load_explicit(&p->pending, memory_order_acquire)) != 0; )
+    for (int64_t i = 1; i < parts; i++)
+        call(&p->worker[i], CALLED);
+    unsigned done = do_pieces(p, 0), left = atomic_fetch_sub(&p->pending, done) - done;
+    for (; left; left = atomic_load_explicit(&p->pending, memory_order_acquire))
         await_change(p, &p->caller, &p->pending, left);
 }
 
@@ -201,7 +234,7 @@ pool_end(void *what)
 {
     Pool *p = what;
     for (int i = 1; i <= p->started; i++)
-        send(&p->worker[i], END);
+        call(&p->worker[i], END);
     for (int i = 1; i <= p->started; i++)
         pthread_join(p->worker[i].thread, NULL);
     for (int i = 0; i < p->threads; i++)

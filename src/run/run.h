@@ -33,7 +33,7 @@ const TnManifest *artefact_manifest(const Artefact *f);
 /* ---- pool ------------------------------------------------------------------------------------ */
 
 /* Workers spin briefly, then park; longer while pool_busy says that more is to come. The caller takes
- * part. Ranges are static. No allocation and no lock on the hot path. threads 0: cpu_count(). */
+ * part. A thread has a part of a loop, in pieces; who is done takes pieces from others. No allocation and no lock on the hot path. threads 0: cpu_count(). */
 typedef struct Pool Pool;
 Pool *pool_new(Arena *a, Diags *d, int threads);             /* closed with the arena */
 int pool_threads(const Pool *p);

@@ -1,4 +1,4 @@
-/* pool: every trip is done exactly once, whatever the sizes; ranges respect the grain. */
+/* pool: every trip is done exactly once, whatever the sizes; ranges are worth half a grain at least. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,7 +29,7 @@ count_trips(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
     for (int64_t i = begin; i < end; i++)
         atomic_fetch_add(&t->done[i], 1);
     atomic_fetch_add(&t->ranges, 1);
-    atomic_fetch_add(&t->short_ranges, end - begin < t->grain);
+    atomic_fetch_add(&t->short_ranges, end - begin < (t->grain + 1) / 2);
     /* Two ranges with one scratch would see each other's mark. */
     int64_t *mine = scratch;
     *mine = begin;
@@ -63,7 +63,7 @@ every_trip_once(void **state)
                     assert_int_equal(t.done[j], j < trips[i]);
                 int64_t parts = trips[i] / grains[k];
                 parts = parts > threads ? threads : parts < 1 ? trips[i] > 0 : parts;
-                assert_int_equal(t.ranges, parts);
+                assert_in_range(t.ranges, parts, parts > 1 ? 8 * parts : 1);
                 assert_int_equal(t.bad_scratch, 0);
                 if (trips[i] >= grains[k])
                     assert_int_equal(t.short_ranges, 0);
@@ -149,6 +149,40 @@ loops_of_a_running_model(void **state)
     arena_free(a);
 }
 
+enum { UNEVEN = 16 };
+
+/* The first trip goes on until all others have been done. */
+static void
+wait_in_the_first(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
+{
+    (void)scratch;
+    atomic_int *others = args->buf[0];
+    for (int64_t i = begin; i < end; i++) {
+        for (int k = 0; i == 0 && k < 5000 && atomic_load(others) < UNEVEN - 1; k++)
+            usleep(1000);
+        atomic_fetch_add(others, i > 0);
+    }
+}
+
+/* A trip that takes long holds nobody up: the others of its part are done by whoever is free. */
+static void
+trips_of_unequal_length(void **state)
+{
+    (void)state;
+    atomic_int others = 0;
+    void *buf[] = { &others };
+    TnArgs args = { .buf = buf };
+    Arena *a = arena_new(NULL, NULL);
+    Diags d = { .arena = a };
+    Pool *p = pool_new(a, &d, 2);
+    double begin = time_seconds();
+    pool_run(p, wait_in_the_first, &args, UNEVEN, 1);
+    assert_int_equal(others, UNEVEN - 1);
+    arena_free(a);
+    if (time_seconds() - begin > 4)
+        fail_msg("trips waited for one that takes long");
+}
+
 /* More threads than processors, and somebody else who wants the one there is: the caller does what no worker has
  * begun, so that this takes hardly longer than one thread would. Parts that waited for their worker would take a
  * time slice each now and then: 12 seconds in all. */
@@ -214,6 +248,7 @@ main(void)
         cmocka_unit_test(many_short_loops_in_a_row),
         cmocka_unit_test(parked_workers_wake),
         cmocka_unit_test(loops_of_a_running_model),
+        cmocka_unit_test(trips_of_unequal_length),
         cmocka_unit_test(busy_neighbour),
         cmocka_unit_test(thread_counts_are_checked),
     };
