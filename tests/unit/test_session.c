@@ -544,7 +544,7 @@ a_profile_tells_of_kernels(void **state)
         says(tn_session_kernel(s, 0, &k), TN_USAGE, "begin one with tn_session_profile");
         says(tn_session_profile(s, -1), TN_USAGE, "-1 events");
         assert_int_equal(tn_session_events(s), 0);
-        assert_int_equal(tn_session_profile(s, 2 * threads), TN_OK);
+        assert_int_equal(tn_session_profile(s, 1000), TN_OK);
         assert_int_equal(tn_session_kernels(s), 1);
         assert_int_equal(tn_session_kernel(s, 0, &k), TN_OK);
         assert_true(k.calls == 0 && k.seconds == 0 && k.operations == 0);
@@ -561,16 +561,17 @@ a_profile_tells_of_kernels(void **state)
         assert_true(k.predicted_seconds == 1e-9);
         says(tn_session_kernel(s, 1, &k), TN_USAGE, "there is no TnKernelProfile 1");
 
-        /* two runs were traced, each in a range for every thread; together they cover all trips */
-        assert_int_equal(tn_session_events(s), 2 * threads);
+        /* every run was traced, in some ranges for each thread; together they cover all trips */
+        int events = tn_session_events(s);
+        assert_in_range(events, 5 * threads, 1000);
         int64_t covered = 0;
-        for (int i = 0; i < 2 * threads; i++) {
+        for (int i = 0; i < events; i++) {
             assert_int_equal(tn_session_event(s, i, &e), TN_OK);
             assert_true(e.kernel == 0 && e.begin < e.end && e.thread > 0 && e.seconds >= 0);
             covered += e.end - e.begin;
         }
-        assert_int_equal(covered, 2 * 64);
-        says(tn_session_event(s, 2 * threads, &e), TN_USAGE, "there is no TnEvent");
+        assert_int_equal(covered, 5 * 64);
+        says(tn_session_event(s, events, &e), TN_USAGE, "there is no TnEvent");
         assert_int_equal(tn_session_profile(s, 0), TN_OK);       /* anew, without a trace */
         assert_int_equal(tn_run(s, c.in, 2, &c.out, 1), TN_OK);
         assert_int_equal(tn_session_kernel(s, 0, &k), TN_OK);
