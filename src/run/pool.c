@@ -22,7 +22,7 @@
  * has changed and does not put the worker to sleep. The wait for `pending` works the same way with the
  * roles exchanged.
  *
- * A forked child has no workers: sessions are made after the fork.
+ * A forked child has no workers: there the caller does every range, and the end of the pool waits for nobody.
  */
 #include <linux/futex.h>
 #include <pthread.h>
@@ -64,6 +64,7 @@ struct Pool {
     const TnArgs *args;
     Worker *worker;                      /* [threads]; number 0 is the caller */
     int threads, started;
+    pid_t owner;                         /* the process that has the workers */
     int64_t scratch_bytes;
     bool spare;                          /* there is a processor for each thread */
     atomic_bool running;
@@ -93,7 +94,7 @@ relax(void)
 #endif
 }
 
-/* Wait until *word is no longer `old`; w->parked tells the other side when we sleep. */
+/* Wait until *word is no longer `old`, and give what it is then; w->parked tells the other side when we sleep. */
 static unsigned
 await_change(Pool *p, Waiter *w, atomic_uint *word, unsigned old)
 {
@@ -140,12 +141,16 @@ work(void *arg)
 {
     Worker *w = arg;
     Pool *p = w->pool;
-    for (;;) {
-        if (await_change(p, &w->waiter, &w->range, IDLE) == END)
-            return NULL;
-        if (take(p, w, &w->scratch) && atomic_fetch_sub(&p->pending, 1) == 1 && atomic_load(&p->caller.parked))
+    unsigned seen = IDLE;
+    while ((seen = await_change(p, &w->waiter, &w->range, seen)) != END) {
+        if (seen != READY)
+            continue;
+        bool mine = take(p, w, &w->scratch);
+        seen = mine ? IDLE : TAKEN;           /* the caller has begun it: that it ends is worth no spinning */
+        if (mine && atomic_fetch_sub(&p->pending, 1) == 1 && atomic_load(&p->caller.parked))
             futex_wake(&p->pending);
     }
+    return NULL;
 }
 
 static void
@@ -200,9 +205,10 @@ static void
 pool_end(void *what)
 {
     Pool *p = what;
-    for (int i = 1; i <= p->started; i++)
+    int started = p->owner == getpid() ? p->started : 0;
+    for (int i = 1; i <= started; i++)
         send(&p->worker[i], END);
-    for (int i = 1; i <= p->started; i++)
+    for (int i = 1; i <= started; i++)
         pthread_join(p->worker[i].thread, NULL);
     for (int i = 0; i < p->threads; i++)
         free(p->worker[i].scratch);
@@ -243,6 +249,7 @@ pool_new(Arena *a, Diags *d, int threads)
     Pool *p = on_cache_line(a, sizeof *p);
     p->worker = on_cache_line(a, sizeof *p->worker * (size_t)threads);
     p->threads = threads;
+    p->owner = getpid();
     p->spare = threads <= cpu_count();
     for (int i = 0; i < threads; i++)
         p->worker[i].pool = p;
