@@ -87,15 +87,12 @@ static int64_t
 read_integer(DType t, const void *data, uint32_t i)
 {
     const uint8_t *at = (const uint8_t *)data + (size_t)i * dtype_info[t].bytes;
-    switch (t) {
-    case DT_I8:  return (int8_t)*at;
-    case DT_U8:  return *at;
-    case DT_BOOL: return *at != 0;
-    case DT_I16: { int16_t v; memcpy(&v, at, sizeof v); return v; }
-    case DT_U16: { uint16_t v; memcpy(&v, at, sizeof v); return v; }
-    case DT_I32: { int32_t v; memcpy(&v, at, sizeof v); return v; }
-    case DT_U32: { uint32_t v; memcpy(&v, at, sizeof v); return v; }
-    default:     { int64_t v; memcpy(&v, at, sizeof v); return v; }
+    bool is_signed = dtype_info[t].kind == KIND_INT;
+    switch (dtype_info[t].bytes) {
+    case 1:  return is_signed ? (int8_t)*at : t == DT_BOOL ? *at != 0 : *at;
+    case 2:  { uint16_t v; memcpy(&v, at, sizeof v); return is_signed ? (int16_t)v : v; }
+    case 4:  { uint32_t v; memcpy(&v, at, sizeof v); return is_signed ? (int32_t)v : (int64_t)v; }
+    default: { int64_t v; memcpy(&v, at, sizeof v); return v; }
     }
 }
 

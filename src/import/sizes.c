@@ -278,9 +278,14 @@ size_slice(Call *k)
 
     for (uint32_t i = 0; i < 4; i++)
         part[i] = i + 1 < k->in.n && k->in.at[i + 1] ? little_ints(k, k->in.at[i + 1]) : 0;
+    if (k->in.n < 3 || !k->in.at[1] || !k->in.at[2])
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "Slice takes starts and ends, the node has %u inputs", k->in.n);
     int64_t n = part[0] && part[1] ? length(k, part[0], "starts are") : -1;
     if (n < 0)
         return false;
+    for (uint32_t i = 1; i < 4; i++)
+        if (part[i] && length(k, part[i], "ends, axes and steps are") != n)
+            return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "Slice has %lld starts, and another number of ends, axes or steps", (long long)n);
     if (!part[3])
         part[3] = little_2(k, OP_expand, little_number(k, 1), little_list(k, 1, &n));
     bool fixed = known_list(k, part[2]);

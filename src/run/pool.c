@@ -23,7 +23,7 @@
  * has changed and does not put the worker to sleep. The wait for `pending` works the same way with the
  * roles exchanged.
  *
- * A forked child has no workers: sessions are made after the fork.
+ * A forked child has no workers: there the caller does every range, and the end of the pool waits for nobody.
  */
 #include <linux/futex.h>
 #include <pthread.h>
@@ -68,6 +68,7 @@ struct Pool {
     const TnArgs *args;
     Worker *worker;                      /* [threads]; number 0 is the caller */
     int threads, started;
+    pid_t owner;                         /* the process that has the workers */
     int64_t scratch_bytes;
     bool spare;                          /* there is a processor for each thread */
     atomic_bool running;
@@ -97,7 +98,7 @@ relax(void)
 #endif
 }
 
-/* Wait until *word is no longer `old`; w->parked tells the other side when we sleep. */
+/* Wait until *word is no longer `old`, and give what it is then; w->parked tells the other side when we sleep. */
 static unsigned
 await_change(Pool *p, Waiter *w, atomic_uint *word, unsigned old)
 {
@@ -233,9 +234,16 @@ static void
 pool_end(void *what)
 {
     Pool *p = what;
+<<<<<<< HEAD
     for (int i = 1; i <= p->started; i++)
         call(&p->worker[i], END);
     for (int i = 1; i <= p->started; i++)
+=======
+    int started = p->owner == getpid() ? p->started : 0;
+    for (int i = 1; i <= started; i++)
+        send(&p->worker[i], END);
+    for (int i = 1; i <= started; i++)
+>>>>>>> sound
         pthread_join(p->worker[i].thread, NULL);
     for (int i = 0; i < p->threads; i++)
         free(p->worker[i].scratch);
@@ -276,6 +284,7 @@ pool_new(Arena *a, Diags *d, int threads)
     Pool *p = on_cache_line(a, sizeof *p);
     p->worker = on_cache_line(a, sizeof *p->worker * (size_t)threads);
     p->threads = threads;
+    p->owner = getpid();
     p->spare = threads <= cpu_count();
     for (int i = 0; i < threads; i++)
         p->worker[i].pool = p;

@@ -124,6 +124,60 @@ parked_workers_wake(void **state)
     arena_free(a);
 }
 
+/* A pool may end while workers have not yet begun, not yet slept, or only just done their last range. */
+static void
+many_pools_begin_and_end(void **state)
+{
+    (void)state;
+    enum { POOLS = 2500 };
+    int64_t x[8] = {0}, loops = 0;
+    void *buf[] = { x };
+    TnArgs args = { .buf = buf };
+    for (int i = 0; i < POOLS; i++) {
+        Arena *a = arena_new(NULL, NULL);
+        Diags d = { .arena = a };
+        Pool *p = pool_new(a, &d, 2 + i % 3);
+        assert_non_null(p);
+        pool_busy(p, i % 2);
+        for (int k = i % 4; k-- > 0; loops++) {
+            assert_true(pool_scratch(p, 64 << k));
+            pool_run(p, add_range, &args, 8, 1);
+            if (i % 16 == 7)
+                sched_yield();
+        }
+        arena_free(a);
+    }
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(x[i], loops);
+}
+
+static void
+a_forked_child_works_alone(void **state)
+{
+    (void)state;
+    int64_t x[8] = {0};
+    void *buf[] = { x };
+    TnArgs args = { .buf = buf };
+    Arena *a = arena_new(NULL, NULL);
+    Diags d = { .arena = a };
+    Pool *p = pool_new(a, &d, 3);
+    pool_run(p, add_range, &args, 8, 1);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(20);
+        pool_run(p, add_range, &args, 8, 1);
+        bool right = true;
+        for (int i = 0; i < 8; i++)
+            right = right && x[i] == 2;
+        arena_free(a);
+        _exit(right ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    arena_free(a);
+}
+
 /* Between the loops of a model workers stay awake; the work is the same. */
 static void
 loops_of_a_running_model(void **state)
@@ -247,6 +301,8 @@ main(void)
         cmocka_unit_test(every_trip_once),
         cmocka_unit_test(many_short_loops_in_a_row),
         cmocka_unit_test(parked_workers_wake),
+        cmocka_unit_test(many_pools_begin_and_end),
+        cmocka_unit_test(a_forked_child_works_alone),
         cmocka_unit_test(loops_of_a_running_model),
         cmocka_unit_test(trips_of_unequal_length),
         cmocka_unit_test(busy_neighbour),
