@@ -15,7 +15,8 @@ const Verb verbs[VERB_COUNT] = {
         "  tenon compile digits.onnx -o digits.so\n"
         "  tenon compile resnet50.onnx --target x86-64-v3 -o resnet50.so   # for any AVX2 machine\n"
         "  tenon compile bert.onnx --dim batch=1 -o bert.so                 # one dimension fixed, others free\n"
-        "  tenon compile digits.onnx --emit c -o digits.c                  # C to read or to take along\n"
+        "  tenon compile digits.onnx --emit c -o digits.c                  # C to read or to take along, and digits.h\n"
+        "  tenon compile digits.onnx --emit c --prefix digits --main -o digits.c   # with an example program\n"
         "  tenon compile digits.onnx --dump=all --dump-dir dumps           # every stage as text\n",
         true, cmd_compile,
     },

@@ -37,7 +37,9 @@ typedef struct {
 static const Row rows[] = {
     { "output",      'o', C,         TAKES_TEXT,  FIELD(output),     "FILE",    "where to write; default: the model's name with .so (or .c)" },
     { "output",      'o', M,         TAKES_TEXT,  FIELD(output),     "FILE",    "write the facts to FILE, for --machine" },
-    { "emit",        0,   C,         TAKES_TEXT,  FIELD(emit),       "so|c",    "a shared library (default), or one readable C file" },
+    { "emit",        0,   C,         TAKES_TEXT,  FIELD(emit),       "so|c",    "a shared library (default), or one readable C file with its header" },
+    { "prefix",      0,   C,         TAKES_TEXT,  FIELD(prefix),     "NAME",    "with --emit c: the model is NAME_manifest(), so that a program may have several" },
+    { "main",        0,   C,         TAKES_FLAG,  FIELD(example),    NULL,      "with --emit c: write an example program too, NAME-main.c" },
     { "input",       'i', RUNNING,   TAKES_PAIR,  FIELD(input),      "X=@FILE", "input X from FILE: .npy, .npz:member or .pb; repeat for more" },
     { "data",        0,   R | V,     TAKES_TEXT,  FIELD(data),       "DIR",     "inputs from DIR/input_0.pb, …; outputs compared with DIR/output_0.pb, …" },
     { "output-dir",  0,   R,         TAKES_TEXT,  FIELD(output_dir), "DIR",     "write each output to DIR/NAME.npy" },

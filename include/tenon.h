@@ -210,6 +210,9 @@ typedef struct TnCompileOptions {
     int64_t max_trips;               /* of a run: turns of a loop; 0: 2^30 */
     int64_t max_calls;               /* of a run: how deep functions call each other; 0: 1000 */
     int32_t alternatives;            /* of a kernel's schedules, that a dump of the stage choose shows in full; 0: none */
+    const char *prefix;              /* with emit "c": the model is found through PREFIX_manifest(), so that a program may have
+                                        several; NULL: tenon_manifest() */
+    int32_t example;                 /* with emit "c" 1: write NAME-main.c too, a program that runs the model */
 } TnCompileOptions;
 
 typedef struct TnCompileReport {

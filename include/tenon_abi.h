@@ -2,11 +2,11 @@
  * so that a single-file model includes nothing; libtenon-run is one user of it, your own program
  * may be another:
  *
- *     const TnManifest *m = tenon_manifest();
+ *     const TnManifest *m = tenon_manifest();                  // or what --prefix called it
  *     int64_t sym[m->nsymbol], out_dims[m->output_rank_total];
  *     TnSizes sizes = { sizeof sizes };
  *     m->prepare(input_dims, sym, out_dims, &sizes, &fault);   // 0 or a fault
- *     m->run(&frame);
+ *     m->run(&frame);                                          // what a frame needs is said at TnFrame
  *
  * Model and host are often compiled years apart. There is one version, and it changes only when an
  * older model or host could not go on. Short of that structs grow: each that one side makes and the
@@ -28,8 +28,9 @@ extern "C" {
 enum {
     TN_FAULT_NONE, TN_FAULT_DIM, TN_FAULT_CONSTRAINT, TN_FAULT_INDEX, TN_FAULT_SIZE, TN_FAULT_WEIGHTS,
     TN_FAULT_SYMBOL, TN_FAULT_MEMORY, TN_FAULT_TRIPS, TN_FAULT_DEPTH,
-    TN_FAULT_VALUE                                                        /* C++98 has no comma here */
+    TN_FAULT_VALUE, TN_FAULT_FRAME                                        /* C++98 has no comma here */
 };
+enum { TN_FRAME_SIZE, TN_FRAME_INPUT, TN_FRAME_OUTPUT, TN_FRAME_SYM, TN_FRAME_WEIGHTS, TN_FRAME_ARENA, TN_FRAME_SCRATCH };
 
 typedef struct TnFault {         /* the first thing that went wrong; code 0: nothing did */
     int32_t code;                /* TN_FAULT_* */
@@ -39,7 +40,8 @@ typedef struct TnFault {         /* the first thing that went wrong; code 0: not
     int64_t got, want;           /* DIM: sizes; CONSTRAINT: both sides; INDEX: the index, the extent;
                                     WEIGHTS: none were given and the library has none: their bytes;
                                     SYMBOL: a size that data gave, the nearest possible one; MEMORY: bytes;
-                                    TRIPS, DEPTH: how many, the limit; VALUE: a number from data, the most it may be */
+                                    TRIPS, DEPTH: how many, the limit; VALUE: a number from data, the most it may be;
+                                    FRAME: what it lacks, see TnFrame */
 } TnFault;
 
 typedef struct TnArgs {          /* what every kernel gets */
@@ -100,14 +102,17 @@ typedef struct TnMemory {
     void *user;
 } TnMemory;
 
+/* One run. What is needed and missing, or is not aligned as it has to be, is told before anything is computed: fault is
+ * TN_FAULT_FRAME, where: TN_FRAME_*, dim: the number of the input or output, got: by how many bytes it lies wrong, 0: it
+ * is NULL, want: its bytes. Without a fault to write to, or with a size that no version had, run gives just that code. */
 typedef struct TnFrame {
-    uint64_t size;
-    const void *const *inputs;   /* aligned as their elements are */
-    void *const *outputs;
+    uint64_t size;               /* sizeof(TnFrame) */
+    const void *const *inputs;   /* [ninput], aligned as their elements are; those without elements may be NULL */
+    void *const *outputs;        /* [noutput], the same */
     const void *weights;         /* 64-byte aligned, weights_bytes long; NULL: those that came with the code */
-    void *arena;                 /* 64-byte aligned, sizes.arena_bytes long */
+    void *arena;                 /* 64-byte aligned, sizes.arena_bytes long; NULL if that is 0 */
     int64_t *sym;                /* as prepare left them; the program writes those that data define */
-    const TnHost *host;
+    const TnHost *host;          /* NULL: the calling thread does all. Either way it needs scratch if sizes.scratch_bytes is not 0 */
     TnFault *fault;
     const TnMemory *memory;      /* may be NULL: a program that needs it then stops with TN_FAULT_MEMORY */
     TnBlock *const *made;        /* [noutput]: outputs whose bytes prepare could not tell: theirs to put */

@@ -113,12 +113,13 @@ on_print(void *user, const char *text)
 }
 
 /* Options by name, from a dict: strings, and numbers. */
-typedef struct { const char *name; size_t at; char kind; } Field;        /* kind: s, i (int32), l (int64) */
+typedef struct { const char *name; size_t at; char kind; } Field;        /* kind: s, i (int32), l (int64), d (double) */
 #define FIELD(name, kind) { #name, offsetof(TnCompileOptions, name), kind }
 static const Field field[] = {
     FIELD(target, 's'), FIELD(emit, 's'), FIELD(plain_schedule, 'i'), FIELD(no_fuse, 'i'), FIELD(quick, 'i'), FIELD(machine, 's'), FIELD(cores, 'i'), FIELD(dump, 's'), FIELD(dump_dir, 's'),
     FIELD(stop_after, 's'), FIELD(page, 's'), FIELD(page_profile, 's'), FIELD(cc, 's'), FIELD(cache_dir, 's'), FIELD(cache_bytes, 'l'), FIELD(jobs, 'i'),
     FIELD(max_model_bytes, 'l'), FIELD(max_nodes, 'l'), FIELD(max_memory_bytes, 'l'), FIELD(time, 'i'),
+    FIELD(max_seconds, 'd'), FIELD(max_depth, 'l'), FIELD(choices, 's'), FIELD(max_trips, 'l'), FIELD(max_calls, 'l'),
 };
 enum { NFIELD = sizeof field / sizeof *field };
 
@@ -133,6 +134,10 @@ set_field(TnCompileOptions *o, const Field *f, PyObject *value)
         const char *text = PyUnicode_AsUTF8AndSize(value, NULL);
         *(const char **)at = text;
         return text != NULL;
+    }
+    if (f->kind == 'd') {
+        *(double *)at = PyFloat_AsDouble(value);
+        return !PyErr_Occurred();
     }
     long long n = PyLong_AsLongLong(value);
     if (n == -1 && PyErr_Occurred())

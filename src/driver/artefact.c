@@ -228,13 +228,13 @@ artefact_write(Job *j)
 
 /* ---- C file --------------------------------------------------------------------------------------------- */
 
-static const char *
-weights_path(Job *j)
+const char *
+artefact_beside(Job *j, const char *ending)
 {
     size_t n = strlen(j->out_path);
     int stem = (int)(n > 2 && !strcmp(j->out_path + n - 2, ".c") ? n - 2 : n);
 
-    return arena_printf(j->arena, "%.*s.weights", stem, j->out_path);
+    return arena_printf(j->arena, "%.*s%s", stem, j->out_path, ending);
 }
 
 /* The weights as the code wants them, in memory: for few enough to be written into the source. */
@@ -253,25 +253,43 @@ weights_in_memory(Job *j, const void **out)
     return true;
 }
 
+/* A file of text beside the output; it takes its place when the others do. */
+static Writer *
+text_beside(Job *j, const char *ending, const Text *t)
+{
+    Writer *w = writer_open(j->arena, &j->ctx->diags, artefact_beside(j, ending));
+
+    if (w)
+        writer_put(w, t->s, t->n);
+    return w;
+}
+
 bool
 artefact_write_c(Job *j)
 {
-    Text t = { .arena = j->arena };
-    Writer *beside = NULL;
+    Text source = { .arena = j->arena }, header = { .arena = j->arena }, example = { .arena = j->arena };
+    Writer *weights = NULL, *with_header, *with_example = NULL;
     const void *embed = NULL;
-    const char *path = NULL;
+    const char *name = NULL;
 
     if (j->plan->weights_bytes > EMBED_BYTES) {
-        path = weights_path(j);
-        beside = writer_open(j->arena, &j->ctx->diags, path);
-        if (!beside || !weights_write(j, beside))
+        const char *path = artefact_beside(j, ".weights");
+        name = path_name(path);
+        weights = writer_open(j->arena, &j->ctx->diags, path);
+        if (!weights || !weights_write(j, weights))
             return false;
     } else if (!weights_in_memory(j, &embed)) {
         return false;
     }
-    if (!source_host(j, true, embed) || !source_single_file(j, &t, path ? path_name(path) : NULL))
+    if (!source_host(j, true, embed) || !source_single_file(j, &source, name))
         return false;
-    writer_put(j->out, t.s, t.n);
-    j->report->artefact_bytes = (int64_t)t.n + (beside ? j->plan->weights_bytes : 0);
-    return (!beside || writer_commit(beside, 0644)) && writer_commit(j->out, 0644);
+    writer_put(j->out, source.s, source.n);
+    j->report->artefact_bytes = (int64_t)source.n + (weights ? j->plan->weights_bytes : 0);
+    header_write(j, &header, name);
+    if (!(with_header = text_beside(j, ".h", &header)))
+        return false;
+    if (j->o->example && (!header_example(j, &example, name) || !(with_example = text_beside(j, "-main.c", &example))))
+        return false;
+    return (!weights || writer_commit(weights, 0644)) && writer_commit(with_header, 0644)
+        && (!with_example || writer_commit(with_example, 0644)) && writer_commit(j->out, 0644);
 }

@@ -74,13 +74,22 @@ const char *source_whole(Job *j);                    /* all of them and the host
 bool source_functions(Job *j, Text *t);              /* all functions, with comments for a reader */
 /* Everything in one file for a person to read and take along. weights_name: the file beside, or NULL if embedded. */
 bool source_single_file(Job *j, Text *t, const char *weights_name);
+/* Text of the model's inside a C comment: it may neither end the comment nor start a line. */
+void source_comment(Text *t, const char *s);
+
+/* ---- header.c: what a program needs to use it ---- */
+
+void header_write(Job *j, Text *t, const char *weights_name);        /* NAME.h */
+bool header_example(Job *j, Text *t, const char *weights_name);      /* NAME-main.c */
 
 /* ---- artefact.c: weights and files ---- */
 
 void weights_share(Job *j);                          /* constants of equal contents, type and format become one value */
 uint64_t weights_hash(Job *j);
 bool artefact_write(Job *j);                         /* compile, link, append: the shared library */
-bool artefact_write_c(Job *j);                       /* the C file, and NAME.weights if they are many */
+bool artefact_write_c(Job *j);                       /* NAME.c and NAME.h, NAME.weights if they are many, NAME-main.c if wanted */
+/* The output's path with another ending: NAME.c and ".h" give NAME.h. */
+const char *artefact_beside(Job *j, const char *ending);
 
 /* ---- segment.c ---- */
 

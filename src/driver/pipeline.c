@@ -6,6 +6,7 @@
  */
 #include "driver/internal.h"
 
+#include <ctype.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -419,6 +420,17 @@ known_stage(Job *j, const char *option, const char *name)
                       text_str(&names));
 }
 
+/* Of C, and none that is the compiler's own. */
+static bool
+is_identifier(const char *s)
+{
+    bool letter = isalpha((unsigned char)*s);
+
+    while (isalnum((unsigned char)*s) || *s == '_')
+        s++;
+    return letter && !*s;
+}
+
 static bool
 check_options(Job *j)
 {
@@ -426,6 +438,10 @@ check_options(Job *j)
 
     if (strcmp(o->emit, "so") && strcmp(o->emit, "c"))
         return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--emit: \"%s\" is not known. Give so (a shared library) or c", o->emit);
+    if ((o->prefix || o->example) && strcmp(o->emit, "c"))
+        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "%s belongs to C source: give --emit c too", o->prefix ? "--prefix" : "--main");
+    if (o->prefix && !is_identifier(o->prefix))
+        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--prefix %s: letters, digits and _ are possible, a letter first", o->prefix);
     return known_stage(j, "--dump", o->dump) && known_stage(j, "--stop-after", o->stop_after)
         && driver_machine(j->ctx, j->arena, o, &j->machine);
 }

@@ -91,7 +91,7 @@ source_host(Job *j, bool single_file, const void *embed_weights)
     HostProgram p = {
         .graph = j->graph, .plan = j->plan, .machine = &j->machine, .kernel_symbol = &j->sources.symbol,
         .compiler = "tenon " TN_VERSION, .summary = j->summary, .weights_hash = j->weights_hash,
-        .embed_weights = embed_weights, .max_trips = j->o->max_trips, .max_calls = j->o->max_calls,
+        .prefix = j->o->prefix, .embed_weights = embed_weights, .max_trips = j->o->max_trips, .max_calls = j->o->max_calls,
     };
 
     text_add(&t, emit_c_host_prelude(single_file || j->o->quick));       /* quick: behind the kernels, in one unit */
@@ -126,9 +126,8 @@ source_whole(Job *j)
 
 /* ---- one file ---------------------------------------------------------------------------------- */
 
-/* Text of the model's inside a C comment: it may neither end the comment nor start a line. */
-static void
-add_comment(Text *t, const char *s)
+void
+source_comment(Text *t, const char *s)
 {
     for (; *s; s++)
         if (s[0] == '*' && s[1] == '/')
@@ -148,7 +147,7 @@ source_functions(Job *j, Text *t)
         text_printf(t, "\n/* ---- kernel %u of %u%s", i + 1, j->sources.function.n, f->origin.n > 1 ? ", the same code for\n" : " ---- */\n");
         for (uint32_t k = 0; k < f->origin.n && f->origin.n > 1; k++) {
             text_add(t, " *   ");
-            add_comment(t, f->origin.at[k]);
+            source_comment(t, f->origin.at[k]);
             text_add(t, k + 1 < f->origin.n ? "\n" : " */\n");
         }
         if (!emit_c_kernel(j->ctx, t, f->kernel, f->symbol, &j->machine, symbols, nsymbol, true))
@@ -161,19 +160,18 @@ source_functions(Job *j, Text *t)
 static void
 add_heading(Job *j, Text *t, const char *weights_name)
 {
-    const char *name = path_name(j->out_path);
-    size_t n = strlen(name);
-    int stem = (int)(n > 2 && !strcmp(name + n - 2, ".c") ? n - 2 : n);
+    const char *name = path_name(j->out_path), *stem = path_name(artefact_beside(j, ""));
 
     text_add(t, "/* ");
-    add_comment(t, j->graph->name);
+    source_comment(t, j->graph->name);
     text_add(t, ", compiled by tenon " TN_VERSION " from ");
-    add_comment(t, path_name(j->model_path));
+    source_comment(t, path_name(j->model_path));
     text_printf(t, ".\n *\n * %s\n *\n", j->summary);
-    text_printf(t, " * Build it as a shared library:\n *\n *     cc %s %s -shared %s -o %.*s.so -lm\n *\n",
-                emit_c_flags(), j->machine.flags, name, stem, name);
-    text_add(t, " * or with your own program. Everything is found through tenon_manifest(), declared below:\n"
-                " * prepare() checks the inputs' sizes and tells the outputs' and the memory needed, run() runs.\n");
+    text_printf(t, " * Build it as a shared library:\n *\n *     cc %s %s -shared %s -o %s.so -lm\n *\n",
+                emit_c_flags(), j->machine.flags, name, stem);
+    text_printf(t, " * or with your own program, in C or C++, which includes %s.h. Everything is found through %s_manifest():\n"
+                   " * prepare() checks the inputs' sizes and tells the outputs' and the memory needed, run() runs.\n",
+                stem, j->o->prefix ? j->o->prefix : "tenon");
     if (weights_name)
         text_printf(t, " *\n * The weights are in %s (%lld bytes): map or read that file, aligned to 64 bytes, and\n"
                        " * give its address as TnFrame.weights.\n", weights_name, (long long)j->plan->weights_bytes);

@@ -400,9 +400,10 @@ ask_for_vectors(Text *t, uint64_t used)
 static void
 arguments(Emit *e, Text *t)
 {
-    for (uint32_t i = 0; i < e->k->nin + e->k->nout; i++)
-        text_printf(t, "    %s%s *const b%u = a->buf[%u];\n", i < e->k->nin ? "const " : "",
-                    dtype_info[e->k->buffer.at[i].type->dtype].ctype, i, i);
+    for (uint32_t i = 0; i < e->k->nin + e->k->nout; i++) {
+        const char *constant = i < e->k->nin ? "const " : "", *type = dtype_info[e->k->buffer.at[i].type->dtype].ctype;
+        text_printf(t, "    %s%s *const b%u = (%s%s *)a->buf[%u];\n", constant, type, i, constant, type, i);     /* C++ wants the cast */
+    }
     for (uint32_t i = 0; i < e->used.n; i++) {
         uint32_t at = 0;
         while (at < e->nsymbol && e->symbols[at] != e->used.at[i])
@@ -451,6 +452,15 @@ emit_c_prelude(void)
 #include "prelude_kernel_text.h"
         ;
     return prelude;
+}
+
+const char *
+emit_c_abi(void)
+{
+    static const char abi[] =
+#include "abi_text.h"
+        ;
+    return abi;
 }
 
 const char *

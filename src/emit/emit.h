@@ -9,6 +9,8 @@
 
 /* What the C source of kernels begins with: the ABI, vector types, and the math that kernels need. */
 const char *emit_c_prelude(void);
+/* tenon_abi.h, for a header beside an emitted source. */
+const char *emit_c_abi(void);
 /* The kernels that a machine is measured with, for vectors of so many bytes; what `tenon_probes` of the library
  * that they are built into returns. Stands after the prelude. */
 typedef struct { const char *name; TnKernelFn *fn; double work; } Probe;
@@ -33,6 +35,7 @@ typedef struct {
     const char *compiler;                /* "tenon 0.1.0" */
     const char *summary;                 /* one line: what was chosen */
     uint64_t weights_hash;
+    const char *prefix;                  /* the program is found through PREFIX_manifest(); NULL: tenon */
     const void *embed_weights;           /* not NULL: written into the source as an array */
     int64_t max_trips, max_calls;        /* of a loop; deep; 0: EMIT_MAX_TRIPS, EMIT_MAX_CALLS */
 } HostProgram;

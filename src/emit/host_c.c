@@ -113,8 +113,10 @@ manifest(Host *h, uint32_t nkernel, uint32_t nconstraint, uint32_t rank_total)
 {
     const HostProgram *p = h->p;
     text_printf(h->t, "static int\ntn_cpu_ok(void)\n{\n    return %s;\n}\n\n", p->machine->cpu_check ? p->machine->cpu_check : "1");
-    text_add(h->t, "__attribute__((visibility(\"default\"))) const TnManifest *\ntenon_manifest(void)\n{\n"
-                   "    static const TnManifest manifest = {\n        TENON_ABI_VERSION, sizeof(TnManifest),\n        ");
+    if (p->prefix)
+        text_printf(h->t, "#ifdef __cplusplus\nextern \"C\"\n#endif\nconst TnManifest *%s_manifest(void);\n\n", p->prefix);
+    text_printf(h->t, "__attribute__((visibility(\"default\"))) const TnManifest *\n%s_manifest(void)\n{\n"
+                      "    static const TnManifest manifest = {\n        TENON_ABI_VERSION, sizeof(TnManifest),\n        ", p->prefix ? p->prefix : "tenon");
     host_string(h->t, h->g->name);
     text_add(h->t, ", ");
     host_string(h->t, p->compiler);

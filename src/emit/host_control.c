@@ -171,7 +171,7 @@ print_match(Control *k)
 static void
 print_frame(Control *k, uint32_t nout)
 {
-    text_printf(k->t, "        TnFrame inner = *f;\n        void *out[%u] = {0};\n        TnBlock given[%u] = {{0}}, *made[%u] = {0};\n"
+    text_printf(k->t, "        TnFrame inner = *f;\n        void *out[%u] = {0};\n        TnBlock given[%u] = {{0, 0}}, *made[%u] = {0};\n"
                       "        (void)given;\n        inner.inputs = in, inner.outputs = out, inner.made = made, inner.output_dims = 0;\n",
                 nout + 1, nout + 1, nout + 1);
     print_arena(k);
@@ -229,7 +229,7 @@ loop_before(Control *k)
 {
     uint32_t nout = k->n->out.count;
 
-    text_printf(k->t, "        TnBlock now[%u] = {{0}}, next[%u] = {{0}};\n        (void)now, (void)next;\n", nout + 1, nout + 1);
+    text_printf(k->t, "        TnBlock now[%u] = {{0, 0}}, next[%u] = {{0, 0}};\n        (void)now, (void)next;\n", nout + 1, nout + 1);
     for (uint32_t i = 0; i < nout; i++)
         if (i >= k->n->ncarried && !buffering(k, i).in_place)
             for (uint32_t d = 0; node_out(k->g, k->n, i) && d < k->g->value.at[node_out(k->g, k->n, i)].type->rank; d++) {

@@ -135,7 +135,7 @@ check_signs(Parts *p)
     const Graph *g = p->h->g;
 
     part_statement(p);
-    text_add(&p->body, "    *fault = (TnFault){0};\n");
+    text_add(&p->body, "    memset(fault, 0, sizeof *fault);\n");
     for (uint32_t i = 0; i < g->input.n; i++) {
         uint32_t rank = g->value.at[g->input.at[i]].type->rank;
         if (rank == 0)
@@ -281,14 +281,21 @@ size_scratch(Parts *p)
     text_printf(&p->body, "    sizes->scratch_bytes = tn_max(sizes->scratch_bytes, INT64_C(%lld));\n", (long long)most);
 }
 
+/* A function of its own, since a run asks it too when memory is missing. */
 static void
-size_memory(Parts *p)
+size_memory(Host *h)
 {
-    part_statement(p);
-    text_printf(&p->body, "    sizes->scratch_bytes = 0;\n    if ((sizes->arena_bytes = %s) < 0)\n"
-                          "        return tn_refuse(fault, TN_FAULT_SIZE, 0, 0, sizes->arena_bytes, 0);\n",
-                host_checked(p->h, p->h->p->plan->plan.at[0]->arena_bytes));
-    size_scratch(p);
+    Parts p = {
+        .h = h, .t = h->t, .name = "tn_memory", .parameters = "const int64_t *sym, TnSizes *sizes, TnFault *fault", .arguments = "sym, sizes, fault",
+        .begin = "    int64_t got = 0;\n    (void)sym, (void)fault, (void)got;\n",
+    };
+
+    part_statement(&p);
+    text_printf(&p.body, "    sizes->scratch_bytes = 0;\n    if ((sizes->arena_bytes = %s) < 0)\n"
+                         "        return tn_refuse(fault, TN_FAULT_SIZE, 0, 0, sizes->arena_bytes, 0);\n",
+                host_checked(h, h->p->plan->plan.at[0]->arena_bytes));
+    size_scratch(&p);
+    parts_end(&p);
 }
 
 uint32_t
@@ -301,12 +308,14 @@ host_prepare(Host *h)
         .begin = "    int64_t got = 0, want = 0;\n    (void)input_dims, (void)sym, (void)output_dims, (void)sizes, (void)got, (void)want;\n",
     };
 
+    size_memory(h);
     check_signs(&parts);
     bind_symbols(&parts);
     check_inputs(&parts);
     check_ranges(&parts);
     uint32_t rank_total = size_outputs(&parts);
-    size_memory(&parts);
+    part_statement(&parts);
+    text_add(&parts.body, "    if ((got = tn_memory(sym, sizes, fault)))\n        return (int)got;\n");
     parts_end(&parts);
     return rank_total;
 }

@@ -226,10 +226,10 @@ graph_function(Program *p, Text *t)
     text_printf(t, " */\nstatic int\n%s(const TnFrame *caller)\n{\n    TnFrame frame = *caller, *f = &frame;\n    int code = 0;\n",
                 program_graph(p, p->g));
     if (p->plan->nblock)
-        text_printf(t, "    TnBlock block[%u] = {{0}};\n    frame.block = block;\n", p->plan->nblock);
+        text_printf(t, "    TnBlock block[%u] = {{0, 0}};\n    frame.block = block;\n", p->plan->nblock);
     bool arena = p->g != p->h->g && !expr_is(p->plan->arena_bytes, 0);
     if (arena)
-        text_printf(t, "    TnBlock arena = {0};\n    const int64_t *const sym = f->sym;\n    (void)sym;\n"
+        text_printf(t, "    TnBlock arena = {0, 0};\n    const int64_t *const sym = f->sym;\n    (void)sym;\n"
                        "    if (!frame.arena && (code = tn_need(f, &arena, %s)))\n        return code;\n"
                        "    if (!frame.arena)\n        frame.arena = arena.at;\n", host_checked(p->h, p->plan->arena_bytes));
     text_printf(t, "    code = %s(f);\n", p->parts.name);
@@ -268,6 +268,70 @@ print_graph(Program *p, const Plan *plan, uint32_t number)
     graph_function(p, p->functions);
 }
 
+/* ---- what is missing --------------------------------------------------------------------------------- */
+
+static void
+check_value(Parts *p, const char *side, const char *what, uint32_t i, const Type *type)
+{
+    Host *h = p->h;
+    const Expr *bytes = expr_int(h->c, dtype_info[type->dtype].bytes);
+
+    for (uint32_t d = 0; d < type->rank; d++)
+        bytes = expr_mul(h->c, bytes, type->dim[d]);
+    part_statement(p);
+    text_printf(&p->body, "    if ((code = tn_has(f, f->%s[%u], %s, %u, %s, %u)))\n        return code;\n", side, i, what, i,
+                host_checked(h, bytes), dtype_info[type->dtype].bytes ? dtype_info[type->dtype].bytes : 1);
+}
+
+static bool
+data_define(const Map *definer, const Type *type)
+{
+    for (uint32_t d = 0; d < type->rank; d++)
+        if (host_defined(definer, type->dim[d]))
+            return true;
+    return false;
+}
+
+/* tn_frame: everything that the program will read and write at is there. Memory is sized only when there is none. */
+static void
+check_frame(Host *h)
+{
+    Map definer = graph_definers(h->g, h->a);
+    const Plan *plan = h->p->plan->plan.at[0];
+    Parts p = {
+        .h = h, .t = h->t, .name = "tn_frame", .parameters = "const TnFrame *f", .arguments = "f",
+        .begin = "    const int64_t *const sym = f->sym;\n    int code = 0;\n    (void)sym, (void)code;\n",
+    };
+
+    part_statement(&p);
+    if (h->nsymbol)
+        text_printf(&p.body, "    if ((code = tn_has(f, sym, TN_FRAME_SYM, 0, %u, 8)))\n        return code;\n", 8 * h->nsymbol);
+    if (h->g->input.n)
+        text_printf(&p.body, "    if ((code = tn_has(f, f->inputs, TN_FRAME_INPUT, 0, %u, 1)))\n        return code;\n", 8 * h->g->input.n);
+    if (h->g->output.n)
+        text_printf(&p.body, "    if ((code = tn_has(f, f->outputs, TN_FRAME_OUTPUT, 0, %u, 1)))\n        return code;\n", 8 * h->g->output.n);
+    for (uint32_t i = 0; i < h->g->input.n; i++)
+        check_value(&p, "inputs", "TN_FRAME_INPUT", i, h->g->value.at[h->g->input.at[i]].type);
+    for (uint32_t i = 0; i < h->g->output.n; i++) {
+        const Type *type = h->g->value.at[h->g->output.at[i]].type;
+        if (!(plan->made && plan->made[i]) && !data_define(&definer, type))
+            check_value(&p, "outputs", "TN_FRAME_OUTPUT", i, type);
+    }
+    if (h->p->plan->weights_bytes) {
+        part_statement(&p);
+        text_printf(&p.body, "    if ((code = tn_has(f, f->weights, TN_FRAME_WEIGHTS, 0, INT64_C(%lld), 64)))\n        return code;\n",
+                    (long long)h->p->plan->weights_bytes);
+    }
+    part_statement(&p);
+    text_add(&p.body, "    const void *const scratch = f->host->scratch;\n"
+                      "    if (!f->arena || (uintptr_t)f->arena % 64 || (!f->host->parallel && (!scratch || (uintptr_t)scratch % 64))) {\n"
+                      "        TnSizes sizes = {sizeof sizes, 0, 0};\n"
+                      "        if ((code = tn_memory(sym, &sizes, f->fault)) || (code = tn_has(f, f->arena, TN_FRAME_ARENA, 0, sizes.arena_bytes, 64))\n"
+                      "            || (!f->host->parallel && (code = tn_has(f, scratch, TN_FRAME_SCRATCH, 0, sizes.scratch_bytes, 64))))\n"
+                      "            return code;\n    }\n");
+    parts_end(&p);
+}
+
 void
 host_run(Host *h)
 {
@@ -282,12 +346,15 @@ host_run(Host *h)
     for (uint32_t i = 0; i < m->plan.n; i++)
         text_printf(h->t, "static int %s(const TnFrame *);\n", program_graph(&p, m->plan.at[i]->graph));
     text_printf(h->t, "\n%s", text_str(&functions));
-    text_add(h->t, "static int\ntn_run(const TnFrame *f)\n{\n    TnFrame frame = {0};\n"
-                   "    memcpy(&frame, f, f->size < sizeof frame ? f->size : sizeof frame);\n    *f->fault = (TnFault){0};\n"
-                   "    frame.depth = 0;\n");
+    check_frame(h);
+    text_add(h->t, "static int\ntn_run(const TnFrame *f)\n{\n    static const TnHost alone = {sizeof alone, 0, 0, 0};\n    TnFrame frame;\n    int code;\n"
+                   "    if (!f || f->size < __builtin_offsetof(TnFrame, memory) || !f->fault)\n        return TN_FAULT_FRAME;\n"
+                   "    memset(&frame, 0, sizeof frame);\n    memset(f->fault, 0, sizeof *f->fault);\n"
+                   "    memcpy(&frame, f, f->size < sizeof frame ? f->size : sizeof frame);\n    frame.depth = 0;\n"
+                   "    if (!frame.host)\n        frame.host = &alone;\n");
     text_printf(h->t, "    if (!frame.weights)\n        frame.weights = %s;\n", h->own_weights);
     if (m->weights_bytes)
         text_printf(h->t, "    if (!frame.weights)\n        return tn_refuse(f->fault, TN_FAULT_WEIGHTS, 0, 0, 0, INT64_C(%lld));\n",
                     (long long)m->weights_bytes);
-    text_printf(h->t, "    return %s(&frame);\n}\n\n", program_graph(&p, h->g));
+    text_printf(h->t, "    if ((code = tn_frame(&frame)))\n        return code;\n    return %s(&frame);\n}\n\n", program_graph(&p, h->g));
 }

@@ -25,7 +25,8 @@ TN_INLINE int64_t tn_size_max(int64_t a, int64_t b) { return a == TN_BAD_SIZE ||
 
 TN_COLD int tn_refuse(TnFault *f, int32_t code, int32_t where, int32_t dim, int64_t got, int64_t want)
 {
-    *f = (TnFault){code, where, dim, 0, got, want};
+    const TnFault fault = {code, where, dim, 0, got, want};
+    *f = fault;
     return code;
 }
 /* The x >= 0 with by * x + rest == size, if there is one. */
@@ -93,7 +94,8 @@ tn_put(const TnFrame *f, TnBlock *b)
 {
     if (b->at)
         f->memory->put(f->memory->user, b->at, b->bytes);
-    *b = (TnBlock){0, 0};
+    b->at = 0;
+    b->bytes = 0;
 }
 /* The block has room for so many bytes; what it held is lost when it grows. */
 __attribute__((unused)) static int
@@ -129,7 +131,8 @@ tn_move(const TnFrame *f, TnBlock *to, TnBlock *from)
 {
     tn_put(f, to);
     *to = *from;
-    *from = (TnBlock){0, 0};
+    from->at = 0;
+    from->bytes = 0;
 }
 __attribute__((unused)) static int
 tn_scratch(const TnFrame *f, int64_t bytes)
@@ -139,6 +142,16 @@ tn_scratch(const TnFrame *f, int64_t bytes)
     if (f->memory && f->memory->scratch && !f->memory->scratch(f->memory->user, bytes))
         return 0;
     return tn_refuse(f->fault, TN_FAULT_MEMORY, 0, 0, bytes, 0);
+}
+
+/* ---- what a frame has to have ------------------------------------------------------------------------------ */
+
+/* `bytes` that are needed at an address which is a multiple of `align`. */
+TN_INLINE int tn_has(const TnFrame *f, const void *at, int32_t what, int32_t which, int64_t bytes, uintptr_t align)
+{
+    if (__builtin_expect((at && !((uintptr_t)at % align)) || bytes <= 0, 1))
+        return 0;
+    return tn_refuse(f->fault, TN_FAULT_FRAME, what, which, (int64_t)((uintptr_t)at % align), bytes);
 }
 
 /* ---- sizes that data define -------------------------------------------------------------------------------- */

@@ -45,6 +45,14 @@
 #define TN_ADD(x, y) ((x) + (y))
 #define TN_MUL(x, y) ((x) * (y))
 
+/* A pointer to whatever a builtin wants, on which the compilers do not agree. */
+#ifdef __cplusplus
+struct tn_any { const void *p; template <class T> operator T *() const { return (T *)p; } };
+#define TN_ANY(p) tn_any{p}
+#else
+#define TN_ANY(p) (p)
+#endif
+
 /* Part of a vector through the processor's masks: what lies beyond the first n elements of `size`
  * bytes is neither read nor written. TN_MASKS tells which vectors have it. The builtins are called
  * by name since the compilers' headers of intrinsics cost more time than most kernels. */
@@ -56,14 +64,14 @@
     TN_INLINE void tn_part_load_##name##width(void *v, const void *p, uint64_t mask)                   \
     {                                                                                                  \
         tn_part_##name##width x = {0};                                                                 \
-        x = __builtin_ia32_loaddqu##name##width##_mask(p, x, mask);                                    \
+        x = __builtin_ia32_loaddqu##name##width##_mask(TN_ANY(p), x, mask);                            \
         memcpy(v, &x, sizeof x);                                                                       \
     }                                                                                                  \
     TN_INLINE void tn_part_store_##name##width(void *p, const void *v, uint64_t mask)                  \
     {                                                                                                  \
         tn_part_##name##width x;                                                                       \
         memcpy(&x, v, sizeof x);                                                                       \
-        __builtin_ia32_storedqu##name##width##_mask(p, x, mask);                                       \
+        __builtin_ia32_storedqu##name##width##_mask(TN_ANY(p), x, mask);                               \
     }
 #define TN_PARTS(width) TN_PART(qi, char, 1, width) TN_PART(hi, short, 2, width) TN_PART(si, int, 4, width) \
     TN_PART(di, long long, 8, width)
@@ -84,14 +92,14 @@ TN_PARTS(128) TN_PARTS(256) TN_PARTS(512)
     typedef T tn_part_##name __attribute__((vector_size(lanes * sizeof(T))));                          \
     TN_INLINE void tn_part_load_##name(void *v, const void *p, tn_part_##name mask)                    \
     {                                                                                                  \
-        tn_part_##name x = __builtin_ia32_maskload##suffix(p, mask);                                   \
+        tn_part_##name x = __builtin_ia32_maskload##suffix(TN_ANY(p), mask);                             \
         memcpy(v, &x, sizeof x);                                                                       \
     }                                                                                                  \
     TN_INLINE void tn_part_store_##name(void *p, const void *v, tn_part_##name mask)                   \
     {                                                                                                  \
         tn_part_##name x;                                                                              \
         memcpy(&x, v, sizeof x);                                                                       \
-        __builtin_ia32_maskstore##suffix(p, mask, x);                                                  \
+        __builtin_ia32_maskstore##suffix(TN_ANY(p), mask, x);                                          \
     }
 TN_PART(d, d, int, 4) TN_PART(d256, d256, int, 8) TN_PART(q, q, long long, 2) TN_PART(q256, q256, long long, 4)
 #define TN_PART_MOVE(what, to, from)                                                                   \

@@ -1,7 +1,8 @@
-"""One C file, `tenon compile --emit c`, in a program of its own: nothing of Tenon but tenon_abi.h.
+"""One C file, `tenon compile --emit c`, in a program of its own: nothing of Tenon but its own header.
 
-Both compilers build it without a warning, and both give what ONNX Runtime gives. The shared library
-built with either compiler does as well.
+Both compilers build it without a warning, as C and as C++, and both give what ONNX Runtime gives. The shared
+library built with either compiler does as well. Two models link into one program, and a frame that lacks
+something is refused.
 """
 import os
 import pathlib
@@ -9,8 +10,11 @@ import shutil
 import subprocess
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
+from onnx import TensorProto as T
+from onnx import helper
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("TENON_BUILD", ROOT / "build"))
@@ -109,3 +113,197 @@ def test_shared_library_of_either_compiler(tmp_path, images, want, cc):
     subprocess.run([TENON, "compile", DIGITS, "-o", tmp_path / "digits.so", "--no-cache"], check=True, env=env)
     subprocess.run([TENON, "run", tmp_path / "digits.so", "--input", f"image=@{tmp_path}/x.npy", "--output-dir", tmp_path], check=True)
     close(np.load(tmp_path / "probability.npy"), want)
+
+
+# ---- the header, the example, C++ ------------------------------------------------------------------------------
+
+
+def model_file(path, nodes, inputs, outputs, initializers=(), opset=18):
+    values = [[helper.make_tensor_value_info(*v) for v in side] for side in (inputs, outputs)]
+    model = helper.make_model(helper.make_graph(nodes, path.stem, *values, list(initializers)), opset_imports=[helper.make_opsetid("", opset)])
+    model.ir_version = 8
+    onnx.save(model, path)
+    return path
+
+
+def counting(path):
+    """A loop whose number of turns is an input: sizes from data, memory as it goes."""
+    body = helper.make_graph([helper.make_node("Identity", ["go"], ["go_on"]), helper.make_node("Add", ["v", "v"], ["next"]),
+                              helper.make_node("ReduceSum", ["next"], ["sum"], keepdims=0)], "body",
+                             [helper.make_tensor_value_info("i", T.INT64, []), helper.make_tensor_value_info("go", T.BOOL, []),
+                              helper.make_tensor_value_info("v", T.FLOAT, ["n"])],
+                             [helper.make_tensor_value_info("go_on", T.BOOL, []), helper.make_tensor_value_info("next", T.FLOAT, ["n"]),
+                              helper.make_tensor_value_info("sum", T.FLOAT, [])])
+    yes = helper.make_tensor("yes", T.BOOL, [], [1])
+    return model_file(path, [helper.make_node("Loop", ["turns", "yes", "x"], ["y", "sums"], body=body)],
+                      [("turns", T.INT64, []), ("x", T.FLOAT, ["n"])], [("y", T.FLOAT, ["n"]), ("sums", T.FLOAT, ["turns_0"])], [yes])
+
+
+def chain(path, dtype, *ops):
+    """y = the operators one after the other, on 37 elements: full vectors and a rest."""
+    names = ["x", *(f"t{i}" for i in range(len(ops) - 1)), "y"]
+    return model_file(path, [helper.make_node(op, [names[i], names[0]] if op in ("Add", "Mul", "Div", "Mod", "Max") else [names[i]], [names[i + 1]])
+                             for i, op in enumerate(ops)], [("x", dtype, ["n", 37])], [("y", dtype, ["n", 37])])
+
+
+def product(path):
+    return model_file(path, [helper.make_node("MatMul", ["a", "b"], ["h"]), helper.make_node("Softmax", ["h"], ["y"])],
+                      [("a", T.FLOAT, ["m", 70]), ("b", T.FLOAT, [70, "k"])], [("y", T.FLOAT, ["m", "k"])])
+
+
+MODELS = {
+    "product": product, "counting": counting,
+    "floats": lambda p: chain(p, T.FLOAT, "Exp", "Add", "Tanh", "Erf", "Round", "Max", "Sqrt"),
+    "doubles": lambda p: chain(p, T.DOUBLE, "Exp", "Mul", "Sigmoid", "Floor"),
+    "halves": lambda p: chain(p, T.FLOAT16, "Relu", "Add", "Neg"),
+    "brain": lambda p: chain(p, T.BFLOAT16, "Relu", "Add", "Neg"),
+    "longs": lambda p: chain(p, T.INT64, "Add", "Mul", "Mod", "Abs"),
+    "bytes": lambda p: chain(p, T.UINT8, "Add", "Mul", "Max"),
+}
+
+
+def build(folder, program, compiler, *sources, flags=()):
+    last = ["-o", program, "-lm"] if program else ["-fsyntax-only"]
+    done = subprocess.run([*compiler, "-O1", "-Wall", "-Wextra", "-Werror", *flags, *sources, *last], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return program and folder / program
+
+
+def needs(*compilers):
+    for c in compilers:
+        if not shutil.which(c):
+            pytest.skip(f"no {c} here")
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_c_and_cplusplus_without_a_warning(tmp_path, name):
+    """Every target as C++ by both compilers; the native one links with its example and runs, as C and as C++."""
+    needs("g++", "clang++")
+    model = MODELS[name](tmp_path / f"{name}.onnx")
+    for target in ("x86-64-v2", "x86-64-v3", "x86-64-v4"):
+        subprocess.run([TENON, "compile", model, "--emit", "c", "--target", target, "-o", tmp_path / f"{target}.c"], check=True, capture_output=True)
+        for cxx in ("g++", "clang++"):
+            build(tmp_path, None, [cxx, "-x", "c++", "-std=c++17"], f"{target}.c", flags=[f"-march={target}"])
+    subprocess.run([TENON, "compile", model, "--emit", "c", "--main", "-o", tmp_path / "m.c"], check=True, capture_output=True)
+    said = {subprocess.run([build(tmp_path, "program", compiler, "m.c", "m-main.c", flags=["-march=native"])], capture_output=True, text=True, check=True).stdout
+            for compiler in (["gcc", "-std=gnu17"], ["g++", "-x", "c++", "-std=c++17"])}
+    assert len(said) == 1
+    for value in onnx.load(model).graph.output:
+        assert f"{value.name}: " in "".join(said)
+
+
+def test_the_example_computes(source, tmp_path, images, want):
+    subprocess.run([TENON, "compile", DIGITS, "--emit", "c", "--main", "-o", tmp_path / "digits.c"], check=True, capture_output=True)
+    images[:1].tofile(tmp_path / "image")
+    program = build(tmp_path, "digits", ["gcc"], "digits.c", "digits-main.c", flags=["-march=native"])
+    said = subprocess.run([program, tmp_path / "image"], capture_output=True, text=True, check=True).stdout
+    assert said.startswith("probability: f32[1, 10] = ")
+    np.testing.assert_allclose([float(x) for x in said.split("=")[1].split()[:6]], want[0, :6], rtol=1e-4, atol=1e-6)
+    short = subprocess.run([program, "/dev/null"], capture_output=True, text=True)
+    assert short.returncode == 1 and "256 bytes are needed" in short.stderr
+
+
+def test_weights_in_a_file_beside(tmp_path):
+    w = np.random.default_rng(0).normal(size=(512, 600)).astype(np.float32)
+    model = model_file(tmp_path / "wide.onnx", [helper.make_node("MatMul", ["x", "w"], ["y"])], [("x", T.FLOAT, [1, 512])], [("y", T.FLOAT, [1, 600])],
+                       [onnx.numpy_helper.from_array(w, "w")])
+    subprocess.run([TENON, "compile", model, "--emit", "c", "--main", "-o", tmp_path / "wide.c"], check=True, capture_output=True)
+    x = np.ones((1, 512), np.float32)
+    x.tofile(tmp_path / "x")
+    said = subprocess.run([build(tmp_path, "wide", ["gcc"], "wide.c", "wide-main.c", flags=["-march=native"]), "x"], cwd=tmp_path,
+                          capture_output=True, text=True, check=True).stdout
+    np.testing.assert_allclose([float(v) for v in said.split("=")[1].split()[:6]], (x @ w)[0, :6], rtol=1e-3)
+
+
+TWO = r"""
+#include "one.h"
+#include "two.h"
+#include <stdio.h>
+int main(void)
+{
+    const TnManifest *a = one_manifest(), *b = two_manifest();
+    printf("%s %s %d\n", a->inputs[0].name, b->inputs[0].name, a != b);
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("compiler", [["gcc"], ["g++", "-x", "c++"]], ids=["C", "C++"])
+def test_two_models_in_one_program(tmp_path, compiler):
+    for name, model in (("one", product(tmp_path / "p.onnx")), ("two", MODELS["longs"](tmp_path / "l.onnx"))):
+        subprocess.run([TENON, "compile", model, "--emit", "c", "--prefix", name, "-o", tmp_path / f"{name}.c"], check=True, capture_output=True)
+    (tmp_path / "main.c").write_text(TWO)
+    program = build(tmp_path, "both", compiler, "one.c", "two.c", "main.c", flags=["-march=native"])
+    assert subprocess.run([program], capture_output=True, text=True).stdout == "a x 1\n"
+
+
+@pytest.mark.parametrize("args, says", [(["--prefix", "a"], "--emit c"), (["--main"], "--emit c"), (["--emit", "c", "--prefix", "2"], "a letter first"),
+                                        (["--emit", "c", "--prefix", "a-b"], "letters, digits")])
+def test_what_a_prefix_may_be(tmp_path, args, says):
+    done = subprocess.run([TENON, "compile", DIGITS, *args, "-o", tmp_path / "x"], capture_output=True, text=True)
+    assert done.returncode == 2 and says in done.stderr and not list(tmp_path.iterdir())
+
+
+LACKING = r"""
+#include "p.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static TnFault fault;
+
+static void tell(const char *what, int code)
+{
+    printf("%s: %d %d %d %d %lld\n", what, code, fault.code, fault.where, fault.dim, (long long)fault.want);
+    memset(&fault, 0, sizeof fault);
+}
+
+int main(void)
+{
+    const TnManifest *m = tenon_manifest();
+    const int64_t a[] = {5, 70}, b[] = {70, 90}, *const dims[] = {a, b};
+    int64_t sym[8] = {0}, out_dims[2];
+    TnSizes sizes = {sizeof sizes, 0, 0};
+    if (m->prepare(dims, sym, out_dims, &sizes, &fault) || !sizes.arena_bytes || !sizes.scratch_bytes)
+        return 1;
+    float *x = aligned_alloc(64, 6400), *y = aligned_alloc(64, 25600), *o = aligned_alloc(64, 6400);
+    const void *inputs[] = {x, y}, *one_input[] = {x, NULL};
+    void *outputs[] = {o}, *none[] = {NULL};
+    char *memory = aligned_alloc(64, 64 * (1 + (sizes.arena_bytes + 63) / 64));
+    TnHost host = {sizeof host, NULL, NULL, aligned_alloc(64, (size_t)(sizes.scratch_bytes + 127) / 64 * 64)};
+    memset(x, 0, 6400), memset(y, 0, 25600);
+    const TnFrame good = {.size = sizeof good, .inputs = inputs, .outputs = outputs, .arena = memory, .sym = sym, .host = &host, .fault = &fault};
+    TnFrame f;
+    tell("good", m->run(&good));
+    f = good, f.host = NULL, tell("no host", m->run(&f));
+    TnHost bare = {sizeof bare, NULL, NULL, NULL};
+    f = good, f.host = &bare, tell("no scratch", m->run(&f));
+    f = good, f.arena = NULL, tell("no arena", m->run(&f));
+    f = good, f.arena = memory + 8, tell("crooked arena", m->run(&f));
+    f = good, f.inputs = NULL, tell("no inputs", m->run(&f));
+    f = good, f.inputs = one_input, tell("no second input", m->run(&f));
+    f = good, f.outputs = none, tell("no output", m->run(&f));
+    f = good, f.sym = NULL, tell("no sym", m->run(&f));
+    f = good, f.fault = NULL, tell("no fault", m->run(&f));
+    f = good, f.size = 0, tell("no size", m->run(&f));
+    tell("nothing", m->run(NULL));
+    tell("good again", m->run(&good));
+    printf("%lld %lld\n", (long long)sizes.arena_bytes, (long long)sizes.scratch_bytes);
+    return 0;
+}
+"""
+
+
+def test_a_frame_says_what_it_lacks(tmp_path):
+    subprocess.run([TENON, "compile", product(tmp_path / "p.onnx"), "--emit", "c", "-o", tmp_path / "p.c"], check=True, capture_output=True)
+    (tmp_path / "lacking.c").write_text(LACKING)
+    program = build(tmp_path, "lacking", ["gcc"], "p.c", "lacking.c", flags=["-march=native", "-Wno-missing-field-initializers", "-fsanitize=address,undefined"])
+    done = subprocess.run([program], capture_output=True, text=True, env=os.environ | {"ASAN_OPTIONS": "detect_leaks=0"})
+    assert done.returncode == 0, done.stderr
+    *lines, sizes = done.stdout.splitlines()
+    arena, scratch = sizes.split()
+    FRAME, SIZE_INPUT = 11, 4 * 70 * 90
+    assert lines == ["good: 0 0 0 0 0", f"no host: {FRAME} {FRAME} 6 0 {scratch}", f"no scratch: {FRAME} {FRAME} 6 0 {scratch}",
+                     f"no arena: {FRAME} {FRAME} 5 0 {arena}", f"crooked arena: {FRAME} {FRAME} 5 0 {arena}", f"no inputs: {FRAME} {FRAME} 1 0 16",
+                     f"no second input: {FRAME} {FRAME} 1 1 {SIZE_INPUT}", f"no output: {FRAME} {FRAME} 2 0 {4 * 5 * 90}", f"no sym: {FRAME} {FRAME} 3 0 16",
+                     f"no fault: {FRAME} 0 0 0 0", f"no size: {FRAME} 0 0 0 0", f"nothing: {FRAME} 0 0 0 0", "good again: 0 0 0 0 0"]

@@ -604,7 +604,7 @@ def test_many_weights_lie_beside_the_c_file(tenon):
     model.ir_version = 8
     onnx.save(model, tenon.folder / "wide.onnx")
     assert tenon("compile", tenon.folder / "wide.onnx", "--emit=c", "-o", "wide.c").returncode == OK
-    assert sorted(p.name for p in (tenon.folder / "work").iterdir()) == ["wide.c", "wide.weights"]
+    assert sorted(p.name for p in (tenon.folder / "work").iterdir()) == ["wide.c", "wide.h", "wide.weights"]
     text = (tenon.folder / "work" / "wide.c").read_text()
     assert "wide.weights" in text and len(text) < 500_000
     assert (tenon.folder / "work" / "wide.weights").stat().st_size >= 512 * 600 * 4
@@ -714,7 +714,7 @@ def test_code_does_not_depend_on_where_it_is_compiled(tenon, model):
             out = tenon.folder / f"{len(core)}.{emit}"
             done = tenon("compile", model, "--emit", emit, "--target", "x86-64-v3", "--no-cache", "-o", out, limit=lambda: os.sched_setaffinity(0, core))
             assert done.returncode == OK, done.stderr
-            kept.append(out.read_bytes().replace(out.name.encode(), b"NAME").replace(f"{len(core)}.so".encode(), b"NAME.so"))
+            kept.append(out.read_bytes().replace(out.name.encode(), b"NAME").replace(f"{len(core)}.so".encode(), b"NAME.so").replace(f"{len(core)}.h".encode(), b"NAME.h"))
     assert texts[0] == texts[1]
     assert artefacts[0] == artefacts[1]
     assert tenon("compile", model, "--cores", "64", "--target", "x86-64-v3", "-o", "m.so").returncode == OK
