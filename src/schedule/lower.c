@@ -22,6 +22,7 @@ lower_body(Env *e, const Node *n, Block *b)
     for (uint32_t i = 0; i < n->copies.n; i++)
         if (e->p->copy.at[n->copies.at[i]].space == WORD_reg)
             place_copy(e, b, n->copies.at[i]);
+    boxes_place(e, n, b);
     for (uint32_t i = 0; i < n->body.n && !e->p->why; i++) {
         Scope s = env_enter(e);
         lower_node(e, n->body.at[i], b);
@@ -362,6 +363,8 @@ points_lower(Points *p)
     k->tree = (Block){ .arena = p->a };
     k->nloop = 0;
     k->trips = k->grain = expr_int(p->c, 1);
+    if (!boxes_begin(&e))
+        return false;
     lower_body(&e, p->root, &k->tree);
     if (p->why)
         return false;

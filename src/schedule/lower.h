@@ -10,6 +10,7 @@ typedef struct {
     const Expr *value;               /* NULL: follows from others, or not known */
     const Expr *extent;              /* NULL: follows from the step that made it */
     const Expr *start;               /* of an outer piece: the first point of this trip */
+    const Expr *lo;                  /* of the points of a box: its first index */
     Trip trip;                       /* of an outer piece: which kind of trip this is */
     bool counted;                    /* was to be unrolled, but runs as a loop: its value is no number */
 } IterState;
@@ -67,6 +68,13 @@ const Expr *env_value(Env *e, IterId x);
 void env_bind(Env *e, IterId x, const Expr *value);
 /* The points of x that one trip of the loops around goes over: from *lo on, so many at most. False: all there are. */
 bool env_box(Env *e, IterId x, const Expr **lo, const Expr **width);
+
+/* ---- boxes (lower_box.c) ------------------------------------------------------------------------- */
+
+/* How large the boxes of parts that were put can be, before anything is known; and that each part finds what it reads. */
+bool boxes_begin(Env *e);
+/* The boxes of the parts that are put at n, where its body begins. */
+void boxes_place(Env *e, const Node *n, Block *b);
 
 /* ---- buffers (lower_buffer.c) ------------------------------------------------------------------ */
 

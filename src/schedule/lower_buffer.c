@@ -109,24 +109,46 @@ place_copy(Env *e, Block *b, uint32_t id)
     c->buffer = new_buffer(e, b, c->name, c->operand->dtype, c->space, c->dim, c->ndim, c->lanes, c->odd);
 }
 
+static const Put *
+put_of(const Env *e, uint32_t local)
+{
+    for (uint32_t i = 1; i < e->p->put.n; i++)
+        if (e->p->put.at[i].local == local)
+            return &e->p->put.at[i];
+    return NULL;
+}
+
 /* Values between parts live in the worker's memory, without the axes that all parts share. */
 static void
 declare_locals(Env *e, Block *b)
 {
     uint32_t n = e->k->buffer.n, *home = NEW_ARRAY(e->a, uint32_t, n + 1);
+    LocalBox **box = (LocalBox **)NEW_ARRAY(e->a, LocalBox *, n + 1);
 
     for (uint32_t i = 0; i < n; i++) {
         Buffer local = e->k->buffer.at[i];
         home[i] = i;
         if (local.space != SPACE_LOCAL)
             continue;
+        const Put *put = put_of(e, i);
+        if (put) {
+            const Expr *extent[TN_MAX_RANK];
+            for (uint32_t d = 0; d < local.type->rank; d++)
+                extent[d] = expr_offset(e->c, put->most[put->dim[d]], d == 0);       /* one to spare, as in new_buffer */
+            box[i] = put->home;
+            home[i] = kernel_buffer(e->c, e->a, e->k, local.name, type_new(e->c, local.type->dtype, local.type->rank, extent), SPACE_SCRATCH, 1);
+            tree_buffer(b, home[i]);
+            continue;
+        }
         uint32_t drop = e->k->shared < local.type->rank ? e->k->shared : local.type->rank;
         const Type *t = type_new(e->c, local.type->dtype, local.type->rank - drop, local.type->dim + drop);
         home[i] = kernel_buffer(e->c, e->a, e->k, local.name, t, SPACE_SCRATCH, 1);
         tree_buffer(b, home[i]);
     }
-    for (uint32_t i = 0; i < e->k->npart; i++)
+    for (uint32_t i = 0; i < e->k->npart; i++) {
         e->low[i].home = home;
+        e->low[i].box = box;
+    }
 }
 
 void

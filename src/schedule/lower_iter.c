@@ -145,6 +145,8 @@ env_extent(Env *e, IterId x)
 
     if (e->at[x].extent)
         return e->at[x].extent;
+    if (it->put)
+        return env_most(e, x);
     if (it->axis < NEST_MAX_AXES)
         return low_extent(&e->low[it->part], it->axis);
     if (it->nfrom)
@@ -158,6 +160,8 @@ env_most(Env *e, IterId x)
     const Iter *it = env_iter(e, x);
     int64_t all;
 
+    if (it->put)
+        return e->p->put.at[it->put].most[it->dim];
     if (it->axis < NEST_MAX_AXES)
         return e->low[it->part].n->axis[it->axis].extent;
     if (it->nfrom)
@@ -176,6 +180,10 @@ env_value(Env *e, IterId x)
 {
     const Iter *it = env_iter(e, x);
 
+    if (!e->at[x].value && it->box) {
+        const Expr *in_box = env_value(e, it->box);
+        return in_box && e->at[it->box].lo ? expr_add(e->c, e->at[it->box].lo, in_box) : NULL;
+    }
     if (e->at[x].value || !it->whole)
         return e->at[x].value;
     const Expr *whole = env_value(e, it->whole);

@@ -120,6 +120,26 @@ name_is_free(Points *p, Sym name, Sym prefix)
     return !find_loop(p, p->root, full) || points_refuse(p, "the name %s is taken", full);
 }
 
+bool
+iter_is_known(const Points *p, const Node *at, IterId x, const IterId *dim, uint32_t ndim)
+{
+    const Iter *it = &p->iter.at[x];
+
+    for (uint32_t i = 0; i < ndim; i++)
+        if (dim[i] == x)
+            return true;
+    for (const Node *n = at; n; n = n->up)
+        if (n->iter == x)
+            return true;
+    if ((it->whole && iter_is_known(p, at, it->whole, dim, ndim)) || (it->box && iter_is_known(p, at, it->box, dim, ndim)))
+        return true;
+    for (IterId y = 1; y < p->iter.n; y++)
+        if (p->iter.at[y].parent == x && !p->iter.at[y].inner && iter_is_known(p, at, y, dim, ndim) &&
+            iter_is_known(p, at, p->iter.at[y].sibling, dim, ndim))
+            return true;
+    return false;
+}
+
 /* ---- parts ------------------------------------------------------------------------------------------- */
 
 static Node *
@@ -141,7 +161,7 @@ part_leaf(Points *p, uint32_t part)
     return find_leaf(p->root, part);
 }
 
-static Sym
+Sym
 part_name(const Points *p, uint32_t i)
 {
     const Part *part = &p->k->part[i];
@@ -249,6 +269,7 @@ points_of(Ctx *c, Arena *a, Kernel *k, const Machine *m)
     iter_new(p, sym(c, ""), AXIS_PARALLEL);
     VEC_PUSH(a, &p->hold, (Hold){ 0 });
     VEC_PUSH(a, &p->copy, (Copy){ 0 });
+    VEC_PUSH(a, &p->put, (Put){ 0 });
     p->root = node_new(p, NODE_LOOP, NULL, PHASE_WHOLE, NULL);
     Node *outer = p->root;
     for (uint32_t j = 0; j < nshared; j++) {

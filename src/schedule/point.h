@@ -13,6 +13,9 @@
  * that it is a digit of. One iterator may be cut in different ways in different subtrees (the copy of an operand
  * goes over the same points as the sum that reads it, in its own steps).
  *
+ * Puts. A part that is computed inside a loop of its readers has loops over the box that they need there. Its axes begin
+ * where the box does: axis = lo + the iterator that runs over the box.
+ *
  * Buffers. A hold is where a part's reduction lives between its first summand and its last; a copy is where an
  * operand was put to be read from. Both are indexed by iterators, so all who look at the same point agree.
  */
@@ -37,6 +40,9 @@ typedef struct {
     IterId whole;                    /* a digit of this one */
     uint32_t nfrom; IterId *from;    /* the digits of this one, the slowest first */
     bool pitched;                    /* its rows lie at the pitch of the image under the window */
+    IterId box;                      /* an axis of a part that was put: what runs over its box; 0: the axis itself */
+    uint32_t put;                    /* … and that: of which put it is; 0: of none */
+    uint32_t dim;                    /* … along which dimension of the part's value */
 } Iter;
 
 typedef enum { NODE_LOOP, NODE_WALK, NODE_LEAF } NodeKind;
@@ -61,6 +67,7 @@ struct Node {
     uint32_t part, hold, copy;       /* of a leaf; hold and copy count from 1, 0 is none */
     VEC(Node *) body;
     VEC(uint32_t) holds, copies;     /* buffers that come alive where the body begins */
+    VEC(uint32_t) puts;              /* parts that are computed there: where their boxes begin is known from then on */
 };
 
 typedef struct {
@@ -89,6 +96,18 @@ typedef struct {
     uint32_t buffer, lanes;          /* made when it is lowered */
 } Copy;
 
+typedef struct {
+    uint32_t part, local;            /* the buffer of the kernel that it makes */
+    Node *at;
+    IterId box[TN_MAX_RANK];         /* along each dimension of its value; 0: it has one point there */
+    uint32_t dim[TN_MAX_RANK];       /* the dimensions as they lie in memory, the slowest first */
+    /* made when it is lowered: */
+    const Expr *first[TN_MAX_RANK], *most[TN_MAX_RANK];      /* of its box along each dimension, before anything is known:
+                                      * where it begins, and how many points it has at most */
+    const Expr *points[TN_MAX_RANK]; /* where loops stand: how many there are, by what the loops around say */
+    LocalBox *home;
+} Put;
+
 typedef struct Points {
     Ctx *c;
     Arena *a;
@@ -97,6 +116,7 @@ typedef struct Points {
     VEC(Iter) iter;
     VEC(Hold) hold;                  /* [0] unused */
     VEC(Copy) copy;                  /* [0] unused */
+    VEC(Put) put;                    /* [0] unused */
     Node *root;
     IterId (*axis)[NEST_MAX_AXES];   /* [part][axis] */
     int64_t grain;                   /* 0: not said */
@@ -126,8 +146,13 @@ uint32_t points_part(Points *p, Sym name);
 /* Is n inside loop `around`? */
 bool node_inside(const Node *n, const Node *around);
 const Scalar *part_reduction(const Points *p, uint32_t part);        /* its one reduction, or NULL */
+Sym part_name(const Points *p, uint32_t part);                       /* of what it makes */
+/* Is the value of x known inside loop `at`, given the iterators of a list? */
+bool iter_is_known(const Points *p, const Node *at, IterId x, const IterId *dim, uint32_t ndim);
+/* The reads of a buffer that a leaf makes itself; false: it makes none. */
+bool leaf_reads(const Points *p, const Node *leaf, uint32_t buffer);
 
-/* A step each, by the verb's name (step_loops.c, step_hold.c, step_copy.c). */
+/* A step each, by the verb's name (step_loops.c, step_hold.c, step_copy.c, step_put.c). */
 bool step_split(Points *p, const Step *s);
 bool step_fuse(Points *p, const Step *s);
 bool step_order(Points *p, const Step *s);

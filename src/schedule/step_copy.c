@@ -46,27 +46,6 @@ find_operand(Points *p, Sym name, uint32_t *part)
 
 /* ---- where it is known ------------------------------------------------------------------------------- */
 
-/* Is the value of x known inside loop `at`, given the iterators of a list? */
-static bool
-is_known(const Points *p, const Node *at, IterId x, const IterId *dim, uint32_t ndim)
-{
-    const Iter *it = &p->iter.at[x];
-
-    for (uint32_t i = 0; i < ndim; i++)
-        if (dim[i] == x)
-            return true;
-    for (const Node *n = at; n; n = n->up)
-        if (n->iter == x)
-            return true;
-    if (it->whole && is_known(p, at, it->whole, dim, ndim))
-        return true;
-    for (IterId y = 1; y < p->iter.n; y++)
-        if (p->iter.at[y].parent == x && !p->iter.at[y].inner && is_known(p, at, y, dim, ndim) &&
-            is_known(p, at, p->iter.at[y].sibling, dim, ndim))
-            return true;
-    return false;
-}
-
 /* The vector loop on the way from `at` down to a leaf. */
 static IterId
 lane_loop(const Node *leaf, const Node *at)
@@ -136,11 +115,11 @@ step_stage(Points *p, const Step *s)
     memcpy(known, c.dim, sizeof c.dim);
     known[c.ndim] = lane;
     for (uint32_t x = 0; x < NEST_MAX_AXES; x++)
-        if (axes >> x & 1 && !is_known(p, c.at, p->axis[part][x], known, c.ndim + (lane != 0)))
+        if (axes >> x & 1 && !iter_is_known(p, c.at, p->axis[part][x], known, c.ndim + (lane != 0)))
             return points_refuse(p, "%s varies with %s, which neither %s nor the named loops fix", s->subject, p->iter.at[p->axis[part][x]].name, s->at);
     bool varies = false;                     /* from lane to lane */
     for (uint32_t x = 0; lane && x < NEST_MAX_AXES; x++)
-        varies |= axes >> x & 1 && !is_known(p, c.at, p->axis[part][x], c.dim, c.ndim);
+        varies |= axes >> x & 1 && !iter_is_known(p, c.at, p->axis[part][x], c.dim, c.ndim);
     /* Registers hold what the sums read, as far as they read. */
     Phase phase = s->word == WORD_reg ? PHASE_UPDATE : PHASE_COPY;
     Node *in = c.at;
@@ -200,10 +179,4 @@ step_lay(Points *p, const Step *s)
         if (p->k->buffer.at[i].name == s->subject)
             return true;
     return points_refuse(p, "the kernel has no input %s", s->subject);
-}
-
-bool
-step_put(Points *p, const Step *s)
-{
-    return points_refuse(p, "%s: a part stands at the shared loops of its group", s->subject);
 }

@@ -112,7 +112,7 @@ step_hold(Points *p, const Step *s)
     for (const Node *n = at; n != limit; n = n->up) {
         if (n == p->root)
             return points_refuse(p, "%s lives outside %s, which %s is a part of", s->made[0], p->hold.at[h.outer].name, s->made[0]);
-        if (!is_summed(p, n))
+        if (!is_summed(p, n) || p->iter.at[n->iter].part != part)      /* a reader's sums are none of its own */
             continue;
         if (!h.outer)
             return points_refuse(p, "%s would begin again in every trip of %s, which is summed over; hold it outside first", s->subject, p->iter.at[n->iter].name);

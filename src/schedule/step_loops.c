@@ -18,6 +18,18 @@ divides(Points *p, IterId x, int64_t n)
     return it->axis < NEST_MAX_AXES && expr_divisible(p->c, NULL, p->k->part[it->part].nest->axis[it->axis].extent, n) == YES;
 }
 
+/* What lives in one loop's body lives in another's. */
+static void
+live_at(Points *p, const Node *was, Node *is)
+{
+    for (uint32_t i = 1; i < p->hold.n; i++)
+        p->hold.at[i].at = p->hold.at[i].at == was ? is : p->hold.at[i].at;
+    for (uint32_t i = 1; i < p->copy.n; i++)
+        p->copy.at[i].at = p->copy.at[i].at == was ? is : p->copy.at[i].at;
+    for (uint32_t i = 1; i < p->put.n; i++)
+        p->put.at[i].at = p->put.at[i].at == was ? is : p->put.at[i].at;
+}
+
 bool
 step_split(Points *p, const Step *s)
 {
@@ -55,15 +67,10 @@ step_split(Points *p, const Step *s)
     child->up = n;
     for (uint32_t i = 0; i < child->body.n; i++)
         child->body.at[i]->up = child;
-    for (uint32_t h = 1; h < p->hold.n; h++)
-        if (p->hold.at[h].at == n)
-            p->hold.at[h].at = child;
-    for (uint32_t h = 1; h < p->copy.n; h++)
-        if (p->copy.at[h].at == n)
-            p->copy.at[h].at = child;
+    live_at(p, n, child);
     n->iter = outer;
     n->body.at = NULL;
-    n->body.n = n->body.cap = n->holds.n = n->copies.n = 0;
+    n->body.n = n->body.cap = n->holds.n = n->copies.n = n->puts.n = 0;
     VEC_PUSH(p->a, &n->body, child);
     return true;
 }
@@ -93,7 +100,7 @@ step_fuse(Points *p, const Step *s)
             return points_refuse(p, "%s does not stand directly inside %s", s->loop[i], s->loop[i - 1]);
         n = i > 0 ? n->body.at[0] : n;
         const Iter *it = &p->iter.at[n->iter];
-        if (n->kind != NODE_LOOP || n->run != WORD_serial || n->holds.n || (n->copies.n && i + 1 < s->nloop))
+        if (n->kind != NODE_LOOP || n->run != WORD_serial || n->holds.n || ((n->copies.n || n->puts.n) && i + 1 < s->nloop))
             return points_refuse(p, "%s is not a plain serial loop any more", s->loop[i]);
         if (it->kind != p->iter.at[first->iter].kind)
             return points_refuse(p, "%s is summed over and %s is not, or the other way round", s->loop[i], s->loop[0]);
@@ -118,6 +125,9 @@ step_fuse(Points *p, const Step *s)
     first->iter = whole;
     if (n != first) {
         first->body = n->body;
+        first->copies = n->copies;
+        first->puts = n->puts;
+        live_at(p, n, first);
         for (uint32_t i = 0; i < first->body.n; i++)
             first->body.at[i]->up = first;
     }
@@ -152,7 +162,7 @@ step_order(Points *p, const Step *s)
         if (!(named[i] = points_loop(p, s->loop[i])))
             return false;
         iter[i] = named[i]->iter;
-        if (named[i]->kind != NODE_LOOP || named[i]->run != WORD_serial || named[i]->holds.n || named[i]->copies.n)
+        if (named[i]->kind != NODE_LOOP || named[i]->run != WORD_serial || named[i]->holds.n || named[i]->copies.n || named[i]->puts.n)
             return points_refuse(p, "%s is not a plain serial loop any more", s->loop[i]);
     }
     /* Their places on the chain, outermost first. */
@@ -238,7 +248,7 @@ below_pieces(Points *p, Node *n, IterId x, uint32_t *pieces)
         IterId y = n->iter;
         while (y && y != x)
             y = p->iter.at[y].parent;
-        if (!y || n->body.n != 1 || n->holds.n || n->copies.n)
+        if (!y || n->body.n != 1 || n->holds.n || n->copies.n || n->puts.n)
             break;
         ++*pieces;
     }

@@ -63,13 +63,19 @@ low_expr(Low *l, const Expr *e)
     return expr_simplify(l->c, &ranges, expr_subst(l->c, e, b.list.at, b.list.n));
 }
 
-/* The index of a nest's access in the kernel's buffer: locals lose the shared axes they are private to. */
+/* The index of a nest's access in the kernel's buffer: locals lose the shared axes they are private to, or begin where
+ * their box does. */
 static uint32_t
 physical_index(Low *l, uint32_t buffer, uint32_t rank, const Expr *const *at, const Expr **out)
 {
     const Buffer *b = &l->k->buffer.at[buffer];
 
     if (b->space == SPACE_LOCAL && l->home && l->home[buffer] != buffer) {
+        const LocalBox *box = l->box ? l->box[buffer] : NULL;
+        for (uint32_t i = 0; box && i < rank; i++)
+            out[i] = expr_sub(l->c, at[box->dim[i]], box->lo[box->dim[i]]);
+        if (box)
+            return rank;
         uint32_t drop = rank - l->k->buffer.at[l->home[buffer]].type->rank;
         for (uint32_t d = drop; d < rank; d++)
             out[d - drop] = at[d];
@@ -111,6 +117,35 @@ low_stride(Low *l, const Scalar *load, uint32_t axis)
 
 /* ---- step one: nest to tree, lane kept as a variable ---------------------------------------------- */
 
+/* A read of a box that may be outside of the tensor: what the box has no place for is not read. */
+static const Scalar *
+load_within(Low *l, uint32_t slot, const LocalBox *box, const Expr *const *logical, const Scalar *load, const Scalar *outside)
+{
+    const Type *t = l->n->param[slot].type;
+    Ranges r = low_ranges(l);
+    const Expr *at[TN_MAX_RANK];
+    const Scalar *within = NULL;
+    Ctx *c = l->c;
+
+    for (uint32_t i = 0; i < t->rank; i++) {
+        uint32_t d = box->dim[i];
+        const Expr *index = logical[d], *last = expr_offset(c, t->dim[d], -1);
+        const Scalar *test[2] = { NULL, NULL };
+        if (expr_le(c, &r, expr_int(c, 0), index) != YES)
+            test[0] = scalar_2(c, S_LE, scalar_index(c, expr_int(c, 0)), scalar_index(c, index));
+        if (expr_le(c, &r, index, last) != YES)
+            test[1] = scalar_2(c, S_LE, scalar_index(c, index), scalar_index(c, last));
+        for (int k = 0; k < 2; k++)
+            if (test[k])
+                within = within ? scalar_2(c, S_AND, within, test[k]) : test[k];
+        if (test[0] || test[1])
+            index = expr_max(c, box->lo[d], expr_min(c, index, last));
+        at[i] = expr_sub(c, index, box->lo[d]);
+    }
+    load = scalar_load(c, load->dtype, load->u.load.slot, t->rank, at, NULL);
+    return within ? scalar_op(c, S_SELECT, (const Scalar *[]){ within, load, outside }) : load;
+}
+
 static const Scalar *
 map_load(Low *l, const Scalar *s)
 {
@@ -121,7 +156,8 @@ map_load(Low *l, const Scalar *s)
     for (uint32_t d = 0; d < s->u.load.rank; d++)
         logical[d] = low_expr(l, s->u.load.at[d]);
     uint32_t rank = physical_index(l, l->part->buffer[slot], s->u.load.rank, logical, at);
-    return scalar_load(l->c, s->dtype, buffer, rank, at, outside);
+    const Scalar *load = scalar_load(l->c, s->dtype, buffer, rank, at, l->box && l->box[l->part->buffer[slot]] ? NULL : outside);
+    return outside && !load->u.load.outside ? load_within(l, slot, l->box[l->part->buffer[slot]], logical, load, outside) : load;
 }
 
 static const Scalar *

@@ -127,4 +127,23 @@ make_tensors(Ctx *c, Arena *a, const Nest *n, const Symbols *s, Tensor **want, T
     assert_true(ref_nest(c, n, s, want));
 }
 
+/* The same for a kernel of several parts, which run one after the other. */
+static inline void
+make_arguments(Ctx *c, Arena *a, const Kernel *k, const Symbols *s, Tensor **want, Tensor **got)
+{
+    for (uint32_t i = 0; i < k->nin + k->nout; i++) {
+        want[i] = NEW(a, Tensor);
+        assert_true(tensor_of_type(c, a, k->buffer.at[i].type, s, want[i]));
+        if (i < k->nin)
+            fill_random(want[i], i + 1, 5);
+        got[i] = NEW(a, Tensor);
+        *got[i] = *want[i];
+        if (i >= k->nin) {
+            assert_true(tensor_of_type(c, a, k->buffer.at[i].type, s, got[i]));
+            memset(got[i]->data, 0xff, (size_t)tensor_count(got[i]) * dtype_info[got[i]->dtype].bytes);
+        }
+    }
+    assert_true(ref_kernel(c, a, k, s, want));
+}
+
 #endif

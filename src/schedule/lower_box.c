@@ -1,0 +1,304 @@
+/* lower_box: what a part that was put computes in each trip of its loop: the box around all that its readers need there.
+ *
+ * A reader's axes are known inside that loop, or run over pieces of known length, or over all they have; access_region
+ * says which elements are read then. Where a read may fall outside of the tensor, the box ends where the tensor does.
+ */
+#include "schedule/lower.h"
+
+#include <string.h>
+
+/* ---- how large a box can be -------------------------------------------------------------------------- */
+
+static IterId
+outer_piece(const Env *e, IterId x, IterId after)
+{
+    for (IterId y = after + 1; y < e->p->iter.n; y++)
+        if (env_iter(e, y)->parent == x && !env_iter(e, y)->inner)
+            return y;
+    return 0;
+}
+
+/* An index that nothing is known of yet, but that it is the same wherever it is named. */
+#define SOMEWHERE(x) ((Var){ VAR_LOOP, UINT32_MAX - 1 - (x) })
+
+/* The points of x that one trip of `at` goes over: the first, from somewhere on, and how many at most. */
+static void
+most_points(Env *e, IterId x, const Node *at, const Expr **lo, const Expr **width)
+{
+    const Iter *it = env_iter(e, x);
+
+    *lo = expr_int(e->c, 0);
+    *width = expr_int(e->c, 1);
+    if (it->box) {
+        most_points(e, it->box, at, lo, width);
+        const Iter *box = env_iter(e, it->box);
+        *lo = expr_add(e->c, *lo, e->p->put.at[box->put].first[box->dim]);
+        return;
+    }
+    if (iter_is_known(e->p, at, x, NULL, 0)) {
+        *lo = expr_var(e->c, SOMEWHERE(x));
+        return;
+    }
+    for (IterId y = outer_piece(e, x, 0); y; y = outer_piece(e, x, y)) {
+        const Expr *start, *inner;
+        if (!iter_is_known(e->p, at, y, NULL, 0))
+            continue;
+        most_points(e, y, at, &start, width);
+        most_points(e, env_iter(e, y)->sibling, at, &inner, width);
+        *lo = expr_add(e->c, expr_scale(e->c, start, env_iter(e, y)->factor), inner);
+        return;
+    }
+    *width = env_most(e, x);
+}
+
+/* ---- readers ----------------------------------------------------------------------------------------- */
+
+typedef struct { Env *e; Put *put; const Expr *lo[TN_MAX_RANK], *end[TN_MAX_RANK]; bool any, plain; } Union;
+
+/* Sums of axes: the box around what is read has nothing that is not. */
+static bool
+is_plain(const Access *a)
+{
+    if (a->conditional || a->load->u.load.outside)
+        return false;
+    for (uint32_t d = 0; d < a->load->u.load.rank; d++)
+        for (uint32_t x = 0; x < NEST_MAX_AXES; x++) {
+            const Expr *at = a->load->u.load.at[d];
+            if (!(expr_axes(at) >> x & 1))
+                continue;
+            for (uint32_t t = 0; t < at->nterm; t++)
+                for (uint32_t f = 0; f < at->term[t].nfactor; f++)
+                    if (at->term[t].factor[f].atom->kind != ATOM_VAR)
+                        return false;
+        }
+    return true;
+}
+
+/* The box that one reader's part needs, when its axes run over lo[x], width[x]: each read, one after the other. */
+static void
+for_reads(Env *e, const Put *put, uint32_t part, const Expr *const *lo, const Expr *const *width,
+          void (*read)(Union *u, const Type *t, const Access *a, const Expr **lo, const Expr **width), Union *u)
+{
+    const Part *k = &e->k->part[part];
+    Accesses all = nest_accesses(e->c, e->a, k->nest);
+    const Expr *at[TN_MAX_RANK], *points[TN_MAX_RANK];
+
+    for (uint32_t i = 0; i < all.n; i++) {
+        uint32_t slot = all.at[i].load->u.load.slot;
+        if (slot >= k->nest->nin || k->buffer[slot] != put->local)
+            continue;
+        access_region(e->c, &all.at[i], k->nest->naxis, lo, width, at, points);
+        read(u, k->nest->param[slot].type, &all.at[i], at, points);
+    }
+}
+
+static bool
+reads_it(const Env *e, uint32_t part, const Put *put)
+{
+    const Part *k = &e->k->part[part];
+
+    for (uint32_t i = 0; i < k->nest->nin; i++)
+        if (k->buffer[i] == put->local)
+            return true;
+    return false;
+}
+
+/* ---- before anything is known ------------------------------------------------------------------------ */
+
+static void
+note_most(Union *u, const Type *t, const Access *a, const Expr **lo, const Expr **width)
+{
+    Ctx *c = u->e->c;
+    Put *put = u->put;
+    (void)a;
+
+    for (uint32_t d = 0; d < t->rank; d++) {
+        bool known = lo[d] && !expr_uses_kind(width[d], VAR_LOOP) && (!u->any || put->first[d] == lo[d]);
+        put->most[d] = !known ? t->dim[d] : u->any ? expr_max(c, put->most[d], width[d]) : width[d];
+        put->first[d] = known ? lo[d] : expr_int(c, 0);
+    }
+    u->any = true;
+}
+
+static void
+find_most(Env *e, Put *put)
+{
+    const Expr *lo[NEST_MAX_AXES], *width[NEST_MAX_AXES];
+    Union u = { .e = e, .put = put };
+
+    for (uint32_t i = 0; i < e->k->npart; i++) {
+        if (!reads_it(e, i, put))
+            continue;
+        for (uint32_t x = 0; x < e->k->part[i].nest->naxis; x++)
+            most_points(e, e->p->axis[i][x], put->at, &lo[x], &width[x]);
+        for_reads(e, put, i, lo, width, note_most, &u);
+    }
+}
+
+static bool
+has_put(const Env *e, uint32_t part)
+{
+    for (uint32_t i = 1; i < e->p->put.n; i++)
+        if (e->p->put.at[i].part == part)
+            return true;
+    return false;
+}
+
+/* A part that stands at the shared loops keeps the value of one trip: who reads it has to be in that trip. */
+static bool
+finds_shared(Env *e, uint32_t reader, uint32_t maker)
+{
+    const Nest *n = e->k->part[maker].nest;
+    uint32_t shared = 0;
+    const Node *at = NULL;
+
+    for (uint32_t i = 1; i < e->p->put.n; i++)
+        if (e->p->put.at[i].part == reader)
+            at = e->p->put.at[i].at;
+    for (uint32_t x = 0; at && x < n->naxis && shared < e->k->shared; x++) {
+        if (n->axis[x].kind != AXIS_PARALLEL)
+            continue;
+        shared++;
+        if (!iter_is_known(e->p, at, e->p->axis[maker][x], NULL, 0))
+            return points_refuse(e->p, "%s is put where %s is not known, and reads %s, which is computed for one at a time: put %s there as well",
+                                 part_name(e->p, reader), env_iter(e, e->p->axis[maker][x])->name, part_name(e->p, maker), part_name(e->p, maker));
+    }
+    return true;
+}
+
+static bool
+finds_put(Env *e, uint32_t reader, const Put *put)
+{
+    const Node *leaf = part_leaf(e->p, reader);
+    return node_inside(leaf, put->at) || points_refuse(e->p, "%s reads %s, which is put inside %s alone", part_name(e->p, reader), part_name(e->p, put->part),
+                                                       env_iter(e, put->at->iter)->name);
+}
+
+bool
+boxes_begin(Env *e)
+{
+    Kernel *k = e->k;
+
+    if (e->p->put.n == 1)
+        return true;
+    for (uint32_t reader = 0; reader < k->npart; reader++)
+        for (uint32_t maker = 0; maker < reader; maker++) {
+            const Put *put = NULL;
+            bool reads = false;
+            for (uint32_t i = 1; i < e->p->put.n; i++)
+                if (e->p->put.at[i].part == maker)
+                    put = &e->p->put.at[i];
+            for (uint32_t i = 0; i < k->part[reader].nest->nin; i++)
+                for (uint32_t o = k->part[maker].nest->nin; o < k->part[maker].nest->nin + k->part[maker].nest->nout; o++)
+                    reads |= k->part[reader].buffer[i] == k->part[maker].buffer[o];
+            if (reads && !(put ? finds_put(e, reader, put) : !has_put(e, reader) || finds_shared(e, reader, maker)))
+                return false;
+        }
+    for (uint32_t part = k->npart; part-- > 0;)              /* readers before what they read */
+        for (uint32_t i = 1; i < e->p->put.n; i++) {
+            Put *put = &e->p->put.at[i];
+            if (put->part != part)
+                continue;
+            put->home = NEW(e->a, LocalBox);
+            put->home->rank = k->buffer.at[put->local].type->rank;
+            memcpy(put->home->dim, put->dim, sizeof put->dim);
+            find_most(e, put);
+        }
+    return true;
+}
+
+/* ---- where it begins ----------------------------------------------------------------------------------- */
+
+/* The points of x that one trip of the loops around goes over, exactly. */
+static void
+points_here(Env *e, IterId x, const Expr **lo, const Expr **width)
+{
+    const Iter *it = env_iter(e, x);
+
+    *lo = env_value(e, x);
+    *width = expr_int(e->c, 1);
+    if (*lo)
+        return;
+    if (it->box) {
+        points_here(e, it->box, lo, width);
+        if (e->at[it->box].lo)
+            *lo = expr_add(e->c, e->at[it->box].lo, *lo);
+        return;
+    }
+    for (IterId y = outer_piece(e, x, 0); y; y = outer_piece(e, x, y)) {
+        const Expr *start = env_start(e, y), *inner;
+        if (!start)
+            continue;
+        points_here(e, env_iter(e, y)->sibling, &inner, width);
+        *lo = expr_add(e->c, start, inner);
+        return;
+    }
+    *lo = expr_int(e->c, 0);
+    *width = it->put ? e->p->put.at[it->put].points[it->dim] : env_extent(e, x);
+}
+
+static void
+join_box(Union *u, const Type *t, const Access *a, const Expr **lo, const Expr **width)
+{
+    Env *e = u->e;
+    Ctx *c = e->c;
+    bool plain = is_plain(a);
+
+    u->plain &= plain;
+    for (uint32_t d = 0; d < t->rank; d++) {
+        const Expr *begin = lo[d], *end;
+        if (!begin || !width[d]) {
+            begin = expr_int(c, 0);
+            end = t->dim[d];
+        } else {
+            end = expr_add(c, begin, width[d]);
+            if (!plain) {
+                begin = expr_max(c, expr_int(c, 0), begin);
+                end = expr_min(c, end, t->dim[d]);
+            }
+        }
+        u->lo[d] = u->any && u->lo[d] != begin ? expr_min(c, u->lo[d], begin) : begin;
+        u->end[d] = u->any && u->end[d] != end ? expr_max(c, u->end[d], end) : end;
+    }
+    u->any = true;
+}
+
+static void
+place_box(Env *e, Put *put, Block *b)
+{
+    const Expr *lo[NEST_MAX_AXES], *width[NEST_MAX_AXES];
+    Union u = { .e = e, .put = put, .plain = true };
+    Ctx *c = e->c;
+    Phase before = e->phase;
+
+    e->phase = PHASE_WHOLE;                                  /* what is padding while sums are made is not needed */
+    for (uint32_t i = 0; i < e->k->npart; i++) {
+        if (!reads_it(e, i, put))
+            continue;
+        for (uint32_t x = 0; x < e->k->part[i].nest->naxis; x++)
+            points_here(e, e->p->axis[i][x], &lo[x], &width[x]);
+        for_reads(e, put, i, lo, width, join_box, &u);
+    }
+    e->phase = before;
+    for (uint32_t d = 0; u.any && d < put->home->rank; d++) {
+        Sym name = put->box[d] ? env_iter(e, put->box[d])->name : NULL;
+        const Expr *first = env_simplify(e, u.lo[d]), *points = env_simplify(e, expr_sub(c, u.end[d], u.lo[d]));
+        put->home->lo[d] = first;
+        put->points[d] = points;
+        if (!name)
+            continue;
+        if (!expr_const(points, NULL))
+            points = env_let(e, b, "points", u.plain ? points : expr_max(c, expr_int(c, 0), points), expr_offset(c, put->most[d], 1));
+        env_change(e, put->box[d])->lo = first;
+        e->at[put->box[d]].extent = points;
+    }
+}
+
+void
+boxes_place(Env *e, const Node *n, Block *b)
+{
+    for (uint32_t part = e->k->npart; n->puts.n && part-- > 0;)
+        for (uint32_t i = 0; i < n->puts.n; i++)
+            if (e->p->put.at[n->puts.at[i]].part == part)
+                place_box(e, &e->p->put.at[n->puts.at[i]], b);
+}

@@ -1,0 +1,273 @@
+/* step_put: a part leaves the loops that all parts share, and is computed inside a loop of its readers.
+ *
+ *     i: { j: e;  k: o }        becomes, by   split i by 4 -> ib ir,  put e at ib     ib: { e.i: e.j: e;  ir: k: o }
+ *
+ * At the start of loop L's body its new loops go over the box that the readers need there (lower_box.c); what several
+ * boxes have in common is computed again. Its value lives in memory of the box's size. Its loops are called part.axis.
+ */
+#include "schedule/point.h"
+
+#include <string.h>
+
+/* ---- who reads it ------------------------------------------------------------------------------------ */
+
+typedef struct { const Part *part; uint32_t buffer; bool any; } SeekRead;
+
+static void
+seek_read(void *user, const Scalar *s)
+{
+    SeekRead *k = user;
+    k->any |= s->op == S_LOAD && s->u.load.slot < k->part->nest->nin && k->part->buffer[s->u.load.slot] == k->buffer;
+}
+
+bool
+leaf_reads(const Points *p, const Node *leaf, uint32_t buffer)
+{
+    const Part *part = &p->k->part[leaf->part];
+    const Scalar *reduce = part_reduction(p, leaf->part);
+    ScalarMap without = { .ctx = p->c, .done = { .arena = p->a } };
+    SeekRead k = { part, buffer, false };
+
+    switch (leaf->phase) {
+    case PHASE_INIT:
+    case PHASE_FLUSH:
+        return false;
+    case PHASE_UPDATE:
+        scalar_visit(p->c, reduce->arg[0], seek_read, &k);
+        return k.any;
+    case PHASE_COPY:
+        scalar_visit(p->c, p->copy.at[leaf->copy].operand, seek_read, &k);
+        return k.any;
+    case PHASE_FINISH:
+        map_put(&without.done, MAP_PTR(reduce), MAP_PTR(scalar_number(p->c, reduce->dtype, 0)));
+        break;
+    case PHASE_WHOLE:
+        break;
+    }
+    for (uint32_t i = 0; i < part->nest->nwrite; i++)
+        scalar_visit(p->c, scalar_map(&without, part->nest->write[i].value), seek_read, &k);
+    return k.any;
+}
+
+/* The innermost loop around all leaves below n that read the buffer; NULL: none does. */
+static Node *
+around_readers(const Points *p, Node *n, uint32_t buffer)
+{
+    Node *found = NULL;
+
+    if (n->kind == NODE_LEAF)
+        return leaf_reads(p, n, buffer) ? n : NULL;
+    for (uint32_t i = 0; i < n->body.n; i++) {
+        Node *here = around_readers(p, n->body.at[i], buffer);
+        if (found && here)
+            return n;
+        found = here ? here : found;
+    }
+    return found;
+}
+
+/* ---- where it may stand ------------------------------------------------------------------------------ */
+
+static void
+list_around(const Points *p, const Node *n, Text *t)
+{
+    for (; n; n = n->up)
+        if (n->kind == NODE_LOOP && n->run != WORD_vector)
+            text_printf(t, "%s%s%s%s", t->n ? ", " : "", n->prefix ? n->prefix : "", n->prefix ? "." : "", n->iter ? p->iter.at[n->iter].name : "all");
+}
+
+static bool
+may_stand(Points *p, const Step *s, uint32_t local, const Node *at)
+{
+    Text places = { .arena = p->a };
+    Node *readers = around_readers(p, p->root, local);
+
+    if (!readers)
+        return points_refuse(p, "nothing reads %s", s->subject);
+    list_around(p, readers, &places);
+    if (!node_inside(readers, at))
+        return points_refuse(p, "%s is read outside %s; it can stand at %s", s->subject, s->at, text_str(&places));
+    if (at->kind != NODE_LOOP || at->run == WORD_vector)
+        return points_refuse(p, "%s is no loop that has room for others; it can stand at %s", s->at, text_str(&places));
+    if (at == p->root && p->root->body.at[0]->run == WORD_parallel)
+        return points_refuse(p, "%s would be computed before what is shared out; it can stand at %s", s->subject, text_str(&places));
+    return true;
+}
+
+/* The one local that a part makes; NO_SLOT, refused, where it makes something else. */
+static uint32_t
+local_of(Points *p, const Step *s, uint32_t part)
+{
+    const Part *k = &p->k->part[part];
+    const Nest *n = k->nest;
+    uint32_t local = k->buffer[n->nin];
+    AxisSet seen = 0;
+    Var v;
+
+    if (n->nwrite != 1 || n->nout != 1 || p->k->buffer.at[local].space != SPACE_LOCAL) {
+        points_refuse(p, "%s is not the only value of its part, or is needed outside of the kernel as a whole", s->subject);
+        return NO_SLOT;
+    }
+    for (uint32_t d = 0; d < n->param[n->nin].type->rank; d++) {
+        if (expr_const(n->write[0].at[d], NULL))
+            continue;
+        if (!expr_is_var(n->write[0].at[d], &v) || v.kind != VAR_AXIS || seen >> v.id & 1) {
+            points_refuse(p, "%s is not written at its axes, each once", s->subject);
+            return NO_SLOT;
+        }
+        seen |= (AxisSet)1 << v.id;
+    }
+    for (uint32_t x = 0; x < n->naxis; x++)
+        if (expr_axes(n->axis[x].extent) || expr_uses_kind(n->axis[x].extent, VAR_COMPUTED)) {
+            points_refuse(p, "how long %s is depends on other axes or on data: no box holds what is needed", n->axis[x].name);
+            return NO_SLOT;
+        }
+    return local;
+}
+
+/* ---- its loops --------------------------------------------------------------------------------------- */
+
+static Node *
+child_with(Node *at, const Node *leaf)
+{
+    for (uint32_t i = 0; i < at->body.n; i++)
+        if (node_inside(leaf, at->body.at[i]))
+            return at->body.at[i];
+    return NULL;
+}
+
+/* The child of `at` that reads first. */
+static uint32_t
+first_reader(const Points *p, const Node *at, uint32_t local)
+{
+    for (uint32_t i = 0; i < at->body.n; i++)
+        if (around_readers(p, at->body.at[i], local))
+            return i;
+    return at->body.n;
+}
+
+static void
+remove_child(Node *up, const Node *child)
+{
+    uint32_t i = 0;
+
+    while (up->body.at[i] != child)
+        i++;
+    memmove(up->body.at + i, up->body.at + i + 1, (up->body.n - i - 1) * sizeof *up->body.at);
+    up->body.n--;
+}
+
+/* Its loops as they are: none was changed, so that new ones can take their place. */
+static Node *
+untouched(Points *p, const Step *s, Node *leaf)
+{
+    Node *n = leaf;
+
+    while (n->up->body.n == 1 && n->up != p->root)
+        n = n->up;
+    if (leaf->phase != PHASE_WHOLE)
+        return points_refuse(p, "%s is held already: put it first", s->subject), NULL;
+    for (const Node *x = leaf->up; x != n->up; x = x->up)
+        if (x->kind != NODE_LOOP || x->run != WORD_serial || (p->iter.at[x->iter].axis == NEST_MAX_AXES && !p->iter.at[x->iter].put))
+            return points_refuse(p, "the loops of %s were changed already: put it first", s->subject), NULL;
+    return n;
+}
+
+/* A new loop for each axis, sums innermost. */
+static Node *
+new_loops(Points *p, Put *put, uint32_t number, Node *at)
+{
+    const Part *k = &p->k->part[put->part];
+    const Nest *n = k->nest;
+    Node *in = at;
+    Var v;
+
+    for (int reduce = 0; reduce < 2; reduce++)
+        for (uint32_t x = 0; x < n->naxis; x++) {
+            if ((n->axis[x].kind == AXIS_REDUCE) != reduce)
+                continue;
+            Sym name = sym_printf(p->c, "%s.%s", part_name(p, put->part), n->axis[x].name);
+            IterId axis = iter_new(p, name, n->axis[x].kind), loop = axis;
+            p->axis[put->part][x] = axis;
+            p->iter.at[axis].part = put->part;
+            p->iter.at[axis].axis = x;
+            for (uint32_t d = 0; !reduce && d < n->param[n->nin].type->rank; d++)
+                if (expr_is_var(n->write[0].at[d], &v) && v.id == x) {
+                    loop = put->box[d] = iter_new(p, name, AXIS_PARALLEL);
+                    p->iter.at[axis].box = loop;
+                    p->iter.at[loop].part = put->part;
+                    p->iter.at[loop].put = number;
+                    p->iter.at[loop].dim = d;
+                }
+            in = node_loop(p, in, loop, PHASE_WHOLE, NULL);
+        }
+    return in;
+}
+
+/* The order of its dimensions in memory: those of the named loops last, as they are named. */
+static bool
+lay_out(Points *p, const Step *s, Put *put, uint32_t number, uint32_t rank)
+{
+    uint32_t n = 0;
+    bool named[TN_MAX_RANK] = { false };
+
+    for (uint32_t i = 0; i < s->nloop; i++) {
+        IterId x = points_iter(p, s->loop[i]);
+        if (!x)
+            return false;
+        if (p->iter.at[x].put != number || named[p->iter.at[x].dim])
+            return points_refuse(p, "%s is no loop over what %s makes, or is named twice", s->loop[i], s->subject);
+        named[p->iter.at[x].dim] = true;
+    }
+    for (uint32_t d = 0; d < rank; d++)
+        if (!named[d])
+            put->dim[n++] = d;
+    for (uint32_t i = 0; i < s->nloop; i++)
+        put->dim[n++] = p->iter.at[points_iter(p, s->loop[i])].dim;
+    return true;
+}
+
+/* The number of a part's put: the one that it had, whose place it leaves, or a new one. */
+static uint32_t
+forget_put(Points *p, uint32_t part)
+{
+    for (uint32_t i = 1; i < p->put.n; i++) {
+        if (p->put.at[i].part != part)
+            continue;
+        Node *at = p->put.at[i].at;
+        for (uint32_t k = 0; k < at->puts.n; k++)
+            if (at->puts.at[k] == i)
+                at->puts.at[k--] = at->puts.at[--at->puts.n];
+        return i;
+    }
+    VEC_PUSH(p->a, &p->put, (Put){ 0 });
+    return p->put.n - 1;
+}
+
+bool
+step_put(Points *p, const Step *s)
+{
+    uint32_t part = points_part(p, s->subject), local = part == NO_SLOT ? NO_SLOT : local_of(p, s, part);
+    Node *at = local == NO_SLOT ? NULL : points_loop(p, s->at), *leaf, *top;
+    Put put = { .part = part, .local = local, .at = at };
+
+    if (!at || !may_stand(p, s, local, at))
+        return false;
+    if (s->word && s->word != WORD_scratch)
+        return points_refuse(p, "what is put is in scratch, not in %s", word_name[s->word]);
+    leaf = part_leaf(p, part);
+    if (!(top = untouched(p, s, leaf)))
+        return false;
+    uint32_t number = forget_put(p, part), i, rank = p->k->buffer.at[local].type->rank;
+    remove_child(top->up, top);
+    i = first_reader(p, at, local);
+    leaf->up = new_loops(p, &put, number, at);
+    VEC_PUSH(p->a, &leaf->up->body, leaf);
+    Node *first = child_with(at, leaf);
+    memmove(at->body.at + i + 1, at->body.at + i, (at->body.n - 1 - i) * sizeof *at->body.at);
+    at->body.at[i] = first;
+    VEC_PUSH(p->a, &at->puts, number);
+    bool ok = lay_out(p, s, &put, number, rank);
+    p->put.at[number] = put;
+    return ok;
+}

@@ -1,0 +1,187 @@
+/* Parts that are computed inside a loop of their readers: each program computes what the parts mean one after the other,
+ * at sizes around its tiles, and what would be wrong is refused. */
+#include "nest_case.h"
+
+#define PRODUCT \
+    "kernel t(x: f32[m, k], y: f32[k, n]) -> (o: f32[m, n]) {\n" \
+    "  shared 1\n" \
+    "  local e: f32[m, k]\n" \
+    "  part x -> e\n" \
+    "  nest e(x: f32[m, k]) -> (e: f32[m, k]) { e[i, j] = exp(x[i, j]) }\n" \
+    "  part e, y -> o\n" \
+    "  nest o(e: f32[m, k], y: f32[k, n]) -> (o: f32[m, n]) { o[i, j] = sum q: e[i, q] * y[q, j] }\n" \
+    "}"
+#define PRODUCT_DIMS "m=0 k=3 n=8|m=1 k=9 n=40|m=3 k=1 n=7|m=4 k=9 n=16|m=5 k=0 n=17|m=13 k=20 n=15|m=29 k=7 n=33"
+#define SEPARABLE \
+    "kernel t(x: f32[1, c, 9, 11], w: f32[c, 3, 3], u: f32[f, c]) -> (o: f32[1, f, 5, 6]) {\n" \
+    "  local d: f32[1, c, 5, 6]\n" \
+    "  part x, w -> d\n" \
+    "  nest d(x: f32[1, c, 9, 11], w: f32[c, 3, 3]) -> (d: f32[1, c, 5, 6]) { d[n, g, y, z] = max(sum r, s: x[n, g, 2*y + r - 1, 2*z + s - 1 | 0] * w[g, r, s], 0) }\n" \
+    "  part d, u -> o\n" \
+    "  nest o(d: f32[1, c, 5, 6], u: f32[f, c]) -> (o: f32[1, f, 5, 6]) { o[n, g, y, z] = sum q: d[n, q, y, z] * u[g, q] }\n" \
+    "}"
+#define SEPARABLE_DIMS "c=0 f=3|c=1 f=1|c=5 f=7"
+#define POOL \
+    "kernel t(x: f32[c, h, 13]) -> (o: f32[c, h // 2, 6]) {\n" \
+    "  shared 1\n" \
+    "  local e: f32[c, h, 13]\n" \
+    "  part x -> e\n" \
+    "  nest e(x: f32[c, h, 13]) -> (e: f32[c, h, 13]) { e[g, y, z] = exp(x[g, y, z]) }\n" \
+    "  part e -> o\n" \
+    "  nest o(e: f32[c, h, 13]) -> (o: f32[c, h // 2, 6]) { o[g, y, z] = max r<3>, s<3>: e[g, 2*y + r - 1, 2*z + s - 1 | -inf] }\n" \
+    "}"
+#define POOL_DIMS "c=2 h=12|c=1 h=2|c=1 h=1|c=3 h=7"
+#define ATTENTION \
+    "kernel t(q: f32[g, m, 5], k: f32[g, n, 5], v: f32[g, n, d]) -> (o: f32[g, m, d]) {\n" \
+    "  shared 2\n" \
+    "  local s: f32[g, m, n]\n" \
+    "  local t: f32[g, m]\n" \
+    "  local e: f32[g, m, n]\n" \
+    "  local u: f32[g, m]\n" \
+    "  part q, k -> s\n" \
+    "  nest s(q: f32[g, m, 5], k: f32[g, n, 5]) -> (s: f32[g, m, n]) { s[h, i, j] = 0.5 * (sum c: q[h, i, c] * k[h, j, c]) }\n" \
+    "  part s -> t\n" \
+    "  nest t(s: f32[g, m, n]) -> (t: f32[g, m]) { t[h, i] = max j: s[h, i, j] }\n" \
+    "  part s, t -> e\n" \
+    "  nest e(s: f32[g, m, n], t: f32[g, m]) -> (e: f32[g, m, n]) { e[h, i, j] = exp(s[h, i, j] - t[h, i]) }\n" \
+    "  part e -> u\n" \
+    "  nest u(e: f32[g, m, n]) -> (u: f32[g, m]) { u[h, i] = sum j: e[h, i, j] }\n" \
+    "  part e, u, v -> o\n" \
+    "  nest o(e: f32[g, m, n], u: f32[g, m], v: f32[g, n, d]) -> (o: f32[g, m, d]) { o[h, i, j] = (sum c: e[h, i, c] * v[h, c, j]) / u[h, i] }\n" \
+    "}"
+#define ATTENTION_DIMS "g=2 m=13 n=19 d=5|g=1 m=8 n=8 d=8|g=1 m=1 n=1 d=1|g=0 m=4 n=4 d=4|g=1 m=17 n=6 d=33|g=1 m=0 n=3 d=4"
+
+typedef struct { const char *name, *kernel, *dims, *program; } Case;
+
+static const Case cases[] = {
+    {"beside it", PRODUCT, PRODUCT_DIMS, "hold o at o.j -> acc reg"},
+    {"row tile", PRODUCT, PRODUCT_DIMS,
+     "split i by 4 -> ib ir, put e at ib, split e.j by 8 -> ev el, run el vector, hold o at o.j -> acc reg, run ib parallel"},
+    {"row tile, shared out evenly", PRODUCT, PRODUCT_DIMS,
+     "split i by 4 -> ib ir guard, put e at ib scratch, order ir o.j o.q, hold o at o.j -> acc reg, run ib parallel"},
+    {"laid out by columns", PRODUCT, PRODUCT_DIMS,
+     "split i by 4 -> ib ir, put e at ib scratch of e.j e.i, split e.i by 8 -> ev el, order e.j ev el, run el vector, hold o at o.j -> acc reg"},
+    {"piece of the sum", PRODUCT, PRODUCT_DIMS,
+     "split i by 4 -> ib ir, split o.q by 3 -> qb qi, put e at ib, order qb ir o.j qi, hold o at ib -> acc scratch, put e at qb, run ib parallel"},
+    {"rows of a window", SEPARABLE, SEPARABLE_DIMS, "order o.n o.y o.g o.z o.q, put d at o.y scratch, hold d at d.z -> sum reg, hold o at o.z -> acc reg, fuse o.n o.y -> row, run row parallel"},
+    {"a tile of a window", SEPARABLE, SEPARABLE_DIMS,
+     "split o.z by 4 -> zb zr, split o.y by 2 -> yb yr, order yb zb o.q o.g yr zr, put d at zb scratch, hold d at d.z -> sum reg, hold o at zb -> acc scratch, run o.n parallel"},
+    {"a channel at a time", SEPARABLE, SEPARABLE_DIMS, "order o.n o.q o.g o.y o.z, hold o at o.n -> acc scratch, put d at o.q, hold d at d.z -> sum reg"},
+    {"padded pool", POOL, POOL_DIMS, "split o.y by 2 -> yb yr, put e at yb, split e.z by 8 -> ev el, run el vector, hold o at o.z -> acc reg, run g parallel"},
+    {"padded pool by tiles", POOL, POOL_DIMS,
+     "split o.y by 2 -> yb yr, split o.z by 3 -> zb zr guard, order yb zb yr zr, put e at zb, hold o at zr -> acc reg, run g parallel"},
+    {"padded pool by lanes", POOL, POOL_DIMS, "split o.z by 8 -> zb zl, order o.y zb o.r o.s zl, put e at o.y, hold o at zb -> acc reg, run zl vector, run g parallel"},
+    {"attention, row by row", ATTENTION, ATTENTION_DIMS,
+     "hold s at s.j -> sacc reg, hold t at i -> tacc reg, hold u at i -> uacc reg, hold o at o.j -> oacc reg, run h parallel"},
+    {"attention by rows", ATTENTION, ATTENTION_DIMS,
+     "split i by 4 -> ib ir guard, fuse h ib -> task\n"
+     "put s at task, put t at task, put e at task, put u at task\n"
+     "hold s at s.j -> sacc reg, hold t at t.i -> tacc reg, hold u at u.i -> uacc reg, hold o at o.j -> oacc reg, run task parallel"},
+    {"attention by columns", ATTENTION, ATTENTION_DIMS,
+     "split i by 8 -> ib ir guard, fuse h ib -> task\n"
+     "put s at task scratch of s.j s.i, put t at task, put e at task scratch of e.j e.i, put u at task\n"
+     "split s.i by 8 -> sb sl, split s.j by 3 -> sjb sjr peel 1, order sjb sb s.c sjr sl, hold s at sb -> sacc reg, run sjr unroll, run sl vector\n"
+     "split t.i by 8 -> tb tl, order tb t.j tl, hold t at tb -> tacc reg, run tl vector\n"
+     "split e.i by 8 -> eb el, order e.j eb el, run el vector\n"
+     "split u.i by 8 -> ub ul, order ub u.j ul, hold u at ub -> uacc reg, run ul vector\n"
+     "split ir by 3 -> irb irr peel 1, split o.j by 8 -> ob ol, order irb ob o.c irr ol, hold o at ob -> oacc reg, run irr unroll, run ol vector\n"
+     "run task parallel"},
+    {"all of it", PRODUCT, PRODUCT_DIMS, "put e at all, hold o at o.j -> acc reg"},
+};
+
+typedef struct { const char *name, *kernel, *program, *why; } Refusal;
+
+static const Refusal refusals[] = {
+    {"read outside", PRODUCT, "split o.q by 3 -> qb qi, order o.j qb qi, put o at qb", "needed outside of the kernel"},
+    {"before what is shared out", PRODUCT, "run i parallel, put e at all", "it can stand at o.q, o.j, i"},
+    {"changed after", PRODUCT, "put e at i, split e.j by 8 -> b l, put e at i", "were changed already"},
+    {"changed", PRODUCT, "split e.j by 8 -> b l, put e at i", "were changed already"},
+    {"reader left behind", ATTENTION, "split i by 4 -> ib ir, put e at ib, hold s at s.j -> a reg, hold t at ir -> b reg, hold u at ir -> c reg, hold o at o.j -> d reg", "reads s, which is computed for one at a time: put s there as well"},
+    {"read before", ATTENTION, "put s at e.j", "s is read outside e.j; it can stand at i, h, all"},
+    {"registers", PRODUCT, "put e at i reg", "what is put is in scratch"},
+    {"not its loop", PRODUCT, "put e at i scratch of o.j", "is no loop over what e makes"},
+};
+
+static Kernel *
+kernel_of_text(Ctx *c, Arena *a, const char *text)
+{
+    Parse p = parse_begin(c, "test", (Bytes){(const uint8_t *)text, strlen(text)});
+    Kernel *k = kernel_parse(&p, a);
+
+    if (!k)
+        print_diags(a, c);
+    assert_non_null(k);
+    return k;
+}
+
+static void
+run_case(const Case *k, const char *dims, const char *target)
+{
+    Arena *a = arena_new(NULL, NULL);
+    Ctx c;
+    Machine m;
+    Symbols s = {0};
+    Tensor *want[16], *got[16];
+    const char *why = NULL;
+
+    ctx_init(&c, a);
+    assert_true(machine_find(&c, target, &m));
+    set_dims(a, &c, &s, dims);
+    Kernel *kernel = kernel_of_text(&c, a, k->kernel);
+    make_arguments(&c, a, kernel, &s, want, got);
+    bool ok = schedule_build_text(&c, a, kernel, &m, k->program, &why) && kernel_verify(&c, kernel) && ref_tree(&c, a, kernel, &s, got);
+    if (!ok || getenv("SHOW")) {
+        Text t = {.arena = a};
+        print_diags(a, &c);
+        kernel_print(&c, &t, kernel, 0);
+        fprintf(stderr, "%s at %s: %s\n%s\n", k->name, dims, why ? why : "", text_str(&t));
+    }
+    assert_true(ok);
+    assert_true(same_outputs(&c, a, kernel, want, got, arena_printf(a, "%s at %s", k->name, dims)));
+    arena_free(a);
+}
+
+static void
+parts_compute_what_they_mean(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char dims[256], *save = NULL;
+        if (getenv("CASE") && strcmp(getenv("CASE"), cases[i].name))
+            continue;
+        snprintf(dims, sizeof dims, "%s", cases[i].dims);
+        char *d = strtok_r(dims, "|", &save);
+        do
+            run_case(&cases[i], d ? d : "", "x86-64-v3");
+        while (d && (d = strtok_r(NULL, "|", &save)));
+    }
+}
+
+static void
+wrong_places_are_refused(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        Arena *a = arena_new(NULL, NULL);
+        Ctx c;
+        Machine m;
+        const char *why;
+        ctx_init(&c, a);
+        assert_true(machine_find(&c, "x86-64-v3", &m));
+        assert_false(schedule_build_text(&c, a, kernel_of_text(&c, a, refusals[i].kernel), &m, refusals[i].program, &why));
+        if (!strstr(why, refusals[i].why))
+            fprintf(stderr, "%s: %s\n", refusals[i].name, why);
+        assert_non_null(strstr(why, refusals[i].why));
+        arena_free(a);
+    }
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parts_compute_what_they_mean),
+        cmocka_unit_test(wrong_places_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
