@@ -25,7 +25,7 @@ const OpCost op_cost[S_OP_COUNT] = {
     [S_EQ] = ALU(1), [S_NE] = ALU(1), [S_LT] = ALU(1), [S_LE] = ALU(1), [S_GT] = ALU(1), [S_GE] = ALU(1),
     [S_SELECT] = ALU(1), [S_ISNAN] = ALU(1), [S_ISINF] = ALU(2),
     [S_FLOOR] = ALU(2), [S_CEIL] = ALU(2), [S_ROUND] = ALU(2), [S_TRUNC] = ALU(2),
-    [S_CAST] = ALU(1), [S_IOTA] = NONE, [S_AT] = ALU(4),
+    [S_CAST] = ALU(1), [S_IOTA] = NONE, [S_EVENS] = ALU(1), [S_ODDS] = ALU(1), [S_AT] = ALU(4),
     [S_EXP] = CODE(12, 6, 0, 12), [S_LOG] = CODE(13, 13, 0, 13), [S_TANH] = CODE(14, 5, 1, 13),
     [S_ERF] = CODE(20, 5, 0, 19), [S_SIGMOID] = CODE(12, 3, 1, 15), [S_SOFTPLUS] = CODE(23, 5, 0, 22),
     [S_SIN] = CALL(15), [S_COS] = CALL(15), [S_TAN] = CALL(35), [S_ASIN] = CALL(25), [S_ACOS] = CALL(25), [S_ATAN] = CALL(25),

@@ -81,6 +81,25 @@ emit_fold(Emit *e, const Scalar *s)
     return plain(rounded(e, s->dtype, 1, arena_printf(e->a, "tn_%s_%s(%s)", fold, shape, v.s)));
 }
 
+CValue
+emit_blocks(Emit *e, const Scalar *s)
+{
+    CValue x = emit_value(e, s->arg[0]), y = emit_value(e, s->arg[1]);
+    Text t = {.arena = e->a};
+
+    if (!x.s || !y.s)
+        return NO_VALUE;
+    if (s->dtype == DT_BOOL) {
+        emit_fail(e, "lanes of truth values are moved about");
+        return NO_VALUE;
+    }
+    text_printf(&t, "__builtin_shufflevector(%s, %s", x.s, y.s);
+    for (uint32_t l = 0; l < s->lanes; l++)
+        text_printf(&t, ", %u", (l & ~s->u.block) + (s->op == S_ODDS ? s->u.block : 0) + (l & s->u.block ? s->lanes : 0));
+    text_add(&t, ")");
+    return plain(text_str(&t));
+}
+
 /* ---- arithmetic ------------------------------------------------------------------------------------------ */
 
 /* Integer arithmetic wraps: done on unsigned numbers of at least 32 bits. */

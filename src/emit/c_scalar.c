@@ -376,6 +376,7 @@ print_node(Emit *e, const Scalar *s)
     case S_SPLAT: return print_splat(e, s, s->arg[0]);
     case S_LANES: return print_lanes(e, s);
     case S_IOTA: return plain(arena_printf(e->a, "tn_iota_%s()", emit_shape(e, s->dtype, s->lanes)));
+    case S_EVENS: case S_ODDS: return emit_blocks(e, s);
     case S_HSUM: case S_HMAX: case S_HMIN: case S_HPROD: return emit_fold(e, s);
     case S_SELECT: return print_select(e, s);
     case S_NONE: case S_REDUCE: case S_ITEM:

@@ -70,6 +70,7 @@ CValue *emit_named(Emit *e, const Scalar *s);              /* the variable of s,
 
 /* c_op.c */
 CValue emit_cast(Emit *e, const Scalar *s);
+CValue emit_blocks(Emit *e, const Scalar *s);              /* lanes of two vectors */
 CValue emit_fold(Emit *e, const Scalar *s);                /* all lanes to one */
 CValue emit_one(Emit *e, const Scalar *s);                 /* operations of one and two operands */
 CValue emit_two(Emit *e, const Scalar *s);

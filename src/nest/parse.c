@@ -243,7 +243,7 @@ word_is_reserved(const char *s, size_t n)
 {
     static const char *const words[] = {
         "let", "in", "for", "list", "scan", "over", "nest", "reduce", "from", "true", "false", "inf", "nan", "at",
-        "inside", "index", "value", "lanes", "hsum", "hmax", "hmin", "hprod", "by", "if", "else", "serial", "parallel",
+        "inside", "index", "value", "lanes", "evens", "odds", "hsum", "hmax", "hmin", "hprod", "by", "if", "else", "serial", "parallel",
         "unrolled", "register", "scratch", "local", "part", "buffer", "grain", "note", "as", "kernel", "schedule", "trips",
         "step",
     };

@@ -246,6 +246,24 @@ call_horizontal(Scope *s, Combiner k, Operand *v)
     return x && operand_set(v, scalar_hreduce(s->p->ctx, k, x));
 }
 
+/* evens(x, y, 2), odds(x, y, 2) */
+static bool
+call_blocks(Scope *s, bool odd, Operand *v)
+{
+    Operand a[2];
+    const Scalar *x[2];
+    int64_t block;
+
+    for (int i = 0; i < 2; i++)
+        if (!parse_expect(s->p, i ? "," : "(") || !scalar_body(s, &a[i]) || !(x[i] = operand_settle(s, &a[i], DT_NONE)))
+            return false;
+    if (!parse_expect(s->p, ",") || !parse_int(s->p, &block) || !parse_expect(s->p, ")"))
+        return false;
+    if (x[0]->lanes != x[1]->lanes || x[0]->dtype != x[1]->dtype || block < 1 || block > UINT8_MAX || x[0]->lanes % (2 * block) != 0)
+        return parse_error(s->p, "blocks of %lld lanes are taken from %u lanes of one vector and %u of another", (long long)block, x[0]->lanes, x[1]->lanes);
+    return operand_set(v, scalar_blocks(s->p->ctx, odd, x[0], x[1], (uint32_t)block));
+}
+
 static bool
 call_lanes(Scope *s, Operand *v)
 {
@@ -331,6 +349,10 @@ call(Scope *s, size_t n, bool *is_one, Operand *v)
         return call_index(s, v);
     if (parse_accept(p, "lanes"))
         return call_lanes(s, v);
+    if (parse_accept(p, "evens"))
+        return call_blocks(s, false, v);
+    if (parse_accept(p, "odds"))
+        return call_blocks(s, true, v);
     if (parse_accept(p, "hsum"))
         return call_horizontal(s, COMB_SUM, v);
     if (parse_accept(p, "hmax"))

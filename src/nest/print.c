@@ -299,6 +299,17 @@ print_call(Printer *p, Text *t, const Scalar *s, const char *name)
     text_add(t, ")");
 }
 
+static void
+print_blocks(Printer *p, Text *t, const Scalar *s, const char *name)
+{
+    text_printf(t, "%s(", name);
+    for (uint32_t i = 0; i < 2; i++) {
+        print_scalar(p, t, s->arg[i], PREC_BODY, true);
+        text_add(t, ", ");
+    }
+    text_printf(t, "%u)", s->u.block);
+}
+
 static int
 precedence(const Scalar *s)
 {
@@ -318,6 +329,8 @@ print_node(Printer *p, Text *t, const Scalar *s, bool typed)
     case S_REDUCE: print_reduce(p, t, s); break;
     case S_CAST:   print_call(p, t, s, dtype_info[s->dtype].name); break;
     case S_LANES:  print_call(p, t, s, "lanes"); break;
+    case S_EVENS:  print_blocks(p, t, s, "evens"); break;
+    case S_ODDS:   print_blocks(p, t, s, "odds"); break;
     case S_HSUM:   print_call(p, t, s, "hsum"); break;
     case S_HMAX:   print_call(p, t, s, "hmax"); break;
     case S_HMIN:   print_call(p, t, s, "hmin"); break;

@@ -432,6 +432,19 @@ scalar_iota(Ctx *c, DType t, uint32_t lanes)
 }
 
 const Scalar *
+scalar_blocks(Ctx *c, bool odd, const Scalar *a, const Scalar *b, uint32_t block)
+{
+    const Scalar *arg[2] = { a, b };
+
+    if (!a || !b)
+        return NULL;
+    assert(a->lanes == b->lanes && a->dtype == b->dtype && block > 0 && a->lanes % (2 * block) == 0);
+    Scalar s = node(odd ? S_ODDS : S_EVENS, a->dtype, a->lanes, 2);
+    s.u.block = block;
+    return scalar_intern(c, &s, arg);
+}
+
+const Scalar *
 scalar_hreduce(Ctx *c, Combiner k, const Scalar *a)
 {
     static const ScalarOp op[COMB_COUNT] = {

@@ -27,6 +27,7 @@ typedef enum {
     S_SPLAT,                 /* arg[0] in every lane */
     S_LANES,                 /* arg[l] is lane l */
     S_IOTA,                  /* 0, 1, 2, … lanes - 1 (i64 or f32) */
+    S_EVENS, S_ODDS,         /* arg[0] and arg[1] as blocks of u.block lanes: the even (odd) ones of both, in turn */
     S_HSUM, S_HMAX, S_HMIN, S_HPROD,     /* all lanes of arg[0] combined, in a fixed tree */
 #define SCALAR(id, text, arity, form, meaning) S_##id,
 #include "nest/scalar.def"
@@ -74,6 +75,7 @@ struct Scalar {              /* interned */
         } load;
         struct { Combiner combiner; AxisSet axes; } reduce;
         uint32_t item;
+        uint32_t block;                  /* a power of two below the lanes */
     } u;
     const Scalar *arg[];
 };
@@ -105,6 +107,8 @@ const Scalar *scalar_item(Ctx *c, const Scalar *tuple, uint32_t item);
 const Scalar *scalar_splat(Ctx *c, const Scalar *a, uint32_t lanes);      /* a itself for lanes 1 */
 const Scalar *scalar_lanes(Ctx *c, const Scalar *const *lane, uint32_t lanes);
 const Scalar *scalar_iota(Ctx *c, DType t, uint32_t lanes);
+/* Blocks a0 a1 a2 a3 … of a and b0 b1 … of b, `block` lanes each: a0 b0 a2 b2 …, or the odd ones, a1 b1 a3 b3 … */
+const Scalar *scalar_blocks(Ctx *c, bool odd, const Scalar *a, const Scalar *b, uint32_t block);
 const Scalar *scalar_hreduce(Ctx *c, Combiner k, const Scalar *a);
 
 /* The Expr variable that stands for an integer Scalar, and the Scalar behind such a variable.

@@ -93,6 +93,8 @@ map_node(ScalarMap *m, const Scalar *s)
         return scalar_splat(m->ctx, arg[0], s->lanes);
     case S_LANES:
         return scalar_lanes(m->ctx, arg, s->lanes);
+    case S_EVENS: case S_ODDS:
+        return scalar_blocks(m->ctx, s->op == S_ODDS, arg[0], arg[1], s->u.block);
     case S_HSUM: return scalar_hreduce(m->ctx, COMB_SUM, arg[0]);
     case S_HMAX: return scalar_hreduce(m->ctx, COMB_MAX, arg[0]);
     case S_HMIN: return scalar_hreduce(m->ctx, COMB_MIN, arg[0]);

@@ -60,6 +60,8 @@ node_hash(const Scalar *s, const Scalar *const *arg)
     case S_INDEX:
     case S_AT:    return hash_bytes(&s->u.index, sizeof s->u.index, h);
     case S_ITEM:  return hash_bytes(&s->u.item, sizeof s->u.item, h);
+    case S_EVENS:
+    case S_ODDS:  return hash_bytes(&s->u.block, sizeof s->u.block, h);
     case S_REDUCE:
         h = hash_bytes(&s->u.reduce.axes, sizeof s->u.reduce.axes, h);
         return h + (uint64_t)s->u.reduce.combiner * 0x9e3779b97f4a7c15u;
@@ -85,6 +87,8 @@ node_equal(const Scalar *a, const Scalar *b, const Scalar *const *arg)
     case S_INDEX:
     case S_AT:     return a->u.index == b->u.index;
     case S_ITEM:   return a->u.item == b->u.item;
+    case S_EVENS:
+    case S_ODDS:   return a->u.block == b->u.block;
     case S_REDUCE: return a->u.reduce.combiner == b->u.reduce.combiner && a->u.reduce.axes == b->u.reduce.axes;
     case S_LOAD:
         if (a->u.load.slot != b->u.load.slot || a->u.load.rank != b->u.load.rank ||

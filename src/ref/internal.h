@@ -37,7 +37,7 @@ typedef enum {
     I_MUL, I_DIV, I_MOD, I_MIN, I_MAX,       /* of Exprs: int64, floor division, by zero gives 0 */
     I_LOAD, I_AT, I_REDUCE,
     I_BRANCH,                /* a select of which only one side is evaluated */
-    I_SPLAT, I_LANES, I_HREDUCE,
+    I_SPLAT, I_LANES, I_BLOCKS, I_HREDUCE,
 } InstrKind;
 
 typedef struct Instr Instr;
@@ -76,6 +76,7 @@ struct Instr {
         const Reduce *reduce;
         const Arm *arm;      /* [2] */
         const uint32_t *lane;    /* I_LANES: [lanes] registers */
+        uint32_t block;          /* I_BLOCKS: lanes, a power of two */
         const Scalar *scalar;    /* I_AT, for the message */
     } u;
 };

@@ -243,6 +243,10 @@ instr(Program *p, const Instr *in)
         for (uint32_t l = 0; l < in->lanes; l++)
             dst[l] = p->reg.at[in->u.lane[l]];
         return true;
+    case I_BLOCKS:
+        for (uint32_t l = 0; l < in->lanes; l++)         /* of the second vector in odd places: what stands in front of it there */
+            dst[l] = (l & in->u.block ? b : a)[(l & ~in->u.block) + (in->op == S_ODDS ? in->u.block : 0)];
+        return true;
     case I_HREDUCE: run_hreduce(p, in); return true;
     }
     return false;

@@ -428,6 +428,7 @@ compile_op(Program *p, const Scalar *s)
     case S_CAST: in.kind = I_CAST; break;
     case S_SPLAT: in.kind = I_SPLAT; break;
     case S_LANES: in.kind = I_LANES; in.u.lane = arg; break;
+    case S_EVENS: case S_ODDS: in.kind = I_BLOCKS; in.op = s->op; in.u.block = s->u.block; break;
     case S_HSUM: in.kind = I_HREDUCE; in.op = COMB_SUM; in.b = s->arg[0]->lanes; break;
     case S_HMAX: in.kind = I_HREDUCE; in.op = COMB_MAX; in.b = s->arg[0]->lanes; break;
     case S_HMIN: in.kind = I_HREDUCE; in.op = COMB_MIN; in.b = s->arg[0]->lanes; break;

@@ -162,7 +162,7 @@ compile_instr(Tiled *t, TileInstr *ti)
     case I_LOAD: ok = ok && compile_load(t, ti); break;
     case I_REDUCE: ok = ok && compile_reduce(t, ti); break;
     case I_BRANCH: ok = ok && compile_branch(t, ti); break;
-    case I_SPLAT: case I_LANES: case I_HREDUCE: return false;
+    case I_SPLAT: case I_LANES: case I_BLOCKS: case I_HREDUCE: return false;
     }
     if (ok && ti->form != FORM_LINEAR)
         set_form(t, in->dst, ti->form, in->to);

@@ -23,7 +23,7 @@
  * has changed and does not put the worker to sleep. The wait for `pending` works the same way with the
  * roles exchanged.
  *
- * A forked child has no workers: there the caller does every range, and the end of the pool waits for nobody.
+ * A forked child has no workers: there the caller does every piece, and the end of the pool waits for nobody.
  */
 #include <linux/futex.h>
 #include <pthread.h>
@@ -234,16 +234,10 @@ static void
 pool_end(void *what)
 {
     Pool *p = what;
-<<<<<<< HEAD
-    for (int i = 1; i <= p->started; i++)
-        call(&p->worker[i], END);
-    for (int i = 1; i <= p->started; i++)
-=======
     int started = p->owner == getpid() ? p->started : 0;
     for (int i = 1; i <= started; i++)
-        send(&p->worker[i], END);
+        call(&p->worker[i], END);
     for (int i = 1; i <= started; i++)
->>>>>>> sound
         pthread_join(p->worker[i].thread, NULL);
     for (int i = 0; i < p->threads; i++)
         free(p->worker[i].scratch);

@@ -11,7 +11,7 @@ static void lower_node(Env *e, const Node *n, Block *b);
 
 /* ---- loops ------------------------------------------------------------------------------------------- */
 
-static void
+void
 lower_body(Env *e, const Node *n, Block *b)
 {
     if (n == e->task)
@@ -58,6 +58,7 @@ lower_lanes(Env *e, const Node *n, const Row *row, Block *b, const Expr *base, u
     const Expr *lane = expr_var(e->c, LANE);
     const Node *leaf = only_leaf(n);
     Low *l = &e->low[leaf->part];
+    bool stays = leaf_has_tile(e, leaf) || (leaf->hold && e->p->hold.at[leaf->hold].lanes > 1);
     Block trial = { .arena = b->arena };
 
     e->lanes = lanes;
@@ -79,13 +80,13 @@ lower_lanes(Env *e, const Node *n, const Row *row, Block *b, const Expr *base, u
         bind_lane(e, n, row, expr_add(e->c, from, lane));
         lower_body(e, n, &trial);
         env_leave(e, s);
-        if (!l->by_lane || !leaf->hold || e->p->hold.at[leaf->hold].lanes == 1)
+        if (!l->by_lane || !stays)
             break;
     }
     e->lanes = 1;
     e->valid = NULL;
     e->stop = false;
-    if (!l->by_lane || (leaf->hold && e->p->hold.at[leaf->hold].lanes > 1)) {
+    if (!l->by_lane || stays) {
         for (uint32_t i = 0; i < trial.list.n; i++)
             VEC_PUSH(b->arena, &b->list, trial.list.at[i]);
         return;
@@ -196,7 +197,7 @@ lower_loop(Env *e, const Node *n, Block *b)
         lower_lanes(e, n, NULL, b, expr_int(e->c, 0), (uint32_t)it->factor, env_extent(e, x));
     } else if (it->parent && !it->inner && it->tail == WORD_peel) {
         lower_peeled(e, n, b);
-    } else {
+    } else if (n->run != WORD_unroll || !lower_tile_rows(e, n, b)) {
         const Expr *extent = env_extent(e, x);
         bool unroll = n->run == WORD_unroll && expr_const(extent, NULL);
         if (n->run == WORD_unroll && !unroll)
@@ -335,7 +336,7 @@ work_below(Env *e, const Node *n, const Expr *points)
     const Expr *work = expr_int(e->c, 0);
 
     if (n->kind == NODE_LEAF)
-        return n->phase == PHASE_INIT || n->phase == PHASE_COPY ? work : expr_scale(e->c, points, 4);
+        return n->phase == PHASE_INIT || n->phase == PHASE_COPY || n->phase == PHASE_TURN ? work : expr_scale(e->c, points, 4);
     if (n->iter && n->run != WORD_parallel) {
         const Expr *most = env_most(e, n->iter);
         if (expr_axes(most) || expr_uses_kind(most, VAR_COMPUTED))

@@ -88,6 +88,21 @@ void place_scratch(Env *e, Block *b);
 /* The index of a buffer over iterators at this point. False, refused, where it is not known. */
 bool place_index(Env *e, Sym name, const IterId *dim, uint32_t ndim, const Hold *h, const Expr **at);
 
+/* ---- tiles (lower_turn.c) -------------------------------------------------------------------------- */
+
+/* Registers for a copy that is turned. */
+void place_tile(Env *e, Block *b, Copy *k);
+void lower_turn(Env *e, const Node *leaf, Block *b);
+/* A loop over rows of a tile, fewer of which are there than it has: rows that are not there are 0 as it is made. False: it
+ * is none. */
+bool lower_tile_rows(Env *e, const Node *n, Block *b);
+/* Does the leaf make or read a tile, so that it has to be vectors? */
+bool leaf_has_tile(const Env *e, const Node *leaf);
+
+/* ---- loops (lower.c) ------------------------------------------------------------------------------- */
+
+void lower_body(Env *e, const Node *n, Block *b);
+
 /* ---- points (lower_point.c) -------------------------------------------------------------------- */
 
 /* The part's axes at this point; what is computed here decides which of them are one axis. */

@@ -106,6 +106,10 @@ place_copy(Env *e, Block *b, uint32_t id)
     for (const Node *n = c->leaf->up; n != c->at; n = n->up)
         if (n->run == WORD_vector && c->space == WORD_reg)
             c->lanes = (uint32_t)env_iter(e, n->iter)->factor;
+    if (c->turned) {
+        place_tile(e, b, c);
+        return;
+    }
     c->buffer = new_buffer(e, b, c->name, c->operand->dtype, c->space, c->dim, c->ndim, c->lanes, c->odd);
 }
 

@@ -67,7 +67,7 @@ use_copies(Env *e, Low *l, const Node *leaf)
     for (uint32_t i = 1; i < end; i++) {
         const Copy *k = &e->p->copy.at[i];
         const Expr *at[TN_MAX_RANK * 2], *position = expr_int(c, 0);
-        uint32_t rank = k->ndim;
+        uint32_t rank = k->turned ? 1 : k->ndim;
         if (k->part != leaf->part || !node_inside(leaf, k->at) || (leaf->copy && k->operand != e->p->copy.at[leaf->copy].operand))
             continue;
         if (k->image) {
@@ -77,7 +77,7 @@ use_copies(Env *e, Low *l, const Node *leaf)
                 position = expr_add(c, position, expr_mul(c, l->bind[k->image->slide[s].axis], k->image->slide[s].pitch));
             rank = stage_index(l, k->image, position, at);
             map_put(&l->value, MAP_PTR(k->operand), MAP_PTR(scalar_load(c, k->operand->dtype, k->image->buffer, rank, at, NULL)));
-        } else if (place_index(e, k->name, k->dim, rank, NULL, at)) {
+        } else if (place_index(e, k->name, k->dim + k->turned, rank, NULL, at)) {
             map_put(&l->value, MAP_PTR(k->operand), MAP_PTR(scalar_load(c, k->operand->dtype, k->buffer, rank, at, NULL)));
         }
     }
@@ -275,9 +275,11 @@ lower_outputs(Env *e, const Node *leaf, Block *b)
         return;
     }
     for (uint32_t i = 0; i < n->nwrite; i++)
-        reads[i] = without_reduction(e, n->write[i].value, reduce);
+        reads[i] = reduce ? without_reduction(e, n->write[i].value, reduce) : without_copies(e, leaf, n->write[i].value);
     Low *l = env_low(e, leaf->part, reads, n->nwrite, &n->write[0]);
-    if (reduce)
+    if (!reduce)
+        use_copies(e, l, leaf);
+    else
         map_put(&l->value, MAP_PTR(reduce), MAP_PTR(total(e, b, leaf->hold)));
     write_values(e, l, b, leaf->part);
 }
@@ -290,13 +292,17 @@ lower_copy(Env *e, const Node *leaf, Block *b)
     const Expr *at[STEP_MAX_LOOPS];
     Low *l = env_low(e, leaf->part, &k->operand, 1, NULL);
 
-    if (!place_index(e, k->name, k->dim, k->ndim, NULL, at))
+    uint32_t rank = k->turned ? 1 : k->ndim;
+
+    if (!place_index(e, k->name, k->dim, rank, NULL, at))
         return;
     use_copies(e, l, leaf);
     const Scalar *value = low_value(l, k->operand);
     if (e->padding.n && k->space == WORD_reg)
         check_reads(e, value);
-    low_store(l, b, k->buffer, at, k->ndim, value);
+    if (k->turned)                                   /* lanes beyond the end are 0, or as the last */
+        l->valid = NULL;
+    low_store(l, b, k->turned ? k->rows : k->buffer, at, rank, value);
 }
 
 /* ---- images ------------------------------------------------------------------------------------------ */
@@ -346,6 +352,9 @@ lower_leaf(Env *e, const Node *leaf, Block *b)
             lower_image(e, leaf, b);
         else
             lower_copy(e, leaf, b);
+        return;
+    case PHASE_TURN:
+        lower_turn(e, leaf, b);
         return;
     case PHASE_WHOLE:
     case PHASE_FINISH:

@@ -53,6 +53,7 @@ typedef enum {
     PHASE_FLUSH,                     /* a part of the sum is whole, and goes to the hold around it */
     PHASE_FINISH,                    /* the sum is whole: what stands around it, and the store */
     PHASE_COPY,                      /* an operand is copied */
+    PHASE_TURN,                      /* a copied tile is transposed */
 } Phase;
 
 typedef struct Node Node;
@@ -91,9 +92,11 @@ typedef struct {
     Node *at, *leaf;
     Word space;
     bool odd;
+    bool turned;                     /* rows dim[0] of lanes dim[1] as it is made; rows dim[1] of lanes dim[0] as it is read */
     uint32_t ndim; IterId dim[STEP_MAX_LOOPS];
     Stage *image;                    /* a padded copy of the tensor instead; dim[0] is what runs along it */
     uint32_t buffer, lanes;          /* made when it is lowered */
+    uint32_t rows;                   /* of a turned one: the buffer it is made in */
 } Copy;
 
 typedef struct {

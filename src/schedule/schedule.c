@@ -47,7 +47,7 @@ schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool
 
     if (!w.p)
         return out;
-    if (!write_contraction(&w) && !write_window(&w))
+    if (!write_contraction(&w) && !write_window(&w) && !write_turn(&w))
         write_rows(&w);
     if (!w.program.n)
         write_plain(&w);

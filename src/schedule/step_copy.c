@@ -89,6 +89,26 @@ put_before(Node *at, const Node *sub)
     at->body.at[i] = last;
 }
 
+/* Can the copy be transposed: as many rows, which are lanes where it is read, as lanes, which are written out there? */
+static bool
+is_tile(Points *p, const Copy *c, const Node *leaf)
+{
+    const Iter *row = &p->iter.at[c->dim[0]], *lane = &p->iter.at[c->dim[1]];
+    bool unrolled = false;
+
+    if (c->space != WORD_reg || c->ndim != 2)
+        return points_refuse(p, "a tile that is turned is in reg, of two loops");
+    for (const Node *n = leaf; n != c->at; n = n->up)
+        unrolled |= n->iter == c->dim[1] && n->run == WORD_unroll;
+    if (lane_loop(leaf, c->at) != c->dim[0] || !unrolled)
+        return points_refuse(p, "a tile is turned between the lanes of %s and an unrolled loop; run %s vector, %s unroll", row->name, row->name, lane->name);
+    if (!row->inner || !lane->inner || row->factor != lane->factor || (row->factor & (row->factor - 1)))
+        return points_refuse(p, "%s and %s are the points of splits by one power of two where a tile is turned", row->name, lane->name);
+    if (dtype_info[c->operand->dtype].bytes < 4)
+        return points_refuse(p, "a tile is turned of elements of four bytes or eight");
+    return true;
+}
+
 bool
 step_stage(Points *p, const Step *s)
 {
@@ -105,6 +125,7 @@ step_stage(Points *p, const Step *s)
         return false;
     if (!(leaf = begin_copy(p, s, part, &c, &sub)))
         return false;
+    c.turned = s->word2 == WORD_turned;
     if (s->word != WORD_reg && s->word != WORD_scratch)
         return points_refuse(p, "a copy is in reg or in scratch, not in %s", word_name[s->word]);
     for (uint32_t i = 0; i < s->nloop; i++)
@@ -120,12 +141,14 @@ step_stage(Points *p, const Step *s)
     bool varies = false;                     /* from lane to lane */
     for (uint32_t x = 0; lane && x < NEST_MAX_AXES; x++)
         varies |= axes >> x & 1 && !iter_is_known(p, c.at, p->axis[part][x], c.dim, c.ndim);
+    if (c.turned && !is_tile(p, &c, leaf))
+        return false;
     /* Registers hold what the sums read, as far as they read. */
-    Phase phase = s->word == WORD_reg ? PHASE_UPDATE : PHASE_COPY;
+    Phase phase = s->word == WORD_reg && !c.turned ? PHASE_UPDATE : PHASE_COPY;
     Node *in = c.at;
     for (uint32_t i = 0; i < c.ndim; i++) {
         in = node_loop(p, in, c.dim[i], phase, c.name);
-        in->run = s->word == WORD_reg ? WORD_unroll : WORD_serial;
+        in->run = c.turned && i > 0 ? WORD_vector : s->word == WORD_reg ? WORD_unroll : WORD_serial;
     }
     if (varies) {
         in = node_loop(p, in, lane, phase, c.name);
@@ -135,6 +158,12 @@ step_stage(Points *p, const Step *s)
     c.leaf->part = part;
     c.leaf->copy = p->copy.n;
     put_before(c.at, sub);
+    if (c.turned) {
+        Node *turn = node_new(p, NODE_LEAF, c.at, PHASE_TURN, NULL);
+        turn->part = part;
+        turn->copy = p->copy.n;
+        put_before(c.at, sub);
+    }
     VEC_PUSH(p->a, &p->copy, c);
     VEC_PUSH(p->a, &c.at->copies, p->copy.n - 1);
     return true;

@@ -24,6 +24,8 @@ void write_program(Draft *w, const Text *t);
 bool write_contraction(Draft *w);
 /* A window that slides over its outputs: depthwise convolution, pooling. */
 bool write_window(Draft *w);
+/* Movement whose inputs are neighbours along another axis than its outputs: transpositions. */
+bool write_turn(Draft *w);
 /* Work on rows that the parts share, reductions, elementwise work: anything. */
 void write_rows(Draft *w);
 /* One loop inside the other, nothing unrolled, no vectors: the reference of the others. */

@@ -19,6 +19,11 @@ static const Case cases[] = {
      "split j by 8 -> v l, run l vector, run i parallel"},
     {"gather", "nest t(x: f32[v, d], i: i64[n]) -> (o: f32[n, d]) { o[j, k] = x[at(i[j], v), k] }", "v=7 d=18 n=5", "split k by 8 -> kb l, run l vector, run j parallel"},
     {"gather lanes", "nest t(x: f32[v], i: i64[n]) -> (o: f32[n]) { o[j] = x[at(i[j], v)] }", "v=7 n=19", "split j by 8 -> kb l, run l vector"},
+    {"transposed", "nest t(x: f32[b, a]) -> (o: f32[a, b]) { o[i, j] = x[j, i] }", "a=8 b=8|a=0 b=9|a=1 b=1|a=7 b=9|a=9 b=7|a=16 b=33|a=37 b=41",
+     "split i by 16 -> ic ii guard, split ii by 8 -> ib il, split j by 32 -> jc jj guard, split jj by 8 -> jb jl\n"
+     "order ic jc ib jb il jl, fuse ic jc -> task, run il unroll, run jl vector, stage x at jb -> t reg of jl il turned, run task parallel"},
+    {"transposed, and more", "nest t(x: f32[13, 37], y: f32[37, 13], b: f32[13]) -> (o: f32[37, 13]) { o[i, j] = exp(x[j, i]) * y[i, j] + b[j] }", "",
+     "split i by 4 -> ib il, split j by 4 -> jb jl, order ib jb il jl, run il unroll, run jl vector, stage x at jb -> t reg of jl il turned"},
     {"row sum", "nest t(x: f32[a, b]) -> (o: f32[a]) { o[i] = 2 * (sum j: x[i, j]) }", "a=4 b=37|a=1 b=0|a=2 b=64|a=2 b=5|a=3 b=200",
      "split j by 32 -> jb jj, split jj by 8 -> u l, hold o at i -> acc reg over u l, run u unroll, run l vector, run i parallel"},
     {"row max", "nest t(x: f32[a, b]) -> (o: f32[a]) { o[i] = max j: x[i, j] }", "a=4 b=37|a=2 b=64|a=2 b=5",
@@ -95,6 +100,10 @@ static const Refusal refusals[] = {
     {"read beyond", "nest t(x: f32[6, 40], y: f32[40, 50]) -> (o: f32[6, 50]) { o[i, j] = sum q: x[i, q] * y[q, j] }",
      "split j by 16 -> jp jv pad, split jv by 8 -> jr l, order jp q i jr l, hold o at jp -> sums scratch, hold o at jp -> acc reg, run i jr unroll, run l vector",
      "y might be read beyond its end"},
+    {"tile of one way", "nest t(x: f32[9, 9]) -> (o: f32[9, 9]) { o[i, j] = x[j, i] }",
+     "split i by 8 -> ib il, split j by 8 -> jb jl, order ib jb il jl, run jl vector, stage x at jb -> t reg of jl il turned", "run jl vector, il unroll"},
+    {"tile that is not square", "nest t(x: f32[9, 9]) -> (o: f32[9, 9]) { o[i, j] = x[j, i] }",
+     "split i by 4 -> ib il, split j by 8 -> jb jl, order ib jb il jl, run il unroll, run jl vector, stage x at jb -> t reg of jl il turned", "by one power of two"},
     {"no sum", "nest t(x: f32[4]) -> (o: f32[4]) { o[i] = x[i] }", "hold o at i -> s reg", "sums nothing"},
 };
 

@@ -1,0 +1,93 @@
+/* write_turn: movement whose outputs are neighbours along one axis and whose inputs are along another: transpositions,
+ * channels that go last or first, and whatever elementwise work goes with them.
+ *
+ * Tiles as wide as a vector both ways are transposed in registers. Each goes through as many lines of the input as of the
+ * output, and uses a part of each, so tiles are taken in blocks: half of the nearest cache are lines that are read, which
+ * lie in rows as long as they can be, so that prefetching and translation of addresses pay; half are written, two
+ * lines a row, so that none is written twice and neighbours come in pairs, as processors fetch them.
+ */
+#include "schedule/rows.h"
+
+/* The axis that all reads which are not vectors along `last` run along. False: there is none such, or they differ. */
+static bool
+turned_axis(Row *r, const Accesses *all, uint32_t last, uint32_t *axis, const Scalar **load, uint32_t *nload)
+{
+    AxisSet common = 0;
+
+    for (uint32_t x = 0; x < r->nown; x++)
+        common |= (AxisSet)1 << r->own[x];
+    *nload = 0;
+    for (uint32_t i = 0; i < all->n; i++) {
+        const Scalar *s = all->at[i].load;
+        AxisSet units = 0;
+        const Expr *stride = low_stride(&r->low, s, last);
+        if (!stride || s->u.load.outside || all->at[i].conditional)
+            return false;
+        if (expr_is(stride, 0) || expr_is(stride, 1))
+            continue;
+        for (uint32_t x = 0; x + 1 < r->nown; x++) {
+            const Expr *along = low_stride(&r->low, s, r->own[x]);
+            if (along && expr_is(along, 1))
+                units |= (AxisSet)1 << r->own[x];
+        }
+        common &= units;
+        load[(*nload)++] = s;
+    }
+    return *nload > 0 && *nload <= 2 && axis_list(common, axis) == 1;       /* two tiles and their steps are what registers hold */
+}
+
+/* How many own axes up to place `at` are one index, backwards from it. */
+static uint32_t
+run_before(Row *r, uint32_t at)
+{
+    const Nest *n = r->low.n;
+    uint32_t run = 1;
+
+    while (run <= at && low_collapses(&r->low, r->own[at - run], r->own[at - run + 1], &n->write[0].value, 1, &n->write[0]))
+        run++;
+    return run;
+}
+
+bool
+write_turn(Draft *w)
+{
+    const Kernel *k = w->p->k;
+    Row r = row_of(w, 0, 0);
+    const Nest *n = r.low.n;
+    const Scalar *load[NEST_MAX_AXES];
+    uint32_t axis[NEST_MAX_AXES], nload, at = 0;
+
+    if (k->npart != 1 || r.reduce || n->nwrite != 1 || !r.along || r.nown < 2)
+        return false;
+    Accesses all = nest_accesses(w->c, w->a, n);
+    if (all.n > NEST_MAX_AXES || !turned_axis(&r, &all, r.own[r.nown - 1], axis, load, &nload))
+        return false;
+    while (r.own[at] != axis[0])
+        at++;
+    if (at >= r.nown - r.run)
+        return false;
+    uint32_t run = run_before(&r, at);
+    int64_t bytes = dtype_info[load[0]->dtype].bytes, lanes = w->p->m->vector_bytes / bytes;
+    if (bytes < 4 || dtype_info[n->param[n->write[0].out].type->dtype].bytes != bytes ||
+        expr_or(row_extent(&r, r.own + at - run + 1, run), INT64_MAX) < lanes || expr_or(row_extent(&r, r.own + r.nown - r.run, r.run), INT64_MAX) < lanes)
+        return false;
+    for (uint32_t i = 0; i < nload; i++)
+        for (uint32_t o = 0; o < all.n; o++)
+            if (dtype_info[load[i]->dtype].bytes != bytes || (all.at[o].load != load[i] && all.at[o].load->u.load.slot == load[i]->u.load.slot))
+                return false;
+    int64_t written = 2 * w->p->m->line_bytes / bytes, half = w->p->m->level[LEVEL_L1].bytes / 2 / bytes;
+    Text t = { .arena = w->a };
+    const char *a = r.name, *outer = axis_names(w, 0, r.own, at - run + 1), *between = axis_names(w, 0, r.own + at + 1, r.nown - r.run - at - 1);
+    const char *y = row_index(w, &r, &t, r.own + at - run + 1, run, "y"), *x = row_index(w, &r, &t, r.own + r.nown - r.run, r.run, "x");
+    text_printf(&t, "split %s by %lld -> %s.yc %s.yi guard\nsplit %s.yi by %lld -> %s.yb %s.yl\n", y, (long long)(half / written), a, a, a, (long long)lanes, a, a);
+    text_printf(&t, "split %s by %lld -> %s.xc %s.xi guard\nsplit %s.xi by %lld -> %s.xb %s.xl\n", x, (long long)written, a, a, a, (long long)lanes, a, a);
+    text_printf(&t, "order %s %s %s.yc %s.xc %s.yb %s.xb %s.yl %s.xl\n", outer, between, a, a, a, a, a, a);
+    text_printf(&t, "fuse %s %s %s.yc %s.xc -> task\nrun %s.yl unroll\nrun %s.xl vector\n", outer, between, a, a, a, a);
+    for (uint32_t i = 0; i < nload; i++) {
+        const char *name = n->param[load[i]->u.load.slot].name;
+        text_printf(&t, "stage %s at %s.xb -> %s.tile reg of %s.xl %s.yl turned\n", name, a, name, a, a);
+    }
+    text_add(&t, "run task parallel\n");
+    write_program(w, &t);
+    return true;
+}
