@@ -6,6 +6,7 @@
  */
 #include "native.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

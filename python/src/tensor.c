@@ -332,7 +332,9 @@ borrow_converted(State *s, PyObject *x, const TnValueInfo *like, bool writable, 
         }
     }
     int done = borrow_buffer(s, array, like->name, type, writable, b);
-    if (done == 0)
+    if (done == 0 && writable)
+        refuse(s, "%s: an array to write to must be contiguous and writable", like->name);
+    else if (done == 0)
         refuse(s, "%s: an object of type %R cannot be read as an array", like->name, (PyObject *)Py_TYPE(x));
     b->held = array;
     if (done < 1)
