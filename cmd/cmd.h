@@ -32,6 +32,8 @@ typedef struct {
     /* inputs and outputs */
     Pairs input, expect, max_int;
     const char *data, *output_dir;
+    const char *against, *python;    /* verify */
+    bool intermediate;
     int64_t top;                     /* 0: not given */
     bool stats;
     int64_t seed;
@@ -193,6 +195,15 @@ typedef struct {                     /* of one model on one number of threads; m
 int speeds_tell(const Options *o, const Speed *at, int times, int models, const Profile *profile /* or NULL */);
 /* A file written beside and renamed, as everything that tenon writes; `write` puts its text. TN_OK or printed. */
 int write_beside(const char *option, const char *path, int (*write)(void *user, FILE *to), void *user);
+
+/* ---- against.c: what ONNX Runtime makes of it, through files in a folder ---- */
+
+/* FOLDER/marked.onnx: the model with every value between as an output too. TN_OK or printed. */
+int against_mark(const Options *o, const char *folder);
+/* Run `model` on t's inputs; its outputs, as many and in the order of t's. TN_OK or printed. */
+int against_run(TnContext *ctx, const Options *o, const char *model, const char *folder, const Tensors *t, TnTensor *out);
+/* The node that makes output i of a marked model: to be freed; NULL: not known. */
+char *against_node(const char *folder, int32_t i);
 
 /* ---- compare.c ---- */
 

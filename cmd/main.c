@@ -57,14 +57,16 @@ const Verb verbs[VERB_COUNT] = {
         true, cmd_inspect,
     },
     [VERB_VERIFY] = {
-        "verify", "verify MODEL [options]", "compiled code against the interpreter",
+        "verify", "verify MODEL [--against onnxruntime] [options]", "compiled code against the interpreter, or ONNX Runtime",
         "Compile MODEL (.onnx or .tn), run it, run the interpreter on the same inputs, and compare: the error\n"
         "of each output, and the first that differs. An output agrees when its largest error is at most\n"
         "atol + rtol * (its largest value). Exit code 1 means that one does not. Inputs are chosen as for\n"
-        "`tenon run`. The interpreter is slow: large models take minutes.",
+        "`tenon run`. The interpreter is slow: large models take minutes. ONNX Runtime is not; with --intermediate\n"
+        "the values between the nodes are outputs too, which keeps nodes apart that would be one kernel.",
         "  tenon verify digits.onnx\n"
         "  tenon verify bert.onnx --dim batch=2 --dim seq=7 --max-int input_ids=1000\n"
-        "  tenon verify model.onnx --target x86-64-v3 --seed 7\n",
+        "  tenon verify model.onnx --target x86-64-v3 --seed 7\n"
+        "  tenon verify model.onnx --against onnxruntime --intermediate\n",
         true, cmd_verify,
     },
     [VERB_MACHINE] = {

@@ -6,6 +6,7 @@
  */
 #include "native.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -510,11 +511,72 @@ static PyType_Spec session_spec = {
     "tenon._native.Session", sizeof(SessionObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, session_slots,
 };
 
+/* ---- what Python's Model is made from ------------------------------------------------------------------------ */
+
+/* It calls the session that its `session()` makes when it is first wanted. Calling goes straight to it: through a
+ * method written in Python it would cost as much as everything else. */
+typedef struct {
+    PyObject_HEAD
+    PyObject *session;
+} CallerObject;
+
+static PyObject *
+caller_session(PyObject *self, void *unused)
+{
+    CallerObject *c = (CallerObject *)self;
+
+    (void)unused;
+    if (!c->session) {
+        PyObject *made = PyObject_CallMethod(self, "session", NULL);
+        if (!made || c->session)                 /* another thread was first */
+            Py_XDECREF(made);
+        else
+            c->session = made;
+        if (!c->session)
+            return NULL;
+    }
+    Py_INCREF(c->session);
+    return c->session;
+}
+
+static PyObject *
+caller_call(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    PyObject *session = caller_session(self, NULL);
+    PyObject *out = session ? PyObject_Call(session, args, kwargs) : NULL;
+
+    Py_XDECREF(session);
+    return out;
+}
+
+static void
+caller_dealloc(PyObject *self)
+{
+    Py_XDECREF(((CallerObject *)self)->session);
+    free_object(self);
+}
+
+static PyGetSetDef caller_fields[] = {
+    { "_session", caller_session, NULL, "the session that calls go to", NULL },
+    { 0 }
+};
+static PyType_Slot caller_slots[] = {
+    { Py_tp_doc, "What is called as the session that its session() makes." },
+    { Py_tp_dealloc, caller_dealloc },
+    { Py_tp_call, caller_call },
+    { Py_tp_getset, caller_fields },
+    { 0, NULL }
+};
+static PyType_Spec caller_spec = {
+    "tenon._native.Caller", sizeof(CallerObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, caller_slots,
+};
+
 bool
 add_model_types(PyObject *module, State *s)
 {
     s->model_type = PyType_FromModuleAndSpec(module, &model_spec, NULL);
     s->session_type = s->model_type ? PyType_FromModuleAndSpec(module, &session_spec, NULL) : NULL;
-    return s->session_type && !PyModule_AddObjectRef(module, "Model", s->model_type)
+    PyObject *caller = s->session_type ? PyType_FromModuleAndSpec(module, &caller_spec, NULL) : NULL;
+    return caller && !PyModule_AddObject(module, "Caller", caller) && !PyModule_AddObjectRef(module, "Model", s->model_type)
         && !PyModule_AddObjectRef(module, "Session", s->session_type);
 }

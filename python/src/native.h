@@ -5,7 +5,8 @@
  * contiguous. The stable ABI alone is used, so one build serves every Python from 3.11 on.
  *
  * NumPy is imported when the first array is made, and found through Python calls: importing the
- * package stays cheap, and nothing here depends on NumPy's own ABI.
+ * package stays cheap. Where its arrays lie in memory as they have since NumPy 1.7, which is tried on
+ * one (tensor.c), their fields are read at once: that takes a tenth of the time of the buffer protocol.
  */
 #ifndef TENON_NATIVE_H
 #define TENON_NATIVE_H
@@ -25,6 +26,7 @@ typedef struct {
     PyObject *error[NSTATUS];        /* by TnStatus; [TN_OK]: the base of all */
     PyObject *model_type, *session_type;
     PyObject *empty, *asarray;       /* NumPy's; NULL until first needed */
+    PyObject *array_type;            /* NumPy's, if arrays have the known layout; else NULL */
     PyObject *dtype[T_COUNT];        /* its dtypes; bf16 is held as u16 and shown as `bf16` */
     PyObject *bf16;                  /* ml_dtypes.bfloat16, or NULL */
 } State;

@@ -1,7 +1,7 @@
 /* tensor: Python's arrays as tensors.
  *
- * Three roads, the fastest first: the buffer protocol (NumPy, memoryview, array), DLPack (PyTorch, JAX
- * and others), and NumPy's asarray for everything else: lists, numbers, arrays with gaps.
+ * Four roads, the fastest first: the fields of NumPy's arrays, the buffer protocol (memoryview, array), DLPack
+ * (PyTorch, JAX and others), and NumPy's asarray for everything else: lists, numbers, arrays with gaps.
  */
 #include "native.h"
 
@@ -38,6 +38,51 @@ find_name(const char *name)
 
 /* ---- NumPy, when first needed ------------------------------------------------------------------------ */
 
+/* What stands at the beginning of every array, in all versions of NumPy's binary interface since 1.7. */
+typedef struct {
+    PyObject_HEAD
+    char *data;
+    int nd;
+    Py_ssize_t *dims, *strides;
+    PyObject *base, *dtype;
+    int flags;
+} Array;
+enum { ARRAY_CONTIGUOUS = 1, ARRAY_ALIGNED = 0x100, ARRAY_WRITEABLE = 0x400, ARRAY_GOOD = ARRAY_CONTIGUOUS | ARRAY_ALIGNED | ARRAY_WRITEABLE };
+
+static bool
+has_layout(const State *s, PyObject *array, const Py_buffer *view, int flags)
+{
+    const Array *a = (const Array *)array;
+
+    return a->data == view->buf && a->nd == 2 && a->dims[0] == view->shape[0] && a->dims[1] == view->shape[1]
+        && a->strides[0] == view->strides[0] && a->strides[1] == view->strides[1] && a->dtype == s->dtype[T_F32]
+        && (a->flags & ARRAY_GOOD) == flags;
+}
+
+/* Do arrays have the layout of Array? Tried on one with rows and columns, and turned over; the buffer protocol knows. */
+static void
+try_layout(State *s)
+{
+    PyObject *array = PyObject_CallFunction(s->empty, "((ii)O)", 2, 3, s->dtype[T_F32]), *turned = array ? PyObject_GetAttrString(array, "T") : NULL;
+    Py_buffer a, t;
+    bool same = false;
+
+    if (turned && sizeof(Py_ssize_t) == sizeof(int64_t) && !PyObject_GetBuffer(array, &a, PyBUF_STRIDES)) {
+        if (!PyObject_GetBuffer(turned, &t, PyBUF_STRIDES)) {
+            same = has_layout(s, array, &a, ARRAY_GOOD) && has_layout(s, turned, &t, ARRAY_GOOD & ~ARRAY_CONTIGUOUS);
+            PyBuffer_Release(&t);
+        }
+        PyBuffer_Release(&a);
+    }
+    if (same) {
+        s->array_type = (PyObject *)Py_TYPE(array);
+        Py_INCREF(s->array_type);
+    }
+    PyErr_Clear();
+    Py_XDECREF(turned);
+    Py_XDECREF(array);
+}
+
 static bool
 need_numpy(State *s)
 {
@@ -57,6 +102,8 @@ need_numpy(State *s)
     if (ok)
         s->asarray = PyObject_GetAttrString(numpy, "ascontiguousarray");
     Py_DECREF(numpy);
+    if (s->empty && s->asarray)
+        try_layout(s);
     return s->empty && s->asarray;
 }
 
@@ -74,6 +121,36 @@ need_bf16(State *s)
     s->bf16 = PyObject_GetAttrString(module, "bfloat16");
     Py_DECREF(module);
     return s->bf16 != NULL;
+}
+
+/* ---- NumPy's arrays ------------------------------------------------------------------------------------------- */
+
+static void
+set_tensor(Borrowed *b, int type, int rank, const int64_t *dims, void *data, int64_t bytes)
+{
+    b->tensor = (TnTensor){ .size = sizeof b->tensor, .dtype = element[type].name, .rank = rank, .dims = dims, .data = data, .bytes = bytes };
+}
+
+/* False: another road. */
+static bool
+borrow_array(State *s, PyObject *x, bool writable, Borrowed *b)
+{
+    const Array *a = (const Array *)x;
+    int need = writable ? ARRAY_GOOD : ARRAY_GOOD & ~ARRAY_WRITEABLE, type = 0;
+
+    if ((PyObject *)Py_TYPE(x) != s->array_type || (a->flags & need) != need || a->nd > MAX_RANK)
+        return false;
+    while (type < T_COUNT && (type == T_BF16 || s->dtype[type] != a->dtype))     /* T_BF16 is held as u16 */
+        type++;
+    if (type == T_COUNT)
+        return false;
+    int64_t bytes = element[type].bytes;
+    for (int d = 0; d < a->nd; d++)
+        bytes *= b->dims[d] = a->dims[d];
+    set_tensor(b, type, a->nd, b->dims, a->data, bytes);
+    Py_INCREF(x);
+    b->held = x;
+    return true;
 }
 
 /* ---- the buffer protocol ------------------------------------------------------------------------------- */
@@ -95,12 +172,6 @@ type_of_format(const char *format, Py_ssize_t bytes)
     if (strchr("BHILQN", *format))
         return find_element('u', (size_t)bytes);
     return *format == '?' ? T_BOOL : -1;
-}
-
-static void
-set_tensor(Borrowed *b, int type, int rank, const int64_t *dims, void *data, int64_t bytes)
-{
-    b->tensor = (TnTensor){ .size = sizeof b->tensor, .dtype = element[type].name, .rank = rank, .dims = dims, .data = data, .bytes = bytes };
 }
 
 /* 1: done, 0: another road, -1: an exception. */
@@ -261,7 +332,9 @@ borrow_converted(State *s, PyObject *x, const TnValueInfo *like, bool writable, 
         }
     }
     int done = borrow_buffer(s, array, like->name, type, writable, b);
-    if (done == 0)
+    if (done == 0 && writable)
+        refuse(s, "%s: an array to write to must be contiguous and writable", like->name);
+    else if (done == 0)
         refuse(s, "%s: an object of type %R cannot be read as an array", like->name, (PyObject *)Py_TYPE(x));
     b->held = array;
     if (done < 1)
@@ -276,6 +349,8 @@ borrow(State *s, PyObject *x, const TnValueInfo *like, bool writable, Borrowed *
 
     b->view.obj = NULL;
     b->held = NULL;
+    if (s->array_type && borrow_array(s, x, writable, b))
+        return true;
     if (PyObject_CheckBuffer(x))
         done = borrow_buffer(s, x, like->name, -1, writable, b);
     else if (PyObject_HasAttrString(x, "__dlpack__"))
@@ -322,6 +397,13 @@ new_array(State *s, TnTensor *t)
     PyObject *shape = shape_tuple(t);
     PyObject *array = shape ? PyObject_CallFunctionObjArgs(s->empty, shape, s->dtype[type], NULL) : NULL;
     Py_XDECREF(shape);
+    if (array && (PyObject *)Py_TYPE(array) == s->array_type) {
+        t->data = ((Array *)array)->data;
+        t->bytes = element[type].bytes;
+        for (int32_t d = 0; d < t->rank; d++)
+            t->bytes *= t->dims[d];
+        return array;
+    }
     if (!array || PyObject_GetBuffer(array, &view, PyBUF_WRITABLE)) {
         Py_XDECREF(array);
         return NULL;

@@ -58,12 +58,11 @@ class Session(_native.Session):
         return f"<tenon.Session: {self.threads} thread{'s' if self.threads != 1 else ''}>"
 
 
-class Model:
+class Model(_native.Caller):
     """A compiled model. Calling it runs it: ``y = model(x)``, ``model(x=x, mask=m)``."""
 
     def __init__(self, path: str | os.PathLike, *, name: str | None = None, report: dict | None = None):
         self._native = _native.Model(path, name)
-        self._session: Session | None = None
         #: where the artefact lies
         self.path = os.fspath(path)
         #: what compiling said: seconds, artefact_bytes, kernels, …; None of a loaded model
@@ -86,16 +85,8 @@ class Model:
         """Memory and threads of their own; 0: as many threads as this process may use."""
         return Session(self, threads)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        session = self._session
-        if session is None:
-            session = self._session = Session(self)
-        return session(*args, **kwargs)
-
     def run(self, inputs: Mapping[str, Any] | Sequence[Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Run on ``inputs``, by name or in order; outputs by name. See `Session.run`."""
-        if self._session is None:
-            self._session = Session(self)
         return self._session.run(inputs, out)
 
     def save(self, path: str | os.PathLike) -> None:

@@ -10,6 +10,7 @@
 #include "emit/internal.h"
 
 #include <stdio.h>
+#include <ctype.h>
 #include <string.h>
 
 bool
@@ -397,12 +398,26 @@ ask_for_vectors(Text *t, uint64_t used)
             text_printf(t, "#ifndef TN_X%u\n#define TN_X%u\nTN_VECTORS(%u)\n#endif\n", lanes, lanes, lanes);
 }
 
+/* Is there this word in a text? */
+static bool
+mentions(const char *text, const char *word)
+{
+    size_t n = strlen(word);
+
+    for (const char *at = text; (at = strstr(at, word)); at += n)
+        if ((at == text || !(isalnum((unsigned char)at[-1]) || at[-1] == '_')) && !(isalnum((unsigned char)at[n]) || at[n] == '_'))
+            return true;
+    return false;
+}
+
 static void
-arguments(Emit *e, Text *t)
+arguments(Emit *e, Text *t, const char *body)
 {
     for (uint32_t i = 0; i < e->k->nin + e->k->nout; i++) {
         const char *constant = i < e->k->nin ? "const " : "", *type = dtype_info[e->k->buffer.at[i].type->dtype].ctype;
         text_printf(t, "    %s%s *const b%u = (%s%s *)a->buf[%u];\n", constant, type, i, constant, type, i);     /* C++ wants the cast */
+        if (!mentions(body, arena_printf(t->arena, "b%u", i)))       /* of some inputs the sizes alone are read */
+            text_printf(t, "    (void)b%u;\n", i);
     }
     for (uint32_t i = 0; i < e->used.n; i++) {
         uint32_t at = 0;
@@ -429,7 +444,7 @@ emit_c_kernel(Ctx *c, Text *t, const Kernel *k, const char *symbol, const Machin
     block(&e, &k->tree);
 
     Text head = {.arena = t->arena};
-    arguments(&e, &head);
+    arguments(&e, &head, text_str(&body));
     if (e.failed)
         return false;
     if (comments)

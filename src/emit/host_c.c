@@ -33,7 +33,7 @@ tensor_table(Host *h, const char *table, const ValueId *value, uint32_t n)
         else
             text_printf(h->t, ", \"%s\", 0, 0, 0},\n", dtype_info[v->type->dtype].name);
     }
-    text_add(h->t, n ? "};\n" : "    {0}\n};\n");
+    text_add(h->t, n ? "};\n" : "    {0, 0, 0, 0, 0}\n};\n");
 }
 
 uint32_t

@@ -158,7 +158,8 @@ print_match(Control *k)
 {
     const Value *v = &k->g->value.at[node_in(k->g, k->n, 0)];
 
-    text_printf(k->t, "    {\n        const %s *from = %s;\n", dtype_info[v->type->dtype].ctype, program_place(k->p, node_in(k->g, k->n, 0)));
+    text_printf(k->t, "    {\n        const %s *from = (const %s *)%s;\n", dtype_info[v->type->dtype].ctype,
+                dtype_info[v->type->dtype].ctype, program_place(k->p, node_in(k->g, k->n, 0)));
     for (uint32_t i = 0; i < k->n->nfresh; i++)
         define(k, i, arena_printf(k->h->a, "(int64_t)from[%u]", i), "        ");
     if (node_out(k->g, k->n, 0))

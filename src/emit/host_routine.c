@@ -20,7 +20,7 @@ print_array(Program *p, ValueId v, uint32_t at)
     const Type *type = v ? p->g->value.at[v].type : NULL;
 
     if (!type) {
-        text_add(t, "            {0},\n");
+        text_add(t, "            {0, 0, 0, 0},\n");
         return;
     }
     text_printf(t, "            {%s, '%c', %u, dim%u},    /* %%", program_place(p, v), routine_type(type->dtype), type->rank, at);

@@ -51,7 +51,7 @@ tn_non_max_suppression(const TnArgs *args, int64_t begin, int64_t end, void *scr
 {
     const TnRoutine *r = (const TnRoutine *)args;
     const TnArray *boxes = &r->array[0], *scores = &r->array[1], *most = &r->array[2], *limit = &r->array[3], *least = &r->array[4];
-    int64_t n = boxes->dim[1], classes = scores->dim[1], *order = scratch, *room = order + n, count = 0;
+    int64_t n = boxes->dim[1], classes = scores->dim[1], *order = (int64_t *)scratch, *room = order + n, count = 0;
     TnBox *kept = (TnBox *)(room + n);
     int64_t *out = r->array[5].at, *total = r->array[6].at, rows = r->array[5].type ? r->array[5].dim[0] : 0;
     int64_t each = most->type ? *(const int64_t *)most->at : 0;

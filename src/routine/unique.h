@@ -4,7 +4,7 @@
 TN_ROUTINE int
 tn_row_before(const void *user, int64_t x, int64_t y)
 {
-    const TnArray *a = user;
+    const TnArray *a = (const TnArray *)user;
 
     for (int64_t i = 0; i < a->dim[1]; i++) {
         int c = tn_compare(a, x * a->dim[1] + i, a, y * a->dim[1] + i);
@@ -16,7 +16,7 @@ tn_row_before(const void *user, int64_t x, int64_t y)
 TN_ROUTINE int
 tn_number_before(const void *user, int64_t x, int64_t y)
 {
-    const int64_t *first = user;
+    const int64_t *first = (const int64_t *)user;
     return first[x] < first[y];
 }
 
@@ -31,7 +31,7 @@ tn_unique(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
 {
     const TnRoutine *r = (const TnRoutine *)args;
     const TnArray *x = &r->array[0];
-    int64_t n = x->dim[0], *order = scratch, *room = order + n, *first = room + n, *times = first + n, groups = 0;
+    int64_t n = x->dim[0], *order = (int64_t *)scratch, *room = order + n, *first = room + n, *times = first + n, groups = 0;
     int64_t *out_first = r->array[1].at, *out_which = r->array[2].at, *out_times = r->array[3].at;
 
     (void)begin, (void)end;

@@ -151,7 +151,15 @@ def product(path):
                       [("a", T.FLOAT, ["m", 70]), ("b", T.FLOAT, [70, "k"])], [("y", T.FLOAT, ["m", "k"])])
 
 
+def best(path):
+    return model_file(path, [helper.make_node("TopK", ["x", "k"], ["y", "at"]), helper.make_node("NonZero", ["y"], ["where"]),
+                             helper.make_node("Unique", ["where"], ["u", "first", "", ""])],
+                      [("x", T.FLOAT, ["n", 37])], [("y", T.FLOAT, ["n", 5]), ("u", T.INT64, ["m"]), ("first", T.INT64, ["m"])],
+                      [helper.make_tensor("k", T.INT64, [1], [5])])
+
+
 MODELS = {
+    "best": best,
     "product": product, "counting": counting,
     "floats": lambda p: chain(p, T.FLOAT, "Exp", "Add", "Tanh", "Erf", "Round", "Max", "Sqrt"),
     "doubles": lambda p: chain(p, T.DOUBLE, "Exp", "Mul", "Sigmoid", "Floor"),

@@ -1,6 +1,7 @@
 """Small courtesies of the command, one test for each: what is given twice, what is ignored, what is not said."""
 import json
 import resource
+import sys
 
 import ml_dtypes
 import numpy as np
@@ -232,3 +233,47 @@ def test_compressed_npz(tenon, work):
     damaged[200:260] = bytes(60)
     (work / "bad.npz").write_bytes(damaged)
     tenon.fails(USAGE, "run", "m.onnx", "--input", "x=@bad.npz:x", says="damaged")
+
+
+# ---- verify --against ---------------------------------------------------------------------------------------------------
+
+
+def test_verify_against_onnxruntime(tenon, work):
+    small_model(work / "m.onnx", op="Tanh")
+    against = ("--against", "onnxruntime", "--python", sys.executable, "--dim", "batch=3")
+    done = tenon("verify", "m.onnx", *against)
+    assert done.returncode == OK and done.stdout.count("agrees") == 1, done.stderr
+    done = tenon("verify", "m.onnx", *against, "--intermediate", "--json")
+    assert [v["output"] for v in json.loads(done.stdout)] == ["h", "y/out:0"] and done.returncode == OK, done.stderr
+    done = tenon("verify", "m.onnx", *against, "--intermediate", "--rtol", "0", "--atol", "0", "--max-int", "x=1")
+    assert done.returncode == USAGE and "--max-int" in done.stderr
+    tenon.leaves_nothing()
+
+
+def test_the_first_value_that_differs_is_named(tenon, work):
+    """Without any tolerance tanh differs in its last bits, and Relu after it does; the sum before does not."""
+    graph(work / "m.onnx", [helper.make_node("Add", ["x", "x"], ["twice"], name="double"), helper.make_node("Tanh", ["twice"], ["t"], name="bend"),
+                            helper.make_node("Relu", ["t"], ["y"], name="cut")], [("x", T.FLOAT, [999])], [("y", T.FLOAT, [999])])
+    done = tenon("verify", "m.onnx", "--against", "onnxruntime", "--python", sys.executable, "--intermediate", "--atol", "0", "--rtol", "0")
+    assert done.returncode == 1 and "twice: agrees" in done.stdout and "t: differs" in done.stdout, (done.stdout, done.stderr)
+    assert 'the first value that differs is t, which Tanh "bend" makes' in done.stderr
+    tenon.leaves_nothing()
+
+
+def test_intermediate_values_with_weights_beside(tenon, work):
+    w = numpy_helper.from_array(np.random.default_rng(0).normal(size=(64, 64)).astype(np.float32), "w")
+    graph(work / "m.onnx", [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("Relu", ["h"], ["y"])],
+          [("x", T.FLOAT, ["n", 64])], [("y", T.FLOAT, ["n", 64])], [w])
+    onnx.save(onnx.load(work / "m.onnx"), work / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
+    done = tenon("verify", "m.onnx", "--against", "onnxruntime", "--python", sys.executable, "--intermediate")
+    assert done.returncode == OK and "h: agrees" in done.stdout, done.stderr
+
+
+def test_what_cannot_be_compared_with(tenon, work):
+    small_model(work / "m.onnx")
+    tenon.fails(USAGE, "verify", "m.onnx", "--against", "tensorrt", says="onnxruntime is")
+    tenon.fails(USAGE, "verify", "m.onnx", "--intermediate", says="--against onnxruntime too")
+    tenon.fails(USAGE, "verify", "m.onnx", "--against", "onnxruntime", "--python", "/no/python", says=["/no/python", "--python"])
+    (work / "onnxruntime.py").write_text("raise ImportError('No module named onnxruntime')")
+    tenon.fails(USAGE, "verify", "m.onnx", "--against", "onnxruntime", "--python", sys.executable, env={"PYTHONPATH": str(work)},
+                says="pip install onnx onnxruntime")

@@ -31,7 +31,7 @@ def folder(tmp_path):
 
 
 def run(args, folder, caches, **env):
-    env = os.environ | {"PATH": f"{ROOT / 'build'}:{os.environ['PATH']}", "TENON_CACHE_DIR": str(caches)} | env
+    env = os.environ | {"PATH": f"{ROOT / 'build'}:{ROOT / 'build/venv/bin'}:{os.environ['PATH']}", "TENON_CACHE_DIR": str(caches)} | env
     done = subprocess.run(args, cwd=folder, env=env, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, (args, done.stdout[-1500:], done.stderr[-1500:])
     return done.stdout

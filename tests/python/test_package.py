@@ -140,6 +140,37 @@ def test_gaps_lists_and_numbers_are_converted(two):
     assert scalar(np.float32(2)) == -2
 
 
+def test_arrays_of_every_layout():
+    """Those whose fields are read as they lie, and all that need another road."""
+    model = tenon.compile(model_of([helper.make_node("Neg", ["x"], ["y"])], [("x", T.FLOAT, ["n", "m"])], [("y", T.FLOAT, ["n", "m"])]))
+    a = np.arange(12, dtype=np.float32).reshape(3, 4)
+    model(a)                                         # from here on NumPy's arrays are known
+    locked = a.copy()
+    locked.setflags(write=False)
+    other = a.astype(">f4")
+    for x in (a, a.T, a[:, ::2], a[::-1], np.asfortranarray(a), a[:0], np.broadcast_to(a[0], (3, 4)), np.ma.masked_array(a), locked):
+        np.testing.assert_array_equal(model(x), -np.asarray(x))
+    crooked = np.frombuffer(b"0" + a.tobytes(), np.uint8)[1:].view(np.float32).reshape(3, 4)
+    with pytest.raises(tenon.UsageError, match="not a multiple of 4"):
+        model(crooked)
+    with pytest.raises(tenon.UsageError, match="native byte order"):
+        model(other)
+    for wrong in (locked, a.T[:3], crooked, other):
+        with pytest.raises(tenon.UsageError):
+            model.run([a], out={"y": wrong})
+    with pytest.raises(tenon.UsageError, match="writable"):
+        model.run([a], out={"y": locked})
+    whole = np.zeros((2, 3, 4), np.float32)
+    model.run([a], out={"y": whole[1]})
+    np.testing.assert_array_equal(whole, [0 * a, -a])
+
+
+def test_bits_are_not_brain_floats():
+    model = tenon.compile(model_of([helper.make_node("Max", ["x", "x"], ["y"])], [("x", T.UINT16, ["n"])], [("y", T.UINT16, ["n"])]))
+    for _ in range(2):
+        np.testing.assert_array_equal(model(np.uint16([1, 40000])), [1, 40000])
+
+
 class DLPackOnly:
     """What PyTorch's tensors are to Tenon: no buffer, a __dlpack__."""
 
@@ -335,20 +366,21 @@ def test_importing_is_quick():
     assert best < 0.1
 
 
-def microseconds(call, n=20000):
-    best = 1e9
-    for _ in range(5):
-        start = time.perf_counter()
-        for _ in range(n // 5):
-            call()
-        best = min(best, (time.perf_counter() - start) / (n // 5))
-    return 1e6 * best
-
+def microseconds(*calls):
+    """Of each, the least mean of 300 calls in a row, in turn: short enough to fit between what else the machine does."""
+    best = [1e9] * len(calls)
+    for _ in range(60):
+        for i, call in enumerate(calls):
+            start = time.perf_counter()
+            for _ in range(300):
+                call()
+            best[i] = min(best[i], (time.perf_counter() - start) / 300)
+    return [1e6 * b for b in best]
 
 
 def test_a_call_costs_little():
-    """Less than ONNX Runtime's, all of it counted: the C API and the kernel too. How much less, and how many microseconds,
-    depends on the machine and on who else uses it (2.6 to 4.5 times on one of two cores): that is printed, not held."""
+    """Under 5 microseconds and a third of ONNX Runtime's, all of it counted: the C API and the kernel too. (0.9 against 8.4
+    on one core of a Zen 3.)"""
     ort = pytest.importorskip("onnxruntime")
     proto, x = relu(), np.zeros(4, np.float32)
     options = ort.SessionOptions()
@@ -357,6 +389,6 @@ def test_a_call_costs_little():
     model = tenon.compile(proto)
     feed = {"x": x}
     model(x), peer.run(None, feed)
-    ours, theirs = microseconds(lambda: model(x)), microseconds(lambda: peer.run(None, feed))
+    ours, theirs = microseconds(lambda: model(x), lambda: peer.run(None, feed))
     print(f"model(x) {ours:.2f} us, InferenceSession.run {theirs:.2f} us")
-    assert ours < theirs
+    assert ours < 5 and 3 * ours < theirs
