@@ -138,7 +138,7 @@ declare_locals(Env *e, Block *b)
         if (put) {
             const Expr *extent[TN_MAX_RANK];
             for (uint32_t d = 0; d < local.type->rank; d++)
-                extent[d] = expr_offset(e->c, put->most[put->dim[d]], d == 0);       /* one to spare, as in new_buffer */
+                extent[d] = put->most[put->dim[d]];
             box[i] = put->home;
             home[i] = kernel_buffer(e->c, e->a, e->k, local.name, type_new(e->c, local.type->dtype, local.type->rank, extent), SPACE_SCRATCH, 1);
             tree_buffer(b, home[i]);

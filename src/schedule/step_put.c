@@ -173,7 +173,29 @@ untouched(Points *p, const Step *s, Node *leaf)
     return n;
 }
 
-/* A new loop for each axis, sums innermost. */
+/* The iterator that is all that readers want along a dimension, where it is known inside `at`; 0: they want more. */
+static IterId
+one_point(Points *p, uint32_t local, uint32_t d, const Node *at)
+{
+    IterId only = 0;
+    Var v;
+
+    for (uint32_t i = 0; i < p->k->npart; i++) {
+        const Part *k = &p->k->part[i];
+        Accesses all = nest_accesses(p->c, p->a, k->nest);
+        for (uint32_t r = 0; r < all.n; r++) {
+            const Scalar *load = all.at[r].load;
+            if (load->u.load.slot >= k->nest->nin || k->buffer[load->u.load.slot] != local)
+                continue;
+            if (!expr_is_var(load->u.load.at[d], &v) || v.kind != VAR_AXIS || (only && p->axis[i][v.id] != only))
+                return 0;
+            only = p->axis[i][v.id];
+        }
+    }
+    return only && iter_is_known(p, at, only, NULL, 0) ? only : 0;
+}
+
+/* A new loop for each axis that has more than one point, sums innermost. */
 static Node *
 new_loops(Points *p, Put *put, uint32_t number, Node *at)
 {
@@ -186,6 +208,14 @@ new_loops(Points *p, Put *put, uint32_t number, Node *at)
         for (uint32_t x = 0; x < n->naxis; x++) {
             if ((n->axis[x].kind == AXIS_REDUCE) != reduce)
                 continue;
+            IterId point = 0;
+            for (uint32_t d = 0; !reduce && d < n->param[n->nin].type->rank; d++)
+                if (expr_is_var(n->write[0].at[d], &v) && v.id == x)
+                    point = one_point(p, put->local, d, at);
+            if (point) {
+                p->axis[put->part][x] = point;
+                continue;
+            }
             Sym name = sym_printf(p->c, "%s.%s", part_name(p, put->part), n->axis[x].name);
             IterId axis = iter_new(p, name, n->axis[x].kind), loop = axis;
             p->axis[put->part][x] = axis;
