@@ -28,6 +28,7 @@ typedef struct {
     bool panels_outside;             /* a panel meets all rows before the next one does */
     bool copy_rows;                  /* rows of A are copied together */
     bool in_place;                   /* B is read where it lies */
+    bool image;                      /* the image under B is copied once, and columns are positions in it */
 } Tile;
 
 typedef struct {
@@ -142,7 +143,7 @@ write_tile(const Gemm *g, const Tile *x)
     const char *rows = cut->row_run ? names_of(g, row_run, cut->row_run) : "", *cols = names_of(g, col_run, cut->col_run);
     const char *tile = x->panels_outside && cut->row_run ? "ip" : "jq";          /* the loop around a tile's sum */
     const char *lay_a = g->a_constant ? lay(g, cut->k.a, true, x->rows) : NULL;
-    const char *lay_b = g->b_constant && !cut->windowed ? lay(g, cut->k.b, false, x->vectors * g->lanes) : NULL;
+    const char *lay_b = g->b_constant && !x->image ? lay(g, cut->k.b, false, x->vectors * g->lanes) : NULL;
     bool pads = !x->in_place;
     long long width = x->vectors * g->lanes;
 
@@ -158,7 +159,7 @@ write_tile(const Gemm *g, const Tile *x)
                 names_of(g, cut->col, cut->ncol - cut->col_run), rows, cols, names_of(g, cut->sum, cut->nsum));
     if (cut->row_run)
         text_printf(&t, "fuse %s -> i_\n", rows);
-    text_printf(&t, "fuse %s -> j_%s\n", cols, cut->windowed ? " pitched" : "");
+    text_printf(&t, "fuse %s -> j_%s\n", cols, x->image ? " pitched" : "");
     if (cut->row_run && x->chunk)
         text_printf(&t, "split i_ by %lld -> ic ii guard\n", (long long)(x->chunk * x->rows));
     if (cut->row_run)
@@ -181,13 +182,13 @@ write_tile(const Gemm *g, const Tile *x)
         text_printf(&t, "hold %s at %s -> sums scratch\n", g->part, x->depth ? "task" : tile);
     text_printf(&t, "hold %s at %s -> acc reg\n", g->part, tile);
     text_printf(&t, "run %s jr unroll\nrun l vector\n", cut->row_run ? "ir" : "");
-    if (pads && cut->windowed)
+    if (pads && x->image)
         text_printf(&t, "walk sums.fin.jv by %lld\n", (long long)g->lanes);
     else if (pads)
         text_add(&t, "run sums.fin.l vector\n");
     if (x->depth)
         text_add(&t, "run sums.init.l vector\n");
-    if (cut->windowed) {
+    if (x->image) {
         uint32_t last = cut->sum[cut->nsum - 1];
         text_printf(&t, "image rhs at task -> image\n");
         if (cut->window.window >> last & 1)
@@ -265,13 +266,13 @@ ceil_to(int64_t a, int64_t b)
 /* All sensible numbers for one register tile: how much of B a task keeps in the second-level cache, and whether the sums
  * are cut so that a tile's rows stay in the first. */
 static void
-write_shape(const Gemm *g, Shape s)
+write_shape(const Gemm *g, Shape s, bool image)
 {
     const Machine *m = g->w->p->m;
     const Cut *cut = &g->cut;
     int64_t bytes = dtype_info[cut->k.reduce->dtype].bytes, width = s.vectors * g->lanes, outer = 0, inner = 1;
     int64_t panels = g->ncols < 0 ? 8 : ceil_to(g->ncols, width), depth = g->depth < 0 ? 512 : g->depth;
-    Tile x = { .rows = s.rows, .vectors = s.vectors };
+    Tile x = { .rows = s.rows, .vectors = s.vectors, .image = image };
 
     if (cut->nsum)
         outer = expr_or(low_extent(g->l, cut->sum[0]), 0);
@@ -281,7 +282,7 @@ write_shape(const Gemm *g, Shape s)
         /* Blocks of the sum whose rows of A fill half of the first cache, evenly. */
         int64_t block = m->level[LEVEL_L1].bytes / 2 / (s.rows * bytes * inner);
         int64_t blocks = block > 0 && outer > block ? ceil_to(outer, block) : 1;
-        if (blocked && (blocks == 1 || cut->windowed))
+        if (blocked && (blocks == 1 || image))
             break;
         x.depth = blocked ? ceil_to(outer, blocks) : 0;
         int64_t deep = blocked ? x.depth * inner : depth;
@@ -307,6 +308,24 @@ write_shape(const Gemm *g, Shape s)
     }
 }
 
+/* Columns that lie well and stay in the second-level cache are read where they are by all tasks, which share the rows. */
+static void
+write_shape_in_place(const Gemm *g, Shape s)
+{
+    const Machine *m = g->w->p->m;
+    int64_t bytes = dtype_info[g->cut.k.reduce->dtype].bytes, width = s.vectors * g->lanes, tiles = g->nrows < 0 ? 0 : ceil_to(g->nrows, s.rows);
+    Tile x = { .rows = s.rows, .vectors = s.vectors, .panels = ceil_to(g->ncols, width), .in_place = true };
+
+    if (g->depth < 0 || g->ncols * g->depth * bytes > m->level[LEVEL_L2].bytes)
+        return;
+    if (tiles >= 8)
+        x.chunk = ceil_to(tiles, 2 * m->cores);
+    for (int outside = 0; outside < 2; outside++) {
+        x.panels_outside = outside;
+        write_tile(g, &x);
+    }
+}
+
 bool
 write_contraction(Draft *w)
 {
@@ -329,10 +348,15 @@ write_contraction(Draft *w)
     g.a_constant = a && lay(&g, a, true, 2);
     g.b_constant = b && lay(&g, b, false, g.lanes);
     g.a_direct = rows_in_place(&g);
-    g.b_direct = g.cut.col_run == 1 && is_unit(&low, g.cut.k.b, g.cut.col[g.cut.ncol - 1]);
+    g.b_direct = columns_are_one(&g) && is_unit(&low, g.cut.k.b, g.cut.col[g.cut.ncol - 1]);
     best_shapes(&g, best);
-    for (int i = 0; i < SHAPES && best[i].rows; i++)
-        write_shape(&g, best[i]);
+    for (int i = 0; i < SHAPES && best[i].rows; i++) {
+        write_shape(&g, best[i], g.cut.windowed);
+        if (g.cut.strided)
+            write_shape(&g, best[i], true);
+        if (g.b_direct && !g.b_constant && g.ncols >= 0)
+            write_shape_in_place(&g, best[i]);
+    }
     /* With few rows nothing is gained by copying columns that lie well. */
     if (g.b_direct && g.nrows >= 0 && g.nrows <= (int64_t)p->m->vector_registers / 2)
         for (int64_t vectors = 1; vectors <= (g.ncols < 0 ? 1 : 4); vectors *= 2)
