@@ -133,6 +133,30 @@ write_columns(const Gemm *g, Text *t, const char *at, const char *sums)
     }
 }
 
+enum { UNROLLED_POINTS = 16 };       /* of a window in phases: the code of a tile stays in the decoder's cache */
+
+/* The innermost axis of the window is written out, and, where stride phases make each point's place a division,
+ * all of a small window. */
+static void
+write_unrolled_window(const Gemm *g, Text *t)
+{
+    const Cut *cut = &g->cut;
+    int64_t points = 1;
+    bool phases = false;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < cut->window.nslide; i++)
+        phases |= cut->window.slide[i].phases > 1;
+    while (n < cut->nsum && cut->window.window >> cut->sum[cut->nsum - n - 1] & 1) {
+        points *= expr_or(low_extent(g->l, cut->sum[cut->nsum - n - 1]), UNROLLED_POINTS);
+        if (n > 0 && (!phases || points > UNROLLED_POINTS))
+            break;
+        n++;
+    }
+    if (n)
+        text_printf(t, "run %s unroll\n", names_of(g, cut->sum + cut->nsum - n, n));
+}
+
 static void
 write_tile(const Gemm *g, const Tile *x)
 {
@@ -189,10 +213,8 @@ write_tile(const Gemm *g, const Tile *x)
     if (x->depth)
         text_add(&t, "run sums.init.l vector\n");
     if (x->image) {
-        uint32_t last = cut->sum[cut->nsum - 1];
         text_printf(&t, "image rhs at task -> image\n");
-        if (cut->window.window >> last & 1)
-            text_printf(&t, "run %s unroll\n", axis_name(w, 0, last));
+        write_unrolled_window(g, &t);
     } else if (!lay_b && pads) {
         write_columns(g, &t, x->depth ? "kb" : "task", text_str(&sums));
     }
