@@ -19,6 +19,8 @@ struct Node {
     uint64_t control;                /* loops that bounds, tests and lane limits below depend on */
     double exec;                     /* executions in one call, on the thread that has most to do */
     double trips;                    /* loops: of one execution, on average */
+    double varies;                   /* loops: the share of executions that have not as many trips as the one before */
+    int64_t before;                  /* loops: trips of the execution seen last; while sampling */
     int64_t at;                      /* loops: the trip that stands for all */
     double uops;                     /* phases: instructions of one trip, those of inner loops included */
     double read[LEVEL_COUNT], write[LEVEL_COUNT];    /* phases: bytes from and to each level in one call; traffic.c */

@@ -200,6 +200,8 @@ home_of(const Unfold *u, uint32_t b)
         return LEVEL_L1;
     if (u->ask->home && b < u->k->nin + u->k->nout)
         return u->ask->home[b];
+    if (u->ask->far && b < u->k->nin && u->ask->far[b])
+        return LEVEL_MEMORY;
     return level_holding(u->m, u->buffer_bytes[b]);
 }
 

@@ -283,6 +283,8 @@ count_loop(Unfold *u, Node *n, double weight, double budget)
     bool differ = n->control & u->deps[t->u.loop.var];
     int64_t *var = &u->env[t->u.loop.var];
 
+    n->varies += n->exec > 0 && trips != n->before ? weight : 0;
+    n->before = trips;
     n->exec += weight;
     n->trips += weight * (double)trips;
     if (trips == 0)
@@ -501,6 +503,7 @@ unfold(Unfold *u)
         if (n->kind != NODE_LOOP)
             continue;
         n->trips = n->exec > 0 ? n->trips / n->exec : 0;
+        n->varies = n->exec > 0 ? n->varies / n->exec : 0;
         n->at = (int64_t)(n->trips / 2);
     }
     measure_accesses(u);

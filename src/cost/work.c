@@ -12,7 +12,7 @@
 static const double
     LOOP_UOPS = 2,           /* a trip: step, and compare with branch */
     ENTER_UOPS = 6,          /* an execution of a loop: its bounds and addresses */
-    FORESEEN_TRIPS = 32,     /* the end of a loop of more trips is not foreseen */
+    FORESEEN_TRIPS = 32,     /* the end of a loop of more trips is not foreseen, nor of one that has others each time */
     FORWARD_CYCLES = 5,      /* from a store to the load of the same place (Fog: 4 to 8) */
     MASK_UOPS = 3,           /* making a mask of the first lanes */
     FOLD_CYCLES = 6,         /* a step of a tree over the lanes: move lanes, combine */
@@ -31,6 +31,8 @@ typedef struct {
     double longest;
     double registers;        /* vectors that stay in registers all the time */
     bool *held;              /* [buffer]: counted in registers */
+    double *uses;            /* [buffer]: operands that its values are */
+    const MemRef **from;     /* [buffer]: the read that its values are, where they are nothing else */
 } Code;
 
 enum { SEEN = 1, VARIES = 2, READS = 4 };
@@ -173,6 +175,34 @@ price_move(Code *k, const MemRef *a, DType t, uint32_t lanes, bool store, double
     double rate = conversion_rate(m, t, store);
     if (rate > 0)
         k->cycles += n * lanes / rate / m->cycle_seconds;
+}
+
+/* C compilers make a value that is read and used twice the operand in memory of both who use it (GCC 12; one that is
+ * used three times is kept): it is read twice. */
+enum { FOLDED_USES = 2 };
+
+static void
+add_uses(void *user, const Scalar *s)
+{
+    Code *k = user;
+
+    if (s->op == S_LOAD && s->lanes > 1 && k->u->k->buffer.at[s->u.load.slot].space == SPACE_REGISTER)
+        k->uses[s->u.load.slot] += all_copies(k);
+}
+
+static void
+price_folded(Code *k, uint32_t b)
+{
+    const MemRef *a = k->from[b];
+
+    if (!a || a->lane_stride != 1)
+        return;
+    k->store = a->node;
+    double values = all_copies(k), uops = k->uops;
+    if (k->uses[b] <= values || k->uses[b] > FOLDED_USES * values)
+        return;
+    price_move(k, a, a->load->dtype, a->lanes, false, k->uses[b] - values);
+    k->uops = uops - values;                         /* each is a part of its user's instruction */
 }
 
 /* ---- values ------------------------------------------------------------------------------------------------ */
@@ -400,6 +430,9 @@ price_store(Code *k, const Node *n)
     double times = all_copies(k);
 
     price(k, v);
+    scalar_visit(k->u->ctx, v, add_uses, k);
+    if (k->u->k->buffer.at[t->u.store.buffer].space == SPACE_REGISTER && v->op == S_LOAD && v->lanes > 1)
+        k->from[t->u.store.buffer] = access_of(k, v);
     double latency = latency_of(k, v);
     k->longest = latency > k->longest ? latency : k->longest;
     if (k->u->k->buffer.at[t->u.store.buffer].space == SPACE_REGISTER)
@@ -436,7 +469,7 @@ price_node(Code *k, const Node *n)
         if (n->tree->u.loop.kind == LOOP_UNROLLED)
             break;
         k->uops += ENTER_UOPS * all_copies(k);
-        k->cycles += n->trips > FORESEEN_TRIPS ? k->u->m->branch_cycles * all_copies(k) : 0;
+        k->cycles += k->u->m->branch_cycles * all_copies(k) * (n->trips > FORESEEN_TRIPS ? 1 : n->varies);
         break;
     case NODE_ARM:
         break;
@@ -464,7 +497,8 @@ work_of_phase(Unfold *u, Node *phase)
 {
     const Machine *m = u->m;
     Code k = { .u = u, .phase = phase, .seen = { .arena = u->arena }, .latency = { .arena = u->arena }, .writes_memory = writes_memory(u, phase),
-               .chain = NEW_ARRAY(u->arena, double, u->k->buffer.n), .held = NEW_ARRAY(u->arena, bool, u->k->buffer.n) };
+               .chain = NEW_ARRAY(u->arena, double, u->k->buffer.n), .held = NEW_ARRAY(u->arena, bool, u->k->buffer.n),
+               .uses = NEW_ARRAY(u->arena, double, u->k->buffer.n), .from = NEW_ARRAY(u->arena, const MemRef *, u->k->buffer.n) };
     Work w = { 0 };
 
     for (uint32_t i = phase->id + 1; i <= phase->last; i++) {
@@ -474,6 +508,8 @@ work_of_phase(Unfold *u, Node *phase)
         if (n->kind == NODE_LOOP ? n->parent->phase == phase : n->phase == phase)
             price_node(&k, n);
     }
+    for (uint32_t b = 0; b < u->k->buffer.n; b++)
+        price_folded(&k, b);
     if (phase->kind == NODE_LOOP)
         k.uops += LOOP_UOPS;
     /* One vector more is on its way through the arithmetic. */

@@ -113,6 +113,21 @@ constant_inputs(const Job *j, const Graph *g, NodeId n)
     return constant;
 }
 
+/* Are all constants more than half of the last cache, so that another call's have driven them out when one comes back? */
+static bool
+constants_are_far(const Job *j)
+{
+    GraphList all = graph_all(j->graph, j->arena);
+    double sum = 0;
+    int64_t bytes;
+
+    for (uint32_t i = 0; i < all.n; i++)
+        for (ValueId v = 1; v < all.at[i]->value.n; v++)
+            if (all.at[i]->value.at[v].data && type_static_bytes(all.at[i]->value.at[v].type, &bytes))
+                sum += (double)bytes;
+    return sum > (double)j->machine.level[LEVEL_L3].bytes / 2;
+}
+
 /* What its choice depends on: the parts, and which inputs are constants. */
 static Sym
 choice_key(const Job *j, const Kernel *k, const bool *constant)
@@ -225,14 +240,14 @@ has_numbers(const Kernel *k)
 }
 
 static Chosen *
-choose_kernel(Job *j, const Kernel *k, Sym value, const bool *constant, Pin *pin)
+choose_kernel(Job *j, const Kernel *k, Sym value, const bool *constant, bool far, Pin *pin)
 {
     Arena *scratch = arena_child(j->arena);
     Choices choices = { 0 };
     Chosen *chosen = NEW(j->arena, Chosen);
 
     if (!pin)
-        choices = schedule_choices(j->ctx, scratch, k, &j->machine, constant);
+        choices = schedule_choices(j->ctx, scratch, k, &j->machine, constant, far);
     *chosen = (Chosen){ pin ? pin->steps : choices.n ? arena_str(j->arena, choices.at[0].program) : NULL, choice_remark(j, k, &choices, pin), NULL, value };
     if (choices.n && has_numbers(k))
         chosen->predicted = expr_int(j->ctx, (int64_t)(choices.at[0].alone * 1e12));
@@ -241,7 +256,7 @@ choose_kernel(Job *j, const Kernel *k, Sym value, const bool *constant, Pin *pin
 }
 
 static void
-choose_in(Job *j, Graph *g, Pins *pins, Map *known, Text *remarks)
+choose_in(Job *j, Graph *g, bool far, Pins *pins, Map *known, Text *remarks)
 {
     for (NodeId n = 1; n < g->node.n; n++) {
         Kernel *k = g->node.at[n].kernel;
@@ -252,7 +267,7 @@ choose_in(Job *j, Graph *g, Pins *pins, Map *known, Text *remarks)
         const bool *constant = constant_inputs(j, g, n);
         Sym key = choice_key(j, k, constant);
         if (pin || !map_get(known, MAP_PTR(key), &at)) {
-            at = MAP_PTR(choose_kernel(j, k, made_by(g, n), constant, pin));
+            at = MAP_PTR(choose_kernel(j, k, made_by(g, n), constant, far, pin));
             if (!pin)
                 map_put(known, MAP_PTR(key), at);
         }
@@ -281,11 +296,12 @@ choose_schedules(Job *j)
     Map known = { .arena = j->arena };
     Text remarks = { .arena = j->arena };
     Pins pins = { 0 };
+    bool far = constants_are_far(j);
 
     if (!read_pins(j, j->o->choices, &pins))
         return false;
     for (uint32_t i = 0; i < all.n; i++)
-        choose_in(j, all.at[i], &pins, &known, &remarks);
+        choose_in(j, all.at[i], far, &pins, &known, &remarks);
     j->remarks = remarks.n ? text_str(&remarks) : NULL;
     return check_used(j, &pins);
 }

@@ -134,28 +134,30 @@ cut_format(Ctx *c, const Nest *n, const Scalar *load, const uint32_t *list, uint
 }
 
 /* A convolution's columns lie in an image when the axes that slide are exactly the one column index. A
- * window of one point reads every element once: then panels, which lie together, are better. */
-static bool
+ * window of one point reads every element once: then panels, which lie together, may be better. */
+static void
 columns_slide(Low *l, Cut *cut)
 {
     const Scalar *b = bare_load(cut->k.b);
     AxisSet wanted = 0;
     uint32_t start = cut->ncol - cut->col_run;
+    bool shifts = false, strides = false;
 
     for (uint32_t i = start; i < cut->ncol; i++)
         wanted |= (AxisSet)1 << cut->col[i];
     if (!b || b->dtype != cut->k.reduce->dtype || !stage_recognise(l, b, cut->k.sum, wanted, &cut->window))
-        return false;
+        return;
     const Stage *s = &cut->window;
-    bool shifts = false;
     if (s->nslide != cut->col_run)
-        return false;
+        return;
     for (uint32_t i = 0; i < s->nslide; i++) {
         if (s->slide[i].axis != cut->col[start + i])
-            return false;
+            return;
         shifts |= s->slide[i].span > 1;
+        strides |= s->slide[i].stride > 1;
     }
-    return shifts;
+    cut->windowed = shifts;
+    cut->strided = strides && !shifts;
 }
 
 bool
@@ -190,6 +192,6 @@ cut_contraction(Low *l, Cut *out)
     out->rows = axes_product(l, out->row + out->nrow - out->row_run, out->row_run);
     out->cols = axes_product(l, out->col + out->ncol - out->col_run, out->col_run);
     out->depth = axes_product(l, out->sum, out->nsum);
-    out->windowed = columns_slide(l, out);
+    columns_slide(l, out);
     return true;
 }

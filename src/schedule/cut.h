@@ -14,6 +14,7 @@ typedef struct {
     uint32_t sum[NEST_MAX_AXES], nsum;           /* in the nest's order */
     const Expr *rows, *cols, *depth;             /* extents of the one row index, column index, of all sums */
     bool windowed;                               /* the columns are the points of an image under a window */
+    bool strided;                                /* they are every second or third point of an image, and may be copied as one */
     Stage window;
 } Cut;
 

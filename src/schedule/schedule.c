@@ -38,7 +38,7 @@ by_price(const void *a, const void *b)
 }
 
 Choices
-schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool *constant)
+schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool *constant, bool far)
 {
     Kernel begin = kernel_copy(a, k);
     bool *none = NEW_ARRAY(a, bool, k->nin + 1);
@@ -59,8 +59,10 @@ schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool
             out.refused = arena_printf(a, "%s%sprogram %u: %s", out.refused ? out.refused : "", out.refused ? "\n" : "", i, why);
             continue;
         }
-        double alone = cost_kernel(c, &built, m, &(CostAsk){ .threads = 1 }).seconds;
-        double all = m->cores > 1 ? m->cores * cost_kernel(c, &built, m, &(CostAsk){ .threads = m->cores }).seconds : alone;
+        CostAsk ask = { .threads = 1, .far = far ? constant : NULL };
+        double alone = cost_kernel(c, &built, m, &ask).seconds;
+        ask.threads = m->cores;
+        double all = m->cores > 1 ? m->cores * cost_kernel(c, &built, m, &ask).seconds : alone;
         out.at[out.n++] = (Choice){ .program = built.schedule, .seconds = (alone + all) / 2, .alone = alone, .number = i };
     }
     qsort(out.at, out.n, sizeof *out.at, by_price);
@@ -90,7 +92,7 @@ schedule_kernel(Ctx *c, Arena *a, Kernel *k, const Machine *m, ScheduleLevel lev
     k->tree = (Block){ .arena = a };
     k->nloop = 0;
     if (level == SCHEDULE_BEST && !k->schedule) {
-        Choices choices = schedule_choices(c, a, k, m, NULL);
+        Choices choices = schedule_choices(c, a, k, m, NULL, false);
         k->schedule = choices.n ? choices.at[0].program : NULL;
     }
     if (level == SCHEDULE_PLAIN || !k->schedule)

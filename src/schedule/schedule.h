@@ -26,9 +26,10 @@ typedef struct {
     const char *refused;             /* what was written and could not be carried out, and why; NULL: all could */
 } Choices;
 
-/* constant [nin]: which inputs are known now, and may lie as a program wants; NULL: none.
+/* constant [nin]: which inputs are known now, and may lie as a program wants; NULL: none. far: all constants of the
+ * model are more than the last cache keeps from call to call.
  * None at all: the kernel has no form as points yet, and plain vector loops are made of it. */
-Choices schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool *constant);
+Choices schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool *constant, bool far);
 
 /* Fill k->tree by a program, and its buffers' formats. False: `why` names the step, what it needs and what would do. */
 bool schedule_build(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program *program, const char **why);

@@ -40,6 +40,22 @@ slide_of(Low *l, const Scalar *load, uint32_t d, AxisSet sum, Slide *out)
     return true;
 }
 
+/* What is read behind a row's end may be what lies before the next one's begin, where both are padding: so many points
+ * do the rows share. With stride phases the ends of a row differ. */
+static int64_t
+shared_padding(Low *l, const Scalar *load, const Slide *row)
+{
+    Ctx *c = l->c;
+    int64_t before, behind;
+    const Expr *reach = expr_add(c, row->positions, row->rest);
+
+    if (row->stride != 1 || !expr_const(expr_scale(c, row->rest, -1), &before) ||
+        !expr_const(expr_sub(c, reach, l->n->param[load->u.load.slot].type->dim[row->dim]), &behind))
+        return 0;
+    int64_t least = before < behind ? before : behind;
+    return least < 0 ? 0 : least < row->span - 1 ? least : row->span - 1;
+}
+
 bool
 stage_recognise(Low *l, const Scalar *load, AxisSet sum, AxisSet wanted, Stage *s)
 {
@@ -84,6 +100,10 @@ stage_recognise(Low *l, const Scalar *load, AxisSet sum, AxisSet wanted, Stage *
     for (uint32_t i = s->nslide; i-- > 0;) {
         s->slide[i].pitch = pitch;
         pitch = expr_mul(c, pitch, s->slide[i].positions);
+        if (i + 1 == s->nslide && i > 0) {
+            s->shared = shared_padding(l, load, &s->slide[i]);
+            pitch = expr_offset(c, pitch, -s->shared);
+        }
     }
     return true;
 }
@@ -97,7 +117,7 @@ stage_declare(Low *l, Block *b, Stage *s, const Expr *first, const Expr *rows, u
 
     s->first = first;
     s->rows = rows;
-    s->plane = expr_offset(c, expr_mul(c, rows, s->slide[0].pitch), slack);
+    s->plane = expr_offset(c, expr_mul(c, rows, s->slide[0].pitch), slack + s->shared);
     for (uint32_t i = 0; i < s->nouter; i++)
         dim[rank++] = low_extent(l, s->outer[i]);
     for (uint32_t i = 0; i < s->nslide; i++)

@@ -8,7 +8,7 @@
  *
  * so for a fixed window point the outputs y, z in row-major order over rows of `pitch` are one run of
  * memory: plain vectors, across the ends of rows. (The few positions at the end of a row that are no
- * output are computed and dropped.)
+ * output are computed and dropped: as few as can be, since the padding behind a row is that before the next one.)
  */
 #ifndef TENON_SCHEDULE_STAGE_H
 #define TENON_SCHEDULE_STAGE_H
@@ -31,6 +31,7 @@ typedef struct {
     const Scalar *load;                      /* of the nest */
     Slide slide[MAX_SLIDE];                  /* in the order of the read's dimensions; the last one has pitch 1 */
     uint32_t nslide;
+    int64_t shared;                          /* points of padding that one row and the next have in common */
     uint32_t outer[NEST_MAX_AXES], nouter;   /* sum axes that are no window axes: one plane each */
     AxisSet window;                          /* sum axes in a reach */
     const Expr *first, *rows;                /* positions of the first slide that a task stages */

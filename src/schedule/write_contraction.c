@@ -28,6 +28,7 @@ typedef struct {
     bool panels_outside;             /* a panel meets all rows before the next one does */
     bool copy_rows;                  /* rows of A are copied together */
     bool in_place;                   /* B is read where it lies */
+    bool image;                      /* the image under B is copied once, and columns are positions in it */
 } Tile;
 
 typedef struct {
@@ -132,6 +133,30 @@ write_columns(const Gemm *g, Text *t, const char *at, const char *sums)
     }
 }
 
+enum { UNROLLED_POINTS = 16 };       /* of a window in phases: the code of a tile stays in the decoder's cache */
+
+/* The innermost axis of the window is written out, and, where stride phases make each point's place a division,
+ * all of a small window. */
+static void
+write_unrolled_window(const Gemm *g, Text *t)
+{
+    const Cut *cut = &g->cut;
+    int64_t points = 1;
+    bool phases = false;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < cut->window.nslide; i++)
+        phases |= cut->window.slide[i].phases > 1;
+    while (n < cut->nsum && cut->window.window >> cut->sum[cut->nsum - n - 1] & 1) {
+        points *= expr_or(low_extent(g->l, cut->sum[cut->nsum - n - 1]), UNROLLED_POINTS);
+        if (n > 0 && (!phases || points > UNROLLED_POINTS))
+            break;
+        n++;
+    }
+    if (n)
+        text_printf(t, "run %s unroll\n", names_of(g, cut->sum + cut->nsum - n, n));
+}
+
 static void
 write_tile(const Gemm *g, const Tile *x)
 {
@@ -142,7 +167,7 @@ write_tile(const Gemm *g, const Tile *x)
     const char *rows = cut->row_run ? names_of(g, row_run, cut->row_run) : "", *cols = names_of(g, col_run, cut->col_run);
     const char *tile = x->panels_outside && cut->row_run ? "ip" : "jq";          /* the loop around a tile's sum */
     const char *lay_a = g->a_constant ? lay(g, cut->k.a, true, x->rows) : NULL;
-    const char *lay_b = g->b_constant && !cut->windowed ? lay(g, cut->k.b, false, x->vectors * g->lanes) : NULL;
+    const char *lay_b = g->b_constant && !x->image ? lay(g, cut->k.b, false, x->vectors * g->lanes) : NULL;
     bool pads = !x->in_place;
     long long width = x->vectors * g->lanes;
 
@@ -158,7 +183,7 @@ write_tile(const Gemm *g, const Tile *x)
                 names_of(g, cut->col, cut->ncol - cut->col_run), rows, cols, names_of(g, cut->sum, cut->nsum));
     if (cut->row_run)
         text_printf(&t, "fuse %s -> i_\n", rows);
-    text_printf(&t, "fuse %s -> j_%s\n", cols, cut->windowed ? " pitched" : "");
+    text_printf(&t, "fuse %s -> j_%s\n", cols, x->image ? " pitched" : "");
     if (cut->row_run && x->chunk)
         text_printf(&t, "split i_ by %lld -> ic ii guard\n", (long long)(x->chunk * x->rows));
     if (cut->row_run)
@@ -181,17 +206,15 @@ write_tile(const Gemm *g, const Tile *x)
         text_printf(&t, "hold %s at %s -> sums scratch\n", g->part, x->depth ? "task" : tile);
     text_printf(&t, "hold %s at %s -> acc reg\n", g->part, tile);
     text_printf(&t, "run %s jr unroll\nrun l vector\n", cut->row_run ? "ir" : "");
-    if (pads && cut->windowed)
+    if (pads && x->image)
         text_printf(&t, "walk sums.fin.jv by %lld\n", (long long)g->lanes);
     else if (pads)
         text_add(&t, "run sums.fin.l vector\n");
     if (x->depth)
         text_add(&t, "run sums.init.l vector\n");
-    if (cut->windowed) {
-        uint32_t last = cut->sum[cut->nsum - 1];
+    if (x->image) {
         text_printf(&t, "image rhs at task -> image\n");
-        if (cut->window.window >> last & 1)
-            text_printf(&t, "run %s unroll\n", axis_name(w, 0, last));
+        write_unrolled_window(g, &t);
     } else if (!lay_b && pads) {
         write_columns(g, &t, x->depth ? "kb" : "task", text_str(&sums));
     }
@@ -265,13 +288,13 @@ ceil_to(int64_t a, int64_t b)
 /* All sensible numbers for one register tile: how much of B a task keeps in the second-level cache, and whether the sums
  * are cut so that a tile's rows stay in the first. */
 static void
-write_shape(const Gemm *g, Shape s)
+write_shape(const Gemm *g, Shape s, bool image)
 {
     const Machine *m = g->w->p->m;
     const Cut *cut = &g->cut;
     int64_t bytes = dtype_info[cut->k.reduce->dtype].bytes, width = s.vectors * g->lanes, outer = 0, inner = 1;
     int64_t panels = g->ncols < 0 ? 8 : ceil_to(g->ncols, width), depth = g->depth < 0 ? 512 : g->depth;
-    Tile x = { .rows = s.rows, .vectors = s.vectors };
+    Tile x = { .rows = s.rows, .vectors = s.vectors, .image = image };
 
     if (cut->nsum)
         outer = expr_or(low_extent(g->l, cut->sum[0]), 0);
@@ -281,7 +304,7 @@ write_shape(const Gemm *g, Shape s)
         /* Blocks of the sum whose rows of A fill half of the first cache, evenly. */
         int64_t block = m->level[LEVEL_L1].bytes / 2 / (s.rows * bytes * inner);
         int64_t blocks = block > 0 && outer > block ? ceil_to(outer, block) : 1;
-        if (blocked && (blocks == 1 || cut->windowed))
+        if (blocked && (blocks == 1 || image))
             break;
         x.depth = blocked ? ceil_to(outer, blocks) : 0;
         int64_t deep = blocked ? x.depth * inner : depth;
@@ -307,6 +330,24 @@ write_shape(const Gemm *g, Shape s)
     }
 }
 
+/* Columns that lie well and stay in the second-level cache are read where they are by all tasks, which share the rows. */
+static void
+write_shape_in_place(const Gemm *g, Shape s)
+{
+    const Machine *m = g->w->p->m;
+    int64_t bytes = dtype_info[g->cut.k.reduce->dtype].bytes, width = s.vectors * g->lanes, tiles = g->nrows < 0 ? 0 : ceil_to(g->nrows, s.rows);
+    Tile x = { .rows = s.rows, .vectors = s.vectors, .panels = ceil_to(g->ncols, width), .in_place = true };
+
+    if (g->depth < 0 || g->ncols * g->depth * bytes > m->level[LEVEL_L2].bytes)
+        return;
+    if (tiles >= 8)
+        x.chunk = ceil_to(tiles, 2 * m->cores);
+    for (int outside = 0; outside < 2; outside++) {
+        x.panels_outside = outside;
+        write_tile(g, &x);
+    }
+}
+
 bool
 write_contraction(Draft *w)
 {
@@ -329,10 +370,15 @@ write_contraction(Draft *w)
     g.a_constant = a && lay(&g, a, true, 2);
     g.b_constant = b && lay(&g, b, false, g.lanes);
     g.a_direct = rows_in_place(&g);
-    g.b_direct = g.cut.col_run == 1 && is_unit(&low, g.cut.k.b, g.cut.col[g.cut.ncol - 1]);
+    g.b_direct = columns_are_one(&g) && is_unit(&low, g.cut.k.b, g.cut.col[g.cut.ncol - 1]);
     best_shapes(&g, best);
-    for (int i = 0; i < SHAPES && best[i].rows; i++)
-        write_shape(&g, best[i]);
+    for (int i = 0; i < SHAPES && best[i].rows; i++) {
+        write_shape(&g, best[i], g.cut.windowed);
+        if (g.cut.strided)
+            write_shape(&g, best[i], true);
+        if (g.b_direct && !g.b_constant && g.ncols >= 0)
+            write_shape_in_place(&g, best[i]);
+    }
     /* With few rows nothing is gained by copying columns that lie well. */
     if (g.b_direct && g.nrows >= 0 && g.nrows <= (int64_t)p->m->vector_registers / 2)
         for (int64_t vectors = 1; vectors <= (g.ncols < 0 ? 1 : 4); vectors *= 2)
