@@ -53,15 +53,15 @@ tn_non_max_suppression(const TnArgs *args, int64_t begin, int64_t end, void *scr
     const TnArray *boxes = &r->array[0], *scores = &r->array[1], *most = &r->array[2], *limit = &r->array[3], *least = &r->array[4];
     int64_t n = boxes->dim[1], classes = scores->dim[1], *order = (int64_t *)scratch, *room = order + n, count = 0;
     TnBox *kept = (TnBox *)(room + n);
-    int64_t *out = r->array[5].at, *total = r->array[6].at, rows = r->array[5].type ? r->array[5].dim[0] : 0;
+    int64_t *out = (int64_t *)r->array[5].at, *total = (int64_t *)r->array[6].at, rows = r->array[5].type ? r->array[5].dim[0] : 0;
     int64_t each = most->type ? *(const int64_t *)most->at : 0;
     float overlap = limit->type ? *(const float *)limit->at : 0;
     int center = r->attr[0] != 0;
 
     (void)begin, (void)end;
     for (int64_t image = 0; image < boxes->dim[0] && each > 0; image++)
-        for (int64_t class = 0; class < classes; class++) {
-            TnScores s = {(const float *)scores->at + (image * classes + class) * n};
+        for (int64_t kind = 0; kind < classes; kind++) {
+            TnScores s = {(const float *)scores->at + (image * classes + kind) * n};
             const float *box = (const float *)boxes->at + image * n * 4;
             int64_t some = 0, taken = 0;
             for (int64_t i = 0; i < n; i++)
@@ -76,7 +76,7 @@ tn_non_max_suppression(const TnArgs *args, int64_t begin, int64_t end, void *scr
                 if (k < taken)
                     continue;
                 kept[taken++] = b;
-                out[3 * count] = image, out[3 * count + 1] = class, out[3 * count + 2] = order[i];
+                out[3 * count] = image, out[3 * count + 1] = kind, out[3 * count + 2] = order[i];
                 count++;
             }
         }

@@ -52,7 +52,7 @@ tn_top_k(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
     const TnArray *x = &r->array[0];
     TnTopK s = tn_top_k_sizes(r);
     TnRanked *list = (TnRanked *)scratch, *room = list + s.most;
-    int64_t bytes = tn_size_of(x->type), *place = r->array[3].at;
+    int64_t bytes = tn_size_of(x->type), *place = (int64_t *)r->array[3].at;
     uint64_t turn = r->attr[1] != 0 ? 0 : ~UINT64_C(0);      /* the smallest are the largest of the others */
     int32_t type = x->type;
 

@@ -32,7 +32,7 @@ tn_unique(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
     const TnRoutine *r = (const TnRoutine *)args;
     const TnArray *x = &r->array[0];
     int64_t n = x->dim[0], *order = (int64_t *)scratch, *room = order + n, *first = room + n, *times = first + n, groups = 0;
-    int64_t *out_first = r->array[1].at, *out_which = r->array[2].at, *out_times = r->array[3].at;
+    int64_t *out_first = (int64_t *)r->array[1].at, *out_which = (int64_t *)r->array[2].at, *out_times = (int64_t *)r->array[3].at;
 
     (void)begin, (void)end;
     for (int64_t i = 0; i < n; i++)
