@@ -12,8 +12,9 @@ QUIET_SECONDS = 1.0
 def model_html(model: Any) -> str:
     """Inputs, outputs and kernels of a model."""
     def rows(title: str, values: Any) -> str:
-        return "".join(f"<tr><th>{title if i == 0 else ''}</th><td><code>{html.escape(v.name)}</code></td>"
-                       f"<td><code>{html.escape(v.dtype)}[{html.escape(', '.join(map(str, v.shape)))}]</code></td></tr>"
+        left = ' style="text-align: left"'
+        return "".join(f"<tr><th{left}>{title if i == 0 else ''}</th><td{left}><code>{html.escape(v.name)}</code></td>"
+                       f"<td{left}><code>{html.escape(v.dtype)}[{html.escape(', '.join(map(str, v.shape)))}]</code></td></tr>"
                        for i, v in enumerate(values))
     kernels = "".join(f"<li><code>{html.escape(k)}</code></li>" for k in model.kernels)
     return (f'<div class="tenon-model"><b>tenon.Model</b> {html.escape(model.summary)}'

@@ -222,12 +222,25 @@ function timeChart() {
 function roofChart() {
     const points = data.profile.kernels.filter((k) => k.operations > 0 && k.bytes > 0 && k.gflops > 0).map((k) => ({ k, x: k.operations / k.bytes, y: k.gflops, roof: k.roof > 0 ? k.gflops / k.roof : 0 }));
     if (!points.length) { $("#chart").innerHTML = ""; return "no kernel computes"; }
-    const W = 1000, H = 170, xs = points.map((p) => Math.log10(p.x)), ys = points.flatMap((p) => [p.y, p.roof].filter((y) => y > 0).map(Math.log10));
+    const box = $("#chart"), W = Math.max(box.clientWidth, 300), H = Math.max(box.clientHeight, 120);       /* pixels: text keeps its shape */
+    const left = 60, under = 18, xs = points.map((p) => Math.log10(p.x)), ys = points.flatMap((p) => [p.y, p.roof].filter((y) => y > 0).map(Math.log10));
     const x0 = Math.min(...xs) - .2, x1 = Math.max(...xs) + .2, y0 = Math.min(...ys) - .2, y1 = Math.max(...ys) + .2;
-    const X = (v) => (W * (Math.log10(v) - x0) / (x1 - x0)).toFixed(1), Y = (v) => (H * (y1 - Math.log10(v)) / (y1 - y0)).toFixed(1);
+    const X = (v) => (left + (W - left) * (Math.log10(v) - x0) / (x1 - x0)).toFixed(1), Y = (v) => ((H - under) * (y1 - Math.log10(v)) / (y1 - y0)).toFixed(1);
+    const marks = (from, to) => {
+        const all = [];
+        for (let d = Math.floor(from); d <= to; d++) for (const m of to - from < 2 ? [1, 2, 5] : [1]) all.push(m * 10 ** d);
+        return all.filter((v) => Math.log10(v) >= from && Math.log10(v) <= to);
+    };
+    const number = (v) => String(+v.toPrecision(2)), grid = 'stroke="#e3e6ea"', ink = 'fill="#667085" font-size="11"';
+    const axes = marks(x0, x1).map((v) => `<line x1="${X(v)}" x2="${X(v)}" y1="0" y2="${H - under}" ${grid}/><text x="${X(v)}" y="${H - 4}" text-anchor="middle" ${ink}>${number(v)}</text>`)
+        .concat(marks(y0, y1).map((v) => `<line x1="${left}" x2="${W}" y1="${Y(v)}" y2="${Y(v)}" ${grid}/><text x="${left - 6}" y="${+Y(v) + 4}" text-anchor="end" ${ink}>${number(v)}</text>`));
     const roof = points.filter((p) => p.roof > 0).sort((a, b) => a.x - b.x).map((p) => `${X(p.x)},${Y(p.roof)}`).join(" ");
-    $("#chart").innerHTML = `<svg viewBox="-4 -4 ${W + 8} ${H + 22}" preserveAspectRatio="none"><polyline points="${roof}" fill="none" stroke="#b3541e" vector-effect="non-scaling-stroke"/>` +
-        points.map((p) => `<ellipse cx="${X(p.x)}" cy="${Y(p.y)}" rx="${(2 + 8 * Math.sqrt(p.k.share)).toFixed(1)}" ry="${(2 + 8 * Math.sqrt(p.k.share)).toFixed(1)}" fill="#1d4f91" fill-opacity=".55"><title>${escape(p.k.name)}: ${p.y.toFixed(1)} GFLOP/s at ${p.x.toFixed(2)} operations a byte; roof ${p.roof.toFixed(1)}</title></ellipse>`).join("") + "</svg>";
+    const dots = points.map((p) => {
+        const r = (2 + 8 * Math.sqrt(p.k.share)).toFixed(1), last = +X(p.x) > W - 120;
+        const label = p.k.share < .05 ? "" : `<text x="${+X(p.x) + (last ? -1 : 1) * (+r + 4)}" y="${+Y(p.y) + 4}" ${last ? 'text-anchor="end"' : ""} font-size="11">${escape(p.k.name)}</text>`;
+        return `<ellipse cx="${X(p.x)}" cy="${Y(p.y)}" rx="${r}" ry="${r}" fill="#1d4f91" fill-opacity=".55"><title>${escape(p.k.name)}: ${p.y.toFixed(1)} GFLOP/s at ${p.x.toFixed(2)} operations a byte; roof ${p.roof.toFixed(1)}</title></ellipse>${label}`;
+    });
+    box.innerHTML = `<svg viewBox="0 0 ${W} ${H}">${axes.join("")}<polyline points="${roof}" fill="none" stroke="#b3541e"/>${dots.join("")}</svg>`;
     return `across: operations a byte (logarithmic), up: GFLOP/s (logarithmic); the line is ${escape(data.profile.machine ?? "the machine")}'s roof`;
 }
 
