@@ -2,7 +2,7 @@
  *
  * While a model is compiled there are temporary files and compilers running. SIGINT, SIGTERM and SIGHUP
  * then only leave a mark, which the compiler asks for and cleans up; afterwards the command ends by that
- * signal, as whoever sent it expects. At any other time they end it at once. A temporary folder is held
+ * signal, as whoever sent it expects. At any other time, and the second time, they end it at once. A temporary folder is held
  * by a lock, so that the next command can tell one that SIGKILL left from one in use.
  */
 #include "cmd.h"
@@ -26,9 +26,13 @@ static volatile sig_atomic_t came;
 static struct sigaction before[NSIGNAL];
 
 static void
-mark(int signal)
+mark(int sent)
 {
-    came = signal;
+    if (came) {
+        signal(sent, SIG_DFL);
+        raise(sent);
+    }
+    came = sent;
 }
 
 /* Whoever has them ignored (nohup) keeps that. */
