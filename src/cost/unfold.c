@@ -51,15 +51,19 @@ unfold_eval(Unfold *u, const Expr *e, int64_t otherwise)
 typedef struct { const Unfold *u; uint64_t deps; } Deps;
 
 static void
+add_loop_deps(Deps *d, const VarSet *vars)
+{
+    for (uint32_t i = 0; i < vars->n; i++)
+        if (vars->at[i].kind == VAR_LOOP)
+            d->deps |= d->u->deps[vars->at[i].id];
+}
+
+static void
 add_deps(void *user, Var v)
 {
-    Deps *d = user;
-
-    if (v.kind == VAR_LOOP)
-        d->deps |= d->u->deps[v.id];
-    else if (v.kind == VAR_COMPUTED)
-        for (uint32_t i = 0; i < computed_scalar(v)->vars->n; i++)
-            add_deps(user, computed_scalar(v)->vars->at[i]);
+    add_loop_deps(user, &(VarSet){ 1, &v });
+    if (v.kind == VAR_COMPUTED)
+        add_loop_deps(user, computed_scalar(v)->vars);       /* with those of all that it is computed by in turn */
 }
 
 uint64_t
@@ -75,8 +79,7 @@ uint64_t
 unfold_vars(Unfold *u, const VarSet *vars)
 {
     Deps d = { u, 0 };
-    for (uint32_t i = 0; i < vars->n; i++)
-        add_deps(&d, vars->at[i]);
+    add_loop_deps(&d, vars);
     return d.deps;
 }
 
