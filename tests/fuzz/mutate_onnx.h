@@ -1,8 +1,9 @@
 /* mutate_onnx: models that stay models: libFuzzer's mutator for ONNX files.
  *
- * A file that can be read has one thing changed: an operator's name, what a node reads, an attribute, a size, a
- * node more or less, the numbers of a constant. One time in eight, and where the file cannot be read, bytes are
- * changed as libFuzzer does. Crossing two models puts nodes and constants of one into the other.
+ * A file that can be read has one to four things changed: an operator's name, what a node reads, an attribute, a
+ * size, a node more or less, the numbers of a constant; in the graph, in one inside it, or in a function. One time in
+ * eight, and where the file cannot be read, bytes are changed as libFuzzer does. Crossing two models puts nodes and
+ * constants of one into the other, or a graph of one in the place of another's.
  *
  * Everything read lives in one block of memory that is dropped at the end, so that pointers may be moved about.
  */
@@ -101,14 +102,30 @@ some_value(Room *r, Onnx__GraphProto *g)
     return name ? name : "";
 }
 
+static char *
+some_word(Room *r)
+{
+    static char *const words[] = {
+        "linear", "nearest", "cubic", "SAME_UPPER", "SAME_LOWER", "VALID", "NOTSET", "add", "mul", "max", "min", "none", "constant", "reflect", "edge",
+        "wrap", "pytorch_half_pixel", "half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize", "floor", "ceil", "round_prefer_ceil",
+        "bidirectional", "reverse", "forward", "DCR", "CRD", "tanh", "Sigmoid", "Relu", "LEFT", "RIGHT", "bij,bjk->bik", "ij->ji", "...i->...",
+    };
+
+    return words[pick(r, sizeof words / sizeof *words)];
+}
+
 static void
 mutate_attribute(Room *r, Onnx__NodeProto *n)
 {
     if (!n->n_attribute)
         return;
     Onnx__AttributeProto *a = n->attribute[pick(r, n->n_attribute)];
-    switch (pick(r, 5)) {
+    switch (pick(r, 6)) {
     case 0: a->i = some_number(r); break;
+    case 5:
+        a->s.data = (uint8_t *)some_word(r);
+        a->s.len = strlen((char *)a->s.data);
+        break;
     case 1: a->f = (float)some_number(r) / 4; break;
     case 2:
         if (a->n_ints)
@@ -222,12 +239,47 @@ mutate_constant(Room *r, Onnx__GraphProto *g)
         t->data_type = (int32_t)(1 + pick(r, 16));
 }
 
+/* Where a graph stands that a node of g runs, at any depth; NULL: picked none. */
+static Onnx__GraphProto **
+some_place(Room *r, Onnx__GraphProto *g)
+{
+    Onnx__GraphProto **place = NULL;
+
+    for (uint32_t tries = 0; tries < 8 && g->n_node; tries++) {
+        Onnx__NodeProto *n = g->node[pick(r, g->n_node)];
+        Onnx__AttributeProto *a = n->n_attribute ? n->attribute[pick(r, n->n_attribute)] : NULL;
+        if (a && a->g) {
+            place = &a->g;
+            g = a->g;
+        }
+    }
+    return place;
+}
+
+/* The model's graph, one inside it, or the nodes of a function: `of` then tells where they came from. */
+static Onnx__GraphProto *
+some_graph(Room *r, Onnx__ModelProto *m, Onnx__GraphProto *body, Onnx__FunctionProto **of)
+{
+    *of = NULL;
+    if (m->n_functions && pick(r, 3) == 0) {
+        *of = m->functions[pick(r, m->n_functions)];
+        onnx__graph_proto__init(body);
+        body->n_node = (*of)->n_node;
+        body->node = (*of)->node;
+        return body;
+    }
+    Onnx__GraphProto **inside = pick(r, 2) ? some_place(r, m->graph) : NULL;
+    return inside ? *inside : m->graph;
+}
+
 static void
 mutate_model(Room *r, Onnx__ModelProto *m)
 {
-    Onnx__GraphProto *g = m->graph;
+    Onnx__GraphProto body;
+    Onnx__FunctionProto *function;
 
-    for (uint32_t i = 0; i <= pick(r, 3); i++)
+    for (uint32_t i = 0; i <= pick(r, 3); i++) {
+        Onnx__GraphProto *g = some_graph(r, m, &body, &function);
         switch (pick(r, 10)) {
         case 0: mutate_sizes(r, g); break;
         case 1: case 2: mutate_constant(r, g); break;
@@ -243,12 +295,23 @@ mutate_model(Room *r, Onnx__ModelProto *m)
             if (g->n_node)
                 mutate_node(r, g);
         }
+        if (function) {
+            function->n_node = body.n_node;
+            function->node = body.node;
+        }
+    }
 }
 
 /* Nodes and constants of `from` into `to`; what the last of them makes is an output too. */
 static void
 join(Room *r, Onnx__GraphProto *to, Onnx__GraphProto *from)
 {
+    Onnx__GraphProto **place = some_place(r, to), **other = some_place(r, from);
+
+    if (place && pick(r, 2)) {
+        *place = other ? *other : from;
+        return;
+    }
     for (uint32_t i = 0; i < from->n_initializer && i < 8; i++) {
         Onnx__TensorProto **list = longer(r, to->initializer, to->n_initializer);
         if (!list)
