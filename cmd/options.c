@@ -81,7 +81,7 @@ static const Row rows[] = {
     { "max-memory",  0,   COMPILING, TAKES_BYTES, FIELD(max_memory), "SIZE",    "refuse to use more memory while compiling: 500M, 8G" },
     { "max-model",   0,   COMPILING, TAKES_BYTES, FIELD(max_model),  "SIZE",    "refuse larger model files" },
     { "max-nodes",   0,   COMPILING, TAKES_COUNT, FIELD(max_nodes),  "N",       "refuse models of more operators" },
-    { "max-depth",   0,   COMPILING, TAKES_COUNT, FIELD(max_depth),  "N",       "refuse ONNX models nested deeper (default 64)" },
+    { "max-depth",   0,   COMPILING, TAKES_COUNT, FIELD(max_depth),  "N",       "refuse models nested deeper (default 200, at most 1000)" },
     { "max-time",    0,   COMPILING, TAKES_REAL,  FIELD(max_time),   "SECONDS", "give up compiling after so long" },
     { "max-trips",   0,   COMPILING, TAKES_COUNT, FIELD(max_trips),  "N",       "stop a run whose loop makes more turns (default 2^30)" },
     { "max-calls",   0,   COMPILING, TAKES_COUNT, FIELD(max_calls),  "N",       "stop a run whose functions call each other deeper (default 1000)" },

@@ -204,7 +204,7 @@ typedef struct TnCompileOptions {
     const char *machine;             /* a file that tn_machine wrote: its facts, and its target; NULL: the target's own */
     int32_t cores;                   /* that kernels are shared out among; 0: as the machine has */
     double max_seconds;              /* limits, as above */
-    int64_t max_depth;               /* nesting of an ONNX model's messages */
+    int64_t max_depth;               /* nesting of messages, graphs, functions, parentheses; 0: 200, at most 1000 */
     int32_t (*stopped)(void *user);  /* asked now and then, from the calling thread; not 0: clean up and return TN_LIMIT */
     const char *choices;             /* a file of schedules for kernels, by the values they make; NULL: none */
     int64_t max_trips;               /* of a run: turns of a loop; 0: 2^30 */

@@ -92,7 +92,7 @@ compile_options(TnContext *ctx, const Call *call, const TnCompileOptions *given,
         .schedule = o->plain_schedule ? SCHEDULE_PLAIN : SCHEDULE_BEST,
         .choices = o->choices, .alternatives = o->alternatives, .no_fuse = o->no_fuse != 0, .quick = o->quick != 0, .prefix = o->prefix, .example = o->example != 0,
         .time = o->time != 0,
-        .import = { .max_model_bytes = o->max_model_bytes, .max_nodes = o->max_nodes, .max_depth = o->max_depth },
+        .import = { .max_model_bytes = o->max_model_bytes, .max_nodes = o->max_nodes },
         .build = { .cc = o->cc, .cache_dir = o->cache_dir, .cache_bytes = o->cache_bytes, .jobs = o->jobs },
         .dump = o->dump, .dump_dir = o->dump_dir, .stop_after = o->stop_after,
         .page = o->page, .page_profile = o->page_profile,
@@ -167,6 +167,7 @@ call_begin(TnContext *ctx, Call *call, const TnCompileOptions *o)
         call->most = (size_t)call->options.max_memory_bytes;
     if (call->options.max_seconds > 0)
         call->watch.until = time_seconds() + call->options.max_seconds;
+    ctx->c.max_depth = call->options.max_depth < DEPTH_MOST ? (uint32_t)call->options.max_depth : DEPTH_MOST;
     call->watch.stopped = call->options.stopped ? is_stopped : NULL;
     call->watch.user = &call->options;
     call->bounded = (Allocator){ bounded_alloc, bounded_release, call };

@@ -86,8 +86,12 @@ tn_clear(TnContext *ctx)
 TnStatus
 tn_no_memory(TnContext *ctx)
 {
-    snprintf(ctx->last, sizeof ctx->last, "error: out of memory: %zu bytes were wanted%s%s", ctx->c.oom.wanted,
-             ctx->c.oom.what ? " for " : "", ctx->c.oom.what ? ctx->c.oom.what : "");
+    Oom *oom = &ctx->c.oom;
+    if (oom->why[0])
+        snprintf(ctx->last, sizeof ctx->last, "error: %s", oom->why);
+    else
+        snprintf(ctx->last, sizeof ctx->last, "error: out of memory: %zu bytes were wanted%s%s", oom->wanted, oom->what ? " for " : "", oom->what ? oom->what : "");
+    oom->why[0] = '\0';
     ctx->c.oom.what = NULL;
     for (int i = TN_KEPT; i-- > 0; ) {
         arena_free(ctx->kept[i]);

@@ -31,6 +31,7 @@ typedef struct {
     jmp_buf jump;                    /* armed by the entry point */
     size_t wanted;                   /* bytes */
     const char *what;                /* the tensor whose memory is being made, or NULL */
+    char why[160];                   /* not for want of memory but of this; "" */
 } Oom;
 
 /* A new arena. `oom` is where a failed allocation jumps to (never returns NULL from alloc);
@@ -144,6 +145,7 @@ typedef struct Ctx {
     Arena *arena;                    /* context lifetime */
     Diags diags;
     Oom oom;
+    uint32_t max_depth;              /* named limit; 0: DEPTH_DEFAULT */
     struct SymTable *syms;
     struct ExprTable *exprs;
     struct TypeTable *types;
@@ -154,6 +156,16 @@ void ctx_init(Ctx *c, Arena *arena);
 Sym sym(Ctx *c, const char *s);
 Sym sym_n(Ctx *c, const char *s, size_t n);
 Sym sym_printf(Ctx *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* How deep a model may be nested, so that what follows it may recurse. A level is a message of an ONNX file, a
+ * graph inside another, a call of a function inside one, a parenthesis or a block of a text. A level is worth
+ * DEPTH_OPERATIONS operations of one value or one size, each on the result of the one before; compiling may
+ * join two such. A compilation within the default needs less than 8 MB of stack. */
+enum { DEPTH_DEFAULT = 200, DEPTH_MOST = 1000, DEPTH_OPERATIONS = 5 };
+uint32_t depth_levels(const Ctx *c);
+uint32_t depth_operations(const Ctx *c);
+/* Ends the computation as if memory were out, unless so many operations are few enough. `what`: "a value". */
+void depth_check(Ctx *c, const char *what, uint32_t operations);
 
 /* ---- files ---------------------------------------------------------------------------------- */
 

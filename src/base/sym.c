@@ -21,12 +21,41 @@ void
 ctx_init(Ctx *c, Arena *arena)
 {
     c->arena = arena;
+    c->max_depth = 0;
+    c->oom.why[0] = '\0';
     c->diags = (Diags){ .arena = arena };
     c->syms = NULL;
     c->exprs = NULL;
     c->types = NULL;
     c->scalars = NULL;
 }
+
+/* ---- depth -------------------------------------------------------------------------------- */
+
+uint32_t
+depth_levels(const Ctx *c)
+{
+    uint32_t n = c->max_depth ? c->max_depth : DEPTH_DEFAULT;
+    return n < DEPTH_MOST ? n : DEPTH_MOST;
+}
+
+uint32_t
+depth_operations(const Ctx *c)
+{
+    return DEPTH_OPERATIONS * depth_levels(c);
+}
+
+void
+depth_check(Ctx *c, const char *what, uint32_t operations)
+{
+    if (operations <= 2 * depth_operations(c))
+        return;
+    snprintf(c->oom.why, sizeof c->oom.why, "%s is more than %u operations deep; raise the limit with --max-depth, which is %u and may be %d", what,
+             2 * depth_operations(c), depth_levels(c), DEPTH_MOST);
+    longjmp(c->oom.jump, 1);
+}
+
+/* ---- symbols ------------------------------------------------------------------------------ */
 
 static void
 grow(Arena *arena, struct SymTable *t)

@@ -133,6 +133,48 @@ intern(Ctx *c, const Term *term, uint32_t n)
     return &node->e;
 }
 
+uint32_t
+expr_depth(const Expr *e)
+{
+    uint32_t depth = 0;
+
+    for (uint32_t i = 0; i < e->nterm; i++)
+        for (uint32_t f = 0; f < e->term[i].nfactor; f++)
+            if (e->term[i].factor[f].atom->depth > depth)
+                depth = e->term[i].factor[f].atom->depth;
+    return depth;
+}
+
+static uint32_t
+expr_size(const Expr *e)
+{
+    uint32_t size = 0;
+
+    for (uint32_t i = 0; i < e->nterm; i++)
+        for (uint32_t f = 0; f < e->term[i].nfactor; f++)
+            size += e->term[i].factor[f].atom->size;
+    return size;
+}
+
+/* How deep and how long is it? False: too long. */
+static bool
+measure(Ctx *c, Atom *a)
+{
+    uint32_t depth = 0, size = 1;
+
+    for (uint32_t i = 0; i < a->narg; i++) {
+        uint32_t below = expr_depth(a->arg[i]);
+        depth = below > depth ? below : depth;
+        size += expr_size(a->arg[i]);
+        if (size > EXPR_MAX_SIZE)
+            return false;
+    }
+    depth_check(c, "a size or an index", depth + 1);
+    a->depth = (uint16_t)(depth + 1);
+    a->size = (uint16_t)size;
+    return true;
+}
+
 static AtomNode *
 intern_atom(Ctx *c, AtomKind kind, Var var, uint32_t narg, const Expr *const *arg)
 {
@@ -149,8 +191,12 @@ intern_atom(Ctx *c, AtomKind kind, Var var, uint32_t narg, const Expr *const *ar
             (!narg || memcmp(node->a.arg, arg, narg * sizeof *arg) == 0))
             return node;
 
+    Atom a = { .kind = kind, .order = t->natom, .var = var, .narg = narg, .arg = arg };
+    if (!measure(c, &a))
+        return NULL;
+    t->natom++;
     AtomNode *node = NEW(c->arena, AtomNode);
-    node->a = (Atom){ .kind = kind, .order = t->natom++, .var = var, .narg = narg };
+    node->a = a;
     if (narg)
         node->a.arg = arena_copy(c->arena, arg, narg * sizeof *arg);
     node->next = (AtomNode *)(uintptr_t)found;
@@ -166,7 +212,8 @@ expr_atom(Ctx *c, AtomKind kind, Var var, uint32_t narg, const Expr *const *arg)
     for (uint32_t i = 0; i < narg; i++)
         if (arg[i]->bad)
             return expr_bad(c);
-    return intern_atom(c, kind, var, narg, arg)->expr;
+    const AtomNode *node = intern_atom(c, kind, var, narg, arg);
+    return node ? node->expr : expr_bad(c);
 }
 
 const Expr *

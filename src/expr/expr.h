@@ -5,7 +5,7 @@
  * same pointer, so `==` decides polynomial equality. Division rounds down everywhere.
  *
  * Coefficients that would overflow make the result expr_bad(c), which spreads and is refused
- * by whoever asks for its value; nothing ever wraps.
+ * by whoever asks for its value; nothing ever wraps. So does what would be too long to walk.
  *
  * Three-valued answers: UNKNOWN is an answer, never an assumption.
  */
@@ -32,6 +32,7 @@ typedef struct Atom {                /* interned */
     uint32_t order;                  /* creation order: the canonical sort key */
     Var var;                         /* ATOM_VAR */
     uint32_t narg;                   /* DIV, MOD: 2 (argument, divisor); MIN, MAX: >= 2 */
+    uint16_t depth, size;            /* atoms on the longest way down, and all of them, however often they stand there */
     const Expr *const *arg;
 } Atom;
 
@@ -72,6 +73,7 @@ bool expr_const(const Expr *e, int64_t *v);          /* a plain number? v may be
 bool expr_is(const Expr *e, int64_t v);              /* exactly this number? */
 int64_t expr_or(const Expr *e, int64_t otherwise);   /* its number, or otherwise */
 bool expr_is_var(const Expr *e, Var *v);             /* exactly one variable? v may be NULL */
+uint32_t expr_depth(const Expr *e);                  /* atoms on the longest way down; limited: depth_check */
 bool expr_uses(const Expr *e, Var v);                /* anywhere, inside atoms too */
 bool expr_uses_kind(const Expr *e, VarKind k);
 /* Visit each distinct variable once, in a deterministic order. */

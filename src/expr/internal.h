@@ -6,6 +6,7 @@
 
 #define EXPR_MAX_TERMS 512           /* named limit: longer polynomials become expr_bad */
 #define EXPR_MAX_ARGS 16             /* arguments of one min or max */
+#define EXPR_MAX_SIZE 16384          /* atoms of an expression written out; one with more becomes expr_bad */
 
 typedef struct { const Atom *atom; const Expr *to; } Fact;    /* symbol -> its value in older symbols */
 

@@ -219,25 +219,39 @@ graph_bound(const Graph *g, const Map *definer, const Expr *e)
 
 /* ---- all graphs ------------------------------------------------------------------------------------ */
 
-static void
-add_graph(Arena *a, GraphList *list, Map *seen, const Graph *g)
+typedef struct { const Graph *g; NodeId node; uint32_t region; } Visit;      /* what of g comes next */
+
+static const Graph *
+next_inside(Visit *v)
 {
-    if (!g || map_get(seen, MAP_PTR(g), NULL))
-        return;
-    map_put(seen, MAP_PTR(g), 1);
-    for (NodeId id = 1; id < g->node.n; id++)
-        for (uint32_t r = 0; r < g->node.at[id].nregion; r++)
-            add_graph(a, list, seen, g->node.at[id].region[r].graph);
-    VEC_PUSH(a, list, (Graph *)g);
+    for (; v->node < v->g->node.n; v->node++, v->region = 0)
+        while (v->region < v->g->node.at[v->node].nregion) {
+            const Graph *inside = v->g->node.at[v->node].region[v->region++].graph;
+            if (inside)
+                return inside;
+        }
+    return NULL;
 }
 
+/* Without recursion: functions may call each other in a chain as long as the model. */
 GraphList
 graph_all(const Graph *g, Arena *a)
 {
     GraphList list = { 0 };
     Map seen = { .arena = a };
+    VEC(Visit) open = { 0 };
 
-    add_graph(a, &list, &seen, g);
+    map_put(&seen, MAP_PTR(g), 1);
+    VEC_PUSH(a, &open, ((Visit){ g, 1, 0 }));
+    while (open.n) {
+        const Graph *inside = next_inside(&open.at[open.n - 1]);
+        if (!inside) {
+            VEC_PUSH(a, &list, (Graph *)open.at[--open.n].g);
+        } else if (!map_get(&seen, MAP_PTR(inside), NULL)) {
+            map_put(&seen, MAP_PTR(inside), 1);
+            VEC_PUSH(a, &open, ((Visit){ inside, 1, 0 }));
+        }
+    }
     return list;
 }
 

@@ -15,6 +15,7 @@ typedef struct {
     Map value;                       /* Sym -> ValueId */
     Map file;                        /* Sym of a weights file -> its Bytes */
     Map *function;                   /* Sym -> Graph */
+    uint32_t depth;                  /* graphs around this one */
 } Read;
 
 /* known: of its inputs, from the caller; or NULL. */
@@ -437,7 +438,10 @@ read_region(Read *r, Region *region, uint32_t first, uint32_t from, const Values
         return false;
     for (uint32_t i = from; i < in->n; i++)
         known[first + i - from] = graph_known_inside(r->g->ctx, r->g->arena, r->g->value.at[in->at[i]].known, region);
+    if (++r->depth > depth_levels(r->p.ctx))
+        return parse_too_deep(&r->p, "graphs are nested", depth_levels(r->p.ctx));
     region->graph = read_graph(r, in->n > from ? first + in->n - from : 0, known);
+    r->depth--;
     return region->graph != NULL;
 }
 

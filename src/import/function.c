@@ -10,8 +10,6 @@
 
 #include <string.h>
 
-enum { MAX_DEPTH = 64 };             /* of functions that call functions */
-
 const Onnx__FunctionProto *
 function_named(const Model *m, const Onnx__NodeProto *n)
 {
@@ -129,8 +127,6 @@ function_call(Call *k)
     if (k->in.n > f->n_input || k->proto->n_output > f->n_output)
         return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "function %s has %zu inputs and %zu outputs, the node gives %u and takes %zu", f->name,
                           f->n_input, f->n_output, k->in.n, k->proto->n_output);
-    if (m->depth >= MAX_DEPTH)
-        return diag_error(&m->c->diags, DIAG_LIMIT, k->loc, "functions call functions %d deep; ONNX lets none call itself", MAX_DEPTH);
     for (uint32_t i = 0; i < k->in.n; i++)
         if (k->in.at[i])
             map_put(&inner, MAP_PTR(sym(m->c, text_of(f->input[i]))), k->in.at[i]);
@@ -139,9 +135,7 @@ function_call(Call *k)
     m->from = graph_of(&r);
     m->value = inner;
     m->opset = opset_of(m, f);
-    m->depth++;
     bool ok = model_body(m, &output);
-    m->depth--;
     m->opset = opset;
     m->value = value;
     m->from = from;

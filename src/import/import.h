@@ -11,7 +11,7 @@ typedef struct { const char *input; uint32_t rank; const int64_t *dims; } Import
 typedef struct {
     const Binding *dim; uint32_t ndim;       /* --dim batch=2: symbols fixed before inference */
     const ImportShape *shape; uint32_t nshape;   /* --shape x=1x3x224x224 */
-    int64_t max_model_bytes, max_nodes, max_depth;   /* named limits; 0: the defaults */
+    int64_t max_model_bytes, max_nodes;   /* named limits; 0: the defaults */
 } ImportOptions;
 
 /* The graph of a model file. Constants point into the mapped file or into `arena`. Errors: every

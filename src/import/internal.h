@@ -15,7 +15,7 @@ typedef struct {
     int64_t opset;                   /* of the default domain */
     const Onnx__GraphProto *from;    /* what is read now: the model's graph, or one inside it (control.c) */
     const Onnx__FunctionProto *function;     /* whose body it is; NULL: none's */
-    uint32_t depth;                  /* of functions */
+    uint32_t depth;                  /* of graphs and functions inside each other */
     int64_t nodes_left;              /* functions may name others many times over */
     Graph *g;                        /* what it becomes; NULL while only a census is taken */
     Map value;                       /* Sym of a name -> ValueId; 0: made by a node that was refused */
@@ -40,8 +40,8 @@ typedef struct {
 
 /* A parsed model; its memory goes with the arena. Checks lengths and nesting before unpacking. (read.c) */
 Onnx__ModelProto *model_read(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOptions *o);
-/* Whole, and nested no deeper than `most` messages (0: the default)? `what` is an "ONNX model", for messages. */
-bool protobuf_check(Ctx *c, Loc loc, const char *what, const ProtobufCMessageDescriptor *descriptor, Bytes b, int64_t most);
+/* Whole, and nested no deeper than may be? `what` is an "ONNX model", for messages. */
+bool protobuf_check(Ctx *c, Loc loc, const char *what, const ProtobufCMessageDescriptor *descriptor, Bytes b);
 Loc node_loc(Arena *a, const char *path, const Onnx__NodeProto *n, uint32_t index);
 int64_t model_opset(const Onnx__ModelProto *m);
 

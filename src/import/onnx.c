@@ -427,13 +427,19 @@ bool
 model_body(Model *m, ValueList *output)
 {
     const Onnx__GraphProto *g = m->from;
-    uint32_t *order = node_order(m);
+    uint32_t most = depth_levels(m->c);
     bool ok = true;
 
+    if (m->depth >= most)
+        return diag_error(&m->c->diags, DIAG_LIMIT, (Loc){.file = m->path}, "graph \"%s\": graphs and calls of functions are nested more than %u deep; "
+                          "raise the limit with --max-depth, which may be %d (ONNX lets no function call itself)", text_of(g->name), most, DEPTH_MOST);
+    uint32_t *order = node_order(m);
     if (!order || !read_initializers(m))
         return false;
+    m->depth++;
     for (size_t i = 0; i < g->n_node; i++)
         ok &= read_node(m, order[i]);
+    m->depth--;
     return ok && model_outputs(m, output, NEW_ARRAY(m->arena, uint64_t, g->n_output + 1));
 }
 

@@ -8,7 +8,7 @@
 
 #include <inttypes.h>
 
-enum { DEFAULT_DEPTH = 64, MOST_DEPTH = 1000, FORGET_BYTES = 16 << 20 };
+enum { FORGET_BYTES = 16 << 20 };
 #define DEFAULT_MODEL_BYTES ((int64_t)64 << 30)
 
 static bool
@@ -65,16 +65,14 @@ check_field(Arena *a, Bytes b, size_t *at, Levels *open)
 }
 
 bool
-protobuf_check(Ctx *c, Loc loc, const char *what, const ProtobufCMessageDescriptor *descriptor, Bytes b, int64_t most)
+protobuf_check(Ctx *c, Loc loc, const char *what, const ProtobufCMessageDescriptor *descriptor, Bytes b)
 {
     Arena *a = arena_child(c->arena);
     Levels open = {0};
     size_t at = 0;
-    int64_t deepest = 0;
+    uint32_t deepest = 0, most = depth_levels(c);
     bool ok = true;
 
-    most = most > 0 ? most : DEFAULT_DEPTH;
-    most = most < MOST_DEPTH ? most : MOST_DEPTH;
     VEC_PUSH(a, &open, ((Level){descriptor, b.bytes}));
     while (ok && open.n) {
         deepest = open.n > deepest ? open.n : deepest;
@@ -87,8 +85,8 @@ protobuf_check(Ctx *c, Loc loc, const char *what, const ProtobufCMessageDescript
     if (!ok)
         return diag_error(&c->diags, DIAG_MODEL, loc, "not a readable %s: the file ends in the middle of a field, or is not ONNX; export or copy it again", what);
     return deepest <= most
-        || diag_error(&c->diags, DIAG_LIMIT, loc, "the %s's messages (graphs, nodes, attributes) are nested %lld levels deep, the limit is %lld; "
-                      "raise it with --max-depth (at most %d)", what, (long long)deepest, (long long)most, MOST_DEPTH);
+        || diag_error(&c->diags, DIAG_LIMIT, loc, "the %s's messages (graphs, nodes, attributes) are nested %u levels deep, the limit is %u; "
+                      "raise it with --max-depth, which may be %d", what, deepest, most, DEPTH_MOST);
 }
 
 /* Contents are copied out of the mapped file from front to back: what lies behind is given back as it
@@ -128,7 +126,7 @@ model_read(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOptio
         diag_error(&c->diags, DIAG_LIMIT, loc, "the model has %zu bytes, the limit is %" PRId64 "; raise it with --max-model", file.bytes, most);
         return NULL;
     }
-    if (!protobuf_check(c, loc, "ONNX model", &onnx__model_proto__descriptor, file, o ? o->max_depth : 0))
+    if (!protobuf_check(c, loc, "ONNX model", &onnx__model_proto__descriptor, file))
         return NULL;
     Unpacking u = {arena, file, 0};
     ProtobufCAllocator copies = {unpack_alloc, unpack_free, &u};

@@ -217,7 +217,7 @@ import_tensor_pb(Ctx *c, Arena *arena, const char *path, Bytes file, Sym *name, 
 {
     Loc loc = {.file = path};
 
-    if (!protobuf_check(c, loc, "TensorProto", &onnx__tensor_proto__descriptor, file, 0))
+    if (!protobuf_check(c, loc, "TensorProto", &onnx__tensor_proto__descriptor, file))
         return false;
     Onnx__TensorProto *t = onnx__tensor_proto__unpack(NULL, file.bytes, file.data);
     if (!t)

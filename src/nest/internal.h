@@ -37,7 +37,6 @@ Map *scalar_computed(Ctx *c);                        /* Scalar to the Expr that 
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-#define PARSE_MAX_DEPTH 200          /* named limit: nesting of expressions and of blocks in a text */
 #define PARSE_MAX_RANK (2 * TN_MAX_RANK + 8)         /* physical dimensions of a buffer */
 
 void parse_skip(Parse *p);                           /* white space and comments */

@@ -58,6 +58,13 @@ parse_error(Parse *p, const char *format, ...)
     return diag_error(&p->ctx->diags, DIAG_MODEL, here(p), "%s", text);
 }
 
+bool
+parse_too_deep(Parse *p, const char *what, uint32_t most)
+{
+    return diag_error(&p->ctx->diags, DIAG_LIMIT, here(p), "%s more than %u deep; raise the limit with --max-depth, which is %u and may be %d", what, most,
+                      depth_levels(p->ctx), DEPTH_MOST);
+}
+
 static size_t
 word_length(const Parse *p)
 {

@@ -114,6 +114,13 @@ index_unary(Scope *s, const Expr **e)
 }
 
 static bool
+check_index_depth(Scope *s, const Expr *e)
+{
+    uint32_t most = depth_operations(s->p->ctx);
+    return expr_depth(e) < most || parse_too_deep(s->p, "the operations of a size or an index are", most);
+}
+
+static bool
 index_product(Scope *s, const Expr **e)
 {
     Ctx *c = s->p->ctx;
@@ -124,7 +131,7 @@ index_product(Scope *s, const Expr **e)
         bool times = parse_accept(s->p, "*"), over = !times && parse_accept(s->p, "//");
         if (!times && !over && !parse_accept(s->p, "%"))
             return true;
-        if (!index_unary(s, &next))
+        if (!index_unary(s, &next) || !check_index_depth(s, *e))
             return false;
         *e = times ? expr_mul(c, *e, next) : over ? expr_div(c, *e, next) : expr_mod(c, *e, next);
     }

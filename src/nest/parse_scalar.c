@@ -105,9 +105,8 @@ binder_axis(Scope *s, AxisSet *axes)
 static bool
 check_depth(Scope *s, const Scalar *value)
 {
-    if (value->depth <= SCALAR_MAX_DEPTH)
-        return true;
-    return parse_error(s->p, "a value is more than %d operations deep (SCALAR_MAX_DEPTH)", SCALAR_MAX_DEPTH);
+    uint32_t most = depth_operations(s->p->ctx);
+    return value->depth <= most || parse_too_deep(s->p, "a value's operations are", most);
 }
 
 /* let t = value in, any number of them. A loop, so a long chain of lets is not a deep nesting. */
@@ -267,8 +266,8 @@ call_blocks(Scope *s, bool odd, Operand *v)
 static bool
 call_lanes(Scope *s, Operand *v)
 {
-    Operand a[UINT8_MAX];
-    const Scalar *lane[UINT8_MAX];
+    Operand *a = NEW_ARRAY(s->scratch, Operand, UINT8_MAX);           /* not in a frame: lanes may stand in lanes */
+    const Scalar **lane = NEW_ARRAY(s->scratch, const Scalar *, UINT8_MAX);
     uint32_t n = 0;
     if (!parse_expect(s->p, "("))
         return false;
@@ -456,8 +455,8 @@ unary(Scope *s, Operand *v)
         return false;
     Parse before = *s->p;
     while (parse_accept(s->p, "-"))
-        if (++minus > PARSE_MAX_DEPTH)
-            return parse_error(s->p, "more than %d signs", PARSE_MAX_DEPTH);
+        if (++minus > depth_levels(s->p->ctx))
+            return parse_too_deep(s->p, "signs are", depth_levels(s->p->ctx));
     if (!postfix(s, v))
         return false;
     if (minus)

@@ -3,7 +3,7 @@
  * Symbols, axes, loops, tensors and lets share one name space. A name out of scope stays in the map
  * with entry 0, so leaving a scope costs what it declared.
  *
- * Every nesting passes through scope_enter, so hostile text meets PARSE_MAX_DEPTH, not the stack's end.
+ * Every nesting passes through scope_enter, so hostile text meets the limit of depth, not the stack's end.
  */
 #include "nest/internal.h"
 
@@ -14,9 +14,8 @@
 bool
 scope_enter(Scope *s)
 {
-    if (++s->depth <= PARSE_MAX_DEPTH)
-        return true;
-    return parse_error(s->p, "nested more than %d deep (PARSE_MAX_DEPTH): use lets", PARSE_MAX_DEPTH);
+    uint32_t most = depth_levels(s->p->ctx);
+    return ++s->depth <= most || parse_too_deep(s->p, "expressions and blocks are nested", most);
 }
 
 const NameEntry *

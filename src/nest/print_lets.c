@@ -13,7 +13,7 @@ typedef struct {
     bool let;
 } Use;
 
-#define PRINT_MAX_HEIGHT 24          /* nesting of a text before a let breaks it: PARSE_MAX_DEPTH is far */
+#define PRINT_MAX_HEIGHT 24          /* nesting of a text before a let breaks it: DEPTH_DEFAULT is far */
 
 typedef struct {
     Printer *p;

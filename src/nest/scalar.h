@@ -50,8 +50,6 @@ typedef uint64_t AxisSet;    /* bit k is axis k; a nest has at most 64 axes (nam
 /* Distinct variables; a computed variable stands beside those of the Scalar it is computed by. */
 typedef struct VarSet { uint32_t n; const Var *at; } VarSet;
 
-#define SCALAR_MAX_DEPTH 4096    /* named limit of texts, so that walks over a DAG may recurse */
-
 typedef struct Scalar Scalar;
 struct Scalar {              /* interned */
     uint8_t op;              /* ScalarOp */
@@ -59,7 +57,7 @@ struct Scalar {              /* interned */
     uint8_t lanes;           /* 1 outside loop trees */
     uint8_t narg;            /* S_LANES: lanes */
     uint32_t id;             /* creation order in its context: operands come before */
-    uint32_t depth;          /* nodes on the longest way down, computed values inside Exprs included */
+    uint32_t depth;          /* nodes on the longest way down, Exprs and what they compute included; limited: depth_check */
     const VarSet *vars;      /* every variable of any Expr below */
     AxisSet axes;            /* of those, the axes used free: without what reductions below bind */
     union {

@@ -52,7 +52,7 @@ static const Scalar *
 map_load(ScalarMap *m, const Scalar *s)
 {
     uint32_t rank = s->u.load.rank;
-    const Expr *at[TN_MAX_RANK * 2 + 1], **index = at;
+    const Expr *at[6], **index = at;
     if (rank > sizeof at / sizeof *at)
         index = NEW_ARRAY(m->done.arena, const Expr *, rank);
     for (uint32_t d = 0; d < rank; d++)
@@ -69,7 +69,9 @@ map_load(ScalarMap *m, const Scalar *s)
 static const Scalar *
 map_node(ScalarMap *m, const Scalar *s)
 {
-    const Scalar *arg[UINT8_MAX];
+    const Scalar *few[4], **arg = few;
+    if (s->narg > sizeof few / sizeof *few)          /* lanes; this recurses, so a frame is small */
+        arg = NEW_ARRAY(m->done.arena, const Scalar *, s->narg);
     for (uint32_t i = 0; i < s->narg; i++)
         arg[i] = scalar_map(m, s->arg[i]);
     switch (s->op) {

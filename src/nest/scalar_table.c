@@ -172,8 +172,14 @@ summary_visit(void *user, Var v)
 static void
 summary_expr(Summary *m, const Expr *e)
 {
-    if (e)
-        expr_vars(e, summary_visit, m);
+    if (!e)
+        return;
+    uint32_t depth = m->depth;
+    m->depth = 0;                    /* of what e computes; e is as deep again */
+    expr_vars(e, summary_visit, m);
+    m->depth += expr_depth(e);
+    if (depth > m->depth)
+        m->depth = depth;
 }
 
 static void
@@ -192,6 +198,7 @@ summarise(Ctx *c, Scalar *s)
         summary_expr(&m, s->u.load.valid);
     }
     s->depth = m.depth + 1;
+    depth_check(c, "a value", s->depth);
     s->axes = s->op == S_REDUCE ? m.axes & ~s->u.reduce.axes : m.axes;
     for (uint32_t i = 0; i < s->narg && !m.owned; i++)
         if (s->arg[i]->vars->n == m.set.n && s->arg[i]->vars->at == m.set.at)

@@ -145,7 +145,7 @@ def test_deeply_nested_messages(save, depth):
     graph = b""
     for _ in range(depth):
         graph = field(1, field(5, field(6, graph)))          # a node with an attribute that is a graph
-    fails(LIMIT, save(field(7, graph)), "levels deep, the limit is 64; raise it with --max-depth")
+    fails(LIMIT, save(field(7, graph)), "levels deep, the limit is 200; raise it with --max-depth")
 
 
 def test_a_length_beyond_the_file(save):
