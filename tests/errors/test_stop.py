@@ -31,7 +31,7 @@ def slow(tenon):
 
     def begin(*args, **more):
         child = subprocess.Popen([TENON, *map(str, args)], cwd=tenon.folder / "work", env=env | more, stderr=subprocess.PIPE, text=True)
-        until = time.time() + 20
+        until = time.time() + 60
         while not (pids.exists() and len(pids.read_text().split()) >= 2):
             assert child.poll() is None and time.time() < until, child.stderr.read()
             time.sleep(0.01)
@@ -56,7 +56,7 @@ def left(folder):
 
 
 def gone(slow):
-    until = time.time() + 5
+    until = time.time() + 20
     while slow.compilers() and time.time() < until:
         time.sleep(0.02)
     return not slow.compilers()
@@ -69,7 +69,7 @@ def test_a_signal_ends_it_cleanly(tenon, model, slow, sent, verb):
     start = time.time()
     child.send_signal(sent)
     assert child.wait(10) == -sent
-    assert time.time() - start < 2
+    assert time.time() - start < 20               # the compiler sleeps for 60
     assert left(tenon.folder / "work") == left(tenon.folder / "tmp") == left(tenon.folder / "cache") == []
     assert list((tenon.folder / "work").iterdir()) == []
     assert gone(slow)
