@@ -72,16 +72,17 @@ schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool
 const Format *const *
 schedule_formats(Ctx *c, Arena *a, const Kernel *k)
 {
-    Program program;
     const Format **out = NEW_ARRAY(a, const Format *, k->nin + 1);
+    Arena *scratch = arena_child(a);
+    Program program;
+    bool ok = k->schedule && program_parse(c, scratch, k->name, (Bytes){ (const uint8_t *)k->schedule, strlen(k->schedule) }, &program);
 
-    if (!k->schedule || !program_parse(c, a, k->name, (Bytes){ (const uint8_t *)k->schedule, strlen(k->schedule) }, &program))
-        return NULL;
-    for (uint32_t i = 0; i < program.step.n; i++)
+    for (uint32_t i = 0; ok && i < program.step.n; i++)
         for (uint32_t b = 0; b < k->nin; b++)
             if (program.step.at[i].verb == VERB_lay && k->buffer.at[b].name == program.step.at[i].subject)
                 out[b] = program.step.at[i].format;
-    return out;
+    arena_free(scratch);
+    return ok ? out : NULL;
 }
 
 bool
