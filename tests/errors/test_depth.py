@@ -17,8 +17,8 @@ LEVELS, OPERATIONS = 200, 1000                   # the default of --max-depth, a
 
 
 def stack(kilobytes):
-    """For a child process; a sanitizer's frames are several times as large."""
-    limit = kilobytes * 1024 * (8 if SANITIZED else 1)
+    """For a child process; a sanitizer's frames are many times as large."""
+    limit = kilobytes * 1024 * (32 if SANITIZED else 1)
     return lambda: resource.setrlimit(resource.RLIMIT_STACK, (limit, limit))
 
 
