@@ -8,9 +8,12 @@ of copying, "thin" (products that read a matrix once) to that of reading. The re
 """
 import pathlib
 import sys
+import tempfile
 
 import numpy as np
-from onnx import TensorProto, helper, numpy_helper, save
+from onnx import TensorProto, helper, load, numpy_helper, save
+
+from fill import filled
 
 F32, F16, I64, U8, I8, I32 = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.INT64, TensorProto.UINT8, TensorProto.INT8, TensorProto.INT32)
 
@@ -45,7 +48,9 @@ class Model:
     def save(self, path: pathlib.Path, *outputs, dtype=F32):
         made = [helper.make_tensor_value_info(o, dtype, None) for o in outputs]
         graph = helper.make_graph(self.nodes, path.stem, self.inputs, made, self.constants)
-        save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), path)
+        opset = 23 if any(n.op_type == "Attention" for n in self.nodes) else 20
+        own = [helper.make_opsetid(domain, 1) for domain in {n.domain for n in self.nodes} - {""}]
+        save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset), *own], ir_version=10), path)
 
 
 def conv(channels, out, size, kernel, batch=1, **attributes):
@@ -150,6 +155,103 @@ def pad(m):
     return m("Pad", m.input("x", 16, 64, 112, 112), m.constant(np.array([0, 0, 1, 1, 0, 0, 1, 1], np.int64)))
 
 
+def recurrent(op, gates, hidden, steps, batch=1, directions=1):
+    def build(m):
+        extra = {"direction": "bidirectional"} if directions == 2 else {}
+        return m(op, m.input("x", steps, batch, hidden), m.weight(directions, gates * hidden, hidden), m.weight(directions, gates * hidden, hidden),
+                 m.weight(directions, 2 * gates * hidden), outputs=3 if op == "LSTM" else 2, hidden_size=hidden, **extra)[0]
+    return build
+
+
+def top_k(k, *dims):
+    return lambda m: m("TopK", m.input("x", *dims), m.constant(np.array([k])), outputs=2)[0]
+
+
+def boxes(n, classes):
+    """Boxes of detectors: most overlap some other, and one in twenty has a score worth looking at."""
+    def build(m):
+        r = np.random.default_rng(0)
+        middle, size = r.random((1, n, 2)) * 640, r.random((1, n, 2)) * 80 + 8
+        at = m.constant(np.concatenate([middle - size / 2, middle + size / 2], -1).astype(np.float32))
+        return m("NonMaxSuppression", at, m.input("scores", 1, classes, n), m.constant(np.array([100])), m.constant(np.array([0.5], np.float32)),
+                 m.constant(np.array([1.65], np.float32)))
+    return build
+
+
+def small_weights(*dims):
+    """Of 7 bits, as above."""
+    return np.random.default_rng(1).integers(-64, 63, dims, dtype=np.int8, endpoint=True)
+
+
+def i8_conv(channels, out, size, kernel, group=1):
+    def build(m):
+        scale, zero = m.constant(np.float32(0.02)), m.constant(np.uint8(128))
+        return m("QLinearConv", m.input("x", 1, channels, size, size, dtype=U8), scale, zero, m.constant(small_weights(out, channels // group, kernel, kernel)),
+                 m.constant(np.full(out, 0.01, np.float32)), m.constant(np.zeros(out, np.int8)), m.constant(np.float32(1)), zero,
+                 pads=[kernel // 2] * 4, group=group)
+    return build
+
+
+def i8_dynamic(rows, depth, columns):
+    def build(m):
+        x, scale, zero = m("DynamicQuantizeLinear", m.input("x", rows, depth), outputs=3)
+        sums = m("Cast", m("MatMulInteger", x, m.constant(small_weights(depth, columns)), zero), to=F32)
+        return m("Mul", sums, m("Mul", scale, m.constant(np.float32(0.01))))
+    return build
+
+
+def i4_product(rows, depth=4096, columns=4096, block=32):
+    def build(m):
+        weights = np.random.default_rng(0).integers(0, 256, (columns, depth // block, block // 2), dtype=np.uint8)
+        scales = np.full(columns * depth // block, 0.01, np.float32)
+        return m("MatMulNBits", m.input("x", rows, depth), m.constant(weights), m.constant(scales), K=depth, N=columns, bits=4, block_size=block, domain="com.microsoft")
+    return build
+
+
+def quantize(m):
+    return m("QuantizeLinear", m.input("x", 4096, 3072), m.constant(np.float32(0.02)), m.constant(np.uint8(128)))
+
+
+def dequantize(m):
+    return m("DequantizeLinear", m.input("x", 4096, 3072, dtype=U8), m.constant(np.float32(0.02)), m.constant(np.uint8(128)))
+
+
+def grid_sample(m):
+    grid = np.random.default_rng(0).random((4, 96, 96, 2), dtype=np.float32) * 2.2 - 1.1
+    return m("GridSample", m.input("x", 4, 64, 96, 96), m.constant(grid), mode="linear", padding_mode="zeros", align_corners=0)
+
+
+def roi_align(m):
+    corner, size = np.random.default_rng(0).random((2, 300, 2), dtype=np.float32) * 100
+    at = m.constant(np.concatenate([corner, corner + size + 8], -1).astype(np.float32))
+    return m("RoiAlign", m.input("x", 1, 256, 50, 68), at, m.constant(np.zeros(300, np.int64)), output_height=7, output_width=7, sampling_ratio=2, spatial_scale=0.25)
+
+
+def attention(queries, keys, heads=12, size=64, **attributes):
+    return lambda m: m("Attention", m.input("q", 1, heads, queries, size), m.input("k", 1, heads, keys, size), m.input("v", 1, heads, keys, size), **attributes)
+
+
+def instance_norm(m):
+    return m("InstanceNormalization", m.input("x", 4, 128, 96, 96), m.weight(128), m.weight(128))
+
+
+def gather_elements(m):
+    at = np.random.default_rng(0).integers(0, 4096, (4096, 1024))
+    return m("GatherElements", m.input("x", 4096, 4096), m.constant(at), axis=1)
+
+
+def whole(name):
+    """A model of bench/zoo, its weights of 7 bits as above."""
+    def make(path):
+        with tempfile.TemporaryDirectory() as folder:
+            model = load(filled(name, pathlib.Path(folder)))
+        for w in model.graph.initializer:
+            if w.data_type == I8 and len(w.dims) > 1:
+                w.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(w) // 2, w.name))
+        save(model, path)
+    return make
+
+
 # name: (how to build it, what it is held to beside its peer, dtype of the output)
 CASES = {
     "conv_grouped_32x4":     (conv(128, 128, 56, 3, batch=8, group=32), None, F32),
@@ -195,18 +297,46 @@ CASES = {
     "tanh":                  (map1("Tanh", 4096, 3072), "map", F32),
     "f16_product":           (f16_product, None, F16),
     "i8_product":            (i8_product, None, I32),
+    "lstm_128_steps":        (recurrent("LSTM", 4, 256, 128), None, F32),
+    "lstm_both_ways_16":     (recurrent("LSTM", 4, 256, 128, batch=16, directions=2), None, F32),
+    "gru_128_steps":         (recurrent("GRU", 3, 256, 128), None, F32),
+    "top_1000_of_100k":      (top_k(1000, 1, 100000), None, F32),
+    "top_10_of_rows":        (top_k(10, 4096, 1000), None, F32),
+    "boxes_8400":            (boxes(8400, 80), None, I64),
+    "i8_conv_3_56":          (i8_conv(64, 64, 56, 3), None, U8),
+    "i8_conv_1_28":          (i8_conv(256, 256, 28, 1), None, U8),
+    "i8_depthwise_3_56":     (i8_conv(144, 144, 56, 3, group=144), None, U8),
+    "i8_dynamic_product":    (i8_dynamic(128, 768, 3072), None, F32),
+    "i4_product_1":          (i4_product(1), None, F32),
+    "i4_product_64":         (i4_product(64), None, F32),
+    "quantize":              (quantize, None, U8),
+    "dequantize":            (dequantize, None, F32),
+    "grid_sample":           (grid_sample, None, F32),
+    "roi_align":             (roi_align, None, F32),
+    "attention_512":         (attention(512, 512), None, F32),
+    "attention_causal":      (attention(512, 512, is_causal=1), None, F32),
+    "attention_decode":      (attention(1, 2048), None, F32),
+    "instance_norm":         (instance_norm, None, F32),
+    "gather_elements":       (gather_elements, None, F32),
+}
+WHOLE = {
+    "resnet18_int8":         (whole("resnet18_int8_qdq"), None, F32),
+    "mobilenet_v2_int8":     (whole("mobilenet_v2_int8_qdq"), None, F32),
 }
 THIN = {
     "thin_product_1":        (thin(1), "thin", F32),
     "thin_product_4":        (thin(4), "thin", F32),
 }
 PRODUCTS = {f"product_{n}": (product(n), None, F32) for n in (256, 512, 1024, 2048)}
-ALL = CASES | THIN | PRODUCTS
+ALL = CASES | WHOLE | THIN | PRODUCTS
 
 
 def build(name: str, folder: pathlib.Path) -> pathlib.Path:
     make, _, dtype = ALL[name]
     m, path = Model(), folder / f"{name}.onnx"
+    if name in WHOLE:
+        make(path)
+        return path
     m.save(path, make(m), dtype=dtype)
     return path
 

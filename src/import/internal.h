@@ -20,6 +20,7 @@ typedef struct {
     Graph *g;                        /* what it becomes; NULL while only a census is taken */
     Map value;                       /* Sym of a name -> ValueId; 0: made by a node that was refused */
     Map mapped;                      /* Sym of a path -> Bytes of the file beside the model */
+    Map branch, divided;             /* Sym of an input -> where it is read; names of sizes that differ with that (branch.c) */
 } Model;
 
 typedef VEC(ValueId) ValueList;
@@ -62,6 +63,10 @@ bool model_outputs(Model *m, ValueList *output, uint64_t *mark);
 /* The model's own function that a node calls, NULL if there is none; its body in place of the node. (function.c) */
 const Onnx__FunctionProto *function_named(const Model *m, const Onnx__NodeProto *n);
 bool function_call(Call *k);
+
+/* Find which branch reads each input of m->from, and the size that a dimension of one has there. (branch.c) */
+void branch_inputs(Model *m);
+const Expr *branch_size(Model *m, const char *input, const Expr *dim);
 
 /* Operators that run graphs. (control.c) */
 typedef bool Control(Call *k);

@@ -172,7 +172,7 @@ declared_input(Model *m, const Onnx__ValueInfoProto *v, const ImportShape *shape
         dim[d] = t->shape ? input_dim(m, v, d, loc) : expr_int(m->c, shape->dims[d]);
         if (!dim[d])
             return false;
-        dim[d] = expr_subst(m->c, dim[d], b, nb);
+        dim[d] = branch_size(m, v->name, expr_subst(m->c, dim[d], b, nb));
     }
     *out = type_new(m->c, dtype, (uint32_t)rank, dim);
     if (!type_fits(m->c, *out))
@@ -236,6 +236,7 @@ read_inputs(Model *m, const ImportOptions *o, Map *constants)
             return diag_error(&m->c->diags, DIAG_MODEL, loc, "input %zu has no name; every input needs one", i);
     if (o && unknown_binding(m, o, loc))
         return false;
+    branch_inputs(m);
     for (size_t i = 0; i < g->n_input; i++) {
         const Onnx__ValueInfoProto *v = g->input[i];
         if (!tensor_type(v) && !is_initializer(text_of(v->name), constants, m->c))

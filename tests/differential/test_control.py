@@ -37,6 +37,11 @@ MODELS = {
             y = If (c) <then_branch = g1 () => (float[p, 3] a) { a = Concat <axis = 0> (x, x) },
                         else_branch = g2 () => (float[q, 3] b) { b = Neg (x) }>
         }""", [{"c": np.array(c), "x": x(n, 3)} for c, n in [(True, 2), (False, 5), (True, 0), (False, 1), (True, 17)]]),
+    "a size that only one branch reads": (HEAD.format("") + """
+        m (bool c, float[n, 3] x, float[n, 3] past) => (float[r, 3] y) {
+            y = If (c) <then_branch = g1 () => (float[p, 3] a) { a = Add (x, past) },
+                        else_branch = g2 () => (float[q, 3] b) { b = Neg (x) }>
+        }""", [{"c": np.array(c), "x": x(n, 3), "past": x(p, 3)} for c, n, p in [(True, 2, 2), (False, 5, 0), (False, 5, 5), (True, 1, 1)]]),
     "a carried value that grows": (HEAD.format("") + """
         m (int64 turns, float[n] x) => (float[r] y, float[t, n] all) {
             cond = Constant <value = bool {1}> ()

@@ -1,13 +1,14 @@
 """The models of bench/zoo: compiled once each, run at every set of sizes, compared with ONNX Runtime.
 
-    zoo.py [--update] [PATTERN…]
+    zoo.py [--update] [--small] [PATTERN…]
 
 prints for every model what compiling took and, for each set of sizes, its error: the largest difference over the
 largest value of the same output, taken over all outputs. Integers that are no quantised numbers, truth values and
 strings have to be equal, and NaN has to stand where it stands in the reference.
 
 A model that does not compile, does not run or is too far off is expected to: expected_failures.txt names it with the
-reason. One that fails and is not listed, or is listed and agrees, fails this command; --update writes the list.
+reason. One that fails and is not listed, or is listed and agrees, fails this command; --update writes the list. --small
+leaves out models of more than a thousand nodes, which take most of the time.
 """
 import argparse
 import gc
@@ -33,8 +34,9 @@ TENON = os.environ.get("TENON", str(BUILD / "tenon"))
 LIST = pathlib.Path(__file__).with_name("expected_failures.txt")
 sys.path.insert(0, str(ROOT / "bench"))
 from draw import drawn  # noqa: E402
-from fill import ZOO, filled, names  # noqa: E402
+from fill import ZOO, filled, names, nested  # noqa: E402
 
+SMALL = 1000                     # nodes, those of branches and loops included
 TIMEOUT = 600                    # seconds for one compilation, or for one run
 PLAIN = 1e-4                     # what is allowed: sums in another order
 STEPS = 3e-2                     # 8-bit numbers: a sum in another order may round to the neighbouring step
@@ -153,6 +155,11 @@ def tried(name: str) -> Row:
     return row
 
 
+def is_large(name: str) -> bool:
+    graph = onnx.load(ZOO / f"{name}.graph.onnx").graph
+    return sum(len(g.node) for g in (graph, *nested(graph))) > SMALL
+
+
 # ---- telling -------------------------------------------------------------------------------------------
 
 
@@ -174,9 +181,10 @@ def line_of(row: Row) -> str:
 def main() -> bool:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--update", action="store_true")
+    parser.add_argument("--small", action="store_true")
     parser.add_argument("pattern", nargs="*")
     o = parser.parse_args()
-    chosen = [n for n in names(ZOO) if not o.pattern or any(p in n for p in o.pattern)]
+    chosen = [n for n in names(ZOO) if (not o.pattern or any(p in n for p in o.pattern)) and not (o.small and is_large(n))]
     expected, rows, bad = read_list(), [], []
 
     print(f"{'model':30}{'compiled in':>10}   error at each set of sizes", flush=True)

@@ -1,0 +1,85 @@
+/* branch: which inputs matter in one branch of the model alone.
+ *
+ * A name that dimensions of several inputs share says that these are equal. Exporters join a decoder without a cache and
+ * one with it under an If, and then the cache, which the first step has none of, is empty whatever its dimensions are
+ * called. So a name means one size for all inputs that are read in the same branch, or outside of all; where a branch
+ * brings two of them together, their being equal is checked as it runs.
+ */
+#include "import/internal.h"
+
+#include <string.h>
+
+enum { ANYWHERE = 1 };           /* else the address of the attribute that holds the branch */
+
+static void
+mark(Model *m, Map *read, const char *name, uint64_t where)
+{
+    uint64_t before = 0;
+
+    if (*text_of(name)) {
+        map_get(read, MAP_PTR(sym(m->c, name)), &before);
+        map_put(read, MAP_PTR(sym(m->c, name)), before && before != where ? ANYWHERE : where);
+    }
+}
+
+/* All names in g; depth is bounded where the file was read. */
+static void
+mark_graph(Model *m, Map *read, const Onnx__GraphProto *g, uint64_t where)
+{
+    for (size_t i = 0; i < g->n_output; i++)
+        mark(m, read, g->output[i]->name, where);
+    for (size_t i = 0; i < g->n_node; i++) {
+        const Onnx__NodeProto *n = g->node[i];
+        bool branches = !strcmp(text_of(n->op_type), "If") && where == ANYWHERE;
+        for (size_t k = 0; k < n->n_input; k++)
+            mark(m, read, n->input[k], where);
+        for (size_t k = 0; k < n->n_attribute; k++) {
+            const Onnx__AttributeProto *a = n->attribute[k];
+            if (a->g)
+                mark_graph(m, read, a->g, branches ? (uint64_t)(uintptr_t)a : where);
+            for (size_t j = 0; j < a->n_graphs; j++)
+                mark_graph(m, read, a->graphs[j], where);
+        }
+    }
+}
+
+void
+branch_inputs(Model *m)
+{
+    bool any = false;
+
+    m->branch = m->divided = (Map){.arena = m->arena};
+    for (size_t i = 0; i < m->from->n_node && !any; i++)
+        any = !strcmp(text_of(m->from->node[i]->op_type), "If");
+    if (!any)
+        return;
+    mark_graph(m, &m->branch, m->from, ANYWHERE);
+    Map read = {.arena = m->arena};
+    for (size_t i = 0; i < m->from->n_input; i++) {
+        const Onnx__ValueInfoProto *v = m->from->input[i];
+        const Onnx__TypeProto__Tensor *t = v->type && v->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? v->type->tensor_type : NULL;
+        uint64_t where = ANYWHERE, before = 0;
+        map_get(&m->branch, MAP_PTR(sym(m->c, text_of(v->name))), &where);
+        for (size_t d = 0; t && t->shape && d < t->shape->n_dim; d++) {
+            const Onnx__TensorShapeProto__Dimension *dim = t->shape->dim[d];
+            const char *name = dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM ? text_of(dim->dim_param) : "";
+            if (!*name)
+                continue;
+            if (map_get(&read, MAP_PTR(sym(m->c, name)), &before) && before != where)
+                map_put(&m->divided, MAP_PTR(sym(m->c, name)), 1);
+            map_put(&read, MAP_PTR(sym(m->c, name)), where);
+        }
+    }
+}
+
+const Expr *
+branch_size(Model *m, const char *input, const Expr *dim)
+{
+    uint64_t where;
+    Var var;
+
+    if (!expr_is_var(dim, &var) || !map_get(&m->divided, var.id, NULL) || !map_get(&m->branch, MAP_PTR(sym(m->c, input)), &where) || where == ANYWHERE)
+        return dim;
+    const Onnx__AttributeProto *branch = (const Onnx__AttributeProto *)(uintptr_t)where;
+    return expr_symbol(m->c, arena_printf(m->arena, "%s.%s", (const char *)(uintptr_t)var.id, text_of(branch->name)));
+}

@@ -1,0 +1,202 @@
+"""Operators that few exporters write, and recurrent ones, losses, images, signals, numbers of few bits."""
+import numpy as np
+from onnx import TensorProto
+
+from operator_case import Case, floats, operator, pick
+
+# ---- attention and what stands around it -----------------------------------------------------------------------
+
+
+@operator
+def attention(r):
+    flat, size, kv, group = r.random() < 0.5, pick(r, 4, 8, 16), pick(r, 1, 2), pick(r, 1, 3)
+    heads, value = kv * group, pick(r, 4, 8)
+    q = floats("b", "s", heads * size) if flat else floats("b", heads, "s", size)
+    k, v = (floats("b", "t", kv * d) if flat else floats("b", kv, "t", d) for d in (size, value))
+    past = r.random() < 0.3
+    mask = pick(r, None, None, ("bool", ("s", "t"), "bits"), floats("b", 1, "s", "t")) if not past else None
+    attributes = {"is_causal": int(r.random() < 0.4), "softcap": pick(r, 0.0, 0.0, 2.5)} | ({"q_num_heads": heads, "kv_num_heads": kv} if flat else {})
+    if r.random() < 0.3:
+        attributes |= {"left_window_size": int(r.integers(0, 4))}
+    cache = [floats("b", kv, "p", size), floats("b", kv, "p", value)] if past else []
+    return Case("Attention", [q, k, v, mask, *cache], attributes, 3 if past else 1, least={"t": 1, "b": 1, "s": 1})
+
+
+@operator
+def rotary_embedding(r):
+    heads, size, flat, rows = pick(r, 1, 3), pick(r, 8, 16), r.random() < 0.5, 40
+    part = pick(r, 0, size // 2)
+    half = (part or size) // 2
+    x = floats("b", "s", heads * size) if flat else floats("b", heads, "s", size)
+    attributes = {"interleaved": int(r.integers(2)), "rotary_embedding_dim": part} | ({"num_heads": heads} if flat else {})
+    if r.random() < 0.5:
+        return Case("RotaryEmbedding", [x, floats(rows, half), floats(rows, half), ("int64", ("b", "s"), rows)], attributes)
+    return Case("RotaryEmbedding", [x, floats("b", "s", half), floats("b", "s", half)], attributes)
+
+
+@operator
+def tensor_scatter(r):
+    return Case("TensorScatter", [floats("b", 3, 20, "d"), floats("b", 3, 4, "d"), ("int64", ("b",), 16)], {"mode": pick(r, "linear", "circular")})
+
+
+@operator
+def linear_attention(r):
+    rule, kv, group, size, value = pick(r, "linear", "gated", "delta", "gated_delta"), pick(r, 1, 2), pick(r, 1, 2), pick(r, 3, 8), pick(r, 2, 8)
+    inputs = [floats("b", "t", kv * group * size, how="small"), floats("b", "t", kv * size, how="small"), floats("b", "t", kv * value),
+              floats("b", kv, size, value) if r.random() < 0.5 else None,
+              floats("b", "t", pick(r, kv, kv * size), how="negative") if "gated" in rule else None,
+              floats("b", "t", pick(r, kv, 1), how="uniform") if "delta" in rule else None]
+    return Case("LinearAttention", inputs, {"q_num_heads": kv * group, "kv_num_heads": kv, "update_rule": rule}, 2, opset=27, least={"b": 1}, slow=True)
+
+
+@operator
+def causal_conv(r):
+    k = pick(r, 1, 3, 4)
+    inputs = [floats("b", "c", "l"), floats("c", 1, k), floats("c") if r.random() < 0.5 else None, floats("b", "c", k - 1) if r.random() < 0.5 else None]
+    return Case("CausalConvWithState", inputs, {"activation": pick(r, "none", "silu")}, 2, opset=27, least={"b": 1, "c": 1, "l": 1})
+
+
+# ---- recurrences -----------------------------------------------------------------------------------------------------
+
+
+def recurrent(op, gates, r, **more):
+    hidden, size, both = pick(r, 1, 3, 8, 17), pick(r, 1, 5), r.random() < 0.3
+    d = 2 if both else 1
+    w, u, bias = (r.standard_normal((d, *dims)).astype("f4") / (2 + hidden) for dims in ((gates * hidden, size), (gates * hidden, hidden), (2 * gates * hidden,)))
+    state = [floats(d, "b", hidden)] * (2 if op == "LSTM" else 1) if r.random() < 0.5 else []
+    peep = [r.standard_normal((d, 3 * hidden)).astype("f4")] if op == "LSTM" and len(state) == 2 and r.random() < 0.5 else []
+    inputs = [floats("t", "b", size), w, u, bias if r.random() < 0.7 else None, None, *state, *peep]
+    attributes = {"hidden_size": hidden, "direction": "bidirectional" if both else "forward"} | more
+    if both:                         # the reference evaluator knows one direction alone
+        attributes["direction"], inputs = "forward", [x[:1] if isinstance(x, np.ndarray) else x for x in inputs]
+        inputs = [floats(1, *x[1][1:]) if isinstance(x, tuple) and x[1][0] == 2 else x for x in inputs]
+    return Case(op, inputs, attributes, 2, opset=22, least={"t": 1, "b": 1})
+
+
+@operator
+def rnn(r):
+    return recurrent("RNN", 1, r)
+
+
+@operator
+def gru(r):
+    return recurrent("GRU", 3, r, linear_before_reset=int(r.integers(2)))
+
+
+@operator
+def lstm(r):
+    return recurrent("LSTM", 4, r)
+
+
+# ---- losses ------------------------------------------------------------------------------------------------------------
+
+
+def loss(op, r):
+    spatial = pick(r, (), ("h",), ("h", "w"))
+    inputs = [floats("n", 7, *spatial, how="negative"), (pick(r, "int64", "int32"), ("n", *spatial), 7), floats(7, how="uniform") if r.random() < 0.5 else None]
+    attributes = {"reduction": pick(r, "none", "mean", "sum")} | ({"ignore_index": 3} if r.random() < 0.4 else {})
+    return Case(op, inputs, attributes, least={"n": 1, "h": 1, "w": 1}, slow=True)
+
+
+@operator
+def nll_loss(r):
+    return loss("NegativeLogLikelihoodLoss", r)
+
+
+@operator
+def cross_entropy(r):
+    return loss("SoftmaxCrossEntropyLoss", r)
+
+
+# ---- images and signals --------------------------------------------------------------------------------------------------
+
+
+@operator
+def grid_sample(r):
+    attributes = {"mode": pick(r, "linear", "nearest", "cubic"), "padding_mode": pick(r, "zeros", "border", "reflection"), "align_corners": int(r.integers(2))}
+    return Case("GridSample", [floats("n", 2, 5, 6), floats("n", "p", "q", 2, how="wide")], attributes, opset=22, least={"n": 1, "p": 1, "q": 1}, loose=1e-3, slow=True)
+
+
+@operator
+def roi_align(r):
+    attributes = {"mode": pick(r, "avg", "max"), "output_height": 3, "output_width": 2, "sampling_ratio": pick(r, 0, 2), "spatial_scale": 0.5,
+                  "coordinate_transformation_mode": pick(r, "half_pixel", "output_half_pixel")}
+    return Case("RoiAlign", [floats(2, "c", 9, 8), floats("r", 4, how="boxes"), ("int64", ("r",), 2)], attributes, opset=22, least={"c": 1}, slow=True)
+
+
+@operator
+def deform_conv(r):
+    group, mask = pick(r, 1, 2), r.random() < 0.5
+    inputs = [floats(1, 2, "h", 4), floats(2, 2 // group, 3, 2), floats(1, 12, "h", 3, how="small"), floats(2), floats(1, 6, "h", 3, how="uniform") if mask else None]
+    return Case("DeformConv", inputs, {"group": group, "pads": [1, 0, 1, 0], "kernel_shape": [3, 2]}, opset=22, least={"h": 2}, slow=True)
+
+
+@operator
+def col2im(r):
+    return Case("Col2Im", [floats("n", "c6", 16), np.array([5, 6]), np.array([2, 3])], {}, opset=18, least={"n": 1, "c6": 6}, slow=True)
+
+
+@operator
+def center_crop_pad(r):
+    return Case("CenterCropPad", [floats("n", "h", "w"), np.array([pick(r, 3, 8), pick(r, 4, 9)])], {"axes": [1, 2]}, opset=18)
+
+
+@operator
+def dft(r):
+    complex_, inverse = r.random() < 0.5, r.random() < 0.5
+    attributes = {"inverse": int(inverse), "onesided": int(not complex_ and not inverse and r.random() < 0.5)}
+    length = [np.array(pick(r, 4, 9))] if r.random() < 0.4 else [None]
+    return Case("DFT", [floats("b", "n", "m", 2 if complex_ else 1), *length, np.array(pick(r, 1, -2))], attributes, opset=20, least={"n": 1, "m": 1, "b": 1})
+
+
+@operator
+def stft(r):
+    window = [floats(8)] if r.random() < 0.5 else [None]
+    return Case("STFT", [floats("b", "n", 1), np.array(3), *window, np.array(8)], {"onesided": int(r.integers(2))}, opset=17, least={"n": 8, "b": 1})
+
+
+@operator
+def cum_prod(r):
+    return Case("CumProd", [floats("n", "m", how="near one"), np.array(pick(r, 0, 1, -1))], {"exclusive": int(r.integers(2)), "reverse": int(r.integers(2))}, opset=26)
+
+
+@operator
+def cum_sum_of_an_axis_from_data(r):
+    return Case("CumSum", [floats("n", "m"), ("int64", (), 2)], {"exclusive": int(r.integers(2)), "reverse": int(r.integers(2))}, opset=14)
+
+
+# ---- numbers of few bits ---------------------------------------------------------------------------------------------------
+
+SMALL = ["FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ", "FLOAT4E2M1", "INT4", "UINT4", "INT2", "UINT2"]
+
+
+@operator
+def cast_to_few_bits(r):
+    return Case("Cast", [floats("n", "m", how="few", dtype=pick(r, "float32", "float16"))], {"to": TensorProto.DataType.Value(pick(r, *SMALL))})
+
+
+@operator
+def quantize_blocks(r):
+    kind = pick(r, "INT4", "UINT4", "INT8", "FLOAT8E4M3FN")
+    return Case("QuantizeLinear", [floats("n", 12), floats("n", 3, how="uniform")], {"axis": 1, "block_size": 4, "output_dtype": TensorProto.DataType.Value(kind)}, least={"n": 1})
+
+
+@operator
+def dequantize_blocks(r):
+    return Case("DequantizeLinear", [(pick(r, "int8", "uint8"), ("n", 12), 100), floats("n", 3, how="uniform")], {"axis": 1, "block_size": 4}, least={"n": 1})
+
+
+@operator
+def qlinear_matmul(r):
+    a, b = pick(r, "int8", "uint8"), pick(r, "int8", "uint8")
+    inputs = [(a, ("n", "k"), 100), np.float32(0.05), np.array(3, a), (b, ("k", "m"), 100), np.float32(0.04), np.array(5, b), np.float32(3), np.array(7, a)]
+    return Case("QLinearMatMul", inputs, {}, opset=21, least={"k": 1})
+
+
+@operator
+def qlinear_conv(r):
+    a = pick(r, "int8", "uint8")
+    w = r.integers(-50, 50, (5, 3, 3, 3)).astype("i1")
+    inputs = [(a, ("n", 3, "h", "w"), 100), np.float32(0.05), np.array(3, a), w, (r.random(5) + 0.1).astype("f4") / 20, np.zeros(5, "i1"), np.float32(3), np.array(7, a),
+              r.integers(-500, 500, 5).astype("i4")]
+    return Case("QLinearConv", inputs, {"pads": [1, 1, 1, 1], "strides": pick(r, [1, 1], [2, 1])}, opset=10, least={"n": 1, "h": 2, "w": 2})
