@@ -211,8 +211,6 @@ choice_remark(Job *j, const Kernel *k, const Choices *choices, bool pinned)
 
     if (pinned)
         return "as the file of choices says";
-    if (!choices->n)
-        return "plain vector loops: it combines as it writes, scans or picks, which has no steps";
     if (j->o->alternatives > 0)
         return list_alternatives(j, k, choices);
     text_printf(&t, "%u program%s; ", choices->n, choices->n == 1 ? "" : "s");

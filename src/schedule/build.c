@@ -54,13 +54,12 @@ schedule_build(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program *pro
     const Part *meaning = k->part;
     Text t = { .arena = a };
 
-    *why = "a part of it combines as it writes, scans, picks or leaves gaps, which has no steps yet";
     const Part *part = parts_as_they_lie(c, a, k, program, why);
     if (!part)
         return false;
     k->part = part;
     Points *p = points_of(c, a, k, m);
-    bool ok = p && carry_out(p, a, program, why);
+    bool ok = carry_out(p, a, program, why);
     k->part = meaning;
     program_print(c, &t, program, 0);
     k->schedule = text_str(&t);

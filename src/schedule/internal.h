@@ -20,10 +20,8 @@ typedef struct {
     Map value;                           /* Scalar of the nest -> Scalar of the tree, already computed */
     Map *mapped;                         /* nodes mapped by the low_value that is running */
     uint32_t lanes;                      /* 1: scalar code */
-    int vector_axis;                     /* lanes > 1: bound to base + LANE */
     const Expr *valid;                   /* only so many lanes exist; NULL: all */
     bool by_lane;                        /* some read was made lane by lane since this was last cleared */
-    bool vector_reduce;                  /* reductions may run over lanes */
     VEC(Range) range;                    /* of loop variables, for expr_simplify */
     const uint32_t *home;                /* [buffers]: scratch that holds a SPACE_LOCAL, or the buffer itself */
     LocalBox *const *box;                /* [buffers]: the box that it holds; NULL: all but the shared axes */
@@ -46,14 +44,12 @@ axis_list(AxisSet set, uint32_t *axis)
 Low low_part(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Part *part);
 Ranges low_ranges(const Low *l);
 
-/* ---- loops (loops.c) --------------------------------------------------------------------------- */
+/* ---- loops (vector_loop.c, collapse.c) -------------------------------------------------------------- */
 
 /* A serial loop over begin <= v < end, known to the ranges; its variable. */
 const Expr *low_loop(Low *l, Block **b, LoopKind kind, const char *name, const Expr *begin, const Expr *end, int64_t step);
 const Expr *low_let(Low *l, Block *b, const char *name, const Expr *value, const Expr *extent);
 const Expr *low_extent(Low *l, uint32_t axis);       /* with outer axes bound */
-/* Bind `axes` (outermost first) to the digits of one index in [0, product of extents). */
-void low_bind_digits(Low *l, Block *b, const uint32_t *axis, uint32_t n, const Expr *index);
 /* Run `emit` over [begin, end) along axis: whole vectors of `lanes`, then one of which only the rest
  * exists; one element at a time where a read has to be made lane by lane. */
 typedef void EmitFn(Low *l, Block *b, void *user);
@@ -62,35 +58,27 @@ void low_vector_loop(Low *l, Block *b, uint32_t axis, const char *name, const Ex
 /* Are adjacent axes (outer, inner) one axis for every read below s, and for the write? Then outer may
  * be bound to 0 and inner to an index over the product of both extents. */
 bool low_collapses(Low *l, uint32_t outer, uint32_t inner, const Scalar *const *value, uint32_t nvalue, const Write *w);
-/* Trips worth a thread, from the scalar operations of one. */
-const Expr *low_grain(Ctx *c, const Expr *work_per_trip);
 const Expr *axes_product(Low *l, const uint32_t *axis, uint32_t n);
 
 /* ---- values (value.c) ----------------------------------------------------------------------------- */
 
 const Expr *low_expr(Low *l, const Expr *e);
+bool low_uses_lane(const Expr *e);                   /* does it differ between lanes? */
 /* The value at the bound axes; lanes 1, or l->lanes when it varies along the vector axis. Its
  * reductions must have been computed (low_reductions). */
 const Scalar *low_value(Low *l, const Scalar *s);
 /* Store value at a nest's write, or at a physical index of a buffer (which may use LANE). */
 void low_write(Low *l, Block *b, const Write *w, const Scalar *value);
 void low_store(Low *l, Block *b, uint32_t buffer, const Expr *const *at, uint32_t rank, const Scalar *value);
-/* The values known now: what is computed inside a loop must be forgotten after it. */
-Map low_known(const Low *l);
 /* Coefficient of a linear physical offset in an axis: NULL when not linear. Reads under a guard count. */
 const Expr *low_stride(Low *l, const Scalar *load, uint32_t axis);
 /* Lanes of a vector of t; at most those of a 4-byte element. */
 uint32_t low_lanes(const Low *l, DType t);
 
-/* ---- reductions (reduce.c) ---------------------------------------------------------------------------- */
+/* ---- reductions (lower_reduce.c) ---------------------------------------------------------------------- */
 
 /* Statements that compute every reduction below s into registers. */
 void low_reductions(Low *l, Block *b, const Scalar *const *s, uint32_t n);
 const Scalar *low_combine(Ctx *c, Combiner k, const Scalar *acc, const Scalar *v);
-
-/* ---- templates; false: does not apply (nothing was done) --------------------------------------------- */
-
-/* Elementwise work, reductions, row groups; vectors when `vectors`, plain loops otherwise. */
-bool schedule_loops(Ctx *c, Arena *a, Kernel *k, const Machine *m, bool vectors);
 
 #endif

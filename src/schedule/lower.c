@@ -288,7 +288,7 @@ lower_arms(Env *e, const Node *n, Block *b)
 {
     const Node *leaf = n->phase == PHASE_WHOLE && n->run != WORD_parallel ? only_leaf(n) : NULL;
 
-    if (!leaf || n->kind != NODE_LOOP || !n->iter || e->low[leaf->part].n->nwrite != 1 || part_reduction(e->p, leaf->part))
+    if (!leaf || leaf->hold || n->kind != NODE_LOOP || !n->iter || e->low[leaf->part].n->nwrite != 1 || part_reduction(e->p, leaf->part))
         return false;
     const Scalar *value = e->value[leaf->part] ? e->value[leaf->part] : e->low[leaf->part].n->write[0].value;
     if (value->op != S_SELECT)
@@ -327,6 +327,16 @@ lower_node(Env *e, const Node *n, Block *b)
     e->phase = before;
 }
 
+/* How many trips make up about 32 K scalar operations: below that a thread costs more than it saves. */
+static const Expr *
+grain_of(Ctx *c, const Expr *work_per_trip)
+{
+    int64_t w;
+    if (expr_const(work_per_trip, &w))
+        return expr_int(c, w >= 32768 ? 1 : 32768 / (w > 0 ? w : 1));
+    return expr_max(c, expr_int(c, 1), expr_div(c, expr_int(c, 32768), expr_max(c, expr_int(c, 1), work_per_trip)));
+}
+
 /* ---- the whole --------------------------------------------------------------------------------------- */
 
 /* Scalar operations of one trip, about: points times what one costs. */
@@ -336,7 +346,7 @@ work_below(Env *e, const Node *n, const Expr *points)
     const Expr *work = expr_int(e->c, 0);
 
     if (n->kind == NODE_LEAF)
-        return n->phase == PHASE_INIT || n->phase == PHASE_COPY || n->phase == PHASE_TURN ? work : expr_scale(e->c, points, 4);
+        return n->phase == PHASE_INIT || n->phase == PHASE_COPY || n->phase == PHASE_TURN || n->phase == PHASE_FILL ? work : expr_scale(e->c, points, 4);
     if (n->iter && n->run != WORD_parallel) {
         const Expr *most = env_most(e, n->iter);
         if (expr_axes(most) || expr_uses_kind(most, VAR_COMPUTED))
@@ -372,6 +382,6 @@ points_lower(Points *p)
     if (p->grain)
         k->grain = expr_int(p->c, p->grain);
     else if (e.task == top && top != p->root)
-        k->grain = low_grain(p->c, work_below(&e, top, expr_int(p->c, 1)));
+        k->grain = grain_of(p->c, work_below(&e, top, expr_int(p->c, 1)));
     return true;
 }

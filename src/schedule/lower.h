@@ -105,6 +105,8 @@ void lower_body(Env *e, const Node *n, Block *b);
 
 /* ---- points (lower_point.c) -------------------------------------------------------------------- */
 
+/* The part's axes at this point, each by itself. */
+Low *env_axes(Env *e, uint32_t part);
 /* The part's axes at this point; what is computed here decides which of them are one axis. */
 Low *env_low(Env *e, uint32_t part, const Scalar *const *value, uint32_t nvalue, const Write *w);
 /* What a leaf computes, at the point where the loops around it stand. */

@@ -70,13 +70,14 @@ place_hold(Env *e, Block *b, uint32_t id)
 {
     Hold *h = &e->p->hold.at[id];
     const Scalar *reduce = part_reduction(e->p, h->part);
+    DType t = (reduce ? reduce : part_previous(e->p, h->part))->dtype;
 
     h->ndim = 0;
     h->lanes = 1;
     h->over_lanes = false;
     for (const Node *n = h->update->up; n != h->at; n = n->up) {
         bool over = hold_is_over(h, n->iter);
-        if (!n->iter || (env_iter(e, n->iter)->kind == AXIS_REDUCE && !over))
+        if (!n->iter || (env_iter(e, n->iter)->kind != AXIS_PARALLEL && !over))
             continue;
         if (n->run == WORD_vector && h->space == WORD_reg) {
             h->lanes = (uint32_t)env_iter(e, n->iter)->factor;
@@ -92,7 +93,9 @@ place_hold(Env *e, Block *b, uint32_t id)
     }
     if (h->space == WORD_scratch)
         join_pieces(e->p, h);
-    h->buffer = new_buffer(e, b, h->name, reduce->dtype, h->space, h->dim, h->ndim, h->lanes, false);
+    h->buffer = new_buffer(e, b, h->name, t, h->space, h->dim, h->ndim, h->lanes, false);
+    if (reduce && reduce->narg > 1)
+        h->place = new_buffer(e, b, h->name, reduce->arg[1]->dtype, h->space, h->dim, h->ndim, h->lanes, false);
 }
 
 void
@@ -144,7 +147,7 @@ declare_locals(Env *e, Block *b)
             tree_buffer(b, home[i]);
             continue;
         }
-        uint32_t drop = e->k->shared < local.type->rank ? e->k->shared : local.type->rank;
+        uint32_t shared = e->k->shared - e->p->apart, drop = shared < local.type->rank ? shared : local.type->rank;
         const Type *t = type_new(e->c, local.type->dtype, local.type->rank - drop, local.type->dim + drop);
         home[i] = kernel_buffer(e->c, e->a, e->k, local.name, t, SPACE_SCRATCH, 1);
         tree_buffer(b, home[i]);

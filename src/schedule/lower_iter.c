@@ -131,11 +131,22 @@ inner_extent(Env *e, IterId x)
     int64_t most = trip == TRIP_TILES ? it->rest : it->factor;
     const Expr *full = expr_int(c, most), *start = env_start(e, it->sibling);
 
-    if (trip == TRIP_WHOLE || it->tail == WORD_exact || !start)
+    if (trip == TRIP_WHOLE || it->tail == WORD_exact || !start || most == 1)
         return full;
     if ((it->tail == WORD_pad && env_sums(e)) || is_clamped(e, it, trip))
         return full;
     return env_simplify(e, expr_min(c, full, expr_sub(c, env_extent(e, it->parent), start)));
+}
+
+/* What an extent is computed from are the axes around, as they are here. */
+static const Expr *
+axis_extent(Env *e, const Iter *it)
+{
+    const Expr *extent = e->low[it->part].n->axis[it->axis].extent;
+
+    if (!expr_axes(extent) && !expr_uses_kind(extent, VAR_COMPUTED))
+        return extent;
+    return low_extent(env_axes(e, it->part), it->axis);
 }
 
 const Expr *
@@ -145,10 +156,10 @@ env_extent(Env *e, IterId x)
 
     if (e->at[x].extent)
         return e->at[x].extent;
-    if (it->put)
+    if (it->put || it->size)
         return env_most(e, x);
     if (it->axis < NEST_MAX_AXES)
-        return low_extent(&e->low[it->part], it->axis);
+        return axis_extent(e, it);
     if (it->nfrom)
         return fused_extent(e, x);
     return it->inner ? inner_extent(e, x) : env_simplify(e, expr_ceil_div(e->c, env_extent(e, it->parent), expr_int(e->c, it->factor)));
@@ -162,6 +173,8 @@ env_most(Env *e, IterId x)
 
     if (it->put)
         return e->p->put.at[it->put].most[it->dim];
+    if (it->size)
+        return it->size;
     if (it->axis < NEST_MAX_AXES)
         return e->low[it->part].n->axis[it->axis].extent;
     if (it->nfrom)

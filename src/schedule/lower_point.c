@@ -5,14 +5,29 @@
 
 /* ---- points ------------------------------------------------------------------------------------------ */
 
+/* Item i of what is held. */
 static const Scalar *
-held(Env *e, uint32_t id)
+held_item(Env *e, uint32_t id, uint32_t i)
 {
     const Hold *h = &e->p->hold.at[id];
     const Expr *at[STEP_MAX_LOOPS];
-    DType t = part_reduction(e->p, h->part)->dtype;
+    uint32_t buffer = i ? h->place : h->buffer;
+    DType t = e->k->buffer.at[buffer].type->dtype;
 
-    return place_index(e, h->name, h->dim, h->ndim, h, at) ? scalar_load(e->c, t, h->buffer, h->ndim, at, NULL) : scalar_number(e->c, t, 0);
+    return place_index(e, h->name, h->dim, h->ndim, h, at) ? scalar_load(e->c, t, buffer, h->ndim, at, NULL) : scalar_number(e->c, t, 0);
+}
+
+static const Scalar *
+held(Env *e, uint32_t id)
+{
+    return held_item(e, id, 0);
+}
+
+static void
+use_held(Env *e, Low *l, uint32_t id, const Scalar *reduce)
+{
+    for (uint32_t i = 0; i < reduce->narg; i++)
+        map_put(&l->value, MAP_PTR(reduction_item(e->c, reduce, i)), MAP_PTR(held_item(e, id, i)));
 }
 
 /* Fused axes that are one axis in memory, for all that is computed here, need no digits: the innermost takes
@@ -36,23 +51,35 @@ bind_collapsed(Env *e, Low *l, uint32_t part, const Scalar *const *value, uint32
 }
 
 Low *
-env_low(Env *e, uint32_t part, const Scalar *const *value, uint32_t nvalue, const Write *w)
+env_axes(Env *e, uint32_t part)
 {
     Low *l = &e->low[part];
 
-    for (uint32_t x = 0; x < l->n->naxis; x++)
+    l->range.at = e->range.at;
+    l->range.n = e->range.n;
+    l->range.cap = e->range.n;                       /* what is pushed goes to a copy */
+    l->value = (Map){ .arena = e->a };
+    memset(l->bind, 0, sizeof l->bind);
+    for (uint32_t x = 0; x < l->n->naxis; x++) {
         l->bind[x] = e->p->axis[part][x] ? env_value(e, e->p->axis[part][x]) : NULL;
+        if (l->bind[x] && !expr_is(l->n->axis[x].begin, 0))
+            l->bind[x] = expr_add(e->c, low_expr(l, l->n->axis[x].begin), l->bind[x]);
+    }
+    return l;
+}
+
+Low *
+env_low(Env *e, uint32_t part, const Scalar *const *value, uint32_t nvalue, const Write *w)
+{
+    Low *l = env_axes(e, part);
+
     bind_collapsed(e, l, part, value, nvalue, w);
     memcpy(e->unstopped, l->bind, sizeof e->unstopped);
     for (uint32_t x = 0; e->stop && x < l->n->naxis; x++)
         if (l->bind[x])
             l->bind[x] = expr_subst(e->c, l->bind[x], &(Binding){ LANE, expr_min(e->c, expr_var(e->c, LANE), expr_offset(e->c, e->valid, -1)) }, 1);
-    l->range.at = e->range.at;
-    l->range.n = e->range.n;
-    l->range.cap = e->range.n;                       /* what is pushed goes to a copy */
     l->lanes = e->lanes;
     l->valid = e->valid;
-    l->value = (Map){ .arena = e->a };
     return l;
 }
 
@@ -107,18 +134,32 @@ without_reduction(Env *e, const Scalar *s, const Scalar *reduce)
 
     if (!reduce)
         return s;
-    map_put(&m.done, MAP_PTR(reduce), MAP_PTR(scalar_number(e->c, reduce->dtype, 0)));
+    reduction_left_out(e->c, &m.done, reduce);
     return scalar_map(&m, s);
 }
 
 static void
-store_held(Env *e, Low *l, Block *b, uint32_t id, const Scalar *value)
+store_item(Env *e, Low *l, Block *b, uint32_t id, uint32_t i, const Scalar *value)
 {
     const Hold *h = &e->p->hold.at[id];
     const Expr *at[STEP_MAX_LOOPS];
 
     if (place_index(e, h->name, h->dim, h->ndim, h, at))
-        low_store(l, b, h->buffer, at, h->ndim, value);
+        low_store(l, b, i ? h->place : h->buffer, at, h->ndim, value);
+}
+
+static void
+store_held(Env *e, Low *l, Block *b, uint32_t id, const Scalar *value)
+{
+    store_item(e, l, b, id, 0, value);
+}
+
+/* A value of the tree, read where lanes are. */
+static const Scalar *
+in_lanes_of(Low *l, const Scalar *stands_for, const Scalar *value)
+{
+    map_put(&l->value, MAP_PTR(stands_for), MAP_PTR(value));
+    return low_value(l, stands_for);
 }
 
 static void
@@ -128,9 +169,13 @@ lower_init(Env *e, const Node *leaf, Block *b)
     const Scalar *reduce = part_reduction(e->p, leaf->part);
     Low *l = env_low(e, leaf->part, NULL, 0, NULL);
 
-    map_put(&l->value, MAP_PTR(reduce), MAP_PTR(h->outer && !h->fresh ? held(e, h->outer)
-                                                                       : combiner_identity(e->c, reduce->u.reduce.combiner, reduce->dtype)));
-    store_held(e, l, b, leaf->hold, low_value(l, reduce));
+    if (!reduce)
+        store_held(e, l, b, leaf->hold, low_value(l, part_previous(e->p, leaf->part)->u.load.outside));
+    else
+        store_held(e, l, b, leaf->hold, h->outer && !h->fresh ? in_lanes_of(l, reduce, held(e, h->outer))
+                                                              : combiner_identity(e->c, reduce->u.reduce.combiner, reduce->dtype));
+    if (reduce && reduce->narg > 1)
+        store_item(e, l, b, leaf->hold, 1, scalar_int(e->c, reduce->arg[1]->dtype, 0));
 }
 
 typedef struct { Env *e; const Scalar *beyond; } CheckReads;
@@ -177,13 +222,33 @@ check_reads(Env *e, const Scalar *value)
                       e->k->buffer.at[check.beyond->u.load.slot].name);
 }
 
+/* The first of the best so far, and where it was. */
+static void
+lower_pick(Env *e, const Node *leaf, Low *l, Block *b, const Scalar *reduce)
+{
+    const Scalar *best = reduction_item(e->c, reduce, 0), *place = reduction_item(e->c, reduce, 1);
+    const Scalar *better = scalar_2(e->c, reduce->u.reduce.combiner == COMB_ARGMAX ? S_GT : S_LT, reduce->arg[0], best);
+
+    use_held(e, l, leaf->hold, reduce);
+    use_copies(e, l, leaf);
+    const Scalar *value = low_value(l, scalar_select(e->c, better, reduce->arg[0], best));
+    if (e->padding.n)
+        check_reads(e, value);
+    store_item(e, l, b, leaf->hold, 1, low_value(l, scalar_select(e->c, better, reduce->arg[1], place)));
+    store_item(e, l, b, leaf->hold, 0, value);
+}
+
 static void
 lower_update(Env *e, const Node *leaf, Block *b)
 {
     const Scalar *reduce = part_reduction(e->p, leaf->part), *body = reduce->arg[0], *reads = without_copies(e, leaf, body);
     Low *l = env_low(e, leaf->part, &reads, 1, NULL);
 
-    map_put(&l->value, MAP_PTR(reduce), MAP_PTR(held(e, leaf->hold)));
+    if (reduce->narg > 1) {
+        lower_pick(e, leaf, l, b, reduce);
+        return;
+    }
+    use_held(e, l, leaf->hold, reduce);
     use_copies(e, l, leaf);
     const Scalar *value = low_value(l, low_combine(e->c, reduce->u.reduce.combiner, reduce, body));
     if (e->padding.n)
@@ -246,7 +311,15 @@ write_values(Env *e, Low *l, Block *b, uint32_t part)
     const Scalar *value[NEST_MAX_AXES];
 
     for (uint32_t i = 0; i < l->n->nwrite; i++)
-        value[i] = low_value(l, e->value[part] ? e->value[part] : l->n->write[i].value);
+        value[i] = e->value[part] ? e->value[part] : l->n->write[i].value;
+    if (!part_reduction(e->p, part))
+        low_reductions(l, b, value, l->n->nwrite);
+    for (uint32_t i = 0; i < l->n->nwrite; i++) {
+        const Write *w = &l->n->write[i];
+        const Type *t = l->n->param[w->out].type;
+        const Scalar *old = w->combiner == COMB_NONE ? NULL : scalar_load(e->c, t->dtype, w->out, t->rank, w->at, NULL);
+        value[i] = low_value(l, old ? low_combine(e->c, w->combiner, old, value[i]) : value[i]);
+    }
     if (e->stop)                                     /* what is stored lies side by side */
         memcpy(l->bind, e->unstopped, sizeof e->unstopped);
     for (uint32_t i = 0; i < l->n->nwrite; i++)
@@ -261,6 +334,18 @@ lower_flush(Env *e, const Node *leaf, Block *b)
 
     map_put(&l->value, MAP_PTR(reduce), MAP_PTR(total(e, b, leaf->hold)));
     store_held(e, l, b, e->p->hold.at[leaf->hold].outer, low_value(l, reduce));
+}
+
+/* One element of a scan, which is held for the next and stored. */
+static void
+lower_step(Env *e, Low *l, const Node *leaf, Block *b)
+{
+    const Write *w = &l->n->write[0];
+
+    map_put(&l->value, MAP_PTR(part_previous(e->p, leaf->part)), MAP_PTR(held(e, leaf->hold)));
+    low_reductions(l, b, &w->value, 1);
+    store_held(e, l, b, leaf->hold, low_value(l, w->value));
+    low_write(l, b, w, in_lanes_of(l, w->value, held(e, leaf->hold)));
 }
 
 /* Outputs, from the sum or without one. */
@@ -279,8 +364,14 @@ lower_outputs(Env *e, const Node *leaf, Block *b)
     Low *l = env_low(e, leaf->part, reads, n->nwrite, &n->write[0]);
     if (!reduce)
         use_copies(e, l, leaf);
+    else if (reduce->narg > 1)
+        use_held(e, l, leaf->hold, reduce);
     else
         map_put(&l->value, MAP_PTR(reduce), MAP_PTR(total(e, b, leaf->hold)));
+    if (!reduce && leaf->hold) {
+        lower_step(e, l, leaf, b);
+        return;
+    }
     write_values(e, l, b, leaf->part);
 }
 
@@ -303,6 +394,24 @@ lower_copy(Env *e, const Node *leaf, Block *b)
     if (k->turned)                                   /* lanes beyond the end are 0, or as the last */
         l->valid = NULL;
     low_store(l, b, k->turned ? k->rows : k->buffer, at, rank, value);
+}
+
+/* What stands in an output before: the contents of an input, or what changes nothing when it is added to. */
+static void
+lower_fill(Env *e, const Node *leaf, Block *b)
+{
+    Low *l = env_low(e, leaf->part, NULL, 0, &e->low[leaf->part].n->write[leaf->write]);
+    Write w = l->n->write[leaf->write];
+    const Type *t = l->n->param[w.out].type;
+    const Expr **at = (const Expr **)NEW_ARRAY(e->a, const Expr *, t->rank + 1);
+
+    for (uint32_t d = 0; d < t->rank; d++)
+        at[d] = leaf->dim[d] ? env_value(e, leaf->dim[d]) : w.at[d];
+    const Scalar *first = w.combiner != COMB_NONE && w.init != NO_SLOT ? scalar_load(e->c, t->dtype, w.init, t->rank, at, NULL)
+                          : w.combiner == COMB_LAST || w.combiner == COMB_NONE ? scalar_number(e->c, t->dtype, 0)
+                                                                               : combiner_identity(e->c, w.combiner, t->dtype);
+    w.at = at;
+    low_write(l, b, &w, low_value(l, first));
 }
 
 /* ---- images ------------------------------------------------------------------------------------------ */
@@ -352,6 +461,9 @@ lower_leaf(Env *e, const Node *leaf, Block *b)
             lower_image(e, leaf, b);
         else
             lower_copy(e, leaf, b);
+        return;
+    case PHASE_FILL:
+        lower_fill(e, leaf, b);
         return;
     case PHASE_TURN:
         lower_turn(e, leaf, b);

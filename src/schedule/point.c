@@ -182,55 +182,113 @@ points_part(Points *p, Sym name)
     return NO_SLOT;
 }
 
+typedef struct { const Scalar *found; bool several; } FindReduction;
+
 static void
 note_reduction(void *user, const Scalar *s)
 {
-    const Scalar **found = user;
-    if (s->op == S_REDUCE)
-        *found = s;
+    FindReduction *f = user;
+
+    if (s->op != S_REDUCE || s == f->found)
+        return;
+    f->several |= f->found != NULL;
+    f->found = s;
 }
 
 const Scalar *
 part_reduction(const Points *p, uint32_t part)
 {
     const Nest *n = p->k->part[part].nest;
+    FindReduction f = { NULL, false };
+
+    for (uint32_t i = 0; i < n->nwrite; i++) {
+        scalar_visit(p->c, n->write[i].value, note_reduction, &f);
+        f.several |= n->write[i].combiner != COMB_NONE;
+    }
+    for (uint32_t x = 0; x < n->naxis; x++)
+        f.several |= n->axis[x].kind == AXIS_SCAN;
+    return f.several ? NULL : f.found;
+}
+
+void
+reduction_left_out(Ctx *c, Map *values, const Scalar *reduce)
+{
+    for (uint32_t i = 0; i < reduce->narg; i++)
+        map_put(values, MAP_PTR(reduction_item(c, reduce, i)), MAP_PTR(scalar_number(c, reduce->arg[i]->dtype, 0)));
+}
+
+const Scalar *
+reduction_item(Ctx *c, const Scalar *reduce, uint32_t i)
+{
+    return reduce->narg == 1 ? reduce : scalar_item(c, reduce, i);
+}
+
+const Scalar *
+part_previous(const Points *p, uint32_t part)
+{
+    const Nest *n = p->k->part[part].nest;
+    Accesses all = nest_accesses(p->c, p->a, n);
     const Scalar *found = NULL;
+    uint32_t scans = 0, back = 0;
+    Var v;
+
+    for (uint32_t x = 0; x < n->naxis; x++)
+        scans += n->axis[x].kind == AXIS_SCAN;
+    for (uint32_t i = 0; i < all.n; i++) {
+        if (all.at[i].load->u.load.slot < n->nin)
+            continue;
+        if (found && found != all.at[i].load)
+            return NULL;
+        found = all.at[i].load;
+    }
+    if (!found || scans != 1 || n->nwrite != 1 || !found->u.load.outside)
+        return NULL;
+    for (uint32_t d = 0; d < found->u.load.rank; d++) {
+        const Expr *at = n->write[0].at[d];
+        if (found->u.load.at[d] == at)
+            continue;
+        if (!expr_is_var(at, &v) || v.kind != VAR_AXIS || n->axis[v.id].kind != AXIS_SCAN || !expr_is(expr_sub(p->c, at, found->u.load.at[d]), 1))
+            return NULL;
+        back++;
+    }
+    return back == 1 ? found : NULL;
+}
+
+static bool
+combines(const Nest *n)
+{
+    bool any = false;
 
     for (uint32_t i = 0; i < n->nwrite; i++)
-        scalar_visit(p->c, n->write[i].value, note_reduction, &found);
-    return found;
+        any |= n->write[i].combiner != COMB_NONE;
+    return any;
+}
+
+bool
+part_is_filled(const Points *p, uint32_t part)
+{
+    return combines(p->k->part[part].nest) || nest_leaves_gaps(p->k->part[part].nest);
+}
+
+bool
+axis_writes_apart(Ctx *c, const Nest *n, uint32_t axis)
+{
+    if (n->axis[axis].kind != AXIS_PARALLEL || !expr_is(n->axis[axis].begin, 0))
+        return false;
+    for (uint32_t i = 0; i < n->nwrite; i++) {
+        const Write *w = &n->write[i];
+        const Type *t = n->param[w->out].type;
+        bool whole = false;
+        Var v;
+        for (uint32_t d = 0; d < t->rank; d++)
+            whole |= expr_is_var(w->at[d], &v) && v.kind == VAR_AXIS && v.id == axis && expr_eq(c, NULL, n->axis[axis].extent, t->dim[d]) == YES;
+        if (!whole)
+            return false;
+    }
+    return true;
 }
 
 /* ---- the beginning ----------------------------------------------------------------------------------- */
-
-typedef struct { uint32_t reductions; bool picks; } Census;
-
-static void
-count_node(void *user, const Scalar *s)
-{
-    Census *n = user;
-    n->reductions += s->op == S_REDUCE;
-    n->picks |= s->op == S_ITEM || (s->op == S_REDUCE && s->narg != 1);
-}
-
-/* Parts that are plain writes of values with at most one reduction, over the axes of the writes. */
-static bool
-has_form(Ctx *c, const Nest *n)
-{
-    Census census = { 0 };
-
-    if (nest_leaves_gaps(n))
-        return false;
-    for (uint32_t i = 0; i < n->nwrite; i++) {
-        scalar_visit(c, n->write[i].value, count_node, &census);
-        if (n->write[i].combiner != COMB_NONE)
-            return false;
-    }
-    for (uint32_t x = 0; x < n->naxis; x++)
-        if (n->axis[x].kind == AXIS_SCAN || !expr_is(n->axis[x].begin, 0))
-            return false;
-    return census.reductions <= 1 && !census.picks;
-}
 
 /* The j-th parallel axis of a nest. */
 static uint32_t
@@ -255,6 +313,91 @@ unique_name(Points *p, Sym wish)
     return name;
 }
 
+/* Loops over the dimensions of an output that no axis runs along from end to end. */
+static void
+fill_loops(Points *p, uint32_t part, uint32_t write, Node *in, AxisSet outside)
+{
+    const Nest *n = p->k->part[part].nest;
+    const Write *w = &n->write[write];
+    const Type *t = n->param[w->out].type;
+    IterId *dim = NEW_ARRAY(p->a, IterId, t->rank + 1);
+    Sym prefix = p->k->npart > 1 ? sym_printf(p->c, "%s.fill", part_name(p, part)) : sym(p->c, "fill");
+    Var v;
+
+    for (uint32_t d = 0; d < t->rank; d++) {
+        if (expr_is_var(w->at[d], &v) && v.kind == VAR_AXIS && outside >> v.id & 1)
+            continue;
+        dim[d] = iter_new(p, unique_name(p, sym_printf(p->c, "d%u", d)), AXIS_PARALLEL);
+        p->iter.at[dim[d]].part = part;
+        p->iter.at[dim[d]].size = t->dim[d];
+        in = node_loop(p, in, dim[d], PHASE_FILL, prefix);
+    }
+    Node *leaf = node_new(p, NODE_LEAF, in, PHASE_FILL, NULL);
+    leaf->part = part;
+    leaf->write = write;
+    leaf->dim = dim;
+}
+
+/* May a parallel axis be moved past a scan, and its trips be shared out? Only if each reads what it wrote itself. */
+static bool
+reads_across(const Nest *n, const Accesses *all)
+{
+    for (uint32_t i = 0; i < all->n; i++)
+        for (uint32_t k = 0; all->at[i].load->u.load.slot >= n->nin && k < n->nwrite; k++) {
+            const Scalar *load = all->at[i].load;
+            const Write *w = &n->write[k];
+            Var v;
+            for (uint32_t d = 0; w->out == load->u.load.slot && d < load->u.load.rank; d++)
+                if (load->u.load.at[d] != w->at[d] && !(expr_is_var(w->at[d], &v) && v.kind == VAR_AXIS && n->axis[v.id].kind == AXIS_SCAN))
+                    return true;
+        }
+    return false;
+}
+
+static Node *
+axis_loop(Points *p, uint32_t part, uint32_t x, AxisKind kind, Node *in)
+{
+    const Nest *n = p->k->part[part].nest;
+    Sym name = p->k->npart > 1 ? sym_printf(p->c, "%s.%s", part_name(p, part), n->axis[x].name) : n->axis[x].name;
+    IterId it = p->axis[part][x] = iter_new(p, unique_name(p, name), kind);
+
+    p->iter.at[it].part = part;
+    p->iter.at[it].axis = x;
+    return node_loop(p, in, it, PHASE_WHOLE, NULL);
+}
+
+static void
+part_loops(Points *p, uint32_t part, Node *in, const IterId *shared, uint32_t nshared)
+{
+    const Nest *n = p->k->part[part].nest;
+    Accesses all = nest_accesses(p->c, p->a, n);
+    bool filled = part_is_filled(p, part), across = reads_across(n, &all), placed[NEST_MAX_AXES] = { false };
+    AxisSet outside = 0;
+
+    for (uint32_t x = 0, j = 0; j < nshared && x < n->naxis; x++)
+        if (n->axis[x].kind == AXIS_PARALLEL) {
+            p->axis[part][x] = shared[j++];
+            outside |= (AxisSet)1 << x;
+            placed[x] = true;
+        }
+    for (uint32_t x = 0; filled && x < n->naxis; x++)
+        if (!placed[x] && axis_writes_apart(p->c, n, x)) {
+            in = axis_loop(p, part, x, AXIS_PARALLEL, in);
+            outside |= (AxisSet)1 << x;
+            placed[x] = true;
+        }
+    for (uint32_t i = 0; filled && i < n->nwrite; i++)
+        fill_loops(p, part, i, in, outside);
+    for (int reduce = 0; reduce <= (part_reduction(p, part) != NULL); reduce++)      /* innermost */
+        for (uint32_t x = 0; x < n->naxis; x++) {
+            bool in_order = across || (combines(n) && n->axis[x].kind == AXIS_PARALLEL);
+            if (!placed[x] && (n->axis[x].kind == AXIS_REDUCE) == reduce)
+                in = axis_loop(p, part, x, in_order && !reduce ? AXIS_SCAN : n->axis[x].kind, in);
+        }
+    Node *leaf = node_new(p, NODE_LEAF, in, PHASE_WHOLE, NULL);
+    leaf->part = part;
+}
+
 Points *
 points_of(Ctx *c, Arena *a, Kernel *k, const Machine *m)
 {
@@ -262,9 +405,6 @@ points_of(Ctx *c, Arena *a, Kernel *k, const Machine *m)
     IterId shared[NEST_MAX_AXES];
     uint32_t nshared = k->npart > 1 ? k->shared : 0;
 
-    for (uint32_t i = 0; i < k->npart; i++)
-        if (!has_form(c, k->part[i].nest))
-            return NULL;
     *p = (Points){ .c = c, .a = a, .k = k, .m = m, .axis = (IterId(*)[NEST_MAX_AXES])NEW_ARRAY(a, IterId, (size_t)k->npart * NEST_MAX_AXES) };
     iter_new(p, sym(c, ""), AXIS_PARALLEL);
     VEC_PUSH(a, &p->hold, (Hold){ 0 });
@@ -278,26 +418,8 @@ points_of(Ctx *c, Arena *a, Kernel *k, const Machine *m)
         p->iter.at[shared[j]].axis = x;
         outer = node_loop(p, outer, shared[j], PHASE_WHOLE, NULL);
     }
-    for (uint32_t i = 0; i < k->npart; i++) {
-        const Nest *n = k->part[i].nest;
-        Node *in = outer;
-        for (int reduce = 0; reduce < 2; reduce++)           /* reductions innermost */
-            for (uint32_t x = 0, j = 0; x < n->naxis; x++) {
-                if ((n->axis[x].kind == AXIS_REDUCE) != reduce)
-                    continue;
-                if (!reduce && j < nshared) {
-                    p->axis[i][x] = shared[j++];
-                    continue;
-                }
-                Sym name = k->npart > 1 ? sym_printf(c, "%s.%s", part_name(p, i), n->axis[x].name) : n->axis[x].name;
-                IterId it = p->axis[i][x] = iter_new(p, unique_name(p, name), n->axis[x].kind);
-                p->iter.at[it].part = i;
-                p->iter.at[it].axis = x;
-                in = node_loop(p, in, it, PHASE_WHOLE, NULL);
-            }
-        Node *leaf = node_new(p, NODE_LEAF, in, PHASE_WHOLE, NULL);
-        leaf->part = i;
-    }
+    for (uint32_t i = 0; i < k->npart; i++)
+        part_loops(p, i, outer, shared, nshared);
     return p;
 }
 

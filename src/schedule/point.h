@@ -40,6 +40,7 @@ typedef struct {
     IterId whole;                    /* a digit of this one */
     uint32_t nfrom; IterId *from;    /* the digits of this one, the slowest first */
     bool pitched;                    /* its rows lie at the pitch of the image under the window */
+    const Expr *size;                /* of a dimension that is filled: as many trips; else NULL */
     IterId box;                      /* an axis of a part that was put: what runs over its box; 0: the axis itself */
     uint32_t put;                    /* … and that: of which put it is; 0: of none */
     uint32_t dim;                    /* … along which dimension of the part's value */
@@ -54,6 +55,7 @@ typedef enum {
     PHASE_FINISH,                    /* the sum is whole: what stands around it, and the store */
     PHASE_COPY,                      /* an operand is copied */
     PHASE_TURN,                      /* a copied tile is transposed */
+    PHASE_FILL,                      /* an output begins: what is added to it comes later, or leaves gaps */
 } Phase;
 
 typedef struct Node Node;
@@ -66,11 +68,13 @@ struct Node {
     Word run;                        /* serial, unroll, vector, parallel */
     int64_t lanes;                   /* of a walk */
     uint32_t part, hold, copy;       /* of a leaf; hold and copy count from 1, 0 is none */
+    uint32_t write; const IterId *dim;       /* of a leaf that fills: which write, and what runs along its dimensions; 0: an axis does */
     VEC(Node *) body;
     VEC(uint32_t) holds, copies;     /* buffers that come alive where the body begins */
     VEC(uint32_t) puts;              /* parts that are computed there: where their boxes begin is known from then on */
 };
 
+/* What a part adds up: a reduction, of one item or (argmax) of two; or the last element of a scan. */
 typedef struct {
     Sym name;
     uint32_t part;
@@ -80,7 +84,7 @@ typedef struct {
     uint32_t outer;                  /* the hold that this one is a part of: begins from it and ends in it; 0: none */
     bool fresh;                      /* begins at the identity: no summand came before */
     /* made when it is lowered: */
-    uint32_t buffer, ndim, lanes;
+    uint32_t buffer, place, ndim, lanes;     /* place: of the second item, where the reduction picks */
     IterId dim[STEP_MAX_LOOPS];      /* `over` iterators among them */
     bool over_lanes;                 /* lanes are summands, to be combined; else lanes are outputs */
 } Hold;
@@ -122,11 +126,14 @@ typedef struct Points {
     VEC(Put) put;                    /* [0] unused */
     Node *root;
     IterId (*axis)[NEST_MAX_AXES];   /* [part][axis] */
+    uint32_t apart;                  /* shared axes, of the innermost, that stand in each part by itself */
     int64_t grain;                   /* 0: not said */
     const char *why;                 /* the first step that failed, and why; NULL: none did */
 } Points;
 
-/* The kernel's parts as perfect nests. NULL: a part has no form as points yet (it combines on writing, scans, picks). */
+/* The kernel's parts as perfect nests. Where a part adds to what is there, or leaves gaps, its outputs are filled before;
+ * axes that are whole dimensions of them stand around both. A part with several reductions, or with one in a scan, has
+ * no loops for them: they are computed where they are read. */
 Points *points_of(Ctx *c, Arena *a, Kernel *k, const Machine *m);
 /* Apply one step. False: `why` says what it needs and what would do. */
 bool points_step(Points *p, const Step *s);
@@ -148,7 +155,16 @@ Node *part_leaf(Points *p, uint32_t part);
 uint32_t points_part(Points *p, Sym name);
 /* Is n inside loop `around`? */
 bool node_inside(const Node *n, const Node *around);
-const Scalar *part_reduction(const Points *p, uint32_t part);        /* its one reduction, or NULL */
+/* Its one reduction, which has loops of its own; NULL: it has none, or none that has. */
+const Scalar *part_reduction(const Points *p, uint32_t part);
+/* Its items, as the values of the nest name them, and numbers in place of those. */
+const Scalar *reduction_item(Ctx *c, const Scalar *reduce, uint32_t i);
+void reduction_left_out(Ctx *c, Map *values, const Scalar *reduce);
+/* Of a scan that reads no more of its output than the element before: that read; NULL: it is none, or reads others. */
+const Scalar *part_previous(const Points *p, uint32_t part);
+bool part_is_filled(const Points *p, uint32_t part);                 /* before it runs */
+/* Is the axis a whole dimension of all that the nest writes, so that its trips write apart? */
+bool axis_writes_apart(Ctx *c, const Nest *n, uint32_t axis);
 Sym part_name(const Points *p, uint32_t part);                       /* of what it makes */
 /* Is the value of x known inside loop `at`, given the iterators of a list? */
 bool iter_is_known(const Points *p, const Node *at, IterId x, const IterId *dim, uint32_t ndim);
@@ -159,6 +175,7 @@ bool leaf_reads(const Points *p, const Node *leaf, uint32_t buffer);
 bool step_split(Points *p, const Step *s);
 bool step_fuse(Points *p, const Step *s);
 bool step_order(Points *p, const Step *s);
+bool step_apart(Points *p, const Step *s);
 bool step_run(Points *p, const Step *s);
 bool step_hold(Points *p, const Step *s);
 bool step_stage(Points *p, const Step *s);

@@ -65,14 +65,24 @@ row_of(Draft *w, uint32_t part, uint32_t shared)
         r.lanes = here < r.lanes ? here : r.lanes;
         value[i] = n->write[i].value;
     }
+    bool filled = part_is_filled(p, part), inner_sums = false;
+    for (int behind = 0; behind < 2; behind++, seen = 0)     /* what stands around the filling of an output comes first */
+        for (uint32_t x = 0; x < n->naxis; x++)
+            if (n->axis[x].kind != AXIS_REDUCE && seen++ >= shared && (filled && !axis_writes_apart(w->c, n, x)) == behind)
+                r.own[r.nown++] = x;
     for (uint32_t x = 0; x < n->naxis; x++)
-        if (n->axis[x].kind == AXIS_REDUCE)
+        if (n->axis[x].kind == AXIS_REDUCE) {
             r.sum[r.nsum++] = x;
-        else if (seen++ >= shared)
-            r.own[r.nown++] = x;
+            inner_sums |= !r.reduce;
+        }
+    while (r.free < r.nown && p->iter.at[p->axis[part][r.own[r.free]]].kind == AXIS_PARALLEL && is_rectangular(n, r.own[r.free]) &&
+           expr_is(n->axis[r.own[r.free]].begin, 0) && (!filled || axis_writes_apart(w->c, n, r.own[r.free])))
+        r.free++;
     r.run = r.nown > 0;
-    if (r.nown && writes_along(&r, r.own[r.nown - 1]) && is_rectangular(n, r.own[r.nown - 1]))
-        r.along = !r.reduce || reads_run_along(&r, r.own[r.nown - 1], false);
+    uint32_t last_own = r.nown ? r.own[r.nown - 1] : 0;
+    if (r.nown && p->iter.at[p->axis[part][last_own]].kind == AXIS_PARALLEL && !(filled && axis_writes_apart(w->c, n, last_own)) && writes_along(&r, last_own) &&
+        (is_rectangular(n, last_own) || !r.reduce))
+        r.along = !(r.reduce || inner_sums) || reads_run_along(&r, last_own, false);
     while (r.along && r.run < r.nown) {
         bool all = true;
         for (uint32_t i = 0; all && i < n->nwrite; i++)

@@ -12,6 +12,7 @@ typedef struct {
     const char *name;                /* what it makes */
     const Scalar *reduce;            /* or NULL */
     uint32_t own[NEST_MAX_AXES], nown;       /* parallel axes that are not shared, outermost first */
+    uint32_t free;                   /* the first so many of them are outputs that trips write apart, as long as they are everywhere */
     uint32_t run;                    /* the last so many of them are one index in memory */
     bool along;                      /* vectors run along the run */
     uint32_t sum[NEST_MAX_AXES], nsum;
@@ -26,6 +27,9 @@ int64_t row_lanes(const Row *r, const Expr *extent);
 /* The index over a run of axes: its one axis, or the fused ones under the part's name with a suffix. */
 const char *row_index(Draft *w, const Row *r, Text *t, const uint32_t *axis, uint32_t n, const char *suffix);
 
+/* A part that stands alone and scans, or adds to what is there (scatters). False: it is none, or not of a kind that has vectors. */
+bool write_scan(Draft *w, Row *r);
+bool write_scatter(Draft *w, Row *r);
 /* Sums of columns: row after row is added to a block of sums as long as lies in a near cache, a few rows at once. False:
  * the part is none, or has so few rows that the sums of narrow strips stay in registers. */
 bool write_columns(Draft *w, Row *r, Text *t, const char *outside, int64_t block);

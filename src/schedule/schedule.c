@@ -37,6 +37,29 @@ by_price(const void *a, const void *b)
     return (x->number > y->number) - (x->number < y->number);
 }
 
+/* Carry out what was written since the last time. */
+static void
+price_programs(Draft *w, const Kernel *k, bool far, Choices *out)
+{
+    const Machine *m = w->p->m;
+
+    out->at = NEW_ARRAY(w->a, Choice, w->program.n);
+    for (uint32_t i = w->priced; i < w->program.n; i++) {
+        Kernel built = kernel_copy(w->a, k);
+        const char *why;
+        if (!schedule_build_text(w->c, w->a, &built, m, w->program.at[i], &why)) {
+            out->refused = arena_printf(w->a, "%s%sprogram %u: %s", out->refused ? out->refused : "", out->refused ? "\n" : "", i, why);
+            continue;
+        }
+        CostAsk ask = { .threads = 1, .far = far ? w->constant : NULL };
+        double alone = cost_kernel(w->c, &built, m, &ask).seconds;
+        ask.threads = m->cores;
+        double all = m->cores > 1 ? m->cores * cost_kernel(w->c, &built, m, &ask).seconds : alone;
+        out->at[out->n++] = (Choice){ .program = built.schedule, .seconds = (alone + all) / 2, .alone = alone, .number = i };
+    }
+    w->priced = w->program.n;
+}
+
 Choices
 schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool *constant, bool far)
 {
@@ -45,25 +68,16 @@ schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool
     Draft w = { .c = c, .a = a, .p = points_of(c, a, &begin, m), .constant = constant ? constant : none };
     Choices out = { .refused = NULL };
 
-    if (!w.p)
-        return out;
     if (!write_contraction(&w) && !write_window(&w) && !write_turn(&w))
         write_rows(&w);
-    if (!w.program.n)
+    price_programs(&w, k, far && constant, &out);
+    if (!out.n) {                                    /* none could be carried out */
+        write_rows(&w);
+        price_programs(&w, k, far && constant, &out);
+    }
+    if (!out.n) {
         write_plain(&w);
-    out.at = NEW_ARRAY(a, Choice, w.program.n);
-    for (uint32_t i = 0; i < w.program.n; i++) {
-        Kernel built = kernel_copy(a, k);
-        const char *why;
-        if (!schedule_build_text(c, a, &built, m, w.program.at[i], &why)) {
-            out.refused = arena_printf(a, "%s%sprogram %u: %s", out.refused ? out.refused : "", out.refused ? "\n" : "", i, why);
-            continue;
-        }
-        CostAsk ask = { .threads = 1, .far = far ? constant : NULL };
-        double alone = cost_kernel(c, &built, m, &ask).seconds;
-        ask.threads = m->cores;
-        double all = m->cores > 1 ? m->cores * cost_kernel(c, &built, m, &ask).seconds : alone;
-        out.at[out.n++] = (Choice){ .program = built.schedule, .seconds = (alone + all) / 2, .alone = alone, .number = i };
+        price_programs(&w, k, far && constant, &out);
     }
     qsort(out.at, out.n, sizeof *out.at, by_price);
     return out;
@@ -85,6 +99,16 @@ schedule_formats(Ctx *c, Arena *a, const Kernel *k)
     return ok ? out : NULL;
 }
 
+static const char *
+plain_program(Ctx *c, Arena *a, const Kernel *k, const Machine *m)
+{
+    Kernel begin = kernel_copy(a, k);
+    Draft w = { .c = c, .a = a, .p = points_of(c, a, &begin, m) };
+
+    write_plain(&w);
+    return w.program.at[0];
+}
+
 bool
 schedule_kernel(Ctx *c, Arena *a, Kernel *k, const Machine *m, ScheduleLevel level)
 {
@@ -96,8 +120,8 @@ schedule_kernel(Ctx *c, Arena *a, Kernel *k, const Machine *m, ScheduleLevel lev
         Choices choices = schedule_choices(c, a, k, m, NULL, false);
         k->schedule = choices.n ? choices.at[0].program : NULL;
     }
-    if (level == SCHEDULE_PLAIN || !k->schedule)
-        return schedule_loops(c, a, k, m, level != SCHEDULE_PLAIN);
+    if (level == SCHEDULE_PLAIN)
+        k->schedule = plain_program(c, a, k, m);
     return schedule_build_text(c, a, k, m, k->schedule, &why) ||
            diag_error(&c->diags, DIAG_USAGE, (Loc){ .node = k->name }, "the schedule of this kernel does not fit: %s", why);
 }

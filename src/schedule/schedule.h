@@ -27,8 +27,7 @@ typedef struct {
 } Choices;
 
 /* constant [nin]: which inputs are known now, and may lie as a program wants; NULL: none. far: all constants of the
- * model are more than the last cache keeps from call to call.
- * None at all: the kernel has no form as points yet, and plain vector loops are made of it. */
+ * model are more than the last cache keeps from call to call. There is always one. */
 Choices schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool *constant, bool far);
 
 /* Fill k->tree by a program, and its buffers' formats. False: `why` names the step, what it needs and what would do. */

@@ -2,6 +2,8 @@
  *
  *     L: chain: o        becomes        L: { chain without sums: begin;  chain: add;  chain without sums: finish }
  *
+ * Of a scan the last element is held: L: { chain without the scan: begin;  chain: o from what is held, and held }.
+ *
  * A hold inside the summands of another one is a part of it: it begins from it and ends in it. Where no summand
  * comes between the two loops, it begins at the identity instead and the outer one needs no beginning.
  */
@@ -10,7 +12,7 @@
 static bool
 is_summed(const Points *p, const Node *n)
 {
-    return n->iter && p->iter.at[n->iter].kind == AXIS_REDUCE;
+    return n->iter && p->iter.at[n->iter].kind != AXIS_PARALLEL;
 }
 
 static bool
@@ -92,13 +94,17 @@ step_hold(Points *p, const Step *s)
 {
     uint32_t part = points_part(p, s->subject);
     Node *at = part == NO_SLOT ? NULL : points_loop(p, s->at), *leaf = at ? part_leaf(p, part) : NULL, *sub;
-    const Scalar *reduce = leaf ? part_reduction(p, part) : NULL;
+    const Scalar *reduce = leaf ? part_reduction(p, part) : NULL, *previous = leaf ? part_previous(p, part) : NULL;
     Hold h = { .name = s->made[0], .part = part, .at = at, .update = leaf, .space = s->word };
 
     if (!leaf)
         return false;
-    if (!reduce)
+    if (!reduce && !previous)
         return points_refuse(p, "%s sums nothing", s->subject);
+    if (leaf->hold && (previous || reduce->narg > 1))
+        return points_refuse(p, "%s is held in one place alone: it is a scan or picks", s->subject);
+    if (s->nloop && (previous || reduce->narg > 1))
+        return points_refuse(p, "%s has no parts to be combined: it is a scan or picks", s->subject);
     if (!node_inside(leaf, at))
         return points_refuse(p, "%s is not computed inside %s", s->subject, s->at);
     if (s->word != WORD_reg && s->word != WORD_scratch)
@@ -115,7 +121,7 @@ step_hold(Points *p, const Step *s)
         if (!is_summed(p, n) || p->iter.at[n->iter].part != part)      /* a reader's sums are none of its own */
             continue;
         if (!h.outer)
-            return points_refuse(p, "%s would begin again in every trip of %s, which is summed over; hold it outside first", s->subject, p->iter.at[n->iter].name);
+            return points_refuse(p, "%s would begin again in every trip of %s, which is summed over or walked in order; hold it outside first", s->subject, p->iter.at[n->iter].name);
         h.fresh = false;
     }
     for (sub = leaf; sub->up != at; sub = sub->up)
@@ -132,6 +138,12 @@ step_hold(Points *p, const Step *s)
     uint32_t i = position(at, sub);
     copy_chain(p, sub, leaf, at, PHASE_INIT, sym_printf(p->c, "%s.init", h.name), &h, true);
     move_last_to(at, i);
+    if (previous) {
+        VEC_PUSH(p->a, &p->hold, h);
+        leaf->hold = p->hold.n - 1;
+        VEC_PUSH(p->a, &at->holds, leaf->hold);
+        return true;
+    }
     copy_chain(p, sub, leaf, at, h.outer ? PHASE_FLUSH : PHASE_FINISH, sym_printf(p->c, "%s.fin", h.name), &h, false);
     move_last_to(at, i + 2);
     for (Node *n = sub; ; n = n->body.at[0]) {

@@ -48,8 +48,8 @@ step_split(Points *p, const Step *s)
         return points_refuse(p, "%s is not known to be a multiple of %lld; say peel, guard, clamp or pad", s->subject, (long long)s->number);
     if (s->rest && tail != WORD_peel)
         return points_refuse(p, "a second number is for peel");
-    if (p->iter.at[n->iter].kind == AXIS_REDUCE && (tail == WORD_clamp || tail == WORD_pad || s->rest))
-        return points_refuse(p, "%s is summed over: points beyond its end would count; say peel or guard", s->subject);
+    if (p->iter.at[n->iter].kind != AXIS_PARALLEL && (tail == WORD_clamp || tail == WORD_pad || s->rest))
+        return points_refuse(p, "%s is summed over or walked in order: points beyond its end would count; say peel or guard", s->subject);
     IterId parent = n->iter, outer = iter_new(p, s->made[0], p->iter.at[parent].kind), inner = iter_new(p, s->made[1], p->iter.at[parent].kind);
     for (int in = 0; in < 2; in++) {
         Iter *it = &p->iter.at[in ? inner : outer];
@@ -103,7 +103,7 @@ step_fuse(Points *p, const Step *s)
         if (n->kind != NODE_LOOP || n->run != WORD_serial || n->holds.n || ((n->copies.n || n->puts.n) && i + 1 < s->nloop))
             return points_refuse(p, "%s is not a plain serial loop any more", s->loop[i]);
         if (it->kind != p->iter.at[first->iter].kind)
-            return points_refuse(p, "%s is summed over and %s is not, or the other way round", s->loop[i], s->loop[0]);
+            return points_refuse(p, "%s and %s are not of one kind: outputs, summed over, walked in order", s->loop[i], s->loop[0]);
         if (!is_rectangular(p, n->iter))
             return points_refuse(p, "the extent of %s depends on other loops or on data", s->loop[i]);
         if (it->parent && !it->inner && it->tail == WORD_peel && !divides(p, it->parent, it->factor))
@@ -180,10 +180,58 @@ step_order(Points *p, const Step *s)
         return points_refuse(p, "the loops named do not stand on one chain, each once");
     for (uint32_t i = 0; i < s->nloop; i++)
         for (uint32_t k = i + 1; k < s->nloop; k++)
-            if (needs_outside(p, iter[i], iter[k]))
+            if (p->iter.at[iter[i]].kind == AXIS_SCAN && p->iter.at[iter[k]].kind == AXIS_SCAN && node_inside(named[i], named[k]))
+                return points_refuse(p, "%s and %s are walked in order", s->loop[k], s->loop[i]);
+            else if (needs_outside(p, iter[i], iter[k]))
                 return points_refuse(p, "the extent of %s depends on %s, which has to stay outside", s->loop[i], s->loop[k]);
     for (uint32_t i = 0; i < s->nloop; i++)
         at[s->nloop - 1 - i]->iter = iter[i];
+    return true;
+}
+
+/* ---- apart ------------------------------------------------------------------------------------------- */
+
+static const Node *
+first_leaf(const Node *n)
+{
+    while (n->kind != NODE_LEAF)
+        n = n->body.at[0];
+    return n;
+}
+
+/* What stands around fills and the part that follows, or around parts, is at one point of them only. */
+bool
+step_apart(Points *p, const Step *s)
+{
+    Node *n = points_loop(p, s->subject), *up = n ? n->up : NULL;
+
+    if (!n)
+        return false;
+    if (!up || n->kind != NODE_LOOP || n->run != WORD_serial || n->phase != PHASE_WHOLE || n->holds.n || n->copies.n || n->puts.n || n->body.n < 2)
+        return points_refuse(p, "%s is no plain serial loop around several", s->subject);
+    for (uint32_t i = 0; i < n->body.n; i++)
+        if (n->body.at[i]->kind == NODE_LOOP && p->iter.at[n->body.at[i]->iter].axis == NEST_MAX_AXES && n->body.at[i]->phase != PHASE_FILL)
+            return points_refuse(p, "a part in %s has other loops than axes by now; take it apart before", s->subject);
+    for (uint32_t i = 0; p->k->npart > 1 && i < p->k->npart; i++)
+        if (!node_inside(part_leaf(p, i), n))
+            return points_refuse(p, "not all parts stand in %s", s->subject);
+    uint32_t at = 0;
+    while (up->body.at[at] != n)
+        at++;
+    if (up->body.n != 1)
+        return points_refuse(p, "something else stands beside %s", s->subject);
+    up->body.n = 0;
+    for (uint32_t i = 0; i < n->body.n; i++) {
+        Node *child = n->body.at[i];
+        bool fills = child->phase == PHASE_FILL;
+        Sym part = part_name(p, first_leaf(child)->part);
+        Sym prefix = fills ? (p->k->npart > 1 ? sym_printf(p->c, "%s.fill", part) : sym(p->c, "fill")) : p->k->npart > 1 ? part : NULL;
+        Node *loop = node_loop(p, up, n->iter, child->phase, prefix);
+        VEC_PUSH(p->a, &loop->body, child);
+        child->up = loop;
+    }
+    if (p->k->npart > 1)
+        p->apart++;
     return true;
 }
 
@@ -230,6 +278,8 @@ step_run(Points *p, const Step *s)
             return points_refuse(p, "%s goes row by row", s->loop[i]);
         if (s->word == WORD_parallel && (n->up != p->root || p->root->body.n != 1 || !only_parallel(p, n)))
             return points_refuse(p, "%s cannot be shared out: the parallel loop is the outermost one, over points that are apart", s->loop[i]);
+        if (s->word == WORD_vector && p->iter.at[n->iter].kind == AXIS_SCAN)
+            return points_refuse(p, "%s cannot be the lanes of a vector: it is walked in order", s->loop[i]);
         if (s->word == WORD_vector && (n->body.n != 1 || n->body.at[0]->kind != NODE_LEAF || !p->iter.at[n->iter].inner))
             return points_refuse(p, "%s cannot be the lanes of a vector: it has to be innermost, the points of a split", s->loop[i]);
         n->run = s->word;

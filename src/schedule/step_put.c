@@ -31,7 +31,10 @@ leaf_reads(const Points *p, const Node *leaf, uint32_t buffer)
     switch (leaf->phase) {
     case PHASE_INIT:
     case PHASE_FLUSH:
+    case PHASE_TURN:
         return false;
+    case PHASE_FILL:
+        return part->nest->write[leaf->write].init != NO_SLOT && part->buffer[part->nest->write[leaf->write].init] == buffer;
     case PHASE_UPDATE:
         scalar_visit(p->c, reduce->arg[0], seek_read, &k);
         return k.any;
@@ -39,7 +42,7 @@ leaf_reads(const Points *p, const Node *leaf, uint32_t buffer)
         scalar_visit(p->c, p->copy.at[leaf->copy].operand, seek_read, &k);
         return k.any;
     case PHASE_FINISH:
-        map_put(&without.done, MAP_PTR(reduce), MAP_PTR(scalar_number(p->c, reduce->dtype, 0)));
+        reduction_left_out(p->c, &without.done, reduce);
         break;
     case PHASE_WHOLE:
         break;

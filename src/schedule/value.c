@@ -12,7 +12,7 @@
 Low
 low_part(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Part *part)
 {
-    Low l = {.c = c, .a = a, .k = k, .m = m, .part = part, .n = part->nest, .lanes = 1, .vector_axis = -1};
+    Low l = {.c = c, .a = a, .k = k, .m = m, .part = part, .n = part->nest, .lanes = 1};
     l.value.arena = a;
     return l;
 }
@@ -212,8 +212,8 @@ find_lane(void *user, Var v)
         *found |= v.kind == LANE.kind && v.id == LANE.id;
 }
 
-static bool
-uses_lane(const Expr *e)
+bool
+low_uses_lane(const Expr *e)
 {
     bool found = false;
     expr_vars(e, find_lane, &found);
@@ -259,11 +259,11 @@ vectorize_load(Vectorizer *v, const Scalar *s)
         return scalar_load_lanes(l->c, s->dtype, s->u.load.slot, s->u.load.rank, s->u.load.at, b->lanes,
                                  expr_int(l->c, 1), NULL);
     for (uint32_t d = 0; d < s->u.load.rank; d++)
-        varies |= uses_lane(s->u.load.at[d]);
+        varies |= low_uses_lane(s->u.load.at[d]);
     if (!varies)
         return s;
     const Expr *offset = offset_of(l, s->u.load.slot, s->u.load.at);
-    if (s->u.load.outside || !expr_linear(l->c, offset, LANE, &stride, &rest) || uses_lane(rest) || uses_lane(stride))
+    if (s->u.load.outside || !expr_linear(l->c, offset, LANE, &stride, &rest) || low_uses_lane(rest) || low_uses_lane(stride))
         return lane_by_lane(v, s);
     for (uint32_t d = 0; d < s->u.load.rank; d++)
         at[d] = at_lane_zero(l->c, s->u.load.at[d]);
@@ -279,9 +279,9 @@ vectorize_index(Vectorizer *v, const Scalar *s)
     Ctx *c = v->l->c;
     const Expr *coef, *rest;
 
-    if (!uses_lane(s->u.index))
+    if (!low_uses_lane(s->u.index))
         return s;
-    if (!expr_linear(c, s->u.index, LANE, &coef, &rest) || uses_lane(rest) || !expr_const(coef, NULL))
+    if (!expr_linear(c, s->u.index, LANE, &coef, &rest) || low_uses_lane(rest) || !expr_const(coef, NULL))
         return lane_by_lane(v, s);
     const Scalar *iota = scalar_2(c, S_MUL, scalar_iota(c, DT_I64, v->lanes),
                                   scalar_splat(c, scalar_int(c, DT_I64, expr_or(coef, 0)), v->lanes));
@@ -349,7 +349,7 @@ low_store(Low *l, Block *b, uint32_t buffer, const Expr *const *at, uint32_t ran
     bool varies = false;
 
     for (uint32_t d = 0; d < rank; d++)
-        varies |= uses_lane(at[d]);
+        varies |= low_uses_lane(at[d]);
     if (!varies && l->k->buffer.at[buffer].lanes == 1) {
         assert(value->lanes == 1);
         tree_store(b, buffer, rank, at, value);
@@ -361,7 +361,7 @@ low_store(Low *l, Block *b, uint32_t buffer, const Expr *const *at, uint32_t ran
         tree_store_lanes(b, buffer, rank, at, value, expr_int(l->c, 1), l->valid);
         return;
     }
-    bool linear = expr_linear(l->c, offset_of(l, buffer, at), LANE, &stride, &rest) && !uses_lane(rest);
+    bool linear = expr_linear(l->c, offset_of(l, buffer, at), LANE, &stride, &rest) && !low_uses_lane(rest);
     assert(linear);
     (void)linear;
     for (uint32_t d = 0; d < rank; d++)

@@ -9,9 +9,10 @@
 typedef struct {
     Ctx *c;
     Arena *a;
-    const Points *p;                 /* as the kernel begins: for the names of loops */
+    Points *p;                 /* as the kernel begins: for the names of loops */
     const bool *constant;            /* [nin] of the kernel: known when it is compiled */
     VEC(const char *) program;       /* found so far, as text */
+    uint32_t priced;                 /* so many of them were carried out */
 } Draft;
 
 /* The name of the loop over an axis of a part. */

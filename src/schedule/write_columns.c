@@ -22,7 +22,7 @@ write_columns(Draft *w, Row *r, Text *t, const char *outside, int64_t block)
     const char *a = r->name;
     const Expr *extent = row_extent(r, r->own + r->nown - r->run, r->run);
 
-    if (!r->reduce || !r->along || !is_deep(w, r) || row_lanes(r, extent) == 1 || expr_or(extent, INT64_MAX) <= block / 2)
+    if (!r->reduce || r->reduce->narg > 1 || !r->along || r->free < r->nown || !is_deep(w, r) || row_lanes(r, extent) == 1 || expr_or(extent, INT64_MAX) <= block / 2)
         return false;
     const char *x = row_index(w, r, t, r->own + r->nown - r->run, r->run, "x");
     const char *outer = axis_names(w, r->part, r->own, r->nown - r->run);

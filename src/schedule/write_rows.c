@@ -28,21 +28,22 @@ write_part(Draft *w, Row *r, Text *t, const char *outside, int64_t unroll, int64
     if (write_columns(w, r, t, outside, unroll * chunk / MOST_VECTORS))
         return true;
     const char *outer = names(w, r, r->own, r->nown - r->run);
+    const char *free = names(w, r, r->own, r->free < r->nown - r->run ? r->free : r->nown - r->run);
 
     if (r->along || (!r->reduce && r->nown)) {
         const Expr *extent = row_extent(r, run, r->run);
         int64_t lanes = r->along ? row_lanes(r, extent) : 1;
         bool fixed = expr_const(extent, NULL);
         x = row_index(w, r, t, run, r->run, "x");
-        if (!outside && r->run == r->nown && (!fixed || expr_or(extent, 0) > chunk) && (!r->reduce || fixed)) {
+        if (!outside && r->run == r->nown && r->free == r->nown && (!fixed || expr_or(extent, 0) > chunk) && (!r->reduce || fixed)) {
             text_printf(t, "split %s by %lld -> %s.c %s.i guard\n", x, (long long)chunk, a, a);
             x = arena_printf(w->a, "%s.i", a);
-            outer = arena_printf(w->a, "%s.c", a);
+            outer = free = arena_printf(w->a, "%s.c", a);
         }
         if (lanes == 1) {
             if (r->reduce)
                 return false;
-            return outside || !*outer || (text_printf(t, "fuse %s -> task\nrun task parallel\n", outer), true);
+            return outside || !*free || (text_printf(t, "fuse %s -> task\nrun task parallel\n", free), true);
         }
         if (unroll > 1 && r->reduce && (!fixed || expr_or(extent, 0) < unroll * lanes))
             return false;
@@ -57,13 +58,15 @@ write_part(Draft *w, Row *r, Text *t, const char *outside, int64_t unroll, int64
         if (unroll > 1)
             text_printf(t, "run %s.u unroll\n", a);
         text_printf(t, "run %s.l vector\n", a);
-        if (!outside && *outer)
-            text_printf(t, "fuse %s -> task\nrun task parallel\n", outer);
+        if (!outside && *free)
+            text_printf(t, "fuse %s -> task\nrun task parallel\n", free);
         else if (!outside && r->reduce)
             text_printf(t, "run %s.b serial\n", a);
         return true;
     }
     outer = names(w, r, r->own, r->nown);
+    if (r->free < r->nown)
+        return !*outer || (!r->reduce && (outside || !*free || (text_printf(t, "fuse %s -> task\nrun task parallel\n", free), true)));
     if (!r->reduce)
         return true;                         /* one point */
     if (!outside && *outer) {
@@ -107,6 +110,8 @@ write_rows(Draft *w)
 
     for (uint32_t i = 0; i < n; i++)
         row[i] = row_of(w, i, shared);
+    if (n == 1 && (write_scan(w, &row[0]) || write_scatter(w, &row[0])))
+        return;
     bool sums = false;
     for (uint32_t i = 0; i < n; i++)
         sums |= row[i].sum_run > 0;

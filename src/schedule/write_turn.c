@@ -57,7 +57,7 @@ write_turn(Draft *w)
     const Scalar *load[NEST_MAX_AXES];
     uint32_t axis[NEST_MAX_AXES], nload, at = 0;
 
-    if (k->npart != 1 || r.reduce || n->nwrite != 1 || !r.along || r.nown < 2)
+    if (k->npart != 1 || r.reduce || n->nwrite != 1 || r.free < r.nown || nest_axes_of_kind(n, AXIS_REDUCE) || !r.along || r.nown < 2)
         return false;
     Accesses all = nest_accesses(w->c, w->a, n);
     if (all.n > NEST_MAX_AXES || !turned_axis(&r, &all, r.own[r.nown - 1], axis, load, &nload))

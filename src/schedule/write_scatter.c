@@ -1,0 +1,51 @@
+/* write_scatter: rows that are added to places which data name, over a copy of what stood there.
+ *
+ * Where in a row an element goes is not data: columns are apart from each other, so blocks of them are shared out, and
+ * vectors run along them. Rows are taken in order, whatever places they go to.
+ */
+#include "schedule/rows.h"
+
+/* The fill's loops in front of the last dimension: "fill.d0 fill.d1". */
+static const char *
+fill_names(const Draft *w, uint32_t part)
+{
+    Text t = { .arena = w->a };
+
+    for (IterId x = 1; x < w->p->iter.n; x++)
+        if (w->p->iter.at[x].size && w->p->iter.at[x].part == part)
+            text_printf(&t, "%sfill.%s", t.n ? " " : "", w->p->iter.at[x].name);
+    return text_str(&t);
+}
+
+bool
+write_scatter(Draft *w, Row *r)
+{
+    const char *a = r->name;
+    const Nest *n = r->low.n;
+    Text t = { .arena = w->a };
+
+    if (n->nwrite != 1 || n->write[0].combiner == COMB_NONE || !r->free || nest_axes_of_kind(n, AXIS_REDUCE))
+        return false;
+    uint32_t x = r->own[r->free - 1];
+    const Write *out = &n->write[0];
+    const Type *type = n->param[out->out].type;
+    const Expr *extent = n->axis[x].extent, *last = out->at[type->rank - 1];
+    Var v;
+    if (!expr_is_var(last, &v) || v.kind != VAR_AXIS || v.id != x)
+        return false;
+    int64_t lanes = row_lanes(r, extent), line = w->p->m->line_bytes / dtype_info[type->dtype].bytes, cores = w->p->m->cores;
+    int64_t block = (expr_or(extent, 64 * line) + cores * line - 1) / (cores * line) * line;
+    const char *outer = axis_names(w, r->part, r->own, r->free - 1), *rest = axis_names(w, r->part, r->own + r->free, r->nown - r->free);
+    const char *fill = fill_names(w, r->part), *name = axis_name(w, r->part, x);
+    if (lanes == 1 || block < lanes)
+        return false;
+    text_printf(&t, "split %s by %lld -> %s.c %s.i guard\nfuse %s %s.c -> task\napart %s.i\n", name, (long long)block, a, a, outer, a, a);
+    if (*fill)
+        text_printf(&t, "order %s fill.%s.i\n", fill, a);
+    if (*rest)
+        text_printf(&t, "order %s %s.i\n", rest, a);
+    text_printf(&t, "split fill.%s.i by %lld -> %s.fb %s.fl\nsplit %s.i by %lld -> %s.b %s.l\n", a, (long long)lanes, a, a, a, (long long)lanes, a, a);
+    text_printf(&t, "run fill.%s.fl %s.l vector\nrun task parallel\n", a, a);
+    write_program(w, &t);
+    return true;
+}
