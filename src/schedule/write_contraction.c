@@ -304,6 +304,10 @@ write_shape(const Gemm *g, Shape s, bool image)
     int64_t panels = g->ncols < 0 ? 8 : ceil_to(g->ncols, width), depth = g->depth < 0 ? 512 : g->depth;
     Tile x = { .rows = s.rows, .vectors = s.vectors, .image = image };
 
+    /* All points of a window read one image. */
+    for (uint32_t i = 0; image && g->depth > 0 && i < cut->nsum; i++)
+        if (cut->window.window >> cut->sum[i] & 1)
+            depth /= expr_or(low_extent(g->l, cut->sum[i]), 1);
     if (cut->nsum)
         outer = expr_or(low_extent(g->l, cut->sum[0]), 0);
     if (outer > 0 && g->depth > 0)
