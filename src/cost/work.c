@@ -147,6 +147,14 @@ price_move(Code *k, const MemRef *a, DType t, uint32_t lanes, bool store, double
     bool part = a->load ? a->load->u.load.valid != NULL : a->node->tree->u.store.valid != NULL;
     double part_units = store ? m->part_store_cycles * m->store_per_cycle : m->part_load_cycles * m->load_per_cycle;
 
+    /* A number of lanes is stored in pieces of 16, 8 and 4 bytes, by way of the stack, where masks are dearer (emit/prelude_lanes.h). */
+    int64_t first;
+    if (part && store && expr_const(a->node->tree->u.store.valid, &first)) {
+        double pieces = 1;
+        for (int64_t left = first * dtype_info[t].bytes; left > 0; left -= left >= 16 ? 16 : left >= 8 ? 8 : left >= 4 ? 4 : left)
+            pieces++;
+        part_units = pieces < part_units ? pieces : part_units;
+    }
     part_units = part_units < 1 ? 1 : part_units;
     k->bytes += n * bytes * a->valid;
     if (lanes == 1) {

@@ -88,6 +88,7 @@ TN_PARTS(128) TN_PARTS(256) TN_PARTS(512)
 #elif defined(__AVX2__) && defined(__has_builtin)
 #if __has_builtin(__builtin_ia32_maskloadd256) && __has_builtin(__builtin_ia32_maskstored256)
 #define TN_MASKS(size, bytes) ((size) >= 4 && (bytes) <= 32)
+#define TN_PIECES 1              /* a masked store is microcode on AMD's (12 to 19 cycles): so many lanes are two or three stores */
 #define TN_PART(name, suffix, T, lanes)                                                                \
     typedef T tn_part_##name __attribute__((vector_size(lanes * sizeof(T))));                          \
     TN_INLINE void tn_part_load_##name(void *v, const void *p, tn_part_##name mask)                    \
@@ -121,6 +122,10 @@ TN_INLINE void tn_part_load(void *v, const void *p, int64_t n, size_t size, size
 TN_INLINE void tn_part_store(void *p, const void *v, int64_t n, size_t size, size_t bytes) { (void)v, (void)p, (void)n, (void)size, (void)bytes; }
 #endif
 
+#ifndef TN_PIECES
+#define TN_PIECES 0
+#endif
+
 /* What every element type has: e names it, T is the C type, M the mask's element, W the work
  * type of wrapping arithmetic. The first n lanes: others are not touched, and read as zero. */
 #define TN_VECTOR(N, e, T, M)                                                                          \
@@ -147,6 +152,12 @@ TN_INLINE void tn_part_store(void *p, const void *v, int64_t n, size_t size, siz
     }                                                                                                  \
     TN_INLINE void tn_store_first_##e##x##N(T *p, tn_##e##x##N v, int64_t n)                           \
     {                                                                                                  \
+        if (TN_PIECES && sizeof v <= 32 && __builtin_constant_p(n) && n > 0 && n < N) {                \
+            T part[N];                                                                                 \
+            tn_store_##e##x##N(part, v);                                                               \
+            memcpy(p, part, (size_t)n * sizeof(T));                                                    \
+            return;                                                                                    \
+        }                                                                                              \
         if (TN_MASKS(sizeof(T), sizeof v) && !(__builtin_constant_p(n) && n >= N)) {                   \
             struct { tn_##e##x##N v; char room[sizeof(T) * N < 16 ? 16 : 1]; } u;                      \
             u.v = v;                                                                                   \

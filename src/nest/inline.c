@@ -9,7 +9,8 @@
  * whatever the indices contain.
  *
  * A read with an outside value becomes  inside ? value : outside.  Both arms of a select may be
- * evaluated, so where `inside` is not proved the producer's own reads get an outside value too.
+ * evaluated, so where `inside` is not proved the producer's own reads get an outside value too. Where the value is a read
+ * with the same bounds, that alone is enough.
  * An index checked at run time (S_AT) cannot be evaluated outside: then there is no inlining.
  */
 #include <string.h>
@@ -203,13 +204,27 @@ look_for_check(void *user, const Scalar *s)
         *(bool *)user = true;
 }
 
+/* A transposition, say: the value is a read whose own bounds are those of the index. Then it is outside where the read of
+ * the result would be, and says so itself. */
+static bool
+has_its_bounds(Inline *in, const Scalar *value, const Expr *at, const Expr *extent)
+{
+    if (value->op != S_LOAD || value->u.load.outside)
+        return false;
+    const Type *t = in->edit.param[value->u.load.slot].type;
+    for (uint32_t d = 0; d < value->u.load.rank; d++)
+        if (value->u.load.at[d] == at && expr_eq(in->ctx, NULL, t->dim[d], extent) == YES)
+            return true;
+    return false;
+}
+
 /* inside ? value : outside, for a read that may lie beyond the producer's result. */
 static const Scalar *
 guarded(Inline *in, const Scalar *load, const Scalar *value, const Type *t)
 {
     Ctx *c = in->ctx;
     const Scalar *inside = NULL;
-    bool checks = false;
+    bool checks = false, itself = true;
 
     scalar_visit(c, value, look_for_check, &checks);
     for (uint32_t k = in->consumer->naxis; k < in->edit.nest.naxis; k++)
@@ -226,10 +241,13 @@ guarded(Inline *in, const Scalar *load, const Scalar *value, const Type *t)
             test[0] = scalar_2(c, S_GE, i, scalar_int(c, DT_I64, 0));
         if (expr_le(c, &in->ranges, at, expr_offset(c, t->dim[d], -1)) != YES)
             test[1] = scalar_2(c, S_LT, i, scalar_index(c, t->dim[d]));
+        itself = itself && ((!test[0] && !test[1]) || has_its_bounds(in, value, at, t->dim[d]));
         for (uint32_t k = 0; k < 2; k++)
             if (test[k])
                 inside = inside ? scalar_2(c, S_AND, inside, test[k]) : test[k];
     }
+    if (inside && itself)
+        return load_with(c, value, value->u.load.slot, load->u.load.outside);
     ScalarMap m = { .load = guard_load, .user = in, .ctx = c, .done = { .arena = c->arena } };
     return scalar_select(c, inside, scalar_map(&m, value), load->u.load.outside);
 }

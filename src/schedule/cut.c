@@ -193,5 +193,7 @@ cut_contraction(Low *l, Cut *out)
     out->cols = axes_product(l, out->col + out->ncol - out->col_run, out->col_run);
     out->depth = axes_product(l, out->sum, out->nsum);
     columns_slide(l, out);
+    if (out->nrow == 0 && out->windowed)             /* one row under a window: depthwise, whichever factor comes first */
+        return false;
     return true;
 }

@@ -80,7 +80,7 @@ stage_recognise(Low *l, const Scalar *load, AxisSet sum, AxisSet wanted, Stage *
         s->window |= here & sum;
         s->slide[s->nslide++] = slide;
     }
-    if (s->nslide == 0 || s->slide[s->nslide - 1].dim != load->u.load.rank - 1)
+    if (s->nslide == 0)
         return false;
     for (uint32_t d = 0; d < load->u.load.rank; d++) {
         AxisSet here = expr_axes(load->u.load.at[d]);

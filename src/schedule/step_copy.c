@@ -189,7 +189,7 @@ step_image(Points *p, const Step *s)
                 wanted |= (AxisSet)1 << p->iter.at[p->iter.at[x].from[i]].axis;
         }
     if (c.operand->op != S_LOAD || !reduce || !stage_recognise(&l, c.operand, reduce->u.reduce.axes, wanted, c.image))
-        return points_refuse(p, "%s is not read under a window: its last index is not an output and a summed axis with whole steps", s->subject);
+        return points_refuse(p, "%s is not read under a window: no index is an output and a summed axis with whole steps", s->subject);
     c.ndim = c.dim[0] != 0;
     c.leaf = node_new(p, NODE_LEAF, c.at, PHASE_COPY, NULL);
     c.leaf->part = part;

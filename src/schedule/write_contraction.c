@@ -16,6 +16,7 @@
  */
 #include "schedule/cut.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -27,6 +28,7 @@ typedef struct {
     int64_t depth;                   /* trips of the outermost sum before the next panels; 0: all */
     bool panels_outside;             /* a panel meets all rows before the next one does */
     bool copy_rows;                  /* rows of A are copied together */
+    bool pack_rows;                  /* all rows of a task are, as tiles read them */
     bool in_place;                   /* B is read where it lies */
     bool image;                      /* the image under B is copied once, and columns are positions in it */
 } Tile;
@@ -173,9 +175,9 @@ write_tile(const Gemm *g, const Tile *x)
 
     if (x->in_place && (!g->b_direct || lay_b))
         return;
-    if (!lay_a && !g->a_direct && !x->copy_rows)
+    if (!lay_a && !g->a_direct && !x->copy_rows && !x->pack_rows)
         return;
-    if (lay_a && x->copy_rows)
+    if (lay_a && (x->copy_rows || x->pack_rows))
         return;
     text_add(&t, lay_a ? lay_a : "");
     text_add(&t, lay_b ? lay_b : "");
@@ -225,6 +227,11 @@ write_tile(const Gemm *g, const Tile *x)
             text_printf(&t, "split rows.%s by %lld -> av al\nrun rows.al vector\n", last, (long long)g->lanes);
         }
     }
+    if (x->pack_rows) {
+        const char *last = last_of(text_str(&sums));
+        text_printf(&t, "stage lhs at %s -> rows scratch of ip %s ir\norder rows.ip rows.ir rows.%s\n", x->depth ? "kb" : "task", text_str(&sums), last);
+        text_printf(&t, "split rows.%s by %lld -> av al\nrun rows.al vector\n", last, (long long)g->lanes);
+    }
     /* A row of columns is read once for all rows of the tile. */
     if (cut->nsum && x->rows > 1)
         text_printf(&t, "stage rhs at %s -> col reg of jr\n", last_of(text_str(&sums)));
@@ -234,14 +241,15 @@ write_tile(const Gemm *g, const Tile *x)
 
 /* ---- the numbers ---------------------------------------------------------------------------------------- */
 
-/* Cycles of a step of the sum over all tiles: multiply-adds, loads, or the latency of too few accumulators. Tails are in
- * the ceilings; sizes that are not known count per unit of length. */
+/* Cycles of a step of the sum over all tiles: multiply-adds and loads, which wait for each other the more the nearer they
+ * are, or the latency of too few accumulators. A row of columns for no more than two rows is loaded for each (see
+ * cost/work.c). Tails are in the ceilings; sizes that are not known count per unit of length. */
 static double
 step_cycles(const Gemm *g, int64_t rows, int64_t vectors)
 {
     const Machine *m = g->w->p->m;
-    double fma = (double)(rows * vectors) / m->fma_per_cycle, loads = (double)(rows + vectors) / m->load_per_cycle;
-    double most = fma > loads ? fma : loads;
+    double fma = (double)(rows * vectors) / m->fma_per_cycle, loads = (double)(rows + (rows > 2 ? 1 : rows) * vectors) / m->load_per_cycle;
+    double most = sqrt(fma * fma + loads * loads);
     double down = g->nrows < 0 ? 1.0 / (double)rows : (double)((g->nrows + rows - 1) / rows);
     double across = g->ncols < 0 ? 1.0 / (double)(vectors * g->lanes) : (double)((g->ncols + vectors * g->lanes - 1) / (vectors * g->lanes));
 
@@ -296,6 +304,10 @@ write_shape(const Gemm *g, Shape s, bool image)
     int64_t panels = g->ncols < 0 ? 8 : ceil_to(g->ncols, width), depth = g->depth < 0 ? 512 : g->depth;
     Tile x = { .rows = s.rows, .vectors = s.vectors, .image = image };
 
+    /* All points of a window read one image. */
+    for (uint32_t i = 0; image && g->depth > 0 && i < cut->nsum; i++)
+        if (cut->window.window >> cut->sum[i] & 1)
+            depth /= expr_or(low_extent(g->l, cut->sum[i]), 1);
     if (cut->nsum)
         outer = expr_or(low_extent(g->l, cut->sum[0]), 0);
     if (outer > 0 && g->depth > 0)
@@ -327,6 +339,27 @@ write_shape(const Gemm *g, Shape s, bool image)
             if (n == 1)
                 break;
         }
+    }
+}
+
+/* Large products: a panel of columns, as deep as half of the first cache, stays there while all rows of a task go by, which
+ * come from the second in the order they are read. The wider a task, the less often rows are copied. */
+static void
+write_shape_blocked(const Gemm *g, Shape s)
+{
+    const Machine *m = g->w->p->m;
+    int64_t bytes = dtype_info[g->cut.k.reduce->dtype].bytes, width = s.vectors * g->lanes, outer = expr_or(low_extent(g->l, g->cut.sum[0]), 0);
+    int64_t inner = outer > 0 ? g->depth / outer : 0, block = inner > 0 ? m->level[LEVEL_L1].bytes / 2 / (width * bytes * inner) : 0;
+
+    if (s.rows == 1 || block < g->lanes || outer <= block)
+        return;
+    Tile x = { .rows = s.rows, .vectors = s.vectors, .panels_outside = true, .pack_rows = true, .depth = ceil_to(outer, ceil_to(outer, block)) };
+    for (int64_t panels = 8; panels <= 64 && panels / 2 < ceil_to(g->ncols, width); panels *= 2) {
+        int64_t rows = m->level[LEVEL_L2].bytes / 2 / ((x.depth * inner + panels * width) * bytes);
+        x.panels = panels;
+        x.chunk = rows / s.rows;
+        if (x.chunk >= 4)
+            write_tile(g, &x);
     }
 }
 
@@ -378,6 +411,8 @@ write_contraction(Draft *w)
             write_shape(&g, best[i], true);
         if (g.b_direct && !g.b_constant && g.ncols >= 0)
             write_shape_in_place(&g, best[i]);
+        if (g.cut.nsum && g.cut.row_run && !g.a_constant && !g.cut.windowed && g.nrows >= 0 && g.ncols >= 0 && g.depth > 0)
+            write_shape_blocked(&g, best[i]);
     }
     /* With few rows nothing is gained by copying columns that lie well. */
     if (g.b_direct && g.nrows >= 0 && g.nrows <= (int64_t)p->m->vector_registers / 2)

@@ -145,6 +145,14 @@ guards(void **state)
                                  "nest c(t: f32[n]) -> (o: f32[n]) { o[i] = t[n - 1 - i | 7] }");
     Accesses a = nest_accesses(&w->ctx, w->arena, n);
     assert_false(a.at[0].conditional);
+    /* a transposed read is outside where the read of the transposition was */
+    n = check_inline(w, "nest p(x: f32[m, n]) -> (t: f32[n, m]) { t[i, j] = x[j, i] }",
+                     "nest c(t: f32[n, m], f: f32[3]) -> (o: f32[n, m]) { o[i, j] = sum r: t[i + r - 1, j | 7] * f[r] }");
+    assert_null(strchr(text_of(w, n), '?'));
+    /* but not where it has other bounds */
+    n = check_inline(w, "nest p(x: f32[m, n]) -> (t: f32[n - 1, m]) { t[i, j] = x[j, i] }",
+                     "nest c(t: f32[n - 1, m], f: f32[3]) -> (o: f32[n, m]) { o[i, j] = sum r: t[i + r - 1, j | 7] * f[r] }");
+    assert_non_null(strchr(text_of(w, n), '?'));
     /* an index that is checked when it runs cannot be evaluated outside */
     const Nest *p = parse(w, "nest p(x: f32[n], idx: i64[n]) -> (t: f32[n]) { t[i] = x[at(idx[i], n)] }");
     const Nest *c = parse(w, "nest c(t: f32[n]) -> (o: f32[n]) { o[i] = t[i - 1 | 0] }");

@@ -51,6 +51,13 @@ static const char program[] =
     "#define TYPES(X, N) X(N, f32, float) X(N, f64, double) X(N, u8, uint8_t) X(N, u16, uint16_t)\n"
     "#define WIDTHS(Y, X) Y(X, 2) Y(X, 8) Y(X, 16)\n"
     "WIDTHS(TYPES, CHECK)\n"
+    "#define KNOWN(n) { \\\n"            /* a number of lanes that the compiler sees may be stored in pieces */
+    "    float *p = (float *)end - n, from[8], before = p[-1]; \\\n"
+    "    for (int l = 0; l < 8; l++) from[l] = (float)(100 * n + l); \\\n"
+    "    tn_store_first_f32x8(p, tn_load_f32x8(from), n); \\\n"
+    "    for (int l = 0; l < n; l++) check(p[l] == from[l], \"store_first of known\", 8, n); \\\n"
+    "    check(p[-1] == before, \"store_first of known, before\", 8, n); \\\n"
+    "}\n"
     "#define CALL(N, e, T) for (int64_t n = -2; n <= N + 1; n++) check_##e##x##N(n);\n"
     "int main(void) {\n"
     "    char *space = mmap(NULL, 2 * SPACE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);\n"
@@ -58,6 +65,7 @@ static const char program[] =
     "    if (space == MAP_FAILED || mprotect(end, SPACE, PROT_NONE) != 0) return 2;\n"
     "    WIDTHS(TYPES, CALL)\n"
     "    check_f32x16(INT64_MIN); check_u8x16(INT64_MAX); check_f32x8(INT64_C(1) << 32);\n"
+    "    KNOWN(1) KNOWN(2) KNOWN(3) KNOWN(4) KNOWN(5) KNOWN(6) KNOWN(7) KNOWN(8)\n"
     "    return failed ? 1 : 0;\n"
     "}\n";
 
