@@ -197,7 +197,7 @@ static Graph *
 fuse_nests(void *user, const Graph *g)
 {
     Job *j = user;
-    FusePlan p = j->o->no_fuse ? fuse_none(g, j->arena) : fuse_greedy(g, j->arena);
+    FusePlan p = j->o->no_fuse ? fuse_none(g, j->arena) : fuse_greedy(g, j->arena, &j->machine);
 
     fusion_remarks(j, g, &p);
     return fuse_apply(g, &p);

@@ -9,6 +9,7 @@
 #define TENON_FUSE_H
 
 #include "graph/graph.h"
+#include "machine/machine.h"
 
 typedef struct {
     uint32_t *group;         /* [g->node.n]: group of each node; groups are numbered from 1 in topological order */
@@ -18,7 +19,7 @@ typedef struct {
 } FusePlan;
 
 FusePlan fuse_none(const Graph *g, Arena *a);        /* every node alone: the baseline */
-FusePlan fuse_greedy(const Graph *g, Arena *a);
+FusePlan fuse_greedy(const Graph *g, Arena *a, const Machine *m);
 /* All of these nodes one group, wise or not: how tests reach every way of sharing a kernel. */
 FusePlan fuse_together(const Graph *g, Arena *a, const NodeId *node, uint32_t n);
 /* Acyclic quotient, inlinable copies, shared axes found. NULL text if legal, else why not. */

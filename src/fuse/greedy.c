@@ -12,11 +12,9 @@
  */
 #include "fuse/internal.h"
 
-#define FEW_TRIPS 16                 /* fewer trips than this starve the threads … */
-#define MUCH_WORK 65536              /* … when there are more points than this */
-
 typedef struct {
     Fusion *f;
+    const Machine *m;
     NodeId *group;                   /* [node.n]: of hosts: the smallest member's id */
     NodeId *next;                    /* [node.n]: of hosts: the next member, in the graph's order; 0: the last */
     const NestTraits *traits;        /* [node.n]: of hosts */
@@ -147,19 +145,19 @@ trips_to_keep(Rows *r, NodeId group)
     return trips_of(r->f->ctx, r->f->piece[r->member[0]].nest, n > 1 ? fuse_shared(r->f, r->member, n) : NEST_MAX_AXES);
 }
 
-/* Is a trip small enough for near memory, and are there enough trips for the threads? */
+/* Is a trip small enough for near memory, and are there two trips for every core, where there is work for two? */
 static bool
 suits(Rows *r, const Expr *trips, uint32_t n)
 {
     Ctx *c = r->f->ctx;
-    int64_t trip, work;
+    int64_t trip, work, few = 2 * (int64_t)r->m->cores, much = 2 * machine_waking_operations(r->m);
 
     for (uint32_t i = 0; i < n; i++) {
         const Nest *nest = r->f->piece[r->member[i]].nest;
         const Expr *row = expr_exact_div(c, type_count(c, nest->param[nest->nin].type), trips);
         if (row && expr_const(row, &work) && work > FUSE_MAX_ROW)
             return false;
-        if (expr_const(trips, &trip) && trip < FEW_TRIPS && row && expr_const(row, &work) && trip * work > MUCH_WORK)
+        if (expr_const(trips, &trip) && trip < few && row && expr_const(row, &work) && trip * work > much)
             return false;
     }
     return true;
@@ -195,11 +193,11 @@ gather(Rows *r, NodeId a, NodeId b)
 }
 
 static void
-gather_rows(Fusion *f)
+gather_rows(Fusion *f, const Machine *m)
 {
     uint32_t nn = f->g->node.n;
     Arena *a = f->arena;
-    Rows r = { .f = f, .group = NEW_ARRAY(a, NodeId, nn), .next = NEW_ARRAY(a, NodeId, nn), .traits = f->traits,
+    Rows r = { .f = f, .m = m, .group = NEW_ARRAY(a, NodeId, nn), .next = NEW_ARRAY(a, NodeId, nn), .traits = f->traits,
                .member = NEW_ARRAY(a, NodeId, nn), .order = NEW_ARRAY(a, NodeId, nn), .at = NEW_ARRAY(a, uint32_t, nn),
                .reached = NEW_ARRAY(a, NodeId, nn), .stack = NEW_ARRAY(a, NodeId, nn), .seen = NEW_ARRAY(a, bool, nn) };
     bool changed = true;
@@ -225,13 +223,13 @@ gather_rows(Fusion *f)
 }
 
 FusePlan
-fuse_greedy(const Graph *g, Arena *a)
+fuse_greedy(const Graph *g, Arena *a, const Machine *m)
 {
     FusePlan p = fuse_none(g, a);
     Arena *scratch = arena_child(g->ctx->arena);
     Fusion f = fuse_compose(g, scratch, NULL);
 
-    gather_rows(&f);
+    gather_rows(&f, m);
     for (NodeId n = 1; n < g->node.n; n++) {
         p.group[n] = f.host[n];
         p.copied[n] = f.host[n] == 0;

@@ -76,6 +76,13 @@ void machine_table(Text *t, const Machine *m);     /* for people */
 void machine_ask(Arena *a, Machine *m);
 static inline uint32_t machine_lanes(const Machine *m, DType t) { return m->vector_bytes / dtype_info[t].bytes; }
 
+/* Operations on f32 vectors that one core does while another is woken: less is not worth sharing. */
+static inline int64_t
+machine_waking_operations(const Machine *m)
+{
+    return (int64_t)(m->wake_seconds / m->cycle_seconds * m->add_per_cycle * machine_lanes(m, DT_F32));
+}
+
 /* The least time in which `threads` of the cores could do so many operations of a type and move so many bytes. */
 double machine_roof_seconds(const Machine *m, DType t, uint32_t threads, double operations, double bytes);
 

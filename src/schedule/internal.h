@@ -58,6 +58,8 @@ void low_vector_loop(Low *l, Block *b, uint32_t axis, const char *name, const Ex
 /* Are adjacent axes (outer, inner) one axis for every read below s, and for the write? Then outer may
  * be bound to 0 and inner to an index over the product of both extents. */
 bool low_collapses(Low *l, uint32_t outer, uint32_t inner, const Scalar *const *value, uint32_t nvalue, const Write *w);
+/* Trips worth a thread, from the scalar operations of one. */
+const Expr *low_grain(Ctx *c, const Machine *m, const Expr *work_per_trip);
 const Expr *axes_product(Low *l, const uint32_t *axis, uint32_t n);
 
 /* ---- values (value.c) ----------------------------------------------------------------------------- */

@@ -327,16 +327,6 @@ lower_node(Env *e, const Node *n, Block *b)
     e->phase = before;
 }
 
-/* How many trips make up about 32 K scalar operations: below that a thread costs more than it saves. */
-static const Expr *
-grain_of(Ctx *c, const Expr *work_per_trip)
-{
-    int64_t w;
-    if (expr_const(work_per_trip, &w))
-        return expr_int(c, w >= 32768 ? 1 : 32768 / (w > 0 ? w : 1));
-    return expr_max(c, expr_int(c, 1), expr_div(c, expr_int(c, 32768), expr_max(c, expr_int(c, 1), work_per_trip)));
-}
-
 /* ---- the whole --------------------------------------------------------------------------------------- */
 
 /* Scalar operations of one trip, about: points times what one costs. */
@@ -382,6 +372,6 @@ points_lower(Points *p)
     if (p->grain)
         k->grain = expr_int(p->c, p->grain);
     else if (e.task == top && top != p->root)
-        k->grain = grain_of(p->c, work_below(&e, top, expr_int(p->c, 1)));
+        k->grain = low_grain(p->c, p->m, work_below(&e, top, expr_int(p->c, 1)));
     return true;
 }

@@ -154,7 +154,10 @@ apply(World *w, const FusePlan *p)
 static const Graph *
 greedy(World *w)
 {
-    FusePlan p = fuse_greedy(w->g, w->arena);
+    Machine m;
+
+    assert_true(machine_find(&w->ctx, "x86-64-v3", &m));
+    FusePlan p = fuse_greedy(w->g, w->arena, &m);
     const char *no = fuse_illegal(w->g, &p);
     if (no)
         fail_msg("%s", no);
