@@ -279,6 +279,15 @@ price_op(Code *k, const Scalar *s, double n)
         if (s->arg[0]->op != S_LOAD)                 /* of a load: the load does it */
             add_uops(k, &k->alu, n);
         return;
+    case S_DOT2: {
+        double each = s->lanes * 4.0 / (m->i16_dot_per_second * m->cycle_seconds);   /* cycles, its addition among them */
+        k->work += 3 * n * s->lanes;
+        if (m->i16_dot_per_second > 0)
+            add_uops(k, &k->fma, n * each * m->fma_per_cycle);
+        else
+            add_uops(k, &k->alu, 7 * whole);
+        return;
+    }
     case S_ADD: case S_SUB:
         if (dtype_is_float(s->dtype) && (is_product(s->arg[0]) || is_product(s->arg[1])))
             k->work += n * s->lanes;

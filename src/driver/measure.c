@@ -135,6 +135,7 @@ measure_core(Measure *p)
     m->f32_per_second = 2 * lanes * fma;
     m->f64_per_second = lanes * rate_of(p, "fma_f64", 0, 1);
     m->bf16_dot_per_second = 4 * lanes * rate_of(p, "bf16_dot", 0, 1);
+    m->i16_dot_per_second = 4 * lanes * rate_of(p, "i16_dot", 0, 1);
     m->i8_dot_per_second = 8 * lanes * rate_of(p, "i8_dot", 0, 1);
     m->f16_load_per_second = rate_of(p, "load_f16", half, 1) / 2;
     m->bf16_load_per_second = rate_of(p, "load_bf16", half, 1) / 2;

@@ -212,14 +212,14 @@ fuse_graph(void *user, const Graph *g)
 static Graph *
 normalise(void *user, const Graph *g)
 {
-    (void)user;
-    return normalise_nests(g, FOLD_BYTES);
+    const Job *j = user;
+    return normalise_nests(g, FOLD_BYTES, j->machine.i16_dot_per_second > 0);
 }
 
 static bool
 stage_normalise(Job *j)
 {
-    return replace_graph(j, graph_map(j->graph, normalise, NULL));
+    return replace_graph(j, graph_map(j->graph, normalise, j));
 }
 
 static bool

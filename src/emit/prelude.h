@@ -104,6 +104,12 @@ TN_INLINE double tn_mod_f64(double x, double y)
     return r != 0 && (r < 0) != (y < 0) ? r + y : r;
 }
 
+/* Two products of 16 bits, summed. */
+TN_INLINE int32_t tn_dot2_i32(int32_t x, int32_t y)
+{
+    return (int32_t)((uint32_t)((int16_t)x * (int16_t)y) + (uint32_t)((int16_t)(x >> 16) * (int16_t)(y >> 16)));
+}
+
 /* Minimum and maximum. Floats give NaN when either side is one: `a > b ? a : b` gives b when b
  * is, the second choice sees to a. The _c form is for a that is known to be a number. */
 #define TN_MINMAX_C(S, F)                                                                              \

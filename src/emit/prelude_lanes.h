@@ -375,6 +375,82 @@ TN_SCALE_BY(64, __builtin_ia32_scalefps512_mask(x, y, x, -1, 4))
         return (__builtin_convertvector(c, tn_##name##x##N) & ~over) | ((T)MAX & over);                \
     }
 
+/* Pairs of 16 bits multiplied and summed: one instruction where the processor has it, for vectors of its widths. */
+#define TN_DOT2(N, x, y)                                                                              \
+    ((tn_i32x##N)((tn_u32x##N)(((tn_i32x##N)((tn_u32x##N)x << 16) >> 16) * ((tn_i32x##N)((tn_u32x##N)y << 16) >> 16)) + \
+                  (tn_u32x##N)((x >> 16) * (y >> 16))))
+#define TN_DOT2_2(x, y) TN_DOT2(2, x, y)
+#define TN_DOT2_4(x, y) TN_DOT2(4, x, y)
+#define TN_DOT2_8(x, y) TN_DOT2(8, x, y)
+#define TN_DOT2_16(x, y) TN_DOT2(16, x, y)
+#define TN_DOT2_32(x, y) TN_DOT2(32, x, y)
+#define TN_DOT2_64(x, y) TN_DOT2(64, x, y)
+#if defined(__has_builtin)
+#if defined(__SSE2__) && __has_builtin(__builtin_ia32_pmaddwd128)
+typedef short tn_dot2_4 __attribute__((vector_size(16)));
+#undef TN_DOT2_4
+#define TN_DOT2_4(x, y) ((tn_i32x4)__builtin_ia32_pmaddwd128((tn_dot2_4)x, (tn_dot2_4)y))
+#endif
+#if defined(__AVX2__) && __has_builtin(__builtin_ia32_pmaddwd256)
+typedef short tn_dot2_8 __attribute__((vector_size(32)));
+#undef TN_DOT2_8
+#define TN_DOT2_8(x, y) ((tn_i32x8)__builtin_ia32_pmaddwd256((tn_dot2_8)x, (tn_dot2_8)y))
+#endif
+#if defined(__AVX512BW__) && __has_builtin(__builtin_ia32_pmaddwd512)
+typedef short tn_dot2_16 __attribute__((vector_size(64)));
+#undef TN_DOT2_16
+#define TN_DOT2_16(x, y) ((tn_i32x16)__builtin_ia32_pmaddwd512((tn_dot2_16)x, (tn_dot2_16)y))
+#elif defined(__AVX512BW__) && __has_builtin(__builtin_ia32_pmaddwd512_mask)
+typedef short tn_dot2_16 __attribute__((vector_size(64)));
+#undef TN_DOT2_16
+#define TN_DOT2_16(x, y) ((tn_i32x16)__builtin_ia32_pmaddwd512_mask((tn_dot2_16)x, (tn_dot2_16)y, (tn_i32x16){0}, (unsigned short)-1))
+#endif
+#endif
+
+/* Integers of 8 and 16 bits as 32 bits. GCC 12 takes vectors of bytes apart lane by lane where one instruction would do. */
+#define TN_LONG(N, from) __builtin_convertvector(x, tn_i32x##N)
+#define TN_LONG_i8_2 TN_LONG(2, i8)
+#define TN_LONG_u8_2 TN_LONG(2, u8)
+#define TN_LONG_i16_2 TN_LONG(2, i16)
+#define TN_LONG_u16_2 TN_LONG(2, u16)
+#define TN_LONG_i8_4 TN_LONG(4, i8)
+#define TN_LONG_u8_4 TN_LONG(4, u8)
+#define TN_LONG_i16_4 TN_LONG(4, i16)
+#define TN_LONG_u16_4 TN_LONG(4, u16)
+#if !defined(__clang__) && defined(__AVX2__) && defined(__has_builtin) && __has_builtin(__builtin_ia32_pmovsxbd256)
+typedef char tn_bytes_16 __attribute__((vector_size(16)));
+typedef short tn_words_8 __attribute__((vector_size(16)));
+typedef long long tn_halves_16 __attribute__((vector_size(16)));
+TN_INLINE tn_bytes_16 tn_first_bytes(const void *from)
+{
+    long long first;
+    memcpy(&first, from, sizeof first);
+    return (tn_bytes_16)(tn_halves_16){first, 0};
+}
+#define TN_LONG_i8_8 (tn_i32x8)__builtin_ia32_pmovsxbd256(tn_first_bytes(&x))
+#define TN_LONG_u8_8 (tn_i32x8)__builtin_ia32_pmovzxbd256(tn_first_bytes(&x))
+#define TN_LONG_i16_8 (tn_i32x8)__builtin_ia32_pmovsxwd256((tn_words_8)x)
+#define TN_LONG_u16_8 (tn_i32x8)__builtin_ia32_pmovzxwd256((tn_words_8)x)
+#else
+#define TN_LONG_i8_8 TN_LONG(8, i8)
+#define TN_LONG_u8_8 TN_LONG(8, u8)
+#define TN_LONG_i16_8 TN_LONG(8, i16)
+#define TN_LONG_u16_8 TN_LONG(8, u16)
+#endif
+#define TN_LONG_i8_16 TN_LONG(16, i8)
+#define TN_LONG_u8_16 TN_LONG(16, u8)
+#define TN_LONG_i16_16 TN_LONG(16, i16)
+#define TN_LONG_u16_16 TN_LONG(16, u16)
+#define TN_LONG_i8_32 TN_LONG(32, i8)
+#define TN_LONG_u8_32 TN_LONG(32, u8)
+#define TN_LONG_i16_32 TN_LONG(32, i16)
+#define TN_LONG_u16_32 TN_LONG(32, u16)
+#define TN_LONG_i8_64 TN_LONG(64, i8)
+#define TN_LONG_u8_64 TN_LONG(64, u8)
+#define TN_LONG_i16_64 TN_LONG(64, i16)
+#define TN_LONG_u16_64 TN_LONG(64, u16)
+#define TN_LONGER(N, from) TN_INLINE tn_i32x##N tn_long_##from##x##N(tn_##from##x##N x) { return TN_LONG_##from##_##N; }
+
 #define TN_VECTORS(N)                                                                                  \
     typedef float tn_f32x##N __attribute__((vector_size(4 * N)));                                      \
     typedef double tn_f64x##N __attribute__((vector_size(8 * N)));                                     \
@@ -409,6 +485,8 @@ TN_SCALE_BY(64, __builtin_ia32_scalefps512_mask(x, y, x, -1, 4))
     TN_MINMAX(f64x##N, tn_f64x##N)                                                                   \
     TN_FOLDS(N, f32, float)                                                                            \
     TN_FOLDS(N, f64, double)                                                                           \
+    TN_LONGER(N, i8) TN_LONGER(N, u8) TN_LONGER(N, i16) TN_LONGER(N, u16)                              \
+    TN_INLINE tn_i32x##N tn_dot2_i32x##N(tn_i32x##N x, tn_i32x##N y) { return TN_DOT2_##N(x, y); }    \
     TN_SCALE_LANES(N)                                                                                  \
     TN_MATH_F32(f32x##N, tn_f32x##N, tn_i32x##N)                                                       \
     TN_SHORT_FLOATS(f32x##N, tn_f32x##N, tn_i32x##N, tn_u16x##N, __builtin_convertvector)              \

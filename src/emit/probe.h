@@ -217,6 +217,24 @@ TN_PROBE(i8_dot)
 #else
 #define tn_probe_i8_dot 0
 #endif
+#if defined(__SSE2__)
+typedef int32_t tn_probe_words __attribute__((vector_size(TN_PROBE_BYTES)));
+#define TN_DECLARE_WORDS(i) T c##i = x;
+#define TN_DOT_WORDS(i) c##i += TN_PROBE_I(tn_dot2)(x, y); TN_OPAQUE(c##i); TN_OPAQUE(x);
+TN_PROBE(i16_dot)
+{
+    typedef tn_probe_words T;
+    TN_PROBE_BEGIN(T);
+    T x = *p, y = *p;
+    TN_CHAINS(TN_DECLARE_WORDS)
+    for (int64_t i = 0; i < times; i++) {
+        TN_CHAINS(TN_DOT_WORDS)
+    }
+    TN_CHAINS(TN_PIN)
+}
+#else
+#define tn_probe_i16_dot 0
+#endif
 #if defined(__AVX512BF16__) && TN_PROBE_BYTES == 64 && __has_builtin(__builtin_ia32_dpbf16ps_v16sf)
 #if defined(__clang__) || __GNUC__ >= 13
 typedef __bf16 tn_probe_pairs __attribute__((vector_size(64)));
@@ -337,7 +355,7 @@ tenon_probes(void)
         {"part_load", tn_probe_part_load, 16},
         {"part_store", tn_probe_part_store, 16},
         {"branch", tn_probe_branch, 1},
-        {"i8_dot", tn_probe_i8_dot, 12},
+        {"i16_dot", tn_probe_i16_dot, 12}, {"i8_dot", tn_probe_i8_dot, 12},
         {"bf16_dot", tn_probe_bf16_dot, 12},
         {"load_f16", tn_probe_load_f16, 0},
         {"load_bf16", tn_probe_load_bf16, 0},

@@ -50,6 +50,7 @@ typedef struct {
     /* One core, by type; a multiply-add counts as two. */
     double f32_per_second, f64_per_second;       /* [FLOP/s] multiply-adds of vectors */
     double bf16_dot_per_second;  /* [FLOP/s] the machine's step of bf16 pairs into f32 */
+    double i16_dot_per_second;   /* [OP/s] the machine's step of int16 pairs into i32, and its addition */
     double i8_dot_per_second;    /* [OP/s] the machine's step of int8 quads into i32 */
     double f16_load_per_second, bf16_load_per_second;    /* [elements/s] loaded from L1 and widened to f32 */
     double f16_store_per_second, bf16_store_per_second;  /* [elements/s] rounded from f32 and stored to L1 */

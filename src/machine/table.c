@@ -40,8 +40,9 @@ machine_table(Text *t, const Machine *m)
                 m->part_store_cycles, m->branch_cycles);
     text_printf(t, "f16, bf16         %6.1f, %.1f G/s widened; %.1f, %.1f G/s rounded\n", m->f16_load_per_second * 1e-9,
                 m->bf16_load_per_second * 1e-9, m->f16_store_per_second * 1e-9, m->bf16_store_per_second * 1e-9);
-    if (m->i8_dot_per_second > 0 || m->bf16_dot_per_second > 0)
-        text_printf(t, "dot products      %6.1f GOP/s int8, %.1f GFLOP/s bf16\n", m->i8_dot_per_second * 1e-9, m->bf16_dot_per_second * 1e-9);
+    if (m->i16_dot_per_second > 0 || m->i8_dot_per_second > 0 || m->bf16_dot_per_second > 0)
+        text_printf(t, "dot products      %6.1f GOP/s int16, %.1f int8, %.1f GFLOP/s bf16; 0: no such step\n", m->i16_dot_per_second * 1e-9,
+                    m->i8_dot_per_second * 1e-9, m->bf16_dot_per_second * 1e-9);
     else
         text_add(t, "dot products        none in narrow types\n");
 

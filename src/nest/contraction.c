@@ -8,6 +8,8 @@
  *     o[n, k, y, z] = relu(b[k] + sum q, r, s: x[n, q, 2*y + r, 2*z + s] * w[k, q, r, s])
  *     row {k} (w alone), col {n, y, z} (x alone: it has z, the innermost), batch {}, sum {q, r, s}
  *
+ * A machine's step of pairs (dot2) is such a product, of pairs of summands.
+ *
  * A longer chain of products is split where both sides have axes of their own, and most of them: as
  * it is written where that is as good, with the order of its factors kept otherwise.
  */
@@ -64,6 +66,13 @@ split_body(Ctx *c, const Scalar *body, AxisSet parallel, AxisSet sum, const Scal
     Factors f = { .n = 0 };
     AxisSet axes[MAX_FACTORS];
 
+    if (body->op == S_DOT2) {                        /* pairs of products: one factor each side */
+        AxisSet side[2] = { scalar_axes(c, body->arg[0]), scalar_axes(c, body->arg[1]) };
+        f = (Factors){ { body->arg[0], body->arg[1] }, 2, false };
+        *a = body->arg[0];
+        *b = body->arg[1];
+        return merit(&f, side, 1, parallel, sum) > 0;
+    }
     if (body->op != S_MUL)
         return false;
     flatten(body->arg[0], &f);

@@ -203,6 +203,8 @@ const Nest *nest_bare(Ctx *c, const Nest *n);
 const Nest *nest_relay_input(Ctx *c, const Nest *n, const Scalar *load, const uint32_t *axis, uint32_t rank, const Nest **move);
 /* The only output laid out as all parallel axes in the order given; *move makes the old one of it. */
 const Nest *nest_relay_output(Ctx *c, const Nest *n, const uint32_t *axis, uint32_t rank, const Nest **move);
+/* Sums of products of integers of 16 bits, two summands at a time (dot2); n itself where it is none. */
+const Nest *nest_pair_products(Ctx *c, const Nest *n);
 /* A reduction axis walked from its end: floats are added in another order. */
 const Nest *nest_reverse(Ctx *c, const Nest *n, uint32_t axis);
 /* A nest with substituted symbols (binding of VAR_SYMBOL). */

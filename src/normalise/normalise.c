@@ -11,6 +11,7 @@ typedef struct {
     Ctx *ctx;
     Graph *to;
     int64_t max_bytes;
+    bool pairs;
     const Node *node;                /* the node of the old graph */
     ValueId *value;                  /* of the nest's parameters, in the new one */
     const Nest *nest;
@@ -246,16 +247,16 @@ normalise_node(Normal *m, const Graph *from, ValueId *map)
         return true;
     for (uint32_t i = 0; i < nout; i++)
         m->value[nin + i] = map[node_out(from, n, i)] = graph_copy_value(m->to, from, node_out(from, n, i));
-    if (!plain_product(m))
+    if (!plain_product(m) && (m->nest = m->pairs && m->nest ? nest_pair_products(m->ctx, m->nest) : m->nest))
         graph_call_nest(m->to, m->nest, n->loc, n->origin, m->value, m->value + nin);
     return m->nest != NULL;
 }
 
 Graph *
-normalise_nests(const Graph *g, int64_t max_bytes)
+normalise_nests(const Graph *g, int64_t max_bytes, bool pairs)
 {
     ValueId *map;
-    Normal m = { .ctx = g->ctx, .to = graph_rebuild(g, &map), .max_bytes = max_bytes };
+    Normal m = { .ctx = g->ctx, .to = graph_rebuild(g, &map), .max_bytes = max_bytes, .pairs = pairs };
 
     for (NodeId id = 1; id < g->node.n; id++) {
         m.node = &g->node.at[id];

@@ -5,6 +5,8 @@
  * the product walks it; a product that writes its columns apart (the phases of a transposed convolution) writes
  * them together, and a nest of its own moves them to their places. Then nests of constants alone are computed.
  *
+ * Sums of products of narrow integers are made of pairs where the machine multiplies pairs (nest/pair.c).
+ *
  * Needs   nests; no operators.
  * Keeps   names and types of the values that were there; order.
  */
@@ -13,7 +15,8 @@
 
 #include "graph/graph.h"
 
-/* max_bytes: of one constant that is computed; larger ones stay for the run. */
-Graph *normalise_nests(const Graph *g, int64_t max_bytes);
+/* max_bytes: of one constant that is computed; larger ones stay for the run. pairs: the machine has a step for pairs of
+ * 16-bit products, and sums of such are written for it. */
+Graph *normalise_nests(const Graph *g, int64_t max_bytes, bool pairs);
 
 #endif

@@ -46,11 +46,15 @@ typedef struct {
 
 /* ---- operands ------------------------------------------------------------------------------------------ */
 
+/* Of a narrower type it stays so, and is widened as it is read. */
 static const Scalar *
 constant_load(const Gemm *g, const Scalar *s)
 {
     const Points *p = g->w->p;
-    return s->op == S_LOAD && g->w->constant[p->k->part[0].buffer[s->u.load.slot]] && s->dtype == g->cut.k.reduce->dtype ? s : NULL;
+
+    while (s->op == S_CAST)
+        s = s->arg[0];
+    return s->op == S_LOAD && g->w->constant[p->k->part[0].buffer[s->u.load.slot]] ? s : NULL;
 }
 
 /* Rows of A can be broadcast from where they are: the offset is linear in the row and in every sum. */
@@ -85,10 +89,11 @@ columns_are_one(const Gemm *g)
 }
 
 static const char *
-lay(const Gemm *g, const Scalar *load, bool rows, int64_t width)
+lay(const Gemm *g, const Scalar *operand, bool rows, int64_t width)
 {
     const Cut *cut = &g->cut;
     const Nest *n = g->l->n;
+    const Scalar *load = constant_load(g, operand);
     const Format *f = rows ? cut_format(g->w->c, n, load, cut->row, cut->nrow, cut->row_run, cut->k.sum, width)
                            : cut_format(g->w->c, n, load, cut->col, cut->ncol, cut->col_run, cut->k.sum, width);
     Text t = { .arena = g->w->a };
@@ -414,6 +419,12 @@ write_contraction(Draft *w)
         if (g.cut.nsum && g.cut.row_run && !g.a_constant && !g.cut.windowed && g.nrows >= 0 && g.ncols >= 0 && g.depth > 0)
             write_shape_blocked(&g, best[i]);
     }
+    /* A narrow constant is widened as it is read; or once for all rows, by the task that copies it. */
+    bool narrow = g.b_constant && b->dtype != g.cut.k.reduce->dtype;
+    g.b_constant = g.b_constant && !narrow;
+    for (int i = 0; i < SHAPES && best[i].rows && narrow; i++)
+        write_shape(&g, best[i], g.cut.windowed);
+    g.b_constant |= narrow;
     /* With few rows nothing is gained by copying columns that lie well. */
     if (g.b_direct && g.nrows >= 0 && g.nrows <= (int64_t)p->m->vector_registers / 2)
         for (int64_t vectors = 1; vectors <= (g.ncols < 0 ? 1 : 4); vectors *= 2)

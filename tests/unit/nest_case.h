@@ -34,10 +34,9 @@ fill_random(Tensor *t, uint32_t seed, int64_t most)
     for (int64_t i = 0; i < tensor_count(t); i++) {
         state = state * 6364136223846793005u + 1442695040888963407u;
         double r = (double)(state >> 40) / (1 << 24);
-        if (t->dtype == DT_F32)
-            ((float *)t->data)[i] = (float)(r * 2 - 1);
-        else
-            ((int64_t *)t->data)[i] = (int64_t)(r * (double)most);
+        bool place = t->dtype == DT_I64;             /* an index; other integers have any value */
+        number_store(t->dtype, t->data, i, dtype_is_float(t->dtype) ? number_float(t->dtype, r * 2 - 1)
+                                         : number_int(t->dtype, place ? (int64_t)(r * (double)most) : (int64_t)(state >> 32)));
     }
 }
 
@@ -88,7 +87,7 @@ print_diags(Arena *a, Ctx *c)
 static double
 element(const Tensor *t, int64_t i)
 {
-    return t->dtype == DT_F32 ? ((float *)t->data)[i] : (double)((int64_t *)t->data)[i];
+    return number_get(t->dtype, t->data, i);
 }
 
 /* The first element that differs, printed; false if there is one. */
@@ -98,7 +97,7 @@ same_outputs(Ctx *c, Arena *a, const Kernel *k, Tensor **want, Tensor **got, con
     for (uint32_t i = k->nin; i < k->nin + k->nout; i++)
         for (int64_t e = 0; e < tensor_count(want[i]); e++) {
             double x = element(want[i], e), y = element(got[i], e);
-            if (fabs(x - y) <= 1e-4 * (1 + fabs(x)) || x == y)
+            if (x == y || (dtype_is_float(want[i]->dtype) && fabs(x - y) <= 1e-4 * (1 + fabs(x))))
                 continue;
             Text t = {.arena = a};
             kernel_print(c, &t, k, 0);
@@ -106,6 +105,28 @@ same_outputs(Ctx *c, Arena *a, const Kernel *k, Tensor **want, Tensor **got, con
             return false;
         }
     return true;
+}
+
+/* Inputs packed as their buffers' formats want. */
+static inline Tensor *
+packed(Ctx *c, Arena *a, const Buffer *b, Tensor *t)
+{
+    if (!b->format)
+        return t;
+    const Expr *dim[TN_MAX_RANK];
+    int64_t n;
+    for (uint32_t d = 0; d < t->rank; d++)
+        dim[d] = expr_int(c, t->dim[d]);
+    const Type *type = type_new(c, t->dtype, t->rank, dim);
+    assert_true(expr_const(format_count(c, b->format, type), &n));
+    Tensor *p = NEW(a, Tensor);
+    p->dtype = t->dtype;
+    p->rank = b->format->npart;
+    for (uint32_t i = 0; i < p->rank; i++)
+        p->dim[i] = expr_or(format_extent(c, b->format, type, i), 0);
+    p->data = arena_alloc(a, (size_t)n * dtype_info[t->dtype].bytes);
+    assert_true(format_apply(b->format, type, t->data, p->data));
+    return p;
 }
 
 /* Inputs at random, the interpreter's outputs, and places for the tree's own. */

@@ -80,28 +80,6 @@ static const Case cases[] = {
     {"pad", "nest t(x: f32[a, b]) -> (o: f32[a, b + 5]) { o[i, j] = x[i, j - 2 | 1.5] }", "a=3 b=30"},
 };
 
-/* Inputs packed as their buffers' formats want. */
-static Tensor *
-packed(Ctx *c, Arena *a, const Buffer *b, Tensor *t)
-{
-    if (!b->format)
-        return t;
-    const Expr *dim[TN_MAX_RANK];
-    int64_t n;
-    for (uint32_t d = 0; d < t->rank; d++)
-        dim[d] = expr_int(c, t->dim[d]);
-    const Type *type = type_new(c, t->dtype, t->rank, dim);
-    assert_true(expr_const(format_count(c, b->format, type), &n));
-    Tensor *p = NEW(a, Tensor);
-    p->dtype = t->dtype;
-    p->rank = b->format->npart;
-    for (uint32_t i = 0; i < p->rank; i++)
-        p->dim[i] = expr_or(format_extent(c, b->format, type, i), 0);
-    p->data = arena_alloc(a, (size_t)n * dtype_info[t->dtype].bytes);
-    assert_true(format_apply(b->format, type, t->data, p->data));
-    return p;
-}
-
 static uint32_t choice_number, choices_listed;       /* of the packed cases: which one is run, out of how many */
 
 static void
