@@ -7,6 +7,9 @@
  *     split j by 16 -> jp jv pad
  *     …
  *   }
+ *   %relu2_out where batch == 1 {
+ *     …
+ *   }
  *
  * A dump of this stage shows what was chosen above each kernel, what else was close, and both prices; or, if
  * so many alternatives are asked for, the cheapest programs of each kernel in full, for who wants to time them:
@@ -23,7 +26,7 @@
 
 /* ---- a file of choices ---------------------------------------------------------------------------------- */
 
-typedef struct { Sym value; const char *steps; Loc loc; bool used; } Pin;
+typedef struct { Sym value; SizeGuard where; const char *steps; Loc loc; bool used; } Pin;     /* where: of a variant */
 typedef VEC(Pin) Pins;
 
 /* The steps between braces, a line each. */
@@ -59,6 +62,8 @@ read_pins(Job *j, const char *path, Pins *pins)
         Pin pin = { .loc = { .file = path, .line = p.line } };
         if (!parse_accept(&p, "%") || !(pin.value = parse_name(&p)))
             return parse_error(&p, "expected %%NAME { steps } for the kernel that makes value NAME");
+        if (parse_accept(&p, "where") && !guard_parse(&p, j->arena, &pin.where))
+            return false;
         if (!read_steps(&p, j->arena, &pin.steps))
             return false;
         VEC_PUSH(j->arena, pins, pin);
@@ -72,13 +77,27 @@ made_by(const Graph *g, NodeId n)
     return g->value.at[node_out(g, &g->node.at[n], 0)].name;
 }
 
+/* What is said of a kernel: its own schedule, or that it has variants. */
 static Pin *
-pin_of(const Pins *pins, Sym value)
+pin_of(const Pins *pins, Sym value, bool variant)
 {
     for (uint32_t i = 0; i < pins->n; i++)
-        if (!strcmp(pins->at[i].value, value))
+        if (!strcmp(pins->at[i].value, value) && (pins->at[i].where.n > 0) == variant)
             return &pins->at[i];
     return NULL;
+}
+
+static Variants
+pinned_variants(Job *j, const Pins *pins, Sym value, const Kernel *k)
+{
+    Variants out = { .at = NEW_ARRAY(j->arena, Kernel *, pins->n) };
+
+    for (uint32_t i = 0; i < pins->n; i++)
+        if (!strcmp(pins->at[i].value, value) && pins->at[i].where.n) {
+            out.at[out.n++] = variant_of(j, k, &pins->at[i].where, pins->at[i].steps);
+            pins->at[i].used = true;
+        }
+    return out;
 }
 
 static bool
@@ -205,12 +224,12 @@ list_alternatives(Job *j, const Kernel *k, const Choices *choices)
 }
 
 static const char *
-choice_remark(Job *j, const Kernel *k, const Choices *choices, bool pinned)
+choice_remark(Job *j, const Kernel *k, const Choices *choices, bool pinned, const char *variants)
 {
     Text t = { .arena = j->arena };
 
     if (pinned)
-        return "as the file of choices says";
+        return arena_printf(j->arena, "as the file of choices says%s", variants);
     if (j->o->alternatives > 0)
         return list_alternatives(j, k, choices);
     text_printf(&t, "%u program%s; ", choices->n, choices->n == 1 ? "" : "s");
@@ -220,12 +239,13 @@ choice_remark(Job *j, const Kernel *k, const Choices *choices, bool pinned)
         print_seconds(&t, choices->at[1].seconds);
         print_difference(&t, choices->at[0].program, choices->at[1].program);
     }
+    text_add(&t, variants);
     return text_str(&t);
 }
 
 /* ---- the stage ------------------------------------------------------------------------------------------------- */
 
-typedef struct { const char *program, *remark; const Expr *predicted; Sym asked; } Chosen;      /* asked: for the kernel that makes it */
+typedef struct { const char *program, *remark; const Expr *predicted; Sym asked; Variants variants; } Chosen;      /* asked: for the kernel that makes it */
 
 /* A price at sizes that are not known says nothing of a run. */
 static bool
@@ -237,20 +257,42 @@ has_numbers(const Kernel *k)
     return true;
 }
 
+/* pinned: variants that the file says, if it says some. */
 static Chosen *
-choose_kernel(Job *j, const Kernel *k, Sym value, const bool *constant, bool far, Pin *pin)
+choose_kernel(Job *j, const Kernel *k, Sym value, const bool *constant, bool far, Pin *pin, Variants pinned)
 {
     Arena *scratch = arena_child(j->arena);
     Choices choices = { 0 };
     Chosen *chosen = NEW(j->arena, Chosen);
+    Text remark = { .arena = scratch };
 
     if (!pin)
         choices = schedule_choices(j->ctx, scratch, k, &j->machine, constant, far);
-    *chosen = (Chosen){ pin ? pin->steps : choices.n ? arena_str(j->arena, choices.at[0].program) : NULL, choice_remark(j, k, &choices, pin), NULL, value };
+    chosen->program = pin ? pin->steps : choices.n ? arena_str(j->arena, choices.at[0].program) : NULL;
+    chosen->asked = value;
+    chosen->variants = pinned;
+    if (!pin && !pinned.n && choices.n && !has_numbers(k))
+        chosen->variants = choose_variants(j, k, constant, far, chosen->program, &remark);
+    chosen->remark = choice_remark(j, k, &choices, pin, pinned.n ? "; variants as the file of choices says" : text_str(&remark));
     if (choices.n && has_numbers(k))
         chosen->predicted = expr_int(j->ctx, (int64_t)(choices.at[0].alone * 1e12));
     arena_free(scratch);
     return chosen;
+}
+
+/* Kernels that share a choice are given trees one by one. */
+static void
+own_variants(Job *j, Kernel *k, const Variants *chosen)
+{
+    Kernel **own = NEW_ARRAY(j->arena, Kernel *, chosen->n);
+
+    for (uint32_t i = 0; i < chosen->n; i++) {
+        own[i] = arena_copy(j->arena, chosen->at[i], sizeof **own);
+        own[i]->buffer.at = arena_copy(j->arena, own[i]->buffer.at, own[i]->buffer.n * sizeof *own[i]->buffer.at);
+        own[i]->buffer.cap = own[i]->buffer.n;
+    }
+    k->variant = own;
+    k->nvariant = chosen->n;
 }
 
 static void
@@ -258,20 +300,22 @@ choose_in(Job *j, Graph *g, bool far, Pins *pins, Map *known, Text *remarks)
 {
     for (NodeId n = 1; n < g->node.n; n++) {
         Kernel *k = g->node.at[n].kernel;
-        Pin *pin = k ? pin_of(pins, made_by(g, n)) : NULL;
+        Pin *pin = k ? pin_of(pins, made_by(g, n), false) : NULL;
+        bool varied = k && pin_of(pins, made_by(g, n), true);
         uint64_t at;
-        if (!k || k->tree.list.n || (k->schedule && !pin) || j->o->schedule == SCHEDULE_PLAIN)
+        if (!k || k->tree.list.n || (k->schedule && !pin && !varied) || j->o->schedule == SCHEDULE_PLAIN)
             continue;
         const bool *constant = constant_inputs(j, g, n);
         Sym key = choice_key(j, k, constant);
-        if (pin || !map_get(known, MAP_PTR(key), &at)) {
-            at = MAP_PTR(choose_kernel(j, k, made_by(g, n), constant, far, pin));
-            if (!pin)
+        if (pin || varied || !map_get(known, MAP_PTR(key), &at)) {
+            at = MAP_PTR(choose_kernel(j, k, made_by(g, n), constant, far, pin, pinned_variants(j, pins, made_by(g, n), k)));
+            if (!pin && !varied)
                 map_put(known, MAP_PTR(key), at);
         }
         const Chosen *chosen = (const Chosen *)(uintptr_t)at;
         k->schedule = chosen->program;
         k->predicted = chosen->predicted;
+        own_variants(j, k, &chosen->variants);
         if (pin)
             pin->used = true;
         text_add(remarks, "; %");

@@ -65,6 +65,13 @@ Dump *dump_new(Job *j);                              /* NULL with a diagnostic: 
 bool dump_stage(Dump *d, const Stage *s, uint32_t number);
 bool dump_end(Dump *d);
 
+/* ---- variants.c: other programs for sizes of a kind ---- */
+
+typedef struct { uint32_t n; Kernel **at; } Variants;
+/* Those of kernel k whose own program is `own`; what is said of them is added to the remark. */
+Variants choose_variants(Job *j, const Kernel *k, const bool *constant, bool far, const char *own, Text *remark);
+Kernel *variant_of(Job *j, const Kernel *k, const SizeGuard *guard, const char *program);
+
 /* ---- source.c: the graph of kernels as C ---- */
 
 bool source_kernels(Job *j);                         /* fills j->sources.function */

@@ -269,6 +269,10 @@ schedule_once(Job *j, KnownKernels *known, Kernel *k)
         return true;
     }
     before.buffer.at = arena_copy(j->arena, k->buffer.at, k->buffer.n * sizeof *k->buffer.at);
+    Kernel **variant = NEW_ARRAY(j->arena, Kernel *, k->nvariant);
+    for (uint32_t i = 0; i < k->nvariant; i++)
+        *(variant[i] = NEW(j->arena, Kernel)) = *k->variant[i];
+    before.variant = variant;
     map_put(&known->at, hash, known->list.n);
     VEC_PUSH(j->arena, &known->list, ((Scheduled){ before, k }));
     return schedule_kernel(j->ctx, j->arena, k, &j->machine, j->o->schedule);

@@ -48,8 +48,9 @@ function_of(Job *j, KnownFunctions *known, const Kernel *k, Text *t)
     return j->sources.function.n - 1;
 }
 
+/* The C function of a tree: its own, or that of an equal one. */
 static bool
-add_kernel(Job *j, const Kernel *k, const Sym *symbols, uint32_t nsymbol, KnownFunctions *known)
+add_tree(Job *j, const Kernel *k, const char *origin, const Sym *symbols, uint32_t nsymbol, KnownFunctions *known)
 {
     uint64_t tree = MAP_PTR(k->tree.list.at), at;
 
@@ -61,8 +62,25 @@ add_kernel(Job *j, const Kernel *k, const Sym *symbols, uint32_t nsymbol, KnownF
         map_put(&known->by_tree, tree, at);
     }
     Function *f = &j->sources.function.at[at];
-    VEC_PUSH(j->arena, &f->origin, k->origin ? k->origin : k->name);
+    VEC_PUSH(j->arena, &f->origin, origin);
     map_put(&j->sources.symbol, MAP_PTR(k), MAP_PTR(arena_str(j->arena, f->symbol)));
+    return true;
+}
+
+static bool
+add_kernel(Job *j, const Kernel *k, const Sym *symbols, uint32_t nsymbol, KnownFunctions *known)
+{
+    const char *origin = k->origin ? k->origin : k->name;
+
+    if (!add_tree(j, k, origin, symbols, nsymbol, known))
+        return false;
+    for (uint32_t i = 0; i < k->nvariant; i++) {
+        Text t = { .arena = j->arena };
+        text_printf(&t, "%s, where ", origin);
+        guard_print(&t, &k->variant[i]->guard);
+        if (!add_tree(j, k->variant[i], text_str(&t), symbols, nsymbol, known))
+            return false;
+    }
     j->sources.kernels++;
     return true;
 }

@@ -141,9 +141,13 @@ emit_c_host(Ctx *c, Text *t, const HostProgram *p, bool single_file)
         map_put(&h.symbol_at, MAP_PTR(h.symbol[i]), i);
     for (uint32_t i = p->plan->plan.n; i-- > 0; ) {
         const Graph *g = p->plan->plan.at[i]->graph;
-        for (NodeId n = 1; n < g->node.n; n++)
-            if (host_is_call(g, n))
-                host_function(&h, g->node.at[n].kernel);
+        for (NodeId n = 1; n < g->node.n; n++) {
+            const Kernel *k = host_is_call(g, n) ? g->node.at[n].kernel : NULL;
+            if (k)
+                host_function(&h, k);
+            for (uint32_t v = 0; k && v < k->nvariant; v++)
+                host_function(&h, k->variant[v]);
+        }
     }
     if (!single_file)
         declare_kernels(&h);

@@ -96,10 +96,43 @@ get_scratch(Program *p, NodeId id)
     }
 }
 
+typedef const Expr *OfKernel(Program *p, const Kernel *k);
+
+static const Expr *
+function_of(Program *p, const Kernel *k)
+{
+    return expr_int(p->h->c, host_function(p->h, k));
+}
+
+static const Expr *
+trips_of(Program *p, const Kernel *k)
+{
+    (void)p;
+    return k->trips;
+}
+
+static const Expr *
+grain_of(Program *p, const Kernel *k)
+{
+    (void)p;
+    return k->grain;
+}
+
+/* A column of a row: what the kernel says, or the variant that runs. */
+static void
+column(Program *p, const Kernel *k, OfKernel *say)
+{
+    const Expr **of = NEW_ARRAY(p->h->a, const Expr *, 1 + k->nvariant);
+
+    of[0] = say(p, k);
+    for (uint32_t i = 0; i < k->nvariant; i++)
+        of[1 + i] = say(p, k->variant[i]);
+    part_number(&p->parts, &p->rows, k->nvariant ? kernel_pick(p->h->c, k, of) : of[0]);
+}
+
 static void
 call(Program *p, NodeId id)
 {
-    Host *h = p->h;
     const Node *n = &p->g->node.at[id];
     Text *t = &p->rows;
     uint32_t nbuffer = n->in.count + n->out.count;
@@ -108,10 +141,12 @@ call(Program *p, NodeId id)
     get_scratch(p, id);
     if (p->run_row == p->nrow || part_is_full(&p->parts))
         program_statement(p);
-    text_printf(t, "    %u, ", host_function(h, n->kernel));
-    part_number(&p->parts, t, n->kernel->trips);
+    text_add(t, "    ");
+    column(p, n->kernel, function_of);
     text_add(t, ", ");
-    part_number(&p->parts, t, n->kernel->grain);
+    column(p, n->kernel, trips_of);
+    text_add(t, ", ");
+    column(p, n->kernel, grain_of);
     text_printf(t, ", %u,  ", nbuffer);
     for (uint32_t i = 0; i < nbuffer; i++) {
         print_place(p, t, i < n->in.count ? node_in(p->g, n, i) : node_out(p->g, n, i - n->in.count));

@@ -73,7 +73,7 @@ __attribute__((unused)) static int
 tn_calls(const TnFrame *f, const int64_t *n, TnKernelFn *const *kernel, const int64_t *row, int32_t first, int32_t count)
 {
     for (int32_t c = 0; c < count; c++) {
-        TnKernelFn *fn = kernel[row[0]];
+        TnKernelFn *fn = kernel[tn_number(row[0], n)];
         int64_t trips = tn_number(row[1], n), grain = tn_number(row[2], n), nbuffer = row[3];
         void *buf[nbuffer];
         row += 4;

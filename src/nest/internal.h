@@ -128,6 +128,7 @@ typedef struct Scope {
 
 bool scope_enter(Scope *s);                          /* one level deeper; reports at the limit */
 bool scope_declare(Scope *s, NameEntry e);           /* reports a name that is taken */
+void scope_symbols(Scope *s, const Type *t);         /* those of a tensor's sizes are known names */
 /* Forget entries from mark on. Axes stay, so that a reduction beside may bind the same ones, unless
  * what ends is the value of a let: from outside its axes cannot be told from others of that name. */
 void scope_leave(Scope *s, uint32_t mark, bool axes_too);

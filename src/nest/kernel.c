@@ -55,7 +55,12 @@ scratch_bytes(Ctx *c, const Kernel *k, const Block *b)
 const Expr *
 kernel_scratch_bytes(Ctx *c, const Kernel *k)
 {
-    return scratch_bytes(c, k, &k->tree);
+    const Expr *own = scratch_bytes(c, k, &k->tree), **of = NEW_ARRAY(c->arena, const Expr *, 1 + k->nvariant);
+
+    of[0] = own;
+    for (uint32_t i = 0; i < k->nvariant; i++)
+        of[1 + i] = kernel_scratch_bytes(c, k->variant[i]);
+    return k->nvariant ? kernel_pick(c, k, of) : own;
 }
 
 /* ---- building -------------------------------------------------------------------------------------- */

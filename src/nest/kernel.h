@@ -64,7 +64,12 @@ typedef struct {
     const uint32_t *buffer;  /* [nin + nout]: the kernel's buffer behind each parameter */
 } Part;
 
-typedef struct Kernel {
+/* When a variant runs: each symbol within its bounds, both included. */
+typedef struct { Sym symbol; int64_t least, most; } SizeBound;
+typedef struct { uint32_t n; const SizeBound *at; } SizeGuard;
+
+typedef struct Kernel Kernel;
+struct Kernel {
     Sym name;                /* for people: conv_relu */
     const char *origin;      /* the model's nodes it came from, for comments and messages */
     VEC(Buffer) buffer;      /* arguments first: inputs, then outputs; then the rest */
@@ -79,7 +84,11 @@ typedef struct Kernel {
     const Expr *grain;       /* smallest number of trips worth a thread; >= 1 */
     const char *schedule;    /* the program that makes the tree (schedule/program.h), a step a line; NULL: none was chosen */
     const Expr *predicted;   /* [ps] that a call is expected to take on one core, over symbols; NULL: nobody said */
-} Kernel;
+    /* Other trees of it (variant.c): kernels over the same buffers that run where their guards hold, the first that does
+     * before this one. */
+    uint32_t nvariant;  Kernel *const *variant;
+    SizeGuard guard;             /* of a variant */
+};
 
 /* What is to be done whatever the schedule: operations, a multiply-add being two, and bytes of arguments that
  * come and go. 0 where it depends on data, or where there are no parts to tell. */
@@ -91,12 +100,25 @@ uint32_t kernel_buffer(Ctx *c, Arena *a, Kernel *k, const char *name, const Type
 const Type *buffer_type(Ctx *c, const Buffer *b);
 /* Row-major offset [elements] of a physical index. */
 const Expr *buffer_offset(Ctx *c, const Buffer *b, const Expr *const *at);
-const Expr *kernel_scratch_bytes(Ctx *c, const Kernel *k);   /* of one worker: all TREE_BUFFER scratch, each 64-byte aligned */
+const Expr *kernel_scratch_bytes(Ctx *c, const Kernel *k);   /* of one worker: all TREE_BUFFER scratch of the tree that runs, each 64-byte aligned */
 
 /* The same parts over the same buffers, names included, so that a schedule of one is one of the other; and a hash
  * that is equal then. Of kernels without a tree. */
 bool kernel_same(const Kernel *a, const Kernel *b);
 uint64_t kernel_hash(const Kernel *k);
+
+/* ---- variants ------------------------------------------------------------------------------------- */
+
+/* A variant of k under a guard, without a schedule: symbols with one value are that number in its types and parts. */
+Kernel *kernel_variant(Ctx *c, Arena *a, const Kernel *k, SizeGuard guard);
+/* What of[i] is of: 0 the kernel itself, then its variants. The one of the tree that runs, over symbols. */
+const Expr *kernel_pick(Ctx *c, const Kernel *k, const Expr *const *of);
+/* "rows == 1, 2 <= seq <= 16" */
+void guard_print(Text *t, const SizeGuard *g);
+bool guard_parse(Parse *p, Arena *a, SizeGuard *g);
+bool guard_same(const SizeGuard *a, const SizeGuard *b);
+/* The tree that runs at sizes: the first variant whose guard holds, or k. size: false where a symbol has none. */
+const Kernel *kernel_for_sizes(const Kernel *k, bool (*size)(const void *user, Sym symbol, int64_t *value), const void *user);
 
 /* ---- building trees: each appends to a block and returns the new node's body ---------------------- */
 

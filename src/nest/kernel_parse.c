@@ -317,6 +317,60 @@ parse_fact(KernelText *t, bool *more)
     return true;
 }
 
+/* The kernel's own buffers, to be named in a variant's tree. */
+static bool
+declare_arguments(KernelText *t)
+{
+    Scope *s = &t->scope;
+    for (uint32_t i = 0; i < t->k->buffer.n; i++) {
+        const Buffer *b = &t->k->buffer.at[i];
+        scope_symbols(s, b->type);
+        if (!scope_declare(s, (NameEntry){ .name = b->name, .kind = NAME_SLOT, .id = i }))
+            return false;
+        VEC_PUSH(s->scratch, &s->slot_type, buffer_type(s->p->ctx, b));
+        VEC_PUSH(s->scratch, &s->slot_lanes, (uint8_t)(b->lanes ? b->lanes : 1));
+    }
+    return true;
+}
+
+static bool
+parse_variant(KernelText *t, Kernel **out)
+{
+    Parse *p = t->scope.p;
+    SizeGuard guard;
+    if (!guard_parse(p, t->arena, &guard) || !parse_expect(p, "{"))
+        return false;
+    Kernel *v = *out = kernel_variant(p->ctx, t->arena, t->k, guard);
+    KernelText own = { .scope = { .p = p, .scratch = t->scope.scratch, .find = { .arena = t->scope.scratch } }, .k = v, .arena = t->arena };
+    bool more = true;
+    if (!declare_arguments(&own))
+        return false;
+    while (more && !parse_peek(p, "}")) {
+        more = parse_peek(p, "schedule") || parse_peek(p, "trips") || parse_peek(p, "grain");
+        if (more && !parse_fact(&own, &more))
+            return false;
+    }
+    while (!parse_accept(p, "}"))
+        if (!parse_statement(&own, &v->tree))
+            return false;
+    return true;
+}
+
+static bool
+parse_variants(KernelText *t)
+{
+    VEC(Kernel *) variant = { 0 };
+    while (parse_accept(t->scope.p, "variant")) {
+        Kernel *v;
+        if (!parse_variant(t, &v))
+            return false;
+        VEC_PUSH(t->arena, &variant, v);
+    }
+    t->k->variant = variant.at;
+    t->k->nvariant = variant.n;
+    return true;
+}
+
 static bool
 parse_whole(KernelText *t)
 {
@@ -331,11 +385,13 @@ parse_whole(KernelText *t)
     while (more && !parse_peek(p, "}"))
         if (!parse_fact(t, &more))
             return false;
-    while (!parse_accept(p, "}"))
+    while (!parse_peek(p, "}") && !parse_peek(p, "variant"))
         if (!parse_statement(t, &k->tree))
             return false;
     k->npart = t->part.n;
     k->part = t->part.at;
+    if (!parse_variants(t) || !parse_expect(p, "}"))
+        return false;
     if (!k->trips)
         k->trips = expr_int(p->ctx, 1);
     if (!k->grain)

@@ -520,9 +520,23 @@ measure(Prover *p, uint32_t buffer)
     return true;
 }
 
+typedef struct { const KernelSize *at; uint32_t n; } Sizes;
+
+static bool
+size_of(const void *user, Sym symbol, int64_t *value)
+{
+    const Sizes *s = user;
+
+    for (uint32_t i = 0; i < s->n; i++)
+        if (s->at[i].symbol == symbol)
+            return *value = s->at[i].value, true;
+    return false;
+}
+
 const char *
 kernel_prove(Ctx *c, Arena *a, const Kernel *k, const KernelSize *size, uint32_t nsize)
 {
+    k = kernel_for_sizes(k, size_of, &(Sizes){ size, nsize });
     Prover p = { .c = c, .a = a, .k = k, .size = size, .nsize = nsize, .accesses = { .arena = a }, .steps = KERNEL_PROVE_STEPS, .trip = 1 };
 
     p.env = NEW_ARRAY(a, int64_t, k->nloop + 1);

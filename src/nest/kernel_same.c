@@ -65,8 +65,11 @@ text_same(const char *a, const char *b)
 bool
 kernel_same(const Kernel *a, const Kernel *b)
 {
-    if (!text_same(a->schedule, b->schedule))
+    if (!text_same(a->schedule, b->schedule) || a->nvariant != b->nvariant)
         return false;
+    for (uint32_t i = 0; i < a->nvariant; i++)
+        if (!guard_same(&a->variant[i]->guard, &b->variant[i]->guard) || !text_same(a->variant[i]->schedule, b->variant[i]->schedule))
+            return false;
     if (a->nin != b->nin || a->nout != b->nout || a->npart != b->npart || a->shared != b->shared || a->buffer.n != b->buffer.n)
         return false;
     for (uint32_t i = 0; i < a->buffer.n; i++) {

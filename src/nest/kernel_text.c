@@ -16,6 +16,8 @@
  *     }
  *   }
  *
+ * Variants follow the tree, or the parts: `variant rows == 1 { schedule { … } … }` with a tree of its own.
+ *
  * The parts form has `local NAME: TYPE` for values between parts, and `part x, w -> o` before each
  * nest, which names the buffers behind its parameters. Names inside a tree follow its blocks: two
  * loops side by side may share one.
@@ -322,6 +324,30 @@ print_schedule(Text *t, const char *steps, int indent)
     text_add(t, "}\n");
 }
 
+/* Its parts follow from the kernel's and the guard. */
+static void
+print_variant(Ctx *c, Text *t, const Printer *around, const Kernel *v, int indent)
+{
+    Arena *scratch = arena_child(c->arena);
+    Printer p = printer_of(c, scratch, v);
+
+    for (uint32_t i = 0; i < v->nin + v->nout; i++)
+        p.slot[i] = around->slot[i];
+    text_indent(t, indent);
+    text_add(t, "variant ");
+    guard_print(t, &v->guard);
+    text_add(t, " {\n");
+    print_schedule(t, v->schedule, indent + 1);
+    if (v->tree.list.n) {
+        print_fact(&p, t, "trips", v->trips, indent + 1);
+        print_fact(&p, t, "grain", v->grain, indent + 1);
+        print_block(&p, t, v, &v->tree, indent + 1);
+    }
+    text_indent(t, indent);
+    text_add(t, "}\n");
+    arena_free(scratch);
+}
+
 void
 kernel_print(Ctx *c, Text *t, const Kernel *k, int indent)
 {
@@ -345,6 +371,8 @@ kernel_print(Ctx *c, Text *t, const Kernel *k, int indent)
             print_fact(&p, t, "shared", expr_int(c, k->shared), indent + 1);
         print_parts(&p, t, k, indent + 1);
     }
+    for (uint32_t i = 0; i < k->nvariant; i++)
+        print_variant(c, t, &p, k->variant[i], indent + 1);
     text_indent(t, indent);
     text_add(t, "}\n");
     arena_free(scratch);

@@ -10,6 +10,7 @@
  *   8  a parallel loop stands at the top, alone but for lets
  *   9  no scratch memory comes alive inside a serial loop
  *  10  a condition is one bool; a vector has a stride, and a limit only if it is a vector
+ *  11  a variant has a guard and the kernel's arguments, which lie alike, and a tree if the kernel has one
  */
 #include "nest/internal.h"
 
@@ -279,6 +280,26 @@ check_part(Check *k, const Part *part)
 }
 
 static bool
+check_variants(Check *k)
+{
+    const Kernel *kernel = k->k;
+    for (uint32_t i = 0; i < kernel->nvariant; i++) {
+        const Kernel *v = kernel->variant[i];
+        REQUIRE(k, 11, v->guard.n > 0 && v->nvariant == 0, "a variant has no guard, or has variants itself");
+        REQUIRE(k, 11, v->nin == kernel->nin && v->nout == kernel->nout, "a variant has other arguments");
+        REQUIRE(k, 11, !kernel->tree.list.n == !v->tree.list.n, "of a kernel and its variant one has a tree");
+        for (uint32_t b = 0; b < v->nin + v->nout; b++) {
+            const Buffer *x = &kernel->buffer.at[b], *y = &v->buffer.at[b];
+            REQUIRE(k, 11, x->type->dtype == y->type->dtype && x->type->rank == y->type->rank && format_same(x->format, y->format),
+                    "%s lies otherwise for a variant", x->name);
+        }
+        if (!kernel_check(k->ctx, v, k->class, k->loc))
+            return k->ok = false;
+    }
+    return true;
+}
+
+static bool
 check_kernel(Check *k)
 {
     const Kernel *kernel = k->k;
@@ -294,7 +315,7 @@ check_kernel(Check *k)
     for (uint32_t i = 0; i < kernel->npart; i++)
         if (!check_part(k, &kernel->part[i]))
             return false;
-    return check_top(k);
+    return check_top(k) && check_variants(k);
 }
 
 bool

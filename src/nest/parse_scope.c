@@ -132,6 +132,13 @@ declare_symbol(void *user, Var v)
         scope_declare(s, (NameEntry){ .name = name, .kind = NAME_SYMBOL });
 }
 
+void
+scope_symbols(Scope *s, const Type *t)
+{
+    for (uint32_t d = 0; d < t->rank; d++)
+        expr_vars(t->dim[d], declare_symbol, s);
+}
+
 /* f32x16: the element type, and the lanes of a register's element. */
 static DType
 parse_lanes_dtype(Parse *p, uint32_t *lanes)
@@ -164,7 +171,6 @@ parse_type_in(Scope *s, uint32_t *lanes)
     s->open = open;
     if (!t)
         return NULL;
-    for (uint32_t d = 0; d < t->rank; d++)
-        expr_vars(t->dim[d], declare_symbol, s);
+    scope_symbols(s, t);
     return s->p->ctx->diags.list.n == errors ? t : NULL;
 }

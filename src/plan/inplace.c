@@ -10,6 +10,8 @@
  */
 #include "plan/internal.h"
 
+#include <string.h>
+
 /* ---- by meaning ----------------------------------------------------------------------------------- */
 
 /* buffer: the kernel's buffer behind each parameter; NULL: parameter i is buffer i. */
@@ -124,5 +126,12 @@ plan_in_place(const Graph *g, Arena *scratch, const Node *n, uint32_t out, Value
     if (!reads_where_it_writes(g->ctx, scratch, part->nest, part->buffer, is_input))
         return false;
     check_block(&k, &n->kernel->tree);
+    for (uint32_t i = 0; i < n->kernel->nvariant && k.ok; i++) {
+        const Kernel *v = n->kernel->variant[i];
+        bool *inputs = NEW_ARRAY(scratch, bool, v->buffer.n);
+        memcpy(inputs, is_input, n->in.count * sizeof *inputs);
+        k.is_input = inputs;
+        check_block(&k, &v->tree);
+    }
     return k.ok;
 }

@@ -29,7 +29,7 @@ bool tensor_of_type(Ctx *c, Arena *a, const Type *t, const Symbols *s, Tensor *o
 /* All return false with a diagnostic (an index out of range, a size that disagrees, a symbol without a value). */
 bool ref_nest(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param);        /* inputs, then outputs (allocated) */
 bool ref_kernel(Ctx *c, Arena *a, const Kernel *k, const Symbols *s, Tensor *const *arg);   /* its parts, one after the other */
-/* The kernel's tree, statement by statement. Arguments must already lie in their buffers' formats. */
+/* The kernel's tree, or that of the variant for these sizes, statement by statement. Arguments must already lie in their buffers' formats. */
 bool ref_tree(Ctx *c, Arena *a, const Kernel *k, const Symbols *s, Tensor *const *arg);
 /* progress may be NULL; called after each node with (done, total). */
 bool ref_graph(const Graph *g, Arena *a, const Symbols *s, const Tensor *input, Tensor *output,

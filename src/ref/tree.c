@@ -214,9 +214,16 @@ take_argument(TreeRun *r, uint32_t i, const Tensor *arg)
     return true;
 }
 
+static bool
+size_of(const void *symbols, Sym name, int64_t *value)
+{
+    return symbols_get(symbols, name, value);
+}
+
 bool
 ref_tree(Ctx *c, Arena *a, const Kernel *k, const Symbols *s, Tensor *const *arg)
 {
+    k = kernel_for_sizes(k, size_of, s);
     TreeRun r = {.k = k, .arena = a, .capacity = NEW_ARRAY(a, int64_t, k->buffer.n)};
     Stmts body;
     program_begin(&r.p, c, a, (Loc){0}, arena_printf(a, "kernel %s", k->name ? k->name : ""), s);

@@ -364,6 +364,11 @@ points_lower(Points *p)
     k->tree = (Block){ .arena = p->a };
     k->nloop = 0;
     k->trips = k->grain = expr_int(p->c, 1);
+    for (uint32_t i = 0; i < k->guard.n; i++) {      /* what a variant may rely on */
+        const SizeBound *g = &k->guard.at[i];
+        if (g->most < INT64_MAX)
+            VEC_PUSH(p->a, &e.range, ((Range){ { VAR_SYMBOL, MAP_PTR(g->symbol) }, expr_int(p->c, g->least), expr_int(p->c, g->most - g->least + 1) }));
+    }
     if (!boxes_begin(&e))
         return false;
     lower_body(&e, p->root, &k->tree);

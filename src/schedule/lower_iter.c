@@ -158,8 +158,8 @@ env_extent(Env *e, IterId x)
         return e->at[x].extent;
     if (it->put || it->size)
         return env_most(e, x);
-    if (it->axis < NEST_MAX_AXES)
-        return axis_extent(e, it);
+    if (it->axis < NEST_MAX_AXES)             /* where less is possible, less is left */
+        return e->k->guard.n ? env_simplify(e, axis_extent(e, it)) : axis_extent(e, it);
     if (it->nfrom)
         return fused_extent(e, x);
     return it->inner ? inner_extent(e, x) : env_simplify(e, expr_ceil_div(e->c, env_extent(e, it->parent), expr_int(e->c, it->factor)));

@@ -15,6 +15,7 @@ kernel_copy(Arena *a, const Kernel *k)
     copy.buffer.cap = k->buffer.n;
     copy.tree = (Block){ .arena = a };
     copy.nloop = 0;
+    copy.nvariant = 0;
     return copy;
 }
 
@@ -37,6 +38,32 @@ by_price(const void *a, const void *b)
     return (x->number > y->number) - (x->number < y->number);
 }
 
+/* The middle of what a guard says. */
+static CostAsk
+sizes_of(Arena *a, const SizeGuard *where, const bool *far)
+{
+    Size *size = NEW_ARRAY(a, Size, where->n);
+
+    for (uint32_t i = 0; i < where->n; i++)
+        size[i] = (Size){ where->at[i].symbol, where->at[i].least + (where->at[i].most - where->at[i].least) / 2 };
+    return (CostAsk){ .size = size, .nsize = where->n, .threads = 1, .far = far };
+}
+
+/* The mean of one core's time alone, and of all cores' time at it. */
+Choice
+schedule_price(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const char *program, const SizeGuard *where, const bool *far, const char **why)
+{
+    Kernel built = kernel_copy(a, k);
+
+    if (!schedule_build_text(c, a, &built, m, program, why))
+        return (Choice){ .seconds = -1 };
+    CostAsk ask = sizes_of(a, where, far);
+    double alone = cost_kernel(c, &built, m, &ask).seconds;
+    ask.threads = m->cores;
+    double all = m->cores > 1 ? m->cores * cost_kernel(c, &built, m, &ask).seconds : alone;
+    return (Choice){ .program = built.schedule, .seconds = (alone + all) / 2, .alone = alone };
+}
+
 /* Carry out what was written since the last time. */
 static void
 price_programs(Draft *w, const Kernel *k, bool far, Choices *out)
@@ -45,17 +72,14 @@ price_programs(Draft *w, const Kernel *k, bool far, Choices *out)
 
     out->at = NEW_ARRAY(w->a, Choice, w->program.n);
     for (uint32_t i = w->priced; i < w->program.n; i++) {
-        Kernel built = kernel_copy(w->a, k);
         const char *why;
-        if (!schedule_build_text(w->c, w->a, &built, m, w->program.at[i], &why)) {
+        Choice choice = schedule_price(w->c, w->a, k, m, w->program.at[i], &k->guard, far ? w->constant : NULL, &why);
+        if (choice.seconds < 0) {
             out->refused = arena_printf(w->a, "%s%sprogram %u: %s", out->refused ? out->refused : "", out->refused ? "\n" : "", i, why);
             continue;
         }
-        CostAsk ask = { .threads = 1, .far = far ? w->constant : NULL };
-        double alone = cost_kernel(w->c, &built, m, &ask).seconds;
-        ask.threads = m->cores;
-        double all = m->cores > 1 ? m->cores * cost_kernel(w->c, &built, m, &ask).seconds : alone;
-        out->at[out->n++] = (Choice){ .program = built.schedule, .seconds = (alone + all) / 2, .alone = alone, .number = i };
+        choice.number = i;
+        out->at[out->n++] = choice;
     }
     w->priced = w->program.n;
 }
@@ -68,7 +92,9 @@ schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool
     Draft w = { .c = c, .a = a, .p = points_of(c, a, &begin, m), .constant = constant ? constant : none };
     Choices out = { .refused = NULL };
 
-    if (!write_contraction(&w) && !write_window(&w) && !write_turn(&w))
+    if (write_contraction(&w))
+        write_thin(&w);
+    else if (!write_window(&w) && !write_turn(&w))
         write_rows(&w);
     price_programs(&w, k, far && constant, &out);
     if (!out.n) {                                    /* none could be carried out */
@@ -109,6 +135,25 @@ plain_program(Ctx *c, Arena *a, const Kernel *k, const Machine *m)
     return w.program.at[0];
 }
 
+/* A variant by its program. Its arguments are the kernel's, so constants lie as the kernel's program wants. */
+static bool
+schedule_variant(Ctx *c, Arena *a, const Kernel *k, Kernel *v, const Machine *m)
+{
+    Text when = { .arena = a };
+    const char *why = "it has no schedule";
+
+    guard_print(&when, &v->guard);
+    for (uint32_t i = 0; i < k->nin; i++)
+        v->buffer.at[i].format = k->buffer.at[i].format;
+    if (!v->schedule || !schedule_build_text(c, a, v, m, v->schedule, &why))
+        return diag_error(&c->diags, DIAG_USAGE, (Loc){ .node = k->name }, "the schedule of this kernel where %s does not fit: %s", text_str(&when), why);
+    for (uint32_t i = 0; i < k->nin; i++)
+        if (!format_same(v->buffer.at[i].format, k->buffer.at[i].format))
+            return diag_error(&c->diags, DIAG_USAGE, (Loc){ .node = k->name }, "where %s, the schedule of this kernel lays %s otherwise than its "
+                              "first schedule does: say the same in both", text_str(&when), k->buffer.at[i].name);
+    return true;
+}
+
 bool
 schedule_kernel(Ctx *c, Arena *a, Kernel *k, const Machine *m, ScheduleLevel level)
 {
@@ -120,8 +165,14 @@ schedule_kernel(Ctx *c, Arena *a, Kernel *k, const Machine *m, ScheduleLevel lev
         Choices choices = schedule_choices(c, a, k, m, NULL, false);
         k->schedule = choices.n ? choices.at[0].program : NULL;
     }
-    if (level == SCHEDULE_PLAIN)
+    if (level == SCHEDULE_PLAIN) {
         k->schedule = plain_program(c, a, k, m);
-    return schedule_build_text(c, a, k, m, k->schedule, &why) ||
-           diag_error(&c->diags, DIAG_USAGE, (Loc){ .node = k->name }, "the schedule of this kernel does not fit: %s", why);
+        k->nvariant = 0;
+    }
+    if (!schedule_build_text(c, a, k, m, k->schedule, &why))
+        return diag_error(&c->diags, DIAG_USAGE, (Loc){ .node = k->name }, "the schedule of this kernel does not fit: %s", why);
+    for (uint32_t i = 0; i < k->nvariant; i++)
+        if (!schedule_variant(c, a, k, k->variant[i], m))
+            return false;
+    return true;
 }

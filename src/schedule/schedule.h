@@ -30,6 +30,11 @@ typedef struct {
  * model are more than the last cache keeps from call to call. There is always one. */
 Choices schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool *constant, bool far);
 
+/* The price of a kernel's program, which must fit, at sizes in the middle of what a guard says; those of a variant
+ * are its own guard's. far [nin]: what comes from memory in every call, or NULL. Negative: it does not fit. */
+Choice schedule_price(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const char *program, const SizeGuard *where,
+                      const bool *far, const char **why);
+
 /* Fill k->tree by a program, and its buffers' formats. False: `why` names the step, what it needs and what would do. */
 bool schedule_build(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program *program, const char **why);
 bool schedule_build_text(Ctx *c, Arena *a, Kernel *k, const Machine *m, const char *text, const char **why);

@@ -23,6 +23,7 @@ void write_program(Draft *w, const Text *t);
 
 /* Products of two factors, summed: matrix products, their batches, convolutions, einsums. False: it is none. */
 bool write_contraction(Draft *w);
+void write_thin(Draft *w);           /* more of them, for few rows */
 /* A window that slides over its outputs: depthwise convolution, pooling. */
 bool write_window(Draft *w);
 /* Movement whose inputs are neighbours along another axis than its outputs: transpositions. */

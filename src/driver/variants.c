@@ -1,0 +1,149 @@
+/* variants: which kernels get other programs for sizes of a kind.
+ *
+ * A product whose rows are counted by symbols may be asked for one row, for a few, or for many, and the tile that
+ * suits one of these is poor at the others. So it is asked what programs there are where all of those symbols are 1, and
+ * where one of them is small; and a variant is kept where its price is clearly less than that of the
+ * kernel's own program at those sizes. Constants lie as the kernel's own program wants them, so only programs that
+ * want the same come in question.
+ */
+#include "driver/internal.h"
+
+#include <string.h>
+
+enum { MOST_VARIANTS = 2 };          /* beside the kernel's own program: each is code, and time to compile */
+
+/* A price is within a quarter of what is measured for most kernels (doc/cost.md): less is no gain. */
+static const double CLEARLY = 0.75;
+
+typedef VEC(Sym) RowSymbols;
+
+static void
+add_symbol(void *user, Var v)
+{
+    RowSymbols *s = user;
+
+    for (uint32_t i = 0; i < s->n; i++)
+        if (v.kind != VAR_SYMBOL || s->at[i] == (Sym)(uintptr_t)v.id)
+            return;
+    if (v.kind == VAR_SYMBOL && s->n < s->cap)
+        s->at[s->n++] = (Sym)(uintptr_t)v.id;
+}
+
+/* The symbols that count the rows of a product, at most as many as there is room for. */
+static void
+row_symbols(Job *j, const Kernel *k, RowSymbols *s)
+{
+    Contraction product;
+
+    if (k->npart != 1 || !nest_contraction(j->ctx, k->part[0].nest, &product))
+        return;
+    for (uint32_t x = 0; x < k->part[0].nest->naxis; x++)
+        if (product.row >> x & 1)
+            expr_vars(k->part[0].nest->axis[x].extent, add_symbol, s);
+}
+
+/* ---- one guard --------------------------------------------------------------------------------------------- */
+
+/* The next line of a program that says how a constant lies; NULL: there is none. */
+static const char *
+next_lay(const char *at)
+{
+    for (; at && *at; at = strchr(at, '\n'), at += at != NULL)
+        if (!strncmp(at, "lay ", 4))
+            return at;
+    return NULL;
+}
+
+static bool
+lay_alike(const char *a, const char *b)
+{
+    for (a = next_lay(a), b = next_lay(b); a && b; a = next_lay(a + 4), b = next_lay(b + 4)) {
+        size_t n = strcspn(a, "\n");
+        if (n != strcspn(b, "\n") || memcmp(a, b, n))
+            return false;
+    }
+    return !a && !b;
+}
+
+typedef struct { SizeGuard guard; const char *program; double seconds, without; } Candidate;
+
+/* The cheapest program under a guard; its seconds are as many as those of the kernel's own where none is cheaper. */
+static Candidate
+try_guard(Job *j, Arena *a, const Kernel *k, const bool *constant, bool far, const char *own, SizeGuard guard)
+{
+    Kernel *v = kernel_variant(j->ctx, a, k, guard);
+    const char *why;
+    Choice base = schedule_price(j->ctx, a, k, &j->machine, own, &guard, far ? constant : NULL, &why);
+    Choices choices = schedule_choices(j->ctx, a, v, &j->machine, constant, far);
+    Candidate best = { guard, NULL, base.seconds, base.seconds };
+
+    for (uint32_t i = 0; i < choices.n && !best.program; i++)
+        if (lay_alike(choices.at[i].program, own) && choices.at[i].seconds < base.seconds) {
+            best.program = choices.at[i].program;
+            best.seconds = choices.at[i].seconds;
+        }
+    return best;
+}
+
+/* ---- a kernel -------------------------------------------------------------------------------------------------- */
+
+/* One symbol is at most `most`, the others are 1. */
+static SizeGuard
+guard_of(Arena *a, const RowSymbols *s, uint32_t small, int64_t most)
+{
+    SizeBound *at = NEW_ARRAY(a, SizeBound, s->n);
+
+    for (uint32_t i = 0; i < s->n; i++)
+        at[i] = (SizeBound){ s->at[i], i == small && most > 1 ? 0 : 1, i == small ? most : 1 };
+    return (SizeGuard){ s->n, at };
+}
+
+Kernel *
+variant_of(Job *j, const Kernel *k, const SizeGuard *guard, const char *program)
+{
+    SizeBound *at = arena_copy(j->arena, guard->at, guard->n * sizeof *at);
+    Kernel *v = kernel_variant(j->ctx, j->arena, k, (SizeGuard){ guard->n, at });
+
+    v->schedule = arena_str(j->arena, program);
+    return v;
+}
+
+/* How many of the candidates gain more than this one? */
+static uint32_t
+gain_more(const Candidate *tried, uint32_t n, uint32_t than)
+{
+    uint32_t more = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        more += tried[i].seconds / tried[i].without < tried[than].seconds / tried[than].without;
+    return more;
+}
+
+Variants
+choose_variants(Job *j, const Kernel *k, const bool *constant, bool far, const char *own, Text *remark)
+{
+    enum { MOST_SYMBOLS = 4 };
+    Arena *a = arena_child(j->arena);
+    RowSymbols s = { .at = NEW_ARRAY(a, Sym, MOST_SYMBOLS), .cap = MOST_SYMBOLS };
+    Candidate tried[1 + MOST_SYMBOLS];
+    uint32_t n = 0;
+    /* As many rows as registers are some tiles of any height, with little left over. */
+    int64_t few = j->machine.vector_registers;
+
+    row_symbols(j, k, &s);
+    if (s.n)                                         /* the narrowest first: the first that holds runs */
+        tried[n++] = try_guard(j, a, k, constant, far, own, guard_of(a, &s, 0, 1));
+    for (uint32_t i = 0; i < s.n; i++)
+        tried[n++] = try_guard(j, a, k, constant, far, own, guard_of(a, &s, i, few));
+    Variants out = { .at = NEW_ARRAY(j->arena, Kernel *, MOST_VARIANTS) };
+    for (uint32_t i = 0; i < n && out.n < MOST_VARIANTS; i++) {
+        if (!tried[i].program || tried[i].seconds > CLEARLY * tried[i].without || gain_more(tried, n, i) >= MOST_VARIANTS)
+            continue;
+        out.at[out.n++] = variant_of(j, k, &tried[i].guard, tried[i].program);
+        text_add(remark, "; where ");
+        guard_print(remark, &tried[i].guard);
+        text_printf(remark, " another, %.3g times faster", tried[i].without / tried[i].seconds);
+    }
+    arena_free(a);
+    return out;
+}

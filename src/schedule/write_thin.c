@@ -1,0 +1,92 @@
+/* write_thin: products of one row or a few, as a constant is read once.
+ *
+ * Where rows are few a tile of the usual height has too few accumulators to hide their latency, and what decides is how fast
+ * B comes. So several panels of columns are summed side by side, as many as the registers hold: B is read in as many streams,
+ * each in the order in which it lies, and panels are as wide as tiles of many rows want them, so that a constant that lies
+ * for those serves here too.
+ */
+#include "schedule/cut.h"
+
+typedef struct {
+    Draft *w;
+    Low *l;
+    Cut cut;
+    int64_t lanes, rows, cols;
+} Thin;
+
+/* How the columns' operand is to lie in panels of so many; "" where it is no constant. NULL: it cannot. */
+static const char *
+lay_of(const Thin *g, int64_t width)
+{
+    const Points *p = g->w->p;
+    const Scalar *b = g->cut.k.b;
+    Text t = { .arena = g->w->a };
+
+    while (b->op == S_CAST)
+        b = b->arg[0];
+    if (b->op != S_LOAD || !g->w->constant[p->k->part[0].buffer[b->u.load.slot]])
+        return NULL;
+    const Format *f = cut_format(g->w->c, g->l->n, b, g->cut.col, g->cut.ncol, g->cut.col_run, g->cut.k.sum, width);
+    if (!f)
+        return NULL;
+    text_printf(&t, "lay %s as ", p->k->buffer.at[p->k->part[0].buffer[b->u.load.slot]].name);
+    format_print(&t, f);
+    return text_str(&t);
+}
+
+static void
+write_panels(const Thin *g, const char *part, int64_t vectors, int64_t panels)
+{
+    Draft *w = g->w;
+    const Cut *cut = &g->cut;
+    Text t = { .arena = w->a };
+    const char *lay = lay_of(g, vectors * g->lanes);
+    const char *rows = axis_names(w, 0, cut->row, cut->nrow), *sums = axis_names(w, 0, cut->sum, cut->nsum);
+    const char *batch = axis_names(w, 0, cut->batch, cut->nbatch), *outer = axis_names(w, 0, cut->col, cut->ncol - cut->col_run);
+    const char *cols = axis_names(w, 0, cut->col + cut->ncol - cut->col_run, cut->col_run);
+
+    if (!lay)
+        return;
+    text_printf(&t, "%s\norder %s %s %s %s %s\nfuse %s -> j_\n", lay, batch, outer, rows, cols, sums, cols);
+    text_printf(&t, "split j_ by %lld -> jp jv exact\nsplit jv by %lld -> jr l exact\nsplit jp by %lld -> jt jq exact\n",
+                (long long)(vectors * g->lanes), (long long)g->lanes, (long long)panels);
+    text_printf(&t, "order %s %s jt %s %s jq jr l\nfuse %s %s jt -> task\nhold %s at task -> acc reg\n", batch, outer, sums, rows, batch, outer, part);
+    text_printf(&t, "run %s jq jr unroll\nrun l vector\n", rows);
+    if (g->rows > 1)                                 /* a row of columns is read once for all rows */
+        text_printf(&t, "stage rhs at %s -> col reg of jq jr\n", axis_name(w, 0, cut->sum[cut->nsum - 1]));
+    text_add(&t, "run task parallel\n");
+    write_program(w, &t);
+}
+
+void
+write_thin(Draft *w)
+{
+    const Points *p = w->p;
+    enum { WIDEST = 4 };                             /* vectors of a panel that tiles of many rows have */
+    if (p->k->npart != 1)
+        return;
+    Low low = low_part(w->c, w->a, p->k, p->m, &p->k->part[0]);
+    Thin g = { .w = w, .l = &low };
+
+    if (!cut_contraction(&low, &g.cut) || g.cut.windowed || !g.cut.nsum || g.cut.k.a->op != S_LOAD || g.cut.k.a->u.load.outside)
+        return;
+    const Part *part = &p->k->part[0];
+    const char *name = p->k->buffer.at[part->buffer[part->nest->write[0].out]].name;
+    int64_t registers = p->m->vector_registers;
+    g.lanes = machine_lanes(p->m, g.cut.k.reduce->dtype);
+    g.rows = expr_or(axes_product(&low, g.cut.row, g.cut.nrow), -1);
+    g.cols = expr_or(g.cut.cols, -1);
+    /* More rows fill a tile of one panel. */
+    if (g.rows < 1 || g.cols < 1 || g.rows * 4 > registers)
+        return;
+    for (int64_t vectors = 1; vectors <= WIDEST; vectors++) {
+        int64_t found = 0, room = registers - 2;
+        for (int64_t panels = room / vectors; panels >= 2 && found < 2; panels--) {
+            int64_t used = panels * vectors * (g.rows + (g.rows > 1));
+            if (used > room || g.cols % (panels * vectors * g.lanes))
+                continue;
+            write_panels(&g, name, vectors, panels);
+            found++;
+        }
+    }
+}

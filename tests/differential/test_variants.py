@@ -1,0 +1,74 @@
+"""A kernel with several trees: the host program runs the one whose guard holds, and each computes the same.
+
+Products whose rows are counted by symbols: pinned variants at every size around their guards, in a model and in a
+loop's body; and what is chosen by price for a model with such a product.
+"""
+import os
+import pathlib
+import subprocess
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TENON = os.environ.get("TENON", str(ROOT / "build" / "tenon"))
+
+PINS = """%y where batch == 1, seq == 1 {
+  split k by 8 -> kb l, order i j kb k1 l, hold o at kb -> acc reg, run l vector, run i parallel
+}
+%y where 1 <= batch <= 2, seq <= 3 {
+  split k by 16 -> kb kv, split kv by 8 -> kr l, order i j kb k1 kr l, hold o at kb -> acc reg
+  run kr unroll, run l vector, run i parallel
+}
+"""
+
+
+def product(depth=24, columns=40, constant=True):
+    rng = np.random.default_rng(1)
+    w = rng.standard_normal((depth, columns), dtype=np.float32)
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", "seq", depth]),
+              helper.make_tensor_value_info("w", TensorProto.FLOAT, [depth, columns])]
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "variants", inputs[:2 - constant],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", "seq", columns])],
+                              [numpy_helper.from_array(w, "w")] * constant)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), w
+
+
+def tenon(*words):
+    done = subprocess.run([TENON, *map(str, words)], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def agree(folder, artefact, w, *others):
+    for batch in (0, 1, 2, 3):
+        for seq in (0, 1, 2, 3, 4, 7):
+            x = np.random.default_rng(batch * 100 + seq).standard_normal((batch, seq, w.shape[0]), dtype=np.float32)
+            np.save(folder / "x.npy", x)
+            tenon("run", artefact, "--input", f"x=@{folder}/x.npy", *others, "--output-dir", folder, "--threads", 2)
+            np.testing.assert_allclose(np.load(folder / "y.npy"), x @ w, rtol=1e-4, atol=1e-4, err_msg=f"{batch} x {seq}")
+
+
+def dump(folder, stage, *words):
+    return tenon("compile", folder / "m.onnx", f"--dump={stage}", f"--stop-after={stage}", *words)
+
+
+def test_pinned(tmp_path):
+    m, w = product()
+    onnx.save(m, tmp_path / "m.onnx")
+    (tmp_path / "pins").write_text(PINS)
+    scheduled = dump(tmp_path, "schedule", "--choices", tmp_path / "pins")
+    assert "variant batch == 1, seq == 1 {" in scheduled and "variant 1 <= batch <= 2, seq <= 3 {" in scheduled
+    tenon("compile", tmp_path / "m.onnx", "--choices", tmp_path / "pins", "-o", tmp_path / "m.so")
+    agree(tmp_path, tmp_path / "m.so", w)
+
+
+def test_chosen(tmp_path):
+    m, w = product(48, 64, constant=False)
+    onnx.save(m, tmp_path / "m.onnx")
+    np.save(tmp_path / "w.npy", w)
+    text = dump(tmp_path, "choose", "--target", "x86-64-v3")
+    assert "variant batch == 1, seq == 1 {" in text and "another, " in text
+    tenon("compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so")
+    agree(tmp_path, tmp_path / "m.so", w, "--input", f"w=@{tmp_path}/w.npy")
