@@ -7,7 +7,7 @@
  *     split j by 16 -> jp jv pad
  *     …
  *   }
- *   %relu2_out where batch == 1 {
+ *   %relu2_out when batch == 1 {
  *     …
  *   }
  *
@@ -62,7 +62,7 @@ read_pins(Job *j, const char *path, Pins *pins)
         Pin pin = { .loc = { .file = path, .line = p.line } };
         if (!parse_accept(&p, "%") || !(pin.value = parse_name(&p)))
             return parse_error(&p, "expected %%NAME { steps } for the kernel that makes value NAME");
-        if (parse_accept(&p, "where") && !guard_parse(&p, j->arena, &pin.where))
+        if (parse_accept(&p, "when") && !guard_parse(&p, j->arena, &pin.where))
             return false;
         if (!read_steps(&p, j->arena, &pin.steps))
             return false;

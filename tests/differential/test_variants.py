@@ -14,10 +14,10 @@ from onnx import TensorProto, helper, numpy_helper
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TENON = os.environ.get("TENON", str(ROOT / "build" / "tenon"))
 
-PINS = """%y where batch == 1, seq == 1 {
+PINS = """%y when batch == 1, seq == 1 {
   split k by 8 -> kb l, order i j kb k1 l, hold o at kb -> acc reg, run l vector, run i parallel
 }
-%y where 1 <= batch <= 2, seq <= 3 {
+%y when 1 <= batch <= 2, seq <= 3 {
   split k by 16 -> kb kv, split kv by 8 -> kr l, order i j kb k1 kr l, hold o at kb -> acc reg
   run kr unroll, run l vector, run i parallel
 }
