@@ -327,14 +327,16 @@ lower_node(Env *e, const Node *n, Block *b)
     e->phase = before;
 }
 
-/* How many trips make up about 32 K scalar operations: below that a thread costs more than it saves. */
+/* How many trips are worth a thread: in waking one, a core might have done as many operations itself. */
 static const Expr *
-grain_of(Ctx *c, const Expr *work_per_trip)
+grain_of(Ctx *c, const Machine *m, const Expr *work_per_trip)
 {
-    int64_t w;
+    double lanes = m->vector_bytes / 4.0, operations = m->wake_seconds / m->cycle_seconds * m->add_per_cycle * lanes;
+    int64_t w, enough = operations < 1 ? 1 : operations > 1e15 ? (int64_t)1e15 : (int64_t)operations;
+
     if (expr_const(work_per_trip, &w))
-        return expr_int(c, w >= 32768 ? 1 : 32768 / (w > 0 ? w : 1));
-    return expr_max(c, expr_int(c, 1), expr_div(c, expr_int(c, 32768), expr_max(c, expr_int(c, 1), work_per_trip)));
+        return expr_int(c, w >= enough ? 1 : enough / (w > 0 ? w : 1));
+    return expr_max(c, expr_int(c, 1), expr_div(c, expr_int(c, enough), expr_max(c, expr_int(c, 1), work_per_trip)));
 }
 
 /* ---- the whole --------------------------------------------------------------------------------------- */
@@ -382,6 +384,6 @@ points_lower(Points *p)
     if (p->grain)
         k->grain = expr_int(p->c, p->grain);
     else if (e.task == top && top != p->root)
-        k->grain = grain_of(p->c, work_below(&e, top, expr_int(p->c, 1)));
+        k->grain = grain_of(p->c, p->m, work_below(&e, top, expr_int(p->c, 1)));
     return true;
 }

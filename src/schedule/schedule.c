@@ -72,10 +72,12 @@ schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool
         write_rows(&w);
     price_programs(&w, k, far && constant, &out);
     if (!out.n) {                                    /* none could be carried out */
+        w.p = points_of(c, a, &begin, m);
         write_rows(&w);
         price_programs(&w, k, far && constant, &out);
     }
     if (!out.n) {
+        w.p = points_of(c, a, &begin, m);
         write_plain(&w);
         price_programs(&w, k, far && constant, &out);
     }

@@ -51,9 +51,22 @@
     "}"
 #define ATTENTION_DIMS "g=2 m=13 n=19 d=5|g=1 m=8 n=8 d=8|g=1 m=1 n=1 d=1|g=0 m=4 n=4 d=4|g=1 m=17 n=6 d=33|g=1 m=0 n=3 d=4"
 
+#define DEVIATION \
+    "kernel t(x: f32[g, c, n]) -> (o: f32[g, n]) {\n" \
+    "  shared 2\n" \
+    "  local m: f32[g, n]\n" \
+    "  part x -> m\n" \
+    "  nest m(x: f32[g, c, n]) -> (m: f32[g, n]) { m[h, i] = sum q: x[h, q, i] }\n" \
+    "  part m, x -> o\n" \
+    "  nest o(m: f32[g, n], x: f32[g, c, n]) -> (o: f32[g, n]) { o[h, i] = sum q: abs(x[h, q, i] - m[h, i]) }\n" \
+    "}"
+
 typedef struct { const char *name, *kernel, *dims, *program; } Case;
 
 static const Case cases[] = {
+    {"taken apart", DEVIATION, "g=2 c=5 n=7|g=1 c=1 n=8|g=3 c=0 n=9|g=0 c=2 n=3|g=2 c=3 n=33",
+     "apart i, split m.i by 8 -> mb ml, order mb m.q ml, hold m at mb -> a reg, run ml vector\n"
+     "split o.i by 8 -> ob ol, order ob o.q ol, hold o at ob -> b reg, run ol vector, run h parallel"},
     {"beside it", PRODUCT, PRODUCT_DIMS, "hold o at o.j -> acc reg"},
     {"row tile", PRODUCT, PRODUCT_DIMS,
      "split i by 4 -> ib ir, put e at ib, split e.j by 8 -> ev el, run el vector, hold o at o.j -> acc reg, run ib parallel"},
