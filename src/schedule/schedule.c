@@ -68,7 +68,7 @@ schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool
     Draft w = { .c = c, .a = a, .p = points_of(c, a, &begin, m), .constant = constant ? constant : none };
     Choices out = { .refused = NULL };
 
-    if (!write_contraction(&w) && !write_window(&w) && !write_turn(&w))
+    if (!write_group(&w) && !write_contraction(&w) && !write_window(&w) && !write_turn(&w))
         write_rows(&w);
     price_programs(&w, k, far && constant, &out);
     if (!out.n) {                                    /* none could be carried out */
