@@ -61,7 +61,7 @@ typedef struct TnTensor {
     const char *dtype;       /* "f32", "i64", … */
     int32_t rank;
     const int64_t *dims;     /* [rank] */
-    void *data;              /* row-major, contiguous */
+    void *data;              /* row-major, contiguous; of "str": const char *, each with a zero behind it; NULL is empty */
     int64_t bytes;
 } TnTensor;
 

@@ -117,8 +117,10 @@ typedef struct TnFrame {
     const TnMemory *memory;      /* may be NULL: a program that needs it then stops with TN_FAULT_MEMORY */
     TnBlock *const *made;        /* [noutput]: outputs whose bytes prepare could not tell: theirs to put */
     int64_t *output_dims;        /* as prepare's, filled by the run */
-    TnBlock *block;              /* the program's own, as is depth */
+    TnBlock *block;              /* the program's own, as is all that follows */
     int32_t depth;
+    const void *const *table;    /* constants that hold addresses */
+    TnBlock *text;               /* characters of the strings that this run makes */
 } TnFrame;
 
 typedef struct TnManifest {

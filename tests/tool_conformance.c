@@ -31,11 +31,11 @@ typedef struct {
     int32_t nin, nout;
 } Request;
 
-/* A message in one line of the protocol. */
+/* What went wrong, in one line of the protocol. */
 static void
-answer_error(const Request *r, TnStatus status)
+answer_error(const Request *r, int status, const char *what)
 {
-    printf("%d\t", (int)status);
+    printf("%d\t%s", status, what);
     for (const char *s = tn_error(r->ctx); *s; s++)
         putchar(*s == '\n' || *s == '\t' ? ' ' : *s);
 }
@@ -83,7 +83,7 @@ interpreter_agrees(Request *r)
     TnStatus status = tn_interpret(r->ctx, r->path, NULL, r->in, r->nin, r->same, r->nout);
 
     if (status != TN_OK) {
-        printf("%d\tthe interpreter fails where compiled code does not: %s", DIFFERS, tn_error(r->ctx));
+        answer_error(r, DIFFERS, "the interpreter fails where compiled code does not: ");
         return false;
     }
     for (int32_t i = 0; i < r->nout; i++) {
@@ -109,7 +109,10 @@ answer_outputs(const Request *r)
     for (int32_t i = 0; i < r->nout; i++) {
         snprintf(path, sizeof path, "%s.%d", r->field[1], i);
         FILE *f = fopen(path, "wb");
-        if (!f || fwrite(out[i].data, 1, (size_t)out[i].bytes, f) != (size_t)out[i].bytes || fclose(f)) {
+        bool text = !strcmp(out[i].dtype, "str");
+        for (int64_t k = 0; f && text && k < out[i].bytes / (int64_t)sizeof(char *); k++)
+            fwrite(((char **)out[i].data)[k], 1, strlen(((char **)out[i].data)[k]) + 1, f);
+        if (!f || (!text && fwrite(out[i].data, 1, (size_t)out[i].bytes, f) != (size_t)out[i].bytes) || fclose(f)) {
             fprintf(stderr, "cannot write %s\n", path);
             exit(1);
         }
@@ -149,7 +152,7 @@ serve(Request *r, char **field, int n, const char *cache)
     if (status == TN_OK)
         status = run(r);
     if (status != TN_OK)
-        answer_error(r, status);
+        answer_error(r, (int)status, "");
     else if (interpreter_agrees(r))
         answer_outputs(r);
     putchar('\n');

@@ -64,4 +64,6 @@ class Worker:
 def read_output(dtype, dims, path):
     shape = [int(d) for d in dims.split(",") if d]
     raw = pathlib.Path(path).read_bytes()
+    if dtype == "str":                       # each with its zero behind it
+        return np.array([s.decode() for s in raw.split(b"\0")[:-1]], dtype=object).reshape(shape)
     return np.frombuffer(raw, np.dtype(DTYPES[dtype])).reshape(shape)

@@ -61,6 +61,10 @@ give_output(TnContext *ctx, Arena *keep, const char *path, const Value *v, const
     if (!out->data)
         out->data = arena_alloc(keep, (size_t)bytes);
     memcpy(out->data, x->data, (size_t)bytes);
+    for (int64_t i = 0; x->dtype == DT_STR && i < tensor_count(x); i++) {
+        const char **s = &((const char **)out->data)[i];
+        *s = arena_str(keep, *s ? *s : "");
+    }
     return true;
 }
 

@@ -23,7 +23,7 @@ tn_tensor_type(TnContext *ctx, const TnTensor *x, DType *dtype, int64_t *bytes)
         return false;
     *dtype = x->dtype ? dtype_from_name(x->dtype, strlen(x->dtype)) : DT_NONE;
     if (*dtype == DT_NONE)
-        return diag_error(d, DIAG_USAGE, (Loc){0}, "tensor \"%s\": element type %s%s%s is not one of f32, f64, f16, bf16, i8 to i64, u8 to u64, bool",
+        return diag_error(d, DIAG_USAGE, (Loc){0}, "tensor \"%s\": element type %s%s%s is not one of f32, f64, f16, bf16, i8 to i64, u8 to u64, bool, str",
                           label(x), x->dtype ? "\"" : "", x->dtype ? x->dtype : "NULL", x->dtype ? "\"" : "");
     if (x->rank < 0 || x->rank > TN_MAX_RANK || (x->rank && !x->dims))
         return diag_error(d, DIAG_USAGE, (Loc){0}, "tensor \"%s\": rank %d with dims %s; 0 to %d dimensions can be",
@@ -210,7 +210,9 @@ tensor_random(TnContext *ctx, uint64_t seed, int64_t high, TnTensor *x)
     uint64_t below = is_float || (uint64_t)high < most(dtype) ? (uint64_t)high : most(dtype);
     int64_t n = bytes / dtype_info[dtype].bytes;
     for (int64_t i = 0; i < n; i++) {
-        if (is_float)
+        if (dtype == DT_STR)         /* words: w0, w1, … */
+            ((const char **)x->data)[i] = arena_printf(ctx->c.arena, "w%llu", (unsigned long long)((unsigned __int128)next(&r) * below >> 64));
+        else if (is_float)
             number_store(dtype, x->data, i, (Number){ .f = normal(&r) });
         else
             number_store(dtype, x->data, i, (Number){ .i = (int64_t)((unsigned __int128)next(&r) * below >> 64) });

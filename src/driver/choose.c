@@ -295,6 +295,25 @@ own_variants(Job *j, Kernel *k, const Variants *chosen)
     k->nvariant = chosen->n;
 }
 
+double
+choose_price(void *user, const Kernel *k)
+{
+    Prices *p = user;
+    Arena *scratch = arena_child(p->j->arena);
+    Sym key = choice_key(p->j, k, NEW_ARRAY(scratch, bool, k->nin + 1));
+    double *price;
+    uint64_t at;
+
+    if (!map_get(&p->known, MAP_PTR(key), &at)) {
+        Choices choices = schedule_choices(p->j->ctx, scratch, k, &p->j->machine, NULL, false);
+        price = NEW(p->j->arena, double);
+        *price = choices.n ? choices.at[0].seconds : -1;
+        map_put(&p->known, MAP_PTR(key), at = MAP_PTR(price));
+    }
+    arena_free(scratch);
+    return *(double *)(uintptr_t)at;
+}
+
 static void
 choose_in(Job *j, Graph *g, bool far, Pins *pins, Map *known, Text *remarks)
 {

@@ -110,5 +110,9 @@ DriverOptions options_resolve(Arena *a, const DriverOptions *o);
 
 /* Kernel.schedule of every kernel that has none (choose.c). */
 bool choose_schedules(Job *j);
+/* The seconds of a kernel's best schedule, none of its inputs being known; negative: it has none. `known` keeps what
+ * was asked before. */
+typedef struct { Job *j; Map known; } Prices;
+double choose_price(void *prices, const Kernel *k);
 
 #endif

@@ -14,7 +14,7 @@
 static DType
 held_as(DType t)
 {
-    return dtype_is_short(t) ? DT_F32 : t == DT_I4 || t == DT_I2 ? DT_I8 : t == DT_U4 || t == DT_U2 ? DT_U8 : t;
+    return dtype_is_short(t) ? DT_F32 : t == DT_I4 || t == DT_I2 ? DT_I8 : t == DT_U4 || t == DT_U2 ? DT_U8 : t == DT_STR ? DT_U64 : t;
 }
 
 static const char *

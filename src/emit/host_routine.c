@@ -77,22 +77,23 @@ host_routine(Program *p, NodeId id)
 void
 host_routine_sources(Host *h)
 {
-    bool used[ROUTINE_FILES] = {false}, any = false;
+    uint64_t used = 0;
 
     for (uint32_t i = 0; i < h->p->plan->plan.n; i++) {
         const Graph *g = h->p->plan->plan.at[i]->graph;
         for (NodeId id = 1; id < g->node.n; id++)
             if (host_is_routine(g, id))
-                any = used[routine_named(op_info[g->node.at[id].op].name)->file] = true;
+                used |= routine_named(op_info[g->node.at[id].op].name)->files;
     }
-    if (!any)
+    if (!used)
         return;
     text_add(h->t, routine_common());
+    text_printf(h->t, "#define TN_TEXT_OF %s\n", h->texts ? "tn_text" : "0");
     text_add(h->t,
 #include "prelude_routine_text.h"
     );
     for (uint32_t i = 0; i < ROUTINE_FILES; i++)
-        if (used[i])
+        if (used >> i & 1)
             text_add(h->t, routine_source(i));
     text_add(h->t, "\n");
 }

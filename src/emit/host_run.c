@@ -19,12 +19,12 @@ print_place(Program *p, Text *t, ValueId v)
 {
     static const char *const where[] = {
         [PLACE_INPUT] = "TN_INPUT", [PLACE_OUTPUT] = "TN_OUTPUT", [PLACE_WEIGHT] = "TN_WEIGHTS", [PLACE_ARENA] = "TN_ARENA",
-        [PLACE_BLOCK] = "TN_BLOCK",
+        [PLACE_BLOCK] = "TN_BLOCK", [PLACE_TABLE] = "TN_TABLE",
     };
     const Placement *at = &p->plan->value[v];
 
     text_printf(t, "%s, ", where[at->place]);
-    if (at->place == PLACE_INPUT || at->place == PLACE_OUTPUT || at->place == PLACE_BLOCK)
+    if (at->place == PLACE_INPUT || at->place == PLACE_OUTPUT || at->place == PLACE_BLOCK || at->place == PLACE_TABLE)
         text_printf(t, "%u", at->index);
     else
         part_number(&p->parts, t, at->offset);
@@ -180,6 +180,11 @@ copy(Program *p, uint32_t k)
     Text *t = &p->parts.body;
 
     program_statement(p);
+    if (p->g == p->h->g && v->type->dtype == DT_STR) {
+        text_printf(t, "    if ((code = tn_text_out(f, f->made[%u], %s, %s)))\n        return code;\n", output, program_place(p, from),
+                    host_checked(p->h, type_count(p->h->c, v->type)));
+        return;
+    }
     if (!p->plan->made || !p->plan->made[output]) {
         text_printf(t, "    memcpy(f->outputs[%u], %s", output, program_place(p, from));
         text_printf(t, ", (size_t)(%s));\n", host_plain(p->h, type_bytes(p->h->c, v->type)));
@@ -377,6 +382,7 @@ host_run(Host *h)
     for (uint32_t i = m->plan.n; i-- > 0; )          /* callees first */
         print_graph(&p, m->plan.at[i], i);
     print_tables(&p, h->t);
+    host_tables(h);
     host_routine_sources(h);
     for (uint32_t i = 0; i < m->plan.n; i++)
         text_printf(h->t, "static int %s(const TnFrame *);\n", program_graph(&p, m->plan.at[i]->graph));
@@ -387,9 +393,16 @@ host_run(Host *h)
                    "    memset(&frame, 0, sizeof frame);\n    memset(f->fault, 0, sizeof *f->fault);\n"
                    "    memcpy(&frame, f, f->size < sizeof frame ? f->size : sizeof frame);\n    frame.depth = 0;\n"
                    "    if (!frame.host)\n        frame.host = &alone;\n");
+    if (m->table.n)
+        text_add(h->t, "    frame.table = tn_tables;\n");
     text_printf(h->t, "    if (!frame.weights)\n        frame.weights = %s;\n", h->own_weights);
     if (m->weights_bytes)
         text_printf(h->t, "    if (!frame.weights)\n        return tn_refuse(f->fault, TN_FAULT_WEIGHTS, 0, 0, 0, INT64_C(%lld));\n",
                     (long long)m->weights_bytes);
-    text_printf(h->t, "    if ((code = tn_frame(&frame)))\n        return code;\n    return %s(&frame);\n}\n\n", program_graph(&p, h->g));
+    text_add(h->t, "    if ((code = tn_frame(&frame)))\n        return code;\n");
+    if (h->texts)
+        text_printf(h->t, "    TnBlock text = {0, 0};\n    frame.text = &text;\n    code = %s(&frame);\n    tn_text_end(&frame);\n"
+                          "    return code;\n}\n\n", program_graph(&p, h->g));
+    else
+        text_printf(h->t, "    return %s(&frame);\n}\n\n", program_graph(&p, h->g));
 }

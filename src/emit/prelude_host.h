@@ -56,14 +56,15 @@ static void tn_call(const TnHost *h, TnKernelFn *fn, const TnArgs *args, int64_t
 static int64_t tn_number(int64_t x, const int64_t *n) { return x < 0 ? n[-1 - x] : x; }
 
 /* Where a tensor lies: number x of the inputs or outputs; byte x of the weights or the arena; block
- * x of the graph. */
-enum { TN_INPUT, TN_OUTPUT, TN_WEIGHTS, TN_ARENA, TN_BLOCK };
+ * x of the graph; table x. */
+enum { TN_INPUT, TN_OUTPUT, TN_WEIGHTS, TN_ARENA, TN_BLOCK, TN_TABLE };
 static void *tn_place(const TnFrame *f, const int64_t *n, int64_t where, int64_t x)
 {
     switch (where) {
     case TN_INPUT: return (void *)f->inputs[x];
     case TN_OUTPUT: return f->outputs[x];
     case TN_BLOCK: return f->block[x].at;
+    case TN_TABLE: return (void *)f->table[x];
     case TN_WEIGHTS: return (char *)f->weights + tn_number(x, n);
     default: return (char *)f->arena + tn_number(x, n);
     }

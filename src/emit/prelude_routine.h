@@ -2,7 +2,7 @@
 static int
 tn_routine(const TnFrame *f, int32_t number, TnKernelFn *fn, TnRoutinePlan *plan, const TnArray *array, const double *attr)
 {
-    const TnRoutine r = {{sizeof r.args, 0, f->sym, f->fault, number}, array, attr, 0, 0};
+    const TnRoutine r = {{sizeof r.args, 0, f->sym, f->fault, number}, array, attr, TN_TEXT_OF, (void *)f};
     int64_t scratch = 0, trips = plan(&r, &scratch);
     int code = f->fault->code;
     if (code || trips <= 0 || (scratch > 0 && (code = tn_scratch(f, scratch))))

@@ -209,13 +209,13 @@ add_parts(Build *b)
 
 /* ---- the graph -------------------------------------------------------------------------------------------- */
 
-static void
-add_kernel(Build *b, Graph *to, const Groups *groups, uint32_t group, ValueId *map)
+static Loc
+make_kernel(Build *b, const Groups *groups, uint32_t group)
 {
     const Fusion *f = b->f;
     Label label = label_group(f, groups, group);
 
-    b->kernel = NEW(to->arena, Kernel);
+    b->kernel = NEW(b->arena, Kernel);
     b->group = group;
     b->in.n = b->out.n = 0;
     b->nhost = fuse_hosts(f, groups, group, b->host);
@@ -226,23 +226,47 @@ add_kernel(Build *b, Graph *to, const Groups *groups, uint32_t group, ValueId *m
     b->kernel->shared = fuse_shared(f, b->host, b->nhost);
     add_buffers(b);
     add_parts(b);
+    return label.loc;
+}
+
+static void
+add_kernel(Build *b, Graph *to, const Groups *groups, uint32_t group, ValueId *map)
+{
+    const Fusion *f = b->f;
+    Loc loc = make_kernel(b, groups, group);
 
     ValueId *in = NEW_ARRAY(f->arena, ValueId, b->in.n), *out = NEW_ARRAY(f->arena, ValueId, b->out.n);
     for (uint32_t i = 0; i < b->in.n; i++)
         in[i] = map[b->in.at[i]];
     for (uint32_t i = 0; i < b->out.n; i++)
         out[i] = map[b->out.at[i]] = graph_copy_value(to, f->g, b->out.at[i]);
-    graph_call_kernel(to, b->kernel, label.loc, b->kernel->origin, in, out);
+    graph_call_kernel(to, b->kernel, loc, b->kernel->origin, in, out);
+}
+
+static Build
+begin_build(const Fusion *f, Arena *a)
+{
+    uint32_t nn = f->g->node.n, nv = f->g->value.n;
+
+    return (Build){ .f = f, .arena = a, .host = NEW_ARRAY(f->arena, NodeId, nn), .inside = NEW_ARRAY(f->arena, uint32_t, nn),
+                    .made = NEW_ARRAY(f->arena, uint32_t, nv), .buffer = NEW_ARRAY(f->arena, uint32_t, nv) };
+}
+
+const Kernel *
+fuse_kernel(const Fusion *f, const Groups *groups, uint32_t group)
+{
+    Build b = begin_build(f, f->arena);
+
+    make_kernel(&b, groups, group);
+    return b.kernel;
 }
 
 static Graph *
 add_kernels(const Fusion *f, const Groups *groups)
 {
-    uint32_t nn = f->g->node.n, nv = f->g->value.n;
     ValueId *map;
     Graph *to = graph_rebuild(f->g, &map);
-    Build b = { .f = f, .arena = to->arena, .host = NEW_ARRAY(f->arena, NodeId, nn), .inside = NEW_ARRAY(f->arena, uint32_t, nn),
-                .made = NEW_ARRAY(f->arena, uint32_t, nv), .buffer = NEW_ARRAY(f->arena, uint32_t, nv) };
+    Build b = begin_build(f, to->arena);
 
     for (uint32_t group = 1; group <= f->plan->ngroup; group++)
         add_kernel(&b, to, groups, group, map);

@@ -174,6 +174,8 @@ against_plan(const Fusion *f, NodeId n, const Hosts *h)
 
     if (!p || p->copied[n])
         return NULL;
+    if (p->inlined && !p->inlined[n])
+        return "the plan keeps it";
     for (uint32_t i = 0; i < h->n; i++)
         if (p->group[h->at[i]] != p->group[n])
             return "the plan stores it";
@@ -196,15 +198,17 @@ static void
 try_to_vanish(Fusion *f, NodeId n)
 {
     Hosts h = hosts_of(f, n);
-    bool forced = f->plan && f->plan->copied[n];
+    bool forced = f->plan && (f->plan->copied[n] || f->plan->inlined);       /* rules are for those who make plans */
     const char *no = h.visible ? "an output of the model" : !h.n ? "nothing reads it" : against_plan(f, n, &h);
     Piece *after = NEW_ARRAY(f->arena, Piece, h.n);
 
     for (uint32_t i = 0; i < h.n && !no; i++) {
         after[i] = with_inlined(f, f->piece[h.at[i]], f->piece[n]);
+        if (after[i].nest && forced)             /* what a plan computes in a product's operand need not be done for every summand */
+            after[i].nest = nest_factor(f->ctx, after[i].nest);
         if (!after[i].nest)
             no = "cannot be computed where it is read";
-        else if (!forced)
+        else if (!(no = fuse_cannot(f, n, after[i].nest)) && !forced)
             no = fuse_refuse(f, n, h.at[i], after[i].nest, h.n);
     }
     f->why[n] = no;
@@ -294,8 +298,12 @@ reads_are_local(const Fusion *f, const NodeId *host, uint32_t n, uint32_t reader
         bool inside = false;
         for (uint32_t k = 0; k < n; k++)
             inside = inside || host[k] == def;
-        if (slot < p->nest->nin && inside &&
-            (d >= reads.at[i].load->u.load.rank || reads.at[i].load->u.load.at[d] != axis))
+        if (slot >= p->nest->nin || !inside)
+            continue;
+        if (d >= reads.at[i].load->u.load.rank)
+            return false;
+        bool one = expr_is(p->nest->param[slot].type->dim[d], 1);        /* there is nowhere else to read */
+        if (!one && reads.at[i].load->u.load.at[d] != axis)
             return false;
     }
     return true;

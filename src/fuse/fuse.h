@@ -15,11 +15,18 @@ typedef struct {
     uint32_t *group;         /* [g->node.n]: group of each node; groups are numbered from 1 in topological order */
     uint32_t ngroup;
     bool *copied;            /* [g->node.n]: computed inside each consumer instead (views, cheap producers) */
+    bool *inlined;           /* [g->node.n]: of what is in a group: computed where it is read, so it is no part of the
+                              * kernel; others are parts, whatever that costs. NULL: the rules of the greedy plan say
+                              * which, group by group */
     const char **why;        /* [g->node.n]: one line on the decision, for the dump */
 } FusePlan;
 
 FusePlan fuse_none(const Graph *g, Arena *a);        /* every node alone: the baseline */
 FusePlan fuse_greedy(const Graph *g, Arena *a, const Machine *m);
+/* The seconds that a kernel's best schedule takes; negative: none is known. */
+typedef struct { double (*seconds)(void *user, const Kernel *k); void *user; } FusePrice;
+/* Groups of a plan joined, products with the rows between them, where the joint kernel takes less time than its pieces. */
+void fuse_join(const Graph *g, FusePlan *p, const FusePrice *price);
 /* All of these nodes one group, wise or not: how tests reach every way of sharing a kernel. */
 FusePlan fuse_together(const Graph *g, Arena *a, const NodeId *node, uint32_t n);
 /* Acyclic quotient, inlinable copies, shared axes found. NULL text if legal, else why not. */

@@ -229,6 +229,9 @@ fuse_greedy(const Graph *g, Arena *a, const Machine *m)
     Arena *scratch = arena_child(g->ctx->arena);
     Fusion f = fuse_compose(g, scratch, NULL);
 
+    p.inlined = NEW_ARRAY(a, bool, g->node.n);
+    for (NodeId n = 1; n < g->node.n; n++)
+        p.inlined[n] = f.host[n] && f.host[n] != n;
     gather_rows(&f, m);
     for (NodeId n = 1; n < g->node.n; n++) {
         p.group[n] = f.host[n];

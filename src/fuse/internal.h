@@ -56,6 +56,8 @@ const NestTraits *fuse_traits_of(Fusion *f, NodeId n);       /* of its piece as 
 /* Why `p` (with traits) should not vanish into `host`, where `after` would be the result and nhost
  * hosts take it; NULL if it should. */
 const char *fuse_refuse(Fusion *f, NodeId p, NodeId host, const Nest *after, uint32_t nhost);
+/* Why p cannot vanish into a host that would be `after`, whether it pays or not; NULL if it can. */
+const char *fuse_cannot(Fusion *f, NodeId p, const Nest *after);
 void fuse_mark_finishing(Fusion *f);
 
 /* ---- compose.c ---------------------------------------------------------------------------------- */
@@ -63,11 +65,16 @@ Fusion fuse_compose(const Graph *g, Arena *a, const FusePlan *plan);
 /* Depth of the parallel axes that these hosts share: see kernel.h. */
 uint32_t fuse_shared(const Fusion *f, const NodeId *host, uint32_t n);
 
+/* ---- apply.c --------------------------------------------------------------------------------------- */
+/* The kernel that a group becomes, in f's arena. */
+struct Groups;
+const Kernel *fuse_kernel(const Fusion *f, const struct Groups *groups, uint32_t group);
+
 /* ---- plan.c --------------------------------------------------------------------------------------- */
 /* Number groups from 1 in topological order; in: any number per group, 0 for copied nodes. */
 void fuse_number(const Graph *g, Arena *a, FusePlan *p);
 /* The nodes of each group, in the graph's order: node[first[group] .. first[group + 1]). */
-typedef struct { uint32_t *first; NodeId *node; } Groups;
+typedef struct Groups { uint32_t *first; NodeId *node; } Groups;
 Groups fuse_groups(const Graph *g, Arena *a, const FusePlan *p);
 /* Those of a group that stay, the parts of its kernel, into host; how many. */
 uint32_t fuse_hosts(const Fusion *f, const Groups *groups, uint32_t group, NodeId *host);

@@ -4,7 +4,8 @@
  *   2  a copied node can be computed in each of its readers, and is no output of the model
  *   3  groups are in topological order: none reads a later one. Convex groups are not enough
  *      ({a1, a2}, {b1, b2} with a1 -> b1 and b2 -> a2 are convex), the order of all groups is.
- *   4  nests of one group that stay apart share at least their outermost axis
+ *   4  a node that is to be computed where it is read can be, by one reader of its group
+ *   5  nests of one group that stay apart share at least their outermost axis
  */
 #include <string.h>
 
@@ -179,7 +180,7 @@ FusePlan
 fuse_none(const Graph *g, Arena *a)
 {
     FusePlan p = { NEW_ARRAY(a, uint32_t, g->node.n), g->node.n - 1, NEW_ARRAY(a, bool, g->node.n),
-                   NEW_ARRAY(a, const char *, g->node.n) };
+                   NEW_ARRAY(a, bool, g->node.n), NEW_ARRAY(a, const char *, g->node.n) };
 
     for (NodeId n = 1; n < g->node.n; n++) {
         p.group[n] = n;
@@ -192,12 +193,20 @@ FusePlan
 fuse_together(const Graph *g, Arena *a, const NodeId *node, uint32_t n)
 {
     FusePlan p = fuse_none(g, a);
+    Arena *scratch = arena_child(g->ctx->arena);
+    bool *inlined = p.inlined;
 
     for (uint32_t i = 0; i < n; i++) {
         p.group[node[i]] = node[0];
         p.why[node[i]] = "as asked";
     }
     fuse_number(g, a, &p);
+    p.inlined = NULL;                            /* what vanishes inside the group is for the rules to say */
+    Fusion f = fuse_compose(g, scratch, &p);
+    for (NodeId i = 1; i < g->node.n; i++)
+        inlined[i] = f.host[i] != i;
+    p.inlined = inlined;
+    arena_free(scratch);
     return p;
 }
 
@@ -248,9 +257,12 @@ fuse_illegal_kernels(const Fusion *f, const Groups *groups)
     const FusePlan *p = f->plan;
     NodeId *host = NEW_ARRAY(f->arena, NodeId, g->node.n);
 
-    for (NodeId n = 1; n < g->node.n; n++)
+    for (NodeId n = 1; n < g->node.n; n++) {
         if (p->copied[n] && f->host[n] == n)
             return arena_printf(f->ctx->arena, "%s cannot be copied into its readers: %s", label(g, n), f->why[n]);
+        if (p->inlined && p->inlined[n] && f->host[n] == n)
+            return arena_printf(f->ctx->arena, "%s cannot be computed in its reader: %s", label(g, n), f->why[n]);
+    }
     for (uint32_t group = 1; group <= p->ngroup; group++) {
         uint32_t nhost = fuse_hosts(f, groups, group, host);
         if (nhost > 1 && !fuse_shared(f, host, nhost))

@@ -335,6 +335,12 @@ reads_of(Fusion *f, const Piece *host, const Piece *p)
 }
 
 const char *
+fuse_cannot(Fusion *f, NodeId node, const Nest *after)
+{
+    return fuse_traits_of(f, node)->reduces && reduces_in_index(f->ctx, f->arena, after) ? "a reduction would stand in an index" : NULL;
+}
+
+const char *
 fuse_refuse(Fusion *f, NodeId node, NodeId host, const Nest *after, uint32_t nhost)
 {
     Ctx *c = f->ctx;
@@ -350,8 +356,6 @@ fuse_refuse(Fusion *f, NodeId node, NodeId host, const Nest *after, uint32_t nho
     const char *no = tp.reduces ? refuse_epilogue(c, h->nest, &th, &reads) : NULL;
     if (no)
         return no;
-    if (tp.reduces && reduces_in_index(c, f->arena, after))
-        return "a reduction would stand in an index";
     if (!product_survives(c, tp.reduces ? p->nest : h->nest, after))
         return "would hide a product";
     if (tp.reduces)

@@ -12,6 +12,11 @@ element_print(Text *t, DType type, const void *at)
     Number n = number_load(type, at, 0);
     size_t begin = t->n;
 
+    if (type == DT_STR) {
+        text_quoted(t, n.i ? (const char *)(uintptr_t)n.i : "");
+        return;
+    }
+
     if (!dtype_is_float(type)) {
         text_printf(t, "%" PRId64, n.i);             /* u64 in two's complement, as parse_int reads it */
         return;
@@ -25,7 +30,14 @@ bool
 element_parse(Parse *p, DType type, void *at)
 {
     Number n;
+    const char *s;
 
+    if (type == DT_STR) {
+        if (!parse_string(p, &s))
+            return false;
+        number_store(type, at, 0, (Number){ .i = (int64_t)(uintptr_t)s });
+        return true;
+    }
     if (dtype_is_float(type)) {
         if (!parse_number(p, &n.f))
             return false;

@@ -160,7 +160,7 @@ read_contents(Read *r, const Type *t, const void **data)
 
     if (!type_static_bytes(t, &bytes) || !expr_const(type_count(r->g->ctx, t), &n))
         return parse_error(&r->p, "a constant of type %s has no constant size", type_str(r->g->ctx, t));
-    if (parse_accept(&r->p, "file"))
+    if (t->dtype != DT_STR && parse_accept(&r->p, "file"))
         return read_file(r, bytes, data);
     if (parse_accept(&r->p, "elided"))
         return parse_error(&r->p, "the contents of this constant were left out when it was printed");

@@ -13,10 +13,11 @@
 typedef enum {
     PLACE_INPUT, PLACE_OUTPUT, PLACE_WEIGHT, PLACE_ARENA,
     PLACE_BLOCK,                 /* memory taken as the graph runs; what lives at other times may share it */
+    PLACE_TABLE,                 /* a constant that holds addresses: data of the host program */
 } Place;
 typedef struct {
     Place place;
-    uint32_t index;              /* INPUT, OUTPUT: which; BLOCK: its number in the graph */
+    uint32_t index;              /* INPUT, OUTPUT: which; BLOCK: its number in the graph; TABLE: in the model */
     const Expr *offset;          /* WEIGHT, ARENA: bytes, multiple of 64 */
     const Expr *bytes;           /* ARENA: at most, over symbols known at the beginning */
     bool in_place;
@@ -47,6 +48,7 @@ typedef struct {
     Map by_graph;                /* Graph to Plan */
     int64_t weights_bytes;
     VEC(PlacedWeight) weight;    /* constants that some kernel reads, in the order of their offsets */
+    VEC(const Value *) table;    /* constants of strings */
 } ModelPlan;
 
 static inline Plan *

@@ -58,7 +58,7 @@ print_contents(Print *p, const Type *type, const void *data)
     uint64_t offset;
 
     type_static_bytes(type, &bytes);
-    if (n <= MAX_INLINE) {
+    if (n <= MAX_INLINE || type->dtype == DT_STR) {
         print_elements(p->t, type, data, n);
         return;
     }

@@ -150,6 +150,75 @@ convert_matmul_nbits(Call *k)
     return true;
 }
 
+/* Columns `from` up to `to` of a vector. */
+static ValueId
+piece(Call *k, ValueId x, int64_t from, int64_t to)
+{
+    const ValueId v[] = {x, call_ints(k, "from", 1, &from), call_ints(k, "to", 1, &to)};
+    return call_some(k, OP_slice, 0, NULL, 3, v);
+}
+
+/* q k v bias? (padding) bias of scores? past key? past value?: attention as ONNX has it, each row [heads * size]. */
+static bool
+convert_multi_head(Call *k)
+{
+    ValueId bias = call_in(k, 3), v[] = {call_in(k, 0), call_in(k, 1), call_in(k, 2), call_in(k, 5), call_in(k, 6), call_in(k, 7)};
+    int64_t heads = get_int(k, "num_heads", 0), at = 0, size;
+
+    if (!v[0] || !v[1] || !v[2] || value_type(k, v[0])->rank != 3 || value_type(k, v[1])->rank != 3 || value_type(k, v[2])->rank != 3)
+        return call_refuse(k, "MultiHeadAttention with query, key and value packed, or keys and values that are heads already");
+    if (call_in(k, 4))
+        return call_refuse(k, "MultiHeadAttention with a padding mask");
+    for (uint32_t i = 0; bias && i < 3; i++) {
+        if (!expr_const(value_type(k, v[i])->dim[2], &size))
+            return call_refuse(k, "MultiHeadAttention with a bias for sizes that are not known");
+        ValueId part = piece(k, bias, at, at + size);
+        if (!part || !(v[i] = call_two(k, OP_add, v[i], part)))
+            return false;
+        at += size;
+    }
+    for (uint32_t i = 0; i < 6; i++)
+        set_input(k, i, v[i]);
+    k->in.n = 6;
+    set_int(k, "q_num_heads", heads);
+    set_int(k, "kv_num_heads", heads);
+    set_int(k, "is_causal", get_int(k, "unidirectional", 0));
+    call_drop(k, "num_heads");
+    call_drop(k, "unidirectional");
+    call_drop(k, "mask_filter_value");
+    return true;
+}
+
+/* x w bias? z?: activation(conv(x, w, bias) + z) */
+static bool
+convert_fused_conv(Call *k)
+{
+    static const struct { const char *name; OpKind op; const char *attr[2]; } row[] = {
+        {"Relu", OP_relu, {0}}, {"Tanh", OP_tanh, {0}}, {"Sigmoid", OP_sigmoid, {0}},
+        {"LeakyRelu", OP_leaky_relu, {"alpha"}}, {"HardSigmoid", OP_hard_sigmoid, {"alpha", "beta"}},
+    };
+    const char *name = attr_string((Attrs){k->attr.at, k->attr.n}, "activation", "");
+    const Attr *given = call_attr(k, "activation_params");
+    const double *number = given && given->kind == ATTR_FLOATS ? given->floats : NULL;
+    uint32_t r = 0, n = 0, left = number ? given->n : 0;
+    Attr attr[2];
+
+    if (!need_inputs(k, 2))
+        return false;
+    while (r < sizeof row / sizeof *row && strcmp(row[r].name, name))
+        r++;
+    if (*name && r == sizeof row / sizeof *row)
+        return call_refuse(k, "FusedConv with activation \"%s\"", name);
+    for (; *name && n < 2 && row[r].attr[n] && n < left; n++)
+        attr[n] = (Attr){.name = sym(k->m->c, row[r].attr[n]), .kind = ATTR_FLOAT, .f = number[n]};
+    call_drop(k, "activation");
+    call_drop(k, "activation_params");
+    ValueId y = call_some(k, OP_conv, k->attr.n, k->attr.at, k->in.n < 3 ? k->in.n : 3, k->in.at);
+    if (y && call_in(k, 3))
+        y = call_two(k, OP_add, y, call_in(k, 3));
+    return finish(k, y && *name ? call_some(k, row[r].op, n, attr, 1, &y) : y);
+}
+
 const OpRow composed_rows[] = {
     {"com.microsoft.Gelu", OP_gelu, convert_bias_gelu}, {"com.microsoft.BiasGelu", OP_gelu, convert_bias_gelu},
     {"com.microsoft.FastGelu", OP_gelu_tanh, convert_bias_gelu},
@@ -159,6 +228,8 @@ const OpRow composed_rows[] = {
     {"com.microsoft.SkipLayerNormalization", OP_layer_norm, convert_skip_norm},
     {"com.microsoft.SkipSimplifiedLayerNormalization", OP_rms_norm, convert_skip_norm},
     {"SimplifiedLayerNormalization", OP_rms_norm, 0}, {"com.microsoft.RotaryEmbedding", OP_NONE, convert_rotary},
+    {"com.microsoft.MultiHeadAttention", OP_attention, convert_multi_head},
+    {"com.microsoft.FusedConv", OP_NONE, convert_fused_conv},
     {"com.microsoft.MatMulNBits", OP_matmul_nbits, convert_matmul_nbits},
     {0},
 };

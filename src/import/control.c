@@ -360,6 +360,28 @@ read_in_place(Call *k, const Onnx__GraphProto *from)
     return ok;
 }
 
+ValueId
+inside_apply(Call *k, const Onnx__GraphProto *from, ValueId x)
+{
+    Model *m = k->m;
+    Around around = {m->from, m->g, m->value};
+    Map inner = {.arena = m->arena};
+    ValueList output = {0};
+
+    if (from->n_input != 1 || from->n_output != 1)
+        return (ValueId)diag_error(&m->c->diags, DIAG_MODEL, k->loc, "a graph of %s takes %zu values and gives %zu; it has to take one and give one", k->proto->op_type,
+                                   from->n_input, from->n_output);
+    for (uint32_t i = 0; i < k->captured.n; i++)
+        map_put(&inner, MAP_PTR(k->captured.at[i]), inside_outer(k, k->captured.at[i]));
+    map_put(&inner, MAP_PTR(sym(m->c, text_of(from->input[0]->name))), x);
+    m->from = from;
+    m->value = inner;
+    bool ok = model_body(m, &output);
+    m->from = around.from;
+    m->value = around.value;
+    return ok && output.n == 1 ? output.at[0] : 0;
+}
+
 /* The dimension both branches give, or a new symbol with the larger of both as its bound. */
 static const Expr *
 join_dim(Call *k, NewSymbols *fresh, const Inside *in, uint32_t i, uint32_t d)

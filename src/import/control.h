@@ -55,6 +55,9 @@ ResultNames inside_results(Call *k, const uint64_t *mark);
 /* The node, with results of these types. */
 bool inside_finish(Call *k, Node *n, const ValueList *in, const Type *const *type, ResultNames names);
 
+/* The one result of a graph with one input, read in place of the node; 0, reported. */
+ValueId inside_apply(Call *k, const Onnx__GraphProto *from, ValueId x);
+
 /* Loop and Scan. (loop.c) */
 Control loop_read, loop_read_scan;
 

@@ -68,11 +68,15 @@ bool function_call(Call *k);
 void branch_inputs(Model *m);
 const Expr *branch_size(Model *m, const char *input, const Expr *dim);
 
-/* Operators that run graphs. (control.c) */
+/* Operators that run graphs. (control.c, flex.c) */
 typedef bool Control(Call *k);
+Control *flex_named(const Onnx__NodeProto *n, const char *full);     /* full: with its domain */
 Control *control_named(const char *onnx);            /* NULL: not one of them */
 /* Fill k->captured. False: a name is not there, reported; or one comes from a node that was refused, *skip. */
 bool control_names(Call *k, bool *skip);
+
+typedef bool Convert(Call *k);
+typedef struct { const char *onnx; OpKind op; Convert *convert; } OpRow;
 
 /* Where a node's shape, axes or bounds come from data: they become symbols, and the node what can be said over
  * those; k->done if that is all. (sizes.c) */
@@ -85,16 +89,35 @@ bool convert_top_k(Call *k);
 bool convert_non_max_suppression(Call *k);
 bool convert_unique(Call *k);
 
+/* Operators of ai.onnx.ml. (ml.c, tree.c, words.c) */
+extern const OpRow ml_rows_table[];      /* a row without a name at the end */
+Convert convert_tree_ensemble, convert_tree_regressor, convert_tree_classifier, convert_tf_idf;
+
+/* What training leaves in models, and a few more. (training.c) */
+extern const OpRow training_rows[];
+Convert convert_batch_norm_training, convert_max_pool_places;
+
+/* What is random. (random.c) */
+extern const OpRow random_rows[];
+bool convert_dropout_training(Call *k);
+
+/* Strings. (text.c) */
+const Onnx__AttributeProto *proto_attr(const Call *k, const char *name);     /* as the file has it; NULL: it has none */
+ValueId call_strings(Call *k, const char *name, const Onnx__AttributeProto *a);      /* a constant, str[n]; a NULL: none. 0, reported */
+ValueId call_string(Call *k, const char *name, const char *s);       /* str[] */
+Convert convert_string_split, convert_string_normalizer, convert_regex_full_match;
+bool convert_equal(Call *k);         /* changes the operator where they are strings */
+ValueId regex_program(Call *k, const char *pattern);         /* 0, reported (regex.c) */
+
 /* Sequences: what stands for one in the table of names, and the names of its two tensors. (sequence.c) */
 bool sequence_is(uint64_t entry);
 bool sequence_has_rank(uint64_t mark);
+bool sequence_input(Model *m, const char *name, DType t, int64_t rank, bool optional, bool list);
 Sym sequence_part(Ctx *c, Sym name, int part);               /* 0: the items, 1: their sizes */
 Control *sequence_named(const Call *k, const char *onnx);    /* NULL: none of its operators */
 bool sequence_settle(Call *k, Sym name, uint64_t mark);      /* `name`, empty so far, gets the rank of `mark` */
 
 /* ONNX's operators. (ops.c) */
-typedef bool Convert(Call *k);
-typedef struct { const char *onnx; OpKind op; Convert *convert; } OpRow;
 const OpRow *op_row(const char *onnx);
 const OpRow *op_row_at(uint32_t i);      /* every row, in no order; NULL behind the last */
 /* Say why there is no such operator. (names.c) */

@@ -90,6 +90,28 @@ tensor_type(const Onnx__ValueInfoProto *v)
     return v->type && v->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? v->type->tensor_type : NULL;
 }
 
+/* A sequence or an optional: its two tensors. */
+static bool
+list_input(Model *m, const Onnx__ValueInfoProto *v, bool *is)
+{
+    const Onnx__TypeProto *t = v->type;
+    bool optional = t && t->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE && t->optional_type;
+
+    t = optional ? t->optional_type->elem_type : t;
+    bool list = t && t->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE && t->sequence_type;
+    t = list ? t->sequence_type->elem_type : t;
+    *is = (optional || list) && t && t->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
+    DType dtype = *is ? dtype_from_onnx(t->tensor_type->elem_type) : DT_NONE;
+    if (dtype == DT_NONE) {
+        *is = false;
+        return true;
+    }
+    const Onnx__TensorShapeProto *shape = t->tensor_type->shape;
+    if (shape && shape->n_dim > TN_MAX_RANK)
+        return diag_error(&m->c->diags, DIAG_LIMIT, (Loc){.file = m->path}, "input \"%s\": rank %zu, the limit is %d", v->name, shape->n_dim, TN_MAX_RANK);
+    return sequence_input(m, v->name, dtype, shape ? (int64_t)shape->n_dim : -1, optional, list);
+}
+
 static bool
 refuse_input(Model *m, const Onnx__ValueInfoProto *v, Loc loc)
 {
@@ -239,8 +261,6 @@ read_inputs(Model *m, const ImportOptions *o, Map *constants)
     branch_inputs(m);
     for (size_t i = 0; i < g->n_input; i++) {
         const Onnx__ValueInfoProto *v = g->input[i];
-        if (!tensor_type(v) && !is_initializer(text_of(v->name), constants, m->c))
-            return refuse_input(m, v, loc);
         const ImportShape *s = shape_for(o, text_of(v->name));
         if (s && tensor_type(v) && !bind_shape(m, v, s, b, &nb, loc))
             return false;
@@ -251,6 +271,11 @@ read_inputs(Model *m, const ImportOptions *o, Map *constants)
             continue;
         if (!*text_of(v->name))
             return diag_error(&m->c->diags, DIAG_MODEL, loc, "input %zu of the graph has no name", i);
+        bool list = false;
+        if (!tensor_type(v) && (!list_input(m, v, &list) || !list))
+            return list ? false : refuse_input(m, v, loc);
+        if (list)
+            continue;
         if (!declared_input(m, v, shape_for(o, v->name), b, nb, loc, &t) || !model_define(m, v->name, graph_input(m->g, v->name, t), loc))
             return false;
     }
@@ -403,15 +428,16 @@ read_node(Model *m, uint32_t index)
         call_bind(&k, (uint32_t)o, 0);
     const char *domain = text_of(n->domain);
     bool standard = !*domain || !strcmp(domain, "ai.onnx");
-    const OpRow *row = op_row(standard ? text_of(n->op_type) : arena_printf(m->arena, "%s.%s", domain, text_of(n->op_type)));
-    Control *control = standard ? control_named(text_of(n->op_type)) : NULL;
+    const char *full = standard ? text_of(n->op_type) : arena_printf(m->arena, "%s.%s", domain, text_of(n->op_type));
+    const OpRow *row = op_row(full);
+    Control *control = standard ? control_named(full) : flex_named(n, full);
     if (standard && !control)
         control = sequence_named(&k, text_of(n->op_type));
     bool lists = control != NULL;
     if (!row && !control && function_named(m, n))
         control = function_call;
     if (!row && !control)
-        return refuse_operator(&k, standard ? text_of(n->op_type) : arena_printf(m->arena, "%s.%s", domain, text_of(n->op_type)));
+        return refuse_operator(&k, full);
     if (!read_operands(&k, lists, &skip))
         return false;
     if (skip || (control && !control_names(&k, &skip)))
@@ -510,14 +536,18 @@ import_onnx(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOpti
     initializer_names(&m, &constants);
     if (!read_inputs(&m, o, &constants) || !model_body(&m, &output))
         return NULL;
-    if (output.n != m.from->n_output) {
-        diag_error(&c->diags, DIAG_UNSUPPORTED, loc, "an output of the model is a sequence; Tenon gives tensors");
-        return NULL;
-    }
-    for (uint32_t i = 0; i < output.n; i++) {
-        if (is_named_anew(&m, &output, i))
-            graph_rename(m.g, output.at[i], text_of(m.from->output[i]->name));
-        VEC_PUSH(arena, &m.g->output, output.at[i]);
-    }
+    uint64_t *mark = NEW_ARRAY(arena, uint64_t, m.from->n_output + 1);
+    model_outputs(&m, &output, mark);
+    for (uint32_t i = 0, at = 0; at < output.n; i++)
+        for (int part = 0; part < (mark[i] ? 2 : 1); part++, at++) {
+            Sym given = sym(c, text_of(m.from->output[i]->name));
+            if (!output.at[at]) {
+                diag_error(&c->diags, DIAG_UNSUPPORTED, loc, "output \"%s\" is a sequence that never has an item; Tenon does not know its rank", given);
+                return NULL;
+            }
+            if (is_named_anew(&m, &output, at))
+                graph_rename(m.g, output.at[at], mark[i] ? sequence_part(c, given, part) : given);
+            VEC_PUSH(arena, &m.g->output, output.at[at]);
+        }
     return m.g;
 }

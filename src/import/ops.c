@@ -296,6 +296,12 @@ convert_pair(Call *k)
     return !axis || first < 0 || widen(k, 1, rank - first - input_type(k, 1)->rank);
 }
 
+static bool
+convert_compare(Call *k)
+{
+    return convert_pair(k) && convert_equal(k);
+}
+
 /* Before opset 7 a slope of one axis was one for each channel. */
 static bool
 convert_prelu(Call *k)
@@ -340,10 +346,12 @@ convert_constant(Call *k)
             v[i] = (float)a->floats[i];
         return finish(k, new_const(k, name, DT_F32, a->n, v));
     }
-    case ATTR_STRING:
-        break;
+    case ATTR_STRING: {
+        bool many = !strcmp(a->name, "value_strings");
+        return finish(k, many ? call_strings(k, name, proto_attr(k, a->name)) : call_string(k, name, a->s));
     }
-    return call_refuse(k, "string tensors are not supported");
+    }
+    return false;
 }
 
 static bool
@@ -516,7 +524,9 @@ convert_shift(Call *k)
 static bool
 convert_batch_norm(Call *k)
 {
-    if (get_int(k, "training_mode", 0) || k->nout > 1)
+    if (get_int(k, "training_mode", 0))
+        return convert_batch_norm_training(k);
+    if (k->nout > 1)
         return call_refuse(k, "BatchNormalization in training mode; export the model for inference");
     if (!get_int(k, "spatial", 1))
         return call_refuse(k, "BatchNormalization with spatial=0");
@@ -541,10 +551,14 @@ convert_norm(Call *k)
 static bool
 convert_dropout(Call *k)
 {
+    const Known *train = k->in.n > 2 && k->in.at[2] ? &k->m->g->value.at[k->in.at[2]].known : NULL;
+
+    if (train && !(train->at && expr_is(train->at[0], 0)))
+        return need_input(k, 0) && convert_dropout_training(k);
     call_drop(k, "ratio");
     call_drop(k, "seed");
     call_drop(k, "is_test");
-    if (k->in.n > 1)                 /* the ratio; the third input, training_mode, is the operator's to judge */
+    if (k->in.n > 1)                 /* the ratio */
         k->in.at[1] = 0;
     return true;
 }
@@ -552,8 +566,8 @@ convert_dropout(Call *k)
 static bool
 convert_max_pool(Call *k)
 {
-    if (get_int(k, "storage_order", 0))
-        return call_refuse(k, "MaxPool with storage_order=1");
+    if (k->nout > 1)
+        return convert_max_pool_places(k);
     call_drop(k, "storage_order");
     return true;
 }
@@ -645,7 +659,7 @@ static const OpRow rows[] = {
     {"Softsign", OP_softsign, 0}, {"Shrink", OP_shrink, 0}, {"PRelu", OP_prelu, convert_prelu}, {"Clip", OP_clip, convert_clip},
     {"Add", OP_add, convert_pair}, {"Sub", OP_sub, convert_pair}, {"Mul", OP_mul, convert_pair}, {"Div", OP_div, convert_pair}, {"Mod", OP_mod, convert_mod}, {"Pow", OP_pow, convert_pair},
     {"Min", OP_min, 0}, {"Max", OP_max, 0}, {"Sum", OP_sum, 0}, {"Mean", OP_mean, 0},
-    {"Equal", OP_equal, convert_pair}, {"Less", OP_less, convert_pair}, {"LessOrEqual", OP_less_or_equal, 0}, {"Greater", OP_greater, convert_pair},
+    {"Equal", OP_equal, convert_compare}, {"Less", OP_less, convert_pair}, {"LessOrEqual", OP_less_or_equal, 0}, {"Greater", OP_greater, convert_pair},
     {"GreaterOrEqual", OP_greater_or_equal, 0}, {"IsNaN", OP_is_nan, 0}, {"IsInf", OP_is_inf, 0},
     {"And", OP_and, convert_pair}, {"Or", OP_or, convert_pair}, {"Xor", OP_xor, convert_pair}, {"Not", OP_not, 0}, {"BitwiseAnd", OP_bitwise_and, 0},
     {"BitwiseOr", OP_bitwise_or, 0}, {"BitwiseXor", OP_bitwise_xor, 0}, {"BitwiseNot", OP_bitwise_not, 0}, {"BitShift", OP_shift_left, convert_shift},
@@ -686,8 +700,26 @@ static const OpRow rows[] = {
     {"QuantizeLinear", OP_quantize_linear, convert_quantize}, {"DequantizeLinear", OP_dequantize_linear, convert_quantize},
     {"DynamicQuantizeLinear", OP_dynamic_quantize_linear, 0},
     {"NonZero", OP_NONE, convert_nonzero}, {"Compress", OP_NONE, convert_compress},
+    {"StringConcat", OP_string_concat, 0}, {"StringSplit", OP_string_split, convert_string_split},
+    {"StringNormalizer", OP_string_normalize, convert_string_normalizer}, {"RegexFullMatch", OP_regex_match, convert_regex_full_match},
     {"TopK", OP_top_k, convert_top_k}, {"NonMaxSuppression", OP_non_max_suppression, convert_non_max_suppression}, {"Unique", OP_unique, convert_unique},
 };
+
+static const OpRow *const more_rows[] = {composed_rows, quantised_rows, ml_rows_table, training_rows, random_rows};
+enum { TABLES = sizeof more_rows / sizeof *more_rows };
+
+const OpRow *
+op_row(const char *onnx)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (!strcmp(rows[i].onnx, onnx))
+            return &rows[i];
+    for (int t = 0; t < TABLES; t++)
+        for (const OpRow *row = more_rows[t]; row->onnx; row++)
+            if (!strcmp(row->onnx, onnx))
+                return row;
+    return NULL;
+}
 
 const OpRow *
 op_row_at(uint32_t i)
@@ -696,20 +728,11 @@ op_row_at(uint32_t i)
 
     if (i < n)
         return &rows[i];
-    for (i -= n, n = 0; composed_rows[n].onnx; n++)
-        if (n == i)
-            return &composed_rows[n];
-    return quantised_rows[i - n].onnx ? &quantised_rows[i - n] : NULL;
-}
-
-const OpRow *
-op_row(const char *onnx)
-{
-    const OpRow *row;
-
-    for (uint32_t i = 0; (row = op_row_at(i)); i++)
-        if (!strcmp(row->onnx, onnx))
-            return row;
+    i -= n;
+    for (int t = 0; t < TABLES; t++)
+        for (const OpRow *row = more_rows[t]; row->onnx; row++)
+            if (i-- == 0)
+                return row;
     return NULL;
 }
 

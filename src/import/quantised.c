@@ -213,35 +213,40 @@ is_byte(Call *k, const Dequantized *d)
     return t == DT_I8 || t == DT_U8;
 }
 
-/* Contents of a constant, and how many; one stands for all. */
-static const float *
-floats_of(Call *k, ValueId v, int64_t *n)
+/* Contents of a constant of 4-byte elements, which may lie anywhere in a file, and how many; one stands for all. */
+static const uint8_t *
+words_of(Call *k, ValueId v, DType t, int64_t *n)
 {
     const Value *value = &k->m->g->value.at[v];
-    return value->data && value->type->dtype == DT_F32 && expr_const(type_count(k->m->c, value->type), n) ? value->data : NULL;
+    return value->data && value->type->dtype == t && expr_const(type_count(k->m->c, value->type), n) ? value->data : NULL;
+}
+
+static float
+float_at(const uint8_t *words, int64_t n, int64_t i)
+{
+    float f;
+    memcpy(&f, words + (n > 1 ? i : 0) * 4, sizeof f);
+    return f;
 }
 
 /* The bias on the scale of the sums, which is that of both factors. */
 static bool
 bias_fits(Call *k, const Dequantized *b, const Dequantized *x, const Dequantized *w)
 {
-    int64_t nb, nx, nw;
-    const float *sb = floats_of(k, b->scale, &nb), *sx = floats_of(k, x->scale, &nx), *sw = floats_of(k, w->scale, &nw);
+    int64_t nb, nx, nw, nz = 0;
+    const uint8_t *sb = words_of(k, b->scale, DT_F32, &nb), *sx = words_of(k, x->scale, DT_F32, &nx), *sw = words_of(k, w->scale, DT_F32, &nw);
+    const uint8_t *zero = b->zero ? words_of(k, b->zero, DT_I32, &nz) : NULL;
     const Type *t = value_type(k, b->x);
 
-    if (!sb || !sx || !sw || t->dtype != DT_I32 || t->rank != 1 || (nb != 1 && nw != 1 && nb != nw))
+    if (!sb || !sx || !sw || !nb || !nx || !nw || t->dtype != DT_I32 || t->rank != 1 || (nb != 1 && nw != 1 && nb != nw))
         return false;
-    if (b->zero) {
-        const Value *zero = &k->m->g->value.at[b->zero];
-        int64_t n;
-        if (!zero->data || !expr_const(type_count(k->m->c, zero->type), &n))
+    if (b->zero && !zero)
+        return false;
+    for (int64_t i = 0; i < 4 * nz; i++)
+        if (zero[i])
             return false;
-        for (int64_t i = 0; i < n; i++)
-            if (((const int32_t *)zero->data)[i])
-                return false;
-    }
     for (int64_t i = 0; i < nb || i < nw; i++) {
-        float product = sx[0] * sw[nw > 1 ? i : 0], scale = sb[nb > 1 ? i : 0];
+        float product = float_at(sx, nx, 0) * float_at(sw, nw, i), scale = float_at(sb, nb, i);
         if (!(fabsf(scale - product) <= 1e-5f * product))
             return false;
     }

@@ -3,7 +3,8 @@
  *     items   T[total]          sizes   i64[length, rank]
  *
  * So a sequence is carried through a loop, captured by a branch and grown like any value whose size data define,
- * and needs no kind of value of its own. In the table of names the sequence's own name stands for a mark (element
+ * and needs no kind of value of its own. An optional tensor is a sequence of at most one item; an optional sequence is
+ * that sequence. A model takes and gives the two tensors: those of x are x.items and x.sizes. In the table of names the sequence's own name stands for a mark (element
  * type and rank), and two derived names for the tensors. An empty sequence has no rank before its first item.
  */
 #include "import/little.h"
@@ -11,6 +12,9 @@
 #include <string.h>
 
 #define MARK (UINT64_C(1) << 62)
+#define OPTIONAL (UINT64_C(1) << 61)             /* a tensor that may not be there */
+#define OPTIONAL_LIST (UINT64_C(1) << 60)
+enum { OPEN_RANK = 0xffff };                     /* only the run tells the items' rank: sizes have an axis of that many */
 
 bool
 sequence_is(uint64_t entry)
@@ -48,6 +52,26 @@ sequence_part(Ctx *c, Sym name, int part)
     return sym_printf(c, "%s%s", name, part ? ".sizes" : ".items");
 }
 
+/* x.items and x.sizes as inputs of the model. rank -1: the model does not say. */
+bool
+sequence_input(Model *m, const char *name, DType t, int64_t rank, bool optional, bool list)
+{
+    Ctx *c = m->c;
+    Sym s = sym(c, name), items = sequence_part(c, s, 0), sizes = sequence_part(c, s, 1);
+    const Expr *total = expr_symbol(c, arena_printf(m->arena, "%s_elements", name));
+    const Expr *dim[2] = {expr_symbol(c, arena_printf(m->arena, "%s_length", name)), NULL};
+    uint64_t mark = mark_of(t, rank < 0 ? OPEN_RANK : (uint32_t)rank) | (optional ? list ? OPTIONAL_LIST : OPTIONAL : 0);
+    Loc loc = {.file = m->path};
+    Var v;
+
+    dim[1] = rank < 0 ? expr_symbol(c, arena_printf(m->arena, "%s_rank", name)) : expr_int(c, rank);
+    if (optional && !list && expr_is_var(dim[0], &v))
+        expr_symbol_range(c, v, (Interval){0, 1});
+    map_put(&m->value, MAP_PTR(s), mark);
+    return model_define(m, items, graph_input(m->g, items, type_new(c, t, 1, &total)), loc)
+        && model_define(m, sizes, graph_input(m->g, sizes, type_new(c, DT_I64, 2, dim)), loc);
+}
+
 /* ---- reading and making -------------------------------------------------------------------------------- */
 
 typedef struct { uint64_t mark; ValueId items, sizes; } Sequence;
@@ -61,12 +85,25 @@ value_of(Call *k, Sym name)
 }
 
 static bool
+takes_any_rank(const Call *k)
+{
+    static const char *const any[] = {"Identity", "SequenceInsert", "SequenceLength", "OptionalGetElement", "OptionalHasElement"};
+
+    for (size_t i = 0; i < sizeof any / sizeof *any; i++)
+        if (!strcmp(any[i], k->proto->op_type))
+            return true;
+    return false;
+}
+
+static bool
 read(Call *k, uint32_t i, Sequence *s)
 {
     Sym name = i < k->proto->n_input ? sym(k->m->c, text_of(k->proto->input[i])) : sym(k->m->c, "");
 
     *s = (Sequence){0};
     map_get(&k->m->value, MAP_PTR(name), &s->mark);
+    if (sequence_is(s->mark) && rank_of(s->mark) == OPEN_RANK && !takes_any_rank(k))
+        return call_refuse(k, "a sequence whose items' rank the model does not say; declare the shape of its items");
     if (!sequence_is(s->mark))
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "input %u of %s is no sequence", i, k->proto->op_type);
     s->items = value_of(k, sequence_part(k->m->c, name, 0));
@@ -259,8 +296,9 @@ insert(Call *k, const Sequence *s, const Sequence *x, ValueId at, Sequence *out)
     *out = *x;
     if (!s->sizes)
         return true;
-    out->mark = s->mark;
-    if (rank_of(s->mark) != rank_of(x->mark) || dtype_of(s->mark) != dtype_of(x->mark))
+    bool open = rank_of(s->mark) == OPEN_RANK;       /* it is checked as the run begins: sizes are as wide as x's */
+    out->mark = open ? x->mark : s->mark;
+    if ((!open && rank_of(s->mark) != rank_of(x->mark)) || dtype_of(s->mark) != dtype_of(x->mark))
         return call_refuse(k, "an item of another rank or element type; Tenon needs one for all items of a sequence");
     if (!at) {
         out->items = little_axis(k, OP_concat, 0, 2, (ValueId[]){s->items, x->items});
@@ -379,6 +417,57 @@ read_concat(Call *k)
     return y != 0;
 }
 
+static bool
+split_into(Call *k, ValueId x, int64_t axis, ValueId sizes, uint32_t n)
+{
+    ValueId out[64];
+    Sequence s;
+    Attr *along = NEW(k->m->arena, Attr);
+
+    *along = (Attr){.name = sym(k->m->c, "axis"), .kind = ATTR_INT, .i = axis};
+    return graph_infer_op(k->m->g, OP_split, (Attrs){along, 1}, k->loc, k->origin, 2, (ValueId[]){x, sizes}, n, NULL, out)
+        && construct(k, n, out, &s) && give(k, s);
+}
+
+/* Into parts of `each` along the axis, the last of which may be smaller. Element t of all items is of part
+ * t / (O each I), O and I being what lies outside and inside of the axis. */
+static bool
+split_evenly(Call *k, ValueId x, uint32_t axis, ValueId each)
+{
+    const Type *t = little_type(k, x);
+    ValueId one = little_number(k, 1), zero = little_number(k, 0), n = little_1(k, OP_squeeze, little_element(k, little_shape(k, x), axis));
+
+    ValueId o = one, i = one, s = little_cast(k, each, DT_I64);
+    for (uint32_t d = 0; d < t->rank; d++) {
+        ValueId size = d == axis ? 0 : little_1(k, OP_squeeze, little_element(k, little_shape(k, x), d));
+        if (d < axis)
+            o = little_2(k, OP_mul, o, size);
+        else if (d > axis)
+            i = little_2(k, OP_mul, i, size);
+    }
+    s = little_2(k, OP_max, s, one);
+    ValueId count = little_2(k, OP_div, little_2(k, OP_add, n, little_2(k, OP_sub, s, one)), s);
+    count = little_match(k, little_ints(k, count), &t->dim[axis]);
+    ValueId part = count ? little_3(k, OP_range, zero, little_1(k, OP_squeeze, count), one) : 0;
+    ValueId width = part ? little_2(k, OP_min, s, little_2(k, OP_sub, n, little_2(k, OP_mul, part, s))) : 0, column[TN_MAX_RANK];
+    if (!width)
+        return false;
+    const int64_t last = 1;
+    for (uint32_t d = 0; d < t->rank; d++) {
+        ValueId v = d == axis ? width : little_2(k, OP_expand, little_element(k, little_shape(k, x), d), count);
+        column[d] = v ? little_2(k, OP_unsqueeze, v, little_list(k, 1, &last)) : 0;
+    }
+    ValueId sizes = t->rank == 1 ? column[0] : little_axis(k, OP_concat, 1, t->rank, column), all = flat(k, x);
+    ValueId at = all ? little_3(k, OP_range, zero, little_1(k, OP_size, all), one) : 0;
+    ValueId block = little_2(k, OP_mul, little_2(k, OP_mul, o, s), i), p = at ? little_2(k, OP_div, at, block) : 0;
+    ValueId rest = p ? little_2(k, OP_sub, at, little_2(k, OP_mul, p, block)) : 0, w = p ? little_2(k, OP_min, s, little_2(k, OP_sub, n, little_2(k, OP_mul, p, s))) : 0;
+    ValueId row = rest ? little_2(k, OP_div, rest, little_2(k, OP_mul, w, i)) : 0, local = rest ? little_2(k, OP_mod, little_2(k, OP_div, rest, i), w) : 0;
+    ValueId from = local ? little_2(k, OP_add, little_2(k, OP_mul, row, n), little_2(k, OP_add, little_2(k, OP_mul, p, s), local)) : 0;
+    from = from ? little_2(k, OP_add, little_2(k, OP_mul, from, i), little_2(k, OP_mod, rest, i)) : 0;
+    ValueId items = from ? little_axis(k, OP_gather, 0, 2, (ValueId[]){all, from}) : 0;
+    return items && give(k, (Sequence){mark_of(t->dtype, t->rank), items, sizes});
+}
+
 /* Into parts that are known while compiling: `split` of them, or pieces of that size, or of 1. */
 static bool
 read_split(Call *k)
@@ -394,7 +483,19 @@ read_split(Call *k)
     axis += t && axis < 0 ? t->rank : 0;
     if (!t || axis < 0 || axis >= t->rank)
         return diag_error(&c->diags, DIAG_MODEL, k->loc, "SplitToSequence along axis %lld", (long long)axis);
-    if (!expr_const(t->dim[axis], &extent) || (given && !known->at))
+    if (given && !known->at && little_type(k, given)->rank == 0)
+        return split_evenly(k, x, (uint32_t)axis, given);
+    if (given && !known->at) {
+        const Expr *most[64];
+        for (int i = 0; i < 64; i++)
+            most[i] = t->dim[axis];
+        int64_t count;
+        if (!expr_const(type_count(c, little_type(k, given)), &count) || count > 64)
+            return call_refuse(k, "SplitToSequence into %s parts; 64 are possible", type_str(c, little_type(k, given)));
+        given = little_match(k, little_ints(k, given), most);
+        return given && split_into(k, x, axis, given, (uint32_t)count);
+    }
+    if (!expr_const(t->dim[axis], &extent))
         return call_refuse(k, "SplitToSequence of %s: the axis and the parts must be known while compiling", type_str(c, t));
     if (given && little_type(k, given)->rank == 1) {
         for (n = 0; n < known->n && n < 64; n++)
@@ -421,6 +522,91 @@ read_split(Call *k)
     return construct(k, (uint32_t)n, out, &s) && give(k, s);
 }
 
+/* ---- optionals ------------------------------------------------------------------------------------------------- */
+
+static uint64_t
+mark_at(const Call *k, uint32_t i)
+{
+    uint64_t v = 0;
+
+    if (i < k->proto->n_input)
+        map_get(&k->m->value, MAP_PTR(sym(k->m->c, text_of(k->proto->input[i]))), &v);
+    return v;
+}
+
+static bool
+read_has_element(Call *k)
+{
+    uint64_t mark = mark_at(k, 0);
+    Sequence s;
+    uint8_t there = mark != 0;
+    ValueId v = graph_const(k->m->g, "there", type_new(k->m->c, DT_BOOL, 0, NULL), arena_copy(k->m->arena, &there, 1));
+
+    if (sequence_is(mark) && mark & OPTIONAL_LIST)
+        return call_refuse(k, "whether an optional sequence is there; Tenon knows it by its items alone");
+    if (sequence_is(mark) && mark & OPTIONAL) {
+        if (!read(k, 0, &s))
+            return false;
+        v = little_2(k, OP_greater, length(k, &s), little_number(k, 0));
+    }
+    call_bind(k, 0, v);
+    return v != 0;
+}
+
+static bool
+read_get_element(Call *k)
+{
+    uint64_t mark = mark_at(k, 0);
+    Sequence s;
+
+    if (!mark)
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "OptionalGetElement of nothing");
+    if (!sequence_is(mark)) {
+        ValueId v = call_op(k, OP_identity, 0, NULL, 1, &k->in.at[0], k->proto->output[0]);
+        call_bind(k, 0, v);
+        return v != 0;
+    }
+    if (mark & OPTIONAL) {
+        set_input(k, 1, little_number(k, 0));
+        return read_at(k);
+    }
+    if (!read(k, 0, &s))
+        return false;
+    s.mark &= ~OPTIONAL_LIST;
+    return give(k, s);
+}
+
+static bool
+read_optional(Call *k)
+{
+    uint64_t mark = mark_at(k, 0);
+    const Onnx__AttributeProto *a = attribute(k, "type");
+    const Onnx__TypeProto *t = a ? a->tp : NULL;
+    Sequence s;
+
+    if (sequence_is(mark)) {
+        if (!read(k, 0, &s))
+            return false;
+        s.mark |= OPTIONAL_LIST;
+        return give(k, s);
+    }
+    if (mark) {
+        if (!construct(k, 1, k->in.at, &s))
+            return false;
+        s.mark |= OPTIONAL;
+        return give(k, s);
+    }
+    bool list = t && t->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE;
+    if (list)
+        t = t->sequence_type->elem_type;
+    if (!t || t->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE || dtype_from_onnx(t->tensor_type->elem_type) == DT_NONE)
+        return call_refuse(k, "Optional without an element, of a type that Tenon does not have");
+    DType dtype = dtype_from_onnx(t->tensor_type->elem_type);
+    s = t->tensor_type->shape ? empty(k, dtype, (uint32_t)t->tensor_type->shape->n_dim) : (Sequence){.mark = mark_of(dtype, UINT32_MAX)};
+    s.mark |= list ? OPTIONAL_LIST : OPTIONAL;
+    return give(k, s);
+}
+
 static bool
 read_identity(Call *k)
 {
@@ -440,12 +626,170 @@ sequence_settle(Call *k, Sym name, uint64_t mark)
     return true;
 }
 
+/* ---- SequenceMap: a loop over the items, written as ONNX would write it ----------------------------------- */
+
+static Onnx__NodeProto *
+new_node(Arena *a, const char *op, size_t nin, size_t nout)
+{
+    Onnx__NodeProto *n = NEW(a, Onnx__NodeProto);
+
+    onnx__node_proto__init(n);
+    n->op_type = arena_str(a, op);
+    n->name = n->op_type;
+    n->input = NEW_ARRAY(a, char *, nin + 1);
+    n->output = NEW_ARRAY(a, char *, nout + 1);
+    n->n_input = nin;
+    n->n_output = nout;
+    n->attribute = NEW_ARRAY(a, Onnx__AttributeProto *, 1);
+    return n;
+}
+
+static Onnx__AttributeProto *
+new_attribute(Arena *a, Onnx__NodeProto *n, const char *name)
+{
+    Onnx__AttributeProto *p = NEW(a, Onnx__AttributeProto);
+
+    onnx__attribute_proto__init(p);
+    p->name = arena_str(a, name);
+    n->attribute[0] = p;
+    n->n_attribute = 1;
+    return p;
+}
+
+static Onnx__ValueInfoProto *
+named_info(Arena *a, char *name)
+{
+    Onnx__ValueInfoProto *v = NEW(a, Onnx__ValueInfoProto);
+
+    onnx__value_info_proto__init(v);
+    v->name = name;
+    return v;
+}
+
+static Onnx__ValueInfoProto *
+scalar_info(Arena *a, char *name, int type)
+{
+    Onnx__ValueInfoProto *v = named_info(a, name);
+
+    v->type = NEW(a, Onnx__TypeProto);
+    onnx__type_proto__init(v->type);
+    v->type->value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
+    v->type->tensor_type = NEW(a, Onnx__TypeProto__Tensor);
+    onnx__type_proto__tensor__init(v->type->tensor_type);
+    v->type->tensor_type->has_elem_type = 1;
+    v->type->tensor_type->elem_type = type;
+    v->type->tensor_type->shape = NEW(a, Onnx__TensorShapeProto);
+    onnx__tensor_shape_proto__init(v->type->tensor_type->shape);
+    return v;
+}
+
+/* The body of the loop: an item of each sequence, what the map does with them, and its results at the ends. */
+static Onnx__GraphProto *
+map_body(Call *k, const Onnx__GraphProto *body, char *const *in_name)
+{
+    Arena *a = k->m->arena;
+    Onnx__GraphProto *g = NEW(a, Onnx__GraphProto);
+    size_t nin = body->n_input, nout = body->n_output, at = 0;
+    char *const turn = arena_str(a, "map turn"), *const go = arena_str(a, "map go"), *const again = arena_str(a, "map again");
+
+    onnx__graph_proto__init(g);
+    g->name = arena_str(a, "map");
+    g->node = NEW_ARRAY(a, Onnx__NodeProto *, body->n_node + nin + nout + 1);
+    g->input = NEW_ARRAY(a, Onnx__ValueInfoProto *, nout + 2);
+    g->output = NEW_ARRAY(a, Onnx__ValueInfoProto *, nout + 1);
+    g->n_input = nout + 2;
+    g->n_output = nout + 1;
+    g->initializer = body->initializer;
+    g->n_initializer = body->n_initializer;
+    g->input[0] = scalar_info(a, turn, 7);
+    g->input[1] = scalar_info(a, go, 9);
+    for (size_t i = 0; i < nin; i++) {
+        bool list = sequence_is(mark_at(k, (uint32_t)i));
+        Onnx__NodeProto *n = new_node(a, list ? "SequenceAt" : "Identity", list ? 2 : 1, 1);
+        n->input[0] = in_name[i];
+        if (list)
+            n->input[1] = turn;
+        n->output[0] = body->input[i]->name;
+        g->node[at++] = n;
+    }
+    for (size_t i = 0; i < body->n_node; i++)
+        g->node[at++] = body->node[i];
+    for (size_t i = 0; i < nout; i++) {
+        Onnx__NodeProto *n = new_node(a, "SequenceInsert", 2, 1);
+        char *before = arena_printf(a, "map %zu", i), *after = arena_printf(a, "map %zu and this", i);
+        n->input[0] = before;
+        n->input[1] = body->output[i]->name;
+        n->output[0] = after;
+        g->node[at++] = n;
+        g->input[2 + i] = named_info(a, before);
+        g->output[1 + i] = named_info(a, after);
+    }
+    Onnx__NodeProto *n = new_node(a, "Identity", 1, 1);
+    n->input[0] = go;
+    n->output[0] = again;
+    g->node[at++] = n;
+    g->output[0] = named_info(a, again);
+    g->n_node = at;
+    return g;
+}
+
+static bool
+read_map(Call *k)
+{
+    Model *m = k->m;
+    Arena *a = m->arena;
+    const Onnx__AttributeProto *attr = attribute(k, "body");
+    const Onnx__GraphProto *body = attr ? attr->g : NULL, *from = m->from;
+    size_t nin = k->proto->n_input, nout = k->proto->n_output;
+
+    if (!body || body->n_input != nin || body->n_output < nout || !nin || !sequence_is(mark_at(k, 0)))
+        return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "SequenceMap needs a sequence, and a body that takes %zu values and gives %zu", nin, nout);
+    Onnx__GraphProto *g = NEW(a, Onnx__GraphProto);
+    onnx__graph_proto__init(g);
+    g->name = arena_str(a, "map");
+    g->node = NEW_ARRAY(a, Onnx__NodeProto *, body->n_output + 2);
+    Onnx__NodeProto *length_node = new_node(a, "SequenceLength", 1, 1), *loop = new_node(a, "Loop", 2 + body->n_output, body->n_output);
+    length_node->input[0] = k->proto->input[0];
+    length_node->output[0] = arena_str(a, "map length");
+    loop->input[0] = length_node->output[0];
+    loop->input[1] = arena_str(a, "");
+    g->node[g->n_node++] = length_node;
+    g->output = NEW_ARRAY(a, Onnx__ValueInfoProto *, nout + 1);
+    for (size_t i = 0; i < body->n_output; i++) {
+        const Onnx__TypeProto *t = body->output[i]->type;
+        Onnx__NodeProto *n = new_node(a, "SequenceEmpty", 0, 1);
+        n->output[0] = arena_printf(a, "map empty %zu", i);
+        Onnx__AttributeProto *dtype = new_attribute(a, n, "dtype");
+        dtype->i = t && t->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? t->tensor_type->elem_type : 1;
+        dtype->has_i = dtype->has_type = 1;
+        dtype->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT;
+        loop->input[2 + i] = n->output[0];
+        loop->output[i] = i < nout ? k->proto->output[i] : arena_printf(a, "map unused %zu", i);
+        g->node[g->n_node++] = n;
+        if (i < nout)
+            g->output[g->n_output++] = named_info(a, loop->output[i]);
+    }
+    Onnx__AttributeProto *inner = new_attribute(a, loop, "body");
+    inner->g = map_body(k, body, k->proto->input);
+    inner->has_type = 1;
+    inner->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH;
+    g->node[g->n_node++] = loop;
+    ValueList output = {0};
+    for (size_t i = 0; i < nout; i++)                /* the loop makes them now */
+        map_put(&m->value, MAP_PTR(sym(m->c, text_of(k->proto->output[i]))), 0);
+    m->from = g;
+    bool ok = model_body(m, &output);
+    m->from = from;
+    return ok;
+}
+
 Control *
 sequence_named(const Call *k, const char *onnx)
 {
     static const struct { const char *onnx; Control *read; } rows[] = {
         {"SequenceEmpty", read_empty}, {"SequenceConstruct", read_construct}, {"SequenceLength", read_length}, {"SequenceAt", read_at},
         {"SequenceInsert", read_insert}, {"SequenceErase", read_erase}, {"ConcatFromSequence", read_concat}, {"SplitToSequence", read_split},
+        {"OptionalHasElement", read_has_element}, {"OptionalGetElement", read_get_element}, {"Optional", read_optional}, {"SequenceMap", read_map},
     };
     uint64_t entry = 0;
 

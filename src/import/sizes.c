@@ -222,7 +222,7 @@ size_cum_sum(Call *k)
     }
     ValueId shape = little_match(k, little_axis(k, OP_concat, 0, 3, part), NULL);
     ValueId parts = shape ? call_op(k, OP_reshape, 1, &exact, 2, (ValueId[]){x, shape}, "parts") : 0;
-    ValueId sum = parts ? call_op(k, OP_cum_sum, k->attr.n, k->attr.at, 2, (ValueId[]){parts, one}, "sum") : 0;
+    ValueId sum = parts ? call_op(k, k->op, k->attr.n, k->attr.at, 2, (ValueId[]){parts, one}, "sum") : 0;
     return give(k, sum ? call_op(k, OP_reshape, 1, &exact, 2, (ValueId[]){sum, sizes}, k->proto->output[0]) : 0);
 }
 
@@ -483,6 +483,43 @@ convert_compress(Call *k)
     return give(k, at && x ? call_op(k, OP_gather, 1, &along, 2, (ValueId[]){x, at}, k->proto->output[0]) : 0);
 }
 
+/* ---- transforms along an axis from data ----------------------------------------------------------------------------- */
+
+/* x as what lies outside of the axis, itself, and what lies inside; the last axis, of parts, stays. */
+static bool
+size_dft(Call *k)
+{
+    ValueId x = k->in.at[0], axis = little_ints(k, k->in.at[2]), one = little_number(k, 1);
+    uint32_t rank = little_type(k, x)->rank - 1;
+    Attr keep = {.name = sym(k->m->c, "keepdims"), .kind = ATTR_INT, .i = 0}, exact = {.name = sym(k->m->c, "allowzero"), .kind = ATTR_INT, .i = 1};
+    const int64_t first = 0;
+    int64_t every_axis[TN_MAX_RANK];
+
+    if (rank < 1 || rank + 1 > TN_MAX_RANK || !axis || length(k, axis, "axes are") != 1)
+        return call_refuse(k, "DFT of %s along an axis from data", type_str(k->m->c, little_type(k, x)));
+    for (uint32_t d = 0; d <= rank; d++)
+        every_axis[d] = d;
+    ValueId at = little_wrap(k, axis, rank + 1), every = little_iota(k, rank), all = little_shape(k, x), part[4];
+    ValueId sizes = little_2(k, OP_gather, all, little_list(k, rank, every_axis));
+    for (int i = 0; i < 3; i++) {
+        ValueId here = little_2(k, i == 0 ? OP_less : i == 1 ? OP_equal : OP_greater, every, at);
+        ValueId there = little_3(k, OP_where, here, sizes, one);
+        part[i] = little_ints(k, call_op(k, OP_reduce_prod, 1, &keep, 2, (ValueId[]){there, little_list(k, 1, &first)}, "part"));
+    }
+    part[3] = little_element(k, all, rank);
+    ValueId three = little_match(k, little_axis(k, OP_concat, 0, 3, part), NULL);
+    ValueId shape = three ? little_axis(k, OP_concat, 0, 2, (ValueId[]){three, part[3]}) : 0;
+    ValueId parts = shape ? call_op(k, OP_reshape, 1, &exact, 2, (ValueId[]){x, shape}, "parts") : 0;
+    ValueId in[3] = {parts, k->in.at[1], little_list(k, 1, (int64_t[]){1})}, y;
+    if (!parts || !graph_infer_op(k->m->g, k->op, (Attrs){arena_copy(k->m->arena, k->attr.at, k->attr.n * sizeof(Attr)), k->attr.n}, k->loc, k->origin, 3, in, 1,
+                                  (const char *const[]){"transformed"}, &y))
+        return false;
+    ValueId bins = little_element(k, little_shape(k, y), 1), to = little_3(k, OP_where, little_2(k, OP_equal, every, at), bins, sizes);
+    to = little_match(k, to, NULL);
+    ValueId full = to ? little_axis(k, OP_concat, 0, 2, (ValueId[]){to, little_element(k, little_shape(k, y), 3)}) : 0;
+    return give(k, full ? call_op(k, OP_reshape, 1, &exact, 2, (ValueId[]){y, full}, k->proto->output[0]) : 0);
+}
+
 /* ---- which node needs what --------------------------------------------------------------------------------------- */
 
 /* Sizes as they stand: input i matched, the node goes on with them. */
@@ -499,6 +536,21 @@ match_input(Call *k, uint32_t i, const Expr *most)
         return false;
     k->in.at[i] = little_match(k, v, most ? all : NULL);
     return k->in.at[i] != 0;
+}
+
+/* Sizes that are 1 or more. */
+static bool
+match_positive(Call *k, uint32_t i)
+{
+    Var v;
+
+    if (!match_input(k, i, NULL))
+        return false;
+    const Known *known = &k->m->g->value.at[k->in.at[i]].known;
+    for (uint32_t j = 0; j < known->n; j++)
+        if (expr_is_var(known->at[j], &v))
+            expr_symbol_range(k->m->c, v, (Interval){1, INT64_MAX});
+    return true;
 }
 
 static bool
@@ -521,7 +573,14 @@ call_sizes(Call *k)
     case OP_unsqueeze: return !is_open(k, 1) || size_unsqueeze(k);
     case OP_slice: return !(is_open(k, 1) || is_open(k, 2) || is_open(k, 3) || is_open(k, 4)) || size_slice(k);
     case OP_pad: return !(is_open(k, 1) || is_open(k, 3)) || size_pad(k);
-    case OP_cum_sum: return !is_open(k, 1) || size_cum_sum(k);
+    case OP_affine_grid: case OP_center_crop_pad: return !is_open(k, 1) || match_input(k, 1, NULL);
+    case OP_col2im: return (!is_open(k, 1) || match_input(k, 1, NULL)) && (!is_open(k, 2) || match_positive(k, 2));
+    case OP_max_unpool: return !is_open(k, 2) || match_input(k, 2, NULL);
+    case OP_hann_window: case OP_hamming_window: case OP_blackman_window: return !is_open(k, 0) || match_input(k, 0, NULL);
+    case OP_mel_weight_matrix: return (!is_open(k, 0) || match_input(k, 0, NULL)) && (!is_open(k, 1) || match_input(k, 1, NULL));
+    case OP_stft: return (!is_open(k, 1) || match_positive(k, 1)) && (!is_open(k, 3) || match_positive(k, 3));
+    case OP_dft: return (!is_open(k, 1) || match_input(k, 1, NULL)) && (!is_open(k, 2) || size_dft(k));
+    case OP_cum_sum: case OP_cum_prod: return !is_open(k, 1) || size_cum_sum(k);
     case OP_tile: return !is_open(k, 1) || match_input(k, 1, NULL);
     case OP_constant_of_shape: return !is_open(k, 0) || match_input(k, 0, NULL);
     case OP_split: return !is_open(k, 1) || match_input(k, 1, largest_dim(k, little_type(k, k->in.at[0])));

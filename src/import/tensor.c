@@ -167,6 +167,25 @@ typed(Source *s, const void **data)
     return true;
 }
 
+/* Strings end with their zero: none can be inside. */
+static bool
+strings(Source *s, const void **data)
+{
+    const Onnx__TensorProto *t = s->t;
+    const char **out = NEW_ARRAY(s->a, const char *, s->count + 1);
+
+    if (t->n_string_data != (uint64_t)s->count || t->has_raw_data)
+        return bad(s, "strings", (int64_t)t->n_string_data, s->count);
+    for (int64_t i = 0; i < s->count; i++) {
+        ProtobufCBinaryData one = t->string_data[i];
+        if (one.len && memchr(one.data, 0, one.len))
+            return diag_error(&s->c->diags, DIAG_UNSUPPORTED, s->loc, "%s: string %" PRId64 " has a zero byte inside, where Tenon's end", s->what, i);
+        out[i] = sym_n(s->c, one.len ? (const char *)one.data : "", one.len);
+    }
+    *data = out;
+    return true;
+}
+
 bool
 tensor_read(Model *m, const Onnx__TensorProto *t, const char *what, Loc loc, const Type **type, const void **data)
 {
@@ -189,6 +208,8 @@ tensor_read(Model *m, const Onnx__TensorProto *t, const char *what, Loc loc, con
     }
     s.bytes = is_packed(s.dtype) ? (s.count * dtype_info[s.dtype].bits + 7) / 8 : s.count * dtype_info[s.dtype].bytes;
     *type = type_new(c, s.dtype, (uint32_t)t->n_dims, dim);
+    if (s.dtype == DT_STR)
+        return strings(&s, data);
     if (t->has_data_location && t->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL) {
         if (!external(&s, data))
             return false;

@@ -40,6 +40,7 @@ Map *scalar_computed(Ctx *c);                        /* Scalar to the Expr that 
 #define PARSE_MAX_RANK (2 * TN_MAX_RANK + 8)         /* physical dimensions of a buffer */
 
 void parse_skip(Parse *p);                           /* white space and comments */
+bool scalar_moves_text(const Scalar *s);              /* of strings: moved as they are, and not computed with? */
 void print_word(Text *t, const char *name);          /* as text_name, and quoted if it is reserved */
 
 /* ---- scalar_map.c -------------------------------------------------------------------------------- */

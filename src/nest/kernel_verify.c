@@ -107,6 +107,8 @@ check_node(void *user, const Scalar *s)
         return;
     if (s->op == S_REDUCE || s->op == S_ITEM)
         broken(k, 3, "a reduction of a nest is left in the tree");
+    else if (!scalar_moves_text(s))
+        broken(k, 5, "strings are computed with: they are addresses, which are moved alone");
     else if (s->op == S_INDEX || s->op == S_AT)
         check_expr(k, s->u.index);
     else if (s->op == S_LOAD && check_place(k, s->u.load.slot, s->u.load.rank, s->u.load.at, s->dtype, s->lanes))

@@ -191,6 +191,8 @@ const Nest *nest_drop_unused(Ctx *c, const Nest *n, bool *keep);
  * simplify every Expr with the axes' ranges, drop guards that are proved inside. Parallel axes are split
  * where a product shows that was hidden: a grouped or a transposed convolution's. n itself if it is simple. */
 const Nest *nest_simplify(Ctx *c, const Nest *n);
+/* Divisors that a sum does not vary with divide the sum instead; n itself if there are none. */
+const Nest *nest_factor(Ctx *c, const Nest *n);
 /* Reads input `slot` as it lies in a format: the input has its physical type. NULL, quietly, where a read may be
  * outside of the tensor: what is outside is then inside of the padding. */
 const Nest *nest_relayout(Ctx *c, const Nest *n, uint32_t slot, const Format *format);

@@ -46,6 +46,17 @@ broken(Check *k, int rule, const char *format, ...)
     return diag_error(&k->ctx->diags, k->class, k->nest->loc, "nest %s: %s (rule %d)", k->nest->name, text, rule);
 }
 
+bool
+scalar_moves_text(const Scalar *s)
+{
+    if (s->dtype == DT_STR && s->op != S_LOAD && s->op != S_SELECT && s->op != S_SPLAT && s->op != S_LANES && !(s->op == S_CONST && !s->u.bits))
+        return false;
+    for (uint32_t i = 0; i < s->narg; i++)
+        if (s->arg[i]->dtype == DT_STR && s->dtype != DT_STR)
+            return false;
+    return true;
+}
+
 static bool check_scalar(Check *k, const Scalar *s);
 
 typedef struct { Check *check; uint32_t limit; } ExprCheck;
@@ -120,6 +131,7 @@ check_reduce(Check *k, const Scalar *s)
     bool tuple = comb == COMB_ARGMAX || comb == COMB_ARGMIN;
     REQUIRE(k, 4, axes != 0, "a reduction binds no axis");
     REQUIRE(k, 4, comb > COMB_NONE && comb < COMB_LAST, "a reduction has no combiner");
+    REQUIRE(k, 4, s->narg == 0 || s->arg[0]->dtype != DT_STR, "a reduction combines strings");
     REQUIRE(k, 4, s->narg == (tuple ? 2 : 1), "%s combines %d values, not %u", combiner_name[comb], tuple ? 2 : 1, s->narg);
     for (uint32_t i = 0; i < NEST_MAX_AXES; i++) {
         if (!(axes >> i & 1))
@@ -149,6 +161,7 @@ check_scalar(Check *k, const Scalar *s)
     REQUIRE(k, 12, s->lanes == 1, "a value has %u lanes", s->lanes);
     if (s->op == S_REDUCE)
         return check_reduce(k, s);
+    REQUIRE(k, 6, scalar_moves_text(s), "strings are computed with: they are addresses, which are moved alone");
     for (uint32_t i = 0; i < s->narg; i++)
         if (!check_scalar(k, s->arg[i]))
             return false;
@@ -207,6 +220,7 @@ check_write(Check *k, const Write *w)
         return check_plain_write(k, w);
     REQUIRE(k, 10, w->combiner < COMB_COUNT && w->combiner != COMB_ARGMAX && w->combiner != COMB_ARGMIN,
             "writes to %s cannot be combined by a combiner on tuples", p->name);
+    REQUIRE(k, 10, p->type->dtype != DT_STR || w->combiner == COMB_LAST, "writes of strings to %s are combined", p->name);
     if (w->init == NO_SLOT)
         return true;
     REQUIRE(k, 10, w->init < n->nin, "%s starts from parameter number %u, which is no input", p->name, w->init);

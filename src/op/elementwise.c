@@ -22,7 +22,7 @@ broadcast_to(Ctx *c, const OpCall *call, uint32_t first, DType t, const Type **o
 }
 
 static bool
-broadcast_kind(Ctx *c, const OpCall *call, bool allowed[KIND_BOOL + 1], const char *wanted, DType t, const Type **out)
+broadcast_kind(Ctx *c, const OpCall *call, bool allowed[KIND_COUNT], const char *wanted, DType t, const Type **out)
 {
     for (uint32_t i = 0; i < call->nin; i++) {
         if (!call->in[i])
@@ -42,42 +42,42 @@ broadcast_kind(Ctx *c, const OpCall *call, bool allowed[KIND_BOOL + 1], const ch
 bool
 infer_numbers(Ctx *c, const OpCall *call, const Type **out)
 {
-    bool allowed[KIND_BOOL + 1] = { [KIND_FLOAT] = true, [KIND_INT] = true, [KIND_UINT] = true };
+    bool allowed[KIND_COUNT] = { [KIND_FLOAT] = true, [KIND_INT] = true, [KIND_UINT] = true };
     return broadcast_kind(c, call, allowed, "numbers", DT_NONE, out);
 }
 
 bool
 infer_floats(Ctx *c, const OpCall *call, const Type **out)
 {
-    bool allowed[KIND_BOOL + 1] = { [KIND_FLOAT] = true };
+    bool allowed[KIND_COUNT] = { [KIND_FLOAT] = true };
     return broadcast_kind(c, call, allowed, "floats", DT_NONE, out);
 }
 
 bool
 infer_ints(Ctx *c, const OpCall *call, const Type **out)
 {
-    bool allowed[KIND_BOOL + 1] = { [KIND_INT] = true, [KIND_UINT] = true };
+    bool allowed[KIND_COUNT] = { [KIND_INT] = true, [KIND_UINT] = true };
     return broadcast_kind(c, call, allowed, "integers", DT_NONE, out);
 }
 
 bool
 infer_bools(Ctx *c, const OpCall *call, const Type **out)
 {
-    bool allowed[KIND_BOOL + 1] = { [KIND_BOOL] = true };
+    bool allowed[KIND_COUNT] = { [KIND_BOOL] = true };
     return broadcast_kind(c, call, allowed, "bool", DT_BOOL, out);
 }
 
 bool
 infer_compares(Ctx *c, const OpCall *call, const Type **out)
 {
-    bool allowed[KIND_BOOL + 1] = { false, true, true, true, true };
+    bool allowed[KIND_COUNT] = { false, true, true, true, true };
     return broadcast_kind(c, call, allowed, "numbers or bool", DT_BOOL, out);
 }
 
 bool
 infer_tests(Ctx *c, const OpCall *call, const Type **out)
 {
-    bool allowed[KIND_BOOL + 1] = { [KIND_FLOAT] = true };
+    bool allowed[KIND_COUNT] = { [KIND_FLOAT] = true };
     return broadcast_kind(c, call, allowed, "floats", DT_BOOL, out);
 }
 

@@ -12,23 +12,26 @@ nth(const OpCall *call, const char *attr, uint32_t i, int64_t otherwise)
 
 /* ---- col2im: x[n, c*points, blocks] summed into images ----------------------------------------------- */
 
-typedef struct { uint32_t n; Known image; int64_t block[TN_MAX_RANK], points; const Expr *count[TN_MAX_RANK]; } Blocks;
+typedef struct { uint32_t n; Known image, block; const Expr *points, *count[TN_MAX_RANK]; } Blocks;
 
 static bool
 read_blocks(Ctx *c, const OpCall *call, Blocks *k)
 {
     if (!op_rank_is(c, call, 0, 3) || !op_param(c, call, 1, "image_shape", &k->image)
-        || !op_param_ints(c, call, 2, "block_shape", TN_MAX_RANK - 2, k->block, &k->n))
+        || !op_param(c, call, 2, "block_shape", &k->block))
         return false;
-    if (k->n != k->image.n || k->n == 0)
+    k->n = k->block.n;
+    if (k->n != k->image.n || k->n == 0 || k->n > TN_MAX_RANK - 2)
         return op_fail(c, call, DIAG_MODEL, "image_shape has %u elements and block_shape %u", k->image.n, k->n);
-    k->points = 1;
+    k->points = expr_int(c, 1);
     for (uint32_t d = 0; d < k->n; d++) {
         int64_t stride = nth(call, "strides", d, 1), dilation = nth(call, "dilations", d, 1);
         int64_t pads = nth(call, "pads", d, 0) + nth(call, "pads", k->n + d, 0);
-        if (k->block[d] < 1 || stride < 1 || dilation < 1 || mul_overflows(k->points, k->block[d], &k->points))
+        if (expr_le(c, NULL, k->block.at[d], expr_int(c, 0)) == YES || stride < 1 || dilation < 1)
             return op_fail(c, call, DIAG_MODEL, "block_shape, strides and dilations must be 1 or more");
-        k->count[d] = expr_offset(c, expr_div(c, expr_offset(c, k->image.at[d], pads - dilation * (k->block[d] - 1) - 1), expr_int(c, stride)), 1);
+        const Expr *span = expr_scale(c, expr_offset(c, k->block.at[d], -1), dilation);
+        k->points = expr_mul(c, k->points, k->block.at[d]);
+        k->count[d] = expr_offset(c, expr_div(c, expr_sub(c, expr_offset(c, k->image.at[d], pads - 1), span), expr_int(c, stride)), 1);
     }
     return true;
 }
@@ -42,8 +45,9 @@ infer_col2im(Ctx *c, const OpCall *call, const Type **out)
 
     if (x->dtype == DT_BOOL || !read_blocks(c, call, &k))
         return x->dtype == DT_BOOL ? op_fail(c, call, DIAG_MODEL, "input 0 is %s; its elements must be numbers", type_str(c, x)) : false;
-    if (expr_divisible(c, NULL, x->dim[1], k.points) == NO)
-        return op_fail(c, call, DIAG_MODEL, "axis 1 of input 0, %s, is no multiple of the %lld points of a block", expr_str(c, x->dim[1]), (long long)k.points);
+    int64_t points;
+    if (expr_const(k.points, &points) && expr_divisible(c, NULL, x->dim[1], points) == NO)
+        return op_fail(c, call, DIAG_MODEL, "axis 1 of input 0, %s, is no multiple of the %lld points of a block", expr_str(c, x->dim[1]), (long long)points);
     for (uint32_t d = 0; d < k.n; d++) {
         blocks = expr_mul(c, blocks, k.count[d]);
         dim[2 + d] = k.image.at[d];
@@ -51,7 +55,7 @@ infer_col2im(Ctx *c, const OpCall *call, const Type **out)
     if (!op_require_eq(c, call, x->dim[2], blocks, "axis 2 of input 0 and the number of blocks"))
         return false;
     dim[0] = x->dim[0];
-    dim[1] = expr_div(c, x->dim[1], expr_int(c, k.points));
+    dim[1] = expr_div(c, x->dim[1], k.points);
     out[0] = type_new(c, x->dtype, k.n + 2, dim);
     return true;
 }
@@ -68,7 +72,8 @@ expand_col2im(Build *b)
     for (uint32_t d = 0; d < k.n; d++) {
         long long stride = nth(b->call, "strides", d, 1);
         build_name(b, arena_printf(a, "count%u", d), k.count[d]);
-        text_printf(&bound, "%sk%u<%lld>", d ? ", " : "", d, (long long)k.block[d]);
+        build_name(b, arena_printf(a, "block%u", d), k.block.at[d]);
+        text_printf(&bound, "%sk%u<block%u>", d ? ", " : "", d, d);
         text_printf(&lets, "let p%u = i%u + %lld - %lld*k%u in let q%u = p%u // %lld in ", d, d + 2, (long long)nth(b->call, "pads", d, 0),
                     (long long)nth(b->call, "dilations", d, 1), d, d, d, stride);
         text_printf(&hit, "%s%sand(and(p%u %% %lld == 0, 0 <= q%u), q%u < count%u)", d ? ", " : "", d + 1 < k.n ? "and(" : "", d, stride, d, d, d);
@@ -77,12 +82,13 @@ expand_col2im(Build *b)
         text_add(&hit, ")");
     const char *point = "k0", *block = "q0";
     for (uint32_t d = 1; d < k.n; d++) {
-        point = arena_printf(a, "(%s) * %lld + k%u", point, (long long)k.block[d], d);
+        point = arena_printf(a, "(%s) * block%u + k%u", point, d, d);
         block = arena_printf(a, "(%s) * count%u + q%u", block, d, d);
     }
     uint32_t value[] = { 0, build_out(b, 0) };
-    return build_text(b, NULL, "x -> o", value, "o[%s] = sum %s: %s%s ? x[i0, i1 * %lld + %s, %s] : 0", axes_text(a, 0, k.n + 2), text_str(&bound), text_str(&lets),
-                      text_str(&hit), (long long)k.points, point, block);
+    build_name(b, "points", k.points);
+    return build_text(b, NULL, "x -> o", value, "o[%s] = sum %s: %s%s ? x[i0, i1 * points + %s, %s] : 0", axes_text(a, 0, k.n + 2), text_str(&bound), text_str(&lets),
+                      text_str(&hit), point, block);
 }
 
 /* ---- center_crop_pad: the middle of x, or x in the middle of zeros, axis by axis --------------------------- */

@@ -229,9 +229,10 @@ expand_space_to_depth(Build *b)
     Move v;
 
     move_begin(b, &v);
-    const Expr *block = expr_div(c, v.axis[1], channels);
+    bool columns = op_string_is(b->call, "mode", "CRD");     /* blocks within channels */
+    const Expr *points = expr_int(c, k * k), *block = columns ? expr_mod(c, v.axis[1], points) : expr_div(c, v.axis[1], channels);
     v.at[0] = v.axis[0];
-    v.at[1] = expr_mod(c, v.axis[1], channels);
+    v.at[1] = columns ? expr_div(c, v.axis[1], points) : expr_mod(c, v.axis[1], channels);
     v.at[2] = expr_add(c, expr_scale(c, v.axis[2], k), expr_div(c, block, by));
     v.at[3] = expr_add(c, expr_scale(c, v.axis[3], k), expr_mod(c, block, by));
     return move_end(&v);

@@ -358,6 +358,19 @@ compute_type(DType t)
     return dtype_is_short(t) ? DT_F32 : t;
 }
 
+/* Operators that move elements of any type, strings among them, and routines. */
+static bool
+takes_text(OpKind op)
+{
+    static const OpKind moves[] = { OP_identity, OP_where, OP_reshape, OP_flatten, OP_squeeze, OP_unsqueeze, OP_transpose, OP_expand, OP_tile,
+        OP_concat, OP_split, OP_slice, OP_reverse_sequence, OP_gather, OP_gather_elements, OP_gather_nd, OP_shape, OP_size };
+
+    for (uint32_t i = 0; i < sizeof moves / sizeof *moves; i++)
+        if (op == moves[i])
+            return true;
+    return op_is_routine(op);
+}
+
 /* ---- the doors ---------------------------------------------------------------------------------------------- */
 
 static bool
@@ -377,6 +390,9 @@ check_call(Ctx *c, const OpCall *call)
     for (uint32_t i = 0; i < o->min_in; i++)
         if (!call->in[i])
             return op_fail(c, call, DIAG_MODEL, "input %u is absent, but it is not optional", i);
+    for (uint32_t i = 0; i < call->nin; i++)
+        if (has_in(call, i) && call->in[i]->dtype == DT_STR && !takes_text(call->op))
+            return op_fail(c, call, DIAG_MODEL, "input %u is %s; it does not take strings", i, type_str(c, call->in[i]));
     for (uint32_t i = 0; i < call->attrs.n; i++)
         if (!op_has_attr(call->op, call->attrs.at[i].name))
             return op_fail(c, call, DIAG_UNSUPPORTED, "attribute \"%s\" is unknown%s%s", call->attrs.at[i].name,

@@ -1,4 +1,4 @@
-/* resize: nearest and linear, in exact rational arithmetic.
+/* resize: nearest and linear, in exact rational arithmetic; what weighs more points than two, axis by axis.
  *
  * Along an axis of n elements resized to m, output point i reads coordinate num / den of the input,
  * both integer expressions: asymmetric gives i*q / p for the scale p/q, half_pixel ((2i+1)*q - p) / 2p.
@@ -88,6 +88,32 @@ read_ratios(Ctx *c, const OpCall *call, uint32_t naxis, const uint32_t *axis, Sc
     return true;
 }
 
+/* One scale for all axes, the smallest or the largest that the sizes ask for; extents are rounded. */
+static bool
+keep_aspect(Ctx *c, const OpCall *call, uint32_t naxis, const uint32_t *axis, Known sizes, Scale *s)
+{
+    const Type *x = call->in[0];
+    const Expr *q = expr_int(c, 1), *p = NULL;
+    bool larger = op_string_is(call, "keep_aspect_ratio_policy", "not_smaller");
+
+    if (!larger && !op_string_is(call, "keep_aspect_ratio_policy", "not_larger"))
+        return op_fail(c, call, DIAG_MODEL, "keep_aspect_ratio_policy is \"%s\"; stretch, not_larger and not_smaller exist",
+                       op_string(c, call, "keep_aspect_ratio_policy"));
+    for (uint32_t i = 0; i < naxis; i++)
+        q = expr_mul(c, q, x->dim[axis[i]]);
+    for (uint32_t i = 0; i < naxis; i++) {
+        const Expr *one = sizes.at[i];
+        for (uint32_t k = 0; k < naxis; k++)
+            one = k == i ? one : expr_mul(c, one, x->dim[axis[k]]);
+        p = !p ? one : larger ? expr_max(c, p, one) : expr_min(c, p, one);
+    }
+    for (uint32_t i = 0; i < naxis; i++) {
+        const Expr *twice = expr_add(c, expr_scale(c, expr_mul(c, p, x->dim[axis[i]]), 2), q);
+        s[axis[i]] = (Scale){ p, q, expr_simplify(c, NULL, expr_div(c, twice, expr_scale(c, q, 2))) };
+    }
+    return true;
+}
+
 static bool
 read_scales(Ctx *c, const OpCall *call, Scale *s)
 {
@@ -97,8 +123,6 @@ read_scales(Ctx *c, const OpCall *call, Scale *s)
     Known sizes;
 
     memset(s, 0, x->rank * sizeof *s);
-    if (!op_string_is(call, "keep_aspect_ratio_policy", "stretch") || op_int(call, "antialias"))
-        return op_fail(c, call, DIAG_UNSUPPORTED, "keep_aspect_ratio_policy other than stretch, and antialias, are not supported");
     if (!resized_axes(c, call, axis, &naxis))
         return false;
     if (has_in(call, 3)) {
@@ -106,6 +130,8 @@ read_scales(Ctx *c, const OpCall *call, Scale *s)
             return false;
         if (sizes.n != naxis)
             return op_fail(c, call, DIAG_MODEL, "input 3 (sizes) has %u elements for %u axes", sizes.n, naxis);
+        if (!op_string_is(call, "keep_aspect_ratio_policy", "stretch"))
+            return keep_aspect(c, call, naxis, axis, sizes, s);
         for (uint32_t i = 0; i < naxis; i++)
             if (expr_eq(c, NULL, sizes.at[i], x->dim[axis[i]]) != YES)
                 s[axis[i]] = (Scale){ sizes.at[i], x->dim[axis[i]], sizes.at[i] };
@@ -228,6 +254,129 @@ interpolate(const Linear *l, uint32_t d, const Expr **at)
     return scalar_2(c, S_ADD, scalar_2(c, S_MUL, a, kept), scalar_2(c, S_MUL, b, w));
 }
 
+/* ---- by weights, one axis after the other ----------------------------------------------------------------------- */
+
+/* The coordinate that point i of axis d reads, in f64, as a text over the names of name_axis. */
+static const char *
+coordinate_text(Build *b, const char *i, uint32_t place)
+{
+    Arena *a = b->c->arena;
+    const char *mode = op_string(b->c, b->call, "coordinate_transformation_mode");
+
+    if (!strcmp(mode, "asymmetric"))
+        return arena_printf(a, "f64(%s*q) / f64(p)", i);
+    if (!strcmp(mode, "align_corners"))
+        return arena_printf(a, "f64(%s*steps) / f64(turn)", i);
+    if (!strcmp(mode, "half_pixel"))
+        return arena_printf(a, "f64((2*%s + 1)*q - p) / f64(2*p)", i);
+    if (!strcmp(mode, "pytorch_half_pixel"))
+        return arena_printf(a, "f64(((2*%s + 1)*q - p) * min(m - 1, 1)) / f64(2*p)", i);
+    if (!strcmp(mode, "half_pixel_symmetric"))
+        return arena_printf(a, "f64((2*%s + 1)*q + shift - p) / f64(2*p)", i);
+    if (!strcmp(mode, "tf_crop_and_resize"))
+        return arena_printf(a, "(m > 1 ? f64(roi[%u]) * f64(n - 1) + f64(%s) * (f64(roi[%u]) - f64(roi[%u])) * f64(n - 1) / f64(max(m - 1, 1)) "
+                               ": 0.5 * (f64(roi[%u]) + f64(roi[%u])) * f64(n - 1))", place, i, place + (uint32_t)expr_or(b->call->in[1]->dim[0], 0) / 2, place,
+                            place, place + (uint32_t)expr_or(b->call->in[1]->dim[0], 0) / 2);
+    op_fail(b->c, b->call, DIAG_MODEL, "coordinate_transformation_mode is \"%s\"", mode);
+    return NULL;
+}
+
+/* n to m elements at p/q; taps on both sides of a coordinate. */
+static void
+name_axis(Build *b, const Scale *s, const Expr *n, const Expr *taps)
+{
+    Ctx *c = b->c;
+    bool whole = expr_eq(c, NULL, s->q, n) == YES;
+    const Expr *one = expr_int(c, 1), *steps = expr_offset(c, n, -1);
+    const Expr *den = whole ? expr_offset(c, s->p, -1) : expr_sub(c, expr_mul(c, n, s->p), s->q);
+
+    build_name(b, "n", n);
+    build_name(b, "m", s->extent);
+    build_name(b, "p", s->p);
+    build_name(b, "q", s->q);
+    build_name(b, "steps", whole ? steps : expr_mul(c, steps, s->q));
+    build_name(b, "turn", expr_max(c, one, den));
+    build_name(b, "shift", expr_sub(c, expr_mul(c, n, s->p), expr_mul(c, s->extent, s->q)));
+    build_name(b, "taps", taps);
+    build_name(b, "all", expr_scale(c, taps, 2));
+}
+
+/* The weight of a point that is `a` away. */
+static const char *
+weight_text(Build *b)
+{
+    Arena *a = b->c->arena;
+    double k = op_float(b->call, "cubic_coeff_a");
+    const char *w = op_string_is(b->call, "mode", "linear") ? "max(1 - a, 0)"
+                  : arena_printf(a, "(a <= 1 ? ((%.9g) * a - (%.9g)) * a * a + 1 : a < 2 ? (%.9g) * (((a - 5) * a + 8) * a - 4) : 0)", k + 2, k + 3, k);
+    return op_int(b->call, "exclude_outside") ? arena_printf(a, "(and(j >= 0, j < n) ? %s : 0)", w) : w;
+}
+
+static bool
+weigh_axis(Build *b, uint32_t from, uint32_t to, uint32_t d, uint32_t place, const Scale *s)
+{
+    Ctx *c = b->c;
+    Arena *a = c->arena;
+    uint32_t rank = b->call->in[0]->rank, value[] = { from, 1, to }, plain[] = { from, to };
+    bool linear = op_string_is(b->call, "mode", "linear"), crop = op_string_is(b->call, "coordinate_transformation_mode", "tf_crop_and_resize");
+    int64_t reach = linear ? 1 : 2;
+    const Expr *taps = expr_int(c, reach);
+
+    if (op_int(b->call, "antialias"))
+        taps = expr_max(c, taps, expr_ceil_div(c, expr_scale(c, s->q, reach), s->p));
+    name_axis(b, s, build_type(b, from)->dim[d], taps);
+    const char *i = arena_printf(a, "i%u", d), *x = coordinate_text(b, i, place);
+    if (!x)
+        return false;
+    const char *before = d ? arena_printf(a, "%s, ", axes_text(a, 0, d)) : "";
+    const char *after = d + 1 < rank ? arena_printf(a, ", %s", axes_text(a, d + 1, rank)) : "";
+    const char *squeeze = op_int(b->call, "antialias") ? "min(1, f64(p) / f64(q))" : "1";
+    const char *tap = arena_printf(a, "let j = i64(floor(x)) + index(k) - taps + 1 in let a = $T(abs(f64(j) - x) * s) in %s", weight_text(b));
+    const char *sum = arena_printf(a, "(sum k<all>: (%s) * v[%smin(max(i64(floor(x)) + index(k) - taps + 1, 0), n - 1)%s]) / (sum k<all>: %s)", tap, before, after, tap);
+    const char *body = arena_printf(a, "o[%s] = let x = %s in let s = f64(%s) in %s%s%s", axes_text(a, 0, rank), x, squeeze,
+                                    crop ? arena_printf(a, "or(x < 0, x > f64(n - 1)) ? $T(%.9g) : ", op_float(b->call, "extrapolation_value")) : "", sum, "");
+    return crop ? build_text(b, arena_printf(a, "%u", d), "v roi -> o", value, "%s", body) : build_text(b, arena_printf(a, "%u", d), "v -> o", plain, "%s", body);
+}
+
+static bool
+expand_weighed(Build *b, const Scale *s)
+{
+    const Type *x = b->call->in[0];
+    const Expr *dim[TN_MAX_RANK];
+    uint32_t axis[TN_MAX_RANK], naxis, from = 0, last = 0, left = 0;
+    bool crop = op_string_is(b->call, "coordinate_transformation_mode", "tf_crop_and_resize");
+
+    if (!dtype_is_float(x->dtype) || op_string_is(b->call, "mode", "nearest"))
+        return op_fail(b->c, b->call, DIAG_UNSUPPORTED, "mode is %s and input 0 is %s; antialias and tf_crop_and_resize weigh floats", op_string(b->c, b->call, "mode"),
+                       type_str(b->c, x));
+    if (!resized_axes(b->c, b->call, axis, &naxis))
+        return false;
+    if (crop && (!has_in(b->call, 1) || b->call->in[1]->rank != 1 || expr_eq(b->c, NULL, b->call->in[1]->dim[0], expr_int(b->c, 2 * naxis)) != YES))
+        return op_fail(b->c, b->call, DIAG_MODEL, "tf_crop_and_resize needs a roi of %u numbers", 2 * naxis);
+    for (uint32_t i = 0; i < naxis; i++)
+        left += s[axis[i]].p != NULL || crop;
+    memcpy(dim, x->dim, x->rank * sizeof *dim);
+    b->real = compute_type(x->dtype);
+    if (!left) {
+        uint32_t value[] = { 0, build_out(b, 0) };
+        const char *all = axes_text(b->c->arena, 0, x->rank);
+        return build_text(b, NULL, "x -> o", value, "o[%s] = x[%s]", all, all);
+    }
+    for (uint32_t i = 0; i < naxis; i++) {
+        Scale one = { expr_int(b->c, 1), expr_int(b->c, 1), x->dim[axis[i]] };
+        if (s[axis[i]].p)
+            one = s[axis[i]];
+        else if (!crop)
+            continue;
+        dim[axis[i]] = one.extent;
+        last = --left ? build_value(b, b->real, x->rank, dim) : build_out(b, 0);
+        if (!weigh_axis(b, from, last, axis[i], i, &one))
+            return false;
+        from = last;
+    }
+    return true;
+}
+
 bool
 expand_resize(Build *b)
 {
@@ -239,10 +388,13 @@ expand_resize(Build *b)
     Coordinate coord[TN_MAX_RANK];
     Scale s[TN_MAX_RANK];
     bool linear = op_string_is(call, "mode", "linear");
+    bool cubic = op_string_is(call, "mode", "cubic");
     Making m = make_begin(b, NULL);
 
-    if (!linear && !op_string_is(call, "mode", "nearest"))
-        return op_fail(c, call, DIAG_UNSUPPORTED, "mode is \"%s\"; nearest and linear are supported", op_string(c, call, "mode"));
+    if (!linear && !cubic && !op_string_is(call, "mode", "nearest"))
+        return op_fail(c, call, DIAG_MODEL, "mode is \"%s\"; nearest, linear and cubic exist", op_string(c, call, "mode"));
+    if (cubic || op_int(call, "antialias") || op_string_is(call, "coordinate_transformation_mode", "tf_crop_and_resize"))
+        return read_scales(c, call, s) && expand_weighed(b, s);
     if (linear && !dtype_is_float(x->dtype))
         return op_fail(c, call, DIAG_UNSUPPORTED, "mode is linear and input 0 is %s; floats are supported", type_str(c, x));
     if (!read_scales(c, call, s))

@@ -1,6 +1,8 @@
 /* routine: operators whose meaning is a function in C (src/routine): the types of what they give. */
 #include "op/internal.h"
 
+#include <string.h>
+
 bool
 expand_routine(Build *b)
 {
@@ -13,6 +15,7 @@ list_of(Ctx *c, DType t, const Expr *n)
     return type_new(c, t, 1, &n);
 }
 
+/* A type that routines know. */
 static bool
 is_ordered(Ctx *c, const OpCall *call, uint32_t i)
 {
@@ -20,7 +23,7 @@ is_ordered(Ctx *c, const OpCall *call, uint32_t i)
 
     if (dtype_info[t].bits == dtype_info[t].bytes * 8 && (!dtype_is_float(t) || dtype_info[t].bytes > 1))
         return true;
-    return op_fail(c, call, DIAG_UNSUPPORTED, "input %u is %s; numbers of 16 bits or more and integers of 8 are possible", i, type_str(c, call->in[i]));
+    return op_fail(c, call, DIAG_UNSUPPORTED, "input %u is %s; floats of 16 bits or more and integers of 8 are possible", i, type_str(c, call->in[i]));
 }
 
 /* Input i is absent or one number of type t. */
@@ -40,6 +43,8 @@ infer_top_k(Ctx *c, const OpCall *call, const Type **out)
     uint32_t axis;
     Known k;
 
+    if (call->in[0]->dtype == DT_STR)
+        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; it takes numbers", type_str(c, call->in[0]));
     if (!is_ordered(c, call, 0) || !op_rank_at_least(c, call, 0, 1) || !op_axis_attr(c, call, x->rank, &axis) || !op_param(c, call, 1, "k", &k))
         return false;
     if (k.n != 1)
@@ -84,5 +89,250 @@ infer_unique(Ctx *c, const OpCall *call, const Type **out)
         return false;
     for (uint32_t i = 0; i < call->nout; i++)
         out[i] = list_of(c, DT_I64, i == 3 ? expr_int(c, 1) : call->in[0]->dim[0]);
+    return true;
+}
+
+static bool
+is_text(Ctx *c, const OpCall *call, uint32_t i)
+{
+    return call->in[i]->dtype == DT_STR || op_fail(c, call, DIAG_MODEL, "input %u is %s; it takes strings", i, type_str(c, call->in[i]));
+}
+
+bool
+infer_lookup(Ctx *c, const OpCall *call, const Type **out)
+{
+    out[0] = type_with_dtype(c, call->in[0], DT_I64);
+    return is_ordered(c, call, 0) && op_same_dtype(c, call, 0, 1) && op_rank_is(c, call, 1, 1);
+}
+
+bool
+infer_string_pair(Ctx *c, const OpCall *call, const Type **out)
+{
+    const Expr *dim[TN_MAX_RANK];
+    uint32_t rank;
+
+    if (!is_text(c, call, 0) || !is_text(c, call, 1) || !op_broadcast(c, call, 0, 2, &rank, dim))
+        return false;
+    out[0] = type_new(c, call->op == OP_string_equal ? DT_BOOL : DT_STR, rank, dim);
+    return true;
+}
+
+static bool
+is_delimiter(Ctx *c, const OpCall *call)
+{
+    return is_text(c, call, 0) && is_text(c, call, 1)
+        && (expr_is(type_count(c, call->in[1]), 1) || op_fail(c, call, DIAG_MODEL, "the delimiter is %s; it is one string", type_str(c, call->in[1])));
+}
+
+bool
+infer_string_pieces(Ctx *c, const OpCall *call, const Type **out)
+{
+    out[0] = type_with_dtype(c, call->in[0], DT_I64);
+    return is_delimiter(c, call);
+}
+
+bool
+infer_string_split(Ctx *c, const OpCall *call, const Type **out)
+{
+    const Type *x = call->in[0];
+    const Expr *dim[TN_MAX_RANK + 1];
+    Known most;
+
+    if (!is_delimiter(c, call) || !op_param(c, call, 2, "most pieces", &most))
+        return false;
+    if (most.n != 1 || x->rank >= TN_MAX_RANK)
+        return op_fail(c, call, DIAG_MODEL, "x is %s, the number of pieces %s", type_str(c, x), type_str(c, call->in[2]));
+    for (uint32_t d = 0; d < x->rank; d++)
+        dim[d] = x->dim[d];
+    dim[x->rank] = most.at[0];
+    out[0] = type_new(c, DT_STR, x->rank + 1, dim);
+    return true;
+}
+
+bool
+infer_string_normalize(Ctx *c, const OpCall *call, const Type **out)
+{
+    if (!is_text(c, call, 0) || !is_text(c, call, 1) || !op_rank_is(c, call, 0, 1) || !op_rank_is(c, call, 1, 1))
+        return false;
+    out[0] = list_of(c, DT_STR, expr_max(c, call->in[0]->dim[0], expr_int(c, 1)));
+    if (call->nout > 1)
+        out[1] = list_of(c, DT_I64, expr_int(c, 1));
+    return true;
+}
+
+/* A program that a user wrote into a text is not run: it must be one that import made. */
+static bool
+is_program(const int64_t *p, int64_t n)
+{
+    int64_t count = n > 0 ? p[0] : 0, first = 1 + 5 * count;
+
+    if (count < 1 || count > (n - 1) / 5)
+        return false;
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t *in = p + 1 + 5 * i;
+        if (in[0] < 0 || in[0] > 3)
+            return false;
+        for (int k = 1; in[0] && k <= (in[0] == 1 ? 2 : 1); k++)
+            if (in[k] < 0 || in[k] >= count)
+                return false;
+        if (in[0] == 2 && (in[4] < -n || in[4] > n || in[3] < first || in[3] + 2 * (in[4] < 0 ? -in[4] : in[4]) > n))
+            return false;
+    }
+    return true;
+}
+
+bool
+infer_regex_match(Ctx *c, const OpCall *call, const Type **out)
+{
+    int64_t n;
+
+    if (!is_text(c, call, 0) || !op_rank_is(c, call, 1, 1))
+        return false;
+    if (call->in[1]->dtype != DT_I64 || !call->data[1] || !expr_const(call->in[1]->dim[0], &n) || !is_program(call->data[1], n))
+        return op_fail(c, call, DIAG_MODEL, "input 1 is %s; it is the program of an expression, a constant", type_str(c, call->in[1]));
+    out[0] = type_with_dtype(c, call->in[0], DT_BOOL);
+    return true;
+}
+
+static bool
+is_constant(Ctx *c, const OpCall *call, uint32_t i, DType t, uint32_t rank, int64_t *n)
+{
+    if (call->in[i]->dtype == t && call->in[i]->rank == rank && call->data[i] && expr_const(call->in[i]->dim[0], n)
+        && (rank < 2 || expr_const(call->in[i]->dim[1], NULL)))
+        return true;
+    return op_fail(c, call, DIAG_MODEL, "input %u is %s; a constant of %s and rank %u is needed", i, type_str(c, call->in[i]), dtype_info[t].name, rank);
+}
+
+bool
+infer_tf_idf(Ctx *c, const OpCall *call, const Type **out)
+{
+    const Type *x = call->in[0];
+    const Expr *dim[2];
+    int64_t pool, n, columns = op_int(call, "columns");
+
+    if (!is_ordered(c, call, 0) || x->rank > 2 || !op_same_dtype(c, call, 0, 1) || !is_constant(c, call, 1, x->dtype, 1, &pool)
+        || !is_constant(c, call, 2, DT_I64, 2, &n) || !expr_is(call->in[2]->dim[1], 4))
+        return x->rank <= 2 ? false : op_fail(c, call, DIAG_MODEL, "input 0 is %s; rank 2 is the most", type_str(c, x));
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t *g = (const int64_t *)call->data[2] + 4 * i;
+        if (g[0] < 1 || g[1] < 0 || g[0] > pool - g[1] || g[2] < 0 || g[2] >= columns || g[3] < 1 || g[3] > n - i)
+            return op_fail(c, call, DIAG_MODEL, "row %lld of the grams does not fit its pool of %lld and %lld columns", (long long)i, (long long)pool, (long long)columns);
+    }
+    dim[0] = x->rank == 2 ? x->dim[0] : NULL;
+    dim[x->rank == 2] = expr_int(c, columns);
+    out[0] = type_new(c, DT_F32, x->rank == 2 ? 2 : 1, dim);
+    return true;
+}
+
+/* Children and weights within the tables: what a user wrote into a text is walked as it stands. */
+static bool
+is_forest(const OpCall *call, int64_t n, int64_t trees, int64_t weights)
+{
+    const int32_t *node = call->data[1], *root = call->data[3], *first = call->data[4], *target = call->data[5];
+
+    for (int64_t i = 0; i < n; i++)
+        if (node[4 * i] < 0 || (node[4 * i] && node[4 * i] >= op_int(call, "features")) || node[4 * i + 1] < 0 || node[4 * i + 1] >= n || node[4 * i + 2] < 0
+            || node[4 * i + 2] >= n || first[i] < 0 || first[i + 1] < first[i] || first[i + 1] > weights)
+            return false;
+    for (int64_t i = 0; i < trees; i++)
+        if (root[2 * i] < 0 || root[2 * i] >= n || root[2 * i + 1] < 0 || root[2 * i + 1] > n)
+            return false;
+    for (int64_t i = 0; i < weights; i++)
+        if (target[i] < 0 || target[i] >= op_int(call, "targets"))
+            return false;
+    return true;
+}
+
+bool
+infer_tree_ensemble(Ctx *c, const OpCall *call, const Type **out)
+{
+    const Type *x = call->in[0];
+    int64_t n, trees, first, weights, more, thresholds, features = op_int(call, "features");
+
+    if (!op_rank_is(c, call, 0, 2))
+        return false;
+    if (x->dtype != DT_F32 && x->dtype != DT_F64)
+        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; f32 and f64 are possible", type_str(c, x));
+    if (!is_constant(c, call, 1, DT_I32, 2, &n) || !is_constant(c, call, 2, x->dtype, 1, &thresholds) || !is_constant(c, call, 3, DT_I32, 2, &trees)
+        || !is_constant(c, call, 4, DT_I32, 1, &first) || !is_constant(c, call, 5, DT_I32, 1, &weights) || !is_constant(c, call, 6, x->dtype, 1, &more))
+        return false;
+    if (!expr_is(call->in[1]->dim[1], 4) || !expr_is(call->in[3]->dim[1], 2) || thresholds != n || first != n + 1 || more != weights || !is_forest(call, n, trees, weights))
+        return op_fail(c, call, DIAG_MODEL, "the tables of nodes, roots and weights contradict each other");
+    if (expr_le(c, NULL, expr_int(c, features), x->dim[1]) == NO)
+        return op_fail(c, call, DIAG_MODEL, "the trees read %lld columns, x is %s", (long long)features, type_str(c, x));
+    const Expr *dim[2] = { x->dim[0], expr_int(c, op_int(call, "targets")) };
+    out[0] = type_new(c, x->dtype, 2, dim);
+    return true;
+}
+
+bool
+infer_pairwise(Ctx *c, const OpCall *call, const Type **out)
+{
+    int64_t k = op_int(call, "classes");
+
+    if (call->in[0]->dtype != DT_F32 || !op_rank_is(c, call, 0, 2) || k < 2 || k > 1 << 15)
+        return op_fail(c, call, DIAG_MODEL, "%lld classes of %s", (long long)k, type_str(c, call->in[0]));
+    const Expr *dim[2] = { call->in[0]->dim[0], expr_int(c, k) };
+    out[0] = type_new(c, DT_F32, 2, dim);
+    return op_require_eq(c, call, call->in[0]->dim[1], expr_int(c, k * (k - 1) / 2), "columns of x and pairs of classes");
+}
+
+bool
+infer_bit_cast(Ctx *c, const OpCall *call, const Type **out)
+{
+    const char *to = op_string(c, call, "to");
+    DType from = call->in[0]->dtype, t = dtype_from_name(to, strlen(to));
+
+    if (t == DT_NONE || t == DT_STR || from == DT_STR || dtype_info[t].bits != dtype_info[from].bits || dtype_info[t].bits < 8)
+        return op_fail(c, call, DIAG_MODEL, "input 0 is %s, and \"to\" is \"%s\"; types of 8 bits or more, and of one size, are needed", type_str(c, call->in[0]), to);
+    if (op_int(call, "bytes") != dtype_info[t].bytes || op_int(call, "truth") != (t == DT_BOOL))
+        return op_fail(c, call, DIAG_MODEL, "\"bytes\" is %d for %s", dtype_info[t].bytes, to);
+    out[0] = type_with_dtype(c, call->in[0], t);
+    return true;
+}
+
+bool
+infer_determinant(Ctx *c, const OpCall *call, const Type **out)
+{
+    const Type *x = call->in[0];
+
+    if (x->dtype != DT_F32 && x->dtype != DT_F64)
+        return op_fail(c, call, DIAG_UNSUPPORTED, "input 0 is %s; f32 and f64 are possible", type_str(c, x));
+    if (!op_rank_at_least(c, call, 0, 2) || !op_require_eq(c, call, x->dim[x->rank - 1], x->dim[x->rank - 2], "rows and columns of a matrix"))
+        return false;
+    out[0] = type_new(c, x->dtype, x->rank - 2u, x->dim);
+    return true;
+}
+
+bool
+infer_max_pool_place(Ctx *c, const OpCall *call, const Type **out)
+{
+    const Type *x = call->in[0], *y = call->in[1];
+    int64_t n, points = 1;
+
+    if (!is_ordered(c, call, 0) || !op_rank_at_least(c, call, 0, 3) || !op_rank_is(c, call, 1, x->rank) || !op_same_dtype(c, call, 0, 1))
+        return false;
+    for (uint32_t d = 0; d < 2; d++)
+        if (!op_require_eq(c, call, x->dim[d], y->dim[d], "images and channels of x and of y"))
+            return false;
+    if (!call->known[2].at || call->in[2]->rank != 2 || !expr_const(call->in[2]->dim[0], &n) || n != x->rank - 2 || !expr_is(call->in[2]->dim[1], 4))
+        return op_fail(c, call, DIAG_MODEL, "input 2 is %s; four numbers that are known for each axis are needed", type_str(c, call->in[2]));
+    for (uint32_t i = 0; i < call->known[2].n; i++) {
+        int64_t v;
+        bool fits = expr_const(call->known[2].at[i], &v) && v >= (i % 4 < 3) && v < 1 << 20;
+        if (!fits || (i % 4 == 0 && (points *= v) > 1 << 24))
+            return op_fail(c, call, DIAG_MODEL, "number %u of the window is %s", i, expr_str(c, call->known[2].at[i]));
+    }
+    out[0] = type_with_dtype(c, y, DT_I64);
+    return true;
+}
+
+bool
+infer_random(Ctx *c, const OpCall *call, const Type **out)
+{
+    if (op_int(call, "seed") < 0 || op_int(call, "seed") >> 52 || op_int(call, "stream") < 0 || op_int(call, "stream") >> 52)
+        return op_fail(c, call, DIAG_MODEL, "the seed is %lld, the stream %lld; numbers from 0 to below 2^52 are possible", (long long)op_int(call, "seed"),
+                       (long long)op_int(call, "stream"));
+    out[0] = type_with_dtype(c, call->in[0], DT_F32);
     return true;
 }

@@ -147,7 +147,7 @@ expand_dft(Build *b)
     if (!read_dft(b->c, b->call, &t))
         return false;
     bool to_real = t.onesided && t.inverse;
-    b->real = compute_type(b->call->in[0]->dtype);
+    b->real = t.inverse ? DT_F64 : compute_type(b->call->in[0]->dtype);      /* what cancels in a spectrum of large numbers is 0 */
     build_name(b, "used", t.used);
     if (!turns(b, NO_SLOT, t.inverse, false, t.bins, t.parts, t.length, &table)
         || (t.complex && !turns(b, NO_SLOT, t.inverse, true, t.bins, t.parts, t.length, &other)))
@@ -155,8 +155,8 @@ expand_dft(Build *b)
     const char *before = t.axis ? arena_printf(a, "%s, ", axes_text(a, 0, t.axis)) : "";
     const char *after = t.axis + 2 < rank ? arena_printf(a, "%s, ", axes_text(a, t.axis + 1, rank - 1)) : "";
     const char *twice = to_real ? " * (or(t == 0, 2*t == length) ? $T(1) : 2)" : "";
-    const char *real = arena_printf(a, "(sum t<used>: x[%st, %s0]%s * w[i%u, c, t])", before, after, twice, t.axis);
-    const char *imaginary = t.complex ? arena_printf(a, " + (sum t: x[%st, %s1]%s * v[i%u, c, t])", before, after, twice, t.axis) : "";
+    const char *real = arena_printf(a, "(sum t<used>: $T(x[%st, %s0])%s * w[i%u, c, t])", before, after, twice, t.axis);
+    const char *imaginary = t.complex ? arena_printf(a, " + (sum t: $T(x[%st, %s1])%s * v[i%u, c, t])", before, after, twice, t.axis) : "";
     uint32_t with[] = { 0, table, other, build_out(b, 0) }, without[] = { 0, table, build_out(b, 0) };
     const char *text = arena_printf(a, "o[%s, c] = %s%s", axes_text(a, 0, rank - 1), real, imaginary);
     return t.complex ? build_text(b, NULL, "x w v -> o", with, "%s", text) : build_text(b, NULL, "x w -> o", without, "%s", text);

@@ -69,6 +69,14 @@ place_weight(Planner *p, ValueId v)
     if (!value->data || place->bytes)
         return;
     *place = (Placement){ .place = PLACE_WEIGHT, .bytes = plan_value_bytes(p->g->ctx, value) };
+    if (value->type->dtype == DT_STR) {
+        place->place = PLACE_TABLE;
+        for (place->index = 0; place->index < m->table.n; place->index++)
+            if (same_weight(m->table.at[place->index], value))
+                return;
+        VEC_PUSH(p->g->arena, &m->table, value);
+        return;
+    }
     for (uint32_t i = 0; i < m->weight.n; i++)
         if (same_weight(m->weight.at[i].value, value)) {
             place->offset = expr_int(p->g->ctx, m->weight.at[i].offset);
@@ -97,7 +105,9 @@ place_outside(Planner *p)
         Placement *place = &p->plan->value[v];
         const Expr *bytes = plan_value_bytes(g->ctx, &g->value.at[v]);
         place_weight(p, v);
-        p->plan->made[i] = !bound_at_entry(p, bytes);
+        /* strings leave the model with their characters behind them */
+        bool text = p->g == p->model->plan.at[0]->graph && g->value.at[v].type->dtype == DT_STR;
+        p->plan->made[i] = text || !bound_at_entry(p, bytes);
         if (g->value.at[v].def && !place->bytes && !p->plan->made[i]) {
             *place = (Placement){ .place = PLACE_OUTPUT, .index = i, .bytes = bytes };
             continue;

@@ -19,6 +19,7 @@ where(Ctx *c, Arena *a, const Placement *p)
     case PLACE_OUTPUT: return arena_printf(a, "output %u", p->index);
     case PLACE_WEIGHT: return arena_printf(a, "weights + %s", expr_str(c, p->offset));
     case PLACE_ARENA:  return arena_printf(a, "arena + %s%s", expr_str(c, p->offset), p->in_place ? "  in place" : "");
+    case PLACE_TABLE:  return arena_printf(a, "table %u", p->index);
     case PLACE_BLOCK:  return arena_printf(a, "block %u", p->index);
     }
     return "";

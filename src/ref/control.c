@@ -165,6 +165,7 @@ run_loop(ControlRun *k)
     Arena *now = arena_child(g->ctx->arena), *next = NULL;
     Symbols s = {0};
     bool ok = bind_region(k, &k->n->region[0], &s);
+    uint32_t bound = s.name.n;       /* what a turn defines is not known in the next one */
 
     in[0] = (Tensor){.dtype = DT_I64, .rank = body->value.at[body->input.at[0]].type->rank, .dim = {1}, .data = &turn};
     in[1] = (Tensor){.dtype = DT_BOOL, .rank = body->value.at[body->input.at[1]].type->rank, .dim = {1}, .data = &go};
@@ -176,6 +177,7 @@ run_loop(ControlRun *k)
             break;
         }
         next = arena_child(g->ctx->arena);
+        s.name.n = s.value.n = bound;
         rebind(k->scratch, body, carried, in, &s);
         ok = run_graph(body, next, &s, k->r->depth + 1, in, out, NULL, NULL);
         for (uint32_t i = carried; ok && i < nout; i++)

@@ -1,9 +1,20 @@
 /* routine: the table of routines, as functions and as source. */
 #include "routine/routine.h"
 
+#include "routine/bits.h"
+#include "routine/lookup.h"
+#include "routine/matrix.h"
 #include "routine/nms.h"
+#include "routine/pairwise.h"
+#include "routine/random.h"
+#include "routine/text.h"
+#include "routine/tf_idf.h"
+#include "routine/tree.h"
+
+#include "routine/regex.h"           /* it reads characters as text.h does */
 #include "routine/top_k.h"
 #include "routine/unique.h"
+#include "routine/window.h"
 
 #define FILE_ROW(name)
 #define ROUTINE(op, file)
@@ -14,12 +25,14 @@ enum {
 #include "routine/routines.def"
     FILE_COUNT
 };
+/* Files that a file uses. */
+#define needed_by(file) ((file) == FILE_regex ? UINT64_C(1) << FILE_text : 0)
 _Static_assert((int)FILE_COUNT <= (int)ROUTINE_FILES, "ROUTINE_FILES");
 
 #undef FILE_ROW
 #define FILE_ROW(name)
 #undef ROUTINE
-#define ROUTINE(op, file) { #op, tn_##op, tn_##op##_plan, FILE_##file },
+#define ROUTINE(op, file) { #op, tn_##op, tn_##op##_plan, UINT64_C(1) << FILE_##file | needed_by(FILE_##file) },
 static const Routine table[] = {
 #include "routine/routines.def"
 };
@@ -45,8 +58,28 @@ routine_common(void)
 const char *
 routine_source(uint32_t file)
 {
-    static const char nms[] =
+    static const char random[] =
+#include "routine_random_text.h"
+        , bits[] =
+#include "routine_bits_text.h"
+        , matrix[] =
+#include "routine_matrix_text.h"
+        , window[] =
+#include "routine_window_text.h"
+        , lookup[] =
+#include "routine_lookup_text.h"
+        , nms[] =
 #include "routine_nms_text.h"
+        , pairwise[] =
+#include "routine_pairwise_text.h"
+        , regex[] =
+#include "routine_regex_text.h"
+        , text[] =
+#include "routine_text_text.h"
+        , tf_idf[] =
+#include "routine_tf_idf_text.h"
+        , tree[] =
+#include "routine_tree_text.h"
         , top_k[] =
 #include "routine_top_k_text.h"
         , unique[] =
@@ -78,6 +111,7 @@ routine_type(DType t)
     case DT_U16: return 'H';
     case DT_U32: return 'I';
     case DT_U64: return 'L';
+    case DT_STR: return 's';
     default: return 0;
     }
 }

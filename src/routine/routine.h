@@ -20,7 +20,7 @@ typedef struct {
     const char *op;              /* the operator's name; its function is tn_NAME, how it is divided tn_NAME_plan */
     TnKernelFn *run;
     TnRoutinePlan *plan;
-    uint32_t file;               /* of routine_source */
+    uint64_t files;              /* bit k: it needs routine_source(k) */
 } Routine;
 
 const Routine *routine_named(const char *op);        /* NULL: it is none */

@@ -320,7 +320,7 @@ size_outputs(Session *s, Diags *d)
         if (o->rank)
             memcpy(o->dims, dims, o->rank * sizeof *dims);
         dims += o->rank;
-        o->made = false;
+        o->made = o->dtype == DT_STR;
         for (uint32_t k = 0; k < o->rank; k++)
             o->made |= o->dims[k] < 0;
         o->bytes = 0;

@@ -165,6 +165,20 @@ env_extent(Env *e, IterId x)
     return it->inner ? inner_extent(e, x) : env_simplify(e, expr_ceil_div(e->c, env_extent(e, it->parent), expr_int(e->c, it->factor)));
 }
 
+/* Of a box: what runs over padding while sums are made has memory there. */
+static const Expr *
+box_most(const Env *e, IterId x)
+{
+    const Expr *most = e->p->put.at[env_iter(e, x)->put].most[env_iter(e, x)->dim], *all = most;
+
+    for (IterId y = 1; y < e->p->iter.n; y++) {
+        const Iter *it = env_iter(e, y);
+        if (it->parent == x && !it->inner && it->tail == WORD_pad)
+            all = expr_max(e->c, all, expr_scale(e->c, expr_ceil_div(e->c, most, expr_int(e->c, it->factor)), it->factor));
+    }
+    return all;
+}
+
 const Expr *
 env_most(Env *e, IterId x)
 {
@@ -172,7 +186,7 @@ env_most(Env *e, IterId x)
     int64_t all;
 
     if (it->put)
-        return e->p->put.at[it->put].most[it->dim];
+        return box_most(e, x);
     if (it->size)
         return it->size;
     if (it->axis < NEST_MAX_AXES)

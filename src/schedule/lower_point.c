@@ -297,6 +297,8 @@ total(Env *e, Block *b, uint32_t id)
     if (!h->nover)
         return held(e, id);
     const Scalar *all = combined(e, h, reduce->u.reduce.combiner, reduce->dtype, 0, at);
+    if (h->lanes > 1 && !h->over_lanes)
+        return all;                                  /* lanes are outputs: a value of each */
     if (all->lanes > 1 && h->over_lanes)
         all = scalar_hreduce(e->c, reduce->u.reduce.combiner, all);
     uint32_t r = kernel_buffer(e->c, e->a, e->k, "total", type_new(e->c, reduce->dtype, 0, NULL), SPACE_REGISTER, 1);

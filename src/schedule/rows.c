@@ -124,6 +124,17 @@ row_lanes(const Row *r, const Expr *extent)
     return lanes;
 }
 
+int64_t
+row_block(const Draft *w, const Expr *columns, int64_t bytes, int64_t most)
+{
+    int64_t line = w->p->m->line_bytes / bytes, cores = w->p->m->cores, n;
+
+    if (!expr_const(columns, &n))
+        return most;
+    int64_t each = (n + cores * line - 1) / (cores * line) * line;
+    return each < most ? (each > 0 ? each : line) : most;
+}
+
 const char *
 row_index(Draft *w, const Row *r, Text *t, const uint32_t *axis, uint32_t n, const char *suffix)
 {

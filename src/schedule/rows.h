@@ -24,6 +24,8 @@ Row row_of(Draft *w, uint32_t part, uint32_t shared);
 const Expr *row_extent(Row *r, const uint32_t *axis, uint32_t n);        /* of axes that are one index */
 /* Lanes of a vector, fewer where there are fewer points. */
 int64_t row_lanes(const Row *r, const Expr *extent);
+/* Columns of a task, whole cache lines of elements of so many bytes: a task for each core, and no more columns than `most`. */
+int64_t row_block(const Draft *w, const Expr *columns, int64_t bytes, int64_t most);
 /* The index over a run of axes: its one axis, or the fused ones under the part's name with a suffix. */
 const char *row_index(Draft *w, const Row *r, Text *t, const uint32_t *axis, uint32_t n, const char *suffix);
 

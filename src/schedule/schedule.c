@@ -92,16 +92,20 @@ schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool
     Draft w = { .c = c, .a = a, .p = points_of(c, a, &begin, m), .constant = constant ? constant : none };
     Choices out = { .refused = NULL };
 
-    if (write_contraction(&w))
+    if (write_group(&w))
+        ;
+    else if (write_contraction(&w))
         write_thin(&w);
     else if (!write_window(&w) && !write_turn(&w))
         write_rows(&w);
     price_programs(&w, k, far && constant, &out);
     if (!out.n) {                                    /* none could be carried out */
+        w.p = points_of(c, a, &begin, m);
         write_rows(&w);
         price_programs(&w, k, far && constant, &out);
     }
     if (!out.n) {
+        w.p = points_of(c, a, &begin, m);
         write_plain(&w);
         price_programs(&w, k, far && constant, &out);
     }

@@ -190,6 +190,13 @@ step_image(Points *p, const Step *s)
         }
     if (c.operand->op != S_LOAD || !reduce || !stage_recognise(&l, c.operand, reduce->u.reduce.axes, wanted, c.image))
         return points_refuse(p, "%s is not read under a window: no index is an output and a summed axis with whole steps", s->subject);
+    AxisSet fixed = nest_axes_of_kind(l.n, AXIS_PARALLEL);
+    for (uint32_t i = 0; i < c.image->nslide; i++)
+        fixed &= ~((AxisSet)1 << c.image->slide[i].axis);
+    for (uint32_t d = 0; d < c.operand->u.load.rank; d++)
+        for (uint32_t x = 0; x < l.n->naxis; x++)
+            if (fixed & expr_axes(c.operand->u.load.at[d]) & (AxisSet)1 << x && !iter_is_known(p, c.at, p->axis[part][x], NULL, 0))
+                return points_refuse(p, "%s varies with %s, which neither slides nor is fixed at %s", s->subject, p->iter.at[p->axis[part][x]].name, s->at);
     c.ndim = c.dim[0] != 0;
     c.leaf = node_new(p, NODE_LEAF, c.at, PHASE_COPY, NULL);
     c.leaf->part = part;

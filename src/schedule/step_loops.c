@@ -199,6 +199,29 @@ first_leaf(const Node *n)
     return n;
 }
 
+/* A shared axis becomes the part's own. */
+static IterId
+own_iter(Points *p, uint32_t part, IterId shared)
+{
+    for (uint32_t x = 0; x < p->k->part[part].nest->naxis; x++)
+        if (p->axis[part][x] == shared) {
+            IterId own = iter_new(p, sym_printf(p->c, "%s.%s", part_name(p, part), p->iter.at[shared].name), AXIS_PARALLEL);
+            p->iter.at[own].part = part;
+            p->iter.at[own].axis = x;
+            p->axis[part][x] = own;
+            return own;
+        }
+    return shared;
+}
+
+static Sym
+fill_prefix(const Points *p, const Node *child)
+{
+    if (child->phase != PHASE_FILL)
+        return NULL;
+    return p->k->npart > 1 ? sym_printf(p->c, "%s.fill", part_name(p, first_leaf(child)->part)) : sym(p->c, "fill");
+}
+
 /* What stands around fills and the part that follows, or around parts, is at one point of them only. */
 bool
 step_apart(Points *p, const Step *s)
@@ -212,21 +235,14 @@ step_apart(Points *p, const Step *s)
     for (uint32_t i = 0; i < n->body.n; i++)
         if (n->body.at[i]->kind == NODE_LOOP && p->iter.at[n->body.at[i]->iter].axis == NEST_MAX_AXES && n->body.at[i]->phase != PHASE_FILL)
             return points_refuse(p, "a part in %s has other loops than axes by now; take it apart before", s->subject);
-    for (uint32_t i = 0; p->k->npart > 1 && i < p->k->npart; i++)
-        if (!node_inside(part_leaf(p, i), n))
-            return points_refuse(p, "not all parts stand in %s", s->subject);
-    uint32_t at = 0;
-    while (up->body.at[at] != n)
-        at++;
+    if (p->k->npart > 1 && (n->body.n != p->k->npart || p->iter.at[n->iter].axis == NEST_MAX_AXES))
+        return points_refuse(p, "%s is not a shared axis, with all parts in it and nothing else", s->subject);
     if (up->body.n != 1)
         return points_refuse(p, "something else stands beside %s", s->subject);
     up->body.n = 0;
     for (uint32_t i = 0; i < n->body.n; i++) {
         Node *child = n->body.at[i];
-        bool fills = child->phase == PHASE_FILL;
-        Sym part = part_name(p, first_leaf(child)->part);
-        Sym prefix = fills ? (p->k->npart > 1 ? sym_printf(p->c, "%s.fill", part) : sym(p->c, "fill")) : p->k->npart > 1 ? part : NULL;
-        Node *loop = node_loop(p, up, n->iter, child->phase, prefix);
+        Node *loop = node_loop(p, up, p->k->npart > 1 ? own_iter(p, first_leaf(child)->part, n->iter) : n->iter, child->phase, fill_prefix(p, child));
         VEC_PUSH(p->a, &loop->body, child);
         child->up = loop;
     }

@@ -107,7 +107,7 @@ local_of(Points *p, const Step *s, uint32_t part)
     AxisSet seen = 0;
     Var v;
 
-    if (n->nwrite != 1 || n->nout != 1 || p->k->buffer.at[local].space != SPACE_LOCAL) {
+    if (n->nwrite != 1 || n->nout != 1 || n->write[0].combiner != COMB_NONE || nest_axes_of_kind(n, AXIS_SCAN) || p->k->buffer.at[local].space != SPACE_LOCAL) {
         points_refuse(p, "%s is not the only value of its part, or is needed outside of the kernel as a whole", s->subject);
         return NO_SLOT;
     }
@@ -190,6 +190,8 @@ one_point(Points *p, uint32_t local, uint32_t d, const Node *at)
             const Scalar *load = all.at[r].load;
             if (load->u.load.slot >= k->nest->nin || k->buffer[load->u.load.slot] != local)
                 continue;
+            if (expr_is(load->u.load.at[d], 0) && expr_is(k->nest->param[load->u.load.slot].type->dim[d], 1))
+                continue;                    /* there is no other */
             if (!expr_is_var(load->u.load.at[d], &v) || v.kind != VAR_AXIS || (only && p->axis[i][v.id] != only))
                 return 0;
             only = p->axis[i][v.id];

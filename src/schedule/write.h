@@ -28,6 +28,8 @@ void write_thin(Draft *w);           /* more of them, for few rows */
 bool write_window(Draft *w);
 /* Movement whose inputs are neighbours along another axis than its outputs: transpositions. */
 bool write_turn(Draft *w);
+/* Products among parts over shared rows. */
+bool write_group(Draft *w);
 /* Work on rows that the parts share, reductions, elementwise work: anything. */
 void write_rows(Draft *w);
 /* One loop inside the other, nothing unrolled, no vectors: the reference of the others. */

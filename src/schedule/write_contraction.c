@@ -333,7 +333,7 @@ write_shape(const Gemm *g, Shape s, bool image)
             x.chunk = 0;
             if (tasks < 2 * m->cores && tiles >= 8)
                 x.chunk = ceil_to(tiles, ceil_to(2 * m->cores, tasks));
-            for (int outside = 0; outside < 2; outside++) {
+            for (int outside = 0; outside < (n > 1 ? 2 : 1); outside++) {      /* one panel: both are one order */
                 x.panels_outside = outside;
                 for (int copy = 0; copy < 2; copy++) {
                     x.copy_rows = copy;
@@ -356,7 +356,7 @@ write_shape_blocked(const Gemm *g, Shape s)
     int64_t bytes = dtype_info[g->cut.k.reduce->dtype].bytes, width = s.vectors * g->lanes, outer = expr_or(low_extent(g->l, g->cut.sum[0]), 0);
     int64_t inner = outer > 0 ? g->depth / outer : 0, block = inner > 0 ? m->level[LEVEL_L1].bytes / 2 / (width * bytes * inner) : 0;
 
-    if (s.rows == 1 || block < g->lanes || outer <= block)
+    if (s.rows == 1 || block < g->lanes || outer <= block || g->ncols * g->depth * bytes <= m->level[LEVEL_L2].bytes)
         return;
     Tile x = { .rows = s.rows, .vectors = s.vectors, .panels_outside = true, .pack_rows = true, .depth = ceil_to(outer, ceil_to(outer, block)) };
     for (int64_t panels = 8; panels <= 64 && panels / 2 < ceil_to(g->ncols, width); panels *= 2) {

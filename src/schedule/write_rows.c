@@ -101,24 +101,21 @@ write_part(Draft *w, Row *r, Text *t, const char *outside, int64_t unroll, int64
     return true;
 }
 
-void
-write_rows(Draft *w)
+/* Programs whose parts stand in loops over the first `shared` axes. */
+static void
+write_parts(Draft *w, Row *row, uint32_t shared, const char *before)
 {
     const Points *p = w->p;
-    uint32_t n = p->k->npart, shared = n > 1 ? p->k->shared : 0;
-    Row *row = NEW_ARRAY(w->a, Row, n);
-
-    for (uint32_t i = 0; i < n; i++)
-        row[i] = row_of(w, i, shared);
-    if (n == 1 && (write_scan(w, &row[0]) || write_scatter(w, &row[0])))
-        return;
+    uint32_t n = p->k->npart;
     bool sums = false;
+
     for (uint32_t i = 0; i < n; i++)
         sums |= row[i].sum_run > 0;
     /* Of equal prices the first is taken: the shortest code, but for sums along vectors the one with most chains. */
     for (int64_t step = 1; step <= MOST_VECTORS; step *= 2) {
         int64_t unroll = sums ? MOST_VECTORS / step : step;
         Text t = { .arena = w->a };
+        text_add(&t, before);
         bool fits = true, any = false;
         const char *outside = NULL;
         int64_t bytes = w->p->m->vector_bytes / (row[0].lanes ? row[0].lanes : 1), chunk = p->m->level[LEVEL_L1].bytes / 2 / bytes;
@@ -132,11 +129,11 @@ write_rows(Draft *w)
         }
         for (uint32_t i = 0; fits && i < n; i++) {
             /* A part too short for so many vectors has fewer. */
-            size_t before = t.n;
+            size_t start = t.n;
             int64_t u = unroll;
             while (!write_part(w, &row[i], &t, outside, u, chunk) && fits) {
                 if (t.s)
-                    t.s[t.n = before] = 0;
+                    t.s[t.n = start] = 0;
                 fits = u > 1;
                 u /= 2;
             }
@@ -147,4 +144,43 @@ write_rows(Draft *w)
         if (fits && any)
             write_program(w, &t);
     }
+}
+
+static Row *
+rows_of(Draft *w, uint32_t shared)
+{
+    Row *row = NEW_ARRAY(w->a, Row, w->p->k->npart);
+
+    for (uint32_t i = 0; i < w->p->k->npart; i++)
+        row[i] = row_of(w, i, shared);
+    return row;
+}
+
+/* Parts that all run along the last of the axes that they share, and have none of their own (sums over channels that lie
+ * behind each other): each goes along it by itself. */
+static void
+write_along_shared(Draft *w, uint32_t shared)
+{
+    Row *row = rows_of(w, shared - 1);
+    const char *name = row[0].nown ? axis_name(w, 0, row[0].own[0]) : "";
+    Step apart = { .verb = VERB_apart, .subject = sym(w->c, name) };
+
+    for (uint32_t i = 0; i < w->p->k->npart; i++)
+        if (row[i].nown != 1 || !row[i].along || row_lanes(&row[i], row_extent(&row[i], row[i].own, 1)) == 1)
+            return;
+    if (points_step(w->p, &apart))
+        write_parts(w, row, shared - 1, arena_printf(w->a, "apart %s\n", name));
+}
+
+void
+write_rows(Draft *w)
+{
+    uint32_t n = w->p->k->npart, shared = n > 1 ? w->p->k->shared : 0;
+    Row *row = rows_of(w, shared);
+
+    if (n == 1 && (write_scan(w, &row[0]) || write_scatter(w, &row[0])))
+        return;
+    write_parts(w, row, shared, "");
+    if (shared > 1)
+        write_along_shared(w, shared);
 }

@@ -42,7 +42,7 @@ write_scan(Draft *w, Row *r)
         if (!r->along)
             return false;
         const Expr *extent = row_extent(r, r->own + r->nown - r->run, r->run);
-        int64_t lanes = row_lanes(r, extent), block = w->p->m->level[LEVEL_L1].bytes / 2 / (w->p->m->vector_bytes / r->lanes);
+        int64_t lanes = row_lanes(r, extent), bytes = w->p->m->vector_bytes / r->lanes, block = row_block(w, extent, bytes, w->p->m->level[LEVEL_L1].bytes / 2 / bytes);
         const char *x = row_index(w, r, &t, r->own + r->nown - r->run, r->run, "x"), *between = axis_names(w, r->part, r->own + scan, r->nown - r->run - scan);
         if (lanes == 1)
             return false;

@@ -33,8 +33,7 @@ write_scatter(Draft *w, Row *r)
     Var v;
     if (!expr_is_var(last, &v) || v.kind != VAR_AXIS || v.id != x)
         return false;
-    int64_t lanes = row_lanes(r, extent), line = w->p->m->line_bytes / dtype_info[type->dtype].bytes, cores = w->p->m->cores;
-    int64_t block = (expr_or(extent, 64 * line) + cores * line - 1) / (cores * line) * line;
+    int64_t bytes = dtype_info[type->dtype].bytes, lanes = row_lanes(r, extent), block = row_block(w, extent, bytes, w->p->m->level[LEVEL_L1].bytes / 2 / bytes);
     const char *outer = axis_names(w, r->part, r->own, r->free - 1), *rest = axis_names(w, r->part, r->own + r->free, r->nown - r->free);
     const char *fill = fill_names(w, r->part), *name = axis_name(w, r->part, x);
     if (lanes == 1 || block < lanes)

@@ -7,10 +7,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum { KIND_NONE, KIND_FLOAT, KIND_INT, KIND_UINT, KIND_BOOL } DTypeKind;
+typedef enum { KIND_NONE, KIND_FLOAT, KIND_INT, KIND_UINT, KIND_BOOL, KIND_TEXT, KIND_COUNT } DTypeKind;
 
 /* Types of fewer than 8 bits have a byte each, in memory and in the API; files pack them. Integers lie in it
- * as numbers, floats as their bits. */
+ * as numbers, floats as their bits. A string is the address of characters with a zero behind them (const char *; NULL is an
+ * empty one): nests move it as the 64 bits that it is, only routines look at what it points to. */
 /*        name           bits bytes kind        C type           npy    onnx  */
 #define DTYPES(X)                                                             \
     X(F32,       "f32",        32, 4, KIND_FLOAT, "float",         "<f4",  1)      \
@@ -37,7 +38,8 @@ typedef enum { KIND_NONE, KIND_FLOAT, KIND_INT, KIND_UINT, KIND_BOOL } DTypeKind
     X(U64,       "u64",        64, 8, KIND_UINT,  "uint64_t",      "<u8", 13)      \
     X(U4,        "u4",          4, 1, KIND_UINT,  "uint8_t",       "",    21)      \
     X(U2,        "u2",          2, 1, KIND_UINT,  "uint8_t",       "",    25)      \
-    X(BOOL,      "bool",        8, 1, KIND_BOOL,  "uint8_t",       "|b1",  9)
+    X(BOOL,      "bool",        8, 1, KIND_BOOL,  "uint8_t",       "|b1",  9)      \
+    X(STR,       "str",        64, 8, KIND_TEXT,  "uint64_t",      "",     8)
 
 typedef enum {
     DT_NONE,

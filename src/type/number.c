@@ -180,6 +180,7 @@ number_load(DType t, const void *data, int64_t at)
     case DT_I8:   LOAD(i8);  n.i = wrap_to_dtype(t, v.i8); break;
     case DT_I16:  LOAD(i16); n.i = v.i16; break;
     case DT_I32:  LOAD(i32); n.i = v.i32; break;
+    case DT_STR:
     case DT_I64:
     case DT_U64:  LOAD(i64); n.i = v.i64; break;
     case DT_U4: case DT_U2:
@@ -214,12 +215,18 @@ number_store(DType t, void *data, int64_t at, Number v)
 double
 number_get(DType t, const void *data, int64_t at)
 {
+    if (t == DT_STR)
+        return NAN;
     return number_cast(DT_F64, t, number_load(t, data, at)).f;
 }
 
 double
 number_distance(DType t, const void *x, const void *y, int64_t i)
 {
+    if (t == DT_STR) {
+        const char *a = ((const char *const *)x)[i], *b = ((const char *const *)y)[i];
+        return strcmp(a ? a : "", b ? b : "") ? INFINITY : 0;
+    }
     if (t == DT_I64) {
         __int128 d = (__int128)((const int64_t *)x)[i] - ((const int64_t *)y)[i];
         return (double)(d < 0 ? -d : d);

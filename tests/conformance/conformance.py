@@ -125,6 +125,44 @@ def freeze(model, inputs):
     return frozen
 
 
+def inner_type(info):
+    """Of a sequence or an optional: the type of its tensors; None for a tensor. Is it an optional tensor?"""
+    kind, t = info.type.WhichOneof("value"), info.type
+    if kind == "tensor_type":
+        return None, False
+    while t.WhichOneof("value") != "tensor_type":
+        last, t = t.WhichOneof("value"), getattr(t, t.WhichOneof("value")).elem_type
+    return t.tensor_type, last == "optional_type"
+
+
+def as_tensors(info, x):
+    """What a model takes for an input: a tensor, or all items of a sequence and their shapes."""
+    t, _ = inner_type(info)
+    if t is None:
+        return [x]
+    items = [] if x is None else x if isinstance(x, list) else [x]
+    items = [np.asarray(item) for item in items]
+    dtype = items[0].dtype if items else onnx.helper.tensor_dtype_to_np_dtype(t.elem_type)
+    rank = items[0].ndim if items else len(t.shape.dim)
+    return [np.concatenate([np.zeros(0, dtype), *(item.ravel() for item in items)]).astype(dtype),
+            np.array([item.shape for item in items], np.int64).reshape(len(items), rank)]
+
+
+def as_values(infos, tensors):
+    """The outputs of a model from the tensors it gave."""
+    values, rest = [], list(tensors)
+    for info in infos:
+        t, one = inner_type(info)
+        if t is None:
+            values.append(rest.pop(0))
+            continue
+        items, sizes = rest.pop(0), rest.pop(0)
+        ends = np.cumsum(np.prod(sizes, axis=1, dtype=np.int64))
+        parts = [items[end - int(np.prod(size)):end].reshape(size) for end, size in zip(ends, sizes, strict=True)]
+        values.append(parts if not one else parts[0] if parts else None)
+    return values
+
+
 def run_case(worker, folder, name, as_constants):
     """None if it passed, else why not."""
     from onnx.backend.test.runner import Runner
@@ -136,15 +174,18 @@ def run_case(worker, folder, name, as_constants):
         path = place / "constants.onnx"
         onnx.save(freeze(onnx.load(place / "model.onnx"), sets[0][0]), path)
         sets = [([inputs[0]], outputs) for inputs, outputs in sets[:1]]
+    graph = onnx.load(path).graph
+    constant = {x.name for x in graph.initializer}
+    infos = [info for info in graph.input if info.name not in constant]
     for inputs, wanted in sets:
         files = []
-        for k, x in enumerate(inputs):
-            files.append(place / f"{k}.pb")
-            tensor = isinstance(x, np.ndarray)
-            files[-1].write_bytes(numpy_helper.from_array(x).SerializeToString() if tensor else b"")
+        for x in (part for info, x in zip(infos, inputs, strict=False) for part in as_tensors(info, x)):
+            files.append(place / f"{len(files)}.pb")
+            files[-1].write_bytes(numpy_helper.from_array(x).SerializeToString())
         status, got = worker.run(path, place / "made", files)
         if status != "0":
             return status, got
+        got = as_values(graph.output, got)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

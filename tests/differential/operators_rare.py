@@ -23,6 +23,27 @@ def attention(r):
 
 
 @operator
+def multi_head_attention(r):
+    heads, size = pick(r, 1, 3), pick(r, 4, 8)
+    wide, past, bias = heads * size, r.random() < 0.4, r.random() < 0.5
+    q, k, v = floats("b", "s", wide), floats("b", "t", wide), floats("b", "t", wide)
+    if past:
+        k, v = floats("b", "s", wide), floats("b", "s", wide)
+    inputs = [q, k, v, floats(3 * wide) if bias else None, None, floats("b", heads, "s", "t") if not past and r.random() < 0.4 else None,
+              *([floats("b", heads, "p", size)] * 2 if past else [])]
+    return Case("MultiHeadAttention", inputs, {"num_heads": heads}, 3 if past else 1, "com.microsoft", least={"b": 1, "s": 1, "t": 1, "p": 1}, judge="ort")
+
+
+@operator
+def fused_conv(r):
+    name, *params = pick(r, ("Relu",), ("Tanh",), ("LeakyRelu", 0.2), ("Sigmoid",), ("HardSigmoid", 0.3, 0.4))
+    attributes = {"activation": name, "pads": [1, 1, 1, 1]} | ({"activation_params": params} if params else {})
+    w = (r.standard_normal((4, 3, 3, 3)) / 5).astype("f4")
+    return Case("FusedConv", [floats("n", 3, "h", "w"), w, floats(4) if r.random() < 0.7 else None], attributes, domain="com.microsoft",
+                least={"n": 1, "h": 1, "w": 1}, judge="ort")
+
+
+@operator
 def rotary_embedding(r):
     heads, size, flat, rows = pick(r, 1, 3), pick(r, 8, 16), r.random() < 0.5, 40
     part = pick(r, 0, size // 2)

@@ -10,19 +10,17 @@ import itertools
 import os
 import queue
 import threading
-import warnings
 import zlib
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
-from onnx.reference import ReferenceEvaluator
 
 import operators_plain  # noqa: F401
 import operators_rare  # noqa: F401
 from operator_case import MAKERS, pick
+from peers import Peers
 from worker import BUILD, Crash, Worker
 
 NIGHTLY = os.environ.get("TENON_NIGHTLY", "") not in ("", "0")
@@ -61,7 +59,7 @@ def model_of(case):
     outputs = [f"y{i}" for i in range(case.outputs)]
     node = helper.make_node(case.op, names, outputs, domain=case.domain, **case.attributes)
     graph = helper.make_graph([node], case.op, infos, [helper.make_empty_tensor_value_info(o) for o in outputs], constants)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", case.opset)], ir_version=10)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", case.opset), helper.make_opsetid("com.microsoft", 1)], ir_version=10)
 
 
 def sizes_of(case, r):
@@ -93,48 +91,28 @@ def close(got, want, loose):
 # ---- running them ------------------------------------------------------------------------------------------------------------
 
 
-class Judge:
-    """What is right: by ONNX Runtime where the case says so and it can, else by ONNX's evaluator."""
-
-    def __init__(self, case, model):
-        self.evaluator, self.session = ReferenceEvaluator(model), None
-        if case.judge == "ort":
-            options = onnxruntime.SessionOptions()
-            options.log_severity_level = 4
-            options.intra_op_num_threads = 1
-            options.add_session_config_entry("session.x64quantprecision", "1")     # sums of 8-bit products do not saturate
-            try:
-                self.session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-            except Exception:        # no kernel for the type
-                self.session = None
-
-    def run(self, feeds):
-        """None if neither can."""
-        try:
-            if self.session:
-                return self.session.run(None, feeds)
-        except Exception:
-            pass
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                return [np.asarray(y) for y in self.evaluator.run(None, feeds)]
-        except Exception:
-            return None
+def wrong(case, got, wanted):
+    """What is wrong with these outputs, or None."""
+    try:
+        for x, y in zip(got, wanted, strict=True):
+            close(x, y, 2e-2 if y.dtype.itemsize < 4 and y.dtype.kind not in "iu" else case.loose)
+    except AssertionError as e:
+        return str(e)
 
 
-def judged(worker, folder, name, seed):
-    """What is wrong with a case, or None."""
+def judged(worker, peers, folder, name, seed):
+    """What is wrong with a case, or None. Of tensors without elements ONNX Runtime and the evaluator say different
+    things at times: there either will do."""
     r = np.random.default_rng([zlib.crc32(name.encode()), seed])
     case = MAKERS[name](r)
     model = model_of(case)
     folder.mkdir(parents=True, exist_ok=True)
     onnx.save(model, folder / "model.onnx")
-    judge, fresh = Judge(case, model), True
+    fresh, contents = True, model.SerializeToString()
     for sizes in sizes_of(case, r):
         feeds = {f"x{i}": draw(r, x[0], [sizes.get(d, d) for d in x[1]], x[2]) for i, x in enumerate(case.inputs) if isinstance(x, tuple)}
-        wanted = judge.run(feeds)
-        if wanted is None:
+        answers = peers.ask(contents, case.judge == "ort", feeds)
+        if not answers:
             continue
         files = []
         for i, x in feeds.items():
@@ -148,11 +126,9 @@ def judged(worker, folder, name, seed):
         if status != "0":
             return f"{said}: {got}"
         fresh = False
-        for x, y in zip(got, wanted, strict=True):
-            try:
-                close(x, y, 2e-2 if y.dtype.itemsize < 4 and y.dtype.kind not in "iu" else case.loose)
-            except AssertionError as e:
-                return f"{said}: {e}"
+        said_wrong = [wrong(case, got, wanted) for wanted in answers]
+        if all(said_wrong):
+            return f"{said}: {said_wrong[0]}"
     return None
 
 
@@ -168,18 +144,19 @@ class Results:
             t.start()
 
     def work(self, i):
-        worker = Worker(BUILD / "conformance" / "cache")
+        worker, peers = Worker(BUILD / "conformance" / "cache"), Peers()
         while not self.waiting.empty():
             try:
                 name, seed = self.waiting.get_nowait()
             except queue.Empty:
                 break
             try:
-                said = judged(worker, self.folder / str(i), name, seed)
+                said = judged(worker, peers, self.folder / str(i), name, seed)
             except Exception as e:   # of the test itself: its maker, or the reference
                 said = f"{type(e).__name__}: {e}"
             self.found[name, seed].put(said)
         worker.end()
+        peers.end()
 
     def of(self, name, seed):
         return self.found[name, seed].get()

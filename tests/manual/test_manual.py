@@ -32,7 +32,7 @@ def folder(tmp_path):
 
 def run(args, folder, caches, **env):
     env = os.environ | {"PATH": f"{ROOT / 'build'}:{ROOT / 'build/venv/bin'}:{os.environ['PATH']}", "TENON_CACHE_DIR": str(caches)} | env
-    done = subprocess.run(args, cwd=folder, env=env, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(args, cwd=folder, env=env, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, (args, done.stdout[-1500:], done.stderr[-1500:])
     return done.stdout
 

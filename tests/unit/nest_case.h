@@ -16,7 +16,7 @@
 #include "ref/ref.h"
 #include "schedule/schedule.h"
 
-static void
+static inline void
 set_dims(Arena *a, Ctx *c, Symbols *s, const char *dims)
 {
     char *copy = arena_str(a, dims), *save = NULL;
@@ -27,7 +27,7 @@ set_dims(Arena *a, Ctx *c, Symbols *s, const char *dims)
     }
 }
 
-static void
+static inline void
 fill_random(Tensor *t, uint32_t seed, int64_t most)
 {
     uint64_t state = seed * 2654435761u + 12345;
@@ -41,7 +41,7 @@ fill_random(Tensor *t, uint32_t seed, int64_t most)
 }
 
 /* Does the tree keep to its memory, and write each element once? */
-static bool
+static inline bool
 proved(Ctx *c, Arena *a, const Kernel *k, const Symbols *s)
 {
     KernelSize *size = NEW_ARRAY(a, KernelSize, s->name.n + 1);
@@ -54,7 +54,7 @@ proved(Ctx *c, Arena *a, const Kernel *k, const Symbols *s)
     return !why;
 }
 
-static Kernel *
+static inline Kernel *
 kernel_of(Ctx *c, Arena *a, const Nest *n)
 {
     Kernel *k = NEW(a, Kernel);
@@ -73,7 +73,7 @@ kernel_of(Ctx *c, Arena *a, const Nest *n)
     return k;
 }
 
-static void
+static inline void
 print_diags(Arena *a, Ctx *c)
 {
     for (uint32_t i = 0; i < c->diags.list.n; i++) {
@@ -84,14 +84,14 @@ print_diags(Arena *a, Ctx *c)
 }
 
 
-static double
+static inline double
 element(const Tensor *t, int64_t i)
 {
     return number_get(t->dtype, t->data, i);
 }
 
 /* The first element that differs, printed; false if there is one. */
-static bool
+static inline bool
 same_outputs(Ctx *c, Arena *a, const Kernel *k, Tensor **want, Tensor **got, const char *what)
 {
     for (uint32_t i = k->nin; i < k->nin + k->nout; i++)
@@ -130,7 +130,7 @@ packed(Ctx *c, Arena *a, const Buffer *b, Tensor *t)
 }
 
 /* Inputs at random, the interpreter's outputs, and places for the tree's own. */
-static void
+static inline void
 make_tensors(Ctx *c, Arena *a, const Nest *n, const Symbols *s, Tensor **want, Tensor **got)
 {
     for (uint32_t i = 0; i < n->nin + n->nout; i++) {

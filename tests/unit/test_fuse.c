@@ -151,13 +151,19 @@ apply(World *w, const FusePlan *p)
     return to;
 }
 
-static const Graph *
-greedy(World *w)
+static FusePlan
+greedy_plan(World *w)
 {
     Machine m;
 
     assert_true(machine_find(&w->ctx, "x86-64-v3", &m));
-    FusePlan p = fuse_greedy(w->g, w->arena, &m);
+    return fuse_greedy(w->g, w->arena, &m);
+}
+
+static const Graph *
+greedy(World *w)
+{
+    FusePlan p = greedy_plan(w);
     const char *no = fuse_illegal(w->g, &p);
     if (no)
         fail_msg("%s", no);
@@ -333,6 +339,27 @@ rows_do_not_close_cycles(void **state)
     assert_int_equal(g->node.n, 4);              /* rows, product, rows */
 }
 
+static double
+one_each(void *user, const Kernel *k)
+{
+    (void)user, (void)k;
+    return 1;
+}
+
+static double
+square_of_parts(void *user, const Kernel *k)
+{
+    (void)user;
+    return (double)(k->npart * k->npart);
+}
+
+static double
+not_known(void *user, const Kernel *k)
+{
+    (void)user;
+    return k->npart > 1 ? 1 : -1;
+}
+
 static void
 attention_in_one_kernel(void **state)
 {
@@ -358,6 +385,54 @@ attention_in_one_kernel(void **state)
 
     const Graph *apart = greedy(w);
     assert_int_equal(apart->node.n, 4);          /* product, softmax, product */
+
+    FusePlan joint = greedy_plan(w), kept = greedy_plan(w), unknown = greedy_plan(w);
+    fuse_join(w->g, &joint, &(FusePrice){one_each, NULL});
+    const Graph *one = apply(w, &joint);
+    assert_int_equal(one->node.n, 2);
+    assert_int_equal(kernel_at(one, 1)->npart, 5);           /* the division is done by the second product, after its sums */
+    fuse_join(w->g, &kept, &(FusePrice){square_of_parts, NULL});
+    assert_int_equal(apply(w, &kept)->node.n, 4);
+    fuse_join(w->g, &unknown, &(FusePrice){not_known, NULL});
+    assert_int_equal(apply(w, &unknown)->node.n, 4);
+}
+
+/* What somebody outside of the three reads is stored, so they stay apart. */
+static void
+seen_rows_stay_apart(void **state)
+{
+    World *w = *state;
+    static const char *const softmax[] = { SOFTMAX };
+    add(w, "nest scores(q: f32[n, 3, 4], k: f32[n, 7, 4]) -> (x: f32[n, 3, 7]) { x[i, h, j] = sum d: q[i, h, d] * k[i, j, d] }");
+    for (int i = 0; i < 4; i++)
+        add(w, softmax[i]);
+    add(w, "nest values(p: f32[n, 3, 7], v: f32[n, 7, 4]) -> (o: f32[n, 3, 4]) { o[i, h, d] = sum j: p[i, h, j] * v[i, j, d] }");
+    output(w, "o");
+    output(w, "p");
+    FusePlan joint = greedy_plan(w);
+    fuse_join(w->g, &joint, &(FusePrice){one_each, NULL});
+    assert_int_equal(apply(w, &joint)->node.n, 4);
+}
+
+/* A plan is carried out as it is: no rule keeps an epilogue that the plan keeps, or the other way round. */
+static void
+plans_are_obeyed(void **state)
+{
+    World *w = *state;
+    NodeId sum = add(w, "nest total(x: f32[n, 8]) -> (s: f32[n]) { s[i] = sum j: x[i, j] }");
+    NodeId root = add(w, "nest root(s: f32[n]) -> (r: f32[n]) { r[i] = exp(s[i]) }");
+    NodeId scale = add(w, "nest scale(x: f32[n, 8], r: f32[n]) -> (o: f32[n, 8]) { o[i, j] = x[i, j] * r[i] }");
+    output(w, "o");
+    FusePlan p = fuse_none(w->g, w->arena);
+    p.group[sum] = p.group[root] = p.group[scale] = 1;
+    p.ngroup = 1;
+    assert_null(fuse_illegal(w->g, &p));
+    assert_int_equal(kernel_at(apply(w, &p), 1)->npart, 3);
+    p.inlined[root] = true;                      /* a function for every element: the rules would not */
+    assert_null(fuse_illegal(w->g, &p));
+    assert_int_equal(kernel_at(apply(w, &p), 1)->npart, 2);
+    p.inlined[scale] = true;
+    assert_non_null(strstr(fuse_illegal(w->g, &p), "cannot be computed in its reader: an output of the model"));
 }
 
 static void
@@ -477,6 +552,7 @@ main(void)
         TEST(convolution_bias_relu), TEST(visible_values_stay), TEST(reading_that_simplifies_away_still_orders),
         TEST(softmax_is_one_kernel), TEST(layer_norm_is_one_kernel),
         TEST(residual_diamond), TEST(cyclic_groups_are_illegal), TEST(rows_do_not_close_cycles), TEST(attention_in_one_kernel),
+        TEST(seen_rows_stay_apart), TEST(plans_are_obeyed),
         TEST(views_are_copied), TEST(epilogue_before_prologue), TEST(baseline_is_one_kernel_each), TEST(one_value_read_as_two),
         TEST(random_graphs),
     };

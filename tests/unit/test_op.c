@@ -316,7 +316,8 @@ static const Row row[] = {
     { "resize", "f32[n, c, 8]; _; _; i64[1] = [3]", "mode = \"linear\", axes = [2], coordinate_transformation_mode = \"align_corners\"", 1, "f32[n, c, 3]" },
     { "resize", "f32[3]; _; f32[1] = [0.6]", "", 1, "f32[1]" },
     { "resize", "f32[4]; _; f32[1] = [0.6]", "mode = \"linear\", coordinate_transformation_mode = \"half_pixel_symmetric\"", 1, "f32[2]" },
-    { "resize", "f32[4]; _; f32[1] = [2.0]", "mode = \"cubic\"", 1, "f32[8] but expands with: resize: mode is \"cubic\"; nearest and linear are supported" },
+    { "resize", "f32[4]; _; f32[1] = [2.0]", "mode = \"cubic\"", 1, "f32[8]" },
+    { "resize", "i32[4]; _; f32[1] = [2.0]", "mode = \"cubic\"", 1, "i32[8] but expands with: resize: mode is cubic and input 0 is i32[4]; antialias and tf_crop_and_resize weigh floats" },
 
     /* from shapes and numbers */
     { "shape", "f32[b, s, 768]", "", 1, "i64[3] = [b, s, 768]" },
@@ -345,7 +346,33 @@ static const Row row[] = {
     { "non_max_suppression", "f32[1, n, 4]; f32[1, c, n]; i64[]", "most = 3", 2, "i64[c*min(n, 3), 3]; i64[1]" },
     { "non_max_suppression", "f32[1, n, 5]; f32[1, c, n]", "", 2, "error: numbers of a box differ: 5 and 4" },
     { "unique", "f32[n, m]", "sorted = 0", 4, "i64[n]; i64[n]; i64[n]; i64[1]" },
-    { "unique", "f8e5m2[n, m]", "", 4, "error: numbers of 16 bits or more" },
+    { "lookup", "i64[n, 2]; i64[3]", "", 1, "i64[n, 2]" },
+    { "lookup", "str[n]; i64[3]", "", 1, "error: one element type" },
+    { "string_equal", "str[n, 1]; str[m]", "", 1, "bool[n, m]" },
+    { "string_concat", "str[n]; str[]", "", 1, "str[n]" },
+    { "string_concat", "str[n]; i64[n]", "", 1, "error: it takes strings" },
+    { "string_pieces", "str[n]; str[]", "", 1, "i64[n]" },
+    { "string_split", "str[n]; str[]; i64[1] = [k]", "", 1, "str[n, k]" },
+    { "string_normalize", "str[n]; str[2]", "case = 1", 2, "str[max(n, 1)]; i64[1]" },
+    { "regex_match", "str[n]; i64[6] = [1, 0, 0, 0, 0, 0]", "", 1, "bool[n]" },
+    { "regex_match", "str[n]; i64[6] = [1, 1, 0, 7, 0, 0]", "", 1, "error: the program of an expression" },
+    { "tf_idf", "i64[b, n]; i64[2] = [5, 6]; i64[1, 4] = [2, 0, 3, 1]", "columns = 4", 1, "f32[b, 4]" },
+    { "tf_idf", "i64[b, n]; i64[2] = [5, 6]; i64[1, 4] = [2, 1, 3, 1]", "columns = 4", 1, "error: row 0 of the grams" },
+    { "tree_ensemble", "f32[n, 3]; i32[1, 4] = [0, 0, 0, 0]; f32[1] = [0.0]; i32[1, 2] = [0, 0]; i32[2] = [0, 1]; i32[1] = [0]; f32[1] = [1.0]",
+      "targets = 1, features = 0", 1, "f32[n, 1]" },
+    { "tree_ensemble", "f32[n, 3]; i32[1, 4] = [0, 1, 0, 0]; f32[1] = [0.0]; i32[1, 2] = [0, 0]; i32[2] = [0, 1]; i32[1] = [0]; f32[1] = [1.0]",
+      "targets = 1, features = 0", 1, "error: contradict each other" },
+    { "pairwise", "f32[n, 3]", "classes = 3", 1, "f32[n, 3]" },
+    { "random", "f16[n, 2]", "normal = 1, seed = 7", 1, "f32[n, 2]" },
+    { "random", "f16[n, 2]", "seed = -7", 1, "error: from 0 to below" },
+    { "bit_cast", "f32[n]", "to = \"i32\", bytes = 4", 1, "i32[n]" },
+    { "bit_cast", "f32[n]", "to = \"i64\", bytes = 8", 1, "error: of one size" },
+    { "determinant", "f32[b, 3, 3]", "", 1, "f32[b]" },
+    { "determinant", "f32[b, 3, 4]", "", 1, "error: rows and columns of a matrix differ: 4 and 3" },
+    { "max_pool_place", "f32[n, c, 5]; f32[n, c, 3]; i64[1, 4] = [3, 1, 1, 0]", "", 1, "i64[n, c, 3]" },
+    { "relu", "str[n]", "", 1, "error: it does not take strings" },
+    { "gather", "str[n]; i64[m]", "", 1, "str[m]" },
+    { "unique", "f8e5m2[n, m]", "", 4, "error: floats of 16 bits or more" },
 };
 
 enum { NROWS = sizeof row / sizeof *row, MAX_IN = 8, MAX_OUT = 4 };
@@ -382,6 +409,12 @@ read_contents(Parse *p, Input *in, uint32_t i)
     }
     in->data[i] = f.at;
     in->known[i] = (Known){ e.n, e.at };
+    int64_t number;
+    char *all = NEW_ARRAY(c->arena, char, 8 * (size_t)e.n + 8);
+    for (uint32_t k = 0; k < e.n && expr_const(e.at[k], &number); k++) {
+        number_store(in->type[i]->dtype, all, k, (Number){ .i = number });
+        in->data[i] = k + 1 == e.n ? all : NULL;
+    }
 }
 
 static void

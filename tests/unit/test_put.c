@@ -51,9 +51,22 @@
     "}"
 #define ATTENTION_DIMS "g=2 m=13 n=19 d=5|g=1 m=8 n=8 d=8|g=1 m=1 n=1 d=1|g=0 m=4 n=4 d=4|g=1 m=17 n=6 d=33|g=1 m=0 n=3 d=4"
 
+#define DEVIATION \
+    "kernel t(x: f32[g, c, n]) -> (o: f32[g, n]) {\n" \
+    "  shared 2\n" \
+    "  local m: f32[g, n]\n" \
+    "  part x -> m\n" \
+    "  nest m(x: f32[g, c, n]) -> (m: f32[g, n]) { m[h, i] = sum q: x[h, q, i] }\n" \
+    "  part m, x -> o\n" \
+    "  nest o(m: f32[g, n], x: f32[g, c, n]) -> (o: f32[g, n]) { o[h, i] = sum q: abs(x[h, q, i] - m[h, i]) }\n" \
+    "}"
+
 typedef struct { const char *name, *kernel, *dims, *program; } Case;
 
 static const Case cases[] = {
+    {"taken apart", DEVIATION, "g=2 c=5 n=7|g=1 c=1 n=8|g=3 c=0 n=9|g=0 c=2 n=3|g=2 c=3 n=33",
+     "apart i, split m.i by 8 -> mb ml, order mb m.q ml, hold m at mb -> a reg, run ml vector\n"
+     "split o.i by 8 -> ob ol, order ob o.q ol, hold o at ob -> b reg, run ol vector, run h parallel"},
     {"beside it", PRODUCT, PRODUCT_DIMS, "hold o at o.j -> acc reg"},
     {"row tile", PRODUCT, PRODUCT_DIMS,
      "split i by 4 -> ib ir, put e at ib, split e.j by 8 -> ev el, run el vector, hold o at o.j -> acc reg, run ib parallel"},
@@ -129,7 +142,7 @@ run_case(const Case *k, const char *dims, const char *target)
     set_dims(a, &c, &s, dims);
     Kernel *kernel = kernel_of_text(&c, a, k->kernel);
     make_arguments(&c, a, kernel, &s, want, got);
-    bool ok = schedule_build_text(&c, a, kernel, &m, k->program, &why) && kernel_verify(&c, kernel) && ref_tree(&c, a, kernel, &s, got);
+    bool ok = schedule_build_text(&c, a, kernel, &m, k->program, &why) && kernel_verify(&c, kernel) && proved(&c, a, kernel, &s) && ref_tree(&c, a, kernel, &s, got);
     if (!ok || getenv("SHOW")) {
         Text t = {.arena = a};
         print_diags(a, &c);
@@ -176,12 +189,78 @@ wrong_places_are_refused(void **state)
     }
 }
 
+/* A kernel's symbols as numbers: what is known when it is compiled may be scheduled otherwise. */
+static const char *
+with_sizes(Arena *a, const char *text, const char *dims)
+{
+    Text t = {.arena = a};
+    bool inside = false;
+
+    for (const char *s = text; *s; s++) {
+        const char *value = NULL;
+        inside = *s == '[' && s[-1] == '2' ? true : *s == ']' ? false : inside;
+        for (const char *d = dims; inside && d && *d; d = strchr(d, ' ') ? strchr(d, ' ') + 1 : NULL)
+            if (*d == *s && (s[-1] == '[' || s[-1] == ' ') && (s[1] == ',' || s[1] == ']'))
+                value = d + 2;
+        if (value)
+            text_bytes(&t, value, strcspn(value, " "));
+        else
+            text_bytes(&t, s, 1);
+    }
+    return text_str(&t);
+}
+
+/* All programs that are listed for a group compute what its parts mean. */
+static uint32_t
+run_choices(const char *name, const char *text, const char *dims, const char *target, bool sizes)
+{
+    Arena *a = arena_new(NULL, NULL);
+    Ctx c;
+    Machine m;
+    Symbols s = {0};
+    Tensor *want[16], *got[16];
+    const char *why = NULL;
+
+    ctx_init(&c, a);
+    assert_true(machine_find(&c, target, &m));
+    set_dims(a, &c, &s, dims);
+    Kernel *asked = kernel_of_text(&c, a, sizes ? with_sizes(a, text, dims) : text);
+    Choices choices = schedule_choices(&c, a, asked, &m, NULL, false);
+    if (choices.refused)
+        fail_msg("%s at %s: %s", name, dims, choices.refused);
+    for (uint32_t i = 0; i < choices.n; i++) {
+        Kernel *kernel = kernel_of_text(&c, a, sizes ? with_sizes(a, text, dims) : text);
+        make_arguments(&c, a, kernel, &s, want, got);
+        bool ok = schedule_build_text(&c, a, kernel, &m, choices.at[i].program, &why) && kernel_verify(&c, kernel) && proved(&c, a, kernel, &s) &&
+                  ref_tree(&c, a, kernel, &s, got);
+        if (!ok)
+            fail_msg("%s at %s: %s\n%s", name, dims, choices.at[i].program, why ? why : "");
+        assert_true(same_outputs(&c, a, kernel, want, got, arena_printf(a, "%s at %s (%s)", name, dims, choices.at[i].program)));
+    }
+    arena_free(a);
+    return choices.n;
+}
+
+static void
+every_choice(void **state)
+{
+    static const char *const dims[] = {"g=2 m=13 n=19 d=5", "g=1 m=16 n=12 d=16", "g=1 m=1 n=1 d=1", "g=0 m=4 n=4 d=4", "g=1 m=17 n=6 d=33",
+                                       "g=1 m=0 n=3 d=4", "g=1 m=64 n=7 d=32", "g=2 m=37 n=3 d=24"};
+    static const char *const target[] = {"x86-64-v3", "x86-64-v4", "x86-64-v2"};
+    (void)state;
+
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++)
+        for (int sizes = 0; sizes < 2; sizes++)
+            assert_true(run_choices("attention", ATTENTION, dims[i], target[i % 3], sizes) > 0);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_compute_what_they_mean),
         cmocka_unit_test(wrong_places_are_refused),
+        cmocka_unit_test(every_choice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

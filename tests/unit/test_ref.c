@@ -195,7 +195,7 @@ test_casts(void **state)
     for (DType from = DT_F32; from < DT_COUNT; from++)
         for (DType to = DT_F32; to < DT_COUNT; to++)
             for (size_t i = 0; i < (dtype_is_float(from) ? sizeof samples / sizeof *samples : sizeof int_samples / sizeof *int_samples); i++) {
-                if (dtype_is_short(to))
+                if (dtype_is_short(to) || from == DT_STR || to == DT_STR)
                     continue;
                 const Scalar *x = sample(&w->ctx, from, i), *folded = scalar_cast(&w->ctx, to, x);
                 DType result = to;

@@ -71,7 +71,7 @@ static const Case cases[] = {
     {"conv3x3_last", "nest t(x: f32[1, 9, 10, 3], w: f32[17, 3, 3, 3]) -> (o: f32[1, 17, 9, 10]) { o[n, f, y, z] = sum c, r, s: x[n, y + r - 1, z + s - 1, c | 0] * w[f, c, r, s] }", ""},
     {"conv_beyond", "nest t(x: f32[1, 3, 7, 7], w: f32[17, 3, 3, 3]) -> (o: f32[1, 17, 11, 11]) { o[n, f, y, z] = sum c, r, s: x[n, c, y + r - 3, z + s - 3 | 1.5] * w[f, c, r, s] }", ""},
     {"conv_before", "nest t(x: f32[1, 3, 7, 7], w: f32[17, 3, 3, 3]) -> (o: f32[1, 17, 7, 7]) { o[n, f, y, z] = sum c, r, s: x[n, c, y + r - 2, z + s - 2 | 0] * w[f, c, r, s] }", ""},
-    {"blocked", "nest t(x: f32[50, 600], y: f32[600, 150]) -> (o: f32[50, 150]) { o[i, j] = sum k: x[i, k] * y[k, j] }", ""},
+    {"blocked", "nest t(x: f32[13, 600], y: f32[600, 450]) -> (o: f32[13, 450]) { o[i, j] = sum k: x[i, k] * y[k, j] }", ""},
     {"maxpool", "nest t(x: f32[1, 3, 12, 13]) -> (o: f32[1, 3, 6, 7]) { o[n, c, y, z] = max r<3>, s<3>: x[n, c, 2*y + r - 1, 2*z + s - 1 | -inf] }", ""},
     {"gather", "nest t(x: f32[v, d], i: i64[n]) -> (o: f32[n, d]) { o[j, k] = x[at(i[j], v), k] }", "v=7 d=18 n=5"},
     {"concat", "nest t(x: f32[a, 4], y: f32[a, 5]) -> (o: f32[a, 9]) { o[i, j] = j < 4 ? x[i, j | 0] : y[i, j - 4 | 0] }", "a=3"},

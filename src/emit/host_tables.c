@@ -1,0 +1,57 @@
+/* host_tables: constants of strings as data of the host program, which the loader relocates. */
+#include "emit/host.h"
+
+static bool
+has_strings(const Host *h)
+{
+    for (uint32_t i = 0; i < h->p->plan->plan.n; i++) {
+        const Graph *g = h->p->plan->plan.at[i]->graph;
+        for (ValueId v = 1; v < g->value.n; v++)
+            if (g->value.at[v].type->dtype == DT_STR)
+                return true;
+    }
+    return false;
+}
+
+static void
+print_table(Host *h, uint32_t i)
+{
+    const Value *v = h->p->plan->table.at[i];
+    int64_t n = expr_or(format_count(h->c, v->format, v->type), 0);
+    const char *const *s = v->data;
+
+    if (v->format) {
+        void *arranged = arena_alloc(h->a, (size_t)n * sizeof *s + 1);
+        h->failed |= !format_apply(v->format, v->type, v->data, arranged);
+        s = arranged;
+    }
+    text_printf(h->t, "static const char *const tn_table_%u[] = {    /* %%", i);
+    host_comment(h->t, v->name);
+    text_add(h->t, " */\n");
+    for (int64_t k = 0; k < n; k++) {
+        text_add(h->t, "    ");
+        host_string(h->t, s[k]);
+        text_add(h->t, ",\n");
+    }
+    text_add(h->t, "    0\n};\n");
+}
+
+void
+host_tables(Host *h)
+{
+    uint32_t n = h->p->plan->table.n;
+
+    h->texts = has_strings(h);
+    if (!h->texts)
+        return;
+    text_add(h->t,
+#include "prelude_text_text.h"
+    );
+    for (uint32_t i = 0; i < n; i++)
+        print_table(h, i);
+    if (n)
+        text_add(h->t, "static const void *const tn_tables[] = {\n");
+    for (uint32_t i = 0; i < n; i++)
+        text_printf(h->t, "    tn_table_%u,\n", i);
+    text_add(h->t, n ? "};\n\n" : "\n");
+}

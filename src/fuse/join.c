@@ -1,0 +1,194 @@
+/* join: groups that are less work as one kernel, by the price of their best schedules.
+ *
+ * What a greedy plan stores between a product and the rows made of it (softmax), or between rows and a product of them,
+ * need not exist as a whole: a tile of rows of all three fits a cache. Whether that pays, nobody here knows: the joint
+ * kernel and its pieces are made, and their schedules priced by whoever asked.
+ */
+#include "fuse/internal.h"
+
+#include <string.h>
+
+typedef struct {
+    const Graph *g;
+    FusePlan *plan;
+    Fusion *f;
+    Groups groups;
+    const FusePrice *price;
+    NodeId *host;                    /* [node.n]: scratch */
+} Join;
+
+/* ---- candidates ---------------------------------------------------------------------------------------- */
+
+/* A group that is one product. */
+static bool
+is_product(Join *j, uint32_t group)
+{
+    return group && fuse_hosts(j->f, &j->groups, group, j->host) == 1 && fuse_traits_of(j->f, j->host[0])->contraction;
+}
+
+/* A group of rows: reductions along them, and elementwise work around. */
+static bool
+is_rows(Join *j, uint32_t group)
+{
+    uint32_t n = group ? fuse_hosts(j->f, &j->groups, group, j->host) : 0;
+    bool row = false;
+
+    for (uint32_t i = 0; i < n; i++) {
+        const NestTraits *t = fuse_traits_of(j->f, j->host[i]);
+        row |= t->row;
+        if (!t->row && !t->elementwise)
+            return false;
+    }
+    return row;
+}
+
+static uint32_t
+group_of(const Join *j, ValueId v)
+{
+    NodeId def = j->g->value.at[v].def;
+    return def ? j->plan->group[def] : 0;
+}
+
+/* Is every value that these groups but the last make read by them alone? */
+static bool
+is_closed(const Join *j, const uint32_t *group, uint32_t n)
+{
+    for (uint32_t k = 0; k + 1 < n; k++) {
+        uint32_t hosts = fuse_hosts(j->f, &j->groups, group[k], j->host);
+        for (uint32_t i = 0; i < hosts; i++) {
+            const Piece *p = &j->f->piece[j->host[i]];
+            for (uint32_t o = 0; o < p->nest->nout; o++) {
+                ValueId v = p->value[p->nest->nin + o];
+                if (j->f->visible[v])
+                    return false;
+                for (uint32_t r = 0; r < j->f->readers[v].n; r++) {
+                    uint32_t to = j->plan->group[j->f->readers[v].at[r]];
+                    bool ours = false;
+                    for (uint32_t q = 0; q < n; q++)
+                        ours |= group[q] == to;
+                    if (!ours)
+                        return false;
+                }
+            }
+        }
+    }
+    return true;
+}
+
+/* Product, rows, product: a member of each group, and the last of the rows, where it is elementwise work that the second
+ * product alone reads and may do itself; 0: none is. */
+typedef struct { NodeId member[3], last; } Triple;
+typedef VEC(Triple) Triples;
+
+static NodeId
+last_of_rows(Join *j, const NodeId *host, uint32_t n, NodeId product)
+{
+    for (uint32_t k = 0; k < n; k++) {
+        const Piece *p = &j->f->piece[host[k]];
+        ValueId v = p->value[p->nest->nin];
+        if (p->nest->nout == 1 && fuse_traits_of(j->f, host[k])->elementwise && j->f->readers[v].n == 1 && j->f->readers[v].at[0] == product)
+            return host[k];
+    }
+    return 0;
+}
+
+static bool
+find_triple(Join *j, uint32_t group, Triple *t)
+{
+    if (!is_product(j, group))
+        return false;
+    NodeId product = j->host[0];
+    const Piece *p = &j->f->piece[product];
+    for (uint32_t i = 0; i < p->nest->nin; i++) {
+        uint32_t rows = group_of(j, p->value[i]);
+        if (!rows || rows == group || !is_rows(j, rows))
+            continue;
+        uint32_t hosts = fuse_hosts(j->f, &j->groups, rows, j->host);
+        NodeId *host = arena_copy(j->f->arena, j->host, hosts * sizeof *host);
+        for (uint32_t k = 0; k < hosts; k++)
+            for (uint32_t s = 0; s < j->f->piece[host[k]].nest->nin; s++) {
+                uint32_t three[] = { group_of(j, j->f->piece[host[k]].value[s]), rows, group };
+                if (three[0] == rows || !is_product(j, three[0]) || !is_closed(j, three, 3))
+                    continue;
+                *t = (Triple){ { j->g->value.at[j->f->piece[host[k]].value[s]].def, host[k], product }, last_of_rows(j, host, hosts, product) };
+                return true;
+            }
+    }
+    return false;
+}
+
+/* ---- their price --------------------------------------------------------------------------------------- */
+
+static double
+price_of(Join *j, const Fusion *f, const Groups *groups, uint32_t group)
+{
+    return j->price->seconds(j->price->user, fuse_kernel(f, groups, group));
+}
+
+/* One group of them, if they may be one and pay. `composed`: with the last of the rows in the product. */
+static void
+try_join(Join *j, const Triple *t, const Fusion *composed)
+{
+    Arena *a = j->f->arena;
+    uint32_t nn = j->g->node.n, group[3], hosts;
+    FusePlan joint = *j->plan;
+    double apart = 0;
+
+    joint.group = arena_copy(a, j->plan->group, nn * sizeof *joint.group);
+    for (int i = 0; i < 3; i++) {
+        group[i] = j->plan->group[t->member[i]];
+        double seconds = price_of(j, j->f, &j->groups, group[i]);
+        if (seconds < 0)
+            return;
+        apart += seconds;
+    }
+    for (NodeId x = 1; x < nn; x++)
+        if (!joint.copied[x] && (joint.group[x] == group[0] || joint.group[x] == group[1]))
+            joint.group[x] = group[2];
+    fuse_number(j->g, a, &joint);
+    if (fuse_illegal_numbers(j->g, &joint))
+        return;
+    Groups groups = fuse_groups(j->g, a, &joint);
+    hosts = fuse_hosts(composed, &groups, joint.group[t->member[2]], j->host);
+    if (hosts > FUSE_MAX_PARTS || !fuse_shared(composed, j->host, hosts))
+        return;
+    double together = price_of(j, composed, &groups, joint.group[t->member[2]]);
+    if (together < 0 || together >= apart)
+        return;
+    for (uint32_t i = 0; i < hosts; i++)
+        j->plan->why[j->host[i]] = arena_printf(j->g->ctx->arena, "one kernel with the products and rows around it: %.3g us, apart %.3g us", together * 1e6, apart * 1e6);
+    memcpy(j->plan->group, joint.group, nn * sizeof *joint.group);
+    j->plan->ngroup = joint.ngroup;
+    j->groups = groups;
+    if (t->last)
+        j->plan->inlined[t->last] = true;
+}
+
+void
+fuse_join(const Graph *g, FusePlan *p, const FusePrice *price)
+{
+    Arena *a = arena_child(g->ctx->arena);
+    Fusion f = fuse_compose(g, a, p);
+    Join j = { g, p, &f, fuse_groups(g, a, p), price, NEW_ARRAY(a, NodeId, g->node.n) };
+    Triples found = { 0 };
+    FusePlan inlined = *p;
+    Triple t;
+
+    inlined.group = arena_copy(a, p->group, g->node.n * sizeof *p->group);
+    inlined.inlined = arena_copy(a, p->inlined, g->node.n * sizeof *p->inlined);
+    for (uint32_t group = 1; group <= p->ngroup; group++)
+        if (find_triple(&j, group, &t)) {
+            VEC_PUSH(a, &found, t);
+            inlined.group[t.last] = t.last ? p->group[t.member[2]] : 0;
+            inlined.inlined[t.last] = t.last != 0;
+        }
+    if (found.n) {
+        Fusion composed = fuse_compose(g, a, &inlined);
+        for (uint32_t i = 0; i < found.n; i++) {
+            if (composed.host[found.at[i].last] == found.at[i].last)
+                found.at[i].last = 0;            /* it could not be done there */
+            try_join(&j, &found.at[i], &composed);
+        }
+    }
+    arena_free(a);
+}

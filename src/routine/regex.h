@@ -1,0 +1,98 @@
+/* regex: does a regular expression match a string, all of it?
+ *
+ * The expression comes as a program, five numbers an instruction, which import compiles. All ways through it are followed
+ * at once, one character after the other, so the time is at most the product of both lengths (Thompson, 1968).
+ *
+ *     0            match
+ *     1 a b        both a and b
+ *     2 a _ k n    a, if the character is in one of n ranges that stand from number k on, below 0: in none of them
+ *     3 a b        a, if one of the bits of b holds here: 1 the string begins, 2 it ends, 4 a word does, 8 no word does
+ */
+typedef struct { int64_t *list, n; } TnStates;
+
+TN_ROUTINE void
+tn_follow(const int64_t *program, TnStates *to, int64_t *mark, int64_t now, int64_t *stack, int64_t at, int64_t holds)
+{
+    int64_t depth = 0;
+
+    stack[depth++] = at;
+    while (depth) {
+        at = stack[--depth];
+        if (mark[at] == now)
+            continue;
+        mark[at] = now;
+        if (program[5 * at] == 1) {
+            stack[depth++] = program[5 * at + 2];
+            stack[depth++] = program[5 * at + 1];
+        } else if (program[5 * at] == 3) {
+            if (program[5 * at + 2] & holds)
+                stack[depth++] = program[5 * at + 1];
+        } else {
+            to->list[to->n++] = at;
+        }
+    }
+}
+TN_ROUTINE int
+tn_is_word(int32_t c)
+{
+    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+/* What holds between one character (0: none) and what comes. */
+TN_ROUTINE int64_t
+tn_between(int32_t before, const char *s)
+{
+    int length;
+    int32_t next = tn_decode(s, &length);
+    return (before ? 0 : 1) | (length ? 0 : 2) | (tn_is_word(before) != tn_is_word(next) ? 4 : 8);
+}
+TN_ROUTINE int
+tn_in_ranges(const int64_t *range, int64_t n, int32_t c)
+{
+    int64_t some = n < 0 ? -n : n;
+
+    for (int64_t i = 0; i < some; i++)
+        if (c >= range[2 * i] && c <= range[2 * i + 1])
+            return n > 0;
+    return n < 0;
+}
+
+TN_ROUTINE int64_t
+tn_regex_match_plan(const TnRoutine *r, int64_t *scratch)
+{
+    *scratch = (5 * ((const int64_t *)r->array[1].at)[0] + 8) * (int64_t)sizeof(int64_t);
+    return tn_count(&r->array[0]);
+}
+/* The program: how many instructions, then they, then the ranges. */
+TN_ROUTINE void
+tn_regex_match(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
+{
+    const TnRoutine *r = (const TnRoutine *)args;
+    const int64_t *data = (const int64_t *)r->array[1].at, count = data[0], *program = data + 1;
+    int64_t *room = (int64_t *)scratch;
+    int length;
+
+    for (int64_t i = begin; i < end; i++) {
+        TnStates now = {room, 0}, next = {room + count, 0};
+        int64_t *mark = room + 2 * count, *stack = room + 3 * count, step = 1;
+        int found = 0;
+        memset(mark, 0, (size_t)count * sizeof *mark);
+        const char *s = tn_string(&r->array[0], i);
+        tn_follow(program, &now, mark, step, stack, 0, tn_between(0, s));
+        for (int32_t c; (c = tn_decode(s, &length), length) && now.n; s += length) {
+            next.n = 0;
+            step++;
+            int64_t holds = tn_between(c, s + length);
+            for (int64_t k = 0; k < now.n; k++) {
+                const int64_t *in = program + 5 * now.list[k];
+                if (in[0] == 2 && tn_in_ranges(data + in[3], in[4], c))
+                    tn_follow(program, &next, mark, step, stack, in[1], holds);
+            }
+            TnStates other = now;
+            now = next;
+            next = other;
+        }
+        for (int64_t k = 0; k < now.n && !*s; k++)
+            found |= program[5 * now.list[k]] == 0;
+        ((uint8_t *)r->array[2].at)[i] = (uint8_t)found;
+    }
+}
