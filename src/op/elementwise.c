@@ -135,6 +135,8 @@ infer_cast(Ctx *c, const OpCall *call, const Type **out)
 
     if (t == DT_NONE)
         return op_fail(c, call, DIAG_UNSUPPORTED, "attribute \"to\" names no element type: \"%s\"", to);
+    if ((t == DT_STR) != (call->in[0]->dtype == DT_STR))
+        return op_fail(c, call, DIAG_UNSUPPORTED, "%s as %s: strings and numbers are not cast to each other yet", type_str(c, call->in[0]), to);
     out[0] = type_with_dtype(c, call->in[0], t);
     return true;
 }

@@ -398,7 +398,7 @@ def claimed(dims, data_type=F, **fields):
     (claimed([4], raw_data=bytes(15)), MODEL, ["\"w\"", "15", "16"]),
     (claimed([4], float_data=[1, 2, 3]), MODEL, ["\"w\"", "3", "4"]),
     (claimed([1] * 13, float_data=[1]), LIMIT, ["\"w\"", "rank 13", "12"]),
-    (claimed([2], TensorProto.STRING, string_data=[b"a", b"b"]), UNSUPPORTED, ["\"w\"", "string"]),
+    (claimed([2], TensorProto.STRING, string_data=[b"a", b"b"]), MODEL, ["Add", "str[2]", "does not take strings"]),
     (claimed([2], TensorProto.COMPLEX64, float_data=[1, 2, 3, 4]), UNSUPPORTED, ["\"w\"", "complex64"]),
     (claimed([2], 99, raw_data=bytes(8)), MODEL, ["\"w\"", "99"]),
     (claimed([2], 0), MODEL, ["\"w\""]),
@@ -414,7 +414,7 @@ def test_sparse_weights(save):
 
 def test_inputs_that_are_no_tensors(save):
     fails(UNSUPPORTED, save(make([node("Relu", "x")], inputs=[helper.make_tensor_sequence_value_info("x", F, [1])])), "\"x\"", "sequence")
-    fails(UNSUPPORTED, save(make([node("Relu", "x")], inputs=[value("x", [2], TensorProto.STRING)])), "\"x\"", "string")
+    fails(MODEL, save(make([node("Relu", "x")], inputs=[value("x", [2], TensorProto.STRING)])), "Relu", "str[2]", "does not take strings")
     fails(MODEL, save(make([node("Relu", "x")], inputs=[onnx.ValueInfoProto(name="x")])), "\"x\"", "type")
     fails(UNSUPPORTED, save(make([node("Relu", "x")], inputs=[value("x", None)])), "\"x\"", "rank", "--shape")
 
