@@ -55,7 +55,7 @@ proved(Ctx *c, Arena *a, const Kernel *k, const Symbols *s)
     return !why;
 }
 
-static Kernel *
+static inline Kernel *
 kernel_of(Ctx *c, Arena *a, const Nest *n)
 {
     Kernel *k = NEW(a, Kernel);
@@ -109,7 +109,7 @@ same_outputs(Ctx *c, Arena *a, const Kernel *k, Tensor **want, Tensor **got, con
 }
 
 /* Inputs at random, the interpreter's outputs, and places for the tree's own. */
-static void
+static inline void
 make_tensors(Ctx *c, Arena *a, const Nest *n, const Symbols *s, Tensor **want, Tensor **got)
 {
     for (uint32_t i = 0; i < n->nin + n->nout; i++) {
