@@ -119,8 +119,8 @@ split_rows(const Group *g, const Member *m, Text *t, bool whole)
 {
     const char *a = m->name;
 
-    text_printf(t, "split %s by %lld -> %s.b %s.v%s\n", row_of(g, m), (long long)(g->vectors * g->lanes), a, a, whole || !m->reduce ? "" : " pad");
-    text_printf(t, "split %s.v by %lld -> %s.r %s.l\n", a, (long long)g->lanes, a, a);
+    text_printf(t, "split %s by %lld -> %s.b_ %s.v_%s\n", row_of(g, m), (long long)(g->vectors * g->lanes), a, a, whole || !m->reduce ? "" : " pad");
+    text_printf(t, "split %s.v_ by %lld -> %s.r_ %s.l_\n", a, (long long)g->lanes, a, a);
 }
 
 static void
@@ -129,8 +129,8 @@ hold_rows(const Member *m, Text *t, bool whole)
     const char *a = m->name;
 
     if (!whole)
-        text_printf(t, "hold %s at %s.b -> %s.sums scratch\n", a, a, a);
-    text_printf(t, "hold %s at %s.b -> %s.acc reg\n", a, a, a);
+        text_printf(t, "hold %s at %s.b_ -> %s.sums scratch\n", a, a, a);
+    text_printf(t, "hold %s at %s.b_ -> %s.acc reg\n", a, a, a);
 }
 
 static void
@@ -141,27 +141,27 @@ write_member(const Group *g, const Member *m, Text *t, bool whole)
     split_rows(g, m, t, whole);
     if (m->product) {
         const char *col = axis_name(g->w, m->part, m->own[0]), *row = row_of(g, m);
-        text_printf(t, "split %s by %lld -> %s.cb %s.cr peel 1\n", col, (long long)g->height, a, a);
-        text_printf(t, "order %s.cb %s.b %s %s.cr %s.r %s.l\n", a, a, sums, a, a, a);
+        text_printf(t, "split %s by %lld -> %s.cb_ %s.cr_ peel 1\n", col, (long long)g->height, a, a);
+        text_printf(t, "order %s.cb_ %s.b_ %s %s.cr_ %s.r_ %s.l_\n", a, a, sums, a, a, a);
         hold_rows(m, t, whole);
-        text_printf(t, "run %s.cr %s.r unroll\nrun %s.l vector\n", a, a, a);
+        text_printf(t, "run %s.cr_ %s.r_ unroll\nrun %s.l_ vector\n", a, a, a);
         text_printf(t, "stage %s.lhs at task -> %s.rows scratch of %s %s\n", a, a, sums, row);
-        text_printf(t, "stage %s.rows at %s -> %s.col reg of %s.r\n", a, axis_name(g->w, m->part, m->sum[m->nsum - 1]), a, a);
+        text_printf(t, "stage %s.rows at %s -> %s.col reg of %s.r_\n", a, axis_name(g->w, m->part, m->sum[m->nsum - 1]), a, a);
     } else if (m->reduce && whole) {         /* four sums of their own, so that none waits for the one before */
         const char *last = axis_name(g->w, m->part, m->sum[m->nsum - 1]);
-        text_printf(t, "split %s by 4 -> %s.sb %s.su\n", last, a, a);
-        text_printf(t, "order %s %s.b %s %s.sb %s.su %s.r %s.l\n", own_of(g, m), a, axis_names(g->w, m->part, m->sum, m->nsum - 1), a, a, a, a);
-        text_printf(t, "hold %s at %s.b -> %s.acc reg over %s.su\nrun %s.su %s.r unroll\nrun %s.l vector\n", a, a, a, a, a, a, a);
+        text_printf(t, "split %s by 4 -> %s.sb_ %s.su_\n", last, a, a);
+        text_printf(t, "order %s %s.b_ %s %s.sb_ %s.su_ %s.r_ %s.l_\n", own_of(g, m), a, axis_names(g->w, m->part, m->sum, m->nsum - 1), a, a, a, a);
+        text_printf(t, "hold %s at %s.b_ -> %s.acc reg over %s.su_\nrun %s.su_ %s.r_ unroll\nrun %s.l_ vector\n", a, a, a, a, a, a, a);
     } else if (m->reduce) {
-        text_printf(t, "order %s %s.b %s %s.r %s.l\n", own_of(g, m), a, sums, a, a);
+        text_printf(t, "order %s %s.b_ %s %s.r_ %s.l_\n", own_of(g, m), a, sums, a, a);
         hold_rows(m, t, whole);
-        text_printf(t, "run %s.r unroll\nrun %s.l vector\n", a, a);
+        text_printf(t, "run %s.r_ unroll\nrun %s.l_ vector\n", a, a);
     } else {
-        text_printf(t, "order %s %s.b %s.r %s.l\n", own_of(g, m), a, a, a);
-        text_printf(t, "%srun %s.l vector\n", whole ? arena_printf(g->w->a, "run %s.r unroll\n", a) : "", a);
+        text_printf(t, "order %s %s.b_ %s.r_ %s.l_\n", own_of(g, m), a, a, a);
+        text_printf(t, "%srun %s.l_ vector\n", whole ? arena_printf(g->w->a, "run %s.r_ unroll\n", a) : "", a);
     }
     if (m->reduce && !whole)
-        text_printf(t, "run %s.sums.fin.%s.l vector\n", a, a);
+        text_printf(t, "run %s.sums.fin.%s.l_ vector\n", a, a);
 }
 
 static void
@@ -174,10 +174,10 @@ write_last(const Group *g, Text *t)
     while (vectors > 1 && (columns < 0 || columns % (vectors * g->lanes)))
         vectors--;                           /* what is left of the columns has to be known to be held in registers */
     text_printf(t, "split ir by %lld -> irb irr peel 1\n", (long long)g->height);
-    text_printf(t, "split %s by %lld -> %s.b %s.v\n", col, (long long)(vectors * g->lanes), a, a);
-    text_printf(t, "split %s.v by %lld -> %s.r %s.l\n", a, (long long)g->lanes, a, a);
-    text_printf(t, "order %s.b irb %s irr %s.r %s.l\nhold %s at irb -> %s.acc reg\n", a, sums, a, a, a, a);
-    text_printf(t, "run irr %s.r unroll\nrun %s.l vector\n", a, a);
+    text_printf(t, "split %s by %lld -> %s.b_ %s.v_\n", col, (long long)(vectors * g->lanes), a, a);
+    text_printf(t, "split %s.v_ by %lld -> %s.r_ %s.l_\n", a, (long long)g->lanes, a, a);
+    text_printf(t, "order %s.b_ irb %s irr %s.r_ %s.l_\nhold %s at irb -> %s.acc reg\n", a, sums, a, a, a, a);
+    text_printf(t, "run irr %s.r_ unroll\nrun %s.l_ vector\n", a, a);
 }
 
 /* A tile of so many rows. */
