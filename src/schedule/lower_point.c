@@ -445,8 +445,8 @@ lower_image(Env *e, const Node *leaf, Block *b)
     stage_fill(l, b, s, lanes);
 }
 
-void
-lower_leaf(Env *e, const Node *leaf, Block *b)
+static void
+lower_phase(Env *e, const Node *leaf, Block *b)
 {
     switch (leaf->phase) {
     case PHASE_INIT:
@@ -475,4 +475,14 @@ lower_leaf(Env *e, const Node *leaf, Block *b)
         lower_outputs(e, leaf, b);
         return;
     }
+}
+
+void
+lower_leaf(Env *e, const Node *leaf, Block *b)
+{
+    Low *l = &e->low[leaf->part];
+
+    lower_phase(e, leaf, b);
+    if (l->scattered)
+        points_refuse(e->p, "lanes of a vector of %s go to places that are no fixed step apart", e->k->buffer.at[l->part->buffer[l->n->write[0].out]].name);
 }

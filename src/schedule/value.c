@@ -361,9 +361,11 @@ low_store(Low *l, Block *b, uint32_t buffer, const Expr *const *at, uint32_t ran
         tree_store_lanes(b, buffer, rank, at, value, expr_int(l->c, 1), l->valid);
         return;
     }
-    bool linear = expr_linear(l->c, offset_of(l, buffer, at), LANE, &stride, &rest) && !low_uses_lane(rest);
-    assert(linear);
-    (void)linear;
+    bool linear = expr_linear(l->c, offset_of(l, buffer, at), LANE, &stride, &rest) && !low_uses_lane(rest) && !low_uses_lane(stride);
+    if (!linear) {
+        l->scattered = true;
+        return;
+    }
     for (uint32_t d = 0; d < rank; d++)
         base[d] = at_lane_zero(l->c, at[d]);
     tree_store_lanes(b, buffer, rank, base, value, stride, l->valid);

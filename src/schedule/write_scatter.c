@@ -33,6 +33,9 @@ write_scatter(Draft *w, Row *r)
     Var v;
     if (!expr_is_var(last, &v) || v.kind != VAR_AXIS || v.id != x)
         return false;
+    for (uint32_t d = 0; d + 1 < type->rank; d++)            /* each column goes to a row of its own: no vector of them is one store */
+        if (expr_axes(out->at[d]) >> x & 1)
+            return false;
     int64_t bytes = dtype_info[type->dtype].bytes, lanes = row_lanes(r, extent), block = row_block(w, extent, bytes, w->p->m->level[LEVEL_L1].bytes / 2 / bytes);
     const char *outer = axis_names(w, r->part, r->own, r->free - 1), *rest = axis_names(w, r->part, r->own + r->free, r->nown - r->free);
     const char *fill = fill_names(w, r->part), *name = axis_name(w, r->part, x);

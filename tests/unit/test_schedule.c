@@ -31,6 +31,8 @@ static const Case cases[] = {
     {"two_sums", "nest t(x: f32[a, b]) -> (o: f32[a, b]) { o[i, j] = x[i, j] / (sum k: x[i, k]) - (max k: x[i, k]) }", "a=5 b=19"},
     {"sum_of_sums", "nest t(x: f32[a, b], y: f32[b, c]) -> (o: f32[a]) { o[i] = sum k: x[i, k] * (max l: y[k, l]) }", "a=5 b=9 c=7"},
     {"scatter_add", "nest t(x: f32[v, d], i: i64[n], u: f32[n, d]) -> (o: f32[v, d]) { for j<n>, k<d>: o[at(i[j], v), k] sum= u[j, k] over x }", "v=5 d=150 n=13"},
+    {"scatter_each", "nest t(x: f32[v, d], i: i64[n, d], u: f32[n, d]) -> (o: f32[v, d]) { for j<n>, k<d>: o[at(i[j, k], v), k] last= u[j, k] over x }", "v=5 d=19 n=13"},
+    {"window_of_channels", "nest t(x: f32[n, c, h, w]) -> (o: f32[n, c, h, w]) { o[i, j, k, z] = x[i, j, k, z] / (1 + (sum q<5>: x[i, j + q - 2, k, z | 0] * x[i, j + q - 2, k, z | 0])) }", "n=2 c=7 h=3 w=9"},
     {"scatter_zero", "nest t(i: i64[n], u: f32[n]) -> (o: f32[5]) { for j<n>: o[at(i[j], 5)] sum= u[j] }", "n=13"},
     {"scatter_last", "nest t(x: f32[2, 5, 40], i: i64[n], u: f32[2, n, 40]) -> (o: f32[2, 5, 40]) { for m<2>, j<n>, k<40>: o[m, at(i[j], 5), k] last= u[m, j, k] over x }", "n=7"},
     {"ragged_rows", "nest t(x: f32[a, b], len: i64[a]) -> (o: f32[a, b]) { o[i, j<len[i]>] = x[i, j] + (sum k<len[i]>: x[i, k]) }", "a=5 b=20"},
