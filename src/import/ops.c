@@ -11,7 +11,7 @@
 
 /* ---- attributes --------------------------------------------------------------------------------- */
 
-/* The kind of every attribute that Tenon's operators have: ONNX uses a name for one kind only. */
+/* The kind of every attribute that Tenon's operators have: with few exceptions ONNX uses a name for one kind. */
 static const struct { AttrKind kind; const char *names; } attr_kinds[] = {
     {ATTR_INT, " axis keepdims noop_with_empty_axes exclusive reverse group ceil_mode count_include_pad storage_order select_last_index transA transB "
                "allowzero batch_dims blocksize upper batch_axis time_axis size p to num_groups start end dtype output_dtype k detect_negative "
@@ -25,6 +25,13 @@ static const struct { AttrKind kind; const char *names; } attr_kinds[] = {
     {ATTR_INTS, " axes kernel_shape strides pads dilations perm split starts ends shape output_padding output_shape value_ints consumed_inputs repeats "},
     {ATTR_FLOATS, " scales value_floats activation_alpha activation_beta "},
     {ATTR_TENSOR, " value "},
+};
+
+static const struct { const char *op, *name; AttrKind kind; } other_kinds[] = {
+    {"Pad", "value", ATTR_FLOAT},            /* before opset 11 */
+    {"Scaler", "scale", ATTR_FLOATS},
+    {"Bernoulli", "seed", ATTR_FLOAT}, {"Multinomial", "seed", ATTR_FLOAT}, {"RandomNormal", "seed", ATTR_FLOAT}, {"RandomNormalLike", "seed", ATTR_FLOAT},
+    {"RandomUniform", "seed", ATTR_FLOAT}, {"RandomUniformLike", "seed", ATTR_FLOAT},
 };
 
 static bool
@@ -73,6 +80,15 @@ joined(Model *m, const Onnx__AttributeProto *p)
 }
 
 static bool
+is_other_kind(const char *op, const char *name, AttrKind kind)
+{
+    for (size_t i = 0; i < sizeof other_kinds / sizeof *other_kinds; i++)
+        if (other_kinds[i].kind == kind && !strcmp(other_kinds[i].name, name) && !strcmp(other_kinds[i].op, op))
+            return true;
+    return false;
+}
+
+static bool
 read_attr(Call *k, const Onnx__AttributeProto *p)
 {
     Model *m = k->m;
@@ -83,7 +99,7 @@ read_attr(Call *k, const Onnx__AttributeProto *p)
 
     for (size_t i = 0; i < sizeof attr_kinds / sizeof *attr_kinds; i++)
         if (has_word(attr_kinds[i].names, name) && (!known || attr_kinds[i].kind != kind)
-            && !(known && kind == ATTR_FLOAT && !strcmp(name, "value") && !strcmp(k->proto->op_type, "Pad")))      /* a number before opset 11 */
+            && !(known && is_other_kind(k->proto->op_type, name, kind)))
             return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "attribute \"%s\" must be %s%s%s", name, kind_name[attr_kinds[i].kind],
                               known ? ", not " : "", known ? kind_name[kind] : "");
     if (!known)
