@@ -36,9 +36,9 @@ def test_an_access_behind_a_buffer_is_seen(tmp_path):
     """A loop of one trip too many, which the text of a kernel may say, for its author is trusted."""
     (tmp_path / "m.tn").write_text("graph @t(%x: f32[8]) -> (%a) {\n  %a: f32[8] = relu(%x)\n}\n")
     dump = tenon(tmp_path, "compile", "m.tn", "--plain", "--dump", "schedule", "--stop-after", "schedule").stdout
-    assert "parallel i < 8" in dump
+    assert "serial i < 8" in dump
     for trips, seen in (8, False), (9, True):
-        (tmp_path / "k.tn").write_text(re.sub(r"trips 8|i < 8", lambda m: m[0].replace("8", str(trips)), dump))
+        (tmp_path / "k.tn").write_text(re.sub(r"i < 8", lambda m: m[0].replace("8", str(trips)), dump))
         done = tenon(tmp_path, "run", "k.tn", "--cc", CC)
         assert ("heap-buffer-overflow" in done.stderr) == seen, done.stderr
         assert (done.returncode != 0) == seen, done.stderr
