@@ -37,7 +37,8 @@ typedef struct {
     Map accesses;                    /* Tree -> Readings */
     uint32_t trip;                   /* of the parallel loop, counted from 1 */
     bool skipped;                    /* a loop whose bounds come from data was not gone through */
-    bool high;                       /* checked indices are at their upper end */
+    bool high;                       /* checked indices are at their upper end… */
+    bool ends;                       /* …and there are some that data decide */
     int64_t steps;                   /* left */
     const char *why;
 } Prover;
@@ -97,11 +98,20 @@ whole(Prover *p, const Scalar *s, uint32_t lane, int64_t *out)
     case S_SPLAT: return whole(p, s->arg[0], 0, out);
     case S_LANES: return whole(p, s->arg[lane], 0, out);
     case S_CAST: return !dtype_is_float(s->dtype) && whole(p, s->arg[0], lane, out);
-    case S_NOT: *out = whole(p, s->arg[0], lane, &x) && !x; return s->dtype == DT_BOOL && whole(p, s->arg[0], lane, &x);
+    case S_NOT:
+        if (s->dtype != DT_BOOL || !whole(p, s->arg[0], lane, &x))
+            return false;
+        *out = !x;
+        return true;
     case S_AT:
         if (!eval(p, s->u.index, &y))
             return false;
-        *out = whole(p, s->arg[0], lane, &x) ? (x < 0 ? x + y : x) : p->high ? y - 1 : 0;
+        if (whole(p, s->arg[0], lane, &x)) {
+            *out = x < 0 ? x + y : x;
+        } else {
+            p->ends = true;
+            *out = p->high ? y - 1 : 0;
+        }
         return true;
     default: break;
     }
@@ -544,7 +554,7 @@ kernel_prove(Ctx *c, Arena *a, const Kernel *k, const KernelSize *size, uint32_t
     p.around = NEW_ARRAY(a, bool, k->nloop + 1);
     p.extent = NEW_ARRAY(a, Extent, k->buffer.n);
     bend_block(&p, &k->tree);
-    for (int end = 0; end < 2 && !p.why; end++) {
+    for (int end = 0; end < 1 + p.ends && !p.why; end++) {
         p.high = end;
         for (uint32_t b = 0; b < k->buffer.n; b++)
             if (k->buffer.at[b].space != SPACE_LOCAL && !measure(&p, b))
