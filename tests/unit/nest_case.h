@@ -167,4 +167,48 @@ make_arguments(Ctx *c, Arena *a, const Kernel *k, const Symbols *s, Tensor **wan
     assert_true(ref_kernel(c, a, k, s, want));
 }
 
+/* The tree that a program makes of a kernel is well formed, keeps to its memory, and computes what is wanted. */
+static inline void
+computes(Ctx *c, Arena *a, Kernel *k, const Machine *m, const char *program, const Symbols *s, Tensor **want, Tensor **got, const char *name)
+{
+    const char *why = NULL;
+    bool ok = schedule_build_text(c, a, k, m, program, &why) && kernel_verify(c, k) && proved(c, a, k, s) && ref_tree(c, a, k, s, got);
+
+    if (!ok || getenv("SHOW")) {
+        Text t = {.arena = a};
+        print_diags(a, c);
+        kernel_print(c, &t, k, 0);
+        fprintf(stderr, "%s: %s\n%s\n", name, why ? why : "", text_str(&t));
+    }
+    assert_true(ok);
+    assert_true(same_outputs(c, a, k, want, got, name));
+}
+
+/* A program fails, and `reason` is said. */
+static inline void
+is_refused(Ctx *c, Arena *a, Kernel *k, const Machine *m, const char *program, const char *reason, const char *name)
+{
+    const char *why;
+
+    assert_false(schedule_build_text(c, a, k, m, program, &why));
+    if (!strstr(why, reason))
+        fprintf(stderr, "%s: %s\n", name, why);
+    assert_non_null(strstr(why, reason));
+}
+
+/* run(k, dims) for each of "a=1 b=2|a=3 b=4"; CASE in the environment picks one case by its name. */
+static inline void
+at_each_size(const char *name, const char *sizes, void (*run)(const void *k, const char *dims), const void *k)
+{
+    char dims[256], *save = NULL;
+
+    if (getenv("CASE") && strcmp(getenv("CASE"), name))
+        return;
+    snprintf(dims, sizeof dims, "%s", sizes);
+    char *d = strtok_r(dims, "|", &save);
+    do
+        run(k, d ? d : "");
+    while (d && (d = strtok_r(NULL, "|", &save)));
+}
+
 #endif

@@ -124,45 +124,35 @@ static const Refusal refusals[] = {
     {"no sum", "nest t(x: f32[4]) -> (o: f32[4]) { o[i] = x[i] }", "hold o at i -> s reg", "sums nothing"},
 };
 
-static bool
-parse(Ctx *c, Arena *a, const char *text, const Nest **n, const char *program, Program *out)
+static const Nest *
+parse_nest(Ctx *c, Arena *a, const char *text)
 {
     Parse p = parse_begin(c, "test", (Bytes){(const uint8_t *)text, strlen(text)});
+    const Nest *n = nest_parse(&p);
 
-    *n = nest_parse(&p);
-    bool ok = *n && program_parse(c, a, "program", (Bytes){(const uint8_t *)program, strlen(program)}, out);
-    if (!ok)
+    if (!n)
         print_diags(a, c);
-    return ok;
+    assert_non_null(n);
+    return n;
 }
 
 static void
-run_case(const Case *k, const char *dims, const char *target)
+run_case(const void *which, const char *dims)
 {
+    const Case *k = which;
     Arena *a = arena_new(NULL, NULL);
     Ctx c;
     Machine m;
     Symbols s = {0};
     Tensor *want[16], *got[16];
-    Program program;
-    const Nest *n;
-    const char *why;
 
     ctx_init(&c, a);
-    assert_true(machine_find(&c, target, &m));
-    assert_true(parse(&c, a, k->nest, &n, k->program, &program));
+    assert_true(machine_find(&c, "x86-64-v3", &m));
+    const Nest *n = parse_nest(&c, a, k->nest);
     set_dims(a, &c, &s, dims);
     make_tensors(&c, a, n, &s, want, got);
     Kernel *kernel = kernel_of(&c, a, n);
-    bool ok = schedule_build(&c, a, kernel, &m, &program, &why) && kernel_verify(&c, kernel) && proved(&c, a, kernel, &s) && ref_tree(&c, a, kernel, &s, got);
-    if (!ok || getenv("SHOW")) {
-        Text t = {.arena = a};
-        print_diags(a, &c);
-        kernel_print(&c, &t, kernel, 0);
-        fprintf(stderr, "%s: %s\n%s\n", k->name, why ? why : "", text_str(&t));
-    }
-    assert_true(ok);
-    assert_true(same_outputs(&c, a, kernel, want, got, arena_printf(a, "%s at %s", k->name, dims)));
+    computes(&c, a, kernel, &m, k->program, &s, want, got, arena_printf(a, "%s at %s", k->name, dims));
     arena_free(a);
 }
 
@@ -170,16 +160,8 @@ static void
 programs_compute_the_nest(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char dims[256], *save = NULL;
-        if (getenv("CASE") && strcmp(getenv("CASE"), cases[i].name))
-            continue;
-        snprintf(dims, sizeof dims, "%s", cases[i].dims);
-        char *d = strtok_r(dims, "|", &save);
-        do
-            run_case(&cases[i], d ? d : "", "x86-64-v3");
-        while (d && (d = strtok_r(NULL, "|", &save)));
-    }
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        at_each_size(cases[i].name, cases[i].dims, run_case, &cases[i]);
 }
 
 static void
@@ -190,16 +172,9 @@ wrong_steps_are_refused(void **state)
         Arena *a = arena_new(NULL, NULL);
         Ctx c;
         Machine m;
-        Program program;
-        const Nest *n;
-        const char *why;
         ctx_init(&c, a);
         assert_true(machine_find(&c, "x86-64-v3", &m));
-        assert_true(parse(&c, a, refusals[i].nest, &n, refusals[i].program, &program));
-        assert_false(schedule_build(&c, a, kernel_of(&c, a, n), &m, &program, &why));
-        if (!strstr(why, refusals[i].why))
-            fprintf(stderr, "%s: %s\n", refusals[i].name, why);
-        assert_non_null(strstr(why, refusals[i].why));
+        is_refused(&c, a, kernel_of(&c, a, parse_nest(&c, a, refusals[i].nest)), &m, refusals[i].program, refusals[i].why, refusals[i].name);
         arena_free(a);
     }
 }

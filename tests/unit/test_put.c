@@ -128,29 +128,21 @@ kernel_of_text(Ctx *c, Arena *a, const char *text)
 }
 
 static void
-run_case(const Case *k, const char *dims, const char *target)
+run_case(const void *which, const char *dims)
 {
+    const Case *k = which;
     Arena *a = arena_new(NULL, NULL);
     Ctx c;
     Machine m;
     Symbols s = {0};
     Tensor *want[16], *got[16];
-    const char *why = NULL;
 
     ctx_init(&c, a);
-    assert_true(machine_find(&c, target, &m));
+    assert_true(machine_find(&c, "x86-64-v3", &m));
     set_dims(a, &c, &s, dims);
     Kernel *kernel = kernel_of_text(&c, a, k->kernel);
     make_arguments(&c, a, kernel, &s, want, got);
-    bool ok = schedule_build_text(&c, a, kernel, &m, k->program, &why) && kernel_verify(&c, kernel) && proved(&c, a, kernel, &s) && ref_tree(&c, a, kernel, &s, got);
-    if (!ok || getenv("SHOW")) {
-        Text t = {.arena = a};
-        print_diags(a, &c);
-        kernel_print(&c, &t, kernel, 0);
-        fprintf(stderr, "%s at %s: %s\n%s\n", k->name, dims, why ? why : "", text_str(&t));
-    }
-    assert_true(ok);
-    assert_true(same_outputs(&c, a, kernel, want, got, arena_printf(a, "%s at %s", k->name, dims)));
+    computes(&c, a, kernel, &m, k->program, &s, want, got, arena_printf(a, "%s at %s", k->name, dims));
     arena_free(a);
 }
 
@@ -158,16 +150,8 @@ static void
 parts_compute_what_they_mean(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char dims[256], *save = NULL;
-        if (getenv("CASE") && strcmp(getenv("CASE"), cases[i].name))
-            continue;
-        snprintf(dims, sizeof dims, "%s", cases[i].dims);
-        char *d = strtok_r(dims, "|", &save);
-        do
-            run_case(&cases[i], d ? d : "", "x86-64-v3");
-        while (d && (d = strtok_r(NULL, "|", &save)));
-    }
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        at_each_size(cases[i].name, cases[i].dims, run_case, &cases[i]);
 }
 
 static void
@@ -178,13 +162,9 @@ wrong_places_are_refused(void **state)
         Arena *a = arena_new(NULL, NULL);
         Ctx c;
         Machine m;
-        const char *why;
         ctx_init(&c, a);
         assert_true(machine_find(&c, "x86-64-v3", &m));
-        assert_false(schedule_build_text(&c, a, kernel_of_text(&c, a, refusals[i].kernel), &m, refusals[i].program, &why));
-        if (!strstr(why, refusals[i].why))
-            fprintf(stderr, "%s: %s\n", refusals[i].name, why);
-        assert_non_null(strstr(why, refusals[i].why));
+        is_refused(&c, a, kernel_of_text(&c, a, refusals[i].kernel), &m, refusals[i].program, refusals[i].why, refusals[i].name);
         arena_free(a);
     }
 }
