@@ -245,7 +245,13 @@ choice_remark(Job *j, const Kernel *k, const Choices *choices, bool pinned, cons
 
 /* ---- the stage ------------------------------------------------------------------------------------------------- */
 
-typedef struct { const char *program, *remark; const Expr *predicted; Sym asked; Variants variants; } Chosen;      /* asked: for the kernel that makes it */
+typedef struct {
+    const char *program, *remark;
+    double seconds;                  /* negative: it has none */
+    const Expr *predicted;
+    Sym asked;                       /* for the kernel that makes it */
+    Variants variants;
+} Chosen;
 
 /* A price at sizes that are not known says nothing of a run. */
 static bool
@@ -270,6 +276,7 @@ choose_kernel(Job *j, const Kernel *k, Sym value, const bool *constant, bool far
         choices = schedule_choices(j->ctx, scratch, k, &j->machine, constant, far);
     chosen->program = pin ? pin->steps : choices.n ? arena_str(j->arena, choices.at[0].program) : NULL;
     chosen->asked = value;
+    chosen->seconds = choices.n ? choices.at[0].seconds : -1;
     chosen->variants = pinned;
     if (!pin && !pinned.n && choices.n && !has_numbers(k))
         chosen->variants = choose_variants(j, k, constant, far, chosen->program, &remark);
@@ -314,24 +321,55 @@ choose_price(void *user, const Kernel *k)
     return *(double *)(uintptr_t)at;
 }
 
+/* What is chosen for a kernel at node n, asked once. */
+static const Chosen *
+chosen_for(Job *j, const Graph *g, NodeId n, const Kernel *k, bool far)
+{
+    const bool *constant = constant_inputs(j, g, n);
+    Sym key = choice_key(j, k, constant);
+    uint64_t at;
+
+    if (!map_get(&j->chosen, MAP_PTR(key), &at)) {
+        at = MAP_PTR(choose_kernel(j, k, made_by(g, n), constant, far, NULL, (Variants){ 0 }));
+        map_put(&j->chosen, MAP_PTR(key), at);
+    }
+    return (const Chosen *)(uintptr_t)at;
+}
+
+typedef struct { Job *j; const Graph *g; bool far; } Asked;
+
+static double
+format_price(void *user, NodeId n, const Kernel *k)
+{
+    const Asked *a = user;
+    return chosen_for(a->j, a->g, n, k, a->far)->seconds;
+}
+
+bool
+choose_formats(Job *j)
+{
+    GraphList all = graph_all(j->graph, j->arena);
+    Text remarks = { .arena = j->arena };
+    bool far = constants_are_far(j);
+
+    for (uint32_t i = 0; i < all.n && j->o->schedule != SCHEDULE_PLAIN; i++)
+        if (!format_values(all.at[i], j->arena, &(FormatPrice){ format_price, &(Asked){ j, all.at[i], far } }, &remarks))
+            return false;
+    j->remarks = remarks.n ? text_str(&remarks) : NULL;
+    return true;
+}
+
 static void
-choose_in(Job *j, Graph *g, bool far, Pins *pins, Map *known, Text *remarks)
+choose_in(Job *j, Graph *g, bool far, Pins *pins, Text *remarks)
 {
     for (NodeId n = 1; n < g->node.n; n++) {
         Kernel *k = g->node.at[n].kernel;
         Pin *pin = k ? pin_of(pins, made_by(g, n), false) : NULL;
         bool varied = k && pin_of(pins, made_by(g, n), true);
-        uint64_t at;
         if (!k || k->tree.list.n || (k->schedule && !pin && !varied) || j->o->schedule == SCHEDULE_PLAIN)
             continue;
-        const bool *constant = constant_inputs(j, g, n);
-        Sym key = choice_key(j, k, constant);
-        if (pin || varied || !map_get(known, MAP_PTR(key), &at)) {
-            at = MAP_PTR(choose_kernel(j, k, made_by(g, n), constant, far, pin, pinned_variants(j, pins, made_by(g, n), k)));
-            if (!pin && !varied)
-                map_put(known, MAP_PTR(key), at);
-        }
-        const Chosen *chosen = (const Chosen *)(uintptr_t)at;
+        const Chosen *chosen = pin || varied ? choose_kernel(j, k, made_by(g, n), constant_inputs(j, g, n), far, pin, pinned_variants(j, pins, made_by(g, n), k))
+                                             : chosen_for(j, g, n, k, far);
         k->schedule = chosen->program;
         k->predicted = chosen->predicted;
         own_variants(j, k, &chosen->variants);
@@ -354,7 +392,6 @@ bool
 choose_schedules(Job *j)
 {
     GraphList all = graph_all(j->graph, j->arena);
-    Map known = { .arena = j->arena };
     Text remarks = { .arena = j->arena };
     Pins pins = { 0 };
     bool far = constants_are_far(j);
@@ -362,7 +399,7 @@ choose_schedules(Job *j)
     if (!read_pins(j, j->o->choices, &pins))
         return false;
     for (uint32_t i = 0; i < all.n; i++)
-        choose_in(j, all.at[i], far, &pins, &known, &remarks);
+        choose_in(j, all.at[i], far, &pins, &remarks);
     j->remarks = remarks.n ? text_str(&remarks) : NULL;
     return check_used(j, &pins);
 }

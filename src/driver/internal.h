@@ -40,6 +40,7 @@ typedef struct {
     Graph *graph;
     ModelPlan *plan;
     Sources sources;
+    Map chosen;              /* schedules found so far, by what they depend on (choose.c) */
     Map constant_hash;       /* of each constant (Value), from format on: contents, type, format */
     uint64_t weights_hash;
     const char *summary;
@@ -108,6 +109,8 @@ bool segment_append(Job *j, Bytes linked, uint64_t head_bytes, uint64_t bytes, B
 
 DriverOptions options_resolve(Arena *a, const DriverOptions *o);
 
+/* Orders of the dimensions of what lies between kernels (choose.c). */
+bool choose_formats(Job *j);
 /* Kernel.schedule of every kernel that has none (choose.c). */
 bool choose_schedules(Job *j);
 /* The seconds of a kernel's best schedule, none of its inputs being known; negative: it has none. `known` keeps what

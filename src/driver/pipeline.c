@@ -382,6 +382,7 @@ stage_build(Job *j)
     X( lower,    stage_lower,    GRAPH,   "operators to loop nests",                              "from here on only nests are asked" ) \
     X( normalise, stage_normalise, GRAPH, "nests in plain form, their constants computed",        "fusion and schedules see through plain access maps alone" ) \
     X( fuse,     stage_fuse,     GRAPH,   "nests grouped into kernels",                           "formats and schedules are of whole kernels" ) \
+    X( layout,   choose_formats,   GRAPH, "an order of dimensions for every value between kernels", "schedules are of nests that read and write so" ) \
     X( choose,   choose_schedules,  GRAPH,   "a schedule for every kernel, the cheapest that fits",  "constants are to lie as schedules read them" ) \
     X( format,   stage_format,   GRAPH,   "constants in the order in which they are read",        "kernels are told how their inputs lie" ) \
     X( schedule, stage_schedule, GRAPH,   "kernels to loop trees: tiles, vectors, threads",       "the tree is what is planned and emitted" ) \
@@ -533,7 +534,7 @@ driver_compile(Ctx *c, Arena *arena, const char *model_path, const char *out_pat
     double start = time_seconds();
 
     *report = (DriverReport){ 0 };
-    *j = (Job){ .ctx = c, .arena = arena, .o = &o, .model_path = model_path, .out_path = out_path, .report = report };
+    *j = (Job){ .ctx = c, .arena = arena, .o = &o, .model_path = model_path, .out_path = out_path, .report = report, .chosen.arena = arena };
     if (!check_options(j) || !open_files(j))
         return false;
     if (o.page)

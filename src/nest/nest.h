@@ -196,6 +196,11 @@ const Nest *nest_factor(Ctx *c, const Nest *n);
 /* Reads input `slot` as it lies in a format: the input has its physical type. NULL, quietly, where a read may be
  * outside of the tensor: what is outside is then inside of the padding. */
 const Nest *nest_relayout(Ctx *c, const Nest *n, uint32_t slot, const Format *format);
+/* Parameter `slot` lies with its dimensions in another order: dimension d of what is read or written there is the old
+ * order[d]. */
+const Nest *nest_permute(Ctx *c, const Nest *n, uint32_t slot, const uint8_t *order);
+/* Parallel axes in the order in which the first write's dimensions name them; n itself where they are, or an axis is ragged. */
+const Nest *nest_axes_as_written(Ctx *c, const Nest *n);
 /* The same axes, reads and values with a dimension of the outputs for every axis that writes are placed by:
  * o[4*j + k] to 12 elements becomes o[j, k] to 3 by 4, which lie the same in memory. n itself where each
  * dimension is one axis already. */

@@ -96,15 +96,17 @@ digit_part(Digit d)
 }
 
 const Format *
-cut_format(Ctx *c, const Nest *n, const Scalar *load, const uint32_t *list, uint32_t nlist, uint32_t run, AxisSet sum, int64_t width)
+cut_format(Ctx *c, const Nest *n, const Scalar *load, const uint32_t *list, uint32_t nlist, uint32_t run, const uint32_t *sums, uint32_t nsum, int64_t width)
 {
     Digit digit[NEST_MAX_AXES];
-    AxisSet used, tile = 0;
+    AxisSet used, tile = 0, sum = 0;
     uint32_t np = 0;
     int64_t extent = 1;
 
     if (run == 0 || load->u.load.outside || !read_digits(c, n, load, digit, &used))
         return NULL;
+    for (uint32_t i = 0; i < nsum; i++)
+        sum |= (AxisSet)1 << sums[i];
     /* The axes of the run are neighbouring digits of one dimension. */
     Digit inner = digit[list[nlist - 1]], outer = digit[list[nlist - run]];
     for (uint32_t i = nlist; i-- > nlist - run;) {
@@ -122,9 +124,8 @@ cut_format(Ctx *c, const Nest *n, const Scalar *load, const uint32_t *list, uint
         if (used >> x & 1 && !((sum | tile) >> x & 1))
             part[np++] = digit_part(digit[x]);
     part[np++] = (FormatPart){(uint8_t)inner.dim, inner.step * width, outer.top ? 0 : extent / width};
-    for (uint32_t x = 0; x < NEST_MAX_AXES; x++)
-        if (sum >> x & 1)
-            part[np++] = digit_part(digit[x]);
+    for (uint32_t i = 0; i < nsum; i++)
+        part[np++] = digit_part(digit[sums[i]]);
     part[np++] = (FormatPart){(uint8_t)inner.dim, inner.step, width};
     if (np > TN_MAX_RANK)
         return NULL;
@@ -145,7 +146,7 @@ columns_slide(Low *l, Cut *cut)
 
     for (uint32_t i = start; i < cut->ncol; i++)
         wanted |= (AxisSet)1 << cut->col[i];
-    if (!b || b->dtype != cut->k.reduce->dtype || !stage_recognise(l, b, cut->k.sum, wanted, &cut->window))
+    if (!b || b->dtype != cut->k.reduce->dtype || !stage_recognise(l, b, cut->k.sum, wanted, 0, &cut->window))
         return;
     const Stage *s = &cut->window;
     if (s->nslide != cut->col_run)
@@ -158,6 +159,59 @@ columns_slide(Low *l, Cut *cut)
     }
     cut->windowed = shifts;
     cut->strided = strides && !shifts;
+}
+
+/* A convolution's rows lie in an image when its channels are columns, or shared out: the image's own channels, where they are
+ * neighbours, stay so. */
+static void
+rows_slide(Low *l, Cut *cut)
+{
+    const Scalar *a = bare_load(cut->k.a);
+    AxisSet inner = 0;
+    Var v;
+
+    if (!a || a->dtype != cut->k.reduce->dtype)
+        return;
+    for (uint32_t d = a->u.load.rank; d-- > 0 && expr_is_var(a->u.load.at[d], &v) && v.kind == VAR_AXIS && cut->k.sum >> v.id & 1; )
+        inner |= (AxisSet)1 << v.id;
+    if (!stage_recognise(l, a, cut->k.sum, 0, inner, &cut->row_window))
+        return;
+    for (uint32_t i = 0; i < cut->row_window.nslide; i++)
+        cut->rows_windowed |= cut->row_window.slide[i].span > 1;
+}
+
+/* The dimension of a read that an axis moves furthest inside; -1: none, or the operand is computed. */
+static int
+dimension_of(const Scalar *s, uint32_t axis)
+{
+    for (uint32_t d = s->op == S_LOAD ? s->u.load.rank : 0; d-- > 0; )
+        if (expr_axes(s->u.load.at[d]) >> axis & 1)
+            return (int)d;
+    return -1;
+}
+
+/* Sums as the operand that slides lies in memory, neighbours innermost: channels behind a window where they are last, the
+ * window behind channels where those are first. Other operands are walked as the nest says. */
+static uint32_t
+sums_in_memory_order(Low *l, const Contraction *k, uint32_t *sum)
+{
+    const Scalar *slides = NULL, *operand[2] = { k->a, k->b };
+    AxisSet parallel = nest_axes_of_kind(l->n, AXIS_PARALLEL);
+    uint32_t n = axis_list(k->sum, sum);
+
+    for (int i = 0; i < 2; i++)
+        for (uint32_t d = 0; operand[i]->op == S_LOAD && d < operand[i]->u.load.rank; d++) {
+            AxisSet here = expr_axes(operand[i]->u.load.at[d]);
+            if ((here & k->sum) && (here & parallel))
+                slides = operand[i];
+        }
+    for (uint32_t i = 1; slides && i < n; i++)
+        for (uint32_t j = i; j > 0 && dimension_of(slides, sum[j - 1]) > dimension_of(slides, sum[j]); j--) {
+            uint32_t t = sum[j];
+            sum[j] = sum[j - 1];
+            sum[j - 1] = t;
+        }
+    return n;
 }
 
 bool
@@ -183,7 +237,7 @@ cut_contraction(Low *l, Cut *out)
     out->nrow = in_write_order(n, k->row, out->row);
     out->ncol = in_write_order(n, k->col, out->col);
     out->nbatch = in_write_order(n, k->batch, out->batch);
-    out->nsum = axis_list(k->sum, out->sum);
+    out->nsum = sums_in_memory_order(l, k, out->sum);
     if (out->ncol == 0 || out->nrow + out->ncol + out->nbatch != (uint32_t)__builtin_popcountll(parallel))
         return false;
     const Scalar *a = bare_load(k->a);
@@ -193,6 +247,8 @@ cut_contraction(Low *l, Cut *out)
     out->cols = axes_product(l, out->col + out->ncol - out->col_run, out->col_run);
     out->depth = axes_product(l, out->sum, out->nsum);
     columns_slide(l, out);
+    if (!out->windowed)
+        rows_slide(l, out);
     if (out->nrow == 0 && out->windowed)             /* one row under a window: depthwise, whichever factor comes first */
         return false;
     return true;

@@ -11,17 +11,19 @@ typedef struct {
     uint32_t row[NEST_MAX_AXES], nrow, row_run;
     uint32_t col[NEST_MAX_AXES], ncol, col_run;
     uint32_t batch[NEST_MAX_AXES], nbatch;
-    uint32_t sum[NEST_MAX_AXES], nsum;           /* in the nest's order */
+    uint32_t sum[NEST_MAX_AXES], nsum;           /* as the operand that slides lies in memory; in the nest's order where none does */
     const Expr *rows, *cols, *depth;             /* extents of the one row index, column index, of all sums */
     bool windowed;                               /* the columns are the points of an image under a window */
     bool strided;                                /* they are every second or third point of an image, and may be copied as one */
     Stage window;
+    bool rows_windowed;                          /* the rows are the points of an image under a window, or its channels' neighbours */
+    Stage row_window;
 } Cut;
 
 bool cut_contraction(Low *l, Cut *out);
 
 /* The format in which a constant operand lies as tiles of `width` points of the last `run` axes of the list are read:
  * [outer…, tile // width, sums…, tile % width]. NULL: its dimensions are not such axes, each once. */
-const Format *cut_format(Ctx *c, const Nest *n, const Scalar *load, const uint32_t *list, uint32_t nlist, uint32_t run, AxisSet sum, int64_t width);
+const Format *cut_format(Ctx *c, const Nest *n, const Scalar *load, const uint32_t *list, uint32_t nlist, uint32_t run, const uint32_t *sum, uint32_t nsum, int64_t width);
 
 #endif

@@ -202,6 +202,21 @@ env_most(Env *e, IterId x)
 
 /* ---- values ------------------------------------------------------------------------------------------ */
 
+/* x from its pieces, of which one may be a digit of a fused loop; NULL: they are not known. */
+static const Expr *
+value_of_pieces(Env *e, IterId x)
+{
+    for (IterId y = 1; y < e->p->iter.n; y++) {
+        const Iter *it = env_iter(e, y);
+        if (it->parent != x || it->inner)
+            continue;
+        const Expr *start = env_start(e, y), *trip = start ? NULL : env_value(e, y), *rest = env_value(e, it->sibling);
+        start = trip ? expr_scale(e->c, trip, it->factor) : start;
+        return start && rest ? expr_add(e->c, start, rest) : NULL;
+    }
+    return NULL;
+}
+
 const Expr *
 env_value(Env *e, IterId x)
 {
@@ -211,8 +226,10 @@ env_value(Env *e, IterId x)
         const Expr *in_box = env_value(e, it->box);
         return in_box && e->at[it->box].lo ? expr_add(e->c, e->at[it->box].lo, in_box) : NULL;
     }
-    if (e->at[x].value || !it->whole)
+    if (e->at[x].value)
         return e->at[x].value;
+    if (!it->whole)
+        return value_of_pieces(e, x);
     const Expr *whole = env_value(e, it->whole);
     const Iter *w = env_iter(e, it->whole);
     for (uint32_t i = 0; whole && i < w->nfrom; i++)

@@ -30,6 +30,19 @@ use_held(Env *e, Low *l, uint32_t id, const Scalar *reduce)
         map_put(&l->value, MAP_PTR(reduction_item(e->c, reduce, i)), MAP_PTR(held_item(e, id, i)));
 }
 
+/* Is a part's axis the row or the place in a row of an image that is read here by both? */
+static bool
+slides_in_image(const Env *e, uint32_t part, uint32_t axis)
+{
+    for (uint32_t i = 1; i < e->p->copy.n && (e->phase == PHASE_UPDATE || e->phase == PHASE_WHOLE); i++) {
+        const Copy *k = &e->p->copy.at[i];
+        for (uint32_t s = 0; k->image && k->part == part && !k->ndim && s < k->image->nslide; s++)
+            if (k->image->slide[s].axis == axis)
+                return true;
+    }
+    return false;
+}
+
 /* Fused axes that are one axis in memory, for all that is computed here, need no digits: the innermost takes
  * the whole index and the others are 0. */
 static void
@@ -44,7 +57,8 @@ bind_collapsed(Env *e, Low *l, uint32_t part, const Scalar *const *value, uint32
             one = from->axis < NEST_MAX_AXES && !e->at[it->from[i]].value && e->p->axis[part][from->axis] == it->from[i];
         }
         for (uint32_t i = 0; one && i + 1 < it->nfrom; i++)
-            one = low_collapses(l, env_iter(e, it->from[i])->axis, env_iter(e, it->from[i + 1])->axis, value, nvalue, w);
+            one = !slides_in_image(e, part, env_iter(e, it->from[i])->axis) &&
+                  low_collapses(l, env_iter(e, it->from[i])->axis, env_iter(e, it->from[i + 1])->axis, value, nvalue, w);
         for (uint32_t i = 0; one && i < it->nfrom; i++)
             l->bind[env_iter(e, it->from[i])->axis] = i + 1 == it->nfrom ? whole : expr_int(e->c, 0);
     }
@@ -98,8 +112,9 @@ use_copies(Env *e, Low *l, const Node *leaf)
         if (k->part != leaf->part || !node_inside(leaf, k->at) || (leaf->copy && k->operand != e->p->copy.at[leaf->copy].operand))
             continue;
         if (k->image) {
+            position = expr_scale(c, expr_mul(c, k->image->first, k->image->slide[0].pitch), -1);
             if (k->ndim)
-                position = expr_sub(c, env_value(e, k->dim[0]), expr_mul(c, k->image->first, k->image->slide[0].pitch));
+                position = expr_add(c, env_value(e, k->dim[0]), position);
             for (uint32_t s = 0; !k->ndim && s < k->image->nslide; s++)
                 position = expr_add(c, position, expr_mul(c, l->bind[k->image->slide[s].axis], k->image->slide[s].pitch));
             rank = stage_index(l, k->image, position, at);
@@ -430,8 +445,12 @@ lower_image(Env *e, const Node *leaf, Block *b)
     const Expr *first = expr_int(c, 0), *rows = outer->positions;
     int64_t slack = lanes;
 
+    const Expr *lo, *width;
+    if (!k->ndim && env_box(e, e->p->axis[leaf->part][outer->axis], &lo, &width)) {
+        first = env_let(e, b, "first", env_simplify(e, lo), NULL);
+        rows = expr_min(c, expr_offset(c, width, (outer->span - 1) / outer->stride), outer->positions);
+    }
     if (k->ndim) {
-        const Expr *lo, *width;
         env_box(e, k->dim[0], &lo, &width);
         const Expr *touched = expr_offset(c, expr_ceil_div(c, width, outer->pitch), 1 + (outer->span - 1) / outer->stride);
         first = env_let(e, b, "first", env_simplify(e, expr_div(c, lo, outer->pitch)), NULL);
@@ -440,7 +459,8 @@ lower_image(Env *e, const Node *leaf, Block *b)
     }
     l->range.at = arena_copy(e->a, e->range.at, e->range.n * sizeof *e->range.at);
     stage_declare(l, b, s, first, rows, (uint32_t)slack);
-    while (lanes > 2 && lanes / 2 >= expr_or(s->slide[s->nslide - 1].positions, INT64_MAX))
+    const Expr *across = s->ninner ? low_extent(l, s->inner[s->ninner - 1]) : s->slide[s->nslide - 1].positions;
+    while (lanes > 2 && lanes / 2 >= expr_or(across, INT64_MAX))
         lanes /= 2;
     stage_fill(l, b, s, lanes);
 }

@@ -57,7 +57,7 @@ shared_padding(Low *l, const Scalar *load, const Slide *row)
 }
 
 bool
-stage_recognise(Low *l, const Scalar *load, AxisSet sum, AxisSet wanted, Stage *s)
+stage_recognise(Low *l, const Scalar *load, AxisSet sum, AxisSet wanted, AxisSet inner, Stage *s)
 {
     Ctx *c = l->c;
     AxisSet parallel = nest_axes_of_kind(l->n, AXIS_PARALLEL), sliding = 0, planes = 0;
@@ -68,6 +68,15 @@ stage_recognise(Low *l, const Scalar *load, AxisSet sum, AxisSet wanted, Stage *
     for (uint32_t d = 0; d < load->u.load.rank; d++) {
         AxisSet here = expr_axes(load->u.load.at[d]);
         Slide slide;
+        if (here & inner) {
+            Var v;
+            if (!s->nslide || !expr_is_var(load->u.load.at[d], &v) || v.kind != VAR_AXIS)
+                return false;
+            s->inner[s->ninner++] = (uint32_t)v.id;
+            continue;
+        }
+        if (s->ninner && here)
+            return false;                    /* what is inner lies behind all others */
         if (!(here & parallel))
             continue;
         if (!(here & sum) && !(here & wanted))
@@ -94,7 +103,7 @@ stage_recognise(Low *l, const Scalar *load, AxisSet sum, AxisSet wanted, Stage *
             planes |= here & sum;
     }
     for (uint32_t x = 0; x < NEST_MAX_AXES; x++)
-        if (planes >> x & 1)
+        if ((planes & ~inner) >> x & 1)
             s->outer[s->nouter++] = x;
     const Expr *pitch = expr_int(c, 1);
     for (uint32_t i = s->nslide; i-- > 0;) {
@@ -123,6 +132,8 @@ stage_declare(Low *l, Block *b, Stage *s, const Expr *first, const Expr *rows, u
     for (uint32_t i = 0; i < s->nslide; i++)
         dim[rank++] = expr_int(c, s->slide[i].phases);
     dim[rank++] = s->plane;
+    for (uint32_t i = 0; i < s->ninner; i++)
+        dim[rank++] = low_extent(l, s->inner[i]);
     s->buffer = kernel_buffer(c, l->a, l->k, "stage", type_new(c, s->load->dtype, rank, dim), SPACE_SCRATCH, 1);
     tree_buffer(b, s->buffer);
 }
@@ -135,6 +146,9 @@ typedef struct {
     uint32_t nprefix;
     const Expr *row;                         /* offset of the staged row in its plane */
     const Expr *source[TN_MAX_RANK];         /* index in the tensor; the last dimension's at position 0 */
+    const Expr *position;                    /* whose inner points are being copied */
+    const Scalar *fill;                      /* NULL: the tensor's own elements */
+    uint32_t lanes;
 } Row;
 
 static void
@@ -145,29 +159,77 @@ store_staged(Low *l, Block *b, const Row *r, const Expr *position, const Scalar 
     for (uint32_t i = 0; i < r->nprefix; i++)
         at[i] = r->prefix[i];
     at[r->nprefix] = expr_add(l->c, r->row, position);
-    low_store(l, b, r->s->buffer, at, r->nprefix + 1, value);
+    for (uint32_t i = 0; i < r->s->ninner; i++)
+        at[r->nprefix + 1 + i] = l->bind[r->s->inner[i]];
+    low_store(l, b, r->s->buffer, at, r->nprefix + 1 + r->s->ninner, value);
+}
+
+/* The element of a position, or what stands outside of the tensor. */
+static void
+copy_element(Low *l, Block *b, const Row *r, const Expr *position)
+{
+    const Slide *last = &r->s->slide[r->s->nslide - 1];
+    const Scalar *load = r->s->load;
+    const Expr *at[TN_MAX_RANK];
+
+    for (uint32_t d = 0; d < load->u.load.rank; d++)
+        at[d] = r->source[d];
+    for (uint32_t d = load->u.load.rank - r->s->ninner, i = 0; d < load->u.load.rank; d++, i++)
+        at[d] = l->bind[r->s->inner[i]];
+    at[last->dim] = expr_add(l->c, expr_scale(l->c, position, last->stride), at[last->dim]);
+    const Scalar *read = scalar_load(l->c, load->dtype, load->u.load.slot, load->u.load.rank, at, NULL);
+    store_staged(l, b, r, position, low_value(l, r->fill ? r->fill : read));
 }
 
 static void
 copy_step(Low *l, Block *b, void *user)
 {
-    Row *r = user;
-    const Slide *last = &r->s->slide[r->s->nslide - 1];
-    const Scalar *load = r->s->load;
-    const Expr *q = l->bind[last->axis], *at[TN_MAX_RANK];
-
-    for (uint32_t d = 0; d < load->u.load.rank; d++)
-        at[d] = r->source[d];
-    at[last->dim] = expr_add(l->c, expr_scale(l->c, q, last->stride), at[last->dim]);
-    store_staged(l, b, r, q, low_value(l, scalar_load(l->c, load->dtype, load->u.load.slot, load->u.load.rank, at, NULL)));
+    const Row *r = user;
+    copy_element(l, b, r, l->bind[r->s->slide[r->s->nslide - 1].axis]);
 }
 
 static void
-fill_part(Low *l, Block *b, const Row *r, const Expr *from, const Expr *to, const Scalar *value)
+inner_step(Low *l, Block *b, void *user)
+{
+    const Row *r = user;
+    copy_element(l, b, r, r->position);
+}
+
+/* The inner points of a position, in vectors along the last axis. */
+static void
+copy_inner(Low *l, Block *b, Row *r, const Expr *position)
+{
+    const Stage *s = r->s;
+    const Expr *bound[NEST_MAX_AXES];
+    uint32_t ranges = l->range.n, last = s->inner[s->ninner - 1];
+
+    r->position = position;
+    for (uint32_t i = 0; i < s->ninner; i++)
+        bound[i] = l->bind[s->inner[i]];
+    for (uint32_t i = 0; i + 1 < s->ninner; i++)
+        l->bind[s->inner[i]] = low_loop(l, &b, LOOP_SERIAL, l->n->axis[s->inner[i]].name, expr_int(l->c, 0), low_extent(l, s->inner[i]), 1);
+    low_vector_loop(l, b, last, l->n->axis[last].name, expr_int(l->c, 0), low_extent(l, last), r->lanes, inner_step, r);
+    for (uint32_t i = 0; i < s->ninner; i++)
+        l->bind[s->inner[i]] = bound[i];
+    l->range.n = ranges;
+}
+
+/* Positions from..to, of elements or of what stands outside. */
+static void
+copy_part(Low *l, Block *b, Row *r, const Expr *from, const Expr *to, const Scalar *fill)
 {
     uint32_t ranges = l->range.n;
+
+    r->fill = fill;
+    if (!fill && !r->s->ninner) {
+        low_vector_loop(l, b, r->s->slide[r->s->nslide - 1].axis, "q", from, to, r->lanes, copy_step, r);
+        return;
+    }
     const Expr *q = low_loop(l, &b, LOOP_SERIAL, "q", from, to, 1);
-    store_staged(l, b, r, q, value);
+    if (r->s->ninner)
+        copy_inner(l, b, r, q);
+    else
+        copy_element(l, b, r, q);
     l->range.n = ranges;
 }
 
@@ -186,7 +248,7 @@ stage_fill(Low *l, Block *b, Stage *s, uint32_t lanes)
     const Type *t = l->n->param[s->load->u.load.slot].type;
     const Scalar *outside = s->load->u.load.outside, *test = NULL;
     const Expr *zero = expr_int(c, 0), *phase[MAX_SLIDE];
-    Row r = {.s = s, .row = zero};
+    Row r = {.s = s, .row = zero, .lanes = lanes};
 
     for (uint32_t i = 0; i < s->nouter; i++)
         l->bind[s->outer[i]] = r.prefix[r.nprefix++] =
@@ -223,15 +285,15 @@ stage_fill(Low *l, Block *b, Stage *s, uint32_t lanes)
     const Scalar *fill = outside ? outside : scalar_number(c, s->load->dtype, 0);
     if (test) {
         Tree *branch = tree_if(b, test);
-        fill_part(l, &branch->other, &r, begin, end, fill);
+        copy_part(l, &branch->other, &r, begin, end, fill);
         b = &branch->body;
     }
     Ranges known = low_ranges(l);
     lo = low_let(l, b, "lo", expr_simplify(c, &known, lo), NULL);
     hi = low_let(l, b, "hi", expr_simplify(c, &known, hi), NULL);
-    fill_part(l, b, &r, begin, lo, fill);
-    low_vector_loop(l, b, last->axis, "q", lo, hi, lanes, copy_step, &r);
-    fill_part(l, b, &r, hi, end, fill);
+    copy_part(l, b, &r, begin, lo, fill);
+    copy_part(l, b, &r, lo, hi, NULL);
+    copy_part(l, b, &r, hi, end, fill);
     for (uint32_t i = 0; i < s->nouter; i++)
         l->bind[s->outer[i]] = NULL;
     l->range.n = ranges;
@@ -255,5 +317,7 @@ stage_index(Low *l, const Stage *s, const Expr *position, const Expr **at)
         position = expr_add(c, position, expr_mul(c, d->pitch, expr_div(c, reach, expr_int(c, d->stride))));
     }
     at[rank++] = position;
+    for (uint32_t i = 0; i < s->ninner; i++)
+        at[rank++] = l->bind[s->inner[i]];
     return rank;
 }

@@ -169,13 +169,23 @@ step_stage(Points *p, const Step *s)
     return true;
 }
 
+/* The axis of a part whose loop began under a name. */
+static uint32_t
+axis_called(const Points *p, uint32_t part, Sym name)
+{
+    for (uint32_t x = 0; x < p->k->part[part].nest->naxis; x++)
+        if (p->axis[part][x] && p->iter.at[p->axis[part][x]].name == name)
+            return x;
+    return NO_SLOT;
+}
+
 bool
 step_image(Points *p, const Step *s)
 {
     Copy c = { .space = WORD_scratch, .image = NEW(p->a, Stage) };
     uint32_t part;
     Node *sub;
-    AxisSet wanted = 0;
+    AxisSet wanted = 0, inner = 0;
 
     if (!(c.operand = find_operand(p, s->subject, &part)) || !begin_copy(p, s, part, &c, &sub))
         return false;
@@ -188,11 +198,19 @@ step_image(Points *p, const Step *s)
             for (uint32_t i = 0; i < p->iter.at[x].nfrom; i++)
                 wanted |= (AxisSet)1 << p->iter.at[p->iter.at[x].from[i]].axis;
         }
-    if (c.operand->op != S_LOAD || !reduce || !stage_recognise(&l, c.operand, reduce->u.reduce.axes, wanted, c.image))
-        return points_refuse(p, "%s is not read under a window: no index is an output and a summed axis with whole steps", s->subject);
+    for (uint32_t i = 0; i < s->nloop; i++) {
+        uint32_t x = axis_called(p, part, s->loop[i]);
+        if (x == NO_SLOT)
+            return points_refuse(p, "no axis of it is called %s", s->loop[i]);
+        inner |= (AxisSet)1 << x;
+    }
+    if (c.operand->op != S_LOAD || !reduce || !stage_recognise(&l, c.operand, reduce->u.reduce.axes, wanted, inner, c.image))
+        return points_refuse(p, "%s is not read under a window%s", s->subject, inner ? ", with the named axes behind what slides" :
+                             ": no index is an output and a summed axis with whole steps");
     AxisSet fixed = nest_axes_of_kind(l.n, AXIS_PARALLEL);
     for (uint32_t i = 0; i < c.image->nslide; i++)
         fixed &= ~((AxisSet)1 << c.image->slide[i].axis);
+    fixed &= ~inner;
     for (uint32_t d = 0; d < c.operand->u.load.rank; d++)
         for (uint32_t x = 0; x < l.n->naxis; x++)
             if (fixed & expr_axes(c.operand->u.load.at[d]) & (AxisSet)1 << x && !iter_is_known(p, c.at, p->axis[part][x], NULL, 0))

@@ -7,6 +7,21 @@
 
 /* ---- split ------------------------------------------------------------------------------------------- */
 
+/* The trips of a loop that is an axis, or several fused; 0: they are not a known number. */
+static int64_t
+known_trips(const Points *p, IterId x)
+{
+    const Iter *it = &p->iter.at[x];
+    int64_t trips = 1, extent;
+
+    if (!it->nfrom || it->pitched)
+        return it->axis < NEST_MAX_AXES && expr_const(p->k->part[it->part].nest->axis[it->axis].extent, &extent) ? extent : 0;
+    for (uint32_t i = 0; i < it->nfrom; i++)
+        if (mul_overflows(trips, known_trips(p, it->from[i]), &trips))
+            return 0;
+    return trips;
+}
+
 /* Is every trip a whole one? */
 static bool
 divides(Points *p, IterId x, int64_t n)
@@ -15,6 +30,8 @@ divides(Points *p, IterId x, int64_t n)
 
     if (it->inner && it->factor % n == 0 && (it->tail == WORD_exact || it->tail == WORD_pad))
         return true;
+    if (it->nfrom)
+        return known_trips(p, x) > 0 && known_trips(p, x) % n == 0;
     return it->axis < NEST_MAX_AXES && expr_divisible(p->c, NULL, p->k->part[it->part].nest->axis[it->axis].extent, n) == YES;
 }
 

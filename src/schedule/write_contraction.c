@@ -31,6 +31,8 @@ typedef struct {
     bool pack_rows;                  /* all rows of a task are, as tiles read them */
     bool in_place;                   /* B is read where it lies */
     bool image;                      /* the image under B is copied once, and columns are positions in it */
+    bool row_image;                  /* the image under A is, with its padding */
+    int64_t band;                    /* rows of that image of a task; 0: all */
 } Tile;
 
 typedef struct {
@@ -94,8 +96,8 @@ lay(const Gemm *g, const Scalar *operand, bool rows, int64_t width)
     const Cut *cut = &g->cut;
     const Nest *n = g->l->n;
     const Scalar *load = constant_load(g, operand);
-    const Format *f = rows ? cut_format(g->w->c, n, load, cut->row, cut->nrow, cut->row_run, cut->k.sum, width)
-                           : cut_format(g->w->c, n, load, cut->col, cut->ncol, cut->col_run, cut->k.sum, width);
+    const Format *f = rows ? cut_format(g->w->c, n, load, cut->row, cut->nrow, cut->row_run, cut->sum, cut->nsum, width)
+                           : cut_format(g->w->c, n, load, cut->col, cut->ncol, cut->col_run, cut->sum, cut->nsum, width);
     Text t = { .arena = g->w->a };
 
     if (!f)
@@ -171,22 +173,29 @@ write_tile(const Gemm *g, const Tile *x)
     const Cut *cut = &g->cut;
     Text t = { .arena = w->a }, sums = { .arena = w->a }, tasks = { .arena = w->a };
     const uint32_t *row_run = cut->row + cut->nrow - cut->row_run, *col_run = cut->col + cut->ncol - cut->col_run;
+    const char *outer_rows = names_of(g, cut->row, cut->nrow - cut->row_run);
     const char *rows = cut->row_run ? names_of(g, row_run, cut->row_run) : "", *cols = names_of(g, col_run, cut->col_run);
     const char *tile = x->panels_outside && cut->row_run ? "ip" : "jq";          /* the loop around a tile's sum */
     const char *lay_a = g->a_constant ? lay(g, cut->k.a, true, x->rows) : NULL;
     const char *lay_b = g->b_constant && !x->image ? lay(g, cut->k.b, false, x->vectors * g->lanes) : NULL;
-    bool pads = !x->in_place;
+    bool exact = lay_b && !x->depth && g->ncols >= 0 && g->ncols % (x->vectors * g->lanes) == 0;      /* nothing to cut off: sums are stored from registers */
+    bool pads = !x->in_place && !exact;
     long long width = x->vectors * g->lanes;
 
     if (x->in_place && (!g->b_direct || lay_b))
         return;
-    if (!lay_a && !g->a_direct && !x->copy_rows && !x->pack_rows)
+    if (!lay_a && !g->a_direct && !x->copy_rows && !x->pack_rows && !x->row_image)
         return;
     if (lay_a && (x->copy_rows || x->pack_rows))
         return;
     text_add(&t, lay_a ? lay_a : "");
     text_add(&t, lay_b ? lay_b : "");
-    text_printf(&t, "order %s %s %s %s %s %s\n", names_of(g, cut->batch, cut->nbatch), names_of(g, cut->row, cut->nrow - cut->row_run),
+    if (x->band) {
+        text_printf(&t, "split %s by %lld -> yb_ yi_ exact\n", names_of(g, row_run, 1), (long long)x->band);
+        rows = arena_printf(w->a, "yi_ %s", names_of(g, row_run + 1, cut->row_run - 1));
+        outer_rows = arena_printf(w->a, "%s yb_", outer_rows);
+    }
+    text_printf(&t, "order %s %s %s %s %s %s\n", names_of(g, cut->batch, cut->nbatch), outer_rows,
                 names_of(g, cut->col, cut->ncol - cut->col_run), rows, cols, names_of(g, cut->sum, cut->nsum));
     if (cut->row_run)
         text_printf(&t, "fuse %s -> i_\n", rows);
@@ -195,8 +204,8 @@ write_tile(const Gemm *g, const Tile *x)
         text_printf(&t, "split i_ by %lld -> ic ii guard\n", (long long)(x->chunk * x->rows));
     if (cut->row_run)
         text_printf(&t, "split %s by %lld -> ip ir%s\n", x->chunk ? "ii" : "i_", (long long)x->rows, g->nrows >= 0 || x->rows == 1 ? "" : x->rows > 4 ? " peel 4" : " peel 1");
-    if (pads)
-        text_printf(&t, "split j_ by %lld -> jp jv pad\nsplit jp by %lld -> jb jq guard\n", width, (long long)x->panels);
+    if (pads || exact)
+        text_printf(&t, "split j_ by %lld -> jp jv %s\nsplit jp by %lld -> jb jq guard\n", width, exact ? "exact" : "pad", (long long)x->panels);
     else
         text_printf(&t, "split j_ by %lld -> jb jj guard\nsplit jj by %lld -> jq jv\n", (long long)x->panels * width, width);
     text_printf(&t, "split jv by %lld -> jr l\n", (long long)g->lanes);
@@ -204,7 +213,7 @@ write_tile(const Gemm *g, const Tile *x)
         text_printf(&sums, "%s%s", i ? " " : "", i == 0 && x->depth ? "ki" : axis_name(w, 0, cut->sum[i]));
     if (x->depth)
         text_printf(&t, "split %s by %lld -> kb ki guard\n", axis_name(w, 0, cut->sum[0]), (long long)x->depth);
-    text_printf(&tasks, "%s %s %s jb%s", names_of(g, cut->batch, cut->nbatch), names_of(g, cut->row, cut->nrow - cut->row_run),
+    text_printf(&tasks, "%s %s %s jb%s", names_of(g, cut->batch, cut->nbatch), outer_rows,
                 names_of(g, cut->col, cut->ncol - cut->col_run), cut->row_run && x->chunk ? " ic" : "");
     const char *ip = cut->row_run ? "ip" : "";
     text_printf(&t, "order %s%s %s %s %s%s jr l\nfuse %s -> task\n", text_str(&tasks), x->depth ? " kb" : "", x->panels_outside ? "jq" : ip,
@@ -225,6 +234,8 @@ write_tile(const Gemm *g, const Tile *x)
     } else if (!lay_b && pads) {
         write_columns(g, &t, x->depth ? "kb" : "task", text_str(&sums));
     }
+    if (x->row_image)
+        text_printf(&t, "image lhs at task -> image%s%s\n", cut->row_window.ninner ? " of " : "", names_of(g, cut->row_window.inner, cut->row_window.ninner));
     if (x->copy_rows) {
         text_printf(&t, "stage lhs at %s -> rows scratch of %s %s odd\n", x->panels_outside || !cut->row_run ? "task" : "ip", cut->row_run ? "ir" : "", text_str(&sums));
         if (cut->nsum) {
@@ -347,6 +358,48 @@ write_shape(const Gemm *g, Shape s, bool image)
     }
 }
 
+enum { BANDS = 3 };                  /* widths of bands that get programs */
+
+/* Rows are the points of an image, columns its constant partner's. A task copies a band of the image, the largest that divides
+ * it and leaves the second-level cache half free, or less, and meets all panels of columns, or one. */
+static void
+write_shape_row_image(const Gemm *g, Shape s)
+{
+    const Machine *m = g->w->p->m;
+    const Cut *cut = &g->cut;
+    const Stage *st = &cut->row_window;
+    int64_t bytes = dtype_info[cut->k.reduce->dtype].bytes, panels = g->ncols < 0 ? 8 : ceil_to(g->ncols, s.vectors * g->lanes);
+    bool banded = st->nslide > 1 && st->nslide == cut->row_run && cut->row[cut->nrow - cut->row_run] == st->slide[0].axis;
+    int64_t high = expr_or(low_extent(g->l, st->slide[0].axis), 0), row = expr_or(st->slide[0].pitch, 0), above = st->slide[0].span - 1;
+    Tile x = { .rows = s.rows, .vectors = s.vectors, .row_image = true };
+
+    for (uint32_t i = 0; i < st->ninner; i++)
+        row *= expr_or(low_extent(g->l, st->inner[i]), 1);
+    for (uint32_t i = 0; i < st->nouter; i++)
+        row *= expr_or(low_extent(g->l, st->outer[i]), 1);
+    for (uint32_t i = 0; i < st->nslide; i++)
+        row *= st->slide[i].phases;
+    int bands = 0;
+    for (int64_t band = high > 0 ? high : 1; band >= 1 && bands < BANDS; band--) {
+        bool whole = band == high || high == 0;
+        if (high && high % band)
+            continue;
+        if ((banded || bands) && band > 1 && (band + above) * row * bytes > m->level[LEVEL_L2].bytes / 2)
+            continue;
+        if (!whole && !banded)
+            break;
+        bands++;
+        x.band = whole ? 0 : band;
+        for (int64_t n = panels; n >= 1; n = n > 1 ? 1 : 0) {
+            x.panels = n;
+            for (int outside = 0; outside < (n > 1 ? 2 : 1); outside++) {
+                x.panels_outside = outside;
+                write_tile(g, &x);
+            }
+        }
+    }
+}
+
 /* Large products: a panel of columns, as deep as half of the first cache, stays there while all rows of a task go by, which
  * come from the second in the order they are read. The wider a task, the less often rows are copied. */
 static void
@@ -412,6 +465,8 @@ write_contraction(Draft *w)
     best_shapes(&g, best);
     for (int i = 0; i < SHAPES && best[i].rows; i++) {
         write_shape(&g, best[i], g.cut.windowed);
+        if (g.cut.rows_windowed && g.b_constant)
+            write_shape_row_image(&g, best[i]);
         if (g.cut.strided)
             write_shape(&g, best[i], true);
         if (g.b_direct && !g.b_constant && g.ncols >= 0)

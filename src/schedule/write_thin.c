@@ -26,7 +26,7 @@ lay_of(const Thin *g, int64_t width)
         b = b->arg[0];
     if (b->op != S_LOAD || !g->w->constant[p->k->part[0].buffer[b->u.load.slot]])
         return NULL;
-    const Format *f = cut_format(g->w->c, g->l->n, b, g->cut.col, g->cut.ncol, g->cut.col_run, g->cut.k.sum, width);
+    const Format *f = cut_format(g->w->c, g->l->n, b, g->cut.col, g->cut.ncol, g->cut.col_run, g->cut.sum, g->cut.nsum, width);
     if (!f)
         return NULL;
     text_printf(&t, "lay %s as ", p->k->buffer.at[p->k->part[0].buffer[b->u.load.slot]].name);

@@ -173,3 +173,13 @@ type_str(Ctx *c, const Type *t)
     type_print(&text, t);
     return text_str(&text);
 }
+
+const Type *
+type_permuted(Ctx *c, const Type *t, const uint8_t *order)
+{
+    const Expr *dim[TN_MAX_RANK];
+
+    for (uint32_t d = 0; d < t->rank; d++)
+        dim[d] = t->dim[order[d]];
+    return type_new(c, t->dtype, t->rank, dim);
+}

@@ -32,6 +32,9 @@ const Expr *type_stride(Ctx *c, const Type *t, uint32_t d);
 /* Row-major offset of an index [elements]. */
 const Expr *type_offset(Ctx *c, const Type *t, const Expr *const *at);
 
+/* Dimension d is t's order[d]. */
+const Type *type_permuted(Ctx *c, const Type *t, const uint8_t *order);
+
 void type_print(Text *t, const Type *type);                      /* f32[batch, 3, 2*n + 1] ; f32[] */
 const char *type_str(Ctx *c, const Type *t);
 
