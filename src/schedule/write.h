@@ -26,6 +26,8 @@ bool write_contraction(Draft *w);
 void write_thin(Draft *w);           /* more of them, for few rows */
 /* A window that slides over its outputs: depthwise convolution, pooling. */
 bool write_window(Draft *w);
+/* Such windows where channels are neighbours. */
+bool write_channels(Draft *w);
 /* Movement whose inputs are neighbours along another axis than its outputs: transpositions. */
 bool write_turn(Draft *w);
 /* Products among parts over shared rows. */

@@ -390,7 +390,7 @@ write_shape_row_image(const Gemm *g, Shape s)
             break;
         bands++;
         x.band = whole ? 0 : band;
-        for (int64_t n = panels; n >= 1; n = n > 1 ? 1 : 0) {
+        for (int64_t n = panels; n >= 1; n = n > 1 ? n / 4 > 0 ? n / 4 : 1 : 0) {
             x.panels = n;
             for (int outside = 0; outside < (n > 1 ? 2 : 1); outside++) {
                 x.panels_outside = outside;

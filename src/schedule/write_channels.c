@@ -1,0 +1,172 @@
+/* write_channels: reductions over a small window that slides, of tensors whose channels are neighbours: depthwise convolution,
+ * pooling.
+ *
+ * Lanes are channels, so every point of the window is a plain vector wherever it slides to. A task copies a band of the image
+ * with its padding, and sums some positions of a row at a time: what two of them read is read once.
+ */
+#include "schedule/write.h"
+
+typedef struct {
+    Draft *w;
+    Low *l;
+    const Scalar *reduce;
+    Stage image;
+    uint32_t channel;                        /* the axis of lanes */
+    uint32_t outer[NEST_MAX_AXES], nouter;   /* outputs that do not slide, without it */
+    uint32_t window[NEST_MAX_AXES], nwindow;
+    int64_t points;                          /* of the window */
+} Channels;
+
+enum { MAX_WRITTEN_OUT = 256 };              /* points times sums at a time: the code of more leaves the instruction cache */
+
+/* ---- recognising --------------------------------------------------------------------------------------- */
+
+typedef struct { const Nest *n; uint32_t channel; const Scalar *found; uint32_t count; } FindRead;
+
+static void
+find_window_read(void *user, const Scalar *s)
+{
+    FindRead *f = user;
+    AxisSet parallel = nest_axes_of_kind(f->n, AXIS_PARALLEL), reduced = nest_axes_of_kind(f->n, AXIS_REDUCE);
+    bool slides = false;
+
+    for (uint32_t d = 0; s->op == S_LOAD && d < s->u.load.rank; d++) {
+        AxisSet here = expr_axes(s->u.load.at[d]);
+        slides |= (here & parallel) && (here & reduced);
+    }
+    if (slides) {
+        f->found = s;
+        f->count++;
+    }
+}
+
+static bool
+recognise(Channels *k)
+{
+    const Nest *n = k->l->n;
+    FindRead f = { .n = n };
+    int64_t extent;
+    Var v;
+
+    if (!k->reduce || n->nwrite != 1 || k->reduce->u.reduce.combiner > COMB_MIN)
+        return false;
+    k->nwindow = axis_list(k->reduce->u.reduce.axes, k->window);
+    k->points = 1;
+    for (uint32_t x = 0; x < n->naxis; x++) {
+        if (expr_axes(n->axis[x].extent) || expr_uses_kind(n->axis[x].extent, VAR_COMPUTED))
+            return false;
+        if (k->reduce->u.reduce.axes >> x & 1 && (!expr_const(n->axis[x].extent, &extent) || (k->points *= extent) > MAX_WRITTEN_OUT))
+            return false;
+    }
+    const Write *out = &n->write[0];
+    uint32_t rank = n->param[out->out].type->rank;
+    if (rank == 0 || !expr_is_var(out->at[rank - 1], &v) || v.kind != VAR_AXIS)
+        return false;
+    k->channel = (uint32_t)v.id;
+    scalar_visit(k->w->c, k->reduce->arg[0], find_window_read, &f);
+    if (f.count != 1 || !stage_recognise(k->l, f.found, k->reduce->u.reduce.axes, 0, (AxisSet)1 << k->channel, &k->image))
+        return false;
+    if (k->image.nouter || k->image.ninner != 1)
+        return false;
+    AxisSet sliding = (AxisSet)1 << k->channel;
+    for (uint32_t i = 0; i < k->image.nslide; i++)
+        sliding |= (AxisSet)1 << k->image.slide[i].axis;
+    for (uint32_t x = 0; x < n->naxis; x++)
+        if (n->axis[x].kind == AXIS_PARALLEL && !(sliding >> x & 1))
+            k->outer[k->nouter++] = x;
+    return true;
+}
+
+/* ---- programs -------------------------------------------------------------------------------------------- */
+
+typedef struct { Channels *k; Text *t; } Lay;
+
+/* Constants that vary with the channel lie with it innermost, as lanes read them. */
+static void
+lay_channel_last(void *user, const Scalar *s)
+{
+    Lay *lay = user;
+    Channels *k = lay->k;
+    const Points *p = k->w->p;
+    uint32_t last = UINT32_MAX, count = 0;
+    Var v;
+
+    if (s->op != S_LOAD || s->u.load.slot >= k->l->n->nin || s->u.load.outside || !k->w->constant[p->k->part[0].buffer[s->u.load.slot]])
+        return;
+    for (uint32_t d = 0; d < s->u.load.rank; d++)
+        if (expr_axes(s->u.load.at[d]) >> k->channel & 1) {
+            last = expr_is_var(s->u.load.at[d], &v) ? d : UINT32_MAX;
+            count++;
+        }
+    if (count != 1 || last == UINT32_MAX || last + 1 == s->u.load.rank)
+        return;
+    text_printf(lay->t, "lay %s as [", p->k->buffer.at[p->k->part[0].buffer[s->u.load.slot]].name);
+    for (uint32_t d = 0; d < s->u.load.rank; d++)
+        if (d != last)
+            text_printf(lay->t, "%u, ", d);
+    text_printf(lay->t, "%u]\n", last);
+}
+
+/* A task makes `band` rows (0: all); `across` positions of a row and `vectors` of channels are summed at a time. */
+static void
+write_band(Channels *k, int64_t band, int64_t across, int64_t vectors)
+{
+    Draft *w = k->w;
+    Text t = { .arena = w->a };
+    int64_t lanes = low_lanes(k->l, k->reduce->dtype);
+    uint32_t nslide = k->image.nslide, slide[MAX_SLIDE];
+    const char *outer = axis_names(w, 0, k->outer, k->nouter), *window = axis_names(w, 0, k->window, k->nwindow), *c = axis_name(w, 0, k->channel);
+
+    for (uint32_t i = 0; i < nslide; i++)
+        slide[i] = k->image.slide[i].axis;
+    const char *rows = axis_names(w, 0, slide, nslide - 1), *x = axis_name(w, 0, slide[nslide - 1]);
+    scalar_visit(w->c, k->reduce->arg[0], lay_channel_last, &(Lay){ k, &t });
+    if (band) {
+        text_printf(&t, "split %s by %lld -> yb_ yi_ guard\n", axis_name(w, 0, slide[0]), (long long)band);
+        rows = arena_printf(w->a, "yi_ %s", axis_names(w, 0, slide + 1, nslide - 2));
+    }
+    text_printf(&t, "split %s by %lld -> xb_ xr_\n", x, (long long)across);
+    text_printf(&t, "split %s by %lld -> cb_ cv_\nsplit cv_ by %lld -> cr_ cl_\n", c, (long long)(vectors * lanes), (long long)lanes);
+    text_printf(&t, "order %s %s %s xb_ cb_ %s xr_ cr_ cl_\n", outer, band ? "yb_" : "", rows, window);
+    text_printf(&t, "fuse %s %s -> task\n", outer, band ? "yb_" : "");
+    text_printf(&t, "hold %s at cb_ -> acc reg\n", w->p->k->buffer.at[w->p->k->part[0].buffer[k->l->n->write[0].out]].name);
+    text_printf(&t, "run %s xr_ cr_ unroll\nrun cl_ vector\n", window);
+    text_printf(&t, "image %s at task -> image of %s\nrun task parallel\n", w->p->k->part[0].nest->param[k->image.load->u.load.slot].name, c);
+    write_program(w, &t);
+}
+
+bool
+write_channels(Draft *w)
+{
+    const Points *p = w->p;
+    if (p->k->npart != 1)
+        return false;
+    Low low = low_part(w->c, w->a, p->k, p->m, &p->k->part[0]);
+    Channels k = { .w = w, .l = &low, .reduce = part_reduction(p, 0) };
+
+    if (!recognise(&k))
+        return false;
+    const Machine *m = p->m;
+    int64_t lanes = low_lanes(&low, k.reduce->dtype), channels = expr_or(low_extent(&low, k.channel), -1);
+    const Slide *first = &k.image.slide[0];
+    int64_t high = expr_or(low_extent(&low, first->axis), 0), wide = expr_or(low_extent(&low, k.image.slide[k.image.nslide - 1].axis), -1);
+    int64_t row = expr_or(first->pitch, 0) * (channels > 0 ? channels : 1) * dtype_info[k.reduce->dtype].bytes;
+    for (uint32_t i = 0; i < k.image.nslide; i++)
+        row *= k.image.slide[i].phases;
+    int64_t fit = row > 0 ? m->level[LEVEL_L2].bytes / 2 / row - (first->span - 1) / first->stride : 0;
+    for (int64_t across = 8; across >= 2; across /= 2)
+        for (int64_t vectors = 1; vectors <= 2; vectors++) {
+            if (across * vectors * k.points > MAX_WRITTEN_OUT || across * vectors + vectors + 2 > m->vector_registers || (wide >= 0 && across > wide))
+                continue;
+            if (vectors > 1 && (channels < 0 || channels % (vectors * lanes)))
+                continue;
+            if (k.nouter)
+                write_band(&k, 0, across, vectors);
+            if (k.image.nslide < 2)
+                continue;
+            for (int64_t band = fit; band >= 1; band /= 4)
+                if (high == 0 || band < high)
+                    write_band(&k, band, across, vectors);
+        }
+    return w->program.n > 0;
+}
