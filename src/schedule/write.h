@@ -19,6 +19,8 @@ typedef struct {
 const char *axis_name(const Draft *w, uint32_t part, uint32_t axis);
 /* "a b c": names of axes. */
 const char *axis_names(const Draft *w, uint32_t part, const uint32_t *axis, uint32_t n);
+/* A name for a loop over the lanes of a vector that no axis's loop has, but for those that the program fuses or splits before. */
+const char *lane_name(const Draft *w, const uint32_t *gone, uint32_t n);
 void write_program(Draft *w, const Text *t);
 
 /* Products of two factors, summed: matrix products, their batches, convolutions, einsums. False: it is none. */

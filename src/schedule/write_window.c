@@ -115,6 +115,7 @@ write_window_tile(const Window *w, const char *part, int64_t lanes, int64_t rows
     const char *z = axis_name(wr, 0, last->axis), *y = w->image.nslide > 1 ? axis_name(wr, 0, last[-1].axis) : NULL;
     const char *outer = axis_names(wr, 0, w->outer, w->nouter), *window = axis_names(wr, 0, w->window, w->nwindow);
     const Scalar *filter = filter_of(w, rows * vectors + 2);
+    const char *lane = lane_name(wr, &last->axis, 1);
     uint32_t slide[MAX_SLIDE], nslide = 0;
 
     if (rows > 1 && !y)
@@ -125,12 +126,12 @@ write_window_tile(const Window *w, const char *part, int64_t lanes, int64_t rows
     if (rows > 1)
         text_printf(&t, "split %s by %lld -> yb yr\n", y, (long long)rows);
     text_printf(&t, "split %s by %lld -> zb zv\n", z, (long long)(vectors * lanes));
-    text_printf(&t, "split zv by %lld -> zr l\n", (long long)lanes);
-    text_printf(&t, "order %s %s %s zb %s %s zr l\n", outer, slow, rows > 1 ? "yb" : "", window, rows > 1 ? "yr" : "");
+    text_printf(&t, "split zv by %lld -> zr %s\n", (long long)lanes, lane);
+    text_printf(&t, "order %s %s %s zb %s %s zr %s\n", outer, slow, rows > 1 ? "yb" : "", window, rows > 1 ? "yr" : "", lane);
     if (w->nouter)
         text_printf(&t, "fuse %s -> plane\n", outer);
     text_printf(&t, "hold %s at zb -> acc reg\n", part);
-    text_printf(&t, "run %s %s zr unroll\nrun l vector\n", window, rows > 1 ? "yr" : "");
+    text_printf(&t, "run %s %s zr unroll\nrun %s vector\n", window, rows > 1 ? "yr" : "", lane);
     if (w->nouter) {
         text_printf(&t, "image %s at plane -> image\n", wr->p->k->part[0].nest->param[w->image.load->u.load.slot].name);
         if (filter)
