@@ -32,6 +32,8 @@ bool write_window(Draft *w);
 bool write_turn(Draft *w);
 /* Products among parts over shared rows. */
 bool write_group(Draft *w);
+/* A product whose columns a window makes: depthwise and pointwise convolution. */
+bool write_separable(Draft *w);
 /* Work on rows that the parts share, reductions, elementwise work: anything. */
 void write_rows(Draft *w);
 /* One loop inside the other, nothing unrolled, no vectors: the reference of the others. */
