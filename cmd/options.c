@@ -101,6 +101,16 @@ enum { NROW = sizeof rows / sizeof *rows };
 
 /* ---- help ------------------------------------------------------------------------------------------ */
 
+/* Columns of a terminal that a text in UTF-8 takes; every character of ours takes one. */
+static int
+columns(const char *text)
+{
+    int n = 0;
+    for (; *text; text++)
+        n += (*text & 0xc0) != 0x80;
+    return n;
+}
+
 static void
 help_rows(VerbId verb, bool how)
 {
@@ -113,7 +123,7 @@ help_rows(VerbId verb, bool how)
         if (r->letter)
             snprintf(letter, sizeof letter, "-%c, ", r->letter);
         snprintf(left, sizeof left, "%s--%s%s%s", letter, r->name, r->value ? " " : "", r->value ? r->value : "");
-        printf("  %-26s %s\n", left, r->help);
+        printf("  %s%*s %s\n", left, columns(left) < 26 ? 26 - columns(left) : 0, "", r->help);
     }
 }
 
@@ -242,6 +252,7 @@ read_counts(const Row *r, const char *text, Counts *out)
     }
 }
 
+/* 800M, 800MB, 8G: by 1024 each, as sizes are printed. */
 static int
 read_bytes(const Row *r, const char *text, int64_t *out)
 {
@@ -256,6 +267,7 @@ read_bytes(const Row *r, const char *text, int64_t *out)
         shift = 10 * (int)(unit - units + 1);
         end++;
     }
+    end += *end == 'B';
     if (end == text || *end || errno || v <= 0 || v > INT64_MAX >> shift)
         return usage_error("--%s %s: a size is needed, such as 800M or 8G", r->name, text);
     *out = (int64_t)v << shift;

@@ -116,7 +116,8 @@ typedef struct TnThreadPool {
     size_t size;
     void (*parallel)(void *user, void (*fn)(const void *task, int64_t begin, int64_t end, void *scratch),
                      const void *task, int64_t trips, int64_t grain);
-    TnStatus (*reserve)(void *user, int64_t scratch_bytes);      /* before the first run, and when sizes grow */
+    TnStatus (*reserve)(void *user, int64_t scratch_bytes);      /* before the first run, and when sizes grow: also in the
+                                                                    middle of a run, between two calls of parallel */
     void *user;
 } TnThreadPool;
 

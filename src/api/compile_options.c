@@ -216,7 +216,7 @@ call_no_memory(TnContext *ctx, Call *call)
     if (w->over == WATCH_STOPPED)
         snprintf(ctx->last, sizeof ctx->last, "error: stopped by its caller %s", where);
     else if (w->over == WATCH_TIME)
-        snprintf(ctx->last, sizeof ctx->last, "error: the compilation may take %g s (--max-time, max_seconds); they were over %s. "
+        snprintf(ctx->last, sizeof ctx->last, "error: the compilation may take %g s (--max-time, max_seconds), and that was over %s. "
                  "Raise the limit or compile a smaller model", call->options.max_seconds, where);
     else if (call->wanted)
         snprintf(ctx->last, sizeof ctx->last, "error: the compilation may use %.1f MB (--max-memory, max_memory_bytes); it had %.1f MB and needed "

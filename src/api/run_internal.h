@@ -31,7 +31,6 @@ struct TnSession {
     uint8_t *turn;                   /* [noutput]: which of the two holds what the last run gave */
     TnThreadPool pool;               /* the caller's; parallel NULL: ours */
     int32_t threads;                 /* of our pool; 0: the caller's */
-    int64_t reserved;                /* scratch bytes asked of it */
     Profile *profile;                /* NULL: none was begun */
     TnWork *work;                    /* [nkernel], as last asked for */
 };

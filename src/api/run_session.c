@@ -159,10 +159,20 @@ run_task(const void *task, int64_t begin, int64_t end, void *scratch)
 static void
 callers_parallel(void *user, TnKernelFn *fn, const TnArgs *args, int64_t trips, int64_t grain)
 {
-    const TnThreadPool *pool = user;
+    const TnThreadPool *pool = &((TnSession *)user)->pool;
     Task task = { fn, args };
     if (trips > 0)
         pool->parallel(pool->user, run_task, &task, trips, grain);
+}
+
+static bool
+callers_reserve(void *user, int64_t bytes)
+{
+    TnSession *s = user;
+    TnStatus status = s->pool.reserve(s->pool.user, bytes);
+    return status == TN_OK
+        || diag_error(&s->ctx->c.diags, DIAG_LIMIT, (Loc){0}, "the caller's thread pool did not reserve %lld bytes of scratch: status %d (%s)",
+                      (long long)bytes, (int)status, tn_status_name(status));
 }
 
 /* ---- sessions --------------------------------------------------------------------------- */
@@ -211,7 +221,7 @@ session_make(TnContext *ctx, TnModel *m, const TnSessionOptions *o, TnSession **
 
     if (o && o->pool) {
         s->pool = *o->pool;
-        TnHost host = { .size = sizeof host, .parallel = callers_parallel, .user = &s->pool };
+        RunHost host = { { .parallel = callers_parallel, .user = s }, callers_reserve };
         s->session = session_new(a, d, m->artefact, NULL, &host);
     } else {
         Pool *pool = pool_new(a, d, o ? o->threads : 0);
@@ -304,20 +314,6 @@ take_inputs(TnSession *s, const TnTensor *in, int32_t nin, bool data)
     return true;
 }
 
-static bool
-reserve_scratch(TnSession *s)
-{
-    int64_t bytes = session_scratch_bytes(s->session);
-    if (!s->pool.parallel || bytes <= s->reserved)
-        return true;
-    TnStatus status = s->pool.reserve(s->pool.user, bytes);
-    if (status != TN_OK)
-        return diag_error(&s->ctx->c.diags, DIAG_LIMIT, (Loc){0}, "the caller's thread pool did not reserve %lld bytes of scratch: status %d (%s)",
-                          (long long)bytes, (int)status, tn_status_name(status));
-    s->reserved = bytes;
-    return true;
-}
-
 static void
 tell_output(TnSession *s, int32_t i, TnTensor *x)
 {
@@ -337,7 +333,7 @@ ready(TnSession *s, const TnTensor *in, int32_t nin, const TnTensor *out, int32_
         return false;
     if ((running || out || nout) && !check_array(s->ctx, "outputs", out, nout, s->manifest->noutput))
         return false;
-    return session_prepare(s->session, &s->ctx->c.diags, s->in, (uint32_t)nin, s->out) && reserve_scratch(s);
+    return session_prepare(s->session, &s->ctx->c.diags, s->in, (uint32_t)nin, s->out);
 }
 
 static bool

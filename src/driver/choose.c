@@ -303,16 +303,16 @@ own_variants(Job *j, Kernel *k, const Variants *chosen)
 }
 
 double
-choose_price(void *user, const Kernel *k)
+choose_price(void *user, const Kernel *k, const bool *constant)
 {
     Prices *p = user;
     Arena *scratch = arena_child(p->j->arena);
-    Sym key = choice_key(p->j, k, NEW_ARRAY(scratch, bool, k->nin + 1));
+    Sym key = choice_key(p->j, k, constant);
     double *price;
     uint64_t at;
 
     if (!map_get(&p->known, MAP_PTR(key), &at)) {
-        Choices choices = schedule_choices(p->j->ctx, scratch, k, &p->j->machine, NULL, false);
+        Choices choices = schedule_choices(p->j->ctx, scratch, k, &p->j->machine, constant, p->far);
         price = NEW(p->j->arena, double);
         *price = choices.n ? choices.at[0].seconds : -1;
         map_put(&p->known, MAP_PTR(key), at = MAP_PTR(price));
@@ -386,6 +386,12 @@ choose_in(Job *j, Graph *g, bool far, Pins *pins, Text *remarks)
         }
         text_add(remarks, "\n");
     }
+}
+
+Prices
+choose_prices(Job *j)
+{
+    return (Prices){ j, { .arena = j->arena }, constants_are_far(j) };
 }
 
 bool

@@ -113,9 +113,10 @@ DriverOptions options_resolve(Arena *a, const DriverOptions *o);
 bool choose_formats(Job *j);
 /* Kernel.schedule of every kernel that has none (choose.c). */
 bool choose_schedules(Job *j);
-/* The seconds of a kernel's best schedule, none of its inputs being known; negative: it has none. `known` keeps what
- * was asked before. */
-typedef struct { Job *j; Map known; } Prices;
-double choose_price(void *prices, const Kernel *k);
+/* The seconds of a kernel's best schedule; negative: it has none. constant [k->nin]: which inputs are known now. `known`
+ * keeps what was asked before; far: constants come from memory in every call. */
+typedef struct { Job *j; Map known; bool far; } Prices;
+Prices choose_prices(Job *j);
+double choose_price(void *prices, const Kernel *k, const bool *constant);
 
 #endif

@@ -198,7 +198,7 @@ fuse_nests(void *user, const Graph *g)
 {
     Job *j = user;
     FusePlan p = j->o->no_fuse ? fuse_none(g, j->arena) : fuse_greedy(g, j->arena, &j->machine);
-    Prices prices = { j, { .arena = j->arena } };
+    Prices prices = choose_prices(j);
 
     if (!j->o->no_fuse && j->o->schedule != SCHEDULE_PLAIN)
         fuse_join(g, &p, &(FusePrice){ choose_price, &prices });

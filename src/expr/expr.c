@@ -279,6 +279,12 @@ expr_loop(Ctx *c, uint32_t id)
 }
 
 const Expr *
+expr_of_terms(Ctx *c, uint32_t n, const Term *term)
+{
+    return intern(c, term, n);
+}
+
+const Expr *
 expr_term(Ctx *c, Term t)
 {
     return intern(c, &t, t.coef != 0);

@@ -24,6 +24,8 @@ struct ExprTable *expr_table(Ctx *c);
 const Expr *expr_atom(Ctx *c, AtomKind kind, Var var, uint32_t narg, const Expr *const *arg);
 const Expr *expr_of_atom(Ctx *c, const Atom *atom);
 const Expr *expr_term(Ctx *c, Term t);
+/* Some of the terms of an expression, in its order. */
+const Expr *expr_of_terms(Ctx *c, uint32_t n, const Term *term);
 const Expr *expr_pow(Ctx *c, const Expr *e, uint32_t power);
 int64_t expr_constant_part(const Expr *e);
 int expr_compare(const Expr *a, const Expr *b);      /* canonical total order */

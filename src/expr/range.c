@@ -440,6 +440,16 @@ split_min_max(Proof *p, const Atom *a, const Expr *coef, const Expr *rest, int d
     return all;
 }
 
+/* Does every variable stand once, and alone? Then its bounds are what e reaches, and no more can be said by symbols. */
+static bool
+is_sum_of_variables(const Expr *e)
+{
+    for (uint32_t i = 0; i < e->nterm; i++)
+        if (e->term[i].nfactor > 1 || (e->term[i].nfactor && (e->term[i].factor->power != 1 || e->term[i].factor->atom->kind != ATOM_VAR)))
+            return false;
+    return true;
+}
+
 bool
 proof_nonneg(Proof *p, const Expr *e, int depth)
 {
@@ -452,7 +462,11 @@ proof_nonneg(Proof *p, const Expr *e, int depth)
         return true;
     if (depth == 0 || expr_const(e, NULL))
         return false;
-    if ((least = at_range_end(p, e)) || (least = at_symbol_end(p, e)))
+    if ((least = at_range_end(p, e)))
+        return proof_nonneg(p, least, depth - 1);
+    if (is_sum_of_variables(e))
+        return false;
+    if ((least = at_symbol_end(p, e)))
         return proof_nonneg(p, least, depth - 1);
     if ((a = linear_atom(p, e, ATOM_MIN, &coef, &rest)) || (a = linear_atom(p, e, ATOM_MAX, &coef, &rest)))
         return split_min_max(p, a, coef, rest, depth);

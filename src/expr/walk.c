@@ -78,6 +78,9 @@ expr_vars(const Expr *e, void (*visit)(void *user, Var v), void *user)
 bool
 expr_split_atom(Ctx *c, const Expr *e, const Atom *atom, const Expr **coef, const Expr **rest)
 {
+    Term other[e->nterm + 1];
+    uint32_t nother = 0;
+
     *coef = *rest = expr_int(c, 0);
     for (uint32_t i = 0; i < e->nterm; i++) {
         Term t = e->term[i];
@@ -89,10 +92,11 @@ expr_split_atom(Ctx *c, const Expr *e, const Atom *atom, const Expr **coef, cons
             else if (t.factor[k].power > 1)
                 return false;
         if (n == t.nfactor)
-            *rest = expr_add(c, *rest, expr_term(c, t));
+            other[nother++] = t;
         else
             *coef = expr_add(c, *coef, expr_term(c, (Term){ t.coef, n, without }));
     }
+    *rest = expr_of_terms(c, nother, other);
     return true;
 }
 
@@ -117,6 +121,12 @@ is_bound(void *user, const Atom *a)
         if (same_var(b->at[i].var, a->var))
             return true;
     return false;
+}
+
+static bool
+term_is_bound(const Term *t, Bindings *b)
+{
+    return any_var(&(Expr){ .nterm = 1, .term = t }, is_bound, b);
 }
 
 static const Expr *subst(Ctx *c, const Expr *e, Bindings b);
@@ -151,11 +161,17 @@ subst_atom(Ctx *c, const Atom *a, Bindings b)
 static const Expr *
 subst(Ctx *c, const Expr *e, Bindings b)
 {
-    const Expr *sum = expr_int(c, 0);
-
     if (e->bad || !any_var(e, is_bound, &b))
         return e;
+    Term same[e->nterm];                 /* terms that stay are one piece: adding them one by one is quadratic */
+    uint32_t nsame = 0;
+    for (uint32_t i = 0; i < e->nterm; i++)
+        if (!term_is_bound(&e->term[i], &b))
+            same[nsame++] = e->term[i];
+    const Expr *sum = expr_of_terms(c, nsame, same);
     for (uint32_t i = 0; i < e->nterm; i++) {
+        if (!term_is_bound(&e->term[i], &b))
+            continue;
         const Expr *product = expr_int(c, e->term[i].coef);
         for (uint32_t k = 0; k < e->term[i].nfactor; k++) {
             Factor f = e->term[i].factor[k];

@@ -23,9 +23,10 @@ typedef struct {
 
 FusePlan fuse_none(const Graph *g, Arena *a);        /* every node alone: the baseline */
 FusePlan fuse_greedy(const Graph *g, Arena *a, const Machine *m);
-/* The seconds that a kernel's best schedule takes; negative: none is known. */
-typedef struct { double (*seconds)(void *user, const Kernel *k); void *user; } FusePrice;
-/* Groups of a plan joined, products with the rows between them, where the joint kernel takes less time than its pieces. */
+/* The seconds that a kernel's best schedule takes; negative: none is known. constant [k->nin]: which inputs are known now. */
+typedef struct { double (*seconds)(void *user, const Kernel *k, const bool *constant); void *user; } FusePrice;
+/* Groups of a plan joined where the joint kernel takes less time than its pieces: products with the rows between them, a
+ * window with the product that reads it. */
 void fuse_join(const Graph *g, FusePlan *p, const FusePrice *price);
 /* All of these nodes one group, wise or not: how tests reach every way of sharing a kernel. */
 FusePlan fuse_together(const Graph *g, Arena *a, const NodeId *node, uint32_t n);

@@ -66,9 +66,9 @@ Fusion fuse_compose(const Graph *g, Arena *a, const FusePlan *plan);
 uint32_t fuse_shared(const Fusion *f, const NodeId *host, uint32_t n);
 
 /* ---- apply.c --------------------------------------------------------------------------------------- */
-/* The kernel that a group becomes, in f's arena. */
+/* The kernel that a group becomes, in f's arena, and which of its inputs are constants. */
 struct Groups;
-const Kernel *fuse_kernel(const Fusion *f, const struct Groups *groups, uint32_t group);
+const Kernel *fuse_kernel(const Fusion *f, const struct Groups *groups, uint32_t group, const bool **constant);
 
 /* ---- plan.c --------------------------------------------------------------------------------------- */
 /* Number groups from 1 in topological order; in: any number per group, 0 for copied nodes. */

@@ -7,6 +7,8 @@
 #include "fuse/internal.h"
 
 #include <string.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 typedef struct {
     const Graph *g;
@@ -75,10 +77,10 @@ is_closed(const Join *j, const uint32_t *group, uint32_t n)
     return true;
 }
 
-/* Product, rows, product: a member of each group, and the last of the rows, where it is elementwise work that the second
- * product alone reads and may do itself; 0: none is. */
-typedef struct { NodeId member[3], last; } Triple;
-typedef VEC(Triple) Triples;
+/* Groups that may be one, in the order in which they feed each other: a member of each. last: of product, rows, product
+ * the last of the rows, where it is elementwise work that the second product alone reads and may do itself; 0: none is. */
+typedef struct { NodeId member[3], last; uint32_t n; } Candidate;
+typedef VEC(Candidate) Candidates;
 
 static NodeId
 last_of_rows(Join *j, const NodeId *host, uint32_t n, NodeId product)
@@ -92,13 +94,12 @@ last_of_rows(Join *j, const NodeId *host, uint32_t n, NodeId product)
     return 0;
 }
 
+/* Product, rows, product. */
 static bool
-find_triple(Join *j, uint32_t group, Triple *t)
+find_triple(Join *j, NodeId product, uint32_t group, Candidate *t)
 {
-    if (!is_product(j, group))
-        return false;
-    NodeId product = j->host[0];
     const Piece *p = &j->f->piece[product];
+
     for (uint32_t i = 0; i < p->nest->nin; i++) {
         uint32_t rows = group_of(j, p->value[i]);
         if (!rows || rows == group || !is_rows(j, rows))
@@ -110,11 +111,50 @@ find_triple(Join *j, uint32_t group, Triple *t)
                 uint32_t three[] = { group_of(j, j->f->piece[host[k]].value[s]), rows, group };
                 if (three[0] == rows || !is_product(j, three[0]) || !is_closed(j, three, 3))
                     continue;
-                *t = (Triple){ { j->g->value.at[j->f->piece[host[k]].value[s]].def, host[k], product }, last_of_rows(j, host, hosts, product) };
+                *t = (Candidate){ { j->g->value.at[j->f->piece[host[k]].value[s]].def, host[k], product }, last_of_rows(j, host, hosts, product), 3 };
                 return true;
             }
     }
     return false;
+}
+
+/* A group that sums over a window which slides over its outputs, alone. */
+static bool
+is_window(Join *j, uint32_t group)
+{
+    if (!group || fuse_hosts(j->f, &j->groups, group, j->host) != 1 || !fuse_traits_of(j->f, j->host[0])->reduces)
+        return false;
+    const Nest *n = j->f->piece[j->host[0]].nest;
+    Accesses reads = nest_accesses(j->f->ctx, j->f->arena, n);
+    for (uint32_t i = 0; i < reads.n; i++)
+        if (nest_mapping(j->f->ctx, n, &reads.at[i]) == MAP_WIN)
+            return true;
+    return false;
+}
+
+/* Window, product. */
+static bool
+find_pair(Join *j, NodeId product, uint32_t group, Candidate *t)
+{
+    const Piece *p = &j->f->piece[product];
+
+    for (uint32_t i = 0; i < p->nest->nin; i++) {
+        uint32_t two[] = { group_of(j, p->value[i]), group };
+        if (two[0] == group || !is_window(j, two[0]) || !is_closed(j, two, 2))
+            continue;
+        *t = (Candidate){ .member = { j->g->value.at[p->value[i]].def, product }, .n = 2 };
+        return true;
+    }
+    return false;
+}
+
+static bool
+find_candidate(Join *j, uint32_t group, Candidate *t)
+{
+    if (!is_product(j, group))
+        return false;
+    NodeId product = j->host[0];
+    return find_triple(j, product, group, t) || find_pair(j, product, group, t);
 }
 
 /* ---- their price --------------------------------------------------------------------------------------- */
@@ -122,20 +162,24 @@ find_triple(Join *j, uint32_t group, Triple *t)
 static double
 price_of(Join *j, const Fusion *f, const Groups *groups, uint32_t group)
 {
-    return j->price->seconds(j->price->user, fuse_kernel(f, groups, group));
+    const bool *constant;
+    const Kernel *k = fuse_kernel(f, groups, group, &constant);
+
+    return j->price->seconds(j->price->user, k, constant);
 }
 
 /* One group of them, if they may be one and pay. `composed`: with the last of the rows in the product. */
 static void
-try_join(Join *j, const Triple *t, const Fusion *composed)
+try_join(Join *j, const Candidate *t, const Fusion *composed)
 {
     Arena *a = j->f->arena;
     uint32_t nn = j->g->node.n, group[3], hosts;
     FusePlan joint = *j->plan;
+    NodeId reader = t->member[t->n - 1];
     double apart = 0;
 
     joint.group = arena_copy(a, j->plan->group, nn * sizeof *joint.group);
-    for (int i = 0; i < 3; i++) {
+    for (uint32_t i = 0; i < t->n; i++) {
         group[i] = j->plan->group[t->member[i]];
         double seconds = price_of(j, j->f, &j->groups, group[i]);
         if (seconds < 0)
@@ -143,20 +187,22 @@ try_join(Join *j, const Triple *t, const Fusion *composed)
         apart += seconds;
     }
     for (NodeId x = 1; x < nn; x++)
-        if (!joint.copied[x] && (joint.group[x] == group[0] || joint.group[x] == group[1]))
-            joint.group[x] = group[2];
+        for (uint32_t i = 0; i + 1 < t->n; i++)
+            if (!joint.copied[x] && joint.group[x] == group[i])
+                joint.group[x] = group[t->n - 1];
     fuse_number(j->g, a, &joint);
     if (fuse_illegal_numbers(j->g, &joint))
         return;
     Groups groups = fuse_groups(j->g, a, &joint);
-    hosts = fuse_hosts(composed, &groups, joint.group[t->member[2]], j->host);
+    hosts = fuse_hosts(composed, &groups, joint.group[reader], j->host);
     if (hosts > FUSE_MAX_PARTS || !fuse_shared(composed, j->host, hosts))
         return;
-    double together = price_of(j, composed, &groups, joint.group[t->member[2]]);
+    double together = price_of(j, composed, &groups, joint.group[reader]);
+    if (getenv("JDBG")) fprintf(stderr, "try %u: apart %.3g together %.3g us %s\n", t->n, apart * 1e6, together * 1e6, j->f->g->node.at[t->member[0]].origin);
     if (together < 0 || together >= apart)
         return;
     for (uint32_t i = 0; i < hosts; i++)
-        j->plan->why[j->host[i]] = arena_printf(j->g->ctx->arena, "one kernel with the products and rows around it: %.3g us, apart %.3g us", together * 1e6, apart * 1e6);
+        j->plan->why[j->host[i]] = arena_printf(j->g->ctx->arena, "one kernel with what feeds it: %.3g us, apart %.3g us", together * 1e6, apart * 1e6);
     memcpy(j->plan->group, joint.group, nn * sizeof *joint.group);
     j->plan->ngroup = joint.ngroup;
     j->groups = groups;
@@ -170,16 +216,16 @@ fuse_join(const Graph *g, FusePlan *p, const FusePrice *price)
     Arena *a = arena_child(g->ctx->arena);
     Fusion f = fuse_compose(g, a, p);
     Join j = { g, p, &f, fuse_groups(g, a, p), price, NEW_ARRAY(a, NodeId, g->node.n) };
-    Triples found = { 0 };
+    Candidates found = { 0 };
     FusePlan inlined = *p;
-    Triple t;
+    Candidate t;
 
     inlined.group = arena_copy(a, p->group, g->node.n * sizeof *p->group);
     inlined.inlined = arena_copy(a, p->inlined, g->node.n * sizeof *p->inlined);
     for (uint32_t group = 1; group <= p->ngroup; group++)
-        if (find_triple(&j, group, &t)) {
+        if (find_candidate(&j, group, &t)) {
             VEC_PUSH(a, &found, t);
-            inlined.group[t.last] = t.last ? p->group[t.member[2]] : 0;
+            inlined.group[t.last] = t.last ? p->group[t.member[t.n - 1]] : 0;
             inlined.inlined[t.last] = t.last != 0;
         }
     if (found.n) {

@@ -232,15 +232,35 @@ infer_concat(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
-/* i < n0 ? x0[i] : i < n0 + n1 ? x1[i - n0] : …, built from the last input; empty inputs take no part. */
+typedef struct { Ctx *c; Making *m; uint32_t d; const Expr **axis, **first; } Concat;
+
+/* Element i of inputs [from, to) of the concatenation: i < first[mid] ? of the left half : of the right half. A chain would
+ * be as deep as the inputs are many, and models give hundreds. Two and three inputs are the chain. */
+static const Scalar *
+concat_of(const Concat *v, uint32_t from, uint32_t to)
+{
+    Ctx *c = v->c;
+    const Expr *at[TN_MAX_RANK];
+
+    if (to - from == 1) {
+        memcpy(at, v->axis, sizeof at);
+        at[v->d] = expr_sub(c, v->axis[v->d], v->first[from]);
+        return nest_load(&v->m->nb, from, at);
+    }
+    uint32_t mid = from + (to - from) / 2;
+    const Scalar *left = concat_of(v, from, mid), *right = concat_of(v, mid, to);
+    return scalar_select(c, scalar_2(c, S_LT, scalar_index(c, v->axis[v->d]), scalar_index(c, v->first[mid])), left, right);
+}
+
+/* Empty inputs take no part. */
 bool
 expand_concat(Build *b)
 {
     Ctx *c = b->c;
     const OpCall *call = b->call;
-    const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK], *begin = expr_int(c, 0);
+    const Expr *axis[TN_MAX_RANK], *begin = expr_int(c, 0);
     const Expr **first = NEW_ARRAY(c->arena, const Expr *, call->nin);
-    uint32_t *from = NEW_ARRAY(c->arena, uint32_t, call->nin), n = 0, d;
+    uint32_t n = 0, d;
     Making m = make_begin(b, NULL);
 
     if (!op_axis_attr(c, call, call->in[0]->rank, &d))
@@ -249,20 +269,11 @@ expand_concat(Build *b)
         if (expr_is(call->in[i]->dim[d], 0) && (n || i + 1 < call->nin))
             continue;
         make_in(&m, arena_printf(c->arena, "x%u", n), i);
-        from[n] = i;
         first[n++] = begin;
         begin = expr_add(c, begin, call->in[i]->dim[d]);
     }
     make_out_over(&m, "o", build_out(b, 0), axis);
-    memcpy(at, axis, sizeof at);
-    const Scalar *v = NULL;
-    for (uint32_t k = n; k-- > 0; ) {
-        at[d] = expr_sub(c, axis[d], first[k]);
-        const Scalar *x = nest_load(&m.nb, k, at);
-        const Expr *end = expr_add(c, first[k], call->in[from[k]]->dim[d]);
-        v = v ? scalar_select(c, scalar_2(c, S_LT, scalar_index(c, axis[d]), scalar_index(c, end)), x, v) : x;
-    }
-    return make_finish(&m, axis, v);
+    return make_finish(&m, axis, concat_of(&(Concat){c, &m, d, axis, first}, 0, n));
 }
 
 /* ---- pad ---------------------------------------------------------------------------------------------------- */

@@ -118,7 +118,7 @@ function draw(fit) {
         cy.add([...shown.nodes.map((n) => { const p = layout.node(n.id); return { data: { id: n.id, label: n.label, color: palette[n.kind], w: p.width, h: p.height }, position: { x: p.x, y: p.y } }; }),
                 ...shown.edges.map(([a, b]) => ({ data: { source: a, target: b } }))]);
     });
-    if (fit) start();
+    if (fit) start(), moved = false;
     $("#stage b").textContent = frame.name;
     $("#what").textContent = frame.what;
     $("#same").textContent = frame.same ? "this stage changed nothing" : "";
@@ -138,6 +138,11 @@ function start() {
     }
 }
 
+/* A window that changes shows it anew, unless it was moved by hand. */
+let moved = false;
+cy.on("viewport", () => { moved = true; });
+new ResizeObserver(() => { const keep = moved; cy.resize(); if (!keep) start(), moved = false; }).observe($("#graph"));
+
 /* ---- the side: what is selected -------------------------------------------------------------------------------- */
 
 const row = (name, value) => `<tr><th>${name}</th><td>${value}</td></tr>`;
@@ -155,6 +160,9 @@ function overview(frame, g) {
         `<p style="color:var(--dim)">Sizes that are open count as 1. Click a node for its text, a layer to open it.</p>`;
 }
 
+/* Lines that are too long go on further in than they began. */
+const lines = (text) => text.split("\n").map((l) => `<div style="padding-left:${l.search(/\S|$/) + 4}ch">${escape(l.trim())}\n</div>`).join("");
+
 function tell(id) {
     const g = model(data.frames[at]);
     const n = g.nodes.find((n) => n.id === id);
@@ -164,7 +172,7 @@ function tell(id) {
         (n.mul >= 0 ? row("multiply-adds", count(n.mul)) : "") + (n.params ? row("parameters", size(n.params)) : "") +
         (time ? row("time", `${time.ms.toFixed(4)} ms, ${(100 * time.share).toFixed(1)} % of a run`) : "") +
         n.ins.map((v, i) => row("in " + i, valueText(g, v))).join("") + n.outs.map((v, i) => row("out " + i, valueText(g, v))).join("") +
-        `</table>${n.text ? `<pre>${escape(n.text.replace(/^ {2}/gm, ""))}</pre>` : ""}`;
+        `</table>${n.text ? `<pre>${lines(n.text.replace(/^ {2}/gm, "").trim())}</pre>` : ""}`;
 }
 
 cy.on("tap", "node", (e) => {
@@ -234,14 +242,15 @@ function roofChart() {
     const number = (v) => String(+v.toPrecision(2)), grid = 'stroke="#e3e6ea"', ink = 'fill="#667085" font-size="11"';
     const axes = marks(x0, x1).map((v) => `<line x1="${X(v)}" x2="${X(v)}" y1="0" y2="${H - under}" ${grid}/><text x="${X(v)}" y="${H - 4}" text-anchor="middle" ${ink}>${number(v)}</text>`)
         .concat(marks(y0, y1).map((v) => `<line x1="${left}" x2="${W}" y1="${Y(v)}" y2="${Y(v)}" ${grid}/><text x="${left - 6}" y="${+Y(v) + 4}" text-anchor="end" ${ink}>${number(v)}</text>`));
-    const roof = points.filter((p) => p.roof > 0).sort((a, b) => a.x - b.x).map((p) => `${X(p.x)},${Y(p.roof)}`).join(" ");
+    /* each kernel has a roof of its own: how fast its bytes come depends on how many there are */
+    const roofs = points.filter((p) => p.roof > 0).map((p) => `<path d="M${X(p.x)},${Y(p.y)}V${Y(p.roof)}" stroke="#e9c3ad"/><path d="M${+X(p.x) - 9},${Y(p.roof)}h18" stroke="#b3541e" stroke-width="2"/>`);
     const dots = points.map((p) => {
         const r = (2 + 8 * Math.sqrt(p.k.share)).toFixed(1), last = +X(p.x) > W - 120;
         const label = p.k.share < .05 ? "" : `<text x="${+X(p.x) + (last ? -1 : 1) * (+r + 4)}" y="${+Y(p.y) + 4}" ${last ? 'text-anchor="end"' : ""} font-size="11">${escape(p.k.name)}</text>`;
         return `<ellipse cx="${X(p.x)}" cy="${Y(p.y)}" rx="${r}" ry="${r}" fill="#1d4f91" fill-opacity=".55"><title>${escape(p.k.name)}: ${p.y.toFixed(1)} GFLOP/s at ${p.x.toFixed(2)} operations a byte; roof ${p.roof.toFixed(1)}</title></ellipse>${label}`;
     });
-    box.innerHTML = `<svg viewBox="0 0 ${W} ${H}">${axes.join("")}<polyline points="${roof}" fill="none" stroke="#b3541e"/>${dots.join("")}</svg>`;
-    return `across: operations a byte (logarithmic), up: GFLOP/s (logarithmic); the line is ${escape(data.profile.machine ?? "the machine")}'s roof`;
+    box.innerHTML = `<svg viewBox="0 0 ${W} ${H}">${axes.join("")}${roofs.join("")}${dots.join("")}</svg>`;
+    return `across: operations a byte (logarithmic), up: GFLOP/s (logarithmic); bars: the most ${escape(data.profile.machine ?? "the machine")} could do`;
 }
 
 /* ---- the beginning ---------------------------------------------------------------------------------------------------- */

@@ -48,8 +48,12 @@ typedef struct { const void *data; DType dtype; uint32_t rank; const int64_t *di
  * memory that stays good until the next one. Of another output dims may be the most that they can be. */
 typedef struct { void *data; DType dtype; uint32_t rank; int64_t dims[TN_MAX_RANK]; int64_t bytes; bool made; } RunOutput;
 
+/* Who runs ranges instead of a pool of ours. reserve: each range gets so much scratch from now on, before a run or in
+ * the middle of one; false when it has reported why not. Both get host.user. */
+typedef struct { TnHost host; bool (*reserve)(void *user, int64_t bytes); } RunHost;
+
 typedef struct Session Session;
-Session *session_new(Arena *a, Diags *d, const Artefact *f, Pool *pool, const TnHost *host);   /* host: the caller's pool instead, or NULL */
+Session *session_new(Arena *a, Diags *d, const Artefact *f, Pool *pool, const RunHost *host);   /* host: instead of the pool, or NULL */
 /* Check the inputs (count, type, rank, dimensions, constraints), size the outputs. Errors name the
  * input, the dimension and both values. Repeated with the same dims it costs a compare. */
 bool session_prepare(Session *s, Diags *d, const RunInput *in, uint32_t nin, RunOutput *out);
@@ -57,7 +61,6 @@ bool session_prepare(Session *s, Diags *d, const RunInput *in, uint32_t nin, Run
 bool session_run(Session *s, Diags *d, const RunInput *in, RunOutput *out);
 int64_t session_arena_bytes(const Session *s);     /* as last prepared */
 int64_t session_taken_bytes(const Session *s);     /* memory for what only data size, over all runs */
-int64_t session_scratch_bytes(const Session *s);   /* what a caller's pool must give each range, as last prepared */
 
 /* ---- profile ------------------------------------------------------------------------------------ */
 

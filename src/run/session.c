@@ -20,6 +20,9 @@ struct Session {
     const TnManifest *manifest;
     Pool *pool;                      /* ours, or NULL */
     TnHost host;
+    bool (*reserve)(void *user, int64_t bytes);      /* of a host that is not ours, or NULL */
+    int64_t reserved;                /* scratch bytes that it has for each range */
+    bool refused;                    /* it said no in the middle of a run, and why */
     Profile *profile;                /* NULL: none */
 
     bool prepared;
@@ -102,24 +105,37 @@ put_block(void *user, void *at, int64_t bytes)
     heap_put(((Session *)user)->heap, at, bytes);
 }
 
+/* Each range is to have at least so much scratch, whoever runs it. Only a host reports why it has not. */
+static bool
+get_scratch(Session *s, int64_t bytes)
+{
+    if (s->pool)
+        return pool_scratch(s->pool, bytes);
+    if (s->reserve) {
+        if (bytes > s->reserved && !s->reserve(s->host.user, bytes))
+            return false;
+        s->reserved = bytes > s->reserved ? bytes : s->reserved;
+        return true;
+    }
+    if (!memory_grow(&s->scratch, bytes))
+        return false;
+    s->host.scratch = s->scratch.at;
+    return true;
+}
+
 /* A kernel of which only the run knows how much scratch it needs. */
 static int
-reserve_scratch(void *user, int64_t bytes)
+get_scratch_in_run(void *user, int64_t bytes)
 {
     Session *s = user;
+    bool there = get_scratch(s, bytes);
 
-    if (bytes <= s->sizes.scratch_bytes)
-        return 0;
-    if (s->pool ? !pool_scratch(s->pool, bytes) : s->host.parallel || !memory_grow(&s->scratch, bytes))
-        return 1;
-    s->sizes.scratch_bytes = bytes;
-    if (!s->host.parallel)
-        s->host.scratch = s->scratch.at;
-    return 0;
+    s->refused = !there && s->reserve;
+    return !there;
 }
 
 Session *
-session_new(Arena *a, Diags *d, const Artefact *f, Pool *pool, const TnHost *host)
+session_new(Arena *a, Diags *d, const Artefact *f, Pool *pool, const RunHost *host)
 {
     (void)d;
     const TnManifest *m = f->manifest;
@@ -127,9 +143,10 @@ session_new(Arena *a, Diags *d, const Artefact *f, Pool *pool, const TnHost *hos
     s->artefact = f;
     s->manifest = m;
     s->pool = host ? NULL : pool;
-    if (host)
-        s->host = *host;
-    else if (pool)
+    if (host) {
+        s->host = host->host;
+        s->reserve = host->reserve;
+    } else if (pool)
         s->host = (TnHost){ .parallel = pool_parallel, .user = pool };
     s->host.size = sizeof s->host;
 
@@ -147,7 +164,7 @@ session_new(Arena *a, Diags *d, const Artefact *f, Pool *pool, const TnHost *hos
     s->output_data = NEW_ARRAY(a, void *, m->noutput);
 
     s->heap = heap_new(a);
-    s->memory = (TnMemory){ sizeof s->memory, get_block, put_block, reserve_scratch, s };
+    s->memory = (TnMemory){ sizeof s->memory, get_block, put_block, get_scratch_in_run, s };
     s->block = NEW_ARRAY(a, TnBlock, m->noutput);
     s->made = NEW_ARRAY(a, TnBlock *, m->noutput);
     s->last = NEW_ARRAY(a, TnBlock, m->noutput);
@@ -259,7 +276,7 @@ report_fault(const Session *s, Diags *d, const TnFault *f)
         return diag_error(d, DIAG_USAGE, at_model(s), "the size %s, which data define, is %lld; %s %lld is possible",
                           f->where >= 0 && f->where < m->nsymbol ? m->symbols[f->where] : "of a tensor", got, got > want ? "at most" : "at least", want);
     case TN_FAULT_MEMORY:
-        return diag_error(d, DIAG_LIMIT, at_model(s), "cannot get %lld bytes of memory for a tensor that data size; run smaller inputs", got);
+        return !s->refused && diag_error(d, DIAG_LIMIT, at_model(s), "cannot get %lld bytes of memory for a tensor that data size; run smaller inputs", got);
     case TN_FAULT_TRIPS:
         return diag_error(d, DIAG_LIMIT, at_model(s), "a loop made %lld turns, the limit is %lld; raise it with --max-trips when compiling", got, want);
     case TN_FAULT_DEPTH:
@@ -341,12 +358,10 @@ get_memory(Session *s, Diags *d)
     if (z.arena_bytes > INT64_MAX / 4 || z.scratch_bytes > INT64_MAX / 4 || !memory_grow(&s->arena, z.arena_bytes))
         return diag_error(d, DIAG_LIMIT, at_model(s), "cannot get %lld bytes of memory for intermediate tensors; run smaller inputs",
                           (long long)z.arena_bytes);
-    if (s->pool ? !pool_scratch(s->pool, z.scratch_bytes) : !s->host.parallel && !memory_grow(&s->scratch, z.scratch_bytes))
-        return diag_error(d, DIAG_LIMIT, at_model(s), "cannot get %lld bytes of scratch memory for each of %d threads; use fewer",
-                          (long long)z.scratch_bytes, s->pool ? pool_threads(s->pool) : 1);
-    if (!s->host.parallel)
-        s->host.scratch = s->scratch.at;
-    return true;
+    if (get_scratch(s, z.scratch_bytes))
+        return true;
+    return !s->reserve && diag_error(d, DIAG_LIMIT, at_model(s), "cannot get %lld bytes of scratch memory for each of %d threads; use fewer",
+                                     (long long)z.scratch_bytes, s->pool ? pool_threads(s->pool) : 1);
 }
 
 bool
@@ -445,6 +460,7 @@ session_run(Session *s, Diags *d, const RunInput *in, RunOutput *out)
     if (m->noutput)                  /* what the last run made may be an input of this one */
         memcpy(s->last, s->block, (size_t)m->noutput * sizeof *s->block);
     memset(s->block, 0, (size_t)m->noutput * sizeof *s->block);
+    s->refused = false;
     if (s->pool)
         pool_busy(s->pool, true);
     int code = m->run(&frame);
@@ -485,10 +501,4 @@ int64_t
 session_arena_bytes(const Session *s)
 {
     return s->prepared ? s->sizes.arena_bytes : 0;
-}
-
-int64_t
-session_scratch_bytes(const Session *s)
-{
-    return s->prepared ? s->sizes.scratch_bytes : 0;
 }

@@ -75,6 +75,10 @@ bool env_box(Env *e, IterId x, const Expr **lo, const Expr **width);
 bool boxes_begin(Env *e);
 /* The boxes of the parts that are put at n, where its body begins. */
 void boxes_place(Env *e, const Node *n, Block *b);
+/* The points of an axis that one trip of the loops around goes over, exactly… */
+void points_here(Env *e, IterId x, const Expr **lo, const Expr **width);
+/* … and how many there are at most in a trip of loop `at`, in symbols. */
+void points_most(Env *e, IterId x, const Node *at, const Expr **width);
 
 /* ---- buffers (lower_buffer.c) ------------------------------------------------------------------ */
 
@@ -98,6 +102,12 @@ void lower_turn(Env *e, const Node *leaf, Block *b);
 bool lower_tile_rows(Env *e, const Node *n, Block *b);
 /* Does the leaf make or read a tile, so that it has to be vectors? */
 bool leaf_has_tile(const Env *e, const Node *leaf);
+
+/* ---- images (lower_image.c) ---------------------------------------------------------------------- */
+
+/* Memory for the copy, and the copy itself. */
+void place_image(Env *e, Block *b, Copy *k);
+void lower_image(Env *e, const Node *leaf, Block *b);
 
 /* ---- loops (lower.c) ------------------------------------------------------------------------------- */
 

@@ -209,8 +209,15 @@ boxes_begin(Env *e)
 
 /* ---- where it begins ----------------------------------------------------------------------------------- */
 
-/* The points of x that one trip of the loops around goes over, exactly. */
-static void
+void
+points_most(Env *e, IterId x, const Node *at, const Expr **width)
+{
+    const Expr *lo;
+
+    most_points(e, x, at, &lo, width);
+}
+
+void
 points_here(Env *e, IterId x, const Expr **lo, const Expr **width)
 {
     const Iter *it = env_iter(e, x);

@@ -103,8 +103,10 @@ place_copy(Env *e, Block *b, uint32_t id)
 {
     Copy *c = &e->p->copy.at[id];
 
-    if (c->image)
-        return;                                      /* where it is filled */
+    if (c->image) {
+        place_image(e, b, c);
+        return;
+    }
     c->lanes = 1;
     for (const Node *n = c->leaf->up; n != c->at; n = n->up)
         if (n->run == WORD_vector && c->space == WORD_reg)
@@ -125,6 +127,40 @@ put_of(const Env *e, uint32_t local)
     return NULL;
 }
 
+/* Sums of a reader that run over padding read so many elements behind a box, at most. */
+static int64_t
+read_behind(const Env *e, const Put *put)
+{
+    int64_t most = 0;
+
+    for (IterId x = 1; x < e->p->iter.n; x++) {
+        const Iter *it = env_iter(e, x);
+        const Part *part = &e->k->part[it->part];
+        for (uint32_t i = 0; it->tail == WORD_pad && i < part->nest->nin; i++)
+            if (part->buffer[i] == put->local && it->factor > most)
+                most = it->factor;
+    }
+    return most;
+}
+
+/* Memory for the largest box, and for what is read behind it: longer along the first dimension that has more than a point. */
+static void
+box_extents(const Env *e, const Put *put, uint32_t rank, const Expr **extent)
+{
+    const Expr *inner = expr_int(e->c, 1);
+    int64_t behind = read_behind(e, put);
+    uint32_t longer = 0;
+
+    for (uint32_t d = 0; d < rank; d++)
+        extent[d] = put->most[put->dim[d]];
+    while (longer + 1 < rank && expr_is(extent[longer], 1))
+        longer++;
+    for (uint32_t d = longer + 1; d < rank; d++)
+        inner = expr_mul(e->c, inner, extent[d]);
+    if (behind && rank)
+        extent[longer] = expr_add(e->c, extent[longer], expr_ceil_div(e->c, expr_int(e->c, behind), expr_max(e->c, expr_int(e->c, 1), inner)));
+}
+
 /* Values between parts live in the worker's memory, without the axes that all parts share. */
 static void
 declare_locals(Env *e, Block *b)
@@ -140,8 +176,7 @@ declare_locals(Env *e, Block *b)
         const Put *put = put_of(e, i);
         if (put) {
             const Expr *extent[TN_MAX_RANK];
-            for (uint32_t d = 0; d < local.type->rank; d++)
-                extent[d] = put->most[put->dim[d]];
+            box_extents(e, put, local.type->rank, extent);
             box[i] = put->home;
             home[i] = kernel_buffer(e->c, e->a, e->k, local.name, type_new(e->c, local.type->dtype, local.type->rank, extent), SPACE_SCRATCH, 1);
             tree_buffer(b, home[i]);

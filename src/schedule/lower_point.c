@@ -43,24 +43,40 @@ slides_in_image(const Env *e, uint32_t part, uint32_t axis)
     return false;
 }
 
+/* The axis that digit i of a fused iterator counts, and where its first point is: an axis of the part, or (the slowest
+ * digit) the points of one trip of it. NULL: it counts something else, or its value is known already. */
+static const Expr *
+digit_axis(Env *e, uint32_t part, const Iter *it, uint32_t i, uint32_t *axis)
+{
+    IterId x = it->from[i];
+    const Expr *first = expr_int(e->c, 0);
+
+    if (e->at[x].value)
+        return NULL;
+    if (i == 0 && env_iter(e, x)->inner) {
+        first = env_start(e, env_iter(e, x)->sibling);
+        x = env_iter(e, x)->parent;
+    }
+    *axis = env_iter(e, x)->axis;
+    return *axis < NEST_MAX_AXES && e->p->axis[part][*axis] == x ? first : NULL;
+}
+
 /* Fused axes that are one axis in memory, for all that is computed here, need no digits: the innermost takes
- * the whole index and the others are 0. */
+ * the whole index and the others are at their first points. */
 static void
 bind_collapsed(Env *e, Low *l, uint32_t part, const Scalar *const *value, uint32_t nvalue, const Write *w)
 {
     for (IterId x = 1; x < e->p->iter.n; x++) {
         const Iter *it = env_iter(e, x);
-        const Expr *whole = it->nfrom > 1 && !it->pitched ? env_value(e, x) : NULL;
+        const Expr *whole = it->nfrom > 1 && !it->pitched ? env_value(e, x) : NULL, *first[STEP_MAX_LOOPS];
+        uint32_t axis[STEP_MAX_LOOPS];
         bool one = whole != NULL;
-        for (uint32_t i = 0; one && i < it->nfrom; i++) {
-            const Iter *from = env_iter(e, it->from[i]);
-            one = from->axis < NEST_MAX_AXES && !e->at[it->from[i]].value && e->p->axis[part][from->axis] == it->from[i];
-        }
-        for (uint32_t i = 0; one && i + 1 < it->nfrom; i++)
-            one = !slides_in_image(e, part, env_iter(e, it->from[i])->axis) &&
-                  low_collapses(l, env_iter(e, it->from[i])->axis, env_iter(e, it->from[i + 1])->axis, value, nvalue, w);
         for (uint32_t i = 0; one && i < it->nfrom; i++)
-            l->bind[env_iter(e, it->from[i])->axis] = i + 1 == it->nfrom ? whole : expr_int(e->c, 0);
+            one = (first[i] = digit_axis(e, part, it, i, &axis[i])) != NULL;
+        for (uint32_t i = 0; one && i + 1 < it->nfrom; i++)
+            one = !slides_in_image(e, part, axis[i]) && low_collapses(l, axis[i], axis[i + 1], value, nvalue, w);
+        for (uint32_t i = 0; one && i < it->nfrom; i++)
+            l->bind[axis[i]] = i + 1 == it->nfrom ? whole : first[i];
     }
 }
 
@@ -112,11 +128,13 @@ use_copies(Env *e, Low *l, const Node *leaf)
         if (k->part != leaf->part || !node_inside(leaf, k->at) || (leaf->copy && k->operand != e->p->copy.at[leaf->copy].operand))
             continue;
         if (k->image) {
-            position = expr_scale(c, expr_mul(c, k->image->first, k->image->slide[0].pitch), -1);
             if (k->ndim)
-                position = expr_add(c, env_value(e, k->dim[0]), position);
-            for (uint32_t s = 0; !k->ndim && s < k->image->nslide; s++)
-                position = expr_add(c, position, expr_mul(c, l->bind[k->image->slide[s].axis], k->image->slide[s].pitch));
+                position = expr_sub(c, env_value(e, k->dim[0]), expr_mul(c, k->image->first, k->image->slide[0].pitch));
+            for (uint32_t s = 0; !k->ndim && s < k->image->nslide; s++) {
+                const Slide *along = &k->image->slide[s];
+                const Expr *point = l->bind[along->axis];
+                position = expr_add(c, position, expr_mul(c, s ? point : expr_sub(c, point, k->image->first), along->pitch));
+            }
             rank = stage_index(l, k->image, position, at);
             map_put(&l->value, MAP_PTR(k->operand), MAP_PTR(scalar_load(c, k->operand->dtype, k->image->buffer, rank, at, NULL)));
         } else if (place_index(e, k->name, k->dim + k->turned, rank, NULL, at)) {
@@ -429,40 +447,6 @@ lower_fill(Env *e, const Node *leaf, Block *b)
                                                                                : combiner_identity(e->c, w.combiner, t->dtype);
     w.at = at;
     low_write(l, b, &w, low_value(l, first));
-}
-
-/* ---- images ------------------------------------------------------------------------------------------ */
-
-static void
-lower_image(Env *e, const Node *leaf, Block *b)
-{
-    Copy *k = &e->p->copy.at[leaf->copy];
-    Stage *s = k->image;
-    const Slide *outer = &s->slide[0];
-    Ctx *c = e->c;
-    uint32_t lanes = machine_lanes(e->p->m, k->operand->dtype);
-    Low *l = env_low(e, leaf->part, &k->operand, 1, NULL);
-    const Expr *first = expr_int(c, 0), *rows = outer->positions;
-    int64_t slack = lanes;
-
-    const Expr *lo, *width;
-    if (!k->ndim && env_box(e, e->p->axis[leaf->part][outer->axis], &lo, &width)) {
-        first = env_let(e, b, "first", env_simplify(e, lo), NULL);
-        rows = expr_min(c, expr_offset(c, width, (outer->span - 1) / outer->stride), outer->positions);
-    }
-    if (k->ndim) {
-        env_box(e, k->dim[0], &lo, &width);
-        const Expr *touched = expr_offset(c, expr_ceil_div(c, width, outer->pitch), 1 + (outer->span - 1) / outer->stride);
-        first = env_let(e, b, "first", env_simplify(e, expr_div(c, lo, outer->pitch)), NULL);
-        rows = expr_min(c, touched, outer->positions);
-        slack += expr_or(width, 0);
-    }
-    l->range.at = arena_copy(e->a, e->range.at, e->range.n * sizeof *e->range.at);
-    stage_declare(l, b, s, first, rows, (uint32_t)slack);
-    const Expr *across = s->ninner ? low_extent(l, s->inner[s->ninner - 1]) : s->slide[s->nslide - 1].positions;
-    while (lanes > 2 && lanes / 2 >= expr_or(across, INT64_MAX))
-        lanes /= 2;
-    stage_fill(l, b, s, lanes);
 }
 
 static void

@@ -118,15 +118,13 @@ stage_recognise(Low *l, const Scalar *load, AxisSet sum, AxisSet wanted, AxisSet
 }
 
 void
-stage_declare(Low *l, Block *b, Stage *s, const Expr *first, const Expr *rows, uint32_t slack)
+stage_declare(Low *l, Block *b, Stage *s, const Expr *room, uint32_t slack)
 {
     Ctx *c = l->c;
     const Expr *dim[TN_MAX_RANK * 2];
     uint32_t rank = 0;
 
-    s->first = first;
-    s->rows = rows;
-    s->plane = expr_offset(c, expr_mul(c, rows, s->slide[0].pitch), slack + s->shared);
+    s->plane = expr_offset(c, expr_mul(c, room, s->slide[0].pitch), slack + s->shared);
     for (uint32_t i = 0; i < s->nouter; i++)
         dim[rank++] = low_extent(l, s->outer[i]);
     for (uint32_t i = 0; i < s->nslide; i++)

@@ -35,7 +35,7 @@ typedef struct {
     uint32_t outer[NEST_MAX_AXES], nouter;   /* sum axes that are no window axes: one plane each */
     uint32_t inner[NEST_MAX_AXES], ninner;   /* axes whose points lie together at each position: channels that are neighbours in memory */
     AxisSet window;                          /* sum axes in a reach */
-    const Expr *first, *rows;                /* positions of the first slide that a task stages */
+    const Expr *first, *rows;                /* positions of the first slide that a copy has */
     const Expr *plane;                       /* elements of one staged plane, slack for vectors included */
     uint32_t buffer;                         /* scratch [outer…, phases…, plane, inner…] */
 } Stage;
@@ -44,9 +44,9 @@ typedef struct {
  * stands beside them, and those in `wanted` anyway. Those in `inner`, each an index of its own behind all that slide, lie
  * together at each position. Fills everything but first, rows, plane, buffer. */
 bool stage_recognise(Low *l, const Scalar *load, AxisSet sum, AxisSet wanted, AxisSet inner, Stage *s);
-/* Scratch for rows `first` to `first + rows` with `slack` elements behind each plane. */
-void stage_declare(Low *l, Block *b, Stage *s, const Expr *first, const Expr *rows, uint32_t slack);
-/* The copy; every axis of the read that is neither sliding nor inner nor a sum axis must be bound. */
+/* Scratch for at most `room` rows, with `slack` elements behind each plane. */
+void stage_declare(Low *l, Block *b, Stage *s, const Expr *room, uint32_t slack);
+/* The copy of rows `first` to `first + rows`, which have been set; every axis of the read that is neither sliding nor inner nor a sum axis must be bound. */
 void stage_fill(Low *l, Block *b, Stage *s, uint32_t lanes);
 /* Where the read lies in the stage: window, outer and inner axes bound, `position` the run index relative to `first`. */
 uint32_t stage_index(Low *l, const Stage *s, const Expr *position, const Expr **at);

@@ -1,6 +1,8 @@
 /* write: what the writers of programs share. */
 #include "schedule/write.h"
 
+#include <string.h>
+
 const char *
 axis_name(const Draft *w, uint32_t part, uint32_t axis)
 {
@@ -15,6 +17,24 @@ axis_names(const Draft *w, uint32_t part, const uint32_t *axis, uint32_t n)
     for (uint32_t i = 0; i < n; i++)
         text_printf(&t, "%s%s", i ? " " : "", axis_name(w, part, axis[i]));
     return text_str(&t);
+}
+
+const char *
+lane_name(const Draft *w, const uint32_t *gone, uint32_t n)
+{
+    const char *name = "l";
+
+    for (uint32_t part = 0; part < w->p->k->npart; part++)
+        for (uint32_t x = 0; x < w->p->k->part[part].nest->naxis; x++) {
+            bool stays = true;
+            for (uint32_t i = 0; i < n; i++)
+                stays &= gone[i] != x;
+            if (stays && !strcmp(axis_name(w, part, x), name)) {
+                name = arena_printf(w->a, "%s_", name);
+                part = 0, x = UINT32_MAX;                /* the longer one may be taken as well */
+            }
+        }
+    return name;
 }
 
 void

@@ -19,6 +19,8 @@ typedef struct {
 const char *axis_name(const Draft *w, uint32_t part, uint32_t axis);
 /* "a b c": names of axes. */
 const char *axis_names(const Draft *w, uint32_t part, const uint32_t *axis, uint32_t n);
+/* A name for a loop over the lanes of a vector that no axis's loop has, but for those that the program fuses or splits before. */
+const char *lane_name(const Draft *w, const uint32_t *gone, uint32_t n);
 void write_program(Draft *w, const Text *t);
 
 /* Products of two factors, summed: matrix products, their batches, convolutions, einsums. False: it is none. */
@@ -32,6 +34,8 @@ bool write_channels(Draft *w);
 bool write_turn(Draft *w);
 /* Products among parts over shared rows. */
 bool write_group(Draft *w);
+/* A product whose columns a window makes: depthwise and pointwise convolution. */
+bool write_separable(Draft *w);
 /* Work on rows that the parts share, reductions, elementwise work: anything. */
 void write_rows(Draft *w);
 /* One loop inside the other, nothing unrolled, no vectors: the reference of the others. */

@@ -41,6 +41,7 @@ typedef struct {
     Cut cut;
     const char *part;                /* what it makes */
     int64_t lanes;
+    const char *lane;                /* the loop over the lanes of a vector */
     bool a_constant, b_constant;     /* and bare reads: they can lie as wanted */
     bool a_direct, b_direct;         /* can be read where they are */
     int64_t nrows, ncols, depth;     /* -1: not known */
@@ -208,7 +209,7 @@ write_tile(const Gemm *g, const Tile *x)
         text_printf(&t, "split j_ by %lld -> jp jv %s\nsplit jp by %lld -> jb jq guard\n", width, exact ? "exact" : "pad", (long long)x->panels);
     else
         text_printf(&t, "split j_ by %lld -> jb jj guard\nsplit jj by %lld -> jq jv\n", (long long)x->panels * width, width);
-    text_printf(&t, "split jv by %lld -> jr l\n", (long long)g->lanes);
+    text_printf(&t, "split jv by %lld -> jr %s\n", (long long)g->lanes, g->lane);
     for (uint32_t i = 0; i < cut->nsum; i++)
         text_printf(&sums, "%s%s", i ? " " : "", i == 0 && x->depth ? "ki" : axis_name(w, 0, cut->sum[i]));
     if (x->depth)
@@ -216,18 +217,18 @@ write_tile(const Gemm *g, const Tile *x)
     text_printf(&tasks, "%s %s %s jb%s", names_of(g, cut->batch, cut->nbatch), outer_rows,
                 names_of(g, cut->col, cut->ncol - cut->col_run), cut->row_run && x->chunk ? " ic" : "");
     const char *ip = cut->row_run ? "ip" : "";
-    text_printf(&t, "order %s%s %s %s %s%s jr l\nfuse %s -> task\n", text_str(&tasks), x->depth ? " kb" : "", x->panels_outside ? "jq" : ip,
-                x->panels_outside ? ip : "jq", text_str(&sums), cut->row_run ? " ir" : "", text_str(&tasks));
+    text_printf(&t, "order %s%s %s %s %s%s jr %s\nfuse %s -> task\n", text_str(&tasks), x->depth ? " kb" : "", x->panels_outside ? "jq" : ip,
+                x->panels_outside ? ip : "jq", text_str(&sums), cut->row_run ? " ir" : "", g->lane, text_str(&tasks));
     if (pads)
         text_printf(&t, "hold %s at %s -> sums scratch\n", g->part, x->depth ? "task" : tile);
     text_printf(&t, "hold %s at %s -> acc reg\n", g->part, tile);
-    text_printf(&t, "run %s jr unroll\nrun l vector\n", cut->row_run ? "ir" : "");
+    text_printf(&t, "run %s jr unroll\nrun %s vector\n", cut->row_run ? "ir" : "", g->lane);
     if (pads && x->image)
         text_printf(&t, "walk sums.fin.jv by %lld\n", (long long)g->lanes);
     else if (pads)
-        text_add(&t, "run sums.fin.l vector\n");
+        text_printf(&t, "run sums.fin.%s vector\n", g->lane);
     if (x->depth)
-        text_add(&t, "run sums.init.l vector\n");
+        text_printf(&t, "run sums.init.%s vector\n", g->lane);
     if (x->image) {
         text_printf(&t, "image rhs at task -> image\n");
         write_unrolled_window(g, &t);
@@ -455,6 +456,7 @@ write_contraction(Draft *w)
     const Part *part = &p->k->part[0];
     g.part = p->k->buffer.at[part->buffer[part->nest->write[0].out]].name;
     g.lanes = machine_lanes(p->m, g.cut.k.reduce->dtype);
+    g.lane = lane_name(w, g.cut.col + g.cut.ncol - g.cut.col_run, g.cut.col_run);
     g.nrows = expr_or(g.cut.rows, -1);
     g.ncols = expr_or(g.cut.cols, -1);
     g.depth = expr_or(g.cut.depth, -1);

@@ -12,6 +12,7 @@ typedef struct {
     Low *l;
     Cut cut;
     int64_t lanes, rows, cols;
+    const char *lane;                /* the loop over the lanes of a vector */
 } Thin;
 
 /* How the columns' operand is to lie in panels of so many; "" where it is no constant. NULL: it cannot. */
@@ -48,10 +49,10 @@ write_panels(const Thin *g, const char *part, int64_t vectors, int64_t panels)
     if (!lay)
         return;
     text_printf(&t, "%s\norder %s %s %s %s %s\nfuse %s -> j_\n", lay, batch, outer, rows, cols, sums, cols);
-    text_printf(&t, "split j_ by %lld -> jp jv exact\nsplit jv by %lld -> jr l exact\nsplit jp by %lld -> jt jq exact\n",
-                (long long)(vectors * g->lanes), (long long)g->lanes, (long long)panels);
-    text_printf(&t, "order %s %s jt %s %s jq jr l\nfuse %s %s jt -> task\nhold %s at task -> acc reg\n", batch, outer, sums, rows, batch, outer, part);
-    text_printf(&t, "run %s jq jr unroll\nrun l vector\n", rows);
+    text_printf(&t, "split j_ by %lld -> jp jv exact\nsplit jv by %lld -> jr %s exact\nsplit jp by %lld -> jt jq exact\n",
+                (long long)(vectors * g->lanes), (long long)g->lanes, g->lane, (long long)panels);
+    text_printf(&t, "order %s %s jt %s %s jq jr %s\nfuse %s %s jt -> task\nhold %s at task -> acc reg\n", batch, outer, sums, rows, g->lane, batch, outer, part);
+    text_printf(&t, "run %s jq jr unroll\nrun %s vector\n", rows, g->lane);
     if (g->rows > 1)                                 /* a row of columns is read once for all rows */
         text_printf(&t, "stage rhs at %s -> col reg of jq jr\n", axis_name(w, 0, cut->sum[cut->nsum - 1]));
     text_add(&t, "run task parallel\n");
@@ -74,6 +75,7 @@ write_thin(Draft *w)
     const char *name = p->k->buffer.at[part->buffer[part->nest->write[0].out]].name;
     int64_t registers = p->m->vector_registers;
     g.lanes = machine_lanes(p->m, g.cut.k.reduce->dtype);
+    g.lane = lane_name(w, g.cut.col + g.cut.ncol - g.cut.col_run, g.cut.col_run);
     g.rows = expr_or(axes_product(&low, g.cut.row, g.cut.nrow), -1);
     g.cols = expr_or(g.cut.cols, -1);
     /* More rows fill a tile of one panel. */

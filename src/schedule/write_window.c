@@ -4,17 +4,7 @@
  * point of the window is a plain vector read for a run of outputs. The window is written out around the accumulators;
  * what is the same for the whole plane (a filter) is read once, into registers, where they suffice.
  */
-#include "schedule/write.h"
-
-typedef struct {
-    Draft *w;
-    Low *l;
-    const Scalar *reduce;
-    Stage image;
-    uint32_t outer[NEST_MAX_AXES], nouter;   /* outputs that do not slide */
-    uint32_t window[NEST_MAX_AXES], nwindow;
-    int64_t points;                          /* of the window */
-} Window;
+#include "schedule/window.h"
 
 /* ---- recognising --------------------------------------------------------------------------------------- */
 
@@ -39,9 +29,12 @@ find_window_read(void *user, const Scalar *s)
 
 enum { MAX_WINDOW = 128 };                   /* points of a window that is written out: the code of more leaves the instruction cache */
 
-static bool
-recognise(Window *w)
+bool
+window_of(Draft *wr, uint32_t part, Window *w)
 {
+    *w = (Window){ .w = wr, .part = part, .name = part_name(wr->p, part), .reduce = part_reduction(wr->p, part) };
+    w->l = NEW(wr->a, Low);
+    *w->l = low_part(wr->c, wr->a, wr->p->k, wr->p->m, &wr->p->k->part[part]);
     const Nest *n = w->l->n;
     FindRead f = { .n = n };
     int64_t extent;
@@ -72,6 +65,11 @@ recognise(Window *w)
     for (uint32_t x = 0; x < n->naxis; x++)
         if (n->axis[x].kind == AXIS_PARALLEL && !(sliding >> x & 1))
             w->outer[w->nouter++] = x;
+    w->lanes = low_lanes(w->l, w->reduce->dtype);
+    w->across = expr_or(low_extent(w->l, w->image.slide[w->image.nslide - 1].axis), -1);
+    w->down = w->image.nslide > 1 ? expr_or(low_extent(w->l, w->image.slide[w->image.nslide - 2].axis), -1) : -1;
+    while (w->lanes > 2 && w->across >= 0 && w->lanes / 2 >= w->across)
+        w->lanes /= 2;
     return true;
 }
 
@@ -105,66 +103,89 @@ filter_of(const Window *w, int64_t busy)
 
 /* ---- programs -------------------------------------------------------------------------------------------- */
 
+/* The name of a loop or copy that a program makes: of the part, where there are several. */
+static const char *
+piece(const Window *w, const char *name)
+{
+    return w->w->p->k->npart > 1 ? arena_printf(w->w->a, "%s.%s_", w->name, name) : name;
+}
+
+/* The name of the loop over lanes, which stands for the last sliding axis. */
+static const char *
+lanes_of(const Window *w)
+{
+    return w->w->p->k->npart > 1 ? piece(w, "l") : lane_name(w->w, &w->image.slide[w->image.nslide - 1].axis, 1);
+}
+
+bool
+window_fits(const Window *w, int64_t rows, int64_t vectors)
+{
+    if (vectors > 1 && (w->across < 0 || w->across < vectors * w->lanes))
+        return false;                        /* what is left of a row has to be known to be written out */
+    return rows == 1 || (w->image.nslide > 1 && w->down >= rows);
+}
+
+const char *
+window_loops(const Window *w, Text *t, int64_t rows, int64_t vectors)
+{
+    Draft *wr = w->w;
+    const Slide *last = &w->image.slide[w->image.nslide - 1];
+    const char *z = axis_name(wr, w->part, last->axis), *y = w->image.nslide > 1 ? axis_name(wr, w->part, last[-1].axis) : NULL;
+    uint32_t slide[MAX_SLIDE], nslide = 0;
+
+    for (uint32_t i = 0; i + 1 + (rows > 1) < w->image.nslide; i++)
+        slide[nslide++] = w->image.slide[i].axis;
+    if (rows > 1)
+        text_printf(t, "split %s by %lld -> %s %s\n", y, (long long)rows, piece(w, "yb"), piece(w, "yr"));
+    text_printf(t, "split %s by %lld -> %s %s\n", z, (long long)(vectors * w->lanes), piece(w, "zb"), piece(w, "zv"));
+    text_printf(t, "split %s by %lld -> %s %s\n", piece(w, "zv"), (long long)w->lanes, piece(w, "zr"), lanes_of(w));
+    return arena_printf(wr->a, "%s %s %s %s %s %s %s", axis_names(wr, w->part, slide, nslide), rows > 1 ? piece(w, "yb") : "", piece(w, "zb"),
+                        axis_names(wr, w->part, w->window, w->nwindow), rows > 1 ? piece(w, "yr") : "", piece(w, "zr"), lanes_of(w));
+}
+
+void
+window_runs(const Window *w, Text *t, int64_t rows, int64_t vectors, const char *plane)
+{
+    Draft *wr = w->w;
+    const Nest *n = w->l->n;
+    const char *window = axis_names(wr, w->part, w->window, w->nwindow), *part = wr->p->k->npart > 1 ? arena_printf(wr->a, "%s.", w->name) : "";
+    const Scalar *filter = filter_of(w, rows * vectors + 2);
+
+    text_printf(t, "hold %s at %s -> %s reg\n", w->name, piece(w, "zb"), piece(w, "acc"));
+    text_printf(t, "run %s %s %s unroll\nrun %s vector\n", window, rows > 1 ? piece(w, "yr") : "", piece(w, "zr"), lanes_of(w));
+    text_printf(t, "image %s%s at %s -> %s\n", part, n->param[w->image.load->u.load.slot].name, plane, piece(w, "image"));
+    if (filter)
+        text_printf(t, "stage %s%s at %s -> %s reg of %s\n", part, n->param[filter->u.load.slot].name, plane, piece(w, "filter"), window);
+}
+
 /* `rows` rows of outputs, `vectors` vectors of each, are summed at a time. */
 static void
-write_window_tile(const Window *w, const char *part, int64_t lanes, int64_t rows, int64_t vectors)
+write_window_tile(const Window *w, int64_t rows, int64_t vectors)
 {
     Draft *wr = w->w;
     Text t = { .arena = wr->a };
-    const Slide *last = &w->image.slide[w->image.nslide - 1];
-    const char *z = axis_name(wr, 0, last->axis), *y = w->image.nslide > 1 ? axis_name(wr, 0, last[-1].axis) : NULL;
-    const char *outer = axis_names(wr, 0, w->outer, w->nouter), *window = axis_names(wr, 0, w->window, w->nwindow);
-    const Scalar *filter = filter_of(w, rows * vectors + 2);
-    uint32_t slide[MAX_SLIDE], nslide = 0;
+    const char *outer = axis_names(wr, 0, w->outer, w->nouter);
 
-    if (rows > 1 && !y)
-        return;
-    for (uint32_t i = 0; i + 1 + (rows > 1) < w->image.nslide; i++)
-        slide[nslide++] = w->image.slide[i].axis;
-    const char *slow = axis_names(wr, 0, slide, nslide);
-    if (rows > 1)
-        text_printf(&t, "split %s by %lld -> yb yr\n", y, (long long)rows);
-    text_printf(&t, "split %s by %lld -> zb zv\n", z, (long long)(vectors * lanes));
-    text_printf(&t, "split zv by %lld -> zr l\n", (long long)lanes);
-    text_printf(&t, "order %s %s %s zb %s %s zr l\n", outer, slow, rows > 1 ? "yb" : "", window, rows > 1 ? "yr" : "");
-    if (w->nouter)
-        text_printf(&t, "fuse %s -> plane\n", outer);
-    text_printf(&t, "hold %s at zb -> acc reg\n", part);
-    text_printf(&t, "run %s %s zr unroll\nrun l vector\n", window, rows > 1 ? "yr" : "");
-    if (w->nouter) {
-        text_printf(&t, "image %s at plane -> image\n", wr->p->k->part[0].nest->param[w->image.load->u.load.slot].name);
-        if (filter)
-            text_printf(&t, "stage %s at plane -> filter reg of %s\n", wr->p->k->part[0].nest->param[filter->u.load.slot].name, window);
-        text_add(&t, "run plane parallel\n");
-    } else {
-        return;                              /* no planes: one image, and nothing to share out */
-    }
+    const char *loops = window_loops(w, &t, rows, vectors);
+    text_printf(&t, "order %s %s\n", outer, loops);
+    text_printf(&t, "fuse %s -> plane\n", outer);
+    window_runs(w, &t, rows, vectors, "plane");
+    text_add(&t, "run plane parallel\n");
     write_program(wr, &t);
 }
 
 bool
 write_window(Draft *w)
 {
-    const Points *p = w->p;
-    if (p->k->npart != 1)
-        return false;
-    Low low = low_part(w->c, w->a, p->k, p->m, &p->k->part[0]);
-    Window win = { .w = w, .l = &low, .reduce = part_reduction(p, 0) };
+    Window win;
 
-    if (!recognise(&win))
+    if (w->p->k->npart != 1 || !window_of(w, 0, &win))
         return false;
-    const Part *part = &p->k->part[0];
-    const char *name = p->k->buffer.at[part->buffer[part->nest->write[0].out]].name;
-    int64_t lanes = low_lanes(&low, win.reduce->dtype), across = expr_or(low_extent(&low, win.image.slide[win.image.nslide - 1].axis), -1);
-    while (lanes > 2 && across >= 0 && lanes / 2 >= across)
-        lanes /= 2;
+    if (!win.nouter)
+        return false;                        /* no planes: one image, and nothing to share out */
     for (int64_t vectors = 1; vectors <= 4; vectors *= 2)
-        for (int64_t rows = 1; rows * vectors <= 8; rows *= 2) {
-            if (vectors > 1 && (across < 0 || across < vectors * lanes))
-                continue;                    /* what is left of a row has to be known to be written out */
-            if (rows > 1 && expr_or(low_extent(&low, win.image.slide[win.image.nslide > 1 ? win.image.nslide - 2 : 0].axis), -1) < rows)
-                continue;
-            write_window_tile(&win, name, lanes, rows, vectors);
-        }
+        for (int64_t rows = 1; rows * vectors <= 8; rows *= 2)
+            if (window_fits(&win, rows, vectors))
+                write_window_tile(&win, rows, vectors);
     return w->program.n > 0;
 }

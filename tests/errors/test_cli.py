@@ -105,6 +105,8 @@ def test_help_of_a_verb_has_options_and_examples(tenon, verb):
     assert "options:" in done.stdout and "--help" in done.stdout
     assert f"  tenon {verb}" in done.stdout[done.stdout.index("examples:"):]
     assert max(map(len, done.stdout.splitlines())) <= 120
+    options = re.findall(r"^  (?:-\w, |    )--.*$", done.stdout, re.M)
+    assert options and all(re.match(r".{28} \S", line) for line in options), "the second column is crooked"
 
 
 def test_version(tenon):
@@ -128,6 +130,7 @@ def test_no_verb_is_usage(tenon):
     (["run", "m.onnx", "--atol=-1"], ["--atol -1: a number of 0 or more"]),
     (["run", "m.onnx", "--input", "x"], ["write --input X=@FILE"]),
     (["compile", "m.onnx", "--max-memory", "lots"], ["a size is needed"]),
+    (["compile", "m.onnx", "--max-memory", "8GBs"], ["a size is needed"]),
     (["bench", "m.onnx", "--iterations", "0"], ["at least one run"]),
     (["verify", "m.so"], ["compiled already"]),
 ])

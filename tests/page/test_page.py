@@ -74,6 +74,7 @@ def test_the_browser_shows_it(digits, tmp_path):
     for part in ("<h1>digits.onnx</h1>", "after import", "batch_norm", "f32[batch, 1, 8, 8]", "values in an arena of", "<rect"):
         assert part in page, part
     page = opened(digits, "stage=lower&node=n3", tmp_path)
+    assert re.search(r'<div style="padding-left:6ch">nest conv\(x', page) is not None        # long lines go on further in
     assert "sum q, r0, r1" in page and "294.9 k" in page         # a nest in its text; 32 x 16 x 3 x 3 x 64 multiply-adds
 
 

@@ -340,23 +340,23 @@ rows_do_not_close_cycles(void **state)
 }
 
 static double
-one_each(void *user, const Kernel *k)
+one_each(void *user, const Kernel *k, const bool *constant)
 {
-    (void)user, (void)k;
+    (void)user, (void)k, (void)constant;
     return 1;
 }
 
 static double
-square_of_parts(void *user, const Kernel *k)
+square_of_parts(void *user, const Kernel *k, const bool *constant)
 {
-    (void)user;
+    (void)user, (void)constant;
     return (double)(k->npart * k->npart);
 }
 
 static double
-not_known(void *user, const Kernel *k)
+not_known(void *user, const Kernel *k, const bool *constant)
 {
-    (void)user;
+    (void)user, (void)constant;
     return k->npart > 1 ? 1 : -1;
 }
 

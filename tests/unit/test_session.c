@@ -64,6 +64,8 @@ static const char model_source[] =
     "    TnArgs a = { sizeof a, buf, f->sym, f->fault, 0 };\n"
     "    if (f->size != sizeof *f || f->host->size != sizeof *f->host) return TN_FAULT_SIZE;\n"
     "    if (((uintptr_t)weights | (uintptr_t)f->arena) % 64) return TN_FAULT_SIZE;\n"
+    "    int64_t more = f->memory ? ((const int64_t *)f->inputs[1])[0] * 100 : 0;\n"    /* scratch that data ask for */
+    "    if (more && f->memory->scratch(f->memory->user, more)) return fault(f->fault, TN_FAULT_MEMORY, 0, 0, more, 0);\n"
     "    if (f->host->parallel) f->host->parallel(f->host->user, kernel, &a, f->sym[0], 1);\n"
     "    else kernel(&a, 0, f->sym[0], f->host->scratch);\n"
     "    return f->fault->code;\n"
@@ -587,6 +589,8 @@ own_parallel(void *user, void (*fn)(const void *, int64_t, int64_t, void *), con
 {
     Own *own = user;
     own->calls++;
+    if (own->scratch)
+        memset(own->scratch, 1, (size_t)own->bytes);
     for (int64_t i = trips; i > 0; i -= grain)
         fn(task, i - grain, i, own->scratch);
 }
@@ -599,8 +603,8 @@ own_reserve(void *user, int64_t bytes)
         return TN_LIMIT;
     own->bytes = bytes;
     free(own->scratch);
-    own->scratch = aligned_alloc(64, 1024);
-    return TN_OK;
+    own->scratch = aligned_alloc(64, (size_t)(bytes + 63) / 64 * 64);
+    return own->scratch ? TN_OK : TN_LIMIT;
 }
 
 static void
@@ -618,8 +622,24 @@ the_callers_pool_is_used(void **state)
     is_right(&c, c.out.data);
     assert_int_equal(own.calls, 1);
     assert_int_equal(own.bytes, 64);
+
+    /* what only the run knows is asked for in the middle of it; less than there is, is not */
+    c.ids[0] = 2;
+    assert_int_equal(tn_run(s, c.in, 2, &c.out, 1), TN_OK);
+    is_right(&c, c.out.data);
+    assert_int_equal(own.bytes, 200);
+    c.ids[0] = 1;
+    assert_int_equal(tn_run(s, c.in, 2, &c.out, 1), TN_OK);
+    assert_int_equal(own.bytes, 200);
+    c.ids[0] = 4;
+    assert_int_equal(tn_run(s, c.in, 2, &c.out, 1), TN_LIMIT);
+    assert_string_equal(tn_error(ctx), "error: the caller's thread pool did not reserve 400 bytes of scratch: status 5 (limit)");
     set_case(&c, 64);
     says(tn_run(s, c.in, 2, &c.out, 1), TN_LIMIT, "did not reserve 512 bytes");
+    set_case(&c, 8);
+    assert_int_equal(tn_run(s, c.in, 2, &c.out, 1), TN_OK);
+    is_right(&c, c.out.data);
+    assert_int_equal(own.bytes, 200);
     tn_session_free(s);
     free(own.scratch);
     pool.reserve = NULL;

@@ -1,0 +1,29 @@
+/* window: what writers of programs know of a part that sums over a small window sliding over its outputs. */
+#ifndef TENON_WINDOW_H
+#define TENON_WINDOW_H
+
+#include "schedule/write.h"
+
+typedef struct {
+    Draft *w;
+    Low *l;
+    uint32_t part;
+    const char *name;                /* of what it makes */
+    const Scalar *reduce;
+    Stage image;
+    uint32_t outer[NEST_MAX_AXES], nouter;   /* outputs that do not slide */
+    uint32_t window[NEST_MAX_AXES], nwindow;
+    int64_t points;                  /* of the window */
+    int64_t lanes, across, down;     /* of a vector; outputs of a row, and rows; -1: not known */
+} Window;
+
+/* False: the part is none. */
+bool window_of(Draft *wr, uint32_t part, Window *out);
+/* May so many vectors of so many rows be summed at a time? */
+bool window_fits(const Window *w, int64_t rows, int64_t vectors);
+/* Cuts the loops that slide for that, and names them and the window's in order… */
+const char *window_loops(const Window *w, Text *t, int64_t rows, int64_t vectors);
+/* … and says how they run, once they stand so: sums in registers, the image copied in loop `plane`. */
+void window_runs(const Window *w, Text *t, int64_t rows, int64_t vectors, const char *plane);
+
+#endif

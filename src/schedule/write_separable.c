@@ -1,0 +1,200 @@
+/* write_separable: a product whose columns a window makes, as a pointwise convolution of what a depthwise one makes.
+ *
+ * A task is some rows of pixels: the window is put there, all channels of them, so what the product reads is as large as
+ * the task and lies in a cache, in the order in which the window writes it. The product reads it in place, once for each
+ * tile of its own rows (output channels); columns are pixels, across the ends of rows.
+ */
+#include "schedule/cut.h"
+#include "schedule/window.h"
+
+typedef struct {
+    Draft *w;
+    Window window;
+    Cut cut;
+    const char *name;                /* of what the product makes */
+    const uint32_t *col;             /* its columns, [cut.col_run]: pixels, of which the slowest axis is cut into tasks */
+    int64_t nrows, ncols, down;      /* of the product; of the column axis; -1: not known */
+    int64_t lanes;
+    int64_t line_bytes;              /* of the window's values, for one point of that axis */
+} Separable;
+
+/* The numbers of one program. */
+typedef struct { int64_t height, rows, vectors; bool columns_outside; int64_t window_rows, window_vectors; } Tile;
+
+/* ---- what it is ---------------------------------------------------------------------------------------- */
+
+static bool
+is_shared(const Kernel *k, const Nest *n, uint32_t axis)
+{
+    uint32_t seen = 0;
+
+    for (uint32_t x = 0; x <= axis; x++)
+        seen += n->axis[x].kind == AXIS_PARALLEL;
+    return seen <= k->shared;
+}
+
+static bool
+recognise(Separable *s)
+{
+    Draft *w = s->w;
+    const Kernel *k = w->p->k;
+
+    if (k->npart != 2 || !k->shared || k->buffer.at[k->part[0].buffer[k->part[0].nest->nin]].space != SPACE_LOCAL)
+        return false;
+    const Nest *n = k->part[1].nest;
+    Low *l = NEW(w->a, Low);
+    *l = low_part(w->c, w->a, w->p->k, w->p->m, &k->part[1]);
+    if (!window_of(w, 0, &s->window) || !cut_contraction(l, &s->cut) || s->cut.windowed || !s->cut.nrow || !s->cut.nsum)
+        return false;
+    const Cut *cut = &s->cut;
+    const Scalar *b = cut->k.b;
+    if (b->op != S_LOAD || b->u.load.outside || k->part[1].buffer[b->u.load.slot] != k->part[0].buffer[k->part[0].nest->nin] || dtype_info[b->dtype].bytes != 4)
+        return false;
+    /* Rows of pixels, and all before them shared; the window's planes are the product's sums. */
+    if (s->window.image.slide[0].dim + s->window.image.nslide != n->param[b->u.load.slot].type->rank)
+        return false;
+    s->col = cut->col + cut->ncol - cut->col_run;
+    for (uint32_t i = 0; i + 1 < cut->col_run; i++)
+        if (!low_collapses(l, s->col[i], s->col[i + 1], &cut->k.b, 1, NULL))
+            return false;
+    for (uint32_t i = 0; i < cut->nbatch + cut->ncol - cut->col_run; i++)
+        if (!is_shared(k, n, i < cut->nbatch ? cut->batch[i] : cut->col[i - cut->nbatch]))
+            return false;
+    s->name = part_name(w->p, 1);
+    s->down = expr_or(n->axis[s->col[0]].extent, -1);
+    s->nrows = expr_or(cut->rows, -1);
+    s->ncols = expr_or(cut->cols, -1);
+    s->lanes = machine_lanes(w->p->m, cut->k.reduce->dtype);
+    int64_t depth = expr_or(cut->depth, -1);
+    s->line_bytes = depth > 0 && s->down > 0 && s->ncols > 0 ? depth * (s->ncols / s->down) * 4 : -1;
+    return s->line_bytes > 0 && s->nrows > 0 && !is_shared(k, n, s->col[0]);
+}
+
+/* ---- programs ------------------------------------------------------------------------------------------ */
+
+static void
+write_product(const Separable *s, const Tile *x, Text *t)
+{
+    Draft *w = s->w;
+    const Cut *cut = &s->cut;
+    const char *rows = axis_names(w, 1, cut->row, cut->nrow), *sums = axis_names(w, 1, cut->sum, cut->nsum), *last = axis_name(w, 1, cut->sum[cut->nsum - 1]);
+    int64_t width = x->vectors * s->lanes;
+    bool pads = s->ncols % width || s->ncols / s->down * x->height % width;
+
+    if (cut->nrow > 1)
+        text_printf(t, "fuse %s -> i_\n", rows);
+    text_printf(t, "split %s by %lld -> ip ir\n", cut->nrow > 1 ? "i_" : rows, (long long)x->rows);
+    if (cut->col_run > 1)
+        text_printf(t, "fuse yr %s -> j_\n", axis_names(w, 1, s->col + 1, cut->col_run - 1));
+    text_printf(t, "split %s by %lld -> jq jv%s\nsplit jv by %lld -> jr l\n", cut->col_run > 1 ? "j_" : "yr", (long long)width, pads ? " pad" : "", (long long)s->lanes);
+    text_printf(t, "order %s %s ir jr l\n", x->columns_outside ? "jq ip" : "ip jq", sums);
+    if (pads)
+        text_printf(t, "hold %s at %s -> sums scratch\n", s->name, x->columns_outside ? "ip" : "jq");
+    text_printf(t, "hold %s at %s -> acc reg\nrun ir jr unroll\nrun l vector\n%s", s->name, x->columns_outside ? "ip" : "jq", pads ? "run sums.fin.l vector\n" : "");
+    text_printf(t, "stage %s.rhs at %s -> col reg of jr\n", s->name, last);
+}
+
+static const char *
+lay_rows(const Separable *s, int64_t height)
+{
+    Draft *w = s->w;
+    const Cut *cut = &s->cut;
+    const Part *part = &w->p->k->part[1];
+    const Scalar *a = cut->k.a;
+    Text t = { .arena = w->a };
+
+    while (a->op == S_CAST)
+        a = a->arg[0];
+    if (a->op != S_LOAD || part->buffer[a->u.load.slot] >= w->p->k->nin || !w->constant[part->buffer[a->u.load.slot]])
+        return "";
+    const Format *f = cut_format(w->c, part->nest, a, cut->row, cut->nrow, cut->row_run, cut->sum, cut->nsum, height);
+    if (!f)
+        return "";
+    text_printf(&t, "lay %s as ", w->p->k->buffer.at[part->buffer[a->u.load.slot]].name);
+    format_print(&t, f);
+    text_add(&t, "\n");
+    return text_str(&t);
+}
+
+static void
+write_tile(const Separable *s, const Tile *x)
+{
+    Draft *w = s->w;
+    const Kernel *k = w->p->k;
+    const Cut *cut = &s->cut;
+    const Window *win = &s->window;
+    Text t = { .arena = w->a };
+    uint32_t shared[NEST_MAX_AXES], nshared = 0, plane[NEST_MAX_AXES], nplane = 0;
+
+    for (uint32_t a = 0; nshared < k->shared; a++)
+        if (k->part[1].nest->axis[a].kind == AXIS_PARALLEL)
+            shared[nshared++] = a;
+    for (uint32_t i = 0; i < win->nouter; i++)
+        if (!is_shared(k, win->l->n, win->outer[i]))
+            plane[nplane++] = win->outer[i];
+    if (!nplane)
+        return;
+    text_add(&t, lay_rows(s, x->rows));
+    text_printf(&t, "split %s by %lld -> yb yr guard\n", axis_name(w, 1, s->col[0]), (long long)x->height);
+    text_printf(&t, "order yb %s yr %s\nput %s at yb\n", axis_names(w, 1, cut->row, cut->nrow), axis_names(w, 1, s->col + 1, cut->col_run - 1), win->name);
+    text_printf(&t, "fuse %s yb -> task\n", axis_names(w, 1, shared, nshared));
+    write_product(s, x, &t);
+    const char *loops = window_loops(win, &t, x->window_rows, x->window_vectors), *planes = axis_names(w, 0, plane, nplane);
+    text_printf(&t, "order %s %s\n", planes, loops);
+    window_runs(win, &t, x->window_rows, x->window_vectors, axis_name(w, 0, plane[nplane - 1]));
+    text_add(&t, "run task parallel\n");
+    write_program(w, &t);
+}
+
+/* ---- the numbers ---------------------------------------------------------------------------------------- */
+
+/* Columns that tiles of so many vectors sum over, those that are none among them. */
+static int64_t
+summed_columns(const Separable *s, int64_t vectors, int64_t height)
+{
+    int64_t width = vectors * s->lanes, whole = s->down / height, line = s->ncols / s->down, rest = s->down % height;
+    return (whole * ((height * line + width - 1) / width) + (rest * line + width - 1) / width) * width;
+}
+
+/* Accumulators, a row of columns and one broadcast fill the registers. Rows of tiles are as even as can be. */
+static void
+write_height(const Separable *s, int64_t vectors, int64_t height)
+{
+    const Machine *m = s->w->p->m;
+    const Window *win = &s->window;
+    int64_t most = (m->vector_registers - vectors - 1) / vectors, tiles = (s->nrows + most - 1) / most;
+    Tile x = { .height = height, .vectors = vectors, .rows = (s->nrows + tiles - 1) / tiles };
+
+    for (int outside = 0; outside < 2; outside++)
+        for (int along = 0; along < 3; along++) {        /* of the window: a vector, some of a row, some of a column */
+            x.columns_outside = outside;
+            x.window_vectors = along == 1 ? 4 : 1;
+            x.window_rows = along == 2 ? height < 8 ? 4 : 8 : 1;
+            bool known = x.window_rows == 1 || s->down % height == 0;        /* sums in registers are so many */
+            if (known && window_fits(win, x.window_rows, x.window_vectors) && x.window_rows <= height)
+                write_tile(s, &x);
+        }
+}
+
+bool
+write_separable(Draft *w)
+{
+    Separable s = { .w = w };
+    const Machine *m = w->p->m;
+    int64_t before = 0;
+
+    if (!recognise(&s))
+        return false;
+    /* As many rows of pixels as keep the window's values in a cache, and a task for every core at least, if there are enough. */
+    for (int64_t tasks = 1; tasks <= s.down; tasks *= 2) {
+        int64_t height = (s.down + tasks - 1) / tasks;
+        if (height == before || (tasks < s.down && height * s.line_bytes > m->level[LEVEL_L2].bytes))
+            continue;
+        before = height;
+        int64_t wide = m->vector_registers >= 32 ? 4 : 3;
+        write_height(&s, 2, height);
+        if (summed_columns(&s, wide, height) < summed_columns(&s, 2, height))
+            write_height(&s, wide, height);
+    }
+    return w->program.n > 0;
+}
