@@ -206,7 +206,7 @@ write_tile(const Gemm *g, const Tile *x)
     if (cut->row_run)
         text_printf(&t, "split %s by %lld -> ip ir%s\n", x->chunk ? "ii" : "i_", (long long)x->rows, g->nrows >= 0 || x->rows == 1 ? "" : x->rows > 4 ? " peel 4" : " peel 1");
     if (pads || exact)
-        text_printf(&t, "split j_ by %lld -> jp jv %s\nsplit jp by %lld -> jb jq guard\n", width, exact ? "exact" : "pad", (long long)x->panels);
+        text_printf(&t, "split j_ by %lld -> jp jv%s\nsplit jp by %lld -> jb jq guard\n", width, exact ? " exact" : " pad", (long long)x->panels);
     else
         text_printf(&t, "split j_ by %lld -> jb jj guard\nsplit jj by %lld -> jq jv\n", (long long)x->panels * width, width);
     text_printf(&t, "split jv by %lld -> jr %s\n", (long long)g->lanes, g->lane);
