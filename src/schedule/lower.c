@@ -281,8 +281,33 @@ lower_walk(Env *e, const Node *n, Block *b)
 
 /* ---- nodes ------------------------------------------------------------------------------------------- */
 
-/* A choice that is the same for all that follows (which input of a concatenation this row comes from) is made
- * before it: each arm gets loops of its own. */
+static const Expr *
+index_of(Ctx *c, const Scalar *s)
+{
+    return s->op == S_INDEX ? s->u.index : s->op == S_CONST && s->dtype == DT_I64 ? expr_int(c, s->u.bits) : NULL;
+}
+
+/* Binds an axis whose points from here on are `width` from `lo` on to its first one, if a comparison says the same of all of
+ * them: what is below a bound at the first of so many is so at all, where both are multiples of that. False: it may not. */
+static bool
+decided_at_first(Env *e, const Scalar *test, uint32_t part, uint32_t axis, const Expr **first)
+{
+    const Expr *lo, *width, *coef, *rest;
+    int64_t points;
+
+    if ((test->op != S_LT && test->op != S_GE) || !index_of(e->c, test->arg[0]) || !index_of(e->c, test->arg[1]))
+        return false;
+    if (!env_box(e, e->p->axis[part][axis], &lo, &width) || !expr_const(env_simplify(e, width), &points))
+        return false;
+    const Expr *above = expr_sub(e->c, index_of(e->c, test->arg[0]), index_of(e->c, test->arg[1]));
+    if (!expr_linear(e->c, above, (Var){ VAR_AXIS, axis }, &coef, &rest) || !expr_is(coef, 1) || expr_axes(rest))
+        return false;
+    *first = env_simplify(e, lo);
+    return expr_divisible(e->c, NULL, expr_add(e->c, rest, *first), points) == YES;
+}
+
+/* A choice that is the same for all that follows (which input of a concatenation this row, or these channels, come from) is
+ * made before it: each arm gets loops of its own. */
 static bool
 lower_arms(Env *e, const Node *n, Block *b)
 {
@@ -294,10 +319,13 @@ lower_arms(Env *e, const Node *n, Block *b)
     if (value->op != S_SELECT)
         return false;
     AxisSet axes = scalar_axes(e->c, value->arg[0]);
+    const Expr *first[NEST_MAX_AXES] = { NULL };
     for (uint32_t x = 0; x < NEST_MAX_AXES; x++)
-        if (axes >> x & 1 && !e->at[e->p->axis[leaf->part][x]].value)
+        if (axes >> x & 1 && !e->at[e->p->axis[leaf->part][x]].value && !decided_at_first(e, value->arg[0], leaf->part, x, &first[x]))
             return false;
     Low *l = env_low(e, leaf->part, NULL, 0, NULL);
+    for (uint32_t x = 0; x < NEST_MAX_AXES; x++)
+        l->bind[x] = first[x] ? first[x] : l->bind[x];
     Tree *test = tree_if(b, low_value(l, value->arg[0]));
     const Scalar *before = e->value[leaf->part];
     for (int arm = 1; arm <= 2; arm++) {

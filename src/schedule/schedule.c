@@ -109,7 +109,6 @@ schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool
         write_plain(&w);
         price_programs(&w, k, far && constant, &out);
     }
-    if (getenv("TNREF") && out.refused) { extern int puts(const char *); puts(out.refused); if (getenv("TNREF")[0]==50) for (uint32_t i=0;i<w.program.n;i++) puts(w.program.at[i]); }
     qsort(out.at, out.n, sizeof *out.at, by_price);
     return out;
 }

@@ -5,6 +5,8 @@
 #define MATMUL "nest t(x: f32[m, k], y: f32[k, n], b: f32[n]) -> (o: f32[m, n]) { o[i, j] = max(b[j] + (sum q: x[i, q] * y[q, j]), 0) }"
 #define EXACT_MATMUL "nest t(x: f32[23, 40], y: f32[40, 50]) -> (o: f32[23, 50]) { o[i, j] = sum q: x[i, q] * y[q, j] }"
 #define CONV "nest t(x: f32[2, 3, 11, 12], w: f32[17, 3, 3, 3], b: f32[17]) -> (o: f32[2, 17, 11, 12]) { o[n, f, y, z] = max(b[f] + (sum c, r, s: x[n, c, y + r - 1, z + s - 1 | 0] * w[f, c, r, s]), 0) }"
+#define CHANNELS "nest t(x: f32[2, 9, 8, 11], w: f32[17, 11, 3, 3], b: f32[17]) -> (o: f32[2, 9, 8, 17]) { o[n, y, z, f] = max(b[f] + (sum c, r, s: x[n, y + r - 1, z + s - 1, c | 0] * w[f, c, r, s]), 0) }"
+#define DEPTHWISE_CHANNELS "nest t(x: f32[2, 9, 21, 19], w: f32[19, 3, 3]) -> (o: f32[2, 5, 11, 19]) { o[n, y, z, c] = sum r, s: x[n, 2*y + r - 1, 2*z + s - 1, c | 0] * w[c, r, s] }"
 #define DEPTHWISE "nest t(x: f32[1, 5, 9, 21], w: f32[5, 3, 3]) -> (o: f32[1, 5, 5, 11]) { o[n, c, y, z] = sum r, s: x[n, c, 2*y + r - 1, 2*z + s - 1 | 0] * w[c, r, s] }"
 
 typedef struct { const char *name, *nest, *dims, *program; } Case;
@@ -83,6 +85,32 @@ static const Case cases[] = {
      "walk sums.fin.pv by 8\n"
      "image x at task -> img\n"
      "run task parallel"},
+    {"convolution of channels", CHANNELS, "",
+     "fuse y z -> i_, split i_ by 6 -> ip ir, split f by 16 -> jp jv pad, split jv by 8 -> jr jl, split jp by 1 -> jb jq guard\n"
+     "order n jb ip jq r s c ir jr jl, fuse n jb -> task\n"
+     "hold o at jq -> sums scratch\n"
+     "hold o at jq -> acc reg\n"
+     "run ir jr unroll\n"
+     "run jl sums.fin.jl vector\n"
+     "stage rhs at jq -> pack scratch of r s c jv\n"
+     "image x at task -> img of c\n"
+     "run task parallel"},
+    {"convolution of channels, in bands", CHANNELS, "",
+     "split y by 3 -> yb yi exact, order n yb f yi z c r s, fuse yi z -> i_, split i_ by 5 -> ip ir\n"
+     "order n yb f ip r s c ir, fuse n yb -> task\n"
+     "hold o at ip -> acc reg\n"
+     "run ir unroll\n"
+     "image x at task -> img of c\n"
+     "run task parallel"},
+    {"depthwise channels", DEPTHWISE_CHANNELS, "",
+     "split y by 2 -> yb yi guard, split z by 4 -> zb zr, split c by 8 -> cb cl, order n yb yi zb cb r s zr cl, fuse n yb -> task\n"
+     "hold o at cb -> acc reg\n"
+     "run r s zr unroll, run cl vector\n"
+     "image x at task -> img of c, run task parallel"},
+    {"concatenation of channels", "nest t(x: f32[3, 16], y: f32[3, 24]) -> (o: f32[3, 40]) { o[i, j] = j < 16 ? x[i, j] : y[i, j - 16] }", "",
+     "split j by 16 -> jb jv, split jv by 8 -> ju jl, run ju unroll, run jl vector, run i parallel"},
+    {"concatenation within a vector", "nest t(x: f32[3, 12], y: f32[3, 24]) -> (o: f32[3, 36]) { o[i, j] = j < 12 ? x[i, j] : y[i, j - 12] }", "",
+     "split j by 16 -> jb jv, split jv by 8 -> ju jl, run ju unroll, run jl vector, run i parallel"},
     {"depthwise", DEPTHWISE, "",
      "split z by 8 -> zb l, order n c y zb r s l, fuse n c -> plane\n"
      "hold o at zb -> acc reg\n"
@@ -97,6 +125,7 @@ static const Refusal refusals[] = {
     {"unknown loop", EXACT_MATMUL, "split h by 4 -> a b", "there is no loop h; there are i, j, q"},
     {"not exact", EXACT_MATMUL, "split i by 4 -> a b exact", "i is not known to be a multiple of 4"},
     {"padded sum", EXACT_MATMUL, "split q by 7 -> a b pad", "points beyond its end would count"},
+    {"image of a window", CONV, "order n f y z c r s, fuse n f -> plane, hold o at z -> acc reg, image x at plane -> img of c", "with the named axes behind what slides"},
     {"window of channels", "nest t(x: f32[n, c, h, w]) -> (o: f32[n, c, h, w]) { o[i, j, k, z] = sum q<5>: x[i, j + q - 2, k, z | 0] }",
      "order i k j z q, fuse i k -> plane, hold o at z -> acc reg, image x at plane -> img", "x varies with z, which neither slides nor is fixed at plane"},
     {"scattered lanes", "nest t(x: f32[v, d], i: i64[n, d], u: f32[n, d]) -> (o: f32[v, d]) { for j<n>, k<d>: o[at(i[j, k], v), k] last= u[j, k] over x }",

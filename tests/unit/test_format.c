@@ -1,0 +1,250 @@
+/* Formats: the search is exact, a nest whose tensors lie otherwise means the same, and a graph gives the same numbers whatever
+ * order its values have. */
+#include <math.h>
+
+#include "format/format.h"
+#include "fuse/fuse.h"
+#include "ref/ref.h"
+
+#include "world.h"
+
+/* ---- the search ------------------------------------------------------------------------------------------ */
+
+enum { MOST_VARS = 8, MOST_SIZE = 3 };
+
+static double
+cost_of(const FormatProblem *p, const uint32_t *choice)
+{
+    double sum = 0;
+
+    for (uint32_t f = 0; f < p->nfactor; f++) {
+        uint32_t at = 0;
+        for (uint32_t i = 0; i < p->factor[f].n; i++)
+            at = at * p->size[p->factor[f].var[i]] + choice[p->factor[f].var[i]];
+        sum += p->factor[f].cost[at];
+    }
+    return sum;
+}
+
+static double
+least_of_all(const FormatProblem *p)
+{
+    uint32_t choice[MOST_VARS] = { 0 };
+    double best = INFINITY;
+
+    for (;;) {
+        uint32_t i = 0;
+        best = fmin(best, cost_of(p, choice));
+        while (i < p->nvar && ++choice[i] == p->size[i])
+            choice[i++] = 0;
+        if (i == p->nvar)
+            return best;
+    }
+}
+
+static void
+search_finds_the_least(void **state)
+{
+    World *w = *state;
+    uint64_t seed = 7;
+
+    for (int round = 0; round < 500; round++) {
+        uint32_t nvar = 1 + random_below(&seed, MOST_VARS), nfactor = random_below(&seed, 2 * MOST_VARS), size[MOST_VARS], choice[MOST_VARS];
+        FormatFactor *factor = NEW_ARRAY(w->arena, FormatFactor, nfactor + 1);
+        for (uint32_t v = 0; v < nvar; v++)
+            size[v] = 1 + random_below(&seed, MOST_SIZE);
+        for (uint32_t f = 0; f < nfactor; f++) {
+            uint32_t *var = NEW_ARRAY(w->arena, uint32_t, 3), n = 0, entries = 1;
+            for (uint32_t i = 0; i < 3; i++) {
+                uint32_t v = random_below(&seed, nvar), known = 0;
+                while (known < n && var[known] != v)
+                    known++;
+                if (known == n)
+                    entries *= size[var[n++] = v];
+            }
+            double *cost = NEW_ARRAY(w->arena, double, entries);
+            for (uint32_t e = 0; e < entries; e++)
+                cost[e] = random_below(&seed, 9) ? random_below(&seed, 1000) : INFINITY;
+            factor[f] = (FormatFactor){ n, var, cost };
+        }
+        FormatProblem p = { nvar, size, nfactor, factor };
+        double found, least = least_of_all(&p);
+        assert_true(format_search(w->arena, &p, choice, &found));
+        assert_true(found == least);
+        assert_true(cost_of(&p, choice) == least);
+    }
+}
+
+/* Every variable beside every other: no order of elimination keeps the tables small. */
+static void
+search_says_when_it_is_too_wide(void **state)
+{
+    World *w = *state;
+    enum { N = 24 };
+    uint32_t size[N], choice[N], pair[N * N][2];
+    static const double nothing[4];
+    FormatFactor factor[N * N];
+    FormatProblem p = { N, size, 0, factor };
+    double cost;
+
+    for (uint32_t a = 0; a < N; a++)
+        for (uint32_t b = size[a] = 2; b < N + 2; b++)
+            if (b - 2 > a) {
+                memcpy(pair[p.nfactor], (uint32_t[]){ a, b - 2 }, sizeof *pair);
+                factor[p.nfactor] = (FormatFactor){ 2, pair[p.nfactor], nothing };
+                p.nfactor++;
+            }
+    assert_false(format_search(w->arena, &p, choice, &cost));
+}
+
+/* ---- nests ----------------------------------------------------------------------------------------------- */
+
+static const Nest *
+parsed(World *w, const char *text)
+{
+    Parse p = parse_begin(&w->ctx, "test", (Bytes){ (const uint8_t *)text, strlen(text) });
+    const Nest *n = nest_parse(&p);
+
+    if (!n)
+        fail_msg("%s: %s", text, world_messages(w));
+    return n;
+}
+
+static const char *
+printed(World *w, const Nest *n)
+{
+    Text t = { .arena = w->arena };
+    nest_print(&w->ctx, &t, n, 0);
+    return text_str(&t);
+}
+
+static void
+permuting_reads_as_a_nest(void **state)
+{
+    World *w = *state;
+    static const uint8_t last[] = { 0, 2, 3, 1 }, back[] = { 0, 3, 1, 2 };
+    const Nest *n = parsed(w, "nest t(x: f32[2, 3, 9, 8], w: f32[5, 3, 3, 3]) -> (o: f32[2, 5, 9, 8]) {\n"
+                              "  o[i, j, k, l] = sum q, r, s: x[i, q, k + r - 1, l + s - 1 | 0] * w[j, q, r, s]\n}");
+    const Nest *in = nest_permute(&w->ctx, n, 0, last), *out = nest_axes_as_written(&w->ctx, nest_permute(&w->ctx, in, 2, last));
+
+    assert_non_null(strstr(printed(w, in), "x[i, k + r - 1, l + s - 1, q | 0]"));
+    assert_non_null(strstr(printed(w, out), "o[i, k, l, j] = "));
+    assert_string_equal(out->axis[3].name, "j");
+    const Nest *again = nest_axes_as_written(&w->ctx, nest_permute(&w->ctx, nest_permute(&w->ctx, out, 0, back), 2, back));
+    assert_string_equal(printed(w, again), printed(w, n));
+}
+
+/* ---- graphs ---------------------------------------------------------------------------------------------- */
+
+static const char *const body =
+    "graph @t(%x: f32[1, 3, 6, 5], %u: f32[4, 3, 3, 3], %v: f32[4, 4, 1, 1]) -> (%z) {\n"
+    "  %a: f32[1, 4, 6, 5] = call(%x, %u)\n"
+    "    nest first(x: f32[1, 3, 6, 5], w: f32[4, 3, 3, 3]) -> (o: f32[1, 4, 6, 5]) {\n"
+    "      o[i, j, k, l] = max((sum q, r, s: x[i, q, k + r - 1, l + s - 1 | 0] * w[j, q, r, s]), 0)\n"
+    "    }\n"
+    "  %b: f32[1, 4, 6, 5] = call(%a)\n"
+    "    nest pool(x: f32[1, 4, 6, 5]) -> (o: f32[1, 4, 6, 5]) {\n"
+    "      o[i, j, k, l] = max r<3>, s<3>: x[i, j, k + r - 1, l + s - 1 | -9]\n"
+    "    }\n"
+    "  %c: f32[1, 8, 6, 5] = call(%a, %b)\n"
+    "    nest both(x: f32[1, 4, 6, 5], y: f32[1, 4, 6, 5]) -> (o: f32[1, 8, 6, 5]) {\n"
+    "      o[i, j, k, l] = j < 4 ? x[i, j, k, l] : y[i, j - 4, k, l]\n"
+    "    }\n"
+    "  %z: f32[1, 8, 6, 5] = call(%c)\n"
+    "    nest last(x: f32[1, 8, 6, 5]) -> (o: f32[1, 8, 6, 5]) {\n"
+    "      o[i, j, k, l] = 2 * x[i, j, k, l]\n"
+    "    }\n"
+    "}\n";
+
+/* Kernels of one nest each. */
+static Graph *
+kernels_of(World *w)
+{
+    Graph *g = graph_parse(&w->ctx, w->arena, "test", (Bytes){ (const uint8_t *)body, strlen(body) });
+
+    if (!g)
+        fail_msg("%s", world_messages(w));
+    /* As if %u were known: what is proposed for products with constants. */
+    FusePlan p = fuse_none(g, w->arena);
+    return fuse_apply(g, &p);
+}
+
+static void
+outputs_of(World *w, Graph *g, Tensor *out)
+{
+    Symbols s = { 0 };
+    Tensor *in = NEW_ARRAY(w->arena, Tensor, g->input.n);
+
+    for (uint32_t i = 0; i < g->input.n; i++) {
+        uint64_t seed = i;
+        assert_true(tensor_of_type(&w->ctx, w->arena, g->value.at[g->input.at[i]].type, &s, &in[i]));
+        for (int64_t e = 0; e < tensor_count(&in[i]); e++)
+            ((float *)in[i].data)[e] = (float)random_below(&seed, 17) - 8;
+    }
+    if (!ref_graph(g, w->arena, &s, in, out, NULL, NULL))
+        fail_msg("%s", world_messages(w));
+}
+
+/* Channels that are innermost are cheap. */
+static double
+likes_channels_last(void *user, NodeId n, const Kernel *k)
+{
+    double seconds = 0;
+    (void)user, (void)n;
+
+    for (uint32_t b = 0; b < k->nin + k->nout; b++) {
+        const Type *t = k->buffer.at[b].type;
+        int64_t last = expr_or(t->dim[t->rank - 1], 0);
+        seconds += last == 4 || last == 8 ? 1 : 3;
+    }
+    return seconds;
+}
+
+static double
+cannot(void *user, NodeId n, const Kernel *k)
+{
+    (void)user, (void)n;
+    return expr_or(k->buffer.at[0].type->dim[3], 0) == 5 ? 1 : -1;
+}
+
+static void
+values_lie_where_kernels_are_cheapest(void **state)
+{
+    World *w = *state;
+    Graph *g = kernels_of(w);
+    Tensor want, got;
+    Text remarks = { .arena = w->arena };
+
+    outputs_of(w, g, &want);
+    for (ValueId v = 1; v < g->value.n; v++)          /* a constant for who asks, whose contents do not matter to formats */
+        if (!strcmp(g->value.at[v].name, "u"))
+            g->value.at[v].data = w;
+    assert_true(format_values(g, w->arena, &(FormatPrice){ cannot, NULL }, &remarks));
+    for (ValueId v = 1; v < g->value.n; v++)
+        if (g->value.at[v].type->rank == 4 && g->value.at[v].def)
+            assert_int_equal(expr_or(g->value.at[v].type->dim[3], 0), 5);
+    assert_true(format_values(g, w->arena, &(FormatPrice){ likes_channels_last, NULL }, &remarks));
+    for (ValueId v = 1; v < g->value.n; v++) {
+        const Value *value = &g->value.at[v];
+        if (!strcmp(value->name, "u"))
+            g->value.at[v].data = NULL;
+        if (value->def)
+            assert_int_equal(expr_or(value->type->dim[3], 0) == 5, !strcmp(value->name, "z"));
+    }
+    assert_non_null(strstr(text_str(&remarks), "%c: 0 2 3 1"));
+    assert_true(graph_verify(g));
+    outputs_of(w, g, &got);
+    assert_memory_equal(want.data, got.data, (size_t)tensor_count(&want) * sizeof(float));
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(search_finds_the_least, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(search_says_when_it_is_too_wide, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(permuting_reads_as_a_nest, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(values_lie_where_kernels_are_cheapest, world_begin, world_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
