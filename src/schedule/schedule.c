@@ -96,7 +96,7 @@ schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool
         ;
     else if (write_contraction(&w))
         write_thin(&w);
-    else if (!(write_channels(&w) | write_window(&w)) && !write_turn(&w))
+    else if (!write_channels(&w) && !write_window(&w) && !write_turn(&w))
         write_rows(&w);
     price_programs(&w, k, far && constant, &out);
     if (!out.n) {                                    /* none could be carried out */

@@ -364,11 +364,16 @@ enum { BANDS = 3 };                  /* widths of bands that get programs */
 /* Rows are the points of an image, columns its constant partner's. A task copies a band of the image, the largest that divides
  * it and leaves the second-level cache half free, or less, and meets all panels of columns, or one. */
 static void
-write_shape_row_image(const Gemm *g, Shape s)
+write_shape_row_image(const Gemm *all, Shape s)
 {
-    const Machine *m = g->w->p->m;
+    const Machine *m = all->w->p->m;
+    Gemm own = *all, *g = &own;              /* rows of one image, where those of several are one index */
     const Cut *cut = &g->cut;
     const Stage *st = &cut->row_window;
+    if (own.cut.row_run > st->nslide) {
+        own.cut.row_run = st->nslide;
+        own.nrows = expr_or(axes_product(g->l, cut->row + cut->nrow - st->nslide, st->nslide), -1);
+    }
     int64_t bytes = dtype_info[cut->k.reduce->dtype].bytes, panels = g->ncols < 0 ? 8 : ceil_to(g->ncols, s.vectors * g->lanes);
     bool banded = st->nslide > 1 && st->nslide == cut->row_run && cut->row[cut->nrow - cut->row_run] == st->slide[0].axis;
     int64_t high = expr_or(low_extent(g->l, st->slide[0].axis), 0), row = expr_or(st->slide[0].pitch, 0), above = st->slide[0].span - 1;
