@@ -85,6 +85,7 @@ hull_of(Traffic *t, const MemRef *a, uint32_t from)
         uint32_t d = node->depth - 1;
         if (a->random[d]) {
             random *= trips;
+            runs *= trips;
             continue;
         }
         double s = a->stride[d] * bytes;
@@ -126,7 +127,7 @@ hull_of(Traffic *t, const MemRef *a, uint32_t from)
     double all = u->buffer_bytes[a->buffer] / line + 1;
     if (random > 1)
         lines = all * (1 - exp(-random * lines / all));      /* places drawn at random, some twice */
-    Hull h = { lo, hi + bytes, (lines < all ? lines : all) * line, random > 1 || runs > lines ? lines : runs, false };
+    Hull h = { lo, hi + bytes, (lines < all ? lines : all) * line, runs > lines ? lines : runs, false };
     h.conflict = blocks > 1 && sets_overflow(last_stride, last_count, run, t->capacity / line / WAYS, line);
     return h;
 }

@@ -103,6 +103,16 @@ bool lower_tile_rows(Env *e, const Node *n, Block *b);
 /* Does the leaf make or read a tile, so that it has to be vectors? */
 bool leaf_has_tile(const Env *e, const Node *leaf);
 
+/* ---- online (lower_online.c) ----------------------------------------------------------------------- */
+
+/* Is what is made with a maximum that still grows read nowhere else than in its loop? */
+bool online_finds(Env *e);
+void place_online(Env *e, Block *b);
+/* Where a hold begins: the maximum so far is lower than any; what was summed before, scaled. */
+void online_begins(Env *e, uint32_t hold, Low *l, Block *b);
+const Scalar *online_scaled(Env *e, uint32_t hold, Low *l, const Scalar *held);
+void lower_rescale(Env *e, const Node *leaf, Block *b, const Scalar *held);
+
 /* ---- images (lower_image.c) ---------------------------------------------------------------------- */
 
 /* Memory for the copy, and the copy itself. */

@@ -32,6 +32,7 @@ leaf_reads(const Points *p, const Node *leaf, uint32_t buffer)
     case PHASE_INIT:
     case PHASE_FLUSH:
     case PHASE_TURN:
+    case PHASE_RESCALE:
         return false;
     case PHASE_FILL:
         return part->nest->write[leaf->write].init != NO_SLOT && part->buffer[part->nest->write[leaf->write].init] == buffer;

@@ -72,6 +72,15 @@
     "  nest o(m: f32[g, n], x: f32[g, c, n]) -> (o: f32[g, n]) { o[h, i] = sum q: abs(x[h, q, i] - m[h, i]) }\n" \
     "}"
 
+/* Attention over blocks of so many keys, up to where the parts between are put. */
+#define ONLINE(keys) \
+    "split i by 4 -> ib ir guard, fuse h ib -> task\n" \
+    "put s at task, put t at task, put e at task, put u at task\n" \
+    "split t.j by " keys " -> tb tj guard, order tb t.i tj, hold t at task -> trun scratch, hold t at t.i -> tacc reg\n" \
+    "split u.j by " keys " -> ub uj guard, order ub u.i uj, hold u at task -> urun scratch, hold u at u.i -> uacc reg\n" \
+    "split o.c by " keys " -> ob oc guard, order ob ir o.j oc, hold o at task -> orun scratch, hold o at o.j -> oacc reg\n" \
+    "online tb ub ob -> kb\n"
+
 typedef struct { const char *name, *kernel, *dims, *program; } Case;
 
 static const Case cases[] = {
@@ -110,6 +119,21 @@ static const Case cases[] = {
      "split u.i by 8 -> ub ul, order ub u.j ul, hold u at ub -> uacc reg, run ul vector\n"
      "split ir by 3 -> irb irr peel 1, split o.j by 8 -> ob ol, order irb ob o.c irr ol, hold o at ob -> oacc reg, run irr unroll, run ol vector\n"
      "run task parallel"},
+    {"attention, online", ATTENTION, ATTENTION_DIMS, ONLINE("3") "put e at kb, put s at kb, hold s at s.j -> sacc reg, run task parallel"},
+    {"attention, online by single keys", ATTENTION, ATTENTION_DIMS, ONLINE("1") "put e at kb, put s at kb, hold s at s.j -> sacc reg, run task parallel"},
+    {"attention, online, scores at once", ATTENTION, ATTENTION_DIMS, ONLINE("8") "put e at kb scratch of e.j e.i, hold s at s.j -> sacc reg, run task parallel"},
+    {"attention, online by columns", ATTENTION, ATTENTION_DIMS,
+     "split i by 8 -> ib ir guard, fuse h ib -> task\n"
+     "put s at task, put t at task, put e at task, put u at task\n"
+     "split t.i by 8 -> tv tl, split t.j by 4 -> tb tj guard, order tb tv tj tl, hold t at task -> trun scratch, hold t at tv -> tacc reg, run tl vector\n"
+     "split u.i by 8 -> uv ul, split u.j by 4 -> ub uj guard, order ub uv uj ul, hold u at task -> urun scratch, hold u at uv -> uacc reg, run ul vector\n"
+     "split ir by 3 -> irb irr peel 1, split o.j by 8 -> ov ol, split o.c by 4 -> ob oc guard, order ob ov irb oc irr ol\n"
+     "hold o at task -> orun scratch, hold o at irb -> oacc reg, run irr unroll, run ol vector, run orun.fin.ol vector\n"
+     "online tb ub ob -> kb\n"
+     "put e at kb scratch of e.j e.i, put s at kb scratch of s.j s.i\n"
+     "split s.i by 8 -> sv sl, split s.j by 3 -> sjb sjr peel 1, order sjb sv s.c sjr sl, hold s at sv -> sacc reg, run sjr unroll, run sl vector\n"
+     "split e.i by 8 -> ev el, order e.j ev el, run el vector\n"
+     "run trun.fin.tl urun.fin.ul vector, run task parallel"},
     {"all of it", PRODUCT, PRODUCT_DIMS, "put e at all, hold o at o.j -> acc reg"},
 };
 
