@@ -75,6 +75,9 @@ bool env_box(Env *e, IterId x, const Expr **lo, const Expr **width);
 bool boxes_begin(Env *e);
 /* The boxes of the parts that are put at n, where its body begins. */
 void boxes_place(Env *e, const Node *n, Block *b);
+/* Where the boxes begin along what x runs over, and how many points of all of them there are, where the loops around stand:
+ * further out than the part is put. */
+void box_range(Env *e, IterId x, const Expr **lo, const Expr **width);
 /* The points of an axis that one trip of the loops around goes over, exactly… */
 void points_here(Env *e, IterId x, const Expr **lo, const Expr **width);
 /* … and how many there are at most in a trip of loop `at`, in symbols. */

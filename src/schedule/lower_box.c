@@ -231,6 +231,18 @@ points_most(Env *e, IterId x, const Node *at, const Expr **width)
 static void box_here(Env *e, const Put *put, Union *u);
 
 void
+box_range(Env *e, IterId x, const Expr **lo, const Expr **width)
+{
+    const Iter *box = env_iter(e, x);
+    const Expr *begin[TN_MAX_RANK], *end[TN_MAX_RANK];
+    Union u = { .e = e, .lo = begin, .end = end, .plain = true };
+
+    box_here(e, &e->p->put.at[box->put], &u);
+    *lo = env_simplify(e, begin[box->dim]);
+    *width = env_simplify(e, expr_sub(e->c, end[box->dim], begin[box->dim]));
+}
+
+void
 points_here(Env *e, IterId x, const Expr **lo, const Expr **width)
 {
     const Iter *it = env_iter(e, x);
@@ -240,12 +252,7 @@ points_here(Env *e, IterId x, const Expr **lo, const Expr **width)
     if (*lo)
         return;
     if (it->box && !e->at[it->box].lo) {                     /* its boxes are further in: all that there are here */
-        const Iter *box = env_iter(e, it->box);
-        const Expr *begin[TN_MAX_RANK], *end[TN_MAX_RANK];
-        Union u = { .e = e, .lo = begin, .end = end, .plain = true };
-        box_here(e, &e->p->put.at[box->put], &u);
-        *lo = begin[box->dim];
-        *width = expr_sub(e->c, end[box->dim], begin[box->dim]);
+        box_range(e, it->box, lo, width);
         return;
     }
     if (it->box) {

@@ -24,7 +24,14 @@ place_online(Env *e, Block *b)
     for (uint32_t i = 1; i < e->p->online.n; i++) {
         Online *o = &e->p->online.at[i];
         const Type *t = e->k->buffer.at[e->low[o->max].home[o->local]].type;
-        o->factor = kernel_buffer(e->c, e->a, e->k, "factor", t, SPACE_SCRATCH, 1);
+        const Expr *extent[TN_MAX_RANK];
+        int64_t behind = 0;                          /* what sums over padding are scaled by has to be memory as well */
+        for (IterId x = 1; x < e->p->iter.n; x++)
+            if (env_iter(e, x)->tail == WORD_pad && env_iter(e, x)->factor > behind)
+                behind = env_iter(e, x)->factor;
+        for (uint32_t d = 0; d < t->rank; d++)
+            extent[d] = d + 1 < t->rank ? t->dim[d] : expr_offset(e->c, t->dim[d], behind);
+        o->factor = kernel_buffer(e->c, e->a, e->k, "factor", type_new(e->c, t->dtype, t->rank, extent), SPACE_SCRATCH, 1);
         tree_buffer(b, o->factor);
     }
 }

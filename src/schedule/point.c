@@ -132,9 +132,13 @@ iter_is_known(const Points *p, const Node *at, IterId x, const IterId *dim, uint
         if (n->iter == x)
             return true;
     IterId from[] = { it->whole, it->box, it->with };
-    for (uint32_t i = 0; i < sizeof from / sizeof *from; i++)
-        if (from[i] && iter_is_known(p, at, from[i], dim, ndim))
+    for (uint32_t i = 0; i < sizeof from / sizeof *from; i++) {
+        const Iter *box = &p->iter.at[it->box];
+        if (!from[i] || !iter_is_known(p, at, from[i], dim, ndim))
+            continue;
+        if (from[i] != it->box || box_is_steady(p, &p->put.at[box->put], box->dim, at))
             return true;
+    }
     for (IterId y = 1; y < p->iter.n; y++)
         if (p->iter.at[y].parent == x && !p->iter.at[y].inner && iter_is_known(p, at, y, dim, ndim) &&
             iter_is_known(p, at, p->iter.at[y].sibling, dim, ndim))

@@ -182,6 +182,8 @@ bool axis_writes_apart(Ctx *c, const Nest *n, uint32_t axis);
 Sym part_name(const Points *p, uint32_t part);                       /* of what it makes */
 /* Is the value of x known inside loop `at`, given the iterators of a list? */
 bool iter_is_known(const Points *p, const Node *at, IterId x, const IterId *dim, uint32_t ndim);
+/* Do a part's boxes begin at one place along this dimension, as far as `at` is around them? */
+bool box_is_steady(const Points *p, const Put *put, uint32_t dim, const Node *at);
 /* The reads of a buffer that a leaf makes itself; false: it makes none. */
 bool leaf_reads(const Points *p, const Node *leaf, uint32_t buffer);
 
