@@ -142,7 +142,7 @@ is_block(Points *p, const Step *s, uint32_t i, Node *first, Node **loop)
     if (!n)
         return false;
     const Iter *it = &p->iter.at[n->iter], *like = &p->iter.at[first ? first->iter : n->iter];
-    if (n->kind != NODE_LOOP || n->run != WORD_serial || n->phase != PHASE_UPDATE || n->copies.n || n->puts.n || n->holds.n)
+    if (n->kind != NODE_LOOP || n->run != WORD_serial || n->phase != PHASE_UPDATE || n->copies.n || n->puts.n)
         return points_refuse(p, "%s is no plain serial loop of a sum that is held outside of it", s->loop[i]);
     if (!it->parent || it->inner || (it->tail != WORD_guard && it->tail != WORD_exact) || p->iter.at[it->parent].axis == NEST_MAX_AXES || p->iter.at[it->parent].kind != AXIS_REDUCE)
         return points_refuse(p, "%s is not the outer loop of a summed axis that was split with guard", s->loop[i]);
@@ -293,6 +293,10 @@ join_loops(Points *p, Node *const *loop, uint32_t n, const uint32_t *hold)
     for (uint32_t i = 1; i < n; i++) {
         for (uint32_t k = 0; k < loop[i]->body.n; k++)
             give_child(p, all, loop[i]->body.at[k]);
+        for (uint32_t k = 0; k < loop[i]->holds.n; k++) {
+            VEC_PUSH(p->a, &all->holds, loop[i]->holds.at[k]);
+            p->hold.at[loop[i]->holds.at[k]].at = all;
+        }
         p->iter.at[loop[i]->iter].with = all->iter;
         give_child(p, at, fin[i]);
     }

@@ -159,11 +159,11 @@ write_member(const Group *g, const Member *m, Text *t, bool whole)
     const char *a = m->name, *sums = axis_names(g->w, m->part, m->sum, m->nsum);
 
     split_rows(g, m, t, whole);
-    if (is_online(g, m)) {                   /* four sums of their own as below */
-        const char *last = cut_blocks(g, m, t);
-        text_printf(t, "order %s.kb_ %s.b_ %s %s.r_ %s.l_\n", a, a, last, a, a);
-        text_printf(t, "hold %s at task -> %s.sums scratch\nhold %s at %s.b_ -> %s.acc reg\n", a, a, a, a, a);
-        text_printf(t, "run %s.r_ unroll\nrun %s.l_ vector\nrun %s.sums.fin.%s.l_ vector\n", a, a, a, a);
+    if (is_online(g, m)) {                   /* where it is known how many rows there are, all of them at once, so that none waits */
+        const char *last = cut_blocks(g, m, t), *all = whole ? arena_printf(g->w->a, "%s.b_", a) : "";
+        text_printf(t, "order %s.kb_ %s %s %s.r_ %s.l_\n", a, whole ? last : arena_printf(g->w->a, "%s.b_", a), whole ? all : last, a, a);
+        text_printf(t, "hold %s at task -> %s.sums scratch\nhold %s at %s.%s -> %s.acc reg\n", a, a, a, a, whole ? "kb_" : "b_", a);
+        text_printf(t, "run %s %s.r_ unroll\nrun %s.l_ vector\nrun %s.sums.fin.%s.l_ vector\n", all, a, a, a, a);
     } else if (m->product) {
         const char *col = axis_name(g->w, m->part, m->own[0]), *row = row_of(g, m);
         text_printf(t, "split %s by %lld -> %s.cb_ %s.cr_ peel 1\n", col, (long long)g->height, a, a);
@@ -261,8 +261,8 @@ write_blocks(Group *g, int64_t rows)
         if (m->reduce && m->reduce->u.reduce.combiner == COMB_MAX && m->nsum == 1)
             g->max = m;
     int64_t keys = g->max ? expr_or(g->max->n->axis[g->max->sum[0]].extent, INT64_MAX) : 0;
-    for (int64_t block = 64; g->max && last->nsum == 1 && block <= 256 && block < keys; block *= 2) {
-        g->block = block;
+    for (int64_t least = 64; g->max && last->nsum == 1 && least <= 256 && least < keys; least *= 2) {
+        g->block = (least + g->height - 1) / g->height * g->height;      /* whole tiles of the product before */
         write_tile(g, rows);
     }
     g->block = 0;
