@@ -17,7 +17,7 @@ level_seconds(const Unfold *u, const Node *n, Level cache)
         read = from->all.read / share < read ? from->all.read / share : read;
         write = from->all.write / share < write ? from->all.write / share : write;
     }
-    return (read > 0 ? n->read[cache] / read : 0) + (write > 0 ? n->write[cache] / write : 0);
+    return (read > 0 ? n->read[cache] / read : 0) + (write > 0 ? n->write[cache] / write : 0) + n->wait[cache];
 }
 
 /* How many trips of loop `of` are in sight of the processor at once. Nothing is beside the only trip. */

@@ -24,6 +24,7 @@ struct Node {
     int64_t at;                      /* loops: the trip that stands for all */
     double uops;                     /* phases: instructions of one trip, those of inner loops included */
     double read[LEVEL_COUNT], write[LEVEL_COUNT];    /* phases: bytes from and to each level in one call; traffic.c */
+    double wait[LEVEL_COUNT];        /* phases: seconds until the first lines of what is read are there */
 };
 
 typedef struct {

@@ -17,13 +17,17 @@ static const double USABLE = 0.75;
 /* Lines that may lie in one set; the associativity that first and second levels share (Intel, AMD, Arm: 8;
  * some 4 or 16). */
 enum { WAYS = 8 };
+/* Hardware fetches ahead within a page (Intel 64 and IA-32 Optimization Reference Manual, 2.6; AMD Zen 3 Optimization
+ * Guide, 2.15). */
+enum { PAGE = 4096 };
 
-typedef struct { double lo, hi, bytes; bool conflict; } Hull;       /* [bytes]; lo, hi: from the buffer's begin */
+typedef struct { double lo, hi, bytes, runs; bool conflict; } Hull;     /* [bytes]; lo, hi: from the buffer's begin; runs: of Touched */
 typedef struct { double stride, count; } Dim;
+typedef struct { double bytes, runs; } Touched;          /* runs: stretches in which they are come by, one after the other */
 
 typedef struct {
     Unfold *u;
-    double **body, **whole;          /* [node]: [buffer] bytes in lines that a trip, or an execution, touches; NULL: not asked yet */
+    Touched **body, **whole;         /* [node]: [buffer] lines that a trip, or an execution, touches; NULL: not asked yet */
     double *body_sum, *whole_sum;    /* [node] of all buffers */
     uint32_t level;
     double capacity;
@@ -64,7 +68,7 @@ static Hull
 hull_of(Traffic *t, const MemRef *a, uint32_t from)
 {
     Unfold *u = t->u;
-    double line = u->m->line_bytes, bytes = a->bytes, lo = a->offset * bytes, hi = lo, blocks = 1, random = 1;
+    double line = u->m->line_bytes, bytes = a->bytes, lo = a->offset * bytes, hi = lo, blocks = 1, random = 1, stretch = bytes, runs = 1;
     double lanes = a->lanes * a->valid < 1 ? 1 : a->lanes * a->valid;
     Dim dim[80];
     uint32_t n = 0;
@@ -81,11 +85,16 @@ hull_of(Traffic *t, const MemRef *a, uint32_t from)
         uint32_t d = node->depth - 1;
         if (a->random[d]) {
             random *= trips;
+            runs *= trips;
             continue;
         }
         double s = a->stride[d] * bytes;
         if (s == 0)
             continue;
+        if (runs == 1 && fabs(s) <= (stretch > PAGE ? stretch : PAGE))
+            stretch += fabs(s) * (trips - 1);
+        else
+            runs *= trips;
         double before = (double)node->at < trips ? (double)node->at : trips - 1;
         lo -= s > 0 ? s * before : -s * (trips - 1 - before);
         hi += s > 0 ? s * (trips - 1 - before) : -s * before;
@@ -118,22 +127,21 @@ hull_of(Traffic *t, const MemRef *a, uint32_t from)
     double all = u->buffer_bytes[a->buffer] / line + 1;
     if (random > 1)
         lines = all * (1 - exp(-random * lines / all));      /* places drawn at random, some twice */
-    Hull h = { lo, hi + bytes, (lines < all ? lines : all) * line, false };
+    Hull h = { lo, hi + bytes, (lines < all ? lines : all) * line, runs > lines ? lines : runs, false };
     h.conflict = blocks > 1 && sets_overflow(last_stride, last_count, run, t->capacity / line / WAYS, line);
     return h;
 }
 
 /* ---- all accesses of a buffer ----------------------------------------------------------------------------------- */
 
-/* Bytes of buffer b that the statements of n touch, in loops from depth `from` on. Accesses that overlap
- * are counted once. */
-static double
+/* What of buffer b the statements of n touch, in loops from depth `from` on. Accesses that overlap are counted once. */
+static Touched
 touched(Traffic *t, const Node *n, uint32_t b, uint32_t from, bool *conflict)
 {
     Unfold *u = t->u;
     Hull *hull = NEW_ARRAY(u->arena, Hull, n->end - n->first + 1);
     uint32_t count = 0;
-    double sum = 0;
+    Touched sum = { 0, 0 };
 
     for (uint32_t i = n->first; i < n->end; i++) {
         const MemRef *a = &u->access.at[i];
@@ -153,27 +161,31 @@ touched(Traffic *t, const Node *n, uint32_t b, uint32_t from, bool *conflict)
             double more = h->hi > all.hi ? (h->hi - all.hi) / (h->hi - h->lo) * h->bytes : 0;
             double denser = h->bytes - more > all.bytes ? h->bytes - more : all.bytes;
             all.bytes = denser + more;
+            all.runs = h->runs > all.runs ? h->runs : all.runs;
             all.hi = h->hi > all.hi ? h->hi : all.hi;
         }
-        sum += all.bytes;
+        sum.bytes += all.bytes;
+        sum.runs += all.runs;
     }
     double most = u->buffer_bytes[b] + u->m->line_bytes;
-    return sum < most ? sum : most;
+    sum.bytes = sum.bytes < most ? sum.bytes : most;
+    return sum;
 }
 
-/* [buffer] bytes that an execution of n touches: with all its trips, or in one. */
-static const double *
+/* [buffer] what an execution of n touches: with all its trips, or in one. */
+static const Touched *
 footprint(Traffic *t, const Node *n, bool whole, double *sum)
 {
     Unfold *u = t->u;
-    double **memo = whole ? &t->whole[n->id] : &t->body[n->id], *total = whole ? &t->whole_sum[n->id] : &t->body_sum[n->id];
+    Touched **memo = whole ? &t->whole[n->id] : &t->body[n->id];
+    double *total = whole ? &t->whole_sum[n->id] : &t->body_sum[n->id];
 
     if (!*memo) {
-        *memo = NEW_ARRAY(u->arena, double, u->k->buffer.n);
+        *memo = NEW_ARRAY(u->arena, Touched, u->k->buffer.n);
         bool conflict = false;
         for (uint32_t b = 0; b < u->k->buffer.n; b++) {
             (*memo)[b] = touched(t, n, b, n->depth - (n->kind == NODE_LOOP && whole), &conflict);
-            *total += (*memo)[b];
+            *total += (*memo)[b].bytes;
         }
         if (conflict)                                /* some lines drive each other out, whatever the size */
             *total += t->capacity;
@@ -205,18 +217,32 @@ home_of(const Unfold *u, uint32_t b)
     return level_holding(u->m, u->buffer_bytes[b]);
 }
 
+/* Seconds until the first line of each stretch is there. Hardware fetches ahead what follows in a stretch, and the processor
+ * what comes within sight; a stretch as long as what is on its way at once (by Little's law, bandwidth times latency) is
+ * waited for alone, of shorter ones several at a time. What the second level has comes within the processor's sight. */
+static double
+waiting(const Traffic *t, const Touched *b)
+{
+    const MemoryLevel *from = &t->u->m->level[t->level + 1];
+
+    if (t->level == LEVEL_L1 || from->one.read <= 0)
+        return 0;
+    double each = from->latency_seconds * b->runs, stream = b->bytes / from->one.read;
+    return each < stream ? each : stream;
+}
+
 /* An execution of n has each line of its footprint once: the phase that touches a buffer first pays for it. */
 static void
 charge(Traffic *t, Node *n, const bool *here)
 {
     Unfold *u = t->u;
     double sum;
-    const double *bytes = footprint(t, n, true, &sum);
+    const Touched *in = footprint(t, n, true, &sum);
 
     for (uint32_t b = 0; b < u->k->buffer.n; b++) {
         const MemRef *first = NULL;
         bool written = false;
-        if (bytes[b] <= 0 || (here && here[b]) || (n->exec <= 1 && home_of(u, b) <= (Level)t->level))
+        if (in[b].bytes <= 0 || (here && here[b]) || (n->exec <= 1 && home_of(u, b) <= (Level)t->level))
             continue;
         for (uint32_t i = n->first; i < n->end; i++) {
             const MemRef *a = &u->access.at[i];
@@ -226,10 +252,13 @@ charge(Traffic *t, Node *n, const bool *here)
             written = written || a->write;
         }
         Node *phase = first->node->phase;
-        if (!first->write)
-            phase->read[t->level] += bytes[b] * n->exec;
-        if (written)
-            phase->write[t->level] += bytes[b] * n->exec;
+        if (!first->write) {
+            phase->read[t->level] += in[b].bytes * n->exec;
+            phase->wait[t->level] += waiting(t, &in[b]) * n->exec;
+        }
+        if (written) {
+            phase->write[t->level] += in[b].bytes * n->exec;
+        }
     }
 }
 
@@ -254,12 +283,12 @@ settle(Traffic *t, Node *n, const bool *here)
     for (Node *k = n->child; k; k = k->next) {
         if (k->first == k->end || k->exec <= 0)
             continue;
-        const double *bytes = footprint(t, k, true, &sum);
+        const Touched *in = footprint(t, k, true, &sum);
         for (uint32_t b = 0; b < u->k->buffer.n; b++)
             left[b] = since[b] + sum <= t->capacity;
         settle(t, k, left);
         for (uint32_t b = 0; b < u->k->buffer.n; b++)
-            since[b] = bytes[b] > 0 ? sum : since[b] + sum;
+            since[b] = in[b].bytes > 0 ? sum : since[b] + sum;
     }
 }
 
@@ -267,7 +296,7 @@ void
 traffic(Unfold *u)
 {
     for (Level l = LEVEL_L1; l < LEVEL_MEMORY; l++) {
-        Traffic t = { .u = u, .level = l, .body = NEW_ARRAY(u->arena, double *, u->node.n), .whole = NEW_ARRAY(u->arena, double *, u->node.n),
+        Traffic t = { .u = u, .level = l, .body = NEW_ARRAY(u->arena, Touched *, u->node.n), .whole = NEW_ARRAY(u->arena, Touched *, u->node.n),
                       .body_sum = NEW_ARRAY(u->arena, double, u->node.n), .whole_sum = NEW_ARRAY(u->arena, double, u->node.n) };
         t.capacity = USABLE * (double)u->m->level[l].bytes / (l == LEVEL_L3 ? u->shares : 1);
         settle(&t, u->root, NULL);

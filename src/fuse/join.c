@@ -7,8 +7,6 @@
 #include "fuse/internal.h"
 
 #include <string.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 typedef struct {
     const Graph *g;
@@ -198,7 +196,6 @@ try_join(Join *j, const Candidate *t, const Fusion *composed)
     if (hosts > FUSE_MAX_PARTS || !fuse_shared(composed, j->host, hosts))
         return;
     double together = price_of(j, composed, &groups, joint.group[reader]);
-    if (getenv("JDBG")) fprintf(stderr, "try %u: apart %.3g together %.3g us %s\n", t->n, apart * 1e6, together * 1e6, j->f->g->node.at[t->member[0]].origin);
     if (together < 0 || together >= apart)
         return;
     for (uint32_t i = 0; i < hosts; i++)

@@ -70,6 +70,8 @@ bool low_uses_lane(const Expr *e);                   /* does it differ between l
 /* The value at the bound axes; lanes 1, or l->lanes when it varies along the vector axis. Its
  * reductions must have been computed (low_reductions). */
 const Scalar *low_value(Low *l, const Scalar *s);
+/* Where an index of a parameter, by the nest's axes, lies: the buffer of the tree, and the index there, of how many dimensions. */
+uint32_t low_place(Low *l, uint32_t slot, const Expr *const *at, uint32_t rank, const Expr **out, uint32_t *buffer);
 /* Store value at a nest's write, or at a physical index of a buffer (which may use LANE). */
 void low_write(Low *l, Block *b, const Write *w, const Scalar *value);
 void low_store(Low *l, Block *b, uint32_t buffer, const Expr *const *at, uint32_t rank, const Scalar *value);

@@ -202,7 +202,11 @@ lower_loop(Env *e, const Node *n, Block *b)
         bool unroll = n->run == WORD_unroll && expr_const(extent, NULL);
         if (n->run == WORD_unroll && !unroll)
             env_change(e, x)->counted = true;
-        env_bind(e, x, expr_is(extent, 1) ? expr_int(e->c, 0) : env_loop(e, &b, unroll ? LOOP_UNROLLED : LOOP_SERIAL, it->name, expr_int(e->c, 0), extent, 1));
+        const Expr *trip = expr_is(extent, 1) ? expr_int(e->c, 0) : env_loop(e, &b, unroll ? LOOP_UNROLLED : LOOP_SERIAL, it->name, expr_int(e->c, 0), extent, 1);
+        env_bind(e, x, trip);
+        for (IterId y = 1; y < e->p->iter.n; y++)
+            if (env_iter(e, y)->with == x)
+                env_bind(e, y, trip);
         if (n->phase == PHASE_WHOLE && it->nfrom)
             bind_digits(e, b, x);
         lower_body(e, n, b);
@@ -364,7 +368,7 @@ work_below(Env *e, const Node *n, const Expr *points)
     const Expr *work = expr_int(e->c, 0);
 
     if (n->kind == NODE_LEAF)
-        return n->phase == PHASE_INIT || n->phase == PHASE_COPY || n->phase == PHASE_TURN || n->phase == PHASE_FILL ? work : expr_scale(e->c, points, 4);
+        return n->phase == PHASE_INIT || n->phase == PHASE_COPY || n->phase == PHASE_TURN || n->phase == PHASE_FILL || n->phase == PHASE_RESCALE ? work : expr_scale(e->c, points, 4);
     if (n->iter && n->run != WORD_parallel) {
         const Expr *most = env_most(e, n->iter);
         if (expr_axes(most) || expr_uses_kind(most, VAR_COMPUTED))
@@ -397,7 +401,7 @@ points_lower(Points *p)
         if (g->most < INT64_MAX)
             VEC_PUSH(p->a, &e.range, ((Range){ { VAR_SYMBOL, MAP_PTR(g->symbol) }, expr_int(p->c, g->least), expr_int(p->c, g->most - g->least + 1) }));
     }
-    if (!boxes_begin(&e))
+    if (!boxes_begin(&e) || !online_finds(&e))
         return false;
     lower_body(&e, p->root, &k->tree);
     if (p->why)

@@ -75,6 +75,9 @@ bool env_box(Env *e, IterId x, const Expr **lo, const Expr **width);
 bool boxes_begin(Env *e);
 /* The boxes of the parts that are put at n, where its body begins. */
 void boxes_place(Env *e, const Node *n, Block *b);
+/* Where the boxes begin along what x runs over, and how many points of all of them there are, where the loops around stand:
+ * further out than the part is put. */
+void box_range(Env *e, IterId x, const Expr **lo, const Expr **width);
 /* The points of an axis that one trip of the loops around goes over, exactly… */
 void points_here(Env *e, IterId x, const Expr **lo, const Expr **width);
 /* … and how many there are at most in a trip of loop `at`, in symbols. */
@@ -102,6 +105,16 @@ void lower_turn(Env *e, const Node *leaf, Block *b);
 bool lower_tile_rows(Env *e, const Node *n, Block *b);
 /* Does the leaf make or read a tile, so that it has to be vectors? */
 bool leaf_has_tile(const Env *e, const Node *leaf);
+
+/* ---- online (lower_online.c) ----------------------------------------------------------------------- */
+
+/* Is what is made with a maximum that still grows read nowhere else than in its loop? */
+bool online_finds(Env *e);
+void place_online(Env *e, Block *b);
+/* Where a hold begins: the maximum so far is lower than any; what was summed before, scaled. */
+void online_begins(Env *e, uint32_t hold, Low *l, Block *b);
+const Scalar *online_scaled(Env *e, uint32_t hold, Low *l, const Scalar *held);
+void lower_rescale(Env *e, const Node *leaf, Block *b, const Scalar *held);
 
 /* ---- images (lower_image.c) ---------------------------------------------------------------------- */
 

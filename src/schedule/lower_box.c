@@ -21,6 +21,8 @@ outer_piece(const Env *e, IterId x, IterId after)
 /* An index that nothing is known of yet, but that it is the same wherever it is named. */
 #define SOMEWHERE(x) ((Var){ VAR_LOOP, UINT32_MAX - 1 - (x) })
 
+static void find_most(Env *e, const Put *put, const Node *at, const Expr **first, const Expr **most);
+
 /* The points of x that one trip of `at` goes over: the first, from somewhere on, and how many at most. */
 static void
 most_points(Env *e, IterId x, const Node *at, const Expr **lo, const Expr **width)
@@ -30,13 +32,21 @@ most_points(Env *e, IterId x, const Node *at, const Expr **lo, const Expr **widt
     *lo = expr_int(e->c, 0);
     *width = expr_int(e->c, 1);
     if (it->box) {
-        most_points(e, it->box, at, lo, width);
         const Iter *box = env_iter(e, it->box);
-        *lo = expr_add(e->c, *lo, e->p->put.at[box->put].first[box->dim]);
+        const Put *put = &e->p->put.at[box->put];
+        if (!node_inside(at, put->at)) {             /* all boxes of it that there are in the trip */
+            const Expr *first[TN_MAX_RANK], *most[TN_MAX_RANK];
+            find_most(e, put, at, first, most);
+            *lo = first[box->dim];
+            *width = most[box->dim];
+            return;
+        }
+        most_points(e, it->box, at, lo, width);
+        *lo = expr_add(e->c, *lo, put->first[box->dim]);
         return;
     }
     if (iter_is_known(e->p, at, x, NULL, 0)) {
-        *lo = expr_var(e->c, SOMEWHERE(x));
+        *lo = expr_var(e->c, SOMEWHERE(it->with ? it->with : x));
         return;
     }
     for (IterId y = outer_piece(e, x, 0); y; y = outer_piece(e, x, y)) {
@@ -53,7 +63,8 @@ most_points(Env *e, IterId x, const Node *at, const Expr **lo, const Expr **widt
 
 /* ---- readers ----------------------------------------------------------------------------------------- */
 
-typedef struct { Env *e; Put *put; const Expr *lo[TN_MAX_RANK], *end[TN_MAX_RANK]; bool any, plain; } Union;
+/* lo, end: of all that is read; or, before anything is known, the first index and how many points there are at most. */
+typedef struct { Env *e; const Expr **lo, **end; bool any, plain; } Union;
 
 /* Sums of axes: the box around what is read has nothing that is not. */
 static bool
@@ -109,28 +120,28 @@ static void
 note_most(Union *u, const Type *t, const Access *a, const Expr **lo, const Expr **width)
 {
     Ctx *c = u->e->c;
-    Put *put = u->put;
     (void)a;
 
     for (uint32_t d = 0; d < t->rank; d++) {
-        bool known = lo[d] && !expr_uses_kind(width[d], VAR_LOOP) && (!u->any || put->first[d] == lo[d]);
-        put->most[d] = !known ? t->dim[d] : u->any ? expr_max(c, put->most[d], width[d]) : width[d];
-        put->first[d] = known ? lo[d] : expr_int(c, 0);
+        bool known = lo[d] && !expr_uses_kind(width[d], VAR_LOOP) && (!u->any || u->lo[d] == lo[d]);
+        u->end[d] = !known ? t->dim[d] : u->any ? expr_max(c, u->end[d], width[d]) : width[d];
+        u->lo[d] = known ? lo[d] : expr_int(c, 0);
     }
     u->any = true;
 }
 
+/* Of the boxes of a put in one trip of `at`. */
 static void
-find_most(Env *e, Put *put)
+find_most(Env *e, const Put *put, const Node *at, const Expr **first, const Expr **most)
 {
     const Expr *lo[NEST_MAX_AXES], *width[NEST_MAX_AXES];
-    Union u = { .e = e, .put = put };
+    Union u = { .e = e, .lo = first, .end = most };
 
     for (uint32_t i = 0; i < e->k->npart; i++) {
         if (!reads_it(e, i, put))
             continue;
         for (uint32_t x = 0; x < e->k->part[i].nest->naxis; x++)
-            most_points(e, e->p->axis[i][x], put->at, &lo[x], &width[x]);
+            most_points(e, e->p->axis[i][x], at, &lo[x], &width[x]);
         for_reads(e, put, i, lo, width, note_most, &u);
     }
 }
@@ -202,7 +213,7 @@ boxes_begin(Env *e)
             put->home = NEW(e->a, LocalBox);
             put->home->rank = k->buffer.at[put->local].type->rank;
             memcpy(put->home->dim, put->dim, sizeof put->dim);
-            find_most(e, put);
+            find_most(e, put, put->at, put->first, put->most);
         }
     return true;
 }
@@ -217,6 +228,20 @@ points_most(Env *e, IterId x, const Node *at, const Expr **width)
     most_points(e, x, at, &lo, width);
 }
 
+static void box_here(Env *e, const Put *put, Union *u);
+
+void
+box_range(Env *e, IterId x, const Expr **lo, const Expr **width)
+{
+    const Iter *box = env_iter(e, x);
+    const Expr *begin[TN_MAX_RANK], *end[TN_MAX_RANK];
+    Union u = { .e = e, .lo = begin, .end = end, .plain = true };
+
+    box_here(e, &e->p->put.at[box->put], &u);
+    *lo = env_simplify(e, begin[box->dim]);
+    *width = env_simplify(e, expr_sub(e->c, end[box->dim], begin[box->dim]));
+}
+
 void
 points_here(Env *e, IterId x, const Expr **lo, const Expr **width)
 {
@@ -226,10 +251,13 @@ points_here(Env *e, IterId x, const Expr **lo, const Expr **width)
     *width = expr_int(e->c, 1);
     if (*lo)
         return;
+    if (it->box && !e->at[it->box].lo) {                     /* its boxes are further in: all that there are here */
+        box_range(e, it->box, lo, width);
+        return;
+    }
     if (it->box) {
         points_here(e, it->box, lo, width);
-        if (e->at[it->box].lo)
-            *lo = expr_add(e->c, e->at[it->box].lo, *lo);
+        *lo = expr_add(e->c, e->at[it->box].lo, *lo);
         return;
     }
     for (IterId y = outer_piece(e, x, 0); y; y = outer_piece(e, x, y)) {
@@ -270,12 +298,11 @@ join_box(Union *u, const Type *t, const Access *a, const Expr **lo, const Expr *
     u->any = true;
 }
 
+/* The box of a part's value that its readers need where the loops around stand. */
 static void
-place_box(Env *e, Put *put, Block *b)
+box_here(Env *e, const Put *put, Union *u)
 {
     const Expr *lo[NEST_MAX_AXES], *width[NEST_MAX_AXES];
-    Union u = { .e = e, .put = put, .plain = true };
-    Ctx *c = e->c;
     Phase before = e->phase;
 
     e->phase = PHASE_WHOLE;                                  /* what is padding while sums are made is not needed */
@@ -284,9 +311,19 @@ place_box(Env *e, Put *put, Block *b)
             continue;
         for (uint32_t x = 0; x < e->k->part[i].nest->naxis; x++)
             points_here(e, e->p->axis[i][x], &lo[x], &width[x]);
-        for_reads(e, put, i, lo, width, join_box, &u);
+        for_reads(e, put, i, lo, width, join_box, u);
     }
     e->phase = before;
+}
+
+static void
+place_box(Env *e, Put *put, Block *b)
+{
+    const Expr *begin[TN_MAX_RANK], *end[TN_MAX_RANK];
+    Union u = { .e = e, .lo = begin, .end = end, .plain = true };
+    Ctx *c = e->c;
+
+    box_here(e, put, &u);
     for (uint32_t d = 0; u.any && d < put->home->rank; d++) {
         Sym name = put->box[d] ? env_iter(e, put->box[d])->name : NULL;
         const Expr *first = env_simplify(e, u.lo[d]), *points = env_simplify(e, expr_sub(c, u.end[d], u.lo[d]));

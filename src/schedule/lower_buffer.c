@@ -204,6 +204,7 @@ place_scratch(Env *e, Block *b)
     for (uint32_t i = 1; i < e->p->copy.n; i++)
         if (e->p->copy.at[i].space == WORD_scratch)
             place_copy(e, b, i);
+    place_online(e, b);
 }
 
 /* The index of a buffer over iterators at this point. */

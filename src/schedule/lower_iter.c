@@ -156,6 +156,11 @@ env_extent(Env *e, IterId x)
 
     if (e->at[x].extent)
         return e->at[x].extent;
+    if (it->put && e->phase == PHASE_COPY && !e->at[x].lo) {
+        const Expr *lo, *width;
+        box_range(e, x, &lo, &width);
+        return width;
+    }
     if (it->put || it->size)
         return env_most(e, x);
     if (it->axis < NEST_MAX_AXES)             /* where less is possible, less is left */
@@ -223,8 +228,10 @@ env_value(Env *e, IterId x)
     const Iter *it = env_iter(e, x);
 
     if (!e->at[x].value && it->box) {
-        const Expr *in_box = env_value(e, it->box);
-        return in_box && e->at[it->box].lo ? expr_add(e->c, e->at[it->box].lo, in_box) : NULL;
+        const Expr *in_box = env_value(e, it->box), *lo = e->at[it->box].lo, *width;
+        if (in_box && !lo)                           /* a copy that is made further out */
+            box_range(e, it->box, &lo, &width);
+        return in_box ? expr_add(e->c, lo, in_box) : NULL;
     }
     if (e->at[x].value)
         return e->at[x].value;

@@ -205,8 +205,9 @@ lower_init(Env *e, const Node *leaf, Block *b)
     if (!reduce)
         store_held(e, l, b, leaf->hold, low_value(l, part_previous(e->p, leaf->part)->u.load.outside));
     else
-        store_held(e, l, b, leaf->hold, h->outer && !h->fresh ? in_lanes_of(l, reduce, held(e, h->outer))
+        store_held(e, l, b, leaf->hold, h->outer && !h->fresh ? in_lanes_of(l, reduce, online_scaled(e, h->outer, l, held(e, h->outer)))
                                                               : combiner_identity(e->c, reduce->u.reduce.combiner, reduce->dtype));
+    online_begins(e, leaf->hold, l, b);
     if (reduce && reduce->narg > 1)
         store_item(e, l, b, leaf->hold, 1, scalar_int(e->c, reduce->arg[1]->dtype, 0));
 }
@@ -473,6 +474,9 @@ lower_phase(Env *e, const Node *leaf, Block *b)
         return;
     case PHASE_TURN:
         lower_turn(e, leaf, b);
+        return;
+    case PHASE_RESCALE:
+        lower_rescale(e, leaf, b, held(e, leaf->hold));
         return;
     case PHASE_WHOLE:
     case PHASE_FINISH:

@@ -131,8 +131,14 @@ iter_is_known(const Points *p, const Node *at, IterId x, const IterId *dim, uint
     for (const Node *n = at; n; n = n->up)
         if (n->iter == x)
             return true;
-    if ((it->whole && iter_is_known(p, at, it->whole, dim, ndim)) || (it->box && iter_is_known(p, at, it->box, dim, ndim)))
-        return true;
+    IterId from[] = { it->whole, it->box, it->with };
+    for (uint32_t i = 0; i < sizeof from / sizeof *from; i++) {
+        const Iter *box = &p->iter.at[it->box];
+        if (!from[i] || !iter_is_known(p, at, from[i], dim, ndim))
+            continue;
+        if (from[i] != it->box || box_is_steady(p, &p->put.at[box->put], box->dim, at))
+            return true;
+    }
     for (IterId y = 1; y < p->iter.n; y++)
         if (p->iter.at[y].parent == x && !p->iter.at[y].inner && iter_is_known(p, at, y, dim, ndim) &&
             iter_is_known(p, at, p->iter.at[y].sibling, dim, ndim))
@@ -410,6 +416,7 @@ points_of(Ctx *c, Arena *a, Kernel *k, const Machine *m)
     VEC_PUSH(a, &p->hold, (Hold){ 0 });
     VEC_PUSH(a, &p->copy, (Copy){ 0 });
     VEC_PUSH(a, &p->put, (Put){ 0 });
+    VEC_PUSH(a, &p->online, (Online){ 0 });
     p->root = node_new(p, NODE_LOOP, NULL, PHASE_WHOLE, NULL);
     Node *outer = p->root;
     for (uint32_t j = 0; j < nshared; j++) {

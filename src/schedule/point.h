@@ -44,6 +44,7 @@ typedef struct {
     IterId box;                      /* an axis of a part that was put: what runs over its box; 0: the axis itself */
     uint32_t put;                    /* … and that: of which put it is; 0: of none */
     uint32_t dim;                    /* … along which dimension of the part's value */
+    IterId with;                     /* is where this one is: their loops were joined; 0: none */
 } Iter;
 
 typedef enum { NODE_LOOP, NODE_WALK, NODE_LEAF } NodeKind;
@@ -56,6 +57,7 @@ typedef enum {
     PHASE_COPY,                      /* an operand is copied */
     PHASE_TURN,                      /* a copied tile is transposed */
     PHASE_FILL,                      /* an output begins: what is added to it comes later, or leaves gaps */
+    PHASE_RESCALE,                   /* the maximum so far is noted, and by how much what was summed with the one before is too large */
 } Phase;
 
 typedef struct Node Node;
@@ -83,6 +85,7 @@ typedef struct {
     uint32_t nover; IterId over[STEP_MAX_LOOPS];
     uint32_t outer;                  /* the hold that this one is a part of: begins from it and ends in it; 0: none */
     bool fresh;                      /* begins at the identity: no summand came before */
+    uint32_t online;                 /* goes on while others read it, or is scaled as it does; 0: none */
     /* made when it is lowered: */
     uint32_t buffer, place, ndim, lanes;     /* place: of the second item, where the reduction picks */
     IterId dim[STEP_MAX_LOOPS];      /* `over` iterators among them */
@@ -115,6 +118,16 @@ typedef struct {
     LocalBox *home;
 } Put;
 
+/* A maximum and sums of what is made with it, in one loop over blocks (step_online.c). */
+typedef struct {
+    Node *at_loop;
+    uint32_t max, weight;            /* parts: the maximum, what is made with it */
+    uint32_t local;                  /* the buffer of the kernel that the maximum is in */
+    uint32_t nsum, sum[STEP_MAX_LOOPS];
+    const Expr **at[STEP_MAX_LOOPS]; /* of each sum, by its axes: where its maximum is */
+    uint32_t factor;                 /* made when it is lowered: what sums are scaled by, a buffer like the maximum's */
+} Online;
+
 typedef struct Points {
     Ctx *c;
     Arena *a;
@@ -124,6 +137,7 @@ typedef struct Points {
     VEC(Hold) hold;                  /* [0] unused */
     VEC(Copy) copy;                  /* [0] unused */
     VEC(Put) put;                    /* [0] unused */
+    VEC(Online) online;              /* [0] unused */
     Node *root;
     IterId (*axis)[NEST_MAX_AXES];   /* [part][axis] */
     uint32_t apart;                  /* shared axes, of the innermost, that stand in each part by itself */
@@ -168,10 +182,12 @@ bool axis_writes_apart(Ctx *c, const Nest *n, uint32_t axis);
 Sym part_name(const Points *p, uint32_t part);                       /* of what it makes */
 /* Is the value of x known inside loop `at`, given the iterators of a list? */
 bool iter_is_known(const Points *p, const Node *at, IterId x, const IterId *dim, uint32_t ndim);
+/* Do a part's boxes begin at one place along this dimension, as far as `at` is around them? */
+bool box_is_steady(const Points *p, const Put *put, uint32_t dim, const Node *at);
 /* The reads of a buffer that a leaf makes itself; false: it makes none. */
 bool leaf_reads(const Points *p, const Node *leaf, uint32_t buffer);
 
-/* A step each, by the verb's name (step_loops.c, step_hold.c, step_copy.c, step_put.c). */
+/* A step each, by the verb's name (step_loops.c, step_hold.c, step_copy.c, step_put.c, step_online.c). */
 bool step_split(Points *p, const Step *s);
 bool step_fuse(Points *p, const Step *s);
 bool step_order(Points *p, const Step *s);
@@ -183,6 +199,7 @@ bool step_image(Points *p, const Step *s);
 bool step_walk(Points *p, const Step *s);
 bool step_lay(Points *p, const Step *s);
 bool step_put(Points *p, const Step *s);
+bool step_online(Points *p, const Step *s);
 bool step_grain(Points *p, const Step *s);
 
 #endif

@@ -32,6 +32,7 @@ leaf_reads(const Points *p, const Node *leaf, uint32_t buffer)
     case PHASE_INIT:
     case PHASE_FLUSH:
     case PHASE_TURN:
+    case PHASE_RESCALE:
         return false;
     case PHASE_FILL:
         return part->nest->write[leaf->write].init != NO_SLOT && part->buffer[part->nest->write[leaf->write].init] == buffer;
@@ -67,6 +68,44 @@ around_readers(const Points *p, Node *n, uint32_t buffer)
         found = here ? here : found;
     }
     return found;
+}
+
+/* ---- where its boxes are ------------------------------------------------------------------------------ */
+
+/* Is x, or a piece of it, known where a part is put, but not yet at `at`? */
+static bool
+moves_between(const Points *p, IterId x, const Node *put, const Node *at)
+{
+    if (iter_is_known(p, put, x, NULL, 0))
+        return !iter_is_known(p, at, x, NULL, 0);
+    for (IterId y = 1; y < p->iter.n; y++)
+        if (p->iter.at[y].parent == x && moves_between(p, y, put, at))
+            return true;
+    return false;
+}
+
+bool
+box_is_steady(const Points *p, const Put *put, uint32_t dim, const Node *at)
+{
+    if (node_inside(at, put->at))
+        return true;
+    for (uint32_t i = 0; i < p->k->npart; i++) {
+        const Part *k = &p->k->part[i];
+        Accesses all = nest_accesses(p->c, p->a, k->nest);
+        for (uint32_t r = 0; r < all.n; r++) {
+            const Scalar *load = all.at[r].load;
+            if (load->u.load.slot >= k->nest->nin || k->buffer[load->u.load.slot] != put->local)
+                continue;
+            for (uint32_t x = 0; x < k->nest->naxis; x++) {
+                const Iter *axis = &p->iter.at[p->axis[i][x]], *box = &p->iter.at[axis->box];
+                if (!(expr_axes(load->u.load.at[dim]) >> x & 1))
+                    continue;
+                if (axis->box ? !box_is_steady(p, &p->put.at[box->put], box->dim, at) : moves_between(p, p->axis[i][x], put->at, at))
+                    return false;
+            }
+        }
+    }
+    return true;
 }
 
 /* ---- where it may stand ------------------------------------------------------------------------------ */
@@ -217,6 +256,8 @@ new_loops(Points *p, Put *put, uint32_t number, Node *at)
             for (uint32_t d = 0; !reduce && d < n->param[n->nin].type->rank; d++)
                 if (expr_is_var(n->write[0].at[d], &v) && v.id == x)
                     point = one_point(p, put->local, d, at);
+            if (!reduce && !point && expr_is(n->axis[x].extent, 1) && iter_is_known(p, at, p->axis[put->part][x], NULL, 0))
+                point = p->axis[put->part][x];           /* there is no other */
             if (point) {
                 p->axis[put->part][x] = point;
                 continue;

@@ -93,6 +93,17 @@ tree_buffer_of(const Low *l, uint32_t slot)
     return l->home ? l->home[buffer] : buffer;
 }
 
+uint32_t
+low_place(Low *l, uint32_t slot, const Expr *const *at, uint32_t rank, const Expr **out, uint32_t *buffer)
+{
+    const Expr *logical[TN_MAX_RANK];
+
+    for (uint32_t d = 0; d < rank; d++)
+        logical[d] = low_expr(l, at[d]);
+    *buffer = tree_buffer_of(l, slot);
+    return physical_index(l, l->part->buffer[slot], rank, logical, out);
+}
+
 /* Linear offset of a physical index [elements]. */
 static const Expr *
 offset_of(Low *l, uint32_t buffer, const Expr *const *at)
@@ -374,11 +385,8 @@ low_store(Low *l, Block *b, uint32_t buffer, const Expr *const *at, uint32_t ran
 void
 low_write(Low *l, Block *b, const Write *w, const Scalar *value)
 {
-    const Expr *logical[TN_MAX_RANK], *at[TN_MAX_RANK * 2];
-    const Type *t = l->n->param[w->out].type;
+    const Expr *at[TN_MAX_RANK * 2];
+    uint32_t buffer, rank = low_place(l, w->out, w->at, l->n->param[w->out].type->rank, at, &buffer);
 
-    for (uint32_t d = 0; d < t->rank; d++)
-        logical[d] = low_expr(l, w->at[d]);
-    uint32_t rank = physical_index(l, l->part->buffer[w->out], t->rank, logical, at);
-    low_store(l, b, tree_buffer_of(l, w->out), at, rank, value);
+    low_store(l, b, buffer, at, rank, value);
 }

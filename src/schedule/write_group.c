@@ -5,6 +5,9 @@
  * vectors are rows. So no part adds or compares across lanes, and a product's other operand is read where it lies, one
  * element for all lanes; only the first operand of a product, a tile of rows, is turned. The last part reads one
  * row of the tile for all lanes, which run along its own output.
+ *
+ * Rows too long for that go by in blocks, where what lies between is a maximum, exp and sums of it (`online`): keys and
+ * values of a block stay in the first cache while the rows of a task pass.
  */
 #include "schedule/write.h"
 
@@ -29,6 +32,8 @@ typedef struct {
     int64_t nrows;                   /* -1: not known */
     int64_t lanes, vectors, height;  /* of a register tile: so many vectors of rows (of columns in the last part), so many
                                       * of the other side */
+    int64_t block;                   /* of the sums that go online; 0: none do */
+    const Member *max;               /* the maximum of those */
 } Group;
 
 /* ---- what it is ---------------------------------------------------------------------------------------- */
@@ -123,6 +128,21 @@ split_rows(const Group *g, const Member *m, Text *t, bool whole)
     text_printf(t, "split %s.v_ by %lld -> %s.r_ %s.l_\n", a, (long long)g->lanes, a, a);
 }
 
+/* Does the part sum, block by block, along what lies between? */
+static bool
+is_online(const Group *g, const Member *m)
+{
+    return g->block && m->reduce && (m == g->max || !m->product || m == &g->member[g->n - 1]);
+}
+
+/* Blocks of the sum, outermost; what is inside keeps its order. The held sums go on from block to block. */
+static const char *
+cut_blocks(const Group *g, const Member *m, Text *t)
+{
+    text_printf(t, "split %s by %lld -> %s.kb_ %s.kk_ guard\n", axis_name(g->w, m->part, m->sum[0]), (long long)g->block, m->name, m->name);
+    return arena_printf(g->w->a, "%s.kk_", m->name);
+}
+
 static void
 hold_rows(const Member *m, Text *t, bool whole)
 {
@@ -139,7 +159,12 @@ write_member(const Group *g, const Member *m, Text *t, bool whole)
     const char *a = m->name, *sums = axis_names(g->w, m->part, m->sum, m->nsum);
 
     split_rows(g, m, t, whole);
-    if (m->product) {
+    if (is_online(g, m)) {                   /* where it is known how many rows there are, all of them at once, so that none waits */
+        const char *last = cut_blocks(g, m, t), *all = whole ? arena_printf(g->w->a, "%s.b_", a) : "";
+        text_printf(t, "order %s.kb_ %s %s %s.r_ %s.l_\n", a, whole ? last : arena_printf(g->w->a, "%s.b_", a), whole ? all : last, a, a);
+        text_printf(t, "hold %s at task -> %s.sums scratch\nhold %s at %s.%s -> %s.acc reg\n", a, a, a, a, whole ? "kb_" : "b_", a);
+        text_printf(t, "run %s %s.r_ unroll\nrun %s.l_ vector\nrun %s.sums.fin.%s.l_ vector\n", all, a, a, a, a);
+    } else if (m->product) {
         const char *col = axis_name(g->w, m->part, m->own[0]), *row = row_of(g, m);
         text_printf(t, "split %s by %lld -> %s.cb_ %s.cr_ peel 1\n", col, (long long)g->height, a, a);
         text_printf(t, "order %s.cb_ %s.b_ %s %s.cr_ %s.r_ %s.l_\n", a, a, sums, a, a, a);
@@ -160,7 +185,7 @@ write_member(const Group *g, const Member *m, Text *t, bool whole)
         text_printf(t, "order %s %s.b_ %s.r_ %s.l_\n", own_of(g, m), a, a, a);
         text_printf(t, "%srun %s.l_ vector\n", whole ? arena_printf(g->w->a, "run %s.r_ unroll\n", a) : "", a);
     }
-    if (m->reduce && !whole)
+    if (m->reduce && !whole && !is_online(g, m))
         text_printf(t, "run %s.sums.fin.%s.l_ vector\n", a, a);
 }
 
@@ -176,27 +201,71 @@ write_last(const Group *g, Text *t)
     text_printf(t, "split ir by %lld -> irb irr peel 1\n", (long long)g->height);
     text_printf(t, "split %s by %lld -> %s.b_ %s.v_\n", col, (long long)(vectors * g->lanes), a, a);
     text_printf(t, "split %s.v_ by %lld -> %s.r_ %s.l_\n", a, (long long)g->lanes, a, a);
-    text_printf(t, "order %s.b_ irb %s irr %s.r_ %s.l_\nhold %s at irb -> %s.acc reg\n", a, sums, a, a, a, a);
-    text_printf(t, "run irr %s.r_ unroll\nrun %s.l_ vector\n", a, a);
+    if (g->block) {
+        const char *last = cut_blocks(g, m, t);
+        text_printf(t, "order %s.kb_ %s.b_ irb %s irr %s.r_ %s.l_\nhold %s at task -> %s.sums scratch\n", a, a, last, a, a, a, a);
+    } else {
+        text_printf(t, "order %s.b_ irb %s irr %s.r_ %s.l_\n", a, sums, a, a);
+    }
+    text_printf(t, "hold %s at irb -> %s.acc reg\nrun irr %s.r_ unroll\nrun %s.l_ vector\n", a, a, a, a);
+    if (g->block)
+        text_printf(t, "run %s.sums.fin.%s.l_ vector\nrun %s.sums.init.%s.l_ vector\n", a, a, a, a);
+}
+
+static void
+put_member(const Group *g, const Member *m, Text *t, const char *at)
+{
+    text_printf(t, "put %s at %s scratch of %s %s\n", m->name, at, own_of(g, m), row_of(g, m));
 }
 
 /* A tile of so many rows. */
 static void
 write_tile(const Group *g, int64_t rows)
 {
+    const Member *last = &g->member[g->n - 1];
     Text t = { .arena = g->w->a };
     bool whole = g->nrows >= 0 && g->nrows % rows == 0;
 
     text_printf(&t, "split %s by %lld -> ib ir guard\nfuse %s ib -> task\n", g->rows, (long long)rows, g->outer);
-    for (uint32_t i = 0; i + 1 < g->n; i++) {
-        const Member *m = &g->member[i];
-        text_printf(&t, "put %s at task scratch of %s %s\n", m->name, own_of(g, m), row_of(g, m));
-    }
-    for (uint32_t i = 0; i + 1 < g->n; i++)
-        write_member(g, &g->member[i], &t, whole);
+    for (const Member *m = g->member; m < last; m++)
+        put_member(g, m, &t, "task");
+    for (const Member *m = g->member; m < last; m++)
+        if (!g->block || is_online(g, m))
+            write_member(g, m, &t, whole);
     write_last(g, &t);
+    if (g->block) {
+        text_printf(&t, "online %s.kb_", g->max->name);
+        for (const Member *m = g->member; m <= last; m++)
+            if (m != g->max && is_online(g, m))
+                text_printf(&t, " %s.kb_", m->name);
+        text_add(&t, " -> kb\n");
+        for (const Member *m = last; m-- > g->member; )
+            if (!is_online(g, m))
+                put_member(g, m, &t, "kb");
+        for (const Member *m = g->member; m < last; m++)
+            if (!is_online(g, m))
+                write_member(g, m, &t, whole);
+    }
     text_add(&t, "run task parallel\n");
     write_program(g->w, &t);
+}
+
+/* Blocks of the rows, if what lies between has the form for it: a maximum, what is made with it, and sums of that. Whether
+ * it has, the step says. */
+static void
+write_blocks(Group *g, int64_t rows)
+{
+    const Member *last = &g->member[g->n - 1];
+
+    for (const Member *m = g->member; m < last; m++)
+        if (m->reduce && m->reduce->u.reduce.combiner == COMB_MAX && m->nsum == 1)
+            g->max = m;
+    int64_t keys = g->max ? expr_or(g->max->n->axis[g->max->sum[0]].extent, INT64_MAX) : 0;
+    for (int64_t least = 64; g->max && last->nsum == 1 && least <= 256 && least < keys; least *= 2) {
+        g->block = (least + g->height - 1) / g->height * g->height;      /* whole tiles of the product before */
+        write_tile(g, rows);
+    }
+    g->block = 0;
 }
 
 bool
@@ -215,5 +284,8 @@ write_group(Draft *w)
     for (int64_t tiles = 1; tiles <= 4; tiles *= 2)
         if (tiles == 1 || g.nrows < 0 || g.nrows >= tiles * g.vectors * g.lanes)
             write_tile(&g, tiles * g.vectors * g.lanes);
+    for (int64_t tiles = 1; tiles <= 4; tiles *= 2)
+        if (tiles == 1 || g.nrows < 0 || g.nrows >= tiles * g.vectors * g.lanes)
+            write_blocks(&g, tiles * g.vectors * g.lanes);
     return true;
 }

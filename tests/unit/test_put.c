@@ -60,6 +60,34 @@
     "  part e, u, v -> o\n" \
     "  nest o(e: f32[g, m, n], u: f32[g, m], v: f32[g, n, d]) -> (o: f32[g, m, d]) { o[h, i, j] = (sum c: e[h, i, c] * v[h, c, j]) / u[h, i] }\n" \
     "}"
+/* Attention, and what is nearly that: a score that is masked, the maximum of others, its square, what is made with it. */
+#define ATTENTION_OF(score, over, weight, total, value) \
+    "kernel t(q: f32[g, m, 5], k: f32[g, n, 5], v: f32[g, n, d]) -> (o: f32[g, m, d]) {\n" \
+    "  shared 2\n" \
+    "  local s: f32[g, m, n]\n" \
+    "  local t: f32[g, m]\n" \
+    "  local e: f32[g, m, n]\n" \
+    "  local u: f32[g, m]\n" \
+    "  part q, k -> s\n" \
+    "  nest s(q: f32[g, m, 5], k: f32[g, n, 5]) -> (s: f32[g, m, n]) { s[h, i, j] = " score " }\n" \
+    "  part s -> t\n" \
+    "  nest t(s: f32[g, m, n]) -> (t: f32[g, m]) { t[h, i] = max j: " over " }\n" \
+    "  part s, t -> e\n" \
+    "  nest e(s: f32[g, m, n], t: f32[g, m]) -> (e: f32[g, m, n]) { e[h, i, j] = " weight " }\n" \
+    "  part e, t -> u\n" \
+    "  nest u(e: f32[g, m, n], t: f32[g, m]) -> (u: f32[g, m]) { u[h, i] = " total " }\n" \
+    "  part e, u, v -> o\n" \
+    "  nest o(e: f32[g, m, n], u: f32[g, m], v: f32[g, n, d]) -> (o: f32[g, m, d]) { o[h, i, j] = (sum c: " value ") / u[h, i] }\n" \
+    "}"
+#define SCORE "0.5 * (sum c: q[h, i, c] * k[h, j, c])"
+#define VALUE "e[h, i, c] * v[h, c, j]"
+#define NO_EXP ATTENTION_OF(SCORE, "s[h, i, j]", "s[h, i, j] - t[h, i]", "sum j: e[h, i, j]", VALUE)
+#define OTHER_MAX ATTENTION_OF(SCORE, "abs(s[h, i, j])", "exp(s[h, i, j] - t[h, i])", "sum j: e[h, i, j]", VALUE)
+#define OTHER_SUM ATTENTION_OF(SCORE, "s[h, i, j]", "exp(s[h, i, j] - t[h, i])", "sum j: e[h, i, j]", "e[h, i, c] + v[h, c, j]")
+#define MAX_AGAIN ATTENTION_OF(SCORE, "s[h, i, j]", "exp(s[h, i, j] - t[h, i])", "t[h, i] + (sum j: e[h, i, j])", VALUE)
+#define MASKED ATTENTION_OF("select(j <= i, " SCORE ", -inf)", "s[h, i, j]", "exp(s[h, i, j] - t[h, i])", "sum j: e[h, i, j]", VALUE)
+#define MASKED_FIRST ATTENTION_OF("select(j + i >= n - 1, " SCORE ", -inf)", "s[h, i, j]", "exp(s[h, i, j] - t[h, i])", "sum j: e[h, i, j]", VALUE)
+#define WEIGHTED ATTENTION_OF(SCORE, "s[h, i, j]", "2 * exp(s[h, i, j] - t[h, i]) / (1 + s[h, i, j] * s[h, i, j])", "sum j: e[h, i, j]", "(3 + v[h, c, j]) * e[h, i, c]")
 #define ATTENTION_DIMS "g=2 m=13 n=19 d=5|g=1 m=8 n=8 d=8|g=1 m=1 n=1 d=1|g=0 m=4 n=4 d=4|g=1 m=17 n=6 d=33|g=1 m=0 n=3 d=4"
 
 #define DEVIATION \
@@ -71,6 +99,16 @@
     "  part m, x -> o\n" \
     "  nest o(m: f32[g, n], x: f32[g, c, n]) -> (o: f32[g, n]) { o[h, i] = sum q: abs(x[h, q, i] - m[h, i]) }\n" \
     "}"
+
+/* Attention over blocks of so many keys, up to where the parts between are put. */
+#define ONLINE(keys) ONLINE_BLOCKS(keys) "online tb ub ob -> kb\n"
+#define ONLINE_SPLIT ONLINE_BLOCKS("3")
+#define ONLINE_BLOCKS(keys) \
+    "split i by 4 -> ib ir guard, fuse h ib -> task\n" \
+    "put s at task, put t at task, put e at task, put u at task\n" \
+    "split t.j by " keys " -> tb tj guard, order tb t.i tj, hold t at task -> trun scratch, hold t at t.i -> tacc reg\n" \
+    "split u.j by " keys " -> ub uj guard, order ub u.i uj, hold u at task -> urun scratch, hold u at u.i -> uacc reg\n" \
+    "split o.c by " keys " -> ob oc guard, order ob ir o.j oc, hold o at task -> orun scratch, hold o at o.j -> oacc reg\n"
 
 typedef struct { const char *name, *kernel, *dims, *program; } Case;
 
@@ -110,6 +148,24 @@ static const Case cases[] = {
      "split u.i by 8 -> ub ul, order ub u.j ul, hold u at ub -> uacc reg, run ul vector\n"
      "split ir by 3 -> irb irr peel 1, split o.j by 8 -> ob ol, order irb ob o.c irr ol, hold o at ob -> oacc reg, run irr unroll, run ol vector\n"
      "run task parallel"},
+    {"attention, online", ATTENTION, ATTENTION_DIMS, ONLINE("3") "put e at kb, put s at kb, hold s at s.j -> sacc reg, run task parallel"},
+    {"attention, online by single keys", ATTENTION, ATTENTION_DIMS, ONLINE("1") "put e at kb, put s at kb, hold s at s.j -> sacc reg, run task parallel"},
+    {"attention, online, scores at once", ATTENTION, ATTENTION_DIMS, ONLINE("8") "put e at kb scratch of e.j e.i, hold s at s.j -> sacc reg, run task parallel"},
+    {"attention, online, later keys masked", MASKED, ATTENTION_DIMS, ONLINE("3") "put e at kb, put s at kb, hold s at s.j -> sacc reg, run task parallel"},
+    {"attention, online, first keys masked", MASKED_FIRST, "g=2 m=13 n=13 d=5|g=1 m=20 n=20 d=8|g=1 m=1 n=1 d=1|g=1 m=9 n=9 d=3", ONLINE("2") "put e at kb, put s at kb, hold s at s.j -> sacc reg, run task parallel"},
+    {"attention, online, weighted", WEIGHTED, ATTENTION_DIMS, ONLINE("5") "put e at kb, put s at kb, hold s at s.j -> sacc reg, run task parallel"},
+    {"attention, online by columns", ATTENTION, ATTENTION_DIMS,
+     "split i by 8 -> ib ir guard, fuse h ib -> task\n"
+     "put s at task, put t at task, put e at task, put u at task\n"
+     "split t.i by 8 -> tv tl, split t.j by 4 -> tb tj guard, order tb tv tj tl, hold t at task -> trun scratch, hold t at tv -> tacc reg, run tl vector\n"
+     "split u.i by 8 -> uv ul, split u.j by 4 -> ub uj guard, order ub uv uj ul, hold u at task -> urun scratch, hold u at uv -> uacc reg, run ul vector\n"
+     "split ir by 3 -> irb irr peel 1, split o.j by 8 -> ov ol, split o.c by 4 -> ob oc guard, order ob ov irb oc irr ol\n"
+     "hold o at task -> orun scratch, hold o at irb -> oacc reg, run irr unroll, run ol vector, run orun.fin.ol vector\n"
+     "online tb ub ob -> kb\n"
+     "put e at kb scratch of e.j e.i, put s at kb scratch of s.j s.i\n"
+     "split s.i by 8 -> sv sl, split s.j by 3 -> sjb sjr peel 1, order sjb sv s.c sjr sl, hold s at sv -> sacc reg, run sjr unroll, run sl vector\n"
+     "split e.i by 8 -> ev el, order e.j ev el, run el vector\n"
+     "run trun.fin.tl urun.fin.ul vector, run task parallel"},
     {"all of it", PRODUCT, PRODUCT_DIMS, "put e at all, hold o at o.j -> acc reg"},
 };
 
@@ -123,6 +179,28 @@ static const Refusal refusals[] = {
     {"reader left behind", ATTENTION, "split i by 4 -> ib ir, put e at ib, hold s at s.j -> a reg, hold t at ir -> b reg, hold u at ir -> c reg, hold o at o.j -> d reg", "reads s, which is computed for one at a time: put s there as well"},
     {"read before", ATTENTION, "put s at e.j", "s is read outside e.j; it can stand at i, h, all"},
     {"registers", PRODUCT, "put e at i reg", "what is put is in scratch"},
+    {"no maximum first", ATTENTION, ONLINE_SPLIT "online ub tb ob -> kb", "u is no maximum along one axis"},
+    {"a sum left behind", ATTENTION, ONLINE_SPLIT "online tb ob -> kb", "u reads e as well"},
+    {"other blocks", ATTENTION,
+     "split i by 4 -> ib ir guard, fuse h ib -> task, put s at task, put t at task, put e at task, put u at task\n"
+     "split t.j by 3 -> tb tj guard, order tb t.i tj, hold t at task -> trun scratch, hold t at t.i -> tacc reg\n"
+     "split u.j by 4 -> ub uj guard, order ub u.i uj, hold u at task -> urun scratch, hold u at u.i -> uacc reg\n"
+     "online tb ub -> kb", "ub and tb are not the same blocks at one place"},
+    {"peeled blocks", ATTENTION,
+     "split i by 4 -> ib ir guard, fuse h ib -> task, put s at task, put t at task, put e at task, put u at task\n"
+     "split t.j by 3 -> tb tj, order tb t.i tj, hold t at task -> trun scratch, hold t at t.i -> tacc reg\n"
+     "split u.j by 3 -> ub uj, order ub u.i uj, hold u at task -> urun scratch, hold u at u.i -> uacc reg\n"
+     "online tb ub -> kb", "split with guard"},
+    {"held in one place", ATTENTION,
+     "split i by 4 -> ib ir guard, fuse h ib -> task, put s at task, put t at task, put e at task, put u at task\n"
+     "split t.j by 3 -> tb tj guard, order tb t.i tj, hold t at task -> trun scratch, hold t at t.i -> tacc reg\n"
+     "split u.j by 3 -> ub uj guard, order ub u.i uj, hold u at task -> urun scratch\n"
+     "online tb ub -> kb", "u is not held inside ub as well"},
+    {"not a sum of it", OTHER_SUM, ONLINE_SPLIT "online tb ub ob -> kb", "o is no sum of e times what is free of it"},
+    {"not made with it", NO_EXP, ONLINE_SPLIT "online tb ub ob -> kb", "e is not exp(x - t)"},
+    {"maximum of others", OTHER_MAX, ONLINE_SPLIT "online tb ub ob -> kb", "t is not the maximum of what e takes it from"},
+    {"maximum read again", MAX_AGAIN, ONLINE_SPLIT "online tb ub ob -> kb", "t is read by"},
+    {"made outside", ATTENTION, ONLINE_SPLIT "online tb ub ob -> kb, hold s at s.j -> sacc reg", "put t, and e at kb"},
     {"not its loop", PRODUCT, "put e at i scratch of o.j", "is no loop over what e makes"},
 };
 
