@@ -145,7 +145,7 @@ columns_slide(Low *l, Cut *cut)
 
     for (uint32_t i = start; i < cut->ncol; i++)
         wanted |= (AxisSet)1 << cut->col[i];
-    if (!b || b->dtype != cut->k.reduce->dtype || !stage_recognise(l, b, cut->k.sum, wanted, &cut->window))
+    if (!b || b->dtype != cut->k.reduce->dtype || !stage_recognise(l, b, cut->k.sum, wanted, cut->k.batch, &cut->window))
         return;
     const Stage *s = &cut->window;
     if (s->nslide != cut->col_run)
@@ -158,6 +158,29 @@ columns_slide(Low *l, Cut *cut)
     }
     cut->windowed = shifts;
     cut->strided = strides && !shifts;
+}
+
+typedef struct { AxisSet col, sum; bool found; } FindSlide;
+
+static void
+find_slide(void *user, const Scalar *s)
+{
+    FindSlide *f = user;
+
+    for (uint32_t d = 0; s->op == S_LOAD && d < s->u.load.rank; d++) {
+        AxisSet here = expr_axes(s->u.load.at[d]);
+        f->found |= (here & f->col) && (here & f->sum);
+    }
+}
+
+/* Does what the columns read slide, behind conversions too? */
+static bool
+columns_read_windows(Low *l, const Cut *cut)
+{
+    FindSlide f = { cut->k.col, cut->k.sum, false };
+
+    scalar_visit(l->c, cut->k.b, find_slide, &f);
+    return f.found;
 }
 
 bool
@@ -193,7 +216,7 @@ cut_contraction(Low *l, Cut *out)
     out->cols = axes_product(l, out->col + out->ncol - out->col_run, out->col_run);
     out->depth = axes_product(l, out->sum, out->nsum);
     columns_slide(l, out);
-    if (out->nrow == 0 && out->windowed)             /* one row under a window: depthwise, whichever factor comes first */
+    if (out->nrow == 0 && columns_read_windows(l, out))      /* one row under a window: depthwise, whichever factor comes first */
         return false;
     return true;
 }

@@ -3,9 +3,9 @@
 
 /* ---- recognising ---------------------------------------------------------------------------------- */
 
-/* One dimension of the read as stride * parallel + sum(step * window axis) + rest. */
+/* One dimension of the read as stride * parallel + sum(step * window axis) + rest, which may vary with fixed axes. */
 static bool
-slide_of(Low *l, const Scalar *load, uint32_t d, AxisSet sum, Slide *out)
+slide_of(Low *l, const Scalar *load, uint32_t d, AxisSet sum, AxisSet fixed, Slide *out)
 {
     Ctx *c = l->c;
     const Expr *e = load->u.load.at[d], *coef, *rest;
@@ -15,7 +15,7 @@ slide_of(Low *l, const Scalar *load, uint32_t d, AxisSet sum, Slide *out)
 
     *out = (Slide){.dim = d, .span = 1};
     for (uint32_t x = 0; x < l->n->naxis; x++) {
-        if (!(axes >> x & 1))
+        if (!((axes & ~fixed) >> x & 1))
             continue;
         if (!expr_linear(c, e, (Var){VAR_AXIS, x}, &coef, &rest) || !expr_const(coef, &k) || k < 1)
             return false;
@@ -33,7 +33,7 @@ slide_of(Low *l, const Scalar *load, uint32_t d, AxisSet sum, Slide *out)
         }
     }
     out->rest = e;
-    if (!found || expr_axes(e) || expr_uses_kind(e, VAR_COMPUTED))
+    if (!found || expr_axes(e) & ~fixed || expr_uses_kind(e, VAR_COMPUTED))
         return false;
     out->phases = out->stride < out->span ? out->stride : out->span;
     out->positions = expr_offset(c, l->n->axis[out->axis].extent, (out->span - 1) / out->stride);
@@ -56,8 +56,18 @@ shared_padding(Low *l, const Scalar *load, const Slide *row)
     return least < 0 ? 0 : least < row->span - 1 ? least : row->span - 1;
 }
 
+/* Only what slides is copied with its padding: the others have to be inside of the tensor. */
+static bool
+index_is_inside(Low *l, const Scalar *load, uint32_t d)
+{
+    Ranges ranges = nest_ranges(l->a, l->n);
+    const Expr *at = load->u.load.at[d], *dim = l->n->param[load->u.load.slot].type->dim[d];
+
+    return !load->u.load.outside || (expr_le(l->c, &ranges, expr_int(l->c, 0), at) == YES && expr_le(l->c, &ranges, expr_offset(l->c, at, 1), dim) == YES);
+}
+
 bool
-stage_recognise(Low *l, const Scalar *load, AxisSet sum, AxisSet wanted, Stage *s)
+stage_recognise(Low *l, const Scalar *load, AxisSet sum, AxisSet wanted, AxisSet fixed, Stage *s)
 {
     Ctx *c = l->c;
     AxisSet parallel = nest_axes_of_kind(l->n, AXIS_PARALLEL), sliding = 0, planes = 0;
@@ -68,11 +78,11 @@ stage_recognise(Low *l, const Scalar *load, AxisSet sum, AxisSet wanted, Stage *
     for (uint32_t d = 0; d < load->u.load.rank; d++) {
         AxisSet here = expr_axes(load->u.load.at[d]);
         Slide slide;
-        if (!(here & parallel))
-            continue;
+        if (!(here & parallel & ~fixed))
+            continue;                        /* 4*group + channel: the group is fixed */
         if (!(here & sum) && !(here & wanted))
             continue;                        /* a batch or channel index: bound, not sliding */
-        if (!slide_of(l, load, d, sum, &slide))
+        if (!slide_of(l, load, d, sum, fixed, &slide))
             return false;
         if (s->nslide == MAX_SLIDE || sliding >> slide.axis & 1)
             return false;
@@ -88,7 +98,7 @@ stage_recognise(Low *l, const Scalar *load, AxisSet sum, AxisSet wanted, Stage *
         for (uint32_t i = 0; i < s->nslide; i++)
             slides |= s->slide[i].dim == d;
         /* Neither a sliding axis nor a window axis may index the other dimensions. */
-        if (!slides && (here & (sliding | s->window)))
+        if (!slides && ((here & (sliding | s->window)) || !index_is_inside(l, load, d)))
             return false;
         if (!slides)
             planes |= here & sum;
@@ -195,7 +205,7 @@ stage_fill(Low *l, Block *b, Stage *s, uint32_t lanes)
     for (uint32_t d = 0; d < s->load->u.load.rank; d++)
         r.source[d] = s->load->u.load.at[d];
     for (uint32_t i = 0; i < s->nslide; i++)
-        r.source[s->slide[i].dim] = expr_add(c, phase[i], s->slide[i].rest);
+        r.source[s->slide[i].dim] = expr_add(c, phase[i], low_expr(l, s->slide[i].rest));
     for (uint32_t i = 0; i + 1 < s->nslide; i++) {
         const Slide *y = &s->slide[i];
         const Expr *begin = i == 0 ? s->first : zero;

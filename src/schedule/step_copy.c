@@ -175,7 +175,7 @@ step_image(Points *p, const Step *s)
     Copy c = { .space = WORD_scratch, .image = NEW(p->a, Stage) };
     uint32_t part;
     Node *sub;
-    AxisSet wanted = 0;
+    AxisSet wanted = 0, known = 0;
 
     if (!(c.operand = find_operand(p, s->subject, &part)) || !begin_copy(p, s, part, &c, &sub))
         return false;
@@ -188,7 +188,10 @@ step_image(Points *p, const Step *s)
             for (uint32_t i = 0; i < p->iter.at[x].nfrom; i++)
                 wanted |= (AxisSet)1 << p->iter.at[p->iter.at[x].from[i]].axis;
         }
-    if (c.operand->op != S_LOAD || !reduce || !stage_recognise(&l, c.operand, reduce->u.reduce.axes, wanted, c.image))
+    for (uint32_t x = 0; x < l.n->naxis; x++)
+        if (l.n->axis[x].kind == AXIS_PARALLEL && iter_is_known(p, c.at, p->axis[part][x], NULL, 0))
+            known |= (AxisSet)1 << x;
+    if (c.operand->op != S_LOAD || !reduce || !stage_recognise(&l, c.operand, reduce->u.reduce.axes, wanted, known & ~wanted, c.image))
         return points_refuse(p, "%s is not read under a window: no index is an output and a summed axis with whole steps", s->subject);
     AxisSet fixed = nest_axes_of_kind(l.n, AXIS_PARALLEL);
     for (uint32_t i = 0; i < c.image->nslide; i++)
