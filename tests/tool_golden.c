@@ -210,6 +210,7 @@ static bool
 run_normalise(Case *t, Text *out)
 {
     Graph *g = graph_parse(t->ctx, t->arena, t->path, t->input);
+    g = g && graph_verify(g) ? normalise_turns(g) : NULL;
     g = g && graph_verify(g) ? normalise_nests(g, 1 << 20, false) : NULL;
     if (!g || !graph_verify(g))
         return false;

@@ -219,10 +219,17 @@ normalise(void *user, const Graph *g)
     return normalise_nests(g, FOLD_BYTES, j->machine.i16_dot_per_second > 0);
 }
 
+static Graph *
+turns(void *user, const Graph *g)
+{
+    (void)user;
+    return normalise_turns(g);
+}
+
 static bool
 stage_normalise(Job *j)
 {
-    return replace_graph(j, graph_map(j->graph, normalise, j));
+    return replace_graph(j, graph_map(j->graph, turns, j)) && replace_graph(j, graph_map(j->graph, normalise, j));
 }
 
 static bool

@@ -450,12 +450,14 @@ emit_c_kernel(Ctx *c, Text *t, const Kernel *k, const char *symbol, const Machin
     if (comments)
         comment(c, t, k);
     ask_for_vectors(t, e.lanes_used);
+    bool sums = strstr(text_str(&body), "tn_dot2_") != NULL;
+    text_add(t, sums ? "TN_SUMS\n" : "");
     text_printf(t, "TN_KERNEL %s(const TnArgs *a, int64_t begin, int64_t end, void *scratch)\n{\n", symbol);
     text_add(t, text_str(&head));
     if (expr_is(e.scratch_end, 0))
         text_add(t, "    (void)scratch;\n");
     text_add(t, text_str(&body));
-    text_add(t, "}\n");
+    text_add(t, sums ? "}\nTN_SUMS_END\n" : "}\n");
     return true;
 }
 

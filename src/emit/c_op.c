@@ -55,6 +55,18 @@ lengthened(Emit *e, DType from, DType to, uint32_t lanes, const char *s)
     return to == DT_I32 ? text : to == DT_F32 ? converted(e, to, lanes, text) : arena_printf(e->a, "(%s)%s", emit_ctype(e, to, lanes, 0), text);
 }
 
+/* The low 8 or 16 bits of integers of 32 in a vector: NULL if this is not that. */
+static const char *
+shortened(Emit *e, DType from, DType to, uint32_t lanes, const char *s)
+{
+    bool narrow = to == DT_I8 || to == DT_U8 || to == DT_I16 || to == DT_U16;
+
+    if (lanes == 1 || !narrow || (from != DT_I32 && from != DT_U32))
+        return NULL;
+    return from == DT_I32 ? arena_printf(e->a, "tn_short_%s(%s)", emit_shape(e, to, lanes), s)
+                          : arena_printf(e->a, "tn_short_%s((%s)%s)", emit_shape(e, to, lanes), emit_ctype(e, DT_I32, lanes, 0), s);
+}
+
 CValue
 emit_cast(Emit *e, const Scalar *s)
 {
@@ -77,6 +89,9 @@ emit_cast(Emit *e, const Scalar *s)
     const char *wide = lengthened(e, from, to, lanes, v.s);
     if (wide)
         return plain(wide);
+    const char *few = shortened(e, from, to, lanes, v.s);
+    if (few)
+        return plain(few);
     bool same = strcmp(emit_ctype(e, from, lanes, 4), emit_ctype(e, to, lanes, 4)) == 0;
     return plain(rounded(e, to, lanes, same ? v.s : converted(e, to, lanes, v.s)));
 }

@@ -12,9 +12,15 @@
 #pragma GCC diagnostic ignored "-Wpsabi"          /* vectors are passed between inlined functions alone */
 
 /* GCC joins accumulators of unrolled loops into one variable before it gives them registers, and then keeps some of twelve
- * in memory while registers are free. */
+ * in memory while registers are free. Sums of integers, which are free to be regrouped, it regroups across unrolled trips, and
+ * puts off additions until their operands are in memory as well: kernels of such sums stand between TN_SUMS and TN_SUMS_END. */
 #if defined __GNUC__ && !defined __clang__
 #pragma GCC optimize("no-tree-coalesce-vars")
+#define TN_SUMS _Pragma("GCC push_options") _Pragma("GCC optimize(\"no-tree-reassoc\", \"no-tree-ter\")")
+#define TN_SUMS_END _Pragma("GCC pop_options")
+#else
+#define TN_SUMS
+#define TN_SUMS_END
 #endif
 
 #ifndef TN_KERNEL
@@ -144,10 +150,12 @@ TN_INTS(TN_MINMAX_I)
 #define TN_TRUNCATIONS(X, F, from)                                                                     \
     X(int8_t, i8, F, from, -128.0f, 128.0f, INT8_MAX)                                                  \
     X(int16_t, i16, F, from, -32768.0f, 32768.0f, INT16_MAX)                                           \
-    X(int32_t, i32, F, from, -2147483648.0f, 2147483648.0f, INT32_MAX)                                 \
-    X(int64_t, i64, F, from, -9223372036854775808.0f, 9223372036854775808.0f, INT64_MAX)               \
     X(uint8_t, u8, F, from, 0.0f, 256.0f, UINT8_MAX)                                                   \
     X(uint16_t, u16, F, from, 0.0f, 65536.0f, UINT16_MAX)                                              \
+    TN_TRUNCATIONS_LONG(X, F, from)
+#define TN_TRUNCATIONS_LONG(X, F, from)                                                                \
+    X(int32_t, i32, F, from, -2147483648.0f, 2147483648.0f, INT32_MAX)                                 \
+    X(int64_t, i64, F, from, -9223372036854775808.0f, 9223372036854775808.0f, INT64_MAX)               \
     X(uint32_t, u32, F, from, 0.0f, 4294967296.0f, UINT32_MAX)                                         \
     X(uint64_t, u64, F, from, 0.0f, 18446744073709551616.0f, UINT64_MAX)
 TN_TRUNCATIONS(TN_TRUNCATE, float, f32)

@@ -363,7 +363,8 @@ TN_SCALE_BY(64, __builtin_ia32_scalefps512_mask(x, y, x, -1, 4))
 #define TN_SCALE_LANES(N) TN_SCALE(f32x##N, tn_f32x##N, tn_i32x##N)
 #endif
 
-/* Float to integer over N lanes, as TN_TRUNCATE: cut to the range first, then convert. */
+/* Float to integer over N lanes, as TN_TRUNCATE: cut to the range first, then convert. Integers of 8 and 16 bits from f32
+ * go by way of 32, for which there are instructions. */
 #define TN_TRUNCATE_LANES(T, name, FN, from, LO, END, MAX) TN_TRUNCATE_N(T, name, FN, from, LO, END, MAX)
 #define TN_TRUNCATE_N(T, name, N, from, LO, END, MAX)                                                  \
     TN_INLINE tn_##name##x##N tn_##name##x##N##_from_##from##x##N(tn_##from##x##N x)                   \
@@ -374,6 +375,36 @@ TN_SCALE_BY(64, __builtin_ia32_scalefps512_mask(x, y, x, -1, 4))
         tn_##name##x##N over = __builtin_convertvector(x >= END, tn_##name##x##N);                     \
         return (__builtin_convertvector(c, tn_##name##x##N) & ~over) | ((T)MAX & over);                \
     }
+#define TN_TRUNCATE_SHORT(N, name, LO, MOST)                                                           \
+    TN_INLINE tn_##name##x##N tn_##name##x##N##_from_f32x##N(tn_f32x##N x)                             \
+    {                                                                                                  \
+        const tn_f32x##N zero = {0}, low = tn_sel_f32x##N(x < LO, zero + LO, x);                       \
+        const tn_f32x##N cut = tn_sel_f32x##N(low > MOST, zero + MOST, low);                           \
+        return tn_short_##name##x##N(__builtin_convertvector(tn_sel_f32x##N(x != x, zero, cut), tn_i32x##N)); \
+    }
+#define TN_TRUNCATIONS_F32(N)                                                                          \
+    TN_TRUNCATE_SHORT(N, i8, -128.0f, 127.0f) TN_TRUNCATE_SHORT(N, u8, 0.0f, 255.0f)                   \
+    TN_TRUNCATE_SHORT(N, i16, -32768.0f, 32767.0f) TN_TRUNCATE_SHORT(N, u16, 0.0f, 65535.0f)           \
+    TN_TRUNCATIONS_LONG(TN_TRUNCATE_LANES, N, f32)
+
+/* The low 8 or 16 bits of integers of 32. GCC takes eight apart lane by lane where a shuffle of bytes does. */
+#define TN_SHORT(N, to) __builtin_convertvector(x, tn_##to##x##N)
+#define TN_BYTE_2(to) TN_SHORT(2, to)
+#define TN_BYTE_4(to) TN_SHORT(4, to)
+#if !defined(__clang__) && defined(__AVX2__) && !defined(__AVX512VL__)
+typedef char tn_bytes_32 __attribute__((vector_size(32)));
+#define TN_BYTE_8(to) (tn_##to##x8)__builtin_shufflevector((tn_bytes_32)x, (tn_bytes_32)x, 0, 4, 8, 12, 16, 20, 24, 28)
+#else
+#define TN_BYTE_8(to) TN_SHORT(8, to)
+#endif
+#define TN_BYTE_16(to) TN_SHORT(16, to)
+#define TN_BYTE_32(to) TN_SHORT(32, to)
+#define TN_BYTE_64(to) TN_SHORT(64, to)
+#define TN_SHORTER(N)                                                                                  \
+    TN_INLINE tn_i8x##N tn_short_i8x##N(tn_i32x##N x) { return TN_BYTE_##N(i8); }                      \
+    TN_INLINE tn_u8x##N tn_short_u8x##N(tn_i32x##N x) { return TN_BYTE_##N(u8); }                      \
+    TN_INLINE tn_i16x##N tn_short_i16x##N(tn_i32x##N x) { return TN_SHORT(N, i16); }                   \
+    TN_INLINE tn_u16x##N tn_short_u16x##N(tn_i32x##N x) { return TN_SHORT(N, u16); }
 
 /* Pairs of 16 bits multiplied and summed: one instruction where the processor has it, for vectors of its widths. */
 #define TN_DOT2(N, x, y)                                                                              \
@@ -486,6 +517,7 @@ TN_INLINE tn_bytes_16 tn_first_bytes(const void *from)
     TN_FOLDS(N, f32, float)                                                                            \
     TN_FOLDS(N, f64, double)                                                                           \
     TN_LONGER(N, i8) TN_LONGER(N, u8) TN_LONGER(N, i16) TN_LONGER(N, u16)                              \
+    TN_SHORTER(N)                                                                                      \
     TN_INLINE tn_i32x##N tn_dot2_i32x##N(tn_i32x##N x, tn_i32x##N y) { return TN_DOT2_##N(x, y); }    \
     TN_SCALE_LANES(N)                                                                                  \
     TN_MATH_F32(f32x##N, tn_f32x##N, tn_i32x##N)                                                       \
@@ -494,7 +526,7 @@ TN_INLINE tn_bytes_16 tn_first_bytes(const void *from)
     TN_VECTOR_LIBM(N, f64)                                                                             \
     TN_LANES_1(N, exp, f64) TN_LANES_1(N, log, f64) TN_LANES_1(N, tanh, f64) TN_LANES_1(N, erf, f64)   \
     TN_LANES_1(N, sigmoid, f64) TN_LANES_1(N, softplus, f64)                                           \
-    TN_TRUNCATIONS(TN_TRUNCATE_LANES, N, f32)                                                          \
+    TN_TRUNCATIONS_F32(N)                                                                              \
     TN_TRUNCATIONS(TN_TRUNCATE_LANES, N, f64)
 
 #endif

@@ -110,6 +110,7 @@ intern(Ctx *c, const Term *term, uint32_t n)
 
     if (n > EXPR_MAX_TERMS)
         return t->bad;
+    arena_poll(c->arena);            /* what is found again takes no memory, and may be long */
     for (uint32_t i = 0; i < n; i++) {
         h = mix(h, (uint64_t)term[i].coef);
         for (uint32_t k = 0; k < term[i].nfactor; k++)

@@ -92,6 +92,20 @@ protobuf_check(Ctx *c, Loc loc, const char *what, const ProtobufCMessageDescript
 /* Contents are copied out of the mapped file from front to back: what lies behind is given back as it
  * goes, so that the model is not in memory twice. */
 typedef struct { Arena *arena; Bytes file; size_t copied; } Unpacking;
+enum { AT_ONCE = 4 << 20, PAGE = 4096 };         /* [bytes] */
+
+/* The system gives large memory page by page as it is written to, which takes longer than the copying; it is written to
+ * here first, in pieces, with a look at the clock between them. */
+static void *
+in_pieces(Arena *a, char *p, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i += PAGE) {
+        p[i] = 0;
+        if (i % AT_ONCE == 0)
+            arena_look(a);
+    }
+    return p;
+}
 
 static void *
 unpack_alloc(void *user, size_t bytes)
@@ -102,7 +116,7 @@ unpack_alloc(void *user, size_t bytes)
         u->copied = 0;
     }
     u->copied += bytes;
-    return arena_alloc(u->arena, bytes);
+    return in_pieces(u->arena, arena_alloc(u->arena, bytes), bytes > AT_ONCE ? bytes : 0);
 }
 
 static void

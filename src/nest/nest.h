@@ -212,6 +212,10 @@ const Nest *nest_relay_input(Ctx *c, const Nest *n, const Scalar *load, const ui
 const Nest *nest_relay_output(Ctx *c, const Nest *n, const uint32_t *axis, uint32_t rank, const Nest **move);
 /* Sums of products of integers of 16 bits, two summands at a time (dot2); n itself where it is none. */
 const Nest *nest_pair_products(Ctx *c, const Nest *n);
+/* A factor of a product as a tensor of its own, in place of input *slot, of which it reads most: *made computes it, of those
+ * inputs of n that keep[nin] tells. NULL, quietly, where the factor is a bare read of no more, or what it reads follows from
+ * more than its own axes, or is read elsewhere as well. */
+const Nest *nest_outline_factor(Ctx *c, const Nest *n, const Scalar *factor, uint32_t *slot, const Nest **made, bool *keep);
 /* A reduction axis walked from its end: floats are added in another order. */
 const Nest *nest_reverse(Ctx *c, const Nest *n, uint32_t axis);
 /* A nest with substituted symbols (binding of VAR_SYMBOL). */

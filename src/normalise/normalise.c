@@ -209,6 +209,68 @@ plain_product(Normal *m)
     return nest_contraction(m->ctx, m->nest, &view) && !gather_columns(m, &view, m->value[m->nest->nin]);
 }
 
+/* ---- pairs -------------------------------------------------------------------------------------------------- */
+
+/* A factor of pairs as a tensor: one of constants is computed now, another once for all its reads. */
+static void
+make_pairs(Normal *m, const Scalar *factor)
+{
+    Ctx *c = m->ctx;
+    const Nest *made;
+    bool *keep = NEW_ARRAY(c->arena, bool, m->nest->nin + 1), constant = true;
+    uint32_t slot, nin = 0;
+    const Nest *reader = nest_outline_factor(c, m->nest, factor, &slot, &made, keep);
+
+    if (!reader)
+        return;
+    ValueId *in = NEW_ARRAY(c->arena, ValueId, m->nest->nin + 1), v = 0;
+    for (uint32_t i = 0; i < m->nest->nin; i++)
+        if (keep[i]) {
+            constant = constant && m->to->value.at[m->value[i]].data;
+            in[nin++] = m->value[i];
+        }
+    const char *name = arena_printf(c->arena, "%s_pairs", m->to->value.at[m->value[slot]].name);
+    if (constant && !(v = compute(m, made, in, name)))
+        return;                                      /* too large: pairs are made as they are read */
+    if (!constant) {
+        v = graph_value(m->to, name, made->param[made->nin].type);
+        graph_call_nest(m->to, made, m->node->loc, m->node->origin, in, &v);
+    }
+    m->value[slot] = v;
+    m->nest = reader;
+}
+
+/* Inputs that nothing reads any more, such as zero points that went into pairs. */
+static void
+drop_inputs(Normal *m)
+{
+    uint32_t nin = m->nest->nin, kept = 0;
+    bool *keep = NEW_ARRAY(m->ctx->arena, bool, nin + 1);
+
+    m->nest = nest_drop_unused(m->ctx, m->nest, keep);
+    for (uint32_t i = 0; i < nin + 1; i++)
+        if (i == nin || keep[i])
+            m->value[kept++] = m->value[i];
+}
+
+static void
+pair_product(Normal *m)
+{
+    const Nest *paired = nest_pair_products(m->ctx, m->nest);
+    Contraction view;
+
+    if (!paired || paired == m->nest) {
+        m->nest = paired;
+        return;
+    }
+    m->nest = paired;
+    if (nest_contraction(m->ctx, m->nest, &view)) {
+        make_pairs(m, view.a);
+        make_pairs(m, view.b);
+        drop_inputs(m);
+    }
+}
+
 /* ---- the graph --------------------------------------------------------------------------------------------- */
 
 static bool
@@ -247,8 +309,12 @@ normalise_node(Normal *m, const Graph *from, ValueId *map)
         return true;
     for (uint32_t i = 0; i < nout; i++)
         m->value[nin + i] = map[node_out(from, n, i)] = graph_copy_value(m->to, from, node_out(from, n, i));
-    if (!plain_product(m) && (m->nest = m->pairs && m->nest ? nest_pair_products(m->ctx, m->nest) : m->nest))
-        graph_call_nest(m->to, m->nest, n->loc, n->origin, m->value, m->value + nin);
+    if (plain_product(m))
+        return true;
+    if (m->pairs && m->nest)
+        pair_product(m);
+    if (m->nest)
+        graph_call_nest(m->to, m->nest, n->loc, n->origin, m->value, m->value + m->nest->nin);
     return m->nest != NULL;
 }
 

@@ -5,7 +5,8 @@
  * the product walks it; a product that writes its columns apart (the phases of a transposed convolution) writes
  * them together, and a nest of its own moves them to their places. Then nests of constants alone are computed.
  *
- * Sums of products of narrow integers are made of pairs where the machine multiplies pairs (nest/pair.c).
+ * Sums of products of narrow integers are made of pairs where the machine multiplies pairs (nest/pair.c): each factor
+ * is a tensor of pairs, that of a constant computed now.
  *
  * Needs   nests; no operators.
  * Keeps   names and types of the values that were there; order.
@@ -14,6 +15,10 @@
 #define TENON_NORMALISE_H
 
 #include "graph/graph.h"
+
+/* Scans that sum over what they have made become loops of nests (turns.c): recurrent networks. Before the others, so that
+ * what is inside of the loops is made plain as well. */
+Graph *normalise_turns(const Graph *g);
 
 /* max_bytes: of one constant that is computed; larger ones stay for the run. pairs: the machine has a step for pairs of
  * 16-bit products, and sums of such are written for it. */

@@ -1,38 +1,51 @@
 /* top_k: the k best along an axis, best first, equal ones in the order of their places.
  *
- * A row's candidates are kept in a list of twice k. What is no better than the k-th best so far is passed over; when the
- * list is full it is sorted and cut. So a row costs about one comparison an element, and n log k where it ascends.
+ * The k best so far of a row are a heap whose root is the worst of them. What is no better is passed over, which is one
+ * comparison an element; a better one takes the root's place, which happens k (1 + ln(n / k)) times where the order is
+ * random and costs log k. What is left in the heap is sorted.
  */
 typedef struct { uint64_t key; int64_t at; } TnRanked;
 
-TN_ROUTINE void
-tn_sort_ranked(TnRanked *v, TnRanked *room, int64_t n)
+TN_ROUTINE int
+tn_is_worse(TnRanked x, TnRanked y)
 {
-    TnRanked *from = v, *to = room;
+    return x.key != y.key ? x.key < y.key : x.at > y.at;
+}
+/* v[i] stands where it may be better than those below it. */
+TN_ROUTINE void
+tn_sift(TnRanked *v, int64_t n, int64_t i)
+{
+    TnRanked x = v[i];
 
-    for (int64_t width = 1; width < n; width *= 2) {
-        for (int64_t begin = 0; begin < n; begin += 2 * width) {
-            int64_t mid = begin + width < n ? begin + width : n, end = mid + width < n ? mid + width : n;
-            for (int64_t i = begin, j = mid, k = begin; k < end; k++)
-                to[k] = i < mid && (j >= end || from[i].key >= from[j].key) ? from[i++] : from[j++];
-        }
-        TnRanked *t = from;
-        from = to;
-        to = t;
+    for (int64_t below; (below = 2 * i + 1) < n; i = below) {
+        if (below + 1 < n && tn_is_worse(v[below + 1], v[below]))
+            below++;
+        if (!tn_is_worse(v[below], x))
+            break;
+        v[i] = v[below];
     }
-    if (from != v)
-        memcpy(v, from, (size_t)n * sizeof *v);
+    v[i] = x;
+}
+/* Best first, of a heap: the worst goes to the end of what is left. */
+TN_ROUTINE void
+tn_sort_heap(TnRanked *v, int64_t n)
+{
+    while (n-- > 1) {
+        TnRanked worst = v[0];
+        v[0] = v[n];
+        v[n] = worst;
+        tn_sift(v, n, 0);
+    }
 }
 
-typedef struct { int64_t axis, n, k, outer, inner, most; } TnTopK;
+typedef struct { int64_t axis, n, k, outer, inner; } TnTopK;
 TN_ROUTINE TnTopK
 tn_top_k_sizes(const TnRoutine *r)
 {
     const TnArray *x = &r->array[0], *y = r->array[2].type ? &r->array[2] : &r->array[3];
     int64_t axis = (int64_t)r->attr[0] + (r->attr[0] < 0 ? x->rank : 0);
-    TnTopK s = {axis, x->dim[axis], y->dim[axis], tn_product(x->dim, 0, axis), tn_product(x->dim, axis + 1, x->rank), 0};
+    TnTopK s = {axis, x->dim[axis], y->dim[axis], tn_product(x->dim, 0, axis), tn_product(x->dim, axis + 1, x->rank)};
 
-    s.most = 2 * s.k + 64 < s.n ? 2 * s.k + 64 : s.n;
     return s;
 }
 TN_ROUTINE int64_t
@@ -40,7 +53,7 @@ tn_top_k_plan(const TnRoutine *r, int64_t *scratch)
 {
     TnTopK s = tn_top_k_sizes(r);
 
-    *scratch = 2 * s.most * (int64_t)sizeof(TnRanked);
+    *scratch = s.k * (int64_t)sizeof(TnRanked);
     if (s.k > s.n)
         tn_wrong(r, s.k, s.n);
     return s.k ? s.outer * s.inner : 0;
@@ -51,27 +64,24 @@ tn_top_k(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
     const TnRoutine *r = (const TnRoutine *)args;
     const TnArray *x = &r->array[0];
     TnTopK s = tn_top_k_sizes(r);
-    TnRanked *list = (TnRanked *)scratch, *room = list + s.most;
+    TnRanked *list = (TnRanked *)scratch;
     int64_t bytes = tn_size_of(x->type), *place = (int64_t *)r->array[3].at;
     uint64_t turn = r->attr[1] != 0 ? 0 : ~UINT64_C(0);      /* the smallest are the largest of the others */
     int32_t type = x->type;
 
     for (int64_t row = begin; row < end; row++) {
-        int64_t first = row / s.inner * s.n * s.inner + row % s.inner, to = row / s.inner * s.k * s.inner + row % s.inner, n = 0;
-        uint64_t least = 0;
-        int full = 0;
+        int64_t first = row / s.inner * s.n * s.inner + row % s.inner, to = row / s.inner * s.k * s.inner + row % s.inner;
 #define TN_COLLECT(TYPE)                                                     \
-        for (int64_t i = 0; i < s.n; i++) {                                  \
+        for (int64_t i = 0; i < s.k; i++)                                    \
+            list[i] = (TnRanked){tn_key(TYPE, x->at, first + i * s.inner) ^ turn, i}; \
+        for (int64_t i = s.k / 2; i-- > 0; )                                 \
+            tn_sift(list, s.k, i);                                           \
+        for (int64_t i = s.k; i < s.n; i++) {                                \
             uint64_t key = tn_key(TYPE, x->at, first + i * s.inner) ^ turn;  \
-            if (full && key <= least)                                        \
+            if (key <= list[0].key)                                          \
                 continue;                                                    \
-            list[n++] = (TnRanked){key, i};                                  \
-            if (n == s.most && i + 1 < s.n) {                                \
-                tn_sort_ranked(list, room, n);                               \
-                n = s.k;                                                     \
-                least = list[n - 1].key;                                     \
-                full = 1;                                                    \
-            }                                                                \
+            list[0] = (TnRanked){key, i};                                    \
+            tn_sift(list, s.k, 0);                                           \
         }
         if (type == 'f') {
             TN_COLLECT('f')
@@ -79,7 +89,7 @@ tn_top_k(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
             TN_COLLECT(type)
         }
 #undef TN_COLLECT
-        tn_sort_ranked(list, room, n);
+        tn_sort_heap(list, s.k);
         for (int64_t i = 0; i < s.k; i++) {
             if (r->array[2].at)
                 memcpy((char *)r->array[2].at + (to + i * s.inner) * bytes, (const char *)x->at + (first + list[i].at * s.inner) * bytes, (size_t)bytes);

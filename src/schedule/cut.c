@@ -146,7 +146,8 @@ columns_slide(Low *l, Cut *cut)
 
     for (uint32_t i = start; i < cut->ncol; i++)
         wanted |= (AxisSet)1 << cut->col[i];
-    if (!b || b->dtype != cut->k.reduce->dtype || !stage_recognise(l, b, cut->k.sum, wanted, 0, &cut->window))
+    if (!b || b->dtype != cut->k.reduce->dtype ||
+        !stage_recognise(l, b, (StageAxes){ .sum = cut->k.sum, .wanted = wanted, .fixed = cut->k.batch }, &cut->window))
         return;
     const Stage *s = &cut->window;
     if (s->nslide != cut->col_run)
@@ -161,6 +162,29 @@ columns_slide(Low *l, Cut *cut)
     cut->strided = strides && !shifts;
 }
 
+typedef struct { AxisSet col, sum; bool found; } FindSlide;
+
+static void
+find_slide(void *user, const Scalar *s)
+{
+    FindSlide *f = user;
+
+    for (uint32_t d = 0; s->op == S_LOAD && d < s->u.load.rank; d++) {
+        AxisSet here = expr_axes(s->u.load.at[d]);
+        f->found |= (here & f->col) && (here & f->sum);
+    }
+}
+
+/* Does what the columns read slide, behind conversions too? */
+static bool
+columns_read_windows(Low *l, const Cut *cut)
+{
+    FindSlide f = { cut->k.col, cut->k.sum, false };
+
+    scalar_visit(l->c, cut->k.b, find_slide, &f);
+    return f.found;
+}
+
 /* A convolution's rows lie in an image when its channels are columns, or shared out: the image's own channels, where they are
  * neighbours, stay so. */
 static void
@@ -168,13 +192,12 @@ rows_slide(Low *l, Cut *cut)
 {
     const Scalar *a = bare_load(cut->k.a);
     AxisSet inner = 0;
-    Var v;
 
     if (!a || a->dtype != cut->k.reduce->dtype)
         return;
-    for (uint32_t d = a->u.load.rank; d-- > 0 && expr_is_var(a->u.load.at[d], &v) && v.kind == VAR_AXIS && cut->k.sum >> v.id & 1; )
-        inner |= (AxisSet)1 << v.id;
-    if (!stage_recognise(l, a, cut->k.sum, 0, inner, &cut->row_window))
+    for (uint32_t d = a->u.load.rank, x; d-- > 0 && (x = stage_inner(l, a, d, cut->k.batch)) != NO_SLOT && cut->k.sum >> x & 1; )
+        inner |= (AxisSet)1 << x;
+    if (!stage_recognise(l, a, (StageAxes){ .sum = cut->k.sum, .fixed = cut->k.batch, .inner = inner }, &cut->row_window))
         return;
     for (uint32_t i = 0; i < cut->row_window.nslide; i++)
         cut->rows_windowed |= cut->row_window.slide[i].span > 1;
@@ -249,7 +272,7 @@ cut_contraction(Low *l, Cut *out)
     columns_slide(l, out);
     if (!out->windowed)
         rows_slide(l, out);
-    if (out->nrow == 0 && out->windowed)             /* one row under a window: depthwise, whichever factor comes first */
+    if (out->nrow == 0 && columns_read_windows(l, out))      /* one row under a window: depthwise, whichever factor comes first */
         return false;
     return true;
 }

@@ -3,9 +3,9 @@
 
 /* ---- recognising ---------------------------------------------------------------------------------- */
 
-/* One dimension of the read as stride * parallel + sum(step * window axis) + rest. */
+/* One dimension of the read as stride * parallel + sum(step * window axis) + rest, which may vary with fixed axes. */
 static bool
-slide_of(Low *l, const Scalar *load, uint32_t d, AxisSet sum, Slide *out)
+slide_of(Low *l, const Scalar *load, uint32_t d, AxisSet sum, AxisSet fixed, Slide *out)
 {
     Ctx *c = l->c;
     const Expr *e = load->u.load.at[d], *coef, *rest;
@@ -15,7 +15,7 @@ slide_of(Low *l, const Scalar *load, uint32_t d, AxisSet sum, Slide *out)
 
     *out = (Slide){.dim = d, .span = 1};
     for (uint32_t x = 0; x < l->n->naxis; x++) {
-        if (!(axes >> x & 1))
+        if (!((axes & ~fixed) >> x & 1))
             continue;
         if (!expr_linear(c, e, (Var){VAR_AXIS, x}, &coef, &rest) || !expr_const(coef, &k) || k < 1)
             return false;
@@ -33,7 +33,7 @@ slide_of(Low *l, const Scalar *load, uint32_t d, AxisSet sum, Slide *out)
         }
     }
     out->rest = e;
-    if (!found || expr_axes(e) || expr_uses_kind(e, VAR_COMPUTED))
+    if (!found || expr_axes(e) & ~fixed || expr_uses_kind(e, VAR_COMPUTED))
         return false;
     out->phases = out->stride < out->span ? out->stride : out->span;
     out->positions = expr_offset(c, l->n->axis[out->axis].extent, (out->span - 1) / out->stride);
@@ -56,8 +56,30 @@ shared_padding(Low *l, const Scalar *load, const Slide *row)
     return least < 0 ? 0 : least < row->span - 1 ? least : row->span - 1;
 }
 
+/* Only what slides is copied with its padding: the others have to be inside of the tensor. */
+static bool
+index_is_inside(Low *l, const Scalar *load, uint32_t d)
+{
+    Ranges ranges = nest_ranges(l->a, l->n);
+    const Expr *at = load->u.load.at[d], *dim = l->n->param[load->u.load.slot].type->dim[d];
+
+    return !load->u.load.outside || (expr_le(l->c, &ranges, expr_int(l->c, 0), at) == YES && expr_le(l->c, &ranges, expr_offset(l->c, at, 1), dim) == YES);
+}
+
+uint32_t
+stage_inner(Low *l, const Scalar *load, uint32_t d, AxisSet fixed)
+{
+    const Expr *e = load->u.load.at[d], *coef, *rest;
+    AxisSet here = expr_axes(e) & ~fixed;
+    uint32_t x = here ? (uint32_t)__builtin_ctzll(here) : 0;
+
+    if (!here || here & (here - 1) || !expr_linear(l->c, e, (Var){ VAR_AXIS, x }, &coef, &rest) || !expr_is(coef, 1))
+        return NO_SLOT;
+    return x;
+}
+
 bool
-stage_recognise(Low *l, const Scalar *load, AxisSet sum, AxisSet wanted, AxisSet inner, Stage *s)
+stage_recognise(Low *l, const Scalar *load, StageAxes axes, Stage *s)
 {
     Ctx *c = l->c;
     AxisSet parallel = nest_axes_of_kind(l->n, AXIS_PARALLEL), sliding = 0, planes = 0;
@@ -68,25 +90,25 @@ stage_recognise(Low *l, const Scalar *load, AxisSet sum, AxisSet wanted, AxisSet
     for (uint32_t d = 0; d < load->u.load.rank; d++) {
         AxisSet here = expr_axes(load->u.load.at[d]);
         Slide slide;
-        if (here & inner) {
-            Var v;
-            if (!s->nslide || !expr_is_var(load->u.load.at[d], &v) || v.kind != VAR_AXIS)
+        if (here & axes.inner) {
+            uint32_t x = stage_inner(l, load, d, axes.fixed);
+            if (!s->nslide || x == NO_SLOT || !index_is_inside(l, load, d))
                 return false;
-            s->inner[s->ninner++] = (uint32_t)v.id;
+            s->inner[s->ninner++] = x;
             continue;
         }
         if (s->ninner && here)
             return false;                    /* what is inner lies behind all others */
-        if (!(here & parallel))
-            continue;
-        if (!(here & sum) && !(here & wanted))
+        if (!(here & parallel & ~axes.fixed))
+            continue;                        /* 4*group + channel: the group is fixed */
+        if (!(here & axes.sum) && !(here & axes.wanted))
             continue;                        /* a batch or channel index: bound, not sliding */
-        if (!slide_of(l, load, d, sum, &slide))
+        if (!slide_of(l, load, d, axes.sum, axes.fixed, &slide))
             return false;
         if (s->nslide == MAX_SLIDE || sliding >> slide.axis & 1)
             return false;
         sliding |= (AxisSet)1 << slide.axis;
-        s->window |= here & sum;
+        s->window |= here & axes.sum;
         s->slide[s->nslide++] = slide;
     }
     if (s->nslide == 0)
@@ -97,13 +119,13 @@ stage_recognise(Low *l, const Scalar *load, AxisSet sum, AxisSet wanted, AxisSet
         for (uint32_t i = 0; i < s->nslide; i++)
             slides |= s->slide[i].dim == d;
         /* Neither a sliding axis nor a window axis may index the other dimensions. */
-        if (!slides && (here & (sliding | s->window)))
+        if (!slides && ((here & (sliding | s->window)) || !index_is_inside(l, load, d)))
             return false;
         if (!slides)
-            planes |= here & sum;
+            planes |= here & axes.sum;
     }
     for (uint32_t x = 0; x < NEST_MAX_AXES; x++)
-        if ((planes & ~inner) >> x & 1)
+        if ((planes & ~axes.inner) >> x & 1)
             s->outer[s->nouter++] = x;
     const Expr *pitch = expr_int(c, 1);
     for (uint32_t i = s->nslide; i-- > 0;) {
@@ -172,8 +194,8 @@ copy_element(Low *l, Block *b, const Row *r, const Expr *position)
 
     for (uint32_t d = 0; d < load->u.load.rank; d++)
         at[d] = r->source[d];
-    for (uint32_t d = load->u.load.rank - r->s->ninner, i = 0; d < load->u.load.rank; d++, i++)
-        at[d] = l->bind[r->s->inner[i]];
+    for (uint32_t d = load->u.load.rank - r->s->ninner; d < load->u.load.rank; d++)
+        at[d] = low_expr(l, load->u.load.at[d]);
     at[last->dim] = expr_add(l->c, expr_scale(l->c, position, last->stride), at[last->dim]);
     const Scalar *read = scalar_load(l->c, load->dtype, load->u.load.slot, load->u.load.rank, at, NULL);
     store_staged(l, b, r, position, low_value(l, r->fill ? r->fill : read));
@@ -257,7 +279,7 @@ stage_fill(Low *l, Block *b, Stage *s, uint32_t lanes)
     for (uint32_t d = 0; d < s->load->u.load.rank; d++)
         r.source[d] = s->load->u.load.at[d];
     for (uint32_t i = 0; i < s->nslide; i++)
-        r.source[s->slide[i].dim] = expr_add(c, phase[i], s->slide[i].rest);
+        r.source[s->slide[i].dim] = expr_add(c, phase[i], low_expr(l, s->slide[i].rest));
     for (uint32_t i = 0; i + 1 < s->nslide; i++) {
         const Slide *y = &s->slide[i];
         const Expr *begin = i == 0 ? s->first : zero;

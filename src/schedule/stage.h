@@ -20,7 +20,7 @@ enum { MAX_SLIDE = 4 };                      /* sliding dimensions */
 typedef struct {
     uint32_t dim;                            /* of the read */
     uint32_t axis;                           /* the parallel axis that slides */
-    const Expr *rest;                        /* index at axis 0, window point 0: minus the padding */
+    const Expr *rest;                        /* index at axis 0, window point 0: minus the padding; may vary with fixed axes */
     int64_t stride, span;                    /* the window reaches 0 .. span - 1 beyond */
     int64_t phases;                          /* residues of reach modulo stride that occur */
     const Expr *positions;                   /* staged positions of a phase: outputs + (span - 1) // stride */
@@ -41,12 +41,17 @@ typedef struct {
 } Stage;
 
 /* Can this read be staged? `sum` are the axes that are reduced; parallel axes slide where a window axis
- * stands beside them, and those in `wanted` anyway. Those in `inner`, each an index of its own behind all that slide, lie
- * together at each position. Fills everything but first, rows, plane, buffer. */
-bool stage_recognise(Low *l, const Scalar *load, AxisSet sum, AxisSet wanted, AxisSet inner, Stage *s);
+ * stands beside them, and those in `wanted` anyway; none that is `fixed` where the copy is made: a group of channels, a phase
+ * of a transposed convolution. Those in `inner`, each a step of one in a dimension behind all that slide, lie together at each
+ * position. Fills everything but first, rows, plane, buffer. */
+typedef struct { AxisSet sum, wanted, fixed, inner; } StageAxes;
+bool stage_recognise(Low *l, const Scalar *load, StageAxes axes, Stage *s);
+/* The axis that counts the points of dimension d, each next to the last one, but for what is fixed; NO_SLOT: there is none. */
+uint32_t stage_inner(Low *l, const Scalar *load, uint32_t d, AxisSet fixed);
 /* Scratch for at most `room` rows, with `slack` elements behind each plane. */
 void stage_declare(Low *l, Block *b, Stage *s, const Expr *room, uint32_t slack);
-/* The copy of rows `first` to `first + rows`, which have been set; every axis of the read that is neither sliding nor inner nor a sum axis must be bound. */
+/* The copy of rows `first` to `first + rows`, which have been set; every axis of the read that is neither sliding nor inner nor a
+ * sum axis must be bound. */
 void stage_fill(Low *l, Block *b, Stage *s, uint32_t lanes);
 /* Where the read lies in the stage: window, outer and inner axes bound, `position` the run index relative to `first`. */
 uint32_t stage_index(Low *l, const Stage *s, const Expr *position, const Expr **at);

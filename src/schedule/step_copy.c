@@ -185,7 +185,7 @@ step_image(Points *p, const Step *s)
     Copy c = { .space = WORD_scratch, .image = NEW(p->a, Stage) };
     uint32_t part;
     Node *sub;
-    AxisSet wanted = 0, inner = 0;
+    AxisSet wanted = 0, known = 0, inner = 0;
 
     if (!(c.operand = find_operand(p, s->subject, &part)) || !begin_copy(p, s, part, &c, &sub))
         return false;
@@ -204,7 +204,11 @@ step_image(Points *p, const Step *s)
             return points_refuse(p, "no axis of it is called %s", s->loop[i]);
         inner |= (AxisSet)1 << x;
     }
-    if (c.operand->op != S_LOAD || !reduce || !stage_recognise(&l, c.operand, reduce->u.reduce.axes, wanted, inner, c.image))
+    for (uint32_t x = 0; x < l.n->naxis; x++)
+        if (l.n->axis[x].kind == AXIS_PARALLEL && iter_is_known(p, c.at, p->axis[part][x], NULL, 0))
+            known |= (AxisSet)1 << x;
+    StageAxes axes = { reduce ? reduce->u.reduce.axes : 0, wanted, known & ~wanted, inner };
+    if (c.operand->op != S_LOAD || !reduce || !stage_recognise(&l, c.operand, axes, c.image))
         return points_refuse(p, "%s is not read under a window%s", s->subject, inner ? ", with the named axes behind what slides" :
                              ": no index is an output and a summed axis with whole steps");
     AxisSet fixed = nest_axes_of_kind(l.n, AXIS_PARALLEL);

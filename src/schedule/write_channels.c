@@ -64,7 +64,7 @@ recognise(Channels *k)
         return false;
     k->channel = (uint32_t)v.id;
     scalar_visit(k->w->c, k->reduce->arg[0], find_window_read, &f);
-    if (f.count != 1 || !stage_recognise(k->l, f.found, k->reduce->u.reduce.axes, 0, (AxisSet)1 << k->channel, &k->image))
+    if (f.count != 1 || !stage_recognise(k->l, f.found, (StageAxes){ .sum = k->reduce->u.reduce.axes, .inner = (AxisSet)1 << k->channel }, &k->image))
         return false;
     if (k->image.nouter || k->image.ninner != 1)
         return false;

@@ -55,7 +55,7 @@ window_of(Draft *wr, uint32_t part, Window *w)
     if (rank == 0 || !expr_is_var(out->at[rank - 1], &v) || v.kind != VAR_AXIS)
         return false;
     scalar_visit(w->w->c, w->reduce->arg[0], find_window_read, &f);
-    if (f.count != 1 || !stage_recognise(w->l, f.found, w->reduce->u.reduce.axes, (AxisSet)1 << v.id, 0, &w->image))
+    if (f.count != 1 || !stage_recognise(w->l, f.found, (StageAxes){ .sum = w->reduce->u.reduce.axes, .wanted = (AxisSet)1 << v.id }, &w->image))
         return false;
     if (w->image.nouter || w->image.slide[w->image.nslide - 1].axis != v.id)
         return false;

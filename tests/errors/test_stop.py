@@ -30,7 +30,8 @@ def slow(tenon):
     env = tenon.env | {"PIDS": str(pids), "CC": str(compiler)}
 
     def begin(*args, **more):
-        child = subprocess.Popen([TENON, *map(str, args)], cwd=tenon.folder / "work", env=env | more, stderr=subprocess.PIPE, text=True)
+        child = subprocess.Popen([TENON, *map(str, args)], cwd=tenon.folder / "work", env=env | more, stderr=subprocess.PIPE, text=True,
+                                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))       # ignored in what a script runs beside itself
         until = time.time() + 60
         while not (pids.exists() and len(pids.read_text().split()) >= 2):
             assert child.poll() is None and time.time() < until, child.stderr.read()

@@ -388,6 +388,29 @@ random_symbolic(void **state)
     assert_true(shorter > 100);      /* the rules do fire */
 }
 
+/* Expressions that are there already take no memory, and the clock is looked at all the same. */
+static void
+what_is_found_again_is_watched(void **state)
+{
+    (void)state;
+    Oom oom;
+    Watch w = { 0 };
+    Arena *a = arena_new(NULL, &oom);
+    static Ctx ctx;
+    Ctx *c = &ctx;
+    ctx_init(c, a);
+    const Expr *n = S("n"), *volatile two = MUL(n, N(2));
+    volatile size_t taken = arena_bytes(a);
+    arena_watch(a, &w);
+    w.until = time_seconds() + 0.01;
+    if (!setjmp(oom.jump))
+        for (;;)
+            assert_ptr_equal(ADD(n, n), two);
+    assert_int_equal(w.over, WATCH_TIME);
+    assert_int_equal(arena_bytes(a), taken);
+    arena_free(a);
+}
+
 int
 main(void)
 {
@@ -400,6 +423,7 @@ main(void)
         cmocka_unit_test_setup_teardown(structure, world_begin, world_end),
         cmocka_unit_test_setup_teardown(text, world_begin, world_end),
         cmocka_unit_test_setup_teardown(random_rules, world_begin, world_end),
+        cmocka_unit_test(what_is_found_again_is_watched),
         cmocka_unit_test_setup_teardown(random_symbolic, world_begin, world_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
