@@ -7,13 +7,18 @@
 
 /* ---- split ------------------------------------------------------------------------------------------- */
 
-/* The trips of a loop that is an axis, or several fused; 0: they are not a known number. */
+/* The trips of a loop: an axis, several fused, or a piece of one; 0: they are not a known number, or not always the same. */
 static int64_t
 known_trips(const Points *p, IterId x)
 {
     const Iter *it = &p->iter.at[x];
-    int64_t trips = 1, extent;
+    int64_t trips = 1, extent, whole;
 
+    if (it->parent) {
+        whole = known_trips(p, it->parent);
+        bool even = whole % it->factor == 0 || it->tail == WORD_pad;
+        return whole == 0 ? 0 : !it->inner ? (whole + it->factor - 1) / it->factor : even ? it->factor : 0;
+    }
     if (!it->nfrom || it->pitched)
         return it->axis < NEST_MAX_AXES && expr_const(p->k->part[it->part].nest->axis[it->axis].extent, &extent) ? extent : 0;
     for (uint32_t i = 0; i < it->nfrom; i++)
@@ -30,7 +35,7 @@ divides(Points *p, IterId x, int64_t n)
 
     if (it->inner && it->factor % n == 0 && (it->tail == WORD_exact || it->tail == WORD_pad))
         return true;
-    if (it->nfrom)
+    if (it->nfrom || it->parent)
         return known_trips(p, x) > 0 && known_trips(p, x) % n == 0;
     return it->axis < NEST_MAX_AXES && expr_divisible(p->c, NULL, p->k->part[it->part].nest->axis[it->axis].extent, n) == YES;
 }
