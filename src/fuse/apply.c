@@ -223,7 +223,8 @@ make_kernel(Build *b, const Groups *groups, uint32_t group)
         b->inside[b->host[i]] = group;
     b->kernel->name = label.name;
     b->kernel->origin = sym(f->ctx, label.origin);
-    b->kernel->shared = fuse_shared(f, b->host, b->nhost);
+    uint32_t depth = fuse_depth(f, b->host, b->nhost), most = fuse_shared(f, b->host, b->nhost);
+    b->kernel->shared = depth && depth < most ? depth : most;
     add_buffers(b);
     add_parts(b);
     return label.loc;
@@ -287,7 +288,7 @@ fuse_apply(const Graph *g, const FusePlan *p)
     Graph *to = NULL;
 
     if (!no) {
-        Fusion f = fuse_compose(g, scratch, p);
+        Fusion f = fuse_compose(g, scratch, p, NULL);
         Groups groups = fuse_groups(g, scratch, p);
         no = fuse_illegal_kernels(&f, &groups);
         to = no ? NULL : add_kernels(&f, &groups);

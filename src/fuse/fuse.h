@@ -1,9 +1,9 @@
 /* fuse: which nests become one kernel.
  *
- * A FusePlan says it, whoever made it; doc/fusion.md has the rules of the greedy one. fuse_apply
- * carries any legal plan out: views and elementwise producers are put into their consumers' accesses
- * (nest_inline), the rest become parts of one kernel that share outer axes. Graphs of nests in, graphs
- * of kernels out: every node is in exactly one group.
+ * A FusePlan says it, whoever made it, read by read; doc/fusion.md has the rules of the greedy one. fuse_apply
+ * carries out what the plan says, or says which read cannot be so, and why: what is inlined or recomputed is put into its
+ * readers' accesses (nest_inline), the rest become parts of one kernel that share outer axes. Graphs of nests in, graphs
+ * of kernels out: every node is in exactly one group, or recomputed by all who read it.
  */
 #ifndef TENON_FUSE_H
 #define TENON_FUSE_H
@@ -11,17 +11,30 @@
 #include "graph/graph.h"
 #include "machine/machine.h"
 
+/* How a value comes to one of its readers. */
+typedef enum {
+    EDGE_STORE,              /* through memory: the reader is in another group */
+    EDGE_SCRATCH,            /* both are parts of one kernel, which keeps it for a trip of the axes that they share */
+    EDGE_INLINE,             /* it is computed where it is read, by this reader alone: its node is no part of a kernel */
+    EDGE_RECOMPUTE,          /* it is computed where it is read, whoever else reads it and however that gets it */
+} EdgeKind;
 typedef struct {
-    uint32_t *group;         /* [g->node.n]: group of each node; groups are numbered from 1 in topological order */
+    EdgeKind kind;
+    uint32_t depth;          /* of EDGE_SCRATCH: so many outer axes are shared, at least; the kernel shares no more than the
+                              * least of its edges say. 0: as many as can be */
+} FuseEdge;
+
+typedef struct {
+    uint32_t *group;         /* [g->node.n]: group of each node; groups are numbered from 1 in topological order. 0: all who
+                              * read it recompute it */
     uint32_t ngroup;
-    bool *copied;            /* [g->node.n]: computed inside each consumer instead (views, cheap producers) */
-    bool *inlined;           /* [g->node.n]: of what is in a group: computed where it is read, so it is no part of the
-                              * kernel; others are parts, whatever that costs. NULL: the rules of the greedy plan say
-                              * which, group by group */
+    FuseEdge *edge;          /* [g->ref.n]: of each read, node->in.first + i */
     const char **why;        /* [g->node.n]: one line on the decision, for the dump */
 } FusePlan;
 
 FusePlan fuse_none(const Graph *g, Arena *a);        /* every node alone: the baseline */
+/* What `reader` (0: everyone) reads of `maker` comes to it so. */
+void fuse_set(const Graph *g, FusePlan *p, NodeId maker, NodeId reader, FuseEdge edge);
 FusePlan fuse_greedy(const Graph *g, Arena *a, const Machine *m);
 /* The seconds that a kernel's best schedule takes; negative: none is known. constant [k->nin]: which inputs are known now. */
 typedef struct { double (*seconds)(void *user, const Kernel *k, const bool *constant); void *user; } FusePrice;
@@ -30,7 +43,7 @@ typedef struct { double (*seconds)(void *user, const Kernel *k, const bool *cons
 void fuse_join(const Graph *g, FusePlan *p, const FusePrice *price);
 /* All of these nodes one group, wise or not: how tests reach every way of sharing a kernel. */
 FusePlan fuse_together(const Graph *g, Arena *a, const NodeId *node, uint32_t n);
-/* Acyclic quotient, inlinable copies, shared axes found. NULL text if legal, else why not. */
+/* Acyclic quotient, every edge as it is said, shared axes found. NULL text if legal, else why not, by the nodes' names. */
 const char *fuse_illegal(const Graph *g, const FusePlan *p);
 /* The plan carried out; NULL, reported as internal, if it is not legal. */
 Graph *fuse_apply(const Graph *g, const FusePlan *p);

@@ -227,18 +227,18 @@ fuse_greedy(const Graph *g, Arena *a, const Machine *m)
 {
     FusePlan p = fuse_none(g, a);
     Arena *scratch = arena_child(g->ctx->arena);
-    Fusion f = fuse_compose(g, scratch, NULL);
+    Fusion f = fuse_compose(g, scratch, NULL, &fuse_rules);
 
-    p.inlined = NEW_ARRAY(a, bool, g->node.n);
     for (NodeId n = 1; n < g->node.n; n++)
-        p.inlined[n] = f.host[n] && f.host[n] != n;
+        if (f.host[n] != n)
+            fuse_set(g, &p, n, 0, (FuseEdge){ f.host[n] ? EDGE_INLINE : EDGE_RECOMPUTE, 0 });
     gather_rows(&f, m);
     for (NodeId n = 1; n < g->node.n; n++) {
         p.group[n] = f.host[n];
-        p.copied[n] = f.host[n] == 0;
         p.why[n] = f.why[n] ? arena_str(a, f.why[n]) : "";
     }
     fuse_number(g, a, &p);
+    fuse_settle(g, &p);
     arena_free(scratch);
     return p;
 }

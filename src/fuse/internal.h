@@ -25,17 +25,29 @@ typedef struct {
     uint32_t work;                   /* of one point: additions and products 1, divisions 4, functions 16 */
 } NestTraits;
 
-/* The state of composing: what each node computes once others have vanished into it. */
+/* Who makes plans has rules on what vanishes where; who carries one out has none. */
+typedef struct Fusion Fusion;
 typedef struct {
+    void (*begin)(Fusion *f);        /* once nothing has vanished yet */
+    /* Why `p` should not vanish into `host`, where `after` would be the result and nhost hosts take it; NULL if it should. */
+    const char *(*refuse)(Fusion *f, NodeId p, NodeId host, const Nest *after, uint32_t nhost);
+} FuseRules;
+extern const FuseRules fuse_rules;   /* those of the greedy plan (rules.c) */
+
+/* The state of composing: what each node computes once others have vanished into it. */
+struct Fusion {
     const Graph *g;
     Ctx *ctx;
     Arena *arena;
-    const FusePlan *plan;            /* keep to these groups; NULL: free */
+    const FusePlan *plan;            /* to be carried out; with rules: its groups are kept to. NULL: free */
+    const FuseRules *rules;          /* NULL: the plan's edges say what vanishes where */
+    const char *refused;             /* what the plan wants first that cannot be, and why; NULL: nothing */
     Users users;
     bool *visible;                   /* [value.n]: an output of the graph */
     Piece *piece;                    /* [node.n] */
     NodeId *host;                    /* [node.n]: itself, the one node it vanished into, or 0: into several */
     VEC(NodeId) *readers;            /* [value.n]: hosts that read the value, or did before simplifying */
+    VEC(FuseEdge) *edges;            /* [value.n]: how it comes to each of those, beside readers */
     VEC(ValueId) *reads;             /* [node.n]: of hosts: the same, the other way round */
     Map reader_at;                   /* of a value and a host that reads it: where it stands in readers, plus 1 */
     NestTraits *traits;              /* [node.n] … */
@@ -44,7 +56,7 @@ typedef struct {
     bool *finishes;                  /* [node.n]: elementwise, an epilogue of a reduction before it */
     bool *rowish;                    /* [node.n]: a row reduction, or elementwise from its results */
     const char **why;                /* [node.n] */
-} Fusion;
+};
 
 /* ---- prepare.c ------------------------------------------------------------------------------- */
 Piece fuse_prepare(const Graph *g, Arena *a, NodeId n);      /* one-element constants become numbers */
@@ -53,17 +65,15 @@ Piece fuse_prepare(const Graph *g, Arena *a, NodeId n);      /* one-element cons
 NestTraits fuse_kind(Ctx *c, const Nest *n);                 /* elementwise, reduces, contraction; the rest unset */
 bool fuse_is_view(Ctx *c, const Nest *n);
 const NestTraits *fuse_traits_of(Fusion *f, NodeId n);       /* of its piece as it is now; kept until that changes */
-/* Why `p` (with traits) should not vanish into `host`, where `after` would be the result and nhost
- * hosts take it; NULL if it should. */
-const char *fuse_refuse(Fusion *f, NodeId p, NodeId host, const Nest *after, uint32_t nhost);
 /* Why p cannot vanish into a host that would be `after`, whether it pays or not; NULL if it can. */
 const char *fuse_cannot(Fusion *f, NodeId p, const Nest *after);
-void fuse_mark_finishing(Fusion *f);
 
 /* ---- compose.c ---------------------------------------------------------------------------------- */
-Fusion fuse_compose(const Graph *g, Arena *a, const FusePlan *plan);
-/* Depth of the parallel axes that these hosts share: see kernel.h. */
+Fusion fuse_compose(const Graph *g, Arena *a, const FusePlan *plan, const FuseRules *rules);
+/* Depth of the parallel axes that these hosts can share: see kernel.h. */
 uint32_t fuse_shared(const Fusion *f, const NodeId *host, uint32_t n);
+/* The least depth that the plan says of an edge between them; 0: it says none. */
+uint32_t fuse_depth(const Fusion *f, const NodeId *host, uint32_t n);
 
 /* ---- apply.c --------------------------------------------------------------------------------------- */
 /* The kernel that a group becomes, in f's arena, and which of its inputs are constants. */
@@ -71,7 +81,10 @@ struct Groups;
 const Kernel *fuse_kernel(const Fusion *f, const struct Groups *groups, uint32_t group, const bool **constant);
 
 /* ---- plan.c --------------------------------------------------------------------------------------- */
-/* Number groups from 1 in topological order; in: any number per group, 0 for copied nodes. */
+const char *fuse_label(const Graph *g, NodeId n);
+/* Edges that are neither inlined nor recomputed as the groups have them: inside of one, or between two. */
+void fuse_settle(const Graph *g, FusePlan *p);
+/* Number groups from 1 in topological order; in: any number per group, 0 for nodes that are recomputed everywhere. */
 void fuse_number(const Graph *g, Arena *a, FusePlan *p);
 /* The nodes of each group, in the graph's order: node[first[group] .. first[group + 1]). */
 typedef struct Groups { uint32_t *first; NodeId *node; } Groups;

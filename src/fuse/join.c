@@ -177,6 +177,7 @@ try_join(Join *j, const Candidate *t, const Fusion *composed)
     double apart = 0;
 
     joint.group = arena_copy(a, j->plan->group, nn * sizeof *joint.group);
+    joint.edge = arena_copy(a, j->plan->edge, (j->g->ref.n + 1) * sizeof *joint.edge);
     for (uint32_t i = 0; i < t->n; i++) {
         group[i] = j->plan->group[t->member[i]];
         double seconds = price_of(j, j->f, &j->groups, group[i]);
@@ -186,9 +187,12 @@ try_join(Join *j, const Candidate *t, const Fusion *composed)
     }
     for (NodeId x = 1; x < nn; x++)
         for (uint32_t i = 0; i + 1 < t->n; i++)
-            if (!joint.copied[x] && joint.group[x] == group[i])
+            if (joint.group[x] && joint.group[x] == group[i])
                 joint.group[x] = group[t->n - 1];
+    if (t->last)
+        fuse_set(j->g, &joint, t->last, 0, (FuseEdge){ EDGE_INLINE, 0 });
     fuse_number(j->g, a, &joint);
+    fuse_settle(j->g, &joint);
     if (fuse_illegal_numbers(j->g, &joint))
         return;
     Groups groups = fuse_groups(j->g, a, &joint);
@@ -201,32 +205,32 @@ try_join(Join *j, const Candidate *t, const Fusion *composed)
     for (uint32_t i = 0; i < hosts; i++)
         j->plan->why[j->host[i]] = arena_printf(j->g->ctx->arena, "one kernel with what feeds it: %.3g us, apart %.3g us", together * 1e6, apart * 1e6);
     memcpy(j->plan->group, joint.group, nn * sizeof *joint.group);
+    memcpy(j->plan->edge, joint.edge, (j->g->ref.n + 1) * sizeof *joint.edge);
     j->plan->ngroup = joint.ngroup;
     j->groups = groups;
-    if (t->last)
-        j->plan->inlined[t->last] = true;
 }
 
 void
 fuse_join(const Graph *g, FusePlan *p, const FusePrice *price)
 {
     Arena *a = arena_child(g->ctx->arena);
-    Fusion f = fuse_compose(g, a, p);
+    Fusion f = fuse_compose(g, a, p, NULL);
     Join j = { g, p, &f, fuse_groups(g, a, p), price, NEW_ARRAY(a, NodeId, g->node.n) };
     Candidates found = { 0 };
     FusePlan inlined = *p;
     Candidate t;
 
     inlined.group = arena_copy(a, p->group, g->node.n * sizeof *p->group);
-    inlined.inlined = arena_copy(a, p->inlined, g->node.n * sizeof *p->inlined);
+    inlined.edge = arena_copy(a, p->edge, (g->ref.n + 1) * sizeof *p->edge);
     for (uint32_t group = 1; group <= p->ngroup; group++)
         if (find_candidate(&j, group, &t)) {
             VEC_PUSH(a, &found, t);
             inlined.group[t.last] = t.last ? p->group[t.member[t.n - 1]] : 0;
-            inlined.inlined[t.last] = t.last != 0;
+            if (t.last)
+                fuse_set(g, &inlined, t.last, 0, (FuseEdge){ EDGE_INLINE, 0 });
         }
     if (found.n) {
-        Fusion composed = fuse_compose(g, a, &inlined);
+        Fusion composed = fuse_compose(g, a, &inlined, NULL);
         for (uint32_t i = 0; i < found.n; i++) {
             if (composed.host[found.at[i].last] == found.at[i].last)
                 found.at[i].last = 0;            /* it could not be done there */

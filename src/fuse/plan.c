@@ -1,11 +1,11 @@
 /* plan: simple plans, their numbering, and whether a plan is legal.
  *
- *   1  a node is copied, or in a group from 1 to ngroup
- *   2  a copied node can be computed in each of its readers, and is no output of the model
+ *   1  a node is in a group from 1 to ngroup, or recomputed by all who read it and no output of the model
+ *   2  what is inlined or recomputed can be computed where it is read; what is inlined is read there alone
  *   3  groups are in topological order: none reads a later one. Convex groups are not enough
  *      ({a1, a2}, {b1, b2} with a1 -> b1 and b2 -> a2 are convex), the order of all groups is.
- *   4  a node that is to be computed where it is read can be, by one reader of its group
- *   5  nests of one group that stay apart share at least their outermost axis
+ *   4  what is kept in scratch is read in its group, what is stored in others
+ *   5  nests of one group that stay apart share at least their outermost axis, and as many as their edges say
  */
 #include <string.h>
 
@@ -20,7 +20,7 @@ sources_begin(const Graph *g, Arena *a)
     return (Sources){ NEW_ARRAY(a, NodeId, g->node.n), NEW_ARRAY(a, NodeId, g->node.n) };
 }
 
-/* Visit the nodes whose values n reads, through copied nodes. */
+/* Visit the nodes whose values n reads, through what it recomputes. */
 static void
 fuse_sources(const Graph *g, const FusePlan *p, NodeId n, Sources s, void (*visit)(void *user, NodeId from), void *user)
 {
@@ -36,7 +36,7 @@ fuse_sources(const Graph *g, const FusePlan *p, NodeId n, Sources s, void (*visi
             if (!def || seen[def] == n)
                 continue;
             seen[def] = n;
-            if (p->copied[def])
+            if (p->edge[node->in.first + i].kind == EDGE_RECOMPUTE)
                 stack[depth++] = def;
             else
                 visit(user, def);
@@ -119,7 +119,7 @@ fuse_number(const Graph *g, Arena *a, FusePlan *p)
         most = p->group[n] > most ? p->group[n] : most;
     NodeId *earliest = NEW_ARRAY(scratch, NodeId, most + 1);
     for (NodeId n = nn; --n > 0; )
-        if (!p->copied[n]) {
+        if (p->group[n]) {
             earliest[p->group[n]] = n;
             edges.to = p->group[n];
             fuse_sources(g, p, n, sources, add_edge, &edges);
@@ -141,10 +141,10 @@ fuse_number(const Graph *g, Arena *a, FusePlan *p)
                 ready_push(&ready, edges.edge.at[i].to);
     }
     for (NodeId n = 1; n < nn; n++)              /* groups on a cycle, in any order: fuse_illegal tells */
-        if (!p->copied[n] && !number[p->group[n]])
+        if (p->group[n] && !number[p->group[n]])
             number[p->group[n]] = ++next;
     for (NodeId n = 1; n < nn; n++)
-        p->group[n] = p->copied[n] ? 0 : number[p->group[n]];
+        p->group[n] = p->group[n] ? number[p->group[n]] : 0;
     p->ngroup = next;
     arena_free(scratch);
 }
@@ -179,8 +179,7 @@ fuse_hosts(const Fusion *f, const Groups *groups, uint32_t group, NodeId *host)
 FusePlan
 fuse_none(const Graph *g, Arena *a)
 {
-    FusePlan p = { NEW_ARRAY(a, uint32_t, g->node.n), g->node.n - 1, NEW_ARRAY(a, bool, g->node.n),
-                   NEW_ARRAY(a, bool, g->node.n), NEW_ARRAY(a, const char *, g->node.n) };
+    FusePlan p = { NEW_ARRAY(a, uint32_t, g->node.n), g->node.n - 1, NEW_ARRAY(a, FuseEdge, g->ref.n + 1), NEW_ARRAY(a, const char *, g->node.n) };
 
     for (NodeId n = 1; n < g->node.n; n++) {
         p.group[n] = n;
@@ -189,23 +188,47 @@ fuse_none(const Graph *g, Arena *a)
     return p;
 }
 
+void
+fuse_set(const Graph *g, FusePlan *p, NodeId maker, NodeId reader, FuseEdge edge)
+{
+    for (NodeId n = reader ? reader : 1; n < (reader ? reader + 1 : g->node.n); n++) {
+        const Node *node = &g->node.at[n];
+        for (uint32_t i = 0; i < node->in.count; i++)
+            if (node_in(g, node, i) && g->value.at[node_in(g, node, i)].def == maker)
+                p->edge[node->in.first + i] = edge;
+    }
+}
+
+void
+fuse_settle(const Graph *g, FusePlan *p)
+{
+    for (NodeId n = 1; n < g->node.n; n++) {
+        const Node *node = &g->node.at[n];
+        for (uint32_t i = 0; i < node->in.count; i++) {
+            FuseEdge *e = &p->edge[node->in.first + i];
+            NodeId def = node_in(g, node, i) ? g->value.at[node_in(g, node, i)].def : 0;
+            if (def && e->kind != EDGE_INLINE && e->kind != EDGE_RECOMPUTE)
+                e->kind = p->group[def] == p->group[n] ? EDGE_SCRATCH : EDGE_STORE;
+        }
+    }
+}
+
 FusePlan
 fuse_together(const Graph *g, Arena *a, const NodeId *node, uint32_t n)
 {
     FusePlan p = fuse_none(g, a);
     Arena *scratch = arena_child(g->ctx->arena);
-    bool *inlined = p.inlined;
 
     for (uint32_t i = 0; i < n; i++) {
         p.group[node[i]] = node[0];
         p.why[node[i]] = "as asked";
     }
     fuse_number(g, a, &p);
-    p.inlined = NULL;                            /* what vanishes inside the group is for the rules to say */
-    Fusion f = fuse_compose(g, scratch, &p);
+    Fusion f = fuse_compose(g, scratch, &p, &fuse_rules);    /* what vanishes inside the group is for the rules to say */
     for (NodeId i = 1; i < g->node.n; i++)
-        inlined[i] = f.host[i] != i;
-    p.inlined = inlined;
+        if (f.host[i] != i)
+            fuse_set(g, &p, i, 0, (FuseEdge){ EDGE_INLINE, 0 });
+    fuse_settle(g, &p);
     arena_free(scratch);
     return p;
 }
@@ -214,8 +237,8 @@ fuse_together(const Graph *g, Arena *a, const NodeId *node, uint32_t n)
 
 typedef struct { const Graph *g; const FusePlan *plan; NodeId at; const char *text; } OrderCheck;
 
-static const char *
-label(const Graph *g, NodeId n)
+const char *
+fuse_label(const Graph *g, NodeId n)
 {
     const Node *node = &g->node.at[n];
 
@@ -230,7 +253,32 @@ check_order(void *user, NodeId from)
 
     if (!k->text && p->group[from] > p->group[k->at])
         k->text = arena_printf(k->g->ctx->arena, "group %u reads %s of group %u, which needs group %u first", p->group[k->at],
-                               label(k->g, from), p->group[from], p->group[k->at]);
+                               fuse_label(k->g, from), p->group[from], p->group[k->at]);
+}
+
+/* An edge that the groups contradict. */
+static const char *
+wrong_edge(const Graph *g, const FusePlan *p)
+{
+    for (NodeId n = 1; n < g->node.n; n++) {
+        const Node *node = &g->node.at[n];
+        for (uint32_t i = 0; i < node->in.count; i++) {
+            NodeId def = node_in(g, node, i) ? g->value.at[node_in(g, node, i)].def : 0;
+            FuseEdge e = p->edge[node->in.first + i];
+            if (!def || e.kind == EDGE_RECOMPUTE)
+                continue;
+            if (!p->group[def])
+                return arena_printf(g->ctx->arena, "%s is in no group, but %s does not recompute it", fuse_label(g, def), fuse_label(g, n));
+            bool together = !p->group[n] || p->group[def] == p->group[n];
+            if (e.kind != EDGE_STORE && !together)
+                return arena_printf(g->ctx->arena, "%s is to be %s for %s, which is in group %u, not in its group %u", fuse_label(g, def),
+                                    e.kind == EDGE_SCRATCH ? "kept in scratch" : "inlined", fuse_label(g, n), p->group[n], p->group[def]);
+            if (e.kind == EDGE_STORE && p->group[n] && together)
+                return arena_printf(g->ctx->arena, "%s is to be stored for %s, which is in its group %u: scratch keeps it there", fuse_label(g, def),
+                                    fuse_label(g, n), p->group[n]);
+        }
+    }
+    return NULL;
 }
 
 const char *
@@ -241,11 +289,13 @@ fuse_illegal_numbers(const Graph *g, const FusePlan *p)
     OrderCheck order = { .g = g, .plan = p };
 
     for (NodeId n = 1; n < g->node.n && !order.text; n++)
-        if (!p->copied[n] && (p->group[n] == 0 || p->group[n] > p->ngroup))
-            order.text = arena_printf(g->ctx->arena, "%s is in group %u of %u", label(g, n), p->group[n], p->ngroup);
+        if (p->group[n] > p->ngroup)
+            order.text = arena_printf(g->ctx->arena, "%s is in group %u of %u", fuse_label(g, n), p->group[n], p->ngroup);
     for (order.at = 1; order.at < g->node.n && !order.text; order.at++)
-        if (!p->copied[order.at])
+        if (p->group[order.at])
             fuse_sources(g, p, order.at, sources, check_order, &order);
+    if (!order.text)
+        order.text = wrong_edge(g, p);
     arena_free(scratch);
     return order.text;
 }
@@ -257,16 +307,18 @@ fuse_illegal_kernels(const Fusion *f, const Groups *groups)
     const FusePlan *p = f->plan;
     NodeId *host = NEW_ARRAY(f->arena, NodeId, g->node.n);
 
-    for (NodeId n = 1; n < g->node.n; n++) {
-        if (p->copied[n] && f->host[n] == n)
-            return arena_printf(f->ctx->arena, "%s cannot be copied into its readers: %s", label(g, n), f->why[n]);
-        if (p->inlined && p->inlined[n] && f->host[n] == n)
-            return arena_printf(f->ctx->arena, "%s cannot be computed in its reader: %s", label(g, n), f->why[n]);
-    }
+    if (f->refused)
+        return arena_str(f->ctx->arena, f->refused);
+    for (NodeId n = 1; n < g->node.n; n++)
+        if (!p->group[n] && f->host[n] == n)
+            return arena_printf(f->ctx->arena, "%s is in no group, but %s", fuse_label(g, n), f->why[n]);
     for (uint32_t group = 1; group <= p->ngroup; group++) {
-        uint32_t nhost = fuse_hosts(f, groups, group, host);
-        if (nhost > 1 && !fuse_shared(f, host, nhost))
-            return arena_printf(f->ctx->arena, "group %u: %s and %s share no outer axis", group, label(g, host[0]), label(g, host[1]));
+        uint32_t nhost = fuse_hosts(f, groups, group, host), shared = nhost > 1 ? fuse_shared(f, host, nhost) : 0, depth = fuse_depth(f, host, nhost);
+        if (nhost > 1 && !shared)
+            return arena_printf(f->ctx->arena, "group %u: %s and %s share no outer axis", group, fuse_label(g, host[0]), fuse_label(g, host[1]));
+        if (nhost > 1 && depth > shared)
+            return arena_printf(f->ctx->arena, "group %u: what %s makes is to be kept for each trip of %u outer axes, but its parts share %u: %s reads elsewhere, or has other axes",
+                                group, fuse_label(g, host[0]), depth, shared, fuse_label(g, host[nhost - 1]));
     }
     return NULL;
 }
@@ -279,7 +331,7 @@ fuse_illegal(const Graph *g, const FusePlan *p)
     if (no)
         return no;
     Arena *scratch = arena_child(g->ctx->arena);
-    Fusion f = fuse_compose(g, scratch, p);
+    Fusion f = fuse_compose(g, scratch, p, NULL);
     Groups groups = fuse_groups(g, scratch, p);
     no = fuse_illegal_kernels(&f, &groups);
     arena_free(scratch);

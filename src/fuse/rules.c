@@ -155,8 +155,8 @@ reads_slot_once(Ctx *c, const Nest *n, const Accesses *reads, uint32_t slot)
     return true;
 }
 
-void
-fuse_mark_finishing(Fusion *f)
+static void
+mark_finishing(Fusion *f)
 {
     const NestTraits *traits = f->traits;
 
@@ -168,7 +168,7 @@ fuse_mark_finishing(Fusion *f)
         Accesses reads = nest_accesses(f->ctx, f->arena, p->nest);
         for (uint32_t i = 0; i < p->nest->nin; i++) {
             NodeId def = f->g->value.at[p->value[i]].def;
-            if (!def || (f->plan && f->plan->group[def] != f->plan->group[n] && !f->plan->copied[def]))
+            if (!def || (f->plan && f->plan->group[def] != f->plan->group[n] && f->plan->group[def]))
                 continue;
             if (f->rowish[def])
                 f->rowish[n] = true;
@@ -340,8 +340,8 @@ fuse_cannot(Fusion *f, NodeId node, const Nest *after)
     return fuse_traits_of(f, node)->reduces && reduces_in_index(f->ctx, f->arena, after) ? "a reduction would stand in an index" : NULL;
 }
 
-const char *
-fuse_refuse(Fusion *f, NodeId node, NodeId host, const Nest *after, uint32_t nhost)
+static const char *
+refuse(Fusion *f, NodeId node, NodeId host, const Nest *after, uint32_t nhost)
 {
     Ctx *c = f->ctx;
     const Piece *p = &f->piece[node], *h = &f->piece[host];
@@ -381,3 +381,5 @@ fuse_refuse(Fusion *f, NodeId node, NodeId host, const Nest *after, uint32_t nho
     }
     return reads.n > 1 && (reads.n - 1) * tp.work > CHEAP ? "is read at several places" : NULL;
 }
+
+const FuseRules fuse_rules = { mark_finishing, refuse };

@@ -166,7 +166,7 @@ write_height(const Separable *s, int64_t vectors, int64_t height)
     Tile x = { .height = height, .vectors = vectors, .rows = (s->nrows + tiles - 1) / tiles };
 
     for (int outside = 0; outside < 2; outside++)
-        for (int along = 0; along < 3; along++) {        /* of the window: a vector, some of a row, some of a column */
+        for (int along = 0; along < (outside ? 3 : 1); along++) {        /* of the window: a vector, some of a row, some of a column */
             x.columns_outside = outside;
             x.window_vectors = along == 1 ? 4 : 1;
             x.window_rows = along == 2 ? height < 8 ? 4 : 8 : 1;
@@ -185,9 +185,12 @@ write_separable(Draft *w)
 
     if (!recognise(&s))
         return false;
-    /* As many rows of pixels as keep the window's values in a cache, and a task for every core at least, if there are enough. */
+    /* As many rows of pixels as keep the window's values in a cache; so many that most are not copied for two tasks. */
+    const Slide *slow = &s.window.image.slide[0];
     for (int64_t tasks = 1; tasks <= s.down; tasks *= 2) {
         int64_t height = (s.down + tasks - 1) / tasks;
+        if (tasks > 1 && (slow->span - 1) / slow->stride > height / 2)
+            break;
         if (height == before || (tasks < s.down && height * s.line_bytes > m->level[LEVEL_L2].bytes))
             continue;
         before = height;

@@ -414,6 +414,14 @@ seen_rows_stay_apart(void **state)
     assert_int_equal(apply(w, &joint)->node.n, 4);
 }
 
+static void
+is_illegal(World *w, const FusePlan *p, const char *why)
+{
+    const char *got = fuse_illegal(w->g, p);
+    if (!got || !strstr(got, why))
+        fail_msg("expected \"%s\", got \"%s\"", why, got ? got : "no fault");
+}
+
 /* A plan is carried out as it is: no rule keeps an epilogue that the plan keeps, or the other way round. */
 static void
 plans_are_obeyed(void **state)
@@ -426,13 +434,78 @@ plans_are_obeyed(void **state)
     FusePlan p = fuse_none(w->g, w->arena);
     p.group[sum] = p.group[root] = p.group[scale] = 1;
     p.ngroup = 1;
+    is_illegal(w, &p, "Node \"total\" is to be stored for Node \"root\", which is in its group 1");
+    fuse_set(w->g, &p, sum, 0, (FuseEdge){EDGE_SCRATCH, 0});
+    fuse_set(w->g, &p, root, 0, (FuseEdge){EDGE_SCRATCH, 0});
     assert_null(fuse_illegal(w->g, &p));
     assert_int_equal(kernel_at(apply(w, &p), 1)->npart, 3);
-    p.inlined[root] = true;                      /* a function for every element: the rules would not */
+    fuse_set(w->g, &p, root, 0, (FuseEdge){EDGE_INLINE, 0});     /* a function for every element: the rules would not */
     assert_null(fuse_illegal(w->g, &p));
     assert_int_equal(kernel_at(apply(w, &p), 1)->npart, 2);
-    p.inlined[scale] = true;
-    assert_non_null(strstr(fuse_illegal(w->g, &p), "cannot be computed in its reader: an output of the model"));
+}
+
+/* Each way in which a value comes to a reader, and every reason against it, by name. */
+static void
+edges_are_obeyed(void **state)
+{
+    World *w = *state;
+    NodeId a = add(w, "nest a(x: f32[n, 8, 4]) -> (a: f32[n, 8, 4]) { a[i, j, k] = x[i, j, k] + 1 }");
+    NodeId b = add(w, "nest b(a: f32[n, 8, 4]) -> (b: f32[n, 8]) { b[i, j] = sum k: a[i, j, k] }");
+    NodeId c = add(w, "nest c(a: f32[n, 8, 4], b: f32[n, 8]) -> (c: f32[n, 8, 4]) { c[i, j, k] = a[i, j, k] - b[i, j] }");
+    NodeId d = add(w, "nest d(c: f32[n, 8, 4]) -> (d: f32[8, 4, n]) { d[j, k, i] = abs(c[i, j, k]) }");
+    output(w, "c");
+    output(w, "d");
+    FusePlan p = fuse_none(w->g, w->arena);
+    assert_int_equal(apply(w, &p)->node.n, 5);
+
+    fuse_set(w->g, &p, a, b, (FuseEdge){EDGE_RECOMPUTE, 0});     /* stored for c, computed again for b */
+    const Graph *g = apply(w, &p);
+    assert_int_equal(g->node.n, 5);
+    assert_string_equal(kernel_at(g, 2)->buffer.at[0].name, "x");
+    fuse_set(w->g, &p, a, c, (FuseEdge){EDGE_RECOMPUTE, 0});     /* by both: nowhere */
+    p.group[a] = 0;
+    for (NodeId n = 1; n < w->g->node.n; n++)
+        p.group[n] -= p.group[n] > 0;
+    p.ngroup = 3;
+    assert_int_equal(apply(w, &p)->node.n, 4);
+    fuse_set(w->g, &p, a, c, (FuseEdge){EDGE_STORE, 0});
+    is_illegal(w, &p, "Node \"a\" is in no group, but Node \"c\" does not recompute it");
+
+    p = fuse_none(w->g, w->arena);
+    fuse_set(w->g, &p, a, c, (FuseEdge){EDGE_SCRATCH, 0});
+    is_illegal(w, &p, "Node \"a\" is to be kept in scratch for Node \"c\", which is in group 3, not in its group 1");
+    fuse_set(w->g, &p, a, c, (FuseEdge){EDGE_INLINE, 0});
+    is_illegal(w, &p, "Node \"a\" is to be inlined for Node \"c\", which is in group 3, not in its group 1");
+    p.group[a] = p.group[b] = p.group[c] = 1;
+    p.group[d] = p.ngroup = 2;
+    fuse_set(w->g, &p, a, b, (FuseEdge){EDGE_SCRATCH, 0});
+    fuse_set(w->g, &p, b, c, (FuseEdge){EDGE_SCRATCH, 0});
+    is_illegal(w, &p, "%a is to be computed in %c alone, but %b reads it as well");
+    fuse_set(w->g, &p, a, c, (FuseEdge){EDGE_SCRATCH, 0});
+    assert_int_equal(kernel_at(apply(w, &p), 1)->shared, 2);
+    fuse_set(w->g, &p, a, b, (FuseEdge){EDGE_SCRATCH, 1});       /* for each trip of one axis */
+    assert_int_equal(kernel_at(apply(w, &p), 1)->shared, 1);
+    fuse_set(w->g, &p, a, b, (FuseEdge){EDGE_SCRATCH, 3});
+    is_illegal(w, &p, "kept for each trip of 3 outer axes, but its parts share 2");
+    fuse_set(w->g, &p, a, b, (FuseEdge){EDGE_SCRATCH, 0});
+    fuse_set(w->g, &p, c, d, (FuseEdge){EDGE_INLINE, 0});
+    p.group[d] = p.ngroup = 1;
+    is_illegal(w, &p, "%c is to be computed in %d alone, but is an output of the model");
+    fuse_set(w->g, &p, c, d, (FuseEdge){EDGE_SCRATCH, 0});
+    is_illegal(w, &p, "share no outer axis");
+}
+
+static void
+what_cannot_be_inlined(void **state)
+{
+    World *w = *state;
+    NodeId a = add(w, "nest a(x: f32[8], i: i32[n], u: f32[n]) -> (a: f32[8]) { for j<n>: a[at(i[j], 8)] sum= u[j] over x }");
+    NodeId b = add(w, "nest b(a: f32[8]) -> (b: f32[8]) { b[j] = exp(a[j]) }");
+    output(w, "b");
+    FusePlan p = fuse_none(w->g, w->arena);
+    p.group[a] = p.group[b] = p.ngroup = 1;
+    fuse_set(w->g, &p, a, b, (FuseEdge){EDGE_INLINE, 0});
+    is_illegal(w, &p, "%a cannot be computed where %b reads it");
 }
 
 static void
@@ -553,7 +626,7 @@ main(void)
         TEST(softmax_is_one_kernel), TEST(layer_norm_is_one_kernel),
         TEST(residual_diamond), TEST(cyclic_groups_are_illegal), TEST(rows_do_not_close_cycles), TEST(attention_in_one_kernel),
         TEST(seen_rows_stay_apart), TEST(plans_are_obeyed),
-        TEST(views_are_copied), TEST(epilogue_before_prologue), TEST(baseline_is_one_kernel_each), TEST(one_value_read_as_two),
+        TEST(views_are_copied), TEST(edges_are_obeyed), TEST(what_cannot_be_inlined), TEST(epilogue_before_prologue), TEST(baseline_is_one_kernel_each), TEST(one_value_read_as_two),
         TEST(random_graphs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
