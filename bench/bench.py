@@ -7,7 +7,7 @@
     models       the nets of bench/models against ONNX Runtime and OpenVINO, on one and two threads
     nets         six nets of our own that are unlike them, the same way
     attention    12 heads of 64 against its three kernels one by one, and the peers
-    ops          72 operators in shapes that leave the cache against ONNX Runtime; products against the core's peak
+    ops          73 operators in shapes that leave the cache against ONNX Runtime; products against the core's peak
     threads      two threads against one
     compiler     compiling, loading, memory
     profile      the slowest kernels of models and nets, and how well their times were predicted

@@ -231,6 +231,22 @@ def attention(queries, keys, heads=12, size=64, **attributes):
     return lambda m: m("Attention", m.input("q", 1, heads, queries, size), m.input("k", 1, heads, keys, size), m.input("v", 1, heads, keys, size), **attributes)
 
 
+def forest(rows, trees, depth=6, features=20):
+    """Full trees: node i of a tree has the children 2*i + 1 and 2*i + 2, the last level are leaves."""
+    def build(m):
+        r, inner, all_ = np.random.default_rng(0), 2 ** depth - 1, 2 ** (depth + 1) - 1
+        node = np.tile(np.arange(all_), trees)
+        tree = np.repeat(np.arange(trees), all_)
+        branch = node < inner
+        leaves = ~branch
+        return m("TreeEnsembleRegressor", m.input("x", rows, features), domain="ai.onnx.ml", n_targets=1, nodes_treeids=tree, nodes_nodeids=node,
+                 nodes_featureids=np.where(branch, r.integers(0, features, node.size), 0), nodes_values=r.standard_normal(node.size).astype(np.float32),
+                 nodes_modes=["BRANCH_LEQ" if b else "LEAF" for b in branch], nodes_truenodeids=np.where(branch, 2 * node + 1, 0),
+                 nodes_falsenodeids=np.where(branch, 2 * node + 2, 0), target_treeids=tree[leaves], target_nodeids=node[leaves],
+                 target_ids=np.zeros(leaves.sum(), int), target_weights=r.standard_normal(int(leaves.sum())).astype(np.float32))
+    return build
+
+
 def instance_norm(m):
     return m("InstanceNormalization", m.input("x", 4, 128, 96, 96), m.weight(128), m.weight(128))
 
@@ -317,6 +333,7 @@ CASES = {
     "attention_causal":      (attention(512, 512, is_causal=1), None, F32),
     "attention_decode":      (attention(1, 2048), None, F32),
     "instance_norm":         (instance_norm, None, F32),
+    "forest_500_trees":      (forest(1000, 500), None, F32),
     "gather_elements":       (gather_elements, None, F32),
 }
 WHOLE = {

@@ -12,6 +12,7 @@ typedef struct {
     Graph *to;
     int64_t max_bytes;
     bool pairs;
+    int64_t worth;                   /* operations that are worth a thread */
     const Node *node;                /* the node of the old graph */
     ValueId *value;                  /* of the nest's parameters, in the new one */
     const Nest *nest;
@@ -271,6 +272,39 @@ pair_product(Normal *m)
     }
 }
 
+/* ---- one point ------------------------------------------------------------------------------------------------ */
+
+static void
+call_part(Normal *m, const Nest *n, const ValueId *in, ValueId out)
+{
+    bool *keep = NEW_ARRAY(m->ctx->arena, bool, n->nin + 1);
+    ValueId *value = NEW_ARRAY(m->ctx->arena, ValueId, n->nin + 1);
+    const Nest *kept = nest_drop_unused(m->ctx, n, keep);
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < n->nin; i++)
+        if (keep[i])
+            value[count++] = in[i];
+    graph_call_nest(m->to, kept, m->node->loc, m->node->origin, value, &out);
+}
+
+static bool
+in_pieces(Normal *m)
+{
+    const Nest *made, *rest, *n = m->nest;
+
+    if (!m->worth || !normalise_pieces(m->ctx, n, m->worth, &made, &rest))
+        return false;
+    ValueId *in = NEW_ARRAY(m->ctx->arena, ValueId, n->nin + 1), out = m->value[n->nin];
+    ValueId v = graph_value(m->to, arena_printf(m->ctx->arena, "%s_pieces", m->to->value.at[out].name), made->param[made->nin].type);
+    call_part(m, made, m->value, v);
+    for (uint32_t i = 0; i < n->nin; i++)
+        in[i] = m->value[i];
+    in[n->nin] = v;
+    call_part(m, rest, in, out);
+    return true;
+}
+
 /* ---- the graph --------------------------------------------------------------------------------------------- */
 
 static bool
@@ -313,16 +347,18 @@ normalise_node(Normal *m, const Graph *from, ValueId *map)
         return true;
     if (m->pairs && m->nest)
         pair_product(m);
+    if (m->nest && in_pieces(m))
+        return true;
     if (m->nest)
         graph_call_nest(m->to, m->nest, n->loc, n->origin, m->value, m->value + m->nest->nin);
     return m->nest != NULL;
 }
 
 Graph *
-normalise_nests(const Graph *g, int64_t max_bytes, bool pairs)
+normalise_nests(const Graph *g, int64_t max_bytes, bool pairs, int64_t worth)
 {
     ValueId *map;
-    Normal m = { .ctx = g->ctx, .to = graph_rebuild(g, &map), .max_bytes = max_bytes, .pairs = pairs };
+    Normal m = { .ctx = g->ctx, .to = graph_rebuild(g, &map), .max_bytes = max_bytes, .pairs = pairs, .worth = worth };
 
     for (NodeId id = 1; id < g->node.n; id++) {
         m.node = &g->node.at[id];

@@ -8,6 +8,8 @@
  * Sums of products of narrow integers are made of pairs where the machine multiplies pairs (nest/pair.c): each factor
  * is a tensor of pairs, that of a constant computed now.
  *
+ * A reduction to one point is made of pieces that threads may share (pieces.c).
+ *
  * Needs   nests; no operators.
  * Keeps   names and types of the values that were there; order.
  */
@@ -20,8 +22,12 @@
  * what is inside of the loops is made plain as well. */
 Graph *normalise_turns(const Graph *g);
 
+/* A reduction to one point as two nests: pieces that are worth so many points at least, and what is made of them (its inputs
+ * are n's, and the pieces behind). False: it is none, too short, or does not divide. */
+bool normalise_pieces(Ctx *c, const Nest *n, int64_t worth, const Nest **made, const Nest **rest);
+
 /* max_bytes: of one constant that is computed; larger ones stay for the run. pairs: the machine has a step for pairs of
- * 16-bit products, and sums of such are written for it. */
-Graph *normalise_nests(const Graph *g, int64_t max_bytes, bool pairs);
+ * 16-bit products, and sums of such are written for it. worth: operations that are worth a thread; 0: there is one. */
+Graph *normalise_nests(const Graph *g, int64_t max_bytes, bool pairs, int64_t worth);
 
 #endif

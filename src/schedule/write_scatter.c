@@ -5,6 +5,10 @@
  */
 #include "schedule/rows.h"
 
+/* Rows are met in no order, and fetching ahead begins anew with each: of 1,024 bytes a row in pieces of 2, 4, 8 and 16 lines
+ * 40,000 rows take 33, 40, 31 and 20 ms on a core of a Zen 3, on two cores 23, 23, 17 and 20. */
+enum { LEAST_LINES = 16 };
+
 /* The fill's loops in front of the last dimension: "fill.d0 fill.d1". */
 static const char *
 fill_names(const Draft *w, uint32_t part)
@@ -37,6 +41,8 @@ write_scatter(Draft *w, Row *r)
         if (expr_axes(out->at[d]) >> x & 1)
             return false;
     int64_t bytes = dtype_info[type->dtype].bytes, lanes = row_lanes(r, extent), block = row_block(w, extent, bytes, w->p->m->level[LEVEL_L1].bytes / 2 / bytes);
+    int64_t least = LEAST_LINES * w->p->m->line_bytes / bytes, columns = expr_or(extent, INT64_MAX);
+    block = block > least ? block : least < columns ? least : columns;
     const char *outer = axis_names(w, r->part, r->own, r->free - 1), *rest = axis_names(w, r->part, r->own + r->free, r->nown - r->free);
     const char *fill = fill_names(w, r->part), *name = axis_name(w, r->part, x);
     if (lanes == 1 || block < lanes)
