@@ -359,10 +359,11 @@ write_shape(const Gemm *g, Shape s, bool image)
     }
 }
 
-enum { BANDS = 3 };                  /* widths of bands that get programs */
+enum { BANDS = 2 };                  /* bands that get programs */
 
-/* Rows are the points of an image, columns its constant partner's. A task copies a band of the image, the largest that divides
- * it and leaves the second-level cache half free, or less, and meets all panels of columns, or one. */
+/* Rows are the points of an image, columns its constant partner's. A task copies the whole image and meets some panels of
+ * columns, or it copies a band of it, the largest that divides it and leaves the second-level cache half free, or the next
+ * smaller one, and meets them all. */
 static void
 write_shape_row_image(const Gemm *all, Shape s)
 {
@@ -385,18 +386,14 @@ write_shape_row_image(const Gemm *all, Shape s)
         row *= expr_or(low_extent(g->l, st->outer[i]), 1);
     for (uint32_t i = 0; i < st->nslide; i++)
         row *= st->slide[i].phases;
+    bool alone = true;                       /* the whole image is the only task along rows */
     int bands = 0;
-    for (int64_t band = high > 0 ? high : 1; band >= 1 && bands < BANDS; band--) {
-        bool whole = band == high || high == 0;
-        if (high && high % band)
+    for (int64_t band = high > 0 ? high : 1; band >= 1 && bands <= BANDS; band--, alone = false) {
+        if (!alone && (!banded || high % band || (band > 1 && (band + above) * row * bytes > m->level[LEVEL_L2].bytes / 2)))
             continue;
-        if ((banded || bands) && band > 1 && (band + above) * row * bytes > m->level[LEVEL_L2].bytes / 2)
-            continue;
-        if (!whole && !banded)
-            break;
         bands++;
-        x.band = whole ? 0 : band;
-        for (int64_t n = panels; n >= 1; n = n > 1 ? n / 4 > 0 ? n / 4 : 1 : 0) {
+        x.band = alone ? 0 : band;
+        for (int64_t n = panels; n >= 1; n = alone && n > 1 ? n / 4 > 0 ? n / 4 : 1 : 0) {
             x.panels = n;
             for (int outside = 0; outside < (n > 1 ? 2 : 1); outside++) {
                 x.panels_outside = outside;
