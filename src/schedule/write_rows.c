@@ -7,7 +7,20 @@
  */
 #include "schedule/rows.h"
 
-enum { MOST_VECTORS = 8 };           /* in flight at once: as many as hide the latency of additions, on two ports of four cycles */
+#include <math.h>
+
+/* Vectors in flight at once: as many as hide the latency of additions on all ports, to a power of two (the nearest: facts are
+ * measured). An addition takes as long as a multiply-add on all machines of the table. */
+static int64_t
+most_vectors(const Machine *m)
+{
+    double wanted = m->fma_cycles * m->add_per_cycle;
+    int64_t n = 1;
+
+    while ((double)n * M_SQRT2 < wanted)
+        n *= 2;
+    return n;
+}
 
 /* ---- programs -------------------------------------------------------------------------------------------- */
 
@@ -25,7 +38,7 @@ write_part(Draft *w, Row *r, Text *t, const char *outside, int64_t unroll, int64
     const char *a = r->name, *x = NULL, *around = outside, *sums;
     const uint32_t *run = r->own + r->nown - r->run;
 
-    if (write_columns(w, r, t, outside, unroll * chunk / MOST_VECTORS))
+    if (write_columns(w, r, t, outside, unroll * chunk / most_vectors(w->p->m)))
         return true;
     const char *outer = names(w, r, r->own, r->nown - r->run);
     const char *free = names(w, r, r->own, r->free < r->nown - r->run ? r->free : r->nown - r->run);
@@ -107,13 +120,14 @@ write_parts(Draft *w, Row *row, uint32_t shared, const char *before)
 {
     const Points *p = w->p;
     uint32_t n = p->k->npart;
+    int64_t most = most_vectors(p->m);
     bool sums = false;
 
     for (uint32_t i = 0; i < n; i++)
         sums |= row[i].sum_run > 0;
     /* Of equal prices the first is taken: the shortest code, but for sums along vectors the one with most chains. */
-    for (int64_t step = 1; step <= MOST_VECTORS; step *= 2) {
-        int64_t unroll = sums ? MOST_VECTORS / step : step;
+    for (int64_t step = 1; step <= most; step *= 2) {
+        int64_t unroll = sums ? most / step : step;
         Text t = { .arena = w->a };
         text_add(&t, before);
         bool fits = true, any = false;

@@ -8,11 +8,11 @@
 enum { ROWS = 4 };                   /* side by side: one more each cycle than an addition of four cycles leaves waiting; their
                                       * lines, read and written, are as many as an eight-way set of a cache keeps */
 
-/* Rows are not known to be many: tasks of as many as make four for each core. */
+/* Rows of a task, so that each core has four; as few as go side by side where their count is not known. */
 static int64_t
 rows_of_task(const Draft *w, const Expr *rows)
 {
-    int64_t n = expr_or(rows, 64), tasks = 4 * (int64_t)w->p->m->cores;
+    int64_t n = expr_or(rows, 1), tasks = 4 * (int64_t)w->p->m->cores;
     return (n + tasks * ROWS - 1) / (tasks * ROWS) * ROWS;
 }
 
