@@ -34,7 +34,8 @@ known(Host *h, const Expr *x)
 
 /* What is known of a kind of work, and the first call that does it. */
 typedef struct { const Expr *operations, *bytes, *predicted; uint32_t first; } Work;
-typedef struct { Host *h; Parts parts; Map at; VEC(Work) list; Text same; } Works;
+/* Functions are printed as they fill up, so rows of the table are kept apart until all are there. */
+typedef struct { Host *h; Parts parts; Map at; VEC(Work) list; Text same, table; } Works;
 
 static void
 add_work(Works *w, const KernelWork *k, const Expr *predicted, uint32_t number)
@@ -67,11 +68,11 @@ kernels_of(Works *w, KnownWork *known_work, const Graph *g, uint32_t *nkernel)
     for (NodeId n = 1; n < g->node.n; n++) {
         if (host_is_routine(g, n)) {
             const Node *node = &g->node.at[n];
-            text_add(h->t, "    {");
-            host_string(h->t, op_info[node->op].name);
-            text_add(h->t, ", ");
-            host_string(h->t, node->origin ? node->origin : op_info[node->op].name);
-            text_printf(h->t, ", \"%s\", %u},\n", dtype_info[g->value.at[node_in(g, node, 0)].type->dtype].name, h->function.n + node->op);
+            text_add(&w->table, "    {");
+            host_string(&w->table, op_info[node->op].name);
+            text_add(&w->table, ", ");
+            host_string(&w->table, node->origin ? node->origin : op_info[node->op].name);
+            text_printf(&w->table, ", \"%s\", %u},\n", dtype_info[g->value.at[node_in(g, node, 0)].type->dtype].name, h->function.n + node->op);
             add_work(w, &(KernelWork){0}, NULL, (*nkernel)++);
             continue;
         }
@@ -83,11 +84,11 @@ kernels_of(Works *w, KnownWork *known_work, const Graph *g, uint32_t *nkernel)
             map_put(&known_work->done, MAP_PTR(k->tree.list.at), at = known_work->work.n);
             VEC_PUSH(h->a, &known_work->work, kernel_work(h->c, k));
         }
-        text_add(h->t, "    {");
-        host_string(h->t, k->name);
-        text_add(h->t, ", ");
-        host_string(h->t, k->origin ? k->origin : k->name);
-        text_printf(h->t, ", \"%s\", %u},\n", dtype_info[known_work->work.at[at].dtype].name, host_function(h, k));
+        text_add(&w->table, "    {");
+        host_string(&w->table, k->name);
+        text_add(&w->table, ", ");
+        host_string(&w->table, k->origin ? k->origin : k->name);
+        text_printf(&w->table, ", \"%s\", %u},\n", dtype_info[known_work->work.at[at].dtype].name, host_function(h, k));
         add_work(w, &known_work->work.at[at], k->predicted, (*nkernel)++);
     }
 }
@@ -98,15 +99,14 @@ host_kernels(Host *h)
 {
     uint32_t nkernel = 0;
     KnownWork known_work = {.done.arena = h->a};
-    Works w = {.h = h, .at.arena = h->a, .same.arena = h->a,
+    Works w = {.h = h, .at.arena = h->a, .same.arena = h->a, .table.arena = h->a,
                .parts = {.h = h, .t = h->t, .name = "tn_work_first", .parameters = "const int64_t *sym, TnWork *work",
                          .arguments = "sym, work", .begin = "    (void)sym, (void)work;\n"}};
 
-    text_add(h->t, "static const TnKernelInfo tn_kernels[] = {\n");
     for (uint32_t i = h->p->plan->plan.n; i-- > 0; )
         kernels_of(&w, &known_work, h->p->plan->plan.at[i]->graph, &nkernel);
-    text_add(h->t, "    {0, 0, 0, 0}\n};\n\n");
     parts_end(&w.parts);
+    text_printf(h->t, "static const TnKernelInfo tn_kernels[] = {\n%s    {0, 0, 0, 0}\n};\n\n", text_str(&w.table));
     text_printf(h->t, "static const uint32_t tn_same_work[] = {\n%s    0\n};\n\n"
                       "static void\ntn_work(const int64_t *sym, TnWork *work)\n{\n    tn_work_first(sym, work);\n"
                       "    for (uint32_t i = 0; i < %uu; i++)\n        work[i] = work[tn_same_work[i]];\n}\n\n", text_str(&w.same), nkernel);

@@ -1,6 +1,8 @@
 /* host_text: names, messages and sizes of the model as C. */
 #include "emit/host.h"
 
+#define LONG_SUM 12                  /* terms; C compilers take long over the tests of more */
+
 void
 host_string(Text *t, const char *s)
 {
@@ -95,8 +97,37 @@ checked_sum(Host *h, const Term *term, uint32_t n)
     return arena_printf(h->a, "tn_size_add(%s, %s)", left, checked_sum(h, term + n / 2, n - n / 2));
 }
 
+static bool
+is_symbol_term(const Term *t)
+{
+    return t->nfactor == 1 && t->factor->power == 1 && t->factor->atom->kind == ATOM_VAR && t->factor->atom->var.kind == VAR_SYMBOL;
+}
+
+/* A long sum: its symbols by one call, and the rest. */
+static const char *
+checked_long(Host *h, const Expr *x)
+{
+    Term rest[x->nterm];
+    uint32_t nrest = 0, n = 0;
+    Text pairs = {.arena = h->a};
+
+    for (uint32_t i = 0; i < x->nterm; i++) {
+        const Term *t = &x->term[i];
+        if (!is_symbol_term(t)) {
+            rest[nrest++] = *t;
+            continue;
+        }
+        text_printf(&pairs, ", INT64_C(%lld), %u", (long long)t->coef, host_symbol(h, (Sym)(uintptr_t)t->factor->atom->var.id));
+        n++;
+    }
+    const char *sum = arena_printf(h->a, "tn_size_dot(sym, %u%s)", n, text_str(&pairs));
+    return nrest ? arena_printf(h->a, "tn_size_add(%s, %s)", sum, checked_sum(h, rest, nrest)) : sum;
+}
+
 const char *
 host_checked(Host *h, const Expr *x)
 {
-    return x->bad ? "TN_BAD_SIZE" : x->nterm ? checked_sum(h, x->term, x->nterm) : "0";
+    if (x->bad || !x->nterm)
+        return x->bad ? "TN_BAD_SIZE" : "0";
+    return x->nterm > LONG_SUM ? checked_long(h, x) : checked_sum(h, x->term, x->nterm);
 }

@@ -3,23 +3,39 @@
  */
 #ifndef TN_PRELUDE_HOST_H
 #define TN_PRELUDE_HOST_H
+#include <stdarg.h>
 
-/* Sizes that overflow become TN_BAD_SIZE, which spreads. */
+/* Sizes that overflow become TN_BAD_SIZE, which spreads. They are called, not inlined: a model with many sizes from data has
+ * tens of thousands of these operations, and their tests took compilers minutes. */
 #define TN_BAD_SIZE INT64_MIN
-TN_INLINE int64_t tn_size_add(int64_t a, int64_t b)
+#define TN_CALLED static __attribute__((noinline, unused))
+TN_CALLED int64_t tn_size_add(int64_t a, int64_t b)
 {
     int64_t r;
     return a == TN_BAD_SIZE || b == TN_BAD_SIZE || __builtin_add_overflow(a, b, &r) ? TN_BAD_SIZE : r;
 }
-TN_INLINE int64_t tn_size_mul(int64_t a, int64_t b)
+TN_CALLED int64_t tn_size_mul(int64_t a, int64_t b)
 {
     int64_t r;
     return a == TN_BAD_SIZE || b == TN_BAD_SIZE || __builtin_mul_overflow(a, b, &r) ? TN_BAD_SIZE : r;
 }
-TN_INLINE int64_t tn_size_div(int64_t a, int64_t b) { return a == TN_BAD_SIZE || b == TN_BAD_SIZE ? TN_BAD_SIZE : tn_div(a, b); }
-TN_INLINE int64_t tn_size_mod(int64_t a, int64_t b) { return a == TN_BAD_SIZE || b == TN_BAD_SIZE ? TN_BAD_SIZE : tn_mod(a, b); }
-TN_INLINE int64_t tn_size_min(int64_t a, int64_t b) { return tn_min(a, b); }
-TN_INLINE int64_t tn_size_max(int64_t a, int64_t b) { return a == TN_BAD_SIZE || b == TN_BAD_SIZE ? TN_BAD_SIZE : tn_max(a, b); }
+/* The sum of n products of a number and a symbol, given in pairs: a long sum is one call, since compilers take long over many. */
+TN_CALLED int64_t tn_size_dot(const int64_t *sym, int n, ...)
+{
+    int64_t sum = 0;
+    va_list pairs;
+    va_start(pairs, n);
+    for (int i = 0; i < n; i++) {
+        int64_t times = va_arg(pairs, int64_t);
+        sum = tn_size_add(sum, tn_size_mul(times, sym[va_arg(pairs, int)]));
+    }
+    va_end(pairs);
+    return sum;
+}
+TN_CALLED int64_t tn_size_div(int64_t a, int64_t b) { return a == TN_BAD_SIZE || b == TN_BAD_SIZE ? TN_BAD_SIZE : tn_div(a, b); }
+TN_CALLED int64_t tn_size_mod(int64_t a, int64_t b) { return a == TN_BAD_SIZE || b == TN_BAD_SIZE ? TN_BAD_SIZE : tn_mod(a, b); }
+TN_CALLED int64_t tn_size_min(int64_t a, int64_t b) { return tn_min(a, b); }
+TN_CALLED int64_t tn_size_max(int64_t a, int64_t b) { return a == TN_BAD_SIZE || b == TN_BAD_SIZE ? TN_BAD_SIZE : tn_max(a, b); }
 
 /* ---- prepare ------------------------------------------------------------------------------------ */
 
