@@ -6,7 +6,7 @@
  * promises is held against the bytes that are there before anything is used.
  *
  * The elements are used where they lie in the mapped file, and copied only if they are not aligned
- * as their type wants (members of an .npz) or lie in Fortran order.
+ * as their type wants (members of an .npz) or lie in Fortran order. Strings ('<U7') become addresses of UTF-8.
  */
 #include <string.h>
 
@@ -157,18 +157,17 @@ refuse_dtype(Diags *d, Loc loc, const char *descr)
     const char *little = arena_printf(d->arena, "<%s", *descr ? descr + 1 : "");
     if (*descr == '>' && dtype_from_npy(little) != DT_NONE)
         return diag_error(d, DIAG_USAGE, loc, "the elements are '%s', big-endian; save x.astype('%s') instead", descr, little);
-    const char *kind = strchr(descr, 'O') ? "Python objects" : strchr(descr, 'U') || strchr(descr, 'S') ? "text"
+    const char *kind = strchr(descr, 'O') ? "Python objects" : strchr(descr, 'S') ? "bytes"
         : strchr(descr, 'c') ? "complex numbers" : strchr(descr, 'M') || strchr(descr, 'm') ? "dates" : NULL;
-    return diag_error(d, DIAG_UNSUPPORTED, loc, "the elements are '%s'%s%s%s; use float, integer or bool arrays of 1 to 8 bytes",
+    return diag_error(d, DIAG_UNSUPPORTED, loc, "the elements are '%s'%s%s%s; use float, integer, bool or '<U' (string) arrays",
                       descr, kind ? " (" : "", kind ? kind : "", kind ? ")" : "");
 }
 
-/* Elements from Fortran order (first index fastest) to row-major. */
+/* Elements of `size` bytes from Fortran order (first index fastest) to row-major. */
 static void *
-from_fortran(Arena *a, const NpyArray *x, const uint8_t *from)
+from_fortran(Arena *a, const NpyArray *x, size_t size, size_t bytes, const uint8_t *from)
 {
-    size_t size = dtype_info[x->dtype].bytes;
-    uint8_t *to = arena_alloc(a, (size_t)x->bytes), *end = to + x->bytes;
+    uint8_t *to = arena_alloc(a, bytes), *end = to + bytes;
     int64_t at[TN_MAX_RANK] = {0}, stride[TN_MAX_RANK], offset = 0, step = 1;
     for (uint32_t k = 0; k < x->rank; k++) {
         stride[k] = step;
@@ -185,6 +184,66 @@ from_fortran(Arena *a, const NpyArray *x, const uint8_t *from)
         }
     }
     return to;
+}
+
+/* '<U12': strings of up to 12 characters of four bytes, with zeros behind. '<U0' counts as a byte each, so that no
+ * file promises more strings than it has bytes. */
+static bool
+text_width(const char *descr, int64_t *characters)
+{
+    const char *s = descr + 2;
+
+    if (strncmp(descr, "<U", 2) || !*s || strlen(s) > 9)
+        return false;
+    for (*characters = 0; *s >= '0' && *s <= '9'; s++)
+        *characters = *characters * 10 + (*s - '0');
+    return !*s;
+}
+
+static size_t
+put_utf8(uint32_t c, char *to)
+{
+    if (c < 0x80) {
+        to[0] = (char)c;
+        return 1;
+    }
+    uint32_t more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+    to[0] = (char)((0xff00 >> (more + 1) & 0xff) | c >> 6 * more);
+    for (uint32_t i = 1; i <= more; i++)
+        to[i] = (char)(0x80 | (c >> 6 * (more - i) & 0x3f));
+    return more + 1;
+}
+
+static uint32_t
+character(const uint8_t *p)
+{
+    return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+/* A tensor of strings is one of addresses, of UTF-8. */
+static bool
+read_text(Arena *a, Diags *d, Loc loc, const uint8_t *data, size_t wide, NpyArray *x, NpyArray *out)
+{
+    int64_t n = x->bytes / (int64_t)sizeof(char *);
+    const char **s = arena_alloc(a, (size_t)x->bytes + 1);
+
+    for (int64_t i = 0; i < n; i++, data += 4 * wide) {
+        size_t length = wide, bytes = 0;
+        while (length && !character(data + 4 * (length - 1)))
+            length--;
+        char *to = arena_alloc(a, 4 * length + 1);
+        for (size_t k = 0; k < length; k++) {
+            uint32_t c = character(data + 4 * k);
+            if (!c || c > 0x10ffff)
+                return diag_error(d, DIAG_USAGE, loc, "string %lld has character %u at %zu; 1 to 0x10ffff are possible", (long long)i, c, k);
+            bytes += put_utf8(c, to + bytes);
+        }
+        to[bytes] = 0;
+        s[i] = to;
+    }
+    x->data = s;
+    *out = *x;
+    return true;
 }
 
 bool
@@ -207,21 +266,26 @@ npy_parse(Arena *a, Diags *d, Loc loc, Bytes file, NpyArray *out)
     if (!take_header(&h))
         return diag_error(d, DIAG_USAGE, loc, "the .npy header is malformed at byte %zu: %s expected; write it with numpy.save",
                           (size_t)(h.at - (const char *)p), h.wrong);
-    DType dtype = dtype_from_npy(h.descr);
+    int64_t wide;
+    bool text = text_width(h.descr, &wide);
+    DType dtype = text ? DT_STR : dtype_from_npy(h.descr);
     if (dtype == DT_NONE)
         return refuse_dtype(d, loc, h.descr);
 
     NpyArray x = { .dtype = dtype, .rank = h.rank };
     memcpy(x.dims, h.dims, sizeof x.dims);
-    size_t there = file.bytes - start - length;
-    if (!tensor_bytes(dtype, x.rank, x.dims, &x.bytes) || (uint64_t)x.bytes > there)
+    size_t there = file.bytes - start - length, size = text ? (size_t)wide * 4 + !wide : dtype_info[dtype].bytes;
+    int64_t needed = 0;
+    bool sized = tensor_bytes(dtype, x.rank, x.dims, &x.bytes) && !mul_overflows(x.bytes / dtype_info[dtype].bytes, (int64_t)size, &needed);
+    if (!sized || (uint64_t)needed > there)
         return diag_error(d, DIAG_USAGE, loc, "truncated: its shape %s needs %lld bytes, the file has %zu after the header",
-                          dims_text(d->arena, dtype, x.rank, x.dims), (long long)x.bytes, there);
+                          dims_text(d->arena, dtype, x.rank, x.dims), (long long)needed, there);
     const uint8_t *data = p + start + length;
     if (h.fortran && x.rank > 1)
-        x.data = from_fortran(a, &x, data);
-    else
-        x.data = (uintptr_t)data % dtype_info[dtype].bytes ? arena_copy(a, data, (size_t)x.bytes) : data;
+        data = from_fortran(a, &x, size, (size_t)needed, data);
+    if (text)
+        return read_text(a, d, loc, data, (size_t)wide, &x, out);
+    x.data = (uintptr_t)data % dtype_info[dtype].bytes ? arena_copy(a, data, (size_t)x.bytes) : data;
     *out = x;
     return true;
 }
@@ -238,14 +302,70 @@ npy_read(Arena *a, Diags *d, const char *path, NpyArray *out)
 
 /* ---- writing ---------------------------------------------------------------------------- */
 
+/* The next character of UTF-8; a byte that begins none stands for itself. */
+static uint32_t
+take_utf8(const char **text)
+{
+    const uint8_t *s = (const uint8_t *)*text;
+    uint32_t more = s[0] >= 0xf0 ? 3 : s[0] >= 0xe0 ? 2 : s[0] >= 0xc0 ? 1 : 0, c = more ? s[0] & (0x3f >> more) : s[0];
+
+    for (uint32_t i = 1; i <= more; i++) {
+        if ((s[i] & 0xc0) != 0x80) {
+            *text += 1;
+            return s[0];
+        }
+        c = c << 6 | (s[i] & 0x3f);
+    }
+    *text += more + 1;
+    return c;
+}
+
+/* Strings as NumPy has them: all as wide as the widest. */
+static bool
+write_text(Arena *a, Diags *d, const char *path, const NpyArray *x, int64_t *wide, const uint8_t **data, int64_t *bytes)
+{
+    const char *const *s = x->data;
+    int64_t n = x->bytes / (int64_t)sizeof *s;
+
+    *wide = 1;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t length = 0;
+        for (const char *at = s[i] ? s[i] : ""; *at; length++)
+            take_utf8(&at);
+        *wide = length > *wide ? length : *wide;
+    }
+    if (*wide > 99999999 || mul_overflows(n, 4 * *wide, bytes))
+        return diag_error(d, DIAG_LIMIT, (Loc){ .file = path }, "%lld strings of %lld characters are more than a .npy file holds", (long long)n, (long long)*wide);
+    uint8_t *to = arena_alloc(a, (size_t)*bytes + 1);
+    memset(to, 0, (size_t)*bytes);
+    for (int64_t i = 0; i < n; i++) {
+        uint8_t *p = to + 4 * *wide * i;
+        for (const char *at = s[i] ? s[i] : ""; *at; p += 4) {
+            uint32_t c = take_utf8(&at);
+            for (int k = 0; k < 4; k++)
+                p[k] = (uint8_t)(c >> 8 * k);
+        }
+    }
+    *data = to;
+    return true;
+}
+
 bool
 npy_write(Arena *a, Diags *d, const char *path, const NpyArray *x)
 {
     enum { PREFIX = 10, ALIGN = 64 };
-    if (!*dtype_info[x->dtype].npy)
+    const uint8_t *data = x->data;
+    const char *descr = dtype_info[x->dtype].npy;
+    int64_t bytes = x->bytes, wide;
+    if (x->dtype == DT_STR) {
+        if (!write_text(a, d, path, x, &wide, &data, &bytes))
+            return false;
+        descr = arena_printf(a, "<U%lld", (long long)wide);
+    }
+    if (!*descr)
         return diag_error(d, DIAG_UNSUPPORTED, (Loc){ .file = path }, "numpy has no %s elements; write f32 instead", dtype_info[x->dtype].name);
     Text t = { .arena = a };
-    text_printf(&t, "{'descr': '%s', 'fortran_order': False, 'shape': (", dtype_info[x->dtype].npy);
+    text_printf(&t, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
     for (uint32_t k = 0; k < x->rank; k++)
         text_printf(&t, x->rank == 1 ? "%lld," : k ? ", %lld" : "%lld", (long long)x->dims[k]);
     text_add(&t, "), }");
@@ -260,6 +380,6 @@ npy_write(Arena *a, Diags *d, const char *path, const NpyArray *x)
         return false;
     writer_put(w, prefix, sizeof prefix);
     writer_put(w, t.s, t.n);
-    writer_put(w, x->data, (size_t)x->bytes);
+    writer_put(w, data, (size_t)bytes);
     return writer_commit(w, 0666);
 }

@@ -114,6 +114,10 @@ def difference(name: str, got: np.ndarray, want: np.ndarray, quantised: bool) ->
     if isinstance(want, list) and want and isinstance(want[0], dict):         # ZipMap: a row of Tenon's for each map, in the order of its keys
         want = np.array([list(one.values()) for one in want], np.float32)
     want = np.asarray(want)
+    if want.dtype == object:                # strings
+        want = want.astype(str)
+    if got.dtype.kind == want.dtype.kind == "U":
+        got, want = got.astype(object), want.astype(object)
     if got.dtype != want.dtype or got.shape != want.shape:
         raise Failed(f"output {name} is {got.dtype}{list(got.shape)}, and {want.dtype}{list(want.shape)} in the reference")
     real = np.issubdtype(got.dtype, np.inexact) or quantised and got.dtype.itemsize == 1 and got.dtype != bool
