@@ -254,7 +254,7 @@ expand_attention(Build *b)
     if (!present(&a, K, PAST_KEY, 1, a.s.size, &a.key, &a.key_flat) || !present(&a, V, PAST_VALUE, 2, a.s.value_size, &a.value, &a.value_flat))
         return false;
     const Expr *dim[] = { a.s.batch, a.s.heads, a.s.queries, a.s.total };
-    DType t = b->call->in[Q]->dtype, real = compute_type(t);
+    DType real = compute_type(b->call->in[Q]->dtype);
     build_name(b, "size", a.s.size);
     build_name(b, "value_size", a.s.value_size);
     build_name(b, "queries", a.s.queries);
@@ -264,7 +264,7 @@ expand_attention(Build *b)
     uint32_t masked = build_value(b, real, 4, dim), top = build_value(b, real, 3, dim), e = build_value(b, real, 4, dim);
     uint32_t sum = build_value(b, real, 3, dim);
     bool shown = b->call->nout > 3 && b->out[3] && op_int(b->call, "qk_matmul_output_mode") == 3;
-    uint32_t p = shown ? build_out(b, 3) : build_value(b, t, 4, dim);
+    uint32_t p = shown ? build_out(b, 3) : build_value(b, real, 4, dim);
     uint32_t to_top[] = { masked, top }, to_e[] = { masked, top, e }, to_sum[] = { e, sum }, to_p[] = { e, sum, p }, to_out[] = { p, a.value, build_out(b, 0) };
     if (!scores(&a, masked) || !build_text(b, "max", "x -> o", to_top, "o[b, h, i] = max j: x[b, h, i, j]")
         || !build_text(b, "exp", "x m -> o", to_e, "o[b, h, i, j] = exp(x[b, h, i, j] - (m[b, h, i] == -inf ? 0 : m[b, h, i]))")

@@ -6,7 +6,8 @@ onnx defines them: 1884 models of single operators and of the functions they sta
 inputs and the outputs that are right. Every model is compiled as it stands, run, and compared by onnx's own rule.
 Nothing is recognised and nothing is interpreted; the interpreter computes the same beside it, and has to agree.
 
-What fails is expected to: expected_failures.txt names it with the reason. A test that fails and is not listed, or
+What fails is expected to: expected_failures.txt names it with the reason. Where a test expects what the specification
+does not say, disputed.py shows it. A test that fails and is not listed, or
 is listed and passes, fails this command. A model whose parameters (axes, a shape) are inputs is tried once more with
 all inputs but the first as constants; where it passes then, the list says so, and it must go on to.
 
@@ -29,6 +30,7 @@ from onnx import numpy_helper
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
+from disputed import shown  # noqa: E402
 from worker import Crash, Worker  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("TENON_BUILD", ROOT / "build"))
@@ -191,7 +193,8 @@ def run_case(worker, folder, name, as_constants):
                 warnings.simplefilter("ignore")
                 Runner.assert_similar_outputs(wanted, got, rtol, atol)
         except (AssertionError, TypeError, AttributeError) as e:
-            return "wrong", " ".join(str(e).split())[:300]
+            reason = shown(name, inputs, wanted, got, (rtol, atol))
+            return ("disputed", reason) if reason else ("wrong", " ".join(str(e).split())[:300])
     return None
 
 
@@ -237,7 +240,7 @@ def reason_of(why):
     status, message = why
     if status == "wrong":
         return "wrong result: " + ("shape" if "incorrect shape" in message else "values" if "Not equal to tolerance" in message else "type")
-    if status == "crash":
+    if status in ("crash", "disputed"):
         return message
     first = message.split(" error: ")[1 if " error: " in message else 0]
     place = re.search(r"node \d+ (\w+) ", message)
