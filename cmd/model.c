@@ -104,12 +104,12 @@ int
 compile_options_of(const Options *o, Progress *p, TnCompileOptions *out)
 {
     *out = (TnCompileOptions){
-        .size = sizeof *out, .target = o->target, .machine = o->machine, .choices = o->choices, .alternatives = (int32_t)o->alternatives, .cores = (int32_t)o->cores, .emit = o->emit, .plain_schedule = o->plain, .no_fuse = o->no_fuse, .quick = o->quick,
+        .size = sizeof *out, .target = o->target, .machine = o->machine, .choices = o->choices, .nests = o->nests, .alternatives = (int32_t)o->alternatives, .cores = (int32_t)o->cores, .emit = o->emit, .plain_schedule = o->plain, .no_fuse = o->no_fuse, .quick = o->quick,
         .dump = o->dump, .dump_dir = o->dump_dir, .stop_after = o->stop_after, .cc = o->cc,
         .cache_dir = o->no_cache ? "" : o->cache_dir, .jobs = (int32_t)o->jobs, .max_model_bytes = o->max_model,
         .max_nodes = o->max_nodes, .max_memory_bytes = o->max_memory, .progress = progress_show, .print = o->json || to_stdout(o->json_file) ? print_text_aside : print_text,
         .user = p, .time = o->time, .max_seconds = o->max_time, .max_depth = o->max_depth, .stopped = stop_asked,
-        .max_trips = o->max_trips, .max_calls = o->max_calls, .prefix = o->prefix, .example = o->example,
+        .max_trips = o->max_trips, .max_calls = o->max_calls, .seed = o->seed, .prefix = o->prefix, .example = o->example,
     };
     int status = read_dims(o, out);
     return status ? status : read_shapes(o, out);

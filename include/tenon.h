@@ -214,6 +214,8 @@ typedef struct TnCompileOptions {
     const char *prefix;              /* with emit "c": the model is found through PREFIX_manifest(), so that a program may have
                                         several; NULL: tenon_manifest() */
     int32_t example;                 /* with emit "c" 1: write NAME-main.c too, a program that runs the model */
+    const char *nests;               /* a file of nests, which nodes may name as their operators; NULL: none */
+    int64_t seed;                    /* of random operators that have none of their own; 0: each follows from its name alone */
 } TnCompileOptions;
 
 typedef struct TnCompileReport {

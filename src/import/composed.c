@@ -122,6 +122,42 @@ convert_skip_norm(Call *k)
     return finish(k, call_some(k, k->op, k->attr.n, k->attr.at, 3, v));
 }
 
+/* ids segments? words places segment rows? scale bias mask? positions?: a row each of two or three tables, added and normalised;
+ * how many tokens of each sequence the mask has, and the sum. */
+static bool
+convert_embed_norm(Call *k)
+{
+    enum { IDS, SEGMENTS, WORDS, PLACES, KINDS, SCALE, OFFSET, MASK, POSITIONS };
+    const int64_t zero = 0, one = 1;
+    ValueId sum, place = call_in(k, PLACES);
+
+    if (!call_in(k, IDS) || !call_in(k, WORDS) || !place || !call_in(k, SCALE))
+        return call_refuse(k, "EmbedLayerNormalization without ids, words, places or scale");
+    if (call_in(k, POSITIONS)) {
+        place = call_two(k, OP_gather, place, call_in(k, POSITIONS));
+    } else {
+        const ValueId length = call_two(k, OP_gather, call_one(k, OP_shape, call_in(k, IDS)), call_ints(k, "axis", 1, &one));
+        const ValueId v[] = {place, call_ints(k, "from", 1, &zero), length};
+        place = length ? call_some(k, OP_slice, 0, NULL, 3, v) : 0;
+    }
+    sum = call_two(k, OP_gather, call_in(k, WORDS), call_in(k, IDS));
+    sum = sum && place ? call_two(k, OP_add, sum, place) : 0;
+    if (sum && call_in(k, SEGMENTS) && call_in(k, KINDS)) {
+        ValueId kind = call_two(k, OP_gather, call_in(k, KINDS), call_in(k, SEGMENTS));
+        sum = kind ? call_two(k, OP_add, sum, kind) : 0;
+    }
+    if (!sum)
+        return false;
+    if (k->nout > 1 && *text_of(k->proto->output[1])) {
+        Attr drop = {.name = sym(k->m->c, "keepdims"), .kind = ATTR_INT, .i = 0};
+        ValueId mask = call_in(k, MASK) ? call_in(k, MASK) : call_two(k, OP_mul, call_in(k, IDS), scalar_const(k, "none", call_in(k, IDS), 0));
+        call_bind(k, 1, mask ? call_some(k, OP_reduce_sum, 1, &drop, 2, (ValueId[]){mask, call_ints(k, "axis", 1, &one)}) : 0);
+    }
+    call_bind(k, 2, sum);
+    Attr epsilon = {.name = sym(k->m->c, "epsilon"), .kind = ATTR_FLOAT, .f = attr_float((Attrs){k->attr.at, k->attr.n}, "epsilon", 1e-12)};
+    return finish(k, call_some(k, OP_layer_norm, 1, &epsilon, 3, (ValueId[]){sum, call_in(k, SCALE), call_in(k, OFFSET)}));
+}
+
 /* x positions cos sin */
 static bool
 convert_rotary(Call *k)
@@ -147,45 +183,6 @@ convert_matmul_nbits(Call *k)
     if (call_in(k, 4))
         return call_refuse(k, "MatMulNBits with an order of groups (g_idx)");
     call_drop(k, "accuracy_level");
-    return true;
-}
-
-/* Columns `from` up to `to` of a vector. */
-static ValueId
-piece(Call *k, ValueId x, int64_t from, int64_t to)
-{
-    const ValueId v[] = {x, call_ints(k, "from", 1, &from), call_ints(k, "to", 1, &to)};
-    return call_some(k, OP_slice, 0, NULL, 3, v);
-}
-
-/* q k v bias? (padding) bias of scores? past key? past value?: attention as ONNX has it, each row [heads * size]. */
-static bool
-convert_multi_head(Call *k)
-{
-    ValueId bias = call_in(k, 3), v[] = {call_in(k, 0), call_in(k, 1), call_in(k, 2), call_in(k, 5), call_in(k, 6), call_in(k, 7)};
-    int64_t heads = get_int(k, "num_heads", 0), at = 0, size;
-
-    if (!v[0] || !v[1] || !v[2] || value_type(k, v[0])->rank != 3 || value_type(k, v[1])->rank != 3 || value_type(k, v[2])->rank != 3)
-        return call_refuse(k, "MultiHeadAttention with query, key and value packed, or keys and values that are heads already");
-    if (call_in(k, 4))
-        return call_refuse(k, "MultiHeadAttention with a padding mask");
-    for (uint32_t i = 0; bias && i < 3; i++) {
-        if (!expr_const(value_type(k, v[i])->dim[2], &size))
-            return call_refuse(k, "MultiHeadAttention with a bias for sizes that are not known");
-        ValueId part = piece(k, bias, at, at + size);
-        if (!part || !(v[i] = call_two(k, OP_add, v[i], part)))
-            return false;
-        at += size;
-    }
-    for (uint32_t i = 0; i < 6; i++)
-        set_input(k, i, v[i]);
-    k->in.n = 6;
-    set_int(k, "q_num_heads", heads);
-    set_int(k, "kv_num_heads", heads);
-    set_int(k, "is_causal", get_int(k, "unidirectional", 0));
-    call_drop(k, "num_heads");
-    call_drop(k, "unidirectional");
-    call_drop(k, "mask_filter_value");
     return true;
 }
 
@@ -228,8 +225,10 @@ const OpRow composed_rows[] = {
     {"com.microsoft.SkipLayerNormalization", OP_layer_norm, convert_skip_norm},
     {"com.microsoft.SkipSimplifiedLayerNormalization", OP_rms_norm, convert_skip_norm},
     {"SimplifiedLayerNormalization", OP_rms_norm, 0}, {"com.microsoft.RotaryEmbedding", OP_NONE, convert_rotary},
-    {"com.microsoft.MultiHeadAttention", OP_attention, convert_multi_head},
+    {"com.microsoft.Attention", OP_attention, convert_packed_attention}, {"com.microsoft.MultiHeadAttention", OP_attention, convert_multi_head},
     {"com.microsoft.FusedConv", OP_NONE, convert_fused_conv},
+    {"com.microsoft.EmbedLayerNormalization", OP_layer_norm, convert_embed_norm},
+    {"com.microsoft.GroupQueryAttention", OP_attention, convert_group_query},
     {"com.microsoft.MatMulNBits", OP_matmul_nbits, convert_matmul_nbits},
     {0},
 };

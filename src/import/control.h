@@ -60,5 +60,7 @@ ValueId inside_apply(Call *k, const Onnx__GraphProto *from, ValueId x);
 
 /* Loop and Scan. (loop.c) */
 Control loop_read, loop_read_scan;
+/* Scan of opset 8. (scan8.c) */
+Control scan_batches;
 
 #endif

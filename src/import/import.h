@@ -12,6 +12,8 @@ typedef struct {
     const Binding *dim; uint32_t ndim;       /* --dim batch=2: symbols fixed before inference */
     const ImportShape *shape; uint32_t nshape;   /* --shape x=1x3x224x224 */
     int64_t max_model_bytes, max_nodes;   /* named limits; 0: the defaults */
+    int64_t seed;                            /* --seed; 0: none */
+    const char *nests;                       /* --nests: a file of operators; NULL: none */
 } ImportOptions;
 
 /* The graph of a model file. Constants point into the mapped file or into `arena`. Errors: every

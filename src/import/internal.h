@@ -17,7 +17,9 @@ typedef struct {
     const Onnx__FunctionProto *function;     /* whose body it is; NULL: none's */
     uint32_t depth;                  /* of graphs and functions inside each other */
     int64_t nodes_left;              /* functions may name others many times over */
+    int64_t seed;                    /* of random operators without one; 0: none */
     Graph *g;                        /* what it becomes; NULL while only a census is taken */
+    VEC(const Nest *) own;           /* of the user: operators (own.c) */
     Map value;                       /* Sym of a name -> ValueId; 0: made by a node that was refused */
     Map mapped;                      /* Sym of a path -> Bytes of the file beside the model */
     Map branch, divided;             /* Sym of an input -> where it is read; names of sizes that differ with that (branch.c) */
@@ -64,6 +66,11 @@ bool model_outputs(Model *m, ValueList *output, uint64_t *mark);
 const Onnx__FunctionProto *function_named(const Model *m, const Onnx__NodeProto *n);
 bool function_call(Call *k);
 
+/* Operators of the user: nests of a file, NULL for none; is the node one of them? the call of it. (own.c) */
+bool own_read(Model *m, const char *path);
+bool own_named(const Model *m, const Onnx__NodeProto *n, const char *full);
+bool own_call(Call *k);
+
 /* Find which branch reads each input of m->from, and the size that a dimension of one has there. (branch.c) */
 void branch_inputs(Model *m);
 const Expr *branch_size(Model *m, const char *input, const Expr *dim);
@@ -97,6 +104,10 @@ Convert convert_tree_ensemble, convert_tree_regressor, convert_tree_classifier, 
 extern const OpRow training_rows[];
 Convert convert_batch_norm_training, convert_max_pool_places;
 
+/* Attention as ONNX Runtime has it. (heads.c, cached.c) */
+Convert convert_packed_attention, convert_multi_head, convert_group_query;
+ValueId call_columns(Call *k, ValueId x, int64_t from, int64_t to);      /* of the last axis */
+
 /* What is random. (random.c) */
 extern const OpRow random_rows[];
 bool convert_dropout_training(Call *k);
@@ -105,7 +116,7 @@ bool convert_dropout_training(Call *k);
 const Onnx__AttributeProto *proto_attr(const Call *k, const char *name);     /* as the file has it; NULL: it has none */
 ValueId call_strings(Call *k, const char *name, const Onnx__AttributeProto *a);      /* a constant, str[n]; a NULL: none. 0, reported */
 ValueId call_string(Call *k, const char *name, const char *s);       /* str[] */
-Convert convert_string_split, convert_string_normalizer, convert_regex_full_match;
+Convert convert_string_split, convert_string_normalizer, convert_regex_full_match, convert_tokenizer;
 bool convert_equal(Call *k);         /* changes the operator where they are strings */
 ValueId regex_program(Call *k, const char *pattern);         /* 0, reported (regex.c) */
 

@@ -389,8 +389,8 @@ loop_read_scan(Call *k)
 
     if (!inside_graph(k, "body", &l.from))
         return false;
-    if (m->opset < 9)
-        return call_refuse(k, "Scan of opset 8 scans batches with lengths; export the model with opset 9 or newer");
+    if (m->opset < 9 && k->in.n == l.from->n_input + 1)
+        return scan_batches(k);
     l.nslice = count && count->i > 0 && (uint64_t)count->i <= k->in.n ? (uint32_t)count->i : 0;
     if (!l.nslice || l.from->n_input != k->in.n || l.from->n_output < k->in.n - l.nslice || k->proto->n_output > l.from->n_output)
         return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "a body with %zu inputs and %zu results does not fit a Scan of %u inputs and %zu results",

@@ -360,7 +360,7 @@ convert_normalizer(Call *k)
     const int64_t last = -1;
     OpKind op = !strcmp(norm, "L1") ? OP_reduce_l1 : !strcmp(norm, "L2") ? OP_reduce_l2 : OP_reduce_max;
     ValueId x = need_input(k, 0) ? little_cast(k, k->in.at[0], DT_F32) : 0;
-    ValueId by = x ? little_2(k, op, op == OP_reduce_max ? little_1(k, OP_abs, x) : x, little_list(k, 1, &last)) : 0;
+    ValueId by = x ? little_2(k, op, x, little_list(k, 1, &last)) : 0;
     ValueId none = by ? little_2(k, OP_equal, by, scalar_const(k, "zero", by, 0)) : 0;
 
     by = none ? little_3(k, OP_where, none, scalar_const(k, "one", by, 1), by) : 0;
@@ -612,19 +612,12 @@ convert_svm_classifier(Call *k)
     ValueId votes = little_2(k, OP_add, little_2(k, OP_matmul, real, ml_floats_const(k, "first", p.pairs, per_class.n, p.first)),
                              little_2(k, OP_matmul, little_2(k, OP_sub, ml_float(k, 1), real), ml_floats_const(k, "second", p.pairs, per_class.n, p.second)));
     ValueId which = best_column(k, votes);
-    bool positive = true;
-    for (int64_t i = 0; i < w.n; i++)
-        positive &= ((const float *)w.data)[i] >= 0;
     if (prob_a.n) {                  /* 1 - logistic(s a + b) of each pair */
         ValueId q = little_2(k, OP_mul, little_cast(k, s, DT_F32), ml_const(k, "prob_a", DT_F32, p.pairs, -1, prob_a.data));
         q = little_2(k, OP_add, q, ml_const(k, "prob_b", DT_F32, p.pairs, -1, prob_b.data));
         q = q ? little_1(k, OP_sigmoid, little_1(k, OP_neg, q)) : 0;
         s = q ? ml_attr_op(k, OP_pairwise, "classes", per_class.n, 1, &q, "probabilities") : 0;
     } else if (p.pairs == 1) {
-        if (positive)
-            which = little_cast(k, little_2(k, OP_greater_or_equal, little_2(k, OP_reduce_max, votes, little_list(k, 1, (int64_t[]){1})), ml_float(k, 0.5)), DT_I64);
-        if (positive && which)
-            which = little_2(k, OP_reshape, which, little_list(k, 1, (int64_t[]){-1}));
         s = ml_both(k, s, true);
     }
     return ml_labels(k, &labels, which) && give_scores(k, ml_transform(k, s, transform));

@@ -434,6 +434,9 @@ read_node(Model *m, uint32_t index)
     if (standard && !control)
         control = sequence_named(&k, text_of(n->op_type));
     bool lists = control != NULL;
+    bool own = !row && !control && own_named(m, n, full);
+    if (own)
+        control = own_call;
     if (!row && !control && function_named(m, n))
         control = function_call;
     if (!row && !control)
@@ -529,6 +532,9 @@ import_onnx(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOpti
     m.g = graph_new(c, arena, *name ? name : "model");
     m.from = m.proto->graph;
     m.nodes_left = most;
+    m.seed = o ? o->seed : 0;
+    if (!own_read(&m, o ? o->nests : NULL))      /* before anything is known of the model's sizes, which may have the same names */
+        return NULL;
     if (m.from->n_output == 0) {
         diag_error(&c->diags, DIAG_MODEL, loc, "the graph has no outputs");
         return NULL;

@@ -718,6 +718,7 @@ static const OpRow rows[] = {
     {"NonZero", OP_NONE, convert_nonzero}, {"Compress", OP_NONE, convert_compress},
     {"StringConcat", OP_string_concat, 0}, {"StringSplit", OP_string_split, convert_string_split},
     {"StringNormalizer", OP_string_normalize, convert_string_normalizer}, {"RegexFullMatch", OP_regex_match, convert_regex_full_match},
+    {"com.microsoft.Tokenizer", OP_tokenize, convert_tokenizer},
     {"TopK", OP_top_k, convert_top_k}, {"NonMaxSuppression", OP_non_max_suppression, convert_non_max_suppression}, {"Unique", OP_unique, convert_unique},
 };
 

@@ -1,5 +1,5 @@
 /* random: operators with random results. Every run of a model gives the same ones: they follow from the node's seed, or
- * from its name where it has none (doc/operators.md).
+ * from its name and --seed where it has none (doc/operators.md).
  */
 #include "import/little.h"
 
@@ -23,7 +23,7 @@ random_like(Call *k, ValueId like, bool normal)
 
     memcpy(&bits, &given, sizeof bits);
     attr[0] = (Attr){.name = sym(k->m->c, "normal"), .kind = ATTR_INT, .i = normal};
-    attr[1] = (Attr){.name = sym(k->m->c, "seed"), .kind = ATTR_INT, .i = bits};
+    attr[1] = (Attr){.name = sym(k->m->c, "seed"), .kind = ATTR_INT, .i = seed ? bits : k->m->seed};
     attr[2] = (Attr){.name = sym(k->m->c, "stream"), .kind = ATTR_INT, .i = seed ? 0 : (int64_t)(hash_bytes(name, strlen(name), 0) >> 16)};
     return like ? call_op(k, OP_random, 3, attr, 1, &like, "random") : 0;
 }

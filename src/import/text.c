@@ -97,6 +97,52 @@ convert_regex_full_match(Call *k)
     return finish(k, program ? call_op(k, OP_regex_match, 0, NULL, 2, (ValueId[]){k->in.at[0], program}, output_name(k)) : 0);
 }
 
+/* Separators as one expression: any of them, as written. */
+static const char *
+any_of(Call *k, const Onnx__AttributeProto *a)
+{
+    Text t = {.arena = k->m->arena};
+
+    for (size_t i = 0; i < a->n_strings; i++)
+        text_printf(&t, "%s(?:%.*s)", i ? "|" : "", (int)a->strings[i].len, a->strings[i].len ? (const char *)a->strings[i].data : "");
+    return text_str(&t);
+}
+
+/* com.microsoft.Tokenizer: what an expression matches, what stands between separators, or single characters (the separator ""). */
+bool
+convert_tokenizer(Call *k)
+{
+    Ctx *c = k->m->c;
+    const Onnx__AttributeProto *separators = proto_attr(k, "separators");
+    const char *tokens = string_attr(k, "tokenexp");
+    int64_t least = get_int(k, "mincharnum", 1), marks = get_int(k, "mark", 0);
+    bool single = separators && separators->n_strings == 1 && separators->strings[0].len == 0;
+    const int64_t flat = -1;
+    Attr *attr = NEW_ARRAY(k->m->arena, Attr, 3), keep = {.name = sym(c, "keepdims"), .kind = ATTR_INT, .i = 0};
+
+    if (!need_input(k, 0))
+        return false;
+    if (!*tokens == !separators)
+        return diag_error(&c->diags, DIAG_MODEL, k->loc, "Tokenizer has %s of tokenexp and separators; it needs one of them", separators ? "both" : "none");
+    if (least < 1)
+        return diag_error(&c->diags, DIAG_MODEL, k->loc, "mincharnum is %lld; tokens have at least one character", (long long)least);
+    if (input_type(k, 0)->rank < 1 || input_type(k, 0)->rank > 2)
+        return diag_error(&c->diags, DIAG_MODEL, k->loc, "Tokenizer of %s; [c] and [n, c] are possible", type_str(c, input_type(k, 0)));
+    attr[0] = (Attr){.name = sym(c, "between"), .kind = ATTR_INT, .i = separators && !single};
+    attr[1] = (Attr){.name = sym(c, "least"), .kind = ATTR_INT, .i = least};
+    attr[2] = (Attr){.name = sym(c, "marks"), .kind = ATTR_INT, .i = marks != 0};
+    ValueId program = regex_program(k, single ? "[\\x{1}-\\x{10FFFF}]" : separators ? any_of(k, separators) : tokens);
+    ValueId x = k->in.at[0], n = program ? call_op(k, OP_tokens, 2, attr, 2, (ValueId[]){x, program}, "tokens") : 0;
+    ValueId all = n ? little_2(k, OP_reshape, n, little_list(k, 1, &flat)) : 0;
+    ValueId most = all ? call_op(k, OP_reduce_max, 1, &keep, 1, &all, "most") : 0;
+    most = most ? little_2(k, OP_max, most, little_number(k, 0)) : 0;
+    if (most && marks)           /* where there is no token there are no marks */
+        most = little_2(k, OP_add, most, little_2(k, OP_mul, little_number(k, 2), little_2(k, OP_min, most, little_number(k, 1))));
+    most = most ? little_match(k, most, NULL) : 0;
+    ValueId pad = call_string(k, "pad", string_attr(k, "pad_value"));
+    return finish(k, most ? call_op(k, OP_tokenize, 3, attr, 4, (ValueId[]){x, program, pad, most}, output_name(k)) : 0);
+}
+
 bool
 convert_equal(Call *k)
 {

@@ -132,24 +132,6 @@ infer_string_pieces(Ctx *c, const OpCall *call, const Type **out)
 }
 
 bool
-infer_string_split(Ctx *c, const OpCall *call, const Type **out)
-{
-    const Type *x = call->in[0];
-    const Expr *dim[TN_MAX_RANK + 1];
-    Known most;
-
-    if (!is_delimiter(c, call) || !op_param(c, call, 2, "most pieces", &most))
-        return false;
-    if (most.n != 1 || x->rank >= TN_MAX_RANK)
-        return op_fail(c, call, DIAG_MODEL, "x is %s, the number of pieces %s", type_str(c, x), type_str(c, call->in[2]));
-    for (uint32_t d = 0; d < x->rank; d++)
-        dim[d] = x->dim[d];
-    dim[x->rank] = most.at[0];
-    out[0] = type_new(c, DT_STR, x->rank + 1, dim);
-    return true;
-}
-
-bool
 infer_string_normalize(Ctx *c, const OpCall *call, const Type **out)
 {
     if (!is_text(c, call, 0) || !is_text(c, call, 1) || !op_rank_is(c, call, 0, 1) || !op_rank_is(c, call, 1, 1))
@@ -181,17 +163,65 @@ is_program(const int64_t *p, int64_t n)
     return true;
 }
 
-bool
-infer_regex_match(Ctx *c, const OpCall *call, const Type **out)
+/* Text, and what it is held against. */
+static bool
+is_for_program(Ctx *c, const OpCall *call)
 {
     int64_t n;
 
     if (!is_text(c, call, 0) || !op_rank_is(c, call, 1, 1))
         return false;
-    if (call->in[1]->dtype != DT_I64 || !call->data[1] || !expr_const(call->in[1]->dim[0], &n) || !is_program(call->data[1], n))
-        return op_fail(c, call, DIAG_MODEL, "input 1 is %s; it is the program of an expression, a constant", type_str(c, call->in[1]));
+    return (call->in[1]->dtype == DT_I64 && call->data[1] && expr_const(call->in[1]->dim[0], &n) && is_program(call->data[1], n))
+        || op_fail(c, call, DIAG_MODEL, "input 1 is %s; it is the program of an expression, a constant", type_str(c, call->in[1]));
+}
+
+bool
+infer_regex_match(Ctx *c, const OpCall *call, const Type **out)
+{
     out[0] = type_with_dtype(c, call->in[0], DT_BOOL);
+    return is_for_program(c, call);
+}
+
+bool
+infer_tokens(Ctx *c, const OpCall *call, const Type **out)
+{
+    out[0] = type_with_dtype(c, call->in[0], DT_I64);
+    return is_for_program(c, call);
+}
+
+/* The type of x with an axis more. */
+static bool
+with_last(Ctx *c, const OpCall *call, uint32_t i, const char *what, const Type **out)
+{
+    const Type *x = call->in[0];
+    const Expr *dim[TN_MAX_RANK + 1];
+    Known most;
+
+    if (!op_param(c, call, i, what, &most))
+        return false;
+    if (most.n != 1 || x->rank >= TN_MAX_RANK)
+        return op_fail(c, call, DIAG_MODEL, "x is %s, the number of pieces %s", type_str(c, x), type_str(c, call->in[i]));
+    for (uint32_t d = 0; d < x->rank; d++)
+        dim[d] = x->dim[d];
+    dim[x->rank] = most.at[0];
+    out[0] = type_new(c, DT_STR, x->rank + 1, dim);
     return true;
+}
+
+bool
+infer_tokenize(Ctx *c, const OpCall *call, const Type **out)
+{
+    if (!is_for_program(c, call) || !is_text(c, call, 2))
+        return false;
+    if (!expr_is(type_count(c, call->in[2]), 1))
+        return op_fail(c, call, DIAG_MODEL, "what stands behind the tokens is %s; it is one string", type_str(c, call->in[2]));
+    return with_last(c, call, 3, "most tokens", out);
+}
+
+bool
+infer_string_split(Ctx *c, const OpCall *call, const Type **out)
+{
+    return is_delimiter(c, call) && with_last(c, call, 2, "most pieces", out);
 }
 
 static bool

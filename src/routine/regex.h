@@ -57,9 +57,15 @@ tn_in_ranges(const int64_t *range, int64_t n, int32_t c)
 }
 
 TN_ROUTINE int64_t
+tn_regex_room(const TnRoutine *r)
+{
+    return (5 * ((const int64_t *)r->array[1].at)[0] + 8) * (int64_t)sizeof(int64_t);
+}
+
+TN_ROUTINE int64_t
 tn_regex_match_plan(const TnRoutine *r, int64_t *scratch)
 {
-    *scratch = (5 * ((const int64_t *)r->array[1].at)[0] + 8) * (int64_t)sizeof(int64_t);
+    *scratch = tn_regex_room(r);
     return tn_count(&r->array[0]);
 }
 /* The program: how many instructions, then they, then the ranges. */
@@ -94,5 +100,124 @@ tn_regex_match(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
         for (int64_t k = 0; k < now.n && !*s; k++)
             found |= program[5 * now.list[k]] == 0;
         ((uint8_t *)r->array[2].at)[i] = (uint8_t)found;
+    }
+}
+
+/* The longest match that begins at s, behind the character `before` (0: none); -1: there is none. */
+TN_ROUTINE int64_t
+tn_longest(const int64_t *data, int64_t *room, int32_t before, const char *s)
+{
+    const int64_t count = data[0], *program = data + 1;
+    const char *begin = s;
+    TnStates now = {room, 0}, next = {room + count, 0};
+    int64_t *mark = room + 2 * count, *stack = room + 3 * count, step = 1, longest = -1;
+    int length;
+
+    memset(mark, 0, (size_t)count * sizeof *mark);
+    tn_follow(program, &now, mark, step, stack, 0, tn_between(before, s));
+    for (;;) {
+        for (int64_t k = 0; k < now.n; k++)
+            longest = program[5 * now.list[k]] == 0 ? s - begin : longest;
+        int32_t c = tn_decode(s, &length);
+        if (!length || !now.n)
+            return longest;
+        next.n = 0;
+        step++;
+        int64_t holds = tn_between(c, s + length);
+        for (int64_t k = 0; k < now.n; k++) {
+            const int64_t *in = program + 5 * now.list[k];
+            if (in[0] == 2 && tn_in_ranges(data + in[3], in[4], c))
+                tn_follow(program, &next, mark, step, stack, in[1], holds);
+        }
+        TnStates other = now;
+        now = next;
+        next = other;
+        s += length;
+    }
+}
+
+/* The tokens of a string: what the expression matches, leftmost and longest, or what lies between (`between`); those of
+ * fewer characters than `least` are left out. */
+typedef struct { const char *s; int32_t before; int done; } TnTokens;
+
+TN_ROUTINE const char *
+tn_token(const TnRoutine *r, int64_t *room, TnTokens *t, int64_t *bytes)
+{
+    const int64_t *program = (const int64_t *)r->array[1].at;
+    const int between = r->attr[0] != 0;
+    const double least = r->attr[1];
+    int length;
+
+    while (!t->done) {
+        const char *from = t->s, *at = from;
+        int64_t found;
+        double skipped = 0;
+        int32_t c = t->before;
+        for (;; at += length, skipped++) {
+            found = tn_longest(program, room, c, at);
+            if (found > 0 || !*at)
+                break;
+            c = tn_decode(at, &length);
+        }
+        t->done = !*at;
+        t->s = at;
+        for (const char *end = at + (found > 0 ? found : 0); t->s < end; t->s += length)
+            t->before = tn_decode(t->s, &length);
+        double characters = 0;
+        for (const char *k = at; k < t->s; k += length, characters++)
+            tn_decode(k, &length);
+        *bytes = between ? at - from : t->s - at;
+        if (*bytes && (between ? skipped : characters) >= least)
+            return between ? from : at;
+    }
+    return 0;
+}
+
+TN_ROUTINE int64_t tn_tokens_plan(const TnRoutine *r, int64_t *scratch) { *scratch = tn_regex_room(r); return tn_count(&r->array[0]); }
+TN_ROUTINE void
+tn_tokens(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
+{
+    const TnRoutine *r = (const TnRoutine *)args;
+    int64_t bytes;
+
+    for (int64_t i = begin; i < end; i++) {
+        TnTokens t = {tn_string(&r->array[0], i), 0, 0};
+        int64_t n = 0;
+        while (tn_token(r, (int64_t *)scratch, &t, &bytes))
+            n++;
+        ((int64_t *)r->array[2].at)[i] = n;
+    }
+}
+
+/* Inputs x, program, what stands behind the last token, how many there are at most; marks stand around them. */
+TN_ROUTINE int64_t tn_tokenize_plan(const TnRoutine *r, int64_t *scratch) { *scratch = tn_regex_room(r); return tn_count(&r->array[4]) > 0; }
+TN_ROUTINE void
+tn_tokenize(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
+{
+    const TnRoutine *r = (const TnRoutine *)args;
+    const int64_t n = tn_count(&r->array[0]), width = r->array[4].dim[r->array[4].rank - 1];
+    const char **out = (const char **)r->array[4].at, *pad = tn_string(&r->array[2], 0);
+    const int marks = r->attr[2] != 0;
+
+    (void)begin, (void)end;
+    for (int64_t i = 0; i < n; i++, out += width) {
+        TnTokens t = {tn_string(&r->array[0], i), 0, 0};
+        int64_t k = 0, bytes;
+        if (marks && width)
+            out[k++] = "\x02";
+        for (const char *s; k < width && (s = tn_token(r, (int64_t *)scratch, &t, &bytes)); ) {
+            char *to = r->text(r->user, bytes + 1);
+            if (!to) {
+                tn_no_memory(r, bytes + 1);
+                return;
+            }
+            memcpy(to, s, (size_t)bytes);
+            to[bytes] = 0;
+            out[k++] = to;
+        }
+        if (marks && k < width)
+            out[k++] = "\x03";
+        while (k < width)
+            out[k++] = pad;
     }
 }

@@ -103,7 +103,7 @@ test_runs_leave_nothing(void **state)
     fputs(text, f);
     fclose(f);
     assert_int_equal(tn_context_new(NULL, &ctx), TN_OK);
-    TnCompileOptions o = { .size = sizeof o, .cache_dir = "", .plain_schedule = 1, .max_calls = 6 };
+    TnCompileOptions o = { .size = sizeof o, .cache_dir = "", .plain_schedule = 1, .max_calls = 6, .max_trips = 7 };
     if (tn_compile(ctx, model, out, &o, NULL) != TN_OK)
         fail_msg("%s", tn_error(ctx));
     assert_int_equal(tn_load(ctx, out, &m), TN_OK);
@@ -128,7 +128,15 @@ test_runs_leave_nothing(void **state)
     assert_int_equal(tn_run(s, in, 3, y, 2), TN_LIMIT);
     assert_non_null(strstr(tn_error(ctx), "--max-calls"));
     n = 2;
+    static const int64_t too_many[] = { 8, INT64_C(1) << 40, INT64_MAX };
+    for (int i = 0; i < 3; i++) {
+        turns = too_many[i];
+        assert_int_equal(tn_run(s, in, 3, y, 2), TN_LIMIT);
+        assert_non_null(strstr(tn_error(ctx), "--max-trips"));
+    }
+    turns = 7;
     assert_int_equal(tn_run(s, in, 3, y, 2), TN_OK);
+    assert_int_equal(y[1].dims[0], 7);
     assert_true(in_use() <= at_first + 65536);
     tn_session_free(s);
     tn_model_free(m);

@@ -1,0 +1,146 @@
+/* own: operators that the user wrote as nests, in a file (--nests).
+ *
+ *     nest "my.Blend"(x: f32[n, m], y: f32[n, m], s: f32[]) -> (o: f32[n, m]) { o[i, j] = x[i, j] + s[] * (y[i, j] - x[i, j]) }
+ *
+ * A node of that name, with its domain or without, becomes the first nest of the file whose inputs have the node's types and
+ * ranks; the names of sizes are bound to what the inputs have. From there on it is a nest like any other: it fuses, is
+ * vectorised and gets formats.
+ */
+#include "import/internal.h"
+
+#include <string.h>
+
+bool
+own_read(Model *m, const char *path)
+{
+    Bytes file;
+
+    if (!path)
+        return true;
+    if (!file_map(m->arena, &m->c->diags, path, &file))
+        return false;
+    Parse p = parse_begin(m->c, path, file);
+    while (!parse_end(&p)) {
+        const Nest *n = nest_parse(&p);
+        if (!n)
+            return false;
+        VEC_PUSH(m->arena, &m->own, n);
+    }
+    return true;
+}
+
+static bool
+is_called(const Nest *n, const Onnx__NodeProto *node, const char *full)
+{
+    return !strcmp(n->name, full) || !strcmp(n->name, text_of(node->op_type));
+}
+
+bool
+own_named(const Model *m, const Onnx__NodeProto *n, const char *full)
+{
+    for (uint32_t i = 0; i < m->own.n; i++)
+        if (is_called(m->own.at[i], n, full))
+            return true;
+    return false;
+}
+
+static bool
+fits(Call *k, const Nest *n)
+{
+    bool same = k->in.n == n->nin && k->nout <= n->nout;
+
+    for (uint32_t i = 0; same && i < n->nin; i++)
+        same = k->in.at[i] && input_type(k, i)->dtype == n->param[i].type->dtype && input_type(k, i)->rank == n->param[i].type->rank;
+    return same;
+}
+
+typedef struct { VEC(Binding) bind; bool all; } Sizes;
+
+static void
+is_bound(void *user, Var v)
+{
+    Sizes *s = user;
+    bool found = v.kind != VAR_SYMBOL;
+
+    for (uint32_t i = 0; i < s->bind.n; i++)
+        found |= s->bind.at[i].var.id == v.id;
+    s->all &= found;
+}
+
+/* The sizes that stand alone among the dimensions of inputs are what these have. */
+static void
+bind_sizes(Call *k, const Nest *n, Sizes *s)
+{
+    Var v;
+
+    for (uint32_t i = 0; i < n->nin; i++)
+        for (uint32_t d = 0; d < n->param[i].type->rank; d++) {
+            Sizes one = *s;
+            one.all = true;
+            if (!expr_is_var(n->param[i].type->dim[d], &v) || v.kind != VAR_SYMBOL)
+                continue;
+            is_bound(&one, v);
+            if (!one.all)
+                VEC_PUSH(k->m->arena, &s->bind, ((Binding){v, input_type(k, i)->dim[d]}));
+        }
+}
+
+/* What the nest says of a dimension has to be so: proved, or checked as it runs. */
+static bool
+require_size(Call *k, const Nest *n, uint32_t i, uint32_t d, const Sizes *s)
+{
+    Ctx *c = k->m->c;
+    const Expr *said = expr_subst(c, n->param[i].type->dim[d], s->bind.at, s->bind.n), *is = input_type(k, i)->dim[d];
+    Tri same = expr_eq(c, NULL, said, is);
+
+    if (same == NO)
+        return diag_error(&c->diags, DIAG_MODEL, k->loc, "axis %u of input %u is %s; the nest %s has %s there", d, i, expr_str(c, is), n->name, expr_str(c, said));
+    if (same == UNKNOWN) {
+        Constraint needed = {said, is, arena_printf(c->arena, "%s: axis %u of input %u", n->name, d, i)};
+        VEC_PUSH(c->arena, &k->m->g->constraints, needed);
+        expr_assume_eq(c, said, is);
+    }
+    return true;
+}
+
+static bool
+call_nest(Call *k, const Nest *n)
+{
+    Model *m = k->m;
+    Sizes s = {.all = true};
+    ValueId *out = NEW_ARRAY(m->arena, ValueId, n->nout + 1);
+
+    bind_sizes(k, n, &s);
+    for (uint32_t i = 0; i < n->nin + n->nout; i++)
+        for (uint32_t d = 0; d < n->param[i].type->rank; d++)
+            expr_vars(n->param[i].type->dim[d], is_bound, &s);
+    if (!s.all)
+        return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "a size of the nest %s stands alone in no dimension of an input, so nothing tells what it is", n->name);
+    for (uint32_t i = 0; i < n->nin; i++)
+        for (uint32_t d = 0; d < n->param[i].type->rank; d++)
+            if (!require_size(k, n, i, d, &s))
+                return false;
+    const Nest *bound = nest_bind(m->c, n, s.bind.at, s.bind.n);
+    for (uint32_t i = 0; i < n->nout; i++) {
+        const char *name = i < k->proto->n_output && *text_of(k->proto->output[i]) ? k->proto->output[i] : n->param[n->nin + i].name;
+        out[i] = graph_value(m->g, name, bound->param[n->nin + i].type);
+    }
+    graph_call_nest(m->g, bound, k->loc, k->origin, k->in.at, out);
+    for (uint32_t i = 0; i < k->nout; i++)
+        call_bind(k, i, out[i]);
+    return true;
+}
+
+bool
+own_call(Call *k)
+{
+    const char *domain = text_of(k->proto->domain), *full = arena_printf(k->m->arena, "%s%s%s", domain, *domain ? "." : "", text_of(k->proto->op_type));
+    Text types = {.arena = k->m->arena};
+
+    for (uint32_t i = 0; i < k->m->own.n; i++)
+        if (is_called(k->m->own.at[i], k->proto, full) && fits(k, k->m->own.at[i]))
+            return call_nest(k, k->m->own.at[i]);
+    for (uint32_t i = 0; i < k->in.n; i++)
+        text_printf(&types, "%s%s", i ? ", " : "", k->in.at[i] ? type_str(k->m->c, input_type(k, i)) : "nothing");
+    return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "no nest %s of the file of nests takes %s; types and ranks have to be the same", full, text_str(&types));
+}
