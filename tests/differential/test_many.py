@@ -1,0 +1,58 @@
+"""What grows with a model: many results joined, each as long as data make it; more kinds of kernels than one function of the host
+program tells the work of."""
+import os
+import pathlib
+import subprocess
+import time
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TENON = os.environ.get("TENON", str(ROOT / "build" / "tenon"))
+PARTS = 40
+
+
+def tenon(*args):
+    done = subprocess.run([TENON, *map(str, args)], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def save(path, nodes, inputs, outputs):
+    infos = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in side] for side in (inputs, outputs)]
+    graph = helper.make_graph(nodes, "many", *infos)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10), path)
+
+
+def test_many_parts_of_sizes_from_data(tmp_path):
+    """The positive elements of each column, joined: forty sizes that only the run knows, and sums of all of them."""
+    nodes = [helper.make_node("Split", ["x"], [f"c{i}" for i in range(PARTS)], axis=1, num_outputs=PARTS)]
+    for i in range(PARTS):
+        nodes += [helper.make_node("Greater", [f"c{i}", "zero"], [f"m{i}"]), helper.make_node("Compress", [f"c{i}", f"f{i}"], [f"p{i}"]),
+                  helper.make_node("Reshape", [f"m{i}", "flat"], [f"f{i}"])]
+    nodes += [helper.make_node("Concat", [f"p{i}" for i in range(PARTS)], ["all"], axis=0), helper.make_node("Mul", ["all", "all"], ["y"])]
+    save(tmp_path / "m.onnx", nodes, [("x", ["n", PARTS])], [("y", None)])
+    model = onnx.load(tmp_path / "m.onnx")
+    model.graph.initializer.extend([onnx.numpy_helper.from_array(np.float32(0), "zero"), onnx.numpy_helper.from_array(np.array([-1]), "flat")])
+    onnx.save(model, tmp_path / "m.onnx")
+    start = time.monotonic()
+    tenon("compile", tmp_path / "m.onnx", "--stop-after=emit", "--plain")
+    assert time.monotonic() - start < 60, "it took minutes once"
+    tenon("compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so", "--plain")
+    for n in (0, 1, 5, 33):
+        x = np.random.default_rng(n).standard_normal((n, PARTS)).astype("f4")
+        np.save(tmp_path / "x.npy", x)
+        tenon("run", tmp_path / "m.so", "--input", f"x=@{tmp_path}/x.npy", "--output-dir", tmp_path)
+        parts = [c[c > 0] for c in x.T]
+        np.testing.assert_allclose(np.load(tmp_path / "y.npy"), np.concatenate(parts) ** 2, rtol=1e-6)
+
+
+def test_many_kinds_of_kernels(tmp_path):
+    """Each kernel has a size of its own; the file of C has to be whole."""
+    n = range(300)
+    save(tmp_path / "m.onnx", [helper.make_node("Sigmoid", [f"x{i}"], [f"y{i}"]) for i in n], [(f"x{i}", [f"n{i}"]) for i in n], [(f"y{i}", None) for i in n])
+    tenon("compile", tmp_path / "m.onnx", "--emit", "c", "-o", tmp_path / "m.c", "--plain")
+    done = subprocess.run(["cc", "-w", "-fsyntax-only", tmp_path / "m.c"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[:500]
