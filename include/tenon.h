@@ -216,6 +216,8 @@ typedef struct TnCompileOptions {
     int32_t example;                 /* with emit "c" 1: write NAME-main.c too, a program that runs the model */
     const char *nests;               /* a file of nests, which nodes may name as their operators; NULL: none */
     int64_t seed;                    /* of random operators that have none of their own; 0: each follows from its name alone */
+    const char *formats;             /* "search" (default): values between kernels lie as all kernels together are fastest; "none": as
+                                        the model says */
 } TnCompileOptions;
 
 typedef struct TnCompileReport {

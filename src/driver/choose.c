@@ -352,7 +352,7 @@ choose_formats(Job *j)
     Text remarks = { .arena = j->arena };
     bool far = constants_are_far(j);
 
-    for (uint32_t i = 0; i < all.n && j->o->schedule != SCHEDULE_PLAIN; i++)
+    for (uint32_t i = 0; i < all.n && j->o->schedule != SCHEDULE_PLAIN && !strcmp(j->o->formats, "search"); i++)
         if (!format_values(all.at[i], j->arena, &(FormatPrice){ format_price, &(Asked){ j, all.at[i], far } }, &remarks))
             return false;
     j->remarks = remarks.n ? text_str(&remarks) : NULL;

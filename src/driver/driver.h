@@ -19,6 +19,7 @@ typedef struct {
     const char *choices;             /* a file of schedules to use instead of the cheapest; NULL: none */
     int32_t alternatives;            /* programs of each kernel that a dump of choose shows in full; 0: none */
     bool no_fuse, time;
+    const char *formats;             /* of values between kernels: "search", "none" */
     const char *prefix;      /* of --emit c: the model is found through PREFIX_manifest(); NULL: tenon */
     bool example;            /* of --emit c: a program that uses it, too */
     bool quick;              /* all code as one unit with cheap flags: for models that are compiled more often than run */

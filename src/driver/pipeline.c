@@ -453,6 +453,8 @@ check_options(Job *j)
 
     if (strcmp(o->emit, "so") && strcmp(o->emit, "c"))
         return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--emit: \"%s\" is not known. Give so (a shared library) or c", o->emit);
+    if (strcmp(o->formats, "search") && strcmp(o->formats, "none"))
+        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--formats: \"%s\" is not known. Give search (the fastest orders of dimensions) or none", o->formats);
     if ((o->prefix || o->example) && strcmp(o->emit, "c"))
         return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "%s belongs to C source: give --emit c too", o->prefix ? "--prefix" : "--main");
     if (o->prefix && !is_identifier(o->prefix))

@@ -146,6 +146,7 @@ def test_usage_errors_say_what_to_do(tenon, args, says):
     (["--shape", "x=" + "x".join(["1"] * 20)], "more than 12 dimensions"),
     (["--dump", "nothing"], ["there is no stage \"nothing\"", "import, fold"]),
     (["--stop-after", "nothing"], "there is no stage"),
+    (["--formats", "nchw"], "--formats: \"nchw\" is not known. Give search"),
     (["--emit", "rust"], "--emit: \"rust\" is not known"),
     (["--target", "pdp-11"], "pdp-11"),
 ])
