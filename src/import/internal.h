@@ -102,7 +102,7 @@ Convert convert_tree_ensemble, convert_tree_regressor, convert_tree_classifier, 
 
 /* What training leaves in models, and a few more. (training.c) */
 extern const OpRow training_rows[];
-Convert convert_batch_norm_training, convert_max_pool_places;
+Convert convert_batch_norm_training, convert_max_pool_places, convert_gradient;
 
 /* Attention as ONNX Runtime has it. (heads.c, cached.c) */
 Convert convert_packed_attention, convert_multi_head, convert_group_query;

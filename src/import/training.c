@@ -216,9 +216,32 @@ convert_max_pool_places(Call *k)
     return finish(k, y) && places;
 }
 
+/* The p-norm of each channel. */
+static bool
+convert_global_lp_pool(Call *k)
+{
+    int64_t p = get_int(k, "p", 2), axis[TN_MAX_RANK];
+    const Type *t = input_type(k, 0);
+
+    if (!need_input(k, 0))
+        return false;
+    if (t->rank < 3 || p < 1)
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "GlobalLpPool of %s with p %lld; axes behind the channels and a p of 1 or more are needed",
+                          type_str(k->m->c, t), (long long)p);
+    for (uint32_t d = 2; d < t->rank; d++)
+        axis[d - 2] = d;
+    ValueId x = k->in.at[0], axes = call_ints(k, "axes", t->rank - 2, axis);
+    if (p <= 2)
+        return finish(k, call_two(k, p == 1 ? OP_reduce_l1 : OP_reduce_l2, x, axes));
+    ValueId power = call_two(k, OP_pow, call_one(k, OP_abs, x), scalar_const(k, "p", x, (double)p));
+    ValueId sum = power ? call_two(k, OP_reduce_sum, power, axes) : 0;
+    return finish(k, sum ? call_two(k, OP_pow, sum, scalar_const(k, "root", x, 1 / (double)p)) : 0);
+}
+
 const OpRow training_rows[] = {
+    {"GlobalLpPool", OP_NONE, convert_global_lp_pool},
     {"ai.onnx.preview.training.Adagrad", OP_NONE, convert_adagrad}, {"ai.onnx.preview.training.Adam", OP_NONE, convert_adam},
-    {"ai.onnx.preview.training.Momentum", OP_NONE, convert_momentum}, {"MeanVarianceNormalization", OP_NONE, convert_mean_variance},
+    {"ai.onnx.preview.training.Gradient", OP_NONE, convert_gradient}, {"ai.onnx.preview.training.Momentum", OP_NONE, convert_momentum}, {"MeanVarianceNormalization", OP_NONE, convert_mean_variance},
     {"BitCast", OP_bit_cast, convert_bit_cast}, {"Det", OP_determinant, 0},
     {0},
 };

@@ -158,6 +158,12 @@ def col2im(r):
 
 
 @operator
+def global_lp_pool(r):
+    spatial = pick(r, ("h",), ("h", "w"))
+    return Case("GlobalLpPool", [floats("n", "c", *spatial)], {"p": pick(r, 1, 2, 3)}, opset=22, least={"n": 1, "c": 1, "h": 1, "w": 1}, judge="ort")
+
+
+@operator
 def center_crop_pad(r):
     return Case("CenterCropPad", [floats("n", "h", "w"), np.array([pick(r, 3, 8), pick(r, 4, 9)])], {"axes": [1, 2]}, opset=18)
 
