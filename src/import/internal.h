@@ -108,10 +108,6 @@ Convert convert_batch_norm_training, convert_max_pool_places, convert_gradient;
 Convert convert_packed_attention, convert_multi_head, convert_group_query;
 ValueId call_columns(Call *k, ValueId x, int64_t from, int64_t to);      /* of the last axis */
 
-/* Attention as ONNX Runtime has it. (heads.c, cached.c) */
-Convert convert_packed_attention, convert_multi_head, convert_group_query;
-ValueId call_columns(Call *k, ValueId x, int64_t from, int64_t to);      /* of the last axis */
-
 /* What is random. (random.c) */
 extern const OpRow random_rows[];
 bool convert_dropout_training(Call *k);
