@@ -70,7 +70,7 @@ static const Row rows[] = {
     { "machine",     0,   M,         TAKES_TEXT,  FIELD(machine),    "FILE",    "show what FILE says, and measure nothing" },
     { "cores",       0,   COMPILING, TAKES_COUNT, FIELD(cores),      "N",       "cores that kernels are shared out among (default: as the machine has)" },
     { "no-fuse",     0,   COMPILING, TAKES_FLAG,  FIELD(no_fuse),    NULL,      "every nest its own kernel" },
-    { "formats",     0,   COMPILING, TAKES_TEXT,  FIELD(formats),    "search|none", "values between kernels lie as is fastest (default), or as the model says" },
+    { "formats",     0,   COMPILING, TAKES_TEXT,  FIELD(formats),    "HOW",     "search: values between kernels lie as is fastest (default); none: as the model says" },
     { "nests",       0,   COMPILING, TAKES_TEXT,  FIELD(nests),      "FILE",    "operators of your own, as nests in a file (see doc/operators.md)" },
     { "choices",     0,   COMPILING, TAKES_TEXT,  FIELD(choices),    "FILE",    "schedules for kernels, as --dump=choose shows them: %VALUE { steps }" },
     { "alternatives", 0,  C,         TAKES_COUNT, FIELD(alternatives), "N",     "--dump=choose shows the N cheapest schedules of each kernel in full" },
