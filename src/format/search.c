@@ -12,12 +12,13 @@
 
 typedef struct {
     uint32_t n;
-    uint32_t *var;                       /* ascending */
+    const uint32_t *var;
     const double *cost;
     bool gone;
 } Table;
 
-typedef struct { uint32_t var; Table scope; uint32_t *best; } Eliminated;
+typedef struct { uint32_t n, *var; } Scope;          /* ascending */
+typedef struct { uint32_t var; Scope scope; uint32_t *best; } Eliminated;
 
 typedef struct {
     Arena *arena;
@@ -49,7 +50,7 @@ entry(const Search *s, uint32_t n, const uint32_t *var, const double *cost)
 
 /* The other variables of the tables that name `var`, ascending; the entries of a table over them, or more than the limit. */
 static uint64_t
-neighbours(Search *s, uint32_t var, Table *scope)
+neighbours(Search *s, uint32_t var, Scope *scope)
 {
     bool *in = NEW_ARRAY(s->arena, bool, s->p->nvar);
     uint64_t entries = 1;
@@ -68,7 +69,7 @@ neighbours(Search *s, uint32_t var, Table *scope)
 
 /* The next choice of the variables, the last one fastest; false after the last. */
 static bool
-advance(Search *s, const Table *scope)
+advance(Search *s, const Scope *scope)
 {
     for (uint32_t i = scope->n; i-- > 0; ) {
         if (++s->choice[scope->var[i]] < s->p->size[scope->var[i]])
@@ -79,7 +80,7 @@ advance(Search *s, const Table *scope)
 }
 
 static Eliminated
-eliminate(Search *s, uint32_t var, const Table *scope, uint64_t entries)
+eliminate(Search *s, uint32_t var, const Scope *scope, uint64_t entries)
 {
     Eliminated e = { var, *scope, NEW_ARRAY(s->arena, uint32_t, entries) };
     double *cost = NEW_ARRAY(s->arena, double, entries);
@@ -103,17 +104,15 @@ eliminate(Search *s, uint32_t var, const Table *scope, uint64_t entries)
     } while (advance(s, scope));
     for (uint32_t t = 0; t < s->table.n; t++)
         s->table.at[t].gone |= names(&s->table.at[t], var);
-    Table made = *scope;
-    made.cost = cost;
-    VEC_PUSH(s->arena, &s->table, made);
+    VEC_PUSH(s->arena, &s->table, ((Table){ scope->n, scope->var, cost, false }));
     return e;
 }
 
 /* The variable whose elimination makes the smallest table. */
 static uint64_t
-smallest(Search *s, uint32_t *var, Table *scope)
+smallest(Search *s, uint32_t *var, Scope *scope)
 {
-    Table trial = { .var = NEW_ARRAY(s->arena, uint32_t, s->p->nvar) };
+    Scope trial = { .var = NEW_ARRAY(s->arena, uint32_t, s->p->nvar) };
     uint64_t best = UINT64_MAX;
 
     for (uint32_t v = 0; v < s->p->nvar; v++) {
@@ -137,10 +136,10 @@ format_search(Arena *a, const FormatProblem *p, uint32_t *choice, double *cost)
     bool ok = true;
 
     for (uint32_t f = 0; f < p->nfactor; f++)
-        VEC_PUSH(scratch, &s.table, ((Table){ p->factor[f].n, arena_copy(scratch, p->factor[f].var, (p->factor[f].n + 1) * sizeof(uint32_t)), p->factor[f].cost, false }));
+        VEC_PUSH(scratch, &s.table, ((Table){ p->factor[f].n, p->factor[f].var, p->factor[f].cost, false }));
     uint32_t n = 0;
     for (; n < p->nvar && ok; n++) {
-        Table scope = { .var = NEW_ARRAY(scratch, uint32_t, p->nvar) };
+        Scope scope = { .var = NEW_ARRAY(scratch, uint32_t, p->nvar) };
         uint32_t var = 0;
         uint64_t entries = smallest(&s, &var, &scope);
         ok = entries <= FORMAT_MAX_TABLE;
