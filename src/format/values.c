@@ -164,56 +164,62 @@ argument(const Formats *f, NodeId n, uint32_t buffer)
     return buffer < node->in.count ? node_in(f->g, node, buffer) : node_out(f->g, node, buffer - node->in.count);
 }
 
+/* The order of a value under a choice; NULL: as it is. */
+static const Order *
+order_under(const Formats *f, ValueId v, const uint32_t *choice)
+{
+    const Order *list[MAX_ORDERS];
+
+    if (!f->var[v] || !choice[f->var[v] - 1])
+        return NULL;
+    orders_of(f, f->g->value.at[v].type->rank, list);
+    return list[choice[f->var[v] - 1] - 1];
+}
+
 /* [nin + nout] of node n under a choice. */
 static const uint8_t *const *
 orders_under(const Formats *f, NodeId n, const uint32_t *choice)
 {
     const Kernel *k = f->g->node.at[n].kernel;
     const uint8_t **order = NEW_ARRAY(f->arena, const uint8_t *, k->nin + k->nout);
-    const Order *list[MAX_ORDERS];
 
     for (uint32_t b = 0; b < k->nin + k->nout; b++) {
-        ValueId v = argument(f, n, b);
-        if (!f->var[v] || !choice[f->var[v] - 1])
-            continue;
-        orders_of(f, f->g->value.at[v].type->rank, list);
-        order[b] = list[choice[f->var[v] - 1] - 1]->dim;
+        const Order *o = order_under(f, argument(f, n, b), choice);
+        order[b] = o ? o->dim : NULL;
     }
     return order;
 }
 
-/* Which arguments lie alike: a product's operands lie as they like. */
-static bool
-lies_as_output(const Formats *f, NodeId n, uint32_t buffer, uint32_t nvar)
+/* Which inputs lie as the output does, [nin]: a product's operands lie as they like, two values of other kernels as well. */
+static const bool *
+tied_inputs(const Formats *f, NodeId n, uint32_t nvar)
 {
     const Kernel *k = f->g->node.at[n].kernel;
     const Part *part = &k->part[0];
+    bool *tied = NEW_ARRAY(f->arena, bool, k->nin + 1);
     Contraction view;
+    bool product = nest_contraction(f->ctx, part->nest, &view);
+    uint32_t rank = k->buffer.at[k->nin].type->rank;
 
-    if (!nest_contraction(f->ctx, part->nest, &view))
-        return nvar > 2;
-    for (int i = 0; i < 2; i++) {
+    for (uint32_t b = 0; b < k->nin; b++)
+        tied[b] = (product || nvar > 2) && !f->g->value.at[argument(f, n, b)].data && k->buffer.at[b].type->rank == rank;
+    for (int i = 0; i < 2 && product; i++) {
         const Scalar *s = i ? view.b : view.a;
-        if (s->op == S_LOAD && part->buffer[s->u.load.slot] == buffer)
-            return false;
+        if (s->op == S_LOAD && part->buffer[s->u.load.slot] < k->nin)
+            tied[part->buffer[s->u.load.slot]] = false;
     }
-    return true;
+    return tied;
 }
 
 static bool
-is_allowed(const Formats *f, NodeId n, uint32_t nvar, const uint32_t *choice)
+is_allowed(const Formats *f, NodeId n, const bool *tied, const uint32_t *choice)
 {
-    const Kernel *k = f->g->node.at[n].kernel;
-    ValueId out = argument(f, n, k->nin);
-    uint32_t lies = f->var[out] ? choice[f->var[out] - 1] : 0, rank = f->g->value.at[out].type->rank;
+    uint32_t nin = f->g->node.at[n].kernel->nin;
+    const Order *lies = order_under(f, argument(f, n, nin), choice);
 
-    for (uint32_t b = 0; b < k->nin; b++) {
-        ValueId v = argument(f, n, b);
-        if (f->g->value.at[v].data || f->g->value.at[v].type->rank != rank || !lies_as_output(f, n, b, nvar))
-            continue;
-        if ((f->var[v] ? choice[f->var[v] - 1] : 0) != lies)
+    for (uint32_t b = 0; b < nin; b++)
+        if (tied[b] && order_under(f, argument(f, n, b), choice) != lies)
             return false;
-    }
     return true;
 }
 
@@ -257,11 +263,12 @@ make_factor(Formats *f, NodeId n, uint32_t *choice)
     if (nvar > MAX_SCOPE)
         return;
     double *cost = NEW_ARRAY(f->arena, double, entries);
+    const bool *tied = tied_inputs(f, n, nvar);
     for (; at < entries; at++) {
         uint64_t rest = at;
         for (uint32_t i = nvar; i-- > 0; rest /= f->size.at[var[i]])
             choice[var[i]] = (uint32_t)(rest % f->size.at[var[i]]);
-        cost[at] = is_allowed(f, n, nvar, choice) ? price_under(f, n, choice) : INFINITY;
+        cost[at] = is_allowed(f, n, tied, choice) ? price_under(f, n, choice) : INFINITY;
     }
     VEC_PUSH(f->arena, &f->factor, ((FormatFactor){ nvar, var, cost }));
 }
@@ -275,17 +282,14 @@ apply(Formats *f, const uint32_t *choice)
         Node *node = &f->g->node.at[n];
         bool any = false;
         for (uint32_t b = 0; f->can[n] && b < node->kernel->nin + node->kernel->nout; b++)
-            any |= f->var[argument(f, n, b)] && choice[f->var[argument(f, n, b)] - 1];
+            any |= order_under(f, argument(f, n, b), choice) != NULL;
         if (any && !(node->kernel = kernel_permute(f->ctx, f->g->arena, node->kernel, orders_under(f, n, choice))))
             return false;
     }
     for (uint32_t i = 0; i < f->value.n; i++) {
+        const Order *o = order_under(f, f->value.at[i], choice);
         Value *v = &f->g->value.at[f->value.at[i]];
-        const Order *list[MAX_ORDERS];
-        if (!choice[i])
-            continue;
-        orders_of(f, v->type->rank, list);
-        v->type = type_permuted(f->ctx, v->type, list[choice[i] - 1]->dim);
+        v->type = o ? type_permuted(f->ctx, v->type, o->dim) : v->type;
     }
     return true;
 }
@@ -293,7 +297,6 @@ apply(Formats *f, const uint32_t *choice)
 static void
 remark(const Formats *f, const uint32_t *choice, double cost, double plain, Text *t)
 {
-    const Order *list[MAX_ORDERS];
     uint32_t changed = 0;
 
     for (uint32_t i = 0; i < f->value.n; i++)
@@ -301,14 +304,14 @@ remark(const Formats *f, const uint32_t *choice, double cost, double plain, Text
     text_printf(t, "; %u of %u values lie in another order than the model's: %.4g ms of kernels instead of %.4g ms\n", changed, f->value.n, cost * 1e3,
                 plain * 1e3);
     for (uint32_t i = 0; i < f->value.n; i++) {
-        if (!choice[i])
+        const Order *o = order_under(f, f->value.at[i], choice);
+        if (!o)
             continue;
-        orders_of(f, f->g->value.at[f->value.at[i]].type->rank, list);
         text_add(t, "; %");
         text_name(t, f->g->value.at[f->value.at[i]].name);
         text_add(t, ":");
-        for (uint32_t d = 0; d < list[choice[i] - 1]->rank; d++)
-            text_printf(t, " %u", list[choice[i] - 1]->dim[d]);
+        for (uint32_t d = 0; d < o->rank; d++)
+            text_printf(t, " %u", o->dim[d]);
         text_add(t, "\n");
     }
 }

@@ -442,3 +442,14 @@ points_step(Points *p, const Step *s)
     };
     return apply[s->verb](p, s);
 }
+
+void
+node_detach(Node *up, const Node *child)
+{
+    uint32_t i = 0;
+
+    while (up->body.at[i] != child)
+        i++;
+    memmove(up->body.at + i, up->body.at + i + 1, (up->body.n - i - 1) * sizeof *up->body.at);
+    up->body.n--;
+}

@@ -159,6 +159,8 @@ bool points_lower(Points *p);
 bool points_refuse(Points *p, const char *format, ...) __attribute__((format(printf, 2, 3)));   /* false */
 Node *node_new(Points *p, NodeKind kind, Node *up, Phase phase, Sym prefix);
 Node *node_loop(Points *p, Node *up, IterId x, Phase phase, Sym prefix);
+/* A child leaves the body it stands in. */
+void node_detach(Node *up, const Node *child);
 /* The loop of this name, "acc.fin.j"; "all": the root, around everything. NULL, refused, if there is none. */
 Node *points_loop(Points *p, Sym name);
 IterId points_iter(Points *p, Sym name);             /* the iterator of this name; 0, refused */

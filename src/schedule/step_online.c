@@ -258,17 +258,6 @@ fin_of(Node *at, uint32_t hold)
 }
 
 static void
-take_child(Node *up, const Node *child)
-{
-    uint32_t i = 0;
-
-    while (up->body.at[i] != child)
-        i++;
-    memmove(up->body.at + i, up->body.at + i + 1, (up->body.n - i - 1) * sizeof *up->body.at);
-    up->body.n--;
-}
-
-static void
 give_child(Points *p, Node *up, Node *child)
 {
     VEC_PUSH(p->a, &up->body, child);
@@ -284,8 +273,8 @@ join_loops(Points *p, Node *const *loop, uint32_t n, const uint32_t *hold)
 
     for (uint32_t i = 0; i < n; i++) {
         fin[i] = fin_of(at, hold[i]);
-        take_child(at, loop[i]);
-        take_child(at, fin[i]);
+        node_detach(at, loop[i]);
+        node_detach(at, fin[i]);
     }
     give_child(p, at, all);
     give_child(p, all, fin[0]);

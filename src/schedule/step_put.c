@@ -188,17 +188,6 @@ first_reader(const Points *p, const Node *at, uint32_t local)
     return at->body.n;
 }
 
-static void
-remove_child(Node *up, const Node *child)
-{
-    uint32_t i = 0;
-
-    while (up->body.at[i] != child)
-        i++;
-    memmove(up->body.at + i, up->body.at + i + 1, (up->body.n - i - 1) * sizeof *up->body.at);
-    up->body.n--;
-}
-
 /* Its loops as they are: none was changed, so that new ones can take their place. */
 static Node *
 untouched(Points *p, const Step *s, Node *leaf)
@@ -335,7 +324,7 @@ step_put(Points *p, const Step *s)
     if (!(top = untouched(p, s, leaf)))
         return false;
     uint32_t number = forget_put(p, part), i, rank = p->k->buffer.at[local].type->rank;
-    remove_child(top->up, top);
+    node_detach(top->up, top);
     i = first_reader(p, at, local);
     leaf->up = new_loops(p, &put, number, at);
     VEC_PUSH(p->a, &leaf->up->body, leaf);

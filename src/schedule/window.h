@@ -4,6 +4,14 @@
 
 #include "schedule/write.h"
 
+/* The axes that a window sums over, and how many points they have. */
+typedef struct { uint32_t axis[NEST_MAX_AXES], n; int64_t points; } WindowSums;
+
+/* The one read that slides under a sum (or maximum) of at most `most` points, written along an axis: *last. NULL: there is none. */
+const Scalar *window_read(Low *l, const Scalar *reduce, int64_t most, WindowSums *sums, uint32_t *last);
+/* The outputs that neither slide over the image nor are lanes, into outer[]; their number. */
+uint32_t window_outer(const Nest *n, const Stage *image, AxisSet lanes, uint32_t *outer);
+
 typedef struct {
     Draft *w;
     Low *l;
@@ -12,8 +20,7 @@ typedef struct {
     const Scalar *reduce;
     Stage image;
     uint32_t outer[NEST_MAX_AXES], nouter;   /* outputs that do not slide */
-    uint32_t window[NEST_MAX_AXES], nwindow;
-    int64_t points;                  /* of the window */
+    WindowSums sums;
     int64_t lanes, across, down;     /* of a vector; outputs of a row, and rows; -1: not known */
 } Window;
 

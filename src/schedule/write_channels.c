@@ -4,7 +4,7 @@
  * Lanes are channels, so every point of the window is a plain vector wherever it slides to. A task copies a band of the image
  * with its padding, and sums some positions of a row at a time: what two of them read is read once.
  */
-#include "schedule/write.h"
+#include "schedule/window.h"
 
 typedef struct {
     Draft *w;
@@ -13,67 +13,23 @@ typedef struct {
     Stage image;
     uint32_t channel;                        /* the axis of lanes */
     uint32_t outer[NEST_MAX_AXES], nouter;   /* outputs that do not slide, without it */
-    uint32_t window[NEST_MAX_AXES], nwindow;
-    int64_t points;                          /* of the window */
+    WindowSums sums;
 } Channels;
 
 enum { MAX_WRITTEN_OUT = 256 };              /* points times sums at a time: the code of more leaves the instruction cache */
 
 /* ---- recognising --------------------------------------------------------------------------------------- */
 
-typedef struct { const Nest *n; uint32_t channel; const Scalar *found; uint32_t count; } FindRead;
-
-static void
-find_window_read(void *user, const Scalar *s)
-{
-    FindRead *f = user;
-    AxisSet parallel = nest_axes_of_kind(f->n, AXIS_PARALLEL), reduced = nest_axes_of_kind(f->n, AXIS_REDUCE);
-    bool slides = false;
-
-    for (uint32_t d = 0; s->op == S_LOAD && d < s->u.load.rank; d++) {
-        AxisSet here = expr_axes(s->u.load.at[d]);
-        slides |= (here & parallel) && (here & reduced);
-    }
-    if (slides) {
-        f->found = s;
-        f->count++;
-    }
-}
-
 static bool
 recognise(Channels *k)
 {
-    const Nest *n = k->l->n;
-    FindRead f = { .n = n };
-    int64_t extent;
-    Var v;
+    const Scalar *read = window_read(k->l, k->reduce, MAX_WRITTEN_OUT, &k->sums, &k->channel);
+    AxisSet lanes = (AxisSet)1 << k->channel;
 
-    if (!k->reduce || n->nwrite != 1 || k->reduce->u.reduce.combiner > COMB_MIN)
+    if (!read || !stage_recognise(k->l, read, (StageAxes){ .sum = k->reduce->u.reduce.axes, .inner = lanes }, &k->image) ||
+        k->image.nouter || k->image.ninner != 1)
         return false;
-    k->nwindow = axis_list(k->reduce->u.reduce.axes, k->window);
-    k->points = 1;
-    for (uint32_t x = 0; x < n->naxis; x++) {
-        if (expr_axes(n->axis[x].extent) || expr_uses_kind(n->axis[x].extent, VAR_COMPUTED))
-            return false;
-        if (k->reduce->u.reduce.axes >> x & 1 && (!expr_const(n->axis[x].extent, &extent) || (k->points *= extent) > MAX_WRITTEN_OUT))
-            return false;
-    }
-    const Write *out = &n->write[0];
-    uint32_t rank = n->param[out->out].type->rank;
-    if (rank == 0 || !expr_is_var(out->at[rank - 1], &v) || v.kind != VAR_AXIS)
-        return false;
-    k->channel = (uint32_t)v.id;
-    scalar_visit(k->w->c, k->reduce->arg[0], find_window_read, &f);
-    if (f.count != 1 || !stage_recognise(k->l, f.found, (StageAxes){ .sum = k->reduce->u.reduce.axes, .inner = (AxisSet)1 << k->channel }, &k->image))
-        return false;
-    if (k->image.nouter || k->image.ninner != 1)
-        return false;
-    AxisSet sliding = (AxisSet)1 << k->channel;
-    for (uint32_t i = 0; i < k->image.nslide; i++)
-        sliding |= (AxisSet)1 << k->image.slide[i].axis;
-    for (uint32_t x = 0; x < n->naxis; x++)
-        if (n->axis[x].kind == AXIS_PARALLEL && !(sliding >> x & 1))
-            k->outer[k->nouter++] = x;
+    k->nouter = window_outer(k->l->n, &k->image, lanes, k->outer);
     return true;
 }
 
@@ -115,7 +71,7 @@ write_band(Channels *k, int64_t band, int64_t across, int64_t vectors)
     Text t = { .arena = w->a };
     int64_t lanes = low_lanes(k->l, k->reduce->dtype);
     uint32_t nslide = k->image.nslide, slide[MAX_SLIDE];
-    const char *outer = axis_names(w, 0, k->outer, k->nouter), *window = axis_names(w, 0, k->window, k->nwindow), *c = axis_name(w, 0, k->channel);
+    const char *outer = axis_names(w, 0, k->outer, k->nouter), *window = axis_names(w, 0, k->sums.axis, k->sums.n), *c = axis_name(w, 0, k->channel);
 
     for (uint32_t i = 0; i < nslide; i++)
         slide[i] = k->image.slide[i].axis;
@@ -156,7 +112,7 @@ write_channels(Draft *w)
     int64_t fit = row > 0 ? m->level[LEVEL_L2].bytes / 2 / row - (first->span - 1) / first->stride : 0;
     for (int64_t across = 8; across >= 2; across /= 2)
         for (int64_t vectors = 1; vectors <= 2; vectors++) {
-            if (across * vectors * k.points > MAX_WRITTEN_OUT || across * vectors + vectors + 2 > m->vector_registers || (wide >= 0 && across > wide))
+            if (across * vectors * k.sums.points > MAX_WRITTEN_OUT || across * vectors + vectors + 2 > m->vector_registers || (wide >= 0 && across > wide))
                 continue;
             if (vectors > 1 && (channels < 0 || channels % (vectors * lanes)))
                 continue;

@@ -29,42 +29,61 @@ find_window_read(void *user, const Scalar *s)
 
 enum { MAX_WINDOW = 128 };                   /* points of a window that is written out: the code of more leaves the instruction cache */
 
-bool
-window_of(Draft *wr, uint32_t part, Window *w)
+const Scalar *
+window_read(Low *l, const Scalar *reduce, int64_t most, WindowSums *sums, uint32_t *last)
 {
-    *w = (Window){ .w = wr, .part = part, .name = part_name(wr->p, part), .reduce = part_reduction(wr->p, part) };
-    w->l = NEW(wr->a, Low);
-    *w->l = low_part(wr->c, wr->a, wr->p->k, wr->p->m, &wr->p->k->part[part]);
-    const Nest *n = w->l->n;
+    const Nest *n = l->n;
     FindRead f = { .n = n };
     int64_t extent;
     Var v;
 
-    if (!w->reduce || n->nwrite != 1 || w->reduce->u.reduce.combiner > COMB_MIN)
-        return false;
-    w->nwindow = axis_list(w->reduce->u.reduce.axes, w->window);
-    w->points = 1;
+    if (!reduce || n->nwrite != 1 || reduce->u.reduce.combiner > COMB_MIN)
+        return NULL;
+    sums->n = axis_list(reduce->u.reduce.axes, sums->axis);
+    sums->points = 1;
     for (uint32_t x = 0; x < n->naxis; x++) {
         if (expr_axes(n->axis[x].extent) || expr_uses_kind(n->axis[x].extent, VAR_COMPUTED))
-            return false;
-        if (w->reduce->u.reduce.axes >> x & 1 && (!expr_const(n->axis[x].extent, &extent) || (w->points *= extent) > MAX_WINDOW))
-            return false;
+            return NULL;
+        if (reduce->u.reduce.axes >> x & 1 && (!expr_const(n->axis[x].extent, &extent) || (sums->points *= extent) > most))
+            return NULL;
     }
     const Write *out = &n->write[0];
     uint32_t rank = n->param[out->out].type->rank;
     if (rank == 0 || !expr_is_var(out->at[rank - 1], &v) || v.kind != VAR_AXIS)
-        return false;
-    scalar_visit(w->w->c, w->reduce->arg[0], find_window_read, &f);
-    if (f.count != 1 || !stage_recognise(w->l, f.found, (StageAxes){ .sum = w->reduce->u.reduce.axes, .wanted = (AxisSet)1 << v.id }, &w->image))
-        return false;
-    if (w->image.nouter || w->image.slide[w->image.nslide - 1].axis != v.id)
-        return false;
-    AxisSet sliding = 0;
-    for (uint32_t i = 0; i < w->image.nslide; i++)
-        sliding |= (AxisSet)1 << w->image.slide[i].axis;
+        return NULL;
+    *last = (uint32_t)v.id;
+    scalar_visit(l->c, reduce->arg[0], find_window_read, &f);
+    return f.count == 1 ? f.found : NULL;
+}
+
+uint32_t
+window_outer(const Nest *n, const Stage *image, AxisSet lanes, uint32_t *outer)
+{
+    AxisSet inside = lanes;
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < image->nslide; i++)
+        inside |= (AxisSet)1 << image->slide[i].axis;
     for (uint32_t x = 0; x < n->naxis; x++)
-        if (n->axis[x].kind == AXIS_PARALLEL && !(sliding >> x & 1))
-            w->outer[w->nouter++] = x;
+        if (n->axis[x].kind == AXIS_PARALLEL && !(inside >> x & 1))
+            outer[count++] = x;
+    return count;
+}
+
+bool
+window_of(Draft *wr, uint32_t part, Window *w)
+{
+    uint32_t last;
+
+    *w = (Window){ .w = wr, .part = part, .name = part_name(wr->p, part), .reduce = part_reduction(wr->p, part) };
+    w->l = NEW(wr->a, Low);
+    *w->l = low_part(wr->c, wr->a, wr->p->k, wr->p->m, &wr->p->k->part[part]);
+    const Scalar *read = window_read(w->l, w->reduce, MAX_WINDOW, &w->sums, &last);
+    if (!read || !stage_recognise(w->l, read, (StageAxes){ .sum = w->reduce->u.reduce.axes, .wanted = (AxisSet)1 << last }, &w->image))
+        return false;
+    if (w->image.nouter || w->image.slide[w->image.nslide - 1].axis != last)
+        return false;
+    w->nouter = window_outer(w->l->n, &w->image, 0, w->outer);
     w->lanes = low_lanes(w->l, w->reduce->dtype);
     w->across = expr_or(low_extent(w->l, w->image.slide[w->image.nslide - 1].axis), -1);
     w->down = w->image.nslide > 1 ? expr_or(low_extent(w->l, w->image.slide[w->image.nslide - 2].axis), -1) : -1;
@@ -98,7 +117,7 @@ filter_of(const Window *w, int64_t busy)
     for (uint32_t i = 0; i < w->image.nslide; i++)
         f.sliding |= (AxisSet)1 << w->image.slide[i].axis;
     scalar_visit(w->w->c, w->reduce->arg[0], find_filter, &f);
-    return f.count == 1 && w->points + busy <= w->w->p->m->vector_registers ? f.load : NULL;
+    return f.count == 1 && w->sums.points + busy <= w->w->p->m->vector_registers ? f.load : NULL;
 }
 
 /* ---- programs -------------------------------------------------------------------------------------------- */
@@ -140,7 +159,7 @@ window_loops(const Window *w, Text *t, int64_t rows, int64_t vectors)
     text_printf(t, "split %s by %lld -> %s %s\n", z, (long long)(vectors * w->lanes), piece(w, "zb"), piece(w, "zv"));
     text_printf(t, "split %s by %lld -> %s %s\n", piece(w, "zv"), (long long)w->lanes, piece(w, "zr"), lanes_of(w));
     return arena_printf(wr->a, "%s %s %s %s %s %s %s", axis_names(wr, w->part, slide, nslide), rows > 1 ? piece(w, "yb") : "", piece(w, "zb"),
-                        axis_names(wr, w->part, w->window, w->nwindow), rows > 1 ? piece(w, "yr") : "", piece(w, "zr"), lanes_of(w));
+                        axis_names(wr, w->part, w->sums.axis, w->sums.n), rows > 1 ? piece(w, "yr") : "", piece(w, "zr"), lanes_of(w));
 }
 
 void
@@ -148,7 +167,7 @@ window_runs(const Window *w, Text *t, int64_t rows, int64_t vectors, const char 
 {
     Draft *wr = w->w;
     const Nest *n = w->l->n;
-    const char *window = axis_names(wr, w->part, w->window, w->nwindow), *part = wr->p->k->npart > 1 ? arena_printf(wr->a, "%s.", w->name) : "";
+    const char *window = axis_names(wr, w->part, w->sums.axis, w->sums.n), *part = wr->p->k->npart > 1 ? arena_printf(wr->a, "%s.", w->name) : "";
     const Scalar *filter = filter_of(w, rows * vectors + 2);
 
     text_printf(t, "hold %s at %s -> %s reg\n", w->name, piece(w, "zb"), piece(w, "acc"));
