@@ -176,8 +176,9 @@ def ops(bench: Bench, o) -> None:
 
 def operator(bench: Bench, name: str, kind: str | None, threads: int, ratios: dict) -> None:
     path = made("ops.py", bench.folder, name)[0]
+    yard = {"thin": "read", "move": "copy", "map": "copy"}.get(kind)
     try:
-        times = bench.race(path, threads, ["onnxruntime"], check=True)
+        times = bench.race(path, threads, ["onnxruntime"], check=True, yard=yard)
         so, data = bench.prepare(path)
         moved = moved_bytes(bench, so, data, threads)
     except RuntimeError as error:
@@ -190,13 +191,13 @@ def operator(bench: Bench, name: str, kind: str | None, threads: int, ratios: di
     ratios[name] = ratio
     numbers = dict(threads=threads, tenon_ms=ours, onnxruntime_ms=theirs, ratio=ratio, gbps=rate, rounds=times)
     share = None
-    if kind:
-        share = rate / bench.bandwidth("read" if kind == "thin" else "copy", threads)
+    if yard:
+        share = moved / times["least"] * 1e-6 / times["most"]
         numbers["share"] = share
     bench.table.add(name, [f"{ours:.3f}", f"{theirs:.3f}", f"{ratio:.2f}", f"{rate:.1f}", f"{100 * share:.0f} %" if share else ""], numbers, ratio, 0.5, 0.9)
     if share:
         floor, aim = (0.8, 0.95) if kind == "thin" else (0.7, 0.9)
-        bench.table.add(f"  share of {'read' if kind == 'thin' else 'copy'} bandwidth", ["", "", "", "", f"{100 * share:.0f} %"],
+        bench.table.add(f"  share of {yard} bandwidth", ["", "", "", "", f"{100 * share:.0f} %"],
                         dict(threads=threads, of=name, share=share), share, floor, aim)
 
 
@@ -206,11 +207,11 @@ def products(bench: Bench, names: list[str], threads: int) -> None:
     bench.table.head(f"products, {threads} thread{'s'[:threads - 1]}", "Tenon GFLOP/s", "ONNX Runtime", "ratio", "of peak")
     for name in names:
         path, n = made("ops.py", bench.folder, name)[0], int(name.split("_")[1])
-        times = bench.race(path, threads, ["onnxruntime"], check=True)
+        times = bench.race(path, threads, ["onnxruntime"], check=True, yard="peak")
         rate = {e: 2 * n**3 / statistics.median(times[e]) * 1e-6 for e in ("tenon", "onnxruntime")}
-        share = rate["tenon"] / (bench.peak() * threads)
+        share = 2 * n**3 / times["least"] * 1e-6 / times["most"]
         bench.table.add(f"{n} x {n} x {n}", [f"{rate['tenon']:.1f}", f"{rate['onnxruntime']:.1f}", f"{rate['tenon'] / rate['onnxruntime']:.2f}", f"{100 * share:.0f} %"],
-                        dict(threads=threads, tenon_gflops=rate["tenon"], onnxruntime_gflops=rate["onnxruntime"], peak_gflops=bench.peak() * threads, share=share),
+                        dict(threads=threads, tenon_gflops=rate["tenon"], onnxruntime_gflops=rate["onnxruntime"], peak_gflops=times["most"], share=share),
                         share, 0.85, 0.94)
         bench.forget(path)
 
@@ -317,8 +318,8 @@ def main() -> None:
         o.what, o.names = "models", [o.what, *o.names]
     bench = Bench(o)
     try:
-        print(f"{processor()}, cores {', '.join(map(str, bench.cores))}, peak {bench.peak():.1f} GFLOP/s (f32), "
-              f"memory {bench.bandwidth('read', 1):.1f} GB/s read, {bench.bandwidth('copy', 1):.1f} GB/s copied by one thread")
+        print(f"{processor()}, cores {', '.join(map(str, bench.cores))}; on one thread now: {bench.yardstick('peak', 1):.1f} GFLOP/s (f32), "
+              f"memory {bench.yardstick('read', 1):.1f} GB/s read, {bench.yardstick('copy', 1):.1f} GB/s copied")
         busy = os.getloadavg()[0]
         if busy > 0.8:
             print(f"this machine is busy (load {busy:.1f}): the numbers below are worth less")

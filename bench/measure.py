@@ -173,13 +173,9 @@ class Bench:
             self.facts_read = {w[0]: float(w[1]) for w in lines if len(w) == 2 and w[0] not in ("target", "processor")}
         return self.facts_read
 
-    def peak(self) -> float:
-        """GFLOP/s (f32) of one core."""
-        return self.facts()["f32_per_second"] * 1e-9
-
-    def bandwidth(self, what: str, threads: int) -> float:
-        """GB/s of memory: what is read, write or copy."""
-        return self.facts()[f"memory.{'all.' if threads > 1 else ''}{what}"] * 1e-9
+    def yardstick(self, what: str, threads: int) -> float:
+        """What the cores give now: GFLOP/s (f32) of "peak", GB/s of memory of "read" or "copy"."""
+        return float(quiet(BUILD / "bench_yardstick", what, threads, self.seconds / 2, preexec_fn=self.pin_to(threads)))
 
     # ---- running
 
@@ -216,8 +212,9 @@ class Bench:
         done = subprocess.run([TENON, "run", so, "--rtol", "1e-3", *self.inputs(data), *expect], capture_output=True, text=True)
         return None if done.returncode == 0 else done.stdout + done.stderr
 
-    def race(self, model: pathlib.Path, threads: int, engines: list[str], check: bool = False) -> dict:
-        """Medians of each round [ms]: {"tenon": [...], engine: [...]}, and "why" for engines that took no part."""
+    def race(self, model: pathlib.Path, threads: int, engines: list[str], check: bool = False, yard: str | None = None) -> dict:
+        """Medians of each round [ms]: {"tenon": [...], engine: [...]}, and "why" for engines that took no part. With `yard`
+        also Tenon's fastest run "least" [ms], and "most" [1e9/s] of the yardstick: what disturbs the one may not disturb the other."""
         so, data = self.prepare(model)
         peers = {e: Peer(e, model, data, threads, self.pin_to(threads)) for e in engines}
         why = {e: p.why for e, p in peers.items() if p.why}
@@ -228,17 +225,21 @@ class Bench:
             wrong = self.agrees(so, data, next(iter(peers.values()))) if check else None
             if wrong:
                 raise RuntimeError(f"the outputs differ: {wrong}")
-            times = {"tenon": []} | {e: [] for e in peers}
+            times, least, most = {"tenon": []} | {e: [] for e in peers}, math.inf, 0.0
             # what takes longer than a turn runs three times in it
             long = self.tenon(so, data, threads, "--warmup", 0, "--iterations", 1)["median_ms"] > 300 * self.seconds
             for _ in range(self.rounds):
-                times["tenon"].append(self.tenon(so, data, threads, *(("--warmup", 1, "--iterations", 3) if long else ()))["median_ms"])
+                ours = self.tenon(so, data, threads, *(("--warmup", 1, "--iterations", 3) if long else ()))
+                times["tenon"].append(ours["median_ms"])
+                least = min(least, ours["min_ms"])
+                if yard:
+                    most = max(most, self.yardstick(yard, threads))
                 for e, p in peers.items():
                     times[e].append(statistics.median(p.times(1 if long else 3, self.seconds)))
         finally:
             for p in peers.values():
                 p.end()
-        return times | {"why": why}
+        return times | {"why": why, "least": least, "most": most}
 
     def forget(self, model: pathlib.Path) -> None:
         """Artefacts of large models fill disks."""
