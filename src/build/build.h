@@ -1,7 +1,7 @@
 /* build: the system's C compiler, and the cache of what it made.
  *
- * Objects are cached by the hash of compiler version, flags and source, in the user's cache folder,
- * safe with several processes (written beside, renamed), least recently used dropped above a bound.
+ * Objects are cached by the hash of compiler version, flags and source, texts by what they were made from, in the user's
+ * cache folder, safe with several processes (written beside, renamed), least recently used dropped above a bound.
  */
 #ifndef TENON_BUILD_H
 #define TENON_BUILD_H
@@ -31,6 +31,10 @@ bool build_shared(Arena *a, Diags *d, const BuildOptions *o, const BuildUnit *un
 typedef struct { int64_t bytes; uint32_t files; } CacheUse;
 bool build_cache_use(Diags *d, const char *dir, CacheUse *out);
 bool build_cache_clear(Diags *d, const char *dir);
+/* A text that is kept under what it was made from, both compared whole; it goes with the arena. False: none is kept. */
+bool build_cache_get(Arena *a, const char *dir, const char *from, const char **text);
+/* Not being able to keep it is no error. */
+void build_cache_put(Arena *a, const char *dir, const char *from, const char *text);
 const char *build_cache_default(Arena *a, const char *xdg_cache_home, const char *home);
 
 #endif

@@ -1,6 +1,7 @@
-/* cache: objects by the hash of everything that made them.
+/* cache: objects and texts by the hash of everything that made them.
  *
  *   DIR/3f/9a…c2.o            an object; its modification time is when it was last used
+ *   DIR/3f/9a…c2.txt          a text, behind what it was made from; the same
  *   DIR/work/build-XXXXXX/    the private folder of a running build
  *
  * An object appears under its name by link(2) from a private folder of the same file system, so it
@@ -37,9 +38,9 @@ is_shard_name(const char *s)
 }
 
 static bool
-is_object_name(const char *s)
+is_entry_name(const char *s)
 {
-    return strlen(s) == 32 && is_hex(s, 30) && !strcmp(s + 30, ".o");
+    return strlen(s) >= 30 && is_hex(s, 30) && (!strcmp(s + 30, ".o") || !strcmp(s + 30, ".txt"));
 }
 
 /* Call `visit` with each entry of a folder that `wanted` accepts. */
@@ -96,15 +97,15 @@ cache_close(Cache *c)
 /* ---- objects --------------------------------------------------------------------------------------- */
 
 static const char *
-object_path(Arena *a, const Cache *c, CacheKey key, bool make_shard)
+entry_path(Arena *a, const char *dir, CacheKey key, const char *ending, bool make_shard)
 {
-    const char *shard = arena_printf(a, "%s/%02x", c->dir, (unsigned)(key.a >> 56));
+    const char *shard = arena_printf(a, "%s/%02x", dir, (unsigned)(key.a >> 56));
 
     if (make_shard)
         mkdir(shard, 0755);
     /* 14 + 16 digits: the two that name the shard are not repeated. */
-    return arena_printf(a, "%s/%014llx%016llx.o", shard, (unsigned long long)(key.a & 0xffffffffffffffULL),
-                        (unsigned long long)key.b);
+    return arena_printf(a, "%s/%014llx%016llx%s", shard, (unsigned long long)(key.a & 0xffffffffffffffULL),
+                        (unsigned long long)key.b, ending);
 }
 
 bool
@@ -114,7 +115,7 @@ cache_fetch(Arena *a, const Cache *c, CacheKey key, const char **object)
 
     if (!c->dir)
         return false;
-    const char *path = object_path(a, c, key, false);
+    const char *path = entry_path(a, c->dir, key, ".o", false);
     if (stat(path, &st))
         return false;
     if (!st.st_size) {           /* the file system lost it, at a power cut say */
@@ -132,11 +133,53 @@ cache_store(Arena *a, const Cache *c, CacheKey key, const char **object)
 {
     if (!c->writable)
         return;
-    const char *path = object_path(a, c, key, true);
+    const char *path = entry_path(a, c->dir, key, ".o", true);
     if (!link(*object, path) || errno == EEXIST)
         return;
     if (!rename(*object, path))
         *object = path;
+}
+
+/* ---- texts ------------------------------------------------------------------------------------------ */
+
+static const char *
+text_path(Arena *a, const char *dir, const char *from, bool make_shard)
+{
+    return entry_path(a, dir, (CacheKey){ hash_bytes(from, strlen(from), 0), hash_bytes(from, strlen(from), 1) }, ".txt", make_shard);
+}
+
+bool
+build_cache_get(Arena *a, const char *dir, const char *from, const char **text)
+{
+    Diags quiet = { .arena = a };
+    size_t before = strlen(from) + 1;
+    Bytes file;
+
+    if (!dir)
+        return false;
+    const char *path = text_path(a, dir, from, false);
+    if (access(path, R_OK) || !file_map(a, &quiet, path, &file))
+        return false;
+    if (file.bytes <= before || memcmp(file.data, from, before) || file.data[file.bytes - 1])
+        return false;
+    utimensat(AT_FDCWD, path, NULL, 0);
+    *text = (const char *)file.data + before;
+    return true;
+}
+
+void
+build_cache_put(Arena *a, const char *dir, const char *from, const char *text)
+{
+    Diags quiet = { .arena = a };
+
+    if (!dir || !folder_make(&quiet, dir))
+        return;
+    Writer *w = writer_open(a, &quiet, text_path(a, dir, from, true));
+    if (!w)
+        return;
+    writer_put(w, from, strlen(from) + 1);
+    writer_put(w, text, strlen(text) + 1);
+    writer_commit(w, 0644);
 }
 
 /* ---- size ------------------------------------------------------------------------------------------- */
@@ -145,7 +188,7 @@ typedef struct { const char *path; int64_t bytes; struct timespec used; } Entry;
 typedef VEC(Entry) Entries;
 
 static void
-list_object(Arena *a, const char *path, void *user)
+list_entry(Arena *a, const char *path, void *user)
 {
     Entries *all = user;
     struct stat st;
@@ -157,7 +200,7 @@ list_object(Arena *a, const char *path, void *user)
 static void
 list_shard(Arena *a, const char *path, void *user)
 {
-    each_entry(a, path, is_object_name, list_object, user);
+    each_entry(a, path, is_entry_name, list_entry, user);
 }
 
 static int

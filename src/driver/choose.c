@@ -263,6 +263,22 @@ has_numbers(const Kernel *k)
     return true;
 }
 
+/* The first two at least, the cheapest first; all where a person wants to see more or the kernel has symbols. */
+static Choices
+choices_for(Job *j, Arena *a, const Kernel *k, const bool *constant, bool far)
+{
+    bool kept = has_numbers(k) && j->o->alternatives == 0;
+    Sym key = choice_key(j, k, constant);
+    Choices choices;
+
+    if (kept && choice_cache_get(j, a, key, far, &choices))
+        return choices;
+    choices = schedule_choices(j->ctx, a, k, &j->machine, constant, far);
+    if (kept)
+        choice_cache_put(j, a, key, far, &choices);
+    return choices;
+}
+
 /* pinned: variants that the file says, if it says some. */
 static Chosen *
 choose_kernel(Job *j, const Kernel *k, Sym value, const bool *constant, bool far, Pin *pin, Variants pinned)
@@ -273,7 +289,7 @@ choose_kernel(Job *j, const Kernel *k, Sym value, const bool *constant, bool far
     Text remark = { .arena = scratch };
 
     if (!pin)
-        choices = schedule_choices(j->ctx, scratch, k, &j->machine, constant, far);
+        choices = choices_for(j, scratch, k, constant, far);
     chosen->program = pin ? pin->steps : choices.n ? arena_str(j->arena, choices.at[0].program) : NULL;
     chosen->asked = value;
     chosen->seconds = choices.n ? choices.at[0].seconds : -1;
@@ -312,7 +328,7 @@ choose_price(void *user, const Kernel *k, const bool *constant)
     uint64_t at;
 
     if (!map_get(&p->known, MAP_PTR(key), &at)) {
-        Choices choices = schedule_choices(p->j->ctx, scratch, k, &p->j->machine, constant, p->far);
+        Choices choices = choices_for(p->j, scratch, k, constant, p->far);
         price = NEW(p->j->arena, double);
         *price = choices.n ? choices.at[0].seconds : -1;
         map_put(&p->known, MAP_PTR(key), at = MAP_PTR(price));

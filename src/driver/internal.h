@@ -73,6 +73,11 @@ typedef struct { uint32_t n; Kernel **at; } Variants;
 Variants choose_variants(Job *j, const Kernel *k, const bool *constant, bool far, const char *own, Text *remark);
 Kernel *variant_of(Job *j, const Kernel *k, const SizeGuard *guard, const char *program);
 
+/* ---- choice_cache.c: what was chosen before; a kernel by all that its choice depends on ---- */
+
+bool choice_cache_get(Job *j, Arena *a, Sym kernel, bool far, Choices *out);     /* the first two of them are there */
+void choice_cache_put(Job *j, Arena *a, Sym kernel, bool far, const Choices *choices);
+
 /* ---- source.c: the graph of kernels as C ---- */
 
 bool source_kernels(Job *j);                         /* fills j->sources.function */

@@ -203,6 +203,28 @@ clearing_removes_objects_and_nothing_else(void **state)
     assert_true(file_exists(mine));
 }
 
+static void
+a_text_is_found_by_what_it_was_made_from(void **state)
+{
+    Fixture *f = *state;
+    const char *text = NULL;
+    CacheUse use;
+
+    assert_false(build_cache_get(f->arena, f->o.cache_dir, "a kernel", &text));
+    build_cache_put(f->arena, f->o.cache_dir, "a kernel", "a program");
+    build_cache_put(f->arena, f->o.cache_dir, "another kernel", "another program");
+    assert_true(build_cache_get(f->arena, f->o.cache_dir, "a kernel", &text));
+    assert_string_equal(text, "a program");
+    assert_false(build_cache_get(f->arena, f->o.cache_dir, "a kerne", &text));
+    assert_false(build_cache_get(f->arena, NULL, "a kernel", &text));
+    build_cache_put(f->arena, "/proc/nowhere", "a kernel", "a program");
+    assert_true(build_cache_use(&f->diags, f->o.cache_dir, &use));
+    assert_int_equal(use.files, 2);
+    assert_true(build_cache_clear(&f->diags, f->o.cache_dir));
+    assert_false(build_cache_get(f->arena, f->o.cache_dir, "a kernel", &text));
+    assert_string_equal(messages(f), "");
+}
+
 int
 main(void)
 {
@@ -217,6 +239,7 @@ main(void)
         T(a_program_that_is_no_compiler_is_refused),
         T(the_least_recently_used_objects_go_above_the_bound),
         T(clearing_removes_objects_and_nothing_else),
+        T(a_text_is_found_by_what_it_was_made_from),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

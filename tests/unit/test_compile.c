@@ -94,6 +94,51 @@ a_text_model_compiles_runs_and_agrees_with_the_interpreter(void **state)
 
 /* What one model teaches of `n` must not hold for the next. */
 static void
+contents(char *out, size_t room, const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    size_t n = fread(out, 1, room, file);
+    assert_true(n > 0 && n < room);
+    memset(out + n, 0, room - n);
+    fclose(file);
+}
+
+/* With what was chosen before, without it, and with a cache that somebody cut off. */
+static void
+choices_are_found_again_and_are_the_same(void **state)
+{
+    enum { ROOM = 1 << 20 };
+    Fixture *f = *state;
+    TnCompileOptions o = options(f);
+    char *first = malloc(ROOM), *again = malloc(ROOM), command[512];
+    TnCacheUse before = TN_INIT(TnCacheUse), after = TN_INIT(TnCacheUse);
+
+    o.plain_schedule = 0;
+    write_file(f->model, "graph @t(%x: f32[3, 4]) -> (%y) {\n"
+                         "  %w: f32[4, 2] = const [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]\n"
+                         "  %y: f32[3, 2] = matmul(%x, %w)\n"
+                         "}\n");
+    assert_int_equal(tn_compile(f->ctx, f->model, f->out, &o, NULL), TN_OK);
+    assert_int_equal(tn_cache_use(f->ctx, f->cache, &before), TN_OK);
+    contents(first, ROOM, f->out);
+    snprintf(command, sizeof command, "test $(find %s -name '*.txt' | wc -l) -gt 0", f->cache);
+    assert_int_equal(system(command), 0);
+    for (int damage = 0; damage < 2; damage++) {
+        assert_int_equal(tn_compile(f->ctx, f->model, f->out, &o, NULL), TN_OK);
+        assert_string_equal(tn_error(f->ctx), "");
+        contents(again, ROOM, f->out);
+        assert_memory_equal(first, again, ROOM);
+        assert_int_equal(tn_cache_use(f->ctx, f->cache, &after), TN_OK);
+        assert_int_equal(before.files, after.files);
+        snprintf(command, sizeof command, "find %s -name '*.txt' -exec truncate -s -1 {} +", f->cache);
+        assert_int_equal(system(command), 0);
+    }
+    free(first);
+    free(again);
+}
+
+static void
 models_of_one_context_do_not_share_symbols(void **state)
 {
     Fixture *f = *state;
@@ -244,6 +289,7 @@ main(void)
         cmocka_unit_test(test_no_context), cmocka_unit_test(test_shorter_options),
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
         T(a_text_model_compiles_runs_and_agrees_with_the_interpreter),
+        T(choices_are_found_again_and_are_the_same),
         T(models_of_one_context_do_not_share_symbols),
         T(inspect_tells_text_and_artefact),
         T(stages_end_with_null_and_say_what_they_do),

@@ -1,0 +1,10 @@
+# Writes OUT: a hash of all sources below FOLDER, as TENON_IDENTITY.
+file(GLOB_RECURSE files RELATIVE "${FOLDER}" "${FOLDER}/*.c" "${FOLDER}/*.h" "${FOLDER}/*.def")
+list(SORT files)
+set(all "")
+foreach(file ${files})
+  file(SHA256 "${FOLDER}/${file}" hash)
+  string(APPEND all "${file} ${hash}\n")
+endforeach()
+string(SHA256 hash "${all}")
+file(WRITE "${OUT}" "#define TENON_IDENTITY \"${hash}\"\n")
