@@ -85,7 +85,8 @@ void *vec_grow(Arena *a, void *at, uint32_t *cap, size_t size);   /* doubles; co
 
 /* ---- hash map from 64-bit keys to 64-bit values, over an arena; {0} plus arena is empty ---- */
 
-typedef struct { Arena *arena; uint64_t *key, *value; uint8_t *used; uint32_t n, cap; } Map;
+typedef struct { uint64_t key, value; bool used; } MapEntry;
+typedef struct { Arena *arena; MapEntry *at; uint32_t n, cap; } Map;
 bool map_get(const Map *m, uint64_t key, uint64_t *value);        /* value may be NULL */
 void map_put(Map *m, uint64_t key, uint64_t value);
 #define MAP_PTR(p) ((uint64_t)(uintptr_t)(p))

@@ -696,8 +696,8 @@ graph_parse(Ctx *c, Arena *arena, const char *path, Bytes text)
         return NULL;
     }
     for (uint32_t i = 0; i < function.cap; i++)
-        if (function.used[i] && !((Graph *)(uintptr_t)function.value[i])->value.n) {
-            parse_error(&r.p, "there is no graph @%s, which is called", ((Graph *)(uintptr_t)function.value[i])->name);
+        if (function.at[i].used && !((Graph *)(uintptr_t)function.at[i].value)->value.n) {
+            parse_error(&r.p, "there is no graph @%s, which is called", ((Graph *)(uintptr_t)function.at[i].value)->name);
             return NULL;
         }
     return graph_verify_as(g, DIAG_MODEL) ? g : NULL;

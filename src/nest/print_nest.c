@@ -68,8 +68,8 @@ printer_of(Ctx *c, Arena *scratch, const Nest *n, Symbols *symbols)
     symbols->arena = symbols->in_types.arena = scratch;
     collect_symbols(n, symbols);
     for (uint32_t i = 0; i < symbols->in_types.cap; i++)
-        if (symbols->in_types.used[i])
-            map_put(&p.taken, symbols->in_types.key[i], 1);
+        if (symbols->in_types.at[i].used)
+            map_put(&p.taken, symbols->in_types.at[i].key, 1);
     for (uint32_t i = 0; i < nslot; i++) {
         p.slot[i] = printer_name(&p, n->param[i].name);
         type[i] = n->param[i].type;

@@ -42,8 +42,8 @@ known_now(const Low *l)
 {
     Map copy = {.arena = l->a};
     for (uint32_t i = 0; i < l->value.cap; i++)
-        if (l->value.used[i])
-            map_put(&copy, l->value.key[i], l->value.value[i]);
+        if (l->value.at[i].used)
+            map_put(&copy, l->value.at[i].key, l->value.at[i].value);
     return copy;
 }
 
