@@ -390,12 +390,28 @@ comment(Ctx *c, Text *t, const Kernel *k)
     text_add(t, "\n */\n");
 }
 
-static void
-ask_for_vectors(Text *t, uint64_t used)
+/* Does a text speak of vectors of other elements than f32 and i32, of products of pairs, or of conversions? */
+static bool
+needs_others(const char *text)
 {
-    for (uint32_t lanes = 2; lanes <= 64; lanes *= 2)
-        if (used >> (lanes & 63) & 1)
-            text_printf(t, "#ifndef TN_X%u\n#define TN_X%u\nTN_VECTORS(%u)\n#endif\n", lanes, lanes, lanes);
+    static const char *const sign[] = { "f64x", "i8x", "i16x", "i64x", "u8x", "u16x", "u32x", "u64x", "tn_dot2_", "_from_" };
+
+    for (size_t i = 0; i < sizeof sign / sizeof *sign; i++)
+        if (strstr(text, sign[i]))
+            return true;
+    return false;
+}
+
+static void
+ask_for_vectors(Text *t, uint64_t used, bool others)
+{
+    for (uint32_t lanes = 2; lanes <= 64; lanes *= 2) {
+        if (!(used >> (lanes & 63) & 1))
+            continue;
+        text_printf(t, "#ifndef TN_X%u\n#define TN_X%u\nTN_VECTORS_F32(%u)\n#endif\n", lanes, lanes, lanes);
+        if (others)
+            text_printf(t, "#ifndef TN_OTHER_X%u\n#define TN_OTHER_X%u\nTN_VECTORS_OTHER(%u)\n#endif\n", lanes, lanes, lanes);
+    }
 }
 
 /* Is there this word in a text? */
@@ -449,7 +465,7 @@ emit_c_kernel(Ctx *c, Text *t, const Kernel *k, const char *symbol, const Machin
         return false;
     if (comments)
         comment(c, t, k);
-    ask_for_vectors(t, e.lanes_used);
+    ask_for_vectors(t, e.lanes_used, needs_others(text_str(&body)));
     bool sums = strstr(text_str(&body), "tn_dot2_") != NULL;
     text_add(t, sums ? "TN_SUMS\n" : "");
     text_printf(t, "TN_KERNEL %s(const TnArgs *a, int64_t begin, int64_t end, void *scratch)\n{\n", symbol);

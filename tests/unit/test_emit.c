@@ -525,7 +525,7 @@ test_golden(void **state)
     assert_string_equal(text_of(elementwise("x"), "f", false),
         "#ifndef TN_X16\n"
         "#define TN_X16\n"
-        "TN_VECTORS(16)\n"
+        "TN_VECTORS_F32(16)\n"
         "#endif\n"
         "TN_KERNEL f(const TnArgs *a, int64_t begin, int64_t end, void *scratch)\n"
         "{\n"

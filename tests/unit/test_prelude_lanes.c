@@ -13,7 +13,7 @@
 static const char program[] =
     "#include <stdio.h>\n"
     "#include <sys/mman.h>\n"
-    "TN_VECTORS(2) TN_VECTORS(8) TN_VECTORS(16)\n"
+    "TN_VECTORS_F32(2) TN_VECTORS_OTHER(2) TN_VECTORS_F32(8) TN_VECTORS_OTHER(8) TN_VECTORS_F32(16) TN_VECTORS_OTHER(16)\n"
     "enum { SPACE = 1 << 16 };\n"
     "static char *end;\n"                    /* what follows cannot be touched */
     "static volatile int64_t two = 2, three = 3;\n"

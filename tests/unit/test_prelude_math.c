@@ -18,7 +18,7 @@
 static const char program[] =
     "#include <stdio.h>\n"
     "#include <stdlib.h>\n"
-    "TN_VECTORS(2) TN_VECTORS(4) TN_VECTORS(8) TN_VECTORS(16)\n"
+    "TN_VECTORS_F32(2) TN_VECTORS_OTHER(2) TN_VECTORS_F32(4) TN_VECTORS_OTHER(4) TN_VECTORS_F32(8) TN_VECTORS_OTHER(8) TN_VECTORS_F32(16) TN_VECTORS_OTHER(16)\n"
     "static double sigmoid(double x) { return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x)); }\n"
     "static double softplus(double x) { return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)); }\n"
     "static uint64_t step;\n"
