@@ -47,7 +47,7 @@ typedef struct TnFault {         /* the first thing that went wrong; code 0: not
 typedef struct TnArgs {          /* what every kernel gets */
     uint64_t size;
     void *const *buf;
-    const int64_t *sym;
+    const int64_t *sym;          /* the sizes that it reads, in its own order */
     TnFault *fault;
     int32_t kernel;              /* its number, from 0 in the order of the calls */
 } TnArgs;

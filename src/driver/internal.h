@@ -18,13 +18,14 @@ typedef struct {
     char *text;              /* the function, without the prelude */
     const char *emitted;     /* the same before it had a name of its own: what equal ones share */
     size_t bytes;
-    const Kernel *kernel;    /* one that is it */
+    const Kernel *kernel;    /* one that is it, */
+    SymbolList sizes;        /* where TnArgs.sym begins with these */
     VEC(const char *) origin;        /* of every node that does */
 } Function;
 
 typedef struct {
     VEC(Function) function;
-    Map symbol;                      /* of each kernel (Kernel): its function, a string */
+    Map code;                        /* of each kernel (Kernel): its KernelCode */
     uint32_t kernels;                /* calls in all graphs */
     const char *host;                /* the host program */
 } Sources;

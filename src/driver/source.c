@@ -1,7 +1,7 @@
 /* source: a graph of scheduled kernels as C.
  *
- * A kernel's text depends on its tree alone. Its symbol is the hash of that text, so two nodes that
- * compute the same way call one function, and a kernel of another model that happens to be equal is
+ * A kernel's text depends on its tree alone, where sizes have numbers for names. Its symbol is the hash of that text, so
+ * two nodes that compute the same way call one function, and a kernel of another model that happens to be equal is
  * found in the cache of objects. To hash a text that must contain its own hash, it is emitted with a
  * placeholder of the same length, which is then overwritten.
  */
@@ -21,13 +21,19 @@ replace_placeholder(char *text, const char *symbol)
         memcpy(at, symbol, sizeof placeholder - 1);
 }
 
-/* Functions already emitted: by the loop tree, which kernels may share, and by text. */
+/* A loop tree, which kernels may share, for what TnArgs.sym began with; and what it has with the tree's own. */
+typedef struct KnownTree {
+    uint64_t function;
+    SymbolList before, sizes;
+    struct KnownTree *next;
+} KnownTree;
+/* Functions already emitted: by tree, and by text. */
 typedef struct { Map by_tree, by_text; } KnownFunctions;
 
 /* The function of this text: its number, a new one if there is none yet. Texts that differ never share a
  * symbol, be their hashes equal. */
 static uint64_t
-function_of(Job *j, KnownFunctions *known, const Kernel *k, Text *t)
+function_of(Job *j, KnownFunctions *known, const Kernel *k, const SymbolList *sizes, Text *t)
 {
     uint64_t seed = 0, hash, at;
 
@@ -39,7 +45,7 @@ function_of(Job *j, KnownFunctions *known, const Kernel *k, Text *t)
         if (f->bytes == t->n && !memcmp(f->emitted, t->s, t->n))
             return at;
     }
-    Function f = { .emitted = t->s, .bytes = t->n, .kernel = k };
+    Function f = { .emitted = t->s, .bytes = t->n, .kernel = k, .sizes = *sizes };
     snprintf(f.symbol, sizeof f.symbol, "tk_%016llx", (unsigned long long)hash);
     f.text = arena_str(j->arena, t->s);
     replace_placeholder(f.text, f.symbol);
@@ -48,39 +54,76 @@ function_of(Job *j, KnownFunctions *known, const Kernel *k, Text *t)
     return j->sources.function.n - 1;
 }
 
-/* The C function of a tree: its own, or that of an equal one. */
 static bool
-add_tree(Job *j, const Kernel *k, const char *origin, const Sym *symbols, uint32_t nsymbol, KnownFunctions *known)
+is_same_list(const SymbolList *a, const SymbolList *b)
 {
-    uint64_t tree = MAP_PTR(k->tree.list.at), at;
+    return a->n == b->n && (!a->n || !memcmp(a->at, b->at, a->n * sizeof *a->at));
+}
 
-    if (!map_get(&known->by_tree, tree, &at)) {
-        Text t = { .arena = j->arena };
-        if (!emit_c_kernel(j->ctx, &t, k, placeholder, &j->machine, symbols, nsymbol, false))
-            return false;
-        at = function_of(j, known, k, &t);
-        map_put(&known->by_tree, tree, at);
-    }
-    Function *f = &j->sources.function.at[at];
+static SymbolList
+list_copy(Arena *a, const SymbolList *from)
+{
+    SymbolList copy = {0};
+
+    for (uint32_t i = 0; i < from->n; i++)
+        VEC_PUSH(a, &copy, from->at[i]);
+    return copy;
+}
+
+/* The function of a tree where TnArgs.sym begins with `before`. NULL, reported: there is none. */
+static const KnownTree *
+tree_of(Job *j, const Kernel *k, const SymbolList *before, KnownFunctions *known)
+{
+    uint64_t tree = MAP_PTR(k->tree.list.at), at = 0;
+    Text t = {.arena = j->arena};
+
+    map_get(&known->by_tree, tree, &at);
+    for (const KnownTree *one = (const KnownTree *)(uintptr_t)at; one; one = one->next)
+        if (is_same_list(&one->before, before))
+            return one;
+    KnownTree *one = NEW(j->arena, KnownTree);
+    *one = (KnownTree){.before = *before, .sizes = list_copy(j->arena, before), .next = (KnownTree *)(uintptr_t)at};
+    if (!emit_c_kernel(j->ctx, &t, k, placeholder, &j->machine, &one->sizes, false))
+        return NULL;
+    one->function = function_of(j, known, k, before, &t);
+    map_put(&known->by_tree, tree, MAP_PTR(one));
+    return one;
+}
+
+/* The C function of a kernel, or of a variant: its own, or that of an equal one. `sizes` grows by what it reads. */
+static KernelCode *
+add_tree(Job *j, const Kernel *k, const char *origin, SymbolList *sizes, KnownFunctions *known)
+{
+    const KnownTree *tree = tree_of(j, k, sizes, known);
+
+    if (!tree)
+        return NULL;
+    Function *f = &j->sources.function.at[tree->function];
+    KernelCode *code = NEW(j->arena, KernelCode);
     VEC_PUSH(j->arena, &f->origin, origin);
-    map_put(&j->sources.symbol, MAP_PTR(k), MAP_PTR(arena_str(j->arena, f->symbol)));
-    return true;
+    *sizes = tree->sizes;
+    code->symbol = arena_str(j->arena, f->symbol);
+    map_put(&j->sources.code, MAP_PTR(k), MAP_PTR(code));
+    return code;
 }
 
 static bool
-add_kernel(Job *j, const Kernel *k, const Sym *symbols, uint32_t nsymbol, KnownFunctions *known)
+add_kernel(Job *j, const Kernel *k, KnownFunctions *known)
 {
     const char *origin = k->origin ? k->origin : k->name;
+    SymbolList sizes = {0};
+    KernelCode *code = add_tree(j, k, origin, &sizes, known);
 
-    if (!add_tree(j, k, origin, symbols, nsymbol, known))
-        return false;
-    for (uint32_t i = 0; i < k->nvariant; i++) {
+    for (uint32_t i = 0; code && i < k->nvariant; i++) {
         Text t = { .arena = j->arena };
         text_printf(&t, "%s, where ", origin);
         guard_print(&t, &k->variant[i]->guard);
-        if (!add_tree(j, k->variant[i], text_str(&t), symbols, nsymbol, known))
+        if (!add_tree(j, k->variant[i], text_str(&t), &sizes, known))
             return false;
     }
+    if (!code)
+        return false;
+    code->sizes = sizes;
     j->sources.kernels++;
     return true;
 }
@@ -88,15 +131,13 @@ add_kernel(Job *j, const Kernel *k, const Sym *symbols, uint32_t nsymbol, KnownF
 bool
 source_kernels(Job *j)
 {
-    const Sym *symbols;
-    uint32_t nsymbol = emit_symbols(j->graph, j->arena, &symbols);
     KnownFunctions known = { .by_tree.arena = j->arena, .by_text.arena = j->arena };
 
-    j->sources.symbol.arena = j->arena;
+    j->sources.code.arena = j->arena;
     for (uint32_t i = 0; i < j->plan->plan.n; i++) {
         const Graph *g = j->plan->plan.at[i]->graph;
         for (NodeId n = 1; n < g->node.n; n++)
-            if (g->node.at[n].kernel && !add_kernel(j, g->node.at[n].kernel, symbols, nsymbol, &known))
+            if (g->node.at[n].kernel && !add_kernel(j, g->node.at[n].kernel, &known))
                 return false;
     }
     return true;
@@ -107,7 +148,7 @@ source_host(Job *j, bool single_file, const void *embed_weights)
 {
     Text t = { .arena = j->arena };
     HostProgram p = {
-        .graph = j->graph, .plan = j->plan, .machine = &j->machine, .kernel_symbol = &j->sources.symbol,
+        .graph = j->graph, .plan = j->plan, .machine = &j->machine, .kernel_code = &j->sources.code,
         .compiler = "tenon " TN_VERSION, .summary = j->summary, .weights_hash = j->weights_hash,
         .prefix = j->o->prefix, .embed_weights = embed_weights, .max_trips = j->o->max_trips, .max_calls = j->o->max_calls,
     };
@@ -157,18 +198,16 @@ source_comment(Text *t, const char *s)
 bool
 source_functions(Job *j, Text *t)
 {
-    const Sym *symbols;
-    uint32_t nsymbol = emit_symbols(j->graph, j->arena, &symbols);
-
     for (uint32_t i = 0; i < j->sources.function.n; i++) {
         const Function *f = &j->sources.function.at[i];
+        SymbolList sizes = list_copy(j->arena, &f->sizes);
         text_printf(t, "\n/* ---- kernel %u of %u%s", i + 1, j->sources.function.n, f->origin.n > 1 ? ", the same code for\n" : " ---- */\n");
         for (uint32_t k = 0; k < f->origin.n && f->origin.n > 1; k++) {
             text_add(t, " *   ");
             source_comment(t, f->origin.at[k]);
             text_add(t, k + 1 < f->origin.n ? "\n" : " */\n");
         }
-        if (!emit_c_kernel(j->ctx, t, f->kernel, f->symbol, &j->machine, symbols, nsymbol, true))
+        if (!emit_c_kernel(j->ctx, t, f->kernel, f->symbol, &j->machine, &sizes, true))
             return false;
     }
     text_add(t, "\n");

@@ -426,6 +426,17 @@ mentions(const char *text, const char *word)
     return false;
 }
 
+/* The position of a symbol in TnArgs.sym; a new one gets the next. */
+static uint32_t
+size_at(Emit *e, Sym s)
+{
+    for (uint32_t i = 0; i < e->sizes->n; i++)
+        if (e->sizes->at[i] == s)
+            return i;
+    VEC_PUSH(e->a, e->sizes, s);
+    return e->sizes->n - 1;
+}
+
 static void
 arguments(Emit *e, Text *t, const char *body)
 {
@@ -435,25 +446,16 @@ arguments(Emit *e, Text *t, const char *body)
         if (!mentions(body, arena_printf(t->arena, "b%u", i)))       /* of some inputs the sizes alone are read */
             text_printf(t, "    (void)b%u;\n", i);
     }
-    for (uint32_t i = 0; i < e->used.n; i++) {
-        uint32_t at = 0;
-        while (at < e->nsymbol && e->symbols[at] != e->used.at[i])
-            at++;
-        if (at == e->nsymbol) {
-            emit_fail(e, "dimension symbol %s has no position", e->used.at[i]);
-            return;
-        }
-        text_printf(t, "    const int64_t n%u = a->sym[%u];\n", i, at);
-    }
+    for (uint32_t i = 0; i < e->used.n; i++)
+        text_printf(t, "    const int64_t n%u = a->sym[%u];\n", i, size_at(e, e->used.at[i]));
 }
 
 bool
-emit_c_kernel(Ctx *c, Text *t, const Kernel *k, const char *symbol, const Machine *m,
-              const Sym *symbols, uint32_t nsymbol, bool comments)
+emit_c_kernel(Ctx *c, Text *t, const Kernel *k, const char *symbol, const Machine *m, SymbolList *sizes, bool comments)
 {
     (void)m;                             /* lanes are in the tree; the text is the same for all machines */
     Text body = {.arena = t->arena};
-    Emit e = {.c = c, .a = t->arena, .t = &body, .depth = 1, .k = k, .symbols = symbols, .nsymbol = nsymbol,
+    Emit e = {.c = c, .a = t->arena, .t = &body, .depth = 1, .k = k, .sizes = sizes,
               .scratch_at = NEW_ARRAY(t->arena, const Expr *, k->buffer.n + 1), .scratch_end = expr_int(c, 0)};
     if (!has_parallel_loop(k))
         emit_line(&e, "if (begin != 0 || end <= 0)\n        return;");

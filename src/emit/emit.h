@@ -21,17 +21,21 @@ const char *emit_c_host_prelude(bool after_kernels);
 const char *emit_c_flags(void);
 /* One kernel as `TN_KERNEL SYMBOL(const TnArgs *, int64_t begin, int64_t end, void *scratch)`, without the prelude.
  * TN_KERNEL is `void` unless defined before the prelude.
- * Depends on the tree alone: equal trees give equal text whatever the names, so objects can be
- * shared and cached. symbols[]: the position of each dimension symbol in TnArgs.sym.
+ * Depends on the tree alone: equal trees give equal text whatever the names, of values and of sizes, so objects can be
+ * shared and cached. sizes: the dimension symbols that TnArgs.sym has, in their order; those that the kernel reads
+ * and that are not among them are added.
  * comments: the origin, the schedule and buffer names as C comments. */
-bool emit_c_kernel(Ctx *c, Text *t, const Kernel *k, const char *symbol, const Machine *m,
-                   const Sym *symbols, uint32_t nsymbol, bool comments);
+typedef VEC(Sym) SymbolList;
+bool emit_c_kernel(Ctx *c, Text *t, const Kernel *k, const char *symbol, const Machine *m, SymbolList *sizes, bool comments);
+
+/* The C function of a kernel. A kernel and its variants are called with the same sizes, the kernel's. */
+typedef struct { const char *symbol; SymbolList sizes; } KernelCode;
 
 typedef struct {
     const Graph *graph;
     const ModelPlan *plan;
     const Machine *machine;
-    const Map *kernel_symbol;            /* of each kernel (Kernel): its C function, a string */
+    const Map *kernel_code;              /* of each kernel (Kernel): its KernelCode */
     const char *compiler;                /* "tenon 0.1.0" */
     const char *summary;                 /* one line: what was chosen */
     uint64_t weights_hash;
@@ -41,7 +45,7 @@ typedef struct {
 } HostProgram;
 #define EMIT_MAX_TRIPS (INT64_C(1) << 30)
 #define EMIT_MAX_CALLS 1000
-/* Dimension symbols of the graph in the order of TnArgs.sym. */
+/* Dimension symbols of the graph in the order of TnFrame.sym. */
 uint32_t emit_symbols(const Graph *g, Arena *a, const Sym **out);
 /* The host program, without its prelude: manifest, prepare, run. Declares the kernels `extern` unless single_file. */
 bool emit_c_host(Ctx *c, Text *t, const HostProgram *p, bool single_file);

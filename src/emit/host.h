@@ -19,7 +19,7 @@ typedef struct {
     const Sym *symbol;
     uint32_t nsymbol;
     const char *own_weights;         /* C for the address of the weights that came with the code, or 0 */
-    Map symbol_at;                   /* Sym to its position in TnArgs.sym */
+    Map symbol_at;                   /* Sym to its position in TnFrame.sym */
     VEC(Sym) function;               /* the kernels' C functions, in the order of their first calls */
     Map function_at;
     bool texts;                      /* some values are strings */
@@ -63,6 +63,7 @@ void parts_end(Parts *p);
 /* ---- the parts of the program ------------------------------------------------------------------------ */
 
 uint32_t host_kernels(Host *h);      /* host_kernels.c; how many calls there are */
+const KernelCode *host_code(const Host *h, const Kernel *k);
 uint32_t host_function(Host *h, const Kernel *k);    /* the number of the function that a kernel is */
 uint32_t host_prepare(Host *h);      /* host_prepare.c; how many dimensions the outputs have together */
 void host_run(Host *h);              /* host_run.c */

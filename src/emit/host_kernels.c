@@ -4,13 +4,20 @@
  */
 #include "emit/host.h"
 
+const KernelCode *
+host_code(const Host *h, const Kernel *k)
+{
+    static const KernelCode none = {.symbol = ""};
+    uint64_t at;
+
+    return map_get(h->p->kernel_code, MAP_PTR(k), &at) ? (const KernelCode *)(uintptr_t)at : &none;
+}
+
 uint32_t
 host_function(Host *h, const Kernel *k)
 {
-    uint64_t at, symbol = 0;
-
-    map_get(h->p->kernel_symbol, MAP_PTR(k), &symbol);
-    Sym name = sym(h->c, symbol ? (const char *)(uintptr_t)symbol : "");
+    uint64_t at;
+    Sym name = sym(h->c, host_code(h, k)->symbol);
 
     if (map_get(&h->function_at, MAP_PTR(name), &at))
         return (uint32_t)at;

@@ -3,10 +3,12 @@
  * Every graph is a function of its own that takes a frame: where its inputs, outputs and memory are. What
  * branches, loops or calls makes a frame for what it runs (host_control.c).
  *
- * Calls are rows of one table, each as long as the call has buffers:
+ * Calls are rows of one table, each as long as the call has buffers and sizes:
  *
- *     kernel, trips, grain, n,   where, offset, … n times         which kernel; how it is divided; its buffers
+ *     kernel, trips, grain, n, m,   where, offset, … n times,   size, … m times
  *
+ * which kernel; how it is divided; its buffers; which symbols it reads. Kernels know sizes by their own order alone, so what
+ * is done at many places with different symbols is one function.
  * A number that depends on symbols is TN_N(k): the k-th size of the function that walks over the row, which
  * computes its sizes once at its beginning. A run of rows without anything in between is one statement.
  */
@@ -135,6 +137,7 @@ call(Program *p, NodeId id)
 {
     const Node *n = &p->g->node.at[id];
     Text *t = &p->rows;
+    const SymbolList *sizes = &host_code(p->h, n->kernel)->sizes;
     uint32_t nbuffer = n->in.count + n->out.count;
 
     program_memory(p, id);
@@ -147,15 +150,17 @@ call(Program *p, NodeId id)
     column(p, n->kernel, trips_of);
     text_add(t, ", ");
     column(p, n->kernel, grain_of);
-    text_printf(t, ", %u,  ", nbuffer);
+    text_printf(t, ", %u, %u,  ", nbuffer, sizes->n);
     for (uint32_t i = 0; i < nbuffer; i++) {
         print_place(p, t, i < n->in.count ? node_in(p->g, n, i) : node_out(p->g, n, i - n->in.count));
         text_add(t, i + 1 < nbuffer ? ", " : ",");
     }
+    for (uint32_t i = 0; i < sizes->n; i++)
+        text_printf(t, "%s%u,", i ? " " : "  ", host_symbol(p->h, sizes->at[i]));
     text_add(t, "    /* ");
     host_comment(t, n->kernel->origin ? n->kernel->origin : n->kernel->name);
     text_add(t, " */\n");
-    p->length += 4 + 2 * nbuffer;
+    p->length += 5 + 2 * nbuffer + sizes->n;
     p->nrow++;
 }
 
@@ -243,7 +248,7 @@ print_tables(const Program *p, Text *t)
     text_add(t, "static TnKernelFn *const tn_functions[] = {\n");
     for (uint32_t i = 0; i < p->h->function.n; i++)
         text_printf(t, "    %s,\n", p->h->function.at[i]);
-    text_printf(t, "    0\n};\n\n/* kernel, trips, grain, buffers; then of each buffer where it lies and at which byte */\n"
+    text_printf(t, "    0\n};\n\n/* kernel, trips, grain, buffers, sizes; then of each buffer where it lies and at which byte; then the sizes */\n"
                    "static const int64_t tn_rows[] = {\n%s    0\n};\n\n", text_str(&p->rows));
 }
 

@@ -18,9 +18,8 @@ typedef struct Emit {
     Text *t;                 /* where statements go now */
     int depth;
     const Kernel *k;
-    const Sym *symbols;      /* positions in TnArgs.sym */
-    uint32_t nsymbol;
-    VEC(Sym) used;           /* symbols met so far: n0, n1, … */
+    SymbolList *sizes;       /* in the order of TnArgs.sym */
+    SymbolList used;         /* symbols met so far: n0, n1, … */
     uint64_t lanes_used;     /* bit n: vectors of n lanes occur (n = 64 is bit 0) */
     VEC(Binding) env;        /* unrolled variables, and lets that are numbers or variables */
     VEC(Binding) lets;       /* all lets, for proofs: each in terms of loops and symbols alone */

@@ -91,12 +91,15 @@ tn_calls(const TnFrame *f, const int64_t *n, TnKernelFn *const *kernel, const in
 {
     for (int32_t c = 0; c < count; c++) {
         TnKernelFn *fn = kernel[tn_number(row[0], n)];
-        int64_t trips = tn_number(row[1], n), grain = tn_number(row[2], n), nbuffer = row[3];
+        int64_t trips = tn_number(row[1], n), grain = tn_number(row[2], n), nbuffer = row[3], nsize = row[4];
         void *buf[nbuffer];
-        row += 4;
+        int64_t size[nsize + 1];
+        row += 5;
         for (int64_t i = 0; i < nbuffer; i++, row += 2)
             buf[i] = tn_place(f, n, row[0], row[1]);
-        const TnArgs args = {sizeof args, buf, f->sym, f->fault, first + c};
+        for (int64_t i = 0; i < nsize; i++)
+            size[i] = f->sym[*row++];
+        const TnArgs args = {sizeof args, buf, size, f->fault, first + c};
         tn_call(f->host, fn, &args, trips, grain);
         if (f->fault->code)
             return f->fault->code;

@@ -123,6 +123,7 @@ ValueId regex_program(Call *k, const char *pattern);         /* 0, reported (reg
 /* Sequences: what stands for one in the table of names, and the names of its two tensors. (sequence.c) */
 bool sequence_is(uint64_t entry);
 bool sequence_has_rank(uint64_t mark);
+bool sequence_same_rank(uint64_t a, uint64_t b);
 bool sequence_input(Model *m, const char *name, DType t, int64_t rank, bool optional, bool list);
 Sym sequence_part(Ctx *c, Sym name, int part);               /* 0: the items, 1: their sizes */
 Control *sequence_named(const Call *k, const char *onnx);    /* NULL: none of its operators */

@@ -183,7 +183,7 @@ expand_carried(LoopRead *l, uint32_t first_in, uint32_t first)
     return true;
 }
 
-/* A sequence that began empty has a rank after the first turn; *again if one was found. */
+/* A sequence that began empty, or of a rank not known, has one after the first turn; *again if one was found. */
 static bool
 settle_sequences(LoopRead *l, uint32_t first_in, bool *again)
 {
@@ -193,11 +193,13 @@ settle_sequences(LoopRead *l, uint32_t first_in, bool *again)
         uint64_t now = l->in.mark[1 + i];
         if (!l->mark[i] != !now)
             return call_refuse(l->k, "carried value %u is a sequence before or after a turn, and none else", i);
-        if (!now || sequence_has_rank(l->mark[i]))
+        if (!now || (sequence_has_rank(l->mark[i]) && sequence_same_rank(l->mark[i], now)))
             continue;
         if (!sequence_has_rank(now))
             return call_refuse(l->k, "a carried sequence never has an item; Tenon does not know its rank");
-        *again = sequence_settle(l->k, sym(m->c, text_of(l->k->proto->input[first_in + i])), now);
+        if (!sequence_settle(l->k, sym(m->c, text_of(l->k->proto->input[first_in + i])), now))
+            return false;
+        *again = true;
     }
     return true;
 }

@@ -34,6 +34,12 @@ sequence_has_rank(uint64_t mark)
     return (mark >> 8 & 0xffffffff) != 0;
 }
 
+bool
+sequence_same_rank(uint64_t a, uint64_t b)
+{
+    return (a >> 8 & 0xffffffff) == (b >> 8 & 0xffffffff);
+}
+
 static DType
 dtype_of(uint64_t mark)
 {
@@ -289,16 +295,46 @@ read_at(Call *k)
     return x != 0;
 }
 
+/* Can it be that it has no items? */
+static bool
+may_be_empty(Call *k, const Sequence *s)
+{
+    int64_t n;
+    return !s->sizes || !expr_const(little_type(k, s->sizes)->dim[0], &n) || n == 0;
+}
+
+/* A sequence whose rank only the run tells has to have items of this one, or none; one of another rank, none: the sizes'
+ * elements are counted. */
+static bool
+fix_rank(Call *k, Sequence *s, uint32_t rank)
+{
+    const int64_t width = rank;
+    Ctx *c = k->m->c;
+    const Type *t = little_type(k, s->sizes);
+    Constraint filled = {type_count(c, t), expr_scale(c, t->dim[0], rank), arena_printf(c->arena, "%s: the items of the sequence have rank %u, or there are none", k->origin, rank)};
+    ValueId rows = little_ints(k, length(k, s)), columns = little_list(k, 1, &width), all = flat(k, s->sizes);
+    ValueId shape = little_axis(k, OP_concat, 0, 2, (ValueId[]){rows, columns}), wanted = little_2(k, OP_mul, rows, columns);
+    ValueId at = wanted ? little_3(k, OP_range, little_number(k, 0), little_1(k, OP_squeeze, wanted), little_number(k, 1)) : 0;
+    ValueId list = at ? little_axis(k, OP_gather, 0, 2, (ValueId[]){all, at}) : 0;
+    Attr exact = {.name = sym(c, "allowzero"), .kind = ATTR_INT, .i = 1};
+
+    VEC_PUSH(c->arena, &k->m->g->constraints, filled);
+    s->sizes = list && shape ? call_op(k, OP_reshape, 1, &exact, 2, (ValueId[]){list, shape}, "sizes") : 0;
+    s->mark = mark_of(dtype_of(s->mark), rank);
+    return s->sizes != 0;
+}
+
 /* Another sequence before position `at` of s: 0 is its end. */
 static bool
-insert(Call *k, const Sequence *s, const Sequence *x, ValueId at, Sequence *out)
+insert(Call *k, Sequence *s, const Sequence *x, ValueId at, Sequence *out)
 {
     *out = *x;
     if (!s->sizes)
         return true;
-    bool open = rank_of(s->mark) == OPEN_RANK;       /* it is checked as the run begins: sizes are as wide as x's */
-    out->mark = open ? x->mark : s->mark;
-    if ((!open && rank_of(s->mark) != rank_of(x->mark)) || dtype_of(s->mark) != dtype_of(x->mark))
+    if (rank_of(s->mark) != rank_of(x->mark) && dtype_of(s->mark) == dtype_of(x->mark) && may_be_empty(k, s) && !fix_rank(k, s, rank_of(x->mark)))
+        return false;
+    out->mark = s->mark;
+    if (rank_of(s->mark) != rank_of(x->mark) || dtype_of(s->mark) != dtype_of(x->mark))
         return call_refuse(k, "an item of another rank or element type; Tenon needs one for all items of a sequence");
     if (!at) {
         out->items = little_axis(k, OP_concat, 0, 2, (ValueId[]){s->items, x->items});
@@ -618,8 +654,15 @@ read_identity(Call *k)
 bool
 sequence_settle(Call *k, Sym name, uint64_t mark)
 {
-    Sequence s = empty(k, dtype_of(mark), rank_of(mark));
+    Sequence s = {0, value_of(k, sequence_part(k->m->c, name, 0)), value_of(k, sequence_part(k->m->c, name, 1))};
 
+    map_get(&k->m->value, MAP_PTR(name), &s.mark);
+    if (sequence_has_rank(s.mark) && !may_be_empty(k, &s))
+        return call_refuse(k, "a carried sequence of items of rank %u, to which a turn adds one of rank %u; Tenon needs one rank", rank_of(s.mark), rank_of(mark));
+    if (!sequence_has_rank(s.mark))
+        s = empty(k, dtype_of(mark), rank_of(mark));
+    else if (!fix_rank(k, &s, rank_of(mark)))
+        return false;
     map_put(&k->m->value, MAP_PTR(name), s.mark);
     map_put(&k->m->value, MAP_PTR(sequence_part(k->m->c, name, 0)), s.items);
     map_put(&k->m->value, MAP_PTR(sequence_part(k->m->c, name, 1)), s.sizes);

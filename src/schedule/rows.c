@@ -48,6 +48,26 @@ is_rectangular(const Nest *n, uint32_t axis)
     return !expr_axes(n->axis[axis].extent) && !expr_uses_kind(n->axis[axis].extent, VAR_COMPUTED);
 }
 
+/* Is it pieced together along the axis, of more pieces than a vector should ask for? Each vector reads all of them, masked,
+ * where a single element takes one branch after the other to the one that it needs. */
+static bool
+is_patchwork(Row *r, uint32_t axis)
+{
+    enum { PIECES = 8 };
+    Accesses all = nest_accesses(r->low.c, r->low.a, r->low.n);
+    uint32_t pieces = 0;
+    Var v;
+
+    for (uint32_t i = 0; i < all.n; i++) {
+        const Scalar *load = all.at[i].load;
+        bool moved = false;
+        for (uint32_t d = 0; d < load->u.load.rank; d++)
+            moved |= (expr_axes(load->u.load.at[d]) >> axis & 1) && !expr_is_var(load->u.load.at[d], &v);
+        pieces += all.at[i].conditional && moved;
+    }
+    return pieces > PIECES;
+}
+
 Row
 row_of(Draft *w, uint32_t part, uint32_t shared)
 {
@@ -82,7 +102,7 @@ row_of(Draft *w, uint32_t part, uint32_t shared)
     uint32_t last_own = r.nown ? r.own[r.nown - 1] : 0;
     if (r.nown && p->iter.at[p->axis[part][last_own]].kind == AXIS_PARALLEL && !(filled && axis_writes_apart(w->c, n, last_own)) && writes_along(&r, last_own) &&
         (is_rectangular(n, last_own) || !r.reduce))
-        r.along = !(r.reduce || inner_sums) || reads_run_along(&r, last_own, false);
+        r.along = (!(r.reduce || inner_sums) || reads_run_along(&r, last_own, false)) && !is_patchwork(&r, last_own);
     while (r.along && r.run < r.nown) {
         bool all = true;
         for (uint32_t i = 0; all && i < n->nwrite; i++)

@@ -56,3 +56,34 @@ def test_many_kinds_of_kernels(tmp_path):
     tenon("compile", tmp_path / "m.onnx", "--emit", "c", "-o", tmp_path / "m.c", "--plain")
     done = subprocess.run(["cc", "-w", "-fsyntax-only", tmp_path / "m.c"], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr[:500]
+
+
+def test_concatenation_of_many(tmp_path):
+    """Ninety pieces of sizes of their own, some empty: a piece more is a branch more, not a masked read in every vector."""
+    n = range(90)
+    save(tmp_path / "m.onnx", [helper.make_node("Concat", [f"x{i}" for i in n], ["y"], axis=0)], [(f"x{i}", [f"n{i}"]) for i in n], [("y", ["m"])])
+    tenon("compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so")
+    tenon("compile", tmp_path / "m.onnx", "--emit", "c", "-o", tmp_path / "m.c")
+    assert "tn_load_if" not in (tmp_path / "m.c").read_text().split("---- kernel 1 of 1")[1]
+    rng = np.random.default_rng(0)
+    pieces = [rng.standard_normal(int(k)).astype("f4") for k in rng.integers(0, 40, len(n))]
+    np.savez(tmp_path / "x.npz", **{f"x{i}": p for i, p in enumerate(pieces)})
+    tenon("run", tmp_path / "m.so", *[a for i in n for a in ("--input", f"x{i}=@{tmp_path}/x.npz:x{i}")], "--output-dir", tmp_path)
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), np.concatenate(pieces))
+
+
+def test_equal_work_of_other_sizes_is_one_function(tmp_path):
+    """Where a size has another name in each of forty places, one kernel serves them all."""
+    n = range(40)
+    save(tmp_path / "m.onnx", [helper.make_node("Softmax", [f"x{i}"], [f"y{i}"], axis=-1) for i in n], [(f"x{i}", [f"n{i}", f"m{i}"]) for i in n],
+         [(f"y{i}", None) for i in n])
+    report = tenon("compile", tmp_path / "m.onnx", "--emit", "c", "-o", tmp_path / "m.c")
+    assert "---- kernel 1 of 1, the same code for" in (tmp_path / "m.c").read_text(), report
+    tenon("compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so")
+    rng = np.random.default_rng(1)
+    x = {f"x{i}": rng.standard_normal((1 + i % 3, i + 1)).astype("f4") for i in n}
+    np.savez(tmp_path / "x.npz", **x)
+    tenon("run", tmp_path / "m.so", *[a for i in n for a in ("--input", f"x{i}=@{tmp_path}/x.npz:x{i}")], "--output-dir", tmp_path)
+    for i in n:
+        e = np.exp(x[f"x{i}"] - x[f"x{i}"].max(-1, keepdims=True))
+        np.testing.assert_allclose(np.load(tmp_path / f"y{i}.npy"), e / e.sum(-1, keepdims=True), rtol=1e-5)

@@ -619,3 +619,17 @@ def test_a_wrong_name(bert_like, tmp_path):
 def test_a_file_that_is_not_there(bert_like, tmp_path):
     done = run("run", bert_like, f"--input=ids=@{tmp_path / 'none.npy'}")
     assert done.returncode == USAGE and "none.npy" in done.stderr
+
+
+def test_items_of_another_rank(tmp_path):
+    """A sequence whose items have no declared rank gets one of rank 1: its own have to have that too, or it is empty."""
+    sequence = helper.make_sequence_type_proto(helper.make_tensor_type_proto(F, None))
+    model = make([node("SequenceInsert", "s x", "o")], [helper.make_value_info("s", sequence), value("x", ["n"])], [helper.make_value_info("o", sequence)])
+    onnx.save(model, tmp_path / "m.onnx")
+    np.save(tmp_path / "x.npy", np.ones(3, "f4"))
+    for items, sizes, code in ((6, [[6]], OK), (0, np.zeros((0, 0)), OK), (6, [[2, 3]], USAGE)):
+        np.save(tmp_path / "items.npy", np.zeros(items, "f4"))
+        np.save(tmp_path / "sizes.npy", np.asarray(sizes, "i8"))
+        done = run("run", tmp_path / "m.onnx", *(a for n, f in (("x", "x"), ("s.items", "items"), ("s.sizes", "sizes")) for a in ("--input", f"{n}=@{tmp_path}/{f}.npy")))
+        assert done.returncode == code, done.stderr
+        assert code == OK or "items of the sequence have rank 1, or there are none" in done.stderr

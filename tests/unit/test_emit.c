@@ -306,7 +306,8 @@ text_of(const Kernel *k, const char *symbol, bool comments)
 {
     Text t = {.arena = world.arena};
     Machine machine = {.name = "any", .vector_bytes = 64};
-    if (!emit_c_kernel(c, &t, k, symbol, &machine, (const Sym[]){world.m, world.n}, 2, comments))
+    SymbolList sizes = {(Sym[]){world.m, world.n}, 2, 2};
+    if (!emit_c_kernel(c, &t, k, symbol, &machine, &sizes, comments))
         fail_msg("%s", c->diags.list.at[0].text);
     return text_str(&t);
 }
@@ -555,7 +556,7 @@ test_refuses(void **state)
     Text t = {.arena = world.arena};
     Machine machine = {.name = "any"};
     uint32_t before = c->diags.list.n;
-    assert_false(emit_c_kernel(c, &t, k, "f", &machine, &world.n, 1, false));
+    assert_false(emit_c_kernel(c, &t, k, "f", &machine, &(SymbolList){0}, false));
     assert_int_equal(c->diags.list.n, before + 1);
     assert_int_equal(c->diags.list.at[before].class, DIAG_INTERNAL);
 }

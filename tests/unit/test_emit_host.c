@@ -44,12 +44,25 @@ model_of(Plan *plan, const Graph *g)
 
 /* The C function of the kernel that each node of g calls. */
 static Map
-symbols_of(const Graph *g, const char *const *name)
+codes_of(const Graph *g, const char *const *name)
 {
     Map m = {.arena = world.arena};
-    for (NodeId n = 1; n < g->node.n; n++)
-        map_put(&m, MAP_PTR(g->node.at[n].kernel), MAP_PTR(name[n]));
+    for (NodeId n = 1; n < g->node.n; n++) {
+        KernelCode *code = NEW(world.arena, KernelCode);
+        code->symbol = name[n];
+        map_put(&m, MAP_PTR(g->node.at[n].kernel), MAP_PTR(code));
+    }
     return m;
+}
+
+/* The kernel as C; the calls in the program then know which sizes it reads. */
+static bool
+print_kernel(Text *t, const Kernel *k, Map *codes, const Machine *machine, bool comments)
+{
+    uint64_t code = 0;
+    map_get(codes, MAP_PTR(k), &code);
+    KernelCode *of = (KernelCode *)(uintptr_t)code;
+    return emit_c_kernel(c, t, k, of->symbol, machine, &of->sizes, comments);
 }
 
 static ValueId
@@ -158,18 +171,16 @@ compile(void **state)
     world.arena = arena_new(NULL, NULL);
     ctx_init(c, world.arena);
     build();
-    const Sym *symbols;
-    uint32_t nsymbol = emit_symbols(&world.g, world.arena, &symbols);
     Machine machine = {.name = "any", .cpu_check = "1"};
     const char *name[] = {NULL, "k1", "k2"};
+    Map codes = codes_of(&world.g, name);
     Text t = {.arena = world.arena};
     text_add(&t, "#define TN_KERNEL static void\n");
     text_add(&t, emit_c_prelude());
     for (NodeId n = 1; n <= 2; n++)
-        if (!emit_c_kernel(c, &t, world.g.node.at[n].kernel, name[n], &machine, symbols, nsymbol, true))
+        if (!print_kernel(&t, world.g.node.at[n].kernel, &codes, &machine, true))
             return -1;
-    Map symbol = symbols_of(&world.g, name);
-    HostProgram p = {.graph = &world.g, .plan = &world.model, .machine = &machine, .kernel_symbol = &symbol, .compiler = "test",
+    HostProgram p = {.graph = &world.g, .plan = &world.model, .machine = &machine, .kernel_code = &codes, .compiler = "test",
                      .summary = "two kernels", .weights_hash = 7, .embed_weights = weights};
     text_add(&t, emit_c_host_prelude(true));
     if (!emit_c_host(c, &t, &p, true))
@@ -368,20 +379,18 @@ test_long_program(void **state)
     Graph g;
     Plan plan;
     Kernel *k;
-    const Sym *symbols;
     Machine machine = {.name = "any", .cpu_check = "1"};
     const char *name[LONG + 1] = {NULL};
     Text t = {.arena = world.arena};
     long_graph(&g, &plan, &k);
     for (int i = 1; i <= LONG; i++)
         name[i] = "k";
-    uint32_t nsymbol = emit_symbols(&g, world.arena, &symbols);
     ModelPlan model = model_of(&plan, &g);
-    Map symbol = symbols_of(&g, name);
-    HostProgram p = {.graph = &g, .plan = &model, .machine = &machine, .kernel_symbol = &symbol};
+    Map codes = codes_of(&g, name);
+    HostProgram p = {.graph = &g, .plan = &model, .machine = &machine, .kernel_code = &codes};
     text_add(&t, "#define TN_KERNEL static void\n");
     text_add(&t, emit_c_prelude());
-    assert_true(emit_c_kernel(c, &t, k, "k", &machine, symbols, nsymbol, false));
+    assert_true(print_kernel(&t, k, &codes, &machine, false));
     text_add(&t, emit_c_host_prelude(true));
     assert_true(emit_c_host(c, &t, &p, true));
     assert_non_null(strstr(text_str(&t), "\ntn_prepare_2("));
@@ -436,8 +445,8 @@ test_unbound_symbol(void **state)
     g.value.at[g.output.at[0]].type = type_new(c, DT_F32, 1, (const Expr *[]){expr_symbol(c, "count")});
     Plan plan = world.plan;
     ModelPlan model = model_of(&plan, &g);
-    Map symbol = symbols_of(&g, (const char *[]){NULL, "a", "b"});
-    HostProgram p = {.graph = &g, .plan = &model, .machine = &machine, .kernel_symbol = &symbol};
+    Map codes = codes_of(&g, (const char *[]){NULL, "a", "b"});
+    HostProgram p = {.graph = &g, .plan = &model, .machine = &machine, .kernel_code = &codes};
     uint32_t before = c->diags.list.n;
     assert_false(emit_c_host(c, &t, &p, false));
     assert_true(c->diags.list.n == before + 1 && c->diags.list.at[before].class == DIAG_UNSUPPORTED);

@@ -113,7 +113,7 @@ compile(void **state)
     for (int d = 0; d < NDTYPE; d++)
         for (uint32_t lanes = 1; lanes <= 8; lanes += 7)
             if (!emit_c_kernel(c, &t, build(dtypes[d], lanes), arena_printf(world.arena, "k_%s_%u", dtype_info[dtypes[d]].name, lanes),
-                               &machine, NULL, 0, false))
+                               &machine, &(SymbolList){0}, false))
                 return -1;
     world.library = library_of(world.arena, text_str(&t), "-O0 -march=native");
     return world.library ? 0 : -1;

@@ -39,12 +39,14 @@ from fill import ZOO, filled, names, nested  # noqa: E402
 SMALL = 1000                     # nodes, those of branches and loops included
 TIMEOUT = 600                    # seconds for one compilation, or for one run
 PLAIN = 1e-4                     # what is allowed: sums in another order
+SPREAD = 2                       # or so often what the reference differs from itself when its sums are in another order
 STEPS = 3e-2                     # 8-bit numbers: a sum in another order may round to the neighbouring step
 NARROW = 3e-3                    # 16-bit numbers: ONNX Runtime computes with more than it stores, here or there
 ALLOWED = {"bert_2layer_dynamic_int8": STEPS, "mobilenet_v2_int8_qdq": STEPS, "resnet18_int8_qdq": STEPS, "resnet18_int8_qoperator": STEPS,
            "tflite_mobilenet_v2_int8": STEPS, "resnet18_fp16": NARROW, "encoder_bf16": STEPS}
 PLAINLY = {"llama_small_int4_qdq",       # by ONNX Runtime without its optimisations: fused, it rounds what 4-bit weights are multiplied with,
            "tflite_mobilenet_v2_int8"}   # and does not load this one if its sums are to be right
+BY_SCORE = {"fasterrcnn_mobilenet_v3_320", "ssd300_vgg16", "ssdlite320_mobilenet_v3"}     # rows sorted by "scores"; equal ones in any order
 NOT_IN_ORT = {"encoder_bf16"}        # no bf16 MatMul on its CPU; onnx's evaluator knows it
 
 
@@ -58,6 +60,7 @@ class Row:
     seconds: float = 0
     errors: list = field(default_factory=list)
     why: str = ""
+    note: str = ""
 
 
 # ---- the two sides -------------------------------------------------------------------------------------
@@ -90,7 +93,7 @@ def run(so: pathlib.Path, inputs: dict, outputs: list[str], folder: pathlib.Path
     return [np.load(out / f"{re.sub('[^A-Za-z0-9_.-]', '_', name)}.npy") for name in outputs]
 
 
-def references(name: str, path: pathlib.Path, sets: list[dict]) -> tuple[list[str], list[list]]:
+def references(name: str, path: pathlib.Path, sets: list[dict], plainly: bool = False) -> tuple[list[str], list[list]]:
     """The names of the outputs, and what they are for each set."""
     if name in NOT_IN_ORT:
         evaluator = ReferenceEvaluator(onnx.load(path))
@@ -101,7 +104,7 @@ def references(name: str, path: pathlib.Path, sets: list[dict]) -> tuple[list[st
     options.log_severity_level = 3
     # Without this, on processors without VNNI, its sums of 8-bit products saturate at 16 bits: 17 % off in mobilenet_v2_int8_qdq.
     options.add_session_config_entry("session.x64quantprecision", "1")
-    if name in PLAINLY:
+    if plainly or name in PLAINLY:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     return [o.name for o in session.get_outputs()], [session.run(None, one) for one in sets]
@@ -134,6 +137,27 @@ def difference(name: str, got: np.ndarray, want: np.ndarray, quantised: bool) ->
     return float(np.abs(got - want)[finite].max() / max(np.abs(want[finite]).max(), np.finfo(np.float32).tiny))
 
 
+def in_order(outputs: list[str], got: list, want: list, allowed: float) -> list:
+    """Rows of `got`, sorted by scores, in the reference's order: those whose scores are as equal as is allowed may be exchanged."""
+    at = outputs.index("scores")
+    scores, wanted = got[at], want[at]
+    if any(g.shape != w.shape for g, w in zip(got, want, strict=True)) or not len(scores):
+        return got
+    left, order, close = list(range(len(scores))), [], 2 * allowed * np.abs(wanted).max()
+    for i in range(len(wanted)):
+        near = [j for j in left if abs(scores[j] - wanted[i]) <= close] or left[:1]
+        order.append(min(near, key=lambda j: sum(float(np.abs(g[j].astype(np.float64) - w[i]).sum()) for g, w in zip(got, want, strict=True))))
+        left.remove(order[-1])
+    return [g[order] for g in got]
+
+
+
+def error_of(name: str, outputs: list[str], got: list, want: list, allowed: float) -> float:
+    if name in BY_SCORE:
+        got = in_order(outputs, got, want, allowed)
+    return max(difference(n, g, w, allowed == STEPS) for n, g, w in zip(outputs, got, want, strict=True))
+
+
 def compare(row: Row, folder: pathlib.Path) -> None:
     path, sets, allowed = filled(row.name, BUILD / "zoo"), drawn(ZOO / f"{row.name}.inputs.json"), ALLOWED.get(row.name, PLAIN)
     so = folder / f"{row.name}.so"
@@ -143,9 +167,15 @@ def compare(row: Row, folder: pathlib.Path) -> None:
     outputs, wanted = references(row.name, path, sets)
     for one, want in zip(sets, wanted, strict=True):
         got = run(so, one, outputs, folder)
-        row.errors.append(max(difference(name, g, w, allowed == STEPS) for name, g, w in zip(outputs, got, want, strict=True)))
-        if row.errors[-1] > allowed:
+        row.errors.append(error_of(row.name, outputs, got, want, allowed))
+        if row.errors[-1] <= allowed:
+            continue
+        spread = 0.0             # how far the reference is from itself, its sums in another order
+        if allowed == PLAIN and row.name not in NOT_IN_ORT:
+            spread = error_of(row.name, outputs, references(row.name, path, [one], plainly=True)[1][0], want, allowed)
+        if row.errors[-1] > SPREAD * spread:
             raise Failed(f"wrong result: {row.errors[-1]:.1e} off")
+        row.note = f"ONNX Runtime without its optimisations is {spread:.1e} from itself"
 
 
 def tried(name: str) -> Row:
@@ -181,7 +211,7 @@ def write_list(expected: dict[str, str]) -> None:
 
 def line_of(row: Row) -> str:
     seconds = f"{row.seconds:8.1f} s" if row.seconds else f"{'-':>10}"
-    return f"{row.name:30}{seconds}   " + ("  ".join([*(f"{e:.1e}" for e in row.errors), *([row.why] if row.why else [])]))
+    return f"{row.name:30}{seconds}   " + ("  ".join([*(f"{e:.1e}" for e in row.errors), *([row.why or row.note] if row.why or row.note else [])]))
 
 
 def main() -> bool:
