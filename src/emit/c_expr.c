@@ -101,7 +101,11 @@ emit_place(Emit *e, uint32_t buffer, uint32_t rank, const Expr *const *at)
     const Expr **index = NEW_ARRAY(e->a, const Expr *, rank + 1);
     for (uint32_t d = 0; d < rank; d++)
         index[d] = emit_subst_expr(e, at[d]);
-    return emit_index(e, buffer_offset(e->c, b, index));
+    const Expr *offset = buffer_offset(e->c, b, index);
+    bool computed = false;                           /* the digits of a number from data may be the number again */
+    for (uint32_t d = 0; d < rank; d++)
+        computed |= expr_uses_kind(index[d], VAR_COMPUTED);
+    return emit_index(e, computed ? expr_simplify(e->c, NULL, offset) : offset);
 }
 
 const char *
@@ -139,6 +143,30 @@ emit_inside(Emit *e, const Expr *at, const Expr *extent, const Expr *width)
     at = without_lets(e, at);
     const Expr *end = expr_add(e->c, at, without_lets(e, width));
     return expr_le(e->c, &r, expr_int(e->c, 0), at) == YES && expr_le(e->c, &r, end, extent) == YES;
+}
+
+/* Does floor(a / k) stand here, k a number above 0? */
+static bool
+is_quotient(const Expr *e, const Expr **a, int64_t *k)
+{
+    if (e->nterm != 1 || e->term[0].coef != 1 || e->term[0].nfactor != 1 || e->term[0].factor[0].power != 1)
+        return false;
+    const Atom *atom = e->term[0].factor[0].atom;
+    if (atom->kind != ATOM_DIV || !expr_const(atom->arg[1], k) || *k <= 0)
+        return false;
+    *a = atom->arg[0];
+    return true;
+}
+
+const char *
+emit_test_inside(Emit *e, const Expr *at, const Expr *extent)
+{
+    const Expr *inner, *all;
+    int64_t k;
+
+    while (is_quotient(at, &inner, &k) && !(all = expr_scale(e->c, extent, k))->bad)     /* floor(a / k) < n where a < k*n */
+        at = inner, extent = all;
+    return arena_printf(e->a, "tn_inside(%s, %s)", emit_index(e, at), emit_index(e, extent));
 }
 
 bool

@@ -152,16 +152,20 @@ load_one(Emit *e, const Scalar *s)
         const char *exists = emit_exists(e, s->u.load.rank, s->u.load.at);
         return from_memory(e, s->dtype, 1, exists ? arena_printf(e->a, "(%s ? %s : 0)", exists, text) : text);
     }
-    CValue v = from_memory(e, s->dtype, 1, text);
     const Type *type = buffer_type(e->c, &e->k->buffer.at[s->u.load.slot]);
     Text test = {.arena = e->a};
+    bool computed = false;
     for (uint32_t d = 0; d < s->u.load.rank; d++)
-        if (expr_uses_kind(s->u.load.at[d], VAR_COMPUTED) || !emit_inside(e, s->u.load.at[d], type->dim[d], expr_int(e->c, 1)))
-            text_printf(&test, "%stn_inside(%s, %s)", test.n ? " && " : "", emit_index(e, s->u.load.at[d]),
-                        emit_index(e, type->dim[d]));
+        if (!emit_inside(e, s->u.load.at[d], type->dim[d], expr_int(e->c, 1))) {
+            text_printf(&test, "%s%s", test.n ? " & " : "", emit_test_inside(e, s->u.load.at[d], type->dim[d]));
+            computed |= expr_uses_kind(s->u.load.at[d], VAR_COMPUTED);
+        }
     if (test.n == 0)
-        return v;
-    CValue outside = emit_value(e, s->u.load.outside);
+        return from_memory(e, s->dtype, 1, text);
+    /* Nobody foresees where places from data lie: the address is chosen, not the way. */
+    if (computed && s->u.load.outside->op == S_CONST && !s->u.load.outside->u.bits)
+        return from_memory(e, s->dtype, 1, arena_printf(e->a, "*(__typeof__(&*b%u))tn_or_zero(%s, &%s)", s->u.load.slot, text_str(&test), text));
+    CValue v = from_memory(e, s->dtype, 1, text), outside = emit_value(e, s->u.load.outside);
     return outside.s ? plain(arena_printf(e->a, "(%s ? %s : %s)", text_str(&test), v.s, outside.s)) : NO_VALUE;
 }
 

@@ -80,6 +80,7 @@ const char *emit_place(Emit *e, uint32_t buffer, uint32_t rank, const Expr *cons
 const char *emit_register(Emit *e, uint32_t buffer, uint32_t rank, const Expr *const *at);
 const Scalar *emit_subst(Emit *e, const Scalar *s);        /* with unrolled variables replaced */
 const Expr *emit_subst_expr(Emit *e, const Expr *x);
+const char *emit_test_inside(Emit *e, const Expr *at, const Expr *extent);      /* a test of 0 <= at < extent */
 bool emit_inside(Emit *e, const Expr *at, const Expr *extent, const Expr *width);   /* proved: 0 <= at, at + width <= extent */
 bool emit_load_inside(Emit *e, const Scalar *s);           /* proved: every lane read is in the buffer */
 const char *emit_exists(Emit *e, uint32_t rank, const Expr *const *at);   /* condition for checked indices to have a place; or NULL */

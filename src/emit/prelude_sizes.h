@@ -28,6 +28,16 @@ TN_INLINE int64_t tn_mod(int64_t a, int64_t b)    /* a - b * floor(a / b) */
 TN_INLINE int64_t tn_min(int64_t a, int64_t b) { return a < b ? a : b; }
 TN_INLINE int64_t tn_max(int64_t a, int64_t b) { return a > b ? a : b; }
 TN_INLINE int tn_inside(int64_t i, int64_t n) { return (uint64_t)i < (uint64_t)n; }
+/* The place if it is inside of a tensor, else that of a zero of any type. The address is hidden from the compiler, which would
+ * branch instead, and nobody foresees which way. */
+TN_INLINE const void *tn_or_zero(int inside, const void *at)
+{
+    static const uint64_t nothing = 0;
+    __asm__("" : "+r"(at));
+    at = inside ? at : &nothing;
+    __asm__("" : "+r"(at));
+    return at;
+}
 
 /* Remember the first index out of range; the host stops after the kernel. */
 TN_COLD void tn_fault_index(const TnArgs *a, int64_t got, int64_t want)

@@ -305,6 +305,70 @@ in_pieces(Normal *m)
     return true;
 }
 
+/* ---- places ------------------------------------------------------------------------------------------------- */
+
+/* Tables that vary with the same axes: computed now, or by one nest. */
+static void
+make_tables(Normal *m, const Nest *from, const PlaceTable *table, uint32_t count, ValueId **to)
+{
+    Ctx *c = m->ctx;
+    bool *keep = NEW_ARRAY(c->arena, bool, from->nin + 1), constant = true;
+    ValueId *value = NEW_ARRAY(c->arena, ValueId, from->nin + count);
+    const char *name = arena_printf(c->arena, "%s_places", m->to->value.at[m->value[from->nin]].name);
+    uint32_t nin = 0;
+
+    const Nest *made = nest_drop_unused(c, nest_simplify(c, normalise_tables(c, from, table, count)), keep);
+    for (uint32_t i = 0; i < from->nin; i++)
+        if (keep[i]) {
+            constant = constant && m->to->value.at[m->value[i]].data;
+            value[nin++] = m->value[i];
+        }
+    for (uint32_t i = 0; i < count; i++) {
+        *to[i] = 0;
+        if (constant) {
+            bool *own = NEW_ARRAY(c->arena, bool, from->nin + 1);
+            *to[i] = compute(m, nest_drop_unused(c, normalise_tables(c, from, &table[i], 1), own), value, name);
+        }
+        constant = constant && *to[i];
+    }
+    if (constant)
+        return;
+    for (uint32_t i = 0; i < count; i++)
+        value[nin + i] = *to[i] = graph_value(m->to, name, table[i].type);
+    graph_call_nest(m->to, made, m->node->loc, m->node->origin, value, value + nin);
+}
+
+static void
+share_places(Normal *m)
+{
+    Ctx *c = m->ctx;
+    PlaceTables p;
+    const Nest *from = m->nest, *rest = normalise_places(c, from, &p);
+
+    if (!rest)
+        return;
+    ValueId *value = NEW_ARRAY(c->arena, ValueId, from->nin + p.n + 1), **to = NEW_ARRAY(c->arena, ValueId *, p.n);
+    PlaceTable *table = NEW_ARRAY(c->arena, PlaceTable, p.n);
+    for (uint32_t i = 0; i < from->nin; i++)
+        value[i] = m->value[i];
+    value[from->nin + p.n] = m->value[from->nin];
+    for (uint32_t i = 0; i < p.n; i++) {
+        uint32_t count = 0;
+        bool first = true;
+        for (uint32_t j = 0; j < p.n; j++)
+            if (p.at[j].value->axes == p.at[i].value->axes) {
+                first = first && j >= i;
+                table[count] = p.at[j];
+                to[count++] = &value[from->nin + j];
+            }
+        if (first)
+            make_tables(m, from, table, count, to);
+    }
+    m->value = value;
+    m->nest = rest;
+    drop_inputs(m);
+}
+
 /* ---- the graph --------------------------------------------------------------------------------------------- */
 
 static bool
@@ -343,6 +407,7 @@ normalise_node(Normal *m, const Graph *from, ValueId *map)
         return true;
     for (uint32_t i = 0; i < nout; i++)
         m->value[nin + i] = map[node_out(from, n, i)] = graph_copy_value(m->to, from, node_out(from, n, i));
+    share_places(m);
     if (plain_product(m))
         return true;
     if (m->pairs && m->nest)

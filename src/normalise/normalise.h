@@ -8,6 +8,8 @@
  * Sums of products of narrow integers are made of pairs where the machine multiplies pairs (nest/pair.c): each factor
  * is a tensor of pairs, that of a constant computed now.
  *
+ * Places that data say, and weights beside them, are computed once for all channels that are read there (places.c).
+ *
  * A reduction to one point is made of pieces that threads may share (pieces.c).
  *
  * Needs   nests; no operators.
@@ -25,6 +27,14 @@ Graph *normalise_turns(const Graph *g);
 /* A reduction to one point as two nests: pieces that are worth so many points at least, and what is made of them (its inputs
  * are n's, and the pieces behind). False: it is none, too short, or does not divide. */
 bool normalise_pieces(Ctx *c, const Nest *n, int64_t worth, const Nest **made, const Nest **rest);
+
+/* Values that a nest computes once for many points, beside where it reads (places.c): tables of them, and the nest that reads
+ * those, whose inputs are n's and the tables behind. NULL, quietly: there are none that pay. */
+typedef struct { const Scalar *value; const Type *type; } PlaceTable;
+typedef VEC(PlaceTable) PlaceTables;
+const Nest *normalise_places(Ctx *c, const Nest *n, PlaceTables *tables);
+/* The nest that makes tables which vary with the same axes, of the inputs of n. */
+const Nest *normalise_tables(Ctx *c, const Nest *n, const PlaceTable *table, uint32_t count);
 
 /* max_bytes: of one constant that is computed; larger ones stay for the run. pairs: the machine has a step for pairs of
  * 16-bit products, and sums of such are written for it. worth: operations that are worth a thread; 0: there is one. */

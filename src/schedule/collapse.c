@@ -3,10 +3,11 @@
 
 typedef struct { Low *l; uint32_t outer, inner; bool ok; } Collapse;
 
+/* Directly: what it is computed from by way of data is a read of its own. */
 static bool
 uses_axis(const Expr *e, uint32_t axis)
 {
-    return expr_axes(e) >> axis & 1;
+    return expr_uses(e, (Var){ VAR_AXIS, axis });
 }
 
 /* Offsets may use both axes only as coef * (extent(inner) * outer + inner). */

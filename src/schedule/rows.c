@@ -42,6 +42,28 @@ writes_along(Row *r, uint32_t axis)
     return true;
 }
 
+/* Is everything that has no fixed step along the axis read at places that data say, and tested by itself? */
+static bool
+reads_are_placed(Row *r, uint32_t axis)
+{
+    Accesses all = nest_accesses(r->low.c, r->low.a, r->low.n);
+    bool placed = false;
+
+    for (uint32_t i = 0; i < all.n; i++) {
+        const Scalar *load = all.at[i].load;
+        bool uses = false, computed = false;
+        for (uint32_t d = 0; d < load->u.load.rank; d++) {
+            uses |= expr_axes(load->u.load.at[d]) >> axis & 1;
+            computed |= expr_uses_kind(load->u.load.at[d], VAR_COMPUTED);
+        }
+        const Expr *stride = uses && !computed ? low_stride(&r->low, load, axis) : NULL;
+        if (uses && !computed && (load->u.load.outside || !stride || (!expr_is(stride, 0) && !expr_is(stride, 1))))
+            return false;
+        placed |= uses && computed;
+    }
+    return placed;
+}
+
 static bool
 is_rectangular(const Nest *n, uint32_t axis)
 {
@@ -66,6 +88,15 @@ is_patchwork(Row *r, uint32_t axis)
         pieces += all.at[i].conditional && moved;
     }
     return pieces > PIECES;
+}
+
+/* Can vectors run along the innermost sum? */
+static bool
+sums_run(Row *r)
+{
+    uint32_t last = r->sum[r->nsum - 1];
+
+    return r->reduce->u.reduce.combiner <= COMB_MIN && is_rectangular(r->low.n, last) && reads_run_along(r, last, true);
 }
 
 Row
@@ -101,8 +132,11 @@ row_of(Draft *w, uint32_t part, uint32_t shared)
     r.run = r.nown > 0;
     uint32_t last_own = r.nown ? r.own[r.nown - 1] : 0;
     if (r.nown && p->iter.at[p->axis[part][last_own]].kind == AXIS_PARALLEL && !(filled && axis_writes_apart(w->c, n, last_own)) && writes_along(&r, last_own) &&
-        (is_rectangular(n, last_own) || !r.reduce))
+        (is_rectangular(n, last_own) || !r.reduce)) {
         r.along = (!(r.reduce || inner_sums) || reads_run_along(&r, last_own, false)) && !is_patchwork(&r, last_own);
+        r.placed = !r.along && r.nsum && r.reduce && !sums_run(&r) && reads_are_placed(&r, last_own);
+        r.along |= r.placed;
+    }
     while (r.along && r.run < r.nown) {
         bool all = true;
         for (uint32_t i = 0; all && i < n->nwrite; i++)
@@ -114,13 +148,21 @@ row_of(Draft *w, uint32_t part, uint32_t shared)
     if (!r.reduce || r.along || !r.nsum)
         return r;
     r.lanes = low_lanes(&r.low, r.reduce->dtype);
-    uint32_t last = r.sum[r.nsum - 1];
-    if (r.reduce->u.reduce.combiner > COMB_MIN || !is_rectangular(n, last) || !reads_run_along(&r, last, true))
+    if (!sums_run(&r))
         return r;
     for (r.sum_run = 1; r.sum_run < r.nsum; r.sum_run++)
         if (!low_collapses(&r.low, r.sum[r.nsum - r.sum_run - 1], r.sum[r.nsum - r.sum_run], r.reduce->arg, 1, NULL))
             break;
     return r;
+}
+
+bool
+row_is_gathered(Draft *w)
+{
+    Contraction view;
+    const Kernel *k = w->p->k;
+
+    return k->npart == 1 && row_of(w, 0, 0).placed && (!nest_contraction(w->c, k->part[0].nest, &view) || !view.row);
 }
 
 /* ---- pieces of programs ---------------------------------------------------------------------------------- */

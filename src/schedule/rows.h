@@ -15,6 +15,7 @@ typedef struct {
     uint32_t free;                   /* the first so many of them are outputs that trips write apart, as long as they are everywhere */
     uint32_t run;                    /* the last so many of them are one index in memory */
     bool along;                      /* vectors run along the run */
+    bool placed;                     /* though some of what is summed lies where data say */
     uint32_t sum[NEST_MAX_AXES], nsum;
     uint32_t sum_run;                /* likewise of the sums, where vectors run along them; 0: they do not */
     int64_t lanes;

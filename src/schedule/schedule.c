@@ -94,6 +94,8 @@ schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool
 
     if (write_group(&w) || write_separable(&w))
         ;
+    else if (row_is_gathered(&w))
+        write_rows(&w);
     else if (write_contraction(&w))
         write_thin(&w);
     else if (!write_channels(&w) && !write_window(&w) && !write_turn(&w))

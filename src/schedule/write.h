@@ -38,6 +38,8 @@ bool write_group(Draft *w);
 bool write_separable(Draft *w);
 /* Work on rows that the parts share, reductions, elementwise work: anything. */
 void write_rows(Draft *w);
+/* Does the only part sum up what lies where data say, along its outputs? As a product it would have no rows to share it. */
+bool row_is_gathered(Draft *w);
 /* One loop inside the other, nothing unrolled, no vectors: the reference of the others. */
 void write_plain(Draft *w);
 

@@ -22,6 +22,8 @@ most_vectors(const Machine *m)
     return n;
 }
 
+enum { FEW_PLACES = 8 };             /* are looked up one beside the other: each is some dozens of instructions */
+
 /* ---- programs -------------------------------------------------------------------------------------------- */
 
 static const char *
@@ -70,6 +72,8 @@ write_part(Draft *w, Row *r, Text *t, const char *outside, int64_t unroll, int64
         }
         if (unroll > 1)
             text_printf(t, "run %s.u unroll\n", a);
+        if (r->placed && expr_or(row_extent(r, r->sum, r->nsum), INT64_MAX) <= FEW_PLACES)
+            text_printf(t, "run %s unroll\n", names(w, r, r->sum, r->nsum));
         text_printf(t, "run %s.l vector\n", a);
         if (!outside && *free)
             text_printf(t, "fuse %s -> task\nrun task parallel\n", free);
