@@ -190,14 +190,15 @@ without_change(const Formats *f, uint32_t factor, uint32_t b, const uint32_t *ch
     return -1;
 }
 
-static void
+/* Its bytes, 0 where they are not known. */
+static int64_t
 print_change(const Formats *f, const FormatFound *found, uint32_t factor, uint32_t b, Text *t)
 {
     NodeId n = f->kernel[factor];
     ValueId from = format_argument(f, n, b), to = format_argument(f, n, f->g->node.at[n].kernel->nin);
     uint32_t rank = f->g->value.at[from].type->rank;
     double with = factor_cost(f, factor, found->choice), without = without_change(f, factor, b, found->choice);
-    int64_t bytes;
+    int64_t bytes = 0;
 
     text_printf(t, "  %s reads %%", origin_of(f, n));
     text_name(t, f->g->value.at[from].name);
@@ -218,6 +219,7 @@ print_change(const Formats *f, const FormatFound *found, uint32_t factor, uint32
         print_time(t, fabs(with - without));
     }
     text_add(t, "\n");
+    return bytes;
 }
 
 static void
@@ -225,6 +227,7 @@ print_changes(const Formats *f, const FormatFound *found, Text *t)
 {
     Text lines = { .arena = f->arena };
     uint32_t n = 0;
+    int64_t bytes = 0;
 
     for (uint32_t i = 0; i < f->factor.n; i++) {
         const Kernel *k = f->g->node.at[f->kernel[i]].kernel;
@@ -235,12 +238,13 @@ print_changes(const Formats *f, const FormatFound *found, Text *t)
             if (f->g->value.at[v].data || rank != k->buffer.at[k->nin].type->rank || (!f->var[v] && !f->var[out])
                 || same_order(rank, format_order(f, v, found->choice), format_order(f, out, found->choice)))
                 continue;
-            print_change(f, found, i, b, &lines);
+            bytes += print_change(f, found, i, b, &lines);
             n++;
         }
     }
-    text_printf(t, "\n%u time%s a kernel reads one order and writes another; nothing is converted beside kernels%s\n%s", n, n == 1 ? "" : "s", n ? ":" : ".",
-                text_str(&lines));
+    text_printf(t, "\n%u time%s a kernel reads one order and writes another, ", n, n == 1 ? "" : "s");
+    text_size(t, bytes);
+    text_printf(t, " in all; nothing is converted beside kernels%s\n%s", n ? ":" : ".", text_str(&lines));
 }
 
 /* ---- what had no choice ------------------------------------------------------------------------------------------ */
