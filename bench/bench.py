@@ -11,6 +11,7 @@
     threads      two threads against one
     compiler     compiling, loading, memory
     profile      the slowest kernels of models and nets, and how well their times were predicted
+    formats      orders of dimensions as searched against greedy ones, single ones and the model's own; and what searching takes
     choices      the cheapest schedules of each kernel of models and nets: whether the one that is taken is the fastest
 
 NAME picks rows of WHAT. Every number is printed beside its floor and its aim, met or missed.
@@ -25,11 +26,13 @@ import sys
 import time
 
 from choices import choices
+from formats import formats, searches
 from measure import BUILD, MAKE_INPUTS, MODELS, PEERS, ROOT, TENON, Bench, geomean, processor, python, quiet, rank_correlation
 
 ZOO = ["mobilenet_v1", "mobilenet_v2", "resnet50", "vgg16", "efficientnet_b0", "squeezenet1_1", "mixer_b16", "vit_b_16", "bert_base",
        "gpt2", "smollm_135m", "yolov4_416"]
 NETS = ["grouped", "dense", "large_depthwise", "inception", "high_resolution", "windowed_attention"]
+FORMATS = ["mobilenet_v1", "mobilenet_v2", "efficientnet_b0", "resnet50", "squeezenet1_1", "yolov4_416", "mixer_b16", "mixer_s32", "segmentation"]
 SCALING = ["mobilenet_v1", "mobilenet_v2", "resnet50", "bert_base"]
 SEQUENCES = [128, 256, 512, 1024, 2048]
 COLD_SECONDS, WARM_SECONDS, LOAD_MS, RESIDENT, COMPILE_MEMORY = (4, 2), (0.5, 0.2), 50, 1.3, 3
@@ -289,6 +292,16 @@ def pick_choices(bench: Bench, o) -> None:
     choices(bench, rows(ZOO + NETS, o.names), path_of, o.alternatives, o.threads or [1], o.top)
 
 
+# ---- formats ---------------------------------------------------------------------------------------------------
+
+
+def pick_formats(bench: Bench, o) -> None:
+    path_of = lambda name: filled(name) if name in ZOO else made("nets.py", BUILD / "nets", name)[0]
+    for threads in thread_counts(bench, o):
+        formats(bench, rows(FORMATS, o.names), path_of, threads)
+    searches(bench, [n for n in [*ZOO, "mixer_b16_42"] if not o.names or any(n.startswith(w) for w in o.names)], path_of)
+
+
 # ---- the door -----------------------------------------------------------------------------------------------------
 
 
@@ -298,7 +311,7 @@ def everything(bench: Bench, o) -> None:
 
 
 WHAT = {"all": everything, "models": models, "nets": nets, "attention": attention, "ops": ops, "threads": threads_gain,
-        "compiler": compiler, "profile": profile, "choices": pick_choices}
+        "compiler": compiler, "profile": profile, "formats": pick_formats, "choices": pick_choices}
 
 
 def main() -> None:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Six nets that are unlike those of bench/models, with random weights.
+"""Nets that are unlike those of bench/models, with random weights.
 
     nets.py FOLDER [NAME…]      writes FOLDER/NAME.onnx for all, or those named
 
@@ -201,7 +201,53 @@ def windowed_attention(m):
     return linear(m, m("ReduceMean", x, ints(m, 0, 1), keepdims=0), channels, 1000)
 
 
-NETS = {f.__name__: f for f in (grouped, dense, large_depthwise, inception, high_resolution, windowed_attention)}
+def mixer(m, layers, patch, channels, tokens, token_width, channel_width):
+    """Products over tokens and products over channels, in turn (Tolstikhin et al., MLP-Mixer, 2021)."""
+    x = m("Conv", m.input("image", 1, 3, 224, 224), m.weight(channels, 3, patch, patch), m.weight(channels), strides=[patch] * 2)
+    x = m("Transpose", m("Reshape", x, ints(m, 1, channels, tokens)), perm=[0, 2, 1])
+    for _ in range(layers):
+        y = m("Transpose", layer_norm(m, x, channels), perm=[0, 2, 1])
+        y = linear(m, gelu(m, linear(m, y, tokens, token_width)), token_width, tokens)
+        x = m("Add", x, m("Transpose", y, perm=[0, 2, 1]))
+        y = linear(m, gelu(m, linear(m, layer_norm(m, x, channels), channels, channel_width)), channel_width, channels)
+        x = m("Add", x, y)
+    return linear(m, m("ReduceMean", layer_norm(m, x, channels), ints(m, 1), keepdims=0), channels, 1000)
+
+
+def mixer_s32(m):
+    return mixer(m, 8, 32, 512, 49, 256, 2048)
+
+
+def mixer_b16_42(m):
+    """As deep as the one that formats were first searched for (He et al., 2022)."""
+    return mixer(m, 42, 16, 768, 196, 384, 3072)
+
+
+def segmentation(m):
+    """Depthwise-separable layers down and up again, with sizes and channels that no vector divides (after Howard et al., 2019)."""
+    def separable(x, channels, out, stride=1):
+        return conv(m, conv(m, x, channels, channels, 3, stride, group=channels), channels, out, 1)
+
+    def up(x, height, width):
+        return m("Resize", x, "", "", m.constant(np.array([1, channels_of[x], height, width], np.int64)), mode="linear")
+
+    channels_of, skips = {}, []
+    x, channels, size = conv(m, m.input("image", 1, 3, 225, 321), 3, 27, 3, 2), 27, (113, 161)
+    for out, blocks in ((45, 2), (75, 3), (117, 4)):
+        skips.append((x, channels, size))
+        x, size = separable(x, channels, out, 2), tuple((n + 1) // 2 for n in size)
+        channels = out
+        for _ in range(blocks):
+            x = m("Add", x, separable(x, channels, channels))
+    for skip, width, size in reversed(skips):
+        x = conv(m, x, channels, width, 1)
+        channels_of[x] = width
+        x = separable(m("Concat", up(x, *size), skip, axis=1), 2 * width, width)
+        channels = width
+    return conv(m, x, channels, 21, 1, relu=False)
+
+
+NETS = {f.__name__: f for f in (grouped, dense, large_depthwise, inception, high_resolution, windowed_attention, mixer_s32, mixer_b16_42, segmentation)}
 
 
 def build(name: str, folder: pathlib.Path) -> pathlib.Path:

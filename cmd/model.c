@@ -79,6 +79,16 @@ read_shapes(const Options *o, TnCompileOptions *out)
     return TN_OK;
 }
 
+static const TnOrder *
+read_orders(const Pairs *pairs)
+{
+    TnOrder *order = need(calloc((size_t)pairs->n + 1, sizeof *order));
+
+    for (int i = 0; i < pairs->n; i++)
+        order[i] = (TnOrder){ pairs->at[i].name, pairs->at[i].value };
+    return order;
+}
+
 static void
 print_text(void *user, const char *text)
 {
@@ -110,18 +120,28 @@ compile_options_of(const Options *o, Progress *p, TnCompileOptions *out)
         .max_nodes = o->max_nodes, .max_memory_bytes = o->max_memory, .progress = progress_show, .print = o->json || to_stdout(o->json_file) ? print_text_aside : print_text,
         .user = p, .time = o->time, .max_seconds = o->max_time, .max_depth = o->max_depth, .stopped = stop_asked,
         .max_trips = o->max_trips, .max_calls = o->max_calls, .seed = o->seed, .prefix = o->prefix, .example = o->example,
+        .format = read_orders(&o->format), .nformat = o->format.n, .io_format = read_orders(&o->io_format), .nio_format = o->io_format.n,
+        .explain_formats = o->explain_formats,
     };
     int status = read_dims(o, out);
     return status ? status : read_shapes(o, out);
 }
 
-void
-compile_options_free(TnCompileOptions *c)
+static void
+free_sizes(TnCompileOptions *c)
 {
     for (int i = 0; i < c->nshapes; i++)
         free((void *)c->shapes[i].dims);
     free((void *)c->shapes);
     free((void *)c->dims);
+}
+
+void
+compile_options_free(TnCompileOptions *c)
+{
+    free_sizes(c);
+    free((void *)c->format);
+    free((void *)c->io_format);
 }
 
 static bool
@@ -138,7 +158,7 @@ compile_options_to_run(const Options *o, Progress *p, TnCompileOptions *out)
     int status = compile_options_of(o, p, out);
 
     if (ends_with(o->model, ".tn")) {
-        compile_options_free(out);
+        free_sizes(out);
         out->dims = NULL, out->shapes = NULL;
         out->ndims = out->nshapes = 0;
     }

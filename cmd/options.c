@@ -70,7 +70,10 @@ static const Row rows[] = {
     { "machine",     0,   M,         TAKES_TEXT,  FIELD(machine),    "FILE",    "show what FILE says, and measure nothing" },
     { "cores",       0,   COMPILING, TAKES_COUNT, FIELD(cores),      "N",       "cores that kernels are shared out among (default: as the machine has)" },
     { "no-fuse",     0,   COMPILING, TAKES_FLAG,  FIELD(no_fuse),    NULL,      "every nest its own kernel" },
-    { "formats",     0,   COMPILING, TAKES_TEXT,  FIELD(formats),    "HOW",     "search: values between kernels lie as is fastest (default); none: as the model says" },
+    { "formats",     0,   COMPILING, TAKES_TEXT,  FIELD(formats),    "HOW",     "how values between kernels lie: search (fastest, default), greedy, nchw, nhwc, none" },
+    { "format",      0,   COMPILING, TAKES_PAIR,  FIELD(format),     "V=nhwc",  "value V between kernels lies so; or as 0,2,3,1; repeat for more" },
+    { "io-format",   0,   COMPILING, TAKES_PAIR,  FIELD(io_format),  "X=nhwc",  "input or output X comes so: a camera's frame needs no transposing; or 0,2,3,1" },
+    { "explain-formats", 0, C,       TAKES_FLAG,  FIELD(explain_formats), NULL, "tell how each value lies, why, and what the second best would cost" },
     { "nests",       0,   COMPILING, TAKES_TEXT,  FIELD(nests),      "FILE",    "operators of your own, as nests in a file (see doc/operators.md)" },
     { "choices",     0,   COMPILING, TAKES_TEXT,  FIELD(choices),    "FILE",    "schedules for kernels, as --dump=choose shows them: %VALUE { steps }" },
     { "alternatives", 0,  C,         TAKES_COUNT, FIELD(alternatives), "N",     "--dump=choose shows the N cheapest schedules of each kernel in full" },
@@ -389,6 +392,8 @@ options_free(Options *o)
 {
     free_pairs(&o->dim);
     free_pairs(&o->shape);
+    free_pairs(&o->format);
+    free_pairs(&o->io_format);
     free_pairs(&o->input);
     free_pairs(&o->expect);
     free_pairs(&o->max_int);

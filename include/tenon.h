@@ -4,7 +4,7 @@
  * pthreads and libdl alone; libtenon adds the compiler. Functions of the compiler are marked so.
  *
  * - Handles are opaque. Every struct begins with `size`: set it with TN_INIT(T), so that a struct may
- *   grow without breaking programs compiled before. (TnDim and TnShape, elements of arrays, do not grow.)
+ *   grow without breaking programs compiled before. (TnDim, TnShape and TnOrder, elements of arrays, do not grow.)
  * - Every fallible function returns a TnStatus; tn_error(ctx) has the message: file, node, reason,
  *   what to do. Nothing ever aborts or exits. There is no global state: use one context per thread.
  * - Memory comes from the caller's allocator when one is given.
@@ -97,6 +97,7 @@ typedef struct TnValueInfo {
     int32_t rank;
     const int64_t *dims;             /* -1: symbolic */
     const char *const *dim_text;     /* "batch", "3", "2*n + 1" */
+    const char *format;              /* "nhwc": how its dimensions lie, where io_format said so; NULL: as in the model */
 } TnValueInfo;
 TN_API int32_t tn_model_inputs(const TnModel *m);
 TN_API int32_t tn_model_outputs(const TnModel *m);
@@ -176,6 +177,9 @@ TN_API TnStatus tn_session_event(TnSession *s, int32_t i, TnEvent *out);
 
 typedef struct TnDim { const char *symbol; int64_t value; } TnDim;
 typedef struct TnShape { const char *input; int32_t rank; const int64_t *dims; } TnShape;
+/* An order of dimensions: "nhwc" of four, "nwc" of three, "ndhwc" of five, or "0,2,3,1": the model's dimension that comes
+ * first, the one that comes second, … */
+typedef struct TnOrder { const char *value, *order; } TnOrder;
 
 typedef struct TnCompileOptions {
     size_t size;
@@ -216,8 +220,11 @@ typedef struct TnCompileOptions {
     int32_t example;                 /* with emit "c" 1: write NAME-main.c too, a program that runs the model */
     const char *nests;               /* a file of nests, which nodes may name as their operators; NULL: none */
     int64_t seed;                    /* of random operators that have none of their own; 0: each follows from its name alone */
-    const char *formats;             /* "search" (default): values between kernels lie as all kernels together are fastest; "none": as
-                                        the model says */
+    const char *formats;             /* "search" (default): values between kernels lie as all kernels together are fastest; "greedy":
+                                        as each kernel by itself is; "nchw", "nhwc": all alike; "none": as the model says */
+    const TnOrder *format; int32_t nformat;          /* values between kernels that are to lie so, whatever it costs */
+    const TnOrder *io_format; int32_t nio_format;    /* inputs and outputs that lie otherwise than the model says: "nhwc" frames */
+    int32_t explain_formats;         /* 1: print for each value between kernels its order, why, and what the second best would cost */
 } TnCompileOptions;
 
 typedef struct TnCompileReport {

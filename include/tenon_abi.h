@@ -139,6 +139,9 @@ typedef struct TnManifest {
     int (*run)(const TnFrame *frame);
     void (*work)(const int64_t *sym, TnWork *work);      /* of each kernel; for profiles */
     int (*cpu_ok)(void);         /* 1 if this processor has what the code was compiled for */
+    /* How the dimensions of inputs and outputs lie, "nhwc" or "0,2,3,1", where --io-format said; 0, one or all: as in the model.
+     * The dims that the tables above tell are those in memory. */
+    const char *const *input_formats, *const *output_formats;
 } TnManifest;
 
 const TnManifest *tenon_manifest(void);

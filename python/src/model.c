@@ -85,7 +85,7 @@ model_dealloc(PyObject *self)
     free_object(self);
 }
 
-/* ((name, dtype, (dim, …)), …): a dimension is a number, or the text of a symbolic one. */
+/* ((name, dtype, (dim, …), format), …): a dimension is a number, or the text of a symbolic one; the format a text or None. */
 static PyObject *
 value_tuple(const TnValueInfo *v)
 {
@@ -98,7 +98,7 @@ value_tuple(const TnValueInfo *v)
         else
             PyTuple_SetItem(dims, d, dim);
     }
-    return dims ? Py_BuildValue("(ssN)", v->name, v->dtype, dims) : NULL;
+    return dims ? Py_BuildValue("(ssNz)", v->name, v->dtype, dims, v->format) : NULL;
 }
 
 static PyObject *

@@ -119,7 +119,7 @@ static const Field field[] = {
     FIELD(target, 's'), FIELD(emit, 's'), FIELD(plain_schedule, 'i'), FIELD(no_fuse, 'i'), FIELD(quick, 'i'), FIELD(machine, 's'), FIELD(cores, 'i'), FIELD(dump, 's'), FIELD(dump_dir, 's'),
     FIELD(stop_after, 's'), FIELD(page, 's'), FIELD(page_profile, 's'), FIELD(cc, 's'), FIELD(cache_dir, 's'), FIELD(cache_bytes, 'l'), FIELD(jobs, 'i'),
     FIELD(max_model_bytes, 'l'), FIELD(max_nodes, 'l'), FIELD(max_memory_bytes, 'l'), FIELD(time, 'i'),
-    FIELD(max_seconds, 'd'), FIELD(max_depth, 'l'), FIELD(choices, 's'), FIELD(nests, 's'), FIELD(max_trips, 'l'), FIELD(max_calls, 'l'), FIELD(seed, 'l'), FIELD(formats, 's'),
+    FIELD(max_seconds, 'd'), FIELD(max_depth, 'l'), FIELD(choices, 's'), FIELD(nests, 's'), FIELD(max_trips, 'l'), FIELD(max_calls, 'l'), FIELD(seed, 'l'), FIELD(formats, 's'), FIELD(explain_formats, 'i'),
 };
 enum { NFIELD = sizeof field / sizeof *field };
 
@@ -191,6 +191,23 @@ set_shapes(TnCompileOptions *o, PyObject *dict)
     return shape || (PyErr_NoMemory(), false);
 }
 
+/* {value: "nhwc"} */
+static bool
+set_orders(const TnOrder **out, int32_t *n, PyObject *dict)
+{
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+    TnOrder *order = calloc((size_t)PyDict_Size(dict) + 1, sizeof *order);
+
+    *out = order;
+    for (; order && PyDict_Next(dict, &at, &key, &value); ++*n) {
+        order[*n] = (TnOrder){ PyUnicode_AsUTF8AndSize(key, NULL), PyUnicode_AsUTF8AndSize(value, NULL) };
+        if (PyErr_Occurred())
+            return false;
+    }
+    return order || (PyErr_NoMemory(), false);
+}
+
 static bool
 set_options(State *s, TnCompileOptions *o, PyObject *dict)
 {
@@ -203,6 +220,10 @@ set_options(State *s, TnCompileOptions *o, PyObject *dict)
             known = true, ok = set_dims(o, value);
         else if (PyUnicode_CompareWithASCIIString(key, "shapes") == 0)
             known = true, ok = set_shapes(o, value);
+        else if (PyUnicode_CompareWithASCIIString(key, "format") == 0)
+            known = true, ok = set_orders(&o->format, &o->nformat, value);
+        else if (PyUnicode_CompareWithASCIIString(key, "io_format") == 0)
+            known = true, ok = set_orders(&o->io_format, &o->nio_format, value);
         for (int i = 0; i < NFIELD && !known; i++)
             if (PyUnicode_CompareWithASCIIString(key, field[i].name) == 0)
                 known = true, ok = set_field(o, &field[i], value);
@@ -260,6 +281,8 @@ compile(PyObject *module, PyObject *args)
     tn_context_free(ctx);
     free((void *)o.dims);
     free((void *)o.shapes);
+    free((void *)o.format);
+    free((void *)o.io_format);
     Py_DECREF(model);
     Py_DECREF(out);
     return result;

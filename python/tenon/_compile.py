@@ -44,6 +44,7 @@ def _contents(model: Any) -> bytes | None:
 
 def compile(model: str | os.PathLike | bytes | Any, out: str | os.PathLike | None = None, *, target: str | None = None,
             dims: Mapping[str, int] | None = None, shapes: Mapping[str, Sequence[int]] | None = None,
+            io_format: Mapping[str, str] | None = None, format: Mapping[str, str] | None = None,
             cc: str | None = None, cache_dir: str | None = None, jobs: int | None = None,
             progress: Progress | bool | None = None, **options: Any) -> Model:
     """Compile a model and load it.
@@ -53,6 +54,8 @@ def compile(model: str | os.PathLike | bytes | Any, out: str | os.PathLike | Non
     target    a processor to compile for; ``tenon.targets()`` has them; by default this one
     dims      symbolic dimensions to fix: ``{"batch": 1}``; the others stay open
     shapes    dimensions of inputs to fix: ``{"x": (1, 3, 224, 224)}``
+    io_format inputs and outputs that lie otherwise than the model says: ``{"x": "nhwc"}`` takes a camera's frames
+    format    the same of values inside, which are otherwise laid as is fastest
     cc        the C compiler; by default $CC, cc, gcc, clang, then that of ``pip install 'tenon[cc]'``
     progress  called with (what, done, total); True draws a bar, False none; by default a bar where
               a person watches: a terminal or a notebook
@@ -62,7 +65,8 @@ def compile(model: str | os.PathLike | bytes | Any, out: str | os.PathLike | Non
     import tempfile
     data = _contents(model)
     given = {"target": target, "cc": cc if cc is not None else find_cc(), "cache_dir": cache_dir, "jobs": jobs, **options}
-    given = {k: v for k, v in given.items() if v is not None} | {"dims": dict(dims or {}), "shapes": dict(shapes or {})}
+    given = {k: v for k, v in given.items() if v is not None} | {
+        "dims": dict(dims or {}), "shapes": dict(shapes or {}), "io_format": dict(io_format or {}), "format": dict(format or {})}
     folder = None
     if data is not None or out is None:
         folder = tempfile.mkdtemp(prefix="tenon-", dir=os.environ.get("TMPDIR") or ("/var/tmp" if os.access("/var/tmp", os.W_OK) else None))

@@ -9,13 +9,17 @@ from . import _native
 
 
 class Value(NamedTuple):
-    """An input or an output. A dimension is a number, or the text of one that is open: ``"batch"``, ``"2*n + 1"``."""
+    """An input or an output. A dimension is a number, or the text of one that is open: ``"batch"``, ``"2*n + 1"``.
+
+    ``format`` is how the dimensions lie where ``io_format`` said so, ``"nhwc"``; None: as in the model.
+    """
     name: str
     dtype: str
     shape: tuple[int | str, ...]
+    format: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"
+        return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]{f' as {self.format}' if self.format else ''}"
 
 
 def _arguments(inputs: Mapping[str, Any] | Sequence[Any]) -> tuple[tuple, dict]:

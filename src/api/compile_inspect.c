@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-typedef struct { const char *name, *type; } Port;
+typedef struct { const char *name, *type, *format; } Port;           /* format: "nhwc"; NULL: as the model says */
 typedef struct { const char *name; int64_t count; } Row;
 
 typedef struct {
@@ -50,11 +50,11 @@ ports_of_graph(Ctx *c, Arena *a, const Graph *g, Facts *f)
         const Value *v = &g->value.at[g->input.at[i]];
         for (uint32_t d = 0; d < v->type->rank; d++)
             expr_vars(v->type->dim[d], collect_symbol, &collector);
-        VEC_PUSH(a, &f->input, ((Port){ v->name, type_str(c, v->type) }));
+        VEC_PUSH(a, &f->input, ((Port){ v->name, type_str(c, v->type), NULL }));
     }
     for (uint32_t i = 0; i < g->output.n; i++) {
         const Value *v = &g->value.at[g->output.at[i]];
-        VEC_PUSH(a, &f->output, ((Port){ v->name, type_str(c, v->type) }));
+        VEC_PUSH(a, &f->output, ((Port){ v->name, type_str(c, v->type), NULL }));
     }
 }
 
@@ -73,9 +73,9 @@ facts_of_onnx(TnContext *ctx, Arena *a, const char *path, Bytes file, Facts *f)
     f->nodes = census.nodes;
     f->weights_bytes = census.weights_bytes;
     for (uint32_t i = 0; i < census.input.n; i++)
-        VEC_PUSH(a, &f->input, ((Port){ census.input.at[i].name, census.input.at[i].type }));
+        VEC_PUSH(a, &f->input, ((Port){ census.input.at[i].name, census.input.at[i].type, NULL }));
     for (uint32_t i = 0; i < census.output.n; i++)
-        VEC_PUSH(a, &f->output, ((Port){ census.output.at[i].name, census.output.at[i].type }));
+        VEC_PUSH(a, &f->output, ((Port){ census.output.at[i].name, census.output.at[i].type, NULL }));
     for (uint32_t i = 0; i < census.census.n; i++)
         VEC_PUSH(a, &f->census, ((Row){ census.census.at[i].op, census.census.at[i].count }));
     f->unsupported = census.unsupported.at;
@@ -164,9 +164,9 @@ facts_of_artefact(TnContext *ctx, Arena *a, const char *path, Facts *f)
     f->summary = m->summary;
     f->weights_bytes = (int64_t)m->weights_bytes;
     for (int32_t i = 0; i < m->ninput; i++)
-        VEC_PUSH(a, &f->input, ((Port){ m->inputs[i].name, info_type(a, &m->inputs[i]) }));
+        VEC_PUSH(a, &f->input, ((Port){ m->inputs[i].name, info_type(a, &m->inputs[i]), manifest_input_format(m, i) }));
     for (int32_t i = 0; i < m->noutput; i++)
-        VEC_PUSH(a, &f->output, ((Port){ m->outputs[i].name, info_type(a, &m->outputs[i]) }));
+        VEC_PUSH(a, &f->output, ((Port){ m->outputs[i].name, info_type(a, &m->outputs[i]), manifest_output_format(m, i) }));
     for (int32_t i = 0; i < m->nsymbol; i++)
         VEC_PUSH(a, &f->symbol, m->symbols[i]);
     for (int32_t i = 0; i < m->nconstraint; i++)
@@ -202,7 +202,8 @@ text_ports(Text *t, const char *title, const Port *port, uint32_t n)
         if ((int)strlen(port[i].name) > width)
             width = (int)strlen(port[i].name);
     for (uint32_t i = 0; i < n; i++)
-        text_printf(t, "%-12s %-*s  %s\n", i ? "" : title, width > 40 ? 40 : width, port[i].name, port[i].type);
+        text_printf(t, "%-12s %-*s  %s%s%s\n", i ? "" : title, width > 40 ? 40 : width, port[i].name, port[i].type, port[i].format ? " as " : "",
+                    port[i].format ? port[i].format : "");
 }
 
 static void
@@ -286,6 +287,10 @@ json_ports(Text *t, const char *name, const Port *port, uint32_t n)
         json_string(t, port[i].name);
         text_add(t, ", \"type\": ");
         json_string(t, port[i].type);
+        if (port[i].format) {
+            text_add(t, ", \"format\": ");
+            json_string(t, port[i].format);
+        }
         text_add(t, "}");
     }
     text_add(t, n ? "\n  ]" : "]");

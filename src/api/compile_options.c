@@ -75,6 +75,21 @@ copy_shapes(TnContext *ctx, Arena *a, const TnCompileOptions *o, ImportOptions *
     return true;
 }
 
+static bool
+copy_orders(TnContext *ctx, Arena *a, const TnOrder *given, int32_t n, const DriverOrder **out, uint32_t *nout)
+{
+    DriverOrder *order = NEW_ARRAY(a, DriverOrder, n);
+
+    for (int32_t i = 0; i < n; i++) {
+        if (!given[i].value || !given[i].order)
+            return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 }, "an order of dimensions needs the value's name and the order, such as nhwc");
+        order[i] = (DriverOrder){ sym(&ctx->c, given[i].value), given[i].order };
+    }
+    *out = order;
+    *nout = (uint32_t)n;
+    return true;
+}
+
 bool
 compile_options(TnContext *ctx, const Call *call, const TnCompileOptions *given, DriverOptions *out)
 {
@@ -99,7 +114,10 @@ compile_options(TnContext *ctx, const Call *call, const TnCompileOptions *given,
         .max_memory_bytes = o->max_memory_bytes, .max_trips = o->max_trips, .max_calls = o->max_calls,
         .progress = o->progress, .print = o->print, .user = o->user,
     };
-    return copy_dims(ctx, call->arena, o, &out->import) && copy_shapes(ctx, call->arena, o, &out->import);
+    out->explain_formats = o->explain_formats != 0;
+    return copy_dims(ctx, call->arena, o, &out->import) && copy_shapes(ctx, call->arena, o, &out->import)
+        && copy_orders(ctx, call->arena, o->format, o->nformat, &out->format, &out->nformat)
+        && copy_orders(ctx, call->arena, o->io_format, o->nio_format, &out->io_format, &out->nio_format);
 }
 
 /* ---- one call ------------------------------------------------------------------------------------- */

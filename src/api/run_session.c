@@ -7,6 +7,7 @@
  * it went to last, unless an input of this run lies there. So what a run gave can be fed to the next, and
  * only outputs that are fed back have two buffers.
  */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,11 +105,17 @@ tn_model_check(const TnModel *m, int32_t i)
 
 /* Threads may ask the same model at once: what needs no message leaves the context alone. */
 static bool
-value_told(const TnTensorInfo *info, int32_t n, int32_t i, TnValueInfo *out)
+value_told(const TnManifest *m, const TnTensorInfo *info, int32_t n, int32_t i, TnValueInfo *out)
 {
-    if (!out || out->size < sizeof *out || i < 0 || i >= n)
+    if (!out || out->size < offsetof(TnValueInfo, format) || i < 0 || i >= n)
         return false;
-    *out = (TnValueInfo){ out->size, info[i].name, info[i].dtype, info[i].rank, info[i].dims, info[i].dim_text };
+    out->name = info[i].name;
+    out->dtype = info[i].dtype;
+    out->rank = info[i].rank;
+    out->dims = info[i].dims;
+    out->dim_text = info[i].dim_text;
+    if (out->size >= offsetof(TnValueInfo, format) + sizeof out->format)      /* else of a program that was compiled before it was there */
+        out->format = info == m->inputs ? manifest_input_format(m, i) : manifest_output_format(m, i);
     return true;
 }
 
@@ -118,7 +125,7 @@ value_refused(const TnModel *m, const char *what, int32_t n, int32_t i, const Tn
     Diags *d = &m->ctx->c.diags;
     if (!out)
         return diag_error(d, DIAG_USAGE, (Loc){0}, "tn_model_%s: out is NULL", what);
-    if (!TN_CHECK_SIZE(m->ctx, TnValueInfo, out))
+    if (!TN_CHECK_GROWN(m->ctx, TnValueInfo, out, dim_text))
         return false;
     return diag_error(d, DIAG_USAGE, (Loc){0}, "%s %d asked for, the model has %d, counted from 0", what, i, n);
 }
@@ -128,7 +135,7 @@ tn_model_input(const TnModel *m, int32_t i, TnValueInfo *out)
 {
     if (!m)
         return TN_USAGE;
-    if (value_told(m->manifest->inputs, m->manifest->ninput, i, out))
+    if (value_told(m->manifest, m->manifest->inputs, m->manifest->ninput, i, out))
         return TN_OK;
     TN_ENTER(m->ctx);
     return tn_leave(m->ctx, value_refused(m, "input", m->manifest->ninput, i, out));
@@ -139,7 +146,7 @@ tn_model_output(const TnModel *m, int32_t i, TnValueInfo *out)
 {
     if (!m)
         return TN_USAGE;
-    if (value_told(m->manifest->outputs, m->manifest->noutput, i, out))
+    if (value_told(m->manifest, m->manifest->outputs, m->manifest->noutput, i, out))
         return TN_OK;
     TN_ENTER(m->ctx);
     return tn_leave(m->ctx, value_refused(m, "output", m->manifest->noutput, i, out));

@@ -132,8 +132,7 @@ constant_inputs(const Job *j, const Graph *g, NodeId n)
     return constant;
 }
 
-/* Are all constants more than half of the last cache, so that another call's have driven them out when one comes back? */
-static bool
+bool
 constants_are_far(const Job *j)
 {
     GraphList all = graph_all(j->graph, j->arena);
@@ -352,27 +351,10 @@ chosen_for(Job *j, const Graph *g, NodeId n, const Kernel *k, bool far)
     return (const Chosen *)(uintptr_t)at;
 }
 
-typedef struct { Job *j; const Graph *g; bool far; } Asked;
-
-static double
-format_price(void *user, NodeId n, const Kernel *k)
+double
+choose_seconds(Job *j, const Graph *g, NodeId n, const Kernel *k, bool far)
 {
-    const Asked *a = user;
-    return chosen_for(a->j, a->g, n, k, a->far)->seconds;
-}
-
-bool
-choose_formats(Job *j)
-{
-    GraphList all = graph_all(j->graph, j->arena);
-    Text remarks = { .arena = j->arena };
-    bool far = constants_are_far(j);
-
-    for (uint32_t i = 0; i < all.n && j->o->schedule != SCHEDULE_PLAIN && !strcmp(j->o->formats, "search"); i++)
-        if (!format_values(all.at[i], j->arena, &(FormatPrice){ format_price, &(Asked){ j, all.at[i], far } }, &remarks))
-            return false;
-    j->remarks = remarks.n ? text_str(&remarks) : NULL;
-    return true;
+    return chosen_for(j, g, n, k, far)->seconds;
 }
 
 static void

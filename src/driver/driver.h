@@ -11,6 +11,8 @@
 #include "ref/ref.h"
 #include "schedule/schedule.h"
 
+typedef struct { const char *value, *order; } DriverOrder;          /* "nhwc", "0,2,3,1" */
+
 typedef struct {
     const char *target, *emit;
     const char *machine;             /* the file that says what the target offers; NULL: its row */
@@ -19,7 +21,9 @@ typedef struct {
     const char *choices;             /* a file of schedules to use instead of the cheapest; NULL: none */
     int32_t alternatives;            /* programs of each kernel that a dump of choose shows in full; 0: none */
     bool no_fuse, time;
-    const char *formats;             /* of values between kernels: "search", "none" */
+    const char *formats;             /* of values between kernels: who chooses them (formats.c) */
+    const DriverOrder *format, *io_format; uint32_t nformat, nio_format;     /* of single values between kernels; of inputs and outputs */
+    bool explain_formats;
     const char *prefix;      /* of --emit c: the model is found through PREFIX_manifest(); NULL: tenon */
     bool example;            /* of --emit c: a program that uses it, too */
     bool quick;              /* all code as one unit with cheap flags: for models that are compiled more often than run */

@@ -42,6 +42,7 @@ typedef struct {
     ModelPlan *plan;
     Sources sources;
     Map chosen;              /* schedules found so far, by what they depend on (choose.c) */
+    VEC(Sym) wished;         /* values that a text says lie in an order (formats.c) */
     Map constant_hash;       /* of each constant (Value), from format on: contents, type, format */
     uint64_t weights_hash;
     const char *summary;
@@ -115,8 +116,19 @@ bool segment_append(Job *j, Bytes linked, uint64_t head_bytes, uint64_t bytes, B
 
 DriverOptions options_resolve(Arena *a, const DriverOptions *o);
 
-/* Orders of the dimensions of what lies between kernels (choose.c). */
-bool choose_formats(Job *j);
+/* ---- formats.c: orders of dimensions ---- */
+
+bool formats_how(const char *text, FormatHow *how);  /* --formats */
+bool formats_ports(Job *j);                          /* of inputs and outputs, as --io-format says; and what the text wishes is kept */
+const char *formats_port(const Job *j, Sym name);    /* what it says of one; NULL: nothing */
+bool formats_between(Job *j);                        /* of what lies between kernels */
+
+/* ---- choose.c ---- */
+
+/* Are all constants more than half of the last cache, so that another call's have driven them out when one comes back? */
+bool constants_are_far(const Job *j);
+/* Seconds of the schedule that would be chosen for node n of g, were its kernel k; negative: it has none. far: as above. */
+double choose_seconds(Job *j, const Graph *g, NodeId n, const Kernel *k, bool far);
 /* Kernel.schedule of every kernel that has none (choose.c). */
 bool choose_schedules(Job *j);
 /* The seconds of a kernel's best schedule; negative: it has none. constant [k->nin]: which inputs are known now. `known`

@@ -79,7 +79,7 @@ follow_unchanged(Job *j)
 }
 
 static bool
-stage_import(Job *j)
+read_model(Job *j)
 {
     Ctx *c = j->ctx;
 
@@ -91,6 +91,12 @@ stage_import(Job *j)
         return diag_error(&c->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
                           "dimensions (--dim, --shape) can be fixed in ONNX models only; in Tenon's text write the numbers into the types");
     return follow_unchanged(j) && parse_text(j);
+}
+
+static bool
+stage_import(Job *j)
+{
+    return read_model(j) && formats_ports(j);
 }
 
 static Graph *
@@ -389,7 +395,7 @@ stage_build(Job *j)
     X( lower,    stage_lower,    GRAPH,   "operators to loop nests",                              "from here on only nests are asked" ) \
     X( normalise, stage_normalise, GRAPH, "nests in plain form, their constants computed",        "fusion and schedules see through plain access maps alone" ) \
     X( fuse,     stage_fuse,     GRAPH,   "nests grouped into kernels",                           "formats and schedules are of whole kernels" ) \
-    X( layout,   choose_formats,   GRAPH, "an order of dimensions for every value between kernels", "schedules are of nests that read and write so" ) \
+    X( layout,   formats_between,  GRAPH, "an order of dimensions for every value between kernels", "schedules are of nests that read and write so" ) \
     X( choose,   choose_schedules,  GRAPH,   "a schedule for every kernel, the cheapest that fits",  "constants are to lie as schedules read them" ) \
     X( format,   stage_format,   GRAPH,   "constants in the order in which they are read",        "kernels are told how their inputs lie" ) \
     X( schedule, stage_schedule, GRAPH,   "kernels to loop trees: tiles, vectors, threads",       "the tree is what is planned and emitted" ) \
@@ -450,11 +456,13 @@ static bool
 check_options(Job *j)
 {
     const DriverOptions *o = j->o;
+    FormatHow how;
 
     if (strcmp(o->emit, "so") && strcmp(o->emit, "c"))
         return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--emit: \"%s\" is not known. Give so (a shared library) or c", o->emit);
-    if (strcmp(o->formats, "search") && strcmp(o->formats, "none"))
-        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--formats: \"%s\" is not known. Give search (the fastest orders of dimensions) or none", o->formats);
+    if (!formats_how(j->o->formats, &how))
+        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--formats: \"%s\" is not known. Give search (the fastest orders of dimensions), greedy, nchw, nhwc "
+                          "or none", o->formats);
     if ((o->prefix || o->example) && strcmp(o->emit, "c"))
         return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "%s belongs to C source: give --emit c too", o->prefix ? "--prefix" : "--main");
     if (o->prefix && !is_identifier(o->prefix))

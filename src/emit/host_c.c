@@ -36,6 +36,26 @@ tensor_table(Host *h, const char *table, const ValueId *value, uint32_t n)
     text_add(h->t, n ? "};\n" : "    {0, 0, 0, 0, 0}\n};\n");
 }
 
+/* The table's name; "0" where all lie as in the model. */
+static const char *
+format_table(Host *h, const char *name, const char *const *format, uint32_t n)
+{
+    uint32_t given = 0;
+
+    for (uint32_t i = 0; format && i < n; i++)
+        given += format[i] != NULL;
+    if (!given)
+        return "0";
+    text_printf(h->t, "static const char *const %s[] = {", name);
+    for (uint32_t i = 0; i < n; i++) {
+        if (format[i])
+            host_string(h->t, format[i]);
+        text_add(h->t, format[i] ? ", " : "0, ");
+    }
+    text_add(h->t, "};\n");
+    return name;
+}
+
 uint32_t
 host_constraint(const Host *h, const Graph *g)
 {
@@ -112,6 +132,8 @@ static void
 manifest(Host *h, uint32_t nkernel, uint32_t nconstraint, uint32_t rank_total)
 {
     const HostProgram *p = h->p;
+    const char *input_formats = format_table(h, "tn_input_formats", p->input_format, h->g->input.n);
+    const char *output_formats = format_table(h, "tn_output_formats", p->output_format, h->g->output.n);
     text_printf(h->t, "static int\ntn_cpu_ok(void)\n{\n    return %s;\n}\n\n", p->machine->cpu_check ? p->machine->cpu_check : "1");
     if (p->prefix)
         text_printf(h->t, "#ifdef __cplusplus\nextern \"C\"\n#endif\nconst TnManifest *%s_manifest(void);\n\n", p->prefix);
@@ -128,8 +150,8 @@ manifest(Host *h, uint32_t nkernel, uint32_t nconstraint, uint32_t rank_total)
                 nkernel, rank_total);
     text_add(h->t, "        tn_inputs, tn_outputs, tn_symbols, tn_constraints, tn_kernels,\n");
     /* Embedded weights are not the caller's to bring. */
-    text_printf(h->t, "        %lld, UINT64_C(0x%016llx), tn_prepare, tn_run, tn_work, tn_cpu_ok,\n    };\n    return &manifest;\n}\n",
-                (long long)(p->embed_weights ? 0 : p->plan->weights_bytes), (unsigned long long)p->weights_hash);
+    text_printf(h->t, "        %lld, UINT64_C(0x%016llx), tn_prepare, tn_run, tn_work, tn_cpu_ok,\n        %s, %s,\n    };\n    return &manifest;\n}\n",
+                (long long)(p->embed_weights ? 0 : p->plan->weights_bytes), (unsigned long long)p->weights_hash, input_formats, output_formats);
 }
 
 bool

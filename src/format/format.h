@@ -11,22 +11,44 @@
 typedef double FormatPriced(void *user, NodeId n, const Kernel *k);
 typedef struct { FormatPriced *of; void *user; } FormatPrice;
 
-/* Every value that only kernels make and read gets the order of dimensions by which all kernels together take the least time:
- * types, and the kernels' nests with them, say it, so nobody asks for formats afterwards. What was chosen is said in
- * remarks, a line of comment each. False with a diagnostic. */
-bool format_values(Graph *g, Arena *a, const FormatPrice *price, Text *remarks);
+/* Who chooses. The search takes the least sum over all kernels; the others are what it is compared with: each kernel takes
+ * what is best for itself alone, its inputs lying as they do; one order for all that can have it; nothing at all. */
+typedef enum { FORMAT_SEARCH, FORMAT_GREEDY, FORMAT_CHANNELS_FIRST, FORMAT_CHANNELS_LAST, FORMAT_NONE } FormatHow;
+
+/* A value is to lie in an order [its rank]. */
+typedef struct { Sym value; const uint8_t *order; } FormatPin;
+
+typedef struct {
+    FormatHow how;
+    uint32_t npin; const FormatPin *pin;         /* they hold whoever chooses; values whose definition says `as [1, 0]` as well */
+    FormatPrice price;
+    Text *explain;                   /* in sentences, for each value and each kernel that reads one order and writes another; NULL: nobody asks */
+} FormatWish;
+
+/* Every value that only kernels make and read gets an order of dimensions: by which all kernels together take the least time,
+ * unless the wish is another. Types, and the kernels' nests with them, say it, so nobody asks for formats afterwards. What
+ * was chosen is said in remarks, a line of comment each. False with a diagnostic. */
+bool format_values(Graph *g, Arena *a, const FormatWish *wish, Text *remarks);
 
 /* ---- the search (search.c) ------------------------------------------------------------------------------ */
 
 /* A cost for each way to choose some variables: cost [product of their sizes], the last variable's choice innermost. */
 typedef struct { uint32_t n; const uint32_t *var; const double *cost; } FormatFactor;
-typedef struct { uint32_t nvar; const uint32_t *size; uint32_t nfactor; const FormatFactor *factor; } FormatProblem;
+typedef struct {
+    uint32_t nvar; const uint32_t *size;
+    uint32_t nfactor; const FormatFactor *factor;
+    uint64_t max_table;              /* entries of one table of the search; 0: FORMAT_MAX_TABLE */
+} FormatProblem;
 
-#define FORMAT_MAX_TABLE (1u << 20)          /* named limit: entries of one table of the search */
+#define FORMAT_MAX_TABLE (1u << 20)  /* named limit */
+#define FORMAT_BEAM 256              /* named limit: partial choices that are kept where tables would be larger */
 
 /* The choice [nvar] of least total cost, by eliminating one variable after the other: exact. Of equal ones the first in
- * lexical order of what is eliminated last. False: a table would have more than FORMAT_MAX_TABLE entries. */
-bool format_search(Arena *a, const FormatProblem *p, uint32_t *choice, double *cost);
+ * lexical order of what is eliminated last. Equal parts of a problem are solved once. Where a table would have more than
+ * max_table entries, what is left is searched by a beam, and found is not exact; widest: the entries that it would have
+ * taken. */
+typedef struct { double cost; bool exact; uint64_t widest; uint32_t solved; } FormatResult;  /* solved: eliminations that were computed */
+FormatResult format_search(Arena *a, const FormatProblem *p, uint32_t *choice);
 
 /* ---- constants (format.c) --------------------------------------------------------------------------------- */
 

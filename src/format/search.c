@@ -4,159 +4,454 @@
  * every choice of the others in them, its best value: one new table. When none is left the total is known, and going
  * back through what was kept gives the choice. The order, fewest entries first, decides only how large tables become.
  *
+ * Tables of the same contents are one, and eliminating a variable from the same tables, related in the same way, is done once:
+ * of forty-two equal layers one is solved, the others are looked up.
+ *
  * Source: Dechter, Artificial Intelligence 113, 1999 (bucket elimination).
  */
 #include "format/format.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-typedef struct {
-    uint32_t n;
-    const uint32_t *var;
-    const double *cost;
-    bool gone;
-} Table;
-
-typedef struct { uint32_t n, *var; } Scope;          /* ascending */
-typedef struct { uint32_t var; Scope scope; uint32_t *best; } Eliminated;
+typedef struct { uint64_t entries; const double *cost; uint32_t id; } Contents;      /* interned */
+typedef struct { uint32_t n; const uint32_t *var; const Contents *of; bool gone; } Table;
+typedef struct { const Contents *left; const uint32_t *best; size_t bytes; const void *key; } Solved;
+typedef struct { uint32_t var, nscope; const uint32_t *scope; const uint32_t *best; } Eliminated;
+typedef struct { uint64_t entries; uint32_t var; } Wait;             /* in a heap: fewest entries first, then the first variable */
 
 typedef struct {
     Arena *arena;
     const FormatProblem *p;
     VEC(Table) table;
+    VEC(uint32_t) *of;                   /* [nvar]: the tables that name it, some of them gone */
+    Map contents, solved;                /* by hash: Contents, Solved */
+    uint32_t ncontents, nsolved;
+    uint64_t *entries;                   /* [nvar]: of the table that its elimination makes */
+    VEC(Wait) heap;
     bool *done;                          /* [nvar] */
-    uint32_t *choice;                    /* [nvar]: what a table is read at */
+    uint32_t *seen, stamp;               /* [nvar]: whose neighbour was looked at last */
 } Search;
 
-static bool
-names(const Table *t, uint32_t var)
+/* ---- tables -------------------------------------------------------------------------------------------------- */
+
+static const Contents *
+interned(Search *s, uint64_t entries, const double *cost)
 {
-    for (uint32_t i = 0; i < t->n; i++)
-        if (t->var[i] == var)
-            return true;
-    return false;
+    uint64_t hash = hash_bytes(cost, entries * sizeof *cost, entries), at;
+
+    for (; map_get(&s->contents, hash, &at); hash++) {
+        const Contents *c = (const Contents *)(uintptr_t)at;
+        if (c->entries == entries && !memcmp(c->cost, cost, entries * sizeof *cost))
+            return c;
+    }
+    Contents *c = NEW(s->arena, Contents);
+    *c = (Contents){ entries, cost, s->ncontents++ };
+    map_put(&s->contents, hash, MAP_PTR(c));
+    return c;
 }
 
-/* The entry of a table at the current choice; its variables may stand in any order. */
-static double
-entry(const Search *s, uint32_t n, const uint32_t *var, const double *cost)
+static void
+add_table(Search *s, uint32_t n, const uint32_t *var, const Contents *of)
 {
-    uint64_t at = 0;
-
+    VEC_PUSH(s->arena, &s->table, ((Table){ n, var, of, false }));
     for (uint32_t i = 0; i < n; i++)
-        at = at * s->p->size[var[i]] + s->choice[var[i]];
-    return cost[at];
+        VEC_PUSH(s->arena, &s->of[var[i]], s->table.n - 1);
 }
 
-/* The other variables of the tables that name `var`, ascending; the entries of a table over them, or more than the limit. */
 static uint64_t
-neighbours(Search *s, uint32_t var, Scope *scope)
+entries_of(const Search *s, uint32_t n, const uint32_t *var)
 {
-    bool *in = NEW_ARRAY(s->arena, bool, s->p->nvar);
     uint64_t entries = 1;
 
-    for (uint32_t t = 0; t < s->table.n; t++)
-        for (uint32_t i = 0; !s->table.at[t].gone && names(&s->table.at[t], var) && i < s->table.at[t].n; i++)
-            in[s->table.at[t].var[i]] = true;
-    scope->n = 0;
-    for (uint32_t v = 0; v < s->p->nvar; v++)
-        if (in[v] && v != var) {
-            scope->var[scope->n++] = v;
-            entries = entries > FORMAT_MAX_TABLE ? entries : entries * s->p->size[v];
-        }
+    for (uint32_t i = 0; i < n; i++)
+        entries *= s->p->size[var[i]];
     return entries;
 }
 
-/* The next choice of the variables, the last one fastest; false after the last. */
+/* ---- which is next ------------------------------------------------------------------------------------------- */
+
 static bool
-advance(Search *s, const Scope *scope)
+is_before(Wait a, Wait b)
 {
-    for (uint32_t i = scope->n; i-- > 0; ) {
-        if (++s->choice[scope->var[i]] < s->p->size[scope->var[i]])
-            return true;
-        s->choice[scope->var[i]] = 0;
-    }
-    return false;
+    return a.entries != b.entries ? a.entries < b.entries : a.var < b.var;
 }
 
-static Eliminated
-eliminate(Search *s, uint32_t var, const Scope *scope, uint64_t entries)
+static void
+push(Search *s, Wait w)
 {
-    Eliminated e = { var, *scope, NEW_ARRAY(s->arena, uint32_t, entries) };
-    double *cost = NEW_ARRAY(s->arena, double, entries);
-    uint64_t at = 0;
+    VEC_PUSH(s->arena, &s->heap, w);
+    for (uint32_t i = s->heap.n - 1; i > 0 && is_before(w, s->heap.at[(i - 1) / 2]); i = (i - 1) / 2) {
+        s->heap.at[i] = s->heap.at[(i - 1) / 2];
+        s->heap.at[(i - 1) / 2] = w;
+    }
+}
 
-    for (uint32_t i = 0; i < scope->n; i++)
-        s->choice[scope->var[i]] = 0;
-    do {
-        for (uint32_t v = 0; v < s->p->size[var]; v++) {
-            double sum = 0;
-            s->choice[var] = v;
-            for (uint32_t t = 0; t < s->table.n; t++)
-                if (!s->table.at[t].gone && names(&s->table.at[t], var))
-                    sum += entry(s, s->table.at[t].n, s->table.at[t].var, s->table.at[t].cost);
-            if (v == 0 || sum < cost[at]) {
-                cost[at] = sum;
-                e.best[at] = v;
-            }
+static Wait
+pop(Search *s)
+{
+    Wait top = s->heap.at[0], w = s->heap.at[--s->heap.n];
+
+    for (uint32_t i = 0; s->heap.n; ) {
+        uint32_t child = 2 * i + 1;
+        child += child + 1 < s->heap.n && is_before(s->heap.at[child + 1], s->heap.at[child]);
+        if (child >= s->heap.n || !is_before(s->heap.at[child], w)) {
+            s->heap.at[i] = w;
+            break;
         }
-        at++;
-    } while (advance(s, scope));
-    for (uint32_t t = 0; t < s->table.n; t++)
-        s->table.at[t].gone |= names(&s->table.at[t], var);
-    VEC_PUSH(s->arena, &s->table, ((Table){ scope->n, scope->var, cost, false }));
-    return e;
+        s->heap.at[i] = s->heap.at[child];
+        i = child;
+    }
+    return top;
+}
+
+/* The tables that name `var` and still stand. */
+static void
+drop_gone(Search *s, uint32_t var)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < s->of[var].n; i++)
+        if (!s->table.at[s->of[var].at[i]].gone)
+            s->of[var].at[n++] = s->of[var].at[i];
+    s->of[var].n = n;
+}
+
+/* Counts anew what eliminating a variable would make. */
+static void
+count(Search *s, uint32_t var)
+{
+    uint64_t entries = 1;
+
+    drop_gone(s, var);
+    s->seen[var] = ++s->stamp;
+    for (uint32_t t = 0; t < s->of[var].n; t++) {
+        const Table *table = &s->table.at[s->of[var].at[t]];
+        for (uint32_t i = 0; i < table->n; i++) {
+            uint32_t v = table->var[i];
+            if (s->seen[v] == s->stamp)
+                continue;
+            s->seen[v] = s->stamp;
+            entries = entries > UINT64_MAX / s->p->size[v] ? UINT64_MAX : entries * s->p->size[v];
+        }
+    }
+    s->entries[var] = entries;
+    push(s, (Wait){ entries, var });
 }
 
 /* The variable whose elimination makes the smallest table. */
-static uint64_t
-smallest(Search *s, uint32_t *var, Scope *scope)
+static uint32_t
+smallest(Search *s)
 {
-    Scope trial = { .var = NEW_ARRAY(s->arena, uint32_t, s->p->nvar) };
-    uint64_t best = UINT64_MAX;
+    Wait w;
 
-    for (uint32_t v = 0; v < s->p->nvar; v++) {
-        uint64_t entries = s->done[v] ? UINT64_MAX : neighbours(s, v, &trial);
-        if (entries < best) {
-            best = entries;
-            *var = v;
-            scope->n = trial.n;
-            memcpy(scope->var, trial.var, trial.n * sizeof *trial.var);
-        }
-    }
-    return best;
+    do
+        w = pop(s);
+    while (s->done[w.var] || w.entries != s->entries[w.var]);
+    return w.var;
 }
 
-bool
-format_search(Arena *a, const FormatProblem *p, uint32_t *choice, double *cost)
+/* ---- eliminating --------------------------------------------------------------------------------------------- */
+
+typedef struct { uint32_t nscope, *scope; uint32_t ntable; const Table **table; uint32_t **place; } Bucket;
+
+/* The tables of a variable, those of smaller numbers first, and the others that they name, in the order in which they come; for each
+ * table where its variables stand: in the scope, or behind it for the variable itself. */
+static Bucket
+bucket_of(Search *s, uint32_t var)
+{
+    uint32_t n = s->of[var].n;
+    Bucket b = { .table = NEW_ARRAY(s->arena, const Table *, n + 1), .place = NEW_ARRAY(s->arena, uint32_t *, n + 1) };
+    VEC(uint32_t) scope = { 0 };
+
+    for (uint32_t t = 0; t < n; t++) {
+        const Table *table = &s->table.at[s->of[var].at[t]];
+        uint32_t at = b.ntable++;
+        for (; at > 0 && b.table[at - 1]->of->id > table->of->id; at--)
+            b.table[at] = b.table[at - 1];
+        b.table[at] = table;
+    }
+    for (uint32_t t = 0; t < b.ntable; t++) {
+        b.place[t] = NEW_ARRAY(s->arena, uint32_t, b.table[t]->n + 1);
+        for (uint32_t i = 0; i < b.table[t]->n; i++) {
+            uint32_t v = b.table[t]->var[i], k = 0;
+            while (v != var && k < scope.n && scope.at[k] != v)
+                k++;
+            if (v != var && k == scope.n)
+                VEC_PUSH(s->arena, &scope, v);
+            b.place[t][i] = v == var ? UINT32_MAX : k;
+        }
+    }
+    b.nscope = scope.n;
+    b.scope = scope.at;
+    return b;
+}
+
+/* All that the result of an elimination depends on. */
+static const uint32_t *
+key_of(Search *s, uint32_t var, const Bucket *b, size_t *bytes)
+{
+    VEC(uint32_t) key = { 0 };
+
+    VEC_PUSH(s->arena, &key, s->p->size[var]);
+    VEC_PUSH(s->arena, &key, b->nscope);
+    for (uint32_t i = 0; i < b->nscope; i++)
+        VEC_PUSH(s->arena, &key, s->p->size[b->scope[i]]);
+    for (uint32_t t = 0; t < b->ntable; t++) {
+        VEC_PUSH(s->arena, &key, b->table[t]->of->id);
+        for (uint32_t i = 0; i < b->table[t]->n; i++)
+            VEC_PUSH(s->arena, &key, b->place[t][i]);
+    }
+    *bytes = key.n * sizeof *key.at;
+    return key.at;
+}
+
+/* The entry of table t for a choice of the scope, the variable being v. */
+static double
+entry(const Search *s, const Bucket *b, uint32_t t, const uint32_t *choice, uint32_t v)
+{
+    uint64_t at = 0;
+
+    for (uint32_t i = 0; i < b->table[t]->n; i++)
+        at = at * s->p->size[b->table[t]->var[i]] + (b->place[t][i] == UINT32_MAX ? v : choice[b->place[t][i]]);
+    return b->table[t]->of->cost[at];
+}
+
+/* What is the same in all entries decides nothing: without it a long chain of equal layers soon leaves equal tables. */
+static void
+take_least(uint64_t entries, double *cost)
+{
+    double least = INFINITY;
+
+    for (uint64_t i = 0; i < entries; i++)
+        least = cost[i] < least ? cost[i] : least;
+    for (uint64_t i = 0; i < entries && isfinite(least); i++)
+        cost[i] -= least;
+}
+
+static Solved
+solve(Search *s, uint32_t var, const Bucket *b)
+{
+    uint64_t entries = entries_of(s, b->nscope, b->scope);
+    uint32_t *choice = NEW_ARRAY(s->arena, uint32_t, b->nscope + 1), *best = NEW_ARRAY(s->arena, uint32_t, entries);
+    double *cost = NEW_ARRAY(s->arena, double, entries);
+
+    for (uint64_t at = 0; at < entries; at++) {
+        for (uint32_t v = 0; v < s->p->size[var]; v++) {
+            double sum = 0;
+            for (uint32_t t = 0; t < b->ntable; t++)
+                sum += entry(s, b, t, choice, v);
+            if (v == 0 || sum < cost[at]) {
+                cost[at] = sum;
+                best[at] = v;
+            }
+        }
+        for (uint32_t i = b->nscope; i-- > 0 && ++choice[i] == s->p->size[b->scope[i]]; )
+            choice[i] = 0;
+    }
+    take_least(entries, cost);
+    return (Solved){ interned(s, entries, cost), best, 0, NULL };
+}
+
+static const Solved *
+solved(Search *s, uint32_t var, const Bucket *b)
+{
+    size_t bytes;
+    const uint32_t *key = key_of(s, var, b, &bytes);
+    uint64_t hash = hash_bytes(key, bytes, 1), at;
+
+    for (; map_get(&s->solved, hash, &at); hash++) {
+        const Solved *known = (const Solved *)(uintptr_t)at;
+        if (known->bytes == bytes && !memcmp(known->key, key, bytes))
+            return known;
+    }
+    Solved *fresh = NEW(s->arena, Solved);
+    *fresh = solve(s, var, b);
+    fresh->bytes = bytes;
+    fresh->key = key;
+    map_put(&s->solved, hash, MAP_PTR(fresh));
+    s->nsolved++;
+    return fresh;
+}
+
+static Eliminated
+eliminate(Search *s, uint32_t var)
+{
+    Bucket b = bucket_of(s, var);
+    const Solved *r = solved(s, var, &b);
+
+    s->done[var] = true;
+    for (uint32_t i = 0; i < s->of[var].n; i++)
+        s->table.at[s->of[var].at[i]].gone = true;
+    add_table(s, b.nscope, b.scope, r->left);
+    for (uint32_t i = 0; i < b.nscope; i++)
+        count(s, b.scope[i]);
+    return (Eliminated){ var, b.nscope, b.scope, r->best };
+}
+
+/* ---- a beam, for what is too wide ------------------------------------------------------------------------------ */
+
+typedef struct { double cost; uint32_t from, choice; } Partial;      /* from: which of the partial choices before */
+
+static double
+entry_at(const Search *s, const Table *t, const uint32_t *choice)
+{
+    uint64_t at = 0;
+
+    for (uint32_t i = 0; i < t->n; i++)
+        at = at * s->p->size[t->var[i]] + choice[t->var[i]];
+    return t->of->cost[at];
+}
+
+/* The variables that are left, each beside as many as possible of those before it. */
+static uint32_t
+beam_order(Search *s, uint32_t *order)
+{
+    uint32_t n = 0, left = 0, *near = NEW_ARRAY(s->arena, uint32_t, s->p->nvar);
+    bool *taken = NEW_ARRAY(s->arena, bool, s->p->nvar);
+
+    for (uint32_t v = 0; v < s->p->nvar; v++)
+        left += !s->done[v];
+    while (n < left) {
+        uint32_t best = UINT32_MAX;
+        for (uint32_t v = 0; v < s->p->nvar; v++)
+            if (!s->done[v] && !taken[v] && (best == UINT32_MAX || near[v] > near[best]))
+                best = v;
+        order[n++] = best;
+        taken[best] = true;
+        for (uint32_t t = 0; t < s->of[best].n; t++)
+            for (uint32_t i = 0; i < s->table.at[s->of[best].at[t]].n; i++)
+                near[s->table.at[s->of[best].at[t]].var[i]]++;
+    }
+    return n;
+}
+
+static int
+by_cost(const void *a, const void *b)
+{
+    const Partial *x = a, *y = b;
+
+    if (x->cost != y->cost)
+        return x->cost < y->cost ? -1 : 1;
+    return x->from != y->from ? (x->from < y->from ? -1 : 1) : x->choice < y->choice ? -1 : x->choice > y->choice;
+}
+
+/* The tables of `var` all of whose variables have been decided. */
+static double
+complete_tables(const Search *s, uint32_t var, const bool *decided, const uint32_t *choice)
+{
+    double sum = 0;
+
+    for (uint32_t k = 0; k < s->of[var].n; k++) {
+        const Table *t = &s->table.at[s->of[var].at[k]];
+        bool all = !t->gone;
+        for (uint32_t i = 0; i < t->n && all; i++)
+            all = decided[t->var[i]];
+        sum += all ? entry_at(s, t, choice) : 0;
+    }
+    return sum;
+}
+
+static void
+beam(Search *s, uint32_t *choice)
+{
+    uint32_t nvar = s->p->nvar, *order = NEW_ARRAY(s->arena, uint32_t, nvar), n = beam_order(s, order), kept = 1;
+    uint32_t *now = NEW_ARRAY(s->arena, uint32_t, (size_t)FORMAT_BEAM * nvar), *next = NEW_ARRAY(s->arena, uint32_t, (size_t)FORMAT_BEAM * nvar);
+    double *cost = NEW_ARRAY(s->arena, double, FORMAT_BEAM);
+    bool *decided = NEW_ARRAY(s->arena, bool, nvar);
+
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t v = order[i], most = 0;
+        Partial *p = NEW_ARRAY(s->arena, Partial, kept * s->p->size[v]);
+        decided[v] = true;
+        for (uint32_t k = 0; k < kept; k++)
+            for (uint32_t c = 0; c < s->p->size[v]; c++) {
+                now[(size_t)k * nvar + v] = c;
+                p[most++] = (Partial){ cost[k] + complete_tables(s, v, decided, now + (size_t)k * nvar), k, c };
+            }
+        qsort(p, most, sizeof *p, by_cost);
+        kept = most < FORMAT_BEAM ? most : FORMAT_BEAM;
+        for (uint32_t k = 0; k < kept; k++) {
+            memcpy(next + (size_t)k * nvar, now + (size_t)p[k].from * nvar, nvar * sizeof *now);
+            next[(size_t)k * nvar + v] = p[k].choice;
+            cost[k] = p[k].cost;
+        }
+        uint32_t *was = now;
+        now = next;
+        next = was;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        choice[order[i]] = now[order[i]];
+    for (bool better = true; better; ) {                             /* then one by one */
+        better = false;
+        for (uint32_t i = 0; i < n; i++) {
+            uint32_t v = order[i], best = choice[v];
+            double least = complete_tables(s, v, decided, choice);
+            for (uint32_t c = 0; c < s->p->size[v]; c++) {
+                choice[v] = c;
+                double sum = complete_tables(s, v, decided, choice);
+                if (sum < least) {
+                    least = sum;
+                    best = c;
+                    better = true;
+                }
+            }
+            choice[v] = best;
+        }
+    }
+}
+
+/* ---- the whole ------------------------------------------------------------------------------------------------- */
+
+static double
+total(const FormatProblem *p, const uint32_t *choice)
+{
+    double sum = 0;
+
+    for (uint32_t f = 0; f < p->nfactor; f++) {
+        uint64_t at = 0;
+        for (uint32_t i = 0; i < p->factor[f].n; i++)
+            at = at * p->size[p->factor[f].var[i]] + choice[p->factor[f].var[i]];
+        sum += p->factor[f].cost[at];
+    }
+    return sum;
+}
+
+FormatResult
+format_search(Arena *a, const FormatProblem *p, uint32_t *choice)
 {
     Arena *scratch = arena_child(a);
-    Search s = { .arena = scratch, .p = p, .done = NEW_ARRAY(scratch, bool, p->nvar + 1), .choice = choice };
+    Search s = { .arena = scratch, .p = p, .contents.arena = scratch, .solved.arena = scratch, .done = NEW_ARRAY(scratch, bool, p->nvar + 1),
+                 .entries = NEW_ARRAY(scratch, uint64_t, p->nvar + 1), .seen = NEW_ARRAY(scratch, uint32_t, p->nvar + 1) };
     Eliminated *order = NEW_ARRAY(scratch, Eliminated, p->nvar + 1);
-    bool ok = true;
-
-    for (uint32_t f = 0; f < p->nfactor; f++)
-        VEC_PUSH(scratch, &s.table, ((Table){ p->factor[f].n, p->factor[f].var, p->factor[f].cost, false }));
+    FormatResult r = { .exact = true };
+    uint64_t most = p->max_table ? p->max_table : FORMAT_MAX_TABLE;
     uint32_t n = 0;
-    for (; n < p->nvar && ok; n++) {
-        Scope scope = { .var = NEW_ARRAY(scratch, uint32_t, p->nvar) };
-        uint32_t var = 0;
-        uint64_t entries = smallest(&s, &var, &scope);
-        ok = entries <= FORMAT_MAX_TABLE;
-        if (!ok)
+
+    s.of = arena_alloc_array(scratch, p->nvar + 1, sizeof *s.of);
+    for (uint32_t f = 0; f < p->nfactor; f++)
+        add_table(&s, p->factor[f].n, p->factor[f].var, interned(&s, entries_of(&s, p->factor[f].n, p->factor[f].var), p->factor[f].cost));
+    for (uint32_t v = 0; v < p->nvar; v++)
+        count(&s, v);
+    for (; n < p->nvar && r.exact; n++) {
+        uint32_t var = smallest(&s);
+        r.widest = s.entries[var] > r.widest ? s.entries[var] : r.widest;
+        r.exact = s.entries[var] <= most;
+        if (!r.exact)
             break;
-        order[n] = eliminate(&s, var, &scope, entries);
-        s.done[var] = true;
+        order[n] = eliminate(&s, var);
     }
-    *cost = 0;
-    for (uint32_t t = 0; t < s.table.n && ok; t++)
-        *cost += s.table.at[t].gone ? 0 : *s.table.at[t].cost;
-    while (ok && n-- > 0) {
+    if (!r.exact)
+        beam(&s, choice);
+    while (n-- > 0) {
         uint64_t at = 0;
-        for (uint32_t i = 0; i < order[n].scope.n; i++)
-            at = at * p->size[order[n].scope.var[i]] + choice[order[n].scope.var[i]];
+        for (uint32_t i = 0; i < order[n].nscope; i++)
+            at = at * p->size[order[n].scope[i]] + choice[order[n].scope[i]];
         choice[order[n].var] = order[n].best[at];
     }
+    r.cost = total(p, choice);
+    r.solved = s.nsolved;
     arena_free(scratch);
-    return ok;
+    return r;
 }

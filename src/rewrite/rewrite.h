@@ -14,4 +14,9 @@ Graph *rewrite_rules(const Graph *g);
 Graph *rewrite_cse(const Graph *g);
 Graph *rewrite_dce(const Graph *g);
 
+/* The inputs and outputs of these names have their dimensions in another order: dimension d is the model's order[d]. What
+ * the graph computes is the same. NULL with a diagnostic. */
+typedef struct { Sym name; const uint8_t *order; } PortOrder;
+Graph *rewrite_ports(const Graph *g, uint32_t n, const PortOrder *port);
+
 #endif

@@ -131,6 +131,18 @@ artefact_open(Arena *a, Diags *d, const char *path)
     return ok ? f : NULL;
 }
 
+const char *
+manifest_input_format(const TnManifest *m, int32_t i)
+{
+    return TN_HAS(m, input_formats) && m->input_formats ? m->input_formats[i] : NULL;
+}
+
+const char *
+manifest_output_format(const TnManifest *m, int32_t i)
+{
+    return TN_HAS(m, output_formats) && m->output_formats ? m->output_formats[i] : NULL;
+}
+
 void
 artefact_set_name(Artefact *f, const char *name)
 {

@@ -29,6 +29,9 @@ typedef struct Artefact Artefact;
 Artefact *artefact_open(Arena *a, Diags *d, const char *path);
 void artefact_set_name(Artefact *f, const char *name);    /* what messages say instead of its path; not copied */
 const TnManifest *artefact_manifest(const Artefact *f);
+/* How the dimensions of input, output i lie, where --io-format said; NULL: as in the model. */
+const char *manifest_input_format(const TnManifest *m, int32_t i);
+const char *manifest_output_format(const TnManifest *m, int32_t i);
 
 /* ---- pool ------------------------------------------------------------------------------------ */
 

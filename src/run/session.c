@@ -192,15 +192,16 @@ at_model(const Session *s)
     return (Loc){ .file = s->artefact->path };
 }
 
-/* "f32[batch, 3, 224, 224]" as the model declares it. */
+/* "f32[batch, 3, 224, 224]" as the model declares it; behind it "as nhwc" where that was asked for. */
 static const char *
-declared(Arena *a, const TnTensorInfo *x)
+declared(const Session *s, Arena *a, const TnTensorInfo *x)
 {
+    const char *format = manifest_input_format(s->manifest, (int32_t)(x - s->manifest->inputs));
     Text t = { .arena = a };
     text_printf(&t, "%s[", x->dtype);
     for (int32_t i = 0; i < x->rank; i++)
         text_printf(&t, "%s%s", i ? ", " : "", x->dim_text[i]);
-    text_add(&t, "]");
+    text_printf(&t, "]%s%s", format ? " as " : "", format ? format : "");
     return text_str(&t);
 }
 
@@ -240,7 +241,7 @@ dim_fault(const Session *s, Diags *d, const TnFault *f)
 
     if (x->dims[f->dim] >= 0)
         return diag_error(d, DIAG_USAGE, at_model(s), "input \"%s\": dimension %d is %lld, the model takes %lld; the input is declared %s",
-                          x->name, f->dim, got, want, declared(d->arena, x));
+                          x->name, f->dim, got, want, declared(s, d->arena, x));
     if (find_binding(s, f, text, &input, &dim))
         return diag_error(d, DIAG_USAGE, at_model(s),
                           "input \"%s\": dimension %d (%s) is %lld, but %s is %lld as dimension %d of input \"%s\"; both must be the same",
@@ -249,7 +250,7 @@ dim_fault(const Session *s, Diags *d, const TnFault *f)
         return diag_error(d, DIAG_USAGE, at_model(s), "input \"%s\": dimension %d (%s) is %lld, %s %lld is possible",
                           x->name, f->dim, text, got, got > want ? "at most" : "at least", want);
     return diag_error(d, DIAG_USAGE, at_model(s), "input \"%s\": dimension %d is %lld, must be %lld = %s; the input is declared %s",
-                      x->name, f->dim, got, want, text, declared(d->arena, x));
+                      x->name, f->dim, got, want, text, declared(s, d->arena, x));
 }
 
 static bool
@@ -299,11 +300,11 @@ check_input(const Session *s, Diags *d, int32_t i, const RunInput *in)
     const TnTensorInfo *x = &s->manifest->inputs[i];
     if (in->dtype != s->input_dtype[i])
         return diag_error(d, DIAG_USAGE, at_model(s), "input \"%s\": the elements are %s, the model takes %s: convert them",
-                          x->name, dtype_info[in->dtype].name, declared(d->arena, x));
+                          x->name, dtype_info[in->dtype].name, declared(s, d->arena, x));
     if (in->rank != (uint32_t)x->rank)
         return diag_error(d, DIAG_USAGE, at_model(s), "input \"%s\": %s has rank %u, the model takes rank %d: %s",
                           x->name, in->rank <= TN_MAX_RANK ? dims_text(d->arena, in->dtype, in->rank, in->dims) : "the tensor",
-                          in->rank, x->rank, declared(d->arena, x));
+                          in->rank, x->rank, declared(s, d->arena, x));
     for (uint32_t k = 0; k < in->rank; k++)
         if (in->dims[k] < 0)
             return diag_error(d, DIAG_USAGE, at_model(s), "input \"%s\": dimension %u is %lld, sizes are 0 or more",

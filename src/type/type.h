@@ -35,6 +35,13 @@ const Expr *type_offset(Ctx *c, const Type *t, const Expr *const *at);
 /* Dimension d is t's order[d]. */
 const Type *type_permuted(Ctx *c, const Type *t, const uint8_t *order);
 
+/* An order [rank] of dimensions as people say it: "nhwc" of rank 4 (ncw, ncdhw of 3 and 5), "0,2,3,1" of any. False: it
+ * is none of this rank. Printed in letters from rank 4 on; order NULL: the plain one. */
+bool order_read(const char *text, uint32_t rank, uint8_t *order);
+void order_print(Text *t, uint32_t rank, const uint8_t *order);
+const char *order_examples(uint32_t rank);                       /* for messages: "nhwc or 0,2,3,1" */
+bool order_is_plain(uint32_t rank, const uint8_t *order);
+
 void type_print(Text *t, const Type *type);                      /* f32[batch, 3, 2*n + 1] ; f32[] */
 const char *type_str(Ctx *c, const Type *t);
 

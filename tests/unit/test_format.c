@@ -67,34 +67,142 @@ search_finds_the_least(void **state)
                 cost[e] = random_below(&seed, 9) ? random_below(&seed, 1000) : INFINITY;
             factor[f] = (FormatFactor){ n, var, cost };
         }
-        FormatProblem p = { nvar, size, nfactor, factor };
-        double found, least = least_of_all(&p);
-        assert_true(format_search(w->arena, &p, choice, &found));
-        assert_true(found == least);
+        FormatProblem p = { nvar, size, nfactor, factor, 0 };
+        FormatResult found = format_search(w->arena, &p, choice);
+        double least = least_of_all(&p);
+        assert_true(found.exact);
+        assert_true(found.cost == least);
         assert_true(cost_of(&p, choice) == least);
     }
 }
 
-/* Every variable beside every other: no order of elimination keeps the tables small. */
+/* Every variable beside every other: no order of elimination keeps the tables small, and a beam finds a good choice. */
 static void
-search_says_when_it_is_too_wide(void **state)
+search_goes_on_where_it_is_too_wide(void **state)
 {
     World *w = *state;
     enum { N = 24 };
     uint32_t size[N], choice[N], pair[N * N][2];
-    static const double nothing[4];
+    static const double alike[4] = { 0, 1, 1, 0 }, second[2] = { 5, 0 };
     FormatFactor factor[N * N];
-    FormatProblem p = { N, size, 0, factor };
-    double cost;
+    FormatProblem p = { N, size, 0, factor, 0 };
 
-    for (uint32_t a = 0; a < N; a++)
-        for (uint32_t b = size[a] = 2; b < N + 2; b++)
-            if (b - 2 > a) {
-                memcpy(pair[p.nfactor], (uint32_t[]){ a, b - 2 }, sizeof *pair);
-                factor[p.nfactor] = (FormatFactor){ 2, pair[p.nfactor], nothing };
+    for (uint32_t a = 0; a < N; a++) {
+        size[a] = 2;
+        for (uint32_t b = a + 1; b < N; b++) {
+            memcpy(pair[p.nfactor], (uint32_t[]){ a, b }, sizeof *pair);
+            factor[p.nfactor] = (FormatFactor){ 2, pair[p.nfactor], alike };
+            p.nfactor++;
+        }
+    }
+    factor[p.nfactor] = (FormatFactor){ 1, pair[1], second };
+    p.nfactor++;
+    FormatResult r = format_search(w->arena, &p, choice);
+    assert_false(r.exact);
+    assert_int_equal(r.widest, 1 << (N - 1));
+    assert_true(r.cost == 0 && cost_of(&p, choice) == 0);
+}
+
+/* What is too wide is no worse than any single change of it. */
+static void
+beam_ends_where_no_change_helps(void **state)
+{
+    World *w = *state;
+    enum { N = 10 };
+    uint64_t seed = 3;
+
+    for (int round = 0; round < 50; round++) {
+        uint32_t size[N], choice[N], pair[N * N][2];
+        FormatFactor factor[N * N];
+        FormatProblem p = { N, size, 0, factor, 8 };
+        for (uint32_t a = 0; a < N; a++) {
+            size[a] = 3;
+            for (uint32_t b = a + 1; b < N; b++) {
+                double *cost = NEW_ARRAY(w->arena, double, 9);
+                for (uint32_t e = 0; e < 9; e++)
+                    cost[e] = random_below(&seed, 100);
+                memcpy(pair[p.nfactor], (uint32_t[]){ a, b }, sizeof *pair);
+                factor[p.nfactor] = (FormatFactor){ 2, pair[p.nfactor], cost };
                 p.nfactor++;
             }
-    assert_false(format_search(w->arena, &p, choice, &cost));
+        }
+        FormatResult r = format_search(w->arena, &p, choice);
+        assert_false(r.exact);
+        assert_true(cost_of(&p, choice) == r.cost);
+        for (uint32_t v = 0; v < N; v++)
+            for (uint32_t c = 0, was = choice[v]; c < 3; c++) {
+                choice[v] = c;
+                assert_true(cost_of(&p, choice) >= r.cost);
+                choice[v] = was;
+            }
+    }
+}
+
+/* A long chain of equal pieces costs what a few of them cost. */
+static void
+equal_parts_are_solved_once(void **state)
+{
+    World *w = *state;
+    enum { MOST = 400 };
+    static const double link[4] = { 3, 1, 2, 5 }, side[4] = { 1, 2, 7, 0 };
+    uint32_t size[2 * MOST], choice[2 * MOST], pair[2 * MOST][2], solved[2];
+
+    for (uint32_t v = 0; v < 2 * MOST; v++)
+        size[v] = 2;
+    for (int longer = 0; longer < 2; longer++) {
+        uint32_t layers = longer ? MOST : MOST / 4, n = 0;
+        FormatFactor factor[2 * MOST];
+        for (uint32_t l = 0; l < layers; l++)
+            for (uint32_t k = 0; k < 2; k++, n++) {                  /* 0 - 1, then 0 - 2, and so on */
+                pair[n][0] = 2 * l;
+                pair[n][1] = k ? (l + 1 < layers ? 2 * l + 2 : 2 * l) : 2 * l + 1;
+                factor[n] = (FormatFactor){ k && l + 1 == layers ? 1 : 2, pair[n], k ? link : side };
+            }
+        FormatResult r = format_search(w->arena, &(FormatProblem){ 2 * layers, size, n, factor, 0 }, choice);
+        assert_true(r.exact);
+        solved[longer] = r.solved;
+    }
+    assert_true(solved[1] < 60);
+    assert_true(solved[1] <= solved[0] + 8);
+}
+
+/* However variables and tables are numbered, the least sum is the same number. */
+static void
+numbering_does_not_matter(void **state)
+{
+    World *w = *state;
+    enum { N = 12 };
+    uint64_t seed = 5;
+
+    for (int round = 0; round < 50; round++) {
+        uint32_t size[N], choice[N], pair[2][N][2], to[N];
+        FormatFactor factor[2][N];
+        double cost[2];
+        for (uint32_t v = 0; v < N; v++) {
+            size[v] = 3;
+            to[v] = v;
+        }
+        for (uint32_t v = N - 1; v > 0; v--) {
+            uint32_t k = random_below(&seed, v + 1), was = to[v];
+            to[v] = to[k];
+            to[k] = was;
+        }
+        for (uint32_t f = 0; f < N; f++) {
+            double *table = NEW_ARRAY(w->arena, double, 9);
+            for (uint32_t e = 0; e < 9; e++)
+                table[e] = random_below(&seed, 1000);
+            for (int other = 0; other < 2; other++) {
+                uint32_t a = f, b = (f + 1 + f % 3) % N;
+                uint32_t *p = pair[other][other ? to[f] : f];
+                p[0] = other ? to[a] : a;
+                p[1] = other ? to[b] : b;
+                factor[other][other ? to[f] : f] = (FormatFactor){ 2, p, table };
+            }
+        }
+        for (int other = 0; other < 2; other++)
+            cost[other] = format_search(w->arena, &(FormatProblem){ N, size, N, factor[other], 0 }, choice).cost;
+        assert_true(cost[0] == cost[1]);
+    }
 }
 
 /* ---- nests ----------------------------------------------------------------------------------------------- */
@@ -219,11 +327,11 @@ values_lie_where_kernels_are_cheapest(void **state)
     for (ValueId v = 1; v < g->value.n; v++)          /* a constant for who asks, whose contents do not matter to formats */
         if (!strcmp(g->value.at[v].name, "u"))
             g->value.at[v].data = w;
-    assert_true(format_values(g, w->arena, &(FormatPrice){ cannot, NULL }, &remarks));
+    assert_true(format_values(g, w->arena, &(FormatWish){ .price = { cannot, NULL } }, &remarks));
     for (ValueId v = 1; v < g->value.n; v++)
         if (g->value.at[v].type->rank == 4 && g->value.at[v].def)
             assert_int_equal(expr_or(g->value.at[v].type->dim[3], 0), 5);
-    assert_true(format_values(g, w->arena, &(FormatPrice){ likes_channels_last, NULL }, &remarks));
+    assert_true(format_values(g, w->arena, &(FormatWish){ .price = { likes_channels_last, NULL } }, &remarks));
     for (ValueId v = 1; v < g->value.n; v++) {
         const Value *value = &g->value.at[v];
         if (!strcmp(value->name, "u"))
@@ -231,7 +339,7 @@ values_lie_where_kernels_are_cheapest(void **state)
         if (value->def)
             assert_int_equal(expr_or(value->type->dim[3], 0) == 5, !strcmp(value->name, "z"));
     }
-    assert_non_null(strstr(text_str(&remarks), "%c: 0 2 3 1"));
+    assert_non_null(strstr(text_str(&remarks), "%c: nhwc"));
     assert_true(graph_verify(g));
     outputs_of(w, g, &got);
     assert_memory_equal(want.data, got.data, (size_t)tensor_count(&want) * sizeof(float));
@@ -242,7 +350,10 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(search_finds_the_least, world_begin, world_end),
-        cmocka_unit_test_setup_teardown(search_says_when_it_is_too_wide, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(search_goes_on_where_it_is_too_wide, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(beam_ends_where_no_change_helps, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(equal_parts_are_solved_once, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(numbering_does_not_matter, world_begin, world_end),
         cmocka_unit_test_setup_teardown(permuting_reads_as_a_nest, world_begin, world_end),
         cmocka_unit_test_setup_teardown(values_lie_where_kernels_are_cheapest, world_begin, world_end),
     };

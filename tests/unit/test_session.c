@@ -255,7 +255,14 @@ longer_structs_load(void **state)
     assert_int_equal(tn_load(ctx, in_folder("long.so"), &m), TN_OK);
     assert_string_equal(tn_model_summary(m), "tiny: 1 kernel");
     tn_model_free(m);
-    make_model("short.so", "-DMORE=-8", NULL);
+    TnValueInfo info = TN_INIT(TnValueInfo);
+    info.format = "unknown";
+    make_model("first.so", "-DMORE=-16", NULL);      /* before inputs had formats */
+    assert_int_equal(tn_load(ctx, in_folder("first.so"), &m), TN_OK);
+    assert_int_equal(tn_model_input(m, 0, &info), TN_OK);
+    assert_null(info.format);
+    tn_model_free(m);
+    make_model("short.so", "-DMORE=-24", NULL);
     says(tn_load(ctx, in_folder("short.so"), &m), TN_MODEL, "do not belong together");
 }
 

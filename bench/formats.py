@@ -1,0 +1,85 @@
+"""Orders of dimensions: the search against what others do, with the same kernels to choose from.
+
+Each model is compiled once for each way in which orders are chosen (`tenon compile --formats HOW`), and the artefacts run in
+turn. `nchw` for all values is what the model says, so it is not told apart from `none`.
+"""
+import pathlib
+import re
+import statistics
+
+from measure import TENON, Bench, geomean, quiet
+
+HOW = ["search", "greedy", "nhwc", "none"]
+SIZE = {"B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30}
+MB = 2**20
+
+
+def told(text: str, pattern: str) -> re.Match:
+    found = re.search(pattern, text)
+    if not found:
+        raise RuntimeError(f"the compiler says nothing like {pattern}")
+    return found
+
+
+def size_of(found: re.Match, at: int = 1) -> float:
+    return float(found[at]) * SIZE[found[at + 1]]
+
+
+def compiled(bench: Bench, model: pathlib.Path, how: str) -> dict:
+    """The artefact, and what compiling told: bytes that a kernel reads in one order and writes in another, the arena."""
+    so = bench.folder / f"{model.stem}.{how}.so"
+    text = quiet(TENON, "compile", model, "-o", so, "--formats", how, "--explain-formats", "--machine", bench.machine_file)
+    changes = re.search(r"(\d+) times? a kernel reads one order and writes another, ([\d.]+) ([KMG]?B) in all", text)
+    return {"so": so, "changes": int(changes[1]) if changes else 0, "changed_bytes": size_of(changes, 2) if changes else 0,
+            "arena": size_of(told(text, r"arena ([\d.]+) ([KMG]?B)"))}
+
+
+def formats(bench: Bench, names: list[str], path_of, threads: int) -> None:
+    bench.facts()
+    table = bench.table
+    table.head(f"formats, {threads} thread{'s'[:threads - 1]}", *[f"{how} ms" for how in HOW], "to best single", "to none", "to greedy", "changes", "arena MB")
+    gains = {"single": [], "none": [], "greedy": []}
+    for name in names:
+        try:
+            model = path_of(name)
+            data = bench.data_of(model)
+            made = {how: compiled(bench, model, how) for how in HOW}
+            rounds = {how: [] for how in HOW}
+            for _ in range(bench.rounds):
+                for how in HOW:
+                    rounds[how].append(bench.tenon(made[how]["so"], data, threads)["median_ms"])
+        except RuntimeError as error:
+            table.fail(name, str(error))
+            continue
+        ms = {how: statistics.median(r) for how, r in rounds.items()}
+        gain = {"single": min(ms["nhwc"], ms["none"]) / ms["search"], "none": ms["none"] / ms["search"], "greedy": ms["greedy"] / ms["search"]}
+        for what, ratio in gain.items():
+            gains[what].append(ratio)
+        searched = made["search"]
+        table.add(name, [f"{ms[how]:.2f}" for how in HOW] + [f"{gain[w]:.3f}" for w in gains]
+                  + [f"{searched['changes']}, {searched['changed_bytes'] / MB:.1f} MB", f"{searched['arena'] / MB:.1f}"],
+                  {"threads": threads, "ms": ms, "rounds": rounds, "gain": gain} | {how: {k: v for k, v in made[how].items() if k != "so"} for how in HOW},
+                  min(gain.values()), 0.98)
+        for how in HOW:
+            made[how]["so"].unlink()
+        bench.forget(model)
+    if len(names) < 2 or not gains["none"]:
+        return
+    for what, floor, aim in (("single", 1.05, 1.15), ("none", 1.12, 1.3), ("greedy", 1.0, 1.05)):
+        table.add(f"geometric mean to {what}", [""] * 6 + [f"{geomean(gains[what]):.3f}"], {"threads": threads, "to": what, "geomean": geomean(gains[what])},
+                  geomean(gains[what]), floor, aim)
+
+
+def searches(bench: Bench, names: list[str], path_of) -> None:
+    """What choosing takes: the whole stage, schedules priced and all; and whether the choice is the exact optimum of the prices."""
+    table = bench.table
+    table.head("choosing orders", "seconds", "values", "exact")
+    for name in names:
+        try:
+            text = quiet(TENON, "compile", path_of(name), "--stop-after=layout", "--dump=layout", "--time", "--machine", bench.machine_file)
+        except RuntimeError as error:
+            table.fail(name, str(error))
+            continue
+        seconds, values, exact = float(told(text, r"\nlayout +([\d.]+) s")[1]), re.search(r"; \d+ of (\d+) values lie", text), "beam" not in text
+        table.add(name, [f"{seconds:.2f}", values[1] if values else "0", "yes" if exact else "no"],
+                  {"model": name, "seconds": seconds, "values": int(values[1]) if values else 0, "exact": exact}, seconds if exact else float("inf"), 2.0, 0.3, most=True)

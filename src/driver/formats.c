@@ -1,0 +1,196 @@
+/* formats: what users say of formats, and the stage that chooses the rest.
+ *
+ *   --io-format x=nhwc     input x comes with channels last; so the model has an input of that type from the beginning
+ *   --format VALUE=nhwc    a value between kernels is to lie so, whatever it costs
+ *   %v: f32[…] as [0, 2, 3, 1] = …     the same in a text
+ *   --formats HOW          who chooses the rest
+ */
+#include "driver/internal.h"
+
+#include <string.h>
+
+static const Loc nowhere;
+
+bool
+formats_how(const char *text, FormatHow *how)
+{
+    static const char *const name[] = { "search", "greedy", "nchw", "nhwc", "none" };
+
+    for (uint32_t i = 0; i < sizeof name / sizeof *name; i++)
+        if (!strcmp(text, name[i])) {
+            *how = (FormatHow)i;
+            return true;
+        }
+    return false;
+}
+
+/* ---- inputs and outputs ------------------------------------------------------------------------------------ */
+
+static void
+list_names(Text *t, const Graph *g, const char *what, const ValueId *value, uint32_t n)
+{
+    enum { MOST = 20 };
+
+    text_printf(t, "%s ", what);
+    for (uint32_t i = 0; i < n && i < MOST; i++)
+        text_printf(t, "%s%s", i ? ", " : "", g->value.at[value[i]].name);
+    if (n > MOST)
+        text_add(t, ", …");
+}
+
+static const Type *
+port_type(const Graph *g, const char *name)
+{
+    for (uint32_t i = 0; i < g->input.n + g->output.n; i++) {
+        const Value *v = &g->value.at[i < g->input.n ? g->input.at[i] : g->output.at[i - g->input.n]];
+        if (!strcmp(v->name, name))
+            return v->type;
+    }
+    return NULL;
+}
+
+static bool
+bad_order(Job *j, const char *option, const DriverOrder *o, const Type *type)
+{
+    return diag_error(&j->ctx->diags, DIAG_USAGE, nowhere, "%s %s=%s: %s is %s, and \"%s\" is no order of its %u dimensions. Give one such as %s", option, o->value,
+                      o->order, o->value, type_str(j->ctx, type), o->order, type->rank, order_examples(type->rank));
+}
+
+/* A value that a later stage puts into a kernel has no place any more: its wish is not to be forgotten with it. */
+static void
+keep_wishes(Job *j)
+{
+    GraphList all = graph_all(j->graph, j->arena);
+
+    for (uint32_t i = 0; i < all.n; i++)
+        for (ValueId v = 1; v < all.at[i]->value.n; v++)
+            if (all.at[i]->value.at[v].format && !all.at[i]->value.at[v].data)
+                VEC_PUSH(j->arena, &j->wished, all.at[i]->value.at[v].name);
+}
+
+bool
+formats_ports(Job *j)
+{
+    uint32_t n = j->o->nio_format;
+    PortOrder *port = NEW_ARRAY(j->arena, PortOrder, n + 1);
+
+    for (uint32_t i = 0; i < n; i++) {
+        const DriverOrder *o = &j->o->io_format[i];
+        const Type *type = port_type(j->graph, o->value);
+        uint8_t *order = NEW_ARRAY(j->arena, uint8_t, TN_MAX_RANK);
+        if (!type) {
+            Text names = { .arena = j->arena };
+            list_names(&names, j->graph, "its inputs are", j->graph->input.at, j->graph->input.n);
+            list_names(&names, j->graph, ", its outputs", j->graph->output.at, j->graph->output.n);
+            return diag_error(&j->ctx->diags, DIAG_USAGE, nowhere, "--io-format %s=%s: the model has no input or output %s; %s", o->value, o->order, o->value,
+                              text_str(&names));
+        }
+        if (!order_read(o->order, type->rank, order))
+            return bad_order(j, "--io-format", o, type);
+        port[i] = (PortOrder){ o->value, order };
+    }
+    keep_wishes(j);
+    return !n || (j->graph = rewrite_ports(j->graph, n, port)) != NULL;
+}
+
+const char *
+formats_port(const Job *j, Sym name)
+{
+    for (uint32_t i = 0; i < j->o->nio_format; i++)
+        if (!strcmp(j->o->io_format[i].value, name))
+            return j->o->io_format[i].order;
+    return NULL;
+}
+
+/* ---- between kernels ----------------------------------------------------------------------------------------- */
+
+static const Value *
+find_value(const GraphList *all, const char *name)
+{
+    for (uint32_t i = 0; i < all->n; i++)
+        for (ValueId v = 1; v < all->at[i]->value.n; v++)
+            if (!strcmp(all->at[i]->value.at[v].name, name))
+                return &all->at[i]->value.at[v];
+    return NULL;
+}
+
+/* Values that are in memory between kernels, for a message. */
+static const char *
+some_values(Job *j, const GraphList *all)
+{
+    enum { MOST = 8 };
+    Text t = { .arena = j->arena };
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < all->n; i++)
+        for (NodeId k = 1; k < all->at[i]->node.n; k++) {
+            const Node *node = &all->at[i]->node.at[k];
+            if (node->callee != CALL_KERNEL || n++ >= MOST)
+                continue;
+            text_printf(&t, "%s%s", n > 1 ? ", " : "", all->at[i]->value.at[node_out(all->at[i], node, 0)].name);
+        }
+    if (n > MOST)
+        text_printf(&t, ", and %u more that --dump=layout shows", n - MOST);
+    return text_str(&t);
+}
+
+static bool
+not_in_memory(Job *j, const GraphList *all, const char *what)
+{
+    return diag_error(&j->ctx->diags, DIAG_USAGE, nowhere, "%s: no value of that name is in memory; what is computed inside of a kernel has no place "
+                      "(--no-fuse gives it one). Kernels make %s", what, some_values(j, all));
+}
+
+static bool
+read_pins(Job *j, const GraphList *all, FormatPin *pin)
+{
+    for (uint32_t i = 0; i < j->o->nformat; i++) {
+        const DriverOrder *o = &j->o->format[i];
+        const Value *v = find_value(all, o->value);
+        uint8_t *order = NEW_ARRAY(j->arena, uint8_t, TN_MAX_RANK);
+        if (!v)
+            return not_in_memory(j, all, arena_printf(j->arena, "--format %s=%s", o->value, o->order));
+        if (!order_read(o->order, v->type->rank, order))
+            return bad_order(j, "--format", o, v->type);
+        pin[i] = (FormatPin){ o->value, order };
+    }
+    for (uint32_t i = 0; i < j->wished.n; i++)
+        if (!find_value(all, j->wished.at[i]))
+            return not_in_memory(j, all, arena_printf(j->arena, "%s: %%%s … as an order", j->model_path, j->wished.at[i]));
+    return true;
+}
+
+typedef struct { Job *j; const Graph *g; bool far; } Asked;
+
+static double
+price(void *user, NodeId n, const Kernel *k)
+{
+    const Asked *a = user;
+    return a->j->o->schedule == SCHEDULE_PLAIN ? 0 : choose_seconds(a->j, a->g, n, k, a->far);
+}
+
+bool
+formats_between(Job *j)
+{
+    GraphList all = graph_all(j->graph, j->arena);
+    Text remarks = { .arena = j->arena }, explain = { .arena = j->arena };
+    FormatPin *pin = NEW_ARRAY(j->arena, FormatPin, j->o->nformat + 1);
+    FormatHow how = FORMAT_NONE;
+    bool far = constants_are_far(j);
+
+    if (j->o->schedule != SCHEDULE_PLAIN)
+        formats_how(j->o->formats, &how);
+    if (!read_pins(j, &all, pin))
+        return false;
+    for (uint32_t i = 0; i < all.n; i++) {
+        FormatWish wish = { how, j->o->nformat, pin, { price, &(Asked){ j, all.at[i], far } }, j->o->explain_formats ? &explain : NULL };
+        if (j->o->explain_formats && all.n > 1)
+            text_printf(&explain, "%s@%s\n\n", i ? "\n" : "", all.at[i]->name);
+        if (!format_values(all.at[i], j->arena, &wish, &remarks))
+            return false;
+    }
+    if (j->o->explain_formats && j->o->print)
+        j->o->print(j->o->user, text_str(&explain));
+    j->remarks = remarks.n ? text_str(&remarks) : NULL;
+    return true;
+}

@@ -1,0 +1,264 @@
+/* candidates: which values may lie in another order, and in which ones.
+ *
+ * A product's free choice is along which dimension its columns lie: the one whose partner is a constant can always be laid
+ * for it, so the axes of constants are proposed to be innermost where products write, and those that are summed where they
+ * read. Every order that some product proposes is a candidate for every value of its rank.
+ */
+#include "format/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- who may ------------------------------------------------------------------------------------------- */
+
+bool
+format_may_change(const Graph *g, NodeId n)
+{
+    const Kernel *k = g->node.at[n].callee == CALL_KERNEL ? g->node.at[n].kernel : NULL;
+
+    if (!k || k->tree.list.n || k->schedule || k->npart != 1)
+        return false;
+    const Nest *nest = k->part[0].nest;
+    return nest->nwrite == 1 && nest->write[0].combiner == COMB_NONE && !nest_axes_of_kind(nest, AXIS_SCAN) && !nest_leaves_gaps(nest);
+}
+
+static const char *
+why_not(const Formats *f, NodeId n)
+{
+    const Node *node = &f->g->node.at[n];
+    const Kernel *k = node->callee == CALL_KERNEL ? node->kernel : NULL;
+
+    if (f->can[n])
+        return NULL;
+    if (!k)
+        return "made or read by an operator that is no loop";
+    if (k->tree.list.n || k->schedule)
+        return "made or read by a kernel that has a schedule already";
+    if (k->npart != 1)
+        return "made or read by a kernel of several parts, such as a normalisation";
+    return "made or read by a kernel that walks an axis in order, or writes where data say";
+}
+
+const char *
+format_fixed(const Formats *f, ValueId v)
+{
+    const Value *value = &f->g->value.at[v];
+    uint32_t first = f->users.first[v], end = f->users.first[v + 1];
+
+    if (value->data)
+        return "a constant: schedules lay those as they read them";
+    if (!value->def)
+        return "an input of the model: --io-format says how it lies";
+    for (uint32_t i = 0; i < f->g->output.n; i++)
+        if (f->g->output.at[i] == v)
+            return "an output of the model: --io-format says how it lies";
+    const char *why = why_not(f, value->def);
+    for (uint32_t i = first; i < end && !why; i++)
+        why = why_not(f, f->users.node[i]);
+    return why ? why : end == first ? "read by nobody" : NULL;
+}
+
+/* ---- what products propose ------------------------------------------------------------------------------- */
+
+static void
+vote(Formats *f, const Order *order)
+{
+    if (order_is_plain(order->rank, order->dim))
+        return;
+    for (uint32_t i = 0; i < f->order.n; i++)
+        if (f->order.at[i].rank == order->rank && !memcmp(f->order.at[i].dim, order->dim, order->rank)) {
+            f->order.at[i].votes++;
+            return;
+        }
+    VEC_PUSH(f->arena, &f->order, *order);
+}
+
+/* The dimensions that name an axis of the set, behind the others. */
+static void
+propose(Formats *f, uint32_t rank, const Expr *const *at, AxisSet last)
+{
+    Order o = { .rank = (uint8_t)rank, .votes = 1 };
+    uint32_t n = 0;
+
+    for (int behind = 0; behind < 2; behind++)
+        for (uint32_t d = 0; d < rank; d++)
+            if ((int)((expr_axes(at[d]) & last) != 0) == behind)
+                o.dim[n++] = (uint8_t)d;
+    vote(f, &o);
+}
+
+static bool
+is_constant(const Formats *f, NodeId n, const Scalar *s)
+{
+    const Node *node = &f->g->node.at[n];
+    const Part *part = &node->kernel->part[0];
+
+    while (s->op == S_CAST)
+        s = s->arg[0];
+    return s->op == S_LOAD && part->buffer[s->u.load.slot] < node->in.count
+        && f->g->value.at[node_in(f->g, node, part->buffer[s->u.load.slot])].data != NULL;
+}
+
+static void
+propose_of(Formats *f, NodeId n)
+{
+    const Nest *nest = f->g->node.at[n].kernel->part[0].nest;
+    Contraction view;
+
+    if (!nest_contraction(f->ctx, nest, &view) || is_constant(f, n, view.a) == is_constant(f, n, view.b))
+        return;
+    bool a = is_constant(f, n, view.a);
+    const Scalar *moving = a ? view.b : view.a;
+    const Write *w = &nest->write[0];
+    AxisSet bare = 0;
+    Var v;
+
+    propose(f, nest->param[w->out].type->rank, w->at, a ? view.row : view.col);
+    if (moving->op != S_LOAD)
+        return;
+    for (uint32_t d = 0; d < moving->u.load.rank; d++)
+        if (expr_is_var(moving->u.load.at[d], &v) && v.kind == VAR_AXIS && view.sum >> v.id & 1)
+            bare |= (AxisSet)1 << v.id;
+    propose(f, moving->u.load.rank, moving->u.load.at, bare);
+}
+
+static bool
+is_before(const Order *a, const Order *b)
+{
+    return a->votes != b->votes ? a->votes > b->votes : memcmp(a->dim, b->dim, a->rank) < 0;
+}
+
+/* The candidates of a rank beside the plain one, the most wanted first; the number of them. */
+static uint32_t
+orders_of(const Formats *f, uint32_t rank, const uint8_t **list)
+{
+    const Order *best[MAX_ORDERS];
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < f->order.n; i++) {
+        const Order *o = &f->order.at[i];
+        uint32_t at = n;
+        if (o->rank != rank)
+            continue;
+        while (at > 0 && is_before(o, best[at - 1]))
+            at--;
+        if (at == MAX_ORDERS)
+            continue;
+        n += n < MAX_ORDERS;
+        for (uint32_t k = n - 1; k > at; k--)
+            best[k] = best[k - 1];
+        best[at] = o;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        list[i] = best[i]->dim;
+    return n;
+}
+
+/* ---- variables ------------------------------------------------------------------------------------------- */
+
+/* An order that a format of the text says, if it is one. */
+static const uint8_t *
+order_of_format(Arena *a, const Format *format, uint32_t rank)
+{
+    uint8_t *order = NEW_ARRAY(a, uint8_t, rank + 1);
+    uint32_t seen = 0;
+
+    for (uint32_t p = 0; p < format->npart && format->npart == rank; p++) {
+        const FormatPart *part = &format->part[p];
+        if (part->div != 1 || part->mod != 0)
+            return NULL;
+        order[p] = part->dim;
+        seen |= 1u << part->dim;
+    }
+    return format->npart == rank && seen == (1u << rank) - 1 ? order : NULL;
+}
+
+/* The order that somebody said value v is to have, or NULL. False with a diagnostic. */
+static bool
+pinned_order(Formats *f, ValueId v, const uint8_t **order)
+{
+    Value *value = &f->g->value.at[v];
+    uint32_t rank = value->type->rank;
+
+    *order = NULL;
+    if (value->format && !value->data && !(*order = order_of_format(f->arena, value->format, rank)))
+        return diag_error(&f->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "%%%s is to lie in a format that is no order of its dimensions; between kernels values can "
+                          "lie in orders such as [0, 2, 3, 1]", value->name);
+    for (uint32_t i = 0; i < f->wish->npin; i++)
+        if (!strcmp(f->wish->pin[i].value, value->name))
+            *order = f->wish->pin[i].order;
+    return true;
+}
+
+/* Dimension 1 behind all others. */
+static const uint8_t *
+channels_last(Arena *a, uint32_t rank)
+{
+    uint8_t *order = NEW_ARRAY(a, uint8_t, rank);
+    uint32_t n = 0;
+
+    for (uint32_t d = 0; d < rank; d++)
+        if (d != 1)
+            order[n++] = (uint8_t)d;
+    order[n] = 1;
+    return order;
+}
+
+static void
+add_variable(Formats *f, ValueId v, const uint8_t *pin)
+{
+    uint32_t rank = f->g->value.at[v].type->rank;
+    Variable x = { .value = v, .name = f->g->value.at[v].name, .n = 1 };
+
+    if (pin) {
+        x.order[0] = order_is_plain(rank, pin) ? NULL : pin;
+        x.pinned = true;
+    } else if (f->wish->how == FORMAT_SEARCH || f->wish->how == FORMAT_GREEDY) {
+        x.n += orders_of(f, rank, x.order + 1);
+    } else if (f->wish->how == FORMAT_CHANNELS_LAST && rank > 2) {
+        x.order[x.n++] = channels_last(f->arena, rank);
+    }
+    if (x.n > 1 || x.order[0])
+        VEC_PUSH(f->arena, &f->variable, x);
+}
+
+static int
+by_name(const void *a, const void *b)
+{
+    return strcmp(((const Variable *)a)->name, ((const Variable *)b)->name);
+}
+
+/* In the order of names, which is the same however the nodes are numbered. */
+static void
+number_variables(Formats *f)
+{
+    if (f->variable.n)
+        qsort(f->variable.at, f->variable.n, sizeof *f->variable.at, by_name);
+    f->size = NEW_ARRAY(f->arena, uint32_t, f->variable.n + 1);
+    for (uint32_t i = 0; i < f->variable.n; i++) {
+        f->var[f->variable.at[i].value] = i + 1;
+        f->size[i] = f->variable.at[i].n;
+    }
+}
+
+bool
+format_candidates(Formats *f)
+{
+    for (NodeId n = 1; n < f->g->node.n; n++)
+        if ((f->can[n] = format_may_change(f->g, n)))
+            propose_of(f, n);
+    for (ValueId v = 1; v < f->g->value.n; v++) {
+        const char *why = format_fixed(f, v);
+        const uint8_t *pin;
+        if (!pinned_order(f, v, &pin))
+            return false;
+        if (why && pin)
+            return diag_error(&f->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--format %s: no other order is possible, the value is %s", f->g->value.at[v].name, why);
+        if (!why)
+            add_variable(f, v, pin);
+        if (!f->g->value.at[v].data)
+            f->g->value.at[v].format = NULL;
+    }
+    number_variables(f);
+    return true;
+}

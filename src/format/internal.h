@@ -1,0 +1,66 @@
+/* format, inside: which values may lie otherwise, in which orders, and what each kernel then takes. */
+#ifndef TENON_FORMAT_INTERNAL_H
+#define TENON_FORMAT_INTERNAL_H
+
+#include "format/format.h"
+
+enum { MAX_ORDERS = 2,               /* candidates beside the model's own order, of a rank: those that most products propose */
+       MAX_SCOPE = 10 };             /* values of one kernel that are asked in all combinations; with more the kernel's lie as they are */
+
+typedef struct { uint8_t rank, dim[TN_MAX_RANK]; uint32_t votes; } Order;
+
+/* A value whose order is to be found. */
+typedef struct {
+    ValueId value;
+    Sym name;
+    uint32_t n;                      /* choices */
+    const uint8_t *order[MAX_ORDERS + 1];        /* of each choice; NULL: the model's own */
+    bool pinned;                     /* somebody said it: there is one choice */
+} Variable;
+
+typedef struct {
+    Graph *g;
+    Ctx *ctx;
+    Arena *arena;
+    const FormatWish *wish;
+    Users users;
+    bool *can;                           /* [node.n]: a kernel whose arguments may lie otherwise */
+    VEC(Order) order;
+    uint32_t *var;                       /* [value.n]: its variable + 1; 0: it lies as it is */
+    VEC(Variable) variable;
+    uint32_t *size;                      /* [variable.n] */
+    VEC(FormatFactor) factor;
+    NodeId *kernel;                      /* [factor.n]: whose it is */
+    Map cost;                            /* tables known, by what they depend on (price.c) */
+} Formats;
+
+/* ---- candidates.c ---- */
+
+bool format_may_change(const Graph *g, NodeId n);
+/* Why a value has to lie as it does; NULL: it need not. */
+const char *format_fixed(const Formats *f, ValueId v);
+/* Fills variable, var and size. */
+bool format_candidates(Formats *f);
+
+/* ---- price.c ---- */
+
+ValueId format_argument(const Formats *f, NodeId n, uint32_t buffer);
+/* The order of a value under a choice [variable.n]; NULL: as it is. */
+const uint8_t *format_order(const Formats *f, ValueId v, const uint32_t *choice);
+/* [nin + nout] of node n under a choice. */
+const uint8_t *const *format_orders(const Formats *f, NodeId n, const uint32_t *choice);
+/* What kernel node n takes under a choice, INFINITY where it cannot be so. All costs are whole picoseconds: their sums are exact,
+ * whatever the order in which they are added. */
+double format_cost(const Formats *f, NodeId n, const uint32_t *choice);
+/* Fills factor and kernel. choice [variable.n]: for its use. */
+void format_factors(Formats *f, uint32_t *choice);
+double format_cost_of_all(const Formats *f, const uint32_t *choice);
+/* The choice that each kernel by itself makes, in order, its inputs lying as the kernels before it chose. */
+void format_greedy(const Formats *f, uint32_t *choice);
+
+/* ---- explain.c ---- */
+
+typedef struct { const uint32_t *choice; double cost, plain; } FormatFound;       /* cost; if nothing were changed but what is pinned */
+void format_remark(const Formats *f, const FormatFound *found, Text *t);
+void format_explain(const Formats *f, const FormatFound *found, Text *t);
+#endif

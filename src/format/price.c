@@ -1,0 +1,228 @@
+/* price: what each kernel takes for every way in which its arguments may lie.
+ *
+ * What a kernel reads or writes beside its product's operands lies as its output does, and where there is no product all
+ * arguments of a rank lie alike, unless there are only two: an edge along which the order changes is a kernel that pays for it.
+ * Kernels that say the same, over values with the same choices, have one table.
+ */
+#include "format/internal.h"
+
+#include <math.h>
+#include <string.h>
+
+ValueId
+format_argument(const Formats *f, NodeId n, uint32_t buffer)
+{
+    const Node *node = &f->g->node.at[n];
+    return buffer < node->in.count ? node_in(f->g, node, buffer) : node_out(f->g, node, buffer - node->in.count);
+}
+
+const uint8_t *
+format_order(const Formats *f, ValueId v, const uint32_t *choice)
+{
+    uint32_t x = f->var[v];
+    return x ? f->variable.at[x - 1].order[choice[x - 1]] : NULL;
+}
+
+const uint8_t *const *
+format_orders(const Formats *f, NodeId n, const uint32_t *choice)
+{
+    const Kernel *k = f->g->node.at[n].kernel;
+    const uint8_t **order = NEW_ARRAY(f->arena, const uint8_t *, k->nin + k->nout);
+
+    for (uint32_t b = 0; b < k->nin + k->nout; b++)
+        order[b] = format_order(f, format_argument(f, n, b), choice);
+    return order;
+}
+
+double
+format_cost(const Formats *f, NodeId n, const uint32_t *choice)
+{
+    const Kernel *k = f->g->node.at[n].kernel;
+    Arena *scratch = arena_child(f->arena);
+    const Kernel *to = kernel_permute(f->ctx, scratch, k, format_orders(f, n, choice));
+    double seconds = to ? f->wish->price.of(f->wish->price.user, n, to) : -1;
+
+    arena_free(scratch);
+    return seconds < 0 ? INFINITY : rint(seconds * 1e12);
+}
+
+/* ---- which arguments lie alike --------------------------------------------------------------------------- */
+
+/* Which inputs lie as the output does, [nin]: a product's operands lie as they like, two values of other kernels as well, and
+ * what has no choice. */
+static const bool *
+tied_inputs(const Formats *f, NodeId n, uint32_t nvar)
+{
+    const Kernel *k = f->g->node.at[n].kernel;
+    const Part *part = &k->part[0];
+    bool *tied = NEW_ARRAY(f->arena, bool, k->nin + 1);
+    Contraction view;
+    bool product = nest_contraction(f->ctx, part->nest, &view);
+    uint32_t rank = k->buffer.at[k->nin].type->rank, out = f->var[format_argument(f, n, k->nin)];
+
+    for (uint32_t b = 0; b < k->nin; b++) {
+        uint32_t x = f->var[format_argument(f, n, b)];
+        tied[b] = (product || nvar > 2) && x && out && f->size[x - 1] > 1 && f->size[out - 1] > 1 && k->buffer.at[b].type->rank == rank;
+    }
+    for (int i = 0; i < 2 && product; i++) {
+        const Scalar *s = i ? view.b : view.a;
+        if (s->op == S_LOAD && part->buffer[s->u.load.slot] < k->nin)
+            tied[part->buffer[s->u.load.slot]] = false;
+    }
+    return tied;
+}
+
+static bool
+same_order(uint32_t rank, const uint8_t *a, const uint8_t *b)
+{
+    return a == b || (a && b && !memcmp(a, b, rank));
+}
+
+static bool
+is_allowed(const Formats *f, NodeId n, const bool *tied, const uint32_t *choice)
+{
+    const Kernel *k = f->g->node.at[n].kernel;
+    const uint8_t *lies = format_order(f, format_argument(f, n, k->nin), choice);
+
+    for (uint32_t b = 0; b < k->nin; b++)
+        if (tied[b] && !same_order(k->buffer.at[b].type->rank, format_order(f, format_argument(f, n, b), choice), lies))
+            return false;
+    return true;
+}
+
+/* ---- tables ------------------------------------------------------------------------------------------------ */
+
+/* What a table depends on: the kernel, and the choices of each argument. */
+static Sym
+table_key(const Formats *f, NodeId n)
+{
+    Text t = { .arena = arena_child(f->arena) };
+    Kernel plain = *f->g->node.at[n].kernel;
+    uint32_t nargument = plain.nin + plain.nout;
+
+    plain.name = sym(f->ctx, "k");
+    plain.origin = NULL;
+    kernel_print(f->ctx, &t, &plain, 0);
+    for (uint32_t b = 0; b < nargument; b++) {
+        ValueId v = format_argument(f, n, b);
+        uint32_t same = 0;
+        while (format_argument(f, n, same) != v)
+            same++;
+        text_printf(&t, "%c%u", f->g->value.at[v].data ? 'c' : 'v', same);
+        for (uint32_t c = 0; f->var[v] && c < f->size[f->var[v] - 1]; c++) {
+            text_add(&t, " ");
+            order_print(&t, plain.buffer.at[b].type->rank, f->variable.at[f->var[v] - 1].order[c]);
+        }
+    }
+    Sym key = sym(f->ctx, text_str(&t));
+    arena_free(t.arena);
+    return key;
+}
+
+static const double *
+table_of(Formats *f, NodeId n, uint32_t nvar, const uint32_t *var, uint32_t *choice)
+{
+    uint64_t entries = 1, known;
+    Sym key = table_key(f, n);
+
+    if (map_get(&f->cost, MAP_PTR(key), &known))
+        return (const double *)(uintptr_t)known;
+    for (uint32_t i = 0; i < nvar; i++)
+        entries *= f->size[var[i]];
+    double *cost = NEW_ARRAY(f->arena, double, entries);
+    const bool *tied = tied_inputs(f, n, nvar);
+    for (uint64_t at = 0; at < entries; at++) {
+        uint64_t rest = at;
+        for (uint32_t i = nvar; i-- > 0; rest /= f->size[var[i]])
+            choice[var[i]] = (uint32_t)(rest % f->size[var[i]]);
+        cost[at] = is_allowed(f, n, tied, choice) ? format_cost(f, n, choice) : INFINITY;
+    }
+    map_put(&f->cost, MAP_PTR(key), MAP_PTR(cost));
+    return cost;
+}
+
+static void
+add_factor(Formats *f, NodeId n, uint32_t nvar, const uint32_t *var, const double *cost)
+{
+    VEC_PUSH(f->arena, &f->factor, ((FormatFactor){ nvar, var, cost }));
+    f->kernel[f->factor.n - 1] = n;
+}
+
+/* A kernel of so many values that not all combinations can be asked: each lies by itself as the model says, or as pinned. */
+static void
+keep_as_they_are(Formats *f, NodeId n, uint32_t nvar, const uint32_t *var)
+{
+    for (uint32_t i = 0; i < nvar; i++) {
+        double *cost = NEW_ARRAY(f->arena, double, f->size[var[i]]);
+        for (uint32_t c = 1; c < f->size[var[i]]; c++)
+            cost[c] = INFINITY;
+        add_factor(f, n, 1, &var[i], cost);
+    }
+}
+
+static void
+make_factor(Formats *f, NodeId n, uint32_t *choice)
+{
+    const Kernel *k = f->g->node.at[n].kernel;
+    uint32_t *var = NEW_ARRAY(f->arena, uint32_t, k->nin + k->nout), nvar = 0;
+
+    for (uint32_t b = 0; b < k->nin + k->nout; b++) {
+        uint32_t x = f->var[format_argument(f, n, b)];
+        bool seen = x == 0;
+        for (uint32_t i = 0; i < nvar; i++)
+            seen |= var[i] == x - 1;
+        if (!seen)
+            var[nvar++] = x - 1;
+    }
+    if (nvar > MAX_SCOPE)
+        keep_as_they_are(f, n, nvar, var);
+    else if (nvar)
+        add_factor(f, n, nvar, var, table_of(f, n, nvar, var, choice));
+}
+
+void
+format_factors(Formats *f, uint32_t *choice)
+{
+    uint32_t most = 0;
+
+    for (NodeId n = 1; n < f->g->node.n; n++)
+        most += f->can[n] ? f->g->node.at[n].in.count + f->g->node.at[n].out.count : 0;
+    f->kernel = NEW_ARRAY(f->arena, NodeId, most + 1);
+    for (NodeId n = 1; n < f->g->node.n; n++)
+        if (f->can[n])
+            make_factor(f, n, choice);
+}
+
+double
+format_cost_of_all(const Formats *f, const uint32_t *choice)
+{
+    double sum = 0;
+
+    for (uint32_t i = 0; i < f->factor.n; i++) {
+        const FormatFactor *p = &f->factor.at[i];
+        uint64_t at = 0;
+        for (uint32_t k = 0; k < p->n; k++)
+            at = at * f->size[p->var[k]] + choice[p->var[k]];
+        sum += isfinite(p->cost[at]) || p->n > MAX_SCOPE ? p->cost[at] : format_cost(f, f->kernel[i], choice);
+    }
+    return sum;
+}
+
+void
+format_greedy(const Formats *f, uint32_t *choice)
+{
+    for (NodeId n = 1; n < f->g->node.n; n++) {
+        uint32_t x = f->can[n] ? f->var[format_argument(f, n, f->g->node.at[n].kernel->nin)] : 0, best = 0;
+        double least = INFINITY;
+        for (uint32_t c = 0; x && c < f->size[x - 1]; c++) {
+            choice[x - 1] = c;
+            double cost = format_cost(f, n, choice);
+            if (cost < least) {
+                least = cost;
+                best = c;
+            }
+        }
+        if (x)
+            choice[x - 1] = best;
+    }
+}

@@ -1,0 +1,69 @@
+/* ports: inputs and outputs of the model in another order of dimensions than it says.
+ *
+ * The input has the order that was asked for, and what the model read is that, transposed; an output is transposed when it is
+ * made. From here on they are operators like others: rules join them with transpositions of the model's own, fusion puts
+ * them into the kernels that read and write.
+ */
+#include "rewrite/rewrite.h"
+
+#include <string.h>
+
+static ValueId
+transposed(Graph *g, ValueId v, const int64_t *perm, uint32_t rank)
+{
+    Attr attr = { .name = sym(g->ctx, "perm"), .kind = ATTR_INTS, .n = rank, .ints = arena_copy(g->arena, perm, rank * sizeof *perm) };
+    Attrs attrs = { arena_copy(g->arena, &attr, sizeof attr), 1 };
+    Sym origin = sym_printf(g->ctx, "order of \"%s\"", g->value.at[v].name);
+    ValueId out;
+
+    return graph_infer_op(g, OP_transpose, attrs, (Loc){ 0 }, origin, 1, &v, 1, &g->value.at[v].name, &out) ? out : 0;
+}
+
+static const uint8_t *
+order_of(const PortOrder *port, uint32_t n, Sym name)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!strcmp(port[i].name, name))
+            return port[i].order;
+    return NULL;
+}
+
+Graph *
+rewrite_ports(const Graph *from, uint32_t n, const PortOrder *port)
+{
+    int64_t perm[TN_MAX_RANK];
+    ValueId *map, *outer = NEW_ARRAY(from->arena, ValueId, from->value.n);        /* of an input: as it is given */
+    Graph *g = graph_rebuild(from, &map);
+
+    for (uint32_t i = 0; i < from->input.n; i++) {
+        ValueId v = map[from->input.at[i]];
+        const Type *type = g->value.at[v].type;
+        const uint8_t *order = order_of(port, n, g->value.at[v].name);
+        for (uint32_t d = 0; order && d < type->rank; d++)
+            perm[order[d]] = d;
+        if (!order)
+            continue;
+        g->value.at[v].type = type_permuted(g->ctx, type, order);
+        outer[from->input.at[i]] = v;
+        if (!(map[from->input.at[i]] = transposed(g, v, perm, type->rank)))
+            return NULL;
+    }
+    for (NodeId node = 1; node < from->node.n; node++)
+        graph_copy_node(g, from, node, map);
+    for (uint32_t i = 0; i < from->output.n; i++) {
+        ValueId v = from->output.at[i];
+        Sym name = from->value.at[v].name;
+        const uint8_t *order = order_of(port, n, name);
+        for (uint32_t d = 0; order && d < from->value.at[v].type->rank; d++)
+            perm[d] = order[d];
+        if (outer[v])                                                /* handed through: it lies as the input does */
+            map[v] = outer[v];
+        if (outer[v] || !order)
+            continue;
+        if (!(map[v] = transposed(g, map[v], perm, from->value.at[v].type->rank)))
+            return NULL;
+        graph_rename(g, map[v], name);
+    }
+    graph_finish(g, from, map);
+    return g;
+}
