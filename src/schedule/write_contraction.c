@@ -310,6 +310,22 @@ ceil_to(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
+/* Panels of a task, at most so many and at least half of them, by which the core that has most to do has least. */
+static int64_t
+even_share(int64_t panels, int64_t most, int64_t cores)
+{
+    int64_t best = most, least = INT64_MAX;
+
+    for (int64_t n = most; n >= 1 && 2 * n >= most; n--) {
+        int64_t share = ceil_to(ceil_to(panels, n), cores) * n;
+        if (share < least) {
+            best = n;
+            least = share;
+        }
+    }
+    return best;
+}
+
 /* All sensible numbers for one register tile: how much of B a task keeps in the second-level cache, and whether the sums
  * are cut so that a tile's rows stay in the first. */
 static void
@@ -340,8 +356,8 @@ write_shape(const Gemm *g, Shape s, bool image)
         int64_t fit = m->level[LEVEL_L2].bytes / 2 / (deep * width * bytes), most = fit < 1 ? 1 : fit > panels ? panels : fit;
         for (int64_t n = most; n >= 1; n = n > 1 ? n / 4 > 0 ? n / 4 : 1 : 0) {
             /* Every core has two tasks at least: panels are cut first, then rows. */
-            int64_t tasks = ceil_to(panels, n), tiles = g->nrows < 0 ? 0 : ceil_to(g->nrows, s.rows);
-            x.panels = n;
+            x.panels = even_share(panels, n, m->cores);
+            int64_t tasks = ceil_to(panels, x.panels), tiles = g->nrows < 0 ? 0 : ceil_to(g->nrows, s.rows);
             x.chunk = 0;
             if (tasks < 2 * m->cores && tiles >= 8)
                 x.chunk = ceil_to(tiles, ceil_to(2 * m->cores, tasks));
