@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #if defined(__SANITIZE_ADDRESS__)
 #define OWN_BLOCKS 1
@@ -25,7 +26,7 @@
 #define OWN_BLOCKS 0
 #endif
 
-enum { ALIGN = 16, FIRST_CHUNK = 4096, LAST_CHUNK = 1 << 20 };
+enum { ALIGN = 16, FIRST_CHUNK = 4096, LAST_CHUNK = 1 << 20, HUGE_FROM = 4 << 20, PAGE = 4096 };
 
 typedef struct Block { _Alignas(ALIGN) struct Block *next; } Block;   /* the memory follows */
 typedef struct Closer { struct Closer *next; void (*close)(void *); void *what; } Closer;
@@ -42,12 +43,19 @@ struct Arena {
     Arena *parent, *child, *sibling; /* scratch that goes with it: the youngest, and the next older */
 };
 
-/* Zeroed memory, or NULL. calloc gets big blocks from the system already zero, untouched. */
+/* Zeroed memory, or NULL. calloc gets big blocks from the system already zero, untouched: in huge pages where there are some,
+ * since what goes through a large tensor in columns is in another page every time. */
 static void *
 block_get(const Allocator *allocator, size_t bytes)
 {
-    if (!allocator->alloc)
-        return calloc(1, bytes);
+    if (!allocator->alloc) {
+        char *block = calloc(1, bytes);
+        if (block && bytes >= HUGE_FROM) {
+            size_t before = -(uintptr_t)block % PAGE;
+            madvise(block + before, bytes - before, MADV_HUGEPAGE);
+        }
+        return block;
+    }
     void *p = allocator->alloc(allocator->user, bytes);
     return p ? memset(p, 0, bytes) : NULL;
 }

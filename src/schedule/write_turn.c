@@ -8,6 +8,8 @@
  */
 #include "schedule/rows.h"
 
+enum { LEAST_LINES = 2, MOST_LINES = 4 };        /* of a block's rows in the output */
+
 /* The axis that all reads which are not vectors along `last` run along. False: there is none such, or they differ. */
 static bool
 turned_axis(Row *r, const Accesses *all, uint32_t last, uint32_t *axis, const Scalar **load, uint32_t *nload)
@@ -48,6 +50,34 @@ run_before(Row *r, uint32_t at)
     return run;
 }
 
+typedef struct {
+    Row *r;
+    const uint32_t *y; uint32_t ny;  /* the axes that are one index where it is read */
+    const Scalar **load; uint32_t nload;
+    int64_t lanes, written, read;    /* elements: of a vector, of a block's rows in the output, in the input */
+    const char *outer, *between;
+} Turn;
+
+static void
+write_tiles(Draft *w, const Turn *u)
+{
+    Row *r = u->r;
+    Text t = { .arena = w->a };
+    const char *a = r->name, *y = row_index(w, r, &t, u->y, u->ny, "y"), *x = row_index(w, r, &t, r->own + r->nown - r->run, r->run, "x");
+    long long lanes = u->lanes;
+
+    text_printf(&t, "split %s by %lld -> %s.yc %s.yi guard\nsplit %s.yi by %lld -> %s.yb %s.yl\n", y, (long long)u->read, a, a, a, lanes, a, a);
+    text_printf(&t, "split %s by %lld -> %s.xc %s.xi guard\nsplit %s.xi by %lld -> %s.xb %s.xl\n", x, (long long)u->written, a, a, a, lanes, a, a);
+    text_printf(&t, "order %s %s %s.yc %s.xc %s.yb %s.xb %s.yl %s.xl\n", u->outer, u->between, a, a, a, a, a, a);
+    text_printf(&t, "fuse %s %s %s.yc %s.xc -> task\nrun %s.yl unroll\nrun %s.xl vector\n", u->outer, u->between, a, a, a, a);
+    for (uint32_t i = 0; i < u->nload; i++) {
+        const char *name = r->low.n->param[u->load[i]->u.load.slot].name;
+        text_printf(&t, "stage %s at %s.xb -> %s.tile reg of %s.xl %s.yl turned\n", name, a, name, a, a);
+    }
+    text_add(&t, "run task parallel\n");
+    write_program(w, &t);
+}
+
 bool
 write_turn(Draft *w)
 {
@@ -75,19 +105,13 @@ write_turn(Draft *w)
         for (uint32_t o = 0; o < all.n; o++)
             if (dtype_info[load[i]->dtype].bytes != bytes || (all.at[o].load != load[i] && all.at[o].load->u.load.slot == load[i]->u.load.slot))
                 return false;
-    int64_t written = 2 * w->p->m->line_bytes / bytes, half = w->p->m->level[LEVEL_L1].bytes / 2 / bytes;
-    Text t = { .arena = w->a };
-    const char *a = r.name, *outer = axis_names(w, 0, r.own, at - run + 1), *between = axis_names(w, 0, r.own + at + 1, r.nown - r.run - at - 1);
-    const char *y = row_index(w, &r, &t, r.own + at - run + 1, run, "y"), *x = row_index(w, &r, &t, r.own + r.nown - r.run, r.run, "x");
-    text_printf(&t, "split %s by %lld -> %s.yc %s.yi guard\nsplit %s.yi by %lld -> %s.yb %s.yl\n", y, (long long)(half / written), a, a, a, (long long)lanes, a, a);
-    text_printf(&t, "split %s by %lld -> %s.xc %s.xi guard\nsplit %s.xi by %lld -> %s.xb %s.xl\n", x, (long long)written, a, a, a, (long long)lanes, a, a);
-    text_printf(&t, "order %s %s %s.yc %s.xc %s.yb %s.xb %s.yl %s.xl\n", outer, between, a, a, a, a, a, a);
-    text_printf(&t, "fuse %s %s %s.yc %s.xc -> task\nrun %s.yl unroll\nrun %s.xl vector\n", outer, between, a, a, a, a);
-    for (uint32_t i = 0; i < nload; i++) {
-        const char *name = n->param[load[i]->u.load.slot].name;
-        text_printf(&t, "stage %s at %s.xb -> %s.tile reg of %s.xl %s.yl turned\n", name, a, name, a, a);
+    for (int64_t lines = MOST_LINES; lines >= LEAST_LINES; lines /= 2) {
+        Turn turn = { .r = &r, .y = r.own + at - run + 1, .ny = run, .load = load, .nload = nload, .lanes = lanes, .written = lines * w->p->m->line_bytes / bytes,
+                      .read = w->p->m->level[LEVEL_L1].bytes / 2 / bytes };
+        turn.read /= turn.written;
+        turn.outer = axis_names(w, 0, r.own, at - run + 1);
+        turn.between = axis_names(w, 0, r.own + at + 1, r.nown - r.run - at - 1);
+        write_tiles(w, &turn);
     }
-    text_add(&t, "run task parallel\n");
-    write_program(w, &t);
     return true;
 }
