@@ -225,6 +225,7 @@ typedef struct TnCompileOptions {
     const TnOrder *format; int32_t nformat;          /* values between kernels that are to lie so, whatever it costs */
     const TnOrder *io_format; int32_t nio_format;    /* inputs and outputs that lie otherwise than the model says: "nhwc" frames */
     int32_t explain_formats;         /* 1: print for each value between kernels its order, why, and what the second best would cost */
+    int32_t exact;                   /* 1: convolutions are summed as the model says, never in a transform domain (Winograd) */
 } TnCompileOptions;
 
 typedef struct TnCompileReport {

@@ -336,25 +336,36 @@ choose_price(void *user, const Kernel *k, const bool *constant)
     return *(double *)(uintptr_t)at;
 }
 
-/* What is chosen for a kernel at node n, asked once. */
+/* What is chosen for a kernel that makes `value`, asked once. */
 static const Chosen *
-chosen_for(Job *j, const Graph *g, NodeId n, const Kernel *k, bool far)
+chosen_of(Job *j, Sym value, const Kernel *k, const bool *constant, bool far)
 {
-    const bool *constant = constant_inputs(j, g, n);
     Sym key = choice_key(j, k, constant);
     uint64_t at;
 
     if (!map_get(&j->chosen, MAP_PTR(key), &at)) {
-        at = MAP_PTR(choose_kernel(j, k, made_by(g, n), constant, far, NULL, (Variants){ 0 }));
+        at = MAP_PTR(choose_kernel(j, k, value, constant, far, NULL, (Variants){ 0 }));
         map_put(&j->chosen, MAP_PTR(key), at);
     }
     return (const Chosen *)(uintptr_t)at;
+}
+
+static const Chosen *
+chosen_for(Job *j, const Graph *g, NodeId n, const Kernel *k, bool far)
+{
+    return chosen_of(j, made_by(g, n), k, constant_inputs(j, g, n), far);
 }
 
 double
 choose_seconds(Job *j, const Graph *g, NodeId n, const Kernel *k, bool far)
 {
     return chosen_for(j, g, n, k, far)->seconds;
+}
+
+double
+choose_step_seconds(Job *j, const Kernel *k, const bool *constant, bool far)
+{
+    return chosen_of(j, k->name, k, constant, far)->seconds;
 }
 
 static void

@@ -24,6 +24,7 @@ typedef struct {
     const char *formats;             /* of values between kernels: who chooses them (formats.c) */
     const DriverOrder *format, *io_format; uint32_t nformat, nio_format;     /* of single values between kernels; of inputs and outputs */
     bool explain_formats;
+    bool exact;                      /* convolutions are summed as the model says: no transform domains */
     const char *prefix;      /* of --emit c: the model is found through PREFIX_manifest(); NULL: tenon */
     bool example;            /* of --emit c: a program that uses it, too */
     bool quick;              /* all code as one unit with cheap flags: for models that are compiled more often than run */

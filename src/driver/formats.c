@@ -166,7 +166,7 @@ static double
 price(void *user, NodeId n, const Kernel *k)
 {
     const Asked *a = user;
-    return a->j->o->schedule == SCHEDULE_PLAIN ? 0 : choose_seconds(a->j, a->g, n, k, a->far);
+    return a->j->o->schedule == SCHEDULE_PLAIN ? 0 : domains_seconds(a->j, a->g, n, k, a->far);
 }
 
 bool
@@ -182,6 +182,7 @@ formats_between(Job *j)
         formats_how(j->o->formats, &how);
     if (!read_pins(j, &all, pin))
         return false;
+    domains_begin(j, far);
     for (uint32_t i = 0; i < all.n; i++) {
         FormatWish wish = { how, j->o->nformat, pin, { price, &(Asked){ j, all.at[i], far } }, j->o->explain_formats ? &explain : NULL };
         if (j->o->explain_formats && all.n > 1)
@@ -191,6 +192,8 @@ formats_between(Job *j)
     }
     if (j->o->explain_formats && j->o->print)
         j->o->print(j->o->user, text_str(&explain));
+    if (!domains_choose(j, &remarks))
+        return false;
     j->remarks = remarks.n ? text_str(&remarks) : NULL;
     return true;
 }

@@ -12,6 +12,8 @@
 #include "page/page.h"
 #include "rewrite/rewrite.h"
 
+#define FOLD_BYTES ((int64_t)256 << 20)      /* larger results stay computed: folding must not blow a model up */
+
 /* Kernels with equal code are one function, whatever nodes call it. */
 typedef struct {
     char symbol[24];         /* tk_<16 digits>: the hash of its text */
@@ -42,6 +44,7 @@ typedef struct {
     ModelPlan *plan;
     Sources sources;
     Map chosen;              /* schedules found so far, by what they depend on (choose.c) */
+    FormatDomains domains;   /* convolutions that may be products in one (domains.c) */
     VEC(Sym) wished;         /* values that a text says lie in an order (formats.c) */
     Map constant_hash;       /* of each constant (Value), from format on: contents, type, format */
     uint64_t weights_hash;
@@ -123,12 +126,20 @@ bool formats_ports(Job *j);                          /* of inputs and outputs, a
 const char *formats_port(const Job *j, Sym name);    /* what it says of one; NULL: nothing */
 bool formats_between(Job *j);                        /* of what lies between kernels */
 
+/* ---- domains.c: convolutions in a transform domain ---- */
+
+void domains_begin(Job *j, bool far);
+double domains_seconds(Job *j, const Graph *g, NodeId n, const Kernel *k, bool far);     /* as choose_seconds, in the domain that is cheapest, or in none */
+bool domains_choose(Job *j, Text *remarks);          /* the graph with those in it that are */
+
 /* ---- choose.c ---- */
 
 /* Are all constants more than half of the last cache, so that another call's have driven them out when one comes back? */
 bool constants_are_far(const Job *j);
 /* Seconds of the schedule that would be chosen for node n of g, were its kernel k; negative: it has none. far: as above. */
 double choose_seconds(Job *j, const Graph *g, NodeId n, const Kernel *k, bool far);
+/* The same of a kernel that no node has yet; constant [k->nin]: which inputs are known now. */
+double choose_step_seconds(Job *j, const Kernel *k, const bool *constant, bool far);
 /* Kernel.schedule of every kernel that has none (choose.c). */
 bool choose_schedules(Job *j);
 /* The seconds of a kernel's best schedule; negative: it has none. constant [k->nin]: which inputs are known now. `known`

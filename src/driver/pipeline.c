@@ -10,8 +10,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define FOLD_BYTES ((int64_t)256 << 20)      /* larger results stay computed: folding must not blow a model up */
-
 /* ---- the stages ----------------------------------------------------------------------------------- */
 
 static bool
@@ -238,6 +236,19 @@ stage_normalise(Job *j)
     return replace_graph(j, graph_map(j->graph, turns, j)) && replace_graph(j, graph_map(j->graph, normalise, j));
 }
 
+/* Filters in a transform domain are computed as soon as it is chosen: nests of constants, the only nests there are. */
+static bool
+stage_layout(Job *j)
+{
+    if (!formats_between(j))
+        return false;
+    GraphList all = graph_all(j->graph, j->arena);
+    for (uint32_t i = 0; i < all.n; i++)
+        if (has_nests(all.at[i]))
+            return replace_graph(j, graph_map(j->graph, normalise, j));
+    return true;
+}
+
 static bool
 stage_fuse(Job *j)
 {
@@ -395,7 +406,7 @@ stage_build(Job *j)
     X( lower,    stage_lower,    GRAPH,   "operators to loop nests",                              "from here on only nests are asked" ) \
     X( normalise, stage_normalise, GRAPH, "nests in plain form, their constants computed",        "fusion and schedules see through plain access maps alone" ) \
     X( fuse,     stage_fuse,     GRAPH,   "nests grouped into kernels",                           "formats and schedules are of whole kernels" ) \
-    X( layout,   formats_between,  GRAPH, "an order of dimensions for every value between kernels", "schedules are of nests that read and write so" ) \
+    X( layout,   stage_layout,     GRAPH, "an order of dimensions for every value between kernels", "schedules are of nests that read and write so" ) \
     X( choose,   choose_schedules,  GRAPH,   "a schedule for every kernel, the cheapest that fits",  "constants are to lie as schedules read them" ) \
     X( format,   stage_format,   GRAPH,   "constants in the order in which they are read",        "kernels are told how their inputs lie" ) \
     X( schedule, stage_schedule, GRAPH,   "kernels to loop trees: tiles, vectors, threads",       "the tree is what is planned and emitted" ) \

@@ -30,6 +30,24 @@ typedef struct {
  * was chosen is said in remarks, a line of comment each. False with a diagnostic. */
 bool format_values(Graph *g, Arena *a, const FormatWish *wish, Text *remarks);
 
+/* ---- transform domains (domain.c) ------------------------------------------------------------------------ */
+
+/* Seconds of a kernel whose inputs [nin] are constants or not; negative: it cannot run. */
+typedef double FormatKernelPrice(void *user, const Kernel *k, const bool *constant);
+typedef struct {
+    FormatKernelPrice *of;
+    void *user;
+    int64_t max_bytes;               /* of a filter in its domain */
+    Map known;                       /* what was measured of filters; its arena is set */
+} FormatDomains;
+
+/* The least seconds that k takes in a transform domain, below the limit, and the tile of that; infinity and 0: in none. data [nin]:
+ * the contents of inputs that are known now, NULL for others. */
+double format_domain(Ctx *c, Arena *a, const Kernel *k, const void *const *data, FormatDomains *price, double limit, uint32_t *tile);
+/* g with such kernels in the domain where they are cheapest: kernels for the steps, and nests of constants for the filters, which
+ * are to be computed. What was found of each goes to remarks, a line of comment. */
+Graph *format_domains(const Graph *g, FormatDomains *price, Text *remarks);
+
 /* ---- the search (search.c) ------------------------------------------------------------------------------ */
 
 /* A cost for each way to choose some variables: cost [product of their sizes], the last variable's choice innermost. */
