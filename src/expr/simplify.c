@@ -199,18 +199,42 @@ simplify_atom(Proof *p, const Atom *a)
     return reduce_min_max(p, a->kind, a->narg, arg);
 }
 
+/* Variables alone, of which nothing is known to be something else. */
+static bool
+is_settled(const struct ExprTable *t, const Expr *e)
+{
+    for (uint32_t i = 0; i < e->nterm; i++)
+        for (uint32_t k = 0; k < e->term[i].nfactor; k++)
+            if (e->term[i].factor[k].atom->kind != ATOM_VAR)
+                return false;
+    return t->fact.n == 0 && t->nfixed == 0;
+}
+
 static const Expr *
 round_of(Proof *p, const Expr *e)
 {
-    const Expr *sum = expr_int(p->c, 0);
+    uint32_t n = 0;
+    bool same = true;
 
-    for (uint32_t i = 0; i < e->nterm; i++) {
-        const Term *t = &e->term[i];
-        const Expr *product = expr_int(p->c, t->coef);
-        for (uint32_t k = 0; k < t->nfactor; k++) {
-            const Expr *atom = simplify_atom(p, t->factor[k].atom);
-            product = expr_mul(p->c, product, expr_pow(p->c, atom, t->factor[k].power));
+    if (is_settled(expr_table(p->c), e))
+        return e;
+    for (uint32_t i = 0; i < e->nterm; i++)
+        n += e->term[i].nfactor;
+    const Expr *atom[n + 1], *sum = expr_int(p->c, 0);
+    n = 0;
+    for (uint32_t i = 0; i < e->nterm; i++)
+        for (uint32_t k = 0; k < e->term[i].nfactor; k++) {
+            atom[n] = simplify_atom(p, e->term[i].factor[k].atom);
+            same &= atom[n] == expr_of_atom(p->c, e->term[i].factor[k].atom);
+            n++;
         }
+    if (same)
+        return e;
+    n = 0;
+    for (uint32_t i = 0; i < e->nterm; i++) {
+        const Expr *product = expr_int(p->c, e->term[i].coef);
+        for (uint32_t k = 0; k < e->term[i].nfactor; k++)
+            product = expr_mul(p->c, product, expr_pow(p->c, atom[n++], e->term[i].factor[k].power));
         sum = expr_add(p->c, sum, product);
     }
     return sum;
@@ -266,16 +290,6 @@ recombine(Proof *p, const Expr *e)
     return e;
 }
 
-static bool
-is_plain(const Expr *e)
-{
-    for (uint32_t i = 0; i < e->nterm; i++)
-        for (uint32_t k = 0; k < e->term[i].nfactor; k++)
-            if (e->term[i].factor[k].atom->kind != ATOM_VAR)
-                return false;
-    return true;
-}
-
 static const Expr *
 proof_simplify(Proof *p, const Expr *e)
 {
@@ -291,9 +305,7 @@ proof_simplify(Proof *p, const Expr *e)
 const Expr *
 expr_simplify(Ctx *c, const Ranges *r, const Expr *e)
 {
-    const struct ExprTable *t = expr_table(c);
-
-    if (e->bad || (is_plain(e) && t->fact.n == 0 && t->nfixed == 0))
+    if (e->bad || is_settled(expr_table(c), e))
         return e;
     Proof p = proof_begin(c, r, e);
     return proof_simplify(&p, e);
