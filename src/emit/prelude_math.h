@@ -3,7 +3,8 @@
  * Each is written once, over a "shape": f32 (one lane) or f32xN. S names the shape, F is its floats,
  * I the integers of the same width. A scalar tail so computes what the vector body does. There are no
  * branches and no tables: what a processor with N lanes pays for is the number of operations, and
- * these are few. tools/minimax.py derives the coefficients.
+ * these are few. They do not all wait for each other either: a processor has some hundred operations in sight, four of
+ * these functions, so long polynomials are sums of short ones. tools/minimax.py derives the coefficients.
  *
  * What all share is e^x. With n = round(x / ln 2) and r = x - n ln 2 (Cody and Waite: n times the first
  * part of ln 2 is exact), e^x = 2^n p(r). The rounding is an addition: t = x / ln 2 + 1.5 * 2^23 + b holds
@@ -92,23 +93,26 @@
     {                                                                                                  \
         const F zero = {0};                                                                            \
         F a = tn_min_c_##S(zero + 3.93f, tn_abs_##S(x));                                               \
-        F w = a * -9.38718222e-6f + 1.18855954e-4f;                                                    \
-        w = w * a - 6.37349382e-4f;                                                                    \
-        w = w * a + 1.67565921e-3f;                                                                    \
-        w = w * a - 1.69494640e-4f;                                                                    \
-        w = w * a - 1.91478245e-2f;                                                                    \
-        w = w * a + 1.02776304e-1f;                                                                    \
-        w = w * a + 6.36619568e-1f;                                                                    \
-        w = w * a + 1.28379166e-1f;                                                                    \
+        F a2 = a * a;                                                                                  \
+        F a4 = a2 * a2;                                                                                \
+        F w = a * 6.36619568e-1f + 1.28379166e-1f;                                                     \
+        F w2 = a * -1.91478245e-2f + 1.02776304e-1f;                                                   \
+        F w4 = a * 1.67565921e-3f - 1.69494640e-4f;                                                    \
+        F w6 = a * 1.18855954e-4f - 6.37349382e-4f;                                                    \
+        w = w2 * a2 + w;                                                                               \
+        w4 = w6 * a2 + w4;                                                                             \
+        w4 = a4 * -9.38718222e-6f + w4;                                                                \
+        w = w4 * a4 + w;                                                                               \
         w = w * a + a;                                                                                 \
         F t = w * -TN_LOG2_E + (TN_ROUND + 127.0f);                                                    \
         F r = w + (t - (TN_ROUND + 127.0f)) * TN_LN_2;                                                 \
-        F q = r * -1.37696136e-3f + 8.36709701e-3f;                                                    \
-        q = q * r - 4.16693762e-2f;                                                                    \
-        q = q * r + 1.66665480e-1f;                                                                    \
-        q = q * r - 4.99999911e-1f;                                                                    \
+        F r2 = r * r;                                                                                  \
+        F q = r * 1.66665480e-1f - 4.99999911e-1f;                                                     \
+        F q2 = r * 8.36709701e-3f - 4.16693762e-2f;                                                    \
+        q2 = r2 * -1.37696136e-3f + q2;                                                                \
         F power = TN_POWER(S, t);                                                                      \
-        q = q * (r * r) + r;                                                                           \
+        q = q2 * r2 + q;                                                                               \
+        q = q * r2 + r;                                                                                \
         return tn_sign_of_##S(q * power + (1.0f - power), x);                                          \
     }                                                                                                  \
     TN_INLINE F tn_sigmoid_##S(F x)                                                                    \

@@ -117,6 +117,7 @@ const Onnx__AttributeProto *proto_attr(const Call *k, const char *name);     /* 
 ValueId call_strings(Call *k, const char *name, const Onnx__AttributeProto *a);      /* a constant, str[n]; a NULL: none. 0, reported */
 ValueId call_string(Call *k, const char *name, const char *s);       /* str[] */
 Convert convert_string_split, convert_string_normalizer, convert_regex_full_match, convert_tokenizer;
+Convert convert_image_decoder;       /* (image.c) */
 bool convert_equal(Call *k);         /* changes the operator where they are strings */
 ValueId regex_program(Call *k, const char *pattern);         /* 0, reported (regex.c) */
 

@@ -716,7 +716,7 @@ static const OpRow rows[] = {
     {"QuantizeLinear", OP_quantize_linear, convert_quantize}, {"DequantizeLinear", OP_dequantize_linear, convert_quantize},
     {"DynamicQuantizeLinear", OP_dynamic_quantize_linear, 0},
     {"NonZero", OP_NONE, convert_nonzero}, {"Compress", OP_NONE, convert_compress},
-    {"StringConcat", OP_string_concat, 0}, {"StringSplit", OP_string_split, convert_string_split},
+    {"ImageDecoder", OP_image_points, convert_image_decoder}, {"StringConcat", OP_string_concat, 0}, {"StringSplit", OP_string_split, convert_string_split},
     {"StringNormalizer", OP_string_normalize, convert_string_normalizer}, {"RegexFullMatch", OP_regex_match, convert_regex_full_match},
     {"com.microsoft.Tokenizer", OP_tokenize, convert_tokenizer},
     {"TopK", OP_top_k, convert_top_k}, {"NonMaxSuppression", OP_non_max_suppression, convert_non_max_suppression}, {"Unique", OP_unique, convert_unique},

@@ -142,6 +142,36 @@ infer_string_normalize(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
+/* The bytes of a file. */
+static bool
+is_file(Ctx *c, const OpCall *call)
+{
+    return op_rank_is(c, call, 0, 1)
+        && (call->in[0]->dtype == DT_U8 || op_fail(c, call, DIAG_MODEL, "input 0 is %s; it takes the bytes of a file, u8", type_str(c, call->in[0])));
+}
+
+bool
+infer_image_size(Ctx *c, const OpCall *call, const Type **out)
+{
+    out[0] = list_of(c, DT_I64, expr_int(c, 2));
+    return is_file(c, call);
+}
+
+bool
+infer_image_points(Ctx *c, const OpCall *call, const Type **out)
+{
+    int64_t form = op_int(call, "form");
+    Known size;
+
+    if (!is_file(c, call) || !op_param(c, call, 1, "size", &size))
+        return false;
+    if (size.n != 2 || form < 0 || form > 2)
+        return op_fail(c, call, DIAG_MODEL, "the size has %u numbers, and the form is %lld; rows and columns, and 0, 1 or 2 are possible", size.n, (long long)form);
+    const Expr *dim[3] = { size.at[0], size.at[1], expr_int(c, form == 2 ? 1 : 3) };
+    out[0] = type_new(c, DT_U8, 3, dim);
+    return true;
+}
+
 /* A program that a user wrote into a text is not run: it must be one that import made. */
 static bool
 is_program(const int64_t *p, int64_t n)

@@ -4,6 +4,8 @@
 
 #include "routine/routine.h"
 
+#include <string.h>
+
 static char *
 text_memory(void *user, int64_t bytes)
 {
@@ -30,6 +32,15 @@ ref_routine(Ctx *c, Arena *a, const OpCall *call, Tensor *const *value)
         routine->run(&r.args, 0, trips, arena_alloc(a, (size_t)scratch + 64));
     if (!fault.code)
         return true;
+    if (fault.code == TN_FAULT_MEMORY)
+        return diag_error(&c->diags, DIAG_LIMIT, call->loc, "%s: cannot get %lld bytes of memory", op_info[call->op].name, (long long)fault.got);
+    if (fault.code == TN_FAULT_LIBRARY) {
+        char name[17] = {0};
+        memcpy(name, &fault.got, 8);
+        memcpy(name + 8, &fault.want, 8);
+        return diag_error(&c->diags, DIAG_USAGE, call->loc, "%s: what it was given needs the library lib%s, which is not on this machine; install it",
+                          op_info[call->op].name, name);
+    }
     return diag_error(&c->diags, DIAG_USAGE, call->loc, "%s: %lld is asked for, at most %lld is possible", op_info[call->op].name,
                       (long long)fault.got, (long long)fault.want);
 }

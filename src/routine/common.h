@@ -35,6 +35,19 @@ tn_wrong(const TnRoutine *r, int64_t got, int64_t most)
     f->got = got;
     f->want = most;
 }
+/* A library that is needed and not there: its name without "lib", as characters in got and want. */
+TN_ROUTINE void
+tn_lacks(const TnRoutine *r, const char *library)
+{
+    char name[16] = {0};
+    TnFault fault = {TN_FAULT_LIBRARY, r->args.kernel, 0, 0, 0, 0};
+
+    for (int i = 0; i < 15 && library[i + 3]; i++)
+        name[i] = library[i + 3];
+    memcpy(&fault.got, name, 8);
+    memcpy(&fault.want, name + 8, 8);
+    *r->args.fault = fault;
+}
 /* There is no memory for so many bytes. */
 TN_ROUTINE void
 tn_no_memory(const TnRoutine *r, int64_t bytes)

@@ -2,6 +2,7 @@
 #include "routine/routine.h"
 
 #include "routine/bits.h"
+#include "routine/image.h"
 #include "routine/lookup.h"
 #include "routine/matrix.h"
 #include "routine/nms.h"
@@ -60,6 +61,8 @@ routine_source(uint32_t file)
 {
     static const char random[] =
 #include "routine_random_text.h"
+        , image[] =
+#include "routine_image_text.h"
         , bits[] =
 #include "routine_bits_text.h"
         , matrix[] =

@@ -271,6 +271,13 @@ report_fault(const Session *s, Diags *d, const TnFault *f)
     case TN_FAULT_VALUE:
         return diag_error(d, DIAG_USAGE, at_model(s), "%s: %lld is asked for, at most %lld is possible; check the inputs it comes from",
                           f->where >= 0 && f->where < m->nkernel ? m->kernels[f->where].origin : "a kernel", got, want);
+    case TN_FAULT_LIBRARY: {
+        char name[17] = {0};
+        memcpy(name, &f->got, 8);
+        memcpy(name + 8, &f->want, 8);
+        return diag_error(d, DIAG_USAGE, at_model(s), "%s: what it was given needs the library lib%s, which is not on this machine; install it",
+                          f->where >= 0 && f->where < m->nkernel ? m->kernels[f->where].origin : "a kernel", name);
+    }
     case TN_FAULT_WEIGHTS:
         return diag_error(d, DIAG_MODEL, at_model(s), "the library does not find its weights, %lld bytes; compile the model again", want);
     case TN_FAULT_SYMBOL:

@@ -352,6 +352,8 @@ static const Row row[] = {
     { "string_concat", "str[n]; str[]", "", 1, "str[n]" },
     { "string_concat", "str[n]; i64[n]", "", 1, "error: it takes strings" },
     { "string_pieces", "str[n]; str[]", "", 1, "i64[n]" },
+    { "image_size", "u8[n]", "", 1, "i64[2]" },
+    { "image_points", "u8[n]; i64[2] = [h, w]", "form = 2", 1, "u8[h, w, 1]" },
     { "string_split", "str[n]; str[]; i64[1] = [k]", "", 1, "str[n, k]" },
     { "string_normalize", "str[n]; str[2]", "case = 1", 2, "str[max(n, 1)]; i64[1]" },
     { "regex_match", "str[n]; i64[6] = [1, 0, 0, 0, 0, 0]", "", 1, "bool[n]" },
