@@ -147,5 +147,7 @@ bool choose_schedules(Job *j);
 typedef struct { Job *j; Map known; bool far; } Prices;
 Prices choose_prices(Job *j);
 double choose_price(void *prices, const Kernel *k, const bool *constant);
+/* Of kernels one after the other, in the order of dimensions that one of them proposes, or as they are. */
+double choose_price_apart(void *prices, const Kernel *const *k, const bool *const *constant, uint32_t n);
 
 #endif

@@ -205,7 +205,7 @@ fuse_nests(void *user, const Graph *g)
     Prices prices = choose_prices(j);
 
     if (!j->o->no_fuse && j->o->schedule != SCHEDULE_PLAIN)
-        fuse_join(g, &p, &(FusePrice){ choose_price, &prices });
+        fuse_join(g, &p, &(FusePrice){ choose_price, choose_price_apart, &prices });
     fusion_remarks(j, g, &p);
     return fuse_apply(g, &p);
 }

@@ -60,8 +60,54 @@ format_fixed(const Formats *f, ValueId v)
 
 /* ---- what products propose ------------------------------------------------------------------------------- */
 
+/* The dimensions that name an axis of the set, behind the others. */
+static FormatOrder
+order_with_last(uint32_t rank, const Expr *const *at, AxisSet last)
+{
+    FormatOrder o = { .rank = (uint8_t)rank };
+    uint32_t n = 0;
+
+    for (int behind = 0; behind < 2; behind++)
+        for (uint32_t d = 0; d < rank; d++)
+            if ((int)((expr_axes(at[d]) & last) != 0) == behind)
+                o.dim[n++] = (uint8_t)d;
+    return o;
+}
+
+static bool
+is_constant(const Part *part, const bool *constant, uint32_t nin, const Scalar *s)
+{
+    while (s->op == S_CAST)
+        s = s->arg[0];
+    return s->op == S_LOAD && part->buffer[s->u.load.slot] < nin && constant[part->buffer[s->u.load.slot]];
+}
+
+uint32_t
+format_proposals(Ctx *c, const Kernel *k, const bool *constant, FormatOrder *out)
+{
+    const Part *part = &k->part[0];
+    const Write *w = &part->nest->write[0];
+    Contraction view;
+    uint32_t n = 0;
+    Var v;
+
+    if (k->npart != 1 || !nest_contraction(c, part->nest, &view) || is_constant(part, constant, k->nin, view.a) == is_constant(part, constant, k->nin, view.b))
+        return 0;
+    bool a = is_constant(part, constant, k->nin, view.a);
+    const Scalar *moving = a ? view.b : view.a;
+    AxisSet bare = 0;
+
+    out[n++] = order_with_last(part->nest->param[w->out].type->rank, w->at, a ? view.row : view.col);
+    for (uint32_t d = 0; moving->op == S_LOAD && d < moving->u.load.rank; d++)
+        if (expr_is_var(moving->u.load.at[d], &v) && v.kind == VAR_AXIS && view.sum >> v.id & 1)
+            bare |= (AxisSet)1 << v.id;
+    if (moving->op == S_LOAD)
+        out[n++] = order_with_last(moving->u.load.rank, moving->u.load.at, bare);
+    return n;
+}
+
 static void
-vote(Formats *f, const Order *order)
+vote(Formats *f, const FormatOrder *order)
 {
     if (order_is_plain(order->rank, order->dim))
         return;
@@ -70,56 +116,22 @@ vote(Formats *f, const Order *order)
             f->order.at[i].votes++;
             return;
         }
-    VEC_PUSH(f->arena, &f->order, *order);
-}
-
-/* The dimensions that name an axis of the set, behind the others. */
-static void
-propose(Formats *f, uint32_t rank, const Expr *const *at, AxisSet last)
-{
-    Order o = { .rank = (uint8_t)rank, .votes = 1 };
-    uint32_t n = 0;
-
-    for (int behind = 0; behind < 2; behind++)
-        for (uint32_t d = 0; d < rank; d++)
-            if ((int)((expr_axes(at[d]) & last) != 0) == behind)
-                o.dim[n++] = (uint8_t)d;
-    vote(f, &o);
-}
-
-static bool
-is_constant(const Formats *f, NodeId n, const Scalar *s)
-{
-    const Node *node = &f->g->node.at[n];
-    const Part *part = &node->kernel->part[0];
-
-    while (s->op == S_CAST)
-        s = s->arg[0];
-    return s->op == S_LOAD && part->buffer[s->u.load.slot] < node->in.count
-        && f->g->value.at[node_in(f->g, node, part->buffer[s->u.load.slot])].data != NULL;
+    Order o = { .rank = order->rank, .votes = 1 };
+    memcpy(o.dim, order->dim, sizeof o.dim);
+    VEC_PUSH(f->arena, &f->order, o);
 }
 
 static void
 propose_of(Formats *f, NodeId n)
 {
-    const Nest *nest = f->g->node.at[n].kernel->part[0].nest;
-    Contraction view;
+    const Node *node = &f->g->node.at[n];
+    bool *constant = NEW_ARRAY(f->arena, bool, node->in.count + 1);
+    FormatOrder order[FORMAT_PROPOSALS];
 
-    if (!nest_contraction(f->ctx, nest, &view) || is_constant(f, n, view.a) == is_constant(f, n, view.b))
-        return;
-    bool a = is_constant(f, n, view.a);
-    const Scalar *moving = a ? view.b : view.a;
-    const Write *w = &nest->write[0];
-    AxisSet bare = 0;
-    Var v;
-
-    propose(f, nest->param[w->out].type->rank, w->at, a ? view.row : view.col);
-    if (moving->op != S_LOAD)
-        return;
-    for (uint32_t d = 0; d < moving->u.load.rank; d++)
-        if (expr_is_var(moving->u.load.at[d], &v) && v.kind == VAR_AXIS && view.sum >> v.id & 1)
-            bare |= (AxisSet)1 << v.id;
-    propose(f, moving->u.load.rank, moving->u.load.at, bare);
+    for (uint32_t i = 0; i < node->in.count; i++)
+        constant[i] = f->g->value.at[node_in(f->g, node, i)].data != NULL;
+    for (uint32_t i = 0, count = format_proposals(f->ctx, node->kernel, constant, order); i < count; i++)
+        vote(f, &order[i]);
 }
 
 static bool

@@ -30,6 +30,13 @@ typedef struct {
  * was chosen is said in remarks, a line of comment each. False with a diagnostic. */
 bool format_values(Graph *g, Arena *a, const FormatWish *wish, Text *remarks);
 
+/* An order of dimensions, the innermost last. */
+typedef struct { uint8_t rank, dim[TN_MAX_RANK]; } FormatOrder;
+enum { FORMAT_PROPOSALS = 2 };
+/* The orders that a kernel which is a product with a constant likes best for what it writes and for what it reads; the number
+ * of them. constant [nin]: which inputs are known now. */
+uint32_t format_proposals(Ctx *c, const Kernel *k, const bool *constant, FormatOrder *out);
+
 /* ---- transform domains (domain.c) ------------------------------------------------------------------------ */
 
 /* Seconds of a kernel whose inputs [nin] are constants or not; negative: it cannot run. */

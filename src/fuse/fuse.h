@@ -36,8 +36,13 @@ FusePlan fuse_none(const Graph *g, Arena *a);        /* every node alone: the ba
 /* What `reader` (0: everyone) reads of `maker` comes to it so. */
 void fuse_set(const Graph *g, FusePlan *p, NodeId maker, NodeId reader, FuseEdge edge);
 FusePlan fuse_greedy(const Graph *g, Arena *a, const Machine *m);
-/* The seconds that a kernel's best schedule takes; negative: none is known. constant [k->nin]: which inputs are known now. */
-typedef struct { double (*seconds)(void *user, const Kernel *k, const bool *constant); void *user; } FusePrice;
+/* Seconds; negative: none are known. constant [nin] of a kernel: which inputs are known now. */
+typedef struct {
+    double (*joint)(void *user, const Kernel *k, const bool *constant);      /* of a kernel whose arguments lie as they are */
+    /* Of kernels one after the other, whose arguments lie as suits them together. */
+    double (*apart)(void *user, const Kernel *const *k, const bool *const *constant, uint32_t n);
+    void *user;
+} FusePrice;
 /* Groups of a plan joined where the joint kernel takes less time than its pieces: products with the rows between them, a
  * window with the product that reads it. */
 void fuse_join(const Graph *g, FusePlan *p, const FusePrice *price);

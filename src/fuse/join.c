@@ -157,15 +157,6 @@ find_candidate(Join *j, uint32_t group, Candidate *t)
 
 /* ---- their price --------------------------------------------------------------------------------------- */
 
-static double
-price_of(Join *j, const Fusion *f, const Groups *groups, uint32_t group)
-{
-    const bool *constant;
-    const Kernel *k = fuse_kernel(f, groups, group, &constant);
-
-    return j->price->seconds(j->price->user, k, constant);
-}
-
 /* One group of them, if they may be one and pay. `composed`: with the last of the rows in the product. */
 static void
 try_join(Join *j, const Candidate *t, const Fusion *composed)
@@ -174,17 +165,18 @@ try_join(Join *j, const Candidate *t, const Fusion *composed)
     uint32_t nn = j->g->node.n, group[3], hosts;
     FusePlan joint = *j->plan;
     NodeId reader = t->member[t->n - 1];
-    double apart = 0;
+    const Kernel *piece[3];
+    const bool *constant[3];
 
     joint.group = arena_copy(a, j->plan->group, nn * sizeof *joint.group);
     joint.edge = arena_copy(a, j->plan->edge, (j->g->ref.n + 1) * sizeof *joint.edge);
     for (uint32_t i = 0; i < t->n; i++) {
         group[i] = j->plan->group[t->member[i]];
-        double seconds = price_of(j, j->f, &j->groups, group[i]);
-        if (seconds < 0)
-            return;
-        apart += seconds;
+        piece[i] = fuse_kernel(j->f, &j->groups, group[i], &constant[i]);
     }
+    double apart = j->price->apart(j->price->user, piece, constant, t->n);
+    if (apart < 0)
+        return;
     for (NodeId x = 1; x < nn; x++)
         for (uint32_t i = 0; i + 1 < t->n; i++)
             if (joint.group[x] && joint.group[x] == group[i])
@@ -199,7 +191,8 @@ try_join(Join *j, const Candidate *t, const Fusion *composed)
     hosts = fuse_hosts(composed, &groups, joint.group[reader], j->host);
     if (hosts > FUSE_MAX_PARTS || !fuse_shared(composed, j->host, hosts))
         return;
-    double together = price_of(j, composed, &groups, joint.group[reader]);
+    const Kernel *joined = fuse_kernel(composed, &groups, joint.group[reader], &constant[0]);
+    double together = j->price->joint(j->price->user, joined, constant[0]);
     if (together < 0 || together >= apart)
         return;
     for (uint32_t i = 0; i < hosts; i++)

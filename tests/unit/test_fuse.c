@@ -360,6 +360,30 @@ not_known(void *user, const Kernel *k, const bool *constant)
     return k->npart > 1 ? 1 : -1;
 }
 
+static double
+one_for_each(void *user, const Kernel *const *k, const bool *const *constant, uint32_t n)
+{
+    (void)user, (void)k, (void)constant;
+    return n;
+}
+
+static double
+squares_of_parts(void *user, const Kernel *const *k, const bool *const *constant, uint32_t n)
+{
+    double sum = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        sum += square_of_parts(user, k[i], constant[i]);
+    return sum;
+}
+
+static double
+none_known(void *user, const Kernel *const *k, const bool *const *constant, uint32_t n)
+{
+    (void)user, (void)k, (void)constant, (void)n;
+    return -1;
+}
+
 static void
 attention_in_one_kernel(void **state)
 {
@@ -387,13 +411,13 @@ attention_in_one_kernel(void **state)
     assert_int_equal(apart->node.n, 4);          /* product, softmax, product */
 
     FusePlan joint = greedy_plan(w), kept = greedy_plan(w), unknown = greedy_plan(w);
-    fuse_join(w->g, &joint, &(FusePrice){one_each, NULL});
+    fuse_join(w->g, &joint, &(FusePrice){one_each, one_for_each, NULL});
     const Graph *one = apply(w, &joint);
     assert_int_equal(one->node.n, 2);
     assert_int_equal(kernel_at(one, 1)->npart, 5);           /* the division is done by the second product, after its sums */
-    fuse_join(w->g, &kept, &(FusePrice){square_of_parts, NULL});
+    fuse_join(w->g, &kept, &(FusePrice){square_of_parts, squares_of_parts, NULL});
     assert_int_equal(apply(w, &kept)->node.n, 4);
-    fuse_join(w->g, &unknown, &(FusePrice){not_known, NULL});
+    fuse_join(w->g, &unknown, &(FusePrice){not_known, none_known, NULL});
     assert_int_equal(apply(w, &unknown)->node.n, 4);
 }
 
@@ -410,7 +434,7 @@ seen_rows_stay_apart(void **state)
     output(w, "o");
     output(w, "p");
     FusePlan joint = greedy_plan(w);
-    fuse_join(w->g, &joint, &(FusePrice){one_each, NULL});
+    fuse_join(w->g, &joint, &(FusePrice){one_each, one_for_each, NULL});
     assert_int_equal(apply(w, &joint)->node.n, 4);
 }
 
