@@ -46,3 +46,64 @@ def test_gradients_stay_with_pytorch():
     module, x = small(), torch.randn(3, 8)
     torch.compile(module, backend="tenon")(x).sum().backward()
     assert module[0].weight.grad is not None
+
+
+def convolutions():
+    return torch.nn.Sequential(torch.nn.Conv2d(3, 16, 3, padding=1), torch.nn.BatchNorm2d(16), torch.nn.ReLU(), torch.nn.Conv2d(16, 8, 3, stride=2),
+                               torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(8, 4)).eval()
+
+
+@pytest.fixture
+def compiled(monkeypatch):
+    """The models that were compiled, in order; parts that stay with PyTorch are errors."""
+    torch._dynamo.reset()
+    models, compile = [], tenon.torch.compile
+    monkeypatch.setattr(tenon.torch, "compile", lambda *a, **k: models.append(compile(*a, **k)) or models[-1])
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("error", tenon.Note)
+        yield models
+
+
+def same(got, want):
+    torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
+
+
+def test_other_sizes_are_compiled_when_they_come(compiled, monkeypatch):
+    module = small()
+    monkeypatch.setattr(tenon.torch.Compiled, "MOST", 2)
+    fast = torch.compile(module, backend="tenon")
+    for n in (2, 3, 5, 3, 7):                     # one is traced with its sizes, then those of an open size: 3, 5; 7 is one too many
+        x = torch.randn(n, 8)
+        same(fast(x), module(x))
+    assert [m.inputs[0].shape[0] for m in compiled] == [2, 3, 5]
+    assert len(compiled[0].inputs) == 1           # the weights are constants
+
+
+def test_convolutions(compiled):
+    module, x = convolutions(), torch.randn(2, 3, 33, 31)
+    same(torch.compile(module, backend="tenon")(x), module(x))
+    assert len(compiled) == 1
+
+
+def test_both_sides_of_a_break_are_compiled(compiled):
+    first, second, seen = convolutions(), torch.nn.Linear(4, 4).eval(), []
+
+    def program(x):
+        y = first(x)
+        seen.append(float(y.sum()))
+        return second(y)
+
+    x = torch.randn(2, 3, 20, 20)
+    same(torch.compile(program, backend="tenon")(x), second(first(x)))
+    assert len(compiled) == 2 and seen
+
+
+def test_weights_that_change_are_noticed(compiled):
+    module, x = small(), torch.randn(3, 8)
+    fast = torch.compile(module, backend="tenon")
+    same(fast(x), module(x))
+    module[0].weight.mul_(2)
+    same(fast(x), module(x))
+    module.load_state_dict(small().state_dict())
+    same(fast(x), module(x))
+    assert len(compiled) == 3
