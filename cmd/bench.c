@@ -152,6 +152,7 @@ subject_open(TnContext *ctx, const Options *o, TnModel *m, Subject *s)
     s->ctx = ctx;
     int status = session_open(ctx, &s->o, m, &s->tensors, &s->session);
     if (status == TN_OK) {
+        inputs_own(&s->tensors);
         double start = seconds();
         status = report(ctx, run_once(s));
         s->speed.first_ms = 1e3 * (seconds() - start);

@@ -144,6 +144,7 @@ typedef struct {
     TnTensor *in, *out;
     int32_t nin, nout;
     int64_t **dims;                  /* [nin]: of random inputs */
+    void **own;                      /* [nin]: memory of inputs_own, or NULL */
 } Tensors;
 /* Fill the model's inputs from --input, --data, and random numbers. TN_OK or printed. */
 int inputs_make(TnContext *ctx, const Options *o, const TnModel *m, Tensors *t);
@@ -151,6 +152,8 @@ int inputs_make(TnContext *ctx, const Options *o, const TnModel *m, Tensors *t);
 void outputs_make(const TnModel *m, Tensors *t);
 /* A session on --threads threads with its tensors made. TN_OK or printed; both to be freed either way. */
 int session_open(TnContext *ctx, const Options *o, TnModel *m, Tensors *t, TnSession **out);
+/* Inputs from files in memory of their own, as an application has them: what is mapped lies in small pages. */
+void inputs_own(Tensors *t);
 void tensors_free(Tensors *t);
 /* NAME.npy in a folder, with characters unfit for a file name replaced. */
 char *output_path(const char *folder, const char *name);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 typedef struct {
@@ -328,9 +329,29 @@ session_open(TnContext *ctx, const Options *o, TnModel *m, Tensors *t, TnSession
     return status;
 }
 
+enum { HUGE_PAGE = 2 << 20 };
+
+void
+inputs_own(Tensors *t)
+{
+    t->own = need(calloc((size_t)t->nin + 1, sizeof *t->own));
+    for (int32_t i = 0; i < t->nin; i++) {
+        TnTensor *x = &t->in[i];
+        if (!x->data || x->bytes < HUGE_PAGE || !strcmp(x->dtype, "str"))
+            continue;
+        size_t bytes = ((size_t)x->bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+        t->own[i] = need(aligned_alloc(HUGE_PAGE, bytes));
+        madvise(t->own[i], bytes, MADV_HUGEPAGE);
+        x->data = memcpy(t->own[i], x->data, (size_t)x->bytes);
+    }
+}
+
 void
 tensors_free(Tensors *t)
 {
+    for (int32_t i = 0; i < t->nin && t->own; i++)
+        free(t->own[i]);
+    free(t->own);
     for (int32_t i = 0; i < t->nin && t->dims; i++)
         free(t->dims[i]);
     free(t->dims);

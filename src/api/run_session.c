@@ -395,6 +395,7 @@ own_memory(TnSession *s, int32_t i, int turn, int64_t bytes)
     if (posix_memalign(&own->at, 64, room ? (size_t)room : 1))
         return diag_error(&s->ctx->c.diags, DIAG_LIMIT, (Loc){0}, "cannot get %lld bytes of memory for output \"%s\"", (long long)bytes,
                           s->manifest->outputs[i].name);
+    huge_pages(own->at, (size_t)room);
     own->bytes = room;
     return true;
 }

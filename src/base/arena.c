@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #if defined(__SANITIZE_ADDRESS__)
 #define OWN_BLOCKS 1
@@ -26,7 +25,7 @@
 #define OWN_BLOCKS 0
 #endif
 
-enum { ALIGN = 16, FIRST_CHUNK = 4096, LAST_CHUNK = 1 << 20, HUGE_FROM = 4 << 20, PAGE = 4096 };
+enum { ALIGN = 16, FIRST_CHUNK = 4096, LAST_CHUNK = 1 << 20 };
 
 typedef struct Block { _Alignas(ALIGN) struct Block *next; } Block;   /* the memory follows */
 typedef struct Closer { struct Closer *next; void (*close)(void *); void *what; } Closer;
@@ -43,19 +42,12 @@ struct Arena {
     Arena *parent, *child, *sibling; /* scratch that goes with it: the youngest, and the next older */
 };
 
-/* Zeroed memory, or NULL. calloc gets big blocks from the system already zero, untouched: in huge pages where there are some,
- * since what goes through a large tensor in columns is in another page every time. */
+/* Zeroed memory, or NULL. calloc gets big blocks from the system already zero, untouched. */
 static void *
 block_get(const Allocator *allocator, size_t bytes)
 {
-    if (!allocator->alloc) {
-        char *block = calloc(1, bytes);
-        if (block && bytes >= HUGE_FROM) {
-            size_t before = -(uintptr_t)block % PAGE;
-            madvise(block + before, bytes - before, MADV_HUGEPAGE);
-        }
-        return block;
-    }
+    if (!allocator->alloc)
+        return huge_pages(calloc(1, bytes), bytes);
     void *p = allocator->alloc(allocator->user, bytes);
     return p ? memset(p, 0, bytes) : NULL;
 }

@@ -208,6 +208,9 @@ const char *path_name(const char *path);                         /* after the la
 
 /* ---- time and machine, as the process may use it --------------------------------------------- */
 
+/* A block just got from the system, or NULL: in huge pages, if it is large and there are some. What goes through a large
+ * tensor in columns is in another page every time. Returns it. */
+void *huge_pages(void *block, size_t bytes);
 double time_seconds(void);                                       /* monotonic */
 int64_t memory_size(void);                                       /* of the machine [bytes]; INT64_MAX where it does not say */
 int cpu_count(void);        /* at least 1: the smallest of online, affinity mask, cgroup quota */

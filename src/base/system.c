@@ -1,4 +1,4 @@
-/* system: the clock, and how many processors this process may really use.
+/* system: the clock, pages, and how many processors this process may really use.
  *
  * A container's quota is not in the affinity mask, so it is read from the control groups: the file
  * cpu.max of version 2 or the pair cpu.cfs_* of version 1, in the process's group and every group
@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,6 +22,18 @@ time_seconds(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void *
+huge_pages(void *block, size_t bytes)
+{
+    enum { FROM = 4 << 20, PAGE = 4096 };
+
+    if (block && bytes >= FROM) {
+        size_t before = -(uintptr_t)block % PAGE;
+        madvise((char *)block + before, (bytes - before) / PAGE * PAGE, MADV_HUGEPAGE);
+    }
+    return block;
 }
 
 /* A small file's text, 0-terminated; false if it cannot be read. */

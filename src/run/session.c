@@ -69,8 +69,7 @@ memory_grow(Memory *m, int64_t bytes)
         void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (p == MAP_FAILED)
             return false;
-        madvise(p, size, MADV_HUGEPAGE);
-        *m = (Memory){ p, size, true };
+        *m = (Memory){ huge_pages(p, size), size, true };
         return true;
     }
     void *p = aligned_alloc(64, size);
