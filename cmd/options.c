@@ -75,6 +75,7 @@ static const Row rows[] = {
     { "io-format",   0,   COMPILING, TAKES_PAIR,  FIELD(io_format),  "X=nhwc",  "input or output X comes so: a camera's frame needs no transposing; or 0,2,3,1" },
     { "explain-formats", 0, C,       TAKES_FLAG,  FIELD(explain_formats), NULL, "tell how each value lies, why, and what the second best would cost" },
     { "exact",       0,   COMPILING, TAKES_FLAG,  FIELD(exact),      NULL,      "sums as the model says: no convolution in a transform domain (Winograd)" },
+    { "library",     0,   COMPILING, TAKES_TEXT,  FIELD(library),    "FILE",    "operators of your own, as C functions of a shared library (see doc/operators.md)" },
     { "nests",       0,   COMPILING, TAKES_TEXT,  FIELD(nests),      "FILE",    "operators of your own, as nests in a file (see doc/operators.md)" },
     { "choices",     0,   COMPILING, TAKES_TEXT,  FIELD(choices),    "FILE",    "schedules for kernels, as --dump=choose shows them: %VALUE { steps }" },
     { "alternatives", 0,  C,         TAKES_COUNT, FIELD(alternatives), "N",     "--dump=choose shows the N cheapest schedules of each kernel in full" },

@@ -226,6 +226,7 @@ typedef struct TnCompileOptions {
     const TnOrder *io_format; int32_t nio_format;    /* inputs and outputs that lie otherwise than the model says: "nhwc" frames */
     int32_t explain_formats;         /* 1: print for each value between kernels its order, why, and what the second best would cost */
     int32_t exact;                   /* 1: convolutions are summed as the model says, never in a transform domain (Winograd) */
+    const char *library;             /* a shared library of yours with operators in it, which it declares; NULL: none */
 } TnCompileOptions;
 
 typedef struct TnCompileReport {

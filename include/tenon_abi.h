@@ -28,13 +28,13 @@ extern "C" {
 enum {
     TN_FAULT_NONE, TN_FAULT_DIM, TN_FAULT_CONSTRAINT, TN_FAULT_INDEX, TN_FAULT_SIZE, TN_FAULT_WEIGHTS,
     TN_FAULT_SYMBOL, TN_FAULT_MEMORY, TN_FAULT_TRIPS, TN_FAULT_DEPTH,
-    TN_FAULT_VALUE, TN_FAULT_FRAME, TN_FAULT_LIBRARY                      /* C++98 has no comma here */
+    TN_FAULT_VALUE, TN_FAULT_FRAME, TN_FAULT_LIBRARY, TN_FAULT_FUNCTION   /* C++98 has no comma here */
 };
 enum { TN_FRAME_SIZE, TN_FRAME_INPUT, TN_FRAME_OUTPUT, TN_FRAME_SYM, TN_FRAME_WEIGHTS, TN_FRAME_ARENA, TN_FRAME_SCRATCH };
 
 typedef struct TnFault {         /* the first thing that went wrong; code 0: nothing did */
     int32_t code;                /* TN_FAULT_* */
-    int32_t where;               /* DIM: input number; CONSTRAINT, SYMBOL: its number; INDEX, VALUE, LIBRARY: kernel number */
+    int32_t where;               /* DIM: input number; CONSTRAINT, SYMBOL: its number; INDEX, VALUE, LIBRARY, FUNCTION: kernel number */
     int32_t dim;                 /* DIM: which dimension */
     int32_t reserved;
     int64_t got, want;           /* DIM: sizes; CONSTRAINT: both sides; INDEX: the index, the extent;
@@ -42,7 +42,7 @@ typedef struct TnFault {         /* the first thing that went wrong; code 0: not
                                     SYMBOL: a size that data gave, the nearest possible one; MEMORY: bytes;
                                     TRIPS, DEPTH: how many, the limit; VALUE: a number from data, the most it may be;
                                     FRAME: what it lacks, see TnFrame; LIBRARY: the name of one that the kernel needs and
-                                    that is not there, without "lib", as 16 characters */
+                                    that is not there, without "lib", as 16 characters; FUNCTION: what it returned */
 } TnFault;
 
 typedef struct TnArgs {          /* what every kernel gets */
@@ -55,6 +55,13 @@ typedef struct TnArgs {          /* what every kernel gets */
 
 /* Do trips begin..end-1 of the parallel loop. scratch: this worker's own, 64-byte aligned. */
 typedef void TnKernelFn(const TnArgs *args, int64_t begin, int64_t end, void *scratch);
+
+/* A tensor as routines have it: f d floats, e g floats of 16 bits (IEEE, bfloat), b h i l and B H I L integers of 8 to 64
+ * bits, a bool is B, s strings, which are const char * (NULL is empty). type 0: it is absent. */
+typedef struct TnArray { void *at; int32_t type, rank; const int64_t *dim; } TnArray;
+/* An operator of yours in a library (tenon compile --library): its inputs, then its results, which it fills; n in all. 0, or
+ * what went wrong, which stops the run and is told. */
+typedef int TnFunction(int32_t n, const TnArray *array);
 
 typedef struct TnHost {          /* who runs the ranges; parallel NULL: the calling thread runs all */
     uint64_t size;

@@ -151,6 +151,7 @@ typedef struct Ctx {
     struct ExprTable *exprs;
     struct TypeTable *types;
     struct ScalarTable *scalars;
+    struct Library *library;         /* of the user's, with operators in it; NULL: none */
 } Ctx;
 
 void ctx_init(Ctx *c, Arena *arena);

@@ -15,6 +15,7 @@ typedef struct {
     int64_t cache_bytes;         /* bound; 0: 2 GiB */
     int jobs;                    /* compilers at once; 0: cpu_count() */
     int64_t memory_bytes;        /* for all of them together and for the arena that is given; 0: no bound */
+    const char *library;         /* a shared library to link with, found where it is now or by the loader's rules; NULL: none */
     void (*progress)(void *user, uint32_t done, uint32_t total);
     void *progress_user;
 } BuildOptions;

@@ -191,6 +191,24 @@ compile_units(Build *b, const uint32_t *todo, uint32_t ntodo)
     return running == 0;
 }
 
+/* Where it is now is remembered; the loader also looks where it looks for all. */
+static bool
+link_library(Build *b, Argv *argv)
+{
+    char *path = realpath(b->o->library, NULL), *slash = path ? strrchr(path, '/') : NULL;
+
+    if (!slash)
+        return diag_error(b->diags, DIAG_USAGE, (Loc){ .file = b->o->library }, "cannot open the library: %s", strerror(errno));
+    VEC_PUSH(b->arena, argv, arena_str(b->arena, path));
+    VEC_PUSH(b->arena, argv, "-Xlinker");
+    VEC_PUSH(b->arena, argv, "-rpath");
+    VEC_PUSH(b->arena, argv, "-Xlinker");
+    *slash = 0;
+    VEC_PUSH(b->arena, argv, arena_str(b->arena, path));
+    free(path);
+    return true;
+}
+
 static bool
 link_objects(Build *b, const char *out_path)
 {
@@ -203,6 +221,8 @@ link_objects(Build *b, const char *out_path)
     VEC_PUSH(b->arena, &argv, out_path);
     for (uint32_t i = 0; i < b->nitem; i++)
         VEC_PUSH(b->arena, &argv, b->item[i].object);
+    if (b->o->library && !link_library(b, &argv))
+        return false;
     VEC_PUSH(b->arena, &argv, "-lm");
     VEC_PUSH(b->arena, &argv, NULL);
     if (!process_start(b->arena, argv.at, p, &why))

@@ -188,6 +188,7 @@ link_library(Job *j, const char *path)
 
     o.progress = on_unit;
     o.progress_user = j;
+    o.library = j->o->import.library;
     o.memory_bytes = j->o->max_memory_bytes;
     arena_doing(j->arena, "build", 0, n + 1);
     if (j->o->quick) {

@@ -81,7 +81,8 @@ read_model(Job *j)
 {
     Ctx *c = j->ctx;
 
-    if (!no_library(j))
+    c->library = NULL;
+    if (!no_library(j) || (j->o->import.library && !library_open(c, j->o->import.library)))
         return false;
     if (import_is_onnx(j->file))
         return replace_graph(j, import_onnx(c, j->arena, j->model_path, j->file, &j->o->import));

@@ -14,6 +14,7 @@ typedef struct {
     int64_t max_model_bytes, max_nodes;   /* named limits; 0: the defaults */
     int64_t seed;                            /* --seed; 0: none */
     const char *nests;                       /* --nests: a file of operators; NULL: none */
+    const char *library;                     /* --library: a library with operators in it; NULL: none */
 } ImportOptions;
 
 /* The graph of a model file. Constants point into the mapped file or into `arena`. Errors: every

@@ -1,4 +1,4 @@
-/* own: operators that the user wrote as nests, in a file (--nests).
+/* own: operators that the user wrote as nests, in a file (--nests), or as functions of a library (--library, src/op/library.c).
  *
  *     nest "my.Blend"(x: f32[n, m], y: f32[n, m], s: f32[]) -> (o: f32[n, m]) { o[i, j] = x[i, j] + s[] * (y[i, j] - x[i, j]) }
  *
@@ -30,16 +30,20 @@ own_read(Model *m, const char *path)
 }
 
 static bool
-is_called(const Nest *n, const Onnx__NodeProto *node, const char *full)
+is_called(const char *name, const Onnx__NodeProto *node, const char *full)
 {
-    return !strcmp(n->name, full) || !strcmp(n->name, text_of(node->op_type));
+    return !strcmp(name, full) || !strcmp(name, text_of(node->op_type));
 }
 
 bool
 own_named(const Model *m, const Onnx__NodeProto *n, const char *full)
 {
     for (uint32_t i = 0; i < m->own.n; i++)
-        if (is_called(m->own.at[i], n, full))
+        if (is_called(m->own.at[i]->name, n, full))
+            return true;
+    const Library *l = m->c->library;
+    for (uint32_t i = 0; l && i < l->foreign.n; i++)
+        if (is_called(l->foreign.at[i].name, n, full))
             return true;
     return false;
 }
@@ -131,6 +135,39 @@ call_nest(Call *k, const Nest *n)
     return true;
 }
 
+static bool
+fits_function(Call *k, const Foreign *f)
+{
+    const Type *const *in;
+    uint32_t nin, nout;
+
+    if (!foreign_types(k->m->c, f, &nin, &in, &nout))
+        return false;
+    bool same = k->in.n == nin && k->nout <= nout;
+    for (uint32_t i = 0; same && i < nin; i++)
+        same = k->in.at[i] && input_type(k, i)->dtype == in[i]->dtype && input_type(k, i)->rank == in[i]->rank;
+    return same;
+}
+
+static bool
+call_function(Call *k, const Foreign *f)
+{
+    Model *m = k->m;
+    Attr *attr = NEW_ARRAY(m->arena, Attr, 2);
+    const char **names = NEW_ARRAY(m->arena, const char *, k->nout + 1);
+    ValueId *out = NEW_ARRAY(m->arena, ValueId, k->nout + 1);
+
+    attr[0] = (Attr){.name = sym(m->c, "function"), .kind = ATTR_STRING, .s = f->function};
+    attr[1] = (Attr){.name = sym(m->c, "signature"), .kind = ATTR_STRING, .s = f->signature};
+    for (uint32_t i = 0; i < k->nout; i++)
+        names[i] = *text_of(k->proto->output[i]) ? k->proto->output[i] : NULL;
+    if (!graph_infer_op(m->g, OP_library, (Attrs){attr, 2}, k->loc, k->origin, k->in.n, k->in.at, k->nout, names, out))
+        return false;
+    for (uint32_t i = 0; i < k->nout; i++)
+        call_bind(k, i, out[i]);
+    return true;
+}
+
 bool
 own_call(Call *k)
 {
@@ -138,9 +175,13 @@ own_call(Call *k)
     Text types = {.arena = k->m->arena};
 
     for (uint32_t i = 0; i < k->m->own.n; i++)
-        if (is_called(k->m->own.at[i], k->proto, full) && fits(k, k->m->own.at[i]))
+        if (is_called(k->m->own.at[i]->name, k->proto, full) && fits(k, k->m->own.at[i]))
             return call_nest(k, k->m->own.at[i]);
+    const Library *l = k->m->c->library;
+    for (uint32_t i = 0; l && i < l->foreign.n; i++)
+        if (is_called(l->foreign.at[i].name, k->proto, full) && fits_function(k, &l->foreign.at[i]))
+            return call_function(k, &l->foreign.at[i]);
     for (uint32_t i = 0; i < k->in.n; i++)
         text_printf(&types, "%s%s", i ? ", " : "", k->in.at[i] ? type_str(k->m->c, input_type(k, i)) : "nothing");
-    return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "no nest %s of the file of nests takes %s; types and ranks have to be the same", full, text_str(&types));
+    return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "no nest %s of the file of nests%s takes %s; types and ranks have to be the same", full, l ? ", and no function of the library," : "", text_str(&types));
 }

@@ -7,6 +7,8 @@
 #ifndef TENON_OP_H
 #define TENON_OP_H
 
+#include "tenon_abi.h"
+
 #include "nest/nest.h"
 
 typedef enum {
@@ -77,6 +79,16 @@ typedef struct {
 /* An operator that no nest can say: a function in C, which src/routine has under the operator's name. It stays a call of
  * the operator to the end, and has no expansion. */
 bool op_is_routine(OpKind op);
+/* C functions of a library of the user's, as it declares them. (library.c) */
+typedef struct {
+    Sym name, function;              /* of the operator, with its domain or without; of the C function */
+    Sym signature;                   /* (x: f32[n, m]) -> (o: f32[n]) */
+    TnFunction *call;
+} Foreign;
+typedef struct Library { const char *path; VEC(Foreign) foreign; } Library;
+bool library_open(Ctx *c, const char *path);         /* it is c->library then */
+bool foreign_types(Ctx *c, const Foreign *f, uint32_t *nin, const Type *const **in, uint32_t *nout);
+const Foreign *op_foreign(Ctx *c, const OpCall *call);       /* the function that a call of `library` is; NULL: another operator */
 /* Its numbers, in the order of its row, as a routine gets them. */
 uint32_t op_numbers(const OpCall *call, Arena *a, const double **out);
 /* False with a diagnostic if this call has no meaning as nests (unsupported attribute, say). */

@@ -12,9 +12,26 @@ text_memory(void *user, int64_t bytes)
     return arena_alloc(user, (size_t)bytes);
 }
 
+/* A function of a library of the user's. */
+static bool
+foreign(Ctx *c, Arena *a, const Foreign *f, const OpCall *call, Tensor *const *value)
+{
+    uint32_t n = call->nin + call->nout;
+    TnArray *array = NEW_ARRAY(a, TnArray, n + 1);
+
+    for (uint32_t i = 0; i < n; i++)
+        if (value[i])
+            array[i] = (TnArray){value[i]->data, routine_type(value[i]->dtype), (int32_t)value[i]->rank, value[i]->dim};
+    int code = f->call((int32_t)n, array);
+    return !code || diag_error(&c->diags, DIAG_USAGE, call->loc, "its function %s returned %d", f->function, code);
+}
+
 bool
 ref_routine(Ctx *c, Arena *a, const OpCall *call, Tensor *const *value)
 {
+    const Foreign *of_user = op_foreign(c, call);
+    if (of_user)
+        return foreign(c, a, of_user, call, value);
     const Routine *routine = routine_named(op_info[call->op].name);
     uint32_t n = call->nin + call->nout;
     TnArray *array = NEW_ARRAY(a, TnArray, op_info[call->op].max_in + op_info[call->op].max_out + 1);

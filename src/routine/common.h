@@ -7,10 +7,6 @@
 
 #define TN_ROUTINE static __attribute__((unused))
 
-/* A tensor: f d floats, e g floats of 16 bits (IEEE, bfloat), b h i l and B H I L integers of 8 to 64 bits, s strings,
- * which are const char *. type 0: it is absent. */
-typedef struct { void *at; int32_t type, rank; const int64_t *dim; } TnArray;
-
 /* A routine is called as kernels are: with a range of its trips. TnArgs is the beginning of what it gets. */
 typedef struct {
     TnArgs args;

@@ -270,6 +270,9 @@ report_fault(const Session *s, Diags *d, const TnFault *f)
     case TN_FAULT_VALUE:
         return diag_error(d, DIAG_USAGE, at_model(s), "%s: %lld is asked for, at most %lld is possible; check the inputs it comes from",
                           f->where >= 0 && f->where < m->nkernel ? m->kernels[f->where].origin : "a kernel", got, want);
+    case TN_FAULT_FUNCTION:
+        return diag_error(d, DIAG_USAGE, at_model(s), "%s: its function in a library of your own returned %lld",
+                          f->where >= 0 && f->where < m->nkernel ? m->kernels[f->where].origin : "a kernel", got);
     case TN_FAULT_LIBRARY: {
         char name[17] = {0};
         memcpy(name, &f->got, 8);

@@ -352,6 +352,9 @@ static const Row row[] = {
     { "string_concat", "str[n]; str[]", "", 1, "str[n]" },
     { "string_concat", "str[n]; i64[n]", "", 1, "error: it takes strings" },
     { "string_pieces", "str[n]; str[]", "", 1, "i64[n]" },
+    { "library", "f32[k]", "function = \"f\", signature = \"(x: f32[n]) -> (o: f32[2*n])\"", 1, "f32[2*k]" },
+    { "library", "i32[k]", "function = \"f\", signature = \"(x: f32[n]) -> (o: f32[2*n])\"", 1, "error: input 0 is i32[k]; f32[n] is declared" },
+    { "library", "f32[n]", "function = \"f\"", 1, "error: is declared by no library" },
     { "image_size", "u8[n]", "", 1, "i64[2]" },
     { "image_points", "u8[n]; i64[2] = [h, w]", "form = 2", 1, "u8[h, w, 1]" },
     { "string_split", "str[n]; str[]; i64[1] = [k]", "", 1, "str[n, k]" },
@@ -503,7 +506,11 @@ run_row(const Row *r, Text *got)
     const Type *out[MAX_OUT];
     Expansion e;
 
+    Foreign foreign = { "f", "f", "(x: f32[n]) -> (o: f32[2*n])", NULL };
+    Library library = { "test", { &foreign, 1, 1 } };
+
     ctx_init(c, arena);
+    c->library = &library;
     read_inputs(c, r->in, &in);
     read_attrs(c, r->attrs, &in);
     OpCall call = {
