@@ -244,29 +244,35 @@ permuting_reads_as_a_nest(void **state)
 
 /* ---- graphs ---------------------------------------------------------------------------------------------- */
 
-static const char *const body =
-    "graph @t(%x: f32[1, 3, 6, 5], %u: f32[4, 3, 3, 3], %v: f32[4, 4, 1, 1]) -> (%z) {\n"
-    "  %a: f32[1, 4, 6, 5] = call(%x, %u)\n"
-    "    nest first(x: f32[1, 3, 6, 5], w: f32[4, 3, 3, 3]) -> (o: f32[1, 4, 6, 5]) {\n"
-    "      o[i, j, k, l] = max((sum q, r, s: x[i, q, k + r - 1, l + s - 1 | 0] * w[j, q, r, s]), 0)\n"
-    "    }\n"
-    "  %b: f32[1, 4, 6, 5] = call(%a)\n"
-    "    nest pool(x: f32[1, 4, 6, 5]) -> (o: f32[1, 4, 6, 5]) {\n"
-    "      o[i, j, k, l] = max r<3>, s<3>: x[i, j, k + r - 1, l + s - 1 | -9]\n"
-    "    }\n"
-    "  %c: f32[1, 8, 6, 5] = call(%a, %b)\n"
-    "    nest both(x: f32[1, 4, 6, 5], y: f32[1, 4, 6, 5]) -> (o: f32[1, 8, 6, 5]) {\n"
-    "      o[i, j, k, l] = j < 4 ? x[i, j, k, l] : y[i, j - 4, k, l]\n"
-    "    }\n"
-    "  %z: f32[1, 8, 6, 5] = call(%c)\n"
-    "    nest last(x: f32[1, 8, 6, 5]) -> (o: f32[1, 8, 6, 5]) {\n"
-    "      o[i, j, k, l] = 2 * x[i, j, k, l]\n"
-    "    }\n"
-    "}\n";
+/* Of a few nests, its heights and widths being numbers of the caller's: a window over %x, one of -9 around it over what that makes, both side by
+ * side, and what comes out. */
+static const char *
+body_of(World *w, int h, int l)
+{
+    return arena_printf(w->arena,
+        "graph @t(%%x: f32[1, 3, %d, %d], %%u: f32[4, 3, 3, 3], %%v: f32[4, 4, 1, 1]) -> (%%z) {\n"
+        "  %%a: f32[1, 4, %d, %d] = call(%%x, %%u)\n"
+        "    nest first(x: f32[1, 3, %d, %d], w: f32[4, 3, 3, 3]) -> (o: f32[1, 4, %d, %d]) {\n"
+        "      o[i, j, k, l] = max((sum q, r, s: x[i, q, k + r - 1, l + s - 1 | 0] * w[j, q, r, s]), 0)\n"
+        "    }\n"
+        "  %%b: f32[1, 4, %d, %d] = call(%%a)\n"
+        "    nest pool(x: f32[1, 4, %d, %d]) -> (o: f32[1, 4, %d, %d]) {\n"
+        "      o[i, j, k, l] = max r<3>, s<3>: x[i, j, k + r - 1, l + s - 1 | -9]\n"
+        "    }\n"
+        "  %%c: f32[1, 8, %d, %d] = call(%%a, %%b)\n"
+        "    nest both(x: f32[1, 4, %d, %d], y: f32[1, 4, %d, %d]) -> (o: f32[1, 8, %d, %d]) {\n"
+        "      o[i, j, k, l] = j < 4 ? x[i, j, k, l] : y[i, j - 4, k, l]\n"
+        "    }\n"
+        "  %%z: f32[1, 8, %d, %d] = call(%%c)\n"
+        "    nest last(x: f32[1, 8, %d, %d]) -> (o: f32[1, 8, %d, %d]) {\n"
+        "      o[i, j, k, l] = 2 * x[i, j, k, l]\n"
+        "    }\n"
+        "}\n", h, l, h, l, h, l, h, l, h, l, h, l, h, l, h, l, h, l, h, l, h, l, h, l, h, l, h, l);
+}
 
 /* Kernels of one nest each. */
 static Graph *
-kernels_of(World *w)
+kernels_of(World *w, const char *body)
 {
     Graph *g = graph_parse(&w->ctx, w->arena, "test", (Bytes){ (const uint8_t *)body, strlen(body) });
 
@@ -319,7 +325,7 @@ static void
 values_lie_where_kernels_are_cheapest(void **state)
 {
     World *w = *state;
-    Graph *g = kernels_of(w);
+    Graph *g = kernels_of(w, body_of(w, 6, 5));
     Tensor want, got;
     Text remarks = { .arena = w->arena };
 
@@ -345,6 +351,113 @@ values_lie_where_kernels_are_cheapest(void **state)
     assert_memory_equal(want.data, got.data, (size_t)tensor_count(&want) * sizeof(float));
 }
 
+/* Whatever orders are asked for, the numbers are the same to the last bit: also of tensors with a dimension of 1, or of none. */
+static void
+any_orders_give_the_same_numbers(void **state)
+{
+    World *w = *state;
+    static const int size[][2] = { { 6, 5 }, { 1, 7 }, { 3, 1 }, { 0, 4 }, { 5, 0 } };
+    static const char *const name[] = { "a", "b", "c" };
+    uint64_t seed = 11;
+
+    for (int round = 0; round < 100; round++) {
+        Graph *g = kernels_of(w, body_of(w, size[round % 5][0], size[round % 5][1]));
+        FormatPin pin[3];
+        Tensor want, got;
+        Text remarks = { .arena = w->arena };
+        outputs_of(w, g, &want);
+        for (uint32_t i = 0; i < 3; i++) {
+            uint8_t *order = NEW_ARRAY(w->arena, uint8_t, 4);
+            for (uint8_t d = 0; d < 4; d++) {                /* a random one */
+                uint32_t at = random_below(&seed, d + 1u);
+                order[d] = order[at];
+                order[at] = d;
+            }
+            pin[i] = (FormatPin){ sym(&w->ctx, name[i]), order };
+        }
+        assert_true(format_values(g, w->arena, &(FormatWish){ .how = FORMAT_NONE, .npin = 3, .pin = pin, .price = { likes_channels_last, NULL } }, &remarks));
+        assert_true(graph_verify(g));
+        for (uint32_t i = 0; i < 3; i++)
+            for (ValueId v = 1; v < g->value.n; v++)
+                if (g->value.at[v].name == pin[i].value)
+                    for (uint32_t d = 0; d < 4; d++)
+                        assert_int_equal(expr_or(g->value.at[v].type->dim[d], -1),
+                                         ((const int[]){ 1, i == 2 ? 8 : 4, size[round % 5][0], size[round % 5][1] })[pin[i].order[d]]);
+        outputs_of(w, g, &got);
+        assert_memory_equal(want.data, got.data, (size_t)tensor_count(&want) * sizeof(float));
+    }
+}
+
+static void
+what_cannot_be_is_refused(void **state)
+{
+    World *w = *state;
+    static const uint8_t last[] = { 0, 2, 3, 1 };
+    static const char *const name[] = { "x", "z" }, *const says[] = { "an input of the model", "an output of the model" };
+
+    for (int i = 0; i < 2; i++) {
+        Text remarks = { .arena = w->arena };
+        Graph *g = kernels_of(w, body_of(w, 6, 5));
+        FormatPin pin = { sym(&w->ctx, name[i]), last };
+        assert_false(format_values(g, w->arena, &(FormatWish){ .npin = 1, .pin = &pin, .price = { likes_channels_last, NULL } }, &remarks));
+        assert_non_null(strstr(world_messages(w), says[i]));
+    }
+    Text remarks = { .arena = w->arena };
+    FormatPin pin = { sym(&w->ctx, "a"), last };
+    assert_false(format_values(kernels_of(w, body_of(w, 6, 5)), w->arena, &(FormatWish){ .npin = 1, .pin = &pin, .price = { cannot, NULL } }, &remarks));
+    assert_non_null(strstr(world_messages(w), "cannot run with it in that order"));
+}
+
+/* Two branches, in either order. */
+static const char *
+branches(World *w, bool other)
+{
+    const char *branch[2];
+
+    for (int i = 0; i < 2; i++)
+        branch[i] = arena_printf(w->arena, "  %%%s: f32[1, 4, 6, 5] = call(%%x, %%u)\n"
+            "    nest p(x: f32[1, 4, 6, 5], w: f32[4, 4, 3, 3]) -> (o: f32[1, 4, 6, 5]) {\n"
+            "      o[i, j, k, l] = sum q, r, s: x[i, q, k + r - 1, l + s - 1 | 0] * w[j, q, r, s]\n"
+            "    }\n", i ? "q" : "p");
+    return arena_printf(w->arena, "graph @t(%%x: f32[1, 4, 6, 5], %%u: f32[4, 4, 3, 3]) -> (%%z) {\n%s%s"
+        "  %%z: f32[1, 4, 6, 5] = call(%%p, %%q)\n"
+        "    nest add(x: f32[1, 4, 6, 5], y: f32[1, 4, 6, 5]) -> (o: f32[1, 4, 6, 5]) {\n"
+        "      o[i, j, k, l] = x[i, j, k, l] + y[i, j, k, l]\n"
+        "    }\n}\n", branch[other], branch[!other]);
+}
+
+/* One of the two shall have its channels last, no matter which: a tie. */
+static double
+likes_one(void *user, NodeId n, const Kernel *k)
+{
+    (void)user, (void)n;
+    if (k->nin < 2 || k->buffer.at[1].type->rank != 4 || expr_or(k->buffer.at[1].type->dim[2], 0) == 3)
+        return 1;
+    return 1 + 3 * ((expr_or(k->buffer.at[0].type->dim[3], 0) == 4) == (expr_or(k->buffer.at[1].type->dim[3], 0) == 4));
+}
+
+static void
+the_order_of_nodes_does_not_matter(void **state)
+{
+    World *w = *state;
+    const Type *type[2][2];
+
+    for (int other = 0; other < 2; other++) {
+        Graph *g = kernels_of(w, branches(w, other));
+        Text remarks = { .arena = w->arena };
+        for (ValueId v = 1; v < g->value.n; v++)
+            if (!strcmp(g->value.at[v].name, "u"))
+                g->value.at[v].data = w;
+        assert_true(format_values(g, w->arena, &(FormatWish){ .price = { likes_one, NULL } }, &remarks));
+        for (ValueId v = 1; v < g->value.n; v++)
+            if (!strcmp(g->value.at[v].name, "p") || !strcmp(g->value.at[v].name, "q"))
+                type[other][*g->value.at[v].name == 'q'] = g->value.at[v].type;
+    }
+    assert_ptr_equal(type[0][0], type[1][0]);
+    assert_ptr_equal(type[0][1], type[1][1]);
+    assert_ptr_not_equal(type[0][0], type[0][1]);
+}
+
 int
 main(void)
 {
@@ -356,6 +469,9 @@ main(void)
         cmocka_unit_test_setup_teardown(numbering_does_not_matter, world_begin, world_end),
         cmocka_unit_test_setup_teardown(permuting_reads_as_a_nest, world_begin, world_end),
         cmocka_unit_test_setup_teardown(values_lie_where_kernels_are_cheapest, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(any_orders_give_the_same_numbers, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(what_cannot_be_is_refused, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(the_order_of_nodes_does_not_matter, world_begin, world_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
