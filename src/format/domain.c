@@ -31,39 +31,90 @@ input_data(const Domain *d, uint32_t slot)
 
 /* ---- steps as kernels ------------------------------------------------------------------------------------ */
 
+/* Steps first … last are one kernel, at most two: what the first makes stays inside. From where its inputs come, as of a step's. */
+typedef struct { Kernel *k; uint32_t *from; } StepKernel;
+static const struct { WinogradStep first, last; const char *name; } group[] = {
+    { STEP_ROWS, STEP_COLUMNS, "winograd_image" },
+    { STEP_PRODUCT, STEP_PRODUCT, "winograd_product" },
+    { STEP_BACK, STEP_OUT, "winograd_back" },
+    { STEP_CROP, STEP_CROP, "winograd_crop" },
+};
+enum { NGROUP = sizeof group / sizeof *group };
+
 static uint32_t
-parallel_axes(const Nest *n)
+from_step(const Winograd *w, uint32_t step)
 {
-    return (uint32_t)__builtin_popcountll(nest_axes_of_kind(n, AXIS_PARALLEL));
+    return w->direct->nin + MATRIX_COUNT + step;
 }
 
-/* A kernel of one nest. What it writes at digits of axes it sees as it writes it, a dimension for each axis. */
-static Kernel *
-kernel_of(Ctx *c, Arena *a, const Nest *nest, const char *origin)
+/* A buffer named as the parameter, or with a suffix where the name is taken. */
+static uint32_t
+new_buffer(Ctx *c, Arena *a, Kernel *k, const char *wanted, const Type *type, Space space)
 {
-    const Nest *n = nest_bare(c, nest);
-    Kernel *k = NEW(a, Kernel);
-    Part *part = NEW(a, Part);
-    uint32_t *buffer = NEW_ARRAY(a, uint32_t, n ? n->nin + n->nout : 1);
+    Sym name = sym(c, wanted);
 
-    if (!n)
-        return NULL;
-    *k = (Kernel){ .name = n->name, .origin = origin, .nin = n->nin, .nout = n->nout, .npart = 1, .part = part, .shared = parallel_axes(n) };
-    for (uint32_t i = 0; i < n->nin + n->nout; i++)
-        buffer[i] = kernel_buffer(c, a, k, n->param[i].name, n->param[i].type, i < n->nin ? SPACE_IN : SPACE_OUT, 1);
-    *part = (Part){ n, buffer };
-    return k;
+    for (uint32_t b = 0, suffix = 1; b < k->buffer.n; b++)
+        if (k->buffer.at[b].name == name) {
+            name = sym_printf(c, "%s_%u", wanted, (unsigned)++suffix);
+            b = UINT32_MAX;
+        }
+    return kernel_buffer(c, a, k, name, type, space, 1);
 }
 
-/* Which inputs of a step are known when it is compiled. */
+/* The buffer of an input, a new one where it has none yet. */
+static uint32_t
+input_buffer(Ctx *c, Arena *a, StepKernel *s, uint32_t from, const NestParam *param)
+{
+    for (uint32_t i = 0; i < s->k->nin; i++)
+        if (s->from[i] == from)
+            return i;
+    s->from[s->k->nin++] = from;
+    return new_buffer(c, a, s->k, param->name, param->type, SPACE_IN);
+}
+
+/* A group as a kernel. What it writes at digits of axes it sees as it writes it, a dimension for each axis. NULL: reported. */
+static StepKernel
+kernel_of(Ctx *c, Arena *a, const Winograd *w, uint32_t g, const char *origin)
+{
+    uint32_t npart = group[g].last - group[g].first + 1, *buffer[2];
+    const Nest *nest[2] = { w->step[group[g].first].nest, w->step[group[g].last].nest };
+    StepKernel s = { NEW(a, Kernel), NEW_ARRAY(a, uint32_t, nest[0]->nin + nest[1]->nin + 1) };
+    Part *part = NEW_ARRAY(a, Part, npart);
+
+    if (!(nest[npart - 1] = nest_bare(c, nest[npart - 1])))
+        return (StepKernel){ 0 };
+    *s.k = (Kernel){ .name = sym(c, group[g].name), .origin = origin, .nout = 1, .npart = npart, .part = part };
+    for (uint32_t p = 0; p < npart; p++) {
+        buffer[p] = NEW_ARRAY(a, uint32_t, nest[p]->nin + 1);
+        for (uint32_t i = 0; i < nest[p]->nin; i++) {
+            uint32_t from = w->step[group[g].first + p].from[i];
+            buffer[p][i] = p && from == from_step(w, group[g].first) ? NO_SLOT : input_buffer(c, a, &s, from, &nest[p]->param[i]);
+        }
+        part[p] = (Part){ nest[p], buffer[p] };
+    }
+    for (uint32_t p = npart; p-- > 0; )
+        buffer[p][nest[p]->nin] = new_buffer(c, a, s.k, p + 1 == npart ? "o" : "half", nest[p]->param[nest[p]->nin].type, p + 1 == npart ? SPACE_OUT : SPACE_LOCAL);
+    for (uint32_t i = 0; npart == 2 && i < nest[1]->nin; i++)
+        buffer[1][i] = buffer[1][i] == NO_SLOT ? buffer[0][nest[0]->nin] : buffer[1][i];
+    if (npart == 1)
+        s.k->shared = (uint32_t)__builtin_popcountll(nest_axes_of_kind(nest[0], AXIS_PARALLEL));
+    return s;
+}
+
+static uint32_t
+groups_of(const Winograd *w)
+{
+    return w->nstep > STEP_CROP ? NGROUP : NGROUP - 1;
+}
+
+/* Which inputs are known when it is compiled. */
 static const bool *
-known_inputs(Arena *a, const Domain *d, uint32_t step)
+known_inputs(Arena *a, const Domain *d, const StepKernel *s)
 {
-    const WinogradNest *s = &d->w.step[step];
-    bool *known = NEW_ARRAY(a, bool, s->nest->nin + 1);
+    bool *known = NEW_ARRAY(a, bool, s->k->nin + 1);
     uint32_t matrices = d->w.direct->nin, steps = matrices + MATRIX_COUNT;
 
-    for (uint32_t i = 0; i < s->nest->nin; i++)
+    for (uint32_t i = 0; i < s->k->nin; i++)
         known[i] = s->from[i] < matrices ? input_data(d, s->from[i]) != NULL : s->from[i] < steps || s->from[i] - steps <= STEP_FILTER;
     return known;
 }
@@ -91,16 +142,16 @@ is_small(const Winograd *w, int64_t max_bytes)
     return true;
 }
 
-/* Seconds of all steps, or infinity as soon as they are no less than the limit. The product, which takes most, first. */
+/* Seconds of all kernels, or infinity as soon as they are no less than the limit. The product, which takes most, first. */
 static double
 seconds_of(Ctx *c, Arena *a, const Domain *d, const FormatDomains *price, double limit)
 {
+    static const uint32_t order[NGROUP] = { 1, 0, 2, 3 };
     double sum = 0;
 
-    for (uint32_t i = 0; i < d->w.nstep - STEP_ROWS; i++) {
-        uint32_t step = i == 0 ? STEP_PRODUCT : i <= STEP_PRODUCT - STEP_ROWS ? STEP_ROWS + i - 1 : STEP_ROWS + i;
-        Kernel *k = kernel_of(c, a, d->w.step[step].nest, NULL);
-        double seconds = k ? price->of(price->user, k, known_inputs(a, d, step)) : -1;
+    for (uint32_t i = 0; i < groups_of(&d->w); i++) {
+        StepKernel s = kernel_of(c, a, &d->w, order[i], NULL);
+        double seconds = s.k ? price->of(price->user, s.k, known_inputs(a, d, &s)) : -1;
         sum += seconds;
         if (seconds < 0 || sum >= limit)
             return INFINITY;
@@ -165,32 +216,47 @@ matrix_of(Carry *x, const Winograd *w, uint32_t which)
     return x->matrix[i][which];
 }
 
+typedef struct { ValueId made[WINOGRAD_MAX_STEPS]; const ValueId *value; } Values;
+
+/* The values that inputs come from. */
+static ValueId *
+values_of(Carry *x, const Domain *d, const Values *v, const uint32_t *from, uint32_t n)
+{
+    ValueId *in = NEW_ARRAY(x->to->arena, ValueId, n + 1);
+    uint32_t matrices = d->w.direct->nin, steps = matrices + MATRIX_COUNT;
+
+    for (uint32_t i = 0; i < n; i++)
+        in[i] = from[i] < matrices ? v->value[d->k->part[0].buffer[from[i]]] : from[i] < steps ? matrix_of(x, &d->w, from[i] - matrices) : v->made[from[i] - steps];
+    return in;
+}
+
+static ValueId
+value_of_step(Carry *x, const Domain *d, ValueId out, uint32_t step)
+{
+    const Nest *n = d->w.step[step].nest;
+    const char *name = arena_printf(x->to->arena, "%s_%s", x->to->value.at[out].name, winograd_step_name[step]);
+
+    return step + 1 == d->w.nstep ? out : graph_value(x->to, name, n->param[n->nin].type);
+}
+
 /* The steps in place of node n, whose inputs and output are value[]. Those of the filter stay nests: they are constants. */
 static bool
 add_steps(Carry *x, const Node *n, const Domain *d, const ValueId *value)
 {
-    const Winograd *w = &d->w;
-    uint32_t matrices = w->direct->nin, steps = matrices + MATRIX_COUNT;
-    ValueId made[WINOGRAD_MAX_STEPS], out = value[d->k->nin];
-    Ctx *c = x->to->ctx;
+    Values v = { .value = value };
+    ValueId out = value[d->k->nin];
 
-    for (uint32_t s = 0; s < w->nstep; s++) {
-        const Nest *nest = w->step[s].nest;
-        ValueId *in = NEW_ARRAY(x->to->arena, ValueId, nest->nin + 1);
-        for (uint32_t i = 0; i < nest->nin; i++) {
-            uint32_t from = w->step[s].from[i];
-            in[i] = from < matrices ? value[d->k->part[0].buffer[from]] : from < steps ? matrix_of(x, w, from - matrices) : made[from - steps];
-        }
-        const char *name = arena_printf(c->arena, "%s_%s", x->to->value.at[out].name, winograd_step_name[s]);
-        made[s] = s + 1 == w->nstep ? out : graph_value(x->to, name, nest->param[nest->nin].type);
-        if (s <= STEP_FILTER) {
-            graph_call_nest(x->to, nest, n->loc, n->origin, in, &made[s]);
-            continue;
-        }
-        Kernel *k = kernel_of(c, x->to->arena, nest, n->origin);
-        if (!k)
+    for (uint32_t s = STEP_ACROSS; s <= STEP_FILTER; s++) {
+        const WinogradNest *step = &d->w.step[s];
+        v.made[s] = value_of_step(x, d, out, s);
+        graph_call_nest(x->to, step->nest, n->loc, n->origin, values_of(x, d, &v, step->from, step->nest->nin), &v.made[s]);
+    }
+    for (uint32_t g = 0; g < groups_of(&d->w); g++) {
+        StepKernel s = kernel_of(x->to->ctx, x->to->arena, &d->w, g, n->origin);
+        if (!s.k)
             return false;
-        graph_call_kernel(x->to, k, n->loc, n->origin, in, &made[s]);
+        v.made[group[g].last] = value_of_step(x, d, out, group[g].last);
+        graph_call_kernel(x->to, s.k, n->loc, n->origin, values_of(x, d, &v, s.from, s.k->nin), &v.made[group[g].last]);
     }
     return true;
 }

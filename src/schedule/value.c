@@ -258,6 +258,50 @@ is_local(const Low *l, uint32_t scratch)
     return false;
 }
 
+static const Scalar *vectorize_load(Vectorizer *v, const Scalar *s);
+
+/* A read that may be outside in dimensions where all lanes are at one place: it is asked once, and what is outside is read
+ * at the edge instead and dropped. NULL: lanes may differ, or there is no edge. */
+static const Scalar *
+vectorize_guarded(Vectorizer *v, const Scalar *s)
+{
+    Low *l = v->l;
+    const Buffer *b = &l->k->buffer.at[s->u.load.slot];
+    const Expr *at[TN_MAX_RANK];
+    const Scalar *within = NULL;
+    Ranges r = low_ranges(l);
+    Ctx *c = l->c;
+
+    if (b->format || b->type->rank != s->u.load.rank || s->u.load.outside->op != S_CONST)
+        return NULL;
+    for (uint32_t d = 0; d < s->u.load.rank; d++) {
+        const Expr *index = at[d] = s->u.load.at[d], *last = expr_offset(c, b->type->dim[d], -1), *coef, *rest;
+        if (low_uses_lane(index)) {
+            const Expr *end = l->valid ? expr_offset(c, l->valid, -1) : expr_int(c, v->lanes - 1);
+            if (!expr_linear(c, index, LANE, &coef, &rest) || expr_or(coef, 0) < 1 || low_uses_lane(rest) || expr_le(c, &r, expr_int(c, 0), rest) != YES ||
+                expr_le(c, &r, expr_add(c, rest, expr_mul(c, coef, end)), last) != YES)
+                return NULL;
+            continue;
+        }
+        if (expr_uses_kind(index, VAR_COMPUTED) || expr_le(c, &r, expr_int(c, 0), last) != YES)
+            return NULL;
+        const Scalar *test[2] = { NULL, NULL };
+        if (expr_le(c, &r, expr_int(c, 0), index) != YES)
+            test[0] = scalar_2(c, S_LE, scalar_index(c, expr_int(c, 0)), scalar_index(c, index));
+        if (expr_le(c, &r, index, last) != YES)
+            test[1] = scalar_2(c, S_LE, scalar_index(c, index), scalar_index(c, last));
+        for (int k = 0; k < 2; k++)
+            if (test[k])
+                within = within ? scalar_2(c, S_AND, within, test[k]) : test[k];
+        if (test[0] || test[1])
+            at[d] = expr_max(c, expr_int(c, 0), expr_min(c, index, last));
+    }
+    const Scalar *load = vectorize_load(v, scalar_load(c, s->dtype, s->u.load.slot, s->u.load.rank, at, NULL));
+    if (!within || load->lanes == 1)
+        return within ? NULL : load;
+    return scalar_select(c, scalar_splat(c, within, load->lanes), load, scalar_splat(c, s->u.load.outside, load->lanes));
+}
+
 static const Scalar *
 vectorize_load(Vectorizer *v, const Scalar *s)
 {
@@ -273,6 +317,9 @@ vectorize_load(Vectorizer *v, const Scalar *s)
         varies |= low_uses_lane(s->u.load.at[d]);
     if (!varies)
         return s;
+    const Scalar *guarded = s->u.load.outside ? vectorize_guarded(v, s) : NULL;
+    if (guarded)
+        return guarded;
     const Expr *offset = offset_of(l, s->u.load.slot, s->u.load.at);
     if (s->u.load.outside || !expr_linear(l->c, offset, LANE, &stride, &rest) || low_uses_lane(rest) || low_uses_lane(stride))
         return lane_by_lane(v, s);

@@ -36,6 +36,8 @@ bool write_turn(Draft *w);
 bool write_group(Draft *w);
 /* A product whose columns a window makes: depthwise and pointwise convolution. */
 bool write_separable(Draft *w);
+/* Two sums over short axes, one of what the other makes: a transform of squares. */
+bool write_square(Draft *w);
 /* Work on rows that the parts share, reductions, elementwise work: anything. */
 void write_rows(Draft *w);
 /* Does the only part sum up what lies where data say, along its outputs? As a product it would have no rows to share it. */
