@@ -32,7 +32,7 @@ tn_overlap(const TnBox *a, const TnBox *b, float limit)
     float y0 = a->y0 > b->y0 ? a->y0 : b->y0, x0 = a->x0 > b->x0 ? a->x0 : b->x0;
     float y1 = a->y1 < b->y1 ? a->y1 : b->y1, x1 = a->x1 < b->x1 ? a->x1 : b->x1;
 
-    if ((y1 <= y0) | (x1 <= x0) | (a->area <= 0) | (b->area <= 0))   /* mostly so, but nobody foresees which of them */
+    if (y1 <= y0 || x1 <= x0 || a->area <= 0 || b->area <= 0)
         return 0;
     float both = (y1 - y0) * (x1 - x0);
     return both / (a->area + b->area - both) > limit;
@@ -64,10 +64,9 @@ tn_non_max_suppression(const TnArgs *args, int64_t begin, int64_t end, void *scr
             TnScores s = {(const float *)scores->at + (image * classes + kind) * n};
             const float *box = (const float *)boxes->at + image * n * 4;
             int64_t some = 0, taken = 0;
-            for (int64_t i = 0; i < n; i++) {        /* without a branch: few are taken, and nobody foresees which */
-                order[some] = i;
-                some += least->type ? s.score[i] > *(const float *)least->at : s.score[i] == s.score[i];
-            }
+            for (int64_t i = 0; i < n; i++)
+                if (s.score[i] == s.score[i] && (!least->type || s.score[i] > *(const float *)least->at))
+                    order[some++] = i;
             tn_sort(order, room, some, tn_better_score, &s);
             for (int64_t i = 0; i < some && taken < each && count < rows; i++) {
                 TnBox b = tn_box(box + 4 * order[i], center);

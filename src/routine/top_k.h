@@ -2,7 +2,7 @@
  *
  * The k best so far of a row are a heap whose root is the worst of them. What is no better is passed over, which is one
  * comparison an element; a better one takes the root's place, which happens k (1 + ln(n / k)) times where the order is
- * random and costs log k. Of floats that lie side by side, sixteen are passed over at once. What is left in the heap is sorted.
+ * random and costs log k. What is left in the heap is sorted.
  */
 typedef struct { uint64_t key; int64_t at; } TnRanked;
 
@@ -36,22 +36,6 @@ tn_sort_heap(TnRanked *v, int64_t n)
         v[n] = worst;
         tn_sift(v, n, 0);
     }
-}
-
-enum { TN_AT_ONCE = 16 };
-
-/* May one of so many floats have a better key than the worst that is kept? turn: -1 where keys are turned, else 0. NaN is asked
- * about again. */
-TN_ROUTINE int
-tn_any_better(const uint32_t *x, uint64_t worst_key, int32_t turn)
-{
-    int32_t worst = (int32_t)((uint32_t)worst_key ^ 0x80000000), any = 0;
-
-    for (int i = 0; i < TN_AT_ONCE; i++) {
-        int32_t bits = (int32_t)x[i], order = bits ^ (bits >> 31 & INT32_MAX);
-        any |= ((order ^ turn) > worst) | ((bits & INT32_MAX) > 0x7f800000);
-    }
-    return any;
 }
 
 typedef struct { int64_t axis, n, k, outer, inner; } TnTopK;
@@ -93,10 +77,6 @@ tn_top_k(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
         for (int64_t i = s.k / 2; i-- > 0; )                                 \
             tn_sift(list, s.k, i);                                           \
         for (int64_t i = s.k; i < s.n; i++) {                                \
-            while (TYPE == 'f' && s.inner == 1 && i + TN_AT_ONCE <= s.n && !tn_any_better((const uint32_t *)x->at + first + i, list[0].key, (int32_t)turn)) \
-                i += TN_AT_ONCE;                                             \
-            if (i == s.n)                                                    \
-                break;                                                       \
             uint64_t key = tn_key(TYPE, x->at, first + i * s.inner) ^ turn;  \
             if (key <= list[0].key)                                          \
                 continue;                                                    \
