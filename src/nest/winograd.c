@@ -183,6 +183,20 @@ maker(Recognised *k, const char *name)
     return (Maker){ .k = k, .b = nest_begin(k->ctx, name), .fits = true };
 }
 
+/* A new axis. Schedules name loops by axes, so no two have one name. */
+static const Expr *
+make_axis(Maker *m, const char *name, AxisKind kind, const Expr *extent)
+{
+    Sym fresh = sym(m->k->ctx, name);
+
+    for (uint32_t i = 0, suffix = 1; i < m->b.axis.n; i++)
+        if (m->b.axis.at[i].name == fresh) {
+            fresh = sym_printf(m->k->ctx, "%s_%u", name, (unsigned)++suffix);
+            i = UINT32_MAX;                          /* the new name may be taken as well */
+        }
+    return nest_axis(&m->b, fresh, kind, extent);
+}
+
 /* A parallel axis that is a dimension of what is made. */
 static const Expr *
 make_dim(Maker *m, const char *name, const Expr *extent)
@@ -192,7 +206,7 @@ make_dim(Maker *m, const char *name, const Expr *extent)
         return expr_int(m->k->ctx, 0);
     }
     m->dim[m->rank] = extent;
-    return m->at[m->rank++] = nest_axis(&m->b, name, AXIS_PARALLEL, extent);
+    return m->at[m->rank++] = make_axis(m, name, AXIS_PARALLEL, extent);
 }
 
 static void
@@ -296,7 +310,7 @@ make_filter(Recognised *k, Winograd *to)
     filter_dims(&m, true);
     if (!m.fits)
         return false;
-    const Expr *r = nest_axis(&m.b, axis_word(k, k->side[0].window), AXIS_REDUCE, window);
+    const Expr *r = make_axis(&m, axis_word(k, k->side[0].window), AXIS_REDUCE, window);
     stands_for(&m, k->side[0].window, r);
     stands_for(&m, k->side[1].window, s);
     for (uint32_t d = 0; d < k->w->u.load.rank; d++)
@@ -312,7 +326,7 @@ make_filter(Recognised *k, Winograd *to)
     at[0] = make_dim(&m, "a", points_of_tile(k));
     const Expr *b = make_dim(&m, "b", points_of_tile(k));
     filter_dims(&m, false);
-    at[1] = nest_axis(&m.b, axis_word(k, k->side[1].window), AXIS_REDUCE, window);
+    at[1] = make_axis(&m, axis_word(k, k->side[1].window), AXIS_REDUCE, window);
     memcpy(at + 2, m.at + 2, (m.rank - 2) * sizeof *at);
     return add_step(c, to, STEP_FILTER, finish(&m, nest_out(&m.b, "o", made_type(&m)), small_sum(&m, g, b, at[1], nest_load(&m.b, w, at))),
                     from_step(to, STEP_ACROSS), from_matrix(to, MATRIX_FILTER));
@@ -349,7 +363,7 @@ make_rows(Recognised *k, Winograd *to)
     }
     if (!m.fits)
         return NULL;
-    const Expr *p = nest_axis(&m.b, "p", AXIS_REDUCE, points_of_tile(k));
+    const Expr *p = make_axis(&m, "p", AXIS_REDUCE, points_of_tile(k));
     at[y->dim] = expr_offset(c, expr_add(c, expr_scale(c, at[y->dim], k->m), p), y->first);
     const Type *made = made_type(&m);
     const Scalar *sum = small_sum(&m, b, a, p, nest_load_or(&m.b, x, at, scalar_float(c, DT_F32, 0)));
@@ -378,7 +392,7 @@ make_columns(Recognised *k, Winograd *to, const Type *rows)
     }
     if (!m.fits)
         return NULL;
-    const Expr *p = nest_axis(&m.b, "p", AXIS_REDUCE, points_of_tile(k));
+    const Expr *p = make_axis(&m, "p", AXIS_REDUCE, points_of_tile(k));
     *column = expr_offset(c, expr_add(c, expr_scale(c, *column, k->m), p), z->first);
     const Type *made = made_type(&m);
     const Scalar *sum = small_sum(&m, matrix, b, p, nest_load_or(&m.b, t, at, scalar_float(c, DT_F32, 0)));
@@ -421,7 +435,7 @@ make_product(Recognised *k, Winograd *to, const Type *image)
     AxisSet sum = 0;
     for (uint32_t a = 0; a < k->n->naxis; a++)
         if (k->sum >> a & 1) {
-            const Expr *q = nest_axis(&m.b, axis_word(k, a), AXIS_REDUCE, k->n->axis[a].extent);
+            const Expr *q = make_axis(&m, axis_word(k, a), AXIS_REDUCE, k->n->axis[a].extent);
             stands_for(&m, a, q);
             sum |= axis_bit(q);
         }
@@ -452,7 +466,7 @@ make_back(Recognised *k, Winograd *to, const Type *product)
     output_dims(&m, columns, j);
     if (!m.fits)
         return NULL;
-    at[1] = nest_axis(&m.b, "p", AXIS_REDUCE, points_of_tile(k));
+    at[1] = make_axis(&m, "p", AXIS_REDUCE, points_of_tile(k));
     for (uint32_t i = 0; i < m.nas; i++)
         at[rank++] = m.as[i].to;
     const Type *made = made_type(&m);
@@ -504,7 +518,7 @@ make_out(Recognised *k, Winograd *to, const Type *columns, bool whole)
     output_dims(&m, inside, j);
     const Type *made = NULL;
     if (m.fits && columns->rank <= TN_MAX_RANK) {
-        at[0] = nest_axis(&m.b, "p", AXIS_REDUCE, points_of_tile(k));
+        at[0] = make_axis(&m, "p", AXIS_REDUCE, points_of_tile(k));
         for (uint32_t i = 0; i < m.nas; i++) {
             const Side *side = k->side[0].axis == m.as[i].var.id ? &k->side[0] : k->side[1].axis == m.as[i].var.id ? &k->side[1] : NULL;
             at[rank++] = m.as[i].to;
@@ -548,7 +562,7 @@ make_crop(Recognised *k, Winograd *to, const Type *tiles)
     uint32_t x = nest_in(&m.b, "tiles", tiles);
     for (uint32_t a = 0; a < n->naxis; a++)
         if (n->axis[a].kind == AXIS_PARALLEL)
-            stands_for(&m, a, at[rank++] = nest_axis(&m.b, axis_word(k, a), AXIS_PARALLEL, n->axis[a].extent));
+            stands_for(&m, a, at[rank++] = make_axis(&m, axis_word(k, a), AXIS_PARALLEL, n->axis[a].extent));
     map_put(&map.done, MAP_PTR(k->reduce), MAP_PTR(nest_load(&m.b, x, at)));
     for (uint32_t d = 0; d < n->param[w->out].type->rank; d++)
         to_at[d] = mapped(&m, w->at[d]);

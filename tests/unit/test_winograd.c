@@ -211,7 +211,7 @@ static const char model[] =
     "  %w: f32[16, 16, 3, 3] = const file \"w.bin\" 0\n"
     "  %y: f32[b, 7, 8, 16] = call(%x, %w)\n"
     "    nest first(x: f32[b, 7, 8, 16], w: f32[16, 16, 3, 3]) -> (o: f32[b, 7, 8, 16]) {\n"
-    "      o[n, y, z, k] = max((sum q, r, s: x[n, y + r - 1, z + s - 1, q | 0] * w[k, q, r, s]), 0)\n"
+    "      o[i, k, l, j] = max((sum q, r, s: x[i, k + r - 1, l + s - 1, q | 0] * w[j, q, r, s]), 0)\n"
     "    }\n"
     "  %z: f32[b, 7, 8, 16] = call(%x, %w, %y)\n"
     "    nest second(x: f32[b, 7, 8, 16], w: f32[16, 16, 3, 3], y: f32[b, 7, 8, 16]) -> (o: f32[b, 7, 8, 16]) {\n"
