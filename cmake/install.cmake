@@ -43,6 +43,7 @@ set(CPACK_PACKAGE_DESCRIPTION "Tenon takes a trained model in ONNX and makes a n
 processor, with the weights inside, that runs with a small runtime and nothing else.")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
+set(CPACK_PRE_BUILD_SCRIPTS "${CMAKE_SOURCE_DIR}/cmake/strip_archives.cmake")
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)

@@ -58,43 +58,12 @@ fits(Call *k, const Nest *n)
     return same;
 }
 
-typedef struct { VEC(Binding) bind; bool all; } Sizes;
-
-static void
-is_bound(void *user, Var v)
-{
-    Sizes *s = user;
-    bool found = v.kind != VAR_SYMBOL;
-
-    for (uint32_t i = 0; i < s->bind.n; i++)
-        found |= s->bind.at[i].var.id == v.id;
-    s->all &= found;
-}
-
-/* The sizes that stand alone among the dimensions of inputs are what these have. */
-static void
-bind_sizes(Call *k, const Nest *n, Sizes *s)
-{
-    Var v;
-
-    for (uint32_t i = 0; i < n->nin; i++)
-        for (uint32_t d = 0; d < n->param[i].type->rank; d++) {
-            Sizes one = *s;
-            one.all = true;
-            if (!expr_is_var(n->param[i].type->dim[d], &v) || v.kind != VAR_SYMBOL)
-                continue;
-            is_bound(&one, v);
-            if (!one.all)
-                VEC_PUSH(k->m->arena, &s->bind, ((Binding){v, input_type(k, i)->dim[d]}));
-        }
-}
-
 /* What the nest says of a dimension has to be so: proved, or checked as it runs. */
 static bool
-require_size(Call *k, const Nest *n, uint32_t i, uint32_t d, const Sizes *s)
+require_size(Call *k, const Nest *n, uint32_t i, uint32_t d, const BoundSizes *bind)
 {
     Ctx *c = k->m->c;
-    const Expr *said = expr_subst(c, n->param[i].type->dim[d], s->bind.at, s->bind.n), *is = input_type(k, i)->dim[d];
+    const Expr *said = expr_subst(c, n->param[i].type->dim[d], bind->at, bind->n), *is = input_type(k, i)->dim[d];
     Tri same = expr_eq(c, NULL, said, is);
 
     if (same == NO)
@@ -111,20 +80,21 @@ static bool
 call_nest(Call *k, const Nest *n)
 {
     Model *m = k->m;
-    Sizes s = {.all = true};
+    BoundSizes bind = {0};
     ValueId *out = NEW_ARRAY(m->arena, ValueId, n->nout + 1);
+    const Type **declared = NEW_ARRAY(m->arena, const Type *, n->nin + n->nout + 1), **given = NEW_ARRAY(m->arena, const Type *, n->nin + 1);
 
-    bind_sizes(k, n, &s);
     for (uint32_t i = 0; i < n->nin + n->nout; i++)
-        for (uint32_t d = 0; d < n->param[i].type->rank; d++)
-            expr_vars(n->param[i].type->dim[d], is_bound, &s);
-    if (!s.all)
+        declared[i] = n->param[i].type;
+    for (uint32_t i = 0; i < n->nin; i++)
+        given[i] = input_type(k, i);
+    if (!type_bind(m->c, declared, n->nin + n->nout, given, n->nin, &bind))
         return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "a size of the nest %s stands alone in no dimension of an input, so nothing tells what it is", n->name);
     for (uint32_t i = 0; i < n->nin; i++)
         for (uint32_t d = 0; d < n->param[i].type->rank; d++)
-            if (!require_size(k, n, i, d, &s))
+            if (!require_size(k, n, i, d, &bind))
                 return false;
-    const Nest *bound = nest_bind(m->c, n, s.bind.at, s.bind.n);
+    const Nest *bound = nest_bind(m->c, n, bind.at, bind.n);
     for (uint32_t i = 0; i < n->nout; i++) {
         const char *name = i < k->proto->n_output && *text_of(k->proto->output[i]) ? k->proto->output[i] : n->param[n->nin + i].name;
         out[i] = graph_value(m->g, name, bound->param[n->nin + i].type);

@@ -128,46 +128,20 @@ op_foreign(Ctx *c, const OpCall *call)
     return NULL;
 }
 
-typedef struct { VEC(Binding) bind; bool all; } Sizes;
-
-static void
-is_bound(void *user, Var v)
-{
-    Sizes *s = user;
-    bool found = v.kind != VAR_SYMBOL;
-
-    for (uint32_t i = 0; i < s->bind.n; i++)
-        found |= s->bind.at[i].var.id == v.id;
-    s->all &= found;
-}
-
-/* The sizes that stand alone among the dimensions of inputs are what these have; then all are what is said of them. */
+/* What is said of inputs has to be so. */
 static bool
-bind_sizes(Ctx *c, const OpCall *call, const Signature *s, Sizes *sizes)
+bind_sizes(Ctx *c, const OpCall *call, const Signature *s, BoundSizes *bind)
 {
-    Var v;
+    const Type **declared = NEW_ARRAY(c->arena, const Type *, s->in.n + s->out.n + 1);
 
-    for (uint32_t i = 0; i < call->nin; i++)
-        for (uint32_t d = 0; d < s->in.at[i]->rank; d++) {
-            sizes->all = true;
-            if (!expr_is_var(s->in.at[i]->dim[d], &v))
-                continue;
-            is_bound(sizes, v);
-            if (!sizes->all)
-                VEC_PUSH(c->arena, &sizes->bind, ((Binding){v, call->in[i]->dim[d]}));
-        }
-    sizes->all = true;
-    for (uint32_t i = 0; i < s->in.n + s->out.n; i++) {
-        const Type *t = i < s->in.n ? s->in.at[i] : s->out.at[i - s->in.n];
-        for (uint32_t d = 0; d < t->rank; d++)
-            expr_vars(t->dim[d], is_bound, sizes);
-    }
-    if (!sizes->all)
+    for (uint32_t i = 0; i < s->in.n + s->out.n; i++)
+        declared[i] = i < s->in.n ? s->in.at[i] : s->out.at[i - s->in.n];
+    if (!type_bind(c, declared, s->in.n + s->out.n, call->in, call->nin, bind))
         return op_fail(c, call, DIAG_MODEL, "a size in %s stands alone in no dimension of an input, so nothing tells what it is", op_string(c, call, "signature"));
     for (uint32_t i = 0; i < call->nin; i++)
         for (uint32_t d = 0; d < s->in.at[i]->rank; d++) {
             const char *what = arena_printf(c->arena, "axis %u of input %u, and what %s declares,", d, i, op_string(c, call, "function"));
-            if (!op_require_eq(c, call, call->in[i]->dim[d], expr_subst(c, s->in.at[i]->dim[d], sizes->bind.at, sizes->bind.n), what))
+            if (!op_require_eq(c, call, call->in[i]->dim[d], expr_subst(c, s->in.at[i]->dim[d], bind->at, bind->n), what))
                 return false;
         }
     return true;
@@ -177,7 +151,7 @@ bool
 infer_library(Ctx *c, const OpCall *call, const Type **out)
 {
     const Foreign *f = op_foreign(c, call);
-    Sizes sizes = {.all = true};
+    BoundSizes bind = {0};
     Signature s;
 
     if (!f)
@@ -191,9 +165,9 @@ infer_library(Ctx *c, const OpCall *call, const Type **out)
     for (uint32_t i = 0; i < call->nin; i++)
         if (!has_in(call, i) || call->in[i]->dtype != s.in.at[i]->dtype || call->in[i]->rank != s.in.at[i]->rank)
             return op_fail(c, call, DIAG_MODEL, "input %u is %s; %s is declared", i, has_in(call, i) ? type_str(c, call->in[i]) : "absent", type_str(c, s.in.at[i]));
-    if (!bind_sizes(c, call, &s, &sizes))
+    if (!bind_sizes(c, call, &s, &bind))
         return false;
     for (uint32_t i = 0; i < call->nout; i++)
-        out[i] = type_subst(c, s.out.at[i], sizes.bind.at, sizes.bind.n);
+        out[i] = type_subst(c, s.out.at[i], bind.at, bind.n);
     return true;
 }

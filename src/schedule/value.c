@@ -128,6 +128,20 @@ low_stride(Low *l, const Scalar *load, uint32_t axis)
 
 /* ---- step one: nest to tree, lane kept as a variable ---------------------------------------------- */
 
+/* A test, or NULL for none, and that 0 <= index <= last as far as that is not proved. */
+static const Scalar *
+and_inside(Ctx *c, const Ranges *r, const Expr *index, const Expr *last, const Scalar *test)
+{
+    const Expr *side[2][2] = { { expr_int(c, 0), index }, { index, last } };
+
+    for (int k = 0; k < 2; k++)
+        if (expr_le(c, r, side[k][0], side[k][1]) != YES) {
+            const Scalar *more = scalar_2(c, S_LE, scalar_index(c, side[k][0]), scalar_index(c, side[k][1]));
+            test = test ? scalar_2(c, S_AND, test, more) : more;
+        }
+    return test;
+}
+
 /* A read of a box that may be outside of the tensor: what the box has no place for is not read. */
 static const Scalar *
 load_within(Low *l, uint32_t slot, const LocalBox *box, const Expr *const *logical, const Scalar *load, const Scalar *outside)
@@ -141,15 +155,9 @@ load_within(Low *l, uint32_t slot, const LocalBox *box, const Expr *const *logic
     for (uint32_t i = 0; i < t->rank; i++) {
         uint32_t d = box->dim[i];
         const Expr *index = logical[d], *last = expr_offset(c, t->dim[d], -1);
-        const Scalar *test[2] = { NULL, NULL };
-        if (expr_le(c, &r, expr_int(c, 0), index) != YES)
-            test[0] = scalar_2(c, S_LE, scalar_index(c, expr_int(c, 0)), scalar_index(c, index));
-        if (expr_le(c, &r, index, last) != YES)
-            test[1] = scalar_2(c, S_LE, scalar_index(c, index), scalar_index(c, last));
-        for (int k = 0; k < 2; k++)
-            if (test[k])
-                within = within ? scalar_2(c, S_AND, within, test[k]) : test[k];
-        if (test[0] || test[1])
+        const Scalar *before = within;
+        within = and_inside(c, &r, index, last, within);
+        if (within != before)
             index = expr_max(c, box->lo[d], expr_min(c, index, last));
         at[i] = expr_sub(c, index, box->lo[d]);
     }
@@ -285,15 +293,9 @@ vectorize_guarded(Vectorizer *v, const Scalar *s)
         }
         if (expr_uses_kind(index, VAR_COMPUTED) || expr_le(c, &r, expr_int(c, 0), last) != YES)
             return NULL;
-        const Scalar *test[2] = { NULL, NULL };
-        if (expr_le(c, &r, expr_int(c, 0), index) != YES)
-            test[0] = scalar_2(c, S_LE, scalar_index(c, expr_int(c, 0)), scalar_index(c, index));
-        if (expr_le(c, &r, index, last) != YES)
-            test[1] = scalar_2(c, S_LE, scalar_index(c, index), scalar_index(c, last));
-        for (int k = 0; k < 2; k++)
-            if (test[k])
-                within = within ? scalar_2(c, S_AND, within, test[k]) : test[k];
-        if (test[0] || test[1])
+        const Scalar *before = within;
+        within = and_inside(c, &r, index, last, within);
+        if (within != before)
             at[d] = expr_max(c, expr_int(c, 0), expr_min(c, index, last));
     }
     const Scalar *load = vectorize_load(v, scalar_load(c, s->dtype, s->u.load.slot, s->u.load.rank, at, NULL));

@@ -19,6 +19,10 @@ const Type *type_new(Ctx *c, DType dtype, uint32_t rank, const Expr *const *dim)
 const Type *type_with_dtype(Ctx *c, const Type *t, DType dtype);
 const Type *type_simplify(Ctx *c, const Type *t);
 const Type *type_subst(Ctx *c, const Type *t, const Binding *b, uint32_t n);     /* of its dimensions, all at once */
+typedef VEC(Binding) BoundSizes;
+/* The sizes that stand alone among the dimensions of declared types are what the types given for the first n of them, of the
+ * same ranks, have there. False: some size of all ndeclared stands alone in none, so nothing tells what it is. */
+bool type_bind(Ctx *c, const Type *const *declared, uint32_t ndeclared, const Type *const *given, uint32_t n, BoundSizes *out);
 const Expr *type_count(Ctx *c, const Type *t);                   /* elements */
 const Expr *type_bytes(Ctx *c, const Type *t);
 bool type_is_static(const Type *t);

@@ -225,7 +225,7 @@ def test_every_unsupported_node_is_reported_at_once(save):
 
 
 @pytest.mark.parametrize("op, says", [("Rleu", "there is no operator Rleu; did you mean Relu?"), ("maxpool", "did you mean MaxPool?"),
-                                      ("ImageDecoder", "operator ImageDecoder of ONNX is not one Tenon has yet"), ("Zyzzyva", "there is no operator Zyzzyva in ONNX")])
+                                      ("MaxRoiPool", "operator MaxRoiPool of ONNX is not one Tenon has yet"), ("Zyzzyva", "there is no operator Zyzzyva in ONNX")])
 def test_names_of_operators(save, op, says):
     """A mistyped name gets the nearest one; what ONNX has and Tenon does not yet is said to be so."""
     fails(UNSUPPORTED, save(make([node(op, "x", name="n")])), says, "tenon operators" if "did you" not in says else "n")

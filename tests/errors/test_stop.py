@@ -20,6 +20,12 @@ wait
 """
 
 
+def listen():
+    """Signals that a shell ignores for what it runs beside itself, or nohup for what outlives it, are heard."""
+    for which in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(which, signal.SIG_DFL)
+
+
 @pytest.fixture
 def slow(tenon):
     """A tenon whose C compiler never ends; `begin` starts it and waits until the compiler runs."""
@@ -31,7 +37,7 @@ def slow(tenon):
 
     def begin(*args, **more):
         child = subprocess.Popen([TENON, *map(str, args)], cwd=tenon.folder / "work", env=env | more, stderr=subprocess.PIPE, text=True,
-                                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))       # ignored in what a script runs beside itself
+                                 preexec_fn=listen)
         until = time.time() + 60
         while not (pids.exists() and len(pids.read_text().split()) >= 2):
             assert child.poll() is None and time.time() < until, child.stderr.read()

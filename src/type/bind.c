@@ -1,0 +1,40 @@
+/* bind: what the sizes are that a declaration names. */
+#include "type/type.h"
+
+typedef struct { const BoundSizes *bind; bool all; } Bound;
+
+static void
+is_bound(void *user, Var v)
+{
+    Bound *b = user;
+    bool found = v.kind != VAR_SYMBOL;
+
+    for (uint32_t i = 0; i < b->bind->n; i++)
+        found |= b->bind->at[i].var.id == v.id;
+    b->all &= found;
+}
+
+static bool
+is_known(const BoundSizes *bind, const Expr *size)
+{
+    Bound b = { bind, true };
+
+    expr_vars(size, is_bound, &b);
+    return b.all;
+}
+
+bool
+type_bind(Ctx *c, const Type *const *declared, uint32_t ndeclared, const Type *const *given, uint32_t n, BoundSizes *out)
+{
+    bool all = true;
+    Var v;
+
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t d = 0; d < declared[i]->rank; d++)
+            if (expr_is_var(declared[i]->dim[d], &v) && !is_known(out, declared[i]->dim[d]))
+                VEC_PUSH(c->arena, out, ((Binding){ v, given[i]->dim[d] }));
+    for (uint32_t i = 0; i < ndeclared; i++)
+        for (uint32_t d = 0; d < declared[i]->rank; d++)
+            all = all && is_known(out, declared[i]->dim[d]);
+    return all;
+}
