@@ -1,6 +1,6 @@
 /* choice_cache: what was chosen for a kernel is found again by the next compilation.
  *
- * A choice depends on the kernel's text, on which inputs are constants, on the machine and on Tenon's own sources; all that
+ * A choice depends on the kernel's text, on which inputs are constants and where those lie, on the machine and on Tenon's own sources; all that
  * is the key. Kept are the cheapest program, the one after it, and their prices:
  *
  *   35 programs
@@ -22,11 +22,11 @@
 enum { KEPT = 2 };
 
 static const char *
-key_of(Job *j, Arena *a, Sym kernel, bool far)
+key_of(Job *j, Arena *a, Sym kernel)
 {
     Text t = { .arena = a };
 
-    text_printf(&t, "choices by %s, constants %s\n%s\n", TENON_IDENTITY, far ? "far" : "near", kernel);
+    text_printf(&t, "choices by %s\n%s\n", TENON_IDENTITY, kernel);
     machine_print(&t, &j->machine);
     return text_str(&t);
 }
@@ -63,16 +63,16 @@ parse_choices(Arena *a, const char *s, Choices *out)
 }
 
 bool
-choice_cache_get(Job *j, Arena *a, Sym kernel, bool far, Choices *out)
+choice_cache_get(Job *j, Arena *a, Sym kernel, Choices *out)
 {
     const char *text;
 
-    return build_cache_get(a, j->o->build.cache_dir, key_of(j, a, kernel, far), &text) && parse_choices(a, text, out);
+    return build_cache_get(a, j->o->build.cache_dir, key_of(j, a, kernel), &text) && parse_choices(a, text, out);
 }
 
 void
-choice_cache_put(Job *j, Arena *a, Sym kernel, bool far, const Choices *choices)
+choice_cache_put(Job *j, Arena *a, Sym kernel, const Choices *choices)
 {
     if (choices->n)
-        build_cache_put(a, j->o->build.cache_dir, key_of(j, a, kernel, far), print_choices(a, choices));
+        build_cache_put(a, j->o->build.cache_dir, key_of(j, a, kernel), print_choices(a, choices));
 }

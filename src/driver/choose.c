@@ -146,9 +146,9 @@ constants_are_far(const Job *j)
     return sum > (double)j->machine.level[LEVEL_L3].bytes / 2;
 }
 
-/* What its choice depends on: the parts, and which inputs are constants. */
+/* What its choice depends on: the parts, which inputs are constants, and whether those are far. */
 static Sym
-choice_key(const Job *j, const Kernel *k, const bool *constant)
+choice_key(const Job *j, const Kernel *k, const bool *constant, bool far)
 {
     Text t = { .arena = j->arena };
     Kernel plain = *k;
@@ -157,7 +157,7 @@ choice_key(const Job *j, const Kernel *k, const bool *constant)
     plain.origin = NULL;
     kernel_print(j->ctx, &t, &plain, 0);
     for (uint32_t i = 0; i < k->nin; i++)
-        text_add(&t, constant[i] ? "c" : "v");
+        text_add(&t, !constant[i] ? "v" : far ? "f" : "c");
     return sym(j->ctx, text_str(&t));
 }
 
@@ -223,22 +223,22 @@ list_alternatives(Job *j, const Kernel *k, const Choices *choices)
 }
 
 static const char *
-choice_remark(Job *j, const Kernel *k, const Choices *choices, bool pinned, const char *variants)
+choice_remark(Job *j, const Kernel *k, const Choices *choices)
 {
     Text t = { .arena = j->arena };
 
-    if (pinned)
-        return arena_printf(j->arena, "as the file of choices says%s", variants);
     if (j->o->alternatives > 0)
         return list_alternatives(j, k, choices);
-    text_printf(&t, "%u program%s; ", choices->n, choices->n == 1 ? "" : "s");
-    print_seconds(&t, choices->at[0].seconds);
+    text_printf(&t, "%u program%s", choices->n, choices->n == 1 ? "" : "s");
+    if (choices->n) {
+        text_add(&t, "; ");
+        print_seconds(&t, choices->at[0].seconds);
+    }
     if (choices->n > 1) {
         text_add(&t, "; the next best ");
         print_seconds(&t, choices->at[1].seconds);
         print_difference(&t, choices->at[0].program, choices->at[1].program);
     }
-    text_add(&t, variants);
     return text_str(&t);
 }
 
@@ -248,7 +248,7 @@ typedef struct {
     const char *program, *remark;
     double seconds;                  /* negative: it has none */
     const Expr *predicted;
-    Sym asked;                       /* for the kernel that makes it */
+    Sym asked;                       /* by the first kernel that gets it: what that makes; NULL: only a price was wanted */
     Variants variants;
 } Chosen;
 
@@ -267,38 +267,73 @@ static Choices
 choices_for(Job *j, Arena *a, const Kernel *k, const bool *constant, bool far)
 {
     bool kept = has_numbers(k) && j->o->alternatives == 0;
-    Sym key = choice_key(j, k, constant);
+    Sym key = choice_key(j, k, constant, far);
     Choices choices;
 
-    if (kept && choice_cache_get(j, a, key, far, &choices))
+    if (kept && choice_cache_get(j, a, key, &choices))
         return choices;
     choices = schedule_choices(j->ctx, a, k, &j->machine, constant, far);
     if (kept)
-        choice_cache_put(j, a, key, far, &choices);
+        choice_cache_put(j, a, key, &choices);
     return choices;
 }
 
-/* pinned: variants that the file says, if it says some. */
+/* What is chosen for a kernel, but for its variants. */
 static Chosen *
-choose_kernel(Job *j, const Kernel *k, Sym value, const bool *constant, bool far, Pin *pin, Variants pinned)
+choose_kernel(Job *j, const Kernel *k, const bool *constant, bool far)
 {
     Arena *scratch = arena_child(j->arena);
-    Choices choices = { 0 };
+    Choices choices = choices_for(j, scratch, k, constant, far);
     Chosen *chosen = NEW(j->arena, Chosen);
-    Text remark = { .arena = scratch };
 
-    if (!pin)
-        choices = choices_for(j, scratch, k, constant, far);
-    chosen->program = pin ? pin->steps : choices.n ? arena_str(j->arena, choices.at[0].program) : NULL;
-    chosen->asked = value;
-    chosen->seconds = choices.n ? choices.at[0].seconds : -1;
-    chosen->variants = pinned;
-    if (!pin && !pinned.n && choices.n && !has_numbers(k))
-        chosen->variants = choose_variants(j, k, constant, far, chosen->program, &remark);
-    chosen->remark = choice_remark(j, k, &choices, pin, pinned.n ? "; variants as the file of choices says" : text_str(&remark));
+    *chosen = (Chosen){ .seconds = choices.n ? choices.at[0].seconds : -1, .remark = choice_remark(j, k, &choices) };
+    chosen->program = choices.n ? arena_str(j->arena, choices.at[0].program) : NULL;
     if (choices.n && has_numbers(k))
         chosen->predicted = expr_int(j->ctx, (int64_t)(choices.at[0].alone * 1e12));
     arena_free(scratch);
+    return chosen;
+}
+
+/* The same, asked once. */
+static Chosen *
+chosen_of(Job *j, const Kernel *k, const bool *constant, bool far)
+{
+    Sym key = choice_key(j, k, constant, far);
+    uint64_t at;
+
+    if (!map_get(&j->chosen, MAP_PTR(key), &at))
+        map_put(&j->chosen, MAP_PTR(key), at = MAP_PTR(choose_kernel(j, k, constant, far)));
+    return (Chosen *)(uintptr_t)at;
+}
+
+/* What is chosen for a kernel becomes that of one that makes `value`: only now are variants looked for. */
+static void
+settle(Job *j, Chosen *chosen, const Kernel *k, Sym value, const bool *constant, bool far)
+{
+    Text remark = { .arena = j->arena };
+
+    if (chosen->asked)
+        return;
+    chosen->asked = value;
+    if (chosen->program && !has_numbers(k))
+        chosen->variants = choose_variants(j, k, constant, far, chosen->program, &remark);
+    if (j->o->alternatives == 0)
+        chosen->remark = arena_printf(j->arena, "%s%s", chosen->remark, text_str(&remark));
+}
+
+/* As a file says; of variants alone, or of the kernel's own program alone, where it says no more. */
+static Chosen
+pinned(Job *j, const Pins *pins, const Kernel *k, Sym value, const bool *constant, bool far)
+{
+    Pin *own = pin_of(pins, value, false);
+    Chosen chosen = own ? (Chosen){ .program = own->steps, .remark = "as the file of choices says", .seconds = -1 } : *chosen_of(j, k, constant, far);
+
+    if (own)
+        own->used = true;
+    chosen.asked = value;
+    chosen.variants = pinned_variants(j, pins, value, k);
+    if (chosen.variants.n)
+        chosen.remark = arena_printf(j->arena, "%s; variants as the file of choices says", chosen.remark);
     return chosen;
 }
 
@@ -320,20 +355,8 @@ own_variants(Job *j, Kernel *k, const Variants *chosen)
 double
 choose_price(void *user, const Kernel *k, const bool *constant)
 {
-    Prices *p = user;
-    Arena *scratch = arena_child(p->j->arena);
-    Sym key = choice_key(p->j, k, constant);
-    double *price;
-    uint64_t at;
-
-    if (!map_get(&p->known, MAP_PTR(key), &at)) {
-        Choices choices = choices_for(p->j, scratch, k, constant, p->far);
-        price = NEW(p->j->arena, double);
-        *price = choices.n ? choices.at[0].seconds : -1;
-        map_put(&p->known, MAP_PTR(key), at = MAP_PTR(price));
-    }
-    arena_free(scratch);
-    return *(double *)(uintptr_t)at;
+    const Prices *p = user;
+    return chosen_of(p->j, k, constant, p->far)->seconds;
 }
 
 /* Seconds of kernels whose arguments of the order's rank, but for constants, all lie in it; NULL: as they are. */
@@ -373,36 +396,10 @@ choose_price_apart(void *user, const Kernel *const *k, const bool *const *consta
     return least;
 }
 
-/* What is chosen for a kernel that makes `value`, asked once. */
-static const Chosen *
-chosen_of(Job *j, Sym value, const Kernel *k, const bool *constant, bool far)
-{
-    Sym key = choice_key(j, k, constant);
-    uint64_t at;
-
-    if (!map_get(&j->chosen, MAP_PTR(key), &at)) {
-        at = MAP_PTR(choose_kernel(j, k, value, constant, far, NULL, (Variants){ 0 }));
-        map_put(&j->chosen, MAP_PTR(key), at);
-    }
-    return (const Chosen *)(uintptr_t)at;
-}
-
-static const Chosen *
-chosen_for(Job *j, const Graph *g, NodeId n, const Kernel *k, bool far)
-{
-    return chosen_of(j, made_by(g, n), k, constant_inputs(j, g, n), far);
-}
-
 double
-choose_seconds(Job *j, const Graph *g, NodeId n, const Kernel *k, bool far)
+choose_seconds(const Prices *p, const Graph *g, NodeId n, const Kernel *k)
 {
-    return chosen_for(j, g, n, k, far)->seconds;
-}
-
-double
-choose_step_seconds(Job *j, const Kernel *k, const bool *constant, bool far)
-{
-    return chosen_of(j, k->name, k, constant, far)->seconds;
+    return chosen_of(p->j, k, constant_inputs(p->j, g, n), p->far)->seconds;
 }
 
 static void
@@ -410,21 +407,23 @@ choose_in(Job *j, Graph *g, bool far, Pins *pins, Text *remarks)
 {
     for (NodeId n = 1; n < g->node.n; n++) {
         Kernel *k = g->node.at[n].kernel;
-        Pin *pin = k ? pin_of(pins, made_by(g, n), false) : NULL;
-        bool varied = k && pin_of(pins, made_by(g, n), true);
-        if (!k || k->tree.list.n || (k->schedule && !pin && !varied) || j->o->schedule == SCHEDULE_PLAIN)
+        Sym value = k ? made_by(g, n) : NULL;
+        bool pin = k && (pin_of(pins, value, false) || pin_of(pins, value, true));
+        if (!k || k->tree.list.n || (k->schedule && !pin) || j->o->schedule == SCHEDULE_PLAIN)
             continue;
-        const Chosen *chosen = pin || varied ? choose_kernel(j, k, made_by(g, n), constant_inputs(j, g, n), far, pin, pinned_variants(j, pins, made_by(g, n), k))
-                                             : chosen_for(j, g, n, k, far);
+        const bool *constant = constant_inputs(j, g, n);
+        Chosen own, *chosen = &own;
+        if (pin)
+            own = pinned(j, pins, k, value, constant, far);
+        else
+            settle(j, chosen = chosen_of(j, k, constant, far), k, value, constant, far);
         k->schedule = chosen->program;
         k->predicted = chosen->predicted;
         own_variants(j, k, &chosen->variants);
-        if (pin)
-            pin->used = true;
         text_add(remarks, "; %");
-        text_name(remarks, made_by(g, n));
+        text_name(remarks, value);
         text_add(remarks, ": ");
-        if (j->o->alternatives > 0 && chosen->asked != made_by(g, n)) {
+        if (j->o->alternatives > 0 && chosen->asked != value) {
             text_add(remarks, "as %");
             text_name(remarks, chosen->asked);
         } else {
@@ -437,7 +436,7 @@ choose_in(Job *j, Graph *g, bool far, Pins *pins, Text *remarks)
 Prices
 choose_prices(Job *j)
 {
-    return (Prices){ j, { .arena = j->arena }, constants_are_far(j) };
+    return (Prices){ j, constants_are_far(j) };
 }
 
 bool

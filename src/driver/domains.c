@@ -5,28 +5,17 @@
 
 #include <math.h>
 
-typedef struct { Job *j; bool far; } Steps;
-
-static double
-step_seconds(void *user, const Kernel *k, const bool *constant)
-{
-    const Steps *s = user;
-    return choose_step_seconds(s->j, k, constant, s->far);
-}
-
 void
-domains_begin(Job *j, bool far)
+domains_begin(Prices *p)
 {
-    Steps *s = NEW(j->arena, Steps);
-
-    *s = (Steps){ j, far };
-    j->domains = (FormatDomains){ step_seconds, s, FOLD_BYTES, { .arena = j->arena } };
+    p->j->domains = (FormatDomains){ choose_price, p, FOLD_BYTES, { .arena = p->j->arena } };
 }
 
 double
-domains_seconds(Job *j, const Graph *g, NodeId n, const Kernel *k, bool far)
+domains_seconds(const Prices *p, const Graph *g, NodeId n, const Kernel *k)
 {
-    double direct = choose_seconds(j, g, n, k, far);
+    Job *j = p->j;
+    double direct = choose_seconds(p, g, n, k);
     Arena *scratch = arena_child(j->arena);
     const void **data = NEW_ARRAY(scratch, const void *, k->nin + 1);
     uint32_t tile = 0;

@@ -160,13 +160,13 @@ read_pins(Job *j, const GraphList *all, FormatPin *pin)
     return true;
 }
 
-typedef struct { Job *j; const Graph *g; bool far; } Asked;
+typedef struct { const Prices *prices; const Graph *g; } Asked;
 
 static double
 price(void *user, NodeId n, const Kernel *k)
 {
     const Asked *a = user;
-    return a->j->o->schedule == SCHEDULE_PLAIN ? 0 : domains_seconds(a->j, a->g, n, k, a->far);
+    return a->prices->j->o->schedule == SCHEDULE_PLAIN ? 0 : domains_seconds(a->prices, a->g, n, k);
 }
 
 bool
@@ -176,15 +176,15 @@ formats_between(Job *j)
     Text remarks = { .arena = j->arena }, explain = { .arena = j->arena };
     FormatPin *pin = NEW_ARRAY(j->arena, FormatPin, j->o->nformat + 1);
     FormatHow how = FORMAT_NONE;
-    bool far = constants_are_far(j);
+    Prices prices = choose_prices(j);
 
     if (j->o->schedule != SCHEDULE_PLAIN)
         formats_how(j->o->formats, &how);
     if (!read_pins(j, &all, pin))
         return false;
-    domains_begin(j, far);
+    domains_begin(&prices);
     for (uint32_t i = 0; i < all.n; i++) {
-        FormatWish wish = { how, j->o->nformat, pin, { price, &(Asked){ j, all.at[i], far } }, j->o->explain_formats ? &explain : NULL };
+        FormatWish wish = { how, j->o->nformat, pin, { price, &(Asked){ &prices, all.at[i] } }, j->o->explain_formats ? &explain : NULL };
         if (j->o->explain_formats && all.n > 1)
             text_printf(&explain, "%s@%s\n\n", i ? "\n" : "", all.at[i]->name);
         if (!format_values(all.at[i], j->arena, &wish, &remarks))

@@ -78,10 +78,10 @@ typedef struct { uint32_t n; Kernel **at; } Variants;
 Variants choose_variants(Job *j, const Kernel *k, const bool *constant, bool far, const char *own, Text *remark);
 Kernel *variant_of(Job *j, const Kernel *k, const SizeGuard *guard, const char *program);
 
-/* ---- choice_cache.c: what was chosen before; a kernel by all that its choice depends on ---- */
+/* ---- choice_cache.c: what was chosen before; a kernel by all that its choice depends on but the machine ---- */
 
-bool choice_cache_get(Job *j, Arena *a, Sym kernel, bool far, Choices *out);     /* the first two of them are there */
-void choice_cache_put(Job *j, Arena *a, Sym kernel, bool far, const Choices *choices);
+bool choice_cache_get(Job *j, Arena *a, Sym kernel, Choices *out);     /* the first two of them are there */
+void choice_cache_put(Job *j, Arena *a, Sym kernel, const Choices *choices);
 
 /* ---- source.c: the graph of kernels as C ---- */
 
@@ -126,27 +126,28 @@ bool formats_ports(Job *j);                          /* of inputs and outputs, a
 const char *formats_port(const Job *j, Sym name);    /* what it says of one; NULL: nothing */
 bool formats_between(Job *j);                        /* of what lies between kernels */
 
+/* ---- prices ---- */
+
+/* Who asks for prices. far: constants come from memory in every call. */
+typedef struct { Job *j; bool far; } Prices;
+
 /* ---- domains.c: convolutions in a transform domain ---- */
 
-void domains_begin(Job *j, bool far);
-double domains_seconds(Job *j, const Graph *g, NodeId n, const Kernel *k, bool far);     /* as choose_seconds, in the domain that is cheapest, or in none */
+void domains_begin(Prices *prices);                  /* who stays until the domains are chosen */
+double domains_seconds(const Prices *prices, const Graph *g, NodeId n, const Kernel *k);     /* as choose_seconds, in the domain that is cheapest, or in none */
 bool domains_choose(Job *j, Text *remarks);          /* the graph with those in it that are */
 
 /* ---- choose.c ---- */
 
 /* Are all constants more than half of the last cache, so that another call's have driven them out when one comes back? */
 bool constants_are_far(const Job *j);
-/* Seconds of the schedule that would be chosen for node n of g, were its kernel k; negative: it has none. far: as above. */
-double choose_seconds(Job *j, const Graph *g, NodeId n, const Kernel *k, bool far);
-/* The same of a kernel that no node has yet; constant [k->nin]: which inputs are known now. */
-double choose_step_seconds(Job *j, const Kernel *k, const bool *constant, bool far);
 /* Kernel.schedule of every kernel that has none (choose.c). */
 bool choose_schedules(Job *j);
-/* The seconds of a kernel's best schedule; negative: it has none. constant [k->nin]: which inputs are known now. `known`
- * keeps what was asked before; far: constants come from memory in every call. */
-typedef struct { Job *j; Map known; bool far; } Prices;
 Prices choose_prices(Job *j);
+/* The seconds of a kernel's best schedule; negative: it has none. constant [k->nin]: which inputs are known now. */
 double choose_price(void *prices, const Kernel *k, const bool *constant);
+/* The same for node n of g, were its kernel k. */
+double choose_seconds(const Prices *prices, const Graph *g, NodeId n, const Kernel *k);
 /* Of kernels one after the other, in the order of dimensions that one of them proposes, or as they are. */
 double choose_price_apart(void *prices, const Kernel *const *k, const bool *const *constant, uint32_t n);
 
