@@ -259,6 +259,15 @@ both(Ctx *c, const Scalar *a, const Scalar *b)
     return a ? scalar_2(c, S_AND, a, b) : b;
 }
 
+/* The loop over a slide's phases stands inside of that over its positions, so that the tensor is read in its own order. */
+static const Expr *
+add_phase(Low *l, Block **b, Row *r, const Slide *slide)
+{
+    const Expr *zero = expr_int(l->c, 0);
+
+    return r->prefix[r->nprefix++] = slide->phases == 1 ? zero : low_loop(l, b, LOOP_SERIAL, "phase", zero, expr_int(l->c, slide->phases), 1);
+}
+
 void
 stage_fill(Low *l, Block *b, Stage *s, uint32_t lanes)
 {
@@ -267,26 +276,23 @@ stage_fill(Low *l, Block *b, Stage *s, uint32_t lanes)
     const Slide *last = &s->slide[s->nslide - 1];
     const Type *t = l->n->param[s->load->u.load.slot].type;
     const Scalar *outside = s->load->u.load.outside, *test = NULL;
-    const Expr *zero = expr_int(c, 0), *phase[MAX_SLIDE];
+    const Expr *zero = expr_int(c, 0);
     Row r = {.s = s, .row = zero, .lanes = lanes};
 
     for (uint32_t i = 0; i < s->nouter; i++)
         l->bind[s->outer[i]] = r.prefix[r.nprefix++] =
             low_loop(l, &b, LOOP_SERIAL, l->n->axis[s->outer[i]].name, zero, low_extent(l, s->outer[i]), 1);
-    for (uint32_t i = 0; i < s->nslide; i++)
-        phase[i] = r.prefix[r.nprefix++] = s->slide[i].phases == 1 ? zero :
-            low_loop(l, &b, LOOP_SERIAL, "phase", zero, expr_int(c, s->slide[i].phases), 1);
     for (uint32_t d = 0; d < s->load->u.load.rank; d++)
         r.source[d] = s->load->u.load.at[d];
     for (uint32_t i = 0; i < s->nslide; i++)
-        r.source[s->slide[i].dim] = expr_add(c, phase[i], low_expr(l, s->slide[i].rest));
+        r.source[s->slide[i].dim] = low_expr(l, s->slide[i].rest);
     for (uint32_t i = 0; i + 1 < s->nslide; i++) {
         const Slide *y = &s->slide[i];
         const Expr *begin = i == 0 ? s->first : zero;
         const Expr *end = i == 0 ? expr_min(c, expr_add(c, s->first, s->rows), y->positions) : y->positions;
         const Expr *v = low_loop(l, &b, LOOP_SERIAL, l->n->axis[y->axis].name, begin, end, 1);
+        const Expr *at = expr_add(c, expr_add(c, expr_scale(c, v, y->stride), add_phase(l, &b, &r, y)), r.source[y->dim]);
         r.row = expr_add(c, r.row, expr_mul(c, expr_sub(c, v, begin), y->pitch));
-        const Expr *at = expr_add(c, expr_scale(c, v, y->stride), r.source[y->dim]);
         r.source[y->dim] = at;
         if (!outside && y->phases == 1)
             continue;
@@ -299,7 +305,8 @@ stage_fill(Low *l, Block *b, Stage *s, uint32_t lanes)
     const Expr *end = alone ? expr_min(c, expr_add(c, s->first, s->rows), last->positions) : last->positions;
     if (alone)
         r.row = expr_sub(c, zero, s->first);
-    const Expr *start = r.source[last->dim], *stride = expr_int(c, last->stride);
+    const Expr *start = expr_add(c, add_phase(l, &b, &r, last), r.source[last->dim]), *stride = expr_int(c, last->stride);
+    r.source[last->dim] = start;
     const Expr *lo = expr_min(c, end, expr_max(c, begin, expr_ceil_div(c, expr_scale(c, start, -1), stride)));
     const Expr *hi = expr_max(c, lo, expr_min(c, end, expr_ceil_div(c, expr_sub(c, t->dim[last->dim], start), stride)));
     const Scalar *fill = outside ? outside : scalar_number(c, s->load->dtype, 0);
