@@ -179,6 +179,12 @@ arena_poll(Arena *a)
         arena_look(a);
 }
 
+Watch
+arena_watched(const Arena *a)
+{
+    return a->watch ? (Watch){ .until = a->watch->until, .stopped = a->watch->stopped, .user = a->watch->user } : (Watch){ 0 };
+}
+
 int
 arena_patience(const Arena *a)
 {
@@ -268,6 +274,12 @@ arena_closer(Arena *a, void (*close)(void *), void *what)
         return;
     *c = (Closer){ a->closers, close, what };
     a->closers = c;
+}
+
+bool
+arena_is_plain(const Arena *a)
+{
+    return !a->allocator.alloc;
 }
 
 size_t

@@ -48,6 +48,7 @@ char *arena_str(Arena *a, const char *s);
 char *arena_printf(Arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void arena_closer(Arena *a, void (*close)(void *), void *what);   /* what is not memory */
 size_t arena_bytes(const Arena *a);                /* bytes handed out so far */
+bool arena_is_plain(const Arena *a);               /* from malloc: neither bounded nor somebody's, so that threads may have such too */
 
 /* Who may end a computation before it is done: a clock, or somebody who asks. Memory being handed out is
  * the occasion to look, for everything that works on a user's model takes memory; loops that do not call
@@ -63,6 +64,7 @@ typedef struct {
     uint32_t ticks;
 } Watch;
 void arena_watch(Arena *a, Watch *w);              /* and every arena made of it from now on */
+Watch arena_watched(const Arena *a);               /* by whom, for an arena of another thread; nobody: all 0 */
 void arena_doing(Arena *a, const char *what, uint32_t done, uint32_t total);
 void arena_poll(Arena *a);                         /* cheap: looks now and then */
 void arena_look(Arena *a);                         /* looks */

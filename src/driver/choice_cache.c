@@ -31,8 +31,8 @@ key_of(Job *j, Arena *a, Sym kernel)
     return text_str(&t);
 }
 
-static const char *
-print_choices(Arena *a, const Choices *choices)
+const char *
+choices_text(Arena *a, const Choices *choices)
 {
     Text t = { .arena = a };
 
@@ -42,8 +42,8 @@ print_choices(Arena *a, const Choices *choices)
     return text_str(&t);
 }
 
-static bool
-parse_choices(Arena *a, const char *s, Choices *out)
+bool
+choices_parse(Arena *a, const char *s, Choices *out)
 {
     char *end;
 
@@ -67,12 +67,11 @@ choice_cache_get(Job *j, Arena *a, Sym kernel, Choices *out)
 {
     const char *text;
 
-    return build_cache_get(a, j->o->build.cache_dir, key_of(j, a, kernel), &text) && parse_choices(a, text, out);
+    return build_cache_get(a, j->o->build.cache_dir, key_of(j, a, kernel), &text) && choices_parse(a, text, out);
 }
 
 void
-choice_cache_put(Job *j, Arena *a, Sym kernel, const Choices *choices)
+choice_cache_put(Job *j, Arena *a, Sym kernel, const char *text)
 {
-    if (choices->n)
-        build_cache_put(a, j->o->build.cache_dir, key_of(j, a, kernel), print_choices(a, choices));
+    build_cache_put(a, j->o->build.cache_dir, key_of(j, a, kernel), text);
 }

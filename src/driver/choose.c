@@ -262,28 +262,44 @@ has_numbers(const Kernel *k)
     return true;
 }
 
-/* The first two at least, the cheapest first; all where a person wants to see more or the kernel has symbols. */
-static Choices
-choices_for(Job *j, Arena *a, const Kernel *k, const bool *constant, bool far)
+/* Do its choices follow from its key, and are the first two of them all that anybody wants? Not where a person wants to see more,
+ * nor where it has symbols: what is known of them stands elsewhere. */
+static bool
+is_kept(const Job *j, const Kernel *k)
 {
-    bool kept = has_numbers(k) && j->o->alternatives == 0;
-    Sym key = choice_key(j, k, constant, far);
+    return has_numbers(k) && j->o->alternatives == 0;
+}
+
+/* Those that were found together, or by an earlier compilation. */
+static bool
+found_before(Job *j, Arena *a, Sym key, Choices *out)
+{
+    uint64_t at;
+
+    return map_get(&j->ahead, MAP_PTR(key), &at) ? choices_parse(a, (const char *)(uintptr_t)at, out) : choice_cache_get(j, a, key, out);
+}
+
+/* The first two at least, the cheapest first. */
+static Choices
+choices_for(Job *j, Arena *a, const Kernel *k, const bool *constant, bool far, Sym key)
+{
+    bool kept = is_kept(j, k);
     Choices choices;
 
-    if (kept && choice_cache_get(j, a, key, &choices))
+    if (kept && found_before(j, a, key, &choices))
         return choices;
     choices = schedule_choices(j->ctx, a, k, &j->machine, constant, far);
-    if (kept)
-        choice_cache_put(j, a, key, &choices);
+    if (kept && choices.n)
+        choice_cache_put(j, a, key, choices_text(a, &choices));
     return choices;
 }
 
 /* What is chosen for a kernel, but for its variants. */
 static Chosen *
-choose_kernel(Job *j, const Kernel *k, const bool *constant, bool far)
+choose_kernel(Job *j, const Kernel *k, const bool *constant, bool far, Sym key)
 {
     Arena *scratch = arena_child(j->arena);
-    Choices choices = choices_for(j, scratch, k, constant, far);
+    Choices choices = choices_for(j, scratch, k, constant, far, key);
     Chosen *chosen = NEW(j->arena, Chosen);
 
     *chosen = (Chosen){ .seconds = choices.n ? choices.at[0].seconds : -1, .remark = choice_remark(j, k, &choices) };
@@ -302,7 +318,7 @@ chosen_of(Job *j, const Kernel *k, const bool *constant, bool far)
     uint64_t at;
 
     if (!map_get(&j->chosen, MAP_PTR(key), &at))
-        map_put(&j->chosen, MAP_PTR(key), at = MAP_PTR(choose_kernel(j, k, constant, far)));
+        map_put(&j->chosen, MAP_PTR(key), at = MAP_PTR(choose_kernel(j, k, constant, far, key)));
     return (Chosen *)(uintptr_t)at;
 }
 
@@ -352,11 +368,54 @@ own_variants(Job *j, Kernel *k, const Variants *chosen)
     k->nvariant = chosen->n;
 }
 
+static void
+note(Prices *p, Sym key)
+{
+    for (uint32_t i = 0; i < p->noted.n; i++)
+        if (p->noted.at[i] == key)
+            return;
+    VEC_PUSH(p->j->arena, &p->noted, key);
+}
+
 double
 choose_price(void *user, const Kernel *k, const bool *constant)
 {
-    const Prices *p = user;
-    return chosen_of(p->j, k, constant, p->far)->seconds;
+    Prices *p = user;
+    Job *j = p->j;
+    Choices found;
+    uint64_t at;
+
+    if (p->rounds && is_kept(j, k)) {
+        Sym key = choice_key(j, k, constant, p->far);
+        Arena *scratch = arena_child(j->arena);
+        bool known = map_get(&j->chosen, MAP_PTR(key), &at) || found_before(j, scratch, key, &found);
+        arena_free(scratch);
+        if (!known) {
+            note(p, key);
+            return 0;
+        }
+    }
+    return chosen_of(j, k, constant, p->far)->seconds;
+}
+
+void
+choose_note(Prices *p)
+{
+    enum { ROUNDS = 2 };             /* kernels as they are; then the steps of those that a transform domain may better */
+
+    p->rounds = ahead_can(p->j) ? ROUNDS : 0;
+}
+
+bool
+choose_noted(Prices *p)
+{
+    bool any = p->noted.n > 0;
+
+    if (any)
+        ahead_choose(p->j, &p->noted);
+    p->noted.n = 0;
+    p->rounds = any && p->rounds ? p->rounds - 1 : 0;
+    return any;
 }
 
 /* Seconds of kernels whose arguments of the order's rank, but for constants, all lie in it; NULL: as they are. */
@@ -397,9 +456,9 @@ choose_price_apart(void *user, const Kernel *const *k, const bool *const *consta
 }
 
 double
-choose_seconds(const Prices *p, const Graph *g, NodeId n, const Kernel *k)
+choose_seconds(Prices *p, const Graph *g, NodeId n, const Kernel *k)
 {
-    return chosen_of(p->j, k, constant_inputs(p->j, g, n), p->far)->seconds;
+    return choose_price(p, k, constant_inputs(p->j, g, n));
 }
 
 static void
@@ -436,7 +495,7 @@ choose_in(Job *j, Graph *g, bool far, Pins *pins, Text *remarks)
 Prices
 choose_prices(Job *j)
 {
-    return (Prices){ j, constants_are_far(j) };
+    return (Prices){ .j = j, .far = constants_are_far(j) };
 }
 
 bool

@@ -12,7 +12,7 @@ domains_begin(Prices *p)
 }
 
 double
-domains_seconds(const Prices *p, const Graph *g, NodeId n, const Kernel *k)
+domains_seconds(Prices *p, const Graph *g, NodeId n, const Kernel *k)
 {
     Job *j = p->j;
     double direct = choose_seconds(p, g, n, k);

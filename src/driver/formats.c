@@ -160,13 +160,20 @@ read_pins(Job *j, const GraphList *all, FormatPin *pin)
     return true;
 }
 
-typedef struct { const Prices *prices; const Graph *g; } Asked;
+typedef struct { Prices *prices; const Graph *g; } Asked;
 
 static double
 price(void *user, NodeId n, const Kernel *k)
 {
     const Asked *a = user;
     return a->prices->j->o->schedule == SCHEDULE_PLAIN ? 0 : domains_seconds(a->prices, a->g, n, k);
+}
+
+static bool
+again(void *user)
+{
+    const Asked *a = user;
+    return choose_noted(a->prices);
 }
 
 bool
@@ -184,7 +191,8 @@ formats_between(Job *j)
         return false;
     domains_begin(&prices);
     for (uint32_t i = 0; i < all.n; i++) {
-        FormatWish wish = { how, j->o->nformat, pin, { price, &(Asked){ &prices, all.at[i] } }, j->o->explain_formats ? &explain : NULL };
+        choose_note(&prices);
+        FormatWish wish = { how, j->o->nformat, pin, { price, again, &(Asked){ &prices, all.at[i] } }, j->o->explain_formats ? &explain : NULL };
         if (j->o->explain_formats && all.n > 1)
             text_printf(&explain, "%s@%s\n\n", i ? "\n" : "", all.at[i]->name);
         if (!format_values(all.at[i], j->arena, &wish, &remarks))

@@ -44,6 +44,7 @@ typedef struct {
     ModelPlan *plan;
     Sources sources;
     Map chosen;              /* schedules found so far, by what they depend on (choose.c) */
+    Map ahead;               /* texts of choices that were found together, the same way (ahead.c) */
     FormatDomains domains;   /* convolutions that may be products in one (domains.c) */
     VEC(Sym) wished;         /* values that a text says lie in an order (formats.c) */
     Map constant_hash;       /* of each constant (Value), from format on: contents, type, format */
@@ -81,7 +82,17 @@ Kernel *variant_of(Job *j, const Kernel *k, const SizeGuard *guard, const char *
 /* ---- choice_cache.c: what was chosen before; a kernel by all that its choice depends on but the machine ---- */
 
 bool choice_cache_get(Job *j, Arena *a, Sym kernel, Choices *out);     /* the first two of them are there */
-void choice_cache_put(Job *j, Arena *a, Sym kernel, const Choices *choices);
+void choice_cache_put(Job *j, Arena *a, Sym kernel, const char *text);
+/* Choices as text: how many, and the first two. */
+const char *choices_text(Arena *a, const Choices *choices);
+bool choices_parse(Arena *a, const char *text, Choices *out);
+
+/* ---- ahead.c: choices of many kernels at once ---- */
+
+typedef VEC(Sym) Noted;              /* kernels, by all that their choices depend on but the machine */
+bool ahead_can(const Job *j);        /* may several processors work? */
+/* The choices of each as text, in j->ahead; of some perhaps not. */
+void ahead_choose(Job *j, const Noted *kernels);
 
 /* ---- source.c: the graph of kernels as C ---- */
 
@@ -128,13 +139,13 @@ bool formats_between(Job *j);                        /* of what lies between ker
 
 /* ---- prices ---- */
 
-/* Who asks for prices. far: constants come from memory in every call. */
-typedef struct { Job *j; bool far; } Prices;
+/* Who asks for prices. far: constants come from memory in every call. rounds: so often may prices be noted yet, not found. */
+typedef struct { Job *j; bool far; uint32_t rounds; Noted noted; } Prices;
 
 /* ---- domains.c: convolutions in a transform domain ---- */
 
 void domains_begin(Prices *prices);                  /* who stays until the domains are chosen */
-double domains_seconds(const Prices *prices, const Graph *g, NodeId n, const Kernel *k);     /* as choose_seconds, in the domain that is cheapest, or in none */
+double domains_seconds(Prices *prices, const Graph *g, NodeId n, const Kernel *k);     /* as choose_seconds, in the domain that is cheapest, or in none */
 bool domains_choose(Job *j, Text *remarks);          /* the graph with those in it that are */
 
 /* ---- choose.c ---- */
@@ -147,7 +158,11 @@ Prices choose_prices(Job *j);
 /* The seconds of a kernel's best schedule; negative: it has none. constant [k->nin]: which inputs are known now. */
 double choose_price(void *prices, const Kernel *k, const bool *constant);
 /* The same for node n of g, were its kernel k. */
-double choose_seconds(const Prices *prices, const Graph *g, NodeId n, const Kernel *k);
+double choose_seconds(Prices *prices, const Graph *g, NodeId n, const Kernel *k);
+/* From here on a price that all processors could find together is noted, where more than one may work; 0 stands for it. */
+void choose_note(Prices *prices);
+/* What was noted is found. True: something was, and is to be asked again. */
+bool choose_noted(Prices *prices);
 /* Of kernels one after the other, in the order of dimensions that one of them proposes, or as they are. */
 double choose_price_apart(void *prices, const Kernel *const *k, const bool *const *constant, uint32_t n);
 

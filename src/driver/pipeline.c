@@ -563,7 +563,7 @@ driver_compile(Ctx *c, Arena *arena, const char *model_path, const char *out_pat
     double start = time_seconds();
 
     *report = (DriverReport){ 0 };
-    *j = (Job){ .ctx = c, .arena = arena, .o = &o, .model_path = model_path, .out_path = out_path, .report = report, .chosen.arena = arena };
+    *j = (Job){ .ctx = c, .arena = arena, .o = &o, .model_path = model_path, .out_path = out_path, .report = report, .chosen.arena = arena, .ahead.arena = arena };
     if (!check_options(j) || !open_files(j))
         return false;
     if (o.page)

@@ -90,7 +90,7 @@ kernel_of(Ctx *c, Arena *a, const Winograd *w, uint32_t g, const char *origin)
             uint32_t from = w->step[group[g].first + p].from[i];
             buffer[p][i] = p && from == from_step(w, group[g].first) ? NO_SLOT : input_buffer(c, a, &s, from, &nest[p]->param[i]);
         }
-        part[p] = (Part){ nest[p], buffer[p] };
+        part[p] = (Part){ nest_named(c, nest[p]), buffer[p] };
     }
     for (uint32_t p = npart; p-- > 0; )
         buffer[p][nest[p]->nin] = new_buffer(c, a, s.k, p + 1 == npart ? "o" : "half", nest[p]->param[nest[p]->nin].type, p + 1 == npart ? SPACE_OUT : SPACE_LOCAL);

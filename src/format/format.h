@@ -7,9 +7,10 @@
 
 /* ---- between kernels (values.c) ----------------------------------------------------------------------- */
 
-/* Seconds of kernel node n, were it k; negative: it cannot run so. */
+/* Seconds of kernel node n, were it k; negative: it cannot run so. Who has many to find at once may note what is asked, and answer
+ * anything: `again` is called when all has been asked, and says whether all is to be asked again; NULL: it never is. */
 typedef double FormatPriced(void *user, NodeId n, const Kernel *k);
-typedef struct { FormatPriced *of; void *user; } FormatPrice;
+typedef struct { FormatPriced *of; bool (*again)(void *user); void *user; } FormatPrice;
 
 /* Who chooses. The search takes the least sum over all kernels; the others are what it is compared with: each kernel takes
  * what is best for itself alone, its inputs lying as they do; one order for all that can have it; nothing at all. */

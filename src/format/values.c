@@ -88,7 +88,11 @@ solve(Formats *f, Text *remarks)
 {
     uint32_t *choice = NEW_ARRAY(f->arena, uint32_t, f->variable.n), *plain = NEW_ARRAY(f->arena, uint32_t, f->variable.n);
 
-    format_factors(f, choice);
+    do {
+        f->factor.n = 0;
+        f->cost = (Map){ .arena = f->arena };
+        format_factors(f, choice);
+    } while (f->wish->price.again && f->wish->price.again(f->wish->price.user));
     memset(choice, 0, f->variable.n * sizeof *choice);
     FormatResult r = choose(f, choice);
     FormatFound found = { choice, r.cost, format_cost_of_all(f, plain) };
@@ -111,7 +115,7 @@ format_values(Graph *g, Arena *a, const FormatWish *wish, Text *remarks)
 {
     Arena *scratch = arena_child(a);
     Formats f = { .g = g, .ctx = g->ctx, .arena = scratch, .wish = wish, .users = graph_users(g, scratch),
-                  .can = NEW_ARRAY(scratch, bool, g->node.n), .var = NEW_ARRAY(scratch, uint32_t, g->value.n), .cost.arena = scratch };
+                  .can = NEW_ARRAY(scratch, bool, g->node.n), .var = NEW_ARRAY(scratch, uint32_t, g->value.n) };
     bool ok = format_candidates(&f);
 
     if (ok && f.variable.n)

@@ -205,6 +205,8 @@ add_parts(Build *b)
     b->kernel->part = part;
     b->kernel->npart = b->nhost;
     see_bare_outputs(b, part);
+    for (uint32_t i = 0; i < b->nhost; i++)
+        part[i].nest = nest_named(b->f->ctx, part[i].nest);
 }
 
 /* ---- the graph -------------------------------------------------------------------------------------------- */

@@ -81,6 +81,8 @@ bool nest_verify(Ctx *c, const Nest *n, DiagClass class);
 /* ---- text: nest_parse(nest_print(n)) has the same meaning, names and text ------------------------ */
 
 void nest_print(Ctx *c, Text *t, const Nest *n, int indent);
+/* n with the names that its text has, where no two things have one: schedules name loops by axes. */
+const Nest *nest_named(Ctx *c, const Nest *n);
 void scalar_print(Ctx *c, Text *t, const Nest *n, const Scalar *s);       /* names from n */
 /* Cursor over text; parsers advance it and report at its line and column. */
 typedef struct Parse { Ctx *ctx; const char *file; const char *start, *s, *end; uint32_t line; const char *line_start; } Parse;

@@ -302,3 +302,31 @@ scalar_print(Ctx *c, Text *t, const Nest *n, const Scalar *s)
     print_value(&p, t, &s, 1, true, -1);
     arena_free(scratch);
 }
+
+const Nest *
+nest_named(Ctx *c, const Nest *n)
+{
+    Arena *scratch = arena_child(c->arena);
+    Symbols symbols = { 0 };
+    Printer p = printer_of(c, scratch, n, &symbols);
+    bool same = true;
+
+    for (uint32_t i = 0; i < n->nin + n->nout; i++)
+        same &= p.slot[i] == n->param[i].name;
+    for (uint32_t i = 0; i < n->naxis; i++)
+        same &= p.axis[i] == n->axis[i].name;
+    if (!same) {
+        Nest *named = arena_copy(c->arena, n, sizeof *n);
+        NestParam *param = arena_copy(c->arena, n->param, (n->nin + n->nout) * sizeof *param);
+        Axis *axis = arena_copy(c->arena, n->axis, n->naxis * sizeof *axis);
+        for (uint32_t i = 0; i < n->nin + n->nout; i++)
+            param[i].name = p.slot[i];
+        for (uint32_t i = 0; i < n->naxis; i++)
+            axis[i].name = p.axis[i];
+        named->param = param;
+        named->axis = axis;
+        n = named;
+    }
+    arena_free(scratch);
+    return n;
+}

@@ -128,3 +128,30 @@ def test_the_same_input_and_options_give_the_same_bytes(tenon):
     alone = made("b.so", "--jobs", "1", processors=every.split(",")[0], cache="another cache")
     assert shared == alone
     assert json.loads(tenon("compile", "m.tn", "--target", "generic", "-o", "c.so", "--json").stdout)["cached_units"] == 3
+
+
+CONVOLUTIONS = """graph @t(%x: f32[1, 24, 30, 30]) -> (%y) {
+  %w: f32[32, 24, 3, 3] = const file "w.bin" 0
+  %v: f32[24, 32, 1, 1] = const file "w.bin" 0
+  %a: f32[1, 32, 30, 30] = conv(%x, %w) {kernel_shape = [3, 3], pads = [1, 1, 1, 1]}
+  %b: f32[1, 32, 30, 30] = relu(%a)
+  %c: f32[1, 24, 30, 30] = conv(%b, %v) {kernel_shape = [1, 1]}
+  %y: f32[1, 24, 30, 30] = add(%c, %x)
+}
+"""
+
+
+def test_choices_found_by_several_processors_are_those_of_one(tenon):
+    """Convolutions in a transform domain among them; and with memory bounded, which one processor does alone."""
+    work = tenon.folder / "work"
+    np.random.default_rng(0).standard_normal(32 * 24 * 9, np.float32).tofile(work / "w.bin")
+    (work / "m.tn").write_text(CONVOLUTIONS)
+
+    def made(name, *how):
+        done = tenon("compile", "m.tn", "--target", "generic", "--no-cache", "-o", name, *how)
+        assert done.returncode == OK, done.stderr
+        return (work / name).read_bytes()
+
+    alone = made("a.so", "--jobs", "1")
+    assert made("b.so", "--jobs", "3") == alone
+    assert made("c.so", "--jobs", "3", "--max-memory", "2G") == alone
