@@ -181,7 +181,7 @@ on_unit(void *user, uint32_t done, uint32_t total)
 static bool
 link_library(Job *j, const char *path)
 {
-    uint32_t n = j->sources.function.n;
+    uint32_t n = j->sources.function.n, nunit = 0;
     BuildUnit *unit = NEW_ARRAY(j->arena, BuildUnit, n + 1);
     BuildOptions o = j->o->build;
     const char *flags = arena_printf(j->arena, "%s -fvisibility=hidden -w %s", emit_c_flags(), j->machine.flags);
@@ -195,12 +195,12 @@ link_library(Job *j, const char *path)
         unit[0] = (BuildUnit){ j->graph->name, source_whole(j), arena_printf(j->arena, "%s -O1", flags) };
         return build_shared(j->arena, &j->ctx->diags, &o, unit, 1, path, &j->report->compiled, &j->report->cached);
     }
-    for (uint32_t i = 0; i < n; i++) {
-        const Function *f = &j->sources.function.at[i];
-        unit[i] = (BuildUnit){ f->kernel->name, source_unit(j, f), flags };
+    unit[nunit++] = (BuildUnit){ "host program", j->sources.host, flags };
+    for (uint32_t i = 0, count; i < n; i += count) {
+        const char *text = source_unit(j, i, &count);
+        unit[nunit++] = (BuildUnit){ j->sources.function.at[i].kernel->name, text, flags };
     }
-    unit[n] = (BuildUnit){ "host program", j->sources.host, flags };
-    return build_shared(j->arena, &j->ctx->diags, &o, unit, n + 1, path, &j->report->compiled, &j->report->cached);
+    return build_shared(j->arena, &j->ctx->diags, &o, unit, nunit, path, &j->report->compiled, &j->report->cached);
 }
 
 bool

@@ -98,7 +98,8 @@ void ahead_choose(Job *j, const Noted *kernels);
 
 bool source_kernels(Job *j);                         /* fills j->sources.function */
 bool source_host(Job *j, bool single_file, const void *embed_weights);
-const char *source_unit(Job *j, const Function *f);  /* one function as a translation unit */
+/* The function `first` and some after it as a translation unit; how many. */
+const char *source_unit(Job *j, uint32_t first, uint32_t *count);
 const char *source_whole(Job *j);                    /* all of them and the host program as one */
 bool source_functions(Job *j, Text *t);              /* all functions, with comments for a reader */
 /* Everything in one file for a person to read and take along. weights_name: the file beside, or NULL if embedded. */

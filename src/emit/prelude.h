@@ -6,7 +6,6 @@
  */
 #ifndef TN_PRELUDE_H
 #define TN_PRELUDE_H
-#include <math.h>
 
 #pragma GCC diagnostic ignored "-Wtype-limits"    /* one macro serves signed and unsigned */
 #pragma GCC diagnostic ignored "-Wpsabi"          /* vectors are passed between inlined functions alone */

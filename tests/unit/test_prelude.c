@@ -8,6 +8,7 @@
 #include "emit/prelude_host.h"
 #include "type/dtype.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 static const char program[] =
+    "#include <math.h>\n"
     "#include <stdio.h>\n"
     "#include <stdlib.h>\n"
     "TN_VECTORS_F32(2) TN_VECTORS_OTHER(2) TN_VECTORS_F32(4) TN_VECTORS_OTHER(4) TN_VECTORS_F32(8) TN_VECTORS_OTHER(8) TN_VECTORS_F32(16) TN_VECTORS_OTHER(16)\n"
