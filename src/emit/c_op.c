@@ -43,13 +43,11 @@ converted(Emit *e, DType to, uint32_t lanes, const char *s)
     return lanes == 1 ? arena_printf(e->a, "(%s)%s", type, s) : arena_printf(e->a, "__builtin_convertvector(%s, %s)", s, type);
 }
 
-/* Integers of 8 or 16 bits in a vector, as numbers of 32 bits: NULL if this is not that. */
+/* Integers of at most 16 bits in a vector, as numbers of 32 bits: NULL if this is not that. */
 static const char *
 lengthened(Emit *e, DType from, DType to, uint32_t lanes, const char *s)
 {
-    bool narrow = from == DT_I8 || from == DT_U8 || from == DT_I16 || from == DT_U16;
-
-    if (lanes == 1 || !narrow || (to != DT_I32 && to != DT_U32 && to != DT_F32))
+    if (lanes == 1 || !dtype_is_int(from) || dtype_info[from].bits > 16 || (to != DT_I32 && to != DT_U32 && to != DT_F32))
         return NULL;
     const char *text = arena_printf(e->a, "tn_long_%s(%s)", emit_shape(e, from, lanes), emit_bare(e, s));
     return to == DT_I32 ? text : to == DT_F32 ? converted(e, to, lanes, text) : arena_printf(e->a, "(%s)%s", emit_ctype(e, to, lanes, 0), text);

@@ -113,8 +113,7 @@ from_memory(Emit *e, DType t, uint32_t lanes, const char *text)
         return plain(text);
     if (dtype_info[t].bytes == 2)
         return plain(arena_printf(e->a, "tn_wide_%s_%s(%s)", dtype_info[t].name, emit_shape(e, t, lanes), text));
-    const char *bits = lanes == 1 ? text : arena_printf(e->a, "__builtin_convertvector(%s, %s)", text,
-                                                         emit_ctype(e, DT_I32, lanes, 0));
+    const char *bits = lanes == 1 ? text : arena_printf(e->a, "tn_long_%s(%s)", emit_shape(e, DT_U8, lanes), text);
     return plain(emit_widen(e, t, lanes, bits));
 }
 

@@ -74,12 +74,14 @@ order_with_last(uint32_t rank, const Expr *const *at, AxisSet last)
     return o;
 }
 
+typedef struct { const Kernel *k; const bool *constant; } InputsKnown;
+
 static bool
-is_constant(const Part *part, const bool *constant, uint32_t nin, const Scalar *s)
+is_known(void *user, uint32_t slot)
 {
-    while (s->op == S_CAST)
-        s = s->arg[0];
-    return s->op == S_LOAD && part->buffer[s->u.load.slot] < nin && constant[part->buffer[s->u.load.slot]];
+    const InputsKnown *n = user;
+    uint32_t buffer = n->k->part[0].buffer[slot];
+    return buffer < n->k->nin && n->constant[buffer];
 }
 
 uint32_t
@@ -87,13 +89,16 @@ format_proposals(Ctx *c, const Kernel *k, const bool *constant, FormatOrder *out
 {
     const Part *part = &k->part[0];
     const Write *w = &part->nest->write[0];
+    InputsKnown known = { k, constant };
     Contraction view;
     uint32_t n = 0;
     Var v;
 
-    if (k->npart != 1 || !nest_contraction(c, part->nest, &view) || is_constant(part, constant, k->nin, view.a) == is_constant(part, constant, k->nin, view.b))
+    if (k->npart != 1 || !nest_contraction(c, part->nest, &view))
         return 0;
-    bool a = is_constant(part, constant, k->nin, view.a);
+    bool a = nest_constant_read(c, view.a, is_known, &known) != NULL, b = nest_constant_read(c, view.b, is_known, &known) != NULL;
+    if (a == b)
+        return 0;
     const Scalar *moving = a ? view.b : view.a;
     AxisSet bare = 0;
 

@@ -174,15 +174,29 @@ error_of(FormatDomains *price, Arena *scratch, const Domain *d)
     return *(const double *)(uintptr_t)at;
 }
 
-double
-format_domain(Ctx *c, Arena *a, const Kernel *k, const void *const *data, FormatDomains *price, double limit, uint32_t *tile)
+/* Bytes of the transformed filter beyond those of a filter that is stored narrow. */
+static int64_t
+growth_of(const Domain *d)
+{
+    const Type *filter = d->w.direct->param[d->w.filter].type;
+    const Nest *last = d->w.step[STEP_FILTER].nest;
+    int64_t stored, made;
+
+    if (dtype_info[filter->dtype].bytes >= sizeof(float) || !type_static_bytes(filter, &stored) || !type_static_bytes(last->param[last->nin].type, &made))
+        return 0;
+    return made - stored;
+}
+
+/* The same as format_domain, with a filter that grows by no more than so many bytes. */
+static double
+cheapest(Ctx *c, Arena *a, const Kernel *k, const void *const *data, FormatDomains *price, double limit, int64_t growth, uint32_t *tile)
 {
     Arena *scratch = arena_child(a);
     Domain d;
 
     *tile = 0;
     for (uint32_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
-        if (!domain_of(c, k, data, tiles[i], &d) || !is_small(&d.w, price->max_bytes))
+        if (!domain_of(c, k, data, tiles[i], &d) || !is_small(&d.w, price->max_bytes) || growth_of(&d) > growth)
             continue;
         double seconds = seconds_of(c, scratch, &d, price, limit);
         if (seconds >= limit || error_of(price, scratch, &d) > MOST_ERROR)
@@ -194,7 +208,16 @@ format_domain(Ctx *c, Arena *a, const Kernel *k, const void *const *data, Format
     return *tile ? limit : INFINITY;
 }
 
+double
+format_domain(Ctx *c, Arena *a, const Kernel *k, const void *const *data, FormatDomains *price, double limit, uint32_t *tile)
+{
+    return cheapest(c, a, k, data, price, limit, INT64_MAX, tile);
+}
+
 /* ---- carrying it out ----------------------------------------------------------------------------------------- */
+
+/* What was found of a node: its domain, tile 0 where there is none that pays, and seconds with it and without. */
+typedef struct { uint32_t tile; double seconds, direct; int64_t growth; } Found;
 
 typedef struct {
     Graph *to;
@@ -262,49 +285,126 @@ add_steps(Carry *x, const Node *n, const Domain *d, const ValueId *value)
 }
 
 static void
-remark(Carry *x, const Domain *d, ValueId v, double direct, double seconds)
+remark(Carry *x, const Domain *d, ValueId v, const Found *f)
 {
     Arena *scratch = arena_child(x->to->arena);
 
     text_add(x->remarks, "; %");
     text_name(x->remarks, x->to->value.at[v].name);
-    if (seconds < direct)
-        text_printf(x->remarks, ": F(%ux%u, 3x3), %.4g ms instead of %.4g ms, relative error %.1e\n", d->w.tile, d->w.tile, seconds * 1e3, direct * 1e3,
+    if (f->tile)
+        text_printf(x->remarks, ": F(%ux%u, 3x3), %.4g ms instead of %.4g ms, relative error %.1e\n", f->tile, f->tile, f->seconds * 1e3, f->direct * 1e3,
                     error_of(x->price, scratch, d));
+    else if (f->seconds < f->direct)
+        text_printf(x->remarks, ": %.4g ms, in a transform domain %.4g ms, but %lld bytes more\n", f->direct * 1e3, f->seconds * 1e3, (long long)f->growth);
     else
-        text_printf(x->remarks, ": %.4g ms, in no transform domain less\n", direct * 1e3);
+        text_printf(x->remarks, ": %.4g ms, in no transform domain less\n", f->direct * 1e3);
     arena_free(scratch);
+}
+
+/* The kernel that a node calls, and what is known of its inputs; NULL: it calls none, or none with such a domain. */
+static const Kernel *
+kernel_at(const Graph *g, NodeId id, const void ***data, Domain *d)
+{
+    const Node *n = &g->node.at[id];
+    const Kernel *k = n->callee == CALL_KERNEL ? n->kernel : NULL;
+
+    if (!k || k->nout != 1)
+        return NULL;
+    *data = NEW_ARRAY(g->ctx->arena, const void *, k->nin + 1);
+    for (uint32_t i = 0; i < k->nin; i++)
+        (*data)[i] = g->value.at[node_in(g, n, i)].data;
+    return domain_of(g->ctx, k, *data, *tiles, d) ? k : NULL;
+}
+
+static Found
+find(const Graph *g, NodeId id, FormatDomains *price, int64_t growth)
+{
+    Found f = { 0 };
+    Ctx *c = g->ctx;
+    const void **data;
+    Domain d;
+    const Kernel *k = kernel_at(g, id, &data, &d);
+
+    if (!k)
+        return f;
+    bool *constant = NEW_ARRAY(c->arena, bool, k->nin + 1);
+    for (uint32_t i = 0; i < k->nin; i++)
+        constant[i] = data[i] != NULL;
+    double direct = price->of(price->user, k, constant);
+    f.direct = direct < 0 ? INFINITY : direct;
+    f.seconds = cheapest(c, c->arena, k, data, price, f.direct, growth, &f.tile);
+    if (f.tile && domain_of(c, k, data, f.tile, &d))
+        f.growth = growth_of(&d);
+    return f;
+}
+
+/* Bytes that constants of the graph would take beyond their own if they were f32. */
+static int64_t
+bytes_if_wide(const Graph *g)
+{
+    int64_t sum = 0, bytes;
+
+    for (ValueId v = 1; v < g->value.n; v++) {
+        const Value *value = &g->value.at[v];
+        uint32_t each = value->type ? dtype_info[value->type->dtype].bytes : 0;
+        if (value->data && each && each < sizeof(float) && type_static_bytes(value->type, &bytes) && bytes < INT64_MAX / 8 - sum)
+            sum += bytes / each * ((int64_t)sizeof(float) - each);
+    }
+    return sum;
+}
+
+/* A model that stores its filters narrow is to stay small: what they grow by is no more than if all constants were f32. Those
+ * come first that gain most for their bytes; for which there is no room, tiles are smaller, or none. */
+static void
+keep_small(const Graph *g, Found *found, FormatDomains *price)
+{
+    int64_t left = bytes_if_wide(g);
+    bool *kept = NEW_ARRAY(g->ctx->arena, bool, g->node.n);
+
+    for (;;) {
+        NodeId best = 0;
+        double most = 0;
+        for (NodeId n = 1; n < g->node.n; n++) {
+            double gain = found[n].tile && found[n].growth > 0 && !kept[n] ? (found[n].direct - found[n].seconds) / (double)found[n].growth : 0;
+            if (gain > most) {
+                most = gain;
+                best = n;
+            }
+        }
+        if (!best)
+            return;
+        kept[best] = found[best].growth <= left;
+        if (kept[best]) {
+            left -= found[best].growth;
+            continue;
+        }
+        Found smaller = find(g, best, price, left);
+        if (smaller.tile)
+            found[best] = smaller;
+        else
+            found[best].tile = 0;                    /* the remark tells what it would have been */
+    }
 }
 
 /* True if the node's work is done by steps. */
 static bool
-carry_node(Carry *x, const Graph *g, NodeId id, ValueId *map, bool *ok)
+carry_node(Carry *x, const Graph *g, NodeId id, ValueId *map, const Found *f, bool *ok)
 {
     const Node *n = &g->node.at[id];
-    const Kernel *k = n->callee == CALL_KERNEL ? n->kernel : NULL;
-    Ctx *c = g->ctx;
-    uint32_t tile;
+    const void **data;
     Domain d;
+    const Kernel *k = kernel_at(g, id, &data, &d);
 
-    if (!k || k->nout != 1)
+    if (!k)
         return false;
-    const void **data = NEW_ARRAY(c->arena, const void *, k->nin + 1);
-    bool *constant = NEW_ARRAY(c->arena, bool, k->nin + 1);
-    ValueId *value = NEW_ARRAY(c->arena, ValueId, k->nin + 1), out = node_out(g, n, 0);
-    for (uint32_t i = 0; i < k->nin; i++) {
-        data[i] = g->value.at[node_in(g, n, i)].data;
-        constant[i] = data[i] != NULL;
+    ValueId *value = NEW_ARRAY(g->ctx->arena, ValueId, k->nin + 1), out = node_out(g, n, 0);
+    for (uint32_t i = 0; i < k->nin; i++)
         value[i] = map[node_in(g, n, i)];
-    }
-    if (!domain_of(c, k, data, *tiles, &d))
-        return false;
-    double direct = x->price->of(x->price->user, k, constant), limit = direct < 0 ? INFINITY : direct;
-    double seconds = format_domain(c, c->arena, k, data, x->price, limit, &tile);
     value[k->nin] = map[out] = graph_copy_value(x->to, g, out);
-    if (tile)
-        domain_of(c, k, data, tile, &d);
-    remark(x, &d, value[k->nin], limit, seconds);
-    if (tile)
+    if (f->tile)
+        domain_of(g->ctx, k, data, f->tile, &d);
+    remark(x, &d, value[k->nin], f);
+    if (f->tile)
         *ok &= add_steps(x, n, &d, value);
     else
         graph_call_kernel(x->to, n->kernel, n->loc, n->origin, value, value + k->nin);
@@ -317,9 +417,13 @@ format_domains(const Graph *g, FormatDomains *price, Text *remarks)
     ValueId *map;
     bool ok = true;
     Carry x = { .to = graph_rebuild(g, &map), .price = price, .remarks = remarks };
+    Found *found = NEW_ARRAY(g->ctx->arena, Found, g->node.n);
 
     for (NodeId n = 1; n < g->node.n; n++)
-        if (!carry_node(&x, g, n, map, &ok))
+        found[n] = find(g, n, price, INT64_MAX);
+    keep_small(g, found, price);
+    for (NodeId n = 1; n < g->node.n; n++)
+        if (!carry_node(&x, g, n, map, &found[n], &ok))
             graph_copy_node(x.to, g, n, map);
     graph_finish(x.to, g, map);
     return ok ? x.to : NULL;

@@ -191,3 +191,35 @@ nest_contraction(Ctx *c, const Nest *n, Contraction *out)
     *out = v;
     return true;
 }
+
+/* ---- factors of constants --------------------------------------------------------------------------------- */
+
+typedef struct {
+    bool (*known)(void *user, uint32_t slot);
+    void *user;
+    AxisSet axes;                    /* of the factor */
+    const Scalar *found;
+    bool ok;
+} ConstantRead;
+
+static void
+see_read(void *user, const Scalar *s)
+{
+    ConstantRead *r = user;
+
+    if (s->op == S_REDUCE || s->op == S_AT || (s->op == S_LOAD && (!r->known(r->user, s->u.load.slot) || s->u.load.outside)))
+        r->ok = false;
+    if (s->op == S_LOAD && s->axes == r->axes) {
+        r->ok = r->ok && !r->found;
+        r->found = s;
+    }
+}
+
+const Scalar *
+nest_constant_read(Ctx *c, const Scalar *factor, bool (*known)(void *user, uint32_t slot), void *user)
+{
+    ConstantRead r = { known, user, factor->axes, NULL, true };
+
+    scalar_visit(c, factor, see_read, &r);
+    return r.ok ? r.found : NULL;
+}

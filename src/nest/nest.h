@@ -158,6 +158,10 @@ typedef struct {
 /* The column side is the one that has the innermost axis of write 0. False: not a contraction. */
 bool nest_contraction(Ctx *c, const Nest *n, Contraction *out);
 
+/* Of a factor made of constants alone, `known` by their slots: the read that varies with all its axes, once. What else it
+ * reads are scales and zero points of blocks. NULL: there is none. */
+const Scalar *nest_constant_read(Ctx *c, const Scalar *factor, bool (*known)(void *user, uint32_t slot), void *user);
+
 /* Box of an input that a box of outputs needs: for each dimension of the read, lowest index and
  * width, when axis k runs over [lo[k], lo[k] + width[k]). NULL entries where computed from data. */
 void access_region(Ctx *c, const Access *a, uint32_t naxis, const Expr *const *lo, const Expr *const *width,
@@ -170,6 +174,10 @@ const Expr *nest_least_operations(Ctx *c, const Nest *n);
 
 /* About how many instructions the values of one point take, however often loops repeat them: how long the code is. */
 uint32_t nest_code(Ctx *c, const Nest *n);
+
+/* Is the result, of inputs that take `stored` bytes as they lie in the artefact, better computed where it is read than kept
+ * there: larger, elementwise, and little work? (widen.c) */
+bool nest_widens(Ctx *c, const Nest *n, int64_t stored);
 
 /* Write all queries as text, one line each: what the golden tests compare. */
 void nest_describe(Ctx *c, Text *t, const Nest *n);

@@ -159,8 +159,9 @@ recognise(Recognised *k)
     k->reduce = view.reduce;
     for (int i = 0; i < 2; i++) {
         k->x = i ? view.b : view.a;
-        k->w = i ? view.a : view.b;
-        if (is_image(k->x) && k->w->op == S_LOAD && k->w->dtype == DT_F32 && !k->w->u.load.outside && find_sides(k))
+        const Scalar *w = i ? view.a : view.b;
+        k->w = w->op == S_CAST ? w->arg[0] : w;          /* a filter that is stored narrow is widened first */
+        if (is_image(k->x) && w->dtype == DT_F32 && k->w->op == S_LOAD && !k->w->u.load.outside && find_sides(k))
             return true;
     }
     return false;
@@ -316,8 +317,8 @@ make_filter(Recognised *k, Winograd *to)
     for (uint32_t d = 0; d < k->w->u.load.rank; d++)
         at[d] = mapped(&m, k->w->u.load.at[d]);
     const Type *made = made_type(&m);
-    if (!add_step(c, to, STEP_ACROSS, finish(&m, nest_out(&m.b, "o", made), small_sum(&m, g, a, r, nest_load(&m.b, w, at))), k->w->u.load.slot,
-                  from_matrix(to, MATRIX_FILTER)))
+    const Scalar *filter = scalar_cast(c, DT_F32, nest_load(&m.b, w, at));
+    if (!add_step(c, to, STEP_ACROSS, finish(&m, nest_out(&m.b, "o", made), small_sum(&m, g, a, r, filter)), k->w->u.load.slot, from_matrix(to, MATRIX_FILTER)))
         return false;
 
     m = maker(k, "filter");

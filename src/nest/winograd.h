@@ -53,5 +53,5 @@ bool nest_winograd(Ctx *c, const Nest *n, uint32_t m, Winograd *out);
 
 /* How far the domain is from the sum as it is written: the largest error of some outputs of a random image, relative to the
  * largest output, summed as floats. w: the filter's contents. */
-double winograd_error(Arena *a, const Winograd *k, const float *w);
+double winograd_error(Arena *a, const Winograd *k, const void *w);
 #endif

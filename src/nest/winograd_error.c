@@ -51,7 +51,7 @@ point_axis(void *user, Var v, int64_t *out)
 
 /* The filter's element there; 0 where it cannot be told. */
 static float
-filter_at(const Winograd *k, const float *data, FilterPoint *p)
+filter_at(const Winograd *k, const void *data, FilterPoint *p)
 {
     const Scalar *w = k->load;
     int64_t offset = 0, index;
@@ -61,7 +61,8 @@ filter_at(const Winograd *k, const float *data, FilterPoint *p)
             return 0;
         offset = offset * expr_or(k->direct->param[k->filter].type->dim[d], 0) + index;
     }
-    return data[offset];
+    Number n = number_load(w->dtype, data, offset);
+    return dtype_is_float(w->dtype) ? (float)n.f : (float)n.i;
 }
 
 /* Point number `which` of the axes of a set, the last one fastest. */
@@ -89,7 +90,7 @@ count_points(const Winograd *k, AxisSet set)
 enum { SAMPLES = 8 };                /* outputs that are looked at */
 
 double
-winograd_error(Arena *a, const Winograd *k, const float *data)
+winograd_error(Arena *a, const Winograd *k, const void *data)
 {
     uint32_t m = k->tile, t = m + WINOGRAD_WINDOW - 1;
     int64_t channels = count_points(k, k->sum), outputs = count_points(k, k->own & ~k->sum);

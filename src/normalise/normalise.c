@@ -3,13 +3,21 @@
 
 #include "ref/ref.h"
 
+#include <string.h>
+
 /* Points that a nest of constants may visit for each byte of its result: a layout visits one for each element,
  * a transform of a filter some dozens. */
-enum { POINTS_PER_BYTE = 64 };
+enum { POINTS_PER_BYTE = 64,
+       WIDENING_CODE = 2 };          /* instructions of a read that is converted */
+
+/* A value of the old graph that is computed where it is read: of constants, inputs of the nest, values of the new graph. */
+typedef struct { const Node *node; const Nest *nest; const ValueId *in; } Wide;
 
 typedef struct {
     Ctx *ctx;
     Graph *to;
+    ValueId *map;                    /* of values of the old graph; 0 of those that are wide */
+    Wide *wide;                      /* [from->value.n]; nest NULL: it is none */
     int64_t max_bytes;
     bool pairs;
     int64_t worth;                   /* operations that are worth a thread */
@@ -24,6 +32,15 @@ static bool
 is_constant(const Normal *m, const Scalar *s)
 {
     return s->op == S_LOAD && s->u.load.slot < m->nest->nin && m->to->value.at[m->value[s->u.load.slot]].data;
+}
+
+/* The read of a constant, which may be widened there; NULL: it is none. */
+static const Scalar *
+constant_read(const Normal *m, const Scalar *s)
+{
+    while (s->op == S_CAST)
+        s = s->arg[0];
+    return is_constant(m, s) ? s : NULL;
 }
 
 /* The coefficient of an axis in an index, 0 if it is not a number. */
@@ -73,7 +90,7 @@ list_axes(const Nest *n, AxisSet set, uint32_t *axis, uint32_t count)
 static void
 turn_sums(Normal *m, const Contraction *view)
 {
-    const Scalar *moving = is_constant(m, view->a) ? view->b : is_constant(m, view->b) ? view->a : NULL;
+    const Scalar *moving = constant_read(m, view->a) ? view->b : constant_read(m, view->b) ? view->a : NULL;
 
     if (!moving || moving->op != S_LOAD)
         return;
@@ -203,10 +220,9 @@ plain_product(Normal *m)
     turn_sums(m, &view);
     if (!m->nest || !nest_contraction(m->ctx, m->nest, &view))
         return false;
-    if (is_constant(m, view.a))
-        relay_constant(m, view.a, &view, view.row);
-    else if (is_constant(m, view.b))
-        relay_constant(m, view.b, &view, view.col);
+    const Scalar *a = constant_read(m, view.a), *b = constant_read(m, view.b);
+    if (a || b)
+        relay_constant(m, a ? a : b, &view, a ? view.row : view.col);
     return nest_contraction(m->ctx, m->nest, &view) && !gather_columns(m, &view, m->value[m->nest->nin]);
 }
 
@@ -389,24 +405,101 @@ is_output(const Graph *g, ValueId v)
     return false;
 }
 
+/* ---- constants that are computed where they are read ---------------------------------------------------------- */
+
+static int64_t
+stored_bytes(const Normal *m)
+{
+    int64_t sum = 0, bytes;
+
+    for (uint32_t i = 0; i < m->nest->nin; i++)
+        if (!type_static_bytes(m->to->value.at[m->value[i]].type, &bytes) || add_overflows(sum, bytes, &sum))
+            return INT64_MAX;
+    return sum;
+}
+
+/* Does the reader take the value in so? A product stays one, and its schedule computes an operand once as it copies it, or as it
+ * loads it. Elsewhere a value that is read again and again is widened and no more. */
 static bool
-normalise_node(Normal *m, const Graph *from, ValueId *map)
+takes(Ctx *c, const Nest *before, const Nest *after, const Nest *wide)
+{
+    Contraction x, y;
+
+    if (nest_contraction(c, before, &x))
+        return nest_contraction(c, after, &y) && !x.row == !y.row && !x.col == !y.col && __builtin_popcountll(y.batch) <= __builtin_popcountll(x.batch);
+    return nest_code(c, wide) <= WIDENING_CODE || (!nest_axes_of_kind(after, AXIS_REDUCE) && !nest_axes_of_kind(after, AXIS_SCAN));
+}
+
+/* The wide value v becomes one of the new graph: a constant, or where it is too large for that, the result of a nest. */
+static ValueId
+settle_wide(Normal *m, const Graph *from, ValueId v)
+{
+    const Wide *w = &m->wide[v];
+
+    if (!m->map[v] && !(m->map[v] = compute(m, w->nest, w->in, from->value.at[v].name))) {
+        ValueId *value = NEW_ARRAY(m->ctx->arena, ValueId, w->nest->nin + 1);
+        memcpy(value, w->in, w->nest->nin * sizeof *value);
+        value[w->nest->nin] = m->map[v] = graph_copy_value(m->to, from, v);
+        graph_call_nest(m->to, w->nest, w->node->loc, w->node->origin, value, value + w->nest->nin);
+    }
+    return m->map[v];
+}
+
+/* The node's nest and the values of its inputs, wide ones put into it where it takes them; room for its outputs behind. */
+static void
+take_inputs(Normal *m, const Graph *from)
 {
     const Node *n = m->node;
-    uint32_t nin = n->in.count, nout = n->out.count;
+    uint32_t count = n->in.count, most = count + n->out.count;
+
+    for (uint32_t i = 0; i < count; i++) {
+        const Wide *w = &m->wide[node_in(from, n, i)];
+        most += w->nest ? w->nest->nin : 0;
+    }
+    m->value = NEW_ARRAY(m->ctx->arena, ValueId, most);
+    for (uint32_t i = 0; i < count; i++)
+        m->value[i] = m->map[node_in(from, n, i)];
+    for (uint32_t i = 0, slot = 0; i < n->in.count; i++, slot++) {
+        ValueId v = node_in(from, n, i);
+        const Wide *w = &m->wide[v];
+        if (!w->nest)
+            continue;
+        const Nest *with = m->map[v] ? NULL : nest_inline(m->ctx, m->nest, slot, w->nest, 0);
+        with = with ? nest_simplify(m->ctx, with) : NULL;
+        if (!with || !takes(m->ctx, m->nest, with, w->nest)) {
+            m->value[slot] = settle_wide(m, from, v);
+            continue;
+        }
+        m->nest = with;                              /* the other inputs stay in order, the wide value's come behind */
+        memmove(m->value + slot, m->value + slot + 1, (--count - slot) * sizeof *m->value);
+        memcpy(m->value + count, w->in, w->nest->nin * sizeof *m->value);
+        count += w->nest->nin;
+        slot--;
+    }
+}
+
+static bool
+normalise_node(Normal *m, const Graph *from)
+{
+    ValueId *map = m->map;
+    const Node *n = m->node;
+    uint32_t nout = n->out.count;
 
     m->nest = nest_simplify(m->ctx, n->nest);
     if (!m->nest)
         return false;
-    m->value = NEW_ARRAY(m->ctx->arena, ValueId, nin + nout);
-    for (uint32_t i = 0; i < nin; i++)
-        m->value[i] = map[node_in(from, n, i)];
+    take_inputs(m, from);
     ValueId only = nout == 1 ? node_out(from, n, 0) : 0;
-    if (only && only_constants(m) && !is_output(from, only) &&
-        (map[only] = compute(m, m->nest, m->value, from->value.at[only].name)))
-        return true;
+    if (only && only_constants(m) && !is_output(from, only)) {
+        if (nest_widens(m->ctx, m->nest, stored_bytes(m))) {
+            m->wide[only] = (Wide){ n, m->nest, m->value };
+            return true;
+        }
+        if ((map[only] = compute(m, m->nest, m->value, from->value.at[only].name)))
+            return true;
+    }
     for (uint32_t i = 0; i < nout; i++)
-        m->value[nin + i] = map[node_out(from, n, i)] = graph_copy_value(m->to, from, node_out(from, n, i));
+        m->value[m->nest->nin + i] = map[node_out(from, n, i)] = graph_copy_value(m->to, from, node_out(from, n, i));
     share_places(m);
     if (plain_product(m))
         return true;
@@ -422,16 +515,26 @@ normalise_node(Normal *m, const Graph *from, ValueId *map)
 Graph *
 normalise_nests(const Graph *g, int64_t max_bytes, bool pairs, int64_t worth)
 {
+    Arena *scratch = arena_child(g->arena);
     ValueId *map;
+    bool ok = true;
     Normal m = { .ctx = g->ctx, .to = graph_rebuild(g, &map), .max_bytes = max_bytes, .pairs = pairs, .worth = worth };
 
-    for (NodeId id = 1; id < g->node.n; id++) {
+    m.map = map;
+    m.wide = NEW_ARRAY(scratch, Wide, g->value.n);
+    for (NodeId id = 1; id < g->node.n && ok; id++) {
         m.node = &g->node.at[id];
-        if (m.node->callee != CALL_NEST)
-            graph_copy_node(m.to, g, id, map);
-        else if (!normalise_node(&m, g, map))
-            return NULL;
+        if (m.node->callee == CALL_NEST) {
+            ok = normalise_node(&m, g);
+            continue;
+        }
+        for (uint32_t i = 0; i < m.node->in.count; i++)
+            if (m.wide[node_in(g, m.node, i)].nest)
+                settle_wide(&m, g, node_in(g, m.node, i));
+        graph_copy_node(m.to, g, id, map);
     }
-    graph_finish(m.to, g, map);
-    return m.to;
+    if (ok)
+        graph_finish(m.to, g, map);
+    arena_free(scratch);
+    return ok ? m.to : NULL;
 }

@@ -6,6 +6,9 @@
  * A node that only gives a constant another shape shares its bytes, however many.
  * A node that cannot be run (an index outside its tensor, say) stays as it is: it may never be
  * reached, and if it is, the run reports it. Outputs of the graph stay computed.
+ * What takes more memory than what it is computed of, and is little work (nest_widens), stays a node of constants: weights in
+ * bf16 or of 4 bits stay as narrow as the model has them, and `normalise` puts the node into its readers. It is computed
+ * only for nodes that are folded themselves.
  *
  * Cost    that of the interpreter on the folded nodes; what is computed is at most max_bytes each. All together
  *         they visit at most FREE_POINTS points and POINTS_PER_BYTE for each byte of the model's
@@ -16,7 +19,17 @@
 #define FREE_POINTS ((int64_t)1 << 24)
 #define POINTS_PER_BYTE 8
 
-typedef struct { Rebuild r; int64_t max_bytes, points; /* left to visit */ } Fold;
+/* A value of the old graph that stays a node of constants. */
+typedef struct {
+    int64_t stored;                  /* bytes of the constants that it is computed of; 0: it is none such */
+    void *data;                      /* its contents, once a folded reader has asked for them */
+} Wide;
+
+typedef struct {
+    Rebuild r;
+    int64_t max_bytes, points;       /* left to visit */
+    Wide *wide;                      /* [from->value.n] */
+} Fold;
 
 static int64_t
 points_allowed(const Graph *g)
@@ -93,18 +106,24 @@ static_tensor(const Type *t, const void *data, Tensor *out)
     return true;
 }
 
+/* What is known of the node's inputs: all are constants, or nodes of constants. *stored: bytes of those. */
 static bool
-inputs_are_constant(const Rebuild *r, const Node *n, OpCall *call, Tensor *in)
+inputs_are_constant(const Fold *f, const Node *n, OpCall *call, Tensor *in, int64_t *stored)
 {
+    const Rebuild *r = &f->r;
     const void **data = NEW_ARRAY(r->scratch, const void *, n->in.count + 1);
     Known *known = NEW_ARRAY(r->scratch, Known, n->in.count + 1);
+    int64_t bytes;
+    *stored = 0;
     for (uint32_t i = 0; i < n->in.count; i++) {
-        ValueId v = r->map[node_in(r->from, n, i)];
+        ValueId old = node_in(r->from, n, i), v = r->map[old];
         if (!v)
             continue;
-        data[i] = r->to->value.at[v].data;
-        known[i] = r->to->value.at[v].known;
-        if (!data[i] || !static_tensor(r->to->value.at[v].type, data[i], &in[i]))
+        const Value *value = &r->to->value.at[v];
+        data[i] = f->wide[old].stored ? f->wide[old].data : value->data;
+        known[i] = value->known;
+        if ((!data[i] && !f->wide[old].stored) || !static_tensor(value->type, data[i], &in[i]) || !type_static_bytes(value->type, &bytes) ||
+            add_overflows(*stored, f->wide[old].stored ? f->wide[old].stored : bytes, stored))
             return false;
     }
     call->data = data;
@@ -172,6 +191,64 @@ run_quietly(Fold *f, const OpCall *call, const Type *const *type, int64_t larges
     return false;
 }
 
+/* ---- nodes of constants that stay ----------------------------------------------------------------------- */
+
+static bool
+is_wide(const Fold *f, const OpCall *call, const Type *const *type, int64_t stored)
+{
+    Ctx *c = f->r.from->ctx;
+    Expansion e = {0};
+    return call->nout == 1 && stored && op_expand(c, call, type, &e) && e.call.n == 1 && nest_widens(c, e.call.at[0].nest, stored);
+}
+
+typedef struct { NodeId id; bool inputs_done; } Visit;
+
+/* The contents of a wide value and of all wide ones that it is computed of: a loop, since the model decides how many. */
+static bool
+compute_wide(Fold *f, ValueId wanted)
+{
+    const Graph *g = f->r.from;
+    VEC(Visit) stack = {0};
+    bool ok = true;
+
+    VEC_PUSH(f->r.scratch, &stack, ((Visit){ g->value.at[wanted].def, false }));
+    while (stack.n && ok) {
+        Visit *at = &stack.at[stack.n - 1];
+        const Node *n = &g->node.at[at->id];
+        Wide *w = &f->wide[node_out(g, n, 0)];
+        if (at->inputs_done || w->data) {
+            OpCall call = graph_op_call(g, f->r.scratch, at->id);
+            Tensor *in = NEW_ARRAY(f->r.scratch, Tensor, n->in.count + 1), out;
+            const Type *type;
+            int64_t largest, stored;
+            ok = w->data || (result_types(&f->r, n, &type, &largest) && inputs_are_constant(f, n, &call, in, &stored) &&
+                             run_quietly(f, &call, &type, largest, in, &out) && (w->data = out.data));
+            stack.n--;
+            continue;
+        }
+        at->inputs_done = true;
+        for (uint32_t i = 0; i < n->in.count; i++) {
+            ValueId v = node_in(g, n, i);
+            if (v && f->wide[v].stored && !f->wide[v].data)
+                VEC_PUSH(f->r.scratch, &stack, ((Visit){ g->value.at[v].def, false }));
+        }
+    }
+    return ok;
+}
+
+static bool
+compute_wide_inputs(Fold *f, const Node *n)
+{
+    for (uint32_t i = 0; i < n->in.count; i++) {
+        ValueId v = node_in(f->r.from, n, i);
+        if (v && f->wide[v].stored && !f->wide[v].data && !compute_wide(f, v))
+            return false;
+    }
+    return true;
+}
+
+/* ---- nodes ------------------------------------------------------------------------------------------------ */
+
 static bool
 fold_node(Fold *f, NodeId id)
 {
@@ -181,7 +258,7 @@ fold_node(Fold *f, NodeId id)
     uint32_t nin = n->in.count, nout = n->out.count;
     const Type **type = NEW_ARRAY(r->scratch, const Type *, nout + 1);
     Tensor *in = NEW_ARRAY(r->scratch, Tensor, nin + 1), *out = NEW_ARRAY(r->scratch, Tensor, nout + 1);
-    int64_t largest;
+    int64_t largest, stored;
     if (n->callee != CALL_OP || nout == 0 || !result_types(r, n, type, &largest))
         return false;
     ValueId only = node_out(g, n, 0);
@@ -190,7 +267,13 @@ fold_node(Fold *f, NodeId id)
         return true;
     }
     OpCall call = graph_op_call(g, r->scratch, id);
-    if (!inputs_are_constant(r, n, &call, in) || !run_quietly(f, &call, type, largest, in, out))
+    if (!inputs_are_constant(f, n, &call, in, &stored))
+        return false;
+    if (only && is_wide(f, &call, type, stored)) {
+        f->wide[only].stored = stored;
+        return false;
+    }
+    if (!compute_wide_inputs(f, n) || !inputs_are_constant(f, n, &call, in, &stored) || !run_quietly(f, &call, type, largest, in, out))
         return false;
     for (uint32_t i = 0; i < nout; i++)
         if (node_out(g, n, i))
@@ -204,6 +287,7 @@ rewrite_fold(const Graph *g, int64_t max_bytes)
     g = rewrite_dce(g);              /* what nobody reads is not worth computing */
     Fold f = { .max_bytes = max_bytes, .points = points_allowed(g) };
     rebuild_begin(&f.r, g);
+    f.wide = NEW_ARRAY(f.r.scratch, Wide, g->value.n);
     for (NodeId id = 1; id < g->node.n; id++)
         if (!fold_node(&f, id))
             graph_copy_node(f.r.to, g, id, f.r.map);

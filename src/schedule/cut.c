@@ -95,8 +95,8 @@ digit_part(Digit d)
     return (FormatPart){(uint8_t)d.dim, d.step, d.top ? 0 : d.extent};
 }
 
-const Format *
-cut_format(Ctx *c, const Nest *n, const Scalar *load, const uint32_t *list, uint32_t nlist, uint32_t run, const uint32_t *sums, uint32_t nsum, int64_t width)
+static const Format *
+panels_of(Ctx *c, const Nest *n, const Scalar *load, const uint32_t *list, uint32_t nlist, uint32_t run, const uint32_t *sums, uint32_t nsum, int64_t width)
 {
     Digit digit[NEST_MAX_AXES];
     AxisSet used, tile = 0, sum = 0;
@@ -132,6 +132,61 @@ cut_format(Ctx *c, const Nest *n, const Scalar *load, const uint32_t *list, uint
     Format *f = NEW(c->arena, Format);
     *f = (Format){np, part};
     return f;
+}
+
+typedef struct {
+    const Draft *w;
+    const Part *part;
+    const uint32_t *list, *sum;
+    uint32_t nlist, run, nsum;
+    int64_t width;
+    Text text;
+    uint64_t laid;                   /* slots */
+    bool ok;
+} Lay;
+
+static bool
+is_known(void *user, uint32_t slot)
+{
+    const Lay *l = user;
+    uint32_t buffer = l->part->buffer[slot];
+    return buffer < l->w->p->k->nin && l->w->constant[buffer];
+}
+
+/* A read that does not vary within a tile is where it is. */
+static void
+lay_read(void *user, const Scalar *s)
+{
+    Lay *l = user;
+    uint32_t sum[NEST_MAX_AXES], nsum = 0, slot = s->op == S_LOAD ? s->u.load.slot : 0;
+    AxisSet tile = 0;
+
+    for (uint32_t i = l->nlist - l->run; i < l->nlist; i++)
+        tile |= (AxisSet)1 << l->list[i];
+    if (s->op != S_LOAD || !(s->axes & tile) || !l->ok)
+        return;
+    for (uint32_t i = 0; i < l->nsum; i++)
+        if (s->axes >> l->sum[i] & 1)
+            sum[nsum++] = l->sum[i];
+    const Format *f = panels_of(l->w->c, l->part->nest, s, l->list, l->nlist, l->run, sum, nsum, l->width);
+    l->ok = f && slot < 64 && !(l->laid >> slot & 1);
+    if (!l->ok)
+        return;
+    l->laid |= (uint64_t)1 << slot;
+    text_printf(&l->text, "lay %s as ", l->w->p->k->buffer.at[l->part->buffer[slot]].name);
+    format_print(&l->text, f);
+    text_add(&l->text, "\n");
+}
+
+const char *
+cut_lay(const Draft *w, uint32_t part, const Scalar *factor, const uint32_t *list, uint32_t nlist, uint32_t run, const uint32_t *sum, uint32_t nsum, int64_t width)
+{
+    Lay l = { w, &w->p->k->part[part], list, sum, nlist, run, nsum, width, { .arena = w->a }, 0, true };
+
+    if (!nest_constant_read(w->c, factor, is_known, &l))
+        return NULL;
+    scalar_visit(w->c, factor, lay_read, &l);
+    return l.ok && l.laid ? text_str(&l.text) : NULL;
 }
 
 /* A convolution's columns lie in an image when the axes that slide are exactly the one column index. A

@@ -22,8 +22,9 @@ typedef struct {
 
 bool cut_contraction(Low *l, Cut *out);
 
-/* The format in which a constant operand lies as tiles of `width` points of the last `run` axes of the list are read:
- * [outer…, tile // width, sums…, tile % width]. NULL: its dimensions are not such axes, each once. */
-const Format *cut_format(Ctx *c, const Nest *n, const Scalar *load, const uint32_t *list, uint32_t nlist, uint32_t run, const uint32_t *sum, uint32_t nsum, int64_t width);
+/* How the constants lie that a factor of a part is made of, as tiles of `width` points of the last `run` axes of the list are read:
+ * [outer…, tile // width, sums…, tile % width]. Lines `lay …`; NULL: it is made of something else, or its dimensions are not such
+ * axes, each once. */
+const char *cut_lay(const Draft *w, uint32_t part, const Scalar *factor, const uint32_t *list, uint32_t nlist, uint32_t run, const uint32_t *sum, uint32_t nsum, int64_t width);
 
 #endif

@@ -42,23 +42,13 @@ typedef struct {
     const char *part;                /* what it makes */
     int64_t lanes;
     const char *lane;                /* the loop over the lanes of a vector */
-    bool a_constant, b_constant;     /* and bare reads: they can lie as wanted */
+    bool a_constant, b_constant;     /* they can lie as wanted */
+    bool widened;                    /* the columns' constant is computed once for all rows, by the task that copies it */
     bool a_direct, b_direct;         /* can be read where they are */
     int64_t nrows, ncols, depth;     /* -1: not known */
 } Gemm;
 
 /* ---- operands ------------------------------------------------------------------------------------------ */
-
-/* Of a narrower type it stays so, and is widened as it is read. */
-static const Scalar *
-constant_load(const Gemm *g, const Scalar *s)
-{
-    const Points *p = g->w->p;
-
-    while (s->op == S_CAST)
-        s = s->arg[0];
-    return s->op == S_LOAD && g->w->constant[p->k->part[0].buffer[s->u.load.slot]] ? s : NULL;
-}
 
 /* Rows of A can be broadcast from where they are: the offset is linear in the row and in every sum. */
 static bool
@@ -95,18 +85,9 @@ static const char *
 lay(const Gemm *g, const Scalar *operand, bool rows, int64_t width)
 {
     const Cut *cut = &g->cut;
-    const Nest *n = g->l->n;
-    const Scalar *load = constant_load(g, operand);
-    const Format *f = rows ? cut_format(g->w->c, n, load, cut->row, cut->nrow, cut->row_run, cut->sum, cut->nsum, width)
-                           : cut_format(g->w->c, n, load, cut->col, cut->ncol, cut->col_run, cut->sum, cut->nsum, width);
-    Text t = { .arena = g->w->a };
 
-    if (!f)
-        return NULL;
-    text_printf(&t, "lay %s as ", g->w->p->k->buffer.at[g->w->p->k->part[0].buffer[load->u.load.slot]].name);
-    format_print(&t, f);
-    text_add(&t, "\n");
-    return text_str(&t);
+    return rows ? cut_lay(g->w, 0, operand, cut->row, cut->nrow, cut->row_run, cut->sum, cut->nsum, width)
+                : cut_lay(g->w, 0, operand, cut->col, cut->ncol, cut->col_run, cut->sum, cut->nsum, width);
 }
 
 /* ---- the program --------------------------------------------------------------------------------------- */
@@ -133,7 +114,7 @@ write_columns(const Gemm *g, Text *t, const char *at, const char *sums)
     long long lanes = g->lanes;
 
     text_printf(t, "stage rhs at %s -> pack scratch of jq %s jv\n", at, sums);
-    if (cut->nsum && columns_are_one(g) && is_unit(g->l, cut->k.b, cut->sum[cut->nsum - 1])) {
+    if (cut->nsum && !g->widened && columns_are_one(g) && is_unit(g->l, cut->k.b, cut->sum[cut->nsum - 1])) {
         const char *last = last_of(sums);
         text_printf(t, "order pack.jv pack.%s\nsplit pack.%s by %lld -> kv kl\nrun pack.kl vector\n", last, last, lanes);
     } else if (cut->col_run > 1 && !columns_are_one(g)) {
@@ -232,7 +213,7 @@ write_tile(const Gemm *g, const Tile *x)
     if (x->image) {
         text_printf(&t, "image rhs at task -> image\n");
         write_unrolled_window(g, &t);
-    } else if (!lay_b && pads) {
+    } else if (g->widened || (!lay_b && pads)) {
         write_columns(g, &t, x->depth ? "kb" : "task", text_str(&sums));
     }
     if (x->row_image)
@@ -470,7 +451,6 @@ write_contraction(Draft *w)
 
     if (!cut_contraction(&low, &g.cut))
         return false;
-    const Scalar *a = constant_load(&g, g.cut.k.a), *b = constant_load(&g, g.cut.k.b);
     const Part *part = &p->k->part[0];
     g.part = p->k->buffer.at[part->buffer[part->nest->write[0].out]].name;
     g.lanes = machine_lanes(p->m, g.cut.k.reduce->dtype);
@@ -478,8 +458,8 @@ write_contraction(Draft *w)
     g.nrows = expr_or(g.cut.rows, -1);
     g.ncols = expr_or(g.cut.cols, -1);
     g.depth = expr_or(g.cut.depth, -1);
-    g.a_constant = a && lay(&g, a, true, 2);
-    g.b_constant = b && lay(&g, b, false, g.lanes);
+    g.a_constant = lay(&g, g.cut.k.a, true, 2) != NULL;
+    g.b_constant = lay(&g, g.cut.k.b, false, g.lanes) != NULL;
     g.a_direct = rows_in_place(&g);
     g.b_direct = columns_are_one(&g) && is_unit(&low, g.cut.k.b, g.cut.col[g.cut.ncol - 1]);
     best_shapes(&g, best);
@@ -494,12 +474,14 @@ write_contraction(Draft *w)
         if (g.cut.nsum && g.cut.row_run && !g.a_constant && !g.cut.windowed && g.nrows >= 0 && g.ncols >= 0 && g.depth > 0)
             write_shape_blocked(&g, best[i]);
     }
-    /* A narrow constant is widened as it is read; or once for all rows, by the task that copies it. */
-    bool narrow = g.b_constant && b->dtype != g.cut.k.reduce->dtype;
-    g.b_constant = g.b_constant && !narrow;
-    for (int i = 0; i < SHAPES && best[i].rows && narrow; i++)
-        write_shape(&g, best[i], g.cut.windowed);
-    g.b_constant |= narrow;
+    /* What is computed of constants as it is read is so for each tile of rows; or once for all of them. */
+    g.widened = g.b_constant && g.cut.k.b->op != S_LOAD;
+    for (int i = 0; i < SHAPES && best[i].rows && g.widened; i++) {
+        write_shape(&g, best[i], false);
+        if (g.cut.rows_windowed)
+            write_shape_row_image(&g, best[i]);
+    }
+    g.widened = false;
     /* With few rows nothing is gained by copying columns that lie well. */
     if (g.b_direct && g.nrows >= 0 && g.nrows <= (int64_t)p->m->vector_registers / 2)
         for (int64_t vectors = 1; vectors <= (g.ncols < 0 ? 1 : 4); vectors *= 2)

@@ -97,23 +97,10 @@ write_product(const Separable *s, const Tile *x, Text *t)
 static const char *
 lay_rows(const Separable *s, int64_t height)
 {
-    Draft *w = s->w;
     const Cut *cut = &s->cut;
-    const Part *part = &w->p->k->part[1];
-    const Scalar *a = cut->k.a;
-    Text t = { .arena = w->a };
+    const char *lines = cut_lay(s->w, 1, cut->k.a, cut->row, cut->nrow, cut->row_run, cut->sum, cut->nsum, height);
 
-    while (a->op == S_CAST)
-        a = a->arg[0];
-    if (a->op != S_LOAD || part->buffer[a->u.load.slot] >= w->p->k->nin || !w->constant[part->buffer[a->u.load.slot]])
-        return "";
-    const Format *f = cut_format(w->c, part->nest, a, cut->row, cut->nrow, cut->row_run, cut->sum, cut->nsum, height);
-    if (!f)
-        return "";
-    text_printf(&t, "lay %s as ", w->p->k->buffer.at[part->buffer[a->u.load.slot]].name);
-    format_print(&t, f);
-    text_add(&t, "\n");
-    return text_str(&t);
+    return lines ? lines : "";
 }
 
 static void

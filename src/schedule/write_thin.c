@@ -15,40 +15,20 @@ typedef struct {
     const char *lane;                /* the loop over the lanes of a vector */
 } Thin;
 
-/* How the columns' operand is to lie in panels of so many; "" where it is no constant. NULL: it cannot. */
-static const char *
-lay_of(const Thin *g, int64_t width)
-{
-    const Points *p = g->w->p;
-    const Scalar *b = g->cut.k.b;
-    Text t = { .arena = g->w->a };
-
-    while (b->op == S_CAST)
-        b = b->arg[0];
-    if (b->op != S_LOAD || !g->w->constant[p->k->part[0].buffer[b->u.load.slot]])
-        return NULL;
-    const Format *f = cut_format(g->w->c, g->l->n, b, g->cut.col, g->cut.ncol, g->cut.col_run, g->cut.sum, g->cut.nsum, width);
-    if (!f)
-        return NULL;
-    text_printf(&t, "lay %s as ", p->k->buffer.at[p->k->part[0].buffer[b->u.load.slot]].name);
-    format_print(&t, f);
-    return text_str(&t);
-}
-
 static void
 write_panels(const Thin *g, const char *part, int64_t vectors, int64_t panels)
 {
     Draft *w = g->w;
     const Cut *cut = &g->cut;
     Text t = { .arena = w->a };
-    const char *lay = lay_of(g, vectors * g->lanes);
+    const char *lay = cut_lay(w, 0, cut->k.b, cut->col, cut->ncol, cut->col_run, cut->sum, cut->nsum, vectors * g->lanes);
     const char *rows = axis_names(w, 0, cut->row, cut->nrow), *sums = axis_names(w, 0, cut->sum, cut->nsum);
     const char *batch = axis_names(w, 0, cut->batch, cut->nbatch), *outer = axis_names(w, 0, cut->col, cut->ncol - cut->col_run);
     const char *cols = axis_names(w, 0, cut->col + cut->ncol - cut->col_run, cut->col_run);
 
     if (!lay)
         return;
-    text_printf(&t, "%s\norder %s %s %s %s %s\nfuse %s -> j_\n", lay, batch, outer, rows, cols, sums, cols);
+    text_printf(&t, "%sorder %s %s %s %s %s\nfuse %s -> j_\n", lay, batch, outer, rows, cols, sums, cols);
     text_printf(&t, "split j_ by %lld -> jp jv exact\nsplit jv by %lld -> jr %s exact\nsplit jp by %lld -> jt jq exact\n",
                 (long long)(vectors * g->lanes), (long long)g->lanes, g->lane, (long long)panels);
     text_printf(&t, "order %s %s jt %s %s jq jr %s\nfuse %s %s jt -> task\nhold %s at task -> acc reg\n", batch, outer, sums, rows, g->lane, batch, outer, part);

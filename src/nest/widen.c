@@ -1,0 +1,22 @@
+/* widen: constants that take less memory as what they are computed of.
+ *
+ * Weights in bf16 that a model casts to f32, or 4-bit ones that it multiplies by scales, take two to eight times as much when
+ * they have been computed. Whoever reads them can compute them as it reads them: a few instructions a vector, and fewer
+ * bytes to bring. So such a nest is no constant to fold, but a part of the nests that read it.
+ */
+#include "nest/walk.h"
+
+enum { LEAST_BYTES = 1 << 16,        /* less is not worth a nest's trouble: all of it stays in a near cache */
+       MOST_CODE = 8 };              /* instructions a point, reads among them: a value of more is worth its memory */
+
+bool
+nest_widens(Ctx *c, const Nest *n, int64_t stored)
+{
+    const Type *t = n->param[n->nin].type;
+    int64_t bytes;
+
+    if (n->nout != 1 || n->nwrite != 1 || !write_is_plain(c, n, &n->write[0]) || nest_leaves_gaps(n) || nest_axes_of_kind(n, AXIS_REDUCE) ||
+        nest_axes_of_kind(n, AXIS_SCAN))
+        return false;
+    return type_static_bytes(t, &bytes) && bytes >= LEAST_BYTES && bytes > stored && nest_code(c, n) <= MOST_CODE;
+}

@@ -1,0 +1,114 @@
+"""Weights that a model stores in fewer bits than it computes with stay so in what is compiled, and give what the model means.
+
+Each kind of weight, by each way to read it: as a product's factor, turned, in a convolution, row by row; by two readers, or in
+a sum, which is computed while compiling.
+"""
+import json
+import os
+import pathlib
+import re
+import subprocess
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto as T
+from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("TENON_BUILD", ROOT / "build"))
+TENON = os.environ.get("TENON", str(BUILD / "tenon"))
+BITS = {"bfloat16": 16, "float16": 16, "int8": 8, "uint8": 8, "int4": 8}        # int4 takes a byte each
+READERS = ["matmul", "turned", "gemm", "conv", "strided conv", "rows", "tied", "sum"]
+
+
+def stored(r, kind, shape):
+    """The nodes that make the weight w of f32, and the constants, the bytes of which are given."""
+    if kind in ("bfloat16", "float16"):
+        x = r.standard_normal(shape).astype(ml_dtypes.bfloat16 if kind == "bfloat16" else np.float16)
+        return [helper.make_node("Cast", ["stored"], ["w"], to=T.FLOAT)], [numpy_helper.from_array(x, "stored")], x.size * 2
+    low, high = {"int8": (-127, 128), "uint8": (0, 256), "int4": (-8, 8)}[kind]
+    x, block = r.integers(low, high, shape), 32 if kind == "int4" else 0
+    scale = (r.random((shape[0] // block, *shape[1:]) if block else shape[0]) / 50 + 0.01).astype("f4")
+    constants = [numpy_helper.from_array(x.astype(ml_dtypes.int4 if block else kind), "stored"), numpy_helper.from_array(scale, "scale")]
+    if kind == "uint8":
+        constants.append(numpy_helper.from_array(np.full(shape[0], 128, "u1"), "zero"))
+    node = helper.make_node("DequantizeLinear", [c.name for c in constants], ["w"], axis=0, **({"block_size": block} if block else {}))
+    return [node], constants, x.size + scale.nbytes
+
+
+def model(r, kind, reader):
+    shape = (96, 64, 3, 3) if "conv" in reader else (320, 192)
+    nodes, constants, size = stored(r, kind, shape)
+    x, integer = ("n", {"turned": 192, "gemm": 192}.get(reader, 320)), reader in ("rows", "tied")
+    if reader in ("matmul", "sum"):
+        nodes.append(helper.make_node("MatMul", ["x", "w"], ["y"]))
+    elif reader == "turned":
+        nodes += [helper.make_node("Transpose", ["w"], ["t"], perm=[1, 0]), helper.make_node("MatMul", ["x", "t"], ["y"])]
+    elif reader == "gemm":
+        nodes.append(helper.make_node("Gemm", ["x", "w"], ["y"], transB=1))
+    elif "conv" in reader:
+        x = ("n", 64, 9, 10)
+        nodes.append(helper.make_node("Conv", ["x", "w"], ["y"], pads=[1] * 4, strides=[1 + (reader == "strided conv")] * 2))
+    else:
+        x = ("n",)
+        nodes.append(helper.make_node("Gather", ["w", "x"], ["y"]))
+    if reader == "tied":
+        nodes += [helper.make_node("Transpose", ["w"], ["t"], perm=[1, 0]), helper.make_node("MatMul", ["y", "t"], ["z"])]
+    elif reader == "sum":
+        nodes += [helper.make_node("ReduceSum", ["w"], ["s"], keepdims=0), helper.make_node("Add", ["y", "s"], ["z"])]
+    graph = helper.make_graph(nodes, "narrow", [helper.make_tensor_value_info("x", T.INT64 if integer else T.FLOAT, x)],
+                              [helper.make_empty_tensor_value_info(nodes[-1].output[0])], constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), x, size
+
+
+def weight_bytes(told):
+    number, unit = re.search(r"([0-9.]+) ([KM]?B) weights", json.loads(told)["summary"]).groups()
+    return float(number) * {"B": 1, "KB": 1 << 10, "MB": 1 << 20}[unit]
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("kind", BITS)
+def test_weights(kind, reader, tmp_path):
+    r = np.random.default_rng([list(BITS).index(kind), READERS.index(reader)])
+    made, dims, size = model(r, kind, reader)
+    onnx.save(made, tmp_path / "m.onnx")
+    # Convolutions as they are written: a transformed filter is wider by its nature.
+    told = subprocess.run([TENON, "compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so", "--json", "--exact", "--quick", "--cache-dir", BUILD / "conformance" / "cache"],
+                          capture_output=True, text=True, check=True).stdout
+    assert weight_bytes(told) < (2.3 if reader == "tied" else 1.3) * size + 4096      # for two readers it may lie in two orders
+    for n in (1, 2, 7, 40):
+        shape = [n if d == "n" else d for d in dims]
+        x = r.integers(0, 320, shape) if reader in ("rows", "tied") else r.standard_normal(shape).astype("f4")
+        np.save(tmp_path / "x.npy", x)
+        subprocess.run([TENON, "run", tmp_path / "m.so", "--input", f"x=@{tmp_path / 'x.npy'}", "--output-dir", tmp_path], capture_output=True, check=True)
+        [want] = ReferenceEvaluator(made).run(None, {"x": x})
+        got = np.load(tmp_path / f"{made.graph.output[0].name}.npy")
+        assert got.shape == want.shape and got.dtype == want.dtype
+        assert np.abs(got - want).max() <= 1e-5 * np.abs(want).max()
+
+
+def test_transformed(tmp_path):
+    """In a transform domain, together no more than the weights would take as f32."""
+    r = np.random.default_rng(3)
+    nodes, constants, x = [], [], "x"
+    for k in range(5):
+        w = (r.standard_normal((128, 128, 3, 3)) / 34).astype(ml_dtypes.bfloat16)
+        constants.append(numpy_helper.from_array(w, f"w{k}"))
+        nodes += [helper.make_node("Cast", [f"w{k}"], [f"f{k}"], to=T.FLOAT), helper.make_node("Conv", [x, f"f{k}"], [f"y{k}"], pads=[1] * 4)]
+        x = f"y{k}"
+    graph = helper.make_graph(nodes, "convs", [helper.make_tensor_value_info("x", T.FLOAT, (1, 128, 28, 28))], [helper.make_empty_tensor_value_info(x)], constants)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    onnx.save(made, tmp_path / "m.onnx")
+    arguments = [TENON, "compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so", "--target", "x86-64-v3", "--cache-dir", BUILD / "conformance" / "cache"]
+    told = subprocess.run([*arguments, "--json"], capture_output=True, text=True, check=True).stdout
+    dump = subprocess.run([*arguments, "--dump=layout", "--stop-after=layout"], capture_output=True, text=True, check=True).stdout
+    assert ": F(" in dump and "bytes more" in dump, dump[:2000]
+    assert weight_bytes(told) <= 5 * 4 * 128 * 128 * 9 + 4096
+    x = r.standard_normal((1, 128, 28, 28)).astype("f4")
+    np.save(tmp_path / "x.npy", x)
+    subprocess.run([TENON, "run", tmp_path / "m.so", "--input", f"x=@{tmp_path / 'x.npy'}", "--output-dir", tmp_path], capture_output=True, check=True)
+    [want] = ReferenceEvaluator(made).run(None, {"x": x})
+    assert np.abs(np.load(tmp_path / "y4.npy") - want).max() <= 1e-4 * np.abs(want).max()
