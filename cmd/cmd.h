@@ -28,7 +28,8 @@ typedef struct {
     double max_time;                 /* seconds; 0: not given */
     bool no_cache, no_fuse, plain, quick, exact, time, list_passes, example;
     const char *how;                 /* run, bench, verify: an option given that is about compiling */
-    Pairs dim, shape, format, io_format;
+    Pairs dim, shape, format, io_format, state;
+    int64_t state_capacity;
     bool explain_formats;
     /* inputs and outputs */
     Pairs input, expect, max_int;

@@ -89,6 +89,16 @@ read_orders(const Pairs *pairs)
     return order;
 }
 
+static const TnStateNames *
+read_states(const Pairs *pairs)
+{
+    TnStateNames *state = need(calloc((size_t)pairs->n + 1, sizeof *state));
+
+    for (int i = 0; i < pairs->n; i++)
+        state[i] = (TnStateNames){ pairs->at[i].name, pairs->at[i].value };
+    return state;
+}
+
 static void
 print_text(void *user, const char *text)
 {
@@ -121,7 +131,7 @@ compile_options_of(const Options *o, Progress *p, TnCompileOptions *out)
         .user = p, .time = o->time, .max_seconds = o->max_time, .max_depth = o->max_depth, .stopped = stop_asked,
         .max_trips = o->max_trips, .max_calls = o->max_calls, .seed = o->seed, .prefix = o->prefix, .example = o->example,
         .format = read_orders(&o->format), .nformat = o->format.n, .io_format = read_orders(&o->io_format), .nio_format = o->io_format.n,
-        .explain_formats = o->explain_formats,
+        .explain_formats = o->explain_formats, .state = read_states(&o->state), .nstate = o->state.n, .state_capacity = o->state_capacity,
     };
     int status = read_dims(o, out);
     return status ? status : read_shapes(o, out);
@@ -142,6 +152,7 @@ compile_options_free(TnCompileOptions *c)
     free_sizes(c);
     free((void *)c->format);
     free((void *)c->io_format);
+    free((void *)c->state);
 }
 
 static bool

@@ -73,6 +73,8 @@ static const Row rows[] = {
     { "formats",     0,   COMPILING, TAKES_TEXT,  FIELD(formats),    "HOW",     "how values between kernels lie: search (fastest, default), greedy, nchw, nhwc, none" },
     { "format",      0,   COMPILING, TAKES_PAIR,  FIELD(format),     "V=nhwc",  "value V between kernels lies so; or as 0,2,3,1; repeat for more" },
     { "io-format",   0,   COMPILING, TAKES_PAIR,  FIELD(io_format),  "X=nhwc",  "input or output X comes so: a camera's frame needs no transposing; or 0,2,3,1" },
+    { "state",       0,   COMPILING, TAKES_PAIR,  FIELD(state),      "X=Y",     "input X is output Y of the run before, kept in between: 'past.*=present.*'" },
+    { "state-capacity", 0, COMPILING, TAKES_COUNT, FIELD(state_capacity), "N",  "of a state: rows that it holds at most (default: as memory allows)" },
     { "explain-formats", 0, C,       TAKES_FLAG,  FIELD(explain_formats), NULL, "tell how each value lies, why, and what the second best would cost" },
     { "exact",       0,   COMPILING, TAKES_FLAG,  FIELD(exact),      NULL,      "sums as the model says: no convolution in a transform domain (Winograd)" },
     { "library",     0,   COMPILING, TAKES_TEXT,  FIELD(library),    "FILE",    "operators of your own, as C functions of a shared library (see doc/operators.md)" },
@@ -396,6 +398,7 @@ options_free(Options *o)
     free_pairs(&o->shape);
     free_pairs(&o->format);
     free_pairs(&o->io_format);
+    free_pairs(&o->state);
     free_pairs(&o->input);
     free_pairs(&o->expect);
     free_pairs(&o->max_int);

@@ -99,6 +99,7 @@ typedef struct TnValueInfo {
     const char *const *dim_text;     /* "batch", "3", "2*n + 1" */
     const char *format;              /* "nhwc": how its dimensions lie, where io_format said so; NULL: as in the model */
 } TnValueInfo;
+/* What a run takes and gives; states are the session's own and not among them. */
 TN_API int32_t tn_model_inputs(const TnModel *m);
 TN_API int32_t tn_model_outputs(const TnModel *m);
 TN_API TnStatus tn_model_input(const TnModel *m, int32_t i, TnValueInfo *out);
@@ -106,6 +107,19 @@ TN_API TnStatus tn_model_output(const TnModel *m, int32_t i, TnValueInfo *out);
 TN_API const char *tn_model_summary(const TnModel *m);   /* one line: target, kernels, weights */
 TN_API int32_t tn_model_kernels(const TnModel *m);
 TN_API const char *tn_model_kernel(const TnModel *m, int32_t i);   /* the nodes it came from; NULL if there is no i-th */
+
+/* A state: an output that is an input of the next run, kept by the session in between (--state). */
+typedef struct TnState {
+    size_t size;
+    const char *input, *output;      /* what the model calls it before and after a run */
+    const char *dtype;
+    int32_t rank;
+    const char *const *dim_text;     /* of the input, as it lies in memory */
+    int32_t axis;                    /* of these, along which each run adds to it; -1: it is replaced as a whole */
+    int32_t in_place;                /* 1: it grows at its end and is never copied */
+} TnState;
+TN_API int32_t tn_model_states(const TnModel *m);
+TN_API TnStatus tn_model_state(const TnModel *m, int32_t i, TnState *out);
 
 /* What must hold between sizes, checked at every run: "Add \"/m/Add\": axis 1 of both inputs: n == m". */
 TN_API int32_t tn_model_checks(const TnModel *m);
@@ -126,6 +140,7 @@ typedef struct TnSessionOptions {
     size_t size;
     int32_t threads;                 /* 0: as many as the affinity mask and the cgroup allow */
     const TnThreadPool *pool;        /* the caller's instead, or NULL */
+    int64_t state_capacity;          /* rows that a state may hold; 0: as compiled (--state-capacity), else as memory allows */
 } TnSessionOptions;
 TN_API TnStatus tn_session_new(TnContext *ctx, TnModel *m, const TnSessionOptions *o /* or NULL */, TnSession **out);
 TN_API void tn_session_free(TnSession *s);
@@ -141,6 +156,15 @@ TN_API TnStatus tn_prepare(TnSession *s, const TnTensor *in, int32_t nin, TnTens
 TN_API TnStatus tn_run(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout);
 /* Take now what runs of these sizes, and of smaller ones, will take: data is not looked at. */
 TN_API TnStatus tn_session_reserve(TnSession *s, const TnTensor *in, int32_t nin);
+/* States of a session. They are empty at first, those that do not grow zeros, and stay from run to run; a run that fails leaves
+ * them as they were. More than their capacity is refused before anything runs, and the session goes on. */
+TN_API int64_t tn_session_state_length(const TnSession *s);          /* rows in them: tokens of a decoder's cache */
+TN_API int64_t tn_session_state_bytes(const TnSession *s);           /* all of them together */
+TN_API TnStatus tn_session_state_drop(TnSession *s, int64_t n);      /* the last n rows */
+TN_API TnStatus tn_session_state_reset(TnSession *s);                /* all: another sequence begins */
+/* Take now what a run of inputs of these sizes will take when there are `length` rows, and runs of less: after it no run up
+ * to there takes any memory. */
+TN_API TnStatus tn_session_state_reserve(TnSession *s, int64_t length, const TnTensor *in, int32_t nin);
 TN_API int64_t tn_session_arena_bytes(const TnSession *s);
 TN_API int32_t tn_session_threads(const TnSession *s);    /* 0: the caller's pool */
 
@@ -180,6 +204,9 @@ typedef struct TnShape { const char *input; int32_t rank; const int64_t *dims; }
 /* An order of dimensions: "nhwc" of four, "nwc" of three, "ndhwc" of five, or "0,2,3,1": the model's dimension that comes
  * first, the one that comes second, … */
 typedef struct TnOrder { const char *value, *order; } TnOrder;
+
+/* Inputs and the outputs that they are afterwards; * stands for the same on both sides: "past_key_values.*", "present.*". */
+typedef struct TnStateNames { const char *input, *output; } TnStateNames;
 
 typedef struct TnCompileOptions {
     size_t size;
@@ -227,6 +254,8 @@ typedef struct TnCompileOptions {
     int32_t explain_formats;         /* 1: print for each value between kernels its order, why, and what the second best would cost */
     int32_t exact;                   /* 1: convolutions are summed as the model says, never in a transform domain (Winograd) */
     const char *library;             /* a shared library of yours with operators in it, which it declares; NULL: none */
+    const TnStateNames *state; int32_t nstate;       /* inputs that a session keeps from run to run */
+    int64_t state_capacity;          /* rows that a state may hold; 0: no bound */
 } TnCompileOptions;
 
 typedef struct TnCompileReport {

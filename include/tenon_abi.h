@@ -11,8 +11,8 @@
  * Model and host are often compiled years apart. There is one version, and it changes only when an
  * older model or host could not go on. Short of that structs grow: each that one side makes and the
  * other reads says its `size`, new fields come at the end, and a field is read only where TN_HAS says
- * that its maker knew it. TnFault, and TnTensorInfo, TnKernelInfo and
- * TnWork, of which there are arrays, do not grow.
+ * that its maker knew it. TnFault, and TnTensorInfo, TnKernelInfo, TnWork and
+ * TnStateInfo, of which there are arrays, do not grow.
  */
 #ifndef TENON_ABI_H
 #define TENON_ABI_H
@@ -131,6 +131,15 @@ typedef struct TnFrame {
     TnBlock *text;               /* characters of the strings that this run makes */
 } TnFrame;
 
+/* An output that is to be an input of the next run, as a session keeps it; a host that knows nothing of it gives both as it
+ * always did. */
+typedef struct TnStateInfo {
+    int32_t input, output;       /* their numbers */
+    int32_t dim;                 /* in memory: along which the output is longer; -1: both have one size */
+    int32_t in_place;            /* 1: dim is 0, and the output begins with what the input holds. Where both are given at one
+                                    address it is not copied: the run writes behind it */
+} TnStateInfo;
+
 typedef struct TnManifest {
     uint32_t abi, size;          /* TENON_ABI_VERSION, sizeof(TnManifest) */
     const char *name, *compiler, *target, *summary;
@@ -150,6 +159,9 @@ typedef struct TnManifest {
     /* How the dimensions of inputs and outputs lie, "nhwc" or "0,2,3,1", where --io-format said; 0, one or all: as in the model.
      * The dims that the tables above tell are those in memory. */
     const char *const *input_formats, *const *output_formats;
+    const TnStateInfo *states;        /* [nstate] */
+    int32_t nstate, reserved;
+    int64_t state_rows;               /* --state-capacity: along their dimension, at most; 0: as memory allows */
 } TnManifest;
 
 const TnManifest *tenon_manifest(void);

@@ -160,10 +160,34 @@ model_kernels(PyObject *self, void *unused)
     return all;
 }
 
+static PyObject *
+model_states(PyObject *self, void *unused)
+{
+    TnModel *m = ((ModelObject *)self)->model;
+    int32_t n = tn_model_states(m);
+    PyObject *all = PyTuple_New(n);
+
+    (void)unused;
+    for (int32_t i = 0; i < n && all; i++) {
+        TnState s = TN_INIT(TnState);
+        tn_model_state(m, i, &s);
+        PyObject *dims = PyTuple_New(s.rank);
+        for (int32_t d = 0; d < s.rank && dims; d++)
+            PyTuple_SetItem(dims, d, PyUnicode_FromString(s.dim_text[d]));
+        PyObject *one = dims ? Py_BuildValue("(sssNiO)", s.input, s.output, s.dtype, dims, (int)s.axis, s.in_place ? Py_True : Py_False) : NULL;
+        if (!one)
+            Py_CLEAR(all);
+        else
+            PyTuple_SetItem(all, i, one);
+    }
+    return all;
+}
+
 static PyGetSetDef model_fields[] = {
     { "inputs", model_inputs, NULL, "((name, dtype, dims), ...) of each input", NULL },
     { "outputs", model_outputs, NULL, "((name, dtype, dims), ...) of each output", NULL },
     { "summary", model_summary, NULL, "target, kernels, weights, in one line", NULL },
+    { "states", model_states, NULL, "((input, output, dtype, dims, axis, in_place), ...) of what a session keeps", NULL },
     { "kernels", model_kernels, NULL, "the nodes that each kernel came from", NULL },
     { 0 }
 };
@@ -212,14 +236,15 @@ fill_session(SessionObject *o, TnModel *m)
 static PyObject *
 session_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = { "model", "threads", NULL };
+    static char *names[] = { "model", "threads", "state_capacity", NULL };
     State *s = state_of_type(type);
+    long long capacity = 0;
     TnSessionOptions options = TN_INIT(TnSessionOptions);
     PyObject *owner;
     int threads = 0;
     TnStatus status;
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|i", names, s->model_type, &owner, &threads))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|iL", names, s->model_type, &owner, &threads, &capacity))
         return NULL;
     if (threads < 0)
         return refuse(s, "threads=%d: 1 or more, or 0 for as many as this process may use", threads);
@@ -232,6 +257,7 @@ session_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     o->state = s;
     TnModel *m = ((ModelObject *)owner)->model;
     options.threads = threads;
+    options.state_capacity = capacity;
     if (tn_context_new(NULL, &o->ctx) != TN_OK) {
         PyErr_NoMemory();
         Py_DECREF(o);
@@ -488,13 +514,55 @@ session_arena(PyObject *self, void *unused)
     return PyLong_FromLongLong(tn_session_arena_bytes(((SessionObject *)self)->session));
 }
 
+static PyObject *
+session_state_length(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyLong_FromLongLong(tn_session_state_length(((SessionObject *)self)->session));
+}
+
+static PyObject *
+told(SessionObject *o, TnStatus status)
+{
+    PyObject *result = status == TN_OK ? Py_None : raise(o->state, status, o->ctx);
+
+    Py_XINCREF(status == TN_OK ? result : NULL);
+    PyThread_release_lock(o->lock);
+    return result;
+}
+
+static PyObject *
+session_drop(PyObject *self, PyObject *rows)
+{
+    SessionObject *o = (SessionObject *)self;
+    long long n = PyLong_AsLongLong(rows);
+
+    if (n == -1 && PyErr_Occurred())
+        return NULL;
+    lock(o);
+    return told(o, tn_session_state_drop(o->session, n));
+}
+
+static PyObject *
+session_reset(PyObject *self, PyObject *unused)
+{
+    SessionObject *o = (SessionObject *)self;
+
+    (void)unused;
+    lock(o);
+    return told(o, tn_session_state_reset(o->session));
+}
+
 static PyMethodDef session_methods[] = {
+    { "drop", session_drop, METH_O, "drop(n): the states that grow lose their last n rows" },
+    { "reset", session_reset, METH_NOARGS, "reset(): the states are empty again" },
     { "_run", session_run, METH_VARARGS, "_run(args, kwargs, out): every output, in a tuple" },
     { "_sizes", session_sizes, METH_VARARGS, "_sizes(args, kwargs): ((dtype, shape), ...) of the outputs; nothing runs" },
     { 0 }
 };
 static PyGetSetDef session_fields[] = {
     { "threads", session_threads, NULL, "threads that a run uses", NULL },
+    { "state_length", session_state_length, NULL, "rows in the states: tokens of a decoder's cache", NULL },
     { "arena_bytes", session_arena, NULL, "memory between kernels, of the last run's sizes", NULL },
     { 0 }
 };

@@ -119,7 +119,7 @@ static const Field field[] = {
     FIELD(target, 's'), FIELD(emit, 's'), FIELD(plain_schedule, 'i'), FIELD(no_fuse, 'i'), FIELD(quick, 'i'), FIELD(machine, 's'), FIELD(cores, 'i'), FIELD(dump, 's'), FIELD(dump_dir, 's'),
     FIELD(stop_after, 's'), FIELD(page, 's'), FIELD(page_profile, 's'), FIELD(cc, 's'), FIELD(cache_dir, 's'), FIELD(cache_bytes, 'l'), FIELD(jobs, 'i'),
     FIELD(max_model_bytes, 'l'), FIELD(max_nodes, 'l'), FIELD(max_memory_bytes, 'l'), FIELD(time, 'i'),
-    FIELD(max_seconds, 'd'), FIELD(max_depth, 'l'), FIELD(choices, 's'), FIELD(nests, 's'), FIELD(library, 's'), FIELD(max_trips, 'l'), FIELD(max_calls, 'l'), FIELD(seed, 'l'), FIELD(formats, 's'), FIELD(explain_formats, 'i'), FIELD(exact, 'i'),
+    FIELD(max_seconds, 'd'), FIELD(max_depth, 'l'), FIELD(choices, 's'), FIELD(nests, 's'), FIELD(library, 's'), FIELD(max_trips, 'l'), FIELD(max_calls, 'l'), FIELD(seed, 'l'), FIELD(formats, 's'), FIELD(explain_formats, 'i'), FIELD(exact, 'i'), FIELD(state_capacity, 'l'),
 };
 enum { NFIELD = sizeof field / sizeof *field };
 
@@ -208,6 +208,23 @@ set_orders(const TnOrder **out, int32_t *n, PyObject *dict)
     return order || (PyErr_NoMemory(), false);
 }
 
+/* {"past.*": "present.*"} */
+static bool
+set_states(TnCompileOptions *o, PyObject *dict)
+{
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+    TnStateNames *state = calloc((size_t)PyDict_Size(dict) + 1, sizeof *state);
+
+    o->state = state;
+    for (; state && PyDict_Next(dict, &at, &key, &value); o->nstate++) {
+        state[o->nstate] = (TnStateNames){ PyUnicode_AsUTF8AndSize(key, NULL), PyUnicode_AsUTF8AndSize(value, NULL) };
+        if (PyErr_Occurred())
+            return false;
+    }
+    return state || (PyErr_NoMemory(), false);
+}
+
 static bool
 set_options(State *s, TnCompileOptions *o, PyObject *dict)
 {
@@ -224,6 +241,8 @@ set_options(State *s, TnCompileOptions *o, PyObject *dict)
             known = true, ok = set_orders(&o->format, &o->nformat, value);
         else if (PyUnicode_CompareWithASCIIString(key, "io_format") == 0)
             known = true, ok = set_orders(&o->io_format, &o->nio_format, value);
+        else if (PyUnicode_CompareWithASCIIString(key, "state") == 0)
+            known = true, ok = set_states(o, value);
         for (int i = 0; i < NFIELD && !known; i++)
             if (PyUnicode_CompareWithASCIIString(key, field[i].name) == 0)
                 known = true, ok = set_field(o, &field[i], value);
@@ -283,6 +302,7 @@ compile(PyObject *module, PyObject *args)
     free((void *)o.shapes);
     free((void *)o.format);
     free((void *)o.io_format);
+    free((void *)o.state);
     Py_DECREF(model);
     Py_DECREF(out);
     return result;

@@ -45,7 +45,7 @@ def _contents(model: Any) -> bytes | None:
 def compile(model: str | os.PathLike | bytes | Any, out: str | os.PathLike | None = None, *, target: str | None = None,
             dims: Mapping[str, int] | None = None, shapes: Mapping[str, Sequence[int]] | None = None,
             io_format: Mapping[str, str] | None = None, format: Mapping[str, str] | None = None,
-            cc: str | None = None, cache_dir: str | None = None, jobs: int | None = None,
+            state: Mapping[str, str] | None = None, cc: str | None = None, cache_dir: str | None = None, jobs: int | None = None,
             progress: Progress | bool | None = None, **options: Any) -> Model:
     """Compile a model and load it.
 
@@ -56,6 +56,8 @@ def compile(model: str | os.PathLike | bytes | Any, out: str | os.PathLike | Non
     shapes    dimensions of inputs to fix: ``{"x": (1, 3, 224, 224)}``
     io_format inputs and outputs that lie otherwise than the model says: ``{"x": "nhwc"}`` takes a camera's frames
     format    the same of values inside, which are otherwise laid as is fastest
+    state     inputs that a session keeps from run to run, and the outputs that they are afterwards:
+              ``{"past_key_values.*": "present.*"}``, what stands for * being the same
     cc        the C compiler; by default $CC, cc, gcc, clang, then that of ``pip install 'tenon[cc]'``
     progress  called with (what, done, total); True draws a bar, False none; by default a bar where
               a person watches: a terminal or a notebook
@@ -66,7 +68,8 @@ def compile(model: str | os.PathLike | bytes | Any, out: str | os.PathLike | Non
     data = _contents(model)
     given = {"target": target, "cc": cc if cc is not None else find_cc(), "cache_dir": cache_dir, "jobs": jobs, **options}
     given = {k: v for k, v in given.items() if v is not None} | {
-        "dims": dict(dims or {}), "shapes": dict(shapes or {}), "io_format": dict(io_format or {}), "format": dict(format or {})}
+        "dims": dict(dims or {}), "shapes": dict(shapes or {}), "io_format": dict(io_format or {}), "format": dict(format or {}),
+        "state": dict(state or {})}
     folder = None
     if data is not None or out is None:
         folder = tempfile.mkdtemp(prefix="tenon-", dir=os.environ.get("TMPDIR") or ("/var/tmp" if os.access("/var/tmp", os.W_OK) else None))

@@ -22,6 +22,16 @@ class Value(NamedTuple):
         return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]{f' as {self.format}' if self.format else ''}"
 
 
+class State(NamedTuple):
+    """An output that is an input of the next run. It grows along ``axis`` of ``shape``, as it lies; -1: it is replaced."""
+    input: str
+    output: str
+    dtype: str
+    shape: tuple[str, ...]
+    axis: int
+    in_place: bool
+
+
 def _arguments(inputs: Mapping[str, Any] | Sequence[Any]) -> tuple[tuple, dict]:
     return ((), dict(inputs)) if isinstance(inputs, Mapping) else (tuple(inputs), {})
 
@@ -30,14 +40,17 @@ class Session(_native.Session):
     """A model with memory and threads of its own. One run at a time; other threads wait their turn.
 
     Called with arrays, by position or by name, it gives the output, or a tuple of several.
+
+    States of the model (``compile(state=…)``) are the session's own: ``state_length`` tells how much they hold,
+    ``drop(n)`` takes the last n rows, ``reset()`` all.
     """
 
-    def __init__(self, model: Model, threads: int = 0):
+    def __init__(self, model: Model, threads: int = 0, state_capacity: int = 0):
         super().__init__()
         self._names = tuple(o.name for o in model.outputs)
 
-    def __new__(cls, model: Model, threads: int = 0) -> Session:
-        return super().__new__(cls, model._native, threads)
+    def __new__(cls, model: Model, threads: int = 0, state_capacity: int = 0) -> Session:
+        return super().__new__(cls, model._native, threads, state_capacity)
 
     def run(self, inputs: Mapping[str, Any] | Sequence[Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Run on ``inputs``, by name or in order; outputs by name.
@@ -85,9 +98,17 @@ class Model(_native.Caller):
         """For each kernel the nodes of the model that it came from."""
         return self._native.kernels
 
-    def session(self, threads: int = 0) -> Session:
-        """Memory and threads of their own; 0: as many threads as this process may use."""
-        return Session(self, threads)
+    @property
+    def states(self) -> tuple[State, ...]:
+        """What a session keeps from run to run."""
+        return tuple(State(*s) for s in self._native.states)
+
+    def session(self, threads: int = 0, state_capacity: int = 0) -> Session:
+        """Memory and threads of their own; 0: as many threads as this process may use.
+
+        ``state_capacity`` bounds the rows of states that grow; 0: as compiled, else as memory allows.
+        """
+        return Session(self, threads, state_capacity)
 
     def run(self, inputs: Mapping[str, Any] | Sequence[Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Run on ``inputs``, by name or in order; outputs by name. See `Session.run`."""

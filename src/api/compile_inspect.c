@@ -107,6 +107,7 @@ callee_text(const Node *n)
     case CALL_NEST: return "nest";
     case CALL_KERNEL: return "kernel";
     case CALL_MATCH: return "match";
+    case CALL_JOIN: return "join";
     case CALL_IF: return "if";
     case CALL_LOOP: return "loop";
     case CALL_GRAPH: return "call";

@@ -68,6 +68,63 @@ give_output(TnContext *ctx, Arena *keep, const char *path, const Value *v, const
     return true;
 }
 
+/* ---- states: as in a session that has run nothing ---- */
+
+/* Inputs and outputs that are the caller's, by their numbers. */
+typedef struct { uint32_t nin, nout, *in, *out; } Ports;
+
+static Ports
+ports_of(const Graph *g, Arena *a)
+{
+    Ports p = { .in = NEW_ARRAY(a, uint32_t, g->input.n + 1), .out = NEW_ARRAY(a, uint32_t, g->output.n + 1) };
+    bool *kept_in = NEW_ARRAY(a, bool, g->input.n + 1), *kept_out = NEW_ARRAY(a, bool, g->output.n + 1);
+
+    for (uint32_t i = 0; i < g->state.n; i++)
+        kept_in[g->state.at[i].input] = kept_out[g->state.at[i].output] = true;
+    for (uint32_t i = 0; i < g->input.n; i++)
+        if (!kept_in[i])
+            p.in[p.nin++] = i;
+    for (uint32_t i = 0; i < g->output.n; i++)
+        if (!kept_out[i])
+            p.out[p.nout++] = i;
+    return p;
+}
+
+/* No rows along the dimension that grows, zeros where none does; sizes that the given inputs tell. */
+static bool
+begin_states(const Graph *g, Arena *a, const Ports *p, Tensor *x)
+{
+    const Type **declared = NEW_ARRAY(a, const Type *, g->input.n + 1), **given = NEW_ARRAY(a, const Type *, p->nin + 1);
+    const Expr *dim[TN_MAX_RANK];
+    BoundSizes sizes = { 0 };
+    uint32_t grows;
+
+    for (uint32_t i = 0; i < p->nin; i++) {
+        const Tensor *t = &x[p->in[i]];
+        declared[i] = g->value.at[g->input.at[p->in[i]]].type;
+        for (uint32_t d = 0; d < t->rank; d++)
+            dim[d] = expr_int(g->ctx, t->dim[d]);
+        given[i] = type_new(g->ctx, t->dtype, t->rank, dim);
+    }
+    type_bind(g->ctx, declared, p->nin, given, p->nin, &sizes);
+    for (uint32_t i = 0; i < g->state.n; i++) {
+        const State *s = &g->state.at[i];
+        const Value *v = &g->value.at[g->input.at[s->input]];
+        Tensor *t = &x[s->input];
+        int64_t count = 1;
+        graph_state_grows(g, s, &grows);
+        *t = (Tensor){ .dtype = v->type->dtype, .rank = v->type->rank };
+        for (uint32_t d = 0; d < t->rank; d++) {
+            if (d != grows && !expr_const(expr_subst(g->ctx, v->type->dim[d], sizes.at, sizes.n), &t->dim[d]))
+                return diag_error(&g->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "state %s is %s, and no input tells its dimension %u", v->name,
+                                  type_str(g->ctx, v->type), d);
+            count *= t->dim[d];
+        }
+        t->data = NEW_ARRAY(a, char, count * dtype_info[t->dtype].bytes + 1);
+    }
+    return true;
+}
+
 typedef struct { const DriverOptions *o; } Reporter;
 
 static void
@@ -90,22 +147,23 @@ interpret(TnContext *ctx, const Call *call, const char *path, const TnCompileOpt
     Graph *g = driver_load(&ctx->c, a, path, &o);
     if (!g)
         return false;
-    if (nin != (int32_t)g->input.n || nout != (int32_t)g->output.n)
+    Ports p = ports_of(g, a);
+    if (nin != (int32_t)p.nin || nout != (int32_t)p.nout)
         return diag_error(&ctx->c.diags, DIAG_USAGE, at_model(path), "%d inputs and %d outputs were given, the model has %u and %u",
-                          nin, nout, g->input.n, g->output.n);
-    Tensor *x = NEW_ARRAY(a, Tensor, nin), *y = NEW_ARRAY(a, Tensor, nout);
+                          nin, nout, p.nin, p.nout);
+    Tensor *x = NEW_ARRAY(a, Tensor, g->input.n), *y = NEW_ARRAY(a, Tensor, g->output.n);
     for (int32_t i = 0; i < nin; i++)
-        if (!take_input(ctx, path, &g->value.at[g->input.at[i]], tensor_at(in, i), &x[i]))
+        if (!take_input(ctx, path, &g->value.at[g->input.at[p.in[i]]], tensor_at(in, i), &x[p.in[i]]))
             return false;
     for (int32_t i = 0; i < nout; i++)
         if (!TN_CHECK_SIZE(ctx, TnTensor, tensor_at(out, i)))
             return false;
     Symbols symbols = { 0 };
     Reporter reporter = { &o };
-    if (!ref_bind_inputs(g, x, &symbols) || !ref_graph(g, a, &symbols, x, y, o.progress ? on_node : NULL, &reporter))
+    if (!begin_states(g, a, &p, x) || !ref_bind_inputs(g, x, &symbols) || !ref_graph(g, a, &symbols, x, y, o.progress ? on_node : NULL, &reporter))
         return false;
     for (int32_t i = 0; i < nout; i++)
-        if (!give_output(ctx, call->keep, path, &g->value.at[g->output.at[i]], &y[i], tensor_at(out, i)))
+        if (!give_output(ctx, call->keep, path, &g->value.at[g->output.at[p.out[i]]], &y[p.out[i]], tensor_at(out, i)))
             return false;
     return true;
 }

@@ -90,6 +90,21 @@ copy_orders(TnContext *ctx, Arena *a, const TnOrder *given, int32_t n, const Dri
     return true;
 }
 
+static bool
+copy_states(TnContext *ctx, Arena *a, const TnCompileOptions *o, DriverOptions *out)
+{
+    DriverState *state = NEW_ARRAY(a, DriverState, o->nstate);
+
+    for (int32_t i = 0; i < o->nstate; i++) {
+        if (!o->state[i].input || !o->state[i].output)
+            return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 }, "a state needs the name of an input, and that of the output that it is afterwards");
+        state[i] = (DriverState){ o->state[i].input, o->state[i].output };
+    }
+    out->state = state;
+    out->nstate = (uint32_t)o->nstate;
+    return true;
+}
+
 bool
 compile_options(TnContext *ctx, const Call *call, const TnCompileOptions *given, DriverOptions *out)
 {
@@ -115,7 +130,8 @@ compile_options(TnContext *ctx, const Call *call, const TnCompileOptions *given,
         .progress = o->progress, .print = o->print, .user = o->user,
     };
     out->explain_formats = o->explain_formats != 0;
-    return copy_dims(ctx, call->arena, o, &out->import) && copy_shapes(ctx, call->arena, o, &out->import)
+    out->state_rows = o->state_capacity;
+    return copy_states(ctx, call->arena, o, out) && copy_dims(ctx, call->arena, o, &out->import) && copy_shapes(ctx, call->arena, o, &out->import)
         && copy_orders(ctx, call->arena, o->format, o->nformat, &out->format, &out->nformat)
         && copy_orders(ctx, call->arena, o->io_format, o->nio_format, &out->io_format, &out->nio_format);
 }

@@ -11,6 +11,7 @@ struct TnModel {
     Arena *arena;
     Artefact *artefact;
     const TnManifest *manifest;
+    Ports ports;                     /* what callers see of its inputs and outputs */
 };
 
 typedef struct {
@@ -22,13 +23,14 @@ struct TnSession {
     TnContext *ctx;
     Arena *arena;
     const TnManifest *manifest;
+    Ports ports;
     Session *session;
-    RunInput *in;                    /* [ninput] */
-    int64_t (*in_dims)[TN_MAX_RANK]; /* [ninput]: copies, since the caller's may be those of an output of ours */
-    int64_t *in_bytes;               /* [ninput] */
-    RunOutput *out;                  /* [noutput] */
-    Owned (*owned)[2];               /* [noutput] */
-    uint8_t *turn;                   /* [noutput]: which of the two holds what the last run gave */
+    RunInput *in;                    /* [ports.nin] */
+    int64_t (*in_dims)[TN_MAX_RANK]; /* [ports.nin]: copies, since the caller's may be those of an output of ours */
+    int64_t *in_bytes;               /* [ports.nin] */
+    RunOutput *out;                  /* [ports.nout] */
+    Owned (*owned)[2];               /* [ports.nout] */
+    uint8_t *turn;                   /* [ports.nout]: which of the two holds what the last run gave */
     TnThreadPool pool;               /* the caller's; parallel NULL: ours */
     int32_t threads;                 /* of our pool; 0: the caller's */
     Profile *profile;                /* NULL: none was begun */

@@ -31,6 +31,7 @@ load(TnContext *ctx, const char *path, TnModel **out)
         return false;
     }
     m->manifest = artefact_manifest(m->artefact);
+    m->ports = manifest_ports(a, m->manifest);
     *out = m;
     return true;
 }
@@ -64,13 +65,13 @@ tn_model_set_name(TnModel *m, const char *name)
 int32_t
 tn_model_inputs(const TnModel *m)
 {
-    return m ? m->manifest->ninput : 0;
+    return m ? m->ports.nin : 0;
 }
 
 int32_t
 tn_model_outputs(const TnModel *m)
 {
-    return m ? m->manifest->noutput : 0;
+    return m ? m->ports.nout : 0;
 }
 
 const char *
@@ -105,10 +106,11 @@ tn_model_check(const TnModel *m, int32_t i)
 
 /* Threads may ask the same model at once: what needs no message leaves the context alone. */
 static bool
-value_told(const TnManifest *m, const TnTensorInfo *info, int32_t n, int32_t i, TnValueInfo *out)
+value_told(const TnManifest *m, const TnTensorInfo *info, int32_t n, const int32_t *number, int32_t i, TnValueInfo *out)
 {
     if (!out || out->size < offsetof(TnValueInfo, format) || i < 0 || i >= n)
         return false;
+    i = number[i];
     out->name = info[i].name;
     out->dtype = info[i].dtype;
     out->rank = info[i].rank;
@@ -135,10 +137,10 @@ tn_model_input(const TnModel *m, int32_t i, TnValueInfo *out)
 {
     if (!m)
         return TN_USAGE;
-    if (value_told(m->manifest, m->manifest->inputs, m->manifest->ninput, i, out))
+    if (value_told(m->manifest, m->manifest->inputs, m->ports.nin, m->ports.in, i, out))
         return TN_OK;
     TN_ENTER(m->ctx);
-    return tn_leave(m->ctx, value_refused(m, "input", m->manifest->ninput, i, out));
+    return tn_leave(m->ctx, value_refused(m, "input", m->ports.nin, i, out));
 }
 
 TnStatus
@@ -146,10 +148,44 @@ tn_model_output(const TnModel *m, int32_t i, TnValueInfo *out)
 {
     if (!m)
         return TN_USAGE;
-    if (value_told(m->manifest, m->manifest->outputs, m->manifest->noutput, i, out))
+    if (value_told(m->manifest, m->manifest->outputs, m->ports.nout, m->ports.out, i, out))
         return TN_OK;
     TN_ENTER(m->ctx);
-    return tn_leave(m->ctx, value_refused(m, "output", m->manifest->noutput, i, out));
+    return tn_leave(m->ctx, value_refused(m, "output", m->ports.nout, i, out));
+}
+
+int32_t
+tn_model_states(const TnModel *m)
+{
+    int32_t n = 0;
+    if (m)
+        manifest_states(m->manifest, &n);
+    return n;
+}
+
+static bool
+tell_state(const TnModel *m, int32_t i, TnState *out)
+{
+    int32_t n;
+    const TnStateInfo *s = manifest_states(m->manifest, &n);
+    if (!out)
+        return diag_error(&m->ctx->c.diags, DIAG_USAGE, (Loc){0}, "tn_model_state: out is NULL");
+    if (!TN_CHECK_SIZE(m->ctx, TnState, out))
+        return false;
+    if (i < 0 || i >= n)
+        return diag_error(&m->ctx->c.diags, DIAG_USAGE, (Loc){0}, "state %d asked for, the model has %d, counted from 0", i, n);
+    const TnTensorInfo *in = &m->manifest->inputs[s[i].input];
+    *out = (TnState){ out->size, in->name, m->manifest->outputs[s[i].output].name, in->dtype, in->rank, in->dim_text, s[i].dim, s[i].in_place };
+    return true;
+}
+
+TnStatus
+tn_model_state(const TnModel *m, int32_t i, TnState *out)
+{
+    if (!m)
+        return TN_USAGE;
+    TN_ENTER(m->ctx);
+    return tn_leave(m->ctx, tell_state(m, i, out));
 }
 
 /* ---- the caller's pool ------------------------------------------------------------------ */
@@ -188,9 +224,16 @@ static void
 free_owned(void *what)
 {
     TnSession *s = what;
-    for (int32_t i = 0; s->owned && i < s->manifest->noutput; i++)
+    for (int32_t i = 0; s->owned && i < s->ports.nout; i++)
         for (int k = 0; k < 2; k++)
             free(s->owned[i][k].at);
+}
+
+/* 0 of a program that was compiled before there were states. */
+static int64_t
+capacity_of(const TnSessionOptions *o)
+{
+    return o && o->size >= offsetof(TnSessionOptions, state_capacity) + sizeof o->state_capacity ? o->state_capacity : 0;
 }
 
 static bool
@@ -198,8 +241,11 @@ check_options(TnContext *ctx, const TnSessionOptions *o)
 {
     if (!o)
         return true;
-    if (!TN_CHECK_SIZE(ctx, TnSessionOptions, o) || (o->pool && !TN_CHECK_SIZE(ctx, TnThreadPool, o->pool)))
+    if (!TN_CHECK_GROWN(ctx, TnSessionOptions, o, pool) || (o->pool && !TN_CHECK_SIZE(ctx, TnThreadPool, o->pool)))
         return false;
+    if (capacity_of(o) < 0)
+        return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){0}, "state_capacity is %lld; 1 row or more are possible, 0 stands for what was compiled",
+                          (long long)capacity_of(o));
     return !o->pool || (o->pool->parallel && o->pool->reserve)
         || diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){0}, "a thread pool needs both parallel and reserve, one is NULL");
 }
@@ -218,13 +264,14 @@ session_make(TnContext *ctx, TnModel *m, const TnSessionOptions *o, TnSession **
     s->ctx = ctx;
     s->arena = a;
     s->manifest = m->manifest;
+    s->ports = m->ports;
     arena_closer(a, free_owned, s);
-    s->in = NEW_ARRAY(a, RunInput, m->manifest->ninput);
-    s->out = NEW_ARRAY(a, RunOutput, m->manifest->noutput);
-    s->in_dims = arena_alloc_array(a, (size_t)m->manifest->ninput, sizeof *s->in_dims);
-    s->in_bytes = NEW_ARRAY(a, int64_t, m->manifest->ninput);
-    s->turn = NEW_ARRAY(a, uint8_t, m->manifest->noutput);
-    s->owned = arena_alloc_array(a, (size_t)m->manifest->noutput, sizeof *s->owned);
+    s->in = NEW_ARRAY(a, RunInput, s->ports.nin);
+    s->out = NEW_ARRAY(a, RunOutput, s->ports.nout);
+    s->in_dims = arena_alloc_array(a, (size_t)s->ports.nin, sizeof *s->in_dims);
+    s->in_bytes = NEW_ARRAY(a, int64_t, s->ports.nin);
+    s->turn = NEW_ARRAY(a, uint8_t, s->ports.nout);
+    s->owned = arena_alloc_array(a, (size_t)s->ports.nout, sizeof *s->owned);
 
     if (o && o->pool) {
         s->pool = *o->pool;
@@ -239,6 +286,7 @@ session_make(TnContext *ctx, TnModel *m, const TnSessionOptions *o, TnSession **
         tn_drop(ctx, a);
         return false;
     }
+    session_state_limit(s->session, capacity_of(o));
     *out = s;
     return true;
 }
@@ -296,16 +344,28 @@ check_name(TnContext *ctx, const char *what, int32_t i, const char *given, const
                       what, i, given, want);
 }
 
+static const char *
+input_name(const TnSession *s, int32_t i)
+{
+    return s->manifest->inputs[s->ports.in[i]].name;
+}
+
+static const char *
+output_name(const TnSession *s, int32_t i)
+{
+    return s->manifest->outputs[s->ports.out[i]].name;
+}
+
 /* The inputs as the session takes them. With `data`, their memory is needed too. */
 static bool
 take_inputs(TnSession *s, const TnTensor *in, int32_t nin, bool data)
 {
     Diags *d = &s->ctx->c.diags;
-    if (!check_array(s->ctx, "inputs", in, nin, s->manifest->ninput))
+    if (!check_array(s->ctx, "inputs", in, nin, s->ports.nin))
         return false;
     for (int32_t i = 0; i < nin; i++) {
         const TnTensor *x = tensor_at(in, i);
-        const char *name = s->manifest->inputs[i].name;
+        const char *name = input_name(s, i);
         DType dtype;
         int64_t bytes;
         if (!check_name(s->ctx, "input", i, x->name, name) || !tn_tensor_type(s->ctx, x, &dtype, &bytes))
@@ -325,7 +385,7 @@ static void
 tell_output(TnSession *s, int32_t i, TnTensor *x)
 {
     RunOutput *o = &s->out[i];
-    x->name = s->manifest->outputs[i].name;
+    x->name = output_name(s, i);
     x->dtype = dtype_info[o->dtype].name;
     x->rank = (int32_t)o->rank;
     x->dims = o->dims;
@@ -338,7 +398,7 @@ ready(TnSession *s, const TnTensor *in, int32_t nin, const TnTensor *out, int32_
 {
     if (!take_inputs(s, in, nin, running))
         return false;
-    if ((running || out || nout) && !check_array(s->ctx, "outputs", out, nout, s->manifest->noutput))
+    if ((running || out || nout) && !check_array(s->ctx, "outputs", out, nout, s->ports.nout))
         return false;
     return session_prepare(s->session, &s->ctx->c.diags, s->in, (uint32_t)nin, s->out);
 }
@@ -375,7 +435,7 @@ overlap(const void *x, int64_t nx, const void *y, int64_t ny)
 static int32_t
 input_in(const TnSession *s, const void *at, int64_t bytes)
 {
-    for (int32_t k = 0; k < s->manifest->ninput; k++)
+    for (int32_t k = 0; k < s->ports.nin; k++)
         if (overlap(at, bytes, s->in[k].data, s->in_bytes[k]))
             return k;
     return -1;
@@ -394,7 +454,7 @@ own_memory(TnSession *s, int32_t i, int turn, int64_t bytes)
     *own = (Owned){ NULL, 0 };
     if (posix_memalign(&own->at, 64, room ? (size_t)room : 1))
         return diag_error(&s->ctx->c.diags, DIAG_LIMIT, (Loc){0}, "cannot get %lld bytes of memory for output \"%s\"", (long long)bytes,
-                          s->manifest->outputs[i].name);
+                          output_name(s, i));
     huge_pages(own->at, (size_t)room);
     own->bytes = room;
     return true;
@@ -408,7 +468,7 @@ place_output(TnSession *s, int32_t i, const TnTensor *x)
     Diags *d = &s->ctx->c.diags;
     const Owned *own = s->owned[i];
     RunOutput *o = &s->out[i];
-    const char *name = s->manifest->outputs[i].name;
+    const char *name = output_name(s, i);
     if (!check_name(s->ctx, "output", i, x->name, name))
         return false;
     if (o->made)                     /* memory comes with the size */
@@ -425,7 +485,7 @@ place_output(TnSession *s, int32_t i, const TnTensor *x)
     int32_t old = input_in(s, own[turn].at, own[turn].bytes);
     if (old >= 0)
         return diag_error(d, DIAG_USAGE, (Loc){0}, "input \"%s\" is what output \"%s\" was in a run before the last, which is no longer valid; "
-                          "copy it after its run", s->manifest->inputs[old].name, name);
+                          "copy it after its run", input_name(s, old), name);
     if (!own_memory(s, i, turn, o->bytes))
         return false;
     s->turn[i] = (uint8_t)turn;
@@ -437,38 +497,44 @@ place_output(TnSession *s, int32_t i, const TnTensor *x)
 static bool
 check_apart(TnSession *s)
 {
-    const TnManifest *m = s->manifest;
-    for (int32_t i = 0; i < m->noutput; i++) {
+    for (int32_t i = 0; i < s->ports.nout; i++) {
         const RunOutput *o = &s->out[i];
         int32_t k = input_in(s, o->data, o->bytes);
         if (k >= 0)
             return diag_error(&s->ctx->c.diags, DIAG_USAGE, (Loc){0}, "input \"%s\" and output \"%s\" overlap in memory: give the output "
-                              "memory of its own, or none", m->inputs[k].name, m->outputs[i].name);
+                              "memory of its own, or none", input_name(s, k), output_name(s, i));
         for (k = 0; k < i; k++)
             if (overlap(o->data, o->bytes, s->out[k].data, s->out[k].bytes))
                 return diag_error(&s->ctx->c.diags, DIAG_USAGE, (Loc){0}, "outputs \"%s\" and \"%s\" overlap in memory: give each memory of "
-                                  "its own, or none", m->outputs[k].name, m->outputs[i].name);
+                                  "its own, or none", output_name(s, k), output_name(s, i));
     }
     return true;
 }
 
 /* May output i be given back as an input? */
 static bool
-fits_an_input(const TnManifest *m, int32_t i)
+fits_an_input(const TnSession *s, int32_t i)
 {
-    for (int32_t k = 0; k < m->ninput; k++)
-        if (m->inputs[k].rank == m->outputs[i].rank && !strcmp(m->inputs[k].dtype, m->outputs[i].dtype))
+    const TnTensorInfo *o = &s->manifest->outputs[s->ports.out[i]];
+    for (int32_t k = 0; k < s->ports.nin; k++) {
+        const TnTensorInfo *x = &s->manifest->inputs[s->ports.in[k]];
+        if (x->rank == o->rank && !strcmp(x->dtype, o->dtype))
             return true;
+    }
     return false;
 }
 
+/* length -1: what states hold now. */
 static bool
-reserve(TnSession *s, const TnTensor *in, int32_t nin)
+reserve(TnSession *s, int64_t length, const TnTensor *in, int32_t nin)
 {
-    if (!ready(s, in, nin, NULL, 0, false))
+    Diags *d = &s->ctx->c.diags;
+    if (!take_inputs(s, in, nin, false) || (length >= 0 && !session_state_reserve(s->session, d, length, s->in, (uint32_t)nin, s->out)))
         return false;
-    for (int32_t i = 0; i < s->manifest->noutput; i++)
-        for (int turn = 0; turn <= fits_an_input(s->manifest, i); turn++)
+    if (length < 0 && !session_prepare(s->session, d, s->in, (uint32_t)nin, s->out))
+        return false;
+    for (int32_t i = 0; i < s->ports.nout; i++)
+        for (int turn = 0; turn <= fits_an_input(s, i); turn++)
             if (!own_memory(s, i, turn ? !s->turn[i] : s->turn[i], s->out[i].bytes))
                 return false;
     return true;
@@ -480,7 +546,56 @@ tn_session_reserve(TnSession *s, const TnTensor *in, int32_t nin)
     if (!s)
         return TN_USAGE;
     TN_ENTER(s->ctx);
-    return tn_leave(s->ctx, reserve(s, in, nin));
+    return tn_leave(s->ctx, reserve(s, -1, in, nin));
+}
+
+/* ---- states ------------------------------------------------------------------------------ */
+
+int64_t
+tn_session_state_length(const TnSession *s)
+{
+    return s ? session_state_length(s->session) : 0;
+}
+
+int64_t
+tn_session_state_bytes(const TnSession *s)
+{
+    return s ? session_state_bytes(s->session) : 0;
+}
+
+TnStatus
+tn_session_state_drop(TnSession *s, int64_t n)
+{
+    if (!s)
+        return TN_USAGE;
+    TN_ENTER(s->ctx);
+    return tn_leave(s->ctx, session_state_drop(s->session, &s->ctx->c.diags, n));
+}
+
+TnStatus
+tn_session_state_reset(TnSession *s)
+{
+    if (!s)
+        return TN_USAGE;
+    TN_ENTER(s->ctx);
+    session_state_reset(s->session);
+    return tn_leave(s->ctx, true);
+}
+
+static bool
+reserve_states(TnSession *s, int64_t length, const TnTensor *in, int32_t nin)
+{
+    return length < 0 ? diag_error(&s->ctx->c.diags, DIAG_USAGE, (Loc){0}, "tn_session_state_reserve: %lld rows; 0 or more are possible", (long long)length)
+                      : reserve(s, length, in, nin);
+}
+
+TnStatus
+tn_session_state_reserve(TnSession *s, int64_t length, const TnTensor *in, int32_t nin)
+{
+    if (!s)
+        return TN_USAGE;
+    TN_ENTER(s->ctx);
+    return tn_leave(s->ctx, reserve_states(s, length, in, nin));
 }
 
 /* ---- */
@@ -501,7 +616,7 @@ give_made(TnSession *s, int32_t i, const TnTensor *x)
         return true;
     if (x->bytes < o->bytes)
         return diag_error(d, DIAG_USAGE, (Loc){0}, "output \"%s\" is %s in this run and needs %lld bytes, its `bytes` says %lld",
-                          s->manifest->outputs[i].name, dims_text(d->arena, o->dtype, o->rank, o->dims), (long long)o->bytes, (long long)x->bytes);
+                          output_name(s, i), dims_text(d->arena, o->dtype, o->rank, o->dims), (long long)o->bytes, (long long)x->bytes);
     memcpy(given, o->data, (size_t)o->bytes);
     o->data = given;
     return true;

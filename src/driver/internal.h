@@ -46,6 +46,7 @@ typedef struct {
     Map chosen;              /* schedules found so far, by what they depend on (choose.c) */
     Map ahead;               /* texts of choices that were found together, the same way (ahead.c) */
     FormatDomains domains;   /* convolutions that may be products in one (domains.c) */
+    const uint8_t **state_order;     /* [graph->state.n]: how a state lies (states.c); NULL: before that stage */
     VEC(Sym) wished;         /* values that a text says lie in an order (formats.c) */
     Map constant_hash;       /* of each constant (Value), from format on: contents, type, format */
     uint64_t weights_hash;
@@ -142,6 +143,12 @@ bool formats_between(Job *j);                        /* of what lies between ker
 
 /* Who asks for prices. far: constants come from memory in every call. rounds: so often may prices be noted yet, not found. */
 typedef struct { Job *j; bool far; uint32_t rounds; Noted noted; } Prices;
+
+/* ---- states.c: what a session keeps between runs ---- */
+
+bool states_declare(Job *j);                         /* those that --state says, into the graph */
+bool states_in_place(Job *j);                        /* those that can grow in place do */
+const char *states_order(const Job *j, bool output, uint32_t i);     /* how input or output i lies, if it is a state's; or NULL */
 
 /* ---- domains.c: convolutions in a transform domain ---- */
 

@@ -95,7 +95,7 @@ read_model(Job *j)
 static bool
 stage_import(Job *j)
 {
-    return read_model(j) && formats_ports(j);
+    return read_model(j) && formats_ports(j) && states_declare(j);
 }
 
 static Graph *
@@ -160,7 +160,7 @@ stage_dce(Job *j)
 static bool
 stage_lower(Job *j)
 {
-    return replace_graph(j, graph_map(j->graph, lower, NULL));
+    return replace_graph(j, graph_map(j->graph, lower, NULL)) && states_in_place(j);
 }
 
 /* Text may enter at any level: what is a kernel already was grouped by whoever wrote it. */

@@ -144,12 +144,15 @@ source_kernels(Job *j)
 }
 
 static const char *const *
-port_formats(const Job *j, const ValueId *value, uint32_t n)
+port_formats(const Job *j, bool output)
 {
+    const ValueId *value = output ? j->graph->output.at : j->graph->input.at;
+    uint32_t n = output ? j->graph->output.n : j->graph->input.n;
     const char **format = NEW_ARRAY(j->arena, const char *, n + 1);
 
     for (uint32_t i = 0; i < n; i++)
-        format[i] = formats_port(j, j->graph->value.at[value[i]].name);
+        if (!(format[i] = states_order(j, output, i)))
+            format[i] = formats_port(j, j->graph->value.at[value[i]].name);
     return format;
 }
 
@@ -160,8 +163,8 @@ source_host(Job *j, bool single_file, const void *embed_weights)
     HostProgram p = {
         .graph = j->graph, .plan = j->plan, .machine = &j->machine, .kernel_code = &j->sources.code,
         .compiler = "tenon " TN_VERSION, .summary = j->summary, .weights_hash = j->weights_hash,
-        .prefix = j->o->prefix, .embed_weights = embed_weights, .max_trips = j->o->max_trips, .max_calls = j->o->max_calls,
-        .input_format = port_formats(j, j->graph->input.at, j->graph->input.n), .output_format = port_formats(j, j->graph->output.at, j->graph->output.n),
+        .prefix = j->o->prefix, .embed_weights = embed_weights, .state_rows = j->o->state_rows, .max_trips = j->o->max_trips, .max_calls = j->o->max_calls,
+        .input_format = port_formats(j, false), .output_format = port_formats(j, true),
     };
 
     text_add(&t, emit_c_host_prelude(single_file || j->o->quick));       /* quick: behind the kernels, in one unit */

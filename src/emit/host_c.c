@@ -128,12 +128,34 @@ declare_kernels(Host *h)
     text_add(h->t, "\n");
 }
 
+static const char *
+state_table(Host *h)
+{
+    const Graph *g = h->g;
+    uint32_t grows;
+
+    if (!g->state.n)
+        return "0";
+    text_add(h->t, "static const TnStateInfo tn_states[] = {\n");
+    for (uint32_t i = 0; i < g->state.n; i++) {
+        const State *s = &g->state.at[i];
+        const Type *t = g->value.at[g->input.at[s->input]].type;
+        graph_state_grows(g, s, &grows);
+        text_printf(h->t, "    {%u, %u, %d, %d},    /* ", s->input, s->output, grows == t->rank ? -1 : (int)grows, graph_state_in_place(g, s));
+        host_comment(h->t, g->value.at[g->input.at[s->input]].name);
+        text_add(h->t, " */\n");
+    }
+    text_add(h->t, "};\n\n");
+    return "tn_states";
+}
+
 static void
 manifest(Host *h, uint32_t nkernel, uint32_t nconstraint, uint32_t rank_total)
 {
     const HostProgram *p = h->p;
     const char *input_formats = format_table(h, "tn_input_formats", p->input_format, h->g->input.n);
     const char *output_formats = format_table(h, "tn_output_formats", p->output_format, h->g->output.n);
+    const char *states = state_table(h);
     text_printf(h->t, "static int\ntn_cpu_ok(void)\n{\n    return %s;\n}\n\n", p->machine->cpu_check ? p->machine->cpu_check : "1");
     if (p->prefix)
         text_printf(h->t, "#ifdef __cplusplus\nextern \"C\"\n#endif\nconst TnManifest *%s_manifest(void);\n\n", p->prefix);
@@ -150,8 +172,9 @@ manifest(Host *h, uint32_t nkernel, uint32_t nconstraint, uint32_t rank_total)
                 nkernel, rank_total);
     text_add(h->t, "        tn_inputs, tn_outputs, tn_symbols, tn_constraints, tn_kernels,\n");
     /* Embedded weights are not the caller's to bring. */
-    text_printf(h->t, "        %lld, UINT64_C(0x%016llx), tn_prepare, tn_run, tn_work, tn_cpu_ok,\n        %s, %s,\n    };\n    return &manifest;\n}\n",
-                (long long)(p->embed_weights ? 0 : p->plan->weights_bytes), (unsigned long long)p->weights_hash, input_formats, output_formats);
+    text_printf(h->t, "        %lld, UINT64_C(0x%016llx), tn_prepare, tn_run, tn_work, tn_cpu_ok,\n        %s, %s,\n        %s, %u, 0, %lld,\n    };\n    return &manifest;\n}\n",
+                (long long)(p->embed_weights ? 0 : p->plan->weights_bytes), (unsigned long long)p->weights_hash, input_formats, output_formats, states,
+                h->g->state.n, (long long)p->state_rows);
 }
 
 bool

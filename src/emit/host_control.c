@@ -464,11 +464,28 @@ print_call(Control *k)
     text_add(k->t, "    }\n");
 }
 
+static void
+print_join(Control *k)
+{
+    Ctx *c = k->h->c;
+    const char *to = program_place(k->p, node_out(k->g, k->n, 0));
+    const Expr *offset = expr_int(c, 0);
+
+    for (uint32_t i = 0; i < k->n->in.count; i++) {
+        ValueId v = node_in(k->g, k->n, i);
+        const Expr *bytes = type_bytes(c, k->g->value.at[v].type);
+        text_printf(k->t, "    tn_join((char *)%s + %s, %s, %s);\n", to, host_plain(k->h, offset), program_place(k->p, v), host_plain(k->h, bytes));
+        offset = expr_add(c, offset, bytes);
+    }
+}
+
 void
 host_control(Program *p, NodeId id)
 {
     Control k = {.p = p, .h = p->h, .g = p->g, .id = id, .n = &p->g->node.at[id], .t = &p->parts.body};
 
+    if (k.n->callee == CALL_JOIN)
+        program_memory(p, id);
     program_statement(p);
     if (k.n->origin) {
         text_add(k.t, "    /* ");
@@ -480,6 +497,7 @@ host_control(Program *p, NodeId id)
     case CALL_IF: print_if(&k); break;
     case CALL_LOOP: print_loop(&k); break;
     case CALL_GRAPH: print_call(&k); break;
+    case CALL_JOIN: print_join(&k); break;
     case CALL_OP: host_routine(p, id); break;
     case CALL_NEST: case CALL_KERNEL: break;
     }

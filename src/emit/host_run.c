@@ -25,6 +25,11 @@ print_place(Program *p, Text *t, ValueId v)
     };
     const Placement *at = &p->plan->value[v];
 
+    if (at->place == PLACE_OUTPUT && at->offset) {
+        text_printf(t, "TN_BEHIND + %u, ", at->index);
+        part_number(&p->parts, t, at->offset);
+        return;
+    }
     text_printf(t, "%s, ", where[at->place]);
     if (at->place == PLACE_INPUT || at->place == PLACE_OUTPUT || at->place == PLACE_BLOCK || at->place == PLACE_TABLE)
         text_printf(t, "%u", at->index);

@@ -72,8 +72,8 @@ static void tn_call(const TnHost *h, TnKernelFn *fn, const TnArgs *args, int64_t
 static int64_t tn_number(int64_t x, const int64_t *n) { return x < 0 ? n[-1 - x] : x; }
 
 /* Where a tensor lies: number x of the inputs or outputs; byte x of the weights or the arena; block
- * x of the graph; table x. */
-enum { TN_INPUT, TN_OUTPUT, TN_WEIGHTS, TN_ARENA, TN_BLOCK, TN_TABLE };
+ * x of the graph; table x; TN_BEHIND + k: byte x of output k. */
+enum { TN_INPUT, TN_OUTPUT, TN_WEIGHTS, TN_ARENA, TN_BLOCK, TN_TABLE, TN_BEHIND };
 static void *tn_place(const TnFrame *f, const int64_t *n, int64_t where, int64_t x)
 {
     switch (where) {
@@ -82,8 +82,16 @@ static void *tn_place(const TnFrame *f, const int64_t *n, int64_t where, int64_t
     case TN_BLOCK: return f->block[x].at;
     case TN_TABLE: return (void *)f->table[x];
     case TN_WEIGHTS: return (char *)f->weights + tn_number(x, n);
-    default: return (char *)f->arena + tn_number(x, n);
+    case TN_ARENA: return (char *)f->arena + tn_number(x, n);
+    default: return (char *)f->outputs[where - TN_BEHIND] + tn_number(x, n);
     }
+}
+/* A part of what is joined, unless it is in its place. */
+__attribute__((unused)) static void
+tn_join(void *to, const void *from, int64_t bytes)
+{
+    if (to != from && bytes > 0)
+        memmove(to, from, (size_t)bytes);
 }
 /* `count` rows from `row` on, each the call of a kernel; `first` is the number of the first one. */
 __attribute__((unused)) static int

@@ -165,6 +165,15 @@ fuse_between(const Graph *g, Graph *(*fuse)(void *user, const Graph *nests), voi
         }
         bool ran = b.run.n > 0;
         ok = fuse_run(&b, fuse, user);
+        bool joined = false;
+        for (NodeId id = 1; id < g->node.n && ok; id++)      /* all of them: each cut is a run less that is fused as a whole */
+            if (g->node.at[id].callee == CALL_JOIN && is_ready(&b, id)) {
+                graph_copy_node(b.to, g, id, b.map);
+                b.done[id] = joined = true;
+                left--;
+            }
+        if (joined)
+            continue;
         for (NodeId id = 1; id < g->node.n && !other; id++)
             if (g->node.at[id].callee != CALL_NEST && is_ready(&b, id))
                 other = id;

@@ -30,6 +30,8 @@ graph_like(const Graph *g)
 
     for (uint32_t i = 0; i < g->constraints.n; i++)
         VEC_PUSH(fresh->arena, &fresh->constraints, g->constraints.at[i]);
+    for (uint32_t i = 0; i < g->state.n; i++)
+        VEC_PUSH(fresh->arena, &fresh->state, g->state.at[i]);
     return fresh;
 }
 

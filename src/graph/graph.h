@@ -32,6 +32,18 @@
  *
  *   %count: i64[1] = …
  *   %s: i64[1] = match(%count) new [hits to 3*n]     %s holds [hits], and the rest may be sized by it
+ *
+ * A state is an input and an output of the model that are one thing at two times: what a run gives there the next
+ * one begins with, and who runs the model keeps it in between. It may grow along one dimension.
+ *
+ *   graph @step(%token: i64[1], %past: f32[held, 64]) -> (%next, %present) {
+ *     state %past = %present
+ *     %row: f32[1, 64] = …
+ *     %present: f32[held + 1, 64] = join(%past, %row)
+ *
+ * A `join` puts tensors one behind the other along their first dimension. It is a node of its own, not a nest,
+ * since it is a place rather than something to do: what can be made at its place, or stays there from the run before,
+ * is not copied.
  */
 #ifndef TENON_GRAPH_H
 #define TENON_GRAPH_H
@@ -58,6 +70,7 @@ typedef enum {
     CALL_IF,                         /* in: condition, arguments; region: then, else, which both take all arguments */
     CALL_LOOP,                       /* in: turns or 0, condition or 0, carried, captured; out: carried, stacked */
     CALL_GRAPH,                      /* in: arguments; region: the function */
+    CALL_JOIN,                       /* in: one or more, of one type but for dimension 0; the one output is them in order */
 } CalleeKind;
 
 /* A symbol that a node defines as it runs. In a result's type it stands alone as a dimension. */
@@ -83,6 +96,9 @@ typedef struct {
     Sym origin;                      /* the model's own name of the operator: `Conv "layer1.0/conv"` */
 } Node;
 
+/* Input and output (numbers of the graph's) that are one thing at two times. */
+typedef struct { uint32_t input, output; } State;
+
 typedef struct Graph {
     Ctx *ctx;
     Arena *arena;                    /* model lifetime */
@@ -91,6 +107,7 @@ typedef struct Graph {
     VEC(Node) node;                  /* [0] unused; topological */
     VEC(ValueId) ref;
     VEC(ValueId) input, output;
+    VEC(State) state;
     Constraints constraints;         /* checked as soon as their symbols are defined: at entry, or after a node */
     Map taken;                       /* names in use: Sym -> next suffix to try */
 } Graph;
@@ -123,6 +140,14 @@ static inline ValueId node_out(const Graph *g, const Node *n, uint32_t i) { retu
 uint32_t node_fresh(const Node *n, const Expr *dim);
 /* As op_* want it. Constraints that a rule records are dropped; see graph_infer_op. */
 OpCall graph_op_call(const Graph *g, Arena *scratch, NodeId n);
+
+/* Its type follows from the inputs'. */
+ValueId graph_join(Graph *g, const char *name, Loc loc, Sym origin, uint32_t nin, const ValueId *in);
+/* The one dimension in which the types of a state differ, so that it grows along it; the rank if they are the same. False:
+ * they differ in more than that. */
+bool graph_state_grows(const Graph *g, const State *s, uint32_t *dim);
+/* Is it made by joining rows to what the input holds, so that both can lie in one place? */
+bool graph_state_in_place(const Graph *g, const State *s);
 
 /* Copy value v (input, constant or result) of `from` into g, keeping its name; for passes that rebuild. */
 ValueId graph_copy_value(Graph *g, const Graph *from, ValueId v);

@@ -468,7 +468,7 @@ read_control(Read *r, Loc loc, CalleeKind callee, const Definitions *result)
     int64_t carried = 0;
 
     n.region = region;
-    n.nregion = callee == CALL_IF ? 2 : callee == CALL_MATCH ? 0 : 1;
+    n.nregion = callee == CALL_IF ? 2 : callee == CALL_MATCH || callee == CALL_JOIN ? 0 : 1;
     if (callee == CALL_GRAPH) {
         Sym name = parse_expect(&r->p, "@") ? parse_name(&r->p) : NULL;
         if (!name)
@@ -556,7 +556,7 @@ read_line(Read *r)
     if (!op)
         return false;
     static const struct { const char *name; CalleeKind callee; } control[] = {
-        { "match", CALL_MATCH }, { "if", CALL_IF }, { "loop", CALL_LOOP },
+        { "match", CALL_MATCH }, { "if", CALL_IF }, { "loop", CALL_LOOP }, { "join", CALL_JOIN },
     };
     for (size_t i = 0; i < sizeof control / sizeof *control; i++)
         if (strcmp(op, control[i].name) == 0)
@@ -615,6 +615,29 @@ read_require(Read *r)
     return true;
 }
 
+/* %past = %present: an input, and an output that the body is still to define. */
+static bool
+read_state(Read *r, uint32_t noutput, const Sym *output)
+{
+    State s = { UINT32_MAX, 0 };
+    ValueId v;
+
+    if (!read_use(r, &v) || !parse_expect(&r->p, "="))
+        return false;
+    Sym name = read_name(r);
+    if (!name)
+        return false;
+    for (uint32_t i = 0; i < r->g->input.n; i++)
+        if (r->g->input.at[i] == v)
+            s.input = i;
+    while (s.output < noutput && output[s.output] != name)
+        s.output++;
+    if (s.input == UINT32_MAX || s.output == noutput)
+        return parse_error(&r->p, "%s%s: a state is an input and an output of the graph", s.input == UINT32_MAX ? "the left side of = %" : "%", name);
+    VEC_PUSH(r->g->arena, &r->g->state, s);
+    return true;
+}
+
 static bool
 read_body(Read *r, uint32_t nknown, const Known *known)
 {
@@ -638,7 +661,8 @@ read_body(Read *r, uint32_t nknown, const Known *known)
     if (!parse_expect(&r->p, ")") || !parse_expect(&r->p, "{"))
         return false;
     while (!parse_accept(&r->p, "}"))
-        if (parse_accept(&r->p, "symbol") ? !read_symbol(r) : parse_accept(&r->p, "require") ? !read_require(r) : !read_line(r))
+        if (parse_accept(&r->p, "symbol") ? !read_symbol(r) : parse_accept(&r->p, "require") ? !read_require(r)
+            : parse_accept(&r->p, "state") ? !read_state(r, output.n, output.at) : !read_line(r))
             return false;
     for (uint32_t i = 0; i < output.n; i++) {
         if (!map_get(&r->value, MAP_PTR(output.at[i]), &v))

@@ -158,6 +158,7 @@ callee_name(const Node *n)
     case CALL_MATCH: return "match";
     case CALL_IF: return "if";
     case CALL_LOOP: return "loop";
+    case CALL_JOIN: return "join";
     }
     return "call";
 }
@@ -240,7 +241,7 @@ print_symbol(void *user, Var v)
     text_add(s->p->t, "\n");
 }
 
-/* Symbols whose range is narrowed, then what must hold at entry. */
+/* Symbols whose range is narrowed, states, then what must hold at entry. */
 static void
 print_facts(Print *p)
 {
@@ -255,6 +256,14 @@ print_facts(Print *p)
     for (NodeId n = 1; n < g->node.n; n++)
         for (uint32_t i = 0; i < g->node.at[n].nfresh; i++)
             print_symbol(&s, (Var){ VAR_SYMBOL, MAP_PTR(g->node.at[n].fresh[i].name) });
+    for (uint32_t i = 0; i < g->state.n; i++) {
+        text_indent(p->t, p->depth + 1);
+        text_add(p->t, "state ");
+        print_ref(p, g->input.at[g->state.at[i].input]);
+        text_add(p->t, " = ");
+        print_ref(p, g->output.at[g->state.at[i].output]);
+        text_add(p->t, "\n");
+    }
     for (uint32_t i = 0; i < g->constraints.n; i++) {
         const Constraint *k = &g->constraints.at[i];
         text_indent(p->t, p->depth + 1);

@@ -15,6 +15,9 @@
  *      that agree once its symbols are bound; all symbols of its inputs are bound
  *  11  a condition is one bool, a number of turns is one i64
  *  12  a symbol is defined once, by the inputs or by one node, and no earlier node is sized by it
+ *  13  a join has tensors of one type but for their first dimension, in which its result is their sum, both provably:
+ *      nobody checks it when it runs
+ *  14  a state is an input and an output of its own, whose types differ in one dimension at most
  */
 #include "graph/internal.h"
 
@@ -274,6 +277,52 @@ check_call(const Verify *by, const Node *n)
     return true;
 }
 
+static bool
+check_join(const Verify *by, const Node *n)
+{
+    const Graph *g = by->g;
+    ValueId v = n->out.count == 1 ? node_out(g, n, 0) : 0;
+    REQUIRE(by, n->loc, 13, v && n->in.count, "a join has one result, of one input or more");
+    const Type *t = g->value.at[v].type;
+    const Expr *rows = expr_int(g->ctx, 0);
+    REQUIRE(by, n->loc, 13, t->rank, "%%%s is a join of rank 0; joined is along dimension 0", g->value.at[v].name);
+    for (uint32_t i = 0; i < n->in.count; i++) {
+        ValueId x = node_in(g, n, i);
+        const Type *in = x ? g->value.at[x].type : NULL;
+        bool same = in && in->dtype == t->dtype && in->rank == t->rank;
+        for (uint32_t d = 1; same && d < t->rank; d++)
+            same = expr_eq(g->ctx, NULL, in->dim[d], t->dim[d]) == YES;
+        REQUIRE(by, n->loc, 13, same, "input %u of a join is %s, its result is %s", i, in ? type_str(g->ctx, in) : "absent", type_str(g->ctx, t));
+        rows = expr_add(g->ctx, rows, in->dim[0]);
+    }
+    REQUIRE(by, n->loc, 13, expr_eq(g->ctx, NULL, rows, t->dim[0]) == YES, "%%%s is %s, but its inputs have %s rows together", g->value.at[v].name,
+            type_str(g->ctx, t), expr_str(g->ctx, rows));
+    return true;
+}
+
+static bool
+check_states(const Verify *by)
+{
+    const Graph *g = by->g;
+    Loc nowhere = { 0 };
+    uint32_t dim;
+
+    for (uint32_t i = 0; i < g->state.n; i++) {
+        const State *s = &g->state.at[i];
+        REQUIRE(by, nowhere, 14, s->input < g->input.n && s->output < g->output.n, "state %u is input %u of %u and output %u of %u", i, s->input,
+                g->input.n, s->output, g->output.n);
+        const Value *in = &g->value.at[g->input.at[s->input]], *out = &g->value.at[g->output.at[s->output]];
+        REQUIRE(by, nowhere, 14, graph_state_grows(g, s, &dim), "state %s is %s and %s is %s: they may differ in one dimension alone, along which it grows",
+                in->name, type_str(g->ctx, in->type), out->name, type_str(g->ctx, out->type));
+        REQUIRE(by, nowhere, 14, in->type->dtype != DT_STR, "state %s is %s: strings cannot be kept between runs", in->name,
+                type_str(g->ctx, in->type));
+        for (uint32_t k = 0; k < i; k++)
+            REQUIRE(by, nowhere, 14, g->state.at[k].input != s->input && g->state.at[k].output != s->output,
+                    "states %u and %u are of one input or one output, %s and %s", k, i, in->name, out->name);
+    }
+    return true;
+}
+
 typedef struct { const Verify *by; const Node *node; NodeId id; Map definer; bool ok; } Defined;
 
 static void
@@ -336,6 +385,7 @@ check_node(const Verify *by, NodeId id, uint8_t *state)
     case CALL_IF:     return check_if(by, n);
     case CALL_LOOP:   return check_loop(by, n);
     case CALL_GRAPH:  return check_call(by, n);
+    case CALL_JOIN:   return check_join(by, n);
     }
     return broken(by, n->loc, 6, "node %u calls nothing", id);
 }
@@ -358,7 +408,7 @@ verify_one(const Graph *g, DiagClass class)
         ValueId v = g->output.at[i];
         REQUIRE(by, nowhere, 8, v > 0 && v < g->value.n, "output %u is value %u of %u", i, v, g->value.n);
     }
-    return check_symbols(by);
+    return check_states(by) && check_symbols(by);
 }
 
 bool

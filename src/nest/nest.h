@@ -222,6 +222,10 @@ const Nest *nest_relay_input(Ctx *c, const Nest *n, const Scalar *load, const ui
 const Nest *nest_relay_output(Ctx *c, const Nest *n, const uint32_t *axis, uint32_t rank, const Nest **move);
 /* Sums of products of integers of 16 bits, two summands at a time (dot2); n itself where it is none. */
 const Nest *nest_pair_products(Ctx *c, const Nest *n);
+/* The only output is, along one dimension, input `slot` from its beginning to its end, and behind it something else, as a
+ * concatenation is: that something as a nest of its own, of those inputs that keep[nin] tells. *dim: that dimension. NULL,
+ * quietly, where it is something else. */
+const Nest *nest_behind(Ctx *c, const Nest *n, uint32_t slot, uint32_t *dim, bool *keep);
 /* A factor of a product as a tensor of its own, in place of input *slot, of which it reads most: *made computes it, of those
  * inputs of n that keep[nin] tells. NULL, quietly, where the factor is a bare read of no more, or what it reads follows from
  * more than its own axes, or is read elsewhere as well. */

@@ -124,6 +124,7 @@ label(const Node *n)
     case CALL_NEST: return n->nest->name;
     case CALL_KERNEL: return n->kernel->name;
     case CALL_MATCH: return "match";
+    case CALL_JOIN: return "join";
     case CALL_IF: return "if";
     case CALL_LOOP: return "loop";
     case CALL_GRAPH: return n->region[0].graph->name;

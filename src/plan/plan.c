@@ -87,6 +87,24 @@ place_weight(Planner *p, ValueId v)
     m->weights_bytes += (expr_or(place->bytes, 0) + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
 }
 
+/* What is joined is made where it is to lie, if that is an output of the graph: behind what stands in front of it there. */
+static void
+place_joined(Planner *p, const Node *n)
+{
+    const Graph *g = p->g;
+    const Placement *whole = &p->plan->value[node_out(g, n, 0)];
+    const Expr *offset = expr_int(g->ctx, 0);
+
+    for (uint32_t i = 0; i < n->in.count; i++) {
+        const Value *v = &g->value.at[node_in(g, n, i)];
+        Placement *place = &p->plan->value[node_in(g, n, i)];
+        const Expr *bytes = plan_value_bytes(g->ctx, v);
+        if (whole->place == PLACE_OUTPUT && whole->bytes && !whole->offset && v->def && !place->bytes && bound_at_entry(p, bytes) == bytes)
+            *place = (Placement){ .place = PLACE_OUTPUT, .index = whole->index, .offset = offset, .bytes = bytes };
+        offset = expr_add(g->ctx, offset, bytes);
+    }
+}
+
 static void
 place_outside(Planner *p)
 {
@@ -114,6 +132,9 @@ place_outside(Planner *p)
         }
         VEC_PUSH(g->arena, &p->plan->copy, ((__typeof__(*p->plan->copy.at)){ v, i }));
     }
+    for (NodeId n = 1; n < g->node.n; n++)
+        if (g->node.at[n].callee == CALL_JOIN)
+            place_joined(p, &g->node.at[n]);
 }
 
 /* ---- the arena ------------------------------------------------------------------------------------- */

@@ -16,7 +16,7 @@ where(Ctx *c, Arena *a, const Placement *p)
 {
     switch (p->place) {
     case PLACE_INPUT:  return arena_printf(a, "input %u", p->index);
-    case PLACE_OUTPUT: return arena_printf(a, "output %u", p->index);
+    case PLACE_OUTPUT: return arena_printf(a, p->offset ? "output %u + %s" : "output %u", p->index, p->offset ? expr_str(c, p->offset) : "");
     case PLACE_WEIGHT: return arena_printf(a, "weights + %s", expr_str(c, p->offset));
     case PLACE_ARENA:  return arena_printf(a, "arena + %s%s", expr_str(c, p->offset), p->in_place ? "  in place" : "");
     case PLACE_TABLE:  return arena_printf(a, "table %u", p->index);

@@ -73,7 +73,7 @@ take_results(ControlRun *k, const Tensor *result)
     return check_constraints(g, k->r->symbols);
 }
 
-/* ---- the four kinds ---------------------------------------------------------------------------------- */
+/* ---- the kinds ---------------------------------------------------------------------------------- */
 
 static bool
 run_match(ControlRun *k)
@@ -198,6 +198,27 @@ run_loop(ControlRun *k)
     return ok;
 }
 
+/* Rows are plain, so one tensor behind another is one array behind another. */
+static bool
+run_join(ControlRun *k)
+{
+    Tensor all = *k->in[0];
+    size_t row = dtype_info[all.dtype].bytes, at = 0;
+
+    for (uint32_t d = 1; d < all.rank; d++)
+        row *= (size_t)all.dim[d];
+    for (uint32_t i = 1; i < k->n->in.count; i++)
+        all.dim[0] += k->in[i]->dim[0];
+    all.data = arena_alloc(k->scratch, (size_t)all.dim[0] * row + 1);
+    for (uint32_t i = 0; i < k->n->in.count; i++) {
+        size_t bytes = (size_t)k->in[i]->dim[0] * row;
+        if (bytes)
+            memcpy((char *)all.data + at, k->in[i]->data, bytes);
+        at += bytes;
+    }
+    return take_results(k, &all);
+}
+
 bool
 run_control(GraphRun *r, Arena *scratch, NodeId id, Tensor **value)
 {
@@ -211,6 +232,7 @@ run_control(GraphRun *r, Arena *scratch, NodeId id, Tensor **value)
     case CALL_IF: return run_region(&k, &n->region[*(const uint8_t *)k.in[0]->data ? 0 : 1], 1);
     case CALL_LOOP: return run_loop(&k);
     case CALL_GRAPH: return run_region(&k, &n->region[0], 0);
+    case CALL_JOIN: return run_join(&k);
     case CALL_OP: case CALL_NEST: case CALL_KERNEL: break;
     }
     return false;

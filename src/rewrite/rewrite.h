@@ -18,5 +18,8 @@ Graph *rewrite_dce(const Graph *g);
  * the graph computes is the same. NULL with a diagnostic. */
 typedef struct { Sym name; const uint8_t *order; } PortOrder;
 Graph *rewrite_ports(const Graph *g, uint32_t n, const PortOrder *port);
+/* In a graph of nests, states that grow by what comes behind them grow in place: see states.c. How such a state lies, where
+ * its dimensions have another order than before, is order[i] of state i [g->state.n] afterwards; else NULL. */
+Graph *rewrite_states(const Graph *g, const uint8_t **order);
 
 #endif

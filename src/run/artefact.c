@@ -105,6 +105,13 @@ check_manifest(const Report *r, const TnManifest *m)
              && dtype_from_name(m->outputs[i].dtype, strlen(m->outputs[i].dtype)) != DT_NONE;
         ranks += m->outputs[i].rank;
     }
+    int32_t nstate;
+    const TnStateInfo *s = manifest_states(m, &nstate);
+    ok = ok && nstate >= 0 && nstate <= m->ninput && nstate <= m->noutput;
+    for (int32_t i = 0; ok && i < nstate; i++)
+        ok = s[i].input >= 0 && s[i].input < m->ninput && s[i].output >= 0 && s[i].output < m->noutput
+             && m->inputs[s[i].input].rank == m->outputs[s[i].output].rank && s[i].dim >= -1 && s[i].dim < m->inputs[s[i].input].rank
+             && !strcmp(m->inputs[s[i].input].dtype, m->outputs[s[i].output].dtype) && (!s[i].in_place || s[i].dim == 0);
     return (ok && ranks == m->output_rank_total)
         || diag_error(r->diags, DIAG_INTERNAL, r->loc, "the manifest contradicts itself; please report it, with the model");
 }

@@ -14,6 +14,22 @@ struct Artefact {
  * with a head of this ABI. Nothing of it is loaded. */
 bool head_read(Diags *d, Loc loc, int fd, uint64_t bytes, ArtefactHead *out);
 
+/* What a session keeps between runs. (state.c) The lists are of all inputs and outputs of the manifest. */
+typedef struct States States;
+States *states_new(Arena *a, const TnManifest *m);           /* memory goes with the arena */
+void states_limit(States *s, int64_t rows);
+/* The states as inputs, in a list that has the caller's already: sizes that both name are those of the caller's. */
+bool states_inputs(States *s, Diags *d, Loc loc, RunInput *in);
+/* Memory for the states of a run that gives these outputs, and where they lie now. */
+bool states_outputs(States *s, Diags *d, Loc loc, RunInput *in, RunOutput *out);
+bool states_taken(States *s, Diags *d, Loc loc, const RunOutput *out);       /* the run has been: what it gave is there now */
+/* As if there were so many rows, until it is called with -1. */
+void states_pretend(States *s, int64_t rows);
+int64_t states_length(const States *s);
+bool states_drop(States *s, Diags *d, Loc loc, int64_t n);
+void states_reset(States *s);
+int64_t states_bytes(const States *s);
+
 /* A host that times what `under` runs. */
 const TnHost *profile_host(Profile *p, const TnHost *under);
 

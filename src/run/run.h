@@ -33,6 +33,11 @@ const TnManifest *artefact_manifest(const Artefact *f);
 const char *manifest_input_format(const TnManifest *m, int32_t i);
 const char *manifest_output_format(const TnManifest *m, int32_t i);
 
+/* Inputs and outputs that come from and go to the caller, by their numbers in the manifest: all but those of states. */
+typedef struct { int32_t nin, nout; const int32_t *in, *out; } Ports;
+Ports manifest_ports(Arena *a, const TnManifest *m);
+const TnStateInfo *manifest_states(const TnManifest *m, int32_t *n);
+
 /* ---- pool ------------------------------------------------------------------------------------ */
 
 /* Workers spin briefly, then park; longer while pool_busy says that more is to come. The caller takes
@@ -55,6 +60,7 @@ typedef struct { void *data; DType dtype; uint32_t rank; int64_t dims[TN_MAX_RAN
  * the middle of one; false when it has reported why not. Both get host.user. */
 typedef struct { TnHost host; bool (*reserve)(void *user, int64_t bytes); } RunHost;
 
+/* Its inputs and outputs are those of manifest_ports: states are the session's own. */
 typedef struct Session Session;
 Session *session_new(Arena *a, Diags *d, const Artefact *f, Pool *pool, const RunHost *host);   /* host: instead of the pool, or NULL */
 /* Check the inputs (count, type, rank, dimensions, constraints), size the outputs. Errors name the
@@ -64,6 +70,16 @@ bool session_prepare(Session *s, Diags *d, const RunInput *in, uint32_t nin, Run
 bool session_run(Session *s, Diags *d, const RunInput *in, RunOutput *out);
 int64_t session_arena_bytes(const Session *s);     /* as last prepared */
 int64_t session_taken_bytes(const Session *s);     /* memory for what only data size, over all runs */
+
+/* States: nothing at first; each run adds to those that grow, or puts another in their place. */
+void session_state_limit(Session *s, int64_t rows);          /* of those that grow, at most; 0: what the artefact says */
+int64_t session_state_length(const Session *s);              /* rows of the first that grows; 0 where there is none */
+/* Each that grows loses its last n rows. False, and nothing is lost, where one has fewer, or one is replaced as a whole. */
+bool session_state_drop(Session *s, Diags *d, int64_t n);
+void session_state_reset(Session *s);                        /* nothing again; memory stays */
+/* Take now what a run of these inputs takes when states have `length` rows, and runs of less. */
+bool session_state_reserve(Session *s, Diags *d, int64_t length, const RunInput *in, uint32_t nin, RunOutput *out);
+int64_t session_state_bytes(const Session *s);               /* that states hold now, all of them */
 
 /* ---- profile ------------------------------------------------------------------------------------ */
 

@@ -4,6 +4,8 @@
  * manifest's prepare); here its faults become sentences that name the input, the dimension and both
  * numbers. What prepare found is kept with the dimensions it was found for, so that running the same
  * sizes again costs a compare. Memory for intermediate tensors only grows.
+ *
+ * Callers bring the inputs that are theirs; states (state.c) complete the lists, which are the manifest's.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +26,11 @@ struct Session {
     int64_t reserved;                /* scratch bytes that it has for each range */
     bool refused;                    /* it said no in the middle of a run, and why */
     Profile *profile;                /* NULL: none */
+
+    Ports ports;                     /* what is the caller's */
+    States *states;
+    RunInput *in;                    /* [ninput]: all inputs of the run being prepared */
+    RunOutput *out;                  /* [noutput] */
 
     bool prepared;
     const int64_t **input_dims;      /* [ninput] into dims */
@@ -64,6 +71,8 @@ memory_grow(Memory *m, int64_t bytes)
     size_t size = bytes ? ((size_t)bytes + 63) & ~(size_t)63 : 64;
     if (size <= m->bytes)
         return true;
+    if (m->bytes && size < m->bytes + m->bytes / 4)
+        size = (m->bytes + m->bytes / 4 + 63) & ~(size_t)63;         /* what grows grows again, by a row with every token */
     memory_free(m);
     if (size >= MAP_FROM) {
         void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -159,6 +168,10 @@ session_new(Arena *a, Diags *d, const Artefact *f, Pool *pool, const RunHost *ho
     s->sym = NEW_ARRAY(a, int64_t, m->nsymbol);
     s->output_dims = NEW_ARRAY(a, int64_t, m->output_rank_total);
     s->outputs = NEW_ARRAY(a, RunOutput, m->noutput);
+    s->ports = manifest_ports(a, m);
+    s->states = states_new(a, m);
+    s->in = NEW_ARRAY(a, RunInput, m->ninput);
+    s->out = NEW_ARRAY(a, RunOutput, m->noutput);
     s->input_data = NEW_ARRAY(a, const void *, m->ninput);
     s->output_data = NEW_ARRAY(a, void *, m->noutput);
 
@@ -326,11 +339,11 @@ check_input(const Session *s, Diags *d, int32_t i, const RunInput *in)
 
 /* Were the same dimensions prepared before? */
 static bool
-is_prepared(const Session *s, const RunInput *in, uint32_t nin)
+is_prepared(const Session *s, const RunInput *in)
 {
-    if (!s->prepared || nin != (uint32_t)s->manifest->ninput)
+    if (!s->prepared)
         return false;
-    for (uint32_t i = 0; i < nin; i++)
+    for (int32_t i = 0; i < s->manifest->ninput; i++)
         if (in[i].dtype != s->input_dtype[i] || in[i].rank != (uint32_t)s->manifest->inputs[i].rank
             || (in[i].rank && memcmp(in[i].dims, s->input_dims[i], in[i].rank * sizeof *in[i].dims) != 0))
             return false;
@@ -374,17 +387,39 @@ get_memory(Session *s, Diags *d)
                                      (long long)z.scratch_bytes, s->pool ? pool_threads(s->pool) : 1);
 }
 
+/* All inputs: the caller's, and what the session keeps. */
+static bool
+gather(Session *s, Diags *d, const RunInput *in, uint32_t nin)
+{
+    const Ports *p = &s->ports;
+
+    if (nin != (uint32_t)p->nin) {
+        s->prepared = false;
+        return diag_error(d, DIAG_USAGE, at_model(s), "%u inputs given, the model takes %d", nin, p->nin);
+    }
+    for (int32_t i = 0; i < p->nin; i++)
+        s->in[p->in[i]] = in[i];
+    if (p->nin == s->manifest->ninput)
+        return true;
+    for (int32_t i = 0; i < p->nin; i++)
+        if (!check_input(s, d, p->in[i], &in[i]))
+            return false;
+    return states_inputs(s->states, d, at_model(s), s->in);
+}
+
 bool
-session_prepare(Session *s, Diags *d, const RunInput *in, uint32_t nin, RunOutput *out)
+session_prepare(Session *s, Diags *d, const RunInput *given, uint32_t nin, RunOutput *out)
 {
     const TnManifest *m = s->manifest;
-    if (!is_prepared(s, in, nin)) {
+    const RunInput *in = s->in;
+
+    if (!gather(s, d, given, nin))
+        return false;
+    if (!is_prepared(s, in)) {
         s->prepared = false;
-        if (nin != (uint32_t)m->ninput)
-            return diag_error(d, DIAG_USAGE, at_model(s), "%u inputs given, the model takes %d", nin, m->ninput);
         int64_t *dims = s->dims;
-        for (uint32_t i = 0; i < nin; i++) {
-            if (!check_input(s, d, (int32_t)i, &in[i]))
+        for (int32_t i = 0; i < m->ninput; i++) {
+            if (!check_input(s, d, i, &in[i]))
                 return false;
             if (in[i].rank)
                 memcpy(dims, in[i].dims, in[i].rank * sizeof *dims);
@@ -402,9 +437,9 @@ session_prepare(Session *s, Diags *d, const RunInput *in, uint32_t nin, RunOutpu
             return false;
         s->prepared = true;
     }
-    for (int32_t i = 0; out && i < m->noutput; i++) {
+    for (int32_t i = 0; out && i < s->ports.nout; i++) {
         void *data = out[i].data;
-        out[i] = s->outputs[i];
+        out[i] = s->outputs[s->ports.out[i]];
         out[i].data = data;
     }
     return true;
@@ -444,10 +479,19 @@ take_outputs(Session *s, Diags *d, RunOutput *out)
 }
 
 bool
-session_run(Session *s, Diags *d, const RunInput *in, RunOutput *out)
+session_run(Session *s, Diags *d, const RunInput *given, RunOutput *wanted)
 {
     const TnManifest *m = s->manifest;
-    if (!session_prepare(s, d, in, (uint32_t)m->ninput, out))
+    RunInput *in = s->in;
+    RunOutput *out = s->out;
+
+    if (!session_prepare(s, d, given, (uint32_t)s->ports.nin, wanted))
+        return false;
+    if (m->noutput)
+        memcpy(out, s->outputs, (size_t)m->noutput * sizeof *out);
+    for (int32_t i = 0; i < s->ports.nout; i++)
+        out[s->ports.out[i]].data = wanted[i].data;
+    if (!states_outputs(s->states, d, at_model(s), in, out))
         return false;
     for (int32_t i = 0; i < m->ninput; i++) {
         if (!check_data(s, d, "input", m->inputs[i].name, in[i].data, s->input_dtype[i], s->input_bytes[i]))
@@ -481,11 +525,62 @@ session_run(Session *s, Diags *d, const RunInput *in, RunOutput *out)
         for (int32_t i = 0; i < m->noutput; i++)
             if (s->last[i].at)
                 heap_put(s->heap, s->last[i].at, s->last[i].bytes);
-        return take_outputs(s, d, out);
+        if (!take_outputs(s, d, out) || !states_taken(s->states, d, at_model(s), out))
+            return false;
+        for (int32_t i = 0; i < s->ports.nout; i++)
+            wanted[i] = out[s->ports.out[i]];
+        return true;
     }
     heap_take_back(s->heap);
     memset(s->block, 0, (size_t)m->noutput * sizeof *s->block);
     return report_fault(s, d, &fault);
+}
+
+/* ---- states ----------------------------------------------------------------------------- */
+
+void
+session_state_limit(Session *s, int64_t rows)
+{
+    states_limit(s->states, rows);
+}
+
+int64_t
+session_state_length(const Session *s)
+{
+    return states_length(s->states);
+}
+
+int64_t
+session_state_bytes(const Session *s)
+{
+    return states_bytes(s->states);
+}
+
+bool
+session_state_drop(Session *s, Diags *d, int64_t n)
+{
+    return states_drop(s->states, d, at_model(s), n);
+}
+
+void
+session_state_reset(Session *s)
+{
+    states_reset(s->states);
+}
+
+bool
+session_state_reserve(Session *s, Diags *d, int64_t length, const RunInput *in, uint32_t nin, RunOutput *out)
+{
+    if (length < 0)
+        return diag_error(d, DIAG_USAGE, at_model(s), "a state of %lld rows is asked for; 0 or more are possible", (long long)length);
+    states_pretend(s->states, length);
+    bool ok = session_prepare(s, d, in, nin, out);
+    if (ok && s->manifest->noutput)
+        memcpy(s->out, s->outputs, (size_t)s->manifest->noutput * sizeof *s->out);
+    ok = ok && states_outputs(s->states, d, at_model(s), s->in, s->out);
+    states_pretend(s->states, -1);
+    s->prepared = false;
+    return ok;
 }
 
 int64_t

@@ -1,0 +1,73 @@
+/* behind: what a nest has behind an input that it begins with.
+ *
+ *     o[i, k, l] = k < p ? x[i, k, l] : v(k)          is x, and behind it         w[i, k, l] = v(k + p)
+ *
+ * Whoever finds x in its place already, in front of the output's memory, needs the second alone.
+ */
+#include "nest/internal.h"
+#include "nest/walk.h"
+
+/* Is it axis d in every dimension d, and is the whole nest over these axes? */
+static bool
+is_bare(const Nest *n, uint32_t rank, const Expr *const *at)
+{
+    Var v;
+
+    for (uint32_t d = 0; d < rank; d++)
+        if (!expr_is_var(at[d], &v) || v.kind != VAR_AXIS || v.id >= n->naxis || n->axis[v.id].kind != AXIS_PARALLEL)
+            return false;
+    return true;
+}
+
+/* k < p of the value's condition: the dimension that k runs along, or the rank. */
+static uint32_t
+dim_of_test(const Nest *n, const Scalar *test, const Expr **end)
+{
+    const Write *w = &n->write[0];
+    uint32_t rank = n->param[w->out].type->rank, d = 0;
+
+    if (test->op != S_LT || test->arg[0]->op != S_INDEX)
+        return rank;
+    if (test->arg[1]->op == S_INDEX)
+        *end = test->arg[1]->u.index;
+    else if (test->arg[1]->op != S_CONST)
+        return rank;
+    while (d < rank && w->at[d] != test->arg[0]->u.index)
+        d++;
+    return d;
+}
+
+const Nest *
+nest_behind(Ctx *c, const Nest *n, uint32_t slot, uint32_t *dim, bool *keep)
+{
+    const Write *w = &n->write[0];
+    const Type *x = n->param[slot].type, *o = n->param[w->out].type;
+    const Expr *end = NULL;
+
+    if (n->nwrite != 1 || n->nout != 1 || w->combiner != COMB_NONE || nest_leaves_gaps(n) || x->rank != o->rank || !is_bare(n, o->rank, w->at)
+        || w->value->op != S_SELECT)
+        return NULL;
+    const Scalar *first = w->value->arg[1], *rest = w->value->arg[2];
+    uint32_t d = dim_of_test(n, w->value->arg[0], &end);
+    if (d == o->rank || first->op != S_LOAD || first->u.load.slot != slot)
+        return NULL;
+    end = end ? end : expr_int(c, w->value->arg[0]->arg[1]->u.bits);
+    if (expr_eq(c, NULL, end, x->dim[d]) != YES)
+        return NULL;
+    for (uint32_t k = 0; k < o->rank; k++)
+        if (first->u.load.at[k] != w->at[k] || (k != d && expr_eq(c, NULL, x->dim[k], o->dim[k]) != YES))
+            return NULL;
+    Var axis;
+    expr_is_var(w->at[d], &axis);
+    Binding shift = { axis, expr_add(c, w->at[d], end) };
+    NestEdit e = nest_edit(c, n, 0, 0);
+    const Expr *size[TN_MAX_RANK];
+    for (uint32_t k = 0; k < o->rank; k++)
+        size[k] = k == d ? expr_simplify(c, NULL, expr_sub(c, o->dim[k], end)) : o->dim[k];
+    e.param[w->out].type = type_new(c, o->dtype, o->rank, size);
+    e.axis[axis.id].extent = size[d];
+    e.write[0].value = scalar_subst(c, rest, &shift, 1);
+    const Nest *made = nest_edit_done(c, &e);
+    *dim = d;
+    return made ? nest_drop_unused(c, made, keep) : NULL;
+}

@@ -1,0 +1,331 @@
+/* state: what a session keeps between runs.
+ *
+ * A state that grows in place has one block of memory, with room behind what it holds: a run gets the block as input and as
+ * output and writes behind its end. Any other state has two, one that a run reads and one that it writes.
+ *
+ * Sizes of a state that do not grow are those that inputs of the caller's have under the same name.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "run/internal.h"
+
+enum { LEAST_ROWS = 64, ALIGN = 64 };
+
+typedef struct { char *at; int64_t bytes; } Room;
+
+typedef struct {
+    const TnStateInfo *info;
+    const TnTensorInfo *in;
+    DType dtype;
+    uint32_t rank;
+    bool kept;                       /* a run left it, of these dims */
+    int64_t dims[TN_MAX_RANK];
+    int64_t given[TN_MAX_RANK];      /* what the next run is given */
+    Room room[2];
+    int turn;                        /* which of the two holds it */
+} Kept;
+
+struct States {
+    const TnManifest *manifest;
+    Kept *at;
+    int32_t n;
+    int64_t most;                    /* rows; 0: no bound */
+    int64_t pretended;               /* -1: nothing is */
+    bool *is_state;                  /* [ninput] */
+};
+
+/* ---- the manifest's --------------------------------------------------------------------------------- */
+
+const TnStateInfo *
+manifest_states(const TnManifest *m, int32_t *n)
+{
+    *n = TN_HAS(m, state_rows) ? m->nstate : 0;
+    return *n ? m->states : NULL;
+}
+
+Ports
+manifest_ports(Arena *a, const TnManifest *m)
+{
+    int32_t nstate, *in = NEW_ARRAY(a, int32_t, m->ninput), *out = NEW_ARRAY(a, int32_t, m->noutput);
+    const TnStateInfo *state = manifest_states(m, &nstate);
+    bool *kept = NEW_ARRAY(a, bool, m->ninput + m->noutput);
+    Ports p = { .in = in, .out = out };
+
+    for (int32_t i = 0; i < nstate; i++)
+        kept[state[i].input] = kept[m->ninput + state[i].output] = true;
+    for (int32_t i = 0; i < m->ninput; i++)
+        if (!kept[i])
+            in[p.nin++] = i;
+    for (int32_t i = 0; i < m->noutput; i++)
+        if (!kept[m->ninput + i])
+            out[p.nout++] = i;
+    return p;
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------ */
+
+static void
+states_end(void *what)
+{
+    States *s = what;
+    for (int32_t i = 0; i < s->n; i++)
+        for (int k = 0; k < 2; k++)
+            free(s->at[i].room[k].at);
+}
+
+/* Its first `used` bytes stay. */
+static bool
+room_grow(Room *r, int64_t used, int64_t bytes)
+{
+    int64_t size = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+
+    if (r->at && r->bytes >= bytes)
+        return true;
+    char *at = size > 0 ? aligned_alloc(ALIGN, (size_t)size) : aligned_alloc(ALIGN, ALIGN);
+    if (!at)
+        return false;
+    huge_pages(at, (size_t)size);
+    if (used)
+        memcpy(at, r->at, (size_t)used);
+    free(r->at);
+    *r = (Room){ at, size };
+    return true;
+}
+
+States *
+states_new(Arena *a, const TnManifest *m)
+{
+    States *s = NEW(a, States);
+    const TnStateInfo *info = manifest_states(m, &s->n);
+
+    s->manifest = m;
+    s->pretended = -1;
+    s->most = s->n ? m->state_rows : 0;
+    s->at = NEW_ARRAY(a, Kept, s->n);
+    s->is_state = NEW_ARRAY(a, bool, m->ninput);
+    for (int32_t i = 0; i < s->n; i++) {
+        const TnTensorInfo *in = &m->inputs[info[i].input];
+        s->at[i] = (Kept){ .info = &info[i], .in = in, .dtype = dtype_from_name(in->dtype, strlen(in->dtype)), .rank = (uint32_t)in->rank };
+        s->is_state[info[i].input] = true;
+    }
+    arena_closer(a, states_end, s);
+    return s;
+}
+
+void
+states_limit(States *s, int64_t rows)
+{
+    s->most = rows ? rows : s->n ? s->manifest->state_rows : 0;
+}
+
+/* ---- before a run ------------------------------------------------------------------------------------ */
+
+/* The size that an input of the caller's has under this name; -1: none has it. */
+static int64_t
+told_size(const States *s, const RunInput *in, const char *name)
+{
+    const TnManifest *m = s->manifest;
+
+    for (int32_t i = 0; i < m->ninput; i++)
+        for (int32_t d = 0; !s->is_state[i] && d < m->inputs[i].rank; d++)
+            if (m->inputs[i].dims[d] < 0 && !strcmp(m->inputs[i].dim_text[d], name))
+                return in[i].dims[d];
+    return -1;
+}
+
+static bool
+find_dims(States *s, Diags *d, Loc loc, Kept *k, const RunInput *in)
+{
+    for (uint32_t e = 0; e < k->rank; e++) {
+        bool grows = (int32_t)e == k->info->dim;
+        int64_t size = grows ? (k->kept ? k->dims[e] : 0) : k->in->dims[e] >= 0 ? k->in->dims[e] : told_size(s, in, k->in->dim_text[e]);
+        if (grows && s->pretended >= 0)
+            size = s->pretended;
+        if (size < 0 && k->kept)
+            size = k->dims[e];
+        if (size < 0)
+            return diag_error(d, DIAG_USAGE, loc, "state \"%s\": its dimension %u is %s, which no input tells; fix it when compiling (--dim %s=…)",
+                              k->in->name, e, k->in->dim_text[e], k->in->dim_text[e]);
+        if (k->kept && !grows && size != k->dims[e])
+            return diag_error(d, DIAG_USAGE, loc, "state \"%s\": its dimension %u (%s) is %lld since the runs before, and the inputs make it %lld; "
+                              "run what it was begun with, or reset the state", k->in->name, e, k->in->dim_text[e], (long long)k->dims[e], (long long)size);
+        k->given[e] = size;
+    }
+    return true;
+}
+
+bool
+states_inputs(States *s, Diags *d, Loc loc, RunInput *in)
+{
+    for (int32_t i = 0; i < s->n; i++) {
+        Kept *k = &s->at[i];
+        int64_t bytes;
+        if (!find_dims(s, d, loc, k, in))
+            return false;
+        if (!tensor_bytes(k->dtype, k->rank, k->given, &bytes))
+            return diag_error(d, DIAG_LIMIT, loc, "state \"%s\" would be %s, which cannot be", k->in->name, dims_text(d->arena, k->dtype, k->rank, k->given));
+        in[k->info->input] = (RunInput){ NULL, k->dtype, k->rank, k->given };
+    }
+    return true;
+}
+
+static int64_t
+rows_of(const Kept *k, const int64_t *dims)
+{
+    return k->info->dim < 0 ? 0 : dims[k->info->dim];
+}
+
+static bool
+no_memory(Diags *d, Loc loc, const Kept *k, int64_t bytes)
+{
+    return diag_error(d, DIAG_LIMIT, loc, "cannot get %lld bytes of memory for state \"%s\"", (long long)bytes, k->in->name);
+}
+
+/* Bytes to take for `bytes` of `rows` rows where r is too small: room for as many again as there were, within the bound; of
+ * what is made anew, a quarter more once it has grown. */
+static int64_t
+bytes_to_take(const States *s, const Kept *k, const Room *r, int64_t rows, int64_t bytes)
+{
+    int64_t row = rows ? bytes / rows : 0, wanted, most;
+
+    if (!k->info->in_place || !row)
+        return r->at && bytes < INT64_MAX / 2 ? bytes + bytes / 4 : bytes;
+    most = 2 * (r->bytes / row);
+    most = most < rows ? rows : most;
+    most = most < LEAST_ROWS ? LEAST_ROWS : most;
+    most = s->most && most > s->most ? s->most : most;
+    return __builtin_mul_overflow(most, row, &wanted) ? bytes : wanted;
+}
+
+static bool
+place(States *s, Diags *d, Loc loc, Kept *k, RunInput *in, RunOutput *out)
+{
+    Room *from = &k->room[k->turn], *to = k->info->in_place ? from : &k->room[!k->turn];
+    int64_t rows = rows_of(k, out->dims), held = 0, begin = 0;
+
+    if (s->most && rows > s->most)
+        return diag_error(d, DIAG_LIMIT, loc, "state \"%s\" holds %lld rows, and this run makes them %lld; its capacity is %lld. Drop some, reset the state, "
+                          "or give it more (--state-capacity, or the session's state_capacity)", k->in->name, (long long)rows_of(k, in->dims),
+                          (long long)rows, (long long)s->most);
+    tensor_bytes(k->dtype, k->rank, k->kept ? k->dims : k->given, k->kept ? &held : &begin);
+    if (!room_grow(from, held, begin))
+        return no_memory(d, loc, k, begin);
+    if (!out->made && (!to->at || to->bytes < out->bytes)) {
+        int64_t used = to == from ? held : 0, wanted = bytes_to_take(s, k, to, rows, out->bytes);
+        if (!room_grow(to, used, wanted) && !room_grow(to, used, out->bytes))
+            return no_memory(d, loc, k, out->bytes);
+    }
+    if (begin && s->pretended < 0)
+        memset(from->at, 0, (size_t)begin);          /* what is replaced as a whole begins with zeros */
+    in->data = from->at;
+    out->data = out->made ? NULL : to->at;
+    return true;
+}
+
+bool
+states_outputs(States *s, Diags *d, Loc loc, RunInput *in, RunOutput *out)
+{
+    for (int32_t i = 0; i < s->n; i++)
+        if (!place(s, d, loc, &s->at[i], &in[s->at[i].info->input], &out[s->at[i].info->output]))
+            return false;
+    return true;
+}
+
+/* ---- after it ------------------------------------------------------------------------------------------ */
+
+/* A run that sizes what it makes as it goes hands over memory of its own, which ends with the next one. */
+bool
+states_taken(States *s, Diags *d, Loc loc, const RunOutput *out)
+{
+    for (int32_t i = 0; i < s->n; i++) {
+        Kept *k = &s->at[i];
+        const RunOutput *o = &out[k->info->output];
+        Room *to = &k->room[!k->turn];
+        if (o->made && !room_grow(to, 0, o->bytes))
+            return no_memory(d, loc, k, o->bytes);
+        if (o->made && o->bytes)
+            memcpy(to->at, o->data, (size_t)o->bytes);
+    }
+    for (int32_t i = 0; i < s->n; i++) {
+        Kept *k = &s->at[i];
+        if (k->rank)
+            memcpy(k->dims, out[k->info->output].dims, k->rank * sizeof *k->dims);
+        k->kept = true;
+        k->turn = k->info->in_place ? k->turn : !k->turn;
+    }
+    return true;
+}
+
+/* ---- between runs ---------------------------------------------------------------------------------------- */
+
+void
+states_pretend(States *s, int64_t rows)
+{
+    s->pretended = rows;
+}
+
+int64_t
+states_length(const States *s)
+{
+    for (int32_t i = 0; i < s->n; i++)
+        if (s->at[i].info->dim >= 0)
+            return s->at[i].kept ? s->at[i].dims[s->at[i].info->dim] : 0;
+    return 0;
+}
+
+int64_t
+states_bytes(const States *s)
+{
+    int64_t all = 0, bytes;
+
+    for (int32_t i = 0; i < s->n; i++)
+        if (s->at[i].kept && tensor_bytes(s->at[i].dtype, s->at[i].rank, s->at[i].dims, &bytes))
+            all += bytes;
+    return all;
+}
+
+/* Blocks of what lies behind the dimension, one for each point of what lies before it, moved together. */
+static void
+shorten(Kept *k, int64_t rows)
+{
+    int64_t outer = 1, inner = dtype_info[k->dtype].bytes;
+    int32_t dim = k->info->dim;
+    char *at = k->room[k->turn].at;
+
+    for (int32_t e = 0; e < dim; e++)
+        outer *= k->dims[e];
+    for (uint32_t e = (uint32_t)dim + 1; e < k->rank; e++)
+        inner *= k->dims[e];
+    for (int64_t o = 1; o < outer && inner; o++)
+        memmove(at + o * rows * inner, at + o * k->dims[dim] * inner, (size_t)(rows * inner));
+    k->dims[dim] = rows;
+}
+
+bool
+states_drop(States *s, Diags *d, Loc loc, int64_t n)
+{
+    if (!s->n)
+        return diag_error(d, DIAG_USAGE, loc, "nothing can be dropped: the model keeps no state between runs");
+    if (n < 0)
+        return diag_error(d, DIAG_USAGE, loc, "%lld rows of the state are to go; give 0 or more", (long long)n);
+    for (int32_t i = 0; i < s->n; i++) {
+        const Kept *k = &s->at[i];
+        if (k->info->dim < 0)
+            return diag_error(d, DIAG_USAGE, loc, "state \"%s\" is replaced as a whole by each run: rows of it cannot be dropped; reset it", k->in->name);
+        int64_t rows = k->kept ? k->dims[k->info->dim] : 0;
+        if (n > rows)
+            return diag_error(d, DIAG_USAGE, loc, "state \"%s\" holds %lld rows, %lld are to go", k->in->name, (long long)rows, (long long)n);
+    }
+    for (int32_t i = 0; i < s->n; i++)
+        if (s->at[i].kept)
+            shorten(&s->at[i], s->at[i].dims[s->at[i].info->dim] - n);
+    return true;
+}
+
+void
+states_reset(States *s)
+{
+    for (int32_t i = 0; i < s->n; i++)
+        s->at[i].kept = false;
+}

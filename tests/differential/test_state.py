@@ -1,0 +1,114 @@
+"""States: what a session keeps between runs. Sessions over many steps are in tests/unit/test_state.c; here are exporters'
+decoders, every stage's text against the interpreter, and what users declare wrongly."""
+import pathlib
+import re
+import subprocess
+import sys
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "zoo")]
+from decode import ALLOWED, TENON, decode  # noqa: E402
+
+CACHE = """graph @step(%x: f32[b, n, 8], %past: f32[b, 2, p, 4]) -> (%y, %present) {
+  state %past = %present
+  %shape: i64[4] = const [0, 0, 2, 4]
+  %heads: f32[b, n, 2, 4] = reshape(%x, %shape)
+  %rows: f32[b, 2, n, 4] = transpose(%heads) {perm = [0, 2, 1, 3]}
+  %present: f32[b, 2, p + n, 4] = concat(%past, %rows) {axis = 2}
+  %scores: f32[b, 2, n, n + p] = einsum(%rows, %present) {equation = "bhid,bhjd->bhij"}
+  %seen: f32[b, 2, n, n + p] = softmax(%scores)
+  %y: f32[b, 2, n, 4] = matmul(%seen, %present)
+}
+"""
+
+
+def tenon(*words, fails=False):
+    done = subprocess.run([TENON, *map(str, words)], capture_output=True, text=True, timeout=300)
+    assert (done.returncode != 0) == fails, done.stderr
+    return done.stderr if fails else done.stdout
+
+
+@pytest.mark.parametrize("name", ["llama_small_dynamo", "llama_small_int4_qdq"])
+def test_a_decoder_with_its_cache_as_state_agrees(name, tmp_path):
+    assert decode(name, tmp_path, 64) <= ALLOWED
+    assert decode(name, tmp_path, 6, batch=2, prompt=3) <= ALLOWED
+
+
+def test_every_stage_means_the_same(tmp_path):
+    (tmp_path / "m.tn").write_text(CACHE)
+    tenon("compile", tmp_path / "m.tn", "-o", tmp_path / "m.so", "--dump=all", "--dump-dir", tmp_path / "d")
+    joined = 0
+    for dump in sorted((tmp_path / "d").glob("*.tn")):
+        text = dump.read_text()
+        if text.startswith("; unchanged") or "13-schedule" in dump.name:     # a tree has no parts for the interpreter to run
+            continue
+        assert "state %past = %present" in text
+        joined += "%present: f32[n + p, b, 2, 4] = join(%past" in text
+        stateless = dump.with_suffix(".plain.tn")
+        stateless.write_text(text.replace("  state %past = %present\n", ""))     # an ordinary graph: its cache is the caller's
+        for sizes in ((1, 1, 0), (2, 3, 5), (1, 1, 70)):
+            tenon("verify", stateless, *(w for d, size in zip("bnp", sizes) for w in ("--dim", f"{d}={size}")))
+        tenon("verify", dump, "--dim", "b=2", "--dim", "n=4")
+    assert joined >= 3
+    plan = (tmp_path / "d" / "m.14-plan.txt").read_text()
+    assert re.search(r"%present.rows .* output 1 \+ 32\*b\*p\n", plan), plan
+
+
+def model(path, past=("b", 2, "p", 4), present=("b", 2, "p + n", 4), kept=TensorProto.FLOAT):
+    value = helper.make_tensor_value_info
+    nodes = [helper.make_node("Concat", ["past_0", "x"], ["present_0"], axis=2), helper.make_node("Relu", ["present_0"], ["y"])]
+    graph = helper.make_graph(nodes, "m", [value("x", kept, ["b", 2, "n", 4]), value("past_0", kept, past)],
+                              [value("y", kept, None), value("present_0", kept, None)])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+@pytest.mark.parametrize("words, says", [
+    (["--state", "past_*"], "write --state X=Y"),
+    (["--state", "passed_*=present_*"], ["--state passed_*=present_*", "no input of the model is named so", "x, past_0"]),
+    (["--state", "past_*=presents_*"], ["input past_0 would be presents_0 afterwards", "no output of the model", "y, present_0"]),
+    (["--state", "past_*=present_0_*_*"], "1 * on the left and 2 on the right"),
+    (["--state", "past_*=present_*", "--state", "past_0=y"], "past_0 is a state already"),
+    (["--state-capacity", "5"], ["--state-capacity: the model has no state", "--state"]),
+])
+def test_wrong_declarations(words, says, tmp_path):
+    said = tenon("compile", model(tmp_path / "m.onnx"), "-o", tmp_path / "m.so", *words, fails=True)
+    for part in [says] if isinstance(says, str) else says:
+        assert part in said
+
+
+def test_types_that_are_no_state(tmp_path):
+    nodes = [helper.make_node("Transpose", ["past"], ["present"], perm=[1, 0])]
+    graph = helper.make_graph(nodes, "m", [helper.make_tensor_value_info("past", TensorProto.FLOAT, ["a", "b"])],
+                              [helper.make_tensor_value_info("present", TensorProto.FLOAT, None)])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    said = tenon("compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so", "--state", "past=present", fails=True)
+    assert "input past is f32[a, b] and output present is f32[b, a]" in said and "one dimension" in said
+
+
+def test_a_state_that_is_made_anew_is_told(tmp_path):
+    nodes = [helper.make_node("Concat", ["x", "past"], ["present"], axis=0)]
+    graph = helper.make_graph(nodes, "m", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3]), helper.make_tensor_value_info("past", TensorProto.FLOAT, ["p", 3])],
+                              [helper.make_tensor_value_info("present", TensorProto.FLOAT, None)])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    done = subprocess.run([TENON, "compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so", "--state", "past=present"], capture_output=True, text=True)
+    assert done.returncode == 0 and "1 of 1 states are made anew in every run" in done.stderr and "past" in done.stderr
+
+
+@pytest.mark.parametrize("change, says", [
+    ("state %past = %present|state %x = %past", "a state is an input and an output of the graph"),
+    ("state %past = %present|state %x = %y", "state x is f32[b, n, 8] and y is f32[b, 2, n, 4]: they may differ in one dimension alone"),
+    ("state %past = %present|state %past = %present\n  state %past = %present", "are of one input or one output"),
+    ("concat(%past, %rows) {axis = 2}|join(%past, %rows)", "input 0 of a join is f32[b, 2, p, 4], its result is f32[b, 2, n + p, 4]"),
+])
+def test_wrong_texts(change, says, tmp_path):
+    old, new = change.split("|")
+    assert old in CACHE
+    text = CACHE.replace(old, new)
+    (tmp_path / "m.tn").write_text(text)
+    said = tenon("compile", tmp_path / "m.tn", "-o", tmp_path / "m.so", fails=True)
+    assert says in said, said
