@@ -186,7 +186,6 @@ typedef struct TnCompileOptions {
     const char *target;              /* "native" (default), "x86-64-v3", … see tn_targets */
     const char *emit;                /* "so" (default), "c" */
     int32_t plain_schedule;          /* 1: plain loops only */
-    int32_t no_fuse;                 /* 1: every nest its own kernel */
     int32_t quick;                   /* 1: one translation unit, few optimisations: compiles fast, runs slower */
     const TnDim *dims; int32_t ndims;        /* symbols fixed at compile time */
     const TnShape *shapes; int32_t nshapes;
@@ -227,6 +226,8 @@ typedef struct TnCompileOptions {
     int32_t explain_formats;         /* 1: print for each value between kernels its order, why, and what the second best would cost */
     int32_t exact;                   /* 1: convolutions are summed as the model says, never in a transform domain (Winograd) */
     const char *library;             /* a shared library of yours with operators in it, which it declares; NULL: none */
+    const char *fuse;                /* which nests become one kernel: "greedy" (default), by rules; "dp": the cheapest partition;
+                                        "tvm", "dnnf": by the rules of others; "none": every nest is its own */
 } TnCompileOptions;
 
 typedef struct TnCompileReport {

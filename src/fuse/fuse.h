@@ -63,14 +63,21 @@ typedef struct {
     double seconds, bound, second_best;      /* of the plan by the printed cost model; least any plan can take; of the best plan that
                               * differs in one merge or split. Negative: not known */
     bool exact;
-    uint64_t states, steps, priced;
+    uint64_t states, steps, priced, composed;
     double search_seconds;
 } FuseCertificate;
 
+/* A plan by a mode, and what is known of it. */
+FusePlan fuse_plan(const Graph *g, Arena *a, const Machine *m, FuseMode mode, FuseCertificate *known);
+void fuse_print_certificate(Text *t, const FuseCertificate *k);      /* one line, without a newline */
 FusePlan fuse_none(const Graph *g, Arena *a);        /* every node alone: the baseline */
 /* What `reader` (0: everyone) reads of `maker` comes to it so. */
 void fuse_set(const Graph *g, FusePlan *p, NodeId maker, NodeId reader, FuseEdge edge);
 FusePlan fuse_greedy(const Graph *g, Arena *a, const Machine *m);
+/* The cheapest partition (dp.c); what is known of it in *certificate, if given. */
+FusePlan fuse_dp(const Graph *g, Arena *a, const Machine *m, FuseCertificate *certificate);
+/* What a plan takes by the formula with which fuse_dp compares groups [seconds]. */
+double fuse_predict(const Graph *g, const FusePlan *p, const Machine *m);
 /* Seconds; negative: none are known. constant [nin] of a kernel: which inputs are known now. */
 typedef struct {
     double (*joint)(void *user, const Kernel *k, const bool *constant);      /* of a kernel whose arguments lie as they are */
