@@ -213,7 +213,6 @@ typedef struct TnCompileOptions {
     const char *target;              /* "native" (default), "x86-64-v3", … see tn_targets */
     const char *emit;                /* "so" (default), "c" */
     int32_t plain_schedule;          /* 1: plain loops only */
-    int32_t no_fuse;                 /* 1: every nest its own kernel */
     int32_t quick;                   /* 1: one translation unit, few optimisations: compiles fast, runs slower */
     const TnDim *dims; int32_t ndims;        /* symbols fixed at compile time */
     const TnShape *shapes; int32_t nshapes;
@@ -256,6 +255,8 @@ typedef struct TnCompileOptions {
     const char *library;             /* a shared library of yours with operators in it, which it declares; NULL: none */
     const TnStateNames *state; int32_t nstate;       /* inputs that a session keeps from run to run */
     int64_t state_capacity;          /* rows that a state may hold; 0: no bound */
+    const char *fuse;                /* which nests become one kernel: "greedy" (default), by rules; "dp": the cheapest partition;
+                                        "tvm", "dnnf": by the rules of others; "none": every nest is its own */
 } TnCompileOptions;
 
 typedef struct TnCompileReport {

@@ -62,7 +62,7 @@ def compile(model: str | os.PathLike | bytes | Any, out: str | os.PathLike | Non
     progress  called with (what, done, total); True draws a bar, False none; by default a bar where
               a person watches: a terminal or a notebook
 
-    Other options are the fields of ``TnCompileOptions`` in tenon.h: ``max_memory_bytes``, ``no_fuse``, ….
+    Other options are the fields of ``TnCompileOptions`` in tenon.h: ``max_memory_bytes``, ``fuse``, ….
     """
     import tempfile
     data = _contents(model)

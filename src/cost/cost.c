@@ -165,7 +165,7 @@ cost_home(Ctx *c, const Kernel *k, const Machine *m, const CostAsk *ask, uint32_
     Unfold u = { .ctx = c, .arena = scratch, .k = k, .m = m, .ask = ask };
 
     measure_buffers(&u);
-    Level l = level_holding(m, u.buffer_bytes[i]);
+    Level l = cost_level(m, u.buffer_bytes[i]);
     arena_free(scratch);
     return l;
 }

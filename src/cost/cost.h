@@ -50,12 +50,26 @@ typedef struct {
     double bytes[LEVEL_COUNT];   /* from and to each level; [LEVEL_L1] by loads and stores */
 } Cost;
 
+Level cost_level(const Machine *m, double bytes);        /* the smallest cache that so much half fills at most */
 /* Where argument i lies if nobody says: in the smallest cache that it half fills at most. */
 Level cost_home(Ctx *c, const Kernel *k, const Machine *m, const CostAsk *ask, uint32_t i);
 /* Cost  some microseconds for a loop nest; about 100 for a product of two matrices with its packing. */
 Cost cost_kernel(Ctx *c, const Kernel *k, const Machine *m, const CostAsk *ask);
 /* The same, and a line for each phase that takes time: its loops, its trips, what a trip is made of. */
 Cost cost_explain(Ctx *c, Text *why, const Kernel *k, const Machine *m, const CostAsk *ask);
+/* A size where nothing is known of its symbols but their ranges: as if nobody said any in a CostAsk. */
+double cost_usual(Ctx *c, const Expr *e);
+/* What a nest takes by its access maps alone, before it has loops: a guess, for those who compare many of them. */
+typedef struct {
+    double work;             /* [seconds] arithmetic, and loads of lanes that lie apart, of one core */
+    double inner;            /* [seconds] of a product, in front of that: its multiply-adds, and what makes its factors ready */
+    double least;            /* [seconds] of it the multiply-adds alone, which are done wherever it is put */
+    double trips;            /* points of its parallel axes */
+    double *bytes;           /* [nin + nout] what of each parameter is touched */
+    bool *factor;            /* [nin + nout] read by a factor of the product: comes with `inner`, all else with `work` */
+} CostFormula;
+/* Cost  some microseconds. Arena  a: of the result and of scratch. */
+CostFormula cost_formula(Ctx *c, Arena *a, const Nest *n, const Machine *m);
 /* "12.3 us: flops 10.1, chain 0.2, …": one line, without a newline. */
 void cost_print(Text *t, const Cost *cost);
 

@@ -65,9 +65,16 @@ uint64_t unfold_vars(Unfold *u, const VarSet *vars);
 static inline uint64_t loop_bit(uint64_t var) { return (uint64_t)1 << (var % 64); }
 int64_t unfold_eval(Unfold *u, const Expr *e, int64_t otherwise);
 
+/* A symbol that the caller gives no value for: the middle of what it may be, or this if it may be anything. */
+enum { USUAL_SIZE = 128 };
+static inline int64_t
+usual_size(Interval r)
+{
+    return r.hi <= 2 * USUAL_SIZE ? r.lo + (r.hi - r.lo + 1) / 2 : r.lo > USUAL_SIZE ? r.lo : USUAL_SIZE;
+}
+
 /* Bytes of every phase from and to each level. */
 void traffic(Unfold *u);
-Level level_holding(const Machine *m, double bytes);     /* the smallest cache that they half fill at most */
 
 static inline double more(double x, double y) { return x > y ? x : y; }
 

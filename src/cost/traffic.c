@@ -195,7 +195,7 @@ footprint(Traffic *t, const Node *n, bool whole, double *sum)
 }
 
 Level
-level_holding(const Machine *m, double bytes)
+cost_level(const Machine *m, double bytes)
 {
     for (Level l = LEVEL_L2; l < LEVEL_MEMORY; l++)
         if (bytes <= (double)m->level[l].bytes / 2)
@@ -214,7 +214,7 @@ home_of(const Unfold *u, uint32_t b)
         return u->ask->home[b];
     if (u->ask->far && b < u->k->nin && u->ask->far[b])
         return LEVEL_MEMORY;
-    return level_holding(u->m, u->buffer_bytes[b]);
+    return cost_level(u->m, u->buffer_bytes[b]);
 }
 
 /* Seconds until the first line of each stretch is there. Hardware fetches ahead what follows in a stretch, and the processor

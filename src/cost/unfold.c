@@ -13,19 +13,13 @@
 
 /* ---- values ------------------------------------------------------------------------------------------ */
 
-/* A symbol that the caller gives no value for: the middle of what it may be, or this if it may be anything. */
-enum { USUAL_SIZE = 128 };
-
 static int64_t
 symbol_value(const Unfold *u, Var v)
 {
     for (uint32_t i = 0; i < u->ask->nsize; i++)
         if (u->ask->size[i].symbol == (Sym)(uintptr_t)v.id)
             return u->ask->size[i].value;
-    Interval r = expr_symbol_get(u->ctx, v);
-    if (r.hi <= 2 * USUAL_SIZE)
-        return r.lo + (r.hi - r.lo + 1) / 2;
-    return r.lo > USUAL_SIZE ? r.lo : USUAL_SIZE;
+    return usual_size(expr_symbol_get(u->ctx, v));
 }
 
 static bool

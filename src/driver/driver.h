@@ -21,7 +21,8 @@ typedef struct {
     ScheduleLevel schedule;
     const char *choices;             /* a file of schedules to use instead of the cheapest; NULL: none */
     int32_t alternatives;            /* programs of each kernel that a dump of choose shows in full; 0: none */
-    bool no_fuse, time;
+    bool time;
+    const char *fuse;                /* who decides which nests become one kernel (fusion.c) */
     const char *formats;             /* of values between kernels: who chooses them (formats.c) */
     const DriverOrder *format, *io_format; uint32_t nformat, nio_format;     /* of single values between kernels; of inputs and outputs */
     const DriverState *state; uint32_t nstate;       /* what a session keeps between runs */

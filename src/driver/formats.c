@@ -138,7 +138,7 @@ static bool
 not_in_memory(Job *j, const GraphList *all, const char *what)
 {
     return diag_error(&j->ctx->diags, DIAG_USAGE, nowhere, "%s: no value of that name is in memory; what is computed inside of a kernel has no place "
-                      "(--no-fuse gives it one). Kernels make %s", what, some_values(j, all));
+                      "(--fuse none gives it one). Kernels make %s", what, some_values(j, all));
 }
 
 static bool

@@ -73,6 +73,12 @@ Dump *dump_new(Job *j);                              /* NULL with a diagnostic: 
 bool dump_stage(Dump *d, const Stage *s, uint32_t number);
 bool dump_end(Dump *d);
 
+/* ---- fusion.c: which nests become one kernel ---- */
+
+bool fusion_mode(const char *text, FuseMode *mode);  /* --fuse */
+bool has_nests(const Graph *g);
+Graph *fusion_of(void *job, const Graph *g);         /* kernels of its nests; NULL: reported */
+
 /* ---- variants.c: other programs for sizes of a kind ---- */
 
 typedef struct { uint32_t n; Kernel **at; } Variants;

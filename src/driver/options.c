@@ -34,6 +34,7 @@ options_resolve(Arena *a, const DriverOptions *o)
     DriverOptions r = *o;
 
     r.emit = o->emit ? o->emit : "so";
+    r.fuse = o->fuse ? o->fuse : "greedy";
     r.formats = o->formats ? o->formats : "search";
     r.build.cc = o->build.cc ? o->build.cc : env("CC");
     r.build.cache_dir = driver_cache_dir(a, o->build.cache_dir);

@@ -163,16 +163,6 @@ stage_lower(Job *j)
     return replace_graph(j, graph_map(j->graph, lower, NULL)) && states_in_place(j);
 }
 
-/* Text may enter at any level: what is a kernel already was grouped by whoever wrote it. */
-static bool
-has_nests(const Graph *g)
-{
-    for (NodeId n = 1; n < g->node.n; n++)
-        if (g->node.at[n].callee == CALL_NEST)
-            return true;
-    return false;
-}
-
 static bool
 has_unscheduled(const Graph *g)
 {
@@ -180,41 +170,6 @@ has_unscheduled(const Graph *g)
         if (g->node.at[n].kernel && !g->node.at[n].kernel->tree.list.n)
             return true;
     return false;
-}
-
-/* Why each node is where it is, in lines of the fused graph's dump. */
-static void
-fusion_remarks(Job *j, const Graph *g, const FusePlan *p)
-{
-    Text t = { .arena = j->arena };
-
-    text_add(&t, j->remarks ? j->remarks : "");
-    for (NodeId n = 1; n < g->node.n; n++)
-        if (p->why[n]) {
-            text_add(&t, "; %");
-            text_name(&t, g->value.at[node_out(g, &g->node.at[n], 0)].name);
-            text_printf(&t, ": %s\n", p->why[n]);
-        }
-    j->remarks = t.n ? text_str(&t) : NULL;
-}
-
-static Graph *
-fuse_nests(void *user, const Graph *g)
-{
-    Job *j = user;
-    FusePlan p = j->o->no_fuse ? fuse_none(g, j->arena) : fuse_greedy(g, j->arena, &j->machine);
-    Prices prices = choose_prices(j);
-
-    if (!j->o->no_fuse && j->o->schedule != SCHEDULE_PLAIN)
-        fuse_join(g, &p, &(FusePrice){ choose_price, choose_price_apart, &prices });
-    fusion_remarks(j, g, &p);
-    return fuse_apply(g, &p);
-}
-
-static Graph *
-fuse_graph(void *user, const Graph *g)
-{
-    return has_nests(g) ? fuse_between(g, fuse_nests, user) : (Graph *)g;
 }
 
 static Graph *
@@ -253,7 +208,7 @@ stage_layout(Job *j)
 static bool
 stage_fuse(Job *j)
 {
-    return replace_graph(j, graph_map(j->graph, fuse_graph, j));
+    return replace_graph(j, graph_map(j->graph, fusion_of, j));
 }
 
 typedef struct { Job *j; const Graph *g; } Wishes;
@@ -469,12 +424,16 @@ check_options(Job *j)
 {
     const DriverOptions *o = j->o;
     FormatHow how;
+    FuseMode mode;
 
     if (strcmp(o->emit, "so") && strcmp(o->emit, "c"))
         return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--emit: \"%s\" is not known. Give so (a shared library) or c", o->emit);
     if (!formats_how(j->o->formats, &how))
         return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--formats: \"%s\" is not known. Give search (the fastest orders of dimensions), greedy, nchw, nhwc "
                           "or none", o->formats);
+    if (!fusion_mode(o->fuse, &mode))
+        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--fuse: \"%s\" is not known. Give greedy, dp (the cheapest partition), tvm, dnnf (the rules of "
+                          "others) or none", o->fuse);
     if ((o->prefix || o->example) && strcmp(o->emit, "c"))
         return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "%s belongs to C source: give --emit c too", o->prefix ? "--prefix" : "--main");
     if (o->prefix && !is_identifier(o->prefix))

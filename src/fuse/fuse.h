@@ -32,10 +32,52 @@ typedef struct {
     const char **why;        /* [g->node.n]: one line on the decision, for the dump */
 } FusePlan;
 
+/* Who decides which nests become one kernel (--fuse). All plans are carried out by fuse_apply and get the same schedules. */
+typedef enum {
+    FUSE_NONE,               /* every node alone */
+    FUSE_TVM,                /* TVM's classes, computed from access maps, and its three sweeps over post-dominators (tvm.c) */
+    FUSE_DNNF,               /* DNNFusion's five mapping types, its table, its growth from seeds (dnnf.c) */
+    FUSE_GREEDY,             /* rules on mapping types, one merge after the other (greedy.c) */
+    FUSE_DP,                 /* the cheapest partition (dp.c, search.h) */
+    FUSE_MODE_COUNT
+} FuseMode;
+extern const char *const fuse_mode_name[FUSE_MODE_COUNT];
+
+/* Why two neighbours are not in one group. */
+typedef enum {
+    APART_NOT,               /* they are in one */
+    APART_VISIBLE,           /* the value is seen from outside, and its maker was asked to stay (--keep) */
+    APART_ORDER,             /* a path between them leaves the group and returns */
+    APART_PAIR,              /* no kernel computes both: what the second reads is not complete when it is wanted */
+    APART_CAPACITY,          /* what lies between them, or the code of both, outgrows its place: both numbers in `text` */
+    APART_COST,              /* together they take longer: both prices in `text` */
+    APART_UNPROVEN,          /* sizes or places known only when it runs */
+    APART_USER,              /* a plan or an option says so */
+    APART_COUNT
+} ApartReason;
+extern const char *const apart_name[APART_COUNT];
+
+/* What a search knows of its plan. */
+typedef struct {
+    FuseMode mode;
+    double seconds, bound, second_best;      /* of the plan by the printed cost model; least any plan can take; of the best plan that
+                              * differs in one merge or split. Negative: not known */
+    bool exact;
+    uint64_t states, steps, priced, composed;
+    double search_seconds;
+} FuseCertificate;
+
+/* A plan by a mode, and what is known of it. */
+FusePlan fuse_plan(const Graph *g, Arena *a, const Machine *m, FuseMode mode, FuseCertificate *known);
+void fuse_print_certificate(Text *t, const FuseCertificate *k);      /* one line, without a newline */
 FusePlan fuse_none(const Graph *g, Arena *a);        /* every node alone: the baseline */
 /* What `reader` (0: everyone) reads of `maker` comes to it so. */
 void fuse_set(const Graph *g, FusePlan *p, NodeId maker, NodeId reader, FuseEdge edge);
 FusePlan fuse_greedy(const Graph *g, Arena *a, const Machine *m);
+/* The cheapest partition (dp.c); what is known of it in *certificate, if given. */
+FusePlan fuse_dp(const Graph *g, Arena *a, const Machine *m, FuseCertificate *certificate);
+/* What a plan takes by the formula with which fuse_dp compares groups [seconds]. */
+double fuse_predict(const Graph *g, const FusePlan *p, const Machine *m);
 /* Seconds; negative: none are known. constant [nin] of a kernel: which inputs are known now. */
 typedef struct {
     double (*joint)(void *user, const Kernel *k, const bool *constant);      /* of a kernel whose arguments lie as they are */

@@ -2,6 +2,7 @@
 #ifndef TENON_FUSE_INTERNAL_H
 #define TENON_FUSE_INTERNAL_H
 
+#include "cost/cost.h"
 #include "fuse/fuse.h"
 
 /* Instructions of one composed expression. To store an element and read it again takes as long as 40 of
@@ -10,6 +11,7 @@
 #define FUSE_MAX_CODE 256
 #define FUSE_MAX_PARTS 32            /* parts of one kernel */
 #define FUSE_MAX_ROW (1 << 20)       /* elements of a local between parts, per trip, where known */
+#define FUSE_INDEX_WORK 8            /* work of values made from indices alone, repeated anywhere */
 
 /* A nest and the graph's value behind each parameter. */
 typedef struct { const Nest *nest; ValueId *value; } Piece;
@@ -33,6 +35,8 @@ typedef struct {
     const char *(*refuse)(Fusion *f, NodeId p, NodeId host, const Nest *after, uint32_t nhost);
 } FuseRules;
 extern const FuseRules fuse_rules;   /* those of the greedy plan (rules.c) */
+extern const FuseRules fuse_rules_views;     /* views and values of indices alone, wherever they are read (legal.c) */
+extern const FuseRules fuse_rules_inside;    /* whatever can be, inside of a group whose price is known otherwise (legal.c) */
 
 /* The state of composing: what each node computes once others have vanished into it. */
 struct Fusion {
@@ -68,6 +72,11 @@ const NestTraits *fuse_traits_of(Fusion *f, NodeId n);       /* of its piece as 
 /* Why p cannot vanish into a host that would be `after`, whether it pays or not; NULL if it can. */
 const char *fuse_cannot(Fusion *f, NodeId p, const Nest *after);
 
+/* Why p's value in a host that would be `after` is no epilogue, or hides a product; NULL if neither. */
+const char *fuse_hides(Fusion *f, NodeId p, NodeId host, const Nest *after);
+/* Why an elementwise p cannot be computed at the places where the host reads it; NULL if it can. */
+const char *fuse_reads_badly(Fusion *f, NodeId p, NodeId host);
+
 /* ---- compose.c ---------------------------------------------------------------------------------- */
 Fusion fuse_compose(const Graph *g, Arena *a, const FusePlan *plan, const FuseRules *rules);
 /* Depth of the parallel axes that these hosts can share: see kernel.h. */
@@ -79,6 +88,45 @@ uint32_t fuse_depth(const Fusion *f, const NodeId *host, uint32_t n);
 /* The kernel that a group becomes, in f's arena, and which of its inputs are constants. */
 struct Groups;
 const Kernel *fuse_kernel(const Fusion *f, const struct Groups *groups, uint32_t group, const bool **constant);
+
+/* ---- legal.c -------------------------------------------------------------------------------------- */
+
+typedef enum {
+    MEMBER_ELEMENTWISE,
+    MEMBER_ROW,                      /* a plain reduction along trailing axes */
+    MEMBER_PRODUCT, MEMBER_WINDOW,
+    MEMBER_REDUCTION,                /* another */
+    MEMBER_ALONE,                    /* walked in order, or writes in no order */
+} MemberKind;
+MemberKind fuse_member_kind(Fusion *f, NodeId n);
+/* Can a group that holds such members exist? Once no, no for all that hold more. */
+bool fuse_may_join(const MemberKind *kind, uint32_t n);
+/* Is a value read outside of these nodes [n, ascending]? */
+bool fuse_escapes(const Fusion *f, ValueId v, const NodeId *node, uint32_t n);
+
+/* A group, composed as a graph of its own. */
+typedef struct {
+    Graph *graph;
+    Fusion f;
+    NodeId *as;                      /* [n]: each member in that graph */
+    NodeId *host;                    /* [nhost]: the parts of its kernel, in that graph */
+    uint32_t nhost, shared;          /* shared: outer axes of several parts */
+    const Expr *trips;               /* of those; NULL: one part */
+    const char *no;                  /* why it is no kernel, and … */
+    ApartReason reason;              /* … of which kind that is */
+} Composed;
+/* f: with views composed, all else apart. node: ascending. */
+Composed fuse_compose_group(const Fusion *f, Arena *a, const NodeId *node, uint32_t n);
+
+/* ---- price.c -------------------------------------------------------------------------------------- */
+
+typedef struct Pricing Pricing;
+typedef struct { double seconds; ApartReason reason; const char *no; } GroupPrice;   /* no: as of Composed */
+Pricing *fuse_pricing(Fusion *f, Arena *a, const Machine *m);
+/* Cost  a hundred microseconds for what is new, one for what was asked. */
+GroupPrice fuse_group_price(Pricing *p, const NodeId *node, uint32_t n);
+uint64_t fuse_composed(const Pricing *p);             /* groups that were composed so as to know */
+double fuse_least_seconds(Pricing *p, NodeId n);     /* of whatever group it is in */
 
 /* ---- plan.c --------------------------------------------------------------------------------------- */
 const char *fuse_label(const Graph *g, NodeId n);

@@ -22,7 +22,6 @@
 #define CHEAP 3                      /* work that a product's packing absorbs */
 #define TRIVIAL 1                    /* work that may be repeated by windows */
 #define BROADCAST_WORK 2             /* work that may be repeated for each broadcast */
-#define INDEX_WORK 8                 /* work of values made from indices alone, repeated anywhere */
 #define WINDOW_LIMIT 2               /* reads of an element that count as once or twice */
 
 /* ---- traits ------------------------------------------------------------------------------------------ */
@@ -340,6 +339,42 @@ fuse_cannot(Fusion *f, NodeId node, const Nest *after)
     return fuse_traits_of(f, node)->reduces && reduces_in_index(f->ctx, f->arena, after) ? "a reduction would stand in an index" : NULL;
 }
 
+const char *
+fuse_hides(Fusion *f, NodeId node, NodeId host, const Nest *after)
+{
+    const Piece *p = &f->piece[node], *h = &f->piece[host];
+    bool reduces = fuse_traits_of(f, node)->reduces;
+    NestTraits th = fuse_kind(f->ctx, h->nest);
+    Accesses reads = reads_of(f, h, p);
+    const char *no = reduces ? refuse_epilogue(f->ctx, h->nest, &th, &reads) : NULL;
+
+    if (!no && !product_survives(f->ctx, reduces ? p->nest : h->nest, after))
+        no = "would hide a product";
+    return no;
+}
+
+const char *
+fuse_reads_badly(Fusion *f, NodeId node, NodeId host)
+{
+    const Nest *h = f->piece[host].nest;
+    const NestTraits *p = fuse_traits_of(f, node);
+    bool product = fuse_kind(f->ctx, h).contraction;
+    Accesses reads = reads_of(f, &f->piece[host], &f->piece[node]);
+
+    for (uint32_t i = 0; i < reads.n; i++)
+        switch (nest_mapping(f->ctx, h, &reads.at[i])) {
+        case MAP_RED: case MAP_WIN: case MAP_CONTR:
+            if (product && (p->conditional || p->full > 1))
+                return "an operand would read several tensors";
+            break;
+        case MAP_GATHER: case MAP_SCAN: case MAP_UNKNOWN: case MAP_COUNT:
+            return "is read at places known only when it runs";
+        case MAP_ID: case MAP_PART: case MAP_PERM: case MAP_RELAYOUT: case MAP_INJ: case MAP_BCAST: case MAP_REPEAT:
+            break;
+        }
+    return NULL;
+}
+
 static const char *
 refuse(Fusion *f, NodeId node, NodeId host, const Nest *after, uint32_t nhost)
 {
@@ -353,18 +388,14 @@ refuse(Fusion *f, NodeId node, NodeId host, const Nest *after, uint32_t nhost)
         return arena_printf(f->arena, "the expression would take about %u instructions, the limit is %d", code, FUSE_MAX_CODE);
     if (tp.reduces && nhost > 1)
         return "several nodes read it";
-    const char *no = tp.reduces ? refuse_epilogue(c, h->nest, &th, &reads) : NULL;
-    if (no)
+    const char *no = fuse_hides(f, node, host, after);
+    if (no || tp.reduces)
         return no;
-    if (!product_survives(c, tp.reduces ? p->nest : h->nest, after))
-        return "would hide a product";
-    if (tp.reduces)
-        return NULL;
     if (!tp.elementwise)
         return "is walked in order";
     if (tp.view && !tp.computed)
         return NULL;
-    if (tp.index_only && tp.work <= INDEX_WORK)
+    if (tp.index_only && tp.work <= FUSE_INDEX_WORK)
         return NULL;
     if (nhost > 1)
         return "several nodes read it";

@@ -116,7 +116,7 @@ def test_a_wish_that_fusion_took_away_is_not_forgotten(tmp_path):
       %z: f32[1, 3, 6, 5] = relu(%a)
     }""")
     assert "%a" in tenon("compile", path, "--stop-after=layout", fails=True)
-    tenon("compile", path, "--stop-after=layout", "--no-fuse")
+    tenon("compile", path, "--stop-after=layout", "--fuse=none")
 
 
 def test_explained(model):

@@ -420,7 +420,7 @@ class Compiled:
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory):
-    return Compiled(tmp_path_factory.mktemp("plain"), "--plain", "--no-fuse")
+    return Compiled(tmp_path_factory.mktemp("plain"), "--plain", "--fuse", "none")
 
 @pytest.fixture(scope="module")
 def best(tmp_path_factory):

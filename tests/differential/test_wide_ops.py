@@ -283,7 +283,7 @@ def best(tmp_path_factory, results):
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory, results):
-    return run(tmp_path_factory.mktemp("plain"), results, "--plain", "--no-fuse")
+    return run(tmp_path_factory.mktemp("plain"), results, "--plain", "--fuse", "none")
 
 
 def check(c, results, folder):

@@ -148,7 +148,7 @@ def test_usage_errors_say_what_to_do(tenon, args, says):
     (["--stop-after", "nothing"], "there is no stage"),
     (["--formats", "fastest"], ["--formats: \"fastest\" is not known", "search", "nhwc"]),
     (["--format", "y"], "write --format V=nhwc"),
-    (["--format", "z=nhwc"], ["--format z=nhwc", "no value of that name is in memory", "--no-fuse", "Kernels make y/out:0"]),
+    (["--format", "z=nhwc"], ["--format z=nhwc", "no value of that name is in memory", "--fuse none", "Kernels make y/out:0"]),
     (["--format", "y/out:0=2,1"], ["--format y/out:0=2,1", "no order of its 2 dimensions", "such as 1,0"]),
     (["--format", "y/out:0=1,0"], ["--format y/out:0", "an output of the model: --io-format says how it lies"]),
     (["--format", "x=1,0"], ["--format x", "an input of the model"]),

@@ -94,7 +94,7 @@ same_numbers(const Tensor *want, const Tensor *got, const char *what)
     }
     for (int64_t i = 0; i < tensor_count(want); i++) {
         float x = ((float *)want->data)[i], y = ((float *)got->data)[i], d = x - y;
-        if (!(x == y || (d < 1e-4f && d > -1e-4f)))
+        if (!(x == y || (x != x && y != y) || (d < 1e-4f && d > -1e-4f)))
             fail_msg("%s: element %d is %g, was %g", what, (int)i, y, x);
     }
 }
@@ -160,9 +160,35 @@ greedy_plan(World *w)
     return fuse_greedy(w->g, w->arena, &m);
 }
 
+/* Every other way of making a plan: legal, the same numbers, and none that takes less by the formula than the cheapest. */
+static void
+other_plans(World *w)
+{
+    Machine m;
+    double best = 0;
+
+    assert_true(machine_find(&w->ctx, "x86-64-v3", &m));
+    for (FuseMode mode = FUSE_MODE_COUNT; mode-- > 0; ) {
+        FuseCertificate known;
+        FusePlan p = fuse_plan(w->g, w->arena, &m, mode, &known);
+        const char *no = fuse_illegal(w->g, &p);
+        if (no)
+            fail_msg("%s: %s", fuse_mode_name[mode], no);
+        apply(w, &p);
+        double seconds = fuse_predict(w->g, &p, &m);
+        if (mode == FUSE_DP) {
+            best = seconds;
+            assert_true(known.exact && known.seconds <= seconds * 1.000001 + 1e-11 && known.seconds >= seconds * 0.999999 - 1e-11);
+        } else if (seconds < best * 0.999999 - 1e-11) {
+            fail_msg("%s takes %g, dp %g", fuse_mode_name[mode], seconds, best);
+        }
+    }
+}
+
 static const Graph *
 greedy(World *w)
 {
+    other_plans(w);
     FusePlan p = greedy_plan(w);
     const char *no = fuse_illegal(w->g, &p);
     if (no)
@@ -577,53 +603,86 @@ baseline_is_one_kernel_each(void **state)
     assert_int_equal(apply(w, &p)->node.n, 4);
 }
 
-/* Random elementwise, broadcast, reducing and moving nodes: any plan of greedy is legal and right. */
+/* Random elementwise, broadcast, reducing and moving nodes. */
+static void
+random_graph(World *w, uint32_t *state)
+{
+    uint32_t seed = *state;
+#define BELOW(k) ((seed = seed * 1664525u + 1013904223u) >> 16) % (k)
+    char text[256];
+    w->g = graph_new(&w->ctx, w->arena, "random");
+    add(w, "nest start(x: f32[n, 5]) -> (v0: f32[n, 5]) { v0[i, j] = x[i, j] + 1 }");
+    for (unsigned k = 1; k < 10; k++) {
+        unsigned a = BELOW(k), b = BELOW(k);
+        switch (BELOW(6)) {
+        case 0:
+            snprintf(text, sizeof text, "nest ew%u(v%u: f32[n, 5]) -> (v%u: f32[n, 5]) { v%u[i, j] = tanh(v%u[i, j]) }", k, a, k, k, a);
+            break;
+        case 1:
+            snprintf(text, sizeof text, "nest row%u(v%u: f32[n, 5]) -> (r%u: f32[n, 1]) { r%u[i, u] = max j: v%u[i, j] }", k, a, k, k, a);
+            add(w, text);
+            snprintf(text, sizeof text, "nest back%u(v%u: f32[n, 5], r%u: f32[n, 1]) -> (v%u: f32[n, 5]) { v%u[i, j] = v%u[i, j] - r%u[i, 0] }", k, a, k, k, k, a, k);
+            break;
+        case 2:
+            snprintf(text, sizeof text, "nest mm%u(v%u: f32[n, 5], w%u: f32[5, 5]) -> (v%u: f32[n, 5]) { v%u[i, j] = 0.125 * sum k: v%u[i, k] * w%u[k, j] }", k, a, k, k, k, a, k);
+            break;
+        case 3:
+            snprintf(text, sizeof text, "nest flip%u(v%u: f32[n, 5]) -> (v%u: f32[n, 5]) { v%u[i, j] = v%u[i, 4 - j] }", k, a, k, k, a);
+            break;
+        case 4:
+            snprintf(text, sizeof text, "nest pad%u(v%u: f32[n, 5]) -> (v%u: f32[n, 5]) { v%u[i, j] = max r<3>: v%u[i, j + r - 1 | 0] }", k, a, k, k, a);
+            break;
+        default:
+            if (a == b)
+                snprintf(text, sizeof text, "nest sq%u(v%u: f32[n, 5]) -> (v%u: f32[n, 5]) { v%u[i, j] = 0.5 * v%u[i, j] }", k, a, k, k, a);
+            else
+                snprintf(text, sizeof text, "nest add%u(v%u: f32[n, 5], v%u: f32[n, 5]) -> (v%u: f32[n, 5]) { v%u[i, j] = v%u[i, j] - 0.5 * v%u[i, j] }", k, a, b, k, k, a, b);
+            break;
+        }
+        add(w, text);
+    }
+    for (unsigned k = 0; k < 10; k++) {      /* what nothing reads is an output, and one more */
+        snprintf(text, sizeof text, "v%u", k);
+        ValueId v = value_named(w->g, text);
+        if (graph_uses(w->g, w->arena)[v] == 0 || BELOW(8) == 0)
+            output(w, text);
+    }
+    *state = seed;
+}
+
+/* Any plan of greedy, and of every other mode, is legal and right. */
 static void
 random_graphs(void **state)
 {
-    World *w = *state;
     uint32_t seed = 11;
-#define BELOW(k) ((seed = seed * 1664525u + 1013904223u) >> 16) % (k)
+
     for (int round = 0; round < 40; round++) {
-        char text[256];
-        w->g = graph_new(&w->ctx, w->arena, "random");
-        add(w, "nest start(x: f32[n, 5]) -> (v0: f32[n, 5]) { v0[i, j] = x[i, j] + 1 }");
-        for (unsigned k = 1; k < 10; k++) {
-            unsigned a = BELOW(k), b = BELOW(k);
-            switch (BELOW(6)) {
-            case 0:
-                snprintf(text, sizeof text, "nest ew%u(v%u: f32[n, 5]) -> (v%u: f32[n, 5]) { v%u[i, j] = tanh(v%u[i, j]) }", k, a, k, k, a);
-                break;
-            case 1:
-                snprintf(text, sizeof text, "nest row%u(v%u: f32[n, 5]) -> (r%u: f32[n, 1]) { r%u[i, u] = max j: v%u[i, j] }", k, a, k, k, a);
-                add(w, text);
-                snprintf(text, sizeof text, "nest back%u(v%u: f32[n, 5], r%u: f32[n, 1]) -> (v%u: f32[n, 5]) { v%u[i, j] = v%u[i, j] - r%u[i, 0] }", k, a, k, k, k, a, k);
-                break;
-            case 2:
-                snprintf(text, sizeof text, "nest mm%u(v%u: f32[n, 5], w%u: f32[5, 5]) -> (v%u: f32[n, 5]) { v%u[i, j] = 0.125 * sum k: v%u[i, k] * w%u[k, j] }", k, a, k, k, k, a, k);
-                break;
-            case 3:
-                snprintf(text, sizeof text, "nest flip%u(v%u: f32[n, 5]) -> (v%u: f32[n, 5]) { v%u[i, j] = v%u[i, 4 - j] }", k, a, k, k, a);
-                break;
-            case 4:
-                snprintf(text, sizeof text, "nest pad%u(v%u: f32[n, 5]) -> (v%u: f32[n, 5]) { v%u[i, j] = max r<3>: v%u[i, j + r - 1 | 0] }", k, a, k, k, a);
-                break;
-            default:
-                if (a == b)
-                    snprintf(text, sizeof text, "nest sq%u(v%u: f32[n, 5]) -> (v%u: f32[n, 5]) { v%u[i, j] = 0.5 * v%u[i, j] }", k, a, k, k, a);
-                else
-                    snprintf(text, sizeof text, "nest add%u(v%u: f32[n, 5], v%u: f32[n, 5]) -> (v%u: f32[n, 5]) { v%u[i, j] = v%u[i, j] - 0.5 * v%u[i, j] }", k, a, b, k, k, a, b);
-                break;
-            }
-            add(w, text);
+        random_graph(*state, &seed);
+        greedy(*state);
+    }
+}
+
+/* No mode's plan takes less than the cheapest, by the formula that it is the cheapest by. */
+static void
+none_is_cheaper(void **state)
+{
+    World *w = *state;
+    uint32_t seed = 12;
+    Machine m;
+
+    assert_true(machine_find(&w->ctx, "x86-64-v3", &m));
+    for (int round = 0; round < 1000; round++) {
+        FuseCertificate known;
+        random_graph(w, &seed);
+        FusePlan best = fuse_dp(w->g, w->arena, &m, &known);
+        double seconds = fuse_predict(w->g, &best, &m);
+        assert_true(known.exact);
+        for (FuseMode mode = FUSE_NONE; mode < FUSE_DP; mode++) {
+            FuseCertificate other;
+            FusePlan p = fuse_plan(w->g, w->arena, &m, mode, &other);
+            if (fuse_predict(w->g, &p, &m) < seconds * 0.999999 - 1e-11)
+                fail_msg("graph %d: %s takes %g, dp %g", round, fuse_mode_name[mode], fuse_predict(w->g, &p, &m), seconds);
         }
-        for (unsigned k = 0; k < 10; k++) {      /* what nothing reads is an output, and one more */
-            snprintf(text, sizeof text, "v%u", k);
-            ValueId v = value_named(w->g, text);
-            if (graph_uses(w->g, w->arena)[v] == 0 || BELOW(8) == 0)
-                output(w, text);
-        }
-        greedy(w);
     }
 }
 
@@ -652,6 +711,7 @@ main(void)
         TEST(seen_rows_stay_apart), TEST(plans_are_obeyed),
         TEST(views_are_copied), TEST(edges_are_obeyed), TEST(what_cannot_be_inlined), TEST(epilogue_before_prologue), TEST(baseline_is_one_kernel_each), TEST(one_value_read_as_two),
         TEST(random_graphs),
+        TEST(none_is_cheaper),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

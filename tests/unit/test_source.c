@@ -36,7 +36,7 @@ test_texts_are_compared(void **state)
     TnCompileOptions o = TN_INIT(TnCompileOptions);
     TnCompileReport made = TN_INIT(TnCompileReport);
     o.cache_dir = "";
-    o.no_fuse = 1;
+    o.fuse = "none";
     assert_int_equal(tn_context_new(NULL, &ctx), TN_OK);
     assert_int_equal(tn_compile(ctx, model, out, &o, &made), TN_OK);
     assert_true(made.kernels == 4 && made.distinct_kernels == 4);

@@ -1,0 +1,201 @@
+/* formula: what a nest takes before anything is known of its loops.
+ *
+ * Arithmetic is counted as schedules would do it: what a reduction's body does not vary in, once for each point of the rest; what
+ * stands in a factor of a product, once for each element of what it is computed from, each time that factor is made ready.
+ * Reads are what of a tensor is touched; lanes along the innermost axis of what is written lie side by side or apart.
+ */
+#include <math.h>
+
+#include "cost/internal.h"
+#include "nest/walk.h"
+
+/* A factor of a product is copied to where its tiles lie side by side by each task that reads it: once, if one task has all
+ * columns, or for each block of columns. What is computed on the way counts as computed so often; the number is no measured
+ * one, it says that more than once is usual. */
+#define READY_AGAIN 2.0
+
+static bool
+usual_value(void *user, Var v, int64_t *out)
+{
+    Ctx *c = user;
+    Interval r;
+
+    *out = USUAL_SIZE;
+    if (v.kind != VAR_SYMBOL)
+        return true;
+    r = expr_symbol_get(c, v);
+    *out = usual_size(r);
+    return true;
+}
+
+double
+cost_usual(Ctx *c, const Expr *e)
+{
+    int64_t v;
+
+    return expr_eval(e, usual_value, c, &v) ? (double)v : USUAL_SIZE;
+}
+
+typedef struct {
+    Ctx *c;
+    const Nest *n;
+    const Machine *m;
+    Contraction view;
+    bool product;
+    Map factor;                      /* nodes that stand in a factor of the product: to the elements of what they are made of */
+} Formula;
+
+static double
+points_of(const Formula *f, AxisSet axes)
+{
+    double p = 1;
+
+    for (uint32_t k = 0; k < f->n->naxis; k++)
+        if (axes >> k & 1)
+            p *= cost_usual(f->c, f->n->axis[k].extent);
+    return p;
+}
+
+/* Cycles of one core for one value, in vectors. */
+static double
+cycles_of(const Formula *f, const Scalar *s)
+{
+    const OpCost *o = &op_cost[s->op];
+    double lanes = machine_lanes(f->m, s->dtype == DT_BOOL ? DT_F32 : s->dtype);
+    double cycles = o->fma / f->m->fma_per_cycle + o->alu / f->m->add_per_cycle + o->divide * f->m->divide_cycles + o->root * f->m->sqrt_cycles;
+
+    return cycles / lanes + o->lane_cycles;
+}
+
+/* The elements of the largest tensor that is read below s. */
+typedef struct { Formula *f; double elements; } Largest;
+
+static void
+seek_largest(void *user, const Scalar *s)
+{
+    Largest *l = user;
+
+    if (s->op == S_LOAD) {
+        double n = cost_usual(l->f->c, type_count(l->f->c, l->f->n->param[s->u.load.slot].type));
+        l->elements = n > l->elements ? n : l->elements;
+    }
+}
+
+static void
+mark_factor(void *user, const Scalar *s)
+{
+    Largest *l = user;
+
+    map_put(&l->f->factor, MAP_PTR(s), (uint64_t)l->elements);
+}
+
+/* A maximum with a number takes no third instruction for a NaN of it. */
+static double
+cycles_in_place(const Formula *f, const Scalar *s)
+{
+    bool number = (s->op == S_MAX || s->op == S_MIN) && (s->arg[0]->op == S_CONST || s->arg[1]->op == S_CONST);
+
+    return cycles_of(f, s) * (number ? 2.0 / 3 : 1);
+}
+
+static void
+arithmetic(Formula *f, Arena *a, CostFormula *out)
+{
+    AxisSet outer = nest_axes_of_kind(f->n, AXIS_PARALLEL) | nest_axes_of_kind(f->n, AXIS_SCAN);
+    Walk walk = nest_walk(f->c, a, f->n);
+    double cycles = 0, inner = 0;
+
+    for (uint32_t i = 0; i < walk.n; i++) {
+        const Scalar *s = walk.at[i].node;
+        uint64_t elements;
+        if (s->op == S_REDUCE) {
+            double lanes = machine_lanes(f->m, s->dtype == DT_BOOL ? DT_F32 : s->dtype);
+            if (s->arg[0]->op != S_MUL || s->u.reduce.combiner != COMB_SUM)       /* else it is a part of the product below */
+                cycles += points_of(f, outer | (walk.at[i].reduce & s->axes) | s->u.reduce.axes) / f->m->fma_per_cycle / lanes;
+            continue;
+        }
+        if (!s->axes || s->op == S_LOAD || s->op == S_CONST || s->op == S_INDEX || s->op == S_ITEM || s->op == S_AT)
+            continue;
+        double points = points_of(f, outer | (walk.at[i].reduce & s->axes));
+        if (map_get(&f->factor, MAP_PTR(s), &elements))
+            inner += fmin(points_of(f, s->axes), READY_AGAIN * (double)elements) * cycles_in_place(f, s);
+        else if (f->product && s == f->view.reduce->arg[0])
+            inner += points * cycles_of(f, s);
+        else
+            cycles += points * cycles_in_place(f, s);
+    }
+    out->work = cycles * f->m->cycle_seconds;
+    out->inner = inner * f->m->cycle_seconds;
+}
+
+/* The axis along which lanes lie: that of the last dimension that is written and has more than one element. */
+static AxisSet
+lane_axis(const Formula *f)
+{
+    const Write *w = &f->n->write[0];
+
+    for (uint32_t d = f->n->param[w->out].type->rank; d-- > 0; ) {
+        Var v;
+        AxisSet axes = expr_axes(w->at[d]);
+        if (expr_is_var(w->at[d], &v) && v.kind == VAR_AXIS && !expr_is(f->n->axis[v.id].extent, 1))
+            return axis_one(v.id);
+        if (axes)
+            return axis_one(63 - (uint32_t)__builtin_clzll(axes));       /* the last digit */
+    }
+    return 0;
+}
+
+/* Are lanes along the axis elements apart? */
+static bool
+lies_apart(const Formula *f, const Scalar *load, AxisSet lane)
+{
+    const Type *t = f->n->param[load->u.load.slot].type;
+    bool along = false;
+
+    for (uint32_t d = t->rank; d-- > 0; ) {
+        if (expr_is(t->dim[d], 1))
+            continue;
+        AxisSet used = expr_axes(load->u.load.at[d]);
+        if (!along && used & (lane | nest_axes_of_kind(f->n, AXIS_REDUCE)))
+            return false;
+        along = true;
+        if (used & lane)
+            return true;
+    }
+    return false;
+}
+
+CostFormula
+cost_formula(Ctx *c, Arena *a, const Nest *n, const Machine *m)
+{
+    Formula f = { .c = c, .n = n, .m = m, .factor.arena = a };
+    CostFormula out = { .bytes = NEW_ARRAY(a, double, n->nin + n->nout + 1), .factor = NEW_ARRAY(a, bool, n->nin + n->nout + 1) };
+    AxisSet outer = nest_axes_of_kind(n, AXIS_PARALLEL) | nest_axes_of_kind(n, AXIS_SCAN), lane = lane_axis(&f);
+    Accesses reads = nest_accesses(c, a, n);
+
+    f.product = nest_axes_of_kind(n, AXIS_REDUCE) && nest_contraction(c, n, &f.view);
+    for (uint32_t side = 0; f.product && side < 2; side++) {
+        const Scalar *s = side ? f.view.b : f.view.a;
+        Largest l = { &f, 0 };
+        scalar_visit(c, s, seek_largest, &l);
+        scalar_visit(c, s, mark_factor, &l);
+    }
+    out.trips = points_of(&f, outer);
+    arithmetic(&f, a, &out);
+    out.least = f.product ? points_of(&f, f.view.batch | f.view.row | f.view.col | f.view.sum) / m->fma_per_cycle / machine_lanes(m, DT_F32) * m->cycle_seconds : 0;
+    for (uint32_t i = 0; i < reads.n; i++) {
+        const Scalar *load = reads.at[i].load;
+        uint32_t slot = load->u.load.slot, bytes = dtype_info[n->param[slot].type->dtype].bytes;
+        AxisSet used = 0;
+        for (uint32_t d = 0; d < load->u.load.rank; d++)
+            used |= expr_axes(load->u.load.at[d]);
+        out.bytes[slot] = fmin(out.bytes[slot] + points_of(&f, used) * bytes, cost_usual(c, type_bytes(c, n->param[slot].type)));
+        bool factor = map_get(&f.factor, MAP_PTR(load), NULL);
+        out.factor[slot] |= factor;
+        if (!factor && lies_apart(&f, load, lane))
+            out.work += points_of(&f, outer | (reads.at[i].reduce & used)) * m->gather_cycles / machine_lanes(m, DT_F32) * m->cycle_seconds;
+    }
+    for (uint32_t i = n->nin; i < n->nin + n->nout; i++)
+        out.bytes[i] = cost_usual(c, type_bytes(c, n->param[i].type));
+    return out;
+}

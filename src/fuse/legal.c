@@ -1,0 +1,216 @@
+/* legal: which nodes can be one kernel.
+ *
+ * A group is composed as a graph of its own (compose.c): what it reads of outside are inputs, what is read outside are
+ * outputs. What can be computed where it is read is, if the rules below do not refuse; what stays are the parts of a kernel. It is
+ * one if a single part is left, or if the parts are rows: reductions along trailing axes and elementwise work around them that
+ * share all outer axes of the reductions. Whether it pays is not asked here, and no rule guesses it: that is for the
+ * price to say (price.c). Before there are groups, views and values made of indices alone are computed wherever they are read:
+ * they cost nothing, and a partition has each node once.
+ *
+ * May a set of nodes be in a group at all? One that holds two products or windows may not: what the second reads is not complete
+ * when it is wanted, unless the pair is one of those that join.c knows. That answer is cheap and stays no for all
+ * larger sets, so the search asks it first.
+ */
+#include "fuse/internal.h"
+
+/* ---- what vanishes inside of a group ---------------------------------------------------------------------- */
+
+static void
+begin_nothing(Fusion *f)
+{
+    (void)f;
+}
+
+static const char *
+refuse_inside(Fusion *f, NodeId node, NodeId host, const Nest *after, uint32_t nhost)
+{
+    const NestTraits *p = fuse_traits_of(f, node);
+    uint32_t code = nest_code(f->ctx, after);
+
+    if (code > FUSE_MAX_CODE)
+        return arena_printf(f->arena, "the expression would take about %u instructions, the limit is %d", code, FUSE_MAX_CODE);
+    const char *no = fuse_hides(f, node, host, after);
+    if (no || (p->view && !p->computed) || (p->index_only && p->work <= FUSE_INDEX_WORK))
+        return no;
+    if (nhost > 1)
+        return "several parts read it";
+    return p->reduces ? NULL : !p->elementwise ? "is walked in order" : fuse_reads_badly(f, node, host);
+}
+
+/* Views, and what is made of indices, alone. */
+static const char *
+refuse_but_views(Fusion *f, NodeId node, NodeId host, const Nest *after, uint32_t nhost)
+{
+    const NestTraits *p = fuse_traits_of(f, node);
+
+    (void)nhost;
+    if (p->reduces || (!(p->view && !p->computed) && !(p->index_only && p->work <= FUSE_INDEX_WORK)))
+        return "is for its group to compute";
+    return fuse_hides(f, node, host, after);
+}
+
+const FuseRules fuse_rules_inside = { begin_nothing, refuse_inside };
+const FuseRules fuse_rules_views = { begin_nothing, refuse_but_views };
+
+/* ---- what may be in one group -------------------------------------------------------------------------------- */
+
+MemberKind
+fuse_member_kind(Fusion *f, NodeId n)
+{
+    const NestTraits *t = fuse_traits_of(f, n);
+    const Nest *nest = f->piece[n].nest;
+
+    if (t->contraction)
+        return MEMBER_PRODUCT;
+    if (!t->reduces)
+        return t->elementwise ? MEMBER_ELEMENTWISE : MEMBER_ALONE;
+    if (t->row)
+        return MEMBER_ROW;
+    Accesses reads = nest_accesses(f->ctx, f->arena, nest);
+    for (uint32_t i = 0; i < reads.n; i++)
+        if (nest_mapping(f->ctx, nest, &reads.at[i]) == MAP_WIN)
+            return MEMBER_WINDOW;
+    return MEMBER_REDUCTION;
+}
+
+bool
+fuse_may_join(const MemberKind *kind, uint32_t n)
+{
+    uint32_t heavy = 0, alone = 0, rows = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        heavy += kind[i] == MEMBER_PRODUCT || kind[i] == MEMBER_WINDOW || kind[i] == MEMBER_REDUCTION;
+        rows += kind[i] == MEMBER_ROW;
+        alone += kind[i] == MEMBER_ALONE;
+    }
+    return heavy + alone <= 1 && (!heavy || !rows) && (!alone || n == 1);
+}
+
+/* ---- the kernel of a group ------------------------------------------------------------------------------------ */
+
+/* Trips of the outermost `depth` parallel axes. */
+static const Expr *
+trips_of(Ctx *c, const Nest *n, uint32_t depth)
+{
+    const Expr *trips = expr_int(c, 1);
+
+    for (uint32_t k = 0; k < n->naxis; k++)
+        if (n->axis[k].kind == AXIS_PARALLEL && depth-- > 0)
+            trips = expr_mul(c, trips, n->axis[k].extent);
+        else if (n->axis[k].kind == AXIS_PARALLEL)
+            break;
+    return trips;
+}
+
+static const char *
+not_rows(Composed *k)
+{
+    Fusion *f = &k->f;
+    Ctx *c = f->ctx;
+    bool row = false;
+    int64_t work;
+
+    for (uint32_t i = 0; i < k->nhost; i++) {
+        const NestTraits *t = fuse_traits_of(f, k->host[i]);
+        row |= t->row;
+        if (!t->row && !t->elementwise)
+            return "several parts are left, and one of them reduces over more than rows";
+    }
+    if (!row)
+        return "several parts are left, and no rows that they share";
+    k->shared = fuse_shared(f, k->host, k->nhost);
+    if (!k->shared)
+        return "the parts share no outer axis";
+    k->trips = trips_of(c, f->piece[k->host[0]].nest, k->shared);
+    for (uint32_t i = 0; i < k->nhost; i++) {
+        const Nest *n = f->piece[k->host[i]].nest;
+        if (fuse_traits_of(f, k->host[i])->row && expr_eq(c, NULL, trips_of(c, n, NEST_MAX_AXES), k->trips) != YES)
+            return "rows that stand next to each other would be walked one by one";
+        const Expr *local = expr_exact_div(c, type_count(c, n->param[n->nin].type), k->trips);
+        if (local && expr_const(local, &work) && work > FUSE_MAX_ROW) {
+            k->reason = APART_CAPACITY;
+            return arena_printf(f->arena, "a row of %lld elements lies between the parts, the limit is %d", (long long)work, FUSE_MAX_ROW);
+        }
+    }
+    return NULL;
+}
+
+/* The group as a graph of its own. */
+static Graph *
+graph_of_members(const Fusion *f, Arena *a, const NodeId *node, uint32_t n, NodeId *as)
+{
+    const Graph *g = f->g;
+    Graph *sub = graph_new(g->ctx, a, "group");
+    Map inside = { .arena = a };
+    uint64_t v;
+
+    for (uint32_t i = 0; i < n; i++) {
+        const Piece *p = &f->piece[node[i]];
+        uint32_t nin = p->nest->nin, nout = p->nest->nout;
+        ValueId *value = NEW_ARRAY(a, ValueId, nin + nout);
+        for (uint32_t k = 0; k < nin + nout; k++) {
+            if (!map_get(&inside, p->value[k], &v)) {
+                const Value *from = &g->value.at[p->value[k]];
+                v = k >= nin ? graph_value(sub, from->name, from->type) : from->data ? graph_const(sub, from->name, from->type, from->data) : graph_input(sub, from->name, from->type);
+                map_put(&inside, p->value[k], v);
+            }
+            value[k] = (ValueId)v;
+        }
+        as[i] = graph_call_nest(sub, p->nest, g->node.at[node[i]].loc, g->node.at[node[i]].origin, value, value + nin);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const Piece *p = &f->piece[node[i]];
+        for (uint32_t k = p->nest->nin; k < p->nest->nin + p->nest->nout; k++)
+            if (fuse_escapes(f, p->value[k], node, n)) {
+                map_get(&inside, p->value[k], &v);
+                VEC_PUSH(a, &sub->output, (ValueId)v);
+            }
+    }
+    return sub;
+}
+
+bool
+fuse_escapes(const Fusion *f, ValueId v, const NodeId *node, uint32_t n)
+{
+    if (f->visible[v] || !f->readers[v].n)
+        return true;
+    for (uint32_t r = 0; r < f->readers[v].n; r++) {
+        uint32_t low = 0, high = n;
+        while (low < high) {
+            uint32_t mid = (low + high) / 2;
+            if (node[mid] < f->readers[v].at[r])
+                low = mid + 1;
+            else
+                high = mid;
+        }
+        if (low == n || node[low] != f->readers[v].at[r])
+            return true;
+    }
+    return false;
+}
+
+Composed
+fuse_compose_group(const Fusion *f, Arena *a, const NodeId *node, uint32_t n)
+{
+    Composed k = { .reason = APART_NOT, .as = NEW_ARRAY(a, NodeId, n) };
+
+    k.graph = graph_of_members(f, a, node, n, k.as);
+    k.f = fuse_compose(k.graph, a, NULL, &fuse_rules_inside);
+    k.host = NEW_ARRAY(a, NodeId, n);
+    for (uint32_t i = 0; i < n; i++)
+        if (k.f.host[k.as[i]] == k.as[i])
+            k.host[k.nhost++] = k.as[i];
+    if (k.nhost > FUSE_MAX_PARTS) {
+        k.reason = APART_CAPACITY;
+        k.no = arena_printf(a, "%u parts are left, the limit is %d", k.nhost, FUSE_MAX_PARTS);
+    } else if (k.nhost > 1) {
+        k.reason = APART_PAIR;
+        k.no = not_rows(&k);
+    }
+    if (!k.no)
+        k.reason = APART_NOT;
+    for (uint32_t i = 0; k.no && k.reason == APART_PAIR && i < n; i++)     /* why a part is left says more */
+        if (k.f.why[k.as[i]] && !k.f.visible[k.f.piece[k.as[i]].value[k.f.piece[k.as[i]].nest->nin]])
+            k.no = arena_printf(a, "%s: %s; %s", fuse_label(k.graph, k.as[i]), k.f.why[k.as[i]], k.no);
+    return k;
+}

@@ -1,0 +1,30 @@
+/* mode: a plan by the way of making it, and what is known of it as text. */
+#include "fuse/internal.h"
+
+const char *const fuse_mode_name[FUSE_MODE_COUNT] = { "none", "tvm", "dnnf", "greedy", "dp" };
+const char *const apart_name[APART_COUNT] = { "together", "visible", "order", "pair", "capacity", "cost", "unproven", "user" };
+
+FusePlan
+fuse_plan(const Graph *g, Arena *a, const Machine *m, FuseMode mode, FuseCertificate *known)
+{
+    *known = (FuseCertificate){ .mode = mode, .seconds = -1, .bound = -1, .second_best = -1 };
+    switch (mode) {
+    case FUSE_NONE: case FUSE_MODE_COUNT:
+        break;
+    case FUSE_TVM: case FUSE_DNNF:
+        break;
+    case FUSE_GREEDY:
+        return fuse_greedy(g, a, m);
+    case FUSE_DP:
+        return fuse_dp(g, a, m, known);
+    }
+    return fuse_none(g, a);
+}
+
+void
+fuse_print_certificate(Text *t, const FuseCertificate *k)
+{
+    text_printf(t, "%s: %.4g us predicted", fuse_mode_name[k->mode], k->seconds * 1e6);
+    text_printf(t, k->exact ? ", no partition takes less" : ", no partition takes less than %.4g us", k->bound * 1e6);
+    text_printf(t, "; %llu states, %llu sets, %llu prices of which %llu new", (unsigned long long)k->states, (unsigned long long)k->steps, (unsigned long long)k->priced, (unsigned long long)k->composed);
+}
