@@ -13,8 +13,6 @@
 #include "fuse/internal.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct Pricing {
@@ -193,18 +191,6 @@ fuse_group_price(Pricing *p, const NodeId *node, uint32_t n)
     *known = (Asked){ arena_copy(p->arena, w.at, w.n * sizeof *w.at), (uint32_t)(w.n * sizeof *w.at), 0,
                        { seconds_of(p, &k, a), k.reason, k.no ? arena_str(p->arena, k.no) : NULL } };
     map_put(&p->known, hash, MAP_PTR(known));
-    if (getenv("FDBG")) {
-        for (uint32_t i = 0; i < n; i++)
-            fprintf(stderr, "%s[%s] ", p->f->piece[node[i]].nest->name, fuse_label(p->f->g, node[i]));
-        fprintf(stderr, "= %.5g us %s\n", known->price.seconds * 1e6, known->price.no ? known->price.no : "");
-        for (uint32_t i = 0; i < k.nhost; i++) {
-            const Nest *nn = k.f.piece[k.host[i]].nest;
-            CostFormula c = cost_formula(p->f->ctx, a, nn, p->m);
-            fprintf(stderr, "     part %s work %.5g us", nn->name, c.work * 1e6);
-            for (uint32_t s = 0; s < nn->nin + nn->nout; s++) fprintf(stderr, " %g", c.bytes[s]);
-            fprintf(stderr, "\n");
-        }
-    }
     p->composed++;
     GroupPrice price = known->price;
     arena_free(a);
