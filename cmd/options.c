@@ -69,7 +69,7 @@ static const Row rows[] = {
     { "machine",     0,   COMPILING & ~B, TAKES_TEXT,  FIELD(machine),    "FILE",    "facts of the processor to compile for, as tenon machine wrote them" },
     { "machine",     0,   M,         TAKES_TEXT,  FIELD(machine),    "FILE",    "show what FILE says, and measure nothing" },
     { "cores",       0,   COMPILING, TAKES_COUNT, FIELD(cores),      "N",       "cores that kernels are shared out among (default: as the machine has)" },
-    { "fuse",        0,   COMPILING, TAKES_TEXT,  FIELD(fuse),       "HOW",     "which nests become one kernel: greedy (default), dp (the cheapest partition), tvm, dnnf, none" },
+    { "fuse",        0,   COMPILING, TAKES_TEXT,  FIELD(fuse),       "HOW",     "which nests become one kernel: greedy (default), dp (exact), tvm, dnnf, none" },
     { "formats",     0,   COMPILING, TAKES_TEXT,  FIELD(formats),    "HOW",     "how values between kernels lie: search (fastest, default), greedy, nchw, nhwc, none" },
     { "format",      0,   COMPILING, TAKES_PAIR,  FIELD(format),     "V=nhwc",  "value V between kernels lies so; or as 0,2,3,1; repeat for more" },
     { "io-format",   0,   COMPILING, TAKES_PAIR,  FIELD(io_format),  "X=nhwc",  "input or output X comes so: a camera's frame needs no transposing; or 0,2,3,1" },
