@@ -77,6 +77,7 @@ static const Row rows[] = {
     { "state-capacity", 0, COMPILING, TAKES_COUNT, FIELD(state_capacity), "N",  "of a state: rows that it holds at most (default: as memory allows)" },
     { "explain-formats", 0, C,       TAKES_FLAG,  FIELD(explain_formats), NULL, "tell how each value lies, why, and what the second best would cost" },
     { "exact",       0,   COMPILING, TAKES_FLAG,  FIELD(exact),      NULL,      "sums as the model says: no convolution in a transform domain (Winograd)" },
+    { "weights-growth", 0, COMPILING, TAKES_COUNT, FIELD(weights_growth), "N", "weights may grow by N % for speed, in transform domains (default 100)" },
     { "library",     0,   COMPILING, TAKES_TEXT,  FIELD(library),    "FILE",    "operators of your own, as C functions of a shared library (see doc/operators.md)" },
     { "nests",       0,   COMPILING, TAKES_TEXT,  FIELD(nests),      "FILE",    "operators of your own, as nests in a file (see doc/operators.md)" },
     { "choices",     0,   COMPILING, TAKES_TEXT,  FIELD(choices),    "FILE",    "schedules for kernels, as --dump=choose shows them: %VALUE { steps }" },

@@ -257,6 +257,7 @@ typedef struct TnCompileOptions {
     int64_t state_capacity;          /* rows that a state may hold; 0: no bound */
     const char *fuse;                /* which nests become one kernel: "greedy" (default), by rules; "dp": the cheapest partition;
                                         "tvm", "dnnf": by the rules of others; "none": every nest is its own */
+    int32_t weights_growth;          /* percent that weights may grow by for speed, as filters in transform domains; 0: 100. None: exact */
 } TnCompileOptions;
 
 typedef struct TnCompileReport {

@@ -8,7 +8,7 @@
 void
 domains_begin(Prices *p)
 {
-    p->j->domains = (FormatDomains){ choose_price, p, FOLD_BYTES, { .arena = p->j->arena } };
+    p->j->domains = (FormatDomains){ choose_price, p, FOLD_BYTES, p->j->o->weights_growth, { .arena = p->j->arena } };
 }
 
 double

@@ -28,6 +28,7 @@ typedef struct {
     const DriverState *state; uint32_t nstate;       /* what a session keeps between runs */
     int64_t state_rows;      /* of a state that grows, at most; 0: no bound */
     bool explain_formats;
+    int32_t weights_growth;          /* percent that constants may grow by for transform domains */
     bool exact;                      /* convolutions are summed as the model says: no transform domains */
     const char *prefix;      /* of --emit c: the model is found through PREFIX_manifest(); NULL: tenon */
     bool example;            /* of --emit c: a program that uses it, too */

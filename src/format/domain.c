@@ -14,6 +14,7 @@
 
 /* The one that is best most often first: the others are then dropped as soon as a part of them is no cheaper. */
 static const uint32_t tiles[] = { 4, 6, 2 };
+enum { NTILE = sizeof tiles / sizeof *tiles };
 
 /* Relative to the largest output, of a layer by itself. Only the largest tile comes near. */
 #define MOST_ERROR 1e-4
@@ -174,32 +175,43 @@ error_of(FormatDomains *price, Arena *scratch, const Domain *d)
     return *(const double *)(uintptr_t)at;
 }
 
-/* Bytes of the transformed filter beyond those of a filter that is stored narrow. */
+/* Bytes of the transformed filter beyond those of the filter as it is stored. */
 static int64_t
 growth_of(const Domain *d)
 {
-    const Type *filter = d->w.direct->param[d->w.filter].type;
     const Nest *last = d->w.step[STEP_FILTER].nest;
-    int64_t stored, made;
+    int64_t stored = 0, made = 0;
 
-    if (dtype_info[filter->dtype].bytes >= sizeof(float) || !type_static_bytes(filter, &stored) || !type_static_bytes(last->param[last->nin].type, &made))
-        return 0;
+    type_static_bytes(d->w.direct->param[d->w.filter].type, &stored);
+    type_static_bytes(last->param[last->nin].type, &made);
     return made - stored;
 }
 
-/* The same as format_domain, with a filter that grows by no more than so many bytes. */
+/* Seconds with one tile, below the limit; or infinity. */
 static double
-cheapest(Ctx *c, Arena *a, const Kernel *k, const void *const *data, FormatDomains *price, double limit, int64_t growth, uint32_t *tile)
+seconds_with(Ctx *c, Arena *a, const Kernel *k, const void *const *data, FormatDomains *price, uint32_t tile, double limit, int64_t *growth)
 {
-    Arena *scratch = arena_child(a);
     Domain d;
 
+    if (!domain_of(c, k, data, tile, &d) || !is_small(&d.w, price->max_bytes))
+        return INFINITY;
+    double seconds = seconds_of(c, a, &d, price, limit);
+    if (seconds >= limit || error_of(price, a, &d) > MOST_ERROR)
+        return INFINITY;
+    *growth = growth_of(&d);
+    return seconds;
+}
+
+double
+format_domain(Ctx *c, Arena *a, const Kernel *k, const void *const *data, FormatDomains *price, double limit, uint32_t *tile)
+{
+    Arena *scratch = arena_child(a);
+    int64_t growth;
+
     *tile = 0;
-    for (uint32_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
-        if (!domain_of(c, k, data, tiles[i], &d) || !is_small(&d.w, price->max_bytes) || growth_of(&d) > growth)
-            continue;
-        double seconds = seconds_of(c, scratch, &d, price, limit);
-        if (seconds >= limit || error_of(price, scratch, &d) > MOST_ERROR)
+    for (uint32_t i = 0; i < NTILE; i++) {
+        double seconds = seconds_with(c, scratch, k, data, price, tiles[i], limit, &growth);
+        if (seconds >= limit)
             continue;
         limit = seconds;
         *tile = tiles[i];
@@ -208,22 +220,21 @@ cheapest(Ctx *c, Arena *a, const Kernel *k, const void *const *data, FormatDomai
     return *tile ? limit : INFINITY;
 }
 
-double
-format_domain(Ctx *c, Arena *a, const Kernel *k, const void *const *data, FormatDomains *price, double limit, uint32_t *tile)
-{
-    return cheapest(c, a, k, data, price, limit, INT64_MAX, tile);
-}
-
 /* ---- carrying it out ----------------------------------------------------------------------------------------- */
 
-/* What was found of a node: its domain, tile 0 where there is none that pays, and seconds with it and without. */
-typedef struct { uint32_t tile; double seconds, direct; int64_t growth; } Found;
+/* What was found of a node: seconds without a domain, with each tile that is worth it, and the bytes that each takes. */
+typedef struct {
+    bool asked;                      /* it has domains */
+    double direct, seconds[NTILE];
+    int64_t growth[NTILE];
+    uint32_t taken;                  /* of tiles, plus 1; 0: none */
+} Found;
 
 typedef struct {
     Graph *to;
     FormatDomains *price;
     Text *remarks;
-    ValueId matrix[sizeof tiles / sizeof *tiles][MATRIX_COUNT];      /* 0: not made yet */
+    ValueId matrix[NTILE][MATRIX_COUNT];      /* 0: not made yet */
 } Carry;
 
 static ValueId
@@ -284,20 +295,31 @@ add_steps(Carry *x, const Node *n, const Domain *d, const ValueId *value)
     return true;
 }
 
+static uint32_t
+tile_of(const Found *f)
+{
+    return f->taken ? tiles[f->taken - 1] : 0;
+}
+
 static void
 remark(Carry *x, const Domain *d, ValueId v, const Found *f)
 {
     Arena *scratch = arena_child(x->to->arena);
+    uint32_t best = 0;
 
+    for (uint32_t i = 1; i < NTILE; i++)
+        best = f->seconds[i] < f->seconds[best] ? i : best;
     text_add(x->remarks, "; %");
     text_name(x->remarks, x->to->value.at[v].name);
-    if (f->tile)
-        text_printf(x->remarks, ": F(%ux%u, 3x3), %.4g ms instead of %.4g ms, relative error %.1e\n", f->tile, f->tile, f->seconds * 1e3, f->direct * 1e3,
-                    error_of(x->price, scratch, d));
-    else if (f->seconds < f->direct)
-        text_printf(x->remarks, ": %.4g ms, in a transform domain %.4g ms, but %lld bytes more\n", f->direct * 1e3, f->seconds * 1e3, (long long)f->growth);
+    if (f->taken)
+        text_printf(x->remarks, ": F(%ux%u, 3x3), %.4g ms instead of %.4g ms, relative error %.1e", tile_of(f), tile_of(f), f->seconds[f->taken - 1] * 1e3,
+                    f->direct * 1e3, error_of(x->price, scratch, d));
     else
-        text_printf(x->remarks, ": %.4g ms, in no transform domain less\n", f->direct * 1e3);
+        text_printf(x->remarks, ": %.4g ms, in no transform domain less", f->direct * 1e3);
+    if (f->seconds[best] < (f->taken ? f->seconds[f->taken - 1] : f->direct))
+        text_printf(x->remarks, "%s; F(%ux%u, 3x3) would take %.4g ms and %.1f MB more, which --weights-growth does not allow", f->taken ? "" : " for its bytes", tiles[best],
+                    tiles[best], f->seconds[best] * 1e3, (double)(f->growth[best] - (f->taken ? f->growth[f->taken - 1] : 0)) / 1e6);
+    text_add(x->remarks, "\n");
     arena_free(scratch);
 }
 
@@ -316,73 +338,91 @@ kernel_at(const Graph *g, NodeId id, const void ***data, Domain *d)
     return domain_of(g->ctx, k, *data, *tiles, d) ? k : NULL;
 }
 
-static Found
-find(const Graph *g, NodeId id, FormatDomains *price, int64_t growth)
+/* all: with every tile, not only with those that beat the ones before. */
+static void
+find(const Graph *g, NodeId id, FormatDomains *price, bool all, Found *f)
 {
-    Found f = { 0 };
     Ctx *c = g->ctx;
     const void **data;
     Domain d;
     const Kernel *k = kernel_at(g, id, &data, &d);
 
+    *f = (Found){ .asked = k != NULL };
     if (!k)
-        return f;
-    bool *constant = NEW_ARRAY(c->arena, bool, k->nin + 1);
+        return;
+    Arena *scratch = arena_child(c->arena);
+    bool *constant = NEW_ARRAY(scratch, bool, k->nin + 1);
     for (uint32_t i = 0; i < k->nin; i++)
         constant[i] = data[i] != NULL;
-    double direct = price->of(price->user, k, constant);
-    f.direct = direct < 0 ? INFINITY : direct;
-    f.seconds = cheapest(c, c->arena, k, data, price, f.direct, growth, &f.tile);
-    if (f.tile && domain_of(c, k, data, f.tile, &d))
-        f.growth = growth_of(&d);
-    return f;
-}
-
-/* Bytes that constants of the graph would take beyond their own if they were f32. */
-static int64_t
-bytes_if_wide(const Graph *g)
-{
-    int64_t sum = 0, bytes;
-
-    for (ValueId v = 1; v < g->value.n; v++) {
-        const Value *value = &g->value.at[v];
-        uint32_t each = value->type ? dtype_info[value->type->dtype].bytes : 0;
-        if (value->data && each && each < sizeof(float) && type_static_bytes(value->type, &bytes) && bytes < INT64_MAX / 8 - sum)
-            sum += bytes / each * ((int64_t)sizeof(float) - each);
+    double direct = price->of(price->user, k, constant), limit;
+    limit = f->direct = direct < 0 ? INFINITY : direct;
+    for (uint32_t i = 0; i < NTILE; i++) {
+        f->seconds[i] = seconds_with(c, scratch, k, data, price, tiles[i], limit, &f->growth[i]);
+        if (f->seconds[i] < (f->taken ? f->seconds[f->taken - 1] : f->direct))
+            f->taken = i + 1;
+        limit = !all && f->seconds[i] < limit ? f->seconds[i] : limit;
     }
-    return sum;
+    arena_free(scratch);
 }
 
-/* A model that stores its filters narrow is to stay small: what they grow by is no more than if all constants were f32. Those
- * come first that gain most for their bytes; for which there is no room, tiles are smaller, or none. */
+/* How much constants may grow by all filters together. */
+static int64_t
+room_of(const Graph *g, const FormatDomains *price)
+{
+    double sum = 0;
+    int64_t bytes;
+
+    for (ValueId v = 1; v < g->value.n; v++)
+        if (g->value.at[v].data && type_static_bytes(g->value.at[v].type, &bytes))
+            sum += (double)bytes;
+    sum *= price->growth / 100.0;
+    return sum < (double)(INT64_MAX / 2) ? (int64_t)sum : INT64_MAX / 2;
+}
+
+/* Of node f, what tile i gains for each byte, beside what is taken; 0: nothing, or there is no room for it. */
+static double
+gain_of(const Found *f, uint32_t i, int64_t room)
+{
+    double before = f->taken ? f->seconds[f->taken - 1] : f->direct;
+    int64_t more = f->growth[i] - (f->taken ? f->growth[f->taken - 1] : 0);
+
+    if (!f->asked || f->seconds[i] >= before || more > room)
+        return 0;
+    return (before - f->seconds[i]) / (more > 1 ? (double)more : 1);
+}
+
+/* Where the tiles that are fastest would take more than there is room for: those first that gain most for each byte. */
 static void
 keep_small(const Graph *g, Found *found, FormatDomains *price)
 {
-    int64_t left = bytes_if_wide(g);
-    bool *kept = NEW_ARRAY(g->ctx->arena, bool, g->node.n);
+    int64_t room = room_of(g, price);
 
+    for (NodeId n = 1; n < g->node.n; n++)
+        room -= found[n].taken ? found[n].growth[found[n].taken - 1] : 0;
+    if (room >= 0)
+        return;
+    room = room_of(g, price);
+    for (NodeId n = 1; n < g->node.n; n++) {
+        if (found[n].asked)
+            find(g, n, price, true, &found[n]);
+        found[n].taken = 0;
+    }
     for (;;) {
+        double most = 0, gain;
         NodeId best = 0;
-        double most = 0;
-        for (NodeId n = 1; n < g->node.n; n++) {
-            double gain = found[n].tile && found[n].growth > 0 && !kept[n] ? (found[n].direct - found[n].seconds) / (double)found[n].growth : 0;
-            if (gain > most) {
-                most = gain;
-                best = n;
-            }
-        }
+        uint32_t tile = 0;
+        for (NodeId n = 1; n < g->node.n; n++)
+            for (uint32_t i = 0; i < NTILE; i++)
+                if ((gain = gain_of(&found[n], i, room)) > most) {
+                    most = gain;
+                    best = n;
+                    tile = i;
+                }
         if (!best)
             return;
-        kept[best] = found[best].growth <= left;
-        if (kept[best]) {
-            left -= found[best].growth;
-            continue;
-        }
-        Found smaller = find(g, best, price, left);
-        if (smaller.tile)
-            found[best] = smaller;
-        else
-            found[best].tile = 0;                    /* the remark tells what it would have been */
+        Found *f = &found[best];
+        room -= f->growth[tile] - (f->taken ? f->growth[f->taken - 1] : 0);
+        f->taken = tile + 1;
     }
 }
 
@@ -401,10 +441,10 @@ carry_node(Carry *x, const Graph *g, NodeId id, ValueId *map, const Found *f, bo
     for (uint32_t i = 0; i < k->nin; i++)
         value[i] = map[node_in(g, n, i)];
     value[k->nin] = map[out] = graph_copy_value(x->to, g, out);
-    if (f->tile)
-        domain_of(g->ctx, k, data, f->tile, &d);
+    if (f->taken)
+        domain_of(g->ctx, k, data, tile_of(f), &d);
     remark(x, &d, value[k->nin], f);
-    if (f->tile)
+    if (f->taken)
         *ok &= add_steps(x, n, &d, value);
     else
         graph_call_kernel(x->to, n->kernel, n->loc, n->origin, value, value + k->nin);
@@ -420,7 +460,7 @@ format_domains(const Graph *g, FormatDomains *price, Text *remarks)
     Found *found = NEW_ARRAY(g->ctx->arena, Found, g->node.n);
 
     for (NodeId n = 1; n < g->node.n; n++)
-        found[n] = find(g, n, price, INT64_MAX);
+        find(g, n, price, false, &found[n]);
     keep_small(g, found, price);
     for (NodeId n = 1; n < g->node.n; n++)
         if (!carry_node(&x, g, n, map, &found[n], &ok))

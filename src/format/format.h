@@ -46,6 +46,7 @@ typedef struct {
     FormatKernelPrice *of;
     void *user;
     int64_t max_bytes;               /* of a filter in its domain */
+    int32_t growth;                  /* percent, of all constants: so much may all filters grow together */
     Map known;                       /* what was measured of filters; its arena is set */
 } FormatDomains;
 

@@ -322,7 +322,7 @@ run_graph(uint32_t tile, int64_t batch, const char *cc)
     fill_random(&r.x, 7, 1);
     assert_true(ref_graph(g, r.a, &r.s, &r.x, &r.want, NULL, NULL));
 
-    Graph *to = format_domains(g, &(FormatDomains){ price_of, &tile, 1 << 20, { .arena = r.a } }, &remarks);
+    Graph *to = format_domains(g, &(FormatDomains){ price_of, &tile, 1 << 20, 1000, { .arena = r.a } }, &remarks);
     assert_non_null(to);
     assert_true(graph_verify(to));
     assert_int_equal(to->node.n - 1, 1 + 6);
@@ -333,8 +333,13 @@ run_graph(uint32_t tile, int64_t batch, const char *cc)
     if (cc)
         compile_and_run(&r, to, cc);
     /* A filter that is larger than may be stays as it is. */
-    to = format_domains(g, &(FormatDomains){ price_of, &tile, 1000, { .arena = r.a } }, &remarks);
+    to = format_domains(g, &(FormatDomains){ price_of, &tile, 1000, 1000, { .arena = r.a } }, &remarks);
     assert_int_equal(to->node.n, g->node.n);
+    /* All constants may be twice as many bytes: it is room for tiles of 2, and what others would take is said. */
+    remarks.n = 0;
+    to = format_domains(g, &(FormatDomains){ price_of, &tile, 1 << 20, 100, { .arena = r.a } }, &remarks);
+    assert_int_equal(to->node.n - 1, tile == 2 ? 1 + 6 : g->node.n - 1);
+    assert_int_equal(strstr(text_str(&remarks), "which --weights-growth does not allow") != NULL, tile != 2);
     assert_int_equal(system(arena_printf(r.a, "rm -r %s", folder)), 0);
     arena_free(r.a);
 }
