@@ -125,6 +125,7 @@ ValueId regex_program(Call *k, const char *pattern);         /* 0, reported (reg
 bool sequence_is(uint64_t entry);
 bool sequence_has_rank(uint64_t mark);
 bool sequence_same_rank(uint64_t a, uint64_t b);
+bool map_input(Model *m, const Onnx__ValueInfoProto *v, bool *is);      /* (map.c) */
 bool sequence_input(Model *m, const char *name, DType t, int64_t rank, bool optional, bool list);
 Sym sequence_part(Ctx *c, Sym name, int part);               /* 0: the items, 1: their sizes */
 Control *sequence_named(const Call *k, const char *onnx);    /* NULL: none of its operators */
@@ -139,6 +140,7 @@ bool refuse_operator(Call *k, const char *name);
 bool call_convert(Call *k, const OpRow *row);
 
 /* Operators that Tenon says by several of its own; a row without a name at the end. */
+extern const OpRow map_rows[];           /* (map.c) */
 extern const OpRow composed_rows[];      /* (composed.c) */
 extern const OpRow quantised_rows[];     /* (quantised.c) */
 

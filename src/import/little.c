@@ -70,6 +70,21 @@ little_cast(Call *k, ValueId v, DType t)
     return call_op(k, OP_cast, 1, &to, 1, &v, "cast");
 }
 
+/* As strings, which numbers of f32, f64, i64 and u64 have; or strings as numbers, first as f64 or i64. */
+ValueId
+little_text(Call *k, ValueId v, DType t)
+{
+    DType from = v ? little_type(k, v)->dtype : DT_NONE, by = t == DT_STR ? from : t;
+
+    if (!v)
+        return 0;
+    by = dtype_is_float(by) ? (t != DT_STR || by == DT_F64 ? DT_F64 : DT_F32) : t == DT_STR && by == DT_U64 ? DT_U64 : DT_I64;
+    Attr to = {.name = sym(k->m->c, "to"), .kind = ATTR_STRING, .s = sym(k->m->c, dtype_info[by].name)};
+    v = little_cast(k, v, t == DT_STR ? by : from);
+    v = v ? call_op(k, t == DT_STR ? OP_number_string : OP_string_number, t == DT_STR ? 0 : 1, &to, 1, &v, "text") : 0;
+    return t == DT_STR ? v : little_cast(k, v, t);
+}
+
 /* Integers of rank 0 or 1 as i64[n]. */
 ValueId
 little_ints(Call *k, ValueId v)

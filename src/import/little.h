@@ -13,6 +13,7 @@ ValueId little_list(Call *k, uint32_t n, const int64_t *v);          /* i64[n] *
 ValueId little_number(Call *k, int64_t v);                           /* i64[] */
 ValueId little_iota(Call *k, uint32_t n);                            /* 0, 1, …, n - 1; n up to 2 * TN_MAX_RANK */
 ValueId little_cast(Call *k, ValueId v, DType t);
+ValueId little_text(Call *k, ValueId v, DType t);                     /* numbers as strings (t DT_STR), or strings as numbers */
 ValueId little_ints(Call *k, ValueId v);                             /* integers of rank 0 or 1 as i64[n] */
 ValueId little_shape(Call *k, ValueId v);                            /* i64[rank] */
 ValueId little_element(Call *k, ValueId v, uint32_t d);              /* of a list, as i64[1] */

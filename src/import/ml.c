@@ -201,9 +201,8 @@ by_key(const void *x, const void *y, void *user)
     return c ? c : (i > j) - (i < j);
 }
 
-/* The place of each x among the keys as they are written; keys->n where it is none. Of equal keys the first counts. */
-static ValueId
-place_of(Call *k, ValueId x, const List *keys)
+ValueId
+ml_place(Call *k, ValueId x, const List *keys)
 {
     Arena *a = k->m->arena;
     int64_t *order = NEW_ARRAY(a, int64_t, keys->n + 2), kept = 0;
@@ -291,7 +290,7 @@ convert_label_encoder(Call *k)
         return call_refuse(k, "LabelEncoder without keys");
     if (!default_of(k, values.t, &otherwise, "_Unused"))
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "the default of LabelEncoder is not of its values' type, %s", dtype_info[values.t].name);
-    return map_to(k, place_of(k, k->in.at[0], &keys), &values, otherwise);
+    return map_to(k, ml_place(k, k->in.at[0], &keys), &values, otherwise);
 }
 
 static bool
@@ -311,7 +310,7 @@ convert_category_mapper(Call *k)
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "CategoryMapper has %lld strings and %lld numbers", (long long)words.n, (long long)numbers.n);
     bool back = input_type(k, 0)->dtype != DT_STR;
     const List *keys = back ? &numbers : &words, *values = back ? &words : &numbers;
-    return default_of(k, values->t, &otherwise, "_Unused") && map_to(k, place_of(k, k->in.at[0], keys), values, otherwise);
+    return default_of(k, values->t, &otherwise, "_Unused") && map_to(k, ml_place(k, k->in.at[0], keys), values, otherwise);
 }
 
 /* Rows of a unit matrix; one of zeros behind them for what is none of the categories, or else there is no such row. */
@@ -328,7 +327,7 @@ convert_one_hot_encoder(Call *k)
     float *unit = NEW_ARRAY(k->m->arena, float, (cats.n + 1) * cats.n);
     for (int64_t i = 0; i < cats.n; i++)
         unit[i * cats.n + i] = 1;
-    ValueId x = cats.t == DT_STR ? k->in.at[0] : little_cast(k, k->in.at[0], cats.t), at = place_of(k, x, &cats);
+    ValueId x = cats.t == DT_STR ? k->in.at[0] : little_cast(k, k->in.at[0], cats.t), at = ml_place(k, x, &cats);
     ValueId table = ml_floats_const(k, "rows", cats.n + zeros, cats.n, unit);
     return finish(k, at ? ml_attr_op(k, OP_gather, "axis", 0, 2, (ValueId[]){table, at}, output_name(k)) : 0);
 }

@@ -19,6 +19,8 @@ ValueId ml_real(Call *k, ValueId v);                 /* as f32, doubles as they 
 ValueId ml_rows(Call *k, ValueId x);                 /* of rank 2: one of rank 1 is one row */
 /* Scores [n, m] after the transform of that name; 0 where it is none. */
 ValueId ml_transform(Call *k, ValueId scores, const char *name);
+/* The place of each x among the keys as they are written; keys->n where it is none. Of equal keys the first counts. */
+ValueId ml_place(Call *k, ValueId x, const List *keys);
 /* Labels of classes by their numbers: output 0. */
 bool ml_labels(Call *k, const List *labels, ValueId which);
 /* [-x, x] or [1 - x, x] of a column. */

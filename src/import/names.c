@@ -1,16 +1,12 @@
-/* names: the table of operators for people, and what to say of a name that is not in it: whether ONNX has such an
- * operator and Tenon does not yet, or nobody has, and which was meant.
+/* names: the table of operators for people, and what to say of a name that is not in it: which was meant. All operators of ONNX
+ * are in it.
  */
 #include "import/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ONNX's operators, up to opset 28, that have no row. */
-static const char *const not_yet[] = {
-    "ImageDecoder", "MaxRoiPool", "ai.onnx.ml.CastMap", "ai.onnx.ml.DictVectorizer",
-};
-enum { NOT_YET = sizeof not_yet / sizeof *not_yet, MOST = 64 };
+enum { MOST = 64 };
 
 /* Edits (insert, drop, replace) that make one word of the other, case aside; MOST if a word is long. */
 static uint32_t
@@ -49,14 +45,9 @@ consider(const char *word, const char *name, const char **best, uint32_t *least)
 bool
 refuse_operator(Call *k, const char *name)
 {
-    const char *best = NULL;
-    uint32_t least = (uint32_t)strlen(name) / 3 + 2;
+    const char *best = NULL, *dot = strrchr(name, '.');
+    uint32_t least = (uint32_t)strlen(dot ? dot + 1 : name) / 3 + 2;         /* the domain is no part of what was mistyped */
 
-    for (uint32_t i = 0; i < NOT_YET; i++) {
-        if (!strcmp(not_yet[i], name))
-            return call_refuse(k, "operator %s of ONNX is not one Tenon has yet; `tenon operators` lists those it has", name);
-        consider(name, not_yet[i], &best, &least);
-    }
     for (uint32_t i = 0; op_row_at(i); i++)
         consider(name, op_row_at(i)->onnx, &best, &least);
     if (best)

@@ -272,7 +272,7 @@ read_inputs(Model *m, const ImportOptions *o, Map *constants)
         if (!*text_of(v->name))
             return diag_error(&m->c->diags, DIAG_MODEL, loc, "input %zu of the graph has no name", i);
         bool list = false;
-        if (!tensor_type(v) && (!list_input(m, v, &list) || !list))
+        if (!tensor_type(v) && (!map_input(m, v, &list) || (!list && !list_input(m, v, &list)) || !list))
             return list ? false : refuse_input(m, v, loc);
         if (list)
             continue;

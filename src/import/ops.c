@@ -4,7 +4,7 @@
  * Converters mend what changed between opsets (attributes that became inputs, defaults) and what
  * Tenon spells otherwise; doc/operators.md lists the latter.
  */
-#include "import/internal.h"
+#include "import/little.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -370,12 +370,25 @@ convert_constant(Call *k)
     return false;
 }
 
+/* To strings and from them: numbers of a type that has a text of its own, or those that every text can say. */
+static bool
+cast_text(Call *k)
+{
+    const char *name = attr_string((Attrs){k->attr.at, k->attr.n}, "to", "");
+    DType to = dtype_from_name(name, strlen(name)), from = need_input(k, 0) ? input_type(k, 0)->dtype : DT_NONE;
+
+    if ((from != DT_STR) == (to != DT_STR) || from == DT_NONE)
+        return from != DT_NONE;
+    ValueId v = little_text(k, k->in.at[0], to);
+    return finish(k, v ? call_op(k, OP_identity, 0, NULL, 1, &v, output_name(k)) : 0);
+}
+
 static bool
 convert_cast(Call *k)
 {
     if (!call_attr(k, "to"))
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "Cast needs the attribute \"to\"");
-    return dtype_attr(k, "to");
+    return dtype_attr(k, "to") && cast_text(k);
 }
 
 static bool
@@ -385,7 +398,7 @@ convert_cast_like(Call *k)
         return false;
     set_string(k, "to", dtype_info[input_type(k, 1)->dtype].name);
     k->in.n = 1;
-    return true;
+    return cast_text(k);
 }
 
 static bool
@@ -699,6 +712,7 @@ static const OpRow rows[] = {
     {"TensorScatter", OP_tensor_scatter, 0}, {"SwiGLU", OP_swiglu, 0}, {"ai.onnx.preview.FlexAttention", OP_attention, convert_attention},
     {"RNN", OP_rnn, convert_recurrent}, {"GRU", OP_gru, convert_recurrent}, {"LSTM", OP_lstm, convert_recurrent},
     {"GridSample", OP_grid_sample, convert_grid_sample}, {"AffineGrid", OP_affine_grid, 0}, {"RoiAlign", OP_roi_align, convert_roi_align},
+    {"MaxRoiPool", OP_max_roi_pool, 0},
     {"DeformConv", OP_deform_conv, 0},
     {"Col2Im", OP_col2im, 0}, {"CenterCropPad", OP_center_crop_pad, 0}, {"MaxUnpool", OP_max_unpool, 0}, {"CumProd", OP_cum_prod, 0},
     {"DFT", OP_dft, convert_dft}, {"STFT", OP_stft, 0}, {"HannWindow", OP_hann_window, convert_window}, {"HammingWindow", OP_hamming_window, convert_window},
@@ -722,7 +736,7 @@ static const OpRow rows[] = {
     {"TopK", OP_top_k, convert_top_k}, {"NonMaxSuppression", OP_non_max_suppression, convert_non_max_suppression}, {"Unique", OP_unique, convert_unique},
 };
 
-static const OpRow *const more_rows[] = {composed_rows, quantised_rows, ml_rows_table, training_rows, random_rows};
+static const OpRow *const more_rows[] = {composed_rows, quantised_rows, ml_rows_table, map_rows, training_rows, random_rows};
 enum { TABLES = sizeof more_rows / sizeof *more_rows };
 
 const OpRow *

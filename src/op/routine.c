@@ -352,6 +352,29 @@ infer_bit_cast(Ctx *c, const OpCall *call, const Type **out)
 }
 
 bool
+infer_string_number(Ctx *c, const OpCall *call, const Type **out)
+{
+    const char *to = op_string(c, call, "to");
+    DType t = dtype_from_name(to, strlen(to));
+
+    if (!is_text(c, call, 0) || (t != DT_F64 && t != DT_I64 && !op_fail(c, call, DIAG_MODEL, "\"to\" is \"%s\"; f64 and i64 are possible", to)))
+        return false;
+    out[0] = type_with_dtype(c, call->in[0], t);
+    return true;
+}
+
+bool
+infer_number_string(Ctx *c, const OpCall *call, const Type **out)
+{
+    DType t = call->in[0]->dtype;
+
+    if (t != DT_F32 && t != DT_F64 && t != DT_I64 && t != DT_U64)
+        return op_fail(c, call, DIAG_MODEL, "input 0 is %s; f32, f64, i64 and u64 are possible", type_str(c, call->in[0]));
+    out[0] = type_with_dtype(c, call->in[0], DT_STR);
+    return true;
+}
+
+bool
 infer_determinant(Ctx *c, const OpCall *call, const Type **out)
 {
     const Type *x = call->in[0];

@@ -209,6 +209,52 @@ expand_roi_align(Build *b)
                       text_str(&lets), point, term[0], term[1], term[2], term[3]);
 }
 
+/* ---- max_roi_pool: regions of x[n,c,h,w] cut into cells of whole pixels, which may overlap ----------------------------- */
+
+bool
+infer_max_roi_pool(Ctx *c, const OpCall *call, const Type **out)
+{
+    const Type *x = call->in[0], *rois = call->in[1];
+    const Attr *shape = attr_find(call->attrs, "pooled_shape");
+
+    if (!need_floats(c, call, 0) || !op_rank_is(c, call, 0, 4) || !op_rank_is(c, call, 1, 2) || !op_same_dtype(c, call, 0, 1)
+        || !op_require_eq(c, call, rois->dim[1], expr_int(c, 5), "axis 1 of the regions and the image with four coordinates"))
+        return false;
+    if (!shape || shape->kind != ATTR_INTS || shape->n != 2 || shape->ints[0] < 1 || shape->ints[1] < 1)
+        return op_fail(c, call, DIAG_MODEL, "pooled_shape is to be two numbers above 0");
+    const Expr *dim[] = { rois->dim[0], x->dim[1], expr_int(c, shape->ints[0]), expr_int(c, shape->ints[1]) };
+    out[0] = type_new(c, x->dtype, 4, dim);
+    return true;
+}
+
+/* Corners are rounded, halves away from zero, and belong to the region; it is one pixel at least. */
+bool
+expand_max_roi_pool(Build *b)
+{
+    const OpCall *call = b->call;
+    const Attr *shape = attr_find(call->attrs, "pooled_shape");
+    double scale = op_float(call, "spatial_scale");
+    uint32_t value[] = { 0, 1, build_out(b, 0) };
+    Text lets = { .arena = b->c->arena };
+
+    build_name(b, "h", call->in[0]->dim[2]);
+    build_name(b, "w", call->in[0]->dim[3]);
+    build_name(b, "images", call->in[0]->dim[0]);
+    for (uint32_t k = 1; k < 5; k++)
+        text_printf(&lets, "let s%u = rois[r, %u] * %.17g in let d%u = trunc(s%u) in let c%u = i64(abs(s%u - d%u) >= 0.5 ? d%u + sign(s%u) : d%u) in ", k, k, scale, k,
+                    k, k, k, k, k, k, k);
+    for (uint32_t d = 0; d < 2; d++) {               /* rows, then columns */
+        uint32_t low = 2 - d, high = 4 - d;
+        char cell = d ? 'q' : 'p', extent = d ? 'w' : 'h';
+        text_printf(&lets, "let b%u = $T(max(c%u - c%u + 1, 1)) / %lld in ", d, high, low, (long long)shape->ints[d]);
+        text_printf(&lets, "let from%u = min(max(i64(floor($T(%c) * b%u)) + c%u, 0), %c) in ", d, cell, d, low, extent);
+        text_printf(&lets, "let n%u = max(min(max(i64(ceil(($T(%c) + 1) * b%u)) + c%u, 0), %c) - from%u, 0) in ", d, cell, d, low, extent, d);
+    }
+    return build_text(b, NULL, "m rois -> o", value,
+                      "o[r, c, p, q] = let n = at(i64(rois[r, 0]), images) in %sn0 * n1 == 0 ? 0 : max u<n0>, v<n1>: m[n, c, from0 + u, from1 + v]",
+                      text_str(&lets));
+}
+
 /* ---- deform_conv: a convolution whose window points are moved by offsets, and weighted by a mask -------------------------- */
 
 typedef struct { int64_t stride[2], dilation[2], pad[4], group, offset_group; } Deform;

@@ -9,6 +9,7 @@
 #include "routine/pairwise.h"
 #include "routine/random.h"
 #include "routine/text.h"
+#include "routine/digits.h"
 #include "routine/tf_idf.h"
 #include "routine/tree.h"
 
@@ -79,6 +80,8 @@ routine_source(uint32_t file)
 #include "routine_regex_text.h"
         , text[] =
 #include "routine_text_text.h"
+        , digits[] =
+#include "routine_digits_text.h"
         , tf_idf[] =
 #include "routine_tf_idf_text.h"
         , tree[] =

@@ -146,6 +146,13 @@ def roi_align(r):
 
 
 @operator
+def max_roi_pool(r):
+    shape = [pick(r, 1, 2, 3), pick(r, 2, 5)]
+    return Case("MaxRoiPool", [floats(2, "c", 9, 8), floats("r", 5, how="regions")], {"pooled_shape": shape, "spatial_scale": pick(r, 0.5, 1.0)}, opset=22,
+                least={"c": 1, "r": 1}, judge="ort")
+
+
+@operator
 def deform_conv(r):
     group, mask = pick(r, 1, 2), r.random() < 0.5
     inputs = [floats(1, 2, "h", 4), floats(2, 2 // group, 3, 2), floats(1, 12, "h", 3, how="small"), floats(2), floats(1, 6, "h", 3, how="uniform") if mask else None]

@@ -47,7 +47,8 @@ def draw(r, dtype, dims, how):
         x = {"normal": lambda: r.standard_normal(n), "small": lambda: r.standard_normal(n) / 3, "negative": lambda: -np.abs(r.standard_normal(n)),
              "uniform": lambda: r.random(n) + 0.1, "wide": lambda: r.random(n) * 3 - 1.5, "near one": lambda: r.random(n) / 4 + 0.9,
              "few": lambda: r.standard_normal(n) * 3, "small within 1": lambda: r.random(n) * 1.8 - 0.9, "above 1": lambda: r.random(n) * 3 + 1,
-             "boxes": lambda: np.concatenate([r.random((*n[:-1], 2)) * 6, r.random((*n[:-1], 2)) * 10 + 6], -1)}[how]()
+             "boxes": lambda: np.concatenate([r.random((*n[:-1], 2)) * 6, r.random((*n[:-1], 2)) * 10 + 6], -1),
+             "regions": lambda: np.concatenate([r.integers(0, 2, (*n[:-1], 1)), r.random((*n[:-1], 2)) * 8 - 2, r.random((*n[:-1], 2)) * 16], -1)}[how]()
     return np.asarray(x).astype(dtype)
 
 

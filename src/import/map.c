@@ -1,0 +1,136 @@
+/* map: maps as values of a model's inputs, and the operators that make tensors of them.
+ *
+ *     keys   i64[entries] or str[entries]          values   T[entries]
+ *
+ * A model that has a map x as its input takes the two tensors x.keys and x.values, in any order of the entries. No operator makes
+ * a map but ZipMap, whose sequence of maps is the table that it was made of (ml.c). In the table of names x stands for the values.
+ */
+#include "import/ml.h"
+
+#include <string.h>
+
+static Sym
+keys_of(Ctx *c, const char *name)
+{
+    return sym_printf(c, "%s.keys", name);
+}
+
+bool
+map_input(Model *m, const Onnx__ValueInfoProto *v, bool *is)
+{
+    const Onnx__TypeProto *t = v->type;
+    const Onnx__TypeProto__Map *map = t && t->value_case == ONNX__TYPE_PROTO__VALUE_MAP_TYPE ? t->map_type : NULL;
+    const Onnx__TypeProto *value = map ? map->value_type : NULL;
+    DType key = map ? dtype_from_onnx(map->key_type) : DT_NONE;
+    DType of = value && value->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? dtype_from_onnx(value->tensor_type->elem_type) : DT_NONE;
+    const Expr *entries = expr_symbol(m->c, arena_printf(m->arena, "%s_entries", v->name));
+    Loc loc = {.file = m->path};
+
+    *is = (key == DT_I64 || key == DT_STR) && of != DT_NONE;
+    if (!*is)
+        return true;
+    Sym keys = keys_of(m->c, v->name), values = sym_printf(m->c, "%s.values", v->name);
+    ValueId at = graph_input(m->g, values, type_new(m->c, of, 1, &entries));
+    return model_define(m, keys, graph_input(m->g, keys, type_new(m->c, key, 1, &entries)), loc)
+        && model_define(m, values, at, loc) && model_define(m, v->name, at, loc);
+}
+
+/* The keys of input 0; 0, reported: it is no map. */
+static ValueId
+read_keys(Call *k)
+{
+    uint64_t v = 0;
+
+    if (!need_input(k, 0))
+        return 0;
+    if (!map_get(&k->m->value, MAP_PTR(keys_of(k->m->c, k->proto->input[0])), &v))
+        call_refuse(k, "%s of \"%s\", which is no map that the model has as an input", k->proto->op_type, k->proto->input[0]);
+    return (ValueId)v;
+}
+
+/* count elements of nothing: zeros, or empty strings. */
+static ValueId
+nothing(Call *k, DType t, int64_t count)
+{
+    void *data = arena_alloc(k->m->arena, (size_t)count * dtype_info[t].bytes + 1);
+    Sym empty = sym(k->m->c, "");
+
+    memset(data, 0, (size_t)count * dtype_info[t].bytes);
+    for (int64_t i = 0; t == DT_STR && i < count; i++)
+        ((Sym *)data)[i] = empty;
+    return ml_const(k, "nothing", t, count, -1, data);
+}
+
+/* [1, n] of a list. */
+static bool
+give_row(Call *k, ValueId list)
+{
+    const int64_t shape[2] = {1, -1};
+    ValueId row = list ? little_2(k, OP_reshape, list, little_list(k, 2, shape)) : 0;
+
+    return finish(k, row ? call_op(k, OP_identity, 0, NULL, 1, &row, output_name(k)) : 0);
+}
+
+/* values[i] at place[i] of `count`, nothing elsewhere. */
+static ValueId
+placed(Call *k, ValueId place, ValueId values, int64_t count)
+{
+    ValueId in[] = {nothing(k, little_type(k, values)->dtype, count), place, values};
+    return little_axis(k, OP_scatter_elements, 0, 3, in);
+}
+
+/* A key that is no word of the vocabulary goes behind the row, which is then cut off. */
+static bool
+convert_dict_vectorizer(Call *k)
+{
+    const Onnx__AttributeProto *a = proto_attr(k, "string_vocabulary");
+    List words = ml_ints(k, "int64_vocabulary");
+    ValueId keys = read_keys(k), strings = keys && a ? call_strings(k, "vocabulary", a) : 0;
+
+    if (!keys || (a && !strings))
+        return false;
+    if (a)
+        words = (List){DT_STR, (int64_t)a->n_strings, k->m->g->value.at[strings].data};
+    if (!words.n)
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "DictVectorizer without a vocabulary");
+    const int64_t most = words.n, zero = 0;
+    ValueId at = ml_place(k, keys, &words), row = at ? placed(k, at, k->in.at[0], most + 1) : 0;
+    return give_row(k, row ? little_3(k, OP_slice, row, little_list(k, 1, &zero), little_list(k, 1, &most)) : 0);
+}
+
+/* The values in the order of their keys; or each at the place that its key says. */
+static bool
+convert_cast_map(Call *k)
+{
+    static const struct { const char *name; DType t; } form[] = {{"TO_FLOAT", DT_F32}, {"TO_STRING", DT_STR}, {"TO_INT64", DT_I64}};
+    const char *to = ml_word(k, "cast_to", "TO_FLOAT"), *how = ml_word(k, "map_form", "DENSE");
+    int64_t most = get_int(k, "max_map", 1);
+    ValueId keys = read_keys(k);
+    DType t = DT_NONE;
+
+    for (int i = 0; i < 3; i++)
+        t = strcmp(to, form[i].name) ? t : form[i].t;
+    if (!keys)
+        return false;
+    if (t == DT_NONE || (strcmp(how, "DENSE") && strcmp(how, "SPARSE")) || most < 1 || most > 1 << 24)
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "CastMap with cast_to %s, map_form %s and max_map %lld; TO_FLOAT, TO_STRING and TO_INT64, DENSE and "
+                          "SPARSE, and 1 to 2^24 exist", to, how, (long long)most);
+    if (little_type(k, keys)->dtype != DT_I64)
+        return call_refuse(k, "CastMap of a map whose keys are %s; they are to be i64", dtype_info[little_type(k, keys)->dtype].name);
+    ValueId values = k->in.at[0];
+    values = (little_type(k, values)->dtype == DT_STR) == (t == DT_STR) ? little_cast(k, values, t) : little_text(k, values, t);
+    if (!values)
+        return false;
+    if (!strcmp(how, "SPARSE"))      /* a key below 0 is no place: one beyond the end stops the run */
+        return give_row(k, placed(k, little_3(k, OP_where, little_2(k, OP_less, keys, little_number(k, 0)), little_number(k, most), keys), values, most));
+    Attr smallest = {.name = sym(k->m->c, "largest"), .kind = ATTR_INT, .i = 0}, *attr = arena_copy(k->m->arena, &smallest, sizeof smallest);
+    ValueId in[2] = {keys, little_shape(k, keys)}, out[2];
+    const char *name[2] = {"sorted", "order"};
+    if (!in[1] || !graph_infer_op(k->m->g, OP_top_k, (Attrs){attr, 1}, k->loc, k->origin, 2, in, 2, name, out))
+        return false;
+    return give_row(k, little_axis(k, OP_gather, 0, 2, (ValueId[]){values, out[1]}));
+}
+
+const OpRow map_rows[] = {
+    {"ai.onnx.ml.DictVectorizer", OP_NONE, convert_dict_vectorizer}, {"ai.onnx.ml.CastMap", OP_NONE, convert_cast_map}, {0},
+};
