@@ -74,10 +74,13 @@ FusePlan fuse_none(const Graph *g, Arena *a);        /* every node alone: the ba
 /* What `reader` (0: everyone) reads of `maker` comes to it so. */
 void fuse_set(const Graph *g, FusePlan *p, NodeId maker, NodeId reader, FuseEdge edge);
 FusePlan fuse_greedy(const Graph *g, Arena *a, const Machine *m);
+/* The rules of others, from the same nests; groups that no kernel computes as a whole fall apart. */
+FusePlan fuse_tvm(const Graph *g, Arena *a);
+FusePlan fuse_dnnf(const Graph *g, Arena *a);
 /* The cheapest partition (dp.c); what is known of it in *certificate, if given. */
 FusePlan fuse_dp(const Graph *g, Arena *a, const Machine *m, FuseCertificate *certificate);
-/* What a plan takes by the formula with which fuse_dp compares groups [seconds]. */
-double fuse_predict(const Graph *g, const FusePlan *p, const Machine *m);
+/* What a plan takes by the formula with which fuse_dp compares groups [seconds]; within: they are all groups that it looks at. */
+double fuse_predict(const Graph *g, const FusePlan *p, const Machine *m, bool *within);
 /* Seconds; negative: none are known. constant [nin] of a kernel: which inputs are known now. */
 typedef struct {
     double (*joint)(void *user, const Kernel *k, const bool *constant);      /* of a kernel whose arguments lie as they are */

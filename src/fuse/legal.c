@@ -22,6 +22,13 @@ begin_nothing(Fusion *f)
 }
 
 static const char *
+refuse_all(Fusion *f, NodeId node, NodeId host, const Nest *after, uint32_t nhost)
+{
+    (void)f, (void)node, (void)host, (void)after, (void)nhost;
+    return "is for its group to compute";
+}
+
+static const char *
 refuse_inside(Fusion *f, NodeId node, NodeId host, const Nest *after, uint32_t nhost)
 {
     const NestTraits *p = fuse_traits_of(f, node);
@@ -49,6 +56,7 @@ refuse_but_views(Fusion *f, NodeId node, NodeId host, const Nest *after, uint32_
     return fuse_hides(f, node, host, after);
 }
 
+const FuseRules fuse_rules_nothing = { begin_nothing, refuse_all };
 const FuseRules fuse_rules_inside = { begin_nothing, refuse_inside };
 const FuseRules fuse_rules_views = { begin_nothing, refuse_but_views };
 

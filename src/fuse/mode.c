@@ -11,8 +11,10 @@ fuse_plan(const Graph *g, Arena *a, const Machine *m, FuseMode mode, FuseCertifi
     switch (mode) {
     case FUSE_NONE: case FUSE_MODE_COUNT:
         break;
-    case FUSE_TVM: case FUSE_DNNF:
-        break;
+    case FUSE_TVM:
+        return fuse_tvm(g, a);
+    case FUSE_DNNF:
+        return fuse_dnnf(g, a);
     case FUSE_GREEDY:
         return fuse_greedy(g, a, m);
     case FUSE_DP:
