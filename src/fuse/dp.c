@@ -12,8 +12,6 @@
 
 #include <math.h>
 
-/* Nodes of one group: a row of long chains of cheap work is cut there. Groups of the models of bench/models have up to 20. */
-#define MOST_MEMBERS 24
 #define MOST_STATES 300000           /* some hundred megabytes, some seconds */
 #define MOST_STEPS 4000000
 #define BEAM 8
@@ -28,7 +26,7 @@ static bool
 may(void *user, const uint32_t *node, uint32_t n)
 {
     Dp *d = user;
-    MemberKind kind[MOST_MEMBERS];
+    MemberKind kind[FUSE_MOST_MEMBERS];
 
     for (uint32_t i = 0; i < n; i++)
         kind[i] = d->kind[node[i]];
@@ -57,7 +55,7 @@ static double
 price(void *user, const uint32_t *node, uint32_t n)
 {
     Dp *d = user;
-    NodeId id[MOST_MEMBERS] = { 0 };
+    NodeId id[FUSE_MOST_MEMBERS] = { 0 };
 
     for (uint32_t i = 0; i < n; i++)
         id[i] = d->s.node[node[i]];
@@ -111,7 +109,7 @@ fuse_dp(const Graph *g, Arena *a, const Machine *m, FuseCertificate *certificate
         least[i] = fuse_least_seconds(d.pricing, d.s.node[i]);
         add_edges(&d, &edges, d.s.node[i]);
     }
-    SearchProblem problem = { .n = d.s.n, .edge = edges.at, .nedge = edges.n, .most = MOST_MEMBERS, .may = may, .price = price, .least = least,
+    SearchProblem problem = { .n = d.s.n, .edge = edges.at, .nedge = edges.n, .most = FUSE_MOST_MEMBERS, .may = may, .price = price, .least = least,
                               .start = m->call_seconds, .user = &d, .most_states = MOST_STATES, .most_steps = MOST_STEPS, .beam = BEAM };
     SearchResult r = search_partition(&problem, scratch);
     FusePlan p = fuse_assemble(&d.s, a, r.group, r.ngroup);
@@ -143,7 +141,7 @@ is_found(Dp *d, const NodeId *node, uint32_t n, const GroupPrice *price)
         left -= x != y;
         root[x] = y + 1;
     }
-    return left == 1 && n <= MOST_MEMBERS && (n == 1 || !price->no);
+    return left == 1 && n <= FUSE_MOST_MEMBERS && (n == 1 || !price->no);
 }
 
 double

@@ -24,12 +24,16 @@ typedef struct {
                               * least of its edges say. 0: as many as can be */
 } FuseEdge;
 
+/* Two neighbours that are no kernel by rules, by the price of the best schedules of both ways [seconds]. */
+typedef struct { NodeId from, to; double together, apart; } FuseTried;
+
 typedef struct {
     uint32_t *group;         /* [g->node.n]: group of each node; groups are numbered from 1 in topological order. 0: all who
                               * read it recompute it */
     uint32_t ngroup;
     FuseEdge *edge;          /* [g->ref.n]: of each read, node->in.first + i */
     const char **why;        /* [g->node.n]: one line on the decision, for the dump */
+    VEC(FuseTried) tried;            /* what fuse_join asked prices for and left apart */
 } FusePlan;
 
 /* Who decides which nests become one kernel (--fuse). All plans are carried out by fuse_apply and get the same schedules. */
@@ -88,6 +92,30 @@ typedef struct {
     double (*apart)(void *user, const Kernel *const *k, const bool *const *constant, uint32_t n);
     void *user;
 } FusePrice;
+/* A plan in the words of its model. Groups and pairs in the order of groups; sizes and prices as fuse_predict has them. */
+typedef struct {
+    uint32_t kernel, nests;          /* kernel: its group in the plan */
+    const char *name;                /* of its operators */
+    double seconds, saved;           /* saved [bytes]: values that it keeps to itself */
+} FuseGroupNote;
+typedef struct {
+    uint32_t from, to;               /* groups */
+    ValueId value;                   /* that passes between them, the largest */
+    const char *name;
+    double bytes;
+    ApartReason reason;
+    const char *text;
+    double together, apart;          /* [seconds]; together negative: no kernel is both */
+} FusePairNote;
+typedef struct {
+    FuseCertificate known;
+    uint32_t nests, kernels;         /* a kernel that only moves data has no note of its own: elsewhere it is computed where it is read */
+    VEC(FuseGroupNote) group;
+    VEC(FusePairNote) pair;
+} FuseNotes;
+FuseNotes fuse_explain(const Graph *g, Arena *a, const Machine *m, const FusePlan *p, const FuseCertificate *known);
+/* Why two nodes, by names of operators or values, are together or apart; NULL: g has not both. */
+const char *fuse_why(const Graph *g, Arena *a, const Machine *m, const FusePlan *p, const char *first, const char *second);
 /* Groups of a plan joined where the joint kernel takes less time than its pieces: products with the rows between them, a
  * window with the product that reads it. */
 void fuse_join(const Graph *g, FusePlan *p, const FusePrice *price);

@@ -9,6 +9,7 @@
  * them where memory is slow and a few where a cache holds it: beyond some hundreds fusing saves little, while
  * C compilers take a millisecond for each. */
 #define FUSE_MAX_CODE 256
+#define FUSE_MOST_MEMBERS 24         /* nodes of a group that the search makes: longer chains are cut there */
 #define FUSE_MAX_PARTS 32            /* parts of one kernel */
 #define FUSE_MAX_ROW (1 << 20)       /* elements of a local between parts, per trip, where known */
 #define FUSE_INDEX_WORK 8            /* work of values made from indices alone, repeated anywhere */
@@ -77,6 +78,7 @@ const char *fuse_cannot(Fusion *f, NodeId p, const Nest *after);
 const char *fuse_hides(Fusion *f, NodeId p, NodeId host, const Nest *after);
 /* Why an elementwise p cannot be computed at the places where the host reads it; NULL if it can. */
 const char *fuse_reads_badly(Fusion *f, NodeId p, NodeId host);
+extern const char fuse_not_before_it_runs[];         /* one of its reasons, and one of the greedy rules' */
 
 /* ---- compose.c ---------------------------------------------------------------------------------- */
 Fusion fuse_compose(const Graph *g, Arena *a, const FusePlan *plan, const FuseRules *rules);

@@ -13,6 +13,8 @@
  */
 #include "fuse/internal.h"
 
+#include <string.h>
+
 /* ---- what vanishes inside of a group ---------------------------------------------------------------------- */
 
 static void
@@ -218,7 +220,9 @@ fuse_compose_group(const Fusion *f, Arena *a, const NodeId *node, uint32_t n)
     if (!k.no)
         k.reason = APART_NOT;
     for (uint32_t i = 0; k.no && k.reason == APART_PAIR && i < n; i++)     /* why a part is left says more */
-        if (k.f.why[k.as[i]] && !k.f.visible[k.f.piece[k.as[i]].value[k.f.piece[k.as[i]].nest->nin]])
+        if (k.f.host[k.as[i]] == k.as[i] && k.f.why[k.as[i]] && !k.f.visible[k.f.piece[k.as[i]].value[k.f.piece[k.as[i]].nest->nin]]) {
+            k.reason = !strcmp(k.f.why[k.as[i]], fuse_not_before_it_runs) ? APART_UNPROVEN : k.reason;
             k.no = arena_printf(a, "%s: %s; %s", fuse_label(k.graph, k.as[i]), k.f.why[k.as[i]], k.no);
+        }
     return k;
 }
