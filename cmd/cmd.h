@@ -13,7 +13,7 @@
 
 enum { EXIT_DIFFERS = 1 };       /* run --expect, run --data, verify: an output is not what was expected */
 
-typedef enum { VERB_COMPILE, VERB_RUN, VERB_BENCH, VERB_INSPECT, VERB_VERIFY, VERB_MACHINE, VERB_CACHE, VERB_OPERATORS, VERB_COUNT } VerbId;
+typedef enum { VERB_COMPILE, VERB_RUN, VERB_BENCH, VERB_INSPECT, VERB_EXPLAIN, VERB_VERIFY, VERB_MACHINE, VERB_CACHE, VERB_OPERATORS, VERB_COUNT } VerbId;
 
 typedef struct { char *name, *value; } Pair;             /* x=@x.npy, batch=2 */
 typedef struct { Pair *at; int n; } Pairs;
@@ -48,6 +48,7 @@ typedef struct {
     double duration;                 /* seconds; negative: not given */
     const char *json_file, *trace;
     const char *html, *profile_file; /* inspect */
+    const char *why;                 /* explain */
     bool profile;
     bool json, clear, help;
 } Options;
@@ -63,6 +64,7 @@ int cmd_compile(TnContext *ctx, const Options *o);
 int cmd_run(TnContext *ctx, const Options *o);
 int cmd_bench(TnContext *ctx, const Options *o);
 int cmd_inspect(TnContext *ctx, const Options *o);
+int cmd_explain(TnContext *ctx, const Options *o);
 int cmd_verify(TnContext *ctx, const Options *o);
 int cmd_machine(TnContext *ctx, const Options *o);
 int cmd_cache(TnContext *ctx, const Options *o);

@@ -56,6 +56,16 @@ const Verb verbs[VERB_COUNT] = {
         "  tenon inspect model.so --json\n",
         true, cmd_inspect,
     },
+    [VERB_EXPLAIN] = {
+        "explain", "explain MODEL [--why A,B] [--json]", "which nodes became one kernel, and why others did not",
+        "Tell the kernels that MODEL (.onnx or .tn) is fused into: their operators, what each is predicted to take, the\n"
+        "bytes that it keeps out of memory; and of every two kernels between which a value passes, why they are not one:\n"
+        "order (a way round), pair (no kernel computes both), visible, capacity, unproven, or cost, with both prices.",
+        "  tenon explain model.onnx\n"
+        "  tenon explain model.onnx --fuse dp --why conv1,relu1\n"
+        "  tenon explain model.onnx --fuse tvm --json\n",
+        true, cmd_explain,
+    },
     [VERB_VERIFY] = {
         "verify", "verify MODEL [--against onnxruntime] [options]", "compiled code against the interpreter, or ONNX Runtime",
         "Compile MODEL (.onnx or .tn), run it, run the interpreter on the same inputs, and compare: the error\n"

@@ -15,10 +15,10 @@
 
 enum {
     C = 1 << VERB_COMPILE, R = 1 << VERB_RUN, B = 1 << VERB_BENCH, I = 1 << VERB_INSPECT, V = 1 << VERB_VERIFY, M = 1 << VERB_MACHINE, K = 1 << VERB_CACHE,
-    O = 1 << VERB_OPERATORS,
-    RUNNING = R | B | V, ALL = C | R | B | I | V | M | K | O,
+    O = 1 << VERB_OPERATORS, X = 1 << VERB_EXPLAIN,
+    RUNNING = R | B | V, ALL = C | R | B | I | X | V | M | K | O,
     HOW = 1 << VERB_COUNT,           /* of how a model is compiled: in a group of its own in --help */
-    COMPILING = C | RUNNING | HOW,
+    COMPILING = C | X | RUNNING | HOW,
 };
 
 typedef enum { TAKES_FLAG, TAKES_TEXT, TAKES_COUNT, TAKES_COUNTS, TAKES_BYTES, TAKES_REAL, TAKES_PAIR } Takes;
@@ -51,8 +51,8 @@ static const Row rows[] = {
     { "python",      0,   V,         TAKES_TEXT,  FIELD(python),     "PROGRAM", "the Python that has onnx and onnxruntime (default python3)" },
     { "atol",        0,   R | V,     TAKES_REAL,  FIELD(atol),       "E",       "largest error allowed, atol + rtol * largest value (default by type: f32 1e-5, integers 0)" },
     { "rtol",        0,   R | V,     TAKES_REAL,  FIELD(rtol),       "E",       "the same, relative to the output's largest value (f32 1e-4, f16 1e-2, integers 0)" },
-    { "dim",         'd', C | RUNNING, TAKES_PAIR,  FIELD(dim),        "N=SIZE",  "fix the symbolic dimension N; repeat for more" },
-    { "shape",       's', C | RUNNING, TAKES_PAIR,  FIELD(shape),      "X=AxBxC", "fix the dimensions of input X: --shape x=1x3x224x224" },
+    { "dim",         'd', C | X | RUNNING, TAKES_PAIR,  FIELD(dim),        "N=SIZE",  "fix the symbolic dimension N; repeat for more" },
+    { "shape",       's', C | X | RUNNING, TAKES_PAIR,  FIELD(shape),      "X=AxBxC", "fix the dimensions of input X: --shape x=1x3x224x224" },
     { "seed",        0,   C | RUNNING, TAKES_COUNT, FIELD(seed),       "N",       "of inputs not given, and of random operators that have no seed of their own (default 0)" },
     { "max-int",     0,   RUNNING,   TAKES_PAIR,  FIELD(max_int),    "X=N",     "random integers of input X lie in [0, N); default [0, 2)" },
     { "threads",     't', R | V,     TAKES_COUNT, FIELD(threads),    "N",       "threads to run on; default: all this process may use" },
@@ -101,7 +101,8 @@ static const Row rows[] = {
     { "list-passes", 0,   C,         TAKES_FLAG,  FIELD(list_passes), NULL,     "list the stages and what each does" },
     { "time",        0,   COMPILING, TAKES_FLAG,  FIELD(time),       NULL,      "print the seconds of each stage" },
     { "json",        0,   B,         TAKES_TEXT,  FIELD(json_file),  "FILE",    "write the numbers to FILE as JSON; - is standard output" },
-    { "json",        0,   C | R | I | V | K, TAKES_FLAG, FIELD(json), NULL,     "print JSON instead of text" },
+    { "json",        0,   C | R | I | X | V | K, TAKES_FLAG, FIELD(json), NULL,     "print JSON instead of text" },
+    { "why",         0,   X,         TAKES_TEXT,  FIELD(why),        "A,B",     "why these two nodes are together or apart, by names of operators or values" },
     { "html",        0,   I,         TAKES_TEXT,  FIELD(html),       "FILE",    "write a page to look at: graph, every stage, memory; not of a compiled .so" },
     { "profile",     0,   I,         TAKES_TEXT,  FIELD(profile_file), "FILE",  "with --html: the times of kernels too, which bench --profile --json FILE wrote" },
     { "clear",       0,   K,         TAKES_FLAG,  FIELD(clear),      NULL,      "remove every cached object" },

@@ -258,6 +258,8 @@ typedef struct TnCompileOptions {
     const char *fuse;                /* which nests become one kernel: "greedy" (default), by rules; "dp": the cheapest partition;
                                         "tvm", "dnnf": by the rules of others; "none": every nest is its own */
     int32_t weights_growth;          /* percent that weights may grow by for speed, as filters in transform domains; 0: 100. None: exact */
+    int32_t explain;                 /* print what fusion decided, kernel by kernel, and why neighbours stayed apart: 1 as text, 2 as JSON */
+    const char *why;                 /* with explain: of two nodes alone, "A,B", by names of operators or values; NULL: of all */
 } TnCompileOptions;
 
 typedef struct TnCompileReport {

@@ -22,6 +22,8 @@ typedef struct {
     const char *choices;             /* a file of schedules to use instead of the cheapest; NULL: none */
     int32_t alternatives;            /* programs of each kernel that a dump of choose shows in full; 0: none */
     bool time;
+    int explain;                     /* what fusion decided, printed: 1 as text, 2 as JSON */
+    const char *why;                 /* … of two nodes alone: "A,B" */
     const char *fuse;                /* who decides which nests become one kernel (fusion.c) */
     const char *formats;             /* of values between kernels: who chooses them (formats.c) */
     const DriverOrder *format, *io_format; uint32_t nformat, nio_format;     /* of single values between kernels; of inputs and outputs */

@@ -48,6 +48,7 @@ fuse_nests(void *user, const Graph *g)
         Prices prices = choose_prices(j);
         fuse_join(g, &p, &(FusePrice){ choose_price, choose_price_apart, &prices });
     }
+    explain_fusion(j, g, &p, &known);
     add_remarks(j, g, &p, mode == FUSE_DP ? &known : NULL);
     return fuse_apply(g, &p);
 }

@@ -54,6 +54,7 @@ typedef struct {
     const char *remarks;     /* comment lines of the stage that just ran, for its dump; or NULL */
     DriverReport *report;
     Page *page;              /* NULL: none is wanted */
+    bool answered;           /* what --why asks */
 } Job;
 
 /* ---- pipeline.c ---- */
@@ -78,6 +79,11 @@ bool dump_end(Dump *d);
 bool fusion_mode(const char *text, FuseMode *mode);  /* --fuse */
 bool has_nests(const Graph *g);
 Graph *fusion_of(void *job, const Graph *g);         /* kernels of its nests; NULL: reported */
+
+/* ---- explain.c: what fusion decided, printed ---- */
+
+void explain_fusion(Job *j, const Graph *g, const FusePlan *p, const FuseCertificate *known);
+bool explain_answered(Job *j);                       /* false, reported: what --why asks for is nowhere */
 
 /* ---- variants.c: other programs for sizes of a kind ---- */
 

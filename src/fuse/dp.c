@@ -12,28 +12,21 @@
 
 #include <math.h>
 
-/* Nodes of one group: a row of long chains of cheap work is cut there. Groups of the models of bench/models have up to 20. */
-#define MOST_MEMBERS 24
 #define MOST_STATES 300000           /* some hundred megabytes, some seconds */
 #define MOST_STEPS 4000000
 #define BEAM 8
 
 typedef struct {
-    const Graph *g;
-    Fusion f;
+    FuseNodes s;
     Pricing *pricing;
-    uint32_t n;
-    NodeId *node;                    /* [n]: of the search's nodes */
-    uint32_t *at;                    /* [node.n]: the other way round */
-    MemberKind *kind;                /* [n] */
-    Arena *scratch;
+    MemberKind *kind;                /* [s.n] */
 } Dp;
 
 static bool
 may(void *user, const uint32_t *node, uint32_t n)
 {
     Dp *d = user;
-    MemberKind kind[MOST_MEMBERS];
+    MemberKind kind[FUSE_MOST_MEMBERS];
 
     for (uint32_t i = 0; i < n; i++)
         kind[i] = d->kind[node[i]];
@@ -47,12 +40,12 @@ is_hopeless(const Dp *d, const uint32_t *node, const NodeId *id, uint32_t n)
     uint32_t seen = 0;
 
     for (uint32_t i = 0; i < n; i++) {
-        const Piece *p = &d->f.piece[id[i]];
+        const Piece *p = &d->s.f.piece[id[i]];
         bool escapes = false;
         if (d->kind[node[i]] == MEMBER_ROW)
             return false;
         for (uint32_t o = p->nest->nin; o < p->nest->nin + p->nest->nout; o++)
-            escapes |= fuse_escapes(&d->f, p->value[o], id, n);
+            escapes |= fuse_escapes(&d->s.f, p->value[o], id, n);
         seen += escapes;
     }
     return seen > 1;
@@ -62,44 +55,24 @@ static double
 price(void *user, const uint32_t *node, uint32_t n)
 {
     Dp *d = user;
-    NodeId id[MOST_MEMBERS] = { 0 };
+    NodeId id[FUSE_MOST_MEMBERS] = { 0 };
 
     for (uint32_t i = 0; i < n; i++)
-        id[i] = d->node[node[i]];
+        id[i] = d->s.node[node[i]];
     if (is_hopeless(d, node, id, n))
         return INFINITY;
     GroupPrice p = fuse_group_price(d->pricing, id, n);
     return p.no && n > 1 ? INFINITY : p.seconds;
 }
 
-static Dp
-begin(const Graph *g, Arena *scratch)
+static void
+begin(Dp *d, const Graph *g, Arena *scratch, const Machine *m)
 {
-    Dp d = { .g = g, .f = fuse_compose(g, scratch, NULL, &fuse_rules_views), .scratch = scratch, .node = NEW_ARRAY(scratch, NodeId, g->node.n),
-             .at = NEW_ARRAY(scratch, uint32_t, g->node.n), .kind = NEW_ARRAY(scratch, MemberKind, g->node.n) };
-
-    for (NodeId n = 1; n < g->node.n; n++)
-        if (d.f.host[n] == n) {
-            d.kind[d.n] = fuse_member_kind(&d.f, n);
-            d.at[n] = d.n;
-            d.node[d.n++] = n;
-        }
-    return d;
-}
-
-/* The nodes of each group, numbered from 1: node[first[k] .. first[k + 1]). */
-static Groups
-members(const Dp *d, const uint32_t *group, uint32_t ngroup)
-{
-    Groups all = { NEW_ARRAY(d->scratch, uint32_t, ngroup + 3), NEW_ARRAY(d->scratch, NodeId, d->n + 1) };
-
-    for (uint32_t i = 0; i < d->n; i++)
-        all.first[group[i] + 2]++;
-    for (uint32_t k = 2; k < ngroup + 3; k++)
-        all.first[k] += all.first[k - 1];
-    for (uint32_t i = 0; i < d->n; i++)
-        all.node[all.first[group[i] + 1]++] = d->node[i];
-    return all;
+    d->s = fuse_nodes(g, scratch, &fuse_rules_views);
+    d->kind = NEW_ARRAY(scratch, MemberKind, d->s.n + 1);
+    d->pricing = fuse_pricing(&d->s.f, scratch, m);
+    for (uint32_t i = 0; i < d->s.n; i++)
+        d->kind[i] = fuse_member_kind(&d->s.f, d->s.node[i]);
 }
 
 typedef VEC(SearchEdge) SearchEdges;
@@ -108,108 +81,92 @@ typedef VEC(SearchEdge) SearchEdges;
 static void
 add_edges(Dp *d, SearchEdges *edges, NodeId n)
 {
-    const Piece *p = &d->f.piece[n];
+    const Piece *p = &d->s.f.piece[n];
 
-    for (uint32_t r = 0; r < d->f.reads[n].n; r++) {
-        ValueId v = d->f.reads[n].at[r];
-        NodeId def = d->g->value.at[v].def;
+    for (uint32_t r = 0; r < d->s.f.reads[n].n; r++) {
+        ValueId v = d->s.f.reads[n].at[r];
+        NodeId def = d->s.g->value.at[v].def;
         bool read = false;
-        if (!def || d->f.host[def] != def)
+        if (!def || d->s.f.host[def] != def)
             continue;
         for (uint32_t i = 0; i < p->nest->nin; i++)
             read |= p->value[i] == v;
-        VEC_PUSH(d->scratch, edges, ((SearchEdge){ d->at[def], d->at[n], read }));
+        VEC_PUSH(d->s.scratch, edges, ((SearchEdge){ d->s.at[def], d->s.at[n], read }));
     }
-}
-
-/* Where each node is computed in the end: itself, one node of its group, or 0: in several. */
-static NodeId *
-final_hosts(Dp *d, const uint32_t *group, uint32_t ngroup)
-{
-    const Graph *g = d->g;
-    Arena *a = d->scratch;
-    NodeId *host = NEW_ARRAY(a, NodeId, g->node.n);
-    Groups all = members(d, group, ngroup);
-
-    for (uint32_t k = 1; k <= ngroup; k++) {
-        uint32_t n = all.first[k + 1] - all.first[k];
-        NodeId *node = all.node + all.first[k];
-        Composed c = fuse_compose_group(&d->f, a, node, n);
-        for (uint32_t i = 0; i < n; i++) {
-            NodeId to = c.f.host[c.as[i]];
-            for (uint32_t j = 0; j < n; j++)
-                if (to && c.as[j] == to)
-                    host[node[i]] = node[j];
-        }
-    }
-    /* A view follows its readers, which come later. */
-    for (NodeId n = g->node.n; --n > 0; ) {
-        const Node *view = &g->node.at[n];
-        bool first_one = true;
-        if (d->f.host[n] == n)
-            continue;
-        for (uint32_t o = 0; o < view->out.count; o++) {
-            ValueId v = node_out(g, view, o);
-            for (uint32_t r = d->f.users.first[v]; r < d->f.users.first[v + 1]; r++) {
-                NodeId to = host[d->f.users.node[r]];
-                host[n] = first_one || host[n] == to ? to : 0;
-                first_one = false;
-            }
-        }
-    }
-    return host;
 }
 
 FusePlan
 fuse_dp(const Graph *g, Arena *a, const Machine *m, FuseCertificate *certificate)
 {
     Arena *scratch = arena_child(g->ctx->arena);
-    FusePlan p = fuse_none(g, a);
-    Dp d = begin(g, scratch);
     SearchEdges edges = { 0 };
-    double *least = NEW_ARRAY(scratch, double, d.n + 1), start = time_seconds();
+    double start = time_seconds();
+    Dp d;
 
-    d.pricing = fuse_pricing(&d.f, scratch, m);
-    for (uint32_t i = 0; i < d.n; i++) {
-        least[i] = fuse_least_seconds(d.pricing, d.node[i]);
-        add_edges(&d, &edges, d.node[i]);
+    begin(&d, g, scratch, m);
+    double *least = NEW_ARRAY(scratch, double, d.s.n + 1);
+    for (uint32_t i = 0; i < d.s.n; i++) {
+        least[i] = fuse_least_seconds(d.pricing, d.s.node[i]);
+        add_edges(&d, &edges, d.s.node[i]);
     }
-    SearchProblem problem = { .n = d.n, .edge = edges.at, .nedge = edges.n, .most = MOST_MEMBERS, .may = may, .price = price, .least = least,
+    SearchProblem problem = { .n = d.s.n, .edge = edges.at, .nedge = edges.n, .most = FUSE_MOST_MEMBERS, .may = may, .price = price, .least = least,
                               .start = m->call_seconds, .user = &d, .most_states = MOST_STATES, .most_steps = MOST_STEPS, .beam = BEAM };
     SearchResult r = search_partition(&problem, scratch);
-    NodeId *host = final_hosts(&d, r.group, r.ngroup);
-    for (NodeId n = 1; n < g->node.n; n++) {
-        NodeId to = host[n];
-        while (to && host[to] != to)
-            to = host[to];
-        if (host[n] != n)
-            fuse_set(g, &p, n, 0, (FuseEdge){ to ? EDGE_INLINE : EDGE_RECOMPUTE, 0 });
-        p.group[n] = to ? r.group[d.at[to]] : 0;
-        p.why[n] = host[n] == n ? "its value is stored, or kept for parts of its kernel" : to ? "computed where its group reads it" : "computed wherever it is read";
-    }
-    fuse_number(g, a, &p);
-    fuse_settle(g, &p);
+    FusePlan p = fuse_assemble(&d.s, a, r.group, r.ngroup);
     if (certificate)
         *certificate = (FuseCertificate){ FUSE_DP, r.seconds, r.bound, -1, r.exact, r.states, r.steps, r.priced, fuse_composed(d.pricing), time_seconds() - start };
     arena_free(scratch);
     return p;
 }
 
+/* Could the search have found this group? node: ascending. */
+static bool
+is_found(Dp *d, const NodeId *node, uint32_t n, const GroupPrice *price)
+{
+    SearchEdges edges = { 0 };
+    uint32_t *root = NEW_ARRAY(d->s.scratch, uint32_t, d->s.n + 1), left = n;
+
+    for (uint32_t i = 0; i < n; i++) {
+        root[d->s.at[node[i]]] = d->s.at[node[i]] + 1;
+        add_edges(d, &edges, node[i]);
+    }
+    for (uint32_t e = 0; e < edges.n; e++) {
+        uint32_t x = edges.at[e].from, y = edges.at[e].to;
+        if (!edges.at[e].fusable || !root[x])
+            continue;
+        while (root[x] != x + 1)
+            x = root[x] - 1;
+        while (root[y] != y + 1)
+            y = root[y] - 1;
+        left -= x != y;
+        root[x] = y + 1;
+    }
+    return left == 1 && n <= FUSE_MOST_MEMBERS && (n == 1 || !price->no);
+}
+
 double
-fuse_predict(const Graph *g, const FusePlan *p, const Machine *m)
+fuse_predict(const Graph *g, const FusePlan *p, const Machine *m, bool *within)
 {
     Arena *scratch = arena_child(g->ctx->arena);
-    Dp d = begin(g, scratch);
-    uint32_t *group = NEW_ARRAY(scratch, uint32_t, d.n + 1), ngroup = p->ngroup;
     double sum = 0;
+    Dp d;
 
-    d.pricing = fuse_pricing(&d.f, scratch, m);
-    for (uint32_t i = 0; i < d.n; i++)
-        group[i] = p->group[d.node[i]] ? p->group[d.node[i]] : ++ngroup;
-    Groups all = members(&d, group, ngroup);
-    for (uint32_t k = 1; k <= ngroup; k++)
-        if (all.first[k + 1] > all.first[k])
-            sum += fuse_group_price(d.pricing, all.node + all.first[k], all.first[k + 1] - all.first[k]).seconds;
+    *within = true;
+
+    begin(&d, g, scratch, m);
+    uint32_t *group = NEW_ARRAY(scratch, uint32_t, d.s.n + 1), ngroup = p->ngroup;
+    for (uint32_t i = 0; i < d.s.n; i++)
+        group[i] = p->group[d.s.node[i]] ? p->group[d.s.node[i]] : ++ngroup;
+    Groups all = fuse_members(&d.s, group, ngroup);
+    for (uint32_t k = 1; k <= ngroup; k++) {
+        const NodeId *node = all.node + all.first[k];
+        uint32_t n = all.first[k + 1] - all.first[k];
+        if (!n)
+            continue;
+        GroupPrice price = fuse_group_price(d.pricing, node, n);
+        *within = *within && is_found(&d, node, n, &price);
+        sum += price.seconds;
+    }
     arena_free(scratch);
     return sum;
 }

@@ -24,12 +24,16 @@ typedef struct {
                               * least of its edges say. 0: as many as can be */
 } FuseEdge;
 
+/* Two neighbours that are no kernel by rules, by the price of the best schedules of both ways [seconds]. */
+typedef struct { NodeId from, to; double together, apart; } FuseTried;
+
 typedef struct {
     uint32_t *group;         /* [g->node.n]: group of each node; groups are numbered from 1 in topological order. 0: all who
                               * read it recompute it */
     uint32_t ngroup;
     FuseEdge *edge;          /* [g->ref.n]: of each read, node->in.first + i */
     const char **why;        /* [g->node.n]: one line on the decision, for the dump */
+    VEC(FuseTried) tried;            /* what fuse_join asked prices for and left apart */
 } FusePlan;
 
 /* Who decides which nests become one kernel (--fuse). All plans are carried out by fuse_apply and get the same schedules. */
@@ -74,10 +78,13 @@ FusePlan fuse_none(const Graph *g, Arena *a);        /* every node alone: the ba
 /* What `reader` (0: everyone) reads of `maker` comes to it so. */
 void fuse_set(const Graph *g, FusePlan *p, NodeId maker, NodeId reader, FuseEdge edge);
 FusePlan fuse_greedy(const Graph *g, Arena *a, const Machine *m);
+/* The rules of others, from the same nests; groups that no kernel computes as a whole fall apart. */
+FusePlan fuse_tvm(const Graph *g, Arena *a);
+FusePlan fuse_dnnf(const Graph *g, Arena *a);
 /* The cheapest partition (dp.c); what is known of it in *certificate, if given. */
 FusePlan fuse_dp(const Graph *g, Arena *a, const Machine *m, FuseCertificate *certificate);
-/* What a plan takes by the formula with which fuse_dp compares groups [seconds]. */
-double fuse_predict(const Graph *g, const FusePlan *p, const Machine *m);
+/* What a plan takes by the formula with which fuse_dp compares groups [seconds]; within: they are all groups that it looks at. */
+double fuse_predict(const Graph *g, const FusePlan *p, const Machine *m, bool *within);
 /* Seconds; negative: none are known. constant [nin] of a kernel: which inputs are known now. */
 typedef struct {
     double (*joint)(void *user, const Kernel *k, const bool *constant);      /* of a kernel whose arguments lie as they are */
@@ -85,6 +92,30 @@ typedef struct {
     double (*apart)(void *user, const Kernel *const *k, const bool *const *constant, uint32_t n);
     void *user;
 } FusePrice;
+/* A plan in the words of its model. Groups and pairs in the order of groups; sizes and prices as fuse_predict has them. */
+typedef struct {
+    uint32_t kernel, nests;          /* kernel: its group in the plan */
+    const char *name;                /* of its operators */
+    double seconds, saved;           /* saved [bytes]: values that it keeps to itself */
+} FuseGroupNote;
+typedef struct {
+    uint32_t from, to;               /* groups */
+    ValueId value;                   /* that passes between them, the largest */
+    const char *name;
+    double bytes;
+    ApartReason reason;
+    const char *text;
+    double together, apart;          /* [seconds]; together negative: no kernel is both */
+} FusePairNote;
+typedef struct {
+    FuseCertificate known;
+    uint32_t nests, kernels;         /* a kernel that only moves data has no note of its own: elsewhere it is computed where it is read */
+    VEC(FuseGroupNote) group;
+    VEC(FusePairNote) pair;
+} FuseNotes;
+FuseNotes fuse_explain(const Graph *g, Arena *a, const Machine *m, const FusePlan *p, const FuseCertificate *known);
+/* Why two nodes, by names of operators or values, are together or apart; NULL: g has not both. */
+const char *fuse_why(const Graph *g, Arena *a, const Machine *m, const FusePlan *p, const char *first, const char *second);
 /* Groups of a plan joined where the joint kernel takes less time than its pieces: products with the rows between them, a
  * window with the product that reads it. */
 void fuse_join(const Graph *g, FusePlan *p, const FusePrice *price);

@@ -9,6 +9,7 @@
  * them where memory is slow and a few where a cache holds it: beyond some hundreds fusing saves little, while
  * C compilers take a millisecond for each. */
 #define FUSE_MAX_CODE 256
+#define FUSE_MOST_MEMBERS 24         /* nodes of a group that the search makes: longer chains are cut there */
 #define FUSE_MAX_PARTS 32            /* parts of one kernel */
 #define FUSE_MAX_ROW (1 << 20)       /* elements of a local between parts, per trip, where known */
 #define FUSE_INDEX_WORK 8            /* work of values made from indices alone, repeated anywhere */
@@ -36,6 +37,7 @@ typedef struct {
 } FuseRules;
 extern const FuseRules fuse_rules;   /* those of the greedy plan (rules.c) */
 extern const FuseRules fuse_rules_views;     /* views and values of indices alone, wherever they are read (legal.c) */
+extern const FuseRules fuse_rules_nothing;   /* nothing vanishes (legal.c) */
 extern const FuseRules fuse_rules_inside;    /* whatever can be, inside of a group whose price is known otherwise (legal.c) */
 
 /* The state of composing: what each node computes once others have vanished into it. */
@@ -76,6 +78,7 @@ const char *fuse_cannot(Fusion *f, NodeId p, const Nest *after);
 const char *fuse_hides(Fusion *f, NodeId p, NodeId host, const Nest *after);
 /* Why an elementwise p cannot be computed at the places where the host reads it; NULL if it can. */
 const char *fuse_reads_badly(Fusion *f, NodeId p, NodeId host);
+extern const char fuse_not_before_it_runs[];         /* one of its reasons, and one of the greedy rules' */
 
 /* ---- compose.c ---------------------------------------------------------------------------------- */
 Fusion fuse_compose(const Graph *g, Arena *a, const FusePlan *plan, const FuseRules *rules);
@@ -128,6 +131,28 @@ GroupPrice fuse_group_price(Pricing *p, const NodeId *node, uint32_t n);
 uint64_t fuse_composed(const Pricing *p);             /* groups that were composed so as to know */
 double fuse_least_seconds(Pricing *p, NodeId n);     /* of whatever group it is in */
 
+/* The nodes of each group, in the graph's order: node[first[group] .. first[group + 1]). */
+typedef struct Groups { uint32_t *first; NodeId *node; } Groups;
+
+/* ---- assemble.c ----------------------------------------------------------------------------------- */
+
+/* What partitions are made of: the nodes that are left once rules that need no groups have been applied. */
+typedef struct {
+    const Graph *g;
+    Fusion f;
+    uint32_t n;
+    NodeId *node;                    /* [n]: of the graph, ascending */
+    uint32_t *at;                    /* [node.n]: the other way round */
+    Arena *scratch;
+} FuseNodes;
+FuseNodes fuse_nodes(const Graph *g, Arena *scratch, const FuseRules *rules);
+/* Nests of one operator, connected: of[n] the last of them; those of u: first[u], next[first[u]], … NO_SLOT. */
+typedef struct { uint32_t *of, *first, *next; } FuseUnits;
+FuseUnits fuse_operators(const FuseNodes *s);
+/* group [s->n]: any numbers from 1 to ngroup; groups may not wait for each other. A group that no kernel computes falls apart. */
+Groups fuse_members(const FuseNodes *s, const uint32_t *group, uint32_t ngroup);
+FusePlan fuse_assemble(const FuseNodes *s, Arena *a, const uint32_t *group, uint32_t ngroup);
+
 /* ---- plan.c --------------------------------------------------------------------------------------- */
 const char *fuse_label(const Graph *g, NodeId n);
 /* Edges that are neither inlined nor recomputed as the groups have them: inside of one, or between two. */
@@ -135,7 +160,6 @@ void fuse_settle(const Graph *g, FusePlan *p);
 /* Number groups from 1 in topological order; in: any number per group, 0 for nodes that are recomputed everywhere. */
 void fuse_number(const Graph *g, Arena *a, FusePlan *p);
 /* The nodes of each group, in the graph's order: node[first[group] .. first[group + 1]). */
-typedef struct Groups { uint32_t *first; NodeId *node; } Groups;
 Groups fuse_groups(const Graph *g, Arena *a, const FusePlan *p);
 /* Those of a group that stay, the parts of its kernel, into host; how many. */
 uint32_t fuse_hosts(const Fusion *f, const Groups *groups, uint32_t group, NodeId *host);

@@ -193,6 +193,8 @@ try_join(Join *j, const Candidate *t, const Fusion *composed)
         return;
     const Kernel *joined = fuse_kernel(composed, &groups, joint.group[reader], &constant[0]);
     double together = j->price->joint(j->price->user, joined, constant[0]);
+    for (uint32_t i = 0; i + 1 < t->n && together >= apart; i++)
+        VEC_PUSH(j->g->ctx->arena, &j->plan->tried, ((FuseTried){ t->member[i], t->member[i + 1], together, apart }));
     if (together < 0 || together >= apart)
         return;
     for (uint32_t i = 0; i < hosts; i++)

@@ -13,12 +13,21 @@
  */
 #include "fuse/internal.h"
 
+#include <string.h>
+
 /* ---- what vanishes inside of a group ---------------------------------------------------------------------- */
 
 static void
 begin_nothing(Fusion *f)
 {
     (void)f;
+}
+
+static const char *
+refuse_all(Fusion *f, NodeId node, NodeId host, const Nest *after, uint32_t nhost)
+{
+    (void)f, (void)node, (void)host, (void)after, (void)nhost;
+    return "is for its group to compute";
 }
 
 static const char *
@@ -49,6 +58,7 @@ refuse_but_views(Fusion *f, NodeId node, NodeId host, const Nest *after, uint32_
     return fuse_hides(f, node, host, after);
 }
 
+const FuseRules fuse_rules_nothing = { begin_nothing, refuse_all };
 const FuseRules fuse_rules_inside = { begin_nothing, refuse_inside };
 const FuseRules fuse_rules_views = { begin_nothing, refuse_but_views };
 
@@ -210,7 +220,9 @@ fuse_compose_group(const Fusion *f, Arena *a, const NodeId *node, uint32_t n)
     if (!k.no)
         k.reason = APART_NOT;
     for (uint32_t i = 0; k.no && k.reason == APART_PAIR && i < n; i++)     /* why a part is left says more */
-        if (k.f.why[k.as[i]] && !k.f.visible[k.f.piece[k.as[i]].value[k.f.piece[k.as[i]].nest->nin]])
+        if (k.f.host[k.as[i]] == k.as[i] && k.f.why[k.as[i]] && !k.f.visible[k.f.piece[k.as[i]].value[k.f.piece[k.as[i]].nest->nin]]) {
+            k.reason = !strcmp(k.f.why[k.as[i]], fuse_not_before_it_runs) ? APART_UNPROVEN : k.reason;
             k.no = arena_printf(a, "%s: %s; %s", fuse_label(k.graph, k.as[i]), k.f.why[k.as[i]], k.no);
+        }
     return k;
 }

@@ -11,8 +11,10 @@ fuse_plan(const Graph *g, Arena *a, const Machine *m, FuseMode mode, FuseCertifi
     switch (mode) {
     case FUSE_NONE: case FUSE_MODE_COUNT:
         break;
-    case FUSE_TVM: case FUSE_DNNF:
-        break;
+    case FUSE_TVM:
+        return fuse_tvm(g, a);
+    case FUSE_DNNF:
+        return fuse_dnnf(g, a);
     case FUSE_GREEDY:
         return fuse_greedy(g, a, m);
     case FUSE_DP:
@@ -25,6 +27,10 @@ void
 fuse_print_certificate(Text *t, const FuseCertificate *k)
 {
     text_printf(t, "%s: %.4g us predicted", fuse_mode_name[k->mode], k->seconds * 1e6);
+    if (k->second_best >= 0)
+        text_printf(t, ", the next best %.4g us", k->second_best * 1e6);
+    if (k->bound < 0)
+        return;
     text_printf(t, k->exact ? ", no partition takes less" : ", no partition takes less than %.4g us", k->bound * 1e6);
     text_printf(t, "; %llu states, %llu sets, %llu prices of which %llu new", (unsigned long long)k->states, (unsigned long long)k->steps, (unsigned long long)k->priced, (unsigned long long)k->composed);
 }

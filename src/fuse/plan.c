@@ -179,7 +179,7 @@ fuse_hosts(const Fusion *f, const Groups *groups, uint32_t group, NodeId *host)
 FusePlan
 fuse_none(const Graph *g, Arena *a)
 {
-    FusePlan p = { NEW_ARRAY(a, uint32_t, g->node.n), g->node.n - 1, NEW_ARRAY(a, FuseEdge, g->ref.n + 1), NEW_ARRAY(a, const char *, g->node.n) };
+    FusePlan p = { NEW_ARRAY(a, uint32_t, g->node.n), g->node.n - 1, NEW_ARRAY(a, FuseEdge, g->ref.n + 1), NEW_ARRAY(a, const char *, g->node.n), { 0 } };
 
     for (NodeId n = 1; n < g->node.n; n++) {
         p.group[n] = n;

@@ -200,6 +200,8 @@ window_reads(const Nest *n, const Access *a)
     return reads;
 }
 
+const char fuse_not_before_it_runs[] = "is read at places known only when it runs";
+
 static const char *
 refuse_read(Ctx *c, const Nest *host, const NestTraits *h, const NestTraits *p, const Access *a)
 {
@@ -218,7 +220,7 @@ refuse_read(Ctx *c, const Nest *host, const NestTraits *h, const NestTraits *p, 
     case MAP_WIN: case MAP_CONTR:
         break;
     case MAP_GATHER: case MAP_SCAN: case MAP_UNKNOWN: case MAP_COUNT:
-        return "is read at places known only when it runs";
+        return fuse_not_before_it_runs;
     }
     if (p->conditional || p->full > 1)
         return "an operand would read several tensors";
@@ -368,7 +370,7 @@ fuse_reads_badly(Fusion *f, NodeId node, NodeId host)
                 return "an operand would read several tensors";
             break;
         case MAP_GATHER: case MAP_SCAN: case MAP_UNKNOWN: case MAP_COUNT:
-            return "is read at places known only when it runs";
+            return fuse_not_before_it_runs;
         case MAP_ID: case MAP_PART: case MAP_PERM: case MAP_RELAYOUT: case MAP_INJ: case MAP_BCAST: case MAP_REPEAT:
             break;
         }

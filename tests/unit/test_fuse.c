@@ -175,11 +175,12 @@ other_plans(World *w)
         if (no)
             fail_msg("%s: %s", fuse_mode_name[mode], no);
         apply(w, &p);
-        double seconds = fuse_predict(w->g, &p, &m);
+        bool within;
+        double seconds = fuse_predict(w->g, &p, &m, &within);
         if (mode == FUSE_DP) {
             best = seconds;
             assert_true(known.exact && known.seconds <= seconds * 1.000001 + 1e-11 && known.seconds >= seconds * 0.999999 - 1e-11);
-        } else if (seconds < best * 0.999999 - 1e-11) {
+        } else if (within && seconds < best * 0.999999 - 1e-11) {
             fail_msg("%s takes %g, dp %g", fuse_mode_name[mode], seconds, best);
         }
     }
@@ -667,7 +668,7 @@ static void
 none_is_cheaper(void **state)
 {
     World *w = *state;
-    uint32_t seed = 12;
+    uint32_t seed = 12, compared = 0;
     Machine m;
 
     assert_true(machine_find(&w->ctx, "x86-64-v3", &m));
@@ -675,15 +676,19 @@ none_is_cheaper(void **state)
         FuseCertificate known;
         random_graph(w, &seed);
         FusePlan best = fuse_dp(w->g, w->arena, &m, &known);
-        double seconds = fuse_predict(w->g, &best, &m);
-        assert_true(known.exact);
+        bool within;
+        double seconds = fuse_predict(w->g, &best, &m, &within);
+        assert_true(known.exact && within);
         for (FuseMode mode = FUSE_NONE; mode < FUSE_DP; mode++) {
             FuseCertificate other;
             FusePlan p = fuse_plan(w->g, w->arena, &m, mode, &other);
-            if (fuse_predict(w->g, &p, &m) < seconds * 0.999999 - 1e-11)
-                fail_msg("graph %d: %s takes %g, dp %g", round, fuse_mode_name[mode], fuse_predict(w->g, &p, &m), seconds);
+            double its = fuse_predict(w->g, &p, &m, &within);
+            compared += within;
+            if (within && its < seconds * 0.999999 - 1e-11)
+                fail_msg("graph %d: %s takes %g, dp %g", round, fuse_mode_name[mode], its, seconds);
         }
     }
+    assert_true(compared > 3000);
 }
 
 /* One value in two parameters of its reader: both reads see what it is computed from. */

@@ -1,0 +1,129 @@
+/* explain: what fusion decided, for people and as JSON. */
+#include "driver/internal.h"
+
+#include <string.h>
+
+static void
+add_string(Text *t, const char *s)
+{
+    text_add(t, "\"");
+    for (; *s; s++)
+        if (*s == '"' || *s == '\\')
+            text_printf(t, "\\%c", *s);
+        else if ((unsigned char)*s < 0x20)
+            text_printf(t, "\\u%04x", (unsigned char)*s);
+        else
+            text_bytes(t, s, 1);
+    text_add(t, "\"");
+}
+
+/* One object a graph that has nests, a line each. */
+static void
+as_json(Text *t, const Graph *g, const FuseNotes *n)
+{
+    const FuseCertificate *k = &n->known;
+
+    text_add(t, "{\"graph\": ");
+    add_string(t, g->name);
+    text_printf(t, ", \"mode\": \"%s\", \"nests\": %u, \"kernels\": %u, \"seconds\": %.9g, \"bound\": %.9g, \"second_best\": %.9g, \"exact\": %s, "
+                   "\"states\": %llu, \"sets\": %llu, \"priced\": %llu, \"composed\": %llu, \"search_seconds\": %.6f,\n \"groups\": [",
+                fuse_mode_name[k->mode], n->nests, n->kernels, k->seconds, k->bound, k->second_best, k->exact ? "true" : "false", (unsigned long long)k->states,
+                (unsigned long long)k->steps, (unsigned long long)k->priced, (unsigned long long)k->composed, k->search_seconds);
+    for (uint32_t i = 0; i < n->group.n; i++) {
+        const FuseGroupNote *e = &n->group.at[i];
+        text_printf(t, "%s\n  {\"kernel\": %u, \"nests\": %u, \"seconds\": %.9g, \"saved_bytes\": %.0f, \"name\": ", i ? "," : "", e->kernel, e->nests, e->seconds, e->saved);
+        add_string(t, e->name);
+        text_add(t, "}");
+    }
+    text_add(t, "],\n \"apart\": [");
+    for (uint32_t i = 0; i < n->pair.n; i++) {
+        const FusePairNote *e = &n->pair.at[i];
+        text_printf(t, "%s\n  {\"from\": %u, \"to\": %u, \"bytes\": %.0f, \"reason\": \"%s\", \"together\": %.9g, \"separate\": %.9g, \"value\": ", i ? "," : "", e->from, e->to,
+                    e->bytes, apart_name[e->reason], e->together, e->apart);
+        add_string(t, e->name);
+        text_add(t, ", \"text\": ");
+        add_string(t, e->text);
+        text_add(t, "}");
+    }
+    text_add(t, "]}\n");
+}
+
+static void
+as_text(Text *t, const Graph *g, const FuseNotes *n)
+{
+    uint32_t count[APART_COUNT] = { 0 };
+    double saved = 0;
+
+    for (uint32_t i = 0; i < n->pair.n; i++)
+        count[n->pair.at[i].reason]++;
+    for (uint32_t i = 0; i < n->group.n; i++)
+        saved += n->group.at[i].saved;
+    text_printf(t, "%s: %u nests in %u kernels, ", g->name, n->nests, n->kernels);
+    text_size(t, (int64_t)saved);
+    text_add(t, " that never go to memory\n");
+    fuse_print_certificate(t, &n->known);
+    text_printf(t, "\nneighbours apart: %u", n->pair.n);
+    for (uint32_t r = 0; r < APART_COUNT; r++)
+        if (count[r])
+            text_printf(t, ", %u %s", count[r], apart_name[r]);
+    text_add(t, "\n");
+    for (uint32_t i = 0, at = 0; i < n->group.n; i++) {
+        const FuseGroupNote *e = &n->group.at[i];
+        text_printf(t, "\nkernel %u: %s\n  %u nest%s, %.4g us", e->kernel, e->name, e->nests, e->nests == 1 ? "" : "s", e->seconds * 1e6);
+        if (e->saved > 0) {
+            text_add(t, ", keeps ");
+            text_size(t, (int64_t)e->saved);
+        }
+        text_add(t, "\n");
+        for (; at < n->pair.n && n->pair.at[at].from == e->kernel; at++) {
+            const FusePairNote *p = &n->pair.at[at];
+            text_printf(t, "  apart from kernel %u, which reads %%%s (", p->to, p->name);
+            text_size(t, (int64_t)p->bytes);
+            text_printf(t, "): %s: %s\n", apart_name[p->reason], p->text);
+        }
+    }
+}
+
+/* "A,B", where names may have commas: the one at which both are found. */
+static const char *
+answer(Job *j, const Graph *g, const FusePlan *p)
+{
+    for (const char *comma = strchr(j->o->why, ','); comma; comma = strchr(comma + 1, ',')) {
+        const char *first = arena_printf(j->arena, "%.*s", (int)(comma - j->o->why), j->o->why);
+        const char *text = fuse_why(g, j->arena, &j->machine, p, first, comma + 1);
+        if (text)
+            return text;
+    }
+    return NULL;
+}
+
+bool
+explain_answered(Job *j)
+{
+    return !j->o->why || j->answered
+        || diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path }, "--why %s: give two nodes, A,B, by the names of operators or of their values; "
+                      "none here are called so (or they are of different graphs)", j->o->why);
+}
+
+void
+explain_fusion(Job *j, const Graph *g, const FusePlan *p, const FuseCertificate *known)
+{
+    Text t = { .arena = j->arena };
+
+    if (!j->o->explain || !j->o->print)
+        return;
+    if (j->o->why) {
+        const char *text = answer(j, g, p);
+        j->answered |= text != NULL;
+        if (text)
+            text_printf(&t, "%s\n", text);
+    } else {
+        FuseNotes n = fuse_explain(g, j->arena, &j->machine, p, known);
+        if (j->o->explain == 2)
+            as_json(&t, g, &n);
+        else
+            as_text(&t, g, &n);
+    }
+    if (t.n)
+        j->o->print(j->o->user, text_str(&t));
+}

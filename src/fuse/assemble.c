@@ -1,0 +1,122 @@
+/* assemble: a partition of nodes becomes a plan.
+ *
+ * Whoever makes a partition says which nodes are together; what is computed where inside of a group follows from composing it
+ * (legal.c). A group that no kernel computes as a whole falls apart into its parts, each with what vanishes into it:
+ * rules of others group by type alone, and may ask for that. The parts of a group wait for each other only as its nodes do,
+ * so an order of all groups stays one.
+ */
+#include "fuse/internal.h"
+
+FuseNodes
+fuse_nodes(const Graph *g, Arena *scratch, const FuseRules *rules)
+{
+    FuseNodes s = { .g = g, .f = fuse_compose(g, scratch, NULL, rules), .scratch = scratch, .node = NEW_ARRAY(scratch, NodeId, g->node.n),
+                    .at = NEW_ARRAY(scratch, uint32_t, g->node.n) };
+
+    for (NodeId n = 1; n < g->node.n; n++)
+        if (s.f.host[n] == n) {
+            s.at[n] = s.n;
+            s.node[s.n++] = n;
+        }
+    return s;
+}
+
+Groups
+fuse_members(const FuseNodes *s, const uint32_t *group, uint32_t ngroup)
+{
+    Groups all = { NEW_ARRAY(s->scratch, uint32_t, ngroup + 3), NEW_ARRAY(s->scratch, NodeId, s->n + 1) };
+
+    for (uint32_t i = 0; i < s->n; i++)
+        all.first[group[i] + 2]++;
+    for (uint32_t k = 2; k < ngroup + 3; k++)
+        all.first[k] += all.first[k - 1];
+    for (uint32_t i = 0; i < s->n; i++)
+        all.node[all.first[group[i] + 1]++] = s->node[i];
+    return all;
+}
+
+/* Of one group: where each of its nodes is computed, and the number of the kernel that does. */
+static void
+place_members(const FuseNodes *s, const NodeId *node, uint32_t n, NodeId *host, uint32_t *number, uint32_t *next)
+{
+    Composed c = fuse_compose_group(&s->f, s->scratch, node, n);
+    bool one = !c.no || n == 1;
+
+    *next += one;
+    for (uint32_t i = 0; i < n; i++) {
+        NodeId to = c.f.host[c.as[i]];
+        host[node[i]] = 0;
+        for (uint32_t j = 0; j < n && to; j++)
+            if (c.as[j] == to)
+                host[node[i]] = node[j];
+        if (host[node[i]] == node[i])
+            number[node[i]] = one ? *next : ++*next;
+    }
+}
+
+/* What has vanished before there were groups follows its readers, which come later: 0 where they are not one. */
+static void
+place_views(const FuseNodes *s, NodeId *host)
+{
+    const Graph *g = s->g;
+
+    for (NodeId n = g->node.n; --n > 0; ) {
+        const Node *view = &g->node.at[n];
+        bool any = false;
+        for (uint32_t o = 0; s->f.host[n] != n && o < view->out.count; o++) {
+            ValueId v = node_out(g, view, o);
+            for (uint32_t r = s->f.users.first[v]; r < s->f.users.first[v + 1]; r++) {
+                NodeId to = host[s->f.users.node[r]];
+                host[n] = !any || host[n] == to ? to : 0;
+                any = true;
+            }
+        }
+    }
+}
+
+FuseUnits
+fuse_operators(const FuseNodes *s)
+{
+    FuseUnits u = { NEW_ARRAY(s->scratch, uint32_t, s->n + 1), NEW_ARRAY(s->scratch, uint32_t, s->n + 1), NEW_ARRAY(s->scratch, uint32_t, s->n + 1) };
+
+    for (uint32_t i = 0; i < s->n; i++)
+        u.of[i] = u.first[i] = u.next[i] = NO_SLOT;
+    for (uint32_t i = s->n; i-- > 0; ) {
+        const Piece *p = &s->f.piece[s->node[i]];
+        Sym origin = s->g->node.at[s->node[i]].origin;
+        u.of[i] = u.of[i] == NO_SLOT ? i : u.of[i];
+        u.next[i] = u.first[u.of[i]];
+        u.first[u.of[i]] = i;
+        for (uint32_t k = 0; k < p->nest->nin && origin; k++) {
+            NodeId def = s->g->value.at[p->value[k]].def;
+            if (def && s->g->node.at[def].origin == origin && u.of[s->at[def]] == NO_SLOT)
+                u.of[s->at[def]] = u.of[i];
+        }
+    }
+    return u;
+}
+
+FusePlan
+fuse_assemble(const FuseNodes *s, Arena *a, const uint32_t *group, uint32_t ngroup)
+{
+    const Graph *g = s->g;
+    FusePlan p = fuse_none(g, a);
+    NodeId *host = NEW_ARRAY(s->scratch, NodeId, g->node.n);
+    uint32_t *number = NEW_ARRAY(s->scratch, uint32_t, g->node.n), next = 0;
+    Groups all = fuse_members(s, group, ngroup);
+
+    for (uint32_t k = 1; k <= ngroup; k++)
+        if (all.first[k + 1] > all.first[k])
+            place_members(s, all.node + all.first[k], all.first[k + 1] - all.first[k], host, number, &next);
+    place_views(s, host);
+    for (NodeId n = 1; n < g->node.n; n++) {
+        bool stays = host[n] == n;
+        if (!stays)
+            fuse_set(g, &p, n, 0, (FuseEdge){ host[n] ? EDGE_INLINE : EDGE_RECOMPUTE, 0 });
+        p.group[n] = number[host[n]];
+        p.why[n] = stays ? "what its kernel makes" : host[n] ? "computed where its kernel reads it" : "computed wherever it is read";
+    }
+    fuse_number(g, a, &p);
+    fuse_settle(g, &p);
+    return p;
+}

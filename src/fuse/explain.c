@@ -1,0 +1,294 @@
+/* explain: what a plan is made of, and why neighbours are not one kernel.
+ *
+ * For every two groups between which a value passes, the group that both would be is composed and priced as the search does. So
+ * each pair has one reason, and where the reason is the price, both prices. In an optimal plan no merge takes less; in others one
+ * may, and is told. The second best plan is looked for among those that differ in one merge, or in one node by itself.
+ */
+#include "fuse/internal.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct {
+    FuseNodes s;
+    Pricing *pricing;
+    Groups group;
+    uint32_t *of;                    /* [s.n]: its group */
+    uint32_t ngroup;
+    const FusePlan *plan;
+    bool *seen;                      /* [ngroup + 1]: scratch */
+    uint32_t *stack;
+} Explain;
+
+static uint32_t
+size_of(const Explain *e, uint32_t k)
+{
+    return e->group.first[k + 1] - e->group.first[k];
+}
+
+static const NodeId *
+nodes_of(const Explain *e, uint32_t k)
+{
+    return e->group.node + e->group.first[k];
+}
+
+/* Every group that reads a value of group k, or none: through the graph, simplified or not. */
+static void
+push_readers(Explain *e, uint32_t k, uint32_t *n)
+{
+    for (uint32_t i = 0; i < size_of(e, k); i++) {
+        const Piece *p = &e->s.f.piece[nodes_of(e, k)[i]];
+        for (uint32_t o = p->nest->nin; o < p->nest->nin + p->nest->nout; o++)
+            for (uint32_t r = 0; r < e->s.f.readers[p->value[o]].n; r++) {
+                uint32_t to = e->of[e->s.at[e->s.f.readers[p->value[o]].at[r]]];
+                if (!e->seen[to])
+                    e->stack[(*n)++] = to;
+                e->seen[to] = true;
+            }
+    }
+}
+
+/* A group through which x leads to y, beside the value between them; 0: none. */
+static uint32_t
+way_round(Explain *e, uint32_t x, uint32_t y)
+{
+    uint32_t n = 0, found = 0;
+
+    memset(e->seen, 0, (e->ngroup + 1) * sizeof *e->seen);
+    e->seen[x] = e->seen[y] = true;
+    push_readers(e, x, &n);
+    for (uint32_t at = 0; at < n && !found; at++) {
+        e->seen[y] = false;
+        push_readers(e, e->stack[at], &n);
+        if (e->seen[y])
+            found = e->stack[at];
+        if (n && e->stack[n - 1] == y)
+            n--;
+        e->seen[y] = true;
+    }
+    return found;
+}
+
+/* Both groups' nodes, ascending. */
+static uint32_t
+merge(const Explain *e, uint32_t x, uint32_t y, NodeId *out)
+{
+    uint32_t i = 0, j = 0, n = 0;
+
+    while (i < size_of(e, x) || j < size_of(e, y))
+        out[n++] = j == size_of(e, y) || (i < size_of(e, x) && nodes_of(e, x)[i] < nodes_of(e, y)[j]) ? nodes_of(e, x)[i++] : nodes_of(e, y)[j++];
+    return n;
+}
+
+static const char *
+label_of(const Explain *e, NodeId n)
+{
+    return fuse_label(e->s.g, n);
+}
+
+static const char *
+microseconds(Arena *a, double s)
+{
+    return arena_printf(a, "%.4g us", s * 1e6);
+}
+
+/* What fuse_join found of both; NULL: it has not tried. */
+static const FuseTried *
+tried(const Explain *e, uint32_t x, uint32_t y)
+{
+    for (uint32_t i = 0; i < e->plan->tried.n; i++) {
+        const FuseTried *t = &e->plan->tried.at[i];
+        if (e->plan->group[t->from] == x && e->plan->group[t->to] == y)
+            return t;
+    }
+    return NULL;
+}
+
+/* Why x and y are not one; together < 0: no kernel is both. */
+static void
+reason_of(Explain *e, Arena *a, uint32_t x, uint32_t y, FusePairNote *out)
+{
+    NodeId *node = NEW_ARRAY(e->s.scratch, NodeId, size_of(e, x) + size_of(e, y));
+    uint32_t n = merge(e, x, y, node), round = way_round(e, x, y);
+    MemberKind *kind = NEW_ARRAY(e->s.scratch, MemberKind, n);
+    const FuseTried *prices = tried(e, x, y);
+
+    out->together = -1;
+    out->apart = fuse_group_price(e->pricing, nodes_of(e, x), size_of(e, x)).seconds + fuse_group_price(e->pricing, nodes_of(e, y), size_of(e, y)).seconds;
+    for (uint32_t i = 0; i < n; i++)
+        kind[i] = fuse_member_kind(&e->s.f, node[i]);
+    if (prices) {
+        *out = (FusePairNote){ out->from, out->to, out->value, out->name, out->bytes, APART_COST, NULL, prices->together, prices->apart };
+        out->text = arena_printf(a, "together %s, apart %s, by their best schedules", microseconds(a, prices->together), microseconds(a, prices->apart));
+    } else if (round) {
+        out->reason = APART_ORDER;
+        out->text = arena_printf(a, "%s reads the first, and the second reads what comes of it", label_of(e, nodes_of(e, round)[0]));
+    } else if (!fuse_may_join(kind, n)) {
+        out->reason = APART_PAIR;
+        out->text = "no kernel has two products or windows, or one and rows: what the second reads is not complete when it is wanted";
+    } else if (n > FUSE_MOST_MEMBERS) {
+        out->reason = APART_CAPACITY;
+        out->text = arena_printf(a, "%u nests, the limit is %d", n, FUSE_MOST_MEMBERS);
+    } else {
+        Composed c = fuse_compose_group(&e->s.f, e->s.scratch, node, n);
+        GroupPrice p = fuse_group_price(e->pricing, node, n);
+        out->reason = c.no ? c.reason : APART_COST;
+        out->together = c.no ? -1 : p.seconds;
+        if (c.no && out->reason == APART_PAIR && e->s.f.visible[out->value])
+            out->reason = APART_VISIBLE;
+        out->text = c.no ? arena_str(a, c.no) : arena_printf(a, "together %s, apart %s", microseconds(a, p.seconds), microseconds(a, out->apart));
+    }
+}
+
+/* The value that passes from x to y, with the most bytes; 0: none does. */
+static ValueId
+between(const Explain *e, uint32_t x, uint32_t y)
+{
+    ValueId found = 0;
+    double most = -1;
+
+    for (uint32_t i = 0; i < size_of(e, x); i++) {
+        const Piece *p = &e->s.f.piece[nodes_of(e, x)[i]];
+        for (uint32_t o = p->nest->nin; o < p->nest->nin + p->nest->nout; o++)
+            for (uint32_t r = 0; r < e->s.f.readers[p->value[o]].n; r++) {
+                double bytes = cost_usual(e->s.f.ctx, type_bytes(e->s.f.ctx, p->nest->param[o].type));
+                if (e->of[e->s.at[e->s.f.readers[p->value[o]].at[r]]] == y && bytes > most)
+                    found = p->value[o], most = bytes;
+            }
+    }
+    return found;
+}
+
+static void
+note_group(Explain *e, Arena *a, uint32_t k, FuseNotes *out)
+{
+    FuseGroupNote note = { .kernel = k, .nests = size_of(e, k), .seconds = fuse_group_price(e->pricing, nodes_of(e, k), size_of(e, k)).seconds };
+    Text t = { .arena = a };
+    const char *last = NULL;
+
+    for (uint32_t i = 0; i < size_of(e, k); i++) {
+        NodeId n = nodes_of(e, k)[i];
+        const Piece *p = &e->s.f.piece[n];
+        if (label_of(e, n) != last)
+            text_printf(&t, "%s%s", last ? " + " : "", label_of(e, n));
+        last = label_of(e, n);
+        for (uint32_t o = p->nest->nin; o < p->nest->nin + p->nest->nout; o++)
+            if (!fuse_escapes(&e->s.f, p->value[o], nodes_of(e, k), size_of(e, k)))
+                note.saved += cost_usual(e->s.f.ctx, type_bytes(e->s.f.ctx, p->nest->param[o].type));
+    }
+    note.name = text_str(&t);
+    VEC_PUSH(a, &out->group, note);
+}
+
+/* What the plan takes more where one node at the edge of a group is by itself. */
+static double
+least_split(Explain *e, uint32_t k)
+{
+    double least = INFINITY, whole = fuse_group_price(e->pricing, nodes_of(e, k), size_of(e, k)).seconds;
+    uint32_t n = size_of(e, k);
+    NodeId *rest = NEW_ARRAY(e->s.scratch, NodeId, n + 1);
+
+    for (uint32_t out = 0; n > 1 && out < n; out += n - 1) {     /* the first, which nothing in it comes before, and the last */
+        uint32_t kept = 0;
+        for (uint32_t i = 0; i < n; i++)
+            if (i != out)
+                rest[kept++] = nodes_of(e, k)[i];
+        GroupPrice p = fuse_group_price(e->pricing, rest, kept), one = fuse_group_price(e->pricing, nodes_of(e, k) + out, 1);
+        if (!p.no || kept == 1)
+            least = fmin(least, p.seconds + one.seconds - whole);
+    }
+    return least;
+}
+
+static Explain
+begin(const Graph *g, Arena *scratch, const FusePlan *p)
+{
+    Explain e = { .s = fuse_nodes(g, scratch, &fuse_rules_views), .ngroup = p->ngroup, .plan = p };
+
+    e.of = NEW_ARRAY(scratch, uint32_t, e.s.n + 1);
+    for (uint32_t i = 0; i < e.s.n; i++)         /* what the plan recomputes everywhere is told by itself */
+        e.of[i] = p->group[e.s.node[i]] ? p->group[e.s.node[i]] : ++e.ngroup;
+    e.group = fuse_members(&e.s, e.of, e.ngroup);
+    e.seen = NEW_ARRAY(scratch, bool, e.ngroup + 1);
+    e.stack = NEW_ARRAY(scratch, uint32_t, e.ngroup + 2);
+    return e;
+}
+
+FuseNotes
+fuse_explain(const Graph *g, Arena *a, const Machine *m, const FusePlan *p, const FuseCertificate *known)
+{
+    Arena *scratch = arena_child(g->ctx->arena);
+    Explain e = begin(g, scratch, p);
+    FuseNotes out = { .known = *known, .nests = g->node.n - 1, .kernels = p->ngroup };
+    double second = INFINITY, sum = 0;
+
+    e.pricing = fuse_pricing(&e.s.f, scratch, m);
+    for (uint32_t x = 1; x <= e.ngroup; x++) {
+        if (!size_of(&e, x))
+            continue;
+        note_group(&e, a, x, &out);
+        sum += out.group.at[out.group.n - 1].seconds;
+        second = fmin(second, least_split(&e, x));
+        for (uint32_t y = 1; y <= e.ngroup; y++) {
+            ValueId v = y != x && size_of(&e, y) ? between(&e, x, y) : 0;
+            if (!v)
+                continue;
+            FusePairNote pair = { .from = x, .to = y, .value = v, .name = g->value.at[v].name,
+                                  .bytes = cost_usual(g->ctx, type_bytes(g->ctx, g->value.at[v].type)) };
+            reason_of(&e, a, x, y, &pair);
+            if (pair.together >= 0 && !tried(&e, x, y))
+                second = fmin(second, pair.together - pair.apart);
+            VEC_PUSH(a, &out.pair, pair);
+        }
+    }
+    if (out.known.seconds < 0)
+        out.known.seconds = sum;
+    out.known.second_best = isinf(second) ? -1 : out.known.seconds + second;
+    arena_free(scratch);
+    return out;
+}
+
+/* ---- two nodes ------------------------------------------------------------------------------------------------ */
+
+/* A node by its value, by its operator's label, or by the name in it. */
+static uint32_t
+find(const Explain *e, const char *name)
+{
+    const Graph *g = e->s.g;
+
+    for (uint32_t i = e->s.n; i-- > 0; ) {
+        const Node *n = &g->node.at[e->s.node[i]];
+        const char *label = fuse_label(g, e->s.node[i]), *quoted = strchr(label, '"');
+        size_t length = strlen(name);
+        if (!strcmp(label, name) || (quoted && !strncmp(quoted + 1, name, length) && quoted[1 + length] == '"'))
+            return i;
+        for (uint32_t o = 0; o < n->out.count; o++)
+            if (!strcmp(g->value.at[node_out(g, n, o)].name, name))
+                return i;
+    }
+    return NO_SLOT;
+}
+
+const char *
+fuse_why(const Graph *g, Arena *a, const Machine *m, const FusePlan *p, const char *first, const char *second)
+{
+    Arena *scratch = arena_child(g->ctx->arena);
+    Explain e = begin(g, scratch, p);
+    uint32_t i = find(&e, first), j = find(&e, second);
+    const char *text = NULL;
+
+    e.pricing = fuse_pricing(&e.s.f, scratch, m);
+    if (i != NO_SLOT && j != NO_SLOT) {
+        uint32_t x = e.of[i < j ? i : j], y = e.of[i < j ? j : i];
+        FusePairNote pair = { .value = between(&e, x, y) };
+        if (x == y) {
+            text = arena_printf(a, "%s and %s are in kernel %u", first, second, x);
+        } else {
+            reason_of(&e, a, x, y, &pair);
+            text = arena_printf(a, "%s is in kernel %u, %s in %u%s: %s: %s", first, e.of[i], second, e.of[j],
+                                pair.value ? "" : ", and no value passes between them", apart_name[pair.reason], pair.text);
+        }
+    }
+    arena_free(scratch);
+    return text;
+}

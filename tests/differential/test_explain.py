@@ -1,0 +1,57 @@
+"""`tenon explain`: every value that passes between two kernels has one reason, and the plan of the search is the cheapest."""
+import json
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TENON = os.environ.get("TENON", str(ROOT / "build" / "tenon"))
+DIGITS = ROOT / "examples" / "digits" / "digits.onnx"
+REASONS = {"visible", "order", "pair", "capacity", "cost", "unproven", "user"}
+
+
+def explain(*args):
+    return subprocess.run([TENON, "explain", *map(str, args)], capture_output=True, text=True)
+
+
+def told(model, mode):
+    done = explain(model, "--fuse", mode, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("mode", ["none", "tvm", "dnnf", "greedy", "dp"])
+def test_every_pair_has_a_reason(mode):
+    plan = told(DIGITS, mode)
+    assert plan["mode"] == mode and plan["kernels"] >= len(plan["groups"]) > plan["kernels"] - 3
+    kernels = {group["kernel"] for group in plan["groups"]}
+    assert len(kernels) == len(plan["groups"]) and all(group["seconds"] > 0 for group in plan["groups"])
+    assert len(plan["apart"]) >= len(plan["groups"]) - 1
+    for pair in plan["apart"]:
+        assert {pair["from"], pair["to"]} <= kernels and pair["bytes"] > 0
+        assert pair["reason"] in REASONS and pair["text"]
+        assert (pair["together"] >= 0) == (pair["reason"] == "cost")
+
+
+def test_the_search_is_exact_and_no_mode_is_cheaper():
+    best = told(DIGITS, "dp")
+    assert best["exact"] and best["bound"] == best["seconds"] and best["second_best"] >= best["seconds"]
+    for pair in best["apart"]:
+        assert pair["reason"] != "cost" or pair["together"] >= pair["separate"] * 0.999999
+    for mode in ["none", "tvm", "dnnf", "greedy"]:
+        assert told(DIGITS, mode)["seconds"] >= best["seconds"] * 0.999999
+    assert told(DIGITS, "none")["kernels"] == told(DIGITS, "none")["nests"]
+
+
+def test_two_nodes():
+    assert "are in kernel" in explain(DIGITS, "--fuse", "dp", "--why", "conv1,relu1").stdout
+    assert "pair: " in explain(DIGITS, "--fuse", "dp", "--why", "conv1,conv2").stdout
+    done = explain(DIGITS, "--why", "conv1,nowhere")
+    assert done.returncode == 2 and "--why conv1,nowhere: give two nodes" in done.stderr
+
+
+def test_text():
+    text = explain(DIGITS, "--fuse", "dp").stdout
+    assert "no partition takes less" in text and "kernel 1: " in text and "neighbours apart: " in text
