@@ -262,6 +262,8 @@ cmd_bench(TnContext *ctx, const Options *o)
     Options how = *o;
     int status = TN_OK;
 
+    if (o->decode)
+        return bench_decode(ctx, o);
     if (o->iterations == 0)
         return usage_error("--iterations 0: at least one run is needed");
     if ((o->profile || o->trace) && (o->compare || o->sweep.n > 1))

@@ -45,6 +45,8 @@ typedef struct {
     Counts sweep;                    /* numbers of threads */
     const char *compare;             /* another model */
     int64_t iterations, warmup;      /* -1: not given */
+    bool told;                       /* sizes that were not given have been named */
+    int64_t decode, context;         /* decode 0: not given */
     double duration;                 /* seconds; negative: not given */
     const char *json_file, *trace;
     const char *html, *profile_file; /* inspect */
@@ -187,6 +189,11 @@ void profile_print(const Profile *p);
 void profile_json(FILE *to, const Profile *p);       /* members of an object, after others */
 int profile_trace(TnContext *ctx, TnSession *s, FILE *to);
 void profile_free(Profile *p);
+
+/* ---- decode.c, bandwidth.c: a token after the other ---- */
+
+int bench_decode(TnContext *ctx, const Options *o);      /* --decode */
+double read_bandwidth(int threads);                      /* bytes a second that are read from memory, now */
 
 /* ---- speeds.c: what bench found ---- */
 

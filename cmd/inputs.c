@@ -195,6 +195,13 @@ check_dim(const Maker *m, const char *symbol)
             open |= info.dims[d] < 0;
         }
     }
+    for (int32_t i = 0; i < tn_model_states(m->model); i++) {
+        TnState s = TN_INIT(TnState);
+        tn_model_state(m->model, i, &s);
+        for (int32_t d = 0; d < s.rank; d++)
+            if (!strcmp(s.dim_text[d], symbol))
+                return TN_OK;
+    }
     if (!open)
         return usage_error("--dim %s: every dimension of this model's inputs is fixed", symbol);
     return usage_error("--dim %s: no input has a dimension of that name; see: tenon inspect %s", symbol, m->o->model);
@@ -256,7 +263,8 @@ size_wanted(Maker *m, const TnValueInfo *info, int32_t d)
         return *find_bound(m, text);
     if (size_evaluate(&m->sizes, text, &size) && size >= 0)
         return size;
-    note("dimension %s of input %s is not given: taken as 1 (--dim %s=SIZE)", text, info->name, text);
+    if (!m->o->told)
+        note("dimension %s of input %s is not given: taken as 1 (--dim %s=SIZE)", text, info->name, text);
     bind(m, text, 1);
     return 1;
 }

@@ -58,6 +58,8 @@ static const Row rows[] = {
     { "threads",     't', R | V,     TAKES_COUNT, FIELD(threads),    "N",       "threads to run on; default: all this process may use" },
     { "threads",     't', B,         TAKES_COUNTS, FIELD(sweep),     "N,…",     "threads to run on, or several numbers of them: 1,2,4; default: all" },
     { "compare",     0,   B,         TAKES_TEXT,  FIELD(compare),    "OTHER",   "measure OTHER too, in turn, and tell how many times as fast MODEL is" },
+    { "decode",      0,   B,         TAKES_COUNT, FIELD(decode),     "N",       "time N steps of a token each, of a model with states, after --context of them" },
+    { "context",     0,   B,         TAKES_COUNT, FIELD(context),    "L",       "with --decode: tokens of the prompt (default 128)" },
     { "iterations",  'n', B,         TAKES_COUNT, FIELD(iterations), "N",       "run exactly N times" },
     { "duration",    0,   B,         TAKES_REAL,  FIELD(duration),   "SECONDS", "run for about so long (default 3)" },
     { "warmup",      0,   B,         TAKES_COUNT, FIELD(warmup),     "N",       "runs before the clock starts (default 5)" },
@@ -414,7 +416,7 @@ options_read(VerbId verb, int argc, char **argv, Options *o)
     char shorts[2 * NROW + 2] = ":";
     int n = 0, k = 1;
 
-    *o = (Options){ .atol = -1, .rtol = -1, .iterations = -1, .warmup = -1, .duration = -1 };
+    *o = (Options){ .atol = -1, .rtol = -1, .iterations = -1, .warmup = -1, .duration = -1, .context = 128 };
     for (int i = 0; i < NROW; i++) {
         const Row *r = &rows[i];
         if (!(r->verbs & (1u << verb)))

@@ -1,5 +1,6 @@
 """States: what a session keeps between runs. Sessions over many steps are in tests/unit/test_state.c; here are exporters'
 decoders, every stage's text against the interpreter, and what users declare wrongly."""
+import json
 import pathlib
 import re
 import subprocess
@@ -112,3 +113,28 @@ def test_wrong_texts(change, says, tmp_path):
     (tmp_path / "m.tn").write_text(text)
     said = tenon("compile", tmp_path / "m.tn", "-o", tmp_path / "m.so", fails=True)
     assert says in said, said
+
+
+def test_decoding_is_timed(tmp_path):
+    (tmp_path / "m.tn").write_text(CACHE)
+    tenon("compile", tmp_path / "m.tn", "-o", tmp_path / "m.so")
+    found = json.loads(tenon("bench", tmp_path / "m.so", "--decode", 9, "--context", 20, "--dim", "b=2", "--threads", 1, "--json", "-"))
+    assert found["steps"] == 9 and found["context"] == 20 and found["threads"] == 1
+    assert found["state_bytes"] == 29 * 2 * 8 * 4                  # the one more that bytes are counted in is taken back
+    assert found["bytes_per_step"] > found["state_bytes"] and found["tokens_per_s"] > 0 and 0 < found["bandwidth_share"] < 3
+    text = tenon("bench", tmp_path / "m.so", "--decode", 4, "--context", 5, "--dim", "b=1", "--profile")
+    assert "context 5, 4 steps of" in text
+    assert "tokens/s of the prompt" in text and "of the GB/s at which memory is read" in text.replace(re.search(r"the (\S+) GB/s", text)[1] + " ", "")
+    assert "12 runs of" in text
+
+
+@pytest.mark.parametrize("words, says", [
+    (["--decode", "4", "--context", "0"], "--context 0: the prompt has one token or more"),
+    (["--decode", "4", "--threads", "1,2"], "leave out all but one of --threads"),
+    (["--decode", "4", "--compare", "other.so"], "leave out --compare"),
+])
+def test_decoding_is_asked_for_wrongly(words, says, tmp_path):
+    (tmp_path / "m.tn").write_text(CACHE)
+    assert says in tenon("bench", tmp_path / "m.tn", *words, fails=True)
+    (tmp_path / "m.tn").write_text(CACHE.replace("  state %past = %present\n", ""))
+    assert "keeps nothing between runs that grows" in tenon("bench", tmp_path / "m.tn", "--decode", 4, fails=True)
