@@ -200,6 +200,7 @@ TN_API TnStatus tn_session_event(TnSession *s, int32_t i, TnEvent *out);
 /* ---- compiling (libtenon) ------------------------------------------------------------------------- */
 
 typedef struct TnDim { const char *symbol; int64_t value; } TnDim;
+typedef struct TnRange { const char *symbol; int64_t least, most; } TnRange;
 typedef struct TnShape { const char *input; int32_t rank; const int64_t *dims; } TnShape;
 /* An order of dimensions: "nhwc" of four, "nwc" of three, "ndhwc" of five, or "0,2,3,1": the model's dimension that comes
  * first, the one that comes second, … */
@@ -257,6 +258,7 @@ typedef struct TnCompileOptions {
     int64_t state_capacity;          /* rows that a state may hold; 0: no bound */
     const char *fuse;                /* which nests become one kernel: "greedy" (default), by rules; "dp": the cheapest partition;
                                         "tvm", "dnnf": by the rules of others; "none": every nest is its own */
+    const TnRange *ranges; int32_t nranges;          /* of symbols that stay open: proofs rely on them, runs are held to them */
 } TnCompileOptions;
 
 typedef struct TnCompileReport {
