@@ -376,6 +376,53 @@ use_output(State *s, SessionObject *o, int32_t i, PyObject *x)
     return x;
 }
 
+/* What the output's sizes are before the run, which tells those that data decide; false: there is no number that they are below. */
+static bool
+remember_sizes(SessionObject *o, int32_t i)
+{
+    const TnTensor *t = &o->out[i];
+    bool known = true;
+
+    for (int32_t d = 0; d < t->rank; d++) {
+        o->borrowed[o->nin + i].dims[d] = t->dims[d];
+        known = known && t->dims[d] >= 0;
+    }
+    return known;
+}
+
+/* Memory is the session's own. */
+static PyObject *
+no_array(TnTensor *t)
+{
+    t->data = NULL;
+    t->bytes = 0;
+    Py_INCREF(Py_None);
+    return Py_None;
+}
+
+static bool
+has_other_sizes(const SessionObject *o, int32_t i)
+{
+    const TnTensor *t = &o->out[i];
+    bool same = true;
+
+    for (int32_t d = 0; d < t->rank; d++)
+        same = same && t->dims[d] == o->borrowed[o->nin + i].dims[d];
+    return !same;
+}
+
+/* In place of the array that was made for the most that there can be: one of just the size. */
+static PyObject *
+array_of_size(State *s, const TnTensor *t)
+{
+    TnTensor made = *t;
+    PyObject *array = new_array(s, &made);
+
+    if (array && t->bytes)
+        memcpy(made.data, t->data, (size_t)t->bytes);
+    return array;
+}
+
 static PyObject *
 make_outputs(State *s, SessionObject *o, PyObject *out)
 {
@@ -387,7 +434,7 @@ make_outputs(State *s, SessionObject *o, PyObject *out)
     }
     for (int32_t i = 0; i < o->nout && all; i++) {
         PyObject *given = out ? PyTuple_GetItem(out, i) : NULL;
-        PyObject *one = given && given != Py_None ? use_output(s, o, i, given) : new_array(s, &o->out[i]);
+        PyObject *one = given && given != Py_None ? use_output(s, o, i, given) : remember_sizes(o, i) ? new_array(s, &o->out[i]) : no_array(&o->out[i]);
         if (!one)
             Py_CLEAR(all);
         else
@@ -400,7 +447,15 @@ static PyObject *
 show_outputs(State *s, SessionObject *o, PyObject *all, PyObject *out)
 {
     for (int32_t i = 0; i < o->nout && all; i++) {
-        if (strcmp(o->out[i].dtype, "bf16") || (out && PyTuple_GetItem(out, i) != Py_None))
+        bool given = out && PyTuple_GetItem(out, i) != Py_None;
+        if (!given && has_other_sizes(o, i)) {
+            PyObject *one = array_of_size(s, &o->out[i]);
+            if (!one || PyTuple_SetItem(all, i, one)) {
+                Py_CLEAR(all);
+                break;
+            }
+        }
+        if (given || (strcmp(o->out[i].dtype, "bf16") && strcmp(o->out[i].dtype, "str")))
             continue;
         PyObject *one = PyTuple_GetItem(all, i);
         Py_INCREF(one);

@@ -49,7 +49,7 @@ bool add_model_types(PyObject *module, State *s);
 typedef struct {
     TnTensor tensor;
     Py_buffer view;          /* view.obj NULL: not held */
-    PyObject *held;          /* a DLPack capsule or a converted array, or NULL */
+    PyObject *held;          /* a DLPack capsule, a converted array, or strings and their addresses; or NULL */
     int64_t dims[MAX_RANK];
 } Borrowed;
 
@@ -59,7 +59,7 @@ bool borrow(State *s, PyObject *x, const TnValueInfo *like, bool writable, Borro
 void release(Borrowed *b);
 /* A new NumPy array of the type and sizes in `t`; t->data and t->bytes are set. */
 PyObject *new_array(State *s, TnTensor *t);
-/* The array as the caller sees it: bf16 gets its own type. Takes the reference. */
+/* The array as the caller sees it: bf16 gets its own type, addresses of strings become an array of str. Takes the reference. */
 PyObject *shown_array(State *s, PyObject *array, const TnTensor *t);
 PyObject *shape_tuple(const TnTensor *t);
 

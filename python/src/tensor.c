@@ -2,6 +2,8 @@
  *
  * Four roads, the fastest first: the fields of NumPy's arrays, the buffer protocol (memoryview, array), DLPack
  * (PyTorch, JAX and others), and NumPy's asarray for everything else: lists, numbers, arrays with gaps.
+ *
+ * Strings have a road of their own: Tenon's are addresses of characters, which Python's have as well.
  */
 #include "native.h"
 
@@ -342,6 +344,120 @@ borrow_converted(State *s, PyObject *x, const TnValueInfo *like, bool writable, 
     return done == 1;
 }
 
+/* ---- strings ------------------------------------------------------------------------------------------------ */
+
+static bool
+is_text(const char *dtype)
+{
+    return !strcmp(dtype, "str");
+}
+
+/* The characters of a str or of bytes, as long as the object is; NULL with an exception. */
+static const char *
+characters(State *s, PyObject *x, const char *name)
+{
+    Py_ssize_t n = 0;
+    const char *text = PyUnicode_Check(x) ? PyUnicode_AsUTF8AndSize(x, &n) : PyBytes_Check(x) ? PyBytes_AsString(x) : NULL;
+
+    if (PyErr_Occurred())
+        return NULL;
+    if (!text)
+        return refuse(s, "%s: the model takes strings, one element is of type %R", name, (PyObject *)Py_TYPE(x)), NULL;
+    n = PyBytes_Check(x) ? PyBytes_Size(x) : n;
+    return strlen(text) == (size_t)n ? text : (refuse(s, "%s: a string with a zero character in it ends there for Tenon", name), NULL);
+}
+
+/* Sizes of an array; its rank, or -1. */
+static int
+read_shape(State *s, PyObject *array, const char *name, int64_t *dims)
+{
+    PyObject *shape = PyObject_GetAttrString(array, "shape");
+    int rank = shape ? (int)PyTuple_Size(shape) : -1;
+
+    if (rank > MAX_RANK)
+        refuse(s, "%s: %d dimensions, at most %d can be", name, rank, MAX_RANK);
+    for (int d = 0; d < rank && rank <= MAX_RANK; d++)
+        dims[d] = PyLong_AsLongLong(PyTuple_GetItem(shape, d));
+    Py_XDECREF(shape);
+    return rank <= MAX_RANK ? rank : -1;
+}
+
+/* The objects of an array of `shaped`'s sizes, in order, and beside them a bytes object that has their addresses: both are held. */
+static bool
+borrow_addresses(State *s, PyObject *array, PyObject *shaped, const TnValueInfo *like, Borrowed *b)
+{
+    int rank = read_shape(s, shaped, like->name, b->dims);
+    PyObject *flat = rank < 0 ? NULL : PyObject_CallMethod(array, "ravel", NULL), *list = flat ? PyObject_CallMethod(flat, "tolist", NULL) : NULL;
+    Py_ssize_t n = list ? PyList_Size(list) : 0;
+    PyObject *addresses = list ? PyBytes_FromStringAndSize(NULL, n * (Py_ssize_t)sizeof(char *)) : NULL;
+    bool ok = addresses != NULL;
+
+    for (Py_ssize_t i = 0; i < n && ok; i++) {
+        const char *text = characters(s, PyList_GetItem(list, i), like->name);
+        memcpy(PyBytes_AsString(addresses) + i * (Py_ssize_t)sizeof text, &text, sizeof text);
+        ok = text != NULL;
+    }
+    if (ok) {
+        b->tensor = (TnTensor){ .size = sizeof b->tensor, .dtype = "str", .rank = rank, .dims = b->dims, .data = PyBytes_AsString(addresses),
+                                .bytes = n * (Py_ssize_t)sizeof(char *) };
+        b->held = PyTuple_Pack(2, list, addresses);
+    }
+    Py_XDECREF(addresses);
+    Py_XDECREF(list);
+    Py_XDECREF(flat);
+    return ok && b->held;
+}
+
+/* ascontiguousarray makes what has no dimension an array of one. */
+static PyObject *
+alone(State *s, PyObject *x)
+{
+    PyObject *array = PyObject_CallFunction(s->empty, "()s", "O"), *done = array ? PyObject_CallMethod(array, "fill", "O", x) : NULL;
+
+    if (!done)
+        Py_CLEAR(array);
+    Py_XDECREF(done);
+    return array;
+}
+
+/* Arrays of objects, of NumPy's strings, lists of strings, one string. */
+static bool
+borrow_text(State *s, PyObject *x, const TnValueInfo *like, bool writable, Borrowed *b)
+{
+    if (writable)
+        return refuse(s, "out: output %s is strings, which get an array of their own", like->name), false;
+    if (!need_numpy(s))
+        return false;
+    bool one = PyUnicode_Check(x) || PyBytes_Check(x);
+    PyObject *array = one ? alone(s, x) : PyObject_CallFunctionObjArgs(s->asarray, x, NULL);
+    bool ok = array && borrow_addresses(s, array, PyObject_HasAttrString(x, "shape") ? x : array, like, b);
+    Py_XDECREF(array);
+    return ok;
+}
+
+/* An array of str from the addresses that a run left in one of numbers, the reference of which it takes. */
+static PyObject *
+text_array(State *s, PyObject *array, const TnTensor *t)
+{
+    const char *const *at = t->data;
+    Py_ssize_t n = (Py_ssize_t)(t->bytes / (int64_t)sizeof *at);
+    PyObject *shape = shape_tuple(t), *flat = shape ? PyObject_CallFunction(s->empty, "ns", n, "O") : NULL;
+
+    for (Py_ssize_t i = 0; i < n && flat; i++) {
+        PyObject *one = PyUnicode_DecodeUTF8(at[i] ? at[i] : "", at[i] ? (Py_ssize_t)strlen(at[i]) : 0, "surrogateescape");
+        PyObject *place = one ? PyLong_FromSsize_t(i) : NULL;
+        if (!place || PyObject_SetItem(flat, place, one))
+            Py_CLEAR(flat);
+        Py_XDECREF(place);
+        Py_XDECREF(one);
+    }
+    PyObject *shown = flat ? PyObject_CallMethod(flat, "reshape", "O", shape) : NULL;
+    Py_XDECREF(flat);
+    Py_XDECREF(shape);
+    Py_DECREF(array);
+    return shown;
+}
+
 bool
 borrow(State *s, PyObject *x, const TnValueInfo *like, bool writable, Borrowed *b)
 {
@@ -349,6 +465,8 @@ borrow(State *s, PyObject *x, const TnValueInfo *like, bool writable, Borrowed *
 
     b->view.obj = NULL;
     b->held = NULL;
+    if (is_text(like->dtype))
+        return borrow_text(s, x, like, writable, b);
     if (s->array_type && borrow_array(s, x, writable, b))
         return true;
     if (PyObject_CheckBuffer(x))
@@ -387,7 +505,7 @@ shape_tuple(const TnTensor *t)
 PyObject *
 new_array(State *s, TnTensor *t)
 {
-    int type = find_name(t->dtype);
+    int type = is_text(t->dtype) ? T_U64 : find_name(t->dtype);          /* addresses; zeros are empty strings */
     Py_buffer view;
 
     if (type < 0)
@@ -417,6 +535,8 @@ new_array(State *s, TnTensor *t)
 PyObject *
 shown_array(State *s, PyObject *array, const TnTensor *t)
 {
+    if (is_text(t->dtype))
+        return text_array(s, array, t);
     if (strcmp(t->dtype, "bf16"))
         return array;
     PyObject *shown = PyObject_CallMethod(array, "view", "O", s->bf16);

@@ -212,6 +212,48 @@ def test_bf16_is_that_of_ml_dtypes():
     np.testing.assert_array_equal(y.astype(np.float32), [2, 4])
 
 
+def test_sizes_that_data_say():
+    """Before the run there is at most a bound; what comes out has just its size."""
+    bounded = tenon.compile(model_of([helper.make_node("NonZero", ["x"], ["y"])], [("x", T.FLOAT, ["n"])], [("y", T.INT64, [1, "k"])]))
+    free = tenon.compile(model_of([helper.make_node("Range", ["a", "b", "c"], ["y"])], [(x, T.INT64, []) for x in "abc"], [("y", T.INT64, ["k"])]))
+    for _ in range(3):
+        assert bounded(np.array([1, 0, 2, 0, 3], "f4")).tolist() == [[0, 2, 4]]
+        assert bounded(np.zeros(4, "f4")).shape == (1, 0)
+        assert free(2, 9, 3).tolist() == [2, 5, 8]
+        assert free(2, 2, 1).shape == (0,)
+    assert bounded.run([np.ones(2, "f4")])["y"].tolist() == [[0, 1]]
+
+
+def test_strings():
+    """Arrays of str or of NumPy's own strings, lists, one string; what comes out is an array of str."""
+    model = tenon.compile(model_of([helper.make_node("StringConcat", ["x", "y"], ["z"])], [("x", T.STRING, ["n", "m"]), ("y", T.STRING, [])],
+                                   [("z", T.STRING, ["n", "m"])], opset=20))
+    x = [["a", "", "käse"], ["日本", "b c", "zz"]]
+    want = np.array([[text + "!" for text in row] for row in x], object)
+    for given in (x, np.array(x), np.array(x, object), np.array([x, x], object).transpose(1, 0, 2)[:, 1]):
+        z = model(given, "!")
+        assert z.dtype == object and z.shape == (2, 3) and all(type(text) is str for text in z.flat)
+        np.testing.assert_array_equal(z, want)
+    assert model(np.empty((0, 3), object), "!").shape == (0, 3)
+    assert model.run({"x": np.array([[b"bytes"]]), "y": np.array("?")})["z"][0, 0] == "bytes?"
+    with pytest.raises(tenon.UsageError, match="x: the model takes strings, one element is of type <class 'float'>"):
+        model(np.array([[1.5]]), "!")
+    with pytest.raises(tenon.UsageError, match="zero character"):
+        model([["a\0b"]], "!")
+    with pytest.raises(tenon.UsageError, match="strings, which get an array of their own"):
+        model.run({"x": x, "y": "!"}, out={"z": np.empty((2, 3), object)})
+
+
+def test_strings_of_sizes_that_data_say():
+    model = tenon.compile(model_of([helper.make_node("StringSplit", ["x"], ["y", "n"], delimiter=",")], [("x", T.STRING, ["k"])],
+                                   [("y", T.STRING, ["k", "most"]), ("n", T.INT64, ["k"])], opset=20))
+    for _ in range(3):
+        y, n = model(["a,b", "c", "d,e,f"])
+        assert y.tolist() == [["a", "b", ""], ["c", "", ""], ["d", "e", "f"]] and n.tolist() == [2, 1, 3]
+        y, n = model(["a"])
+        assert y.tolist() == [["a"]]
+
+
 # ---- what goes wrong ------------------------------------------------------------------------------------------
 
 
