@@ -124,6 +124,9 @@ typedef struct { const char *name, *nest, *program, *why; } Refusal;
 static const Refusal refusals[] = {
     {"unknown loop", EXACT_MATMUL, "split h by 4 -> a b", "there is no loop h; there are i, j, q"},
     {"not exact", EXACT_MATMUL, "split i by 4 -> a b exact", "i is not known to be a multiple of 4"},
+    /* 2^64 + 3 * 2^32 trips: what is left of them in 64 bits is a multiple of 3. */
+    {"more trips than numbers", "nest t(x: f32[4294967299]) -> (o: f32[4294967296, 4294967299]) { o[i, j] = x[j] }", "fuse i j -> t, split t by 3 -> a b exact",
+     "t is not known to be a multiple of 3"},
     {"padded sum", EXACT_MATMUL, "split q by 7 -> a b pad", "points beyond its end would count"},
     {"image of a window", CONV, "order n f y z c r s, fuse n f -> plane, hold o at z -> acc reg, image x at plane -> img of c", "with the named axes behind what slides"},
     {"window of channels", "nest t(x: f32[n, c, h, w]) -> (o: f32[n, c, h, w]) { o[i, j, k, z] = sum q<5>: x[i, j + q - 2, k, z | 0] }",
