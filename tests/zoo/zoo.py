@@ -39,11 +39,11 @@ from fill import ZOO, filled, names, nested  # noqa: E402
 SMALL = 1000                     # nodes, those of branches and loops included
 TIMEOUT = 600                    # seconds for one compilation, or for one run
 PLAIN = 1e-4                     # what is allowed: sums in another order
-SPREAD = 2                       # or so often what the reference differs from itself when its sums are in another order
 STEPS = 3e-2                     # 8-bit numbers: a sum in another order may round to the neighbouring step
 NARROW = 3e-3                    # 16-bit numbers: ONNX Runtime computes with more than it stores, here or there
+BOXES = 2e-4                     # scores of boxes at whose place in the image sums differ: ONNX Runtime without its optimisations is 9.2e-5 from itself
 ALLOWED = {"bert_2layer_dynamic_int8": STEPS, "mobilenet_v2_int8_qdq": STEPS, "resnet18_int8_qdq": STEPS, "resnet18_int8_qoperator": STEPS,
-           "tflite_mobilenet_v2_int8": STEPS, "resnet18_fp16": NARROW, "encoder_bf16": STEPS}
+           "tflite_mobilenet_v2_int8": STEPS, "resnet18_fp16": NARROW, "encoder_bf16": STEPS, "fasterrcnn_mobilenet_v3_320": BOXES}
 PLAINLY = {"llama_small_int4_qdq",       # by ONNX Runtime without its optimisations: fused, it rounds what 4-bit weights are multiplied with,
            "tflite_mobilenet_v2_int8"}   # and does not load this one if its sums are to be right
 BY_SCORE = {"fasterrcnn_mobilenet_v3_320", "ssd300_vgg16", "ssdlite320_mobilenet_v3"}     # rows sorted by "scores"; equal ones in any order
@@ -60,7 +60,6 @@ class Row:
     seconds: float = 0
     errors: list = field(default_factory=list)
     why: str = ""
-    note: str = ""
 
 
 # ---- the two sides -------------------------------------------------------------------------------------
@@ -93,7 +92,7 @@ def run(so: pathlib.Path, inputs: dict, outputs: list[str], folder: pathlib.Path
     return [np.load(out / f"{re.sub('[^A-Za-z0-9_.-]', '_', name)}.npy") for name in outputs]
 
 
-def references(name: str, path: pathlib.Path, sets: list[dict], plainly: bool = False) -> tuple[list[str], list[list]]:
+def references(name: str, path: pathlib.Path, sets: list[dict]) -> tuple[list[str], list[list]]:
     """The names of the outputs, and what they are for each set."""
     if name in NOT_IN_ORT:
         evaluator = ReferenceEvaluator(onnx.load(path))
@@ -104,7 +103,7 @@ def references(name: str, path: pathlib.Path, sets: list[dict], plainly: bool = 
     options.log_severity_level = 3
     # Without this, on processors without VNNI, its sums of 8-bit products saturate at 16 bits: 17 % off in mobilenet_v2_int8_qdq.
     options.add_session_config_entry("session.x64quantprecision", "1")
-    if plainly or name in PLAINLY:
+    if name in PLAINLY:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     return [o.name for o in session.get_outputs()], [session.run(None, one) for one in sets]
@@ -168,14 +167,8 @@ def compare(row: Row, folder: pathlib.Path) -> None:
     for one, want in zip(sets, wanted, strict=True):
         got = run(so, one, outputs, folder)
         row.errors.append(error_of(row.name, outputs, got, want, allowed))
-        if row.errors[-1] <= allowed:
-            continue
-        spread = 0.0             # how far the reference is from itself, its sums in another order
-        if allowed == PLAIN and row.name not in NOT_IN_ORT:
-            spread = error_of(row.name, outputs, references(row.name, path, [one], plainly=True)[1][0], want, allowed)
-        if row.errors[-1] > SPREAD * spread:
-            raise Failed(f"wrong result: {row.errors[-1]:.1e} off")
-        row.note = f"ONNX Runtime without its optimisations is {spread:.1e} from itself"
+        if row.errors[-1] > allowed:
+            raise Failed(f"wrong result: {row.errors[-1]:.1e} off, {allowed:.0e} is allowed")
 
 
 def tried(name: str) -> Row:
@@ -211,7 +204,7 @@ def write_list(expected: dict[str, str]) -> None:
 
 def line_of(row: Row) -> str:
     seconds = f"{row.seconds:8.1f} s" if row.seconds else f"{'-':>10}"
-    return f"{row.name:30}{seconds}   " + ("  ".join([*(f"{e:.1e}" for e in row.errors), *([row.why or row.note] if row.why or row.note else [])]))
+    return f"{row.name:30}{seconds}   " + ("  ".join([*(f"{e:.1e}" for e in row.errors), *([row.why] if row.why else [])]))
 
 
 def main() -> bool:
