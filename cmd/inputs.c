@@ -216,8 +216,11 @@ bind_options(Maker *m)
     int status = compile_options_of(m->o, NULL, &c);
     for (int k = 0; k < c.nshapes && status == TN_OK; k++)
         status = bind_shape(m, &c.shapes[k]);
+    for (int k = 0; k < c.nranges; k++)              /* of a range the least, where nothing else is said */
+        if (c.ranges[k].least > 1)
+            bind(m, c.ranges[k].symbol, c.ranges[k].least);
     for (int k = 0; k < c.ndims && status == TN_OK; k++) {
-        const char *name = m->o->dim.at[k].name;
+        const char *name = c.dims[k].symbol;
         const int64_t *size = find_bound(m, name);
         status = check_dim(m, name);
         if (status == TN_OK && size && *size != c.dims[k].value)

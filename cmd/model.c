@@ -29,16 +29,25 @@ static int
 read_dims(const Options *o, TnCompileOptions *out)
 {
     TnDim *dims = need(calloc((size_t)o->dim.n + 1, sizeof *dims));
+    TnRange *ranges = need(calloc((size_t)o->dim.n + 1, sizeof *ranges));
 
     out->dims = dims;
-    out->ndims = o->dim.n;
+    out->ranges = ranges;
     for (int i = 0; i < o->dim.n; i++) {
+        const Pair *p = &o->dim.at[i];
         const char *end;
-        dims[i].symbol = o->dim.at[i].name;
-        if (read_size("--dim", o->dim.at[i].value, &end, &dims[i].value))
+        int64_t size, most;
+        if (read_size("--dim", p->value, &end, &size))
             return TN_USAGE;
-        if (*end)
-            return usage_error("--dim %s=%s: one number is needed", o->dim.at[i].name, o->dim.at[i].value);
+        if (!*end) {
+            dims[out->ndims++] = (TnDim){ p->name, size };
+            continue;
+        }
+        if (strncmp(end, "..", 2) || read_size("--dim", end + 2, &end, &most) || *end)
+            return usage_error("--dim %s=%s: one number is needed, or a range such as 1..2048", p->name, p->value);
+        if (most < size)
+            return usage_error("--dim %s=%s: the range ends before it begins", p->name, p->value);
+        ranges[out->nranges++] = (TnRange){ p->name, size, most };
     }
     return TN_OK;
 }
@@ -144,6 +153,7 @@ free_sizes(TnCompileOptions *c)
         free((void *)c->shapes[i].dims);
     free((void *)c->shapes);
     free((void *)c->dims);
+    free((void *)c->ranges);
 }
 
 void
@@ -170,8 +180,8 @@ compile_options_to_run(const Options *o, Progress *p, TnCompileOptions *out)
 
     if (ends_with(o->model, ".tn")) {
         free_sizes(out);
-        out->dims = NULL, out->shapes = NULL;
-        out->ndims = out->nshapes = 0;
+        out->dims = NULL, out->shapes = NULL, out->ranges = NULL;
+        out->ndims = out->nshapes = out->nranges = 0;
     }
     return status;
 }

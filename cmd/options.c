@@ -51,7 +51,7 @@ static const Row rows[] = {
     { "python",      0,   V,         TAKES_TEXT,  FIELD(python),     "PROGRAM", "the Python that has onnx and onnxruntime (default python3)" },
     { "atol",        0,   R | V,     TAKES_REAL,  FIELD(atol),       "E",       "largest error allowed, atol + rtol * largest value (default by type: f32 1e-5, integers 0)" },
     { "rtol",        0,   R | V,     TAKES_REAL,  FIELD(rtol),       "E",       "the same, relative to the output's largest value (f32 1e-4, f16 1e-2, integers 0)" },
-    { "dim",         'd', C | X | RUNNING, TAKES_PAIR,  FIELD(dim),        "N=SIZE",  "fix the symbolic dimension N; repeat for more" },
+    { "dim",         'd', C | X | RUNNING, TAKES_PAIR,  FIELD(dim),        "N=SIZE",  "fix the symbolic dimension N, or bound it: N=1..2048; repeat for more" },
     { "shape",       's', C | X | RUNNING, TAKES_PAIR,  FIELD(shape),      "X=AxBxC", "fix the dimensions of input X: --shape x=1x3x224x224" },
     { "seed",        0,   C | RUNNING, TAKES_COUNT, FIELD(seed),       "N",       "of inputs not given, and of random operators that have no seed of their own (default 0)" },
     { "max-int",     0,   RUNNING,   TAKES_PAIR,  FIELD(max_int),    "X=N",     "random integers of input X lie in [0, N); default [0, 2)" },

@@ -200,6 +200,7 @@ TN_API TnStatus tn_session_event(TnSession *s, int32_t i, TnEvent *out);
 /* ---- compiling (libtenon) ------------------------------------------------------------------------- */
 
 typedef struct TnDim { const char *symbol; int64_t value; } TnDim;
+typedef struct TnRange { const char *symbol; int64_t least, most; } TnRange;
 typedef struct TnShape { const char *input; int32_t rank; const int64_t *dims; } TnShape;
 /* An order of dimensions: "nhwc" of four, "nwc" of three, "ndhwc" of five, or "0,2,3,1": the model's dimension that comes
  * first, the one that comes second, … */
@@ -260,6 +261,7 @@ typedef struct TnCompileOptions {
     int32_t weights_growth;          /* percent that weights may grow by for speed, as filters in transform domains; 0: 100. None: exact */
     int32_t explain;                 /* print what fusion decided, kernel by kernel, and why neighbours stayed apart: 1 as text, 2 as JSON */
     const char *why;                 /* with explain: of two nodes alone, "A,B", by names of operators or values; NULL: of all */
+    const TnRange *ranges; int32_t nranges;          /* of symbols that stay open: proofs rely on them, runs are held to them */
 } TnCompileOptions;
 
 typedef struct TnCompileReport {

@@ -162,6 +162,7 @@ typedef struct TnManifest {
     const TnStateInfo *states;        /* [nstate] */
     int32_t nstate, reserved;
     int64_t state_rows;               /* --state-capacity: along their dimension, at most; 0: as memory allows */
+    const char *arena_text;           /* arena_bytes as a formula of the symbols, for people: "64*((batch + 15) // 16)" */
 } TnManifest;
 
 const TnManifest *tenon_manifest(void);

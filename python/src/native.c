@@ -151,18 +151,24 @@ set_field(TnCompileOptions *o, const Field *f, PyObject *value)
     return true;
 }
 
-/* {symbol: size} */
+/* {symbol: size, or (least, most)} */
 static bool
 set_dims(TnCompileOptions *o, PyObject *dict)
 {
     PyObject *key, *value;
     Py_ssize_t at = 0, n = PyDict_Size(dict);
-    TnDim *dim = calloc((size_t)n + 1, sizeof *dim);
+    TnDim *dim = calloc((size_t)n + 1, sizeof *dim + sizeof(TnRange));
+    TnRange *range = dim ? (TnRange *)(dim + n + 1) : NULL;
 
     o->dims = dim;
-    for (; dim && PyDict_Next(dict, &at, &key, &value); o->ndims++) {
-        dim[o->ndims].symbol = PyUnicode_AsUTF8AndSize(key, NULL);
-        dim[o->ndims].value = PyLong_AsLongLong(value);
+    o->ranges = range;
+    while (dim && PyDict_Next(dict, &at, &key, &value)) {
+        const char *symbol = PyUnicode_AsUTF8AndSize(key, NULL);
+        long long least, most;
+        if (symbol && PyTuple_Check(value) && PyArg_ParseTuple(value, "LL", &least, &most))
+            range[o->nranges++] = (TnRange){ symbol, least, most };
+        else if (symbol && !PyErr_Occurred())
+            dim[o->ndims++] = (TnDim){ symbol, PyLong_AsLongLong(value) };
         if (PyErr_Occurred())
             return false;
     }

@@ -43,7 +43,7 @@ def _contents(model: Any) -> bytes | None:
 
 
 def compile(model: str | os.PathLike | bytes | Any, out: str | os.PathLike | None = None, *, target: str | None = None,
-            dims: Mapping[str, int] | None = None, shapes: Mapping[str, Sequence[int]] | None = None,
+            dims: Mapping[str, int | tuple[int, int]] | None = None, shapes: Mapping[str, Sequence[int]] | None = None,
             io_format: Mapping[str, str] | None = None, format: Mapping[str, str] | None = None,
             state: Mapping[str, str] | None = None, cc: str | None = None, cache_dir: str | None = None, jobs: int | None = None,
             progress: Progress | bool | None = None, **options: Any) -> Model:
@@ -52,7 +52,7 @@ def compile(model: str | os.PathLike | bytes | Any, out: str | os.PathLike | Non
     model     a path (ONNX or Tenon's text), the bytes of one, or an ``onnx.ModelProto``
     out       where to write the artefact; by default a temporary file that goes with the Model
     target    a processor to compile for; ``tenon.targets()`` has them; by default this one
-    dims      symbolic dimensions to fix: ``{"batch": 1}``; the others stay open
+    dims      symbolic dimensions to fix, ``{"batch": 1}``, or to bound, ``{"seq": (1, 2048)}``; the others stay open
     shapes    dimensions of inputs to fix: ``{"x": (1, 3, 224, 224)}``
     io_format inputs and outputs that lie otherwise than the model says: ``{"x": "nhwc"}`` takes a camera's frames
     format    the same of values inside, which are otherwise laid as is fastest

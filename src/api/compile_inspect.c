@@ -16,7 +16,8 @@ typedef struct {
     int64_t opset;                   /* 0: does not apply */
     int64_t nodes, weights_bytes;
     VEC(Port) input, output;
-    VEC(const char *) symbol, check, kernel;
+    VEC(const char *) symbol, check, kernel, state;
+    const char *arena;               /* bytes between kernels, as a formula; NULL: not known */
     VEC(Row) census;
     const Unsupported *unsupported;
     uint32_t nunsupported;
@@ -168,6 +169,12 @@ facts_of_artefact(TnContext *ctx, Arena *a, const char *path, Facts *f)
         VEC_PUSH(a, &f->input, ((Port){ m->inputs[i].name, info_type(a, &m->inputs[i]), manifest_input_format(m, i) }));
     for (int32_t i = 0; i < m->noutput; i++)
         VEC_PUSH(a, &f->output, ((Port){ m->outputs[i].name, info_type(a, &m->outputs[i]), manifest_output_format(m, i) }));
+    f->arena = TN_HAS(m, arena_text) ? m->arena_text : NULL;
+    int32_t nstate;
+    const TnStateInfo *state = manifest_states(m, &nstate);
+    for (int32_t i = 0; i < nstate; i++)
+        VEC_PUSH(a, &f->state, arena_printf(a, "%s = %s, %s", m->inputs[state[i].input].name, m->outputs[state[i].output].name,
+                                            state[i].in_place ? "grows in place" : state[i].dim >= 0 ? "made anew" : "replaced"));
     for (int32_t i = 0; i < m->nsymbol; i++)
         VEC_PUSH(a, &f->symbol, m->symbols[i]);
     for (int32_t i = 0; i < m->nconstraint; i++)
@@ -245,6 +252,9 @@ print_text(Text *t, const Facts *f)
     text_ports(t, "outputs", f->output.at, f->output.n);
     text_list(t, "symbols", f->symbol.at, f->symbol.n);
     text_list(t, "checks", f->check.at, f->check.n);
+    text_list(t, "states", f->state.at, f->state.n);
+    if (f->arena)
+        text_printf(t, "%-12s %s bytes between kernels\n", "memory", f->arena);
     text_printf(t, "%-12s ", "weights");
     text_size(t, f->weights_bytes);
     text_add(t, "\n");
@@ -347,6 +357,8 @@ print_json(Text *t, const Facts *f)
     json_ports(t, "outputs", f->output.at, f->output.n);
     json_list(t, "symbols", f->symbol.at, f->symbol.n);
     json_list(t, "checks", f->check.at, f->check.n);
+    json_list(t, "states", f->state.at, f->state.n);
+    json_field(t, "arena_bytes", f->arena);
     json_list(t, "kernels", f->kernel.at, f->kernel.n);
     json_census(t, f);
     text_add(t, "\n}\n");

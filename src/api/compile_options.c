@@ -91,6 +91,23 @@ copy_orders(TnContext *ctx, Arena *a, const TnOrder *given, int32_t n, const Dri
 }
 
 static bool
+copy_ranges(TnContext *ctx, Arena *a, const TnCompileOptions *o, DriverOptions *out)
+{
+    DriverRange *range = NEW_ARRAY(a, DriverRange, o->nranges);
+
+    for (int32_t i = 0; i < o->nranges; i++) {
+        const TnRange *r = &o->ranges[i];
+        if (!r->symbol || r->least < 0 || r->most < r->least)
+            return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 }, "dimension %s: %lld..%lld is no range of sizes", r->symbol ? r->symbol : "(no name)",
+                              (long long)r->least, (long long)r->most);
+        range[i] = (DriverRange){ r->symbol, r->least, r->most };
+    }
+    out->range = range;
+    out->nrange = (uint32_t)o->nranges;
+    return true;
+}
+
+static bool
 copy_states(TnContext *ctx, Arena *a, const TnCompileOptions *o, DriverOptions *out)
 {
     DriverState *state = NEW_ARRAY(a, DriverState, o->nstate);
@@ -132,7 +149,7 @@ compile_options(TnContext *ctx, const Call *call, const TnCompileOptions *given,
     };
     out->explain_formats = o->explain_formats != 0;
     out->state_rows = o->state_capacity;
-    return copy_states(ctx, call->arena, o, out) && copy_dims(ctx, call->arena, o, &out->import) && copy_shapes(ctx, call->arena, o, &out->import)
+    return copy_ranges(ctx, call->arena, o, out) && copy_states(ctx, call->arena, o, out) && copy_dims(ctx, call->arena, o, &out->import) && copy_shapes(ctx, call->arena, o, &out->import)
         && copy_orders(ctx, call->arena, o->format, o->nformat, &out->format, &out->nformat)
         && copy_orders(ctx, call->arena, o->io_format, o->nio_format, &out->io_format, &out->nio_format);
 }

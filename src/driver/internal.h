@@ -156,6 +156,11 @@ bool formats_between(Job *j);                        /* of what lies between ker
 /* Who asks for prices. far: constants come from memory in every call. rounds: so often may prices be noted yet, not found. */
 typedef struct { Job *j; bool far; uint32_t rounds; Noted noted; } Prices;
 
+/* ---- ranges.c: what open sizes may be ---- */
+
+bool ranges_declare(Job *j);                         /* before the model is read, so that its shape rules know them */
+bool ranges_found(Job *j);                           /* afterwards: each is a size of an input */
+
 /* ---- states.c: what a session keeps between runs ---- */
 
 bool states_declare(Job *j);                         /* those that --state says, into the graph */

@@ -95,7 +95,7 @@ read_model(Job *j)
 static bool
 stage_import(Job *j)
 {
-    return read_model(j) && formats_ports(j) && states_declare(j);
+    return ranges_declare(j) && read_model(j) && ranges_found(j) && formats_ports(j) && states_declare(j);
 }
 
 static Graph *

@@ -172,9 +172,11 @@ manifest(Host *h, uint32_t nkernel, uint32_t nconstraint, uint32_t rank_total)
                 nkernel, rank_total);
     text_add(h->t, "        tn_inputs, tn_outputs, tn_symbols, tn_constraints, tn_kernels,\n");
     /* Embedded weights are not the caller's to bring. */
-    text_printf(h->t, "        %lld, UINT64_C(0x%016llx), tn_prepare, tn_run, tn_work, tn_cpu_ok,\n        %s, %s,\n        %s, %u, 0, %lld,\n    };\n    return &manifest;\n}\n",
+    text_printf(h->t, "        %lld, UINT64_C(0x%016llx), tn_prepare, tn_run, tn_work, tn_cpu_ok,\n        %s, %s,\n        %s, %u, 0, %lld,\n        ",
                 (long long)(p->embed_weights ? 0 : p->plan->weights_bytes), (unsigned long long)p->weights_hash, input_formats, output_formats, states,
                 h->g->state.n, (long long)p->state_rows);
+    host_string(h->t, expr_str(h->c, p->plan->plan.at[0]->arena_bytes));
+    text_add(h->t, ",\n    };\n    return &manifest;\n}\n");
 }
 
 bool

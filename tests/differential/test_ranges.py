@@ -1,0 +1,64 @@
+"""Sizes that stay open within a range, and the memory that a run takes, as a formula of them."""
+import json
+import os
+import pathlib
+import subprocess
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TENON = os.environ.get("TENON", str(ROOT / "build" / "tenon"))
+
+
+def tenon(*words, fails=False):
+    done = subprocess.run([TENON, *map(str, words)], capture_output=True, text=True, timeout=300)
+    assert (done.returncode != 0) == fails, done.stderr
+    return done.stderr if fails else done.stdout
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """Softmax over n, so that its values are in memory, and a product: sizes n and k."""
+    path = tmp_path_factory.mktemp("ranges") / "m.onnx"
+    nodes = [helper.make_node("Softmax", ["x"], ["a"], axis=0), helper.make_node("MatMul", ["a", "w"], ["b"]), helper.make_node("Softmax", ["b"], ["c"], axis=0),
+             helper.make_node("Sub", ["c", "b"], ["y"])]
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(nodes, "m", [value("x", TensorProto.FLOAT, ["n", 8]), value("w", TensorProto.FLOAT, [8, "k"])], [value("y", TensorProto.FLOAT, None)])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+@pytest.mark.parametrize("words", [[], ["--dim", "n=1..300"], ["--dim", "n=1..300", "--dim", "k=1..64"], ["--dim", "n=1..300", "--dim", "k=5"]])
+def test_the_memory_formula_is_what_a_run_takes(model, words, tmp_path):
+    tenon("compile", model, *words, "-o", tmp_path / "m.so")
+    formula = json.loads(tenon("inspect", tmp_path / "m.so", "--json"))["arena_bytes"]
+    assert f"memory       {formula} bytes between kernels" in tenon("inspect", tmp_path / "m.so")
+    assert "n" in formula
+    for n, k in ((1, 1), (7, 5), (300, 64), (64, 3)):
+        if "k=5" in words:
+            k = 5
+        sizes = ["--dim", f"n={n}"] + ([] if "k=5" in words else ["--dim", f"k={k}"])
+        took = json.loads(tenon("bench", tmp_path / "m.so", "--iterations", 1, "--warmup", 0, *sizes, "--json", "-"))["arena_bytes"]
+        assert took == eval(formula, {"n": n, "k": k, "max": max, "min": min}), (formula, n, k)
+
+
+def test_runs_are_held_to_a_range(model, tmp_path):
+    tenon("compile", model, "--dim", "n=2..64", "-o", tmp_path / "m.so")
+    for n in (2, 64):
+        assert f"f32[{n}, 3]" in tenon("run", tmp_path / "m.so", "--dim", f"n={n}", "--dim", "k=3")
+    assert "dimension 0 (n) is 65, at most 64 is possible" in tenon("run", tmp_path / "m.so", "--dim", "n=65", "--dim", "k=3", fails=True)
+    assert "dimension 0 (n) is 1, at least 2 is possible" in tenon("run", tmp_path / "m.so", "--dim", "n=1", "--dim", "k=3", fails=True)
+    tenon("verify", model, "--dim", "n=2..64", "--dim", "k=3")
+
+
+@pytest.mark.parametrize("words, says", [
+    (["--dim", "q=1..4"], "--dim q=1..4: no input has a dimension of that name"),
+    (["--dim", "n=5..4"], "--dim n=5..4: the range ends before it begins"),
+    (["--dim", "n=1..4..5"], "one number is needed, or a range such as 1..2048"),
+    (["--dim", "n=1.."], "does not begin with a size"),
+    (["--dim", "n=..4"], "does not begin with a size"),
+])
+def test_wrong_ranges(model, words, says, tmp_path):
+    assert says in tenon("compile", model, *words, "-o", tmp_path / "m.so", fails=True)
