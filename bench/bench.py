@@ -10,6 +10,7 @@
     ops          73 operators in shapes that leave the cache against ONNX Runtime; products against the core's peak
     threads      two threads against one
     compiler     compiling, loading, memory
+    dynamic      one artefact for all sizes against one for each; decoders with their cache against ONNX Runtime
     profile      the slowest kernels of models and nets, and how well their times were predicted
     formats      orders of dimensions as searched against greedy ones, single ones and the model's own; and what searching takes
     fusion       kernels, bytes and the search for each way of --fuse; with --threads N times too
@@ -26,6 +27,7 @@ import subprocess
 import sys
 import time
 
+import dynamic as open_and_kept
 import fusion
 from choices import choices
 from formats import formats, searches
@@ -315,6 +317,19 @@ def pick_fusion(bench: Bench, o) -> None:
         fusion.times(bench, names, filled, threads)
 
 
+# ---- open sizes, and what stays between runs ----------------------------------------------------------------------
+
+
+def dynamic(bench: Bench, o) -> None:
+    for threads in thread_counts(bench, argparse.Namespace(threads=o.threads or [1])):
+        every = rows([*open_and_kept.SIZES, *open_and_kept.DECODERS], o.names)
+        sized, decoders = [n for n in every if n in open_and_kept.SIZES], [n for n in every if n in open_and_kept.DECODERS]
+        if sized:
+            open_and_kept.open_sizes(bench, filled, sized, threads)
+        if decoders:
+            open_and_kept.decode(bench, decoders, threads)
+
+
 # ---- the door -----------------------------------------------------------------------------------------------------
 
 
@@ -324,7 +339,7 @@ def everything(bench: Bench, o) -> None:
 
 
 WHAT = {"all": everything, "models": models, "nets": nets, "attention": attention, "ops": ops, "threads": threads_gain,
-        "compiler": compiler, "profile": profile, "formats": pick_formats, "fusion": pick_fusion, "choices": pick_choices}
+        "compiler": compiler, "profile": profile, "formats": pick_formats, "fusion": pick_fusion, "choices": pick_choices, "dynamic": dynamic}
 
 
 def main() -> None:
