@@ -12,6 +12,7 @@
     compiler     compiling, loading, memory
     profile      the slowest kernels of models and nets, and how well their times were predicted
     formats      orders of dimensions as searched against greedy ones, single ones and the model's own; and what searching takes
+    fusion       kernels, bytes and the search for each way of --fuse; with --threads N times too
     choices      the cheapest schedules of each kernel of models and nets: whether the one that is taken is the fastest
 
 NAME picks rows of WHAT. Every number is printed beside its floor and its aim, met or missed.
@@ -25,6 +26,7 @@ import subprocess
 import sys
 import time
 
+import fusion
 from choices import choices
 from formats import formats, searches
 from measure import BUILD, MAKE_INPUTS, MODELS, PEERS, ROOT, TENON, Bench, geomean, processor, python, quiet, rank_correlation
@@ -302,6 +304,17 @@ def pick_formats(bench: Bench, o) -> None:
     searches(bench, [n for n in [*ZOO, "mixer_b16_42"] if not o.names or any(n.startswith(w) for w in o.names)], path_of)
 
 
+# ---- fusion ----------------------------------------------------------------------------------------------------
+
+
+def pick_fusion(bench: Bench, o) -> None:
+    """Counts of all; times too where threads are named."""
+    names = rows(ZOO, o.names)
+    fusion.counts(bench, names, filled)
+    for threads in o.threads or []:
+        fusion.times(bench, names, filled, threads)
+
+
 # ---- the door -----------------------------------------------------------------------------------------------------
 
 
@@ -311,7 +324,7 @@ def everything(bench: Bench, o) -> None:
 
 
 WHAT = {"all": everything, "models": models, "nets": nets, "attention": attention, "ops": ops, "threads": threads_gain,
-        "compiler": compiler, "profile": profile, "formats": pick_formats, "choices": pick_choices}
+        "compiler": compiler, "profile": profile, "formats": pick_formats, "fusion": pick_fusion, "choices": pick_choices}
 
 
 def main() -> None:

@@ -1,18 +1,14 @@
 /* formula: what a nest takes before anything is known of its loops.
  *
  * Arithmetic is counted as schedules would do it: what a reduction's body does not vary in, once for each point of the rest; what
- * stands in a factor of a product, once for each element of what it is computed from, each time that factor is made ready.
+ * stands in a factor of a product, once for each element of the factor, whatever it varies with, each time that factor is made ready:
+ * a task has as many rows (columns) as half of the second cache holds of them, and makes the other factor ready for itself.
  * Reads are what of a tensor is touched; lanes along the innermost axis of what is written lie side by side or apart.
  */
 #include <math.h>
 
 #include "cost/internal.h"
 #include "nest/walk.h"
-
-/* A factor of a product is copied to where its tiles lie side by side by each task that reads it: once, if one task has all
- * columns, or for each block of columns. What is computed on the way counts as computed so often; the number is no measured
- * one, it says that more than once is usual. */
-#define READY_AGAIN 2.0
 
 static bool
 usual_value(void *user, Var v, int64_t *out)
@@ -42,7 +38,7 @@ typedef struct {
     const Machine *m;
     Contraction view;
     bool product;
-    Map factor;                      /* nodes that stand in a factor of the product: to the elements of what they are made of */
+    Map factor;                      /* nodes that stand in a factor of the product: to how often they are computed */
 } Formula;
 
 static double
@@ -68,7 +64,7 @@ cycles_of(const Formula *f, const Scalar *s)
 }
 
 /* The elements of the largest tensor that is read below s. */
-typedef struct { Formula *f; double elements; } Largest;
+typedef struct { Formula *f; double elements, again; } Largest;
 
 static void
 seek_largest(void *user, const Scalar *s)
@@ -86,7 +82,7 @@ mark_factor(void *user, const Scalar *s)
 {
     Largest *l = user;
 
-    map_put(&l->f->factor, MAP_PTR(s), (uint64_t)l->elements);
+    map_put(&l->f->factor, MAP_PTR(s), (uint64_t)fmin(l->elements * l->again, 1e18));
 }
 
 /* A maximum with a number takes no third instruction for a NaN of it. */
@@ -118,7 +114,7 @@ arithmetic(Formula *f, Arena *a, CostFormula *out)
             continue;
         double points = points_of(f, outer | (walk.at[i].reduce & s->axes));
         if (map_get(&f->factor, MAP_PTR(s), &elements))
-            inner += fmin(points_of(f, s->axes), READY_AGAIN * (double)elements) * cycles_in_place(f, s);
+            inner += (double)elements * cycles_in_place(f, s);
         else if (f->product && s == f->view.reduce->arg[0])
             inner += points * cycles_of(f, s);
         else
@@ -176,7 +172,8 @@ cost_formula(Ctx *c, Arena *a, const Nest *n, const Machine *m)
     f.product = nest_axes_of_kind(n, AXIS_REDUCE) && nest_contraction(c, n, &f.view);
     for (uint32_t side = 0; f.product && side < 2; side++) {
         const Scalar *s = side ? f.view.b : f.view.a;
-        Largest l = { &f, 0 };
+        double other = points_of(&f, (side ? f.view.row : f.view.col) | f.view.sum) * dtype_info[f.view.reduce->dtype].bytes;
+        Largest l = { &f, 0, ceil(other / fmax((double)m->level[LEVEL_L2].bytes / 2, 1)) };
         scalar_visit(c, s, seek_largest, &l);
         scalar_visit(c, s, mark_factor, &l);
     }

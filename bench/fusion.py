@@ -1,0 +1,101 @@
+"""Fusion: the search against rules, with the same kernels, formats and threads.
+
+Tables as doc/fusion.md has them: kernels and bytes kept (T1), times (T2), the search (T3), arena and compiling (T7, T8). Counts need
+no measuring: they come from `tenon explain --json`.
+"""
+import json
+import pathlib
+import re
+import statistics
+import time
+
+from measure import TENON, Bench, geomean, quiet
+
+MODES = ["none", "tvm", "dnnf", "greedy", "dp"]
+MB = 2**20
+# Kernels of the search, where there is a number to hold it to: one product or window a kernel, and what that leaves.
+MOST_KERNELS = {"vgg16": 16, "efficientnet_b0": 82, "mobilenet_v1": 28, "yolov4_416": 113, "resnet50": 55, "bert_base": 97}
+
+
+def told(bench: Bench, model: pathlib.Path, mode: str) -> dict:
+    """The largest graph's plan: bodies of loops are small."""
+    text = quiet(TENON, "explain", model, "--fuse", mode, "--json", "--machine", bench.machine_file)
+    plans, decoder = [], json.JSONDecoder()
+    while text.strip():
+        plan, end = decoder.raw_decode(text.lstrip())
+        plans.append(plan)
+        text = text.lstrip()[end:]
+    return max(plans, key=lambda plan: plan["nests"])
+
+
+def counts(bench: Bench, names: list[str], path_of) -> None:
+    table = bench.table
+    bench.facts()
+    table.head("kernels", "nests", *MODES, "rate to tvm", "kept MB: tvm", "dp")
+    plans = {}
+    for name in names:
+        try:
+            plans[name] = {mode: told(bench, path_of(name), mode) for mode in MODES}
+        except RuntimeError as error:
+            table.fail(name, str(error))
+            continue
+        plan = plans[name]
+        n = {mode: plan[mode]["kernels"] for mode in MODES}
+        kept = {mode: sum(g["saved_bytes"] for g in plan[mode]["groups"]) / MB for mode in MODES}
+        floor = MOST_KERNELS.get(name)
+        table.add(name, [str(plan["none"]["nests"])] + [str(n[mode]) for mode in MODES] + [f"{n['tvm'] / n['dp']:.2f}", f"{kept['tvm']:.1f}", f"{kept['dp']:.1f}"],
+                  {"model": name, "nests": plan["none"]["nests"], "kernels": n, "kept_mb": kept}, *([n["dp"], floor, floor] if floor else []), most=True)
+    table.head("the search", "states", "sets", "prices", "new", "ms", "exact", "predicted ms: tvm", "greedy", "dp", "apart")
+    for name, plan in plans.items():
+        dp = plan["dp"]
+        reasons = {}
+        for pair in dp["apart"]:
+            reasons[pair["reason"]] = reasons.get(pair["reason"], 0) + 1
+        predicted = {mode: sum(g["seconds"] for g in plan[mode]["groups"]) * 1e3 for mode in MODES}
+        table.add(name, [str(dp[k]) for k in ("states", "sets", "priced", "composed")] + [f"{dp['search_seconds'] * 1e3:.0f}", "yes" if dp["exact"] else "no"]
+                  + [f"{predicted[mode]:.2f}" for mode in ("tvm", "greedy", "dp")] + [", ".join(f"{n} {r}" for r, n in sorted(reasons.items()))],
+                  {"model": name, "search": {k: dp[k] for k in ("states", "sets", "priced", "composed", "search_seconds", "exact", "bound", "second_best")},
+                   "predicted_ms": predicted, "apart": reasons}, dp["search_seconds"] if dp["exact"] else float("inf"), 2.0, 0.5, most=True)
+
+
+def compiled(bench: Bench, model: pathlib.Path, mode: str) -> dict:
+    so = bench.folder / f"{model.stem}.{mode}.so"
+    start = time.monotonic()
+    text = quiet(TENON, "compile", model, "-o", so, "--fuse", mode, "--machine", bench.machine_file)
+    arena = re.search(r"arena ([\d.]+) ([KMG]?)B", text)
+    return {"so": so, "seconds": time.monotonic() - start,
+            "arena_mb": float(arena[1]) * {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}[arena[2]] / MB if arena else None}
+
+
+def times(bench: Bench, names: list[str], path_of, threads: int) -> None:
+    table = bench.table
+    bench.facts()
+    table.head(f"times, {threads} thread{'s'[:threads - 1]}", *[f"{mode} ms" for mode in MODES], "to tvm", "to none", "to greedy", "arena MB: tvm", "dp", "compiling s")
+    gains = {"tvm": [], "none": [], "greedy": []}
+    for name in names:
+        try:
+            model = path_of(name)
+            data = bench.data_of(model)
+            made = {mode: compiled(bench, model, mode) for mode in MODES}
+            rounds = {mode: [] for mode in MODES}
+            for _ in range(bench.rounds):
+                for mode in MODES:
+                    rounds[mode].append(bench.tenon(made[mode]["so"], data, threads)["median_ms"])
+        except RuntimeError as error:
+            table.fail(name, str(error))
+            continue
+        ms = {mode: statistics.median(r) for mode, r in rounds.items()}
+        gain = {mode: ms[mode] / ms["dp"] for mode in gains}
+        for mode, ratio in gain.items():
+            gains[mode].append(ratio)
+        arena = {mode: made[mode]["arena_mb"] for mode in MODES}
+        table.add(name, [f"{ms[mode]:.2f}" for mode in MODES] + [f"{gain[mode]:.3f}" for mode in gains]
+                  + [f"{arena[mode]:.1f}" if arena[mode] else "symbols" for mode in ("tvm", "dp")] + [f"{made['dp']['seconds']:.1f}"],
+                  {"model": name, "threads": threads, "ms": ms, "rounds": rounds, "arena_mb": arena, "compile_s": {mode: made[mode]["seconds"] for mode in MODES}},
+                  min(ms[mode] / ms["dp"] for mode in MODES[:-1]), 0.97, 1.0)
+        for mode in MODES:
+            made[mode]["so"].unlink()
+        bench.forget(model)
+    for mode, floor, aim in (("tvm", 1.15, 1.3), ("none", 1.4, 1.8), ("greedy", 1.0, 1.0)):
+        if len(gains[mode]) > 1:
+            table.add(f"geometric mean to {mode}", [""] * 5, {"threads": threads, "to": mode, "geomean": geomean(gains[mode])}, geomean(gains[mode]), floor, aim)
