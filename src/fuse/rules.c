@@ -365,7 +365,11 @@ fuse_reads_badly(Fusion *f, NodeId node, NodeId host)
 
     for (uint32_t i = 0; i < reads.n; i++)
         switch (nest_mapping(f->ctx, h, &reads.at[i])) {
-        case MAP_RED: case MAP_WIN: case MAP_CONTR:
+        case MAP_WIN:                            /* windows slide over a copy of one tensor */
+            if (p->conditional || p->full > 1)
+                return "a window would slide over several tensors";
+            break;
+        case MAP_RED: case MAP_CONTR:
             if (product && (p->conditional || p->full > 1))
                 return "an operand would read several tensors";
             break;
