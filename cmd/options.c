@@ -72,6 +72,8 @@ static const Row rows[] = {
     { "machine",     0,   M,         TAKES_TEXT,  FIELD(machine),    "FILE",    "show what FILE says, and measure nothing" },
     { "cores",       0,   COMPILING, TAKES_COUNT, FIELD(cores),      "N",       "cores that kernels are shared out among (default: as the machine has)" },
     { "fuse",        0,   COMPILING, TAKES_TEXT,  FIELD(fuse),       "HOW",     "which nests become one kernel: greedy (default), dp (exact), tvm, dnnf, none" },
+    { "must-fuse",   0,   COMPILING, TAKES_TEXT,  FIELD(must_fuse),  "A,B",     "with --fuse dp: these two in one kernel, by names of operators or values" },
+    { "keep",        0,   COMPILING, TAKES_TEXT,  FIELD(keep),       "V",       "value V stays in memory between kernels, as an output does" },
     { "formats",     0,   COMPILING, TAKES_TEXT,  FIELD(formats),    "HOW",     "how values between kernels lie: search (fastest, default), greedy, nchw, nhwc, none" },
     { "format",      0,   COMPILING, TAKES_PAIR,  FIELD(format),     "V=nhwc",  "value V between kernels lies so; or as 0,2,3,1; repeat for more" },
     { "io-format",   0,   COMPILING, TAKES_PAIR,  FIELD(io_format),  "X=nhwc",  "input or output X comes so: a camera's frame needs no transposing; or 0,2,3,1" },

@@ -262,6 +262,8 @@ typedef struct TnCompileOptions {
     int32_t explain;                 /* print what fusion decided, kernel by kernel, and why neighbours stayed apart: 1 as text, 2 as JSON */
     const char *why;                 /* with explain: of two nodes alone, "A,B", by names of operators or values; NULL: of all */
     const TnRange *ranges; int32_t nranges;          /* of symbols that stay open: proofs rely on them, runs are held to them */
+    const char *must_fuse;           /* "A,B", by names of operators or values: one kernel whatever it costs, with fuse "dp"; refused if none can be */
+    const char *keep;                /* a value that is to be in memory between kernels, as an output is; NULL: none */
 } TnCompileOptions;
 
 typedef struct TnCompileReport {

@@ -25,6 +25,8 @@ typedef struct {
     bool time;
     int explain;                     /* what fusion decided, printed: 1 as text, 2 as JSON */
     const char *why;                 /* … of two nodes alone: "A,B" */
+    const char *must_fuse;           /* "A,B": nodes that are to be one kernel; NULL: none */
+    const char *keep;                /* a value that is to be in memory between kernels; NULL: none */
     const char *fuse;                /* who decides which nests become one kernel (fusion.c) */
     const char *formats;             /* of values between kernels: who chooses them (formats.c) */
     const DriverOrder *format, *io_format; uint32_t nformat, nio_format;     /* of single values between kernels; of inputs and outputs */

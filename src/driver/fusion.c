@@ -35,22 +35,83 @@ add_remarks(Job *j, const Graph *g, const FusePlan *p, const FuseCertificate *kn
     j->remarks = t.n ? text_str(&t) : NULL;
 }
 
+/* g, with the value that is to be kept among its outputs. */
+static Graph
+with_kept(Job *j, const Graph *g)
+{
+    Graph kept = *g;
+
+    if (!j->o->keep)
+        return kept;
+    kept.output.at = arena_copy(j->arena, g->output.at, g->output.n * sizeof *g->output.at);
+    kept.output.cap = kept.output.n;
+    for (ValueId v = 1; v < g->value.n; v++)
+        if (!strcmp(g->value.at[v].name, j->o->keep) && g->value.at[v].def) {
+            VEC_PUSH(j->arena, &kept.output, v);
+            j->keeping = true;
+        }
+    return kept;
+}
+
+/* "A,B", where names may have commas: split at the comma where both are in g; first NULL: nowhere. */
+static FuseWish
+wish_of(Job *j, const Graph *g, const FusePlan *none)
+{
+    const char *text = j->o->must_fuse;
+
+    for (const char *comma = text ? strchr(text, ',') : NULL; comma; comma = strchr(comma + 1, ',')) {
+        FuseWish w = { arena_printf(j->arena, "%.*s", (int)(comma - text), text), comma + 1 };
+        if (fuse_granted(g, none, &w) != UNKNOWN)
+            return w;
+    }
+    return (FuseWish){ 0 };
+}
+
+static bool
+is_granted(Job *j, const Graph *g, const FusePlan *p, const FuseWish *w)
+{
+    if (!w->first)
+        return true;
+    j->wishing = true;
+    return fuse_granted(g, p, w) == YES
+        || diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path }, "--must-fuse %s: %s%s", j->o->must_fuse, fuse_why(g, j->arena, &j->machine, p, w->first, w->second),
+                      strcmp(j->o->fuse, "dp") ? "; --fuse dp looks for a plan that has them together" : "");
+}
+
 static Graph *
-fuse_nests(void *user, const Graph *g)
+fuse_nests(void *user, const Graph *nests)
 {
     Job *j = user;
     FuseCertificate known = { 0 };
     FuseMode mode = FUSE_GREEDY;
+    Graph kept = with_kept(j, nests), *g = &kept;
+    FusePlan none = fuse_none(g, j->arena);
+    FuseWish wish = wish_of(j, g, &none);
 
     fusion_mode(j->o->fuse, &mode);
-    FusePlan p = fuse_plan(g, j->arena, &j->machine, mode, &known);
+    FusePlan p = fuse_plan(g, j->arena, &j->machine, mode, &wish, &known);
     if ((mode == FUSE_GREEDY || mode == FUSE_DP) && j->o->schedule != SCHEDULE_PLAIN) {
         Prices prices = choose_prices(j);
         fuse_join(g, &p, &(FusePrice){ choose_price, choose_price_apart, &prices });
     }
     explain_fusion(j, g, &p, &known);
     add_remarks(j, g, &p, mode == FUSE_DP ? &known : NULL);
-    return fuse_apply(g, &p);
+    Graph *to = is_granted(j, g, &p, &wish) ? fuse_apply(g, &p) : NULL;
+    if (to)
+        to->output.n = nests->output.n;
+    return to;
+}
+
+/* What options name is somewhere; false, reported: it is not. */
+bool
+fusion_named(Job *j)
+{
+    if (j->o->keep && !j->keeping)
+        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path }, "--keep %s: no node makes a value of that name; --dump=normalise shows their names", j->o->keep);
+    if (j->o->must_fuse && !j->wishing)
+        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path }, "--must-fuse %s: give two nodes of one graph, A,B, by the names of operators or of their values",
+                          j->o->must_fuse);
+    return explain_answered(j);
 }
 
 /* Text may enter at any level: what is a kernel already was grouped by whoever wrote it. */

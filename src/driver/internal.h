@@ -54,7 +54,7 @@ typedef struct {
     const char *remarks;     /* comment lines of the stage that just ran, for its dump; or NULL */
     DriverReport *report;
     Page *page;              /* NULL: none is wanted */
-    bool answered;           /* what --why asks */
+    bool answered, keeping, wishing; /* what --why, --keep, --must-fuse name has been met */
 } Job;
 
 /* ---- pipeline.c ---- */
@@ -78,6 +78,7 @@ bool dump_end(Dump *d);
 
 bool fusion_mode(const char *text, FuseMode *mode);  /* --fuse */
 bool has_nests(const Graph *g);
+bool fusion_named(Job *j);
 Graph *fusion_of(void *job, const Graph *g);         /* kernels of its nests; NULL: reported */
 
 /* ---- explain.c: what fusion decided, printed ---- */

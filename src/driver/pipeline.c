@@ -208,7 +208,7 @@ stage_layout(Job *j)
 static bool
 stage_fuse(Job *j)
 {
-    return replace_graph(j, graph_map(j->graph, fusion_of, j)) && explain_answered(j);
+    return replace_graph(j, graph_map(j->graph, fusion_of, j)) && fusion_named(j);
 }
 
 typedef struct { Job *j; const Graph *g; } Wishes;

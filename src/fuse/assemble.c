@@ -7,6 +7,8 @@
  */
 #include "fuse/internal.h"
 
+#include <string.h>
+
 FuseNodes
 fuse_nodes(const Graph *g, Arena *scratch, const FuseRules *rules)
 {
@@ -19,6 +21,24 @@ fuse_nodes(const Graph *g, Arena *scratch, const FuseRules *rules)
             s.node[s.n++] = n;
         }
     return s;
+}
+
+uint32_t
+fuse_find(const FuseNodes *s, const char *name)
+{
+    const Graph *g = s->g;
+
+    for (uint32_t i = s->n; i-- > 0; ) {
+        const Node *n = &g->node.at[s->node[i]];
+        const char *label = fuse_label(g, s->node[i]), *quoted = strchr(label, '"');
+        size_t length = strlen(name);
+        if (!strcmp(label, name) || (quoted && !strncmp(quoted + 1, name, length) && quoted[1 + length] == '"'))
+            return i;
+        for (uint32_t o = 0; o < n->out.count; o++)
+            if (!strcmp(g->value.at[node_out(g, n, o)].name, name))
+                return i;
+    }
+    return NO_SLOT;
 }
 
 Groups
@@ -119,4 +139,16 @@ fuse_assemble(const FuseNodes *s, Arena *a, const uint32_t *group, uint32_t ngro
     fuse_number(g, a, &p);
     fuse_settle(g, &p);
     return p;
+}
+
+Tri
+fuse_granted(const Graph *g, const FusePlan *p, const FuseWish *wish)
+{
+    Arena *scratch = arena_child(g->ctx->arena);
+    FuseNodes s = fuse_nodes(g, scratch, &fuse_rules_views);
+    uint32_t x = fuse_find(&s, wish->first), y = fuse_find(&s, wish->second);
+    Tri granted = x == NO_SLOT || y == NO_SLOT ? UNKNOWN : p->group[s.node[x]] == p->group[s.node[y]] ? YES : NO;
+
+    arena_free(scratch);
+    return granted;
 }

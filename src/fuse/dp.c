@@ -20,6 +20,7 @@ typedef struct {
     FuseNodes s;
     Pricing *pricing;
     MemberKind *kind;                /* [s.n] */
+    uint32_t wish[2];                /* nodes that are to be together; NO_SLOT: none */
 } Dp;
 
 static bool
@@ -51,18 +52,24 @@ is_hopeless(const Dp *d, const uint32_t *node, const NodeId *id, uint32_t n)
     return seen > 1;
 }
 
+/* What a node costs beside its price where it is without the one that it is to be with: more than any plan that has both takes. */
+#define UNWISHED 1000.0
+
 static double
 price(void *user, const uint32_t *node, uint32_t n)
 {
     Dp *d = user;
     NodeId id[FUSE_MOST_MEMBERS] = { 0 };
+    uint32_t wished = 0;
 
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
         id[i] = d->s.node[node[i]];
+        wished += node[i] == d->wish[0] || node[i] == d->wish[1];
+    }
     if (is_hopeless(d, node, id, n))
         return INFINITY;
     GroupPrice p = fuse_group_price(d->pricing, id, n);
-    return p.no && n > 1 ? INFINITY : p.seconds;
+    return p.no && n > 1 ? INFINITY : p.seconds + (wished == 1 ? UNWISHED : 0);
 }
 
 static void
@@ -70,6 +77,7 @@ begin(Dp *d, const Graph *g, Arena *scratch, const Machine *m)
 {
     d->s = fuse_nodes(g, scratch, &fuse_rules_views);
     d->kind = NEW_ARRAY(scratch, MemberKind, d->s.n + 1);
+    d->wish[0] = d->wish[1] = NO_SLOT;
     d->pricing = fuse_pricing(&d->s.f, scratch, m);
     for (uint32_t i = 0; i < d->s.n; i++)
         d->kind[i] = fuse_member_kind(&d->s.f, d->s.node[i]);
@@ -96,7 +104,7 @@ add_edges(Dp *d, SearchEdges *edges, NodeId n)
 }
 
 FusePlan
-fuse_dp(const Graph *g, Arena *a, const Machine *m, FuseCertificate *certificate)
+fuse_dp(const Graph *g, Arena *a, const Machine *m, const FuseWish *wish, FuseCertificate *certificate)
 {
     Arena *scratch = arena_child(g->ctx->arena);
     SearchEdges edges = { 0 };
@@ -104,6 +112,12 @@ fuse_dp(const Graph *g, Arena *a, const Machine *m, FuseCertificate *certificate
     Dp d;
 
     begin(&d, g, scratch, m);
+    if (wish && wish->first) {
+        d.wish[0] = fuse_find(&d.s, wish->first);
+        d.wish[1] = fuse_find(&d.s, wish->second);
+        if (d.wish[0] == NO_SLOT || d.wish[1] == NO_SLOT || d.wish[0] == d.wish[1])
+            d.wish[0] = d.wish[1] = NO_SLOT;
+    }
     double *least = NEW_ARRAY(scratch, double, d.s.n + 1);
     for (uint32_t i = 0; i < d.s.n; i++) {
         least[i] = fuse_least_seconds(d.pricing, d.s.node[i]);

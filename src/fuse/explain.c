@@ -250,31 +250,12 @@ fuse_explain(const Graph *g, Arena *a, const Machine *m, const FusePlan *p, cons
 
 /* ---- two nodes ------------------------------------------------------------------------------------------------ */
 
-/* A node by its value, by its operator's label, or by the name in it. */
-static uint32_t
-find(const Explain *e, const char *name)
-{
-    const Graph *g = e->s.g;
-
-    for (uint32_t i = e->s.n; i-- > 0; ) {
-        const Node *n = &g->node.at[e->s.node[i]];
-        const char *label = fuse_label(g, e->s.node[i]), *quoted = strchr(label, '"');
-        size_t length = strlen(name);
-        if (!strcmp(label, name) || (quoted && !strncmp(quoted + 1, name, length) && quoted[1 + length] == '"'))
-            return i;
-        for (uint32_t o = 0; o < n->out.count; o++)
-            if (!strcmp(g->value.at[node_out(g, n, o)].name, name))
-                return i;
-    }
-    return NO_SLOT;
-}
-
 const char *
 fuse_why(const Graph *g, Arena *a, const Machine *m, const FusePlan *p, const char *first, const char *second)
 {
     Arena *scratch = arena_child(g->ctx->arena);
     Explain e = begin(g, scratch, p);
-    uint32_t i = find(&e, first), j = find(&e, second);
+    uint32_t i = fuse_find(&e.s, first), j = fuse_find(&e.s, second);
     const char *text = NULL;
 
     e.pricing = fuse_pricing(&e.s.f, scratch, m);

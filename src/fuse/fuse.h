@@ -71,8 +71,12 @@ typedef struct {
     double search_seconds;
 } FuseCertificate;
 
+/* Nodes that are to be one kernel, by names of operators or values; NULL: no wish. Only the search looks for a plan that has it so. */
+typedef struct { const char *first, *second; } FuseWish;
 /* A plan by a mode, and what is known of it. */
-FusePlan fuse_plan(const Graph *g, Arena *a, const Machine *m, FuseMode mode, FuseCertificate *known);
+FusePlan fuse_plan(const Graph *g, Arena *a, const Machine *m, FuseMode mode, const FuseWish *wish, FuseCertificate *known);
+/* Are both in one kernel? NO: they are not; UNKNOWN: g has not both. */
+Tri fuse_granted(const Graph *g, const FusePlan *p, const FuseWish *wish);
 void fuse_print_certificate(Text *t, const FuseCertificate *k);      /* one line, without a newline */
 FusePlan fuse_none(const Graph *g, Arena *a);        /* every node alone: the baseline */
 /* What `reader` (0: everyone) reads of `maker` comes to it so. */
@@ -82,7 +86,7 @@ FusePlan fuse_greedy(const Graph *g, Arena *a, const Machine *m);
 FusePlan fuse_tvm(const Graph *g, Arena *a);
 FusePlan fuse_dnnf(const Graph *g, Arena *a);
 /* The cheapest partition (dp.c); what is known of it in *certificate, if given. */
-FusePlan fuse_dp(const Graph *g, Arena *a, const Machine *m, FuseCertificate *certificate);
+FusePlan fuse_dp(const Graph *g, Arena *a, const Machine *m, const FuseWish *wish, FuseCertificate *certificate);
 /* What a plan takes by the formula with which fuse_dp compares groups [seconds]; within: they are all groups that it looks at. */
 double fuse_predict(const Graph *g, const FusePlan *p, const Machine *m, bool *within);
 /* Seconds; negative: none are known. constant [nin] of a kernel: which inputs are known now. */

@@ -5,7 +5,7 @@ const char *const fuse_mode_name[FUSE_MODE_COUNT] = { "none", "tvm", "dnnf", "gr
 const char *const apart_name[APART_COUNT] = { "together", "visible", "order", "pair", "capacity", "cost", "unproven", "user" };
 
 FusePlan
-fuse_plan(const Graph *g, Arena *a, const Machine *m, FuseMode mode, FuseCertificate *known)
+fuse_plan(const Graph *g, Arena *a, const Machine *m, FuseMode mode, const FuseWish *wish, FuseCertificate *known)
 {
     *known = (FuseCertificate){ .mode = mode, .seconds = -1, .bound = -1, .second_best = -1 };
     switch (mode) {
@@ -18,7 +18,7 @@ fuse_plan(const Graph *g, Arena *a, const Machine *m, FuseMode mode, FuseCertifi
     case FUSE_GREEDY:
         return fuse_greedy(g, a, m);
     case FUSE_DP:
-        return fuse_dp(g, a, m, known);
+        return fuse_dp(g, a, m, wish, known);
     }
     return fuse_none(g, a);
 }

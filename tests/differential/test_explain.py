@@ -55,3 +55,19 @@ def test_two_nodes():
 def test_text():
     text = explain(DIGITS, "--fuse", "dp").stdout
     assert "no partition takes less" in text and "kernel 1: " in text and "neighbours apart: " in text
+
+
+def test_wishes():
+    """A kept value is an output of its kernel; two nodes are together whatever it costs, or it is said why not."""
+    plain = told(DIGITS, "dp")
+    kept = json.loads(explain(DIGITS, "--fuse", "dp", "--json", "--keep", "scaled").stdout)
+    assert kept["kernels"] == plain["kernels"] + 1
+    assert "--keep nothing: no node makes" in explain(DIGITS, "--keep", "nothing").stderr
+    done = explain(DIGITS, "--fuse", "none", "--must-fuse", "conv2,relu2")
+    assert done.returncode == 2 and "--fuse dp looks for" in done.stderr
+    assert explain(DIGITS, "--fuse", "dp", "--must-fuse", "conv2,relu2").returncode == 0
+    done = explain(DIGITS, "--fuse", "dp", "--must-fuse", "conv1,conv2")
+    assert done.returncode == 2 and "--must-fuse conv1,conv2: " in done.stderr and "pair" in done.stderr
+    together = json.loads(explain(DIGITS, "--fuse", "dp", "--json", "--must-fuse", "relu1,conv2").stdout)
+    assert together["seconds"] >= plain["seconds"] and any("relu1" in g["name"] and "conv2" in g["name"] for g in together["groups"])
+    assert "give two nodes" in explain(DIGITS, "--must-fuse", "a,b").stderr

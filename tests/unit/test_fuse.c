@@ -170,7 +170,7 @@ other_plans(World *w)
     assert_true(machine_find(&w->ctx, "x86-64-v3", &m));
     for (FuseMode mode = FUSE_MODE_COUNT; mode-- > 0; ) {
         FuseCertificate known;
-        FusePlan p = fuse_plan(w->g, w->arena, &m, mode, &known);
+        FusePlan p = fuse_plan(w->g, w->arena, &m, mode, NULL, &known);
         const char *no = fuse_illegal(w->g, &p);
         if (no)
             fail_msg("%s: %s", fuse_mode_name[mode], no);
@@ -675,13 +675,13 @@ none_is_cheaper(void **state)
     for (int round = 0; round < 1000; round++) {
         FuseCertificate known;
         random_graph(w, &seed);
-        FusePlan best = fuse_dp(w->g, w->arena, &m, &known);
+        FusePlan best = fuse_dp(w->g, w->arena, &m, NULL, &known);
         bool within;
         double seconds = fuse_predict(w->g, &best, &m, &within);
         assert_true(known.exact && within);
         for (FuseMode mode = FUSE_NONE; mode < FUSE_DP; mode++) {
             FuseCertificate other;
-            FusePlan p = fuse_plan(w->g, w->arena, &m, mode, &other);
+            FusePlan p = fuse_plan(w->g, w->arena, &m, mode, NULL, &other);
             double its = fuse_predict(w->g, &p, &m, &within);
             compared += within;
             if (within && its < seconds * 0.999999 - 1e-11)
