@@ -7,7 +7,9 @@
  * token first. tokens.txt makes tokens of bytes: 0 to 255 are the bytes themselves, and each line "left right" is one more,
  * those two joined; joined is what comes first in the file. With - in its place the prompt is numbers, and so is the answer.
  */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
