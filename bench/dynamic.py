@@ -9,7 +9,7 @@ import sys
 from measure import BUILD, ROOT, TENON, quiet
 
 SIZES = {"bert_base": [(1, 1), (1, 16), (1, 128), (4, 128), (1, 512)], "gpt2": [(1, 1), (1, 16), (1, 128), (4, 128), (1, 512)],
-         "resnet50": [(1,), (2,), (8,)]}
+         "smollm_135m": [(1, 16), (1, 128), (1, 512)]}
 DECODERS, CONTEXTS, STEPS = ["gpt2_cache", "smollm_135m_cache"], [128, 1024], 32
 
 
