@@ -423,8 +423,9 @@ reads_are_local(const Fusion *f, const NodeId *host, uint32_t n, uint32_t reader
             continue;
         if (d >= reads.at[i].load->u.load.rank)
             return false;
-        bool one = expr_is(p->nest->param[slot].type->dim[d], 1);        /* there is nowhere else to read */
-        if (!one && reads.at[i].load->u.load.at[d] != axis)
+        const Expr *at = reads.at[i].load->u.load.at[d];
+        bool one = expr_is(p->nest->param[slot].type->dim[d], 1);        /* there is nowhere else to read, but outside of it */
+        if (at != axis && !(one && (!reads.at[i].load->u.load.outside || expr_is(at, 0))))
             return false;
     }
     return true;

@@ -315,7 +315,7 @@ write_shape(const Gemm *g, Shape s, bool image)
     const Machine *m = g->w->p->m;
     const Cut *cut = &g->cut;
     int64_t bytes = dtype_info[cut->k.reduce->dtype].bytes, width = s.vectors * g->lanes, outer = 0, inner = 1;
-    int64_t panels = g->ncols < 0 ? 8 : ceil_to(g->ncols, width), depth = g->depth < 0 ? 512 : g->depth;
+    int64_t panels = g->ncols < 0 ? 8 : ceil_to(g->ncols, width), depth = g->depth < 0 ? 512 : g->depth > 0 ? g->depth : 1;
     Tile x = { .rows = s.rows, .vectors = s.vectors, .image = image };
 
     /* All points of a window read one image. */
