@@ -39,6 +39,18 @@ why_not(const Formats *f, NodeId n)
     return "made or read by a kernel that walks an axis in order, or writes where data say";
 }
 
+/* Does a kernel see the value in its own dimensions? One that writes at digits of axes sees a dimension for each axis. */
+static bool
+sees_as_it_is(const Formats *f, NodeId n, ValueId v)
+{
+    const Kernel *k = f->g->node.at[n].kernel;
+
+    for (uint32_t b = 0; b < k->nin + k->nout; b++)
+        if (format_argument(f, n, b) == v && k->buffer.at[b].type != f->g->value.at[v].type)
+            return false;
+    return true;
+}
+
 const char *
 format_fixed(const Formats *f, ValueId v)
 {
@@ -55,6 +67,11 @@ format_fixed(const Formats *f, ValueId v)
     const char *why = why_not(f, value->def);
     for (uint32_t i = first; i < end && !why; i++)
         why = why_not(f, f->users.node[i]);
+    bool same = why || sees_as_it_is(f, value->def, v);
+    for (uint32_t i = first; i < end && same && !why; i++)
+        same = sees_as_it_is(f, f->users.node[i], v);
+    if (!same)
+        return "made or read by a kernel that sees it in other dimensions, as after a reshape";
     return why ? why : end == first ? "read by nobody" : NULL;
 }
 

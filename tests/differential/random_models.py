@@ -574,7 +574,7 @@ def faults(graphs, folder, options=(), sizes=SIZES, threads=1):
     folder.mkdir(parents=True, exist_ok=True)
     onnx.save(join(graphs), folder / "model.onnx")
     done = tenon("compile", folder / "model.onnx", "-o", folder / "model.so", "-j", 1, *options)
-    if done.returncode:
+    if done.returncode or ": error: " in done.stderr:      # what succeeds tells of no error
         return [(None, f"compile: exit {done.returncode}: {done.stderr.strip()[-600:]}")]
     sessions = [session(join([g])) for g in graphs]
     wrong = []

@@ -70,7 +70,7 @@ def tenon(*args) -> None:
         done = subprocess.run([TENON, *map(str, args)], capture_output=True, text=True, timeout=TIMEOUT)
     except subprocess.TimeoutExpired:
         raise Failed(f"{args[0]}: no end in {TIMEOUT} s") from None
-    if done.returncode:
+    if done.returncode or ": error: " in done.stderr:      # what succeeds tells of no error
         said = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[0]
         raise Failed(f"{args[0]}: {said.split(' error: ')[-1] if 'node' not in said else said[said.index('node'):]}")
 
