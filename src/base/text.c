@@ -78,3 +78,14 @@ text_size(Text *t, int64_t bytes)
         size /= 1024;
     text_printf(t, u ? "%.1f %s" : "%.0f %s", size, unit[u]);
 }
+
+void
+text_seconds(Text *t, double s)
+{
+    if (s < 1e-3)
+        text_printf(t, "%.4g us", s * 1e6);
+    else if (s < 1)
+        text_printf(t, "%.4g ms", s * 1e3);
+    else
+        text_printf(t, "%.4g s", s);
+}

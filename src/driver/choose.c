@@ -188,15 +188,6 @@ print_difference(Text *t, const char *best, const char *other)
     }
 }
 
-static void
-print_seconds(Text *t, double s)
-{
-    if (s < 1e-3)
-        text_printf(t, "%.3g us", s * 1e6);
-    else
-        text_printf(t, "%.3g ms", s * 1e3);
-}
-
 /* Every line of a text, as a comment. */
 static void
 print_quoted(Text *t, const char *text)
@@ -232,11 +223,11 @@ choice_remark(Job *j, const Kernel *k, const Choices *choices)
     text_printf(&t, "%u program%s", choices->n, choices->n == 1 ? "" : "s");
     if (choices->n) {
         text_add(&t, "; ");
-        print_seconds(&t, choices->at[0].seconds);
+        text_seconds(&t, choices->at[0].seconds);
     }
     if (choices->n > 1) {
         text_add(&t, "; the next best ");
-        print_seconds(&t, choices->at[1].seconds);
+        text_seconds(&t, choices->at[1].seconds);
         print_difference(&t, choices->at[0].program, choices->at[1].program);
     }
     return text_str(&t);

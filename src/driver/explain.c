@@ -69,7 +69,8 @@ as_text(Text *t, const Graph *g, const FuseNotes *n)
     text_add(t, "\n");
     for (uint32_t i = 0, at = 0; i < n->group.n; i++) {
         const FuseGroupNote *e = &n->group.at[i];
-        text_printf(t, "\nkernel %u: %s\n  %u nest%s, %.4g us", e->kernel, e->name, e->nests, e->nests == 1 ? "" : "s", e->seconds * 1e6);
+        text_printf(t, "\nkernel %u: %s\n  %u nest%s, ", e->kernel, e->name, e->nests, e->nests == 1 ? "" : "s");
+        text_seconds(t, e->seconds);
         if (e->saved > 0) {
             text_add(t, ", keeps ");
             text_size(t, (int64_t)e->saved);

@@ -14,15 +14,6 @@ rank_of(const Formats *f, uint32_t x)
 
 /* ---- in a line --------------------------------------------------------------------------------------------- */
 
-static void
-print_time(Text *t, double picoseconds)
-{
-    if (picoseconds < 1e9)
-        text_printf(t, "%.3g us", picoseconds * 1e-6);
-    else
-        text_printf(t, "%.4g ms", picoseconds * 1e-9);
-}
-
 static uint32_t
 count_changed(const Formats *f, const uint32_t *choice)
 {
@@ -59,14 +50,14 @@ print_head(const Formats *f, const FormatFound *found, Text *t)
 
     text_printf(t, "%u of the %u values between kernels that may lie in another order than the model's do.\nTheir kernels take ",
                 count_changed(f, found->choice), f->variable.n);
-    print_time(t, found->cost);
+    text_seconds(t, found->cost * 1e-12);
     text_add(t, " by the prices of their schedules; ");
-    print_time(t, found->plain);
+    text_seconds(t, found->plain * 1e-12);
     text_add(t, " if nothing were changed");
     if (f->wish->how == FORMAT_SEARCH) {
         format_greedy(f, choice);
         text_add(t, ", and if each kernel chose for itself ");
-        print_time(t, format_cost_of_all(f, choice));
+        text_seconds(t, format_cost_of_all(f, choice) * 1e-12);
     }
     text_add(t, ".\n");
 }
@@ -127,7 +118,7 @@ print_second(const Formats *f, const FormatFound *found, uint32_t x, Text *t)
     text_add(t, "    second best ");
     order_print(t, rank_of(f, x), v->order[choice[x]]);
     text_add(t, ": ");
-    print_time(t, fabs(other.cost - found->cost));
+    text_seconds(t, fabs(other.cost - found->cost) * 1e-12);
     text_printf(t, other.cost >= found->cost ? " more in all (%.2g %%)" : " less in all (%.2g %%)", 100 * fabs(other.cost / found->cost - 1));
     for (uint32_t i = 0; i < f->factor.n; i++) {
         double d = factor_cost(f, i, choice) - factor_cost(f, i, found->choice);
@@ -138,9 +129,9 @@ print_second(const Formats *f, const FormatFound *found, uint32_t x, Text *t)
     }
     if (most != UINT32_MAX) {
         text_printf(t, "; %s takes ", origin_of(f, f->kernel[most]));
-        print_time(t, factor_cost(f, most, found->choice));
+        text_seconds(t, factor_cost(f, most, found->choice) * 1e-12);
         text_add(t, ", then ");
-        print_time(t, factor_cost(f, most, choice));
+        text_seconds(t, factor_cost(f, most, choice) * 1e-12);
     }
     text_add(t, "\n");
 }
@@ -213,10 +204,10 @@ print_change(const Formats *f, const FormatFound *found, uint32_t factor, uint32
         text_size(t, bytes);
         text_add(t, ", ");
     }
-    print_time(t, with);
+    text_seconds(t, with * 1e-12);
     if (without >= 0) {
         text_add(t, without <= with ? ", of which the change is " : ", and without the change more by ");
-        print_time(t, fabs(with - without));
+        text_seconds(t, fabs(with - without) * 1e-12);
     }
     text_add(t, "\n");
     return bytes;

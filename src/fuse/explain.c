@@ -87,9 +87,12 @@ label_of(const Explain *e, NodeId n)
 }
 
 static const char *
-microseconds(Arena *a, double s)
+time_of(Arena *a, double seconds)
 {
-    return arena_printf(a, "%.4g us", s * 1e6);
+    Text t = { .arena = a };
+
+    text_seconds(&t, seconds);
+    return text_str(&t);
 }
 
 /* What fuse_join found of both; NULL: it has not tried. */
@@ -119,7 +122,7 @@ reason_of(Explain *e, Arena *a, uint32_t x, uint32_t y, FusePairNote *out)
         kind[i] = fuse_member_kind(&e->s.f, node[i]);
     if (prices) {
         *out = (FusePairNote){ out->from, out->to, out->value, out->name, out->bytes, APART_COST, NULL, prices->together, prices->apart };
-        out->text = arena_printf(a, "together %s, apart %s, by their best schedules", microseconds(a, prices->together), microseconds(a, prices->apart));
+        out->text = arena_printf(a, "together %s, apart %s, by their best schedules", time_of(a, prices->together), time_of(a, prices->apart));
     } else if (round) {
         out->reason = APART_ORDER;
         out->text = arena_printf(a, "%s reads the first, and the second reads what comes of it", label_of(e, nodes_of(e, round)[0]));
@@ -136,7 +139,7 @@ reason_of(Explain *e, Arena *a, uint32_t x, uint32_t y, FusePairNote *out)
         out->together = c.no ? -1 : p.seconds;
         if (c.no && out->reason == APART_PAIR && e->s.f.visible[out->value])
             out->reason = APART_VISIBLE;
-        out->text = c.no ? arena_str(a, c.no) : arena_printf(a, "together %s, apart %s", microseconds(a, p.seconds), microseconds(a, out->apart));
+        out->text = c.no ? arena_str(a, c.no) : arena_printf(a, "together %s, apart %s", time_of(a, p.seconds), time_of(a, out->apart));
     }
 }
 

@@ -197,8 +197,13 @@ try_join(Join *j, const Candidate *t, const Fusion *composed)
         VEC_PUSH(j->g->ctx->arena, &j->plan->tried, ((FuseTried){ t->member[i], t->member[i + 1], together, apart }));
     if (together < 0 || together >= apart)
         return;
+    Text why = { .arena = j->g->ctx->arena };
+    text_add(&why, "one kernel with what feeds it: ");
+    text_seconds(&why, together);
+    text_add(&why, ", apart ");
+    text_seconds(&why, apart);
     for (uint32_t i = 0; i < hosts; i++)
-        j->plan->why[j->host[i]] = arena_printf(j->g->ctx->arena, "one kernel with what feeds it: %.3g us, apart %.3g us", together * 1e6, apart * 1e6);
+        j->plan->why[j->host[i]] = text_str(&why);
     memcpy(j->plan->group, joint.group, nn * sizeof *joint.group);
     memcpy(j->plan->edge, joint.edge, (j->g->ref.n + 1) * sizeof *joint.edge);
     j->plan->ngroup = joint.ngroup;

@@ -26,11 +26,19 @@ fuse_plan(const Graph *g, Arena *a, const Machine *m, FuseMode mode, const FuseW
 void
 fuse_print_certificate(Text *t, const FuseCertificate *k)
 {
-    text_printf(t, "%s: %.4g us predicted", fuse_mode_name[k->mode], k->seconds * 1e6);
-    if (k->second_best >= 0)
-        text_printf(t, ", the next best %.4g us", k->second_best * 1e6);
+    text_printf(t, "%s: ", fuse_mode_name[k->mode]);
+    text_seconds(t, k->seconds);
+    text_add(t, " predicted");
+    if (k->second_best >= 0) {
+        text_add(t, ", the next best ");
+        text_seconds(t, k->second_best);
+    }
     if (k->bound < 0)
         return;
-    text_printf(t, k->exact ? ", no partition takes less" : ", no partition takes less than %.4g us", k->bound * 1e6);
+    text_add(t, ", no partition takes less");
+    if (!k->exact) {
+        text_add(t, " than ");
+        text_seconds(t, k->bound);
+    }
     text_printf(t, "; %llu states, %llu sets, %llu prices of which %llu new", (unsigned long long)k->states, (unsigned long long)k->steps, (unsigned long long)k->priced, (unsigned long long)k->composed);
 }
