@@ -311,14 +311,18 @@ remark(Carry *x, const Domain *d, ValueId v, const Found *f)
         best = f->seconds[i] < f->seconds[best] ? i : best;
     text_add(x->remarks, "; %");
     text_name(x->remarks, x->to->value.at[v].name);
+    double now = f->taken ? f->seconds[f->taken - 1] : f->direct;
+    text_add(x->remarks, ": ");
     if (f->taken)
-        text_printf(x->remarks, ": F(%ux%u, 3x3), %.4g ms instead of %.4g ms, relative error %.1e", tile_of(f), tile_of(f), f->seconds[f->taken - 1] * 1e3,
-                    f->direct * 1e3, error_of(x->price, scratch, d));
-    else
-        text_printf(x->remarks, ": %.4g ms, in no transform domain less", f->direct * 1e3);
-    if (f->seconds[best] < (f->taken ? f->seconds[f->taken - 1] : f->direct))
-        text_printf(x->remarks, "%s; F(%ux%u, 3x3) would take %.4g ms and %.1f MB more, which --weights-growth does not allow", f->taken ? "" : " for its bytes", tiles[best],
-                    tiles[best], f->seconds[best] * 1e3, (double)(f->growth[best] - (f->taken ? f->growth[f->taken - 1] : 0)) / 1e6);
+        text_printf(x->remarks, "F(%ux%u, 3x3), ", tile_of(f), tile_of(f));
+    text_printf(x->remarks, "%.4g ms", now * 1e3);
+    if (f->taken)
+        text_printf(x->remarks, " instead of %.4g ms, relative error %.1e", f->direct * 1e3, error_of(x->price, scratch, d));
+    if (f->seconds[best] < now)
+        text_printf(x->remarks, "; F(%ux%u, 3x3) would take %.4g ms and %.1f MB more, which --weights-growth does not allow", tiles[best], tiles[best],
+                    f->seconds[best] * 1e3, (double)(f->growth[best] - (f->taken ? f->growth[f->taken - 1] : 0)) / 1e6);
+    else if (!f->taken)
+        text_add(x->remarks, ", in no transform domain less");
     text_add(x->remarks, "\n");
     arena_free(scratch);
 }

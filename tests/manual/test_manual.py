@@ -64,7 +64,7 @@ def test_c(page, folder, caches):
 
 def test_options_named_in_the_manual_exist():
     said = "".join(subprocess.run([ROOT / "build/tenon", "help", verb], capture_output=True, text=True).stdout
-                   for verb in ("compile", "run", "bench", "inspect", "verify", "machine", "cache"))
+                   for verb in ("compile", "explain", "run", "bench", "inspect", "verify", "machine", "cache"))
     for page in PAGES:
         text = re.sub(r"pkg-config --cflags --libs", "", page.read_text())
         for option in set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)):
