@@ -474,3 +474,16 @@ done:
     }
     return n > 1 && depth && !reduces && !room ? depth - 1 : depth;
 }
+
+const Expr *
+fuse_trips(Ctx *c, const Nest *n, uint32_t depth)
+{
+    const Expr *trips = expr_int(c, 1);
+
+    for (uint32_t k = 0; k < n->naxis; k++)
+        if (n->axis[k].kind == AXIS_PARALLEL && depth-- > 0)
+            trips = expr_mul(c, trips, n->axis[k].extent);
+        else if (n->axis[k].kind == AXIS_PARALLEL)
+            break;
+    return trips;
+}

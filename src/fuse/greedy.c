@@ -117,20 +117,6 @@ members(Rows *r, NodeId a, NodeId b)
     return n;
 }
 
-/* Trips of the outermost `depth` parallel axes. */
-static const Expr *
-trips_of(Ctx *c, const Nest *n, uint32_t depth)
-{
-    const Expr *trips = expr_int(c, 1);
-
-    for (uint32_t k = 0; k < n->naxis; k++)
-        if (n->axis[k].kind == AXIS_PARALLEL && depth-- > 0)
-            trips = expr_mul(c, trips, n->axis[k].extent);
-        else if (n->axis[k].kind == AXIS_PARALLEL)
-            break;
-    return trips;
-}
-
 /* A group that has a row reduction keeps its trips; NULL if it has none and follows the other. */
 static const Expr *
 trips_to_keep(Rows *r, NodeId group)
@@ -142,7 +128,7 @@ trips_to_keep(Rows *r, NodeId group)
         row = row || r->traits[r->member[i]].row;
     if (!row)
         return NULL;
-    return trips_of(r->f->ctx, r->f->piece[r->member[0]].nest, n > 1 ? fuse_shared(r->f, r->member, n) : NEST_MAX_AXES);
+    return fuse_trips(r->f->ctx, r->f->piece[r->member[0]].nest, n > 1 ? fuse_shared(r->f, r->member, n) : NEST_MAX_AXES);
 }
 
 /* Is a trip small enough for near memory, and are there two trips for every core, where there is work for two? */
@@ -179,7 +165,7 @@ gather(Rows *r, NodeId a, NodeId b)
     uint32_t depth = fuse_shared(f, r->member, n);
     if (!depth)
         return false;
-    const Expr *trips = trips_of(c, f->piece[r->member[0]].nest, depth);
+    const Expr *trips = fuse_trips(c, f->piece[r->member[0]].nest, depth);
     if ((keep_a && expr_eq(c, NULL, keep_a, trips) != YES) || (keep_b && expr_eq(c, NULL, keep_b, trips) != YES))
         return false;
     if (!suits(r, trips, n) || closes_cycle(r, a, b))

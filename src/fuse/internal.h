@@ -84,6 +84,8 @@ extern const char fuse_not_before_it_runs[];         /* one of its reasons, and 
 Fusion fuse_compose(const Graph *g, Arena *a, const FusePlan *plan, const FuseRules *rules);
 /* Depth of the parallel axes that these hosts can share: see kernel.h. */
 uint32_t fuse_shared(const Fusion *f, const NodeId *host, uint32_t n);
+/* Trips of a nest's outermost `depth` parallel axes. */
+const Expr *fuse_trips(Ctx *c, const Nest *n, uint32_t depth);
 /* The least depth that the plan says of an edge between them; 0: it says none. */
 uint32_t fuse_depth(const Fusion *f, const NodeId *host, uint32_t n);
 

@@ -98,20 +98,6 @@ fuse_may_join(const MemberKind *kind, uint32_t n)
 
 /* ---- the kernel of a group ------------------------------------------------------------------------------------ */
 
-/* Trips of the outermost `depth` parallel axes. */
-static const Expr *
-trips_of(Ctx *c, const Nest *n, uint32_t depth)
-{
-    const Expr *trips = expr_int(c, 1);
-
-    for (uint32_t k = 0; k < n->naxis; k++)
-        if (n->axis[k].kind == AXIS_PARALLEL && depth-- > 0)
-            trips = expr_mul(c, trips, n->axis[k].extent);
-        else if (n->axis[k].kind == AXIS_PARALLEL)
-            break;
-    return trips;
-}
-
 static const char *
 not_rows(Composed *k)
 {
@@ -131,10 +117,10 @@ not_rows(Composed *k)
     k->shared = fuse_shared(f, k->host, k->nhost);
     if (!k->shared)
         return "the parts share no outer axis";
-    k->trips = trips_of(c, f->piece[k->host[0]].nest, k->shared);
+    k->trips = fuse_trips(c, f->piece[k->host[0]].nest, k->shared);
     for (uint32_t i = 0; i < k->nhost; i++) {
         const Nest *n = f->piece[k->host[i]].nest;
-        if (fuse_traits_of(f, k->host[i])->row && expr_eq(c, NULL, trips_of(c, n, NEST_MAX_AXES), k->trips) != YES)
+        if (fuse_traits_of(f, k->host[i])->row && expr_eq(c, NULL, fuse_trips(c, n, NEST_MAX_AXES), k->trips) != YES)
             return "rows that stand next to each other would be walked one by one";
         const Expr *local = expr_exact_div(c, type_count(c, n->param[n->nin].type), k->trips);
         if (local && expr_const(local, &work) && work > FUSE_MAX_ROW) {
