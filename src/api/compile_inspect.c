@@ -267,26 +267,12 @@ print_text(Text *t, const Facts *f)
 /* ---- as JSON ------------------------------------------------------------------------------------------ */
 
 static void
-json_string(Text *t, const char *s)
-{
-    text_add(t, "\"");
-    for (; *s; s++)
-        if (*s == '"' || *s == '\\')
-            text_printf(t, "\\%c", *s);
-        else if ((unsigned char)*s < ' ')
-            text_printf(t, "\\u%04x", (unsigned char)*s);
-        else
-            text_bytes(t, s, 1);
-    text_add(t, "\"");
-}
-
-static void
 json_field(Text *t, const char *name, const char *value)
 {
     if (!value)
         return;
     text_printf(t, ",\n  \"%s\": ", name);
-    json_string(t, value);
+    text_json(t, value);
 }
 
 static void
@@ -295,12 +281,12 @@ json_ports(Text *t, const char *name, const Port *port, uint32_t n)
     text_printf(t, ",\n  \"%s\": [", name);
     for (uint32_t i = 0; i < n; i++) {
         text_printf(t, "%s\n    {\"name\": ", i ? "," : "");
-        json_string(t, port[i].name);
+        text_json(t, port[i].name);
         text_add(t, ", \"type\": ");
-        json_string(t, port[i].type);
+        text_json(t, port[i].type);
         if (port[i].format) {
             text_add(t, ", \"format\": ");
-            json_string(t, port[i].format);
+            text_json(t, port[i].format);
         }
         text_add(t, "}");
     }
@@ -313,7 +299,7 @@ json_list(Text *t, const char *name, const char *const *item, uint32_t n)
     text_printf(t, ",\n  \"%s\": [", name);
     for (uint32_t i = 0; i < n; i++) {
         text_add(t, i ? ", " : "");
-        json_string(t, item[i]);
+        text_json(t, item[i]);
     }
     text_add(t, "]");
 }
@@ -324,17 +310,17 @@ json_census(Text *t, const Facts *f)
     text_add(t, ",\n  \"operators\": {");
     for (uint32_t i = 0; i < f->census.n; i++) {
         text_add(t, i ? ", " : "");
-        json_string(t, f->census.at[i].name);
+        text_json(t, f->census.at[i].name);
         text_printf(t, ": %lld", (long long)f->census.at[i].count);
     }
     text_add(t, "},\n  \"unsupported\": [");
     for (uint32_t i = 0; i < f->nunsupported; i++) {
         text_printf(t, "%s\n    {\"node\": ", i ? "," : "");
-        json_string(t, f->unsupported[i].node);
+        text_json(t, f->unsupported[i].node);
         text_add(t, ", \"op\": ");
-        json_string(t, f->unsupported[i].op);
+        text_json(t, f->unsupported[i].op);
         text_add(t, ", \"reason\": ");
-        json_string(t, f->unsupported[i].reason);
+        text_json(t, f->unsupported[i].reason);
         text_add(t, "}");
     }
     text_add(t, f->nunsupported ? "\n  ]" : "]");
@@ -344,7 +330,7 @@ static void
 print_json(Text *t, const Facts *f)
 {
     text_add(t, "{\n  \"file\": ");
-    json_string(t, f->file);
+    text_json(t, f->file);
     json_field(t, "kind", f->kind);
     json_field(t, "name", f->name);
     json_field(t, "producer", f->producer);

@@ -103,7 +103,8 @@ void text_bytes(Text *t, const char *s, size_t n);
 void text_printf(Text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 const char *text_str(const Text *t);                              /* "" when empty */
 void text_size(Text *t, int64_t bytes);                           /* 48 B, 12.0 KB, 97.5 MB: powers of 1024 */
-void text_seconds(Text *t, double s);                 /* 12.3 us, 1.27 ms, 4.5 s */
+void text_json(Text *t, const char *s);                            /* quoted, as JSON reads it */
+void text_seconds(Text *t, double s);                             /* 12.3 us, 1.27 ms, 4.5 s */
 void text_indent(Text *t, int depth);                             /* two spaces per level */
 
 /* ---- diagnostics --------------------------------------------------------------------------- */

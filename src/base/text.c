@@ -80,6 +80,20 @@ text_size(Text *t, int64_t bytes)
 }
 
 void
+text_json(Text *t, const char *s)
+{
+    text_add(t, "\"");
+    for (; *s; s++)
+        if (*s == '"' || *s == '\\')
+            text_printf(t, "\\%c", *s);
+        else if ((unsigned char)*s < ' ')
+            text_printf(t, "\\u%04x", (unsigned char)*s);
+        else
+            text_bytes(t, s, 1);
+    text_add(t, "\"");
+}
+
+void
 text_seconds(Text *t, double s)
 {
     if (s < 1e-3)

@@ -270,70 +270,80 @@ found_before(Job *j, Arena *a, Sym key, Choices *out)
     return map_get(&j->ahead, MAP_PTR(key), &at) ? choices_parse(a, (const char *)(uintptr_t)at, out) : choice_cache_get(j, a, key, out);
 }
 
-/* The first two at least, the cheapest first. */
-static Choices
-choices_for(Job *j, Arena *a, const Kernel *k, const bool *constant, bool far, Sym key)
+static void
+note(Prices *p, Sym key)
 {
-    bool kept = is_kept(j, k);
-    Choices choices;
-
-    if (kept && found_before(j, a, key, &choices))
-        return choices;
-    choices = schedule_choices(j->ctx, a, k, &j->machine, constant, far);
-    if (kept && choices.n)
-        choice_cache_put(j, a, key, choices_text(a, &choices));
-    return choices;
+    for (uint32_t i = 0; i < p->noted.n; i++)
+        if (p->noted.at[i] == key)
+            return;
+    VEC_PUSH(p->j->arena, &p->noted, key);
 }
 
-/* What is chosen for a kernel, but for its variants. */
+/* What is chosen for a kernel that has these choices, but for its variants. */
 static Chosen *
-choose_kernel(Job *j, const Kernel *k, const bool *constant, bool far, Sym key)
+first_of(Job *j, const Kernel *k, const Choices *choices)
 {
-    Arena *scratch = arena_child(j->arena);
-    Choices choices = choices_for(j, scratch, k, constant, far, key);
     Chosen *chosen = NEW(j->arena, Chosen);
 
-    *chosen = (Chosen){ .seconds = choices.n ? choices.at[0].seconds : -1, .remark = choice_remark(j, k, &choices) };
-    chosen->program = choices.n ? arena_str(j->arena, choices.at[0].program) : NULL;
-    if (choices.n && has_numbers(k))
-        chosen->predicted = expr_int(j->ctx, (int64_t)(choices.at[0].alone * 1e12));
+    *chosen = (Chosen){ .seconds = choices->n ? choices->at[0].seconds : -1, .remark = choice_remark(j, k, choices) };
+    chosen->program = choices->n ? arena_str(j->arena, choices->at[0].program) : NULL;
+    if (choices->n && has_numbers(k))
+        chosen->predicted = expr_int(j->ctx, (int64_t)(choices->at[0].alone * 1e12));
+    return chosen;
+}
+
+/* What is chosen for a kernel, asked once. NULL: it is noted instead. */
+static Chosen *
+chosen_of(Prices *p, const Kernel *k, const bool *constant)
+{
+    Job *j = p->j;
+    Sym key = choice_key(j, k, constant, p->far);
+    bool kept = is_kept(j, k);
+    Choices choices;
+    uint64_t at;
+
+    if (map_get(&j->chosen, MAP_PTR(key), &at))
+        return (Chosen *)(uintptr_t)at;
+    Arena *scratch = arena_child(j->arena);
+    bool found = kept && found_before(j, scratch, key, &choices);
+    if (!found && kept && p->rounds) {
+        note(p, key);
+        arena_free(scratch);
+        return NULL;
+    }
+    if (!found)
+        choices = schedule_choices(j->ctx, scratch, k, &j->machine, constant, p->far);
+    if (!found && kept && choices.n)
+        choice_cache_put(j, scratch, key, choices_text(scratch, &choices));
+    Chosen *chosen = first_of(j, k, &choices);
+    map_put(&j->chosen, MAP_PTR(key), MAP_PTR(chosen));
     arena_free(scratch);
     return chosen;
 }
 
-/* The same, asked once. */
-static Chosen *
-chosen_of(Job *j, const Kernel *k, const bool *constant, bool far)
-{
-    Sym key = choice_key(j, k, constant, far);
-    uint64_t at;
-
-    if (!map_get(&j->chosen, MAP_PTR(key), &at))
-        map_put(&j->chosen, MAP_PTR(key), at = MAP_PTR(choose_kernel(j, k, constant, far, key)));
-    return (Chosen *)(uintptr_t)at;
-}
-
 /* What is chosen for a kernel becomes that of one that makes `value`: only now are variants looked for. */
 static void
-settle(Job *j, Chosen *chosen, const Kernel *k, Sym value, const bool *constant, bool far)
+settle(const Prices *p, Chosen *chosen, const Kernel *k, Sym value, const bool *constant)
 {
+    Job *j = p->j;
     Text remark = { .arena = j->arena };
 
     if (chosen->asked)
         return;
     chosen->asked = value;
     if (chosen->program && !has_numbers(k))
-        chosen->variants = choose_variants(j, k, constant, far, chosen->program, &remark);
+        chosen->variants = choose_variants(j, k, constant, p->far, chosen->program, &remark);
     if (j->o->alternatives == 0)
         chosen->remark = arena_printf(j->arena, "%s%s", chosen->remark, text_str(&remark));
 }
 
 /* As a file says; of variants alone, or of the kernel's own program alone, where it says no more. */
 static Chosen
-pinned(Job *j, const Pins *pins, const Kernel *k, Sym value, const bool *constant, bool far)
+pinned(Prices *p, const Pins *pins, const Kernel *k, Sym value, const bool *constant)
 {
+    Job *j = p->j;
     Pin *own = pin_of(pins, value, false);
-    Chosen chosen = own ? (Chosen){ .program = own->steps, .remark = "as the file of choices says", .seconds = -1 } : *chosen_of(j, k, constant, far);
+    Chosen chosen = own ? (Chosen){ .program = own->steps, .remark = "as the file of choices says", .seconds = -1 } : *chosen_of(p, k, constant);
 
     if (own)
         own->used = true;
@@ -359,34 +369,11 @@ own_variants(Job *j, Kernel *k, const Variants *chosen)
     k->nvariant = chosen->n;
 }
 
-static void
-note(Prices *p, Sym key)
-{
-    for (uint32_t i = 0; i < p->noted.n; i++)
-        if (p->noted.at[i] == key)
-            return;
-    VEC_PUSH(p->j->arena, &p->noted, key);
-}
-
 double
 choose_price(void *user, const Kernel *k, const bool *constant)
 {
-    Prices *p = user;
-    Job *j = p->j;
-    Choices found;
-    uint64_t at;
-
-    if (p->rounds && is_kept(j, k)) {
-        Sym key = choice_key(j, k, constant, p->far);
-        Arena *scratch = arena_child(j->arena);
-        bool known = map_get(&j->chosen, MAP_PTR(key), &at) || found_before(j, scratch, key, &found);
-        arena_free(scratch);
-        if (!known) {
-            note(p, key);
-            return 0;
-        }
-    }
-    return chosen_of(j, k, constant, p->far)->seconds;
+    const Chosen *chosen = chosen_of(user, k, constant);
+    return chosen ? chosen->seconds : 0;
 }
 
 void
@@ -453,8 +440,10 @@ choose_seconds(Prices *p, const Graph *g, NodeId n, const Kernel *k)
 }
 
 static void
-choose_in(Job *j, Graph *g, bool far, Pins *pins, Text *remarks)
+choose_in(Prices *p, Graph *g, Pins *pins, Text *remarks)
 {
+    Job *j = p->j;
+
     for (NodeId n = 1; n < g->node.n; n++) {
         Kernel *k = g->node.at[n].kernel;
         Sym value = k ? made_by(g, n) : NULL;
@@ -464,9 +453,9 @@ choose_in(Job *j, Graph *g, bool far, Pins *pins, Text *remarks)
         const bool *constant = constant_inputs(j, g, n);
         Chosen own, *chosen = &own;
         if (pin)
-            own = pinned(j, pins, k, value, constant, far);
+            own = pinned(p, pins, k, value, constant);
         else
-            settle(j, chosen = chosen_of(j, k, constant, far), k, value, constant, far);
+            settle(p, chosen = chosen_of(p, k, constant), k, value, constant);
         k->schedule = chosen->program;
         k->predicted = chosen->predicted;
         own_variants(j, k, &chosen->variants);
@@ -495,12 +484,12 @@ choose_schedules(Job *j)
     GraphList all = graph_all(j->graph, j->arena);
     Text remarks = { .arena = j->arena };
     Pins pins = { 0 };
-    bool far = constants_are_far(j);
+    Prices prices = choose_prices(j);
 
     if (!read_pins(j, j->o->choices, &pins))
         return false;
     for (uint32_t i = 0; i < all.n; i++)
-        choose_in(j, all.at[i], far, &pins, &remarks);
+        choose_in(&prices, all.at[i], &pins, &remarks);
     j->remarks = remarks.n ? text_str(&remarks) : NULL;
     return check_used(j, &pins);
 }

@@ -1,22 +1,6 @@
 /* explain: what fusion decided, for people and as JSON. */
 #include "driver/internal.h"
 
-#include <string.h>
-
-static void
-add_string(Text *t, const char *s)
-{
-    text_add(t, "\"");
-    for (; *s; s++)
-        if (*s == '"' || *s == '\\')
-            text_printf(t, "\\%c", *s);
-        else if ((unsigned char)*s < 0x20)
-            text_printf(t, "\\u%04x", (unsigned char)*s);
-        else
-            text_bytes(t, s, 1);
-    text_add(t, "\"");
-}
-
 /* One object a graph that has nests, a line each. */
 static void
 as_json(Text *t, const Graph *g, const FuseNotes *n)
@@ -24,7 +8,7 @@ as_json(Text *t, const Graph *g, const FuseNotes *n)
     const FuseCertificate *k = &n->known;
 
     text_add(t, "{\"graph\": ");
-    add_string(t, g->name);
+    text_json(t, g->name);
     text_printf(t, ", \"mode\": \"%s\", \"nests\": %u, \"kernels\": %u, \"seconds\": %.9g, \"bound\": %.9g, \"second_best\": %.9g, \"exact\": %s, "
                    "\"states\": %llu, \"sets\": %llu, \"priced\": %llu, \"composed\": %llu, \"search_seconds\": %.6f,\n \"groups\": [",
                 fuse_mode_name[k->mode], n->nests, n->kernels, k->seconds, k->bound, k->second_best, k->exact ? "true" : "false", (unsigned long long)k->states,
@@ -32,7 +16,7 @@ as_json(Text *t, const Graph *g, const FuseNotes *n)
     for (uint32_t i = 0; i < n->group.n; i++) {
         const FuseGroupNote *e = &n->group.at[i];
         text_printf(t, "%s\n  {\"kernel\": %u, \"nests\": %u, \"seconds\": %.9g, \"saved_bytes\": %.0f, \"name\": ", i ? "," : "", e->kernel, e->nests, e->seconds, e->saved);
-        add_string(t, e->name);
+        text_json(t, e->name);
         text_add(t, "}");
     }
     text_add(t, "],\n \"apart\": [");
@@ -40,9 +24,9 @@ as_json(Text *t, const Graph *g, const FuseNotes *n)
         const FusePairNote *e = &n->pair.at[i];
         text_printf(t, "%s\n  {\"from\": %u, \"to\": %u, \"bytes\": %.0f, \"reason\": \"%s\", \"together\": %.9g, \"separate\": %.9g, \"value\": ", i ? "," : "", e->from, e->to,
                     e->bytes, apart_name[e->reason], e->together, e->apart);
-        add_string(t, e->name);
+        text_json(t, e->name);
         text_add(t, ", \"text\": ");
-        add_string(t, e->text);
+        text_json(t, e->text);
         text_add(t, "}");
     }
     text_add(t, "]}\n");
@@ -85,19 +69,6 @@ as_text(Text *t, const Graph *g, const FuseNotes *n)
     }
 }
 
-/* "A,B", where names may have commas: the one at which both are found. */
-static const char *
-answer(Job *j, const Graph *g, const FusePlan *p)
-{
-    for (const char *comma = strchr(j->o->why, ','); comma; comma = strchr(comma + 1, ',')) {
-        const char *first = arena_printf(j->arena, "%.*s", (int)(comma - j->o->why), j->o->why);
-        const char *text = fuse_why(g, j->arena, &j->machine, p, first, comma + 1);
-        if (text)
-            return text;
-    }
-    return NULL;
-}
-
 bool
 explain_answered(Job *j)
 {
@@ -114,10 +85,10 @@ explain_fusion(Job *j, const Graph *g, const FusePlan *p, const FuseCertificate 
     if (!j->o->explain || !j->o->print)
         return;
     if (j->o->why) {
-        const char *text = answer(j, g, p);
-        j->answered |= text != NULL;
-        if (text)
-            text_printf(&t, "%s\n", text);
+        FuseWish pair = fusion_pair(j, g, p, j->o->why);
+        j->answered |= pair.first != NULL;
+        if (pair.first)
+            text_printf(&t, "%s\n", fuse_why(g, j->arena, &j->machine, p, pair.first, pair.second));
     } else {
         FuseNotes n = fuse_explain(g, j->arena, &j->machine, p, known);
         if (j->o->explain == 2)

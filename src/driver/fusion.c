@@ -53,15 +53,12 @@ with_kept(Job *j, const Graph *g)
     return kept;
 }
 
-/* "A,B", where names may have commas: split at the comma where both are in g; first NULL: nowhere. */
-static FuseWish
-wish_of(Job *j, const Graph *g, const FusePlan *none)
+FuseWish
+fusion_pair(Job *j, const Graph *g, const FusePlan *p, const char *text)
 {
-    const char *text = j->o->must_fuse;
-
     for (const char *comma = text ? strchr(text, ',') : NULL; comma; comma = strchr(comma + 1, ',')) {
         FuseWish w = { arena_printf(j->arena, "%.*s", (int)(comma - text), text), comma + 1 };
-        if (fuse_granted(g, none, &w) != UNKNOWN)
+        if (fuse_granted(g, p, &w) != UNKNOWN)
             return w;
     }
     return (FuseWish){ 0 };
@@ -86,7 +83,7 @@ fuse_nests(void *user, const Graph *nests)
     FuseMode mode = FUSE_GREEDY;
     Graph kept = with_kept(j, nests), *g = &kept;
     FusePlan none = fuse_none(g, j->arena);
-    FuseWish wish = wish_of(j, g, &none);
+    FuseWish wish = fusion_pair(j, g, &none, j->o->must_fuse);
 
     fusion_mode(j->o->fuse, &mode);
     FusePlan p = fuse_plan(g, j->arena, &j->machine, mode, &wish, &known);

@@ -79,6 +79,8 @@ bool dump_end(Dump *d);
 bool fusion_mode(const char *text, FuseMode *mode);  /* --fuse */
 bool has_nests(const Graph *g);
 bool fusion_named(Job *j);
+/* "A,B", where names may have commas: split at the first one where both name nodes of g; first NULL: nowhere. */
+FuseWish fusion_pair(Job *j, const Graph *g, const FusePlan *p, const char *text);
 Graph *fusion_of(void *job, const Graph *g);         /* kernels of its nests; NULL: reported */
 
 /* ---- explain.c: what fusion decided, printed ---- */

@@ -177,8 +177,8 @@ source_host(Job *j, bool single_file, const void *embed_weights)
 const char *
 source_unit(Job *j, uint32_t first, uint32_t *count)
 {
-    /* To read the prelude takes a C compiler as long as to compile some kilobytes of kernels (50 ms and 3 ms/kB of GCC 12 on a Zen 3);
-     * but a unit is one processor's work, and an entry of the cache. So the prelude is about half of it. */
+    /* To read the prelude takes a C compiler about 50 ms, to compile kernels 15 ms a kilobyte (GCC 12 on a Zen 3, ResNet-50). A unit is
+     * one processor's work and an entry of the cache, so it is no larger than that the prelude is about a tenth of its time. */
     enum { ENOUGH = 32768 };
     Text t = { .arena = j->arena };
     size_t kernels = 0;
