@@ -46,19 +46,34 @@ sort_dims(Dim *dim, uint32_t n)
         }
 }
 
-/* Lines of `count` places so far apart that share the sets of a cache of so many sets. */
-static bool
-sets_overflow(double stride, double count, double run, double sets, double line)
+/* The greatest number of lines that divides both distances, of which the first may be none yet; 0: one is no whole number of lines. */
+static double
+common_lines(double step, double stride, double line)
 {
-    double lines = stride / line;
-    if (lines < 2 || lines != floor(lines))
+    double x = stride / line;
+
+    if (x != floor(x))
+        return 0;
+    while (step > 0) {
+        double rest = fmod(x, step);
+        x = step;
+        step = rest;
+    }
+    return x;
+}
+
+/* Do so many places, a multiple of `step` lines apart, share too few sets of a cache? An odd number of lines visits every set. */
+static bool
+sets_overflow(double step, double count, double run, double sets, double line)
+{
+    double distinct = sets, each = ceil(run / line);
+
+    if (step < 2)
         return false;
-    double distinct = sets, step = lines;
-    while (fmod(step, 2) == 0 && distinct > 1) {     /* an odd number of lines visits every set */
+    while (fmod(step, 2) == 0 && distinct > 1) {
         step /= 2;
         distinct /= 2;
     }
-    double each = ceil(run / line);
     double places = distinct * (each > 1 ? each : 1);
     return count * each > (places > sets ? sets : places) * WAYS;
 }
@@ -101,7 +116,8 @@ hull_of(Traffic *t, const MemRef *a, uint32_t from)
         dim[n++] = (Dim){ fabs(s), trips };
     }
     sort_dims(dim, n);
-    double run = bytes, last_stride = 0, last_count = 1, span = bytes;
+    double run = bytes, last_stride = 0, last_count = 1, span = bytes, step = 0;
+    bool whole = true;                               /* all places are whole lines apart */
     for (uint32_t i = 0; i < n; i++) {
         double s = dim[i].stride, c = dim[i].count;
         if (blocks == 1 && s <= (run > line ? run : line)) {
@@ -113,6 +129,8 @@ hull_of(Traffic *t, const MemRef *a, uint32_t from)
             last_count += more;
             span += s * (c - 1);
             aligned = aligned && fmod(s, line) == 0;
+            step = common_lines(step, s, line);
+            whole = whole && step > 0;
         } else {
             double all = blocks * c, room = (span + s * (c - 1)) / (run > line ? run : line);
             blocks = all > room && s < span ? (room > blocks ? room : blocks) : all;
@@ -120,6 +138,8 @@ hull_of(Traffic *t, const MemRef *a, uint32_t from)
             last_count = c;
             span += s * (c - 1);
             aligned = aligned && fmod(s, line) == 0;
+            step = common_lines(step, s, line);
+            whole = whole && step > 0;
         }
     }
     aligned = aligned && fmod(lo, line) == 0;
@@ -128,7 +148,7 @@ hull_of(Traffic *t, const MemRef *a, uint32_t from)
     if (random > 1)
         lines = all * (1 - exp(-random * lines / all));      /* places drawn at random, some twice */
     Hull h = { lo, hi + bytes, (lines < all ? lines : all) * line, runs > lines ? lines : runs, false };
-    h.conflict = blocks > 1 && sets_overflow(last_stride, last_count, run, t->capacity / line / WAYS, line);
+    h.conflict = blocks > 1 && whole && sets_overflow(step, blocks, run, t->capacity / line / WAYS, line);
     return h;
 }
 
@@ -205,11 +225,22 @@ cost_level(const Machine *m, double bytes)
 
 /* ---- who pays ---------------------------------------------------------------------------------------------------------- */
 
+/* Where the call before has left a worker's memory: in the smallest cache that holds it. */
+static Level
+scratch_home(const Machine *m, double bytes)
+{
+    Level l = LEVEL_L1;
+
+    while (l < LEVEL_MEMORY && bytes > USABLE * (double)m->level[l].bytes)
+        l++;
+    return l;
+}
+
 static Level
 home_of(const Unfold *u, uint32_t b)
 {
     if (u->k->buffer.at[b].space == SPACE_SCRATCH || u->k->buffer.at[b].space == SPACE_LOCAL)
-        return LEVEL_L1;
+        return scratch_home(u->m, u->buffer_bytes[b]);
     if (u->ask->home && b < u->k->nin + u->k->nout)
         return u->ask->home[b];
     if (u->ask->far && b < u->k->nin && u->ask->far[b])

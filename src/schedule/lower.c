@@ -11,6 +11,42 @@ static void lower_node(Env *e, const Node *n, Block *b);
 
 /* ---- loops ------------------------------------------------------------------------------------------- */
 
+/* What stands in a loop's body; between the borders of its cases and at them. */
+static void
+lower_cases(Env *e, const Node *n, uint32_t i, Block *b)
+{
+    Scope s = env_enter(e);
+    Var v;
+
+    if (i == n->border.n) {
+        for (uint32_t k = 0; k < n->body.n && !e->p->why; k++) {
+            lower_node(e, n->body.at[k], b);
+            env_leave(e, s);
+        }
+        return;
+    }
+    const Border *k = &n->border.at[i];
+    Ctx *c = e->c;
+    const Expr *extent = env_extent(e, k->x), *value = env_let(e, b, env_iter(e, k->x)->name, env_value(e, k->x), extent);
+    const Expr *begin = expr_int(c, k->first), *end = expr_offset(c, extent, -k->last);
+    if (!expr_is_var(value, &v)) {
+        lower_cases(e, n, i + 1, b);
+        return;
+    }
+    if (value != env_value(e, k->x))
+        env_bind(e, k->x, value);
+    const Scalar *test = scalar_2(c, S_LE, scalar_index(c, begin), scalar_index(c, value));
+    if (k->last)
+        test = scalar_2(c, S_AND, test, scalar_2(c, S_LT, scalar_index(c, value), scalar_index(c, end)));
+    Tree *between = tree_if(b, test);
+    Scope arm = env_enter(e);
+    VEC_PUSH(e->a, &e->range, ((Range){ v, begin, expr_sub(c, end, begin) }));
+    lower_cases(e, n, i + 1, &between->body);
+    env_leave(e, arm);
+    lower_cases(e, n, i + 1, &between->other);
+    env_leave(e, s);
+}
+
 void
 lower_body(Env *e, const Node *n, Block *b)
 {
@@ -23,11 +59,7 @@ lower_body(Env *e, const Node *n, Block *b)
         if (e->p->copy.at[n->copies.at[i]].space == WORD_reg)
             place_copy(e, b, n->copies.at[i]);
     boxes_place(e, n, b);
-    for (uint32_t i = 0; i < n->body.n && !e->p->why; i++) {
-        Scope s = env_enter(e);
-        lower_node(e, n->body.at[i], b);
-        env_leave(e, s);
-    }
+    lower_cases(e, n, 0, b);
 }
 
 static const Node *
@@ -113,6 +145,64 @@ rest_of(Env *e, IterId x, int64_t n, bool *maybe)
     return rest;
 }
 
+/* Digits are named once, outside of what reads them. */
+static void
+bind_digits(Env *e, Block *b, IterId x)
+{
+    const Iter *it = env_iter(e, x);
+    const Expr *left = e->at[x].value;
+
+    for (uint32_t i = it->nfrom; i-- > 0;) {
+        const Expr *extent = env_extent(e, it->from[i]);
+        const Expr *digit = i == 0 ? left : env_simplify(e, expr_mod(e->c, left, extent));
+        digit = env_let(e, b, env_iter(e, it->from[i])->name, digit, extent);
+        left = env_simplify(e, expr_div(e->c, left, extent));
+        env_bind(e, it->from[i], digit);
+        if (env_iter(e, it->from[i])->nfrom)
+            bind_digits(e, b, it->from[i]);
+    }
+}
+
+/* The trips of a serial loop or one that is written out, from `begin` to `end`. */
+static void
+lower_stretch(Env *e, const Node *n, Block *b, const Expr *begin, const Expr *end, const Expr *most)
+{
+    IterId x = n->iter;
+    const Expr *trips = env_simplify(e, expr_sub(e->c, end, begin)), *trip = begin;
+    Scope s = env_enter(e);
+    Var v;
+
+    if (expr_is(trips, 0))
+        return;
+    if (!expr_is(trips, 1)) {
+        trip = env_loop(e, &b, n->run == WORD_unroll && expr_const(trips, NULL) ? LOOP_UNROLLED : LOOP_SERIAL, env_iter(e, x)->name, begin, end, 1);
+        if (most != end && expr_is_var(trip, &v))    /* where there is a trip at all, it is below this */
+            VEC_PUSH(e->a, &e->range, ((Range){ v, begin, expr_sub(e->c, most, begin) }));
+    }
+    env_bind(e, x, trip);
+    for (IterId y = 1; y < e->p->iter.n; y++)
+        if (env_iter(e, y)->with == x)
+            env_bind(e, y, trip);
+    if (n->phase == PHASE_WHOLE && env_iter(e, x)->nfrom)
+        bind_digits(e, b, x);
+    lower_body(e, n, b);
+    env_leave(e, s);
+}
+
+/* All of them: those at the borders, if they stand apart, before and behind the others. */
+static void
+lower_trips(Env *e, const Node *n, Block *b, const Expr *trips)
+{
+    Ctx *c = e->c;
+    const Expr *zero = expr_int(c, 0), *most = expr_offset(c, trips, -n->last);
+    const Expr *first = n->first ? env_simplify(e, expr_min(c, expr_int(c, n->first), trips)) : zero;
+    const Expr *last = n->last ? env_simplify(e, expr_max(c, first, most)) : trips;
+
+    lower_stretch(e, n, b, zero, first, first);
+    lower_stretch(e, n, b, first, last, most);
+    lower_stretch(e, n, b, last, trips, trips);
+}
+
 static void
 lower_peeled(Env *e, const Node *n, Block *b)
 {
@@ -125,18 +215,12 @@ lower_peeled(Env *e, const Node *n, Block *b)
     if (!expr_const(whole, NULL) && !e->at[it->parent].extent)
         env_change(e, it->parent)->extent = whole = env_let(e, b, "n", whole, expr_offset(c, whole, 1));
     const Expr *trips = env_simplify(e, expr_div(c, whole, factor)), *rest = rest_of(e, it->parent, it->factor, &maybe);
-    bool unroll = n->run == WORD_unroll && expr_const(trips, NULL);
-    if (n->run == WORD_unroll && !unroll)
+    if (n->run == WORD_unroll && !expr_const(trips, NULL))
         env_change(e, x)->counted = true;
     Scope s = env_enter(e);
-    if (!expr_is(trips, 0)) {
-        Block *in = b;
-        const Expr *v = expr_is(trips, 1) ? expr_int(c, 0) : env_loop(e, &in, unroll ? LOOP_UNROLLED : LOOP_SERIAL, it->name, expr_int(c, 0), trips, 1);
-        env_change(e, x)->trip = TRIP_WHOLE;
-        env_bind(e, x, v);
-        lower_body(e, n, in);
-        env_leave(e, s);
-    }
+    env_change(e, x)->trip = TRIP_WHOLE;
+    lower_trips(e, n, b, trips);
+    env_leave(e, s);
     if (expr_is(rest, 0))
         return;
     const Expr *end = expr_scale(c, trips, it->factor);
@@ -154,24 +238,6 @@ lower_peeled(Env *e, const Node *n, Block *b)
     env_change(e, it->sibling)->extent = expr_const(rest, NULL) ? rest : env_let(e, b, "rest", env_simplify(e, expr_sub(c, whole, end)), factor);
     lower_body(e, n, b);
     env_leave(e, s);
-}
-
-/* Digits are named once, outside of what reads them. */
-static void
-bind_digits(Env *e, Block *b, IterId x)
-{
-    const Iter *it = env_iter(e, x);
-    const Expr *left = e->at[x].value;
-
-    for (uint32_t i = it->nfrom; i-- > 0;) {
-        const Expr *extent = env_extent(e, it->from[i]);
-        const Expr *digit = i == 0 ? left : env_simplify(e, expr_mod(e->c, left, extent));
-        digit = env_let(e, b, env_iter(e, it->from[i])->name, digit, extent);
-        left = env_simplify(e, expr_div(e->c, left, extent));
-        env_bind(e, it->from[i], digit);
-        if (env_iter(e, it->from[i])->nfrom)
-            bind_digits(e, b, it->from[i]);
-    }
 }
 
 static void
@@ -199,17 +265,9 @@ lower_loop(Env *e, const Node *n, Block *b)
         lower_peeled(e, n, b);
     } else if (n->run != WORD_unroll || !lower_tile_rows(e, n, b)) {
         const Expr *extent = env_extent(e, x);
-        bool unroll = n->run == WORD_unroll && expr_const(extent, NULL);
-        if (n->run == WORD_unroll && !unroll)
+        if (n->run == WORD_unroll && !expr_const(extent, NULL))
             env_change(e, x)->counted = true;
-        const Expr *trip = expr_is(extent, 1) ? expr_int(e->c, 0) : env_loop(e, &b, unroll ? LOOP_UNROLLED : LOOP_SERIAL, it->name, expr_int(e->c, 0), extent, 1);
-        env_bind(e, x, trip);
-        for (IterId y = 1; y < e->p->iter.n; y++)
-            if (env_iter(e, y)->with == x)
-                env_bind(e, y, trip);
-        if (n->phase == PHASE_WHOLE && it->nfrom)
-            bind_digits(e, b, x);
-        lower_body(e, n, b);
+        lower_trips(e, n, b, extent);
     }
 }
 

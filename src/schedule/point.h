@@ -60,6 +60,9 @@ typedef enum {
     PHASE_RESCALE,                   /* the maximum so far is noted, and by how much what was summed with the one before is too large */
 } Phase;
 
+/* So many of an iterator's first points and of its last ones. */
+typedef struct { IterId x; int64_t first, last; } Border;
+
 typedef struct Node Node;
 struct Node {
     NodeKind kind;
@@ -69,10 +72,12 @@ struct Node {
     IterId iter;                     /* of a loop; 0 at the root, which runs once */
     Word run;                        /* serial, unroll, vector, parallel */
     int64_t lanes;                   /* of a walk */
+    int64_t first, last;             /* of a loop: so many trips at its begin, and at its end, are loops of their own */
     uint32_t part, hold, copy;       /* of a leaf; hold and copy count from 1, 0 is none */
     uint32_t write; const IterId *dim;       /* of a leaf that fills: which write, and what runs along its dimensions; 0: an axis does */
     VEC(Node *) body;
     VEC(uint32_t) holds, copies;     /* buffers that come alive where the body begins */
+    VEC(Border) border;              /* what is done between them stands apart */
     VEC(uint32_t) puts;              /* parts that are computed there: where their boxes begin is known from then on */
 };
 
@@ -189,11 +194,13 @@ bool box_is_steady(const Points *p, const Put *put, uint32_t dim, const Node *at
 /* The reads of a buffer that a leaf makes itself; false: it makes none. */
 bool leaf_reads(const Points *p, const Node *leaf, uint32_t buffer);
 
-/* A step each, by the verb's name (step_loops.c, step_hold.c, step_copy.c, step_put.c, step_online.c). */
+/* A step each, by the verb's name (step_loops.c, step_cut.c, step_hold.c, step_copy.c, step_put.c, step_online.c). */
 bool step_split(Points *p, const Step *s);
 bool step_fuse(Points *p, const Step *s);
 bool step_order(Points *p, const Step *s);
 bool step_apart(Points *p, const Step *s);
+bool step_cut(Points *p, const Step *s);
+bool step_case(Points *p, const Step *s);
 bool step_run(Points *p, const Step *s);
 bool step_hold(Points *p, const Step *s);
 bool step_stage(Points *p, const Step *s);

@@ -38,7 +38,7 @@ form_next(Form *f)
 
     f->subjects += !strcmp(f->word, "L");
     f->mades += !strcmp(f->word, "M");
-    f->numbers += !strcmp(f->word, "N");
+    f->numbers += !strcmp(f->word, "N") || !strcmp(f->word, "Z");
     f->words += !strcmp(f->word, "W");
     while (*f->at == ' ' || *f->at == '[' || *f->at == ']')
         f->optional = *f->at == '[' || (f->optional && *f->at != ']'), f->at++;
@@ -84,7 +84,7 @@ step_print(Ctx *c, Text *t, const Step *s)
             text_add(t, f.subjects ? s->at : s->subject);
         else if (!strcmp(f.word, "M"))
             text_add(t, s->made[f.mades]);
-        else if (!strcmp(f.word, "N"))
+        else if (!strcmp(f.word, "N") || !strcmp(f.word, "Z"))
             text_printf(t, "%lld", (long long)(f.numbers ? s->rest : s->number));
         else if (!strcmp(f.word, "W"))
             text_add(t, word_name[f.words ? s->word2 : s->word]);
@@ -158,7 +158,7 @@ parse_loop(Line *l)
 }
 
 static bool
-parse_positive(Line *l, int64_t *out)
+parse_count(Line *l, int64_t *out)
 {
     size_t n = peek_word(l);
 
@@ -169,7 +169,13 @@ parse_positive(Line *l, int64_t *out)
             return *out = 0, false;
     }
     l->p.s += n;
-    return *out > 0;
+    return n > 0;
+}
+
+static bool
+parse_positive(Line *l, int64_t *out)
+{
+    return parse_count(l, out) && *out > 0;
 }
 
 /* [0/14, 1, 0%14]: each part a dimension, divided, then taken modulo. */
@@ -209,6 +215,8 @@ parse_argument(Line *l, const Form *f, Step *s)
         return (s->made[f->mades] = parse_loop(l)) || parse_error(&l->p, "%s: a name for what it makes is missing", verb_name[s->verb]);
     case 'N':
         return parse_positive(l, f->numbers ? &s->rest : &s->number) || parse_error(&l->p, "%s: a positive number is expected here", verb_name[s->verb]);
+    case 'Z':
+        return parse_count(l, f->numbers ? &s->rest : &s->number) || parse_error(&l->p, "%s: a number is expected here", verb_name[s->verb]);
     case 'W':
         return (*(f->words ? &s->word2 : &s->word) = parse_word(l)) || parse_error(&l->p, "%s: a word such as %s is expected here", verb_name[s->verb],
                                                                                   s->verb == VERB_run ? "serial, unroll, vector or parallel" : "reg or scratch");

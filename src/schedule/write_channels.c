@@ -63,31 +63,96 @@ lay_channel_last(void *user, const Scalar *s)
     text_printf(lay->t, "%u]\n", last);
 }
 
-/* A task makes `band` rows (0: all); `across` positions of a row and `vectors` of channels are summed at a time. */
+/* Sums of `across` positions of a row and `vectors` of channels at a time, and `task` of the loops outside is shared out. */
+static void
+write_tiles(Channels *k, Text *t, const char *task, const char *rows, int64_t across, int64_t vectors)
+{
+    Draft *w = k->w;
+    int64_t lanes = low_lanes(k->l, k->reduce->dtype);
+    const char *window = axis_names(w, 0, k->sums.axis, k->sums.n), *c = axis_name(w, 0, k->channel);
+
+    text_printf(t, "split %s by %lld -> xb_ xr_\n", axis_name(w, 0, k->image.slide[k->image.nslide - 1].axis), (long long)across);
+    text_printf(t, "split %s by %lld -> cb_ cv_\nsplit cv_ by %lld -> cr_ cl_\n", c, (long long)(vectors * lanes), (long long)lanes);
+    text_printf(t, "order %s %s xb_ cb_ %s xr_ cr_ cl_\nfuse %s -> task\n", task, rows, window, task);
+    text_printf(t, "hold %s at cb_ -> acc reg\n", w->p->k->buffer.at[w->p->k->part[0].buffer[k->l->n->write[0].out]].name);
+    text_printf(t, "run %s xr_ cr_ unroll\nrun cl_ vector\n", window);
+}
+
+static Text
+begin_program(Channels *k, uint32_t *slide)
+{
+    Text t = { .arena = k->w->a };
+
+    for (uint32_t i = 0; i < k->image.nslide; i++)
+        slide[i] = k->image.slide[i].axis;
+    scalar_visit(k->w->c, k->reduce->arg[0], lay_channel_last, &(Lay){ k, &t });
+    return t;
+}
+
+/* A task makes `band` rows (0: all) of a copy of the image. */
 static void
 write_band(Channels *k, int64_t band, int64_t across, int64_t vectors)
 {
     Draft *w = k->w;
-    Text t = { .arena = w->a };
-    int64_t lanes = low_lanes(k->l, k->reduce->dtype);
     uint32_t nslide = k->image.nslide, slide[MAX_SLIDE];
-    const char *outer = axis_names(w, 0, k->outer, k->nouter), *window = axis_names(w, 0, k->sums.axis, k->sums.n), *c = axis_name(w, 0, k->channel);
+    Text t = begin_program(k, slide);
+    const char *task = axis_names(w, 0, k->outer, k->nouter), *rows = axis_names(w, 0, slide, nslide - 1);
 
-    for (uint32_t i = 0; i < nslide; i++)
-        slide[i] = k->image.slide[i].axis;
-    const char *rows = axis_names(w, 0, slide, nslide - 1), *x = axis_name(w, 0, slide[nslide - 1]);
-    scalar_visit(w->c, k->reduce->arg[0], lay_channel_last, &(Lay){ k, &t });
     if (band) {
         text_printf(&t, "split %s by %lld -> yb_ yi_ guard\n", axis_name(w, 0, slide[0]), (long long)band);
+        task = arena_printf(w->a, "%s yb_", task);
         rows = arena_printf(w->a, "yi_ %s", axis_names(w, 0, slide + 1, nslide - 2));
     }
-    text_printf(&t, "split %s by %lld -> xb_ xr_\n", x, (long long)across);
-    text_printf(&t, "split %s by %lld -> cb_ cv_\nsplit cv_ by %lld -> cr_ cl_\n", c, (long long)(vectors * lanes), (long long)lanes);
-    text_printf(&t, "order %s %s %s xb_ cb_ %s xr_ cr_ cl_\n", outer, band ? "yb_" : "", rows, window);
-    text_printf(&t, "fuse %s %s -> task\n", outer, band ? "yb_" : "");
-    text_printf(&t, "hold %s at cb_ -> acc reg\n", w->p->k->buffer.at[w->p->k->part[0].buffer[k->l->n->write[0].out]].name);
-    text_printf(&t, "run %s xr_ cr_ unroll\nrun cl_ vector\n", window);
-    text_printf(&t, "image %s at task -> image of %s\nrun task parallel\n", w->p->k->part[0].nest->param[k->image.load->u.load.slot].name, c);
+    write_tiles(k, &t, task, rows, across, vectors);
+    text_printf(&t, "image %s at task -> image of %s\nrun task parallel\n", w->p->k->part[0].nest->param[k->image.load->u.load.slot].name, axis_name(w, 0, k->channel));
+    write_program(w, &t);
+}
+
+/* The outputs from which a window reaches beyond the image: so many at the begin of an axis, and at its end. False: they are
+ * no numbers. */
+typedef struct { int64_t first, last; } Edge;
+
+static bool
+edge_of(Channels *k, const Slide *s, Edge *out)
+{
+    const Type *t = k->l->n->param[k->image.load->u.load.slot].type;
+    int64_t begin, size, outputs;
+
+    if (!expr_const(s->rest, &begin) || !expr_const(t->dim[s->dim], &size) || !expr_const(low_extent(k->l, s->axis), &outputs))
+        return false;
+    int64_t inside = size - begin - s->span;         /* steps of the window, 0 among them, that stay inside */
+    int64_t end = inside < 0 ? 0 : inside / s->stride + 1;
+    out->first = begin < 0 ? (-begin + s->stride - 1) / s->stride : 0;
+    out->last = outputs > end ? outputs - end : 0;
+    return out->first + out->last < outputs;
+}
+
+/* A task makes a row from the image as it lies. Tiles at its ends, and rows at the borders, stand apart, so all others read without
+ * a guard. */
+static void
+write_rows_of(Channels *k, int64_t across, int64_t vectors)
+{
+    Draft *w = k->w;
+    uint32_t nslide = k->image.nslide, slide[MAX_SLIDE];
+    Text t = begin_program(k, slide);
+    const Slide *x = &k->image.slide[nslide - 1];
+    Edge row[MAX_SLIDE], column;
+    const char *task = arena_printf(w->a, "%s %s", axis_names(w, 0, k->outer, k->nouter), axis_names(w, 0, slide, nslide - 1));
+
+    for (uint32_t i = 0; i + 1 < nslide; i++)
+        if (!edge_of(k, &k->image.slide[i], &row[i]))
+            return;
+    if (!edge_of(k, x, &column))
+        return;
+    write_tiles(k, &t, task, "", across, vectors);
+    int64_t wide = expr_or(low_extent(k->l, x->axis), 0), rest = wide % across;
+    int64_t first = (column.first + across - 1) / across, last = column.last > rest ? (column.last - rest + across - 1) / across : 0;
+    if (first || last)
+        text_printf(&t, "cut xb_ by %lld %lld\n", (long long)first, (long long)last);
+    text_printf(&t, "run task parallel\n");
+    for (uint32_t i = 0; i + 1 < nslide; i++)
+        if (row[i].first || row[i].last)
+            text_printf(&t, "case %s at task by %lld %lld\n", axis_name(w, 0, slide[i]), (long long)row[i].first, (long long)row[i].last);
     write_program(w, &t);
 }
 
@@ -120,6 +185,7 @@ write_channels(Draft *w)
                 write_band(&k, 0, across, vectors);
             if (k.image.nslide < 2)
                 continue;
+            write_rows_of(&k, across, vectors);
             for (int64_t band = fit; band >= 1; band /= 4)
                 if (high == 0 || band < high)
                     write_band(&k, band, across, vectors);
