@@ -29,7 +29,7 @@ import time
 
 import dynamic as open_and_kept
 import fusion
-from choices import choices
+from choices import TURNS, TURN_SECONDS, choices
 from formats import formats, searches
 from measure import BUILD, MAKE_INPUTS, MODELS, PEERS, ROOT, TENON, Bench, geomean, processor, python, quiet, rank_correlation
 
@@ -293,7 +293,8 @@ def profile(bench: Bench, o) -> None:
 
 def pick_choices(bench: Bench, o) -> None:
     path_of = lambda name: filled(name) if name in ZOO else made("nets.py", BUILD / "nets", name)[0]
-    choices(bench, rows(ZOO + NETS, o.names), path_of, o.alternatives, o.threads or [1], o.top)
+    choices(bench, rows(ZOO + NETS, o.names), path_of, o.alternatives, o.threads or [1],
+            (o.rounds or TURNS, o.seconds or TURN_SECONDS), o.top)
 
 
 # ---- formats ---------------------------------------------------------------------------------------------------
