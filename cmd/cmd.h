@@ -51,7 +51,7 @@ typedef struct {
     const char *json_file, *trace;
     const char *html, *profile_file; /* inspect */
     const char *why;                 /* explain */
-    const char *must_fuse, *keep;
+    const char *must_fuse, *keep, *weights, *weights_keep;
     bool profile;
     bool json, clear, help;
 } Options;

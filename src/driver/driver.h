@@ -35,6 +35,7 @@ typedef struct {
     int64_t state_rows;      /* of a state that grows, at most; 0: no bound */
     bool explain_formats;
     int32_t weights_growth;          /* percent that constants may grow by for transform domains */
+    const char *weights, *weights_keep;      /* "int4,group=32": weights of products in fewer bits, but for these; NULL: as they are */
     bool exact;                      /* convolutions are summed as the model says: no transform domains */
     const char *prefix;      /* of --emit c: the model is found through PREFIX_manifest(); NULL: tenon */
     bool example;            /* of --emit c: a program that uses it, too */

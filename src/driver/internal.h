@@ -170,6 +170,10 @@ bool states_declare(Job *j);                         /* those that --state says,
 bool states_in_place(Job *j);                        /* those that can grow in place do */
 const char *states_order(const Job *j, bool output, uint32_t i);     /* how input or output i lies, if it is a state's; or NULL */
 
+/* ---- narrow.c: weights in fewer bits ---- */
+
+bool weights_narrow(Job *j);                         /* as --weights says */
+
 /* ---- domains.c: convolutions in a transform domain ---- */
 
 void domains_begin(Prices *prices);                  /* who stays until the domains are chosen */

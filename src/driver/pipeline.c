@@ -160,7 +160,7 @@ stage_dce(Job *j)
 static bool
 stage_lower(Job *j)
 {
-    return replace_graph(j, graph_map(j->graph, lower, NULL)) && states_in_place(j);
+    return replace_graph(j, graph_map(j->graph, lower, NULL)) && states_in_place(j) && weights_narrow(j);
 }
 
 static bool

@@ -197,9 +197,9 @@ nest_contraction(Ctx *c, const Nest *n, Contraction *out)
 typedef struct {
     bool (*known)(void *user, uint32_t slot);
     void *user;
-    AxisSet axes;                    /* of the factor */
-    const Scalar *found;
-    bool ok;
+    AxisSet axes;                    /* of all reads */
+    const Scalar *widest;
+    bool again, ok;                  /* another one varies with as many axes */
 } ConstantRead;
 
 static void
@@ -209,17 +209,20 @@ see_read(void *user, const Scalar *s)
 
     if (s->op == S_REDUCE || s->op == S_AT || (s->op == S_LOAD && (!r->known(r->user, s->u.load.slot) || s->u.load.outside)))
         r->ok = false;
-    if (s->op == S_LOAD && s->axes == r->axes) {
-        r->ok = r->ok && !r->found;
-        r->found = s;
-    }
+    if (s->op != S_LOAD)
+        return;
+    r->axes |= s->axes;
+    int more = r->widest ? __builtin_popcountll(s->axes) - __builtin_popcountll(r->widest->axes) : 1;
+    r->again = more == 0 || (more < 0 && r->again);
+    if (more > 0)
+        r->widest = s;
 }
 
 const Scalar *
 nest_constant_read(Ctx *c, const Scalar *factor, bool (*known)(void *user, uint32_t slot), void *user)
 {
-    ConstantRead r = { known, user, factor->axes, NULL, true };
+    ConstantRead r = { .known = known, .user = user, .ok = true };
 
     scalar_visit(c, factor, see_read, &r);
-    return r.ok ? r.found : NULL;
+    return r.ok && r.widest && !r.again && r.widest->axes == r.axes ? r.widest : NULL;
 }

@@ -158,8 +158,9 @@ typedef struct {
 /* The column side is the one that has the innermost axis of write 0. False: not a contraction. */
 bool nest_contraction(Ctx *c, const Nest *n, Contraction *out);
 
-/* Of a factor made of constants alone, `known` by their slots: the read that varies with all its axes, once. What else it
- * reads are scales and zero points of blocks. NULL: there is none. */
+/* Of a factor made of constants alone, `known` by their slots: the read that varies with all axes that any read of it varies
+ * with, once. What else it reads are scales and zero points of blocks. An axis may be in none: it counts the elements that share
+ * what is read. NULL: there is no such read. */
 const Scalar *nest_constant_read(Ctx *c, const Scalar *factor, bool (*known)(void *user, uint32_t slot), void *user);
 
 /* Box of an input that a box of outputs needs: for each dimension of the read, lowest index and

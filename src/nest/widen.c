@@ -7,7 +7,7 @@
 #include "nest/walk.h"
 
 enum { LEAST_BYTES = 1 << 16,        /* less is not worth a nest's trouble: all of it stays in a near cache */
-       MOST_CODE = 8 };              /* instructions a point, reads among them: a value of more is worth its memory */
+       MOST_CODE = 12 };             /* instructions a point, reads among them: a value of more is worth its memory */
 
 bool
 nest_widens(Ctx *c, const Nest *n, int64_t stored)

@@ -22,4 +22,16 @@ Graph *rewrite_ports(const Graph *g, uint32_t n, const PortOrder *port);
  * its dimensions have another order than before, is order[i] of state i [g->state.n] afterwards; else NULL. */
 Graph *rewrite_states(const Graph *g, const uint8_t **order);
 
+/* In a graph of nests, constants that products multiply by are stored in fewer bits: see narrow.c. */
+typedef struct {
+    DType dtype;                     /* BF16, F16, I8, I4 */
+    int64_t group;                   /* elements of integers that share a scale; 0: all of a sum */
+    bool (*keep)(void *user, const char *name, const char *origin);  /* a constant, and the node that reads it */
+    void *user;
+    Text *report;                    /* a line for each: its name, and its errors or why it is kept */
+    uint32_t tensors, kept;          /* out, added to */
+    int64_t bytes_before, bytes_after;
+} Narrowing;
+Graph *rewrite_narrow(const Graph *g, Narrowing *how);
+
 #endif

@@ -268,11 +268,28 @@ dimension_of(const Scalar *s, uint32_t axis)
     return -1;
 }
 
+static void
+add_axes(void *user, const Scalar *s)
+{
+    *(AxisSet *)user |= s->op == S_LOAD ? s->axes : 0;
+}
+
+AxisSet
+cut_unread(Ctx *c, const Contraction *k)
+{
+    AxisSet read = 0;
+
+    scalar_visit(c, k->b, add_axes, &read);
+    return k->sum & ~read;
+}
+
 /* Sums as the operand that slides lies in memory, neighbours innermost: channels behind a window where they are last, the
- * window behind channels where those are first. Other operands are walked as the nest says. */
+ * window behind channels where those are first. Other operands are walked as the nest says; elements that share what is read of
+ * them last. */
 static uint32_t
 sums_in_memory_order(Low *l, const Contraction *k, uint32_t *sum)
 {
+    AxisSet shared = cut_unread(l->c, k);
     const Scalar *slides = NULL, *operand[2] = { k->a, k->b };
     AxisSet parallel = nest_axes_of_kind(l->n, AXIS_PARALLEL);
     uint32_t n = axis_list(k->sum, sum);
@@ -288,6 +305,12 @@ sums_in_memory_order(Low *l, const Contraction *k, uint32_t *sum)
             uint32_t t = sum[j];
             sum[j] = sum[j - 1];
             sum[j - 1] = t;
+        }
+    for (uint32_t i = n; i-- > 0; )
+        for (uint32_t j = i; j + 1 < n && shared >> sum[j] & 1 && !(shared >> sum[j + 1] & 1); j++) {
+            uint32_t t = sum[j];
+            sum[j] = sum[j + 1];
+            sum[j + 1] = t;
         }
     return n;
 }

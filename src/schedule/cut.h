@@ -21,6 +21,8 @@ typedef struct {
 } Cut;
 
 bool cut_contraction(Low *l, Cut *out);
+/* The sums that no read of the columns' factor varies with: they count elements that share what is read. They are the last. */
+AxisSet cut_unread(Ctx *c, const Contraction *k);
 
 /* How the constants lie that a factor of a part is made of, as tiles of `width` points of the last `run` axes of the list are read:
  * [outer…, tile // width, sums…, tile % width]. Lines `lay …`; NULL: it is made of something else, or its dimensions are not such

@@ -25,16 +25,19 @@ write_panels(const Thin *g, const char *part, int64_t vectors, int64_t panels)
     const char *rows = axis_names(w, 0, cut->row, cut->nrow), *sums = axis_names(w, 0, cut->sum, cut->nsum);
     const char *batch = axis_names(w, 0, cut->batch, cut->nbatch), *outer = axis_names(w, 0, cut->col, cut->ncol - cut->col_run);
     const char *cols = axis_names(w, 0, cut->col + cut->ncol - cut->col_run, cut->col_run);
+    /* Elements that share what is read of them are made side by side. */
+    bool shared = cut->nsum > 1 && cut_unread(w->c, &cut->k) >> cut->sum[cut->nsum - 1] & 1;
+    const char *each = shared ? axis_name(w, 0, cut->sum[cut->nsum - 1]) : "", *walked = axis_names(w, 0, cut->sum, cut->nsum - shared);
 
     if (!lay)
         return;
     text_printf(&t, "%sorder %s %s %s %s %s\nfuse %s -> j_\n", lay, batch, outer, rows, cols, sums, cols);
     text_printf(&t, "split j_ by %lld -> jp jv exact\nsplit jv by %lld -> jr %s exact\nsplit jp by %lld -> jt jq exact\n",
                 (long long)(vectors * g->lanes), (long long)g->lanes, g->lane, (long long)panels);
-    text_printf(&t, "order %s %s jt %s %s jq jr %s\nfuse %s %s jt -> task\nhold %s at task -> acc reg\n", batch, outer, sums, rows, g->lane, batch, outer, part);
-    text_printf(&t, "run %s jq jr unroll\nrun %s vector\n", rows, g->lane);
+    text_printf(&t, "order %s %s jt %s %s jq jr %s %s\nfuse %s %s jt -> task\nhold %s at task -> acc reg\n", batch, outer, walked, rows, each, g->lane, batch, outer, part);
+    text_printf(&t, "run %s jq jr %s unroll\nrun %s vector\n", rows, each, g->lane);
     if (g->rows > 1)                                 /* a row of columns is read once for all rows */
-        text_printf(&t, "stage rhs at %s -> col reg of jq jr\n", axis_name(w, 0, cut->sum[cut->nsum - 1]));
+        text_printf(&t, "stage rhs at %s -> col reg of jq jr %s\n", axis_name(w, 0, cut->sum[cut->nsum - 1 - shared]), each);
     text_add(&t, "run task parallel\n");
     write_program(w, &t);
 }

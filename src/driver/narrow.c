@@ -1,0 +1,121 @@
+/* narrow: the weights of products in fewer bits, as users ask for it.
+ *
+ *   --weights int4,group=32 --weights-keep 'lm_head*'
+ *
+ * What is kept is named by the constant, or by the node that multiplies by it; * and ? stand for anything.
+ */
+#include "driver/internal.h"
+
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LEAST_GROUP = 8, MOST_GROUP = 1 << 20, INT4_GROUP = 32 };
+
+typedef struct { const char *text; bool met; } Keep;
+typedef struct { Job *j; VEC(Keep) keep; Narrowing how; Text lines; } Wanted;
+
+static const struct { const char *name; DType dtype; } width[] = { { "bf16", DT_BF16 }, { "f16", DT_F16 }, { "int8", DT_I8 }, { "int4", DT_I4 } };
+
+static bool
+refuse(Job *j, const char *why)
+{
+    return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path }, "--weights %s: %s", j->o->weights, why);
+}
+
+/* "int4,group=32" */
+static bool
+read_how(Job *j, Narrowing *how)
+{
+    const char *text = j->o->weights, *comma = strchr(text, ',');
+    size_t n = comma ? (size_t)(comma - text) : strlen(text);
+
+    for (size_t i = 0; i < sizeof width / sizeof *width; i++)
+        if (strlen(width[i].name) == n && !memcmp(width[i].name, text, n))
+            how->dtype = width[i].dtype;
+    if (how->dtype == DT_NONE)
+        return refuse(j, "bf16, f16, int8 and int4 are possible, and ,group=N behind the last two");
+    how->group = how->dtype == DT_I4 ? INT4_GROUP : 0;
+    if (!comma)
+        return true;
+    if (dtype_is_float(how->dtype))
+        return refuse(j, "floats have no scales, so they have no groups");
+    char *end = NULL;
+    long long group = strncmp(comma, ",group=", 7) ? 0 : strtoll(comma + 7, &end, 10);
+    if (!end || end == comma + 7 || *end || group < LEAST_GROUP || group > MOST_GROUP)
+        return refuse(j, arena_printf(j->arena, "behind the comma group=N is possible, with N from %d to %d elements that share a scale", LEAST_GROUP, MOST_GROUP));
+    how->group = group;
+    return true;
+}
+
+/* The name between the quotes of `Conv "layer1.0/conv"`. */
+static bool
+origin_fits(const char *pattern, const char *origin, Arena *a)
+{
+    const char *from = origin ? strchr(origin, '"') : NULL, *to = from ? strrchr(origin, '"') : NULL;
+
+    return from && to > from && !fnmatch(pattern, arena_printf(a, "%.*s", (int)(to - from - 1), from + 1), 0);
+}
+
+static bool
+is_kept(void *user, const char *name, const char *origin)
+{
+    Wanted *w = user;
+    bool kept = false;
+
+    for (uint32_t i = 0; i < w->keep.n; i++)
+        if (!fnmatch(w->keep.at[i].text, name, 0) || origin_fits(w->keep.at[i].text, origin, w->j->arena))
+            kept = w->keep.at[i].met = true;
+    return kept;
+}
+
+static Graph *
+narrow(void *user, const Graph *g)
+{
+    return rewrite_narrow(g, &((Wanted *)user)->how);
+}
+
+static void
+tell(const Wanted *w)
+{
+    const Job *j = w->j;
+    const Narrowing *how = &w->how;
+    Text t = { .arena = j->arena };
+
+    text_printf(&t, "weights as %s: %u tensor%s, ", j->o->weights, how->tensors, how->tensors == 1 ? "" : "s");
+    text_size(&t, how->bytes_before);
+    text_add(&t, " are ");
+    text_size(&t, how->bytes_after);
+    text_add(&t, "; error of all elements as a share of them (of squares), and the largest as a share of the largest\n");
+    text_add(&t, text_str(&w->lines));
+    if (j->o->print)
+        j->o->print(j->o->user, text_str(&t));
+}
+
+bool
+weights_narrow(Job *j)
+{
+    Wanted w = { .j = j, .lines = { .arena = j->arena } };
+
+    if (j->o->weights_keep && !j->o->weights)
+        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path }, "--weights-keep %s: nothing is narrowed without --weights", j->o->weights_keep);
+    if (!j->o->weights)
+        return true;
+    if (!read_how(j, &w.how))
+        return false;
+    for (const char *at = j->o->weights_keep; at && *at; at += strcspn(at, ","), at += *at == ',')
+        VEC_PUSH(j->arena, &w.keep, ((Keep){ arena_printf(j->arena, "%.*s", (int)strcspn(at, ","), at), false }));
+    w.how.keep = is_kept;
+    w.how.user = &w;
+    w.how.report = &w.lines;
+    Graph *g = graph_map(j->graph, narrow, &w);
+    if (!g)
+        return false;
+    for (uint32_t i = 0; i < w.keep.n; i++)
+        if (!w.keep.at[i].met)
+            return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path }, "--weights-keep %s: no product's weight is called so, nor an operator "
+                              "that has one; leave --weights-keep out to see their names", w.keep.at[i].text);
+    j->graph = g;
+    tell(&w);
+    return true;
+}

@@ -1,0 +1,210 @@
+/* narrow: the constants that products multiply by, in fewer bits than the model stores them in.
+ *
+ *     %y = product(%x, %w)                     %w f32, constant
+ *
+ * becomes
+ *
+ *     %w.narrow = nest(%w.stored, %w.scale)    o[k, n] = f32(stored[k, n]) * scale[k // 32, n]
+ *     %y = product(%x, %w.narrow)
+ *
+ * with %w.stored in bf16, f16, or integers of 8 or 4 bits. A nest of constants that takes more memory than they do is not folded,
+ * but put into those that read it (nest_widens): from here on it is as if the model had come so. Nobody is asked for the
+ * name of an operator: a weight is what one factor of a sum of products reads. What is read otherwise, such as an embedding,
+ * row by row, stays as it is, and so do biases, what is too small to matter, and what the user wants kept.
+ *
+ * Integers have a scale for all elements that meet in one sum, or for groups of them along the longest dimension that is
+ * summed over. Of four bits two neighbours along it share a byte: the trips of a sum that reads them are two then, and both
+ * are made of one load.
+ */
+#include "rewrite/rewrite.h"
+
+#include "rewrite/quantise.h"
+
+typedef struct {
+    Narrowing *how;
+    const Graph *from;
+    Graph *to;
+    Map made;                        /* of constants: value and dimension of groups -> the value in `to` */
+} Narrow;
+
+static const char *
+remark(const Narrow *m, ValueId v, const char *what)
+{
+    (void)text_printf(m->how->report, "  %-48s kept: %s\n", m->from->value.at[v].name, what);
+    m->how->kept++;
+    return NULL;
+}
+
+/* The dimension d of the read is one axis that is summed over. */
+static bool
+is_summed(const Scalar *load, uint32_t d, AxisSet sum)
+{
+    Var v;
+
+    return expr_is_var(load->u.load.at[d], &v) && v.kind == VAR_AXIS && sum >> v.id & 1;
+}
+
+/* Groups divide the dimension where they can be made to by being smaller, by less than half: the nest has them as an axis then. */
+static int64_t
+group_of(int64_t extent, int64_t wanted)
+{
+    if (wanted >= extent)
+        return extent;
+    for (int64_t g = wanted; 2 * g > wanted; g--)
+        if (extent % g == 0 && (g % 2 == 0 || wanted % 2))
+            return g;
+    return wanted;
+}
+
+/* False: no dimension is summed over. */
+static bool
+plan_of(const Narrowing *how, const Scalar *load, AxisSet sum, const Type *t, int64_t *extent, Quantising *q)
+{
+    *q = (Quantising){ .dtype = how->dtype, .rank = t->rank, .extent = extent, .dim = t->rank };
+    for (uint32_t d = 0; d < t->rank; d++) {
+        if (!expr_const(t->dim[d], &extent[d]) || extent[d] < 1)
+            return false;
+        q->summed[d] = is_summed(load, d, sum);
+        if (q->summed[d] && (q->dim == t->rank || extent[d] > extent[q->dim]))
+            q->dim = d;
+    }
+    if (q->dim == t->rank)
+        return false;
+    q->group = how->group && !dtype_is_float(how->dtype) ? group_of(extent[q->dim], how->group) : 0;
+    q->packed = how->dtype == DT_I4 && extent[q->dim] % 2 == 0;
+    return true;
+}
+
+static const Type *
+type_of_extents(Ctx *c, DType t, uint32_t rank, const int64_t *extent)
+{
+    const Expr *dim[TN_MAX_RANK];
+    uint32_t n = 0;
+
+    for (uint32_t d = 0; d < rank; d++)
+        if (extent[d])
+            dim[n++] = expr_int(c, extent[d]);
+    return type_new(c, t, n, dim);
+}
+
+/* f32(stored) * scale, of the tensor's own axes. Of a pair it is written as u*s - 8*s, one multiply-add where s is at hand. */
+static const Nest *
+widening(Ctx *c, const Quantising *q, const Type *whole, const Type *stored, const Type *scales)
+{
+    NestBuilder b = nest_begin(c, "weights");
+    const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK], *scale_at[TN_MAX_RANK];
+    uint32_t slot = nest_in(&b, "w", stored), scale = scales ? nest_in(&b, "s", scales) : 0, out = nest_out(&b, "o", whole), n = 0;
+
+    nest_axes_of(&b, whole, axis);
+    for (uint32_t d = 0; d < q->rank; d++) {
+        at[d] = q->packed && d == q->dim ? expr_div(c, axis[d], expr_int(c, 2)) : axis[d];
+        if (!q->summed[d])
+            scale_at[n++] = axis[d];
+        else if (d == q->dim && q->group)
+            scale_at[n++] = expr_div(c, axis[d], expr_int(c, q->group));
+    }
+    const Scalar *w = nest_load(&b, slot, at), *v;
+    const Scalar *s = scales ? scalar_cast(c, DT_F32, nest_load(&b, scale, scale_at)) : NULL;
+    if (q->packed) {
+        const Expr *shift = expr_scale(c, expr_mod(c, axis[q->dim], expr_int(c, 2)), 4);
+        const Scalar *bits = scalar_2(c, S_SHR, scalar_cast(c, DT_I32, w), scalar_cast(c, DT_I32, scalar_index(c, shift)));
+        const Scalar *u = scalar_cast(c, DT_F32, scalar_2(c, S_AND, bits, scalar_int(c, DT_I32, 15)));
+        v = scalar_2(c, S_SUB, scalar_2(c, S_MUL, u, s), scalar_2(c, S_MUL, scalar_float(c, DT_F32, 8), s));
+    } else {
+        w = dtype_is_float(q->dtype) ? w : scalar_cast(c, DT_I32, w);
+        v = scalar_cast(c, DT_F32, w);
+        v = s ? scalar_2(c, S_MUL, v, s) : v;
+    }
+    nest_write(&b, out, axis, v);
+    return nest_finish(&b);
+}
+
+/* The narrow value of constant v, which `load` reads; 0: it stays as it is. */
+static ValueId
+narrow_value(Narrow *m, ValueId v, const Scalar *load, AxisSet sum, Sym origin)
+{
+    Ctx *c = m->to->ctx;
+    const Value *value = &m->from->value.at[v];
+    const Type *t = value->type, *scales = NULL;
+    int64_t extent[TN_MAX_RANK], of[TN_MAX_RANK], before, bytes, scale_bytes = 0;
+    Quantising q;
+    QuantisingError error;
+    uint64_t known;
+
+    if (!type_static_bytes(t, &before) || !plan_of(m->how, load, sum, t, extent, &q))
+        return 0;
+    uint64_t key = (uint64_t)v * TN_MAX_RANK + q.dim;
+    if (map_get(&m->made, key, &known))
+        return (ValueId)known;
+    map_put(&m->made, key, 0);
+    quantise_stored(&q, of);
+    const Type *stored = type_of_extents(c, q.packed ? DT_U8 : q.dtype, q.rank, of);
+    quantise_scales(&q, of);
+    if (!dtype_is_float(q.dtype))
+        scales = type_of_extents(c, q.group ? DT_BF16 : DT_F32, q.rank, of);
+    const Nest *nest = widening(c, &q, t, stored, scales);
+    if (!nest || !type_static_bytes(stored, &bytes) || (scales && !type_static_bytes(scales, &scale_bytes)) || !nest_widens(c, nest, bytes + scale_bytes))
+        return 0;
+    if (m->how->keep(m->how->user, value->name, origin))
+        return remark(m, v, "--weights-keep names it"), 0;
+    Arena *scratch = arena_child(m->to->arena);
+    void *data = arena_alloc(m->to->arena, (size_t)bytes), *scale = scales ? arena_alloc(m->to->arena, (size_t)scale_bytes) : NULL;
+    bool fits = quantise(scratch, &q, value->data, scales ? scales->dtype : DT_NONE, data, scale, &error);
+    arena_free(scratch);
+    if (!fits)
+        return remark(m, v, arena_printf(m->to->arena, "it has elements that %s does not hold", dtype_info[q.dtype].name)), 0;
+    ValueId io[3];
+    uint32_t n = 0;
+    io[n++] = graph_const(m->to, sym_printf(c, "%s.stored", value->name), stored, data);
+    if (scales)
+        io[n++] = graph_const(m->to, sym_printf(c, "%s.scale", value->name), scales, scale);
+    io[n] = graph_value(m->to, sym_printf(c, "%s.narrow", value->name), t);
+    graph_call_nest(m->to, nest, (Loc){ 0 }, sym_printf(c, "weights \"%s\"", value->name), io, io + n);
+    m->how->tensors++;
+    m->how->bytes_before += before;
+    m->how->bytes_after += bytes + scale_bytes;
+    text_printf(m->how->report, "  %-48s %8.2e %8.2e\n", value->name, error.relative, error.largest);
+    map_put(&m->made, key, io[n]);
+    return io[n];
+}
+
+/* The node again, each constant factor of its product in its narrow form. */
+static void
+copy_node(Narrow *m, NodeId id, ValueId *map)
+{
+    const Graph *from = m->from;
+    const Node *n = &from->node.at[id];
+    Contraction k;
+
+    if (n->callee != CALL_NEST || !nest_contraction(from->ctx, n->nest, &k) || k.reduce->dtype != DT_F32) {
+        graph_copy_node(m->to, from, id, map);
+        return;
+    }
+    const Scalar *factor[] = { k.a, k.b };
+    ValueId value[2] = { 0 }, before[2];
+    for (int i = 0; i < 2; i++) {
+        ValueId v = factor[i]->op == S_LOAD && !factor[i]->u.load.outside && factor[i]->u.load.slot < n->in.count ? node_in(from, n, factor[i]->u.load.slot) : 0;
+        ValueId narrow = v && from->value.at[v].data && from->value.at[v].type->dtype == DT_F32 ? narrow_value(m, v, factor[i], k.sum, n->origin) : 0;
+        if (!narrow)
+            continue;
+        value[i] = v;
+        before[i] = map[v];
+        map[v] = narrow;
+    }
+    graph_copy_node(m->to, from, id, map);
+    for (int i = 1; i >= 0; i--)
+        if (value[i])
+            map[value[i]] = before[i];
+}
+
+Graph *
+rewrite_narrow(const Graph *from, Narrowing *how)
+{
+    ValueId *map;
+    Narrow m = { .how = how, .from = from, .to = graph_rebuild(from, &map), .made = { .arena = from->arena } };
+
+    for (NodeId n = 1; n < from->node.n; n++)
+        copy_node(&m, n, map);
+    graph_finish(m.to, from, map);
+    return m.to;
+}
