@@ -16,10 +16,14 @@ format_may_change(const Graph *g, NodeId n)
 {
     const Kernel *k = g->node.at[n].callee == CALL_KERNEL ? g->node.at[n].kernel : NULL;
 
-    if (!k || k->tree.list.n || k->schedule || k->npart != 1)
+    if (!k || k->tree.list.n || k->schedule)
         return false;
-    const Nest *nest = k->part[0].nest;
-    return nest->nwrite == 1 && nest->write[0].combiner == COMB_NONE && !nest_axes_of_kind(nest, AXIS_SCAN) && !nest_leaves_gaps(nest);
+    for (uint32_t p = 0; p < k->npart; p++) {
+        const Nest *nest = k->part[p].nest;
+        if (nest->nwrite != 1 || nest->write[0].combiner != COMB_NONE || nest_axes_of_kind(nest, AXIS_SCAN) || nest_leaves_gaps(nest))
+            return false;
+    }
+    return k->npart > 0;
 }
 
 static const char *
@@ -34,8 +38,6 @@ why_not(const Formats *f, NodeId n)
         return "made or read by an operator that is no loop";
     if (k->tree.list.n || k->schedule)
         return "made or read by a kernel that has a schedule already";
-    if (k->npart != 1)
-        return "made or read by a kernel of several parts, such as a normalisation";
     return "made or read by a kernel that walks an axis in order, or writes where data say";
 }
 
@@ -238,6 +240,22 @@ channels_last(Arena *a, uint32_t rank)
     return order;
 }
 
+/* Does the order leave the elements where they are? It moves dimensions of one point alone. */
+static bool
+moves_nothing(const Type *t, const uint8_t *order)
+{
+    uint32_t before = 0;
+
+    for (uint32_t d = 0; d < t->rank; d++) {
+        if (expr_is(t->dim[order[d]], 1))
+            continue;
+        if (order[d] < before)
+            return false;
+        before = order[d];
+    }
+    return true;
+}
+
 static void
 add_variable(Formats *f, ValueId v, const uint8_t *pin)
 {
@@ -248,7 +266,10 @@ add_variable(Formats *f, ValueId v, const uint8_t *pin)
         x.order[0] = order_is_plain(rank, pin) ? NULL : pin;
         x.pinned = true;
     } else if (f->wish->how == FORMAT_SEARCH || f->wish->how == FORMAT_GREEDY) {
-        x.n += orders_of(f, rank, x.order + 1);
+        const uint8_t *list[MAX_ORDERS];
+        for (uint32_t i = 0, n = orders_of(f, rank, list); i < n; i++)
+            if (!moves_nothing(f->g->value.at[v].type, list[i]))
+                x.order[x.n++] = list[i];
     } else if (f->wish->how == FORMAT_CHANNELS_LAST && rank > 2) {
         x.order[x.n++] = channels_last(f->arena, rank);
     }

@@ -48,22 +48,41 @@ format_cost(const Formats *f, NodeId n, const uint32_t *choice)
 
 /* ---- which arguments lie alike --------------------------------------------------------------------------- */
 
-/* Which inputs lie as the output does, [nin]: a product's operands lie as they like, two values of other kernels as well, and
- * what has no choice. */
+static bool
+has_choice(const Formats *f, ValueId v)
+{
+    return f->var[v] && f->size[f->var[v] - 1] > 1;
+}
+
+/* The argument that others lie as: the output; of several parts the first with a choice, if that has none. */
+static uint32_t
+leader(const Formats *f, NodeId n)
+{
+    const Kernel *k = f->g->node.at[n].kernel;
+    uint32_t b = 0;
+
+    if (k->npart == 1 || has_choice(f, format_argument(f, n, k->nin)))
+        return k->nin;
+    while (b < k->nin + k->nout && !has_choice(f, format_argument(f, n, b)))
+        b++;
+    return b < k->nin + k->nout ? b : k->nin;
+}
+
+/* Which arguments lie as the leader does, [nin + nout]: a product's operands lie as they like, two values of other kernels as well,
+ * and what has no choice. */
 static const bool *
-tied_inputs(const Formats *f, NodeId n, uint32_t nvar)
+tied_arguments(const Formats *f, NodeId n, uint32_t nvar)
 {
     const Kernel *k = f->g->node.at[n].kernel;
     const Part *part = &k->part[0];
-    bool *tied = NEW_ARRAY(f->arena, bool, k->nin + 1);
+    uint32_t lead = leader(f, n);
+    bool *tied = NEW_ARRAY(f->arena, bool, k->nin + k->nout), free = has_choice(f, format_argument(f, n, lead));
     Contraction view;
-    bool product = nest_contraction(f->ctx, part->nest, &view);
-    uint32_t rank = k->buffer.at[k->nin].type->rank, out = f->var[format_argument(f, n, k->nin)];
+    bool product = k->npart == 1 && nest_contraction(f->ctx, part->nest, &view);
 
-    for (uint32_t b = 0; b < k->nin; b++) {
-        uint32_t x = f->var[format_argument(f, n, b)];
-        tied[b] = (product || nvar > 2) && x && out && f->size[x - 1] > 1 && f->size[out - 1] > 1 && k->buffer.at[b].type->rank == rank;
-    }
+    for (uint32_t b = 0; b < k->nin + k->nout; b++)
+        tied[b] = (product || nvar > 2) && free && b != lead && has_choice(f, format_argument(f, n, b))
+                  && k->buffer.at[b].type->rank == k->buffer.at[lead].type->rank;
     for (int i = 0; i < 2 && product; i++) {
         const Scalar *s = i ? view.b : view.a;
         if (s->op == S_LOAD && part->buffer[s->u.load.slot] < k->nin)
@@ -82,9 +101,9 @@ static bool
 is_allowed(const Formats *f, NodeId n, const bool *tied, const uint32_t *choice)
 {
     const Kernel *k = f->g->node.at[n].kernel;
-    const uint8_t *lies = format_order(f, format_argument(f, n, k->nin), choice);
+    const uint8_t *lies = format_order(f, format_argument(f, n, leader(f, n)), choice);
 
-    for (uint32_t b = 0; b < k->nin; b++)
+    for (uint32_t b = 0; b < k->nin + k->nout; b++)
         if (tied[b] && !same_order(k->buffer.at[b].type->rank, format_order(f, format_argument(f, n, b), choice), lies))
             return false;
     return true;
@@ -130,7 +149,7 @@ table_of(Formats *f, NodeId n, uint32_t nvar, const uint32_t *var, uint32_t *cho
     for (uint32_t i = 0; i < nvar; i++)
         entries *= f->size[var[i]];
     double *cost = NEW_ARRAY(f->arena, double, entries);
-    const bool *tied = tied_inputs(f, n, nvar);
+    const bool *tied = tied_arguments(f, n, nvar);
     for (uint64_t at = 0; at < entries; at++) {
         uint64_t rest = at;
         for (uint32_t i = nvar; i-- > 0; rest /= f->size[var[i]])

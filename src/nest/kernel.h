@@ -107,8 +107,8 @@ const Expr *kernel_scratch_bytes(Ctx *c, const Kernel *k);   /* of one worker: a
 bool kernel_same(const Kernel *a, const Kernel *b);
 uint64_t kernel_hash(const Kernel *k);
 
-/* A kernel of one part, not scheduled yet, whose arguments lie in other orders (nest_permute): order [nin + nout], NULL: as
- * it is. */
+/* A kernel, not scheduled yet, whose arguments lie in other orders (nest_permute): order [nin + nout], NULL: as it is. What lies
+ * between its parts stays as it is. */
 Kernel *kernel_permute(Ctx *c, Arena *a, const Kernel *k, const uint8_t *const *order);
 
 /* ---- variants ------------------------------------------------------------------------------------- */

@@ -210,8 +210,9 @@ const Nest *nest_relayout(Ctx *c, const Nest *n, uint32_t slot, const Format *fo
 /* Parameter `slot` lies with its dimensions in another order: dimension d of what is read or written there is the old
  * order[d]. */
 const Nest *nest_permute(Ctx *c, const Nest *n, uint32_t slot, const uint8_t *order);
-/* Parallel axes in the order in which the first write's dimensions name them; n itself where they are, or an axis is ragged. */
-const Nest *nest_axes_as_written(Ctx *c, const Nest *n);
+/* Parallel axes behind the first `kept` in the order in which the first write's dimensions name them; n itself where they are, or
+ * an axis is ragged. */
+const Nest *nest_axes_as_written(Ctx *c, const Nest *n, uint32_t kept);
 /* The same axes, reads and values with a dimension of the outputs for every axis that writes are placed by:
  * o[4*j + k] to 12 elements becomes o[j, k] to 3 by 4, which lie the same in memory. n itself where each
  * dimension is one axis already. */

@@ -76,7 +76,7 @@ written_at(const Nest *n, uint32_t axis)
 }
 
 const Nest *
-nest_axes_as_written(Ctx *c, const Nest *n)
+nest_axes_as_written(Ctx *c, const Nest *n, uint32_t kept)
 {
     uint32_t place[NEST_MAX_AXES], sorted[NEST_MAX_AXES], count = 0;
     Binding bind[NEST_MAX_AXES];
@@ -88,7 +88,7 @@ nest_axes_as_written(Ctx *c, const Nest *n)
         if (n->axis[k].kind == AXIS_PARALLEL) {
             place[count] = k;
             uint32_t i = count++;
-            for (; i > 0 && written_at(n, sorted[i - 1]) > written_at(n, k); i--)
+            for (; i > kept && written_at(n, sorted[i - 1]) > written_at(n, k); i--)
                 sorted[i] = sorted[i - 1];
             sorted[i] = k;
         }
@@ -113,22 +113,33 @@ nest_axes_as_written(Ctx *c, const Nest *n)
 
 /* ---- kernels --------------------------------------------------------------------------------------------- */
 
+/* The part with the arguments that it reads and writes in their orders; those of the axes that all parts share stay where they are. */
+static const Nest *
+permute_part(Ctx *c, const Kernel *k, const Part *part, const uint8_t *const *order)
+{
+    const Nest *n = part->nest;
+    uint32_t nparam = n->nin + n->nout;
+
+    for (uint32_t i = 0; i < nparam && n; i++)
+        if (part->buffer[i] < k->nin + k->nout && order[part->buffer[i]])
+            n = nest_permute(c, n, i, order[part->buffer[i]]);
+    return n && n != part->nest ? nest_axes_as_written(c, n, k->npart > 1 ? k->shared : 0) : n;
+}
+
 Kernel *
 kernel_permute(Ctx *c, Arena *a, const Kernel *k, const uint8_t *const *order)
 {
     Kernel *to = arena_copy(a, k, sizeof *k);
-    Part *part = arena_copy(a, k->part, sizeof *k->part);
-    uint32_t nparam = part->nest->nin + part->nest->nout;
+    Part *part = arena_copy(a, k->part, k->npart * sizeof *k->part);
 
     to->buffer.at = arena_copy(a, k->buffer.at, k->buffer.n * sizeof *k->buffer.at);
     to->buffer.cap = k->buffer.n;
     to->part = part;
-    for (uint32_t i = 0; i < nparam && part->nest; i++)
-        if (order[part->buffer[i]])
-            part->nest = nest_permute(c, part->nest, i, order[part->buffer[i]]);
+    for (uint32_t p = 0; p < k->npart; p++)
+        if (!(part[p].nest = permute_part(c, k, &k->part[p], order)))
+            return NULL;
     for (uint32_t b = 0; b < k->nin + k->nout; b++)
         if (order[b])
             to->buffer.at[b].type = type_permuted(c, k->buffer.at[b].type, order[b]);
-    part->nest = part->nest ? nest_axes_as_written(c, part->nest) : NULL;
-    return part->nest ? to : NULL;
+    return to;
 }

@@ -107,7 +107,7 @@ grow(Graph *g, const Graph *from, const State *s, const Growth *w, const uint8_t
     ValueId *in = NEW_ARRAY(g->arena, ValueId, n->in.count + 1), part[2];
     uint32_t nin = 0;
 
-    nest = nest ? nest_axes_as_written(g->ctx, nest) : NULL;
+    nest = nest ? nest_axes_as_written(g->ctx, nest, 0) : NULL;
     if (!nest)
         return 0;
     for (uint32_t i = 0; i < n->in.count; i++)
