@@ -166,7 +166,7 @@ is_before(const Order *a, const Order *b)
 
 /* The candidates of a rank beside the plain one, the most wanted first; the number of them. */
 static uint32_t
-orders_of(const Formats *f, uint32_t rank, const uint8_t **list)
+orders_of(const Formats *f, uint32_t rank, const Layout **list)
 {
     const Order *best[MAX_ORDERS];
     uint32_t n = 0;
@@ -186,43 +186,68 @@ orders_of(const Formats *f, uint32_t rank, const uint8_t **list)
         best[at] = o;
     }
     for (uint32_t i = 0; i < n; i++)
-        list[i] = best[i]->dim;
+        list[i] = layout_of_order(f->arena, rank, best[i]->dim);
     return n;
 }
 
 /* ---- variables ------------------------------------------------------------------------------------------- */
 
-/* An order that a format of the text says, if it is one. */
-static const uint8_t *
-order_of_format(Arena *a, const Format *format, uint32_t rank)
+static double
+number_of(const Scalar *constant)
 {
-    uint8_t *order = NEW_ARRAY(a, uint8_t, rank + 1);
-    uint32_t seen = 0;
+    double v;
 
-    for (uint32_t p = 0; p < format->npart && format->npart == rank; p++) {
-        const FormatPart *part = &format->part[p];
-        if (part->div != 1 || part->mod != 0)
-            return NULL;
-        order[p] = part->dim;
-        seen |= 1u << part->dim;
-    }
-    return format->npart == rank && seen == (1u << rank) - 1 ? order : NULL;
+    if (!dtype_is_float(constant->dtype))
+        return (double)constant->u.bits;
+    memcpy(&v, &constant->u.bits, sizeof v);
+    return v;
 }
 
-/* The order that somebody said value v is to have, or NULL. False with a diagnostic. */
+/* What reads of value v say is beyond it, where they say it is a number. The first of them; 0: nobody says. */
+static double
+beyond(const Formats *f, ValueId v)
+{
+    Arena *scratch = arena_child(f->arena);
+    double said = 0;
+
+    for (uint32_t i = f->users.first[v + 1]; i-- > f->users.first[v]; ) {
+        NodeId n = f->users.node[i];
+        const Kernel *k = f->g->node.at[n].kernel;
+        for (uint32_t p = k->npart; p-- > 0; ) {
+            Accesses reads = nest_accesses(f->ctx, scratch, k->part[p].nest);
+            for (uint32_t r = reads.n; r-- > 0; ) {
+                const Scalar *load = reads.at[r].load, *outside = load->u.load.outside;
+                uint32_t buffer = k->part[p].buffer[load->u.load.slot];
+                if (buffer < k->nin && format_argument(f, n, buffer) == v && outside && outside->op == S_CONST)
+                    said = number_of(outside);
+            }
+        }
+    }
+    arena_free(scratch);
+    return said;
+}
+
+/* How somebody said value v is to lie, or NULL. False with a diagnostic. */
 static bool
-pinned_order(Formats *f, ValueId v, const uint8_t **order)
+pinned_layout(Formats *f, ValueId v, const Layout **layout)
 {
     Value *value = &f->g->value.at[v];
     uint32_t rank = value->type->rank;
+    Layout *own = NEW(f->arena, Layout);
 
-    *order = NULL;
-    if (value->format && !value->data && !(*order = order_of_format(f->arena, value->format, rank)))
-        return diag_error(&f->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "%%%s is to lie in a format that is no order of its dimensions; between kernels values can "
-                          "lie in orders such as [0, 2, 3, 1]", value->name);
+    *layout = NULL;
+    if (value->format && !value->data) {
+        *own = (Layout){ .format = *value->format, .rank = (uint8_t)rank };
+        if (value->format->npart > TN_MAX_RANK || !format_tiles(value->format, rank))
+            return diag_error(&f->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "%%%s is to lie in a format that does not have each of its dimensions once; values can "
+                              "lie in formats such as [0, 2, 3, 1] or [0, 1/16, 2, 3, 1%%16], of at most %d parts", value->name, TN_MAX_RANK);
+        *layout = own;
+    }
     for (uint32_t i = 0; i < f->wish->npin; i++)
-        if (!strcmp(f->wish->pin[i].value, value->name))
-            *order = f->wish->pin[i].order;
+        if (!strcmp(f->wish->pin[i].value, value->name)) {
+            *own = *f->wish->pin[i].layout;
+            *layout = own;
+        }
     return true;
 }
 
@@ -240,40 +265,23 @@ channels_last(Arena *a, uint32_t rank)
     return order;
 }
 
-/* Does the order leave the elements where they are? It moves dimensions of one point alone. */
-static bool
-moves_nothing(const Type *t, const uint8_t *order)
-{
-    uint32_t before = 0;
-
-    for (uint32_t d = 0; d < t->rank; d++) {
-        if (expr_is(t->dim[order[d]], 1))
-            continue;
-        if (order[d] < before)
-            return false;
-        before = order[d];
-    }
-    return true;
-}
-
 static void
-add_variable(Formats *f, ValueId v, const uint8_t *pin)
+add_variable(Formats *f, ValueId v, const Layout *pin)
 {
     uint32_t rank = f->g->value.at[v].type->rank;
     Variable x = { .value = v, .name = f->g->value.at[v].name, .n = 1 };
 
     if (pin) {
-        x.order[0] = order_is_plain(rank, pin) ? NULL : pin;
+        Layout *filled = arena_copy(f->arena, pin, sizeof *pin);
+        filled->fill = beyond(f, v);
+        x.layout[0] = layout_is_plain(pin) ? NULL : filled;
         x.pinned = true;
     } else if (f->wish->how == FORMAT_SEARCH || f->wish->how == FORMAT_GREEDY) {
-        const uint8_t *list[MAX_ORDERS];
-        for (uint32_t i = 0, n = orders_of(f, rank, list); i < n; i++)
-            if (!moves_nothing(f->g->value.at[v].type, list[i]))
-                x.order[x.n++] = list[i];
+        x.n += orders_of(f, rank, x.layout + 1);
     } else if (f->wish->how == FORMAT_CHANNELS_LAST && rank > 2) {
-        x.order[x.n++] = channels_last(f->arena, rank);
+        x.layout[x.n++] = layout_of_order(f->arena, rank, channels_last(f->arena, rank));
     }
-    if (x.n > 1 || x.order[0])
+    if (x.n > 1 || x.layout[0])
         VEC_PUSH(f->arena, &f->variable, x);
 }
 
@@ -304,11 +312,11 @@ format_candidates(Formats *f)
             propose_of(f, n);
     for (ValueId v = 1; v < f->g->value.n; v++) {
         const char *why = format_fixed(f, v);
-        const uint8_t *pin;
-        if (!pinned_order(f, v, &pin))
+        const Layout *pin;
+        if (!pinned_layout(f, v, &pin))
             return false;
         if (why && pin)
-            return diag_error(&f->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--format %s: no other order is possible, the value is %s", f->g->value.at[v].name, why);
+            return diag_error(&f->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--format %s: it lies as it does, the value is %s", f->g->value.at[v].name, why);
         if (!why)
             add_variable(f, v, pin);
         if (!f->g->value.at[v].data)
