@@ -74,7 +74,7 @@ static const Row rows[] = {
     { "fuse",        0,   COMPILING, TAKES_TEXT,  FIELD(fuse),       "HOW",     "which nests become one kernel: greedy (default), dp (exact), tvm, dnnf, none" },
     { "must-fuse",   0,   COMPILING, TAKES_TEXT,  FIELD(must_fuse),  "A,B",     "with --fuse dp: these two in one kernel, by names of operators or values" },
     { "keep",        0,   COMPILING, TAKES_TEXT,  FIELD(keep),       "V",       "value V stays in memory between kernels, as an output does" },
-    { "formats",     0,   COMPILING, TAKES_TEXT,  FIELD(formats),    "HOW",     "how values between kernels lie: search (fastest, default), greedy, nchw, nhwc, none" },
+    { "formats",     0,   COMPILING, TAKES_TEXT,  FIELD(formats),    "HOW",     "how values between kernels lie: search (fastest, default), layouts (blocks and room too), greedy, nchw, nhwc, none" },
     { "format",      0,   COMPILING, TAKES_PAIR,  FIELD(format),     "V=nhwc",  "value V between kernels lies so; 0,2,3,1; nchw16c: in blocks; nhwc+h1w1: with room; repeat for more" },
     { "io-format",   0,   COMPILING, TAKES_PAIR,  FIELD(io_format),  "X=nhwc",  "input or output X comes so: a camera's frame needs no transposing; or 0,2,3,1" },
     { "state",       0,   COMPILING, TAKES_PAIR,  FIELD(state),      "X=Y",     "input X is output Y of the run before, kept in between: 'past.*=present.*'" },

@@ -14,7 +14,7 @@ static const Loc nowhere;
 bool
 formats_how(const char *text, FormatHow *how)
 {
-    static const char *const name[] = { "search", "greedy", "nchw", "nhwc", "none" };
+    static const char *const name[] = { "search", "layouts", "greedy", "nchw", "nhwc", "none" };
 
     for (uint32_t i = 0; i < sizeof name / sizeof *name; i++)
         if (!strcmp(text, name[i])) {
@@ -201,7 +201,7 @@ formats_between(Job *j)
     domains_begin(&prices);
     for (uint32_t i = 0; i < all.n; i++) {
         choose_note(&prices);
-        FormatWish wish = { how, j->o->nformat, pin, { price, again, &(Asked){ &prices, all.at[i] } }, j->o->explain_formats ? &explain : NULL };
+        FormatWish wish = { how, machine_lanes(&j->machine, DT_F32), j->o->nformat, pin, { price, again, &(Asked){ &prices, all.at[i] } }, j->o->explain_formats ? &explain : NULL };
         if (j->o->explain_formats && all.n > 1)
             text_printf(&explain, "%s@%s\n\n", i ? "\n" : "", all.at[i]->name);
         if (!format_values(all.at[i], j->arena, &wish, &remarks))

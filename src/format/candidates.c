@@ -203,28 +203,53 @@ number_of(const Scalar *constant)
     return v;
 }
 
-/* What reads of value v say is beyond it, where they say it is a number. The first of them; 0: nobody says. */
-static double
+/* What reads of a value say is beyond it, where they say it is a number, and how far beyond they reach. */
+typedef struct { bool said; double fill; int64_t before[TN_MAX_RANK], after[TN_MAX_RANK]; } Beyond;
+
+static void
+reach(const Formats *f, const Nest *n, const Scalar *load, Arena *scratch, Beyond *b)
+{
+    Ranges ranges = nest_ranges(scratch, n);
+    const Type *t = n->param[load->u.load.slot].type;
+
+    for (uint32_t d = 0; d < t->rank; d++) {
+        int64_t before = expr_bounds(f->ctx, &ranges, load->u.load.at[d]).lo;
+        const Expr *over = expr_simplify(f->ctx, &ranges, expr_sub(f->ctx, load->u.load.at[d], expr_offset(f->ctx, t->dim[d], -1)));
+        int64_t after = expr_bounds(f->ctx, &ranges, over).hi;
+        before = before < 0 && before >= -MOST_ROOM ? -before : 0;
+        after = after > 0 && after <= MOST_ROOM ? after : 0;
+        b->before[d] = before > b->before[d] ? before : b->before[d];
+        b->after[d] = after > b->after[d] ? after : b->after[d];
+    }
+}
+
+/* The first who reads it says what; who says the same is heard about how far. */
+static Beyond
 beyond(const Formats *f, ValueId v)
 {
     Arena *scratch = arena_child(f->arena);
-    double said = 0;
+    Beyond b = { 0 };
 
-    for (uint32_t i = f->users.first[v + 1]; i-- > f->users.first[v]; ) {
+    for (uint32_t i = f->users.first[v]; i < f->users.first[v + 1]; i++) {
         NodeId n = f->users.node[i];
         const Kernel *k = f->g->node.at[n].kernel;
-        for (uint32_t p = k->npart; p-- > 0; ) {
+        for (uint32_t p = 0; p < k->npart; p++) {
             Accesses reads = nest_accesses(f->ctx, scratch, k->part[p].nest);
-            for (uint32_t r = reads.n; r-- > 0; ) {
+            for (uint32_t r = 0; r < reads.n; r++) {
                 const Scalar *load = reads.at[r].load, *outside = load->u.load.outside;
                 uint32_t buffer = k->part[p].buffer[load->u.load.slot];
-                if (buffer < k->nin && format_argument(f, n, buffer) == v && outside && outside->op == S_CONST)
-                    said = number_of(outside);
+                if (buffer >= k->nin || format_argument(f, n, buffer) != v || !outside || outside->op != S_CONST)
+                    continue;
+                if (!b.said)
+                    b.fill = number_of(outside);
+                b.said = true;
+                if (b.fill == number_of(outside))
+                    reach(f, k->part[p].nest, load, scratch, &b);
             }
         }
     }
     arena_free(scratch);
-    return said;
+    return b;
 }
 
 /* How somebody said value v is to lie, or NULL. False with a diagnostic. */
@@ -265,6 +290,53 @@ channels_last(Arena *a, uint32_t rank)
     return order;
 }
 
+/* The order with as much room around it as its readers reach. */
+static const Layout *
+with_room(const Formats *f, uint32_t rank, const Layout *order, const Beyond *b)
+{
+    static const uint8_t plain[TN_MAX_RANK] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 };
+    Layout *l = NEW(f->arena, Layout);
+
+    *l = order ? *order : *layout_of_order(f->arena, rank, plain);
+    memcpy(l->before, b->before, sizeof l->before);
+    memcpy(l->after, b->after, sizeof l->after);
+    l->fill = b->fill;
+    return l;
+}
+
+/* As the model says, with dimension 1 in blocks of a vector; NULL: a vector does not divide it. */
+static const Layout *
+in_blocks(const Formats *f, const Type *t)
+{
+    uint32_t block = f->wish->block;
+    FormatPart *part = NEW_ARRAY(f->arena, FormatPart, TN_MAX_RANK);
+    Layout *l = NEW(f->arena, Layout);
+
+    if (t->rank < 3 || t->rank == TN_MAX_RANK || block < 2 || expr_divisible(f->ctx, NULL, t->dim[1], block) != YES)
+        return NULL;
+    for (uint8_t d = 0; d < t->rank; d++)
+        part[d] = (FormatPart){ d, d == 1 ? block : 1, 0 };
+    part[t->rank] = (FormatPart){ 1, 1, block };
+    *l = (Layout){ .rank = t->rank, .format = { t->rank + 1u, part } };
+    return l;
+}
+
+static void
+add_layouts(const Formats *f, ValueId v, Variable *x)
+{
+    const Type *t = f->g->value.at[v].type;
+    Beyond b = beyond(f, v);
+    const Layout *blocks = in_blocks(f, t);
+    bool reaches = false;
+
+    for (uint32_t d = 0; d < t->rank; d++)
+        reaches |= b.before[d] || b.after[d];
+    for (uint32_t i = 0, orders = x->n; reaches && i < orders; i++)
+        x->layout[x->n++] = with_room(f, t->rank, x->layout[i], &b);
+    if (blocks)
+        x->layout[x->n++] = blocks;
+}
+
 static void
 add_variable(Formats *f, ValueId v, const Layout *pin)
 {
@@ -273,11 +345,13 @@ add_variable(Formats *f, ValueId v, const Layout *pin)
 
     if (pin) {
         Layout *filled = arena_copy(f->arena, pin, sizeof *pin);
-        filled->fill = beyond(f, v);
+        filled->fill = beyond(f, v).fill;
         x.layout[0] = layout_is_plain(pin) ? NULL : filled;
         x.pinned = true;
-    } else if (f->wish->how == FORMAT_SEARCH || f->wish->how == FORMAT_GREEDY) {
+    } else if (f->wish->how == FORMAT_SEARCH || f->wish->how == FORMAT_LAYOUTS || f->wish->how == FORMAT_GREEDY) {
         x.n += orders_of(f, rank, x.layout + 1);
+        if (f->wish->how == FORMAT_LAYOUTS)
+            add_layouts(f, v, &x);
     } else if (f->wish->how == FORMAT_CHANNELS_LAST && rank > 2) {
         x.layout[x.n++] = layout_of_order(f->arena, rank, channels_last(f->arena, rank));
     }

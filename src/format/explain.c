@@ -54,7 +54,7 @@ print_head(const Formats *f, const FormatFound *found, Text *t)
     text_add(t, " by the prices of their schedules; ");
     text_seconds(t, found->plain * 1e-12);
     text_add(t, " if nothing were changed");
-    if (f->wish->how == FORMAT_SEARCH) {
+    if (f->wish->how == FORMAT_SEARCH || f->wish->how == FORMAT_LAYOUTS) {
         format_greedy(f, choice);
         text_add(t, ", and if each kernel chose for itself ");
         text_seconds(t, format_cost_of_all(f, choice) * 1e-12);

@@ -6,6 +6,8 @@
 #include "nest/layout.h"
 
 enum { MAX_ORDERS = 2,               /* candidates beside the model's own order, of a rank: those that most products propose */
+       MAX_LAYOUTS = 2 * MAX_ORDERS + 2,         /* and with blocks, and with room around each order */
+       MOST_ROOM = 16,               /* elements on one side that are a candidate */
        MAX_SCOPE = 10 };             /* values of one kernel that are asked in all combinations; with more the kernel's lie as they are */
 
 typedef struct { uint8_t rank, dim[TN_MAX_RANK]; uint32_t votes; } Order;
@@ -15,7 +17,7 @@ typedef struct {
     ValueId value;
     Sym name;
     uint32_t n;                      /* choices */
-    const Layout *layout[MAX_ORDERS + 1];        /* of each choice; NULL: the model's own */
+    const Layout *layout[MAX_LAYOUTS + 1];        /* of each choice; NULL: the model's own */
     bool pinned;                     /* somebody said it: there is one choice */
 } Variable;
 

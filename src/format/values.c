@@ -33,6 +33,7 @@ choose(const Formats *f, uint32_t *choice)
 
     switch (f->wish->how) {
     case FORMAT_SEARCH:
+    case FORMAT_LAYOUTS:
         return format_search(f->arena, &(FormatProblem){ f->variable.n, f->size, f->factor.n, f->factor.at, 0 }, choice);
     case FORMAT_CHANNELS_LAST:
         r = search_for_last(f, choice);
