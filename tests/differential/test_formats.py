@@ -48,7 +48,7 @@ def layout(model, *words):
     return text, dict(re.findall(r"^  %(\w+): (\S+\[.*?\])", text, re.M))
 
 
-@pytest.mark.parametrize("words", [[], ["--formats", "greedy"], ["--formats", "nchw"], ["--formats", "nhwc"], ["--formats", "none"],
+@pytest.mark.parametrize("words", [[], ["--formats", "layouts"], ["--formats", "greedy"], ["--formats", "nchw"], ["--formats", "nhwc"], ["--formats", "none"],
                                    ["--format", "b=nhwc"], ["--format", "b=3,0,2,1", "--format", "c=nwch", "--formats", "none"],
                                    ["--format", "b=nchw16c"], ["--format", "b=nchw5c+h1w1", "--format", "g=nchw8c"], ["--format", "b=nhwc+h1w1", "--cc", "clang"],
                                    ["--io-format", "x=nhwc"], ["--io-format", "x=nhwc", "--io-format", "y=cwnh", "--formats", "nhwc"],
@@ -119,6 +119,17 @@ def window(out, of, how="sum", outside="0", n="2", c="6", h="7", w="9"):
 
 
 ROOM, BLOCKS, BOTH = "nhwc+h1w1", "nchw4c", "nchw4c+h1w1"
+
+
+def test_normalisations_have_a_choice(tmp_path):
+    """A kernel of several parts, over rows that they share: what it reads and writes may lie otherwise, but not in blocks of the rows."""
+    path = tmp_path / "m.tn"
+    path.write_text(graph_of(window("%a", "%x") + "\n  %b: f32[2, 6, 7, 9] = softmax(%a) {axis = 3}\n" + window("%z", "%b")))
+    text, types = layout(path, "--format", "a=nhwc", "--format", "b=whcn")
+    assert len(re.findall(r"^      part ", text.split("softmax", 1)[1].split("%z:")[0], re.M)) > 1 and types["b"] == "f32[9, 7, 6, 2]"
+    for pins in (["a=nhwc"], ["a=whcn", "b=nhwc"], ["a=nchw4c+h1w1", "b=whcn"], ["a=nchw4w", "b=nchw2w+w1"]):
+        assert "agrees" in tenon("verify", path, *[word for pin in pins for word in ("--format", pin)])
+    assert "cannot run with it lying so" in tenon("compile", path, "--stop-after=layout", "--format", "b=nchw3c", fails=True)
 
 
 @pytest.mark.parametrize("how", [ROOM, BLOCKS, BOTH, "nchw+h0:2w1", "0,1/4,2/2,3,2%2,1%4+1:1:2,3:3"])
