@@ -247,9 +247,11 @@ typedef struct TnCompileOptions {
     int32_t example;                 /* with emit "c" 1: write NAME-main.c too, a program that runs the model */
     const char *nests;               /* a file of nests, which nodes may name as their operators; NULL: none */
     int64_t seed;                    /* of random operators that have none of their own; 0: each follows from its name alone */
-    const char *formats;             /* "search" (default): values between kernels lie as all kernels together are fastest; "greedy":
-                                        as each kernel by itself is; "nchw", "nhwc": all alike; "none": as the model says */
-    const TnOrder *format; int32_t nformat;          /* values between kernels that are to lie so, whatever it costs */
+    const char *formats;             /* "search" (default): values between kernels lie as all kernels together are fastest; "layouts":
+                                        in blocks or with room too; "greedy": as each kernel by itself is; "nchw", "nhwc": all
+                                        alike; "none": as the model says */
+    const TnOrder *format; int32_t nformat;          /* values between kernels that are to lie so, whatever it costs: "nhwc",
+                                        "nchw16c" in blocks, "nhwc+h1w1" with room around */
     const TnOrder *io_format; int32_t nio_format;    /* inputs and outputs that lie otherwise than the model says: "nhwc" frames */
     int32_t explain_formats;         /* 1: print for each value between kernels its order, why, and what the second best would cost */
     int32_t exact;                   /* 1: convolutions are summed as the model says, never in a transform domain (Winograd) */

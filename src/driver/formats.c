@@ -1,8 +1,8 @@
 /* formats: what users say of formats, and the stage that chooses the rest.
  *
  *   --io-format x=nhwc     input x comes with channels last; so the model has an input of that type from the beginning
- *   --format VALUE=nhwc    a value between kernels is to lie so, whatever it costs
- *   %v: f32[…] as [0, 2, 3, 1] = …     the same in a text
+ *   --format VALUE=nhwc    a value between kernels is to lie so, whatever it costs; nchw16c: in blocks; nhwc+h1w1: with room around it
+ *   %v: f32[…] as [0, 2, 3, 1] = …     the same in a text, but for room
  *   --formats HOW          who chooses the rest
  */
 #include "driver/internal.h"
@@ -14,7 +14,7 @@ static const Loc nowhere;
 bool
 formats_how(const char *text, FormatHow *how)
 {
-    static const char *const name[] = { "search", "greedy", "nchw", "nhwc", "none" };
+    static const char *const name[] = { "search", "layouts", "greedy", "nchw", "nhwc", "none" };
 
     for (uint32_t i = 0; i < sizeof name / sizeof *name; i++)
         if (!strcmp(text, name[i])) {
@@ -142,17 +142,26 @@ not_in_memory(Job *j, const GraphList *all, const char *what)
 }
 
 static bool
+bad_layout(Job *j, const DriverOrder *o, const Type *type)
+{
+    return diag_error(&j->ctx->diags, DIAG_USAGE, nowhere, "--format %s=%s: %s is %s, and \"%s\" is no layout of its %u dimensions, in at most %d parts. Give an "
+                      "order such as %s%s", o->value, o->order, o->value, type_str(j->ctx, type), o->order, type->rank, TN_MAX_RANK, order_examples(type->rank),
+                      type->rank == 4 ? ", one with blocks such as nchw16c or 0,1/16,2,3,1%16, or one with room around it such as nhwc+h1w1 or 0,2,3,1+2:1,3:1"
+                                      : ", one with blocks such as 0,1/16,1%16 of rank 2, or one with room around it such as 0,1+1:1");
+}
+
+static bool
 read_pins(Job *j, const GraphList *all, FormatPin *pin)
 {
     for (uint32_t i = 0; i < j->o->nformat; i++) {
         const DriverOrder *o = &j->o->format[i];
         const Value *v = find_value(all, o->value);
-        uint8_t *order = NEW_ARRAY(j->arena, uint8_t, TN_MAX_RANK);
+        Layout *layout = NEW(j->arena, Layout);
         if (!v)
             return not_in_memory(j, all, arena_printf(j->arena, "--format %s=%s", o->value, o->order));
-        if (!order_read(o->order, v->type->rank, order))
-            return bad_order(j, "--format", o, v->type);
-        pin[i] = (FormatPin){ o->value, order };
+        if (!layout_read(j->arena, o->order, v->type->rank, layout))
+            return bad_layout(j, o, v->type);
+        pin[i] = (FormatPin){ o->value, layout };
     }
     for (uint32_t i = 0; i < j->wished.n; i++)
         if (!find_value(all, j->wished.at[i]))
@@ -192,7 +201,7 @@ formats_between(Job *j)
     domains_begin(&prices);
     for (uint32_t i = 0; i < all.n; i++) {
         choose_note(&prices);
-        FormatWish wish = { how, j->o->nformat, pin, { price, again, &(Asked){ &prices, all.at[i] } }, j->o->explain_formats ? &explain : NULL };
+        FormatWish wish = { how, machine_lanes(&j->machine, DT_F32), j->o->nformat, pin, { price, again, &(Asked){ &prices, all.at[i] } }, j->o->explain_formats ? &explain : NULL };
         if (j->o->explain_formats && all.n > 1)
             text_printf(&explain, "%s@%s\n\n", i ? "\n" : "", all.at[i]->name);
         if (!format_values(all.at[i], j->arena, &wish, &remarks))

@@ -166,7 +166,7 @@ is_before(const Order *a, const Order *b)
 
 /* The candidates of a rank beside the plain one, the most wanted first; the number of them. */
 static uint32_t
-orders_of(const Formats *f, uint32_t rank, const uint8_t **list)
+orders_of(const Formats *f, uint32_t rank, const Layout **list)
 {
     const Order *best[MAX_ORDERS];
     uint32_t n = 0;
@@ -186,43 +186,93 @@ orders_of(const Formats *f, uint32_t rank, const uint8_t **list)
         best[at] = o;
     }
     for (uint32_t i = 0; i < n; i++)
-        list[i] = best[i]->dim;
+        list[i] = layout_of_order(f->arena, rank, best[i]->dim);
     return n;
 }
 
 /* ---- variables ------------------------------------------------------------------------------------------- */
 
-/* An order that a format of the text says, if it is one. */
-static const uint8_t *
-order_of_format(Arena *a, const Format *format, uint32_t rank)
+static double
+number_of(const Scalar *constant)
 {
-    uint8_t *order = NEW_ARRAY(a, uint8_t, rank + 1);
-    uint32_t seen = 0;
+    double v;
 
-    for (uint32_t p = 0; p < format->npart && format->npart == rank; p++) {
-        const FormatPart *part = &format->part[p];
-        if (part->div != 1 || part->mod != 0)
-            return NULL;
-        order[p] = part->dim;
-        seen |= 1u << part->dim;
-    }
-    return format->npart == rank && seen == (1u << rank) - 1 ? order : NULL;
+    if (!dtype_is_float(constant->dtype))
+        return (double)constant->u.bits;
+    memcpy(&v, &constant->u.bits, sizeof v);
+    return v;
 }
 
-/* The order that somebody said value v is to have, or NULL. False with a diagnostic. */
+/* What reads of a value say is beyond it, where they say it is a number, and how far beyond they reach. */
+typedef struct { bool said; double fill; int64_t before[TN_MAX_RANK], after[TN_MAX_RANK]; } Beyond;
+
+static void
+reach(const Formats *f, const Nest *n, const Scalar *load, Arena *scratch, Beyond *b)
+{
+    Ranges ranges = nest_ranges(scratch, n);
+    const Type *t = n->param[load->u.load.slot].type;
+
+    for (uint32_t d = 0; d < t->rank; d++) {
+        int64_t before = expr_bounds(f->ctx, &ranges, load->u.load.at[d]).lo;
+        const Expr *over = expr_simplify(f->ctx, &ranges, expr_sub(f->ctx, load->u.load.at[d], expr_offset(f->ctx, t->dim[d], -1)));
+        int64_t after = expr_bounds(f->ctx, &ranges, over).hi;
+        before = before < 0 && before >= -MOST_ROOM ? -before : 0;
+        after = after > 0 && after <= MOST_ROOM ? after : 0;
+        b->before[d] = before > b->before[d] ? before : b->before[d];
+        b->after[d] = after > b->after[d] ? after : b->after[d];
+    }
+}
+
+/* The first who reads it says what; who says the same is heard about how far. */
+static Beyond
+beyond(const Formats *f, ValueId v)
+{
+    Arena *scratch = arena_child(f->arena);
+    Beyond b = { 0 };
+
+    for (uint32_t i = f->users.first[v]; i < f->users.first[v + 1]; i++) {
+        NodeId n = f->users.node[i];
+        const Kernel *k = f->g->node.at[n].kernel;
+        for (uint32_t p = 0; p < k->npart; p++) {
+            Accesses reads = nest_accesses(f->ctx, scratch, k->part[p].nest);
+            for (uint32_t r = 0; r < reads.n; r++) {
+                const Scalar *load = reads.at[r].load, *outside = load->u.load.outside;
+                uint32_t buffer = k->part[p].buffer[load->u.load.slot];
+                if (buffer >= k->nin || format_argument(f, n, buffer) != v || !outside || outside->op != S_CONST)
+                    continue;
+                if (!b.said)
+                    b.fill = number_of(outside);
+                b.said = true;
+                if (b.fill == number_of(outside))
+                    reach(f, k->part[p].nest, load, scratch, &b);
+            }
+        }
+    }
+    arena_free(scratch);
+    return b;
+}
+
+/* How somebody said value v is to lie, or NULL. False with a diagnostic. */
 static bool
-pinned_order(Formats *f, ValueId v, const uint8_t **order)
+pinned_layout(Formats *f, ValueId v, const Layout **layout)
 {
     Value *value = &f->g->value.at[v];
     uint32_t rank = value->type->rank;
+    Layout *own = NEW(f->arena, Layout);
 
-    *order = NULL;
-    if (value->format && !value->data && !(*order = order_of_format(f->arena, value->format, rank)))
-        return diag_error(&f->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "%%%s is to lie in a format that is no order of its dimensions; between kernels values can "
-                          "lie in orders such as [0, 2, 3, 1]", value->name);
+    *layout = NULL;
+    if (value->format && !value->data) {
+        *own = (Layout){ .format = *value->format, .rank = (uint8_t)rank };
+        if (value->format->npart > TN_MAX_RANK || !format_tiles(value->format, rank))
+            return diag_error(&f->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "%%%s is to lie in a format that does not have each of its dimensions once; values can "
+                              "lie in formats such as [0, 2, 3, 1] or [0, 1/16, 2, 3, 1%%16], of at most %d parts", value->name, TN_MAX_RANK);
+        *layout = own;
+    }
     for (uint32_t i = 0; i < f->wish->npin; i++)
-        if (!strcmp(f->wish->pin[i].value, value->name))
-            *order = f->wish->pin[i].order;
+        if (!strcmp(f->wish->pin[i].value, value->name)) {
+            *own = *f->wish->pin[i].layout;
+            *layout = own;
+        }
     return true;
 }
 
@@ -240,40 +290,72 @@ channels_last(Arena *a, uint32_t rank)
     return order;
 }
 
-/* Does the order leave the elements where they are? It moves dimensions of one point alone. */
-static bool
-moves_nothing(const Type *t, const uint8_t *order)
+/* The order with as much room around it as its readers reach. */
+static const Layout *
+with_room(const Formats *f, uint32_t rank, const Layout *order, const Beyond *b)
 {
-    uint32_t before = 0;
+    static const uint8_t plain[TN_MAX_RANK] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 };
+    Layout *l = NEW(f->arena, Layout);
 
-    for (uint32_t d = 0; d < t->rank; d++) {
-        if (expr_is(t->dim[order[d]], 1))
-            continue;
-        if (order[d] < before)
-            return false;
-        before = order[d];
-    }
-    return true;
+    *l = order ? *order : *layout_of_order(f->arena, rank, plain);
+    memcpy(l->before, b->before, sizeof l->before);
+    memcpy(l->after, b->after, sizeof l->after);
+    l->fill = b->fill;
+    return l;
+}
+
+/* As the model says, with dimension 1 in blocks of a vector; NULL: a vector does not divide it. */
+static const Layout *
+in_blocks(const Formats *f, const Type *t)
+{
+    uint32_t block = f->wish->block;
+    FormatPart *part = NEW_ARRAY(f->arena, FormatPart, TN_MAX_RANK);
+    Layout *l = NEW(f->arena, Layout);
+
+    if (t->rank < 3 || t->rank == TN_MAX_RANK || block < 2 || expr_divisible(f->ctx, NULL, t->dim[1], block) != YES)
+        return NULL;
+    for (uint8_t d = 0; d < t->rank; d++)
+        part[d] = (FormatPart){ d, d == 1 ? block : 1, 0 };
+    part[t->rank] = (FormatPart){ 1, 1, block };
+    *l = (Layout){ .rank = t->rank, .format = { t->rank + 1u, part } };
+    return l;
 }
 
 static void
-add_variable(Formats *f, ValueId v, const uint8_t *pin)
+add_layouts(const Formats *f, ValueId v, Variable *x)
+{
+    const Type *t = f->g->value.at[v].type;
+    Beyond b = beyond(f, v);
+    const Layout *blocks = in_blocks(f, t);
+    bool reaches = false;
+
+    for (uint32_t d = 0; d < t->rank; d++)
+        reaches |= b.before[d] || b.after[d];
+    for (uint32_t i = 0, orders = x->n; reaches && i < orders; i++)
+        x->layout[x->n++] = with_room(f, t->rank, x->layout[i], &b);
+    if (blocks)
+        x->layout[x->n++] = blocks;
+}
+
+static void
+add_variable(Formats *f, ValueId v, const Layout *pin)
 {
     uint32_t rank = f->g->value.at[v].type->rank;
     Variable x = { .value = v, .name = f->g->value.at[v].name, .n = 1 };
 
     if (pin) {
-        x.order[0] = order_is_plain(rank, pin) ? NULL : pin;
+        Layout *filled = arena_copy(f->arena, pin, sizeof *pin);
+        filled->fill = beyond(f, v).fill;
+        x.layout[0] = layout_is_plain(pin) ? NULL : filled;
         x.pinned = true;
-    } else if (f->wish->how == FORMAT_SEARCH || f->wish->how == FORMAT_GREEDY) {
-        const uint8_t *list[MAX_ORDERS];
-        for (uint32_t i = 0, n = orders_of(f, rank, list); i < n; i++)
-            if (!moves_nothing(f->g->value.at[v].type, list[i]))
-                x.order[x.n++] = list[i];
+    } else if (f->wish->how == FORMAT_SEARCH || f->wish->how == FORMAT_LAYOUTS || f->wish->how == FORMAT_GREEDY) {
+        x.n += orders_of(f, rank, x.layout + 1);
+        if (f->wish->how == FORMAT_LAYOUTS)
+            add_layouts(f, v, &x);
     } else if (f->wish->how == FORMAT_CHANNELS_LAST && rank > 2) {
-        x.order[x.n++] = channels_last(f->arena, rank);
+        x.layout[x.n++] = layout_of_order(f->arena, rank, channels_last(f->arena, rank));
     }
-    if (x.n > 1 || x.order[0])
+    if (x.n > 1 || x.layout[0])
         VEC_PUSH(f->arena, &f->variable, x);
 }
 
@@ -304,11 +386,11 @@ format_candidates(Formats *f)
             propose_of(f, n);
     for (ValueId v = 1; v < f->g->value.n; v++) {
         const char *why = format_fixed(f, v);
-        const uint8_t *pin;
-        if (!pinned_order(f, v, &pin))
+        const Layout *pin;
+        if (!pinned_layout(f, v, &pin))
             return false;
         if (why && pin)
-            return diag_error(&f->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--format %s: no other order is possible, the value is %s", f->g->value.at[v].name, why);
+            return diag_error(&f->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--format %s: it lies as it does, the value is %s", f->g->value.at[v].name, why);
         if (!why)
             add_variable(f, v, pin);
         if (!f->g->value.at[v].data)

@@ -202,33 +202,52 @@ seconds_with(Ctx *c, Arena *a, const Kernel *k, const void *const *data, FormatD
     return seconds;
 }
 
-double
-format_domain(Ctx *c, Arena *a, const Kernel *k, const void *const *data, FormatDomains *price, double limit, uint32_t *tile)
-{
-    Arena *scratch = arena_child(a);
-    int64_t growth;
-
-    *tile = 0;
-    for (uint32_t i = 0; i < NTILE; i++) {
-        double seconds = seconds_with(c, scratch, k, data, price, tiles[i], limit, &growth);
-        if (seconds >= limit)
-            continue;
-        limit = seconds;
-        *tile = tiles[i];
-    }
-    arena_free(scratch);
-    return *tile ? limit : INFINITY;
-}
-
-/* ---- carrying it out ----------------------------------------------------------------------------------------- */
-
-/* What was found of a node: seconds without a domain, with each tile that is worth it, and the bytes that each takes. */
+/* What was found of a kernel: seconds without a domain, with each tile that is worth it, and the bytes that each takes. */
 typedef struct {
     bool asked;                      /* it has domains */
     double direct, seconds[NTILE];
     int64_t growth[NTILE];
     uint32_t taken;                  /* of tiles, plus 1; 0: none */
 } Found;
+
+static uint32_t
+tile_of(const Found *f)
+{
+    return f->taken ? tiles[f->taken - 1] : 0;
+}
+
+static double
+seconds_taken(const Found *f)
+{
+    return f->taken ? f->seconds[f->taken - 1] : f->direct;
+}
+
+/* Takes the tile of least seconds, below those without one. all: seconds with every tile, not only with those that beat the ones
+ * before. */
+static void
+price_tiles(Ctx *c, Arena *a, const Kernel *k, const void *const *data, FormatDomains *price, bool all, Found *f)
+{
+    Arena *scratch = arena_child(a);
+
+    for (uint32_t i = 0; i < NTILE; i++) {
+        f->seconds[i] = seconds_with(c, scratch, k, data, price, tiles[i], all ? f->direct : seconds_taken(f), &f->growth[i]);
+        if (f->seconds[i] < seconds_taken(f))
+            f->taken = i + 1;
+    }
+    arena_free(scratch);
+}
+
+double
+format_domain(Ctx *c, Arena *a, const Kernel *k, const void *const *data, FormatDomains *price, double limit, uint32_t *tile)
+{
+    Found f = { .direct = limit };
+
+    price_tiles(c, a, k, data, price, false, &f);
+    *tile = tile_of(&f);
+    return f.taken ? seconds_taken(&f) : INFINITY;
+}
+
+/* ---- carrying it out ----------------------------------------------------------------------------------------- */
 
 typedef struct {
     Graph *to;
@@ -295,12 +314,6 @@ add_steps(Carry *x, const Node *n, const Domain *d, const ValueId *value)
     return true;
 }
 
-static uint32_t
-tile_of(const Found *f)
-{
-    return f->taken ? tiles[f->taken - 1] : 0;
-}
-
 static void
 remark(Carry *x, const Domain *d, ValueId v, const Found *f)
 {
@@ -311,7 +324,7 @@ remark(Carry *x, const Domain *d, ValueId v, const Found *f)
         best = f->seconds[i] < f->seconds[best] ? i : best;
     text_add(x->remarks, "; %");
     text_name(x->remarks, x->to->value.at[v].name);
-    double now = f->taken ? f->seconds[f->taken - 1] : f->direct;
+    double now = seconds_taken(f);
     text_add(x->remarks, ": ");
     if (f->taken)
         text_printf(x->remarks, "F(%ux%u, 3x3), ", tile_of(f), tile_of(f));
@@ -342,7 +355,6 @@ kernel_at(const Graph *g, NodeId id, const void ***data, Domain *d)
     return domain_of(g->ctx, k, *data, *tiles, d) ? k : NULL;
 }
 
-/* all: with every tile, not only with those that beat the ones before. */
 static void
 find(const Graph *g, NodeId id, FormatDomains *price, bool all, Found *f)
 {
@@ -358,14 +370,9 @@ find(const Graph *g, NodeId id, FormatDomains *price, bool all, Found *f)
     bool *constant = NEW_ARRAY(scratch, bool, k->nin + 1);
     for (uint32_t i = 0; i < k->nin; i++)
         constant[i] = data[i] != NULL;
-    double direct = price->of(price->user, k, constant), limit;
-    limit = f->direct = direct < 0 ? INFINITY : direct;
-    for (uint32_t i = 0; i < NTILE; i++) {
-        f->seconds[i] = seconds_with(c, scratch, k, data, price, tiles[i], limit, &f->growth[i]);
-        if (f->seconds[i] < (f->taken ? f->seconds[f->taken - 1] : f->direct))
-            f->taken = i + 1;
-        limit = !all && f->seconds[i] < limit ? f->seconds[i] : limit;
-    }
+    double direct = price->of(price->user, k, constant);
+    f->direct = direct < 0 ? INFINITY : direct;
+    price_tiles(c, scratch, k, data, price, all, f);
     arena_free(scratch);
 }
 
@@ -387,7 +394,7 @@ room_of(const Graph *g, const FormatDomains *price)
 static double
 gain_of(const Found *f, uint32_t i, int64_t room)
 {
-    double before = f->taken ? f->seconds[f->taken - 1] : f->direct;
+    double before = seconds_taken(f);
     int64_t more = f->growth[i] - (f->taken ? f->growth[f->taken - 1] : 0);
 
     if (!f->asked || f->seconds[i] >= before || more > room)

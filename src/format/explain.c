@@ -20,7 +20,7 @@ count_changed(const Formats *f, const uint32_t *choice)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < f->variable.n; i++)
-        n += f->variable.at[i].order[choice[i]] != NULL;
+        n += f->variable.at[i].layout[choice[i]] != NULL;
     return n;
 }
 
@@ -30,13 +30,13 @@ format_remark(const Formats *f, const FormatFound *found, Text *t)
     text_printf(t, "; %u of %u values lie in another order than the model's: %.4g ms of kernels instead of %.4g ms\n", count_changed(f, found->choice),
                 f->variable.n, found->cost * 1e-9, found->plain * 1e-9);
     for (ValueId v = 1; v < f->g->value.n; v++) {
-        const uint8_t *order = format_order(f, v, found->choice);
-        if (!order)
+        const Layout *layout = format_layout(f, v, found->choice);
+        if (!layout)
             continue;
         text_add(t, "; %");
         text_name(t, f->g->value.at[v].name);
         text_add(t, ": ");
-        order_print(t, f->g->value.at[v].type->rank, order);
+        layout_print(t, f->g->value.at[v].type->rank, layout);
         text_add(t, "\n");
     }
 }
@@ -54,7 +54,7 @@ print_head(const Formats *f, const FormatFound *found, Text *t)
     text_add(t, " by the prices of their schedules; ");
     text_seconds(t, found->plain * 1e-12);
     text_add(t, " if nothing were changed");
-    if (f->wish->how == FORMAT_SEARCH) {
+    if (f->wish->how == FORMAT_SEARCH || f->wish->how == FORMAT_LAYOUTS) {
         format_greedy(f, choice);
         text_add(t, ", and if each kernel chose for itself ");
         text_seconds(t, format_cost_of_all(f, choice) * 1e-12);
@@ -116,7 +116,7 @@ print_second(const Formats *f, const FormatFound *found, uint32_t x, Text *t)
         return;
     }
     text_add(t, "    second best ");
-    order_print(t, rank_of(f, x), v->order[choice[x]]);
+    layout_print(t, rank_of(f, x), v->layout[choice[x]]);
     text_add(t, ": ");
     text_seconds(t, fabs(other.cost - found->cost) * 1e-12);
     text_printf(t, other.cost >= found->cost ? " more in all (%.2g %%)" : " less in all (%.2g %%)", 100 * fabs(other.cost / found->cost - 1));
@@ -144,13 +144,13 @@ print_values(const Formats *f, const FormatFound *found, Text *t)
         uint32_t x = f->var[v];
         if (!x)
             continue;
-        const uint8_t *order = format_order(f, v, found->choice);
+        const Layout *layout = format_layout(f, v, found->choice);
         text_add(t, "  %");
         text_name(t, value->name);
         text_add(t, ": ");
-        order_print(t, value->type->rank, order);
-        text_add(t, order ? ", " : ", as the model says, ");
-        type_print(t, order ? type_permuted(f->ctx, value->type, order) : value->type);
+        layout_print(t, value->type->rank, layout);
+        text_add(t, layout ? ", " : ", as the model says, ");
+        type_print(t, layout ? layout_type(f->ctx, layout, value->type) : value->type);
         text_add(t, "\n");
         print_second(f, found, x - 1, t);
     }
@@ -159,9 +159,9 @@ print_values(const Formats *f, const FormatFound *found, Text *t)
 /* ---- where the order changes ---------------------------------------------------------------------------------- */
 
 static bool
-same_order(uint32_t rank, const uint8_t *a, const uint8_t *b)
+lie_alike(const Layout *a, const Layout *b)
 {
-    return (!a && order_is_plain(rank, b)) || (!b && order_is_plain(rank, a)) || (a && b && !memcmp(a, b, rank));
+    return (!a && b && layout_is_plain(b)) || (!b && a && layout_is_plain(a)) || layout_same(a, b);
 }
 
 /* What kernel n would take if its output lay as input b does; negative: it is not known. */
@@ -169,11 +169,11 @@ static double
 without_change(const Formats *f, uint32_t factor, uint32_t b, const uint32_t *chosen)
 {
     NodeId n = f->kernel[factor];
-    uint32_t rank = f->g->node.at[n].kernel->buffer.at[b].type->rank, out = f->var[format_argument(f, n, f->g->node.at[n].kernel->nin)];
+    uint32_t out = f->var[format_argument(f, n, f->g->node.at[n].kernel->nin)];
     uint32_t *choice = arena_copy(f->arena, chosen, f->variable.n * sizeof *chosen);
 
     for (uint32_t c = 0; out && c < f->size[out - 1]; c++)
-        if (same_order(rank, f->variable.at[out - 1].order[c], format_order(f, format_argument(f, n, b), chosen))) {
+        if (lie_alike(f->variable.at[out - 1].layout[c], format_layout(f, format_argument(f, n, b), chosen))) {
             choice[out - 1] = c;
             double cost = factor_cost(f, factor, choice);
             return isfinite(cost) ? cost : -1;
@@ -194,11 +194,11 @@ print_change(const Formats *f, const FormatFound *found, uint32_t factor, uint32
     text_printf(t, "  %s reads %%", origin_of(f, n));
     text_name(t, f->g->value.at[from].name);
     text_add(t, " (");
-    order_print(t, rank, format_order(f, from, found->choice));
+    layout_print(t, rank, format_layout(f, from, found->choice));
     text_add(t, ") and writes %");
     text_name(t, f->g->value.at[to].name);
     text_add(t, " (");
-    order_print(t, rank, format_order(f, to, found->choice));
+    layout_print(t, rank, format_layout(f, to, found->choice));
     text_add(t, "): ");
     if (type_static_bytes(f->g->value.at[from].type, &bytes)) {
         text_size(t, bytes);
@@ -227,7 +227,7 @@ print_changes(const Formats *f, const FormatFound *found, Text *t)
             ValueId v = format_argument(f, f->kernel[i], b);
             uint32_t rank = k->buffer.at[b].type->rank;
             if (f->g->value.at[v].data || rank != k->buffer.at[k->nin].type->rank || (!f->var[v] && !f->var[out])
-                || same_order(rank, format_order(f, v, found->choice), format_order(f, out, found->choice)))
+                || lie_alike(format_layout(f, v, found->choice), format_layout(f, out, found->choice)))
                 continue;
             bytes += print_change(f, found, i, b, &lines);
             n++;

@@ -4,6 +4,7 @@
 #ifndef TENON_FORMAT_H
 #define TENON_FORMAT_H
 #include "graph/graph.h"
+#include "type/layout.h"
 
 /* ---- between kernels (values.c) ----------------------------------------------------------------------- */
 
@@ -12,16 +13,18 @@
 typedef double FormatPriced(void *user, NodeId n, const Kernel *k);
 typedef struct { FormatPriced *of; bool (*again)(void *user); void *user; } FormatPrice;
 
-/* Who chooses. The search takes the least sum over all kernels; the others are what it is compared with: each kernel takes
- * what is best for itself alone, its inputs lying as they do; one order for all that can have it; nothing at all. */
-typedef enum { FORMAT_SEARCH, FORMAT_GREEDY, FORMAT_CHANNELS_FIRST, FORMAT_CHANNELS_LAST, FORMAT_NONE } FormatHow;
+/* Who chooses. The search takes the least sum over all kernels, of orders alone, or of layouts, with blocks and room. The others are
+ * what it is compared with: each kernel takes what is best for itself alone, its inputs lying as they do; one order for all that
+ * can have it; nothing at all. */
+typedef enum { FORMAT_SEARCH, FORMAT_LAYOUTS, FORMAT_GREEDY, FORMAT_CHANNELS_FIRST, FORMAT_CHANNELS_LAST, FORMAT_NONE } FormatHow;
 
-/* A value is to lie in an order [its rank]. */
-typedef struct { Sym value; const uint8_t *order; } FormatPin;
+/* A value is to lie so. What stands in its room follows from who reads it. */
+typedef struct { Sym value; const Layout *layout; } FormatPin;
 
 typedef struct {
     FormatHow how;
-    uint32_t npin; const FormatPin *pin;         /* they hold whoever chooses; values whose definition says `as [1, 0]` as well */
+    uint32_t block;                              /* elements of a vector: of blocks that are candidates */
+    uint32_t npin; const FormatPin *pin;         /* they hold whoever chooses; values whose definition says `as [1, 0]` too */
     FormatPrice price;
     Text *explain;                   /* in sentences, for each value and each kernel that reads one order and writes another; NULL: nobody asks */
 } FormatWish;

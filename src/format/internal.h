@@ -3,8 +3,11 @@
 #define TENON_FORMAT_INTERNAL_H
 
 #include "format/format.h"
+#include "nest/layout.h"
 
 enum { MAX_ORDERS = 2,               /* candidates beside the model's own order, of a rank: those that most products propose */
+       MAX_LAYOUTS = 2 * MAX_ORDERS + 2,         /* and with blocks, and with room around each order */
+       MOST_ROOM = 16,               /* elements on one side that are a candidate */
        MAX_SCOPE = 10 };             /* values of one kernel that are asked in all combinations; with more the kernel's lie as they are */
 
 typedef struct { uint8_t rank, dim[TN_MAX_RANK]; uint32_t votes; } Order;
@@ -14,7 +17,7 @@ typedef struct {
     ValueId value;
     Sym name;
     uint32_t n;                      /* choices */
-    const uint8_t *order[MAX_ORDERS + 1];        /* of each choice; NULL: the model's own */
+    const Layout *layout[MAX_LAYOUTS + 1];        /* of each choice; NULL: the model's own */
     bool pinned;                     /* somebody said it: there is one choice */
 } Variable;
 
@@ -45,10 +48,10 @@ bool format_candidates(Formats *f);
 /* ---- price.c ---- */
 
 ValueId format_argument(const Formats *f, NodeId n, uint32_t buffer);
-/* The order of a value under a choice [variable.n]; NULL: as it is. */
-const uint8_t *format_order(const Formats *f, ValueId v, const uint32_t *choice);
+/* How a value lies under a choice [variable.n]; NULL: as it is. */
+const Layout *format_layout(const Formats *f, ValueId v, const uint32_t *choice);
 /* [nin + nout] of node n under a choice. */
-const uint8_t *const *format_orders(const Formats *f, NodeId n, const uint32_t *choice);
+const Layout *const *format_layouts(const Formats *f, NodeId n, const uint32_t *choice);
 /* What kernel node n takes under a choice, INFINITY where it cannot be so. All costs are whole picoseconds: their sums are exact,
  * whatever the order in which they are added. */
 double format_cost(const Formats *f, NodeId n, const uint32_t *choice);

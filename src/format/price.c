@@ -16,22 +16,22 @@ format_argument(const Formats *f, NodeId n, uint32_t buffer)
     return buffer < node->in.count ? node_in(f->g, node, buffer) : node_out(f->g, node, buffer - node->in.count);
 }
 
-const uint8_t *
-format_order(const Formats *f, ValueId v, const uint32_t *choice)
+const Layout *
+format_layout(const Formats *f, ValueId v, const uint32_t *choice)
 {
     uint32_t x = f->var[v];
-    return x ? f->variable.at[x - 1].order[choice[x - 1]] : NULL;
+    return x ? f->variable.at[x - 1].layout[choice[x - 1]] : NULL;
 }
 
-const uint8_t *const *
-format_orders(const Formats *f, NodeId n, const uint32_t *choice)
+const Layout *const *
+format_layouts(const Formats *f, NodeId n, const uint32_t *choice)
 {
     const Kernel *k = f->g->node.at[n].kernel;
-    const uint8_t **order = NEW_ARRAY(f->arena, const uint8_t *, k->nin + k->nout);
+    const Layout **layout = NEW_ARRAY(f->arena, const Layout *, k->nin + k->nout);
 
     for (uint32_t b = 0; b < k->nin + k->nout; b++)
-        order[b] = format_order(f, format_argument(f, n, b), choice);
-    return order;
+        layout[b] = format_layout(f, format_argument(f, n, b), choice);
+    return layout;
 }
 
 double
@@ -39,7 +39,7 @@ format_cost(const Formats *f, NodeId n, const uint32_t *choice)
 {
     const Kernel *k = f->g->node.at[n].kernel;
     Arena *scratch = arena_child(f->arena);
-    const Kernel *to = kernel_permute(f->ctx, scratch, k, format_orders(f, n, choice));
+    const Kernel *to = kernel_lay(f->ctx, scratch, k, format_layouts(f, n, choice));
     double seconds = to ? f->wish->price.of(f->wish->price.user, n, to) : -1;
 
     arena_free(scratch);
@@ -48,20 +48,43 @@ format_cost(const Formats *f, NodeId n, const uint32_t *choice)
 
 /* ---- which arguments lie alike --------------------------------------------------------------------------- */
 
+/* Does the layout leave the elements where they are? It moves dimensions of one point alone. */
+static bool
+moves_nothing(const Type *t, const Layout *l)
+{
+    uint32_t before = 0;
+
+    for (uint32_t p = 0; l && p < l->format.npart; p++) {
+        uint32_t d = l->format.part[p].dim;
+        if (expr_is(t->dim[d], 1))
+            continue;
+        if (d < before)
+            return false;
+        before = d;
+    }
+    return !l || layout_is_order(l);
+}
+
+/* Does it matter for memory which of its layouts the value has? */
 static bool
 has_choice(const Formats *f, ValueId v)
 {
-    return f->var[v] && f->size[f->var[v] - 1] > 1;
+    uint32_t x = f->var[v];
+    bool moved = false;
+
+    for (uint32_t c = 0; x && f->size[x - 1] > 1 && c < f->size[x - 1]; c++)
+        moved |= !moves_nothing(f->g->value.at[v].type, f->variable.at[x - 1].layout[c]);
+    return moved;
 }
 
-/* The argument that others lie as: the output; of several parts the first with a choice, if that has none. */
+/* The argument that others lie as: the output, or the first with a choice if that has none. */
 static uint32_t
 leader(const Formats *f, NodeId n)
 {
     const Kernel *k = f->g->node.at[n].kernel;
     uint32_t b = 0;
 
-    if (k->npart == 1 || has_choice(f, format_argument(f, n, k->nin)))
+    if (has_choice(f, format_argument(f, n, k->nin)))
         return k->nin;
     while (b < k->nin + k->nout && !has_choice(f, format_argument(f, n, b)))
         b++;
@@ -69,7 +92,7 @@ leader(const Formats *f, NodeId n)
 }
 
 /* Which arguments lie as the leader does, [nin + nout]: a product's operands lie as they like, two values of other kernels as well,
- * and what has no choice. */
+ * and what has no choice, or dimensions of one point alone to move. */
 static const bool *
 tied_arguments(const Formats *f, NodeId n, uint32_t nvar)
 {
@@ -92,19 +115,13 @@ tied_arguments(const Formats *f, NodeId n, uint32_t nvar)
 }
 
 static bool
-same_order(uint32_t rank, const uint8_t *a, const uint8_t *b)
-{
-    return a == b || (a && b && !memcmp(a, b, rank));
-}
-
-static bool
 is_allowed(const Formats *f, NodeId n, const bool *tied, const uint32_t *choice)
 {
     const Kernel *k = f->g->node.at[n].kernel;
-    const uint8_t *lies = format_order(f, format_argument(f, n, leader(f, n)), choice);
+    const Layout *lies = format_layout(f, format_argument(f, n, leader(f, n)), choice);
 
     for (uint32_t b = 0; b < k->nin + k->nout; b++)
-        if (tied[b] && !same_order(k->buffer.at[b].type->rank, format_order(f, format_argument(f, n, b), choice), lies))
+        if (tied[b] && !layout_same(format_layout(f, format_argument(f, n, b), choice), lies))
             return false;
     return true;
 }
@@ -130,7 +147,7 @@ table_key(const Formats *f, NodeId n)
         text_printf(&t, "%c%u", f->g->value.at[v].data ? 'c' : 'v', same);
         for (uint32_t c = 0; f->var[v] && c < f->size[f->var[v] - 1]; c++) {
             text_add(&t, " ");
-            order_print(&t, plain.buffer.at[b].type->rank, f->variable.at[f->var[v] - 1].order[c]);
+            layout_print(&t, plain.buffer.at[b].type->rank, f->variable.at[f->var[v] - 1].layout[c]);
         }
     }
     Sym key = sym(f->ctx, text_str(&t));

@@ -33,6 +33,7 @@ choose(const Formats *f, uint32_t *choice)
 
     switch (f->wish->how) {
     case FORMAT_SEARCH:
+    case FORMAT_LAYOUTS:
         return format_search(f->arena, &(FormatProblem){ f->variable.n, f->size, f->factor.n, f->factor.at, 0 }, choice);
     case FORMAT_CHANNELS_LAST:
         r = search_for_last(f, choice);
@@ -57,14 +58,14 @@ apply(Formats *f, const uint32_t *choice)
         Node *node = &f->g->node.at[n];
         bool any = false;
         for (uint32_t b = 0; f->can[n] && b < node->kernel->nin + node->kernel->nout; b++)
-            any |= format_order(f, format_argument(f, n, b), choice) != NULL;
-        if (any && !(node->kernel = kernel_permute(f->ctx, f->g->arena, node->kernel, format_orders(f, n, choice))))
+            any |= format_layout(f, format_argument(f, n, b), choice) != NULL;
+        if (any && !(node->kernel = kernel_lay(f->ctx, f->g->arena, node->kernel, format_layouts(f, n, choice))))
             return false;
     }
     for (uint32_t i = 0; i < f->variable.n; i++) {
         Value *v = &f->g->value.at[f->variable.at[i].value];
-        const uint8_t *order = f->variable.at[i].order[choice[i]];
-        v->type = order ? type_permuted(f->ctx, v->type, order) : v->type;
+        const Layout *layout = f->variable.at[i].layout[choice[i]];
+        v->type = layout ? layout_type(f->ctx, layout, v->type) : v->type;
     }
     return true;
 }
@@ -77,7 +78,7 @@ refuse(const Formats *f, uint32_t *choice)
         for (uint32_t k = 0; k < f->factor.at[i].n; k++) {
             const Variable *x = &f->variable.at[f->factor.at[i].var[k]];
             if (x->pinned && !isfinite(format_cost(f, f->kernel[i], choice)))
-                return diag_error(&f->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--format %s: %s cannot run with it in that order; leave it out", x->name,
+                return diag_error(&f->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--format %s: %s cannot run with it lying so; leave it out", x->name,
                                   f->g->node.at[f->kernel[i]].kernel->origin ? f->g->node.at[f->kernel[i]].kernel->origin : "a kernel");
         }
     return true;                     /* nothing is changed */

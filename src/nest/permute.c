@@ -1,52 +1,7 @@
-/* permute: a parameter whose dimensions lie in another order.
- *
- *     o[n, f, y, x] = sum c, r, s: i[n, c, y + r, x + s] * w[f, c, r, s]
- *
- * with i and o in the order 0 2 3 1 is
- *
- *     o[n, y, x, f] = sum c, r, s: i[n, y + r, x + s, c] * w[f, c, r, s]
- *
- * which reads like any other nest: there is nothing beside it that says how i lies. */
+/* permute: parallel axes in another order, and kernels whose arguments lie otherwise (relayout.c). */
 #include "nest/internal.h"
+#include "nest/layout.h"
 #include "nest/walk.h"
-
-typedef struct { uint32_t slot; const uint8_t *order; } Permute;
-
-static const Scalar *
-permute_load(ScalarMap *m, const Scalar *load)
-{
-    const Permute *p = m->user;
-    const Expr *at[TN_MAX_RANK];
-
-    if (load->u.load.slot != p->slot)
-        return load;
-    for (uint32_t d = 0; d < load->u.load.rank; d++)
-        at[d] = load->u.load.at[p->order[d]];
-    return scalar_load(m->ctx, load->dtype, p->slot, load->u.load.rank, at, load->u.load.outside);
-}
-
-const Nest *
-nest_permute(Ctx *c, const Nest *n, uint32_t slot, const uint8_t *order)
-{
-    NestEdit e = nest_edit(c, n, 0, 0);
-    Arena *scratch = arena_child(c->arena);
-    Permute p = { slot, order };
-    ScalarMap m = { .load = permute_load, .user = &p, .ctx = c, .done = { .arena = scratch } };
-    const Expr *at[TN_MAX_RANK];
-
-    nest_edit_map(&e, &m);
-    e.param[slot].type = type_permuted(c, n->param[slot].type, order);
-    for (uint32_t w = 0; w < n->nwrite; w++) {
-        uint32_t rank = n->param[slot].type->rank;
-        if (n->write[w].out != slot)
-            continue;
-        for (uint32_t d = 0; d < rank; d++)
-            at[d] = e.write[w].at[order[d]];
-        e.write[w].at = arena_copy(c->arena, at, rank * sizeof *at);
-    }
-    arena_free(scratch);
-    return nest_edit_done(c, &e);
-}
 
 /* ---- axes ------------------------------------------------------------------------------------------------ */
 
@@ -113,21 +68,51 @@ nest_axes_as_written(Ctx *c, const Nest *n, uint32_t kept)
 
 /* ---- kernels --------------------------------------------------------------------------------------------- */
 
-/* The part with the arguments that it reads and writes in their orders; those of the axes that all parts share stay where they are. */
+/* Is a dimension of the part's output, along an axis that all parts share, in blocks or with room? */
+static bool
+cuts_shared(Ctx *c, const Kernel *k, const Nest *n, const Layout *l)
+{
+    const Write *w = &n->write[0];
+    uint32_t seen = 0;
+
+    for (uint32_t x = 0; x < n->naxis && seen < k->shared; x++) {
+        if (n->axis[x].kind == AXIS_REDUCE)
+            continue;
+        seen++;
+        uint32_t d = written_at(n, x), parts = 0;
+        for (uint32_t p = 0; p < l->format.npart; p++)
+            parts += l->format.part[p].dim == d;
+        if (parts > 1 || (d < l->rank && layout_has_room(c, l, n->param[w->out].type, d)))
+            return true;
+    }
+    return false;
+}
+
+/* The part with the arguments that it reads and writes where they lie; those of the axes that all parts share stay where they are. */
 static const Nest *
-permute_part(Ctx *c, const Kernel *k, const Part *part, const uint8_t *const *order)
+lay_part(Ctx *c, const Kernel *k, const Part *part, const Layout *const *layout)
 {
     const Nest *n = part->nest;
     uint32_t nparam = n->nin + n->nout;
+    bool orders = true;
 
-    for (uint32_t i = 0; i < nparam && n; i++)
-        if (part->buffer[i] < k->nin + k->nout && order[part->buffer[i]])
-            n = nest_permute(c, n, i, order[part->buffer[i]]);
-    return n && n != part->nest ? nest_axes_as_written(c, n, k->npart > 1 ? k->shared : 0) : n;
+    for (uint32_t i = 0; i < nparam && n; i++) {
+        const Layout *l = part->buffer[i] < k->nin + k->nout ? layout[part->buffer[i]] : NULL;
+        if (!l)
+            continue;
+        orders &= layout_is_order(l);
+        if (i >= n->nin && k->npart > 1 && cuts_shared(c, k, n, l))
+            return NULL;
+        n = nest_lay(c, n, i, l);
+    }
+    if (!n || n == part->nest)
+        return n;
+    n = orders ? n : nest_simplify(c, n);
+    return n ? nest_axes_as_written(c, n, k->npart > 1 ? k->shared : 0) : NULL;
 }
 
 Kernel *
-kernel_permute(Ctx *c, Arena *a, const Kernel *k, const uint8_t *const *order)
+kernel_lay(Ctx *c, Arena *a, const Kernel *k, const Layout *const *layout)
 {
     Kernel *to = arena_copy(a, k, sizeof *k);
     Part *part = arena_copy(a, k->part, k->npart * sizeof *k->part);
@@ -136,10 +121,20 @@ kernel_permute(Ctx *c, Arena *a, const Kernel *k, const uint8_t *const *order)
     to->buffer.cap = k->buffer.n;
     to->part = part;
     for (uint32_t p = 0; p < k->npart; p++)
-        if (!(part[p].nest = permute_part(c, k, &k->part[p], order)))
+        if (!(part[p].nest = lay_part(c, k, &k->part[p], layout)))
             return NULL;
     for (uint32_t b = 0; b < k->nin + k->nout; b++)
-        if (order[b])
-            to->buffer.at[b].type = type_permuted(c, k->buffer.at[b].type, order[b]);
+        if (layout[b])
+            to->buffer.at[b].type = layout_type(c, layout[b], k->buffer.at[b].type);
     return to;
+}
+
+Kernel *
+kernel_permute(Ctx *c, Arena *a, const Kernel *k, const uint8_t *const *order)
+{
+    const Layout **layout = NEW_ARRAY(a, const Layout *, k->nin + k->nout);
+
+    for (uint32_t b = 0; b < k->nin + k->nout; b++)
+        layout[b] = order[b] ? layout_of_order(a, k->buffer.at[b].type->rank, order[b]) : NULL;
+    return kernel_lay(c, a, k, layout);
 }

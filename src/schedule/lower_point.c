@@ -154,7 +154,7 @@ without_copies(Env *e, const Node *leaf, const Scalar *s)
         const Copy *k = &e->p->copy.at[i];
         if (k->part != leaf->part || !node_inside(leaf, k->at))
             continue;
-        map_put(&m.done, MAP_PTR(k->operand), MAP_PTR(scalar_number(e->c, k->operand->dtype, 0)));
+        map_put(&m.done, MAP_PTR(k->operand), MAP_PTR(value_unknown(e->c, k->operand->dtype)));
         any = true;
     }
     return any ? scalar_map(&m, s) : s;

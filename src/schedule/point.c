@@ -216,11 +216,17 @@ part_reduction(const Points *p, uint32_t part)
     return f.several ? NULL : f.found;
 }
 
+const Scalar *
+value_unknown(Ctx *c, DType t)
+{
+    return scalar_cast(c, t, scalar_index(c, expr_var(c, (Var){ VAR_LOOP, UINT32_MAX })));
+}
+
 void
 reduction_left_out(Ctx *c, Map *values, const Scalar *reduce)
 {
     for (uint32_t i = 0; i < reduce->narg; i++)
-        map_put(values, MAP_PTR(reduction_item(c, reduce, i)), MAP_PTR(scalar_number(c, reduce->arg[i]->dtype, 0)));
+        map_put(values, MAP_PTR(reduction_item(c, reduce, i)), MAP_PTR(value_unknown(c, reduce->arg[i]->dtype)));
 }
 
 const Scalar *

@@ -178,7 +178,9 @@ uint32_t points_part(Points *p, Sym name);
 bool node_inside(const Node *n, const Node *around);
 /* Its one reduction, which has loops of its own; NULL: it has none, or none that has. */
 const Scalar *part_reduction(const Points *p, uint32_t part);
-/* Its items, as the values of the nest name them, and numbers in place of those. */
+/* A value of which nothing follows: in place of one that is not to be looked at. A number would make others be left out with it. */
+const Scalar *value_unknown(Ctx *c, DType t);
+/* Its items, as the values of the nest name them, and unknown values in place of those. */
 const Scalar *reduction_item(Ctx *c, const Scalar *reduce, uint32_t i);
 void reduction_left_out(Ctx *c, Map *values, const Scalar *reduce);
 /* Of a scan that reads no more of its output than the element before: that read; NULL: it is none, or reads others. */

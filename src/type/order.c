@@ -3,14 +3,13 @@
  * "nhwc" names the dimensions of an image's tensor by the letters that everybody uses for them: n c w, n c h w, n c d h w for
  * three, four and five. "0,2,3,1" says the same of a tensor of any rank: which dimension comes first, which second.
  */
-#include "type/type.h"
+#include "type/layout.h"
 
 #include <ctype.h>
 #include <string.h>
 
-/* The letters of dimensions 0, 1, …; NULL: a rank without customary ones. */
-static const char *
-letters_of(uint32_t rank)
+const char *
+order_letters(uint32_t rank)
 {
     return rank == 3 ? "ncw" : rank == 4 ? "nchw" : rank == 5 ? "ncdhw" : NULL;
 }
@@ -39,7 +38,7 @@ next_dim(const char **text, const char *letters)
 bool
 order_read(const char *text, uint32_t rank, uint8_t *order)
 {
-    const char *letters = isdigit((unsigned char)*text) ? NULL : letters_of(rank);
+    const char *letters = isdigit((unsigned char)*text) ? NULL : order_letters(rank);
     uint32_t seen = 0;
 
     if (!letters && !isdigit((unsigned char)*text))
@@ -57,7 +56,7 @@ order_read(const char *text, uint32_t rank, uint8_t *order)
 void
 order_print(Text *t, uint32_t rank, const uint8_t *order)
 {
-    const char *letters = rank > 3 ? letters_of(rank) : NULL;        /* three are as often rows, columns and something else */
+    const char *letters = rank > 3 ? order_letters(rank) : NULL;        /* three are as often rows, columns and something else */
 
     for (uint32_t i = 0; i < rank; i++) {
         uint32_t d = order ? order[i] : i;

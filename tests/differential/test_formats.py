@@ -48,8 +48,9 @@ def layout(model, *words):
     return text, dict(re.findall(r"^  %(\w+): (\S+\[.*?\])", text, re.M))
 
 
-@pytest.mark.parametrize("words", [[], ["--formats", "greedy"], ["--formats", "nchw"], ["--formats", "nhwc"], ["--formats", "none"],
+@pytest.mark.parametrize("words", [[], ["--formats", "layouts"], ["--formats", "greedy"], ["--formats", "nchw"], ["--formats", "nhwc"], ["--formats", "none"],
                                    ["--format", "b=nhwc"], ["--format", "b=3,0,2,1", "--format", "c=nwch", "--formats", "none"],
+                                   ["--format", "b=nchw16c"], ["--format", "b=nchw5c+h1w1", "--format", "g=nchw8c"], ["--format", "b=nhwc+h1w1", "--cc", "clang"],
                                    ["--io-format", "x=nhwc"], ["--io-format", "x=nhwc", "--io-format", "y=cwnh", "--formats", "nhwc"],
                                    ["--io-format", "x=nhwc", "--format", "b=hwcn", "--plain"]])
 def test_numbers_are_the_interpreters(model, words):
@@ -98,7 +99,114 @@ def test_a_text_says_its_pins(model, tmp_path):
     assert layout(path)[1]["b"] == "f32[n, 17, 16, 23]"
     assert layout(path, "--format", "b=nhwc")[1]["b"] == "f32[n, 17, 23, 16]"
     path.write_text(text.replace("%b: f32[n, 16, 17, 23] =", "%b: f32[n, 16, 17, 23] as [0, 1/16, 2, 3, 1%16] ="))
-    assert "no order of its dimensions" in tenon("compile", path, "--stop-after=layout", fails=True)
+    assert layout(path)[1]["b"] == "f32[n, 1, 17, 23, 16]"
+    path.write_text(text.replace("%b: f32[n, 16, 17, 23] =", "%b: f32[n, 16, 17, 23] as [0, 1/16, 2, 3] ="))
+    assert "does not have each of its dimensions once" in tenon("compile", path, "--stop-after=layout", fails=True)
+
+
+def graph_of(body, inputs="%x: f32[2, 6, 7, 9]", outputs="%z"):
+    return f"graph @t({inputs}) -> ({outputs}) {{\n{body}\n}}\n"
+
+
+WINDOW = """  {out} = call({of})
+    nest w(x: f32[{n}, {c}, {h}, {w}]) -> (o: f32[{n}, {c}, {h}, {w}]) {{
+      o[i, j, k, l] = {how} r<3>, s<3>: x[i, j, k + r - 1, l + s - 1 | {outside}]
+    }}"""
+
+
+def window(out, of, how="sum", outside="0", n="2", c="6", h="7", w="9"):
+    return WINDOW.format(out=f"{out}: f32[{n}, {c}, {h}, {w}]", of=of, how=how, outside=outside, n=n, c=c, h=h, w=w)
+
+
+ROOM, BLOCKS, BOTH = "nhwc+h1w1", "nchw4c", "nchw4c+h1w1"
+
+
+def test_normalisations_have_a_choice(tmp_path):
+    """A kernel of several parts, over rows that they share: what it reads and writes may lie otherwise, but not in blocks of the rows."""
+    path = tmp_path / "m.tn"
+    path.write_text(graph_of(window("%a", "%x") + "\n  %b: f32[2, 6, 7, 9] = softmax(%a) {axis = 3}\n" + window("%z", "%b")))
+    text, types = layout(path, "--format", "a=nhwc", "--format", "b=whcn")
+    assert len(re.findall(r"^      part ", text.split("softmax", 1)[1].split("%z:")[0], re.M)) > 1 and types["b"] == "f32[9, 7, 6, 2]"
+    for pins in (["a=nhwc"], ["a=whcn", "b=nhwc"], ["a=nchw4c+h1w1", "b=whcn"], ["a=nchw4w", "b=nchw2w+w1"]):
+        assert "agrees" in tenon("verify", path, *[word for pin in pins for word in ("--format", pin)])
+    assert "cannot run with it lying so" in tenon("compile", path, "--stop-after=layout", "--format", "b=nchw3c", fails=True)
+
+
+@pytest.mark.parametrize("how", [ROOM, BLOCKS, BOTH, "nchw+h0:2w1", "0,1/4,2/2,3,2%2,1%4+1:1:2,3:3"])
+@pytest.mark.parametrize("made, outside, read", [
+    ("exp(x[i, j, k, l])", "0", "sum"),              # what an operator makes of a zero does not stand in the room
+    ("1 / x[i, j, k, l]", "0", "sum"),
+    ("x[i, j, k, l] - 9", "-inf", "max"),            # nothing but what the window says does
+    ("x[i, j, k, l] + 9", "inf", "min"),
+    ("x[i, j, k, l]", "2.5", "prod"),
+])
+def test_room_holds_what_windows_say(tmp_path, how, made, outside, read):
+    path = tmp_path / "m.tn"
+    path.write_text(graph_of(f"""  %a: f32[2, 6, 7, 9] = call(%x)
+    nest e(x: f32[2, 6, 7, 9]) -> (o: f32[2, 6, 7, 9]) {{ o[i, j, k, l] = {made} }}
+""" + window("%z", "%a", read, outside)))
+    assert "agrees" in tenon("verify", path, "--fuse", "none", "--format", f"a={how}")
+
+
+@pytest.mark.parametrize("how", [ROOM, BLOCKS, BOTH])
+def test_readers_that_disagree_about_what_is_beyond(tmp_path, how):
+    """One of them finds the room; the others ask where they are. One reads farther than the room goes, one sees no border."""
+    path = tmp_path / "m.tn"
+    path.write_text(graph_of("\n".join([
+        "  %a: f32[2, 6, 7, 9] = exp(%x)", window("%p", "%a"), window("%q", "%a", "max", "-inf"), window("%r", "%a", "max", "x[i, 0, 0, 0]"),
+        """  %s: f32[2, 6, 7, 9] = call(%a)
+    nest far(x: f32[2, 6, 7, 9]) -> (o: f32[2, 6, 7, 9]) { o[i, j, k, l] = x[i, j, k - 4, l + 5 | 0] + x[i, 5 - j, 6 - k, 8 - l] }""",
+        "  %t: f32[2, 6, 7, 9] = add(%p, %q)", "  %u: f32[2, 6, 7, 9] = add(%r, %s)", "  %z: f32[2, 6, 7, 9] = add(%t, %u)"])))
+    assert "agrees" in tenon("verify", path, "--fuse", "none", "--format", f"a={how}")
+
+
+@pytest.mark.parametrize("n, c, h, w", [("1", "1", "1", "1"), ("2", "6", "0", "9"), ("2", "5", "1", "3"), ("0", "6", "7", "1")])
+def test_sizes_of_nothing_and_of_one(tmp_path, n, c, h, w):
+    path = tmp_path / "m.tn"
+    path.write_text(graph_of(f"  %a: f32[{n}, {c}, {h}, {w}] = exp(%x)\n" + window("%z", "%a", n=n, c=c, h=h, w=w), f"%x: f32[{n}, {c}, {h}, {w}]"))
+    for how in (ROOM, BOTH, "nchw4c3h"):
+        assert "agrees" in tenon("verify", path, "--fuse", "none", "--format", f"a={how}")
+
+
+def test_sizes_that_a_block_does_not_divide(tmp_path):
+    """They are known when the model runs: one artefact for all of them."""
+    path, so = tmp_path / "m.tn", tmp_path / "m.so"
+    path.write_text(graph_of("  %a: f32[n, c, h, 9] = exp(%x)\n" + window("%z", "%a", n="n", c="c", h="h"), "%x: f32[n, c, h, 9]"))
+    tenon("compile", path, "-o", so, "--fuse", "none", "--format", "a=nchw4c3h+h1w1")
+    for shape in ((1, 1, 1, 9), (2, 4, 6, 9), (3, 7, 5, 9), (1, 8, 0, 9), (2, 17, 19, 9)):
+        x = np.random.default_rng(1).standard_normal(shape, dtype=np.float32)
+        np.save(tmp_path / "x.npy", x)
+        tenon("run", so, "--input", f"x=@{tmp_path}/x.npy", "--output-dir", tmp_path / "out")
+        a = np.pad(np.exp(x), ((0, 0), (0, 0), (1, 1), (1, 1)))
+        want = sum(a[:, :, r:r + shape[2], s:s + 9] for r in range(3) for s in range(3))
+        np.testing.assert_allclose(np.load(tmp_path / "out" / "z.npy"), want, rtol=1e-5, atol=1e-5)
+
+
+def test_what_cannot_lie_otherwise_says_why(tmp_path):
+    """Outputs of the model; views, which other kernels see in other dimensions; text of the run's own checks."""
+    path = tmp_path / "m.tn"
+    path.write_text(graph_of("""  %a: f32[2, 6, 7, 9] = exp(%x)
+  %b: f32[2, 378] = call(%a)
+    nest flat(x: f32[2, 6, 7, 9]) -> (o: f32[2, 378]) { o[i, j] = 2 * x[i, j // 63, j // 9 % 7, j % 9] }
+  %z: f32[2, 378] = neg(%b)""", outputs="%z, %a"))
+    assert "an output of the model" in tenon("compile", path, "--stop-after=layout", "--fuse=none", "--format", "a=nchw4c", fails=True)
+    path.write_text(path.read_text().replace("%z, %a", "%z"))
+    assert "agrees" in tenon("verify", path, "--fuse=none", "--format", "a=nchw4c+w1", "--format", "b=1,0+1:1")
+
+
+def test_a_choice_by_place_around_a_sum(tmp_path):
+    """What is written of a product depends on where it stands: rows of what is written are no longer one axis."""
+    for choice in ("l < 9", "k < 5", "and(0 <= i - 1, k < 9)", "i < 1"):
+        text = f"""graph @t(%x: f32[2, 3, 17, 23], %w: f32[16, 3, 3, 3]) -> (%b) {{
+  %b: f32[2, 17, 23, 16] = call(%x, %w)
+    nest relu(x: f32[2, 3, 17, 23], w: f32[16, 3, 3, 3]) -> (o: f32[2, 17, 23, 16]) {{
+      o[i, k, l, j] = {choice} ? max(sum q, r0, r1: x[i, q, k + r0 - 1, l + r1 - 1 | 0] * w[j, q, r0, r1], 0) : 0
+    }}
+}}
+"""
+        path = tmp_path / "m.tn"
+        path.write_text(text)
+        assert "agrees" in tenon("verify", path)
 
 
 def test_a_dump_of_the_stage_is_a_model(model, tmp_path):

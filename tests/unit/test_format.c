@@ -242,6 +242,32 @@ permuting_reads_as_a_nest(void **state)
     assert_string_equal(printed(w, again), printed(w, n));
 }
 
+static void
+layouts_as_people_say_them(void **state)
+{
+    World *w = *state;
+    static const struct { const char *said, *printed; uint32_t rank; } row[] = {
+        { "nhwc", "nhwc", 4 }, { "0,2,3,1", "nhwc", 4 }, { "NCHW16c", "nchw16c", 4 }, { "0,1/16,2,3,1%16", "nchw16c", 4 }, { "nchw2c8c", "nchw2c8c", 4 },
+        { "0,1/16,2,3,1%2,1/2%8", "0,1/16,2,3,1%2,1/2%8", 4 }, { "nhwc+h1w0:2", "nhwc+h1w0:2", 4 }, { "0,2,3,1+2:1,3:0:2", "nhwc+h1w0:2", 4 },
+        { "4h4wnhwc", "4h4wnhwc", 4 }, { "1,0", "1,0", 2 }, { "0/4,0%4+0:1", "0/4,0%4+0:1", 1 },
+        { "nhw", NULL, 4 }, { "nhwcc", NULL, 4 }, { "nchw1c", NULL, 4 }, { "nchw16", NULL, 4 }, { "nchw0c", NULL, 4 }, { "nchw9999999999999999999c", NULL, 4 },
+        { "0,1/16,2,3,1%8", NULL, 4 }, { "0,1,2,3,1%8", NULL, 4 }, { "0,1,2,4", NULL, 4 }, { "nhwc+", NULL, 4 }, { "nhwc+h", NULL, 4 }, { "nhwc+h1x1", NULL, 4 },
+        { "0,1+2:1", NULL, 2 }, { "", NULL, 4 }, { "n2c2c2c2c2c2c2c2c2c2c2c2chw", NULL, 4 },
+    };
+
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        Layout l;
+        Text t = { .arena = w->arena };
+        if (!layout_read(w->arena, row[i].said, row[i].rank, &l)) {
+            assert_null(row[i].printed);
+            continue;
+        }
+        assert_non_null(row[i].printed);
+        layout_print(&t, row[i].rank, &l);
+        assert_string_equal(text_str(&t), row[i].printed);
+    }
+}
+
 /* ---- graphs ---------------------------------------------------------------------------------------------- */
 
 /* Of a few nests, its heights and widths being numbers of the caller's: a window over %x, one of -9 around it over what that makes, both side by
@@ -352,37 +378,64 @@ values_lie_where_kernels_are_cheapest(void **state)
 }
 
 /* Whatever orders are asked for, the numbers are the same to the last bit: also of tensors with a dimension of 1, or of none. */
+/* Any order; from `kind` on blocks, of sizes that divide little, and room as well. */
+static const Layout *
+random_layout(World *w, uint64_t *seed, int kind)
+{
+    Layout *l = NEW(w->arena, Layout);
+    FormatPart *part = NEW_ARRAY(w->arena, FormatPart, TN_MAX_RANK), some;
+    uint32_t n = 4;
+
+    *l = (Layout){ .rank = 4 };
+    for (uint8_t d = 0; d < 4; d++) {
+        part[d] = (FormatPart){ d, 1, 0 };
+        if (kind > 0 && random_below(seed, 3) == 0) {
+            part[d].div = 2 + random_below(seed, 4);
+            part[n++] = (FormatPart){ d, 1, part[d].div };
+        }
+        if (kind > 1 && random_below(seed, 2) == 0) {
+            l->before[d] = random_below(seed, 3);
+            l->after[d] = random_below(seed, 3);
+        }
+    }
+    for (uint32_t p = n - 1; p > 0; p--) {
+        uint32_t at = random_below(seed, p + 1);
+        some = part[at];
+        part[at] = part[p];
+        part[p] = some;
+    }
+    l->format = (Format){ n, part };
+    return l;
+}
+
 static void
-any_orders_give_the_same_numbers(void **state)
+any_layouts_give_the_same_numbers(void **state)
 {
     World *w = *state;
     static const int size[][2] = { { 6, 5 }, { 1, 7 }, { 3, 1 }, { 0, 4 }, { 5, 0 } };
     static const char *const name[] = { "a", "b", "c" };
     uint64_t seed = 11;
 
-    for (int round = 0; round < 100; round++) {
+    for (int round = 0; round < 200; round++) {
         Graph *g = kernels_of(w, body_of(w, size[round % 5][0], size[round % 5][1]));
         FormatPin pin[3];
         Tensor want, got;
         Text remarks = { .arena = w->arena };
         outputs_of(w, g, &want);
         for (uint32_t i = 0; i < 3; i++) {
-            uint8_t *order = NEW_ARRAY(w->arena, uint8_t, 4);
-            for (uint8_t d = 0; d < 4; d++) {                /* a random one */
-                uint32_t at = random_below(&seed, d + 1u);
-                order[d] = order[at];
-                order[at] = d;
-            }
-            pin[i] = (FormatPin){ sym(&w->ctx, name[i]), order };
+            pin[i] = (FormatPin){ sym(&w->ctx, name[i]), random_layout(w, &seed, round % 3) };
         }
         assert_true(format_values(g, w->arena, &(FormatWish){ .how = FORMAT_NONE, .npin = 3, .pin = pin, .price = { likes_channels_last, NULL } }, &remarks));
         assert_true(graph_verify(g));
         for (uint32_t i = 0; i < 3; i++)
             for (ValueId v = 1; v < g->value.n; v++)
                 if (g->value.at[v].name == pin[i].value)
-                    for (uint32_t d = 0; d < 4; d++)
-                        assert_int_equal(expr_or(g->value.at[v].type->dim[d], -1),
-                                         ((const int[]){ 1, i == 2 ? 8 : 4, size[round % 5][0], size[round % 5][1] })[pin[i].order[d]]);
+                    for (uint32_t p = 0; p < pin[i].layout->format.npart; p++) {
+                        const FormatPart *part = &pin[i].layout->format.part[p];
+                        int64_t extent = ((const int[]){ 1, i == 2 ? 8 : 4, size[round % 5][0], size[round % 5][1] })[part->dim];
+                        extent += pin[i].layout->before[part->dim] + pin[i].layout->after[part->dim];
+                        assert_int_equal(expr_or(g->value.at[v].type->dim[p], -1), part->mod ? part->mod : (extent + part->div - 1) / part->div);
+                    }
         outputs_of(w, g, &got);
         assert_memory_equal(want.data, got.data, (size_t)tensor_count(&want) * sizeof(float));
     }
@@ -398,14 +451,14 @@ what_cannot_be_is_refused(void **state)
     for (int i = 0; i < 2; i++) {
         Text remarks = { .arena = w->arena };
         Graph *g = kernels_of(w, body_of(w, 6, 5));
-        FormatPin pin = { sym(&w->ctx, name[i]), last };
+        FormatPin pin = { sym(&w->ctx, name[i]), layout_of_order(w->arena, 4, last) };
         assert_false(format_values(g, w->arena, &(FormatWish){ .npin = 1, .pin = &pin, .price = { likes_channels_last, NULL } }, &remarks));
         assert_non_null(strstr(world_messages(w), says[i]));
     }
     Text remarks = { .arena = w->arena };
-    FormatPin pin = { sym(&w->ctx, "a"), last };
+    FormatPin pin = { sym(&w->ctx, "a"), layout_of_order(w->arena, 4, last) };
     assert_false(format_values(kernels_of(w, body_of(w, 6, 5)), w->arena, &(FormatWish){ .npin = 1, .pin = &pin, .price = { cannot, NULL } }, &remarks));
-    assert_non_null(strstr(world_messages(w), "cannot run with it in that order"));
+    assert_non_null(strstr(world_messages(w), "cannot run with it lying so"));
 }
 
 /* Two branches, in either order. */
@@ -467,9 +520,10 @@ main(void)
         cmocka_unit_test_setup_teardown(beam_ends_where_no_change_helps, world_begin, world_end),
         cmocka_unit_test_setup_teardown(equal_parts_are_solved_once, world_begin, world_end),
         cmocka_unit_test_setup_teardown(numbering_does_not_matter, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(layouts_as_people_say_them, world_begin, world_end),
         cmocka_unit_test_setup_teardown(permuting_reads_as_a_nest, world_begin, world_end),
         cmocka_unit_test_setup_teardown(values_lie_where_kernels_are_cheapest, world_begin, world_end),
-        cmocka_unit_test_setup_teardown(any_orders_give_the_same_numbers, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(any_layouts_give_the_same_numbers, world_begin, world_end),
         cmocka_unit_test_setup_teardown(what_cannot_be_is_refused, world_begin, world_end),
         cmocka_unit_test_setup_teardown(the_order_of_nodes_does_not_matter, world_begin, world_end),
     };
