@@ -1,7 +1,7 @@
 /* composed: operators of ONNX Runtime (com.microsoft) that exporters write, said by several of Tenon's. Fusion makes one
  * kernel of what belongs together. What says itself in integers is in quantised.c.
  */
-#include "import/internal.h"
+#include "import/little.h"
 
 #include <string.h>
 
@@ -80,6 +80,23 @@ convert_bias_gelu(Call *k)
     return finish(k, call_one(k, k->op, call_in(k, 1) ? call_two(k, OP_add, call_in(k, 0), call_in(k, 1)) : call_in(k, 0)));
 }
 
+/* Operand i of a product: first its first axis goes behind the others of the batch, then the last two are exchanged. */
+static ValueId
+fused_operand(Call *k, uint32_t i, const char *batch, const char *turn)
+{
+    ValueId x = call_in(k, i);
+    uint32_t rank = value_type(k, x)->rank;
+    int64_t *perm = NEW_ARRAY(k->m->arena, int64_t, rank + 1);
+
+    if (get_int(k, batch, 0) && rank > 2) {
+        for (uint32_t d = 0; d < rank; d++)
+            perm[d] = d + 2 < rank ? d + 1 : d + 2 == rank ? 0 : d;
+        Attr a = {.name = sym(k->m->c, "perm"), .kind = ATTR_INTS, .n = rank, .ints = perm};
+        x = call_op(k, OP_transpose, 1, &a, 1, &x, "turned");
+    }
+    return x && get_int(k, turn, 0) ? call_turned(k, x) : x;
+}
+
 static bool
 convert_fused_matmul(Call *k)
 {
@@ -87,9 +104,7 @@ convert_fused_matmul(Call *k)
 
     if (!need_inputs(k, 2))
         return false;
-    if (get_int(k, "transBatchA", 0) || get_int(k, "transBatchB", 0))
-        return call_refuse(k, "FusedMatMul with transposed batches");
-    ValueId a = get_int(k, "transA", 0) ? call_turned(k, call_in(k, 0)) : call_in(k, 0), b = get_int(k, "transB", 0) ? call_turned(k, call_in(k, 1)) : call_in(k, 1);
+    ValueId a = fused_operand(k, 0, "transBatchA", "transA"), b = fused_operand(k, 1, "transBatchB", "transB");
     ValueId y = a && b ? call_two(k, OP_matmul, a, b) : 0;
     return finish(k, y && alpha != 1 ? call_two(k, OP_mul, y, scalar_const(k, "alpha", y, alpha)) : y);
 }
@@ -99,6 +114,13 @@ convert_quick_gelu(Call *k)
 {
     if (!call_attr(k, "alpha"))
         VEC_PUSH(k->m->arena, &k->attr, ((Attr){.name = sym(k->m->c, "alpha"), .kind = ATTR_FLOAT, .f = 1.702}));
+    return true;
+}
+
+static bool
+convert_simplified_norm(Call *k)
+{
+    call_drop(k, "stash_type");      /* sums are at least as wide as it says */
     return true;
 }
 
@@ -158,6 +180,19 @@ convert_embed_norm(Call *k)
     return finish(k, call_some(k, OP_layer_norm, 1, &epsilon, 3, (ValueId[]){sum, call_in(k, SCALE), call_in(k, OFFSET)}));
 }
 
+/* i64[batch, sequence]: offset, offset + 1, … for each sequence of x, [batch, heads, sequence, size] or [batch, sequence, wide]. */
+static ValueId
+positions_from(Call *k, ValueId x, ValueId offset)
+{
+    const int64_t place[] = {0, value_type(k, x)->rank - 2};
+    const ValueId shape = little_shape(k, x), sizes = shape ? little_2(k, OP_gather, shape, little_list(k, 2, place)) : 0;
+    const ValueId n = sizes ? little_2(k, OP_gather, sizes, little_number(k, 1)) : 0;
+    const ValueId count = n ? little_3(k, OP_range, little_number(k, 0), n, little_number(k, 1)) : 0;
+    const ValueId row = count ? little_2(k, OP_add, count, offset) : 0;
+
+    return row ? little_2(k, OP_expand, row, sizes) : 0;
+}
+
 /* x positions cos sin */
 static bool
 convert_rotary(Call *k)
@@ -167,13 +202,19 @@ convert_rotary(Call *k)
     if (!need_inputs(k, 4))
         return false;
     const Type *x = input_type(k, 0), *cache = input_type(k, 2);
-    if (input_type(k, 1)->rank != 2 || get_int(k, "is_packed_batching", 0) || attr_float((Attrs){k->attr.at, k->attr.n}, "scale", 1) != 1)
-        return call_refuse(k, "RotaryEmbedding with an offset for positions, packed or scaled");
+    if (get_int(k, "is_packed_batching", 0) || attr_float((Attrs){k->attr.at, k->attr.n}, "scale", 1) != 1)
+        return call_refuse(k, "RotaryEmbedding packed or scaled");
+    if (x->rank < 3 || cache->rank != 2 || input_type(k, 1)->rank < 1 || input_type(k, 1)->rank > 2)
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "RotaryEmbedding of %s at positions %s with cosines %s", type_str(k->m->c, x),
+                          type_str(k->m->c, input_type(k, 1)), type_str(k->m->c, cache));
+    ValueId at = input_type(k, 1)->rank == 2 ? call_in(k, 1) : positions_from(k, call_in(k, 0), call_in(k, 1));
+    if (!at)
+        return false;
     if (x->rank == 3 && !heads && expr_const(x->dim[2], &hidden) && expr_const(cache->dim[1], &half) && half > 0)
         set_int(k, "num_heads", hidden / (2 * half));
     call_drop(k, "is_packed_batching");
     call_drop(k, "scale");
-    const ValueId v[] = {call_in(k, 0), call_in(k, 2), call_in(k, 3), call_in(k, 1)};
+    const ValueId v[] = {call_in(k, 0), call_in(k, 2), call_in(k, 3), at};
     return finish(k, call_some(k, OP_rotary_embedding, k->attr.n, k->attr.at, 4, v));
 }
 
@@ -186,34 +227,74 @@ convert_matmul_nbits(Call *k)
     return true;
 }
 
-/* x w bias? z?: activation(conv(x, w, bias) + z) */
-static bool
-convert_fused_conv(Call *k)
+/* The function that attribute "activation" names, of y; `left` numbers are its attributes. None is named: y itself. 0, reported. */
+static ValueId
+activated(Call *k, ValueId y, uint32_t left, const double *number)
 {
     static const struct { const char *name; OpKind op; const char *attr[2]; } row[] = {
         {"Relu", OP_relu, {0}}, {"Tanh", OP_tanh, {0}}, {"Sigmoid", OP_sigmoid, {0}},
         {"LeakyRelu", OP_leaky_relu, {"alpha"}}, {"HardSigmoid", OP_hard_sigmoid, {"alpha", "beta"}},
     };
     const char *name = attr_string((Attrs){k->attr.at, k->attr.n}, "activation", "");
-    const Attr *given = call_attr(k, "activation_params");
-    const double *number = given && given->kind == ATTR_FLOATS ? given->floats : NULL;
-    uint32_t r = 0, n = 0, left = number ? given->n : 0;
+    uint32_t r = 0, n = 0;
     Attr attr[2];
+
+    if (!y || !*name)
+        return y;
+    while (r < sizeof row / sizeof *row && strcmp(row[r].name, name))
+        r++;
+    if (r == sizeof row / sizeof *row) {
+        call_refuse(k, "%s with activation \"%s\"", k->proto->op_type, name);
+        return 0;
+    }
+    for (; n < 2 && row[r].attr[n] && n < left; n++)
+        attr[n] = (Attr){.name = sym(k->m->c, row[r].attr[n]), .kind = ATTR_FLOAT, .f = number[n]};
+    return call_some(k, row[r].op, n, attr, 1, &y);
+}
+
+/* Operator `op` of the first three inputs with the node's attributes but those of its activation. */
+static ValueId
+unactivated(Call *k, OpKind op)
+{
+    static const char *const of_activation[] = {"activation", "activation_params", "activation_alpha", "activation_beta", "activation_gamma"};
+    Attr *kept = NEW_ARRAY(k->m->arena, Attr, k->attr.n + 1);
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < k->attr.n; i++) {
+        bool drop = false;
+        for (uint32_t j = 0; j < sizeof of_activation / sizeof *of_activation; j++)
+            drop |= k->attr.at[i].name == sym(k->m->c, of_activation[j]);
+        if (!drop)
+            kept[n++] = k->attr.at[i];
+    }
+    return call_some(k, op, n, kept, k->in.n < 3 ? k->in.n : 3, k->in.at);
+}
+
+/* x w bias? z?: activation(conv(x, w, bias) + z) */
+static bool
+convert_fused_conv(Call *k)
+{
+    const Attr *given = call_attr(k, "activation_params");
+    bool numbers = given && given->kind == ATTR_FLOATS;
 
     if (!need_inputs(k, 2))
         return false;
-    while (r < sizeof row / sizeof *row && strcmp(row[r].name, name))
-        r++;
-    if (*name && r == sizeof row / sizeof *row)
-        return call_refuse(k, "FusedConv with activation \"%s\"", name);
-    for (; *name && n < 2 && row[r].attr[n] && n < left; n++)
-        attr[n] = (Attr){.name = sym(k->m->c, row[r].attr[n]), .kind = ATTR_FLOAT, .f = number[n]};
-    call_drop(k, "activation");
-    call_drop(k, "activation_params");
-    ValueId y = call_some(k, OP_conv, k->attr.n, k->attr.at, k->in.n < 3 ? k->in.n : 3, k->in.at);
+    ValueId y = unactivated(k, OP_conv);
     if (y && call_in(k, 3))
         y = call_two(k, OP_add, y, call_in(k, 3));
-    return finish(k, y && *name ? call_some(k, row[r].op, n, attr, 1, &y) : y);
+    return finish(k, activated(k, y, numbers ? given->n : 0, numbers ? given->floats : NULL));
+}
+
+static bool
+convert_fused_gemm(Call *k)
+{
+    const Attrs attrs = {k->attr.at, k->attr.n};
+    const double number[] = {attr_float(attrs, "activation_alpha", 0), attr_float(attrs, "activation_beta", 0)};
+
+    if (!need_inputs(k, 2))
+        return false;
+    uint32_t given = call_attr(k, "activation_beta") ? 2 : call_attr(k, "activation_alpha") ? 1 : 0;
+    return finish(k, activated(k, unactivated(k, OP_gemm), given, number));
 }
 
 const OpRow composed_rows[] = {
@@ -224,9 +305,9 @@ const OpRow composed_rows[] = {
     {"com.microsoft.TransposeMatMul", OP_NONE, convert_fused_matmul},
     {"com.microsoft.SkipLayerNormalization", OP_layer_norm, convert_skip_norm},
     {"com.microsoft.SkipSimplifiedLayerNormalization", OP_rms_norm, convert_skip_norm},
-    {"SimplifiedLayerNormalization", OP_rms_norm, 0}, {"com.microsoft.RotaryEmbedding", OP_NONE, convert_rotary},
+    {"SimplifiedLayerNormalization", OP_rms_norm, convert_simplified_norm}, {"com.microsoft.RotaryEmbedding", OP_NONE, convert_rotary},
     {"com.microsoft.Attention", OP_attention, convert_packed_attention}, {"com.microsoft.MultiHeadAttention", OP_attention, convert_multi_head},
-    {"com.microsoft.FusedConv", OP_NONE, convert_fused_conv},
+    {"com.microsoft.FusedConv", OP_NONE, convert_fused_conv}, {"com.microsoft.FusedGemm", OP_NONE, convert_fused_gemm},
     {"com.microsoft.EmbedLayerNormalization", OP_layer_norm, convert_embed_norm},
     {"com.microsoft.GroupQueryAttention", OP_attention, convert_group_query},
     {"com.microsoft.MatMulNBits", OP_matmul_nbits, convert_matmul_nbits},

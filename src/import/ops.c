@@ -19,7 +19,7 @@ static const struct { AttrKind kind; const char *names; } attr_kinds[] = {
                "block_size ignore_index broadcast is_causal q_num_heads kv_num_heads qk_matmul_output_mode softmax_precision "
                "left_window_size right_window_size interleaved num_heads rotary_embedding_dim chunk_size hidden_size layout linear_before_reset input_forget "
                "align_corners output_height output_width sampling_ratio offset_group output_datatype periodic inverse onesided channels_last "
-               "transBatchA transBatchB K N bits accuracy_level "},
+               "transBatchA transBatchB K N bits accuracy_level gather_axis quantize_axis "},
     {ATTR_FLOAT, " alpha beta gamma epsilon bias lambd value_float extrapolation_value cubic_coeff_a momentum ratio min max scale softcap clip spatial_scale "},
     {ATTR_STRING, " auto_pad mode coordinate_transformation_mode nearest_mode equation reduction direction approximate keep_aspect_ratio_policy value_string update_rule activation activations round_mode padding_mode "},
     {ATTR_INTS, " axes kernel_shape strides pads dilations perm split starts ends shape output_padding output_shape value_ints consumed_inputs repeats "},
@@ -424,6 +424,19 @@ convert_axes(Call *k)
     return true;
 }
 
+/* Roots and logarithms of sums of integers: computed in f64, and cut to the integers again. */
+static bool
+convert_axes_real(Call *k)
+{
+    DType t = input_type(k, 0) ? input_type(k, 0)->dtype : DT_NONE;
+
+    ints_to_input(k, "axes", 1);
+    if (!dtype_is_int(t))
+        return true;
+    k->in.at[0] = little_cast(k, k->in.at[0], DT_F64);
+    return finish(k, k->in.at[0] ? little_cast(k, call_some(k, k->op, k->attr.n, k->attr.at, k->in.n, k->in.at), t) : 0);
+}
+
 static bool
 convert_reshape(Call *k)
 {
@@ -431,12 +444,41 @@ convert_reshape(Call *k)
     return true;
 }
 
+/* Parts of one size, rounded up; the last ones have what is left. Of an axis of known size the operator says so itself. */
+static bool
+split_rounded_up(Call *k)
+{
+    Ctx *c = k->m->c;
+    const Type *t = input_type(k, 0);
+    int64_t n = k->nout, axis = get_int(k, "axis", 0);
+    ValueId x = k->in.at[0], part[64];
+
+    axis += axis < 0 ? t->rank : 0;
+    if (axis < 0 || axis >= t->rank || n < 2 || n > 64 || expr_const(t->dim[axis], NULL) || expr_exact_div(c, t->dim[axis], expr_int(c, n)))
+        return true;
+    const ValueId size = little_element(k, little_shape(k, x), (uint32_t)axis), none = little_list(k, 1, (int64_t[]){0});
+    const ValueId up = size ? little_2(k, OP_div, little_2(k, OP_add, size, little_list(k, 1, (int64_t[]){n - 1})), little_list(k, 1, &n)) : 0;
+    for (int64_t i = 0; i < n; i++) {
+        ValueId left = up ? little_2(k, OP_sub, size, little_2(k, OP_mul, up, little_list(k, 1, &i))) : 0;
+        left = left ? little_2(k, OP_max, none, left) : 0;
+        if (!left || !(part[i] = little_2(k, OP_min, up, left)))
+            return false;
+    }
+    const ValueId sizes = little_axis(k, OP_concat, 0, (uint32_t)n, part);
+    if (!sizes)
+        return false;
+    set_input(k, 1, sizes);
+    return true;
+}
+
 static bool
 convert_split(Call *k)
 {
+    bool uneven = call_attr(k, "num_outputs") != NULL;
+
     ints_to_input(k, "split", 1);
     call_drop(k, "num_outputs");
-    return true;
+    return uneven && k->in.n == 1 && need_input(k, 0) ? split_rounded_up(k) : true;
 }
 
 static bool
@@ -472,6 +514,23 @@ convert_tile(Call *k)
     return true;
 }
 
+/* Weighed sums of integers are those of floats, rounded to integers again: the nearest that the type has. */
+static bool
+resize_integers(Call *k)
+{
+    DType t = input_type(k, 0)->dtype;
+    const ValueId x = k->in.at[0];
+
+    if (!dtype_is_int(t) || !strcmp(attr_string((Attrs){k->attr.at, k->attr.n}, "mode", "nearest"), "nearest"))
+        return true;
+    bool narrow = dtype_info[t].bytes < 4;
+    k->in.at[0] = little_cast(k, x, narrow ? DT_F32 : DT_F64);
+    ValueId y = k->in.at[0] ? call_some(k, OP_resize, k->attr.n, k->attr.at, k->in.n, k->in.at) : 0;
+    if (y && narrow)
+        return finish(k, call_some(k, OP_quantize_linear, 0, NULL, 3, (ValueId[]){y, scalar_const(k, "one", y, 1), scalar_const(k, "zero", x, 0)}));
+    return finish(k, y ? little_cast(k, call_one(k, OP_round, y), t) : 0);
+}
+
 static bool
 convert_resize(Call *k)
 {
@@ -479,7 +538,7 @@ convert_resize(Call *k)
     const Attr *scales = call_attr(k, "scales");
 
     if (!upsample)
-        return true;
+        return need_input(k, 0) && resize_integers(k);
     if (scales) {
         float *v = NEW_ARRAY(k->m->arena, float, scales->n + 1);
         for (uint32_t i = 0; i < scales->n; i++)
@@ -492,32 +551,32 @@ convert_resize(Call *k)
     set_input(k, 2, k->in.at[1]);
     k->in.at[1] = 0;
     set_string(k, "coordinate_transformation_mode", "asymmetric");
-    set_string(k, "nearest_mode", "floor");
-    return true;
+    set_string(k, "nearest_mode", "before_11");
+    return need_input(k, 0) && resize_integers(k);
 }
 
-/* Before opset 13 these worked on the input flattened to two dimensions at `axis`, 1 by default. */
+/* k->op, a softmax or its kin, of x. Before opset 13 these worked on x flattened to two dimensions at `axis`, 1 by default. */
+ValueId
+call_softmax(Call *k, ValueId x, int64_t opset)
+{
+    Ctx *c = k->m->c;
+    int64_t rank = value_type(k, x)->rank, axis = get_int(k, "axis", opset < 13 ? 1 : -1);
+
+    axis = axis < 0 && opset < 13 ? axis + rank : axis;
+    Attr one = {.name = sym(c, "axis"), .kind = ATTR_INT, .i = axis}, last = {.name = sym(c, "axis"), .kind = ATTR_INT, .i = -1};
+    if (opset >= 13 || axis == rank - 1 || axis < 0 || axis > rank)
+        return call_op(k, k->op, 1, &one, 1, &x, output_name(k));
+    ValueId shape = call_op(k, OP_shape, 0, NULL, 1, &x, "shape");
+    ValueId rows = call_op(k, OP_flatten, 1, &one, 1, &x, "rows");
+    ValueId y = call_op(k, k->op, 1, &last, 1, &rows, "rows");
+    const ValueId in[2] = {y, shape};
+    return call_op(k, OP_reshape, 0, NULL, 2, in, output_name(k));
+}
+
 static bool
 convert_softmax(Call *k)
 {
-    if (k->m->opset >= 13)
-        return true;
-    if (!need_input(k, 0))
-        return false;
-    Ctx *c = k->m->c;
-    const Type *t = input_type(k, 0);
-    int64_t axis = get_int(k, "axis", 1);
-
-    axis = axis < 0 ? axis + t->rank : axis;
-    set_int(k, "axis", axis);
-    if (axis == (int64_t)t->rank - 1 || axis < 0 || axis > (int64_t)t->rank)
-        return true;
-    Attr flat = {.name = sym(c, "axis"), .kind = ATTR_INT, .i = axis}, last = {.name = sym(c, "axis"), .kind = ATTR_INT, .i = -1};
-    ValueId x = k->in.at[0], shape = call_op(k, OP_shape, 0, NULL, 1, &x, "shape");
-    ValueId rows = call_op(k, OP_flatten, 1, &flat, 1, &x, "rows");
-    ValueId y = call_op(k, k->op, 1, &last, 1, &rows, "rows");
-    const ValueId in[2] = {y, shape};
-    return finish(k, call_op(k, OP_reshape, 0, NULL, 2, in, output_name(k)));
+    return k->m->opset >= 13 || (need_input(k, 0) && finish(k, call_softmax(k, k->in.at[0], k->m->opset)));
 }
 
 static bool
@@ -572,9 +631,37 @@ convert_norm(Call *k)
     if (get_int(k, "stash_type", 1) != 1)
         return call_refuse(k, "%s with stash_type other than float", k->proto->op_type);
     call_drop(k, "stash_type");
-    if (!strcmp(k->proto->op_type, "GroupNormalization") && k->m->opset < 21)
-        return call_refuse(k, "GroupNormalization before opset 21 scales per group; export the model with opset 21");
     return true;
+}
+
+/* v[g], one number for each group, as one for each of the channels that x has. */
+static ValueId
+of_channels(Call *k, ValueId x, ValueId v, int64_t groups)
+{
+    const int64_t last = 1, flat = -1;
+    const ValueId n = v ? little_2(k, OP_div, little_element(k, little_shape(k, x), 1), little_list(k, 1, &groups)) : 0;
+    const ValueId to = n ? little_axis(k, OP_concat, 0, 2, (ValueId[]){little_list(k, 1, &groups), n}) : 0, column = to ? little_2(k, OP_unsqueeze, v, little_list(k, 1, &last)) : 0;
+    const ValueId all = column ? little_2(k, OP_expand, column, to) : 0;
+
+    return all ? little_2(k, OP_reshape, all, little_list(k, 1, &flat)) : 0;
+}
+
+/* Before opset 21 scale and bias are those of groups. */
+static bool
+convert_group_norm(Call *k)
+{
+    if (k->m->opset >= 21)
+        return convert_norm(k);
+    if (!need_inputs(k, 3))
+        return false;
+    int64_t groups = get_int(k, "num_groups", 0);
+    if (groups < 1 || input_type(k, 0)->rank < 2 || input_type(k, 1)->rank != 1 || input_type(k, 2)->rank != 1)
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "GroupNormalization of %s in %lld groups with a scale %s", type_str(k->m->c, input_type(k, 0)),
+                          (long long)groups, type_str(k->m->c, input_type(k, 1)));
+    for (uint32_t i = 1; i < 3; i++)
+        if (!(k->in.at[i] = of_channels(k, k->in.at[0], k->in.at[i], groups)))
+            return false;
+    return convert_norm(k);
 }
 
 static bool
@@ -589,7 +676,13 @@ convert_dropout(Call *k)
     call_drop(k, "is_test");
     if (k->in.n > 1)                 /* the ratio */
         k->in.at[1] = 0;
-    return true;
+    if (k->m->opset >= 10 || k->nout < 2 || !need_input(k, 0))
+        return true;
+    ValueId out[2];                  /* the mask was of the type of x */
+    if (!graph_infer_op(k->m->g, OP_dropout, (Attrs){0}, k->loc, k->origin, 1, k->in.at, 2, NULL, out))
+        return false;
+    call_bind(k, 1, little_cast(k, out[1], input_type(k, 0)->dtype));
+    return finish(k, out[0]);
 }
 
 static bool
@@ -607,14 +700,36 @@ convert_eye_like(Call *k)
     return dtype_attr(k, "dtype");
 }
 
+/* To floats of 8 bits, where what is too large becomes no number: a quotient that is cast. Of integers saturate=0 says nothing. */
+static bool
+quantize_unsaturated(Call *k)
+{
+    const Type *x = input_type(k, 0), *scale = input_type(k, 1), *zero = input_type(k, 2);
+    int64_t to = get_int(k, "output_dtype", 0), axis = get_int(k, "axis", 1), shape[TN_MAX_RANK];
+    DType t = zero ? zero->dtype : to == (int)to ? dtype_from_onnx((int)to) : DT_NONE;
+
+    if (!need_inputs(k, 2) || !dtype_is_float(t))
+        return x && scale;
+    axis += axis < 0 ? x->rank : 0;
+    if (get_int(k, "block_size", 0) || scale->rank > 1 || (scale->rank && (axis < 0 || axis >= x->rank)))
+        return call_refuse(k, "QuantizeLinear in blocks without saturation");
+    for (uint32_t d = 0; d < x->rank; d++)
+        shape[d] = d == axis ? -1 : 1;
+    ValueId by = scale->rank ? little_2(k, OP_reshape, k->in.at[1], little_list(k, x->rank, shape)) : k->in.at[1], y = by ? call_two(k, OP_div, k->in.at[0], by) : 0;
+    const Attr attr[] = {{.name = sym(k->m->c, "to"), .kind = ATTR_STRING, .s = sym(k->m->c, dtype_info[t].name)}, {.name = sym(k->m->c, "saturate"), .kind = ATTR_INT, .i = 0}};
+    return finish(k, y ? call_some(k, OP_cast, 2, attr, 1, &y) : 0);
+}
+
 static bool
 convert_quantize(Call *k)
 {
-    if (!get_int(k, "saturate", 1))
-        return call_refuse(k, "%s without saturation", k->proto->op_type);
+    bool saturates = get_int(k, "saturate", 1);
+
     call_drop(k, "saturate");
     call_drop(k, "precision");
-    return dtype_attr(k, "output_dtype") && (k->op != OP_quantize_linear || quantised_product(k));
+    if (!saturates && !quantize_unsaturated(k))
+        return false;
+    return k->done || (dtype_attr(k, "output_dtype") && (k->op != OP_quantize_linear || quantised_product(k)));
 }
 
 /* The recurrence weights transposed: a constant is then turned once, while compiling. */
@@ -696,8 +811,8 @@ static const OpRow rows[] = {
     {"Dropout", OP_dropout, convert_dropout},
     {"ReduceSum", OP_reduce_sum, convert_axes}, {"ReduceMean", OP_reduce_mean, convert_axes}, {"ReduceProd", OP_reduce_prod, convert_axes},
     {"ReduceMax", OP_reduce_max, convert_axes}, {"ReduceMin", OP_reduce_min, convert_axes}, {"ReduceL1", OP_reduce_l1, convert_axes},
-    {"ReduceL2", OP_reduce_l2, convert_axes}, {"ReduceSumSquare", OP_reduce_sum_square, convert_axes},
-    {"ReduceLogSum", OP_reduce_log_sum, convert_axes}, {"ReduceLogSumExp", OP_reduce_log_sum_exp, convert_axes},
+    {"ReduceL2", OP_reduce_l2, convert_axes_real}, {"ReduceSumSquare", OP_reduce_sum_square, convert_axes},
+    {"ReduceLogSum", OP_reduce_log_sum, convert_axes_real}, {"ReduceLogSumExp", OP_reduce_log_sum_exp, convert_axes_real},
     {"ArgMax", OP_arg_max, 0}, {"ArgMin", OP_arg_min, 0}, {"CumSum", OP_cum_sum, 0},
     {"MatMul", OP_matmul, 0}, {"MatMulInteger", OP_matmul_integer, 0}, {"Gemm", OP_gemm, convert_gemm}, {"Einsum", OP_einsum, 0},
     {"Conv", OP_conv, 0}, {"ConvInteger", OP_conv_integer, 0}, {"ConvTranspose", OP_conv_transpose, 0},
@@ -705,7 +820,7 @@ static const OpRow rows[] = {
     {"GlobalAveragePool", OP_global_average_pool, 0}, {"GlobalMaxPool", OP_global_max_pool, 0},
     {"Softmax", OP_softmax, convert_softmax}, {"LogSoftmax", OP_log_softmax, convert_softmax}, {"Hardmax", OP_hardmax, convert_softmax},
     {"BatchNormalization", OP_batch_norm, convert_batch_norm}, {"InstanceNormalization", OP_instance_norm, 0},
-    {"GroupNormalization", OP_group_norm, convert_norm}, {"LayerNormalization", OP_layer_norm, convert_norm},
+    {"GroupNormalization", OP_group_norm, convert_group_norm}, {"LayerNormalization", OP_layer_norm, convert_norm},
     {"RMSNormalization", OP_rms_norm, convert_norm}, {"LpNormalization", OP_lp_norm, 0}, {"LRN", OP_lrn, 0},
     {"Attention", OP_attention, convert_attention},
     {"RotaryEmbedding", OP_rotary_embedding, 0}, {"LinearAttention", OP_linear_attention, 0}, {"CausalConvWithState", OP_causal_conv, 0},

@@ -1,6 +1,6 @@
 /* quantised: ONNX's operators on quantised numbers, and ONNX Runtime's, said by sums of integers that are scaled again.
  */
-#include "import/internal.h"
+#include "import/little.h"
 
 #include <math.h>
 #include <string.h>
@@ -110,6 +110,16 @@ convert_qlinear_one(Call *k)
     call_drop(k, "channels_last");
     const ValueId x = dequantized(k, call_in(k, 0), call_in(k, 1), call_in(k, 2));
     return finish(k, x ? quantized(k, call_some(k, k->op, k->attr.n, k->attr.at, 1, &x), call_in(k, 3), call_in(k, 4)) : 0);
+}
+
+/* Its `opset` says which Softmax it is: before 13 over all axes from `axis` on, 1 by default. */
+static bool
+convert_qlinear_softmax(Call *k)
+{
+    if (!need_inputs(k, 4))
+        return false;
+    const ValueId x = dequantized(k, call_in(k, 0), call_in(k, 1), call_in(k, 2)), y = x ? call_softmax(k, x, get_int(k, "opset", 13)) : 0;
+    return finish(k, y ? quantized(k, y, call_in(k, 3), call_in(k, 4)) : 0);
 }
 
 /* y_scale y_zero, then x scale zero for each part. */
@@ -335,6 +345,69 @@ quantised_product(Call *k)
     return finish(k, y);
 }
 
+/* Two numbers of four bits in each byte of x, the lower first, one after the other along the last axis, of which `n` are. */
+static ValueId
+unpacked(Call *k, ValueId x, int64_t n)
+{
+    const uint32_t rank = value_type(k, x)->rank;
+    const int64_t behind = rank, from = 0, last = (int64_t)rank - 1;
+    int64_t to[TN_MAX_RANK], bytes;
+    ValueId half[2];
+
+    if (!rank || rank >= TN_MAX_RANK || !expr_const(value_type(k, x)->dim[rank - 1], &bytes) || n > 2 * bytes)
+        return (ValueId)call_refuse(k, "%s of %s", k->proto->op_type, type_str(k->m->c, value_type(k, x)));
+    for (int i = 0; i < 2; i++) {
+        ValueId v = call_two(k, i ? OP_shift_right : OP_bitwise_and, x, scalar_const(k, "four bits", x, i ? 4 : 15));
+        if (!(half[i] = v ? little_2(k, OP_unsqueeze, v, little_list(k, 1, &behind)) : 0))
+            return 0;
+    }
+    for (uint32_t d = 0; d < rank; d++)
+        to[d] = d + 1 < rank ? 0 : 2 * bytes;
+    ValueId pairs = little_axis(k, OP_concat, (int64_t)rank, 2, half), all = pairs ? little_2(k, OP_reshape, pairs, little_list(k, rank, to)) : 0;
+    const ValueId v[] = {all, little_list(k, 1, &from), little_list(k, 1, &n), little_list(k, 1, &last)};
+    return all && n < 2 * bytes ? call_some(k, OP_slice, 0, NULL, 4, v) : all;
+}
+
+/* x[bytes hold one number of `bits`, or two] of u8 without zero points has half its range as zero. */
+static ValueId
+centred(Call *k, ValueId x, int64_t bits)
+{
+    const ValueId wide = little_cast(k, x, DT_I16);
+    return wide ? little_cast(k, call_two(k, OP_sub, wide, scalar_const(k, "zero", wide, (double)(1 << (bits - 1)))), DT_I8) : 0;
+}
+
+/* x indices scale zero?: rows of a table quantised in blocks. What is gathered is dequantised, not the table. */
+static bool
+convert_gather_quantised(Call *k)
+{
+    int64_t along = get_int(k, "gather_axis", 0), axis = get_int(k, "quantize_axis", 1), bits = get_int(k, "bits", 4), block = get_int(k, "block_size", 128), n, blocks;
+
+    if (!need_inputs(k, 3))
+        return false;
+    const Type *x = input_type(k, 0), *scale = input_type(k, 2);
+    along += along < 0 ? x->rank : 0;
+    axis += axis < 0 ? x->rank : 0;
+    bool bytes = x->dtype == DT_U8, packed = bytes && bits == 4;
+    bool fits = along >= 0 && along < x->rank && axis >= 0 && axis < x->rank && along != axis && scale->rank == x->rank && block > 0 && (bits == 4 || bits == 8)
+                && (!bytes || axis == (int64_t)x->rank - 1);
+    if (!fits || !expr_const(x->dim[axis], &n) || !expr_const(scale->dim[axis], &blocks) || n > INT64_MAX / 2)
+        return call_refuse(k, "GatherBlockQuantized of %s in blocks of %lld with scales %s", type_str(k->m->c, x), (long long)block, type_str(k->m->c, scale));
+    ValueId row[3] = {call_in(k, 0), call_in(k, 2), call_in(k, 3)};
+    for (int i = 0; i < 3; i++)
+        if (row[i] && !(row[i] = little_axis(k, OP_gather, along, 2, (ValueId[]){row[i], call_in(k, 1)})))
+            return false;
+    if (packed && !(row[0] = unpacked(k, row[0], 2 * n)))
+        return false;
+    if (packed && row[2] && !(row[2] = unpacked(k, row[2], blocks)))
+        return false;
+    if (bytes && !row[2] && !(row[0] = centred(k, row[0], bits)))
+        return false;
+    if (along < axis)
+        axis += (int64_t)input_type(k, 1)->rank - 1;
+    const Attr attr[] = {{.name = sym(k->m->c, "axis"), .kind = ATTR_INT, .i = axis}, {.name = sym(k->m->c, "block_size"), .kind = ATTR_INT, .i = block}};
+    return finish(k, call_some(k, OP_dequantize_linear, 2, attr, 3, row));
+}
+
 const OpRow quantised_rows[] = {
     {"QLinearMatMul", OP_NONE, convert_qlinear_matmul}, {"QLinearConv", OP_NONE, convert_qlinear_conv},
     {"com.microsoft.QGemm", OP_NONE, convert_qgemm}, {"com.microsoft.QLinearAdd", OP_add, convert_qlinear_pair},
@@ -342,11 +415,12 @@ const OpRow quantised_rows[] = {
     {"com.microsoft.QLinearConcat", OP_concat, convert_qlinear_concat},
     {"com.microsoft.QLinearSigmoid", OP_sigmoid, convert_qlinear_one},
     {"com.microsoft.QLinearLeakyRelu", OP_leaky_relu, convert_qlinear_one},
-    {"com.microsoft.QLinearSoftmax", OP_softmax, convert_qlinear_one},
+    {"com.microsoft.QLinearSoftmax", OP_softmax, convert_qlinear_softmax},
     {"com.microsoft.QLinearGlobalAveragePool", OP_global_average_pool, convert_qlinear_one},
     {"com.microsoft.QLinearAveragePool", OP_average_pool, convert_qlinear_one},
     {"com.microsoft.MatMulIntegerToFloat", OP_NONE, convert_matmul_integer_to_float},
     {"com.microsoft.DynamicQuantizeMatMul", OP_NONE, convert_dynamic_quantize_matmul},
+    {"com.microsoft.GatherBlockQuantized", OP_NONE, convert_gather_quantised},
     {"com.microsoft.QuantizeLinear", OP_quantize_linear, 0},
     {"com.microsoft.DequantizeLinear", OP_dequantize_linear, 0},
     {0},

@@ -465,10 +465,20 @@ split_into(Call *k, ValueId x, int64_t axis, ValueId sizes, uint32_t n)
         && construct(k, n, out, &s) && give(k, s);
 }
 
-/* Into parts of `each` along the axis, the last of which may be smaller. Element t of all items is of part
- * t / (O each I), O and I being what lies outside and inside of the axis. */
+/* The sizes of as many scalars as v has elements: i64[n, 0]. */
+static ValueId
+no_sizes(Call *k, ValueId v)
+{
+    const int64_t last = 1, zero = 0;
+    ValueId column = little_2(k, OP_unsqueeze, v, little_list(k, 1, &last)), none = little_list(k, 1, &zero);
+
+    return column ? call_op(k, OP_slice, 0, NULL, 4, (ValueId[]){column, none, none, little_list(k, 1, &last)}, "sizes") : 0;
+}
+
+/* Into parts of `each` along the axis, the last of which may be smaller; drop: parts of one, without the axis. Element t of all items
+ * is of part t / (O each I), O and I being what lies outside and inside of the axis. */
 static bool
-split_evenly(Call *k, ValueId x, uint32_t axis, ValueId each)
+split_evenly(Call *k, ValueId x, uint32_t axis, ValueId each, bool drop)
 {
     const Type *t = little_type(k, x);
     ValueId one = little_number(k, 1), zero = little_number(k, 0), n = little_1(k, OP_squeeze, little_element(k, little_shape(k, x), axis));
@@ -489,11 +499,14 @@ split_evenly(Call *k, ValueId x, uint32_t axis, ValueId each)
     if (!width)
         return false;
     const int64_t last = 1;
+    uint32_t rank = 0;
     for (uint32_t d = 0; d < t->rank; d++) {
+        if (drop && d == axis)
+            continue;
         ValueId v = d == axis ? width : little_2(k, OP_expand, little_element(k, little_shape(k, x), d), count);
-        column[d] = v ? little_2(k, OP_unsqueeze, v, little_list(k, 1, &last)) : 0;
+        column[rank++] = v ? little_2(k, OP_unsqueeze, v, little_list(k, 1, &last)) : 0;
     }
-    ValueId sizes = t->rank == 1 ? column[0] : little_axis(k, OP_concat, 1, t->rank, column), all = flat(k, x);
+    ValueId sizes = rank == 1 ? column[0] : rank ? little_axis(k, OP_concat, 1, rank, column) : no_sizes(k, width), all = flat(k, x);
     ValueId at = all ? little_3(k, OP_range, zero, little_1(k, OP_size, all), one) : 0;
     ValueId block = little_2(k, OP_mul, little_2(k, OP_mul, o, s), i), p = at ? little_2(k, OP_div, at, block) : 0;
     ValueId rest = p ? little_2(k, OP_sub, at, little_2(k, OP_mul, p, block)) : 0, w = p ? little_2(k, OP_min, s, little_2(k, OP_sub, n, little_2(k, OP_mul, p, s))) : 0;
@@ -501,7 +514,7 @@ split_evenly(Call *k, ValueId x, uint32_t axis, ValueId each)
     ValueId from = local ? little_2(k, OP_add, little_2(k, OP_mul, row, n), little_2(k, OP_add, little_2(k, OP_mul, p, s), local)) : 0;
     from = from ? little_2(k, OP_add, little_2(k, OP_mul, from, i), little_2(k, OP_mod, rest, i)) : 0;
     ValueId items = from ? little_axis(k, OP_gather, 0, 2, (ValueId[]){all, from}) : 0;
-    return items && give(k, (Sequence){mark_of(t->dtype, t->rank), items, sizes});
+    return items && give(k, (Sequence){mark_of(t->dtype, rank), items, sizes});
 }
 
 /* Into parts that are known while compiling: `split` of them, or pieces of that size, or of 1. */
@@ -520,7 +533,7 @@ read_split(Call *k)
     if (!t || axis < 0 || axis >= t->rank)
         return diag_error(&c->diags, DIAG_MODEL, k->loc, "SplitToSequence along axis %lld", (long long)axis);
     if (given && !known->at && little_type(k, given)->rank == 0)
-        return split_evenly(k, x, (uint32_t)axis, given);
+        return split_evenly(k, x, (uint32_t)axis, given, false);
     if (given && !known->at) {
         const Expr *most[64];
         for (int i = 0; i < 64; i++)
@@ -531,8 +544,10 @@ read_split(Call *k)
         given = little_match(k, little_ints(k, given), most);
         return given && split_into(k, x, axis, given, (uint32_t)count);
     }
+    if (!expr_const(t->dim[axis], &extent) && given && little_type(k, given)->rank == 1)
+        return known->n <= 64 ? split_into(k, x, axis, given, known->n) : call_refuse(k, "SplitToSequence into %u parts; 64 are possible", known->n);
     if (!expr_const(t->dim[axis], &extent))
-        return call_refuse(k, "SplitToSequence of %s: the axis and the parts must be known while compiling", type_str(c, t));
+        return split_evenly(k, x, (uint32_t)axis, given ? given : little_number(k, 1), drop);
     if (given && little_type(k, given)->rank == 1) {
         for (n = 0; n < known->n && n < 64; n++)
             if (!expr_const(known->at[n], &size[n]))

@@ -458,8 +458,10 @@ convert_nonzero(Call *k)
 
     if (!at)
         return false;
-    if (!rank)                       /* as numpy has it: no rows */
-        return call_refuse(k, "NonZero of a scalar");
+    if (!rank) {                     /* no rows, of as many columns as it has elements that count */
+        const ValueId none = little_list(k, 1, (int64_t[]){0}), all = little_2(k, OP_unsqueeze, at, none);
+        return give(k, all ? call_op(k, OP_slice, 0, NULL, 3, (ValueId[]){all, none, none}, k->proto->output[0]) : 0);
+    }
     for (uint32_t d = rank; d-- > 0; ) {
         ValueId n = little_element(k, little_shape(k, x), d);
         row[d] = little_2(k, OP_unsqueeze, little_2(k, OP_mod, at, n), little_list(k, 1, (int64_t[]){0}));

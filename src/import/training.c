@@ -188,6 +188,21 @@ convert_bit_cast(Call *k)
     return true;
 }
 
+/* What SAME_UPPER and SAME_LOWER pad before axis d of the image x with a window of `size` points, i64[1]. */
+static ValueId
+same_padding(Call *k, ValueId x, uint32_t d, const int64_t *window, bool upper)
+{
+    const int64_t size = window[0], stride = window[1], reach = (size - 1) * window[2] + 1;
+    const ValueId in = little_element(k, little_shape(k, x), 2 + d), step = little_list(k, 1, &stride), none = little_list(k, 1, (int64_t[]){0});
+    const ValueId last = in ? little_2(k, OP_div, little_2(k, OP_sub, in, little_list(k, 1, (int64_t[]){1})), step) : 0;
+    const ValueId end = last ? little_2(k, OP_add, little_2(k, OP_mul, last, step), little_list(k, 1, &reach)) : 0;
+    const ValueId all = end ? little_2(k, OP_max, none, little_2(k, OP_sub, end, in)) : 0;
+    const ValueId more = all && !upper ? little_2(k, OP_add, all, little_list(k, 1, (int64_t[]){1})) : all;
+
+    ValueId before = more ? little_2(k, OP_div, more, little_list(k, 1, (int64_t[]){2})) : 0;
+    return before && !k->m->g->value.at[before].known.at ? little_match(k, before, NULL) : before;
+}
+
 /* Maxima, and where they lie. */
 bool
 convert_max_pool_places(Call *k)
@@ -195,22 +210,28 @@ convert_max_pool_places(Call *k)
     const char *const names[4] = {"kernel_shape", "strides", "dilations", "pads"};
     const char *pad = attr_string((Attrs){k->attr.at, k->attr.n}, "auto_pad", "NOTSET");
     int64_t columns = get_int(k, "storage_order", 0), w[4 * TN_MAX_RANK];
+    ValueId part[2 * TN_MAX_RANK];
     ValueId x = need_input(k, 0) ? k->in.at[0] : 0;
     uint32_t n = x ? little_type(k, x)->rank - 2u : 0;
 
     if (!x || n > TN_MAX_RANK - 2)
         return x && diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "MaxPool of %s", type_str(k->m->c, little_type(k, x)));
-    if (strcmp(pad, "NOTSET") && strcmp(pad, "VALID"))
-        return call_refuse(k, "MaxPool with places and auto_pad %s", pad);
+    bool same = !strcmp(pad, "SAME_UPPER") || !strcmp(pad, "SAME_LOWER");
     for (uint32_t d = 0; d < n; d++)
         for (int i = 0; i < 4; i++) {
-            const Attr *a = call_attr(k, names[i]);
+            const Attr *a = i < 3 || !strcmp(pad, "NOTSET") ? call_attr(k, names[i]) : NULL;
             w[4 * d + i] = a && d < a->n ? a->ints[d] : i < 3;
         }
     call_drop(k, "storage_order");
     ValueId y = call_op(k, OP_max_pool, k->attr.n, k->attr.at, 1, &x, output_name(k));
     Attr order = {.name = sym(k->m->c, "by_columns"), .kind = ATTR_INT, .i = columns};
-    ValueId window = y ? little_2(k, OP_reshape, little_list(k, 4 * n, w), little_list(k, 2, (int64_t[]){-1, 4})) : 0;
+    for (uint32_t d = 0; d < n && y; d++) {
+        part[2 * d] = little_list(k, same ? 3 : 4, w + 4 * d);
+        part[2 * d + 1] = same ? same_padding(k, x, d, w + 4 * d, !strcmp(pad, "SAME_UPPER")) : little_list(k, 0, NULL);
+        y = part[2 * d + 1] ? y : 0;
+    }
+    ValueId numbers = y && n ? little_axis(k, OP_concat, 0, 2 * n, part) : y ? little_list(k, 0, NULL) : 0;
+    ValueId window = numbers ? little_2(k, OP_reshape, numbers, little_list(k, 2, (int64_t[]){n, 4})) : 0;
     ValueId places = window ? call_op(k, OP_max_pool_place, 1, &order, 3, (ValueId[]){x, y, window}, k->proto->output[1]) : 0;
     call_bind(k, 1, places);
     return finish(k, y) && places;

@@ -211,7 +211,7 @@ expand_requantize(Build *b)
     return zero ? build_text(b, NULL, "x a w y z -> o", with, "%s", text) : build_text(b, NULL, "x a w y -> o", without, "%s", text);
 }
 
-/* ---- matmul_nbits: x times the transpose of weights of 4 or 8 bits in blocks -------------------------------------------- */
+/* ---- matmul_nbits: x times the transpose of weights of 2, 4 or 8 bits in blocks -------------------------------------------- */
 
 bool
 infer_matmul_nbits(Ctx *c, const OpCall *call, const Type **out)
@@ -222,8 +222,8 @@ infer_matmul_nbits(Ctx *c, const OpCall *call, const Type **out)
 
     if (!dtype_is_float(x->dtype) || w->dtype != DT_U8 || !op_rank_at_least(c, call, 0, 1))
         return op_fail(c, call, DIAG_MODEL, "inputs 0 and 1 are %s and %s; floats, and u8 that hold the weights, are needed", type_str(c, x), type_str(c, w));
-    if ((bits != 4 && bits != 8) || block < 16 || (block & (block - 1)) || k < 1 || n < 1)
-        return op_fail(c, call, DIAG_UNSUPPORTED, "%lld bits in blocks of %lld; 4 and 8 bits in blocks of a power of two from 16 on are supported",
+    if ((bits != 2 && bits != 4 && bits != 8) || block < 16 || (block & (block - 1)) || k < 1 || n < 1)
+        return op_fail(c, call, DIAG_UNSUPPORTED, "%lld bits in blocks of %lld; 2, 4 and 8 bits in blocks of a power of two from 16 on are supported",
                        (long long)bits, (long long)block);
     int64_t blocks = (k + block - 1) / block;
     if (!op_require_eq(c, call, x->dim[x->rank - 1], expr_int(c, k), "the last axis of input 0 and K")
@@ -257,6 +257,15 @@ flat_text(Build *b, uint32_t input, const char *name, const char *index)
     return text_str(&at);
 }
 
+/* Number `index` of those that lie in bytes of the text `byte`, the lowest bits first. */
+static const char *
+few_bits_text(Arena *a, const char *byte, const char *index, int64_t bits)
+{
+    if (bits == 8)
+        return byte;
+    return arena_printf(a, "and(shr(%s, u8(%lld * (%s %% %lld))), %lld)", byte, (long long)bits, index, (long long)(8 / bits), (1LL << bits) - 1);
+}
+
 bool
 expand_matmul_nbits(Build *b)
 {
@@ -268,12 +277,13 @@ expand_matmul_nbits(Build *b)
     uint32_t weights = build_value(b, b->real = compute_type(call->in[0]->dtype), 2, dim);
     const char *at = arena_printf(a, "n * %lld + k // %lld * %lld + k %% %lld // %lld", (long long)(blocks * (block * bits / 8)), (long long)block,
                                   (long long)(block * bits / 8), (long long)block, (long long)(8 / bits));
-    const char *q = bits == 8 ? flat_text(b, 1, "w", at)
-                  : arena_printf(a, "and(shr(%s, u8(4 * (k %% 2))), 15)", flat_text(b, 1, "w", at));
-    const char *zero = !zeros ? bits == 8 ? "128" : "8" : call->in[3]->dtype != DT_U8 ? flat_text(b, 3, "z", arena_printf(a, "n * %lld + k // %lld", (long long)blocks, (long long)block))
-                     : bits == 8 ? flat_text(b, 3, "z", arena_printf(a, "n * %lld + k // %lld", (long long)blocks, (long long)block))
-                     : arena_printf(a, "and(shr(%s, u8(4 * (k // %lld %% 2))), 15)",
-                                    flat_text(b, 3, "z", arena_printf(a, "n * %lld + k // %lld // 2", (long long)((blocks + 1) / 2), (long long)block)), (long long)block);
+    const char *q = few_bits_text(a, flat_text(b, 1, "w", at), "k", bits), *zero = arena_printf(a, "%lld", 1LL << (bits - 1));
+    int64_t together = zeros && call->in[3]->dtype == DT_U8 ? 8 / bits : 1;          /* zero points in one element */
+    if (zeros) {
+        const char *of_block = arena_printf(a, "(k // %lld)", (long long)block);
+        zero = flat_text(b, 3, "z", arena_printf(a, "n * %lld + %s // %lld", (long long)((blocks + together - 1) / together), of_block, (long long)together));
+        zero = few_bits_text(a, zero, of_block, 8 / together);
+    }
     uint32_t with[] = { 1, 2, 3, weights }, without[] = { 1, 2, weights };
     const char *text = arena_printf(a, "o[n, k] = ($T(%s) - $T(%s)) * $T(%s)", q, zero,
                                     flat_text(b, 2, "s", arena_printf(a, "n * %lld + k // %lld", (long long)blocks, (long long)block)));

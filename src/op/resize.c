@@ -184,6 +184,8 @@ coordinate(Ctx *c, const OpCall *call, const Scale *s, const Expr *in, const Exp
         const Expr *num = expr_mul(c, i, expr_offset(c, in, -1));
         const Expr *den = whole ? expr_offset(c, s->p, -1) : expr_sub(c, expr_mul(c, in, s->p), s->q);
         *out = (Coordinate){ whole ? num : expr_mul(c, num, s->q), expr_max(c, one, den) };
+    } else if (strcmp(mode, "tf_half_pixel_for_nn") == 0) {
+        *out = (Coordinate){ expr_mul(c, expr_offset(c, expr_scale(c, i, 2), 1), s->q), expr_scale(c, s->p, 2) };
     } else if (strcmp(mode, "half_pixel") == 0 || strcmp(mode, "pytorch_half_pixel") == 0) {
         const Expr *centre = expr_mul(c, expr_offset(c, expr_scale(c, i, 2), 1), s->q);
         *out = (Coordinate){ expr_sub(c, centre, s->p), expr_scale(c, s->p, 2) };
@@ -195,7 +197,7 @@ coordinate(Ctx *c, const OpCall *call, const Scale *s, const Expr *in, const Exp
         *out = (Coordinate){ expr_sub(c, expr_add(c, centre, shift), s->p), expr_scale(c, s->p, 2) };
     } else {
         return op_fail(c, call, DIAG_UNSUPPORTED, "coordinate_transformation_mode is \"%s\"; half_pixel, "
-                       "half_pixel_symmetric, pytorch_half_pixel, asymmetric and align_corners are supported", mode);
+                       "half_pixel_symmetric, pytorch_half_pixel, tf_half_pixel_for_nn, asymmetric, align_corners and tf_crop_and_resize exist", mode);
     }
     return true;
 }
@@ -207,9 +209,10 @@ clamp(Ctx *c, const Ranges *r, const Expr *e, const Expr *n)
     return expr_simplify(c, r, e);
 }
 
-/* num / den to the nearest integer; halves as the mode says. */
+/* num / den to the nearest integer; halves as the mode says. Before opset 11 there were no modes: an axis that shrinks rounds up, one
+ * that grows down. */
 static bool
-nearest(Ctx *c, const OpCall *call, Coordinate x, const Expr **out)
+nearest(Ctx *c, const OpCall *call, const Scale *s, Coordinate x, const Expr **out)
 {
     const char *mode = op_string(c, call, "nearest_mode");
     const Expr *twice = expr_scale(c, x.num, 2), *den2 = expr_scale(c, x.den, 2);
@@ -218,7 +221,10 @@ nearest(Ctx *c, const OpCall *call, Coordinate x, const Expr **out)
         *out = expr_div(c, x.num, x.den);
     else if (strcmp(mode, "ceil") == 0)
         *out = expr_ceil_div(c, x.num, x.den);
-    else if (strcmp(mode, "round_prefer_floor") == 0)
+    else if (strcmp(mode, "before_11") == 0) {
+        const Expr *shrinks = expr_min(c, expr_int(c, 1), expr_max(c, expr_int(c, 0), expr_sub(c, s->q, s->p)));
+        *out = expr_div(c, expr_add(c, x.num, expr_mul(c, shrinks, expr_offset(c, x.den, -1))), x.den);
+    } else if (strcmp(mode, "round_prefer_floor") == 0)
         *out = expr_div(c, expr_offset(c, expr_add(c, twice, x.den), -1), den2);
     else if (strcmp(mode, "round_prefer_ceil") == 0)
         *out = expr_div(c, expr_add(c, twice, x.den), den2);
@@ -267,6 +273,8 @@ coordinate_text(Build *b, const char *i, uint32_t place)
         return arena_printf(a, "f64(%s*q) / f64(p)", i);
     if (!strcmp(mode, "align_corners"))
         return arena_printf(a, "f64(%s*steps) / f64(turn)", i);
+    if (!strcmp(mode, "tf_half_pixel_for_nn"))
+        return arena_printf(a, "f64((2*%s + 1)*q) / f64(2*p)", i);
     if (!strcmp(mode, "half_pixel"))
         return arena_printf(a, "f64((2*%s + 1)*q - p) / f64(2*p)", i);
     if (!strcmp(mode, "pytorch_half_pixel"))
@@ -312,6 +320,20 @@ weight_text(Build *b)
     return op_int(b->call, "exclude_outside") ? arena_printf(a, "(and(j >= 0, j < n) ? %s : 0)", w) : w;
 }
 
+/* Coordinate x to the nearest integer, in f64. */
+static const char *
+nearest_text(Build *b)
+{
+    static const char *const row[][2] = {
+        {"floor", "floor(x)"}, {"ceil", "ceil(x)"}, {"round_prefer_floor", "ceil(x - 0.5)"}, {"round_prefer_ceil", "floor(x + 0.5)"},
+    };
+    for (uint32_t i = 0; i < sizeof row / sizeof *row; i++)
+        if (op_string_is(b->call, "nearest_mode", row[i][0]))
+            return row[i][1];
+    op_fail(b->c, b->call, DIAG_MODEL, "nearest_mode is \"%s\"; round_prefer_floor, round_prefer_ceil, floor and ceil exist", op_string(b->c, b->call, "nearest_mode"));
+    return NULL;
+}
+
 static bool
 weigh_axis(Build *b, uint32_t from, uint32_t to, uint32_t d, uint32_t place, const Scale *s)
 {
@@ -330,11 +352,16 @@ weigh_axis(Build *b, uint32_t from, uint32_t to, uint32_t d, uint32_t place, con
         return false;
     const char *before = d ? arena_printf(a, "%s, ", axes_text(a, 0, d)) : "";
     const char *after = d + 1 < rank ? arena_printf(a, ", %s", axes_text(a, d + 1, rank)) : "";
+    const char *outside = crop ? arena_printf(a, "or(x < 0, x > f64(n - 1)) ? $T(%.9g) : ", op_float(b->call, "extrapolation_value")) : "";
+    if (op_string_is(b->call, "mode", "nearest")) {
+        const char *rounded = nearest_text(b);
+        return rounded && build_text(b, arena_printf(a, "%u", d), "v roi -> o", value, "o[%s] = let x = %s in %sv[%smin(max(i64(%s), 0), n - 1)%s]",
+                                     axes_text(a, 0, rank), x, outside, before, rounded, after);
+    }
     const char *squeeze = op_int(b->call, "antialias") ? "min(1, f64(p) / f64(q))" : "1";
     const char *tap = arena_printf(a, "let j = i64(floor(x)) + index(k) - taps + 1 in let a = $T(abs(f64(j) - x) * s) in %s", weight_text(b));
     const char *sum = arena_printf(a, "(sum k<all>: (%s) * v[%smin(max(i64(floor(x)) + index(k) - taps + 1, 0), n - 1)%s]) / (sum k<all>: %s)", tap, before, after, tap);
-    const char *body = arena_printf(a, "o[%s] = let x = %s in let s = f64(%s) in %s%s%s", axes_text(a, 0, rank), x, squeeze,
-                                    crop ? arena_printf(a, "or(x < 0, x > f64(n - 1)) ? $T(%.9g) : ", op_float(b->call, "extrapolation_value")) : "", sum, "");
+    const char *body = arena_printf(a, "o[%s] = let x = %s in let s = f64(%s) in %s%s", axes_text(a, 0, rank), x, squeeze, outside, sum);
     return crop ? build_text(b, arena_printf(a, "%u", d), "v roi -> o", value, "%s", body) : build_text(b, arena_printf(a, "%u", d), "v -> o", plain, "%s", body);
 }
 
@@ -346,9 +373,12 @@ expand_weighed(Build *b, const Scale *s)
     uint32_t axis[TN_MAX_RANK], naxis, from = 0, last = 0, left = 0;
     bool crop = op_string_is(b->call, "coordinate_transformation_mode", "tf_crop_and_resize");
 
-    if (!dtype_is_float(x->dtype) || op_string_is(b->call, "mode", "nearest"))
-        return op_fail(b->c, b->call, DIAG_UNSUPPORTED, "mode is %s and input 0 is %s; antialias and tf_crop_and_resize weigh floats", op_string(b->c, b->call, "mode"),
+    bool nearest = op_string_is(b->call, "mode", "nearest");
+    if (!dtype_is_float(x->dtype) && !nearest)
+        return op_fail(b->c, b->call, DIAG_UNSUPPORTED, "mode is %s and input 0 is %s; what weighs several points weighs floats", op_string(b->c, b->call, "mode"),
                        type_str(b->c, x));
+    if (nearest && op_int(b->call, "antialias"))
+        return op_fail(b->c, b->call, DIAG_MODEL, "mode is nearest, which antialias is not for");
     if (!resized_axes(b->c, b->call, axis, &naxis))
         return false;
     if (crop && (!has_in(b->call, 1) || b->call->in[1]->rank != 1 || expr_eq(b->c, NULL, b->call->in[1]->dim[0], expr_int(b->c, 2 * naxis)) != YES))
@@ -356,7 +386,7 @@ expand_weighed(Build *b, const Scale *s)
     for (uint32_t i = 0; i < naxis; i++)
         left += s[axis[i]].p != NULL || crop;
     memcpy(dim, x->dim, x->rank * sizeof *dim);
-    b->real = compute_type(x->dtype);
+    b->real = nearest ? x->dtype : compute_type(x->dtype);
     if (!left) {
         uint32_t value[] = { 0, build_out(b, 0) };
         const char *all = axes_text(b->c->arena, 0, x->rank);
@@ -408,7 +438,7 @@ expand_resize(Build *b)
         at[d] = axis[d];
         if (s[d].p && !coordinate(c, call, &s[d], x->dim[d], axis[d], &coord[d]))
             return false;
-        if (s[d].p && !linear && !nearest(c, call, coord[d], &at[d]))
+        if (s[d].p && !linear && !nearest(c, call, &s[d], coord[d], &at[d]))
             return false;
     }
     Linear l = { &m, x, s, coord, axis, { range, x->rank } };

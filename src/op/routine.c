@@ -402,6 +402,8 @@ infer_max_pool_place(Ctx *c, const OpCall *call, const Type **out)
         return op_fail(c, call, DIAG_MODEL, "input 2 is %s; four numbers that are known for each axis are needed", type_str(c, call->in[2]));
     for (uint32_t i = 0; i < call->known[2].n; i++) {
         int64_t v;
+        if (i % 4 == 3 && !expr_const(call->known[2].at[i], NULL))
+            continue;                /* padding that follows from a size */
         bool fits = expr_const(call->known[2].at[i], &v) && v >= (i % 4 < 3) && v < 1 << 20;
         if (!fits || (i % 4 == 0 && (points *= v) > 1 << 24))
             return op_fail(c, call, DIAG_MODEL, "number %u of the window is %s", i, expr_str(c, call->known[2].at[i]));

@@ -323,16 +323,18 @@ infer_pad(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
-/* Where an index outside [0, n) reads instead. */
+/* Where an index outside [0, n) reads instead. What wraps does so around the elements that negative widths leave. */
 static const Expr *
-fold_index(Ctx *c, char mode, const Expr *i, const Expr *n)
+fold_index(Ctx *c, char mode, const Expr *i, const Expr *n, const Expr *before, const Expr *after)
 {
     const Expr *zero = expr_int(c, 0), *last = expr_offset(c, n, -1);
 
     if (mode == 'e')
         return expr_max(c, zero, expr_min(c, i, last));
-    if (mode == 'w')
-        return expr_mod(c, i, n);
+    if (mode == 'w') {
+        const Expr *cut = expr_max(c, zero, expr_sub(c, zero, before)), *left = expr_sub(c, expr_sub(c, n, cut), expr_max(c, zero, expr_sub(c, zero, after)));
+        return expr_add(c, expr_mod(c, expr_sub(c, i, cut), left), cut);
+    }
     const Expr *up = expr_max(c, i, expr_sub(c, zero, i)), *over = expr_sub(c, last, up);
     return expr_sub(c, last, expr_max(c, over, expr_sub(c, zero, over)));
 }
@@ -362,7 +364,7 @@ expand_pad(Build *b)
         at[d] = expr_sub(c, axis[d], before[d]);
         bool grows = !expr_is(before[d], 0) || !expr_is(after[d], 0);
         if (grows && mode != 'c')
-            at[d] = fold_index(c, mode, at[d], x->dim[d]);
+            at[d] = fold_index(c, mode, at[d], x->dim[d], before[d], after[d]);
         if (!grows || value->op == S_CONST)
             continue;
         const Scalar *i = scalar_index(c, at[d]);

@@ -320,7 +320,7 @@ static const Row row[] = {
     { "resize", "f32[3]; _; f32[1] = [0.6]", "", 1, "f32[1]" },
     { "resize", "f32[4]; _; f32[1] = [0.6]", "mode = \"linear\", coordinate_transformation_mode = \"half_pixel_symmetric\"", 1, "f32[2]" },
     { "resize", "f32[4]; _; f32[1] = [2.0]", "mode = \"cubic\"", 1, "f32[8]" },
-    { "resize", "i32[4]; _; f32[1] = [2.0]", "mode = \"cubic\"", 1, "i32[8] but expands with: resize: mode is cubic and input 0 is i32[4]; antialias and tf_crop_and_resize weigh floats" },
+    { "resize", "i32[4]; _; f32[1] = [2.0]", "mode = \"cubic\"", 1, "i32[8] but expands with: resize: mode is cubic and input 0 is i32[4]; what weighs several points weighs floats" },
 
     /* from shapes and numbers */
     { "shape", "f32[b, s, 768]", "", 1, "i64[3] = [b, s, 768]" },
