@@ -163,9 +163,9 @@ bind_digits(Env *e, Block *b, IterId x)
     }
 }
 
-/* The trips of a serial loop or one that is written out, from `begin` to `end`. */
+/* The trips of a serial loop or one that is written out, from `begin` to `end`: what there are of them lies in [least, most). */
 static void
-lower_stretch(Env *e, const Node *n, Block *b, const Expr *begin, const Expr *end, const Expr *most)
+lower_stretch(Env *e, const Node *n, Block *b, const Expr *begin, const Expr *end, const Expr *least, const Expr *most)
 {
     IterId x = n->iter;
     const Expr *trips = env_simplify(e, expr_sub(e->c, end, begin)), *trip = begin;
@@ -176,8 +176,8 @@ lower_stretch(Env *e, const Node *n, Block *b, const Expr *begin, const Expr *en
         return;
     if (!expr_is(trips, 1)) {
         trip = env_loop(e, &b, n->run == WORD_unroll && expr_const(trips, NULL) ? LOOP_UNROLLED : LOOP_SERIAL, env_iter(e, x)->name, begin, end, 1);
-        if (most != end && expr_is_var(trip, &v))    /* where there is a trip at all, it is below this */
-            VEC_PUSH(e->a, &e->range, ((Range){ v, begin, expr_sub(e->c, most, begin) }));
+        if ((least != begin || most != end) && expr_is_var(trip, &v))
+            VEC_PUSH(e->a, &e->range, ((Range){ v, least, expr_sub(e->c, most, least) }));
     }
     env_bind(e, x, trip);
     for (IterId y = 1; y < e->p->iter.n; y++)
@@ -198,9 +198,9 @@ lower_trips(Env *e, const Node *n, Block *b, const Expr *trips)
     const Expr *first = n->first ? env_simplify(e, expr_min(c, expr_int(c, n->first), trips)) : zero;
     const Expr *last = n->last ? env_simplify(e, expr_max(c, first, most)) : trips;
 
-    lower_stretch(e, n, b, zero, first, first);
-    lower_stretch(e, n, b, first, last, most);
-    lower_stretch(e, n, b, last, trips, trips);
+    lower_stretch(e, n, b, zero, first, zero, first);
+    lower_stretch(e, n, b, first, last, expr_int(c, n->first), most);
+    lower_stretch(e, n, b, last, trips, last, trips);
 }
 
 static void

@@ -126,6 +126,8 @@ row_of(Draft *w, uint32_t part, uint32_t shared)
             r.sum[r.nsum++] = x;
             inner_sums |= !r.reduce;
         }
+    while (r.reduce && r.nown && expr_is(n->axis[r.own[r.nown - 1]].extent, 1))
+        r.nown--;                            /* nothing runs along one point */
     while (r.free < r.nown && p->iter.at[p->axis[part][r.own[r.free]]].kind == AXIS_PARALLEL && is_rectangular(n, r.own[r.free]) &&
            expr_is(n->axis[r.own[r.free]].begin, 0) && (!filled || axis_writes_apart(w->c, n, r.own[r.free])))
         r.free++;

@@ -63,9 +63,10 @@ lay_channel_last(void *user, const Scalar *s)
     text_printf(lay->t, "%u]\n", last);
 }
 
-/* Sums of `across` positions of a row and `vectors` of channels at a time, and `task` of the loops outside is shared out. */
+/* Sums of `across` positions of a row and `vectors` of channels at a time, and `task` of the loops outside is shared out. All
+ * loops of the window but the first so many are written out. */
 static void
-write_tiles(Channels *k, Text *t, const char *task, const char *rows, int64_t across, int64_t vectors)
+write_tiles(Channels *k, Text *t, const char *task, const char *rows, int64_t across, int64_t vectors, uint32_t counted)
 {
     Draft *w = k->w;
     int64_t lanes = low_lanes(k->l, k->reduce->dtype);
@@ -75,7 +76,7 @@ write_tiles(Channels *k, Text *t, const char *task, const char *rows, int64_t ac
     text_printf(t, "split %s by %lld -> cb_ cv_\nsplit cv_ by %lld -> cr_ cl_\n", c, (long long)(vectors * lanes), (long long)lanes);
     text_printf(t, "order %s %s xb_ cb_ %s xr_ cr_ cl_\nfuse %s -> task\n", task, rows, window, task);
     text_printf(t, "hold %s at cb_ -> acc reg\n", w->p->k->buffer.at[w->p->k->part[0].buffer[k->l->n->write[0].out]].name);
-    text_printf(t, "run %s xr_ cr_ unroll\nrun cl_ vector\n", window);
+    text_printf(t, "run %s xr_ cr_ unroll\nrun cl_ vector\n", axis_names(w, 0, k->sums.axis + counted, k->sums.n - counted));
 }
 
 static Text
@@ -103,7 +104,7 @@ write_band(Channels *k, int64_t band, int64_t across, int64_t vectors)
         task = arena_printf(w->a, "%s yb_", task);
         rows = arena_printf(w->a, "yi_ %s", axis_names(w, 0, slide + 1, nslide - 2));
     }
-    write_tiles(k, &t, task, rows, across, vectors);
+    write_tiles(k, &t, task, rows, across, vectors, 0);
     text_printf(&t, "image %s at task -> image of %s\nrun task parallel\n", w->p->k->part[0].nest->param[k->image.load->u.load.slot].name, axis_name(w, 0, k->channel));
     write_program(w, &t);
 }
@@ -128,7 +129,7 @@ edge_of(Channels *k, const Slide *s, Edge *out)
 }
 
 /* A task makes a row from the image as it lies. Tiles at its ends, and rows at the borders, stand apart, so all others read without
- * a guard. */
+ * a guard. These are several bodies: a row of the window is written out in each, not the whole of it. */
 static void
 write_rows_of(Channels *k, int64_t across, int64_t vectors)
 {
@@ -144,7 +145,7 @@ write_rows_of(Channels *k, int64_t across, int64_t vectors)
             return;
     if (!edge_of(k, x, &column))
         return;
-    write_tiles(k, &t, task, "", across, vectors);
+    write_tiles(k, &t, task, "", across, vectors, 1);
     int64_t wide = expr_or(low_extent(k->l, x->axis), 0), rest = wide % across;
     int64_t first = (column.first + across - 1) / across, last = column.last > rest ? (column.last - rest + across - 1) / across : 0;
     if (first || last)
@@ -175,18 +176,20 @@ write_channels(Draft *w)
     for (uint32_t i = 0; i < k.image.nslide; i++)
         row *= k.image.slide[i].phases;
     int64_t fit = row > 0 ? m->level[LEVEL_L2].bytes / 2 / row - (first->span - 1) / first->stride : 0;
+    int64_t row_points = k.sums.points / expr_or(low_extent(&low, k.sums.axis[0]), 1);
     for (int64_t across = 8; across >= 2; across /= 2)
         for (int64_t vectors = 1; vectors <= 2; vectors++) {
-            if (across * vectors * k.sums.points > MAX_WRITTEN_OUT || across * vectors + vectors + 2 > m->vector_registers || (wide >= 0 && across > wide))
+            if (across * vectors + vectors + 2 > m->vector_registers || (wide >= 0 && across > wide))
                 continue;
             if (vectors > 1 && (channels < 0 || channels % (vectors * lanes)))
                 continue;
+            if (k.image.nslide > 1 && across * vectors * row_points <= MAX_WRITTEN_OUT)
+                write_rows_of(&k, across, vectors);
+            if (across * vectors * k.sums.points > MAX_WRITTEN_OUT)
+                continue;
             if (k.nouter)
                 write_band(&k, 0, across, vectors);
-            if (k.image.nslide < 2)
-                continue;
-            write_rows_of(&k, across, vectors);
-            for (int64_t band = fit; band >= 1; band /= 4)
+            for (int64_t band = fit; k.image.nslide > 1 && band >= 1; band /= 4)
                 if (high == 0 || band < high)
                     write_band(&k, band, across, vectors);
         }

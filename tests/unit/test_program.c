@@ -107,6 +107,16 @@ static const Case cases[] = {
      "hold o at cb -> acc reg\n"
      "run r s zr unroll, run cl vector\n"
      "image x at task -> img of c, run task parallel"},
+    {"depthwise channels, cut", DEPTHWISE_CHANNELS, "",
+     "split z by 4 -> zb zr, split c by 8 -> cb cl, order n y zb cb r s zr cl, fuse n -> task\n"
+     "hold o at cb -> acc reg\n"
+     "run r s zr unroll, run cl vector, cut zb by 1 0, cut y by 1 1, run task parallel"},
+    {"windows, cut", "nest t(x: f32[h, w]) -> (o: f32[h, w]) { o[y, z] = max r<3>, s<5>: x[y + r - 1, z + s - 2 | 0] }",
+     "h=0 w=4|h=1 w=1|h=2 w=7|h=3 w=8|h=4 w=9|h=5 w=12|h=9 w=21",
+     "order y z r s, hold o at z -> acc reg, run r s unroll, cut y by 1 1, cut z by 2 2"},
+    {"windows, in cases", "nest t(x: f32[h, w]) -> (o: f32[h, w]) { o[y, z] = max r<3>, s<5>: x[y + r - 1, z + s - 2 | 0] }",
+     "h=0 w=4|h=1 w=1|h=2 w=7|h=3 w=8|h=4 w=9|h=5 w=12|h=9 w=21",
+     "split y by 3 -> yb yi guard, order yb yi z r s, fuse yb -> task, hold o at z -> acc reg, run r s unroll, run task parallel, case y at yi by 1 1, case z at z by 2 2"},
     {"concatenation of channels", "nest t(x: f32[3, 16], y: f32[3, 24]) -> (o: f32[3, 40]) { o[i, j] = j < 16 ? x[i, j] : y[i, j - 16] }", "",
      "split j by 16 -> jb jv, split jv by 8 -> ju jl, run ju unroll, run jl vector, run i parallel"},
     {"concatenation within a vector", "nest t(x: f32[3, 12], y: f32[3, 24]) -> (o: f32[3, 36]) { o[i, j] = j < 12 ? x[i, j] : y[i, j - 12] }", "",
@@ -131,6 +141,9 @@ static const Refusal refusals[] = {
     {"image of a window", CONV, "order n f y z c r s, fuse n f -> plane, hold o at z -> acc reg, image x at plane -> img of c", "with the named axes behind what slides"},
     {"window of channels", "nest t(x: f32[n, c, h, w]) -> (o: f32[n, c, h, w]) { o[i, j, k, z] = sum q<5>: x[i, j + q - 2, k, z | 0] }",
      "order i k j z q, fuse i k -> plane, hold o at z -> acc reg, image x at plane -> img", "x varies with z, which neither slides nor is fixed at plane"},
+    {"cut lanes", EXACT_MATMUL, "split j by 8 -> b l, order i q b l, run l vector, cut l by 1 0", "l is not a serial loop any more"},
+    {"case of another", EXACT_MATMUL, "case q at i by 1 1", "i does not fix where q is"},
+    {"case of lanes", EXACT_MATMUL, "split j by 8 -> b l, order i q b l, run l vector, case i at l by 1 1", "l is neither a serial loop nor the parallel one"},
     {"scattered lanes", "nest t(x: f32[v, d], i: i64[n, d], u: f32[n, d]) -> (o: f32[v, d]) { for j<n>, k<d>: o[at(i[j, k], v), k] last= u[j, k] over x }",
      "split k by 16 -> c r guard, fuse c -> task, apart r, order fill.d0 fill.r, order j r, split fill.r by 8 -> fb fl, split r by 8 -> b l, run fill.fl l vector, run task parallel", "no fixed step apart"},
     {"taken", EXACT_MATMUL, "split i by 4 -> j b", "the name j is taken"},
@@ -217,7 +230,7 @@ programs_print_as_they_parse(void **state)
     Arena *a = arena_new(NULL, NULL);
     Ctx c;
     Program p, q;
-    static const char more[] = "lay w as [0/16, 1, 0%16]\ngrain 3\nput d at zb\nfuse y z -> p pitched\nsplit i by 14 -> ip ir peel 4\n";
+    static const char more[] = "lay w as [0/16, 1, 0%16]\ngrain 3\nput d at zb\nfuse y z -> p pitched\nsplit i by 14 -> ip ir peel 4\ncut ip by 0 1\ncase y at zb by 2 0\n";
     (void)state;
 
     ctx_init(&c, a);
