@@ -87,7 +87,7 @@ type_of_extents(Ctx *c, DType t, uint32_t rank, const int64_t *extent)
     return type_new(c, t, n, dim);
 }
 
-/* f32(stored) * scale, of the tensor's own axes. Of a pair it is written as u*s - 8*s, one multiply-add where s is at hand. */
+/* f32(stored) * scale, of the tensor's own axes.  */
 static const Nest *
 widening(Ctx *c, const Quantising *q, const Type *whole, const Type *stored, const Type *scales)
 {
@@ -109,7 +109,7 @@ widening(Ctx *c, const Quantising *q, const Type *whole, const Type *stored, con
         const Expr *shift = expr_scale(c, expr_mod(c, axis[q->dim], expr_int(c, 2)), 4);
         const Scalar *bits = scalar_2(c, S_SHR, scalar_cast(c, DT_I32, w), scalar_cast(c, DT_I32, scalar_index(c, shift)));
         const Scalar *u = scalar_cast(c, DT_F32, scalar_2(c, S_AND, bits, scalar_int(c, DT_I32, 15)));
-        v = scalar_2(c, S_SUB, scalar_2(c, S_MUL, u, s), scalar_2(c, S_MUL, scalar_float(c, DT_F32, 8), s));
+        v = scalar_2(c, S_MUL, scalar_2(c, S_SUB, u, scalar_float(c, DT_F32, 8)), s);
     } else {
         w = dtype_is_float(q->dtype) ? w : scalar_cast(c, DT_I32, w);
         v = scalar_cast(c, DT_F32, w);
@@ -152,7 +152,7 @@ narrow_value(Narrow *m, ValueId v, const Scalar *load, AxisSet sum, Sym origin)
     bool fits = quantise(scratch, &q, value->data, scales ? scales->dtype : DT_NONE, data, scale, &error);
     arena_free(scratch);
     if (!fits)
-        return remark(m, v, arena_printf(m->to->arena, "it has elements that %s does not hold", dtype_info[q.dtype].name)), 0;
+        return remark(m, v, arena_printf(m->to->arena, "it has elements that are no finite numbers of %s", dtype_info[q.dtype].name)), 0;
     ValueId io[3];
     uint32_t n = 0;
     io[n++] = graph_const(m->to, sym_printf(c, "%s.stored", value->name), stored, data);

@@ -205,7 +205,7 @@ lower_init(Env *e, const Node *leaf, Block *b)
     if (!reduce)
         store_held(e, l, b, leaf->hold, low_value(l, part_previous(e->p, leaf->part)->u.load.outside));
     else
-        store_held(e, l, b, leaf->hold, h->outer && !h->fresh ? in_lanes_of(l, reduce, online_scaled(e, h->outer, l, held(e, h->outer)))
+        store_held(e, l, b, leaf->hold, h->outer && !h->fresh && !h->factor ? in_lanes_of(l, reduce, online_scaled(e, h->outer, l, held(e, h->outer)))
                                                               : combiner_identity(e->c, reduce->u.reduce.combiner, reduce->dtype));
     online_begins(e, leaf->hold, l, b);
     if (reduce && reduce->narg > 1)
@@ -275,7 +275,8 @@ lower_pick(Env *e, const Node *leaf, Low *l, Block *b, const Scalar *reduce)
 static void
 lower_update(Env *e, const Node *leaf, Block *b)
 {
-    const Scalar *reduce = part_reduction(e->p, leaf->part), *body = reduce->arg[0], *reads = without_copies(e, leaf, body);
+    const Hold *h = &e->p->hold.at[leaf->hold];
+    const Scalar *reduce = part_reduction(e->p, leaf->part), *body = h->factor ? h->rest : reduce->arg[0], *reads = without_copies(e, leaf, body);
     Low *l = env_low(e, leaf->part, &reads, 1, NULL);
 
     if (reduce->narg > 1) {
@@ -365,11 +366,18 @@ write_values(Env *e, Low *l, Block *b, uint32_t part)
 static void
 lower_flush(Env *e, const Node *leaf, Block *b)
 {
-    const Scalar *reduce = part_reduction(e->p, leaf->part);
-    Low *l = env_low(e, leaf->part, NULL, 0, NULL);
+    const Hold *h = &e->p->hold.at[leaf->hold];
+    const Scalar *reduce = part_reduction(e->p, leaf->part), *sum = reduce;
+    Low *l = env_low(e, leaf->part, &h->factor, h->factor != NULL, NULL);
 
-    map_put(&l->value, MAP_PTR(reduce), MAP_PTR(total(e, b, leaf->hold)));
-    store_held(e, l, b, e->p->hold.at[leaf->hold].outer, low_value(l, reduce));
+    if (h->factor) {                                 /* what is held outside, and the factor times what is held here */
+        map_put(&l->value, MAP_PTR(reduce), MAP_PTR(held(e, h->outer)));
+        map_put(&l->value, MAP_PTR(h->rest), MAP_PTR(total(e, b, leaf->hold)));
+        sum = scalar_2(e->c, S_ADD, reduce, scalar_2(e->c, S_MUL, h->rest, h->factor));
+    } else {
+        map_put(&l->value, MAP_PTR(reduce), MAP_PTR(total(e, b, leaf->hold)));
+    }
+    store_held(e, l, b, h->outer, low_value(l, sum));
 }
 
 /* One element of a scan, which is held for the next and stored. */

@@ -90,6 +90,7 @@ typedef struct {
     uint32_t nover; IterId over[STEP_MAX_LOOPS];
     uint32_t outer;                  /* the hold that this one is a part of: begins from it and ends in it; 0: none */
     bool fresh;                      /* begins at the identity: no summand came before */
+    const Scalar *factor, *rest;     /* what its summands share, and a summand without it: the sum is multiplied as it ends; NULL: nothing */
     uint32_t online;                 /* goes on while others read it, or is scaled as it does; 0: none */
     /* made when it is lowered: */
     uint32_t buffer, place, ndim, lanes;     /* place: of the second item, where the reduction picks */

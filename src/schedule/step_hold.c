@@ -5,7 +5,10 @@
  * Of a scan the last element is held: L: { chain without the scan: begin;  chain: o from what is held, and held }.
  *
  * A hold inside the summands of another one is a part of it: it begins from it and ends in it. Where no summand
- * comes between the two loops, it begins at the identity instead and the outer one needs no beginning.
+ * comes between the two loops, it begins at the identity instead and the outer one needs no beginning. One that is factored
+ * begins at the identity always, and what its summands share multiplies it where it ends in the outer one:
+ *
+ *     k: q: acc += x[k, q] * w[k, q] * s[k]        k: { part = 0;  q: part += x[k, q] * w[k, q];  acc += part * s[k] }
  */
 #include "schedule/point.h"
 
@@ -89,6 +92,35 @@ drop_init(Points *p, uint32_t hold)
     at->body.n--;
 }
 
+/* The factors of a product by whether they are the same in all trips inside loop `at`: *rest of those that are not, *factor of
+ * those that are. */
+static void
+split_factors(Points *p, const Scalar *s, AxisSet varying, const Scalar **factor, const Scalar **rest)
+{
+    if (s->op == S_MUL) {
+        split_factors(p, s->arg[0], varying, factor, rest);
+        split_factors(p, s->arg[1], varying, factor, rest);
+        return;
+    }
+    const Scalar **to = s->axes & varying ? rest : factor;
+    *to = *to ? scalar_2(p->c, S_MUL, *to, s) : s;
+}
+
+static bool
+leave_out_factors(Points *p, const Step *s, const Scalar *reduce, Hold *h)
+{
+    AxisSet varying = 0;
+
+    if (!h->outer || s->nloop || reduce->narg > 1 || reduce->u.reduce.combiner != COMB_SUM)
+        return points_refuse(p, "%s: only a sum that is a part of one held outside can be factored", s->made[0]);
+    for (uint32_t x = 0; x < NEST_MAX_AXES; x++)
+        if (reduce->u.reduce.axes >> x & 1 && !iter_is_known(p, h->at, p->axis[h->part][x], NULL, 0))
+            varying |= (AxisSet)1 << x;
+    split_factors(p, reduce->arg[0], varying, &h->factor, &h->rest);
+    h->fresh = false;
+    return (h->factor && h->rest) || points_refuse(p, "%s: its summands inside %s share no factor", s->made[0], s->at);
+}
+
 bool
 step_hold(Points *p, const Step *s)
 {
@@ -124,6 +156,10 @@ step_hold(Points *p, const Step *s)
             return points_refuse(p, "%s would begin again in every trip of %s, which is summed over or walked in order; hold it outside first", s->subject, p->iter.at[n->iter].name);
         h.fresh = false;
     }
+    if (s->word2 != WORD_none && s->word2 != WORD_factored)
+        return points_refuse(p, "a hold is factored or not, but not %s", word_name[s->word2]);
+    if (s->word2 == WORD_factored && !leave_out_factors(p, s, reduce, &h))
+        return false;
     for (sub = leaf; sub->up != at; sub = sub->up)
         if (sub->up->body.n != 1)
             return points_refuse(p, "something else stands in %s by now; hold before staging", p->iter.at[sub->up->iter].name);

@@ -3,7 +3,7 @@
  * Where rows are few a tile of the usual height has too few accumulators to hide their latency, and what decides is how fast
  * B comes. So several panels of columns are summed side by side, as many as the registers hold: B is read in as many streams,
  * each in the order in which it lies, and panels are as wide as tiles of many rows want them, so that a constant that lies
- * for those serves here too.
+ * for those serves here too. Where a constant is narrow and has scales, those multiply the sum of what shares them.
  */
 #include "schedule/cut.h"
 
@@ -15,16 +15,34 @@ typedef struct {
     const char *lane;                /* the loop over the lanes of a vector */
 } Thin;
 
+/* The loop inside of which all summands of a column share a factor, such as the scale of a group: the innermost sum that the factor
+ * varies with. NULL: there is none. */
+static const char *
+shared_factor(const Thin *g)
+{
+    const Cut *cut = &g->cut;
+    const Scalar *b = cut->k.b;
+
+    for (uint32_t i = 0; b->op == S_MUL && i < 2; i++) {
+        uint32_t last = cut->nsum;                   /* sums from here on leave it as it is */
+        while (last > 0 && !(b->arg[i]->axes >> cut->sum[last - 1] & 1))
+            last--;
+        if (last < cut->nsum && b->arg[1 - i]->axes >> cut->sum[last] & 1)
+            return last ? axis_name(g->w, 0, cut->sum[last - 1]) : "task";
+    }
+    return NULL;
+}
+
 static void
-write_panels(const Thin *g, const char *part, int64_t vectors, int64_t panels)
+write_panels(const Thin *g, const char *part, int64_t vectors, int64_t panels, const char *factored)
 {
     Draft *w = g->w;
     const Cut *cut = &g->cut;
     Text t = { .arena = w->a };
     const char *lay = cut_lay(w, 0, cut->k.b, cut->col, cut->ncol, cut->col_run, cut->sum, cut->nsum, vectors * g->lanes);
-    const char *rows = axis_names(w, 0, cut->row, cut->nrow), *sums = axis_names(w, 0, cut->sum, cut->nsum);
+    const char *rows = axis_names(w, 0, cut->row, cut->nrow);
     const char *batch = axis_names(w, 0, cut->batch, cut->nbatch), *outer = axis_names(w, 0, cut->col, cut->ncol - cut->col_run);
-    const char *cols = axis_names(w, 0, cut->col + cut->ncol - cut->col_run, cut->col_run);
+    const char *cols = axis_names(w, 0, cut->col + cut->ncol - cut->col_run, cut->col_run), *sums = axis_names(w, 0, cut->sum, cut->nsum);
     /* Elements that share what is read of them are made side by side. */
     bool shared = cut->nsum > 1 && cut_unread(w->c, &cut->k) >> cut->sum[cut->nsum - 1] & 1;
     const char *each = shared ? axis_name(w, 0, cut->sum[cut->nsum - 1]) : "", *walked = axis_names(w, 0, cut->sum, cut->nsum - shared);
@@ -34,8 +52,14 @@ write_panels(const Thin *g, const char *part, int64_t vectors, int64_t panels)
     text_printf(&t, "%sorder %s %s %s %s %s\nfuse %s -> j_\n", lay, batch, outer, rows, cols, sums, cols);
     text_printf(&t, "split j_ by %lld -> jp jv exact\nsplit jv by %lld -> jr %s exact\nsplit jp by %lld -> jt jq exact\n",
                 (long long)(vectors * g->lanes), (long long)g->lanes, g->lane, (long long)panels);
-    text_printf(&t, "order %s %s jt %s %s jq jr %s %s\nfuse %s %s jt -> task\nhold %s at task -> acc reg\n", batch, outer, walked, rows, each, g->lane, batch, outer, part);
+    text_printf(&t, "order %s %s jt %s %s jq jr %s %s\nfuse %s %s jt -> task\n", batch, outer, walked, rows, each, g->lane, batch, outer);
+    if (factored)
+        text_printf(&t, "hold %s at task -> sums scratch\nhold %s at %s -> acc reg factored\n", part, part, factored);
+    else
+        text_printf(&t, "hold %s at task -> acc reg\n", part);
     text_printf(&t, "run %s jq jr %s unroll\nrun %s vector\n", rows, each, g->lane);
+    if (factored)
+        text_printf(&t, "run sums.init.%s sums.fin.%s vector\n", g->lane, g->lane);
     if (g->rows > 1)                                 /* a row of columns is read once for all rows */
         text_printf(&t, "stage rhs at %s -> col reg of jq jr %s\n", axis_name(w, 0, cut->sum[cut->nsum - 1 - shared]), each);
     text_add(&t, "run task parallel\n");
@@ -64,13 +88,16 @@ write_thin(Draft *w)
     /* More rows fill a tile of one panel. */
     if (g.rows < 1 || g.cols < 1 || g.rows * 4 > registers)
         return;
+    const char *factored = g.rows == 1 ? shared_factor(&g) : NULL;
     for (int64_t vectors = 1; vectors <= WIDEST; vectors++) {
         int64_t found = 0, room = registers - 2;
         for (int64_t panels = room / vectors; panels >= 2 && found < 2; panels--) {
             int64_t used = panels * vectors * (g.rows + (g.rows > 1));
             if (used > room || g.cols % (panels * vectors * g.lanes))
                 continue;
-            write_panels(&g, name, vectors, panels);
+            write_panels(&g, name, vectors, panels, NULL);
+            if (factored)
+                write_panels(&g, name, vectors, panels, factored);
             found++;
         }
     }

@@ -1,0 +1,115 @@
+"""--weights: what products multiply by is stored in fewer bits, 4 of them two in a byte, and gives what those bits say.
+
+The graph after lowering, with the narrow constants in it, is a model itself: the interpreter says what it means, and what was
+compiled of the original has to give that. How far it is from the original follows from the bits.
+"""
+import json
+import os
+import pathlib
+import re
+import subprocess
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto as T
+from onnx import helper, numpy_helper
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("TENON_BUILD", ROOT / "build"))
+TENON = os.environ.get("TENON", str(BUILD / "tenon"))
+CACHE = ["--cache-dir", BUILD / "conformance" / "cache"]
+HOW = ["bf16", "f16", "int8", "int4", "int8,group=32", "int4,group=128", "int4,group=24"]
+BITS = {"bf16": 16, "f16": 16, "int8": 8, "int4": 4}
+# The largest error of an element, as a share of the tensor's largest: half of the last bit, half of a step of 8 bits; of 4 bits
+# a whole one, where both ends of the range are met and there is one step less on one side.
+MOST = {"bf16": 1 / 256, "f16": 1 / 2048, "int8": 0.52 / 127, "int4": 1 / 8}
+# Products by their shapes: even and odd sums, a sum that no group divides, a prime one, columns that fill no vector, convolutions.
+SHAPES = {"matmul": (320, 200), "odd": (321, 99), "ragged": (250, 130), "prime": (257, 128), "gemm": (200, 320), "conv": (72, 36, 3, 3), "grouped conv": (64, 48, 3, 3)}
+
+
+def model(r, kind):
+    shape = SHAPES[kind]
+    w = (r.standard_normal(shape) / 8).astype("f4")
+    if kind == "gemm":
+        node, x = helper.make_node("Gemm", ["x", "w"], ["y"], "gemm", transB=1), ("n", shape[1])
+    elif "conv" in kind:
+        group = 2 if "grouped" in kind else 1
+        node, x = helper.make_node("Conv", ["x", "w"], ["y"], "conv", pads=[1] * 4, group=group), ("n", shape[1] * group, 7, 9)
+    else:
+        node, x = helper.make_node("MatMul", ["x", "w"], ["y"], "product"), ("n", shape[0])
+    graph = helper.make_graph([node], "weights", [helper.make_tensor_value_info("x", T.FLOAT, x)], [helper.make_empty_tensor_value_info("y")], [numpy_helper.from_array(w, "w")])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), x, w
+
+
+def tenon(*arguments, fails=False):
+    done = subprocess.run([TENON, *map(str, arguments)], capture_output=True, text=True)
+    assert (done.returncode != 0) == fails, done.stderr
+    return done.stderr if fails else done.stdout
+
+
+def run(so, x, folder):
+    np.save(folder / "x.npy", x)
+    tenon("run", so, "--input", f"x=@{folder / 'x.npy'}", "--output-dir", folder)
+    return np.load(folder / "y.npy")
+
+
+CASES = [(how, kind, cc) for how in HOW for kind in SHAPES for cc in ("gcc", "clang")]
+BY_DAY = [c for i, c in enumerate(CASES) if c[1] == "matmul" or i % 3 == 0]
+
+
+@pytest.mark.parametrize("how, kind, cc", CASES if os.environ.get("TENON_NIGHTLY") else BY_DAY)
+def test_weights(how, kind, cc, tmp_path):
+    r = np.random.default_rng([HOW.index(how), list(SHAPES).index(kind)])
+    made, dims, w = model(r, kind)
+    name, group = how.split(",")[0], int(how.split("=")[1]) if "=" in how else 32 if how == "int4" else 0
+    onnx.save(made, tmp_path / "m.onnx")
+    arguments = ["compile", tmp_path / "m.onnx", "--weights", how, "--exact", "--quick", "--cc", cc, *CACHE]
+    told = tenon(*arguments, "-o", tmp_path / "m.so", "--dump=lower", "--dump-dir", tmp_path)
+    relative, largest = map(float, re.search(r"^  w +(\S+) (\S+)$", told, re.M).groups())
+    assert 0 < relative < 2 * MOST[name] and 0 < largest <= MOST[name], told
+    [lowered] = tmp_path.glob("*lower.tn")
+    told = json.loads(tenon("compile", lowered, "-o", tmp_path / "narrow.so", "--exact", "--quick", "--cc", cc, "--json", *CACHE))
+    number, unit = re.search(r"([0-9.]+) ([KM]?B) weights", told["summary"]).groups()
+    if kind in ("matmul", "gemm", "conv"):                           # no dimension is odd: 4 bits are two in a byte
+        stored = w.size * BITS[name] / 8 + (w.size / group * 2 if group else 4 * max(w.shape))
+        assert float(number) * {"B": 1, "KB": 1 << 10, "MB": 1 << 20}[unit] < 1.35 * stored + 4096
+    for n in (1, 2, 5, 33):
+        x = r.standard_normal([n if d == "n" else d for d in dims]).astype("f4")
+        got, want = run(tmp_path / "m.so", x, tmp_path), run(tmp_path / "narrow.so", x, tmp_path)
+        if n in (1, 33):
+            tenon("verify", lowered, "--input", f"x=@{tmp_path / 'x.npy'}", "--exact", "--quick", "--cc", cc, *CACHE)
+        assert np.abs(got - want).max() <= 1e-5 * np.abs(want).max()
+
+
+def layers(tmp_path):
+    r = np.random.default_rng(9)
+    w = [(r.standard_normal((256, 256)) / 16).astype("f4") for _ in range(3)]
+    w[2][7, 9] = np.inf
+    nodes = [helper.make_node("Gather", ["table", "x"], ["h"], "embed"), helper.make_node("MatMul", ["h", "w0"], ["a"], "layers.0/up"),
+             helper.make_node("MatMul", ["a", "w1"], ["b"], "layers.0/down"), helper.make_node("MatMul", ["b", "w2"], ["y"], "head")]
+    constants = [numpy_helper.from_array(x, f"w{k}") for k, x in enumerate(w)] + [numpy_helper.from_array(r.standard_normal((500, 256)).astype("f4"), "table")]
+    graph = helper.make_graph(nodes, "layers", [helper.make_tensor_value_info("x", T.INT64, ("n",))], [helper.make_empty_tensor_value_info("y")], constants)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), tmp_path / "m.onnx")
+    return tmp_path / "m.onnx"
+
+
+def test_kept(tmp_path):
+    """What is named stays, by the constant or by the operator; an embedding does anyhow, and what the type does not hold."""
+    told = tenon("compile", layers(tmp_path), "-o", tmp_path / "m.so", "--weights", "int4", "--weights-keep", "*/up", *CACHE)
+    assert "weights as int4: 1 tensor," in told and "table" not in told
+    assert re.search(r"^  w0 +kept: --weights-keep names it$", told, re.M) and re.search(r"^  w2 +kept: it has elements that are no finite numbers of i4$", told, re.M)
+    assert "weights as bf16: 2 tensors," in tenon("compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so", "--weights", "bf16", *CACHE)
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (["--weights", "int3"], "--weights int3: bf16, f16, int8 and int4 are possible"),
+    (["--weights", "bf16,group=32"], "--weights bf16,group=32: floats have no scales, so they have no groups"),
+    (["--weights", "int4,group=4"], "group=N is possible, with N from 8 to 1048576"),
+    (["--weights", "int4,grp=32"], "group=N is possible"),
+    (["--weights", "int8", "--weights-keep", "w0,w7"], "--weights-keep w7: no product's weight is called so"),
+    (["--weights-keep", "w0"], "--weights-keep w0: nothing is narrowed without --weights"),
+])
+def test_refused(arguments, message, tmp_path):
+    assert message in tenon("compile", layers(tmp_path), "-o", tmp_path / "m.so", *arguments, *CACHE, fails=True)
+    assert not (tmp_path / "m.so").exists()
