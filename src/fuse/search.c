@@ -11,6 +11,7 @@
  * LARGEST is cut into blocks along the order, and then the answer is not called exact.
  */
 #include "fuse/search.h"
+#include "fuse/sets.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -145,12 +146,7 @@ is_connected(Piece *k, const uint32_t *node, uint32_t n)
                 y++;
             if (!k->runs[e] || y == n || node[y] != k->succ[e])
                 continue;
-            while (parent[x] != x)
-                x = parent[x];
-            while (parent[y] != y)
-                y = parent[y];
-            ncomponent -= x != y;
-            parent[x > y ? x : y] = x > y ? y : x;
+            ncomponent -= sets_unite(parent, x, y);
         }
     return ncomponent == 1;
 }
@@ -321,22 +317,6 @@ find_ideals(Piece *k, const Word *left, uint64_t limit)
 
 /* ---- falling apart ------------------------------------------------------------------------------------------------ */
 
-static uint32_t
-root_of(uint32_t *root, uint32_t i)
-{
-    while (root[i] != i)
-        i = root[i] = root[root[i]];
-    return i;
-}
-
-static void
-unite(uint32_t *root, uint32_t x, uint32_t y)
-{
-    x = root_of(root, x);
-    y = root_of(root, y);
-    root[x > y ? x : y] = x > y ? y : x;
-}
-
 /* Components that wait for each other become one: strongly connected components of their graph, by Tarjan's walk with a stack
  * of its own. number: 0 not met; nodes of a component are linked through `next`. */
 typedef struct { uint32_t component, node, edge; } Walk;
@@ -354,7 +334,7 @@ unite_waiting(Piece *k, const Word *left)
         head[i] = NONE;
     for (uint32_t i = k->n; i-- > 0; )
         if (has(left, i)) {
-            uint32_t r = root_of(k->root, i);
+            uint32_t r = sets_root(k->root, i);
             next[i] = head[r];
             head[r] = i;
         }
@@ -375,7 +355,7 @@ unite_waiting(Piece *k, const Word *left)
             }
             if (w->node != NONE) {
                 uint32_t to = k->succ[w->edge++];
-                uint32_t r = has(left, to) ? root_of(k->root, to) : c;
+                uint32_t r = has(left, to) ? sets_root(k->root, to) : c;
                 if (r != c && !k->number[r]) {
                     k->number[r] = k->low[r] = ++met;
                     k->stack[nstack++] = r;
@@ -404,7 +384,7 @@ unite_waiting(Piece *k, const Word *left)
             next[i] = k->list[i];
     for EACH_BIT(i, left, k->words)
         if (head[i] != NONE)
-            unite(k->root, i, next[i]);
+            sets_unite(k->root, i, next[i]);
     arena_free(scratch);
 }
 
@@ -419,15 +399,15 @@ split(Piece *k, const Word *left)
     for EACH_BIT(i, left, k->words)
         for (uint32_t e = k->first[i]; e < k->first[i + 1]; e++)
             if (k->runs[e] && has(left, k->succ[e]))
-                unite(k->root, i, k->succ[e]);
+                sets_unite(k->root, i, k->succ[e]);
     for EACH_BIT(i, left, k->words)
-        nroot += root_of(k->root, i) == i;
+        nroot += sets_root(k->root, i) == i;
     if (nroot == 1)
         return 1;
     unite_waiting(k, left);
     nroot = 0;
     for EACH_BIT(i, left, k->words)
-        nroot += root_of(k->root, i) == i;
+        nroot += sets_root(k->root, i) == i;
     return nroot;
 }
 
@@ -485,11 +465,11 @@ open_pieces(Piece *k, uint32_t state, uint32_t npiece)
     uint32_t first = k->piece.n;
 
     for EACH_BIT(r, left_of(k, state), k->words) {
-        if (root_of(k->root, r) != r)
+        if (sets_root(k->root, r) != r)
             continue;
         memset(k->bits, 0, k->words * sizeof *k->bits);
         for EACH_BIT(i, left_of(k, state), k->words)
-            if (root_of(k->root, i) == r)
+            if (sets_root(k->root, i) == r)
                 put(k->bits, i);
         uint32_t part = state_of(k, k->bits);
         k->state.at[part].single = true;
@@ -706,7 +686,7 @@ beam_expand(Beam *b, Covered from, const Word *left, uint32_t done)
 
     split(k, left);
     for EACH_BIT(i, left, k->words)
-        if (root_of(k->root, i) == root_of(k->root, low))
+        if (sets_root(k->root, i) == sets_root(k->root, low))
             put(part, i);
     find_ideals(k, part, BEAM_SETS);
     uint32_t n = k->work.n, *work = arena_copy(k->arena, k->work.at, n * sizeof *work);
@@ -914,12 +894,12 @@ reach(const SearchProblem *p, Arena *a)
         root[i] = i;
     for (uint32_t e = 0; e < p->nedge; e++)
         if (p->edge[e].fusable && p->most > 1 && p->may(p->user, (uint32_t[]){ p->edge[e].from, p->edge[e].to }, 2))
-            unite(root, p->edge[e].from, p->edge[e].to);
+            sets_unite(root, p->edge[e].from, p->edge[e].to);
     for (uint32_t i = p->n; i-- > 0; )
-        if (!last[root_of(root, i)])
-            last[root_of(root, i)] = i;
+        if (!last[sets_root(root, i)])
+            last[sets_root(root, i)] = i;
     for (uint32_t i = 0; i < p->n; i++)
-        last[i] = last[root_of(root, i)];
+        last[i] = last[sets_root(root, i)];
     return last;
 }
 
