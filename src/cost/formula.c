@@ -1,7 +1,8 @@
 /* formula: what a nest takes before anything is known of its loops.
  *
  * Arithmetic is counted as schedules would do it: what a reduction's body does not vary in, once for each point of the rest; what
- * stands in a factor of a product, once for each element of the factor, whatever it varies with, each time that factor is made ready:
+ * stands in a factor of a product, once for each point at which the factor is another (a window that slides over values
+ * which are computed has each of them as often as it reads it: only what is read bare is copied as it lies), each time that factor is made ready:
  * a task has as many rows (columns) as half of the second cache holds of them, and makes the other factor ready for itself.
  * Reads are what of a tensor is touched; lanes along the innermost axis of what is written lie side by side or apart.
  */
@@ -173,8 +174,10 @@ cost_formula(Ctx *c, Arena *a, const Nest *n, const Machine *m)
     for (uint32_t side = 0; f.product && side < 2; side++) {
         const Scalar *s = side ? f.view.b : f.view.a;
         double other = points_of(&f, (side ? f.view.row : f.view.col) | f.view.sum) * dtype_info[f.view.reduce->dtype].bytes;
-        Largest l = { &f, 0, ceil(other / fmax((double)m->level[LEVEL_L2].bytes / 2, 1)) };
-        scalar_visit(c, s, seek_largest, &l);
+        AxisSet computed = s->op == S_LOAD ? 0 : scalar_axes(c, s);
+        Largest l = { &f, computed ? points_of(&f, computed) : 0, ceil(other / fmax((double)m->level[LEVEL_L2].bytes / 2, 1)) };
+        if (!computed)
+            scalar_visit(c, s, seek_largest, &l);
         scalar_visit(c, s, mark_factor, &l);
     }
     out.trips = points_of(&f, outer);
