@@ -29,7 +29,7 @@ typedef struct {
     bool no_cache, plain, quick, exact, time, list_passes, example;
     const char *how;                 /* run, bench, verify: an option given that is about compiling */
     Pairs dim, shape, format, io_format, state;
-    int64_t state_capacity, weights_growth;
+    int64_t state_capacity, weights_growth, fuse_bisect;
     bool explain_formats;
     /* inputs and outputs */
     Pairs input, expect, max_int;
@@ -51,7 +51,8 @@ typedef struct {
     const char *json_file, *trace;
     const char *html, *profile_file; /* inspect */
     const char *why;                 /* explain */
-    const char *must_fuse, *keep, *weights, *weights_keep;
+    bool plan;
+    const char *must_fuse, *keep, *fuse_plan, *weights, *weights_keep;
     bool profile;
     bool json, clear, help;
 } Options;
@@ -177,9 +178,12 @@ typedef struct {
     double *ms;                      /* of each run */
     double median_ms, roof;          /* share of what the machine could do */
 } ProfileRow;
+typedef struct { const char *origin; double seconds; } ProfileKernel;    /* of all runs */
 typedef struct {
     ProfileRow *row;
-    int n, runs, *row_of;            /* [kernels] */
+    int n, runs, *row_of;            /* row_of [kernels] */
+    ProfileKernel *kernel;           /* [kernels]: those of a row one by one */
+    int kernels;
     double sum_ms;
     const char *machine;             /* whose roof */
 } Profile;

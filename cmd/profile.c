@@ -28,7 +28,8 @@ profile_begin(TnContext *ctx, TnSession *s, Profile *p)
 {
     int32_t n = kernel_count(s);
 
-    *p = (Profile){ .row = need(calloc((size_t)n + 1, sizeof *p->row)), .row_of = need(calloc((size_t)n + 1, sizeof *p->row_of)) };
+    *p = (Profile){ .row = need(calloc((size_t)n + 1, sizeof *p->row)), .row_of = need(calloc((size_t)n + 1, sizeof *p->row_of)),
+                    .kernel = need(calloc((size_t)n + 1, sizeof *p->kernel)), .kernels = n };
     int status = report(ctx, tn_session_profile(s, MOST_EVENTS));
     for (int32_t i = 0; i < n && status == TN_OK; i++) {
         TnKernelProfile k;
@@ -65,6 +66,7 @@ profile_run(TnContext *ctx, TnSession *s, Profile *p)
             return TN_INTERNAL;
         ProfileRow *row = &p->row[p->row_of[i]];
         row->seconds += k.seconds;
+        p->kernel[i] = (ProfileKernel){ k.origin, k.seconds };
         row->calls += k.calls;
         double calls = (double)k.calls / (p->runs + 1);      /* of one run; loops may differ from run to run */
         row->operations += calls * k.operations;
@@ -128,6 +130,7 @@ profile_free(Profile *p)
         free(p->row[r].ms);
     free(p->row);
     free(p->row_of);
+    free(p->kernel);
 }
 
 /* ---- telling ---------------------------------------------------------------------------------------------- */
@@ -199,7 +202,13 @@ profile_json(FILE *to, const Profile *p)
         json_string(to, row->origin);
         fputc('}', to);
     }
-    fprintf(to, "%s]", p->n ? "\n  " : "");
+    fprintf(to, "%s],\n  \"each\": [", p->n ? "\n  " : "");
+    for (int i = 0; i < p->kernels; i++) {
+        fprintf(to, "%s\n    {\"ms\": %.6f, \"origin\": ", i ? "," : "", p->runs ? 1e3 * p->kernel[i].seconds / p->runs : 0);
+        json_string(to, p->kernel[i].origin ? p->kernel[i].origin : "");
+        fputc('}', to);
+    }
+    fprintf(to, "%s]", p->kernels ? "\n  " : "");
 }
 
 /* The format of Perfetto and of chrome://tracing: one complete event for every range, microseconds. */

@@ -258,10 +258,10 @@ typedef struct TnCompileOptions {
     const char *library;             /* a shared library of yours with operators in it, which it declares; NULL: none */
     const TnStateNames *state; int32_t nstate;       /* inputs that a session keeps from run to run */
     int64_t state_capacity;          /* rows that a state may hold; 0: no bound */
-    const char *fuse;                /* which nests become one kernel: "greedy" (default), by rules; "dp": the cheapest partition;
+    const char *fuse;                /* which nests become one kernel: "dp" (default): the cheapest partition; "greedy": by rules;
                                         "tvm", "dnnf": by the rules of others; "none": every nest is its own */
     int32_t weights_growth;          /* percent that weights may grow by for speed, as filters in transform domains; 0: 100. None: exact */
-    int32_t explain;                 /* print what fusion decided, kernel by kernel, and why neighbours stayed apart: 1 as text, 2 as JSON */
+    int32_t explain;                 /* print what fusion decided, kernel by kernel, and why neighbours stayed apart: 1 as text, 2 as JSON, 3 as a plan */
     const char *why;                 /* with explain: of two nodes alone, "A,B", by names of operators or values; NULL: of all */
     const TnRange *ranges; int32_t nranges;          /* of symbols that stay open: proofs rely on them, runs are held to them */
     const char *must_fuse;           /* "A,B", by names of operators or values: one kernel whatever it costs, with fuse "dp"; refused if none can be */
@@ -269,6 +269,8 @@ typedef struct TnCompileOptions {
     const char *weights;             /* "bf16", "f16", "int8", "int4", the last two perhaps with ",group=32": what products multiply by is stored so;
                                         NULL: as in the model */
     const char *weights_keep;        /* … but for these, "lm_head*,A", by names of constants or operators; NULL: none */
+    const char *fuse_plan;           /* a file that says which nests become one kernel, as explain 3 prints it; NULL: `fuse` decides */
+    int32_t fuse_bisect;             /* only so many joins of that plan, the first; 0: all */
 } TnCompileOptions;
 
 typedef struct TnCompileReport {

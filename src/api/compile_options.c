@@ -137,7 +137,7 @@ compile_options(TnContext *ctx, const Call *call, const TnCompileOptions *given,
     *out = (DriverOptions){
         .target = o->target, .emit = o->emit, .machine = o->machine, .cores = o->cores,
         .schedule = o->plain_schedule ? SCHEDULE_PLAIN : SCHEDULE_BEST,
-        .choices = o->choices, .alternatives = o->alternatives, .fuse = o->fuse, .explain = o->explain, .why = o->why, .must_fuse = o->must_fuse, .keep = o->keep, .formats = o->formats,
+        .choices = o->choices, .alternatives = o->alternatives, .fuse = o->fuse, .explain = o->explain, .why = o->why, .must_fuse = o->must_fuse, .keep = o->keep, .fuse_plan = o->fuse_plan, .fuse_bisect = o->fuse_bisect, .formats = o->formats,
         .exact = o->exact != 0, .weights_growth = o->weights_growth, .weights = o->weights, .weights_keep = o->weights_keep, .quick = o->quick != 0, .prefix = o->prefix, .example = o->example != 0,
         .time = o->time != 0,
         .import = { .max_model_bytes = o->max_model_bytes, .max_nodes = o->max_nodes, .seed = o->seed, .nests = o->nests, .library = o->library },

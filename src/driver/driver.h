@@ -23,10 +23,12 @@ typedef struct {
     const char *choices;             /* a file of schedules to use instead of the cheapest; NULL: none */
     int32_t alternatives;            /* programs of each kernel that a dump of choose shows in full; 0: none */
     bool time;
-    int explain;                     /* what fusion decided, printed: 1 as text, 2 as JSON */
+    int explain;                     /* what fusion decided, printed: 1 as text, 2 as JSON, 3 as a plan that reads back */
     const char *why;                 /* … of two nodes alone: "A,B" */
     const char *must_fuse;           /* "A,B": nodes that are to be one kernel; NULL: none */
     const char *keep;                /* a value that is to be in memory between kernels; NULL: none */
+    const char *fuse_plan;           /* a file that says it, as explain 3 prints; NULL: `fuse` decides */
+    int32_t fuse_bisect;             /* so many joins of the plan, the first; 0: all */
     const char *fuse;                /* who decides which nests become one kernel (fusion.c) */
     const char *formats;             /* of values between kernels: who chooses them (formats.c) */
     const DriverOrder *format, *io_format; uint32_t nformat, nio_format;     /* of single values between kernels; of inputs and outputs */

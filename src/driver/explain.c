@@ -9,14 +9,26 @@ as_json(Text *t, const Graph *g, const FuseNotes *n)
 
     text_add(t, "{\"graph\": ");
     text_json(t, g->name);
-    text_printf(t, ", \"mode\": \"%s\", \"nests\": %u, \"kernels\": %u, \"seconds\": %.9g, \"bound\": %.9g, \"second_best\": %.9g, \"exact\": %s, "
+    text_printf(t, ", \"mode\": \"%s\", \"nests\": %u, \"kernels\": %u, \"joins\": %u, \"seconds\": %.9g, \"bound\": %.9g, \"second_best\": %.9g, \"exact\": %s, "
                    "\"states\": %llu, \"sets\": %llu, \"priced\": %llu, \"composed\": %llu, \"search_seconds\": %.6f,\n \"groups\": [",
-                fuse_mode_name[k->mode], n->nests, n->kernels, k->seconds, k->bound, k->second_best, k->exact ? "true" : "false", (unsigned long long)k->states,
+                fuse_mode_name[k->mode], n->nests, n->kernels, n->joins, k->seconds, k->bound, k->second_best, k->exact ? "true" : "false", (unsigned long long)k->states,
                 (unsigned long long)k->steps, (unsigned long long)k->priced, (unsigned long long)k->composed, k->search_seconds);
     for (uint32_t i = 0; i < n->group.n; i++) {
         const FuseGroupNote *e = &n->group.at[i];
         text_printf(t, "%s\n  {\"kernel\": %u, \"nests\": %u, \"seconds\": %.9g, \"saved_bytes\": %.0f, \"name\": ", i ? "," : "", e->kernel, e->nests, e->seconds, e->saved);
         text_json(t, e->name);
+        text_add(t, ", \"operators\": [");
+        for (uint32_t k = 0; k < e->operators.n; k++) {
+            text_add(t, k ? ", " : "");
+            text_json(t, e->operators.at[k]);
+        }
+        text_add(t, "]}");
+    }
+    text_add(t, "],\n \"ports\": [");
+    for (uint32_t i = 0; i < n->port.n; i++) {
+        const FusePortNote *e = &n->port.at[i];
+        text_printf(t, "%s\n  {\"kernel\": %u, \"way\": \"%s\", \"bytes\": %.0f, \"value\": ", i ? "," : "", e->kernel, e->in ? "in" : "out", e->bytes);
+        text_json(t, g->value.at[e->value].name);
         text_add(t, "}");
     }
     text_add(t, "],\n \"apart\": [");
@@ -42,7 +54,7 @@ as_text(Text *t, const Graph *g, const FuseNotes *n)
         count[n->pair.at[i].reason]++;
     for (uint32_t i = 0; i < n->group.n; i++)
         saved += n->group.at[i].saved;
-    text_printf(t, "%s: %u nests in %u kernels, ", g->name, n->nests, n->kernels);
+    text_printf(t, "%s: %u nests in %u kernels by %u joins, ", g->name, n->nests, n->kernels, n->joins);
     text_size(t, (int64_t)saved);
     text_add(t, " that never go to memory\n");
     fuse_print_certificate(t, &n->known);
@@ -82,13 +94,21 @@ explain_fusion(Job *j, const Graph *g, const FusePlan *p, const FuseCertificate 
 {
     Text t = { .arena = j->arena };
 
-    if (!j->o->explain || !j->o->print)
+    if (!j->o->explain || !(j->o->print || j->o->page))
         return;
+    if (j->o->page) {
+        text_add(&j->explained, j->explained.n ? "," : "");
+        FuseNotes all = fuse_explain(g, j->arena, &j->machine, p, known);
+        as_json(&j->explained, g, &all);
+        return;
+    }
     if (j->o->why) {
         FuseWish pair = fusion_pair(j, g, p, j->o->why);
         j->answered |= pair.first != NULL;
         if (pair.first)
             text_printf(&t, "%s\n", fuse_why(g, j->arena, &j->machine, p, pair.first, pair.second));
+    } else if (j->o->explain == 3) {
+        fuse_print_plan(g, &t, p);
     } else {
         FuseNotes n = fuse_explain(g, j->arena, &j->machine, p, known);
         if (j->o->explain == 2)

@@ -75,24 +75,81 @@ is_granted(Job *j, const Graph *g, const FusePlan *p, const FuseWish *w)
                       strcmp(j->o->fuse, "dp") ? "; --fuse dp looks for a plan that has them together" : "");
 }
 
+/* The plan that a file says. */
+static bool
+read_plan(Job *j, const Graph *g, FusePlan *p, FuseCertificate *known)
+{
+    Bytes file;
+
+    if (!j->fuse_plan) {
+        if (!file_map(j->arena, &j->ctx->diags, j->o->fuse_plan, &file))
+            return false;
+        j->fuse_plan = NEW(j->arena, Parse);
+        *j->fuse_plan = parse_begin(j->ctx, j->o->fuse_plan, file);
+    }
+    *known = (FuseCertificate){ .mode = FUSE_GIVEN, .seconds = -1, .bound = -1, .second_best = -1 };
+    return fuse_parse_plan(g, j->arena, j->fuse_plan, p);
+}
+
+/* The plan that --fuse makes. */
+static FusePlan
+make_plan(Job *j, const Graph *g, const FuseWish *wish, FuseCertificate *known)
+{
+    FuseMode mode = FUSE_DP;
+
+    fusion_mode(j->o->fuse, &mode);
+    FusePlan p = fuse_plan(g, j->arena, &j->machine, mode, wish, known);
+    if ((mode == FUSE_GREEDY || mode == FUSE_DP) && j->o->schedule != SCHEDULE_PLAIN) {
+        Prices prices = choose_prices(j);
+        fuse_join(g, &p, &(FusePrice){ choose_price, choose_price_apart, &prices });
+    }
+    return p;
+}
+
+/* Is there somewhere to say a word, and is what is printed for people? */
+static bool
+is_told(const Job *j)
+{
+    return j->o->print && j->o->explain < 2;
+}
+
+/* The first joins of all graphs' plans, as --fuse-bisect says; which is the last is told. */
+static void
+take_joins(Job *j, const Graph *g, FusePlan *p, FuseCertificate *known)
+{
+    uint32_t all = fuse_joins(g, p), most = j->o->fuse_bisect > 0 ? (uint32_t)j->o->fuse_bisect : 0, left = most > j->joins ? most - j->joins : 0;
+    NodeId last;
+
+    j->joins += all;
+    if (!most || left > all)
+        return;
+    *known = (FuseCertificate){ .mode = known->mode, .seconds = -1, .bound = -1, .second_best = -1 };
+    *p = fuse_first_joins(g, j->arena, p, left, &last);
+    if (last && is_told(j)) {
+        Text t = { .arena = j->arena };
+        text_printf(&t, "join %u: %%", most);
+        text_name(&t, g->value.at[node_out(g, &g->node.at[last], 0)].name);
+        text_printf(&t, " of %s\n", fuse_label(g, last));
+        j->o->print(j->o->user, text_str(&t));
+    }
+}
+
 static Graph *
 fuse_nests(void *user, const Graph *nests)
 {
     Job *j = user;
     FuseCertificate known = { 0 };
-    FuseMode mode = FUSE_GREEDY;
     Graph kept = with_kept(j, nests), *g = &kept;
-    FusePlan none = fuse_none(g, j->arena);
+    FusePlan none = fuse_none(g, j->arena), p;
     FuseWish wish = fusion_pair(j, g, &none, j->o->must_fuse);
 
-    fusion_mode(j->o->fuse, &mode);
-    FusePlan p = fuse_plan(g, j->arena, &j->machine, mode, &wish, &known);
-    if ((mode == FUSE_GREEDY || mode == FUSE_DP) && j->o->schedule != SCHEDULE_PLAIN) {
-        Prices prices = choose_prices(j);
-        fuse_join(g, &p, &(FusePrice){ choose_price, choose_price_apart, &prices });
-    }
+    if (!j->o->fuse_plan)
+        p = make_plan(j, g, &wish, &known);
+    else if (!read_plan(j, g, &p, &known))
+        return NULL;
+    take_joins(j, g, &p, &known);
     explain_fusion(j, g, &p, &known);
-    add_remarks(j, g, &p, mode == FUSE_DP ? &known : NULL);
+    add_remarks(j, g, &p, known.bound >= 0 ? &known : NULL);
     Graph *to = is_granted(j, g, &p, &wish) ? fuse_apply(g, &p) : NULL;
     if (to)
         to->output.n = nests->output.n;
@@ -108,6 +165,10 @@ fusion_named(Job *j)
     if (j->o->must_fuse && !j->wishing)
         return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path }, "--must-fuse %s: give two nodes of one graph, A,B, by the names of operators or of their values",
                           j->o->must_fuse);
+    if (j->fuse_plan && !parse_end(j->fuse_plan))
+        return parse_error(j->fuse_plan, "the model has no more graphs with nests, and the plan goes on");
+    if (j->o->fuse_bisect > 0 && (uint32_t)j->o->fuse_bisect > j->joins && is_told(j))
+        j->o->print(j->o->user, arena_printf(j->arena, "all %u joins\n", j->joins));
     return explain_answered(j);
 }
 

@@ -53,8 +53,12 @@ typedef struct {
     const char *summary;
     const char *remarks;     /* comment lines of the stage that just ran, for its dump; or NULL */
     DriverReport *report;
-    Page *page;              /* NULL: none is wanted */
+    Page *page;              /* of every stage; NULL: none is wanted */
+    Text explained;          /* of a page of what fusion decided: its graphs; … */
+    const char *orders;      /* … and values that lie otherwise than the model says, a line each; NULL: not known */
     bool answered, keeping, wishing; /* what --why, --keep, --must-fuse name has been met */
+    Parse *fuse_plan;        /* the text of --fuse-plan, read as far as graphs have been fused; NULL: none, or not yet begun */
+    uint32_t joins;          /* of the graphs that have been fused (--fuse-bisect) */
 } Job;
 
 /* ---- pipeline.c ---- */

@@ -37,7 +37,7 @@ options_resolve(Arena *a, const DriverOptions *o)
     DriverOptions r = *o;
 
     r.emit = o->emit ? o->emit : "so";
-    r.fuse = o->fuse ? o->fuse : "greedy";
+    r.fuse = o->fuse ? o->fuse : "dp";
     r.weights_growth = o->weights_growth ? o->weights_growth : WEIGHTS_GROWTH;
     r.formats = o->formats ? o->formats : "search";
     r.build.cc = o->build.cc ? o->build.cc : env("CC");

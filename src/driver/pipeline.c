@@ -463,6 +463,8 @@ run_stage(Job *j, Dump *dump, uint32_t i, Text *times)
     if (!s->run(j))
         return false;
     text_printf(times, "%-10s %8.3f s\n", s->name, time_seconds() - start);
+    if (s->run == stage_layout)
+        j->orders = j->remarks;
     if (j->page && s->shows == SHOWS_GRAPH)
         page_graph(j->page, s->name, driver_stage_what[i], j->graph);
     if (j->page && s->shows == SHOWS_PLAN)
@@ -482,6 +484,8 @@ run_stages(Job *j, Dump *dump, Text *times)
             break;
     }
     if (j->page && !page_write(j->page, j->o->page))
+        ok = false;
+    if (ok && j->explained.n && !page_fusion(j->ctx, j->arena, j->o->page, path_name(j->model_path), text_str(&j->explained), j->orders, j->o->page_profile))
         ok = false;
     return dump_end(dump) && ok;     /* a dump, or a page, of what failed is wanted most of all */
 }
@@ -525,9 +529,10 @@ driver_compile(Ctx *c, Arena *arena, const char *model_path, const char *out_pat
     *j = (Job){ .ctx = c, .arena = arena, .o = &o, .model_path = model_path, .out_path = out_path, .report = report, .chosen.arena = arena, .ahead.arena = arena };
     if (!check_options(j) || !open_files(j))
         return false;
-    if (o.page)
+    j->explained.arena = arena;
+    if (o.page && !o.explain)
         j->page = page_new(c, arena, path_name(model_path));
-    if (o.page && o.page_profile && !page_profile(j->page, o.page_profile))
+    if (j->page && o.page_profile && !page_profile(j->page, o.page_profile))
         return false;
     Dump *dump = dump_new(j);
     if (!dump || !run_stages(j, dump, &times))

@@ -163,6 +163,15 @@ between(const Explain *e, uint32_t x, uint32_t y)
 }
 
 static void
+note_port(const Explain *e, Arena *a, ValueId v, uint32_t k, bool in, FuseNotes *out)
+{
+    for (uint32_t i = 0; i < out->port.n; i++)
+        if (out->port.at[i].value == v && out->port.at[i].kernel == k)
+            return;
+    VEC_PUSH(a, &out->port, ((FusePortNote){ v, k, in, cost_usual(e->s.f.ctx, type_bytes(e->s.f.ctx, e->s.g->value.at[v].type)) }));
+}
+
+static void
 note_group(Explain *e, Arena *a, uint32_t k, FuseNotes *out)
 {
     FuseGroupNote note = { .kernel = k, .nests = size_of(e, k), .seconds = fuse_group_price(e->pricing, nodes_of(e, k), size_of(e, k)).seconds };
@@ -172,9 +181,16 @@ note_group(Explain *e, Arena *a, uint32_t k, FuseNotes *out)
     for (uint32_t i = 0; i < size_of(e, k); i++) {
         NodeId n = nodes_of(e, k)[i];
         const Piece *p = &e->s.f.piece[n];
-        if (label_of(e, n) != last)
+        if (label_of(e, n) != last) {
             text_printf(&t, "%s%s", last ? " + " : "", label_of(e, n));
+            VEC_PUSH(a, &note.operators, label_of(e, n));
+        }
         last = label_of(e, n);
+        for (uint32_t s = 0; s < p->nest->nin + p->nest->nout; s++) {
+            const Value *v = &e->s.g->value.at[p->value[s]];
+            if (s >= p->nest->nin ? e->s.f.visible[p->value[s]] : !v->def && !v->data)
+                note_port(e, a, p->value[s], k, s < p->nest->nin, out);
+        }
         for (uint32_t o = p->nest->nin; o < p->nest->nin + p->nest->nout; o++)
             if (!fuse_escapes(&e->s.f, p->value[o], nodes_of(e, k), size_of(e, k)))
                 note.saved += cost_usual(e->s.f.ctx, type_bytes(e->s.f.ctx, p->nest->param[o].type));
@@ -222,7 +238,7 @@ fuse_explain(const Graph *g, Arena *a, const Machine *m, const FusePlan *p, cons
 {
     Arena *scratch = arena_child(g->ctx->arena);
     Explain e = begin(g, scratch, p);
-    FuseNotes out = { .known = *known, .nests = g->node.n - 1, .kernels = p->ngroup };
+    FuseNotes out = { .known = *known, .nests = g->node.n - 1, .kernels = p->ngroup, .joins = fuse_joins(g, p) };
     double second = INFINITY, sum = 0;
 
     e.pricing = fuse_pricing(&e.s.f, scratch, m);

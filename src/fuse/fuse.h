@@ -43,9 +43,10 @@ typedef enum {
     FUSE_DNNF,               /* DNNFusion's five mapping types, its table, its growth from seeds (dnnf.c) */
     FUSE_GREEDY,             /* rules on mapping types, one merge after the other (greedy.c) */
     FUSE_DP,                 /* the cheapest partition (dp.c, search.h) */
-    FUSE_MODE_COUNT
+    FUSE_MODE_COUNT,
+    FUSE_GIVEN = FUSE_MODE_COUNT,    /* a text says it */
 } FuseMode;
-extern const char *const fuse_mode_name[FUSE_MODE_COUNT];
+extern const char *const fuse_mode_name[FUSE_MODE_COUNT + 1];
 
 /* Why two neighbours are not in one group. */
 typedef enum {
@@ -100,6 +101,7 @@ typedef struct {
 typedef struct {
     uint32_t kernel, nests;          /* kernel: its group in the plan */
     const char *name;                /* of its operators */
+    VEC(const char *) operators;     /* the same one by one */
     double seconds, saved;           /* saved [bytes]: values that it keeps to itself */
 } FuseGroupNote;
 typedef struct {
@@ -111,13 +113,22 @@ typedef struct {
     const char *text;
     double together, apart;          /* [seconds]; together negative: no kernel is both */
 } FusePairNote;
+typedef struct { ValueId value; uint32_t kernel; bool in; double bytes; } FusePortNote;      /* an input of the graph that it reads, an output that it makes */
 typedef struct {
     FuseCertificate known;
-    uint32_t nests, kernels;         /* a kernel that only moves data has no note of its own: elsewhere it is computed where it is read */
+    uint32_t nests, kernels, joins;         /* a kernel that only moves data has no note of its own: elsewhere it is computed where it is read */
     VEC(FuseGroupNote) group;
     VEC(FusePairNote) pair;
+    VEC(FusePortNote) port;
 } FuseNotes;
 FuseNotes fuse_explain(const Graph *g, Arena *a, const Machine *m, const FusePlan *p, const FuseCertificate *known);
+const char *fuse_label(const Graph *g, NodeId n);            /* the operator that a node came from, for people */
+/* A plan as text, and a graph's plan read from there; false, reported: it is no plan of g, or cannot be carried out (text.c). */
+void fuse_print_plan(const Graph *g, Text *t, const FusePlan *p);
+bool fuse_parse_plan(const Graph *g, Arena *a, Parse *p, FusePlan *out);
+/* How many joins a plan has, and the plan with the first of them alone; last: the node that the last of those joins with its readers (bisect.c). */
+uint32_t fuse_joins(const Graph *g, const FusePlan *p);
+FusePlan fuse_first_joins(const Graph *g, Arena *a, const FusePlan *p, uint32_t most, NodeId *last);
 /* Why two nodes, by names of operators or values, are together or apart; NULL: g has not both. */
 const char *fuse_why(const Graph *g, Arena *a, const Machine *m, const FusePlan *p, const char *first, const char *second);
 /* Groups of a plan joined where the joint kernel takes less time than its pieces: products with the rows between them, a

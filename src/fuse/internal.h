@@ -12,6 +12,7 @@
 #define FUSE_MOST_MEMBERS 24         /* nodes of a group that the search makes: longer chains are cut there */
 #define FUSE_MAX_PARTS 32            /* parts of one kernel */
 #define FUSE_MAX_ROW (1 << 20)       /* elements of a local between parts, per trip, where known */
+#define FUSE_BROADCAST_WORK 2        /* work of a value, repeated for each broadcast of it */
 #define FUSE_INDEX_WORK 8            /* work of values made from indices alone, repeated anywhere */
 
 /* A nest and the graph's value behind each parameter. */
@@ -78,6 +79,8 @@ const char *fuse_cannot(Fusion *f, NodeId p, const Nest *after);
 const char *fuse_hides(Fusion *f, NodeId p, NodeId host, const Nest *after);
 /* Why an elementwise p cannot be computed at the places where the host reads it; NULL if it can. */
 const char *fuse_reads_badly(Fusion *f, NodeId p, NodeId host);
+/* Does the host read elements of it more than once, by a broadcast or inside of a reduction? */
+bool fuse_repeats(Fusion *f, NodeId node, NodeId host);
 extern const char fuse_not_before_it_runs[];         /* one of its reasons, and one of the greedy rules' */
 
 /* ---- compose.c ---------------------------------------------------------------------------------- */
@@ -158,7 +161,6 @@ Groups fuse_members(const FuseNodes *s, const uint32_t *group, uint32_t ngroup);
 FusePlan fuse_assemble(const FuseNodes *s, Arena *a, const uint32_t *group, uint32_t ngroup);
 
 /* ---- plan.c --------------------------------------------------------------------------------------- */
-const char *fuse_label(const Graph *g, NodeId n);
 /* Edges that are neither inlined nor recomputed as the groups have them: inside of one, or between two. */
 void fuse_settle(const Graph *g, FusePlan *p);
 /* Number groups from 1 in topological order; in: any number per group, 0 for nodes that are recomputed everywhere. */

@@ -23,6 +23,18 @@ begin_nothing(Fusion *f)
     (void)f;
 }
 
+/* Which nodes are rows, or elementwise from their results. */
+static void
+begin_inside(Fusion *f)
+{
+    for (NodeId n = 1; n < f->g->node.n; n++) {
+        const NestTraits *t = fuse_traits_of(f, n);
+        f->rowish[n] = t->row;
+        for (uint32_t i = 0; t->elementwise && i < f->piece[n].nest->nin; i++)
+            f->rowish[n] |= f->rowish[f->g->value.at[f->piece[n].value[i]].def];
+    }
+}
+
 static const char *
 refuse_all(Fusion *f, NodeId node, NodeId host, const Nest *after, uint32_t nhost)
 {
@@ -43,6 +55,8 @@ refuse_inside(Fusion *f, NodeId node, NodeId host, const Nest *after, uint32_t n
         return no;
     if (nhost > 1)
         return "several parts read it";
+    if (f->rowish[node] && p->elementwise && p->work > FUSE_BROADCAST_WORK && fuse_repeats(f, node, host))
+        return "is done once for each row";
     return p->reduces ? NULL : !p->elementwise ? "is walked in order" : fuse_reads_badly(f, node, host);
 }
 
@@ -59,7 +73,7 @@ refuse_but_views(Fusion *f, NodeId node, NodeId host, const Nest *after, uint32_
 }
 
 const FuseRules fuse_rules_nothing = { begin_nothing, refuse_all };
-const FuseRules fuse_rules_inside = { begin_nothing, refuse_inside };
+const FuseRules fuse_rules_inside = { begin_inside, refuse_inside };
 const FuseRules fuse_rules_views = { begin_nothing, refuse_but_views };
 
 /* ---- what may be in one group -------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* mode: a plan by the way of making it, and what is known of it as text. */
 #include "fuse/internal.h"
 
-const char *const fuse_mode_name[FUSE_MODE_COUNT] = { "none", "tvm", "dnnf", "greedy", "dp" };
+const char *const fuse_mode_name[FUSE_MODE_COUNT + 1] = { "none", "tvm", "dnnf", "greedy", "dp", "given" };
 const char *const apart_name[APART_COUNT] = { "together", "visible", "order", "pair", "capacity", "cost", "unproven", "user" };
 
 FusePlan
@@ -9,7 +9,7 @@ fuse_plan(const Graph *g, Arena *a, const Machine *m, FuseMode mode, const FuseW
 {
     *known = (FuseCertificate){ .mode = mode, .seconds = -1, .bound = -1, .second_best = -1 };
     switch (mode) {
-    case FUSE_NONE: case FUSE_MODE_COUNT:
+    case FUSE_NONE: case FUSE_GIVEN:
         break;
     case FUSE_TVM:
         return fuse_tvm(g, a);

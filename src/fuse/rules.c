@@ -21,7 +21,6 @@
 
 #define CHEAP 3                      /* work that a product's packing absorbs */
 #define TRIVIAL 1                    /* work that may be repeated by windows */
-#define BROADCAST_WORK 2             /* work that may be repeated for each broadcast */
 #define WINDOW_LIMIT 2               /* reads of an element that count as once or twice */
 
 /* ---- traits ------------------------------------------------------------------------------------------ */
@@ -210,9 +209,9 @@ refuse_read(Ctx *c, const Nest *host, const NestTraits *h, const NestTraits *p, 
 
     switch (t) {
     case MAP_ID: case MAP_PART: case MAP_PERM: case MAP_RELAYOUT: case MAP_INJ:
-        return !inside || p->work <= BROADCAST_WORK ? NULL : "would be repeated inside a reduction";
+        return !inside || p->work <= FUSE_BROADCAST_WORK ? NULL : "would be repeated inside a reduction";
     case MAP_BCAST: case MAP_REPEAT:
-        return p->work <= BROADCAST_WORK ? NULL : "would be repeated by a broadcast";
+        return p->work <= FUSE_BROADCAST_WORK ? NULL : "would be repeated by a broadcast";
     case MAP_RED:
         if (!h->contraction)
             return NULL;
@@ -224,7 +223,7 @@ refuse_read(Ctx *c, const Nest *host, const NestTraits *h, const NestTraits *p, 
     }
     if (p->conditional || p->full > 1)
         return "an operand would read several tensors";
-    uint32_t limit = !h->contraction ? BROADCAST_WORK : window_reads(host, a) <= WINDOW_LIMIT ? CHEAP : TRIVIAL;
+    uint32_t limit = !h->contraction ? FUSE_BROADCAST_WORK : window_reads(host, a) <= WINDOW_LIMIT ? CHEAP : TRIVIAL;
     return p->work <= limit ? NULL : "too much work to repeat in an operand";
 }
 
@@ -379,6 +378,20 @@ fuse_reads_badly(Fusion *f, NodeId node, NodeId host)
             break;
         }
     return NULL;
+}
+
+bool
+fuse_repeats(Fusion *f, NodeId node, NodeId host)
+{
+    const Piece *h = &f->piece[host];
+    Accesses reads = reads_of(f, h, &f->piece[node]);
+
+    for (uint32_t i = 0; i < reads.n; i++) {
+        MappingType t = nest_mapping(f->ctx, h->nest, &reads.at[i]);
+        if (!is_full_read(t) || (reads.at[i].reduce && t <= MAP_INJ))
+            return true;
+    }
+    return false;
 }
 
 static const char *

@@ -1,5 +1,5 @@
 /* page: the data of a page, and the page around it. */
-#include "page/page.h"
+#include "page/internal.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -7,11 +7,15 @@
 static const char head_text[] =
 #include "page_head_text.h"
     ;
-static const char libraries_text[] =
-#include "page_libraries_text.h"
+static const char drawing_text[] =
+#include "page_drawing_text.h"
     ;
 static const char program_text[] =
 #include "page_program_text.h"
+    ;
+
+const char page_layout_text[] =
+#include "page_layout_text.h"
     ;
 
 struct Page {
@@ -26,6 +30,12 @@ struct Page {
 };
 
 /* ---- JSON inside a script ------------------------------------------------------------------------------ */
+
+void
+page_put(Writer *w, const char *s)
+{
+    writer_put(w, s, strlen(s));
+}
 
 /* "<" is written as its code: no text of a model ends the script. */
 static void
@@ -226,33 +236,39 @@ page_memory(Page *p, const Graph *g, const Plan *plan)
 
 /* ---- a profile --------------------------------------------------------------------------------------------------- */
 
+const char *
+page_json(Arena *a, const char *json, size_t n)
+{
+    Text t = { .arena = a };
+
+    for (size_t i = 0; i < n; i++) {
+        if (json[i] == '<')
+            text_add(&t, "\\u003c");
+        else
+            text_bytes(&t, json + i, 1);
+    }
+    return text_str(&t);
+}
+
+const char *
+page_read_profile(Ctx *c, Arena *a, const char *path)
+{
+    Bytes file;
+
+    if (!file_map(a, &c->diags, path, &file))
+        return NULL;
+    if (!file.bytes || file.data[0] != '{')
+        return diag_error(&c->diags, DIAG_USAGE, (Loc){ .file = path }, "this is no profile; `tenon bench MODEL --profile --json FILE` writes one"), NULL;
+    return page_json(a, (const char *)file.data, file.bytes);
+}
+
 bool
 page_profile(Page *p, const char *path)
 {
-    Text t = { .arena = p->arena };
-    Bytes file;
-
-    if (!file_map(p->arena, &p->ctx->diags, path, &file))
-        return false;
-    if (!file.bytes || file.data[0] != '{')
-        return diag_error(&p->ctx->diags, DIAG_USAGE, (Loc){ .file = path }, "this is no profile; `tenon bench MODEL --profile --json FILE` writes one");
-    for (size_t i = 0; i < file.bytes; i++) {
-        if (file.data[i] == '<')
-            text_add(&t, "\\u003c");
-        else
-            text_bytes(&t, (const char *)file.data + i, 1);
-    }
-    p->profile = text_str(&t);
-    return true;
+    return (p->profile = page_read_profile(p->ctx, p->arena, path)) != NULL;
 }
 
 /* ---- the page ------------------------------------------------------------------------------------------------------ */
-
-static void
-put(Writer *w, const char *s)
-{
-    writer_put(w, s, strlen(s));
-}
 
 bool
 page_write(Page *p, const char *path)
@@ -263,21 +279,22 @@ page_write(Page *p, const char *path)
     if (!w)
         return false;
     quote(&title, p->title);
-    put(w, head_text);
-    put(w, "<script>");
-    put(w, libraries_text);
-    put(w, "</script>\n<script>\nconst data = {\"title\":");
-    put(w, text_str(&title));
-    put(w, ",\n\"frames\":[");
-    put(w, text_str(&p->frames));
-    put(w, "],\n\"memory\":");
-    put(w, p->memory.n ? text_str(&p->memory) : "null");
-    put(w, ",\n\"profile\":");
-    put(w, p->profile ? p->profile : "null");
-    put(w, ",\n\"strings\":[");
-    put(w, text_str(&p->strings));
-    put(w, "]};\n");
-    put(w, program_text);
-    put(w, "</script>\n");
+    page_put(w, head_text);
+    page_put(w, "<script>");
+    page_put(w, page_layout_text);
+    page_put(w, drawing_text);
+    page_put(w, "</script>\n<script>\nconst data = {\"title\":");
+    page_put(w, text_str(&title));
+    page_put(w, ",\n\"frames\":[");
+    page_put(w, text_str(&p->frames));
+    page_put(w, "],\n\"memory\":");
+    page_put(w, p->memory.n ? text_str(&p->memory) : "null");
+    page_put(w, ",\n\"profile\":");
+    page_put(w, p->profile ? p->profile : "null");
+    page_put(w, ",\n\"strings\":[");
+    page_put(w, text_str(&p->strings));
+    page_put(w, "]};\n");
+    page_put(w, program_text);
+    page_put(w, "</script>\n");
     return writer_commit(w, 0644);
 }

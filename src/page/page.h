@@ -22,4 +22,8 @@ void page_memory(Page *p, const Graph *g, const Plan *plan);
 bool page_profile(Page *p, const char *path);
 bool page_write(Page *p, const char *path);
 
+/* A page of its own: what fusion decided. fusion: objects as `tenon explain --json` prints them, a graph each, with commas between; orders: lines
+ * "; %v: nhwc" of values that lie otherwise than the model says; profile: as above. orders, profile: or NULL. */
+bool page_fusion(Ctx *c, Arena *a, const char *path, const char *title, const char *fusion, const char *orders, const char *profile);
+
 #endif

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 
 import pytest
@@ -55,6 +56,52 @@ def test_two_nodes():
 def test_text():
     text = explain(DIGITS, "--fuse", "dp").stdout
     assert "no partition takes less" in text and "kernel 1: " in text and "neighbours apart: " in text
+
+
+def test_a_plan_reads_back_and_can_be_edited(tmp_path):
+    """A plan is text: what is printed is the same plan again; a line that goes elsewhere is another; what cannot be is refused with the reason."""
+    file = tmp_path / "digits.plan"
+
+    def given(text):
+        file.write_text(text)
+        return explain(DIGITS, "--fuse-plan", file, "--json")
+
+    for mode in ["none", "tvm", "dnnf", "greedy", "dp"]:
+        plan = explain(DIGITS, "--fuse", mode, "--plan").stdout
+        file.write_text(plan)
+        assert explain(DIGITS, "--fuse-plan", file, "--plan").stdout == plan
+    told_of = json.loads(explain(DIGITS, "--fuse-plan", file, "--json").stdout)
+    assert told_of["mode"] == "given" and told_of["kernels"] == told(DIGITS, "dp")["kernels"]
+    assert json.loads(given(plan.replace("    %norm2_out inline\n", "")).stdout)["kernels"] == told_of["kernels"] + 1       # not named: by itself
+    name = re.search(r"graph (\S+)", plan)[1]
+    for text, message in [
+        (f"graph {name} {{ kernel {{ %pooled %nothing }} }}", "no node of graph digits makes %nothing"),
+        (f"graph {name} {{ kernel {{ %pooled }} kernel {{ %pooled }} }}", "%pooled stands in two places"),
+        (f"graph {name} {{ kernel {{ %scaled %probability }} }}", "cannot be carried out: "),
+        (f"graph {name} {{ kernel {{ %pooled twice }} }}", "twice"),
+        ("graph other { }", f"expected `graph {name} {{`"),
+        (plan + plan, "the plan goes on"),
+        ("", f"expected `graph {name} {{`"),
+    ]:
+        done = given(text)
+        assert done.returncode in (2, 3) and message in done.stderr and "digits.plan:" in done.stderr, (text, done.stderr)
+
+
+def test_the_first_joins_alone(tmp_path):
+    """--fuse-bisect goes from every node alone to the whole plan, a join at a time, and names the last of them."""
+    kernels, named, plain = [], [], told(DIGITS, "dp")
+    for n in range(1, 100):
+        told_of = json.loads(explain(DIGITS, "--fuse-bisect", n, "--json").stdout)
+        kernels.append(told_of["kernels"])
+        words = explain(DIGITS, "--fuse-bisect", n).stdout
+        if re.search(r"^all \d+ joins", words, re.M):
+            break
+        named.append(re.search(rf"^join {n}: %(\S+) of ", words, re.M)[1])
+    assert len(named) == n - 1 == len(set(named)) == plain["joins"] and f"all {n - 1} joins" in words
+    assert kernels[-1] == plain["kernels"] and kernels[0] == plain["nests"] - 1 and kernels == sorted(kernels, reverse=True)
+    for some in (1, n // 2):
+        done = subprocess.run([TENON, "verify", DIGITS, "--fuse-bisect", str(some), "--dim", "batch=2"], capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_wishes():

@@ -54,7 +54,7 @@ def test_every_stage_is_a_frame(digits):
     data = data_of(digits)
     stages = re.findall(r"^ *\d+ +(\S+)", tenon("compile", "--list-passes"), re.M)
     assert [f["name"] for f in data["frames"]] == stages[: stages.index("plan")] and "lower" in stages
-    assert data["memory"]["kernels"] >= 7 and len(data["memory"]["values"]) >= 5
+    assert data["memory"]["kernels"] >= 6 and len(data["memory"]["values"]) >= 5
     labels = [data["strings"][n[0]] for n in data["frames"][0]["nodes"]]
     assert labels.count("conv") == 2 and labels.count("batch_norm") == 2
     fused = next(f for f in data["frames"] if f["name"] == "fuse")
@@ -96,6 +96,62 @@ def test_a_profile_adds_times_and_the_roofline(tmp_path):
     (tmp_path / "no.json").write_text("hello")
     done = subprocess.run([TENON, "inspect", DIGITS, "--html", tmp_path / "e.html", "--profile", tmp_path / "no.json"], capture_output=True, text=True)
     assert done.returncode == 2 and "this is no profile" in done.stderr and not (tmp_path / "e.html").exists()
+
+
+@pytest.fixture(scope="session")
+def fused(tmp_path_factory):
+    """What was fused, with the times that the same plan took."""
+    folder = tmp_path_factory.mktemp("fusion")
+    tenon("bench", DIGITS, "--exact", "--iterations", 20, "--profile", "--json", folder / "times.json")
+    assert "open it in a browser" in tenon("explain", DIGITS, "--exact", "--html", folder / "fusion.html", "--profile", folder / "times.json")
+    return folder / "fusion.html"
+
+
+def test_the_page_of_fusion_needs_no_network(fused):
+    text = fused.read_text()
+    own = text[: text.index("<script>")] + text[text.rindex("const data") :].replace('xmlns="http://www.w3.org/2000/svg"', "")
+    assert not re.search(r"(src|href)\s*=|@import|url\((?!#)|fetch\(|https?://", own)
+    assert "<script src" not in text and "<link" not in text and fused.stat().st_size < 200_000
+
+
+def test_the_page_of_fusion_tells_all_of_it(fused, tmp_path):
+    """Every kernel with its operators and both times, every pair with its bytes and reason, orders where known, and the certificate."""
+    plan = json.loads(tenon("explain", DIGITS, "--exact", "--json"))
+    page = opened(fused, "", tmp_path)
+    body = page[page.index("<header>") :]
+    assert len(re.findall(r'<g class="kernel" data-kernel="\d+"', body)) == len(plan["groups"])
+    assert len(re.findall(r'<g class="edge" data-pair="\d+" data-reason="(?:pair|cost)"', body)) == len(plan["apart"])
+    for group in plan["groups"]:
+        assert re.search(rf'class="head"[^>]*>{group["kernel"]} · [\d.]+ (?:µs|ms) · measured [\d.]+ (?:µs|ms)<', body), group
+    for word in ("Conv ", "BatchNormalization ", "Relu ", "Softmax ", "conv2", ">image<", ">probability<", " nhwc<", "the search was exact", "the next best", "kept out of memory"):
+        assert word in body, word
+    assert f'No partition takes less than' in body and f'{plan["nests"]} nests in {plan["kernels"]} kernels' in body
+    for i, pair in enumerate(plan["apart"]):
+        told = opened(fused, f"pair={i}", tmp_path)
+        told = told[told.index('<div id="told">') : told.index('<div id="lists">')]
+        assert f"%{pair['value']}" in told and pair["reason"] in told and pair["text"].split(",")[0] in told
+    kernel = opened(fused, "kernel=2", tmp_path)
+    told = kernel[kernel.index('<div id="told">') : kernel.index('<div id="lists">')]
+    assert "kernel 2" in told and "apart from those before" in told and "apart from those behind" in told and "measured" in told
+
+
+def test_names_of_a_model_are_no_markup_of_the_page_of_fusion(tmp_path):
+    (tmp_path / "m.tn").write_text('graph @"</script><b>x"(%"<img src=x>": f32[2]) -> (%"<i>y") {\n  %"<i>y": f32[2] = relu(%"<img src=x>") from "Relu \\"<u>r\\""\n}\n')
+    tenon("explain", tmp_path / "m.tn", "--html", tmp_path / "m.html")
+    page = opened(tmp_path / "m.html", "kernel=1", tmp_path)
+    body = page[page.index("<header>") :]
+    assert "<img src" not in body and "<b>x" not in body and "<i>y" not in body and "<u>r" not in body and "&lt;img src=x&gt;" in body
+
+
+def test_what_cannot_be_a_page_of_fusion(tmp_path):
+    (tmp_path / "no.json").write_text("hello")
+    for args, says in (
+        ([DIGITS, "--profile", "x"], "give both"),
+        ([DIGITS, "--html", tmp_path / "e.html", "--json"], "leave out"),
+        ([DIGITS, "--html", tmp_path / "e.html", "--profile", tmp_path / "no.json"], "this is no profile"),
+    ):
+        done = subprocess.run([TENON, "explain", *map(str, args)], capture_output=True, text=True)
+        assert done.returncode == 2 and says in done.stderr and not (tmp_path / "e.html").exists(), done.stderr
 
 
 def test_yolov4_is_small_and_quick(tmp_path):

@@ -128,19 +128,83 @@ tree_computes_parts(World *w, const Kernel *k, const char *target, ScheduleLevel
         same_numbers(want[i], got[i], tree.schedule);
 }
 
+/* What the kernels of a plan compute, against the graph of nests. */
+static const Graph *
+computes(World *w, const FusePlan *p, const Tensor *want, const char *what)
+{
+    const Graph *to = fuse_apply(w->g, p);
+    Tensor *got = NEW_ARRAY(w->arena, Tensor, w->g->output.n);
+
+    if (!to)
+        fail_msg("%s: %s", what, world_messages(w));
+    run(w, to, got);
+    for (uint32_t o = 0; o < w->g->output.n; o++)
+        same_numbers(&want[o], &got[o], what);
+    return to;
+}
+
+static const char *
+text_of(World *w, const FusePlan *p)
+{
+    Text t = { .arena = w->arena };
+
+    fuse_print_plan(w->g, &t, p);
+    return text_str(&t);
+}
+
+/* Printed and read again, a plan is the same. */
+static void
+reads_back(World *w, const FusePlan *p)
+{
+    const char *text = text_of(w, p);
+    Parse parse = parse_begin(&w->ctx, "plan", (Bytes){ (const uint8_t *)text, strlen(text) });
+    FusePlan again;
+
+    if (!fuse_parse_plan(w->g, w->arena, &parse, &again))
+        fail_msg("%s\n%s", text, world_messages(w));
+    assert_true(parse_end(&parse));
+    assert_string_equal(text, text_of(w, &again));
+    assert_int_equal(p->ngroup, again.ngroup);
+    for (NodeId n = 1; n < w->g->node.n; n++) {
+        assert_int_equal(p->group[n], again.group[n]);
+        for (uint32_t i = 0; i < w->g->node.at[n].in.count; i++) {
+            uint32_t r = w->g->node.at[n].in.first + i;
+            assert_int_equal(p->edge[r].kind, again.edge[r].kind);
+            assert_int_equal(p->edge[r].depth, again.edge[r].depth);
+        }
+    }
+}
+
+/* Each of a plan's beginnings is a plan, from every node alone to all of it; one join more is never a kernel more. */
+static void
+begins_everywhere(World *w, const FusePlan *p, const Tensor *want)
+{
+    uint32_t all = fuse_joins(w->g, p), before = w->g->node.n - 1;
+    NodeId last;
+
+    for (uint32_t n = 0; n <= all; n++) {
+        FusePlan first = fuse_first_joins(w->g, w->arena, p, n, &last);
+        const char *no = fuse_illegal(w->g, &first);
+        if (no)
+            fail_msg("%u of %u joins: %s", n, all, no);
+        computes(w, &first, want, "first joins");
+        assert_true(first.ngroup <= before && (n || first.ngroup == before) && (last == 0) == (n == 0));
+        before = first.ngroup;
+        if (n == all)
+            assert_string_equal(text_of(w, p), text_of(w, &first));
+    }
+}
+
 /* Apply a plan; the outputs must be what the graph of nests computes. */
 static const Graph *
 apply(World *w, const FusePlan *p)
 {
-    const Graph *to = fuse_apply(w->g, p);
-    Tensor *want = NEW_ARRAY(w->arena, Tensor, w->g->output.n), *got = NEW_ARRAY(w->arena, Tensor, w->g->output.n);
+    Tensor *want = NEW_ARRAY(w->arena, Tensor, w->g->output.n);
 
-    if (!to)
-        fail_msg("%s", world_messages(w));
     run(w, w->g, want);
-    run(w, to, got);
-    for (uint32_t o = 0; o < w->g->output.n; o++)
-        same_numbers(&want[o], &got[o], "fused");
+    const Graph *to = computes(w, p, want, "fused");
+    reads_back(w, p);
+    begins_everywhere(w, p, want);
     for (NodeId n = 1; n < to->node.n; n++) {
         const Kernel *k = to->node.at[n].kernel;
         assert_int_equal(to->node.at[n].callee, CALL_KERNEL);

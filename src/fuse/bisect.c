@@ -1,0 +1,104 @@
+/* bisect: a plan with its first joins alone.
+ *
+ * A plan's joins are counted: every node that all who read it recompute, then of each kernel every node but its last, and the last where a reader
+ * recomputes it. Where the first N of them are done and the values of the others go through memory, the plan is still one: kernels before the N-th join are
+ * as they were, nodes behind it are by themselves, and the one kernel in between is what of it is still connected, or what it was some joins
+ * earlier where that is no kernel. So halving N finds the join that makes a result wrong, or slow.
+ */
+#include "fuse/internal.h"
+#include "fuse/sets.h"
+
+typedef struct {
+    const Graph *g;
+    const FusePlan *plan;
+    Groups groups;
+    uint32_t *join, *most;           /* [node.n]: the number of a node's join, 0: none; [ngroup + 1]: the last of a kernel */
+    uint32_t n;
+} Joins;
+
+static void
+number_joins(Joins *j, Arena *a)
+{
+    const Graph *g = j->g;
+    bool *inside = NEW_ARRAY(a, bool, g->node.n);        /* it comes to a reader otherwise than through memory */
+
+    for (NodeId n = 1; n < g->node.n; n++)
+        for (uint32_t i = 0; i < g->node.at[n].in.count; i++) {
+            ValueId v = node_in(g, &g->node.at[n], i);
+            EdgeKind kind = j->plan->edge[g->node.at[n].in.first + i].kind;
+            if (v && (kind == EDGE_INLINE || kind == EDGE_RECOMPUTE))
+                inside[g->value.at[v].def] = true;
+        }
+    for (uint32_t k = 0; k <= j->plan->ngroup; k++) {
+        for (uint32_t i = j->groups.first[k]; i < j->groups.first[k + 1]; i++) {
+            NodeId n = j->groups.node[i];
+            if (k == 0 || inside[n] || i + 1 < j->groups.first[k + 1])
+                j->join[n] = ++j->n;
+        }
+        j->most[k] = j->n;
+    }
+}
+
+static Joins
+joins_of(const Graph *g, Arena *a, const FusePlan *p)
+{
+    Joins j = { g, p, fuse_groups(g, a, p), NEW_ARRAY(a, uint32_t, g->node.n), NEW_ARRAY(a, uint32_t, p->ngroup + 1), 0 };
+
+    number_joins(&j, a);
+    return j;
+}
+
+uint32_t
+fuse_joins(const Graph *g, const FusePlan *p)
+{
+    Arena *scratch = arena_child(g->ctx->arena);
+    uint32_t n = joins_of(g, scratch, p).n;
+
+    arena_free(scratch);
+    return n;
+}
+
+static FusePlan
+with_joins(const Joins *j, Arena *a, uint32_t most)
+{
+    const Graph *g = j->g;
+    const FusePlan *p = j->plan;
+    uint32_t *root = NEW_ARRAY(a, uint32_t, g->node.n);
+    FusePlan out = *p;
+
+    out.group = NEW_ARRAY(a, uint32_t, g->node.n);
+    out.edge = arena_copy(a, p->edge, (g->ref.n + 1) * sizeof *p->edge);
+    for (NodeId n = 1; n < g->node.n; n++)
+        root[n] = p->group[n] && j->most[p->group[n]] <= most ? j->groups.node[j->groups.first[p->group[n]]] : n;
+    for (NodeId n = 1; n < g->node.n; n++) {
+        const Node *node = &g->node.at[n];
+        for (uint32_t i = 0; i < node->in.count; i++) {
+            NodeId def = node_in(g, node, i) ? g->value.at[node_in(g, node, i)].def : 0;
+            bool joined = j->join[def] && j->join[def] <= most;
+            if (def && j->join[def] && !joined)
+                out.edge[node->in.first + i] = (FuseEdge){ EDGE_STORE, 0 };
+            else if (joined && p->group[def] && p->group[def] == p->group[n])
+                sets_unite(root, def, n);
+        }
+    }
+    for (NodeId n = 1; n < g->node.n; n++)
+        out.group[n] = p->group[n] || j->join[n] > most ? sets_root(root, n) : 0;
+    fuse_number(g, a, &out);
+    fuse_settle(g, &out);
+    return out;
+}
+
+FusePlan
+fuse_first_joins(const Graph *g, Arena *a, const FusePlan *p, uint32_t most, NodeId *last)
+{
+    Joins j = joins_of(g, a, p);
+
+    *last = 0;
+    for (NodeId n = 1; n < g->node.n; n++)
+        if (most && j.join[n] == most)
+            *last = n;
+    FusePlan out = with_joins(&j, a, most);
+    while (most && fuse_illegal(g, &out))
+        out = with_joins(&j, a, --most);
+    return out;
+}

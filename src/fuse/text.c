@@ -1,0 +1,255 @@
+/* text: a plan as text that reads back as the same plan.
+ *
+ *   graph main {
+ *     everywhere %view
+ *     kernel {
+ *       %conv1_out inline
+ *       %relu1_out
+ *     }
+ *   }
+ *
+ * A node is named by its first value. Kernels stand in the order in which they run, a line for each node, so two plans can be compared line
+ * by line. Behind a name stands how the value comes to its readers, where that is not what the braces say (kept in scratch inside
+ * of them, stored outside): `inline`, `recompute`, `scratch N` of N shared axes, each for all readers or `for` those named. A node that all its readers
+ * recompute stands behind `everywhere`; one that is not named is a kernel of its own.
+ */
+#include "fuse/internal.h"
+
+/* ---- printing ------------------------------------------------------------------------------------------------ */
+
+static ValueId
+value_of(const Graph *g, NodeId n)
+{
+    return node_out(g, &g->node.at[n], 0);
+}
+
+static void
+put_node(Text *t, const Graph *g, NodeId n)
+{
+    text_add(t, "%");
+    text_name(t, g->value.at[value_of(g, n)].name);
+}
+
+/* What is told of an edge: kinds that follow from the groups are one. */
+static FuseEdge
+told_of(FuseEdge e)
+{
+    bool told = e.kind == EDGE_INLINE || e.kind == EDGE_RECOMPUTE || (e.kind == EDGE_SCRATCH && e.depth);
+
+    return told ? e : (FuseEdge){ EDGE_STORE, 0 };
+}
+
+static bool
+same_edge(FuseEdge a, FuseEdge b)
+{
+    return a.kind == b.kind && (a.kind != EDGE_SCRATCH || a.depth == b.depth);
+}
+
+/* A reader of a node's value, and how it comes there. */
+typedef struct { NodeId reader; FuseEdge edge; } Read;
+typedef VEC(Read) Reads;
+
+static Reads
+reads_of(const Graph *g, Arena *a, const FusePlan *p, const Users *users, NodeId n)
+{
+    const Node *node = &g->node.at[n];
+    Reads all = { 0 };
+
+    for (uint32_t o = 0; o < node->out.count; o++) {
+        ValueId v = node_out(g, node, o);
+        for (uint32_t u = users->first[v]; u < users->first[v + 1]; u++) {
+            const Node *reader = &g->node.at[users->node[u]];
+            for (uint32_t i = 0; i < reader->in.count; i++)
+                if (node_in(g, reader, i) == v)
+                    VEC_PUSH(a, &all, ((Read){ users->node[u], told_of(p->edge[reader->in.first + i]) }));
+        }
+    }
+    return all;
+}
+
+static void
+put_edges(Text *t, const Graph *g, const Reads *r)
+{
+    static const char *const word[] = { [EDGE_INLINE] = " inline", [EDGE_RECOMPUTE] = " recompute", [EDGE_SCRATCH] = " scratch" };
+
+    for (uint32_t i = 0; i < r->n; i++) {
+        FuseEdge e = r->at[i].edge;
+        bool all = true, before = false;
+        for (uint32_t k = 0; k < r->n; k++) {
+            all &= same_edge(r->at[k].edge, e);
+            before |= k < i && same_edge(r->at[k].edge, e);
+        }
+        if (before || e.kind == EDGE_STORE)
+            continue;
+        text_add(t, word[e.kind]);
+        if (e.kind == EDGE_SCRATCH)
+            text_printf(t, " %u", e.depth);
+        for (uint32_t k = 0, last = 0; k < r->n && !all; k++)
+            if (same_edge(r->at[k].edge, e) && r->at[k].reader != last) {
+                text_add(t, last ? ", " : " for ");
+                put_node(t, g, last = r->at[k].reader);
+            }
+    }
+}
+
+void
+fuse_print_plan(const Graph *g, Text *t, const FusePlan *p)
+{
+    Arena *scratch = arena_child(g->ctx->arena);
+    Groups groups = fuse_groups(g, scratch, p);
+    Users users = graph_users(g, scratch);
+
+    text_add(t, "graph ");
+    text_name(t, g->name);
+    text_add(t, " {\n");
+    for (uint32_t k = 0; k <= p->ngroup; k++) {
+        uint32_t first = groups.first[k], n = groups.first[k + 1] - first;
+        for (uint32_t i = 0; i < n; i++) {
+            NodeId id = groups.node[first + i];
+            Reads reads = reads_of(g, scratch, p, &users, id);
+            text_add(t, k == 0 ? "  everywhere " : n == 1 ? "  kernel { " : i == 0 ? "  kernel {\n    " : "    ");
+            put_node(t, g, id);
+            if (k)
+                put_edges(t, g, &reads);
+            text_add(t, k && n == 1 ? " }\n" : "\n");
+        }
+        text_add(t, k && n > 1 ? "  }\n" : "");
+    }
+    text_add(t, "}\n");
+    arena_free(scratch);
+}
+
+/* ---- reading ---------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    const Graph *g;
+    Parse *p;
+    FusePlan *plan;
+    Map node;                        /* by the name of its first value */
+    bool *met;                       /* [node.n] */
+    Users users;
+} Reading;
+
+static NodeId
+read_node(Reading *r)
+{
+    Sym name = parse_accept(r->p, "%") ? parse_name(r->p) : NULL;
+    uint64_t id = 0;
+
+    if (!name)
+        parse_error(r->p, "expected %%NAME of a value that a node makes");
+    else if (!map_get(&r->node, MAP_PTR(name), &id))
+        parse_error(r->p, "no node of graph %s makes %%%s; `tenon explain MODEL --plan` shows their names", r->g->name, name);
+    return (NodeId)id;
+}
+
+static NodeId
+read_member(Reading *r, uint32_t group)
+{
+    NodeId id = read_node(r);
+
+    if (id && r->met[id])
+        return parse_error(r->p, "%%%s stands in two places of the plan", r->g->value.at[value_of(r->g, id)].name), 0;
+    if (id) {
+        r->met[id] = true;
+        r->plan->group[id] = group;
+        r->plan->why[id] = "as the plan says";
+    }
+    return id;
+}
+
+/* Of each reader of the maker, or of those that are named. */
+static bool
+set_edges(Reading *r, NodeId maker, FuseEdge e)
+{
+    const Node *node = &r->g->node.at[maker];
+
+    if (parse_accept(r->p, "for")) {
+        do {
+            NodeId reader = read_node(r);
+            if (!reader)
+                return false;
+            fuse_set(r->g, r->plan, maker, reader, e);
+        } while (parse_accept(r->p, ","));
+        return true;
+    }
+    for (uint32_t o = 0; o < node->out.count; o++) {
+        ValueId v = node_out(r->g, node, o);
+        for (uint32_t u = r->users.first[v]; u < r->users.first[v + 1]; u++)
+            fuse_set(r->g, r->plan, maker, r->users.node[u], e);
+    }
+    return true;
+}
+
+static bool
+read_edges(Reading *r, NodeId maker)
+{
+    for (;;) {
+        FuseEdge e = { EDGE_STORE, 0 };
+        int64_t depth;
+        if (parse_accept(r->p, "inline"))
+            e.kind = EDGE_INLINE;
+        else if (parse_accept(r->p, "recompute"))
+            e.kind = EDGE_RECOMPUTE;
+        else if (parse_accept(r->p, "scratch")) {
+            if (!parse_int(r->p, &depth) || depth < 1 || depth > NEST_MAX_AXES)
+                return parse_error(r->p, "scratch N: N outer axes are shared, from 1 to %d", NEST_MAX_AXES);
+            e = (FuseEdge){ EDGE_SCRATCH, (uint32_t)depth };
+        } else {
+            return true;
+        }
+        if (!set_edges(r, maker, e))
+            return false;
+    }
+}
+
+/* One entry of a plan: `everywhere %name`, or a kernel. */
+static bool
+read_entry(Reading *r)
+{
+    if (parse_accept(r->p, "everywhere")) {
+        NodeId id = read_member(r, 0);
+        return id && set_edges(r, id, (FuseEdge){ EDGE_RECOMPUTE, 0 });
+    }
+    if (!parse_accept(r->p, "kernel") || !parse_accept(r->p, "{"))
+        return parse_error(r->p, "expected `kernel { %%NAME … }`, `everywhere %%NAME`, or } behind the last of them");
+    uint32_t group = ++r->plan->ngroup;
+    do {
+        NodeId id = read_member(r, group);
+        if (!id || !read_edges(r, id))
+            return false;
+    } while (parse_peek(r->p, "%"));
+    return parse_expect(r->p, "}");
+}
+
+bool
+fuse_parse_plan(const Graph *g, Arena *a, Parse *p, FusePlan *out)
+{
+    Arena *scratch = arena_child(g->ctx->arena);
+    Reading r = { .g = g, .p = p, .plan = out, .node.arena = scratch, .met = NEW_ARRAY(scratch, bool, g->node.n), .users = graph_users(g, scratch) };
+    bool ok = parse_accept(p, "graph");
+    Sym name = ok ? parse_name(p) : NULL;
+
+    *out = fuse_none(g, a);
+    out->ngroup = 0;
+    for (NodeId n = g->node.n; --n > 0; )
+        map_put(&r.node, MAP_PTR(g->value.at[value_of(g, n)].name), n);
+    if (!name || name != g->name)
+        ok = parse_error(p, "expected `graph %s {`: a plan has each graph that has nests once, in the order in which `tenon explain MODEL --plan` shows them", g->name);
+    ok = ok && parse_expect(p, "{");
+    while (ok && !parse_accept(p, "}"))
+        ok = read_entry(&r);
+    for (NodeId n = 1; n < g->node.n && ok; n++)
+        if (!r.met[n]) {
+            out->group[n] = ++out->ngroup;
+            out->why[n] = "not named by the plan";
+        }
+    if (ok) {
+        fuse_number(g, a, out);
+        fuse_settle(g, out);
+        const char *no = fuse_illegal(g, out);
+        ok = !no || parse_error(p, "the plan of graph %s cannot be carried out: %s", g->name, no);
+    }
+    arena_free(scratch);
+    return ok;
+}
