@@ -71,6 +71,7 @@ Piece fuse_prepare(const Graph *g, Arena *a, NodeId n);      /* one-element cons
 /* ---- rules.c ----------------------------------------------------------------------------------- */
 NestTraits fuse_kind(Ctx *c, const Nest *n);                 /* elementwise, reduces, contraction; the rest unset */
 bool fuse_is_view(Ctx *c, const Nest *n);
+bool fuse_is_free(const NestTraits *t);                      /* a view, or made of indices alone with little work: it costs nothing wherever it is read */
 const NestTraits *fuse_traits_of(Fusion *f, NodeId n);       /* of its piece as it is now; kept until that changes */
 /* Why p cannot vanish into a host that would be `after`, whether it pays or not; NULL if it can. */
 const char *fuse_cannot(Fusion *f, NodeId p, const Nest *after);

@@ -51,7 +51,7 @@ refuse_inside(Fusion *f, NodeId node, NodeId host, const Nest *after, uint32_t n
     if (code > FUSE_MAX_CODE)
         return arena_printf(f->arena, "the expression would take about %u instructions, the limit is %d", code, FUSE_MAX_CODE);
     const char *no = fuse_hides(f, node, host, after);
-    if (no || (p->view && !p->computed) || (p->index_only && p->work <= FUSE_INDEX_WORK))
+    if (no || fuse_is_free(p))
         return no;
     if (nhost > 1)
         return "several parts read it";
@@ -67,7 +67,7 @@ refuse_but_views(Fusion *f, NodeId node, NodeId host, const Nest *after, uint32_
     const NestTraits *p = fuse_traits_of(f, node);
 
     (void)nhost;
-    if (p->reduces || (!(p->view && !p->computed) && !(p->index_only && p->work <= FUSE_INDEX_WORK)))
+    if (p->reduces || !fuse_is_free(p))
         return "is for its group to compute";
     return fuse_hides(f, node, host, after);
 }

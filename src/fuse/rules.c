@@ -109,6 +109,12 @@ fuse_traits_of(Fusion *f, NodeId n)
     return &f->traits[n];
 }
 
+bool
+fuse_is_free(const NestTraits *t)
+{
+    return (t->view && !t->computed) || (t->index_only && t->work <= FUSE_INDEX_WORK);
+}
+
 /* ---- what finishes a reduction ------------------------------------------------------------------------- */
 
 /* Does every use of n's values end in `to`, through elementwise nodes that have it as their only way out? */
@@ -412,9 +418,7 @@ refuse(Fusion *f, NodeId node, NodeId host, const Nest *after, uint32_t nhost)
         return no;
     if (!tp.elementwise)
         return "is walked in order";
-    if (tp.view && !tp.computed)
-        return NULL;
-    if (tp.index_only && tp.work <= FUSE_INDEX_WORK)
+    if (fuse_is_free(&tp))
         return NULL;
     if (nhost > 1)
         return "several nodes read it";
