@@ -18,9 +18,9 @@ as_json(Text *t, const Graph *g, const FuseNotes *n)
         text_printf(t, "%s\n  {\"kernel\": %u, \"nests\": %u, \"seconds\": %.9g, \"saved_bytes\": %.0f, \"name\": ", i ? "," : "", e->kernel, e->nests, e->seconds, e->saved);
         text_json(t, e->name);
         text_add(t, ", \"operators\": [");
-        for (uint32_t k = 0; k < e->operators.n; k++) {
-            text_add(t, k ? ", " : "");
-            text_json(t, e->operators.at[k]);
+        for (uint32_t at = 0; at < e->operators.n; at++) {
+            text_add(t, at ? ", " : "");
+            text_json(t, e->operators.at[at]);
         }
         text_add(t, "]}");
     }
