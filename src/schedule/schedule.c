@@ -96,8 +96,10 @@ schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool
         ;
     else if (row_is_gathered(&w))
         write_rows(&w);
-    else if (write_contraction(&w))
+    else if (write_contraction(&w)) {
         write_thin(&w);
+        write_dots(&w);
+    }
     else if (!write_channels(&w) && !write_window(&w) && !write_turn(&w))
         write_rows(&w);
     price_programs(&w, k, far && constant, &out);

@@ -26,6 +26,7 @@ void write_program(Draft *w, const Text *t);
 /* Products of two factors, summed: matrix products, their batches, convolutions, einsums. False: it is none. */
 bool write_contraction(Draft *w);
 void write_thin(Draft *w);           /* more of them, for few rows */
+void write_dots(Draft *w);           /* … whose columns lie along the sum */
 /* A window that slides over its outputs: depthwise convolution, pooling. */
 bool write_window(Draft *w);
 /* Such windows where channels are neighbours. */

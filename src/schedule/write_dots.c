@@ -1,0 +1,71 @@
+/* write_dots: products of a few rows whose columns lie along the sum, as the scores of a token over a cache of keys.
+ *
+ *     o[h, j] = sum d: x[h, d] * k[j, d]
+ *
+ * Tiles want the columns side by side, so they would turn each key first, which for a few rows is more work than the product.
+ * Here the lanes of a vector are summands instead: a key is read once, as it lies, for all rows, and each sum is added up
+ * across its lanes at the end. What lies between one key and the next (other heads) is done before the next, so memory is
+ * read from end to end.
+ */
+#include "schedule/cut.h"
+
+enum { KEYS = 64,                    /* of a task: enough to be worth a thread, few enough to be shared out */
+       MOST_UNROLLED = 16 };         /* vectors of a key that are written out */
+
+/* The one read of a factor that is nothing else, or that times a number. */
+static const Scalar *
+only_read(const Scalar *s)
+{
+    for (uint32_t i = 0; s->op == S_MUL && i < 2; i++)
+        if (s->arg[i]->op == S_CONST)
+            return only_read(s->arg[1 - i]);
+    return s->op == S_LOAD && !s->u.load.outside ? s : NULL;
+}
+
+/* How far apart an axis's neighbours lie; a number that is not known is far. */
+static int64_t
+stride_of(Low *l, const Scalar *read, uint32_t axis)
+{
+    const Expr *stride = low_stride(l, read, axis);
+
+    return stride ? expr_or(stride, INT64_MAX) : INT64_MAX;
+}
+
+void
+write_dots(Draft *w)
+{
+    const Points *p = w->p;
+    if (p->k->npart != 1)
+        return;
+    Low low = low_part(w->c, w->a, p->k, p->m, &p->k->part[0]);
+    Cut cut;
+
+    if (!cut_contraction(&low, &cut) || cut.windowed || !cut.nsum)
+        return;
+    const Scalar *a = only_read(cut.k.a), *b = only_read(cut.k.b);
+    const Part *part = &p->k->part[0];
+    const char *name = p->k->buffer.at[part->buffer[part->nest->write[0].out]].name;
+    int64_t lanes = machine_lanes(p->m, cut.k.reduce->dtype), rows = expr_or(axes_product(&low, cut.row, cut.nrow), -1);
+    uint32_t along = cut.sum[cut.nsum - 1], column = cut.col[cut.ncol - 1], outer[NEST_MAX_AXES], inner[NEST_MAX_AXES], nouter = 0, ninner = 0;
+    int64_t length = expr_or(low_extent(&low, along), 0);
+    if (!a || !b || rows < 1 || rows * 2 > (int64_t)p->m->vector_registers || length < lanes || length % lanes || stride_of(&low, a, along) != 1 ||
+        stride_of(&low, b, along) != 1)
+        return;
+    for (uint32_t i = 0; i < cut.nbatch; i++) {
+        bool between = b->axes >> cut.batch[i] & 1 && stride_of(&low, b, cut.batch[i]) < stride_of(&low, b, column);
+        if (between)
+            inner[ninner++] = cut.batch[i];
+        else
+            outer[nouter++] = cut.batch[i];
+    }
+    for (uint32_t i = 0; i + 1 < cut.ncol; i++)
+        outer[nouter++] = cut.col[i];
+    Text t = { .arena = w->a };
+    const char *outside = axis_names(w, 0, outer, nouter), *between = axis_names(w, 0, inner, ninner), *of_row = axis_names(w, 0, cut.row, cut.nrow);
+    const char *walked = axis_names(w, 0, cut.sum, cut.nsum - 1), *lane = lane_name(w, &along, 1);
+    text_printf(&t, "split %s by %d -> jb ji guard\nsplit %s by %lld -> kv %s exact\n", axis_name(w, 0, column), KEYS, axis_name(w, 0, along), (long long)lanes, lane);
+    text_printf(&t, "order %s jb ji %s %s %s kv %s\nfuse %s jb -> task\n", outside, between, of_row, walked, lane, outside);
+    text_printf(&t, "hold %s at %s -> acc reg over %s\n", name, ninner ? axis_name(w, 0, inner[ninner - 1]) : "ji", lane);
+    text_printf(&t, "run %s %s unroll\nrun %s vector\nrun task parallel\n", of_row, length <= MOST_UNROLLED * lanes ? "kv" : "", lane);
+    write_program(w, &t);
+}
