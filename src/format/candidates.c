@@ -273,6 +273,10 @@ pinned_layout(Formats *f, ValueId v, const Layout **layout)
             *own = *f->wish->pin[i].layout;
             *layout = own;
         }
+    const Type *type = *layout ? layout_type(f->ctx, *layout, value->type) : value->type;
+    if (*layout && !type_fits(f->ctx, type))
+        return diag_error(&f->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--format %s: lying so it is %s, more than any process can hold; give smaller blocks and less room",
+                          value->name, type_str(f->ctx, type));
     return true;
 }
 
