@@ -144,7 +144,7 @@ not_in_memory(Job *j, const GraphList *all, const char *what)
 static bool
 bad_layout(Job *j, const DriverOrder *o, const Type *type)
 {
-    return diag_error(&j->ctx->diags, DIAG_USAGE, nowhere, "--format %s=%s: %s is %s, and \"%s\" is no layout of its %u dimensions, in at most %d parts. Give an "
+    return diag_error(&j->ctx->diags, DIAG_USAGE, nowhere, "--format %s=%s: %s is %s, and \"%s\" is no order of its %u dimensions, nor a layout of at most %d. Give an "
                       "order such as %s%s", o->value, o->order, o->value, type_str(j->ctx, type), o->order, type->rank, TN_MAX_RANK, order_examples(type->rank),
                       type->rank == 4 ? ", one with blocks such as nchw16c or 0,1/16,2,3,1%16, or one with room around it such as nhwc+h1w1 or 0,2,3,1+2:1,3:1"
                                       : ", one with blocks such as 0,1/16,1%16 of rank 2, or one with room around it such as 0,1+1:1");

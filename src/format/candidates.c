@@ -273,6 +273,10 @@ pinned_layout(Formats *f, ValueId v, const Layout **layout)
             *own = *f->wish->pin[i].layout;
             *layout = own;
         }
+    const Type *type = *layout ? layout_type(f->ctx, *layout, value->type) : value->type;
+    if (*layout && !type_fits(f->ctx, type))
+        return diag_error(&f->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--format %s: lying so it is %s, more than any process can hold; give smaller blocks and less room",
+                          value->name, type_str(f->ctx, type));
     return true;
 }
 
@@ -337,6 +341,17 @@ add_layouts(const Formats *f, ValueId v, Variable *x)
         x->layout[x->n++] = blocks;
 }
 
+/* Does a kernel of several parts make or read it? What is fused so is fused for the order that the model says. */
+static bool
+meets_parts(const Formats *f, ValueId v)
+{
+    bool several = f->g->node.at[f->g->value.at[v].def].kernel->npart > 1;
+
+    for (uint32_t i = f->users.first[v]; i < f->users.first[v + 1]; i++)
+        several |= f->g->node.at[f->users.node[i]].kernel->npart > 1;
+    return several;
+}
+
 static void
 add_variable(Formats *f, ValueId v, const Layout *pin)
 {
@@ -352,7 +367,7 @@ add_variable(Formats *f, ValueId v, const Layout *pin)
         x.n += orders_of(f, rank, x.layout + 1);
         if (f->wish->how == FORMAT_LAYOUTS)
             add_layouts(f, v, &x);
-    } else if (f->wish->how == FORMAT_CHANNELS_LAST && rank > 2) {
+    } else if (f->wish->how == FORMAT_CHANNELS_LAST && rank > 2 && !meets_parts(f, v)) {
         x.layout[x.n++] = layout_of_order(f->arena, rank, channels_last(f->arena, rank));
     }
     if (x.n > 1 || x.layout[0])

@@ -77,13 +77,16 @@ read_room(Reader *r, Layout *l)
     return l->before[d] >= 0 && l->after[d] >= 0 && (r->letters || !*r->at || accept(r, ','));
 }
 
-static void
-divide(FormatPart *part, uint32_t n)
+/* What divides a part by the blocks behind it, or around it if it is the rest; 0: too large a number. */
+static int64_t
+divisor(const FormatPart *part, uint32_t n, uint32_t p)
 {
-    for (uint32_t p = 0; p < n; p++)
-        for (uint32_t q = 0; q < n; q++)
-            if (part[q].dim == part[p].dim && part[q].mod && (!part[p].mod || q > p))
-                part[p].div *= part[q].mod;
+    int64_t div = 1;
+
+    for (uint32_t q = 0; q < n; q++)
+        if (part[q].dim == part[p].dim && part[q].mod && (!part[p].mod || q > p))
+            div = div > INT64_MAX / part[q].mod ? 0 : div * part[q].mod;
+    return div;
 }
 
 /* The part of dimension d that is divided by so much. */
@@ -130,7 +133,8 @@ layout_read(Arena *a, const char *text, uint32_t rank, Layout *l)
         if (n == TN_MAX_RANK || !read_part(&r, &part[n]))
             return false;
     if (r.letters)
-        divide(part, n);
+        for (uint32_t p = 0; p < n; p++)
+            part[p].div = divisor(part, n, p);
     l->format.npart = n;
     if (accept(&r, '+'))
         do {
@@ -146,14 +150,9 @@ layout_read(Arena *a, const char *text, uint32_t rank, Layout *l)
 static bool
 is_in_letters(const Layout *l)
 {
-    for (uint32_t p = 0; p < l->format.npart; p++) {
-        int64_t div = 1;
-        for (uint32_t q = 0; q < l->format.npart; q++)
-            if (l->format.part[q].dim == l->format.part[p].dim && l->format.part[q].mod && (!l->format.part[p].mod || q > p))
-                div *= l->format.part[q].mod;
-        if (div != l->format.part[p].div)
+    for (uint32_t p = 0; p < l->format.npart; p++)
+        if (l->format.part[p].div != divisor(l->format.part, l->format.npart, p))
             return false;
-    }
     return true;
 }
 

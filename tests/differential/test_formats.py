@@ -194,6 +194,13 @@ def test_what_cannot_lie_otherwise_says_why(tmp_path):
     assert "agrees" in tenon("verify", path, "--fuse=none", "--format", "a=nchw4c+w1", "--format", "b=1,0+1:1")
 
 
+def test_layouts_that_nobody_can_hold(model):
+    for how in ("1048576n1048576c1048576h1048576wnchw", "nchw+n1000000c1000000h1000000w1000000"):
+        assert "more than any process can hold" in tenon("compile", model, "--stop-after=layout", "--format", f"b={how}", fails=True)
+    for how in ("nchw16", "nchw1c", "nchwc", "nhwc+", "0,1/16,2,3,1%8", ""):
+        assert "--format" in tenon("compile", model, "--stop-after=layout", "--format", f"b={how}", fails=True)
+
+
 def test_a_choice_by_place_around_a_sum(tmp_path):
     """What is written of a product depends on where it stands: rows of what is written are no longer one axis."""
     for choice in ("l < 9", "k < 5", "and(0 <= i - 1, k < 9)", "i < 1"):

@@ -250,7 +250,7 @@ layouts_as_people_say_them(void **state)
         { "nhwc", "nhwc", 4 }, { "0,2,3,1", "nhwc", 4 }, { "NCHW16c", "nchw16c", 4 }, { "0,1/16,2,3,1%16", "nchw16c", 4 }, { "nchw2c8c", "nchw2c8c", 4 },
         { "0,1/16,2,3,1%2,1/2%8", "0,1/16,2,3,1%2,1/2%8", 4 }, { "nhwc+h1w0:2", "nhwc+h1w0:2", 4 }, { "0,2,3,1+2:1,3:0:2", "nhwc+h1w0:2", 4 },
         { "4h4wnhwc", "4h4wnhwc", 4 }, { "1,0", "1,0", 2 }, { "0/4,0%4+0:1", "0/4,0%4+0:1", 1 },
-        { "nhw", NULL, 4 }, { "nhwcc", NULL, 4 }, { "nchw1c", NULL, 4 }, { "nchw16", NULL, 4 }, { "nchw0c", NULL, 4 }, { "nchw9999999999999999999c", NULL, 4 },
+        { "nhw", NULL, 4 }, { "nhwcc", NULL, 4 }, { "nchw1c", NULL, 4 }, { "nchw16", NULL, 4 }, { "nchw0c", NULL, 4 }, { "nchw9999999999999999999c", NULL, 4 }, { "nchw1000000c1000000c1000000c1000000c", NULL, 4 },
         { "0,1/16,2,3,1%8", NULL, 4 }, { "0,1,2,3,1%8", NULL, 4 }, { "0,1,2,4", NULL, 4 }, { "nhwc+", NULL, 4 }, { "nhwc+h", NULL, 4 }, { "nhwc+h1x1", NULL, 4 },
         { "0,1+2:1", NULL, 2 }, { "", NULL, 4 }, { "n2c2c2c2c2c2c2c2c2c2c2c2chw", NULL, 4 },
     };
