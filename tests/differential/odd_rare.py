@@ -118,7 +118,7 @@ node("resize_1d", "Resize", [f(1, 1, 7), None, np.array([1, 1, 2.5], "f4")], dic
 node("resize_dynsizes", "Resize", [f(1, 2, 4, 5), None, None, np.array([1, 2, 7, 3])], dict(mode="linear"), opset=13, dynamic=False)
 node("resize_dynscales", "Resize", [f(1, 2, 4, 5), None, np.array([1, 1, 1.5, 2], "f4")], dict(mode="nearest"), opset=13, dynamic=False)
 node("resize_u8", "Resize", [ints(0, 255, 1, 1, 4, 5, dt="u1"), None, np.array([1, 1, 2, 2], "f4")], dict(mode="nearest"), opset=13, consts=(2,))
-node("resize_u8lin", "Resize", [ints(0, 255, 1, 1, 4, 5, dt="u1"), None, np.array([1, 1, 2, 2], "f4")], dict(mode="linear"), opset=13, consts=(2,), kept=True)
+node("resize_u8lin", "Resize", [ints(0, 255, 1, 1, 4, 5, dt="u1"), None, np.array([1, 1, 2, 2], "f4")], dict(mode="linear"), opset=13, consts=(2,), judge="onnx", kept=True)
 node("resize_f16", "Resize", [f(1, 1, 4, 5, dt="f2"), None, np.array([1, 1, 2, 2], "f4")], dict(mode="linear"), opset=13, consts=(2,))
 node("resize_i32", "Resize", [ints(0, 255, 1, 1, 4, 5, dt="i4"), None, np.array([1, 1, 2, 2], "f4")], dict(mode="nearest"), opset=13, consts=(2,))
 node(
