@@ -32,8 +32,23 @@ class State(NamedTuple):
     in_place: bool
 
 
-def _arguments(inputs: Mapping[str, Any] | Sequence[Any]) -> tuple[tuple, dict]:
-    return ((), dict(inputs)) if isinstance(inputs, Mapping) else (tuple(inputs), {})
+_MAPPED = {"str": "object", "i64": "int64", "f32": "float32", "f64": "float64"}
+
+
+def _entries(name: str, x: Mapping[Any, Any], types: Mapping[str, str]) -> dict[str, Any]:
+    """A dict as the two inputs that a map of the model is: its keys, and its values."""
+    import numpy as np
+    parts = {f"{name}.keys": list(x), f"{name}.values": list(x.values())}
+    return {part: np.array(items, _MAPPED[types[part]]) for part, items in parts.items()}
+
+
+def _arguments(inputs: Mapping[str, Any] | Sequence[Any], types: Mapping[str, str]) -> tuple[tuple, dict]:
+    if not isinstance(inputs, Mapping):
+        return tuple(inputs), {}
+    given = {}
+    for name, x in inputs.items():
+        given |= _entries(name, x, types) if isinstance(x, Mapping) and f"{name}.keys" in types else {name: x}
+    return (), given
 
 
 class Session(_native.Session):
@@ -48,16 +63,17 @@ class Session(_native.Session):
     def __init__(self, model: Model, threads: int = 0, state_capacity: int = 0):
         super().__init__()
         self._names = tuple(o.name for o in model.outputs)
+        self._types = {i.name: i.dtype for i in model.inputs}
 
     def __new__(cls, model: Model, threads: int = 0, state_capacity: int = 0) -> Session:
         return super().__new__(cls, model._native, threads, state_capacity)
 
     def run(self, inputs: Mapping[str, Any] | Sequence[Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Run on ``inputs``, by name or in order; outputs by name.
+        """Run on ``inputs``, by name or in order; outputs by name. A map of the model is given as a dict.
 
         ``out`` has arrays to write some outputs to: contiguous, of just the right size. ``sizes`` tells it.
         """
-        args, kwargs = _arguments(inputs)
+        args, kwargs = _arguments(inputs, self._types)
         given = None
         if out is not None:
             unknown = set(out) - set(self._names)
@@ -68,7 +84,7 @@ class Session(_native.Session):
 
     def sizes(self, inputs: Mapping[str, Any] | Sequence[Any]) -> dict[str, tuple[str, tuple[int, ...]]]:
         """Element type and shape of each output for these inputs; nothing is run."""
-        args, kwargs = _arguments(inputs)
+        args, kwargs = _arguments(inputs, self._types)
         return dict(zip(self._names, self._sizes(args, kwargs)))
 
     def __repr__(self) -> str:

@@ -7,6 +7,7 @@
  * A branch whose condition is known is read in place, as if it stood there.
  */
 #include "import/control.h"
+#include "import/little.h"
 
 #include <string.h>
 
@@ -116,7 +117,8 @@ inside_enter(Inside *in, Call *k, const Onnx__GraphProto *from, const char *name
 {
     Model *m = k->m;
 
-    *in = (Inside){.k = k, .around = {m->from, m->g, m->value}, .g = graph_new(m->c, m->arena, name)};
+    *in = (Inside){.k = k, .around = {m->from, m->g, m->value, m->in_place}, .g = graph_new(m->c, m->arena, name)};
+    m->in_place = false;
     m->from = from;
     m->g = in->g;
     m->value = (Map){.arena = m->arena};
@@ -127,6 +129,7 @@ inside_leave(Inside *in)
 {
     Model *m = in->k->m;
 
+    m->in_place = in->around.in_place;
     m->from = in->around.from;
     m->g = in->around.g;
     m->value = in->around.value;
@@ -337,7 +340,7 @@ static bool
 read_in_place(Call *k, const Onnx__GraphProto *from)
 {
     Model *m = k->m;
-    Around around = {m->from, m->g, m->value};
+    Around around = {m->from, m->g, m->value, m->in_place};
     Map inner = {.arena = m->arena};
     ValueList output = {0};
 
@@ -347,8 +350,10 @@ read_in_place(Call *k, const Onnx__GraphProto *from)
         map_put(&inner, MAP_PTR(k->captured_mark.at[i].name), k->captured_mark.at[i].mark);
     m->from = from;
     m->value = inner;
+    m->in_place = true;
     uint64_t *mark = NEW_ARRAY(m->arena, uint64_t, from->n_output + 1);
     bool ok = model_body(m, &output) && model_outputs(m, &output, mark);
+    m->in_place = around.in_place;
     m->from = around.from;
     m->value = around.value;
     ResultNames names = {0};
@@ -364,7 +369,7 @@ ValueId
 inside_apply(Call *k, const Onnx__GraphProto *from, ValueId x)
 {
     Model *m = k->m;
-    Around around = {m->from, m->g, m->value};
+    Around around = {m->from, m->g, m->value, m->in_place};
     Map inner = {.arena = m->arena};
     ValueList output = {0};
 
@@ -407,13 +412,40 @@ join_type(Call *k, NewSymbols *fresh, const Inside *in, uint32_t i, const Type *
     if (t[0]->dtype != t[1]->dtype)
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "output %u is %s in one branch and %s in the other; both must have one element type",
                           i, type_str(k->m->c, t[0]), type_str(k->m->c, t[1]));
-    if (t[0]->rank != t[1]->rank)
-        return call_refuse(k, "output %u is %s in one branch and %s in the other; Tenon needs one rank", i, type_str(k->m->c, t[0]),
-                           type_str(k->m->c, t[1]));
     for (uint32_t d = 0; d < t[0]->rank; d++)
         dim[d] = join_dim(k, fresh, in, i, d);
     *out = type_new(k->m->c, t[0]->dtype, t[0]->rank, dim);
     return true;
+}
+
+/* Outputs of different ranks: m->ranks says so. */
+static bool
+ranks_differ(Call *k, const Inside *in)
+{
+    Model *m = k->m;
+
+    for (uint32_t i = 0; i < k->nout; i++) {
+        const Type *t = in[0].g->value.at[in[0].g->output.at[i]].type, *e = in[1].g->value.at[in[1].g->output.at[i]].type;
+        if (t->rank != e->rank)
+            m->ranks = arena_printf(m->arena, "%s: output %u is %s in one branch and %s in the other; Tenon needs one rank", k->proto->op_type, i,
+                                    type_str(m->c, t), type_str(m->c, e));
+    }
+    return m->ranks != NULL;
+}
+
+/* The one branch that what follows fits, in place; the run stops where the condition says the other one, which `why` is about. */
+static bool
+read_only(Call *k, const Onnx__GraphProto *from, bool wanted, const char *why)
+{
+    Model *m = k->m;
+    const ValueId is = little_match(k, little_ints(k, little_cast(k, k->in.at[0], DT_I64)), (const Expr *const[]){expr_int(m->c, 1)});
+
+    if (!is || !m->g->value.at[is].known.at)
+        return false;
+    const Constraint needed = {m->g->value.at[is].known.at[0], expr_int(m->c, wanted),
+                               arena_printf(m->c->arena, "%s, the condition; in the other branch %s", k->loc.node ? k->loc.node : "If", why)};
+    VEC_PUSH(m->g->arena, &m->g->constraints, needed);
+    return read_in_place(k, from);
 }
 
 static bool
@@ -425,7 +457,10 @@ read_if(Call *k)
     ValueList args = {0};
     NewSymbols fresh = {0};
     Inside in[2];
-    bool ok = true;
+    bool ok = true, fits[2], goes_on = m->goes_on;
+    const char *why = NULL;
+
+    m->goes_on = false;
 
     if (!inside_graph(k, "then_branch", &from[0]) || !inside_graph(k, "else_branch", &from[1]))
         return false;
@@ -443,10 +478,23 @@ read_if(Call *k)
     VEC_PUSH(m->arena, &args, k->in.at[0]);
     for (int b = 0; b < 2; b++) {
         args.n = 1;
+        const uint32_t said = m->c->diags.list.n;
+        const DiagClass worst = m->c->diags.worst;
         inside_enter(&in[b], k, from[b], b ? "else" : "then");
-        ok &= inside_captured(&in[b], &args) && inside_read(&in[b]);
+        fits[b] = inside_captured(&in[b], &args) && inside_read(&in[b]);
         inside_leave(&in[b]);
+        if (!fits[b] && goes_on && worst == DIAG_OK && m->c->diags.worst == DIAG_MODEL && (b == 0 || fits[0])) {
+            why = m->c->diags.list.at[said].text;
+            m->c->diags.list.n = said;
+            m->c->diags.worst = worst;
+            m->ranks = NULL;
+        } else
+            ok &= fits[b];
     }
+    if (ok && why && fits[0] != fits[1])
+        return read_only(k, from[fits[0] ? 0 : 1], fits[0], why);
+    if (why)
+        return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "%s", why);
     for (size_t i = 0; ok && i < k->proto->n_output; i++)
         if (in[0].mark[i] != in[1].mark[i])
             return call_refuse(k, "output %zu is a sequence in one branch, and none, or one of other items, in the other", i);
@@ -454,6 +502,8 @@ read_if(Call *k)
         return false;
     ResultNames names = inside_results(k, in[0].mark);
     k->nout = names.n;
+    if (ranks_differ(k, in))
+        return true;
     for (uint32_t i = 0; i < k->nout; i++)
         if (!join_type(k, &fresh, in, i, &type[i]))
             return false;

@@ -5,7 +5,7 @@
 #include "import/internal.h"
 
 /* What is being read around it, to come back to. */
-typedef struct { const Onnx__GraphProto *from; Graph *g; Map value; } Around;
+typedef struct { const Onnx__GraphProto *from; Graph *g; Map value; bool in_place; } Around;
 
 typedef struct {
     Call *k;

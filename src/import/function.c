@@ -131,11 +131,14 @@ function_call(Call *k)
         if (k->in.at[i])
             map_put(&inner, MAP_PTR(sym(m->c, text_of(f->input[i]))), k->in.at[i]);
     const Onnx__FunctionProto *around = m->function;
+    const bool in_place = m->in_place;
+    m->in_place = false;
     m->function = f;
     m->from = graph_of(&r);
     m->value = inner;
     m->opset = opset_of(m, f);
     bool ok = model_body(m, &output);
+    m->in_place = in_place;
     m->opset = opset;
     m->value = value;
     m->from = from;

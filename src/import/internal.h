@@ -18,6 +18,9 @@ typedef struct {
     uint32_t depth;                  /* of graphs and functions inside each other */
     int64_t nodes_left;              /* functions may name others many times over */
     int64_t seed;                    /* of random operators without one; 0: none */
+    const char *ranks;               /* why the If read last has to go on with what follows it; NULL: it has not (rest.c) */
+    bool goes_on;                    /* the If that is read now does so */
+    bool in_place;                   /* `from` is a branch that is read where its If stands: what follows the If follows it */
     Graph *g;                        /* what it becomes; NULL while only a census is taken */
     VEC(const Nest *) own;           /* of the user: operators (own.c) */
     Map value;                       /* Sym of a name -> ValueId; 0: made by a node that was refused */
@@ -59,6 +62,10 @@ static inline const char *text_of(const char *s) { return s ? s : ""; }
 bool model_define(Model *m, const char *name, ValueId v, Loc loc);
 /* Read m->from, whose inputs are defined: its initializers and nodes, into m->g; then its outputs. */
 bool model_body(Model *m, ValueList *output);
+/* One node of m->from, or one that stands for it. */
+bool model_node(Model *m, const Onnx__NodeProto *n, uint32_t index);
+/* The If g->node[order[0]], m->ranks says why, and the n - 1 nodes behind it, with what depends on it inside its branches. (rest.c) */
+bool rest_inside(Model *m, const uint32_t *order, size_t n);
 /* Read the table of names as outputs of m->from: a sequence is two of them, and has its mark in `mark`, [n_output]. */
 bool model_outputs(Model *m, ValueList *output, uint64_t *mark);
 

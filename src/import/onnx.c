@@ -412,10 +412,9 @@ add_call(Call *k)
     return true;
 }
 
-static bool
-read_node(Model *m, uint32_t index)
+bool
+model_node(Model *m, const Onnx__NodeProto *n, uint32_t index)
 {
-    const Onnx__NodeProto *n = m->from->node[index];
     Call k = {.m = m, .proto = n, .loc = node_loc(m->arena, m->path, n, index)};
     const char *name = n->name && *n->name ? n->name : n->n_output ? text_of(n->output[0]) : "";
     bool skip;
@@ -467,8 +466,13 @@ model_body(Model *m, ValueList *output)
     if (!order || !read_initializers(m))
         return false;
     m->depth++;
-    for (size_t i = 0; i < g->n_node; i++)
-        ok &= read_node(m, order[i]);
+    for (size_t i = 0; i < g->n_node; i++) {
+        ok &= model_node(m, g->node[order[i]], order[i]);
+        if (m->ranks) {
+            ok &= rest_inside(m, order + i, g->n_node - i);
+            break;
+        }
+    }
     m->depth--;
     return ok && model_outputs(m, output, NEW_ARRAY(m->arena, uint64_t, g->n_output + 1));
 }

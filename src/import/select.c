@@ -49,6 +49,8 @@ convert_top_k(Call *k)
     int64_t d = axis < 0 ? axis + t->rank : axis;
     if (d < 0 || d >= t->rank)
         return diag_error(&c->diags, DIAG_MODEL, k->loc, "axis %lld of %s", (long long)axis, type_str(c, t));
+    if (!expr_is(type_count(c, input_type(k, 1)), 1))
+        return diag_error(&c->diags, DIAG_MODEL, k->loc, "input 1 (k) of TopK is %s; it has one number", type_str(c, input_type(k, 1)));
     const Known *known = &k->m->g->value.at[k->in.at[1]].known;
     ValueId n = little_ints(k, k->in.at[1]), x = little_cast(k, k->in.at[0], compared_as(t->dtype)), out[2];
     if (n && known->at && known->n == 1 && expr_const(known->at[0], &number))

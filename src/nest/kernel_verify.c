@@ -11,6 +11,7 @@
  *   9  no scratch memory comes alive inside a serial loop
  *  10  a condition is one bool; a vector has a stride, and a limit only if it is a vector
  *  11  a variant has a guard and the kernel's arguments, which lie alike, and a tree if the kernel has one
+ *  12  parts that share rows have so many axes of their own; what a part reads between them, it or one before has made
  */
 #include "nest/internal.h"
 
@@ -281,6 +282,30 @@ check_part(Check *k, const Part *part)
     return true;
 }
 
+/* Loops around all parts run over an axis of each; a value between parts is made before it is read. */
+static bool
+check_between(Check *k)
+{
+    const Kernel *kernel = k->k;
+    bool *made = NEW_ARRAY(k->scratch, bool, kernel->buffer.n);
+
+    for (uint32_t i = 0; i < kernel->npart; i++) {
+        const Part *part = &kernel->part[i];
+        const Nest *n = part->nest;
+        uint32_t parallel = 0;
+        for (uint32_t x = 0; x < n->naxis; x++)
+            parallel += n->axis[x].kind == AXIS_PARALLEL;
+        REQUIRE(k, 12, kernel->npart < 2 || parallel >= kernel->shared, "the parts share %u axes, nest %s has %u", kernel->shared, n->name, parallel);
+        for (uint32_t o = n->nin; o < n->nin + n->nout; o++)
+            made[part->buffer[o]] = true;
+        for (uint32_t j = 0; j < n->nin; j++) {
+            const Buffer *b = &kernel->buffer.at[part->buffer[j]];
+            REQUIRE(k, 12, b->space == SPACE_IN || made[part->buffer[j]], "nest %s reads %s, which no nest before it makes", n->name, b->name);
+        }
+    }
+    return true;
+}
+
 static bool
 check_variants(Check *k)
 {
@@ -317,7 +342,7 @@ check_kernel(Check *k)
     for (uint32_t i = 0; i < kernel->npart; i++)
         if (!check_part(k, &kernel->part[i]))
             return false;
-    return check_top(k) && check_variants(k);
+    return check_between(k) && check_top(k) && check_variants(k);
 }
 
 bool

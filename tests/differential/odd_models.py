@@ -652,3 +652,47 @@ def masks():
 
 
 case("masks", masks(), [dict(ids=ints(0, 6, 2, 5)), dict(ids=ints(0, 6, 1, 1))])
+
+
+# ---- an If whose branches differ in rank, as exporters write a squeeze of an axis that may be 1 ----------------------------------
+
+
+def squeezed(x, y, axis):
+    """y is x without the axis where that is 1."""
+    th = helper.make_graph([N("Squeeze", [x, f"axis{axis}"], [f"{y}_then"])], "t", [], [helper.make_empty_tensor_value_info(f"{y}_then")])
+    el = helper.make_graph([N("Identity", [x], [f"{y}_else"])], "e", [], [helper.make_empty_tensor_value_info(f"{y}_else")])
+    return [
+        N("Shape", [x], [f"{y}_shape"]),
+        N("Gather", [f"{y}_shape", f"i{axis}"], [f"{y}_size"]),
+        N("Equal", [f"{y}_size", "i1"], [f"{y}_is"]),
+        N("If", [f"{y}_is"], [y], then_branch=th, else_branch=el),
+    ]
+
+
+KNOWN = dict(i0=c(0), i1=c(1), axis0=c([0]), axis1=c([1]), w=f(5, 4, 3), W=f(4, 6), flat=c([-1]), none=c(0, "f4"))
+X = vi("x", F, ["n", "m", 4])
+LATER = [N("Reshape", ["y", "flat"], ["f"]), N("Mul", ["f", "f"], ["z"])]
+case("squeezed_then_flat", model(squeezed("x", "y", 1) + LATER, [X], ["z"], KNOWN), [dict(x=f(2, 3, 4)), dict(x=f(2, 1, 4))], kept=True)
+
+# what follows fits one branch alone
+IMAGE = vi("x", F, ["n", "m", 4, "l"])
+case("squeezed_then_conv", model(squeezed("x", "y", 1) + [N("Conv", ["y", "w"], ["z"])], [IMAGE], ["z"], KNOWN), [dict(x=f(2, 1, 4, 7)), dict(x=f(3, 1, 4, 9))], kept=True)
+
+TWO = [N("Relu", ["x"], ["free"]), N("ReduceSum", ["y"], ["s"], keepdims=0), N("ReduceMax", ["v"], ["t"], keepdims=0), N("Add", ["s", "t"], ["z"])]
+case(
+    "squeezed_twice",
+    model(squeezed("x", "y", 1) + squeezed("u", "v", 0) + TWO, [X, vi("u", F, ["k", 3])], ["z", "free", "s"], KNOWN),
+    [dict(x=f(2, 3, 4), u=f(1, 3)), dict(x=f(2, 1, 4), u=f(2, 3)), dict(x=f(1, 1, 4), u=f(1, 3))],
+    kept=True,
+)
+
+CHAIN = squeezed("x", "y", 1) + squeezed("y", "v", 0) + [N("MatMul", ["v", "W"], ["q"]), N("ReduceSum", ["q"], ["z"], keepdims=0)]
+case("squeezed_and_again", model(CHAIN, [X], ["z"], KNOWN), [dict(x=f(2, 3, 4)), dict(x=f(2, 1, 4)), dict(x=f(1, 1, 4)), dict(x=f(1, 3, 4))], kept=True)
+
+TURN = squeezed("x", "y", 1) + [N("ReduceSum", ["y"], ["s"], keepdims=0), N("Add", ["acc", "s"], ["o"]), N("Identity", ["ci"], ["co"])]
+BODY = helper.make_graph(TURN, "b", [vi("it", I, []), vi("ci", B, []), vi("acc", F, [])], [vi("co", B, []), vi("o", F, [])])
+case(
+    "squeezed_in_a_loop",
+    model([N("Loop", ["n", "", "none"], ["z"], body=BODY)], [X, vi("n", I, [])], ["z"], KNOWN),
+    [dict(x=f(2, 3, 4), n=c(3)), dict(x=f(2, 1, 4), n=c(2))],
+)

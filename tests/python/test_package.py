@@ -8,6 +8,7 @@ import time
 import warnings
 
 import numpy as np
+import onnx
 import pytest
 from conftest import ROOT, model_of
 from onnx import TensorProto as T
@@ -252,6 +253,17 @@ def test_strings_of_sizes_that_data_say():
         assert y.tolist() == [["a", "b", ""], ["c", "", ""], ["d", "e", "f"]] and n.tolist() == [2, 1, 3]
         y, n = model(["a"])
         assert y.tolist() == [["a"]]
+
+
+def test_a_map_is_a_dict():
+    info = onnx.ValueInfoProto(name="x")
+    info.type.map_type.key_type = T.STRING
+    info.type.map_type.value_type.tensor_type.elem_type = T.FLOAT
+    node = helper.make_node("DictVectorizer", ["x"], ["y"], domain="ai.onnx.ml", string_vocabulary=["a", "c", "b"])
+    graph = helper.make_graph([node], "map", [info], [helper.make_tensor_value_info("y", T.FLOAT, None)])
+    model = tenon.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 1)], ir_version=8))
+    assert model.run({"x": {"b": 8.0, "a": 4.0, "other": 1.0}})["y"].tolist() == [[4, 0, 8]]
+    assert model.run({"x": {}})["y"].tolist() == [[0, 0, 0]]
 
 
 # ---- what goes wrong ------------------------------------------------------------------------------------------

@@ -1,0 +1,148 @@
+/* rest: an If whose branches give values of different ranks, as a squeeze of an axis that is 1 or is not.
+ *
+ * A value of the graph has one rank, but where each branch goes on with all that depends on the If, no such value leaves
+ * it: the nodes behind are read twice, each time with the ranks of one branch, and what leaves the If then are the graph's
+ * own outputs. So
+ *
+ *     y = If(c) { then: a } { else: b };  z = f(y)     is     z = If(c) { then: y = a; z = f(y) } { else: y = b; z = f(y) }
+ *
+ * A branch that what follows does not fit is a mistake of the model only where it is taken: the other one is then read in
+ * place, and the condition is checked as the model runs (control.c).
+ */
+#include "import/internal.h"
+
+#include <string.h>
+
+typedef struct { Model *m; Map name; } Names;
+
+static bool
+is_among(const Names *s, const char *name)
+{
+    return *text_of(name) && map_get(&s->name, MAP_PTR(sym(s->m->c, name)), NULL);
+}
+
+static void
+note(Names *s, const Onnx__NodeProto *n)
+{
+    for (size_t i = 0; i < n->n_output; i++)
+        if (*text_of(n->output[i]))
+            map_put(&s->name, MAP_PTR(sym(s->m->c, n->output[i])), 1);
+}
+
+/* Does the node read one of the names, or a graph inside it? How deep these stand is bounded where the file was read. */
+static bool
+reads(const Names *s, const Onnx__NodeProto *n)
+{
+    for (size_t i = 0; i < n->n_input; i++)
+        if (is_among(s, n->input[i]))
+            return true;
+    for (size_t a = 0; a < n->n_attribute; a++) {
+        const Onnx__GraphProto *g = n->attribute[a]->g;
+        for (size_t i = 0; g && i < g->n_node; i++)
+            if (reads(s, g->node[i]))
+                return true;
+        for (size_t i = 0; g && i < g->n_output; i++)
+            if (is_among(s, g->output[i]->name))
+                return true;
+    }
+    return false;
+}
+
+static Onnx__NodeProto *
+renaming(Arena *a, char *from, char *to)
+{
+    Onnx__NodeProto *n = NEW(a, Onnx__NodeProto);
+
+    onnx__node_proto__init(n);
+    n->op_type = n->name = arena_str(a, "Identity");
+    n->input = NEW_ARRAY(a, char *, 1);
+    n->output = NEW_ARRAY(a, char *, 1);
+    n->n_input = n->n_output = 1;
+    n->input[0] = from;
+    n->output[0] = to;
+    return n;
+}
+
+/* The branch, its results under the node's names, and all that follows. */
+static Onnx__GraphProto *
+going_on(Arena *a, const Onnx__GraphProto *branch, const Onnx__NodeProto *n, size_t nrest, Onnx__NodeProto *const *rest, size_t nout, Onnx__ValueInfoProto **out)
+{
+    Onnx__GraphProto *g = arena_copy(a, branch, sizeof *g);
+    size_t at = branch->n_node;
+
+    g->node = NEW_ARRAY(a, Onnx__NodeProto *, branch->n_node + n->n_output + nrest + 1);
+    memcpy(g->node, branch->node, branch->n_node * sizeof *g->node);
+    for (size_t i = 0; i < n->n_output && i < branch->n_output; i++)
+        if (*text_of(n->output[i]) && strcmp(n->output[i], text_of(branch->output[i]->name)))
+            g->node[at++] = renaming(a, branch->output[i]->name, n->output[i]);
+    memcpy(g->node + at, rest, nrest * sizeof *rest);
+    g->n_node = at + nrest;
+    g->output = out;
+    g->n_output = nout;
+    return g;
+}
+
+/* n with each graph going on with what follows. */
+static Onnx__NodeProto *
+with_rest(Arena *a, const Onnx__NodeProto *n, size_t nrest, Onnx__NodeProto *const *rest, size_t nout, Onnx__ValueInfoProto **out)
+{
+    Onnx__NodeProto *made = arena_copy(a, n, sizeof *made);
+
+    made->attribute = NEW_ARRAY(a, Onnx__AttributeProto *, n->n_attribute + 1);
+    for (size_t i = 0; i < n->n_attribute; i++) {
+        made->attribute[i] = arena_copy(a, n->attribute[i], sizeof *n->attribute[i]);
+        if (n->attribute[i]->g)
+            made->attribute[i]->g = going_on(a, n->attribute[i]->g, n, nrest, rest, nout, out);
+    }
+    made->output = NEW_ARRAY(a, char *, nout + 1);
+    made->n_output = nout;
+    for (size_t i = 0; i < nout; i++)
+        made->output[i] = out[i]->name;
+    return made;
+}
+
+bool
+rest_inside(Model *m, const uint32_t *order, size_t n)
+{
+    const Onnx__GraphProto *g = m->from;
+    const Onnx__NodeProto *open = g->node[order[0]];
+    const char *why = m->ranks;
+    Names names = {m, {.arena = m->arena}};
+    Onnx__NodeProto **rest = NEW_ARRAY(m->arena, Onnx__NodeProto *, n);
+    Onnx__ValueInfoProto **out = NEW_ARRAY(m->arena, Onnx__ValueInfoProto *, g->n_output + 1);
+    size_t nrest = 0, nout = 0;
+    bool ok = true;
+
+    m->ranks = NULL;
+    note(&names, open);
+    for (size_t i = 1; i < n; i++) {
+        Onnx__NodeProto *node = g->node[order[i]];
+        bool behind = reads(&names, node);
+        if (!behind) {
+            ok &= model_node(m, node, order[i]);
+            behind = m->ranks != NULL;           /* such an If again: it stands behind as well */
+            m->ranks = NULL;
+        }
+        if (behind) {
+            note(&names, node);
+            rest[nrest++] = node;
+        }
+    }
+    for (size_t i = 0; i < g->n_output; i++)
+        if (is_among(&names, g->output[i]->name))
+            out[nout++] = g->output[i];
+    if (nrest && nout) {
+        m->goes_on = true;
+        ok &= model_node(m, with_rest(m->arena, open, nrest, rest, nout, out), order[0]);
+        m->goes_on = false;
+        why = m->ranks;
+        m->ranks = NULL;
+    }
+    if (!why || !nout)
+        return ok;
+    if (m->in_place) {               /* what follows the If around it follows this one too */
+        m->ranks = why;
+        return ok;
+    }
+    return diag_error(&m->c->diags, DIAG_UNSUPPORTED, node_loc(m->arena, m->path, open, order[0]), "%s", why);
+}
