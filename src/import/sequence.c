@@ -556,6 +556,8 @@ read_split(Call *k)
     } else {
         if (given && (!expr_const(known->at[0], &each) || each < 1))
             return call_refuse(k, "SplitToSequence into parts of a size that is not known");
+        if (extent / each > 64)
+            return split_evenly(k, x, (uint32_t)axis, given ? given : little_number(k, 1), drop);
         for (int64_t left = extent; left > 0; left -= each, n++)
             if (n < 64)
                 size[n] = left < each ? left : each;
