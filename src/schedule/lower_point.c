@@ -200,16 +200,21 @@ lower_init(Env *e, const Node *leaf, Block *b)
 {
     const Hold *h = &e->p->hold.at[leaf->hold];
     const Scalar *reduce = part_reduction(e->p, leaf->part);
+    bool goes_on = reduce && h->outer && !h->fresh && !h->factor;
     Low *l = env_low(e, leaf->part, NULL, 0, NULL);
+    const Expr *valid = l->valid;
 
+    if (reduce && !goes_on && h->space == WORD_reg)
+        l->valid = NULL;                             /* all lanes of a register begin, though some may stand for nothing */
     if (!reduce)
         store_held(e, l, b, leaf->hold, low_value(l, part_previous(e->p, leaf->part)->u.load.outside));
     else
-        store_held(e, l, b, leaf->hold, h->outer && !h->fresh && !h->factor ? in_lanes_of(l, reduce, online_scaled(e, h->outer, l, held(e, h->outer)))
-                                                              : combiner_identity(e->c, reduce->u.reduce.combiner, reduce->dtype));
-    online_begins(e, leaf->hold, l, b);
+        store_held(e, l, b, leaf->hold, goes_on ? in_lanes_of(l, reduce, online_scaled(e, h->outer, l, held(e, h->outer)))
+                                                : combiner_identity(e->c, reduce->u.reduce.combiner, reduce->dtype));
     if (reduce && reduce->narg > 1)
         store_item(e, l, b, leaf->hold, 1, scalar_int(e->c, reduce->arg[1]->dtype, 0));
+    l->valid = valid;
+    online_begins(e, leaf->hold, l, b);
 }
 
 typedef struct { Env *e; const Scalar *beyond; } CheckReads;

@@ -49,7 +49,7 @@ def layout(model, *words):
 
 
 @pytest.mark.parametrize("words", [[], ["--formats", "layouts"], ["--formats", "greedy"], ["--formats", "nchw"], ["--formats", "nhwc"], ["--formats", "none"],
-                                   ["--format", "b=nhwc"], ["--format", "b=3,0,2,1", "--format", "c=nwch", "--formats", "none"],
+                                   ["--format", "b=nhwc"], ["--format", "b=3,0,2,1", "--format", "c=nwch", "--formats", "none", "--fuse", "none"],
                                    ["--format", "b=nchw16c"], ["--format", "b=nchw5c+h1w1", "--format", "g=nchw8c"], ["--format", "b=nhwc+h1w1", "--cc", "clang"],
                                    ["--io-format", "x=nhwc"], ["--io-format", "x=nhwc", "--io-format", "y=cwnh", "--formats", "nhwc"],
                                    ["--io-format", "x=nhwc", "--format", "b=hwcn", "--plain"]])
