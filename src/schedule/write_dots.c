@@ -66,6 +66,10 @@ write_dots(Draft *w)
     text_printf(&t, "split %s by %d -> jb ji guard\nsplit %s by %lld -> kv %s exact\n", axis_name(w, 0, column), KEYS, axis_name(w, 0, along), (long long)lanes, lane);
     text_printf(&t, "order %s jb ji %s %s %s kv %s\nfuse %s jb -> task\n", outside, between, of_row, walked, lane, outside);
     text_printf(&t, "hold %s at %s -> acc reg over %s\n", name, ninner ? axis_name(w, 0, inner[ninner - 1]) : "ji", lane);
-    text_printf(&t, "run %s %s unroll\nrun %s vector\nrun task parallel\n", of_row, length <= MOST_UNROLLED * lanes ? "kv" : "", lane);
+    if (length <= MOST_UNROLLED * lanes)
+        text_add(&t, "run kv unroll\n");
+    if (*of_row)
+        text_printf(&t, "run %s unroll\n", of_row);
+    text_printf(&t, "run %s vector\nrun task parallel\n", lane);
     write_program(w, &t);
 }

@@ -49,6 +49,7 @@ static const Case cases[] = {
     {"batched", "nest t(x: f32[b, h, s, 8], y: f32[b, h, u, 8]) -> (o: f32[b, h, s, u]) { o[n, g, i, j] = (sum q: x[n, g, i, q] * y[n, g, j, q]) * 0.125 }", "b=2 h=3 s=17 u=18"},
     {"heads", "nest t(x: f32[b, s, 24], y: f32[b, u, 24]) -> (o: f32[b, 3, s, u]) { o[n, g, i, j] = sum q<8>: x[n, i, 8*g + q] * y[n, j, 8*g + q] }", "b=2 s=5 u=19"},
     {"scores_of_keys", "nest t(x: f32[3, 2, 64], k: f32[m, 3, 64]) -> (o: f32[3, 2, m]) { o[h, i, j] = 0.125 * (sum d: x[h, i, d] * k[j, h, d]) }", "m=65"},
+    {"a_score_of_keys", "nest t(x: f32[640], k: f32[m, 640]) -> (o: f32[m]) { o[j] = sum d: x[d] * k[j, d] }", "m=65"},
     {"to_heads", "nest t(x: f32[b, s, 40], y: f32[40, 96]) -> (o: f32[b, 3, s, 32]) { o[n, h, i, j] = sum k: x[n, i, k] * y[k, 32*h + j] }", "b=2 s=5"},
     {"to_heads_t", "nest t(x: f32[b, s, 40], y: f32[40, 96]) -> (o: f32[b, 3, 32, s]) { o[n, h, j, i] = sum k: x[n, i, k] * y[k, 32*h + j] }", "b=2 s=5"},
     {"groups", "nest t(x: f32[19, 6], y: f32[6, 2]) -> (o: f32[19, 3, 2]) { o[i, g, j] = sum q<2>: x[i, 2*g + q] * y[2*g + q, j] }", ""},
