@@ -90,7 +90,6 @@ hull_of(Traffic *t, const MemRef *a, uint32_t from)
     double lanes = a->lanes * a->valid < 1 ? 1 : a->lanes * a->valid;
     Dim dim[80];
     uint32_t n = 0;
-    bool aligned = true;
 
     if (a->lanes > 1 && lanes > 1)
         dim[n++] = (Dim){ fabs(a->lane_stride) * bytes, lanes };
@@ -126,27 +125,23 @@ hull_of(Traffic *t, const MemRef *a, uint32_t from)
         if (blocks == 1 && s <= (run > line ? run : line)) {
             run += s * (c - 1);
             span = run;
-        } else if (last_stride > 0 && fmod(s, last_stride) == 0 && s <= last_stride * last_count) {
+            continue;
+        }
+        step = common_lines(step, s, line);
+        whole = whole && step > 0;
+        if (last_stride > 0 && fmod(s, last_stride) == 0 && s <= last_stride * last_count) {
             double more = s / last_stride * (c - 1);
             blocks *= (last_count + more) / last_count;
             last_count += more;
-            span += s * (c - 1);
-            aligned = aligned && fmod(s, line) == 0;
-            step = common_lines(step, s, line);
-            whole = whole && step > 0;
         } else {
             double all = blocks * c, room = (span + s * (c - 1)) / (run > line ? run : line);
             blocks = all > room && s < span ? (room > blocks ? room : blocks) : all;
             last_stride = s;
             last_count = c;
-            span += s * (c - 1);
-            aligned = aligned && fmod(s, line) == 0;
-            step = common_lines(step, s, line);
-            whole = whole && step > 0;
         }
+        span += s * (c - 1);
     }
-    aligned = aligned && fmod(lo, line) == 0;
-    double lines = blocks * (aligned ? ceil(run / line) : 1 + (run - bytes) / line);
+    double lines = blocks * (whole && fmod(lo, line) == 0 ? ceil(run / line) : 1 + (run - bytes) / line);
     double all = u->buffer_bytes[a->buffer] / line + 1;
     if (random > 1)
         lines = all * (1 - exp(-random * lines / all));      /* places drawn at random, some twice */

@@ -9,6 +9,7 @@
  */
 #include "fuse/internal.h"
 #include "fuse/search.h"
+#include "fuse/sets.h"
 
 #include <math.h>
 
@@ -139,22 +140,17 @@ is_found(Dp *d, const NodeId *node, uint32_t n, const GroupPrice *price)
 {
     SearchEdges edges = { 0 };
     uint32_t *root = NEW_ARRAY(d->s.scratch, uint32_t, d->s.n + 1), left = n;
+    bool *inside = NEW_ARRAY(d->s.scratch, bool, d->s.n + 1);
 
+    for (uint32_t i = 0; i < d->s.n; i++)
+        root[i] = i;
     for (uint32_t i = 0; i < n; i++) {
-        root[d->s.at[node[i]]] = d->s.at[node[i]] + 1;
+        inside[d->s.at[node[i]]] = true;
         add_edges(d, &edges, node[i]);
     }
-    for (uint32_t e = 0; e < edges.n; e++) {
-        uint32_t x = edges.at[e].from, y = edges.at[e].to;
-        if (!edges.at[e].fusable || !root[x])
-            continue;
-        while (root[x] != x + 1)
-            x = root[x] - 1;
-        while (root[y] != y + 1)
-            y = root[y] - 1;
-        left -= x != y;
-        root[x] = y + 1;
-    }
+    for (uint32_t e = 0; e < edges.n; e++)
+        if (edges.at[e].fusable && inside[edges.at[e].from])
+            left -= sets_unite(root, edges.at[e].from, edges.at[e].to);
     return left == 1 && n <= FUSE_MOST_MEMBERS && (n == 1 || !price->no);
 }
 

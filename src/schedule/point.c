@@ -219,7 +219,7 @@ part_reduction(const Points *p, uint32_t part)
 const Scalar *
 value_unknown(Ctx *c, DType t)
 {
-    return scalar_cast(c, t, scalar_index(c, expr_var(c, (Var){ VAR_LOOP, UINT32_MAX })));
+    return scalar_cast(c, t, scalar_index(c, expr_var(c, LANE)));
 }
 
 void

@@ -308,7 +308,7 @@ def test_a_missing_compiler_says_what_to_install(tenon, model):
 
 def test_a_failing_compiler_shows_what_it_said(tenon, model):
     broken = tenon.folder / "broken-cc"
-    broken.write_text('#!/bin/sh\ncase "$*" in *-dM*) exec cc "$@";; *) echo "cannot do this today" >&2; exit 1;; esac\n')
+    broken.write_text('#!/bin/sh\ncase " $* " in *" -dM "*) exec cc "$@";; *) echo "cannot do this today" >&2; exit 1;; esac\n')
     broken.chmod(0o755)
     done = tenon.fails(TOOLCHAIN, "compile", model, "-o", "m.so", "--cc", broken, says="cannot do this today")
     assert "unit \"" in done.stderr

@@ -72,7 +72,7 @@ def test_max_time_holds_while_constants_are_computed(tenon):
 
 def test_max_time_holds_while_the_c_compiler_works(tenon, model):
     slow = tenon.folder / "slow"
-    slow.write_text("#!/bin/sh\ncase \"$*\" in *-dM*) exec cc \"$@\";; esac\nsleep 60\n")
+    slow.write_text("#!/bin/sh\ncase \" $* \" in *\" -dM \"*) exec cc \"$@\";; esac\nsleep 60\n")
     slow.chmod(0o755)
     start = time.time()
     code, said, _, _ = run(tenon, "compile", model, "-o", "m.so", "--cc", slow, "--max-time", 1)
@@ -114,7 +114,7 @@ def test_max_memory_counts_what_an_onnx_file_unpacks_to(tenon):
 @pytest.mark.skipif(SANITIZED, reason="a sanitizer takes memory of its own")
 def test_max_memory_holds_for_the_c_compiler(tenon, model):
     hungry = tenon.folder / "hungry"
-    hungry.write_text("#!/bin/sh\ncase \"$*\" in *-dM*) exec cc \"$@\";; esac\n"
+    hungry.write_text("#!/bin/sh\ncase \" $* \" in *\" -dM \"*) exec cc \"$@\";; esac\n"
                       "exec python3 -c 'x = bytearray(400 << 20)' || echo 'virtual memory exhausted: Cannot allocate memory'\n")
     hungry.write_text(hungry.read_text().replace("exec python3", "python3"))
     hungry.chmod(0o755)

@@ -9,8 +9,8 @@ import pytest
 from test_cli import OK, TENON, Tenon, model, small_model, tenon    # noqa: F401  fixtures
 
 SLOW_COMPILER = """#!/bin/sh
-case "$*" in
-*-dM*) exec cc "$@" ;;
+case " $* " in
+*" -dM "*) exec cc "$@" ;;
 esac
 echo $$ >> "$PIDS"
 echo temporary > "${TMPDIR:-/tmp}/ccXXXX.s"

@@ -117,7 +117,7 @@ static const char model_text[] =
 
 /* A compiler that has the answers ready, for it is asked hundreds of times. */
 static const char compiler_text[] =
-    "#!/bin/sh\ncase \"$*\" in *-dM*) exec cat \"${0%/*}/macros\";; *-shared*) ;; *) exec cc \"$@\";; esac\n"
+    "#!/bin/sh\ncase \" $* \" in *\" -dM \"*) exec cat \"${0%/*}/macros\";; *-shared*) ;; *) exec cc \"$@\";; esac\n"
     "while [ \"$1\" != -o ]; do shift; done\n"
     "[ -f \"${0%/*}/linked\" ] || cc -shared -Wl,-z,noexecstack -o \"${0%/*}/linked\" $(shift 2; printf '%s ' \"$@\")\n"
     "exec cp \"${0%/*}/linked\" \"$2\"\n";
