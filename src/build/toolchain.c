@@ -134,6 +134,7 @@ toolchain_flags(Arena *a, const Toolchain *t, const char *flags)
 bool
 toolchain_identity(Arena *a, Diags *d, const Toolchain *t, const char *flags, uint64_t *id)
 {
+    Argv command = { 0 };
     const char *macros;
     int why;
 
@@ -143,5 +144,8 @@ toolchain_identity(Arena *a, Diags *d, const Toolchain *t, const char *flags, ui
                           "%s (%s) does not take the flags \"%s\": %s. Choose another --target or another --cc",
                           t->path, t->version, flags, why ? strerror(why) : first_line(a, macros));
     *id = hash_bytes(macros, strlen(macros), hash_bytes(t->version, strlen(t->version), 0));
+    argv_split(a, &command, t->path);
+    for (uint32_t i = 1; i < command.n; i++)                /* options that come with it may change the code and no macro */
+        *id = hash_bytes(command.at[i], strlen(command.at[i]) + 1, *id);
     return true;
 }

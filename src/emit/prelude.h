@@ -11,10 +11,12 @@
 #pragma GCC diagnostic ignored "-Wpsabi"          /* vectors are passed between inlined functions alone */
 
 /* GCC joins accumulators of unrolled loops into one variable before it gives them registers, and then keeps some of twelve
- * in memory while registers are free. Sums of integers, which are free to be regrouped, it regroups across unrolled trips, and
- * puts off additions until their operands are in memory as well: kernels of such sums stand between TN_SUMS and TN_SUMS_END. */
+ * in memory while registers are free. What neighbouring points of a window read in common it carries from trip to trip, in
+ * memory as well (predictive commoning): a convolution of three channels takes twice the time. Sums of integers, which are
+ * free to be regrouped, it regroups across unrolled trips, and puts off additions until their operands are in memory as well:
+ * kernels of such sums stand between TN_SUMS and TN_SUMS_END. */
 #if defined __GNUC__ && !defined __clang__
-#pragma GCC optimize("no-tree-coalesce-vars")
+#pragma GCC optimize("no-tree-coalesce-vars", "no-predictive-commoning")
 #define TN_SUMS _Pragma("GCC push_options") _Pragma("GCC optimize(\"no-tree-reassoc\", \"no-tree-ter\")")
 #define TN_SUMS_END _Pragma("GCC pop_options")
 #else

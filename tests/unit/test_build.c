@@ -110,6 +110,19 @@ other_flags_are_another_object(void **state)
     assert_int_equal(f->cached, 1);
 }
 
+/* No macro tells of such an option. */
+static void
+another_command_of_the_compiler_is_another_object(void **state)
+{
+    Fixture *f = *state;
+    assert_true(build(f, two, 2));
+    f->o.cc = "cc -fno-ipa-cp";
+    assert_true(build(f, two, 2));
+    assert_int_equal(f->compiled, 2);
+    assert_true(build(f, two, 2));
+    assert_int_equal(f->cached, 2);
+}
+
 static void
 two_processes_at_once_share_the_cache(void **state)
 {
@@ -232,6 +245,7 @@ main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
         T(two_units_make_a_library_and_the_second_build_compiles_nothing),
         T(other_flags_are_another_object),
+        T(another_command_of_the_compiler_is_another_object),
         T(two_processes_at_once_share_the_cache),
         T(a_failing_unit_is_named_and_leaves_nothing),
         T(a_cache_that_cannot_be_written_costs_a_note),
