@@ -3,8 +3,10 @@
  * Arithmetic is counted as schedules would do it: what a reduction's body does not vary in, once for each point of the rest; what
  * stands in a factor of a product, once for each point at which the factor is another (a window that slides over values
  * which are computed has each of them as often as it reads it: only what is read bare is copied as it lies), each time that factor is made ready:
- * a task has as many rows (columns) as half of the second cache holds of them, and makes the other factor ready for itself.
- * Reads are what of a tensor is touched; lanes along the innermost axis of what is written lie side by side or apart.
+ * a task has as many rows (columns) as half of the second cache holds of them, and makes the other factor ready for itself; where
+ * there is no batch, rows (columns) are shared out among the cores too.
+ * Reads are what of a tensor is touched; lanes along the innermost axis of what is written lie side by side or apart: a factor that is
+ * read bare is turned in registers as it is copied, one that is computed is gathered.
  */
 #include <math.h>
 
@@ -53,6 +55,15 @@ points_of(const Formula *f, AxisSet axes)
     return p;
 }
 
+/* Cycles of rounding to a float of 16 bits: as many as a machine takes that stores it. */
+static double
+rounding_cycles(const Machine *m, const Scalar *s)
+{
+    double rate = s->op != S_CAST ? 0 : s->dtype == DT_F16 ? m->f16_store_per_second : s->dtype == DT_BF16 ? m->bf16_store_per_second : 0;
+
+    return rate > 0 ? 1 / (rate * m->cycle_seconds) : 0;
+}
+
 /* Cycles of one core for one value, in vectors. */
 static double
 cycles_of(const Formula *f, const Scalar *s)
@@ -61,7 +72,7 @@ cycles_of(const Formula *f, const Scalar *s)
     double lanes = machine_lanes(f->m, s->dtype == DT_BOOL ? DT_F32 : s->dtype);
     double cycles = o->fma / f->m->fma_per_cycle + o->alu / f->m->add_per_cycle + o->divide * f->m->divide_cycles + o->root * f->m->sqrt_cycles;
 
-    return cycles / lanes + o->lane_cycles;
+    return cycles / lanes + o->lane_cycles + rounding_cycles(f->m, s);
 }
 
 /* The elements of the largest tensor that is read below s. */
@@ -142,9 +153,9 @@ lane_axis(const Formula *f)
     return 0;
 }
 
-/* Are lanes along the axis elements apart? */
+/* Are lanes along the axis elements apart, and none of those along `or`? */
 static bool
-lies_apart(const Formula *f, const Scalar *load, AxisSet lane)
+lies_apart(const Formula *f, const Scalar *load, AxisSet lane, AxisSet or)
 {
     const Type *t = f->n->param[load->u.load.slot].type;
     bool along = false;
@@ -153,7 +164,7 @@ lies_apart(const Formula *f, const Scalar *load, AxisSet lane)
         if (expr_is(t->dim[d], 1))
             continue;
         AxisSet used = expr_axes(load->u.load.at[d]);
-        if (!along && used & (lane | nest_axes_of_kind(f->n, AXIS_REDUCE)))
+        if (!along && used & (lane | or))
             return false;
         along = true;
         if (used & lane)
@@ -175,7 +186,8 @@ cost_formula(Ctx *c, Arena *a, const Nest *n, const Machine *m)
         const Scalar *s = side ? f.view.b : f.view.a;
         double other = points_of(&f, (side ? f.view.row : f.view.col) | f.view.sum) * dtype_info[f.view.reduce->dtype].bytes;
         AxisSet computed = s->op == S_LOAD ? 0 : scalar_axes(c, s);
-        Largest l = { &f, computed ? points_of(&f, computed) : 0, ceil(other / fmax((double)m->level[LEVEL_L2].bytes / 2, 1)) };
+        double tasks = fmax(ceil(other / fmax((double)m->level[LEVEL_L2].bytes / 2, 1)), ceil(m->cores / points_of(&f, f.view.batch)));
+        Largest l = { &f, computed ? points_of(&f, computed) : 0, tasks };
         if (!computed)
             scalar_visit(c, s, seek_largest, &l);
         scalar_visit(c, s, mark_factor, &l);
@@ -190,10 +202,14 @@ cost_formula(Ctx *c, Arena *a, const Nest *n, const Machine *m)
         for (uint32_t d = 0; d < load->u.load.rank; d++)
             used |= expr_axes(load->u.load.at[d]);
         out.bytes[slot] = fmin(out.bytes[slot] + points_of(&f, used) * bytes, cost_usual(c, type_bytes(c, n->param[slot].type)));
-        bool factor = map_get(&f.factor, MAP_PTR(load), NULL);
+        uint64_t elements;
+        bool factor = map_get(&f.factor, MAP_PTR(load), &elements), bare = factor && (load == f.view.a || load == f.view.b);
+        double gather = m->gather_cycles / machine_lanes(m, DT_F32) * m->cycle_seconds;
         out.factor[slot] |= factor;
-        if (!factor && lies_apart(&f, load, lane))
-            out.work += points_of(&f, outer | (reads.at[i].reduce & used)) * m->gather_cycles / machine_lanes(m, DT_F32) * m->cycle_seconds;
+        if (factor && !bare && lies_apart(&f, load, lane, 0))
+            out.inner += (double)elements * gather;
+        else if (!factor && lies_apart(&f, load, lane, nest_axes_of_kind(n, AXIS_REDUCE)))
+            out.work += points_of(&f, outer | (reads.at[i].reduce & used)) * gather;
     }
     for (uint32_t i = n->nin; i < n->nin + n->nout; i++)
         out.bytes[i] = cost_usual(c, type_bytes(c, n->param[i].type));

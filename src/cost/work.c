@@ -2,7 +2,7 @@
  *
  * The code of a loop's body between its inner loops, unrolled loops written out. Every distinct value is
  * computed once for each setting of the unrolled loops that it depends on: the C compiler sees to that. A
- * product beside a sum is one multiply-add. What does not vary in the loop and reads nothing stands before
+ * product beside a sum is one multiply-add. What does not vary in the loop and reads nothing but numbers stands before
  * it. Units work side by side: the code takes as long as the busiest of them.
  */
 #include "cost/internal.h"
@@ -253,7 +253,8 @@ price_load(Code *k, const Scalar *s, uint64_t deps)
         price(k, s->u.load.outside);
         k->uops += 2.0 * s->u.load.rank * n;
     }
-    bool fixed = k->phase->kind == NODE_LOOP && !(deps & loop_bit(k->phase->tree->u.loop.var)) && !k->writes_memory;
+    bool fixed = k->phase->kind == NODE_LOOP && !(deps & loop_bit(k->phase->tree->u.loop.var)) &&
+                 (!k->writes_memory || kernel_is_number(k->u->k, s->u.load.slot));
     const MemRef *a = access_of(k, s);
     if (a && !fixed)
         price_move(k, a, s->dtype, s->lanes, false, n);

@@ -3,9 +3,11 @@
  * The tree says everything; printing follows it node by node. Unrolled loops are written out with
  * the constant in place, so that register buffers become variables (`r4_3_1`): arrays of vectors
  * spill under Clang. Names are numbers (b0 buffers, n0 dimension symbols, i0 loops and lets,
- * r0_1 registers, t0 temporaries), so the text depends on the tree alone.
+ * r0_1 registers, t0 temporaries, s0 inputs of one element), so the text depends on the tree alone.
  *
- * Pointers are not `restrict`: an output may take over an input's memory.
+ * Pointers are not `restrict`: an output may take over an input's memory. A C compiler has to think that every store
+ * changes every input then, so an input that is one number is read once, before all else, and what follows from it is
+ * computed outside of the loops.
  */
 #include "emit/internal.h"
 
@@ -100,17 +102,28 @@ store_memory(Emit *e, const Tree *n, const Scalar *value, CValue v)
         emit_line(e, "%stn_store_%s(b%u + %s, %s);", exists, shape, b, at, bits);
 }
 
+/* What memory of two bytes rounds as it takes it: such a value needs no rounding before. */
+static const Scalar *
+unrounded(const Scalar *value)
+{
+    bool twice = value->op == S_CAST && dtype_is_short(value->dtype) && dtype_info[value->dtype].bytes == 2;
+
+    return twice && value->arg[0]->dtype == DT_F32 ? value->arg[0] : value;
+}
+
 static void
 store(Emit *e, const Tree *n)
 {
     const Scalar *value = emit_subst(e, n->u.store.value);
+    bool to_register = e->k->buffer.at[n->u.store.buffer].space == SPACE_REGISTER;
+    const Scalar *made = to_register ? value : unrounded(value);
     Text *outer = e->t, body = {.arena = e->a};
     uint32_t first = e->ntemp;
-    emit_statement(e, value);
+    emit_statement(e, made);
     e->t = &body;
     e->depth++;
-    CValue v = emit_value(e, value);
-    if (v.s && e->k->buffer.at[n->u.store.buffer].space == SPACE_REGISTER)
+    CValue v = emit_value(e, made);
+    if (v.s && to_register)
         store_register(e, n, value, v);
     else if (v.s)
         store_memory(e, n, value, v);
@@ -443,8 +456,10 @@ arguments(Emit *e, Text *t, const char *body)
     for (uint32_t i = 0; i < e->k->nin + e->k->nout; i++) {
         const char *constant = i < e->k->nin ? "const " : "", *type = dtype_info[e->k->buffer.at[i].type->dtype].ctype;
         text_printf(t, "    %s%s *const b%u = (%s%s *)a->buf[%u];\n", constant, type, i, constant, type, i);     /* C++ wants the cast */
-        if (!mentions(body, arena_printf(t->arena, "b%u", i)))       /* of some inputs the sizes alone are read */
+        if (!mentions(body, arena_printf(t->arena, "b%u", i)) && !mentions(body, arena_printf(t->arena, "s%u", i)))   /* of some inputs the sizes alone are read */
             text_printf(t, "    (void)b%u;\n", i);
+        if (mentions(body, arena_printf(t->arena, "s%u", i)))
+            text_printf(t, "    const %s s%u = b%u[0];\n", type, i, i);
     }
     for (uint32_t i = 0; i < e->used.n; i++)
         text_printf(t, "    const int64_t n%u = a->sym[%u];\n", i, size_at(e, e->used.at[i]));

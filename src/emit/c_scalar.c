@@ -149,6 +149,8 @@ load_one(Emit *e, const Scalar *s)
                                     emit_place(e, s->u.load.slot, s->u.load.rank, s->u.load.at));
     if (!s->u.load.outside) {
         const char *exists = emit_exists(e, s->u.load.rank, s->u.load.at);
+        if (!exists && kernel_is_number(e->k, s->u.load.slot))
+            text = arena_printf(e->a, "s%u", s->u.load.slot);
         return from_memory(e, s->dtype, 1, exists ? arena_printf(e->a, "(%s ? %s : 0)", exists, text) : text);
     }
     const Type *type = buffer_type(e->c, &e->k->buffer.at[s->u.load.slot]);

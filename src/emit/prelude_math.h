@@ -160,10 +160,9 @@
     TN_INLINE F tn_widen_bf16_##S(I h) { return tn_from_bits_##S(h << 16); }                           \
     TN_INLINE I tn_narrow_bf16_##S(F x)                                                                \
     {                                                                                                  \
-        const F zero = {0};                                                                            \
-        I bits = tn_bits_##S(tn_sel_##S(x != x, zero, x));                                             \
-        I h = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;                                              \
-        return tn_isel_##S(x != x, tn_bits_##S(x) >> 16 | 0x40, h) & 0xffff;                           \
+        I bits = tn_bits_##S(x), high = bits >> 16;                                                    \
+        I h = high + (((bits & 0xffff) + 0x7fff + (high & 1)) >> 16);                                  \
+        return tn_isel_##S(x != x, high | 0x40, h) & 0xffff;                                           \
     }                                                                                                  \
     /* Floats of 8 bits and fewer, from E exponent and M fraction bits; kind is a FloatKind (type/dtype.h). The  \
      * nearest of them, ties to even; what is too large becomes the largest, except infinity where there is one. */ \

@@ -96,6 +96,17 @@ typedef struct { DType dtype; const Expr *operations, *bytes; } KernelWork;
 KernelWork kernel_work(Ctx *c, const Kernel *k);
 
 uint32_t kernel_buffer(Ctx *c, Arena *a, Kernel *k, const char *name, const Type *t, Space space, uint32_t lanes);
+/* Is it an argument of one element, which is read? It stays what it is while the kernel runs. */
+static inline bool
+kernel_is_number(const Kernel *k, uint32_t buffer)
+{
+    const Type *t = k->buffer.at[buffer].type;
+    bool one = k->buffer.at[buffer].space == SPACE_IN;
+
+    for (uint32_t d = 0; one && d < t->rank; d++)
+        one = expr_is(t->dim[d], 1);
+    return one;
+}
 /* Physical extents of a buffer: its type if plain. */
 const Type *buffer_type(Ctx *c, const Buffer *b);
 /* Row-major offset [elements] of a physical index. */

@@ -33,6 +33,17 @@ price(World *w, const char *text, uint32_t threads, const char *symbol, int64_t 
     return cost_kernel(&w->ctx, k, &plain, &(CostAsk){ .size = &s, .nsize = symbol != NULL, .threads = threads });
 }
 
+static CostFormula
+formula(World *w, const char *text, const Machine *m)
+{
+    Parse p = parse_begin(&w->ctx, "test", (Bytes){ (const uint8_t *)text, strlen(text) });
+    const Nest *n = nest_parse(&p);
+
+    if (!n)
+        fail_msg("%s", world_messages(w));
+    return cost_formula(&w->ctx, w->arena, n, m);
+}
+
 static void
 near(double got, double want, double share)
 {
@@ -229,6 +240,47 @@ test_grows_with_sizes(void **state)
     assert_true(nothing.seconds >= 0 && nothing.seconds < 1e-7 && nothing.work == 0);
 }
 
+/* ---- by access maps alone ------------------------------------------------------------------------------------ */
+
+/* A factor that is computed is made ready by each core; where its lanes lie apart it is gathered, while one that is read bare is
+ * turned in registers. */
+static void
+test_factors(void **state)
+{
+#define PRODUCT(w, of) "nest n(x: f32[64, 64], y: f32[64, 64]) -> (o: f32[64, 64]) {\n  o[i, j] = sum q: x[i, q] * " of(w) "\n}\n"
+#define BARE(w) w
+#define TWICE(w) "(2 * " w ")"
+    double work = 64 * 64 / 8 / 2 * 1e-9, apart = 64 * 64 * 10.0 / 8 * 1e-9;
+    double straight = formula(*state, PRODUCT("y[q, j]", BARE), &plain).inner, turned = formula(*state, PRODUCT("y[j, q]", BARE), &plain).inner;
+    near(turned, straight, 1e-6);
+    near(formula(*state, PRODUCT("y[q, j]", TWICE), &plain).inner - straight, plain.cores * work, 1e-3);
+    near(formula(*state, PRODUCT("y[j, q]", TWICE), &plain).inner - straight, plain.cores * (work + apart), 1e-3);
+}
+
+/* Rounding to 16 bits takes what the machine says that storing takes. */
+static void
+test_rounding(void **state)
+{
+    static const char *text[] = { "nest n(x: f32[4096]) -> (o: f32[4096]) {\n  o[i] = x[i] + 1\n}\n",
+                                  "nest n(x: f32[4096]) -> (o: f32[4096]) {\n  o[i] = f32(bf16(x[i] + 1))\n}\n" };
+    Machine m = plain, slow = plain;
+
+    m.bf16_store_per_second = 8e9, slow.bf16_store_per_second = 2e9;
+    assert_true(formula(*state, text[0], &m).work == formula(*state, text[0], &slow).work);
+    near(formula(*state, text[1], &slow).work - formula(*state, text[1], &m).work, 4096 / 2e9 - 4096 / 8e9, 1e-6);
+}
+
+/* An input that is one number is read before the loops, whatever they store. */
+static void
+test_numbers(void **state)
+{
+    static const char kernel[] = "kernel k(x: f32[%s]) -> (o: f32[4096]) {\n trips 1\n grain 1\n serial j < 4096 step 8 { store8 o[j] = splat8(3 / x[0]) }\n}\n";
+    World *w = *state;
+    Cost one = price(w, arena_printf(w->arena, kernel, "1"), 1, NULL, 0), two = price(w, arena_printf(w->arena, kernel, "2"), 1, NULL, 0);
+
+    assert_true(one.seconds < two.seconds / 2);
+}
+
 static void
 test_prints(void **state)
 {
@@ -246,7 +298,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_one_accumulator_waits), TEST(test_eight_accumulators_do_not), TEST(test_spills), TEST(test_functions_cost_more_than_sums),
         TEST(test_tests_and_bounds), TEST(test_shares), TEST(test_grain), TEST(test_copy_comes_from_where_it_fits), TEST(test_reuse),
-        TEST(test_lines), TEST(test_windows_overlap), TEST(test_conflicts), TEST(test_grows_with_sizes), TEST(test_prints),
+        TEST(test_lines), TEST(test_windows_overlap), TEST(test_conflicts), TEST(test_grows_with_sizes), TEST(test_factors), TEST(test_rounding),
+        TEST(test_numbers), TEST(test_prints),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
