@@ -162,6 +162,19 @@ TN_API int64_t tn_session_state_length(const TnSession *s);          /* rows in 
 TN_API int64_t tn_session_state_bytes(const TnSession *s);           /* all of them together */
 TN_API TnStatus tn_session_state_drop(TnSession *s, int64_t n);      /* the last n rows */
 TN_API TnStatus tn_session_state_reset(TnSession *s);                /* all: another sequence begins */
+/* What states hold, arranged anew: sequences that begin and end apart from each other share one session so. One that has ended
+ * is left out, one that begins is new or a copy of another (a fork), rows that no sequence reads any more make place for others.
+ * States that are replaced as a whole have their sequences arranged and no rows. Memory is taken only where something moves away
+ * from the front; it stays with the session. A call that is refused leaves everything as it was. */
+typedef struct TnArrangement {
+    size_t size;
+    const char *dim;                 /* what the model calls the dimension that counts sequences: "batch" */
+    int64_t sequences;               /* afterwards */
+    const int64_t *of;               /* [sequences]: which one each is now; -1: none, it begins with zeros */
+    int64_t length;                  /* rows afterwards */
+    const int64_t *from;             /* [sequences][length]: which of its rows each is now, -1: none, zeros; NULL: the first `length` */
+} TnArrangement;
+TN_API TnStatus tn_session_state_arrange(TnSession *s, const TnArrangement *a);
 /* Take now what a run of inputs of these sizes will take when there are `length` rows, and runs of less: after it no run up
  * to there takes any memory. */
 TN_API TnStatus tn_session_state_reserve(TnSession *s, int64_t length, const TnTensor *in, int32_t nin);

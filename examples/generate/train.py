@@ -2,13 +2,15 @@
 """Train the small decoder of this folder: NumPy alone, gradients by hand; twenty minutes of a core.
 
     train.py [--steps N]        reads pride.txt; writes tokens.txt and austen.onnx
+    train.py --export           writes austen.onnx anew, with the weights that it has
 
 The text is Jane Austen's "Pride and Prejudice" (1813), in the public domain. The tokenizer is byte-level: tokens 0 to 255 are
 bytes, every other one is two tokens joined, in the order in which they were found to be the most frequent pair inside of
 words; tokens.txt has a line "left right" for each. The model is a decoder of three layers: root-mean-square norms, three heads
 whose scores fall with the distance (ALiBi: O. Press, N. Smith, M. Lewis, "Train Short, Test Long", ICLR 2022), SiLU, and an
-embedding that is also the output's matrix. It is exported as exporters of language models do it: input_ids and
-past_key_values.N.key, .value go in, logits and present.N.key, .value come out. The model that is committed has a loss of 2.53
+embedding that is also the output's matrix. It is exported as exporters of language models do it: input_ids, attention_mask and
+past_key_values.N.key, .value go in, logits and present.N.key, .value come out. Distances count what the mask shows, so that rows
+of others may lie between those of a sequence. The model that is committed has a loss of 2.53
 nats a token; a run that is stopped goes on from austen.npz.
 """
 import argparse
@@ -191,7 +193,8 @@ def train(w, data, steps, rng):
 def export(w) -> onnx.ModelProto:
     nodes, constants = [], {k: x for k, x in w.items() if k != "words"}
     constants |= {"words": w["words"], "head": np.ascontiguousarray(w["words"].T), "slopes": SLOPES.reshape(1, HEADS, 1, 1)}
-    ints = {"zero": [0], "one": [1], "two": [2], "split": [0, 0, HEADS, SIZE], "join": [0, 0, WIDTH], "ahead": [0], "behind": [1]}
+    ints = {"zero": [0], "one": [1], "two": [2], "split": [0, 0, HEADS, SIZE], "join": [0, 0, WIDTH], "ahead": [0], "behind": [1],
+            "middle": [1, 2], "outside": [1, 3]}
     constants |= {k: np.array(v, np.int64) for k, v in ints.items()}
     constants |= {"zero.": np.int64(0), "one.": np.int64(1), "scale": np.float32(SIZE ** -0.5), "never": np.float32(-1e9), "tiny": np.float32(1e-6)}
 
@@ -210,9 +213,13 @@ def export(w) -> onnx.ModelProto:
     first, last = node("Squeeze", [past, "zero"], "past."), node("Squeeze", [all_rows, "zero"], "all.")
     i = node("Unsqueeze", [node("Range", [first, last, "one."], "i."), "behind"], "i")
     j = node("Unsqueeze", [node("Range", ["zero.", last, "one."], "j."), "ahead"], "j")
-    far = node("Sub", [j, i], "far")
+    shown = node("Unsqueeze", [node("Cast", ["attention_mask"], "shown.", to=TensorProto.BOOL), "middle"], "shown")
+    seen = node("And", [node("LessOrEqual", [j, i], "before"), shown], "seen")
+    place = node("CumSum", ["attention_mask", "one."], "place")
+    here = node("Unsqueeze", [node("Slice", [place, past, all_rows, "one"], "here."), "outside"], "here")
+    far = node("Sub", [node("Unsqueeze", [place, "middle"], "there"), here], "far")
     fall = node("Mul", [node("Cast", [far], "far.f32", to=TensorProto.FLOAT), "slopes"], "fall")
-    mask = node("Where", [node("Greater", [far, "zero."], "later"), "never", fall], "mask")
+    mask = node("Where", [seen, fall, "never"], "mask")
     x = node("Gather", ["words", "input_ids"], "embedded")
     for k in range(LAYERS):
         n = normed(x, f"{k}.norm1", f"{k}.normed1")
@@ -223,8 +230,8 @@ def export(w) -> onnx.ModelProto:
         key = node("Concat", [f"past_key_values.{k}.key", part["k"]], f"present.{k}.key", axis=2)
         value = node("Concat", [f"past_key_values.{k}.value", part["v"]], f"present.{k}.value", axis=2)
         scores = node("MatMul", [part["q"], node("Transpose", [key], f"{k}.keys", perm=[0, 1, 3, 2])], f"{k}.scores")
-        seen = node("Softmax", [node("Add", [node("Mul", [scores, "scale"], f"{k}.scaled"), mask], f"{k}.masked")], f"{k}.seen", axis=-1)
-        mixed = node("Transpose", [node("MatMul", [seen, value], f"{k}.mixed")], f"{k}.mixed.rows", perm=[0, 2, 1, 3])
+        share = node("Softmax", [node("Add", [node("Mul", [scores, "scale"], f"{k}.scaled"), mask], f"{k}.masked")], f"{k}.share", axis=-1)
+        mixed = node("Transpose", [node("MatMul", [share, value], f"{k}.mixed")], f"{k}.mixed.rows", perm=[0, 2, 1, 3])
         x = node("Add", [x, node("MatMul", [node("Reshape", [mixed, "join"], f"{k}.joined"), f"{k}.o"], f"{k}.attended")], f"{k}.x1")
         u = node("MatMul", [normed(x, f"{k}.norm2", f"{k}.normed2"), f"{k}.up"], f"{k}.wide")
         h = node("Mul", [u, node("Sigmoid", [u], f"{k}.gate")], f"{k}.inner")
@@ -232,7 +239,7 @@ def export(w) -> onnx.ModelProto:
     node("MatMul", [normed(x, "norm", "normed"), "head"], "logits")
     cache = [f"{k}.{part}" for k in range(LAYERS) for part in ("key", "value")]
     value = helper.make_tensor_value_info
-    inputs = [value("input_ids", TensorProto.INT64, ["batch", "new"])]
+    inputs = [value("input_ids", TensorProto.INT64, ["batch", "new"]), value("attention_mask", TensorProto.INT64, ["batch", "past + new"])]
     inputs += [value(f"past_key_values.{c}", TensorProto.FLOAT, ["batch", HEADS, "past", SIZE]) for c in cache]
     outputs = [value("logits", TensorProto.FLOAT, ["batch", "new", WORDS])]
     outputs += [value(f"present.{c}", TensorProto.FLOAT, ["batch", HEADS, "past + new", SIZE]) for c in cache]
@@ -243,10 +250,19 @@ def export(w) -> onnx.ModelProto:
     return model
 
 
+def trained() -> dict[str, np.ndarray]:
+    kept = {x.name: numpy_helper.to_array(x) for x in onnx.load(HERE / "austen.onnx").graph.initializer}
+    return {k: kept[k] for k in weights(np.random.default_rng(0))}
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--steps", type=int, default=960)
+    p.add_argument("--export", action="store_true")
     o = p.parse_args()
+    if o.export:
+        onnx.save(export(trained()), HERE / "austen.onnx")
+        return
     rng = np.random.default_rng(1813)
     text = (HERE / "pride.txt").read_bytes()
     pairs = learn_pairs(text, WORDS - 256)

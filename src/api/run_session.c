@@ -572,6 +572,28 @@ tn_session_state_drop(TnSession *s, int64_t n)
     return tn_leave(s->ctx, session_state_drop(s->session, &s->ctx->c.diags, n));
 }
 
+static bool
+arrange_states(TnSession *s, const TnArrangement *a)
+{
+    Diags *d = &s->ctx->c.diags;
+
+    if (!a || a->size < sizeof *a || !a->dim)
+        return diag_error(d, DIAG_USAGE, (Loc){0}, "tn_session_state_arrange: give an arrangement with `size`, and with `dim`, the name of the dimension that counts sequences");
+    if (a->sequences < 0 || a->length < 0 || (a->sequences && !a->of))
+        return diag_error(d, DIAG_USAGE, (Loc){0}, "tn_session_state_arrange: %lld sequences of %lld rows%s; 0 or more of both are possible",
+                          (long long)a->sequences, (long long)a->length, a->of ? "" : ", and `of` is NULL");
+    return session_state_arrange(s->session, d, &(Arrangement){ a->dim, a->sequences, a->length, a->of, a->from });
+}
+
+TnStatus
+tn_session_state_arrange(TnSession *s, const TnArrangement *a)
+{
+    if (!s)
+        return TN_USAGE;
+    TN_ENTER(s->ctx);
+    return tn_leave(s->ctx, arrange_states(s, a));
+}
+
 TnStatus
 tn_session_state_reset(TnSession *s)
 {

@@ -27,8 +27,20 @@ bool states_taken(States *s, Diags *d, Loc loc, const RunOutput *out);       /* 
 void states_pretend(States *s, int64_t rows);
 int64_t states_length(const States *s);
 bool states_drop(States *s, Diags *d, Loc loc, int64_t n);
+bool states_arrange(States *s, Diags *d, Loc loc, const Arrangement *a);
 void states_reset(States *s);
 int64_t states_bytes(const States *s);
+
+/* One block of memory whose sequences and rows are arranged anew. (arrange.c) */
+typedef struct {
+    const int64_t *dims;             /* [rank] now */
+    int64_t element;                 /* bytes */
+    uint32_t rank;
+    int32_t sequence, row;           /* dimensions; row -1: none */
+} Arranged;
+/* Is nothing wanted from before its new place, so that memory may be arranged where it lies, front to end? */
+bool arrange_in_place(const Arranged *x, const Arrangement *a);
+void arrange(const Arranged *x, const Arrangement *a, const char *from, char *to);     /* the same place, if it may be */
 
 /* A host that times what `under` runs. */
 const TnHost *profile_host(Profile *p, const TnHost *under);

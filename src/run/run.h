@@ -76,6 +76,13 @@ void session_state_limit(Session *s, int64_t rows);          /* of those that gr
 int64_t session_state_length(const Session *s);              /* rows of the first that grows; 0 where there is none */
 /* Each that grows loses its last n rows. False, and nothing is lost, where one has fewer, or one is replaced as a whole. */
 bool session_state_drop(Session *s, Diags *d, int64_t n);
+/* What states hold, in another order: an arrangement as in the public API. (arrange.c) */
+typedef struct {
+    const char *dim;
+    int64_t sequences, length;
+    const int64_t *of, *from;
+} Arrangement;
+bool session_state_arrange(Session *s, Diags *d, const Arrangement *a);
 void session_state_reset(Session *s);                        /* nothing again; memory stays */
 /* Take now what a run of these inputs takes when states have `length` rows, and runs of less. */
 bool session_state_reserve(Session *s, Diags *d, int64_t length, const RunInput *in, uint32_t nin, RunOutput *out);

@@ -562,6 +562,12 @@ session_state_drop(Session *s, Diags *d, int64_t n)
     return states_drop(s->states, d, at_model(s), n);
 }
 
+bool
+session_state_arrange(Session *s, Diags *d, const Arrangement *a)
+{
+    return states_arrange(s->states, d, at_model(s), a);
+}
+
 void
 session_state_reset(Session *s)
 {

@@ -323,6 +323,95 @@ states_drop(States *s, Diags *d, Loc loc, int64_t n)
     return true;
 }
 
+/* ---- arranged anew ----------------------------------------------------------------------------------------- */
+
+/* Its dimension of this name; -1 with a message. */
+static int32_t
+dim_named(Diags *d, Loc loc, const Kept *k, const char *name)
+{
+    for (uint32_t e = 0; e < k->rank; e++)
+        if ((int32_t)e != k->info->dim && !strcmp(k->in->dim_text[e], name))
+            return (int32_t)e;
+    Text t = { .arena = d->arena };
+    for (uint32_t e = 0; e < k->rank; e++)
+        text_printf(&t, "%s%s", e ? ", " : "", k->in->dim_text[e]);
+    diag_error(d, DIAG_USAGE, loc, "state \"%s\" has no dimension %s that could count sequences; its dimensions are %s", k->in->name, name, text_str(&t));
+    return -1;
+}
+
+/* Is all there that the arrangement wants of this one? */
+static bool
+can_arrange(Diags *d, Loc loc, const Kept *k, const Arrangement *a, int32_t sequence)
+{
+    int64_t there = k->dims[sequence], rows = rows_of(k, k->dims), all;
+
+    if (__builtin_mul_overflow(a->sequences, a->length, &all))
+        return diag_error(d, DIAG_LIMIT, loc, "%lld sequences of %lld rows cannot be", (long long)a->sequences, (long long)a->length);
+    for (int64_t b = 0; b < a->sequences; b++)
+        if (a->of[b] < -1 || a->of[b] >= there)
+            return diag_error(d, DIAG_USAGE, loc, "sequence %lld is to be sequence %lld of state \"%s\", which has %lld", (long long)b,
+                              (long long)a->of[b], k->in->name, (long long)there);
+    if (k->info->dim >= 0 && !a->from && a->length > rows)
+        return diag_error(d, DIAG_USAGE, loc, "the first %lld rows of state \"%s\" are to stay, it has %lld", (long long)a->length, k->in->name, (long long)rows);
+    for (int64_t i = 0; k->info->dim >= 0 && a->from && i < all; i++)
+        if (a->from[i] < -1 || a->from[i] >= rows)
+            return diag_error(d, DIAG_USAGE, loc, "row %lld of sequence %lld is to be row %lld of state \"%s\", which has %lld",
+                              (long long)(i % a->length), (long long)(i / a->length), (long long)a->from[i], k->in->name, (long long)rows);
+    return true;
+}
+
+/* What is moved, and whether where it lies; else memory for it. */
+static bool
+plan_arrangement(Diags *d, Loc loc, Kept *k, const Arrangement *a, Arranged *x, bool *here)
+{
+    int32_t sequence = dim_named(d, loc, k, a->dim);
+    int64_t bytes, dims[TN_MAX_RANK];
+
+    if (sequence < 0 || !can_arrange(d, loc, k, a, sequence))
+        return false;
+    *x = (Arranged){ k->dims, dtype_info[k->dtype].bytes, k->rank, sequence, k->info->dim };
+    memcpy(dims, k->dims, sizeof dims);
+    dims[sequence] = a->sequences;
+    if (k->info->dim >= 0)
+        dims[k->info->dim] = a->length;
+    if (!tensor_bytes(k->dtype, k->rank, dims, &bytes))
+        return diag_error(d, DIAG_LIMIT, loc, "state \"%s\" would be %s, which cannot be", k->in->name, dims_text(d->arena, k->dtype, k->rank, dims));
+    const Room *now = &k->room[k->turn];
+    *here = bytes <= now->bytes && arrange_in_place(x, a);
+    bytes = bytes > now->bytes ? bytes : now->bytes;         /* what was reserved stays reserved */
+    return *here || room_grow(&k->room[!k->turn], 0, bytes) || no_memory(d, loc, k, bytes);
+}
+
+/* All memory is there before anything moves: then nothing can fail. */
+bool
+states_arrange(States *s, Diags *d, Loc loc, const Arrangement *a)
+{
+    Arranged *x = NEW_ARRAY(d->arena, Arranged, s->n);
+    bool *here = NEW_ARRAY(d->arena, bool, s->n);
+
+    if (!s->n)
+        return diag_error(d, DIAG_USAGE, loc, "nothing can be arranged: the model keeps no state between runs");
+    for (int32_t i = 0; i < s->n; i++) {
+        Kept *k = &s->at[i];
+        if (!k->kept)
+            return diag_error(d, DIAG_USAGE, loc, "state \"%s\" holds nothing yet that could be arranged: run the model first", k->in->name);
+        if (s->most && k->info->dim >= 0 && a->length > s->most)
+            return diag_error(d, DIAG_LIMIT, loc, "state \"%s\" would have %lld rows; its capacity is %lld", k->in->name, (long long)a->length, (long long)s->most);
+        if (!plan_arrangement(d, loc, k, a, &x[i], &here[i]))
+            return false;
+    }
+    for (int32_t i = 0; i < s->n; i++) {
+        Kept *k = &s->at[i];
+        const char *from = k->room[k->turn].at;
+        k->turn = here[i] ? k->turn : !k->turn;
+        arrange(&x[i], a, from, k->room[k->turn].at);
+        k->dims[x[i].sequence] = a->sequences;
+        if (x[i].row >= 0)
+            k->dims[x[i].row] = a->length;
+    }
+    return true;
+}
+
 void
 states_reset(States *s)
 {

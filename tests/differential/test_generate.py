@@ -51,10 +51,11 @@ def test_the_text_is_what_onnx_runtime_says(artefact):
     prompt, count = b"It is a truth universally acknowledged, that", 64
     session = onnxruntime.InferenceSession(str(HERE / "austen.onnx"), providers=["CPUExecutionProvider"])
     names = [o.name for o in session.get_outputs()]
-    cache = {i.name: np.zeros((1, i.shape[1], 0, i.shape[3]), np.float32) for i in session.get_inputs() if i.name != "input_ids"}
+    cache = {i.name: np.zeros((1, i.shape[1], 0, i.shape[3]), np.float32) for i in session.get_inputs() if "past" in i.name}
     ids, said = np.array([encoded(prompt)]), []
     for _ in range(count):
-        out = session.run(None, {"input_ids": ids} | cache)
+        mask = np.ones((1, cache["past_key_values.0.key"].shape[2] + ids.shape[1]), np.int64)
+        out = session.run(None, {"input_ids": ids, "attention_mask": mask} | cache)
         cache = {n.replace("present", "past_key_values"): x for n, x in zip(names, out) if n != "logits"}
         said.append(int(out[names.index("logits")][0, -1].argmax()))
         ids = np.array([[said[-1]]])

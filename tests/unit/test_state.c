@@ -411,13 +411,190 @@ test_apart(void **state)
     tn_session_free(s);
 }
 
+/* Every kind of state, each shown whole: what arrangements do to it is seen element by element. */
+static const char shown[] =
+    "graph @step(%x: f32[b, n, 3], %past: f32[b, p, 3], %left: f32[b, p, 3], %sum: f32[b, 3]) -> (%y, %z, %w, %present, %more, %total) {\n"
+    "  state %past = %present\n  state %left = %more\n  state %sum = %total\n"
+    "  %present: f32[b, p + n, 3] = concat(%past, %x) {axis = 1}\n"
+    "  %both: f32[b, p + n, 3] = concat(%left, %x) {axis = 1}\n"
+    "  %more: f32[b, p + n, 3] = neg(%both)\n"
+    "  %one: i64[1] = const [1]\n"
+    "  %all: f32[b, 3] = reduce_sum(%x, %one) {keepdims = 0}\n"
+    "  %total: f32[b, 3] = add(%sum, %all)\n"
+    "  %y: f32[b, p + n, 3] = neg(%present)\n"
+    "  %z: f32[b, p + n, 3] = neg(%more)\n"
+    "  %w: f32[b, 3] = neg(%total)\n"
+    "}\n";
+
+enum { ROWS = 24 };
+typedef struct { int64_t b, p; float past[MOST][ROWS][3], left[MOST][ROWS][3], sum[MOST][3]; } Held;
+typedef struct { int64_t b, p, of[MOST], from[MOST * ROWS]; } Order;
+
+static void
+held_run(Held *h, const float *x, int64_t n)
+{
+    for (int64_t b = 0; b < h->b; b++)
+        for (int64_t k = 0; k < 3; k++) {
+            for (int64_t r = 0; r < n; r++) {
+                float v = x[(b * n + r) * 3 + k];
+                h->past[b][h->p + r][k] = h->left[b][h->p + r][k] = v;
+                h->sum[b][k] += v;
+            }
+            for (int64_t r = 0; r < h->p + n; r++)
+                h->left[b][r][k] = -h->left[b][r][k];
+        }
+    h->p += n;
+}
+
+static Held
+held_arranged(const Held *h, const Order *o)
+{
+    Held to = { .b = o->b, .p = o->p };
+    for (int64_t b = 0; b < o->b; b++) {
+        int64_t of = o->of[b];
+        if (of < 0)
+            continue;
+        memcpy(to.sum[b], h->sum[of], sizeof to.sum[b]);
+        for (int64_t r = 0; r < o->p; r++) {
+            int64_t from = o->from[b * o->p + r];
+            if (from < 0)
+                continue;
+            memcpy(to.past[b][r], h->past[of][from], sizeof to.past[b][r]);
+            memcpy(to.left[b][r], h->left[of][from], sizeof to.left[b][r]);
+        }
+    }
+    return to;
+}
+
+static TnStatus
+arrange_as(TnSession *s, const Order *o)
+{
+    TnArrangement a = { .size = sizeof a, .dim = "b", .sequences = o->b, .of = o->of, .length = o->p, .from = o->from };
+    return tn_session_state_arrange(s, &a);
+}
+
+/* Orders of every kind: `kind` 0 keeps what is not left out in its order, as a batch that is compacted; 1 is anything. */
+static Order
+random_order(uint64_t *seed, const Held *h, int kind)
+{
+    Order o = { .b = kind ? 1 + random_below(seed, MOST) : h->b, .p = kind ? random_below(seed, ROWS / 2) : h->p };
+    for (int64_t b = 0; b < o.b; b++)
+        o.of[b] = kind ? (int64_t)random_below(seed, (uint32_t)h->b + 1) - 1 : b;
+    if (!kind)
+        o.p = (h->p + 1) / 2;
+    for (int64_t i = 0; i < o.b * o.p; i++)
+        o.from[i] = kind ? (int64_t)random_below(seed, (uint32_t)h->p + 1) - 1 : i % o.p * 2;
+    return o;
+}
+
+static TnModel *
+model_shown(void)
+{
+    FILE *f = fopen(in_folder("shown.tn"), "w");
+    assert_non_null(f);
+    fputs(shown, f);
+    fclose(f);
+    return compile("shown.tn", "shown.so", ROWS);
+}
+
+static void
+run_shown(TnSession *s, Held *h, uint64_t *seed, int64_t n)
+{
+    float x[MOST * ROWS * 3];
+    int64_t dims[] = { h->b, n, 3 };
+    TnTensor in = tensor("f32", 3, dims, x), out[] = { TN_INIT(TnTensor), TN_INIT(TnTensor), TN_INIT(TnTensor) };
+
+    for (int64_t i = 0; i < h->b * n * 3; i++)
+        x[i] = (float)random_below(seed, 1000);
+    if (tn_run(s, &in, 1, out, 3) != TN_OK)
+        fail_msg("%s", tn_error(ctx));
+    held_run(h, x, n);
+    for (int64_t b = 0; b < h->b; b++)
+        for (int64_t k = 0; k < 3; k++) {
+            for (int64_t r = 0; r < h->p; r++) {
+                assert_true(((float *)out[0].data)[(b * h->p + r) * 3 + k] == -h->past[b][r][k]);
+                assert_true(((float *)out[1].data)[(b * h->p + r) * 3 + k] == -h->left[b][r][k]);
+            }
+            assert_true(((float *)out[2].data)[b * 3 + k] == -h->sum[b][k]);
+        }
+}
+
+static void
+test_sequences_and_rows_arranged(void **state)
+{
+    TnModel *m = model_shown();
+    TnSession *s = session_of(m, 0);
+    Held h = { .b = 3 };
+    uint64_t seed = 1813;
+    (void)state;
+
+    for (int step = 0; step < 400; step++) {
+        int64_t n = random_below(&seed, 4);
+        if (h.p + n <= ROWS)
+            run_shown(s, &h, &seed, n);
+        if (h.p + n <= ROWS && random_below(&seed, 2))
+            continue;
+        Order o = random_order(&seed, &h, step % 3 == 0 ? 0 : 1);
+        if (arrange_as(s, &o) != TN_OK)
+            fail_msg("step %d: %s", step, tn_error(ctx));
+        h = held_arranged(&h, &o);
+        assert_int_equal(tn_session_state_length(s), h.p);
+    }
+    tn_session_free(s);
+    tn_model_free(m);
+}
+
+static void
+test_arrangements_that_cannot_be(void **state)
+{
+    TnModel *m = model_shown();
+    TnSession *s = session_of(m, 0);
+    Held h = { .b = 2 };
+    uint64_t seed = 5;
+    Order o = { .b = 2, .p = 2, .of = { 0, 1 }, .from = { 0, 1, 0, 1 } };
+    TnArrangement a = { .size = sizeof a, .dim = "batch", .sequences = 2, .of = o.of, .length = 2 };
+    (void)state;
+
+    assert_int_equal(arrange_as(s, &o), TN_USAGE);
+    assert_non_null(strstr(tn_error(ctx), "\"past\" holds nothing yet"));
+    run_shown(s, &h, &seed, 3);
+    assert_int_equal(tn_session_state_arrange(s, &a), TN_USAGE);
+    assert_non_null(strstr(tn_error(ctx), "has no dimension batch that could count sequences; its dimensions are p, b, 3"));
+    a.dim = "b", a.length = 4;
+    assert_int_equal(tn_session_state_arrange(s, &a), TN_USAGE);
+    assert_non_null(strstr(tn_error(ctx), "the first 4 rows of state \"past\" are to stay, it has 3"));
+    a.length = ROWS + 1, a.from = o.from;
+    assert_int_equal(tn_session_state_arrange(s, &a), TN_LIMIT);
+    assert_non_null(strstr(tn_error(ctx), "would have 25 rows; its capacity is 24"));
+    a.sequences = -1;
+    assert_int_equal(tn_session_state_arrange(s, &a), TN_USAGE);
+    assert_int_equal(tn_session_state_arrange(s, NULL), TN_USAGE);
+    o.of[1] = 2;
+    assert_int_equal(arrange_as(s, &o), TN_USAGE);
+    assert_non_null(strstr(tn_error(ctx), "sequence 1 is to be sequence 2 of state \"past\", which has 2"));
+    o.of[1] = 1, o.from[3] = 3;
+    assert_int_equal(arrange_as(s, &o), TN_USAGE);
+    assert_non_null(strstr(tn_error(ctx), "row 1 of sequence 1 is to be row 3 of state \"past\", which has 3"));
+    run_shown(s, &h, &seed, 2);      /* nothing was changed by any of them */
+    a = (TnArrangement){ .size = sizeof a, .dim = "b", .sequences = 1, .of = o.of, .length = 5 };
+    assert_int_equal(tn_session_state_arrange(s, &a), TN_OK);        /* the second is gone, all rows stay */
+    h.b = 1;
+    run_shown(s, &h, &seed, 1);
+    tn_session_free(s);
+    tn_model_free(m);
+    s = session_of(plain, 0);
+    assert_int_equal(arrange_as(s, &o), TN_USAGE);
+    assert_non_null(strstr(tn_error(ctx), "keeps no state"));
+    tn_session_free(s);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_the_model_tells), cmocka_unit_test(test_steps), cmocka_unit_test(test_the_last_rows_are_dropped),
         cmocka_unit_test(test_reserved_runs_take_nothing), cmocka_unit_test(test_a_full_state), cmocka_unit_test(test_wrong_uses),
-        cmocka_unit_test(test_apart),
+        cmocka_unit_test(test_apart), cmocka_unit_test(test_sequences_and_rows_arranged), cmocka_unit_test(test_arrangements_that_cannot_be),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
