@@ -42,14 +42,15 @@ struct Arena {
     Arena *parent, *child, *sibling; /* scratch that goes with it: the youngest, and the next older */
 };
 
-/* Zeroed memory, or NULL. calloc gets big blocks from the system already zero, untouched. */
+/* Zeroed memory, or NULL. calloc gets big blocks from the system already zero, untouched. What is handed out in parts is
+ * zeroed then, while it is near. */
 static void *
-block_get(const Allocator *allocator, size_t bytes)
+block_get(const Allocator *allocator, size_t bytes, bool zeroed)
 {
     if (!allocator->alloc)
-        return huge_pages(calloc(1, bytes), bytes);
+        return zeroed ? huge_pages(calloc(1, bytes), bytes) : malloc(bytes);
     void *p = allocator->alloc(allocator->user, bytes);
-    return p ? memset(p, 0, bytes) : NULL;
+    return p && zeroed ? memset(p, 0, bytes) : p;
 }
 
 static void
@@ -76,7 +77,7 @@ arena_new(const Allocator *allocator, Oom *oom)
     static const Allocator system = {0};
     if (!allocator)
         allocator = &system;
-    Arena *a = block_get(allocator, sizeof *a);
+    Arena *a = block_get(allocator, sizeof *a, true);
     if (!a)
         return out_of_memory(oom, sizeof *a);
     a->allocator = *allocator;
@@ -128,9 +129,9 @@ arena_free(Arena *a)
 
 /* A new block with room for `bytes`, linked into the arena; NULL if there is no memory. */
 static void *
-block_new(Arena *a, size_t bytes)
+block_new(Arena *a, size_t bytes, bool zeroed)
 {
-    Block *b = bytes > SIZE_MAX - sizeof *b ? NULL : block_get(&a->allocator, sizeof *b + bytes);
+    Block *b = bytes > SIZE_MAX - sizeof *b ? NULL : block_get(&a->allocator, sizeof *b + bytes, zeroed);
     if (!b)
         return NULL;
     b->next = a->blocks;
@@ -209,10 +210,10 @@ arena_alloc(Arena *a, size_t bytes)
     void *p;
 
     if (OWN_BLOCKS || n > a->next_chunk / 4) {
-        p = block_new(a, OWN_BLOCKS ? bytes : n);
+        p = block_new(a, OWN_BLOCKS ? bytes : n, true);
     } else {
         if ((size_t)(a->end - a->at) < n) {
-            char *chunk = block_new(a, a->next_chunk);
+            char *chunk = block_new(a, a->next_chunk, false);
             if (!chunk)
                 return out_of_memory(a->oom, a->next_chunk);
             a->at = chunk;
@@ -220,7 +221,7 @@ arena_alloc(Arena *a, size_t bytes)
             if (a->next_chunk < LAST_CHUNK)
                 a->next_chunk *= 2;
         }
-        p = a->at;
+        p = memset(a->at, 0, n);
         a->at += n;
     }
     if (!p)

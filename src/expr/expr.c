@@ -122,13 +122,16 @@ intern(Ctx *c, const Term *term, uint32_t n)
             return &node->e;
 
     Term *copy = n ? NEW_ARRAY(c->arena, Term, n) : NULL;
+    uint64_t vars = 0;
     for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t k = 0; k < term[i].nfactor; k++)
+            vars |= term[i].factor[k].atom->vars;
         copy[i] = term[i];
         if (term[i].nfactor)
             copy[i].factor = arena_copy(c->arena, term[i].factor, term[i].nfactor * sizeof(Factor));
     }
     ExprNode *node = NEW(c->arena, ExprNode);
-    node->e = (Expr){ .hash = h, .nterm = n, .term = copy };
+    node->e = (Expr){ .hash = h, .vars = vars, .nterm = n, .term = copy };
     node->next = (ExprNode *)(uintptr_t)found;
     map_put(&t->exprs, h, MAP_PTR(node));
     return &node->e;
@@ -157,13 +160,15 @@ expr_size(const Expr *e)
     return size;
 }
 
-/* How deep and how long is it? False: too long. */
+/* How deep and how long is it, and which variables are in it? False: too long. */
 static bool
 measure(Ctx *c, Atom *a)
 {
     uint32_t depth = 0, size = 1;
 
+    a->vars = a->kind == ATOM_VAR ? kind_bit(a->var.kind) | var_bit(a->var) : 0;
     for (uint32_t i = 0; i < a->narg; i++) {
+        a->vars |= a->arg[i]->vars;
         uint32_t below = expr_depth(a->arg[i]);
         depth = below > depth ? below : depth;
         size += expr_size(a->arg[i]);

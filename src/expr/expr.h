@@ -33,6 +33,7 @@ typedef struct Atom {                /* interned */
     Var var;                         /* ATOM_VAR */
     uint32_t narg;                   /* DIV, MOD: 2 (argument, divisor); MIN, MAX: >= 2 */
     uint16_t depth, size;            /* atoms on the longest way down, and all of them, however often they stand there */
+    uint64_t vars;                   /* bits of the variables in it (expr/internal.h) */
     const Expr *const *arg;
 } Atom;
 
@@ -41,6 +42,7 @@ typedef struct { int64_t coef; uint32_t nfactor; const Factor *factor; } Term;  
 
 struct Expr {                        /* interned; sum of terms, canonical order, constant last */
     uint64_t hash;
+    uint64_t vars;                   /* bits of the variables in it */
     uint32_t nterm;                  /* 0 terms is the number 0 */
     bool bad;                        /* overflowed */
     const Term *term;

@@ -20,6 +20,14 @@ struct ExprTable {
 
 struct ExprTable *expr_table(Ctx *c);
 
+/* Most questions whether a variable is in an expression are answered no by a word: a bit for each kind, and one that variables
+ * share by their ids. */
+static inline uint64_t kind_bit(VarKind kind) { return (uint64_t)1 << kind; }
+static inline uint64_t var_bit(Var v)
+{
+    return (uint64_t)1 << (8 + (v.id * 0x9e3779b97f4a7c15u >> 32) % 56);
+}
+
 /* The expression of one atom; var for ATOM_VAR, arguments else. Nothing is normalised. */
 const Expr *expr_atom(Ctx *c, AtomKind kind, Var var, uint32_t narg, const Expr *const *arg);
 const Expr *expr_of_atom(Ctx *c, const Atom *atom);

@@ -9,7 +9,7 @@ same_var(Var a, Var b)
     return a.kind == b.kind && a.id == b.id;
 }
 
-/* Does any variable below satisfy the test? Every question about variables is this walk. */
+/* Does any variable below satisfy the test? */
 static bool
 any_var(const Expr *e, bool (*test)(void *user, const Atom *a), void *user)
 {
@@ -26,18 +26,17 @@ any_var(const Expr *e, bool (*test)(void *user, const Atom *a), void *user)
 }
 
 static bool is_this(void *user, const Atom *a) { return same_var(a->var, *(Var *)user); }
-static bool is_kind(void *user, const Atom *a) { return a->var.kind == *(VarKind *)user; }
 
 bool
 expr_uses(const Expr *e, Var v)
 {
-    return any_var(e, is_this, &v);
+    return (e->vars & var_bit(v)) && any_var(e, is_this, &v);
 }
 
 bool
 expr_uses_kind(const Expr *e, VarKind k)
 {
-    return any_var(e, is_kind, &k);
+    return e->vars & kind_bit(k);
 }
 
 typedef struct { const Atom **at; uint32_t n; } AtomList;
