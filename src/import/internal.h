@@ -133,6 +133,8 @@ bool sequence_is(uint64_t entry);
 bool sequence_has_rank(uint64_t mark);
 bool sequence_same_rank(uint64_t a, uint64_t b);
 bool map_input(Model *m, const Onnx__ValueInfoProto *v, bool *is);      /* (map.c) */
+ValueId map_output(const Model *m, const Onnx__ValueInfoProto *v);      /* the keys of an output that is a map; 0: it is none */
+Sym map_part(Ctx *c, Sym name, int part);                    /* 0: the values, 1: their keys */
 bool sequence_input(Model *m, const char *name, DType t, int64_t rank, bool optional, bool list);
 Sym sequence_part(Ctx *c, Sym name, int part);               /* 0: the items, 1: their sizes */
 Control *sequence_named(const Call *k, const char *onnx);    /* NULL: none of its operators */
