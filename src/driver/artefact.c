@@ -190,7 +190,7 @@ link_library(Job *j, const char *path)
     o.memory_bytes = j->o->max_memory_bytes;
     arena_doing(j->arena, "build", 0, n + 1);
     if (j->o->quick) {
-        unit[0] = (BuildUnit){ j->graph->name, source_whole(j), arena_printf(j->arena, "%s -O1", flags) };
+        unit[0] = (BuildUnit){ j->graph->name, source_whole(j), arena_printf(j->arena, "%s -Og", flags) };
         return build_shared(j->arena, &j->ctx->diags, &o, unit, 1, path, &j->report->compiled, &j->report->cached);
     }
     unit[nunit++] = (BuildUnit){ "host program", j->sources.host, flags };
