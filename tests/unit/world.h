@@ -16,24 +16,13 @@
 #include <cmocka.h>
 
 #include "base/base.h"
+#include "rounds.h"
 
 #ifndef WORLD_FIELDS
 #define WORLD_FIELDS
 #endif
 
 typedef struct { Ctx ctx; Arena *arena; WORLD_FIELDS } World;
-
-/* How many of `all` rounds of something random: under a sanitizer, where each takes six times as long, a tenth, but at night all. */
-static inline int
-rounds(int all)
-{
-#ifdef __SANITIZE_ADDRESS__
-    const char *night = getenv("TENON_NIGHTLY");
-    return night && *night && *night != '0' ? all : (all + 9) / 10;
-#else
-    return all;
-#endif
-}
 
 static inline int
 world_begin(void **state)
