@@ -66,6 +66,7 @@ bool model_body(Model *m, ValueList *output);
 bool model_node(Model *m, const Onnx__NodeProto *n, uint32_t index);
 /* The If g->node[order[0]], m->ranks says why, and the n - 1 nodes behind it, with what depends on it inside its branches. (rest.c) */
 bool rest_inside(Model *m, const uint32_t *order, size_t n);
+const Onnx__TensorShapeProto *declared_shape(const Onnx__ValueInfoProto *v);      /* NULL: it does not say its rank */
 /* Read the table of names as outputs of m->from: a sequence is two of them, and has its mark in `mark`, [n_output]. */
 bool model_outputs(Model *m, ValueList *output, uint64_t *mark);
 
