@@ -12,6 +12,15 @@ def missing(error):
     sys.exit(f"{error}; for {sys.executable}: pip install onnx onnxruntime numpy, or name another Python with --python")
 
 
+def parts(np, value):
+    """A value as Tenon gives it: of maps a table and its columns' labels, of a sequence all elements and the items' shapes."""
+    if isinstance(value, np.ndarray) or value is None:
+        return [np.asarray(value)]
+    if value and isinstance(value[0], dict):
+        return [np.array([list(one.values()) for one in value], np.float32), np.array(list(value[0]))]
+    return [np.concatenate([np.ravel(item) for item in value]) if value else np.zeros(0), np.array([np.shape(item) for item in value], np.int64)]
+
+
 def run(path, folder):
     import numpy as np
     import onnxruntime as ort
@@ -19,9 +28,7 @@ def run(path, folder):
     options.log_severity_level = 3
     session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     given = {value.name: np.load(f"{folder}/input_{k}.npy") for k, value in enumerate(session.get_inputs())}
-    for k, array in enumerate(session.run(None, given)):
-        if not isinstance(array, np.ndarray):
-            sys.exit(f"output {session.get_outputs()[k].name} is no tensor")
+    for k, array in enumerate(part for value in session.run(None, given) for part in parts(np, value)):
         np.save(f"{folder}/output_{k}.npy", array)
 
 

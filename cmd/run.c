@@ -15,9 +15,12 @@ enum { SHOWN = 6 };
 
 /* Doubles hold every other type's numbers. */
 static void
-print_number(const TnTensor *x, int64_t i)
+print_element(const TnTensor *x, int64_t i)
 {
-    if (!strcmp(x->dtype, "i64"))
+    if (!strcmp(x->dtype, "str")) {
+        const char *s = ((const char *const *)x->data)[i];
+        print_json_string(s ? s : "");
+    } else if (!strcmp(x->dtype, "i64"))
         printf("%lld", (long long)((const int64_t *)x->data)[i]);
     else if (!strcmp(x->dtype, "u64"))
         printf("%llu", (unsigned long long)((const uint64_t *)x->data)[i]);
@@ -25,7 +28,7 @@ print_number(const TnTensor *x, int64_t i)
         printf(strchr("fb", x->dtype[0]) ? "%.6g" : "%.0f", tn_tensor_number(x, i));
 }
 
-/* The first numbers of an output, for a person's eye. */
+/* The first elements of an output, for a person's eye. */
 static void
 print_first(const TnTensor *x)
 {
@@ -35,7 +38,7 @@ print_first(const TnTensor *x)
         n *= x->dims[d];
     for (int64_t i = 0; i < n && i < SHOWN; i++) {
         putchar(' ');
-        print_number(x, i);
+        print_element(x, i);
     }
     printf("%s", n > SHOWN ? " …" : "");
 }

@@ -32,22 +32,73 @@ class State(NamedTuple):
     in_place: bool
 
 
-_MAPPED = {"str": "object", "i64": "int64", "f32": "float32", "f64": "float64"}
+# ---- maps and sequences: two tensors each, and one value in Python ----
+
+_PARTS = {".values": ".keys", ".items": ".sizes"}
+_NUMPY = {"str": "object", "bf16": "float32", "bool": "bool"}
 
 
-def _entries(name: str, x: Mapping[Any, Any], types: Mapping[str, str]) -> dict[str, Any]:
-    """A dict as the two inputs that a map of the model is: its keys, and its values."""
+def _dtype(name: str) -> str:
+    return _NUMPY.get(name) or {"f": "float", "i": "int", "u": "uint"}[name[0]] + name[1:]
+
+
+def _is_split(names: Sequence[str], i: int) -> str | None:
+    """What ``names[i]`` and the name behind it are two parts of; None: nothing."""
+    for first, second in _PARTS.items():
+        whole = names[i].removesuffix(first)
+        if whole != names[i] and names[i + 1:i + 2] == (whole + second,):
+            return whole
+    return None
+
+
+def _split(name: str, x: Any, inputs: Mapping[str, Value]) -> dict[str, Any]:
+    """A dict or a list of arrays as the two inputs that a map or a sequence of the model is; other values as they are."""
     import numpy as np
-    parts = {f"{name}.keys": list(x), f"{name}.values": list(x.values())}
-    return {part: np.array(items, _MAPPED[types[part]]) for part, items in parts.items()}
+    if isinstance(x, Mapping) and f"{name}.keys" in inputs:
+        return {part: np.array(list(items), _dtype(inputs[part].dtype)) for part, items in ((f"{name}.keys", x), (f"{name}.values", x.values()))}
+    if (x is None or isinstance(x, (list, tuple))) and f"{name}.sizes" in inputs:
+        arrays = [np.asarray(item, _dtype(inputs[f"{name}.items"].dtype)) for item in x or ()]
+        rank = inputs[f"{name}.sizes"].shape[1]
+        sizes = np.array([a.shape for a in arrays], "int64").reshape(len(arrays), -1 if arrays else rank if isinstance(rank, int) else 0)
+        return {f"{name}.items": np.concatenate([a.ravel() for a in arrays]) if arrays else np.empty(0, _dtype(inputs[f"{name}.items"].dtype)),
+                f"{name}.sizes": sizes}
+    return {name: x}
 
 
-def _arguments(inputs: Mapping[str, Any] | Sequence[Any], types: Mapping[str, str]) -> tuple[tuple, dict]:
+def _joined(first: Any, second: Any, is_map: bool) -> list:
+    """A dict for each row of a table, by its columns' labels; or the items of a sequence."""
+    if is_map:
+        labels = second.tolist()
+        return [dict(zip(labels, row)) for row in first.tolist()]
+    items, at = [], 0
+    for shape in map(tuple, second.tolist()):
+        count = 1
+        for n in shape:
+            count *= n
+        items.append(first[at:at + count].reshape(shape))
+        at += count
+    return items
+
+
+def _shown(names: Sequence[str], arrays: Sequence[Any]) -> dict[str, Any]:
+    """Outputs by name, the parts of maps and sequences put together."""
+    made, i = {}, 0
+    while i < len(names):
+        whole = _is_split(names, i)
+        if whole is None:
+            made[names[i]] = arrays[i]
+        else:
+            made[whole] = _joined(arrays[i], arrays[i + 1], names[i].endswith(".values"))
+        i += 1 if whole is None else 2
+    return made
+
+
+def _arguments(inputs: Mapping[str, Any] | Sequence[Any], known: Mapping[str, Value]) -> tuple[tuple, dict]:
     if not isinstance(inputs, Mapping):
         return tuple(inputs), {}
     given = {}
     for name, x in inputs.items():
-        given |= _entries(name, x, types) if isinstance(x, Mapping) and f"{name}.keys" in types else {name: x}
+        given |= {name: x} if name in known else _split(name, x, known)
     return (), given
 
 
@@ -63,32 +114,46 @@ class Session(_native.Session):
     def __init__(self, model: Model, threads: int = 0, state_capacity: int = 0):
         super().__init__()
         self._names = tuple(o.name for o in model.outputs)
-        self._types = {i.name: i.dtype for i in model.inputs}
+        self._inputs = {i.name: i for i in model.inputs}
 
     def __new__(cls, model: Model, threads: int = 0, state_capacity: int = 0) -> Session:
+        names = [tuple(v.name for v in values) for values in (model.inputs, model.outputs)]
+        if cls is Session and any(_is_split(all, i) for all in names for i in range(len(all))):
+            cls = _JoiningSession
         return super().__new__(cls, model._native, threads, state_capacity)
 
     def run(self, inputs: Mapping[str, Any] | Sequence[Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Run on ``inputs``, by name or in order; outputs by name. A map of the model is given as a dict.
+        """Run on ``inputs``, by name or in order; outputs by name.
+
+        A map of the model is given as a dict, a sequence as a list of arrays; so they come out, what ``ZipMap`` makes as a list of
+        dicts.
 
         ``out`` has arrays to write some outputs to: contiguous, of just the right size. ``sizes`` tells it.
         """
-        args, kwargs = _arguments(inputs, self._types)
+        args, kwargs = _arguments(inputs, self._inputs)
         given = None
         if out is not None:
             unknown = set(out) - set(self._names)
             if unknown:
                 raise _native.UsageError(f"out: the model has no output {sorted(unknown)[0]!r}; its outputs are {', '.join(self._names)}")
             given = tuple(out.get(name) for name in self._names)
-        return dict(zip(self._names, self._run(args, kwargs, given)))
+        return _shown(self._names, self._run(args, kwargs, given))
 
     def sizes(self, inputs: Mapping[str, Any] | Sequence[Any]) -> dict[str, tuple[str, tuple[int, ...]]]:
         """Element type and shape of each output for these inputs; nothing is run."""
-        args, kwargs = _arguments(inputs, self._types)
+        args, kwargs = _arguments(inputs, self._inputs)
         return dict(zip(self._names, self._sizes(args, kwargs)))
 
     def __repr__(self) -> str:
         return f"<tenon.Session: {self.threads} thread{'s' if self.threads != 1 else ''}>"
+
+
+class _JoiningSession(Session):
+    """One whose model has maps or sequences: a call takes and gives them as Python has them."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        made = tuple(self.run(args or kwargs).values())
+        return made[0] if len(made) == 1 else made
 
 
 class Model(_native.Caller):

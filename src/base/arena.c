@@ -290,6 +290,18 @@ arena_bytes(const Arena *a)
 }
 
 void *
+vec_reserve(Arena *a, void *at, uint32_t *cap, uint32_t count, size_t size)
+{
+    if (count <= *cap)
+        return at;
+    void *p = arena_alloc_array(a, count, size);
+    if (*cap)
+        memcpy(p, at, *cap * size);
+    *cap = count;
+    return p;
+}
+
+void *
 vec_grow(Arena *a, void *at, uint32_t *cap, size_t size)
 {
     if (*cap > UINT32_MAX / 2)

@@ -84,6 +84,9 @@ void *arena_alloc_array(Arena *a, size_t n, size_t size);         /* overflow co
         (v)->at[(v)->n++] = (item);                                                            \
     } while (0)
 void *vec_grow(Arena *a, void *at, uint32_t *cap, size_t size);   /* doubles; contents kept */
+/* Room for `count` items at once, where it is known that they come: growing leaves as much again behind in the arena. */
+#define VEC_RESERVE(arena, v, count) ((v)->at = vec_reserve((arena), (v)->at, &(v)->cap, (count), sizeof *(v)->at))
+void *vec_reserve(Arena *a, void *at, uint32_t *cap, uint32_t count, size_t size);
 
 /* ---- hash map from 64-bit keys to 64-bit values, over an arena; {0} plus arena is empty ---- */
 
@@ -91,6 +94,7 @@ typedef struct { uint64_t key, value; bool used; } MapEntry;
 typedef struct { Arena *arena; MapEntry *at; uint32_t n, cap; } Map;
 bool map_get(const Map *m, uint64_t key, uint64_t *value);        /* value may be NULL */
 void map_put(Map *m, uint64_t key, uint64_t value);
+void map_reserve(Map *m, uint32_t count);                        /* of an empty one: room for so many keys */
 #define MAP_PTR(p) ((uint64_t)(uintptr_t)(p))
 
 uint64_t hash_bytes(const void *data, size_t n, uint64_t seed);   /* xxHash64 */

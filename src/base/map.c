@@ -48,3 +48,16 @@ map_put(Map *m, uint64_t key, uint64_t value)
     m->n += !e->used;
     *e = (MapEntry){ key, value, true };
 }
+
+void
+map_reserve(Map *m, uint32_t count)
+{
+    uint32_t cap = 16;
+
+    while (cap / 2 <= count && cap < UINT32_MAX / 4)
+        cap *= 2;
+    if (m->n || cap <= m->cap)
+        return;
+    m->cap = cap;
+    m->at = NEW_ARRAY(m->arena, MapEntry, cap);
+}

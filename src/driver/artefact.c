@@ -57,8 +57,8 @@ same_constant(const Value *a, const Value *b)
         && (a->data == b->data || !memcmp(a->data, b->data, constant_bytes(a).bytes));
 }
 
-/* Within a graph equal constants become one value; between graphs they share their contents, by which the
- * plan knows them. */
+/* Within a graph equal constants become one value where nodes read them; outputs keep their own, whose names they are. Between
+ * graphs they share their contents, by which the plan knows them. */
 static void
 share_in(Job *j, Graph *g, Map *first)
 {
@@ -84,8 +84,6 @@ share_in(Job *j, Graph *g, Map *first)
     }
     for (uint32_t i = 0; i < g->ref.n; i++)
         g->ref.at[i] = same[g->ref.at[i]];
-    for (uint32_t i = 0; i < g->output.n; i++)
-        g->output.at[i] = same[g->output.at[i]];
 }
 
 void
@@ -192,7 +190,7 @@ link_library(Job *j, const char *path)
     o.memory_bytes = j->o->max_memory_bytes;
     arena_doing(j->arena, "build", 0, n + 1);
     if (j->o->quick) {
-        unit[0] = (BuildUnit){ j->graph->name, source_whole(j), arena_printf(j->arena, "%s -O1", flags) };
+        unit[0] = (BuildUnit){ j->graph->name, source_whole(j), arena_printf(j->arena, "%s -Og", flags) };
         return build_shared(j->arena, &j->ctx->diags, &o, unit, 1, path, &j->report->compiled, &j->report->cached);
     }
     unit[nunit++] = (BuildUnit){ "host program", j->sources.host, flags };

@@ -176,7 +176,8 @@ static Graph *
 normalise(void *user, const Graph *g)
 {
     const Job *j = user;
-    return normalise_nests(g, FOLD_BYTES, j->machine.i16_dot_per_second > 0, j->machine.cores > 1 ? machine_waking_operations(&j->machine) : 0);
+    Graph *plain = normalise_nests(g, FOLD_BYTES, j->machine.i16_dot_per_second > 0, j->machine.cores > 1 ? machine_waking_operations(&j->machine) : 0);
+    return plain ? normalise_packed(plain) : NULL;
 }
 
 static Graph *

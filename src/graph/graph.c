@@ -28,6 +28,10 @@ graph_like(const Graph *g)
 {
     Graph *fresh = graph_new(g->ctx, g->arena, g->name);
 
+    VEC_RESERVE(fresh->arena, &fresh->node, g->node.n + g->node.n / 8);
+    VEC_RESERVE(fresh->arena, &fresh->value, g->value.n + g->value.n / 8);
+    VEC_RESERVE(fresh->arena, &fresh->ref, g->ref.n + g->ref.n / 8);
+    map_reserve(&fresh->taken, g->value.n);
     for (uint32_t i = 0; i < g->constraints.n; i++)
         VEC_PUSH(fresh->arena, &fresh->constraints, g->constraints.at[i]);
     for (uint32_t i = 0; i < g->state.n; i++)

@@ -433,6 +433,23 @@ ranks_differ(Call *k, const Inside *in)
     return m->ranks != NULL;
 }
 
+/* Has each result the rank that the branch's graph declares for it? One is declared at least. */
+static bool
+ranks_declared(const Inside *in, const Onnx__GraphProto *from)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < from->n_output; i++) {
+        const Onnx__TensorShapeProto *declared = declared_shape(from->output[i]);
+        if (in->mark[i] || i >= in->g->output.n)
+            return false;
+        if (declared && declared->n_dim != in->g->value.at[in->g->output.at[i]].type->rank)
+            return false;
+        any |= declared != NULL;
+    }
+    return any;
+}
+
 /* The one branch that what follows fits, in place; the run stops where the condition says the other one, which `why` is about. */
 static bool
 read_only(Call *k, const Onnx__GraphProto *from, bool wanted, const char *why)
@@ -502,8 +519,13 @@ read_if(Call *k)
         return false;
     ResultNames names = inside_results(k, in[0].mark);
     k->nout = names.n;
-    if (ranks_differ(k, in))
-        return true;
+    if (ranks_differ(k, in)) {
+        const bool said[2] = {goes_on && ranks_declared(&in[0], from[0]), goes_on && ranks_declared(&in[1], from[1])};
+        if (said[0] == said[1])
+            return true;
+        m->ranks = NULL;
+        return read_only(k, from[said[0] ? 0 : 1], said[0], "results of the graph have other ranks than it declares");
+    }
     for (uint32_t i = 0; i < k->nout; i++)
         if (!join_type(k, &fresh, in, i, &type[i]))
             return false;

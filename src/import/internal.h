@@ -66,6 +66,7 @@ bool model_body(Model *m, ValueList *output);
 bool model_node(Model *m, const Onnx__NodeProto *n, uint32_t index);
 /* The If g->node[order[0]], m->ranks says why, and the n - 1 nodes behind it, with what depends on it inside its branches. (rest.c) */
 bool rest_inside(Model *m, const uint32_t *order, size_t n);
+const Onnx__TensorShapeProto *declared_shape(const Onnx__ValueInfoProto *v);      /* NULL: it does not say its rank */
 /* Read the table of names as outputs of m->from: a sequence is two of them, and has its mark in `mark`, [n_output]. */
 bool model_outputs(Model *m, ValueList *output, uint64_t *mark);
 
@@ -133,6 +134,8 @@ bool sequence_is(uint64_t entry);
 bool sequence_has_rank(uint64_t mark);
 bool sequence_same_rank(uint64_t a, uint64_t b);
 bool map_input(Model *m, const Onnx__ValueInfoProto *v, bool *is);      /* (map.c) */
+ValueId map_output(const Model *m, const Onnx__ValueInfoProto *v);      /* the keys of an output that is a map; 0: it is none */
+Sym map_part(Ctx *c, Sym name, int part);                    /* 0: the values, 1: their keys */
 bool sequence_input(Model *m, const char *name, DType t, int64_t rank, bool optional, bool list);
 Sym sequence_part(Ctx *c, Sym name, int part);               /* 0: the items, 1: their sizes */
 Control *sequence_named(const Call *k, const char *onnx);    /* NULL: none of its operators */

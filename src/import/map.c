@@ -3,10 +3,12 @@
  *     keys   i64[entries] or str[entries]          values   T[entries]
  *
  * A model that has a map x as its input takes the two tensors x.keys and x.values, in any order of the entries. No operator makes
- * a map but ZipMap, whose sequence of maps is the table that it was made of (ml.c). In the table of names x stands for the values.
+ * a map but ZipMap, whose sequence of maps is the table that it was made of and the labels of the table's columns, in their
+ * order: as an output y of the model y.values, T[maps, entries], and y.keys. In the table of names x stands for the values.
  */
 #include "import/ml.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static Sym
@@ -33,6 +35,24 @@ map_input(Model *m, const Onnx__ValueInfoProto *v, bool *is)
     ValueId at = graph_input(m->g, values, type_new(m->c, of, 1, &entries));
     return model_define(m, keys, graph_input(m->g, keys, type_new(m->c, key, 1, &entries)), loc)
         && model_define(m, values, at, loc) && model_define(m, v->name, at, loc);
+}
+
+ValueId
+map_output(const Model *m, const Onnx__ValueInfoProto *v)
+{
+    const Onnx__TypeProto *t = v->type;
+    uint64_t keys = 0;
+
+    t = t && t->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE && t->sequence_type ? t->sequence_type->elem_type : t;
+    if (t && t->value_case == ONNX__TYPE_PROTO__VALUE_MAP_TYPE)
+        map_get(&m->value, MAP_PTR(keys_of(m->c, v->name)), &keys);
+    return (ValueId)keys;
+}
+
+Sym
+map_part(Ctx *c, Sym name, int part)
+{
+    return part ? keys_of(c, name) : sym_printf(c, "%s.values", name);
 }
 
 /* The keys of input 0; 0, reported: it is no map. */
@@ -131,6 +151,67 @@ convert_cast_map(Call *k)
     return give_row(k, little_axis(k, OP_gather, 0, 2, (ValueId[]){values, out[1]}));
 }
 
+static int
+by_label(const void *x, const void *y, void *labels)
+{
+    const List *l = labels;
+    int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
+
+    if (l->t == DT_STR)
+        return strcmp(((const char *const *)l->data)[a], ((const char *const *)l->data)[b]);
+    double u = ml_number(l, a), v = ml_number(l, b);
+    return (u > v) - (u < v);
+}
+
+/* Columns in the order of their labels, as a map has its entries. */
+static ValueId
+sorted(Call *k, ValueId table, const List *labels, Sym name, ValueId *keys)
+{
+    int64_t *order = NEW_ARRAY(k->m->arena, int64_t, labels->n);
+    size_t bytes = dtype_info[labels->t].bytes;
+    char *in_order = arena_alloc(k->m->arena, (size_t)labels->n * bytes);
+    bool as_it_is = true;
+
+    for (int64_t i = 0; i < labels->n; i++)
+        order[i] = i;
+    qsort_r(order, (size_t)labels->n, sizeof *order, by_label, (void *)labels);
+    for (int64_t i = 0; i < labels->n; i++) {
+        memcpy(in_order + (size_t)i * bytes, (const char *)labels->data + (size_t)order[i] * bytes, bytes);
+        as_it_is &= order[i] == i;
+    }
+    *keys = ml_const(k, name, labels->t, labels->n, -1, in_order);
+    return as_it_is ? table : little_axis(k, OP_gather, 1, 2, (ValueId[]){table, little_list(k, (uint32_t)labels->n, order)});
+}
+
+/* The table, and its columns' labels beside it. */
+static bool
+convert_zip_map(Call *k)
+{
+    Ctx *c = k->m->c;
+    List labels;
+
+    if (!need_input(k, 0) || !ml_list(k, "classlabels", &labels))
+        return false;
+    ValueId table = ml_rows(k, k->in.at[0]);
+    if (!table)
+        return false;
+    const Expr *columns = little_type(k, table)->dim[1], *wanted = expr_int(c, labels.n);
+    Tri same = expr_eq(c, NULL, columns, wanted);
+    if (same == NO || !labels.n)
+        return diag_error(&c->diags, DIAG_MODEL, k->loc, "%s columns and %lld labels", expr_str(c, columns), (long long)labels.n);
+    if (same == UNKNOWN) {
+        Constraint needed = {columns, wanted, arena_printf(c->arena, "%s: columns and labels", k->origin)};
+        VEC_PUSH(c->arena, &k->m->g->constraints, needed);
+        expr_assume_eq(c, columns, wanted);
+    }
+    Sym name = keys_of(c, output_name(k));
+    ValueId keys;
+    table = sorted(k, table, &labels, name, &keys);
+    map_put(&k->m->value, MAP_PTR(name), keys);
+    return finish(k, table ? call_op(k, OP_identity, 0, NULL, 1, &table, output_name(k)) : 0);
+}
+
 const OpRow map_rows[] = {
+    {"ai.onnx.ml.ZipMap", OP_identity, convert_zip_map},
     {"ai.onnx.ml.DictVectorizer", OP_NONE, convert_dict_vectorizer}, {"ai.onnx.ml.CastMap", OP_NONE, convert_cast_map}, {0},
 };

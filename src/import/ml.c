@@ -417,13 +417,6 @@ convert_array_feature_extractor(Call *k)
     return finish(k, x && at ? ml_attr_op(k, OP_gather, "axis", -1, 2, (ValueId[]){x, at}, output_name(k)) : 0);
 }
 
-/* A table of values by class; which class a column is, its labels say, which do not change. */
-static bool
-convert_zip_map(Call *k)
-{
-    return finish(k, need_input(k, 0) ? named_result(k, k->in.at[0], 0) : 0);
-}
-
 /* ---- linear models ---------------------------------------------------------------------------------------- */
 
 /* x w' + b, w of `rows` rows. */
@@ -627,7 +620,7 @@ const OpRow ml_rows_table[] = {
     {"ai.onnx.ml.OneHotEncoder", OP_NONE, convert_one_hot_encoder}, {"ai.onnx.ml.Scaler", OP_NONE, convert_scaler},
     {"ai.onnx.ml.Normalizer", OP_NONE, convert_normalizer}, {"ai.onnx.ml.Imputer", OP_NONE, convert_imputer},
     {"ai.onnx.ml.Binarizer", OP_NONE, convert_binarizer}, {"ai.onnx.ml.FeatureVectorizer", OP_NONE, convert_feature_vectorizer},
-    {"ai.onnx.ml.ArrayFeatureExtractor", OP_gather, convert_array_feature_extractor}, {"ai.onnx.ml.ZipMap", OP_identity, convert_zip_map},
+    {"ai.onnx.ml.ArrayFeatureExtractor", OP_gather, convert_array_feature_extractor},
     {"ai.onnx.ml.LinearRegressor", OP_NONE, convert_linear_regressor}, {"ai.onnx.ml.LinearClassifier", OP_NONE, convert_linear_classifier},
     {"ai.onnx.ml.SVMRegressor", OP_NONE, convert_svm_regressor}, {"ai.onnx.ml.SVMClassifier", OP_NONE, convert_svm_classifier},
     {"ai.onnx.ml.TreeEnsemble", OP_tree_ensemble, convert_tree_ensemble}, {"ai.onnx.ml.TreeEnsembleRegressor", OP_tree_ensemble, convert_tree_regressor},

@@ -548,16 +548,20 @@ import_onnx(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOpti
         return NULL;
     uint64_t *mark = NEW_ARRAY(arena, uint64_t, m.from->n_output + 1);
     model_outputs(&m, &output, mark);
-    for (uint32_t i = 0, at = 0; at < output.n; i++)
+    for (uint32_t i = 0, at = 0; at < output.n; i++) {
+        Sym given = sym(c, text_of(m.from->output[i]->name));
+        ValueId keys = mark[i] ? 0 : map_output(&m, m.from->output[i]);
         for (int part = 0; part < (mark[i] ? 2 : 1); part++, at++) {
-            Sym given = sym(c, text_of(m.from->output[i]->name));
             if (!output.at[at]) {
                 diag_error(&c->diags, DIAG_UNSUPPORTED, loc, "output \"%s\" is a sequence that never has an item; Tenon does not know its rank", given);
                 return NULL;
             }
             if (is_named_anew(&m, &output, at))
-                graph_rename(m.g, output.at[at], mark[i] ? sequence_part(c, given, part) : given);
+                graph_rename(m.g, output.at[at], mark[i] ? sequence_part(c, given, part) : keys ? map_part(c, given, 0) : given);
             VEC_PUSH(arena, &m.g->output, output.at[at]);
         }
+        if (keys)
+            VEC_PUSH(arena, &m.g->output, keys);
+    }
     return m.g;
 }

@@ -7,7 +7,8 @@
  *     y = If(c) { then: a } { else: b };  z = f(y)     is     z = If(c) { then: y = a; z = f(y) } { else: y = b; z = f(y) }
  *
  * A branch that what follows does not fit is a mistake of the model only where it is taken: the other one is then read in
- * place, and the condition is checked as the model runs (control.c).
+ * place, and the condition is checked as the model runs (control.c). So it is where a result of the graph is what differs, and the
+ * model declares its rank.
  */
 #include "import/internal.h"
 
@@ -101,6 +102,14 @@ with_rest(Arena *a, const Onnx__NodeProto *n, size_t nrest, Onnx__NodeProto *con
     return made;
 }
 
+const Onnx__TensorShapeProto *
+declared_shape(const Onnx__ValueInfoProto *v)
+{
+    const Onnx__TypeProto *t = v->type;
+
+    return t && t->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? t->tensor_type->shape : NULL;
+}
+
 bool
 rest_inside(Model *m, const uint32_t *order, size_t n)
 {
@@ -111,7 +120,7 @@ rest_inside(Model *m, const uint32_t *order, size_t n)
     Onnx__NodeProto **rest = NEW_ARRAY(m->arena, Onnx__NodeProto *, n);
     Onnx__ValueInfoProto **out = NEW_ARRAY(m->arena, Onnx__ValueInfoProto *, g->n_output + 1);
     size_t nrest = 0, nout = 0;
-    bool ok = true;
+    bool ok = true, declared = false;
 
     m->ranks = NULL;
     note(&names, open);
@@ -129,9 +138,11 @@ rest_inside(Model *m, const uint32_t *order, size_t n)
         }
     }
     for (size_t i = 0; i < g->n_output; i++)
-        if (is_among(&names, g->output[i]->name))
+        if (is_among(&names, g->output[i]->name)) {
             out[nout++] = g->output[i];
-    if (nrest && nout) {
+            declared |= declared_shape(g->output[i]) != NULL;
+        }
+    if (nout && (nrest || declared)) {
         m->goes_on = true;
         ok &= model_node(m, with_rest(m->arena, open, nrest, rest, nout, out), order[0]);
         m->goes_on = false;

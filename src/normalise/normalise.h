@@ -36,6 +36,10 @@ const Nest *normalise_places(Ctx *c, const Nest *n, PlaceTables *tables);
 /* The nest that makes tables which vary with the same axes, of the inputs of n. */
 const Nest *normalise_tables(Ctx *c, const Nest *n, const PlaceTable *table, uint32_t count);
 
+/* Constants of four and two bits that sums read, as many in a byte as fit (pack.c). After normalise_nests: what widens them stands
+ * in those sums by then. */
+Graph *normalise_packed(const Graph *g);
+
 /* max_bytes: of one constant that is computed; larger ones stay for the run. pairs: the machine has a step for pairs of
  * 16-bit products, and sums of such are written for it. worth: operations that are worth a thread; 0: there is one. */
 Graph *normalise_nests(const Graph *g, int64_t max_bytes, bool pairs, int64_t worth);

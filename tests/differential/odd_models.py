@@ -678,6 +678,10 @@ case("squeezed_then_flat", model(squeezed("x", "y", 1) + LATER, [X], ["z"], KNOW
 IMAGE = vi("x", F, ["n", "m", 4, "l"])
 case("squeezed_then_conv", model(squeezed("x", "y", 1) + [N("Conv", ["y", "w"], ["z"])], [IMAGE], ["z"], KNOWN), [dict(x=f(2, 1, 4, 7)), dict(x=f(3, 1, 4, 9))], kept=True)
 
+# the result of the graph itself, whose rank the model declares
+for rank, size in ((2, 1), (3, 3)):
+    case(f"squeezed_result_of_{rank}", model(squeezed("x", "y", 1), [X], [vi("y", F, [None] * rank)], KNOWN), [dict(x=f(2, size, 4)), dict(x=f(5, size, 4))], kept=True)
+
 TWO = [N("Relu", ["x"], ["free"]), N("ReduceSum", ["y"], ["s"], keepdims=0), N("ReduceMax", ["v"], ["t"], keepdims=0), N("Add", ["s", "t"], ["z"])]
 case(
     "squeezed_twice",

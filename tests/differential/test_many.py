@@ -1,17 +1,20 @@
-"""What grows with a model: many results joined, each as long as data make it; more kinds of kernels than one function of the host
-program tells the work of."""
+"""What grows with a model: time and memory of compiling; many results joined, each as long as data make it; more kinds of kernels
+than one function of the host program tells the work of."""
 import os
 import pathlib
 import subprocess
+import sys
 import time
 
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TENON = os.environ.get("TENON", str(ROOT / "build" / "tenon"))
 PARTS = 40
+NIGHTLY = os.environ.get("TENON_NIGHTLY", "") not in ("", "0")
 
 
 def tenon(*args):
@@ -24,6 +27,27 @@ def save(path, nodes, inputs, outputs):
     infos = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in side] for side in (inputs, outputs)]
     graph = helper.make_graph(nodes, "many", *infos)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10), path)
+
+
+def cost_of(folder, family, size):
+    """Seconds of processors and peak bytes of compiling a chain with an empty cache, C compilers included."""
+    model, cache = folder / f"{size}.onnx", folder / f"cache{size}"
+    subprocess.run([sys.executable, ROOT / "bench" / "growth.py", "--make", family, str(size), model], check=True, timeout=300)
+    program = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); u = resource.getrusage(resource.RUSAGE_CHILDREN); " \
+              "print(u.ru_utime + u.ru_stime, u.ru_maxrss * 1024)"
+    done = subprocess.run([sys.executable, "-c", program, TENON, "compile", model, "-o", folder / "m.so", "--cache-dir", cache],
+                          capture_output=True, text=True, check=True, timeout=300)
+    return map(float, done.stdout.split()[-2:])
+
+
+@pytest.mark.parametrize("family", ["elementwise", "products"])
+def test_compiling_grows_with_the_model(family, tmp_path):
+    """Eight times the nodes take about eight times as long, not sixty-four; and 10,000 no more than the floors of doc/growth.md."""
+    (few, _), (many, memory) = (cost_of(tmp_path, family, size) for size in (500, 4000))
+    assert many < 12 * few and memory < 250e6, (few, many, memory)
+    if NIGHTLY:
+        seconds, memory = cost_of(tmp_path, family, 10000)
+        assert seconds < 2 * 15 and memory < 500e6, (seconds, memory)
 
 
 def test_many_parts_of_sizes_from_data(tmp_path):

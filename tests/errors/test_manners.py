@@ -78,6 +78,18 @@ def test_sizes_follow_from_the_checks(tenon, work):
     assert done.returncode == OK and "f32[6]" in done.stdout, done.stderr
 
 
+def test_two_names_that_are_broadcast(tenon, work):
+    """Neither is taken to be 1 where it is not said; the run says so with both sizes, the node, and what to do."""
+    graph(work / "m.onnx", [helper.make_node("Add", ["x", "y"], ["z"], "plus")], [("x", T.FLOAT, ["a", 4]), ("y", T.FLOAT, ["b", 4])], [("z", T.FLOAT, None)])
+    assert tenon("compile", "m.onnx", "-o", "m.so").returncode == OK
+    done = tenon("run", "m.so", "--dim", "a=3", "--dim", "b=3")
+    assert done.returncode == OK and "f32[3, 4]" in done.stdout, done.stderr
+    tenon.fails(USAGE, "run", "m.so", "--dim", "a=3", "--dim", "b=1", says='Add "plus"')
+    tenon.fails(USAGE, "run", "m.so", "--dim", "a=3", "--dim", "b=1", says="the sides are 3 and 1; if one is 1 in every run, compile the model with that dimension fixed, --dim NAME=1")
+    done = tenon("run", "m.onnx", "--dim", "a=3", "--dim", "b=1")
+    assert done.returncode == OK and "f32[3, 4]" in done.stdout, done.stderr
+
+
 # ---- values and files ----------------------------------------------------------------------------------------
 
 

@@ -266,6 +266,57 @@ def test_a_map_is_a_dict():
     assert model.run({"x": {}})["y"].tolist() == [[0, 0, 0]]
 
 
+@pytest.mark.parametrize("labels", [["bird", "ant", "cat"], [7, -3, 4]], ids=["strings", "numbers"])
+def test_maps_come_out_as_dicts(labels):
+    """As ONNX Runtime gives what ZipMap makes, whatever the order of the labels."""
+    import onnxruntime
+    out = onnx.ValueInfoProto(name="y")
+    kind = out.type.sequence_type.elem_type.map_type
+    kind.key_type, kind.value_type.tensor_type.elem_type = T.STRING if isinstance(labels[0], str) else T.INT64, T.FLOAT
+    nodes = [helper.make_node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml", **{f"classlabels_{'strings' if isinstance(labels[0], str) else 'int64s'}": labels}),
+             helper.make_node("ArgMax", ["x"], ["best"], axis=1)]
+    graph = helper.make_graph(nodes, "zip", [helper.make_tensor_value_info("x", T.FLOAT, ["n", "m"])], [helper.make_tensor_value_info("best", T.INT64, None), out])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 1)], ir_version=8)
+    model, theirs = tenon.compile(made), onnxruntime.InferenceSession(made.SerializeToString())
+    for n in (1, 3, 0):
+        x = np.random.default_rng(n).random((n, 3), np.float32)
+        want = theirs.run(["y"], {"x": x})[0]
+        assert model.run({"x": x})["y"] == want == model(x)[1] == model(x=x)[1]
+        assert all(type(key) is type(labels[0]) and type(value) is float for row in model(x)[1] for key, value in row.items())
+    table = np.empty((3, 3), np.float32)
+    model.run({"x": np.ones((3, 3), np.float32)}, out={"y.values": table})
+    assert (table == 1).all()
+    with pytest.raises(tenon.Error, match="ZipMap.*2.*3"):
+        model(np.ones((4, 2), np.float32))
+
+
+def test_outputs_that_are_equal_constants():
+    w = [onnx.numpy_helper.from_array(np.arange(3.0), name) for name in ("v", "w")]
+    graph = helper.make_graph([helper.make_node("Add", ["x", "v"], ["y"])], "constants", [helper.make_tensor_value_info("x", T.DOUBLE, ["n", 3])],
+                              [helper.make_tensor_value_info(name, T.DOUBLE, None) for name in ("w", "y", "v")], w)
+    model = tenon.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+    made = model.run([np.ones((1, 3))])
+    assert {name: x.tolist() for name, x in made.items()} == {"w": [0, 1, 2], "y": [[1, 2, 3]], "v": [0, 1, 2]}
+
+
+def test_sequences_are_lists():
+    def a_list(name, dtype, dims):
+        return helper.make_tensor_sequence_value_info(name, dtype, dims)
+    nodes = [helper.make_node("SequenceInsert", ["s", "x"], ["t"]), helper.make_node("SequenceLength", ["t"], ["n"])]
+    graph = helper.make_graph(nodes, "lists", [a_list("s", T.FLOAT, [None, None]), helper.make_tensor_value_info("x", T.FLOAT, ["a", "b"])],
+                              [a_list("t", T.FLOAT, None), helper.make_tensor_value_info("n", T.INT64, [])])
+    model = tenon.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+    arrays = [np.float32([[1, 2, 3]]), np.float32([[4], [5]]), np.zeros((0, 4), np.float32)]
+    x = np.float32([[6, 7], [8, 9]])
+    for given in (arrays, [], arrays[:1]):
+        for made, n in (model(s=given, x=x), model.run({"s": given, "x": x}).values()):
+            assert n == len(given) + 1 and len(made) == n
+            for got, want in zip(made, [*given, x], strict=True):
+                np.testing.assert_array_equal(got, want, strict=True)
+    made, n = model(s=[[[1.0, 2.0]]], x=x)           # lists of numbers as elsewhere
+    np.testing.assert_array_equal(made[0], np.float32([[1, 2]]), strict=True)
+
+
 # ---- what goes wrong ------------------------------------------------------------------------------------------
 
 

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "ref/ref.h"
+#include "rounds.h"
 #include "schedule/schedule.h"
 
 static inline void

@@ -792,7 +792,7 @@ random_graphs(void **state)
 {
     uint32_t seed = 11;
 
-    for (int round = 0; round < 40; round++) {
+    for (int round = 0; round < rounds(40); round++) {
         random_graph(*state, &seed);
         greedy(*state);
     }
@@ -807,7 +807,7 @@ none_is_cheaper(void **state)
     Machine m;
 
     assert_true(machine_find(&w->ctx, "x86-64-v3", &m));
-    for (int round = 0; round < 1000; round++) {
+    for (int round = 0; round < rounds(1000); round++) {
         FuseCertificate known;
         random_graph(w, &seed);
         FusePlan best = fuse_dp(w->g, w->arena, &m, NULL, &known);
@@ -823,7 +823,7 @@ none_is_cheaper(void **state)
                 fail_msg("graph %d: %s takes %g, dp %g", round, fuse_mode_name[mode], its, seconds);
         }
     }
-    assert_true(compared > 3000);
+    assert_true((int)compared > rounds(3000));
 }
 
 /* One value in two parameters of its reader: both reads see what it is computed from. */

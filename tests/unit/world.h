@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "base/base.h"
+#include "rounds.h"
 
 #ifndef WORLD_FIELDS
 #define WORLD_FIELDS

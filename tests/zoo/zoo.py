@@ -106,15 +106,23 @@ def references(name: str, path: pathlib.Path, sets: list[dict]) -> tuple[list[st
     if name in PLAINLY:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    return [o.name for o in session.get_outputs()], [session.run(None, one) for one in sets]
+    return apart([o.name for o in session.get_outputs()], [session.run(None, one) for one in sets])
+
+
+def apart(names: list[str], wanted: list[list]) -> tuple[list[str], list[list]]:
+    """Of a list of maps, as ZipMap makes it, Tenon gives the values as a table and the keys of its columns."""
+    maps = {i for i, x in enumerate(wanted[0]) if isinstance(x, list) and x and isinstance(x[0], dict)}
+
+    def parts(i, x):
+        return [np.array([list(one.values()) for one in x], np.float32), np.array(list(x[0]))] if i in maps else [x]
+    return ([part for i, n in enumerate(names) for part in ([f"{n}.values", f"{n}.keys"] if i in maps else [n])],
+            [[part for i, x in enumerate(one) for part in parts(i, x)] for one in wanted])
 
 
 # ---- how far they are apart ----------------------------------------------------------------------------
 
 
 def difference(name: str, got: np.ndarray, want: np.ndarray, quantised: bool) -> float:
-    if isinstance(want, list) and want and isinstance(want[0], dict):         # ZipMap: a row of Tenon's for each map, in the order of its keys
-        want = np.array([list(one.values()) for one in want], np.float32)
     want = np.asarray(want)
     if want.dtype == object:                # strings
         want = want.astype(str)

@@ -1,0 +1,271 @@
+/* pack: integers of four and two bits that sums of products read, as many in a byte as there is room for.
+ *
+ * In memory a type of fewer than 8 bits takes a byte an element. A model's weights in such a type are many, and a product that is
+ * bound by memory waits for every byte of them. So where all that reads a constant reads it along an axis that is summed,
+ *
+ *     w: u4[k, n]         sum i: … w[i, j] …
+ *
+ * neighbours along that dimension share a byte:
+ *
+ *     w: u8[k / 2, n]     sum i: … (i32(w[i // 2, j]) >> 4 * (i % 2) & 15) …
+ *
+ * Trips of a sum that read one byte are then made of one load. Numbers with a sign lie in it as their distance to the least. What
+ * is read otherwise, row by row or at places from data, stays as it is, and so does what is too small to matter.
+ */
+#include "normalise/normalise.h"
+
+#include "nest/walk.h"
+
+enum { LEAST_ELEMENTS = 1 << 14 };
+
+/* Of a constant: the dimensions along which all its readers sum, a set; 0: it stays as it is. */
+typedef uint32_t Dims;
+
+typedef struct { uint32_t slot; DType dtype; uint32_t dim; } Packed;
+
+typedef struct {
+    const Packed *of;                /* [n] */
+    uint32_t n;
+} PackedSlots;
+
+static int64_t
+share(DType t)
+{
+    return 8 / dtype_info[t].bits;
+}
+
+static bool
+may_be_packed(const Value *v, int64_t *extent)
+{
+    int64_t count;
+
+    if (!v->data || v->format || !dtype_is_int(v->type->dtype) || dtype_info[v->type->dtype].bits >= 8)
+        return false;
+    for (uint32_t d = 0; d < v->type->rank; d++)
+        if (!expr_const(v->type->dim[d], &extent[d]))
+            return false;
+    return type_static_bytes(v->type, &count) && count >= LEAST_ELEMENTS;
+}
+
+/* Is e stepped through one by one along an axis that is summed, by whole bytes along the others? */
+static bool
+is_summed(Ctx *c, const Nest *n, AxisSet sum, const Expr *e, int64_t share)
+{
+    const Expr *in_byte = expr_mod(c, e, expr_int(c, share));
+
+    for (uint32_t k = 0; k < n->naxis; k++) {
+        const Expr *axis = expr_var(c, (Var){ VAR_AXIS, k });
+        if (expr_axes(e) & sum & axis_one(k) && in_byte == expr_mod(c, axis, expr_int(c, share)))
+            return expr_is(n->axis[k].begin, 0) && expr_or(n->axis[k].extent, 1) % share == 0;
+    }
+    return false;
+}
+
+/* The dimensions along which neighbours that share a byte are read in one sum. */
+static Dims
+summed(Ctx *c, const Nest *n, const WalkNode *read, const Type *t)
+{
+    const Scalar *s = read->node;
+    Dims found = 0;
+    int64_t extent;
+
+    for (uint32_t d = 0; d < t->rank && !s->u.load.outside; d++)
+        if (expr_const(t->dim[d], &extent) && extent % share(t->dtype) == 0 && is_summed(c, n, read->reduce, s->u.load.at[d], share(t->dtype)))
+            found |= 1u << d;
+    return found;
+}
+
+static void
+note_reads(const Graph *g, const Node *n, Dims *dims)
+{
+    Arena *scratch = arena_child(g->arena);
+    Walk all = nest_walk(g->ctx, scratch, n->nest);
+
+    for (uint32_t i = 0; i < all.n; i++) {
+        const Scalar *s = all.at[i].node;
+        if (s->op != S_LOAD || s->u.load.slot >= n->in.count)
+            continue;
+        ValueId v = node_in(g, n, s->u.load.slot);
+        if (dims[v])
+            dims[v] &= summed(g->ctx, n->nest, &all.at[i], g->value.at[v].type);
+    }
+    arena_free(scratch);
+}
+
+/* Of each constant that is packed, the dimension plus 1: its longest among those that can be. */
+static uint32_t *
+choose(const Graph *g, Arena *scratch, bool *any)
+{
+    Dims *dims = NEW_ARRAY(scratch, Dims, g->value.n);
+    uint32_t *chosen = NEW_ARRAY(scratch, uint32_t, g->value.n);
+    int64_t extent[TN_MAX_RANK];
+
+    *any = false;
+    for (ValueId v = 1; v < g->value.n; v++)
+        if (may_be_packed(&g->value.at[v], extent)) {
+            dims[v] = ~0u;
+            *any = true;
+        }
+    if (!*any)
+        return chosen;
+    for (NodeId id = 1; id < g->node.n; id++) {
+        const Node *n = &g->node.at[id];
+        if (n->callee == CALL_NEST)
+            note_reads(g, n, dims);
+        for (uint32_t i = 0; i < n->in.count && n->callee != CALL_NEST; i++)
+            dims[node_in(g, n, i)] = 0;
+    }
+    for (uint32_t i = 0; i < g->output.n; i++)
+        dims[g->output.at[i]] = 0;
+    *any = false;
+    for (ValueId v = 1; v < g->value.n; v++) {
+        if (!dims[v] || dims[v] == ~0u || !may_be_packed(&g->value.at[v], extent))
+            continue;
+        for (uint32_t d = 0; d < g->value.at[v].type->rank; d++)
+            if (dims[v] >> d & 1 && (!chosen[v] || extent[d] > extent[chosen[v] - 1]))
+                chosen[v] = d + 1;
+        *any = true;
+    }
+    return chosen;
+}
+
+static int64_t
+least(DType t)
+{
+    return dtype_info[t].kind == KIND_INT ? -(1 << (dtype_info[t].bits - 1)) : 0;
+}
+
+/* The constant again, in bytes that are full. */
+static ValueId
+packed_value(Graph *to, const Value *v, uint32_t dim)
+{
+    Ctx *c = to->ctx;
+    DType t = v->type->dtype;
+    const Expr *dims[TN_MAX_RANK];
+    int64_t n = share(t), inner = 1, outer = 1, extent = 0, one;
+    int bits = dtype_info[t].bits;
+    const int8_t *from = v->data;
+
+    for (uint32_t d = 0; d < v->type->rank; d++) {
+        expr_const(dims[d] = v->type->dim[d], &one);
+        if (d < dim)
+            outer *= one;
+        else if (d == dim)
+            extent = one / n;
+        else
+            inner *= one;
+    }
+    dims[dim] = expr_int(c, extent);
+    uint8_t *bytes = NEW_ARRAY(to->arena, uint8_t, outer * extent * inner);
+    for (int64_t o = 0; o < outer * extent; o++)
+        for (int64_t k = 0; k < n; k++)
+            for (int64_t i = 0; i < inner; i++)
+                bytes[o * inner + i] |= (uint8_t)((from[(o * n + k) * inner + i] - least(t)) << (k * bits));
+    return graph_const(to, v->name, type_new(c, DT_U8, v->type->rank, dims), bytes);
+}
+
+/* The element as a number of 32 bits, then as its type again, which stands for it alone where it is not converted. */
+static const Scalar *
+unpack(ScalarMap *m, const Scalar *load)
+{
+    const PackedSlots *all = m->user;
+    Ctx *c = m->ctx;
+
+    for (uint32_t i = 0; i < all->n; i++) {
+        const Packed *p = &all->of[i];
+        const Expr *at[TN_MAX_RANK], *n = expr_int(c, share(p->dtype));
+        if (p->slot != load->u.load.slot)
+            continue;
+        int bits = dtype_info[p->dtype].bits;
+        for (uint32_t d = 0; d < load->u.load.rank; d++)
+            at[d] = d == p->dim ? expr_div(c, load->u.load.at[d], n) : load->u.load.at[d];
+        const Scalar *byte = scalar_cast(c, DT_I32, scalar_load(c, DT_U8, p->slot, load->u.load.rank, at, NULL));
+        const Expr *shift = expr_scale(c, expr_mod(c, load->u.load.at[p->dim], n), bits);
+        const Scalar *s = scalar_2(c, S_SHR, byte, scalar_cast(c, DT_I32, scalar_index(c, shift)));
+        s = scalar_2(c, S_AND, s, scalar_int(c, DT_I32, (1 << bits) - 1));
+        s = least(p->dtype) ? scalar_2(c, S_ADD, s, scalar_int(c, DT_I32, least(p->dtype))) : s;
+        return scalar_cast(c, load->dtype, s);
+    }
+    return load;
+}
+
+/* From 32 bits to four and on: the number is one of four bits as it is. */
+static const Scalar *
+convert_once(ScalarMap *m, const Scalar *s)
+{
+    const Scalar *from = s->op == S_CAST ? s->arg[0] : NULL;
+
+    if (!from || from->op != S_CAST || dtype_info[from->dtype].bits >= 8 || from->arg[0]->dtype != DT_I32)
+        return s;
+    return scalar_cast(m->ctx, s->dtype, from->arg[0]);
+}
+
+static bool
+copy_node(Graph *to, const Graph *from, const Node *n, const uint32_t *chosen, const ValueId *map)
+{
+    Ctx *c = to->ctx;
+    Arena *scratch = arena_child(to->arena);
+    NestEdit e = nest_edit(c, n->nest, 0, 0);
+    Packed *of = NEW_ARRAY(scratch, Packed, n->in.count + 1);
+    PackedSlots all = {of, 0};
+    ValueId *value = NEW_ARRAY(to->arena, ValueId, n->in.count + n->out.count + 1);
+    ScalarMap m = {.load = unpack, .node = convert_once, .user = &all, .ctx = c, .done = {.arena = scratch}};
+
+    for (uint32_t i = 0; i < n->in.count; i++) {
+        ValueId v = node_in(from, n, i);
+        value[i] = map[v];
+        if (chosen[v]) {
+            of[all.n++] = (Packed){i, from->value.at[v].type->dtype, chosen[v] - 1};
+            e.param[i].type = to->value.at[map[v]].type;
+        }
+    }
+    for (uint32_t i = 0; i < n->out.count; i++)
+        value[n->in.count + i] = map[node_out(from, n, i)];
+    nest_edit_map(&e, &m);
+    arena_free(scratch);
+    const Nest *made = nest_edit_done(c, &e);
+    if (made)
+        graph_call_nest(to, made, n->loc, n->origin, value, value + n->in.count);
+    return made != NULL;
+}
+
+static bool
+reads_packed(const Graph *g, const Node *n, const uint32_t *chosen)
+{
+    for (uint32_t i = 0; i < n->in.count; i++)
+        if (chosen[node_in(g, n, i)])
+            return true;
+    return false;
+}
+
+Graph *
+normalise_packed(const Graph *g)
+{
+    Arena *scratch = arena_child(g->arena);
+    bool any, ok = true;
+    uint32_t *chosen = choose(g, scratch, &any);
+    ValueId *map;
+
+    if (!any) {
+        arena_free(scratch);
+        return (Graph *)g;
+    }
+    Graph *to = graph_rebuild(g, &map);
+    for (ValueId v = 1; v < g->value.n; v++)
+        if (chosen[v])
+            map[v] = packed_value(to, &g->value.at[v], chosen[v] - 1);
+    for (NodeId id = 1; id < g->node.n && ok; id++) {
+        const Node *n = &g->node.at[id];
+        if (!reads_packed(g, n, chosen)) {
+            graph_copy_node(to, g, id, map);
+            continue;
+        }
+        for (uint32_t i = 0; i < n->out.count; i++)
+            map[node_out(g, n, i)] = graph_copy_value(to, g, node_out(g, n, i));
+        ok = copy_node(to, g, n, chosen, map);
+    }
+    if (ok)
+        graph_finish(to, g, map);
+    arena_free(scratch);
+    return ok ? to : NULL;
+}
