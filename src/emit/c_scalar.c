@@ -262,6 +262,10 @@ static CValue
 print_select(Emit *e, const Scalar *s)
 {
     const Scalar *cond = s->arg[0], *yes = s->arg[1], *no = s->arg[2];
+    if (cond->op == S_SPLAT && !e->guard.s && (emit_is_unsafe(e, yes) || emit_is_unsafe(e, no))) {     /* all lanes go one way */
+        CValue one = emit_value(e, cond->arg[0]);
+        return one.s ? branches(e, s, one.s, yes, no) : NO_VALUE;
+    }
     CValue c = emit_value(e, cond);
     if (!c.s)
         return NO_VALUE;

@@ -348,10 +348,39 @@ vectorize_index(Vectorizer *v, const Scalar *s)
     return scalar_2(c, S_ADD, scalar_splat(c, scalar_index(c, rest), v->lanes), iota);
 }
 
+static const Expr *
+index_of(Ctx *c, const Scalar *s)
+{
+    return s->op == S_INDEX ? s->u.index : s->op == S_CONST && s->dtype == DT_I64 ? expr_int(c, s->u.bits) : NULL;
+}
+
+/* A comparison of places whose answer is the same in all lanes, since lanes begin at a multiple of their number and so does what is
+ * behind the border: the pieces of a concatenation. It is asked once. NULL: lanes may differ. */
+static const Scalar *
+compared_once(Vectorizer *v, const Scalar *s)
+{
+    Ctx *c = v->l->c;
+    const Expr *a, *b, *coef, *rest;
+    int64_t step, lanes = v->lanes;
+
+    if (s->op != S_LT && s->op != S_LE && s->op != S_GT && s->op != S_GE)
+        return NULL;
+    if (!(a = index_of(c, s->arg[0])) || !(b = index_of(c, s->arg[1])))
+        return NULL;
+    /* As `below < 0`, or not. */
+    const Expr *below = s->op == S_LT || s->op == S_GE ? expr_sub(c, a, b) : s->op == S_GT ? expr_sub(c, b, a) : expr_offset(c, expr_sub(c, a, b), -1);
+    if (!expr_linear(c, below, LANE, &coef, &rest) || low_uses_lane(rest) || !expr_const(coef, &step) || step == 0 || step > 256 || step < -256)
+        return NULL;
+    if (!expr_exact_div(c, step > 0 ? rest : expr_offset(c, rest, 1), expr_int(c, lanes * (step > 0 ? step : -step))))
+        return NULL;
+    return scalar_subst(c, s, &(Binding){LANE, expr_int(c, 0)}, 1);
+}
+
 static const Scalar *
 vectorize(Vectorizer *v, const Scalar *s)
 {
     const Scalar *arg[3], *r = s;
+    bool changed = false;
     uint64_t known;
     uint32_t lanes = 1;
 
@@ -370,14 +399,18 @@ vectorize(Vectorizer *v, const Scalar *s)
         r = scalar_uses(s, LANE) ? lane_by_lane(v, s) : s;
         break;
     default:
+        if ((r = compared_once(v, s)))
+            break;
+        r = s;
         for (uint32_t i = 0; i < s->narg; i++) {
             arg[i] = vectorize(v, s->arg[i]);
+            changed |= arg[i] != s->arg[i];
             if (arg[i]->lanes > 1)
                 lanes = arg[i]->lanes;
         }
-        if (lanes == 1)
+        if (!changed)
             break;
-        for (uint32_t i = 0; i < s->narg; i++)
+        for (uint32_t i = 0; lanes > 1 && i < s->narg; i++)
             if (arg[i]->lanes == 1)
                 arg[i] = scalar_splat(v->l->c, arg[i], lanes);
         r = s->op == S_CAST ? scalar_cast(v->l->c, s->dtype, arg[0]) : scalar_op(v->l->c, s->op, arg);

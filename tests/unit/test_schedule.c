@@ -25,6 +25,11 @@ static const Case cases[] = {
     {"pool", "nest t(x: f32[1, c, 7, 7]) -> (o: f32[1, c]) { o[n, k] = (sum y, z: x[n, k, y, z]) / 49.0 }", "c=6"},
     {"ragged", "nest t(x: f32[a, b], len: i64[a]) -> (o: f32[a, b]) { o[i, j<len[i]>] = 2 * x[i, j] }", "a=5 b=20"},
     {"concat_lanes", "nest t(x: f32[a, 4], y: f32[a, 4]) -> (o: f32[a, 8]) { o[i, j] = j < 4 ? x[i, j] : y[i, j - 4] }", "a=5"},
+    {"pieces", "nest t(x: f32[a, 24], y: f32[a, 16], s: f32[40]) -> (o: f32[a, 40]) { o[i, j] = max((j < 24 ? x[i, j] : y[i, j - 24]) * s[j], 0) }", "a=5"},
+    {"pieces_from_behind", "nest t(x: f32[a, 24], y: f32[a, 16]) -> (o: f32[a, 40]) { o[i, j] = 39 - j <= 15 ? 2 * y[i, j - 24] : x[i, j] }", "a=5"},
+    {"pieces_anywhere", "nest t(x: f32[a, 21], y: f32[a, 20]) -> (o: f32[a, 41]) { o[i, j] = 20 >= j ? 2 * x[i, j] : y[i, j - 21] }", "a=5"},
+    {"pieces_of_lanes", "nest t(x: f32[a, 20], y: f32[a, 20]) -> (o: f32[a, 40]) { o[i, j] = j > 19 ? y[i, j - 20] : x[i, j] }", "a=5"},
+    {"pieces_of_pieces", "nest t(x: f32[a, 16], y: f32[a, b], z: f32[a, 8]) -> (o: f32[a, 24 + b]) { o[i, j] = (j < 16 ? x[i, j] : j < 16 + b ? y[i, j - 16] : z[i, j - 16 - b]) + 1 }", "a=5 b=16"},
     {"argmax", "nest t(x: f32[a, b]) -> (v: f32[a], p: i64[a]) { (v, p)[i] = argmax j: (x[i, j], j) }", "a=5 b=12"},
     {"argmax_channels", "nest t(x: f32[2, c, 5, b]) -> (p: i64[2, 5, b]) { p[n, i, j] = (argmax k: (x[n, k, i, j], k)).1 }", "c=7 b=35"},
     {"argmin_all", "nest t(x: f32[a]) -> (v: f32[], p: i64[]) { (v, p)[] = argmin j: (x[j], j) }", "a=12"},
@@ -206,10 +211,36 @@ every_choice(void **state)
         fprintf(stderr, "%u programs\n", all);
 }
 
+/* Pieces that begin where vectors do are chosen once for a vector, not lane by lane. */
+static void
+whole_vectors_of_pieces(void **state)
+{
+    static const char *const text[] = { "nest t(x: f32[5, 24], y: f32[5, 16], s: f32[40]) -> (o: f32[5, 40]) { o[i, j] = (j < 24 ? x[i, j] : y[i, j - 24]) * s[j] }",
+                                        "nest t(x: f32[5, 23], y: f32[5, 17], s: f32[40]) -> (o: f32[5, 40]) { o[i, j] = (j < 23 ? x[i, j] : y[i, j - 23]) * s[j] }" };
+    (void)state;
+
+    for (int i = 0; i < 2; i++) {
+        Arena *a = arena_new(NULL, NULL);
+        Ctx c;
+        Machine m;
+        ctx_init(&c, a);
+        assert_true(machine_find(&c, "x86-64-v3", &m));
+        Parse p = parse_begin(&c, "pieces", (Bytes){(const uint8_t *)text[i], strlen(text[i])});
+        Kernel *kernel = kernel_of(&c, a, nest_parse(&p));
+        Text t = {.arena = a};
+        kernel->schedule = "split j by 8 -> b l\nrun l vector";
+        assert_true(schedule_kernel(&c, a, kernel, &m, SCHEDULE_BEST));
+        kernel_print(&c, &t, kernel, 0);
+        assert_int_equal(strstr(text_str(&t), "iota") != NULL, i);
+        arena_free(a);
+    }
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(whole_vectors_of_pieces),
         cmocka_unit_test(plain_loops),
         cmocka_unit_test(best_schedule),
         cmocka_unit_test(best_schedule_packed),
