@@ -103,6 +103,20 @@ decoder_run(Decoder *d, const DecoderStep *step, const float **scores)
     return true;
 }
 
+bool
+decoder_arrange(Decoder *d, int64_t sequences, const int64_t *of, int64_t rows, const int64_t *from)
+{
+    TnArrangement a = { .size = sizeof a, .dim = d->batch, .sequences = sequences, .of = of, .length = rows, .from = from };
+
+    return good(d, tn_session_state_arrange(d->session, &a));
+}
+
+void
+decoder_forget(Decoder *d)
+{
+    tn_session_state_reset(d->session);
+}
+
 const char *
 decoder_problem(const Decoder *d)
 {

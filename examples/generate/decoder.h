@@ -39,6 +39,9 @@ bool decoder_open(Decoder *d, const char *path, int32_t threads, int64_t rows /*
 bool decoder_reserve(Decoder *d, int64_t sequences, int64_t rows, int64_t tokens);
 /* scores: [sequences][tokens][words], valid until the next run. */
 bool decoder_run(Decoder *d, const DecoderStep *step, const float **scores);
+/* What tn_session_state_arrange says, of the sequences of the runs so far. */
+bool decoder_arrange(Decoder *d, int64_t sequences, const int64_t *of, int64_t rows, const int64_t *from);
+void decoder_forget(Decoder *d);                     /* there are no sequences any more */
 const char *decoder_problem(const Decoder *d);
 void decoder_close(Decoder *d);
 

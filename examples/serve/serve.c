@@ -1,0 +1,146 @@
+/* serve: a language model as a server of the OpenAI completions form, by the C API.
+ *
+ *   tenon compile austen.onnx --state 'past_key_values.*=present.*' -o austen.so
+ *   serve austen.so tokens.txt --port 8080
+ *   curl localhost:8080/v1/completions -d '{"prompt": "It is a truth", "max_tokens": 40, "stream": true}'
+ *
+ * The model is one that examples/generate takes (decoder.h), with an attention_mask. Sequences of many clients are decoded in one batch
+ * (batch.h), behind a queue and limits (http.h), all in one thread beside those of the model.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "http.h"
+
+static volatile int stop;
+
+static void
+note_signal(int signal)
+{
+    (void)signal;
+    stop = 1;
+}
+
+static int
+refuse(const char *what, const char *which)
+{
+    fprintf(stderr, "serve: %s%s\n", what, which);
+    return TN_USAGE;
+}
+
+enum { WHOLE, REAL, TEXT };
+typedef struct { const char *name, *what; int kind; double least, most; void *to; } Option;
+
+static int
+usage(const Option *o, int n)
+{
+    printf("usage: serve MODEL.so TOKENS [OPTION VALUE]...\n\nTOKENS - : prompts and answers are numbers.\n\n");
+    for (int i = 0; i < n; i++) {
+        printf("  %-18s %s", o[i].name, o[i].what);
+        if (o[i].kind == WHOLE)
+            printf(" (%lld)\n", (long long)*(int64_t *)o[i].to);
+        else if (o[i].kind == REAL)
+            printf(" (%g)\n", *(double *)o[i].to);
+        else
+            printf(" (%s)\n", *(const char **)o[i].to);
+    }
+    return TN_OK;
+}
+
+/* One option; what is wrong with it goes to stderr. */
+static bool
+take(const Option *o, int n, const char *name, const char *value)
+{
+    char *end = "";
+
+    for (int i = 0; i < n; i++) {
+        if (strcmp(name, o[i].name))
+            continue;
+        double number = o[i].kind == TEXT || !value ? 0 : strtod(value, &end);
+        if (value && o[i].kind == TEXT)
+            *(const char **)o[i].to = value;
+        else if (!value || *end || end == value || !(number >= o[i].least && number <= o[i].most) || (o[i].kind == WHOLE && number != (double)(int64_t)number)) {
+            fprintf(stderr, "serve: %s is %s; %.15g to %.15g are possible\n", name, value ? value : "not given", o[i].least, o[i].most);
+            return false;
+        } else if (o[i].kind == WHOLE)
+            *(int64_t *)o[i].to = (int64_t)number;
+        else
+            *(double *)o[i].to = number;
+        return true;
+    }
+    fprintf(stderr, "serve: there is no option %s; serve --help lists them\n", name);
+    return false;
+}
+
+int
+main(int argc, char **argv)
+{
+    HttpLimits http = { "127.0.0.1", 0, 256, 256, 1 << 20, 1 << 16, 10, 10 };
+    CompletionLimits completions = { .model = "model", .context = 1024, .prompt = 512, .tokens = 512, .seconds = 60 };
+    Decoder decoder;
+    Tokens tokens;
+    BatchOptions batch = { &decoder, &tokens, 8, 16, 0, -1, http_told };
+    int64_t port = 8080, threads = 0;
+    const Option options[] = {
+        { "--address", "to listen on", TEXT, 0, 0, &http.address },
+        { "--port", "to listen on; 0: any that is free", WHOLE, 0, 65535, &port },
+        { "--threads", "of the model; 0: as many as there are processors", WHOLE, 0, 1024, &threads },
+        { "--name", "of the model, in requests and answers", TEXT, 0, 0, &completions.model },
+        { "--end-token", "the token that ends a text; -1: none", WHOLE, -1, MOST_WORDS, &batch.end },
+        { "--sequences", "in one batch, at most", WHOLE, 1, 1024, &batch.places },
+        { "--chunk", "tokens of a prompt fed at a time", WHOLE, 1, 4096, &batch.chunk },
+        { "--context", "tokens of a prompt and its answer, at most", WHOLE, 2, 1 << 20, &completions.context },
+        { "--prompt", "tokens of a prompt, at most", WHOLE, 1, 1 << 20, &completions.prompt },
+        { "--tokens", "of an answer, at most", WHOLE, 1, 1 << 20, &completions.tokens },
+        { "--seconds", "that a request may take", REAL, 0.001, 1e6, &completions.seconds },
+        { "--queue", "requests that wait, at most", WHOLE, 0, 1 << 20, &http.queue },
+        { "--connections", "at once, at most", WHOLE, 1, 1 << 16, &http.connections },
+        { "--body", "bytes of a request, at most", WHOLE, 1, 1 << 28, &http.body },
+        { "--unread", "bytes that a client has not read, at most", WHOLE, 1024, 1 << 28, &http.unread },
+        { "--receive-seconds", "for a request to arrive", REAL, 0.1, 1e6, &http.receive_seconds },
+        { "--grace-seconds", "for what runs when the server is to stop", REAL, 0, 1e6, &http.grace_seconds },
+    };
+    enum { NOPTION = sizeof options / sizeof *options };
+    char problem[256];
+
+    if (argc == 2 && !strcmp(argv[1], "--help"))
+        return usage(options, NOPTION);
+    if (argc < 3)
+        return refuse("usage: serve MODEL.so TOKENS [OPTION VALUE]...; serve --help lists the options", "");
+    for (int i = 3; i < argc; i += 2)
+        if (!take(options, NOPTION, argv[i], argv[i + 1]))
+            return TN_USAGE;
+    http.port = (int)port;
+    batch.context = completions.context;
+    const char *wrong = tokens_read(&tokens, argv[2]);
+    if (wrong)
+        return refuse(wrong, argv[2]);
+    if (!decoder_open(&decoder, argv[1], (int32_t)threads, batch_rows(&batch)))
+        return refuse(decoder_problem(&decoder), "");
+    if (!decoder.masked)
+        return refuse("the model takes no attention_mask, without which sequences cannot share a batch: ", argv[1]);
+    Batch *b = batch_new(&batch);
+    if (!b)
+        return refuse(*decoder_problem(&decoder) ? decoder_problem(&decoder) : "no memory for ", *decoder_problem(&decoder) ? "" : argv[1]);
+    completions.words = decoder.words;
+    if (!tokens.plain && decoder.words != 256 + tokens.n) {
+        fprintf(stderr, "serve: %s has %d tokens, the model scores %lld: they do not belong together\n", argv[2], 256 + tokens.n, (long long)decoder.words);
+        return TN_USAGE;
+    }
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGINT, note_signal);
+    signal(SIGTERM, note_signal);
+    Http *h = http_new(&http, &completions, &tokens, &decoder, problem, sizeof problem);
+    if (!h)
+        return refuse(problem, "");
+    printf("serve: %s on http://%s:%d\n", completions.model, http.address, http_port(h));
+    fflush(stdout);
+    http_run(h, b, &stop);
+    http_free(h);
+    batch_free(b);
+    decoder_close(&decoder);
+    tokens_free(&tokens);
+    return TN_OK;
+}
