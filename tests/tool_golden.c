@@ -14,6 +14,7 @@
  */
 #include "cost/cost.h"
 #include "graph/graph.h"
+#include "nest/winograd.h"
 #include "normalise/normalise.h"
 #include "schedule/schedule.h"
 
@@ -218,6 +219,39 @@ run_normalise(Case *t, Text *out)
     return true;
 }
 
+/* Each nest's steps in the transform domains of tiles of 2 and 4, and where their inputs come from. */
+static bool
+run_winograd(Case *t, Text *out)
+{
+    static const char *const matrix[MATRIX_COUNT] = { "g", "b", "a" };
+    Items items = { 0 };
+
+    if (!parse_items(t, t->path, t->input, &items))
+        return false;
+    for (uint32_t i = 0; i < items.n; i++)
+        for (uint32_t m = 2; m <= 4; m += 2) {
+            const Nest *n = items.at[i].nest;
+            Winograd w;
+            if (!n || !nest_winograd(t->ctx, n, m, &w)) {
+                text_printf(out, "; %s has no domain of %u x %u\n", n ? n->name : "a kernel", m, m);
+                continue;
+            }
+            for (uint32_t s = 0; s < w.nstep; s++) {
+                text_printf(out, "; %u x %u, %s of", m, m, winograd_step_name[s]);
+                for (uint32_t k = 0; k < w.step[s].nest->nin; k++) {
+                    uint32_t from = w.step[s].from[k];
+                    const char *made = from < n->nin ? n->param[from].name
+                                     : from < n->nin + MATRIX_COUNT ? matrix[from - n->nin] : winograd_step_name[from - n->nin - MATRIX_COUNT];
+                    text_printf(out, "%s %s", k ? "," : "", made);
+                }
+                text_add(out, "\n");
+                nest_print(t->ctx, out, w.step[s].nest, 0);
+                text_add(out, "\n");
+            }
+        }
+    return true;
+}
+
 /* The price of each loop tree and of its phases, on a machine that is the same everywhere; symbols are at
  * the size that nobody says. */
 static bool
@@ -250,6 +284,7 @@ static const struct { const char *name; bool (*run)(Case *t, Text *out); } verbs
     { "schedule", run_schedule },
     { "cost", run_cost },
     { "normalise", run_normalise },
+    { "winograd", run_winograd },
 };
 
 /* ---- one file ---------------------------------------------------------------------------------------- */

@@ -265,17 +265,16 @@ dim_fault(const Session *s, Diags *d, const TnFault *f)
                       x->name, f->dim, got, want, text, declared(s, d->arena, x));
 }
 
-/* Of two open sizes that an operator broadcasts neither is taken to be 1 where it is not said. */
+/* Of two open sizes neither is taken to be 1, and so broadcast, where it is not said. */
 static bool
 constraint_fault(const Session *s, Diags *d, const TnFault *f)
 {
     const TnManifest *m = s->manifest;
     const char *what = f->where >= 0 && f->where < m->nconstraint ? m->constraints[f->where] : "a condition of the model";
-    bool broadcasts = strstr(what, "of the broadcast shape") && (f->got == 1 || f->want == 1);
+    bool one = f->got == 1 || f->want == 1;
 
     return diag_error(d, DIAG_USAGE, at_model(s), "the inputs' sizes do not fit together: %s; here the sides are %lld and %lld%s", what,
-                      (long long)f->got, (long long)f->want,
-                      broadcasts ? "; if one is 1 in every run, compile the model with that dimension fixed, --dim NAME=1" : "");
+                      (long long)f->got, (long long)f->want, one ? "; a dimension that is 1 in every run is fixed as it is compiled, --dim NAME=1" : "");
 }
 
 static bool

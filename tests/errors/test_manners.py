@@ -85,7 +85,7 @@ def test_two_names_that_are_broadcast(tenon, work):
     done = tenon("run", "m.so", "--dim", "a=3", "--dim", "b=3")
     assert done.returncode == OK and "f32[3, 4]" in done.stdout, done.stderr
     tenon.fails(USAGE, "run", "m.so", "--dim", "a=3", "--dim", "b=1", says='Add "plus"')
-    tenon.fails(USAGE, "run", "m.so", "--dim", "a=3", "--dim", "b=1", says="the sides are 3 and 1; if one is 1 in every run, compile the model with that dimension fixed, --dim NAME=1")
+    tenon.fails(USAGE, "run", "m.so", "--dim", "a=3", "--dim", "b=1", says="the sides are 3 and 1; a dimension that is 1 in every run is fixed as it is compiled, --dim NAME=1")
     done = tenon("run", "m.onnx", "--dim", "a=3", "--dim", "b=1")
     assert done.returncode == OK and "f32[3, 4]" in done.stdout, done.stderr
 
