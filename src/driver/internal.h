@@ -170,6 +170,7 @@ bool ranges_found(Job *j);                           /* afterwards: each is a si
 
 /* ---- states.c: what a session keeps between runs ---- */
 
+bool states_named(void *job, const char *input);      /* does --state say that it is one? */
 bool states_declare(Job *j);                         /* those that --state says, into the graph */
 bool states_in_place(Job *j);                        /* those that can grow in place do */
 const char *states_order(const Job *j, bool output, uint32_t i);     /* how input or output i lies, if it is a state's; or NULL */

@@ -84,8 +84,12 @@ read_model(Job *j)
     c->library = NULL;
     if (!no_library(j) || (j->o->import.library && !library_open(c, j->o->import.library)))
         return false;
-    if (import_is_onnx(j->file))
-        return replace_graph(j, import_onnx(c, j->arena, j->model_path, j->file, &j->o->import));
+    if (import_is_onnx(j->file)) {
+        ImportOptions o = j->o->import;
+        o.is_state = states_named;
+        o.user = j;
+        return replace_graph(j, import_onnx(c, j->arena, j->model_path, j->file, &o));
+    }
     if (j->o->import.ndim || j->o->import.nshape)
         return diag_error(&c->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
                           "dimensions (--dim, --shape) can be fixed in ONNX models only; in Tenon's text write the numbers into the types");

@@ -116,6 +116,18 @@ declare(Job *j, const DriverState *said)
 }
 
 bool
+states_named(void *job, const char *input)
+{
+    const Job *j = job;
+    Stars s = { .n = 0 };
+
+    for (uint32_t i = 0; i < j->o->nstate; i++, s.n = 0)
+        if (stars_in(j->o->state[i].input) <= MOST_STARS && fits(j->o->state[i].input, input, &s))
+            return true;
+    return false;
+}
+
+bool
 states_declare(Job *j)
 {
     if (j->o->state_rows < 0)

@@ -12,8 +12,10 @@
 
 enum { MOST_VARIANTS = 2 };          /* beside the kernel's own program: each is code, and time to compile */
 
-/* A price is within a quarter of what is measured for most kernels (doc/cost.md): less is no gain. */
-static const double CLEARLY = 0.75;
+/* A price is within a quarter of what is measured for most kernels (doc/cost.md): less is no gain. A product of one row takes as long as
+ * memory gives its weights, which is priced closer; and the kernel's own program, made for many rows, is slower at it than its price says:
+ * rows of a tile that are left over read panels one by one, in stretches that end with its blocks. */
+static const double CLEARLY = 0.75, CLEARLY_OF_ONE_ROW = 0.99;
 
 typedef VEC(Sym) RowSymbols;
 
@@ -98,6 +100,16 @@ guard_of(Arena *a, const RowSymbols *s, uint32_t small, int64_t most)
     return (SizeGuard){ s->n, at };
 }
 
+static bool
+is_gain(const Candidate *tried)
+{
+    bool one_row = true;
+
+    for (uint32_t i = 0; i < tried->guard.n; i++)
+        one_row &= tried->guard.at[i].most == 1;
+    return tried->program && tried->seconds <= (one_row ? CLEARLY_OF_ONE_ROW : CLEARLY) * tried->without;
+}
+
 Kernel *
 variant_of(Job *j, const Kernel *k, const SizeGuard *guard, const char *program)
 {
@@ -137,7 +149,7 @@ choose_variants(Job *j, const Kernel *k, const bool *constant, bool far, const c
         tried[n++] = try_guard(j, a, k, constant, far, own, guard_of(a, &s, i, few));
     Variants out = { .at = NEW_ARRAY(j->arena, Kernel *, MOST_VARIANTS) };
     for (uint32_t i = 0; i < n && out.n < MOST_VARIANTS; i++) {
-        if (!tried[i].program || tried[i].seconds > CLEARLY * tried[i].without || gain_more(tried, n, i) >= MOST_VARIANTS)
+        if (!is_gain(&tried[i]) || gain_more(tried, n, i) >= MOST_VARIANTS)
             continue;
         out.at[out.n++] = variant_of(j, k, &tried[i].guard, tried[i].program);
         text_add(remark, "; where ");

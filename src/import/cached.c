@@ -6,6 +6,9 @@
  *
  * The new keys are written into the cache there (tensor_scatter), tokens are turned by their places (rotary_embedding), and token
  * i sees places up to begin[b] + i.
+ *
+ * A cache that a session keeps (--state) has as many rows as there were tokens: the new ones come behind them, for all sequences of the
+ * batch, and it grows in place as a Concat's does. That the lengths say the same is checked as it runs.
  */
 #include "import/little.h"
 
@@ -16,7 +19,8 @@ typedef struct {
     int64_t heads, shared, size;
     bool turned;
     ValueId batch, tokens, total, length;        /* i64[1]: sizes; how long the cache is afterwards */
-    ValueId begin;                               /* i64[b] */
+    ValueId begin;                               /* i64[b], or i64[1] for all of them */
+    bool kept;                                   /* the past is a state of the session */
     ValueId held;                                /* bool[b, 1, length, 1]: places before it */
 } Cached;
 
@@ -72,6 +76,11 @@ present(Cached *a, ValueId past, ValueId fresh, uint32_t output)
 
     if (!fresh)
         return 0;
+    if (a->kept) {
+        ValueId rows = little_axis(k, OP_concat, 2, 2, (ValueId[]){past, fresh});
+        call_bind(k, output, rows);
+        return rows;
+    }
     if (!past) {
         Attr zero = {.name = sym(k->m->c, "to"), .kind = ATTR_STRING, .s = sym(k->m->c, dtype_info[value_type(k, fresh)->dtype].name)};
         ValueId number = little_number(k, 0), none = call_op(k, OP_cast, 1, &zero, 1, &number, "none");
@@ -107,6 +116,57 @@ seen(Cached *a, ValueId places, DType t)
     ValueId bias = call_in(k, BIAS), never = scalar_const(k, "never", bias, -__builtin_inf());
     return value_type(k, bias)->dtype != t ? (ValueId)call_refuse(k, "a bias of scores of another type than the query")
          : little_3(k, OP_where, mask, bias, never);
+}
+
+/* ---- a cache that is a state ------------------------------------------------------------------------------- */
+
+static bool
+is_state(const Call *k, ValueId v)
+{
+    const Model *m = k->m;
+
+    for (uint32_t i = 0; m->is_state && m->from == m->proto->graph && i < m->g->input.n; i++)
+        if (m->g->input.at[i] == v)
+            return m->is_state(m->user, m->g->value.at[v].name);
+    return false;
+}
+
+/* v[1] has to be what `said` is: proved, or checked as it runs. */
+static bool
+require(Call *k, ValueId v, const Expr *said, const char *what)
+{
+    Ctx *c = k->m->c;
+    ValueId known = v && !k->m->g->value.at[v].known.at ? little_match(k, v, NULL) : v;
+
+    if (!known)
+        return false;
+    const Expr *is = k->m->g->value.at[known].known.at[0];
+    Tri same = expr_eq(c, NULL, said, is);
+    if (same == NO)
+        return diag_error(&c->diags, DIAG_MODEL, k->loc, "%s %s, and the cache, which is a state, has %s rows with the new ones", what, expr_str(c, is), expr_str(c, said));
+    if (same == UNKNOWN) {
+        Constraint needed = {is, said, arena_printf(c->arena, "GroupQueryAttention: %s, and rows of a cache that is a state", what)};
+        VEC_PUSH(c->arena, &k->m->g->constraints, needed);
+        expr_assume_eq(c, is, said);
+    }
+    return true;
+}
+
+/* The new rows come behind those of the past: all sequences have as many, and the lengths have to say so. */
+static bool
+come_behind(Cached *a, ValueId lengths)
+{
+    Call *k = a->k;
+    const Type *past = value_type(k, call_in(k, PAST_KEY));
+    const Expr *all = expr_add(k->m->c, past->dim[2], input_type(k, QUERY)->dim[1]);
+    const int64_t first = 0;
+    ValueId axis = little_list(k, 1, &first), one = little_number(k, 1);
+
+    a->begin = little_element(k, little_shape(k, call_in(k, PAST_KEY)), 2);
+    a->length = a->begin ? little_2(k, OP_add, a->begin, a->tokens) : 0;
+    return a->length && require(k, a->total, all, "the total length")
+        && require(k, little_2(k, OP_add, little_2(k, OP_reduce_min, lengths, axis), one), all, "the shortest sequence")
+        && require(k, little_2(k, OP_add, little_2(k, OP_reduce_max, lengths, axis), one), all, "the longest sequence");
 }
 
 static bool
@@ -163,20 +223,27 @@ convert_group_query(Call *k)
     lengths = lengths && value_type(k, lengths)->rank != 1 ? little_2(k, OP_reshape, lengths, little_list(k, 1, &flat)) : lengths;
     a.total = total ? little_2(k, OP_reshape, total, little_list(k, 1, &last)) : 0;
     a.length = a.total;
-    if (a.total && call_in(k, PAST_KEY))
+    a.kept = call_in(k, PAST_KEY) && is_state(k, call_in(k, PAST_KEY)) && is_state(k, call_in(k, PAST_VALUE));
+    if (a.kept && !(a.total && lengths && come_behind(&a, lengths)))
+        return false;
+    if (!a.kept && a.total && call_in(k, PAST_KEY))
         a.length = little_2(k, OP_max, a.total, little_element(k, little_shape(k, call_in(k, PAST_KEY)), 2));
-    a.length = a.length ? little_match(k, a.length, NULL) : 0;
+    if (!a.kept)
+        a.length = a.length ? little_match(k, a.length, NULL) : 0;
     ValueId first = a.total ? little_2(k, OP_equal, a.total, a.tokens) : 0;
     ValueId behind = lengths ? little_2(k, OP_sub, little_2(k, OP_add, lengths, one), a.tokens) : 0;
-    a.begin = first && behind ? little_3(k, OP_where, first, little_number(k, 0), behind) : 0;
+    if (!a.kept)
+        a.begin = first && behind ? little_3(k, OP_where, first, little_number(k, 0), behind) : 0;
     ValueId i = little_3(k, OP_range, little_number(k, 0), little_1(k, OP_squeeze, a.tokens), one);
     ValueId places = a.begin && i ? little_2(k, OP_add, little_2(k, OP_unsqueeze, a.begin, little_list(k, 1, &last)), i) : 0;     /* [b, s] */
     ValueId turned_by = call_in(k, PLACES) ? call_in(k, PLACES) : places;
+    if (turned_by && a.kept && turned_by == places)              /* those of all sequences, for each */
+        turned_by = little_2(k, OP_expand, places, little_axis(k, OP_concat, 0, 2, (ValueId[]){a.batch, a.tokens}));
     if (!a.length || !places)
         return false;
     const int64_t three[] = {1, 2, 3};
     ValueId j = little_3(k, OP_range, little_number(k, 0), little_1(k, OP_squeeze, a.length), one);
-    a.held = little_2(k, OP_less, little_2(k, OP_unsqueeze, j, little_list(k, 1, &flat)), little_2(k, OP_unsqueeze, a.begin, little_list(k, 3, three)));
+    a.held = a.kept ? 0 : little_2(k, OP_less, little_2(k, OP_unsqueeze, j, little_list(k, 1, &flat)), little_2(k, OP_unsqueeze, a.begin, little_list(k, 3, three)));
     ValueId q = by_heads(&a, turn(&a, v[0], a.heads, turned_by), a.heads);
     ValueId keys = present(&a, call_in(k, PAST_KEY), by_heads(&a, turn(&a, v[1], a.shared, turned_by), a.shared), 1);
     ValueId values = present(&a, call_in(k, PAST_VALUE), by_heads(&a, v[2], a.shared), 2);

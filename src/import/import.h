@@ -15,6 +15,8 @@ typedef struct {
     int64_t seed;                            /* --seed; 0: none */
     const char *nests;                       /* --nests: a file of operators; NULL: none */
     const char *library;                     /* --library: a library with operators in it; NULL: none */
+    bool (*is_state)(void *user, const char *input);     /* does a session keep this input between runs? NULL: it keeps none */
+    void *user;
 } ImportOptions;
 
 /* The graph of a model file. Constants point into the mapped file or into `arena`. Errors: every

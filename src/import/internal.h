@@ -18,6 +18,8 @@ typedef struct {
     uint32_t depth;                  /* of graphs and functions inside each other */
     int64_t nodes_left;              /* functions may name others many times over */
     int64_t seed;                    /* of random operators without one; 0: none */
+    bool (*is_state)(void *user, const char *input);     /* as the options have it */
+    void *user;
     const char *ranks;               /* why the If read last has to go on with what follows it; NULL: it has not (rest.c) */
     bool goes_on;                    /* the If that is read now does so */
     bool in_place;                   /* `from` is a branch that is read where its If stands: what follows the If follows it */

@@ -537,6 +537,8 @@ import_onnx(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOpti
     m.from = m.proto->graph;
     m.nodes_left = most;
     m.seed = o ? o->seed : 0;
+    m.is_state = o ? o->is_state : NULL;
+    m.user = o ? o->user : NULL;
     if (!own_read(&m, o ? o->nests : NULL))      /* before anything is known of the model's sizes, which may have the same names */
         return NULL;
     if (m.from->n_output == 0) {

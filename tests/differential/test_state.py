@@ -6,13 +6,16 @@ import re
 import subprocess
 import sys
 
+import numpy as np
 import onnx
+import onnxruntime
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "zoo")]
 from decode import ALLOWED, TENON, decode  # noqa: E402
+from session import Refused, Session  # noqa: E402
 
 CACHE = """graph @step(%x: f32[b, n, 8], %past: f32[b, 2, p, 4]) -> (%y, %present) {
   state %past = %present
@@ -57,6 +60,50 @@ def test_every_stage_means_the_same(tmp_path):
     assert joined >= 3
     plan = (tmp_path / "d" / "m.14-plan.txt").read_text()
     assert re.search(r"%present.rows .* output 1 \+ 32\*b\*p\n", plan), plan
+
+
+def group_query(path):
+    """A layer as onnxruntime-genai writes it: how long sequences are comes from the attention mask."""
+    r, value, node = np.random.default_rng(3), helper.make_tensor_value_info, helper.make_node
+    kept = {"w": r.standard_normal((32, 64)) * 0.2, "cos": r.standard_normal((60, 8)), "sin": r.standard_normal((60, 8))}
+    kept = {k: v.astype(np.float32) for k, v in kept.items()} | {"axis": np.array([1]), "ones": np.array([1]), "second": np.array(1)}
+    nodes = [node("MatMul", ["x", "w"], ["qkv"]), node("ReduceSum", ["attention_mask", "axis"], ["sum"], keepdims=0), node("Sub", ["sum", "ones"], ["last"]),
+             node("Cast", ["last"], ["lengths"], to=TensorProto.INT32), node("Shape", ["attention_mask"], ["sizes"]),
+             node("Gather", ["sizes", "second"], ["size"]), node("Cast", ["size"], ["total"], to=TensorProto.INT32),
+             node("GroupQueryAttention", ["qkv", "", "", "past.key", "past.value", "lengths", "total", "cos", "sin"], ["y", "present.key", "present.value"],
+                  domain="com.microsoft", num_heads=2, kv_num_heads=1, do_rotary=1)]
+    cache = [value(f"past.{k}", TensorProto.FLOAT, ["b", 1, "p", 16]) for k in ("key", "value")]
+    graph = helper.make_graph(nodes, "m", [value("x", TensorProto.FLOAT, ["b", "s", 32]), value("attention_mask", TensorProto.INT64, ["b", "total"]), *cache],
+                              [value("y", TensorProto.FLOAT, ["b", "s", 32])] + [value(f"present.{k}", TensorProto.FLOAT, ["b", 1, "total", 16]) for k in ("key", "value")],
+                              [numpy_helper.from_array(v, k) for k, v in kept.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)], ir_version=8), path)
+
+
+def test_a_cache_of_groups_grows_in_place(tmp_path):
+    group_query(tmp_path / "m.onnx")
+    tenon("compile", tmp_path / "m.onnx", "--state", "past.*=present.*", "-o", tmp_path / "m.so")
+    peer = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+    s, r = Session(tmp_path / "m.so"), np.random.default_rng(4)
+    assert [(axis, in_place) for *_, axis, in_place in s.states] == [(0, True), (0, True)]
+    for batch in (1, 2):
+        kept, rows = {f"past.{k}": np.zeros((batch, 1, 0, 16), np.float32) for k in ("key", "value")}, 0
+        for new in (5, 1, 1, 1, 1, 1):
+            rows += new
+            given = {"x": r.standard_normal((batch, new, 32)).astype(np.float32), "attention_mask": np.ones((batch, rows), np.int64)}
+            y, *present = peer.run(None, given | kept)
+            kept = dict(zip(kept, present))
+            np.testing.assert_allclose(s.run(given)["y"], y, rtol=1e-4, atol=1e-5)
+            assert s.length == rows
+        given["attention_mask"] = np.ones((batch, rows + 2), np.int64)           # of more than there is
+        with pytest.raises(Refused, match=f"the total length, and rows of a cache that is a state.*{rows + 2} and {rows + 1}"):
+            s.run(given)
+        given["attention_mask"] = np.ones((batch, rows + 1), np.int64)
+        given["attention_mask"][-1, 0] = 0                                        # one is shorter than the others
+        with pytest.raises(Refused, match=f"the shortest sequence, and rows of a cache that is a state.*{rows} and {rows + 1}"):
+            s.run(given)
+        assert s.length == rows
+        s.reset()
+    s.close()
 
 
 def model(path, past=("b", 2, "p", 4), present=("b", 2, "p + n", 4), kept=TensorProto.FLOAT):
