@@ -12,6 +12,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
+import odd_exported  # noqa: F401
 import odd_models  # noqa: F401
 import odd_plain  # noqa: F401
 import odd_rare  # noqa: F401
