@@ -1,5 +1,5 @@
-"""Odd cases: single nodes and small models at the corners of what the specification says. What odd_plain.py, odd_rare.py and
-odd_models.py name becomes a Case here; test_odd.py compiles and compares them.
+"""Odd cases: single nodes and small models at the corners of what the specification says. What odd_plain.py, odd_rare.py,
+odd_models.py and odd_exported.py name becomes a Case here; test_odd.py compiles and compares them.
 """
 from dataclasses import dataclass
 
