@@ -249,5 +249,5 @@ def test_it_does_not_begin(artefact, tmp_path):
 def test_load(artefact):
     """64 clients, kills and slow readers among them; ten minutes at night."""
     with s.Server(artefact, "--unread", 8192) as one:
-        done = load(one, 600 if os.environ.get("TENON_NIGHTLY") else 12, 64)
+        done = load(one, 600 if os.environ.get("TENON_NIGHTLY") else 8, 64)
     print(json.dumps(done))
