@@ -78,6 +78,16 @@ def test_sizes_follow_from_the_checks(tenon, work):
     assert done.returncode == OK and "f32[6]" in done.stdout, done.stderr
 
 
+@pytest.mark.parametrize("sizes, code", [("1..4611686018427387904", OK), ("3037000500..4611686018427387904", LIMIT), ("3037000500", LIMIT)])
+def test_sizes_as_large_as_there_are(tenon, work, sizes, code):
+    """What is shared among threads, and how much, is counted without overflow: a product of these is beyond 64 bits."""
+    nodes = [helper.make_node("Transpose", ["x"], ["t"], perm=[3, 1, 0, 2]), helper.make_node("Softmax", ["t"], ["s"]), helper.make_node("MatMul", ["s", "w"], ["y"]),
+             helper.make_node("ReduceSum", ["y"], ["z"])]
+    graph(work / "m.onnx", nodes, [("x", T.FLOAT, ["a", "b", "c", "d"]), ("w", T.FLOAT, ["c", "e"])], [("y", T.FLOAT, None), ("z", T.FLOAT, None)])
+    done = tenon("compile", "m.onnx", "-o", "m.so", "--stop-after", "emit", *(a for name in "abcde" for a in ("--dim", f"{name}={sizes}")))
+    assert done.returncode == code and (code == OK or "more than any memory holds" in done.stderr), done.stderr
+
+
 def test_two_names_that_are_broadcast(tenon, work):
     """Neither is taken to be 1 where it is not said; the run says so with both sizes, the node, and what to do."""
     graph(work / "m.onnx", [helper.make_node("Add", ["x", "y"], ["z"], "plus")], [("x", T.FLOAT, ["a", 4]), ("y", T.FLOAT, ["b", 4])], [("z", T.FLOAT, None)])
