@@ -4,9 +4,9 @@
  * stands in a factor of a product, once for each point at which the factor is another (a window that slides over values
  * which are computed has each of them as often as it reads it: only what is read bare is copied as it lies), each time that factor is made ready:
  * a task has as many rows (columns) as half of the second cache holds of them, and makes the other factor ready for itself; where
- * there is no batch, rows (columns) are shared out among the cores too.
+ * there are fewer tasks than cores, each has half of that (even_share of write_contraction.c).
  * Reads are what of a tensor is touched; lanes along the innermost axis of what is written lie side by side or apart: a factor that is
- * read bare is turned in registers as it is copied, one that is computed is gathered.
+ * read bare is turned in registers as it is copied, one that is computed is gathered. So are lanes that a choice by place parts.
  */
 #include <math.h>
 
@@ -173,6 +173,36 @@ lies_apart(const Formula *f, const Scalar *load, AxisSet lane, AxisSet or)
     return false;
 }
 
+/* Does a choice by place fall between the lanes of a vector? Vectors begin at multiples of their lanes. */
+typedef struct { const Formula *f; bool any; } Torn;
+
+static void
+seek_torn(void *user, const Scalar *s)
+{
+    Torn *t = user;
+    uint32_t lanes = machine_lanes(t->f->m, DT_F32);
+
+    if (s->op != S_SELECT || s->arg[0]->op < S_EQ || s->arg[0]->op > S_GE)
+        return;
+    const Scalar *a = s->arg[0]->arg[0], *b = s->arg[0]->arg[1];
+    if (a->op == S_INDEX && b->op == S_CONST)
+        t->any |= s->arg[0]->op <= S_NE || (b->u.bits + (s->arg[0]->op == S_LE || s->arg[0]->op == S_GT)) % lanes;
+    else
+        t->any |= a->op == S_INDEX || b->op == S_INDEX;
+}
+
+/* How often a factor is made ready: by each task that has some of the other's columns, `bytes` of them in all. */
+static double
+times_ready(const Formula *f, AxisSet columns, double bytes)
+{
+    double tasks = ceil(bytes / fmax((double)f->m->level[LEVEL_L2].bytes / 2, 1));
+    double panels = ceil(points_of(f, columns) / (2 * machine_lanes(f->m, f->view.reduce->dtype)));       /* tiles are two or three vectors wide */
+
+    if (f->m->cores > tasks * points_of(f, f->view.batch))
+        tasks = fmin(2 * tasks, fmax(tasks, panels));
+    return tasks;
+}
+
 CostFormula
 cost_formula(Ctx *c, Arena *a, const Nest *n, const Machine *m)
 {
@@ -180,14 +210,16 @@ cost_formula(Ctx *c, Arena *a, const Nest *n, const Machine *m)
     CostFormula out = { .bytes = NEW_ARRAY(a, double, n->nin + n->nout + 1), .factor = NEW_ARRAY(a, bool, n->nin + n->nout + 1) };
     AxisSet outer = nest_axes_of_kind(n, AXIS_PARALLEL) | nest_axes_of_kind(n, AXIS_SCAN), lane = lane_axis(&f);
     Accesses reads = nest_accesses(c, a, n);
+    Torn torn = { .f = &f };
 
+    for (uint32_t i = 0; i < n->nwrite; i++)
+        scalar_visit(c, n->write[i].value, seek_torn, &torn);
     f.product = nest_axes_of_kind(n, AXIS_REDUCE) && nest_contraction(c, n, &f.view);
     for (uint32_t side = 0; f.product && side < 2; side++) {
         const Scalar *s = side ? f.view.b : f.view.a;
         double other = points_of(&f, (side ? f.view.row : f.view.col) | f.view.sum) * dtype_info[f.view.reduce->dtype].bytes;
         AxisSet computed = s->op == S_LOAD ? 0 : scalar_axes(c, s);
-        double tasks = fmax(ceil(other / fmax((double)m->level[LEVEL_L2].bytes / 2, 1)), ceil(m->cores / points_of(&f, f.view.batch)));
-        Largest l = { &f, computed ? points_of(&f, computed) : 0, tasks };
+        Largest l = { &f, computed ? points_of(&f, computed) : 0, times_ready(&f, side ? f.view.row : f.view.col, other) };
         if (!computed)
             scalar_visit(c, s, seek_largest, &l);
         scalar_visit(c, s, mark_factor, &l);
@@ -205,10 +237,11 @@ cost_formula(Ctx *c, Arena *a, const Nest *n, const Machine *m)
         uint64_t elements;
         bool factor = map_get(&f.factor, MAP_PTR(load), &elements), bare = factor && (load == f.view.a || load == f.view.b);
         double gather = m->gather_cycles / machine_lanes(m, DT_F32) * m->cycle_seconds;
+        bool masked = reads.at[i].conditional && torn.any;
         out.factor[slot] |= factor;
-        if (factor && !bare && lies_apart(&f, load, lane, 0))
+        if (factor && !bare && (masked || lies_apart(&f, load, lane, 0)))
             out.inner += (double)elements * gather;
-        else if (!factor && lies_apart(&f, load, lane, nest_axes_of_kind(n, AXIS_REDUCE)))
+        else if (!factor && (masked || lies_apart(&f, load, lane, nest_axes_of_kind(n, AXIS_REDUCE))))
             out.work += points_of(&f, outer | (reads.at[i].reduce & used)) * gather;
     }
     for (uint32_t i = n->nin; i < n->nin + n->nout; i++)

@@ -360,6 +360,21 @@ fuse_hides(Fusion *f, NodeId node, NodeId host, const Nest *after)
     return no;
 }
 
+/* Is each element one of another tensor, by its place: a concatenation? */
+static bool
+is_piece(const Scalar *s)
+{
+    if (s->op == S_SELECT)
+        return s->arg[0]->op >= S_EQ && s->arg[0]->op <= S_GE && s->arg[0]->arg[0]->op == S_INDEX && is_piece(s->arg[1]) && is_piece(s->arg[2]);
+    return s->op == S_LOAD && !s->u.load.outside;
+}
+
+static bool
+made_of_pieces(const Nest *n)
+{
+    return n->nwrite == 1 && n->write[0].combiner == COMB_NONE && n->write[0].value->op == S_SELECT && is_piece(n->write[0].value);
+}
+
 const char *
 fuse_reads_badly(Fusion *f, NodeId node, NodeId host)
 {
@@ -375,7 +390,7 @@ fuse_reads_badly(Fusion *f, NodeId node, NodeId host)
                 return "a window would slide over several tensors";
             break;
         case MAP_RED: case MAP_CONTR:
-            if (product && (p->conditional || p->full > 1))
+            if (product && (p->conditional || p->full > 1) && !made_of_pieces(f->piece[node].nest))
                 return "an operand would read several tensors";
             break;
         case MAP_GATHER: case MAP_SCAN: case MAP_UNKNOWN: case MAP_COUNT:

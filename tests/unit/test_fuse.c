@@ -840,6 +840,34 @@ one_value_read_as_two(void **state)
     assert_int_equal(greedy(w)->node.n, 2);
 }
 
+/* A product reads what a concatenation would copy from where its pieces lie; not where they begin between the lanes of a vector. */
+static uint32_t
+groups_of_pieces(World *w, int first)
+{
+    Machine m;
+    FuseCertificate known;
+
+    assert_true(machine_find(&w->ctx, "x86-64-v3", &m));
+    add(w, arena_printf(w->arena, "nest concat(a: f32[n, 256, %d], b: f32[n, 256, %d]) -> (c: f32[n, 256, 64]) { c[i, j, k] = k < %d ? a[i, j, k] : b[i, j, k - %d] }",
+                        first, 64 - first, first, first));
+    add(w, "nest product(c: f32[n, 256, 64], v: f32[64, 32]) -> (o: f32[n, 256, 32]) { o[i, j, l] = sum k: c[i, j, k] * v[k, l] }");
+    output(w, "o");
+    other_plans(w);
+    return fuse_dp(w->g, w->arena, &m, NULL, &known).ngroup;
+}
+
+static void
+pieces_are_read_where_they_lie(void **state)
+{
+    assert_int_equal(groups_of_pieces(*state, 24), 1);
+}
+
+static void
+torn_pieces_are_copied(void **state)
+{
+    assert_int_equal(groups_of_pieces(*state, 23), 2);
+}
+
 int
 main(void)
 {
@@ -851,6 +879,7 @@ main(void)
         TEST(residual_diamond), TEST(cyclic_groups_are_illegal), TEST(rows_do_not_close_cycles), TEST(attention_in_one_kernel),
         TEST(seen_rows_stay_apart), TEST(plans_are_obeyed),
         TEST(views_are_copied), TEST(edges_are_obeyed), TEST(what_cannot_be_inlined), TEST(epilogue_before_prologue), TEST(baseline_is_one_kernel_each), TEST(one_value_read_as_two),
+        TEST(pieces_are_read_where_they_lie), TEST(torn_pieces_are_copied),
         TEST(random_graphs),
         TEST(none_is_cheaper),
     };
