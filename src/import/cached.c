@@ -237,8 +237,6 @@ convert_group_query(Call *k)
     ValueId i = little_3(k, OP_range, little_number(k, 0), little_1(k, OP_squeeze, a.tokens), one);
     ValueId places = a.begin && i ? little_2(k, OP_add, little_2(k, OP_unsqueeze, a.begin, little_list(k, 1, &last)), i) : 0;     /* [b, s] */
     ValueId turned_by = call_in(k, PLACES) ? call_in(k, PLACES) : places;
-    if (turned_by && a.kept && turned_by == places)              /* those of all sequences, for each */
-        turned_by = little_2(k, OP_expand, places, little_axis(k, OP_concat, 0, 2, (ValueId[]){a.batch, a.tokens}));
     if (!a.length || !places)
         return false;
     const int64_t three[] = {1, 2, 3};

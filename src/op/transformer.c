@@ -11,7 +11,7 @@ need_floats(Ctx *c, const OpCall *call, uint32_t i)
     return op_fail(c, call, DIAG_MODEL, "input %u is %s; its elements must be floats", i, type_str(c, call->in[i]));
 }
 
-/* ---- rotary_embedding: x[b,h,n,d] or [b,n,h*d], cos and sin [b,n,r/2], or [positions,r/2] with positions[b,n] ---- */
+/* ---- rotary_embedding: x[b,h,n,d] or [b,n,h*d], cos and sin [b,n,r/2], or [positions,r/2] with positions[b,n]; b or n of these may be 1 ---- */
 
 typedef struct { bool flat; const Expr *size, *half; } Rotary;
 
@@ -32,6 +32,20 @@ rotary_of(Ctx *c, const OpCall *call, Rotary *r)
         && op_require_eq(c, call, cache->dim[cache->rank - 1], r->half, "the last axis of the cosines and half the rotated size");
 }
 
+/* Input i has a row for each sequence and token of x, or one for all. */
+static bool
+has_rows_of(Ctx *c, const OpCall *call, uint32_t i, const Rotary *r)
+{
+    const Type *x = call->in[0], *t = call->in[i];
+    const Expr *want[] = { x->dim[0], x->dim[r->flat ? 1 : 2] };
+
+    for (uint32_t d = 0; d < 2; d++)
+        if (!expr_is(t->dim[d], 1)
+            && !op_require_eq(c, call, t->dim[d], want[d], arena_printf(c->arena, "axis %u of input %u and %s of what is turned", d, i, d ? "tokens" : "the batch")))
+            return false;
+    return true;
+}
+
 bool
 infer_rotary(Ctx *c, const OpCall *call, const Type **out)
 {
@@ -44,7 +58,7 @@ infer_rotary(Ctx *c, const OpCall *call, const Type **out)
         if (!op_require_eq(c, call, call->in[1]->dim[d], call->in[2]->dim[d], arena_printf(c->arena, "axis %u of cosines and sines", d)))
             return false;
     out[0] = call->in[0];
-    return !has_in(call, 3) || op_rank_is(c, call, 3, 2);
+    return (!has_in(call, 3) || op_rank_is(c, call, 3, 2)) && has_rows_of(c, call, has_in(call, 3) ? 3 : 1, &r);
 }
 
 bool
@@ -60,7 +74,9 @@ expand_rotary(Build *b)
     build_name(b, "half", r.half);
     build_name(b, "rows", call->in[1]->dim[0]);
     bool pairs = op_int(call, "interleaved") != 0, by_position = has_in(call, 3);
-    const char *row = by_position ? "at(i64(p[b, n]), rows)" : "b, n";
+    const Type *rows = call->in[by_position ? 3 : 1];
+    const char *at = arena_printf(a, "%s, %s", expr_is(rows->dim[0], 1) ? "0" : "b", expr_is(rows->dim[1], 1) ? "0" : "n");
+    const char *row = by_position ? arena_printf(a, "at(i64(p[%s]), rows)", at) : at;
     const char *read = r.flat ? "x[b, n, f - d + %s]" : "x[b, h, n, %s]";
     const char *back = pairs ? "d - 1" : "d - half", *ahead = pairs ? "d + 1" : "d + half";
 #define AT(index) arena_printf(a, read, index)
