@@ -1,0 +1,252 @@
+/* exact: dynamic programming over what is left of a piece.
+ *
+ * f(R) = min over groups G of price(G) + f(R \ G), where G is a connected ideal of R: everything that comes before one of its
+ * nodes and is left is in it. Where R falls apart, f is the sum over its pieces. Bounds end a state's list early; equal states are
+ * solved once.
+ */
+#include "fuse/piece.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- states ------------------------------------------------------------------------------------------------------- */
+
+static const Word *
+left_of(const Piece *k, uint32_t state)
+{
+    return k->key + (size_t)state * k->words;
+}
+
+static void
+grow_states(Piece *k)
+{
+    uint32_t room = k->state_room ? 2 * k->state_room : 1024;
+
+    k->state_at = NEW_ARRAY(k->arena, uint32_t, room);
+    k->state_room = room;
+    for (uint32_t i = 0; i < k->state.n; i++) {
+        uint32_t at = (uint32_t)hash_bytes(left_of(k, i), k->words * sizeof(Word), 0) & (room - 1);
+        while (k->state_at[at])
+            at = (at + 1) & (room - 1);
+        k->state_at[at] = i + 1;
+    }
+}
+
+static uint32_t
+state_of(Piece *k, const Word *left)
+{
+    if (2 * k->state.n >= k->state_room)
+        grow_states(k);
+    uint32_t at = (uint32_t)hash_bytes(left, k->words * sizeof *left, 0) & (k->state_room - 1);
+    for (; k->state_at[at]; at = (at + 1) & (k->state_room - 1))
+        if (!memcmp(left_of(k, k->state_at[at] - 1), left, k->words * sizeof *left))
+            return k->state_at[at] - 1;
+    if (k->state.n == k->key_room) {
+        Word *old = k->key;
+        k->key_room = k->key_room ? 2 * k->key_room : 256;
+        k->key = arena_alloc_array(k->arena, (size_t)k->key_room * k->words, sizeof *k->key);
+        if (old)
+            memcpy(k->key, old, (size_t)k->state.n * k->words * sizeof *old);
+    }
+    memcpy(k->key + (size_t)k->state.n * k->words, left, k->words * sizeof *left);
+    k->state_at[at] = k->state.n + 1;
+    VEC_PUSH(k->arena, &k->state, ((State){ .price = NEVER, .group = NONE, .rest = NONE }));
+    ++*k->states;
+    return k->state.n - 1;
+}
+
+/* ---- steps -------------------------------------------------------------------------------------------------------- */
+
+static void
+open_pieces(Piece *k, uint32_t state, uint32_t npiece)
+{
+    uint32_t first = k->piece.n;
+
+    for EACH_BIT(r, left_of(k, state), k->words) {
+        if (sets_root(k->root, r) != r)
+            continue;
+        memset(k->bits, 0, k->words * sizeof *k->bits);
+        for EACH_BIT(i, left_of(k, state), k->words)
+            if (sets_root(k->root, i) == r)
+                bit_put(k->bits, i);
+        uint32_t part = state_of(k, k->bits);
+        k->state.at[part].single = true;
+        VEC_PUSH(k->arena, &k->piece, part);
+    }
+    k->state.at[state].piece = first;
+    k->state.at[state].npiece = npiece;
+}
+
+/* What is less: the bound first, then fewer groups, then the lowest numbers. */
+static int
+compare_sets(const Piece *k, uint32_t a, uint32_t b)
+{
+    const Set *x = &k->set.at[a], *y = &k->set.at[b];
+
+    for (uint32_t i = 0; i < x->n && i < y->n; i++)
+        if (k->member.at[x->first + i] != k->member.at[y->first + i])
+            return k->member.at[x->first + i] < k->member.at[y->first + i] ? -1 : 1;
+    return x->n > y->n ? -1 : x->n < y->n;
+}
+
+static int
+compare_choices(const void *a, const void *b, void *piece)
+{
+    const Choice *x = a, *y = b;
+
+    if (x->least != y->least)
+        return x->least < y->least ? -1 : 1;
+    if (x->bound_groups != y->bound_groups)
+        return x->bound_groups < y->bound_groups ? -1 : 1;
+    return compare_sets(piece, x->set, y->set);
+}
+
+/* The choices of a state that does not fall apart, the most promising first. */
+static void
+open_choices(Piece *k, Frame *f)
+{
+    uint64_t limit = k->p->most_steps > *k->steps ? k->p->most_steps - *k->steps : 0;
+    Rest all = piece_rest(k, left_of(k, f->state));
+
+    piece_ideals(k, left_of(k, f->state), limit);
+    f->first = k->choice.n;
+    for (uint32_t i = 0; i < k->work.n; i++) {
+        uint32_t set = k->work.at[i];
+        int64_t price = k->set.at[set].connected ? piece_price(k, set) : NEVER;
+        if (price == NEVER)
+            continue;
+        Rest rest = piece_without(k, all, set);
+        Choice c = { set, 0, 0 };
+        if (!k->p->blind) {
+            c.least = price + piece_bound(k, rest);
+            c.bound_groups = 1 + piece_least_groups(k, rest.n);
+        }
+        VEC_PUSH(k->arena, &k->choice, c);
+    }
+    f->n = k->choice.n - f->first;
+    qsort_r(k->choice.at + f->first, f->n, sizeof *k->choice.at, compare_choices, k);
+}
+
+static void
+open_state(Piece *k, Frame *f)
+{
+    uint32_t npiece = k->p->whole || k->state.at[f->state].single ? 1 : piece_split(k, left_of(k, f->state));
+
+    f->open = true;
+    f->first = k->choice.n;
+    if (npiece > 1)
+        open_pieces(k, f->state, npiece);
+    else
+        open_choices(k, f);
+}
+
+/* The next piece that is not solved, or NONE: then the state is. */
+static uint32_t
+step_pieces(Piece *k, uint32_t state)
+{
+    State *s = &k->state.at[state];
+    int64_t price = 0;
+    uint32_t ngroup = 0;
+
+    for (uint32_t i = 0; i < s->npiece; i++) {
+        const State *part = &k->state.at[k->piece.at[s->piece + i]];
+        if (!part->solved)
+            return k->piece.at[s->piece + i];
+        price = price_sum(price, part->price);
+        ngroup += part->ngroup;
+    }
+    s->price = price;
+    s->ngroup = ngroup;
+    s->solved = true;
+    return NONE;
+}
+
+/* The next state whose price a choice needs, or NONE: then the state is solved. */
+static uint32_t
+step_choices(Piece *k, Frame *f)
+{
+    for (; f->next < f->n; f->next++) {
+        Choice c = k->choice.at[f->first + f->next];
+        const State *best = &k->state.at[f->state];
+        uint32_t rest = NONE;
+        if (!k->p->blind && best->group != NONE &&
+            (c.least > best->price || (c.least == best->price && c.bound_groups >= best->ngroup)))
+            break;                               /* and so for all behind it */
+        piece_bits(k, c.set, k->bits);
+        bool any = false;
+        for (uint32_t w = 0; w < k->words; w++) {
+            k->bits[w] = left_of(k, f->state)[w] & ~k->bits[w];
+            any |= k->bits[w] != 0;
+        }
+        if (any) {
+            rest = state_of(k, k->bits);
+            if (!k->state.at[rest].solved)
+                return rest;
+        }
+        State *s = &k->state.at[f->state];
+        int64_t price = price_sum(k->set.at[c.set].price, rest == NONE ? 0 : k->state.at[rest].price);
+        uint32_t ngroup = 1 + (rest == NONE ? 0 : k->state.at[rest].ngroup);
+        if (price < s->price || (price == s->price && ngroup < s->ngroup)) {
+            s->price = price;
+            s->ngroup = ngroup;
+            s->group = c.set;
+            s->rest = rest;
+        }
+    }
+    k->state.at[f->state].solved = true;
+    return NONE;
+}
+
+/* False: a limit was met. */
+static bool
+solve(Piece *k, uint32_t root)
+{
+    VEC_PUSH(k->arena, &k->frame, ((Frame){ .state = root }));
+    while (k->frame.n) {
+        Frame *f = &k->frame.at[k->frame.n - 1];
+        if (!f->open)
+            open_state(k, f);
+        if (k->over || *k->states > k->p->most_states)
+            return false;
+        uint32_t wants = k->state.at[f->state].npiece ? step_pieces(k, f->state) : step_choices(k, f);
+        if (wants != NONE) {
+            VEC_PUSH(k->arena, &k->frame, ((Frame){ .state = wants }));
+            continue;
+        }
+        k->choice.n = f->first;
+        k->frame.n--;
+        arena_poll(k->arena);
+    }
+    return true;
+}
+
+/* The groups along the best choices into group[n], counted on from *ngroup. */
+static void
+collect(Piece *k, uint32_t root, uint32_t *group, uint32_t *ngroup)
+{
+    VEC(uint32_t) todo = { 0 };
+
+    VEC_PUSH(k->arena, &todo, root);
+    while (todo.n) {
+        const State *s = &k->state.at[todo.at[--todo.n]];
+        for (uint32_t i = 0; i < s->npiece; i++)
+            VEC_PUSH(k->arena, &todo, k->piece.at[s->piece + i]);
+        if (s->group == NONE)
+            continue;
+        piece_take(k, s->group, group, ++*ngroup);
+        if (s->rest != NONE)
+            VEC_PUSH(k->arena, &todo, s->rest);
+    }
+}
+
+bool
+piece_exact(Piece *k, const Word *all, uint32_t *group, uint32_t *ngroup, int64_t *price)
+{
+    uint32_t root = state_of(k, all);
+
+    if (!solve(k, root))
+        return false;
+    *price = k->state.at[root].price;
+    collect(k, root, group, ngroup);
+    return true;
+}
