@@ -203,7 +203,8 @@ def test_a_full_queue(artefact):
 
 
 def test_time_passes(artefact):
-    with s.Server(artefact, "--sequences", 1, "--seconds", 0.5, "--context", 100000, "--tokens", 90000) as one:
+    # the stream is not read before its time is over, and must not be dropped for that
+    with s.Server(artefact, "--sequences", 1, "--seconds", 0.5, "--context", 100000, "--tokens", 90000, "--unread", 1 << 26) as one:
         with one.begin(PROMPT, 90000, stream=True) as streamed:
             one.until(lambda h: h["running"] == 1)
             status, answer = one.complete(PROMPT, 90000)             # waits for the one place
