@@ -129,10 +129,9 @@ fuse_assemble(const FuseNodes *s, Arena *a, const uint32_t *group, uint32_t ngro
         if (all.first[k + 1] > all.first[k])
             place_members(s, all.node + all.first[k], all.first[k + 1] - all.first[k], host, number, &next);
     place_views(s, host);
+    fuse_vanish(g, &p, host);
     for (NodeId n = 1; n < g->node.n; n++) {
         bool stays = host[n] == n;
-        if (!stays)
-            fuse_set(g, &p, n, 0, (FuseEdge){ host[n] ? EDGE_INLINE : EDGE_RECOMPUTE, 0 });
         p.group[n] = number[host[n]];
         p.why[n] = stays ? "what its kernel makes" : host[n] ? "computed where its kernel reads it" : "computed wherever it is read";
     }

@@ -215,9 +215,7 @@ fuse_greedy(const Graph *g, Arena *a, const Machine *m)
     Arena *scratch = arena_child(g->ctx->arena);
     Fusion f = fuse_compose(g, scratch, NULL, &fuse_rules);
 
-    for (NodeId n = 1; n < g->node.n; n++)
-        if (f.host[n] != n)
-            fuse_set(g, &p, n, 0, (FuseEdge){ f.host[n] ? EDGE_INLINE : EDGE_RECOMPUTE, 0 });
+    fuse_vanish(g, &p, f.host);
     gather_rows(&f, m);
     for (NodeId n = 1; n < g->node.n; n++) {
         p.group[n] = f.host[n];

@@ -162,6 +162,8 @@ Groups fuse_members(const FuseNodes *s, const uint32_t *group, uint32_t ngroup);
 FusePlan fuse_assemble(const FuseNodes *s, Arena *a, const uint32_t *group, uint32_t ngroup);
 
 /* ---- plan.c --------------------------------------------------------------------------------------- */
+/* Edges of nodes that are not their own host: computed where their host reads them, or (host 0) wherever they are read. */
+void fuse_vanish(const Graph *g, FusePlan *p, const NodeId *host);
 /* Edges that are neither inlined nor recomputed as the groups have them: inside of one, or between two. */
 void fuse_settle(const Graph *g, FusePlan *p);
 /* Number groups from 1 in topological order; in: any number per group, 0 for nodes that are recomputed everywhere. */

@@ -200,6 +200,19 @@ fuse_set(const Graph *g, FusePlan *p, NodeId maker, NodeId reader, FuseEdge edge
 }
 
 void
+fuse_vanish(const Graph *g, FusePlan *p, const NodeId *host)
+{
+    for (NodeId n = 1; n < g->node.n; n++) {
+        const Node *node = &g->node.at[n];
+        for (uint32_t i = 0; i < node->in.count; i++) {
+            NodeId maker = node_in(g, node, i) ? g->value.at[node_in(g, node, i)].def : 0;
+            if (maker && host[maker] != maker)
+                p->edge[node->in.first + i] = (FuseEdge){ host[maker] ? EDGE_INLINE : EDGE_RECOMPUTE, 0 };
+        }
+    }
+}
+
+void
 fuse_settle(const Graph *g, FusePlan *p)
 {
     for (NodeId n = 1; n < g->node.n; n++) {
