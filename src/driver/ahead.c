@@ -51,12 +51,10 @@ work(Crew *crew, Watch *watch)
     if (!setjmp(c.oom.jump)) {
         arena = arena_new(NULL, &c.oom);
         arena_watch(arena, watch);
-        ctx_init(&c, arena);
         for (uint32_t i; (i = atomic_fetch_add(&crew->next, 1)) < crew->kernels->n; ) {
             Arena *scratch = arena_child(arena);
-            Ctx world = { 0 };       /* of its own: small tables of expressions stay in a cache */
-            ctx_init(&world, scratch);
-            const char *text = answer(&world, scratch, crew->machine, crew->kernels->at[i]);
+            ctx_init(&c, scratch);   /* anew: small tables of expressions stay in a cache */
+            const char *text = answer(&c, scratch, crew->machine, crew->kernels->at[i]);
             crew->answer[i] = text ? strdup(text) : NULL;
             arena_free(scratch);
         }
