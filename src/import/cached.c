@@ -141,15 +141,8 @@ require(Call *k, ValueId v, const Expr *said, const char *what)
     if (!known)
         return false;
     const Expr *is = k->m->g->value.at[known].known.at[0];
-    Tri same = expr_eq(c, NULL, said, is);
-    if (same == NO)
-        return diag_error(&c->diags, DIAG_MODEL, k->loc, "%s %s, and the cache, which is a state, has %s rows with the new ones", what, expr_str(c, is), expr_str(c, said));
-    if (same == UNKNOWN) {
-        Constraint needed = {is, said, arena_printf(c->arena, "GroupQueryAttention: %s, and rows of a cache that is a state", what)};
-        VEC_PUSH(c->arena, &k->m->g->constraints, needed);
-        expr_assume_eq(c, is, said);
-    }
-    return true;
+    return model_require(k->m, is, said, arena_printf(c->arena, "GroupQueryAttention: %s, and rows of a cache that is a state", what))
+        || diag_error(&c->diags, DIAG_MODEL, k->loc, "%s %s, and the cache, which is a state, has %s rows with the new ones", what, expr_str(c, is), expr_str(c, said));
 }
 
 /* The new rows come behind those of the past: all sequences have as many, and the lengths have to say so. */

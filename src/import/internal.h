@@ -62,6 +62,8 @@ static inline const char *text_of(const char *s) { return s ? s : ""; }
 
 /* Give a name its value. Errors: it has one. (onnx.c) */
 bool model_define(Model *m, const char *name, ValueId v, Loc loc);
+/* Are the two equal? Where that is not known a run is held to it, and `why` is what it tells. False: they differ. (onnx.c) */
+bool model_require(Model *m, const Expr *a, const Expr *b, const char *why);
 /* Read m->from, whose inputs are defined: its initializers and nodes, into m->g; then its outputs. */
 bool model_body(Model *m, ValueList *output);
 /* One node of m->from, or one that stands for it. */

@@ -196,14 +196,8 @@ convert_zip_map(Call *k)
     if (!table)
         return false;
     const Expr *columns = little_type(k, table)->dim[1], *wanted = expr_int(c, labels.n);
-    Tri same = expr_eq(c, NULL, columns, wanted);
-    if (same == NO || !labels.n)
+    if (!labels.n || !model_require(k->m, columns, wanted, arena_printf(c->arena, "%s: columns and labels", k->origin)))
         return diag_error(&c->diags, DIAG_MODEL, k->loc, "%s columns and %lld labels", expr_str(c, columns), (long long)labels.n);
-    if (same == UNKNOWN) {
-        Constraint needed = {columns, wanted, arena_printf(c->arena, "%s: columns and labels", k->origin)};
-        VEC_PUSH(c->arena, &k->m->g->constraints, needed);
-        expr_assume_eq(c, columns, wanted);
-    }
     Sym name = keys_of(c, output_name(k));
     ValueId keys;
     table = sorted(k, table, &labels, name, &keys);

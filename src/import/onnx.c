@@ -74,6 +74,19 @@ node_order(Model *m)
 /* ---- inputs and initializers --------------------------------------------------------------------- */
 
 bool
+model_require(Model *m, const Expr *a, const Expr *b, const char *why)
+{
+    Tri same = expr_eq(m->c, NULL, a, b);
+    Constraint needed = { a, b, why };
+
+    if (same == UNKNOWN) {
+        VEC_PUSH(m->c->arena, &m->g->constraints, needed);
+        expr_assume_eq(m->c, a, b);
+    }
+    return same != NO;
+}
+
+bool
 model_define(Model *m, const char *name, ValueId v, Loc loc)
 {
     Sym s = sym(m->c, name);

@@ -64,16 +64,9 @@ require_size(Call *k, const Nest *n, uint32_t i, uint32_t d, const BoundSizes *b
 {
     Ctx *c = k->m->c;
     const Expr *said = expr_subst(c, n->param[i].type->dim[d], bind->at, bind->n), *is = input_type(k, i)->dim[d];
-    Tri same = expr_eq(c, NULL, said, is);
 
-    if (same == NO)
-        return diag_error(&c->diags, DIAG_MODEL, k->loc, "axis %u of input %u is %s; the nest %s has %s there", d, i, expr_str(c, is), n->name, expr_str(c, said));
-    if (same == UNKNOWN) {
-        Constraint needed = {said, is, arena_printf(c->arena, "%s: axis %u of input %u", n->name, d, i)};
-        VEC_PUSH(c->arena, &k->m->g->constraints, needed);
-        expr_assume_eq(c, said, is);
-    }
-    return true;
+    return model_require(k->m, said, is, arena_printf(c->arena, "%s: axis %u of input %u", n->name, d, i))
+        || diag_error(&c->diags, DIAG_MODEL, k->loc, "axis %u of input %u is %s; the nest %s has %s there", d, i, expr_str(c, is), n->name, expr_str(c, said));
 }
 
 static bool

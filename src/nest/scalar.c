@@ -397,6 +397,15 @@ combiner_identity(Ctx *c, Combiner k, DType t)
 /* ---- lanes -------------------------------------------------------------------------------------- */
 
 const Scalar *
+scalar_in_byte(Ctx *c, const Scalar *byte, const Expr *index, int bits)
+{
+    const Expr *shift = expr_scale(c, expr_mod(c, index, expr_int(c, 8 / bits)), bits);
+    const Scalar *lowest = scalar_2(c, S_SHR, scalar_cast(c, DT_I32, byte), scalar_cast(c, DT_I32, scalar_index(c, shift)));
+
+    return scalar_2(c, S_AND, lowest, scalar_int(c, DT_I32, (1 << bits) - 1));
+}
+
+const Scalar *
 scalar_splat(Ctx *c, const Scalar *a, uint32_t lanes)
 {
     if (!a || lanes == 1)

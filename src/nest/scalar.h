@@ -102,6 +102,8 @@ const Scalar *scalar_2(Ctx *c, ScalarOp op, const Scalar *x, const Scalar *y);
 const Scalar *scalar_select(Ctx *c, const Scalar *cond, const Scalar *x, const Scalar *y);
 const Scalar *scalar_reduce(Ctx *c, Combiner k, AxisSet axes, const Scalar *const *body, uint32_t n);
 const Scalar *scalar_item(Ctx *c, const Scalar *tuple, uint32_t item);
+/* Of numbers of `bits` bits that share bytes, from the lowest on, the one at `index`, which `byte` holds: i32, without a sign. */
+const Scalar *scalar_in_byte(Ctx *c, const Scalar *byte, const Expr *index, int bits);
 const Scalar *scalar_splat(Ctx *c, const Scalar *a, uint32_t lanes);      /* a itself for lanes 1 */
 const Scalar *scalar_lanes(Ctx *c, const Scalar *const *lane, uint32_t lanes);
 const Scalar *scalar_iota(Ctx *c, DType t, uint32_t lanes);

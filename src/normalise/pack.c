@@ -179,10 +179,7 @@ unpack(ScalarMap *m, const Scalar *load)
         int bits = dtype_info[p->dtype].bits;
         for (uint32_t d = 0; d < load->u.load.rank; d++)
             at[d] = d == p->dim ? expr_div(c, load->u.load.at[d], n) : load->u.load.at[d];
-        const Scalar *byte = scalar_cast(c, DT_I32, scalar_load(c, DT_U8, p->slot, load->u.load.rank, at, NULL));
-        const Expr *shift = expr_scale(c, expr_mod(c, load->u.load.at[p->dim], n), bits);
-        const Scalar *s = scalar_2(c, S_SHR, byte, scalar_cast(c, DT_I32, scalar_index(c, shift)));
-        s = scalar_2(c, S_AND, s, scalar_int(c, DT_I32, (1 << bits) - 1));
+        const Scalar *byte = scalar_load(c, DT_U8, p->slot, load->u.load.rank, at, NULL), *s = scalar_in_byte(c, byte, load->u.load.at[p->dim], bits);
         s = least(p->dtype) ? scalar_2(c, S_ADD, s, scalar_int(c, DT_I32, least(p->dtype))) : s;
         return scalar_cast(c, load->dtype, s);
     }

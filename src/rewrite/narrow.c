@@ -106,9 +106,7 @@ widening(Ctx *c, const Quantising *q, const Type *whole, const Type *stored, con
     const Scalar *w = nest_load(&b, slot, at), *v;
     const Scalar *s = scales ? scalar_cast(c, DT_F32, nest_load(&b, scale, scale_at)) : NULL;
     if (q->packed) {
-        const Expr *shift = expr_scale(c, expr_mod(c, axis[q->dim], expr_int(c, 2)), 4);
-        const Scalar *bits = scalar_2(c, S_SHR, scalar_cast(c, DT_I32, w), scalar_cast(c, DT_I32, scalar_index(c, shift)));
-        const Scalar *u = scalar_cast(c, DT_F32, scalar_2(c, S_AND, bits, scalar_int(c, DT_I32, 15)));
+        const Scalar *u = scalar_cast(c, DT_F32, scalar_in_byte(c, w, axis[q->dim], 4));
         v = scalar_2(c, S_MUL, scalar_2(c, S_SUB, u, scalar_float(c, DT_F32, 8)), s);
     } else {
         w = dtype_is_float(q->dtype) ? w : scalar_cast(c, DT_I32, w);
