@@ -83,6 +83,7 @@ static const Row rows[] = {
     { "state-capacity", 0, COMPILING, TAKES_COUNT, FIELD(state_capacity), "N",  "of a state: rows that it holds at most (default: as memory allows)" },
     { "explain-formats", 0, C,       TAKES_FLAG,  FIELD(explain_formats), NULL, "tell how each value lies, why, and what the second best would cost" },
     { "exact",       0,   COMPILING, TAKES_FLAG,  FIELD(exact),      NULL,      "sums as the model says: no convolution in a transform domain (Winograd)" },
+    { "keep-denormals", 0, COMPILING, TAKES_FLAG, FIELD(keep_denormals), NULL, "compute with floats below 2^-126, which is slow; they count as 0 otherwise" },
     { "weights-growth", 0, COMPILING, TAKES_COUNT, FIELD(weights_growth), "N", "weights may grow by N % for speed, in transform domains (default 100)" },
     { "weights",     0,   COMPILING, TAKES_TEXT,  FIELD(weights),    "HOW",     "weights of products in fewer bits: bf16, f16, int8, int4, or int4,group=32" },
     { "weights-keep", 0,  COMPILING, TAKES_TEXT,  FIELD(weights_keep), "NAME,…", "with --weights: these stay, by names of constants or operators; * stands for anything" },

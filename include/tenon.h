@@ -284,6 +284,8 @@ typedef struct TnCompileOptions {
     const char *weights_keep;        /* … but for these, "lm_head*,A", by names of constants or operators; NULL: none */
     const char *fuse_plan;           /* a file that says which nests become one kernel, as explain 3 prints it; NULL: `fuse` decides */
     int32_t fuse_bisect;             /* only so many joins of that plan, the first; 0: all */
+    int32_t keep_denormals;          /* 1: kernels compute with floats below the smallest normal one (2^-126 in f32); 0: they count as 0,
+                                        which may be a hundred times as fast */
 } TnCompileOptions;
 
 typedef struct TnCompileReport {

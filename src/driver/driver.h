@@ -39,6 +39,7 @@ typedef struct {
     int32_t weights_growth;          /* percent that constants may grow by for transform domains */
     const char *weights, *weights_keep;      /* "int4,group=32": weights of products in fewer bits, but for these; NULL: as they are */
     bool exact;                      /* convolutions are summed as the model says: no transform domains */
+    bool keep_denormals;             /* kernels compute with numbers below the smallest normal one; else they are 0 */
     const char *prefix;      /* of --emit c: the model is found through PREFIX_manifest(); NULL: tenon */
     bool example;            /* of --emit c: a program that uses it, too */
     bool quick;              /* all code as one unit with cheap flags: for models that are compiled more often than run */

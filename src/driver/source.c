@@ -70,6 +70,12 @@ list_copy(Arena *a, const SymbolList *from)
     return copy;
 }
 
+static EmitHow
+denormals(const Job *j)
+{
+    return j->o->keep_denormals ? EMIT_KEEP_DENORMALS : EMIT_PLAIN;
+}
+
 /* The function of a tree where TnArgs.sym begins with `before`. NULL, reported: there is none. */
 static const KnownTree *
 tree_of(Job *j, const Kernel *k, const SymbolList *before, KnownFunctions *known)
@@ -83,7 +89,7 @@ tree_of(Job *j, const Kernel *k, const SymbolList *before, KnownFunctions *known
             return one;
     KnownTree *one = NEW(j->arena, KnownTree);
     *one = (KnownTree){.before = *before, .sizes = list_copy(j->arena, before), .next = (KnownTree *)(uintptr_t)at};
-    if (!emit_c_kernel(j->ctx, &t, k, placeholder, &j->machine, &one->sizes, false))
+    if (!emit_c_kernel(j->ctx, &t, k, placeholder, &one->sizes, denormals(j)))
         return NULL;
     one->function = function_of(j, known, k, before, &t);
     map_put(&known->by_tree, tree, MAP_PTR(one));
@@ -229,7 +235,7 @@ source_functions(Job *j, Text *t)
             source_comment(t, f->origin.at[k]);
             text_add(t, k + 1 < f->origin.n ? "\n" : " */\n");
         }
-        if (!emit_c_kernel(j->ctx, t, f->kernel, f->symbol, &j->machine, &sizes, true))
+        if (!emit_c_kernel(j->ctx, t, f->kernel, f->symbol, &sizes, EMIT_COMMENTS | denormals(j)))
             return false;
     }
     text_add(t, "\n");

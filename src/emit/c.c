@@ -465,10 +465,18 @@ arguments(Emit *e, Text *t, const char *body)
         text_printf(t, "    const int64_t n%u = a->sym[%u];\n", i, size_at(e, e->used.at[i]));
 }
 
-bool
-emit_c_kernel(Ctx *c, Text *t, const Kernel *k, const char *symbol, const Machine *m, SymbolList *sizes, bool comments)
+static bool
+has_floats(const Kernel *k)
 {
-    (void)m;                             /* lanes are in the tree; the text is the same for all machines */
+    for (uint32_t i = 0; i < k->buffer.n; i++)
+        if (dtype_is_float(k->buffer.at[i].type->dtype))
+            return true;
+    return false;
+}
+
+bool
+emit_c_kernel(Ctx *c, Text *t, const Kernel *k, const char *symbol, SymbolList *sizes, EmitHow how)
+{
     Text body = {.arena = t->arena};
     Emit e = {.c = c, .a = t->arena, .t = &body, .depth = 1, .k = k, .sizes = sizes,
               .scratch_at = NEW_ARRAY(t->arena, const Expr *, k->buffer.n + 1), .scratch_end = expr_int(c, 0)};
@@ -480,12 +488,13 @@ emit_c_kernel(Ctx *c, Text *t, const Kernel *k, const char *symbol, const Machin
     arguments(&e, &head, text_str(&body));
     if (e.failed)
         return false;
-    if (comments)
+    if (how & EMIT_COMMENTS)
         comment(c, t, k);
     ask_for_vectors(t, e.lanes_used, needs_others(text_str(&body)));
     bool sums = strstr(text_str(&body), "tn_dot2_") != NULL;
     text_add(t, sums ? "TN_SUMS\n" : "");
     text_printf(t, "TN_KERNEL %s(const TnArgs *a, int64_t begin, int64_t end, void *scratch)\n{\n", symbol);
+    text_add(t, has_floats(k) && !(how & EMIT_KEEP_DENORMALS) ? "    TN_FLUSH_DENORMALS\n" : "");
     text_add(t, text_str(&head));
     if (expr_is(e.scratch_end, 0))
         text_add(t, "    (void)scratch;\n");

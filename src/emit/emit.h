@@ -24,9 +24,11 @@ const char *emit_c_flags(void);
  * Depends on the tree alone: equal trees give equal text whatever the names, of values and of sizes, so objects can be
  * shared and cached. sizes: the dimension symbols that TnArgs.sym has, in their order; those that the kernel reads
  * and that are not among them are added.
- * comments: the origin, the schedule and buffer names as C comments. */
+ * EMIT_COMMENTS: the origin, the schedule and buffer names as C comments. Unless EMIT_KEEP_DENORMALS, a kernel of floats takes
+ * those below the smallest normal number for 0 and makes none: processors may need a hundred times as long for them. */
 typedef VEC(Sym) SymbolList;
-bool emit_c_kernel(Ctx *c, Text *t, const Kernel *k, const char *symbol, const Machine *m, SymbolList *sizes, bool comments);
+typedef enum { EMIT_PLAIN = 0, EMIT_COMMENTS = 1, EMIT_KEEP_DENORMALS = 2 } EmitHow;
+bool emit_c_kernel(Ctx *c, Text *t, const Kernel *k, const char *symbol, SymbolList *sizes, EmitHow how);
 
 /* The C function of a kernel. A kernel and its variants are called with the same sizes, the kernel's. */
 typedef struct { const char *symbol; SymbolList sizes; } KernelCode;

@@ -24,6 +24,30 @@
 #define TN_SUMS_END
 #endif
 
+/* In a kernel, floats below the smallest normal one are 0, read or made, and its caller's mode comes back as it ends. */
+#if defined __SSE2__
+TN_INLINE unsigned tn_flush_denormals(void)
+{
+    unsigned was = __builtin_ia32_stmxcsr();
+    __builtin_ia32_ldmxcsr(was | 1u << 15 | 1u << 6);      /* FTZ and DAZ of MXCSR */
+    return was;
+}
+TN_INLINE void tn_keep_denormals(const unsigned *was) { __builtin_ia32_ldmxcsr(*was); }
+#define TN_FLUSH_DENORMALS const unsigned mode __attribute__((unused, cleanup(tn_keep_denormals))) = tn_flush_denormals();
+#elif defined __aarch64__
+TN_INLINE uint64_t tn_flush_denormals(void)
+{
+    uint64_t was;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(was));
+    __asm__ volatile("msr fpcr, %0" : : "r"(was | 1u << 24));      /* FZ */
+    return was;
+}
+TN_INLINE void tn_keep_denormals(const uint64_t *was) { __asm__ volatile("msr fpcr, %0" : : "r"(*was)); }
+#define TN_FLUSH_DENORMALS const uint64_t mode __attribute__((unused, cleanup(tn_keep_denormals))) = tn_flush_denormals();
+#else
+#define TN_FLUSH_DENORMALS
+#endif
+
 #ifndef TN_KERNEL
 #define TN_KERNEL void           /* `static void` in a single file */
 #endif

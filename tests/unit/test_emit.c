@@ -305,9 +305,8 @@ static const char *
 text_of(const Kernel *k, const char *symbol, bool comments)
 {
     Text t = {.arena = world.arena};
-    Machine machine = {.name = "any", .vector_bytes = 64};
     SymbolList sizes = {(Sym[]){world.m, world.n}, 2, 2};
-    if (!emit_c_kernel(c, &t, k, symbol, &machine, &sizes, comments))
+    if (!emit_c_kernel(c, &t, k, symbol, &sizes, comments ? EMIT_COMMENTS : EMIT_PLAIN))
         fail_msg("%s", c->diags.list.at[0].text);
     return text_str(&t);
 }
@@ -384,6 +383,23 @@ test_dense_any_m(void **state)
         assert_true(o[m * 64] == after);
         free(x), free(w), free(b), free(o);
     }
+}
+
+/* Floats below the smallest normal one are 0 in a kernel, and what they were in its caller, before and after. */
+static void
+test_denormals(void **state)
+{
+    (void)state;
+    float x[24], w[64 * 24], b[64] = {0}, o[64];
+    for (int i = 0; i < 24; i++)
+        x[i] = 1e-40f;
+    for (int i = 0; i < 64 * 24; i++)
+        w[i] = 1;
+    run(DENSE, (void *[]){x, w, b, o}, 1, 0, 2);
+    for (int j = 0; j < 64; j++)
+        assert_true(o[j] == 0);
+    volatile float caller = 1e-40f;
+    assert_true(caller * 3 > 0);
 }
 
 static void
@@ -530,6 +546,7 @@ test_golden(void **state)
         "#endif\n"
         "TN_KERNEL f(const TnArgs *a, int64_t begin, int64_t end, void *scratch)\n"
         "{\n"
+        "    TN_FLUSH_DENORMALS\n"
         "    const float *const b0 = (const float *)a->buf[0];\n"
         "    float *const b1 = (float *)a->buf[1];\n"
         "    const int64_t n0 = a->sym[1];\n"
@@ -571,9 +588,8 @@ test_refuses(void **state)
     const Scalar *body = load(DT_F32, x, AT(expr_axis(c, 0)));
     store(&k->tree, o, AT(num(0)), scalar_reduce(c, COMB_SUM, 1, &body, 1));
     Text t = {.arena = world.arena};
-    Machine machine = {.name = "any"};
     uint32_t before = c->diags.list.n;
-    assert_false(emit_c_kernel(c, &t, k, "f", &machine, &(SymbolList){0}, false));
+    assert_false(emit_c_kernel(c, &t, k, "f", &(SymbolList){0}, EMIT_PLAIN));
     assert_int_equal(c->diags.list.n, before + 1);
     assert_int_equal(c->diags.list.at[before].class, DIAG_INTERNAL);
 }
@@ -582,7 +598,8 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dense_any_m), cmocka_unit_test(test_tails), cmocka_unit_test(test_gather_checks),
+        cmocka_unit_test(test_dense_any_m),
+        cmocka_unit_test(test_denormals), cmocka_unit_test(test_tails), cmocka_unit_test(test_gather_checks),
         cmocka_unit_test(test_gather_of_nothing), cmocka_unit_test(test_checks_in_lanes),
         cmocka_unit_test(test_guarded_arms), cmocka_unit_test(test_softmax), cmocka_unit_test(test_element_types),
         cmocka_unit_test(test_unrolled_scopes), cmocka_unit_test(test_names_do_not_matter), cmocka_unit_test(test_golden), cmocka_unit_test(test_numbers), cmocka_unit_test(test_refuses),

@@ -57,12 +57,12 @@ codes_of(const Graph *g, const char *const *name)
 
 /* The kernel as C; the calls in the program then know which sizes it reads. */
 static bool
-print_kernel(Text *t, const Kernel *k, Map *codes, const Machine *machine, bool comments)
+print_kernel(Text *t, const Kernel *k, Map *codes, bool comments)
 {
     uint64_t code = 0;
     map_get(codes, MAP_PTR(k), &code);
     KernelCode *of = (KernelCode *)(uintptr_t)code;
-    return emit_c_kernel(c, t, k, of->symbol, machine, &of->sizes, comments);
+    return emit_c_kernel(c, t, k, of->symbol, &of->sizes, comments ? EMIT_COMMENTS : EMIT_PLAIN);
 }
 
 static ValueId
@@ -178,7 +178,7 @@ compile(void **state)
     text_add(&t, "#define TN_KERNEL static void\n");
     text_add(&t, emit_c_prelude());
     for (NodeId n = 1; n <= 2; n++)
-        if (!print_kernel(&t, world.g.node.at[n].kernel, &codes, &machine, true))
+        if (!print_kernel(&t, world.g.node.at[n].kernel, &codes, true))
             return -1;
     HostProgram p = {.graph = &world.g, .plan = &world.model, .machine = &machine, .kernel_code = &codes, .compiler = "test",
                      .summary = "two kernels", .weights_hash = 7, .embed_weights = weights};
@@ -390,7 +390,7 @@ test_long_program(void **state)
     HostProgram p = {.graph = &g, .plan = &model, .machine = &machine, .kernel_code = &codes};
     text_add(&t, "#define TN_KERNEL static void\n");
     text_add(&t, emit_c_prelude());
-    assert_true(print_kernel(&t, k, &codes, &machine, false));
+    assert_true(print_kernel(&t, k, &codes, false));
     text_add(&t, emit_c_host_prelude(true));
     assert_true(emit_c_host(c, &t, &p, true));
     assert_non_null(strstr(text_str(&t), "\ntn_prepare_2("));

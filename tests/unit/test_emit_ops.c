@@ -108,12 +108,11 @@ compile(void **state)
     world.arena = arena_new(NULL, NULL);
     ctx_init(c, world.arena);
     Text t = {.arena = world.arena};
-    Machine machine = {.name = "any"};
     text_add(&t, emit_c_prelude());
     for (int d = 0; d < NDTYPE; d++)
         for (uint32_t lanes = 1; lanes <= 8; lanes += 7)
             if (!emit_c_kernel(c, &t, build(dtypes[d], lanes), arena_printf(world.arena, "k_%s_%u", dtype_info[dtypes[d]].name, lanes),
-                               &machine, &(SymbolList){0}, false))
+                               &(SymbolList){0}, EMIT_KEEP_DENORMALS))
                 return -1;
     world.library = library_of(world.arena, text_str(&t), "-O0 -march=native");
     return world.library ? 0 : -1;
