@@ -231,11 +231,16 @@ lower_peeled(Env *e, const Node *n, Block *b)
         env_leave(e, s);
         return;
     }
-    if (maybe)
+    Ranges known = { e->range.at, e->range.n };
+    if (maybe && expr_le(c, &known, expr_offset(c, end, 1), whole) != YES)
         b = &tree_if(b, scalar_2(c, S_LT, scalar_index(c, end), scalar_index(c, whole)))->body;
     env_change(e, x)->trip = TRIP_REST;
     env_bind(e, x, expr_const(trips, NULL) ? trips : env_let(e, b, it->name, trips, NULL));
-    env_change(e, it->sibling)->extent = expr_const(rest, NULL) ? rest : env_let(e, b, "rest", env_simplify(e, expr_sub(c, whole, end)), factor);
+    const Expr *left = expr_const(rest, NULL) ? rest : env_let(e, b, "rest", env_simplify(e, expr_sub(c, whole, end)), factor);
+    Var v;
+    if (maybe && expr_is_var(left, &v))
+        VEC_PUSH(e->a, &e->range, ((Range){ v, expr_int(c, 1), expr_int(c, it->factor - 1) }));
+    env_change(e, it->sibling)->extent = left;
     lower_body(e, n, b);
     env_leave(e, s);
 }
