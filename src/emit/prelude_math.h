@@ -214,13 +214,13 @@
 
 /* ---- f16 and bf16 in memory -------------------------------------------------------------------- */
 
-/* H holds the bits of as many as S has lanes: to floats, back (nearest, ties to even), and a float rounded
+/* H holds the bits of as many as S has lanes, LONG makes integers as wide as floats of them: to floats, back (nearest, ties to even), and a float rounded
  * to what it would be. The processor's own conversion is in tn_f16_load and tn_f16_store, where it has one. */
-#define TN_SHORT_FLOATS(S, F, I, H, CONVERT)                                                           \
+#define TN_SHORT_FLOATS(S, F, I, H, LONG, CONVERT)                                                     \
     TN_INLINE F tn_wide_f16_##S(H h)                                                                   \
     {                                                                                                  \
         if (!TN_HAS_F16)                                                                               \
-            return tn_widen_f16_##S(CONVERT(h, I));                                                    \
+            return tn_widen_f16_##S(LONG(h));                                                          \
         F x;                                                                                           \
         tn_f16_load(&x, &h, sizeof h / 2);                                                             \
         return x;                                                                                      \
@@ -233,7 +233,7 @@
         tn_f16_store(&h, &x, sizeof h / 2);                                                            \
         return h;                                                                                      \
     }                                                                                                  \
-    TN_INLINE F tn_wide_bf16_##S(H h) { return tn_widen_bf16_##S(CONVERT(h, I)); }                     \
+    TN_INLINE F tn_wide_bf16_##S(H h) { return tn_widen_bf16_##S(LONG(h)); }                           \
     TN_INLINE H tn_short_bf16_##S(F x) { return CONVERT(tn_narrow_bf16_##S(x), H); }                   \
     TN_INLINE F tn_to_f16_##S(F x) { return tn_wide_f16_##S(tn_short_f16_##S(x)); }                    \
     TN_INLINE F tn_to_bf16_##S(F x) { return tn_widen_bf16_##S(tn_narrow_bf16_##S(x)); }
@@ -317,6 +317,6 @@ TN_INLINE float tn_float_f32(int32_t i) { return (float)i; }
 TN_SCALE(f32, float, int32_t)
 TN_MATH_F32(f32, float, int32_t)
 #define TN_CAST(x, T) ((T)(x))
-TN_SHORT_FLOATS(f32, float, int32_t, uint16_t, TN_CAST)
+TN_SHORT_FLOATS(f32, float, int32_t, uint16_t, (int32_t), TN_CAST)
 
 #endif
