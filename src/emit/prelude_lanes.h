@@ -503,6 +503,23 @@ TN_INLINE tn_bytes_16 tn_first_bytes(const void *from)
 #define TN_LONG_u16_64 TN_LONG(64, u16)
 #define TN_LONGER(N, from) TN_INLINE tn_i32x##N tn_long_##from##x##N(tn_##from##x##N x) { return TN_LONG_##from##_##N; }
 
+/* The low four bits of integers as floats, less a number. Where a register holds all sixteen of them it is one look into it, which
+ * minds no other bits. */
+#define TN_FOUR_BITS(N) (__builtin_convertvector(x & 15, tn_f32x##N) - less)
+#define TN_FOUR_BITS_2 TN_FOUR_BITS(2)
+#define TN_FOUR_BITS_4 TN_FOUR_BITS(4)
+#define TN_FOUR_BITS_8 TN_FOUR_BITS(8)
+#define TN_FOUR_BITS_32 TN_FOUR_BITS(32)
+#define TN_FOUR_BITS_64 TN_FOUR_BITS(64)
+#define TN_SIXTEEN ((tn_f32x16){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15} - less)
+#if defined(__AVX512F__) && !defined(__clang__)
+#define TN_FOUR_BITS_16 __builtin_shuffle(TN_SIXTEEN, x)
+#elif defined(__AVX512F__)
+#define TN_FOUR_BITS_16 (tn_f32x16)__builtin_ia32_permvarsf512(TN_SIXTEEN, x)
+#else
+#define TN_FOUR_BITS_16 TN_FOUR_BITS(16)
+#endif
+
 /* Vectors of f32 and of the integers beside them: what most kernels need, and a C compiler reads in half the time. */
 #define TN_VECTORS_F32(N)                                                                              \
     typedef float tn_f32x##N __attribute__((vector_size(4 * N)));                                      \
@@ -529,6 +546,7 @@ TN_INLINE tn_bytes_16 tn_first_bytes(const void *from)
     TN_SCALE_LANES(N)                                                                                  \
     TN_MATH_F32(f32x##N, tn_f32x##N, tn_i32x##N)                                                       \
     TN_LONGER(N, u16)                                                                                  \
+    TN_INLINE tn_f32x##N tn_four_bits_f32x##N(tn_i32x##N x, float less) { return TN_FOUR_BITS_##N; }   \
     TN_SHORT_FLOATS(f32x##N, tn_f32x##N, tn_i32x##N, tn_u16x##N, tn_long_u16x##N, __builtin_convertvector) \
     TN_VECTOR_LIBM(N, f32)
 /* What vectors of other elements have, products of pairs and conversions; after TN_VECTORS_F32. */

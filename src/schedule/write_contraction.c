@@ -277,7 +277,7 @@ best_shapes(const Gemm *g, Shape *best)
     int64_t registers = g->w->p->m->vector_registers;
 
     memset(best, 0, SHAPES * sizeof *best);
-    for (int64_t vectors = 1; vectors <= 6; vectors++)
+    for (int64_t vectors = 1; vectors <= WIDEST_PANEL; vectors++)
         for (int64_t rows = (registers - vectors - 1) / vectors; rows >= 1; rows--) {
             if (g->nrows >= 0 && rows > 1 && (g->nrows + rows - 1) / rows == (g->nrows + rows - 2) / (rows - 1))
                 continue;                            /* one row less is as many tiles */
