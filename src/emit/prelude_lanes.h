@@ -387,17 +387,30 @@ TN_SCALE_BY(64, __builtin_ia32_scalefps512_mask(x, y, x, -1, 4))
     TN_TRUNCATE_SHORT(N, i16, -32768.0f, 32767.0f) TN_TRUNCATE_SHORT(N, u16, 0.0f, 65535.0f)           \
     TN_TRUNCATIONS_LONG(TN_TRUNCATE_LANES, N, f32)
 
+/* GCC 12 takes vectors of bytes, and of words where they fill a vector of 512 bits, apart lane by lane or by halves where one
+ * instruction would do: it is named. */
+#if !defined(__clang__) && defined(__AVX512BW__) && defined(__has_builtin) && __has_builtin(__builtin_ia32_pmovsxbd512_mask) && \
+    __has_builtin(__builtin_ia32_pmovdb512_mask)
+#define TN_NAMED_512 1
+typedef char tn_bytes_512 __attribute__((vector_size(16)));
+typedef short tn_words_512 __attribute__((vector_size(32)));
+#endif
+
 /* The low 8 or 16 bits of integers of 32. GCC takes eight apart lane by lane where a shuffle of bytes does. */
 #define TN_SHORT(N, to) __builtin_convertvector(x, tn_##to##x##N)
 #define TN_BYTE_2(to) TN_SHORT(2, to)
 #define TN_BYTE_4(to) TN_SHORT(4, to)
-#if !defined(__clang__) && defined(__AVX2__) && !defined(__AVX512VL__)
+#if !defined(__clang__) && defined(__AVX2__)
 typedef char tn_bytes_32 __attribute__((vector_size(32)));
 #define TN_BYTE_8(to) (tn_##to##x8)__builtin_shufflevector((tn_bytes_32)x, (tn_bytes_32)x, 0, 4, 8, 12, 16, 20, 24, 28)
 #else
 #define TN_BYTE_8(to) TN_SHORT(8, to)
 #endif
+#ifdef TN_NAMED_512
+#define TN_BYTE_16(to) (tn_##to##x16)__builtin_ia32_pmovdb512_mask(x, (tn_bytes_512){0}, (unsigned short)-1)
+#else
 #define TN_BYTE_16(to) TN_SHORT(16, to)
+#endif
 #define TN_BYTE_32(to) TN_SHORT(32, to)
 #define TN_BYTE_64(to) TN_SHORT(64, to)
 #define TN_SHORTER(N)                                                                                  \
@@ -468,10 +481,18 @@ TN_INLINE tn_bytes_16 tn_first_bytes(const void *from)
 #define TN_LONG_i16_8 TN_LONG(8, i16)
 #define TN_LONG_u16_8 TN_LONG(8, u16)
 #endif
+#ifdef TN_NAMED_512
+#define TN_NAMED_LONG(name, part) (tn_i32x16)__builtin_ia32_##name##512_mask((part)x, (tn_i32x16){0}, (unsigned short)-1)
+#define TN_LONG_i8_16 TN_NAMED_LONG(pmovsxbd, tn_bytes_512)
+#define TN_LONG_u8_16 TN_NAMED_LONG(pmovzxbd, tn_bytes_512)
+#define TN_LONG_i16_16 TN_NAMED_LONG(pmovsxwd, tn_words_512)
+#define TN_LONG_u16_16 TN_NAMED_LONG(pmovzxwd, tn_words_512)
+#else
 #define TN_LONG_i8_16 TN_LONG(16, i8)
 #define TN_LONG_u8_16 TN_LONG(16, u8)
 #define TN_LONG_i16_16 TN_LONG(16, i16)
 #define TN_LONG_u16_16 TN_LONG(16, u16)
+#endif
 #define TN_LONG_i8_32 TN_LONG(32, i8)
 #define TN_LONG_u8_32 TN_LONG(32, u8)
 #define TN_LONG_i16_32 TN_LONG(32, i16)
@@ -481,6 +502,23 @@ TN_INLINE tn_bytes_16 tn_first_bytes(const void *from)
 #define TN_LONG_i16_64 TN_LONG(64, i16)
 #define TN_LONG_u16_64 TN_LONG(64, u16)
 #define TN_LONGER(N, from) TN_INLINE tn_i32x##N tn_long_##from##x##N(tn_##from##x##N x) { return TN_LONG_##from##_##N; }
+
+/* The low four bits of integers as floats, less a number. Where a register holds all sixteen of them it is one look into it, which
+ * minds no other bits. */
+#define TN_FOUR_BITS(N) (__builtin_convertvector(x & 15, tn_f32x##N) - less)
+#define TN_FOUR_BITS_2 TN_FOUR_BITS(2)
+#define TN_FOUR_BITS_4 TN_FOUR_BITS(4)
+#define TN_FOUR_BITS_8 TN_FOUR_BITS(8)
+#define TN_FOUR_BITS_32 TN_FOUR_BITS(32)
+#define TN_FOUR_BITS_64 TN_FOUR_BITS(64)
+#define TN_SIXTEEN ((tn_f32x16){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15} - less)
+#if defined(__AVX512F__) && !defined(__clang__)
+#define TN_FOUR_BITS_16 __builtin_shuffle(TN_SIXTEEN, x)
+#elif defined(__AVX512F__)
+#define TN_FOUR_BITS_16 (tn_f32x16)__builtin_ia32_permvarsf512(TN_SIXTEEN, x)
+#else
+#define TN_FOUR_BITS_16 TN_FOUR_BITS(16)
+#endif
 
 /* Vectors of f32 and of the integers beside them: what most kernels need, and a C compiler reads in half the time. */
 #define TN_VECTORS_F32(N)                                                                              \
@@ -507,7 +545,9 @@ TN_INLINE tn_bytes_16 tn_first_bytes(const void *from)
     TN_FOLDS(N, f32, float)                                                                            \
     TN_SCALE_LANES(N)                                                                                  \
     TN_MATH_F32(f32x##N, tn_f32x##N, tn_i32x##N)                                                       \
-    TN_SHORT_FLOATS(f32x##N, tn_f32x##N, tn_i32x##N, tn_u16x##N, __builtin_convertvector)              \
+    TN_LONGER(N, u16)                                                                                  \
+    TN_INLINE tn_f32x##N tn_four_bits_f32x##N(tn_i32x##N x, float less) { return TN_FOUR_BITS_##N; }   \
+    TN_SHORT_FLOATS(f32x##N, tn_f32x##N, tn_i32x##N, tn_u16x##N, tn_long_u16x##N, __builtin_convertvector) \
     TN_VECTOR_LIBM(N, f32)
 /* What vectors of other elements have, products of pairs and conversions; after TN_VECTORS_F32. */
 #define TN_VECTORS_OTHER(N)                                                                            \
@@ -524,7 +564,7 @@ TN_INLINE tn_bytes_16 tn_first_bytes(const void *from)
     TN_VECTOR_ROUND(N, f64, double, TN_SQRT_LANE_F64)                                                  \
     TN_MINMAX(f64x##N, tn_f64x##N)                                                                     \
     TN_FOLDS(N, f64, double)                                                                           \
-    TN_LONGER(N, i8) TN_LONGER(N, u8) TN_LONGER(N, i16) TN_LONGER(N, u16)                              \
+    TN_LONGER(N, i8) TN_LONGER(N, u8) TN_LONGER(N, i16)                                                \
     TN_SHORTER(N)                                                                                      \
     TN_INLINE tn_i32x##N tn_dot2_i32x##N(tn_i32x##N x, tn_i32x##N y) { return TN_DOT2_##N(x, y); }     \
     TN_VECTOR_LIBM(N, f64)                                                                             \

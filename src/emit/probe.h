@@ -266,8 +266,7 @@ TN_PROBE(bf16_dot)
         TN_PROBE_BEGIN(uint16_t);                                                                      \
         for (int64_t i = 0; i < times; i++)                                                            \
             for (int64_t k = 0; k < bytes / 2; k += TN_PROBE_LANES) {                                  \
-                TN_PROBE_I(tn) h = __builtin_convertvector(TN_PROBE_H(tn_load)(p + k), TN_PROBE_I(tn)); \
-                tn_probe_f32 v = TN_PROBE_F(tn_widen_##e)(h);                                          \
+                tn_probe_f32 v = TN_PROBE_F(tn_wide_##e)(TN_PROBE_H(tn_load)(p + k));                  \
                 TN_LOADED(v);                                                                          \
             }                                                                                          \
     }                                                                                                  \
@@ -278,7 +277,7 @@ TN_PROBE(bf16_dot)
         for (int64_t i = 0; i < times; i++)                                                            \
             for (int64_t k = 0; k < bytes / 2; k += TN_PROBE_LANES) {                                  \
                 TN_OPAQUE(x);                                                                          \
-                TN_PROBE_H(tn_store)(p + k, __builtin_convertvector(TN_PROBE_F(tn_narrow_##e)(x), TN_PROBE_H(tn))); \
+                TN_PROBE_H(tn_store)(p + k, TN_PROBE_F(tn_short_##e)(x));                              \
             }                                                                                          \
     }
 TN_WIDEN_PROBE(f16)

@@ -20,6 +20,9 @@ typedef struct {
     Stage row_window;
 } Cut;
 
+/* Vectors side by side in a panel of columns at most: tiles of many rows make panels so wide, and products of one row read what lies so. */
+enum { WIDEST_PANEL = 6 };
+
 bool cut_contraction(Low *l, Cut *out);
 /* The sums that no read of the columns' factor varies with: they count elements that share what is read. They are the last. */
 AxisSet cut_unread(Ctx *c, const Contraction *k);

@@ -25,6 +25,7 @@ typedef struct {
     int64_t rows, vectors;           /* of a register tile */
     int64_t panels;                  /* of a task */
     int64_t chunk;                   /* row tiles of a task; 0: all */
+    bool rows_outside;               /* a chunk of rows meets all panels before the next one does */
     int64_t depth;                   /* trips of the outermost sum before the next panels; 0: all */
     bool panels_outside;             /* a panel meets all rows before the next one does */
     bool copy_rows;                  /* rows of A are copied together */
@@ -195,8 +196,9 @@ write_tile(const Gemm *g, const Tile *x)
         text_printf(&sums, "%s%s", i ? " " : "", i == 0 && x->depth ? "ki" : axis_name(w, 0, cut->sum[i]));
     if (x->depth)
         text_printf(&t, "split %s by %lld -> kb ki guard\n", axis_name(w, 0, cut->sum[0]), (long long)x->depth);
-    text_printf(&tasks, "%s %s %s jb%s", names_of(g, cut->batch, cut->nbatch), outer_rows,
-                names_of(g, cut->col, cut->ncol - cut->col_run), cut->row_run && x->chunk ? " ic" : "");
+    const char *chunks = cut->row_run && x->chunk ? "ic" : "";
+    text_printf(&tasks, "%s %s %s %s jb %s", names_of(g, cut->batch, cut->nbatch), outer_rows, x->rows_outside ? chunks : "",
+                names_of(g, cut->col, cut->ncol - cut->col_run), x->rows_outside ? "" : chunks);
     const char *ip = cut->row_run ? "ip" : "";
     text_printf(&t, "order %s%s %s %s %s%s jr %s\nfuse %s -> task\n", text_str(&tasks), x->depth ? " kb" : "", x->panels_outside ? "jq" : ip,
                 x->panels_outside ? ip : "jq", text_str(&sums), cut->row_run ? " ir" : "", g->lane, text_str(&tasks));
@@ -277,7 +279,7 @@ best_shapes(const Gemm *g, Shape *best)
     int64_t registers = g->w->p->m->vector_registers;
 
     memset(best, 0, SHAPES * sizeof *best);
-    for (int64_t vectors = 1; vectors <= 6; vectors++)
+    for (int64_t vectors = 1; vectors <= WIDEST_PANEL; vectors++)
         for (int64_t rows = (registers - vectors - 1) / vectors; rows >= 1; rows--) {
             if (g->nrows >= 0 && rows > 1 && (g->nrows + rows - 1) / rows == (g->nrows + rows - 2) / (rows - 1))
                 continue;                            /* one row less is as many tiles */
@@ -305,6 +307,17 @@ even_share(int64_t panels, int64_t most, int64_t cores)
         }
     }
     return best;
+}
+
+/* Row tiles of a task where nobody knows how many rows there will be: what they read stays in the second-level cache, beside the task's
+ * panels, from one task to the next. 0: all. */
+static int64_t
+near_rows(const Gemm *g, const Tile *x)
+{
+    int64_t bytes = g->depth * dtype_info[g->cut.k.reduce->dtype].bytes, room = g->w->p->m->level[LEVEL_L2].bytes / 4 * 3;
+    int64_t rows = bytes > 0 && g->cut.row_run ? room / bytes - x->panels * x->vectors * g->lanes : 0;
+
+    return rows / x->rows >= 8 ? rows / x->rows : 0;
 }
 
 /* All sensible numbers for one register tile: how much of B a task keeps in the second-level cache, and whether the sums
@@ -342,6 +355,9 @@ write_shape(const Gemm *g, Shape s, bool image)
             x.chunk = 0;
             if (tasks < 2 * m->cores && tiles >= 8)
                 x.chunk = ceil_to(tiles, ceil_to(2 * m->cores, tasks));
+            x.rows_outside = g->nrows < 0 && !image && !g->cut.windowed;
+            if (x.rows_outside)
+                x.chunk = near_rows(g, &x);
             for (int outside = 0; outside < (n > 1 ? 2 : 1); outside++) {      /* one panel: both are one order */
                 x.panels_outside = outside;
                 for (int copy = 0; copy < 2; copy++) {

@@ -70,7 +70,6 @@ void
 write_thin(Draft *w)
 {
     const Points *p = w->p;
-    enum { WIDEST = 4 };                             /* vectors of a panel that tiles of many rows have */
     if (p->k->npart != 1)
         return;
     Low low = low_part(w->c, w->a, p->k, p->m, &p->k->part[0]);
@@ -89,9 +88,9 @@ write_thin(Draft *w)
     if (g.rows < 1 || g.cols < 1 || g.rows * 4 > registers)
         return;
     const char *factored = g.rows == 1 ? shared_factor(&g) : NULL;
-    for (int64_t vectors = 1; vectors <= WIDEST; vectors++) {
+    for (int64_t vectors = 1; vectors <= WIDEST_PANEL; vectors++) {
         int64_t found = 0, room = registers - 2;
-        for (int64_t panels = room / vectors; panels >= 2 && found < 2; panels--) {
+        for (int64_t panels = room / vectors; panels >= (factored ? 1 : 2) && found < 2; panels--) {
             int64_t used = panels * vectors * (g.rows + (g.rows > 1));
             if (used > room || g.cols % (panels * vectors * g.lanes))
                 continue;

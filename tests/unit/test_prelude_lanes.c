@@ -58,6 +58,18 @@ static const char program[] =
     "    for (int l = 0; l < n; l++) check(p[l] == from[l], \"store_first of known\", 8, n); \\\n"
     "    check(p[-1] == before, \"store_first of known, before\", 8, n); \\\n"
     "}\n"
+    "#define RESIZED(N) { \\\n"          /* bytes and words as integers of 32 bits, and back; their low four bits as floats */
+    "    tn_i8x##N i8; tn_u8x##N u8; tn_i16x##N i16; tn_u16x##N u16; tn_i32x##N x; \\\n"
+    "    for (int l = 0; l < N; l++) x[l] = 40503 * (l + (int)two) - 300000, i8[l] = (int8_t)x[l], u8[l] = (uint8_t)x[l], i16[l] = (int16_t)x[l], u16[l] = (uint16_t)x[l]; \\\n"
+    "    tn_f32x##N four = tn_four_bits_f32x##N(x, 8.0f); \\\n"
+    "    tn_i32x##N long_i8 = tn_long_i8x##N(i8), long_u8 = tn_long_u8x##N(u8), long_i16 = tn_long_i16x##N(i16), long_u16 = tn_long_u16x##N(u16); \\\n"
+    "    tn_u8x##N byte = tn_short_u8x##N(x); tn_i16x##N word = tn_short_i16x##N(x); \\\n"
+    "    for (int l = 0; l < N; l++) { \\\n"
+    "        check(long_i8[l] == i8[l] && long_u8[l] == u8[l] && long_i16[l] == i16[l] && long_u16[l] == u16[l], \"long\", N, l); \\\n"
+    "        check(byte[l] == u8[l] && word[l] == i16[l], \"short\", N, l); \\\n"
+    "        check(four[l] == (float)(x[l] & 15) - 8.0f, \"four_bits\", N, l); \\\n"
+    "    } \\\n"
+    "}\n"
     "#define CALL(N, e, T) for (int64_t n = -2; n <= N + 1; n++) check_##e##x##N(n);\n"
     "int main(void) {\n"
     "    char *space = mmap(NULL, 2 * SPACE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);\n"
@@ -66,6 +78,7 @@ static const char program[] =
     "    WIDTHS(TYPES, CALL)\n"
     "    check_f32x16(INT64_MIN); check_u8x16(INT64_MAX); check_f32x8(INT64_C(1) << 32);\n"
     "    KNOWN(1) KNOWN(2) KNOWN(3) KNOWN(4) KNOWN(5) KNOWN(6) KNOWN(7) KNOWN(8)\n"
+    "    RESIZED(2) RESIZED(8) RESIZED(16)\n"
     "    return failed ? 1 : 0;\n"
     "}\n";
 
