@@ -280,13 +280,15 @@ price_op(Code *k, const Scalar *s, double n)
         if (s->arg[0]->op != S_LOAD)                 /* of a load: the load does it */
             add_uops(k, &k->alu, n);
         return;
-    case S_DOT2: {
-        double each = s->lanes * 4.0 / (m->i16_dot_per_second * m->cycle_seconds);   /* cycles, its addition among them */
-        k->work += 3 * n * s->lanes;
-        if (m->i16_dot_per_second > 0)
+    case S_DOT2: case S_DOT4: {
+        uint32_t products = s->op == S_DOT4 ? 4 : 2;
+        double rate = s->op == S_DOT4 ? m->i8_dot_per_second : m->i16_dot_per_second;
+        double each = s->lanes * 2.0 * products / (rate * m->cycle_seconds);         /* cycles, its addition among them */
+        k->work += (2 * products - 1) * n * s->lanes;
+        if (rate > 0)
             add_uops(k, &k->fma, n * each * m->fma_per_cycle);
         else
-            add_uops(k, &k->alu, 7 * whole);
+            add_uops(k, &k->alu, (4 * products - 1) * whole);
         return;
     }
     case S_ADD: case S_SUB:

@@ -180,7 +180,9 @@ static Graph *
 normalise(void *user, const Graph *g)
 {
     const Job *j = user;
-    Graph *plain = normalise_nests(g, FOLD_BYTES, j->machine.i16_dot_per_second > 0, j->machine.cores > 1 ? machine_waking_operations(&j->machine) : 0);
+    const Machine *m = &j->machine;
+    DotSteps dots = (m->i16_dot_per_second > 0 ? DOT_PAIRS : 0) | (m->i8_dot_per_second > 0 ? DOT_QUADS : 0);
+    Graph *plain = normalise_nests(g, FOLD_BYTES, dots, m->cores > 1 ? machine_waking_operations(m) : 0);
     return plain ? normalise_packed(plain) : NULL;
 }
 

@@ -407,7 +407,7 @@ comment(Ctx *c, Text *t, const Kernel *k)
 static bool
 needs_others(const char *text)
 {
-    static const char *const sign[] = { "f64x", "i8x", "i16x", "i64x", "u8x", "u16x", "u32x", "u64x", "tn_dot2_", "_from_" };
+    static const char *const sign[] = { "f64x", "i8x", "i16x", "i64x", "u8x", "u16x", "u32x", "u64x", "tn_dot", "_from_" };
 
     for (size_t i = 0; i < sizeof sign / sizeof *sign; i++)
         if (strstr(text, sign[i]))
@@ -491,7 +491,7 @@ emit_c_kernel(Ctx *c, Text *t, const Kernel *k, const char *symbol, SymbolList *
     if (how & EMIT_COMMENTS)
         comment(c, t, k);
     ask_for_vectors(t, e.lanes_used, needs_others(text_str(&body)));
-    bool sums = strstr(text_str(&body), "tn_dot2_") != NULL;
+    bool sums = strstr(text_str(&body), "tn_dot") != NULL;
     text_add(t, sums ? "TN_SUMS\n" : "");
     text_printf(t, "TN_KERNEL %s(const TnArgs *a, int64_t begin, int64_t end, void *scratch)\n{\n", symbol);
     text_add(t, has_floats(k) && !(how & EMIT_KEEP_DENORMALS) ? "    TN_FLUSH_DENORMALS\n" : "");

@@ -140,6 +140,14 @@ TN_INLINE int32_t tn_dot2_i32(int32_t x, int32_t y)
 {
     return (int32_t)((uint32_t)((int16_t)x * (int16_t)y) + (uint32_t)((int16_t)(x >> 16) * (int16_t)(y >> 16)));
 }
+/* Four products of 8 bits, of x unsigned, summed. */
+TN_INLINE int32_t tn_dot4_i32(int32_t x, int32_t y)
+{
+    int32_t sum = 0;
+    for (int i = 0; i < 32; i += 8)
+        sum += (uint8_t)(x >> i) * (int8_t)(y >> i);
+    return sum;
+}
 
 /* Minimum and maximum. Floats give NaN when either side is one: `a > b ? a : b` gives b when b
  * is, the second choice sees to a. The _c form is for a that is known to be a number. */

@@ -451,6 +451,39 @@ typedef short tn_dot2_16 __attribute__((vector_size(64)));
 #endif
 #endif
 
+/* Pairs of 16 bits, or quads of 8 bits of which x's are unsigned, multiplied, summed, and added to c. The one instruction that does it
+ * is named: compilers make it of no other expression, and disagree on its builtins. */
+#define TN_DOT2_SUM(N) ((tn_i32x##N)((tn_u32x##N)c + (tn_u32x##N)TN_DOT2_##N(x, y)))
+#define TN_DOT4_PART(N, left) ((tn_u32x##N)((tn_i32x##N)((tn_u32x##N)x << left >> 24) * ((tn_i32x##N)((tn_u32x##N)y << left) >> 24)))
+#define TN_DOT4_SUM(N) ((tn_i32x##N)((tn_u32x##N)c + TN_DOT4_PART(N, 24) + TN_DOT4_PART(N, 16) + TN_DOT4_PART(N, 8) + TN_DOT4_PART(N, 0)))
+#define TN_DOT_STEP(name) (__extension__({ __asm__(name " %2, %1, %0" : "+v"(c) : "v"(x), "vm"(y)); c; }))
+#ifdef __AVX512VNNI__
+#define TN_HAS_DOT4 1
+#define TN_DOT2_SUM_16 TN_DOT_STEP("vpdpwssd")
+#define TN_DOT4_SUM_16 TN_DOT_STEP("vpdpbusd")
+#else
+#define TN_HAS_DOT4 0
+#define TN_DOT2_SUM_16 TN_DOT2_SUM(16)
+#define TN_DOT4_SUM_16 TN_DOT4_SUM(16)
+#endif
+#if defined(__AVX512VNNI__) && defined(__AVX512VL__)
+#define TN_DOT2_SUM_8 TN_DOT_STEP("vpdpwssd")
+#define TN_DOT4_SUM_8 TN_DOT_STEP("vpdpbusd")
+#define TN_DOT2_SUM_4 TN_DOT_STEP("vpdpwssd")
+#define TN_DOT4_SUM_4 TN_DOT_STEP("vpdpbusd")
+#else
+#define TN_DOT2_SUM_8 TN_DOT2_SUM(8)
+#define TN_DOT4_SUM_8 TN_DOT4_SUM(8)
+#define TN_DOT2_SUM_4 TN_DOT2_SUM(4)
+#define TN_DOT4_SUM_4 TN_DOT4_SUM(4)
+#endif
+#define TN_DOT2_SUM_2 TN_DOT2_SUM(2)
+#define TN_DOT4_SUM_2 TN_DOT4_SUM(2)
+#define TN_DOT2_SUM_32 TN_DOT2_SUM(32)
+#define TN_DOT4_SUM_32 TN_DOT4_SUM(32)
+#define TN_DOT2_SUM_64 TN_DOT2_SUM(64)
+#define TN_DOT4_SUM_64 TN_DOT4_SUM(64)
+
 /* Integers of 8 and 16 bits as 32 bits. GCC 12 takes vectors of bytes apart lane by lane where one instruction would do. */
 #define TN_LONG(N, from) __builtin_convertvector(x, tn_i32x##N)
 #define TN_LONG_i8_2 TN_LONG(2, i8)
@@ -566,7 +599,10 @@ TN_INLINE tn_bytes_16 tn_first_bytes(const void *from)
     TN_FOLDS(N, f64, double)                                                                           \
     TN_LONGER(N, i8) TN_LONGER(N, u8) TN_LONGER(N, i16)                                                \
     TN_SHORTER(N)                                                                                      \
+    TN_INLINE tn_i32x##N tn_dot2_sum_i32x##N(tn_i32x##N c, tn_i32x##N x, tn_i32x##N y) { return TN_DOT2_SUM_##N; } \
     TN_INLINE tn_i32x##N tn_dot2_i32x##N(tn_i32x##N x, tn_i32x##N y) { return TN_DOT2_##N(x, y); }     \
+    TN_INLINE tn_i32x##N tn_dot4_sum_i32x##N(tn_i32x##N c, tn_i32x##N x, tn_i32x##N y) { return TN_DOT4_SUM_##N; } \
+    TN_INLINE tn_i32x##N tn_dot4_i32x##N(tn_i32x##N x, tn_i32x##N y) { return tn_dot4_sum_i32x##N((tn_i32x##N){0}, x, y); } \
     TN_VECTOR_LIBM(N, f64)                                                                             \
     TN_LANES_1(N, exp, f64) TN_LANES_1(N, log, f64) TN_LANES_1(N, tanh, f64) TN_LANES_1(N, erf, f64)   \
     TN_LANES_1(N, sigmoid, f64) TN_LANES_1(N, softplus, f64)                                           \

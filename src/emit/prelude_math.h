@@ -50,13 +50,11 @@
         *r = x;                                                                                        \
         return q * x + 1.0f;                                                                           \
     }                                                                                                  \
-    /* What is hidden from a softmax is 0 by a choice: results below the least normal number take a hundred cycles on many processors. */ \
     TN_INLINE F tn_exp_##S(F x)                                                                        \
     {                                                                                                  \
         const F zero = {0};                                                                            \
-        const I none = x < -104.0f;                                                                    \
-        F t, r, q = tn_exp_parts_##S(tn_min_c_##S(zero + 89.0f, tn_sel_##S(none, zero, x)), 254.0f, &t, &r); \
-        return tn_sel_##S(none, zero, tn_scale_##S(q * r + 1.0f, t - (TN_ROUND + 254.0f), tn_bits_##S(t))); \
+        F t, r, q = tn_exp_parts_##S(tn_min_c_##S(zero + 89.0f, tn_max_c_##S(zero - 104.0f, x)), 254.0f, &t, &r); \
+        return tn_scale_##S(q * r + 1.0f, t - (TN_ROUND + 254.0f), tn_bits_##S(t));                    \
     }                                                                                                  \
     TN_INLINE F tn_log_##S(F x)                                                                        \
     {                                                                                                  \

@@ -188,52 +188,31 @@ TN_PROBE(gather)
 #ifndef __has_builtin
 #define __has_builtin(x) 0
 #endif
-#if defined(__AVX512VNNI__) && TN_PROBE_BYTES == 64 && __has_builtin(__builtin_ia32_vpdpbusd512)
-#define TN_I8_DOT(c, x, y) __builtin_ia32_vpdpbusd512(c, x, y)
-#define TN_I8_DOT_X86 int
-#elif defined(__AVX512VNNI__) && TN_PROBE_BYTES == 64 && __has_builtin(__builtin_ia32_vpdpbusd_v16si)
-#define TN_I8_DOT(c, x, y) __builtin_ia32_vpdpbusd_v16si(c, x, y)
-#define TN_I8_DOT_X86 int
-#elif (defined(__AVXVNNI__) || (defined(__AVX512VNNI__) && defined(__AVX512VL__))) && TN_PROBE_BYTES == 32 && \
-    __has_builtin(__builtin_ia32_vpdpbusd_v8si)
-#define TN_I8_DOT(c, x, y) __builtin_ia32_vpdpbusd_v8si(c, x, y)
-#define TN_I8_DOT_X86 int
-#endif
-#if defined(TN_I8_DOT)
-typedef TN_I8_DOT_X86 tn_probe_quads __attribute__((vector_size(TN_PROBE_BYTES)));
-#define TN_DECLARE_QUADS(i) T c##i = x;
-#define TN_DOT(i) c##i = TN_I8_DOT(c##i, x, y); TN_OPAQUE(c##i);
-TN_PROBE(i8_dot)
-{
-    typedef tn_probe_quads T;
-    TN_PROBE_BEGIN(T);
-    T x = *p, y = *p;
-    TN_CHAINS(TN_DECLARE_QUADS)
-    for (int64_t i = 0; i < times; i++) {
-        TN_CHAINS(TN_DOT)
+#define TN_DECLARE_WORDS(i) T c##i = x;
+#define TN_DOT_PROBE(name, dot)                                                                        \
+    TN_PROBE(name)                                                                                     \
+    {                                                                                                  \
+        typedef tn_probe_words T;                                                                      \
+        TN_PROBE_BEGIN(T);                                                                             \
+        T x = *p, y = *p;                                                                              \
+        TN_CHAINS(TN_DECLARE_WORDS)                                                                    \
+        for (int64_t i = 0; i < times; i++) {                                                          \
+            TN_CHAINS(dot)                                                                             \
+        }                                                                                              \
+        TN_CHAINS(TN_PIN)                                                                              \
     }
-    TN_CHAINS(TN_PIN)
-}
-#else
-#define tn_probe_i8_dot 0
-#endif
 #if defined(__SSE2__)
 typedef int32_t tn_probe_words __attribute__((vector_size(TN_PROBE_BYTES)));
-#define TN_DECLARE_WORDS(i) T c##i = x;
-#define TN_DOT_WORDS(i) c##i += TN_PROBE_I(tn_dot2)(x, y); TN_OPAQUE(c##i); TN_OPAQUE(x);
-TN_PROBE(i16_dot)
-{
-    typedef tn_probe_words T;
-    TN_PROBE_BEGIN(T);
-    T x = *p, y = *p;
-    TN_CHAINS(TN_DECLARE_WORDS)
-    for (int64_t i = 0; i < times; i++) {
-        TN_CHAINS(TN_DOT_WORDS)
-    }
-    TN_CHAINS(TN_PIN)
-}
+#define TN_DOT_WORDS(i) c##i = TN_PROBE_I(tn_dot2_sum)(c##i, x, y); TN_OPAQUE(c##i); TN_OPAQUE(x);
+TN_DOT_PROBE(i16_dot, TN_DOT_WORDS)
 #else
 #define tn_probe_i16_dot 0
+#endif
+#if TN_HAS_DOT4
+#define TN_DOT_BYTES(i) c##i = TN_PROBE_I(tn_dot4_sum)(c##i, x, y); TN_OPAQUE(c##i); TN_OPAQUE(x);
+TN_DOT_PROBE(i8_dot, TN_DOT_BYTES)
+#else
+#define tn_probe_i8_dot 0
 #endif
 #if defined(__AVX512BF16__) && TN_PROBE_BYTES == 64 && __has_builtin(__builtin_ia32_dpbf16ps_v16sf)
 #if defined(__clang__) || __GNUC__ >= 13

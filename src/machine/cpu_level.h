@@ -50,5 +50,12 @@ tn_cpu_level(void)
     return (extended & v4_more) == v4_more && (saved & avx512) == avx512 ? 4 : 3;
 }
 
+/* Has it the steps of dot products of integers, for vectors of 512 bits? Of level 4. */
+static inline int
+tn_cpu_vnni(void)
+{
+    return tn_cpuid(7).c >> 11 & 1;
+}
+
 #endif
 #endif

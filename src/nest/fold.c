@@ -148,6 +148,10 @@ int_op(ScalarOp op, DType t, int64_t x, int64_t y, int64_t *r)
     case S_SHL:   *r = int_shift(t, true, x, y); break;
     case S_SHR:   *r = int_shift(t, false, x, y); break;
     case S_DOT2:  *r = (int64_t)(int16_t)x * (int16_t)y + (int64_t)(int16_t)(x >> 16) * (int16_t)(y >> 16); break;
+    case S_DOT4:
+        for (int i = 0; i < 32; i += 8)
+            *r += (int64_t)(uint8_t)(x >> i) * (int8_t)(y >> i);
+        break;
     case S_NEG:   *r = (int64_t)(0 - a); break;
     case S_ABS:   *r = x < 0 && !is_unsigned(t) ? (int64_t)(0 - a) : x; break;
     case S_NOT:   *r = t == DT_BOOL ? !x : ~x; break;

@@ -224,6 +224,10 @@ const Nest *nest_relay_input(Ctx *c, const Nest *n, const Scalar *load, const ui
 const Nest *nest_relay_output(Ctx *c, const Nest *n, const uint32_t *axis, uint32_t rank, const Nest **move);
 /* Sums of products of integers of 16 bits, two summands at a time (dot2); n itself where it is none. */
 const Nest *nest_pair_products(Ctx *c, const Nest *n);
+/* The same of 8 bits, four at a time (dot4). constant[i]: input i is; constant factors are taken for the signed side if they can be.
+ * What the other factor lacks to be unsigned counts times the sums of the signed one: *sums is the nest that makes them of n's inputs,
+ * for a new input behind the others; NULL if they are not needed. */
+const Nest *nest_quad_products(Ctx *c, const Nest *n, const bool *constant, const Nest **sums);
 /* The only output is, along one dimension, input `slot` from its beginning to its end, and behind it something else, as a
  * concatenation is: that something as a nest of its own, of those inputs that keep[nin] tells. *dim: that dimension. NULL,
  * quietly, where it is something else. */

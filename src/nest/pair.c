@@ -10,9 +10,8 @@
  */
 #include "nest/walk.h"
 
-/* The least and the greatest value that s can have; false: more than 32 bits, or not known. */
-static bool
-value_range(const Scalar *s, int64_t *least, int64_t *most)
+bool
+scalar_int_range(const Scalar *s, int64_t *least, int64_t *most)
 {
     int64_t a, b, c, d;
 
@@ -23,11 +22,11 @@ value_range(const Scalar *s, int64_t *least, int64_t *most)
         *least = *most = s->u.bits;
         return true;
     case S_CAST:
-        if (!dtype_is_float(s->arg[0]->dtype) && value_range(s->arg[0], least, most))
+        if (!dtype_is_float(s->arg[0]->dtype) && scalar_int_range(s->arg[0], least, most))
             return true;                             /* and if the type is narrower: below */
         break;
     case S_ADD: case S_SUB:
-        if (!value_range(s->arg[0], &a, &b) || !value_range(s->arg[1], &c, &d))
+        if (!scalar_int_range(s->arg[0], &a, &b) || !scalar_int_range(s->arg[1], &c, &d))
             return false;
         *least = s->op == S_ADD ? a + c : a - d;
         *most = s->op == S_ADD ? b + d : b - c;
@@ -47,28 +46,34 @@ fits(const Scalar *s)
 {
     int64_t least, most;
 
-    return value_range(s, &least, &most) && least >= INT16_MIN && most <= INT16_MAX;
+    return scalar_int_range(s, &least, &most) && least >= INT16_MIN && most <= INT16_MAX;
 }
 
-/* The factor at summands 2*k and 2*k + 1, as one number. */
-static const Scalar *
-pair_of(Ctx *c, const Scalar *factor, uint32_t axis)
+const Scalar *
+scalar_pack(Ctx *c, const Scalar *factor, uint32_t axis, int count)
 {
-    const Expr *twice = expr_scale(c, expr_axis(c, axis), 2);
-    Binding even = { { VAR_AXIS, axis }, twice }, odd = { { VAR_AXIS, axis }, expr_offset(c, twice, 1) };
-    const Scalar *low = scalar_2(c, S_AND, scalar_subst(c, factor, &even, 1), scalar_int(c, DT_I32, 0xffff));
+    const Expr *first = expr_scale(c, expr_axis(c, axis), count);
+    const Scalar *packed = NULL;
 
-    return scalar_2(c, S_OR, low, scalar_2(c, S_SHL, scalar_subst(c, factor, &odd, 1), scalar_int(c, DT_I32, 16)));
+    for (int i = 0; i < count; i++) {
+        Binding summand = { { VAR_AXIS, axis }, expr_offset(c, first, i) };
+        const Scalar *x = scalar_subst(c, factor, &summand, 1);
+        if (i < count - 1)
+            x = scalar_2(c, S_AND, x, scalar_int(c, DT_I32, (INT64_C(1) << 32 / count) - 1));
+        if (i)
+            x = scalar_2(c, S_SHL, x, scalar_int(c, DT_I32, 32 / count * i));
+        packed = packed ? scalar_2(c, S_OR, packed, x) : x;
+    }
+    return packed;
 }
 
-/* A summed axis of an even number of points, the last there is; NO_SLOT. */
-static uint32_t
-even_axis(const Nest *n, AxisSet sum)
+uint32_t
+nest_axis_in(const Nest *n, AxisSet sum, int64_t count)
 {
     uint32_t found = NO_SLOT;
 
     for (uint32_t k = 0; k < n->naxis; k++)
-        if (sum >> k & 1 && expr_is(n->axis[k].begin, 0) && expr_or(n->axis[k].extent, 1) % 2 == 0)
+        if (sum >> k & 1 && expr_is(n->axis[k].begin, 0) && expr_or(n->axis[k].extent, 1) % count == 0)
             found = k;
     return found;
 }
@@ -81,11 +86,11 @@ nest_pair_products(Ctx *c, const Nest *n)
     if (n->nwrite != 1 || !nest_contraction(c, n, &view) || !view.row || !view.col || view.reduce->dtype != DT_I32 ||
         view.reduce->arg[0]->op != S_MUL)
         return n;
-    uint32_t axis = even_axis(n, view.sum);
+    uint32_t axis = nest_axis_in(n, view.sum, 2);
     if (axis == NO_SLOT || !fits(view.a) || !fits(view.b))
         return n;
     NestEdit e = nest_edit(c, n, 0, 0);
-    const Scalar *body = scalar_2(c, S_DOT2, pair_of(c, view.a, axis), pair_of(c, view.b, axis));
+    const Scalar *body = scalar_2(c, S_DOT2, scalar_pack(c, view.a, axis, 2), scalar_pack(c, view.b, axis, 2));
     ScalarMap m = { .ctx = c, .done = { .arena = e.scratch } };
     map_put(&m.done, MAP_PTR(view.reduce), MAP_PTR(scalar_reduce(c, COMB_SUM, view.reduce->u.reduce.axes, &body, 1)));
     e.axis[axis].extent = expr_int(c, expr_or(n->axis[axis].extent, 0) / 2);

@@ -1,11 +1,12 @@
 /* normalise: products in their plain form, constants computed; see normalise.h. */
 #include "normalise/normalise.h"
 
+#include "nest/walk.h"
 #include "ref/ref.h"
 
 #include <string.h>
 
-/* Points that a nest of constants may visit for each byte of its result: a layout visits one for each element,
+/* Points that a nest of constants may visit for each byte that it reads or makes: a layout visits one for each element,
  * a transform of a filter some dozens. */
 enum { POINTS_PER_BYTE = 64,
        WIDENING_CODE = 2 };          /* instructions of a read that is converted */
@@ -19,7 +20,7 @@ typedef struct {
     ValueId *map;                    /* of values of the old graph; 0 of those that are wide */
     Wide *wide;                      /* [from->value.n]; nest NULL: it is none */
     int64_t max_bytes;
-    bool pairs;
+    DotSteps dots;
     int64_t worth;                   /* operations that are worth a thread */
     const Node *node;                /* the node of the old graph */
     ValueId *value;                  /* of the nest's parameters, in the new one */
@@ -116,13 +117,15 @@ compute(Normal *m, const Nest *n, const ValueId *in, const char *name)
 {
     Ctx *c = m->ctx;
     const Type *t = n->param[n->nin].type;
-    int64_t bytes, points = 1, extent;
+    int64_t bytes, read = 0, one, points = 1, extent;
     Symbols none = { 0 };
 
     if (n->nout != 1 || !type_static_bytes(t, &bytes) || bytes > m->max_bytes)
         return 0;
+    for (uint32_t i = 0; i < n->nin; i++)
+        read += type_static_bytes(n->param[i].type, &one) ? one : 0;
     for (uint32_t k = 0; k < n->naxis; k++)
-        if (!expr_const(n->axis[k].extent, &extent) || mul_overflows(points, extent, &points) || points / POINTS_PER_BYTE > bytes)
+        if (!expr_const(n->axis[k].extent, &extent) || mul_overflows(points, extent, &points) || points / POINTS_PER_BYTE > bytes + read)
             return 0;
     Tensor *tensor = NEW_ARRAY(c->arena, Tensor, n->nin + 1), **param = NEW_ARRAY(c->arena, Tensor *, n->nin + 1);
     for (uint32_t i = 0; i <= n->nin; i++) {
@@ -226,36 +229,7 @@ plain_product(Normal *m)
     return nest_contraction(m->ctx, m->nest, &view) && !gather_columns(m, &view, m->value[m->nest->nin]);
 }
 
-/* ---- pairs -------------------------------------------------------------------------------------------------- */
-
-/* A factor of pairs as a tensor: one of constants is computed now, another once for all its reads. */
-static void
-make_pairs(Normal *m, const Scalar *factor)
-{
-    Ctx *c = m->ctx;
-    const Nest *made;
-    bool *keep = NEW_ARRAY(c->arena, bool, m->nest->nin + 1), constant = true;
-    uint32_t slot, nin = 0;
-    const Nest *reader = nest_outline_factor(c, m->nest, factor, &slot, &made, keep);
-
-    if (!reader)
-        return;
-    ValueId *in = NEW_ARRAY(c->arena, ValueId, m->nest->nin + 1), v = 0;
-    for (uint32_t i = 0; i < m->nest->nin; i++)
-        if (keep[i]) {
-            constant = constant && m->to->value.at[m->value[i]].data;
-            in[nin++] = m->value[i];
-        }
-    const char *name = arena_printf(c->arena, "%s_pairs", m->to->value.at[m->value[slot]].name);
-    if (constant && !(v = compute(m, made, in, name)))
-        return;                                      /* too large: pairs are made as they are read */
-    if (!constant) {
-        v = graph_value(m->to, name, made->param[made->nin].type);
-        graph_call_nest(m->to, made, m->node->loc, m->node->origin, in, &v);
-    }
-    m->value[slot] = v;
-    m->nest = reader;
-}
+/* ---- numbers ------------------------------------------------------------------------------------------------- */
 
 /* Inputs that nothing reads any more, such as zero points that went into pairs. */
 static void
@@ -270,20 +244,131 @@ drop_inputs(Normal *m)
             m->value[kept++] = m->value[i];
 }
 
-static void
-pair_product(Normal *m)
+/* The number that all elements of an integer constant are: zero points of each channel, say. */
+static bool
+is_one_number(const Value *v, int64_t *number)
 {
-    const Nest *paired = nest_pair_products(m->ctx, m->nest);
+    const DTypeInfo *t = &dtype_info[v->type->dtype];
+    int64_t bytes, bits = 0;
+
+    if (!v->data || v->format || !dtype_is_int(v->type->dtype) || t->bits < 8 || !type_static_bytes(v->type, &bytes) || bytes < t->bytes ||
+        memcmp(v->data, (const char *)v->data + t->bytes, (size_t)(bytes - t->bytes)))
+        return false;
+    memcpy(&bits, v->data, (size_t)t->bytes);                              /* little-endian, as artefacts are */
+    int unused = 64 - t->bits;
+    *number = t->kind == KIND_INT ? (int64_t)((uint64_t)bits << unused) >> unused : bits;
+    return true;
+}
+
+typedef struct { uint32_t slot; int64_t number; } OneNumber;
+
+static const Scalar *
+put_number(ScalarMap *m, const Scalar *load)
+{
+    const OneNumber *one = m->user;
+    return load->u.load.slot == one->slot && !load->u.load.outside ? scalar_int(m->ctx, load->dtype, one->number) : load;
+}
+
+/* Reads of constants that are one number become that number. */
+static void
+put_numbers(Normal *m)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < m->nest->nin; i++) {
+        OneNumber one = { i, 0 };
+        if (!is_one_number(&m->to->value.at[m->value[i]], &one.number))
+            continue;
+        NestEdit e = nest_edit(m->ctx, m->nest, 0, 0);
+        ScalarMap map = { .load = put_number, .user = &one, .ctx = m->ctx, .done = { .arena = e.scratch } };
+        nest_edit_map(&e, &map);
+        m->nest = nest_edit_done(m->ctx, &e);
+        any = true;
+    }
+    if (any)
+        drop_inputs(m);
+}
+
+/* ---- pairs and quads ----------------------------------------------------------------------------------------- */
+
+/* What `made` makes of those inputs that it keeps: computed now if they are constant, else when it runs. 0: a constant too large. */
+static ValueId
+value_of(Normal *m, const Nest *made, const bool *keep, const char *name)
+{
+    ValueId *in = NEW_ARRAY(m->ctx->arena, ValueId, m->nest->nin + 1), v;
+    bool constant = true;
+    uint32_t nin = 0;
+
+    for (uint32_t i = 0; i < m->nest->nin; i++)
+        if (keep[i]) {
+            constant = constant && m->to->value.at[m->value[i]].data;
+            in[nin++] = m->value[i];
+        }
+    if (constant)
+        return compute(m, made, in, name);
+    v = graph_value(m->to, name, made->param[made->nin].type);
+    graph_call_nest(m->to, made, m->node->loc, m->node->origin, in, &v);
+    return v;
+}
+
+/* A factor of pairs or quads as a tensor: one of constants is computed now, another once for all its reads. */
+static void
+make_factor(Normal *m, const Scalar *factor, const char *what)
+{
+    Ctx *c = m->ctx;
+    const Nest *made;
+    bool *keep = NEW_ARRAY(c->arena, bool, m->nest->nin + 1);
+    uint32_t slot;
+    const Nest *reader = nest_outline_factor(c, m->nest, factor, &slot, &made, keep);
+    ValueId v = reader ? value_of(m, made, keep, arena_printf(c->arena, "%s_%s", m->to->value.at[m->value[slot]].name, what)) : 0;
+
+    if (!v)
+        return;                                      /* or too large: made as they are read */
+    m->value[slot] = v;
+    m->nest = reader;
+}
+
+/* Four summands at a time; the sums of the signed side are a new input. The nest itself where it cannot be. */
+static const Nest *
+quad_product(Normal *m)
+{
+    Ctx *c = m->ctx;
+    uint32_t nin = m->nest->nin;
+    bool *constant = NEW_ARRAY(c->arena, bool, nin + 1), *keep = NEW_ARRAY(c->arena, bool, nin + 1);
+    const Nest *sums;
+
+    for (uint32_t i = 0; i < nin; i++)
+        constant[i] = m->to->value.at[m->value[i]].data != NULL;
+    const Nest *quads = nest_quad_products(c, m->nest, constant, &sums);
+    if (!sums)
+        return quads;
+    ValueId *value = NEW_ARRAY(c->arena, ValueId, nin + 2);
+    memcpy(value, m->value, nin * sizeof *value);
+    value[nin + 1] = m->value[nin];
+    sums = nest_drop_unused(c, sums, keep);
+    value[nin] = value_of(m, sums, keep, arena_printf(c->arena, "%s_sums", m->to->value.at[m->value[nin]].name));
+    if (!value[nin])
+        return m->nest;
+    m->value = value;
+    return quads;
+}
+
+static void
+dot_product(Normal *m)
+{
+    const Nest *dots = m->dots & DOT_QUADS ? quad_product(m) : m->nest;
+    const char *what = "quads";
     Contraction view;
 
-    if (!paired || paired == m->nest) {
-        m->nest = paired;
-        return;
+    if (dots == m->nest && m->dots & DOT_PAIRS) {
+        dots = nest_pair_products(m->ctx, m->nest);
+        what = "pairs";
     }
-    m->nest = paired;
-    if (nest_contraction(m->ctx, m->nest, &view)) {
-        make_pairs(m, view.a);
-        make_pairs(m, view.b);
+    bool same = dots == m->nest;
+    m->nest = dots;
+    if (!same && dots && nest_contraction(m->ctx, dots, &view)) {
+        make_factor(m, view.a, what);
+        make_factor(m, view.b, what);
         drop_inputs(m);
     }
 }
@@ -503,8 +588,10 @@ normalise_node(Normal *m, const Graph *from)
     share_places(m);
     if (plain_product(m))
         return true;
-    if (m->pairs && m->nest)
-        pair_product(m);
+    if (m->nest)
+        put_numbers(m);
+    if (m->dots && m->nest)
+        dot_product(m);
     if (m->nest && in_pieces(m))
         return true;
     if (m->nest)
@@ -513,12 +600,12 @@ normalise_node(Normal *m, const Graph *from)
 }
 
 Graph *
-normalise_nests(const Graph *g, int64_t max_bytes, bool pairs, int64_t worth)
+normalise_nests(const Graph *g, int64_t max_bytes, DotSteps dots, int64_t worth)
 {
     Arena *scratch = arena_child(g->arena);
     ValueId *map;
     bool ok = true;
-    Normal m = { .ctx = g->ctx, .to = graph_rebuild(g, &map), .max_bytes = max_bytes, .pairs = pairs, .worth = worth };
+    Normal m = { .ctx = g->ctx, .to = graph_rebuild(g, &map), .max_bytes = max_bytes, .dots = dots, .worth = worth };
 
     m.map = map;
     m.wide = NEW_ARRAY(scratch, Wide, g->value.n);

@@ -5,8 +5,8 @@
  * the product walks it; a product that writes its columns apart (the phases of a transposed convolution) writes
  * them together, and a nest of its own moves them to their places. Then nests of constants alone are computed.
  *
- * Sums of products of narrow integers are made of pairs where the machine multiplies pairs (nest/pair.c): each factor
- * is a tensor of pairs, that of a constant computed now.
+ * Sums of products of narrow integers are made of pairs or quads where the machine multiplies those in one step (nest/pair.c, quad.c):
+ * each factor is a tensor of them, that of a constant computed now.
  *
  * Places that data say, and weights beside them, are computed once for all channels that are read there (places.c).
  *
@@ -40,8 +40,10 @@ const Nest *normalise_tables(Ctx *c, const Nest *n, const PlaceTable *table, uin
  * in those sums by then. */
 Graph *normalise_packed(const Graph *g);
 
-/* max_bytes: of one constant that is computed; larger ones stay for the run. pairs: the machine has a step for pairs of
- * 16-bit products, and sums of such are written for it. worth: operations that are worth a thread; 0: there is one. */
-Graph *normalise_nests(const Graph *g, int64_t max_bytes, bool pairs, int64_t worth);
+/* Steps of dot products in integers that a machine has, for which sums are written. */
+typedef enum { DOT_NONE = 0, DOT_PAIRS = 1, DOT_QUADS = 2 } DotSteps;
+
+/* max_bytes: of one constant that is computed; larger ones stay for the run. worth: operations that are worth a thread; 0: there is one. */
+Graph *normalise_nests(const Graph *g, int64_t max_bytes, DotSteps dots, int64_t worth);
 
 #endif

@@ -165,6 +165,12 @@ int_op(ScalarOp op, DType t, int64_t x, int64_t y)
     case S_OR: return (Number){.i = x | y};
     case S_XOR: return (Number){.i = x ^ y};
     case S_DOT2: return number_int(t, (int64_t)(int16_t)x * (int16_t)y + (int64_t)(int16_t)(x >> 16) * (int16_t)(y >> 16));
+    case S_DOT4: {
+        int64_t sum = 0;
+        for (int i = 0; i < 32; i += 8)
+            sum += (int64_t)(uint8_t)(x >> i) * (int8_t)(y >> i);
+        return number_int(t, sum);
+    }
     case S_SHL: case S_SHR: return number_int(t, int_shift(op, t, x, y));
     case S_EQ: return (Number){.i = x == y};
     case S_NE: return (Number){.i = x != y};

@@ -38,7 +38,7 @@ has_op(ScalarOp op, DType t)
         return true;
     case S_AND: case S_OR: case S_XOR: case S_SHL: case S_SHR: case S_NOT:
         return dtype_is_int(t);
-    case S_DOT2:
+    case S_DOT2: case S_DOT4:
         return t == DT_I32;
     default:
         return dtype_is_float(t) && op >= S_ADD && op <= S_SELECT;

@@ -2,30 +2,33 @@
  * read them and are widened in the kernel. Each program that is listed computes what the interpreter does. */
 #include "nest_case.h"
 
-typedef struct { const char *name, *text, *dims; bool pairs; } Case;
+typedef struct { const char *name, *text, *dims; bool pairs, quads; } Case;
 
 static const Case cases[] = {
-    {"u8 i8", "nest t(x: u8[9, 20], y: i8[20, 35]) -> (o: i32[9, 35]) { o[i, j] = sum k: i32(x[i, k]) * i32(y[k, j]) }", "", true},
-    {"i8 i8, rows not known", "nest t(x: i8[m, 12], y: i8[12, 17]) -> (o: i32[m, 17]) { o[i, j] = sum k: i32(x[i, k]) * i32(y[k, j]) }", "m=7", true},
+    {"u8 i8", "nest t(x: u8[9, 20], y: i8[20, 35]) -> (o: i32[9, 35]) { o[i, j] = sum k: i32(x[i, k]) * i32(y[k, j]) }", "", true, true},
+    {"i8 i8, rows not known", "nest t(x: i8[m, 12], y: i8[12, 17]) -> (o: i32[m, 17]) { o[i, j] = sum k: i32(x[i, k]) * i32(y[k, j]) }", "m=7", true, true},
     {"zero points", "nest t(x: u8[6, 30], y: u8[30, 40], u: u8[], v: u8[40]) -> (o: i32[6, 40]) "
-                    "{ o[i, j] = sum k: (i32(x[i, k]) - i32(u[])) * (i32(y[k, j]) - i32(v[j])) }", "", true},
-    {"transposed", "nest t(x: u8[5, 64], y: i8[33, 64]) -> (o: f32[5, 33]) { o[i, j] = f32(sum k: i32(x[i, k]) * i32(y[j, k])) }", "", true},
-    {"batches", "nest t(x: i8[2, 3, 8], y: i8[2, 8, 9]) -> (o: i32[2, 3, 9]) { o[b, i, j] = sum k: i32(x[b, i, k]) * i32(y[b, k, j]) }", "", true},
+                    "{ o[i, j] = sum k: (i32(x[i, k]) - i32(u[])) * (i32(y[k, j]) - i32(v[j])) }", "", true, false},
+    {"transposed", "nest t(x: u8[5, 64], y: i8[33, 64]) -> (o: f32[5, 33]) { o[i, j] = f32(sum k: i32(x[i, k]) * i32(y[j, k])) }", "", true, true},
+    {"batches", "nest t(x: i8[2, 3, 8], y: i8[2, 8, 9]) -> (o: i32[2, 3, 9]) { o[b, i, j] = sum k: i32(x[b, i, k]) * i32(y[b, k, j]) }", "", true, true},
     {"convolution", "nest t(x: u8[1, 4, 7, 9], w: i8[6, 4, 3, 3]) -> (o: i32[1, 6, 7, 9]) "
-                    "{ o[n, f, y, z] = sum c, r, s: i32(x[n, c, y + r - 1, z + s - 1 | 0]) * i32(w[f, c, r, s]) }", "", true},
+                    "{ o[n, f, y, z] = sum c, r, s: i32(x[n, c, y + r - 1, z + s - 1 | 0]) * i32(w[f, c, r, s]) }", "", true, true},
     {"padding of a zero point", "nest t(x: u8[1, 4, 7, 9], z: u8[6], w: u8[6, 4, 3, 3]) -> (o: i32[1, 6, 4, 5]) { o[n, f, y, z0] = "
-                "sum c, r, s: (i32(x[n, c, 2*y + r - 1, 2*z0 + s - 1 | 7]) - 7) * (i32(w[f, c, r, s]) - i32(z[f])) }", "", true},
+                "sum c, r, s: (i32(x[n, c, 2*y + r - 1, 2*z0 + s - 1 | 7]) - 7) * (i32(w[f, c, r, s]) - i32(z[f])) }", "", true, false},
     {"padding known only to a run", "nest t(x: u8[1, 4, 7, 9], z: u8[], w: i8[6, 4, 3, 3]) -> (o: i32[1, 6, 7, 9]) { o[n, f, y, z0] = "
-                "sum c, r, s: (i32(x[n, c, y + r - 1, z0 + s - 1 | 3]) - i32(z[])) * i32(w[f, c, r, s]) }", "", true},
-    {"i16", "nest t(x: i16[4, 6], y: i16[6, 8]) -> (o: i32[4, 8]) { o[i, j] = sum k: i32(x[i, k]) * i32(y[k, j]) }", "", true},
-    {"odd depth", "nest t(x: u8[4, 7], y: i8[7, 8]) -> (o: i32[4, 8]) { o[i, j] = sum k: i32(x[i, k]) * i32(y[k, j]) }", "", false},
-    {"17 bits", "nest t(x: i16[4, 6], z: i16[], y: i16[6, 8]) -> (o: i32[4, 8]) { o[i, j] = sum k: (i32(x[i, k]) - i32(z[])) * i32(y[k, j]) }", "", false},
-    {"u16", "nest t(x: u16[4, 6], y: i8[6, 8]) -> (o: i32[4, 8]) { o[i, j] = sum k: i32(x[i, k]) * i32(y[k, j]) }", "", false},
-    {"f16 weights", "nest t(x: f32[9, 20], y: f16[20, 35]) -> (o: f32[9, 35]) { o[i, j] = sum k: x[i, k] * f32(y[k, j]) }", "", false},
-    {"bf16 weights", "nest t(x: f32[m, 20], y: bf16[33, 20]) -> (o: f32[m, 33]) { o[i, j] = sum k: x[i, k] * f32(y[j, k]) }", "m=5", false},
-    {"i8 weights", "nest t(x: f32[8, 20], y: i8[20, 33]) -> (o: f32[8, 33]) { o[i, j] = sum k: x[i, k] * f32(y[k, j]) }", "", false},
+                "sum c, r, s: (i32(x[n, c, y + r - 1, z0 + s - 1 | 3]) - i32(z[])) * i32(w[f, c, r, s]) }", "", true, true},
+    {"a filter of bytes less 128", "nest t(x: i8[1, 4, 7, 9], z: i8[], w: u8[6, 4, 3, 3]) -> (o: f32[1, 6, 7, 9]) { o[n, f, y, z0] = "
+                "f32(sum c, r, s: (i32(x[n, c, y + r - 1, z0 + s - 1 | 3]) - i32(z[])) * (i32(w[f, c, r, s]) - 128)) * 0.5 }", "", true, true},
+    {"bytes on both sides", "nest t(x: u8[4, 8], y: u8[8, 8]) -> (o: i32[4, 8]) { o[i, j] = sum k: i32(x[i, k]) * i32(y[k, j]) }", "", true, false},
+    {"i16", "nest t(x: i16[4, 6], y: i16[6, 8]) -> (o: i32[4, 8]) { o[i, j] = sum k: i32(x[i, k]) * i32(y[k, j]) }", "", true, false},
+    {"odd depth", "nest t(x: u8[4, 7], y: i8[7, 8]) -> (o: i32[4, 8]) { o[i, j] = sum k: i32(x[i, k]) * i32(y[k, j]) }", "", false, false},
+    {"17 bits", "nest t(x: i16[4, 6], z: i16[], y: i16[6, 8]) -> (o: i32[4, 8]) { o[i, j] = sum k: (i32(x[i, k]) - i32(z[])) * i32(y[k, j]) }", "", false, false},
+    {"u16", "nest t(x: u16[4, 6], y: i8[6, 8]) -> (o: i32[4, 8]) { o[i, j] = sum k: i32(x[i, k]) * i32(y[k, j]) }", "", false, false},
+    {"f16 weights", "nest t(x: f32[9, 20], y: f16[20, 35]) -> (o: f32[9, 35]) { o[i, j] = sum k: x[i, k] * f32(y[k, j]) }", "", false, false},
+    {"bf16 weights", "nest t(x: f32[m, 20], y: bf16[33, 20]) -> (o: f32[m, 33]) { o[i, j] = sum k: x[i, k] * f32(y[j, k]) }", "m=5", false, false},
+    {"i8 weights", "nest t(x: f32[8, 20], y: i8[20, 33]) -> (o: f32[8, 33]) { o[i, j] = sum k: x[i, k] * f32(y[k, j]) }", "", false, false},
     {"f16 filter", "nest t(x: f32[1, 3, 7, 8], w: f16[7, 3, 3, 3]) -> (o: f32[1, 7, 7, 8]) "
-                   "{ o[n, f, y, z] = sum c, r, s: x[n, c, y + r - 1, z + s - 1 | 0] * f32(w[f, c, r, s]) }", "", false},
+                   "{ o[n, f, y, z] = sum c, r, s: x[n, c, y + r - 1, z + s - 1 | 0] * f32(w[f, c, r, s]) }", "", false, false},
 };
 
 typedef struct { Ctx c; Arena *a; Machine m; Symbols s; const Nest *n, *paired; Tensor *want[8], *got[8]; } World;
@@ -70,6 +73,35 @@ pairs_give_the_same_bits(void **state)
         assert_int_equal(has_dot(&w), cases[i].pairs);
         assert_true(ref_nest(&w.c, w.paired, &w.s, w.got));
         assert_true(same_outputs(&w.c, w.a, kernel_of(&w.c, w.a, w.n), w.want, w.got, cases[i].name));
+        arena_free(w.a);
+    }
+}
+
+static void
+quads_give_the_same_bits(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        World w;
+        begin(&w, &cases[i], "x86-64-v3");
+        const Nest *sums = NULL;
+        for (int known = 0; known < 2; known++) {
+            bool constant[8] = { false, known, known, known };
+            const Nest *n = nest_quad_products(&w.c, w.n, constant, &sums);
+            Tensor *param[8], *made = NEW(w.a, Tensor);
+            assert_int_equal(n != w.n, cases[i].quads);
+            memcpy(param, w.got, sizeof param);
+            if (sums) {
+                param[w.n->nin] = made;
+                assert_true(tensor_of_type(&w.c, w.a, sums->param[sums->nin].type, &w.s, made));
+                assert_true(ref_nest(&w.c, sums, &w.s, param));
+                param[n->nin] = w.got[w.n->nin];
+            }
+            assert_int_equal(n->nin, w.n->nin + (sums != NULL));
+            memset(w.got[w.n->nin]->data, 0xff, (size_t)tensor_count(w.got[w.n->nin]) * dtype_info[w.got[w.n->nin]->dtype].bytes);
+            assert_true(ref_nest(&w.c, n, &w.s, param));
+            assert_true(same_outputs(&w.c, w.a, kernel_of(&w.c, w.a, w.n), w.want, w.got, cases[i].name));
+        }
         arena_free(w.a);
     }
 }
@@ -121,6 +153,29 @@ pairs_are_made_apart(void **state)
     }
 }
 
+/* The product in quads instead of pairs, where it can be: the sums that it then reads are one input more. */
+static void
+take_quads(World *w)
+{
+    bool constant[8] = { false, true, true, true };
+    const Nest *sums = NULL, *quads = nest_quad_products(&w->c, w->n, constant, &sums);
+    Tensor *made = NEW(w->a, Tensor);
+
+    if (quads == w->n)
+        return;
+    if (sums) {
+        Tensor *param[8];
+        memcpy(param, w->want, sizeof param);
+        param[w->n->nin] = made;
+        assert_true(tensor_of_type(&w->c, w->a, sums->param[sums->nin].type, &w->s, made));
+        assert_true(ref_nest(&w->c, sums, &w->s, param));
+        w->want[quads->nin] = w->want[w->n->nin];
+        w->got[quads->nin] = w->got[w->n->nin];
+        w->want[w->n->nin] = w->got[w->n->nin] = made;
+    }
+    w->paired = quads;
+}
+
 /* A run of one choice; how many there are. */
 static uint32_t
 run_choice(const Case *k, const char *target, uint32_t number, uint32_t *laid)
@@ -128,17 +183,19 @@ run_choice(const Case *k, const char *target, uint32_t number, uint32_t *laid)
     World w;
     bool constant[8];
     begin(&w, k, target);
+    if (w.m.i8_dot_per_second > 0)
+        take_quads(&w);
     Kernel *kernel = kernel_of(&w.c, w.a, w.paired);
-    for (uint32_t i = 0; i < w.n->nin; i++)
-        constant[i] = type_is_static(w.n->param[i].type) && i > 0;
+    for (uint32_t i = 0; i < w.paired->nin; i++)
+        constant[i] = type_is_static(w.paired->param[i].type) && i > 0;
     Choices choices = schedule_choices(&w.c, w.a, kernel, &w.m, constant, false);
     assert_true(choices.n > number);
     assert_null(choices.refused);
     kernel->schedule = choices.at[number].program;
     bool ok = schedule_kernel(&w.c, w.a, kernel, &w.m, SCHEDULE_BEST) && kernel_verify(&w.c, kernel) && proved(&w.c, w.a, kernel, &w.s);
-    for (uint32_t i = 0; i < w.n->nin; i++) {
+    for (uint32_t i = 0; i < w.paired->nin; i++) {
         *laid += kernel->buffer.at[i].format != NULL;
-        assert_int_equal(kernel->buffer.at[i].type->dtype, w.n->param[i].type->dtype);
+        assert_int_equal(kernel->buffer.at[i].type->dtype, w.paired->param[i].type->dtype);
         w.got[i] = packed(&w.c, w.a, &kernel->buffer.at[i], w.got[i]);
     }
     ok = ok && ref_tree(&w.c, w.a, kernel, &w.s, w.got);
@@ -153,13 +210,13 @@ run_choice(const Case *k, const char *target, uint32_t number, uint32_t *laid)
 static void
 every_choice(void **state)
 {
-    static const char *const target[] = { "x86-64-v2", "x86-64-v3", "x86-64-v4" };
+    static const char *const target[] = { "x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4-vnni" };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        for (int t = 0; t < rounds(3); t++) {
+        for (int t = 0; t < rounds(4); t++) {
             uint32_t laid = 0;
             for (uint32_t number = 0, listed = 1; number < listed; number++)
-                listed = run_choice(&cases[i], target[(i + (size_t)t) % 3], number, &laid);
+                listed = run_choice(&cases[i], target[(i + (size_t)t) % 4], number, &laid);
             if (strstr(cases[i].text, "f32(y[") || strstr(cases[i].text, "f32(w["))
                 assert_true(laid > 0);               /* a narrow constant lies as tiles read it, in its own type */
         }
@@ -168,6 +225,6 @@ every_choice(void **state)
 int
 main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(pairs_give_the_same_bits), cmocka_unit_test(pairs_are_made_apart), cmocka_unit_test(every_choice) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(pairs_give_the_same_bits), cmocka_unit_test(quads_give_the_same_bits), cmocka_unit_test(pairs_are_made_apart), cmocka_unit_test(every_choice) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

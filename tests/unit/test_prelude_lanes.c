@@ -70,6 +70,13 @@ static const char program[] =
     "        check(four[l] == (float)(x[l] & 15) - 8.0f, \"four_bits\", N, l); \\\n"
     "    } \\\n"
     "}\n"
+    "#define DOTS(N) { \\\n"            /* pairs of 16 bits and quads of 8, on top of a sum */
+    "    tn_i32x##N c, x, y; \\\n"
+    "    for (int l = 0; l < N; l++) c[l] = l - 7, x[l] = (int32_t)(2654435761u * (uint32_t)(l + two)), y[l] = (int32_t)(2246822519u * (uint32_t)(l + three)); \\\n"
+    "    tn_i32x##N pairs = tn_dot2_sum_i32x##N(c, x, y), quads = tn_dot4_sum_i32x##N(c, x, y), alone = tn_dot4_i32x##N(x, y); \\\n"
+    "    for (int l = 0; l < N; l++) \\\n"
+    "        check(pairs[l] == (int32_t)((uint32_t)c[l] + (uint32_t)tn_dot2_i32(x[l], y[l])) && quads[l] == c[l] + tn_dot4_i32(x[l], y[l]) && alone[l] == quads[l] - c[l], \"dots\", N, l); \\\n"
+    "}\n"
     "#define CALL(N, e, T) for (int64_t n = -2; n <= N + 1; n++) check_##e##x##N(n);\n"
     "int main(void) {\n"
     "    char *space = mmap(NULL, 2 * SPACE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);\n"
@@ -78,7 +85,7 @@ static const char program[] =
     "    WIDTHS(TYPES, CALL)\n"
     "    check_f32x16(INT64_MIN); check_u8x16(INT64_MAX); check_f32x8(INT64_C(1) << 32);\n"
     "    KNOWN(1) KNOWN(2) KNOWN(3) KNOWN(4) KNOWN(5) KNOWN(6) KNOWN(7) KNOWN(8)\n"
-    "    RESIZED(2) RESIZED(8) RESIZED(16)\n"
+    "    RESIZED(2) RESIZED(8) RESIZED(16) DOTS(2) DOTS(8) DOTS(16)\n"
     "    return failed ? 1 : 0;\n"
     "}\n";
 
@@ -131,9 +138,22 @@ test_avx512(void **state)
     skip();
 }
 
+static void
+test_vnni(void **state)
+{
+    (void)state;
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw")) {
+        run_for("-march=x86-64-v4 -mavx512vnni");
+        return;
+    }
+#endif
+    skip();
+}
+
 int
 main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plain), cmocka_unit_test(test_avx2), cmocka_unit_test(test_avx512)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plain), cmocka_unit_test(test_avx2), cmocka_unit_test(test_avx512), cmocka_unit_test(test_vnni)};
     return cmocka_run_group_tests_name("prelude lanes", tests, NULL, NULL);
 }

@@ -1,0 +1,132 @@
+/* quad: products of integers, four summands at a time.
+ *
+ * Processors multiply four unsigned bytes by four signed ones and sum them in one step. A sum of products over a count
+ * that four divides is rewritten for it, if one factor fits in signed bytes and the other in bytes but for something that
+ * the sum does not vary with, as quantised numbers do:
+ *
+ *     sum k < 4*n: (x[i, k] - z) * w[k, j]     becomes     (sum k < n: dot4(quad(x[i, 4*k], …), quad(w[4*k, j], …))) - z * s[j]
+ *     s[j] = sum k < 4*n: w[k, j]
+ *
+ * Signed bytes on the unsigned side are 128 more, which z takes away again. s is made at compile time where w is constant.
+ * What is outside of x, in a window's padding, is z more than 0 and so adds what z * s takes away. Sums of integers wrap, so
+ * regrouping them changes no bit.
+ */
+#include "nest/walk.h"
+
+typedef struct { const Scalar *bytes, *less, *words; } Sides;        /* (bytes - less) * words; less NULL: 0 */
+
+static bool
+fits(const Scalar *s, int64_t low, int64_t high)
+{
+    int64_t least, most;
+    return scalar_int_range(s, &least, &most) && least >= low && most <= high;
+}
+
+static const Scalar *
+plus(Ctx *c, const Scalar *x, const Scalar *y)
+{
+    return x ? scalar_2(c, S_ADD, x, y) : y;
+}
+
+/* u - less where u is a byte and less the same for all summands. */
+static bool
+find_sides(Ctx *c, const Scalar *u, const Scalar *w, AxisSet sum, Sides *out)
+{
+    const Scalar *half = scalar_int(c, DT_I32, 128), *less = NULL;
+
+    if (u->op == S_SUB && !(scalar_axes(c, u->arg[1]) & sum) && !fits(u, 0, UINT8_MAX)) {
+        less = u->arg[1];
+        u = u->arg[0];
+    }
+    if (!fits(w, INT8_MIN, INT8_MAX) || !(fits(u, 0, UINT8_MAX) || fits(u, INT8_MIN, INT8_MAX)))
+        return false;
+    bool is_signed = !fits(u, 0, UINT8_MAX);
+    *out = (Sides){ is_signed ? scalar_2(c, S_ADD, u, half) : u, is_signed ? plus(c, less, half) : less, w };
+    return true;
+}
+
+typedef struct { const bool *constant; bool all; } Constants;
+
+static void
+check_constant(void *user, const Scalar *s)
+{
+    Constants *k = user;
+    k->all = k->all && (s->op != S_LOAD || k->constant[s->u.load.slot]);
+}
+
+static bool
+is_constant(Ctx *c, const Scalar *s, const bool *constant)
+{
+    Constants k = { constant, true };
+    scalar_visit(c, s, check_constant, &k);
+    return k.all;
+}
+
+/* The nest s[…] = sum: factor, of n's inputs, and its read where n is. */
+static const Nest *
+sums_of(Ctx *c, const Nest *n, const Scalar *factor, AxisSet sum, uint32_t slot, const Scalar **read)
+{
+    NestBuilder b = nest_begin(c, arena_printf(c->arena, "%s_sums", n->name));
+    const Expr *at[NEST_MAX_AXES], *own[NEST_MAX_AXES], *dim[NEST_MAX_AXES];
+    Binding bind[NEST_MAX_AXES];
+    AxisSet axes = scalar_axes(c, factor) | sum, reduced = 0;
+    uint32_t rank = 0, nbind = 0;
+
+    for (uint32_t i = 0; i < n->nin; i++)
+        nest_in(&b, n->param[i].name, n->param[i].type);
+    for (uint32_t k = 0; k < n->naxis; k++) {
+        if (!(axes >> k & 1))
+            continue;
+        bool summed = sum >> k & 1;
+        const Expr *axis = nest_axis(&b, n->axis[k].name, summed ? AXIS_REDUCE : AXIS_PARALLEL, n->axis[k].extent);
+        bind[nbind++] = (Binding){ { VAR_AXIS, k }, axis };
+        if (summed) {
+            reduced |= axis_bit(axis);
+            continue;
+        }
+        at[rank] = expr_axis(c, k);
+        own[rank] = axis;
+        dim[rank++] = n->axis[k].extent;
+    }
+    if (rank > TN_MAX_RANK)
+        return NULL;
+    const Scalar *body = scalar_subst(c, factor, bind, nbind);
+    const Type *type = type_new(c, DT_I32, rank, dim);
+    nest_write(&b, nest_out(&b, "s", type), own, scalar_reduce(c, COMB_SUM, reduced, &body, 1));
+    *read = scalar_load(c, DT_I32, slot, rank, at, NULL);
+    return nest_finish(&b);
+}
+
+const Nest *
+nest_quad_products(Ctx *c, const Nest *n, const bool *constant, const Nest **sums)
+{
+    Contraction view;
+    Sides s;
+
+    *sums = NULL;
+    if (n->nwrite != 1 || n->nout != 1 || n->write[0].combiner != COMB_NONE || !nest_contraction(c, n, &view) || !view.row || !view.col ||
+        view.reduce->dtype != DT_I32 || view.reduce->arg[0]->op != S_MUL)
+        return n;
+    uint32_t axis = nest_axis_in(n, view.sum, 4);
+    bool first = !is_constant(c, view.a, constant);      /* is a the unsigned side, if there is a choice? */
+    if (axis == NO_SLOT || !(find_sides(c, first ? view.a : view.b, first ? view.b : view.a, view.sum, &s) ||
+                             find_sides(c, first ? view.b : view.a, first ? view.a : view.b, view.sum, &s)))
+        return n;
+    const Scalar *body = scalar_2(c, S_DOT4, scalar_pack(c, s.bytes, axis, 4), scalar_pack(c, s.words, axis, 4)), *read = NULL;
+    if (s.less && !(*sums = sums_of(c, n, s.words, view.sum, n->nin, &read)))
+        return NULL;
+    NestEdit e = nest_edit(c, n, 0, s.less != NULL);
+    const Scalar *dots = scalar_reduce(c, COMB_SUM, view.reduce->u.reduce.axes, &body, 1);
+    ScalarMap m = { .ctx = c, .done = { .arena = e.scratch } };
+    if (s.less) {
+        e.param[n->nin + 1] = e.param[n->nin];
+        e.param[n->nin] = (NestParam){ nest_fresh_param(c, &e, sym(c, "sums")), (*sums)->param[(*sums)->nin].type };
+        e.nest.nin++;
+        e.write[0].out++;
+        dots = scalar_2(c, S_SUB, dots, scalar_2(c, S_MUL, s.less, read));
+    }
+    map_put(&m.done, MAP_PTR(view.reduce), MAP_PTR(dots));
+    e.axis[axis].extent = expr_int(c, expr_or(n->axis[axis].extent, 0) / 4);
+    e.write[0].value = scalar_map(&m, n->write[0].value);
+    return nest_edit_done(c, &e);
+}
