@@ -346,6 +346,7 @@ def test_no_outputs_of_a_node(save):
     (node("Pad", "x minus", name="p"), ["p", "pads"]),
     (node("Gather", "x i", axis=5, name="p"), ["p", "axis"]),
     (node("GatherND", "x i", batch_dims=-1, name="p"), ["p", "batch_dims"]),
+    (node("GatherND", "x open", name="p"), ["p", "i64[n, w]", "f32[n, 4]", "--dim"]),
     (node("OneHot", "i minus v", name="p"), ["p", "depth"]),
     (node("Split", "x minus", "y q", name="p"), ["p"]),
     (node("LayerNormalization", "x s", axis=4, name="p"), ["p", "axis"]),
@@ -356,7 +357,7 @@ def test_no_outputs_of_a_node(save):
     (node("Range", "one nine nothing", name="p"), ["p", "delta"]),
 ])
 def test_operators_given_nonsense(save, made, says):
-    model = make([made], inputs=[value("x", ["n", 4]), value("z", [2, 3, 8, 8]), value("i", [2], I)],
+    model = make([made], inputs=[value("x", ["n", 4]), value("z", [2, 3, 8, 8]), value("i", [2], I), value("open", ["n", "w"], I)],
                  weights=[tensor("w", np.ones((3, 2, 3, 3), np.float32)), tensor("s", np.ones(4, np.float32)),
                           tensor("zero", np.array([0, 0])), tensor("axes", np.array([9, -9])), tensor("minus", np.array([-3, -2])),
                           tensor("v", np.ones(2, np.float32)), tensor("sizes", np.ones(4, np.int64)), tensor("none", np.zeros(0, np.float32)),
