@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -368,6 +369,19 @@ def test_operators_given_nonsense(save, made, says):
     assert done.returncode in (MODEL, UNSUPPORTED, LIMIT), (done.returncode, done.stderr)
     for part in says:
         assert part in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("inputs, body, says", [
+    ("float t, bool c", "more = Identity (go)", ["number of turns", "f32[]", "i64"]),
+    ("int64[k] t, bool c", "more = Identity (go)", ["number of turns", "i64[k]"]),
+    ("int64 t, float c", "more = Identity (go)", ["condition", "f32[]", "bool"]),
+    ("int64 t, bool c", "more = Neg (v)", ["first result", "f32", "bool"]),
+    ("int64 t, bool c", "more = Greater (v, v)", ["first result", "bool[", "one bool"]),
+])
+def test_what_a_loop_is_told_is_one_number(save, inputs, body, says):
+    model = onnx.parser.parse_model(f'''<ir_version: 8, opset_import: ["" : 17]> m ({inputs}, float[n] x) => (float[n] y) {{
+        y = Loop (t, c, x) <body = b (int64 i, bool go, float[n] v) => (bool more, float[n] w) {{ w = Add (v, v) {body} }}> }}''')
+    fails(MODEL, save(model), "Loop", *says)
 
 
 # ---- types and tensors -----------------------------------------------------------------------------------------------
