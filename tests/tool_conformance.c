@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_FIELDS = 256, MOST_OUTPUTS = 64, DIFFERS = 8 };
+enum { MOST_FIELDS = 512, MOST_OUTPUTS = 256, DIFFERS = 8 };
 
 typedef struct {
     TnContext *ctx;

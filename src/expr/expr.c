@@ -23,7 +23,7 @@ expr_table(Ctx *c)
     if (t)
         return t;
     t = c->exprs = NEW(c->arena, struct ExprTable);
-    t->exprs.arena = t->atoms.arena = t->range.arena = c->arena;
+    t->exprs.arena = t->atoms.arena = t->range.arena = t->late.arena = c->arena;
     Expr *bad = NEW(c->arena, Expr);
     *bad = (Expr){ .hash = 0xbad, .bad = true };
     t->bad = bad;
@@ -269,7 +269,18 @@ expr_fresh_symbol(Ctx *c, const char *like)
 
     for (unsigned i = 1; is_symbol_used(c, name); i++)
         name = sym_printf(c, "%s_%u", like, i);
-    return expr_symbol(c, name);
+    const Expr *e = expr_symbol(c, name);
+    expr_symbol_late(c, (Var){ VAR_SYMBOL, MAP_PTR(name) });
+    return e;
+}
+
+void
+expr_symbol_late(Ctx *c, Var symbol)
+{
+    struct ExprTable *t = expr_table(c);
+
+    if (!map_get(&t->late, symbol.id, NULL))
+        map_put(&t->late, symbol.id, ++t->nlate);
 }
 
 const Expr *

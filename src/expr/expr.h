@@ -54,7 +54,9 @@ const Expr *expr_int(Ctx *c, int64_t v);
 const Expr *expr_bad(Ctx *c);
 const Expr *expr_var(Ctx *c, Var v);
 const Expr *expr_symbol(Ctx *c, const char *name);
-const Expr *expr_fresh_symbol(Ctx *c, const char *like);                  /* one that no expression has yet: like, like_1, … */
+const Expr *expr_fresh_symbol(Ctx *c, const char *like);                  /* one that no expression has yet: like, like_1, …; late */
+/* Late: a node defines it, after those that were late before. What is learnt never says another symbol by one that is later. */
+void expr_symbol_late(Ctx *c, Var symbol);
 const Expr *expr_axis(Ctx *c, uint32_t axis);
 const Expr *expr_loop(Ctx *c, uint32_t id);
 const Expr *expr_add(Ctx *c, const Expr *a, const Expr *b);

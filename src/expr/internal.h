@@ -8,12 +8,13 @@
 #define EXPR_MAX_ARGS 16             /* arguments of one min or max */
 #define EXPR_MAX_SIZE 16384          /* atoms of an expression written out; one with more becomes expr_bad */
 
-typedef struct { const Atom *atom; const Expr *to; } Fact;    /* symbol -> its value in older symbols */
+typedef struct { const Atom *atom; const Expr *to; } Fact;    /* symbol -> its value in symbols that are defined no later */
 
 struct ExprTable {
     Map exprs, atoms;                /* by hash, to chains */
     Map range;                       /* symbol id to its Interval, if it was ever narrowed */
-    uint32_t natom, nfixed;          /* nfixed: symbols whose range is one number */
+    Map late;                        /* id of a symbol that a node defines to its place among those */
+    uint32_t natom, nfixed, nlate;   /* nfixed: symbols whose range is one number */
     const Expr *bad;
     VEC(Fact) fact;                  /* no `to` mentions a symbol that has a fact */
 };

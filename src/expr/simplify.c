@@ -350,7 +350,29 @@ learn_min_max(Ctx *c, const Expr *x, const Expr *y)
     return a != NULL;
 }
 
-/* The newest symbol that d == 0 gives in terms of the others: v = to. */
+typedef struct { const Map *late; uint64_t than; bool any; } Later;
+
+static void
+see_later(void *user, Var v)
+{
+    Later *l = user;
+    uint64_t when;
+
+    l->any |= v.kind == VAR_SYMBOL && map_get(l->late, v.id, &when) && when > l->than;
+}
+
+/* Is one of its symbols defined after v? v may be read before that. */
+static bool
+has_later(Ctx *c, const Expr *e, Var v)
+{
+    Later l = { .late = &expr_table(c)->late };
+
+    map_get(l.late, v.id, &l.than);
+    expr_vars(e, see_later, &l);
+    return l.any;
+}
+
+/* The newest symbol that d == 0 gives in terms of others, none of them defined after it: v = to. */
 static const Atom *
 orient(Ctx *c, const Expr *d, const Expr **to)
 {
@@ -362,7 +384,7 @@ orient(Ctx *c, const Expr *d, const Expr **to)
         if (t->nfactor != 1 || t->factor->power != 1 || t->factor->atom->kind != ATOM_VAR ||
             t->factor->atom->var.kind != VAR_SYMBOL || (t->coef != 1 && t->coef != -1) ||
             (newest && t->factor->atom->order < newest->order) ||
-            !expr_linear(c, d, t->factor->atom->var, &coef, &rest) || !expr_const(coef, NULL))
+            !expr_linear(c, d, t->factor->atom->var, &coef, &rest) || !expr_const(coef, NULL) || has_later(c, rest, t->factor->atom->var))
             continue;
         newest = t->factor->atom;
         *to = expr_scale(c, rest, -t->coef);

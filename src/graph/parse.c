@@ -597,6 +597,20 @@ read_symbol(Read *r)
     return expr_symbol_range(r->g->ctx, v, range) || parse_error(&r->p, "symbol %s has no value left", name);
 }
 
+/* What a condition reads and no input has, a node defines. */
+static void
+visit_required(void *user, Var v)
+{
+    const Graph *g = user;
+
+    for (uint32_t i = 0; i < g->input.n; i++)
+        for (uint32_t d = 0; d < g->value.at[g->input.at[i]].type->rank; d++)
+            if (expr_uses(g->value.at[g->input.at[i]].type->dim[d], v))
+                return;
+    if (v.kind == VAR_SYMBOL)
+        expr_symbol_late(g->ctx, v);
+}
+
 static bool
 read_require(Read *r)
 {
@@ -611,6 +625,8 @@ read_require(Read *r)
     if (expr_eq(r->g->ctx, NULL, k.a, k.b) == NO)
         return parse_error(&r->p, "%s == %s cannot hold", expr_str(r->g->ctx, k.a), expr_str(r->g->ctx, k.b));
     VEC_PUSH(r->g->arena, &r->g->constraints, k);
+    expr_vars(k.a, visit_required, r->g);
+    expr_vars(k.b, visit_required, r->g);
     expr_assume_eq(r->g->ctx, k.a, k.b);
     return true;
 }

@@ -105,6 +105,17 @@ slice_input(LoopRead *l, uint32_t i, ValueId turn)
     return out && model_define(m, name, out, l->k->loc);
 }
 
+/* Does the body say with one bool whether there is another turn? */
+static bool
+body_goes_on(const LoopRead *l)
+{
+    const Model *m = l->k->m;
+    const Type *t = l->in.g->value.at[l->in.g->output.at[0]].type;
+
+    return (t->dtype == DT_BOOL && expr_is(type_count(m->c, t), 1))
+        || diag_error(&m->c->diags, DIAG_MODEL, l->k->loc, "the body's first result, whether there is another turn, is %s; one bool is needed", type_str(m->c, t));
+}
+
 /* The body with the dimensions that are known to change. */
 static bool
 read_loop_body(LoopRead *l)
@@ -129,6 +140,7 @@ read_loop_body(LoopRead *l)
     l->in.may_be_empty = true;
     ok = ok && inside_captured(&l->in, &l->args) && inside_read(&l->in);
     inside_leave(&l->in);
+    ok = ok && body_goes_on(l);
     while (l->changes.n < l->in.bind.n)
         VEC_PUSH(m->arena, &l->changes, false);
     return ok;
@@ -293,6 +305,17 @@ known_number(const Model *m, ValueId v)
     return value && value->known.at && value->known.n == 1 ? value->known.at[0] : NULL;
 }
 
+/* Input i, where it is there, is one number of type t. */
+static bool
+need_one(Call *k, uint32_t i, DType t, const char *what)
+{
+    const Type *given = i < k->in.n ? value_type(k, k->in.at[i]) : NULL;
+
+    return !given || (given->dtype == t && expr_is(type_count(k->m->c, given), 1))
+        || diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "input %u of %s, %s, is %s; one %s is needed", i, k->proto->op_type, what,
+                      type_str(k->m->c, given), dtype_info[t].name);
+}
+
 bool
 loop_read(Call *k)
 {
@@ -310,6 +333,8 @@ loop_read(Call *k)
         VEC_PUSH(m->arena, &k->in, 0);
     if (k->in.n != 2 + l.nmark)
         return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "the body carries %u values, the node gives %u", l.nmark, k->in.n - 2);
+    if (!need_one(k, 0, DT_I64, "the number of turns") || !need_one(k, 1, DT_BOOL, "the condition"))
+        return false;
     for (uint32_t i = 2; i < k->in.n; i++)
         if (!*text_of(k->proto->input[i]))
             return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "input %u of Loop is absent", i);

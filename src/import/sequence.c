@@ -279,7 +279,7 @@ read_at(Call *k)
     Sequence s;
     Attr exact = {.name = sym(k->m->c, "allowzero"), .kind = ATTR_INT, .i = 1}, keep = {.name = sym(k->m->c, "keepdims"), .kind = ATTR_INT, .i = 0};
 
-    if (!read(k, 0, &s) || k->in.n < 2 || !k->in.at[1])
+    if (!read(k, 0, &s) || !need_input(k, 1))
         return false;
     if (!s.sizes)
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "the sequence is empty");
@@ -354,7 +354,7 @@ read_insert(Call *k)
 {
     Sequence s, x, out;
 
-    if (!read(k, 0, &s) || k->in.n < 2 || !construct(k, 1, &k->in.at[1], &x))
+    if (!read(k, 0, &s) || !need_input(k, 1) || !construct(k, 1, &k->in.at[1], &x))
         return false;
     return insert(k, &s, &x, k->in.n > 2 ? k->in.at[2] : 0, &out) && give(k, out);
 }

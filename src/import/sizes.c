@@ -7,6 +7,9 @@
  */
 #include "import/little.h"
 
+#include <inttypes.h>
+#include <string.h>
+
 /* How many elements a list has; -1, reported, if that is not fixed. */
 static int64_t
 length(Call *k, ValueId v, const char *what)
@@ -522,6 +525,39 @@ size_dft(Call *k)
     return give(k, full ? call_op(k, OP_reshape, 1, &exact, 2, (ValueId[]){y, full}, k->proto->output[0]) : 0);
 }
 
+/* The rank that the model declares for the node's result; -1: none. */
+static int64_t
+declared_rank(const Call *k)
+{
+    const Onnx__GraphProto *g = k->m->from;
+    const char *name = text_of(k->proto->output[0]);
+
+    for (size_t i = 0; i < g->n_value_info + g->n_output; i++) {
+        const Onnx__ValueInfoProto *v = i < g->n_output ? g->output[i] : g->value_info[i - g->n_output];
+        const Onnx__TensorShapeProto *shape = strcmp(text_of(v->name), name) ? NULL : declared_shape(v);
+        if (shape)
+            return (int64_t)shape->n_dim;
+    }
+    return -1;
+}
+
+/* How many axes are indexed is the size of the indices' last axis; where that is open, the rank declared for the result says it. */
+static bool
+size_gather_nd(Call *k)
+{
+    Ctx *c = k->m->c;
+    const Type *x = little_type(k, k->in.at[0]), *index = little_type(k, k->in.at[1]);
+    int64_t rank = declared_rank(k), left = (int64_t)x->rank - get_int(k, "batch_dims", 0), width = index->rank - 1 + left - rank;
+
+    if (!index->rank || expr_const(index->dim[index->rank - 1], NULL) || rank < 0 || width < 1 || width > left)
+        return true;                 /* the operator's own rule says what is wrong */
+    if (model_require(k->m, index->dim[index->rank - 1], expr_int(c, width),
+                      arena_printf(k->m->arena, "%s: the last axis of the indices and the axes that the declared rank of the result says are indexed", k->origin)))
+        return true;
+    return diag_error(&c->diags, DIAG_MODEL, k->loc, "the result is declared of rank %" PRId64 ", so that indices of %" PRId64 " axes are wanted; input 1 is %s",
+                      rank, width, type_str(c, index));
+}
+
 /* ---- which node needs what --------------------------------------------------------------------------------------- */
 
 /* Sizes as they stand: input i matched, the node goes on with them. */
@@ -584,6 +620,7 @@ call_sizes(Call *k)
     case OP_dft: return (!is_open(k, 1) || match_input(k, 1, NULL)) && (!is_open(k, 2) || size_dft(k));
     case OP_cum_sum: case OP_cum_prod: return !is_open(k, 1) || size_cum_sum(k);
     case OP_tile: return !is_open(k, 1) || match_input(k, 1, NULL);
+    case OP_gather_nd: return k->in.n < 2 || !k->in.at[1] || size_gather_nd(k);
     case OP_constant_of_shape: return !is_open(k, 0) || match_input(k, 0, NULL);
     case OP_split: return !is_open(k, 1) || match_input(k, 1, largest_dim(k, little_type(k, k->in.at[0])));
     case OP_resize: return (!is_open(k, 2) || size_resize(k)) && (!is_open(k, 3) || match_input(k, 3, NULL));

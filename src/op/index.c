@@ -102,17 +102,27 @@ expand_gather_elements(Build *b)
     return make_finish(&m, axis, nest_load(&m.nb, 0, at));
 }
 
-/* The last axis of the indices holds tuples of `width` indices. */
+enum { ANY_REST = UINT16_MAX };      /* ranks do not say it */
+
+/* The last axis of the indices holds tuples of `width` indices. Where its size is open it is what ranks leave: as many as there
+ * are axes, if that is one, or those of the data that the updates, of rank `rest` behind the tuples, do not have. */
 static bool
-tuple_width(Ctx *c, const OpCall *call, uint32_t batch, uint32_t *width)
+tuple_width(Ctx *c, const OpCall *call, uint32_t batch, uint32_t rest, uint32_t *width)
 {
     const Type *x = call->in[0], *index = call->in[1];
     int64_t n;
 
     if (!check_indices(c, call, 1) || !op_rank_at_least(c, call, 1, batch + 1))
         return false;
-    if (!expr_const(index->dim[index->rank - 1], &n))
-        return op_fail(c, call, DIAG_UNSUPPORTED, "the last axis of input 1, %s, must be constant", type_str(c, index));
+    const Expr *size = expr_simplify(c, NULL, index->dim[index->rank - 1]);
+    if (!expr_const(size, &n)) {
+        n = x->rank == batch + 1u ? 1 : (int64_t)x->rank - rest;
+        if (rest == ANY_REST && x->rank != batch + 1u)
+            return op_fail(c, call, DIAG_UNSUPPORTED, "the last axis of input 1, %s, says how many axes of input 0, %s, are indexed, and "
+                           "its size is open. Give it a number (--dim), or declare the result's shape in the model", type_str(c, index), type_str(c, x));
+        if (!op_require_eq(c, call, size, expr_int(c, n), "the last axis of the indices and the axes that the ranks say are indexed"))
+            return false;
+    }
     if (n < 1 || n > (int64_t)x->rank - batch)
         return op_fail(c, call, DIAG_MODEL, "input 1, %s, holds tuples of %lld indices into input 0, %s", type_str(c, index),
                        (long long)n, type_str(c, x));
@@ -131,7 +141,7 @@ infer_gather_nd(Ctx *c, const OpCall *call, const Type **out)
     if (batch < 0 || batch >= x->rank || batch >= index->rank)
         return op_fail(c, call, DIAG_MODEL, "attribute \"batch_dims\" is %lld for inputs %s and %s", (long long)batch,
                        type_str(c, x), type_str(c, index));
-    if (!tuple_width(c, call, (uint32_t)batch, &width))
+    if (!tuple_width(c, call, (uint32_t)batch, ANY_REST, &width))
         return false;
     for (uint32_t d = 0; d < batch; d++)
         if (!op_require_eq(c, call, x->dim[d], index->dim[d], arena_printf(c->arena, "batch axis %u of both inputs", d)))
@@ -166,7 +176,7 @@ expand_gather_nd(Build *b)
     uint32_t batch = (uint32_t)op_int(b->call, "batch_dims"), width;
     Making m = make_begin(b, NULL);
 
-    if (!tuple_width(b->c, b->call, batch, &width))
+    if (!tuple_width(b->c, b->call, batch, ANY_REST, &width))
         return false;
     make_in(&m, "x", 0);
     make_in(&m, "idx", 1);
@@ -242,6 +252,15 @@ expand_scatter_elements(Build *b)
     return make_end(&m);
 }
 
+/* The axes of the updates behind those of the tuples. */
+static uint32_t
+rest_of(const OpCall *call)
+{
+    uint32_t tuples = call->in[1]->rank ? call->in[1]->rank - 1u : 0;
+
+    return call->in[2]->rank > tuples ? call->in[2]->rank - tuples : 0;
+}
+
 bool
 infer_scatter_nd(Ctx *c, const OpCall *call, const Type **out)
 {
@@ -249,7 +268,7 @@ infer_scatter_nd(Ctx *c, const OpCall *call, const Type **out)
     uint32_t width;
     Combiner k;
 
-    if (!tuple_width(c, call, 0, &width) || !op_same_dtype(c, call, 0, 2) || !scatter_combiner(c, call, &k)
+    if (!tuple_width(c, call, 0, rest_of(call), &width) || !op_same_dtype(c, call, 0, 2) || !scatter_combiner(c, call, &k)
         || !op_rank_is(c, call, 2, index->rank - 1 + x->rank - width))
         return false;
     for (uint32_t d = 0; d < u->rank; d++) {
@@ -270,7 +289,7 @@ expand_scatter_nd(Build *b)
     Combiner k;
     Making m = make_begin(b, NULL);
 
-    if (!tuple_width(b->c, b->call, 0, &width) || !scatter_combiner(b->c, b->call, &k))
+    if (!tuple_width(b->c, b->call, 0, rest_of(b->call), &width) || !scatter_combiner(b->c, b->call, &k))
         return false;
     begin_scatter(&m, axis);
     for (uint32_t d = 0; d < x->rank; d++)

@@ -43,7 +43,7 @@ def serve():
     import onnxruntime
     from onnx.reference import ReferenceEvaluator
 
-    evaluator = session = None
+    evaluator = session = contents = None
     while True:
         try:
             model, runtime, feeds = pickle.load(sys.stdin.buffer)
@@ -63,19 +63,21 @@ def serve():
                         session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
                     except Exception:
                         pass         # no kernel for the type
-                try:
-                    evaluator = ReferenceEvaluator(onnx.load_model_from_string(model))
-                except Exception:
-                    pass
+            contents = model
         empty = any(x.size == 0 for x in feeds.values())
-        for one in (session if runtime else None, evaluator):
-            if one and (not answers or empty):
-                try:
-                    with warnings.catch_warnings():
-                        warnings.simplefilter("ignore")
+        for asked in ("session", "evaluator") if runtime else ("evaluator",):
+            if answers and not empty:
+                break
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    if asked == "evaluator" and evaluator is None:       # slow to make: where it is wanted
+                        evaluator = ReferenceEvaluator(onnx.load_model_from_string(contents))
+                    one = session if asked == "session" else evaluator
+                    if one:
                         answers.append([np.asarray(y) for y in one.run(None, feeds)])
-                except Exception:
-                    pass             # not done by it
+            except Exception:
+                pass                 # not done by it
         pickle.dump(answers, sys.stdout.buffer)
         sys.stdout.buffer.flush()
 

@@ -32,6 +32,29 @@ def i64(*v):
 
 
 MODELS = {
+    "indices of as many axes as the declared rank says": (HEAD.format("") + """
+        m (float[a, b, 3] x, int64[n, w] i) => (float[n, 3] y) {
+            y = GatherND (x, i)
+        }""", [{"x": x(a, b, 3), "i": rng.integers(0, min(a, b), (n, 2))} for a, b, n in [(4, 5, 7), (1, 1, 0), (2, 9, 33)]]),
+    "a size that a later one has to fit, read before that is computed": (HEAD.format("") + """
+        m (float[k, n] x, float[k, m] y) => (float[k, q] z) {
+            s = Shape (x)
+            t = Shape (y)
+            one = Constant <value = int64[2] {1, 1}> ()
+            e = Equal (s, one)
+            r = Where (e, t, one)
+            tiled = Tile (x, r)
+            z = Add (tiled, y)
+        }""", [{"x": x(2, n), "y": x(2, m)} for n, m in [(1, 5), (5, 5), (1, 1), (1, 0), (0, 0), (1, 33)]]),
+    "indices of the only axis": (HEAD.format("") + """
+        m (float[a] x, int64[n, w] i) => (float[k] y) {
+            z = GatherND (x, i)
+            y = Neg (z)
+        }""", [{"x": x(a), "i": rng.integers(-a, a, (n, 1))} for a, n in [(4, 7), (1, 0), (17, 33)]]),
+    "indices of as many axes as the updates lack": (HEAD.format("") + """
+        m (float[a, b, 3] x, int64[n, w] i, float[n, b, 3] u) => (float[a, b, 3] y) {
+            y = ScatterND <reduction = "add"> (x, i, u)
+        }""", [{"x": x(a, b, 3), "i": rng.integers(0, a, (n, 1)), "u": x(n, b, 3)} for a, b, n in [(4, 5, 7), (1, 1, 0), (2, 9, 33)]]),
     "branches of other sizes": (HEAD.format("") + """
         m (bool c, float[n, 3] x) => (float[r, 3] y) {
             y = If (c) <then_branch = g1 () => (float[p, 3] a) { a = Concat <axis = 0> (x, x) },

@@ -3,8 +3,9 @@
 ONNX's own cases have fixed and mostly small shapes. Here a case is one node whose inputs name their dimensions; ONNX
 Runtime or the evaluator of ONNX says what is right at every set of sizes, and the interpreter has to agree with what was
 compiled (tool_conformance compares them). Attributes, element types and shapes are drawn at random, by a seed for each
-case: 1,500 cases by day, 15,000 with TENON_NIGHTLY=1. Two processes compile and run them, many models each, with
-little optimisation; a test is what came of one case.
+case: 1,500 cases by day, 15,000 with TENON_NIGHTLY=1. Two processes compile and run them with little optimisation, and many
+cases as one model of nodes that have nothing to do with each other: most of what one costs a C compiler is what all have in
+common. Where such a model fails, each case of it is tried alone. A test is what came of one case.
 """
 import os
 import queue
@@ -27,6 +28,7 @@ NIGHTLY = os.environ.get("TENON_NIGHTLY", "") not in ("", "0")
 CASES = 15000 if NIGHTLY else 1500
 SEEDS = -(-CASES // len(MAKERS))
 CHOSEN = [(name, seed) for seed in range(SEEDS) for name in MAKERS][:CASES]
+TOGETHER = 24                        # cases in one model: as many as its inputs and outputs allow, at ten and three each (tool_conformance.c)
 SIZES = [0, 1, 2, 7, 8, 9, 15, 16, 17, 33] if NIGHTLY else [0, 1, 7, 8, 9, 17]     # around vectors of 8 and 16
 
 
@@ -108,61 +110,127 @@ def wrong(case, got, wanted):
         return str(e)
 
 
-def judged(worker, peers, folder, name, seed):
-    """What is wrong with a case, or None. Of tensors without elements ONNX Runtime and the evaluator say different
-    things at times: there either will do."""
-    r = np.random.default_rng([zlib.crc32(name.encode()), seed])
-    case = MAKERS[name](r)
-    model = model_of(case)
+class Drawn:
+    """A case, its model, and at each set of sizes what it is given and what the peers say of that."""
+
+    def __init__(self, peers, name, seed):
+        r = np.random.default_rng([zlib.crc32(name.encode()), seed])
+        self.name, self.seed = name, seed
+        self.case = case = MAKERS[name](r)
+        self.model = model_of(case)
+        self.runs, contents = [], self.model.SerializeToString()
+        for sizes in sizes_of(case, r):
+            feeds = {f"x{i}": draw(r, x[0], [sizes.get(d, d) for d in x[1]], x[2]) for i, x in enumerate(case.inputs) if isinstance(x, tuple)}
+            answers = peers.ask(contents, case.judge == "ort", feeds)
+            if answers:
+                self.runs.append((sizes, feeds, answers))
+
+    def run(self, turn):
+        """At its set of sizes of this turn; the last one again where it has fewer."""
+        return self.runs[min(turn, len(self.runs) - 1)]
+
+    def said(self, turn, what):
+        inputs = [x[:2] if isinstance(x, tuple) else None if x is None else np.shape(x) for x in self.case.inputs]
+        return f"{self.case.op} {self.case.attributes} of {inputs} at {self.run(turn)[0]}: {what}"
+
+    def wrong(self, turn, got):
+        """What is wrong with these outputs, or None. Of tensors without elements ONNX Runtime and the evaluator say different
+        things at times: there either will do."""
+        wrongs = [wrong(self.case, got, wanted) for wanted in self.run(turn)[2]]
+        return self.said(turn, wrongs[0]) if all(wrongs) else None
+
+
+def together(cases):
+    """The nodes of all cases as one model, in which each has names and sizes of its own."""
+    graph, whole = onnx.GraphProto(name="together"), onnx.ModelProto()
+    whole.CopyFrom(cases[0].model)
+    for i, drawn in enumerate(cases):
+        one = onnx.GraphProto.FromString(drawn.model.graph.SerializeToString())
+        for node in one.node:
+            node.input[:] = [name and f"c{i}_{name}" for name in node.input]
+            node.output[:] = [f"c{i}_{name}" for name in node.output]
+        for named in (*one.input, *one.output, *one.initializer):
+            named.name = f"c{i}_{named.name}"
+        for dim in (dim for x in one.input for dim in x.type.tensor_type.shape.dim if dim.dim_param):
+            dim.dim_param = f"c{i}_{dim.dim_param}"
+        graph.MergeFrom(one)
+    graph.name = "together"
+    whole.graph.CopyFrom(graph)
+    return whole
+
+
+def judged(worker, folder, cases):
+    """What is wrong with each case, or None, where they are one model; or in one text why that model does not run."""
+    cases_run = [c for c in cases if c.runs]
+    said = dict.fromkeys(cases)
     folder.mkdir(parents=True, exist_ok=True)
-    onnx.save(model, folder / "model.onnx")
-    fresh, contents = True, model.SerializeToString()
-    for sizes in sizes_of(case, r):
-        feeds = {f"x{i}": draw(r, x[0], [sizes.get(d, d) for d in x[1]], x[2]) for i, x in enumerate(case.inputs) if isinstance(x, tuple)}
-        answers = peers.ask(contents, case.judge == "ort", feeds)
-        if not answers:
-            continue
+    if cases_run:
+        onnx.save(together(cases_run), folder / "model.onnx")
+    for turn in range(max((len(c.runs) for c in cases_run), default=0)):
         files = []
-        for i, x in feeds.items():
-            files.append(folder / f"{i}.pb")
+        for x in (x for c in cases_run for x in c.run(turn)[1].values()):
+            files.append(folder / f"{len(files)}.pb")
             files[-1].write_bytes(numpy_helper.from_array(x).SerializeToString())
-        said = f"{case.op} {case.attributes} of {[x[:2] if isinstance(x, tuple) else None if x is None else np.shape(x) for x in case.inputs]} at {sizes}"
         try:
-            status, got = worker.run(folder / "model.onnx" if fresh else "=", folder / "made", files)
+            status, got = worker.run("=" if turn else folder / "model.onnx", folder / "made", files)
         except Crash as e:
-            return f"{said}: {e}"
+            return str(e) if len(cases) > 1 else {cases[0]: cases[0].said(turn, e)}
         if status != "0":
-            return f"{said}: {got}"
-        fresh = False
-        said_wrong = [wrong(case, got, wanted) for wanted in answers]
-        if all(said_wrong):
-            return f"{said}: {said_wrong[0]}"
-    return None
+            return got if len(cases) > 1 else {cases[0]: cases[0].said(turn, got)}
+        for c in cases_run:
+            said[c] = said[c] or c.wrong(turn, got[:c.case.outputs])
+            got = got[c.case.outputs:]
+    return said
+
+
+def judged_well(worker, folder, cases):
+    """As judged, and what is wrong is said of a case by itself where it is wrong by itself."""
+    said = judged(worker, folder, cases)
+    if len(cases) == 1 or isinstance(said, dict) and not any(said.values()):
+        return said
+    alone = {c: judged(worker, folder, [c])[c] for c in cases}
+    if isinstance(said, dict):
+        return {c: alone[c] or said[c] and f"right alone, but beside {[other.name for other in cases]} {said[c]}" for c in cases}
+    if not any(alone.values()):
+        alone[cases[0]] = f"each is right alone, but {[(c.name, c.seed) for c in cases]} as one model: {said}"
+    return alone
 
 
 class Results:
-    """Two threads take cases in their order; whoever asks for one waits until it is done."""
+    """Two threads take cases in their order, some at once; whoever asks for one waits until it is done."""
 
     def __init__(self, folder, wanted):
-        self.folder, self.waiting, self.found = folder, queue.SimpleQueue(), {case: queue.SimpleQueue() for case in wanted}
-        for case in wanted:
-            self.waiting.put(case)
+        self.folder, self.waiting, self.found = folder, list(reversed(wanted)), {case: queue.SimpleQueue() for case in wanted}
+        self.taking = threading.Lock()
         self.threads = [threading.Thread(target=self.work, args=(i,), daemon=True) for i in range(2)]
         for t in self.threads:
             t.start()
 
+    def draw(self, peers):
+        """The next case drawn, or None where none is left."""
+        while True:
+            with self.taking:
+                named = self.waiting.pop() if self.waiting else None
+            try:
+                return named and Drawn(peers, *named)
+            except Exception as e:       # of the test itself: its maker, or the reference
+                self.found[named].put(f"{type(e).__name__}: {e}")
+
+    def take(self, peers, drawn):
+        """Cases that may be one model: of one version of the operators. `drawn` is by version what waits for more of its kind."""
+        while all(len(cases) < TOGETHER for cases in drawn.values()) and (one := self.draw(peers)):
+            drawn.setdefault(one.case.opset, []).append(one)
+        return drawn.pop(max(drawn, key=lambda version: len(drawn[version]))) if drawn else []
+
     def work(self, i):
-        worker, peers = Worker(BUILD / "conformance" / "cache"), Peers()
-        while not self.waiting.empty():
+        worker, peers, drawn = Worker(BUILD / "conformance" / "cache"), Peers(), {}
+        while cases := self.take(peers, drawn):
             try:
-                name, seed = self.waiting.get_nowait()
-            except queue.Empty:
-                break
-            try:
-                said = judged(worker, peers, self.folder / str(i), name, seed)
-            except Exception as e:   # of the test itself: its maker, or the reference
-                said = f"{type(e).__name__}: {e}"
-            self.found[name, seed].put(said)
+                said = judged_well(worker, self.folder / str(i), cases)
+            except Exception as e:
+                said = dict.fromkeys(cases, f"{type(e).__name__}: {e}")
+            for c in cases:
+                self.found[c.name, c.seed].put(said[c])
         worker.end()
         peers.end()
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -346,6 +347,7 @@ def test_no_outputs_of_a_node(save):
     (node("Pad", "x minus", name="p"), ["p", "pads"]),
     (node("Gather", "x i", axis=5, name="p"), ["p", "axis"]),
     (node("GatherND", "x i", batch_dims=-1, name="p"), ["p", "batch_dims"]),
+    (node("GatherND", "x open", name="p"), ["p", "i64[n, w]", "f32[n, 4]", "--dim"]),
     (node("OneHot", "i minus v", name="p"), ["p", "depth"]),
     (node("Split", "x minus", "y q", name="p"), ["p"]),
     (node("LayerNormalization", "x s", axis=4, name="p"), ["p", "axis"]),
@@ -356,7 +358,7 @@ def test_no_outputs_of_a_node(save):
     (node("Range", "one nine nothing", name="p"), ["p", "delta"]),
 ])
 def test_operators_given_nonsense(save, made, says):
-    model = make([made], inputs=[value("x", ["n", 4]), value("z", [2, 3, 8, 8]), value("i", [2], I)],
+    model = make([made], inputs=[value("x", ["n", 4]), value("z", [2, 3, 8, 8]), value("i", [2], I), value("open", ["n", "w"], I)],
                  weights=[tensor("w", np.ones((3, 2, 3, 3), np.float32)), tensor("s", np.ones(4, np.float32)),
                           tensor("zero", np.array([0, 0])), tensor("axes", np.array([9, -9])), tensor("minus", np.array([-3, -2])),
                           tensor("v", np.ones(2, np.float32)), tensor("sizes", np.ones(4, np.int64)), tensor("none", np.zeros(0, np.float32)),
@@ -367,6 +369,19 @@ def test_operators_given_nonsense(save, made, says):
     assert done.returncode in (MODEL, UNSUPPORTED, LIMIT), (done.returncode, done.stderr)
     for part in says:
         assert part in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("inputs, body, says", [
+    ("float t, bool c", "more = Identity (go)", ["number of turns", "f32[]", "i64"]),
+    ("int64[k] t, bool c", "more = Identity (go)", ["number of turns", "i64[k]"]),
+    ("int64 t, float c", "more = Identity (go)", ["condition", "f32[]", "bool"]),
+    ("int64 t, bool c", "more = Neg (v)", ["first result", "f32", "bool"]),
+    ("int64 t, bool c", "more = Greater (v, v)", ["first result", "bool[", "one bool"]),
+])
+def test_what_a_loop_is_told_is_one_number(save, inputs, body, says):
+    model = onnx.parser.parse_model(f'''<ir_version: 8, opset_import: ["" : 17]> m ({inputs}, float[n] x) => (float[n] y) {{
+        y = Loop (t, c, x) <body = b (int64 i, bool go, float[n] v) => (bool more, float[n] w) {{ w = Add (v, v) {body} }}> }}''')
+    fails(MODEL, save(model), "Loop", *says)
 
 
 # ---- types and tensors -----------------------------------------------------------------------------------------------

@@ -136,6 +136,11 @@ learning(void **state)
     assert_int_equal(expr_eq(c, NULL, MUL(m, N(3)), ADD(MUL(N(2), n), n)), YES);
     expr_assume_eq(c, p, MUL(N(4), q));
     assert_int_equal(expr_divisible(c, NULL, p, 4), YES);
+    const Expr *late = expr_fresh_symbol(c, "late"), *early = S("early");        /* what a node defines says nothing of what is read before */
+    expr_assume_eq(c, early, MUL(N(4), late));
+    assert_ptr_equal(expr_simplify(c, NULL, early), early);
+    expr_assume_eq(c, late, ADD(early, N(1)));
+    assert_ptr_equal(expr_simplify(c, NULL, late), ADD(early, N(1)));
     expr_assume_eq(c, MUL(N(2), S("t")), N(6));
     assert_ptr_equal(expr_simplify(c, NULL, S("t")), N(3));
     expr_assume_eq(c, S("old"), N(7));
