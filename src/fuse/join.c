@@ -157,57 +157,75 @@ find_candidate(Join *j, uint32_t group, Candidate *t)
 
 /* ---- their price --------------------------------------------------------------------------------------- */
 
-/* One group of them, if they may be one and pay. `composed`: with the last of the rows in the product. */
-static void
-try_join(Join *j, const Candidate *t, const Fusion *composed)
+/* A way to compute a candidate as one group, in a plan that is otherwise the same. */
+typedef struct { FusePlan plan; Groups groups; const Fusion *composed; uint32_t group; double seconds; } Joint;
+
+/* What they take as one group; negative: they are none. composed: the graph with `last`, if it is some node, in the product. */
+static Joint
+joint_of(Join *j, const Candidate *t, NodeId last, const Fusion *composed)
 {
     Arena *a = j->f->arena;
-    uint32_t nn = j->g->node.n, group[3], hosts;
-    FusePlan joint = *j->plan;
+    uint32_t nn = j->g->node.n;
     NodeId reader = t->member[t->n - 1];
+    Joint x = { .plan = *j->plan, .composed = composed, .seconds = -1 };
+    const bool *constant;
+
+    x.plan.group = arena_copy(a, j->plan->group, nn * sizeof *x.plan.group);
+    x.plan.edge = arena_copy(a, j->plan->edge, (j->g->ref.n + 1) * sizeof *x.plan.edge);
+    for (NodeId n = 1; n < nn; n++)
+        for (uint32_t i = 0; i + 1 < t->n; i++)
+            if (j->plan->group[n] && j->plan->group[n] == j->plan->group[t->member[i]])
+                x.plan.group[n] = j->plan->group[reader];
+    if (last)
+        fuse_set(j->g, &x.plan, last, 0, (FuseEdge){ EDGE_INLINE, 0 });
+    fuse_number(j->g, a, &x.plan);
+    fuse_settle(j->g, &x.plan);
+    if (fuse_illegal_numbers(j->g, &x.plan))
+        return x;
+    x.groups = fuse_groups(j->g, a, &x.plan);
+    x.group = x.plan.group[reader];
+    uint32_t hosts = fuse_hosts(composed, &x.groups, x.group, j->host);
+    if (hosts > FUSE_MAX_PARTS || !fuse_shared(composed, j->host, hosts))
+        return x;
+    const Kernel *joined = fuse_kernel(composed, &x.groups, x.group, &constant);
+    x.seconds = j->price->joint(j->price->user, joined, constant);
+    return x;
+}
+
+/* One group of them, if they may be one and pay. inlined: the graph with the last of the rows in the product, where that can be. What it
+ * does is done there for each tile of columns, on one element at a time; as a part of its own, once, in vectors. */
+static void
+try_join(Join *j, const Candidate *t, const Fusion *inlined)
+{
     const Kernel *piece[3];
     const bool *constant[3];
 
-    joint.group = arena_copy(a, j->plan->group, nn * sizeof *joint.group);
-    joint.edge = arena_copy(a, j->plan->edge, (j->g->ref.n + 1) * sizeof *joint.edge);
-    for (uint32_t i = 0; i < t->n; i++) {
-        group[i] = j->plan->group[t->member[i]];
-        piece[i] = fuse_kernel(j->f, &j->groups, group[i], &constant[i]);
-    }
+    for (uint32_t i = 0; i < t->n; i++)
+        piece[i] = fuse_kernel(j->f, &j->groups, j->plan->group[t->member[i]], &constant[i]);
     double apart = j->price->apart(j->price->user, piece, constant, t->n);
     if (apart < 0)
         return;
-    for (NodeId x = 1; x < nn; x++)
-        for (uint32_t i = 0; i + 1 < t->n; i++)
-            if (joint.group[x] && joint.group[x] == group[i])
-                joint.group[x] = group[t->n - 1];
-    if (t->last)
-        fuse_set(j->g, &joint, t->last, 0, (FuseEdge){ EDGE_INLINE, 0 });
-    fuse_number(j->g, a, &joint);
-    fuse_settle(j->g, &joint);
-    if (fuse_illegal_numbers(j->g, &joint))
-        return;
-    Groups groups = fuse_groups(j->g, a, &joint);
-    hosts = fuse_hosts(composed, &groups, joint.group[reader], j->host);
-    if (hosts > FUSE_MAX_PARTS || !fuse_shared(composed, j->host, hosts))
-        return;
-    const Kernel *joined = fuse_kernel(composed, &groups, joint.group[reader], &constant[0]);
-    double together = j->price->joint(j->price->user, joined, constant[0]);
-    for (uint32_t i = 0; i + 1 < t->n && together >= apart; i++)
-        VEC_PUSH(j->g->ctx->arena, &j->plan->tried, ((FuseTried){ t->member[i], t->member[i + 1], together, apart }));
-    if (together < 0 || together >= apart)
+    Joint x = joint_of(j, t, 0, j->f);
+    if (t->last) {
+        Joint y = joint_of(j, t, t->last, inlined);
+        x = x.seconds < 0 || (y.seconds >= 0 && y.seconds <= x.seconds) ? y : x;
+    }
+    for (uint32_t i = 0; i + 1 < t->n && x.seconds >= apart; i++)
+        VEC_PUSH(j->g->ctx->arena, &j->plan->tried, ((FuseTried){ t->member[i], t->member[i + 1], x.seconds, apart }));
+    if (x.seconds < 0 || x.seconds >= apart)
         return;
     Text why = { .arena = j->g->ctx->arena };
     text_add(&why, "one kernel with what feeds it: ");
-    text_seconds(&why, together);
+    text_seconds(&why, x.seconds);
     text_add(&why, ", apart ");
     text_seconds(&why, apart);
+    uint32_t hosts = fuse_hosts(x.composed, &x.groups, x.group, j->host);
     for (uint32_t i = 0; i < hosts; i++)
         j->plan->why[j->host[i]] = text_str(&why);
-    memcpy(j->plan->group, joint.group, nn * sizeof *joint.group);
-    memcpy(j->plan->edge, joint.edge, (j->g->ref.n + 1) * sizeof *joint.edge);
-    j->plan->ngroup = joint.ngroup;
-    j->groups = groups;
+    memcpy(j->plan->group, x.plan.group, j->g->node.n * sizeof *x.plan.group);
+    memcpy(j->plan->edge, x.plan.edge, (j->g->ref.n + 1) * sizeof *x.plan.edge);
+    j->plan->ngroup = x.plan.ngroup;
+    j->groups = x.groups;
 }
 
 void

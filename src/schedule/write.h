@@ -33,7 +33,7 @@ bool write_window(Draft *w);
 bool write_channels(Draft *w);
 /* Movement whose inputs are neighbours along another axis than its outputs: transpositions. */
 bool write_turn(Draft *w);
-/* Products among parts over shared rows. */
+/* Products among parts over shared rows; lanes along rows, or along columns (write_lines.c). */
 bool write_group(Draft *w);
 /* A product whose columns a window makes: depthwise and pointwise convolution. */
 bool write_separable(Draft *w);

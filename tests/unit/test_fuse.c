@@ -546,6 +546,14 @@ none_known(void *user, const Kernel *const *k, const bool *const *constant, uint
     return -1;
 }
 
+/* The more parts, the less. */
+static double
+less_of_parts(void *user, const Kernel *k, const bool *constant)
+{
+    (void)user, (void)constant;
+    return 1.0 / k->npart;
+}
+
 static void
 attention_in_one_kernel(void **state)
 {
@@ -572,11 +580,13 @@ attention_in_one_kernel(void **state)
     const Graph *apart = greedy(w);
     assert_int_equal(apart->node.n, 4);          /* product, softmax, product */
 
-    FusePlan joint = greedy_plan(w), kept = greedy_plan(w), unknown = greedy_plan(w);
+    FusePlan joint = greedy_plan(w), kept = greedy_plan(w), unknown = greedy_plan(w), own = greedy_plan(w);
     fuse_join(w->g, &joint, &(FusePrice){one_each, one_for_each, NULL});
     const Graph *one = apply(w, &joint);
     assert_int_equal(one->node.n, 2);
     assert_int_equal(kernel_at(one, 1)->npart, 5);           /* the division is done by the second product, after its sums */
+    fuse_join(w->g, &own, &(FusePrice){less_of_parts, one_for_each, NULL});
+    assert_int_equal(kernel_at(apply(w, &own), 1)->npart, 6);        /* … or is a part, where that takes less */
     fuse_join(w->g, &kept, &(FusePrice){square_of_parts, squares_of_parts, NULL});
     assert_int_equal(apply(w, &kept)->node.n, 4);
     fuse_join(w->g, &unknown, &(FusePrice){not_known, none_known, NULL});

@@ -60,6 +60,53 @@
     "  part e, u, v -> o\n" \
     "  nest o(e: f32[g, m, n], u: f32[g, m], v: f32[g, n, d]) -> (o: f32[g, m, d]) { o[h, i, j] = (sum c: e[h, i, c] * v[h, c, j]) / u[h, i] }\n" \
     "}"
+/* Attention under a mask whose columns are neighbours, as those of the keys are, and what is made of the rows beside them. */
+#define LINES \
+    "kernel t(q: f32[g, m, 5], k: f32[g, 5, n], y: f32[m, n], v: f32[g, n, d]) -> (o: f32[g, m, d]) {\n" \
+    "  shared 2\n" \
+    "  local s: f32[g, m, n]\n" \
+    "  local t: f32[g, m]\n" \
+    "  local e: f32[g, m, n]\n" \
+    "  local u: f32[g, m]\n" \
+    "  local w: f32[g, m, n]\n" \
+    "  part q, k, y -> s\n" \
+    "  nest s(q: f32[g, m, 5], k: f32[g, 5, n], y: f32[m, n]) -> (s: f32[g, m, n]) { s[h, i, j] = (sum c: q[h, i, c] * k[h, c, j]) + y[i, j] }\n" \
+    "  part s -> t\n" \
+    "  nest t(s: f32[g, m, n]) -> (t: f32[g, m]) { t[h, i] = max j: s[h, i, j] }\n" \
+    "  part s, t -> e\n" \
+    "  nest e(s: f32[g, m, n], t: f32[g, m]) -> (e: f32[g, m, n]) { e[h, i, j] = exp(s[h, i, j] - t[h, i]) }\n" \
+    "  part e -> u\n" \
+    "  nest u(e: f32[g, m, n]) -> (u: f32[g, m]) { u[h, i] = sum j: e[h, i, j] }\n" \
+    "  part e, u -> w\n" \
+    "  nest w(e: f32[g, m, n], u: f32[g, m]) -> (w: f32[g, m, n]) { w[h, i, j] = let t1 = e[h, i, j] / u[h, i] in isnan(t1) ? 0 : t1 }\n" \
+    "  part w, v -> o\n" \
+    "  nest o(w: f32[g, m, n], v: f32[g, n, d]) -> (o: f32[g, m, d]) { o[h, i, j] = sum c: w[h, i, c] * v[h, c, j] }\n" \
+    "}"
+/* A product, and its rows normalised; or what is largest in each. */
+#define NORM \
+    "kernel t(q: f32[g, m, d], k: f32[n, d], y: f32[g, m, n], b: f32[n]) -> (o: f32[g, m, n]) {\n" \
+    "  shared 2\n" \
+    "  local s: f32[g, m, n]\n" \
+    "  local t: f32[g, m]\n" \
+    "  local u: f32[g, m]\n" \
+    "  part q, k, y -> s\n" \
+    "  nest s(q: f32[g, m, d], k: f32[n, d], y: f32[g, m, n]) -> (s: f32[g, m, n]) { s[h, i, j] = (sum c: q[h, i, c] * k[j, c]) + y[h, i, j] }\n" \
+    "  part s -> t\n" \
+    "  nest t(s: f32[g, m, n]) -> (t: f32[g, m]) { t[h, i] = 0.05 * (sum j: s[h, i, j]) }\n" \
+    "  part s, t -> u\n" \
+    "  nest u(s: f32[g, m, n], t: f32[g, m]) -> (u: f32[g, m]) { u[h, i] = 1 / sqrt(0.05 * (sum j: (s[h, i, j] - t[h, i]) * (s[h, i, j] - t[h, i])) + 0.001) }\n" \
+    "  part s, t, u, b -> o\n" \
+    "  nest o(s: f32[g, m, n], t: f32[g, m], u: f32[g, m], b: f32[n]) -> (o: f32[g, m, n]) { o[h, i, j] = (s[h, i, j] - t[h, i]) * u[h, i] + b[j] }\n" \
+    "}"
+#define LARGEST \
+    "kernel t(q: f32[g, m, d], k: f32[d, n]) -> (o: f32[g, m]) {\n" \
+    "  shared 2\n" \
+    "  local s: f32[g, m, n]\n" \
+    "  part q, k -> s\n" \
+    "  nest s(q: f32[g, m, d], k: f32[d, n]) -> (s: f32[g, m, n]) { s[h, i, j] = sum c: q[h, i, c] * k[c, j] }\n" \
+    "  part s -> o\n" \
+    "  nest o(s: f32[g, m, n]) -> (o: f32[g, m]) { o[h, i] = max j: s[h, i, j] }\n" \
+    "}"
 /* Attention, and what is nearly that: a score that is masked, the maximum of others, its square, what is made with it. */
 #define ATTENTION_OF(score, over, weight, total, value) \
     "kernel t(q: f32[g, m, 5], k: f32[g, n, 5], v: f32[g, n, d]) -> (o: f32[g, m, d]) {\n" \
@@ -316,11 +363,13 @@ every_choice(void **state)
     static const char *const dims[] = {"g=2 m=13 n=19 d=5", "g=1 m=16 n=12 d=16", "g=1 m=1 n=1 d=1", "g=0 m=4 n=4 d=4", "g=1 m=17 n=6 d=33",
                                        "g=1 m=0 n=3 d=4", "g=1 m=64 n=7 d=32", "g=2 m=37 n=3 d=24"};
     static const char *const target[] = {"x86-64-v3", "x86-64-v4", "x86-64-v2"};
+    static const char *const name[] = {"attention", "lines", "norm", "largest"}, *const text[] = {ATTENTION, LINES, NORM, LARGEST};
     (void)state;
 
     for (size_t i = 0; i < sizeof dims / sizeof *dims; i++)
         for (int sizes = 0; sizes < 2; sizes++)
-            assert_true(run_choices("attention", ATTENTION, dims[i], target[i % 3], sizes) > 0);
+            for (size_t k = 0; k < sizeof text / sizeof *text; k++)
+                assert_true(run_choices(name[k], text[k], dims[i], target[(i + k) % 3], sizes) > (i ? 0 : 2));         /* as rows alone they have two */
 }
 
 /* The window's values in tasks of some rows, its filter and the product's rows constants or not. */

@@ -1,0 +1,76 @@
+/* group: what its parts are, and which loops they share. */
+#include "schedule/group.h"
+
+static bool
+is_rectangular(const Axis *x)
+{
+    return !expr_axes(x->extent) && !expr_uses_kind(x->extent, VAR_COMPUTED);
+}
+
+static bool
+recognise_member(const Group *g, uint32_t part, Member *m)
+{
+    const Points *p = g->w->p;
+    const Part *k = &p->k->part[part];
+    const Nest *n = k->nest;
+    uint32_t seen = 0;
+
+    *m = (Member){ .part = part, .n = n, .name = part_name(p, part), .reduce = part_reduction(p, part) };
+    m->product = nest_contraction(g->w->c, n, &m->view);
+    for (uint32_t x = 0; x < n->naxis; x++) {
+        if (!is_rectangular(&n->axis[x]) || expr_is(n->axis[x].extent, 0))
+            return false;
+        if (n->axis[x].kind == AXIS_REDUCE)
+            m->sum[m->nsum++] = x;
+        else if (++seen > p->k->shared)
+            m->own[m->nown++] = x;
+        else
+            m->row = x;
+    }
+    if (n->nwrite != 1 || n->write[0].combiner != COMB_NONE || nest_axes_of_kind(n, AXIS_SCAN) || dtype_info[n->param[n->nin].type->dtype].bytes != 4 || (m->reduce && m->reduce->u.reduce.combiner > COMB_MIN))
+        return false;
+    /* Rows are one side of a product, which has the columns of its output to itself. */
+    return !m->product || (m->view.row >> m->row & 1 && m->nown == 1 && !(m->view.a->axes >> m->own[0] & 1));
+}
+
+bool
+group_of(Draft *w, Group *g)
+{
+    const Kernel *k = w->p->k;
+    uint32_t outer[NEST_MAX_AXES], n = 0, products = 0;
+
+    *g = (Group){ .w = w };
+    if (k->npart < 2 || !k->shared)
+        return false;
+    g->n = k->npart;
+    g->member = NEW_ARRAY(g->w->a, Member, g->n);
+    for (uint32_t i = 0; i < g->n; i++) {
+        if (!recognise_member(g, i, &g->member[i]))
+            return false;
+        products += g->member[i].product;
+        if (i + 1 < g->n && k->buffer.at[k->part[i].buffer[g->member[i].n->nin]].space != SPACE_LOCAL)
+            return false;
+    }
+    const Member *last = &g->member[g->n - 1];
+    if (!products)
+        return false;
+    for (uint32_t x = 0; n + 1 < k->shared; x++)
+        if (last->n->axis[x].kind == AXIS_PARALLEL)
+            outer[n++] = x;
+    g->outer = axis_names(g->w, g->n - 1, outer, n);
+    g->rows = axis_name(g->w, g->n - 1, last->row);
+    g->nrows = expr_or(last->n->axis[last->row].extent, -1);
+    return true;
+}
+
+const char *
+group_row(const Group *g, const Member *m)
+{
+    return arena_printf(g->w->a, "%s.%s", m->name, m->n->axis[m->row].name);
+}
+
+const char *
+group_own(const Group *g, const Member *m)
+{
+    return axis_names(g->w, m->part, m->own, m->nown);
+}

@@ -1,0 +1,160 @@
+/* write_lines: programs for groups over shared rows whose products lie as in a matrix: row after row, lanes along columns.
+ *
+ * As in write_group.c a task is a tile of rows, and all parts but the last are put there. Here a product makes a whole line of
+ * columns for each row, from panels of its other operand that pass the tile's rows one after the other; reductions run along the
+ * lines, and add or compare across lanes once a line. What stands beside a product's columns (a mask, a bias) is read as it lies,
+ * and few rows, or a number of them that no vector divides, waste nothing. Against lanes that are rows: the columns have to be
+ * neighbours, or are copied; and a line that is short has a large share of sums across lanes.
+ */
+#include "schedule/cut.h"
+#include "schedule/group.h"
+
+/* ---- operands ------------------------------------------------------------------------------------------ */
+
+static bool
+is_unit(Low *l, const Scalar *s, uint32_t axis)
+{
+    const Expr *stride = s->op == S_LOAD && !s->u.load.outside ? low_stride(l, s, axis) : NULL;
+    return stride && expr_is(stride, 1);
+}
+
+/* The panels of a product's other operand: constants lie so, what has its columns side by side is read where it is, all else is
+ * copied by the task. pads: the last panel is as wide as the others. False: nothing of this kind fits. */
+static void
+write_panels(const Group *g, const Member *m, Text *t, bool laid, bool pads)
+{
+    Draft *w = g->w;
+    const char *a = m->name, *sums = axis_names(w, m->part, m->sum, m->nsum), *last = axis_name(w, m->part, m->sum[m->nsum - 1]);
+    Low *l = NEW(w->a, Low);
+
+    *l = low_part(w->c, w->a, w->p->k, w->p->m, &w->p->k->part[m->part]);
+    if (!laid && (pads || !is_unit(l, m->view.b, m->own[0]))) {
+        text_printf(t, "stage %s.rhs at task -> %s.pack scratch of %s.b_ %s %s.v_\n", a, a, a, sums, a);
+        const char *along = arena_printf(w->a, "%s.pack.%s.v_", a, a);
+        if (is_unit(l, m->view.b, m->sum[m->nsum - 1])) {
+            text_printf(t, "order %s %s.pack.%s\n", along, a, last);
+            along = arena_printf(w->a, "%s.pack.%s", a, last);
+        }
+        text_printf(t, "split %s by %lld -> pv_ pl_\nrun %s.pack.pl_ vector\n", along, (long long)g->lanes, a);
+    }
+    text_printf(t, "stage %s.rhs at %s -> %s.col reg of %s.r_\n", a, last, a, a);
+}
+
+/* ---- parts ----------------------------------------------------------------------------------------------- */
+
+/* A product, for all rows of the task. head: lines that come before all others. */
+static void
+write_product(const Group *g, const Member *m, Text *head, Text *t, bool whole)
+{
+    Draft *w = g->w;
+    const char *a = m->name, *sums = axis_names(w, m->part, m->sum, m->nsum);
+    int64_t width = g->vectors * g->lanes, columns = expr_or(m->n->axis[m->own[0]].extent, -1);
+    const char *lay = cut_lay(w, m->part, m->view.b, m->own, 1, 1, m->sum, m->nsum, width);
+    bool pads = lay ? columns < 0 || columns % width : columns < 0;
+
+    text_add(head, lay ? lay : "");
+    text_printf(t, "split %s by %lld -> %s.rb_ %s.rr_%s\n", group_row(g, m), (long long)g->height, a, a, whole ? "" : " peel 1");
+    text_printf(t, "split %s by %lld -> %s.b_ %s.v_%s\n", axis_name(w, m->part, m->own[0]), (long long)width, a, a, pads ? " pad" : "");
+    text_printf(t, "split %s.v_ by %lld -> %s.r_ %s.l_\norder %s.b_ %s.rb_ %s %s.rr_ %s.r_ %s.l_\n", a, (long long)g->lanes, a, a, a, a, sums, a, a, a);
+    if (pads)
+        text_printf(t, "hold %s at %s.rb_ -> %s.sums scratch\n", a, a, a);
+    text_printf(t, "hold %s at %s.rb_ -> %s.acc reg\nrun %s.rr_ %s.r_ unroll\nrun %s.l_ vector\n", a, a, a, a, a, a);
+    if (pads)
+        text_printf(t, "run %s.sums.fin.%s.l_ vector\n", a, a);
+    write_panels(g, m, t, lay != NULL, pads);
+}
+
+/* Vectors along the loop x, some of them side by side, where there are as many. */
+static const char *
+write_vectors(const Group *g, const Member *m, Text *t, const char *x, const Expr *extent)
+{
+    const char *a = m->name;
+    int64_t vectors = g->vectors;
+
+    while (vectors > 1 && expr_or(extent, INT64_MAX) < vectors * g->lanes)
+        vectors /= 2;
+    text_printf(t, "split %s by %lld -> %s.b_ %s.v_\nsplit %s.v_ by %lld -> %s.r_ %s.l_\n", x, (long long)(vectors * g->lanes), a, a, a, (long long)g->lanes, a, a);
+    return arena_printf(g->w->a, "run %s.r_ unroll\nrun %s.l_ vector\n", a, a);
+}
+
+/* A part that is no product, along its line. row: the loop over lines. False: it has more columns than one index. */
+static bool
+write_line(const Group *g, const Member *m, Text *t, const char *row)
+{
+    const char *a = m->name;
+
+    if (m->nown > 1 || (m->reduce && (m->nown || !m->nsum)))
+        return false;
+    if (!m->reduce && !m->nown)
+        return true;
+    uint32_t axis = m->reduce ? m->sum[m->nsum - 1] : m->own[0];
+    const char *run = write_vectors(g, m, t, axis_name(g->w, m->part, axis), m->n->axis[axis].extent);
+    if (m->reduce)
+        text_printf(t, "hold %s at %s -> %s.acc reg over %s.r_ %s.l_\n", a, row, a, a, a);
+    text_add(t, run);
+    return true;
+}
+
+/* A tile of so many rows. */
+static void
+write_tile(Group *g, int64_t rows)
+{
+    Arena *a = g->w->a;
+    const Member *last = &g->member[g->n - 1];
+    Text head = { .arena = a }, t = { .arena = a };
+    bool whole = g->nrows >= 0 && g->nrows % rows == 0, ok = true;
+
+    text_printf(&t, "split %s by %lld -> ib ir guard\nfuse %s ib -> task\n", g->rows, (long long)rows, g->outer);
+    for (const Member *m = g->member; m < last; m++)
+        text_printf(&t, "put %s at task scratch of %s %s\n", m->name, group_row(g, m), group_own(g, m));
+    for (const Member *m = g->member; m < last; m++)
+        if (m->product)
+            write_product(g, m, &head, &t, whole);
+        else
+            ok &= write_line(g, m, &t, group_row(g, m));
+    if (last->product)
+        group_write_last(g, &t);
+    else
+        ok &= write_line(g, last, &t, "ir");
+    text_add(&t, "run task parallel\n");
+    text_add(&head, text_str(&t));
+    if (ok)
+        write_program(g->w, &head);
+}
+
+/* Bytes of what lies between the parts, for one row; -1: not known. */
+static int64_t
+line_bytes(const Group *g)
+{
+    int64_t sum = 0;
+
+    for (const Member *m = g->member; m + 1 < g->member + g->n; m++) {
+        int64_t bytes = 4;
+        for (uint32_t i = 0; i < m->nown && bytes >= 0; i++) {
+            int64_t extent = expr_or(m->n->axis[m->own[i]].extent, -1);
+            bytes = extent < 0 ? -1 : bytes * extent;
+        }
+        if (bytes < 0)
+            return -1;
+        sum += bytes;
+    }
+    return sum;
+}
+
+enum { MOST_TILES = 32, MOST_OPEN_TILES = 8 };   /* of the height of registers: more rows read panels no more often than they compute. Fewer where nobody knows how long a line is */
+
+void
+write_lines(Group *g)
+{
+    int64_t bytes = line_bytes(g), before = 0;
+
+    for (int64_t tiles = bytes < 0 ? MOST_OPEN_TILES : MOST_TILES; tiles >= 1; tiles /= 2) {
+        int64_t rows = tiles * g->height, tasks = g->nrows <= 0 ? 0 : (g->nrows + rows - 1) / rows;
+        if (tasks && g->nrows % tasks == 0)                  /* as even as can be, or in whole tiles of registers */
+            rows = g->nrows / tasks;
+        if (rows == before || (tiles > 1 && bytes > 0 && rows * bytes > g->w->p->m->level[LEVEL_L2].bytes))
+            continue;
+        before = rows;
+        write_tile(g, rows);
+    }
+}
