@@ -1,12 +1,13 @@
 /* pair: products of integers, two summands at a time.
  *
  * Processors multiply pairs of 16-bit numbers and sum each pair in one step. A sum of products of numbers that
- * fit in 16 bits, over an even count, is rewritten for it:
+ * fit in 16 bits is rewritten for it:
  *
  *     sum k < 2*n: a[i, k] * b[k, j]     becomes     sum k < n: dot2(pair(a[i, 2*k], a[i, 2*k + 1]), pair(b[2*k, j], b[2*k + 1, j]))
  *
  * where pair(x, y) is x in the low half of 32 bits and y in the high one. It is a product of two factors like any other,
- * so tiles, panels and copies are made of pairs. Sums of integers wrap, so regrouping them changes no bit.
+ * so tiles, panels and copies are made of pairs. Behind an odd count one factor is 0. Sums of integers wrap, so regrouping them
+ * changes no bit.
  */
 #include "nest/walk.h"
 
@@ -50,14 +51,18 @@ fits(const Scalar *s)
 }
 
 const Scalar *
-scalar_pack(Ctx *c, const Scalar *factor, uint32_t axis, int count)
+scalar_pack(Ctx *c, const Scalar *factor, uint32_t axis, int64_t extent, int count, bool beyond)
 {
-    const Expr *first = expr_scale(c, expr_axis(c, axis), count);
+    const Expr *first = expr_scale(c, expr_axis(c, axis), count), *last = expr_int(c, extent - 1);
     const Scalar *packed = NULL;
 
     for (int i = 0; i < count; i++) {
-        Binding summand = { { VAR_AXIS, axis }, expr_offset(c, first, i) };
+        bool inside = i < extent % count || extent % count == 0;
+        const Expr *at = expr_offset(c, first, i);
+        Binding summand = { { VAR_AXIS, axis }, inside ? at : expr_min(c, at, last) };
         const Scalar *x = scalar_subst(c, factor, &summand, 1);
+        if (!inside && !beyond)
+            x = scalar_select(c, scalar_2(c, S_LE, scalar_index(c, at), scalar_index(c, last)), x, scalar_int(c, DT_I32, 0));
         if (i < count - 1)
             x = scalar_2(c, S_AND, x, scalar_int(c, DT_I32, (INT64_C(1) << 32 / count) - 1));
         if (i)
@@ -67,14 +72,35 @@ scalar_pack(Ctx *c, const Scalar *factor, uint32_t axis, int count)
     return packed;
 }
 
+/* The axes that some read has in an index together with others, as windows have theirs. */
+static void
+find_mixed(void *user, const Scalar *s)
+{
+    AxisSet *mixed = user;
+
+    for (uint32_t d = 0; s->op == S_LOAD && d < s->u.load.rank; d++)
+        if (!expr_is_var(s->u.load.at[d], NULL))
+            *mixed |= expr_axes(s->u.load.at[d]);
+}
+
 uint32_t
-nest_axis_in(const Nest *n, AxisSet sum, int64_t count)
+nest_packed_axis(Ctx *c, const Nest *n, const Contraction *view, int64_t count, int64_t *extent)
 {
     uint32_t found = NO_SLOT;
+    AxisSet mixed = 0;
+    double least = 1;
 
-    for (uint32_t k = 0; k < n->naxis; k++)
-        if (sum >> k & 1 && expr_is(n->axis[k].begin, 0) && expr_or(n->axis[k].extent, 1) % count == 0)
-            found = k;
+    scalar_visit(c, view->a, find_mixed, &mixed);
+    scalar_visit(c, view->b, find_mixed, &mixed);
+    for (uint32_t k = 0; k < n->naxis; k++) {
+        int64_t e = view->sum & ~mixed & axis_one(k) && expr_is(n->axis[k].begin, 0) ? expr_or(n->axis[k].extent, 0) : 0;
+        double steps = e > 1 ? (double)((e + count - 1) / count) / (double)e : 1;
+        if (steps >= 1 || steps > least)
+            continue;
+        least = steps;
+        *extent = e;
+        found = k;
+    }
     return found;
 }
 
@@ -86,14 +112,15 @@ nest_pair_products(Ctx *c, const Nest *n)
     if (n->nwrite != 1 || !nest_contraction(c, n, &view) || !view.row || !view.col || view.reduce->dtype != DT_I32 ||
         view.reduce->arg[0]->op != S_MUL)
         return n;
-    uint32_t axis = nest_axis_in(n, view.sum, 2);
+    int64_t extent;
+    uint32_t axis = nest_packed_axis(c, n, &view, 2, &extent);
     if (axis == NO_SLOT || !fits(view.a) || !fits(view.b))
         return n;
     NestEdit e = nest_edit(c, n, 0, 0);
-    const Scalar *body = scalar_2(c, S_DOT2, scalar_pack(c, view.a, axis, 2), scalar_pack(c, view.b, axis, 2));
+    const Scalar *body = scalar_2(c, S_DOT2, scalar_pack(c, view.a, axis, extent, 2, true), scalar_pack(c, view.b, axis, extent, 2, false));
     ScalarMap m = { .ctx = c, .done = { .arena = e.scratch } };
     map_put(&m.done, MAP_PTR(view.reduce), MAP_PTR(scalar_reduce(c, COMB_SUM, view.reduce->u.reduce.axes, &body, 1)));
-    e.axis[axis].extent = expr_int(c, expr_or(n->axis[axis].extent, 0) / 2);
+    e.axis[axis].extent = expr_int(c, (extent + 1) / 2);
     e.write[0].value = scalar_map(&m, n->write[0].value);
     return nest_edit_done(c, &e);
 }

@@ -1,7 +1,7 @@
 /* quad: products of integers, four summands at a time.
  *
- * Processors multiply four unsigned bytes by four signed ones and sum them in one step. A sum of products over a count
- * that four divides is rewritten for it, if one factor fits in signed bytes and the other in bytes but for something that
+ * Processors multiply four unsigned bytes by four signed ones and sum them in one step. A sum of products is rewritten for it
+ * (behind a count that four does not divide signed bytes are 0), if one factor fits in signed bytes and the other in bytes but for something that
  * the sum does not vary with, as quantised numbers do:
  *
  *     sum k < 4*n: (x[i, k] - z) * w[k, j]     becomes     (sum k < n: dot4(quad(x[i, 4*k], …), quad(w[4*k, j], …))) - z * s[j]
@@ -107,12 +107,13 @@ nest_quad_products(Ctx *c, const Nest *n, const bool *constant, const Nest **sum
     if (n->nwrite != 1 || n->nout != 1 || n->write[0].combiner != COMB_NONE || !nest_contraction(c, n, &view) || !view.row || !view.col ||
         view.reduce->dtype != DT_I32 || view.reduce->arg[0]->op != S_MUL)
         return n;
-    uint32_t axis = nest_axis_in(n, view.sum, 4);
+    int64_t extent;
+    uint32_t axis = nest_packed_axis(c, n, &view, 4, &extent);
     bool first = !is_constant(c, view.a, constant);      /* is a the unsigned side, if there is a choice? */
     if (axis == NO_SLOT || !(find_sides(c, first ? view.a : view.b, first ? view.b : view.a, view.sum, &s) ||
                              find_sides(c, first ? view.b : view.a, first ? view.a : view.b, view.sum, &s)))
         return n;
-    const Scalar *body = scalar_2(c, S_DOT4, scalar_pack(c, s.bytes, axis, 4), scalar_pack(c, s.words, axis, 4)), *read = NULL;
+    const Scalar *body = scalar_2(c, S_DOT4, scalar_pack(c, s.bytes, axis, extent, 4, true), scalar_pack(c, s.words, axis, extent, 4, false)), *read = NULL;
     if (s.less && !(*sums = sums_of(c, n, s.words, view.sum, n->nin, &read)))
         return NULL;
     NestEdit e = nest_edit(c, n, 0, s.less != NULL);
@@ -126,7 +127,7 @@ nest_quad_products(Ctx *c, const Nest *n, const bool *constant, const Nest **sum
         dots = scalar_2(c, S_SUB, dots, scalar_2(c, S_MUL, s.less, read));
     }
     map_put(&m.done, MAP_PTR(view.reduce), MAP_PTR(dots));
-    e.axis[axis].extent = expr_int(c, expr_or(n->axis[axis].extent, 0) / 4);
+    e.axis[axis].extent = expr_int(c, (extent + 3) / 4);
     e.write[0].value = scalar_map(&m, n->write[0].value);
     return nest_edit_done(c, &e);
 }

@@ -43,11 +43,12 @@ Sym nest_fresh_axis(Ctx *c, const NestEdit *e, Sym wanted);
 Sym nest_fresh_param(Ctx *c, const NestEdit *e, Sym wanted);
 /* The least and the greatest value of an integer; false: more than 32 bits, or not known. */
 bool scalar_int_range(const Scalar *s, int64_t *least, int64_t *most);
-/* A factor at `count` neighbouring points of an axis as one number of 32 bits, the first in the lowest: what step `count` times as
- * long the axis then has is the axis's own. */
-const Scalar *scalar_pack(Ctx *c, const Scalar *factor, uint32_t axis, int count);
-/* The last of the summed axes whose extent is a multiple of `count`; NO_SLOT. */
-uint32_t nest_axis_in(const Nest *n, AxisSet sum, int64_t count);
+/* A factor at `count` neighbouring points of an axis as one number of 32 bits, the first in the lowest; the axis then counts such
+ * numbers. Points beyond `extent` are 0, or the last there is where `beyond` may be anything. */
+const Scalar *scalar_pack(Ctx *c, const Scalar *factor, uint32_t axis, int64_t extent, int count, bool beyond);
+/* The summed axis, of those along which both factors read bare dimensions, that the fewest steps of `count` points make up, the
+ * last of such, and its extent; NO_SLOT: none is longer than 1. */
+uint32_t nest_packed_axis(Ctx *c, const Nest *n, const Contraction *view, int64_t count, int64_t *extent);
 /* Is every index of a load provably inside its tensor, of type t? */
 bool load_is_inside(Ctx *c, const Ranges *r, const Scalar *load, const Type *t);
 /* The same load with another slot, indices or outside value. */

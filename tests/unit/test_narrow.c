@@ -21,7 +21,9 @@ static const Case cases[] = {
                 "f32(sum c, r, s: (i32(x[n, c, y + r - 1, z0 + s - 1 | 3]) - i32(z[])) * (i32(w[f, c, r, s]) - 128)) * 0.5 }", "", true, true},
     {"bytes on both sides", "nest t(x: u8[4, 8], y: u8[8, 8]) -> (o: i32[4, 8]) { o[i, j] = sum k: i32(x[i, k]) * i32(y[k, j]) }", "", true, false},
     {"i16", "nest t(x: i16[4, 6], y: i16[6, 8]) -> (o: i32[4, 8]) { o[i, j] = sum k: i32(x[i, k]) * i32(y[k, j]) }", "", true, false},
-    {"odd depth", "nest t(x: u8[4, 7], y: i8[7, 8]) -> (o: i32[4, 8]) { o[i, j] = sum k: i32(x[i, k]) * i32(y[k, j]) }", "", false, false},
+    {"odd depth", "nest t(x: u8[4, 7], y: i8[7, 8]) -> (o: i32[4, 8]) { o[i, j] = sum k: i32(x[i, k]) * i32(y[k, j]) }", "", true, true},
+    {"three channels", "nest t(x: u8[1, 3, 7, 9], w: i8[6, 3, 3, 3]) -> (o: i32[1, 6, 7, 9]) "
+                "{ o[n, f, y, z] = sum c, r, s: (i32(x[n, c, y + r - 1, z + s - 1 | 9]) - 9) * i32(w[f, c, r, s]) }", "", true, true},
     {"17 bits", "nest t(x: i16[4, 6], z: i16[], y: i16[6, 8]) -> (o: i32[4, 8]) { o[i, j] = sum k: (i32(x[i, k]) - i32(z[])) * i32(y[k, j]) }", "", false, false},
     {"u16", "nest t(x: u16[4, 6], y: i8[6, 8]) -> (o: i32[4, 8]) { o[i, j] = sum k: i32(x[i, k]) * i32(y[k, j]) }", "", false, false},
     {"f16 weights", "nest t(x: f32[9, 20], y: f16[20, 35]) -> (o: f32[9, 35]) { o[i, j] = sum k: x[i, k] * f32(y[k, j]) }", "", false, false},
