@@ -41,6 +41,16 @@ def test_rows_are_kept_and_dropped(rows):
     assert session.state_length == 0
 
 
+def test_usual_sizes_are_hints_and_no_bounds():
+    x, w = np.ones((7, 16), np.float32), np.arange(16 * 32, dtype=np.float32).reshape(16, 32)
+    product = model_of([helper.make_node("MatMul", ["x", "w"], ["y"])], [("x", T.FLOAT, ["n", 16]), ("w", T.FLOAT, [16, 32])], [("y", T.FLOAT, ["n", 32])])
+    assert np.array_equal(tenon.compile(product, dim_hints={"n": (1, 128)})(x, w), x @ w)
+    with pytest.raises(ValueError, match="--dim-hint n=9: it is from 1 to 8"):
+        tenon.compile(product, dims={"n": (1, 8)}, dim_hints={"n": [9]})
+    with pytest.raises(ValueError, match="65 sizes of one dimension, at most 64"):
+        tenon.compile(product, dim_hints={"n": range(65)})
+
+
 def test_sequences_are_arranged(rows):
     session, held = begun(rows)
     session.arrange([2, -1, 0, 2])
