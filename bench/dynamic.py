@@ -1,9 +1,12 @@
 """Open sizes, and decoders that keep their cache: what they cost against what is fixed, and against ONNX Runtime.
 
 Rows of the first table are one artefact that runs at any size against one that was compiled for just that size, in turn. Rows of the second are tokens, one after the other, after a prompt.
+Rows of the third are bytes between kernels: the plan's formula against a pool that allocates as the run goes.
 """
+import collections
 import json
 import pathlib
+import re
 import statistics
 import sys
 
@@ -96,3 +99,85 @@ def decode(bench, names, threads: int) -> None:
             bench.table.add(f"{name} after {context}", [f"{ms:.2f}", f"{peer:.2f}", f"{100 * part:.0f} %", f"{peer / ms:.2f}"], numbers, peer / ms, 1.2, 2.0)
             bench.table.add("  share of read bandwidth", ["", "", f"{100 * part:.0f} %", ""], numbers, part, 0.75, 0.92)
         so.unlink()
+
+
+LAYERS, HEADS, HEAD = 30, 9, 64      # of the attention of smollm_135m: queries' heads, and their size
+WIDTHS, PROMPT = ["f32", "bf16", "int8", "int4"], 512
+
+
+def prompt_flops(model: pathlib.Path, tokens: int) -> float:
+    """Of the products of a prompt's run: with weights, and of scores and values, hidden ones too."""
+    graph = onnx.load(model, load_external_data=False).graph
+    elements = {t.name: int(np.prod(t.dims)) for t in graph.initializer}
+    return 2.0 * tokens * (sum(elements.get(n.input[1], 0) for n in graph.node if n.op_type == "MatMul") + 2 * LAYERS * HEADS * HEAD * tokens)
+
+
+def widths(bench, threads: int) -> None:
+    """Weights of one model in fewer bits, a few steps each in turn; beside each the rates at which this machine multiplies and reads then."""
+    name = "smollm_135m_cache"
+    model, out, found = BUILD / "zoo" / f"{name}.onnx", bench.folder / "decode.json", {w: [] for w in WIDTHS}
+    bench.table.head(f"weights, {threads} thread{'s'[:threads - 1]}", "ms a token", f"ms of {PROMPT}", "of bandwidth", "of peak")
+    quiet(sys.executable, ROOT / "bench/fill.py", BUILD / "zoo", name)
+    for w in WIDTHS:
+        quiet(TENON, "compile", model, "--state", "past_key_values.*=present.*", *([] if w == "f32" else ["--weights", w]), "-o", bench.folder / f"{w}.so")
+    flops = prompt_flops(model, PROMPT)
+    for _ in range(bench.rounds):
+        for w in WIDTHS:
+            peak = bench.yardstick("peak", threads)
+            quiet(TENON, "bench", bench.folder / f"{w}.so", "--decode", STEPS // 2, "--context", PROMPT, "--threads", threads, "--json", out, preexec_fn=bench.pin_to(threads))
+            r = json.loads(out.read_text())
+            prompt = 1e3 * PROMPT / r["prefill_tokens_per_s"]
+            found[w].append((r["step_ms"], prompt, r["bandwidth_share"], flops / prompt / 1e6 / max(peak, bench.yardstick("peak", threads))))
+    middle = {w: [statistics.median(x) for x in zip(*found[w])] for w in WIDTHS}
+    for w, (step, prompt, share, peak) in middle.items():
+        numbers = dict(threads=threads, context=PROMPT, step_ms=step, prompt_ms=prompt, bandwidth_share=share, peak_share=peak)
+        goal = (share, 0.75, 0.92) if w in ("f32", "bf16") else ()
+        bench.table.add(f"{w}, tokens", [f"{step:.2f}", "", f"{100 * share:.0f} %", ""], numbers, *goal)
+        goal = (peak, 0.70, 0.88) if w == "f32" else ()
+        bench.table.add(f"{w}, prompt", ["", f"{prompt:.0f}", "", f"{100 * peak:.0f} %"], numbers, *goal)
+    times = middle["f32"][0] / middle["int4"][0]
+    bench.table.add("int4 tokens against f32", ["", "", "", f"{times:.2f}"], dict(threads=threads, times=times), times, 4.0, 6.0)
+    times = middle["f32"][1] / max(middle[w][1] for w in WIDTHS[1:])
+    bench.table.add("slowest prompt against f32", ["", "", "", f"{times:.2f}"], dict(threads=threads, times=times), times, 0.97, 1.0)
+    for w in WIDTHS:
+        (bench.folder / f"{w}.so").unlink()
+
+
+# Runs one after the other in one session, as section 5.1 of the paper has them: sizes of batch, new tokens, tokens before.
+RUNS = {"prefill": ([(1, n, 0) for n in (128, 256, 512, 1024)], 0.22, 0.30), "decode": ([(n, 1, 128) for n in (1, 16, 32, 64)], 0.40, 0.50)}
+PAGE = 4096                          # bytes, to multiples of which TVM's pool rounds (src/runtime/vm/pooled_allocator.h)
+
+
+def planned_values(text: str) -> list[tuple[int, int, str]]:
+    """Of a dumped plan: when each value of the arena is made and last read, and its bytes."""
+    row = re.compile(r"  %.* (\S*?\[[^]]*\]) +(.*?) +(\d+)-(\d+) +arena \+")
+    return [(int(m[3]), int(m[4]), m[2]) for m in map(row.match, text.splitlines()) if m]
+
+
+def pool_bytes(values, sizes: list[dict]) -> int:
+    """What a pool holds after runs of these sizes: a value takes a free block of its rounded size, or a new one, and gives it back after its last reader."""
+    free, taken = collections.Counter(), 0
+    for size in sizes:
+        held, alive = [(first, last, -(-eval(words, size.copy()) // PAGE) * PAGE) for first, last, words in values], []
+        for first, last, count in sorted(held):
+            for block in [b for b in alive if b[0] < first]:
+                alive.remove(block)
+                free[block[1]] += 1
+            taken += 0 if free[count] else count
+            free[count] -= free[count] > 0
+            alive.append((last, count))
+        free.update(count for _, count in alive)
+    return taken
+
+
+def memory(bench) -> None:
+    name, words = "smollm_135m_cache", {"min": min, "max": max}
+    bench.table.head("memory between kernels", "planned MB", "a pool MB", "", "saved")
+    quiet(sys.executable, ROOT / "bench/fill.py", BUILD / "zoo", name)
+    quiet(TENON, "compile", BUILD / "zoo" / f"{name}.onnx", "--state", "past_key_values.*=present.*", "--stop-after=plan", "--dump=plan", "--dump-dir", bench.folder)
+    text = next(bench.folder.glob(f"{name}.*-plan.txt")).read_text()
+    arena, values = re.search(r"^plan @\S+: arena (.*) bytes, weights", text, re.M)[1], planned_values(text)
+    for what, (runs, floor, aim) in RUNS.items():
+        sizes = [words | dict(zip(("batch_size", "sequence_length", "past_sequence_length"), r)) for r in runs]
+        plan, pool = max(eval(arena, s.copy()) for s in sizes), pool_bytes(values, sizes)
+        bench.table.add(f"{what} in turn", [f"{plan / 1e6:.2f}", f"{pool / 1e6:.2f}", "", f"{1 - plan / pool:.2f}"], dict(planned=plan, pool=pool), 1 - plan / pool, floor, aim)

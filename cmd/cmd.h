@@ -28,7 +28,7 @@ typedef struct {
     double max_time;                 /* seconds; 0: not given */
     bool no_cache, plain, quick, exact, keep_denormals, time, list_passes, example;
     const char *how;                 /* run, bench, verify: an option given that is about compiling */
-    Pairs dim, shape, format, io_format, state;
+    Pairs dim, dim_hint, shape, format, io_format, state;
     int64_t state_capacity, weights_growth, fuse_bisect;
     bool explain_formats;
     /* inputs and outputs */

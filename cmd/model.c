@@ -52,6 +52,30 @@ read_dims(const Options *o, TnCompileOptions *out)
     return TN_OK;
 }
 
+/* seq=1,128 */
+static int
+read_hints(const Options *o, TnCompileOptions *out)
+{
+    TnHint *hints = need(calloc((size_t)o->dim_hint.n + 1, sizeof *hints));
+
+    out->hints = hints;
+    for (int i = 0; i < o->dim_hint.n; i++) {
+        const Pair *p = &o->dim_hint.at[i];
+        int64_t *size = need(calloc(strlen(p->value) + 1, sizeof *size));
+        TnHint *h = &hints[out->nhints++];
+        *h = (TnHint){ p->name, size, 0 };
+        for (const char *s = p->value; ; s++) {
+            if (read_size("--dim-hint", s, &s, &size[h->nsizes++]))
+                return TN_USAGE;
+            if (!*s)
+                break;
+            if (*s != ',')
+                return usage_error("--dim-hint %s=%s: sizes with commas between them are wanted, such as 1,128", p->name, p->value);
+        }
+    }
+    return TN_OK;
+}
+
 /* 1x3x224x224, or nothing at all for a scalar's "-". */
 static int
 read_shape(const Pair *p, TnShape *out)
@@ -143,6 +167,7 @@ compile_options_of(const Options *o, Progress *p, TnCompileOptions *out)
         .explain_formats = o->explain_formats, .state = read_states(&o->state), .nstate = o->state.n, .state_capacity = o->state_capacity,
     };
     int status = read_dims(o, out);
+    status = status ? status : read_hints(o, out);
     return status ? status : read_shapes(o, out);
 }
 
@@ -154,6 +179,9 @@ free_sizes(TnCompileOptions *c)
     free((void *)c->shapes);
     free((void *)c->dims);
     free((void *)c->ranges);
+    for (int i = 0; i < c->nhints; i++)
+        free((void *)c->hints[i].sizes);
+    free((void *)c->hints);
 }
 
 void
@@ -180,8 +208,8 @@ compile_options_to_run(const Options *o, Progress *p, TnCompileOptions *out)
 
     if (ends_with(o->model, ".tn")) {
         free_sizes(out);
-        out->dims = NULL, out->shapes = NULL, out->ranges = NULL;
-        out->ndims = out->nshapes = out->nranges = 0;
+        out->dims = NULL, out->shapes = NULL, out->ranges = NULL, out->hints = NULL;
+        out->ndims = out->nshapes = out->nranges = out->nhints = 0;
     }
     return status;
 }

@@ -52,6 +52,7 @@ static const Row rows[] = {
     { "atol",        0,   R | V,     TAKES_REAL,  FIELD(atol),       "E",       "largest error allowed, atol + rtol * largest value (default by type: f32 1e-5, integers 0)" },
     { "rtol",        0,   R | V,     TAKES_REAL,  FIELD(rtol),       "E",       "the same, relative to the output's largest value (f32 1e-4, f16 1e-2, integers 0)" },
     { "dim",         'd', C | X | RUNNING, TAKES_PAIR,  FIELD(dim),        "N=SIZE",  "fix the symbolic dimension N, or bound it: N=1..2048; repeat for more" },
+    { "dim-hint",    0,   COMPILING, TAKES_PAIR,  FIELD(dim_hint),   "N=SIZE,…", "sizes that dimension N usually has, 1,128: choices are made for these; others run as well" },
     { "shape",       's', C | X | RUNNING, TAKES_PAIR,  FIELD(shape),      "X=AxBxC", "fix the dimensions of input X: --shape x=1x3x224x224" },
     { "seed",        0,   C | RUNNING, TAKES_COUNT, FIELD(seed),       "N",       "of inputs not given, and of random operators that have no seed of their own (default 0)" },
     { "max-int",     0,   RUNNING,   TAKES_PAIR,  FIELD(max_int),    "X=N",     "random integers of input X lie in [0, N); default [0, 2)" },
@@ -408,6 +409,7 @@ void
 options_free(Options *o)
 {
     free_pairs(&o->dim);
+    free_pairs(&o->dim_hint);
     free_pairs(&o->shape);
     free_pairs(&o->format);
     free_pairs(&o->io_format);

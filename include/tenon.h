@@ -214,6 +214,7 @@ TN_API TnStatus tn_session_event(TnSession *s, int32_t i, TnEvent *out);
 
 typedef struct TnDim { const char *symbol; int64_t value; } TnDim;
 typedef struct TnRange { const char *symbol; int64_t least, most; } TnRange;
+typedef struct TnHint { const char *symbol; const int64_t *sizes; int32_t nsizes; } TnHint;
 typedef struct TnShape { const char *input; int32_t rank; const int64_t *dims; } TnShape;
 /* An order of dimensions: "nhwc" of four, "nwc" of three, "ndhwc" of five, or "0,2,3,1": the model's dimension that comes
  * first, the one that comes second, … */
@@ -286,6 +287,7 @@ typedef struct TnCompileOptions {
     int32_t fuse_bisect;             /* only so many joins of that plan, the first; 0: all */
     int32_t keep_denormals;          /* 1: kernels compute with floats below the smallest normal one (2^-126 in f32); 0: they count as 0,
                                         which may be a hundred times as fast */
+    const TnHint *hints; int32_t nhints;             /* sizes that symbols usually have: what is chosen is fast at these; any other runs as well */
 } TnCompileOptions;
 
 typedef struct TnCompileReport {

@@ -608,7 +608,36 @@ session_reset(PyObject *self, PyObject *unused)
     return told(o, tn_session_state_reset(o->session));
 }
 
+/* _arrange(dim, of, length, rows): `of` and `rows`, or None, are contiguous 64-bit integers. */
+static PyObject *
+session_arrange(PyObject *self, PyObject *args)
+{
+    SessionObject *o = (SessionObject *)self;
+    const char *dim;
+    long long length;
+    Py_buffer of, from = { 0 };
+    PyObject *rows, *result = NULL;
+
+    if (!PyArg_ParseTuple(args, "sy*LO", &dim, &of, &length, &rows))
+        return NULL;
+    TnArrangement a = { .size = sizeof a, .dim = dim, .sequences = of.len / (Py_ssize_t)sizeof(int64_t), .of = of.buf, .length = length };
+    if (rows == Py_None || !PyObject_GetBuffer(rows, &from, PyBUF_SIMPLE)) {
+        a.from = rows == Py_None ? NULL : from.buf;
+        if (a.from && (length < 0 || (a.sequences && length != from.len / (Py_ssize_t)sizeof(int64_t) / a.sequences))) {
+            PyErr_SetString(PyExc_ValueError, "rows: as many of each sequence as `length` says are possible");
+        } else {
+            lock(o);
+            result = told(o, tn_session_state_arrange(o->session, &a));
+        }
+    }
+    if (from.obj)
+        PyBuffer_Release(&from);
+    PyBuffer_Release(&of);
+    return result;
+}
+
 static PyMethodDef session_methods[] = {
+    { "_arrange", session_arrange, METH_VARARGS, "_arrange(dim, of, length, rows): the states' sequences and rows in another order" },
     { "drop", session_drop, METH_O, "drop(n): the states that grow lose their last n rows" },
     { "reset", session_reset, METH_NOARGS, "reset(): the states are empty again" },
     { "_run", session_run, METH_VARARGS, "_run(args, kwargs, out): every output, in a tuple" },

@@ -175,6 +175,34 @@ set_dims(TnCompileOptions *o, PyObject *dict)
     return dim || (PyErr_NoMemory(), false);
 }
 
+enum { MOST_HINTS = 64 };            /* sizes of one symbol */
+
+/* {symbol: (size, …)} */
+static bool
+set_hints(TnCompileOptions *o, PyObject *dict)
+{
+    PyObject *key, *value;
+    Py_ssize_t at = 0, n = PyDict_Size(dict);
+    TnHint *hint = calloc((size_t)n + 1, sizeof *hint + MOST_HINTS * sizeof(int64_t));
+    int64_t *sizes = hint ? (int64_t *)(hint + n + 1) : NULL;
+
+    o->hints = hint;
+    for (; hint && PyDict_Next(dict, &at, &key, &value); sizes += MOST_HINTS) {
+        Py_ssize_t count = PySequence_Size(value);
+        hint[o->nhints++] = (TnHint){ PyUnicode_AsUTF8AndSize(key, NULL), sizes, (int32_t)count };
+        if (count > MOST_HINTS)
+            PyErr_Format(PyExc_ValueError, "dim_hints: %zd sizes of one dimension, at most %d are possible", count, MOST_HINTS);
+        for (Py_ssize_t i = 0; i < count && !PyErr_Occurred(); i++) {
+            PyObject *size = PySequence_GetItem(value, i);
+            sizes[i] = size ? PyLong_AsLongLong(size) : 0;
+            Py_XDECREF(size);
+        }
+        if (PyErr_Occurred())
+            return false;
+    }
+    return hint || (PyErr_NoMemory(), false);
+}
+
 /* {input: (size, …)} */
 static bool
 set_shapes(TnCompileOptions *o, PyObject *dict)
@@ -243,6 +271,8 @@ set_options(State *s, TnCompileOptions *o, PyObject *dict)
         bool ok = true, known = false;
         if (PyUnicode_CompareWithASCIIString(key, "dims") == 0)
             known = true, ok = set_dims(o, value);
+        else if (PyUnicode_CompareWithASCIIString(key, "dim_hints") == 0)
+            known = true, ok = set_hints(o, value);
         else if (PyUnicode_CompareWithASCIIString(key, "shapes") == 0)
             known = true, ok = set_shapes(o, value);
         else if (PyUnicode_CompareWithASCIIString(key, "format") == 0)
@@ -307,6 +337,7 @@ compile(PyObject *module, PyObject *args)
     }
     tn_context_free(ctx);
     free((void *)o.dims);
+    free((void *)o.hints);
     free((void *)o.shapes);
     free((void *)o.format);
     free((void *)o.io_format);

@@ -43,7 +43,8 @@ def _contents(model: Any) -> bytes | None:
 
 
 def compile(model: str | os.PathLike | bytes | Any, out: str | os.PathLike | None = None, *, target: str | None = None,
-            dims: Mapping[str, int | tuple[int, int]] | None = None, shapes: Mapping[str, Sequence[int]] | None = None,
+            dims: Mapping[str, int | tuple[int, int]] | None = None, dim_hints: Mapping[str, Sequence[int]] | None = None,
+            shapes: Mapping[str, Sequence[int]] | None = None,
             io_format: Mapping[str, str] | None = None, format: Mapping[str, str] | None = None,
             state: Mapping[str, str] | None = None, cc: str | None = None, cache_dir: str | None = None, jobs: int | None = None,
             progress: Progress | bool | None = None, **options: Any) -> Model:
@@ -53,6 +54,7 @@ def compile(model: str | os.PathLike | bytes | Any, out: str | os.PathLike | Non
     out       where to write the artefact; by default a temporary file that goes with the Model
     target    a processor to compile for; ``tenon.targets()`` has them; by default this one
     dims      symbolic dimensions to fix, ``{"batch": 1}``, or to bound, ``{"seq": (1, 2048)}``; the others stay open
+    dim_hints sizes that open dimensions usually have, ``{"seq": (1, 128)}``: choices are made for these, others run as well
     shapes    dimensions of inputs to fix: ``{"x": (1, 3, 224, 224)}``
     io_format inputs and outputs that lie otherwise than the model says: ``{"x": "nhwc"}`` takes a camera's frames
     format    the same of values inside, which are otherwise laid as is fastest
@@ -68,7 +70,7 @@ def compile(model: str | os.PathLike | bytes | Any, out: str | os.PathLike | Non
     data = _contents(model)
     given = {"target": target, "cc": cc if cc is not None else find_cc(), "cache_dir": cache_dir, "jobs": jobs, **options}
     given = {k: v for k, v in given.items() if v is not None} | {
-        "dims": dict(dims or {}), "shapes": dict(shapes or {}), "io_format": dict(io_format or {}), "format": dict(format or {}),
+        "dims": dict(dims or {}), "dim_hints": dict(dim_hints or {}), "shapes": dict(shapes or {}), "io_format": dict(io_format or {}), "format": dict(format or {}),
         "state": dict(state or {})}
     folder = None
     if data is not None or out is None:

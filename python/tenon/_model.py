@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -108,7 +109,7 @@ class Session(_native.Session):
     Called with arrays, by position or by name, it gives the output, or a tuple of several.
 
     States of the model (``compile(state=…)``) are the session's own: ``state_length`` tells how much they hold,
-    ``drop(n)`` takes the last n rows, ``reset()`` all.
+    ``drop(n)`` takes the last n rows, ``reset()`` all, ``arrange`` lets sequences of a batch begin and end apart from each other.
     """
 
     def __init__(self, model: Model, threads: int = 0, state_capacity: int = 0):
@@ -121,6 +122,22 @@ class Session(_native.Session):
         if cls is Session and any(_is_split(all, i) for all in names for i in range(len(all))):
             cls = _JoiningSession
         return super().__new__(cls, model._native, threads, state_capacity)
+
+    def arrange(self, of: Sequence[int], rows: Sequence[Sequence[int]] | int | None = None, dim: str = "batch") -> None:
+        """What the states hold, in another order: sequence b is what sequence ``of[b]`` was, or new, zeros, where that is -1.
+
+        ``rows``: which of its rows each sequence has now, in order, -1 for zeros, as many for all; or how many of its first;
+        None: all. ``dim`` is what the model calls the dimension that counts sequences.
+
+            session.arrange([0, 2, 2])          # the second has ended, the third goes on twice
+        """
+        if rows is None or isinstance(rows, int):
+            self._arrange(dim, array("q", of), self.state_length if rows is None else rows, None)
+            return
+        lengths = {len(r) for r in rows} or {0}
+        if len(rows) != len(of) or len(lengths) > 1:
+            raise ValueError(f"rows: {len(rows)} lists of {', '.join(map(str, sorted(lengths)))} rows were given; {len(of)} of one length are wanted")
+        self._arrange(dim, array("q", of), lengths.pop(), array("q", [r for each in rows for r in each]))
 
     def run(self, inputs: Mapping[str, Any] | Sequence[Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Run on ``inputs``, by name or in order; outputs by name.

@@ -108,6 +108,23 @@ copy_ranges(TnContext *ctx, Arena *a, const TnCompileOptions *o, DriverOptions *
 }
 
 static bool
+copy_hints(TnContext *ctx, Arena *a, const TnCompileOptions *o, DriverOptions *out)
+{
+    DriverHint *hint = NEW_ARRAY(a, DriverHint, o->nhints);
+
+    for (int32_t i = 0; i < o->nhints; i++) {
+        const TnHint *h = &o->hints[i];
+        if (!h->symbol || h->nsizes < 1 || !h->sizes)
+            return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 }, "dimension %s: a hint has %d sizes, 1 or more are wanted", h->symbol ? h->symbol : "(no name)",
+                              h->sizes ? (int)h->nsizes : 0);
+        hint[i] = (DriverHint){ h->symbol, h->sizes, (uint32_t)h->nsizes };
+    }
+    out->hint = hint;
+    out->nhint = (uint32_t)o->nhints;
+    return true;
+}
+
+static bool
 copy_states(TnContext *ctx, Arena *a, const TnCompileOptions *o, DriverOptions *out)
 {
     DriverState *state = NEW_ARRAY(a, DriverState, o->nstate);
@@ -149,7 +166,7 @@ compile_options(TnContext *ctx, const Call *call, const TnCompileOptions *given,
     };
     out->explain_formats = o->explain_formats != 0;
     out->state_rows = o->state_capacity;
-    return copy_ranges(ctx, call->arena, o, out) && copy_states(ctx, call->arena, o, out) && copy_dims(ctx, call->arena, o, &out->import) && copy_shapes(ctx, call->arena, o, &out->import)
+    return copy_ranges(ctx, call->arena, o, out) && copy_hints(ctx, call->arena, o, out) && copy_states(ctx, call->arena, o, out) && copy_dims(ctx, call->arena, o, &out->import) && copy_shapes(ctx, call->arena, o, &out->import)
         && copy_orders(ctx, call->arena, o->format, o->nformat, &out->format, &out->nformat)
         && copy_orders(ctx, call->arena, o->io_format, o->nio_format, &out->io_format, &out->nio_format);
 }

@@ -27,7 +27,7 @@
 typedef struct { Sym symbol; int64_t value; } Size;
 
 typedef struct {
-    const Size *size;        /* [nsize]; a symbol that is not there has the middle of a usual range */
+    const Size *size;        /* [nsize]; a symbol that is not there has the largest size that users expect, or the middle of a usual range */
     uint32_t nsize;
     uint32_t threads;        /* that the call is shared out among; >= 1 */
     const Level *home;       /* [nin + nout]: where each argument lies when the call begins; NULL: an argument

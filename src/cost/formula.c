@@ -16,14 +16,7 @@
 static bool
 usual_value(void *user, Var v, int64_t *out)
 {
-    Ctx *c = user;
-    Interval r;
-
-    *out = USUAL_SIZE;
-    if (v.kind != VAR_SYMBOL)
-        return true;
-    r = expr_symbol_get(c, v);
-    *out = usual_size(r);
+    *out = v.kind == VAR_SYMBOL ? usual_size(user, v) : USUAL_SIZE;
     return true;
 }
 

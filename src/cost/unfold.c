@@ -19,7 +19,7 @@ symbol_value(const Unfold *u, Var v)
     for (uint32_t i = 0; i < u->ask->nsize; i++)
         if (u->ask->size[i].symbol == (Sym)(uintptr_t)v.id)
             return u->ask->size[i].value;
-    return usual_size(expr_symbol_get(u->ctx, v));
+    return usual_size(u->ctx, v);
 }
 
 static bool

@@ -13,6 +13,7 @@
 
 typedef struct { const char *value, *order; } DriverOrder;          /* "nhwc", "0,2,3,1" */
 typedef struct { const char *symbol; int64_t least, most; } DriverRange;
+typedef struct { const char *symbol; const int64_t *size; uint32_t n; } DriverHint;
 typedef struct { const char *input, *output; } DriverState;         /* "past.*", "present.*" */
 
 typedef struct {
@@ -34,6 +35,7 @@ typedef struct {
     const DriverOrder *format, *io_format; uint32_t nformat, nio_format;     /* of single values between kernels; of inputs and outputs */
     const DriverState *state; uint32_t nstate;       /* what a session keeps between runs */
     const DriverRange *range; uint32_t nrange;       /* --dim seq=1..2048: of symbols that stay open */
+    const DriverHint *hint; uint32_t nhint;          /* --dim-hint seq=1,128: what choices of variants and plans go by */
     int64_t state_rows;      /* of a state that grows, at most; 0: no bound */
     bool explain_formats;
     int32_t weights_growth;          /* percent that constants may grow by for transform domains */

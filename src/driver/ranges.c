@@ -1,17 +1,50 @@
-/* ranges: what sizes that stay open may be, as users say it: --dim seq=1..2048.
+/* ranges: what sizes that stay open may be, and what they usually are, as users say it: --dim seq=1..2048 --dim-hint seq=1,128.
  *
  * A range is a fact about a symbol like those that a text has (`symbol seq from 1 to 2048`): proofs and plans rely on it, and
- * the artefact holds every run to it.
+ * the artefact holds every run to it. Usual sizes are what prices are asked for; any other that is possible runs as well.
  */
 #include "driver/internal.h"
 
+#include <stdlib.h>
+
 static Var
-symbol_of(Ctx *c, const DriverRange *r)
+symbol_of(Ctx *c, const char *name)
 {
     Var v = { 0 };
 
-    expr_is_var(expr_symbol(c, r->symbol), &v);
+    expr_is_var(expr_symbol(c, name), &v);
     return v;
+}
+
+static int
+by_size(const void *a, const void *b)
+{
+    const int64_t *x = a, *y = b;
+
+    return (*x > *y) - (*x < *y);
+}
+
+static bool
+expect(Job *j, const DriverHint *h)
+{
+    Var symbol = symbol_of(j->ctx, h->symbol);
+    Interval possible = expr_symbol_get(j->ctx, symbol);
+    int64_t *size = arena_copy(j->arena, h->size, h->n * sizeof *size);
+
+    for (uint32_t k = 0; k < j->o->import.ndim; k++)
+        if (j->o->import.dim[k].var.id == symbol.id)
+            return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--dim-hint %s: --dim %s gives it one size; leave one of them out", h->symbol, h->symbol);
+    for (uint32_t i = 0; i < h->n; i++)
+        if (h->size[i] < possible.lo || h->size[i] > possible.hi)
+            return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--dim-hint %s=%lld: it is from %lld to %lld, as --dim says", h->symbol,
+                              (long long)h->size[i], (long long)possible.lo, (long long)possible.hi);
+    qsort(size, h->n, sizeof *size, by_size);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < h->n; i++)
+        if (!n || size[i] != size[n - 1])
+            size[n++] = size[i];
+    expr_symbol_expect(j->ctx, symbol, (Usual){ n, size });
+    return true;
 }
 
 bool
@@ -20,31 +53,44 @@ ranges_declare(Job *j)
     for (uint32_t i = 0; i < j->o->nrange; i++) {
         const DriverRange *r = &j->o->range[i];
         for (uint32_t k = 0; k < j->o->import.ndim; k++)
-            if (j->o->import.dim[k].var.id == symbol_of(j->ctx, r).id)
+            if (j->o->import.dim[k].var.id == symbol_of(j->ctx, r->symbol).id)
                 return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--dim %s: a number and a range were given; one of them is possible", r->symbol);
-        if (!expr_symbol_range(j->ctx, symbol_of(j->ctx, r), (Interval){ r->least, r->most }))
+        if (!expr_symbol_range(j->ctx, symbol_of(j->ctx, r->symbol), (Interval){ r->least, r->most }))
             return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--dim %s=%lld..%lld: no size is left that was not excluded before", r->symbol,
                               (long long)r->least, (long long)r->most);
     }
+    for (uint32_t i = 0; i < j->o->nhint; i++)
+        if (!expect(j, &j->o->hint[i]))
+            return false;
     return true;
+}
+
+/* Is it a size of an input? */
+static bool
+is_found(Job *j, const char *name)
+{
+    const Graph *g = j->graph;
+    Var v = symbol_of(j->ctx, name);
+    bool found = false;
+
+    for (uint32_t k = 0; k < g->input.n; k++) {
+        const Type *t = g->value.at[g->input.at[k]].type;
+        for (uint32_t d = 0; d < t->rank; d++)
+            found |= expr_uses(t->dim[d], v);
+    }
+    return found;
 }
 
 bool
 ranges_found(Job *j)
 {
-    const Graph *g = j->graph;
-
-    for (uint32_t i = 0; i < j->o->nrange; i++) {
-        Var v = symbol_of(j->ctx, &j->o->range[i]);
-        bool found = false;
-        for (uint32_t k = 0; k < g->input.n; k++) {
-            const Type *t = g->value.at[g->input.at[k]].type;
-            for (uint32_t d = 0; d < t->rank; d++)
-                found |= expr_uses(t->dim[d], v);
-        }
-        if (!found)
+    for (uint32_t i = 0; i < j->o->nhint; i++)
+        if (!is_found(j, j->o->hint[i].symbol))
+            return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path }, "--dim-hint %s: no input has a dimension of that name; see "
+                              "`tenon inspect`", j->o->hint[i].symbol);
+    for (uint32_t i = 0; i < j->o->nrange; i++)
+        if (!is_found(j, j->o->range[i].symbol))
             return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path }, "--dim %s=%lld..%lld: no input has a dimension of that name; see "
                               "`tenon inspect`", j->o->range[i].symbol, (long long)j->o->range[i].least, (long long)j->o->range[i].most);
-    }
     return true;
 }

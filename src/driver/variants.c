@@ -3,14 +3,17 @@
  * A product whose rows are counted by symbols may be asked for one row, for a few, or for many, and the tile that
  * suits one of these is poor at the others. So it is asked what programs there are where all of those symbols are 1, and
  * where one of them is small; and a variant is kept where its price is clearly less than that of the
- * kernel's own program at those sizes. Constants lie as the kernel's own program wants them, so only programs that
+ * kernel's own program at those sizes. Where users expect some sizes (--dim-hint), it is asked for programs at just these. Constants lie as the kernel's own program wants them, so only programs that
  * want the same come in question.
  */
 #include "driver/internal.h"
 
 #include <string.h>
 
-enum { MOST_VARIANTS = 2 };          /* beside the kernel's own program: each is code, and time to compile */
+enum {
+    MOST_VARIANTS = 2,               /* beside the kernel's own program: each is code, and time to compile */
+    MOST_EXPECTED = 4,               /* combinations of sizes that users expect, which are asked too; one more variant may come of them */
+};
 
 /* A price is within a quarter of what is measured for most kernels (doc/cost.md): less is no gain. A product of one row takes as long as
  * memory gives its weights, which is priced closer; and the kernel's own program, made for many rows, is slower at it than its price says:
@@ -100,6 +103,24 @@ guard_of(Arena *a, const RowSymbols *s, uint32_t small, int64_t most)
     return (SizeGuard){ s->n, at };
 }
 
+/* All symbols have sizes that users expect, or 1: the number'th such combination. False: there are less, or all are 1. */
+static bool
+guard_expected(Ctx *c, Arena *a, const RowSymbols *s, uint32_t number, SizeGuard *out)
+{
+    SizeBound *at = NEW_ARRAY(a, SizeBound, s->n);
+    bool any = false;
+
+    for (uint32_t i = 0; i < s->n; i++) {
+        Usual usual = expr_symbol_usual(c, (Var){ VAR_SYMBOL, MAP_PTR(s->at[i]) });
+        int64_t size = usual.n ? usual.at[number % usual.n] : 1;
+        number = usual.n ? number / usual.n : number;
+        at[i] = (SizeBound){ s->at[i], size, size };
+        any |= size > 1;
+    }
+    *out = (SizeGuard){ s->n, at };
+    return any && !number;
+}
+
 static bool
 is_gain(const Candidate *tried)
 {
@@ -137,19 +158,25 @@ choose_variants(Job *j, const Kernel *k, const bool *constant, bool far, const c
     enum { MOST_SYMBOLS = 4 };
     Arena *a = arena_child(j->arena);
     RowSymbols s = { .at = NEW_ARRAY(a, Sym, MOST_SYMBOLS), .cap = MOST_SYMBOLS };
-    Candidate tried[1 + MOST_SYMBOLS];
-    uint32_t n = 0;
+    Candidate tried[1 + MOST_EXPECTED + MOST_SYMBOLS];
+    SizeGuard guard;
+    uint32_t n = 0, most = MOST_VARIANTS;
     /* As many rows as registers are some tiles of any height, with little left over. */
     int64_t few = j->machine.vector_registers;
 
     row_symbols(j, k, &s);
     if (s.n)                                         /* the narrowest first: the first that holds runs */
         tried[n++] = try_guard(j, a, k, constant, far, own, guard_of(a, &s, 0, 1));
+    for (uint32_t i = 0; s.n && i < MOST_EXPECTED; i++)
+        if (guard_expected(j->ctx, a, &s, i, &guard)) {
+            tried[n++] = try_guard(j, a, k, constant, far, own, guard);
+            most = MOST_VARIANTS + 1;
+        }
     for (uint32_t i = 0; i < s.n; i++)
         tried[n++] = try_guard(j, a, k, constant, far, own, guard_of(a, &s, i, few));
-    Variants out = { .at = NEW_ARRAY(j->arena, Kernel *, MOST_VARIANTS) };
-    for (uint32_t i = 0; i < n && out.n < MOST_VARIANTS; i++) {
-        if (!is_gain(&tried[i]) || gain_more(tried, n, i) >= MOST_VARIANTS)
+    Variants out = { .at = NEW_ARRAY(j->arena, Kernel *, most) };
+    for (uint32_t i = 0; i < n && out.n < most; i++) {
+        if (!is_gain(&tried[i]) || gain_more(tried, n, i) >= most)
             continue;
         out.at[out.n++] = variant_of(j, k, &tried[i].guard, tried[i].program);
         text_add(remark, "; where ");

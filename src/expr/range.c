@@ -131,6 +131,21 @@ expr_symbol_range(Ctx *c, Var symbol, Interval range)
     return true;
 }
 
+void
+expr_symbol_expect(Ctx *c, Var symbol, Usual sizes)
+{
+    sizes.at = arena_copy(c->arena, sizes.at, sizes.n * sizeof *sizes.at);
+    map_put(&expr_table(c)->usual, symbol.id, MAP_PTR(arena_copy(c->arena, &sizes, sizeof sizes)));
+}
+
+Usual
+expr_symbol_usual(Ctx *c, Var symbol)
+{
+    uint64_t found;
+
+    return map_get(&expr_table(c)->usual, symbol.id, &found) ? *(Usual *)(uintptr_t)found : (Usual){ 0 };
+}
+
 static const Range *
 range_of(const Proof *p, Var v)
 {

@@ -38,15 +38,63 @@ by_price(const void *a, const void *b)
     return (x->number > y->number) - (x->number < y->number);
 }
 
-/* The middle of what a guard says. */
-static CostAsk
-sizes_of(Arena *a, const SizeGuard *where, const bool *far)
+enum {
+    MOST_EXPECTED = 4,               /* symbols whose expected sizes are looked at; of others it is the largest */
+    MOST_POINTS = 16,                /* combinations of sizes at which a program is priced */
+};
+
+typedef struct {
+    Ctx *c;
+    const SizeGuard *where;
+    Size *size;                      /* those that the guard says, then those expected */
+    Usual usual[MOST_EXPECTED];      /* of the latter */
+    uint32_t nsize;
+} Sizes;
+
+static void
+add_expected(void *user, Var v)
 {
-    Size *size = NEW_ARRAY(a, Size, where->n);
+    Sizes *s = user;
+    Usual usual = v.kind == VAR_SYMBOL ? expr_symbol_usual(s->c, v) : (Usual){ 0 };
+    Sym symbol = (Sym)(uintptr_t)v.id;
+
+    for (uint32_t i = 0; i < s->nsize; i++)
+        if (s->size[i].symbol == symbol)
+            return;
+    if (!usual.n || s->nsize - s->where->n == MOST_EXPECTED)
+        return;
+    s->usual[s->nsize - s->where->n] = usual;
+    s->size[s->nsize++] = (Size){ symbol, usual.at[0] };
+}
+
+/* The middle of what a guard says, and the first sizes that users expect of other symbols. */
+static Sizes
+sizes_of(Ctx *c, Arena *a, const Kernel *k, const SizeGuard *where)
+{
+    Sizes s = { .c = c, .where = where, .size = NEW_ARRAY(a, Size, where->n + MOST_EXPECTED), .nsize = where->n };
 
     for (uint32_t i = 0; i < where->n; i++)
-        size[i] = (Size){ where->at[i].symbol, where->at[i].least + (where->at[i].most - where->at[i].least) / 2 };
-    return (CostAsk){ .size = size, .nsize = where->n, .threads = 1, .far = far };
+        s.size[i] = (Size){ where->at[i].symbol, where->at[i].least + (where->at[i].most - where->at[i].least) / 2 };
+    for (uint32_t b = 0; b < k->nin + k->nout; b++)
+        for (uint32_t d = 0; d < k->buffer.at[b].type->rank; d++)
+            expr_vars(k->buffer.at[b].type->dim[d], add_expected, &s);
+    return s;
+}
+
+/* The next combination of expected sizes: counted up, the first symbol fastest. */
+static bool
+next_sizes(Sizes *s)
+{
+    for (uint32_t i = s->where->n; i < s->nsize; i++) {
+        const Usual *u = &s->usual[i - s->where->n];
+        uint32_t at = 0;
+        while (u->at[at] != s->size[i].value)
+            at++;
+        s->size[i].value = u->at[++at < u->n ? at : 0];
+        if (at < u->n)
+            return true;
+    }
+    return false;
 }
 
 /* The mean of one core's time alone, and of all cores' time at it. */
@@ -57,11 +105,18 @@ schedule_price(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const char *
 
     if (!schedule_build_text(c, a, &built, m, program, why))
         return (Choice){ .seconds = -1 };
-    CostAsk ask = sizes_of(a, where, far);
-    double alone = cost_kernel(c, &built, m, &ask).seconds;
-    ask.threads = m->cores;
-    double all = m->cores > 1 ? m->cores * cost_kernel(c, &built, m, &ask).seconds : alone;
-    return (Choice){ .program = built.schedule, .seconds = (alone + all) / 2, .alone = alone };
+    Sizes sizes = sizes_of(c, a, k, where);
+    double alone = 0, all = 0;
+    uint32_t points = 0;
+    do {
+        CostAsk ask = { .size = sizes.size, .nsize = sizes.nsize, .threads = 1, .far = far };
+        double one = cost_kernel(c, &built, m, &ask).seconds;
+        ask.threads = m->cores;
+        alone += one;
+        all += m->cores > 1 ? m->cores * cost_kernel(c, &built, m, &ask).seconds : one;
+        points++;
+    } while (points < MOST_POINTS && next_sizes(&sizes));
+    return (Choice){ .program = built.schedule, .seconds = (alone + all) / 2 / points, .alone = alone / points };
 }
 
 /* Carry out what was written since the last time. */

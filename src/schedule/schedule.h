@@ -30,8 +30,8 @@ typedef struct {
  * model are more than the last cache keeps from call to call. There is always one. */
 Choices schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool *constant, bool far);
 
-/* The price of a kernel's program, which must fit, at sizes in the middle of what a guard says; those of a variant
- * are its own guard's. far [nin]: what comes from memory in every call, or NULL. Negative: it does not fit. */
+/* The price of a kernel's program, which must fit, at sizes in the middle of what a guard says, those of a variant
+ * are its own guard's; and of symbols that it says nothing of, the mean over the sizes that users expect. far [nin]: what comes from memory in every call, or NULL. Negative: it does not fit. */
 Choice schedule_price(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const char *program, const SizeGuard *where,
                       const bool *far, const char **why);
 

@@ -59,6 +59,11 @@ def test_runs_are_held_to_a_range(model, tmp_path):
     (["--dim", "n=1..4..5"], "one number is needed, or a range such as 1..2048"),
     (["--dim", "n=1.."], "does not begin with a size"),
     (["--dim", "n=..4"], "does not begin with a size"),
+    (["--dim-hint", "q=1"], "--dim-hint q: no input has a dimension of that name"),
+    (["--dim-hint", "n=1,x"], "does not begin with a size"),
+    (["--dim-hint", "n=1;2"], "--dim-hint n=1;2: sizes with commas between them are wanted"),
+    (["--dim", "n=1..64", "--dim-hint", "n=1,65"], "--dim-hint n=65: it is from 1 to 64"),
+    (["--dim", "n=4", "--dim-hint", "n=4"], "--dim n gives it one size"),
 ])
 def test_wrong_ranges(model, words, says, tmp_path):
     assert says in tenon("compile", model, *words, "-o", tmp_path / "m.so", fails=True)

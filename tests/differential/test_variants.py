@@ -5,6 +5,7 @@ loop's body; and what is chosen by price for a model with such a product.
 """
 import os
 import pathlib
+import re
 import subprocess
 
 import numpy as np
@@ -61,6 +62,22 @@ def test_pinned(tmp_path):
     scheduled = dump(tmp_path, "schedule", "--choices", tmp_path / "pins")
     assert "variant batch == 1, seq == 1 {" in scheduled and "variant 1 <= batch <= 2, seq <= 3 {" in scheduled
     tenon("compile", tmp_path / "m.onnx", "--choices", tmp_path / "pins", "-o", tmp_path / "m.so")
+    agree(tmp_path, tmp_path / "m.so", w)
+
+
+def seconds(text):
+    """What the cheapest program of the first kernel is said to take."""
+    amount, unit = re.search(r"programs; ([0-9.]+) (\S*s)", text).groups()
+    return float(amount) * {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1}[unit.rstrip(";")]
+
+
+def test_hinted(tmp_path):
+    """Prices are those of the sizes that users expect, their mean where they are several; every other size runs, and gives the same."""
+    m, w = product(48, 64)
+    onnx.save(m, tmp_path / "m.onnx")
+    few, many, both = (seconds(dump(tmp_path, "choose", "--target", "x86-64-v3", "--dim-hint", "batch=1", "--dim-hint", f"seq={sizes}")) for sizes in ("2", "4096", "2,4096"))
+    assert many > 50 * few and 0.45 * many < both < 0.55 * (many + few)
+    tenon("compile", tmp_path / "m.onnx", "--dim-hint", "batch=1,2", "--dim-hint", "seq=1,3", "-o", tmp_path / "m.so")
     agree(tmp_path, tmp_path / "m.so", w)
 
 
