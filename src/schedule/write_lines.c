@@ -97,7 +97,7 @@ write_line(const Group *g, const Member *m, Text *t, const char *row)
 
 /* A tile of so many rows. */
 static void
-write_tile(Group *g, int64_t rows)
+write_tile(const Group *g, int64_t rows)
 {
     Arena *a = g->w->a;
     const Member *last = &g->member[g->n - 1];
@@ -141,12 +141,13 @@ line_bytes(const Group *g)
     return sum;
 }
 
-enum { MOST_TILES = 32, MOST_OPEN_TILES = 8 };   /* of the height of registers: more rows read panels no more often than they compute. Fewer where nobody knows how long a line is */
+/* Of the height of registers: more rows read panels no more often than they compute. Fewer where nobody knows how long a line is. */
+enum { MOST_TILES = 32, MOST_OPEN_TILES = 8 };
 
-void
-write_lines(Group *g)
+static void
+write_tiles(const Group *g, int64_t bytes)
 {
-    int64_t bytes = line_bytes(g), before = 0;
+    int64_t before = 0;
 
     for (int64_t tiles = bytes < 0 ? MOST_OPEN_TILES : MOST_TILES; tiles >= 1; tiles /= 2) {
         int64_t rows = tiles * g->height, tasks = g->nrows <= 0 ? 0 : (g->nrows + rows - 1) / rows;
@@ -156,5 +157,18 @@ write_lines(Group *g)
             continue;
         before = rows;
         write_tile(g, rows);
+    }
+}
+
+/* Tiles of registers of two forms: wide ones divide most numbers of columns, narrower ones read less for each multiply-add. */
+void
+write_lines(const Group *group)
+{
+    Group g = *group;
+    int64_t bytes = line_bytes(&g);
+
+    for (g.vectors = group->vectors > 2 ? group->vectors - 1 : group->vectors; g.vectors <= group->vectors; g.vectors++) {
+        g.height = (g.w->p->m->vector_registers - g.vectors - 1) / g.vectors;
+        write_tiles(&g, bytes);
     }
 }
