@@ -132,7 +132,7 @@ FusePlan fuse_first_joins(const Graph *g, Arena *a, const FusePlan *p, uint32_t 
 /* Why two nodes, by names of operators or values, are together or apart; NULL: g has not both. */
 const char *fuse_why(const Graph *g, Arena *a, const Machine *m, const FusePlan *p, const char *first, const char *second);
 /* Groups of a plan joined where the joint kernel takes less time than its pieces: products with the rows between them, a
- * window with the product that reads it. */
+ * window with the product that reads it, a product with rows made of it. */
 void fuse_join(const Graph *g, FusePlan *p, const FusePrice *price);
 /* All of these nodes one group, wise or not: how tests reach every way of sharing a kernel. */
 FusePlan fuse_together(const Graph *g, Arena *a, const NodeId *node, uint32_t n);

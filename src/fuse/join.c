@@ -146,6 +146,25 @@ find_pair(Join *j, NodeId product, uint32_t group, Candidate *t)
     return false;
 }
 
+/* Product, rows of what it makes. */
+static bool
+find_rows(Join *j, NodeId row, Candidate *t)
+{
+    const Piece *p = &j->f->piece[row];
+    uint32_t group = j->plan->group[row];
+
+    if (!group || j->f->host[row] != row || !fuse_traits_of(j->f, row)->row)
+        return false;
+    for (uint32_t i = 0; i < p->nest->nin; i++) {
+        uint32_t two[] = { group_of(j, p->value[i]), group };
+        if (two[0] == group || !is_product(j, two[0]) || !is_rows(j, group) || !is_closed(j, two, 2))
+            continue;
+        *t = (Candidate){ .member = { j->g->value.at[p->value[i]].def, row }, .n = 2 };
+        return true;
+    }
+    return false;
+}
+
 static bool
 find_candidate(Join *j, uint32_t group, Candidate *t)
 {
@@ -255,5 +274,8 @@ fuse_join(const Graph *g, FusePlan *p, const FusePrice *price)
             try_join(&j, &found.at[i], &composed);
         }
     }
+    for (NodeId n = 1; n < g->node.n; n++)           /* of what is left */
+        if (find_rows(&j, n, &t))
+            try_join(&j, &t, NULL);
     arena_free(a);
 }

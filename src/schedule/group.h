@@ -42,6 +42,6 @@ const char *group_own(const Group *g, const Member *m);
  * columns. (write_group.c) */
 void group_write_last(const Group *g, Text *t);
 /* Programs whose lanes are columns: what a product makes lies as it does in a matrix. (write_lines.c) */
-void write_lines(Group *g);
+void write_lines(const Group *g);
 
 #endif

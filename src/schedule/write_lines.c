@@ -6,6 +6,7 @@
  * and few rows, or a number of them that no vector divides, waste nothing. Against lanes that are rows: the columns have to be
  * neighbours, or are copied; and a line that is short has a large share of sums across lanes.
  */
+#include "cost/cost.h"
 #include "schedule/cut.h"
 #include "schedule/group.h"
 
@@ -97,7 +98,7 @@ write_line(const Group *g, const Member *m, Text *t, const char *row)
 
 /* A tile of so many rows. */
 static void
-write_tile(Group *g, int64_t rows)
+write_tile(const Group *g, int64_t rows)
 {
     Arena *a = g->w->a;
     const Member *last = &g->member[g->n - 1];
@@ -122,39 +123,48 @@ write_tile(Group *g, int64_t rows)
         write_program(g->w, &head);
 }
 
-/* Bytes of what lies between the parts, for one row; -1: not known. */
-static int64_t
+/* Bytes of what lies between the parts, for one row. */
+static double
 line_bytes(const Group *g)
 {
-    int64_t sum = 0;
+    double sum = 0;
 
     for (const Member *m = g->member; m + 1 < g->member + g->n; m++) {
-        int64_t bytes = 4;
-        for (uint32_t i = 0; i < m->nown && bytes >= 0; i++) {
-            int64_t extent = expr_or(m->n->axis[m->own[i]].extent, -1);
-            bytes = extent < 0 ? -1 : bytes * extent;
-        }
-        if (bytes < 0)
-            return -1;
+        double bytes = 4;
+        for (uint32_t i = 0; i < m->nown; i++)
+            bytes *= cost_usual(g->w->c, m->n->axis[m->own[i]].extent);
         sum += bytes;
     }
     return sum;
 }
 
-enum { MOST_TILES = 32, MOST_OPEN_TILES = 8 };   /* of the height of registers: more rows read panels no more often than they compute. Fewer where nobody knows how long a line is */
+enum { MOST_TILES = 32 };            /* of the height of registers: more rows read panels no more often than they compute */
 
-void
-write_lines(Group *g)
+static void
+write_tiles(const Group *g, double bytes)
 {
-    int64_t bytes = line_bytes(g), before = 0;
+    int64_t before = 0;
 
-    for (int64_t tiles = bytes < 0 ? MOST_OPEN_TILES : MOST_TILES; tiles >= 1; tiles /= 2) {
+    for (int64_t tiles = MOST_TILES; tiles >= 1; tiles /= 2) {
         int64_t rows = tiles * g->height, tasks = g->nrows <= 0 ? 0 : (g->nrows + rows - 1) / rows;
         if (tasks && g->nrows % tasks == 0)                  /* as even as can be, or in whole tiles of registers */
             rows = g->nrows / tasks;
-        if (rows == before || (tiles > 1 && bytes > 0 && rows * bytes > g->w->p->m->level[LEVEL_L2].bytes))
+        if (rows == before || (tiles > 1 && (double)rows * bytes > (double)g->w->p->m->level[LEVEL_L2].bytes))
             continue;
         before = rows;
         write_tile(g, rows);
+    }
+}
+
+/* Tiles of registers of two forms: wide ones divide most numbers of columns, narrower ones read less for each multiply-add. */
+void
+write_lines(const Group *group)
+{
+    Group g = *group;
+    double bytes = line_bytes(&g);
+
+    for (g.vectors = group->vectors > 2 ? group->vectors - 1 : group->vectors; g.vectors <= group->vectors; g.vectors++) {
+        g.height = (g.w->p->m->vector_registers - g.vectors - 1) / g.vectors;
+        write_tiles(&g, bytes);
     }
 }

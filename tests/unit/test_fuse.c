@@ -593,9 +593,9 @@ attention_in_one_kernel(void **state)
     assert_int_equal(apply(w, &unknown)->node.n, 4);
 }
 
-/* What somebody outside of the three reads is stored, so they stay apart. */
+/* What somebody outside of the three reads is stored, so the rows are one kernel with the product that they are made of at most. */
 static void
-seen_rows_stay_apart(void **state)
+seen_rows_are_stored(void **state)
 {
     World *w = *state;
     static const char *const softmax[] = { SOFTMAX };
@@ -605,9 +605,32 @@ seen_rows_stay_apart(void **state)
     add(w, "nest values(p: f32[n, 3, 7], v: f32[n, 7, 4]) -> (o: f32[n, 3, 4]) { o[i, h, d] = sum j: p[i, h, j] * v[i, j, d] }");
     output(w, "o");
     output(w, "p");
+    FusePlan joint = greedy_plan(w), kept = greedy_plan(w);
+    fuse_join(w->g, &joint, &(FusePrice){one_each, one_for_each, NULL});
+    const Graph *g = apply(w, &joint);
+    assert_int_equal(g->node.n, 3);
+    assert_int_equal(kernel_at(g, 1)->nout, 1);
+    assert_int_equal(locals(kernel_at(g, 1)), kernel_at(g, 1)->npart - 1);
+    fuse_join(w->g, &kept, &(FusePrice){square_of_parts, squares_of_parts, NULL});
+    assert_int_equal(apply(w, &kept)->node.n, 4);
+}
+
+/* A normalisation of what a product makes; but not where the product's values are read elsewhere as well. */
+static void
+norm_behind_product(void **state)
+{
+    World *w = *state;
+    add(w, "nest product(q: f32[n, 3, 4], k: f32[4, 7]) -> (x: f32[n, 3, 7]) { x[i, h, j] = sum d: q[i, h, d] * k[d, j] }");
+    add(w, "nest mean(x: f32[n, 3, 7]) -> (m: f32[n, 3]) { m[i, h] = 0.125 * (sum j: x[i, h, j]) }");
+    add(w, "nest norm(x: f32[n, 3, 7], m: f32[n, 3]) -> (o: f32[n, 3, 7]) { o[i, h, j] = x[i, h, j] - m[i, h] }");
+    output(w, "o");
     FusePlan joint = greedy_plan(w);
     fuse_join(w->g, &joint, &(FusePrice){one_each, one_for_each, NULL});
-    assert_int_equal(apply(w, &joint)->node.n, 4);
+    assert_int_equal(apply(w, &joint)->node.n, 2);
+    output(w, "x");
+    FusePlan seen = greedy_plan(w);
+    fuse_join(w->g, &seen, &(FusePrice){one_each, one_for_each, NULL});
+    assert_int_equal(apply(w, &seen)->node.n, 3);
 }
 
 static void
@@ -887,7 +910,7 @@ main(void)
         TEST(softmax_is_one_kernel), TEST(layer_norm_is_one_kernel), TEST(open_sizes_may_be_nothing), TEST(values_are_rounded_where_they_are_made),
         TEST(padding_is_the_readers), TEST(deep_diamonds_stay_small),
         TEST(residual_diamond), TEST(cyclic_groups_are_illegal), TEST(rows_do_not_close_cycles), TEST(attention_in_one_kernel),
-        TEST(seen_rows_stay_apart), TEST(plans_are_obeyed),
+        TEST(seen_rows_are_stored), TEST(norm_behind_product), TEST(plans_are_obeyed),
         TEST(views_are_copied), TEST(edges_are_obeyed), TEST(what_cannot_be_inlined), TEST(epilogue_before_prologue), TEST(baseline_is_one_kernel_each), TEST(one_value_read_as_two),
         TEST(pieces_are_read_where_they_lie), TEST(torn_pieces_are_copied),
         TEST(random_graphs),
