@@ -432,9 +432,13 @@ op_infer(Ctx *c, const OpCall *call, const Type **out)
         for (uint32_t d = 0; d < out[i]->rank; d++) {
             if (out[i]->dim[d]->bad)
                 return op_fail(c, call, DIAG_LIMIT, "axis %u of output %u overflows 63 bits", d, i);
-            if (expr_le(c, NULL, expr_int(c, 0), out[i]->dim[d]) == NO)
-                return op_fail(c, call, DIAG_MODEL, "axis %u of output %u would have %s elements", d, i,
-                               expr_str(c, out[i]->dim[d]));
+            const Expr *none = expr_int(c, 0), *dim = out[i]->dim[d];
+            Tri fits = expr_le(c, NULL, none, dim);
+            if (fits == NO)
+                return op_fail(c, call, DIAG_MODEL, "axis %u of output %u would have %s elements", d, i, expr_str(c, dim));
+            /* A window over less than it reaches: what comes after would read what nobody wrote. */
+            if (fits == UNKNOWN && !op_require_eq(c, call, dim, expr_max(c, dim, none), arena_printf(c->arena, "axis %u of output %u has 0 elements or more", d, i)))
+                return false;
         }
         out[i] = type_simplify(c, out[i]);
         if (!type_fits(c, out[i]))

@@ -88,6 +88,17 @@ def test_sizes_as_large_as_there_are(tenon, work, sizes, code):
     assert done.returncode == code and (code == OK or "more than any memory holds" in done.stderr), done.stderr
 
 
+@pytest.mark.parametrize("node", [helper.make_node("AveragePool", ["x"], ["t"], "win", kernel_shape=[5, 1]), helper.make_node("Conv", ["x", "w"], ["t"], "win")], ids=lambda n: n.op_type)
+def test_an_input_smaller_than_a_window(tenon, work, node):
+    """Nothing is computed of a tensor with less than no elements, which nobody made."""
+    weights = [numpy_helper.from_array(np.ones((1, 1, 5, 1), np.float32), "w")]
+    graph(work / "m.onnx", [node, helper.make_node("ReduceSum", ["t"], ["y"])], [("x", T.FLOAT, [1, 1, "h", 3])], [("y", T.FLOAT, None)], weights)
+    assert tenon("compile", "m.onnx", "-o", "m.so").returncode == OK
+    assert tenon("run", "m.so", "--dim", "h=5").returncode == OK
+    tenon.fails(USAGE, "run", "m.so", "--dim", "h=3", says='"win"')
+    tenon.fails(USAGE, "run", "m.so", "--dim", "h=3", says="the sides are -1 and 0")
+
+
 def test_two_names_that_are_broadcast(tenon, work):
     """Neither is taken to be 1 where it is not said; the run says so with both sizes, the node, and what to do."""
     graph(work / "m.onnx", [helper.make_node("Add", ["x", "y"], ["z"], "plus")], [("x", T.FLOAT, ["a", 4]), ("y", T.FLOAT, ["b", 4])], [("z", T.FLOAT, None)])
