@@ -222,25 +222,24 @@ is_dot(const Scalar *s)
     return s->op == S_DOT2 || s->op == S_DOT4;
 }
 
-/* sum + dot(x, y), which is one step of many processors: NULL if this is not that. */
+/* sum + dot(x, y), which is one step of many processors. */
 static const char *
-print_dot_sum(Emit *e, const Scalar *s)
+print_dot_sum(Emit *e, const Scalar *sum, const Scalar *dot)
 {
-    const Scalar *dot = is_dot(s->arg[1]) ? s->arg[1] : s->arg[0], *sum = dot == s->arg[1] ? s->arg[0] : s->arg[1];
-
-    if (s->op != S_ADD || s->lanes == 1 || !is_dot(dot))
-        return NULL;
     CValue c = emit_value(e, sum), x = emit_value(e, dot->arg[0]), y = emit_value(e, dot->arg[1]);
-    return arena_printf(e->a, "tn_%s_sum_%s(%s, %s, %s)", scalar_op_info[dot->op].text, emit_shape(e, DT_I32, s->lanes), emit_bare(e, c.s), emit_bare(e, x.s), emit_bare(e, y.s));
+
+    if (!c.s || !x.s || !y.s)
+        return NULL;
+    return arena_printf(e->a, "tn_%s_sum_%s(%s, %s, %s)", scalar_op_info[dot->op].text, emit_shape(e, DT_I32, dot->lanes), emit_bare(e, c.s), emit_bare(e, x.s), emit_bare(e, y.s));
 }
 
 CValue
 emit_two(Emit *e, const Scalar *s)
 {
-    const char *dot_sum = print_dot_sum(e, s);
-
-    if (dot_sum)
-        return plain(dot_sum);
+    if (s->op == S_ADD && s->lanes > 1 && (is_dot(s->arg[0]) || is_dot(s->arg[1]))) {
+        int dot = is_dot(s->arg[1]);
+        return plain(print_dot_sum(e, s->arg[!dot], s->arg[dot]));
+    }
     if (is_four_bits(s)) {
         CValue bits = emit_value(e, s->arg[0]->arg[0]->arg[0]);
         const Scalar *less = constant_under(s->arg[1]);
