@@ -109,11 +109,21 @@ store_packed(const Quantising *q, const int64_t *at, int64_t i, int64_t value, u
     stored[place] |= (uint8_t)((value + 8) << (digit % 2 ? 4 : 0));
 }
 
+/* The nearest, ties to even; what it is then. */
 static double
-stored_float(const Quantising *q, double x, int64_t place, void *stored)
+stored_float(const Quantising *q, float x, int64_t place, void *stored)
 {
-    number_store(q->dtype, stored, place, (Number){ .f = round_to_dtype(q->dtype, x) });
-    return round_to_dtype(q->dtype, x);
+    if (q->dtype == DT_BF16) {                       /* finite, as find_extremes saw: the upper half, rounded by the lower */
+        uint32_t bits;
+        memcpy(&bits, &x, sizeof bits);
+        bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000;
+        ((uint16_t *)stored)[place] = (uint16_t)(bits >> 16);
+        memcpy(&x, &bits, sizeof x);
+        return x;
+    }
+    double y = round_to_dtype(q->dtype, x);
+    number_store(q->dtype, stored, place, (Number){ .f = y });
+    return y;
 }
 
 bool
@@ -139,7 +149,7 @@ quantise(Arena *scratch, const Quantising *q, const float *w, DType scale_type, 
         for (int64_t i = 0; i < r.row; i++) {
             double x = w[k * r.row + i], s = step[base + r.step[i]], y;
             if (floats) {
-                y = stored_float(q, x, k * r.row + i, stored);
+                y = stored_float(q, w[k * r.row + i], k * r.row + i, stored);
             } else {
                 double n = s != 0 ? nearbyint(x / s) : 0;
                 int64_t v = n < (double)low ? low : n > (double)high ? high : (int64_t)n;
