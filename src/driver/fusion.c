@@ -101,6 +101,9 @@ make_plan(Job *j, const Graph *g, const FuseWish *wish, FuseCertificate *known)
     FusePlan p = fuse_plan(g, j->arena, &j->machine, mode, wish, known);
     if ((mode == FUSE_GREEDY || mode == FUSE_DP) && j->o->schedule != SCHEDULE_PLAIN) {
         Prices prices = choose_prices(j);
+        bool within;
+        if (j->o->explain && known->seconds < 0)     /* partitions are compared as they are before groups are joined */
+            known->seconds = fuse_predict(g, &p, &j->machine, &within);
         fuse_join(g, &p, &(FusePrice){ choose_price, choose_price_apart, &prices });
     }
     return p;
