@@ -76,8 +76,11 @@ expand_grid_sample(Build *b)
         text_printf(&lets, "let g%u = grid[i0, %s, %u] in ", d, out, spatial - 1 - d);
         text_printf(&lets, corners ? "let y%u = (g%u + 1) / 2 * $T(n%u - 1) in " : "let y%u = ((g%u + 1) * $T(n%u) - 1) / 2 in ", d, d, d);
         const char *at = nearest ? arena_printf(a, "round(y%u)", d) : arena_printf(a, "y%u", d);
+        const char *clamped = arena_printf(a, "min(max(%s, 0), $T(n%u - 1))", at, d);
+        if (cubic && !corners)           /* half a pixel beyond its first and last is the image still, and curved there */
+            clamped = arena_printf(a, "(%s < -0.5 ? 0 : %s > $T(n%u) - 0.5 ? $T(n%u - 1) : %s)", at, at, d, d, at);
         text_printf(&lets, "let x%u = %s in ", d, zeros ? arena_printf(a, "min(max(%s, -4), $T(n%u + 4))", at, d)
-                                                 : border ? arena_printf(a, "min(max(%s, 0), $T(n%u - 1))", at, d) : reflected(a, at, corners, d));
+                                                 : border ? clamped : reflected(a, at, corners, d));
         const char *tap = nearest ? arena_printf(a, "i64(x%u)", d) : arena_printf(a, cubic ? "i64(floor(x%u)) + t%u - 1" : "i64(floor(x%u)) + t%u", d, d);
         const char *inside = zeros ? tap : border || nearest ? arena_printf(a, "min(max(%s, 0), n%u - 1)", tap, d)
                            : arena_printf(a, "min(max(i64(%s), 0), n%u - 1)", reflected(a, arena_printf(a, "$T(%s)", tap), corners, d), d);

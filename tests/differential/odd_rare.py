@@ -423,6 +423,8 @@ for m in ("linear", "nearest", "cubic"):
             loose=1e-3,
             judge="onnx" if (m, p) == ("cubic", "border") else "ort",
         )
+node("gs_cubic_edge", "GridSample", [np.sin(np.arange(60, dtype="f4")).reshape(1, 2, 5, 6), np.array([[[[-0.99, 0.97], [0.95, -0.9], [0.2, -1], [-1.2, 1.3]]]], "f4")],
+     dict(mode="cubic", padding_mode="border"), opset=22, loose=1e-3, kept=True)      # within half a pixel of the edge
 node("gs_3d", "GridSample", [f(1, 2, 3, 4, 5), f(1, 2, 3, 4, 3)], dict(mode="linear"), opset=20)
 node("gs_16", "GridSample", [f(1, 2, 5, 6), f(1, 3, 4, 2)], dict(mode="bilinear"), opset=16)
 node("gs_16b", "GridSample", [f(1, 2, 5, 6), f(1, 3, 4, 2)], dict(mode="bicubic"), opset=16, loose=1e-3)
