@@ -110,8 +110,11 @@ static bool
 body_goes_on(const LoopRead *l)
 {
     const Model *m = l->k->m;
-    const Type *t = l->in.g->value.at[l->in.g->output.at[0]].type;
+    ValueId go = l->in.g->output.n ? l->in.g->output.at[0] : 0;
 
+    if (!go)                         /* made by a node that was refused */
+        return true;
+    const Type *t = l->in.g->value.at[go].type;
     return (t->dtype == DT_BOOL && expr_is(type_count(m->c, t), 1))
         || diag_error(&m->c->diags, DIAG_MODEL, l->k->loc, "the body's first result, whether there is another turn, is %s; one bool is needed", type_str(m->c, t));
 }
