@@ -138,11 +138,13 @@
         p = p * (e * e) + e;                                                                           \
         return p + tn_max_c_##S(zero, x);                                                              \
     }                                                                                                  \
-    /* f16 and bf16 bits, in the low half of each integer, to floats and back (nearest, ties to even) */ \
+    /* f16 and bf16 bits, in the low half of each integer, to floats and back (nearest, ties to even). What is denormal there \
+     * becomes normal without a denormal float between, which would count as 0. */                     \
     TN_INLINE F tn_widen_f16_##S(I h)                                                                  \
     {                                                                                                  \
         I magnitude = (h & 0x7fff) << 13;                                                              \
-        F y = tn_from_bits_##S(magnitude) * 0x1p112f;                                                  \
+        F y = tn_from_bits_##S(magnitude + (112 << 23));                                               \
+        y = tn_sel_##S(magnitude < 1 << 23, tn_from_bits_##S(magnitude + (113 << 23)) - 0x1p-14f, y);  \
         y = tn_sel_##S(magnitude >= 0x0f800000, tn_from_bits_##S(magnitude | 0x7f800000), y);          \
         return tn_from_bits_##S(tn_bits_##S(y) | (h & 0x8000) << 16);                                  \
     }                                                                                                  \
@@ -170,7 +172,9 @@
     {                                                                                                  \
         const F zero = {0};                                                                            \
         I size = h & ((1 << (E + M)) - 1), sign = (h & (1 << (E + M))) << (31 - E - M);                \
-        F y = tn_from_bits_##S(size << (23 - M)) * tn_from_bits_##S((size & 0) + ((254 - bias) << 23)); \
+        I magnitude = size << (23 - M), least = (size & 0) + ((128 - bias) << 23);                     \
+        F y = tn_from_bits_##S(magnitude + ((127 - bias) << 23));                                      \
+        y = tn_sel_##S(size < 1 << M, tn_from_bits_##S(magnitude + least) - tn_from_bits_##S(least), y); \
         if (kind == 0)                                                                                 \
             y = tn_sel_##S(size >= ((1 << E) - 1) << M, tn_from_bits_##S(size << (23 - M) | 0x7f800000), y); \
         if (kind == 1)                                                                                 \
@@ -200,7 +204,7 @@
     TN_INLINE F tn_widen_e8m0_##S(I h)                                                                 \
     {                                                                                                  \
         const F zero = {0};                                                                            \
-        F y = tn_sel_##S(h == 0, zero + 0x1p-127f, tn_from_bits_##S(h << 23));                         \
+        F y = tn_from_bits_##S(h << 23 | tn_isel_##S(h == 0, (h & 0) + 0x00400000, h & 0));            \
         return tn_sel_##S(h == 255, zero + __builtin_nanf(""), y);                                     \
     }                                                                                                  \
     TN_INLINE I tn_narrow_e8m0_##S(F x)                                                                \
