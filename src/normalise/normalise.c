@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-/* Points that a nest of constants may visit for each byte that it reads or makes: a layout visits one for each element,
- * a transform of a filter some dozens. */
+/* Points that a nest of constants may visit for each byte of its result: a layout visits one for each element, a transform of a
+ * filter some dozens. A sum may visit all that it reads, once. */
 enum { POINTS_PER_BYTE = 64,
        WIDENING_CODE = 2 };          /* instructions of a read that is converted */
 
@@ -125,7 +125,7 @@ compute(Normal *m, const Nest *n, const ValueId *in, const char *name)
     for (uint32_t i = 0; i < n->nin; i++)
         read += type_static_bytes(n->param[i].type, &one) ? one : 0;
     for (uint32_t k = 0; k < n->naxis; k++)
-        if (!expr_const(n->axis[k].extent, &extent) || mul_overflows(points, extent, &points) || points / POINTS_PER_BYTE > bytes + read)
+        if (!expr_const(n->axis[k].extent, &extent) || mul_overflows(points, extent, &points) || (points / POINTS_PER_BYTE > bytes && points > read))
             return 0;
     Tensor *tensor = NEW_ARRAY(c->arena, Tensor, n->nin + 1), **param = NEW_ARRAY(c->arena, Tensor *, n->nin + 1);
     for (uint32_t i = 0; i <= n->nin; i++) {
