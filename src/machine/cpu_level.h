@@ -51,7 +51,7 @@ tn_cpu_level(void)
 }
 
 /* Has it the steps of dot products of integers, for vectors of 512 bits? Of level 4. */
-static inline int
+static inline __attribute__((unused)) int
 tn_cpu_vnni(void)
 {
     return tn_cpuid(7).c >> 11 & 1;

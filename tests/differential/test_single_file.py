@@ -303,7 +303,7 @@ int main(void)
 
 
 def test_a_frame_says_what_it_lacks(tmp_path):
-    subprocess.run([TENON, "compile", product(tmp_path / "p.onnx"), "--emit", "c", "-o", tmp_path / "p.c"], check=True, capture_output=True)
+    subprocess.run([TENON, "compile", product(tmp_path / "p.onnx"), "--fuse", "none", "--emit", "c", "-o", tmp_path / "p.c"], check=True, capture_output=True)
     (tmp_path / "lacking.c").write_text(LACKING)
     program = build(tmp_path, "lacking", ["gcc"], "p.c", "lacking.c", flags=["-march=native", "-Wno-missing-field-initializers", "-fsanitize=address,undefined"])
     done = subprocess.run([program], capture_output=True, text=True, env=os.environ | {"ASAN_OPTIONS": "detect_leaks=0"})
