@@ -217,7 +217,20 @@ columns_slide(Low *l, Cut *cut)
     cut->strided = strides && !shifts;
 }
 
-typedef struct { AxisSet col, sum; bool found; } FindSlide;
+typedef struct { Ctx *c; Ranges known; AxisSet col, sum; bool found; } FindSlide;
+
+/* Is the axis a digit of the index, in steps that nothing else in it reaches: n of 128*n + k where k < 128? */
+static bool
+is_digit(const FindSlide *f, const Expr *at, uint32_t axis)
+{
+    const Expr *step, *rest;
+    int64_t n;
+
+    if (!expr_linear(f->c, at, (Var){ VAR_AXIS, axis }, &step, &rest) || !expr_const(step, &n))
+        return false;
+    Interval r = expr_bounds(f->c, &f->known, rest);
+    return r.lo >= 0 && r.hi < n;
+}
 
 static void
 find_slide(void *user, const Scalar *s)
@@ -225,8 +238,9 @@ find_slide(void *user, const Scalar *s)
     FindSlide *f = user;
 
     for (uint32_t d = 0; s->op == S_LOAD && d < s->u.load.rank; d++) {
-        AxisSet here = expr_axes(s->u.load.at[d]);
-        f->found |= (here & f->col) && (here & f->sum);
+        AxisSet here = expr_axes(s->u.load.at[d]), cols = here & f->col;
+        for (uint32_t x = 0; here & f->sum && cols >> x; x++)
+            f->found |= cols >> x & 1 && !is_digit(f, s->u.load.at[d], x);
     }
 }
 
@@ -234,7 +248,7 @@ find_slide(void *user, const Scalar *s)
 static bool
 columns_read_windows(Low *l, const Cut *cut)
 {
-    FindSlide f = { cut->k.col, cut->k.sum, false };
+    FindSlide f = { l->c, nest_ranges(l->a, l->n), cut->k.col, cut->k.sum, false };
 
     scalar_visit(l->c, cut->k.b, find_slide, &f);
     return f.found;
