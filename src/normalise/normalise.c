@@ -275,7 +275,7 @@ put_numbers(Normal *m)
 {
     bool any = false;
 
-    for (uint32_t i = 0; i < m->nest->nin; i++) {
+    for (uint32_t i = 0; m->nest && i < m->nest->nin; i++) {
         OneNumber one = { i, 0 };
         if (!is_one_number(&m->to->value.at[m->value[i]], &one.number))
             continue;
@@ -285,7 +285,7 @@ put_numbers(Normal *m)
         m->nest = nest_edit_done(m->ctx, &e);
         any = true;
     }
-    if (any)
+    if (any && m->nest)
         drop_inputs(m);
 }
 
