@@ -28,6 +28,7 @@ typedef struct {
     bool rows_outside;               /* a chunk of rows meets all panels before the next one does */
     int64_t depth;                   /* trips of the outermost sum before the next panels; 0: all */
     bool panels_outside;             /* a panel meets all rows before the next one does */
+    bool rows_inside;                /* a task meets all rows, those that do not continue each other too: its panels are read from memory once */
     bool copy_rows;                  /* rows of A are copied together */
     bool pack_rows;                  /* all rows of a task are, as tiles read them */
     bool in_place;                   /* B is read where it lies */
@@ -197,11 +198,11 @@ write_tile(const Gemm *g, const Tile *x)
     if (x->depth)
         text_printf(&t, "split %s by %lld -> kb ki guard\n", axis_name(w, 0, cut->sum[0]), (long long)x->depth);
     const char *chunks = cut->row_run && x->chunk ? "ic" : "";
-    text_printf(&tasks, "%s %s %s %s jb %s", names_of(g, cut->batch, cut->nbatch), outer_rows, x->rows_outside ? chunks : "",
+    text_printf(&tasks, "%s %s %s %s jb %s", names_of(g, cut->batch, cut->nbatch), x->rows_inside ? "" : outer_rows, x->rows_outside ? chunks : "",
                 names_of(g, cut->col, cut->ncol - cut->col_run), x->rows_outside ? "" : chunks);
     const char *ip = cut->row_run ? "ip" : "";
-    text_printf(&t, "order %s%s %s %s %s%s jr %s\nfuse %s -> task\n", text_str(&tasks), x->depth ? " kb" : "", x->panels_outside ? "jq" : ip,
-                x->panels_outside ? ip : "jq", text_str(&sums), cut->row_run ? " ir" : "", g->lane, text_str(&tasks));
+    text_printf(&t, "order %s%s %s %s %s %s%s jr %s\nfuse %s -> task\n", text_str(&tasks), x->depth ? " kb" : "", x->rows_inside ? outer_rows : "",
+                x->panels_outside ? "jq" : ip, x->panels_outside ? ip : "jq", text_str(&sums), cut->row_run ? " ir" : "", g->lane, text_str(&tasks));
     if (pads)
         text_printf(&t, "hold %s at %s -> sums scratch\n", g->part, x->depth ? "task" : tile);
     text_printf(&t, "hold %s at %s -> acc reg\n", g->part, tile);
@@ -309,14 +310,19 @@ even_share(int64_t panels, int64_t most, int64_t cores)
     return best;
 }
 
+enum { COPY_SHARE = 32 };            /* of a task's sums; what copying its panels may take of their time */
+
 /* Row tiles of a task where nobody knows how many rows there will be: what they read stays in the second-level cache, beside the task's
- * panels, from one task to the next. 0: all. */
+ * panels, from one task to the next. Where that is not known either, so many that copying the panels for them is little. 0: all. */
 static int64_t
 near_rows(const Gemm *g, const Tile *x)
 {
-    int64_t bytes = g->depth * dtype_info[g->cut.k.reduce->dtype].bytes, room = g->w->p->m->level[LEVEL_L2].bytes / 4 * 3;
-    int64_t rows = bytes > 0 && g->cut.row_run ? room / bytes - x->panels * x->vectors * g->lanes : 0;
+    const Machine *m = g->w->p->m;
+    int64_t bytes = g->depth * dtype_info[g->cut.k.reduce->dtype].bytes, room = m->level[LEVEL_L2].bytes / 4 * 3;
 
+    if (g->depth < 0 && g->cut.row_run)
+        return (int64_t)(COPY_SHARE * m->fma_per_cycle / m->store_per_cycle) / x->rows + 1;
+    int64_t rows = bytes > 0 && g->cut.row_run ? room / bytes - x->panels * x->vectors * g->lanes : 0;
     return rows / x->rows >= 8 ? rows / x->rows : 0;
 }
 
@@ -362,8 +368,11 @@ write_shape(const Gemm *g, Shape s, bool image)
                 x.panels_outside = outside;
                 for (int copy = 0; copy < 2; copy++) {
                     x.copy_rows = copy;
-                    if (!(copy && outside))
-                        write_tile(g, &x);
+                    for (int inside = 0; inside < 2; inside++) {
+                        x.rows_inside = inside;
+                        if (!(copy && outside) && !(inside && (cut->nrow == cut->row_run || x.depth || image)))
+                            write_tile(g, &x);
+                    }
                 }
             }
             if (n == 1)
