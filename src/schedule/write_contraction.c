@@ -162,7 +162,8 @@ write_tile(const Gemm *g, const Tile *x)
     const char *tile = x->panels_outside && cut->row_run ? "ip" : "jq";          /* the loop around a tile's sum */
     const char *lay_a = g->a_constant ? lay(g, cut->k.a, true, x->rows) : NULL;
     const char *lay_b = g->b_constant && !x->image ? lay(g, cut->k.b, false, x->vectors * g->lanes) : NULL;
-    bool exact = lay_b && !x->depth && g->ncols >= 0 && g->ncols % (x->vectors * g->lanes) == 0;      /* nothing to cut off: sums are stored from registers */
+    /* Nothing to cut off: sums are stored from registers, which wants to know how many rows are left over. */
+    bool exact = lay_b && !x->depth && g->ncols >= 0 && g->ncols % (x->vectors * g->lanes) == 0 && (g->nrows >= 0 || x->rows <= 4);
     bool pads = !x->in_place && !exact;
     long long width = x->vectors * g->lanes;
 
@@ -310,19 +311,27 @@ even_share(int64_t panels, int64_t most, int64_t cores)
     return best;
 }
 
-enum { COPY_SHARE = 32 };            /* of a task's sums; what copying its panels may take of their time */
+enum { PANEL_SHARE = 32 };           /* of a task's sums: what getting its panels may take of their time */
 
-/* Row tiles of a task where nobody knows how many rows there will be: what they read stays in the second-level cache, beside the task's
- * panels, from one task to the next. Where that is not known either, so many that copying the panels for them is little. 0: all. */
+/* Row tiles of a task where nobody knows how many rows there will be. Panels of constants come from memory, of which a task of few rows
+ * waits most of its time; rows that do not stay near are read one after the other, which the processor foresees. Panels that are
+ * copied are short where nobody knows how deep they are, so copying them is what counts; else what the rows read stays in the
+ * second-level cache, beside the task's panels, from one task to the next. 0: all. */
 static int64_t
-near_rows(const Gemm *g, const Tile *x)
+near_rows(const Gemm *g, const Tile *x, int64_t tasks)
 {
     const Machine *m = g->w->p->m;
-    int64_t bytes = g->depth * dtype_info[g->cut.k.reduce->dtype].bytes, room = m->level[LEVEL_L2].bytes / 4 * 3;
+    int64_t bytes = dtype_info[g->cut.k.reduce->dtype].bytes, room = m->level[LEVEL_L2].bytes / 4 * 3, rows;
 
-    if (g->depth < 0 && g->cut.row_run)
-        return (int64_t)(COPY_SHARE * m->fma_per_cycle / m->store_per_cycle) / x->rows + 1;
-    int64_t rows = bytes > 0 && g->cut.row_run ? room / bytes - x->panels * x->vectors * g->lanes : 0;
+    if (!g->cut.row_run)
+        return 0;
+    if (g->b_constant) {
+        rows = (int64_t)(PANEL_SHARE * m->f32_per_second * (double)bytes / (2 * m->level[LEVEL_MEMORY].one.read));
+        return ceil_to(ceil_to(rows, ceil_to(2 * m->cores, tasks)), x->rows);
+    }
+    if (g->depth < 0)
+        return ceil_to((int64_t)(PANEL_SHARE * m->fma_per_cycle / m->store_per_cycle), x->rows);
+    rows = g->depth > 0 ? room / (g->depth * bytes) - x->panels * x->vectors * g->lanes : 0;
     return rows / x->rows >= 8 ? rows / x->rows : 0;
 }
 
@@ -363,7 +372,9 @@ write_shape(const Gemm *g, Shape s, bool image)
                 x.chunk = ceil_to(tiles, ceil_to(2 * m->cores, tasks));
             x.rows_outside = g->nrows < 0 && !image && !g->cut.windowed;
             if (x.rows_outside)
-                x.chunk = near_rows(g, &x);
+                x.chunk = near_rows(g, &x, tasks);
+            if (x.rows_outside && n > 1 && tasks < 2 * m->cores)
+                continue;                              /* rows of a task would be few */
             for (int outside = 0; outside < (n > 1 ? 2 : 1); outside++) {      /* one panel: both are one order */
                 x.panels_outside = outside;
                 for (int copy = 0; copy < 2; copy++) {
