@@ -620,7 +620,7 @@ read_require(Read *r)
     if (!k.a || !parse_expect(&r->p, "=="))
         return false;
     k.b = parse_expr(&r->p);
-    if (!k.b || !parse_string(&r->p, &k.why))
+    if (!k.b || !parse_string(&r->p, &k.why) || (parse_peek(&r->p, "\"") && !parse_string(&r->p, &k.said)))
         return false;
     if (expr_eq(r->g->ctx, NULL, k.a, k.b) == NO)
         return parse_error(&r->p, "%s == %s cannot hold", expr_str(r->g->ctx, k.a), expr_str(r->g->ctx, k.b));

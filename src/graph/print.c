@@ -273,6 +273,10 @@ print_facts(Print *p)
         expr_print(p->t, k->b, NULL);
         text_add(p->t, " ");
         text_quoted(p->t, k->why ? k->why : "");
+        if (k->said) {
+            text_add(p->t, " ");
+            text_quoted(p->t, k->said);
+        }
         text_add(p->t, "\n");
     }
 }

@@ -108,7 +108,7 @@ make_load_broadcast(Making *m, uint32_t slot, uint32_t rank, const Expr *const *
     const Expr *at[TN_MAX_RANK];
 
     for (uint32_t d = 0; d < t->rank; d++)
-        at[d] = expr_is(t->dim[d], 1) ? expr_int(m->b->c, 0) : axis[rank - t->rank + d];
+        at[d] = op_broadcast_at(m->b->c, t->dim[d], m->b->out[0]->dim[rank - t->rank + d], axis[rank - t->rank + d]);
     return make_load(m, slot, at);
 }
 

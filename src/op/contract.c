@@ -73,11 +73,11 @@ infer_matmul_integer(Ctx *c, const OpCall *call, const Type **out)
 
 /* Index of one side: batch axes by broadcasting, then its own two (or one). */
 static void
-side_index(Ctx *c, const Type *t, uint32_t batch, const Expr *const *axis, const Expr *row, const Expr *col, const Expr **at)
+side_index(Ctx *c, const Type *t, const Type *out, uint32_t batch, const Expr *const *axis, const Expr *row, const Expr *col, const Expr **at)
 {
     uint32_t own = t->rank > 2 ? t->rank - 2 : 0;
     for (uint32_t d = 0; d < own; d++)
-        at[d] = expr_is(t->dim[d], 1) ? expr_int(c, 0) : axis[batch - own + d];
+        at[d] = op_broadcast_at(c, t->dim[d], out->dim[batch - own + d], axis[batch - own + d]);
     if (t->rank > 1)
         at[t->rank - 2] = row;
     at[t->rank - 1] = col;
@@ -114,9 +114,9 @@ build_matmul(Build *b, bool integer)
     make_in(&m, "y", 1);
     make_out_over(&m, "o", build_out(b, 0), axis);
     const Expr *k = make_reduce(&m, "k", ta->dim[ta->rank - 1]);
-    side_index(c, ta, batch, axis, ta->rank > 1 ? axis[batch] : NULL, k, at_a);
+    side_index(c, ta, b->out[0], batch, axis, ta->rank > 1 ? axis[batch] : NULL, k, at_a);
     if (tb->rank > 1)
-        side_index(c, tb, batch, axis, k, axis[rank - 1], at_b);
+        side_index(c, tb, b->out[0], batch, axis, k, axis[rank - 1], at_b);
     else
         at_b[0] = k;
     const Scalar *x = make_load(&m, 0, at_a), *y = make_load(&m, 1, at_b);
@@ -332,7 +332,7 @@ expand_einsum(Build *b)
         }
     for (uint32_t i = 0; i < b->call->nin; i++) {
         for (uint32_t d = 0; d < b->call->in[i]->rank; d++)
-            at[d] = expr_is(b->call->in[i]->dim[d], 1) ? expr_int(c, 0) : of[e.label[i][d]];
+            at[d] = op_broadcast_at(c, b->call->in[i]->dim[d], e.extent[e.label[i][d]], of[e.label[i][d]]);
         const Scalar *x = make_load(&m, i, at);
         v = v ? scalar_2(c, S_MUL, v, x) : x;
     }

@@ -155,6 +155,20 @@ op_fail(Ctx *c, const OpCall *call, DiagClass class, const char *format, ...)
 
 /* ---- checks that many rules share --------------------------------------------------------------------- */
 
+/* False: it is checked already. Not all that is checked can be used by proofs. */
+static bool
+check_when_run(Ctx *c, const OpCall *call, Constraint needed, const char *what)
+{
+    for (uint32_t i = 0; call->constraints && i < call->constraints->n; i++)
+        if (call->constraints->at[i].a == needed.a && call->constraints->at[i].b == needed.b)
+            return false;
+    needed.why = call->loc.node ? arena_printf(c->arena, "%s, %s: %s", op_name(call), call->loc.node, what)
+                                : arena_printf(c->arena, "%s: %s", op_name(call), what);
+    if (call->constraints)
+        VEC_PUSH(c->arena, call->constraints, needed);
+    return true;
+}
+
 bool
 op_require_eq(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what)
 {
@@ -168,18 +182,77 @@ op_require_eq(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const ch
     case UNKNOWN:
         break;
     }
-    for (uint32_t i = 0; call->constraints && i < call->constraints->n; i++)
-        if (call->constraints->at[i].a == a && call->constraints->at[i].b == b)
-            return true;             /* required already; not all that is required can be used by proofs */
-    if (call->constraints) {
-        const char *why = call->loc.node
-            ? arena_printf(c->arena, "%s, %s: %s", op_name(call), call->loc.node, what)
-            : arena_printf(c->arena, "%s: %s", op_name(call), what);
-        Constraint needed = { a, b, why };
-        VEC_PUSH(c->arena, call->constraints, needed);
-    }
-    expr_assume_eq(c, a, b);
+    if (check_when_run(c, call, (Constraint){ .a = a, .b = b }, what))
+        expr_assume_eq(c, a, b);
     return true;
+}
+
+/* ---- broadcasting ------------------------------------------------------------------------------------- */
+
+/* A size of its own, as an input's dimension, that may be 1. */
+static bool
+may_be_one(Ctx *c, const Expr *n)
+{
+    Var v;
+    Interval i = expr_bounds(c, NULL, n);
+    return expr_is_var(n, &v) && v.kind == VAR_SYMBOL && i.lo <= 1 && i.hi >= 1;
+}
+
+/* 0 where n is 1, else 1. */
+static const Expr *
+unless_one(Ctx *c, const Expr *n)
+{
+    const Expr *more = expr_offset(c, n, -1);
+    return expr_min(c, expr_max(c, more, expr_scale(c, more, -1)), expr_int(c, 1));
+}
+
+/* What two sizes are broadcast to where they are equal or one of them is 1; 0 beside a 1 too. */
+static const Expr *
+wider(Ctx *c, const Expr *a, const Expr *b)
+{
+    const Expr *one = expr_int(c, 1);
+    return expr_simplify(c, NULL, expr_max(c, expr_mul(c, a, expr_min(c, b, one)), expr_mul(c, b, expr_min(c, a, one))));
+}
+
+typedef struct { Ctx *c; const Expr *whole, *part; bool found; } Wider;
+
+static void
+look_for_part(void *user, Var v)
+{
+    Wider *w = user;
+    w->found |= v.kind == VAR_SYMBOL && wider(w->c, w->part, expr_var(w->c, v)) == w->whole;
+}
+
+/* Is the one what the other was broadcast to, beside a third? */
+static bool
+is_wider(Ctx *c, const Expr *whole, const Expr *part)
+{
+    Wider w = { c, whole, part, false };
+    if (may_be_one(c, part) && !expr_is_var(whole, NULL))
+        expr_vars(whole, look_for_part, &w);
+    return w.found;
+}
+
+/* Two sizes that only the run tells, neither computed from others: either may be 1. */
+static const Expr *
+open_dim(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what)
+{
+    const Expr *differ = expr_mul(c, unless_one(c, a), unless_one(c, b));
+
+    check_when_run(c, call, (Constraint){ .a = expr_simplify(c, NULL, expr_mul(c, a, differ)), .b = expr_simplify(c, NULL, expr_mul(c, b, differ)),
+        .said = arena_printf(c->arena, "%s == %s, or one of them is 1", expr_str(c, a), expr_str(c, b)) }, what);
+    return wider(c, a, b);
+}
+
+const Expr *
+op_broadcast_at(Ctx *c, const Expr *own, const Expr *dim, const Expr *axis)
+{
+    if (expr_is(own, 1))
+        return expr_int(c, 0);
+    own = expr_simplify(c, NULL, own);
+    if (!may_be_one(c, own) || expr_eq(c, NULL, own, dim) == YES)
+        return axis;
+    return expr_mul(c, axis, expr_simplify(c, NULL, expr_max(c, expr_min(c, expr_offset(c, own, -1), expr_int(c, 1)), expr_int(c, 0))));
 }
 
 const Expr *
@@ -191,9 +264,15 @@ op_broadcast_dim(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const
         return a;
     if (expr_is(a, 1))
         return b;
+    if (may_be_one(c, a) && may_be_one(c, b))
+        return open_dim(c, call, a, b, what);
+    if (is_wider(c, a, b))
+        return a;
+    if (is_wider(c, b, a))
+        return b;
     if (!op_require_eq(c, call, a, b, what))
         return NULL;
-    return expr_const(a, NULL) ? a : expr_const(b, NULL) ? b : expr_simplify(c, NULL, a);
+    return expr_const(b, NULL) || (!expr_const(a, NULL) && expr_is_var(b, NULL)) ? b : expr_simplify(c, NULL, a);
 }
 
 bool

@@ -40,7 +40,11 @@ typedef struct { uint32_t n; const Expr *const *at; } Known;     /* at NULL: unk
 #define OP_KNOWN_MAX 1024
 
 /* An equality that the compiler could not prove; the artefact checks it at entry. */
-typedef struct { const Expr *a, *b; const char *why; } Constraint;     /* why: `Add "/m/Add": axis 1 of both inputs` */
+typedef struct {
+    const Expr *a, *b;
+    const char *why;                 /* `Add "/m/Add": axis 1 of both inputs` */
+    const char *said;                /* what is meant, where a == b is a long way to say it; else NULL */
+} Constraint;
 typedef VEC(Constraint) Constraints;
 
 typedef struct {
@@ -99,7 +103,10 @@ bool op_expand(Ctx *c, const OpCall *call, const Type *const *out, Expansion *e)
 
 /* Record that a == b is required; true if it is or may be so, false with an error if it cannot be. */
 bool op_require_eq(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what);
-/* ONNX broadcasting of two dimensions. */
+/* ONNX broadcasting of two dimensions. Two symbols that nothing says are equal stay apart, and either may be 1 as the model
+ * runs; all other sizes that differ are required to be equal, which proofs then rely on. */
 const Expr *op_broadcast_dim(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what);
+/* Where an input whose dimension is `own` is read at `axis` of the broadcast dimension `dim`. */
+const Expr *op_broadcast_at(Ctx *c, const Expr *own, const Expr *dim, const Expr *axis);
 
 #endif

@@ -265,7 +265,7 @@ dim_fault(const Session *s, Diags *d, const TnFault *f)
                       x->name, f->dim, got, want, text, declared(s, d->arena, x));
 }
 
-/* Of two open sizes neither is taken to be 1, and so broadcast, where it is not said. */
+/* A size beside a number, or beside one computed from others, is not taken to be 1, and so broadcast, where it is not said. */
 static bool
 constraint_fault(const Session *s, Diags *d, const TnFault *f)
 {

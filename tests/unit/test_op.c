@@ -29,7 +29,9 @@ static const Row row[] = {
     { "add", "f32[batch, 3]; f32[3]", "", 1, "f32[batch, 3]" },
     { "add", "f32[batch, 1, 3]; f32[seq, 1]", "", 1, "f32[batch, seq, 3]" },
     { "add", "f32[4, 3]; f32[5, 3]", "", 1, "error: axis 0 of the broadcast shape and axis 0 of input 1 differ: 4 and 5" },
-    { "add", "f32[n]; f32[m]", "", 1, "f32[n] where n == m" },
+    { "add", "f32[n]; f32[m]", "", 1, "f32[max(m*min(n, 1), n*min(m, 1))] where n == m, or one of them is 1" },
+    { "add", "f32[n]; f32[n + m]", "", 1, "f32[n] where n == m + n" },
+    { "where", "bool[n]; f32[m]; f32[n]", "", 1, "f32[max(m*min(n, 1), n*min(m, 1))] where n == m, or one of them is 1" },
     { "add", "f32[n]; i64[n]", "", 1, "error: one element type" },
     { "add", "f32[1, min(seq, 512), 768]; f32[batch, seq, 768]", "", 1, "f32[batch, seq, 768] where min(seq, 512) == seq" },
     { "add", "i64[2] = [n, 3]; i64[2] = [1, m]", "", 1, "i64[2] = [n + 1, m + 3]" },
@@ -503,7 +505,10 @@ describe(Ctx *c, Text *t, const OpCall *call, const Type *const *out, Known know
         text_add(t, "]");
     }
     for (uint32_t i = 0; i < k->n; i++)
-        text_printf(t, " where %s == %s", expr_str(c, k->at[i].a), expr_str(c, k->at[i].b));
+        if (k->at[i].said)
+            text_printf(t, " where %s", k->at[i].said);
+        else
+            text_printf(t, " where %s == %s", expr_str(c, k->at[i].a), expr_str(c, k->at[i].b));
 }
 
 static bool
