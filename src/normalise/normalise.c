@@ -503,6 +503,16 @@ stored_bytes(const Normal *m)
     return sum;
 }
 
+/* Do more points than it has elements read the value? */
+static bool
+is_read_again(Ctx *c, const Nest *reader, const Nest *wide)
+{
+    int64_t points, elements;
+
+    return nest_axes_of_kind(reader, AXIS_REDUCE) || nest_axes_of_kind(reader, AXIS_SCAN) ||
+           (expr_const(type_count(c, reader->param[reader->nin].type), &points) && expr_const(type_count(c, wide->param[wide->nin].type), &elements) && points > elements);
+}
+
 /* Does the reader take the value in so? A product stays one, and its schedule computes an operand once as it copies it, or as it
  * loads it. Elsewhere a value that is read again and again is widened and no more. */
 static bool
@@ -512,7 +522,7 @@ takes(Ctx *c, const Nest *before, const Nest *after, const Nest *wide)
 
     if (nest_contraction(c, before, &x))
         return nest_contraction(c, after, &y) && !x.row == !y.row && !x.col == !y.col && __builtin_popcountll(y.batch) <= __builtin_popcountll(x.batch);
-    return nest_code(c, wide) <= WIDENING_CODE || (!nest_axes_of_kind(after, AXIS_REDUCE) && !nest_axes_of_kind(after, AXIS_SCAN));
+    return nest_code(c, wide) <= WIDENING_CODE || !is_read_again(c, after, wide);
 }
 
 /* The wide value v becomes one of the new graph: a constant, or where it is too large for that, the result of a nest. */

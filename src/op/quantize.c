@@ -257,13 +257,13 @@ flat_text(Build *b, uint32_t input, const char *name, const char *index)
     return text_str(&at);
 }
 
-/* Number `index` of those that lie in bytes of the text `byte`, the lowest bits first. */
+/* Number `index` of those that lie in bytes of the text `byte`, the lowest bits first; as scalar_in_byte says it. */
 static const char *
 few_bits_text(Arena *a, const char *byte, const char *index, int64_t bits)
 {
     if (bits == 8)
         return byte;
-    return arena_printf(a, "and(shr(%s, u8(%lld * (%s %% %lld))), %lld)", byte, (long long)bits, index, (long long)(8 / bits), (1LL << bits) - 1);
+    return arena_printf(a, "and(shr(i32(%s), i32(%lld * (%s %% %lld))), %lld)", byte, (long long)bits, index, (long long)(8 / bits), (1LL << bits) - 1);
 }
 
 bool
@@ -278,13 +278,18 @@ expand_matmul_nbits(Build *b)
     const char *at = arena_printf(a, "n * %lld + k // %lld * %lld + k %% %lld // %lld", (long long)(blocks * (block * bits / 8)), (long long)block,
                                   (long long)(block * bits / 8), (long long)block, (long long)(8 / bits));
     const char *q = few_bits_text(a, flat_text(b, 1, "w", at), "k", bits), *zero = arena_printf(a, "%lld", 1LL << (bits - 1));
-    int64_t together = zeros && call->in[3]->dtype == DT_U8 ? 8 / bits : 1;          /* zero points in one element */
-    if (zeros) {
-        const char *of_block = arena_printf(a, "(k // %lld)", (long long)block);
-        zero = flat_text(b, 3, "z", arena_printf(a, "n * %lld + %s // %lld", (long long)((blocks + together - 1) / together), of_block, (long long)together));
-        zero = few_bits_text(a, zero, of_block, 8 / together);
+    uint32_t points = 3;
+    if (zeros && call->in[3]->dtype == DT_U8 && bits < 8) {
+        const Expr *of[] = { expr_int(b->c, n), expr_int(b->c, blocks) };
+        const char *byte = flat_text(b, 3, "z", arena_printf(a, "n * %lld + k // %lld", (long long)((blocks * bits + 7) / 8), (long long)(8 / bits)));
+        points = build_value(b, DT_U8, 2, of);
+        if (!build_text(b, "zero_points", "z -> o", (uint32_t[]){ 3, points }, "o[n, k] = u8(%s)", few_bits_text(a, byte, "k", bits)))
+            return false;
+        zero = arena_printf(a, "z[n, k // %lld]", (long long)block);
+    } else if (zeros) {
+        zero = flat_text(b, 3, "z", arena_printf(a, "n * %lld + k // %lld", (long long)blocks, (long long)block));
     }
-    uint32_t with[] = { 1, 2, 3, weights }, without[] = { 1, 2, weights };
+    uint32_t with[] = { 1, 2, points, weights }, without[] = { 1, 2, weights };
     const char *text = arena_printf(a, "o[n, k] = ($T(%s) - $T(%s)) * $T(%s)", q, zero,
                                     flat_text(b, 2, "s", arena_printf(a, "n * %lld + k // %lld", (long long)blocks, (long long)block)));
     if (!(zeros ? build_text(b, "weights", "w s z -> o", with, "%s", text) : build_text(b, "weights", "w s -> o", without, "%s", text)))

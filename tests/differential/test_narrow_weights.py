@@ -116,3 +116,28 @@ def test_transformed(tmp_path):
     subprocess.run([TENON, "run", tmp_path / "m.so", "--input", f"x=@{tmp_path / 'x.npy'}", "--output-dir", tmp_path], capture_output=True, check=True)
     [want] = ReferenceEvaluator(made).run(None, {"x": x})
     assert np.abs(np.load(tmp_path / "y4.npy") - want).max() <= 1e-4 * np.abs(want).max()
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+def test_product_by_blocks_of_four_bits(tmp_path, zeros):
+    """One row times MatMulNBits' weights: their bits are widened in lanes, zero points have a byte each, scales multiply sums of blocks."""
+    r, k, n, block = np.random.default_rng(4), 512, 512, 32
+    weights, scales = r.integers(0, 256, (n, k // block, block // 2), dtype="u1"), (r.random((n, k // block)) / 50 + 0.01).astype("f4")
+    points = r.integers(0, 256, (n, k // block // 2), dtype="u1") if zeros else np.full((n, k // block // 2), 0x88, "u1")
+    constants = [numpy_helper.from_array(c, name) for c, name in ((weights, "w"), (scales, "s"), *([(points, "z")] if zeros else []))]
+    node = helper.make_node("MatMulNBits", ["x", *(c.name for c in constants)], ["y"], domain="com.microsoft", K=k, N=n, bits=4, block_size=block)
+    graph = helper.make_graph([node], "blocks", [helper.make_tensor_value_info("x", T.FLOAT, (1, k))], [helper.make_tensor_value_info("y", T.FLOAT, (1, n))], constants)
+    imports = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=10), tmp_path / "m.onnx")
+    arguments = [TENON, "compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so", "--target", "x86-64-v3", "--cache-dir", BUILD / "conformance" / "cache"]
+    told = subprocess.run([*arguments, "--json"], capture_output=True, text=True, check=True).stdout
+    assert weight_bytes(told) <= weights.nbytes + scales.nbytes + zeros * 2 * points.nbytes + 4096
+    tree = subprocess.run([*arguments, "--dump=schedule"], capture_output=True, text=True, check=True).stdout
+    assert "acc reg factored" in tree and "f32(and(shr(i32(load8 w[" in tree, tree
+    apart = lambda b: np.stack([b & 15, b >> 4], -1).reshape(n, -1).astype("f4")
+    dense = (apart(weights.reshape(n, -1)) - np.repeat(apart(points), block, 1)) * np.repeat(scales, block, 1)
+    x = r.standard_normal((1, k)).astype("f4")
+    np.save(tmp_path / "x.npy", x)
+    subprocess.run([TENON, "run", tmp_path / "m.so", "--input", f"x=@{tmp_path / 'x.npy'}", "--output-dir", tmp_path], capture_output=True, check=True)
+    want = x @ dense.T
+    assert np.abs(np.load(tmp_path / "y.npy") - want).max() <= 1e-5 * np.abs(want).max()
