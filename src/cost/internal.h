@@ -35,7 +35,8 @@ typedef struct {
     double offset;                   /* [elements] at the trips that stand for all */
     double lane_stride;              /* [elements] */
     double valid;                    /* share of the lanes that take part */
-    double *stride;                  /* [node->depth]: elements that the trip of each loop around moves it */
+    double *stride;                  /* [node->depth]: elements that the trip of each loop around moves it, over all of them */
+    double *step;                    /* [node->depth]: from one trip to the next, where digits of an index jump */
     bool *random;                    /* [node->depth]: the loop moves it to a place computed from data */
 } MemRef;
 

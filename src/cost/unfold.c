@@ -104,7 +104,7 @@ add_access(Unfold *u, Node *n, const Scalar *load, uint32_t buffer, DType t, uin
         if (load && u->access.at[i].load == load)
             return;
     MemRef a = { n, load, buffer, lanes, dtype_info[t].bytes, write, .valid = 1,
-                 .stride = NEW_ARRAY(u->arena, double, n->depth + 1), .random = NEW_ARRAY(u->arena, bool, n->depth + 1) };
+                 .stride = NEW_ARRAY(u->arena, double, n->depth + 1), .step = NEW_ARRAY(u->arena, double, n->depth + 1), .random = NEW_ARRAY(u->arena, bool, n->depth + 1) };
     VEC_PUSH(u->arena, &u->access, a);
 }
 
@@ -407,6 +407,7 @@ measure_loop(Unfold *u, Node *n, const double *base, double *room)
     n->at = at;
     for (uint32_t i = n->first; i < n->end; i++) {
         double next_offset = next > at ? moved[i] : 2 * base[i] - moved[i];
+        u->access.at[i].step[d] = next_offset - base[i];
         u->access.at[i].stride[d] = stride_of(first[i], base[i], next_offset, last[i], (double)trips);
     }
 }

@@ -190,6 +190,41 @@ write_along_shared(Draft *w, uint32_t shared)
         write_parts(w, row, shared - 1, arena_printf(w->a, "apart %s\n", name));
 }
 
+/* The outer axes of a part that moves all it reads, from the longest stride of what is read to the shortest. False: they are so, or
+ * some stride is not known. */
+static bool
+axes_as_read(Row *r, const Scalar *load)
+{
+    uint32_t outer = r->nown - r->run;
+    int64_t stride[NEST_MAX_AXES];
+    bool moved = false;
+
+    for (uint32_t i = 0; i < outer; i++) {
+        const Expr *e = low_stride(&r->low, load, r->own[i]);
+        if (!e || !expr_const(e, &stride[i]) || stride[i] < 1)
+            return false;
+        for (uint32_t at = i; at > 0 && stride[at] > stride[at - 1]; at--) {
+            int64_t s = stride[at];
+            uint32_t own = r->own[at];
+            stride[at] = stride[at - 1], r->own[at] = r->own[at - 1];
+            stride[at - 1] = s, r->own[at - 1] = own;
+            moved = true;
+        }
+    }
+    return moved;
+}
+
+/* Movement of pieces that vectors run along, in the order in which they are read: what is far apart is prefetched for no reader, but
+ * a writer does not wait. */
+static void
+write_as_read(Draft *w, Row row)
+{
+    Accesses all = nest_accesses(w->c, w->a, row.low.n);
+
+    if (row.along && !row.reduce && !row.nsum && row.free == row.nown && row.run < row.nown && all.n == 1 && axes_as_read(&row, all.at[0].load))
+        write_parts(w, &row, 0, arena_printf(w->a, "order %s\n", names(w, &row, row.own, row.nown)));
+}
+
 void
 write_rows(Draft *w)
 {
@@ -199,6 +234,8 @@ write_rows(Draft *w)
     if (n == 1 && (write_scan(w, &row[0]) || write_scatter(w, &row[0])))
         return;
     write_parts(w, row, shared, "");
+    if (n == 1)
+        write_as_read(w, row[0]);
     if (shared > 1)
         write_along_shared(w, shared);
 }
