@@ -10,6 +10,7 @@ static const Case cases[] = {
     {"bias", "nest t(x: f32[a, b], y: f32[b]) -> (o: f32[a, b]) { o[i, j] = max(x[i, j] + y[j], 0) }", "a=3 b=21"},
     {"flat", "nest t(x: f32[a, b], y: f32[a, b]) -> (o: f32[a, b]) { o[i, j] = exp(x[i, j]) * y[i, j] }", "a=7 b=13"},
     {"transpose", "nest t(x: f32[a, b]) -> (o: f32[b, a]) { o[i, j] = x[j, i] }", "a=5 b=19"},
+    {"heads_apart", "nest t(x: f32[b, 40, 3, 32]) -> (o: f32[b, 3, 40, 32]) { o[i, j, k, l] = x[i, k, j, l] }", "b=2"},
     {"transpose_7", "nest t(x: f32[33, 19]) -> (o: f32[19, 33]) { o[i, j] = x[j, i] }", ""},
     {"channels_last", "nest t(x: f32[2, 21, 5, 7], b: f32[21]) -> (o: f32[2, 5, 7, 21]) { o[n, y, z, c] = max(x[n, c, y, z] + b[c], 0) }", ""},
     {"channels_first", "nest t(x: f32[2, h, w, 9]) -> (o: f32[2, 9, h, w]) { o[n, c, y, z] = x[n, y, z, c] }", "h=5 w=17"},
