@@ -2,6 +2,9 @@
  * constant operands. */
 #include "schedule/cut.h"
 
+#include <math.h>
+#include <string.h>
+
 /* Parallel axes in the order of write 0's dimensions. */
 static uint32_t
 in_write_order(const Nest *n, AxisSet set, uint32_t *axis)
@@ -367,4 +370,45 @@ cut_contraction(Low *l, Cut *out)
     if (out->nrow == 0 && columns_read_windows(l, out))      /* one row under a window: depthwise, whichever factor comes first */
         return false;
     return true;
+}
+
+/* ---- register tiles --------------------------------------------------------------------------------------- */
+
+/* Cycles of a step of the sum over all tiles: multiply-adds and loads, which wait for each other the more the nearer they
+ * are, or the latency of too few accumulators. A row of columns for no more than two rows is loaded for each (see
+ * cost/work.c). Tails are in the ceilings; sizes that are not known count per unit of length. */
+static double
+step_cycles(const Machine *m, int64_t nrows, int64_t ncols, int64_t lanes, int64_t rows, int64_t vectors)
+{
+    double fma = (double)(rows * vectors) / m->fma_per_cycle, loads = (double)(rows + (rows > 2 ? 1 : rows) * vectors) / m->load_per_cycle;
+    double most = sqrt(fma * fma + loads * loads);
+    double down = nrows < 0 ? 1.0 / (double)rows : (double)((nrows + rows - 1) / rows);
+    double across = ncols < 0 ? 1.0 / (double)(vectors * lanes) : (double)((ncols + vectors * lanes - 1) / (vectors * lanes));
+
+    return down * across * (most > m->fma_cycles ? most : m->fma_cycles);
+}
+
+static void
+keep_shape(TileShape *best, TileShape s)
+{
+    for (int i = 0; i < TILE_SHAPES; i++)
+        if (best[i].rows == 0 || s.cycles < best[i].cycles) {
+            memmove(best + i + 1, best + i, (size_t)(TILE_SHAPES - 1 - i) * sizeof *best);
+            best[i] = s;
+            return;
+        }
+}
+
+void
+cut_shapes(const Machine *m, int64_t nrows, int64_t ncols, int64_t lanes, TileShape *best)
+{
+    int64_t registers = m->vector_registers;
+
+    memset(best, 0, TILE_SHAPES * sizeof *best);
+    for (int64_t vectors = 1; vectors <= WIDEST_PANEL; vectors++)
+        for (int64_t rows = (registers - vectors - 1) / vectors; rows >= 1; rows--) {
+            if (nrows >= 0 && rows > 1 && (nrows + rows - 1) / rows == (nrows + rows - 2) / (rows - 1))
+                continue;                            /* one row less is as many tiles */
+            keep_shape(best, (TileShape){ rows, vectors, step_cycles(m, nrows, ncols, lanes, rows, vectors) });
+        }
 }

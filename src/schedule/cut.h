@@ -24,6 +24,12 @@ typedef struct {
 enum { WIDEST_PANEL = 6 };
 
 bool cut_contraction(Low *l, Cut *out);
+
+enum { TILE_SHAPES = 3 };            /* register tiles that get programs: the price of a whole tree ranks only what is close */
+typedef struct { int64_t rows, vectors; double cycles; } TileShape;
+/* The register tiles [TILE_SHAPES] with the least cycles for so many rows and columns, -1: not known: accumulators, one row of columns and
+ * one broadcast fill the registers at most. Where rows do not divide evenly, tiles of even height are as many and shorter. */
+void cut_shapes(const Machine *m, int64_t nrows, int64_t ncols, int64_t lanes, TileShape *best);
 /* The sums that no read of the columns' factor varies with: they count elements that share what is read. They are the last. */
 AxisSet cut_unread(Ctx *c, const Contraction *k);
 

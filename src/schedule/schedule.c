@@ -147,7 +147,7 @@ schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool
     Draft w = { .c = c, .a = a, .p = points_of(c, a, &begin, m), .constant = constant ? constant : none };
     Choices out = { .refused = NULL };
 
-    if (write_square(&w) || write_group(&w) || write_separable(&w))
+    if (write_square(&w) || write_group(&w) || write_separable(&w) || write_pooled(&w))
         ;
     else if (row_is_gathered(&w))
         write_rows(&w);

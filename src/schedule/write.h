@@ -37,6 +37,8 @@ bool write_turn(Draft *w);
 bool write_group(Draft *w);
 /* A product whose columns a window makes: depthwise and pointwise convolution. */
 bool write_separable(Draft *w);
+/* A window over what a product makes: pooling behind a convolution. */
+bool write_pooled(Draft *w);
 /* Two sums over short axes, one of what the other makes: a transform of squares. */
 bool write_square(Draft *w);
 /* Work on rows that the parts share, reductions, elementwise work: anything. */

@@ -243,52 +243,6 @@ write_tile(const Gemm *g, const Tile *x)
 
 /* ---- the numbers ---------------------------------------------------------------------------------------- */
 
-/* Cycles of a step of the sum over all tiles: multiply-adds and loads, which wait for each other the more the nearer they
- * are, or the latency of too few accumulators. A row of columns for no more than two rows is loaded for each (see
- * cost/work.c). Tails are in the ceilings; sizes that are not known count per unit of length. */
-static double
-step_cycles(const Gemm *g, int64_t rows, int64_t vectors)
-{
-    const Machine *m = g->w->p->m;
-    double fma = (double)(rows * vectors) / m->fma_per_cycle, loads = (double)(rows + (rows > 2 ? 1 : rows) * vectors) / m->load_per_cycle;
-    double most = sqrt(fma * fma + loads * loads);
-    double down = g->nrows < 0 ? 1.0 / (double)rows : (double)((g->nrows + rows - 1) / rows);
-    double across = g->ncols < 0 ? 1.0 / (double)(vectors * g->lanes) : (double)((g->ncols + vectors * g->lanes - 1) / (vectors * g->lanes));
-
-    return down * across * (most > m->fma_cycles ? most : m->fma_cycles);
-}
-
-typedef struct { int64_t rows, vectors; double cycles; } Shape;
-
-enum { SHAPES = 3 };                 /* register tiles that get programs: the price of a whole tree ranks only what is close */
-
-static void
-keep_shape(Shape *best, Shape s)
-{
-    for (int i = 0; i < SHAPES; i++)
-        if (best[i].rows == 0 || s.cycles < best[i].cycles) {
-            memmove(best + i + 1, best + i, (size_t)(SHAPES - 1 - i) * sizeof *best);
-            best[i] = s;
-            return;
-        }
-}
-
-/* The register tiles with the least cycles: accumulators, one row of columns and one broadcast fill the registers at
- * most. Where rows do not divide evenly, tiles of even height are as many and shorter. */
-static void
-best_shapes(const Gemm *g, Shape *best)
-{
-    int64_t registers = g->w->p->m->vector_registers;
-
-    memset(best, 0, SHAPES * sizeof *best);
-    for (int64_t vectors = 1; vectors <= WIDEST_PANEL; vectors++)
-        for (int64_t rows = (registers - vectors - 1) / vectors; rows >= 1; rows--) {
-            if (g->nrows >= 0 && rows > 1 && (g->nrows + rows - 1) / rows == (g->nrows + rows - 2) / (rows - 1))
-                continue;                            /* one row less is as many tiles */
-            keep_shape(best, (Shape){ rows, vectors, step_cycles(g, rows, vectors) });
-        }
-}
-
 static int64_t
 ceil_to(int64_t a, int64_t b)
 {
@@ -338,7 +292,7 @@ near_rows(const Gemm *g, const Tile *x, int64_t tasks)
 /* All sensible numbers for one register tile: how much of B a task keeps in the second-level cache, and whether the sums
  * are cut so that a tile's rows stay in the first. */
 static void
-write_shape(const Gemm *g, Shape s, bool image)
+write_shape(const Gemm *g, TileShape s, bool image)
 {
     const Machine *m = g->w->p->m;
     const Cut *cut = &g->cut;
@@ -398,7 +352,7 @@ enum { BANDS = 2 };                  /* bands that get programs */
  * columns, or it copies a band of it, the largest that divides it and leaves the second-level cache half free, or the next
  * smaller one, and meets them all. */
 static void
-write_shape_row_image(const Gemm *all, Shape s)
+write_shape_row_image(const Gemm *all, TileShape s)
 {
     const Machine *m = all->w->p->m;
     Gemm own = *all, *g = &own;              /* rows of one image, where those of several are one index */
@@ -439,7 +393,7 @@ write_shape_row_image(const Gemm *all, Shape s)
 /* Large products: a panel of columns, as deep as half of the first cache, stays there while all rows of a task go by, which
  * come from the second in the order they are read. The wider a task, the less often rows are copied. */
 static void
-write_shape_blocked(const Gemm *g, Shape s)
+write_shape_blocked(const Gemm *g, TileShape s)
 {
     const Machine *m = g->w->p->m;
     int64_t bytes = dtype_info[g->cut.k.reduce->dtype].bytes, width = s.vectors * g->lanes, outer = expr_or(low_extent(g->l, g->cut.sum[0]), 0);
@@ -459,7 +413,7 @@ write_shape_blocked(const Gemm *g, Shape s)
 
 /* Columns that lie well and stay in the second-level cache are read where they are by all tasks, which share the rows. */
 static void
-write_shape_in_place(const Gemm *g, Shape s)
+write_shape_in_place(const Gemm *g, TileShape s)
 {
     const Machine *m = g->w->p->m;
     int64_t bytes = dtype_info[g->cut.k.reduce->dtype].bytes, width = s.vectors * g->lanes, tiles = g->nrows < 0 ? 0 : ceil_to(g->nrows, s.rows);
@@ -483,7 +437,7 @@ write_contraction(Draft *w)
         return false;
     Low low = low_part(w->c, w->a, p->k, p->m, &p->k->part[0]);
     Gemm g = { .w = w, .l = &low };
-    Shape best[SHAPES];
+    TileShape best[TILE_SHAPES];
 
     if (!cut_contraction(&low, &g.cut))
         return false;
@@ -498,8 +452,8 @@ write_contraction(Draft *w)
     g.b_constant = lay(&g, g.cut.k.b, false, g.lanes) != NULL;
     g.a_direct = rows_in_place(&g);
     g.b_direct = columns_are_one(&g) && is_unit(&low, g.cut.k.b, g.cut.col[g.cut.ncol - 1]);
-    best_shapes(&g, best);
-    for (int i = 0; i < SHAPES && best[i].rows; i++) {
+    cut_shapes(p->m, g.nrows, g.ncols, g.lanes, best);
+    for (int i = 0; i < TILE_SHAPES && best[i].rows; i++) {
         write_shape(&g, best[i], g.cut.windowed);
         if (g.cut.rows_windowed && g.b_constant)
             write_shape_row_image(&g, best[i]);
@@ -512,7 +466,7 @@ write_contraction(Draft *w)
     }
     /* What is computed of constants as it is read is so for each tile of rows; or once for all of them. */
     g.widened = g.b_constant && g.cut.k.b->op != S_LOAD;
-    for (int i = 0; i < SHAPES && best[i].rows && g.widened; i++) {
+    for (int i = 0; i < TILE_SHAPES && best[i].rows && g.widened; i++) {
         write_shape(&g, best[i], false);
         if (g.cut.rows_windowed)
             write_shape_row_image(&g, best[i]);

@@ -5,7 +5,10 @@
  *     v[a, e, n, y, z, c] = sum p: b[e, p] * t[n, y, a, m*z + p, c]
  *
  * A task is some channels of a row of squares: the first sums are put there, for all rows (a) that they have, and lie in a cache
- * when the second ones read them. Sums, summands and rows of both are written out; lanes are channels.
+ * when the second ones read them. Sums, summands and rows of both are written out; lanes are channels. Where a window reads what the
+ * second ones make, inside of squares, each square is put where it reads:
+ *
+ *     l[n, y, u, z, v, c] = max r, s: o[n, y, 2*u + r, z, 2*v + s, c]
  */
 #include "schedule/write.h"
 
@@ -25,6 +28,9 @@ typedef struct {
     uint32_t outer[NEST_MAX_AXES], nouter;       /* of the second one: squares of a task's own … */
     uint32_t inner[NEST_MAX_AXES], ninner;       /* … and the others, what the first one's rows are last */
     uint32_t box[NEST_MAX_AXES], nbox;           /* of the first one: axes that have more than one point in a task */
+    const char *window;                          /* what the window makes; NULL: there is none */
+    uint32_t w_outer[NEST_MAX_AXES], nw_outer, w_square[NEST_MAX_AXES], nw_square;       /* its axes: as `outer`; that are a square's place … */
+    uint32_t w_inside[NEST_MAX_AXES], nw_inside, w_sum[NEST_MAX_AXES], nw_sum, w_lane;   /* … and inside of one */
 } Tiles;
 
 enum { MOST_ROWS = 16 };             /* that are written out, and as many summands */
@@ -114,20 +120,75 @@ sort_axes(Tiles *t)
 }
 
 static bool
+in_list(const uint32_t *list, uint32_t n, uint32_t x)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (list[i] == x)
+            return true;
+    return false;
+}
+
+typedef struct { const Part *part; uint32_t buffer; const Scalar *load; } FindRead;
+
+static void
+find_read(void *user, const Scalar *s)
+{
+    FindRead *f = user;
+    if (s->op == S_LOAD && f->part->buffer[s->u.load.slot] == f->buffer)
+        f->load = s;
+}
+
+/* The third part's axes, by the second one's that they stand for. */
+static bool
+find_window(Tiles *t)
+{
+    const Kernel *k = t->w->p->k;
+    const Small *second = &t->part[1];
+    const Scalar *reduce = part_reduction(t->w->p, 2);
+    const Nest *n = k->part[2].nest, *made = second->l->n;
+    FindRead f = { &k->part[2], k->part[1].buffer[made->nin], NULL };
+    Var v, m;
+
+    if (!reduce || n->nwrite != 1 || n->write[0].combiner != COMB_NONE || k->buffer.at[f.buffer].space != SPACE_LOCAL)
+        return false;
+    scalar_visit(t->w->c, reduce->arg[0], find_read, &f);
+    if (!f.load || f.load->u.load.outside)
+        return false;
+    t->nw_sum = axis_list(reduce->u.reduce.axes, t->w_sum);
+    t->w_lane = NO_SLOT;
+    for (uint32_t d = 0; d < f.load->u.load.rank; d++) {
+        const Expr *at = f.load->u.load.at[d];
+        if (!expr_is_var(made->write[0].at[d], &m) || m.kind != VAR_AXIS || !expr_is_var(at, &v) || n->axis[v.id].kind != AXIS_PARALLEL)
+            continue;
+        if (m.id == second->lane)
+            t->w_lane = (uint32_t)v.id;
+        else if (in_list(t->outer, t->nouter, (uint32_t)m.id))
+            t->w_outer[t->nw_outer++] = (uint32_t)v.id;
+        else if (m.id != second->row && in_list(t->inner, t->ninner, (uint32_t)m.id))
+            t->w_square[t->nw_square++] = (uint32_t)v.id;
+    }
+    for (uint32_t x = 0; x < n->naxis; x++)
+        if (n->axis[x].kind == AXIS_PARALLEL && x != t->w_lane && !in_list(t->w_outer, t->nw_outer, x) && !in_list(t->w_square, t->nw_square, x))
+            t->w_inside[t->nw_inside++] = x;
+    t->window = part_name(t->w->p, 2);
+    return t->w_lane != NO_SLOT && t->nw_outer && t->nw_square <= 1;
+}
+
+static bool
 recognise(Tiles *t)
 {
     Draft *w = t->w;
     const Kernel *k = w->p->k;
     uint32_t local;
 
-    if (k->npart != 2 || k->shared || !find_small(w, 0, &t->part[0]) || !find_small(w, 1, &t->part[1]))
+    if (k->npart < 2 || k->npart > 3 || k->shared || !find_small(w, 0, &t->part[0]) || !find_small(w, 1, &t->part[1]))
         return false;
     local = k->part[0].buffer[k->part[0].nest->nin];
     t->read = t->part[1].moving;
     if (k->buffer.at[local].space != SPACE_LOCAL || k->part[1].buffer[t->read->u.load.slot] != local)
         return false;
     sort_axes(t);
-    return t->nouter > 0;
+    return t->nouter > 0 && (k->npart == 2 || find_window(t));
 }
 
 /* The rows of a register tile, as even as can be. */
@@ -138,6 +199,26 @@ tile_rows(const Machine *m, int64_t rows, int64_t vectors)
     return (rows + tiles - 1) / tiles;
 }
 
+/* The loops of the last part, `vectors` of channels at a time, outermost first: squares of a task's own, channels, the other squares. */
+static void
+write_outside(const Tiles *t, Text *out, int64_t vectors, int64_t lanes, bool apart)
+{
+    Draft *w = t->w;
+    uint32_t part = t->window ? 2 : 1;
+    const char *outer = t->window ? axis_names(w, 2, t->w_outer, t->nw_outer) : axis_names(w, 1, t->outer, t->nouter);
+    const char *inner = t->window ? axis_names(w, 2, t->w_square, t->nw_square) : axis_names(w, 1, t->inner, t->ninner);
+    const char *place = t->window ? axis_names(w, 2, t->w_inside, t->nw_inside) : axis_name(w, 1, t->part[1].row);
+    const char *sums = t->window ? axis_names(w, 2, t->w_sum, t->nw_sum) : axis_name(w, 1, t->part[1].sum);
+
+    text_printf(out, "split %s by %lld -> cb_ cv_\n", axis_name(w, part, t->window ? t->w_lane : t->part[1].lane), (long long)(vectors * lanes));
+    text_printf(out, "order %s cb_ %s %s %s cv_\nfuse %s%s -> task\n", outer, inner, place, sums, outer, apart ? " cb_" : "");
+    if (!t->window)
+        return;
+    text_printf(out, "put %s at %s\nsplit cv_ by %lld -> wr_ wl_\norder %s %s wr_ wl_\n", t->part[1].name, t->nw_square ? inner : apart ? "task" : "cb_",
+                (long long)lanes, place, sums);
+    text_printf(out, "hold %s at %s -> wacc reg\nrun %s wr_ unroll\nrun wl_ vector\n", t->window, t->nw_inside ? axis_name(w, 2, t->w_inside[t->nw_inside - 1]) : t->nw_square ? inner : apart ? "task" : "cb_", sums);
+}
+
 /* Tiles of `vectors` of channels; a task is all channels (0), or each of these. */
 static void
 write_numbers(Tiles *t, int64_t vectors, bool apart)
@@ -146,14 +227,18 @@ write_numbers(Tiles *t, int64_t vectors, bool apart)
     const Small *first = &t->part[0], *second = &t->part[1];
     int64_t lanes = low_lanes(second->l, second->moving->dtype), rows = tile_rows(w->p->m, second->rows, vectors);
     int64_t made = tile_rows(w->p->m, first->rows, vectors);
-    const char *outer = axis_names(w, 1, t->outer, t->nouter), *inner = axis_names(w, 1, t->inner, t->ninner), *channel = axis_name(w, 1, second->lane);
-    const char *row = axis_name(w, 1, second->row), *sum = axis_name(w, 1, second->sum), *p = axis_name(w, 0, first->sum), *c = axis_name(w, 0, first->lane);
     Text out = { .arena = w->a };
 
-    text_printf(&out, "split %s by %lld -> cb_ cv_\nsplit cv_ by %lld -> cr_ cl_\n", channel, (long long)(vectors * lanes), (long long)lanes);
+    write_outside(t, &out, vectors, lanes, apart);
+    text_printf(&out, "put %s at %s\n", first->name, apart ? "task" : "cb_");
+    const char *row = axis_name(w, 1, second->row), *sum = axis_name(w, 1, second->sum), *p = axis_name(w, 0, first->sum), *c = axis_name(w, 0, first->lane);
+    uint32_t place[NEST_MAX_AXES], nplace = 0;
+    for (uint32_t i = 0; i < t->ninner; i++)
+        if (!t->window || i + 1 == t->ninner)
+            place[nplace++] = t->inner[i];           /* the others are the window's squares */
+    text_printf(&out, "split %s by %lld -> cr_ cl_\n", t->window ? axis_name(w, 1, second->lane) : "cv_", (long long)lanes);
     text_printf(&out, "split %s by %lld -> eo_ er_\n", row, (long long)rows);
-    text_printf(&out, "order %s cb_ %s eo_ %s er_ cr_ cl_\n", outer, inner, sum);
-    text_printf(&out, "fuse %s%s -> task\nput %s at %s\n", outer, apart ? " cb_" : "", first->name, apart ? "task" : "cb_");
+    text_printf(&out, "order %s eo_ %s er_ cr_ cl_\n", axis_names(w, 1, place, nplace), sum);
     text_printf(&out, "hold %s at eo_ -> acc reg\nrun %s er_ cr_ unroll\nrun cl_ vector\nstage %s.rhs at %s -> col reg of cr_\n", second->name, sum,
                 second->name, sum);
     text_printf(&out, "split %s by %lld -> tr_ tl_\nsplit %s by %lld -> to_ ti_\n", c, (long long)lanes, axis_name(w, 0, first->row), (long long)made);

@@ -389,6 +389,79 @@ every_separable(void **state)
                 fail_msg("separable %zu, n=%d: no writer knows it", i, n);
 }
 
+/* A window over what a product makes, channels being neighbours: rows of it a task, whether windows overlap or reach beyond, whether
+ * rows and channels divide evenly or not. */
+#define POOLED(c, f, y, z, pool, py, pz) \
+    "kernel t(x: f32[n, " #y ", " #z ", " #c "], w: f32[" #f ", " #c ", 3, 3], b: f32[" #f "]) -> (o: f32[n, " #py ", " #pz ", " #f "]) {\n" \
+    "  shared 1\n" \
+    "  local d: f32[n, " #y ", " #z ", " #f "]\n" \
+    "  part x, w, b -> d\n" \
+    "  nest d(x: f32[n, " #y ", " #z ", " #c "], w: f32[" #f ", " #c ", 3, 3], b: f32[" #f "]) -> (d: f32[n, " #y ", " #z ", " #f "]) {" \
+    " d[i, y, z, g] = max((sum q, r, s: x[i, y + r - 1, z + s - 1, q | 0] * w[g, q, r, s]) + b[g], 0) }\n" \
+    "  part d -> o\n" \
+    "  nest o(d: f32[n, " #y ", " #z ", " #f "]) -> (o: f32[n, " #py ", " #pz ", " #f "]) { o[i, y, z, g] = " pool " }\n" \
+    "}"
+#define HALVED "max r<2>, s<2>: d[i, 2*y + r, 2*z + s, g]"
+#define MEANS "0.25 * (sum r<2>, s<2>: d[i, 2*y + r, 2*z + s, g])"
+#define OVERLAPPING "max r<3>, s<3>: d[i, 2*y + r - 1, 2*z + s - 1, g | -inf]"
+/* Without a window under the product. */
+#define POOLED_POINTS \
+    "kernel t(x: f32[n, 12, 10, 7], w: f32[32, 7]) -> (o: f32[n, 6, 5, 32]) {\n" \
+    "  shared 1\n" \
+    "  local d: f32[n, 12, 10, 32]\n" \
+    "  part x, w -> d\n" \
+    "  nest d(x: f32[n, 12, 10, 7], w: f32[32, 7]) -> (d: f32[n, 12, 10, 32]) { d[i, y, z, g] = sum q: x[i, y, z, q] * w[g, q] }\n" \
+    "  part d -> o\n" \
+    "  nest o(d: f32[n, 12, 10, 32]) -> (o: f32[n, 6, 5, 32]) { o[i, y, z, g] = " HALVED " }\n" \
+    "}"
+
+static void
+every_pooled(void **state)
+{
+    static const char *const text[] = {
+        POOLED(3, 32, 8, 12, HALVED, 4, 6), POOLED(5, 16, 15, 9, HALVED, 7, 4), POOLED(2, 48, 9, 11, OVERLAPPING, 5, 6), POOLED(16, 64, 6, 6, MEANS, 3, 3),
+        POOLED_POINTS,
+    };
+    static const char *const target[] = { "x86-64-v3", "x86-64-v4", "x86-64-v2" };
+    (void)state;
+
+    for (size_t i = 0; i < sizeof text / sizeof *text; i++)
+        for (int n = 0; n < 3; n++)
+            if (run_choices("pooled", text[i], n == 0 ? "n=0" : n == 1 ? "n=1" : "n=2", target[(i + (size_t)n) % 3], false) <= 2)
+                fail_msg("pooled %zu, n=%d: no writer knows it", i, n);
+}
+
+/* Squares transformed back, and a window inside of each; a window that is a whole square. */
+#define BACK(tile, points, rows, columns, window, places, at) \
+    "kernel t(x: f32[" #points ", " #points ", n, " #rows ", " #columns ", 32], a: f32[" #tile ", " #points "], b: f32[32]) -> (o: f32[n, " places " 32]) {\n" \
+    "  local square: f32[n, " #rows ", " #tile ", " #columns ", " #tile ", 32]\n" \
+    "  local half: f32[" #points ", n, " #rows ", " #columns ", " #tile ", 32]\n" \
+    "  part x, a -> half\n" \
+    "  nest half(x: f32[" #points ", " #points ", n, " #rows ", " #columns ", 32], a: f32[" #tile ", " #points "]) -> (h: f32[" #points ", n, " #rows ", " #columns ", " #tile ", 32]) {" \
+    " h[e, i, y, z, v, c] = sum p: a[v, p] * x[e, p, i, y, z, c] }\n" \
+    "  part half, a, b -> square\n" \
+    "  nest square(h: f32[" #points ", n, " #rows ", " #columns ", " #tile ", 32], a: f32[" #tile ", " #points "], b: f32[32]) -> (s: f32[n, " #rows ", " #tile ", " #columns ", " #tile ", 32]) {" \
+    " s[i, y, u, z, v, c] = max((sum p: a[u, p] * h[p, i, y, z, v, c]) + b[c], 0) }\n" \
+    "  part square -> o\n" \
+    "  nest o(s: f32[n, " #rows ", " #tile ", " #columns ", " #tile ", 32]) -> (o: f32[n, " places " 32]) { o[" at ", c] = max r<" #window ">, t<" #window ">: s" \
+
+static void
+every_square(void **state)
+{
+    static const char *const text[] = {
+        BACK(4, 6, 3, 2, 2, "3, 2, 2, 2,", "i, y, u, z, v") "[i, y, 2*u + r, z, 2*v + t, c] }\n}",
+        BACK(6, 8, 2, 3, 3, "2, 2, 3, 2,", "i, y, u, z, v") "[i, y, 3*u + r, z, 3*v + t, c] }\n}",
+        BACK(2, 4, 5, 3, 2, "5, 3,", "i, y, z") "[i, y, r, z, t, c] }\n}",
+    };
+    static const char *const target[] = { "x86-64-v3", "x86-64-v4", "x86-64-v2" };
+    (void)state;
+
+    for (size_t i = 0; i < sizeof text / sizeof *text; i++)
+        for (int n = 0; n < 3; n++)
+            if (run_choices("square", text[i], n == 0 ? "n=0" : n == 1 ? "n=1" : "n=2", target[(i + (size_t)n) % 3], false) < 2)
+                fail_msg("square %zu, n=%d: no writer knows it", i, n);
+}
+
 int
 main(void)
 {
@@ -397,6 +470,8 @@ main(void)
         cmocka_unit_test(wrong_places_are_refused),
         cmocka_unit_test(every_choice),
         cmocka_unit_test(every_separable),
+        cmocka_unit_test(every_pooled),
+        cmocka_unit_test(every_square),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
