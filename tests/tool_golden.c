@@ -237,6 +237,8 @@ run_winograd(Case *t, Text *out)
                 continue;
             }
             for (uint32_t s = 0; s < w.nstep; s++) {
+                if (!w.step[s].nest)
+                    continue;
                 text_printf(out, "; %u x %u, %s of", m, m, winograd_step_name[s]);
                 for (uint32_t k = 0; k < w.step[s].nest->nin; k++) {
                     uint32_t from = w.step[s].from[k];

@@ -19,7 +19,8 @@ enum { NTILE = sizeof tiles / sizeof *tiles };
 /* Relative to the largest output, of a layer by itself. Only the largest tile comes near. */
 #define MOST_ERROR 1e-4
 
-/* A kernel, the contents of its inputs where they are known, and the steps that may stand in its place. */
+/* A kernel of one part, or of a second one that is a window over what the first makes; the contents of its inputs where they are known, and
+ * the steps that may stand in its place. */
 typedef struct { const Kernel *k; const void *const *data; Winograd w; } Domain;
 
 /* What is known of an input of the kernel's nest. */
@@ -32,15 +33,15 @@ input_data(const Domain *d, uint32_t slot)
 
 /* ---- steps as kernels ------------------------------------------------------------------------------------ */
 
-/* Steps first … last are one kernel, at most two: what the first makes stays inside. From where its inputs come, as of a step's. */
+/* Steps first … last are one kernel, those that there are: what the others make stays inside. From where its inputs come, as of a step's. */
 typedef struct { Kernel *k; uint32_t *from; } StepKernel;
 static const struct { WinogradStep first, last; const char *name; } group[] = {
     { STEP_ROWS, STEP_COLUMNS, "winograd_image" },
     { STEP_PRODUCT, STEP_PRODUCT, "winograd_product" },
-    { STEP_BACK, STEP_OUT, "winograd_back" },
+    { STEP_BACK, STEP_WINDOW, "winograd_back" },
     { STEP_CROP, STEP_CROP, "winograd_crop" },
 };
-enum { NGROUP = sizeof group / sizeof *group };
+enum { NGROUP = sizeof group / sizeof *group, MOST_PARTS = STEP_WINDOW - STEP_BACK + 1 };
 
 static uint32_t
 from_step(const Winograd *w, uint32_t step)
@@ -73,30 +74,47 @@ input_buffer(Ctx *c, Arena *a, StepKernel *s, uint32_t from, const NestParam *pa
     return new_buffer(c, a, s->k, param->name, param->type, SPACE_IN);
 }
 
+/* The last step of a group that there is. */
+static uint32_t
+last_of(const Winograd *w, uint32_t g)
+{
+    uint32_t s = group[g].last;
+
+    while (s > group[g].first && (s >= w->nstep || !w->step[s].nest))
+        s--;
+    return s;
+}
+
 /* A group as a kernel. What it writes at digits of axes it sees as it writes it, a dimension for each axis. NULL: reported. */
 static StepKernel
 kernel_of(Ctx *c, Arena *a, const Winograd *w, uint32_t g, const char *origin)
 {
-    uint32_t npart = group[g].last - group[g].first + 1, *buffer[2];
-    const Nest *nest[2] = { w->step[group[g].first].nest, w->step[group[g].last].nest };
-    StepKernel s = { NEW(a, Kernel), NEW_ARRAY(a, uint32_t, nest[0]->nin + nest[1]->nin + 1) };
+    uint32_t first = group[g].first, npart = last_of(w, g) - first + 1, *buffer[MOST_PARTS], most = 1;
+    const Nest *nest[MOST_PARTS];
     Part *part = NEW_ARRAY(a, Part, npart);
 
+    for (uint32_t p = 0; p < npart; p++) {
+        nest[p] = w->step[first + p].nest;
+        most += nest[p]->nin;
+    }
+    StepKernel s = { NEW(a, Kernel), NEW_ARRAY(a, uint32_t, most) };
     if (!(nest[npart - 1] = nest_bare(c, nest[npart - 1])))
         return (StepKernel){ 0 };
     *s.k = (Kernel){ .name = sym(c, group[g].name), .origin = origin, .nout = 1, .npart = npart, .part = part };
     for (uint32_t p = 0; p < npart; p++) {
         buffer[p] = NEW_ARRAY(a, uint32_t, nest[p]->nin + 1);
         for (uint32_t i = 0; i < nest[p]->nin; i++) {
-            uint32_t from = w->step[group[g].first + p].from[i];
-            buffer[p][i] = p && from == from_step(w, group[g].first) ? NO_SLOT : input_buffer(c, a, &s, from, &nest[p]->param[i]);
+            uint32_t from = w->step[first + p].from[i];
+            buffer[p][i] = p && from == from_step(w, first + p - 1) ? NO_SLOT : input_buffer(c, a, &s, from, &nest[p]->param[i]);
         }
         part[p] = (Part){ nest_named(c, nest[p]), buffer[p] };
     }
     for (uint32_t p = npart; p-- > 0; )
-        buffer[p][nest[p]->nin] = new_buffer(c, a, s.k, p + 1 == npart ? "o" : "half", nest[p]->param[nest[p]->nin].type, p + 1 == npart ? SPACE_OUT : SPACE_LOCAL);
-    for (uint32_t i = 0; npart == 2 && i < nest[1]->nin; i++)
-        buffer[1][i] = buffer[1][i] == NO_SLOT ? buffer[0][nest[0]->nin] : buffer[1][i];
+        buffer[p][nest[p]->nin] = new_buffer(c, a, s.k, p + 1 == npart ? "o" : p + 2 == npart && p ? "square" : "half", nest[p]->param[nest[p]->nin].type,
+                                             p + 1 == npart ? SPACE_OUT : SPACE_LOCAL);
+    for (uint32_t p = 1; p < npart; p++)
+        for (uint32_t i = 0; i < nest[p]->nin; i++)
+            buffer[p][i] = buffer[p][i] == NO_SLOT ? buffer[p - 1][nest[p - 1]->nin] : buffer[p][i];
     if (npart == 1)
         s.k->shared = (uint32_t)__builtin_popcountll(nest_axes_of_kind(nest[0], AXIS_PARALLEL));
     return s;
@@ -122,12 +140,16 @@ known_inputs(Arena *a, const Domain *d, const StepKernel *s)
 
 /* ---- the price --------------------------------------------------------------------------------------------- */
 
-/* Is the kernel one nest that has such a domain, and a filter that is known? */
+/* Is the kernel one nest that has such a domain, or that and a window of what it makes, and a filter that is known? */
 static bool
 domain_of(Ctx *c, const Kernel *k, const void *const *data, uint32_t m, Domain *d)
 {
+    const Nest *n = k->npart ? k->part[0].nest : NULL, *window = k->npart == 2 ? k->part[1].nest : NULL;
+
     *d = (Domain){ .k = k, .data = data };
-    return k->npart == 1 && !k->tree.list.n && !k->schedule && nest_winograd(c, k->part[0].nest, m, &d->w) && input_data(d, d->w.filter);
+    if (!n || k->npart > 2 || k->tree.list.n || k->schedule || (window && (window->nin != 1 || k->part[1].buffer[0] != k->part[0].buffer[n->nin])))
+        return false;
+    return (window ? nest_winograd_window(c, n, window, m, &d->w) : nest_winograd(c, n, m, &d->w)) && input_data(d, d->w.filter);
 }
 
 static bool
@@ -308,8 +330,9 @@ add_steps(Carry *x, const Node *n, const Domain *d, const ValueId *value)
         StepKernel s = kernel_of(x->to->ctx, x->to->arena, &d->w, g, n->origin);
         if (!s.k)
             return false;
-        v.made[group[g].last] = value_of_step(x, d, out, group[g].last);
-        graph_call_kernel(x->to, s.k, n->loc, n->origin, values_of(x, d, &v, s.from, s.k->nin), &v.made[group[g].last]);
+        uint32_t last = last_of(&d->w, g);
+        v.made[last] = value_of_step(x, d, out, last);
+        graph_call_kernel(x->to, s.k, n->loc, n->origin, values_of(x, d, &v, s.from, s.k->nin), &v.made[last]);
     }
     return true;
 }
@@ -352,7 +375,10 @@ kernel_at(const Graph *g, NodeId id, const void ***data, Domain *d)
     *data = NEW_ARRAY(g->ctx->arena, const void *, k->nin + 1);
     for (uint32_t i = 0; i < k->nin; i++)
         (*data)[i] = g->value.at[node_in(g, n, i)].data;
-    return domain_of(g->ctx, k, *data, *tiles, d) ? k : NULL;
+    for (uint32_t i = 0; i < NTILE; i++)             /* what stands behind it may fit one of them alone */
+        if (domain_of(g->ctx, k, *data, tiles[i], d))
+            return k;
+    return NULL;
 }
 
 static void

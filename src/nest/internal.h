@@ -48,6 +48,12 @@ void print_word(Text *t, const char *name);          /* as text_name, and quoted
 typedef struct { const Binding *at; uint32_t n; } Bindings;
 const Expr *bindings_apply(ScalarMap *m, const Expr *e);     /* the hook `expr` of a map whose user is Bindings */
 
+/* ---- winograd.c ------------------------------------------------------------------------------------ */
+
+typedef struct Winograd Winograd;
+/* nest_winograd; tiles: the output is made in whole tiles, whatever the image is, with what stands around the sum. */
+bool winograd_steps(Ctx *c, const Nest *n, uint32_t m, bool tiles, Winograd *out);
+
 /* ---- print.c: names for one text, and the values they stand in --------------------------------- */
 
 typedef struct {

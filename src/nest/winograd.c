@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-const char *const winograd_step_name[WINOGRAD_MAX_STEPS] = { "across", "filter", "rows", "columns", "product", "back", "tiles", "out" };
+const char *const winograd_step_name[WINOGRAD_MAX_STEPS] = { "across", "filter", "rows", "columns", "product", "back", "tiles", "window", "out" };
 
 /* ---- the matrices ---------------------------------------------------------------------------------------- */
 
@@ -499,15 +499,27 @@ add_reader(Ctx *c, Winograd *to, WinogradStep step, const Nest *n, uint32_t firs
     return kept != NULL;
 }
 
+/* What dimension d of the output is in whole tiles. */
+static const Expr *
+tiled_dim(const Recognised *k, uint32_t d)
+{
+    const Write *w = &k->n->write[0];
+
+    for (int i = 0; i < 2; i++)
+        if (w->at[d] == expr_axis(k->ctx, k->side[i].axis))
+            return expr_scale(k->ctx, k->side[i].tiles, k->m);
+    return k->n->param[w->out].type->dim[d];
+}
+
 /* o[…, m*y + i, …, m*z + j, …] = what is around sum p: a[i, p] * c[p, …]; or that sum alone, in whole tiles. */
 static const Type *
-make_out(Recognised *k, Winograd *to, const Type *columns, bool whole)
+make_out(Recognised *k, Winograd *to, const Type *columns, bool whole, bool bare)
 {
     Ctx *c = k->ctx;
     const Nest *n = k->n;
     const Write *w = &n->write[0];
     Arena *scratch = arena_child(c->arena);
-    Maker m = maker(k, whole ? n->name : "winograd_tiles");
+    Maker m = maker(k, bare ? "winograd_tiles" : n->name);
     ScalarMap map = { .expr = map_expr, .user = &m, .ctx = c, .done = { .arena = scratch } };
     const bool inside[2] = { true, true };
     const Expr *at[TN_MAX_RANK], *to_at[TN_MAX_RANK], *j[2] = { NULL, NULL }, *dim[TN_MAX_RANK];
@@ -531,11 +543,13 @@ make_out(Recognised *k, Winograd *to, const Type *columns, bool whole)
             to_at[written++] = m.as[i].to;
         }
         const Scalar *sum = small_sum(&m, matrix, j[0], at[0], nest_load(&m.b, x, at));
-        made = whole ? n->param[w->out].type : type_new(c, DT_F32, written, dim);
-        for (uint32_t d = 0; whole && d < made->rank; d++)
+        for (uint32_t d = 0; !bare && d < n->param[w->out].type->rank; d++) {
             to_at[d] = mapped(&m, w->at[d]);
+            dim[d] = tiled_dim(k, d);
+        }
+        made = whole ? n->param[w->out].type : type_new(c, DT_F32, written, dim);
         map_put(&map.done, MAP_PTR(k->reduce), MAP_PTR(sum));
-        nest_write(&m.b, nest_out(&m.b, n->param[w->out].name, made), to_at, whole ? scalar_map(&map, w->value) : sum);
+        nest_write(&m.b, nest_out(&m.b, n->param[w->out].name, made), to_at, bare ? sum : scalar_map(&map, w->value));
         const Nest *out = nest_finish(&m.b);
         out = out ? nest_simplify(c, out) : NULL;
         if (!out || !add_reader(c, to, STEP_OUT, out, from_step(to, STEP_BACK), from_matrix(to, MATRIX_BACK)))
@@ -574,12 +588,33 @@ make_crop(Recognised *k, Winograd *to, const Type *tiles)
     return out && add_reader(c, to, STEP_CROP, out, from_step(to, STEP_OUT), 0);
 }
 
+/* Is what stands around the sum the same wherever in the image, and written there and nowhere else? */
+static bool
+is_uniform(const Recognised *k)
+{
+    Ctx *c = k->ctx;
+    const Write *w = &k->n->write[0];
+    Arena *scratch = arena_child(c->arena);
+    ScalarMap map = { .ctx = c, .done = { .arena = scratch } };
+    AxisSet image = axis_one(k->side[0].axis) | axis_one(k->side[1].axis), written = 0;
+    uint32_t parallel = (uint32_t)__builtin_popcountll(nest_axes_of_kind(k->n, AXIS_PARALLEL));
+    Var v;
+
+    map_put(&map.done, MAP_PTR(k->reduce), MAP_PTR(scalar_float(c, DT_F32, 0)));
+    bool same = !(scalar_axes(c, scalar_map(&map, w->value)) & image);
+    for (uint32_t d = 0; d < k->n->param[w->out].type->rank; d++)
+        written |= expr_is_var(w->at[d], &v) && v.kind == VAR_AXIS ? axis_one((uint32_t)v.id) : 0;
+    arena_free(scratch);
+    return same && k->n->param[w->out].type->rank == parallel && (uint32_t)__builtin_popcountll(written) == parallel;
+}
+
+/* tiles: the output is made in whole tiles, whatever the image is. */
 bool
-nest_winograd(Ctx *c, const Nest *n, uint32_t m, Winograd *out)
+winograd_steps(Ctx *c, const Nest *n, uint32_t m, bool tiles, Winograd *out)
 {
     Recognised k = { .ctx = c, .n = n, .m = m, .t = m + WINOGRAD_WINDOW - 1 };
 
-    if (!recognise(&k))
+    if (!recognise(&k) || (tiles && !is_uniform(&k)))
         return false;
     *out = (Winograd){ .tile = m, .direct = n, .filter = k.w->u.load.slot, .load = k.w, .own = k.own, .sum = k.sum,
                        .window = { k.side[0].window, k.side[1].window } };
@@ -589,6 +624,12 @@ nest_winograd(Ctx *c, const Nest *n, uint32_t m, Winograd *out)
     t = t ? make_columns(&k, out, t) : NULL;
     t = t ? make_product(&k, out, t) : NULL;
     t = t ? make_back(&k, out, t) : NULL;
-    t = t ? make_out(&k, out, t, whole) : NULL;
-    return t && (whole || make_crop(&k, out, t));
+    t = t ? make_out(&k, out, t, whole, !whole && !tiles) : NULL;
+    return t && (whole || tiles || make_crop(&k, out, t));
+}
+
+bool
+nest_winograd(Ctx *c, const Nest *n, uint32_t m, Winograd *out)
+{
+    return winograd_steps(c, n, m, false, out);
 }

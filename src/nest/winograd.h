@@ -18,6 +18,10 @@
  *
  * Where m does not divide the image, the last step makes whole tiles ("tiles"), and one more reads what there is of them.
  *
+ * A window that reads the output in steps of its own width, a pooling, stays inside of a tile where that width s divides m:
+ *
+ *     l[n, y, i, z, j, k] = max r, s: o[n, y, 2*i + r, z, 2*j + s, k]                                         "window"
+ *
  * Source: Lavin and Gray, arXiv 1509.09308, 2015. Rounding errors grow with the tile; an infinity in the image makes its whole
  * tile a NaN.
  */
@@ -28,15 +32,15 @@
 
 enum { WINOGRAD_WINDOW = 3,
        WINOGRAD_MAX_TILE = 6,        /* outputs along one axis of the image */
-       WINOGRAD_MAX_STEPS = 8 };
+       WINOGRAD_MAX_STEPS = 9 };
 
 typedef enum { MATRIX_FILTER, MATRIX_IMAGE, MATRIX_BACK, MATRIX_COUNT } WinogradMatrix;
-typedef enum { STEP_ACROSS, STEP_FILTER, STEP_ROWS, STEP_COLUMNS, STEP_PRODUCT, STEP_BACK, STEP_OUT, STEP_CROP } WinogradStep;
+typedef enum { STEP_ACROSS, STEP_FILTER, STEP_ROWS, STEP_COLUMNS, STEP_PRODUCT, STEP_BACK, STEP_OUT, STEP_WINDOW, STEP_CROP } WinogradStep;
 extern const char *const winograd_step_name[WINOGRAD_MAX_STEPS];
 
 /* Where an input of a step comes from: the nest's input i is i; behind these the matrices, then what steps made. */
 typedef struct { const Nest *nest; const uint32_t *from; } WinogradNest;
-typedef struct {
+typedef struct Winograd {
     uint32_t tile;                   /* m */
     const Nest *direct;
     uint32_t filter;                 /* the input of `direct` that is w */
@@ -44,12 +48,16 @@ typedef struct {
     AxisSet own, sum; uint32_t window[2];        /* … the axes of it: all but the window's, summed ones, the window's */
     const Type *matrix_type[MATRIX_COUNT];
     const float *matrix[MATRIX_COUNT];
-    uint32_t nstep; WinogradNest step[WINOGRAD_MAX_STEPS];     /* the last one makes the output */
+    uint32_t nstep; WinogradNest step[WINOGRAD_MAX_STEPS];     /* the last one makes the output; those that are not needed have no nest */
 } Winograd;
 
 /* The steps of nest n for tiles of m x m, 2, 4 or 6. False, quietly: it is no product with a window of 3 x 3 that moves over
  * two axes of known length by one step at a time, or not of f32. */
 bool nest_winograd(Ctx *c, const Nest *n, uint32_t m, Winograd *out);
+
+/* The same with `window` behind it, which reads what n makes as its only input. False, quietly, also where its outputs do not lie inside
+ * of tiles, or where what stands around n's sum is not the same for all of the image. */
+bool nest_winograd_window(Ctx *c, const Nest *n, const Nest *window, uint32_t m, Winograd *out);
 
 /* How far the domain is from the sum as it is written: the largest error of some outputs of a random image, relative to the
  * largest output, summed as floats. w: the filter's contents. */

@@ -120,6 +120,8 @@ run_case(const Case *k, uint32_t tile, const char *target)
     for (uint32_t i = 0; i < w.nstep; i++) {
         const Nest *step = w.step[i].nest;
         Tensor *param[16];
+        if (!step)
+            continue;
         for (uint32_t p = 0; p < step->nin; p++) {
             uint32_t from = w.step[i].from[p];
             param[p] = from < n->nin ? want[from] : from < n->nin + MATRIX_COUNT ? &matrix[from - n->nin] : made[from - n->nin - MATRIX_COUNT];
@@ -135,6 +137,110 @@ run_case(const Case *k, uint32_t tile, const char *target)
     }
     assert_true(same_outputs(&c, a, kernel_of(&c, a, n), want, got, arena_printf(a, "%s by %u on %s", k->name, tile, target ? target : "the interpreter")));
     arena_free(a);
+}
+
+/* ---- windows behind them --------------------------------------------------------------------------------------- */
+
+typedef struct { const char *name, *text, *window, *dims; uint32_t tiles; } WindowCase;      /* tiles: of 2, 4, 6, as bits 1, 2, 3 */
+
+#define CHANNELS_LAST(y, z) \
+    "nest t(x: f32[m, " #y ", " #z ", 5], " FILTER ", b: f32[6]) -> (o: f32[m, " #y ", " #z ", 6]) {" \
+    " o[n, y, z, k] = max((sum q, r, s: x[n, y + r - 1, z + s - 1, q | 0] * w[k, q, r, s]) + b[k], 0) }"
+#define WINDOW(y, z, py, pz, value) "nest p(o: f32[m, " #y ", " #z ", 6]) -> (p: f32[m, " #py ", " #pz ", 6]) { p[n, y, z, k] = " value " }"
+
+static const WindowCase windows[] = {
+    { "whole tiles", CHANNELS_LAST(12, 24), WINDOW(12, 24, 6, 12, "max r<2>, s<2>: o[n, 2*y + r, 2*z + s, k]"), "m=2", 0xe },
+    { "hanging tiles", CHANNELS_LAST(7, 10), WINDOW(7, 10, 3, 5, "max r<2>, s<2>: o[n, 2*y + r, 2*z + s, k]"), "m=1", 0xe },
+    { "mean of three", CHANNELS_LAST(9, 12), WINDOW(9, 12, 3, 4, "(sum r<3>, s<3>: o[n, 3*y + r, 3*z + s, k]) / 9"), "m=2", 0x8 },
+    { "one of four", CHANNELS_LAST(8, 8), WINDOW(8, 8, 2, 2, "max r<3>, s<2>: o[n, 4*y + r, 4*z + s, k]"), "m=1", 0x4 },
+    { "along one side", CHANNELS_LAST(12, 13), WINDOW(12, 13, 12, 6, "max s<2>: o[n, y, 2*z + s, k]"), "m=1", 0xe },
+    { "model's order", "nest t(x: f32[1, 5, 10, 12], " FILTER ") -> (o: f32[1, 6, 10, 12]) { o[n, k, y, z] = " SUM " }",
+      "nest p(o: f32[1, 6, 10, 12]) -> (p: f32[1, 6, 5, 6]) { p[n, k, y, z] = exp(max r<2>, s<2>: o[n, k, 2*y + r, 2*z + s]) }", "", 0xe },
+};
+
+static const WindowCase no_windows[] = {
+    { "overlap", CHANNELS_LAST(12, 12), WINDOW(12, 12, 5, 5, "max r<3>, s<3>: o[n, 2*y + r, 2*z + s, k]"), "", 0 },
+    { "beyond", CHANNELS_LAST(12, 12), WINDOW(12, 12, 6, 6, "max r<2>, s<2>: o[n, 2*y + r - 1, 2*z + s - 1, k | 0]"), "", 0 },
+    { "shifted", CHANNELS_LAST(12, 12), WINDOW(12, 12, 5, 5, "max r<2>, s<2>: o[n, 2*y + r + 1, 2*z + s + 1, k]"), "", 0 },
+    { "steps of five", CHANNELS_LAST(10, 10), WINDOW(10, 10, 2, 2, "max r<5>, s<5>: o[n, 5*y + r, 5*z + s, k]"), "", 0 },
+    { "another reader", CHANNELS_LAST(12, 12), WINDOW(12, 12, 6, 6, "(max r<2>, s<2>: o[n, 2*y + r, 2*z + s, k]) - o[n, y, z, k]"), "", 0 },
+    { "a sum beside that differs", "nest t(x: f32[1, 5, 7, 7], " FILTER ", u: f32[7, 7]) -> (o: f32[1, 6, 7, 7]) { o[n, k, y, z] = u[y, z] + " SUM " }",
+      "nest p(o: f32[1, 6, 7, 7]) -> (p: f32[1, 6, 3, 3]) { p[n, k, y, z] = max r<2>, s<2>: o[n, k, 2*y + r, 2*z + s] }", "", 0 },
+};
+
+/* The window by the interpreter, after the nest and after the steps. */
+static void
+run_window(const WindowCase *k, uint32_t tile)
+{
+    Arena *a = arena_new(NULL, NULL);
+    Ctx c;
+    Symbols s = { 0 };
+    Tensor *in[8], *got[8], *made[WINOGRAD_MAX_STEPS], *behind[2], matrix[MATRIX_COUNT], last, want;
+    Winograd w;
+
+    ctx_init(&c, a);
+    const Nest *n = parsed(&c, k->text), *p = parsed(&c, k->window);
+    set_dims(a, &c, &s, k->dims);
+    make_tensors(&c, a, n, &s, in, got);
+    if (!nest_winograd_window(&c, n, p, tile, &w))
+        fail_msg("%s by %u: not recognised", k->name, tile);
+    assert_true(ref_nest(&c, n, &s, in));
+    behind[0] = in[n->nin];
+    behind[1] = &want;
+    assert_true(tensor_of_type(&c, a, p->param[1].type, &s, &want) && ref_nest(&c, p, &s, behind));
+    for (int i = 0; i < MATRIX_COUNT; i++) {
+        assert_true(tensor_of_type(&c, a, w.matrix_type[i], &s, &matrix[i]));
+        memcpy(matrix[i].data, w.matrix[i], (size_t)tensor_count(&matrix[i]) * sizeof(float));
+    }
+    for (uint32_t i = 0; i < w.nstep; i++) {
+        const Nest *step = w.step[i].nest;
+        Tensor *param[16];
+        for (uint32_t x = 0; x < step->nin; x++) {
+            uint32_t from = w.step[i].from[x];
+            param[x] = from < n->nin ? in[from] : from < n->nin + MATRIX_COUNT ? &matrix[from - n->nin] : made[from - n->nin - MATRIX_COUNT];
+        }
+        made[i] = param[step->nin] = i + 1 < w.nstep ? NEW(a, Tensor) : &last;
+        assert_true(tensor_of_type(&c, a, step->param[step->nin].type, &s, made[i]) && ref_nest(&c, step, &s, param));
+    }
+    assert_int_equal(tensor_count(&want), tensor_count(&last));
+    for (int64_t i = 0; i < tensor_count(&want); i++)
+        if (!(fabs(element(&want, i) - element(&last, i)) <= 1e-4 * (1 + fabs(element(&want, i)))))
+            fail_msg("%s by %u: %g instead of %g at %lld", k->name, tile, element(&last, i), element(&want, i), (long long)i);
+    arena_free(a);
+}
+
+static void
+windows_stay_inside_of_tiles(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof windows / sizeof *windows; i++)
+        for (uint32_t tile = 2; tile <= WINOGRAD_MAX_TILE; tile += 2) {
+            Arena *a = arena_new(NULL, NULL);
+            Ctx c;
+            Winograd w;
+            ctx_init(&c, a);
+            if (windows[i].tiles >> tile / 2 & 1)
+                run_window(&windows[i], tile);
+            else if (nest_winograd_window(&c, parsed(&c, windows[i].text), parsed(&c, windows[i].window), tile, &w))
+                fail_msg("%s by %u: its outputs are of several tiles", windows[i].name, tile);
+            arena_free(a);
+        }
+}
+
+static void
+other_windows_do_not(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof no_windows / sizeof *no_windows; i++)
+        for (uint32_t tile = 2; tile <= WINOGRAD_MAX_TILE; tile += 2) {
+            Arena *a = arena_new(NULL, NULL);
+            Ctx c;
+            Winograd w;
+            ctx_init(&c, a);
+            if (nest_winograd_window(&c, parsed(&c, no_windows[i].text), parsed(&c, no_windows[i].window), tile, &w))
+                fail_msg("%s by %u", no_windows[i].name, tile);
+            arena_free(a);
+        }
 }
 
 static void
@@ -361,6 +467,8 @@ main(void)
         cmocka_unit_test(steps_mean_the_same),
         cmocka_unit_test(schedules_of_steps_do),
         cmocka_unit_test(others_have_no_domain),
+        cmocka_unit_test(windows_stay_inside_of_tiles),
+        cmocka_unit_test(other_windows_do_not),
         cmocka_unit_test(errors_are_measured),
         cmocka_unit_test(graphs_compute_the_same),
     };
