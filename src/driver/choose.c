@@ -398,7 +398,7 @@ choose_noted(Prices *p)
 
 /* Seconds of kernels whose arguments of the order's rank, but for constants, all lie in it; NULL: as they are. */
 static double
-seconds_in_order(Prices *p, const Kernel *const *k, const bool *const *constant, uint32_t n, const FormatOrder *order)
+seconds_in_order(Prices *p, const Kernel *const *k, const void *const *const *data, uint32_t n, const FormatOrder *order)
 {
     Arena *scratch = arena_child(p->j->arena);
     double sum = 0;
@@ -406,10 +406,10 @@ seconds_in_order(Prices *p, const Kernel *const *k, const bool *const *constant,
     for (uint32_t i = 0; i < n && sum >= 0; i++) {
         const uint8_t **to = NEW_ARRAY(scratch, const uint8_t *, k[i]->nin + k[i]->nout);
         for (uint32_t b = 0; order && b < k[i]->nin + k[i]->nout; b++)
-            if (k[i]->buffer.at[b].type->rank == order->rank && !(b < k[i]->nin && constant[i][b]))
+            if (k[i]->buffer.at[b].type->rank == order->rank && !(b < k[i]->nin && data[i][b]))
                 to[b] = order->dim;
-        const Kernel *turned = !order ? k[i] : k[i]->npart == 1 ? kernel_permute(p->j->ctx, scratch, k[i], to) : NULL;
-        double seconds = turned ? choose_price(p, turned, constant[i]) : -1;
+        const Kernel *turned = order ? kernel_permute(p->j->ctx, scratch, k[i], to) : k[i];
+        double seconds = turned ? domains_seconds(p, turned, data[i]) : -1;
         sum = seconds < 0 ? -1 : sum + seconds;
     }
     arena_free(scratch);
@@ -417,16 +417,19 @@ seconds_in_order(Prices *p, const Kernel *const *k, const bool *const *constant,
 }
 
 double
-choose_price_apart(void *user, const Kernel *const *k, const bool *const *constant, uint32_t n)
+choose_price_in_turn(void *user, const Kernel *const *k, const void *const *const *data, uint32_t n)
 {
     Prices *p = user;
-    double least = seconds_in_order(p, k, constant, n, NULL);
+    double least = seconds_in_order(p, k, data, n, NULL);
     FormatOrder order[FORMAT_PROPOSALS];
 
     for (uint32_t i = 0; i < n && least >= 0 && strcmp(p->j->o->formats, "none"); i++) {
-        uint32_t count = format_proposals(p->j->ctx, k[i], constant[i], order);
+        bool *constant = NEW_ARRAY(p->j->arena, bool, k[i]->nin + 1);
+        for (uint32_t b = 0; b < k[i]->nin; b++)
+            constant[b] = data[i][b] != NULL;
+        uint32_t count = format_proposals(p->j->ctx, k[i], constant, order);
         for (uint32_t o = 0; o < count; o++) {
-            double seconds = seconds_in_order(p, k, constant, n, &order[o]);
+            double seconds = seconds_in_order(p, k, data, n, &order[o]);
             least = seconds >= 0 && seconds < least ? seconds : least;
         }
     }

@@ -8,20 +8,23 @@
 void
 domains_begin(Prices *p)
 {
-    p->j->domains = (FormatDomains){ choose_price, p, FOLD_BYTES, p->j->o->weights_growth, { .arena = p->j->arena } };
+    Map known = p->j->domains.known;                 /* filters are the same whoever asks */
+
+    known.arena = p->j->arena;
+    p->j->domains = (FormatDomains){ choose_price, p, FOLD_BYTES, p->j->o->weights_growth, known };
 }
 
 double
-domains_seconds(Prices *p, const Graph *g, NodeId n, const Kernel *k)
+domains_seconds(Prices *p, const Kernel *k, const void *const *data)
 {
     Job *j = p->j;
-    double direct = choose_seconds(p, g, n, k);
     Arena *scratch = arena_child(j->arena);
-    const void **data = NEW_ARRAY(scratch, const void *, k->nin + 1);
+    bool *constant = NEW_ARRAY(scratch, bool, k->nin + 1);
     uint32_t tile = 0;
 
     for (uint32_t i = 0; i < k->nin; i++)
-        data[i] = g->value.at[node_in(g, &g->node.at[n], i)].data;
+        constant[i] = data[i] != NULL;
+    double direct = choose_price(p, k, constant);
     double domain = j->o->exact ? direct : format_domain(j->ctx, scratch, k, data, &j->domains, direct < 0 ? INFINITY : direct, &tile);
     arena_free(scratch);
     return tile ? domain : direct;

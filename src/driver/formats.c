@@ -171,11 +171,22 @@ read_pins(Job *j, const GraphList *all, FormatPin *pin)
 
 typedef struct { Prices *prices; const Graph *g; } Asked;
 
+static const void *const *
+inputs_of(const Asked *a, NodeId id)
+{
+    const Node *n = &a->g->node.at[id];
+    const void **data = NEW_ARRAY(a->prices->j->arena, const void *, n->in.count + 1);
+
+    for (uint32_t i = 0; i < n->in.count; i++)
+        data[i] = a->g->value.at[node_in(a->g, n, i)].data;
+    return data;
+}
+
 static double
 price(void *user, NodeId n, const Kernel *k)
 {
     const Asked *a = user;
-    return a->prices->j->o->schedule == SCHEDULE_PLAIN ? 0 : domains_seconds(a->prices, a->g, n, k);
+    return a->prices->j->o->schedule == SCHEDULE_PLAIN ? 0 : domains_seconds(a->prices, k, inputs_of(a, n));
 }
 
 static bool
@@ -209,6 +220,7 @@ formats_between(Job *j)
     }
     if (j->o->explain_formats && j->o->print)
         j->o->print(j->o->user, text_str(&explain));
+    prices.rounds = 0;               /* where no value had a choice, nothing was asked twice */
     if (!domains_choose(j, &remarks))
         return false;
     j->remarks = remarks.n ? text_str(&remarks) : NULL;

@@ -104,7 +104,8 @@ make_plan(Job *j, const Graph *g, const FuseWish *wish, FuseCertificate *known)
         bool within;
         if (j->o->explain && known->seconds < 0)     /* partitions are compared as they are before groups are joined */
             known->seconds = fuse_predict(g, &p, &j->machine, &within);
-        fuse_join(g, &p, &(FusePrice){ choose_price, choose_price_apart, &prices });
+        domains_begin(&prices);
+        fuse_join(g, &p, &(FusePrice){ choose_price_in_turn, &prices });
     }
     return p;
 }

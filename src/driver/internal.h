@@ -181,8 +181,9 @@ bool weights_narrow(Job *j);                         /* as --weights says */
 
 /* ---- domains.c: convolutions in a transform domain ---- */
 
-void domains_begin(Prices *prices);                  /* who stays until the domains are chosen */
-double domains_seconds(Prices *prices, const Graph *g, NodeId n, const Kernel *k);     /* as choose_seconds, in the domain that is cheapest, or in none */
+void domains_begin(Prices *prices);                  /* who stays until the next one begins, or the domains are chosen */
+/* As choose_price, in the domain that is cheapest, or in none. data [k->nin]: the contents of inputs that are known now. */
+double domains_seconds(Prices *prices, const Kernel *k, const void *const *data);
 bool domains_choose(Job *j, Text *remarks);          /* the graph with those in it that are */
 
 /* ---- choose.c ---- */
@@ -200,7 +201,8 @@ double choose_seconds(Prices *prices, const Graph *g, NodeId n, const Kernel *k)
 void choose_note(Prices *prices);
 /* What was noted is found. True: something was, and is to be asked again. */
 bool choose_noted(Prices *prices);
-/* Of kernels one after the other, in the order of dimensions that one of them proposes, or as they are. */
-double choose_price_apart(void *prices, const Kernel *const *k, const bool *const *constant, uint32_t n);
+/* Of kernels one after the other, in transform domains where that is cheapest, in the order of dimensions that one of them proposes, or as
+ * they are. */
+double choose_price_in_turn(void *prices, const Kernel *const *k, const void *const *const *data, uint32_t n);
 
 #endif

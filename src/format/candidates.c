@@ -113,7 +113,7 @@ format_proposals(Ctx *c, const Kernel *k, const bool *constant, FormatOrder *out
     uint32_t n = 0;
     Var v;
 
-    if (k->npart != 1 || !nest_contraction(c, part->nest, &view))
+    if (k->npart > 2 || (k->npart == 2 && k->buffer.at[k->nin].type->rank != part->nest->param[w->out].type->rank) || !nest_contraction(c, part->nest, &view))
         return 0;
     bool a = nest_constant_read(c, view.a, is_known, &known) != NULL, b = nest_constant_read(c, view.b, is_known, &known) != NULL;
     if (a == b)

@@ -256,15 +256,15 @@ begin_build(const Fusion *f, Arena *a)
 }
 
 const Kernel *
-fuse_kernel(const Fusion *f, const Groups *groups, uint32_t group, const bool **constant)
+fuse_kernel(const Fusion *f, const Groups *groups, uint32_t group, const void *const **data)
 {
     Build b = begin_build(f, f->arena);
 
     make_kernel(&b, groups, group);
-    bool *known = NEW_ARRAY(f->arena, bool, b.in.n + 1);
+    const void **known = NEW_ARRAY(f->arena, const void *, b.in.n + 1);
     for (uint32_t i = 0; i < b.in.n; i++)
-        known[i] = f->g->value.at[b.in.at[i]].data != NULL;
-    *constant = known;
+        known[i] = f->g->value.at[b.in.at[i]].data;
+    *data = known;
     return b.kernel;
 }
 

@@ -90,11 +90,10 @@ FusePlan fuse_dnnf(const Graph *g, Arena *a);
 FusePlan fuse_dp(const Graph *g, Arena *a, const Machine *m, const FuseWish *wish, FuseCertificate *certificate);
 /* What a plan takes by the formula with which fuse_dp compares groups [seconds]; within: they are all groups that it looks at. */
 double fuse_predict(const Graph *g, const FusePlan *p, const Machine *m, bool *within);
-/* Seconds; negative: none are known. constant [nin] of a kernel: which inputs are known now. */
+/* Seconds of kernels one after the other, whose arguments lie as suits them together; negative: none are known. data [nin] of a kernel: the
+ * contents of inputs that are known now, NULL for others. */
 typedef struct {
-    double (*joint)(void *user, const Kernel *k, const bool *constant);      /* of a kernel whose arguments lie as they are */
-    /* Of kernels one after the other, whose arguments lie as suits them together. */
-    double (*apart)(void *user, const Kernel *const *k, const bool *const *constant, uint32_t n);
+    double (*of)(void *user, const Kernel *const *k, const void *const *const *data, uint32_t n);
     void *user;
 } FusePrice;
 /* A plan in the words of its model. Groups and pairs in the order of groups; sizes and prices as fuse_predict has them. */

@@ -94,9 +94,9 @@ const Expr *fuse_trips(Ctx *c, const Nest *n, uint32_t depth);
 uint32_t fuse_depth(const Fusion *f, const NodeId *host, uint32_t n);
 
 /* ---- apply.c --------------------------------------------------------------------------------------- */
-/* The kernel that a group becomes, in f's arena, and which of its inputs are constants. */
+/* The kernel that a group becomes, in f's arena, and the contents of its inputs, NULL where they are not known now. */
 struct Groups;
-const Kernel *fuse_kernel(const Fusion *f, const struct Groups *groups, uint32_t group, const bool **constant);
+const Kernel *fuse_kernel(const Fusion *f, const struct Groups *groups, uint32_t group, const void *const **data);
 
 /* ---- legal.c -------------------------------------------------------------------------------------- */
 

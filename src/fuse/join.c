@@ -1,7 +1,8 @@
 /* join: groups that are less work as one kernel, by the price of their best schedules.
  *
  * What a greedy plan stores between a product and the rows made of it (softmax), or between rows and a product of them,
- * need not exist as a whole: a tile of rows of all three fits a cache. Whether that pays, nobody here knows: the joint
+ * need not exist as a whole: a tile of rows of all three fits a cache. Nor need what lies between a product and a window over it
+ * (pooling behind a convolution): some rows of the image fit. Whether that pays, nobody here knows: the joint
  * kernel and its pieces are made, and their schedules priced by whoever asked.
  */
 #include "fuse/internal.h"
@@ -76,8 +77,9 @@ is_closed(const Join *j, const uint32_t *group, uint32_t n)
 }
 
 /* Groups that may be one, in the order in which they feed each other: a member of each. last: of product, rows, product
- * the last of the rows, where it is elementwise work that the second product alone reads and may do itself; 0: none is. */
-typedef struct { NodeId member[3], last; uint32_t n; } Candidate;
+ * the last of the rows, where it is elementwise work that the second product alone reads and may do itself; 0: none is. between, depth:
+ * the value that lies between may share so many axes, and no more; 0: as many as it can. */
+typedef struct { NodeId member[3], last; uint32_t n; ValueId between; uint32_t depth; } Candidate;
 typedef VEC(Candidate) Candidates;
 
 static NodeId
@@ -165,6 +167,59 @@ find_rows(Join *j, NodeId row, Candidate *t)
     return false;
 }
 
+/* Axes in front of the first that the other side of the product has: a window slides over one side alone, and columns are not shared one
+ * by one. 0: no index of the window's reads slides. */
+static uint32_t
+depth_under(Join *j, NodeId product, NodeId window, ValueId v)
+{
+    Ctx *c = j->f->ctx;
+    const Nest *n = j->f->piece[product].nest;
+    const Piece *w = &j->f->piece[window];
+    Accesses reads = nest_accesses(c, j->f->arena, w->nest);
+    AxisSet parallel = nest_axes_of_kind(w->nest, AXIS_PARALLEL), slides = 0;
+    Contraction view;
+    uint32_t depth = 0;
+
+    for (uint32_t i = 0; i < reads.n; i++)
+        for (uint32_t d = 0; w->value[reads.at[i].load->u.load.slot] == v && d < reads.at[i].load->u.load.rank; d++) {
+            AxisSet here = expr_axes(reads.at[i].load->u.load.at[d]);
+            slides |= (here & parallel) && (here & ~parallel) ? expr_axes(n->write[0].at[d]) : 0;
+        }
+    if (!nest_contraction(c, n, &view) || !slides || (slides & view.row && slides & view.col))
+        return 0;
+    AxisSet other = slides & view.row ? view.col : view.row;
+    for (uint32_t x = 0; x < n->naxis; x++)
+        if (n->axis[x].kind == AXIS_PARALLEL) {
+            if ((other | slides) >> x & 1)
+                break;
+            depth++;
+        }
+    return depth;
+}
+
+/* Product, window that slides over what it makes. */
+static bool
+find_pooled(Join *j, NodeId window, Candidate *t)
+{
+    const Piece *p = &j->f->piece[window];
+    uint32_t group = j->plan->group[window];
+    const NestTraits *k = fuse_traits_of(j->f, window);
+
+    if (!group || j->f->host[window] != window || !k->reduces || k->contraction || fuse_hosts(j->f, &j->groups, group, j->host) != 1)
+        return false;
+    for (uint32_t i = 0; i < p->nest->nin; i++) {
+        uint32_t two[] = { group_of(j, p->value[i]), group };
+        if (two[0] == group || !is_product(j, two[0]))
+            continue;
+        uint32_t depth = depth_under(j, j->host[0], window, p->value[i]);
+        if (!depth || !is_closed(j, two, 2))
+            continue;
+        *t = (Candidate){ .member = { j->g->value.at[p->value[i]].def, window }, .n = 2, .between = p->value[i], .depth = depth };
+        return true;
+    }
+    return false;
+}
+
 static bool
 find_candidate(Join *j, uint32_t group, Candidate *t)
 {
@@ -179,6 +234,14 @@ find_candidate(Join *j, uint32_t group, Candidate *t)
 /* A way to compute a candidate as one group, in a plan that is otherwise the same. */
 typedef struct { FusePlan plan; Groups groups; const Fusion *composed; uint32_t group; double seconds; } Joint;
 
+/* How deep all readers of a value share its axes. */
+static void
+set_depth(const Fusion *f, ValueId v, uint32_t depth)
+{
+    for (uint32_t r = 0; r < f->edges[v].n; r++)
+        f->edges[v].at[r].depth = depth;
+}
+
 /* What they take as one group; negative: they are none. composed: the graph with `last`, if it is some node, in the product. */
 static Joint
 joint_of(Join *j, const Candidate *t, NodeId last, const Fusion *composed)
@@ -187,7 +250,7 @@ joint_of(Join *j, const Candidate *t, NodeId last, const Fusion *composed)
     uint32_t nn = j->g->node.n;
     NodeId reader = t->member[t->n - 1];
     Joint x = { .plan = *j->plan, .composed = composed, .seconds = -1 };
-    const bool *constant;
+    const void *const *data;
 
     x.plan.group = arena_copy(a, j->plan->group, nn * sizeof *x.plan.group);
     x.plan.edge = arena_copy(a, j->plan->edge, (j->g->ref.n + 1) * sizeof *x.plan.edge);
@@ -197,6 +260,8 @@ joint_of(Join *j, const Candidate *t, NodeId last, const Fusion *composed)
                 x.plan.group[n] = j->plan->group[reader];
     if (last)
         fuse_set(j->g, &x.plan, last, 0, (FuseEdge){ EDGE_INLINE, 0 });
+    if (t->depth)
+        fuse_set(j->g, &x.plan, t->member[0], 0, (FuseEdge){ EDGE_SCRATCH, t->depth });
     fuse_number(j->g, a, &x.plan);
     fuse_settle(j->g, &x.plan);
     if (fuse_illegal_numbers(j->g, &x.plan))
@@ -206,8 +271,9 @@ joint_of(Join *j, const Candidate *t, NodeId last, const Fusion *composed)
     uint32_t hosts = fuse_hosts(composed, &x.groups, x.group, j->host);
     if (hosts > FUSE_MAX_PARTS || !fuse_shared(composed, j->host, hosts))
         return x;
-    const Kernel *joined = fuse_kernel(composed, &x.groups, x.group, &constant);
-    x.seconds = j->price->joint(j->price->user, joined, constant);
+    set_depth(composed, t->between, t->depth);
+    const Kernel *joined = fuse_kernel(composed, &x.groups, x.group, &data);
+    x.seconds = j->price->of(j->price->user, &joined, &data, 1);
     return x;
 }
 
@@ -217,11 +283,11 @@ static void
 try_join(Join *j, const Candidate *t, const Fusion *inlined)
 {
     const Kernel *piece[3];
-    const bool *constant[3];
+    const void *const *data[3];
 
     for (uint32_t i = 0; i < t->n; i++)
-        piece[i] = fuse_kernel(j->f, &j->groups, j->plan->group[t->member[i]], &constant[i]);
-    double apart = j->price->apart(j->price->user, piece, constant, t->n);
+        piece[i] = fuse_kernel(j->f, &j->groups, j->plan->group[t->member[i]], &data[i]);
+    double apart = j->price->of(j->price->user, piece, data, t->n);
     if (apart < 0)
         return;
     Joint x = joint_of(j, t, 0, j->f);
@@ -231,8 +297,10 @@ try_join(Join *j, const Candidate *t, const Fusion *inlined)
     }
     for (uint32_t i = 0; i + 1 < t->n && x.seconds >= apart; i++)
         VEC_PUSH(j->g->ctx->arena, &j->plan->tried, ((FuseTried){ t->member[i], t->member[i + 1], x.seconds, apart }));
-    if (x.seconds < 0 || x.seconds >= apart)
+    if (x.seconds < 0 || x.seconds >= apart) {
+        set_depth(j->f, t->between, 0);
         return;
+    }
     Text why = { .arena = j->g->ctx->arena };
     text_add(&why, "one kernel with what feeds it: ");
     text_seconds(&why, x.seconds);
@@ -275,7 +343,7 @@ fuse_join(const Graph *g, FusePlan *p, const FusePrice *price)
         }
     }
     for (NodeId n = 1; n < g->node.n; n++)           /* of what is left */
-        if (find_rows(&j, n, &t))
+        if (find_pooled(&j, n, &t) || find_rows(&j, n, &t))
             try_join(&j, &t, NULL);
     arena_free(a);
 }

@@ -88,7 +88,22 @@ cuts_shared(Ctx *c, const Kernel *k, const Nest *n, const Layout *l)
     return false;
 }
 
-/* The part with the arguments that it reads and writes where they lie; those of the axes that all parts share stay where they are. */
+/* How each buffer lies: what passes between parts as the output does, where that is an order of its dimensions in which those that all
+ * parts share stay first. */
+static const Layout *const *
+with_locals(Arena *a, const Kernel *k, const Layout *const *layout)
+{
+    const Layout **all = NEW_ARRAY(a, const Layout *, k->buffer.n), *out = k->nout == 1 ? layout[k->nin] : NULL;
+    bool follows = out && layout_is_order(out);
+
+    for (uint32_t d = 0; follows && d < k->shared; d++)
+        follows = d < out->rank && out->format.part[d].dim == d;
+    for (uint32_t b = 0; b < k->buffer.n; b++)
+        all[b] = b < k->nin + k->nout ? layout[b] : follows && k->buffer.at[b].type->rank == out->rank ? out : NULL;
+    return all;
+}
+
+/* The part with what it reads and writes where that lies; the axes that all parts share stay where they are. */
 static const Nest *
 lay_part(Ctx *c, const Kernel *k, const Part *part, const Layout *const *layout)
 {
@@ -97,7 +112,7 @@ lay_part(Ctx *c, const Kernel *k, const Part *part, const Layout *const *layout)
     bool orders = true;
 
     for (uint32_t i = 0; i < nparam && n; i++) {
-        const Layout *l = part->buffer[i] < k->nin + k->nout ? layout[part->buffer[i]] : NULL;
+        const Layout *l = layout[part->buffer[i]];
         if (!l)
             continue;
         orders &= layout_is_order(l);
@@ -120,12 +135,13 @@ kernel_lay(Ctx *c, Arena *a, const Kernel *k, const Layout *const *layout)
     to->buffer.at = arena_copy(a, k->buffer.at, k->buffer.n * sizeof *k->buffer.at);
     to->buffer.cap = k->buffer.n;
     to->part = part;
+    const Layout *const *all = with_locals(a, k, layout);
     for (uint32_t p = 0; p < k->npart; p++)
-        if (!(part[p].nest = lay_part(c, k, &k->part[p], layout)))
+        if (!(part[p].nest = lay_part(c, k, &k->part[p], all)))
             return NULL;
-    for (uint32_t b = 0; b < k->nin + k->nout; b++)
-        if (layout[b])
-            to->buffer.at[b].type = layout_type(c, layout[b], k->buffer.at[b].type);
+    for (uint32_t b = 0; b < k->buffer.n; b++)
+        if (all[b])
+            to->buffer.at[b].type = layout_type(c, all[b], k->buffer.at[b].type);
     return to;
 }
 

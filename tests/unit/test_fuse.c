@@ -502,56 +502,36 @@ rows_do_not_close_cycles(void **state)
 }
 
 static double
-one_each(void *user, const Kernel *k, const bool *constant)
+one_each(void *user, const Kernel *const *k, const void *const *const *data, uint32_t n)
 {
-    (void)user, (void)k, (void)constant;
-    return 1;
-}
-
-static double
-square_of_parts(void *user, const Kernel *k, const bool *constant)
-{
-    (void)user, (void)constant;
-    return (double)(k->npart * k->npart);
-}
-
-static double
-not_known(void *user, const Kernel *k, const bool *constant)
-{
-    (void)user, (void)constant;
-    return k->npart > 1 ? 1 : -1;
-}
-
-static double
-one_for_each(void *user, const Kernel *const *k, const bool *const *constant, uint32_t n)
-{
-    (void)user, (void)k, (void)constant;
+    (void)user, (void)k, (void)data;
     return n;
 }
 
 static double
-squares_of_parts(void *user, const Kernel *const *k, const bool *const *constant, uint32_t n)
+squares_of_parts(void *user, const Kernel *const *k, const void *const *const *data, uint32_t n)
 {
     double sum = 0;
 
+    (void)user, (void)data;
     for (uint32_t i = 0; i < n; i++)
-        sum += square_of_parts(user, k[i], constant[i]);
+        sum += (double)(k[i]->npart * k[i]->npart);
     return sum;
 }
 
 static double
-none_known(void *user, const Kernel *const *k, const bool *const *constant, uint32_t n)
+not_known(void *user, const Kernel *const *k, const void *const *const *data, uint32_t n)
 {
-    (void)user, (void)k, (void)constant, (void)n;
-    return -1;
+    (void)user, (void)data;
+    return n == 1 && k[0]->npart > 1 ? 1 : -1;
 }
 
-/* The more parts, the less. */
+/* The more parts of one kernel, the less. */
 static double
-less_of_parts(void *user, const Kernel *k, const bool *constant)
+less_of_parts(void *user, const Kernel *const *k, const void *const *const *data, uint32_t n)
 {
-    (void)user, (void)constant;
-    return 1.0 / k->npart;
+    (void)user, (void)data;
+    return n > 1 ? n : 1.0 / k[0]->npart;
 }
 
 static void
@@ -581,15 +561,15 @@ attention_in_one_kernel(void **state)
     assert_int_equal(apart->node.n, 4);          /* product, softmax, product */
 
     FusePlan joint = greedy_plan(w), kept = greedy_plan(w), unknown = greedy_plan(w), own = greedy_plan(w);
-    fuse_join(w->g, &joint, &(FusePrice){one_each, one_for_each, NULL});
+    fuse_join(w->g, &joint, &(FusePrice){one_each, NULL});
     const Graph *one = apply(w, &joint);
     assert_int_equal(one->node.n, 2);
     assert_int_equal(kernel_at(one, 1)->npart, 5);           /* the division is done by the second product, after its sums */
-    fuse_join(w->g, &own, &(FusePrice){less_of_parts, one_for_each, NULL});
+    fuse_join(w->g, &own, &(FusePrice){less_of_parts, NULL});
     assert_int_equal(kernel_at(apply(w, &own), 1)->npart, 6);        /* … or is a part, where that takes less */
-    fuse_join(w->g, &kept, &(FusePrice){square_of_parts, squares_of_parts, NULL});
+    fuse_join(w->g, &kept, &(FusePrice){squares_of_parts, NULL});
     assert_int_equal(apply(w, &kept)->node.n, 4);
-    fuse_join(w->g, &unknown, &(FusePrice){not_known, none_known, NULL});
+    fuse_join(w->g, &unknown, &(FusePrice){not_known, NULL});
     assert_int_equal(apply(w, &unknown)->node.n, 4);
 }
 
@@ -606,12 +586,12 @@ seen_rows_are_stored(void **state)
     output(w, "o");
     output(w, "p");
     FusePlan joint = greedy_plan(w), kept = greedy_plan(w);
-    fuse_join(w->g, &joint, &(FusePrice){one_each, one_for_each, NULL});
+    fuse_join(w->g, &joint, &(FusePrice){one_each, NULL});
     const Graph *g = apply(w, &joint);
     assert_int_equal(g->node.n, 3);
     assert_int_equal(kernel_at(g, 1)->nout, 1);
     assert_int_equal(locals(kernel_at(g, 1)), kernel_at(g, 1)->npart - 1);
-    fuse_join(w->g, &kept, &(FusePrice){square_of_parts, squares_of_parts, NULL});
+    fuse_join(w->g, &kept, &(FusePrice){squares_of_parts, NULL});
     assert_int_equal(apply(w, &kept)->node.n, 4);
 }
 
@@ -625,12 +605,51 @@ norm_behind_product(void **state)
     add(w, "nest norm(x: f32[n, 3, 7], m: f32[n, 3]) -> (o: f32[n, 3, 7]) { o[i, h, j] = x[i, h, j] - m[i, h] }");
     output(w, "o");
     FusePlan joint = greedy_plan(w);
-    fuse_join(w->g, &joint, &(FusePrice){one_each, one_for_each, NULL});
+    fuse_join(w->g, &joint, &(FusePrice){one_each, NULL});
     assert_int_equal(apply(w, &joint)->node.n, 2);
     output(w, "x");
     FusePlan seen = greedy_plan(w);
-    fuse_join(w->g, &seen, &(FusePrice){one_each, one_for_each, NULL});
+    fuse_join(w->g, &seen, &(FusePrice){one_each, NULL});
     assert_int_equal(apply(w, &seen)->node.n, 3);
+}
+
+static const char pooled_conv[] = "nest conv(x: f32[n, 3, 8, 8], w: f32[5, 3, 3, 3]) -> (c: f32[n, 5, 8, 8]) {"
+                                  " c[i, f, y, z] = sum q, r, s: x[i, q, y + r - 1, z + s - 1 | 0] * w[f, q, r, s] }";
+
+/* A window over what a product makes shares the images with it, and not the filters one by one. */
+static void
+is_pooled(World *w, const char *pool)
+{
+    add(w, pooled_conv);
+    add(w, pool);
+    output(w, "o");
+    FusePlan joint = greedy_plan(w), kept = greedy_plan(w);
+    assert_int_equal(apply(w, &joint)->node.n, 3);
+    fuse_join(w->g, &joint, &(FusePrice){one_each, NULL});
+    assert_null(fuse_illegal(w->g, &joint));
+    const Graph *g = apply(w, &joint);
+    assert_int_equal(g->node.n, 2);
+    assert_int_equal(kernel_at(g, 1)->npart, 2);
+    assert_int_equal(kernel_at(g, 1)->shared, 1);
+    assert_int_equal(locals(kernel_at(g, 1)), 1);
+    fuse_join(w->g, &kept, &(FusePrice){squares_of_parts, NULL});
+    assert_int_equal(apply(w, &kept)->node.n, 3);
+    output(w, "c");                              /* somebody else reads it */
+    FusePlan seen = greedy_plan(w);
+    fuse_join(w->g, &seen, &(FusePrice){one_each, NULL});
+    assert_int_equal(apply(w, &seen)->node.n, 3);
+}
+
+static void
+window_behind_product(void **state)
+{
+    is_pooled(*state, "nest pool(c: f32[n, 5, 8, 8]) -> (o: f32[n, 5, 4, 4]) { o[i, f, y, z] = max r<2>, s<2>: c[i, f, 2*y + r, 2*z + s] }");
+}
+
+static void
+window_that_overlaps_behind_product(void **state)
+{
+    is_pooled(*state, "nest pool(c: f32[n, 5, 8, 8]) -> (o: f32[n, 5, 4, 4]) { o[i, f, y, z] = max r<3>, s<3>: c[i, f, 2*y + r - 1, 2*z + s - 1 | 0] }");
 }
 
 static void
@@ -910,7 +929,7 @@ main(void)
         TEST(softmax_is_one_kernel), TEST(layer_norm_is_one_kernel), TEST(open_sizes_may_be_nothing), TEST(values_are_rounded_where_they_are_made),
         TEST(padding_is_the_readers), TEST(deep_diamonds_stay_small),
         TEST(residual_diamond), TEST(cyclic_groups_are_illegal), TEST(rows_do_not_close_cycles), TEST(attention_in_one_kernel),
-        TEST(seen_rows_are_stored), TEST(norm_behind_product), TEST(plans_are_obeyed),
+        TEST(seen_rows_are_stored), TEST(norm_behind_product), TEST(window_behind_product), TEST(window_that_overlaps_behind_product), TEST(plans_are_obeyed),
         TEST(views_are_copied), TEST(edges_are_obeyed), TEST(what_cannot_be_inlined), TEST(epilogue_before_prologue), TEST(baseline_is_one_kernel_each), TEST(one_value_read_as_two),
         TEST(pieces_are_read_where_they_lie), TEST(torn_pieces_are_copied),
         TEST(random_graphs),
