@@ -177,6 +177,18 @@ on_unit(void *user, uint32_t done, uint32_t total)
 }
 
 static bool
+runs_routines(Job *j)
+{
+    GraphList all = graph_all(j->graph, j->arena);
+
+    for (uint32_t i = 0; i < all.n; i++)
+        for (NodeId n = 1; n < all.at[i]->node.n; n++)
+            if (all.at[i]->node.at[n].callee == CALL_OP)
+                return true;         /* operators that stay to the end are routines */
+    return false;
+}
+
+static bool
 link_library(Job *j, const char *path)
 {
     uint32_t n = j->sources.function.n, nunit = 0;
@@ -193,7 +205,8 @@ link_library(Job *j, const char *path)
         unit[0] = (BuildUnit){ j->graph->name, source_whole(j), arena_printf(j->arena, "%s -Og", flags) };
         return build_shared(j->arena, &j->ctx->diags, &o, unit, 1, path, &j->report->compiled, &j->report->cached);
     }
-    unit[nunit++] = (BuildUnit){ "host program", j->sources.host, flags };
+    /* It decides and calls, which no optimisation makes faster, but for the routines in it. */
+    unit[nunit++] = (BuildUnit){ "host program", j->sources.host, runs_routines(j) ? flags : arena_printf(j->arena, "%s -O1", flags) };
     for (uint32_t i = 0, count; i < n; i += count) {
         const char *text = source_unit(j, i, &count);
         unit[nunit++] = (BuildUnit){ j->sources.function.at[i].kernel->name, text, flags };
