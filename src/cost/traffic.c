@@ -17,8 +17,9 @@ static const double USABLE = 0.75;
 /* Lines that may lie in one set; the associativity that first and second levels share (Intel, AMD, Arm: 8;
  * some 4 or 16). */
 enum { WAYS = 8 };
-/* Hardware fetches ahead within a page, and follows steps of up to half of one (Intel 64 and IA-32 Optimization Reference Manual, 2.6:
- * its stride prefetcher detects strides of up to 2 KB; AMD Zen 3 Optimization Guide, 2.15). */
+/* Hardware fetches ahead within a page. Memory is too far for that alone: steps of up to half a page are followed there (Intel 64 and
+ * IA-32 Optimization Reference Manual, 2.6: its stride prefetcher detects strides of up to 2 KB; AMD Zen 3 Optimization Guide, 2.15).
+ * Pieces of 256 bytes, 3 KB apart, come from memory at 0.6 of its rate (Cascade Lake). */
 enum { PAGE = 4096, STEP = PAGE / 2, STREAMS = 16 };         /* stretches that it follows side by side */
 /* How much longer memory takes to give one stretch alone than several side by side: between a page and the next it idles. On a
  * Zen 3 core products of one row read 16.6 GB/s in one stretch, 21 to 24 in two to four, f32 and bf16 alike. */
@@ -108,8 +109,9 @@ hull_of(Traffic *t, const MemRef *a, uint32_t from)
         double s = a->stride[d] * bytes;
         if (s == 0)
             continue;
-        double jump = fabs(a->step[d]) * bytes;
-        if (runs <= STREAMS && jump <= fmax(stretch + inner, STEP)) {            /* goes on with each of them */
+        double jump = fabs(t->level == LEVEL_L3 ? a->step[d] * bytes : s);
+        double reach = t->level == LEVEL_L3 ? fmax(stretch + inner, STEP) : fmax(stretch, PAGE);
+        if (runs <= STREAMS && jump <= reach) {      /* goes on with each of them */
             stretch += fabs(s) * (trips - 1);
             inner = jump;
         } else {
