@@ -314,6 +314,9 @@ write_shape(const Gemm *g, TileShape s, bool image)
         int64_t blocks = block > 0 && outer > block ? ceil_to(outer, block) : 1;
         if (blocked && (blocks == 1 || image))
             break;
+        /* Weights in groups: a whole panel takes six times as long to widen as its blocks do (int4 on Cascade Lake). */
+        if (!blocked && blocks > 1 && g->widened && cut->nsum > 1 && g->nrows < 0)
+            continue;
         x.depth = blocked ? ceil_to(outer, blocks) : 0;
         int64_t deep = blocked ? x.depth * inner : depth;
         int64_t fit = m->level[LEVEL_L2].bytes / 2 / (deep * width * bytes), most = fit < 1 ? 1 : fit > panels ? panels : fit;
