@@ -89,14 +89,15 @@ write_thin(Draft *w)
         return;
     const char *factored = g.rows == 1 ? shared_factor(&g) : NULL;
     for (int64_t vectors = 1; vectors <= WIDEST_PANEL; vectors++) {
-        int64_t found = 0, room = registers - 2;
-        for (int64_t panels = room / vectors; panels >= (factored ? 1 : 2) && found < 2; panels--) {
+        int64_t found = 0, room = registers - 2, tasks = 0;
+        for (int64_t panels = room / vectors; panels >= (factored ? 1 : 2) && (found < 2 || tasks < p->m->cores); panels--) {      /* and a task for each core */
             int64_t used = panels * vectors * (g.rows + (g.rows > 1));
             if (used > room || g.cols % (panels * vectors * g.lanes))
                 continue;
             write_panels(&g, name, vectors, panels, NULL);
             if (factored)
                 write_panels(&g, name, vectors, panels, factored);
+            tasks = g.cols / (panels * vectors * g.lanes);
             found++;
         }
     }
