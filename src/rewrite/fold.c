@@ -42,6 +42,20 @@ points_allowed(const Graph *g)
     return n;
 }
 
+/* The nests of a call, if it has any: a routine has none, and a call without a meaning is reported when it is lowered. */
+static bool
+expand_quietly(Ctx *c, const OpCall *call, const Type *const *type, Expansion *e)
+{
+    uint32_t n = c->diags.list.n;
+    DiagClass worst = c->diags.worst;
+
+    if (!op_is_routine(call->op) && op_expand(c, call, type, e))
+        return true;
+    c->diags.list.n = n;
+    c->diags.worst = worst;
+    return false;
+}
+
 /* Points of all axes of all nests, or more than `most`. */
 static int64_t
 points_of(Ctx *c, const OpCall *call, const Type *const *type, int64_t most)
@@ -49,7 +63,7 @@ points_of(Ctx *c, const OpCall *call, const Type *const *type, int64_t most)
     Expansion e;
     int64_t total = 0;
 
-    if (!op_expand(c, call, type, &e))
+    if (!expand_quietly(c, call, type, &e))
         return 0;                                    /* running it says the same */
     for (uint32_t k = 0; k < e.call.n; k++) {
         const Nest *n = e.call.at[k].nest;
@@ -153,7 +167,7 @@ same_bytes(const Rebuild *r, const OpCall *call, const Type *const *type)
 {
     Ctx *c = r->from->ctx;
     Expansion e = {0};
-    if (call->nout != 1 || !op_expand(c, call, type, &e) || e.call.n != 1 || e.call.at[0].nest->nwrite != 1)
+    if (call->nout != 1 || !expand_quietly(c, call, type, &e) || e.call.n != 1 || e.call.at[0].nest->nwrite != 1)
         return NULL;
     const Nest *n = e.call.at[0].nest;
     const Scalar *load = n->write[0].value;
@@ -198,7 +212,7 @@ is_wide(const Fold *f, const OpCall *call, const Type *const *type, int64_t stor
 {
     Ctx *c = f->r.from->ctx;
     Expansion e = {0};
-    return call->nout == 1 && stored && op_expand(c, call, type, &e) && e.call.n == 1 && nest_widens(c, e.call.at[0].nest, stored);
+    return call->nout == 1 && stored && expand_quietly(c, call, type, &e) && e.call.n == 1 && nest_widens(c, e.call.at[0].nest, stored);
 }
 
 typedef struct { NodeId id; bool inputs_done; } Visit;
