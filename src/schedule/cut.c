@@ -372,6 +372,19 @@ cut_contraction(Low *l, Cut *out)
     return true;
 }
 
+bool
+cut_rows_linear(Low *l, const Cut *cut)
+{
+    const Scalar *a = cut->k.a;
+
+    if (a->op != S_LOAD || a->u.load.outside)
+        return false;
+    for (uint32_t i = 0; i < cut->nsum; i++)
+        if (!low_stride(l, a, cut->sum[i]))
+            return false;
+    return true;
+}
+
 /* ---- register tiles --------------------------------------------------------------------------------------- */
 
 /* Cycles of a step of the sum over all tiles: multiply-adds and loads, which wait for each other the more the nearer they

@@ -24,6 +24,8 @@ typedef struct {
 enum { WIDEST_PANEL = 6 };
 
 bool cut_contraction(Low *l, Cut *out);
+/* Is the rows' factor one read, inside of what is there, whose place is linear in every sum? */
+bool cut_rows_linear(Low *l, const Cut *cut);
 
 enum { TILE_SHAPES = 3 };            /* register tiles that get programs: the price of a whole tree ranks only what is close */
 typedef struct { int64_t rows, vectors; double cycles; } TileShape;

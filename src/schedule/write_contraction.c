@@ -56,14 +56,7 @@ typedef struct {
 static bool
 rows_in_place(const Gemm *g)
 {
-    const Scalar *a = g->cut.k.a;
-
-    if (a->op != S_LOAD || a->u.load.outside)
-        return false;
-    for (uint32_t i = 0; i < g->cut.nsum; i++)
-        if (!low_stride(g->l, a, g->cut.sum[i]))
-            return false;
-    return g->cut.nrow == 0 || low_stride(g->l, a, g->cut.row[g->cut.nrow - 1]);
+    return cut_rows_linear(g->l, &g->cut) && (g->cut.nrow == 0 || low_stride(g->l, g->cut.k.a, g->cut.row[g->cut.nrow - 1]));
 }
 
 static bool

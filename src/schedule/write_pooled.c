@@ -62,19 +62,6 @@ find_pixels(Pooled *p)
 }
 
 static bool
-is_linear(const Pooled *p)
-{
-    const Scalar *a = p->cut.k.a;
-
-    if (a->op != S_LOAD || a->u.load.outside)
-        return false;
-    for (uint32_t i = 0; i < p->cut.nsum; i++)
-        if (!low_stride(p->low[0], a, p->cut.sum[i]))
-            return false;
-    return true;
-}
-
-static bool
 recognise(Pooled *p)
 {
     Draft *w = p->w;
@@ -102,7 +89,7 @@ recognise(Pooled *p)
     p->depth = expr_or(p->cut.depth, -1);
     p->down = expr_or(low_extent(p->low[1], p->image.slide[0].axis), -1);
     p->across = p->image.nslide > 1 ? expr_or(low_extent(p->low[1], p->image.slide[p->image.nslide - 1].axis), -1) : -1;
-    p->padded = !is_linear(p);
+    p->padded = !cut_rows_linear(p->low[0], &p->cut);
     if (p->channels < p->lanes || p->channels % p->lanes || p->depth <= 0 || p->down <= 0 || p->across <= 0)
         return false;
     /* A row of the image under the product is about as long as one of its output, times its steps; sums of the window are not of channels. */

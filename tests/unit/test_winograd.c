@@ -209,21 +209,29 @@ run_window(const WindowCase *k, uint32_t tile)
     arena_free(a);
 }
 
+static bool
+is_recognised(const WindowCase *k, uint32_t tile)
+{
+    Arena *a = arena_new(NULL, NULL);
+    Ctx c;
+    Winograd w;
+
+    ctx_init(&c, a);
+    bool yes = nest_winograd_window(&c, parsed(&c, k->text), parsed(&c, k->window), tile, &w);
+    arena_free(a);
+    return yes;
+}
+
 static void
 windows_stay_inside_of_tiles(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof windows / sizeof *windows; i++)
         for (uint32_t tile = 2; tile <= WINOGRAD_MAX_TILE; tile += 2) {
-            Arena *a = arena_new(NULL, NULL);
-            Ctx c;
-            Winograd w;
-            ctx_init(&c, a);
             if (windows[i].tiles >> tile / 2 & 1)
                 run_window(&windows[i], tile);
-            else if (nest_winograd_window(&c, parsed(&c, windows[i].text), parsed(&c, windows[i].window), tile, &w))
+            else if (is_recognised(&windows[i], tile))
                 fail_msg("%s by %u: its outputs are of several tiles", windows[i].name, tile);
-            arena_free(a);
         }
 }
 
@@ -232,15 +240,9 @@ other_windows_do_not(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof no_windows / sizeof *no_windows; i++)
-        for (uint32_t tile = 2; tile <= WINOGRAD_MAX_TILE; tile += 2) {
-            Arena *a = arena_new(NULL, NULL);
-            Ctx c;
-            Winograd w;
-            ctx_init(&c, a);
-            if (nest_winograd_window(&c, parsed(&c, no_windows[i].text), parsed(&c, no_windows[i].window), tile, &w))
+        for (uint32_t tile = 2; tile <= WINOGRAD_MAX_TILE; tile += 2)
+            if (is_recognised(&no_windows[i], tile))
                 fail_msg("%s by %u", no_windows[i].name, tile);
-            arena_free(a);
-        }
 }
 
 static void
