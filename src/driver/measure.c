@@ -42,7 +42,8 @@ typedef struct {
     Machine *m;
     const Probe *probe;
     Pool *pool;
-    void **buf;                      /* [cores] */
+    void **buf;                      /* [bufs], one for each core */
+    uint32_t bufs;                   /* counted here: they are unmapped when the caller's machine may be gone */
     int64_t buf_bytes;               /* of each */
     double best[MOST_TIMES];         /* [s] of each thing timed, in the order of a round; 0: not yet */
     uint32_t at;                     /* in it, in this round */
@@ -222,7 +223,7 @@ unmap(void *what)
 {
     Measure *p = what;
 
-    for (uint32_t i = 0; i < p->m->cores; i++)
+    for (uint32_t i = 0; i < p->bufs; i++)
         if (p->buf[i] && p->buf[i] != MAP_FAILED)
             munmap(p->buf[i], (size_t)p->buf_bytes);
 }
@@ -230,10 +231,11 @@ unmap(void *what)
 static bool
 map_buffers(Measure *p)
 {
-    p->buf = NEW_ARRAY(p->a, void *, p->m->cores);
+    p->bufs = p->m->cores;
+    p->buf = NEW_ARRAY(p->a, void *, p->bufs);
     p->buf_bytes = level_bytes(p->m, LEVEL_MEMORY, 1);
     arena_closer(p->a, unmap, p);
-    for (uint32_t i = 0; i < p->m->cores; i++) {
+    for (uint32_t i = 0; i < p->bufs; i++) {
         int64_t used = i ? level_bytes(p->m, LEVEL_MEMORY, (int)p->m->cores) : p->buf_bytes;
         int64_t shared = level_bytes(p->m, LEVEL_L3, (int)p->m->cores);
         p->buf[i] = mmap(NULL, (size_t)p->buf_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
