@@ -15,7 +15,7 @@
 
 #define MOST_STATES 300000           /* some hundred megabytes, some seconds */
 #define MOST_STEPS 4000000
-#define BEAM 8
+#define MOST_COMPOSED 4000           /* groups; one takes from a tenth of a millisecond to eight */
 
 typedef struct {
     FuseNodes s;
@@ -125,11 +125,11 @@ fuse_dp(const Graph *g, Arena *a, const Machine *m, const FuseWish *wish, FuseCe
         add_edges(&d, &edges, d.s.node[i]);
     }
     SearchProblem problem = { .n = d.s.n, .edge = edges.at, .nedge = edges.n, .most = FUSE_MOST_MEMBERS, .may = may, .price = price, .least = least,
-                              .start = m->call_seconds, .user = &d, .most_states = MOST_STATES, .most_steps = MOST_STEPS, .beam = BEAM };
+                              .start = m->call_seconds, .user = &d, .most_states = MOST_STATES, .most_steps = MOST_STEPS, .spent = fuse_composed(d.pricing), .most_spent = MOST_COMPOSED };
     SearchResult r = search_partition(&problem, scratch);
     FusePlan p = fuse_assemble(&d.s, a, r.group, r.ngroup);
     if (certificate)
-        *certificate = (FuseCertificate){ FUSE_DP, r.seconds, r.bound, -1, r.exact, r.states, r.steps, r.priced, fuse_composed(d.pricing), time_seconds() - start };
+        *certificate = (FuseCertificate){ FUSE_DP, r.seconds, r.bound, -1, r.exact, r.states, r.steps, r.priced, *fuse_composed(d.pricing), time_seconds() - start };
     arena_free(scratch);
     return p;
 }

@@ -113,6 +113,9 @@ open_choices(Piece *k, Frame *f)
     for (uint32_t i = 0; i < k->work.n; i++) {
         uint32_t set = k->work.at[i];
         int64_t price = k->set.at[set].connected ? piece_price(k, set) : NEVER;
+        k->over |= k->p->spent && *k->p->spent > k->p->most_spent;
+        if (k->over)
+            return;
         if (price == NEVER)
             continue;
         Rest rest = piece_without(k, all, set);
@@ -244,6 +247,8 @@ piece_exact(Piece *k, const Word *all, uint32_t *group, uint32_t *ngroup, int64_
 {
     uint32_t root = state_of(k, all);
 
+    k->frame.n = k->choice.n = 0;                /* of a search that met a limit */
+    k->over = false;
     if (!solve(k, root))
         return false;
     *price = k->state.at[root].price;

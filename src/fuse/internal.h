@@ -134,7 +134,7 @@ typedef struct { double seconds; ApartReason reason; const char *no; } GroupPric
 Pricing *fuse_pricing(Fusion *f, Arena *a, const Machine *m);
 /* Cost  a hundred microseconds for what is new, one for what was asked. */
 GroupPrice fuse_group_price(Pricing *p, const NodeId *node, uint32_t n);
-uint64_t fuse_composed(const Pricing *p);             /* groups that were composed so as to know */
+const uint64_t *fuse_composed(const Pricing *p);      /* groups that were composed so as to know */
 double fuse_least_seconds(Pricing *p, NodeId n);     /* of whatever group it is in */
 
 /* The nodes of each group, in the graph's order: node[first[group] .. first[group + 1]). */

@@ -141,7 +141,7 @@ uint32_t piece_split(Piece *k, const Word *left);
 /* The groups of the best partition of `all` into group[n], counted on from *ngroup, and its price; false: a limit was met, and nothing
  * is said. (exact.c) */
 bool piece_exact(Piece *k, const Word *all, uint32_t *group, uint32_t *ngroup, int64_t *price);
-/* The same of a beam's answer, which is a partition, and its price. (beam.c) */
-int64_t piece_beam(Piece *k, const Word *all, uint32_t *group, uint32_t *ngroup);
+/* The same of a partition that is not the best but found with few prices; its price. (merge.c) */
+int64_t piece_merge(Piece *k, const Word *all, uint32_t *group, uint32_t *ngroup);
 
 #endif

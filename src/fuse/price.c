@@ -103,10 +103,10 @@ fuse_least_seconds(Pricing *p, NodeId n)
     return least;
 }
 
-uint64_t
+const uint64_t *
 fuse_composed(const Pricing *p)
 {
-    return p->composed;
+    return &p->composed;
 }
 
 /* ---- equal groups ---------------------------------------------------------------------------------------------- */

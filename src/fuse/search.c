@@ -5,33 +5,72 @@
  */
 #include "fuse/piece.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #define LARGEST 4096                 /* nodes of a piece: for each there is a set of those before it */
 
 /* Of the pieces so far. */
 typedef struct { SearchResult result; int64_t price, bound; } Answer;
+
+typedef struct { uint32_t low, n; } Part;        /* its lowest node, and how many it has */
+
+static int
+by_size(const void *x, const void *y)
+{
+    const Part *a = x, *b = y;
+
+    return a->n != b->n ? (a->n < b->n ? -1 : 1) : (a->low > b->low) - (a->low < b->low);
+}
+
+static void
+solve_part(Piece *k, const Word *part, Answer *r)
+{
+    int64_t price, bound;
+
+    if (piece_exact(k, part, r->result.group, &r->result.ngroup, &price)) {
+        bound = price;
+    } else {
+        r->result.exact = false;
+        bound = piece_bound(k, piece_rest(k, part));
+        price = piece_merge(k, part, r->result.group, &r->result.ngroup);
+    }
+    r->price = price_sum(r->price, price);
+    r->bound = price_sum(r->bound, bound);
+}
 
 static void
 solve_piece(const SearchProblem *p, Arena *parent, const uint32_t *global, uint32_t n, const SearchEdge *edge, uint32_t nedge, Answer *r)
 {
     Arena *a = arena_child(parent);
     Piece k = piece_begin(p, a, global, n, edge, nedge);
-    Word *all = NEW_ARRAY(a, Word, k.words);
-    int64_t price, bound;
+    Word *all = NEW_ARRAY(a, Word, k.words), *bits = NEW_ARRAY(a, Word, k.words);
+    Part *part = NEW_ARRAY(a, Part, n);
+    uint32_t *root = NEW_ARRAY(a, uint32_t, n), npart = 0;
 
     k.states = &r->result.states;
     k.steps = &r->result.steps;
     k.priced = &r->result.priced;
     for (uint32_t i = 0; i < n; i++)
         bit_put(all, i);
-    if (piece_exact(&k, all, r->result.group, &r->result.ngroup, &price)) {
-        bound = price;
-    } else {
-        r->result.exact = false;
-        bound = piece_bound(&k, piece_rest(&k, all));
-        price = piece_beam(&k, all, r->result.group, &r->result.ngroup);
+    if (!p->whole)
+        piece_split(&k, all);
+    for (uint32_t i = 0; i < n; i++) {
+        root[i] = p->whole ? 0 : sets_root(k.root, i);
+        part[root[i]].low = root[i];
+        part[root[i]].n++;
     }
-    r->price = price_sum(r->price, price);
-    r->bound = price_sum(r->bound, bound);
+    for (uint32_t i = 0; i < n; i++)
+        if (part[i].n)
+            part[npart++] = part[i];
+    qsort(part, npart, sizeof *part, by_size);
+    for (uint32_t i = 0; i < npart; i++) {
+        memset(bits, 0, k.words * sizeof *bits);
+        for (uint32_t j = 0; j < n; j++)
+            if (root[j] == part[i].low)
+                bit_put(bits, j);
+        solve_part(&k, bits, r);
+    }
     arena_free(a);
 }
 

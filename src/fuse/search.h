@@ -4,7 +4,8 @@
  * of a group. A state is what is not yet covered; a step takes a group that nothing left comes before. So every prefix is
  * closed under predecessors, no cycle of groups can arise, and each acyclic partition into connected groups is found. Two exact
  * decompositions keep states few: edges that no group can run along connect nothing, and what is not connected is solved by itself.
- * Bounds prune, equal states are solved once. When the states run out, a beam over the same steps answers, and says so.
+ * Bounds prune, equal states are solved once. Where a limit is met, groups are merged pair by pair, and the answer says that it is not exact;
+ * pieces are solved from the smallest on, so that one which does not end spoils no other.
  *
  * Prices are kept in whole picoseconds, so sums are exact and no order of adding matters. The result does not depend on how
  * nodes are numbered beyond ties, which fall to fewer groups, then to the lowest numbers. doc/fusion.md has the proof.
@@ -31,8 +32,9 @@ typedef struct {
     double start;                    /* that every group costs beside its nodes' least */
     void *user;
     uint64_t most_states;            /* limits of the exact search: states, … */
-    uint64_t most_steps;             /* … and sets that are taken into account */
-    uint32_t beam;                   /* width of what answers beyond them; >= 1 */
+    uint64_t most_steps;             /* … sets that are taken into account, … */
+    const uint64_t *spent;           /* … and what `price` says that it has spent, in units of the caller's; NULL: nothing */
+    uint64_t most_spent;
     bool whole, blind;               /* without the second decomposition; without bounds: the same answer, later */
 } SearchProblem;
 
@@ -40,7 +42,7 @@ typedef struct {
     uint32_t *group;                 /* [n]: from 1, in an order in which groups can run */
     uint32_t ngroup;
     double seconds, bound;           /* of the partition; no partition takes less than bound. Equal: exact */
-    bool exact;                      /* false: a limit was met, and somewhere the beam's partition stands here */
+    bool exact;                      /* false: a limit was met, and somewhere a merged partition stands here */
     uint64_t states, steps, priced;  /* solved, taken into account, groups whose price was asked */
 } SearchResult;
 
