@@ -15,12 +15,12 @@
 
 #define MOST_STATES 300000           /* some hundred megabytes, some seconds */
 #define MOST_STEPS 4000000
-#define MOST_COMPOSED 4000           /* groups; one takes from a tenth of a millisecond to eight */
+#define MOST_COMPOSED 2500           /* groups: one takes from a tenth of a millisecond to eight */
 
 typedef struct {
     FuseNodes s;
     Pricing *pricing;
-    MemberKind *kind;                /* [s.n] */
+    Member *member;                  /* [s.n] */
     uint32_t wish[2];                /* nodes that are to be together; NO_SLOT: none */
 } Dp;
 
@@ -28,11 +28,11 @@ static bool
 may(void *user, const uint32_t *node, uint32_t n)
 {
     Dp *d = user;
-    MemberKind kind[FUSE_MOST_MEMBERS];
+    Member member[FUSE_MOST_MEMBERS];
 
     for (uint32_t i = 0; i < n; i++)
-        kind[i] = d->kind[node[i]];
-    return fuse_may_join(kind, n);
+        member[i] = d->member[node[i]];
+    return !fuse_no_group(d->s.f.ctx, member, n);
 }
 
 /* Without rows a group is one part, so one node of it is read outside, if any: told without composing it. */
@@ -44,7 +44,7 @@ is_hopeless(const Dp *d, const uint32_t *node, const NodeId *id, uint32_t n)
     for (uint32_t i = 0; i < n; i++) {
         const Piece *p = &d->s.f.piece[id[i]];
         bool escapes = false;
-        if (d->kind[node[i]] == MEMBER_ROW)
+        if (d->member[node[i]].kind == MEMBER_ROW)
             return false;
         for (uint32_t o = p->nest->nin; o < p->nest->nin + p->nest->nout; o++)
             escapes |= fuse_escapes(&d->s.f, p->value[o], id, n);
@@ -77,11 +77,11 @@ static void
 begin(Dp *d, const Graph *g, Arena *scratch, const Machine *m)
 {
     d->s = fuse_nodes(g, scratch, &fuse_rules_views);
-    d->kind = NEW_ARRAY(scratch, MemberKind, d->s.n + 1);
+    d->member = NEW_ARRAY(scratch, Member, d->s.n + 1);
     d->wish[0] = d->wish[1] = NO_SLOT;
     d->pricing = fuse_pricing(&d->s.f, scratch, m);
     for (uint32_t i = 0; i < d->s.n; i++)
-        d->kind[i] = fuse_member_kind(&d->s.f, d->s.node[i]);
+        d->member[i] = fuse_member(&d->s.f, d->s.node[i]);
 }
 
 typedef VEC(SearchEdge) SearchEdges;

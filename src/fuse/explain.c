@@ -113,22 +113,23 @@ reason_of(Explain *e, Arena *a, uint32_t x, uint32_t y, FusePairNote *out)
 {
     NodeId *node = NEW_ARRAY(e->s.scratch, NodeId, size_of(e, x) + size_of(e, y));
     uint32_t n = merge(e, x, y, node), round = way_round(e, x, y);
-    MemberKind *kind = NEW_ARRAY(e->s.scratch, MemberKind, n);
+    Member *member = NEW_ARRAY(e->s.scratch, Member, n);
     const FuseTried *prices = tried(e, x, y);
 
     out->together = -1;
     out->apart = fuse_group_price(e->pricing, nodes_of(e, x), size_of(e, x)).seconds + fuse_group_price(e->pricing, nodes_of(e, y), size_of(e, y)).seconds;
     for (uint32_t i = 0; i < n; i++)
-        kind[i] = fuse_member_kind(&e->s.f, node[i]);
+        member[i] = fuse_member(&e->s.f, node[i]);
+    const char *no = fuse_no_group(e->s.f.ctx, member, n);
     if (prices) {
         *out = (FusePairNote){ out->from, out->to, out->value, out->name, out->bytes, APART_COST, NULL, prices->together, prices->apart };
         out->text = arena_printf(a, "together %s, apart %s, by their best schedules", time_of(a, prices->together), time_of(a, prices->apart));
     } else if (round) {
         out->reason = APART_ORDER;
         out->text = arena_printf(a, "%s reads the first, and the second reads what comes of it", label_of(e, nodes_of(e, round)[0]));
-    } else if (!fuse_may_join(kind, n)) {
+    } else if (no) {
         out->reason = APART_PAIR;
-        out->text = "no kernel has two products or windows, or one and rows: what the second reads is not complete when it is wanted";
+        out->text = no;
     } else if (n > FUSE_MOST_MEMBERS) {
         out->reason = APART_CAPACITY;
         out->text = arena_printf(a, "%u nests, the limit is %d", n, FUSE_MOST_MEMBERS);

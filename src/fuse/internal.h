@@ -107,9 +107,13 @@ typedef enum {
     MEMBER_REDUCTION,                /* another */
     MEMBER_ALONE,                    /* walked in order, or writes in no order */
 } MemberKind;
-MemberKind fuse_member_kind(Fusion *f, NodeId n);
-/* Can a group that holds such members exist? Once no, no for all that hold more. */
-bool fuse_may_join(const MemberKind *kind, uint32_t n);
+typedef struct {
+    MemberKind kind;
+    const Expr *rows;                /* how many, of a row; else NULL */
+} Member;
+Member fuse_member(Fusion *f, NodeId n);
+/* Why no group that holds such members exists, which is so for all that hold more; NULL: one may. */
+const char *fuse_no_group(Ctx *c, const Member *m, uint32_t n);
 /* Is a value read outside of these nodes [n, ascending]? */
 bool fuse_escapes(const Fusion *f, ValueId v, const NodeId *node, uint32_t n);
 

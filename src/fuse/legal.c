@@ -8,7 +8,7 @@
  * they cost nothing, and a partition has each node once.
  *
  * May a set of nodes be in a group at all? One that holds two products or windows may not: what the second reads is not complete
- * when it is wanted, unless the pair is one of those that join.c knows. That answer is cheap and stays no for all
+ * when it is wanted, unless the pair is one of those that join.c knows; nor may rows of different numbers. That answer is cheap and stays no for all
  * larger sets, so the search asks it first.
  */
 #include "fuse/internal.h"
@@ -78,8 +78,8 @@ const FuseRules fuse_rules_views = { begin_nothing, refuse_but_views };
 
 /* ---- what may be in one group -------------------------------------------------------------------------------- */
 
-MemberKind
-fuse_member_kind(Fusion *f, NodeId n)
+static MemberKind
+member_kind(Fusion *f, NodeId n)
 {
     const NestTraits *t = fuse_traits_of(f, n);
     const Nest *nest = f->piece[n].nest;
@@ -97,17 +97,31 @@ fuse_member_kind(Fusion *f, NodeId n)
     return MEMBER_REDUCTION;
 }
 
-bool
-fuse_may_join(const MemberKind *kind, uint32_t n)
+Member
+fuse_member(Fusion *f, NodeId n)
+{
+    MemberKind kind = member_kind(f, n);
+
+    return (Member){ kind, kind == MEMBER_ROW ? fuse_trips(f->ctx, f->piece[n].nest, NEST_MAX_AXES) : NULL };
+}
+
+const char *
+fuse_no_group(Ctx *c, const Member *m, uint32_t n)
 {
     uint32_t heavy = 0, alone = 0, rows = 0;
+    const Expr *first = NULL;
 
     for (uint32_t i = 0; i < n; i++) {
-        heavy += kind[i] == MEMBER_PRODUCT || kind[i] == MEMBER_WINDOW || kind[i] == MEMBER_REDUCTION;
-        rows += kind[i] == MEMBER_ROW;
-        alone += kind[i] == MEMBER_ALONE;
+        heavy += m[i].kind == MEMBER_PRODUCT || m[i].kind == MEMBER_WINDOW || m[i].kind == MEMBER_REDUCTION;
+        rows += m[i].kind == MEMBER_ROW;
+        alone += m[i].kind == MEMBER_ALONE;
+        first = first ? first : m[i].rows;
+        if (m[i].rows && m[i].rows != first && expr_eq(c, NULL, m[i].rows, first) != YES)
+            return "each of them reduces rows, and not as many: they share no outer axis";      /* and none vanishes into another */
     }
-    return heavy + alone <= 1 && (!heavy || !rows) && (!alone || n == 1);
+    if (heavy + alone > 1 || (heavy && rows) || (alone && n > 1))
+        return "no kernel has two products or windows, or one and rows: what the second reads is not complete when it is wanted";
+    return NULL;
 }
 
 /* ---- the kernel of a group ------------------------------------------------------------------------------------ */
