@@ -65,7 +65,7 @@ static bool
 recognise(Pooled *p)
 {
     Draft *w = p->w;
-    const Kernel *k = w->p->k;
+    Kernel *k = w->p->k;
     const Nest *made = k->part[0].nest;
 
     if (k->npart != 2 || !k->shared || k->buffer.at[k->part[0].buffer[made->nin]].space != SPACE_LOCAL)
