@@ -87,6 +87,9 @@ bool own_call(Call *k);
 void branch_inputs(Model *m);
 const Expr *branch_size(Model *m, const char *input, const Expr *dim);
 
+/* Are the inputs that count or place something integers? (integers.c) */
+bool integers_checked(Call *k, const char *full);        /* full: with its domain */
+
 /* Operators that run graphs. (control.c, flex.c) */
 typedef bool Control(Call *k);
 Control *flex_named(const Onnx__NodeProto *n, const char *full);     /* full: with its domain */

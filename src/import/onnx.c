@@ -457,6 +457,8 @@ model_node(Model *m, const Onnx__NodeProto *n, uint32_t index)
         return false;
     if (skip || (control && !control_names(&k, &skip)))
         return skip;
+    if (!integers_checked(&k, full))
+        return false;
     if (control)
         return control(&k);
     k.op = row->op;

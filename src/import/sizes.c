@@ -566,11 +566,8 @@ match_input(Call *k, uint32_t i, const Expr *most)
 {
     ValueId v = k->in.at[i];
     const Expr *all[2 * TN_MAX_RANK];
-    const Type *t = little_type(k, v);
-
-    if (!dtype_is_int(t->dtype))
-        return call_refuse(k, "input %u, sizes, of type %s; they are integers", i, type_str(k->m->c, t));
     int64_t n = length(k, v, "sizes are");
+
     for (uint32_t j = 0; j < 2 * TN_MAX_RANK; j++)
         all[j] = most;
     if (n < 0)

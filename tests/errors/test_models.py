@@ -14,6 +14,7 @@ import onnx
 import onnx.parser
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema as onnxruntime_schemas
 
 ROOT = Path(__file__).resolve().parents[2]
 TENON = str(Path(os.environ.get("TENON", ROOT / "build" / "tenon")).resolve())
@@ -382,6 +383,28 @@ def test_what_a_loop_is_told_is_one_number(save, inputs, body, says):
     model = onnx.parser.parse_model(f'''<ir_version: 8, opset_import: ["" : 17]> m ({inputs}, float[n] x) => (float[n] y) {{
         y = Loop (t, c, x) <body = b (int64 i, bool go, float[n] v) => (bool more, float[n] w) {{ w = Add (v, v) {body} }}> }}''')
     fails(MODEL, save(model), "Loop", *says)
+
+
+def of_integers():
+    """(domain, operator, input) of what the schemas of ONNX and of ONNX Runtime take integers of 32 or 64 bits for, and nothing else."""
+    wide = {"tensor(int32)", "tensor(int64)"}
+    rows = [line.split("|")[1].strip() for line in run("operators").stdout.splitlines() if line.startswith("| ")]
+    known = {*rows, "SequenceAt", "SequenceInsert", "SequenceErase", "SplitToSequence"}
+    schemas = [(s.domain, s.name, [set(x.types) for x in s.inputs]) for s in onnx.defs.get_all_schemas()]
+    for s in onnxruntime_schemas():
+        allowed = {t.type_param_str: set(t.allowed_type_strs) for t in s.type_constraints}
+        schemas += [(s.domain, s.name, [allowed.get(x.typeStr, {x.typeStr}) for x in s.inputs])] if s.domain == "com.microsoft" else []
+    return [(domain, op, i) for domain, op, inputs in schemas if (f"{domain}.{op}" if domain else op) in known
+            for i, types in enumerate(inputs) if types and types <= wide]
+
+
+@pytest.mark.parametrize("domain, op, at", of_integers())
+def test_what_counts_or_places_is_integers(save, domain, op, at):
+    made = helper.make_node(op, [""] * at + ["x"], ["y"], name=op, domain=domain)
+    model = make([made], inputs=[value("x", [2])], opset=25)
+    if domain:
+        model.opset_import.append(helper.make_opsetid(domain, 1))
+    fails(MODEL, save(model), f"input {at} of {op} is f32[2]; ONNX has integers there")
 
 
 # ---- types and tensors -----------------------------------------------------------------------------------------------
