@@ -4,7 +4,8 @@
  * chunk; chunks double from 4 KiB to 1 MiB, so that a small arena is cheap and a big one makes few
  * calls. An object of more than a quarter chunk gets a block of its own, and the chunk stays open.
  * Closers are kept in a list in the arena itself: newest first, since what was opened later may rest
- * on what was opened before.
+ * on what was opened before. A closer's block is asked for without looking at the watch, and what is to be
+ * closed is closed at once where there is none: what was opened before the call is never left open.
  *
  * Under AddressSanitizer every object gets its own block, so that an overrun of one is seen.
  */
@@ -270,9 +271,12 @@ arena_printf(Arena *a, const char *format, ...)
 void
 arena_closer(Arena *a, void (*close)(void *), void *what)
 {
-    Closer *c = NEW(a, Closer);
-    if (!c)
+    Closer *c = block_new(a, sizeof *c, false);
+    if (!c) {
+        close(what);
+        out_of_memory(a->oom, sizeof *c);
         return;
+    }
     *c = (Closer){ a->closers, close, what };
     a->closers = c;
 }

@@ -46,7 +46,7 @@ void *arena_alloc(Arena *a, size_t bytes);
 void *arena_copy(Arena *a, const void *from, size_t bytes);
 char *arena_str(Arena *a, const char *s);
 char *arena_printf(Arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void arena_closer(Arena *a, void (*close)(void *), void *what);   /* what is not memory */
+void arena_closer(Arena *a, void (*close)(void *), void *what);   /* what is not memory; closed at once if this fails */
 size_t arena_bytes(const Arena *a);                /* bytes handed out so far */
 bool arena_is_plain(const Arena *a);               /* from malloc: neither bounded nor somebody's, so that threads may have such too */
 

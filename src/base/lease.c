@@ -134,7 +134,7 @@ private_folder(Arena *a, const char *parent, const char *prefix)
 
     p->fd = -1;
     p->path = arena_str(a, form);
-    arena_closer(a, close_at_end, p);    /* first: it may jump for lack of memory */
+    arena_closer(a, close_at_end, p);
     private_sweep(parent, prefix);
     for (int i = 0; i < TRIES && p->fd < 0; i++) {
         strcpy(p->path, form);

@@ -65,7 +65,7 @@ arena_gives_zeroed_aligned_memory(void **state)
     assert_int_equal(c.live, 0);
 }
 
-static int order[4], norder;
+static int order[100], norder;
 
 static void
 note_order(void *what)
@@ -88,6 +88,36 @@ closers_run_newest_first(void **state)
     assert_int_equal(order[0], 3);
     assert_int_equal(order[1], 2);
     assert_int_equal(order[2], 1);
+}
+
+/* Without memory for its closer, what is open is closed all the same, and once; and no watch comes between. */
+static void
+nothing_stays_open(void **state)
+{
+    (void)state;
+    static Ctx ctx;
+    Counter c = { .fail_at = 2 };
+    Allocator allocator = { count_alloc, count_release, &c };
+    Watch over = { .until = 1e-9 };
+    int one = 1;
+    Arena *volatile a = arena_new(&allocator, &ctx.oom);
+    volatile bool jumped = false;
+    norder = 0;
+    if (setjmp(ctx.oom.jump))
+        jumped = true;
+    else
+        arena_closer(a, note_order, &one);
+    assert_true(jumped);
+    assert_int_equal(norder, 1);
+    arena_watch(a, &over);
+    if (setjmp(ctx.oom.jump))
+        fail_msg("the watch ended what had to be noted");
+    for (int i = 0; i < 100; i++)                    /* more than are between two looks */
+        arena_closer(a, note_order, &one);
+    norder = 0;
+    arena_free(a);
+    assert_int_equal(norder, 100);
+    assert_int_equal(c.live, 0);
 }
 
 /* Something that uses every container. */
@@ -558,6 +588,7 @@ main(void)
         cmocka_unit_test(test_watch),
         cmocka_unit_test(arena_gives_zeroed_aligned_memory),
         cmocka_unit_test(closers_run_newest_first),
+        cmocka_unit_test(nothing_stays_open),
         cmocka_unit_test(every_failed_allocation_jumps_and_leaks_nothing),
         cmocka_unit_test(absurd_sizes_count_as_out_of_memory),
         cmocka_unit_test(map_agrees_with_a_plain_array),
