@@ -2,7 +2,7 @@
  *
  * A product's free choice is along which dimension its columns lie: the one whose partner is a constant can always be laid
  * for it, so the axes of constants are proposed to be innermost where products write, and those that are summed where they
- * read. Every order that some product proposes is a candidate for every value of its rank.
+ * read; of a depthwise convolution, whose constant has no axis to itself, the channels. Every order that some product proposes is a candidate for every value of its rank.
  */
 #include "format/internal.h"
 
@@ -119,9 +119,11 @@ format_proposals(Ctx *c, const Kernel *k, const bool *constant, FormatOrder *out
     if (a == b)
         return 0;
     const Scalar *moving = a ? view.b : view.a;
-    AxisSet bare = 0;
+    AxisSet bare = 0, lanes = a ? view.row : view.col;
 
-    out[n++] = order_with_last(part->nest->param[w->out].type->rank, w->at, a ? view.row : view.col);
+    if (!lanes)                      /* a depthwise convolution: its channels are whole sums, one beside the other */
+        lanes = bare = view.batch & scalar_axes(c, a ? view.a : view.b);
+    out[n++] = order_with_last(part->nest->param[w->out].type->rank, w->at, lanes);
     for (uint32_t d = 0; moving->op == S_LOAD && d < moving->u.load.rank; d++)
         if (expr_is_var(moving->u.load.at[d], &v) && v.kind == VAR_AXIS && view.sum >> v.id & 1)
             bare |= (AxisSet)1 << v.id;

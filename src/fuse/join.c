@@ -148,23 +148,16 @@ find_pair(Join *j, NodeId product, uint32_t group, Candidate *t)
     return false;
 }
 
-/* Product, rows of what it makes. */
+/* Product, rows of what it makes: of input i of a row. What the product makes may be stored as well. */
 static bool
-find_rows(Join *j, NodeId row, Candidate *t)
+find_rows(Join *j, NodeId row, uint32_t i, Candidate *t)
 {
-    const Piece *p = &j->f->piece[row];
-    uint32_t group = j->plan->group[row];
+    uint32_t group = j->plan->group[row], product = group_of(j, j->f->piece[row].value[i]);
 
-    if (!group || j->f->host[row] != row || !fuse_traits_of(j->f, row)->row)
+    if (!group || product == group || j->f->host[row] != row || !fuse_traits_of(j->f, row)->row || !is_product(j, product) || !is_rows(j, group))
         return false;
-    for (uint32_t i = 0; i < p->nest->nin; i++) {
-        uint32_t two[] = { group_of(j, p->value[i]), group };
-        if (two[0] == group || !is_product(j, two[0]) || !is_rows(j, group) || !is_closed(j, two, 2))
-            continue;
-        *t = (Candidate){ .member = { j->g->value.at[p->value[i]].def, row }, .n = 2 };
-        return true;
-    }
-    return false;
+    *t = (Candidate){ .member = { j->g->value.at[j->f->piece[row].value[i]].def, row }, .n = 2 };
+    return true;
 }
 
 /* Axes in front of the first that the other side of the product has: a window slides over one side alone, and columns are not shared one
@@ -342,8 +335,12 @@ fuse_join(const Graph *g, FusePlan *p, const FusePrice *price)
             try_join(&j, &found.at[i], &composed);
         }
     }
-    for (NodeId n = 1; n < g->node.n; n++)           /* of what is left */
-        if (find_pooled(&j, n, &t) || find_rows(&j, n, &t))
+    for (NodeId n = 1; n < g->node.n; n++) {         /* of what is left */
+        if (find_pooled(&j, n, &t))
             try_join(&j, &t, NULL);
+        for (uint32_t i = 0; i < f.piece[n].nest->nin; i++)
+            if (find_rows(&j, n, i, &t))
+                try_join(&j, &t, NULL);
+    }
     arena_free(a);
 }

@@ -178,12 +178,14 @@ step_order(Points *p, const Step *s)
 {
     Node *named[STEP_MAX_LOOPS], *at[STEP_MAX_LOOPS];
     IterId iter[STEP_MAX_LOOPS];
+    Sym prefix[STEP_MAX_LOOPS];
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < s->nloop; i++) {
         if (!(named[i] = points_loop(p, s->loop[i])))
             return false;
         iter[i] = named[i]->iter;
+        prefix[i] = named[i]->prefix;
         if (named[i]->kind != NODE_LOOP || named[i]->run != WORD_serial || named[i]->holds.n || named[i]->copies.n || named[i]->puts.n)
             return points_refuse(p, "%s is not a plain serial loop any more", s->loop[i]);
     }
@@ -206,8 +208,10 @@ step_order(Points *p, const Step *s)
                 return points_refuse(p, "%s and %s are walked in order", s->loop[k], s->loop[i]);
             else if (needs_outside(p, iter[i], iter[k]))
                 return points_refuse(p, "the extent of %s depends on %s, which has to stay outside", s->loop[i], s->loop[k]);
-    for (uint32_t i = 0; i < s->nloop; i++)
+    for (uint32_t i = 0; i < s->nloop; i++) {
         at[s->nloop - 1 - i]->iter = iter[i];
+        at[s->nloop - 1 - i]->prefix = prefix[i];
+    }
     return true;
 }
 
@@ -236,12 +240,38 @@ own_iter(Points *p, uint32_t part, IterId shared)
     return shared;
 }
 
-static Sym
-fill_prefix(const Points *p, const Node *child)
+/* The axis that an iterator is, or is a piece of; 0: it is made of several. */
+static IterId
+axis_of(const Points *p, IterId x)
 {
+    while (p->iter.at[x].parent)
+        x = p->iter.at[x].parent;
+    return p->iter.at[x].axis < NEST_MAX_AXES ? x : 0;
+}
+
+/* Of the axes that parts share and that stand around all of them, the innermost: what is kept between parts has a dimension for those
+ * behind it. */
+static IterId
+last_shared(const Points *p)
+{
+    const Nest *n = p->k->part[0].nest;
+    uint32_t seen = 0;
+
+    for (uint32_t x = 0; x < n->naxis; x++)
+        if (n->axis[x].kind == AXIS_PARALLEL && ++seen + p->apart == p->k->shared)
+            return p->axis[0][x];
+    return 0;
+}
+
+/* What stands before the names of loops around a child. Pieces of a shared axis stay one iterator of all parts. */
+static Sym
+apart_prefix(const Points *p, const Node *child, bool piece)
+{
+    Sym part = p->k->npart > 1 ? part_name(p, first_leaf(child)->part) : NULL;
+
     if (child->phase != PHASE_FILL)
-        return NULL;
-    return p->k->npart > 1 ? sym_printf(p->c, "%s.fill", part_name(p, first_leaf(child)->part)) : sym(p->c, "fill");
+        return piece ? part : NULL;
+    return part ? sym_printf(p->c, "%s.fill", part) : sym(p->c, "fill");
 }
 
 /* What stands around fills and the part that follows, or around parts, is at one point of them only. */
@@ -257,14 +287,16 @@ step_apart(Points *p, const Step *s)
     for (uint32_t i = 0; i < n->body.n; i++)
         if (n->body.at[i]->kind == NODE_LOOP && p->iter.at[n->body.at[i]->iter].axis == NEST_MAX_AXES && n->body.at[i]->phase != PHASE_FILL)
             return points_refuse(p, "a part in %s has other loops than axes by now; take it apart before", s->subject);
-    if (p->k->npart > 1 && (n->body.n != p->k->npart || p->iter.at[n->iter].axis == NEST_MAX_AXES))
-        return points_refuse(p, "%s is not a shared axis, with all parts in it and nothing else", s->subject);
+    bool piece = p->iter.at[n->iter].axis == NEST_MAX_AXES;
+    if (p->k->npart > 1 && (n->body.n != p->k->npart || !axis_of(p, n->iter) || axis_of(p, n->iter) != last_shared(p)))
+        return points_refuse(p, "%s is not of the last shared axis, with all parts in it and nothing else", s->subject);
     if (up->body.n != 1)
         return points_refuse(p, "something else stands beside %s", s->subject);
     up->body.n = 0;
     for (uint32_t i = 0; i < n->body.n; i++) {
         Node *child = n->body.at[i];
-        Node *loop = node_loop(p, up, p->k->npart > 1 ? own_iter(p, first_leaf(child)->part, n->iter) : n->iter, child->phase, fill_prefix(p, child));
+        IterId x = p->k->npart > 1 && !piece ? own_iter(p, first_leaf(child)->part, n->iter) : n->iter;
+        Node *loop = node_loop(p, up, x, child->phase, apart_prefix(p, child, piece));
         VEC_PUSH(p->a, &loop->body, child);
         child->up = loop;
     }

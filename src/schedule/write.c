@@ -1,6 +1,7 @@
 /* write: what the writers of programs share. */
 #include "schedule/write.h"
 
+#include <math.h>
 #include <string.h>
 
 const char *
@@ -41,4 +42,16 @@ void
 write_program(Draft *w, const Text *t)
 {
     VEC_PUSH(w->a, &w->program, text_str(t));
+}
+
+/* To the nearest power of two, since facts are measured. An addition takes as long as a multiply-add on all machines of the table. */
+int64_t
+vectors_in_flight(const Machine *m)
+{
+    double wanted = m->fma_cycles * m->add_per_cycle;
+    int64_t n = 1;
+
+    while ((double)n * M_SQRT2 < wanted)
+        n *= 2;
+    return n;
 }

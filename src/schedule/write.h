@@ -22,6 +22,8 @@ const char *axis_names(const Draft *w, uint32_t part, const uint32_t *axis, uint
 /* A name for a loop over the lanes of a vector that no axis's loop has, but for those that the program fuses or splits before. */
 const char *lane_name(const Draft *w, const uint32_t *gone, uint32_t n);
 void write_program(Draft *w, const Text *t);
+/* So many vectors of sums as hide the latency of additions on all ports. */
+int64_t vectors_in_flight(const Machine *m);
 
 /* Products of two factors, summed: matrix products, their batches, convolutions, einsums. False: it is none. */
 bool write_contraction(Draft *w);
@@ -29,7 +31,7 @@ void write_thin(Draft *w);           /* more of them, for few rows */
 void write_dots(Draft *w);           /* … whose columns lie along the sum */
 /* A window that slides over its outputs: depthwise convolution, pooling. */
 bool write_window(Draft *w);
-/* Such windows where channels are neighbours. */
+/* Such windows where channels are neighbours; what they make may be summed over whole planes as well. */
 bool write_channels(Draft *w);
 /* Movement whose inputs are neighbours along another axis than its outputs: transpositions. */
 bool write_turn(Draft *w);

@@ -3,6 +3,9 @@
  *
  * Lanes are channels, so every point of the window is a plain vector wherever it slides to. A task copies a band of the image
  * with its padding, and sums some positions of a row at a time: what two of them read is read once.
+ *
+ * A second part may sum what the window makes over whole planes (the average of a squeeze-and-excite block). Then a task is some channels
+ * of an image: it makes their planes, as they are stored, and adds them up from a near cache.
  */
 #include "schedule/window.h"
 
@@ -14,6 +17,8 @@ typedef struct {
     uint32_t channel;                        /* the axis of lanes */
     uint32_t outer[NEST_MAX_AXES], nouter;   /* outputs that do not slide, without it */
     WindowSums sums;
+    const char *name;                        /* of what the window makes */
+    const Scalar *whole;                     /* the second part's sum over planes; NULL: there is none */
 } Channels;
 
 enum { MAX_WRITTEN_OUT = 256 };              /* points times sums at a time: the code of more leaves the instruction cache */
@@ -31,6 +36,29 @@ recognise(Channels *k)
         return false;
     k->nouter = window_outer(k->l->n, &k->image, lanes, k->outer);
     return true;
+}
+
+/* Is the second part a sum over all that slides, of all that the window makes? Channels are the last axis that both share then. */
+static bool
+sums_planes(Channels *k)
+{
+    const Points *p = k->w->p;
+    const Part *made = &p->k->part[0], *part = &p->k->part[1];
+    const Nest *n = part->nest;
+    uint32_t own = 0, parallel = 0;
+
+    k->whole = part_reduction(p, 1);
+    if (!k->whole || n->nwrite != 1 || k->whole->u.reduce.combiner > COMB_MIN || p->axis[0][k->channel] != p->axis[1][k->channel])
+        return false;
+    for (uint32_t x = 0; x < n->naxis; x++)
+        if (n->axis[x].kind == AXIS_PARALLEL && ++parallel > p->k->shared) {
+            own++;
+            if (!expr_is(n->axis[x].extent, 1))
+                return false;
+        } else if (n->axis[x].kind == AXIS_REDUCE && !expr_const(n->axis[x].extent, NULL))
+            return false;
+    parallel -= own;
+    return parallel == p->k->shared && parallel == k->nouter + 1 && k->channel > k->outer[k->nouter - 1] && p->k->buffer.at[made->buffer[made->nest->nin]].space == SPACE_OUT;
 }
 
 /* ---- programs -------------------------------------------------------------------------------------------- */
@@ -75,7 +103,7 @@ write_tiles(Channels *k, Text *t, const char *task, const char *rows, int64_t ac
     text_printf(t, "split %s by %lld -> xb_ xr_\n", axis_name(w, 0, k->image.slide[k->image.nslide - 1].axis), (long long)across);
     text_printf(t, "split %s by %lld -> cb_ cv_\nsplit cv_ by %lld -> cr_ cl_\n", c, (long long)(vectors * lanes), (long long)lanes);
     text_printf(t, "order %s %s xb_ cb_ %s xr_ cr_ cl_\nfuse %s -> task\n", task, rows, window, task);
-    text_printf(t, "hold %s at cb_ -> acc reg\n", w->p->k->buffer.at[w->p->k->part[0].buffer[k->l->n->write[0].out]].name);
+    text_printf(t, "hold %s at cb_ -> acc reg\n", k->name);
     text_printf(t, "run %s xr_ cr_ unroll\nrun cl_ vector\n", axis_names(w, 0, k->sums.axis + counted, k->sums.n - counted));
 }
 
@@ -128,6 +156,15 @@ edge_of(Channels *k, const Slide *s, Edge *out)
     return out->first + out->last < outputs;
 }
 
+/* The tiles at the ends of a row that reach beyond the image: so many first ones, and last ones. */
+static Edge
+edge_tiles(Channels *k, Edge column, int64_t across)
+{
+    int64_t wide = expr_or(low_extent(k->l, k->image.slide[k->image.nslide - 1].axis), 0), rest = wide % across;
+
+    return (Edge){ (column.first + across - 1) / across, column.last > rest ? (column.last - rest + across - 1) / across : 0 };
+}
+
 /* A task makes a row from the image as it lies. Tiles at its ends, and rows at the borders, stand apart, so all others read without
  * a guard. These are several bodies: a row of the window is written out in each, not the whole of it. */
 static void
@@ -146,10 +183,9 @@ write_rows_of(Channels *k, int64_t across, int64_t vectors)
     if (!edge_of(k, x, &column))
         return;
     write_tiles(k, &t, task, "", across, vectors, 1);
-    int64_t wide = expr_or(low_extent(k->l, x->axis), 0), rest = wide % across;
-    int64_t first = (column.first + across - 1) / across, last = column.last > rest ? (column.last - rest + across - 1) / across : 0;
-    if (first || last)
-        text_printf(&t, "cut xb_ by %lld %lld\n", (long long)first, (long long)last);
+    Edge tiles = edge_tiles(k, column, across);
+    if (tiles.first || tiles.last)
+        text_printf(&t, "cut xb_ by %lld %lld\n", (long long)tiles.first, (long long)tiles.last);
     text_printf(&t, "run task parallel\n");
     for (uint32_t i = 0; i + 1 < nslide; i++)
         if (row[i].first || row[i].last)
@@ -157,16 +193,55 @@ write_rows_of(Channels *k, int64_t across, int64_t vectors)
     write_program(w, &t);
 }
 
+/* The planes of some channels, and their sums. Rows and tiles at the borders stand apart. */
+static void
+write_planes(Channels *k, int64_t across, int64_t vectors)
+{
+    Draft *w = k->w;
+    const Nest *n = w->p->k->part[1].nest;
+    uint32_t nslide = k->image.nslide, slide[MAX_SLIDE], own[NEST_MAX_AXES], nown = 0, sum[NEST_MAX_AXES], parallel = 0;
+    Text t = begin_program(k, slide);
+    const char *a = k->name, *b = part_name(w->p, 1), *c = axis_name(w, 0, k->channel), *window = axis_names(w, 0, k->sums.axis, k->sums.n);
+    int64_t lanes = low_lanes(k->l, k->reduce->dtype), chains = vectors_in_flight(w->p->m) / vectors;
+    Edge row[MAX_SLIDE];
+
+    for (uint32_t i = 0; i < nslide; i++)
+        if (!edge_of(k, &k->image.slide[i], &row[i]))
+            return;
+    for (uint32_t x = 0; x < n->naxis; x++)
+        if (n->axis[x].kind == AXIS_PARALLEL && ++parallel > w->p->k->shared)
+            own[nown++] = x;
+    uint32_t nsum = axis_list(k->whole->u.reduce.axes, sum);
+    chains = chains < 1 ? 1 : chains;
+    bool one = vectors == 1;
+    const char *lane = one ? "cv_" : "cl_", *sum_lane = one ? "cv_" : "sl_", *more = one ? "" : arena_printf(w->a, "%s.cr_", a), *sum_more = one ? "" : arena_printf(w->a, "%s.sr_", b);
+    text_printf(&t, "split %s by %lld -> cb_ cv_ guard\napart cv_\nfuse %s cb_ -> task\n", c, (long long)(vectors * lanes), axis_names(w, 0, k->outer, k->nouter));
+    text_printf(&t, "split %s by %lld -> xb_ xr_\nsplit %s by %lld -> sb_ su_\n", axis_name(w, 0, slide[nslide - 1]), (long long)across, axis_name(w, 1, sum[nsum - 1]), (long long)chains);
+    if (!one)
+        text_printf(&t, "split %s.cv_ by %lld -> cr_ cl_\nsplit %s.cv_ by %lld -> sr_ sl_\n", a, (long long)lanes, b, (long long)lanes);
+    text_printf(&t, "order %s xb_ %s xr_ %s %s.%s\nhold %s at xb_ -> acc reg\n", axis_names(w, 0, slide, nslide - 1), window, more, a, lane, a);
+    text_printf(&t, "run %s xr_ %s unroll\nrun %s.%s vector\n", axis_names(w, 0, k->sums.axis + 1, k->sums.n - 1), more, a, lane);
+    Edge x = edge_tiles(k, row[nslide - 1], across);
+    if (x.first || x.last)
+        text_printf(&t, "cut xb_ by %lld %lld\n", (long long)x.first, (long long)x.last);
+    for (uint32_t i = nslide - 1; i-- > 0; )
+        if (row[i].first || row[i].last)
+            text_printf(&t, "cut %s by %lld %lld\n", axis_name(w, 0, slide[i]), (long long)row[i].first, (long long)row[i].last);
+    text_printf(&t, "order %s %s sb_ su_ %s %s.%s\nhold %s at task -> whole reg over su_\n", axis_names(w, 1, own, nown), axis_names(w, 1, sum, nsum - 1), sum_more, b, sum_lane, b);
+    text_printf(&t, "run su_ %s unroll\nrun %s.%s vector\nrun task parallel\n", sum_more, b, sum_lane);
+    write_program(w, &t);
+}
+
 bool
 write_channels(Draft *w)
 {
     const Points *p = w->p;
-    if (p->k->npart != 1)
+    if (p->k->npart > 2)
         return false;
     Low low = low_part(w->c, w->a, p->k, p->m, &p->k->part[0]);
-    Channels k = { .w = w, .l = &low, .reduce = part_reduction(p, 0) };
+    Channels k = { .w = w, .l = &low, .reduce = part_reduction(p, 0), .name = part_name(p, 0) };
 
-    if (!recognise(&k))
+    if (!recognise(&k) || (p->k->npart > 1 && !sums_planes(&k)))
         return false;
     const Machine *m = p->m;
     int64_t lanes = low_lanes(&low, k.reduce->dtype), channels = expr_or(low_extent(&low, k.channel), -1);
@@ -179,10 +254,16 @@ write_channels(Draft *w)
     int64_t row_points = k.sums.points / expr_or(low_extent(&low, k.sums.axis[0]), 1);
     for (int64_t across = 8; across >= 2; across /= 2)
         for (int64_t vectors = 1; vectors <= 2; vectors++) {
-            if (across * vectors + vectors + 2 > m->vector_registers || (wide >= 0 && across > wide))
+            if (across * vectors + vectors + 2 > m->vector_registers || (wide >= 0 && across > wide && p->k->npart == 1))
                 continue;
             if (vectors > 1 && (channels < 0 || channels % (vectors * lanes)))
                 continue;
+            if (p->k->npart > 1) {
+                int64_t tiles = wide > 0 ? (wide + across - 1) / across : 0;
+                if (tiles && across * vectors * row_points <= MAX_WRITTEN_OUT)
+                    write_planes(&k, (wide + tiles - 1) / tiles, vectors);
+                continue;
+            }
             if (k.image.nslide > 1 && across * vectors * row_points <= MAX_WRITTEN_OUT)
                 write_rows_of(&k, across, vectors);
             if (across * vectors * k.sums.points > MAX_WRITTEN_OUT)

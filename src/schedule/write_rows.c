@@ -7,21 +7,6 @@
  */
 #include "schedule/rows.h"
 
-#include <math.h>
-
-/* Vectors in flight at once: as many as hide the latency of additions on all ports, to a power of two (the nearest: facts are
- * measured). An addition takes as long as a multiply-add on all machines of the table. */
-static int64_t
-most_vectors(const Machine *m)
-{
-    double wanted = m->fma_cycles * m->add_per_cycle;
-    int64_t n = 1;
-
-    while ((double)n * M_SQRT2 < wanted)
-        n *= 2;
-    return n;
-}
-
 enum { FEW_PLACES = 8 };             /* are looked up one beside the other: each is some dozens of instructions */
 
 /* ---- programs -------------------------------------------------------------------------------------------- */
@@ -40,7 +25,7 @@ write_part(Draft *w, Row *r, Text *t, const char *outside, int64_t unroll, int64
     const char *a = r->name, *x = NULL, *around = outside, *sums;
     const uint32_t *run = r->own + r->nown - r->run;
 
-    if (write_columns(w, r, t, outside, unroll * chunk / most_vectors(w->p->m)))
+    if (write_columns(w, r, t, outside, unroll * chunk / vectors_in_flight(w->p->m)))
         return true;
     const char *outer = names(w, r, r->own, r->nown - r->run);
     const char *free = names(w, r, r->own, r->free < r->nown - r->run ? r->free : r->nown - r->run);
@@ -124,7 +109,7 @@ write_parts(Draft *w, Row *row, uint32_t shared, const char *before)
 {
     const Points *p = w->p;
     uint32_t n = p->k->npart;
-    int64_t most = most_vectors(p->m);
+    int64_t most = vectors_in_flight(p->m);
     bool sums = false;
 
     for (uint32_t i = 0; i < n; i++)

@@ -607,10 +607,29 @@ norm_behind_product(void **state)
     FusePlan joint = greedy_plan(w);
     fuse_join(w->g, &joint, &(FusePrice){one_each, NULL});
     assert_int_equal(apply(w, &joint)->node.n, 2);
-    output(w, "x");
+    output(w, "x");                              /* stored as well */
     FusePlan seen = greedy_plan(w);
     fuse_join(w->g, &seen, &(FusePrice){one_each, NULL});
-    assert_int_equal(apply(w, &seen)->node.n, 3);
+    const Graph *g = apply(w, &seen);
+    assert_int_equal(g->node.n, 2);
+    assert_int_equal(kernel_at(g, 1)->nout, 2);
+    assert_int_equal(locals(kernel_at(g, 1)), 1);
+}
+
+/* Rows read a product and what comes of it: with the first their kernel would wait for itself, with the second not. */
+static void
+rows_behind_what_waits_for_them(void **state)
+{
+    World *w = *state;
+    add(w, "nest product(q: f32[n, 3, 4], k: f32[4, 7]) -> (x: f32[n, 3, 7]) { x[i, h, j] = sum d: q[i, h, d] * k[d, j] }");
+    add(w, "nest other(x: f32[n, 3, 7], u: f32[7, 7]) -> (z: f32[n, 3, 7]) { z[i, h, j] = sum d: x[i, h, d] * u[d, j] }");
+    add(w, "nest mean(x: f32[n, 3, 7], z: f32[n, 3, 7]) -> (m: f32[n, 3]) { m[i, h] = sum j: x[i, h, j] * exp(z[i, h, j]) }");
+    output(w, "m");
+    FusePlan p = greedy_plan(w);
+    fuse_join(w->g, &p, &(FusePrice){one_each, NULL});
+    assert_null(fuse_illegal(w->g, &p));
+    assert_int_equal(p.group[2], p.group[3]);
+    assert_int_not_equal(p.group[1], p.group[3]);
 }
 
 static const char pooled_conv[] = "nest conv(x: f32[n, 3, 8, 8], w: f32[5, 3, 3, 3]) -> (c: f32[n, 5, 8, 8]) {"
@@ -618,7 +637,7 @@ static const char pooled_conv[] = "nest conv(x: f32[n, 3, 8, 8], w: f32[5, 3, 3,
 
 /* A window over what a product makes shares the images with it, and not the filters one by one. */
 static void
-is_pooled(World *w, const char *pool)
+is_pooled(World *w, const char *pool, bool rows)
 {
     add(w, pooled_conv);
     add(w, pool);
@@ -634,22 +653,22 @@ is_pooled(World *w, const char *pool)
     assert_int_equal(locals(kernel_at(g, 1)), 1);
     fuse_join(w->g, &kept, &(FusePrice){squares_of_parts, NULL});
     assert_int_equal(apply(w, &kept)->node.n, 3);
-    output(w, "c");                              /* somebody else reads it */
+    output(w, "c");                              /* somebody else reads it: windows that do not overlap are rows of it */
     FusePlan seen = greedy_plan(w);
     fuse_join(w->g, &seen, &(FusePrice){one_each, NULL});
-    assert_int_equal(apply(w, &seen)->node.n, 3);
+    assert_int_equal(apply(w, &seen)->node.n, rows ? 2 : 3);
 }
 
 static void
 window_behind_product(void **state)
 {
-    is_pooled(*state, "nest pool(c: f32[n, 5, 8, 8]) -> (o: f32[n, 5, 4, 4]) { o[i, f, y, z] = max r<2>, s<2>: c[i, f, 2*y + r, 2*z + s] }");
+    is_pooled(*state, "nest pool(c: f32[n, 5, 8, 8]) -> (o: f32[n, 5, 4, 4]) { o[i, f, y, z] = max r<2>, s<2>: c[i, f, 2*y + r, 2*z + s] }", true);
 }
 
 static void
 window_that_overlaps_behind_product(void **state)
 {
-    is_pooled(*state, "nest pool(c: f32[n, 5, 8, 8]) -> (o: f32[n, 5, 4, 4]) { o[i, f, y, z] = max r<3>, s<3>: c[i, f, 2*y + r - 1, 2*z + s - 1 | 0] }");
+    is_pooled(*state, "nest pool(c: f32[n, 5, 8, 8]) -> (o: f32[n, 5, 4, 4]) { o[i, f, y, z] = max r<3>, s<3>: c[i, f, 2*y + r - 1, 2*z + s - 1 | 0] }", false);
 }
 
 static void
@@ -929,7 +948,7 @@ main(void)
         TEST(softmax_is_one_kernel), TEST(layer_norm_is_one_kernel), TEST(open_sizes_may_be_nothing), TEST(values_are_rounded_where_they_are_made),
         TEST(padding_is_the_readers), TEST(deep_diamonds_stay_small),
         TEST(residual_diamond), TEST(cyclic_groups_are_illegal), TEST(rows_do_not_close_cycles), TEST(attention_in_one_kernel),
-        TEST(seen_rows_are_stored), TEST(norm_behind_product), TEST(window_behind_product), TEST(window_that_overlaps_behind_product), TEST(plans_are_obeyed),
+        TEST(seen_rows_are_stored), TEST(norm_behind_product), TEST(rows_behind_what_waits_for_them), TEST(window_behind_product), TEST(window_that_overlaps_behind_product), TEST(plans_are_obeyed),
         TEST(views_are_copied), TEST(edges_are_obeyed), TEST(what_cannot_be_inlined), TEST(epilogue_before_prologue), TEST(baseline_is_one_kernel_each), TEST(one_value_read_as_two),
         TEST(pieces_are_read_where_they_lie), TEST(torn_pieces_are_copied),
         TEST(random_graphs),

@@ -431,6 +431,35 @@ every_pooled(void **state)
                 fail_msg("pooled %zu, n=%d: no writer knows it", i, n);
 }
 
+/* A window over channels that are neighbours, stored as well as summed over whole planes: some channels a task, whether they divide evenly or
+ * not, and wherever the window reaches beyond. */
+#define PLANES(c, y, z, step, size, reach, oy, ox, whole) \
+    "kernel t(x: f32[n, " #y ", " #z ", " #c "], w: f32[" #c ", " #size ", " #size "], b: f32[" #c "]) -> (d: f32[n, " #oy ", " #ox ", " #c "], o: f32[n, " #c ", 1, 1]) {\n" \
+    "  shared 2\n" \
+    "  part x, w, b -> d\n" \
+    "  nest d(x: f32[n, " #y ", " #z ", " #c "], w: f32[" #c ", " #size ", " #size "], b: f32[" #c "]) -> (d: f32[n, " #oy ", " #ox ", " #c "]) {" \
+    " for i<n>, g<" #c ">, y<" #oy ">, z<" #ox ">, reduce r<" #size ">, reduce s<" #size ">:" \
+    " d[i, y, z, g] = max((sum r, s: x[i, " #step "*y + r - " #reach ", " #step "*z + s - " #reach ", g | 0] * w[g, r, s]) + b[g], 0) }\n" \
+    "  part d -> o\n" \
+    "  nest o(d: f32[n, " #oy ", " #ox ", " #c "]) -> (o: f32[n, " #c ", 1, 1]) { for i<n>, g<" #c ">, k<1>, l<1>, reduce y<" #oy ">, reduce z<" #ox ">: o[i, g, k, l] = " whole " }\n" \
+    "}"
+
+static void
+every_plane(void **state)
+{
+    static const char *const text[] = {
+        PLANES(32, 7, 7, 1, 5, 2, 7, 7, "(sum y, z: d[i, y, z, g]) / 49"), PLANES(48, 13, 11, 2, 3, 1, 7, 6, "max y, z: d[i, y, z, g]"),
+        PLANES(20, 9, 16, 1, 3, 1, 9, 16, "0.5 * (sum y, z: d[i, y, z, g])"), PLANES(16, 5, 12, 1, 3, 0, 3, 10, "sum y, z: d[i, y, z, g]"),
+    };
+    static const char *const target[] = { "x86-64-v3", "x86-64-v4", "x86-64-v2" };
+    (void)state;
+
+    for (size_t i = 0; i < sizeof text / sizeof *text; i++)
+        for (int n = 0; n < 3; n++)
+            if (run_choices("planes", text[i], n == 0 ? "n=0" : n == 1 ? "n=1" : "n=2", target[(i + (size_t)n) % 3], false) < 2)
+                fail_msg("planes %zu, n=%d: no writer knows it", i, n);
+}
+
 /* Squares transformed back, and a window inside of each; a window that is a whole square. */
 #define BACK(tile, points, rows, columns, window, places, at) \
     "kernel t(x: f32[" #points ", " #points ", n, " #rows ", " #columns ", 32], a: f32[" #tile ", " #points "], b: f32[32]) -> (o: f32[n, " places " 32]) {\n" \
@@ -471,6 +500,7 @@ main(void)
         cmocka_unit_test(every_choice),
         cmocka_unit_test(every_separable),
         cmocka_unit_test(every_pooled),
+        cmocka_unit_test(every_plane),
         cmocka_unit_test(every_square),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
