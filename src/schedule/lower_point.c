@@ -113,19 +113,29 @@ env_low(Env *e, uint32_t part, const Scalar *const *value, uint32_t nvalue, cons
     return l;
 }
 
-/* Reads of the operands that were copied around this leaf go to the copies, the last one made of each; a copy reads
- * those before it. */
+/* Does this leaf read copy i of what it reads? The part reads all but those made for a copy; a copy those before it, and those made
+ * for it; what is made for a copy reads what that would. */
+static bool
+reads_copy(const Points *p, const Node *leaf, uint32_t i)
+{
+    const Copy *k = &p->copy.at[i], *own = leaf->copy ? &p->copy.at[leaf->copy] : NULL;
+
+    if (k->part != leaf->part || !node_inside(leaf, k->at) || (own && k->operand != own->operand))
+        return false;
+    return k->into ? k->into == leaf->copy : !own || i < (own->into ? own->into : leaf->copy);
+}
+
+/* Reads of the operands that were copied around this leaf go to the copies, the last one made of each. */
 static void
 use_copies(Env *e, Low *l, const Node *leaf)
 {
     Ctx *c = e->c;
-    uint32_t end = leaf->copy ? leaf->copy : e->p->copy.n;
 
-    for (uint32_t i = 1; i < end; i++) {
+    for (uint32_t i = 1; i < e->p->copy.n; i++) {
         const Copy *k = &e->p->copy.at[i];
         const Expr *at[TN_MAX_RANK * 2], *position = expr_int(c, 0);
         uint32_t rank = k->turned ? 1 : k->ndim;
-        if (k->part != leaf->part || !node_inside(leaf, k->at) || (leaf->copy && k->operand != e->p->copy.at[leaf->copy].operand))
+        if (!reads_copy(e->p, leaf, i))
             continue;
         if (k->image) {
             if (k->ndim)

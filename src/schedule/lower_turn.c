@@ -69,7 +69,7 @@ tile_of(Env *e, const Node *n, bool *making)
         if (!k->turned || !node_inside(n, k->at))
             continue;
         *making = n->prefix == k->name && n->iter == k->dim[0];
-        if (*making || (!n->prefix && n->iter == k->dim[1]))
+        if (*making || (n->prefix == (k->into ? e->p->copy.at[k->into].name : NULL) && n->iter == k->dim[1]))
             return k;
     }
     return NULL;

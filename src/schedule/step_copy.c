@@ -63,6 +63,12 @@ begin_copy(Points *p, const Step *s, uint32_t part, Copy *c, Node **sub)
 
     if (!leaf)
         return NULL;
+    /* In the loops of a copy of it, for that copy. */
+    for (uint32_t i = 1; i < p->copy.n && !node_inside(leaf, at); i++)
+        if (p->copy.at[i].operand == c->operand && !p->copy.at[i].image && node_inside(p->copy.at[i].leaf, at)) {
+            c->into = i;
+            leaf = p->copy.at[i].leaf;
+        }
     if (!node_inside(leaf, at))
         return points_refuse(p, "nothing of it is read inside %s", s->at), NULL;
     for (uint32_t i = 1; i < p->copy.n; i++)

@@ -101,7 +101,7 @@ last_of(const char *names)
     return space ? space + 1 : names;
 }
 
-/* Columns are copied over the last sum where they lie along it, over the columns otherwise. */
+/* Columns are copied in tiles transposed in registers where they lie along the last sum, from end to end otherwise. */
 static void
 write_columns(const Gemm *g, Text *t, const char *at, const char *sums)
 {
@@ -111,7 +111,13 @@ write_columns(const Gemm *g, Text *t, const char *at, const char *sums)
     text_printf(t, "stage rhs at %s -> pack scratch of jq %s jv\n", at, sums);
     if (cut->nsum && !g->widened && columns_are_one(g) && is_unit(g->l, cut->k.b, cut->sum[cut->nsum - 1])) {
         const char *last = last_of(sums);
-        text_printf(t, "order pack.jv pack.%s\nsplit pack.%s by %lld -> kv kl\nrun pack.kl vector\n", last, last, lanes);
+        text_printf(t, "split pack.%s by %lld -> kv kl\n", last, lanes);
+        if (dtype_info[cut->k.b->dtype].bytes < 4) {     /* narrower ones have no tiles */
+            text_add(t, "order pack.jv pack.kv pack.kl\nrun pack.kl vector\n");
+        } else {
+            text_printf(t, "split pack.jv by %lld -> jc jl\norder pack.jc pack.kv pack.kl pack.jl\n", lanes);
+            text_add(t, "run pack.kl unroll\nrun pack.jl vector\nstage rhs at pack.kv -> tile reg of jl kl turned\n");
+        }
     } else if (cut->col_run > 1 && !columns_are_one(g)) {
         text_printf(t, "walk pack.jv by %lld\n", lanes);
     } else {

@@ -58,6 +58,20 @@ static const Case cases[] = {
      "stage rhs at jp -> pack scratch of q jv\n"
      "split pack.jv by 8 -> v u, run pack.u vector\n"
      "run jp parallel"},
+    {"products of rows", "nest t(x: f32[m, k], y: f32[n, k]) -> (o: f32[m, n]) { o[i, j] = sum q: x[i, q] * y[j, q] }",
+     "m=0 k=3 n=8|m=1 k=8 n=40|m=6 k=9 n=16|m=7 k=1 n=17|m=13 k=20 n=15|m=29 k=7 n=33|m=3 k=0 n=9",
+     "split j by 16 -> jp jv pad, split jv by 8 -> jr l\n"
+     "split i by 6 -> ip ir peel 4\n"
+     "order jp ip q ir jr l\n"
+     "hold o at ip -> sums scratch\n"
+     "hold o at ip -> acc reg\n"
+     "run ir jr unroll\n"
+     "run l sums.fin.l vector\n"
+     "stage rhs at jp -> pack scratch of q jv\n"
+     "split pack.jv by 8 -> v u, split pack.q by 8 -> w t, order pack.v pack.w pack.t pack.u, run pack.t unroll, run pack.u vector\n"
+     "stage rhs at pack.w -> tile reg of u t turned\n"
+     "stage rhs at q -> col reg of jr\n"
+     "run jp parallel"},
     {"exact products", EXACT_MATMUL, "",
      "split j by 16 -> jp jv pad, split jv by 8 -> jr l\n"
      "split i by 6 -> ip ir\n"
