@@ -25,6 +25,7 @@ struct Node {
     double uops;                     /* phases: instructions of one trip, those of inner loops included */
     double read[LEVEL_COUNT], write[LEVEL_COUNT];    /* phases: bytes from and to each level in one call; traffic.c */
     double wait[LEVEL_COUNT];        /* phases: seconds until the first lines of what is read are there */
+    uint32_t charged;                /* phases: the charge that looked at it last */
 };
 
 typedef struct {
@@ -56,6 +57,7 @@ typedef struct {
     double (*pitch)[TN_MAX_RANK];    /* [buffer]: elements between neighbours of each physical dimension */
     double *buffer_bytes;            /* [buffer]: size of each */
     double trips, shares, most;      /* of the parallel loop: all, threads that get some, most trips of one of them */
+    uint32_t charges;                /* of buffers to phases, so far; traffic.c */
 } Unfold;
 
 void measure_buffers(Unfold *u);     /* pitch, buffer_bytes */

@@ -157,9 +157,10 @@ hull_of(Traffic *t, const MemRef *a, uint32_t from)
 
 /* ---- all accesses of a buffer ----------------------------------------------------------------------------------- */
 
-/* What of buffer b the statements of n touch, in loops from depth `from` on. Accesses that overlap are counted once. */
+/* What of buffer b the statements of n touch, those of one phase or (NULL) all, in loops from depth `from` on. Accesses that overlap are
+ * counted once. */
 static Touched
-touched(Traffic *t, const Node *n, uint32_t b, uint32_t from, bool *conflict)
+touched(Traffic *t, const Node *n, uint32_t b, uint32_t from, const Node *phase, bool *conflict)
 {
     Unfold *u = t->u;
     Hull *hull = NEW_ARRAY(u->arena, Hull, n->end - n->first + 1);
@@ -168,7 +169,7 @@ touched(Traffic *t, const Node *n, uint32_t b, uint32_t from, bool *conflict)
 
     for (uint32_t i = n->first; i < n->end; i++) {
         const MemRef *a = &u->access.at[i];
-        if (a->buffer != b || a->node->exec <= 0)
+        if (a->buffer != b || a->node->exec <= 0 || (phase && a->node->phase != phase))
             continue;
         Hull h = hull_of(t, a, from);
         uint32_t j = count++;
@@ -207,7 +208,7 @@ footprint(Traffic *t, const Node *n, bool whole, double *sum)
         *memo = NEW_ARRAY(u->arena, Touched, u->k->buffer.n);
         bool conflict = false;
         for (uint32_t b = 0; b < u->k->buffer.n; b++) {
-            (*memo)[b] = touched(t, n, b, n->depth - (n->kind == NODE_LOOP && whole), &conflict);
+            (*memo)[b] = touched(t, n, b, n->depth - (n->kind == NODE_LOOP && whole), NULL, &conflict);
             *total += (*memo)[b].bytes;
         }
         if (conflict)                                /* some lines drive each other out, whatever the size */
@@ -282,7 +283,35 @@ first_access(const Unfold *u, const Node *n, uint32_t b, bool *written)
     return first;
 }
 
-/* An execution of n has each line of its footprint once: the phase that touches a buffer first pays for it. */
+/* Phases pay for a buffer in the order in which they come, each for what it touches itself, until all is paid: what is done at a border
+ * first touches little of it. */
+static void
+share_charge(Traffic *t, Node *n, uint32_t b, const Touched *in, bool write)
+{
+    Unfold *u = t->u;
+    double left = in->bytes, wait = waiting(t, in);
+    uint32_t from = n->depth - (n->kind == NODE_LOOP);
+    bool conflict;
+
+    u->charges++;
+    for (uint32_t i = n->first; i < n->end && left > 0; i++) {
+        const MemRef *a = &u->access.at[i];
+        Node *phase = a->node->phase;
+        if (a->buffer != b || a->node->exec <= 0 || (write && !a->write) || phase->charged == u->charges)
+            continue;
+        phase->charged = u->charges;
+        double own = touched(t, n, b, from, phase, &conflict).bytes, paid = own < left ? own : left;
+        left -= paid;
+        if (write) {
+            phase->write[t->level] += paid * n->exec;
+        } else {
+            phase->read[t->level] += paid * n->exec;
+            phase->wait[t->level] += wait * (paid / in->bytes) * n->exec;
+        }
+    }
+}
+
+/* An execution of n has each line of its footprint once. */
 static void
 charge(Traffic *t, Node *n, const bool *here)
 {
@@ -301,14 +330,12 @@ charge(Traffic *t, Node *n, const bool *here)
         Node *phase = first->node->phase;
         stretches += in[b].bytes > PAGE ? in[b].runs : 0;
         if (!first->write) {
-            phase->read[t->level] += in[b].bytes * n->exec;
-            phase->wait[t->level] += waiting(t, &in[b]) * n->exec;
+            share_charge(t, n, b, &in[b], false);
             longest = in[b].bytes > most ? phase : longest;
             most = in[b].bytes > most ? in[b].bytes : most;
         }
-        if (written) {
-            phase->write[t->level] += in[b].bytes * n->exec;
-        }
+        if (written)
+            share_charge(t, n, b, &in[b], true);
     }
     if (t->level == LEVEL_L3 && longest && stretches == 1 && from->one.read > 0)
         longest->wait[t->level] += (ALONE - 1) * most * n->exec / from->one.read;
