@@ -120,16 +120,12 @@ check_used(Job *j, const Pins *pins)
 
 /* ---- asking once ------------------------------------------------------------------------------------------ */
 
-/* Which inputs of a kernel are known now. */
 static bool *
 constant_inputs(const Job *j, const Graph *g, NodeId n)
 {
     const Node *node = &g->node.at[n];
-    bool *constant = NEW_ARRAY(j->arena, bool, node->in.count + 1);
 
-    for (uint32_t i = 0; i < node->in.count; i++)
-        constant[i] = g->value.at[node_in(g, node, i)].data != NULL;
-    return constant;
+    return data_is_known(j->arena, graph_inputs_data(g, j->arena, node), node->in.count);
 }
 
 bool
@@ -424,10 +420,7 @@ choose_price_in_turn(void *user, const Kernel *const *k, const void *const *cons
     FormatOrder order[FORMAT_PROPOSALS];
 
     for (uint32_t i = 0; i < n && least >= 0 && strcmp(p->j->o->formats, "none"); i++) {
-        bool *constant = NEW_ARRAY(p->j->arena, bool, k[i]->nin + 1);
-        for (uint32_t b = 0; b < k[i]->nin; b++)
-            constant[b] = data[i][b] != NULL;
-        uint32_t count = format_proposals(p->j->ctx, k[i], constant, order);
+        uint32_t count = format_proposals(p->j->ctx, k[i], data_is_known(p->j->arena, data[i], k[i]->nin), order);
         for (uint32_t o = 0; o < count; o++) {
             double seconds = seconds_in_order(p, k, data, n, &order[o]);
             least = seconds >= 0 && seconds < least ? seconds : least;

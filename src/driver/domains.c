@@ -19,12 +19,9 @@ domains_seconds(Prices *p, const Kernel *k, const void *const *data)
 {
     Job *j = p->j;
     Arena *scratch = arena_child(j->arena);
-    bool *constant = NEW_ARRAY(scratch, bool, k->nin + 1);
     uint32_t tile = 0;
 
-    for (uint32_t i = 0; i < k->nin; i++)
-        constant[i] = data[i] != NULL;
-    double direct = choose_price(p, k, constant);
+    double direct = choose_price(p, k, data_is_known(scratch, data, k->nin));
     double domain = j->o->exact ? direct : format_domain(j->ctx, scratch, k, data, &j->domains, direct < 0 ? INFINITY : direct, &tile);
     arena_free(scratch);
     return tile ? domain : direct;

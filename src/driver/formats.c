@@ -171,22 +171,12 @@ read_pins(Job *j, const GraphList *all, FormatPin *pin)
 
 typedef struct { Prices *prices; const Graph *g; } Asked;
 
-static const void *const *
-inputs_of(const Asked *a, NodeId id)
-{
-    const Node *n = &a->g->node.at[id];
-    const void **data = NEW_ARRAY(a->prices->j->arena, const void *, n->in.count + 1);
-
-    for (uint32_t i = 0; i < n->in.count; i++)
-        data[i] = a->g->value.at[node_in(a->g, n, i)].data;
-    return data;
-}
-
 static double
 price(void *user, NodeId n, const Kernel *k)
 {
     const Asked *a = user;
-    return a->prices->j->o->schedule == SCHEDULE_PLAIN ? 0 : domains_seconds(a->prices, k, inputs_of(a, n));
+    Job *j = a->prices->j;
+    return j->o->schedule == SCHEDULE_PLAIN ? 0 : domains_seconds(a->prices, k, graph_inputs_data(a->g, j->arena, &a->g->node.at[n]));
 }
 
 static bool

@@ -151,11 +151,9 @@ static void
 propose_of(Formats *f, NodeId n)
 {
     const Node *node = &f->g->node.at[n];
-    bool *constant = NEW_ARRAY(f->arena, bool, node->in.count + 1);
+    const bool *constant = data_is_known(f->arena, graph_inputs_data(f->g, f->arena, node), node->in.count);
     FormatOrder order[FORMAT_PROPOSALS];
 
-    for (uint32_t i = 0; i < node->in.count; i++)
-        constant[i] = f->g->value.at[node_in(f->g, node, i)].data != NULL;
     for (uint32_t i = 0, count = format_proposals(f->ctx, node->kernel, constant, order); i < count; i++)
         vote(f, &order[i]);
 }

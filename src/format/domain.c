@@ -372,9 +372,7 @@ kernel_at(const Graph *g, NodeId id, const void ***data, Domain *d)
 
     if (!k || k->nout != 1)
         return NULL;
-    *data = NEW_ARRAY(g->ctx->arena, const void *, k->nin + 1);
-    for (uint32_t i = 0; i < k->nin; i++)
-        (*data)[i] = g->value.at[node_in(g, n, i)].data;
+    *data = graph_inputs_data(g, g->ctx->arena, n);
     for (uint32_t i = 0; i < NTILE; i++)             /* what stands behind it may fit one of them alone */
         if (domain_of(g->ctx, k, *data, tiles[i], d))
             return k;
@@ -393,10 +391,7 @@ find(const Graph *g, NodeId id, FormatDomains *price, bool all, Found *f)
     if (!k)
         return;
     Arena *scratch = arena_child(c->arena);
-    bool *constant = NEW_ARRAY(scratch, bool, k->nin + 1);
-    for (uint32_t i = 0; i < k->nin; i++)
-        constant[i] = data[i] != NULL;
-    double direct = price->of(price->user, k, constant);
+    double direct = price->of(price->user, k, data_is_known(scratch, data, k->nin));
     f->direct = direct < 0 ? INFINITY : direct;
     price_tiles(c, scratch, k, data, price, all, f);
     arena_free(scratch);

@@ -413,6 +413,26 @@ graph_uses(const Graph *g, Arena *scratch)
     return uses;
 }
 
+const void **
+graph_inputs_data(const Graph *g, Arena *a, const Node *n)
+{
+    const void **data = NEW_ARRAY(a, const void *, n->in.count + 1);
+
+    for (uint32_t i = 0; i < n->in.count; i++)
+        data[i] = g->value.at[node_in(g, n, i)].data;
+    return data;
+}
+
+bool *
+data_is_known(Arena *a, const void *const *data, uint32_t n)
+{
+    bool *known = NEW_ARRAY(a, bool, n + 1);
+
+    for (uint32_t i = 0; i < n; i++)
+        known[i] = data[i] != NULL;
+    return known;
+}
+
 Users
 graph_users(const Graph *g, Arena *scratch)
 {

@@ -136,6 +136,9 @@ bool graph_infer_op(Graph *g, OpKind op, Attrs attrs, Loc loc, Sym origin, uint3
 
 static inline ValueId node_in(const Graph *g, const Node *n, uint32_t i) { return g->ref.at[n->in.first + i]; }
 static inline ValueId node_out(const Graph *g, const Node *n, uint32_t i) { return g->ref.at[n->out.first + i]; }
+/* What a node's inputs hold [in.count], NULL: known only as it runs; and which of them it is known of. */
+const void **graph_inputs_data(const Graph *g, Arena *a, const Node *n);
+bool *data_is_known(Arena *a, const void *const *data, uint32_t n);
 /* Which symbol that node n defines is this dimension, all of it; UINT32_MAX: none. */
 uint32_t node_fresh(const Node *n, const Expr *dim);
 /* As op_* want it. Constraints that a rule records are dropped; see graph_infer_op. */
