@@ -35,17 +35,19 @@ add_symbol(void *user, Var v)
         s->at[s->n++] = (Sym)(uintptr_t)v.id;
 }
 
-/* The symbols that count the rows of a product, at most as many as there is room for. */
+/* The symbols that count the rows of its products, at most as many as there is room for. */
 static void
 row_symbols(Job *j, const Kernel *k, RowSymbols *s)
 {
     Contraction product;
 
-    if (k->npart != 1 || !nest_contraction(j->ctx, k->part[0].nest, &product))
-        return;
-    for (uint32_t x = 0; x < k->part[0].nest->naxis; x++)
-        if (product.row >> x & 1)
-            expr_vars(k->part[0].nest->axis[x].extent, add_symbol, s);
+    for (uint32_t i = 0; i < k->npart; i++) {
+        const Nest *n = k->part[i].nest;
+        bool rows = nest_contraction(j->ctx, n, &product);
+        for (uint32_t x = 0; x < n->naxis && rows; x++)
+            if (product.row >> x & 1)
+                expr_vars(n->axis[x].extent, add_symbol, s);
+    }
 }
 
 /* ---- one guard --------------------------------------------------------------------------------------------- */

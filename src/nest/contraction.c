@@ -54,7 +54,7 @@ merit(const Factors *f, const AxisSet *axes, uint32_t pick, AxisSet parallel, Ax
 
     for (uint32_t i = 0; i < f->n; i++)
         *(pick >> i & 1 ? &in_a : &in_b) |= axes[i];
-    if (((in_a | in_b) & sum) != sum)
+    if (((in_a | in_b) & sum) != sum || !in_a || !in_b)      /* a number is no side */
         return 0;
     AxisSet row = in_a & ~in_b & parallel, col = in_b & ~in_a & parallel;
     return NEST_MAX_AXES * ((row != 0) + (col != 0)) + __builtin_popcountll(row | col);

@@ -385,6 +385,24 @@ cut_rows_linear(Low *l, const Cut *cut)
     return true;
 }
 
+const Scalar *
+cut_only_read(const Scalar *s)
+{
+    for (uint32_t i = 0; s->op == S_MUL && i < 2; i++)
+        if (s->arg[i]->op == S_CONST)
+            return cut_only_read(s->arg[1 - i]);
+    return s->op == S_LOAD && !s->u.load.outside ? s : NULL;
+}
+
+bool
+cut_lies_along(Low *l, const Scalar *factor, uint32_t axis)
+{
+    const Scalar *read = cut_only_read(factor);
+    const Expr *stride = read ? low_stride(l, read, axis) : NULL;
+
+    return stride && expr_is(stride, 1);
+}
+
 /* ---- register tiles --------------------------------------------------------------------------------------- */
 
 /* Cycles of a step of the sum over all tiles: multiply-adds and loads, which wait for each other the more the nearer they

@@ -27,6 +27,13 @@ bool cut_contraction(Low *l, Cut *out);
 /* Is the rows' factor one read, inside of what is there, whose place is linear in every sum? */
 bool cut_rows_linear(Low *l, const Cut *cut);
 
+/* The one read of a factor that is nothing else, or that times a number; NULL: it is something else. */
+const Scalar *cut_only_read(const Scalar *factor);
+/* Are the points of such a factor along this axis neighbours in memory? */
+bool cut_lies_along(Low *l, const Scalar *factor, uint32_t axis);
+
+enum { CUT_MOST_UNROLLED = 16 };     /* vectors of a sum that are written out */
+
 enum { TILE_SHAPES = 3 };            /* register tiles that get programs: the price of a whole tree ranks only what is close */
 typedef struct { int64_t rows, vectors; double cycles; } TileShape;
 /* The register tiles [TILE_SHAPES] with the least cycles for so many rows and columns, -1: not known: accumulators, one row of columns and

@@ -29,8 +29,9 @@ recognise_member(const Group *g, uint32_t part, Member *m)
     }
     if (n->nwrite != 1 || n->write[0].combiner != COMB_NONE || nest_axes_of_kind(n, AXIS_SCAN) || dtype_info[n->param[n->nin].type->dtype].bytes != 4 || (m->reduce && m->reduce->u.reduce.combiner > COMB_MIN))
         return false;
-    /* Rows are one side of a product, which has the columns of its output to itself. */
-    return !m->product || (m->view.row >> m->row & 1 && m->nown == 1 && !(m->view.a->axes >> m->own[0] & 1));
+    /* Rows are one side of a product, which has the columns of its output to itself. An axis of one point is on neither side. */
+    bool one = m->product && expr_is(n->axis[m->row].extent, 1) && !(m->view.b->axes >> m->row & 1);
+    return !m->product || ((one || m->view.row >> m->row & 1) && m->nown == 1 && !(m->view.a->axes >> m->own[0] & 1));
 }
 
 bool

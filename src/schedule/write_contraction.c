@@ -109,7 +109,7 @@ write_columns(const Gemm *g, Text *t, const char *at, const char *sums)
     long long lanes = g->lanes;
 
     text_printf(t, "stage rhs at %s -> pack scratch of jq %s jv\n", at, sums);
-    if (cut->nsum && !g->widened && columns_are_one(g) && is_unit(g->l, cut->k.b, cut->sum[cut->nsum - 1])) {
+    if (cut->nsum && !g->widened && columns_are_one(g) && cut_lies_along(g->l, cut->k.b, cut->sum[cut->nsum - 1])) {
         const char *last = last_of(sums);
         text_printf(t, "split pack.%s by %lld -> kv kl\n", last, lanes);
         if (dtype_info[cut->k.b->dtype].bytes < 4) {     /* narrower ones have no tiles */

@@ -9,18 +9,7 @@
  */
 #include "schedule/cut.h"
 
-enum { KEYS = 64,                    /* of a task: enough to be worth a thread, few enough to be shared out */
-       MOST_UNROLLED = 16 };         /* vectors of a key that are written out */
-
-/* The one read of a factor that is nothing else, or that times a number. */
-static const Scalar *
-only_read(const Scalar *s)
-{
-    for (uint32_t i = 0; s->op == S_MUL && i < 2; i++)
-        if (s->arg[i]->op == S_CONST)
-            return only_read(s->arg[1 - i]);
-    return s->op == S_LOAD && !s->u.load.outside ? s : NULL;
-}
+enum { KEYS = 64 };                  /* of a task: enough to be worth a thread, few enough to be shared out */
 
 /* How far apart an axis's neighbours lie; a number that is not known is far. */
 static int64_t
@@ -42,14 +31,14 @@ write_dots(Draft *w)
 
     if (!cut_contraction(&low, &cut) || cut.windowed || !cut.nsum)
         return;
-    const Scalar *a = only_read(cut.k.a), *b = only_read(cut.k.b);
+    const Scalar *a = cut_only_read(cut.k.a), *b = cut_only_read(cut.k.b);
     const Part *part = &p->k->part[0];
     const char *name = p->k->buffer.at[part->buffer[part->nest->write[0].out]].name;
     int64_t lanes = machine_lanes(p->m, cut.k.reduce->dtype), rows = expr_or(axes_product(&low, cut.row, cut.nrow), -1);
     uint32_t along = cut.sum[cut.nsum - 1], column = cut.col[cut.ncol - 1], outer[NEST_MAX_AXES], inner[NEST_MAX_AXES], nouter = 0, ninner = 0;
     int64_t length = expr_or(low_extent(&low, along), 0);
-    if (!a || !b || rows < 1 || rows * 2 > (int64_t)p->m->vector_registers || length < lanes || length % lanes || stride_of(&low, a, along) != 1 ||
-        stride_of(&low, b, along) != 1)
+    if (!a || !b || rows < 1 || rows * 2 > (int64_t)p->m->vector_registers || length < lanes || length % lanes || !cut_lies_along(&low, a, along) ||
+        !cut_lies_along(&low, b, along))
         return;
     for (uint32_t i = 0; i < cut.nbatch; i++) {
         bool between = b->axes >> cut.batch[i] & 1 && stride_of(&low, b, cut.batch[i]) < stride_of(&low, b, column);
@@ -66,7 +55,7 @@ write_dots(Draft *w)
     text_printf(&t, "split %s by %d -> jb ji guard\nsplit %s by %lld -> kv %s exact\n", axis_name(w, 0, column), KEYS, axis_name(w, 0, along), (long long)lanes, lane);
     text_printf(&t, "order %s jb ji %s %s %s kv %s\nfuse %s jb -> task\n", outside, between, of_row, walked, lane, outside);
     text_printf(&t, "hold %s at %s -> acc reg over %s\n", name, ninner ? axis_name(w, 0, inner[ninner - 1]) : "ji", lane);
-    if (length <= MOST_UNROLLED * lanes)
+    if (length <= CUT_MOST_UNROLLED * lanes)
         text_add(&t, "run kv unroll\n");
     if (*of_row)
         text_printf(&t, "run %s unroll\n", of_row);

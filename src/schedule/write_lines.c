@@ -5,6 +5,9 @@
  * lines, and add or compare across lanes once a line. What stands beside a product's columns (a mask, a bias) is read as it lies,
  * and few rows, or a number of them that no vector divides, waste nothing. Against lanes that are rows: the columns have to be
  * neighbours, or are copied; and a line that is short has a large share of sums across lanes.
+ *
+ * Few rows (a token's) are less work than turning the columns for them: where these lie along the sum, the lanes of their product are
+ * summands, as in write_dots.c.
  */
 #include "cost/cost.h"
 #include "schedule/cut.h"
@@ -31,17 +34,44 @@ write_panels(const Group *g, const Member *m, Text *t, bool laid, bool pads)
     *l = low_part(w->c, w->a, w->p->k, w->p->m, &w->p->k->part[m->part]);
     if (!laid && (pads || !is_unit(l, m->view.b, m->own[0]))) {
         text_printf(t, "stage %s.rhs at task -> %s.pack scratch of %s.b_ %s %s.v_\n", a, a, a, sums, a);
-        const char *along = arena_printf(w->a, "%s.pack.%s.v_", a, a);
-        if (is_unit(l, m->view.b, m->sum[m->nsum - 1])) {
-            text_printf(t, "order %s %s.pack.%s\n", along, a, last);
-            along = arena_printf(w->a, "%s.pack.%s", a, last);
+        bool turned = cut_lies_along(l, m->view.b, m->sum[m->nsum - 1]);         /* columns that lie along the sum are, in tiles */
+        text_printf(t, "split %s.pack.%s.v_ by %lld -> %s.pv_ %s.pl_\n", a, a, (long long)g->lanes, a, a);
+        if (turned) {
+            text_printf(t, "split %s.pack.%s by %lld -> %s.kv_ %s.kl_\n", a, last, (long long)g->lanes, a, a);
+            text_printf(t, "order %s.pack.%s.pv_ %s.pack.%s.kv_ %s.pack.%s.kl_ %s.pack.%s.pl_\nrun %s.pack.%s.kl_ unroll\n", a, a, a, a, a, a, a, a, a, a);
         }
-        text_printf(t, "split %s by %lld -> pv_ pl_\nrun %s.pack.pl_ vector\n", along, (long long)g->lanes, a);
+        text_printf(t, "run %s.pack.%s.pl_ vector\n", a, a);
+        if (turned)
+            text_printf(t, "stage %s.rhs at %s.pack.%s.kv_ -> %s.tile reg of %s.pl_ %s.kl_ turned\n", a, a, a, a, a, a);
     }
     text_printf(t, "stage %s.rhs at %s -> %s.col reg of %s.r_\n", a, last, a, a);
 }
 
 /* ---- parts ----------------------------------------------------------------------------------------------- */
+
+/* Rows of the task that are few, and columns that lie along the sum? */
+static bool
+sums_in_lanes(const Group *g, const Member *m, int64_t rows)
+{
+    Low l = low_part(g->w->c, g->w->a, g->w->p->k, g->w->p->m, &g->w->p->k->part[m->part]);
+    int64_t length = m->nsum == 1 ? expr_or(m->n->axis[m->sum[0]].extent, 0) : 0;
+
+    return length >= g->lanes && length % g->lanes == 0 && g->nrows >= 1 && g->nrows % rows == 0 && 2 * rows <= (int64_t)g->w->p->m->vector_registers &&
+           cut_lies_along(&l, m->view.a, m->sum[0]) && cut_lies_along(&l, m->view.b, m->sum[0]);
+}
+
+/* Each column is read once, as it lies, for all rows. */
+static void
+write_dots_of(const Group *g, const Member *m, Text *t)
+{
+    const char *a = m->name, *column = axis_name(g->w, m->part, m->own[0]), *row = group_row(g, m);
+
+    text_printf(t, "split %s by %lld -> %s.kv_ %s.l_ exact\n", axis_name(g->w, m->part, m->sum[0]), (long long)g->lanes, a, a);
+    text_printf(t, "order %s %s %s.kv_ %s.l_\nhold %s at %s -> %s.acc reg over %s.l_\n", column, row, a, a, a, column, a, a);
+    if (expr_or(m->n->axis[m->sum[0]].extent, INT64_MAX) <= CUT_MOST_UNROLLED * g->lanes)
+        text_printf(t, "run %s.kv_ unroll\n", a);
+    text_printf(t, "run %s unroll\nrun %s.l_ vector\n", row, a);
+}
 
 /* A product, for all rows of the task. head: lines that come before all others. */
 static void
@@ -96,20 +126,27 @@ write_line(const Group *g, const Member *m, Text *t, const char *row)
     return true;
 }
 
-/* A tile of so many rows. */
+/* A tile of so many rows. dots: products add up in lanes where they can, or there is no program. */
 static void
-write_tile(const Group *g, int64_t rows)
+write_tile(const Group *g, int64_t rows, bool dots)
 {
     Arena *a = g->w->a;
     const Member *last = &g->member[g->n - 1];
     Text head = { .arena = a }, t = { .arena = a };
-    bool whole = g->nrows >= 0 && g->nrows % rows == 0, ok = true;
+    bool whole = g->nrows >= 0 && g->nrows % rows == 0, ok = true, any = !dots;
+
+    for (const Member *m = g->member; m < last && !any; m++)
+        any = m->product && sums_in_lanes(g, m, rows);
+    if (!any)
+        return;
 
     text_printf(&t, "split %s by %lld -> ib ir guard\nfuse %s ib -> task\n", g->rows, (long long)rows, g->outer);
     for (const Member *m = g->member; m < last; m++)
         text_printf(&t, "put %s at task scratch of %s %s\n", m->name, group_row(g, m), group_own(g, m));
     for (const Member *m = g->member; m < last; m++)
-        if (m->product)
+        if (m->product && dots && sums_in_lanes(g, m, rows))
+            write_dots_of(g, m, &t);
+        else if (m->product)
             write_product(g, m, &head, &t, whole);
         else
             ok &= write_line(g, m, &t, group_row(g, m));
@@ -152,7 +189,8 @@ write_tiles(const Group *g, double bytes)
         if (rows == before || (tiles > 1 && (double)rows * bytes > (double)g->w->p->m->level[LEVEL_L2].bytes))
             continue;
         before = rows;
-        write_tile(g, rows);
+        write_tile(g, rows, false);
+        write_tile(g, rows, true);
     }
 }
 
