@@ -249,6 +249,19 @@ learn_low(Proof *p, Var v, int64_t lo)
     }
 }
 
+/* A quotient like (s + 3) // 4, which is not negative, is >= 1: what does that say of s? */
+static void
+learn_quotient(Proof *p, const Atom *a)
+{
+    const Expr *by = a->arg[1], *of = a->arg[0];
+    int64_t d, o = expr_constant_part(of);
+
+    if (!expr_const(by, &d) || d < 1 || o < 0 || of->nterm != 1 + (o != 0) || of->term->coef < 1 || of->term->nfactor != 1 ||
+        of->term->factor->power != 1 || of->term->factor->atom->kind != ATOM_VAR)
+        return;
+    learn_low(p, of->term->factor->atom->var, -floor_div(o - d, of->term->coef));
+}
+
 /* An axis has a point only if its extent is >= 1: then no factor of s*h is 0, and n - 2 has n >= 3. */
 static void
 learn_extent(Proof *p, const Expr *extent)
@@ -260,6 +273,8 @@ learn_extent(Proof *p, const Expr *extent)
     const Term *t = extent->term;
     for (uint32_t i = 0; i < t->nfactor; i++) {
         const Atom *a = t->factor[i].atom;
+        if (a->kind == ATOM_DIV && k == 0)
+            learn_quotient(p, a);
         if (a->kind != ATOM_VAR)
             continue;
         if (k == 0)

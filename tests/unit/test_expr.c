@@ -114,6 +114,16 @@ axes(void **state)
     /* an axis the question does not use may be empty: it says nothing of s */
     assert_ptr_equal(expr_simplify(c, &r, MAX(s, N(1))), MAX(s, N(1)));
 
+    /* an image of whole tiles, flat, within some channels of it */
+    const Expr *high = expr_ceil_div(c, S("height"), N(4)), *wide = expr_ceil_div(c, S("width"), N(4)), *group = MUL(N(192), MUL(high, wide));
+    Range image[] = { { { VAR_AXIS, 0 }, zero, N(12) }, { { VAR_AXIS, 1 }, zero, MUL(N(4), high) }, { { VAR_AXIS, 2 }, zero, MUL(N(4), wide) } };
+    Ranges tiles = { image, 3 };
+    flat = ADD(ADD(MUL(N(16), MUL(i, MUL(high, wide))), MUL(N(4), MUL(j, wide))), k);
+    assert_ptr_equal(expr_simplify(c, &tiles, DIV(ADD(MUL(N(4), MUL(j, wide)), k), group)), zero);
+    assert_ptr_equal(expr_simplify(c, &tiles, DIV(flat, group)), zero);
+    assert_ptr_equal(expr_simplify(c, &tiles, DIV(flat, MUL(N(16), MUL(high, wide)))), i);
+    assert_ptr_equal(expr_simplify(c, &tiles, MOD(flat, group)), flat);
+
     /* a tile: j runs over min(14, s - 14*i) */
     open[0].extent = expr_ceil_div(c, s, N(14));
     open[1].extent = MIN(N(14), SUB(s, MUL(N(14), i)));
