@@ -184,8 +184,8 @@ size_reduce(Call *k)
     const Expr *most[2 * TN_MAX_RANK];
     Attr drop = {.name = sym(c, "keepdims"), .kind = ATTR_INT, .i = 0}, exact = {.name = sym(c, "allowzero"), .kind = ATTR_INT, .i = 1};
 
-    if (n < 0)
-        return false;
+    if (n < 0 || n > t->rank)
+        return n > 0 ? call_refuse(k, "%lld axes of %s", (long long)n, type_str(c, t)) : false;
     if (2 * t->rank > TN_MAX_RANK)
         return call_refuse(k, "a reduction of %s over axes from data; the rank can be at most %d", type_str(c, t), TN_MAX_RANK / 2);
     for (uint32_t d = 0; d < t->rank; d++) {
@@ -495,16 +495,16 @@ static bool
 size_dft(Call *k)
 {
     ValueId x = k->in.at[0], axis = little_ints(k, k->in.at[2]), one = little_number(k, 1);
-    uint32_t rank = little_type(k, x)->rank - 1;
+    uint32_t all_axes = little_type(k, x)->rank, rank = all_axes - 1;
     Attr keep = {.name = sym(k->m->c, "keepdims"), .kind = ATTR_INT, .i = 0}, exact = {.name = sym(k->m->c, "allowzero"), .kind = ATTR_INT, .i = 1};
     const int64_t first = 0;
     int64_t every_axis[TN_MAX_RANK];
 
-    if (rank < 1 || rank + 1 > TN_MAX_RANK || !axis || length(k, axis, "axes are") != 1)
+    if (all_axes < 2 || all_axes > TN_MAX_RANK || !axis || length(k, axis, "axes are") != 1)
         return call_refuse(k, "DFT of %s along an axis from data", type_str(k->m->c, little_type(k, x)));
     for (uint32_t d = 0; d <= rank; d++)
         every_axis[d] = d;
-    ValueId at = little_wrap(k, axis, rank + 1), every = little_iota(k, rank), all = little_shape(k, x), part[4];
+    ValueId at = little_wrap(k, axis, all_axes), every = little_iota(k, rank), all = little_shape(k, x), part[4];
     ValueId sizes = little_2(k, OP_gather, all, little_list(k, rank, every_axis));
     for (int i = 0; i < 3; i++) {
         ValueId here = little_2(k, i == 0 ? OP_less : i == 1 ? OP_equal : OP_greater, every, at);
