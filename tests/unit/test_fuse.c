@@ -595,7 +595,7 @@ seen_rows_are_stored(void **state)
     assert_int_equal(apply(w, &kept)->node.n, 4);
 }
 
-/* A normalisation of what a product makes; but not where the product's values are read elsewhere as well. */
+/* A normalisation of what a product makes, which may be stored as well. */
 static void
 norm_behind_product(void **state)
 {
