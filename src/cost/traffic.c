@@ -291,7 +291,7 @@ share_charge(Traffic *t, Node *n, uint32_t b, const Touched *in, bool write)
     Unfold *u = t->u;
     double left = in->bytes, wait = waiting(t, in);
     uint32_t from = n->depth - (n->kind == NODE_LOOP);
-    bool conflict;
+    bool conflict = false;
 
     u->charges++;
     for (uint32_t i = n->first; i < n->end && left > 0; i++) {
