@@ -92,7 +92,7 @@ def test_a_profile_adds_times_and_the_roofline(tmp_path):
     times = opened(tmp_path / "d.html", "chart=time", tmp_path)
     assert "ms a run" in times and "GFLOP/s" in times
     roof = opened(tmp_path / "d.html", "chart=roofline", tmp_path)
-    assert "<ellipse" in roof and "operations a byte" in roof and re.search(r"(conv_relu|winograd_\w+)</text>", roof) and re.search(r">10*</text>", roof)
+    assert "<ellipse" in roof and "operations a byte" in roof and re.search(r"(conv_relu|winograd)\w*</text>", roof) and re.search(r">10*</text>", roof)
     (tmp_path / "no.json").write_text("hello")
     done = subprocess.run([TENON, "inspect", DIGITS, "--html", tmp_path / "e.html", "--profile", tmp_path / "no.json"], capture_output=True, text=True)
     assert done.returncode == 2 and "this is no profile" in done.stderr and not (tmp_path / "e.html").exists()
