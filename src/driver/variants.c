@@ -35,6 +35,16 @@ add_symbol(void *user, Var v)
         s->at[s->n++] = (Sym)(uintptr_t)v.id;
 }
 
+/* A product of symbols? Other sizes, as what strides leave of a length, are not one where their symbol is, and may be less than 0. */
+static bool
+counts_symbols(const Expr *e)
+{
+    for (uint32_t i = 0; e->nterm && i < e->term->nfactor; i++)
+        if (e->term->factor[i].atom->kind != ATOM_VAR)
+            return false;
+    return e->nterm == 1;
+}
+
 /* The symbols that count the rows of its products, at most as many as there is room for. */
 static void
 row_symbols(Job *j, const Kernel *k, RowSymbols *s)
@@ -45,7 +55,7 @@ row_symbols(Job *j, const Kernel *k, RowSymbols *s)
         const Nest *n = k->part[i].nest;
         bool rows = nest_contraction(j->ctx, n, &product);
         for (uint32_t x = 0; x < n->naxis && rows; x++)
-            if (product.row >> x & 1)
+            if (product.row >> x & 1 && counts_symbols(n->axis[x].extent))
                 expr_vars(n->axis[x].extent, add_symbol, s);
     }
 }

@@ -112,3 +112,15 @@ def test_attention_of_one_row(tmp_path):
         s = data["q"] @ data["k"].transpose(0, 1, 3, 2)
         e = np.exp(s - s.max(axis=-1, keepdims=True))
         np.testing.assert_allclose(np.load(tmp_path / "y.npy"), e / e.sum(axis=-1, keepdims=True) @ data["v"], rtol=1e-4, atol=1e-5)
+
+
+def test_rows_that_strides_leave(tmp_path):
+    """Of rows that are (n - 5) // 3 + 1 there is not one where n is 1, but less than none: no tree is made for that."""
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c"], strides=[3]), helper.make_node("Transpose", ["c"], ["q"], perm=[0, 2, 1]), helper.make_node("MatMul", ["q", "c"], ["s"]),
+             helper.make_node("Softmax", ["s"], ["p"], axis=-1), helper.make_node("MatMul", ["p", "q"], ["y"])]
+    weights = (np.random.default_rng(1).standard_normal((32, 4, 5)) * 0.2).astype(np.float32)
+    graph = helper.make_graph(nodes, "strides", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 4, "n"])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], [numpy_helper.from_array(weights, "w")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    assert not re.search(r"variant .*\bn ==", dump(tmp_path, "choose", "--target", "x86-64-v4"))
+    tenon("verify", tmp_path / "m.onnx", "--dim", "batch=2", "--dim", "n=100", "--target", "x86-64-v3")
