@@ -23,6 +23,18 @@ length(Call *k, ValueId v, const char *what)
     return -1;
 }
 
+/* How many of a tensor's axes are named; -1, reported: more than it has, or a number that is not fixed. */
+static int64_t
+axes_length(Call *k, ValueId axes, const Type *t)
+{
+    int64_t n = axes ? length(k, axes, "axes are") : -1;
+
+    if (n <= t->rank)
+        return n;
+    call_refuse(k, "%lld axes of %s", (long long)n, type_str(k->m->c, t));
+    return -1;
+}
+
 /* i64[r]: 1 where an axis is among axes[n]. */
 static ValueId
 mask_of(Call *k, ValueId axes, uint32_t r)
@@ -122,10 +134,10 @@ size_squeeze(Call *k)
 {
     ValueId x = k->in.at[0], axes = little_ints(k, k->in.at[1]);
     const Type *t = little_type(k, x);
-    int64_t n = axes ? length(k, axes, "axes are") : -1;
+    int64_t n = axes_length(k, axes, t);
 
-    if (n < 0 || n > t->rank)
-        return n > 0 ? call_refuse(k, "%lld axes of %s", (long long)n, type_str(k->m->c, t)) : false;
+    if (n < 0)
+        return false;
     return reshape_to(k, x, compact(k, little_shape(k, x), mask_of(k, axes, t->rank), t->rank - (uint32_t)n), largest_dim(k, t));
 }
 
@@ -180,12 +192,12 @@ size_reduce(Call *k)
     ValueId x = k->in.at[0], axes = little_ints(k, k->in.at[1]);
     const Type *t = little_type(k, x);
     Attrs attrs = {k->attr.at, k->attr.n};
-    int64_t n = axes ? length(k, axes, "axes are") : -1, order[2 * TN_MAX_RANK], odd[TN_MAX_RANK];
+    int64_t n = axes_length(k, axes, t), order[2 * TN_MAX_RANK], odd[TN_MAX_RANK];
     const Expr *most[2 * TN_MAX_RANK];
     Attr drop = {.name = sym(c, "keepdims"), .kind = ATTR_INT, .i = 0}, exact = {.name = sym(c, "allowzero"), .kind = ATTR_INT, .i = 1};
 
-    if (n < 0 || n > t->rank)
-        return n > 0 ? call_refuse(k, "%lld axes of %s", (long long)n, type_str(c, t)) : false;
+    if (n < 0)
+        return false;
     if (2 * t->rank > TN_MAX_RANK)
         return call_refuse(k, "a reduction of %s over axes from data; the rank can be at most %d", type_str(c, t), TN_MAX_RANK / 2);
     for (uint32_t d = 0; d < t->rank; d++) {
