@@ -101,11 +101,8 @@ emit_place(Emit *e, uint32_t buffer, uint32_t rank, const Expr *const *at)
     const Expr **index = NEW_ARRAY(e->a, const Expr *, rank + 1);
     for (uint32_t d = 0; d < rank; d++)
         index[d] = emit_subst_expr(e, at[d]);
-    const Expr *offset = buffer_offset(e->c, b, index);
-    bool computed = false;                           /* the digits of a number from data may be the number again */
-    for (uint32_t d = 0; d < rank; d++)
-        computed |= expr_uses_kind(index[d], VAR_COMPUTED);
-    return emit_index(e, computed ? expr_simplify(e->c, NULL, offset) : offset);
+    /* The digits of a number may be the number again. */
+    return emit_index(e, expr_simplify(e->c, NULL, buffer_offset(e->c, b, index)));
 }
 
 const char *

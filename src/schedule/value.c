@@ -104,11 +104,12 @@ low_place(Low *l, uint32_t slot, const Expr *const *at, uint32_t rank, const Exp
     return physical_index(l, l->part->buffer[slot], rank, logical, out);
 }
 
-/* Linear offset of a physical index [elements]. */
+/* Linear offset of a physical index [elements]. Digits of an index that are neighbours in memory are put together again. */
 static const Expr *
 offset_of(Low *l, uint32_t buffer, const Expr *const *at)
 {
-    return buffer_offset(l->c, &l->k->buffer.at[buffer], at);
+    Ranges ranges = low_ranges(l);
+    return expr_simplify(l->c, &ranges, buffer_offset(l->c, &l->k->buffer.at[buffer], at));
 }
 
 const Expr *
