@@ -425,6 +425,9 @@ loop_read_scan(Call *k)
     if (!l.nslice || l.from->n_input != k->in.n || l.from->n_output < k->in.n - l.nslice || k->proto->n_output > l.from->n_output)
         return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "a body with %zu inputs and %zu results does not fit a Scan of %u inputs and %zu results",
                           l.from->n_input, l.from->n_output, k->in.n, k->proto->n_output);
+    for (uint32_t i = 0; i < k->in.n; i++)
+        if (!k->in.at[i])
+            return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "input %u of Scan is %s; a tensor is needed", i, *text_of(k->proto->input[i]) ? "none" : "absent");
     l.ncarried = k->in.n - l.nslice;
     l.nstacked = (uint32_t)l.from->n_output - l.ncarried;
     l.carried = k->in.at;
@@ -439,7 +442,7 @@ loop_read_scan(Call *k)
         || !ints_attr(k, "scan_output_axes", l.nstacked, out_axis) || !ints_attr(k, "scan_output_directions", l.nstacked, out_reversed))
         return false;
     for (uint32_t i = 0; i < l.nslice; i++)
-        if (!l.slice[i] || !wrap_axis(k, &axis[i], m->g->value.at[l.slice[i]].type->rank))
+        if (!wrap_axis(k, &axis[i], m->g->value.at[l.slice[i]].type->rank))
             return false;
     l.axis = axis;
     l.reversed = reversed;

@@ -238,6 +238,9 @@ infer_layer_norm(Ctx *c, const OpCall *call, const Type **out)
         if (!has_in(call, i))
             continue;
         const Type *s = call->in[i];
+        if (!dtype_is_float(s->dtype) || compute_type(s->dtype) != compute_type(x->dtype))
+            return op_fail(c, call, DIAG_MODEL, "input %u is %s and input 0 is %s; their elements must be floats that are computed in one type", i, type_str(c, s),
+                           type_str(c, x));
         if (s->rank > x->rank)
             return op_fail(c, call, DIAG_MODEL, "input %u is %s, of higher rank than %s", i, type_str(c, s), type_str(c, x));
         for (uint32_t d = 0; d < s->rank; d++)
@@ -261,9 +264,9 @@ output_or_statistic(Build *b, uint32_t i, Over v)
     return i < b->call->nout && b->out[i] ? build_out(b, i) : statistic(b, v);
 }
 
-/* o = (x - mean) * inv * scale + bias; scale and bias broadcast from the right, or per channel. */
+/* o = (x - mean) * inv * scale + bias; scale and bias broadcast from the right. */
 static bool
-scale_step(Build *b, Over v, uint32_t mean, uint32_t inv, uint32_t bias_input, bool per_channel)
+scale_step(Build *b, Over v, uint32_t mean, uint32_t inv, uint32_t bias_input)
 {
     Ctx *c = b->c;
     const Expr *axis[TN_MAX_RANK];
@@ -283,7 +286,7 @@ scale_step(Build *b, Over v, uint32_t mean, uint32_t inv, uint32_t bias_input, b
         if (!has_in(b->call, input))
             continue;
         make_in(&m, input == 1 ? "scale" : "bias", input);
-        const Scalar *s = per_channel ? make_load(&m, next++, &axis[1]) : make_load_broadcast(&m, next++, rank, axis);
+        const Scalar *s = make_load_broadcast(&m, next++, rank, axis);
         y = scalar_2(c, input == 1 ? S_MUL : S_ADD, y, s);
     }
     return make_finish(&m, axis, y);
@@ -307,7 +310,7 @@ expand_layer_norm(Build *b)
     }
     uint32_t inv = centred ? output_or_statistic(b, 2, v) : statistic(b, v);
     Step deviation = { "inv", COMB_SUM, centred ? "(x - m) * (x - m)" : "x * x", "1 / sqrt(y / n + e)", epsilon };
-    return reduce_step(b, v, deviation, mean, inv) && scale_step(b, v, mean, inv, centred ? 2 : 1, false);
+    return reduce_step(b, v, deviation, mean, inv) && scale_step(b, v, mean, inv, centred ? 2 : 1);
 }
 
 /* ---- per channel: batch_norm, instance_norm, group_norm, lrn ---------------------------------------------------------- */
