@@ -7,17 +7,28 @@
  * end of this one, and their chains with its. (Reorder buffers: 224 Skylake, 256 Zen 3, 128 Neoverse N1.) */
 static const double WINDOW = 200;
 
+/* Seconds for so many bytes, at the rate of one thread or at this one's share of all threads' rate. */
+static double
+move_seconds(const Unfold *u, double bytes, double one, double all)
+{
+    double rate = u->shares > 1 && all / u->shares < one ? all / u->shares : one;
+
+    return rate > 0 ? bytes / rate : 0;
+}
+
+/* A stretch that is written begins with a line that nothing has fetched ahead. What goes past the caches has no such lines. */
 static double
 level_seconds(const Unfold *u, const Node *n, Level cache)
 {
-    const MemoryLevel *from = &u->m->level[cache + 1];
-    double share = u->shares, read = from->one.read, write = from->one.write;
+    const Machine *m = u->m;
+    const MemoryLevel *from = &m->level[cache + 1];
+    double seconds = move_seconds(u, n->read[cache], from->one.read, from->all.read) + n->wait[cache];
 
-    if (share > 1) {
-        read = from->all.read / share < read ? from->all.read / share : read;
-        write = from->all.write / share < write ? from->all.write / share : write;
-    }
-    return (read > 0 ? n->read[cache] / read : 0) + (write > 0 ? n->write[cache] / write : 0) + n->wait[cache];
+    seconds += move_seconds(u, n->write[cache], from->one.write, from->all.write);
+    if (cache != LEVEL_L3)
+        return seconds;
+    double first = move_seconds(u, n->apart, m->apart_per_second, m->apart_all_per_second) - move_seconds(u, n->apart, from->one.write, from->all.write);
+    return seconds + more(first, 0) + move_seconds(u, n->past, m->stream_per_second, m->stream_all_per_second);
 }
 
 /* How many trips of loop `of` are in sight of the processor at once. Nothing is beside the only trip. */
@@ -111,7 +122,7 @@ add_phase(Unfold *u, Node *n, Work w, Cost *c, double *seconds)
     for (Level l = LEVEL_L1; l < LEVEL_MEMORY; l++) {
         double s = level_seconds(u, n, l);
         *level[l] += s;
-        c->bytes[l + 1] += n->read[l] + n->write[l];
+        c->bytes[l + 1] += n->read[l] + n->write[l] + (l == LEVEL_L3 ? n->past : 0);
         slowest = more(s, slowest);
     }
     most = sqrt(most * most + slowest * slowest);

@@ -24,6 +24,7 @@ struct Node {
     int64_t at;                      /* loops: the trip that stands for all */
     double uops;                     /* phases: instructions of one trip, those of inner loops included */
     double read[LEVEL_COUNT], write[LEVEL_COUNT];    /* phases: bytes from and to each level in one call; traffic.c */
+    double apart, past;              /* phases: bytes written to memory: of each stretch the first line; past the caches */
     double wait[LEVEL_COUNT];        /* phases: seconds until the first lines of what is read are there */
     uint32_t charged;                /* phases: the charge that looked at it last */
 };
@@ -57,6 +58,7 @@ typedef struct {
     double (*pitch)[TN_MAX_RANK];    /* [buffer]: elements between neighbours of each physical dimension */
     double *buffer_bytes;            /* [buffer]: size of each */
     double trips, shares, most;      /* of the parallel loop: all, threads that get some, most trips of one of them */
+    bool *past;                      /* [buffer]: is written past the caches */
     uint32_t charges;                /* of buffers to phases, so far; traffic.c */
 } Unfold;
 

@@ -208,8 +208,10 @@ footprint(Traffic *t, const Node *n, bool whole, double *sum)
         *memo = NEW_ARRAY(u->arena, Touched, u->k->buffer.n);
         bool conflict = false;
         for (uint32_t b = 0; b < u->k->buffer.n; b++) {
+            if (u->past[b] && t->level != LEVEL_L3)
+                continue;
             (*memo)[b] = touched(t, n, b, n->depth - (n->kind == NODE_LOOP && whole), NULL, &conflict);
-            *total += (*memo)[b].bytes;
+            *total += u->past[b] ? 0 : (*memo)[b].bytes;
         }
         if (conflict)                                /* some lines drive each other out, whatever the size */
             *total += t->capacity;
@@ -283,6 +285,16 @@ first_access(const Unfold *u, const Node *n, uint32_t b, bool *written)
     return first;
 }
 
+/* What goes past the caches is not there for who reads it next. He waits for memory, where a cache would have had it; by its size. */
+static double
+read_again(const Unfold *u, uint32_t b, double bytes)
+{
+    const MemoryLevel *level = u->m->level;
+    double far = level[LEVEL_MEMORY].one.read, near = level[home_of(u, b)].one.read;
+
+    return far > 0 && near > far ? bytes / far - bytes / near : 0;
+}
+
 /* Phases pay for a buffer in the order in which they come, each for what it touches itself, until all is paid: what is done at a border
  * first touches little of it. */
 static void
@@ -302,8 +314,12 @@ share_charge(Traffic *t, Node *n, uint32_t b, const Touched *in, bool write)
         phase->charged = u->charges;
         double own = touched(t, n, b, from, phase, &conflict).bytes, paid = own < left ? own : left;
         left -= paid;
-        if (write) {
+        if (write && u->past[b]) {
+            phase->past += paid * n->exec;
+            phase->wait[t->level] += read_again(u, b, paid) * n->exec;
+        } else if (write) {
             phase->write[t->level] += paid * n->exec;
+            phase->apart += t->level == LEVEL_L3 ? fmin(in->runs * u->m->line_bytes, in->bytes) * (paid / in->bytes) * n->exec : 0;
         } else {
             phase->read[t->level] += paid * n->exec;
             phase->wait[t->level] += wait * (paid / in->bytes) * n->exec;
@@ -324,7 +340,7 @@ charge(Traffic *t, Node *n, const bool *here)
 
     for (uint32_t b = 0; b < u->k->buffer.n; b++) {
         bool written = false;
-        if (in[b].bytes <= 0 || (here && here[b]) || (n->exec <= 1 && home_of(u, b) <= (Level)t->level))
+        if (in[b].bytes <= 0 || (!u->past[b] && ((here && here[b]) || (n->exec <= 1 && home_of(u, b) <= (Level)t->level))))
             continue;
         const MemRef *first = first_access(u, n, b, &written);
         Node *phase = first->node->phase;
@@ -371,9 +387,20 @@ settle(Traffic *t, Node *n, const bool *here)
     }
 }
 
+static void
+find_past(Unfold *u)
+{
+    u->past = NEW_ARRAY(u->arena, bool, u->k->buffer.n);
+    for (uint32_t i = 0; i < u->access.n; i++) {
+        const MemRef *a = &u->access.at[i];
+        u->past[a->buffer] |= a->write && a->node->tree->u.store.stream;
+    }
+}
+
 void
 traffic(Unfold *u)
 {
+    find_past(u);
     for (Level l = LEVEL_L1; l < LEVEL_MEMORY; l++) {
         Traffic t = { .u = u, .level = l, .body = NEW_ARRAY(u->arena, Touched *, u->node.n), .whole = NEW_ARRAY(u->arena, Touched *, u->node.n),
                       .body_sum = NEW_ARRAY(u->arena, double, u->node.n), .whole_sum = NEW_ARRAY(u->arena, double, u->node.n) };

@@ -214,6 +214,11 @@ measure_memory(Measure *p)
         make_chain(p, level_bytes(m, l, 1));
         level->latency_seconds = seconds_of(p, "chase", 0, 1);
     }
+    int64_t alone = level_bytes(m, LEVEL_MEMORY, 1), shared = level_bytes(m, LEVEL_MEMORY, (int)m->cores);
+    m->apart_per_second = rate_of(p, "apart", alone, 1);
+    m->stream_per_second = rate_of(p, "stream", alone, 1);
+    m->apart_all_per_second = m->cores > 1 ? m->cores * rate_of(p, "apart", shared, (int)m->cores) : m->apart_per_second;
+    m->stream_all_per_second = m->cores > 1 ? m->cores * rate_of(p, "stream", shared, (int)m->cores) : m->stream_per_second;
     m->load_per_cycle = m->level[LEVEL_L1].one.read * m->cycle_seconds / m->vector_bytes;
     m->store_per_cycle = m->level[LEVEL_L1].one.write * m->cycle_seconds / m->vector_bytes;
 }

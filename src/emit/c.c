@@ -99,7 +99,7 @@ store_memory(Emit *e, const Tree *n, const Scalar *value, CValue v)
     else if (valid)
         emit_line(e, "%stn_store_first_%s(b%u + %s, %s, %s);", exists, shape, b, at, bits, valid);
     else
-        emit_line(e, "%stn_store_%s(b%u + %s, %s);", exists, shape, b, at, bits);
+        emit_line(e, "%stn_%s_%s(b%u + %s, %s);", exists, n->u.store.stream ? "stream" : "store", shape, b, at, bits);
 }
 
 /* What memory of two bytes rounds as it takes it: such a value needs no rounding before. */
@@ -499,6 +499,8 @@ emit_c_kernel(Ctx *c, Text *t, const Kernel *k, const char *symbol, SymbolList *
     if (expr_is(e.scratch_end, 0))
         text_add(t, "    (void)scratch;\n");
     text_add(t, text_str(&body));
+    if (strstr(text_str(&body), "tn_stream_"))
+        text_add(t, "    TN_STREAMED\n");
     text_add(t, sums ? "}\nTN_SUMS_END\n" : "}\n");
     return true;
 }

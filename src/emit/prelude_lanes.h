@@ -126,6 +126,45 @@ TN_INLINE void tn_part_store(void *p, const void *v, int64_t n, size_t size, siz
 #define TN_PIECES 0
 #endif
 
+/* Vectors past the caches: a line that is written whole need not be read first. Only where they lie at multiples of their size,
+ * which callers' outputs need not. Such stores keep no order with others: TN_STREAMED stands between them and whoever is told
+ * that they are made. */
+#if defined(__AVX512F__)
+#define TN_STREAM_BYTES 64
+#define TN_STREAM movntps512
+#elif defined(__AVX__)
+#define TN_STREAM_BYTES 32
+#define TN_STREAM movntps256
+#else
+#define TN_STREAM_BYTES 16
+#define TN_STREAM movntps
+#endif
+#if defined(__SSE2__)
+typedef float tn_piece __attribute__((vector_size(TN_STREAM_BYTES)));
+#if defined(__clang__)
+#define TN_STREAM_ONE(name, p, x) __builtin_nontemporal_store(x, (tn_piece *)(p))
+#else
+#define TN_STREAM_ONE_(name, p, x) __builtin_ia32_##name((float *)(p), x)
+#define TN_STREAM_ONE(name, p, x) TN_STREAM_ONE_(name, p, x)
+#endif
+#define TN_STREAMED __builtin_ia32_sfence();
+TN_INLINE int tn_stream(void *p, const void *v, size_t bytes)
+{
+    tn_piece x;
+
+    if (bytes % sizeof x || (uintptr_t)p % sizeof x)
+        return 0;
+    for (size_t i = 0; i < bytes; i += sizeof x) {
+        memcpy(&x, (const char *)v + i, sizeof x);
+        TN_STREAM_ONE(TN_STREAM, (char *)p + i, x);
+    }
+    return 1;
+}
+#else
+#define TN_STREAMED
+TN_INLINE int tn_stream(void *p, const void *v, size_t bytes) { return (void)p, (void)v, (void)bytes, 0; }
+#endif
+
 /* What every element type has: e names it, T is the C type, M the mask's element, W the work
  * type of wrapping arithmetic. The first n lanes: others are not touched, and read as zero. */
 #define TN_VECTOR(N, e, T, M)                                                                          \
@@ -136,6 +175,11 @@ TN_INLINE void tn_part_store(void *p, const void *v, int64_t n, size_t size, siz
         return v;                                                                                      \
     }                                                                                                  \
     TN_INLINE void tn_store_##e##x##N(T *p, tn_##e##x##N v) { memcpy(p, &v, sizeof v); }               \
+    TN_INLINE void tn_stream_##e##x##N(T *p, tn_##e##x##N v)                                           \
+    {                                                                                                  \
+        if (!tn_stream(p, &v, sizeof v))                                                               \
+            tn_store_##e##x##N(p, v);                                                                  \
+    }                                                                                                  \
     TN_INLINE tn_##e##x##N tn_load_first_##e##x##N(const T *p, int64_t n)                              \
     {                                                                                                  \
         if (TN_MASKS(sizeof(T), sizeof(tn_##e##x##N)) && !(__builtin_constant_p(n) && n >= N)) {       \

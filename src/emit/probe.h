@@ -299,6 +299,27 @@ TN_PROBE(copy)
         }
 }
 
+/* Whole lines a page apart, as rows of a matrix that is transposed: nothing fetches them ahead. The next ones are their neighbours. */
+enum { TN_PROBE_LINE = 64, TN_PROBE_PAGE = 4096, TN_PROBE_PAGES = 256 };
+#define TN_APART_PROBE(name, put)                                                                      \
+    TN_PROBE(name)                                                                                     \
+    {                                                                                                  \
+        TN_PROBE_BEGIN(char);                                                                          \
+        const int64_t block = TN_PROBE_PAGES * TN_PROBE_PAGE;                                          \
+        tn_probe_f32 v = {0};                                                                          \
+        for (int64_t i = 0; i < times; i++)                                                            \
+            for (int64_t b = 0; b + block <= bytes; b += block)                                        \
+                for (int64_t k = 0; k < TN_PROBE_PAGE; k += TN_PROBE_LINE)                             \
+                    for (int64_t line = b + k; line < b + block; line += TN_PROBE_PAGE)                \
+                        for (int64_t at = 0; at < TN_PROBE_LINE; at += TN_PROBE_BYTES) {               \
+                            TN_OPAQUE(v);                                                              \
+                            put((float *)(p + line + at), v);                                          \
+                        }                                                                              \
+        TN_STREAMED                                                                                    \
+    }
+TN_APART_PROBE(apart, TN_PROBE_F(tn_store))
+TN_APART_PROBE(stream, TN_PROBE_F(tn_stream))
+
 /* The first word of each line holds the place of the next line [bytes]. The walk goes on where it ended, which
  * the second word of the buffer holds: begun again each time it would stay among the lines it knows. */
 TN_PROBE(chase)
@@ -342,6 +363,7 @@ tenon_probes(void)
         {"read", tn_probe_read, 0},
         {"write", tn_probe_write, 0},
         {"copy", tn_probe_copy, 0},
+        {"apart", tn_probe_apart, 0}, {"stream", tn_probe_stream, 0},
         {"chase", tn_probe_chase, 16},
         {0, 0, 0},
     };

@@ -56,6 +56,9 @@ typedef struct {
     double f16_store_per_second, bf16_store_per_second;  /* [elements/s] rounded from f32 and stored to L1 */
 
     MemoryLevel level[LEVEL_COUNT];
+    /* [bytes/s] whole lines written to memory that lie apart, so that nothing fetches them ahead; past the caches, where they are
+     * not read first. Of one thread; of all `cores` together. */
+    double apart_per_second, stream_per_second, apart_all_per_second, stream_all_per_second;
 
     /* The runtime. */
     double call_seconds;         /* of a kernel with nothing to do, on the calling thread */

@@ -122,7 +122,7 @@ tree_store(Block *b, uint32_t buffer, uint32_t rank, const Expr *const *at, cons
     tree_store_lanes(b, buffer, rank, at, value, NULL, NULL);
 }
 
-void
+Tree *
 tree_store_lanes(Block *b, uint32_t buffer, uint32_t rank, const Expr *const *at, const Scalar *value,
                  const Expr *lane_stride, const Expr *valid)
 {
@@ -134,6 +134,7 @@ tree_store_lanes(Block *b, uint32_t buffer, uint32_t rank, const Expr *const *at
     t->u.store.value = value;
     t->u.store.lane_stride = value->lanes > 1 ? lane_stride : NULL;
     t->u.store.valid = value->lanes > 1 ? valid : NULL;
+    return t;
 }
 
 void

@@ -53,6 +53,7 @@ struct Tree {
             const Scalar *value;                                       /* its lanes are the store's */
             const Expr *lane_stride;                                   /* lanes > 1: [linear elements]; NULL for 1 lane */
             const Expr *valid;                                         /* lanes > 1: only lanes < valid are written; NULL: all */
+            bool stream;                                               /* past the caches: a whole vector to an output, lanes side by side */
         } store;
         Sym note;                                                      /* a comment for the reader */
     } u;
@@ -142,8 +143,8 @@ const Expr *tree_let(Ctx *c, Kernel *k, Block *b, const char *name, const Expr *
 Tree *tree_if(Block *b, const Scalar *cond);             /* ->body, ->other */
 void tree_buffer(Block *b, uint32_t buffer);
 void tree_store(Block *b, uint32_t buffer, uint32_t rank, const Expr *const *at, const Scalar *value);
-void tree_store_lanes(Block *b, uint32_t buffer, uint32_t rank, const Expr *const *at, const Scalar *value,
-                      const Expr *lane_stride, const Expr *valid);
+Tree *tree_store_lanes(Block *b, uint32_t buffer, uint32_t rank, const Expr *const *at, const Scalar *value,
+                       const Expr *lane_stride, const Expr *valid);
 void tree_note(Ctx *c, Block *b, const char *text);
 
 /* ---- text, verification ------------------------------------------------------------------------------ */

@@ -174,15 +174,16 @@ parse_if(KernelText *t, Block *b)
     return parse_block(t, &l->body) && (!parse_accept(s->p, "else") || parse_block(t, &l->other));
 }
 
-/* store16 word: its lanes; 0 if there is none here. */
+/* store16, stream16: its lanes; 0 if there is none here. */
 static uint32_t
-store_word(Parse *p)
+store_word(Parse *p, const char *word)
 {
     uint32_t lanes = 0;
     const char *s = p->s;
-    if (p->end - s < 6 || memcmp(s, "store", 5) != 0 || !isdigit((unsigned char)s[5]))
+    size_t n = strlen(word);
+    if ((size_t)(p->end - s) <= n || memcmp(s, word, n) != 0 || !isdigit((unsigned char)s[n]))
         return 0;
-    for (s += 5; s < p->end && isdigit((unsigned char)*s) && lanes < 1000; s++)
+    for (s += n; s < p->end && isdigit((unsigned char)*s) && lanes < 1000; s++)
         lanes = lanes * 10 + (uint32_t)(*s - '0');
     if (s < p->end && !isspace((unsigned char)*s))
         return 0;
@@ -198,7 +199,8 @@ parse_store(KernelText *t, Block *b)
     Place at;
     const Expr *stride = NULL, *valid = NULL;
     parse_skip(p);
-    uint32_t lanes = store_word(p);
+    uint32_t lanes = store_word(p, "store");
+    bool stream = !lanes && (lanes = store_word(p, "stream")) > 0;
     if (!parse_place(s, &at) || !parse_place_end(s, &stride, &valid) || !parse_expect(p, "="))
         return false;
     if (lanes == 0)
@@ -209,7 +211,7 @@ parse_store(KernelText *t, Block *b)
     if (value->dtype != at.type->dtype || value->lanes != lanes)
         return parse_error(p, "%s is %s of %u lanes here, the value is %s of %u lanes", t->k->buffer.at[at.slot].name,
                            dtype_info[at.type->dtype].name, lanes, dtype_info[value->dtype].name, value->lanes);
-    tree_store_lanes(b, at.slot, at.rank, at.at, value, stride ? stride : expr_int(p->ctx, 1), valid);
+    tree_store_lanes(b, at.slot, at.rank, at.at, value, stride ? stride : expr_int(p->ctx, 1), valid)->u.store.stream = stream;
     return true;
 }
 

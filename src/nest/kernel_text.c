@@ -214,7 +214,7 @@ print_store(Printer *p, Text *t, const Tree *l, int indent)
     uint32_t b = l->u.store.buffer;
     bool dense = value->lanes == 1 || (!l->u.store.valid && expr_is(l->u.store.lane_stride, 1));
     if (value->lanes != p->slot_lanes[b] || !dense)
-        text_printf(t, "store%u ", value->lanes);
+        text_printf(t, "%s%u ", l->u.store.stream ? "stream" : "store", value->lanes);
     print_word(t, p->slot[b]);
     text_add(t, "[");
     for (uint32_t d = 0; d < l->u.store.rank; d++) {

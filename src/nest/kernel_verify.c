@@ -196,6 +196,8 @@ check_store(Check *k, const Tree *t)
     for (uint32_t d = 0; d < t->u.store.rank; d++)
         if (expr_uses_kind(t->u.store.at[d], VAR_COMPUTED))
             expr_vars(t->u.store.at[d], check_computed, k);
+    REQUIRE(k, 6, !t->u.store.stream || (b->space == SPACE_OUT && value->lanes > 1 && !t->u.store.valid && expr_is(t->u.store.lane_stride, 1)),
+            "what goes past the caches is a whole vector of an output, lanes side by side; %s is written otherwise", b->name);
     return k->ok && check_lanes(k, value->lanes, t->u.store.lane_stride, t->u.store.valid) && check_value(k, value);
 }
 

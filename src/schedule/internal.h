@@ -7,6 +7,9 @@
 /* A local that holds a box of its tensor: the tensor's dimensions as they lie, and the first index along each. */
 typedef struct { uint32_t rank, dim[TN_MAX_RANK]; const Expr *lo[TN_MAX_RANK]; } LocalBox;
 
+/* What goes past the caches, and what became of its stores. */
+typedef enum { STREAM_NONE, STREAM_ASKED, STREAM_MADE, STREAM_TORN } Stream;
+
 /* The state of lowering one part of a kernel: which axis stands for which loop expression, which
  * values have been computed already, and whether one axis runs over the lanes of vectors. */
 typedef struct {
@@ -26,6 +29,7 @@ typedef struct {
     VEC(Range) range;                    /* of loop variables, for expr_simplify */
     const uint32_t *home;                /* [buffers]: scratch that holds a SPACE_LOCAL, or the buffer itself */
     LocalBox *const *box;                /* [buffers]: the box that it holds; NULL: all but the shared axes */
+    Stream *stream;                      /* [nin + nout]; NULL: nothing does */
 } Low;
 
 /* The variable that counts lanes while an expression is being vectorised. */

@@ -443,6 +443,17 @@ work_below(Env *e, const Node *n, const Expr *points)
     return work;
 }
 
+/* Is what goes past the caches made of whole lines? */
+static bool
+streams_are_lines(Points *p)
+{
+    for (uint32_t b = 0; p->stream && b < p->k->nin + p->k->nout; b++)
+        if (p->stream[b] != STREAM_NONE && p->stream[b] != STREAM_MADE)
+            return points_refuse(p, "%s goes past the caches in vectors that are whole lines of %u bytes: vectors of it have %u bytes, %s", p->k->buffer.at[b].name,
+                                 p->m->line_bytes, p->m->vector_bytes, p->stream[b] == STREAM_TORN ? "and some begin inside a line" : "and none of them is whole");
+    return true;
+}
+
 bool
 points_lower(Points *p)
 {
@@ -453,7 +464,7 @@ points_lower(Points *p)
     e.value = NEW_ARRAY(p->a, const Scalar *, k->npart);
     e.at = NEW_ARRAY(p->a, IterState, p->iter.n);
     for (uint32_t i = 0; i < k->npart; i++)
-        e.low[i] = low_part(p->c, p->a, k, p->m, &k->part[i]);
+        e.low[i] = low_part(p->c, p->a, k, p->m, &k->part[i]), e.low[i].stream = p->stream;
     const Node *top = p->root->body.n == 1 ? p->root->body.at[0] : p->root;
     e.task = top->run == WORD_parallel ? top : p->root;
     k->tree = (Block){ .arena = p->a };
@@ -467,7 +478,7 @@ points_lower(Points *p)
     if (!boxes_begin(&e) || !online_finds(&e))
         return false;
     lower_body(&e, p->root, &k->tree);
-    if (p->why)
+    if (p->why || !streams_are_lines(p))
         return false;
     if (p->grain)
         k->grain = expr_int(p->c, p->grain);

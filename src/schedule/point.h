@@ -149,6 +149,7 @@ typedef struct Points {
     IterId (*axis)[NEST_MAX_AXES];   /* [part][axis] */
     uint32_t apart;                  /* shared axes, of the innermost, that stand in each part by itself */
     int64_t grain;                   /* 0: not said */
+    Stream *stream;                  /* [nin + nout] arguments that go past the caches; NULL: none */
     const char *why;                 /* the first step that failed, and why; NULL: none did */
 } Points;
 
@@ -198,7 +199,7 @@ bool box_is_steady(const Points *p, const Put *put, uint32_t dim, const Node *at
 /* The reads of a buffer that a leaf makes itself; false: it makes none. */
 bool leaf_reads(const Points *p, const Node *leaf, uint32_t buffer);
 
-/* A step each, by the verb's name (step_loops.c, step_cut.c, step_hold.c, step_copy.c, step_put.c, step_online.c). */
+/* A step each, by the verb's name (step_loops.c, step_cut.c, step_hold.c, step_copy.c, step_put.c, step_online.c, step_stream.c). */
 bool step_split(Points *p, const Step *s);
 bool step_fuse(Points *p, const Step *s);
 bool step_order(Points *p, const Step *s);
@@ -213,6 +214,7 @@ bool step_walk(Points *p, const Step *s);
 bool step_lay(Points *p, const Step *s);
 bool step_put(Points *p, const Step *s);
 bool step_online(Points *p, const Step *s);
+bool step_stream(Points *p, const Step *s);
 bool step_grain(Points *p, const Step *s);
 
 #endif

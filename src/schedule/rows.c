@@ -188,6 +188,24 @@ row_lanes(const Row *r, const Expr *extent)
     return lanes;
 }
 
+bool
+row_is_lines(const Row *r, int64_t bytes)
+{
+    Low l = r->low;
+    const Write *w = &l.n->write[0];
+    const Type *t = l.n->param[w->out].type;
+    int64_t line = l.m->line_bytes / bytes;
+
+    if (l.m->vector_bytes % l.m->line_bytes)
+        return false;
+    for (uint32_t i = 0; i + r->run < r->nown; i++) {
+        const Expr *stride = low_stride(&l, scalar_load(l.c, t->dtype, w->out, t->rank, w->at, NULL), r->own[i]);
+        if (!stride || expr_divisible(l.c, NULL, stride, line) != YES)
+            return false;
+    }
+    return true;
+}
+
 int64_t
 row_block(const Draft *w, const Expr *columns, int64_t bytes, int64_t most)
 {

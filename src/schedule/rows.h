@@ -25,6 +25,8 @@ Row row_of(Draft *w, uint32_t part, uint32_t shared);
 const Expr *row_extent(Row *r, const uint32_t *axis, uint32_t n);        /* of axes that are one index */
 /* Lanes of a vector, fewer where there are fewer points. */
 int64_t row_lanes(const Row *r, const Expr *extent);
+/* Is a vector of the last index, at a multiple of its lanes, whole lines of what is written? */
+bool row_is_lines(const Row *r, int64_t bytes);
 /* Columns of a task, whole cache lines of elements of so many bytes: a task for each core, and no more columns than `most`. */
 int64_t row_block(const Draft *w, const Expr *columns, int64_t bytes, int64_t most);
 /* The index over a run of axes: its one axis, or the fused ones under the part's name with a suffix. */

@@ -436,6 +436,24 @@ low_value(Low *l, const Scalar *s)
 
 /* ---- stores --------------------------------------------------------------------------------------------- */
 
+/* Does this store go past the caches? It does where that was asked for, but for vectors that are there in part, as at the end of all rows:
+ * those are few. All others have to be whole lines. */
+static bool
+goes_past(Low *l, uint32_t buffer, const Expr *const *base, const Tree *store)
+{
+    Stream *s = l->stream && buffer < l->k->nin + l->k->nout ? &l->stream[buffer] : NULL;
+    const Scalar *value = store->u.store.value;
+
+    if (!s || *s == STREAM_NONE || store->u.store.valid)
+        return false;
+    Ranges r = low_ranges(l);
+    int64_t bytes = dtype_info[value->dtype].bytes;
+    const Expr *place = expr_scale(l->c, expr_simplify(l->c, &r, offset_of(l, buffer, base)), bytes);
+    bool lines = expr_is(store->u.store.lane_stride, 1) && value->lanes * bytes % l->m->line_bytes == 0 && expr_divisible(l->c, &r, place, l->m->line_bytes) == YES;
+    *s = !lines ? STREAM_TORN : *s == STREAM_ASKED ? STREAM_MADE : *s;
+    return lines;
+}
+
 void
 low_store(Low *l, Block *b, uint32_t buffer, const Expr *const *at, uint32_t rank, const Scalar *value)
 {
@@ -462,7 +480,8 @@ low_store(Low *l, Block *b, uint32_t buffer, const Expr *const *at, uint32_t ran
     }
     for (uint32_t d = 0; d < rank; d++)
         base[d] = at_lane_zero(l->c, at[d]);
-    tree_store_lanes(b, buffer, rank, base, value, stride, l->valid);
+    Tree *store = tree_store_lanes(b, buffer, rank, base, value, stride, l->valid);
+    store->u.store.stream = goes_past(l, buffer, base, store);
 }
 
 void

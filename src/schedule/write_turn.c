@@ -1,14 +1,14 @@
 /* write_turn: movement whose outputs are neighbours along one axis and whose inputs are along another: transpositions,
  * channels that go last or first, and whatever elementwise work goes with them.
  *
- * Tiles as wide as a vector both ways are transposed in registers. Each goes through as many lines of the input as of the
- * output, and uses a part of each, so tiles are taken in blocks: half of the nearest cache are lines that are read, which
- * lie in rows as long as they can be, so that prefetching and translation of addresses pay; half are written, two
- * lines a row, so that none is written twice and neighbours come in pairs, as processors fetch them.
+ * Tiles as wide as a vector both ways are transposed in registers. Each goes through as many lines of the input as of the output, and
+ * may use a part of each, so tiles are taken in blocks: half of a cache are lines that are read, half are written. Inside of a block
+ * tiles follow each other along the input, so that few rows of it are read side by side, each in a stretch as long as can be, which
+ * hardware fetches ahead; the lines that are written lie apart instead, and may go past the caches, where nothing need be fetched.
  */
 #include "schedule/rows.h"
 
-enum { LEAST_LINES = 2, MOST_LINES = 4 };        /* of a block's rows in the output */
+static const int64_t block_lines[] = { 4, 1 };       /* of a block's rows in the output: longer ones there, or in the input */
 
 /* The axis that all reads which are not vectors along `last` run along. False: there is none such, or they differ. */
 static bool
@@ -56,6 +56,7 @@ typedef struct {
     const Scalar **load; uint32_t nload;
     int64_t lanes, written, read;    /* elements: of a vector, of a block's rows in the output, in the input */
     const char *outer, *between;
+    bool stream;
 } Turn;
 
 static void
@@ -68,14 +69,30 @@ write_tiles(Draft *w, const Turn *u)
 
     text_printf(&t, "split %s by %lld -> %s.yc %s.yi guard\nsplit %s.yi by %lld -> %s.yb %s.yl\n", y, (long long)u->read, a, a, a, lanes, a, a);
     text_printf(&t, "split %s by %lld -> %s.xc %s.xi guard\nsplit %s.xi by %lld -> %s.xb %s.xl\n", x, (long long)u->written, a, a, a, lanes, a, a);
-    text_printf(&t, "order %s %s %s.yc %s.xc %s.yb %s.xb %s.yl %s.xl\n", u->outer, u->between, a, a, a, a, a, a);
+    text_printf(&t, "order %s %s %s.yc %s.xc %s.xb %s.yb %s.yl %s.xl\n", u->outer, u->between, a, a, a, a, a, a);
     text_printf(&t, "fuse %s %s %s.yc %s.xc -> task\nrun %s.yl unroll\nrun %s.xl vector\n", u->outer, u->between, a, a, a, a);
     for (uint32_t i = 0; i < u->nload; i++) {
         const char *name = r->low.n->param[u->load[i]->u.load.slot].name;
-        text_printf(&t, "stage %s at %s.xb -> %s.tile reg of %s.xl %s.yl turned\n", name, a, name, a, a);
+        text_printf(&t, "stage %s at %s.yb -> %s.tile reg of %s.xl %s.yl turned\n", name, a, name, a, a);
     }
-    text_add(&t, "run task parallel\n");
+    text_printf(&t, "%s%s%srun task parallel\n", u->stream ? "stream " : "", u->stream ? a : "", u->stream ? "\n" : "");
     write_program(w, &t);
+}
+
+/* In blocks that fit a cache. */
+static void
+write_blocks(Draft *w, Turn *u, Level cache, int64_t bytes)
+{
+    const Machine *m = w->p->m;
+
+    for (uint32_t i = 0; i < sizeof block_lines / sizeof *block_lines; i++) {
+        u->written = block_lines[i] * m->line_bytes / bytes;
+        u->read = m->level[cache].bytes / 2 / bytes / u->written;
+        for (int stream = 0; stream <= row_is_lines(u->r, bytes); stream++) {
+            u->stream = stream;
+            write_tiles(w, u);
+        }
+    }
 }
 
 bool
@@ -105,13 +122,11 @@ write_turn(Draft *w)
         for (uint32_t o = 0; o < all.n; o++)
             if (dtype_info[load[i]->dtype].bytes != bytes || (all.at[o].load != load[i] && all.at[o].load->u.load.slot == load[i]->u.load.slot))
                 return false;
-    for (int64_t lines = MOST_LINES; lines >= LEAST_LINES; lines /= 2) {
-        Turn turn = { .r = &r, .y = r.own + at - run + 1, .ny = run, .load = load, .nload = nload, .lanes = lanes, .written = lines * w->p->m->line_bytes / bytes,
-                      .read = w->p->m->level[LEVEL_L1].bytes / 2 / bytes };
-        turn.read /= turn.written;
-        turn.outer = axis_names(w, 0, r.own, at - run + 1);
-        turn.between = axis_names(w, 0, r.own + at + 1, r.nown - r.run - at - 1);
-        write_tiles(w, &turn);
-    }
+    Turn turn = { .r = &r, .y = r.own + at - run + 1, .ny = run, .load = load, .nload = nload, .lanes = lanes };
+    turn.outer = axis_names(w, 0, r.own, at - run + 1);
+    turn.between = axis_names(w, 0, r.own + at + 1, r.nown - r.run - at - 1);
+    write_blocks(w, &turn, LEVEL_L1, bytes);
+    if (w->p->m->level[LEVEL_L2].bytes)
+        write_blocks(w, &turn, LEVEL_L2, bytes);
     return true;
 }

@@ -18,6 +18,7 @@ static const Machine plain = {
                { 512 << 10, 4e-9, { 64e9, 32e9, 64e9 }, { 256e9, 128e9, 256e9 } },
                { 16 << 20, 16e-9, { 32e9, 16e9, 32e9 }, { 128e9, 64e9, 128e9 } },
                { INT64_MAX, 100e-9, { 16e9, 8e9, 16e9 }, { 32e9, 16e9, 32e9 } } },
+    .apart_per_second = 4e9, .stream_per_second = 7e9, .apart_all_per_second = 8e9, .stream_all_per_second = 14e9,
     .call_seconds = 0, .wake_seconds = 1e-6, .unpark_seconds = 50e-6,
 };
 
@@ -204,6 +205,26 @@ test_lines(void **state)
 }
 
 /* A window that slides over rows reads each row once, not three times. */
+/* Lines that are written apart, in order, and past the caches: 64 MB to memory, and 128 KB, which a cache would have kept for who
+ * reads them next. */
+static void
+test_writes(void **state)
+{
+    static const char form[] = "kernel k() -> (o: f32[%d, 1024]) {\n trips 1\n grain 1\n serial %s { serial %s { %s16 o[i, 16*j] = splat16(1) } }\n}\n";
+    static const double seconds[] = { 67.1e6 / 4e9, 67.1e6 / 8e9, 67.1e6 / 7e9, 67.1e6 / 7e9, 0, 131072 / 7e9 + 131072 / 16e9 - 131072 / 64e9 };
+    int at = 0;
+
+    for (int rows = 16384; rows >= 32; rows /= 512)
+        for (int stream = 0; stream < 2; stream++)
+            for (int in_order = 0; in_order < (rows > 32 ? 2 : 1); in_order++) {
+                char text[512], i[32];
+                snprintf(i, sizeof i, "i < %d", rows);
+                snprintf(text, sizeof text, form, rows, in_order ? i : "j < 64", in_order ? "j < 64" : i, stream ? "stream" : "store");
+                near(price(*state, text, 1, NULL, 0).memory, seconds[at++], 0.03);
+            }
+    assert_int_equal(at, sizeof seconds / sizeof *seconds);
+}
+
 static void
 test_windows_overlap(void **state)
 {
@@ -298,7 +319,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_one_accumulator_waits), TEST(test_eight_accumulators_do_not), TEST(test_spills), TEST(test_functions_cost_more_than_sums),
         TEST(test_tests_and_bounds), TEST(test_shares), TEST(test_grain), TEST(test_copy_comes_from_where_it_fits), TEST(test_reuse),
-        TEST(test_lines), TEST(test_windows_overlap), TEST(test_conflicts), TEST(test_grows_with_sizes), TEST(test_factors), TEST(test_rounding),
+        TEST(test_lines), TEST(test_writes), TEST(test_windows_overlap), TEST(test_conflicts), TEST(test_grows_with_sizes), TEST(test_factors), TEST(test_rounding),
         TEST(test_numbers), TEST(test_prints),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

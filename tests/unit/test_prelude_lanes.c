@@ -47,6 +47,11 @@ static const char program[] =
     "        int at = 3 * N - 1 - i; \\\n"
     "        check(to[i] == (at % 3 == 0 && at / 3 < m ? from[m - 1 - at / 3] : saved[i]), \"store_apart \" #e, N, (int)n); \\\n"
     "    } \\\n"
+    "    T *p4 = (T *)(end - 1024) + m, was[2] = { p4[-1], p4[N] }; \\\n"       /* at a line's begin, and off it */
+    "    tn_stream_##e##x##N(p4, tn_load_##e##x##N(from)); \\\n"
+    "    TN_STREAMED \\\n"
+    "    for (int i = 0; i < N; i++) check(p4[i] == from[i], \"stream \" #e, N, (int)n); \\\n"
+    "    check(p4[-1] == was[0] && p4[N] == was[1], \"stream beyond \" #e, N, (int)n); \\\n"
     "}\n"
     "#define TYPES(X, N) X(N, f32, float) X(N, f64, double) X(N, u8, uint8_t) X(N, u16, uint16_t)\n"
     "#define WIDTHS(Y, X) Y(X, 2) Y(X, 8) Y(X, 16)\n"

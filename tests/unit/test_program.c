@@ -143,7 +143,29 @@ static const Case cases[] = {
      "run r s unroll, run l vector, run plane parallel"},
 };
 
+/* On a machine whose vectors are lines. */
+static const Case wide_cases[] = {
+    {"transposed past the caches", "nest t(x: f32[48, a]) -> (o: f32[a, 48]) { o[i, j] = x[j, i] }", "a=0|a=1|a=15|a=16|a=37|a=64",
+     "split i by 32 -> ic ii guard, split ii by 16 -> ib il, split j by 16 -> jb jl, order ic jb ib il jl, fuse ic -> task, run il unroll, run jl vector\n"
+     "stage x at ib -> t reg of jl il turned, stream o, run task parallel"},
+    {"rows past the caches", "nest t(x: f32[a, 64], y: f32[64]) -> (o: f32[a, 64]) { o[i, j] = exp(x[i, j]) * y[j] }", "a=0|a=1|a=5",
+     "split j by 16 -> b l, run l vector, stream o, run i parallel"},
+    {"past the caches but for the rest", "nest t(x: f32[a]) -> (o: f32[a], p: f32[a]) { o[i] = 2 * x[i]  p[i] = x[i] }", "a=0|a=1|a=16|a=31|a=64|a=100",
+     "split i by 16 -> b l, run l vector, stream o"},
+    {"pairs of lines past the caches", "nest t(x: f64[a, 32]) -> (o: f64[a, 32]) { o[i, j] = x[i, j] + 1 }", "a=3", "split j by 16 -> b l, run l vector, stream o"},
+};
+
 typedef struct { const char *name, *nest, *program, *why; } Refusal;
+
+static const Refusal wide_refusals[] = {
+    {"an input past the caches", "nest t(x: f32[64]) -> (o: f32[64]) { o[i] = x[i] }", "split i by 16 -> b l, run l vector, stream x", "x is no output of the kernel"},
+    {"read past the caches", "nest t(x: f32[9, 64]) -> (o: f32[9, 64]) { o[i, j] = scan i: o[i - 1, j | 0] + x[i, j] }", "stream o", "o is read in this kernel"},
+    {"added to past the caches", "nest t(x: f32[v, 64], i: i64[n], u: f32[n, 64]) -> (o: f32[v, 64]) { for j<n>, k<64>: o[at(i[j], v), k] sum= u[j, k] over x }", "stream o",
+     "o is filled first, and added to"},
+    {"parts of lines", "nest t(x: f32[9, 72]) -> (o: f32[9, 72]) { o[i, j] = x[i, j] }", "split j by 16 -> b l, run l vector, stream o", "some begin inside a line"},
+    {"parts of lines, perhaps", "nest t(x: f32[a, b]) -> (o: f32[a, b]) { o[i, j] = x[i, j] }", "split j by 16 -> b l, run l vector, stream o", "some begin inside a line"},
+    {"single elements", "nest t(x: f32[64]) -> (o: f32[64]) { o[i] = x[i] }", "stream o", "none of them is whole"},
+};
 
 static const Refusal refusals[] = {
     {"unknown loop", EXACT_MATMUL, "split h by 4 -> a b", "there is no loop h; there are i, j, q"},
@@ -180,6 +202,7 @@ static const Refusal refusals[] = {
     {"scan held inside", "nest t(x: f32[9, 9]) -> (o: f32[9, 9]) { o[i, j] = scan j: o[i, j - 1 | 0] + x[i, j] }", "order j i, hold o at j -> last scratch", "would begin again"},
     {"places in lanes", "nest t(i: i64[9], u: f32[9]) -> (o: f32[5]) { for j<9>: o[at(i[j], 5)] sum= u[j] }", "split j by 8 -> b l, run l vector", "walked in order"},
     {"nothing to take apart", EXACT_MATMUL, "apart i", "no plain serial loop around several"},
+    {"half a line", "nest t(x: f32[64]) -> (o: f32[64]) { o[i] = x[i] }", "split i by 8 -> b l, run l vector, stream o", "whole lines of 64 bytes: vectors of it have 32 bytes"},
     {"no sum", "nest t(x: f32[4]) -> (o: f32[4]) { o[i] = x[i] }", "hold o at i -> s reg", "sums nothing"},
 };
 
@@ -196,9 +219,8 @@ parse_nest(Ctx *c, Arena *a, const char *text)
 }
 
 static void
-run_case(const void *which, const char *dims)
+run_on(const char *target, const Case *k, const char *dims)
 {
-    const Case *k = which;
     Arena *a = arena_new(NULL, NULL);
     Ctx c;
     Machine m;
@@ -206,7 +228,7 @@ run_case(const void *which, const char *dims)
     Tensor *want[16], *got[16];
 
     ctx_init(&c, a);
-    assert_true(machine_find(&c, "x86-64-v3", &m));
+    assert_true(machine_find(&c, target, &m));
     const Nest *n = parse_nest(&c, a, k->nest);
     set_dims(a, &c, &s, dims);
     make_tensors(&c, a, n, &s, want, got);
@@ -216,26 +238,47 @@ run_case(const void *which, const char *dims)
 }
 
 static void
+run_case(const void *which, const char *dims)
+{
+    run_on("x86-64-v3", which, dims);
+}
+
+static void
+run_wide(const void *which, const char *dims)
+{
+    run_on("x86-64-v4", which, dims);
+}
+
+static void
 programs_compute_the_nest(void **state)
 {
     (void)state;
+    for (size_t i = 0; i < sizeof wide_cases / sizeof *wide_cases; i++)
+        at_each_size(wide_cases[i].name, wide_cases[i].dims, run_wide, &wide_cases[i]);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         at_each_size(cases[i].name, cases[i].dims, run_case, &cases[i]);
+}
+
+static void
+refuse_on(const char *target, const Refusal *r, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        Arena *a = arena_new(NULL, NULL);
+        Ctx c;
+        Machine m;
+        ctx_init(&c, a);
+        assert_true(machine_find(&c, target, &m));
+        is_refused(&c, a, kernel_of(&c, a, parse_nest(&c, a, r[i].nest)), &m, r[i].program, r[i].why, r[i].name);
+        arena_free(a);
+    }
 }
 
 static void
 wrong_steps_are_refused(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
-        Arena *a = arena_new(NULL, NULL);
-        Ctx c;
-        Machine m;
-        ctx_init(&c, a);
-        assert_true(machine_find(&c, "x86-64-v3", &m));
-        is_refused(&c, a, kernel_of(&c, a, parse_nest(&c, a, refusals[i].nest)), &m, refusals[i].program, refusals[i].why, refusals[i].name);
-        arena_free(a);
-    }
+    refuse_on("x86-64-v3", refusals, sizeof refusals / sizeof *refusals);
+    refuse_on("x86-64-v4", wide_refusals, sizeof wide_refusals / sizeof *wide_refusals);
 }
 
 static void
@@ -244,7 +287,7 @@ programs_print_as_they_parse(void **state)
     Arena *a = arena_new(NULL, NULL);
     Ctx c;
     Program p, q;
-    static const char more[] = "lay w as [0/16, 1, 0%16]\ngrain 3\nput d at zb\nfuse y z -> p pitched\nsplit i by 14 -> ip ir peel 4\ncut ip by 0 1\ncase y at zb by 2 0\n";
+    static const char more[] = "lay w as [0/16, 1, 0%16]\ngrain 3\nput d at zb\nfuse y z -> p pitched\nsplit i by 14 -> ip ir peel 4\ncut ip by 0 1\nstream o\ncase y at zb by 2 0\n";
     (void)state;
 
     ctx_init(&c, a);
