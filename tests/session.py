@@ -87,10 +87,13 @@ class Session:
             given[i] = TnTensor(ctypes.sizeof(TnTensor), name.encode(), NAMES[x.dtype].encode(), x.ndim, dims, x.ctypes.data, x.nbytes)
         return given
 
-    def run(self, inputs):
+    def run(self, inputs, into={}):
+        """into: arrays that outputs are written to, where the session's own memory is not to be."""
         given, out = self._tensors(inputs), (TnTensor * max(len(self.outputs), 1))()
-        for o in out:
+        for o, name in zip(out, self.outputs):
             o.size = ctypes.sizeof(TnTensor)
+            if name in into:
+                o.data, o.bytes = into[name].ctypes.data, into[name].nbytes
         self._say(self.lib.tn_run(self.session, given, len(self.inputs), out, len(self.outputs)))
         made = {}
         for o in out[:len(self.outputs)]:

@@ -19,7 +19,8 @@ static const double USABLE = 0.75;
 enum { WAYS = 8 };
 /* Hardware fetches ahead within a page. Memory is too far for that alone: steps of up to half a page are followed there (Intel 64 and
  * IA-32 Optimization Reference Manual, 2.6: its stride prefetcher detects strides of up to 2 KB; AMD Zen 3 Optimization Guide, 2.15).
- * Pieces of 256 bytes, 3 KB apart, come from memory at 0.6 of its rate (Cascade Lake). */
+ * Pieces of 256 bytes, 3 KB apart, come from memory at 0.6 of its rate (Cascade Lake). What is written is fetched ahead where line follows
+ * line: it takes 7.2 GB/s there, 5.3 with lines two to four apart, 4 beyond. */
 enum { PAGE = 4096, STEP = PAGE / 2, STREAMS = 16 };         /* stretches that it follows side by side */
 /* How much longer memory takes to give one stretch alone than several side by side: between a page and the next it idles. On a
  * Zen 3 core products of one row read 16.6 GB/s in one stretch, 21 to 24 in two to four, f32 and bf16 alike. */
@@ -110,7 +111,7 @@ hull_of(Traffic *t, const MemRef *a, uint32_t from)
         if (s == 0)
             continue;
         double jump = fabs(t->level == LEVEL_L3 ? a->step[d] * bytes : s);
-        double reach = t->level == LEVEL_L3 ? fmax(stretch + inner, STEP) : fmax(stretch, PAGE);
+        double reach = a->write ? stretch + line : t->level == LEVEL_L3 ? fmax(stretch + inner, STEP) : fmax(stretch, PAGE);
         if (runs <= STREAMS && jump <= reach) {      /* goes on with each of them */
             stretch += fabs(s) * (trips - 1);
             inner = jump;

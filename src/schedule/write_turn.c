@@ -88,6 +88,8 @@ write_blocks(Draft *w, Turn *u, Level cache, int64_t bytes)
     for (uint32_t i = 0; i < sizeof block_lines / sizeof *block_lines; i++) {
         u->written = block_lines[i] * m->line_bytes / bytes;
         u->read = m->level[cache].bytes / 2 / bytes / u->written;
+        if (u->read < u->lanes)
+            continue;
         for (int stream = 0; stream <= row_is_lines(u->r, bytes); stream++) {
             u->stream = stream;
             write_tiles(w, u);
