@@ -4,6 +4,7 @@
 
 #include "cost/cost.h"
 
+enum { MOST_DIGITS = 3 };            /* of a trip: what is fused is rarely more */
 typedef enum { NODE_ARM, NODE_LOOP, NODE_IF, NODE_LET, NODE_STORE } NodeKind;
 
 /* A statement of the tree, or an arm of a test (the whole tree is an arm too), in preorder. */
@@ -22,6 +23,8 @@ struct Node {
     double varies;                   /* loops: the share of executions that have not as many trips as the one before */
     int64_t before;                  /* loops: trips of the execution seen last; while sampling */
     int64_t at;                      /* loops: the trip that stands for all */
+    uint32_t ndigit;                 /* loops over several indices as one: digits of the trip; 0: there is one index … */
+    int64_t place[MOST_DIGITS];      /* … and trips from one value of a digit to its next, the fastest digit first: 1, … */
     double uops;                     /* phases: instructions of one trip, those of inner loops included */
     double read[LEVEL_COUNT], write[LEVEL_COUNT];    /* phases: bytes from and to each level in one call; traffic.c */
     double apart, past;              /* phases: bytes written to memory: of each stretch the first line; past the caches */
@@ -39,6 +42,8 @@ typedef struct {
     double valid;                    /* share of the lanes that take part */
     double *stride;                  /* [node->depth]: elements that the trip of each loop around moves it, over all of them */
     double *step;                    /* [node->depth]: from one trip to the next, where digits of an index jump */
+    double (*digit)[MOST_DIGITS];    /* [node->depth]: by what each digit of the trip moves it, where the loop's node says there are some
+                                      * and they say all of where it is; NAN: they do not */
     bool *random;                    /* [node->depth]: the loop moves it to a place computed from data */
 } MemRef;
 

@@ -83,46 +83,79 @@ sets_overflow(double step, double count, double run, double sets, double line)
     return count * each > (places > sets ? sets : places) * WAYS;
 }
 
+/* What loops make of one access, from the innermost on. */
+typedef struct {
+    const Traffic *t;
+    const MemRef *a;
+    double lo, hi, stretch, inner, runs;             /* [bytes]; inner: the step of the loop inside, as far as it goes on in a stretch */
+    Dim dim[80];
+    uint32_t n;
+} Reach;
+
+/* Trips that move it by s each, `before` of which come before the one that stands for all; by `jump` from one to the next. */
+static void
+go_along(Reach *r, double s, double jump, double trips, double before)
+{
+    double line = r->t->u->m->line_bytes;
+
+    if (s == 0 || trips <= 1 || r->n == sizeof r->dim / sizeof *r->dim)
+        return;
+    jump = fabs(jump);
+    double reach = r->a->write ? r->stretch + line : r->t->level == LEVEL_L3 ? fmax(r->stretch + r->inner, STEP) : fmax(r->stretch, PAGE);
+    if (r->runs <= STREAMS && jump <= reach) {       /* goes on with each of them */
+        r->stretch += fabs(s) * (trips - 1);
+        r->inner = jump;
+    } else {
+        r->runs *= trips;
+    }
+    before = before < trips ? before : trips - 1;
+    r->lo -= s > 0 ? s * before : -s * (trips - 1 - before);
+    r->hi += s > 0 ? s * (trips - 1 - before) : -s * before;
+    r->dim[r->n++] = (Dim){ fabs(s), trips };
+}
+
+/* A loop over several indices as one. */
+static void
+go_by_digits(Reach *r, const Node *node)
+{
+    const double *moves = r->a->digit[node->depth - 1], bytes = r->a->bytes;
+
+    for (uint32_t i = 0; i < node->ndigit; i++) {
+        double left = node->trips / (double)node->place[i], all = i + 1 < node->ndigit ? (double)(node->place[i + 1] / node->place[i]) : left;
+        go_along(r, moves[i] * bytes, moves[i] * bytes, all < left ? all : left, fmod(floor((double)node->at / (double)node->place[i]), fmax(all, 1)));
+    }
+}
+
 /* What the trips of loops from depth `from` on make of one access. */
 static Hull
 hull_of(Traffic *t, const MemRef *a, uint32_t from)
 {
     Unfold *u = t->u;
-    double line = u->m->line_bytes, bytes = a->bytes, lo = a->offset * bytes, hi = lo, blocks = 1, random = 1, stretch = bytes, inner = 0, runs = 1;
+    double line = u->m->line_bytes, bytes = a->bytes, blocks = 1, random = 1;
     double lanes = a->lanes * a->valid < 1 ? 1 : a->lanes * a->valid;
-    Dim dim[80];
-    uint32_t n = 0;
+    Reach r = { .t = t, .a = a, .lo = a->offset * bytes, .hi = a->offset * bytes, .stretch = bytes, .runs = 1 };
 
     if (a->lanes > 1 && lanes > 1)
-        dim[n++] = (Dim){ fabs(a->lane_stride) * bytes, lanes };
-    hi += a->lane_stride > 0 ? a->lane_stride * bytes * (lanes - 1) : 0;
-    Node *node = a->node;
-    for (; node && node->depth > from && n < 78; node = node->parent) {
+        r.dim[r.n++] = (Dim){ fabs(a->lane_stride) * bytes, lanes };
+    r.hi += a->lane_stride > 0 ? a->lane_stride * bytes * (lanes - 1) : 0;
+    for (const Node *node = a->node; node && node->depth > from; node = node->parent) {
         double trips = node->trips < 1 ? 1 : node->trips;
         if (node->kind != NODE_LOOP || trips <= 1)
             continue;
         uint32_t d = node->depth - 1;
         if (a->random[d]) {
             random *= trips;
-            runs *= trips;
-            continue;
-        }
-        double s = a->stride[d] * bytes;
-        if (s == 0)
-            continue;
-        double jump = fabs(t->level == LEVEL_L3 ? a->step[d] * bytes : s);
-        double reach = a->write ? stretch + line : t->level == LEVEL_L3 ? fmax(stretch + inner, STEP) : fmax(stretch, PAGE);
-        if (runs <= STREAMS && jump <= reach) {      /* goes on with each of them */
-            stretch += fabs(s) * (trips - 1);
-            inner = jump;
+            r.runs *= trips;
+        } else if (node->ndigit && !isnan(a->digit[d][0])) {
+            go_by_digits(&r, node);
         } else {
-            runs *= trips;
+            double s = a->stride[d] * bytes;
+            go_along(&r, s, t->level == LEVEL_L3 ? a->step[d] * bytes : s, trips, (double)node->at);
         }
-        double before = (double)node->at < trips ? (double)node->at : trips - 1;
-        lo -= s > 0 ? s * before : -s * (trips - 1 - before);
-        hi += s > 0 ? s * (trips - 1 - before) : -s * before;
-        dim[n++] = (Dim){ fabs(s), trips };
     }
+    Dim *dim = r.dim;
+    uint32_t n = r.n;
+    double lo = r.lo, hi = r.hi, runs = r.runs;
     sort_dims(dim, n);
     double run = bytes, last_stride = 0, last_count = 1, span = bytes, step = 0;
     bool whole = true;                               /* all places are whole lines apart */

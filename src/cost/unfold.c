@@ -104,7 +104,8 @@ add_access(Unfold *u, Node *n, const Scalar *load, uint32_t buffer, DType t, uin
         if (load && u->access.at[i].load == load)
             return;
     MemRef a = { n, load, buffer, lanes, dtype_info[t].bytes, write, .valid = 1,
-                 .stride = NEW_ARRAY(u->arena, double, n->depth + 1), .step = NEW_ARRAY(u->arena, double, n->depth + 1), .random = NEW_ARRAY(u->arena, bool, n->depth + 1) };
+                 .stride = NEW_ARRAY(u->arena, double, n->depth + 1), .step = NEW_ARRAY(u->arena, double, n->depth + 1),
+                 .digit = (double(*)[MOST_DIGITS])NEW_ARRAY(u->arena, double, (n->depth + 1) * MOST_DIGITS), .random = NEW_ARRAY(u->arena, bool, n->depth + 1) };
     VEC_PUSH(u->arena, &u->access, a);
 }
 
@@ -391,6 +392,67 @@ stride_of(double first, double here, double next, double last, double trips)
     return fabs(step) < fabs(mean) || mean == step ? step : mean;
 }
 
+/* Offsets of all accesses below n at a trip, into u's room. */
+static const double *
+offsets_at(Unfold *u, Node *n, int64_t trip, double *to)
+{
+    n->at = trip;
+    probe(u, n, to);
+    return to;
+}
+
+/* Do all of them move evenly from trip 0 to trip k*place, by what they do from 0 to `place`? */
+static bool
+moves_evenly(Unfold *u, Node *n, const double *first, const double *one, double *room, int64_t place, int64_t k)
+{
+    const double *there = offsets_at(u, n, k * place, room);
+
+    for (uint32_t i = n->first; i < n->end; i++)
+        if (there[i] - first[i] != (double)k * (one[i] - first[i]))
+            return false;
+    return true;
+}
+
+/* A loop that goes over several indices as one moves by the first of them, then jumps as the next one moves. Each digit ends where
+ * some access no longer goes on evenly, and is found by halving. */
+static void
+find_digits(Unfold *u, Node *n, const double *first, int64_t trips)
+{
+    double *one = NEW_ARRAY(u->arena, double, u->access.n), *room = NEW_ARRAY(u->arena, double, u->access.n);
+    int64_t place = 1;
+
+    while (n->ndigit < MOST_DIGITS && place < trips) {
+        offsets_at(u, n, place, one);
+        for (uint32_t i = n->first; i < n->end; i++)
+            u->access.at[i].digit[n->depth - 1][n->ndigit] = one[i] - first[i];
+        n->place[n->ndigit++] = place;
+        int64_t even = 1, not = (trips + place - 1) / place;        /* so many values of it go on evenly; so many are too many */
+        while (not - even > 1) {
+            int64_t k = even + (not - even) / 2;
+            if (moves_evenly(u, n, first, one, room, place, k))
+                even = k;
+            else
+                not = k;
+        }
+        place *= not;
+        if (trips % place) {                         /* no digit: a border, say */
+            n->ndigit = 0;
+            return;
+        }
+    }
+}
+
+/* Do the digits say where an access is at this trip? */
+static bool
+digits_say(const MemRef *a, const Node *n, int64_t trip, double moved)
+{
+    double sum = 0;
+
+    for (uint32_t i = n->ndigit; i-- > 0; trip %= n->place[i])
+        sum += (double)(trip / n->place[i]) * a->digit[n->depth - 1][i];
+    return sum == moved;
+}
+
 static void
 measure_loop(Unfold *u, Node *n, const double *base, double *room)
 {
@@ -398,17 +460,23 @@ measure_loop(Unfold *u, Node *n, const double *base, double *room)
     int64_t at = n->at, trips = (int64_t)ceil(n->trips), next = at + 1 < trips ? at + 1 : at - 1;
     double *moved = room, *first = room + count, *last = first + count;
 
-    n->at = next;
-    probe(u, n, moved);
-    n->at = 0;
-    probe(u, n, first);
-    n->at = trips - 1;
-    probe(u, n, last);
-    n->at = at;
+    bool even = true;
+    offsets_at(u, n, next, moved);
+    offsets_at(u, n, 0, first);
+    offsets_at(u, n, trips - 1, last);
     for (uint32_t i = n->first; i < n->end; i++) {
         double next_offset = next > at ? moved[i] : 2 * base[i] - moved[i];
         u->access.at[i].step[d] = next_offset - base[i];
         u->access.at[i].stride[d] = stride_of(first[i], base[i], next_offset, last[i], (double)trips);
+        even = even && (last[i] - first[i]) == (next_offset - base[i]) * (double)(trips - 1);
+    }
+    if (!even)
+        find_digits(u, n, first, trips);
+    n->at = at;
+    for (uint32_t i = n->first; n->ndigit && i < n->end; i++) {
+        MemRef *a = &u->access.at[i];
+        if (!digits_say(a, n, at, base[i] - first[i]) || !digits_say(a, n, next, moved[i] - first[i]) || !digits_say(a, n, trips - 1, last[i] - first[i]))
+            a->digit[d][0] = NAN;
     }
 }
 
