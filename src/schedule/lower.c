@@ -463,8 +463,10 @@ points_lower(Points *p)
     e.low = NEW_ARRAY(p->a, Low, k->npart);
     e.value = NEW_ARRAY(p->a, const Scalar *, k->npart);
     e.at = NEW_ARRAY(p->a, IterState, p->iter.n);
-    for (uint32_t i = 0; i < k->npart; i++)
-        e.low[i] = low_part(p->c, p->a, k, p->m, &k->part[i]), e.low[i].stream = p->stream;
+    for (uint32_t i = 0; i < k->npart; i++) {
+        e.low[i] = low_part(p->c, p->a, k, p->m, &k->part[i]);
+        e.low[i].stream = p->stream;
+    }
     const Node *top = p->root->body.n == 1 ? p->root->body.at[0] : p->root;
     e.task = top->run == WORD_parallel ? top : p->root;
     k->tree = (Block){ .arena = p->a };
