@@ -339,7 +339,9 @@ size_pad(Call *k)
 
     if (n < 0)
         return false;
-    if (n % 2 || (!axes && n != 2 * t->rank))
+    if (axes && axes_length(k, axes, t) < 0)
+        return false;
+    if (n != 2 * (axes ? length(k, axes, "axes are") : t->rank))
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%lld pads for %s", (long long)n, type_str(k->m->c, t));
     int64_t half[2 * TN_MAX_RANK];
     for (uint32_t i = 0; i < n; i++)
@@ -378,7 +380,7 @@ size_pad(Call *k)
             outside = outside ? little_2(k, OP_or, outside, along) : along;
         }
     }
-    if (!x || !constant)
+    if (!x || !outside)
         return x && give(k, named(k, OP_identity, 1, &x));
     ValueId value = k->in.n > 2 && k->in.at[2] ? little_cast(k, k->in.at[2], t->dtype) : little_cast(k, zero, t->dtype);
     return give(k, value ? named(k, OP_where, 3, (ValueId[]){outside, value, x}) : 0);
@@ -445,6 +447,8 @@ size_resize(Call *k)
 static ValueId
 positions(Call *k, ValueId mask)
 {
+    if (!mask)
+        return 0;
     const Type *t = little_type(k, mask);
     ValueId one = little_number(k, 1), zero = little_number(k, 0), set = little_cast(k, mask, DT_I64);
     ValueId count = little_2(k, OP_cum_sum, set, zero);
@@ -616,6 +620,9 @@ call_sizes(Call *k)
 {
     if (!k->in.n || !k->in.at[0] || !k->proto->n_output)
         return true;
+    for (uint32_t i = 0; i < op_info[k->op].min_in; i++)
+        if (i >= k->in.n || !k->in.at[i])
+            return true;             /* the operator's own rule says what is missing */
     switch (k->op) {
     case OP_reshape: return !is_open(k, 1) || size_reshape(k);
     case OP_expand: return !is_open(k, 1) || size_expand(k);
@@ -632,7 +639,7 @@ call_sizes(Call *k)
     case OP_dft: return (!is_open(k, 1) || match_input(k, 1, NULL)) && (!is_open(k, 2) || size_dft(k));
     case OP_cum_sum: case OP_cum_prod: return !is_open(k, 1) || size_cum_sum(k);
     case OP_tile: return !is_open(k, 1) || match_input(k, 1, NULL);
-    case OP_gather_nd: return k->in.n < 2 || !k->in.at[1] || size_gather_nd(k);
+    case OP_gather_nd: return size_gather_nd(k);
     case OP_constant_of_shape: return !is_open(k, 0) || match_input(k, 0, NULL);
     case OP_split: return !is_open(k, 1) || match_input(k, 1, largest_dim(k, little_type(k, k->in.at[0])));
     case OP_resize: return (!is_open(k, 2) || size_resize(k)) && (!is_open(k, 3) || match_input(k, 3, NULL));

@@ -56,6 +56,26 @@ infer_matmul(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
+/* The zero point of side s is one number, or one per row of a, per column of b: a vector of them, or a tensor of the side's rank. */
+static bool
+zero_fits(Ctx *c, const OpCall *call, uint32_t s)
+{
+    const Type *t = call->in[s], *z = has_in(call, 2 + s) ? call->in[2 + s] : NULL;
+    uint32_t along = s == 0 && t->rank > 1 ? t->rank - 2 : t->rank - 1;
+
+    if (!z || z->rank == 0 || expr_is(type_count(c, z), 1))
+        return true;
+    if (z->rank == 1)
+        return op_require_eq(c, call, z->dim[0], t->dim[along], arena_printf(c->arena, "the elements of input %u and axis %u of input %u", 2 + s, along, s));
+    if (z->rank != t->rank)
+        return op_fail(c, call, DIAG_MODEL, "input %u is %s; one number, a vector, or as many axes as input %u, %s, has are needed", 2 + s, type_str(c, z), s, type_str(c, t));
+    for (uint32_t d = 0; d < z->rank; d++)
+        if (!expr_is(z->dim[d], 1)
+            && !op_require_eq(c, call, z->dim[d], t->dim[d], arena_printf(c->arena, "axis %u of input %u and of input %u", d, 2 + s, s)))
+            return false;
+    return true;
+}
+
 bool
 infer_matmul_integer(Ctx *c, const OpCall *call, const Type **out)
 {
@@ -65,7 +85,7 @@ infer_matmul_integer(Ctx *c, const OpCall *call, const Type **out)
     for (uint32_t i = 0; i < 2; i++)
         if (dtype_info[call->in[i]->dtype].bytes != 1 || !dtype_is_int(call->in[i]->dtype))
             return op_fail(c, call, DIAG_MODEL, "input %u is %s; i8 or u8 is needed", i, type_str(c, call->in[i]));
-    if (!op_same_dtype(c, call, 0, 2) || !op_same_dtype(c, call, 1, 3) || !matmul_dims(c, call, &rank, dim))
+    if (!op_same_dtype(c, call, 0, 2) || !op_same_dtype(c, call, 1, 3) || !matmul_dims(c, call, &rank, dim) || !zero_fits(c, call, 0) || !zero_fits(c, call, 1))
         return false;
     out[0] = type_new(c, DT_I32, rank, dim);
     return true;

@@ -106,7 +106,8 @@ wanted_extents(Ctx *c, const OpCall *call, const Expr **dim)
     uint32_t n = axes ? axes->n : x->rank;
     if (shape.n != n)
         return op_fail(c, call, DIAG_MODEL, "input 1 (shape) has %u elements; %u are needed", shape.n, n);
-    memcpy(dim, x->dim, x->rank * sizeof *dim);
+    for (uint32_t d = 0; d < x->rank; d++)
+        dim[d] = x->dim[d];
     for (uint32_t i = 0, d = 0; i < n; i++) {
         if (axes && !op_axis(c, call, "an entry of axes", axes->ints[i], x->rank, &d))
             return false;

@@ -268,15 +268,36 @@ expand_trilu(Build *b)
     return make_end(&v.m);
 }
 
+static bool
+sequence_axes(Ctx *c, const OpCall *call, uint32_t *batch, uint32_t *time)
+{
+    uint32_t rank = call->in[0]->rank;
+
+    return op_axis(c, call, "batch_axis", op_int(call, "batch_axis"), rank, batch) && op_axis(c, call, "time_axis", op_int(call, "time_axis"), rank, time);
+}
+
+bool
+infer_reverse_sequence(Ctx *c, const OpCall *call, const Type **out)
+{
+    const Type *x = call->in[0], *length = call->in[1];
+    uint32_t batch, time;
+
+    out[0] = x;
+    if (!sequence_axes(c, call, &batch, &time) || !op_rank_is(c, call, 1, 1))
+        return false;
+    if (!dtype_is_int(length->dtype))
+        return op_fail(c, call, DIAG_MODEL, "input 1 is %s; lengths are integers", type_str(c, length));
+    return op_require_eq(c, call, length->dim[0], x->dim[batch], "the number of lengths and of sequences");
+}
+
 bool
 expand_reverse_sequence(Build *b)
 {
     Ctx *c = b->c;
-    uint32_t batch, time, rank = b->out[0]->rank;
+    uint32_t batch, time;
     Move v;
 
-    if (!op_axis(c, b->call, "batch_axis", op_int(b->call, "batch_axis"), rank, &batch)
-        || !op_axis(c, b->call, "time_axis", op_int(b->call, "time_axis"), rank, &time))
+    if (!sequence_axes(c, b->call, &batch, &time))
         return false;
     move_begin(b, &v);
     const Expr *length = expr_computed(c, nest_load(&v.m.nb, make_in(&v.m, "lengths", 1), &v.axis[batch]));

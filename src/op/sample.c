@@ -161,7 +161,6 @@ infer_roi_align(Ctx *c, const OpCall *call, const Type **out)
     static const char *const mode[] = { "avg", "max", NULL }, *const how[] = { "half_pixel", "output_half_pixel", NULL };
     const Type *x = call->in[0], *rois = call->in[1];
     int64_t height = op_int(call, "output_height"), width = op_int(call, "output_width");
-    const Expr *dim[] = { rois->dim[0], x->rank > 1 ? x->dim[1] : NULL, expr_int(c, height), expr_int(c, width) };
 
     if (!need_floats(c, call, 0) || !op_rank_is(c, call, 0, 4) || !op_rank_is(c, call, 1, 2) || !op_same_dtype(c, call, 0, 1)
         || !op_rank_is(c, call, 2, 1) || !one_of(c, call, "mode", mode) || !one_of(c, call, "coordinate_transformation_mode", how)
@@ -170,6 +169,7 @@ infer_roi_align(Ctx *c, const OpCall *call, const Type **out)
         return false;
     if (height < 1 || width < 1)
         return op_fail(c, call, DIAG_MODEL, "the output would be %lld by %lld", (long long)height, (long long)width);
+    const Expr *dim[] = { rois->dim[0], x->dim[1], expr_int(c, height), expr_int(c, width) };
     out[0] = type_new(c, x->dtype, 4, dim);
     return true;
 }
