@@ -3,6 +3,13 @@
 
 #include <string.h>
 
+/* Is a scale or zero point one number for all of x? */
+static bool
+is_one_number(const OpCall *call, const Type *s)
+{
+    return s->rank == 0 || (s->rank == 1 && !op_int(call, "block_size") && expr_is(s->dim[0], 1));
+}
+
 /* Scale and zero point: one number, a vector along `axis`, or one for each block of indices along it. */
 static bool
 check_scale(Ctx *c, const OpCall *call)
@@ -16,7 +23,7 @@ check_scale(Ctx *c, const OpCall *call)
     bool one = s->rank <= 1 && expr_is(type_count(c, s), 1);
     if (has_in(call, 2) && !(one && call->in[2]->rank <= 1 && expr_is(type_count(c, call->in[2]), 1)) && !op_rank_is(c, call, 2, s->rank))
         return false;
-    if (s->rank == 0 || (s->rank == 1 && !block && expr_is(s->dim[0], 1)))
+    if (is_one_number(call, s))
         return true;
     if (!op_axis_attr(c, call, x->rank, &axis))
         return false;
@@ -42,11 +49,10 @@ load_scale(Making *m, uint32_t input, const char *name, const Expr *const *axis)
     uint32_t d = 0;
     const Expr *at[TN_MAX_RANK] = { expr_int(m->b->c, 0) };
 
-    if (s->rank && op_axis_attr(m->b->c, call, call->in[0]->rank, &d) && block) {
-        memcpy(at, axis, s->rank * sizeof *at);
-        at[d] = expr_div(m->b->c, axis[d], expr_int(m->b->c, block));
-    } else if (s->rank == 1 && !expr_is(s->dim[0], 1)) {
-        at[0] = axis[d];
+    if (!is_one_number(call, s) && op_axis_attr(m->b->c, call, call->in[0]->rank, &d)) {
+        memcpy(at, block ? axis : &axis[d], s->rank * sizeof *at);
+        if (block)
+            at[d] = expr_div(m->b->c, axis[d], expr_int(m->b->c, block));
     }
     return make_load(m, make_in(m, name, input), at);
 }
