@@ -93,27 +93,27 @@ order_with_last(uint32_t rank, const Expr *const *at, AxisSet last)
     return o;
 }
 
-typedef struct { const Kernel *k; const bool *constant; } InputsKnown;
+typedef struct { const Kernel *k; const Part *part; const bool *constant; } InputsKnown;
 
 static bool
 is_known(void *user, uint32_t slot)
 {
     const InputsKnown *n = user;
-    uint32_t buffer = n->k->part[0].buffer[slot];
+    uint32_t buffer = n->part->buffer[slot];
     return buffer < n->k->nin && n->constant[buffer];
 }
 
-uint32_t
-format_proposals(Ctx *c, const Kernel *k, const bool *constant, FormatOrder *out)
+/* Of one part which is a product with a constant. */
+static uint32_t
+proposals_of(Ctx *c, const Kernel *k, const Part *part, const bool *constant, FormatOrder *out)
 {
-    const Part *part = &k->part[0];
     const Write *w = &part->nest->write[0];
-    InputsKnown known = { k, constant };
+    InputsKnown known = { k, part, constant };
     Contraction view;
     uint32_t n = 0;
     Var v;
 
-    if (k->npart > 2 || (k->npart == 2 && k->buffer.at[k->nin].type->rank != part->nest->param[w->out].type->rank) || !nest_contraction(c, part->nest, &view))
+    if (!nest_contraction(c, part->nest, &view))
         return 0;
     bool a = nest_constant_read(c, view.a, is_known, &known) != NULL, b = nest_constant_read(c, view.b, is_known, &known) != NULL;
     if (a == b)
@@ -129,6 +129,33 @@ format_proposals(Ctx *c, const Kernel *k, const bool *constant, FormatOrder *out
             bare |= (AxisSet)1 << v.id;
     if (moving->op == S_LOAD)
         out[n++] = order_with_last(moving->u.load.rank, moving->u.load.at, bare);
+    return n;
+}
+
+static bool
+is_same_order(const FormatOrder *x, const FormatOrder *y)
+{
+    return x->rank == y->rank && !memcmp(x->dim, y->dim, x->rank);
+}
+
+uint32_t
+format_proposals(Ctx *c, const Kernel *k, const bool *constant, FormatOrder *out)
+{
+    const Nest *first = k->part[0].nest;
+    bool beside = kernel_is_beside(k);
+    FormatOrder own[2];
+    uint32_t n = 0;
+
+    if (!beside && (k->npart > 2 || (k->npart == 2 && k->buffer.at[k->nin].type->rank != first->param[first->write[0].out].type->rank)))
+        return 0;
+    for (uint32_t p = 0; p < (beside ? k->npart : 1); p++)
+        for (uint32_t i = 0, count = proposals_of(c, k, &k->part[p], constant, own); i < count; i++) {
+            bool listed = n == FORMAT_PROPOSALS;
+            for (uint32_t j = 0; j < n && !listed; j++)
+                listed = is_same_order(&out[j], &own[i]);
+            if (!listed)
+                out[n++] = own[i];
+        }
     return n;
 }
 
@@ -345,10 +372,11 @@ add_layouts(const Formats *f, ValueId v, Variable *x)
 static bool
 meets_parts(const Formats *f, ValueId v)
 {
-    bool several = f->g->node.at[f->g->value.at[v].def].kernel->npart > 1;
+    const Kernel *k = f->g->node.at[f->g->value.at[v].def].kernel;
+    bool several = k->npart > 1 && !kernel_is_beside(k);
 
     for (uint32_t i = f->users.first[v]; i < f->users.first[v + 1]; i++)
-        several |= f->g->node.at[f->users.node[i]].kernel->npart > 1;
+        k = f->g->node.at[f->users.node[i]].kernel, several |= k->npart > 1 && !kernel_is_beside(k);
     return several;
 }
 

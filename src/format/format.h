@@ -36,9 +36,9 @@ bool format_values(Graph *g, Arena *a, const FormatWish *wish, Text *remarks);
 
 /* An order of dimensions, the innermost last. */
 typedef struct { uint8_t rank, dim[TN_MAX_RANK]; } FormatOrder;
-enum { FORMAT_PROPOSALS = 2 };
-/* The orders that a kernel which is a product with a constant, or that and a part which reads it, likes best for what it writes and for what it reads; the number
- * of them. constant [nin]: which inputs are known now. */
+enum { FORMAT_PROPOSALS = 4 };
+/* The orders that a kernel which is a product with a constant, or that and a part which reads it, or such products side by side, likes best for what
+ * it writes and for what it reads; the number of them. constant [nin]: which inputs are known now. */
 uint32_t format_proposals(Ctx *c, const Kernel *k, const bool *constant, FormatOrder *out);
 
 /* ---- transform domains (domain.c) ------------------------------------------------------------------------ */

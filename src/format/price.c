@@ -97,17 +97,21 @@ static const bool *
 tied_arguments(const Formats *f, NodeId n, uint32_t nvar)
 {
     const Kernel *k = f->g->node.at[n].kernel;
-    const Part *part = &k->part[0];
     uint32_t lead = leader(f, n);
     bool *tied = NEW_ARRAY(f->arena, bool, k->nin + k->nout), free = has_choice(f, format_argument(f, n, lead));
     Contraction view;
-    bool product = k->npart == 1 && nest_contraction(f->ctx, part->nest, &view);
+    bool product = k->npart == 1 || kernel_is_beside(k);
+
+    for (uint32_t p = 0; p < k->npart && product; p++)
+        product = nest_contraction(f->ctx, k->part[p].nest, &view);
 
     for (uint32_t b = 0; b < k->nin + k->nout; b++)
         tied[b] = (product || nvar > 2) && free && b != lead && has_choice(f, format_argument(f, n, b))
                   && k->buffer.at[b].type->rank == k->buffer.at[lead].type->rank;
-    for (int i = 0; i < 2 && product; i++) {
-        const Scalar *s = i ? view.b : view.a;
+    for (uint32_t i = 0; i < 2 * k->npart && product; i++) {
+        const Part *part = &k->part[i / 2];
+        nest_contraction(f->ctx, part->nest, &view);
+        const Scalar *s = i % 2 ? view.b : view.a;
         if (s->op == S_LOAD && part->buffer[s->u.load.slot] < k->nin)
             tied[part->buffer[s->u.load.slot]] = false;
     }

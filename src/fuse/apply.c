@@ -226,7 +226,7 @@ make_kernel(Build *b, const Groups *groups, uint32_t group)
     b->kernel->name = label.name;
     b->kernel->origin = sym(f->ctx, label.origin);
     uint32_t depth = fuse_depth(f, b->host, b->nhost), most = fuse_shared(f, b->host, b->nhost);
-    b->kernel->shared = depth && depth < most ? depth : most;
+    b->kernel->shared = fuse_beside(f, b->host, b->nhost) ? 0 : depth && depth < most ? depth : most;
     add_buffers(b);
     add_parts(b);
     return label.loc;

@@ -475,6 +475,22 @@ done:
     return n > 1 && depth && !reduces && !room ? depth - 1 : depth;
 }
 
+bool
+fuse_beside(const Fusion *f, const NodeId *host, uint32_t n)
+{
+    Contraction view;
+    bool apart = n > 1;
+
+    for (uint32_t i = 0; i < n && apart; i++) {
+        const Piece *p = &f->piece[host[i]];
+        apart = nest_contraction(f->ctx, p->nest, &view);
+        for (uint32_t s = 0; s < p->nest->nin; s++)
+            for (uint32_t j = 0; j < n; j++)
+                apart = apart && f->g->value.at[p->value[s]].def != host[j];
+    }
+    return apart;
+}
+
 const Expr *
 fuse_trips(Ctx *c, const Nest *n, uint32_t depth)
 {

@@ -88,6 +88,8 @@ extern const char fuse_not_before_it_runs[];         /* one of its reasons, and 
 Fusion fuse_compose(const Graph *g, Arena *a, const FusePlan *plan, const FuseRules *rules);
 /* Depth of the parallel axes that these hosts can share: see kernel.h. */
 uint32_t fuse_shared(const Fusion *f, const NodeId *host, uint32_t n);
+/* Are they products of which none reads what another makes? They are a kernel that shares no axis: one runs after the other. */
+bool fuse_beside(const Fusion *f, const NodeId *host, uint32_t n);
 /* Trips of a nest's outermost `depth` parallel axes. */
 const Expr *fuse_trips(Ctx *c, const Nest *n, uint32_t depth);
 /* The least depth that the plan says of an edge between them; 0: it says none. */

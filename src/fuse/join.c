@@ -79,7 +79,8 @@ is_closed(const Join *j, const uint32_t *group, uint32_t n)
 /* Groups that may be one, in the order in which they feed each other: a member of each. last: of product, rows, product
  * the last of the rows, where it is elementwise work that the second product alone reads and may do itself; 0: none is. between, depth:
  * the value that lies between may share so many axes, and no more; 0: as many as it can. */
-typedef struct { NodeId member[3], last; uint32_t n; ValueId between; uint32_t depth; } Candidate;
+enum { MOST_JOINED = 8 };            /* groups in one: the code of each is in one function */
+typedef struct { NodeId member[MOST_JOINED + 1], last; uint32_t n; ValueId between; uint32_t depth; bool side_by_side; } Candidate;
 typedef VEC(Candidate) Candidates;
 
 static NodeId
@@ -235,15 +236,14 @@ set_depth(const Fusion *f, ValueId v, uint32_t depth)
         f->edges[v].at[r].depth = depth;
 }
 
-/* What they take as one group; negative: they are none. composed: the graph with `last`, if it is some node, in the product. */
-static Joint
-joint_of(Join *j, const Candidate *t, NodeId last, const Fusion *composed)
+/* The plan with them as one group. False: groups would wait for each other. */
+static bool
+plan_of(Join *j, const Candidate *t, NodeId last, Joint *out)
 {
     Arena *a = j->f->arena;
     uint32_t nn = j->g->node.n;
     NodeId reader = t->member[t->n - 1];
-    Joint x = { .plan = *j->plan, .composed = composed, .seconds = -1 };
-    const void *const *data;
+    Joint x = *out;
 
     x.plan.group = arena_copy(a, j->plan->group, nn * sizeof *x.plan.group);
     x.plan.edge = arena_copy(a, j->plan->edge, (j->g->ref.n + 1) * sizeof *x.plan.edge);
@@ -257,12 +257,23 @@ joint_of(Join *j, const Candidate *t, NodeId last, const Fusion *composed)
         fuse_set(j->g, &x.plan, t->member[0], 0, (FuseEdge){ EDGE_SCRATCH, t->depth });
     fuse_number(j->g, a, &x.plan);
     fuse_settle(j->g, &x.plan);
-    if (fuse_illegal_numbers(j->g, &x.plan))
+    *out = x;
+    return !fuse_illegal_numbers(j->g, &out->plan);
+}
+
+/* What they take as one group; negative: they are none. composed: the graph with `last`, if it is some node, in the product. */
+static Joint
+joint_of(Join *j, const Candidate *t, NodeId last, const Fusion *composed)
+{
+    Joint x = { .plan = *j->plan, .composed = composed, .seconds = -1 };
+    const void *const *data;
+
+    if (!plan_of(j, t, last, &x))
         return x;
-    x.groups = fuse_groups(j->g, a, &x.plan);
-    x.group = x.plan.group[reader];
+    x.groups = fuse_groups(j->g, j->f->arena, &x.plan);
+    x.group = x.plan.group[t->member[t->n - 1]];
     uint32_t hosts = fuse_hosts(composed, &x.groups, x.group, j->host);
-    if (hosts > FUSE_MAX_PARTS || !fuse_shared(composed, j->host, hosts))
+    if (hosts > FUSE_MAX_PARTS || (!fuse_shared(composed, j->host, hosts) && !fuse_beside(composed, j->host, hosts)))
         return x;
     set_depth(composed, t->between, t->depth);
     const Kernel *joined = fuse_kernel(composed, &x.groups, x.group, &data);
@@ -275,8 +286,8 @@ joint_of(Join *j, const Candidate *t, NodeId last, const Fusion *composed)
 static void
 try_join(Join *j, const Candidate *t, const Fusion *inlined)
 {
-    const Kernel *piece[3];
-    const void *const *data[3];
+    const Kernel *piece[MOST_JOINED];
+    const void *const *data[MOST_JOINED];
 
     for (uint32_t i = 0; i < t->n; i++)
         piece[i] = fuse_kernel(j->f, &j->groups, j->plan->group[t->member[i]], &data[i]);
@@ -295,7 +306,7 @@ try_join(Join *j, const Candidate *t, const Fusion *inlined)
         return;
     }
     Text why = { .arena = j->g->ctx->arena };
-    text_add(&why, "one kernel with what feeds it: ");
+    text_add(&why, t->side_by_side ? "one kernel with products of the same: " : "one kernel with what feeds it: ");
     text_seconds(&why, x.seconds);
     text_add(&why, ", apart ");
     text_seconds(&why, apart);
@@ -306,6 +317,45 @@ try_join(Join *j, const Candidate *t, const Fusion *inlined)
     memcpy(j->plan->edge, x.plan.edge, (j->g->ref.n + 1) * sizeof *x.plan.edge);
     j->plan->ngroup = x.plan.ngroup;
     j->groups = x.groups;
+}
+
+/* The products that read a value, each once. */
+static uint32_t
+products_of(Join *j, ValueId v, NodeId *out)
+{
+    uint32_t n = 0;
+
+    for (uint32_t r = 0; r < j->f->readers[v].n; r++) {
+        NodeId to = j->f->readers[v].at[r];
+        bool listed = false;
+        for (uint32_t i = 0; i < n; i++)
+            listed |= out[i] == to;
+        if (!listed && is_product(j, j->plan->group[to]) && j->host[0] == to)
+            out[n++] = to;
+    }
+    return n;
+}
+
+/* Products of one value that do not wait for each other: as many as may be one kernel with the first that is left, and so on. */
+static void
+try_side_by_side(Join *j, ValueId v)
+{
+    NodeId *left = NEW_ARRAY(j->f->arena, NodeId, j->f->readers[v].n + 1);
+    uint32_t n = products_of(j, v, left);
+
+    while (n > 1) {
+        Candidate t = { .member = { left[0] }, .n = 1, .side_by_side = true };
+        uint32_t kept = 0;
+        for (uint32_t i = 1; i < n; i++) {
+            Joint x = { .plan = *j->plan };
+            t.member[t.n++] = left[i];
+            if (t.n > MOST_JOINED || !fuse_beside(j->f, t.member, t.n) || !plan_of(j, &t, 0, &x))
+                left[kept++] = t.member[--t.n];
+        }
+        n = kept;
+        if (t.n > 1)
+            try_join(j, &t, NULL);
+    }
 }
 
 void
@@ -342,5 +392,8 @@ fuse_join(const Graph *g, FusePlan *p, const FusePrice *price)
             if (find_rows(&j, n, i, &t))
                 try_join(&j, &t, NULL);
     }
+    for (ValueId v = 1; v < g->value.n; v++)
+        if (!g->value.at[v].data)
+            try_side_by_side(&j, v);
     arena_free(a);
 }

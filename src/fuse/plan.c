@@ -327,6 +327,8 @@ fuse_illegal_kernels(const Fusion *f, const Groups *groups)
             return arena_printf(f->ctx->arena, "%s is in no group, but %s", fuse_label(g, n), f->why[n]);
     for (uint32_t group = 1; group <= p->ngroup; group++) {
         uint32_t nhost = fuse_hosts(f, groups, group, host), shared = nhost > 1 ? fuse_shared(f, host, nhost) : 0, depth = fuse_depth(f, host, nhost);
+        if (fuse_beside(f, host, nhost))
+            continue;
         if (nhost > 1 && !shared)
             return arena_printf(f->ctx->arena, "group %u: %s and %s share no outer axis", group, fuse_label(g, host[0]), fuse_label(g, host[1]));
         if (nhost > 1 && depth > shared)

@@ -63,6 +63,18 @@ kernel_scratch_bytes(Ctx *c, const Kernel *k)
     return k->nvariant ? kernel_pick(c, k, of) : own;
 }
 
+/* ---- parts ----------------------------------------------------------------------------------------- */
+
+bool
+kernel_is_beside(const Kernel *k)
+{
+    for (uint32_t i = 0; i < k->npart; i++)
+        for (uint32_t slot = 0; slot < k->part[i].nest->nin; slot++)
+            if (k->buffer.at[k->part[i].buffer[slot]].space != SPACE_IN)
+                return false;
+    return k->npart > 1 && !k->shared;
+}
+
 /* ---- building -------------------------------------------------------------------------------------- */
 
 static Tree *

@@ -77,7 +77,7 @@ struct Kernel {
     uint32_t nin, nout;
     uint32_t npart;  const Part *part;   /* in order of execution */
     uint32_t shared;         /* the first `shared` parallel axes are the same in all parts, in order: one
-                              * trip of them runs every part, and locals are indexed by them first */
+                              * trip of them runs every part, and locals are indexed by them first. 0: parts stand beside each other */
     /* filled by schedule: */
     Block tree;              /* empty before. At most one top-level parallel loop, and nothing beside it but lets. */
     uint32_t nloop;          /* loop variables used so far */
@@ -113,6 +113,9 @@ const Type *buffer_type(Ctx *c, const Buffer *b);
 /* Row-major offset [elements] of a physical index. */
 const Expr *buffer_offset(Ctx *c, const Buffer *b, const Expr *const *at);
 const Expr *kernel_scratch_bytes(Ctx *c, const Kernel *k);   /* of one worker: all TREE_BUFFER scratch of the tree that runs, each 64-byte aligned */
+
+/* Does it have several parts that share no loop and need nothing of each other? They are products of one input, side by side. */
+bool kernel_is_beside(const Kernel *k);
 
 /* The same parts over the same buffers, names included, so that a schedule of one is one of the other; and a hash
  * that is equal then. Of kernels without a tree. */

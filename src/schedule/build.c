@@ -30,11 +30,11 @@ parts_as_they_lie(Ctx *c, Arena *a, Kernel *k, const Program *program, const cha
 }
 
 static bool
-carry_out(Points *p, Arena *a, const Program *program, const char **why)
+carry_out(Points *p, Arena *a, const Program *program, uint32_t first, uint32_t end, const char **why)
 {
     Text t = { .arena = a };
 
-    for (uint32_t i = 0; i < program->step.n; i++)
+    for (uint32_t i = first; i < end; i++)
         if (!points_step(p, &program->step.at[i])) {
             text_printf(&t, "step %u, `", i + 1);
             step_print(p->c, &t, &program->step.at[i]);
@@ -48,6 +48,121 @@ carry_out(Points *p, Arena *a, const Program *program, const char **why)
     return false;
 }
 
+/* ---- parts beside each other ---------------------------------------------------------------------------- */
+
+uint32_t
+schedule_pieces(const Kernel *k, const Program *program)
+{
+    return kernel_is_beside(k) && program->step.n && program->step.at[0].verb == VERB_alone ? k->npart : 1;
+}
+
+/* The steps of part i: behind the i-th `alone`, which names it. */
+static bool
+steps_of_part(Arena *a, const Kernel *k, const Program *program, uint32_t i, uint32_t *first, uint32_t *end, const char **why)
+{
+    Sym name = k->buffer.at[k->part[i].buffer[k->part[i].nest->write[0].out]].name;
+    uint32_t at = 0, seen = 0;
+
+    while (at < program->step.n && (program->step.at[at].verb != VERB_alone || seen++ < i))
+        at++;
+    if (at == program->step.n || program->step.at[at].subject != name) {
+        *why = at == program->step.n ? arena_printf(a, "there are steps for %u of %u parts; `alone %s` begins those of the next", i, k->npart, name)
+             : arena_printf(a, "step %u, `alone %s`: the next part is %s; parts stand in their order", at + 1, program->step.at[at].subject, name);
+        return false;
+    }
+    for (*first = *end = at + 1; *end < program->step.n && program->step.at[*end].verb != VERB_alone; ++*end)
+        ;
+    return true;
+}
+
+/* Gives k the tree of part i alone. */
+static bool
+build_part(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program *program, uint32_t i, const char **why)
+{
+    const Part *part = k->part;
+    uint32_t npart = k->npart, first, end;
+
+    if (!steps_of_part(a, k, program, i, &first, &end, why))
+        return false;
+    k->part = &part[i];
+    k->npart = 1;
+    bool ok = carry_out(points_of(c, a, k, m), a, program, first, end, why);
+    k->part = part;
+    k->npart = npart;
+    return ok;
+}
+
+/* The tasks of one part, from `begin` on in those of all. */
+static void
+add_tasks(Ctx *c, Kernel *k, Block *b, const Block *tree, const Expr *task, const Expr *begin)
+{
+    for (uint32_t i = 0; i < tree->list.n; i++) {
+        Tree *t = tree->list.at[i];
+        if (t->kind != TREE_LOOP || t->u.loop.kind != LOOP_PARALLEL) {
+            VEC_PUSH(b->arena, &b->list, t);
+            continue;
+        }
+        Tree *let = NEW(b->arena, Tree);
+        *let = (Tree){ .kind = TREE_LET };
+        let->u.let.var = t->u.loop.var;
+        let->u.let.name = t->u.loop.name;
+        let->u.let.value = expr_sub(c, task, begin);
+        VEC_PUSH(b->arena, &b->list, let);
+        for (uint32_t j = 0; j < t->body.list.n; j++)
+            VEC_PUSH(b->arena, &b->list, t->body.list.at[j]);
+    }
+}
+
+/* One loop over the tasks of all parts. */
+static bool
+build_beside(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program *program, const char **why)
+{
+    Block *tree = NEW_ARRAY(a, Block, k->npart), *b;
+    const Expr **trips = NEW_ARRAY(a, const Expr *, k->npart), *grain = expr_int(c, 1), *all = expr_int(c, 0), *begin = expr_int(c, 0);
+    uint32_t var;
+
+    for (uint32_t i = 0; i < k->npart; i++) {
+        if (!build_part(c, a, k, m, program, i, why))
+            return false;
+        tree[i] = k->tree;
+        trips[i] = k->trips;
+        grain = expr_max(c, grain, k->grain);
+        all = expr_add(c, all, k->trips);
+    }
+    k->tree = (Block){ .arena = a };
+    k->trips = all;
+    k->grain = grain;
+    b = tree_loop(k, &k->tree, LOOP_PARALLEL, sym(c, "task_"), expr_int(c, 0), all, 1, &var);
+    const Expr *task = expr_loop(c, var);
+    for (uint32_t i = 0; i + 1 < k->npart; i++) {
+        const Expr *end = expr_add(c, begin, trips[i]);
+        Tree *test = tree_if(b, scalar_2(c, S_LT, scalar_index(c, task), scalar_index(c, end)));
+        add_tasks(c, k, &test->body, &tree[i], task, begin);
+        begin = end;
+        b = &test->other;
+    }
+    add_tasks(c, k, b, &tree[k->npart - 1], task, begin);
+    return true;
+}
+
+bool
+schedule_build_part(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program *program, uint32_t i, const char **why)
+{
+    const Part *part = parts_as_they_lie(c, a, k, program, why);
+
+    if (!part)
+        return false;
+    k->part = part;
+    k->nloop = 0;
+    if (!build_part(c, a, k, m, program, i, why))
+        return false;
+    k->part = &part[i];
+    k->npart = 1;
+    return true;
+}
+
+/* ---- any kernel ------------------------------------------------------------------------------------------- */
+
 bool
 schedule_build(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program *program, const char **why)
 {
@@ -58,8 +173,9 @@ schedule_build(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program *pro
     if (!part)
         return false;
     k->part = part;
-    Points *p = points_of(c, a, k, m);
-    bool ok = carry_out(p, a, program, why);
+    k->nloop = 0;
+    bool ok = schedule_pieces(k, program) > 1 ? build_beside(c, a, k, m, program, why)
+                                    : carry_out(points_of(c, a, k, m), a, program, 0, program->step.n, why);
     k->part = meaning;
     program_print(c, &t, program, 0);
     k->schedule = text_str(&t);

@@ -470,7 +470,6 @@ points_lower(Points *p)
     const Node *top = p->root->body.n == 1 ? p->root->body.at[0] : p->root;
     e.task = top->run == WORD_parallel ? top : p->root;
     k->tree = (Block){ .arena = p->a };
-    k->nloop = 0;
     k->trips = k->grain = expr_int(p->c, 1);
     for (uint32_t i = 0; i < k->guard.n; i++) {      /* what a variant may rely on */
         const SizeBound *g = &k->guard.at[i];

@@ -215,6 +215,7 @@ bool step_lay(Points *p, const Step *s);
 bool step_put(Points *p, const Step *s);
 bool step_online(Points *p, const Step *s);
 bool step_stream(Points *p, const Step *s);
+bool step_alone(Points *p, const Step *s);
 bool step_grain(Points *p, const Step *s);
 
 #endif

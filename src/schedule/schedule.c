@@ -97,23 +97,57 @@ next_sizes(Sizes *s)
     return false;
 }
 
+/* The kernels that a program makes of k: one, or of parts that stand beside each other one each. NULL, with the reason: it does not fit. */
+static Kernel *
+build_pieces(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const Program *program, uint32_t n, const char **why)
+{
+    Kernel *piece = NEW_ARRAY(a, Kernel, n);
+
+    for (uint32_t i = 0; i < n; i++) {
+        piece[i] = kernel_copy(a, k);
+        if (!schedule_build_part(c, a, &piece[i], m, program, i, why))
+            return NULL;
+    }
+    return piece;
+}
+
+/* One after the other, but for the call and for waking threads, which are once. */
+static double
+seconds_of(Ctx *c, const Kernel *piece, uint32_t n, const Machine *m, const CostAsk *ask)
+{
+    double sum = 0;
+    bool woken = false;
+
+    for (uint32_t i = 0; i < n; i++) {
+        Cost cost = cost_kernel(c, &piece[i], m, ask);
+        sum += cost.seconds - (i ? cost.startup : 0) - (woken && cost.parallel > 0 ? m->wake_seconds : 0);
+        woken |= cost.parallel > 0;
+    }
+    return sum;
+}
+
 /* The mean of one core's time alone, and of all cores' time at it. */
 Choice
 schedule_price(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const char *program, const SizeGuard *where, const bool *far, const char **why)
 {
-    Kernel built = kernel_copy(a, k);
+    Kernel built = kernel_copy(a, k), *piece = &built;
+    Program steps;
 
-    if (!schedule_build_text(c, a, &built, m, program, why))
+    *why = "its text does not parse";
+    if (!program_parse(c, a, k->name, (Bytes){ (const uint8_t *)program, strlen(program) }, &steps) || !schedule_build(c, a, &built, m, &steps, why))
+        return (Choice){ .seconds = -1 };
+    uint32_t n = schedule_pieces(k, &steps);
+    if (n > 1 && !(piece = build_pieces(c, a, k, m, &steps, n, why)))
         return (Choice){ .seconds = -1 };
     Sizes sizes = sizes_of(c, a, k, where);
     double alone = 0, all = 0;
     uint32_t points = 0;
     do {
         CostAsk ask = { .size = sizes.size, .nsize = sizes.nsize, .threads = 1, .far = far };
-        double one = cost_kernel(c, &built, m, &ask).seconds;
+        double one = seconds_of(c, piece, n, m, &ask);
         ask.threads = m->cores;
         alone += one;
-        all += m->cores > 1 ? m->cores * cost_kernel(c, &built, m, &ask).seconds : one;
+        all += m->cores > 1 ? m->cores * seconds_of(c, piece, n, m, &ask) : one;
         points++;
     } while (points < MOST_POINTS && next_sizes(&sizes));
     return (Choice){ .program = built.schedule, .seconds = (alone + all) / 2 / points, .alone = alone / points };
@@ -147,7 +181,7 @@ schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool
     Draft w = { .c = c, .a = a, .p = points_of(c, a, &begin, m), .constant = constant ? constant : none };
     Choices out = { .refused = NULL };
 
-    if (write_square(&w) || write_group(&w) || write_separable(&w) || write_pooled(&w))
+    if (write_each(&w, far) || write_square(&w) || write_group(&w) || write_separable(&w) || write_pooled(&w))
         ;
     else if (row_is_gathered(&w))
         write_rows(&w);

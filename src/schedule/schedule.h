@@ -39,6 +39,11 @@ Choice schedule_price(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const
 bool schedule_build(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program *program, const char **why);
 bool schedule_build_text(Ctx *c, Arena *a, Kernel *k, const Machine *m, const char *text, const char **why);
 
+/* How many kernels a program makes of k: each part is one where they stand beside each other and have steps by themselves; else 1. */
+uint32_t schedule_pieces(const Kernel *k, const Program *program);
+/* One of several: k, a copy, becomes part i by its steps, a kernel of its own over the same buffers. */
+bool schedule_build_part(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program *program, uint32_t i, const char **why);
+
 /* The formats that k->schedule wants the kernel's inputs in, [nin]; NULL: it has none. */
 const Format *const *schedule_formats(Ctx *c, Arena *a, const Kernel *k);
 /* Fills k->tree by k->schedule, or by the cheapest choice without constants where there is none. False with a diagnostic where a nest has no compiled form yet. */

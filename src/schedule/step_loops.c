@@ -431,3 +431,10 @@ step_grain(Points *p, const Step *s)
     p->grain = s->number;
     return true;
 }
+
+bool
+step_alone(Points *p, const Step *s)
+{
+    return points_refuse(p, "steps of one part begin so where parts stand beside each other and the first step says it too; those of this kernel are not "
+                         "apart, or its first step is of all of them: take `alone %s` away", s->subject);
+}

@@ -632,6 +632,66 @@ rows_behind_what_waits_for_them(void **state)
     assert_int_not_equal(p.group[1], p.group[3]);
 }
 
+/* Products of one value are a kernel, each as it would be by itself: of other widths, with work of their own behind. One that reads what
+ * comes of another is not among them. */
+static void
+products_of_one_value(void **state)
+{
+    World *w = *state;
+    NodeId node[4];
+    node[0] = add(w, "nest query(x: f32[n, 7, 4], a: f32[4, 18]) -> (q: f32[n, 7, 18]) { q[i, h, j] = 0.5 * (sum d: x[i, h, d] * a[d, j]) }");
+    node[1] = add(w, "nest key(x: f32[n, 7, 4], b: f32[4, 6]) -> (k: f32[n, 7, 6]) { k[i, h, j] = sum d: x[i, h, d] * b[d, j] }");
+    node[2] = add(w, "nest value(x: f32[n, 7, 4], c: f32[4, 6]) -> (v: f32[n, 3, 7, 2]) { v[i, h, s, j] = sum d: x[i, s, d] * c[d, 2*h + j] }");
+    node[3] = add(w, "nest more(q: f32[n, 7, 18], e: f32[18, 4], x: f32[n, 7, 4]) -> (o: f32[n, 7, 4]) { o[i, h, j] = (sum d: q[i, h, d] * e[d, j]) + x[i, h, j] }");
+    output(w, "q");
+    output(w, "k");
+    output(w, "v");
+    output(w, "o");
+    FusePlan joint = greedy_plan(w), kept = greedy_plan(w);
+    fuse_join(w->g, &joint, &(FusePrice){one_each, NULL});
+    assert_int_equal(joint.group[node[0]], joint.group[node[1]]);
+    assert_int_equal(joint.group[node[0]], joint.group[node[2]]);
+    assert_int_not_equal(joint.group[node[0]], joint.group[node[3]]);
+    for (the_n = 0; the_n <= 5; the_n += 5) {
+        const Kernel *k = kernel_at(apply(w, &joint), 1);
+        assert_true(kernel_is_beside(k) && k->nin == 4 && k->nout == 3 && k->npart == 3);
+        tree_computes_parts(w, k, "x86-64-v3", SCHEDULE_BEST);
+    }
+    fuse_join(w->g, &kept, &(FusePrice){squares_of_parts, NULL});
+    assert_int_equal(apply(w, &kept)->node.n, 5);
+}
+
+/* Steps of parts that stand beside each other are those of each, in their order. */
+static void
+each_part_has_steps(void **state)
+{
+    World *w = *state;
+    static const struct { const char *steps, *why; } wrong[] = {
+        { "alone k\nalone q", "step 1, `alone k`: the next part is q; parts stand in their order" },
+        { "alone q\nhold q at j -> a reg\nrun i parallel", "there are steps for 1 of 2 parts; `alone k` begins those of the next" },
+        { "alone q\nhold q at j -> a reg\nalone k\nsplit q.j by 2 -> a b", "step 4, `split q.j by 2 -> a b`: there is no loop q.j; there are i, j, d" },
+        { "order q.i q.j\nalone q", "step 2, `alone q`: steps of one part" },
+    };
+    add(w, "nest query(x: f32[n, 4], a: f32[4, 18]) -> (q: f32[n, 18]) { q[i, j] = sum d: x[i, d] * a[d, j] }");
+    add(w, "nest key(x: f32[n, 4], b: f32[4, 6]) -> (k: f32[n, 6]) { k[i, j] = sum d: x[i, d] * b[d, j] }");
+    output(w, "q");
+    output(w, "k");
+    FusePlan joint = greedy_plan(w);
+    fuse_join(w->g, &joint, &(FusePrice){one_each, NULL});
+    Machine m;
+    assert_true(machine_find(&w->ctx, "x86-64-v3", &m));
+    for (uint32_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        Kernel k = *kernel_at(apply(w, &joint), 1);
+        const char *why;
+        assert_false(schedule_build_text(&w->ctx, w->arena, &k, &m, wrong[i].steps, &why));
+        if (!strstr(why, wrong[i].why))
+            fail_msg("%s, not: %s", why, wrong[i].why);
+    }
+    Kernel k = *kernel_at(apply(w, &joint), 1);
+    k.schedule = "alone q\nhold q at j -> a reg\nrun i parallel\nalone k\nhold k at i -> a scratch\nsplit j by 4 -> b c";      /* a part without tasks is one */
+    tree_computes_parts(w, &k, "x86-64-v3", SCHEDULE_BEST);
+}
+
 static const char pooled_conv[] = "nest conv(x: f32[n, 3, 8, 8], w: f32[5, 3, 3, 3]) -> (c: f32[n, 5, 8, 8]) {"
                                   " c[i, f, y, z] = sum q, r, s: x[i, q, y + r - 1, z + s - 1 | 0] * w[f, q, r, s] }";
 
@@ -948,7 +1008,7 @@ main(void)
         TEST(softmax_is_one_kernel), TEST(layer_norm_is_one_kernel), TEST(open_sizes_may_be_nothing), TEST(values_are_rounded_where_they_are_made),
         TEST(padding_is_the_readers), TEST(deep_diamonds_stay_small),
         TEST(residual_diamond), TEST(cyclic_groups_are_illegal), TEST(rows_do_not_close_cycles), TEST(attention_in_one_kernel),
-        TEST(seen_rows_are_stored), TEST(norm_behind_product), TEST(rows_behind_what_waits_for_them), TEST(window_behind_product), TEST(window_that_overlaps_behind_product), TEST(plans_are_obeyed),
+        TEST(seen_rows_are_stored), TEST(norm_behind_product), TEST(rows_behind_what_waits_for_them), TEST(products_of_one_value), TEST(each_part_has_steps), TEST(window_behind_product), TEST(window_that_overlaps_behind_product), TEST(plans_are_obeyed),
         TEST(views_are_copied), TEST(edges_are_obeyed), TEST(what_cannot_be_inlined), TEST(epilogue_before_prologue), TEST(baseline_is_one_kernel_each), TEST(one_value_read_as_two),
         TEST(pieces_are_read_where_they_lie), TEST(torn_pieces_are_copied),
         TEST(random_graphs),
