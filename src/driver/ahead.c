@@ -38,7 +38,7 @@ answer(Ctx *c, Arena *a, const Machine *m, Sym kernel)
         constant[i] = inputs[i] != 'v';
         far |= inputs[i] == 'f';
     }
-    Choices choices = schedule_choices(c, a, k, m, constant, far);
+    Choices choices = schedule_choices(c, a, k, m, constant, far, NULL);
     return choices.n ? choices_text(a, &choices) : NULL;
 }
 

@@ -308,7 +308,7 @@ chosen_of(Prices *p, const Kernel *k, const bool *constant)
         return NULL;
     }
     if (!found)
-        choices = schedule_choices(j->ctx, scratch, k, &j->machine, constant, p->far);
+        choices = schedule_choices(j->ctx, scratch, k, &j->machine, constant, p->far, NULL);
     if (!found && kept && choices.n)
         choice_cache_put(j, scratch, key, choices_text(scratch, &choices));
     Chosen *chosen = first_of(j, k, &choices);

@@ -62,27 +62,6 @@ row_symbols(Job *j, const Kernel *k, RowSymbols *s)
 
 /* ---- one guard --------------------------------------------------------------------------------------------- */
 
-/* The next line of a program that says how a constant lies; NULL: there is none. */
-static const char *
-next_lay(const char *at)
-{
-    for (; at && *at; at = strchr(at, '\n'), at += at != NULL)
-        if (!strncmp(at, "lay ", 4))
-            return at;
-    return NULL;
-}
-
-static bool
-lay_alike(const char *a, const char *b)
-{
-    for (a = next_lay(a), b = next_lay(b); a && b; a = next_lay(a + 4), b = next_lay(b + 4)) {
-        size_t n = strcspn(a, "\n");
-        if (n != strcspn(b, "\n") || memcmp(a, b, n))
-            return false;
-    }
-    return !a && !b;
-}
-
 typedef struct { SizeGuard guard; const char *program; double seconds, without; } Candidate;
 
 /* The cheapest program under a guard; its seconds are as many as those of the kernel's own where none is cheaper. */
@@ -92,11 +71,11 @@ try_guard(Job *j, Arena *a, const Kernel *k, const bool *constant, bool far, con
     Kernel *v = kernel_variant(j->ctx, a, k, guard);
     const char *why;
     Choice base = schedule_price(j->ctx, a, k, &j->machine, own, &guard, far ? constant : NULL, &why);
-    Choices choices = schedule_choices(j->ctx, a, v, &j->machine, constant, far);
+    Choices choices = schedule_choices(j->ctx, a, v, &j->machine, constant, far, own);
     Candidate best = { guard, NULL, base.seconds, base.seconds };
 
     for (uint32_t i = 0; i < choices.n && !best.program; i++)
-        if (lay_alike(choices.at[i].program, own) && choices.at[i].seconds < CLEARLY_OF_ONE_ROW * base.seconds) {
+        if (schedule_lays_alike(choices.at[i].program, own) && choices.at[i].seconds < CLEARLY_OF_ONE_ROW * base.seconds) {
             best.program = choices.at[i].program;
             best.seconds = choices.at[i].seconds;
         }

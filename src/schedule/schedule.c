@@ -173,15 +173,38 @@ price_programs(Draft *w, const Kernel *k, bool far, Choices *out)
     w->priced = w->program.n;
 }
 
+/* The next line of a program that says how a constant lies; NULL: there is none. */
+static const char *
+next_lay(const char *at)
+{
+    for (; at && *at; at = strchr(at, '\n'), at += at != NULL)
+        if (!strncmp(at, "lay ", 4))
+            return at;
+    return NULL;
+}
+
+bool
+schedule_lays_alike(const char *program, const char *other)
+{
+    const char *x = next_lay(program), *y = next_lay(other);
+
+    for (; x && y; x = next_lay(x + 4), y = next_lay(y + 4)) {
+        size_t n = strcspn(x, "\n");
+        if (n != strcspn(y, "\n") || memcmp(x, y, n))
+            return false;
+    }
+    return !x && !y;
+}
+
 Choices
-schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool *constant, bool far)
+schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool *constant, bool far, const char *like)
 {
     Kernel begin = kernel_copy(a, k);
     bool *none = NEW_ARRAY(a, bool, k->nin + 1);
     Draft w = { .c = c, .a = a, .p = points_of(c, a, &begin, m), .constant = constant ? constant : none };
     Choices out = { .refused = NULL };
 
-    if (write_each(&w, far) || write_square(&w) || write_group(&w) || write_separable(&w) || write_pooled(&w))
+    if (write_each(&w, far, like) || write_square(&w) || write_group(&w) || write_separable(&w) || write_pooled(&w))
         ;
     else if (row_is_gathered(&w))
         write_rows(&w);
@@ -259,7 +282,7 @@ schedule_kernel(Ctx *c, Arena *a, Kernel *k, const Machine *m, ScheduleLevel lev
     k->tree = (Block){ .arena = a };
     k->nloop = 0;
     if (level == SCHEDULE_BEST && !k->schedule) {
-        Choices choices = schedule_choices(c, a, k, m, NULL, false);
+        Choices choices = schedule_choices(c, a, k, m, NULL, false, NULL);
         k->schedule = choices.n ? choices.at[0].program : NULL;
     }
     if (level == SCHEDULE_PLAIN) {

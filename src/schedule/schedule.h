@@ -27,8 +27,11 @@ typedef struct {
 } Choices;
 
 /* constant [nin]: which inputs are known now, and may lie as a program wants; NULL: none. far: all constants of the
- * model are more than the last cache keeps from call to call. There is always one. */
-Choices schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool *constant, bool far);
+ * model are more than the last cache keeps from call to call. like: a program whose constants lie as those of some choice are to, or NULL:
+ * of parts that have programs by themselves each is the cheapest that does. There is always one. */
+Choices schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool *constant, bool far, const char *like);
+/* Do two programs lay the same constants, and as the same formats? */
+bool schedule_lays_alike(const char *program, const char *other);
 
 /* The price of a kernel's program, which must fit, at sizes in the middle of what a guard says, those of a variant
  * are its own guard's; and of symbols that it says nothing of, the mean over the sizes that users expect. far [nin]: what comes from memory in every call, or NULL. Negative: it does not fit. */

@@ -43,8 +43,8 @@ bool write_separable(Draft *w);
 bool write_pooled(Draft *w);
 /* Two sums over short axes, one of what the other makes: a transform of squares. */
 bool write_square(Draft *w);
-/* Parts that stand beside each other, each by the best of its own programs. */
-bool write_each(Draft *w, bool far);
+/* Parts that stand beside each other, each by the best of its own programs, of those that lay constants as `like` does, if there is one. */
+bool write_each(Draft *w, bool far, const char *like);
 /* Work on rows that the parts share, reductions, elementwise work: anything. */
 void write_rows(Draft *w);
 /* Does the only part sum up what lies where data say, along its outputs? As a product it would have no rows to share it. */

@@ -3,7 +3,7 @@ numbers are the interpreter's, whatever the compiler and the order in which valu
 import pytest
 from onnx import helper
 
-from planned import agrees, are_joined, saved
+from planned import agrees, are_joined, saved, tenon
 
 HEADS = "  kernel {\n    %q\n    %k\n    %v\n  }\n  kernel {\n    %s\n  }\n  kernel {\n    %z\n  }\n"
 FIRES = "  kernel {\n    %a inline\n    %b\n    %c\n  }\n  kernel {\n    %z\n  }\n"
@@ -38,3 +38,14 @@ def test_convolutions(tmp_path, high, wide, words):
 def test_the_price_takes_it(tmp_path):
     are_joined(heads(tmp_path, 128), "q,v", "--target", "x86-64-v3")
     are_joined(heads(tmp_path, 128, 8), "q,k", "--target", "x86-64-v3")
+
+
+def test_one_row_has_a_program_of_each_part(tmp_path):
+    """What a row alone takes is another program, for all parts or for none; it reads constants as they lie for many rows."""
+    nodes = [helper.make_node("MatMul", ["x", w], [o]) for w, o in [("wq", "q"), ("wk", "k"), ("wv", "v")]] + [helper.make_node("Sum", ["q", "k", "v"], ["z"])]
+    model = saved(tmp_path, nodes, ["n", "rows", 320], {w: (320, 192) for w in ("wq", "wk", "wv")}, "  kernel {\n    %q\n    %k\n    %v\n  }\n  kernel {\n    %z\n  }\n")
+    done = tenon("compile", model, "--target", "x86-64-v3", "--dump=choose", "--dump-dir", tmp_path, "--stop-after=choose", "-o", tmp_path / "m.so")
+    text = "".join(f.read_text() for f in tmp_path.glob("*choose*"))
+    one = text[text.index("variant n == 1, rows == 1 {"):]
+    assert done.returncode == 0 and one.count("alone ") == 2, text           # v adds what the others make, so it waits for them
+    agrees(model, "--dim", "rows=1", "--target", "x86-64-v3")

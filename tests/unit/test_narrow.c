@@ -190,7 +190,7 @@ run_choice(const Case *k, const char *target, uint32_t number, uint32_t *laid)
     Kernel *kernel = kernel_of(&w.c, w.a, w.paired);
     for (uint32_t i = 0; i < w.paired->nin; i++)
         constant[i] = type_is_static(w.paired->param[i].type) && i > 0;
-    Choices choices = schedule_choices(&w.c, w.a, kernel, &w.m, constant, false);
+    Choices choices = schedule_choices(&w.c, w.a, kernel, &w.m, constant, false, NULL);
     assert_true(choices.n > number);
     assert_null(choices.refused);
     kernel->schedule = choices.at[number].program;

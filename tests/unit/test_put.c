@@ -341,7 +341,7 @@ run_choices(const char *name, const char *text, const char *dims, const char *ta
     assert_true(machine_find(&c, target, &m));
     set_dims(a, &c, &s, dims);
     Kernel *asked = kernel_of_text(&c, a, sizes ? with_sizes(a, text, dims) : text);
-    Choices choices = schedule_choices(&c, a, asked, &m, NULL, false);
+    Choices choices = schedule_choices(&c, a, asked, &m, NULL, false, NULL);
     if (choices.refused)
         fail_msg("%s at %s: %s", name, dims, choices.refused);
     for (uint32_t i = 0; i < choices.n; i++) {

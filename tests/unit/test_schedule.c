@@ -132,7 +132,7 @@ run_case(const Case *k, const char *target, ScheduleLevel level, bool pack)
         bool constant[16];
         for (uint32_t i = 0; i < n->nin; i++)
             constant[i] = type_is_static(n->param[i].type);
-        Choices choices = schedule_choices(&c, a, kernel, &m, constant, false);
+        Choices choices = schedule_choices(&c, a, kernel, &m, constant, false, NULL);
         if (choices.refused)
             fprintf(stderr, "%s: %s\n", k->name, choices.refused);
         kernel->schedule = choices.n ? choices.at[choice_number % choices.n].program : NULL;

@@ -89,7 +89,7 @@ run_step(Ctx *c, Arena *a, const Nest *n, const Symbols *s, Tensor **param, cons
     }
     assert_true(machine_find(c, target, &m));
     Kernel *k = kernel_of(c, a, nest_bare(c, n));
-    Choices choices = schedule_choices(c, a, k, &m, constant, false);
+    Choices choices = schedule_choices(c, a, k, &m, constant, false, NULL);
     assert_true(choices.n > 0);
     k->schedule = choices.at[0].program;
     bool ok = schedule_kernel(c, a, k, &m, SCHEDULE_BEST) && kernel_verify(c, k) && proved(c, a, k, s) && ref_tree(c, a, k, s, param);
