@@ -140,9 +140,9 @@ TN_INLINE void tn_part_store(void *p, const void *v, int64_t n, size_t size, siz
 #define TN_STREAM movntps
 #endif
 #if defined(__SSE2__)
-typedef float tn_piece __attribute__((vector_size(TN_STREAM_BYTES)));
+typedef float tn_line_piece __attribute__((vector_size(TN_STREAM_BYTES)));
 #if defined(__clang__)
-#define TN_STREAM_ONE(name, p, x) __builtin_nontemporal_store(x, (tn_piece *)(p))
+#define TN_STREAM_ONE(name, p, x) __builtin_nontemporal_store(x, (tn_line_piece *)(p))
 #else
 #define TN_STREAM_ONE_(name, p, x) __builtin_ia32_##name((float *)(p), x)
 #define TN_STREAM_ONE(name, p, x) TN_STREAM_ONE_(name, p, x)
@@ -150,7 +150,7 @@ typedef float tn_piece __attribute__((vector_size(TN_STREAM_BYTES)));
 #define TN_STREAMED __builtin_ia32_sfence();
 TN_INLINE int tn_stream(void *p, const void *v, size_t bytes)
 {
-    tn_piece x;
+    tn_line_piece x;
 
     if (bytes % sizeof x || (uintptr_t)p % sizeof x)
         return 0;
