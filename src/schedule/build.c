@@ -92,22 +92,35 @@ build_part(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program *program
     return ok;
 }
 
-/* The tasks of one part, from `begin` on in those of all. */
-static void
-add_tasks(Ctx *c, Kernel *k, Block *b, const Block *tree, const Expr *task, const Expr *begin)
+static const Tree *
+parallel_loop(const Block *tree)
 {
+    for (uint32_t i = 0; i < tree->list.n; i++)
+        if (tree->list.at[i]->kind == TREE_LOOP && tree->list.at[i]->u.loop.kind == LOOP_PARALLEL)
+            return tree->list.at[i];
+    return NULL;
+}
+
+/* The tasks of one part, from `begin` on in those of all. NULL: of the first, whose loop's variable is that of all. */
+static void
+add_tasks(Ctx *c, Block *b, const Block *tree, const Expr *task, const Expr *begin)
+{
+    const Tree *loop = parallel_loop(tree);
+
     for (uint32_t i = 0; i < tree->list.n; i++) {
         Tree *t = tree->list.at[i];
-        if (t->kind != TREE_LOOP || t->u.loop.kind != LOOP_PARALLEL) {
+        if (t != loop) {
             VEC_PUSH(b->arena, &b->list, t);
             continue;
         }
-        Tree *let = NEW(b->arena, Tree);
-        *let = (Tree){ .kind = TREE_LET };
-        let->u.let.var = t->u.loop.var;
-        let->u.let.name = t->u.loop.name;
-        let->u.let.value = expr_sub(c, task, begin);
-        VEC_PUSH(b->arena, &b->list, let);
+        if (begin) {
+            Tree *let = NEW(b->arena, Tree);
+            *let = (Tree){ .kind = TREE_LET };
+            let->u.let.var = t->u.loop.var;
+            let->u.let.name = t->u.loop.name;
+            let->u.let.value = expr_sub(c, task, begin);
+            VEC_PUSH(b->arena, &b->list, let);
+        }
         for (uint32_t j = 0; j < t->body.list.n; j++)
             VEC_PUSH(b->arena, &b->list, t->body.list.at[j]);
     }
@@ -118,7 +131,7 @@ static bool
 build_beside(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program *program, const char **why)
 {
     Block *tree = NEW_ARRAY(a, Block, k->npart), *b;
-    const Expr **trips = NEW_ARRAY(a, const Expr *, k->npart), *grain = expr_int(c, 1), *all = expr_int(c, 0), *begin = expr_int(c, 0);
+    const Expr **trips = NEW_ARRAY(a, const Expr *, k->npart), *grain = expr_int(c, 1), *all = expr_int(c, 0);
     uint32_t var;
 
     for (uint32_t i = 0; i < k->npart; i++) {
@@ -133,15 +146,18 @@ build_beside(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program *progr
     k->trips = all;
     k->grain = grain;
     b = tree_loop(k, &k->tree, LOOP_PARALLEL, sym(c, "task_"), expr_int(c, 0), all, 1, &var);
-    const Expr *task = expr_loop(c, var);
+    const Tree *first = parallel_loop(&tree[0]);
+    if (first)
+        k->tree.list.at[0]->u.loop.var = var = first->u.loop.var;
+    const Expr *task = expr_loop(c, var), *begin = NULL, *end = trips[0];
     for (uint32_t i = 0; i + 1 < k->npart; i++) {
-        const Expr *end = expr_add(c, begin, trips[i]);
         Tree *test = tree_if(b, scalar_2(c, S_LT, scalar_index(c, task), scalar_index(c, end)));
-        add_tasks(c, k, &test->body, &tree[i], task, begin);
+        add_tasks(c, &test->body, &tree[i], task, begin);
         begin = end;
+        end = expr_add(c, end, trips[i + 1]);
         b = &test->other;
     }
-    add_tasks(c, k, b, &tree[k->npart - 1], task, begin);
+    add_tasks(c, b, &tree[k->npart - 1], task, begin);
     return true;
 }
 
