@@ -101,9 +101,9 @@ parallel_loop(const Block *tree)
     return NULL;
 }
 
-/* The tasks of one part, from `begin` on in those of all. NULL: of the first, whose loop's variable is that of all. */
+/* The tasks of one part, of which `mine` is the one to do. */
 static void
-add_tasks(Ctx *c, Block *b, const Block *tree, const Expr *task, const Expr *begin)
+add_tasks(Ctx *c, Block *b, const Block *tree, const Expr *mine)
 {
     const Tree *loop = parallel_loop(tree);
 
@@ -113,12 +113,12 @@ add_tasks(Ctx *c, Block *b, const Block *tree, const Expr *task, const Expr *beg
             VEC_PUSH(b->arena, &b->list, t);
             continue;
         }
-        if (begin) {
+        if (mine != expr_loop(c, t->u.loop.var)) {
             Tree *let = NEW(b->arena, Tree);
             *let = (Tree){ .kind = TREE_LET };
             let->u.let.var = t->u.loop.var;
             let->u.let.name = t->u.loop.name;
-            let->u.let.value = expr_sub(c, task, begin);
+            let->u.let.value = mine;
             VEC_PUSH(b->arena, &b->list, let);
         }
         for (uint32_t j = 0; j < t->body.list.n; j++)
@@ -126,7 +126,37 @@ add_tasks(Ctx *c, Block *b, const Block *tree, const Expr *task, const Expr *beg
     }
 }
 
-/* One loop over the tasks of all parts. */
+/* The largest number that divides all coefficients. */
+static int64_t
+content_of(const Expr *e)
+{
+    int64_t all = 0;
+
+    for (uint32_t i = 0; i < e->nterm; i++)
+        all = gcd64(all, e->term[i].coef);
+    return all > 0 ? all : 1;
+}
+
+/* How many tasks of each part, own [n], make a turn, where all can be done in so many turns alike. False: the numbers of tasks have no ratio. */
+static bool
+takes_turns(Ctx *c, const Expr *const *trips, uint32_t n, int64_t *own)
+{
+    const Expr *alike = expr_exact_div(c, trips[0], expr_int(c, content_of(trips[0])));
+    int64_t common = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        own[i] = content_of(trips[i]);
+        common = gcd64(common, own[i]);
+        if (expr_is(trips[i], 0) || expr_exact_div(c, trips[i], expr_int(c, own[i])) != alike)
+            return false;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        own[i] /= common;
+    return common > 1 || !expr_is(alike, 1);
+}
+
+/* One loop over the tasks of all parts. They take turns, so that each thread has its share of every part, and what it makes by the one is
+ * of the same columns as what it makes by the others. */
 static bool
 build_beside(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program *program, const char **why)
 {
@@ -145,19 +175,27 @@ build_beside(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program *progr
     k->tree = (Block){ .arena = a };
     k->trips = all;
     k->grain = grain;
-    b = tree_loop(k, &k->tree, LOOP_PARALLEL, sym(c, "task_"), expr_int(c, 0), all, 1, &var);
+    int64_t *own = NEW_ARRAY(a, int64_t, k->npart), each = 0;
+    bool turns = takes_turns(c, trips, k->npart, own);
+    const Expr *begin = expr_int(c, 0), *turn = begin;
+    for (uint32_t i = 0; i < k->npart; i++)
+        each += own[i];
+    b = tree_loop(k, &k->tree, LOOP_PARALLEL, sym(c, "task_"), begin, all, 1, &var);
     const Tree *first = parallel_loop(&tree[0]);
-    if (first)
+    if (!turns && first)                             /* the first part's own */
         k->tree.list.at[0]->u.loop.var = var = first->u.loop.var;
-    const Expr *task = expr_loop(c, var), *begin = NULL, *end = trips[0];
-    for (uint32_t i = 0; i + 1 < k->npart; i++) {
-        Tree *test = tree_if(b, scalar_2(c, S_LT, scalar_index(c, task), scalar_index(c, end)));
-        add_tasks(c, &test->body, &tree[i], task, begin);
-        begin = end;
-        end = expr_add(c, end, trips[i + 1]);
-        b = &test->other;
+    const Expr *here = expr_loop(c, var);
+    if (turns) {
+        turn = tree_let(c, k, b, "turn", expr_div(c, here, expr_int(c, each)));
+        here = tree_let(c, k, b, "here", expr_mod(c, here, expr_int(c, each)));
     }
-    add_tasks(c, b, &tree[k->npart - 1], task, begin);
+    for (uint32_t i = 0; i < k->npart; i++) {
+        const Expr *mine = expr_add(c, expr_scale(c, turn, own[i]), expr_sub(c, here, begin));
+        begin = expr_add(c, begin, turns ? expr_int(c, own[i]) : trips[i]);
+        Tree *test = i + 1 < k->npart ? tree_if(b, scalar_2(c, S_LT, scalar_index(c, here), scalar_index(c, begin))) : NULL;
+        add_tasks(c, test ? &test->body : b, &tree[i], mine);
+        b = test ? &test->other : b;
+    }
     return true;
 }
 

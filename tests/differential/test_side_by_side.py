@@ -40,6 +40,14 @@ def test_the_price_takes_it(tmp_path):
     are_joined(heads(tmp_path, 128, 8), "q,k", "--target", "x86-64-v3")
 
 
+def test_parts_take_turns(tmp_path):
+    """A thread gets its share of each part, where their numbers of tasks have a ratio."""
+    model = heads(tmp_path, 128)
+    done = tenon("compile", model, "--target", "x86-64-v3", "--dim", "n=2", "--dump=schedule", "--dump-dir", tmp_path, "--stop-after=schedule")
+    text = "".join(f.read_text() for f in tmp_path.glob("*schedule*.tn"))
+    assert done.returncode == 0 and "let turn = task_ // " in text and "if here < " in text, text
+
+
 def test_one_row_has_a_program_of_each_part(tmp_path):
     """What a row alone takes is another program, for all parts or for none; it reads constants as they lie for many rows."""
     nodes = [helper.make_node("MatMul", ["x", w], [o]) for w, o in [("wq", "q"), ("wk", "k"), ("wv", "v")]] + [helper.make_node("Sum", ["q", "k", "v"], ["z"])]
