@@ -133,9 +133,9 @@ proposals_of(Ctx *c, const Kernel *k, const Part *part, const bool *constant, Fo
 }
 
 static bool
-is_same_order(const FormatOrder *x, const FormatOrder *y)
+is_order(const FormatOrder *o, uint32_t rank, const uint8_t *dim)
 {
-    return x->rank == y->rank && !memcmp(x->dim, y->dim, x->rank);
+    return o->rank == rank && !memcmp(o->dim, dim, rank);
 }
 
 uint32_t
@@ -152,7 +152,7 @@ format_proposals(Ctx *c, const Kernel *k, const bool *constant, FormatOrder *out
         for (uint32_t i = 0, count = proposals_of(c, k, &k->part[p], constant, own); i < count; i++) {
             bool listed = n == FORMAT_PROPOSALS;
             for (uint32_t j = 0; j < n && !listed; j++)
-                listed = is_same_order(&out[j], &own[i]);
+                listed = is_order(&out[j], own[i].rank, own[i].dim);
             if (!listed)
                 out[n++] = own[i];
         }
@@ -165,7 +165,7 @@ vote(Formats *f, const FormatOrder *order)
     if (order_is_plain(order->rank, order->dim))
         return;
     for (uint32_t i = 0; i < f->order.n; i++)
-        if (f->order.at[i].rank == order->rank && !memcmp(f->order.at[i].dim, order->dim, order->rank)) {
+        if (is_order(order, f->order.at[i].rank, f->order.at[i].dim)) {
             f->order.at[i].votes++;
             return;
         }
@@ -368,15 +368,22 @@ add_layouts(const Formats *f, ValueId v, Variable *x)
         x->layout[x->n++] = blocks;
 }
 
+/* Parts that share their rows: products side by side are as if they were alone. */
+static bool
+has_parts(const Formats *f, NodeId n)
+{
+    const Kernel *k = f->g->node.at[n].kernel;
+    return k->npart > 1 && !kernel_is_beside(k);
+}
+
 /* Does a kernel of several parts make or read it? What is fused so is fused for the order that the model says. */
 static bool
 meets_parts(const Formats *f, ValueId v)
 {
-    const Kernel *k = f->g->node.at[f->g->value.at[v].def].kernel;
-    bool several = k->npart > 1 && !kernel_is_beside(k);
+    bool several = has_parts(f, f->g->value.at[v].def);
 
     for (uint32_t i = f->users.first[v]; i < f->users.first[v + 1]; i++)
-        k = f->g->node.at[f->users.node[i]].kernel, several |= k->npart > 1 && !kernel_is_beside(k);
+        several |= has_parts(f, f->users.node[i]);
     return several;
 }
 
