@@ -306,7 +306,16 @@ seek_in_computed(void *user, Var v)
         scalar_visit(k->c, computed_scalar(v), seek_reduce, k);
 }
 
-/* Does an index follow from a sum? Loops compute indices where they stand, and a sum has loops of its own. */
+static void
+seek_in_index(void *user, const Scalar *s)
+{
+    Seek *k = user;
+
+    if (s->op == S_AT)
+        scalar_visit(k->c, s, seek_reduce, k);
+}
+
+/* Does an index follow from a sum, in an access or checked and then a value? Loops compute indices where they stand, and a sum has loops of its own. */
 static bool
 reduces_in_index(Ctx *c, Arena *a, const Nest *n)
 {
@@ -316,9 +325,11 @@ reduces_in_index(Ctx *c, Arena *a, const Nest *n)
     for (uint32_t i = 0; i < all.n; i++)
         for (uint32_t d = 0; d < all.at[i].load->u.load.rank; d++)
             expr_vars(all.at[i].load->u.load.at[d], seek_in_computed, &k);
-    for (uint32_t i = 0; i < n->nwrite; i++)
+    for (uint32_t i = 0; i < n->nwrite; i++) {
+        scalar_visit(c, n->write[i].value, seek_in_index, &k);
         for (uint32_t d = 0; d < n->param[n->write[i].out].type->rank; d++)
             expr_vars(n->write[i].at[d], seek_in_computed, &k);
+    }
     return k.found;
 }
 

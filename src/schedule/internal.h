@@ -25,7 +25,7 @@ typedef struct {
     uint32_t lanes;                      /* 1: scalar code */
     const Expr *valid;                   /* only so many lanes exist; NULL: all */
     bool by_lane;                        /* some read was made lane by lane since this was last cleared */
-    bool scattered;                      /* lanes of a store go to places that are no fixed step apart: there is no such store */
+    const char *no_lanes;                /* why there is no such vector, said of its lanes; NULL: there is */
     VEC(Range) range;                    /* of loop variables, for expr_simplify */
     const uint32_t *home;                /* [buffers]: scratch that holds a SPACE_LOCAL, or the buffer itself */
     LocalBox *const *box;                /* [buffers]: the box that it holds; NULL: all but the shared axes */

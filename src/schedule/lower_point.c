@@ -514,6 +514,6 @@ lower_leaf(Env *e, const Node *leaf, Block *b)
     Low *l = &e->low[leaf->part];
 
     lower_phase(e, leaf, b);
-    if (l->scattered)
-        points_refuse(e->p, "lanes of a vector of %s go to places that are no fixed step apart", e->k->buffer.at[l->part->buffer[l->n->write[0].out]].name);
+    if (l->no_lanes)
+        points_refuse(e->p, "lanes of a vector of %s %s", e->k->buffer.at[l->part->buffer[l->n->write[0].out]].name, l->no_lanes);
 }

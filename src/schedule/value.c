@@ -240,6 +240,34 @@ low_uses_lane(const Expr *e)
     return found;
 }
 
+typedef struct { Low *l; bool found; } SeekVector;
+
+static void
+seek_vector(void *user, const Scalar *s)
+{
+    SeekVector *k = user;
+    k->found |= s->op == S_LOAD && k->l->k->buffer.at[s->u.load.slot].lanes > 1;
+}
+
+static void
+seek_summed(void *user, Var v)
+{
+    if (v.kind == VAR_COMPUTED)
+        scalar_visit(((SeekVector *)user)->l->c, computed_scalar(v), seek_vector, user);
+}
+
+/* Does an index follow from what the lanes of a vector have summed up? No lane of it can be had alone. */
+static bool
+is_summed(Vectorizer *v, const Expr *e)
+{
+    SeekVector k = { v->l, false };
+
+    expr_vars(e, seek_summed, &k);
+    if (k.found)
+        v->l->no_lanes = "are at places that each of them sums up";
+    return k.found;
+}
+
 static const Scalar *
 lane_by_lane(Vectorizer *v, const Scalar *s)
 {
@@ -251,10 +279,17 @@ lane_by_lane(Vectorizer *v, const Scalar *s)
     return scalar_lanes(v->l->c, lane, v->lanes);
 }
 
-static const Expr *
-at_lane_zero(Ctx *c, const Expr *e)
+/* A place at lane 0. False: an index that is computed from data has the lane in it. (Where a tensor has no elements, the offset may not say so.) */
+static bool
+at_lane_zero(Ctx *c, uint32_t rank, const Expr *const *at, const Expr **out)
 {
-    return expr_subst(c, e, &(Binding){LANE, expr_int(c, 0)}, 1);
+    bool whole = true;
+
+    for (uint32_t d = 0; d < rank; d++) {
+        out[d] = expr_subst(c, at[d], &(Binding){LANE, expr_int(c, 0)}, 1);
+        whole &= !low_uses_lane(out[d]);
+    }
+    return whole;
 }
 
 /* Scratch of the templates is as wide as their vectors; a value between parts ends where it ends. */
@@ -316,18 +351,20 @@ vectorize_load(Vectorizer *v, const Scalar *s)
     if (b->lanes > 1)
         return scalar_load_lanes(l->c, s->dtype, s->u.load.slot, s->u.load.rank, s->u.load.at, b->lanes,
                                  expr_int(l->c, 1), NULL);
-    for (uint32_t d = 0; d < s->u.load.rank; d++)
+    for (uint32_t d = 0; d < s->u.load.rank; d++) {
+        if (is_summed(v, s->u.load.at[d]))
+            return s;
         varies |= low_uses_lane(s->u.load.at[d]);
+    }
     if (!varies)
         return s;
     const Scalar *guarded = s->u.load.outside ? vectorize_guarded(v, s) : NULL;
     if (guarded)
         return guarded;
     const Expr *offset = offset_of(l, s->u.load.slot, s->u.load.at);
-    if (s->u.load.outside || !expr_linear(l->c, offset, LANE, &stride, &rest) || low_uses_lane(rest) || low_uses_lane(stride))
+    if (s->u.load.outside || !expr_linear(l->c, offset, LANE, &stride, &rest) || low_uses_lane(rest) || low_uses_lane(stride) ||
+        !at_lane_zero(l->c, s->u.load.rank, s->u.load.at, at))
         return lane_by_lane(v, s);
-    for (uint32_t d = 0; d < s->u.load.rank; d++)
-        at[d] = at_lane_zero(l->c, s->u.load.at[d]);
     if (expr_is(stride, 0))
         return scalar_load(l->c, s->dtype, s->u.load.slot, s->u.load.rank, at, NULL);
     return scalar_load_lanes(l->c, s->dtype, s->u.load.slot, s->u.load.rank, at, v->lanes, stride,
@@ -340,7 +377,7 @@ vectorize_index(Vectorizer *v, const Scalar *s)
     Ctx *c = v->l->c;
     const Expr *coef, *rest;
 
-    if (!low_uses_lane(s->u.index))
+    if (is_summed(v, s->u.index) || !low_uses_lane(s->u.index))
         return s;
     if (!expr_linear(c, s->u.index, LANE, &coef, &rest) || low_uses_lane(rest) || !expr_const(coef, NULL))
         return lane_by_lane(v, s);
@@ -397,7 +434,7 @@ vectorize(Vectorizer *v, const Scalar *s)
         r = vectorize_load(v, s);
         break;
     case S_AT:
-        r = scalar_uses(s, LANE) ? lane_by_lane(v, s) : s;
+        r = !is_summed(v, expr_computed(v->l->c, s)) && scalar_uses(s, LANE) ? lane_by_lane(v, s) : s;
         break;
     default:
         if ((r = compared_once(v, s)))
@@ -473,13 +510,12 @@ low_store(Low *l, Block *b, uint32_t buffer, const Expr *const *at, uint32_t ran
         tree_store_lanes(b, buffer, rank, at, value, expr_int(l->c, 1), l->valid);
         return;
     }
-    bool linear = expr_linear(l->c, offset_of(l, buffer, at), LANE, &stride, &rest) && !low_uses_lane(rest) && !low_uses_lane(stride);
+    bool linear = expr_linear(l->c, offset_of(l, buffer, at), LANE, &stride, &rest) && !low_uses_lane(rest) && !low_uses_lane(stride) &&
+                  at_lane_zero(l->c, rank, at, base);
     if (!linear) {
-        l->scattered = true;
+        l->no_lanes = "go to places that are no fixed step apart";
         return;
     }
-    for (uint32_t d = 0; d < rank; d++)
-        base[d] = at_lane_zero(l->c, at[d]);
     Tree *store = tree_store_lanes(b, buffer, rank, base, value, stride, l->valid);
     store->u.store.stream = goes_past(l, buffer, base, store);
 }

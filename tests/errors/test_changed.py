@@ -113,7 +113,7 @@ def test_changed(change, models, tmp_path):
         except (IndexError, ValueError):     # it has nothing of this kind
             continue
         onnx.save(m, file)
-        done = subprocess.run([TENON, "compile", file, "--stop-after=normalise"], capture_output=True, text=True, timeout=120)
+        done = subprocess.run([TENON, "compile", file, "--stop-after=emit"], capture_output=True, text=True, timeout=120)
         said = f"{change.__name__} of {m.graph.name}: {done.returncode}\n{done.stderr}"
         assert 0 <= done.returncode <= 6, said
         assert (done.returncode == 0) == ("error: " not in done.stderr) and "report it" not in done.stderr, said
