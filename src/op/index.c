@@ -322,6 +322,8 @@ infer_one_hot(Ctx *c, const OpCall *call, const Type **out)
     }
     if (n != 1)
         return op_fail(c, call, DIAG_MODEL, "input 1 (depth) has %u elements; one is needed", n);
+    if (dtype_is_float(call->in[1]->dtype) && !(given >= 0 && given < 0x1p53))
+        return op_fail(c, call, DIAG_MODEL, "input 1 (depth) is %g; a number of elements is needed, below 2^53", given);
     for (uint32_t d = 0, from = 0; d < index->rank + 1u; d++)
         if (d != axis)
             dim[d] = index->dim[from++];

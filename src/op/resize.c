@@ -68,7 +68,7 @@ scale_axis(Ctx *c, const OpCall *call, uint32_t d, double v, Scale *s)
     if (!(v > 0) || !fraction(v, &p, &q))
         return op_fail(c, call, DIAG_UNSUPPORTED, "the scale of axis %u is %g, which is no simple fraction", d, v);
     *s = (Scale){ expr_int(c, p), expr_int(c, q), expr_div(c, expr_scale(c, dim, p), expr_int(c, q)) };
-    if (expr_const(dim, &n))         /* as the standard computes it, rounding of the float and all */
+    if (expr_const(dim, &n) && (double)n * v < 0x1p62)         /* as the standard computes it, rounding of the float and all */
         s->extent = expr_int(c, (int64_t)floor((double)n * v));
     return true;
 }
