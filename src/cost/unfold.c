@@ -272,12 +272,19 @@ middle_trips(double budget)
     return budget >= 48 ? 13 : budget >= 12 ? 5 : budget >= 5 ? 3 : 1;
 }
 
+/* n * part / of, for an n as large as can be. */
+static int64_t
+middle_of(int64_t n, uint32_t part, uint32_t of)
+{
+    return n / of * part + n % of * part / of;
+}
+
 static void
 count_loop(Unfold *u, Node *n, double weight, double budget)
 {
     const Tree *t = n->tree;
     int64_t begin = unfold_eval(u, t->u.loop.begin, 0), end = unfold_eval(u, t->u.loop.end, begin), step = t->u.loop.step;
-    int64_t trips = end > begin ? (end - begin + step - 1) / step : 0;
+    int64_t trips = end > begin ? (end - begin - 1) / step + 1 : 0;
     bool differ = n->control & u->deps[t->u.loop.var];
     int64_t *var = &u->env[t->u.loop.var];
 
@@ -296,7 +303,7 @@ count_loop(Unfold *u, Node *n, double weight, double budget)
     bool all = trips <= (int64_t)middle + 2;
     uint32_t points = all ? (uint32_t)trips : middle + 2;
     for (uint32_t i = 0; i < points; i++) {          /* the first, the last, and the middles of equal parts */
-        int64_t at = all ? i : i == 0 ? 0 : i == 1 ? trips - 1 : 1 + (trips - 2) * (2 * (i - 2) + 1) / (2 * middle);
+        int64_t at = all ? i : i == 0 ? 0 : i == 1 ? trips - 1 : 1 + middle_of(trips - 2, 2 * (i - 2) + 1, 2 * middle);
         double share = all || i < 2 ? 1 : (double)(trips - 2) / middle;
         *var = begin + at * step;
         count_below(u, n, weight * share, budget / points);
@@ -366,6 +373,12 @@ offset_of(Unfold *u, const MemRef *a)
     return sum;
 }
 
+static int64_t
+whole_trips(double trips)
+{
+    return trips < 0x1p62 ? (int64_t)trips : (int64_t)1 << 62;
+}
+
 /* Offsets of all accesses below n, into to[first..end), every loop at its own trip. */
 static void
 probe(Unfold *u, Node *n, double *to)
@@ -426,7 +439,7 @@ find_digits(Unfold *u, Node *n, const double *first, int64_t trips)
         for (uint32_t i = n->first; i < n->end; i++)
             u->access.at[i].digit[n->depth - 1][n->ndigit] = one[i] - first[i];
         n->place[n->ndigit++] = place;
-        int64_t even = 1, not = (trips + place - 1) / place;        /* so many values of it go on evenly; so many are too many */
+        int64_t even = 1, not = (trips - 1) / place + 1;        /* so many values of it go on evenly; so many are too many */
         while (not - even > 1) {
             int64_t k = even + (not - even) / 2;
             if (moves_evenly(u, n, first, one, room, place, k))
@@ -457,7 +470,7 @@ static void
 measure_loop(Unfold *u, Node *n, const double *base, double *room)
 {
     uint32_t count = u->access.n, d = n->depth - 1;
-    int64_t at = n->at, trips = (int64_t)ceil(n->trips), next = at + 1 < trips ? at + 1 : at - 1;
+    int64_t at = n->at, trips = whole_trips(ceil(n->trips)), next = at + 1 < trips ? at + 1 : at - 1;
     double *moved = room, *first = room + count, *last = first + count;
 
     bool even = true;
@@ -570,7 +583,7 @@ unfold(Unfold *u)
             continue;
         n->trips = n->exec > 0 ? n->trips / n->exec : 0;
         n->varies = n->exec > 0 ? n->varies / n->exec : 0;
-        n->at = (int64_t)(n->trips / 2);
+        n->at = whole_trips(n->trips / 2);
     }
     measure_accesses(u);
     share_out(u);

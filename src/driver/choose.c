@@ -275,6 +275,13 @@ note(Prices *p, Sym key)
     VEC_PUSH(p->j->arena, &p->noted, key);
 }
 
+/* At most 53 days of them. */
+static int64_t
+picoseconds(double seconds)
+{
+    return seconds < 0x1p62 / 1e12 ? (int64_t)(seconds * 1e12) : (int64_t)1 << 62;
+}
+
 /* What is chosen for a kernel that has these choices, but for its variants. */
 static Chosen *
 first_of(Job *j, const Kernel *k, const Choices *choices)
@@ -284,7 +291,7 @@ first_of(Job *j, const Kernel *k, const Choices *choices)
     *chosen = (Chosen){ .seconds = choices->n ? choices->at[0].seconds : -1, .remark = choice_remark(j, k, choices) };
     chosen->program = choices->n ? arena_str(j->arena, choices->at[0].program) : NULL;
     if (choices->n && has_numbers(k))
-        chosen->predicted = expr_int(j->ctx, (int64_t)(choices->at[0].alone * 1e12));
+        chosen->predicted = expr_int(j->ctx, picoseconds(choices->at[0].alone));
     return chosen;
 }
 
