@@ -177,6 +177,22 @@ set_dims(TnCompileOptions *o, PyObject *dict)
 
 enum { MOST_HINTS = 64 };            /* sizes of one symbol */
 
+/* The sizes in a sequence, at most `most`: how many, or -1 with an exception. */
+static int32_t
+read_sizes(PyObject *from, const char *option, const char *what, Py_ssize_t most, int64_t *out)
+{
+    Py_ssize_t count = PySequence_Size(from);
+
+    if (count > most)
+        PyErr_Format(PyExc_ValueError, "%s: %zd sizes of one %s, at most %zd are possible", option, count, what, most);
+    for (Py_ssize_t i = 0; i < count && !PyErr_Occurred(); i++) {
+        PyObject *size = PySequence_GetItem(from, i);
+        out[i] = size ? PyLong_AsLongLong(size) : 0;
+        Py_XDECREF(size);
+    }
+    return PyErr_Occurred() ? -1 : (int32_t)count;
+}
+
 /* {symbol: (size, …)} */
 static bool
 set_hints(TnCompileOptions *o, PyObject *dict)
@@ -185,22 +201,15 @@ set_hints(TnCompileOptions *o, PyObject *dict)
     Py_ssize_t at = 0, n = PyDict_Size(dict);
     TnHint *hint = calloc((size_t)n + 1, sizeof *hint + MOST_HINTS * sizeof(int64_t));
     int64_t *sizes = hint ? (int64_t *)(hint + n + 1) : NULL;
+    int32_t count;
 
     o->hints = hint;
     for (; hint && PyDict_Next(dict, &at, &key, &value); sizes += MOST_HINTS) {
-        Py_ssize_t count = PySequence_Size(value);
-        hint[o->nhints++] = (TnHint){ PyUnicode_AsUTF8AndSize(key, NULL), sizes, (int32_t)count };
-        if (count > MOST_HINTS)
-            PyErr_Format(PyExc_ValueError, "dim_hints: %zd sizes of one dimension, at most %d are possible", count, MOST_HINTS);
-        for (Py_ssize_t i = 0; i < count && !PyErr_Occurred(); i++) {
-            PyObject *size = PySequence_GetItem(value, i);
-            sizes[i] = size ? PyLong_AsLongLong(size) : 0;
-            Py_XDECREF(size);
-        }
-        if (PyErr_Occurred())
+        if ((count = read_sizes(value, "dim_hints", "dimension", MOST_HINTS, sizes)) < 0)
             return false;
+        hint[o->nhints++] = (TnHint){ PyUnicode_AsUTF8AndSize(key, NULL), sizes, count };
     }
-    return hint || (PyErr_NoMemory(), false);
+    return hint ? !PyErr_Occurred() : (PyErr_NoMemory(), false);
 }
 
 /* {input: (size, …)} */
@@ -211,20 +220,15 @@ set_shapes(TnCompileOptions *o, PyObject *dict)
     Py_ssize_t at = 0, n = PyDict_Size(dict);
     TnShape *shape = calloc((size_t)n + 1, sizeof *shape + MAX_RANK * sizeof(int64_t));
     int64_t *dims = shape ? (int64_t *)(shape + n + 1) : NULL;
+    int32_t rank;
 
     o->shapes = shape;
-    for (; shape && PyDict_Next(dict, &at, &key, &value); o->nshapes++, dims += MAX_RANK) {
-        Py_ssize_t rank = PySequence_Size(value);
-        shape[o->nshapes] = (TnShape){ PyUnicode_AsUTF8AndSize(key, NULL), (int32_t)rank, dims };
-        for (Py_ssize_t d = 0; d < rank && d < MAX_RANK; d++) {
-            PyObject *size = PySequence_GetItem(value, d);
-            dims[d] = size ? PyLong_AsLongLong(size) : 0;
-            Py_XDECREF(size);
-        }
-        if (PyErr_Occurred())
+    for (; shape && PyDict_Next(dict, &at, &key, &value); dims += MAX_RANK) {
+        if ((rank = read_sizes(value, "shapes", "input", MAX_RANK, dims)) < 0)
             return false;
+        shape[o->nshapes++] = (TnShape){ PyUnicode_AsUTF8AndSize(key, NULL), rank, dims };
     }
-    return shape || (PyErr_NoMemory(), false);
+    return shape ? !PyErr_Occurred() : (PyErr_NoMemory(), false);
 }
 
 /* {value: "nhwc"} */

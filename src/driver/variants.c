@@ -173,7 +173,8 @@ choose_variants(Job *j, const Kernel *k, const bool *constant, bool far, const c
         out.at[out.n++] = variant_of(j, k, &tried[i].guard, tried[i].program);
         text_add(remark, "; where ");
         guard_print(remark, &tried[i].guard);
-        text_printf(remark, " another, %.3g times faster", tried[i].without / tried[i].seconds);
+        double gain = tried[i].without / tried[i].seconds;
+        text_printf(remark, gain < 1.1 ? " another, %.2g %% faster" : " another, %.3g times as fast", gain < 1.1 ? 100 * (gain - 1) : gain);
     }
     arena_free(a);
     return out;

@@ -1,0 +1,242 @@
+/* Kernels of several products: with the rows between them, with a window behind, side by side; joined where that takes less by any price. */
+#include "fuse_case.h"
+
+static double
+one_each(void *user, const Kernel *const *k, const void *const *const *data, uint32_t n)
+{
+    (void)user, (void)k, (void)data;
+    return n;
+}
+
+static double
+squares_of_parts(void *user, const Kernel *const *k, const void *const *const *data, uint32_t n)
+{
+    double sum = 0;
+
+    (void)user, (void)data;
+    for (uint32_t i = 0; i < n; i++)
+        sum += (double)(k[i]->npart * k[i]->npart);
+    return sum;
+}
+
+static double
+not_known(void *user, const Kernel *const *k, const void *const *const *data, uint32_t n)
+{
+    (void)user, (void)data;
+    return n == 1 && k[0]->npart > 1 ? 1 : -1;
+}
+
+/* The more parts of one kernel, the less. */
+static double
+less_of_parts(void *user, const Kernel *const *k, const void *const *const *data, uint32_t n)
+{
+    (void)user, (void)data;
+    return n > 1 ? n : 1.0 / k[0]->npart;
+}
+
+static void
+attention_in_one_kernel(void **state)
+{
+    World *w = *state;
+    static const char *const softmax[] = { SOFTMAX };
+    NodeId node[6];
+    node[0] = add(w, "nest scores(q: f32[n, 3, 4], k: f32[n, 7, 4]) -> (x: f32[n, 3, 7]) {"
+                     " x[i, h, j] = sum d: q[i, h, d] * k[i, j, d] }");
+    for (int i = 0; i < 4; i++)
+        node[1 + i] = add(w, softmax[i]);
+    node[5] = add(w, "nest values(p: f32[n, 3, 7], v: f32[n, 7, 4]) -> (o: f32[n, 3, 4]) {"
+                     " o[i, h, d] = sum j: p[i, h, j] * v[i, j, d] }");
+    output(w, "o");
+    FusePlan p = fuse_together(w->g, w->arena, node, 6);
+    assert_null(fuse_illegal(w->g, &p));
+    const Graph *g = apply(w, &p);
+    assert_int_equal(g->node.n, 2);
+    const Kernel *k = kernel_at(g, 1);
+    assert_int_equal(k->shared, 2);
+    assert_int_equal(k->nin, 3);
+    assert_int_equal(k->nout, 1);
+    assert_true(k->npart >= 6 && locals(k) == k->npart - 1);
+
+    const Graph *apart = greedy(w);
+    assert_int_equal(apart->node.n, 4);          /* product, softmax, product */
+
+    FusePlan joint = greedy_plan(w), kept = greedy_plan(w), unknown = greedy_plan(w), own = greedy_plan(w);
+    fuse_join(w->g, &joint, &(FusePrice){one_each, NULL});
+    const Graph *one = apply(w, &joint);
+    assert_int_equal(one->node.n, 2);
+    assert_int_equal(kernel_at(one, 1)->npart, 5);           /* the division is done by the second product, after its sums */
+    fuse_join(w->g, &own, &(FusePrice){less_of_parts, NULL});
+    assert_int_equal(kernel_at(apply(w, &own), 1)->npart, 6);        /* … or is a part, where that takes less */
+    fuse_join(w->g, &kept, &(FusePrice){squares_of_parts, NULL});
+    assert_int_equal(apply(w, &kept)->node.n, 4);
+    fuse_join(w->g, &unknown, &(FusePrice){not_known, NULL});
+    assert_int_equal(apply(w, &unknown)->node.n, 4);
+}
+
+/* What somebody outside of the three reads is stored, so the rows are one kernel with the product that they are made of at most. */
+static void
+seen_rows_are_stored(void **state)
+{
+    World *w = *state;
+    static const char *const softmax[] = { SOFTMAX };
+    add(w, "nest scores(q: f32[n, 3, 4], k: f32[n, 7, 4]) -> (x: f32[n, 3, 7]) { x[i, h, j] = sum d: q[i, h, d] * k[i, j, d] }");
+    for (int i = 0; i < 4; i++)
+        add(w, softmax[i]);
+    add(w, "nest values(p: f32[n, 3, 7], v: f32[n, 7, 4]) -> (o: f32[n, 3, 4]) { o[i, h, d] = sum j: p[i, h, j] * v[i, j, d] }");
+    output(w, "o");
+    output(w, "p");
+    FusePlan joint = greedy_plan(w), kept = greedy_plan(w);
+    fuse_join(w->g, &joint, &(FusePrice){one_each, NULL});
+    const Graph *g = apply(w, &joint);
+    assert_int_equal(g->node.n, 3);
+    assert_int_equal(kernel_at(g, 1)->nout, 1);
+    assert_int_equal(locals(kernel_at(g, 1)), kernel_at(g, 1)->npart - 1);
+    fuse_join(w->g, &kept, &(FusePrice){squares_of_parts, NULL});
+    assert_int_equal(apply(w, &kept)->node.n, 4);
+}
+
+/* A normalisation of what a product makes, which may be stored as well. */
+static void
+norm_behind_product(void **state)
+{
+    World *w = *state;
+    add(w, "nest product(q: f32[n, 3, 4], k: f32[4, 7]) -> (x: f32[n, 3, 7]) { x[i, h, j] = sum d: q[i, h, d] * k[d, j] }");
+    add(w, "nest mean(x: f32[n, 3, 7]) -> (m: f32[n, 3]) { m[i, h] = 0.125 * (sum j: x[i, h, j]) }");
+    add(w, "nest norm(x: f32[n, 3, 7], m: f32[n, 3]) -> (o: f32[n, 3, 7]) { o[i, h, j] = x[i, h, j] - m[i, h] }");
+    output(w, "o");
+    FusePlan joint = greedy_plan(w);
+    fuse_join(w->g, &joint, &(FusePrice){one_each, NULL});
+    assert_int_equal(apply(w, &joint)->node.n, 2);
+    output(w, "x");                              /* stored as well */
+    FusePlan seen = greedy_plan(w);
+    fuse_join(w->g, &seen, &(FusePrice){one_each, NULL});
+    const Graph *g = apply(w, &seen);
+    assert_int_equal(g->node.n, 2);
+    assert_int_equal(kernel_at(g, 1)->nout, 2);
+    assert_int_equal(locals(kernel_at(g, 1)), 1);
+}
+
+/* Rows read a product and what comes of it: with the first their kernel would wait for itself, with the second not. */
+static void
+rows_behind_what_waits_for_them(void **state)
+{
+    World *w = *state;
+    add(w, "nest product(q: f32[n, 3, 4], k: f32[4, 7]) -> (x: f32[n, 3, 7]) { x[i, h, j] = sum d: q[i, h, d] * k[d, j] }");
+    add(w, "nest other(x: f32[n, 3, 7], u: f32[7, 7]) -> (z: f32[n, 3, 7]) { z[i, h, j] = sum d: x[i, h, d] * u[d, j] }");
+    add(w, "nest mean(x: f32[n, 3, 7], z: f32[n, 3, 7]) -> (m: f32[n, 3]) { m[i, h] = sum j: x[i, h, j] * exp(z[i, h, j]) }");
+    output(w, "m");
+    FusePlan p = greedy_plan(w);
+    fuse_join(w->g, &p, &(FusePrice){one_each, NULL});
+    assert_null(fuse_illegal(w->g, &p));
+    assert_int_equal(p.group[2], p.group[3]);
+    assert_int_not_equal(p.group[1], p.group[3]);
+}
+
+/* Products of one value are a kernel, each as it would be by itself: of other widths, with work of their own behind. One that reads what
+ * comes of another is not among them. */
+static void
+products_of_one_value(void **state)
+{
+    World *w = *state;
+    NodeId node[4];
+    node[0] = add(w, "nest query(x: f32[n, 7, 4], a: f32[4, 18]) -> (q: f32[n, 7, 18]) { q[i, h, j] = 0.5 * (sum d: x[i, h, d] * a[d, j]) }");
+    node[1] = add(w, "nest key(x: f32[n, 7, 4], b: f32[4, 6]) -> (k: f32[n, 7, 6]) { k[i, h, j] = sum d: x[i, h, d] * b[d, j] }");
+    node[2] = add(w, "nest value(x: f32[n, 7, 4], c: f32[4, 6]) -> (v: f32[n, 3, 7, 2]) { v[i, h, s, j] = sum d: x[i, s, d] * c[d, 2*h + j] }");
+    node[3] = add(w, "nest more(q: f32[n, 7, 18], e: f32[18, 4], x: f32[n, 7, 4]) -> (o: f32[n, 7, 4]) { o[i, h, j] = (sum d: q[i, h, d] * e[d, j]) + x[i, h, j] }");
+    output(w, "q");
+    output(w, "k");
+    output(w, "v");
+    output(w, "o");
+    FusePlan joint = greedy_plan(w), kept = greedy_plan(w);
+    fuse_join(w->g, &joint, &(FusePrice){one_each, NULL});
+    assert_int_equal(joint.group[node[0]], joint.group[node[1]]);
+    assert_int_equal(joint.group[node[0]], joint.group[node[2]]);
+    assert_int_not_equal(joint.group[node[0]], joint.group[node[3]]);
+    for (the_n = 0; the_n <= 5; the_n += 5) {
+        const Kernel *k = kernel_at(apply(w, &joint), 1);
+        assert_true(kernel_is_beside(k) && k->nin == 4 && k->nout == 3 && k->npart == 3);
+        tree_computes_parts(w, k, "x86-64-v3", SCHEDULE_BEST);
+    }
+    fuse_join(w->g, &kept, &(FusePrice){squares_of_parts, NULL});
+    assert_int_equal(apply(w, &kept)->node.n, 5);
+}
+
+/* Steps of parts that stand beside each other are those of each, in their order. */
+static void
+each_part_has_steps(void **state)
+{
+    World *w = *state;
+    static const struct { const char *steps, *why; } wrong[] = {
+        { "alone k\nalone q", "step 1, `alone k`: the next part is q; parts stand in their order" },
+        { "alone q\nhold q at j -> a reg\nrun i parallel", "there are steps for 1 of 2 parts; `alone k` begins those of the next" },
+        { "alone q\nhold q at j -> a reg\nalone k\nsplit q.j by 2 -> a b", "step 4, `split q.j by 2 -> a b`: there is no loop q.j; there are i, j, d" },
+        { "order q.i q.j\nalone q", "step 2, `alone q`: steps of one part" },
+    };
+    add(w, "nest query(x: f32[n, 4], a: f32[4, 18]) -> (q: f32[n, 18]) { q[i, j] = sum d: x[i, d] * a[d, j] }");
+    add(w, "nest key(x: f32[n, 4], b: f32[4, 6]) -> (k: f32[n, 6]) { k[i, j] = sum d: x[i, d] * b[d, j] }");
+    output(w, "q");
+    output(w, "k");
+    FusePlan joint = greedy_plan(w);
+    fuse_join(w->g, &joint, &(FusePrice){one_each, NULL});
+    Machine m;
+    assert_true(machine_find(&w->ctx, "x86-64-v3", &m));
+    for (uint32_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        Kernel k = *kernel_at(apply(w, &joint), 1);
+        const char *why;
+        assert_false(schedule_build_text(&w->ctx, w->arena, &k, &m, wrong[i].steps, &why));
+        if (!strstr(why, wrong[i].why))
+            fail_msg("%s, not: %s", why, wrong[i].why);
+    }
+    Kernel k = *kernel_at(apply(w, &joint), 1);
+    k.schedule = "alone q\nhold q at j -> a reg\nrun i parallel\nalone k\nhold k at i -> a scratch\nsplit j by 4 -> b c";      /* a part without tasks is one */
+    tree_computes_parts(w, &k, "x86-64-v3", SCHEDULE_BEST);
+}
+
+static const char pooled_conv[] = "nest conv(x: f32[n, 3, 8, 8], w: f32[5, 3, 3, 3]) -> (c: f32[n, 5, 8, 8]) {"
+                                  " c[i, f, y, z] = sum q, r, s: x[i, q, y + r - 1, z + s - 1 | 0] * w[f, q, r, s] }";
+
+/* A window over what a product makes shares the images with it, and not the filters one by one. */
+static void
+is_pooled(World *w, const char *pool, bool rows)
+{
+    add(w, pooled_conv);
+    add(w, pool);
+    output(w, "o");
+    FusePlan joint = greedy_plan(w), kept = greedy_plan(w);
+    assert_int_equal(apply(w, &joint)->node.n, 3);
+    fuse_join(w->g, &joint, &(FusePrice){one_each, NULL});
+    assert_null(fuse_illegal(w->g, &joint));
+    const Graph *g = apply(w, &joint);
+    assert_int_equal(g->node.n, 2);
+    assert_int_equal(kernel_at(g, 1)->npart, 2);
+    assert_int_equal(kernel_at(g, 1)->shared, 1);
+    assert_int_equal(locals(kernel_at(g, 1)), 1);
+    fuse_join(w->g, &kept, &(FusePrice){squares_of_parts, NULL});
+    assert_int_equal(apply(w, &kept)->node.n, 3);
+    output(w, "c");                              /* somebody else reads it: windows that do not overlap are rows of it */
+    FusePlan seen = greedy_plan(w);
+    fuse_join(w->g, &seen, &(FusePrice){one_each, NULL});
+    assert_int_equal(apply(w, &seen)->node.n, rows ? 2 : 3);
+}
+
+static void
+window_behind_product(void **state)
+{
+    is_pooled(*state, "nest pool(c: f32[n, 5, 8, 8]) -> (o: f32[n, 5, 4, 4]) { o[i, f, y, z] = max r<2>, s<2>: c[i, f, 2*y + r, 2*z + s] }", true);
+}
+
+static void
+window_that_overlaps_behind_product(void **state)
+{
+    is_pooled(*state, "nest pool(c: f32[n, 5, 8, 8]) -> (o: f32[n, 5, 4, 4]) { o[i, f, y, z] = max r<3>, s<3>: c[i, f, 2*y + r - 1, 2*z + s - 1 | 0] }", false);
+}
+
+int
+main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, world_end)
+    const struct CMUnitTest tests[] = {
+        TEST(attention_in_one_kernel), TEST(seen_rows_are_stored), TEST(norm_behind_product), TEST(rows_behind_what_waits_for_them), TEST(products_of_one_value), TEST(each_part_has_steps), TEST(window_behind_product), TEST(window_that_overlaps_behind_product),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
