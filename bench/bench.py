@@ -317,6 +317,9 @@ def pick_fusion(bench: Bench, o) -> None:
     fusion.counts(bench, names, filled)
     for threads in o.threads or []:
         fusion.times(bench, names, filled, threads)
+        fusion.parts(bench, names, filled, threads)
+    if o.plot:
+        fusion.plot(bench, o.plot)
 
 
 # ---- open sizes, and what stays between runs ----------------------------------------------------------------------
@@ -357,6 +360,7 @@ def main() -> None:
     words.add_argument("--machine", metavar="FILE", help="facts of this machine, as tenon machine wrote them (default: measured now)")
     words.add_argument("--top", type=int, default=12, metavar="N", help="kernels that profile shows")
     words.add_argument("--alternatives", type=int, default=8, metavar="N", help="schedules of each kernel that choices times")
+    words.add_argument("--plot", metavar="FILE.svg", help="fusion: the times as bars")
     words.add_argument("--json", metavar="FILE", help="write every number to FILE")
     o = words.parse_args()
     if o.what not in WHAT:                   # a name alone is a model's
