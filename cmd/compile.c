@@ -90,7 +90,10 @@ cmd_compile(TnContext *ctx, const Options *o)
 
     if (o->list_passes)
         return list_passes(o->json);
+    if (o->profile_file && !o->explain_formats)
+        return usage_error("--profile gives --explain-formats the times that were measured: give both");
     int status = compile_options_of(o, &p, &options);
+    options.page_profile = o->profile_file;
     if (!options.emit && o->output && ends_with(o->output, ".c"))
         options.emit = "c";          /* nobody wants a library of that name */
     if (status == TN_OK) {

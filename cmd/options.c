@@ -82,7 +82,7 @@ static const Row rows[] = {
     { "io-format",   0,   COMPILING, TAKES_PAIR,  FIELD(io_format),  "X=nhwc",  "input or output X comes so: a camera's frame needs no transposing; or 0,2,3,1" },
     { "state",       0,   COMPILING, TAKES_PAIR,  FIELD(state),      "X=Y",     "input X is output Y of the run before, kept in between: 'past.*=present.*'" },
     { "state-capacity", 0, COMPILING, TAKES_COUNT, FIELD(state_capacity), "N",  "of a state: rows that it holds at most (default: as memory allows)" },
-    { "explain-formats", 0, C,       TAKES_FLAG,  FIELD(explain_formats), NULL, "tell how each value lies, why, and what the second best would cost" },
+    { "explain-formats", 0, C,       TAKES_FLAG,  FIELD(explain_formats), NULL, "tell how each value lies, why, what the second best would cost, and where orders change" },
     { "exact",       0,   COMPILING, TAKES_FLAG,  FIELD(exact),      NULL,      "sums as the model says: no convolution in a transform domain (Winograd)" },
     { "keep-denormals", 0, COMPILING, TAKES_FLAG, FIELD(keep_denormals), NULL, "compute with floats below 2^-126, which is slow; they count as 0 otherwise" },
     { "weights-growth", 0, COMPILING, TAKES_COUNT, FIELD(weights_growth), "N", "weights may grow by N % for speed, in transform domains (default 100)" },
@@ -117,6 +117,7 @@ static const Row rows[] = {
     { "html",        0,   I,         TAKES_TEXT,  FIELD(html),       "FILE",    "write a page to look at: graph, every stage, memory; not of a compiled .so" },
     { "html",        0,   X,         TAKES_TEXT,  FIELD(html),       "FILE",    "write a page to look at: kernels, the bytes between them, reasons, times" },
     { "profile",     0,   I | X,     TAKES_TEXT,  FIELD(profile_file), "FILE",  "with --html: the times of kernels too, which bench --profile --json FILE wrote" },
+    { "profile",     0,   C,         TAKES_TEXT,  FIELD(profile_file), "FILE",  "with --explain-formats: measured times too, which bench --profile --json FILE wrote" },
     { "clear",       0,   K,         TAKES_FLAG,  FIELD(clear),      NULL,      "remove every cached object" },
     { "help",        'h', ALL,       TAKES_FLAG,  FIELD(help),       NULL,      "this text" },
 };

@@ -235,7 +235,7 @@ typedef struct TnCompileOptions {
     const char *dump_dir;            /* NULL: to `print` */
     const char *stop_after;          /* stage name or NULL; then nothing is written */
     const char *page;                /* write an HTML page of the model after every stage here, or NULL */
-    const char *page_profile;        /* with the times in this file, of `tenon bench --profile --json FILE`, or NULL */
+    const char *page_profile;        /* with the times in this file, of `tenon bench --profile --json FILE`, or NULL; explain_formats tells them too */
     const char *cc;                  /* NULL: $CC, then cc, gcc, clang */
     const char *cache_dir;           /* NULL: $TENON_CACHE_DIR, $XDG_CACHE_HOME/tenon, ~/.cache/tenon; "": no cache */
     int64_t cache_bytes;             /* 0: 2 GiB */
@@ -267,7 +267,8 @@ typedef struct TnCompileOptions {
     const TnOrder *format; int32_t nformat;          /* values between kernels that are to lie so, whatever it costs: "nhwc",
                                         "nchw16c" in blocks, "nhwc+h1w1" with room around */
     const TnOrder *io_format; int32_t nio_format;    /* inputs and outputs that lie otherwise than the model says: "nhwc" frames */
-    int32_t explain_formats;         /* 1: print for each value between kernels its order, why, and what the second best would cost */
+    int32_t explain_formats;         /* 1: print for each value between kernels its order, why, and what the second best would cost; where the order
+                                        changes: bytes, predicted time, and measured time where page_profile has it */
     int32_t exact;                   /* 1: convolutions are summed as the model says, never in a transform domain (Winograd) */
     const char *library;             /* a shared library of yours with operators in it, which it declares; NULL: none */
     const TnStateNames *state; int32_t nstate;       /* inputs that a session keeps from run to run */

@@ -194,15 +194,18 @@ formats_between(Job *j)
     FormatPin *pin = NEW_ARRAY(j->arena, FormatPin, j->o->nformat + 1);
     FormatHow how = FORMAT_NONE;
     Prices prices = choose_prices(j);
+    const FormatMeasured *measured = NULL;
 
     if (j->o->schedule != SCHEDULE_PLAIN)
         formats_how(j->o->formats, &how);
     if (!read_pins(j, &all, pin))
         return false;
+    if (j->o->explain_formats && j->o->page_profile && !(measured = profile_read(j, j->o->page_profile)))
+        return false;
     domains_begin(&prices);
     for (uint32_t i = 0; i < all.n; i++) {
         choose_note(&prices);
-        FormatWish wish = { how, machine_lanes(&j->machine, DT_F32), j->o->nformat, pin, { price, again, &(Asked){ &prices, all.at[i] } }, j->o->explain_formats ? &explain : NULL };
+        FormatWish wish = { how, machine_lanes(&j->machine, DT_F32), j->o->nformat, pin, { price, again, &(Asked){ &prices, all.at[i] } }, j->o->explain_formats ? &explain : NULL, measured };
         if (j->o->explain_formats && all.n > 1)
             text_printf(&explain, "%s@%s\n\n", i ? "\n" : "", all.at[i]->name);
         if (!format_values(all.at[i], j->arena, &wish, &remarks))

@@ -158,6 +158,10 @@ bool formats_ports(Job *j);                          /* of inputs and outputs, a
 const char *formats_port(const Job *j, Sym name);    /* what it says of one; NULL: nothing */
 bool formats_between(Job *j);                        /* of what lies between kernels */
 
+/* ---- profile.c: what was measured ---- */
+
+FormatMeasured *profile_read(Job *j, const char *path);      /* of `tenon bench --profile --json`; NULL with a diagnostic */
+
 /* ---- prices ---- */
 
 /* Who asks for prices. far: constants come from memory in every call. rounds: so often may prices be noted yet, not found. */

@@ -1,5 +1,6 @@
 /* explain: what was chosen, and why: for each value what the second best would cost, exactly: the search is asked again with
- * the chosen order forbidden. The kernel in which most of the difference lies is the reason.
+ * the chosen order forbidden. The kernel in which most of the difference lies is the reason. Values whose second best is one and the
+ * same change together, and are told together.
  */
 #include "format/internal.h"
 
@@ -41,25 +42,81 @@ format_remark(const Formats *f, const FormatFound *found, Text *t)
     }
 }
 
-/* ---- in sentences -------------------------------------------------------------------------------------------- */
+/* ---- measured times ------------------------------------------------------------------------------------------ */
 
+/* Seconds of a run in kernel node n, in all that it became; negative: nobody measured it. */
+static double
+measured(const Formats *f, NodeId n)
+{
+    const char *origin = f->g->node.at[n].kernel->origin;
+    uint64_t at;
+
+    if (!f->wish->measured || !origin || !map_get(&f->wish->measured->seconds, MAP_PTR(sym(f->ctx, origin)), &at))
+        return -1;
+    return *(const double *)(uintptr_t)at;
+}
+
+/* Of all kernels that are priced. Several nodes of one origin were measured as one. */
+static void
+print_measured(const Formats *f, Text *t)
+{
+    Map seen = { .arena = f->arena };
+    double sum = 0;
+    uint32_t missing = 0;
+
+    for (uint32_t i = 0; i < f->factor.n; i++) {
+        const char *origin = f->g->node.at[f->kernel[i]].kernel->origin;
+        uint64_t key = MAP_PTR(sym(f->ctx, origin ? origin : ""));
+        double seconds = measured(f, f->kernel[i]);
+        if (map_get(&seen, key, NULL))
+            continue;
+        map_put(&seen, key, 1);
+        sum += seconds < 0 ? 0 : seconds;
+        missing += seconds < 0;
+    }
+    text_add(t, ", measured ");
+    text_seconds(t, sum);
+    text_printf(t, " %s", f->wish->measured->how);
+    if (missing)
+        text_printf(t, ", where %u of these kernels are missing: was it measured of this model, compiled with these options?", missing);
+}
+
+/* ---- what all take ---------------------------------------------------------------------------------------------- */
+
+static void
+print_row(Text *t, double picoseconds, const char *what)
+{
+    Text number = { .arena = t->arena };
+
+    text_seconds(&number, picoseconds * 1e-12);
+    text_printf(t, "%12s  %s", text_str(&number), what);
+}
+
+/* Of values whose choice matters for memory. */
 static void
 print_head(const Formats *f, const FormatFound *found, Text *t)
 {
-    uint32_t *choice = NEW_ARRAY(f->arena, uint32_t, f->variable.n);
+    uint32_t *choice = NEW_ARRAY(f->arena, uint32_t, f->variable.n), n = 0, changed = 0;
 
-    text_printf(t, "%u of the %u values between kernels that may lie in another order than the model's do.\nTheir kernels take ",
-                count_changed(f, found->choice), f->variable.n);
-    text_seconds(t, found->cost * 1e-12);
-    text_add(t, " by the prices of their schedules; ");
-    text_seconds(t, found->plain * 1e-12);
-    text_add(t, " if nothing were changed");
+    for (uint32_t i = 0; i < f->variable.n; i++) {
+        const Variable *x = &f->variable.at[i];
+        bool matters = x->pinned || format_has_choice(f, x->value);
+        n += matters;
+        changed += matters && x->layout[found->choice[i]];
+    }
+    text_printf(t, "%u value%s between kernels can lie in several orders; %u lie%s in another than the model's. An order names the model's\n"
+                   "dimensions, the one whose elements are neighbours in memory last. The kernels that make and read them take\n\n", n, n == 1 ? "" : "s", changed,
+                changed == 1 ? "s" : "");
+    print_row(t, found->cost, "as chosen");
+    if (f->wish->measured)
+        print_measured(f, t);
+    text_add(t, "\n");
     if (f->wish->how == FORMAT_SEARCH || f->wish->how == FORMAT_LAYOUTS) {
         format_greedy(f, choice);
-        text_add(t, ", and if each kernel chose for itself ");
-        text_seconds(t, format_cost_of_all(f, choice) * 1e-12);
+        print_row(t, format_cost_of_all(f, choice), "if each kernel chose for itself\n");
     }
-    text_add(t, ".\n");
+    print_row(t, found->plain, "if nothing were changed, in the same kernels\n");
+    text_add(t, "\nas predicted: by the prices of their schedules, halfway between what one core takes and what all of them take.\n\n");
 }
 
 /* Conv "a" and what was fused to it, in few words: Conv "a" + 3 more */
@@ -86,73 +143,135 @@ factor_cost(const Formats *f, uint32_t factor, const uint32_t *choice)
     return p->cost[at];
 }
 
-/* The best choice in which value x lies otherwise. */
-static FormatResult
-second_best(const Formats *f, const FormatFound *found, uint32_t x, uint32_t *choice)
+/* ---- value by value ------------------------------------------------------------------------------------------------ */
+
+/* The best choice in which value x lies otherwise. NULL choice: there is one way alone. */
+typedef struct { double cost; const uint32_t *choice; } Second;
+
+static Second
+second_best(const Formats *f, const FormatFound *found, uint32_t x)
 {
+    uint32_t *choice = NEW_ARRAY(f->arena, uint32_t, f->variable.n);
     FormatFactor *factor = NEW_ARRAY(f->arena, FormatFactor, f->factor.n + 1);
     double *cost = NEW_ARRAY(f->arena, double, f->size[x]);
 
+    if (f->variable.at[x].n == 1)
+        return (Second){ INFINITY, NULL };
     memcpy(factor, f->factor.at, f->factor.n * sizeof *factor);
     cost[found->choice[x]] = INFINITY;
     factor[f->factor.n] = (FormatFactor){ 1, &x, cost };
-    return format_search(f->arena, &(FormatProblem){ f->variable.n, f->size, f->factor.n + 1, factor, 0 }, choice);
+    FormatResult r = format_search(f->arena, &(FormatProblem){ f->variable.n, f->size, f->factor.n + 1, factor, 0 }, choice);
+    return (Second){ r.cost, choice };
 }
 
 static void
-print_second(const Formats *f, const FormatFound *found, uint32_t x, Text *t)
+print_percent(Text *t, double part)
 {
-    uint32_t *choice = NEW_ARRAY(f->arena, uint32_t, f->variable.n), most = UINT32_MAX;
-    const Variable *v = &f->variable.at[x];
-    double gain = 0;
+    text_printf(t, part >= 0.1 ? " (%.0f %%)" : " (%.2g %%)", 100 * part);
+}
 
-    if (v->n == 1) {
-        text_add(t, "    as was asked for\n");
-        return;
-    }
-    FormatResult other = second_best(f, found, x, choice);
-    if (!isfinite(other.cost)) {
-        text_add(t, "    its kernels have schedules for no other order\n");
-        return;
-    }
-    text_add(t, "    second best ");
-    layout_print(t, rank_of(f, x), v->layout[choice[x]]);
-    text_add(t, ": ");
-    text_seconds(t, fabs(other.cost - found->cost) * 1e-12);
-    text_printf(t, other.cost >= found->cost ? " more in all (%.2g %%)" : " less in all (%.2g %%)", 100 * fabs(other.cost / found->cost - 1));
+/* The kernel that loses most where a choice is another one. */
+static void
+print_reason(const Formats *f, const FormatFound *found, const uint32_t *choice, Text *t)
+{
+    uint32_t most = UINT32_MAX;
+    double loss = 0;
+
     for (uint32_t i = 0; i < f->factor.n; i++) {
         double d = factor_cost(f, i, choice) - factor_cost(f, i, found->choice);
-        if (d > gain) {
-            gain = d;
+        if (d > loss) {
+            loss = d;
             most = i;
         }
     }
-    if (most != UINT32_MAX) {
-        text_printf(t, "; %s takes ", origin_of(f, f->kernel[most]));
-        text_seconds(t, factor_cost(f, most, found->choice) * 1e-12);
-        text_add(t, ", then ");
-        text_seconds(t, factor_cost(f, most, choice) * 1e-12);
+    if (most == UINT32_MAX)
+        return;
+    text_printf(t, "; %s would take ", origin_of(f, f->kernel[most]));
+    text_seconds(t, factor_cost(f, most, choice) * 1e-12);
+    text_add(t, " instead of ");
+    text_seconds(t, factor_cost(f, most, found->choice) * 1e-12);
+}
+
+/* One line for values that change together, member [n]. */
+static void
+print_second(const Formats *f, const FormatFound *found, const uint32_t *member, uint32_t n, const Second *s, Text *t)
+{
+    const Variable *first = &f->variable.at[member[0]];
+    uint32_t changed = 0;
+    bool alike = true;
+
+    if (!isfinite(s->cost)) {
+        text_add(t, first->pinned ? "    as was asked for\n" : "    its kernels have schedules for no other order\n");
+        return;
     }
+    for (uint32_t i = 0; i < f->variable.n; i++)
+        changed += s->choice[i] != found->choice[i] && format_has_choice(f, f->variable.at[i].value);
+    for (uint32_t i = 1; i < n; i++)
+        alike &= rank_of(f, member[i]) == rank_of(f, member[0])
+                 && layout_same(f->variable.at[member[i]].layout[s->choice[member[i]]], first->layout[s->choice[member[0]]]);
+    text_add(t, "    second best ");
+    for (uint32_t i = 0; i < (alike ? 1 : n); i++) {
+        text_add(t, i ? ", " : "");
+        layout_print(t, rank_of(f, member[i]), f->variable.at[member[i]].layout[s->choice[member[i]]]);
+    }
+    if (n > 1)
+        text_printf(t, alike ? " for these %u together" : " for these %u, in turn, together", n);
+    if (changed > n)
+        text_printf(t, ", and %u other%s changed", changed - n, changed - n == 1 ? "" : "s");
+    if (s->cost == found->cost) {
+        text_add(t, ": as good\n");
+        return;
+    }
+    text_add(t, ": ");
+    text_seconds(t, fabs(s->cost - found->cost) * 1e-12);
+    text_add(t, s->cost > found->cost ? " more in all" : " less in all");
+    print_percent(t, fabs(s->cost / found->cost - 1));
+    print_reason(f, found, s->choice, t);
     text_add(t, "\n");
 }
 
 static void
+print_value(const Formats *f, const FormatFound *found, ValueId v, Text *t)
+{
+    const Value *value = &f->g->value.at[v];
+    const Layout *layout = format_layout(f, v, found->choice);
+
+    text_add(t, "  %");
+    text_name(t, value->name);
+    text_add(t, ": ");
+    layout_print(t, value->type->rank, layout);
+    text_add(t, layout ? ", " : ", as the model says, ");
+    type_print(t, layout ? layout_type(f->ctx, layout, value->type) : value->type);
+    text_add(t, "\n");
+}
+
+/* In the order in which they are made. What is second best for one may be dearer than what is for another that changes with it. */
+static void
 print_values(const Formats *f, const FormatFound *found, Text *t)
 {
-    for (ValueId v = 1; v < f->g->value.n; v++) {
-        const Value *value = &f->g->value.at[v];
-        uint32_t x = f->var[v];
-        if (!x)
-            continue;
-        const Layout *layout = format_layout(f, v, found->choice);
-        text_add(t, "  %");
-        text_name(t, value->name);
-        text_add(t, ": ");
-        layout_print(t, value->type->rank, layout);
-        text_add(t, layout ? ", " : ", as the model says, ");
-        type_print(t, layout ? layout_type(f->ctx, layout, value->type) : value->type);
-        text_add(t, "\n");
-        print_second(f, found, x - 1, t);
+    uint32_t *order = NEW_ARRAY(f->arena, uint32_t, f->variable.n), *member = NEW_ARRAY(f->arena, uint32_t, f->variable.n), n = 0;
+    Second *second = NEW_ARRAY(f->arena, Second, f->variable.n);
+    bool *told = NEW_ARRAY(f->arena, bool, f->variable.n);
+
+    for (ValueId v = 1; v < f->g->value.n; v++)
+        if (f->var[v] && (f->variable.at[f->var[v] - 1].pinned || format_has_choice(f, v))) {
+            order[n++] = f->var[v] - 1;
+            second[f->var[v] - 1] = second_best(f, found, f->var[v] - 1);
+        }
+    for (uint32_t i = 0; i < n; i++) {
+        const Second *s = &second[order[i]];
+        uint32_t count = 0;
+        for (uint32_t k = i; k < n && !told[order[i]]; k++) {
+            const Second *other = &second[order[k]];
+            if (told[order[k]] || (k > i && (!isfinite(s->cost) || other->cost != s->cost || memcmp(other->choice, s->choice, f->variable.n * sizeof *s->choice))))
+                continue;
+            print_value(f, found, f->variable.at[order[k]].value, t);
+            member[count++] = order[k];
+        }
+        for (uint32_t k = 0; k < count; k++)
+            told[member[k]] = true;
+        if (count)
+            print_second(f, found, member, count, s, t);
     }
 }
 
@@ -188,7 +307,7 @@ print_change(const Formats *f, const FormatFound *found, uint32_t factor, uint32
     NodeId n = f->kernel[factor];
     ValueId from = format_argument(f, n, b), to = format_argument(f, n, f->g->node.at[n].kernel->nin);
     uint32_t rank = f->g->value.at[from].type->rank;
-    double with = factor_cost(f, factor, found->choice), without = without_change(f, factor, b, found->choice);
+    double without = without_change(f, factor, b, found->choice), run = measured(f, n);
     int64_t bytes = 0;
 
     text_printf(t, "  %s reads %%", origin_of(f, n));
@@ -199,15 +318,22 @@ print_change(const Formats *f, const FormatFound *found, uint32_t factor, uint32
     text_name(t, f->g->value.at[to].name);
     text_add(t, " (");
     layout_print(t, rank, format_layout(f, to, found->choice));
-    text_add(t, "): ");
+    text_add(t, ")\n    ");
     if (type_static_bytes(f->g->value.at[from].type, &bytes)) {
         text_size(t, bytes);
-        text_add(t, ", ");
+        text_add(t, "; ");
     }
-    text_seconds(t, with * 1e-12);
+    text_add(t, "the kernel is predicted to take ");
+    text_seconds(t, factor_cost(f, factor, found->choice) * 1e-12);
     if (without >= 0) {
-        text_add(t, without <= with ? ", of which the change is " : ", and without the change more by ");
-        text_seconds(t, fabs(with - without) * 1e-12);
+        text_add(t, ", or ");
+        text_seconds(t, without * 1e-12);
+        text_add(t, " if it wrote ");
+        layout_print(t, rank, format_layout(f, from, found->choice));
+    }
+    if (run >= 0) {
+        text_add(t, "; measured ");
+        text_seconds(t, run);
     }
     text_add(t, "\n");
     return bytes;
@@ -225,9 +351,9 @@ print_changes(const Formats *f, const FormatFound *found, Text *t)
         ValueId out = format_argument(f, f->kernel[i], k->nin);
         for (uint32_t b = 0; b < k->nin; b++) {
             ValueId v = format_argument(f, f->kernel[i], b);
-            uint32_t rank = k->buffer.at[b].type->rank;
-            if (f->g->value.at[v].data || rank != k->buffer.at[k->nin].type->rank || (!f->var[v] && !f->var[out])
-                || lie_alike(format_layout(f, v, found->choice), format_layout(f, out, found->choice)))
+            const Type *type = f->g->value.at[out].type;
+            if (f->g->value.at[v].data || k->buffer.at[b].type->rank != k->buffer.at[k->nin].type->rank || (!f->var[v] && !f->var[out])
+                || format_same_memory(type, format_layout(f, v, found->choice), format_layout(f, out, found->choice)))
                 continue;
             bytes += print_change(f, found, i, b, &lines);
             n++;
@@ -236,6 +362,8 @@ print_changes(const Formats *f, const FormatFound *found, Text *t)
     text_printf(t, "\n%u time%s a kernel reads one order and writes another, ", n, n == 1 ? "" : "s");
     text_size(t, bytes);
     text_printf(t, " in all; nothing is converted beside kernels%s\n%s", n ? ":" : ".", text_str(&lines));
+    if (!f->wish->measured)
+        text_add(t, "\nTimes are measured by `tenon bench MODEL --profile --json FILE`; with --profile FILE beside --explain-formats they stand here too.\n");
 }
 
 /* ---- what had no choice ------------------------------------------------------------------------------------------ */
@@ -244,11 +372,14 @@ static void
 print_fixed(const Formats *f, Text *t)
 {
     enum { MOST = 16 };
+    static const char one[] = "the same in memory in every order that they could have";
     const char *why[MOST];
     uint32_t count[MOST], n = 0, at;
 
     for (ValueId v = 1; v < f->g->value.n; v++) {
         const char *w = f->g->value.at[v].data || f->g->value.at[v].type->rank < 2 ? NULL : format_fixed(f, v);
+        if (!w && f->var[v] && !f->variable.at[f->var[v] - 1].pinned && !format_has_choice(f, v))
+            w = one;
         for (at = 0; w && at < n && why[at] != w; at++)
             ;
         if (!w || at == MOST)
@@ -269,7 +400,6 @@ void
 format_explain(const Formats *f, const FormatFound *found, Text *t)
 {
     print_head(f, found, t);
-    text_add(t, "\n");
     print_values(f, found, t);
     print_changes(f, found, t);
     print_fixed(f, t);

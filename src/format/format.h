@@ -21,12 +21,16 @@ typedef enum { FORMAT_SEARCH, FORMAT_LAYOUTS, FORMAT_GREEDY, FORMAT_CHANNELS_FIR
 /* A value is to lie so. What stands in its room follows from who reads it. */
 typedef struct { Sym value; const Layout *layout; } FormatPin;
 
+/* What was measured: seconds of one run in the kernels of an origin (Sym), each a const double; and how, for people. */
+typedef struct { Map seconds; const char *how; } FormatMeasured;
+
 typedef struct {
     FormatHow how;
     uint32_t block;                              /* elements of a vector: of blocks that are candidates */
     uint32_t npin; const FormatPin *pin;         /* they hold whoever chooses; values whose definition says `as [1, 0]` too */
     FormatPrice price;
     Text *explain;                   /* in sentences, for each value and each kernel that reads one order and writes another; NULL: nobody asks */
+    const FormatMeasured *measured;  /* to be told there as well; NULL: nobody measured */
 } FormatWish;
 
 /* Every value that only kernels make and read gets an order of dimensions: by which all kernels together take the least time,

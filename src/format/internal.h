@@ -52,6 +52,10 @@ ValueId format_argument(const Formats *f, NodeId n, uint32_t buffer);
 const Layout *format_layout(const Formats *f, ValueId v, const uint32_t *choice);
 /* [nin + nout] of node n under a choice. */
 const Layout *const *format_layouts(const Formats *f, NodeId n, const uint32_t *choice);
+/* Is a value of this type the same memory in both? Parts of one point may stand anywhere. */
+bool format_same_memory(const Type *t, const Layout *a, const Layout *b);
+/* Does it matter for memory which of its layouts the value has? */
+bool format_has_choice(const Formats *f, ValueId v);
 /* What kernel node n takes under a choice, INFINITY where it cannot be so. All costs are whole picoseconds: their sums are exact,
  * whatever the order in which they are added. */
 double format_cost(const Formats *f, NodeId n, const uint32_t *choice);

@@ -48,32 +48,45 @@ format_cost(const Formats *f, NodeId n, const uint32_t *choice)
 
 /* ---- which arguments lie alike --------------------------------------------------------------------------- */
 
-/* Does the layout leave the elements where they are? It moves dimensions of one point alone. */
-static bool
-moves_nothing(const Type *t, const Layout *l)
+/* The next part of a layout that is more than one point; NULL: as it is. */
+static FormatPart
+next_part(const Type *t, const Layout *l, uint32_t *at)
 {
-    uint32_t before = 0;
-
-    for (uint32_t p = 0; l && p < l->format.npart; p++) {
-        uint32_t d = l->format.part[p].dim;
-        if (expr_is(t->dim[d], 1))
-            continue;
-        if (d < before)
-            return false;
-        before = d;
+    for (uint32_t n = l ? l->format.npart : t->rank; *at < n; ) {
+        FormatPart p = l ? l->format.part[*at] : (FormatPart){ (uint8_t)*at, 1, 0 };
+        ++*at;
+        if (!expr_is(t->dim[p.dim], 1) || p.div > 1 || p.mod)
+            return p;
     }
-    return !l || layout_is_order(l);
+    return (FormatPart){ TN_MAX_RANK, 1, 0 };
 }
 
-/* Does it matter for memory which of its layouts the value has? */
-static bool
-has_choice(const Formats *f, ValueId v)
+bool
+format_same_memory(const Type *t, const Layout *a, const Layout *b)
+{
+    uint32_t i = 0, k = 0;
+    FormatPart p, q;
+
+    for (uint32_t d = 0; d < t->rank; d++)
+        if ((a ? a->before[d] : 0) != (b ? b->before[d] : 0) || (a ? a->after[d] : 0) != (b ? b->after[d] : 0))
+            return false;
+    do {
+        p = next_part(t, a, &i);
+        q = next_part(t, b, &k);
+        if (p.dim != q.dim || p.div != q.div || p.mod != q.mod)
+            return false;
+    } while (p.dim < TN_MAX_RANK);
+    return true;
+}
+
+bool
+format_has_choice(const Formats *f, ValueId v)
 {
     uint32_t x = f->var[v];
     bool moved = false;
 
     for (uint32_t c = 0; x && f->size[x - 1] > 1 && c < f->size[x - 1]; c++)
-        moved |= !moves_nothing(f->g->value.at[v].type, f->variable.at[x - 1].layout[c]);
+        moved |= !format_same_memory(f->g->value.at[v].type, NULL, f->variable.at[x - 1].layout[c]);
     return moved;
 }
 
@@ -84,9 +97,9 @@ leader(const Formats *f, NodeId n)
     const Kernel *k = f->g->node.at[n].kernel;
     uint32_t b = 0;
 
-    if (has_choice(f, format_argument(f, n, k->nin)))
+    if (format_has_choice(f, format_argument(f, n, k->nin)))
         return k->nin;
-    while (b < k->nin + k->nout && !has_choice(f, format_argument(f, n, b)))
+    while (b < k->nin + k->nout && !format_has_choice(f, format_argument(f, n, b)))
         b++;
     return b < k->nin + k->nout ? b : k->nin;
 }
@@ -98,7 +111,7 @@ tied_arguments(const Formats *f, NodeId n, uint32_t nvar)
 {
     const Kernel *k = f->g->node.at[n].kernel;
     uint32_t lead = leader(f, n);
-    bool *tied = NEW_ARRAY(f->arena, bool, k->nin + k->nout), free = has_choice(f, format_argument(f, n, lead));
+    bool *tied = NEW_ARRAY(f->arena, bool, k->nin + k->nout), free = format_has_choice(f, format_argument(f, n, lead));
     Contraction view;
     bool product = k->npart == 1 || kernel_is_beside(k);
 
@@ -106,7 +119,7 @@ tied_arguments(const Formats *f, NodeId n, uint32_t nvar)
         product = nest_contraction(f->ctx, k->part[p].nest, &view);
 
     for (uint32_t b = 0; b < k->nin + k->nout; b++)
-        tied[b] = (product || nvar > 2) && free && b != lead && has_choice(f, format_argument(f, n, b))
+        tied[b] = (product || nvar > 2) && free && b != lead && format_has_choice(f, format_argument(f, n, b))
                   && k->buffer.at[b].type->rank == k->buffer.at[lead].type->rank;
     for (uint32_t i = 0; i < 2 * k->npart && product; i++) {
         const Part *part = &k->part[i / 2];

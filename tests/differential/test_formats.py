@@ -42,6 +42,13 @@ def tenon(*words, fails=False):
     return done.stderr if fails else done.stdout
 
 
+NUMBER = r"([\d.]+) (us|ms|s)"
+
+
+def seconds_of(value, unit):
+    return float(value) * {"us": 1e-6, "ms": 1e-3, "s": 1}[unit]
+
+
 def layout(model, *words):
     """The layout stage's dump: its remarks, and the type of every value."""
     text = tenon("compile", model, "--dump=layout", "--stop-after=layout", *words)
@@ -238,8 +245,43 @@ def test_explained(model):
     text = tenon("compile", model, "--explain-formats", "--stop-after=layout", "--dim", "n=1", "--format", "g=nhwc")
     assert "%b: " in text and "second best" in text and "as was asked for" in text
     assert "an input of the model: --io-format says how it lies" in text
-    number = r"([\d.]+) (us|ms)"
-    found = re.search(rf"kernels take {number} .*?; {number} if nothing were changed, and if each kernel chose for itself {number}", text)
-    seconds = [float(v) * {"us": 1e-6, "ms": 1e-3}[u] for v, u in zip(found.groups()[::2], found.groups()[1::2])]
+    seconds = [seconds_of(*re.search(rf"^ +{NUMBER}  {row}", text, re.M).groups()) for row in ("as chosen", "if each kernel chose for itself", "if nothing were changed")]
     assert seconds[0] <= min(seconds[1:]) * 1.001
     assert "less in all" not in text
+    assert "with --profile FILE" in text and ", measured" not in text and "; measured" not in text
+
+
+def test_values_that_change_together_are_told_together(tmp_path):
+    """Of a chain of elementwise kernels all lie alike; what has one element in each row lies the same in every order."""
+    rng = np.random.default_rng(5)
+    weights = {"w": rng.standard_normal((16, 16, 1, 1)).astype(np.float32) * 0.2, "v": rng.standard_normal((16, 16, 1, 1)).astype(np.float32) * 0.2}
+    nodes = [helper.make_node("Conv", ["x", "w"], ["a"]), helper.make_node("Conv", ["a", "v"], ["b"]), helper.make_node("Add", ["a", "b"], ["c"]),
+             helper.make_node("GlobalAveragePool", ["c"], ["d"]), helper.make_node("Conv", ["d", "w"], ["y"])]
+    graph = helper.make_graph(nodes, "together", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 16, 20, 20])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], [numpy_helper.from_array(w, n) for n, w in weights.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    text = tenon("compile", tmp_path / "m.onnx", "--explain-formats", "--stop-after=layout")
+    assert re.search(r"^  %\w+: .*\n  %\w+: .*\n    second best \w+ for these 2 together: [\d.]+ [mu]s more in all", text, re.M)
+    assert "%d" not in text and "1  the same in memory in every order that they could have" in text
+
+
+def test_measured_times_stand_beside_predicted_ones(model, tmp_path):
+    tenon("bench", model, "--dim", "n=1", "--iterations", 3, "--threads", 1, "--profile", "--json", tmp_path / "times.json")
+    explain = ["compile", model, "--dim", "n=1", "--explain-formats", "--stop-after=layout", "--profile"]
+    text, profile = tenon(*explain, tmp_path / "times.json"), json.loads((tmp_path / "times.json").read_text())
+    ms = {}
+    for kernel in profile["each"]:
+        ms[kernel["origin"]] = ms.get(kernel["origin"], 0) + kernel["ms"]
+    changed = re.findall(rf"^  Conv .*\n +[\d.]+ KB; the kernel is predicted to take .*; measured {NUMBER}$", text, re.M)
+    assert changed and "missing" not in text and "with --profile FILE" not in text
+    for measured in changed:
+        assert min(abs(seconds_of(*measured) * 1e3 / one - 1) for one in ms.values()) < 1e-3
+    whole = re.search(rf"as chosen, measured {NUMBER} on 1 thread \(times.json\)$", text, re.M)
+    assert abs(seconds_of(*whole.groups()) * 1e3 / sum(ms.values()) - 1) < 1e-3
+    profile["each"] = profile["each"][1:]
+    (tmp_path / "fewer.json").write_text(json.dumps(profile, indent=1))
+    assert "where 1 of these kernels are missing" in tenon(*explain, tmp_path / "fewer.json")
+    for said in ("[]", "{", '{"each": 7, "kernels": [{"ms": 1}]}', '{"each": [{"ms": 1, "origin": "a', '{"each": [{"ms": 1}]}'):
+        (tmp_path / "no.json").write_text(said)
+        assert "holds no times of kernels; `tenon bench MODEL --profile --json FILE` writes them" in tenon(*explain, tmp_path / "no.json", fails=True)
+    assert "give both" in tenon("compile", model, "--profile", tmp_path / "times.json", fails=True)
