@@ -217,6 +217,13 @@ heads_given(Ctx *c, const OpCall *call, int64_t *heads, int64_t *kv_heads)
     return true;
 }
 
+/* Has each head one decay? Otherwise each element of its keys has one. */
+static bool
+decays_by_head(Ctx *c, const OpCall *call, const Expr *k_size, int64_t kv)
+{
+    return expr_is(call->in[DECAY]->dim[2], kv) && !expr_is(expr_scale(c, k_size, kv), kv);
+}
+
 bool
 infer_linear_attention(Ctx *c, const OpCall *call, const Type **out)
 {
@@ -238,7 +245,12 @@ infer_linear_attention(Ctx *c, const OpCall *call, const Type **out)
     const Type *q = call->in[QUERY], *v = call->in[VALUE];
     const Expr *k_size = expr_div(c, q->dim[2], expr_int(c, heads)), *v_size = expr_div(c, v->dim[2], expr_int(c, kv));
     const Expr *dim[] = { q->dim[0], q->dim[1], expr_scale(c, v_size, heads) }, *state[] = { q->dim[0], expr_int(c, kv), k_size, v_size };
-    if (!op_require_eq(c, call, call->in[KEY]->dim[2], expr_scale(c, k_size, kv), "the last axis of the keys and heads times their size"))
+    if (!op_require_eq(c, call, q->dim[2], expr_scale(c, k_size, heads), "the last axis of the queries and heads times their size")
+        || !op_require_eq(c, call, call->in[KEY]->dim[2], expr_scale(c, k_size, kv), "the last axis of the keys and heads times their size")
+        || !op_require_eq(c, call, v->dim[2], expr_scale(c, v_size, kv), "the last axis of the values and heads times their size")
+        || (gated && !decays_by_head(c, call, k_size, kv)
+            && !op_require_eq(c, call, call->in[DECAY]->dim[2], expr_scale(c, k_size, kv), "the last axis of the decay and heads times the size of their keys"))
+        || (delta && !expr_is(call->in[BETA]->dim[2], 1) && !op_require_eq(c, call, call->in[BETA]->dim[2], expr_int(c, kv), "the last axis of beta and the heads")))
         return false;
     for (uint32_t d = 1; has_in(call, STATE) && d < 4; d++)
         if (!op_require_eq(c, call, call->in[STATE]->dim[d], state[d], arena_printf(c->arena, "axis %u of the past state and of the state", d)))
@@ -290,7 +302,7 @@ expand_linear_attention(Build *b)
     text_add(&params, " -> s");
     value[n] = history;
     /* The state before this step, decayed: at key index x. */
-    bool by_head = gated && expr_is(call->in[DECAY]->dim[2], kv) && !expr_is(expr_scale(c, k_size, kv), kv);
+    bool by_head = gated && decays_by_head(c, call, k_size, kv);
     const char *before = past ? "(t == 0 ? f32(p[b, h, %s, m]) : s[b, h, t - 1, %s, m])" : "(t == 0 ? f32(0) : s[b, h, t - 1, %s, m])";
     const char *decay = !gated ? "" : by_head ? " * exp(f32(g[b, t, h]))" : " * exp(f32(g[b, t, h*ks + %s]))";
 #define STATE_AT(x) arena_printf(a, "%s%s", past ? arena_printf(a, before, x, x) : arena_printf(a, before, x), arena_printf(a, decay, x))
