@@ -35,7 +35,7 @@ heads_of(Ctx *c, const OpCall *call, uint32_t i, const char *attr, const Expr **
         return op_fail(c, call, DIAG_MODEL, "the last axis of input %u, %s, cannot be split into %lld heads", i, expr_str(c, t->dim[2]), (long long)n);
     *heads = expr_int(c, n);
     *size = expr_div(c, t->dim[2], *heads);
-    return true;
+    return op_require_multiple(c, call, t->dim[2], *heads, arena_printf(c->arena, "the last axis of input %u and heads times their size", i));
 }
 
 static bool
@@ -108,7 +108,8 @@ shape_of(Ctx *c, const OpCall *call, Shape *s)
     int64_t heads, shared;
     if (expr_const(s->heads, &heads) && expr_const(s->kv_heads, &shared) && (shared < 1 || heads % shared))
         return op_fail(c, call, DIAG_MODEL, "%lld heads of q cannot share %lld heads of k", (long long)heads, (long long)shared);
-    return (!has_in(call, PAST_KEY) || check_past(c, call, s)) && (!has_in(call, MASK) || check_mask(c, call, s));
+    return op_require_multiple(c, call, s->heads, s->kv_heads, "the heads of q and a multiple of those of k")
+        && (!has_in(call, PAST_KEY) || check_past(c, call, s)) && (!has_in(call, MASK) || check_mask(c, call, s));
 }
 
 bool

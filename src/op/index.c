@@ -74,6 +74,18 @@ expand_gather(Build *b)
     return make_finish(&m, axis, nest_load(&m.nb, 0, at));
 }
 
+/* Along all other axes, the place of an index is that of its element: are there no more indices than elements? */
+static bool
+beside_axis(Ctx *c, const OpCall *call, uint32_t axis)
+{
+    const Type *x = call->in[0], *index = call->in[1];
+
+    for (uint32_t d = 0; d < x->rank; d++)
+        if (d != axis && !op_require_le(c, call, index->dim[d], x->dim[d], arena_printf(c->arena, "axis %u of the indices and of the data", d)))
+            return false;
+    return true;
+}
+
 bool
 infer_gather_elements(Ctx *c, const OpCall *call, const Type **out)
 {
@@ -81,7 +93,9 @@ infer_gather_elements(Ctx *c, const OpCall *call, const Type **out)
     uint32_t axis;
 
     out[0] = type_with_dtype(c, call->in[1], x->dtype);
-    return check_indices(c, call, 1) && op_rank_is(c, call, 1, x->rank) && op_axis_attr(c, call, x->rank, &axis);
+    if (!check_indices(c, call, 1) || !op_rank_is(c, call, 1, x->rank) || !op_axis_attr(c, call, x->rank, &axis))
+        return false;
+    return beside_axis(c, call, axis);
 }
 
 bool
@@ -231,6 +245,8 @@ infer_scatter_elements(Ctx *c, const OpCall *call, const Type **out)
         if (!op_require_eq(c, call, call->in[1]->dim[d], call->in[2]->dim[d],
                            arena_printf(c->arena, "axis %u of the indices and of the updates", d)))
             return false;
+    if (!beside_axis(c, call, axis))
+        return false;
     out[0] = x;
     return true;
 }
@@ -310,7 +326,8 @@ infer_one_hot(Ctx *c, const OpCall *call, const Type **out)
     double given;
     uint32_t n = 1;
 
-    if (!op_axis_attr(c, call, index->rank + 1, &axis) || !op_rank_is(c, call, 2, 1))
+    if (!op_axis_attr(c, call, index->rank + 1, &axis) || !op_rank_is(c, call, 2, 1)
+        || !op_require_eq(c, call, call->in[2]->dim[0], expr_int(c, 2), "the elements of input 2 and the values off and on"))
         return false;
     if (dtype_is_float(call->in[1]->dtype)) {
         if (!op_param_floats(c, call, 1, "depth", 1, &given, &n))

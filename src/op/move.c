@@ -303,7 +303,7 @@ expand_reverse_sequence(Build *b)
     const Expr *length = expr_computed(c, nest_load(&v.m.nb, make_in(&v.m, "lengths", 1), &v.axis[batch]));
     memcpy(v.at, v.axis, sizeof v.at);
     const Scalar *inside = scalar_2(c, S_LT, scalar_index(c, v.axis[time]), scalar_index(c, length));
-    v.at[time] = expr_sub(c, expr_offset(c, length, -1), v.axis[time]);
+    v.at[time] = expr_computed(c, scalar_at(c, scalar_index(c, expr_sub(c, expr_offset(c, length, -1), v.axis[time])), b->call->in[0]->dim[time]));
     make_write(&v.m, 0, v.axis, scalar_select(c, inside, make_load(&v.m, 0, v.at), make_load(&v.m, 0, v.axis)));
     return make_end(&v.m);
 }

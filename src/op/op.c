@@ -187,6 +187,32 @@ op_require_eq(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const ch
     return true;
 }
 
+bool
+op_require_le(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what)
+{
+    a = expr_simplify(c, NULL, a);
+    b = expr_simplify(c, NULL, b);
+    switch (expr_le(c, NULL, a, b)) {
+    case YES:
+        return true;
+    case NO:
+        return op_fail(c, call, DIAG_MODEL, "%s: %s is more than %s", what, expr_str(c, a), expr_str(c, b));
+    case UNKNOWN:
+        break;
+    }
+    const Expr *least = expr_min(c, a, b);
+    const char *said = arena_printf(c->arena, "%s <= %s", expr_str(c, a), expr_str(c, b));
+    if (check_when_run(c, call, (Constraint){ .a = least, .b = a, .said = said }, what))
+        expr_assume_eq(c, least, a);
+    return true;
+}
+
+bool
+op_require_multiple(Ctx *c, const OpCall *call, const Expr *n, const Expr *k, const char *what)
+{
+    return op_require_eq(c, call, n, expr_mul(c, k, expr_div(c, n, k)), what);
+}
+
 /* ---- broadcasting ------------------------------------------------------------------------------------- */
 
 /* A size of its own, as an input's dimension, that may be 1. */

@@ -103,6 +103,9 @@ bool op_expand(Ctx *c, const OpCall *call, const Type *const *out, Expansion *e)
 
 /* Record that a == b is required; true if it is or may be so, false with an error if it cannot be. */
 bool op_require_eq(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what);
+bool op_require_le(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what);       /* likewise a <= b */
+/* That n is a multiple of k; what: "axis 2 of input 0 and heads times their size". */
+bool op_require_multiple(Ctx *c, const OpCall *call, const Expr *n, const Expr *k, const char *what);
 /* ONNX broadcasting of two dimensions. Two symbols that nothing says are equal stay apart, and either may be 1 as the model
  * runs; all other sizes that differ are required to be equal, which proofs then rely on. */
 const Expr *op_broadcast_dim(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what);

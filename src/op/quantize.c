@@ -23,6 +23,9 @@ check_scale(Ctx *c, const OpCall *call)
     bool one = s->rank <= 1 && expr_is(type_count(c, s), 1);
     if (has_in(call, 2) && !(one && call->in[2]->rank <= 1 && expr_is(type_count(c, call->in[2]), 1)) && !op_rank_is(c, call, 2, s->rank))
         return false;
+    for (uint32_t d = 0; has_in(call, 2) && !one && d < s->rank; d++)
+        if (!op_require_eq(c, call, call->in[2]->dim[d], s->dim[d], arena_printf(c->arena, "axis %u of the zero point and of the scale", d)))
+            return false;
     if (is_one_number(call, s))
         return true;
     if (!op_axis_attr(c, call, x->rank, &axis))
@@ -44,7 +47,7 @@ static const Scalar *
 load_scale(Making *m, uint32_t input, const char *name, const Expr *const *axis)
 {
     const OpCall *call = m->b->call;
-    const Type *s = call->in[input];
+    const Type *s = call->in[1];             /* a zero point lies as the scale does */
     int64_t block = op_int(call, "block_size");
     uint32_t d = 0;
     const Expr *at[TN_MAX_RANK] = { expr_int(m->b->c, 0) };

@@ -160,8 +160,12 @@ infer_resize(Ctx *c, const OpCall *call, const Type **out)
 
     if (!read_scales(c, call, s))
         return false;
-    for (uint32_t d = 0; d < x->rank; d++)
+    for (uint32_t d = 0; d < x->rank; d++) {
         dim[d] = s[d].p ? s[d].extent : x->dim[d];
+        if (s[d].p && has_in(call, 3)         /* by a scale, nothing stays nothing */
+            && !op_require_le(c, call, expr_min(c, expr_int(c, 1), dim[d]), x->dim[d], arena_printf(c->arena, "an element to make axis %u of", d)))
+            return false;
+    }
     out[0] = type_new(c, x->dtype, x->rank, dim);
     return true;
 }

@@ -306,6 +306,30 @@ pad_widths(Ctx *c, const OpCall *call, const Expr **before, const Expr **after)
     return true;
 }
 
+/* What negative widths leave of an axis. */
+static const Expr *
+pad_left(Ctx *c, const Expr *n, const Expr *before, const Expr *after)
+{
+    const Expr *zero = expr_int(c, 0);
+    return expr_sub(c, expr_sub(c, n, expr_max(c, zero, expr_sub(c, zero, before))), expr_max(c, zero, expr_sub(c, zero, after)));
+}
+
+/* Are there elements to fill axis d with? An open one is reflected once: where its ends are many sizes away, that would take a division for each element. */
+static bool
+pad_has_source(Ctx *c, const OpCall *call, char mode, uint32_t d, const Expr *before, const Expr *after)
+{
+    const Expr *n = call->in[0]->dim[d], *one = expr_int(c, 1), *left = mode == 'w' ? pad_left(c, n, before, after) : n;
+
+    if (expr_is(before, 0) && expr_is(after, 0))
+        return true;
+    if (!op_require_le(c, call, one, left, arena_printf(c->arena, "an element to fill axis %u with", d)))
+        return false;
+    if (mode != 'r' || expr_const(n, NULL))
+        return true;
+    return op_require_le(c, call, expr_offset(c, before, 1), n, arena_printf(c->arena, "what is reflected before axis %u, with its edge, and the axis", d))
+        && op_require_le(c, call, expr_offset(c, after, 1), n, arena_printf(c->arena, "what is reflected behind axis %u, with its edge, and the axis", d));
+}
+
 bool
 infer_pad(Ctx *c, const OpCall *call, const Type **out)
 {
@@ -317,8 +341,11 @@ infer_pad(Ctx *c, const OpCall *call, const Type **out)
         return op_fail(c, call, DIAG_UNSUPPORTED, "attribute \"mode\" is \"%s\"; constant, reflect, edge and wrap exist", mode);
     if (!op_same_dtype(c, call, 0, 2) || !pad_widths(c, call, before, after))
         return false;
-    for (uint32_t d = 0; d < x->rank; d++)
+    for (uint32_t d = 0; d < x->rank; d++) {
         dim[d] = expr_add(c, x->dim[d], expr_add(c, before[d], after[d]));
+        if (*mode != 'c' && !pad_has_source(c, call, *mode, d, before[d], after[d]))
+            return false;
+    }
     out[0] = type_new(c, x->dtype, x->rank, dim);
     return true;
 }
@@ -332,8 +359,12 @@ fold_index(Ctx *c, char mode, const Expr *i, const Expr *n, const Expr *before, 
     if (mode == 'e')
         return expr_max(c, zero, expr_min(c, i, last));
     if (mode == 'w') {
-        const Expr *cut = expr_max(c, zero, expr_sub(c, zero, before)), *left = expr_sub(c, expr_sub(c, n, cut), expr_max(c, zero, expr_sub(c, zero, after)));
-        return expr_add(c, expr_mod(c, expr_sub(c, i, cut), left), cut);
+        const Expr *cut = expr_max(c, zero, expr_sub(c, zero, before));
+        return expr_add(c, expr_mod(c, expr_sub(c, i, cut), pad_left(c, n, before, after)), cut);
+    }
+    if (expr_const(n, NULL) && (expr_le(c, NULL, before, last) != YES || expr_le(c, NULL, after, last) != YES)) {      /* to and fro, as often as it takes */
+        const Expr *period = expr_max(c, expr_int(c, 1), expr_scale(c, last, 2)), *at = expr_mod(c, i, period);
+        return expr_min(c, at, expr_sub(c, period, at));
     }
     const Expr *up = expr_max(c, i, expr_sub(c, zero, i)), *over = expr_sub(c, last, up);
     return expr_sub(c, last, expr_max(c, over, expr_sub(c, zero, over)));

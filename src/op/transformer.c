@@ -29,6 +29,7 @@ rotary_of(Ctx *c, const OpCall *call, Rotary *r)
     r->size = r->flat ? expr_div(c, x->dim[2], expr_int(c, heads)) : x->dim[3];
     r->half = turned > 0 ? expr_int(c, turned / 2) : expr_simplify(c, NULL, expr_div(c, r->size, expr_int(c, 2)));
     return op_rank_is(c, call, 1, has_in(call, 3) ? 2 : 3)
+        && (!r->flat || op_require_multiple(c, call, x->dim[2], expr_int(c, heads), "the last axis of input 0 and heads times their size"))
         && op_require_eq(c, call, cache->dim[cache->rank - 1], r->half, "the last axis of the cosines and half the rotated size");
 }
 
@@ -147,7 +148,8 @@ infer_causal_conv(Ctx *c, const OpCall *call, const Type **out)
     const Type *x = call->in[0], *w = call->in[1];
 
     if (!need_floats(c, call, 0) || !op_rank_is(c, call, 0, 3) || !op_rank_is(c, call, 1, 3) || !op_same_dtype(c, call, 0, 1)
-        || !op_require_eq(c, call, w->dim[0], x->dim[1], "the channels of weights and input"))
+        || !op_require_eq(c, call, w->dim[0], x->dim[1], "the channels of weights and input")
+        || !op_require_eq(c, call, w->dim[1], expr_int(c, 1), "axis 1 of the weights and one channel of each"))
         return false;
     if (!op_string_is(call, "activation", "none") && !op_string_is(call, "activation", "silu") && !op_string_is(call, "activation", "swish"))
         return op_fail(c, call, DIAG_MODEL, "attribute \"activation\" is \"%s\"; none, silu and swish exist", op_string(c, call, "activation"));
@@ -245,9 +247,9 @@ infer_linear_attention(Ctx *c, const OpCall *call, const Type **out)
     const Type *q = call->in[QUERY], *v = call->in[VALUE];
     const Expr *k_size = expr_div(c, q->dim[2], expr_int(c, heads)), *v_size = expr_div(c, v->dim[2], expr_int(c, kv));
     const Expr *dim[] = { q->dim[0], q->dim[1], expr_scale(c, v_size, heads) }, *state[] = { q->dim[0], expr_int(c, kv), k_size, v_size };
-    if (!op_require_eq(c, call, q->dim[2], expr_scale(c, k_size, heads), "the last axis of the queries and heads times their size")
+    if (!op_require_multiple(c, call, q->dim[2], expr_int(c, heads), "the last axis of the queries and heads times their size")
         || !op_require_eq(c, call, call->in[KEY]->dim[2], expr_scale(c, k_size, kv), "the last axis of the keys and heads times their size")
-        || !op_require_eq(c, call, v->dim[2], expr_scale(c, v_size, kv), "the last axis of the values and heads times their size")
+        || !op_require_multiple(c, call, v->dim[2], expr_int(c, kv), "the last axis of the values and heads times their size")
         || (gated && !decays_by_head(c, call, k_size, kv)
             && !op_require_eq(c, call, call->in[DECAY]->dim[2], expr_scale(c, k_size, kv), "the last axis of the decay and heads times the size of their keys"))
         || (delta && !expr_is(call->in[BETA]->dim[2], 1) && !op_require_eq(c, call, call->in[BETA]->dim[2], expr_int(c, kv), "the last axis of beta and the heads")))

@@ -169,7 +169,7 @@ conv_groups(Ctx *c, const OpCall *call, const Expr *split, const char *what, int
         return op_fail(c, call, DIAG_MODEL, "attribute \"group\" is %lld; at least 1 is needed", (long long)*group);
     if (expr_divisible(c, NULL, split, *group) == NO)
         return op_fail(c, call, DIAG_MODEL, "%s, %s, cannot be split into %lld groups", what, expr_str(c, split), (long long)*group);
-    return true;
+    return op_require_multiple(c, call, split, expr_int(c, *group), arena_printf(c->arena, "%s and groups times their size", what));
 }
 
 static bool
@@ -208,6 +208,11 @@ infer_conv_integer(Ctx *c, const OpCall *call, const Type **out)
     for (uint32_t i = 0; i < 2; i++)
         if (dtype_info[call->in[i]->dtype].bytes != 1 || !dtype_is_int(call->in[i]->dtype))
             return op_fail(c, call, DIAG_MODEL, "input %u is %s; i8 or u8 is needed", i, type_str(c, call->in[i]));
+    for (uint32_t i = 2; i < 4; i++)
+        for (uint32_t d = 0; has_in(call, i) && d < call->in[i]->rank; d++)
+            if (!expr_is(call->in[i]->dim[d], 1) && !op_require_eq(c, call, call->in[i]->dim[d], i == 2 ? expr_int(c, 1) : call->in[1]->dim[0],
+                                                                   i == 2 ? "the zero point of input 0 and one number" : "the zero points of input 1 and its filters"))
+                return false;
     return op_same_dtype(c, call, 0, 2) && op_same_dtype(c, call, 1, 3) && infer_convolution(c, call, DT_I32, out);
 }
 
@@ -224,7 +229,7 @@ group_channel(Ctx *c, const Expr *f, const Expr *filters, const Expr *per_group,
     return expr_add(c, expr_mul(c, g, per_group), q);
 }
 
-/* A zero point: one number, or one per filter. */
+/* A zero point: one number, or one per filter; `filter` is where it stands then. */
 static const Scalar *
 zero_point(Making *m, uint32_t input, const char *name, const Expr *filter)
 {
@@ -269,7 +274,7 @@ build_conv(Build *b, bool integer)
     memcpy(at_w + 2, r, w.n * sizeof *r);
     const Scalar *outside = scalar_number(c, x->dtype, 0), *zx = NULL, *zw = NULL;
     if (integer && has_in(call, 2))
-        outside = zx = zero_point(&m, 2, "xz", axis[1]);
+        outside = zx = zero_point(&m, 2, "xz", expr_int(c, 0));
     if (integer && has_in(call, 3))
         zw = zero_point(&m, 3, "wz", axis[1]);
     const Scalar *vx = make_load_or(&m, 0, at_x, inside ? NULL : outside), *vw = make_load(&m, 1, at_w);
