@@ -19,7 +19,6 @@
 
 /* A price is within a quarter of what is measured for most kernels (doc/cost.md): less is no gain. */
 static const double CLEARLY = 0.75;
-enum { MOST_SIZES = 4 };
 
 typedef struct { Job *j; Prices prices; Text remarks; bool always; } Products;
 
@@ -85,7 +84,7 @@ library_link(Job *j, const char **flag)
 
 typedef struct { Ctx *c; Arena *a; uint32_t number; VEC(Binding) bind; } Sizes;
 
-/* The number'th size that a symbol is asked at. */
+/* The number'th size that a symbol is asked at; symbols take theirs together, in rising order. */
 static void
 add_size(void *user, Var v)
 {
@@ -121,7 +120,7 @@ sizes_of(Ctx *c, Arena *a, const Nest *n)
     Sizes s = { .c = c, .a = a, .number = 1 };
 
     nest_vars(n, count_usual, &s);
-    return s.number < MOST_SIZES ? s.number : MOST_SIZES;
+    return s.number;
 }
 
 static Kernel *
