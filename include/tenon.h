@@ -270,7 +270,8 @@ typedef struct TnCompileOptions {
     int32_t explain_formats;         /* 1: print for each value between kernels its order, why, and what the second best would cost; where the order
                                         changes: bytes, predicted time, and measured time where page_profile has it */
     int32_t exact;                   /* 1: convolutions are summed as the model says, never in a transform domain (Winograd) */
-    const char *library;             /* a shared library of yours with operators in it, which it declares; NULL: none */
+    const char *library;             /* a shared library of yours with operators in it, which it declares; or "blas", "blas=always": products
+                                        by the system's CBLAS where that takes less, or wherever it can; NULL: none */
     const TnStateNames *state; int32_t nstate;       /* inputs that a session keeps from run to run */
     int64_t state_capacity;          /* rows that a state may hold; 0: no bound */
     const char *fuse;                /* which nests become one kernel: "dp" (default): the cheapest partition; "greedy": by rules;

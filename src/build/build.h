@@ -16,6 +16,7 @@ typedef struct {
     int jobs;                    /* compilers at once; 0: cpu_count() */
     int64_t memory_bytes;        /* for all of them together and for the arena that is given; 0: no bound */
     const char *library;         /* a shared library to link with, found where it is now or by the loader's rules; NULL: none */
+    const char *link;            /* a flag for the linker, behind all: "-lopenblas"; NULL: none */
     void (*progress)(void *user, uint32_t done, uint32_t total);
     void *progress_user;
 } BuildOptions;
@@ -28,6 +29,9 @@ bool build_toolchain(Arena *a, Diags *d, const BuildOptions *o, Toolchain *out);
  * (a temporary file of the caller's). counts: units compiled, and taken from the cache. */
 bool build_shared(Arena *a, Diags *d, const BuildOptions *o, const BuildUnit *unit, uint32_t n, const char *out_path,
                   uint32_t *compiled, uint32_t *cached);
+
+/* The flag that links the system's CBLAS; NULL: there is none. False, reported: there is no compiler to ask. */
+bool build_blas(Arena *a, Diags *d, const BuildOptions *o, const char **flag);
 
 typedef struct { int64_t bytes; uint32_t files; } CacheUse;
 bool build_cache_use(Diags *d, const char *dir, CacheUse *out);

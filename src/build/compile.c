@@ -223,6 +223,7 @@ link_objects(Build *b, const char *out_path)
         VEC_PUSH(b->arena, &argv, b->item[i].object);
     if (b->o->library && !link_library(b, &argv))
         return false;
+    argv_split(b->arena, &argv, b->o->link);
     VEC_PUSH(b->arena, &argv, "-lm");
     VEC_PUSH(b->arena, &argv, NULL);
     if (!process_start(b->arena, argv.at, p, &why))

@@ -70,6 +70,10 @@ typedef struct {
 } CostFormula;
 /* Cost  some microseconds. Arena  a: of the result and of scratch. */
 CostFormula cost_formula(Ctx *c, Arena *a, const Nest *n, const Machine *m);
+/* `batch` products of [rows, sum] and [sum, columns] by the library that a machine was measured with; far: an operand comes from memory.
+ * The mean of one core alone and of all cores at it, as of a schedule's price. */
+typedef struct { DType dtype; double batch, rows, columns, sum; bool far_a, far_b; } LibraryProduct;
+double cost_library(const LibraryProduct *p, const Machine *m);
 /* "12.3 us: flops 10.1, chain 0.2, …": one line, without a newline. */
 void cost_print(Text *t, const Cost *cost);
 

@@ -200,6 +200,8 @@ link_library(Job *j, const char *path)
     o.progress_user = j;
     o.library = j->o->import.library;
     o.memory_bytes = j->o->max_memory_bytes;
+    if (!library_link(j, &o.link))
+        return false;
     arena_doing(j->arena, "build", 0, n + 1);
     if (j->o->quick) {
         unit[0] = (BuildUnit){ j->graph->name, source_whole(j), arena_printf(j->arena, "%s -Og", flags) };

@@ -21,6 +21,7 @@ typedef struct {
     const char *machine;             /* the file that says what the target offers; NULL: its row */
     int64_t cores;                   /* that kernels are shared out among; 0: as the machine has */
     ScheduleLevel schedule;
+    const char *blas;                /* products by the system's CBLAS: "blas" where that takes less, "blas=always"; NULL: none */
     const char *choices;             /* a file of schedules to use instead of the cheapest; NULL: none */
     int32_t alternatives;            /* programs of each kernel that a dump of choose shows in full; 0: none */
     bool time;

@@ -190,6 +190,13 @@ void domains_begin(Prices *prices);                  /* who stays until the next
 double domains_seconds(Prices *prices, const Kernel *k, const void *const *data);
 bool domains_choose(Job *j, Text *remarks);          /* the graph with those in it that are */
 
+/* ---- library.c: products by the system's CBLAS ---- */
+
+bool library_check(Job *j);                          /* can it be done as --library says? */
+bool library_products(Job *j);                       /* nests that are better called become calls */
+uint32_t library_calls(Job *j);
+bool library_link(Job *j, const char **flag);        /* what the artefact is linked with; NULL: it calls none */
+
 /* ---- choose.c ---- */
 
 /* Are all constants more than half of the last cache, so that another call's have driven them out when one comes back? */

@@ -28,7 +28,7 @@ enum {
     LEAST_ROUNDS = 2, RUNS = 4,      /* runs of a round */
     CALLS = 2000, BATCHES = 8,       /* of nothing, to see what a call costs */
     SLEEPS = 20,
-    MOST_TIMES = 64,                 /* probes of one round */
+    MOST_TIMES = 80,                 /* probes of one round */
     ROUND = 4096,                    /* buffers are a multiple of this, and so of what a probe does between branches [bytes] */
 };
 #define PAUSE 5e-3                   /* [s] after which workers sleep */
@@ -142,6 +142,22 @@ measure_core(Measure *p)
     m->bf16_load_per_second = rate_of(p, "load_bf16", half, 1) / 2;
     m->f16_store_per_second = rate_of(p, "store_f16", half, 1) / 2;
     m->bf16_store_per_second = rate_of(p, "store_bf16", half, 1) / 2;
+}
+
+/* A library lays its operands out and multiplies: many rows make both count, few the laying out of the other operand. */
+static void
+measure_library(Measure *p)
+{
+    enum { SIZE = 512, FEW = 8 };
+    const double extent = SIZE, bytes = extent * extent * sizeof(float);
+    Machine *m = p->m;
+
+    m->blas_call_seconds = seconds_of(p, "product", 1, 1);
+    double few = seconds_of(p, "product", FEW, 1), many = seconds_of(p, "product", SIZE, 1);
+    double operations = 2 * extent * extent * (SIZE - 2 * FEW), rate = many > 2 * few ? operations / (many - 2 * few) : 0;
+    double laid = rate > 0 ? few - 2 * extent * extent * FEW / rate : 0;
+    m->blas_f32_per_second = laid > 0 ? rate : 0;
+    m->blas_layout_per_second = laid > 0 ? bytes / laid : 0;
 }
 
 /* ---- memory --------------------------------------------------------------------------------------- */
@@ -322,7 +338,10 @@ load_probes(Measure *p)
 {
     const DriverOptions *o = p->o;
     const char *flags = arena_printf(p->a, "%s -fvisibility=hidden -w %s", emit_c_flags(), p->m->flags);
-    const char *source = arena_printf(p->a, "%s%s", emit_c_prelude(), emit_c_probe(p->a, p->m->vector_bytes));
+    BuildOptions how = o->build;
+    if (!build_blas(p->a, &p->c->diags, &how, &how.link))
+        return false;
+    const char *source = arena_printf(p->a, "%s%s", emit_c_prelude(), emit_c_probe(p->a, p->m->vector_bytes, how.link != NULL));
     BuildUnit unit = { "the probes of a machine", source, flags };
     char *path = arena_printf(p->a, "%s/tenon-probes-XXXXXX", o->build.temporary ? o->build.temporary : "/tmp");
     uint32_t compiled, cached;
@@ -332,7 +351,7 @@ load_probes(Measure *p)
         return diag_error(&p->c->diags, DIAG_LIMIT, (Loc){ .file = path }, "cannot make a temporary file: %s. Set TMPDIR to a folder "
                                                                          "that can be written", strerror(errno));
     close(fd);
-    bool built = build_shared(p->a, &p->c->diags, &o->build, &unit, 1, path, &compiled, &cached);
+    bool built = build_shared(p->a, &p->c->diags, &how, &unit, 1, path, &compiled, &cached);
     void *library = built ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
     unlink(path);
     if (built && !library)
@@ -365,6 +384,7 @@ driver_measure(Ctx *c, Arena *arena, const DriverOptions *given, Machine *out)
     for (int round = 0; round < LEAST_ROUNDS || time_seconds() - start < LONG; round++) {
         p->at = 0;
         measure_core(p);
+        measure_library(p);
         measure_memory(p);
         measure_runtime(p);
         if (o.progress)

@@ -40,6 +40,10 @@ options_resolve(Arena *a, const DriverOptions *o)
     r.fuse = o->fuse ? o->fuse : "dp";
     r.weights_growth = o->weights_growth ? o->weights_growth : WEIGHTS_GROWTH;
     r.formats = o->formats ? o->formats : "search";
+    if (o->import.library && !strncmp(o->import.library, "blas", 4) && (!o->import.library[4] || o->import.library[4] == '=')) {
+        r.blas = o->import.library;
+        r.import.library = NULL;
+    }
     r.build.cc = o->build.cc ? o->build.cc : env("CC");
     r.build.cache_dir = driver_cache_dir(a, o->build.cache_dir);
     r.build.temporary = o->build.temporary ? o->build.temporary : env("TMPDIR");

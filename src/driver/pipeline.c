@@ -196,7 +196,7 @@ turns(void *user, const Graph *g)
 static bool
 stage_normalise(Job *j)
 {
-    return replace_graph(j, graph_map(j->graph, turns, j)) && replace_graph(j, graph_map(j->graph, normalise, j));
+    return replace_graph(j, graph_map(j->graph, turns, j)) && replace_graph(j, graph_map(j->graph, normalise, j)) && library_products(j);
 }
 
 /* Filters in a transform domain are computed as soon as it is chosen: nests of constants, the only nests there are. */
@@ -322,7 +322,7 @@ static const char *
 summarise(Job *j)
 {
     Text t = { .arena = j->arena };
-    uint32_t kernels = j->sources.kernels, distinct = j->sources.function.n;
+    uint32_t kernels = j->sources.kernels, distinct = j->sources.function.n, calls = library_calls(j);
     int64_t arena;
 
     j->report->kernels = kernels;
@@ -330,6 +330,8 @@ summarise(Job *j)
     text_printf(&t, "%s, %u kernel%s", j->machine.name, kernels, kernels == 1 ? "" : "s");
     if (distinct != kernels)
         text_printf(&t, " (%u distinct)", distinct);
+    if (calls)
+        text_printf(&t, ", %u product%s by a library's CBLAS, which it needs to run", calls, calls == 1 ? "" : "s");
     text_add(&t, ", ");
     text_size(&t, j->plan->weights_bytes);
     text_add(&t, " weights, arena ");
@@ -446,7 +448,7 @@ check_options(Job *j)
     if (o->prefix && !is_identifier(o->prefix))
         return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--prefix %s: letters, digits and _ are possible, a letter first", o->prefix);
     return known_stage(j, "--dump", o->dump) && known_stage(j, "--stop-after", o->stop_after)
-        && driver_machine(j->ctx, j->arena, o, &j->machine);
+        && driver_machine(j->ctx, j->arena, o, &j->machine) && library_check(j);
 }
 
 /* The stage's name on a fault that the graph's own invariants found. */

@@ -252,8 +252,8 @@ add_heading(Job *j, Text *t, const char *weights_name)
     text_add(t, ", compiled by tenon " TN_VERSION " from ");
     source_comment(t, path_name(j->model_path));
     text_printf(t, ".\n *\n * %s\n *\n", j->summary);
-    text_printf(t, " * Build it as a shared library:\n *\n *     cc %s %s -shared %s -o %s.so -lm\n *\n",
-                emit_c_flags(), j->machine.flags, name, stem);
+    text_printf(t, " * Build it as a shared library:\n *\n *     cc %s %s -shared %s -o %s.so%s -lm\n *\n",
+                emit_c_flags(), j->machine.flags, name, stem, library_calls(j) ? " -lopenblas" : "");
     text_printf(t, " * or with your own program, in C or C++, which includes %s.h. Everything is found through %s_manifest():\n"
                    " * prepare() checks the inputs' sizes and tells the outputs' and the memory needed, run() runs.\n",
                 stem, j->o->prefix ? j->o->prefix : "tenon");

@@ -11,10 +11,10 @@
 const char *emit_c_prelude(void);
 /* tenon_abi.h, for a header beside an emitted source. */
 const char *emit_c_abi(void);
-/* The kernels that a machine is measured with, for vectors of so many bytes; what `tenon_probes` of the library
+/* The kernels that a machine is measured with, for vectors of so many bytes, and a library's product where a CBLAS is linked; what `tenon_probes` of the library
  * that they are built into returns. Stands after the prelude. */
 typedef struct { const char *name; TnKernelFn *fn; double work; } Probe;
-const char *emit_c_probe(Arena *a, uint32_t vector_bytes);
+const char *emit_c_probe(Arena *a, uint32_t vector_bytes, bool blas);
 /* What the host program begins with; after_kernels: in a source that begins with emit_c_prelude(). */
 const char *emit_c_host_prelude(bool after_kernels);
 /* How the C compiler is to be called, without what belongs to a machine or to linking. */

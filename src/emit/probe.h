@@ -332,6 +332,30 @@ TN_PROBE(chase)
     ((int64_t *)p)[1] = at;
 }
 
+/* ---- a library's products ------------------------------------------------------------------------------------ */
+
+#ifdef TN_PROBE_BLAS
+void cblas_sgemm(int, int, int, int, int, int, float, const float *, int, const float *, int, float, float *, int);
+int openblas_get_num_threads(void) __attribute__((weak));
+void openblas_set_num_threads(int) __attribute__((weak));
+
+/* Of so many rows; the other extents are 512, or 1 where there is one row. */
+static void
+tn_probe_product(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
+{
+    const int rows = (int)args->sym[1], size = rows > 1 ? 512 : 1;
+    float *a = (float *)args->buf[0], *b = a + 512 * 512, *c = b + 512 * 512;
+
+    (void)begin, (void)end, (void)scratch;
+    if (openblas_get_num_threads && openblas_set_num_threads && openblas_get_num_threads() != 1)
+        openblas_set_num_threads(1);
+    for (int64_t t = args->sym[0]; t > 0; t--)
+        cblas_sgemm(101, 111, 111, rows, size, size, 1, a, size, b, size, 0, c, size);
+}
+#else
+#define tn_probe_product 0
+#endif
+
 /* ---- the table --------------------------------------------------------------------------------------------- */
 
 typedef struct { const char *name; TnKernelFn *fn; double work; } TnProbe;    /* fn 0: the target has no such step */
@@ -365,6 +389,7 @@ tenon_probes(void)
         {"copy", tn_probe_copy, 0},
         {"apart", tn_probe_apart, 0}, {"stream", tn_probe_stream, 0},
         {"chase", tn_probe_chase, 16},
+        {"product", tn_probe_product, 1},
         {0, 0, 0},
     };
     return probes;

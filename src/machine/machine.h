@@ -55,6 +55,11 @@ typedef struct {
     double f16_load_per_second, bf16_load_per_second;    /* [elements/s] loaded from L1 and widened to f32 */
     double f16_store_per_second, bf16_store_per_second;  /* [elements/s] rounded from f32 and stored to L1 */
 
+    /* The products of a library (CBLAS), one core; 0: not measured. It lays its operands out anew in every call. */
+    double blas_f32_per_second;  /* [FLOP/s] of f32, beside that */
+    double blas_layout_per_second;   /* [bytes/s] */
+    double blas_call_seconds;    /* of a product of two numbers */
+
     MemoryLevel level[LEVEL_COUNT];
     /* [bytes/s] whole lines written to memory that lie apart, so that nothing fetches them ahead; past the caches, where they are
      * not read first. Of one thread; of all `cores` together. */

@@ -46,6 +46,10 @@ machine_table(Text *t, const Machine *m)
     else
         text_add(t, "dot products        none in narrow types\n");
 
+    if (m->blas_f32_per_second > 0)
+        text_printf(t, "library's products %5.1f GFLOP/s f32, operands laid out at %.1f GB/s, %.2f us a call\n", m->blas_f32_per_second * 1e-9,
+                    m->blas_layout_per_second * 1e-9, m->blas_call_seconds * 1e6);
+
     text_printf(t, "\n%-7s %8s %8s  %26s  %26s\n", "", "", "latency", "one thread, GB/s", m->cores == 1 ? "the same" : "all cores, GB/s");
     text_printf(t, "%-7s %8s %8s  %8s %8s %8s  %8s %8s %8s\n", "", "size", "ns", "read", "write", "copy", "read", "write", "copy");
     for (int l = 0; l < LEVEL_COUNT; l++)

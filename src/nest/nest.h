@@ -236,6 +236,9 @@ const Nest *nest_behind(Ctx *c, const Nest *n, uint32_t slot, uint32_t *dim, boo
  * inputs of n that keep[nin] tells. NULL, quietly, where the factor is a bare read of no more, or what it reads follows from
  * more than its own axes, or is read elsewhere as well. */
 const Nest *nest_outline_factor(Ctx *c, const Nest *n, const Scalar *factor, uint32_t *slot, const Nest **made, bool *keep);
+/* n without the sum of its only product, which is the last input instead, of the output's type: keep[nin + 1] tells which inputs stay.
+ * Write 0 is at bare axes. */
+const Nest *nest_outline_sum(Ctx *c, const Nest *n, const Scalar *sum, bool *keep);
 /* A reduction axis walked from its end: floats are added in another order. */
 const Nest *nest_reverse(Ctx *c, const Nest *n, uint32_t axis);
 /* A nest with substituted symbols (binding of VAR_SYMBOL). */

@@ -1,4 +1,4 @@
-/* outline: a factor of a product as a tensor of its own.
+/* outline: a factor of a product, or its sum, as a tensor of its own.
  *
  *     o[i, j] = sum k: dot2(pair(x[i, 2*k], x[i, 2*k + 1]), …)
  *
@@ -8,6 +8,7 @@
  * see through. The new tensor has the dimensions of the one that the factor reads most of, but for those along which it
  * reads several elements, which are as long as the axis there.
  */
+#include "nest/internal.h"
 #include "nest/walk.h"
 
 typedef struct {
@@ -188,4 +189,34 @@ nest_outline_factor(Ctx *c, const Nest *n, const Scalar *factor, uint32_t *slot,
     }
     arena_free(scratch);
     return out;
+}
+
+/* ---- the sum ----------------------------------------------------------------------------------------------- */
+
+const Nest *
+nest_outline_sum(Ctx *c, const Nest *n, const Scalar *sum, bool *keep)
+{
+    Arena *scratch = arena_child(c->arena);
+    const Type *t = n->param[n->write[0].out].type;
+    const Expr *axis[TN_MAX_RANK];
+    Binding bind[TN_MAX_RANK];
+    NestBuilder b = nest_begin(c, n->name);
+    NestEdit names = nest_edit(c, n, 0, 0);
+
+    for (uint32_t i = 0; i < n->nin; i++)
+        nest_in(&b, n->param[i].name, n->param[i].type);
+    uint32_t slot = nest_in(&b, nest_fresh_param(c, &names, sym(c, "product")), t), to = nest_out(&b, n->param[n->write[0].out].name, t);
+    nest_edit_drop(&names);
+    nest_axes_of(&b, t, axis);
+    for (uint32_t d = 0; d < t->rank; d++) {
+        bind[d].to = axis[d];
+        expr_is_var(n->write[0].at[d], &bind[d].var);
+    }
+    Bindings all = { bind, t->rank };
+    ScalarMap m = { .expr = bindings_apply, .user = &all, .ctx = c, .done = { .arena = scratch } };
+    map_put(&m.done, MAP_PTR(sum), MAP_PTR(nest_load(&b, slot, axis)));
+    nest_write(&b, to, axis, scalar_map(&m, n->write[0].value));
+    arena_free(scratch);
+    const Nest *made = nest_finish(&b);
+    return made ? nest_drop_unused(c, made, keep) : NULL;
 }

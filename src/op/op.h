@@ -93,6 +93,13 @@ typedef struct Library { const char *path; VEC(Foreign) foreign; } Library;
 bool library_open(Ctx *c, const char *path);         /* it is c->library then */
 bool foreign_types(Ctx *c, const Foreign *f, uint32_t *nin, const Type *const **in, uint32_t *nout);
 const Foreign *op_foreign(Ctx *c, const OpCall *call);       /* the function that a call of `library` is; NULL: another operator */
+/* A nest that is a product of two matrices, or of many pairs, as a library's CBLAS has it: its inputs a and b, and `sum`, which may
+ * stand inside of the value. The operator that computes the sum, for so many threads, each of which is worth so many
+ * multiply-adds. (product.c) */
+typedef struct { const Scalar *sum; uint32_t a, b, batch; bool turned_a, turned_b; } OpProduct;
+bool op_product_of(Ctx *c, const Nest *n, OpProduct *p);
+OpKind op_product_call(Ctx *c, Arena *a, const OpProduct *p, int64_t parts, int64_t worth, Attrs *attrs);
+bool op_is_product(OpKind op);                       /* does an artefact that has it need a CBLAS? */
 /* Its numbers, in the order of its row, as a routine gets them. */
 uint32_t op_numbers(const OpCall *call, Arena *a, const double **out);
 /* False with a diagnostic if this call has no meaning as nests (unsupported attribute, say). */

@@ -7,6 +7,8 @@
 #include "routine/matrix.h"
 #include "routine/nms.h"
 #include "routine/pairwise.h"
+#define TN_PLAIN_PRODUCT
+#include "routine/product.h"
 #include "routine/random.h"
 #include "routine/text.h"
 #include "routine/digits.h"
@@ -76,6 +78,8 @@ routine_source(uint32_t file)
 #include "routine_nms_text.h"
         , pairwise[] =
 #include "routine_pairwise_text.h"
+        , product[] =
+#include "routine_product_text.h"
         , regex[] =
 #include "routine_regex_text.h"
         , text[] =

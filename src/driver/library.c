@@ -1,0 +1,270 @@
+/* library: products by the system's CBLAS, as users ask for it.
+ *
+ *   --library blas            those that take clearly less so, by the facts of the machine
+ *   --library blas=always     all that CBLAS can do: to compare, and where nothing was measured
+ *
+ * Asked of nests before they are fused, so a call stands alone, and fusion sees what is around it: what stood around the sum is a
+ * nest of its own, which goes into a kernel with its readers, as it would have been fused to the product. So a call has to be
+ * less than the product alone by what it takes to write its sums and to read them again.
+ *
+ * Sizes that are open are asked at all that users expect (--dim-hint), or at the least and at a usual one. A call is taken where it is
+ * less at every one: there is one program for all sizes, and the library's calls are poor at few rows, since they
+ * lay out all of a weight for these.
+ */
+#include "driver/internal.h"
+
+#include "cost/cost.h"
+
+#include <string.h>
+
+/* A price is within a quarter of what is measured for most kernels (doc/cost.md): less is no gain. */
+static const double CLEARLY = 0.75;
+
+typedef struct { Job *j; Prices prices; Text remarks; bool always; } Products;
+
+/* ---- what was asked for ------------------------------------------------------------------------------------------ */
+
+static bool
+wanted(const Job *j, bool *always)
+{
+    *always = j->o->blas && !strcmp(j->o->blas, "blas=always");
+    return j->o->blas != NULL;
+}
+
+static bool
+find_blas(Job *j, const char **flag)
+{
+    return build_blas(j->arena, &j->ctx->diags, &j->o->build, flag)
+        && (*flag || diag_error(&j->ctx->diags, DIAG_TOOLCHAIN, (Loc){ 0 }, "--library blas: the C compiler finds no CBLAS; -lopenblas, -lcblas and -lblas were tried. Install "
+                                "one (Debian, Ubuntu: apt install libopenblas-dev), or say where it is: --cc 'cc -L/its/folder'"));
+}
+
+bool
+library_check(Job *j)
+{
+    bool always;
+    const char *flag;
+
+    if (!wanted(j, &always))
+        return true;
+    if (!always && strcmp(j->o->blas, "blas"))
+        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--library %s: blas (where it takes less) and blas=always are possible, or a file", j->o->blas);
+    if (!always && !(j->machine.blas_f32_per_second > 0 && j->machine.blas_layout_per_second > 0))
+        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->o->machine }, "--library blas: nothing is known of how fast the library is on this machine; measure it "
+                          "(tenon machine -o FILE, then --machine FILE), or give blas=always");
+    return !strcmp(j->o->emit, "c") || j->o->stop_after || find_blas(j, &flag);
+}
+
+static bool
+is_call(const Graph *g, NodeId n)
+{
+    return g->node.at[n].callee == CALL_OP && op_is_product(g->node.at[n].op);
+}
+
+uint32_t
+library_calls(Job *j)
+{
+    GraphList all = graph_all(j->graph, j->arena);
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < all.n; i++)
+        for (NodeId n = 1; n < all.at[i]->node.n; n++)
+            count += is_call(all.at[i], n);
+    return count;
+}
+
+bool
+library_link(Job *j, const char **flag)
+{
+    *flag = NULL;
+    return !library_calls(j) || find_blas(j, flag);
+}
+
+/* ---- prices -------------------------------------------------------------------------------------------------------- */
+
+typedef struct { Ctx *c; Arena *a; uint32_t number; VEC(Binding) bind; } Sizes;
+
+/* The number'th size that a symbol is asked at; symbols take theirs together, in rising order. */
+static void
+add_size(void *user, Var v)
+{
+    Sizes *s = user;
+
+    for (uint32_t i = 0; i < s->bind.n; i++)
+        if (s->bind.at[i].var.id == v.id)
+            return;
+    if (v.kind != VAR_SYMBOL)
+        return;
+    Usual usual = expr_symbol_usual(s->c, v);
+    int64_t least = expr_symbol_get(s->c, v).lo, size = least < 1 ? 1 : least;
+    if (usual.n)
+        size = usual.at[s->number < usual.n ? s->number : usual.n - 1];
+    else if (s->number)
+        size = (int64_t)cost_usual(s->c, expr_var(s->c, v));
+    VEC_PUSH(s->a, &s->bind, ((Binding){ v, expr_int(s->c, size) }));
+}
+
+static void
+count_usual(void *user, Var v)
+{
+    Sizes *s = user;
+    uint32_t n = v.kind == VAR_SYMBOL ? expr_symbol_usual(s->c, v).n : 0;
+
+    s->number = v.kind != VAR_SYMBOL || s->number > n ? s->number : n ? n : 2;
+}
+
+/* How many sizes a nest is asked at: one where all are known. */
+static uint32_t
+sizes_of(Ctx *c, Arena *a, const Nest *n)
+{
+    Sizes s = { .c = c, .a = a, .number = 1 };
+
+    nest_vars(n, count_usual, &s);
+    return s.number;
+}
+
+static Kernel *
+kernel_of(Ctx *c, Arena *a, const Nest *n)
+{
+    Kernel *k = NEW(a, Kernel);
+    Part *part = NEW(a, Part);
+    uint32_t *buffer = NEW_ARRAY(a, uint32_t, n->nin + n->nout);
+
+    *k = (Kernel){ .name = n->name, .nin = n->nin, .nout = n->nout, .npart = 1, .part = part };
+    for (uint32_t i = 0; i < n->nin + n->nout; i++)
+        buffer[i] = kernel_buffer(c, a, k, n->param[i].name, n->param[i].type, i < n->nin ? SPACE_IN : SPACE_OUT, 1);
+    *part = (Part){ nest_named(c, n), buffer };
+    k->shared = (uint32_t)__builtin_popcountll(nest_axes_of_kind(n, AXIS_PARALLEL));
+    return k;
+}
+
+static double
+elements(Ctx *c, const Nest *n, uint32_t slot, uint32_t first, uint32_t end)
+{
+    double count = 1;
+
+    for (uint32_t d = first; d < end; d++)
+        count *= cost_usual(c, n->param[slot].type->dim[d]);
+    return count;
+}
+
+/* The call at the sizes of nest n; and to write the sums once more, and to read them. */
+static double
+call_seconds(const Products *l, const Nest *n, const OpProduct *p, const bool *constant)
+{
+    Ctx *c = l->j->ctx;
+    const Machine *m = &l->j->machine;
+    uint32_t out = n->write[0].out;
+    double all = elements(c, n, out, 0, n->param[out].type->rank), batch = elements(c, n, out, 0, p->batch), a = elements(c, n, p->a, 0, n->param[p->a].type->rank);
+    LibraryProduct product = { .dtype = n->param[out].type->dtype, .batch = batch, .rows = elements(c, n, out, p->batch, n->param[p->a].type->rank - 1),
+                               .far_a = l->prices.far && constant[p->a], .far_b = l->prices.far && constant[p->b] };
+    double bytes = all * dtype_info[product.dtype].bytes;
+    const Bandwidth *again = &m->level[cost_level(m, bytes)].one;
+
+    product.columns = all / batch / product.rows;
+    product.sum = a / batch / product.rows;
+    return cost_library(&product, m) + bytes / again->read + bytes / again->write + m->call_seconds;
+}
+
+/* Is the call clearly less at all sizes that are asked? */
+static bool
+is_less(Products *l, const Nest *n, const bool *constant, Sym value)
+{
+    Ctx *c = l->j->ctx;
+    bool less = true;
+    uint32_t times = sizes_of(c, l->j->arena, n);
+
+    text_add(&l->remarks, "; %");
+    text_name(&l->remarks, value);
+    for (uint32_t i = 0; i < times && less; i++) {
+        Sizes s = { .c = c, .a = l->j->arena, .number = i };
+        nest_vars(n, add_size, &s);
+        const Nest *at = s.bind.n ? nest_bind(c, n, s.bind.at, s.bind.n) : n;
+        OpProduct same;
+        less = at && op_product_of(c, at, &same);
+        text_add(&l->remarks, i ? "; " : ": ");
+        if (!less) {
+            text_add(&l->remarks, "no matrices at the least sizes");
+            break;
+        }
+        double own = choose_price(&l->prices, kernel_of(c, l->j->arena, at), constant), call = call_seconds(l, at, &same, constant);
+        less = call < CLEARLY * own;
+        text_seconds(&l->remarks, own);
+        text_add(&l->remarks, ", a call of the library with what it writes again ");
+        text_seconds(&l->remarks, call);
+    }
+    text_add(&l->remarks, less ? ": called\n" : "\n");
+    return less;
+}
+
+/* ---- the graph ----------------------------------------------------------------------------------------------------- */
+
+/* The sum by a call; what stands around it as a nest. False: reported. */
+static bool
+place_call(Products *l, Graph *to, const Node *n, const Graph *from, const OpProduct *p, ValueId *map)
+{
+    Ctx *c = to->ctx;
+    Attrs attrs;
+    OpKind op = op_product_call(c, to->arena, p, l->j->machine.cores, machine_waking_operations(&l->j->machine), &attrs);
+    ValueId old = node_out(from, n, 0), out = graph_copy_value(to, from, old), product = out;
+    ValueId factor[] = { map[node_in(from, n, p->a)], map[node_in(from, n, p->b)] };
+
+    map[old] = out;
+    if (n->nest->write[0].value == p->sum) {
+        graph_call_op(to, op, attrs, n->loc, n->origin, 2, factor, 1, &out);
+        return true;
+    }
+    bool *keep = NEW_ARRAY(to->arena, bool, n->in.count + 1);
+    const Nest *around = nest_outline_sum(c, n->nest, p->sum, keep);
+    if (!around)
+        return false;
+    product = graph_value(to, sym_printf(c, "%s.product", from->value.at[old].name), from->value.at[old].type);
+    graph_call_op(to, op, attrs, n->loc, n->origin, 2, factor, 1, &product);
+    ValueId *in = NEW_ARRAY(to->arena, ValueId, n->in.count + 1);
+    uint32_t nin = 0;
+    for (uint32_t i = 0; i <= n->in.count; i++)
+        if (keep[i])
+            in[nin++] = i < n->in.count ? map[node_in(from, n, i)] : product;
+    graph_call_nest(to, around, n->loc, n->origin, in, &out);
+    return true;
+}
+
+static Graph *
+products(void *user, const Graph *from)
+{
+    Products *l = user;
+    ValueId *map;
+    Graph *to = graph_rebuild(from, &map);
+    bool ok = true;
+
+    for (NodeId id = 1; id < from->node.n && ok; id++) {
+        const Node *n = &from->node.at[id];
+        OpProduct p;
+        bool call = n->callee == CALL_NEST && op_product_of(from->ctx, n->nest, &p)
+                 && (l->always || is_less(l, n->nest, data_is_known(l->j->arena, graph_inputs_data(from, l->j->arena, n), n->in.count),
+                                          from->value.at[node_out(from, n, 0)].name));
+        if (call)
+            ok = place_call(l, to, n, from, &p, map);
+        else
+            graph_copy_node(to, from, id, map);
+    }
+    if (ok)
+        graph_finish(to, from, map);
+    return ok ? to : NULL;
+}
+
+bool
+library_products(Job *j)
+{
+    Products l = { .j = j, .remarks = { .arena = j->arena } };
+
+    if (!wanted(j, &l.always))
+        return true;
+    l.prices = choose_prices(j);
+    Graph *g = graph_map(j->graph, products, &l);
+    if (!g)
+        return false;
+    j->graph = g;
+    j->remarks = l.remarks.n ? text_str(&l.remarks) : NULL;
+    return true;
+}
