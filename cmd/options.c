@@ -105,6 +105,7 @@ static const Row rows[] = {
     { "max-time",    0,   COMPILING, TAKES_REAL,  FIELD(max_time),   "SECONDS", "give up compiling after so long" },
     { "max-trips",   0,   COMPILING, TAKES_COUNT, FIELD(max_trips),  "N",       "stop a run whose loop makes more turns (default 2^30)" },
     { "max-calls",   0,   COMPILING, TAKES_COUNT, FIELD(max_calls),  "N",       "stop a run whose functions call each other deeper (default 1000)" },
+    { "max-arena",   0,   COMPILING, TAKES_BYTES, FIELD(max_arena),  "SIZE",    "values between kernels take no more at once in a run: 4M; they lie as is fastest so" },
     { "dump",        0,   COMPILING, TAKES_TEXT,  FIELD(dump),       "STAGE",   "show the model after STAGE, or after all; see --list-passes" },
     { "dump-dir",    0,   COMPILING, TAKES_TEXT,  FIELD(dump_dir),   "DIR",     "dumps go to files DIR/MODEL.NN-STAGE.tn (.txt, .c)" },
     { "stop-after",  0,   C,         TAKES_TEXT,  FIELD(stop_after), "STAGE",   "stop there and write nothing" },

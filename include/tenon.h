@@ -290,6 +290,7 @@ typedef struct TnCompileOptions {
     int32_t keep_denormals;          /* 1: kernels compute with floats below the smallest normal one (2^-126 in f32); 0: they count as 0,
                                         which may be a hundred times as fast */
     const TnHint *hints; int32_t nhints;             /* sizes that symbols usually have: what is chosen is fast at these; any other runs as well */
+    int64_t max_arena_bytes;         /* of a run: values between kernels may take so much at once; 0: no bound. They lie as is fastest within it */
 } TnCompileOptions;
 
 typedef struct TnCompileReport {

@@ -149,7 +149,7 @@ compile_options(TnContext *ctx, const Call *call, const TnCompileOptions *given,
         return true;
     if (!TN_CHECK_GROWN(ctx, TnCompileOptions, given, time))
         return false;
-    if (!(o->max_seconds >= 0) || o->max_memory_bytes < 0 || o->max_nodes < 0 || o->max_model_bytes < 0 || o->max_depth < 0 || o->weights_growth < 0)
+    if (!(o->max_seconds >= 0) || o->max_memory_bytes < 0 || o->max_arena_bytes < 0 || o->max_nodes < 0 || o->max_model_bytes < 0 || o->max_depth < 0 || o->weights_growth < 0)
         return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 }, "a limit is negative; 0 stands for its default");
     *out = (DriverOptions){
         .target = o->target, .emit = o->emit, .machine = o->machine, .cores = o->cores,
@@ -161,7 +161,7 @@ compile_options(TnContext *ctx, const Call *call, const TnCompileOptions *given,
         .build = { .cc = o->cc, .cache_dir = o->cache_dir, .cache_bytes = o->cache_bytes, .jobs = o->jobs },
         .dump = o->dump, .dump_dir = o->dump_dir, .stop_after = o->stop_after,
         .page = o->page, .page_profile = o->page_profile,
-        .max_memory_bytes = o->max_memory_bytes, .max_trips = o->max_trips, .max_calls = o->max_calls,
+        .max_memory_bytes = o->max_memory_bytes, .max_arena_bytes = o->max_arena_bytes, .max_trips = o->max_trips, .max_calls = o->max_calls,
         .progress = o->progress, .print = o->print, .user = o->user,
     };
     out->explain_formats = o->explain_formats != 0;

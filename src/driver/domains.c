@@ -11,7 +11,7 @@ domains_begin(Prices *p)
     Map known = p->j->domains.known;                 /* filters are the same whoever asks */
 
     known.arena = p->j->arena;
-    p->j->domains = (FormatDomains){ choose_price, p, FOLD_BYTES, p->j->o->weights_growth, known };
+    p->j->domains = (FormatDomains){ choose_price, p, FOLD_BYTES, p->j->o->weights_growth, known, p->j->o->max_arena_bytes };
 }
 
 double

@@ -52,6 +52,7 @@ typedef struct {
     const char *dump, *dump_dir, *stop_after;
     const char *page, *page_profile; /* an HTML page of every stage; with the times that bench wrote */
     int64_t max_memory_bytes;
+    int64_t max_arena_bytes;         /* of a run: values between kernels that are alive at once; 0: any */
     void (*progress)(void *user, const char *what, int64_t done, int64_t total);
     void (*print)(void *user, const char *text);
     void *user;

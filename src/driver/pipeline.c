@@ -294,13 +294,6 @@ stage_schedule(Job *j)
     return true;
 }
 
-static bool
-stage_plan(Job *j)
-{
-    j->plan = plan_memory(j->graph);
-    return j->plan != NULL;
-}
-
 typedef struct { Text *t; uint32_t n; const char *seen[4]; } Named;
 
 static void
@@ -316,6 +309,34 @@ add_symbol(void *user, Var v)
         return;
     text_printf(names->t, "%s%s", names->n ? names->n == 3 ? ", …" : ", " : "", names->n == 3 ? "" : name);
     names->seen[names->n++] = name;
+}
+
+/* Whatever sizes the model is run with. */
+static bool
+check_arena(Job *j)
+{
+    const Expr *bytes = j->plan->plan.at[0]->arena_bytes;
+    int64_t most = expr_bounds(j->ctx, NULL, bytes).hi;
+    Text takes = { .arena = j->arena }, allowed = { .arena = j->arena };
+
+    if (!j->o->max_arena_bytes || most <= j->o->max_arena_bytes)
+        return true;
+    text_size(&allowed, j->o->max_arena_bytes);
+    if (most < INT64_MAX) {
+        text_size(&takes, most);
+        return diag_error(&j->ctx->diags, DIAG_LIMIT, (Loc){ .file = j->model_path }, "values between kernels take %s at once, the arena; it may take %s (--max-arena, "
+                          "max_arena_bytes). Allow as much, or give smaller sizes with --dim or --shape", text_str(&takes), text_str(&allowed));
+    }
+    expr_vars(bytes, add_symbol, &(Named){ .t = &takes });
+    return diag_error(&j->ctx->diags, DIAG_LIMIT, (Loc){ .file = j->model_path }, "what values between kernels take at once, the arena, depends on %s, and has no bound; it may "
+                      "take %s (--max-arena, max_arena_bytes). Fix the size with --dim NAME=SIZE, or bound it with --dim NAME=1..SIZE", text_str(&takes), text_str(&allowed));
+}
+
+static bool
+stage_plan(Job *j)
+{
+    j->plan = plan_memory(j->graph);
+    return j->plan != NULL && check_arena(j);
 }
 
 static const char *

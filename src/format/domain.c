@@ -7,7 +7,7 @@
  *
  * Source: doc/winograd.md.
  */
-#include "format/format.h"
+#include "format/internal.h"
 #include "nest/winograd.h"
 
 #include <math.h>
@@ -209,13 +209,28 @@ growth_of(const Domain *d)
     return made - stored;
 }
 
-/* Seconds with one tile, below the limit; or infinity. */
+/* The most bytes between the steps that are alive at once: what one group makes and what the next makes of it. */
 static double
-seconds_with(Ctx *c, Arena *a, const Kernel *k, const void *const *data, FormatDomains *price, uint32_t tile, double limit, int64_t *growth)
+between_steps(Ctx *c, const Winograd *w)
+{
+    double before = 0, most = 0;
+
+    for (uint32_t g = 0; g + 1 < groups_of(w); g++) {
+        const Nest *n = w->step[last_of(w, g)].nest;
+        double bytes = (double)expr_bounds(c, NULL, type_bytes(c, n->param[n->nin].type)).hi;
+        most = before + bytes > most ? before + bytes : most;
+        before = bytes;
+    }
+    return most;
+}
+
+/* Seconds with one tile, below the limit; or infinity. room: bytes that there are for what lies between the steps. */
+static double
+seconds_with(Ctx *c, Arena *a, const Kernel *k, const void *const *data, FormatDomains *price, uint32_t tile, double limit, double room, int64_t *growth)
 {
     Domain d;
 
-    if (!domain_of(c, k, data, tile, &d) || !is_small(&d.w, price->max_bytes))
+    if (!domain_of(c, k, data, tile, &d) || !is_small(&d.w, price->max_bytes) || between_steps(c, &d.w) > room)
         return INFINITY;
     double seconds = seconds_of(c, a, &d, price, limit);
     if (seconds >= limit || error_of(price, a, &d) > MOST_ERROR)
@@ -247,12 +262,12 @@ seconds_taken(const Found *f)
 /* Takes the tile of least seconds, below those without one. all: seconds with every tile, not only with those that beat the ones
  * before. */
 static void
-price_tiles(Ctx *c, Arena *a, const Kernel *k, const void *const *data, FormatDomains *price, bool all, Found *f)
+price_tiles(Ctx *c, Arena *a, const Kernel *k, const void *const *data, FormatDomains *price, bool all, double room, Found *f)
 {
     Arena *scratch = arena_child(a);
 
     for (uint32_t i = 0; i < NTILE; i++) {
-        f->seconds[i] = seconds_with(c, scratch, k, data, price, tiles[i], all ? f->direct : seconds_taken(f), &f->growth[i]);
+        f->seconds[i] = seconds_with(c, scratch, k, data, price, tiles[i], all ? f->direct : seconds_taken(f), room, &f->growth[i]);
         if (f->seconds[i] < seconds_taken(f))
             f->taken = i + 1;
     }
@@ -263,8 +278,11 @@ double
 format_domain(Ctx *c, Arena *a, const Kernel *k, const void *const *data, FormatDomains *price, double limit, uint32_t *tile)
 {
     Found f = { .direct = limit };
+    double room = price->max_alive ? (double)price->max_alive : INFINITY;
 
-    price_tiles(c, a, k, data, price, false, &f);
+    for (uint32_t b = 0; b < k->nin + k->nout && isfinite(room); b++)        /* its own values at least are alive beside */
+        room -= b < k->nin && data[b] ? 0 : (double)expr_bounds(c, NULL, type_bytes(c, k->buffer.at[b].type)).hi;
+    price_tiles(c, a, k, data, price, false, room, &f);
     *tile = tile_of(&f);
     return f.taken ? seconds_taken(&f) : INFINITY;
 }
@@ -380,7 +398,7 @@ kernel_at(const Graph *g, NodeId id, const void ***data, Domain *d)
 }
 
 static void
-find(const Graph *g, NodeId id, FormatDomains *price, bool all, Found *f)
+find(const Graph *g, NodeId id, FormatDomains *price, bool all, double room, Found *f)
 {
     Ctx *c = g->ctx;
     const void **data;
@@ -393,8 +411,20 @@ find(const Graph *g, NodeId id, FormatDomains *price, bool all, Found *f)
     Arena *scratch = arena_child(c->arena);
     double direct = price->of(price->user, k, data_is_known(scratch, data, k->nin));
     f->direct = direct < 0 ? INFINITY : direct;
-    price_tiles(c, scratch, k, data, price, all, f);
+    price_tiles(c, scratch, k, data, price, all, room, f);
     arena_free(scratch);
+}
+
+/* What lies between the steps of each node may take so many bytes, [node.n]. */
+static double *
+room_between(const Graph *g, const FormatDomains *price)
+{
+    double *room = NEW_ARRAY(g->ctx->arena, double, g->node.n);
+    const int64_t *alive = price->max_alive ? format_alive(g, g->ctx->arena) : NULL;
+
+    for (NodeId n = 1; n < g->node.n; n++)
+        room[n] = alive ? (double)price->max_alive - (double)alive[n] : INFINITY;
+    return room;
 }
 
 /* How much constants may grow by all filters together. */
@@ -425,7 +455,7 @@ gain_of(const Found *f, uint32_t i, int64_t room)
 
 /* Where the tiles that are fastest would take more than there is room for: those first that gain most for each byte. */
 static void
-keep_small(const Graph *g, Found *found, FormatDomains *price)
+keep_small(const Graph *g, Found *found, FormatDomains *price, const double *between)
 {
     int64_t room = room_of(g, price);
 
@@ -436,7 +466,7 @@ keep_small(const Graph *g, Found *found, FormatDomains *price)
     room = room_of(g, price);
     for (NodeId n = 1; n < g->node.n; n++) {
         if (found[n].asked)
-            find(g, n, price, true, &found[n]);
+            find(g, n, price, true, between[n], &found[n]);
         found[n].taken = 0;
     }
     for (;;) {
@@ -490,10 +520,11 @@ format_domains(const Graph *g, FormatDomains *price, Text *remarks)
     bool ok = true;
     Carry x = { .to = graph_rebuild(g, &map), .price = price, .remarks = remarks };
     Found *found = NEW_ARRAY(g->ctx->arena, Found, g->node.n);
+    double *room = room_between(g, price);
 
     for (NodeId n = 1; n < g->node.n; n++)
-        find(g, n, price, false, &found[n]);
-    keep_small(g, found, price);
+        find(g, n, price, false, room[n], &found[n]);
+    keep_small(g, found, price, room);
     for (NodeId n = 1; n < g->node.n; n++)
         if (!carry_node(&x, g, n, map, &found[n], &ok))
             graph_copy_node(x.to, g, n, map);

@@ -111,6 +111,8 @@ print_head(const Formats *f, const FormatFound *found, Text *t)
     if (f->wish->measured)
         print_measured(f, t);
     text_add(t, "\n");
+    if (found->free < found->cost)
+        print_row(t, found->free, "if values could take more memory\n");
     if (f->wish->how == FORMAT_SEARCH || f->wish->how == FORMAT_LAYOUTS) {
         format_greedy(f, choice);
         print_row(t, format_cost_of_all(f, choice), "if each kernel chose for itself\n");
@@ -152,16 +154,12 @@ static Second
 second_best(const Formats *f, const FormatFound *found, uint32_t x)
 {
     uint32_t *choice = NEW_ARRAY(f->arena, uint32_t, f->variable.n);
-    FormatFactor *factor = NEW_ARRAY(f->arena, FormatFactor, f->factor.n + 1);
     double *cost = NEW_ARRAY(f->arena, double, f->size[x]);
 
     if (f->variable.at[x].n == 1)
         return (Second){ INFINITY, NULL };
-    memcpy(factor, f->factor.at, f->factor.n * sizeof *factor);
     cost[found->choice[x]] = INFINITY;
-    factor[f->factor.n] = (FormatFactor){ 1, &x, cost };
-    FormatResult r = format_search(f->arena, &(FormatProblem){ f->variable.n, f->size, f->factor.n + 1, factor, 0 }, choice);
-    return (Second){ r.cost, choice };
+    return (Second){ format_least(f, &(FormatFactor){ 1, &x, cost }, choice).cost, choice };
 }
 
 static void

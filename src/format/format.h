@@ -28,6 +28,7 @@ typedef struct {
     FormatHow how;
     uint32_t block;                              /* elements of a vector: of blocks that are candidates */
     uint32_t npin; const FormatPin *pin;         /* they hold whoever chooses; values whose definition says `as [1, 0]` too */
+    int64_t max_alive;               /* bytes of values that are alive at once, for who searches; 0: any */
     FormatPrice price;
     Text *explain;                   /* in sentences, for each value and each kernel that reads one order and writes another; NULL: nobody asks */
     const FormatMeasured *measured;  /* to be told there as well; NULL: nobody measured */
@@ -55,6 +56,7 @@ typedef struct {
     int64_t max_bytes;               /* of a filter in its domain */
     int32_t growth;                  /* percent, of all constants: so much may all filters grow together */
     Map known;                       /* what was measured of filters; its arena is set */
+    int64_t max_alive;               /* bytes of values that are alive at once, those between the steps too; 0: any */
 } FormatDomains;
 
 /* The least seconds that k takes in a transform domain, below the limit, and the tile of that; infinity and 0: in none. data [nin]:

@@ -34,6 +34,8 @@ typedef struct {
     uint32_t *size;                      /* [variable.n] */
     VEC(FormatFactor) factor;
     NodeId *kernel;                      /* [factor.n]: whose it is */
+    VEC(FormatFactor) bound;             /* 0 where what is alive at once is within the bound, else infinity (memory.c) */
+    bool narrowed;                       /* … which says more than that, since it had to be said in few entries */
     Map cost;                            /* tables known, by what they depend on (price.c) */
 } Formats;
 
@@ -65,9 +67,24 @@ double format_cost_of_all(const Formats *f, const uint32_t *choice);
 /* The choice that each kernel by itself makes, in order, its inputs lying as the kernels before it chose. */
 void format_greedy(const Formats *f, uint32_t *choice);
 
+/* ---- memory.c ---- */
+
+/* Bytes of the arena's values that are alive while a node runs, [node.n]. */
+int64_t *format_alive(const Graph *g, Arena *a);
+/* Fills bound, as wish->max_alive says; or so that every value takes as little as it may. */
+void format_bound(Formats *f);
+void format_bound_least(Formats *f);
+/* The most that is alive at once under a choice, and which node runs then. */
+int64_t format_alive_most(Formats *f, const uint32_t *choice, NodeId *where);
+
+/* ---- values.c ---- */
+
+/* The least of all kernels together within the bound, and of one more table; more NULL: of no other. */
+FormatResult format_least(const Formats *f, const FormatFactor *more, uint32_t *choice);
+
 /* ---- explain.c ---- */
 
-typedef struct { const uint32_t *choice; double cost, plain; } FormatFound;       /* cost; if nothing were changed but what is pinned */
+typedef struct { const uint32_t *choice; double cost, plain, free; } FormatFound; /* cost; if nothing were changed but what is pinned; without a bound */
 void format_remark(const Formats *f, const FormatFound *found, Text *t);
 void format_explain(const Formats *f, const FormatFound *found, Text *t);
 #endif

@@ -8,6 +8,19 @@
 
 /* ---- who chooses ------------------------------------------------------------------------------------------- */
 
+FormatResult
+format_least(const Formats *f, const FormatFactor *more, uint32_t *choice)
+{
+    uint32_t n = f->factor.n + f->bound.n;
+    FormatFactor *factor = NEW_ARRAY(f->arena, FormatFactor, n + 1);
+
+    for (uint32_t i = 0; i < n; i++)
+        factor[i] = i < f->factor.n ? f->factor.at[i] : f->bound.at[i - f->factor.n];
+    if (more)
+        factor[n++] = *more;
+    return format_search(f->arena, &(FormatProblem){ f->variable.n, f->size, n, factor, 0 }, choice);
+}
+
 /* Every value for itself wants its last choice, and costs far more than a kernel where it cannot have it. */
 static FormatResult
 search_for_last(const Formats *f, uint32_t *choice)
@@ -26,15 +39,32 @@ search_for_last(const Formats *f, uint32_t *choice)
     return format_search(f->arena, &(FormatProblem){ f->variable.n, f->size, n, factor, 0 }, choice);
 }
 
+/* The least time within the bound; where no choice keeps it, the least time of those that take least: the plan may still keep it. */
 static FormatResult
-choose(const Formats *f, uint32_t *choice)
+search_within(Formats *f, uint32_t *choice)
+{
+    format_bound(f);
+    FormatResult r = format_least(f, NULL, choice);
+    if (isfinite(r.cost) || !f->wish->max_alive)
+        return r;
+    format_bound_least(f);
+    r = format_least(f, NULL, choice);
+    if (!isfinite(r.cost)) {
+        f->bound.n = 0;
+        r = format_least(f, NULL, choice);
+    }
+    return r;
+}
+
+static FormatResult
+choose(Formats *f, uint32_t *choice)
 {
     FormatResult r = { .exact = true };
 
     switch (f->wish->how) {
     case FORMAT_SEARCH:
     case FORMAT_LAYOUTS:
-        return format_search(f->arena, &(FormatProblem){ f->variable.n, f->size, f->factor.n, f->factor.at, 0 }, choice);
+        return search_within(f, choice);
     case FORMAT_CHANNELS_LAST:
         r = search_for_last(f, choice);
         break;
@@ -85,9 +115,37 @@ refuse(const Formats *f, uint32_t *choice)
 }
 
 static bool
+is_within(Formats *f, const uint32_t *choice)
+{
+    NodeId where;
+
+    return !f->wish->max_alive || format_alive_most(f, choice, &where) <= f->wish->max_alive;
+}
+
+/* What the bound did, where it did anything. */
+static void
+remark_bound(Formats *f, const FormatFound *found, Text *t)
+{
+    NodeId where = 0;
+    int64_t most = f->wish->max_alive ? format_alive_most(f, found->choice, &where) : 0;
+
+    if (most <= f->wish->max_alive && found->cost <= found->free)
+        return;
+    text_add(t, "; values take ");
+    text_size(t, most);
+    text_add(t, " at once, ");
+    text_size(t, f->wish->max_alive);
+    text_add(t, most > f->wish->max_alive ? " are allowed: no choice takes less" : " are allowed");
+    if (found->cost > found->free)
+        text_printf(t, "; without that bound %.4g ms", found->free * 1e-9);
+    text_add(t, f->narrowed ? "; not exact: some values lie as they take least\n" : "\n");
+}
+
+static bool
 solve(Formats *f, Text *remarks)
 {
     uint32_t *choice = NEW_ARRAY(f->arena, uint32_t, f->variable.n), *plain = NEW_ARRAY(f->arena, uint32_t, f->variable.n);
+    uint32_t *free = NEW_ARRAY(f->arena, uint32_t, f->variable.n);
 
     do {
         f->factor.n = 0;
@@ -96,16 +154,19 @@ solve(Formats *f, Text *remarks)
     } while (f->wish->price.again && f->wish->price.again(f->wish->price.user));
     memset(choice, 0, f->variable.n * sizeof *choice);
     FormatResult r = choose(f, choice);
-    FormatFound found = { choice, r.cost, format_cost_of_all(f, plain) };
+    FormatFound found = { choice, r.cost, format_cost_of_all(f, plain), r.cost };
     if (!r.exact) {
         text_printf(remarks, "; the exact search would need a table of %.3g entries, %u are the limit: a beam of %d chose instead\n", (double)r.widest,
                     FORMAT_MAX_TABLE, FORMAT_BEAM);
-        if (found.plain < found.cost)
-            found = (FormatFound){ plain, found.plain, found.plain };
+        if (found.plain < found.cost && is_within(f, plain))
+            found = (FormatFound){ plain, found.plain, found.plain, found.plain };
     }
+    if (f->bound.n)
+        found.free = format_search(f->arena, &(FormatProblem){ f->variable.n, f->size, f->factor.n, f->factor.at, 0 }, free).cost;
     if (!isfinite(found.cost))
         return refuse(f, choice);
     format_remark(f, &found, remarks);
+    remark_bound(f, &found, remarks);
     if (f->wish->explain)
         format_explain(f, &found, f->wish->explain);
     return apply(f, found.choice);

@@ -223,6 +223,33 @@ def test_a_choice_by_place_around_a_sum(tmp_path):
         assert "agrees" in tenon("verify", path)
 
 
+def arena_of(model, *words):
+    """Bytes, as planned."""
+    said = re.search(r"^plan.*: arena (\d+)", tenon("compile", model, "--dump=plan", "--stop-after=plan", *words), re.M)
+    return int(said[1])
+
+
+def test_a_bound_on_memory_is_kept(tmp_path):
+    """Pinned by nobody, values lie with room where that is fast and there is space for it; a transform domain needs space as well."""
+    rng = np.random.default_rng(7)
+    nodes, weights = [], []
+    for i in range(4):
+        nodes.append(helper.make_node("Conv", [f"v{i}", f"w{i}"], [f"v{i + 1}"], pads=[1, 1, 1, 1]))
+        weights.append(numpy_helper.from_array((rng.standard_normal((64, 64, 3, 3)) * 0.05).astype(np.float32), f"w{i}"))
+    graph = helper.make_graph(nodes, "bound", [helper.make_tensor_value_info("v0", TensorProto.FLOAT, [1, 64, 28, 28])],
+                              [helper.make_tensor_value_info("v4", TensorProto.FLOAT, [1, 64, 28, 28])], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    two = 2 * 64 * 28 * 28 * 4
+    for words in ((), ("--formats", "layouts")):
+        free = arena_of(tmp_path / "m.onnx", *words)
+        bounds = [two, (two + free) // 2, free]
+        assert free > two
+        for bound in bounds:
+            assert arena_of(tmp_path / "m.onnx", "--max-arena", bound, *words) <= bound
+    assert "agrees" in tenon("verify", tmp_path / "m.onnx", "--max-arena", two)
+    assert "(--max-arena, max_arena_bytes)" in tenon("compile", tmp_path / "m.onnx", "--stop-after=plan", "--max-arena", two // 4, fails=True)
+
+
 def test_a_dump_of_the_stage_is_a_model(model, tmp_path):
     """It parses, means the same, and nothing is left to be changed in it."""
     tenon("compile", model, "--dump=layout", "--stop-after=layout", "--dump-dir", tmp_path, "--formats", "nhwc")

@@ -40,6 +40,25 @@ def run(tenon, *args, env=None):
     return done.returncode, done.stderr, float(seconds), int(peak)
 
 
+# ---- the arena -----------------------------------------------------------------------------------------
+
+
+def test_max_arena_tells_both_numbers(tenon):
+    nodes = [helper.make_node("Exp", ["x"], ["a"]), helper.make_node("Tanh", ["a"], ["b"]), helper.make_node("Add", ["a", "b"], ["y"])]
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 4096]) for name in "xy"]
+    onnx.save(helper.make_model(helper.make_graph(nodes, "arena", ports[:1], ports[1:]), opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+              tenon.folder / "work" / "two.onnx")
+    compile = ["compile", "two.onnx", "-o", "m.so", "--fuse", "none"]
+    assert "arena 512.0 KB" in tenon(*compile, "--dim", "n=16", "--max-arena", "512K").stdout
+    (tenon.folder / "work" / "m.so").unlink()
+    for dim, allowed, says in ((["--dim", "n=16"], "511K", "take 512.0 KB at once, the arena; it may take 511.0 KB (--max-arena, max_arena_bytes)"),
+                               ([], "1G", "the arena, depends on n, and has no bound; it may take 1.0 GB (--max-arena, max_arena_bytes)"),
+                               (["--dim", "n=1..64"], "1M", "take 2.0 MB at once, the arena; it may take 1.0 MB (--max-arena, max_arena_bytes)")):
+        tenon.fails(LIMIT, *compile, *dim, "--max-arena", allowed, says=says)
+        assert not (tenon.folder / "work" / "m.so").exists()
+    assert tenon(*compile, "--dim", "n=1..16", "--max-arena", "512K").returncode == OK
+
+
 # ---- time ------------------------------------------------------------------------------------------
 
 

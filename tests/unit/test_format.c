@@ -511,6 +511,134 @@ the_order_of_nodes_does_not_matter(void **state)
     assert_ptr_not_equal(type[0][0], type[0][1]);
 }
 
+/* ---- a bound on memory -------------------------------------------------------------------------------------- */
+
+/* A product, windows one after the other, and what reads the first and the last: values that are alive beside others, with room around or without. */
+static const char *
+windows_of(World *w)
+{
+    return arena_printf(w->arena,
+        "graph @t(%%x: f32[1, 3, 6, 5], %%u: f32[4, 3, 3, 3]) -> (%%z) {\n"
+        "  %%a: f32[1, 4, 6, 5] = call(%%x, %%u)\n"
+        "    nest first(x: f32[1, 3, 6, 5], w: f32[4, 3, 3, 3]) -> (o: f32[1, 4, 6, 5]) {\n"
+        "      o[i, j, k, l] = sum q, r, s: x[i, q, k + r - 1, l + s - 1 | 0] * w[j, q, r, s]\n"
+        "    }\n"
+        "  %%b: f32[1, 4, 6, 5] = call(%%a)\n"
+        "    nest second(x: f32[1, 4, 6, 5]) -> (o: f32[1, 4, 6, 5]) {\n"
+        "      o[i, j, k, l] = max r<3>, s<3>: x[i, j, k + r - 1, l + s - 1 | -9]\n"
+        "    }\n"
+        "  %%c: f32[1, 4, 6, 5] = call(%%b)\n"
+        "    nest third(x: f32[1, 4, 6, 5]) -> (o: f32[1, 4, 6, 5]) {\n"
+        "      o[i, j, k, l] = max r<5>, s<3>: x[i, j, k + r - 2, l + s - 1 | -3]\n"
+        "    }\n"
+        "  %%z: f32[1, 4, 6, 5] = call(%%a, %%c)\n"
+        "    nest last(x: f32[1, 4, 6, 5], y: f32[1, 4, 6, 5]) -> (o: f32[1, 4, 6, 5]) {\n"
+        "      o[i, j, k, l] = x[i, j, k, l] * y[i, j, k, l]\n"
+        "    }\n"
+        "}\n");
+}
+
+/* Whole nanoseconds that depend on all that the kernel says, and on a number. */
+typedef struct { World *w; uint64_t number; } AnyPrice;
+
+static double
+any_price(void *user, NodeId n, const Kernel *k)
+{
+    const AnyPrice *p = user;
+    Text t = { .arena = arena_child(p->w->arena) };
+    (void)n;
+
+    kernel_print(&p->w->ctx, &t, k, 0);
+    double seconds = 1e-9 * (double)(1 + hash_bytes(t.s, t.n, p->number) % 1000);
+    arena_free(t.arena);
+    return seconds;
+}
+
+static double
+seconds_of_all(const Graph *g, void *user)
+{
+    double sum = 0;
+
+    for (NodeId n = 1; n < g->node.n; n++)
+        sum += rint(1e12 * any_price(user, n, g->node.at[n].kernel));
+    return sum;
+}
+
+/* The most bytes of values between kernels at once. */
+static int64_t
+alive_at_most(const Graph *g)
+{
+    int64_t most = 0;
+
+    for (NodeId n = 1; n < g->node.n; n++) {
+        int64_t sum = 0, bytes;
+        for (ValueId v = 1; v < g->value.n; v++) {
+            bool read = false;
+            for (NodeId user = n; user < g->node.n; user++)
+                for (uint32_t i = 0; i < g->node.at[user].in.count; i++)
+                    read |= node_in(g, &g->node.at[user], i) == v;
+            if (!g->value.at[v].def || g->value.at[v].def > n || !read)
+                continue;
+            assert_true(type_static_bytes(g->value.at[v].type, &bytes));
+            sum += (bytes + 63) / 64 * 64;
+        }
+        most = sum > most ? sum : most;
+    }
+    return most;
+}
+
+static Graph *
+laid(World *w, FormatWish wish, Text *remarks)
+{
+    Graph *g = kernels_of(w, windows_of(w));
+
+    for (ValueId v = 1; v < g->value.n; v++)
+        if (!strcmp(g->value.at[v].name, "u"))
+            g->value.at[v].data = w;
+    if (!format_values(g, w->arena, &wish, remarks))
+        fail_msg("%s", world_messages(w));
+    return g;
+}
+
+/* Every way to lie, one by one: the least time of those that keep the bound; of those that take least where none does. */
+static void
+a_bound_is_kept_exactly(void **state)
+{
+    World *w = *state;
+    static const char *const said[3][4] = { { "nchw", "nhwc", "nchw+h1w1", "nhwc+h1w1" }, { "nchw", "nhwc", "nchw+h2w1", "nhwc+h2w1" }, { "nchw", "nhwc" } };
+    enum { ALL = 4 * 4 * 2 };
+    uint64_t seed = 17;
+
+    for (uint64_t round = 0; round < 40; round++) {
+        AnyPrice user = { w, round };
+        FormatPrice price = { any_price, NULL, &user };
+        double cost[ALL], best = INFINITY;
+        int64_t bytes[ALL], least = INT64_MAX;
+        Text remarks = { .arena = w->arena };
+        for (uint32_t i = 0; i < ALL; i++) {
+            FormatPin pin[3];
+            for (uint32_t v = 0; v < 3; v++) {
+                Layout *l = NEW(w->arena, Layout);
+                assert_true(layout_read(w->arena, said[v][v == 0 ? i % 4 : v == 1 ? i / 4 % 4 : i / 16], 4, l));
+                pin[v] = (FormatPin){ sym(&w->ctx, (const char *const[]){ "a", "b", "c" }[v]), l };
+            }
+            Graph *g = laid(w, (FormatWish){ .how = FORMAT_NONE, .npin = 3, .pin = pin, .price = price }, &remarks);
+            cost[i] = seconds_of_all(g, &user);
+            bytes[i] = alive_at_most(g);
+            least = bytes[i] < least ? bytes[i] : least;
+        }
+        int64_t bound = round % 4 == 0 ? least - 64 : bytes[random_below(&seed, ALL)];
+        for (uint32_t i = 0; i < ALL; i++)
+            if (bytes[i] <= (bound < least ? least : bound) && (bound >= least || (i % 4 < 2 && i / 4 % 4 < 2)))
+                best = fmin(best, cost[i]);
+        remarks = (Text){ .arena = w->arena };
+        Graph *g = laid(w, (FormatWish){ .how = FORMAT_LAYOUTS, .block = 1, .max_alive = bound, .price = price }, &remarks);
+        assert_true(seconds_of_all(g, &user) == best);
+        assert_int_equal(alive_at_most(g) <= bound, bound >= least);
+        assert_int_equal(strstr(text_str(&remarks), "no choice takes less") != NULL, bound < least);
+    }
+}
+
 int
 main(void)
 {
@@ -525,6 +653,7 @@ main(void)
         cmocka_unit_test_setup_teardown(values_lie_where_kernels_are_cheapest, world_begin, world_end),
         cmocka_unit_test_setup_teardown(any_layouts_give_the_same_numbers, world_begin, world_end),
         cmocka_unit_test_setup_teardown(what_cannot_be_is_refused, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(a_bound_is_kept_exactly, world_begin, world_end),
         cmocka_unit_test_setup_teardown(the_order_of_nodes_does_not_matter, world_begin, world_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
