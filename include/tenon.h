@@ -262,7 +262,7 @@ typedef struct TnCompileOptions {
     const char *nests;               /* a file of nests, which nodes may name as their operators; NULL: none */
     int64_t seed;                    /* of random operators that have none of their own; 0: each follows from its name alone */
     const char *formats;             /* "search" (default): values between kernels lie as all kernels together are fastest; "layouts":
-                                        in blocks or with room too; "greedy": as each kernel by itself is; "nchw", "nhwc": all
+                                        in blocks, with room, or twice, too; "greedy": as each kernel by itself is; "nchw", "nhwc": all
                                         alike; "none": as the model says */
     const TnOrder *format; int32_t nformat;          /* values between kernels that are to lie so, whatever it costs: "nhwc",
                                         "nchw16c" in blocks, "nhwc+h1w1" with room around */

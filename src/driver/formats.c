@@ -176,7 +176,8 @@ price(void *user, NodeId n, const Kernel *k)
 {
     const Asked *a = user;
     Job *j = a->prices->j;
-    return j->o->schedule == SCHEDULE_PLAIN ? 0 : domains_seconds(a->prices, k, graph_inputs_data(a->g, j->arena, &a->g->node.at[n]));
+    const void **data = n ? graph_inputs_data(a->g, j->arena, &a->g->node.at[n]) : NEW_ARRAY(j->arena, const void *, k->nin);
+    return j->o->schedule == SCHEDULE_PLAIN ? 0 : domains_seconds(a->prices, k, data);
 }
 
 static bool

@@ -421,11 +421,8 @@ number_variables(Formats *f)
 {
     if (f->variable.n)
         qsort(f->variable.at, f->variable.n, sizeof *f->variable.at, by_name);
-    f->size = NEW_ARRAY(f->arena, uint32_t, f->variable.n + 1);
-    for (uint32_t i = 0; i < f->variable.n; i++) {
+    for (uint32_t i = 0; i < f->variable.n; i++)
         f->var[f->variable.at[i].value] = i + 1;
-        f->size[i] = f->variable.at[i].n;
-    }
 }
 
 bool
@@ -447,5 +444,6 @@ format_candidates(Formats *f)
             f->g->value.at[v].format = NULL;
     }
     number_variables(f);
+    format_copies(f);
     return true;
 }

@@ -40,15 +40,24 @@ format_remark(const Formats *f, const FormatFound *found, Text *t)
         layout_print(t, f->g->value.at[v].type->rank, layout);
         text_add(t, "\n");
     }
+    for (uint32_t i = 0; i < f->copy.n; i++) {
+        const Copy *c = &f->copy.at[i];
+        if (!found->choice[c->var])
+            continue;
+        text_add(t, "; %");
+        text_name(t, f->variable.at[c->x].name);
+        text_add(t, " lies a second time, copied: ");
+        layout_print(t, rank_of(f, c->x), f->variable.at[c->x].layout[found->choice[c->var] - 1]);
+        text_add(t, "\n");
+    }
 }
 
 /* ---- measured times ------------------------------------------------------------------------------------------ */
 
-/* Seconds of a run in kernel node n, in all that it became; negative: nobody measured it. */
+/* Seconds of a run in kernels that come from there, in all that they became; negative: nobody measured it. */
 static double
-measured(const Formats *f, NodeId n)
+measured(const Formats *f, const char *origin)
 {
-    const char *origin = f->g->node.at[n].kernel->origin;
     uint64_t at;
 
     if (!f->wish->measured || !origin || !map_get(&f->wish->measured->seconds, MAP_PTR(sym(f->ctx, origin)), &at))
@@ -58,7 +67,7 @@ measured(const Formats *f, NodeId n)
 
 /* Of all kernels that are priced. Several nodes of one origin were measured as one. */
 static void
-print_measured(const Formats *f, Text *t)
+print_measured(const Formats *f, const uint32_t *choice, Text *t)
 {
     Map seen = { .arena = f->arena };
     double sum = 0;
@@ -67,13 +76,19 @@ print_measured(const Formats *f, Text *t)
     for (uint32_t i = 0; i < f->factor.n; i++) {
         const char *origin = f->g->node.at[f->kernel[i]].kernel->origin;
         uint64_t key = MAP_PTR(sym(f->ctx, origin ? origin : ""));
-        double seconds = measured(f, f->kernel[i]);
+        double seconds = measured(f, origin);
         if (map_get(&seen, key, NULL))
             continue;
         map_put(&seen, key, 1);
         sum += seconds < 0 ? 0 : seconds;
         missing += seconds < 0;
     }
+    for (uint32_t i = 0; i < f->copy.n; i++)
+        if (choice[f->copy.at[i].var]) {
+            double seconds = measured(f, format_origin_of_copy(f, &f->copy.at[i]));
+            sum += seconds < 0 ? 0 : seconds;
+            missing += seconds < 0;
+        }
     text_add(t, ", measured ");
     text_seconds(t, sum);
     text_printf(t, " %s", f->wish->measured->how);
@@ -96,7 +111,7 @@ print_row(Text *t, double picoseconds, const char *what)
 static void
 print_head(const Formats *f, const FormatFound *found, Text *t)
 {
-    uint32_t *choice = NEW_ARRAY(f->arena, uint32_t, f->variable.n), n = 0, changed = 0;
+    uint32_t *choice = NEW_ARRAY(f->arena, uint32_t, f->nvar), n = 0, changed = 0;
 
     for (uint32_t i = 0; i < f->variable.n; i++) {
         const Variable *x = &f->variable.at[i];
@@ -109,7 +124,7 @@ print_head(const Formats *f, const FormatFound *found, Text *t)
                 changed == 1 ? "s" : "");
     print_row(t, found->cost, "as chosen");
     if (f->wish->measured)
-        print_measured(f, t);
+        print_measured(f, found->choice, t);
     text_add(t, "\n");
     if (found->free < found->cost)
         print_row(t, found->free, "if values could take more memory\n");
@@ -151,9 +166,9 @@ factor_cost(const Formats *f, uint32_t factor, const uint32_t *choice)
 typedef struct { double cost; const uint32_t *choice; } Second;
 
 static Second
-second_best(const Formats *f, const FormatFound *found, uint32_t x)
+second_best(Formats *f, const FormatFound *found, uint32_t x)
 {
-    uint32_t *choice = NEW_ARRAY(f->arena, uint32_t, f->variable.n);
+    uint32_t *choice = NEW_ARRAY(f->arena, uint32_t, f->nvar);
     double *cost = NEW_ARRAY(f->arena, double, f->size[x]);
 
     if (f->variable.at[x].n == 1)
@@ -245,7 +260,7 @@ print_value(const Formats *f, const FormatFound *found, ValueId v, Text *t)
 
 /* In the order in which they are made. What is second best for one may be dearer than what is for another that changes with it. */
 static void
-print_values(const Formats *f, const FormatFound *found, Text *t)
+print_values(Formats *f, const FormatFound *found, Text *t)
 {
     uint32_t *order = NEW_ARRAY(f->arena, uint32_t, f->variable.n), *member = NEW_ARRAY(f->arena, uint32_t, f->variable.n), n = 0;
     Second *second = NEW_ARRAY(f->arena, Second, f->variable.n);
@@ -261,7 +276,7 @@ print_values(const Formats *f, const FormatFound *found, Text *t)
         uint32_t count = 0;
         for (uint32_t k = i; k < n && !told[order[i]]; k++) {
             const Second *other = &second[order[k]];
-            if (told[order[k]] || (k > i && (!isfinite(s->cost) || other->cost != s->cost || memcmp(other->choice, s->choice, f->variable.n * sizeof *s->choice))))
+            if (told[order[k]] || (k > i && (!isfinite(s->cost) || other->cost != s->cost || memcmp(other->choice, s->choice, f->nvar * sizeof *s->choice))))
                 continue;
             print_value(f, found, f->variable.at[order[k]].value, t);
             member[count++] = order[k];
@@ -287,10 +302,10 @@ without_change(const Formats *f, uint32_t factor, uint32_t b, const uint32_t *ch
 {
     NodeId n = f->kernel[factor];
     uint32_t out = f->var[format_argument(f, n, f->g->node.at[n].kernel->nin)];
-    uint32_t *choice = arena_copy(f->arena, chosen, f->variable.n * sizeof *chosen);
+    uint32_t *choice = arena_copy(f->arena, chosen, f->nvar * sizeof *chosen);
 
     for (uint32_t c = 0; out && c < f->size[out - 1]; c++)
-        if (lie_alike(f->variable.at[out - 1].layout[c], format_layout(f, format_argument(f, n, b), chosen))) {
+        if (lie_alike(f->variable.at[out - 1].layout[c], format_argument_layout(f, n, b, chosen))) {
             choice[out - 1] = c;
             double cost = factor_cost(f, factor, choice);
             return isfinite(cost) ? cost : -1;
@@ -305,13 +320,13 @@ print_change(const Formats *f, const FormatFound *found, uint32_t factor, uint32
     NodeId n = f->kernel[factor];
     ValueId from = format_argument(f, n, b), to = format_argument(f, n, f->g->node.at[n].kernel->nin);
     uint32_t rank = f->g->value.at[from].type->rank;
-    double without = without_change(f, factor, b, found->choice), run = measured(f, n);
+    double without = without_change(f, factor, b, found->choice), run = measured(f, f->g->node.at[n].kernel->origin);
     int64_t bytes = 0;
 
     text_printf(t, "  %s reads %%", origin_of(f, n));
     text_name(t, f->g->value.at[from].name);
     text_add(t, " (");
-    layout_print(t, rank, format_layout(f, from, found->choice));
+    layout_print(t, rank, format_argument_layout(f, n, b, found->choice));
     text_add(t, ") and writes %");
     text_name(t, f->g->value.at[to].name);
     text_add(t, " (");
@@ -327,7 +342,7 @@ print_change(const Formats *f, const FormatFound *found, uint32_t factor, uint32
         text_add(t, ", or ");
         text_seconds(t, without * 1e-12);
         text_add(t, " if it wrote ");
-        layout_print(t, rank, format_layout(f, from, found->choice));
+        layout_print(t, rank, format_argument_layout(f, n, b, found->choice));
     }
     if (run >= 0) {
         text_add(t, "; measured ");
@@ -335,6 +350,56 @@ print_change(const Formats *f, const FormatFound *found, uint32_t factor, uint32
     }
     text_add(t, "\n");
     return bytes;
+}
+
+static void
+print_copy(const Formats *f, const FormatFound *found, const Copy *c, Text *t)
+{
+    const Variable *x = &f->variable.at[c->x];
+    const Type *type = f->g->value.at[x->value].type;
+    double run = measured(f, format_origin_of_copy(f, c));
+    uint32_t first = 0, others = 0;
+    int64_t bytes;
+
+    text_add(t, "  %");
+    text_name(t, x->name);
+    text_add(t, " (");
+    layout_print(t, type->rank, x->layout[found->choice[c->x]]);
+    text_add(t, ") is copied (");
+    layout_print(t, type->rank, x->layout[found->choice[c->var] - 1]);
+    text_add(t, ") for ");
+    for (uint32_t r = 0; r < c->nreader; r++)
+        if (found->choice[c->var + 1 + r] != found->choice[c->x] && others++ == 0)
+            first = r;
+    text_add(t, origin_of(f, c->reader[first]));
+    if (others > 1)
+        text_printf(t, " and %u more of the %u that read it", others - 1, c->nreader);
+    text_add(t, "\n    ");
+    if (type_static_bytes(type, &bytes)) {
+        text_size(t, bytes);
+        text_add(t, "; ");
+    }
+    text_add(t, "predicted to take ");
+    text_seconds(t, format_cost_of_copy(f, c, found->choice) * 1e-12);
+    if (run >= 0) {
+        text_add(t, "; measured ");
+        text_seconds(t, run);
+    }
+    text_add(t, "\n");
+}
+
+/* Kernels of their own. */
+static void
+print_copies(const Formats *f, const FormatFound *found, Text *t)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < f->copy.n; i++)
+        n += found->choice[f->copy.at[i].var] != 0;
+    text_printf(t, n ? "\n%u value%s copied to lie in a second order:\n" : "No value is copied to lie in a second order.\n", n, n == 1 ? " is" : "s are");
+    for (uint32_t i = 0; i < f->copy.n; i++)
+        if (found->choice[f->copy.at[i].var])
+            print_copy(f, found, &f->copy.at[i], t);
 }
 
 static void
@@ -351,7 +416,7 @@ print_changes(const Formats *f, const FormatFound *found, Text *t)
             ValueId v = format_argument(f, f->kernel[i], b);
             const Type *type = f->g->value.at[out].type;
             if (f->g->value.at[v].data || k->buffer.at[b].type->rank != k->buffer.at[k->nin].type->rank || (!f->var[v] && !f->var[out])
-                || format_same_memory(type, format_layout(f, v, found->choice), format_layout(f, out, found->choice)))
+                || format_same_memory(type, format_argument_layout(f, f->kernel[i], b, found->choice), format_layout(f, out, found->choice)))
                 continue;
             bytes += print_change(f, found, i, b, &lines);
             n++;
@@ -359,7 +424,8 @@ print_changes(const Formats *f, const FormatFound *found, Text *t)
     }
     text_printf(t, "\n%u time%s a kernel reads one order and writes another, ", n, n == 1 ? "" : "s");
     text_size(t, bytes);
-    text_printf(t, " in all; nothing is converted beside kernels%s\n%s", n ? ":" : ".", text_str(&lines));
+    text_printf(t, " in all%s\n%s", n ? ":" : ".", text_str(&lines));
+    print_copies(f, found, t);
     if (!f->wish->measured)
         text_add(t, "\nTimes are measured by `tenon bench MODEL --profile --json FILE`; with --profile FILE beside --explain-formats they stand here too.\n");
 }
@@ -395,7 +461,7 @@ print_fixed(const Formats *f, Text *t)
 }
 
 void
-format_explain(const Formats *f, const FormatFound *found, Text *t)
+format_explain(Formats *f, const FormatFound *found, Text *t)
 {
     print_head(f, found, t);
     print_values(f, found, t);

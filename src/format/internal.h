@@ -19,7 +19,12 @@ typedef struct {
     uint32_t n;                      /* choices */
     const Layout *layout[MAX_LAYOUTS + 1];        /* of each choice; NULL: the model's own */
     bool pinned;                     /* somebody said it: there is one choice */
+    uint32_t copy;                   /* the variable of its copy + 1; 0: it has none */
 } Variable;
+
+/* What several kernels read may lie twice. Its variables: var, none or the layout of the copy; behind it one for each reader, what that reads. */
+typedef struct { uint32_t x, var, nreader; NodeId *reader;
+                 double *cost; bool *known; } Copy;         /* [layouts][1 + layouts]: of the copying; known: it is priced, else 0 */
 
 typedef struct {
     Graph *g;
@@ -31,7 +36,11 @@ typedef struct {
     VEC(Order) order;
     uint32_t *var;                       /* [value.n]: its variable + 1; 0: it lies as it is */
     VEC(Variable) variable;
-    uint32_t *size;                      /* [variable.n] */
+    VEC(Copy) copy;
+    uint32_t nvar, *size;                /* [nvar]: choices, of the values and then of copies and their readers */
+    VEC(uint32_t) owner, choices;        /* [nvar]: the value whose layouts they are */
+    uint32_t *at;                        /* [ref.n]: the variable + 1 of what a node reads or writes there; 0: it lies as it is */
+    VEC(FormatFactor) link;              /* what copies take, and that readers read what there is */
     VEC(FormatFactor) factor;
     NodeId *kernel;                      /* [factor.n]: whose it is */
     VEC(FormatFactor) bound;             /* 0 where what is alive at once is within the bound, else infinity (memory.c) */
@@ -50,8 +59,10 @@ bool format_candidates(Formats *f);
 /* ---- price.c ---- */
 
 ValueId format_argument(const Formats *f, NodeId n, uint32_t buffer);
-/* How a value lies under a choice [variable.n]; NULL: as it is. */
+/* How a value is made under a choice [nvar]; NULL: as it is. */
 const Layout *format_layout(const Formats *f, ValueId v, const uint32_t *choice);
+/* How an argument of node n lies, of a value in its copy perhaps. */
+const Layout *format_argument_layout(const Formats *f, NodeId n, uint32_t buffer, const uint32_t *choice);
 /* [nin + nout] of node n under a choice. */
 const Layout *const *format_layouts(const Formats *f, NodeId n, const uint32_t *choice);
 /* Is a value of this type the same memory in both? Parts of one point may stand anywhere. */
@@ -61,11 +72,26 @@ bool format_has_choice(const Formats *f, ValueId v);
 /* What kernel node n takes under a choice, INFINITY where it cannot be so. All costs are whole picoseconds: their sums are exact,
  * whatever the order in which they are added. */
 double format_cost(const Formats *f, NodeId n, const uint32_t *choice);
-/* Fills factor and kernel. choice [variable.n]: for its use. */
+/* Fills factor and kernel. choice [nvar]: for its use. */
 void format_factors(Formats *f, uint32_t *choice);
 double format_cost_of_all(const Formats *f, const uint32_t *choice);
 /* The choice that each kernel by itself makes, in order, its inputs lying as the kernels before it chose. */
 void format_greedy(const Formats *f, uint32_t *choice);
+
+/* ---- copies.c ---- */
+
+/* Fills copy, size, at: from the variables of values. */
+void format_copies(Formats *f);
+/* Fills link: nothing is priced. */
+void format_link_copies(Formats *f);
+/* Prices the copies of a choice; false: all were. */
+bool format_price_copies(Formats *f, const uint32_t *choice);
+const char *format_origin_of_copy(const Formats *f, const Copy *c);         /* Copy "v": what its kernel says it comes from */
+double format_cost_of_copy(const Formats *f, const Copy *c, const uint32_t *choice);
+/* A choice of values is one of all: without copies. */
+void format_follow(const Formats *f, uint32_t *choice);
+/* The nodes that copy, and who reads what they make. Numbers nodes anew. */
+bool format_make_copies(Formats *f, const uint32_t *choice);
 
 /* ---- memory.c ---- */
 
@@ -80,11 +106,11 @@ int64_t format_alive_most(Formats *f, const uint32_t *choice, NodeId *where);
 /* ---- values.c ---- */
 
 /* The least of all kernels together within the bound, and of one more table; more NULL: of no other. */
-FormatResult format_least(const Formats *f, const FormatFactor *more, uint32_t *choice);
+FormatResult format_least(Formats *f, const FormatFactor *more, uint32_t *choice);
 
 /* ---- explain.c ---- */
 
 typedef struct { const uint32_t *choice; double cost, plain, free; } FormatFound; /* cost; if nothing were changed but what is pinned; without a bound */
 void format_remark(const Formats *f, const FormatFound *found, Text *t);
-void format_explain(const Formats *f, const FormatFound *found, Text *t);
+void format_explain(Formats *f, const FormatFound *found, Text *t);
 #endif

@@ -1,6 +1,7 @@
 /* memory: what values take that are alive at once, held under a bound.
  *
- * Nodes run in their order; a value between kernels is alive from the node that makes it to the last that reads it. What lies in
+ * Nodes run in their order; a value between kernels, and its copy in another layout, is alive from the node that makes it to the last that
+ * reads it. What lies in
  * room, or in blocks that go on behind the end, is larger, so the sum depends on the choice. For each node whose sum may be over the bound
  * there is one more table: 0 where it is not, infinity where it is, over those values that have more than one size. The
  * exact search then finds the least time within the bound by itself.
@@ -81,23 +82,33 @@ format_alive(const Graph *g, Arena *a)
 
 typedef struct {
     Formats *f;
-    int64_t **bytes;                 /* [variable.n][size]; of each choice */
-    int64_t *least, *most;           /* [variable.n] */
+    int64_t **bytes;                 /* [nvar][size]; of each choice: of a value as it is made, and of its copy */
+    int64_t *least, *most;           /* [nvar] */
 } Memory;
+
+static int64_t
+bytes_of_choice(const Formats *f, uint32_t var, uint32_t choice)
+{
+    const Variable *x = &f->variable.at[f->owner.at[var]];
+    const Type *type = f->g->value.at[x->value].type;
+    bool copy = x->copy == var + 1;
+
+    if (var >= f->variable.n && (!copy || !choice))
+        return 0;                                                    /* who reads takes nothing; there is no copy */
+    const Layout *l = x->layout[choice - copy];
+    return bytes_of(f->ctx, l ? layout_type(f->ctx, l, type) : type);
+}
 
 static Memory
 memory_of(Formats *f)
 {
-    Memory m = { f, NEW_ARRAY(f->arena, int64_t *, f->variable.n), NEW_ARRAY(f->arena, int64_t, f->variable.n),
-                 NEW_ARRAY(f->arena, int64_t, f->variable.n) };
+    Memory m = { f, NEW_ARRAY(f->arena, int64_t *, f->nvar), NEW_ARRAY(f->arena, int64_t, f->nvar), NEW_ARRAY(f->arena, int64_t, f->nvar) };
 
-    for (uint32_t x = 0; x < f->variable.n; x++) {
-        const Type *type = f->g->value.at[f->variable.at[x].value].type;
+    for (uint32_t x = 0; x < f->nvar; x++) {
         m.bytes[x] = NEW_ARRAY(f->arena, int64_t, f->size[x]);
         m.least[x] = INT64_MAX;
         for (uint32_t c = 0; c < f->size[x]; c++) {
-            const Layout *l = f->variable.at[x].layout[c];
-            m.bytes[x][c] = bytes_of(f->ctx, l ? layout_type(f->ctx, l, type) : type);
+            m.bytes[x][c] = bytes_of_choice(f, x, c);
             m.least[x] = m.bytes[x][c] < m.least[x] ? m.bytes[x][c] : m.least[x];
             m.most[x] = m.bytes[x][c] > m.most[x] ? m.bytes[x][c] : m.most[x];
         }
@@ -143,7 +154,7 @@ static void
 bound_node(Memory *m, const Alive *alive)
 {
     Formats *f = m->f;
-    uint32_t *var = NEW_ARRAY(f->arena, uint32_t, f->variable.n), nvar = 0;
+    uint32_t *var = NEW_ARRAY(f->arena, uint32_t, f->nvar), nvar = 0;
     int64_t rest = 0, most;
     uint64_t entries = 1;
 
@@ -155,6 +166,8 @@ bound_node(Memory *m, const Alive *alive)
             rest = sum(rest, m->least[x]);
         else
             var[nvar++] = x;
+        if (f->var[alive->at[i]] && f->variable.at[x].copy)
+            var[nvar++] = f->variable.at[x].copy - 1;
     }
     most = rest;
     for (uint32_t i = 0; i < nvar; i++)
@@ -192,7 +205,7 @@ format_bound_least(Formats *f)
     Memory m = memory_of(f);
 
     f->bound.n = 0;
-    for (uint32_t x = 0; x < f->variable.n; x++)
+    for (uint32_t x = 0; x < f->nvar; x++)
         if (m.least[x] < m.most[x])
             add_least(&m, x);
 }
@@ -210,6 +223,8 @@ format_alive_most(Formats *f, const uint32_t *choice, NodeId *where)
         for (uint32_t i = 0; i < alive.n; i++) {
             uint32_t x = f->var[alive.at[i]];
             bytes = sum(bytes, x ? m.bytes[x - 1][choice[x - 1]] : bytes_of(f->ctx, f->g->value.at[alive.at[i]].type));
+            if (x && f->variable.at[x - 1].copy)
+                bytes = sum(bytes, m.bytes[f->variable.at[x - 1].copy - 1][choice[f->variable.at[x - 1].copy - 1]]);
         }
         if (bytes > most) {
             most = bytes;

@@ -23,6 +23,20 @@ format_layout(const Formats *f, ValueId v, const uint32_t *choice)
     return x ? f->variable.at[x - 1].layout[choice[x - 1]] : NULL;
 }
 
+static uint32_t
+argument_variable(const Formats *f, NodeId n, uint32_t buffer)
+{
+    const Node *node = &f->g->node.at[n];
+    return f->at[buffer < node->in.count ? node->in.first + buffer : node->out.first + buffer - node->in.count];
+}
+
+const Layout *
+format_argument_layout(const Formats *f, NodeId n, uint32_t buffer, const uint32_t *choice)
+{
+    uint32_t x = argument_variable(f, n, buffer);
+    return x ? f->variable.at[f->owner.at[x - 1]].layout[choice[x - 1]] : NULL;
+}
+
 const Layout *const *
 format_layouts(const Formats *f, NodeId n, const uint32_t *choice)
 {
@@ -30,7 +44,7 @@ format_layouts(const Formats *f, NodeId n, const uint32_t *choice)
     const Layout **layout = NEW_ARRAY(f->arena, const Layout *, k->nin + k->nout);
 
     for (uint32_t b = 0; b < k->nin + k->nout; b++)
-        layout[b] = format_layout(f, format_argument(f, n, b), choice);
+        layout[b] = format_argument_layout(f, n, b, choice);
     return layout;
 }
 
@@ -85,7 +99,7 @@ format_has_choice(const Formats *f, ValueId v)
     uint32_t x = f->var[v];
     bool moved = false;
 
-    for (uint32_t c = 0; x && f->size[x - 1] > 1 && c < f->size[x - 1]; c++)
+    for (uint32_t c = 0; x && f->variable.at[x - 1].n > 1 && c < f->variable.at[x - 1].n; c++)
         moved |= !format_same_memory(f->g->value.at[v].type, NULL, f->variable.at[x - 1].layout[c]);
     return moved;
 }
@@ -135,10 +149,10 @@ static bool
 is_allowed(const Formats *f, NodeId n, const bool *tied, const uint32_t *choice)
 {
     const Kernel *k = f->g->node.at[n].kernel;
-    const Layout *lies = format_layout(f, format_argument(f, n, leader(f, n)), choice);
+    const Layout *lies = format_argument_layout(f, n, leader(f, n), choice);
 
     for (uint32_t b = 0; b < k->nin + k->nout; b++)
-        if (tied[b] && !layout_same(format_layout(f, format_argument(f, n, b), choice), lies))
+        if (tied[b] && !layout_same(format_argument_layout(f, n, b, choice), lies))
             return false;
     return true;
 }
@@ -220,7 +234,7 @@ make_factor(Formats *f, NodeId n, uint32_t *choice)
     uint32_t *var = NEW_ARRAY(f->arena, uint32_t, k->nin + k->nout), nvar = 0;
 
     for (uint32_t b = 0; b < k->nin + k->nout; b++) {
-        uint32_t x = f->var[format_argument(f, n, b)];
+        uint32_t x = argument_variable(f, n, b);
         bool seen = x == 0;
         for (uint32_t i = 0; i < nvar; i++)
             seen |= var[i] == x - 1;
@@ -258,6 +272,8 @@ format_cost_of_all(const Formats *f, const uint32_t *choice)
             at = at * f->size[p->var[k]] + choice[p->var[k]];
         sum += isfinite(p->cost[at]) || p->n > MAX_SCOPE ? p->cost[at] : format_cost(f, f->kernel[i], choice);
     }
+    for (uint32_t i = 0; i < f->copy.n; i++)
+        sum += format_cost_of_copy(f, &f->copy.at[i], choice);
     return sum;
 }
 
@@ -269,6 +285,7 @@ format_greedy(const Formats *f, uint32_t *choice)
         double least = INFINITY;
         for (uint32_t c = 0; x && c < f->size[x - 1]; c++) {
             choice[x - 1] = c;
+            format_follow(f, choice);
             double cost = format_cost(f, n, choice);
             if (cost < least) {
                 least = cost;
@@ -277,5 +294,6 @@ format_greedy(const Formats *f, uint32_t *choice)
         }
         if (x)
             choice[x - 1] = best;
+        format_follow(f, choice);
     }
 }

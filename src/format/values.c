@@ -1,5 +1,6 @@
 /* values: what lies between kernels gets the order of dimensions that suits its neighbours: candidates (candidates.c), what
- * each kernel takes with each (price.c), the least sum over all kernels (search.c), and then types and nests say so.
+ * each kernel takes with each (price.c), what lies twice (copies.c), what is alive at once (memory.c), the least sum over all kernels
+ * (search.c), and then types and nests say so.
  */
 #include "format/internal.h"
 
@@ -8,17 +9,77 @@
 
 /* ---- who chooses ------------------------------------------------------------------------------------------- */
 
-FormatResult
-format_least(const Formats *f, const FormatFactor *more, uint32_t *choice)
-{
-    uint32_t n = f->factor.n + f->bound.n;
-    FormatFactor *factor = NEW_ARRAY(f->arena, FormatFactor, n + 1);
+typedef struct { Arena *arena; VEC(FormatFactor) of; } Tables;
 
+/* A table of variables as a table of the values whose they are: everybody reads what was made. */
+static void
+add_owned(const Formats *f, Tables *t, const FormatFactor *p)
+{
+    uint32_t *var = NEW_ARRAY(f->arena, uint32_t, p->n);
+
+    for (uint32_t i = 0; i < p->n; i++)
+        var[i] = f->owner.at[p->var[i]];
+    VEC_PUSH(t->arena, &t->of, ((FormatFactor){ p->n, var, p->cost }));
+}
+
+static void
+add_all(Tables *t, uint32_t n, const FormatFactor *p)
+{
     for (uint32_t i = 0; i < n; i++)
-        factor[i] = i < f->factor.n ? f->factor.at[i] : f->bound.at[i - f->factor.n];
-    if (more)
-        factor[n++] = *more;
-    return format_search(f->arena, &(FormatProblem){ f->variable.n, f->size, n, factor, 0 }, choice);
+        VEC_PUSH(t->arena, &t->of, p[i]);
+}
+
+/* Without copies. */
+static FormatResult
+least_once(const Formats *f, const FormatFactor *bound, uint32_t nbound, const FormatFactor *more, uint32_t *choice)
+{
+    Tables t = { .arena = f->arena };
+
+    for (uint32_t i = 0; i < f->factor.n; i++)
+        add_owned(f, &t, &f->factor.at[i]);
+    add_all(&t, nbound, bound);
+    add_all(&t, more != NULL, more);
+    for (uint32_t i = 0; i < f->copy.n && nbound; i++) {
+        double *none = NEW_ARRAY(f->arena, double, f->size[f->copy.at[i].var]);
+        for (uint32_t c = 1; c < f->size[f->copy.at[i].var]; c++)
+            none[c] = INFINITY;
+        VEC_PUSH(t.arena, &t.of, ((FormatFactor){ 1, &f->copy.at[i].var, none }));
+    }
+    FormatResult r = format_search(f->arena, &(FormatProblem){ f->nvar, f->size, t.of.n, t.of.at, 0 }, choice);
+    format_follow(f, choice);
+    return r;
+}
+
+/* With copies where they are worth it: the search without them is narrower, and found exactly where this one is too wide. */
+static FormatResult
+least_within(Formats *f, const FormatFactor *bound, uint32_t nbound, const FormatFactor *more, uint32_t *choice)
+{
+    FormatResult r = least_once(f, bound, nbound, more, choice), other;
+    uint32_t *twice = NEW_ARRAY(f->arena, uint32_t, f->nvar);
+    Tables t = { .arena = f->arena };
+
+    if (!f->copy.n)
+        return r;
+    add_all(&t, f->factor.n, f->factor.at);
+    add_all(&t, f->link.n, f->link.at);
+    add_all(&t, nbound, bound);
+    add_all(&t, more != NULL, more);
+    do
+        other = format_search(f->arena, &(FormatProblem){ f->nvar, f->size, t.of.n, t.of.at, 0 }, twice);
+    while (other.cost < r.cost && format_price_copies(f, twice));
+    if (other.cost < r.cost) {
+        memcpy(choice, twice, f->nvar * sizeof *choice);
+        r.cost = other.cost;
+    }
+    r.exact &= other.exact;
+    r.widest = other.widest > r.widest ? other.widest : r.widest;
+    return r;
+}
+
+FormatResult
+format_least(Formats *f, const FormatFactor *more, uint32_t *choice)
+{
+    return least_within(f, f->bound.at, f->bound.n, more, choice);
 }
 
 /* Every value for itself wants its last choice, and costs far more than a kernel where it cannot have it. */
@@ -36,7 +97,7 @@ search_for_last(const Formats *f, uint32_t *choice)
         if (f->size[i] == 2)
             factor[n++] = (FormatFactor){ 1, &var[i], wanted };
     }
-    return format_search(f->arena, &(FormatProblem){ f->variable.n, f->size, n, factor, 0 }, choice);
+    return format_search(f->arena, &(FormatProblem){ f->nvar, f->size, n, factor, 0 }, choice);
 }
 
 /* The least time within the bound; where no choice keeps it, the least time of those that take least: the plan may still keep it. */
@@ -88,10 +149,12 @@ apply(Formats *f, const uint32_t *choice)
         Node *node = &f->g->node.at[n];
         bool any = false;
         for (uint32_t b = 0; f->can[n] && b < node->kernel->nin + node->kernel->nout; b++)
-            any |= format_layout(f, format_argument(f, n, b), choice) != NULL;
+            any |= format_argument_layout(f, n, b, choice) != NULL;
         if (any && !(node->kernel = kernel_lay(f->ctx, f->g->arena, node->kernel, format_layouts(f, n, choice))))
             return false;
     }
+    if (!format_make_copies(f, choice))
+        return false;
     for (uint32_t i = 0; i < f->variable.n; i++) {
         Value *v = &f->g->value.at[f->variable.at[i].value];
         const Layout *layout = f->variable.at[i].layout[choice[i]];
@@ -144,15 +207,16 @@ remark_bound(Formats *f, const FormatFound *found, Text *t)
 static bool
 solve(Formats *f, Text *remarks)
 {
-    uint32_t *choice = NEW_ARRAY(f->arena, uint32_t, f->variable.n), *plain = NEW_ARRAY(f->arena, uint32_t, f->variable.n);
-    uint32_t *free = NEW_ARRAY(f->arena, uint32_t, f->variable.n);
+    uint32_t *choice = NEW_ARRAY(f->arena, uint32_t, f->nvar), *plain = NEW_ARRAY(f->arena, uint32_t, f->nvar);
+    uint32_t *free = NEW_ARRAY(f->arena, uint32_t, f->nvar);
 
     do {
         f->factor.n = 0;
         f->cost = (Map){ .arena = f->arena };
         format_factors(f, choice);
     } while (f->wish->price.again && f->wish->price.again(f->wish->price.user));
-    memset(choice, 0, f->variable.n * sizeof *choice);
+    format_link_copies(f);
+    memset(choice, 0, f->nvar * sizeof *choice);
     FormatResult r = choose(f, choice);
     FormatFound found = { choice, r.cost, format_cost_of_all(f, plain), r.cost };
     if (!r.exact) {
@@ -162,7 +226,7 @@ solve(Formats *f, Text *remarks)
             found = (FormatFound){ plain, found.plain, found.plain, found.plain };
     }
     if (f->bound.n)
-        found.free = format_search(f->arena, &(FormatProblem){ f->variable.n, f->size, f->factor.n, f->factor.at, 0 }, free).cost;
+        found.free = least_within(f, NULL, 0, NULL, free).cost;
     if (!isfinite(found.cost))
         return refuse(f, choice);
     format_remark(f, &found, remarks);
