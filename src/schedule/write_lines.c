@@ -47,6 +47,21 @@ write_panels(const Group *g, const Member *m, Text *t, bool laid, bool pads)
     text_printf(t, "stage %s.rhs at %s -> %s.col reg of %s.r_\n", a, last, a, a);
 }
 
+/* Rows that are more than a read (scaled, widened) are made once for the task: every panel would make each of them again, and what is
+ * broadcast out of a register takes a port of the multiply-adds on x86. */
+static void
+write_made_rows(const Group *g, const Member *m, Text *t)
+{
+    const char *a = m->name, *last = axis_name(g->w, m->part, m->sum[m->nsum - 1]);
+    Low l = low_part(g->w->c, g->w->a, g->w->p->k, g->w->p->m, &g->w->p->k->part[m->part]);
+
+    if (m->view.a->op == S_LOAD)
+        return;
+    text_printf(t, "stage %s.lhs at task -> %s.rows scratch of %s %s\n", a, a, group_row(g, m), axis_names(g->w, m->part, m->sum, m->nsum));
+    if (cut_lies_along(&l, m->view.a, m->sum[m->nsum - 1]))
+        text_printf(t, "split %s.rows.%s by %lld -> %s.av_ %s.al_\nrun %s.rows.%s.al_ vector\n", a, last, (long long)g->lanes, a, a, a, a);
+}
+
 /* ---- parts ----------------------------------------------------------------------------------------------- */
 
 /* Rows of the task that are few, and columns that lie along the sum? */
@@ -93,6 +108,7 @@ write_product(const Group *g, const Member *m, Text *head, Text *t, bool whole)
     if (pads)
         text_printf(t, "run %s.sums.fin.%s.l_ vector\n", a, a);
     write_panels(g, m, t, lay != NULL, pads);
+    write_made_rows(g, m, t);
 }
 
 /* Vectors along the loop x, some of them side by side, where there are as many. */

@@ -10,6 +10,7 @@ import subprocess
 
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -110,25 +111,36 @@ def test_rows_that_were_two_axes(tmp_path):
     agree(tmp_path, tmp_path / "m.so", w, flat=True)
 
 
-def test_attention_of_one_row(tmp_path):
-    """Attention is one kernel for a prompt; a token's row has a tree of its own in it, that adds scores up in lanes."""
+@pytest.mark.parametrize("masked", [False, True])
+def test_attention_of_one_row(tmp_path, masked):
+    """Attention is one kernel for a prompt; a token's row has a tree of its own in it, that adds scores up in lanes. Beside a mask lanes are
+    keys: queries that are scaled on the way are so once for a task."""
     def heads(name, rows):
         return helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 3, rows, 64])
     nodes = [helper.make_node("Transpose", ["k"], ["t"], perm=[0, 1, 3, 2]), helper.make_node("MatMul", ["q", "t"], ["s"]),
              helper.make_node("Softmax", ["s"], ["p"], axis=-1), helper.make_node("MatMul", ["p", "v"], ["y"])]
-    graph = helper.make_graph(nodes, "attention", [heads("q", "new"), heads("k", "all"), heads("v", "all")], [heads("y", "new")])
+    inputs, constants = [heads("q", "new"), heads("k", "all"), heads("v", "all")], []
+    if masked:
+        nodes[1:2] = [helper.make_node("Mul", ["q", "c"], ["x"]), helper.make_node("MatMul", ["x", "t"], ["d"]), helper.make_node("Add", ["d", "m"], ["s"])]
+        inputs.append(helper.make_tensor_value_info("m", TensorProto.FLOAT, ["batch", 1, "new", "all"]))
+        constants.append(numpy_helper.from_array(np.float32(0.125), "c"))
+    graph = helper.make_graph(nodes, "attention", inputs, [heads("y", "new")], constants)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
     hints = ["--target", "x86-64-v3", "--dim-hint", "batch=1", "--dim-hint", "new=1,1024", "--dim-hint", "all=1024"]
     text = dump(tmp_path, "choose", *hints)
     assert text.count("kernel ") == 1 and "variant new == 1 {" in text and "over o_2.l_" in text
+    assert not masked or "stage o_2.lhs at task -> o_2.rows scratch of o_2.k o_2.k1\n" in text
     tenon("compile", tmp_path / "m.onnx", *hints, "-o", tmp_path / "m.so")
     for batch, new, keys in ((1, 1, 1), (1, 1, 70), (2, 1, 33), (2, 3, 17), (1, 40, 40), (0, 1, 4)):
         r = np.random.default_rng(keys)
         data = {name: r.standard_normal((batch, 3, rows, 64), dtype=np.float32) for name, rows in (("q", new), ("k", keys), ("v", keys))}
+        s = data["q"] @ data["k"].transpose(0, 1, 3, 2)
+        if masked:
+            data["m"] = r.standard_normal((batch, 1, new, keys), dtype=np.float32)
+            s = np.float32(0.125) * s + data["m"]
         for name, x in data.items():
             np.save(tmp_path / f"{name}.npy", x)
         tenon("run", tmp_path / "m.so", *[w for name in data for w in ("--input", f"{name}=@{tmp_path}/{name}.npy")], "--output-dir", tmp_path, "--threads", 2)
-        s = data["q"] @ data["k"].transpose(0, 1, 3, 2)
         e = np.exp(s - s.max(axis=-1, keepdims=True))
         np.testing.assert_allclose(np.load(tmp_path / "y.npy"), e / e.sum(axis=-1, keepdims=True) @ data["v"], rtol=1e-4, atol=1e-5)
 
