@@ -151,6 +151,14 @@ read_scales(Ctx *c, const OpCall *call, Scale *s)
     return true;
 }
 
+/* Is a size 0 where it is made of 0 elements, as with a scale? */
+static bool
+nothing_stays(Ctx *c, const Expr *size, const Expr *from)
+{
+    Var v;
+    return expr_is_var(from, &v) && expr_is(expr_subst(c, size, &(Binding){ v, expr_int(c, 0) }, 1), 0);
+}
+
 bool
 infer_resize(Ctx *c, const OpCall *call, const Type **out)
 {
@@ -162,7 +170,7 @@ infer_resize(Ctx *c, const OpCall *call, const Type **out)
         return false;
     for (uint32_t d = 0; d < x->rank; d++) {
         dim[d] = s[d].p ? s[d].extent : x->dim[d];
-        if (s[d].p && has_in(call, 3)         /* by a scale, nothing stays nothing */
+        if (s[d].p && has_in(call, 3) && !nothing_stays(c, dim[d], x->dim[d])
             && !op_require_le(c, call, expr_min(c, expr_int(c, 1), dim[d]), x->dim[d], arena_printf(c->arena, "an element to make axis %u of", d)))
             return false;
     }
