@@ -51,7 +51,7 @@ check_past(Ctx *c, const OpCall *call, const Shape *s)
 
     if (!pv)
         return op_fail(c, call, DIAG_MODEL, "past_key is given and past_value is not; both are needed");
-    return op_rank_is(c, call, PAST_KEY, 4) && op_rank_is(c, call, PAST_VALUE, 4)
+    return op_rank_is(c, call, PAST_VALUE, 4)
         && op_same_dtype(c, call, K, PAST_KEY) && op_same_dtype(c, call, V, PAST_VALUE)
         && require(c, call, pk->dim[0], s->batch, "the batch of past_key and of q") && require(c, call, pv->dim[0], s->batch, "the batch of past_value and of q")
         && require(c, call, pk->dim[1], s->kv_heads, "the heads of past_key and of k")
@@ -99,7 +99,9 @@ shape_of(Ctx *c, const OpCall *call, Shape *s)
     s->batch = q->dim[0];
     s->queries = q->dim[length];
     s->keys = k->dim[length];
-    s->past = has_in(call, PAST_KEY) ? call->in[PAST_KEY]->dim[2 < call->in[PAST_KEY]->rank ? 2 : 0] : expr_int(c, 0);
+    if (has_in(call, PAST_KEY) && !op_rank_is(c, call, PAST_KEY, 4))
+        return false;
+    s->past = has_in(call, PAST_KEY) ? call->in[PAST_KEY]->dim[2] : expr_int(c, 0);
     s->total = expr_simplify(c, NULL, expr_add(c, s->past, s->keys));
     if (!op_same_dtype(c, call, Q, K) || !require(c, call, k->dim[0], s->batch, "the batches of k and q")
         || !require(c, call, v->dim[0], s->batch, "the batches of v and q") || !require(c, call, v->dim[length], s->keys, "the lengths of v and k")
