@@ -210,7 +210,7 @@ op_require_le(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const ch
 bool
 op_require_multiple(Ctx *c, const OpCall *call, const Expr *n, const Expr *k, const char *what)
 {
-    return op_require_eq(c, call, n, expr_mul(c, k, expr_div(c, n, k)), what);
+    return n == k || op_require_eq(c, call, n, expr_mul(c, k, expr_div(c, n, k)), what);
 }
 
 /* ---- broadcasting ------------------------------------------------------------------------------------- */

@@ -20,7 +20,7 @@ from conformance import all_cases  # noqa: E402
 
 TENON = os.environ.get("TENON", str(ROOT / "build" / "tenon"))
 NIGHTLY = bool(os.environ.get("TENON_NIGHTLY"))
-SAMPLE = 15                          # models of each kind of change, by day
+SAMPLE = 8                           # models of each kind of change, by day
 LARGEST = 6000                       # bytes of a model that is changed
 T = onnx.TensorProto
 TYPES = [T.BOOL, T.INT32, T.INT64, T.FLOAT16, T.FLOAT, T.DOUBLE, T.UINT8, T.STRING]
