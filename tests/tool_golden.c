@@ -168,24 +168,6 @@ run_simplify(Case *t, Text *out)
            diag_error(&t->ctx->diags, DIAG_INTERNAL, (Loc){ 0 }, "the text does not survive printing and parsing");
 }
 
-/* A kernel of one part for a nest that stands alone. */
-static Kernel *
-alone(Case *t, const Nest *n)
-{
-    Kernel *k = NEW(t->arena, Kernel);
-    uint32_t *buffer = NEW_ARRAY(t->arena, uint32_t, n->nin + n->nout);
-    Part *part = NEW(t->arena, Part);
-    for (uint32_t i = 0; i < n->nin + n->nout; i++)
-        buffer[i] = kernel_buffer(t->ctx, t->arena, k, n->param[i].name, n->param[i].type, i < n->nin ? SPACE_IN : SPACE_OUT, 1);
-    *part = (Part){ n, buffer };
-    k->name = n->name;
-    k->nin = n->nin;
-    k->nout = n->nout;
-    k->npart = 1;
-    k->part = part;
-    return k;
-}
-
 /* The loop tree that schedule gives each nest or kernel, on a machine that is the same everywhere. */
 static bool
 run_schedule(Case *t, Text *out)
@@ -195,7 +177,7 @@ run_schedule(Case *t, Text *out)
     if (!parse_items(t, t->path, t->input, &items) || !machine_find(t->ctx, "x86-64-v3", &m))
         return false;
     for (uint32_t i = 0; i < items.n; i++) {
-        Kernel *k = items.at[i].kernel ? items.at[i].kernel : alone(t, items.at[i].nest);
+        Kernel *k = items.at[i].kernel ? items.at[i].kernel : kernel_of_nest(t->ctx, t->arena, items.at[i].nest);
         bool done = k->tree.list.n > 0;
         if ((!done && !schedule_kernel(t->ctx, t->arena, k, &m, SCHEDULE_BEST)) || !kernel_verify(t->ctx, k))
             return false;

@@ -123,21 +123,6 @@ sizes_of(Ctx *c, Arena *a, const Nest *n)
     return s.number;
 }
 
-static Kernel *
-kernel_of(Ctx *c, Arena *a, const Nest *n)
-{
-    Kernel *k = NEW(a, Kernel);
-    Part *part = NEW(a, Part);
-    uint32_t *buffer = NEW_ARRAY(a, uint32_t, n->nin + n->nout);
-
-    *k = (Kernel){ .name = n->name, .nin = n->nin, .nout = n->nout, .npart = 1, .part = part };
-    for (uint32_t i = 0; i < n->nin + n->nout; i++)
-        buffer[i] = kernel_buffer(c, a, k, n->param[i].name, n->param[i].type, i < n->nin ? SPACE_IN : SPACE_OUT, 1);
-    *part = (Part){ nest_named(c, n), buffer };
-    k->shared = (uint32_t)__builtin_popcountll(nest_axes_of_kind(n, AXIS_PARALLEL));
-    return k;
-}
-
 static double
 elements(Ctx *c, const Nest *n, uint32_t slot, uint32_t first, uint32_t end)
 {
@@ -187,7 +172,9 @@ is_less(Products *l, const Nest *n, const bool *constant, Sym value)
             text_add(&l->remarks, "no matrices at the least sizes");
             break;
         }
-        double own = choose_price(&l->prices, kernel_of(c, l->j->arena, at), constant), call = call_seconds(l, at, &same, constant);
+        Kernel *k = kernel_of_nest(c, l->j->arena, nest_named(c, at));
+        k->shared = (uint32_t)__builtin_popcountll(nest_axes_of_kind(at, AXIS_PARALLEL));
+        double own = choose_price(&l->prices, k, constant), call = call_seconds(l, at, &same, constant);
         less = call < CLEARLY * own;
         text_seconds(&l->remarks, own);
         text_add(&l->remarks, ", a call of the library with what it writes again ");

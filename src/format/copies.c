@@ -83,19 +83,15 @@ copy_kernel(const Formats *f, Arena *a, const Copy *c, uint32_t from, uint32_t t
     const NestParam param[] = { { sym(f->ctx, "x"), type }, { sym(f->ctx, "o"), type } };
     const Layout *const layout[] = { x->layout[from], x->layout[to] };
     Text index = { .arena = a };
-    uint32_t *buffer = NEW_ARRAY(a, uint32_t, 2);
-    Kernel *k = NEW(a, Kernel);
-    Part *part = NEW(a, Part);
 
     for (uint32_t d = 0; d < type->rank; d++)
         text_printf(&index, "%si%u", d ? ", " : "", d);
     const Nest *n = nest_of_text(f->ctx, "copy", 1, 1, param, 0, NULL, arena_printf(a, "o[%s] = x[%s]", text_str(&index), text_str(&index)));
     if (!n)
         return NULL;
-    *k = (Kernel){ .name = sym(f->ctx, "copy"), .origin = format_origin_of_copy(f, c), .nin = 1, .nout = 1, .npart = 1, .part = part, .shared = type->rank };
-    *part = (Part){ nest_named(f->ctx, n), buffer };
-    for (uint32_t b = 0; b < 2; b++)
-        buffer[b] = kernel_buffer(f->ctx, a, k, param[b].name, type, b ? SPACE_OUT : SPACE_IN, 1);
+    Kernel *k = kernel_of_nest(f->ctx, a, nest_named(f->ctx, n));
+    k->origin = format_origin_of_copy(f, c);
+    k->shared = type->rank;
     return kernel_lay(f->ctx, a, k, layout);
 }
 
@@ -104,11 +100,10 @@ static double
 copy_cost(const Formats *f, const Copy *c, uint32_t from, uint32_t to)
 {
     Arena *scratch = arena_child(f->arena);
-    const Kernel *k = copy_kernel(f, scratch, c, from, to);
-    double seconds = k ? f->wish->price.of(f->wish->price.user, 0, k) : -1;
+    double cost = format_price(f, 0, copy_kernel(f, scratch, c, from, to));
 
     arena_free(scratch);
-    return seconds < 0 ? INFINITY : rint(seconds * 1e12);
+    return cost;
 }
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */

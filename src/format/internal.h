@@ -72,6 +72,7 @@ bool format_has_choice(const Formats *f, ValueId v);
 /* What kernel node n takes under a choice, INFINITY where it cannot be so. All costs are whole picoseconds: their sums are exact,
  * whatever the order in which they are added. */
 double format_cost(const Formats *f, NodeId n, const uint32_t *choice);
+double format_price(const Formats *f, NodeId n, const Kernel *k);       /* of a kernel as it lies, [picoseconds]; NULL: INFINITY */
 /* Fills factor and kernel. choice [nvar]: for its use. */
 void format_factors(Formats *f, uint32_t *choice);
 double format_cost_of_all(const Formats *f, const uint32_t *choice);

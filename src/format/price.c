@@ -49,15 +49,22 @@ format_layouts(const Formats *f, NodeId n, const uint32_t *choice)
 }
 
 double
+format_price(const Formats *f, NodeId n, const Kernel *k)
+{
+    double seconds = k ? f->wish->price.of(f->wish->price.user, n, k) : -1;
+
+    return seconds < 0 ? INFINITY : rint(seconds * 1e12);
+}
+
+double
 format_cost(const Formats *f, NodeId n, const uint32_t *choice)
 {
     const Kernel *k = f->g->node.at[n].kernel;
     Arena *scratch = arena_child(f->arena);
-    const Kernel *to = kernel_lay(f->ctx, scratch, k, format_layouts(f, n, choice));
-    double seconds = to ? f->wish->price.of(f->wish->price.user, n, to) : -1;
+    double cost = format_price(f, n, kernel_lay(f->ctx, scratch, k, format_layouts(f, n, choice)));
 
     arena_free(scratch);
-    return seconds < 0 ? INFINITY : rint(seconds * 1e12);
+    return cost;
 }
 
 /* ---- which arguments lie alike --------------------------------------------------------------------------- */

@@ -17,6 +17,20 @@ kernel_buffer(Ctx *c, Arena *a, Kernel *k, const char *name, const Type *t, Spac
     return k->buffer.n - 1;
 }
 
+Kernel *
+kernel_of_nest(Ctx *c, Arena *a, const Nest *n)
+{
+    Kernel *k = NEW(a, Kernel);
+    Part *part = NEW(a, Part);
+    uint32_t *buffer = NEW_ARRAY(a, uint32_t, n->nin + n->nout);
+
+    *k = (Kernel){ .name = n->name, .nin = n->nin, .nout = n->nout, .npart = 1, .part = part };
+    for (uint32_t i = 0; i < n->nin + n->nout; i++)
+        buffer[i] = kernel_buffer(c, a, k, n->param[i].name, n->param[i].type, i < n->nin ? SPACE_IN : SPACE_OUT, 1);
+    *part = (Part){ n, buffer };
+    return k;
+}
+
 const Type *
 buffer_type(Ctx *c, const Buffer *b)
 {

@@ -93,9 +93,7 @@ infer_gather_elements(Ctx *c, const OpCall *call, const Type **out)
     uint32_t axis;
 
     out[0] = type_with_dtype(c, call->in[1], x->dtype);
-    if (!check_indices(c, call, 1) || !op_rank_is(c, call, 1, x->rank) || !op_axis_attr(c, call, x->rank, &axis))
-        return false;
-    return beside_axis(c, call, axis);
+    return check_indices(c, call, 1) && op_rank_is(c, call, 1, x->rank) && op_axis_attr(c, call, x->rank, &axis) && beside_axis(c, call, axis);
 }
 
 bool

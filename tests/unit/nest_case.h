@@ -58,19 +58,9 @@ proved(Ctx *c, Arena *a, const Kernel *k, const Symbols *s)
 static inline Kernel *
 kernel_of(Ctx *c, Arena *a, const Nest *n)
 {
-    Kernel *k = NEW(a, Kernel);
-    Part *part = NEW(a, Part);
-    uint32_t *map = NEW_ARRAY(a, uint32_t, n->nin + n->nout);
+    Kernel *k = kernel_of_nest(c, a, n);
 
-    k->name = n->name;
     k->origin = "test";
-    for (uint32_t i = 0; i < n->nin + n->nout; i++)
-        map[i] = kernel_buffer(c, a, k, n->param[i].name, n->param[i].type, i < n->nin ? SPACE_IN : SPACE_OUT, 1);
-    k->nin = n->nin;
-    k->nout = n->nout;
-    *part = (Part){n, map};
-    k->part = part;
-    k->npart = 1;
     return k;
 }
 

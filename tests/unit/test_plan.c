@@ -25,20 +25,8 @@ vector(Ctx *c, const Expr *n)
 static ValueId
 call(Graph *g, const Nest *n, const ValueId *in)
 {
-    Kernel *k = NEW(g->arena, Kernel);
-    Part *part = NEW(g->arena, Part);
-    uint32_t *buffer = NEW_ARRAY(g->arena, uint32_t, n->nin + n->nout);
-
     assert_non_null(n);
-    k->name = n->name;
-    k->nin = n->nin;
-    k->nout = n->nout;
-    for (uint32_t i = 0; i < n->nin + n->nout; i++)
-        buffer[i] = kernel_buffer(g->ctx, g->arena, k, n->param[i].name, n->param[i].type,
-                                  i < n->nin ? SPACE_IN : SPACE_OUT, 1);
-    *part = (Part){ n, buffer };
-    k->npart = 1;
-    k->part = part;
+    Kernel *k = kernel_of_nest(g->ctx, g->arena, n);
     ValueId out = graph_value(g, "v", n->param[n->nin].type);
     graph_call_kernel(g, k, (Loc){ 0 }, NULL, in, &out);
     return out;
