@@ -162,8 +162,12 @@ TN_API int64_t tn_session_state_length(const TnSession *s);          /* rows in 
 TN_API int64_t tn_session_state_bytes(const TnSession *s);           /* all of them together */
 TN_API TnStatus tn_session_state_drop(TnSession *s, int64_t n);      /* the last n rows */
 TN_API TnStatus tn_session_state_reset(TnSession *s);                /* all: another sequence begins */
+/* s goes on where `from`, another session of the same TnModel, is: what the states of `from` hold now, those of s do, whatever they held. It
+ * is copied by the page and as it is written to, where the system can: what many sessions begin with is in memory once, and forking a long
+ * prompt takes next to no time. Neither runs meanwhile; afterwards they have nothing to do with each other. What is refused leaves both as they were. */
+TN_API TnStatus tn_session_state_fork(TnSession *s, TnSession *from);
 /* What states hold, arranged anew: sequences that begin and end apart from each other share one session so. One that has ended
- * is left out, one that begins is new or a copy of another (a fork), rows that no sequence reads any more make place for others.
+ * is left out, one that begins is new or a copy of another, rows that no sequence reads any more make place for others.
  * States that are replaced as a whole have their sequences arranged and no rows. Memory is taken only where something moves away
  * from the front; it stays with the session. A call that is refused leaves everything as it was. */
 typedef struct TnArrangement {

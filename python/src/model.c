@@ -608,6 +608,25 @@ session_reset(PyObject *self, PyObject *unused)
     return told(o, tn_session_state_reset(o->session));
 }
 
+/* _fork(other): neither runs meanwhile. Two locks are always taken in one order. */
+static PyObject *
+session_fork(PyObject *self, PyObject *other)
+{
+    SessionObject *to = (SessionObject *)self, *from = (SessionObject *)other;
+
+    if (!PyObject_TypeCheck(other, (PyTypeObject *)to->state->session_type)) {
+        PyErr_SetString(PyExc_TypeError, "a session can be forked into another session, and into nothing else");
+        return NULL;
+    }
+    if (to == from)
+        Py_RETURN_NONE;
+    lock(to < from ? to : from);
+    lock(to < from ? from : to);
+    PyObject *result = told(to, tn_session_state_fork(to->session, from->session));
+    PyThread_release_lock(from->lock);
+    return result;
+}
+
 /* _arrange(dim, of, length, rows): `of` and `rows`, or None, are contiguous 64-bit integers. */
 static PyObject *
 session_arrange(PyObject *self, PyObject *args)
@@ -638,6 +657,7 @@ session_arrange(PyObject *self, PyObject *args)
 
 static PyMethodDef session_methods[] = {
     { "_arrange", session_arrange, METH_VARARGS, "_arrange(dim, of, length, rows): the states' sequences and rows in another order" },
+    { "_fork", session_fork, METH_O, "_fork(other): the states hold what those of the other hold" },
     { "drop", session_drop, METH_O, "drop(n): the states that grow lose their last n rows" },
     { "reset", session_reset, METH_NOARGS, "reset(): the states are empty again" },
     { "_run", session_run, METH_VARARGS, "_run(args, kwargs, out): every output, in a tuple" },

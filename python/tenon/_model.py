@@ -109,11 +109,13 @@ class Session(_native.Session):
     Called with arrays, by position or by name, it gives the output, or a tuple of several.
 
     States of the model (``compile(state=…)``) are the session's own: ``state_length`` tells how much they hold,
-    ``drop(n)`` takes the last n rows, ``reset()`` all, ``arrange`` lets sequences of a batch begin and end apart from each other.
+    ``drop(n)`` takes the last n rows, ``reset()`` all, ``fork()`` makes a session that goes on from here by itself, ``arrange`` lets
+    sequences of a batch begin and end apart from each other.
     """
 
     def __init__(self, model: Model, threads: int = 0, state_capacity: int = 0):
         super().__init__()
+        self._made_with = model, threads, state_capacity
         self._names = tuple(o.name for o in model.outputs)
         self._inputs = {i.name: i for i in model.inputs}
 
@@ -122,6 +124,15 @@ class Session(_native.Session):
         if cls is Session and any(_is_split(all, i) for all in names for i in range(len(all))):
             cls = _JoiningSession
         return super().__new__(cls, model._native, threads, state_capacity)
+
+    def fork(self, into: Session | None = None) -> Session:
+        """A session whose states hold what those of this one hold: ``into``, another one of the same model, or a new one.
+
+        What both begin with is in memory once, so a long prompt is run once and gone on from by many.
+        """
+        session = Session(*self._made_with) if into is None else into
+        session._fork(self)
+        return session
 
     def arrange(self, of: Sequence[int], rows: Sequence[Sequence[int]] | int | None = None, dim: str = "batch") -> None:
         """What the states hold, in another order: sequence b is what sequence ``of[b]`` was, or new, zeros, where that is -1.

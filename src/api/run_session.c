@@ -595,6 +595,16 @@ tn_session_state_arrange(TnSession *s, const TnArrangement *a)
 }
 
 TnStatus
+tn_session_state_fork(TnSession *s, TnSession *from)
+{
+    if (!s)
+        return TN_USAGE;
+    TN_ENTER(s->ctx);
+    return tn_leave(s->ctx, from ? session_state_fork(s->session, &s->ctx->c.diags, from->session)
+                                 : diag_error(&s->ctx->c.diags, DIAG_USAGE, (Loc){0}, "tn_session_state_fork: from is NULL"));
+}
+
+TnStatus
 tn_session_state_reset(TnSession *s)
 {
     if (!s)

@@ -2,6 +2,8 @@
 #ifndef TENON_RUN_INTERNAL_H
 #define TENON_RUN_INTERNAL_H
 
+#include <stdatomic.h>
+
 #include "run/run.h"
 
 struct Artefact {
@@ -13,6 +15,28 @@ struct Artefact {
 /* What an open file of `bytes` says of itself, checked: it is a whole library of this kind of machine,
  * with a head of this ABI. Nothing of it is loaded. */
 bool head_read(Diags *d, Loc loc, int fd, uint64_t bytes, ArtefactHead *out);
+
+/* A file of pages that rooms share; it ends with the last that does. NULL where the system has none. (room.c) */
+typedef struct { atomic_int users; int fd; int64_t bytes; } Pages;
+Pages *pages_new(void);
+void pages_leave(Pages *p);
+
+/* Memory that grows. What it shares is `part`, one behind the other from its beginning to `shared`, in whole pages. */
+enum { SHARED_PARTS = 8 };           /* a beginning of a beginning of …: what is shared later is copied */
+typedef struct { Pages *pages; int64_t offset, begin; } SharedPart;     /* in the file, and in the room [bytes] */
+typedef struct {
+    char *at;
+    int64_t bytes;
+    bool mapped;
+    int parts;
+    int64_t shared;
+    SharedPart part[SHARED_PARTS];
+} Room;
+/* At least so many bytes, 64-byte aligned. The first `stay` stay; all others may be written from now on. False: r is as it was. */
+bool room_take(Room *r, int64_t stay, int64_t bytes);
+/* A new room of so many bytes that begins with the first `used` of `from`, in the same memory as far as `pages`, or NULL, can. */
+bool room_share(Room *to, Room *from, int64_t used, int64_t bytes, Pages *pages);
+void room_free(Room *r);
 
 /* What a session keeps between runs. (state.c) The lists are of all inputs and outputs of the manifest. */
 typedef struct States States;
@@ -28,6 +52,8 @@ void states_pretend(States *s, int64_t rows);
 int64_t states_length(const States *s);
 bool states_drop(States *s, Diags *d, Loc loc, int64_t n);
 bool states_arrange(States *s, Diags *d, Loc loc, const Arrangement *a);
+/* What `from`, of the same model, holds is what s holds. */
+bool states_fork(States *s, Diags *d, Loc loc, States *from);
 void states_reset(States *s);
 int64_t states_bytes(const States *s);
 

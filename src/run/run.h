@@ -83,6 +83,8 @@ typedef struct {
     const int64_t *of, *from;
 } Arrangement;
 bool session_state_arrange(Session *s, Diags *d, const Arrangement *a);
+/* What `from`, a session of the same artefact, holds is what s holds. Pages of memory are one for both until one writes to them. */
+bool session_state_fork(Session *s, Diags *d, Session *from);
 void session_state_reset(Session *s);                        /* nothing again; memory stays */
 /* Take now what a run of these inputs takes when states have `length` rows, and runs of less. */
 bool session_state_reserve(Session *s, Diags *d, int64_t length, const RunInput *in, uint32_t nin, RunOutput *out);

@@ -7,15 +7,9 @@
  *
  * Callers bring the inputs that are theirs; states (state.c) complete the lists, which are the manifest's.
  */
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "run/internal.h"
-
-enum { MAP_FROM = 4 << 20 };         /* blocks from this size on are mapped, huge pages if there are [bytes] */
-
-typedef struct { void *at; size_t bytes; bool mapped; } Memory;
 
 struct Session {
     const Artefact *artefact;
@@ -43,7 +37,7 @@ struct Session {
 
     const void **input_data;
     void **output_data;
-    Memory arena, scratch;
+    Room arena, scratch;
 
     Heap *heap;                      /* for what only the run sizes */
     TnMemory memory;
@@ -54,45 +48,20 @@ struct Session {
 
 /* ---- memory ----------------------------------------------------------------------------- */
 
-static void
-memory_free(Memory *m)
-{
-    if (m->mapped)
-        munmap(m->at, m->bytes);
-    else
-        free(m->at);
-    *m = (Memory){0};
-}
-
-/* At least this many bytes, 64-byte aligned; contents are lost when it grows. */
+/* What was there is lost. What grows grows again, by a row with every token: a quarter more than before. */
 static bool
-memory_grow(Memory *m, int64_t bytes)
+grow(Room *r, int64_t bytes)
 {
-    size_t size = bytes ? ((size_t)bytes + 63) & ~(size_t)63 : 64;
-    if (size <= m->bytes)
-        return true;
-    if (m->bytes && size < m->bytes + m->bytes / 4)
-        size = (m->bytes + m->bytes / 4 + 63) & ~(size_t)63;         /* what grows grows again, by a row with every token */
-    memory_free(m);
-    if (size >= MAP_FROM) {
-        void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (p == MAP_FAILED)
-            return false;
-        *m = (Memory){ huge_pages(p, size), size, true };
-        return true;
-    }
-    void *p = aligned_alloc(64, size);
-    if (p)
-        *m = (Memory){ p, size, false };
-    return p != NULL;
+    int64_t more = r->bytes + r->bytes / 4;
+    return room_take(r, 0, bytes > r->bytes && bytes < more ? more : bytes);
 }
 
 static void
 session_end(void *what)
 {
     Session *s = what;
-    memory_free(&s->arena);
-    memory_free(&s->scratch);
+    room_free(&s->arena);
+    room_free(&s->scratch);
 }
 
 static void
@@ -125,7 +94,7 @@ get_scratch(Session *s, int64_t bytes)
         s->reserved = bytes > s->reserved ? bytes : s->reserved;
         return true;
     }
-    if (!memory_grow(&s->scratch, bytes))
+    if (!grow(&s->scratch, bytes))
         return false;
     s->host.scratch = s->scratch.at;
     return true;
@@ -389,7 +358,7 @@ get_memory(Session *s, Diags *d)
     if (z.arena_bytes < 0 || z.scratch_bytes < 0)
         return diag_error(d, DIAG_INTERNAL, at_model(s), "the model asks for %lld bytes of memory and %lld of scratch; please report it",
                           (long long)z.arena_bytes, (long long)z.scratch_bytes);
-    if (z.arena_bytes > INT64_MAX / 4 || z.scratch_bytes > INT64_MAX / 4 || !memory_grow(&s->arena, z.arena_bytes))
+    if (z.arena_bytes > INT64_MAX / 4 || z.scratch_bytes > INT64_MAX / 4 || !grow(&s->arena, z.arena_bytes))
         return diag_error(d, DIAG_LIMIT, at_model(s), "cannot get %lld bytes of memory for intermediate tensors; run smaller inputs",
                           (long long)z.arena_bytes);
     if (get_scratch(s, z.scratch_bytes))
@@ -577,6 +546,14 @@ bool
 session_state_arrange(Session *s, Diags *d, const Arrangement *a)
 {
     return states_arrange(s->states, d, at_model(s), a);
+}
+
+bool
+session_state_fork(Session *s, Diags *d, Session *from)
+{
+    if (s->manifest != from->manifest)
+        return diag_error(d, DIAG_USAGE, at_model(s), "its state cannot go on where one of %s is: both sessions are to be of one model, loaded once", from->artefact->path);
+    return s == from || states_fork(s->states, d, at_model(s), from->states);
 }
 
 void

@@ -10,9 +10,7 @@
 
 #include "run/internal.h"
 
-enum { LEAST_ROWS = 64, ALIGN = 64 };
-
-typedef struct { char *at; int64_t bytes; } Room;
+enum { LEAST_ROWS = 64 };
 
 typedef struct {
     const TnStateInfo *info;
@@ -71,26 +69,7 @@ states_end(void *what)
     States *s = what;
     for (int32_t i = 0; i < s->n; i++)
         for (int k = 0; k < 2; k++)
-            free(s->at[i].room[k].at);
-}
-
-/* Its first `used` bytes stay. */
-static bool
-room_grow(Room *r, int64_t used, int64_t bytes)
-{
-    int64_t size = (bytes + ALIGN - 1) / ALIGN * ALIGN;
-
-    if (r->at && r->bytes >= bytes)
-        return true;
-    char *at = size > 0 ? aligned_alloc(ALIGN, (size_t)size) : aligned_alloc(ALIGN, ALIGN);
-    if (!at)
-        return false;
-    huge_pages(at, (size_t)size);
-    if (used)
-        memcpy(at, r->at, (size_t)used);
-    free(r->at);
-    *r = (Room){ at, size };
-    return true;
+            room_free(&s->at[i].room[k]);
 }
 
 States *
@@ -182,13 +161,15 @@ no_memory(Diags *d, Loc loc, const Kept *k, int64_t bytes)
     return diag_error(d, DIAG_LIMIT, loc, "cannot get %lld bytes of memory for state \"%s\"", (long long)bytes, k->in->name);
 }
 
-/* Bytes to take for `bytes` of `rows` rows where r is too small: room for as many again as there were, within the bound; of
+/* What to ask of r for `bytes` of `rows` rows: what it has, if that is enough, else room for as many again as there were, within the bound; of
  * what is made anew, a quarter more once it has grown. */
 static int64_t
 bytes_to_take(const States *s, const Kept *k, const Room *r, int64_t rows, int64_t bytes)
 {
     int64_t row = rows ? bytes / rows : 0, wanted, most;
 
+    if (r->at && r->bytes >= bytes)
+        return r->bytes;
     if (!k->info->in_place || !row)
         return r->at && bytes < INT64_MAX / 2 ? bytes + bytes / 4 : bytes;
     most = 2 * (r->bytes / row);
@@ -209,11 +190,11 @@ place(States *s, Diags *d, Loc loc, Kept *k, RunInput *in, RunOutput *out)
                           "or give it more (--state-capacity, or the session's state_capacity)", k->in->name, (long long)rows_of(k, in->dims),
                           (long long)rows, (long long)s->most);
     tensor_bytes(k->dtype, k->rank, k->kept ? k->dims : k->given, k->kept ? &held : &begin);
-    if (!room_grow(from, held, begin))
+    if (!room_take(from, held, begin))
         return no_memory(d, loc, k, begin);
-    if (!out->made && (!to->at || to->bytes < out->bytes)) {
-        int64_t used = to == from ? held : 0, wanted = bytes_to_take(s, k, to, rows, out->bytes);
-        if (!room_grow(to, used, wanted) && !room_grow(to, used, out->bytes))
+    if (!out->made) {
+        int64_t stay = to == from ? held : 0, wanted = bytes_to_take(s, k, to, rows, out->bytes);
+        if (!room_take(to, stay, wanted) && !room_take(to, stay, out->bytes))
             return no_memory(d, loc, k, out->bytes);
     }
     if (begin && s->pretended < 0)
@@ -242,7 +223,7 @@ states_taken(States *s, Diags *d, Loc loc, const RunOutput *out)
         Kept *k = &s->at[i];
         const RunOutput *o = &out[k->info->output];
         Room *to = &k->room[!k->turn];
-        if (o->made && !room_grow(to, 0, o->bytes))
+        if (o->made && !room_take(to, 0, o->bytes))
             return no_memory(d, loc, k, o->bytes);
         if (o->made && o->bytes)
             memcpy(to->at, o->data, (size_t)o->bytes);
@@ -291,12 +272,14 @@ shorten(Kept *k, int64_t rows)
 {
     int64_t outer = 1, inner = dtype_info[k->dtype].bytes;
     int32_t dim = k->info->dim;
-    char *at = k->room[k->turn].at;
+    Room *r = &k->room[k->turn];
+    char *at = r->at;
 
     for (int32_t e = 0; e < dim; e++)
         outer *= k->dims[e];
     for (uint32_t e = (uint32_t)dim + 1; e < k->rank; e++)
         inner *= k->dims[e];
+    room_take(r, outer == 1 ? rows * inner : 0, 0);
     for (int64_t o = 1; o < outer && inner; o++)
         memmove(at + o * rows * inner, at + o * k->dims[dim] * inner, (size_t)(rows * inner));
     k->dims[dim] = rows;
@@ -379,7 +362,7 @@ plan_arrangement(Diags *d, Loc loc, Kept *k, const Arrangement *a, Arranged *x, 
     const Room *now = &k->room[k->turn];
     *here = bytes <= now->bytes && arrange_in_place(x, a);
     bytes = bytes > now->bytes ? bytes : now->bytes;         /* what was reserved stays reserved */
-    return *here || room_grow(&k->room[!k->turn], 0, bytes) || no_memory(d, loc, k, bytes);
+    return *here || room_take(&k->room[!k->turn], 0, bytes) || no_memory(d, loc, k, bytes);
 }
 
 /* All memory is there before anything moves: then nothing can fail. */
@@ -404,12 +387,57 @@ states_arrange(States *s, Diags *d, Loc loc, const Arrangement *a)
         Kept *k = &s->at[i];
         const char *from = k->room[k->turn].at;
         k->turn = here[i] ? k->turn : !k->turn;
+        room_take(&k->room[k->turn], 0, 0);
         arrange(&x[i], a, from, k->room[k->turn].at);
         k->dims[x[i].sequence] = a->sequences;
         if (x[i].row >= 0)
             k->dims[x[i].row] = a->length;
     }
     return true;
+}
+
+/* ---- forks --------------------------------------------------------------------------------------------------- */
+
+/* In a new room, so that s has what it had should another one fail; with as much behind it as either had. */
+static bool
+fork_one(Diags *d, Loc loc, const Kept *k, Kept *from, Pages *pages, Room *room)
+{
+    Room *r = &from->room[from->turn];
+    int64_t bytes = 0, now = k->room[k->turn].bytes;
+
+    if (!from->kept)
+        return true;
+    tensor_bytes(from->dtype, from->rank, from->dims, &bytes);
+    return room_share(room, r, bytes, r->bytes > now ? r->bytes : now, pages) || no_memory(d, loc, k, bytes);
+}
+
+bool
+states_fork(States *s, Diags *d, Loc loc, States *from)
+{
+    Room *room = NEW_ARRAY(d->arena, Room, s->n);
+    bool ok = true;
+
+    if (!s->n)
+        return diag_error(d, DIAG_USAGE, loc, "nothing can be forked: the model keeps no state between runs");
+    if (s->most && states_length(from) > s->most)
+        return diag_error(d, DIAG_LIMIT, loc, "the states to go on from hold %lld rows; the capacity here is %lld", (long long)states_length(from),
+                          (long long)s->most);
+    Pages *pages = pages_new();
+    for (int32_t i = 0; i < s->n && ok; i++)
+        ok = fork_one(d, loc, &s->at[i], &from->at[i], pages, &room[i]);
+    pages_leave(pages);
+    for (int32_t i = 0; i < s->n; i++) {
+        Kept *k = &s->at[i];
+        if (ok) {
+            Room old = k->room[k->turn];
+            k->room[k->turn] = room[i];
+            room[i] = old;
+            k->kept = from->at[i].kept;
+            memcpy(k->dims, from->at[i].dims, sizeof k->dims);
+        }
+        room_free(&room[i]);
+    }
+    return ok;
 }
 
 void

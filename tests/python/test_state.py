@@ -1,4 +1,4 @@
-"""What a session keeps between runs: rows that grow, are dropped, and are arranged anew."""
+"""What a session keeps between runs: rows that grow, are dropped, are gone on from by several, and are arranged anew."""
 import numpy as np
 import pytest
 from conftest import model_of
@@ -49,6 +49,23 @@ def test_usual_sizes_are_hints_and_no_bounds():
         tenon.compile(product, dims={"n": (1, 8)}, dim_hints={"n": [9]})
     with pytest.raises(ValueError, match="65 sizes of one dimension, at most 64"):
         tenon.compile(product, dim_hints={"n": range(65)})
+
+
+def test_a_beginning_is_gone_on_from_twice(rows):
+    session, held = begun(rows)
+    other = session.fork()
+    assert (other.threads, other.state_length) == (session.threads, 4)
+    more = np.full((3, 2, 2), 7, np.float32)
+    other(more)
+    session.drop(3)
+    session(-more)
+    assert np.array_equal(shown(other, 3), np.concatenate([held, more], 1))
+    assert np.array_equal(shown(session, 3), np.concatenate([held[:, :1], -more], 1))
+    assert other.fork(into=session) is session and np.array_equal(shown(session, 3), shown(other, 3))
+    with pytest.raises(ValueError, match="both sessions are to be of one model"):
+        session.fork(into=tenon.compile(model_of([helper.make_node("Neg", ["x"], ["y"])], [("x", T.FLOAT, ["n"])], [("y", T.FLOAT, ["n"])])).session())
+    with pytest.raises(TypeError, match="into another session"):
+        session._fork(7)
 
 
 def test_sequences_are_arranged(rows):

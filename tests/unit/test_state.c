@@ -10,6 +10,7 @@
 #include <malloc.h>
 #include <math.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { STATES = 3, STEPS = 90, MOST = 4 };
@@ -588,6 +589,214 @@ test_arrangements_that_cannot_be(void **state)
     tn_session_free(s);
 }
 
+/* ---- forks ---- */
+
+enum { WIDE = 64, LONG = 2000, FORKS = 5, TURNS = 160 };
+static const char wide[] =
+    "graph @wide(%x: f32[n, 64], %past: f32[p, 64], %left: f32[p, 64]) -> (%y, %z, %present, %more) {\n"
+    "  state %past = %present\n  state %left = %more\n"
+    "  %present: f32[p + n, 64] = concat(%past, %x) {axis = 0}\n"
+    "  %both: f32[p + n, 64] = concat(%left, %x) {axis = 0}\n"
+    "  %more: f32[p + n, 64] = neg(%both)\n"
+    "  %y: f32[p + n, 64] = neg(%present)\n"
+    "  %z: f32[p + n, 64] = neg(%more)\n"
+    "}\n";
+typedef struct { TnSession *s; int64_t p; float (*past)[WIDE], (*left)[WIDE]; } Branch;
+
+static TnModel *
+model_wide(void)
+{
+    FILE *f = fopen(in_folder("wide.tn"), "w");
+    assert_non_null(f);
+    fputs(wide, f);
+    fclose(f);
+    return compile("wide.tn", "wide.so", 0);
+}
+
+static Branch
+branch_new(TnModel *m)
+{
+    return (Branch){ session_of(m, 0), 0, calloc(LONG, sizeof(float[WIDE])), calloc(LONG, sizeof(float[WIDE])) };
+}
+
+static void
+branch_end(Branch *b)
+{
+    tn_session_free(b->s);
+    free(b->past);
+    free(b->left);
+}
+
+static void
+branch_run(Branch *b, int64_t n, float first)
+{
+    static float x[LONG][WIDE];
+    int64_t dims[] = { n, WIDE }, all = (b->p + n) * WIDE;
+    TnTensor in = tensor("f32", 2, dims, x), out[2] = { TN_INIT(TnTensor), TN_INIT(TnTensor) };
+
+    for (int64_t i = 0; i < n * WIDE; i++)
+        x[0][i] = b->past[b->p][i] = b->left[b->p][i] = first + (float)i;
+    for (int64_t i = 0; i < all; i++)
+        b->left[0][i] = -b->left[0][i];
+    if (tn_run(b->s, &in, 1, out, 2) != TN_OK)
+        fail_msg("%s", tn_error(ctx));
+    b->p += n;
+    assert_int_equal(tn_session_state_length(b->s), b->p);
+    for (int64_t i = 0; i < all; i++)
+        if (((float *)out[0].data)[i] != -b->past[0][i] || ((float *)out[1].data)[i] != -b->left[0][i])
+            fail_msg("row %lld of %lld is another's", (long long)i / WIDE, (long long)b->p);
+}
+
+static void
+branch_fork(Branch *to, const Branch *from)
+{
+    if (tn_session_state_fork(to->s, from->s) != TN_OK)
+        fail_msg("%s", tn_error(ctx));
+    to->p = from->p;
+    memmove(to->past, from->past, sizeof(float[LONG][WIDE]));
+    memmove(to->left, from->left, sizeof(float[LONG][WIDE]));
+}
+
+static void
+branch_drop(Branch *b, int64_t n)
+{
+    assert_int_equal(tn_session_state_drop(b->s, n), TN_OK);
+    b->p -= n;
+}
+
+/* Sessions that run, drop rows, begin anew, end and fork from each other, in any order. */
+static void
+fork_at_random(TnModel *m, uint64_t seed)
+{
+    Branch b[FORKS];
+
+    for (int i = 0; i < FORKS; i++)
+        b[i] = branch_new(m);
+    for (int turn = 0; turn < TURNS; turn++) {
+        Branch *x = &b[random_below(&seed, FORKS)], *y = &b[random_below(&seed, FORKS)];
+        switch (random_below(&seed, 8)) {
+        case 0:
+            branch_drop(x, (int64_t)random_below(&seed, (uint32_t)x->p + 1));
+            break;
+        case 1:
+            assert_int_equal(tn_session_state_reset(x->s), TN_OK);
+            x->p = 0;
+            break;
+        case 2:
+            branch_end(x);
+            *x = branch_new(m);
+            break;
+        case 3:
+        case 4:
+        case 5:
+            branch_fork(x, y);
+            break;
+        }
+        int64_t n = (int64_t)random_below(&seed, 500);
+        if (x->p + n < LONG)
+            branch_run(x, n, (float)turn);
+        branch_run(y, y->p + 1 < LONG, (float)-turn);
+    }
+    for (int i = 0; i < FORKS; i++)
+        branch_end(&b[i]);
+}
+
+static void
+test_forks(void **state)
+{
+    struct rlimit files, none;
+    TnModel *m = model_wide();
+    (void)state;
+
+    for (uint64_t seed = 1; seed <= 4; seed++)
+        fork_at_random(m, seed);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+    none = files;
+    none.rlim_cur = 0;               /* the system gives no file: all is copied */
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    fork_at_random(m, 5);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+    tn_model_free(m);
+}
+
+/* KB of memory that this process has, what is mapped twice counted once. */
+static long
+memory_in_use(void)
+{
+    char line[200];
+    long kb = -1;
+    FILE *f = fopen("/proc/self/smaps_rollup", "r");
+
+    while (f && kb < 0 && fgets(line, sizeof line, f))
+        if (sscanf(line, "Pss: %ld kB", &kb) != 1)
+            kb = -1;
+    if (f)
+        fclose(f);
+    return kb;
+}
+
+static void
+test_what_forks_begin_with_is_there_once(void **state)
+{
+    enum { FORKED = 8, KB = LONG / 2 * WIDE * (int)sizeof(float) / 1024 };
+    TnModel *m = model_wide();
+    Branch first = branch_new(m), more[FORKED];
+    (void)state;
+
+    for (int i = 0; i < FORKED; i++)
+        more[i] = branch_new(m);
+    branch_run(&first, LONG / 2, 1);
+    branch_fork(&more[0], &first);
+    branch_fork(&more[0], &first);
+    long before = memory_in_use();
+    if (before < 0)
+        skip();
+    for (int i = 1; i < FORKED; i++)
+        assert_int_equal(tn_session_state_fork(more[i].s, more[i - 1].s), TN_OK);
+    assert_in_range(memory_in_use() - before + KB / 2, 0, KB);       /* seven times both states would be 14 times KB */
+    for (int i = 1; i < FORKED; i++) {
+        more[i].p = first.p;
+        memcpy(more[i].past, first.past, sizeof(float[LONG][WIDE]));
+        memcpy(more[i].left, first.left, sizeof(float[LONG][WIDE]));
+        branch_run(&more[i], 3, (float)i);
+    }
+    branch_end(&first);
+    for (int i = FORKED; i-- > 0; ) {
+        branch_run(&more[i], 1, (float)i);
+        branch_end(&more[i]);
+    }
+    tn_model_free(m);
+}
+
+static void
+test_forks_that_cannot_be(void **state)
+{
+    TnModel *m = model_wide();
+    Branch a = branch_new(m);
+    TnSession *small = session_of(m, 10), *other = session_of(kept, 0), *none = session_of(plain, 0), *same = session_of(plain, 0);
+    (void)state;
+
+    branch_run(&a, 11, 1);
+    assert_int_equal(tn_session_state_fork(small, a.s), TN_LIMIT);
+    assert_non_null(strstr(tn_error(ctx), "hold 11 rows; the capacity here is 10"));
+    assert_int_equal(tn_session_state_fork(other, a.s), TN_USAGE);
+    assert_non_null(strstr(tn_error(ctx), "are to be of one model"));
+    assert_int_equal(tn_session_state_fork(none, same), TN_USAGE);
+    assert_non_null(strstr(tn_error(ctx), "keeps no state"));
+    assert_int_equal(tn_session_state_fork(a.s, NULL), TN_USAGE);
+    assert_int_equal(tn_session_state_fork(NULL, a.s), TN_USAGE);
+    assert_int_equal(tn_session_state_fork(a.s, a.s), TN_OK);
+    branch_run(&a, 1, 2);
+    assert_int_equal(tn_session_state_fork(a.s, small), TN_OK);      /* nothing was run there: empty */
+    assert_int_equal(tn_session_state_length(a.s), 0);
+    a.p = 0;
+    branch_run(&a, 5, 3);
+    for (int i = 0; i < 4; i++)
+        tn_session_free((TnSession *[]){ small, other, none, same }[i]);
+    branch_end(&a);
+    tn_model_free(m);
+}
+
 int
 main(void)
 {
@@ -595,6 +804,7 @@ main(void)
         cmocka_unit_test(test_what_the_model_tells), cmocka_unit_test(test_steps), cmocka_unit_test(test_the_last_rows_are_dropped),
         cmocka_unit_test(test_reserved_runs_take_nothing), cmocka_unit_test(test_a_full_state), cmocka_unit_test(test_wrong_uses),
         cmocka_unit_test(test_apart), cmocka_unit_test(test_sequences_and_rows_arranged), cmocka_unit_test(test_arrangements_that_cannot_be),
+        cmocka_unit_test(test_forks), cmocka_unit_test(test_what_forks_begin_with_is_there_once), cmocka_unit_test(test_forks_that_cannot_be),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

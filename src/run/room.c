@@ -1,0 +1,192 @@
+/* room: memory that grows, and whose beginning several may have in common.
+ *
+ * What rooms share lies in a file without a name. Each maps it for itself and privately, so a page is in memory once until
+ * somebody writes to it, and then he has his own: kernels read and write a room as they do any memory, and know nothing of it.
+ * A room is shared by writing whole pages of it to the file, which is never written again, and mapping them from there; who
+ * shares it later maps the same ones. Where the system has no such files, or no more of them, what would be shared is copied.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "run/internal.h"
+
+enum {
+    ALIGN = 64,
+    MAPPED_FROM = 4 << 20,           /* rooms from this size on are mapped, huge pages if there are [bytes] */
+    SHARED_FROM = 64 << 10,          /* less is copied: a system has 65,530 mappings for a process [bytes] */
+};
+
+static int64_t
+page_size(void)
+{
+    long n = sysconf(_SC_PAGESIZE);
+    return n > 0 ? n : 4096;
+}
+
+/* ---- what is shared ------------------------------------------------------------------------------------- */
+
+Pages *
+pages_new(void)
+{
+#ifdef MFD_CLOEXEC
+    int fd = memfd_create("tenon", MFD_CLOEXEC);
+    Pages *p = fd < 0 ? NULL : malloc(sizeof *p);
+
+    if (p)
+        *p = (Pages){ .users = 1, .fd = fd };
+    else if (fd >= 0)
+        close(fd);
+    return p;
+#else
+    return NULL;
+#endif
+}
+
+void
+pages_leave(Pages *p)
+{
+    if (!p || atomic_fetch_sub(&p->users, 1) > 1)
+        return;
+    close(p->fd);                    /* who has mapped it keeps its pages */
+    free(p);
+}
+
+static bool
+pages_append(Pages *p, const char *from, int64_t bytes)
+{
+    for (int64_t done = 0, n; done < bytes; done += n) {
+        n = pwrite(p->fd, from + done, (size_t)(bytes - done), p->bytes + done);
+        if (n <= 0)
+            return false;
+    }
+    p->bytes += bytes;
+    return true;
+}
+
+/* ---- rooms ------------------------------------------------------------------------------------------------- */
+
+/* Where part i of what is shared ends. */
+static int64_t
+part_end(const Room *r, int i)
+{
+    return i + 1 < r->parts ? r->part[i + 1].begin : r->shared;
+}
+
+/* From here on it is no longer what it was when it was shared. */
+static void
+unshare(Room *r, int64_t stay)
+{
+    if (stay < r->shared)
+        r->shared = stay / page_size() * page_size();
+    while (r->parts && r->part[r->parts - 1].begin >= r->shared)
+        pages_leave(r->part[--r->parts].pages);
+}
+
+void
+room_free(Room *r)
+{
+    unshare(r, 0);
+    if (r->mapped)
+        munmap(r->at, (size_t)r->bytes);
+    else
+        free(r->at);
+    *r = (Room){0};
+}
+
+/* A room of nothing yet. */
+static bool
+room_new(Room *r, int64_t bytes, bool mapped)
+{
+    int64_t least = bytes ? bytes : 1, unit = mapped ? page_size() : ALIGN;
+    size_t size = (size_t)((least + unit - 1) / unit * unit);
+
+    if (!mapped) {
+        *r = (Room){ .at = aligned_alloc(ALIGN, size), .bytes = (int64_t)size };
+        return r->at;
+    }
+    void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED)
+        return false;
+    *r = (Room){ .at = huge_pages(at, size), .bytes = (int64_t)size, .mapped = true };
+    return true;
+}
+
+/* Map what `from` shares where the new room r begins. */
+static bool
+map_parts(Room *r, const Room *from)
+{
+    for (int i = 0; i < from->parts; i++) {
+        const SharedPart *p = &from->part[i];
+        int64_t end = part_end(from, i);
+        if (mmap(r->at + p->begin, (size_t)(end - p->begin), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, p->pages->fd, p->offset) == MAP_FAILED)
+            return false;
+        atomic_fetch_add(&p->pages->users, 1);
+        r->part[r->parts++] = *p;
+        r->shared = end;
+    }
+    return true;
+}
+
+/* A room of so many bytes that begins with the first `used` of `from`. */
+static bool
+room_like(Room *r, const Room *from, int64_t used, int64_t bytes)
+{
+    bool large = bytes >= MAPPED_FROM;
+
+    if (!room_new(r, bytes, large || from->parts))
+        return false;
+    if (!map_parts(r, from)) {       /* where one failed there may be no memory left */
+        room_free(r);
+        if (!room_new(r, bytes, large))
+            return false;
+    }
+    if (used > r->shared)
+        memcpy(r->at + r->shared, from->at + r->shared, (size_t)(used - r->shared));
+    return true;
+}
+
+bool
+room_take(Room *r, int64_t stay, int64_t bytes)
+{
+    Room more;
+
+    unshare(r, stay);
+    if (r->at && r->bytes >= bytes)
+        return true;
+    if (bytes > INT64_MAX / 4 || !room_like(&more, r, stay, bytes))
+        return false;
+    room_free(r);
+    *r = more;
+    return true;
+}
+
+/* What r holds in whole pages, and does not share yet, goes to the file. */
+static void
+put_into(Pages *p, Room *r, int64_t used)
+{
+    int64_t end = used / page_size() * page_size();
+    Room there;
+
+    if (!p || r->parts == SHARED_PARTS || end - r->shared < SHARED_FROM)
+        return;
+    SharedPart part = { p, p->bytes, r->shared };
+    if (!pages_append(p, r->at + r->shared, end - r->shared))
+        return;
+    atomic_fetch_add(&p->users, 1);
+    r->part[r->parts++] = part;
+    r->shared = end;
+    if (room_like(&there, r, used, r->bytes)) {      /* its own pages are given up for those of the file */
+        room_free(r);
+        *r = there;
+    }
+}
+
+bool
+room_share(Room *to, Room *from, int64_t used, int64_t bytes, Pages *pages)
+{
+    unshare(from, used);
+    put_into(pages, from, used);
+    return room_like(to, from, used, bytes);
+}
