@@ -202,23 +202,31 @@ gather(TnContext *ctx, Arena *a, const char *path, Facts *f)
 /* ---- as text ---------------------------------------------------------------------------------------- */
 
 static void
+text_list(Text *t, const char *title, const char *const *item, uint32_t n)
+{
+    const char **line = NEW_ARRAY(t->arena, const char *, n);
+
+    n = lines_together(t->arena, item, n, line);
+    for (uint32_t i = 0; i < n; i++)
+        text_printf(t, "%-12s %s\n", i ? "" : title, line[i]);
+}
+
+/* Names in one column, types in another. */
+static void
 text_ports(Text *t, const char *title, const Port *port, uint32_t n)
 {
+    const char **name = NEW_ARRAY(t->arena, const char *, n), **line = NEW_ARRAY(t->arena, const char *, n);
     int width = 0;
 
     for (uint32_t i = 0; i < n; i++)
-        if ((int)strlen(port[i].name) > width)
-            width = (int)strlen(port[i].name);
+        line[i] = arena_printf(t->arena, "%s\t%s%s%s", port[i].name, port[i].type, port[i].format ? " as " : "", port[i].format ? port[i].format : "");
+    n = lines_together(t->arena, line, n, line);
+    for (uint32_t i = 0; i < n; i++) {
+        name[i] = arena_printf(t->arena, "%.*s", (int)strcspn(line[i], "\t"), line[i]);
+        width = (int)strlen(name[i]) > width ? (int)strlen(name[i]) : width;
+    }
     for (uint32_t i = 0; i < n; i++)
-        text_printf(t, "%-12s %-*s  %s%s%s\n", i ? "" : title, width > 40 ? 40 : width, port[i].name, port[i].type, port[i].format ? " as " : "",
-                    port[i].format ? port[i].format : "");
-}
-
-static void
-text_list(Text *t, const char *title, const char *const *item, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++)
-        text_printf(t, "%-12s %s\n", i ? "" : title, item[i]);
+        text_printf(t, "%-12s %-*s  %s\n", i ? "" : title, width > 40 ? 40 : width, name[i], line[i] + strlen(name[i]) + 1);
 }
 
 static void

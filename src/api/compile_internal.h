@@ -30,6 +30,10 @@ TnStatus call_no_memory(TnContext *ctx, Call *call);
 /* The options as the driver wants them; `o` may be NULL. False with a diagnostic. */
 bool compile_options(TnContext *ctx, const Call *call, const TnCompileOptions *o, DriverOptions *out);
 
+/* Lines for a person, those that repeat with other numbers told once; how many are left in `out`, [n], which may be
+ * the same list. (compile_repeats.c) */
+uint32_t lines_together(Arena *a, const char *const *line, uint32_t n, const char **out);
+
 /* As TN_ENTER, for a call that begins its own world. The Call belongs to the caller of the function that
  * has this line: it changes after setjmp and is read after the jump. */
 #define CALL_ENTER(ctx, call)                                                                  \

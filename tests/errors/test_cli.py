@@ -539,6 +539,17 @@ def test_inspect_of_model_text_and_artefact(tenon, model, built):
     assert "f32[batch, 4]" in tenon("inspect", model).stdout
 
 
+def test_what_repeats_is_told_once(tenon, tmp_path):
+    """Layers that differ in their numbers; what does not go on evenly, or comes twice, stands as it is."""
+    inputs = [f'%"layer.{i}.{what}": f32[n, {7 + 2 * i}]' for i in range(4) for what in ("key", "value")]
+    inputs += [f'%"{name}": f32[n]' for name in ("a.1", "a.2", "a.5", "b.01", "b.02", "b.03")]
+    (tmp_path / "m.tn").write_text(f"graph @m({', '.join(inputs)}) -> (%y) {{\n  %y: f32[n] = relu(%\"a.1\")\n}}\n")
+    told = tenon("inspect", tmp_path / "m.tn").stdout
+    assert re.findall(r"(\S+) +f32\[(.*)\]", told) == [("layer.{0..3}.key", "n, {7..13..2}"), ("layer.{0..3}.value", "n, {7..13..2}"), ("a.1", "n"), ("a.2", "n"),
+                                                    ("a.5", "n"), ("b.01", "n"), ("b.02", "n"), ("b.03", "n"), ("y", "n")], told
+    assert len(json.loads(tenon("inspect", tmp_path / "m.tn", "--json").stdout)["inputs"]) == 14
+
+
 def test_dumps_of_all_stages_compile_again(tenon, model):
     done = tenon("compile", model, "-o", "m.so", "--dump=all", "--dump-dir", "dumps")
     assert done.returncode == OK, done.stderr
