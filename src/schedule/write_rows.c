@@ -7,7 +7,11 @@
  */
 #include "schedule/rows.h"
 
-enum { FEW_PLACES = 8 };             /* are looked up one beside the other: each is some dozens of instructions */
+enum {
+    FEW_PLACES = 8,                  /* are looked up one beside the other: each is some dozens of instructions */
+    WRITTEN_OUT = 128,               /* operations of vectors side by side: a processor has twice as many instructions in flight, of one trip and the next,
+                                      * so more of them are only code (a C compiler took 1.5 s for twelve vectors of 60) */
+};
 
 /* ---- programs -------------------------------------------------------------------------------------------- */
 
@@ -15,6 +19,17 @@ static const char *
 names(Draft *w, const Row *r, const uint32_t *axis, uint32_t n)
 {
     return axis_names(w, r->part, axis, n);
+}
+
+/* Operations of one point of a part. */
+static int64_t
+operations(const Draft *w, const Row *r)
+{
+    int64_t sum = 0;
+
+    for (uint32_t i = 0; i < r->low.n->nwrite; i++)
+        sum += scalar_size(w->c, r->low.n->write[i].value);
+    return sum;
 }
 
 /* A part inside loop `outside` (NULL: it stands alone). `unroll` vectors are in flight; *task: the loop that can be
@@ -45,7 +60,7 @@ write_part(Draft *w, Row *r, Text *t, const char *outside, int64_t unroll, int64
                 return false;
             return outside || !*free || (text_printf(t, "fuse %s -> task\nrun task parallel\n", free), true);
         }
-        if (unroll > 1 && r->reduce && (!fixed || expr_or(extent, 0) < unroll * lanes))
+        if (unroll > 1 && (r->reduce ? !fixed || expr_or(extent, 0) < unroll * lanes : unroll * operations(w, r) > WRITTEN_OUT))
             return false;
         if (unroll > 1)
             text_printf(t, "split %s by %lld -> %s.b %s.v\nsplit %s.v by %lld -> %s.u %s.l\n", x, (long long)(unroll * lanes), a, a, a, (long long)lanes, a, a);
