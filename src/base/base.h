@@ -193,6 +193,9 @@ typedef struct Writer Writer;
 Writer *writer_open(Arena *a, Diags *d, const char *path);       /* NULL, reported, on failure */
 void writer_put(Writer *w, const void *data, size_t bytes);
 void writer_align(Writer *w, size_t alignment);                  /* zero bytes up to a multiple */
+/* Zero bytes, as room that several threads may write into, in any order; where they begin. */
+uint64_t writer_room(Writer *w, uint64_t bytes);
+void writer_put_at(Writer *w, uint64_t offset, const void *data, size_t bytes);
 uint64_t writer_offset(const Writer *w);
 const char *writer_path(const Writer *w);                        /* the temporary file */
 bool writer_commit(Writer *w, int mode);                         /* file mode, 0644 or 0755 */

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,7 +78,7 @@ struct Writer {
     Diags *diags;
     const char *path, *temp;
     int fd;                          /* -1: closed */
-    int err;                         /* errno of the first failure */
+    atomic_int err;                  /* errno of a failure */
     bool created;                    /* temp exists */
     uint64_t offset;
     size_t n;                        /* bytes in the buffer */
@@ -166,15 +167,16 @@ writer_open(Arena *a, Diags *d, const char *path)
     return w;
 }
 
-static void
-write_through(Writer *w, const uint8_t *data, size_t n)
+void
+writer_put_at(Writer *w, uint64_t offset, const void *data, size_t n)
 {
     while (n && !w->err) {
-        ssize_t put = write(w->fd, data, n < 1 << 30 ? n : 1 << 30);
+        ssize_t put = pwrite(w->fd, data, n < 1 << 30 ? n : 1 << 30, (off_t)offset);
         if (put < 0 && errno != EINTR)
             w->err = errno;
         if (put > 0) {
-            data += put;
+            data = (const uint8_t *)data + put;
+            offset += (uint64_t)put;
             n -= (size_t)put;
         }
     }
@@ -183,22 +185,34 @@ write_through(Writer *w, const uint8_t *data, size_t n)
 static void
 flush(Writer *w)
 {
-    write_through(w, w->buffer, w->n);
+    writer_put_at(w, w->offset - w->n, w->buffer, w->n);
     w->n = 0;
+}
+
+uint64_t
+writer_room(Writer *w, uint64_t bytes)
+{
+    uint64_t at = w->offset;
+
+    flush(w);
+    w->offset += bytes;
+    if (!w->err && ftruncate(w->fd, (off_t)w->offset))
+        w->err = errno;
+    return at;
 }
 
 void
 writer_put(Writer *w, const void *data, size_t bytes)
 {
-    w->offset += bytes;
     if (bytes > sizeof w->buffer - w->n)
         flush(w);
     if (bytes > sizeof w->buffer) {
-        write_through(w, data, bytes);
+        writer_put_at(w, w->offset, data, bytes);
     } else if (bytes) {
         memcpy(w->buffer + w->n, data, bytes);
         w->n += bytes;
     }
+    w->offset += bytes;
 }
 
 void

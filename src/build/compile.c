@@ -97,19 +97,12 @@ file_stem(Arena *a, const char *name)
     return s;
 }
 
-static bool
-key_units(Build *b, const BuildUnit *unit)
+/* id: of the compiler. What a unit's flags make of it is in their text. */
+static void
+key_units(Build *b, const BuildUnit *unit, uint64_t id)
 {
-    uint64_t id = 0;
-    const char *asked = NULL;
-
     for (uint32_t i = 0; i < b->nitem; i++) {
         const char *flags = unit[i].flags ? unit[i].flags : "";
-        if (!asked || strcmp(asked, flags)) {
-            if (!toolchain_identity(b->arena, b->diags, &b->cc, flags, &id))
-                return false;
-            asked = flags;
-        }
         size_t n = strlen(unit[i].source);
         uint64_t seed = hash_bytes(flags, strlen(flags), id);
         b->item[i] = (Item){
@@ -119,7 +112,6 @@ key_units(Build *b, const BuildUnit *unit)
             .object = arena_printf(b->arena, "%s/%04u-%s.o", b->cache.work, i, file_stem(b->arena, unit[i].name)),
         };
     }
-    return true;
 }
 
 static bool
@@ -266,7 +258,10 @@ build_all(Build *b, const BuildUnit *unit, const char *out_path, uint32_t *compi
 {
     uint32_t *todo = NEW_ARRAY(b->arena, uint32_t, b->nitem), ntodo = 0;
 
-    if (!build_toolchain(b->arena, b->diags, b->o, &b->cc) || !cache_open(b->arena, b->diags, b->o, &b->cache))
+    uint64_t id;
+
+    /* The last unit's flags: of a machine, as all are, and none of its own beside. */
+    if (!toolchain_find(b->arena, b->diags, b->o, unit[b->nitem - 1].flags, &b->cc, &id) || !cache_open(b->arena, b->diags, b->o, &b->cache))
         return false;
     share_memory(b);
     b->job = process_new(b->arena, b->njob);     /* now, so that they end before the folder goes, should memory run out */
@@ -274,8 +269,7 @@ build_all(Build *b, const BuildUnit *unit, const char *out_path, uint32_t *compi
         b->job[i].temporary = b->cache.work;
         b->job[i].memory_bytes = b->compiler_bytes;
     }
-    if (!key_units(b, unit))
-        return false;
+    key_units(b, unit, id);
     for (uint32_t i = 0; i < b->nitem; i++)
         if (cache_fetch(b->arena, &b->cache, b->item[i].key, &b->item[i].object))
             report_progress(b);

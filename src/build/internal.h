@@ -38,9 +38,9 @@ void argv_split(Arena *a, Argv *v, const char *words);
 
 /* The flags as this compiler spells them: to Zig's clang a processor is x86_64_v3, elsewhere x86-64-v3. */
 const char *toolchain_flags(Arena *a, const Toolchain *t, const char *flags);
-/* What the compiler is under these flags, as a number: its version and every macro it predefines, so
- * that `-march=native` differs where the processor does. False with a diagnostic if it refuses them. */
-bool toolchain_identity(Arena *a, Diags *d, const Toolchain *t, const char *flags, uint64_t *id);
+/* The compiler, and what it is under these flags (NULL: none) as a number: its version and every macro it predefines, so that
+ * `-march=native` differs where the processor does. One run of it. False with a diagnostic if there is none, or it refuses the flags. */
+bool toolchain_find(Arena *a, Diags *d, const BuildOptions *o, const char *flags, Toolchain *out, uint64_t *id);
 
 /* ---- cache.c -------------------------------------------------------------------------------------- */
 

@@ -91,32 +91,6 @@ is_zig(Arena *a, const char *cc)
     return !strcmp(name, "zig") || !strncmp(name, "zig-", 4);
 }
 
-bool
-build_toolchain(Arena *a, Diags *d, const BuildOptions *o, Toolchain *out)
-{
-    static const char *const usual[] = { "cc", "gcc", "clang" };
-    uint32_t n = o->cc ? 1 : sizeof usual / sizeof *usual;
-    Text tried = { .arena = a };
-
-    for (uint32_t i = 0; i < n; i++) {
-        const char *cc = o->cc ? o->cc : usual[i], *macros, *complaint;
-        int why;
-        if (ask_macros(a, cc, NULL, &macros, &why)) {
-            out->path = cc;
-            out->version = compiler_version(a, macros, &complaint);
-            out->is_zig = is_zig(a, cc);
-            if (!complaint)
-                return true;
-        } else {
-            complaint = why ? (why == ENOENT ? "not found" : strerror(why)) : "it does not run as a C compiler";
-        }
-        text_printf(&tried, "%s%s (%s)", i ? ", " : "", cc, complaint);
-    }
-    return diag_error(d, DIAG_TOOLCHAIN, (Loc){ 0 },
-                      "no usable C compiler: tried %s. Tenon needs GCC >= %d or Clang >= %d. %s",
-                      text_str(&tried), GCC_OLDEST, CLANG_OLDEST, install_hint);
-}
-
 const char *
 toolchain_flags(Arena *a, const Toolchain *t, const char *flags)
 {
@@ -131,21 +105,59 @@ toolchain_flags(Arena *a, const Toolchain *t, const char *flags)
     return own;
 }
 
-bool
-toolchain_identity(Arena *a, Diags *d, const Toolchain *t, const char *flags, uint64_t *id)
+/* The version, every macro, and the options that come with the command: these may change the code and no macro. */
+static uint64_t
+identity(Arena *a, const Toolchain *t, const char *macros)
 {
     Argv command = { 0 };
-    const char *macros;
-    int why;
+    uint64_t id = hash_bytes(macros, strlen(macros), hash_bytes(t->version, strlen(t->version), 0));
 
-    flags = toolchain_flags(a, t, flags);
-    if (!ask_macros(a, t->path, flags, &macros, &why))
-        return diag_error(d, DIAG_TOOLCHAIN, (Loc){ 0 },
-                          "%s (%s) does not take the flags \"%s\": %s. Choose another --target or another --cc",
-                          t->path, t->version, flags, why ? strerror(why) : first_line(a, macros));
-    *id = hash_bytes(macros, strlen(macros), hash_bytes(t->version, strlen(t->version), 0));
     argv_split(a, &command, t->path);
-    for (uint32_t i = 1; i < command.n; i++)                /* options that come with it may change the code and no macro */
-        *id = hash_bytes(command.at[i], strlen(command.at[i]) + 1, *id);
-    return true;
+    for (uint32_t i = 1; i < command.n; i++)
+        id = hash_bytes(command.at[i], strlen(command.at[i]) + 1, id);
+    return id;
+}
+
+bool
+toolchain_find(Arena *a, Diags *d, const BuildOptions *o, const char *flags, Toolchain *out, uint64_t *id)
+{
+    static const char *const usual[] = { "cc", "gcc", "clang" };
+    uint32_t n = o->cc ? 1 : sizeof usual / sizeof *usual;
+    Text tried = { .arena = a };
+
+    for (uint32_t i = 0; i < n; i++) {
+        const char *cc = o->cc ? o->cc : usual[i], *macros, *refusal = NULL, *complaint;
+        int why;
+        *out = (Toolchain){ .path = cc, .is_zig = is_zig(a, cc) };
+        const char *own = toolchain_flags(a, out, flags);
+        bool runs = ask_macros(a, cc, own, &macros, &why);
+        if (!runs && own) {              /* is it the flags? */
+            refusal = why ? strerror(why) : first_line(a, macros);
+            runs = ask_macros(a, cc, NULL, &macros, &why);
+        }
+        if (runs) {
+            out->version = compiler_version(a, macros, &complaint);
+            if (!complaint && refusal)
+                return diag_error(d, DIAG_TOOLCHAIN, (Loc){ 0 },
+                                  "%s (%s) does not take the flags \"%s\": %s. Choose another --target or another --cc",
+                                  cc, out->version, own, refusal);
+            *id = identity(a, out, macros);
+            if (!complaint)
+                return true;
+        } else {
+            complaint = why ? (why == ENOENT ? "not found" : strerror(why)) : "it does not run as a C compiler";
+        }
+        text_printf(&tried, "%s%s (%s)", i ? ", " : "", cc, complaint);
+    }
+    return diag_error(d, DIAG_TOOLCHAIN, (Loc){ 0 },
+                      "no usable C compiler: tried %s. Tenon needs GCC >= %d or Clang >= %d. %s",
+                      text_str(&tried), GCC_OLDEST, CLANG_OLDEST, install_hint);
+}
+
+bool
+build_toolchain(Arena *a, Diags *d, const BuildOptions *o, Toolchain *out)
+{
+    uint64_t id;
+
+    return toolchain_find(a, d, o, NULL, out, &id);
 }

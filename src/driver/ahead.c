@@ -7,19 +7,16 @@
  */
 #include "driver/internal.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
+#include "base/threads.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-enum { STACK_BYTES = 16 << 20 };     /* a compilation within the default depth needs half of it (base.h) */
-
 typedef struct {
+    const Arena *arena;
     const Machine *machine;
     const Noted *kernels;
     char **answer;                   /* [kernels->n]: of malloc's, who outlives the workers; NULL: none */
-    atomic_uint next;
-    Watch watch;                     /* who may end it; only the thread that came asks him */
 } Crew;
 
 /* ---- a worker -------------------------------------------------------------------------------------------- */
@@ -43,41 +40,28 @@ answer(Ctx *c, Arena *a, const Machine *m, Sym kernel)
 }
 
 static void
-work(Crew *crew, Watch *watch)
+answer_one(void *user, uint32_t thread, uint32_t i)
 {
+    const Crew *crew = user;
     Arena *volatile arena = NULL;
     Ctx c = { 0 };
+    Watch watch = threads_watch(crew->arena, thread);
 
     if (!setjmp(c.oom.jump)) {
         arena = arena_new(NULL, &c.oom);
-        arena_watch(arena, watch);
-        for (uint32_t i; (i = atomic_fetch_add(&crew->next, 1)) < crew->kernels->n; ) {
-            Arena *scratch = arena_child(arena);
-            ctx_init(&c, scratch);   /* anew: small tables of expressions stay in a cache */
-            const char *text = answer(&c, scratch, crew->machine, crew->kernels->at[i]);
-            crew->answer[i] = text ? strdup(text) : NULL;
-            arena_free(scratch);
-        }
+        arena_watch(arena, &watch);
+        ctx_init(&c, arena);         /* for each anew: small tables of expressions stay in a cache */
+        const char *text = answer(&c, arena, crew->machine, crew->kernels->at[i]);
+        crew->answer[i] = text ? strdup(text) : NULL;
     }
-    if (watch->over)
-        atomic_store(&crew->next, crew->kernels->n);
     if (arena)
         arena_free(arena);
 }
 
-static void *
-work_beside(void *user)
-{
-    Crew *crew = user;
-
-    work(crew, &(Watch){ .until = crew->watch.until });
-    return NULL;
-}
-
 /* ---- all of them ------------------------------------------------------------------------------------------ */
 
-static uint32_t
-workers(const Job *j)
+uint32_t
+driver_threads(const Job *j)
 {
     return (uint32_t)(j->o->build.jobs > 0 ? j->o->build.jobs : cpu_count());
 }
@@ -85,27 +69,15 @@ workers(const Job *j)
 bool
 ahead_can(const Job *j)
 {
-    return workers(j) > 1 && arena_is_plain(j->arena);
+    return driver_threads(j) > 1 && arena_is_plain(j->arena);
 }
 
 void
 ahead_choose(Job *j, const Noted *kernels)
 {
-    uint32_t n = workers(j) < kernels->n ? workers(j) : kernels->n, started = 0;
-    Crew crew = { .machine = &j->machine, .kernels = kernels, .answer = NEW_ARRAY(j->arena, char *, kernels->n), .watch = arena_watched(j->arena) };
-    pthread_t *thread = NEW_ARRAY(j->arena, pthread_t, n);
-    pthread_attr_t attr;
+    Crew crew = { .arena = j->arena, .machine = &j->machine, .kernels = kernels, .answer = NEW_ARRAY(j->arena, char *, kernels->n) };
 
-    /* Nothing between here and the last join takes memory of the arena, which could end the compilation with threads at work. */
-    if (!pthread_attr_init(&attr)) {
-        pthread_attr_setstacksize(&attr, STACK_BYTES);
-        while (started + 1 < n && !pthread_create(&thread[started], &attr, work_beside, &crew))
-            started++;
-        pthread_attr_destroy(&attr);
-    }
-    work(&crew, &crew.watch);
-    while (started > 0)
-        pthread_join(thread[--started], NULL);
+    threads_each(j->arena, driver_threads(j), kernels->n, answer_one, &crew);
     for (uint32_t i = 0; i < kernels->n; i++) {
         if (!crew.answer[i])
             continue;

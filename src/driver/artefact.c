@@ -4,14 +4,16 @@
  * that the code expects, behind a head that says what the file is (run/run.h). Or one C file, with few
  * weights written into it as an array and many in a file beside it.
  *
- * Weights are never held twice: each constant goes from the mapped model through at most one
- * rearranged copy of itself into the output, and its pages are given back before the next.
+ * Weights are never held twice: pieces of each constant go from the mapped model through at most one
+ * rearranged copy, one for each thread, into the output, and its pages are given back with the last of them.
  */
 #include "driver/internal.h"
 
+#include "base/threads.h"
 #include "run/run.h"
 #include "tenon.h"
 
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -130,32 +132,86 @@ arranged(Job *j, Arena *scratch, const Value *v, Bytes *out)
     return true;
 }
 
-/* In plan order, each as its format says. */
+/* A part of a constant, as it lies in the file: slices of its format, or bytes as they are. */
+typedef struct {
+    const Value *v;
+    uint32_t constant;               /* its number in the plan */
+    int64_t first, end;
+    uint64_t at;                     /* in the file */
+    size_t bytes;
+} Piece;
+typedef VEC(Piece) Pieces;
+
+enum { PIECE_BYTES = 1 << 20 };      /* stays in a cache from where it is arranged to where it is written */
+
+typedef struct {
+    const Job *j;
+    Writer *w;
+    const Piece *piece;
+    atomic_uint *left;               /* [constants]: pieces of each that are not written yet */
+    void **room;                     /* [threads]: for a piece as its format says */
+} Writing;
+
+/* False, reported: its format has no size. */
+static bool
+cut_constant(Job *j, uint32_t constant, uint64_t start, Pieces *pieces, size_t *most)
+{
+    const Value *v = j->plan->weight.at[constant].value;
+    int64_t one = 1, n = (int64_t)constant_bytes(v).bytes;
+
+    if (v->format && !(n = format_slices(v->format, v->type, &one)) && constant_bytes(v).bytes)
+        return diag_error(&j->ctx->diags, DIAG_INTERNAL, (Loc){ .file = j->model_path },
+                          "constant %s cannot be arranged in the memory format chosen for it", v->name);
+    int64_t step = one < PIECE_BYTES ? PIECE_BYTES / one : 1;
+    for (int64_t first = 0; first < n; first += step) {
+        int64_t end = first + step < n ? first + step : n;
+        Piece p = { v, constant, first, end, start + (uint64_t)(j->plan->weight.at[constant].offset + first * one), (size_t)((end - first) * one) };
+        if (v->format && p.bytes > *most)
+            *most = p.bytes;
+        VEC_PUSH(j->arena, pieces, p);
+    }
+    return true;
+}
+
+static void
+write_piece(void *user, uint32_t thread, uint32_t i)
+{
+    const Writing *x = user;
+    const Piece *p = &x->piece[i];
+    const void *data = (const uint8_t *)p->v->data + (p->v->format ? 0 : p->first);
+
+    if (p->v->format) {
+        format_apply_slices(p->v->format, p->v->type, p->v->data, x->room[thread], p->first, p->end);
+        data = x->room[thread];
+    }
+    writer_put_at(x->w, p->at, data, p->bytes);
+    if (atomic_fetch_sub(&x->left[p->constant], 1) == 1)
+        forget(x->j, constant_bytes(p->v));
+}
+
+/* Each where the plan has it, as its format says. */
 static bool
 weights_write(Job *j, Writer *w)
 {
-    uint64_t start = writer_offset(w);
+    Arena *scratch = arena_child(j->arena);
+    uint32_t n = j->plan->weight.n, threads = driver_threads(j);
+    Pieces pieces = { 0 };
+    size_t most = 0;
+    uint64_t start = writer_room(w, (uint64_t)j->plan->weights_bytes);
+    bool ok = true;
 
-    for (uint32_t i = 0; i < j->plan->weight.n; i++) {
-        const Value *v = j->plan->weight.at[i].value;
-        Arena *scratch = arena_child(j->arena);
-        Bytes b;
-        bool ok = arranged(j, scratch, v, &b);
-        if (ok) {
-            writer_align(w, 64);
-            ok = j->plan->weight.at[i].offset == (int64_t)(writer_offset(w) - start)
-              || diag_error(&j->ctx->diags, DIAG_INTERNAL, (Loc){ .file = j->model_path },
-                            "constant %s: its place in the plan is not where it is written", v->name);
-            writer_put(w, b.data, b.bytes);
-        }
-        arena_free(scratch);
-        if (!ok)
-            return false;
-        forget(j, constant_bytes(v));
-    }
-    while (writer_offset(w) - start < (uint64_t)j->plan->weights_bytes)
-        writer_put(w, "", 1);
-    return true;
+    for (uint32_t i = 0; i < n && ok; i++)
+        ok = cut_constant(j, i, start, &pieces, &most);
+    threads = threads < pieces.n ? threads : pieces.n + 1;
+    Writing x = { j, w, pieces.at, NEW_ARRAY(scratch, atomic_uint, n + 1), NEW_ARRAY(scratch, void *, threads) };
+    for (uint32_t i = 0; i < pieces.n; i++)
+        x.left[pieces.at[i].constant]++;
+    for (uint32_t i = 0; i < threads && most; i++)
+        x.room[i] = arena_alloc(scratch, most);
+    while (ok && !threads_each(j->arena, threads, pieces.n, write_piece, &x))
+        arena_look(j->arena);        /* does not come back, where time is over */
+    arena_free(scratch);
+    return ok;
 }
 
 /* ---- shared library ---------------------------------------------------------------------------------- */

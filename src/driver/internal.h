@@ -110,6 +110,7 @@ bool choices_parse(Arena *a, const char *text, Choices *out);
 /* ---- ahead.c: choices of many kernels at once ---- */
 
 typedef VEC(Sym) Noted;              /* kernels, by all that their choices depend on but the machine */
+uint32_t driver_threads(const Job *j);       /* of the compilation */
 bool ahead_can(const Job *j);        /* may several processors work? */
 /* The choices of each as text, in j->ahead; of some perhaps not. */
 void ahead_choose(Job *j, const Noted *kernels);

@@ -55,9 +55,12 @@ filter_at(const Winograd *k, const void *data, FilterPoint *p)
 {
     const Scalar *w = k->load;
     int64_t offset = 0, index;
+    Var v;
 
     for (uint32_t d = 0; d < w->u.load.rank; d++) {
-        if (!expr_eval(w->u.load.at[d], point_axis, p, &index))
+        if (expr_is_var(w->u.load.at[d], &v) && v.kind == VAR_AXIS)      /* nearly always */
+            index = p->at[v.id];
+        else if (!expr_eval(w->u.load.at[d], point_axis, p, &index))
             return 0;
         offset = offset * expr_or(k->direct->param[k->filter].type->dim[d], 0) + index;
     }

@@ -22,6 +22,7 @@ typedef struct {
     int64_t max_bytes;
     DotSteps dots;
     int64_t worth;                   /* operations that are worth a thread */
+    uint32_t threads;                /* that compute constants */
     const Node *node;                /* the node of the old graph */
     ValueId *value;                  /* of the nest's parameters, in the new one */
     const Nest *nest;
@@ -141,7 +142,7 @@ compute(Normal *m, const Nest *n, const ValueId *in, const char *name)
     }
     uint32_t ndiag = c->diags.list.n;
     DiagClass worst = c->diags.worst;
-    if (ref_nest(c, n, &none, param))
+    if (ref_nest_shared(c, n, &none, param, m->threads))
         return graph_const(m->to, name, t, param[n->nin]->data);
     c->diags.list.n = ndiag;                         /* the run reports it, if it comes so far */
     c->diags.worst = worst;
@@ -610,12 +611,12 @@ normalise_node(Normal *m, const Graph *from)
 }
 
 Graph *
-normalise_nests(const Graph *g, int64_t max_bytes, DotSteps dots, int64_t worth)
+normalise_nests(const Graph *g, int64_t max_bytes, DotSteps dots, int64_t worth, uint32_t threads)
 {
     Arena *scratch = arena_child(g->arena);
     ValueId *map;
     bool ok = true;
-    Normal m = { .ctx = g->ctx, .to = graph_rebuild(g, &map), .max_bytes = max_bytes, .dots = dots, .worth = worth };
+    Normal m = { .ctx = g->ctx, .to = graph_rebuild(g, &map), .max_bytes = max_bytes, .dots = dots, .worth = worth, .threads = threads };
 
     m.map = map;
     m.wide = NEW_ARRAY(scratch, Wide, g->value.n);

@@ -43,7 +43,8 @@ Graph *normalise_packed(const Graph *g);
 /* Steps of dot products in integers that a machine has, for which sums are written. */
 typedef enum { DOT_NONE = 0, DOT_PAIRS = 1, DOT_QUADS = 2 } DotSteps;
 
-/* max_bytes: of one constant that is computed; larger ones stay for the run. worth: operations that are worth a thread; 0: there is one. */
-Graph *normalise_nests(const Graph *g, int64_t max_bytes, DotSteps dots, int64_t worth);
+/* max_bytes: of one constant that is computed; larger ones stay for the run. worth: operations that are worth a thread; 0: there is one.
+ * threads: that compute constants now. */
+Graph *normalise_nests(const Graph *g, int64_t max_bytes, DotSteps dots, int64_t worth, uint32_t threads);
 
 #endif

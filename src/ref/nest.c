@@ -7,6 +7,9 @@
  */
 #include "ref/internal.h"
 
+#include "base/threads.h"
+
+#include <stdatomic.h>
 #include <string.h>
 
 bool
@@ -82,7 +85,7 @@ order_axes(Program *p, const Nest *n, uint32_t *axes)
 }
 
 static bool
-run_nest(Program *p, const Nest *n, bool tiles)
+run_nest(Program *p, const Nest *n, bool tiles, bool gaps)
 {
     Domain d;
     uint32_t axes[NEST_MAX_AXES], naxes = order_axes(p, n, axes);
@@ -92,14 +95,14 @@ run_nest(Program *p, const Nest *n, bool tiles)
     if (!program_open_domain(p, &d, naxes, axes))
         return false;
     for (uint32_t k = 0; k < n->nwrite; k++)
-        if (!write_init(p, &n->write[k], nest_leaves_gaps(n)) || !compile_write(p, &n->write[k], p->mem[n->write[k].out].t.rank, &stores.store[k]))
+        if (!write_init(p, &n->write[k], gaps) || !compile_write(p, &n->write[k], p->mem[n->write[k].out].t.rank, &stores.store[k]))
             return false;
     program_close_domain(p);
     return run_code(p, &p->start) && (tiles ? run_tiled(p, &d, axes, &stores) : run_domain(p, &d, store_point, &stores));
 }
 
 static bool
-interpret(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param, bool tiles)
+interpret(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param, bool tiles, bool gaps)
 {
     Arena *a = arena_child(c->arena);
     const char *what = arena_printf(a, "nest %s", n->name ? n->name : "");
@@ -117,7 +120,7 @@ interpret(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param, bool ti
         if (ok)
             p.mem[i] = (Mem){n->param[i].name, *param[i], 1};
     }
-    ok = ok && run_nest(&p, n, tiles);
+    ok = ok && run_nest(&p, n, tiles, gaps);
     arena_free(a);
     return ok;
 }
@@ -125,11 +128,105 @@ interpret(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param, bool ti
 bool
 ref_nest(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param)
 {
-    return interpret(c, n, s, param, true);
+    return interpret(c, n, s, param, true, nest_leaves_gaps(n));
 }
 
 bool
 ref_nest_by_points(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param)
 {
-    return interpret(c, n, s, param, false);
+    return interpret(c, n, s, param, false, nest_leaves_gaps(n));
+}
+
+/* ---- by several threads ------------------------------------------------------------------------------------- */
+
+enum {
+    WORTH_SHARING = 1 << 18,         /* points: a millisecond, some dozen times what it takes to start a thread */
+    PIECES = 8,                      /* for each thread, so that none waits long for the last */
+};
+
+typedef struct {
+    const Ctx *c;
+    const Nest *n;
+    const Symbols *s;
+    Tensor *const *param;
+    uint32_t axis;                   /* that is cut */
+    int64_t extent, pieces;
+    atomic_bool failed;
+} Shared;
+
+static bool
+reads_output(Ctx *c, const Nest *n)
+{
+    Arena *a = arena_child(c->arena);
+    Accesses all = nest_accesses(c, a, n);
+    bool reads = false;
+
+    for (uint32_t i = 0; i < all.n; i++)
+        reads |= all.at[i].load->u.load.slot >= n->nin;
+    arena_free(a);
+    return reads;
+}
+
+/* The axis that the points are shared along: the first of several, of a nest whose points neither see each other nor leave any out.
+ * False: there is none, or too few points. */
+static bool
+axis_to_share(Ctx *c, const Nest *n, uint32_t *axis, int64_t *extent)
+{
+    int64_t points = 1, one;
+    bool found = false;
+
+    if (n->nwrite != 1 || n->write[0].combiner != COMB_NONE || nest_leaves_gaps(n))
+        return false;
+    for (uint32_t k = 0; k < n->naxis; k++) {
+        if (n->axis[k].kind == AXIS_SCAN || !expr_const(n->axis[k].extent, &one) || mul_overflows(points, one, &points))
+            return false;
+        if (!found && n->axis[k].kind == AXIS_PARALLEL && one > 1) {
+            found = true;
+            *axis = k;
+            *extent = one;
+        }
+    }
+    return found && points >= WORTH_SHARING && !reads_output(c, n);
+}
+
+/* A piece is a nest over a part of the axis, in a world of its own. Why it fails is said where all is done again by one. */
+static void
+run_piece(void *user, uint32_t thread, uint32_t i)
+{
+    Shared *x = user;
+    Watch watch = threads_watch(x->c->arena, thread);
+    Arena *volatile arena = NULL;
+    volatile bool done = false;
+    Ctx c = { 0 };
+
+    if (!setjmp(c.oom.jump)) {
+        arena = arena_new(NULL, &c.oom);
+        arena_watch(arena, &watch);
+        ctx_init(&c, arena);
+        int64_t first = x->extent * i / x->pieces, end = x->extent * (i + 1) / x->pieces;
+        Nest part = *x->n;
+        Axis *axes = arena_copy(arena, x->n->axis, x->n->naxis * sizeof *axes);
+        axes[x->axis].begin = expr_int(&c, first);
+        axes[x->axis].extent = expr_int(&c, end - first);
+        part.axis = axes;
+        done = interpret(&c, &part, x->s, x->param, true, false);
+    }
+    if (!done)
+        atomic_store(&x->failed, true);
+    if (arena)
+        arena_free(arena);
+}
+
+bool
+ref_nest_shared(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param, uint32_t threads)
+{
+    Shared x = { .c = c, .n = n, .s = s, .param = param };
+
+    if (threads < 2 || !arena_is_plain(c->arena) || !axis_to_share(c, n, &x.axis, &x.extent))
+        return ref_nest(c, n, s, param);
+    x.pieces = x.extent < (int64_t)threads * PIECES ? x.extent : (int64_t)threads * PIECES;
+    if (threads_each(c->arena, threads, (uint32_t)x.pieces, run_piece, &x) && !atomic_load(&x.failed))
+        return true;
+    arena_look(c->arena);
+    return ref_nest(c, n, s, param);
 }

@@ -28,6 +28,8 @@ bool tensor_of_type(Ctx *c, Arena *a, const Type *t, const Symbols *s, Tensor *o
 
 /* All return false with a diagnostic (an index out of range, a size that disagrees, a symbol without a value). */
 bool ref_nest(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param);        /* inputs, then outputs (allocated) */
+/* The same, a large nest by several threads; the same bits. */
+bool ref_nest_shared(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param, uint32_t threads);
 bool ref_kernel(Ctx *c, Arena *a, const Kernel *k, const Symbols *s, Tensor *const *arg);   /* its parts, one after the other */
 /* The kernel's tree, or that of the variant for these sizes, statement by statement. Arguments must already lie in their buffers' formats. */
 bool ref_tree(Ctx *c, Arena *a, const Kernel *k, const Symbols *s, Tensor *const *arg);

@@ -84,6 +84,7 @@ typedef struct {
     int64_t stride[TN_MAX_RANK];     /* logical, in elements */
     int64_t *physical;               /* [f->npart] extents */
     int64_t *inner;                  /* [f->npart] elements below one step of part p */
+    int64_t count;                   /* elements in all */
     int64_t index[TN_MAX_RANK];      /* where the walk is */
     const uint8_t *from;
     uint8_t *to;
@@ -129,8 +130,9 @@ run(Walk *w, uint32_t p)
     w->to += (size_t)n * w->size;
 }
 
+/* Points first <= i < end of part p. */
 static void
-walk(Walk *w, uint32_t p)
+walk(Walk *w, uint32_t p, int64_t first, int64_t end)
 {
     const FormatPart *part = &w->f->part[p];
 
@@ -139,13 +141,13 @@ walk(Walk *w, uint32_t p)
         return;
     }
     int64_t start = w->index[part->dim];
-    for (int64_t i = 0; i < w->physical[p]; i++) {
+    for (int64_t i = first; i < end; i++) {
         w->index[part->dim] = start + i * part->div;
         if (w->index[part->dim] < w->extent[part->dim]) {
-            walk(w, p + 1);
+            walk(w, p + 1, 0, w->physical[p + 1]);
             continue;
         }
-        size_t rest = (size_t)((w->physical[p] - i) * w->inner[p]) * w->size;    /* outside from here on */
+        size_t rest = (size_t)((end - i) * w->inner[p]) * w->size;    /* outside from here on */
         memset(w->to, 0, rest);
         w->to += rest;
         break;
@@ -153,10 +155,63 @@ walk(Walk *w, uint32_t p)
     w->index[part->dim] = start;
 }
 
+/* All but where it is from and goes to; room: [2 * f->npart]. False: it is not static. */
+static bool
+walk_begin(Walk *w, const Format *f, const Type *t, int64_t *room)
+{
+    int64_t count = 1;
+
+    *w = (Walk){ .f = f, .size = dtype_info[t->dtype].bytes, .physical = room, .inner = room + f->npart };
+    for (uint32_t d = t->rank; d-- > 0; ) {
+        if (!expr_const(t->dim[d], &w->extent[d]))
+            return false;
+        w->stride[d] = count;
+        if (mul_overflows(count, w->extent[d], &count))
+            return false;
+    }
+    count = 1;
+    for (uint32_t p = f->npart; p-- > 0; ) {
+        const FormatPart *part = &f->part[p];
+        w->inner[p] = count;
+        w->physical[p] = part->mod ? part->mod : (w->extent[part->dim] + part->div - 1) / part->div;
+        if (mul_overflows(count, w->physical[p], &count))
+            return false;
+    }
+    w->count = count;
+    return true;
+}
+
+int64_t
+format_slices(const Format *f, const Type *t, int64_t *bytes)
+{
+    int64_t room[2 * f->npart];
+    Walk w;
+
+    if (!walk_begin(&w, f, t, room) || !w.count)
+        return 0;
+    bool whole = f->npart == 1;          /* a run is not cut */
+    *bytes = (whole ? w.count : w.inner[0]) * (int64_t)w.size;
+    return whole ? 1 : w.physical[0];
+}
+
+bool
+format_apply_slices(const Format *f, const Type *t, const void *from, void *to, int64_t first, int64_t end)
+{
+    int64_t room[2 * f->npart];
+    Walk w;
+
+    if (!walk_begin(&w, f, t, room))
+        return false;
+    w.from = from;
+    w.to = to;
+    walk(&w, 0, first, end);
+    return true;
+}
+
 bool
 format_apply(const Format *f, const Type *t, const void *from, void *to)
 {
-    int64_t bytes, count = 1;
+    int64_t bytes;
 
     if (!type_static_bytes(t, &bytes))
         return false;
@@ -164,23 +219,6 @@ format_apply(const Format *f, const Type *t, const void *from, void *to)
         memcpy(to, from, (size_t)bytes);
         return true;
     }
-    int64_t physical[f->npart], inner[f->npart];
-    Walk w = { .f = f, .size = dtype_info[t->dtype].bytes, .physical = physical, .inner = inner, .from = from, .to = to };
-    for (uint32_t d = t->rank; d-- > 0; ) {
-        w.extent[d] = expr_or(t->dim[d], 0);
-        w.stride[d] = count;
-        if (mul_overflows(count, w.extent[d], &count))
-            return bytes == 0;
-    }
-    count = 1;
-    for (uint32_t p = f->npart; p-- > 0; ) {
-        const FormatPart *part = &f->part[p];
-        inner[p] = count;
-        physical[p] = part->mod ? part->mod : (w.extent[part->dim] + part->div - 1) / part->div;
-        if (mul_overflows(count, physical[p], &count))
-            return false;
-    }
-    if (count > 0)
-        walk(&w, 0);
-    return true;
+    int64_t n = format_slices(f, t, &bytes);
+    return n ? format_apply_slices(f, t, from, to, 0, n) : bytes == 0;
 }

@@ -63,5 +63,9 @@ const Expr *format_offset(Ctx *c, const Format *f, const Type *t, const Expr *co
 void format_print(Text *t, const Format *f);                                /* [0/14, 1, 0%14] */
 /* Rearrange a static tensor: plain `from` into `to` [format_count elements]. */
 bool format_apply(const Format *f, const Type *t, const void *from, void *to);
+/* The same in slices, one behind the other in memory, of so many bytes each; 0 of them if the tensor is not static. */
+int64_t format_slices(const Format *f, const Type *t, int64_t *bytes);
+/* Slices first <= i < end into `to`, which has room for those alone. */
+bool format_apply_slices(const Format *f, const Type *t, const void *from, void *to, int64_t first, int64_t end);
 
 #endif

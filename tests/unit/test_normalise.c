@@ -71,7 +71,7 @@ test_transposed(void **state)
     World *w = *state;
 
     for (size_t i = 0; i < sizeof text / sizeof *text; i++) {
-        Graph *g = parse(w, text[i]), *after = normalise_nests(g, 1 << 20, DOT_NONE, 1 << 10);
+        Graph *g = parse(w, text[i]), *after = normalise_nests(g, 1 << 20, DOT_NONE, 1 << 10, 1);
         same(w, g, after);
         /* The product and the move of its phases; the weights' move is done. */
         assert_int_equal(after->node.n, 3);
@@ -88,7 +88,7 @@ test_grouped(void **state)
     Graph *g = parse(w, "graph @g(%x: f32[n, 4, 5]) -> (%o) {\n %w: f32[6, 2, 2] = const " WEIGHTS "\n %o: f32[n, 6, 5] = call(%x, %w)\n"
                         " nest grouped(x: f32[n, 4, 5], w: f32[6, 2, 2]) -> (o: f32[n, 6, 5]) {\n"
                         " o[i, j, k] = sum q, r: x[i, 2*(j // 3) + q, k + r - 1 | 0] * w[j, q, r] }\n}\n");
-    Graph *after = normalise_nests(g, 1 << 20, DOT_NONE, 1 << 10);
+    Graph *after = normalise_nests(g, 1 << 20, DOT_NONE, 1 << 10, 1);
     Contraction view;
 
     same(w, g, after);
@@ -106,7 +106,7 @@ test_constants(void **state)
                         " %t: f32[6] = call(%w)\n nest flat(w: f32[2, 3]) -> (o: f32[6]) { o[i] = 2 * w[i // 3, i % 3] }\n"
                         " %o: f32[n, 6] = call(%x, %t)\n"
                         " nest add(x: f32[n, 6], t: f32[6]) -> (o: f32[n, 6]) { o[i, j] = x[i, j] + t[j] }\n}\n");
-    Graph *after = normalise_nests(g, 24, DOT_NONE, 1 << 10), *poor = normalise_nests(g, 23, DOT_NONE, 1 << 10);
+    Graph *after = normalise_nests(g, 24, DOT_NONE, 1 << 10, 1), *poor = normalise_nests(g, 23, DOT_NONE, 1 << 10, 1);
 
     same(w, g, after);
     same(w, g, poor);
