@@ -152,9 +152,9 @@ typedef struct {
     void **room;                     /* [threads]: for a piece as its format says */
 } Writing;
 
-/* False, reported: its format has no size. */
+/* False, reported: its format has no size. most: bytes of a piece that is arranged; largest: of a constant that is. */
 static bool
-cut_constant(Job *j, uint32_t constant, uint64_t start, Pieces *pieces, size_t *most)
+cut_constant(Job *j, uint32_t constant, uint64_t start, Pieces *pieces, size_t *most, size_t *largest)
 {
     const Value *v = j->plan->weight.at[constant].value;
     int64_t one = 1, n = (int64_t)constant_bytes(v).bytes;
@@ -162,6 +162,8 @@ cut_constant(Job *j, uint32_t constant, uint64_t start, Pieces *pieces, size_t *
     if (v->format && !(n = format_slices(v->format, v->type, &one)) && constant_bytes(v).bytes)
         return diag_error(&j->ctx->diags, DIAG_INTERNAL, (Loc){ .file = j->model_path },
                           "constant %s cannot be arranged in the memory format chosen for it", v->name);
+    if (v->format && (size_t)(n * one) > *largest)
+        *largest = (size_t)(n * one);
     int64_t step = one < PIECE_BYTES ? PIECE_BYTES / one : 1;
     for (int64_t first = 0; first < n; first += step) {
         int64_t end = first + step < n ? first + step : n;
@@ -196,13 +198,15 @@ weights_write(Job *j, Writer *w)
     Arena *scratch = arena_child(j->arena);
     uint32_t n = j->plan->weight.n, threads = driver_threads(j);
     Pieces pieces = { 0 };
-    size_t most = 0;
+    size_t most = 0, largest = 0;
     uint64_t start = writer_room(w, (uint64_t)j->plan->weights_bytes);
     bool ok = true;
 
     for (uint32_t i = 0; i < n && ok; i++)
-        ok = cut_constant(j, i, start, &pieces, &most);
+        ok = cut_constant(j, i, start, &pieces, &most, &largest);
     threads = threads < pieces.n ? threads : pieces.n + 1;
+    if (most && largest / most < threads)
+        threads = (uint32_t)(largest / most);        /* no more memory than one constant takes */
     Writing x = { j, w, pieces.at, NEW_ARRAY(scratch, atomic_uint, n + 1), NEW_ARRAY(scratch, void *, threads) };
     for (uint32_t i = 0; i < pieces.n; i++)
         x.left[pieces.at[i].constant]++;
