@@ -2,7 +2,9 @@
  *
  * Fusion sees nests alone. The nodes that are none are left where they must be, as late as possible:
  * all nests whose values and sizes are there come first, then the first other node that can run, and
- * so on. Each run of nests is a graph of its own, fused, and laid back in its place.
+ * so on. Each run of nests is a graph of its own, fused, and laid back in its place. What is elementwise and
+ * read in later runs alone is a part of the first of them: a mask that every layer of a decoder makes of the same
+ * booleans is computed where a layer reads it, and not kept for all of them.
  */
 #include "fuse/internal.h"
 
@@ -17,6 +19,8 @@ typedef struct {
     bool ready;                      /* of the node being looked at */
     VEC(NodeId) run;                 /* nests that stand together */
     uint32_t *readers;               /* [from->value.n]: uses that are not in the run */
+    Users users;
+    bool *output;                    /* [from->value.n] */
 } Between;
 
 /* ---- order --------------------------------------------------------------------------------------- */
@@ -45,6 +49,54 @@ is_ready(Between *b, NodeId id)
     if (b->ready && b->definer.n)
         graph_symbols(g, id, need_symbol, b);
     return b->ready;
+}
+
+/* Reductions and products do not wait: what they read would live longer, and is larger than what they make. */
+static bool
+waits(const Between *b, NodeId id)
+{
+    const Graph *g = b->from;
+    const Node *n = &g->node.at[id];
+    bool read = false;
+
+    if (nest_axes_of_kind(n->nest, AXIS_REDUCE) | nest_axes_of_kind(n->nest, AXIS_SCAN))
+        return false;
+    for (uint32_t o = 0; o < n->out.count; o++) {
+        ValueId v = node_out(g, n, o);
+        if (b->output[v])
+            return false;
+        for (uint32_t i = b->users.first[v]; i < b->users.first[v + 1]; i++) {
+            NodeId user = b->users.node[i];
+            if (g->node.at[user].callee != CALL_NEST || b->done[user])
+                return false;
+            read = true;
+        }
+    }
+    return read;
+}
+
+/* All nests that can run now, but those that wait; how many. */
+static uint32_t
+begin_run(Between *b)
+{
+    const Graph *g = b->from;
+    uint32_t stay = 0;
+
+    for (bool found = true; found; ) {
+        found = false;
+        for (NodeId id = 1; id < g->node.n; id++)
+            if (g->node.at[id].callee == CALL_NEST && is_ready(b, id)) {
+                b->done[id] = found = true;
+                VEC_PUSH(b->scratch, &b->run, id);
+            }
+    }
+    for (uint32_t k = b->run.n; k-- > 0; )               /* those that read it come behind it */
+        if (waits(b, b->run.at[k]))
+            b->done[b->run.at[k]] = false;
+    for (uint32_t k = 0; k < b->run.n; k++)
+        if (b->done[b->run.at[k]])
+            b->run.at[stay++] = b->run.at[k];
+    return b->run.n = stay;
 }
 
 /* ---- one run of nests --------------------------------------------------------------------------------- */
@@ -146,6 +198,10 @@ fuse_between(const Graph *g, Graph *(*fuse)(void *user, const Graph *nests), voi
     b.done = NEW_ARRAY(b.scratch, bool, g->node.n);
     b.definer = graph_definers(g, b.scratch);
     b.readers = graph_uses(g, b.scratch);
+    b.users = graph_users(g, b.scratch);
+    b.output = NEW_ARRAY(b.scratch, bool, g->value.n);
+    for (uint32_t i = 0; i < g->output.n; i++)
+        b.output[g->output.at[i]] = true;
     b.constant.arena = b.scratch;
     for (ValueId v = 1; v < g->value.n; v++)
         if (g->value.at[v].data)
@@ -154,16 +210,8 @@ fuse_between(const Graph *g, Graph *(*fuse)(void *user, const Graph *nests), voi
     bool ok = true;
     while (left && ok) {
         NodeId other = 0;
-        for (bool found = true; found; ) {
-            found = false;
-            for (NodeId id = 1; id < g->node.n; id++)
-                if (g->node.at[id].callee == CALL_NEST && is_ready(&b, id)) {
-                    b.done[id] = found = true;
-                    VEC_PUSH(b.scratch, &b.run, id);
-                    left--;
-                }
-        }
-        bool ran = b.run.n > 0;
+        uint32_t ran = begin_run(&b);
+        left -= ran;
         ok = fuse_run(&b, fuse, user);
         bool joined = false;
         for (NodeId id = 1; id < g->node.n && ok; id++)      /* all of them: each cut is a run less that is fused as a whole */

@@ -30,10 +30,48 @@ CACHE = """graph @step(%x: f32[b, n, 8], %past: f32[b, 2, p, 4]) -> (%y, %presen
 """
 
 
+LAYERS = """graph @step(%x: f32[b, n, 8], %seen: bool[b, 1, n, n + p], %past: f32[b, 2, p, 4], %past_2: f32[b, 2, p, 4]) -> (%y_2, %present, %present_2) {
+  state %past = %present
+  state %past_2 = %present_2
+  %shape: i64[4] = const [0, 0, 2, 4]
+  %shown: f32[] = const [0]
+  %hidden: f32[] = const [-9]
+  %hidden_2: f32[] = const [-8]
+  %mask: f32[b, 1, n, n + p] = where(%seen, %shown, %hidden)
+  %mask_2: f32[b, 1, n, n + p] = where(%seen, %shown, %hidden_2)
+  %heads: f32[b, n, 2, 4] = reshape(%x, %shape)
+  %rows: f32[b, 2, n, 4] = transpose(%heads) {perm = [0, 2, 1, 3]}
+  %present: f32[b, 2, p + n, 4] = concat(%past, %rows) {axis = 2}
+  %scores: f32[b, 2, n, n + p] = einsum(%rows, %present) {equation = "bhid,bhjd->bhij"}
+  %masked: f32[b, 2, n, n + p] = add(%scores, %mask)
+  %part: f32[b, 2, n, n + p] = softmax(%masked)
+  %y: f32[b, 2, n, 4] = matmul(%part, %present)
+  %present_2: f32[b, 2, p + n, 4] = concat(%past_2, %y) {axis = 2}
+  %scores_2: f32[b, 2, n, n + p] = einsum(%y, %present_2) {equation = "bhid,bhjd->bhij"}
+  %masked_2: f32[b, 2, n, n + p] = add(%scores_2, %mask_2)
+  %part_2: f32[b, 2, n, n + p] = softmax(%masked_2)
+  %y_2: f32[b, 2, n, 4] = matmul(%part_2, %present_2)
+}
+"""
+
+
 def tenon(*words, fails=False):
     done = subprocess.run([TENON, *map(str, words)], capture_output=True, text=True, timeout=300)
     assert (done.returncode != 0) == fails, done.stderr
     return done.stderr if fails else done.stdout
+
+
+def test_masks_are_made_where_a_layer_reads_them(tmp_path):
+    """Caches part the graph into runs of nests: what later runs alone read is fused there."""
+    (tmp_path / "m.tn").write_text(LAYERS)
+    tenon("compile", tmp_path / "m.tn", "--stop-after=fuse", "--dump=fuse", "--dump-dir", tmp_path)
+    text = next(tmp_path.glob("*fuse.tn")).read_text()
+    made = re.findall(r"^  %(\w+)\S*: .* = call\((.*?)\)", text, re.MULTILINE)
+    assert not [v for v, _ in made if v.startswith("mask")]
+    assert ["%seen" in reads for v, reads in made if v in ("y", "y_2")] == [True, True]
+    (tmp_path / "plain.tn").write_text(re.sub(r"  state .*\n", "", text))
+    for sizes in ((1, 1, 0), (2, 3, 5), (1, 1, 70)):
+        tenon("verify", tmp_path / "plain.tn", *(w for d, size in zip("bnp", sizes) for w in ("--dim", f"{d}={size}")))
 
 
 @pytest.mark.parametrize("name", ["llama_small_dynamo", "llama_small_int4_qdq"])
