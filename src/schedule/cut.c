@@ -126,7 +126,8 @@ panels_of(Ctx *c, const Nest *n, const Scalar *load, const uint32_t *list, uint3
     for (uint32_t x = 0; x < NEST_MAX_AXES; x++)
         if (used >> x & 1 && !((sum | tile) >> x & 1))
             part[np++] = digit_part(digit[x]);
-    part[np++] = (FormatPart){(uint8_t)inner.dim, inner.step * width, outer.top ? 0 : extent / width};
+    if (outer.top || extent != width)        /* one panel is no digit: another kernel's may be the axes around it and it in one */
+        part[np++] = (FormatPart){(uint8_t)inner.dim, inner.step * width, outer.top ? 0 : extent / width};
     for (uint32_t i = 0; i < nsum; i++)
         part[np++] = digit_part(digit[sums[i]]);
     part[np++] = (FormatPart){(uint8_t)inner.dim, inner.step, width};

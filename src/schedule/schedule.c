@@ -201,10 +201,10 @@ schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool
 {
     Kernel begin = kernel_copy(a, k);
     bool *none = NEW_ARRAY(a, bool, k->nin + 1);
-    Draft w = { .c = c, .a = a, .p = points_of(c, a, &begin, m), .constant = constant ? constant : none };
+    Draft w = { .c = c, .a = a, .p = points_of(c, a, &begin, m), .constant = constant ? constant : none, .like = like };
     Choices out = { .refused = NULL };
 
-    if (write_each(&w, far, like) || write_square(&w) || write_group(&w) || write_separable(&w) || write_pooled(&w))
+    if (write_each(&w, far) || write_square(&w) || write_group(&w) || write_separable(&w) || write_pooled(&w))
         ;
     else if (row_is_gathered(&w))
         write_rows(&w);

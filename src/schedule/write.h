@@ -11,6 +11,7 @@ typedef struct {
     Arena *a;
     Points *p;                 /* as the kernel begins: for the names of loops */
     const bool *constant;            /* [nin] of the kernel: known when it is compiled */
+    const char *like;                /* they have to lie as this program lays them; NULL: as is best */
     VEC(const char *) program;       /* found so far, as text */
     uint32_t priced;                 /* so many of them were carried out */
 } Draft;
@@ -43,8 +44,8 @@ bool write_separable(Draft *w);
 bool write_pooled(Draft *w);
 /* Two sums over short axes, one of what the other makes: a transform of squares. */
 bool write_square(Draft *w);
-/* Parts that stand beside each other, each by the best of its own programs, of those that lay constants as `like` does, if there is one. */
-bool write_each(Draft *w, bool far, const char *like);
+/* Parts that stand beside each other, each by the best of its own programs that lay constants as they have to lie. */
+bool write_each(Draft *w, bool far);
 /* Work on rows that the parts share, reductions, elementwise work: anything. */
 void write_rows(Draft *w);
 /* Does the only part sum up what lies where data say, along its outputs? As a product it would have no rows to share it. */

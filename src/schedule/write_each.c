@@ -17,7 +17,7 @@ steps_of(Arena *a, const char *program, const char *name)
 }
 
 bool
-write_each(Draft *w, bool far, const char *like)
+write_each(Draft *w, bool far)
 {
     const Kernel *k = w->p->k;
     Text t = { .arena = w->a };
@@ -25,12 +25,12 @@ write_each(Draft *w, bool far, const char *like)
     if (!kernel_is_beside(k))
         return false;
     for (uint32_t i = 0; i < k->npart; i++) {
-        const char *name = part_name(w->p, i), *steps = like ? steps_of(w->a, like, name) : NULL;
+        const char *name = part_name(w->p, i), *steps = w->like ? steps_of(w->a, w->like, name) : NULL;
         Kernel part = *k;
         uint32_t best = 0;
         part.part = &k->part[i];
         part.npart = 1;
-        Choices own = schedule_choices(w->c, w->a, &part, w->p->m, w->constant, far, NULL);
+        Choices own = schedule_choices(w->c, w->a, &part, w->p->m, w->constant, far, steps);
         if (!own.n)
             return false;
         while (steps && best + 1 < own.n && !schedule_lays_alike(own.at[best].program, steps))

@@ -4,6 +4,9 @@
  * B comes. So several panels of columns are summed side by side, as many as the registers hold: B is read in as many streams,
  * each in the order in which it lies, and panels are as wide as tiles of many rows want them, so that a constant that lies
  * for those serves here too. Where a constant is narrow and has scales, those multiply the sum of what shares them.
+ *
+ * Where a product stores its output transposed, what are columns here are rows to the tiles of many: a constant that lies for those
+ * has panels as narrow as such a tile is high, and a vector of it has so many lanes.
  */
 #include "schedule/cut.h"
 
@@ -34,12 +37,12 @@ shared_factor(const Thin *g)
 }
 
 static void
-write_panels(const Thin *g, const char *part, int64_t vectors, int64_t panels, const char *factored)
+write_panels(const Thin *g, const char *part, int64_t width, int64_t panels, const char *factored)
 {
     Draft *w = g->w;
     const Cut *cut = &g->cut;
     Text t = { .arena = w->a };
-    const char *lay = cut_lay(w, 0, cut->k.b, cut->col, cut->ncol, cut->col_run, cut->sum, cut->nsum, vectors * g->lanes);
+    const char *lay = cut_lay(w, 0, cut->k.b, cut->col, cut->ncol, cut->col_run, cut->sum, cut->nsum, width);
     const char *rows = axis_names(w, 0, cut->row, cut->nrow);
     const char *batch = axis_names(w, 0, cut->batch, cut->nbatch), *outer = axis_names(w, 0, cut->col, cut->ncol - cut->col_run);
     const char *cols = axis_names(w, 0, cut->col + cut->ncol - cut->col_run, cut->col_run), *sums = axis_names(w, 0, cut->sum, cut->nsum);
@@ -50,8 +53,8 @@ write_panels(const Thin *g, const char *part, int64_t vectors, int64_t panels, c
     if (!lay)
         return;
     text_printf(&t, "%sorder %s %s %s %s %s\nfuse %s -> j_\n", lay, batch, outer, rows, cols, sums, cols);
-    text_printf(&t, "split j_ by %lld -> jp jv exact\nsplit jv by %lld -> jr %s exact\nsplit jp by %lld -> jt jq exact\n",
-                (long long)(vectors * g->lanes), (long long)g->lanes, g->lane, (long long)panels);
+    text_printf(&t, "split j_ by %lld -> jp jv exact\nsplit jv by %lld -> jr %s%s\nsplit jp by %lld -> jt jq exact\n",
+                (long long)width, (long long)g->lanes, g->lane, width % g->lanes ? "" : " exact", (long long)panels);
     text_printf(&t, "order %s %s jt %s %s jq jr %s %s\nfuse %s %s jt -> task\n", batch, outer, walked, rows, each, g->lane, batch, outer);
     if (factored)
         text_printf(&t, "hold %s at task -> sums scratch\nhold %s at %s -> acc reg factored\n", part, part, factored);
@@ -64,6 +67,39 @@ write_panels(const Thin *g, const char *part, int64_t vectors, int64_t panels, c
         text_printf(&t, "stage rhs at %s -> col reg of jq jr %s\n", axis_name(w, 0, cut->sum[cut->nsum - 1 - shared]), each);
     text_add(&t, "run task parallel\n");
     write_program(w, &t);
+}
+
+/* Panels of one width, as many side by side as there are registers, and so many that there is a task for each core. */
+static void
+write_width(const Thin *g, const char *part, int64_t width, const char *factored)
+{
+    const Machine *m = g->w->p->m;
+    int64_t vectors = (width + g->lanes - 1) / g->lanes, found = 0, room = (int64_t)m->vector_registers - 2, tasks = 0;
+
+    for (int64_t panels = room / vectors; panels >= (factored ? 1 : 2) && (found < 2 || tasks < m->cores); panels--) {
+        int64_t used = panels * vectors * (g->rows + (g->rows > 1));
+        if (used > room || g->cols % (panels * width))
+            continue;
+        write_panels(g, part, width, panels, NULL);
+        if (factored)
+            write_panels(g, part, width, panels, factored);
+        tasks = g->cols / (panels * width);
+        found++;
+    }
+}
+
+/* The width of the panels in which the constant has to lie, if these are no whole vectors; else 0. */
+static int64_t
+width_given(const Thin *g)
+{
+    const Cut *cut = &g->cut;
+
+    for (int64_t width = 2; g->w->like && width < (int64_t)g->w->p->m->vector_registers; width++) {
+        const char *lay = cut_lay(g->w, 0, cut->k.b, cut->col, cut->ncol, cut->col_run, cut->sum, cut->nsum, width);
+        if (lay && schedule_lays_alike(lay, g->w->like))
+            return width % g->lanes ? width : 0;
+    }
+    return 0;
 }
 
 void
@@ -88,17 +124,9 @@ write_thin(Draft *w)
     if (g.rows < 1 || g.cols < 1 || g.rows * 4 > registers)
         return;
     const char *factored = g.rows == 1 ? shared_factor(&g) : NULL;
-    for (int64_t vectors = 1; vectors <= WIDEST_PANEL; vectors++) {
-        int64_t found = 0, room = registers - 2, tasks = 0;
-        for (int64_t panels = room / vectors; panels >= (factored ? 1 : 2) && (found < 2 || tasks < p->m->cores); panels--) {      /* and a task for each core */
-            int64_t used = panels * vectors * (g.rows + (g.rows > 1));
-            if (used > room || g.cols % (panels * vectors * g.lanes))
-                continue;
-            write_panels(&g, name, vectors, panels, NULL);
-            if (factored)
-                write_panels(&g, name, vectors, panels, factored);
-            tasks = g.cols / (panels * vectors * g.lanes);
-            found++;
-        }
-    }
+    int64_t given = width_given(&g);
+    for (int64_t vectors = 1; vectors <= WIDEST_PANEL; vectors++)
+        write_width(&g, name, vectors * g.lanes, factored);
+    if (given)
+        write_width(&g, name, given, factored);
 }

@@ -145,6 +145,37 @@ def test_attention_of_one_row(tmp_path, masked):
         np.testing.assert_allclose(np.load(tmp_path / "y.npy"), e / e.sum(axis=-1, keepdims=True) @ data["v"], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("target", ["x86-64-v3", "x86-64-v4"])
+def test_features_that_are_rows(tmp_path, target):
+    """Keys whose product stores them transposed have their weights in panels as high as a tile of many tokens: one token reads the same
+    panels, lanes being features."""
+    heads, size, rng = 6, 64, np.random.default_rng(3)
+    wide = heads * size
+    weights = {name: rng.standard_normal((wide, wide), dtype=np.float32) for name in ("wq", "wk")}
+    nodes = [helper.make_node("MatMul", ["x", "wq"], ["q"]), helper.make_node("MatMul", ["x", "wk"], ["k"]), helper.make_node("Add", ["k", "bias"], ["kb"]),
+             helper.make_node("Reshape", ["kb", "heads"], ["kh"]), helper.make_node("Transpose", ["kh"], ["y"], perm=[0, 2, 3, 1])]
+    bias = rng.standard_normal(wide, dtype=np.float32)
+    inits = [numpy_helper.from_array(a, name) for name, a in (weights | {"bias": bias, "heads": np.array([0, 0, heads, size])}).items()]
+    graph = helper.make_graph(nodes, "keys", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", "seq", wide])],
+                              [helper.make_tensor_value_info("q", TensorProto.FLOAT, ["batch", "seq", wide]),
+                               helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", heads, size, "seq"])], inits)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    text = dump(tmp_path, "choose", "--target", target)
+    own, row = (part.split("alone o_2")[1] for part in text.split("variant ")[:2])
+    high = int(re.search(r"lay \w+ as \[1/(\d+)", own)[1])
+    assert high % (16 if target == "x86-64-v4" else 8)
+    assert f"as [1/{high}, 0, 1%{high}]" in row and f"split j_ by {high} -> jp jv exact" in row
+    if target == "x86-64-v4" and "avx512vl" not in pathlib.Path("/proc/cpuinfo").read_text():
+        pytest.skip("no AVX-512 here")
+    tenon("compile", tmp_path / "m.onnx", "--target", target, "-o", tmp_path / "m.so")
+    for batch, seq in ((1, 1), (1, 2), (2, 1), (3, 17)):
+        x = rng.standard_normal((batch, seq, wide), dtype=np.float32)
+        np.save(tmp_path / "x.npy", x)
+        tenon("run", tmp_path / "m.so", "--input", f"x=@{tmp_path}/x.npy", "--output-dir", tmp_path, "--threads", 2)
+        want = (x @ weights["wk"] + bias).reshape(batch, seq, heads, size).transpose(0, 2, 3, 1)
+        np.testing.assert_allclose(np.load(tmp_path / "y.npy"), want, rtol=1e-4, atol=1e-3, err_msg=f"{batch} x {seq}")
+
+
 def test_rows_that_strides_leave(tmp_path):
     """Of rows that are (n - 5) // 3 + 1 there is not one where n is 1, but less than none: no tree is made for that."""
     nodes = [helper.make_node("Conv", ["x", "w"], ["c"], strides=[3]), helper.make_node("Transpose", ["c"], ["q"], perm=[0, 2, 1]), helper.make_node("MatMul", ["q", "c"], ["s"]),
