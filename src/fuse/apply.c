@@ -193,6 +193,7 @@ static void
 add_parts(Build *b)
 {
     Part *part = NEW_ARRAY(b->arena, Part, b->nhost);
+    const Nest *const *nest = fuse_parts(b->f, b->host, b->nhost);
 
     for (uint32_t i = 0; i < b->nhost; i++) {
         const Piece *p = &b->f->piece[b->host[i]];
@@ -200,7 +201,9 @@ add_parts(Build *b)
         uint32_t *buffer = NEW_ARRAY(b->arena, uint32_t, nparam);
         for (uint32_t k = 0; k < nparam; k++)
             buffer[k] = b->buffer[p->value[k]];
-        part[i] = (Part){ p->nest, buffer };
+        for (uint32_t o = nest[i]->nin; o < nparam; o++)
+            b->kernel->buffer.at[buffer[o]].type = nest[i]->param[o].type;
+        part[i] = (Part){ nest[i], buffer };
     }
     b->kernel->part = part;
     b->kernel->npart = b->nhost;

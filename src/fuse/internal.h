@@ -86,7 +86,12 @@ extern const char fuse_not_before_it_runs[];         /* one of its reasons, and 
 
 /* ---- compose.c ---------------------------------------------------------------------------------- */
 Fusion fuse_compose(const Graph *g, Arena *a, const FusePlan *plan, const FuseRules *rules);
-/* Depth of the parallel axes that these hosts can share: see kernel.h. */
+
+/* ---- shared.c ----------------------------------------------------------------------------------- */
+/* What these hosts are as parts of one kernel [n]: rows have a dimension for each digit by which a product writes or reads them. Their
+ * parameters are those of the hosts. */
+const Nest *const *fuse_parts(const Fusion *f, const NodeId *host, uint32_t n);
+/* Depth of the parallel axes that they then can share: see kernel.h. */
 uint32_t fuse_shared(const Fusion *f, const NodeId *host, uint32_t n);
 /* Are they products of which none reads what another makes? They are a kernel that shares no axis: one runs after the other. */
 bool fuse_beside(const Fusion *f, const NodeId *host, uint32_t n);

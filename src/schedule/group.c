@@ -15,23 +15,37 @@ recognise_member(const Group *g, uint32_t part, Member *m)
     const Nest *n = k->nest;
     uint32_t seen = 0;
 
-    *m = (Member){ .part = part, .n = n, .name = part_name(p, part), .reduce = part_reduction(p, part) };
+    *m = (Member){ .part = part, .n = n, .name = part_name(p, part), .reduce = part_reduction(p, part), .head = NEST_MAX_AXES };
     m->product = nest_contraction(g->w->c, n, &m->view);
     for (uint32_t x = 0; x < n->naxis; x++) {
         if (!is_rectangular(&n->axis[x]) || expr_is(n->axis[x].extent, 0))
             return false;
-        if (n->axis[x].kind == AXIS_REDUCE)
+        if (n->axis[x].kind == AXIS_REDUCE) {
             m->sum[m->nsum++] = x;
-        else if (++seen > p->k->shared)
+        } else if (++seen > p->k->shared) {
             m->own[m->nown++] = x;
-        else
+        } else {
+            m->head = seen > 1 ? m->row : NEST_MAX_AXES;
             m->row = x;
+        }
     }
     if (n->nwrite != 1 || n->write[0].combiner != COMB_NONE || nest_axes_of_kind(n, AXIS_SCAN) || dtype_info[n->param[n->nin].type->dtype].bytes != 4 || (m->reduce && m->reduce->u.reduce.combiner > COMB_MIN))
         return false;
     /* Rows are one side of a product, which has the columns of its output to itself. An axis of one point is on neither side. */
     bool one = m->product && expr_is(n->axis[m->row].extent, 1) && !(m->view.b->axes >> m->row & 1);
     return !m->product || ((one || m->view.row >> m->row & 1) && m->nown == 1 && !(m->view.a->axes >> m->own[0] & 1));
+}
+
+/* The heads of a row, if all products read their other operand alike for each; 1: they do not, or how many there are is not known. */
+static int64_t
+shared_heads(const Group *g)
+{
+    const Member *last = &g->member[g->n - 1];
+    bool alike = last->head != NEST_MAX_AXES;
+
+    for (const Member *m = g->member; m <= last && alike; m++)
+        alike = !m->product || (m->view.row >> m->head & 1);
+    return alike ? expr_or(last->n->axis[last->head].extent, 1) : 1;
 }
 
 bool
@@ -55,10 +69,12 @@ group_of(Draft *w, Group *g)
     const Member *last = &g->member[g->n - 1];
     if (!products)
         return false;
-    for (uint32_t x = 0; n + 1 < k->shared; x++)
+    for (uint32_t x = 0; n + 2 < k->shared; x++)
         if (last->n->axis[x].kind == AXIS_PARALLEL)
             outer[n++] = x;
     g->outer = axis_names(g->w, g->n - 1, outer, n);
+    g->around = last->head == NEST_MAX_AXES ? "" : axis_name(g->w, g->n - 1, last->head);
+    g->heads = shared_heads(g);
     g->rows = axis_name(g->w, g->n - 1, last->row);
     g->nrows = expr_or(last->n->axis[last->row].extent, -1);
     return true;
@@ -74,4 +90,46 @@ const char *
 group_own(const Group *g, const Member *m)
 {
     return axis_names(g->w, m->part, m->own, m->nown);
+}
+
+const char *
+group_heads(const Group *g, const Member *m, bool together)
+{
+    bool here = g->how != HEADS_APART && (g->how == HEADS_TOGETHER) == together;
+    return here ? arena_printf(g->w->a, "%s.%s ", m->name, m->n->axis[m->head].name) : "";
+}
+
+const char *
+group_last_heads(const Group *g, bool together)
+{
+    bool here = g->how != HEADS_APART && (g->how == HEADS_TOGETHER) == together;
+    return here ? arena_printf(g->w->a, "%s ", g->around) : "";
+}
+
+bool
+group_may(const Group *g)
+{
+    return g->how == HEADS_APART || (g->heads > 1 && (g->how == HEADS_INSIDE || g->heads <= g->height));
+}
+
+int64_t
+group_in_task(const Group *g)
+{
+    return g->how == HEADS_APART ? 1 : g->heads;
+}
+
+int64_t
+group_in_tile(const Group *g)
+{
+    return g->how == HEADS_TOGETHER ? g->heads : 1;
+}
+
+void
+group_write_task(const Group *g, Text *t, int64_t rows)
+{
+    text_printf(t, "split %s by %lld -> ib ir guard\n", g->rows, (long long)rows);
+    if (g->how == HEADS_APART)
+        text_printf(t, "fuse %s %s ib -> task\n", g->outer, g->around);
+    else
+        text_printf(t, "order ib %s ir\nfuse %s ib -> task\n", g->around, g->outer);
 }

@@ -2,6 +2,11 @@
  *
  * A task is a tile of rows, the last axis that all parts share. All parts but the last are put there, so what lies between
  * them is as large as the tile and stays in a cache.
+ *
+ * Where the axis around the rows is one that the products' other operands do not vary with (query heads that share keys), it may be
+ * inside of the task as well: its rows are then those of all heads, and what is packed of the keys is packed once for them. Tiles of
+ * registers are of one head's rows, or of as many rows of each head as fit together, which suits a token's single row: three heads'
+ * are three rows of one product.
  */
 #ifndef TENON_GROUP_H
 #define TENON_GROUP_H
@@ -16,6 +21,7 @@ typedef struct {
     bool product;
     Contraction view;
     uint32_t row;                    /* the axis of the last shared loop */
+    uint32_t head;                   /* and of the one around it; NEST_MAX_AXES: there is none */
     uint32_t own[NEST_MAX_AXES], nown;       /* parallel axes that are not shared */
     uint32_t sum[NEST_MAX_AXES], nsum;
 } Member;
@@ -24,10 +30,13 @@ typedef struct {
     Draft *w;
     Member *member;
     uint32_t n;                      /* of them */
-    const char *outer;               /* the shared loops but the last */
-    const char *rows;                /* and that */
+    const char *outer;               /* the shared loops but the last two … */
+    const char *around;              /* … the one around the rows, "" where there is none … */
+    const char *rows;                /* … and these */
     int64_t nrows;                   /* -1: not known */
     int64_t lanes, vectors, height;  /* of a register tile: so many vectors of one side, so many of the other */
+    int64_t heads;                   /* of a row, which share operands; 1: none do */
+    enum { HEADS_APART, HEADS_INSIDE, HEADS_TOGETHER } how;   /* a task each, in the task, in a tile of registers */
     int64_t block;                   /* of the sums that go online; 0: none do */
     const Member *max;               /* the maximum of those */
 } Group;
@@ -37,6 +46,16 @@ bool group_of(Draft *w, Group *g);
 /* The loop over the rows of a part's box; the loops over what is a part's own. */
 const char *group_row(const Group *g, const Member *m);
 const char *group_own(const Group *g, const Member *m);
+/* The loop over the heads of its box, where they are in the task, else "": outside of tiles of registers, or in them. The last part's. */
+const char *group_heads(const Group *g, const Member *m, bool together);
+const char *group_last_heads(const Group *g, bool together);
+/* Can heads be taken so? They can be apart; in a task where they share operands; in a tile where it has a row for each. */
+bool group_may(const Group *g);
+/* Heads whose rows are in one task; those in one tile of registers. */
+int64_t group_in_task(const Group *g);
+int64_t group_in_tile(const Group *g);
+/* Tiles of so many rows are what is shared out. */
+void group_write_task(const Group *g, Text *t, int64_t rows);
 
 /* The steps of a last part that is a product: a tile of its rows reads what lies between one element for all lanes, which run along its
  * columns. (write_group.c) */

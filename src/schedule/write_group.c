@@ -57,16 +57,17 @@ write_member(const Group *g, const Member *m, Text *t, bool whole)
     split_rows(g, m, t, whole);
     if (is_online(g, m)) {                   /* where it is known how many rows there are, all of them at once, so that none waits */
         const char *last = cut_blocks(g, m, t), *all = whole ? arena_printf(g->w->a, "%s.b_", a) : "";
-        text_printf(t, "order %s.kb_ %s %s %s.r_ %s.l_\n", a, whole ? last : arena_printf(g->w->a, "%s.b_", a), whole ? all : last, a, a);
-        text_printf(t, "hold %s at task -> %s.sums scratch\nhold %s at %s.%s -> %s.acc reg\n", a, a, a, a, whole ? "kb_" : "b_", a);
+        const char *heads = group_heads(g, m, false), *first = whole && *heads ? heads : arena_printf(g->w->a, "%s.%s", a, whole ? "kb_" : "b_");
+        text_printf(t, "order %s.kb_ %s%s %s %s.r_ %s.l_\n", a, heads, whole ? last : arena_printf(g->w->a, "%s.b_", a), whole ? all : last, a, a);
+        text_printf(t, "hold %s at task -> %s.sums scratch\nhold %s at %s -> %s.acc reg\n", a, a, a, first, a);
         text_printf(t, "run %s %s.r_ unroll\nrun %s.l_ vector\nrun %s.sums.fin.%s.l_ vector\n", all, a, a, a, a);
     } else if (m->product) {
         const char *col = axis_name(g->w, m->part, m->own[0]), *row = group_row(g, m);
         text_printf(t, "split %s by %lld -> %s.cb_ %s.cr_ peel 1\n", col, (long long)g->height, a, a);
-        text_printf(t, "order %s.cb_ %s.b_ %s %s.cr_ %s.r_ %s.l_\n", a, a, sums, a, a, a);
+        text_printf(t, "order %s.cb_ %s%s.b_ %s %s.cr_ %s.r_ %s.l_\n", a, group_heads(g, m, false), a, sums, a, a, a);
         hold_rows(m, t, whole);
         text_printf(t, "run %s.cr_ %s.r_ unroll\nrun %s.l_ vector\n", a, a, a);
-        text_printf(t, "stage %s.lhs at task -> %s.rows scratch of %s %s\n", a, a, sums, row);
+        text_printf(t, "stage %s.lhs at task -> %s.rows scratch of %s%s %s\n", a, a, group_heads(g, m, false), sums, row);
         text_printf(t, "stage %s.rows at %s -> %s.col reg of %s.r_\n", a, axis_name(g->w, m->part, m->sum[m->nsum - 1]), a, a);
     } else if (m->reduce && whole) {         /* four sums of their own, so that none waits for the one before */
         const char *last = axis_name(g->w, m->part, m->sum[m->nsum - 1]);
@@ -90,20 +91,21 @@ group_write_last(const Group *g, Text *t)
 {
     const Member *m = &g->member[g->n - 1];
     const char *a = m->name, *sums = axis_names(g->w, m->part, m->sum, m->nsum), *col = axis_name(g->w, m->part, m->own[0]);
+    const char *outside = group_last_heads(g, false), *inside = group_last_heads(g, true);
     int64_t columns = expr_or(m->n->axis[m->own[0]].extent, -1), vectors = g->vectors;
 
     while (vectors > 1 && (columns < 0 || columns % (vectors * g->lanes)))
         vectors--;                           /* what is left of the columns has to be known to be held in registers */
-    text_printf(t, "split ir by %lld -> irb irr peel 1\n", (long long)g->height);
+    text_printf(t, "split ir by %lld -> irb irr peel 1\n", (long long)(g->height / group_in_tile(g)));
     text_printf(t, "split %s by %lld -> %s.b_ %s.v_\n", col, (long long)(vectors * g->lanes), a, a);
     text_printf(t, "split %s.v_ by %lld -> %s.r_ %s.l_\n", a, (long long)g->lanes, a, a);
     if (g->block) {
         const char *last = cut_blocks(g, m, t);
-        text_printf(t, "order %s.kb_ %s.b_ irb %s irr %s.r_ %s.l_\nhold %s at task -> %s.sums scratch\n", a, a, last, a, a, a, a);
+        text_printf(t, "order %s.kb_ %s.b_ %sirb %s %sirr %s.r_ %s.l_\nhold %s at task -> %s.sums scratch\n", a, a, outside, last, inside, a, a, a, a);
     } else {
-        text_printf(t, "order %s.b_ irb %s irr %s.r_ %s.l_\n", a, sums, a, a);
+        text_printf(t, "order %s.b_ %sirb %s %sirr %s.r_ %s.l_\n", a, outside, sums, inside, a, a);
     }
-    text_printf(t, "hold %s at irb -> %s.acc reg\nrun irr %s.r_ unroll\nrun %s.l_ vector\n", a, a, a, a);
+    text_printf(t, "hold %s at irb -> %s.acc reg\nrun %sirr %s.r_ unroll\nrun %s.l_ vector\n", a, a, inside, a, a);
     if (g->block)
         text_printf(t, "run %s.sums.fin.%s.l_ vector\nrun %s.sums.init.%s.l_ vector\n", a, a, a, a);
 }
@@ -111,18 +113,18 @@ group_write_last(const Group *g, Text *t)
 static void
 put_member(const Group *g, const Member *m, Text *t, const char *at)
 {
-    text_printf(t, "put %s at %s scratch of %s %s\n", m->name, at, group_own(g, m), group_row(g, m));
+    text_printf(t, "put %s at %s scratch of %s%s %s\n", m->name, at, group_heads(g, m, false), group_own(g, m), group_row(g, m));
 }
 
 /* A tile of so many rows. */
 static void
-write_tile(const Group *g, int64_t rows)
+write_tile(Group *g, int64_t rows)
 {
     const Member *last = &g->member[g->n - 1];
     Text t = { .arena = g->w->a };
     bool whole = g->nrows >= 0 && g->nrows % rows == 0;
 
-    text_printf(&t, "split %s by %lld -> ib ir guard\nfuse %s ib -> task\n", g->rows, (long long)rows, g->outer);
+    group_write_task(g, &t, rows);
     for (const Member *m = g->member; m < last; m++)
         put_member(g, m, &t, "task");
     for (const Member *m = g->member; m < last; m++)
@@ -197,11 +199,10 @@ write_group(Draft *w)
     write_lines(&g);
     if (!ends_in_product(&g))
         return w->program.n > 0;
-    for (int64_t tiles = 1; tiles <= 4; tiles *= 2)
-        if (tiles == 1 || g.nrows < 0 || g.nrows >= tiles * g.vectors * g.lanes)
-            write_tile(&g, tiles * g.vectors * g.lanes);
-    for (int64_t tiles = 1; tiles <= 4; tiles *= 2)
-        if (tiles == 1 || g.nrows < 0 || g.nrows >= tiles * g.vectors * g.lanes)
-            write_blocks(&g, tiles * g.vectors * g.lanes);
+    for (int blocks = 0; blocks < 2; blocks++)
+        for (g.how = HEADS_APART; g.how <= HEADS_INSIDE; g.how++)        /* together are rows of registers, which here are lanes */
+            for (int64_t tiles = 1; tiles <= 4 && group_may(&g); tiles *= 2)
+                if (tiles == 1 || g.nrows < 0 || g.nrows >= tiles * g.vectors * g.lanes)
+                    (blocks ? write_blocks : write_tile)(&g, tiles * g.vectors * g.lanes);
     return true;
 }

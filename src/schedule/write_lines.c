@@ -7,7 +7,7 @@
  * neighbours, or are copied; and a line that is short has a large share of sums across lanes.
  *
  * Few rows (a token's) are less work than turning the columns for them: where these lie along the sum, the lanes of their product are
- * summands, as in write_dots.c.
+ * summands, as in write_dots.c. Heads that share columns (group.h) make one tile of them.
  */
 #include "cost/cost.h"
 #include "schedule/cut.h"
@@ -57,7 +57,7 @@ write_made_rows(const Group *g, const Member *m, Text *t)
 
     if (m->view.a->op == S_LOAD)
         return;
-    text_printf(t, "stage %s.lhs at task -> %s.rows scratch of %s %s\n", a, a, group_row(g, m), axis_names(g->w, m->part, m->sum, m->nsum));
+    text_printf(t, "stage %s.lhs at task -> %s.rows scratch of %s%s%s %s\n", a, a, group_heads(g, m, false), group_heads(g, m, true), group_row(g, m), axis_names(g->w, m->part, m->sum, m->nsum));
     if (cut_lies_along(&l, m->view.a, m->sum[m->nsum - 1]))
         text_printf(t, "split %s.rows.%s by %lld -> %s.av_ %s.al_\nrun %s.rows.%s.al_ vector\n", a, last, (long long)g->lanes, a, a, a, a);
 }
@@ -71,7 +71,8 @@ sums_in_lanes(const Group *g, const Member *m, int64_t rows)
     Low l = low_part(g->w->c, g->w->a, g->w->p->k, g->w->p->m, &g->w->p->k->part[m->part]);
     int64_t length = m->nsum == 1 ? expr_or(m->n->axis[m->sum[0]].extent, 0) : 0;
 
-    return length >= g->lanes && length % g->lanes == 0 && g->nrows >= 1 && g->nrows % rows == 0 && 2 * rows <= (int64_t)g->w->p->m->vector_registers &&
+    return length >= g->lanes && length % g->lanes == 0 && g->nrows >= 1 && g->nrows % rows == 0 &&
+           2 * rows * group_in_tile(g) <= (int64_t)g->w->p->m->vector_registers &&
            cut_lies_along(&l, m->view.a, m->sum[0]) && cut_lies_along(&l, m->view.b, m->sum[0]);
 }
 
@@ -79,10 +80,10 @@ sums_in_lanes(const Group *g, const Member *m, int64_t rows)
 static void
 write_dots_of(const Group *g, const Member *m, Text *t)
 {
-    const char *a = m->name, *column = axis_name(g->w, m->part, m->own[0]), *row = group_row(g, m);
+    const char *a = m->name, *column = axis_name(g->w, m->part, m->own[0]), *row = arena_printf(g->w->a, "%s%s", group_heads(g, m, true), group_row(g, m));
 
     text_printf(t, "split %s by %lld -> %s.kv_ %s.l_ exact\n", axis_name(g->w, m->part, m->sum[0]), (long long)g->lanes, a, a);
-    text_printf(t, "order %s %s %s.kv_ %s.l_\nhold %s at %s -> %s.acc reg over %s.l_\n", column, row, a, a, a, column, a, a);
+    text_printf(t, "order %s%s %s %s.kv_ %s.l_\nhold %s at %s -> %s.acc reg over %s.l_\n", group_heads(g, m, false), column, row, a, a, a, column, a, a);
     if (expr_or(m->n->axis[m->sum[0]].extent, INT64_MAX) <= CUT_MOST_UNROLLED * g->lanes)
         text_printf(t, "run %s.kv_ unroll\n", a);
     text_printf(t, "run %s unroll\nrun %s.l_ vector\n", row, a);
@@ -96,15 +97,16 @@ write_product(const Group *g, const Member *m, Text *head, Text *t, bool whole)
     const char *a = m->name, *sums = axis_names(w, m->part, m->sum, m->nsum);
     int64_t width = g->vectors * g->lanes, columns = expr_or(m->n->axis[m->own[0]].extent, -1);
     const char *lay = cut_lay(w, m->part, m->view.b, m->own, 1, 1, m->sum, m->nsum, width);
+    const char *heads = group_heads(g, m, true);
     bool pads = lay ? columns < 0 || columns % width : columns < 0;
 
     text_add(head, lay ? lay : "");
-    text_printf(t, "split %s by %lld -> %s.rb_ %s.rr_%s\n", group_row(g, m), (long long)g->height, a, a, whole ? "" : " peel 1");
+    text_printf(t, "split %s by %lld -> %s.rb_ %s.rr_%s\n", group_row(g, m), (long long)(g->height / group_in_tile(g)), a, a, whole ? "" : " peel 1");
     text_printf(t, "split %s by %lld -> %s.b_ %s.v_%s\n", axis_name(w, m->part, m->own[0]), (long long)width, a, a, pads ? " pad" : "");
-    text_printf(t, "split %s.v_ by %lld -> %s.r_ %s.l_\norder %s.b_ %s.rb_ %s %s.rr_ %s.r_ %s.l_\n", a, (long long)g->lanes, a, a, a, a, sums, a, a, a);
+    text_printf(t, "split %s.v_ by %lld -> %s.r_ %s.l_\norder %s.b_ %s%s.rb_ %s %s%s.rr_ %s.r_ %s.l_\n", a, (long long)g->lanes, a, a, a, group_heads(g, m, false), a, sums, heads, a, a, a);
     if (pads)
         text_printf(t, "hold %s at %s.rb_ -> %s.sums scratch\n", a, a, a);
-    text_printf(t, "hold %s at %s.rb_ -> %s.acc reg\nrun %s.rr_ %s.r_ unroll\nrun %s.l_ vector\n", a, a, a, a, a, a);
+    text_printf(t, "hold %s at %s.rb_ -> %s.acc reg\nrun %s%s.rr_ %s.r_ unroll\nrun %s.l_ vector\n", a, a, a, heads, a, a, a);
     if (pads)
         text_printf(t, "run %s.sums.fin.%s.l_ vector\n", a, a);
     write_panels(g, m, t, lay != NULL, pads);
@@ -142,25 +144,29 @@ write_line(const Group *g, const Member *m, Text *t, const char *row)
     return true;
 }
 
-/* A tile of so many rows. dots: products add up in lanes where they can, or there is no program. */
+/* What is special about a program's products: nothing; they add up in lanes where they can, or there is no program; the last one reads a
+ * copy of its other operand, whose lines are neighbours: lines at large powers of two share a few places of a cache. */
+typedef enum { PRODUCTS_AS_THEY_LIE, PRODUCTS_IN_LANES, PRODUCTS_OF_COPIES } Products;
+
+/* A tile of so many rows. */
 static void
-write_tile(const Group *g, int64_t rows, bool dots)
+write_tile(const Group *g, int64_t rows, Products how)
 {
     Arena *a = g->w->a;
     const Member *last = &g->member[g->n - 1];
     Text head = { .arena = a }, t = { .arena = a };
-    bool whole = g->nrows >= 0 && g->nrows % rows == 0, ok = true, any = !dots;
+    bool whole = g->nrows >= 0 && g->nrows % rows == 0, ok = true, any = how != PRODUCTS_IN_LANES;
 
     for (const Member *m = g->member; m < last && !any; m++)
         any = m->product && sums_in_lanes(g, m, rows);
     if (!any)
         return;
 
-    text_printf(&t, "split %s by %lld -> ib ir guard\nfuse %s ib -> task\n", g->rows, (long long)rows, g->outer);
+    group_write_task(g, &t, rows);
     for (const Member *m = g->member; m < last; m++)
-        text_printf(&t, "put %s at task scratch of %s %s\n", m->name, group_row(g, m), group_own(g, m));
+        text_printf(&t, "put %s at task scratch of %s%s%s %s\n", m->name, group_heads(g, m, false), group_heads(g, m, true), group_row(g, m), group_own(g, m));
     for (const Member *m = g->member; m < last; m++)
-        if (m->product && dots && sums_in_lanes(g, m, rows))
+        if (m->product && how == PRODUCTS_IN_LANES && sums_in_lanes(g, m, rows))
             write_dots_of(g, m, &t);
         else if (m->product)
             write_product(g, m, &head, &t, whole);
@@ -170,10 +176,26 @@ write_tile(const Group *g, int64_t rows, bool dots)
         group_write_last(g, &t);
     else
         ok &= write_line(g, last, &t, "ir");
+    if (how == PRODUCTS_OF_COPIES)
+        write_panels(g, last, &t, false, true);
     text_add(&t, "run task parallel\n");
     text_add(&head, text_str(&t));
     if (ok)
         write_program(g->w, &head);
+}
+
+/* Has the last product's other operand something between one line of columns and the next (other heads)? */
+static bool
+lines_are_apart(const Group *g)
+{
+    const Member *m = &g->member[g->n - 1];
+    Low *l = NEW(g->w->a, Low);
+
+    *l = low_part(g->w->c, g->w->a, g->w->p->k, g->w->p->m, &g->w->p->k->part[m->part]);
+    if (!m->product || m->nsum != 1 || !is_unit(l, m->view.b, m->own[0]))
+        return false;
+    const Expr *stride = low_stride(l, m->view.b, m->sum[0]);
+    return stride && expr_eq(g->w->c, NULL, stride, m->n->axis[m->own[0]].extent) != YES;
 }
 
 /* Bytes of what lies between the parts, for one row. */
@@ -197,16 +219,19 @@ static void
 write_tiles(const Group *g, double bytes)
 {
     int64_t before = 0;
+    bool apart = lines_are_apart(g);
 
     for (int64_t tiles = MOST_TILES; tiles >= 1; tiles /= 2) {
-        int64_t rows = tiles * g->height, tasks = g->nrows <= 0 ? 0 : (g->nrows + rows - 1) / rows;
+        int64_t rows = tiles * (g->height / group_in_tile(g)), tasks = g->nrows <= 0 ? 0 : (g->nrows + rows - 1) / rows;
         if (tasks && g->nrows % tasks == 0)                  /* as even as can be, or in whole tiles of registers */
             rows = g->nrows / tasks;
-        if (rows == before || (tiles > 1 && (double)rows * bytes > (double)g->w->p->m->level[LEVEL_L2].bytes))
+        if (rows == before || (tiles > 1 && (double)(rows * group_in_task(g)) * bytes > (double)g->w->p->m->level[LEVEL_L2].bytes))
             continue;
         before = rows;
-        write_tile(g, rows, false);
-        write_tile(g, rows, true);
+        write_tile(g, rows, PRODUCTS_AS_THEY_LIE);
+        write_tile(g, rows, PRODUCTS_IN_LANES);
+        if (apart)
+            write_tile(g, rows, PRODUCTS_OF_COPIES);
     }
 }
 
@@ -219,6 +244,8 @@ write_lines(const Group *group)
 
     for (g.vectors = group->vectors > 2 ? group->vectors - 1 : group->vectors; g.vectors <= group->vectors; g.vectors++) {
         g.height = (g.w->p->m->vector_registers - g.vectors - 1) / g.vectors;
-        write_tiles(&g, bytes);
+        for (g.how = HEADS_APART; g.how <= HEADS_TOGETHER; g.how++)
+            if (group_may(&g))
+                write_tiles(&g, bytes);
     }
 }

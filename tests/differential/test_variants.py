@@ -145,6 +145,39 @@ def test_attention_of_one_row(tmp_path, masked):
         np.testing.assert_allclose(np.load(tmp_path / "y.npy"), e / e.sum(axis=-1, keepdims=True) @ data["v"], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("target, hints", [("x86-64-v3", ""), ("x86-64-v4", ""), ("x86-64-v4", "--dim-hint batch=1 --dim-hint new=1,512 --dim-hint all=512")])
+def test_heads_that_share_keys(tmp_path, target, hints):
+    """Nine query heads over three of keys: one kernel, its rows being those of each head of a group."""
+    def heads(name, n, rows):
+        return helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", n, rows, 64])
+    nodes = []
+    for x in "kv":
+        nodes += [helper.make_node("Unsqueeze", [x, "two"], [f"{x}_one"]), helper.make_node("Expand", [f"{x}_one", "thrice"], [f"{x}_three"]),
+                  helper.make_node("Reshape", [f"{x}_three", "nine"], [f"{x}_all"])]
+    nodes += [helper.make_node("Transpose", ["k_all"], ["t"], perm=[0, 1, 3, 2]), helper.make_node("Mul", ["q", "c"], ["x"]), helper.make_node("MatMul", ["x", "t"], ["d"]),
+              helper.make_node("Where", ["seen", "d", "hidden"], ["s"]), helper.make_node("Softmax", ["s"], ["p"], axis=-1), helper.make_node("MatMul", ["p", "v_all"], ["y"])]
+    constants = {"two": np.array([2]), "thrice": np.array([1, 1, 3, 1, 1]), "nine": np.array([0, 9, -1, 64]), "c": np.float32(0.125), "hidden": np.float32(-1e9)}
+    inputs = [heads("q", 9, "new"), heads("k", 3, "all"), heads("v", 3, "all"), helper.make_tensor_value_info("seen", TensorProto.BOOL, ["batch", 1, "new", "all"])]
+    graph = helper.make_graph(nodes, "groups", inputs, [heads("y", 9, "new")], [numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    if target == "x86-64-v4" and "avx512vl" not in pathlib.Path("/proc/cpuinfo").read_text():
+        pytest.skip("no AVX-512 here")
+    assert dump(tmp_path, "fuse", "--target", target, *hints.split()).count("    kernel ") == 1
+    tenon("compile", tmp_path / "m.onnx", "--target", target, *hints.split(), "-o", tmp_path / "m.so")
+    for batch, new, keys in ((1, 1, 1), (1, 1, 70), (2, 1, 33), (2, 3, 17), (1, 40, 41), (0, 1, 4)):
+        r = np.random.default_rng(keys)
+        data = {name: r.standard_normal((batch, n, rows, 64), dtype=np.float32) for name, n, rows in (("q", 9, new), ("k", 3, keys), ("v", 3, keys))}
+        data["seen"] = r.random((batch, 1, new, keys)) < 0.7
+        data["seen"][..., 0] = True
+        k, v = (np.repeat(data[name], 3, axis=1) for name in "kv")
+        s = np.where(data["seen"], np.float32(0.125) * data["q"] @ k.transpose(0, 1, 3, 2), np.float32(-1e9))
+        for name, x in data.items():
+            np.save(tmp_path / f"{name}.npy", x)
+        tenon("run", tmp_path / "m.so", *[w for name in data for w in ("--input", f"{name}=@{tmp_path}/{name}.npy")], "--output-dir", tmp_path, "--threads", 2)
+        e = np.exp(s - s.max(axis=-1, keepdims=True))
+        np.testing.assert_allclose(np.load(tmp_path / "y.npy"), e / e.sum(axis=-1, keepdims=True) @ v, rtol=1e-4, atol=1e-5, err_msg=f"{batch} x {new} over {keys}")
+
+
 @pytest.mark.parametrize("target", ["x86-64-v3", "x86-64-v4"])
 def test_features_that_are_rows(tmp_path, target):
     """Keys whose product stores them transposed have their weights in panels as high as a tile of many tokens: one token reads the same

@@ -1,0 +1,244 @@
+/* shared: the outer axes that parts of a kernel have in common, so that one trip of them runs every part.
+ *
+ * Where query heads share keys in groups (9 over 3), the products of an attention have two axes for the heads, the group and the head in
+ * it, since keys are read by the group alone; the rows between them have one of 9:
+ *
+ *     scores[b, 3*g + h, k, l] = sum d: q[b, 3*g + h, k, d] * keys[b, g, l, d]         most[b, j, k] = max l: scores[b, j, k, l]
+ *
+ * As parts of one kernel, all have both: what passes between them has a dimension for each digit, which lies the same in memory, so rows
+ * are cut as a tensor in blocks is (nest_lay). Then all parts share g, h and k, and a schedule may take the rows of all heads of a group
+ * together: they read the same keys.
+ */
+#include "fuse/internal.h"
+#include "nest/layout.h"
+
+/* ---- digits ------------------------------------------------------------------------------------------------ */
+
+/* Dimension `dim` of what passes between parts, `whole` long, is written at the digits of several axes: so long is each, the outermost
+ * but what is left. */
+typedef struct { uint32_t dim, n; const Expr *whole; int64_t inner[TN_MAX_RANK]; } Digits;
+
+static bool
+is_as_long(Ctx *c, const Expr *a, const Expr *b)
+{
+    return expr_eq(c, NULL, a, b) == YES;
+}
+
+/* The first dimension of a nest's only output that is written so; false: there is none, or digits whose number is not known. */
+static bool
+digits_of(Ctx *c, const Nest *n, Digits *g)
+{
+    const Nest *bare = n->nout == 1 ? nest_bare(c, n) : n;
+
+    if (bare == n || !bare)
+        return false;
+    const Type *t = n->param[n->nin].type, *to = bare->param[n->nin].type;
+    *g = (Digits){ 0 };
+    while (g->dim < t->rank && is_as_long(c, t->dim[g->dim], to->dim[g->dim]))
+        g->dim++;
+    g->whole = t->dim[g->dim];
+    for (const Expr *reached = to->dim[g->dim]; !is_as_long(c, reached, g->whole); reached = expr_mul(c, reached, to->dim[g->dim + g->n]))
+        if (g->dim + ++g->n >= to->rank || !expr_const(to->dim[g->dim + g->n], &g->inner[g->n - 1]))
+            return false;
+    return true;
+}
+
+/* How a value of so many dimensions lies with a dimension for each digit. */
+static const Layout *
+layout_of_digits(Arena *a, const Digits *g, uint32_t rank)
+{
+    Layout *l = NEW(a, Layout);
+    FormatPart *part = NEW_ARRAY(a, FormatPart, TN_MAX_RANK);
+    uint32_t np = 0;
+
+    for (uint8_t d = 0; d < rank; d++) {
+        int64_t below = 1;
+        for (uint32_t i = 0; d == g->dim && i < g->n; i++)
+            below *= g->inner[i];
+        part[np++] = (FormatPart){ d, below, 0 };
+        for (uint32_t i = 0; d == g->dim && i < g->n; i++) {
+            below /= g->inner[i];
+            part[np++] = (FormatPart){ d, below, g->inner[i] };
+        }
+    }
+    *l = (Layout){ .format = { np, part }, .rank = (uint8_t)rank };
+    return l;
+}
+
+static bool
+is_host(const NodeId *host, uint32_t n, NodeId node)
+{
+    for (uint32_t k = 0; k < n; k++)
+        if (host[k] == node)
+            return true;
+    return false;
+}
+
+/* A host that reads and writes what passes between these hosts in digits. NULL: it cannot. */
+static const Nest *
+in_digits(const Fusion *f, const NodeId *host, uint32_t n, const Piece *p, const Digits *g)
+{
+    Ctx *c = f->ctx;
+    const Nest *nest = p->nest;
+
+    if (nest->nout != 1 || nest->nwrite != 1)
+        return NULL;
+    for (uint32_t i = 0; nest && i <= nest->nin; i++) {
+        const Type *t = nest->param[i].type;
+        if (i < nest->nin && !is_host(host, n, f->g->value.at[p->value[i]].def))
+            continue;
+        if (t->rank <= g->dim || t->rank + g->n > TN_MAX_RANK || !is_as_long(c, t->dim[g->dim], g->whole))
+            return NULL;
+        const Layout *l = layout_of_digits(f->arena, g, t->rank);
+        const Nest *bare = i == nest->nin ? nest_bare(c, nest) : NULL;
+        nest = bare && type_eq(c, bare->param[i].type, layout_type(c, l, t)) == YES ? bare : nest_lay(c, nest, i, l);
+    }
+    nest = nest ? nest_simplify(c, nest) : NULL;
+    return nest ? nest_axes_as_written(c, nest, 0) : NULL;
+}
+
+const Nest *const *
+fuse_parts(const Fusion *f, const NodeId *host, uint32_t n)
+{
+    const Nest **part = NEW_ARRAY(f->arena, const Nest *, n), **cut = NEW_ARRAY(f->arena, const Nest *, n);
+    bool any = false, rows = false;
+    Digits g;
+
+    for (uint32_t i = 0; i < n; i++)
+        part[i] = f->piece[host[i]].nest;
+    for (uint32_t i = 0; i < n && !any; i++)
+        any = n > 1 && digits_of(f->ctx, part[i], &g);
+    for (uint32_t i = 0; i < n && any; i++) {
+        NestTraits t = fuse_kind(f->ctx, part[i]);
+        rows |= t.reduces && !t.contraction;
+    }
+    for (uint32_t i = 0; i < n && rows; i++)
+        if (!(cut[i] = in_digits(f, host, n, &f->piece[host[i]], &g)))
+            rows = false;
+    return rows ? cut : part;
+}
+
+/* ---- axes -------------------------------------------------------------------------------------------------- */
+
+/* The d-th parallel axis of a nest, if it is also the index of dimension d of every output. */
+static const Expr *
+outer_axis(Ctx *c, const Nest *n, uint32_t d)
+{
+    uint32_t seen = 0;
+
+    for (uint32_t k = 0; k < n->naxis; k++) {
+        if (n->axis[k].kind != AXIS_PARALLEL || seen++ < d)
+            continue;
+        const Expr *axis = expr_axis(c, k);
+        if (axis_is_ragged(&n->axis[k]))
+            return NULL;
+        for (uint32_t w = 0; w < n->nwrite; w++)
+            if (n->write[w].combiner != COMB_NONE || d >= n->param[n->write[w].out].type->rank || n->write[w].at[d] != axis)
+                return NULL;
+        return axis;
+    }
+    return NULL;
+}
+
+static const Expr *
+axis_extent(const Nest *n, const Expr *axis)
+{
+    Var v;
+
+    expr_is_var(axis, &v);
+    return n->axis[v.id].extent;
+}
+
+/* Do all reads of values made by these hosts stand at the reader's own axis in dimension d? nest: what the reader is as a part. */
+static bool
+reads_are_local(const Fusion *f, const NodeId *host, uint32_t n, uint32_t reader, const Nest *nest, uint32_t d)
+{
+    const Piece *p = &f->piece[host[reader]];
+    Accesses reads = nest_accesses(f->ctx, f->arena, nest);
+    const Expr *axis = outer_axis(f->ctx, nest, d);
+
+    for (uint32_t i = 0; i < reads.n; i++) {
+        uint32_t slot = reads.at[i].load->u.load.slot;
+        if (slot >= nest->nin || !is_host(host, n, f->g->value.at[p->value[slot]].def))
+            continue;
+        if (d >= reads.at[i].load->u.load.rank)
+            return false;
+        const Expr *at = reads.at[i].load->u.load.at[d];
+        bool one = expr_is(nest->param[slot].type->dim[d], 1);           /* there is nowhere else to read, but outside of it */
+        if (at != axis && !(one && (!reads.at[i].load->u.load.outside || expr_is(at, 0))))
+            return false;
+    }
+    return true;
+}
+
+uint32_t
+fuse_depth(const Fusion *f, const NodeId *host, uint32_t n)
+{
+    uint32_t least = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        const Piece *p = &f->piece[host[i]];
+        for (uint32_t o = p->nest->nin; o < p->nest->nin + p->nest->nout; o++)
+            for (uint32_t r = 0; r < f->edges[p->value[o]].n; r++) {
+                uint32_t depth = f->edges[p->value[o]].at[r].depth;
+                least = depth && (!least || depth < least) ? depth : least;
+            }
+    }
+    return least;
+}
+
+uint32_t
+fuse_shared(const Fusion *f, const NodeId *host, uint32_t n)
+{
+    const Nest *const *part = fuse_parts(f, host, n);
+    uint32_t depth = 0;
+    bool reduces = false, room = false;
+
+    for (;; depth++) {
+        const Expr *extent = NULL;
+        for (uint32_t i = 0; i < n; i++) {
+            const Expr *axis = outer_axis(f->ctx, part[i], depth);
+            const Expr *e = axis ? axis_extent(part[i], axis) : NULL;
+            if (!axis || (extent && expr_eq(f->ctx, NULL, extent, e) != YES) ||
+                !reads_are_local(f, host, n, i, part[i], depth))
+                goto done;
+            extent = e;
+        }
+    }
+done:
+    /* Elementwise parts agree in every axis: leave the innermost one inside a trip, for vectors. */
+    for (uint32_t i = 0; i < n; i++) {
+        reduces = reduces || nest_axes_of_kind(part[i], AXIS_REDUCE);
+        room = room || part[i]->param[part[i]->nin].type->rank > depth;
+    }
+    return n > 1 && depth && !reduces && !room ? depth - 1 : depth;
+}
+
+bool
+fuse_beside(const Fusion *f, const NodeId *host, uint32_t n)
+{
+    Contraction view;
+    bool apart = n > 1;
+
+    for (uint32_t i = 0; i < n && apart; i++) {
+        const Piece *p = &f->piece[host[i]];
+        apart = nest_contraction(f->ctx, p->nest, &view);
+        for (uint32_t s = 0; s < p->nest->nin; s++)
+            for (uint32_t j = 0; j < n; j++)
+                apart = apart && f->g->value.at[p->value[s]].def != host[j];
+    }
+    return apart;
+}
+
+const Expr *
+fuse_trips(Ctx *c, const Nest *n, uint32_t depth)
+{
+    const Expr *trips = expr_int(c, 1);
+
+    for (uint32_t k = 0; k < n->naxis; k++)
+        if (n->axis[k].kind == AXIS_PARALLEL && depth-- > 0)
+            trips = expr_mul(c, trips, n->axis[k].extent);
+        else if (n->axis[k].kind == AXIS_PARALLEL)
+            break;
+    return trips;
+}
