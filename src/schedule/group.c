@@ -127,7 +127,7 @@ group_in_tile(const Group *g)
 void
 group_write_task(const Group *g, Text *t, int64_t rows)
 {
-    text_printf(t, "split %s by %lld -> ib ir guard\n", g->rows, (long long)rows);
+    text_printf(t, "split %s by %lld -> ib ir %s\n", g->rows, (long long)rows, g->nrows >= 0 && g->nrows % rows == 0 ? "exact" : "guard");
     if (g->how == HEADS_APART)
         text_printf(t, "fuse %s %s ib -> task\n", g->outer, g->around);
     else
