@@ -305,7 +305,7 @@ def pick_formats(bench: Bench, o) -> None:
     path_of = lambda name: filled(name) if name in ZOO else made("nets.py", BUILD / "nets", name)[0]
     for threads in thread_counts(bench, o):
         formats(bench, rows(FORMATS, o.names), path_of, threads)
-    searches(bench, [n for n in [*ZOO, "mixer_b16_42"] if not o.names or any(n.startswith(w) for w in o.names)], path_of)
+    searches(bench, [n for n in [*ZOO, "mixer_b16_42", "segmentation"] if not o.names or any(n.startswith(w) for w in o.names)], path_of)
 
 
 # ---- fusion ----------------------------------------------------------------------------------------------------

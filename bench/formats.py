@@ -84,16 +84,37 @@ def formats(bench: Bench, names: list[str], path_of, threads: int) -> None:
                   geomean(gains[what]), floor, aim)
 
 
+def layout_text(bench: Bench, model: pathlib.Path, how: str = "search") -> str:
+    return quiet(TENON, "compile", model, "--formats", how, "--stop-after=layout", "--dump=layout", "--time", "--machine", bench.machine_file)
+
+
+def priced(text: str) -> tuple[int, float, float]:
+    """Values that could lie otherwise; the price of all kernels as chosen, and as the model says [ms]."""
+    found = re.search(r"; \d+ of (\d+) values lie .*: ([\d.e+]+) ms of kernels instead of ([\d.e+]+) ms", text)
+    return (int(found[1]), float(found[2]), float(found[3])) if found else (0, 0.0, 0.0)
+
+
 def searches(bench: Bench, names: list[str], path_of) -> None:
-    """What choosing takes: the whole stage, schedules priced and all; and whether the choice is the exact optimum of the prices."""
+    """What choosing takes: the whole stage, schedules priced and all; whether the choice is the exact optimum of the prices; and the price of the same kernels as
+    others choose, which is no less."""
     table = bench.table
     table.head("choosing orders", "seconds", "values", "exact")
+    prices = {}
     for name in names:
         try:
-            text = quiet(TENON, "compile", path_of(name), "--stop-after=layout", "--dump=layout", "--time", "--machine", bench.machine_file)
+            text = layout_text(bench, path_of(name))
+            values, searched, plain = priced(text)
+            prices[name] = {"search": searched, "greedy": priced(layout_text(bench, path_of(name), "greedy"))[1],
+                            "nhwc": priced(layout_text(bench, path_of(name), "nhwc"))[1] or plain, "none": plain}
         except RuntimeError as error:
             table.fail(name, str(error))
             continue
-        seconds, values, exact = float(told(text, r"\nlayout +([\d.]+) s")[1]), re.search(r"; \d+ of (\d+) values lie", text), "beam" not in text
-        table.add(name, [f"{seconds:.2f}", values[1] if values else "0", "yes" if exact else "no"],
-                  {"model": name, "seconds": seconds, "values": int(values[1]) if values else 0, "exact": exact}, seconds if exact else float("inf"), 2.0, 0.3, most=True)
+        seconds, exact = float(told(text, r"\nlayout +([\d.]+) s")[1]), "beam" not in text
+        table.add(name, [f"{seconds:.2f}", str(values), "yes" if exact else "no"],
+                  {"model": name, "seconds": seconds, "values": values, "exact": exact}, seconds if exact else float("inf"), 2.0, 0.3, most=True)
+    table.head("prices of the same kernels", *[f"{how} ms" for how in HOW], "to the least")
+    for name, ms in prices.items():
+        if not ms["search"]:
+            continue                     # no value has a choice
+        ratio = min(ms.values()) / ms["search"]
+        table.add(name, [f"{ms[how]:.4g}" for how in HOW] + [f"{ratio:.4f}"], {"model": name, "priced_ms": ms}, ratio, 1.0)

@@ -180,6 +180,13 @@ price(void *user, NodeId n, const Kernel *k)
     return j->o->schedule == SCHEDULE_PLAIN ? 0 : domains_seconds(a->prices, k, data);
 }
 
+static void
+begin(void *user)
+{
+    const Asked *a = user;
+    choose_note(a->prices);
+}
+
 static bool
 again(void *user)
 {
@@ -205,8 +212,7 @@ formats_between(Job *j)
         return false;
     domains_begin(&prices);
     for (uint32_t i = 0; i < all.n; i++) {
-        choose_note(&prices);
-        FormatWish wish = { how, machine_lanes(&j->machine, DT_F32), j->o->nformat, pin, j->o->max_arena_bytes, { price, again, &(Asked){ &prices, all.at[i] } }, j->o->explain_formats ? &explain : NULL, measured };
+        FormatWish wish = { how, machine_lanes(&j->machine, DT_F32), j->o->nformat, pin, j->o->max_arena_bytes, { price, begin, again, &(Asked){ &prices, all.at[i] } }, j->o->explain_formats ? &explain : NULL, measured };
         if (j->o->explain_formats && all.n > 1)
             text_printf(&explain, "%s@%s\n\n", i ? "\n" : "", all.at[i]->name);
         if (!format_values(all.at[i], j->arena, &wish, &remarks))

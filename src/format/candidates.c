@@ -191,12 +191,13 @@ is_before(const Order *a, const Order *b)
     return a->votes != b->votes ? a->votes > b->votes : memcmp(a->dim, b->dim, a->rank) < 0;
 }
 
-/* The candidates of a rank beside the plain one, the most wanted first; the number of them. */
+/* The candidates of a type beside the plain one, the most wanted first; the number of them. An order that is the same in memory as one before it
+ * is none. */
 static uint32_t
-orders_of(const Formats *f, uint32_t rank, const Layout **list)
+orders_of(const Formats *f, const Type *t, const Layout **list)
 {
     const Order *best[MAX_ORDERS];
-    uint32_t n = 0;
+    uint32_t n = 0, kept = 0, rank = t->rank;
 
     for (uint32_t i = 0; i < f->order.n; i++) {
         const Order *o = &f->order.at[i];
@@ -212,9 +213,15 @@ orders_of(const Formats *f, uint32_t rank, const Layout **list)
             best[k] = best[k - 1];
         best[at] = o;
     }
-    for (uint32_t i = 0; i < n; i++)
-        list[i] = layout_of_order(f->arena, rank, best[i]->dim);
-    return n;
+    for (uint32_t i = 0; i < n; i++) {
+        const Layout *l = layout_of_order(f->arena, rank, best[i]->dim);
+        bool same = format_same_memory(t, NULL, l);
+        for (uint32_t k = 0; k < kept; k++)
+            same |= format_same_memory(t, list[k], l);
+        if (!same)
+            list[kept++] = l;
+    }
+    return kept;
 }
 
 /* ---- variables ------------------------------------------------------------------------------------------- */
@@ -399,11 +406,12 @@ add_variable(Formats *f, ValueId v, const Layout *pin)
         x.layout[0] = layout_is_plain(pin) ? NULL : filled;
         x.pinned = true;
     } else if (f->wish->how == FORMAT_SEARCH || f->wish->how == FORMAT_LAYOUTS || f->wish->how == FORMAT_GREEDY) {
-        x.n += orders_of(f, rank, x.layout + 1);
+        x.n += orders_of(f, f->g->value.at[v].type, x.layout + 1);
         if (f->wish->how == FORMAT_LAYOUTS)
             add_layouts(f, v, &x);
     } else if (f->wish->how == FORMAT_CHANNELS_LAST && rank > 2 && !meets_parts(f, v)) {
-        x.layout[x.n++] = layout_of_order(f->arena, rank, channels_last(f->arena, rank));
+        x.layout[x.n] = layout_of_order(f->arena, rank, channels_last(f->arena, rank));
+        x.n += !format_same_memory(f->g->value.at[v].type, NULL, x.layout[x.n]);
     }
     if (x.n > 1 || x.layout[0])
         VEC_PUSH(f->arena, &f->variable, x);

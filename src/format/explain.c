@@ -107,18 +107,11 @@ print_row(Text *t, double picoseconds, const char *what)
     text_printf(t, "%12s  %s", text_str(&number), what);
 }
 
-/* Of values whose choice matters for memory. */
 static void
-print_head(const Formats *f, const FormatFound *found, Text *t)
+print_head(Formats *f, const FormatFound *found, Text *t)
 {
-    uint32_t *choice = NEW_ARRAY(f->arena, uint32_t, f->nvar), n = 0, changed = 0;
+    uint32_t *choice = NEW_ARRAY(f->arena, uint32_t, f->nvar), n = f->variable.n, changed = count_changed(f, found->choice);
 
-    for (uint32_t i = 0; i < f->variable.n; i++) {
-        const Variable *x = &f->variable.at[i];
-        bool matters = x->pinned || format_has_choice(f, x->value);
-        n += matters;
-        changed += matters && x->layout[found->choice[i]];
-    }
     text_printf(t, "%u value%s between kernels can lie in several orders; %u lie%s in another than the model's. An order names the model's\n"
                    "dimensions, the one whose elements are neighbours in memory last. The kernels that make and read them take\n\n", n, n == 1 ? "" : "s", changed,
                 changed == 1 ? "s" : "");
@@ -147,17 +140,6 @@ origin_of(const Formats *f, NodeId n)
     for (const char *at = end; at; at = strstr(at + 1, "\" + "))
         more++;
     return more ? arena_printf(f->arena, "%.*s\" + %u more", (int)(end - origin), origin, more) : origin;
-}
-
-static double
-factor_cost(const Formats *f, uint32_t factor, const uint32_t *choice)
-{
-    const FormatFactor *p = &f->factor.at[factor];
-    uint64_t at = 0;
-
-    for (uint32_t i = 0; i < p->n; i++)
-        at = at * f->size[p->var[i]] + choice[p->var[i]];
-    return p->cost[at];
 }
 
 /* ---- value by value ------------------------------------------------------------------------------------------------ */
@@ -191,7 +173,7 @@ print_reason(const Formats *f, const FormatFound *found, const uint32_t *choice,
     double loss = 0;
 
     for (uint32_t i = 0; i < f->factor.n; i++) {
-        double d = factor_cost(f, i, choice) - factor_cost(f, i, found->choice);
+        double d = format_entry(f, i, choice) - format_entry(f, i, found->choice);
         if (d > loss) {
             loss = d;
             most = i;
@@ -200,9 +182,9 @@ print_reason(const Formats *f, const FormatFound *found, const uint32_t *choice,
     if (most == UINT32_MAX)
         return;
     text_printf(t, "; %s would take ", origin_of(f, f->kernel[most]));
-    text_seconds(t, factor_cost(f, most, choice) * 1e-12);
+    text_seconds(t, format_entry(f, most, choice) * 1e-12);
     text_add(t, " instead of ");
-    text_seconds(t, factor_cost(f, most, found->choice) * 1e-12);
+    text_seconds(t, format_entry(f, most, found->choice) * 1e-12);
 }
 
 /* One line for values that change together, member [n]. */
@@ -218,7 +200,7 @@ print_second(const Formats *f, const FormatFound *found, const uint32_t *member,
         return;
     }
     for (uint32_t i = 0; i < f->variable.n; i++)
-        changed += s->choice[i] != found->choice[i] && format_has_choice(f, f->variable.at[i].value);
+        changed += s->choice[i] != found->choice[i];
     for (uint32_t i = 1; i < n; i++)
         alike &= rank_of(f, member[i]) == rank_of(f, member[0])
                  && layout_same(f->variable.at[member[i]].layout[s->choice[member[i]]], first->layout[s->choice[member[0]]]);
@@ -267,7 +249,7 @@ print_values(Formats *f, const FormatFound *found, Text *t)
     bool *told = NEW_ARRAY(f->arena, bool, f->variable.n);
 
     for (ValueId v = 1; v < f->g->value.n; v++)
-        if (f->var[v] && (f->variable.at[f->var[v] - 1].pinned || format_has_choice(f, v))) {
+        if (f->var[v]) {
             order[n++] = f->var[v] - 1;
             second[f->var[v] - 1] = second_best(f, found, f->var[v] - 1);
         }
@@ -307,7 +289,7 @@ without_change(const Formats *f, uint32_t factor, uint32_t b, const uint32_t *ch
     for (uint32_t c = 0; out && c < f->size[out - 1]; c++)
         if (lie_alike(f->variable.at[out - 1].layout[c], format_argument_layout(f, n, b, chosen))) {
             choice[out - 1] = c;
-            double cost = factor_cost(f, factor, choice);
+            double cost = format_entry(f, factor, choice);
             return isfinite(cost) ? cost : -1;
         }
     return -1;
@@ -337,7 +319,7 @@ print_change(const Formats *f, const FormatFound *found, uint32_t factor, uint32
         text_add(t, "; ");
     }
     text_add(t, "the kernel is predicted to take ");
-    text_seconds(t, factor_cost(f, factor, found->choice) * 1e-12);
+    text_seconds(t, format_entry(f, factor, found->choice) * 1e-12);
     if (without >= 0) {
         text_add(t, ", or ");
         text_seconds(t, without * 1e-12);
@@ -432,6 +414,15 @@ print_changes(const Formats *f, const FormatFound *found, Text *t)
 
 /* ---- what had no choice ------------------------------------------------------------------------------------------ */
 
+static bool
+has_orders(const Formats *f, uint32_t rank)
+{
+    for (uint32_t i = 0; i < f->order.n; i++)
+        if (f->order.at[i].rank == rank)
+            return true;
+    return false;
+}
+
 static void
 print_fixed(const Formats *f, Text *t)
 {
@@ -441,8 +432,11 @@ print_fixed(const Formats *f, Text *t)
     uint32_t count[MOST], n = 0, at;
 
     for (ValueId v = 1; v < f->g->value.n; v++) {
-        const char *w = f->g->value.at[v].data || f->g->value.at[v].type->rank < 2 ? NULL : format_fixed(f, v);
-        if (!w && f->var[v] && !f->variable.at[f->var[v] - 1].pinned && !format_has_choice(f, v))
+        const Value *value = &f->g->value.at[v];
+        if (value->data || value->type->rank < 2)
+            continue;
+        const char *w = format_fixed(f, v);
+        if (!w && !f->var[v] && has_orders(f, value->type->rank))
             w = one;
         for (at = 0; w && at < n && why[at] != w; at++)
             ;

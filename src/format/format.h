@@ -8,10 +8,11 @@
 
 /* ---- between kernels (values.c) ----------------------------------------------------------------------- */
 
-/* Seconds of kernel node n, were it k, or of a k of no node (0), of whose inputs nothing is known; negative: it cannot run so. Who has many to find at once may note what is asked, and answer
- * anything: `again` is called when all has been asked, and says whether all is to be asked again; NULL: it never is. */
+/* Seconds of kernel node n, were it k, or of a k of no node (0), of whose inputs nothing is known; negative: it cannot run so. Who has many to find
+ * at once may note what is asked, and answer anything: `begin` is called before several are asked, `again` when all have been, and says whether
+ * all are to be asked again. NULL: they never are. */
 typedef double FormatPriced(void *user, NodeId n, const Kernel *k);
-typedef struct { FormatPriced *of; bool (*again)(void *user); void *user; } FormatPrice;
+typedef struct { FormatPriced *of; void (*begin)(void *user); bool (*again)(void *user); void *user; } FormatPrice;
 
 /* Who chooses. The search takes the least sum over all kernels, of orders alone, or of layouts, with blocks and room and copies. The others are
  * what it is compared with: each kernel takes what is best for itself alone, its inputs lying as they do; one order for all that

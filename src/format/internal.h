@@ -8,7 +8,8 @@
 enum { MAX_ORDERS = 2,               /* candidates beside the model's own order, of a rank: those that most products propose */
        MAX_LAYOUTS = 2 * MAX_ORDERS + 2,         /* and with blocks, and with room around each order */
        MOST_ROOM = 16,               /* elements on one side that are a candidate */
-       MAX_SCOPE = 10 };             /* values of one kernel that are asked in all combinations; with more the kernel's lie as they are */
+       MAX_SCOPE = 10,               /* values of one kernel that have a table; with more the kernel's lie as they are */
+       MOST_PARTED = 64 };           /* ways of one kernel to part what is expected to lie alike that are priced: each takes milliseconds */
 
 typedef struct { uint8_t rank, dim[TN_MAX_RANK]; uint32_t votes; } Order;
 
@@ -26,6 +27,11 @@ typedef struct {
 typedef struct { uint32_t x, var, nreader; NodeId *reader;
                  double *cost; bool *known; } Copy;         /* [layouts][1 + layouts]: of the copying; known: it is priced, else 0 */
 
+/* What a kernel takes for each choice of its variables. What is not known is not priced yet, and says what is expected of it (price.c). */
+typedef struct { uint64_t entries; double *cost; bool *known; uint32_t parted; } CostTable;       /* parted: priced since, of those */
+
+typedef struct { uint32_t factor; uint64_t at; } Wanted;
+
 typedef struct {
     Graph *g;
     Ctx *ctx;
@@ -41,8 +47,11 @@ typedef struct {
     VEC(uint32_t) owner, choices;        /* [nvar]: the value whose layouts they are */
     uint32_t *at;                        /* [ref.n]: the variable + 1 of what a node reads or writes there; 0: it lies as it is */
     VEC(FormatFactor) link;              /* what copies take, and that readers read what there is */
-    VEC(FormatFactor) factor;
+    VEC(FormatFactor) factor;            /* of kernels, in their order; of no variables where it has none, or too many of them */
     NodeId *kernel;                      /* [factor.n]: whose it is */
+    CostTable **table;                   /* [factor.n]: its numbers */
+    VEC(Wanted) wanted;                  /* entries of tables that are to be priced together */
+    VEC(FormatFactor) kept;              /* of values that lie as they are, since a kernel has too many of them */
     VEC(FormatFactor) bound;             /* 0 where what is alive at once is within the bound, else infinity (memory.c) */
     bool narrowed;                       /* … which says more than that, since it had to be said in few entries */
     Map cost;                            /* tables known, by what they depend on (price.c) */
@@ -67,17 +76,21 @@ const Layout *format_argument_layout(const Formats *f, NodeId n, uint32_t buffer
 const Layout *const *format_layouts(const Formats *f, NodeId n, const uint32_t *choice);
 /* Is a value of this type the same memory in both? Parts of one point may stand anywhere. */
 bool format_same_memory(const Type *t, const Layout *a, const Layout *b);
-/* Does it matter for memory which of its layouts the value has? */
+/* Has the value several layouts? All of them differ in memory. */
 bool format_has_choice(const Formats *f, ValueId v);
 /* What kernel node n takes under a choice, INFINITY where it cannot be so. All costs are whole picoseconds: their sums are exact,
  * whatever the order in which they are added. */
 double format_cost(const Formats *f, NodeId n, const uint32_t *choice);
 double format_price(const Formats *f, NodeId n, const Kernel *k);       /* of a kernel as it lies, [picoseconds]; NULL: INFINITY */
-/* Fills factor and kernel. choice [nvar]: for its use. */
+/* Fills factor, kernel, table and kept. choice [nvar]: for its use. */
 void format_factors(Formats *f, uint32_t *choice);
+/* What the kernel of a factor takes under a choice; it is priced where it was not. */
+double format_entry(const Formats *f, uint32_t factor, const uint32_t *choice);
+/* Prices what kernels and copies take under a choice; false: all of it was. */
+bool format_price_wanted(Formats *f, const uint32_t *choice);
 double format_cost_of_all(const Formats *f, const uint32_t *choice);
 /* The choice that each kernel by itself makes, in order, its inputs lying as the kernels before it chose. */
-void format_greedy(const Formats *f, uint32_t *choice);
+void format_greedy(Formats *f, uint32_t *choice);
 
 /* ---- copies.c ---- */
 

@@ -1,7 +1,9 @@
 /* price: what each kernel takes for every way in which its arguments may lie.
  *
- * What a kernel reads or writes beside its product's operands lies as its output does, and where there is no product all
- * arguments of a rank lie alike, unless there are only two: an edge along which the order changes is a kernel that pays for it.
+ * What a kernel reads or writes beside its product's operands is expected to lie as its output does, and where there is no product all
+ * arguments of a rank to lie alike, unless there are only two. These ways are priced at once. Another way is expected to take no less than
+ * if all lay as one of them does; it is priced when a search wants it all the same, and when greedy takes it, so that what greedy finds
+ * is among what is searched, whatever it costs.
  * Kernels that say the same, over values with the same choices, have one table.
  */
 #include "format/internal.h"
@@ -103,12 +105,7 @@ format_same_memory(const Type *t, const Layout *a, const Layout *b)
 bool
 format_has_choice(const Formats *f, ValueId v)
 {
-    uint32_t x = f->var[v];
-    bool moved = false;
-
-    for (uint32_t c = 0; x && f->variable.at[x - 1].n > 1 && c < f->variable.at[x - 1].n; c++)
-        moved |= !format_same_memory(f->g->value.at[v].type, NULL, f->variable.at[x - 1].layout[c]);
-    return moved;
+    return f->var[v] && f->variable.at[f->var[v] - 1].n > 1;
 }
 
 /* The argument that others lie as: the output, or the first with a choice if that has none. */
@@ -125,13 +122,12 @@ leader(const Formats *f, NodeId n)
     return b < k->nin + k->nout ? b : k->nin;
 }
 
-/* Which arguments lie as the leader does, [nin + nout]: a product's operands lie as they like, two values of other kernels as well,
- * and what has no choice, or dimensions of one point alone to move. */
+/* Which arguments are expected to lie as the leader does, [nin + nout]: a product's operands lie as they like, two values of a kernel
+ * as well, and what has no choice. */
 static const bool *
-tied_arguments(const Formats *f, NodeId n, uint32_t nvar)
+tied_arguments(const Formats *f, NodeId n, uint32_t lead, uint32_t nvar)
 {
     const Kernel *k = f->g->node.at[n].kernel;
-    uint32_t lead = leader(f, n);
     bool *tied = NEW_ARRAY(f->arena, bool, k->nin + k->nout), free = format_has_choice(f, format_argument(f, n, lead));
     Contraction view;
     bool product = k->npart == 1 || kernel_is_beside(k);
@@ -140,7 +136,7 @@ tied_arguments(const Formats *f, NodeId n, uint32_t nvar)
         product = nest_contraction(f->ctx, k->part[p].nest, &view);
 
     for (uint32_t b = 0; b < k->nin + k->nout; b++)
-        tied[b] = (product || nvar > 2) && free && b != lead && format_has_choice(f, format_argument(f, n, b))
+        tied[b] = nvar > 2 && free && b != lead && format_has_choice(f, format_argument(f, n, b))
                   && k->buffer.at[b].type->rank == k->buffer.at[lead].type->rank;
     for (uint32_t i = 0; i < 2 * k->npart && product; i++) {
         const Part *part = &k->part[i / 2];
@@ -152,15 +148,79 @@ tied_arguments(const Formats *f, NodeId n, uint32_t nvar)
     return tied;
 }
 
-static bool
-is_allowed(const Formats *f, NodeId n, const bool *tied, const uint32_t *choice)
+/* The variables of a kernel that are expected to lie alike, and the layouts of those, numbered. */
+typedef struct { uint32_t nvar; const uint32_t *var; bool tied[MAX_SCOPE]; uint32_t number[MAX_SCOPE][MAX_LAYOUTS + 1]; } Alike;
+
+static const Layout *
+layout_of(const Formats *f, uint32_t var, uint32_t choice)
+{
+    return f->variable.at[f->owner.at[var]].layout[choice];
+}
+
+static uint32_t
+numbered(const Layout **seen, uint32_t *n, const Layout *l)
+{
+    uint32_t i = 0;
+
+    while (i < *n && !layout_same(seen[i], l))
+        i++;
+    if (i == *n)
+        seen[(*n)++] = l;
+    return i;
+}
+
+static Alike
+alike_of(const Formats *f, NodeId n, uint32_t nvar, const uint32_t *var)
 {
     const Kernel *k = f->g->node.at[n].kernel;
-    const Layout *lies = format_argument_layout(f, n, leader(f, n), choice);
+    const Layout **seen = NEW_ARRAY(f->arena, const Layout *, MAX_SCOPE * (MAX_LAYOUTS + 1));
+    uint32_t lead = leader(f, n), nseen = 0, leading = argument_variable(f, n, lead);
+    const bool *tied = tied_arguments(f, n, lead, nvar);
+    Alike a = { .nvar = nvar, .var = var };
+    bool any = false;
 
-    for (uint32_t b = 0; b < k->nin + k->nout; b++)
-        if (tied[b] && !layout_same(format_argument_layout(f, n, b, choice), lies))
+    for (uint32_t i = 0; i < nvar; i++) {
+        for (uint32_t b = 0; b < k->nin + k->nout; b++)
+            a.tied[i] |= tied[b] && argument_variable(f, n, b) == var[i] + 1;
+        any |= a.tied[i];
+        for (uint32_t c = 0; c < f->size[var[i]]; c++)
+            a.number[i][c] = numbered(seen, &nseen, layout_of(f, var[i], c));
+    }
+    for (uint32_t i = 0; i < nvar; i++)
+        a.tied[i] |= any && leading == var[i] + 1;
+    return a;
+}
+
+/* Those that are expected to lie alike go to the choices that are a layout; false: one of them cannot. */
+static bool
+lie_as(const Formats *f, const Alike *a, uint32_t layout, uint32_t *choice)
+{
+    for (uint32_t i = 0; i < a->nvar; i++) {
+        uint32_t c = 0;
+        if (!a->tied[i])
+            continue;
+        while (c < f->size[a->var[i]] && a->number[i][c] != layout)
+            c++;
+        if (c == f->size[a->var[i]])
             return false;
+        choice[a->var[i]] = c;
+    }
+    return true;
+}
+
+static bool
+lies_alike(const Alike *a, const uint32_t *choice)
+{
+    uint32_t first = UINT32_MAX;
+
+    for (uint32_t i = 0; i < a->nvar; i++) {
+        uint32_t layout = a->number[i][choice[a->var[i]]];
+        if (!a->tied[i])
+            continue;
+        if (first != UINT32_MAX && layout != first)
+            return false;
+        first = layout;
+    }
     return true;
 }
 
@@ -193,44 +253,97 @@ table_key(const Formats *f, NodeId n)
     return key;
 }
 
-static const double *
+static uint64_t
+place_of(const Formats *f, uint32_t nvar, const uint32_t *var, const uint32_t *choice)
+{
+    uint64_t at = 0;
+
+    for (uint32_t i = 0; i < nvar; i++)
+        at = at * f->size[var[i]] + choice[var[i]];
+    return at;
+}
+
+static void
+choice_at(const Formats *f, uint32_t nvar, const uint32_t *var, uint64_t at, uint32_t *choice)
+{
+    for (uint32_t i = nvar; i-- > 0; at /= f->size[var[i]])
+        choice[var[i]] = (uint32_t)(at % f->size[var[i]]);
+}
+
+/* What is expected of a way that parts them: the least that it takes if all of them lie as one of them does here; nothing where none can.
+ * other [nvar]: for its use. */
+static double
+expected(const Formats *f, const Alike *a, const CostTable *t, const uint32_t *choice, uint32_t *other)
+{
+    double least = INFINITY;
+
+    for (uint32_t i = 0; i < a->nvar; i++)
+        other[a->var[i]] = choice[a->var[i]];
+    for (uint32_t i = 0; i < a->nvar; i++)
+        if (a->tied[i] && lie_as(f, a, a->number[i][choice[a->var[i]]], other))
+            least = fmin(least, t->cost[place_of(f, a->nvar, a->var, other)]);
+    return (isfinite(least) ? least : 0) + 1;        /* of ways as good the one that is priced is taken */
+}
+
+static CostTable *
 table_of(Formats *f, NodeId n, uint32_t nvar, const uint32_t *var, uint32_t *choice)
 {
-    uint64_t entries = 1, known;
+    uint64_t known;
     Sym key = table_key(f, n);
+    CostTable *t = NEW(f->arena, CostTable);
 
     if (map_get(&f->cost, MAP_PTR(key), &known))
-        return (const double *)(uintptr_t)known;
+        return (CostTable *)(uintptr_t)known;
+    t->entries = 1;
     for (uint32_t i = 0; i < nvar; i++)
-        entries *= f->size[var[i]];
-    double *cost = NEW_ARRAY(f->arena, double, entries);
-    const bool *tied = tied_arguments(f, n, nvar);
-    for (uint64_t at = 0; at < entries; at++) {
-        uint64_t rest = at;
-        for (uint32_t i = nvar; i-- > 0; rest /= f->size[var[i]])
-            choice[var[i]] = (uint32_t)(rest % f->size[var[i]]);
-        cost[at] = is_allowed(f, n, tied, choice) ? format_cost(f, n, choice) : INFINITY;
+        t->entries *= f->size[var[i]];
+    t->cost = NEW_ARRAY(f->arena, double, t->entries);
+    t->known = NEW_ARRAY(f->arena, bool, t->entries);
+    Alike a = alike_of(f, n, nvar, var);
+    uint32_t *other = NEW_ARRAY(f->arena, uint32_t, f->nvar);
+    for (uint64_t at = 0; at < t->entries; at++) {
+        choice_at(f, nvar, var, at, choice);
+        if ((t->known[at] = lies_alike(&a, choice)))
+            t->cost[at] = format_cost(f, n, choice);
     }
-    map_put(&f->cost, MAP_PTR(key), MAP_PTR(cost));
-    return cost;
+    for (uint64_t at = 0; at < t->entries; at++) {
+        choice_at(f, nvar, var, at, choice);
+        if (!t->known[at])
+            t->cost[at] = expected(f, &a, t, choice, other);
+    }
+    map_put(&f->cost, MAP_PTR(key), MAP_PTR(t));
+    return t;
 }
 
-static void
-add_factor(Formats *f, NodeId n, uint32_t nvar, const uint32_t *var, const double *cost)
+/* Of no variables: it lies as it is. */
+static CostTable *
+table_of_one(Formats *f, NodeId n)
 {
-    VEC_PUSH(f->arena, &f->factor, ((FormatFactor){ nvar, var, cost }));
-    f->kernel[f->factor.n - 1] = n;
+    CostTable *t = NEW(f->arena, CostTable);
+
+    *t = (CostTable){ 1, NEW(f->arena, double), NEW(f->arena, bool), 0 };
+    *t->cost = format_cost(f, n, NEW_ARRAY(f->arena, uint32_t, f->nvar));
+    *t->known = true;
+    return t;
 }
 
-/* A kernel of so many values that not all combinations can be asked: each lies by itself as the model says, or as pinned. */
 static void
-keep_as_they_are(Formats *f, NodeId n, uint32_t nvar, const uint32_t *var)
+add_factor(Formats *f, NodeId n, uint32_t nvar, const uint32_t *var, CostTable *table)
+{
+    VEC_PUSH(f->arena, &f->factor, ((FormatFactor){ nvar, var, table->cost }));
+    f->kernel[f->factor.n - 1] = n;
+    f->table[f->factor.n - 1] = table;
+}
+
+/* A kernel of so many values that there is no table: each lies as the model says, or as pinned. */
+static void
+keep_as_they_are(Formats *f, uint32_t nvar, const uint32_t *var)
 {
     for (uint32_t i = 0; i < nvar; i++) {
         double *cost = NEW_ARRAY(f->arena, double, f->size[var[i]]);
         for (uint32_t c = 1; c < f->size[var[i]]; c++)
             cost[c] = INFINITY;
-        add_factor(f, n, 1, &var[i], cost);
+        VEC_PUSH(f->arena, &f->kept, ((FormatFactor){ 1, &var[i], cost }));
     }
 }
 
@@ -248,10 +361,11 @@ make_factor(Formats *f, NodeId n, uint32_t *choice)
         if (!seen)
             var[nvar++] = x - 1;
     }
-    if (nvar > MAX_SCOPE)
-        keep_as_they_are(f, n, nvar, var);
-    else if (nvar)
-        add_factor(f, n, nvar, var, table_of(f, n, nvar, var, choice));
+    if (nvar > MAX_SCOPE) {
+        keep_as_they_are(f, nvar, var);
+        nvar = 0;
+    }
+    add_factor(f, n, nvar, var, nvar ? table_of(f, n, nvar, var, choice) : table_of_one(f, n));
 }
 
 void
@@ -259,12 +373,92 @@ format_factors(Formats *f, uint32_t *choice)
 {
     uint32_t most = 0;
 
+    f->factor.n = f->kept.n = 0;
+    f->cost = (Map){ .arena = f->arena };
     for (NodeId n = 1; n < f->g->node.n; n++)
-        most += f->can[n] ? f->g->node.at[n].in.count + f->g->node.at[n].out.count : 0;
+        most += f->can[n];
     f->kernel = NEW_ARRAY(f->arena, NodeId, most + 1);
+    f->table = NEW_ARRAY(f->arena, CostTable *, most + 1);
     for (NodeId n = 1; n < f->g->node.n; n++)
         if (f->can[n])
             make_factor(f, n, choice);
+}
+
+double
+format_entry(const Formats *f, uint32_t factor, const uint32_t *choice)
+{
+    const FormatFactor *p = &f->factor.at[factor];
+    CostTable *t = f->table[factor];
+
+    if (!p->n)
+        return f->kept.n ? format_cost(f, f->kernel[factor], choice) : *t->cost;
+    uint64_t at = place_of(f, p->n, p->var, choice);
+    if (!t->known[at]) {
+        t->cost[at] = format_cost(f, f->kernel[factor], choice);
+        t->known[at] = true;
+    }
+    return t->cost[at];
+}
+
+/* Nothing more is asked of a table: what is not priced cannot be. */
+static void
+close_table(CostTable *t)
+{
+    for (uint64_t at = 0; at < t->entries; at++)
+        if (!t->known[at]) {
+            t->cost[at] = INFINITY;
+            t->known[at] = true;
+        }
+}
+
+static void
+want(Formats *f, uint32_t factor, uint64_t at)
+{
+    for (uint32_t i = 0; i < f->wanted.n; i++)
+        if (f->table[f->wanted.at[i].factor] == f->table[factor] && f->wanted.at[i].at == at)
+            return;
+    VEC_PUSH(f->arena, &f->wanted, ((Wanted){ factor, at }));
+}
+
+/* Prices what is wanted, all at once; false: nothing was. */
+static bool
+price_wanted(Formats *f)
+{
+    const FormatPrice *price = &f->wish->price;
+    uint32_t *choice = NEW_ARRAY(f->arena, uint32_t, f->nvar), n = f->wanted.n;
+
+    if (n && price->begin)
+        price->begin(price->user);
+    do
+        for (uint32_t i = 0; i < n; i++) {
+            uint32_t factor = f->wanted.at[i].factor;
+            choice_at(f, f->factor.at[factor].n, f->factor.at[factor].var, f->wanted.at[i].at, choice);
+            f->table[factor]->cost[f->wanted.at[i].at] = format_cost(f, f->kernel[factor], choice);
+        }
+    while (n && price->again && price->again(price->user));
+    for (uint32_t i = 0; i < n; i++)
+        f->table[f->wanted.at[i].factor]->known[f->wanted.at[i].at] = true;
+    f->wanted.n = 0;
+    return n > 0;
+}
+
+bool
+format_price_wanted(Formats *f, const uint32_t *choice)
+{
+    bool any = format_price_copies(f, choice);
+
+    for (uint32_t i = 0; i < f->factor.n; i++) {
+        const FormatFactor *p = &f->factor.at[i];
+        uint64_t at = place_of(f, p->n, p->var, choice);
+        if (f->table[i]->known[at])
+            continue;
+        want(f, i, at);
+        if (++f->table[i]->parted == MOST_PARTED) {
+            price_wanted(f);
+            close_table(f->table[i]);
+        }
+    }
+    return price_wanted(f) || any;
 }
 
 double
@@ -272,35 +466,58 @@ format_cost_of_all(const Formats *f, const uint32_t *choice)
 {
     double sum = 0;
 
-    for (uint32_t i = 0; i < f->factor.n; i++) {
-        const FormatFactor *p = &f->factor.at[i];
-        uint64_t at = 0;
-        for (uint32_t k = 0; k < p->n; k++)
-            at = at * f->size[p->var[k]] + choice[p->var[k]];
-        sum += isfinite(p->cost[at]) || p->n > MAX_SCOPE ? p->cost[at] : format_cost(f, f->kernel[i], choice);
-    }
+    for (uint32_t i = 0; i < f->factor.n; i++)
+        sum += format_entry(f, i, choice);
     for (uint32_t i = 0; i < f->copy.n; i++)
         sum += format_cost_of_copy(f, &f->copy.at[i], choice);
     return sum;
 }
 
-void
-format_greedy(const Formats *f, uint32_t *choice)
+/* All that a kernel writes gets one choice, where it has that. */
+static void
+write_as(const Formats *f, NodeId n, uint32_t c, uint32_t *choice)
 {
-    for (NodeId n = 1; n < f->g->node.n; n++) {
-        uint32_t x = f->can[n] ? f->var[format_argument(f, n, f->g->node.at[n].kernel->nin)] : 0, best = 0;
-        double least = INFINITY;
-        for (uint32_t c = 0; x && c < f->size[x - 1]; c++) {
+    const Node *node = &f->g->node.at[n];
+
+    for (uint32_t i = 0; i < node->out.count; i++) {
+        uint32_t x = f->var[node_out(f->g, node, i)];
+        if (x && c < f->size[x - 1])
             choice[x - 1] = c;
-            format_follow(f, choice);
-            double cost = format_cost(f, n, choice);
-            if (cost < least) {
-                least = cost;
-                best = c;
-            }
-        }
-        if (x)
-            choice[x - 1] = best;
-        format_follow(f, choice);
     }
+    format_follow(f, choice);
+}
+
+/* What a kernel writes gets the choice that takes least, of equal ones one that is priced. Others are wanted where they may take less. */
+static void
+write_cheapest(Formats *f, uint32_t factor, uint32_t *choice)
+{
+    const FormatFactor *p = &f->factor.at[factor];
+    const CostTable *t = f->table[factor];
+    NodeId n = f->kernel[factor];
+    double least = INFINITY;
+    uint32_t best = 0;
+
+    for (int known = 1; known >= 0; known--)
+        for (uint32_t c = 0; c <= MAX_LAYOUTS; c++) {
+            write_as(f, n, c, choice);
+            uint64_t at = place_of(f, p->n, p->var, choice);
+            if (t->known[at] != known || t->cost[at] >= least)
+                continue;
+            if (!known)
+                want(f, factor, at);
+            least = t->cost[at];
+            best = c;
+        }
+    write_as(f, n, best, choice);
+}
+
+void
+format_greedy(Formats *f, uint32_t *choice)
+{
+    do {
+        memset(choice, 0, f->nvar * sizeof *choice);
+        for (uint32_t i = 0; i < f->factor.n; i++)
+            if (f->factor.at[i].n)
+                write_cheapest(f, i, choice);
+    } while (price_wanted(f));
 }

@@ -31,12 +31,13 @@ add_all(Tables *t, uint32_t n, const FormatFactor *p)
 
 /* Without copies. */
 static FormatResult
-least_once(const Formats *f, const FormatFactor *bound, uint32_t nbound, const FormatFactor *more, uint32_t *choice)
+least_once(Formats *f, const FormatFactor *bound, uint32_t nbound, const FormatFactor *more, uint32_t *choice)
 {
     Tables t = { .arena = f->arena };
 
     for (uint32_t i = 0; i < f->factor.n; i++)
         add_owned(f, &t, &f->factor.at[i]);
+    add_all(&t, f->kept.n, f->kept.at);
     add_all(&t, nbound, bound);
     add_all(&t, more != NULL, more);
     for (uint32_t i = 0; i < f->copy.n && nbound; i++) {
@@ -45,8 +46,11 @@ least_once(const Formats *f, const FormatFactor *bound, uint32_t nbound, const F
             none[c] = INFINITY;
         VEC_PUSH(t.arena, &t.of, ((FormatFactor){ 1, &f->copy.at[i].var, none }));
     }
-    FormatResult r = format_search(f->arena, &(FormatProblem){ f->nvar, f->size, t.of.n, t.of.at, 0 }, choice);
-    format_follow(f, choice);
+    FormatResult r;
+    do {
+        r = format_search(f->arena, &(FormatProblem){ f->nvar, f->size, t.of.n, t.of.at, 0 }, choice);
+        format_follow(f, choice);
+    } while (format_price_wanted(f, choice));
     return r;
 }
 
@@ -61,12 +65,13 @@ least_within(Formats *f, const FormatFactor *bound, uint32_t nbound, const Forma
     if (!f->copy.n)
         return r;
     add_all(&t, f->factor.n, f->factor.at);
+    add_all(&t, f->kept.n, f->kept.at);
     add_all(&t, f->link.n, f->link.at);
     add_all(&t, nbound, bound);
     add_all(&t, more != NULL, more);
     do
         other = format_search(f->arena, &(FormatProblem){ f->nvar, f->size, t.of.n, t.of.at, 0 }, twice);
-    while (other.cost < r.cost && format_price_copies(f, twice));
+    while (other.cost < r.cost && format_price_wanted(f, twice));
     if (other.cost < r.cost) {
         memcpy(choice, twice, f->nvar * sizeof *choice);
         r.cost = other.cost;
@@ -84,26 +89,31 @@ format_least(Formats *f, const FormatFactor *more, uint32_t *choice)
 
 /* Every value for itself wants its last choice, and costs far more than a kernel where it cannot have it. */
 static FormatResult
-search_for_last(const Formats *f, uint32_t *choice)
+search_for_last(Formats *f, uint32_t *choice)
 {
     static const double wanted[] = { 1e12, 0 };
-    FormatFactor *factor = NEW_ARRAY(f->arena, FormatFactor, f->factor.n + f->variable.n);
-    uint32_t *var = NEW_ARRAY(f->arena, uint32_t, f->variable.n), n = f->factor.n;
+    Tables t = { .arena = f->arena };
+    uint32_t *var = NEW_ARRAY(f->arena, uint32_t, f->variable.n);
 
-    if (n)
-        memcpy(factor, f->factor.at, n * sizeof *factor);
+    add_all(&t, f->factor.n, f->factor.at);
+    add_all(&t, f->kept.n, f->kept.at);
     for (uint32_t i = 0; i < f->variable.n; i++) {
         var[i] = i;
         if (f->size[i] == 2)
-            factor[n++] = (FormatFactor){ 1, &var[i], wanted };
+            VEC_PUSH(t.arena, &t.of, ((FormatFactor){ 1, &var[i], wanted }));
     }
-    return format_search(f->arena, &(FormatProblem){ f->nvar, f->size, n, factor, 0 }, choice);
+    FormatResult r;
+    do
+        r = format_search(f->arena, &(FormatProblem){ f->nvar, f->size, t.of.n, t.of.at, 0 }, choice);
+    while (format_price_wanted(f, choice));
+    return r;
 }
 
 /* The least time within the bound; where no choice keeps it, the least time of those that take least: the plan may still keep it. */
 static FormatResult
 search_within(Formats *f, uint32_t *choice)
 {
+    format_greedy(f, choice);        /* so that what it takes is priced, and the search knows it */
     format_bound(f);
     FormatResult r = format_least(f, NULL, choice);
     if (isfinite(r.cost) || !f->wish->max_alive)
@@ -167,13 +177,15 @@ apply(Formats *f, const uint32_t *choice)
 static bool
 refuse(const Formats *f, uint32_t *choice)
 {
-    for (uint32_t i = 0; i < f->factor.n; i++)
-        for (uint32_t k = 0; k < f->factor.at[i].n; k++) {
-            const Variable *x = &f->variable.at[f->factor.at[i].var[k]];
-            if (x->pinned && !isfinite(format_cost(f, f->kernel[i], choice)))
-                return diag_error(&f->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--format %s: %s cannot run with it lying so; leave it out", x->name,
-                                  f->g->node.at[f->kernel[i]].kernel->origin ? f->g->node.at[f->kernel[i]].kernel->origin : "a kernel");
+    for (uint32_t i = 0; i < f->factor.n; i++) {
+        const Kernel *kernel = f->g->node.at[f->kernel[i]].kernel;
+        for (uint32_t b = 0; b < kernel->nin + kernel->nout; b++) {
+            uint32_t x = f->var[format_argument(f, f->kernel[i], b)];
+            if (x && f->variable.at[x - 1].pinned && !isfinite(format_cost(f, f->kernel[i], choice)))
+                return diag_error(&f->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--format %s: %s cannot run with it lying so; leave it out", f->variable.at[x - 1].name,
+                                  kernel->origin ? kernel->origin : "a kernel");
         }
+    }
     return true;                     /* nothing is changed */
 }
 
@@ -204,26 +216,38 @@ remark_bound(Formats *f, const FormatFound *found, Text *t)
     text_add(t, f->narrowed ? "; not exact: some values lie as they take least\n" : "\n");
 }
 
+static void
+take_if_less(Formats *f, FormatFound *found, const uint32_t *choice, double cost)
+{
+    bool searched = f->wish->how == FORMAT_SEARCH || f->wish->how == FORMAT_LAYOUTS;
+
+    if (searched && cost < found->cost && is_within(f, choice))
+        *found = (FormatFound){ choice, cost, found->plain, cost };
+}
+
 static bool
 solve(Formats *f, Text *remarks)
 {
     uint32_t *choice = NEW_ARRAY(f->arena, uint32_t, f->nvar), *plain = NEW_ARRAY(f->arena, uint32_t, f->nvar);
-    uint32_t *free = NEW_ARRAY(f->arena, uint32_t, f->nvar);
+    uint32_t *free = NEW_ARRAY(f->arena, uint32_t, f->nvar), *greedy = NEW_ARRAY(f->arena, uint32_t, f->nvar);
 
-    do {
-        f->factor.n = 0;
-        f->cost = (Map){ .arena = f->arena };
+    if (f->wish->price.begin)
+        f->wish->price.begin(f->wish->price.user);
+    do
         format_factors(f, choice);
-    } while (f->wish->price.again && f->wish->price.again(f->wish->price.user));
+    while (f->wish->price.again && f->wish->price.again(f->wish->price.user));
     format_link_copies(f);
     memset(choice, 0, f->nvar * sizeof *choice);
     FormatResult r = choose(f, choice);
-    FormatFound found = { choice, r.cost, format_cost_of_all(f, plain), r.cost };
-    if (!r.exact) {
+    double as_it_is = format_cost_of_all(f, plain);
+    FormatFound found = { choice, r.cost, as_it_is, r.cost };
+    if (!r.exact)
         text_printf(remarks, "; the exact search would need a table of %.3g entries, %u are the limit: a beam of %d chose instead\n", (double)r.widest,
                     FORMAT_MAX_TABLE, FORMAT_BEAM);
-        if (found.plain < found.cost && is_within(f, plain))
-            found = (FormatFound){ plain, found.plain, found.plain, found.plain };
+    if (!r.exact || f->kept.n) {     /* not all choices were searched: those that it is compared with may be among the others */
+        format_greedy(f, greedy);
+        take_if_less(f, &found, plain, as_it_is);
+        take_if_less(f, &found, greedy, format_cost_of_all(f, greedy));
     }
     if (f->bound.n)
         found.free = least_within(f, NULL, 0, NULL, free).cost;

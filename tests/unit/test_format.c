@@ -359,11 +359,11 @@ values_lie_where_kernels_are_cheapest(void **state)
     for (ValueId v = 1; v < g->value.n; v++)          /* a constant for who asks, whose contents do not matter to formats */
         if (!strcmp(g->value.at[v].name, "u"))
             g->value.at[v].data = w;
-    assert_true(format_values(g, w->arena, &(FormatWish){ .price = { cannot, NULL } }, &remarks));
+    assert_true(format_values(g, w->arena, &(FormatWish){ .price = { .of = cannot } }, &remarks));
     for (ValueId v = 1; v < g->value.n; v++)
         if (g->value.at[v].type->rank == 4 && g->value.at[v].def)
             assert_int_equal(expr_or(g->value.at[v].type->dim[3], 0), 5);
-    assert_true(format_values(g, w->arena, &(FormatWish){ .price = { likes_channels_last, NULL } }, &remarks));
+    assert_true(format_values(g, w->arena, &(FormatWish){ .price = { .of = likes_channels_last } }, &remarks));
     for (ValueId v = 1; v < g->value.n; v++) {
         const Value *value = &g->value.at[v];
         if (!strcmp(value->name, "u"))
@@ -425,7 +425,7 @@ any_layouts_give_the_same_numbers(void **state)
         for (uint32_t i = 0; i < 3; i++) {
             pin[i] = (FormatPin){ sym(&w->ctx, name[i]), random_layout(w, &seed, round % 3) };
         }
-        assert_true(format_values(g, w->arena, &(FormatWish){ .how = FORMAT_NONE, .npin = 3, .pin = pin, .price = { likes_channels_last, NULL } }, &remarks));
+        assert_true(format_values(g, w->arena, &(FormatWish){ .how = FORMAT_NONE, .npin = 3, .pin = pin, .price = { .of = likes_channels_last } }, &remarks));
         assert_true(graph_verify(g));
         for (uint32_t i = 0; i < 3; i++)
             for (ValueId v = 1; v < g->value.n; v++)
@@ -452,12 +452,12 @@ what_cannot_be_is_refused(void **state)
         Text remarks = { .arena = w->arena };
         Graph *g = kernels_of(w, body_of(w, 6, 5));
         FormatPin pin = { sym(&w->ctx, name[i]), layout_of_order(w->arena, 4, last) };
-        assert_false(format_values(g, w->arena, &(FormatWish){ .npin = 1, .pin = &pin, .price = { likes_channels_last, NULL } }, &remarks));
+        assert_false(format_values(g, w->arena, &(FormatWish){ .npin = 1, .pin = &pin, .price = { .of = likes_channels_last } }, &remarks));
         assert_non_null(strstr(world_messages(w), says[i]));
     }
     Text remarks = { .arena = w->arena };
     FormatPin pin = { sym(&w->ctx, "a"), layout_of_order(w->arena, 4, last) };
-    assert_false(format_values(kernels_of(w, body_of(w, 6, 5)), w->arena, &(FormatWish){ .npin = 1, .pin = &pin, .price = { cannot, NULL } }, &remarks));
+    assert_false(format_values(kernels_of(w, body_of(w, 6, 5)), w->arena, &(FormatWish){ .npin = 1, .pin = &pin, .price = { .of = cannot } }, &remarks));
     assert_non_null(strstr(world_messages(w), "cannot run with it lying so"));
 }
 
@@ -501,7 +501,7 @@ the_order_of_nodes_does_not_matter(void **state)
         for (ValueId v = 1; v < g->value.n; v++)
             if (!strcmp(g->value.at[v].name, "u"))
                 g->value.at[v].data = w;
-        assert_true(format_values(g, w->arena, &(FormatWish){ .price = { likes_one, NULL } }, &remarks));
+        assert_true(format_values(g, w->arena, &(FormatWish){ .price = { .of = likes_one } }, &remarks));
         for (ValueId v = 1; v < g->value.n; v++)
             if (!strcmp(g->value.at[v].name, "p") || !strcmp(g->value.at[v].name, "q"))
                 type[other][*g->value.at[v].name == 'q'] = g->value.at[v].type;
@@ -672,7 +672,7 @@ copies_and_bounds_are_exact(void **state)
 
     for (uint64_t round = 0; round < 24; round++) {
         AnyPrice user = { w, round };
-        FormatPrice price = { any_price, NULL, &user };
+        FormatPrice price = { any_price, NULL, NULL, &user };
         Way way[MOST];
         uint32_t n = all_ways(w, price, way);
         int64_t least = INT64_MAX;
@@ -706,7 +706,7 @@ one_copy_serves_two(void **state)
 {
     World *w = *state;
     Text remarks = { .arena = w->arena };
-    Graph *g = laid(w, NOBODY, (FormatWish){ .how = FORMAT_LAYOUTS, .block = 1, .price = { likes_one_each, NULL } }, &remarks), *as_it_was = kernels_of(w, windows_of(w, NOBODY));
+    Graph *g = laid(w, NOBODY, (FormatWish){ .how = FORMAT_LAYOUTS, .block = 1, .price = { .of = likes_one_each } }, &remarks), *as_it_was = kernels_of(w, windows_of(w, NOBODY));
     Tensor want, got;
 
     assert_int_equal(g->node.n, 6);
@@ -718,6 +718,117 @@ one_copy_serves_two(void **state)
     outputs_of(w, as_it_was, &want);
     outputs_of(w, g, &got);
     assert_memory_equal(want.data, got.data, (size_t)tensor_count(&want) * sizeof(float));
+}
+
+/* ---- the search and who chooses otherwise ----------------------------------------------------------------------- */
+
+/* Products one behind the other, the third with the first one's values added, and a sum of all: kernels of three and of four values. */
+static const char *
+additions(World *w)
+{
+    return arena_printf(w->arena,
+        "graph @t(%%x: f32[1, 3, 6, 5], %%u: f32[4, 3, 3, 3], %%v: f32[4, 4, 3, 3]) -> (%%z) {\n"
+        "  %%a: f32[1, 4, 6, 5] = call(%%x, %%u)\n"
+        "    nest first(x: f32[1, 3, 6, 5], w: f32[4, 3, 3, 3]) -> (o: f32[1, 4, 6, 5]) {\n"
+        "      o[i, j, k, l] = sum q, r, s: x[i, q, k + r - 1, l + s - 1 | 0] * w[j, q, r, s]\n"
+        "    }\n"
+        "  %%b: f32[1, 4, 6, 5] = call(%%a, %%v)\n"
+        "    nest second(x: f32[1, 4, 6, 5], w: f32[4, 4, 3, 3]) -> (o: f32[1, 4, 6, 5]) {\n"
+        "      o[i, j, k, l] = sum q, r, s: x[i, q, k + r - 1, l + s - 1 | 0] * w[j, q, r, s]\n"
+        "    }\n"
+        "  %%c: f32[1, 4, 6, 5] = call(%%b, %%v, %%a)\n"
+        "    nest third(x: f32[1, 4, 6, 5], w: f32[4, 4, 3, 3], y: f32[1, 4, 6, 5]) -> (o: f32[1, 4, 6, 5]) {\n"
+        "      o[i, j, k, l] = (sum q, r, s: x[i, q, k + r - 1, l + s - 1 | 0] * w[j, q, r, s]) + y[i, j, k, l]\n"
+        "    }\n"
+        "  %%d: f32[1, 4, 6, 5] = call(%%a, %%b, %%c)\n"
+        "    nest all(x: f32[1, 4, 6, 5], y: f32[1, 4, 6, 5], z: f32[1, 4, 6, 5]) -> (o: f32[1, 4, 6, 5]) {\n"
+        "      o[i, j, k, l] = x[i, j, k, l] + y[i, j, k, l] * z[i, j, k, l]\n"
+        "    }\n"
+        "  %%z: f32[1, 4, 6, 5] = call(%%d, %%v)\n"
+        "    nest last(x: f32[1, 4, 6, 5], w: f32[4, 4, 3, 3]) -> (o: f32[1, 4, 6, 5]) {\n"
+        "      o[i, j, k, l] = sum q, r, s: x[i, q, k + r - 1, l + s - 1 | 0] * w[j, q, r, s]\n"
+        "    }\n"
+        "}\n");
+}
+
+/* The sum of all kernels' prices where these chose. */
+static double
+cost_as_chosen(World *w, FormatWish wish)
+{
+    Graph *g = kernels_of(w, additions(w));
+    Text remarks = { .arena = w->arena };
+    double sum = 0;
+
+    for (ValueId v = 1; v < g->value.n; v++)
+        if (*g->value.at[v].name == 'u' || *g->value.at[v].name == 'v')
+            g->value.at[v].data = w;
+    if (!format_values(g, w->arena, &wish, &remarks))
+        fail_msg("%s", world_messages(w));
+    for (NodeId n = 1; n < g->node.n; n++)
+        sum += rint(1e12 * wish.price.of(wish.price.user, n, g->node.at[n].kernel));
+    return sum;
+}
+
+/* Whatever kernels cost, no other way to choose finds less: what it takes is among what is searched. */
+static void
+nobody_finds_less_than_the_search(void **state)
+{
+    World *w = *state;
+    static const FormatHow how[] = { FORMAT_GREEDY, FORMAT_CHANNELS_LAST, FORMAT_CHANNELS_FIRST, FORMAT_NONE };
+    uint32_t less = 0;
+
+    for (uint64_t round = 0; round < 100; round++) {
+        AnyPrice user = { w, round };
+        FormatPrice price = { any_price, NULL, NULL, &user };
+        double least = cost_as_chosen(w, (FormatWish){ .how = FORMAT_SEARCH, .price = price });
+        for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
+            double other = cost_as_chosen(w, (FormatWish){ .how = how[i], .price = price });
+            assert_true(least <= other);
+            less += least < other;
+        }
+    }
+    assert_true(less > 200);
+}
+
+/* A price for each order of what a kernel writes, and something for each argument that lies otherwise, and gives some back where it is the second one. */
+static double
+dearer_apart(void *user, NodeId n, const Kernel *k)
+{
+    const AnyPrice *p = user;
+    bool out = expr_or(k->buffer.at[k->nin].type->dim[3], 0) == 4;
+    double seconds = 1e-9 * (double)(1 + hash_bytes(k->name, strlen(k->name), p->number + out) % 50);
+    (void)n;
+
+    for (uint32_t b = 0; b < k->nin; b++)
+        if (k->buffer.at[b].type->dim[1] != k->buffer.at[b].type->dim[0] && (expr_or(k->buffer.at[b].type->dim[3], 0) == 4) != out)
+            seconds += 1e-9 * (double)(hash_bytes(k->name, strlen(k->name), p->number + 7 + b) % 20);
+    return seconds;
+}
+
+/* Where a kernel takes no less with its arguments apart, the search finds the least of all ways, those among them that part them. */
+static void
+arguments_lie_apart_where_that_is_least(void **state)
+{
+    World *w = *state;
+    static const char *const name[] = { "a", "b", "c", "d" };
+    uint32_t apart = 0;
+
+    for (uint64_t round = 0; round < 60; round++) {
+        AnyPrice user = { w, 100 * round };
+        FormatPrice price = { dearer_apart, NULL, NULL, &user };
+        double best = INFINITY, alike = INFINITY;
+        for (int way = 0; way < 16; way++) {
+            FormatPin pin[4];
+            for (int i = 0; i < 4; i++)
+                pin[i] = pin_of(w, name[i], way >> i & 1 ? "nhwc" : "nchw");
+            double cost = cost_as_chosen(w, (FormatWish){ .how = FORMAT_NONE, .npin = 4, .pin = pin, .price = price });
+            best = fmin(best, cost);
+            alike = way == 0 || way == 15 ? fmin(alike, cost) : alike;
+        }
+        assert_true(cost_as_chosen(w, (FormatWish){ .how = FORMAT_SEARCH, .price = price }) == best);
+        apart += best < alike;
+    }
+    assert_true(apart > 10);
 }
 
 int
@@ -737,6 +848,8 @@ main(void)
         cmocka_unit_test_setup_teardown(copies_and_bounds_are_exact, world_begin, world_end),
         cmocka_unit_test_setup_teardown(one_copy_serves_two, world_begin, world_end),
         cmocka_unit_test_setup_teardown(the_order_of_nodes_does_not_matter, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(nobody_finds_less_than_the_search, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(arguments_lie_apart_where_that_is_least, world_begin, world_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
