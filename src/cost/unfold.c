@@ -405,6 +405,8 @@ stride_of(double first, double here, double next, double last, double trips)
     return fabs(step) < fabs(mean) || mean == step ? step : mean;
 }
 
+enum { MOST_LETS = 8 };             /* of a loop, that are looked at */
+
 /* Offsets of all accesses below n at a trip, into u's room. */
 static const double *
 offsets_at(Unfold *u, Node *n, int64_t trip, double *to)
@@ -414,56 +416,91 @@ offsets_at(Unfold *u, Node *n, int64_t trip, double *to)
     return to;
 }
 
+/* A loop that goes over several indices as one moves by the first of them, then jumps as the next one moves. It says so in lets of its own:
+ * x = trip % 10, y = trip // 10. */
+typedef struct { uint32_t n; const Tree *let[MOST_LETS]; int64_t first[MOST_LETS], one[MOST_LETS]; } Indices;
+
+static void
+indices_at(Unfold *u, Node *n, const Indices *x, int64_t trip, int64_t *to)
+{
+    u->env[n->tree->u.loop.var] = unfold_eval(u, n->tree->u.loop.begin, 0) + trip * n->tree->u.loop.step;
+    for (uint32_t i = 0; i < x->n; i++)
+        to[i] = u->env[x->let[i]->u.let.var] = unfold_eval(u, x->let[i]->u.let.value, 0);
+}
+
 /* Do all of them move evenly from trip 0 to trip k*place, by what they do from 0 to `place`? */
 static bool
-moves_evenly(Unfold *u, Node *n, const double *first, const double *one, double *room, int64_t place, int64_t k)
+move_evenly(Unfold *u, Node *n, const Indices *x, int64_t place, int64_t k)
 {
-    const double *there = offsets_at(u, n, k * place, room);
+    int64_t there[MOST_LETS];
 
-    for (uint32_t i = n->first; i < n->end; i++)
-        if (there[i] - first[i] != (double)k * (one[i] - first[i]))
+    indices_at(u, n, x, k * place, there);
+    for (uint32_t i = 0; i < x->n; i++)
+        if ((double)(there[i] - x->first[i]) != (double)k * (double)(x->one[i] - x->first[i]))
             return false;
     return true;
 }
 
-/* A loop that goes over several indices as one moves by the first of them, then jumps as the next one moves. Each digit ends where
- * some access no longer goes on evenly, and is found by halving. */
+/* Each digit ends where some index no longer goes on evenly, and is found by halving. */
 static void
-find_digits(Unfold *u, Node *n, const double *first, int64_t trips)
+find_places(Unfold *u, Node *n, int64_t trips)
 {
-    double *one = NEW_ARRAY(u->arena, double, u->access.n), *room = NEW_ARRAY(u->arena, double, u->access.n);
+    Indices x = { 0 };
     int64_t place = 1;
 
+    for (const Node *k = n->child; k && x.n < MOST_LETS; k = k->next)
+        if (k->kind == NODE_LET && u->deps[k->tree->u.let.var] & loop_bit(n->tree->u.loop.var))
+            x.let[x.n++] = k->tree;
+    if (!x.n)
+        return;
+    indices_at(u, n, &x, 0, x.first);
     while (n->ndigit < MOST_DIGITS && place < trips) {
-        offsets_at(u, n, place, one);
-        for (uint32_t i = n->first; i < n->end; i++)
-            u->access.at[i].digit[n->depth - 1][n->ndigit] = one[i] - first[i];
+        indices_at(u, n, &x, place, x.one);
         n->place[n->ndigit++] = place;
         int64_t even = 1, not = (trips - 1) / place + 1;        /* so many values of it go on evenly; so many are too many */
         while (not - even > 1) {
             int64_t k = even + (not - even) / 2;
-            if (moves_evenly(u, n, first, one, room, place, k))
+            if (move_evenly(u, n, &x, place, k))
                 even = k;
             else
                 not = k;
         }
         place *= not;
-        if (trips % place) {                         /* no digit: a border, say */
+        if (trips % place) {                         /* no digit */
             n->ndigit = 0;
             return;
         }
     }
 }
 
-/* Do the digits say where an access is at this trip? */
+/* What each digit moves accesses by: in the middle of the others, and of its own, since they stop at borders. */
+static int64_t
+measure_digits(Unfold *u, Node *n, int64_t trips, double *middle, double *there)
+{
+    int64_t at = 0;
+
+    for (uint32_t i = 0; i < n->ndigit; i++) {
+        int64_t end = i + 1 < n->ndigit ? n->place[i + 1] : trips;
+        at += (end / n->place[i] - 1) / 2 * n->place[i];
+    }
+    offsets_at(u, n, at, middle);
+    for (uint32_t i = 0; i < n->ndigit; i++) {
+        offsets_at(u, n, at + n->place[i], there);
+        for (uint32_t k = n->first; k < n->end; k++)
+            u->access.at[k].digit[n->depth - 1][i] = there[k] - middle[k];
+    }
+    return at;
+}
+
+/* Do the digits say how far an access is at one trip from where it is at another, or further: at a border it stops? */
 static bool
-digits_say(const MemRef *a, const Node *n, int64_t trip, double moved)
+digits_say(const MemRef *a, const Node *n, int64_t from, int64_t to, double moved)
 {
     double sum = 0;
 
-    for (uint32_t i = n->ndigit; i-- > 0; trip %= n->place[i])
-        sum += (double)(trip / n->place[i]) * a->digit[n->depth - 1][i];
-    return sum == moved;
+    for (uint32_t i = n->ndigit; i-- > 0; from %= n->place[i], to %= n->place[i])
+        sum += (double)(to / n->place[i] - from / n->place[i]) * a->digit[n->depth - 1][i];
+    return sum < 0 ? sum <= moved && moved <= 0 : 0 <= moved && moved <= sum;
 }
 
 static void
@@ -484,11 +521,13 @@ measure_loop(Unfold *u, Node *n, const double *base, double *room)
         even = even && (last[i] - first[i]) == (next_offset - base[i]) * (double)(trips - 1);
     }
     if (!even)
-        find_digits(u, n, first, trips);
+        find_places(u, n, trips);
+    double *middle = first + 2 * count;
+    int64_t from = n->ndigit ? measure_digits(u, n, trips, middle, middle + count) : 0;
     n->at = at;
     for (uint32_t i = n->first; n->ndigit && i < n->end; i++) {
         MemRef *a = &u->access.at[i];
-        if (!digits_say(a, n, at, base[i] - first[i]) || !digits_say(a, n, next, moved[i] - first[i]) || !digits_say(a, n, trips - 1, last[i] - first[i]))
+        if (!digits_say(a, n, from, at, base[i] - middle[i]) || !digits_say(a, n, from, 0, first[i] - middle[i]) || !digits_say(a, n, from, trips - 1, last[i] - middle[i]))
             a->digit[d][0] = NAN;
     }
 }
@@ -526,7 +565,7 @@ find_random(Unfold *u, MemRef *a)
 static void
 measure_accesses(Unfold *u)
 {
-    double *base = NEW_ARRAY(u->arena, double, u->access.n + 1), *room = NEW_ARRAY(u->arena, double, 3 * u->access.n + 1);
+    double *base = NEW_ARRAY(u->arena, double, u->access.n + 1), *room = NEW_ARRAY(u->arena, double, 5 * u->access.n + 1);
 
     probe(u, u->root, base);
     measure(u, u->root, base, room);

@@ -234,6 +234,21 @@ test_windows_overlap(void **state)
     near(c.bytes[LEVEL_L2], 4.0 * 66 * 1024 + 4.0 * 64 * 1024, 0.02);
 }
 
+/* A loop over two indices as one, of which the second moves a window over borders: of what is written all lines are counted, as where there are no
+ * borders. */
+static void
+test_digits_over_borders(void **state)
+{
+    static const char form[] =
+        "kernel k(x: f32[62, 2, 64, 16]) -> (o: f32[8, 10, 64, 2, 16]) {\n trips 20\n grain 1\n parallel task < 20 {\n  let c = task %% 2\n  let y = task // 2\n"
+        "  serial z < 64 {\n   serial p < 8 { store16 o[p, y, z, c, 0] = load16 x[%s, c, z, 0] }\n  }\n }\n}\n";
+    World *w = *state;
+    Cost open = price(w, arena_printf(w->arena, form, "6*y + p"), 1, NULL, 0), border = price(w, arena_printf(w->arena, form, "max(min(6*y + p, 56), 3) - 3"), 1, NULL, 0);
+
+    for (Level l = LEVEL_L2; l < LEVEL_COUNT; l++)
+        near(border.bytes[l], open.bytes[l], 0.1);
+}
+
 /* Columns of a matrix whose rows are a power of two apart fall into the same sets. */
 static void
 test_conflicts(void **state)
@@ -319,7 +334,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_one_accumulator_waits), TEST(test_eight_accumulators_do_not), TEST(test_spills), TEST(test_functions_cost_more_than_sums),
         TEST(test_tests_and_bounds), TEST(test_shares), TEST(test_grain), TEST(test_copy_comes_from_where_it_fits), TEST(test_reuse),
-        TEST(test_lines), TEST(test_writes), TEST(test_windows_overlap), TEST(test_conflicts), TEST(test_grows_with_sizes), TEST(test_factors), TEST(test_rounding),
+        TEST(test_lines), TEST(test_writes), TEST(test_windows_overlap), TEST(test_digits_over_borders), TEST(test_conflicts), TEST(test_grows_with_sizes), TEST(test_factors), TEST(test_rounding),
         TEST(test_numbers), TEST(test_prints),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
