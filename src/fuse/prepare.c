@@ -25,6 +25,12 @@ number_nest(Ctx *c, const Type *t, const void *data)
     return nest_finish(&b);
 }
 
+static bool
+is_number(Ctx *c, const Value *v)
+{
+    return v->data && v->type->dtype != DT_STR && expr_is(type_count(c, v->type), 1);
+}
+
 Piece
 fuse_prepare(const Graph *g, Arena *a, NodeId n)
 {
@@ -38,7 +44,7 @@ fuse_prepare(const Graph *g, Arena *a, NodeId n)
         ValueId v = node_in(g, node, i);
         const Value *value = &g->value.at[v];
         const Nest *number, *with;
-        if (value->data && expr_is(type_count(c, value->type), 1) && (number = number_nest(c, value->type, value->data)) &&
+        if (is_number(c, value) && (number = number_nest(c, value->type, value->data)) &&
             (with = nest_inline(c, p.nest, kept, number, 0)))
             p.nest = with;
         else

@@ -28,7 +28,7 @@ infer_library_product(Ctx *c, const OpCall *call, const Type **out)
     if (op_int(call, "parts") < 1 || op_int(call, "parts") > MOST_PARTS || op_int(call, "worth") < 1)
         return op_fail(c, call, DIAG_MODEL, "parts = %lld, worth = %lld; 1 to %d parts are possible, and each is worth 1 or more", (long long)op_int(call, "parts"),
                        (long long)op_int(call, "worth"), MOST_PARTS);
-    uint32_t sum_a = op_int(call, "turned_a") ? (uint32_t)batch : a->rank - 1, sum_b = op_int(call, "turned_b") ? b->rank - 1 : (uint32_t)batch;
+    uint32_t sum_a = op_int(call, "turned_a") ? (uint32_t)batch : a->rank - 1u, sum_b = op_int(call, "turned_b") ? b->rank - 1u : (uint32_t)batch;
     if (!op_require_eq(c, call, a->dim[sum_a], b->dim[sum_b], "summed dimensions of both inputs"))
         return false;
     for (uint32_t d = 0; d < a->rank; d++) {

@@ -310,8 +310,8 @@ infer_deform_conv(Ctx *c, const OpCall *call, const Type **out)
         return false;
     if (has_in(call, 3) && !op_require_eq(c, call, call->in[3]->dim[0], w->dim[0], "the extent of the bias and the output channels"))
         return false;
-    for (uint32_t d = 0; has_in(call, 4) && d < 4; d++)
-        if (!op_require_eq(c, call, call->in[4]->dim[d], d == 1 ? points : dim[d], arena_printf(c->arena, "axis %u of the mask and %s", d, d == 1 ? "the points of the window" : "of the output")))
+    for (uint32_t k = 0; has_in(call, 4) && k < 4; k++)
+        if (!op_require_eq(c, call, call->in[4]->dim[k], k == 1 ? points : dim[k], arena_printf(c->arena, "axis %u of the mask and %s", k, k == 1 ? "the points of the window" : "of the output")))
             return false;
     out[0] = type_new(c, x->dtype, 4, dim);
     return true;

@@ -36,7 +36,7 @@ walk_of(const Arranged *x, const Arrangement *a)
 static int64_t
 source_of(const Walk *w, int64_t i)
 {
-    int64_t at[TN_MAX_RANK], b, from = 0;
+    int64_t at[TN_MAX_RANK] = { 0 }, b, from = 0;
 
     for (uint32_t e = w->outer; e-- > 0; i /= w->to[e])
         at[e] = i % w->to[e];
