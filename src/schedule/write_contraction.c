@@ -264,6 +264,7 @@ even_share(int64_t panels, int64_t most, int64_t cores)
     return best;
 }
 
+enum { NARROW_PANELS = 2 };          /* vectors of the widest panel for few columns: those that most tiles have are wider */
 enum { PANEL_SHARE = 32 };           /* of a task's sums: what getting its panels may take of their time */
 
 /* Row tiles of a task where nobody knows how many rows there will be. Panels of constants come from memory, of which a task of few rows
@@ -431,6 +432,18 @@ write_shape_in_place(const Gemm *g, TileShape s)
     }
 }
 
+/* The height of the tiles for which the rows' constant has to lie; 0: it may lie as it likes. */
+static int64_t
+height_given(const Gemm *g)
+{
+    for (int64_t rows = 2; g->w->like && g->a_constant && rows < (int64_t)g->w->p->m->vector_registers; rows++) {
+        const char *laid = lay(g, g->cut.k.a, true, rows);
+        if (laid && schedule_lays_alike(laid, g->w->like))
+            return rows;
+    }
+    return 0;
+}
+
 bool
 write_contraction(Draft *w)
 {
@@ -466,6 +479,10 @@ write_contraction(Draft *w)
         if (g.cut.nsum && g.cut.row_run && !g.a_constant && !g.cut.windowed && g.nrows >= 0 && g.ncols >= 0 && g.depth > 0)
             write_shape_blocked(&g, best[i]);
     }
+    /* Columns that turn out to be few leave less of a narrow panel empty; tiles are as high as their constant lies. */
+    int64_t high = g.ncols < 0 ? height_given(&g) : 0;
+    for (int64_t vectors = 1; high && vectors <= NARROW_PANELS; vectors++)
+        write_shape(&g, (TileShape){ .rows = high, .vectors = vectors }, g.cut.windowed);
     /* What is computed of constants as it is read is so for each tile of rows; or once for all of them. */
     g.widened = g.b_constant && g.cut.k.b->op != S_LOAD;
     for (int i = 0; i < TILE_SHAPES && best[i].rows && g.widened; i++) {

@@ -181,7 +181,7 @@ def test_heads_that_share_keys(tmp_path, target, hints):
 @pytest.mark.parametrize("target", ["x86-64-v3", "x86-64-v4"])
 def test_features_that_are_rows(tmp_path, target):
     """Keys whose product stores them transposed have their weights in panels as high as a tile of many tokens: one token reads the same
-    panels, lanes being features."""
+    panels, lanes being features, and a few tokens do in tiles that are no wider than they need."""
     heads, size, rng = 6, 64, np.random.default_rng(3)
     wide = heads * size
     weights = {name: rng.standard_normal((wide, wide), dtype=np.float32) for name in ("wq", "wk")}
@@ -194,14 +194,15 @@ def test_features_that_are_rows(tmp_path, target):
                                helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", heads, size, "seq"])], inits)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
     text = dump(tmp_path, "choose", "--target", target)
-    own, row = (part.split("alone o_2")[1] for part in text.split("variant ")[:2])
+    own, row, few = (part.split("alone o_2")[1] for part in text.split("variant ")[:3])
     high = int(re.search(r"lay \w+ as \[1/(\d+)", own)[1])
     assert high % (16 if target == "x86-64-v4" else 8)
     assert f"as [1/{high}, 0, 1%{high}]" in row and f"split j_ by {high} -> jp jv exact" in row
+    assert f"as [1/{high}, 0, 1%{high}]" in few and int(re.search(r"split j_ by (\d+) -> jp jv", few)[1]) < int(re.search(r"split j_ by (\d+) -> jp jv", own)[1])
     if target == "x86-64-v4" and "avx512vl" not in pathlib.Path("/proc/cpuinfo").read_text():
         pytest.skip("no AVX-512 here")
     tenon("compile", tmp_path / "m.onnx", "--target", target, "-o", tmp_path / "m.so")
-    for batch, seq in ((1, 1), (1, 2), (2, 1), (3, 17)):
+    for batch, seq in ((1, 1), (1, 2), (1, 15), (1, 16), (2, 1), (3, 17)):
         x = rng.standard_normal((batch, seq, wide), dtype=np.float32)
         np.save(tmp_path / "x.npy", x)
         tenon("run", tmp_path / "m.so", "--input", f"x=@{tmp_path}/x.npy", "--output-dir", tmp_path, "--threads", 2)
