@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/base.h"
+#include "base/threads.h"
 
 /* ---- an allocator that counts and can fail ---------------------------------------------- */
 
@@ -393,6 +394,61 @@ writer_makes_a_whole_file(void **state)
     arena_free(a);
 }
 
+typedef struct { Writer *w; uint64_t at; atomic_uint calls; bool stop; } Filling;
+
+static void
+fill_one(void *user, uint32_t thread, uint32_t i)
+{
+    Filling *f = user;
+    uint64_t word = i;
+
+    (void)thread;
+    atomic_fetch_add(&f->calls, 1);
+    writer_put_at(f->w, f->at + 8 * i, &word, sizeof word);
+}
+
+static bool
+asked_to_stop(void *user)
+{
+    const Filling *f = user;
+    return f->stop;
+}
+
+static void
+threads_fill_the_room_of_a_file(void **state)
+{
+    (void)state;
+    enum { N = 1000 };
+    Arena *a = arena_new(NULL, NULL);
+    Diags d = { .arena = a };
+    const char *path = path_join(a, folder, "filled");
+    Filling f = { .w = writer_open(a, &d, path) };
+    Watch watch = { .stopped = asked_to_stop, .user = &f };
+    Bytes b;
+
+    assert_non_null(f.w);
+    writer_put(f.w, "before", 6);
+    f.at = writer_room(f.w, 8 * N + 5);
+    assert_int_equal(f.at, 6);
+    assert_true(threads_each(a, 4, N, fill_one, &f));
+    assert_int_equal(f.calls, N);
+    writer_put(f.w, "behind", 6);
+    assert_true(writer_commit(f.w, 0644) && file_map(a, &d, path, &b));
+    assert_int_equal(b.bytes, 6 + 8 * N + 5 + 6);
+    assert_memory_equal(b.data, "before", 6);
+    for (uint64_t i = 0; i < N; i++)
+        assert_memory_equal(b.data + 6 + 8 * i, &i, 8);
+    assert_memory_equal(b.data + 6 + 8 * N, "\0\0\0\0\0behind", 11);
+
+    f.calls = 0;
+    f.stop = true;
+    arena_watch(a, &watch);
+    assert_false(threads_each(a, 1, N, fill_one, &f));
+    assert_int_equal(f.calls, 0);
+    assert_int_equal(unlink(path), 0);
+    arena_free(a);
+}
+
 static void
 uncommitted_writer_leaves_nothing(void **state)
 {
@@ -598,6 +654,7 @@ main(void)
         cmocka_unit_test(floor_division_rounds_down),
         cmocka_unit_test(messages_say_where),
         cmocka_unit_test(writer_makes_a_whole_file),
+        cmocka_unit_test(threads_fill_the_room_of_a_file),
         cmocka_unit_test(uncommitted_writer_leaves_nothing),
         cmocka_unit_test(full_disk_is_reported_by_commit),
         cmocka_unit_test(places_that_cannot_be_written_are_named),

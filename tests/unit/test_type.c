@@ -67,6 +67,14 @@ check_format(Ctx *c, const Format *f, DType dtype, uint32_t rank, const int64_t 
     assert_true(format_apply(f, t, from, to));
     assert_memory_equal(to, want, (size_t)(count * size));
     assert_int_equal(to[count * size], 0xee);
+    int64_t slice = 0, n = f ? format_slices(f, t, &slice) : 0, half = n / 2;
+    memset(to, 0xee, (size_t)(count * size));
+    if (n) {
+        assert_int_equal(n * slice, count * size);
+        assert_true(format_apply_slices(f, t, from, to + half * slice, half, n) && format_apply_slices(f, t, from, to, 0, half));
+        assert_memory_equal(to, want, (size_t)(count * size));
+        assert_int_equal(to[count * size], 0xee);
+    }
     free(from), free(want), free(to);
 }
 
