@@ -19,6 +19,7 @@ typedef struct {
     uint32_t sum[NEST_MAX_AXES], nsum;
     uint32_t sum_run;                /* likewise of the sums, where vectors run along them; 0: they do not */
     int64_t lanes;
+    int64_t operations;              /* of one point, once they were asked for; 0: not yet */
 } Row;
 
 Row row_of(Draft *w, uint32_t part, uint32_t shared);

@@ -23,13 +23,11 @@ names(Draft *w, const Row *r, const uint32_t *axis, uint32_t n)
 
 /* Operations of one point of a part. */
 static int64_t
-operations(const Draft *w, const Row *r)
+operations(const Draft *w, Row *r)
 {
-    int64_t sum = 0;
-
-    for (uint32_t i = 0; i < r->low.n->nwrite; i++)
-        sum += scalar_size(w->c, r->low.n->write[i].value);
-    return sum;
+    for (uint32_t i = 0, n = r->operations ? 0 : r->low.n->nwrite; i < n; i++)
+        r->operations += scalar_size(w->c, r->low.n->write[i].value);
+    return r->operations;
 }
 
 /* A part inside loop `outside` (NULL: it stands alone). `unroll` vectors are in flight; *task: the loop that can be
