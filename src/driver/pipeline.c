@@ -350,7 +350,7 @@ summarise(Job *j)
     j->report->distinct = distinct;
     text_printf(&t, "%s, %u kernel%s", j->machine.name, kernels, kernels == 1 ? "" : "s");
     if (distinct != kernels)
-        text_printf(&t, " (%u distinct)", distinct);
+        text_printf(&t, " (%u function%s)", distinct, distinct == 1 ? "" : "s");
     if (calls)
         text_printf(&t, ", %u product%s by a library's CBLAS, which it needs to run", calls, calls == 1 ? "" : "s");
     text_add(&t, ", ");
