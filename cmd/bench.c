@@ -85,10 +85,12 @@ resident_bytes(void)
     return resident * sysconf(_SC_PAGESIZE);
 }
 
+/* States begin empty every time, so that all runs are the same. */
 static TnStatus
 run_once(Subject *s)
 {
-    return tn_run(s->session, s->tensors.in, s->tensors.nin, s->tensors.out, s->tensors.nout);
+    TnStatus status = tn_session_state_reset(s->session);
+    return status != TN_OK ? status : tn_run(s->session, s->tensors.in, s->tensors.nin, s->tensors.out, s->tensors.nout);
 }
 
 static bool

@@ -38,7 +38,8 @@ const Verb verbs[VERB_COUNT] = {
         "Run MODEL (.onnx, .tn or a compiled .so) again and again and print the times of one run in\n"
         "milliseconds, the runs in a second, what loading and the first run took, and the memory. Inputs are chosen\n"
         "as for `tenon run`. --compare runs two models in turn. --profile runs MODEL as often again and tells of\n"
-        "each kernel its time, its rates, and the share of what the machine could do (its roof).",
+        "each kernel its time, its rates, and the share of what the machine could do (its roof). States are empty\n"
+        "as each run begins; --decode goes on from what they hold.",
         "  tenon bench resnet50.so --threads 1\n"
         "  tenon bench resnet50.onnx --duration 10 --json times.json\n"
         "  tenon bench resnet50.so --threads 1,2,4\n"

@@ -74,6 +74,14 @@ def test_masks_are_made_where_a_layer_reads_them(tmp_path):
         tenon("verify", tmp_path / "plain.tn", *(w for d, size in zip("bnp", sizes) for w in ("--dim", f"{d}={size}")))
 
 
+def test_every_run_of_a_bench_begins_anew(tmp_path):
+    """The mask is as long as what is kept and what comes: with the rows of a run before, it would not fit."""
+    (tmp_path / "m.tn").write_text(LAYERS)
+    tenon("compile", tmp_path / "m.tn", "-o", tmp_path / "m.so", "--quick")
+    tenon("bench", tmp_path / "m.so", "-n", 3, "--json", tmp_path / "t.json")
+    assert json.loads((tmp_path / "t.json").read_text())["iterations"] == 3
+
+
 @pytest.mark.parametrize("name", ["llama_small_dynamo", "llama_small_int4_qdq"])
 def test_a_decoder_with_its_cache_as_state_agrees(name, tmp_path):
     assert decode(name, tmp_path, 64) <= ALLOWED
