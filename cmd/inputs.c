@@ -231,6 +231,18 @@ bind_options(Maker *m)
     return status;
 }
 
+/* States are empty when a run of this session begins. */
+static void
+bind_states(Maker *m)
+{
+    for (int32_t i = 0; i < tn_model_states(m->model); i++) {
+        TnState s = TN_INIT(TnState);
+        tn_model_state(m->model, i, &s);
+        if (s.axis >= 0 && !find_bound(m, s.dim_text[s.axis]))
+            bind(m, s.dim_text[s.axis], 0);
+    }
+}
+
 /* ---- random ------------------------------------------------------------------------------------------------------ */
 
 static int
@@ -305,6 +317,8 @@ inputs_make(TnContext *ctx, const Options *o, const TnModel *model, Tensors *t)
         status = read_given(&m);
     if (status == TN_OK)
         status = bind_options(&m);
+    if (status == TN_OK)
+        bind_states(&m);
     if (status == TN_OK)
         status = high_of(&m, "", &(int64_t){ 0 });
     for (int32_t i = 0; i < t->nin && status == TN_OK; i++)

@@ -75,10 +75,10 @@ def test_masks_are_made_where_a_layer_reads_them(tmp_path):
 
 
 def test_every_run_of_a_bench_begins_anew(tmp_path):
-    """The mask is as long as what is kept and what comes: with the rows of a run before, it would not fit."""
+    """The mask is as long as what is kept, nothing, and what comes: with the rows of a run before, it would not fit."""
     (tmp_path / "m.tn").write_text(LAYERS)
     tenon("compile", tmp_path / "m.tn", "-o", tmp_path / "m.so", "--quick")
-    tenon("bench", tmp_path / "m.so", "-n", 3, "--json", tmp_path / "t.json")
+    tenon("bench", tmp_path / "m.so", "--dim", "n=3", "-n", 3, "--json", tmp_path / "t.json")
     assert json.loads((tmp_path / "t.json").read_text())["iterations"] == 3
 
 
