@@ -28,7 +28,7 @@ typedef struct { uint32_t x, var, nreader; NodeId *reader;
                  double *cost; bool *known; } Copy;         /* [layouts][1 + layouts]: of the copying; known: it is priced, else 0 */
 
 /* What a kernel takes for each choice of its variables. What is not known is not priced yet, and says what is expected of it (price.c). */
-typedef struct { uint64_t entries; double *cost; bool *known; uint32_t parted; } CostTable;       /* parted: priced since, of those */
+typedef struct { uint64_t entries; double *cost; bool *known; uint32_t parted, most; } CostTable;         /* parted: wanted since, and most of those */
 
 typedef struct { uint32_t factor; uint64_t at; } Wanted;
 

@@ -122,8 +122,8 @@ leader(const Formats *f, NodeId n)
     return b < k->nin + k->nout ? b : k->nin;
 }
 
-/* Which arguments are expected to lie as the leader does, [nin + nout]: a product's operands lie as they like, two values of a kernel
- * as well, and what has no choice. */
+/* Which arguments are expected to lie as the leader does, [nin + nout]: a product's operands lie as they like, two values of another
+ * kernel as well, and what has no choice. */
 static const bool *
 tied_arguments(const Formats *f, NodeId n, uint32_t lead, uint32_t nvar)
 {
@@ -136,7 +136,7 @@ tied_arguments(const Formats *f, NodeId n, uint32_t lead, uint32_t nvar)
         product = nest_contraction(f->ctx, k->part[p].nest, &view);
 
     for (uint32_t b = 0; b < k->nin + k->nout; b++)
-        tied[b] = nvar > 2 && free && b != lead && format_has_choice(f, format_argument(f, n, b))
+        tied[b] = (product || nvar > 2) && free && b != lead && format_has_choice(f, format_argument(f, n, b))
                   && k->buffer.at[b].type->rank == k->buffer.at[lead].type->rank;
     for (uint32_t i = 0; i < 2 * k->npart && product; i++) {
         const Part *part = &k->part[i / 2];
@@ -285,6 +285,16 @@ expected(const Formats *f, const Alike *a, const CostTable *t, const uint32_t *c
     return (isfinite(least) ? least : 0) + 1;        /* of ways as good the one that is priced is taken */
 }
 
+/* Prices over symbols are not kept for the next compilation (driver/choice_cache.c), so no more than needed are asked for. */
+static uint32_t
+most_parted(const Kernel *k)
+{
+    for (uint32_t b = 0; b < k->nin + k->nout; b++)
+        if (!type_is_static(k->buffer.at[b].type))
+            return 0;
+    return MOST_PARTED;
+}
+
 static CostTable *
 table_of(Formats *f, NodeId n, uint32_t nvar, const uint32_t *var, uint32_t *choice)
 {
@@ -295,6 +305,7 @@ table_of(Formats *f, NodeId n, uint32_t nvar, const uint32_t *var, uint32_t *cho
     if (map_get(&f->cost, MAP_PTR(key), &known))
         return (CostTable *)(uintptr_t)known;
     t->entries = 1;
+    t->most = most_parted(f->g->node.at[n].kernel);
     for (uint32_t i = 0; i < nvar; i++)
         t->entries *= f->size[var[i]];
     t->cost = NEW_ARRAY(f->arena, double, t->entries);
@@ -321,7 +332,7 @@ table_of_one(Formats *f, NodeId n)
 {
     CostTable *t = NEW(f->arena, CostTable);
 
-    *t = (CostTable){ 1, NEW(f->arena, double), NEW(f->arena, bool), 0 };
+    *t = (CostTable){ .entries = 1, .cost = NEW(f->arena, double), .known = NEW(f->arena, bool) };
     *t->cost = format_cost(f, n, NEW_ARRAY(f->arena, uint32_t, f->nvar));
     *t->known = true;
     return t;
@@ -450,15 +461,17 @@ format_price_wanted(Formats *f, const uint32_t *choice)
     for (uint32_t i = 0; i < f->factor.n; i++) {
         const FormatFactor *p = &f->factor.at[i];
         uint64_t at = place_of(f, p->n, p->var, choice);
-        if (f->table[i]->known[at])
+        CostTable *t = f->table[i];
+        if (t->known[at])
             continue;
-        want(f, i, at);
-        if (++f->table[i]->parted == MOST_PARTED) {
-            price_wanted(f);
-            close_table(f->table[i]);
-        }
+        any = true;
+        if (t->parted++ < t->most)
+            want(f, i, at);
+        else
+            close_table(t);
     }
-    return price_wanted(f) || any;
+    price_wanted(f);
+    return any;
 }
 
 double
