@@ -601,7 +601,7 @@ static const char wide[] =
     "  %y: f32[p + n, 64] = neg(%present)\n"
     "  %z: f32[p + n, 64] = neg(%more)\n"
     "}\n";
-typedef struct { TnSession *s; int64_t p; float (*past)[WIDE], (*left)[WIDE]; } Branch;
+typedef struct { TnSession *s; int64_t p; float *past, *left; } Branch;        /* [LONG * WIDE] */
 
 static TnModel *
 model_wide(void)
@@ -616,7 +616,7 @@ model_wide(void)
 static Branch
 branch_new(TnModel *m)
 {
-    return (Branch){ session_of(m, 0), 0, calloc(LONG, sizeof(float[WIDE])), calloc(LONG, sizeof(float[WIDE])) };
+    return (Branch){ session_of(m, 0), 0, calloc(LONG * WIDE, sizeof(float)), calloc(LONG * WIDE, sizeof(float)) };
 }
 
 static void
@@ -630,20 +630,20 @@ branch_end(Branch *b)
 static void
 branch_run(Branch *b, int64_t n, float first)
 {
-    static float x[LONG][WIDE];
-    int64_t dims[] = { n, WIDE }, all = (b->p + n) * WIDE;
+    static float x[LONG * WIDE];
+    int64_t dims[] = { n, WIDE }, held = b->p * WIDE, all = held + n * WIDE;
     TnTensor in = tensor("f32", 2, dims, x), out[2] = { TN_INIT(TnTensor), TN_INIT(TnTensor) };
 
     for (int64_t i = 0; i < n * WIDE; i++)
-        x[0][i] = b->past[b->p][i] = b->left[b->p][i] = first + (float)i;
+        x[i] = b->past[held + i] = b->left[held + i] = first + (float)i;
     for (int64_t i = 0; i < all; i++)
-        b->left[0][i] = -b->left[0][i];
+        b->left[i] = -b->left[i];
     if (tn_run(b->s, &in, 1, out, 2) != TN_OK)
         fail_msg("%s", tn_error(ctx));
     b->p += n;
     assert_int_equal(tn_session_state_length(b->s), b->p);
     for (int64_t i = 0; i < all; i++)
-        if (((float *)out[0].data)[i] != -b->past[0][i] || ((float *)out[1].data)[i] != -b->left[0][i])
+        if (((float *)out[0].data)[i] != -b->past[i] || ((float *)out[1].data)[i] != -b->left[i])
             fail_msg("row %lld of %lld is another's", (long long)i / WIDE, (long long)b->p);
 }
 
@@ -653,8 +653,8 @@ branch_fork(Branch *to, const Branch *from)
     if (tn_session_state_fork(to->s, from->s) != TN_OK)
         fail_msg("%s", tn_error(ctx));
     to->p = from->p;
-    memmove(to->past, from->past, sizeof(float[LONG][WIDE]));
-    memmove(to->left, from->left, sizeof(float[LONG][WIDE]));
+    memmove(to->past, from->past, LONG * WIDE * sizeof(float));
+    memmove(to->left, from->left, LONG * WIDE * sizeof(float));
 }
 
 static void
@@ -756,8 +756,8 @@ test_what_forks_begin_with_is_there_once(void **state)
     assert_in_range(memory_in_use() - before + KB / 2, 0, KB);       /* seven times both states would be 14 times KB */
     for (int i = 1; i < FORKED; i++) {
         more[i].p = first.p;
-        memcpy(more[i].past, first.past, sizeof(float[LONG][WIDE]));
-        memcpy(more[i].left, first.left, sizeof(float[LONG][WIDE]));
+        memcpy(more[i].past, first.past, LONG * WIDE * sizeof(float));
+        memcpy(more[i].left, first.left, LONG * WIDE * sizeof(float));
         branch_run(&more[i], 3, (float)i);
     }
     branch_end(&first);
