@@ -6,7 +6,8 @@
  * first and last trip alone: what is between lies between. Loops around writes of outputs run whole.
  *
  * What is computed from data is not known here. An index that a run checks (S_AT) is tried at both ends; a test of data
- * goes both ways; a loop that runs as often as data say is left out; what combines as it writes, or leaves gaps, may write an element as often as it likes.
+ * goes both ways, which have to write the same elements, since a run goes one of them; a loop that runs as often as data
+ * say is left out; what combines as it writes, or leaves gaps, may write an element as often as it likes.
  */
 #include "nest/internal.h"
 #include "nest/walk.h"
@@ -24,6 +25,8 @@ typedef struct {
     uint32_t *written;               /* outputs: by which trip, counted from 1; NULL: not looked at */
 } Extent;
 
+typedef struct { uint32_t buffer; int64_t offset; } Written;
+
 typedef struct {
     Ctx *c;
     Arena *a;
@@ -35,6 +38,8 @@ typedef struct {
     bool *around;                    /* [nloop]: an output is written inside */
     Extent *extent;                  /* [buffers] */
     Map accesses;                    /* Tree -> Readings */
+    VEC(Written) way;                /* what has been written inside of tests of data */
+    uint32_t tests;                  /* of data, around */
     uint32_t trip;                   /* of the parallel loop, counted from 1 */
     bool skipped;                    /* a loop whose bounds come from data was not gone through */
     bool high;                       /* checked indices are at their upper end… */
@@ -420,8 +425,11 @@ write_span(Prover *p, uint32_t buffer, Span at)
             outside(p, "writing", buffer, offset);
         else if (written && written[offset])
             say(p, "element %lld of %s is written by trips %u and %u of the parallel loop", (long long)offset, p->k->buffer.at[buffer].name, written[offset], p->trip);
-        else if (written)
+        else if (written) {
             written[offset] = p->trip;
+            if (p->tests)
+                VEC_PUSH(p->a, &p->way, ((Written){ buffer, offset }));
+        }
     }
 }
 
@@ -446,6 +454,29 @@ prove_loop(Prover *p, const Tree *t, bool top)
         if (p->steps < 0)
             say(p, "it takes more than %d steps to go through it", KERNEL_PROVE_STEPS);
     }
+}
+
+/* A run goes one of two ways. */
+static void
+prove_ways(Prover *p, const Tree *t)
+{
+    uint32_t begin = p->way.n, end;
+
+    p->tests++;
+    prove_block(p, &t->body, false);
+    end = p->way.n;
+    for (uint32_t i = begin; i < end; i++)
+        p->extent[p->way.at[i].buffer].written[p->way.at[i].offset] = 0;
+    prove_block(p, &t->other, false);
+    p->tests--;
+    for (uint32_t i = begin; i < end && !p->skipped; i++) {
+        Written w = p->way.at[i];
+        if (!p->extent[w.buffer].written[w.offset])
+            say(p, "element %lld of %s is written where a test of data holds, and not where it fails", (long long)w.offset, p->k->buffer.at[w.buffer].name);
+    }
+    if (p->way.n - end > end - begin && !p->skipped)
+        say(p, "%u elements are written where a test of data fails, and %u where it holds", p->way.n - end, end - begin);
+    p->way.n = p->tests ? end : 0;
 }
 
 static void
@@ -473,11 +504,10 @@ prove_tree(Prover *p, const Tree *t, bool top)
         break;
     case TREE_IF: {
         check_loads(p, t);
-        bool known = whole(p, t->u.test.cond, 0, &v);
-        if (!known || v)
-            prove_block(p, &t->body, false);
-        if (!known || !v)
-            prove_block(p, &t->other, false);
+        if (whole(p, t->u.test.cond, 0, &v))
+            prove_block(p, v ? &t->body : &t->other, false);
+        else
+            prove_ways(p, t);
         break;
     }
     case TREE_STORE:

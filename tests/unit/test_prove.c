@@ -26,6 +26,13 @@ static const Case cases[] = {
     { "guard_too_wide", ROWS("serial j < 10 { o[i, j] = index(i) < index(n) ? x[i + 1, j] : 0 }"), "reading x at element 30 of 30", 3 },
     { "test", ROWS("serial j < 12 { if index(j) < 10 { o[i, j] = x[i, j] } }"), NULL, 3 },
     { "test_too_wide", ROWS("serial j < 12 { if index(j) < 11 { o[i, j] = 0 } }"), "written by trips", 3 },
+    { "test_of_data", ROWS("if x[i, 0] < 1 { serial j < 10 { o[i, j] = 0 } } else { serial j < 10 { o[i, j] = x[i, j] } }"), NULL, 3 },
+    { "tests_of_data", ROWS("if x[i, 0] < 1 { if x[i, 1] < 1 { store8 o[i, 0] = splat8(0) } else { store8 o[i, 0] = splat8(1) } } else { store8 o[i, 0] = splat8(2) } "
+      "o[i, 8] = x[i, 1] o[i, 9] = x[i, 1]"), NULL, 3 },
+    { "test_of_data_and_again", ROWS("if x[i, 0] < 1 { o[i, 0] = 0 } else { o[i, 0] = 1 } serial j < 10 { o[i, j] = x[i, j] }"), "element 0 of o is written by trips 1 and 1", 3 },
+    { "twice_where_it_fails", ROWS("if x[i, 0] < 1 { o[i, 0] = 0 } else { o[i, 0] = 1 o[i, 0] = 2 }"), "element 0 of o is written by trips 1 and 1", 3 },
+    { "where_it_holds", ROWS("serial j < 9 { o[i, j] = 0 } if x[i, 0] < 1 { o[i, 9] = 0 }"), "element 9 of o is written where a test of data holds, and not", 3 },
+    { "where_it_fails", ROWS("serial j < 9 { o[i, j] = 0 } if x[i, 0] < 1 { } else { o[i, 9] = 0 }"), "1 elements are written where a test of data fails, and 0", 3 },
     { "checked_by_the_run", "kernel k(x: f32[n], p: i64[n]) -> (o: f32[n]) { serial i < n { o[i] = x[at(p[i], n)] } }", NULL, 5 },
     { "checked_too_wide", "kernel k(x: f32[n], p: i64[n]) -> (o: f32[n]) { serial i < n { o[i] = x[at(p[i], n + 1)] } }", "reading x at element 5 of 5", 5 },
     { "scratch_too_small", "kernel k(x: f32[n]) -> (o: f32[n]) { trips 1 grain 1 scratch s: f32[4] serial i < n { s[i] = x[i] } serial i < n { o[i] = s[i] } }",
