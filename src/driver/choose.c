@@ -142,21 +142,6 @@ constants_are_far(const Job *j)
     return sum > (double)j->machine.level[LEVEL_L3].bytes / 2;
 }
 
-/* What its choice depends on: the parts, which inputs are constants, and whether those are far. */
-static Sym
-choice_key(const Job *j, const Kernel *k, const bool *constant, bool far)
-{
-    Text t = { .arena = j->arena };
-    Kernel plain = *k;
-
-    plain.name = sym(j->ctx, "k");
-    plain.origin = NULL;
-    kernel_print(j->ctx, &t, &plain, 0);
-    for (uint32_t i = 0; i < k->nin; i++)
-        text_add(&t, !constant[i] ? "v" : far ? "f" : "c");
-    return sym(j->ctx, text_str(&t));
-}
-
 /* ---- what a person sees ------------------------------------------------------------------------------------- */
 
 static bool
@@ -235,7 +220,9 @@ typedef struct {
     const char *program, *remark;
     double seconds;                  /* negative: it has none */
     const Expr *predicted;
+    Sym question;
     Sym asked;                       /* by the first kernel that gets it: what that makes; NULL: only a price was wanted */
+    bool settled;                    /* variants have been looked for */
     Variants variants;
 } Chosen;
 
@@ -249,30 +236,43 @@ has_numbers(const Kernel *k)
     return true;
 }
 
-/* Do its choices follow from its key, and are the first two of them all that anybody wants? Not where a person wants to see more,
- * nor where it has symbols: what is known of them stands elsewhere. */
 static bool
-is_kept(const Job *j, const Kernel *k)
+is_noting(const Prices *p)
 {
-    return has_numbers(k) && j->o->alternatives == 0;
-}
-
-/* Those that were found together, or by an earlier compilation. */
-static bool
-found_before(Job *j, Arena *a, Sym key, Choices *out)
-{
-    uint64_t at;
-
-    return map_get(&j->ahead, MAP_PTR(key), &at) ? choices_parse(a, (const char *)(uintptr_t)at, out) : choice_cache_get(j, a, key, out);
+    return p->rounds > 0;
 }
 
 static void
-note(Prices *p, Sym key)
+note(Prices *p, Sym question)
 {
     for (uint32_t i = 0; i < p->noted.n; i++)
-        if (p->noted.at[i] == key)
+        if (p->noted.at[i] == question)
             return;
-    VEC_PUSH(p->j->arena, &p->noted, key);
+    VEC_PUSH(p->j->arena, &p->noted, question);
+}
+
+/* What was found together with others, or by an earlier compilation, or is found now; where prices are noted it is noted instead. A person who wants to
+ * see more than is kept has it found anew. NULL: there is no answer, or none yet. */
+static const char *
+answer_of(Prices *p, Arena *a, Sym question)
+{
+    Job *j = p->j;
+    bool kept = j->o->alternatives <= QUESTION_KEPT;
+    const char *answer;
+    uint64_t at;
+
+    if (map_get(&j->ahead, MAP_PTR(question), &at))
+        return (const char *)(uintptr_t)at;
+    if (kept && choice_cache_get(j, a, question, &answer))
+        return answer;
+    if (kept && is_noting(p)) {
+        note(p, question);
+        return NULL;
+    }
+    answer = question_answer(a, &j->machine, question, kept ? QUESTION_KEPT : (uint32_t)j->o->alternatives);
+    if (kept && answer)
+        choice_cache_put(j, a, question, answer);
+    return answer;
 }
 
 /* At most 53 days of them. */
@@ -284,11 +284,11 @@ picoseconds(double seconds)
 
 /* What is chosen for a kernel that has these choices, but for its variants. */
 static Chosen *
-first_of(Job *j, const Kernel *k, const Choices *choices)
+first_of(Job *j, const Kernel *k, Sym question, const Choices *choices)
 {
     Chosen *chosen = NEW(j->arena, Chosen);
 
-    *chosen = (Chosen){ .seconds = choices->n ? choices->at[0].seconds : -1, .remark = choice_remark(j, k, choices) };
+    *chosen = (Chosen){ .question = question, .seconds = choices->n ? choices->at[0].seconds : -1, .remark = choice_remark(j, k, choices) };
     chosen->program = choices->n ? arena_str(j->arena, choices->at[0].program) : NULL;
     if (choices->n && has_numbers(k))
         chosen->predicted = expr_int(j->ctx, picoseconds(choices->at[0].alone));
@@ -300,44 +300,46 @@ static Chosen *
 chosen_of(Prices *p, const Kernel *k, const bool *constant)
 {
     Job *j = p->j;
-    Sym key = choice_key(j, k, constant, p->far);
-    bool kept = is_kept(j, k);
+    Sym question = question_programs(j, k, constant, p->far);
+    uint32_t most = j->o->alternatives > QUESTION_KEPT ? (uint32_t)j->o->alternatives : QUESTION_KEPT;
     Choices choices;
     uint64_t at;
 
-    if (map_get(&j->chosen, MAP_PTR(key), &at))
+    if (map_get(&j->chosen, MAP_PTR(question), &at))
         return (Chosen *)(uintptr_t)at;
     Arena *scratch = arena_child(j->arena);
-    bool found = kept && found_before(j, scratch, key, &choices);
-    if (!found && kept && p->rounds) {
-        note(p, key);
-        arena_free(scratch);
-        return NULL;
+    const char *answer = answer_of(p, scratch, question);
+    Chosen *chosen = NULL;
+    if (answer || !is_noting(p)) {
+        if (!answer || !choices_parse(scratch, answer, most, &choices))
+            choices = schedule_choices(j->ctx, scratch, k, &j->machine, constant, p->far, NULL);
+        chosen = first_of(j, k, question, &choices);
+        map_put(&j->chosen, MAP_PTR(question), MAP_PTR(chosen));
     }
-    if (!found)
-        choices = schedule_choices(j->ctx, scratch, k, &j->machine, constant, p->far, NULL);
-    if (!found && kept && choices.n)
-        choice_cache_put(j, scratch, key, choices_text(scratch, &choices));
-    Chosen *chosen = first_of(j, k, &choices);
-    map_put(&j->chosen, MAP_PTR(key), MAP_PTR(chosen));
     arena_free(scratch);
     return chosen;
 }
 
-/* What is chosen for a kernel becomes that of one that makes `value`: only now are variants looked for. */
+/* Variants are asked for once, of a kernel that is made; where prices are noted, the question is. */
 static void
-settle(const Prices *p, Chosen *chosen, const Kernel *k, Sym value, const bool *constant)
+find_variants(Prices *p, Chosen *chosen, const Kernel *k)
 {
     Job *j = p->j;
     Text remark = { .arena = j->arena };
 
-    if (chosen->asked)
+    if (chosen->settled || !chosen->program || has_numbers(k))
         return;
-    chosen->asked = value;
-    if (chosen->program && !has_numbers(k))
-        chosen->variants = choose_variants(j, k, constant, p->far, chosen->program, &remark);
-    if (j->o->alternatives == 0)
-        chosen->remark = arena_printf(j->arena, "%s%s", chosen->remark, text_str(&remark));
+    Arena *scratch = arena_child(j->arena);
+    Sym question = question_variants(j, chosen->question, chosen->program);
+    const char *answer = answer_of(p, scratch, question);
+    if (answer || !is_noting(p)) {
+        chosen->settled = true;
+        if (!answer || !variants_parse(j, k, answer, &chosen->variants, &remark))
+            chosen->variants.n = 0;
+        if (j->o->alternatives == 0)
+            chosen->remark = arena_printf(j->arena, "%s%s", chosen->remark, text_str(&remark));
+    }
+    arena_free(scratch);
 }
 
 /* As a file says; of variants alone, or of the kernel's own program alone, where it says no more. */
@@ -382,7 +384,7 @@ choose_price(void *user, const Kernel *k, const bool *constant)
 void
 choose_note(Prices *p)
 {
-    enum { ROUNDS = 2 };             /* kernels as they are; then the steps of those that a transform domain may better */
+    enum { ROUNDS = 2 };             /* kernels as they are; then what is asked where these are known: the steps of a transform domain, variants */
 
     p->rounds = ahead_can(p->j) ? ROUNDS : 0;
 }
@@ -393,7 +395,7 @@ choose_noted(Prices *p)
     bool any = p->noted.n > 0;
 
     if (any)
-        ahead_choose(p->j, &p->noted);
+        ahead_answer(p->j, &p->noted);
     p->noted.n = 0;
     p->rounds = any && p->rounds ? p->rounds - 1 : 0;
     return any;
@@ -442,23 +444,55 @@ choose_seconds(Prices *p, const Graph *g, NodeId n, const Kernel *k)
     return choose_price(p, k, constant_inputs(p->j, g, n));
 }
 
+static bool
+is_pinned(const Pins *pins, const Graph *g, NodeId n)
+{
+    Sym value = made_by(g, n);
+
+    return pin_of(pins, value, false) || pin_of(pins, value, true);
+}
+
+/* Has node n a kernel that is still to get a schedule? */
+static bool
+is_open(const Job *j, const Graph *g, NodeId n, const Pins *pins)
+{
+    const Kernel *k = g->node.at[n].kernel;
+
+    return k && !k->tree.list.n && (!k->schedule || is_pinned(pins, g, n)) && j->o->schedule != SCHEDULE_PLAIN;
+}
+
+/* What will be asked of the kernels of a graph. */
+static void
+ask_in(Prices *p, const Graph *g, const Pins *pins)
+{
+    for (NodeId n = 1; n < g->node.n; n++) {
+        if (!is_open(p->j, g, n, pins) || is_pinned(pins, g, n))
+            continue;
+        Chosen *chosen = chosen_of(p, g->node.at[n].kernel, constant_inputs(p->j, g, n));
+        if (chosen)
+            find_variants(p, chosen, g->node.at[n].kernel);
+    }
+}
+
 static void
 choose_in(Prices *p, Graph *g, Pins *pins, Text *remarks)
 {
     Job *j = p->j;
 
     for (NodeId n = 1; n < g->node.n; n++) {
-        Kernel *k = g->node.at[n].kernel;
-        Sym value = k ? made_by(g, n) : NULL;
-        bool pin = k && (pin_of(pins, value, false) || pin_of(pins, value, true));
-        if (!k || k->tree.list.n || (k->schedule && !pin) || j->o->schedule == SCHEDULE_PLAIN)
+        if (!is_open(j, g, n, pins))
             continue;
+        Kernel *k = g->node.at[n].kernel;
+        Sym value = made_by(g, n);
         const bool *constant = constant_inputs(j, g, n);
+        bool pin = is_pinned(pins, g, n);
         Chosen own, *chosen = &own;
-        if (pin)
+        if (pin) {
             own = pinned(p, pins, k, value, constant);
-        else
-            settle(p, chosen = chosen_of(p, k, constant), k, value, constant);
+        } else {
+            find_variants(p, chosen = chosen_of(p, k, constant), k);
+            chosen->asked = chosen->asked ? chosen->asked : value;
+        }
         k->schedule = chosen->program;
         k->predicted = chosen->predicted;
         own_variants(j, k, &chosen->variants);
@@ -491,6 +525,11 @@ choose_schedules(Job *j)
 
     if (!read_pins(j, j->o->choices, &pins))
         return false;
+    choose_note(&prices);
+    do
+        for (uint32_t i = 0; i < all.n; i++)
+            ask_in(&prices, all.at[i], &pins);
+    while (choose_noted(&prices));
     for (uint32_t i = 0; i < all.n; i++)
         choose_in(&prices, all.at[i], &pins, &remarks);
     j->remarks = remarks.n ? text_str(&remarks) : NULL;

@@ -105,7 +105,12 @@ make_plan(Job *j, const Graph *g, const FuseWish *wish, FuseCertificate *known)
         if (j->o->explain && known->seconds < 0)     /* partitions are compared as they are before groups are joined */
             known->seconds = fuse_predict(g, &p, &j->machine, &within);
         domains_begin(&prices);
-        fuse_join(g, &p, &(FusePrice){ choose_price_in_turn, &prices });
+        choose_note(&prices);
+        FusePlan joined;
+        do
+            joined = fuse_join(g, j->arena, &p, &(FusePrice){ choose_price_in_turn, &prices });
+        while (choose_noted(&prices));
+        p = joined;
     }
     return p;
 }

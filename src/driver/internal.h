@@ -43,8 +43,8 @@ typedef struct {
     Graph *graph;
     ModelPlan *plan;
     Sources sources;
-    Map chosen;              /* schedules found so far, by what they depend on (choose.c) */
-    Map ahead;               /* texts of choices that were found together, the same way (ahead.c) */
+    Map chosen;              /* schedules found so far, by their questions (choose.c) */
+    Map ahead;               /* answers that were found together, by their questions (ahead.c) */
     FormatDomains domains;   /* convolutions that may be products in one (domains.c) */
     const uint8_t **state_order;     /* [graph->state.n]: how a state lies (states.c); NULL: before that stage */
     VEC(Sym) wished;         /* values that a text says lie in an order (formats.c) */
@@ -92,28 +92,40 @@ Graph *fusion_of(void *job, const Graph *g);         /* kernels of its nests; NU
 void explain_fusion(Job *j, const Graph *g, const FusePlan *p, const FuseCertificate *known);
 bool explain_answered(Job *j);                       /* false, reported: what --why asks for is nowhere */
 
+/* ---- question.c: what is asked of a kernel, and what is answered ---- */
+
+enum { QUESTION_KEPT = 2 };          /* programs of an answer that is kept: the cheapest, and the one after it */
+/* A kernel's programs. constant [nin]: which inputs are known now; far: those come from memory in every call. */
+Sym question_programs(Job *j, const Kernel *k, const bool *constant, bool far);
+/* The variants of the kernel of such a question that has this program. */
+Sym question_variants(Job *j, Sym programs, const char *own);
+/* In a context of its own. most: programs that it has at most. Arena  a: of the answer, and of much scratch. NULL: there is none. */
+const char *question_answer(Arena *a, const Machine *m, Sym question, uint32_t most);
+/* Choices as text: how many, and the first of them. */
+const char *choices_text(Arena *a, const Choices *choices, uint32_t most);
+bool choices_parse(Arena *a, const char *text, uint32_t most, Choices *out);
+
 /* ---- variants.c: other programs for sizes of a kind ---- */
 
 typedef struct { uint32_t n; Kernel **at; } Variants;
-/* Those of kernel k whose own program is `own`; what is said of them is added to the remark. */
-Variants choose_variants(Job *j, const Kernel *k, const bool *constant, bool far, const char *own, Text *remark);
+/* Those of kernel k whose own program is `own`, as text. */
+const char *variants_answer(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool *constant, bool far, const char *own);
+/* The variants of k that an answer has; what is said of them is added to the remark. False: it is damaged. */
+bool variants_parse(Job *j, const Kernel *k, const char *answer, Variants *out, Text *remark);
 Kernel *variant_of(Job *j, const Kernel *k, const SizeGuard *guard, const char *program);
 
-/* ---- choice_cache.c: what was chosen before; a kernel by all that its choice depends on but the machine ---- */
+/* ---- choice_cache.c: what was answered before ---- */
 
-bool choice_cache_get(Job *j, Arena *a, Sym kernel, Choices *out);     /* the first two of them are there */
-void choice_cache_put(Job *j, Arena *a, Sym kernel, const char *text);
-/* Choices as text: how many, and the first two. */
-const char *choices_text(Arena *a, const Choices *choices);
-bool choices_parse(Arena *a, const char *text, Choices *out);
+bool choice_cache_get(Job *j, Arena *a, Sym question, const char **answer);
+void choice_cache_put(Job *j, Arena *a, Sym question, const char *answer);
 
-/* ---- ahead.c: choices of many kernels at once ---- */
+/* ---- ahead.c: many questions at once ---- */
 
-typedef VEC(Sym) Noted;              /* kernels, by all that their choices depend on but the machine */
+typedef VEC(Sym) Noted;              /* questions */
 uint32_t driver_threads(const Job *j);       /* of the compilation */
 bool ahead_can(const Job *j);        /* may several processors work? */
-/* The choices of each as text, in j->ahead; of some perhaps not. */
-void ahead_choose(Job *j, const Noted *kernels);
+/* Answers, in j->ahead; to some questions perhaps not. */
+void ahead_answer(Job *j, const Noted *questions);
 
 /* ---- source.c: the graph of kernels as C ---- */
 

@@ -4,7 +4,12 @@
  * suits one of these is poor at the others. So it is asked what programs there are where all of those symbols are 1, and
  * where one of them is small; and a variant is kept where its price is clearly less than that of the
  * kernel's own program at those sizes. Where users expect some sizes (--dim-hint), it is asked for programs at just these. Constants lie as the kernel's own program wants them, so only programs that
- * want the same come in question.
+ * want the same come in question. The answer is a text, each variant with how much it gains:
+ *
+ *   1.42 when batch == 1, seq == 1 {
+ *   split j by 16 -> jp jv pad
+ *   …
+ *   }
  */
 #include "driver/internal.h"
 
@@ -47,13 +52,13 @@ counts_symbols(const Expr *e)
 
 /* The symbols that count the rows of its products, at most as many as there is room for. */
 static void
-row_symbols(Job *j, const Kernel *k, RowSymbols *s)
+row_symbols(Ctx *c, const Kernel *k, RowSymbols *s)
 {
     Contraction product;
 
     for (uint32_t i = 0; i < k->npart; i++) {
         const Nest *n = k->part[i].nest;
-        bool rows = nest_contraction(j->ctx, n, &product);
+        bool rows = nest_contraction(c, n, &product);
         for (uint32_t x = 0; x < n->naxis && rows; x++)
             if (product.row >> x & 1 && counts_symbols(n->axis[x].extent))
                 expr_vars(n->axis[x].extent, add_symbol, s);
@@ -62,20 +67,23 @@ row_symbols(Job *j, const Kernel *k, RowSymbols *s)
 
 /* ---- one guard --------------------------------------------------------------------------------------------- */
 
+/* A kernel that is asked for variants; own: its own program. */
+typedef struct { Ctx *c; Arena *a; const Kernel *k; const Machine *machine; const bool *constant; bool far; const char *own; } Asked;
+
 typedef struct { SizeGuard guard; const char *program; double seconds, without; } Candidate;
 
 /* The cheapest program under a guard; its seconds are as many as those of the kernel's own where none is cheaper. */
 static Candidate
-try_guard(Job *j, Arena *a, const Kernel *k, const bool *constant, bool far, const char *own, SizeGuard guard)
+try_guard(const Asked *q, SizeGuard guard)
 {
-    Kernel *v = kernel_variant(j->ctx, a, k, guard);
+    Kernel *v = kernel_variant(q->c, q->a, q->k, guard);
     const char *why;
-    Choice base = schedule_price(j->ctx, a, k, &j->machine, own, &guard, far ? constant : NULL, &why);
-    Choices choices = schedule_choices(j->ctx, a, v, &j->machine, constant, far, own);
+    Choice base = schedule_price(q->c, q->a, q->k, q->machine, q->own, &guard, q->far ? q->constant : NULL, &why);
+    Choices choices = schedule_choices(q->c, q->a, v, q->machine, q->constant, q->far, q->own);
     Candidate best = { guard, NULL, base.seconds, base.seconds };
 
     for (uint32_t i = 0; i < choices.n && !best.program; i++)
-        if (schedule_lays_alike(choices.at[i].program, own) && choices.at[i].seconds < CLEARLY_OF_ONE_ROW * base.seconds) {
+        if (schedule_lays_alike(choices.at[i].program, q->own) && choices.at[i].seconds < CLEARLY_OF_ONE_ROW * base.seconds) {
             best.program = choices.at[i].program;
             best.seconds = choices.at[i].seconds;
         }
@@ -123,16 +131,6 @@ is_gain(const Candidate *tried)
     return tried->program && tried->seconds <= (one_row ? CLEARLY_OF_ONE_ROW : CLEARLY) * tried->without;
 }
 
-Kernel *
-variant_of(Job *j, const Kernel *k, const SizeGuard *guard, const char *program)
-{
-    SizeBound *at = arena_copy(j->arena, guard->at, guard->n * sizeof *at);
-    Kernel *v = kernel_variant(j->ctx, j->arena, k, (SizeGuard){ guard->n, at });
-
-    v->schedule = arena_str(j->arena, program);
-    return v;
-}
-
 /* How many of the candidates gain more than this one? */
 static uint32_t
 gain_more(const Candidate *tried, uint32_t n, uint32_t than)
@@ -144,38 +142,81 @@ gain_more(const Candidate *tried, uint32_t n, uint32_t than)
     return more;
 }
 
-Variants
-choose_variants(Job *j, const Kernel *k, const bool *constant, bool far, const char *own, Text *remark)
+const char *
+variants_answer(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool *constant, bool far, const char *own)
 {
     enum { MOST_SYMBOLS = 4 };
-    Arena *a = arena_child(j->arena);
+    Asked q = { c, a, k, m, constant, far, own };
     RowSymbols s = { .at = NEW_ARRAY(a, Sym, MOST_SYMBOLS), .cap = MOST_SYMBOLS };
     Candidate tried[1 + MOST_EXPECTED + MOST_SYMBOLS];
+    Text t = { .arena = a };
     SizeGuard guard;
-    uint32_t n = 0, most = MOST_VARIANTS;
+    uint32_t n = 0, most = MOST_VARIANTS, kept = 0;
     /* As many rows as registers are some tiles of any height, with little left over. */
-    int64_t few = j->machine.vector_registers;
+    int64_t few = m->vector_registers;
 
-    row_symbols(j, k, &s);
+    row_symbols(c, k, &s);
     if (s.n)                                         /* the narrowest first: the first that holds runs */
-        tried[n++] = try_guard(j, a, k, constant, far, own, guard_of(a, &s, 0, 1));
+        tried[n++] = try_guard(&q, guard_of(a, &s, 0, 1));
     for (uint32_t i = 0; s.n && i < MOST_EXPECTED; i++)
-        if (guard_expected(j->ctx, a, &s, i, &guard)) {
-            tried[n++] = try_guard(j, a, k, constant, far, own, guard);
+        if (guard_expected(c, a, &s, i, &guard)) {
+            tried[n++] = try_guard(&q, guard);
             most = MOST_VARIANTS + 1;
         }
     for (uint32_t i = 0; i < s.n; i++)
-        tried[n++] = try_guard(j, a, k, constant, far, own, guard_of(a, &s, i, few));
-    Variants out = { .at = NEW_ARRAY(j->arena, Kernel *, most) };
-    for (uint32_t i = 0; i < n && out.n < most; i++) {
+        tried[n++] = try_guard(&q, guard_of(a, &s, i, few));
+    for (uint32_t i = 0; i < n && kept < most; i++) {
         if (!is_gain(&tried[i]) || gain_more(tried, n, i) >= most)
             continue;
-        out.at[out.n++] = variant_of(j, k, &tried[i].guard, tried[i].program);
+        kept++;
+        text_printf(&t, "%.17g when ", tried[i].without / tried[i].seconds);
+        guard_print(&t, &tried[i].guard);
+        text_printf(&t, " {\n%s}\n", tried[i].program);
+    }
+    return text_str(&t);
+}
+
+/* ---- what becomes of it -------------------------------------------------------------------------------------- */
+
+Kernel *
+variant_of(Job *j, const Kernel *k, const SizeGuard *guard, const char *program)
+{
+    SizeBound *at = arena_copy(j->arena, guard->at, guard->n * sizeof *at);
+    Kernel *v = kernel_variant(j->ctx, j->arena, k, (SizeGuard){ guard->n, at });
+
+    v->schedule = arena_str(j->arena, program);
+    return v;
+}
+
+bool
+variants_parse(Job *j, const Kernel *k, const char *answer, Variants *out, Text *remark)
+{
+    Arena *scratch = arena_child(j->arena);
+    Ctx *c = NEW(scratch, Ctx);      /* what a damaged file says is nobody's error */
+    SizeGuard guard;
+    const char *end;
+    double gain;
+    bool ok = true;
+
+    ctx_init(c, scratch);
+    Parse p = parse_begin(c, "an answer", (Bytes){ (const uint8_t *)answer, strlen(answer) });
+    *out = (Variants){ .at = NEW_ARRAY(j->arena, Kernel *, MOST_VARIANTS + 1) };
+    while (ok && !parse_end(&p)) {
+        ok = out->n <= MOST_VARIANTS && parse_number(&p, &gain) && parse_expect(&p, "when") && guard_parse(&p, scratch, &guard) && parse_expect(&p, "{")
+            && (end = strstr(p.s, "\n}\n"));
+        if (!ok)
+            break;
+        const char *steps = p.s + 1;
+        SizeBound *at = arena_copy(scratch, guard.at, guard.n * sizeof *at);
+        for (uint32_t i = 0; i < guard.n; i++)
+            at[i].symbol = sym(j->ctx, at[i].symbol);
+        guard.at = at;
+        out->at[out->n++] = variant_of(j, k, &guard, arena_printf(scratch, "%.*s", (int)(end + 1 - steps), steps));
+        p.s = end + 3;
         text_add(remark, "; where ");
-        guard_print(remark, &tried[i].guard);
-        double gain = tried[i].without / tried[i].seconds;
+        guard_print(remark, &guard);
         text_printf(remark, gain < 1.1 ? " another, %.2g %% faster" : " another, %.3g times as fast", gain < 1.1 ? 100 * (gain - 1) : gain);
     }
-    arena_free(a);
-    return out;
+    arena_free(scratch);
+    return ok;
 }

@@ -106,7 +106,7 @@ int64_t gcd64(int64_t a, int64_t b);                 /* of their absolute values
 /* A symbol is in [0, INT64_MAX] until narrowed. False if the ranges do not meet. */
 bool expr_symbol_range(Ctx *c, Var symbol, Interval range);
 Interval expr_symbol_get(Ctx *c, Var symbol);
-/* What users expect a symbol to be: choices go by it, proofs do not. In rising order, each once; n 0: nothing was said. */
+/* What users expect a symbol to be, of what is possible: choices go by it, proofs do not. In rising order, each once; n 0: nothing was said. */
 typedef struct { uint32_t n; const int64_t *at; } Usual;
 void expr_symbol_expect(Ctx *c, Var symbol, Usual sizes);    /* copies them */
 Usual expr_symbol_usual(Ctx *c, Var symbol);

@@ -141,9 +141,17 @@ expr_symbol_expect(Ctx *c, Var symbol, Usual sizes)
 Usual
 expr_symbol_usual(Ctx *c, Var symbol)
 {
+    Interval possible = expr_symbol_get(c, symbol);
     uint64_t found;
 
-    return map_get(&expr_table(c)->usual, symbol.id, &found) ? *(Usual *)(uintptr_t)found : (Usual){ 0 };
+    if (!map_get(&expr_table(c)->usual, symbol.id, &found))
+        return (Usual){ 0 };
+    Usual u = *(Usual *)(uintptr_t)found;
+    for (; u.n && u.at[0] < possible.lo; u.n--)
+        u.at++;
+    while (u.n && u.at[u.n - 1] > possible.hi)
+        u.n--;
+    return u;
 }
 
 static const Range *

@@ -285,7 +285,7 @@ expected(const Formats *f, const Alike *a, const CostTable *t, const uint32_t *c
     return (isfinite(least) ? least : 0) + 1;        /* of ways as good the one that is priced is taken */
 }
 
-/* Prices over symbols are not kept for the next compilation (driver/choice_cache.c), so no more than needed are asked for. */
+/* A price over symbols is asked for many sizes of them, and takes as long as ten others (doc/formats.md): no more than needed are. */
 static uint32_t
 most_parted(const Kernel *k)
 {

@@ -80,6 +80,7 @@ FusePlan fuse_plan(const Graph *g, Arena *a, const Machine *m, FuseMode mode, co
 Tri fuse_granted(const Graph *g, const FusePlan *p, const FuseWish *wish);
 void fuse_print_certificate(Text *t, const FuseCertificate *k);      /* one line, without a newline */
 FusePlan fuse_none(const Graph *g, Arena *a);        /* every node alone: the baseline */
+FusePlan fuse_copy(const Graph *g, Arena *a, const FusePlan *p);
 /* What `reader` (0: everyone) reads of `maker` comes to it so. */
 void fuse_set(const Graph *g, FusePlan *p, NodeId maker, NodeId reader, FuseEdge edge);
 FusePlan fuse_greedy(const Graph *g, Arena *a, const Machine *m);
@@ -130,9 +131,9 @@ uint32_t fuse_joins(const Graph *g, const FusePlan *p);
 FusePlan fuse_first_joins(const Graph *g, Arena *a, const FusePlan *p, uint32_t most, NodeId *last);
 /* Why two nodes, by names of operators or values, are together or apart; NULL: g has not both. */
 const char *fuse_why(const Graph *g, Arena *a, const Machine *m, const FusePlan *p, const char *first, const char *second);
-/* Groups of a plan joined where the joint kernel takes less time than its pieces: products with the rows between them, a
+/* The plan, with groups joined where the joint kernel takes less time than its pieces: products with the rows between them, a
  * window with the product that reads it, a product with rows made of it. */
-void fuse_join(const Graph *g, FusePlan *p, const FusePrice *price);
+FusePlan fuse_join(const Graph *g, Arena *a, const FusePlan *p, const FusePrice *price);
 /* All of these nodes one group, wise or not: how tests reach every way of sharing a kernel. */
 FusePlan fuse_together(const Graph *g, Arena *a, const NodeId *node, uint32_t n);
 /* Acyclic quotient, every edge as it is said, shared axes found. NULL text if legal, else why not, by the nodes' names. */

@@ -358,18 +358,17 @@ try_side_by_side(Join *j, ValueId v)
     }
 }
 
-void
-fuse_join(const Graph *g, FusePlan *p, const FusePrice *price)
+FusePlan
+fuse_join(const Graph *g, Arena *to, const FusePlan *before, const FusePrice *price)
 {
     Arena *a = arena_child(g->ctx->arena);
+    FusePlan plan = fuse_copy(g, to, before), *p = &plan;
     Fusion f = fuse_compose(g, a, p, NULL);
     Join j = { g, p, &f, fuse_groups(g, a, p), price, NEW_ARRAY(a, NodeId, g->node.n) };
     Candidates found = { 0 };
-    FusePlan inlined = *p;
+    FusePlan inlined = fuse_copy(g, a, p);
     Candidate t;
 
-    inlined.group = arena_copy(a, p->group, g->node.n * sizeof *p->group);
-    inlined.edge = arena_copy(a, p->edge, (g->ref.n + 1) * sizeof *p->edge);
     for (uint32_t group = 1; group <= p->ngroup; group++)
         if (find_candidate(&j, group, &t)) {
             VEC_PUSH(a, &found, t);
@@ -396,4 +395,5 @@ fuse_join(const Graph *g, FusePlan *p, const FusePrice *price)
         if (!g->value.at[v].data)
             try_side_by_side(&j, v);
     arena_free(a);
+    return plan;
 }

@@ -188,6 +188,19 @@ fuse_none(const Graph *g, Arena *a)
     return p;
 }
 
+FusePlan
+fuse_copy(const Graph *g, Arena *a, const FusePlan *p)
+{
+    FusePlan out = *p;
+
+    out.group = arena_copy(a, p->group, g->node.n * sizeof *p->group);
+    out.edge = arena_copy(a, p->edge, (g->ref.n + 1) * sizeof *p->edge);
+    out.why = arena_copy(a, p->why, g->node.n * sizeof *p->why);
+    out.tried.at = arena_copy(a, p->tried.at, p->tried.n * sizeof *p->tried.at);
+    out.tried.cap = p->tried.n;
+    return out;
+}
+
 void
 fuse_set(const Graph *g, FusePlan *p, NodeId maker, NodeId reader, FuseEdge edge)
 {

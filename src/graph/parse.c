@@ -583,20 +583,6 @@ read_inputs(Read *r)
     return parse_expect(&r->p, ")");
 }
 
-static bool
-read_symbol(Read *r)
-{
-    Interval range = { 0, INT64_MAX };
-    Sym name = parse_name(&r->p);
-    Var v;
-
-    if (!name || !parse_expect(&r->p, "from") || !parse_int(&r->p, &range.lo)
-        || (parse_accept(&r->p, "to") && !parse_int(&r->p, &range.hi)))
-        return false;
-    expr_is_var(expr_symbol(r->g->ctx, name), &v);
-    return expr_symbol_range(r->g->ctx, v, range) || parse_error(&r->p, "symbol %s has no value left", name);
-}
-
 /* What a condition reads and no input has, a node defines. */
 static void
 visit_required(void *user, Var v)
@@ -677,7 +663,7 @@ read_body(Read *r, uint32_t nknown, const Known *known)
     if (!parse_expect(&r->p, ")") || !parse_expect(&r->p, "{"))
         return false;
     while (!parse_accept(&r->p, "}"))
-        if (parse_accept(&r->p, "symbol") ? !read_symbol(r) : parse_accept(&r->p, "require") ? !read_require(r)
+        if (parse_accept(&r->p, "symbol") ? !parse_symbol(&r->p) : parse_accept(&r->p, "require") ? !read_require(r)
             : parse_accept(&r->p, "state") ? !read_state(r, output.n, output.at) : !read_line(r))
             return false;
     for (uint32_t i = 0; i < output.n; i++) {

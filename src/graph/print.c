@@ -224,24 +224,18 @@ static void
 print_symbol(void *user, Var v)
 {
     Symbols *s = user;
-    Interval r;
 
     if (v.kind != VAR_SYMBOL || map_get(&s->seen, v.id, NULL))
         return;
     map_put(&s->seen, v.id, 1);
-    r = expr_symbol_get(s->p->g->ctx, v);
-    if (r.lo == 0 && r.hi == INT64_MAX)
+    Text line = { .arena = s->p->t->arena };
+    if (!symbol_print(s->p->g->ctx, &line, v))
         return;
     text_indent(s->p->t, s->p->depth + 1);
-    text_add(s->p->t, "symbol ");
-    text_name(s->p->t, (const char *)(uintptr_t)v.id);
-    text_printf(s->p->t, " from %" PRId64, r.lo);
-    if (r.hi != INT64_MAX)
-        text_printf(s->p->t, " to %" PRId64, r.hi);
-    text_add(s->p->t, "\n");
+    text_printf(s->p->t, "%s\n", text_str(&line));
 }
 
-/* Symbols whose range is narrowed, states, then what must hold at entry. */
+/* Symbols of which something is known, states, then what must hold at entry. */
 static void
 print_facts(Print *p)
 {

@@ -7,6 +7,7 @@
 #include "nest/internal.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 
 /* ---- indices --------------------------------------------------------------------------------- */
 
@@ -174,6 +175,64 @@ parse_expr(Parse *p)
     const Expr *e = parse_index(&s);
     arena_free(scratch);
     return e;
+}
+
+/* ---- symbols ---------------------------------------------------------------------------------- */
+
+static bool
+parse_usual(Parse *p, Var symbol)
+{
+    Interval range = expr_symbol_get(p->ctx, symbol);
+    VEC(int64_t) size = { 0 };
+    int64_t v;
+
+    do {
+        if (!parse_int(p, &v))
+            return false;
+        if (v < range.lo || v > range.hi || (size.n && v <= size.at[size.n - 1]))
+            return parse_error(p, "symbol %s usually %" PRId64 ": such sizes are told in rising order, from %" PRId64 " to %" PRId64, (const char *)(uintptr_t)symbol.id, v, range.lo, range.hi);
+        VEC_PUSH(p->ctx->arena, &size, v);
+    } while (parse_accept(p, ","));
+    if (!expr_symbol_usual(p->ctx, symbol).n)
+        expr_symbol_expect(p->ctx, symbol, (Usual){ size.n, size.at });
+    return true;
+}
+
+bool
+parse_symbol(Parse *p)
+{
+    Interval range = { 0, INT64_MAX };
+    Sym name = parse_name(p);
+    Var symbol;
+
+    if (!name)
+        return false;
+    expr_is_var(expr_symbol(p->ctx, name), &symbol);
+    if (parse_accept(p, "from") && (!parse_int(p, &range.lo) || (parse_accept(p, "to") && !parse_int(p, &range.hi))))
+        return false;
+    if (!expr_symbol_range(p->ctx, symbol, range))
+        return parse_error(p, "symbol %s has no value left", name);
+    return !parse_accept(p, "usually") || parse_usual(p, symbol);
+}
+
+bool
+symbol_print(Ctx *c, Text *t, Var symbol)
+{
+    Interval range = expr_symbol_get(c, symbol);
+    Usual usual = expr_symbol_usual(c, symbol);
+    bool narrowed = range.lo != 0 || range.hi != INT64_MAX;
+
+    if (!narrowed && !usual.n)
+        return false;
+    text_add(t, "symbol ");
+    text_name(t, (const char *)(uintptr_t)symbol.id);
+    if (narrowed)
+        text_printf(t, " from %" PRId64, range.lo);
+    if (range.hi != INT64_MAX)
+        text_printf(t, " to %" PRId64, range.hi);
+    for (uint32_t i = 0; i < usual.n; i++)
+        text_printf(t, "%s%" PRId64, i ? ", " : " usually ", usual.at[i]);
+    return true;
 }
 
 /* ---- places ---------------------------------------------------------------------------------- */

@@ -141,17 +141,36 @@ CONVOLUTIONS = """graph @t(%x: f32[1, 24, 30, 30]) -> (%y) {
 """
 
 
-def test_choices_found_by_several_processors_are_those_of_one(tenon):
-    """Convolutions in a transform domain among them; and with memory bounded, which one processor does alone."""
+OF_ANY_SIZE = """graph @t(%x: f32[n, 24], %y: f32[m, 24]) -> (%o) {
+  symbol n from 1 to 2048 usually 1, 64
+  require m == n "they are added"
+  %w: f32[24, 96] = const file "w.bin" 0
+  %v: f32[96, 24] = const file "w.bin" 0
+  %s: f32[n, 24] = add(%x, %y)
+  %a: f32[n, 96] = matmul(%s, %w)
+  %b: f32[n, 96] = relu(%a)
+  %c: f32[n, 24] = matmul(%b, %v)
+  %e: f32[n, 24] = add(%c, %y)
+  %o: f32[n, 24] = softmax(%e)
+}
+"""
+
+
+@pytest.mark.parametrize("model", [CONVOLUTIONS, OF_ANY_SIZE], ids=["convolutions", "of_any_size"])
+def test_choices_found_by_several_processors_are_those_of_one(tenon, model):
+    """Convolutions in a transform domain among them, and variants; by one processor, by several, with memory bounded, which one processor does
+    alone, and from the cache."""
     work = tenon.folder / "work"
     np.random.default_rng(0).standard_normal(32 * 24 * 9, np.float32).tofile(work / "w.bin")
-    (work / "m.tn").write_text(CONVOLUTIONS)
+    (work / "m.tn").write_text(model)
 
     def made(name, *how):
-        done = tenon("compile", "m.tn", "--target", "generic", "--no-cache", "-o", name, *how)
+        done = tenon("compile", "m.tn", "--target", "generic", "-o", name, *how)
         assert done.returncode == OK, done.stderr
         return (work / name).read_bytes()
 
-    alone = made("a.so", "--jobs", "1")
-    assert made("b.so", "--jobs", "3") == alone
-    assert made("c.so", "--jobs", "3", "--max-memory", "2G") == alone
+    alone = made("a.so", "--no-cache", "--jobs", "1")
+    assert made("b.so", "--no-cache", "--jobs", "3") == alone
+    assert made("c.so", "--no-cache", "--jobs", "3", "--max-memory", "2G") == alone
+    assert made("d.so", "--jobs", "3") == alone
+    assert made("d.so", "--jobs", "3") == alone

@@ -141,6 +141,8 @@ test_text_of_facts_and_formats(void **state)
 {
     round_trip(*state,
         "graph @g(%x: f32[n, 32], %y: f32[m, 32]) -> (%z) {\n"
+        "  symbol n from 1 to 64 usually 1, 16\n"
+        "  symbol m from 1 to 64 usually 8\n"
         "  require n == m \"add: axis 0\"\n"
         "  %z: f32[n, 32] as [0, 1/16, 1%16] = add(%x, %y)\n"
         "}\n");
@@ -208,6 +210,8 @@ test_mistakes_in_text(void **state)
         { "graph @g(%x: f32[4]) -> (%x) { %y: f32[5] = relu(%x) }", "written as f32[5], but relu gives f32[4]" },
         { "graph @g(%x: f32[4]) -> (%x) { %y: f32[4] = add(%x) }", "has 1 inputs, 2 are needed" },
         { "graph @g() -> (%x) { %x: u8[1] = const [256] }", "256 does not fit u8" },
+        { "graph @g(%x: f32[n]) -> (%x) { symbol n from 1 to 64 usually 65 }", "symbol n usually 65: such sizes are told in rising order, from 1 to 64" },
+        { "graph @g(%x: f32[n]) -> (%x) { symbol n usually 8, 4 }", "symbol n usually 4: such sizes are told in rising order, from 0" },
         { "graph @g() -> (%x) { %x: f32[n] = const [1.0] }", "has no constant size" },
         { "graph @g() -> (%x) { %x: f32[2] = const [1.0] }", "expected `,`" },
         { "graph @g() -> (%x) { %x: f32[4000000000] = const [1.0] }", "does not end in this text" },

@@ -34,6 +34,15 @@ less_of_parts(void *user, const Kernel *const *k, const void *const *const *data
     return n > 1 ? n : 1.0 / k[0]->npart;
 }
 
+typedef double Price(void *user, const Kernel *const *k, const void *const *const *data, uint32_t n);
+
+static FusePlan
+joined(World *w, Price *price)
+{
+    FusePlan apart = greedy_plan(w);
+    return fuse_join(w->g, w->arena, &apart, &(FusePrice){ price, NULL });
+}
+
 static void
 attention_in_one_kernel(void **state)
 {
@@ -60,16 +69,12 @@ attention_in_one_kernel(void **state)
     const Graph *apart = greedy(w);
     assert_int_equal(apart->node.n, 4);          /* product, softmax, product */
 
-    FusePlan joint = greedy_plan(w), kept = greedy_plan(w), unknown = greedy_plan(w), own = greedy_plan(w);
-    fuse_join(w->g, &joint, &(FusePrice){one_each, NULL});
+    FusePlan joint = joined(w, one_each), own = joined(w, less_of_parts), kept = joined(w, squares_of_parts), unknown = joined(w, not_known);
     const Graph *one = apply(w, &joint);
     assert_int_equal(one->node.n, 2);
     assert_int_equal(kernel_at(one, 1)->npart, 5);           /* the division is done by the second product, after its sums */
-    fuse_join(w->g, &own, &(FusePrice){less_of_parts, NULL});
     assert_int_equal(kernel_at(apply(w, &own), 1)->npart, 6);        /* … or is a part, where that takes less */
-    fuse_join(w->g, &kept, &(FusePrice){squares_of_parts, NULL});
     assert_int_equal(apply(w, &kept)->node.n, 4);
-    fuse_join(w->g, &unknown, &(FusePrice){not_known, NULL});
     assert_int_equal(apply(w, &unknown)->node.n, 4);
 }
 
@@ -85,13 +90,11 @@ seen_rows_are_stored(void **state)
     add(w, "nest values(p: f32[n, 3, 7], v: f32[n, 7, 4]) -> (o: f32[n, 3, 4]) { o[i, h, d] = sum j: p[i, h, j] * v[i, j, d] }");
     output(w, "o");
     output(w, "p");
-    FusePlan joint = greedy_plan(w), kept = greedy_plan(w);
-    fuse_join(w->g, &joint, &(FusePrice){one_each, NULL});
+    FusePlan joint = joined(w, one_each), kept = joined(w, squares_of_parts);
     const Graph *g = apply(w, &joint);
     assert_int_equal(g->node.n, 3);
     assert_int_equal(kernel_at(g, 1)->nout, 1);
     assert_int_equal(locals(kernel_at(g, 1)), kernel_at(g, 1)->npart - 1);
-    fuse_join(w->g, &kept, &(FusePrice){squares_of_parts, NULL});
     assert_int_equal(apply(w, &kept)->node.n, 4);
 }
 
@@ -104,12 +107,10 @@ norm_behind_product(void **state)
     add(w, "nest mean(x: f32[n, 3, 7]) -> (m: f32[n, 3]) { m[i, h] = 0.125 * (sum j: x[i, h, j]) }");
     add(w, "nest norm(x: f32[n, 3, 7], m: f32[n, 3]) -> (o: f32[n, 3, 7]) { o[i, h, j] = x[i, h, j] - m[i, h] }");
     output(w, "o");
-    FusePlan joint = greedy_plan(w);
-    fuse_join(w->g, &joint, &(FusePrice){one_each, NULL});
+    FusePlan joint = joined(w, one_each);
     assert_int_equal(apply(w, &joint)->node.n, 2);
     output(w, "x");                              /* stored as well */
-    FusePlan seen = greedy_plan(w);
-    fuse_join(w->g, &seen, &(FusePrice){one_each, NULL});
+    FusePlan seen = joined(w, one_each);
     const Graph *g = apply(w, &seen);
     assert_int_equal(g->node.n, 2);
     assert_int_equal(kernel_at(g, 1)->nout, 2);
@@ -125,8 +126,7 @@ rows_behind_what_waits_for_them(void **state)
     add(w, "nest other(x: f32[n, 3, 7], u: f32[7, 7]) -> (z: f32[n, 3, 7]) { z[i, h, j] = sum d: x[i, h, d] * u[d, j] }");
     add(w, "nest mean(x: f32[n, 3, 7], z: f32[n, 3, 7]) -> (m: f32[n, 3]) { m[i, h] = sum j: x[i, h, j] * exp(z[i, h, j]) }");
     output(w, "m");
-    FusePlan p = greedy_plan(w);
-    fuse_join(w->g, &p, &(FusePrice){one_each, NULL});
+    FusePlan p = joined(w, one_each);
     assert_null(fuse_illegal(w->g, &p));
     assert_int_equal(p.group[2], p.group[3]);
     assert_int_not_equal(p.group[1], p.group[3]);
@@ -147,8 +147,7 @@ products_of_one_value(void **state)
     output(w, "k");
     output(w, "v");
     output(w, "o");
-    FusePlan joint = greedy_plan(w), kept = greedy_plan(w);
-    fuse_join(w->g, &joint, &(FusePrice){one_each, NULL});
+    FusePlan joint = joined(w, one_each), kept = joined(w, squares_of_parts);
     assert_int_equal(joint.group[node[0]], joint.group[node[1]]);
     assert_int_equal(joint.group[node[0]], joint.group[node[2]]);
     assert_int_not_equal(joint.group[node[0]], joint.group[node[3]]);
@@ -157,7 +156,6 @@ products_of_one_value(void **state)
         assert_true(kernel_is_beside(k) && k->nin == 4 && k->nout == 3 && k->npart == 3);
         tree_computes_parts(w, k, "x86-64-v3", SCHEDULE_BEST);
     }
-    fuse_join(w->g, &kept, &(FusePrice){squares_of_parts, NULL});
     assert_int_equal(apply(w, &kept)->node.n, 5);
 }
 
@@ -176,8 +174,7 @@ each_part_has_steps(void **state)
     add(w, "nest key(x: f32[n, 4], b: f32[4, 6]) -> (k: f32[n, 6]) { k[i, j] = sum d: x[i, d] * b[d, j] }");
     output(w, "q");
     output(w, "k");
-    FusePlan joint = greedy_plan(w);
-    fuse_join(w->g, &joint, &(FusePrice){one_each, NULL});
+    FusePlan joint = joined(w, one_each);
     Machine m;
     assert_true(machine_find(&w->ctx, "x86-64-v3", &m));
     for (uint32_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -202,20 +199,17 @@ is_pooled(World *w, const char *pool, bool rows)
     add(w, pooled_conv);
     add(w, pool);
     output(w, "o");
-    FusePlan joint = greedy_plan(w), kept = greedy_plan(w);
-    assert_int_equal(apply(w, &joint)->node.n, 3);
-    fuse_join(w->g, &joint, &(FusePrice){one_each, NULL});
+    FusePlan apart = greedy_plan(w), joint = joined(w, one_each), kept = joined(w, squares_of_parts);
+    assert_int_equal(apply(w, &apart)->node.n, 3);
     assert_null(fuse_illegal(w->g, &joint));
     const Graph *g = apply(w, &joint);
     assert_int_equal(g->node.n, 2);
     assert_int_equal(kernel_at(g, 1)->npart, 2);
     assert_int_equal(kernel_at(g, 1)->shared, 1);
     assert_int_equal(locals(kernel_at(g, 1)), 1);
-    fuse_join(w->g, &kept, &(FusePrice){squares_of_parts, NULL});
     assert_int_equal(apply(w, &kept)->node.n, 3);
     output(w, "c");                              /* somebody else reads it: windows that do not overlap are rows of it */
-    FusePlan seen = greedy_plan(w);
-    fuse_join(w->g, &seen, &(FusePrice){one_each, NULL});
+    FusePlan seen = joined(w, one_each);
     assert_int_equal(apply(w, &seen)->node.n, rows ? 2 : 3);
 }
 
