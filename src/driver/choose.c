@@ -1,15 +1,6 @@
 /* choose: a schedule for every kernel.
  *
- * Kernels that say the same, over inputs that are constants alike, are asked once. A file of choices may say
- * otherwise, kernel by kernel, by the name of the value that a kernel makes:
- *
- *   %relu2_out {
- *     split j by 16 -> jp jv pad
- *     …
- *   }
- *   %relu2_out when batch == 1 {
- *     …
- *   }
+ * Kernels that say the same, over inputs that are constants alike, are asked once. A file of choices may say otherwise (pins.c).
  *
  * A dump of this stage shows what was chosen above each kernel, what else was close, and both prices; or, if
  * so many alternatives are asked for, the cheapest programs of each kernel in full, for who wants to time them:
@@ -23,100 +14,6 @@
 #include "driver/internal.h"
 
 #include <string.h>
-
-/* ---- a file of choices ---------------------------------------------------------------------------------- */
-
-typedef struct { Sym value; SizeGuard where; const char *steps; Loc loc; bool used; } Pin;     /* where: of a variant */
-typedef VEC(Pin) Pins;
-
-/* The steps between braces, a line each. */
-static bool
-read_steps(Parse *p, Arena *a, const char **steps)
-{
-    Text t = { .arena = a };
-
-    if (!parse_expect(p, "{"))
-        return false;
-    for (; p->s < p->end && *p->s != '}'; p->s++) {
-        if (*p->s == '\n') {
-            p->line++;
-            p->line_start = p->s + 1;
-        }
-        text_bytes(&t, p->s, 1);
-    }
-    *steps = text_str(&t);
-    return parse_expect(p, "}");
-}
-
-static bool
-read_pins(Job *j, const char *path, Pins *pins)
-{
-    Bytes file;
-
-    if (!path)
-        return true;
-    if (!file_map(j->arena, &j->ctx->diags, path, &file))
-        return false;
-    Parse p = parse_begin(j->ctx, path, file);
-    while (!parse_end(&p)) {
-        Pin pin = { .loc = { .file = path, .line = p.line } };
-        if (!parse_accept(&p, "%") || !(pin.value = parse_name(&p)))
-            return parse_error(&p, "expected %%NAME { steps } for the kernel that makes value NAME");
-        if (parse_accept(&p, "when") && !guard_parse(&p, j->arena, &pin.where))
-            return false;
-        if (!read_steps(&p, j->arena, &pin.steps))
-            return false;
-        VEC_PUSH(j->arena, pins, pin);
-    }
-    return true;
-}
-
-static Sym
-made_by(const Graph *g, NodeId n)
-{
-    return g->value.at[node_out(g, &g->node.at[n], 0)].name;
-}
-
-/* What is said of a kernel: its own schedule, or that it has variants. */
-static Pin *
-pin_of(const Pins *pins, Sym value, bool variant)
-{
-    for (uint32_t i = 0; i < pins->n; i++)
-        if (!strcmp(pins->at[i].value, value) && (pins->at[i].where.n > 0) == variant)
-            return &pins->at[i];
-    return NULL;
-}
-
-static Variants
-pinned_variants(Job *j, const Pins *pins, Sym value, const Kernel *k)
-{
-    Variants out = { .at = NEW_ARRAY(j->arena, Kernel *, pins->n) };
-
-    for (uint32_t i = 0; i < pins->n; i++)
-        if (!strcmp(pins->at[i].value, value) && pins->at[i].where.n) {
-            out.at[out.n++] = variant_of(j, k, &pins->at[i].where, pins->at[i].steps);
-            pins->at[i].used = true;
-        }
-    return out;
-}
-
-static bool
-check_used(Job *j, const Pins *pins)
-{
-    Text t = { .arena = j->arena };
-
-    for (uint32_t i = 0; i < pins->n; i++) {
-        if (pins->at[i].used)
-            continue;
-        GraphList all = graph_all(j->graph, j->arena);
-        for (uint32_t k = 0; k < all.n; k++)
-            for (NodeId n = 1; n < all.at[k]->node.n; n++)
-                if (all.at[k]->node.at[n].kernel)
-                    text_printf(&t, "%s%%%s", t.n ? ", " : "", made_by(all.at[k], n));
-        return diag_error(&j->ctx->diags, DIAG_USAGE, pins->at[i].loc, "no kernel makes %%%s; kernels make %s", pins->at[i].value, text_str(&t));
-    }
-    return true;
-}
 
 /* ---- asking once ------------------------------------------------------------------------------------------ */
 
@@ -347,13 +244,13 @@ static Chosen
 pinned(Prices *p, const Pins *pins, const Kernel *k, Sym value, const bool *constant)
 {
     Job *j = p->j;
-    Pin *own = pin_of(pins, value, false);
+    Pin *own = pins_of(pins, value, false);
     Chosen chosen = own ? (Chosen){ .program = own->steps, .remark = "as the file of choices says", .seconds = -1 } : *chosen_of(p, k, constant);
 
     if (own)
         own->used = true;
     chosen.asked = value;
-    chosen.variants = pinned_variants(j, pins, value, k);
+    chosen.variants = pins_variants(j, pins, value, k);
     if (chosen.variants.n)
         chosen.remark = arena_printf(j->arena, "%s; variants as the file of choices says", chosen.remark);
     return chosen;
@@ -447,9 +344,9 @@ choose_seconds(Prices *p, const Graph *g, NodeId n, const Kernel *k)
 static bool
 is_pinned(const Pins *pins, const Graph *g, NodeId n)
 {
-    Sym value = made_by(g, n);
+    Sym value = kernel_value(g, n);
 
-    return pin_of(pins, value, false) || pin_of(pins, value, true);
+    return pins_of(pins, value, false) || pins_of(pins, value, true);
 }
 
 /* Has node n a kernel that is still to get a schedule? */
@@ -483,7 +380,7 @@ choose_in(Prices *p, Graph *g, Pins *pins, Text *remarks)
         if (!is_open(j, g, n, pins))
             continue;
         Kernel *k = g->node.at[n].kernel;
-        Sym value = made_by(g, n);
+        Sym value = kernel_value(g, n);
         const bool *constant = constant_inputs(j, g, n);
         bool pin = is_pinned(pins, g, n);
         Chosen own, *chosen = &own;
@@ -523,7 +420,7 @@ choose_schedules(Job *j)
     Pins pins = { 0 };
     Prices prices = choose_prices(j);
 
-    if (!read_pins(j, j->o->choices, &pins))
+    if (!pins_read(j, j->o->choices, &pins))
         return false;
     choose_note(&prices);
     do
@@ -533,5 +430,5 @@ choose_schedules(Job *j)
     for (uint32_t i = 0; i < all.n; i++)
         choose_in(&prices, all.at[i], &pins, &remarks);
     j->remarks = remarks.n ? text_str(&remarks) : NULL;
-    return check_used(j, &pins);
+    return pins_used(j, &pins);
 }

@@ -210,6 +210,17 @@ bool library_products(Job *j);                       /* nests that are better ca
 uint32_t library_calls(Job *j);
 bool library_link(Job *j, const char **flag);        /* what the artefact is linked with; NULL: it calls none */
 
+/* ---- pins.c: a file of choices ---- */
+
+typedef struct { Sym value; SizeGuard where; const char *steps; Loc loc; bool used; } Pin;     /* where: of a variant */
+typedef VEC(Pin) Pins;
+Sym kernel_value(const Graph *g, NodeId n);          /* by which a kernel is named: the first that it makes */
+bool pins_read(Job *j, const char *path, Pins *pins);        /* none of no path */
+/* What is said of a kernel: its own schedule, or that it has variants; NULL: nothing. */
+Pin *pins_of(const Pins *pins, Sym value, bool variant);
+Variants pins_variants(Job *j, const Pins *pins, Sym value, const Kernel *k);
+bool pins_used(Job *j, const Pins *pins);            /* false, reported: one of them is of no kernel */
+
 /* ---- choose.c ---- */
 
 /* Are all constants more than half of the last cache, so that another call's have driven them out when one comes back? */
