@@ -16,7 +16,7 @@
 static bool
 usual_value(void *user, Var v, int64_t *out)
 {
-    *out = v.kind == VAR_SYMBOL ? usual_size(user, v) : USUAL_SIZE;
+    *out = v.kind == VAR_SYMBOL ? usual_size(user, v) : COST_USUAL_SIZE;
     return true;
 }
 
@@ -25,7 +25,7 @@ cost_usual(Ctx *c, const Expr *e)
 {
     int64_t v;
 
-    return expr_eval(e, usual_value, c, &v) ? (double)v : USUAL_SIZE;
+    return expr_eval(e, usual_value, c, &v) ? (double)v : COST_USUAL_SIZE;
 }
 
 typedef struct {

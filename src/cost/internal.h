@@ -75,18 +75,20 @@ uint64_t unfold_vars(Unfold *u, const VarSet *vars);
 static inline uint64_t loop_bit(uint64_t var) { return (uint64_t)1 << (var % 64); }
 int64_t unfold_eval(Unfold *u, const Expr *e, int64_t otherwise);
 
-/* A symbol that the caller gives no value for: the largest that users expect, which takes most of the time; else the middle of what it may
- * be, or this if it may be anything. */
-enum { USUAL_SIZE = 128 };
+/* A symbol that the caller gives no value for: the largest that users expect, which takes most of the time; else what it counts as; else the
+ * middle of what it may be, or this if it may be anything. */
 static inline int64_t
 usual_size(Ctx *c, Var symbol)
 {
     Usual said = expr_symbol_usual(c, symbol);
     Interval r = expr_symbol_get(c, symbol);
+    int64_t count = expr_symbol_counts(c, symbol);
 
     if (said.n)
         return said.at[said.n - 1];
-    return r.hi <= 2 * USUAL_SIZE ? r.lo + (r.hi - r.lo + 1) / 2 : r.lo > USUAL_SIZE ? r.lo : USUAL_SIZE;
+    if (count >= 0)
+        return count < r.lo ? r.lo : count > r.hi ? r.hi : count;
+    return r.hi <= 2 * COST_USUAL_SIZE ? r.lo + (r.hi - r.lo + 1) / 2 : r.lo > COST_USUAL_SIZE ? r.lo : COST_USUAL_SIZE;
 }
 
 /* Bytes of every phase from and to each level. */

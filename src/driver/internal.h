@@ -184,6 +184,7 @@ typedef struct { Job *j; bool far; uint32_t rounds; Noted noted; } Prices;
 
 bool ranges_declare(Job *j);                         /* before the model is read, so that its shape rules know them */
 bool ranges_found(Job *j);                           /* afterwards: each is a size of an input */
+void ranges_count(Job *j);                           /* what symbols of inputs count as */
 
 /* ---- states.c: what a session keeps between runs ---- */
 

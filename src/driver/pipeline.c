@@ -99,7 +99,10 @@ read_model(Job *j)
 static bool
 stage_import(Job *j)
 {
-    return ranges_declare(j) && read_model(j) && ranges_found(j) && formats_ports(j) && states_declare(j);
+    if (!ranges_declare(j) || !read_model(j) || !ranges_found(j))
+        return false;
+    ranges_count(j);
+    return formats_ports(j) && states_declare(j);
 }
 
 static Graph *

@@ -2,6 +2,10 @@
  *
  * A range is a fact about a symbol like those that a text has (`symbol seq from 1 to 2048`): proofs and plans rely on it, and
  * the artefact holds every run to it. Usual sizes are what prices are asked for; any other that is possible runs as well.
+ *
+ * Where nobody says them, a symbol that is the first dimension of inputs with rows besides counts samples, and counts 1: what is made for
+ * one serves many as well, one after the other, and a product whose rows are nothing but samples gets its program for many of
+ * them all the same (schedule.c).
  */
 #include "driver/internal.h"
 
@@ -93,4 +97,55 @@ ranges_found(Job *j)
             return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path }, "--dim %s=%lld..%lld: no input has a dimension of that name; see "
                               "`tenon inspect`", j->o->range[i].symbol, (long long)j->o->range[i].least, (long long)j->o->range[i].most);
     return true;
+}
+
+/* ---- what symbols count as --------------------------------------------------------------------------------- */
+
+typedef struct { Var first; uint32_t others; } Row;
+
+static void
+see_symbol(void *user, Var v)
+{
+    Row *r = user;
+
+    r->others += v.kind == VAR_SYMBOL && !(v.kind == r->first.kind && v.id == r->first.id);
+}
+
+/* Has an input rows besides its first dimension: of another symbol, or of its second dimension of three; or integers, which are looked up? */
+static bool
+has_rows(const Type *t, Var first)
+{
+    Row r = { .first = first };
+
+    for (uint32_t d = 1; d < t->rank; d++)
+        expr_vars(t->dim[d], see_symbol, &r);
+    return t->rank > 2 || (t->rank == 2 && (r.others || !dtype_is_float(t->dtype)));
+}
+
+/* Where does a symbol stand in inputs: alone as a first dimension, and nowhere else? */
+static bool
+is_first(const Graph *g, Var v)
+{
+    Var first;
+
+    for (uint32_t k = 0; k < g->input.n; k++) {
+        const Type *t = g->value.at[g->input.at[k]].type;
+        for (uint32_t d = 0; d < t->rank; d++)
+            if (expr_uses(t->dim[d], v) && (d || !expr_is_var(t->dim[d], &first)))
+                return false;
+    }
+    return true;
+}
+
+void
+ranges_count(Job *j)
+{
+    const Graph *g = j->graph;
+    Var v;
+
+    for (uint32_t k = 0; k < g->input.n; k++) {
+        const Type *t = g->value.at[g->input.at[k]].type;
+        if (t->rank && expr_is_var(t->dim[0], &v) && v.kind == VAR_SYMBOL && has_rows(t, v) && is_first(g, v) && expr_symbol_counts(j->ctx, v) < 0)
+            expr_symbol_count(j->ctx, v, 1);
+    }
 }

@@ -110,6 +110,9 @@ Interval expr_symbol_get(Ctx *c, Var symbol);
 typedef struct { uint32_t n; const int64_t *at; } Usual;
 void expr_symbol_expect(Ctx *c, Var symbol, Usual sizes);    /* copies them */
 Usual expr_symbol_usual(Ctx *c, Var symbol);
+/* What it counts as where nobody says what is usual; negative: nothing is known either. */
+void expr_symbol_count(Ctx *c, Var symbol, int64_t size);
+int64_t expr_symbol_counts(Ctx *c, Var symbol);
 /* Learn a == b, which a check at run time guarantees: narrows symbols (min(n,512) == n makes
  * n <= 512), or orients the equality and substitutes it in every later expr_simplify. */
 void expr_assume_eq(Ctx *c, const Expr *a, const Expr *b);

@@ -14,6 +14,7 @@ struct ExprTable {
     Map exprs, atoms;                /* by hash, to chains */
     Map range;                       /* symbol id to its Interval, if it was ever narrowed */
     Map usual;                       /* symbol id to its Usual, where users said one */
+    Map count;                       /* symbol id to what it counts as, where something says it */
     Map late;                        /* id of a symbol that a node defines to its place among those */
     uint32_t natom, nfixed, nlate;   /* nfixed: symbols whose range is one number */
     const Expr *bad;

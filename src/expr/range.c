@@ -154,6 +154,20 @@ expr_symbol_usual(Ctx *c, Var symbol)
     return u;
 }
 
+void
+expr_symbol_count(Ctx *c, Var symbol, int64_t size)
+{
+    map_put(&expr_table(c)->count, symbol.id, (uint64_t)size);
+}
+
+int64_t
+expr_symbol_counts(Ctx *c, Var symbol)
+{
+    uint64_t size;
+
+    return map_get(&expr_table(c)->count, symbol.id, &size) ? (int64_t)size : -1;
+}
+
 static const Range *
 range_of(const Proof *p, Var v)
 {

@@ -109,7 +109,7 @@ bool parse_int(Parse *p, int64_t *v);
 bool parse_number(Parse *p, double *v);              /* decimal, hex float, inf, nan, leading minus */
 bool parse_string(Parse *p, const char **s);
 const Expr *parse_expr(Parse *p);                    /* over symbols; NULL reported */
-/* What is known of a symbol, behind the word `symbol`: seq from 1 to 2048 usually 1, 128. What was said to be usual before stays. */
+/* What is known of a symbol, behind the word `symbol`: seq from 1 to 2048 usually 1, 128; batch counts 1. What was said to be usual before stays. */
 bool parse_symbol(Parse *p);
 /* The same with that word; false, and nothing is printed: no more than that it is a number from 0. */
 bool symbol_print(Ctx *c, Text *t, Var symbol);

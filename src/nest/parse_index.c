@@ -212,6 +212,12 @@ parse_symbol(Parse *p)
         return false;
     if (!expr_symbol_range(p->ctx, symbol, range))
         return parse_error(p, "symbol %s has no value left", name);
+    if (parse_accept(p, "counts")) {
+        int64_t size;
+        if (!parse_int(p, &size) || size < 0)
+            return parse_error(p, "symbol %s counts as a size, which is 0 or more", name);
+        expr_symbol_count(p->ctx, symbol, size);
+    }
     return !parse_accept(p, "usually") || parse_usual(p, symbol);
 }
 
@@ -220,9 +226,10 @@ symbol_print(Ctx *c, Text *t, Var symbol)
 {
     Interval range = expr_symbol_get(c, symbol);
     Usual usual = expr_symbol_usual(c, symbol);
+    int64_t count = expr_symbol_counts(c, symbol);
     bool narrowed = range.lo != 0 || range.hi != INT64_MAX;
 
-    if (!narrowed && !usual.n)
+    if (!narrowed && !usual.n && count < 0)
         return false;
     text_add(t, "symbol ");
     text_name(t, (const char *)(uintptr_t)symbol.id);
@@ -230,6 +237,8 @@ symbol_print(Ctx *c, Text *t, Var symbol)
         text_printf(t, " from %" PRId64, range.lo);
     if (range.hi != INT64_MAX)
         text_printf(t, " to %" PRId64, range.hi);
+    if (count >= 0)
+        text_printf(t, " counts %" PRId64, count);
     for (uint32_t i = 0; i < usual.n; i++)
         text_printf(t, "%s%" PRId64, i ? ", " : " usually ", usual.at[i]);
     return true;

@@ -153,16 +153,56 @@ schedule_price(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const char *
     return (Choice){ .program = built.schedule, .seconds = (alone + all) / 2 / points, .alone = alone / points };
 }
 
+typedef struct { Ctx *c; Arena *a; VEC(SizeBound) at; } Samples;
+
+/* A symbol that counts samples: as many as the size of one of which nothing is known. */
+static void
+add_samples(void *user, Var v)
+{
+    Samples *s = user;
+    bool counts = v.kind == VAR_SYMBOL && expr_symbol_counts(s->c, v) >= 0 && !expr_symbol_usual(s->c, v).n;
+
+    for (uint32_t i = 0; i < s->at.n; i++)
+        counts &= s->at.at[i].symbol != (Sym)(uintptr_t)v.id;
+    if (counts)
+        VEC_PUSH(s->a, &s->at, ((SizeBound){ (Sym)(uintptr_t)v.id, COST_USUAL_SIZE, COST_USUAL_SIZE }));
+}
+
+/* Where a kernel's own program is to be good: for as many samples as make rows of a product, where what they count as makes few. One sample has
+ * a variant. */
+static SizeGuard
+many_samples(Ctx *c, Arena *a, const Kernel *k)
+{
+    Samples s = { .c = c, .a = a };
+    Contraction product;
+
+    for (uint32_t i = 0; i < k->npart && !k->guard.n; i++) {
+        const Nest *n = k->part[i].nest;
+        if (!nest_contraction(c, n, &product))
+            continue;
+        const AxisSet side[] = { product.row, product.col };
+        for (uint32_t e = 0; e < 2; e++) {
+            double points = 1;
+            for (uint32_t x = 0; x < n->naxis; x++)
+                points *= side[e] >> x & 1 ? cost_usual(c, n->axis[x].extent) : 1;
+            for (uint32_t x = 0; x < n->naxis && points < COST_USUAL_SIZE; x++)
+                if (side[e] >> x & 1)
+                    expr_vars(n->axis[x].extent, add_samples, &s);
+        }
+    }
+    return (SizeGuard){ s.at.n, s.at.at };
+}
+
 /* Carry out what was written since the last time. */
 static void
-price_programs(Draft *w, const Kernel *k, bool far, Choices *out)
+price_programs(Draft *w, const Kernel *k, const SizeGuard *where, bool far, Choices *out)
 {
     const Machine *m = w->p->m;
 
     out->at = NEW_ARRAY(w->a, Choice, w->program.n);
     for (uint32_t i = w->priced; i < w->program.n; i++) {
         const char *why;
-        Choice choice = schedule_price(w->c, w->a, k, m, w->program.at[i], &k->guard, far ? w->constant : NULL, &why);
+        Choice choice = schedule_price(w->c, w->a, k, m, w->program.at[i], where, far ? w->constant : NULL, &why);
         if (choice.seconds < 0) {
             out->refused = arena_printf(w->a, "%s%sprogram %u: %s", out->refused ? out->refused : "", out->refused ? "\n" : "", i, why);
             continue;
@@ -203,6 +243,7 @@ schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool
     bool *none = NEW_ARRAY(a, bool, k->nin + 1);
     Draft w = { .c = c, .a = a, .p = points_of(c, a, &begin, m), .constant = constant ? constant : none, .like = like };
     Choices out = { .refused = NULL };
+    SizeGuard many = many_samples(c, a, k), where = many.n ? many : k->guard;
 
     if (write_each(&w, far) || write_square(&w) || write_group(&w) || write_separable(&w) || write_pooled(&w))
         ;
@@ -214,18 +255,24 @@ schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool
     }
     else if (!write_channels(&w) && !write_window(&w) && !write_turn(&w))
         write_rows(&w);
-    price_programs(&w, k, far && constant, &out);
+    price_programs(&w, k, &where, far && constant, &out);
     if (!out.n) {                                    /* none could be carried out */
         w.p = points_of(c, a, &begin, m);
         write_rows(&w);
-        price_programs(&w, k, far && constant, &out);
+        price_programs(&w, k, &where, far && constant, &out);
     }
     if (!out.n) {
         w.p = points_of(c, a, &begin, m);
         write_plain(&w);
-        price_programs(&w, k, far && constant, &out);
+        price_programs(&w, k, &where, far && constant, &out);
     }
     qsort(out.at, out.n, sizeof *out.at, by_price);
+    for (uint32_t i = 0; i < out.n && many.n; i++) { /* what it takes is told of what it counts as, as of other kernels */
+        const char *why;
+        Choice usual = schedule_price(c, a, k, m, out.at[i].program, &k->guard, far && constant ? constant : NULL, &why);
+        out.at[i].seconds = usual.seconds;
+        out.at[i].alone = usual.alone;
+    }
     return out;
 }
 

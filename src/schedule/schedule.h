@@ -22,7 +22,7 @@ typedef struct {
 
 typedef struct {
     uint32_t n;
-    Choice *at;                      /* the cheapest first */
+    Choice *at;                      /* the cheapest first, of many samples where a product's rows are nothing else */
     const char *refused;             /* what was written and could not be carried out, and why; NULL: all could */
 } Choices;
 

@@ -67,3 +67,40 @@ def test_runs_are_held_to_a_range(model, tmp_path):
 ])
 def test_wrong_ranges(model, words, says, tmp_path):
     assert says in tenon("compile", model, *words, "-o", tmp_path / "m.so", fails=True)
+
+
+@pytest.mark.parametrize("inputs, counts", [
+    ({"x": ("f32", "n, 784")}, []),                                   # rows are what there is most of
+    ({"x": ("f32", "n, 3, 8, 8")}, ["n"]),
+    ({"x": ("f32", "n, 8, t")}, ["n"]),
+    ({"x": ("f32", "n, t")}, ["n"]),
+    ({"x": ("i64", "n, 16")}, ["n"]),
+    ({"x": ("f32", "n, 8, 8"), "y": ("f32", "n, 4")}, ["n"]),
+    ({"x": ("f32", "n, 8, 8"), "y": ("f32", "4, n")}, []),
+    ({"x": ("f32", "n, 8, 8"), "y": ("f32", "n + 1, 4")}, []),
+    ({"x": ("f32", "n, 8, 8"), "y": ("f32", "m, 8, 8")}, ["n", "m"]),
+])
+def test_a_first_dimension_counts_samples(inputs, counts, tmp_path):
+    arguments = ", ".join(f"%{name}: {dtype}[{dims}]" for name, (dtype, dims) in inputs.items())
+    results = "".join(f"  %o{name}: {dtype}[{dims}] = neg(%{name})\n" for name, (dtype, dims) in inputs.items())
+    (tmp_path / "m.tn").write_text(f"graph @m({arguments}) -> ({', '.join(f'%o{name}' for name in inputs)}) {{\n{results}}}\n")
+    tenon("compile", tmp_path / "m.tn", "--stop-after=import", "--dump=import", "--dump-dir", tmp_path)
+    dump = next(tmp_path.glob("*import*.tn"))
+    assert [line.split()[1] for line in dump.read_text().splitlines() if line.endswith(" counts 1")] == counts
+    tenon("compile", dump, "--dim-hint", "n=4", "-o", tmp_path / "m.so")
+
+
+def test_a_product_whose_rows_are_samples_is_made_for_many(tmp_path):
+    """What comes as rows, or as images that are flattened, gets one program; of one sample it is told what that takes."""
+    chosen, seconds = [], []
+    for shape, flat in (("n, 64", ""), ("n, 64, 1", "  %f: f32[n, 64] = flatten(%x) {axis = 1}\n")):
+        text = f"graph @m(%x: f32[{shape}]) -> (%y) {{\n{flat}  %w: f32[64, 96] = const file \"w.bin\" 0\n  %y: f32[n, 96] = matmul(%{'f' if flat else 'x'}, %w)\n}}\n"
+        (tmp_path / "m.tn").write_text(text)
+        (tmp_path / "w.bin").write_bytes(bytes(64 * 96 * 4))
+        tenon("compile", tmp_path / "m.tn", "--target", "x86-64-v3", "--alternatives", 1, "--stop-after=choose", "--dump=choose", "--dump-dir", tmp_path)
+        listed = next(tmp_path.glob("*choose*.tn")).read_text().splitlines()
+        [at] = [i for i, line in enumerate(listed) if " s, alone " in line]
+        seconds.append(float(listed[at].split()[1]))
+        chosen.append([line for line in listed[at + 1:] if line.startswith(";     ")])
+    assert chosen[0] == chosen[1] and chosen[0]
+    assert seconds[1] < seconds[0] / 2

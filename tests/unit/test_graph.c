@@ -142,7 +142,7 @@ test_text_of_facts_and_formats(void **state)
     round_trip(*state,
         "graph @g(%x: f32[n, 32], %y: f32[m, 32]) -> (%z) {\n"
         "  symbol n from 1 to 64 usually 1, 16\n"
-        "  symbol m from 1 to 64 usually 8\n"
+        "  symbol m from 1 to 64 counts 1 usually 8\n"
         "  require n == m \"add: axis 0\"\n"
         "  %z: f32[n, 32] as [0, 1/16, 1%16] = add(%x, %y)\n"
         "}\n");
