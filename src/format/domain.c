@@ -49,20 +49,6 @@ from_step(const Winograd *w, uint32_t step)
     return w->direct->nin + MATRIX_COUNT + step;
 }
 
-/* A buffer named as the parameter, or with a suffix where the name is taken. */
-static uint32_t
-new_buffer(Ctx *c, Arena *a, Kernel *k, const char *wanted, const Type *type, Space space)
-{
-    Sym name = sym(c, wanted);
-
-    for (uint32_t b = 0, suffix = 1; b < k->buffer.n; b++)
-        if (k->buffer.at[b].name == name) {
-            name = sym_printf(c, "%s_%u", wanted, (unsigned)++suffix);
-            b = UINT32_MAX;
-        }
-    return kernel_buffer(c, a, k, name, type, space, 1);
-}
-
 /* The buffer of an input, a new one where it has none yet. */
 static uint32_t
 input_buffer(Ctx *c, Arena *a, StepKernel *s, uint32_t from, const NestParam *param)
@@ -71,7 +57,7 @@ input_buffer(Ctx *c, Arena *a, StepKernel *s, uint32_t from, const NestParam *pa
         if (s->from[i] == from)
             return i;
     s->from[s->k->nin++] = from;
-    return new_buffer(c, a, s->k, param->name, param->type, SPACE_IN);
+    return kernel_buffer(c, a, s->k, param->name, param->type, SPACE_IN, 1);
 }
 
 /* The last step of a group that there is. */
@@ -110,13 +96,14 @@ kernel_of(Ctx *c, Arena *a, const Winograd *w, uint32_t g, const char *origin)
         part[p] = (Part){ nest_named(c, nest[p]), buffer[p] };
     }
     for (uint32_t p = npart; p-- > 0; )
-        buffer[p][nest[p]->nin] = new_buffer(c, a, s.k, p + 1 == npart ? "o" : p + 2 == npart && p ? "square" : "half", nest[p]->param[nest[p]->nin].type,
-                                             p + 1 == npart ? SPACE_OUT : SPACE_LOCAL);
+        buffer[p][nest[p]->nin] = kernel_buffer(c, a, s.k, p + 1 == npart ? "o" : p + 2 == npart && p ? "square" : "half", nest[p]->param[nest[p]->nin].type,
+                                             p + 1 == npart ? SPACE_OUT : SPACE_LOCAL, 1);
     for (uint32_t p = 1; p < npart; p++)
         for (uint32_t i = 0; i < nest[p]->nin; i++)
             buffer[p][i] = buffer[p][i] == NO_SLOT ? buffer[p - 1][nest[p - 1]->nin] : buffer[p][i];
     if (npart == 1)
         s.k->shared = (uint32_t)__builtin_popcountll(nest_axes_of_kind(nest[0], AXIS_PARALLEL));
+    kernel_take_names(c, s.k);
     return s;
 }
 

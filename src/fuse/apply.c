@@ -116,20 +116,12 @@ seen_outside(const Build *b, ValueId v)
 
 /* A buffer named after the parameter: kernels of equal meaning are equal as text. */
 static void
-add_buffer(Build *b, ValueId v, Sym wanted, Space space)
+add_buffer(Build *b, ValueId v, Sym name, Space space)
 {
-    Ctx *c = b->f->ctx;
-    Sym name = wanted;
-
     if (b->made[v] == b->group)
         return;
-    for (uint32_t i = 0, suffix = 1; i < b->kernel->buffer.n; i++)
-        if (b->kernel->buffer.at[i].name == name) {
-            name = sym_printf(c, "%s_%u", wanted, (unsigned)++suffix);
-            i = UINT32_MAX;
-        }
     b->made[v] = b->group;
-    b->buffer[v] = kernel_buffer(c, b->arena, b->kernel, name, b->f->g->value.at[v].type, space, 1);
+    b->buffer[v] = kernel_buffer(b->f->ctx, b->arena, b->kernel, name, b->f->g->value.at[v].type, space, 1);
     if (space == SPACE_IN)
         VEC_PUSH(b->f->arena, &b->in, v);
     if (space == SPACE_OUT)
@@ -232,6 +224,7 @@ make_kernel(Build *b, const Groups *groups, uint32_t group)
     b->kernel->shared = fuse_beside(f, b->host, b->nhost) ? 0 : depth && depth < most ? depth : most;
     add_buffers(b);
     add_parts(b);
+    kernel_take_names(f->ctx, b->kernel);
     return label.loc;
 }
 

@@ -28,6 +28,7 @@ kernel_of_nest(Ctx *c, Arena *a, const Nest *n)
     for (uint32_t i = 0; i < n->nin + n->nout; i++)
         buffer[i] = kernel_buffer(c, a, k, n->param[i].name, n->param[i].type, i < n->nin ? SPACE_IN : SPACE_OUT, 1);
     *part = (Part){ n, buffer };
+    kernel_take_names(c, k);
     return k;
 }
 

@@ -155,6 +155,8 @@ void tree_note(Ctx *c, Block *b, const char *text);
 
 /* A kernel prints its parts (before schedule) or its tree (after); both parse back. */
 void kernel_print(Ctx *c, Text *t, const Kernel *k, int indent);
+/* Its buffers get the names that its text has, where neither two of them nor a symbol have one: schedules name them. */
+void kernel_take_names(Ctx *c, Kernel *k);
 Kernel *kernel_parse(Parse *p, Arena *a);
 /* Every variable bound, every buffer declared before use, indices of the right rank, types and lanes
  * agree, register indices constant after unrolling, no allocation inside a serial loop of scratch. */

@@ -94,6 +94,8 @@ printer_of(Ctx *c, Arena *scratch, const Kernel *k)
     for (uint32_t i = 0; i < k->buffer.n; i++)
         for (uint32_t d = 0; d < k->buffer.at[i].type->rank; d++)
             take_expr(&p.taken, k->buffer.at[i].type->dim[d]);
+    for (uint32_t i = 0; i < k->npart; i++)
+        nest_vars(k->part[i].nest, take_symbol, &p.taken);
     take_block(&p.taken, &k->tree);
     for (uint32_t i = 0; i < k->buffer.n; i++) {
         p.slot[i] = printer_name(&p, k->buffer.at[i].name);
@@ -101,6 +103,17 @@ printer_of(Ctx *c, Arena *scratch, const Kernel *k)
     }
     p.slot_lanes = lanes;
     return p;
+}
+
+void
+kernel_take_names(Ctx *c, Kernel *k)
+{
+    Arena *scratch = arena_child(c->arena);
+    Printer p = printer_of(c, scratch, k);
+
+    for (uint32_t i = 0; i < k->buffer.n; i++)
+        k->buffer.at[i].name = p.slot[i];
+    arena_free(scratch);
 }
 
 /* ---- buffers ----------------------------------------------------------------------------------------- */
