@@ -110,6 +110,11 @@ Interval expr_symbol_get(Ctx *c, Var symbol);
 typedef struct { uint32_t n; const int64_t *at; } Usual;
 void expr_symbol_expect(Ctx *c, Var symbol, Usual sizes);    /* copies them */
 Usual expr_symbol_usual(Ctx *c, Var symbol);
+/* A size for who has to suppose one: the largest that users expect, which takes most of the time; else the middle of what it may be, or
+ * EXPR_SUPPOSED if it may be anything. Of sizes from 1 to 16,384, beyond which few batches and lengths go, that is the middle by ratio:
+ * what is supposed is as many times too large as too small. */
+enum { EXPR_SUPPOSED = 128 };
+int64_t expr_symbol_supposed(Ctx *c, Var symbol);
 /* Learn a == b, which a check at run time guarantees: narrows symbols (min(n,512) == n makes
  * n <= 512), or orients the equality and substitutes it in every later expr_simplify. */
 void expr_assume_eq(Ctx *c, const Expr *a, const Expr *b);

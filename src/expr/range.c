@@ -146,6 +146,17 @@ expr_symbol_usual(Ctx *c, Var symbol)
     return map_get(&expr_table(c)->usual, symbol.id, &found) ? *(Usual *)(uintptr_t)found : (Usual){ 0 };
 }
 
+int64_t
+expr_symbol_supposed(Ctx *c, Var symbol)
+{
+    Usual said = expr_symbol_usual(c, symbol);
+    Interval r = expr_symbol_get(c, symbol);
+
+    if (said.n)
+        return said.at[said.n - 1];
+    return r.hi <= 2 * EXPR_SUPPOSED ? r.lo + (r.hi - r.lo + 1) / 2 : r.lo > EXPR_SUPPOSED ? r.lo : EXPR_SUPPOSED;
+}
+
 static const Range *
 range_of(const Proof *p, Var v)
 {
