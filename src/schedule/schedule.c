@@ -39,8 +39,8 @@ by_price(const void *a, const void *b)
 }
 
 enum {
-    MOST_EXPECTED = 4,               /* symbols whose expected sizes are looked at; of others it is the largest */
-    MOST_POINTS = 16,                /* combinations of sizes at which a program is priced */
+    MOST_EXPECTED = 4,               /* symbols whose expected sizes are looked at; bounds work: of others it is the largest */
+    MOST_POINTS = 16,                /* combinations of sizes at which a program is priced; bounds work */
 };
 
 typedef struct {
