@@ -57,8 +57,6 @@ Level cost_home(Ctx *c, const Kernel *k, const Machine *m, const CostAsk *ask, u
 Cost cost_kernel(Ctx *c, const Kernel *k, const Machine *m, const CostAsk *ask);
 /* The same, and a line for each phase that takes time: its loops, its trips, what a trip is made of. */
 Cost cost_explain(Ctx *c, Text *why, const Kernel *k, const Machine *m, const CostAsk *ask);
-/* Of a symbol of which nothing is known: enough rows for tiles and threads, few enough for caches. */
-enum { COST_USUAL_SIZE = 128 };
 /* A size where nothing is known of its symbols but their ranges: as if nobody said any in a CostAsk. */
 double cost_usual(Ctx *c, const Expr *e);
 /* What a nest takes by its access maps alone, before it has loops: a guess, for those who compare many of them. */

@@ -16,7 +16,7 @@
 static bool
 usual_value(void *user, Var v, int64_t *out)
 {
-    *out = v.kind == VAR_SYMBOL ? usual_size(user, v) : COST_USUAL_SIZE;
+    *out = v.kind == VAR_SYMBOL ? expr_symbol_supposed(user, v) : EXPR_SUPPOSED;
     return true;
 }
 
@@ -25,7 +25,7 @@ cost_usual(Ctx *c, const Expr *e)
 {
     int64_t v;
 
-    return expr_eval(e, usual_value, c, &v) ? (double)v : COST_USUAL_SIZE;
+    return expr_eval(e, usual_value, c, &v) ? (double)v : EXPR_SUPPOSED;
 }
 
 typedef struct {
@@ -188,7 +188,7 @@ seek_torn(void *user, const Scalar *s)
 static double
 times_ready(const Formula *f, AxisSet columns, double bytes)
 {
-    double tasks = ceil(bytes / fmax((double)f->m->level[LEVEL_L2].bytes / 2, 1));
+    double tasks = ceil(bytes / fmax((double)machine_block_bytes(f->m, LEVEL_L2), 1));
     double panels = ceil(points_of(f, columns) / (2 * machine_lanes(f->m, f->view.reduce->dtype)));       /* tiles are two or three vectors wide */
 
     if (f->m->cores > tasks * points_of(f, f->view.batch))

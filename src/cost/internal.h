@@ -4,7 +4,7 @@
 
 #include "cost/cost.h"
 
-enum { MOST_DIGITS = 3 };            /* of a trip: what is fused is rarely more */
+enum { MOST_DIGITS = 3 };            /* of a trip; bounds what is kept of an access: of more digits the mean of their steps counts */
 typedef enum { NODE_ARM, NODE_LOOP, NODE_IF, NODE_LET, NODE_STORE } NodeKind;
 
 /* A statement of the tree, or an arm of a test (the whole tree is an arm too), in preorder. */
@@ -74,22 +74,6 @@ uint64_t unfold_deps(Unfold *u, const Expr *e);
 uint64_t unfold_vars(Unfold *u, const VarSet *vars);
 static inline uint64_t loop_bit(uint64_t var) { return (uint64_t)1 << (var % 64); }
 int64_t unfold_eval(Unfold *u, const Expr *e, int64_t otherwise);
-
-/* A symbol that the caller gives no value for: the largest that users expect, which takes most of the time; else what it counts as; else the
- * middle of what it may be, or this if it may be anything. */
-static inline int64_t
-usual_size(Ctx *c, Var symbol)
-{
-    Usual said = expr_symbol_usual(c, symbol);
-    Interval r = expr_symbol_get(c, symbol);
-    int64_t count = expr_symbol_counts(c, symbol);
-
-    if (said.n)
-        return said.at[said.n - 1];
-    if (count >= 0)
-        return count < r.lo ? r.lo : count > r.hi ? r.hi : count;
-    return r.hi <= 2 * COST_USUAL_SIZE ? r.lo + (r.hi - r.lo + 1) / 2 : r.lo > COST_USUAL_SIZE ? r.lo : COST_USUAL_SIZE;
-}
 
 /* Bytes of every phase from and to each level. */
 void traffic(Unfold *u);

@@ -11,7 +11,7 @@
 
 #define NONE         { 0 }
 #define FMA          { .fma = 1, .chain = 1 }
-#define ALU(n)       { .alu = n, .chain = 0.25 * n }
+#define ALU(n)       { .alu = n, .chain = 0.25 * n }         /* a cycle each, where a multiply-add takes four */
 #define DIVIDE(n)    { .alu = n, .divide = 1, .chain = 3 }
 #define CODE(f, a, d, c)  { .fma = f, .alu = a, .divide = d, .chain = c }
 #define CALL(cycles) { .lane_cycles = cycles, .chain = cycles / 4.0 }

@@ -19,7 +19,7 @@ symbol_value(const Unfold *u, Var v)
     for (uint32_t i = 0; i < u->ask->nsize; i++)
         if (u->ask->size[i].symbol == (Sym)(uintptr_t)v.id)
             return u->ask->size[i].value;
-    return usual_size(u->ctx, v);
+    return expr_symbol_supposed(u->ctx, v);
 }
 
 static bool
@@ -223,7 +223,7 @@ measure_buffers(Unfold *u)
 
 /* ---- how often ------------------------------------------------------------------------------------------------ */
 
-/* Is the condition true? 0 to 1; what depends on data is a half. */
+/* Is the condition true? 0 to 1; of what depends on data, of which nothing is known, a half. */
 static double
 truth(Unfold *u, const Scalar *s)
 {
@@ -253,7 +253,7 @@ truth(Unfold *u, const Scalar *s)
     }
 }
 
-enum { VISITS = 64 };                /* of one statement, so that deep trees stay quick */
+enum { VISITS = 64 };                /* of one statement; bounds work: of deep trees fewer trips of each loop are looked at */
 
 static void count(Unfold *u, Node *n, double weight, double budget);
 
@@ -265,7 +265,8 @@ count_below(Unfold *u, Node *n, double weight, double budget)
         count(u, k, weight, budget);
 }
 
-/* Middle trips that a loop is looked at in, if that many visits are left. */
+/* Middle trips that a loop is looked at in, if that many visits are left; bounds work: a loop inside has a visit or more for each, and there
+ * is an odd number of them, so that the middle trip is one. */
 static uint32_t
 middle_trips(double budget)
 {
@@ -405,7 +406,7 @@ stride_of(double first, double here, double next, double last, double trips)
     return fabs(step) < fabs(mean) || mean == step ? step : mean;
 }
 
-enum { MOST_LETS = 8 };             /* of a loop, that are looked at */
+enum { MOST_LETS = 8 };             /* of a loop, that are looked at; bounds work: others are as at its first trip */
 
 /* Offsets of all accesses below n at a trip, into u's room. */
 static const double *

@@ -11,13 +11,18 @@
 
 static const double
     LOOP_UOPS = 2,           /* a trip: step, and compare with branch */
-    ENTER_UOPS = 6,          /* an execution of a loop: its bounds and addresses */
-    FORESEEN_TRIPS = 32,     /* the end of a loop of more trips is not foreseen, nor of one that has others each time */
-    FORWARD_CYCLES = 5,      /* from a store to the load of the same place (Fog: 4 to 8) */
-    MASK_UOPS = 3,           /* making a mask of the first lanes */
-    FOLD_CYCLES = 6,         /* a step of a tree over the lanes: move lanes, combine */
+    ENTER_UOPS = 6,          /* an execution of a loop: its first trip, a compare and a branch past it, addresses of three arrays */
+    FORESEEN_TRIPS = 32,     /* the end of a loop of more trips is not foreseen, nor of one that has others each time. On a Cascade Lake it is
+                              * up to 38 trips, from 62 on it is not */
+    FORWARD_CYCLES = 5,      /* from a store to the load of the same place (Fog, Instruction tables: 4 to 8) */
+    MASK_UOPS = 3,           /* making a mask of the first lanes: shift, subtract, move to a mask's register */
+    FOLD_CYCLES = 6,         /* a step of a tree over the lanes: 3 to move them, 3 (Zen 3) or 4 (Skylake) to combine (Fog, Instruction tables) */
     DIVIDE_UOPS = 4,         /* an index divided by a constant: multiply, shifts, subtract */
-    UOP_BYTES = 6;           /* of code; vector instructions with their addresses have 5 to 9 */
+    TEST_UOPS = 2,           /* of a read that may be outside, for each dimension: compare, branch */
+    UOP_BYTES = 6,           /* of code; vector instructions with their addresses have 5 to 9 */
+    CALL_UOPS = 2,           /* for each cycle of a call, beside which the processor starts little else */
+    INTEGER_CYCLES = 11,     /* a lane of integer division: 11.0 of 32 bits (Cascade Lake) */
+    F64_CYCLES = 31;         /* a lane of a function of f64: exp 31, log 37, tanh 103, erf 106 (glibc 2.36, Cascade Lake) */
 
 typedef struct {
     Unfold *u;
@@ -251,7 +256,7 @@ price_load(Code *k, const Scalar *s, uint64_t deps)
         price_index(k, s->u.load.at[d], n);
     if (s->u.load.outside) {                         /* a test for each dimension */
         price(k, s->u.load.outside);
-        k->uops += 2.0 * s->u.load.rank * n;
+        k->uops += TEST_UOPS * s->u.load.rank * n;
     }
     bool fixed = k->phase->kind == NODE_LOOP && !(deps & loop_bit(k->phase->tree->u.loop.var)) &&
                  (!k->writes_memory || kernel_is_number(k->u->k, s->u.load.slot));
@@ -302,9 +307,9 @@ price_op(Code *k, const Scalar *s, double n)
     k->work += op->fma + op->alu + op->divide + op->root + op->lane_cycles > 0 ? n * s->lanes : 0;
     if (op->lane_cycles > 0 || (!floats && op->divide > 0) ||
         (s->dtype == DT_F64 && s->op >= S_EXP && s->op <= S_SOFTPLUS)) {
-        double each = op->lane_cycles > 0 ? op->lane_cycles : floats ? 20 : 12;
+        double each = op->lane_cycles > 0 ? op->lane_cycles : floats ? F64_CYCLES : INTEGER_CYCLES;
         k->cycles += n * s->lanes * each;
-        k->uops += n * s->lanes * each * 2;
+        k->uops += n * s->lanes * each * CALL_UOPS;
         return;
     }
     add_uops(k, floats ? &k->fma : &k->alu, whole * op->fma);
@@ -364,6 +369,8 @@ same_place(const Scalar *load, const Tree *store)
     return true;
 }
 
+enum { MOST_CHAIN = 24 };            /* operations, one made of the other; bounds work: longer ones are no accumulators */
+
 /* Cycles from the load of what the store writes to the value it writes; negative: it is not read. */
 static double
 chain_of(const Code *k, const Scalar *s, const Tree *store, int depth)
@@ -372,7 +379,7 @@ chain_of(const Code *k, const Scalar *s, const Tree *store, int depth)
 
     if (s->op == S_LOAD)
         return same_place(s, store) ? 0 : -1;
-    if (depth > 24)                                  /* longer ones are no accumulators */
+    if (depth > MOST_CHAIN)
         return -1;
     for (uint32_t i = 0; i < s->narg; i++) {
         double c = chain_of(k, s->arg[i], store, depth + 1);

@@ -36,7 +36,7 @@ constants_are_far(const Job *j)
         for (ValueId v = 1; v < all.at[i]->value.n; v++)
             if (all.at[i]->value.at[v].data && type_static_bytes(all.at[i]->value.at[v].type, &bytes))
                 sum += (double)bytes;
-    return sum > (double)j->machine.level[LEVEL_L3].bytes / 2;
+    return sum > (double)machine_block_bytes(&j->machine, LEVEL_L3);
 }
 
 /* ---- what a person sees ------------------------------------------------------------------------------------- */

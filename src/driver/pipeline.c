@@ -186,7 +186,7 @@ normalise(void *user, const Graph *g)
     const Machine *m = &j->machine;
     DotSteps dots = (m->i16_dot_per_second > 0 ? DOT_PAIRS : 0) | (m->i8_dot_per_second > 0 ? DOT_QUADS : 0);
     Graph *plain = normalise_nests(g, FOLD_BYTES, dots, m->cores > 1 ? machine_waking_operations(m) : 0, driver_threads(j));
-    return plain ? normalise_packed(plain) : NULL;
+    return plain ? normalise_packed(plain, machine_block_bytes(m, LEVEL_L1)) : NULL;
 }
 
 static Graph *

@@ -16,8 +16,8 @@
 #include <string.h>
 
 enum {
-    MOST_VARIANTS = 2,               /* beside the kernel's own program: each is code, and time to compile */
-    MOST_EXPECTED = 4,               /* combinations of sizes that users expect, which are asked too; one more variant may come of them */
+    MOST_VARIANTS = 2,               /* beside the kernel's own program; bounds code, and time to compile: those that gain most are kept */
+    MOST_EXPECTED = 4,               /* combinations of sizes that users expect, which are asked too; bounds work. One more variant may come of them */
 };
 
 /* A price is within a quarter of what is measured for most kernels (doc/cost.md): less is no gain. A product of one row takes as long as
@@ -145,7 +145,7 @@ gain_more(const Candidate *tried, uint32_t n, uint32_t than)
 const char *
 variants_answer(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool *constant, bool far, const char *own)
 {
-    enum { MOST_SYMBOLS = 4 };
+    enum { MOST_SYMBOLS = 4 };       /* bounds work: others are as the kernel's own program has them */
     Asked q = { c, a, k, m, constant, far, own };
     RowSymbols s = { .at = NEW_ARRAY(a, Sym, MOST_SYMBOLS), .cap = MOST_SYMBOLS };
     Candidate tried[1 + MOST_EXPECTED + MOST_SYMBOLS];

@@ -113,6 +113,11 @@ Usual expr_symbol_usual(Ctx *c, Var symbol);
 /* What it counts as where nobody says what is usual; negative: nothing is known either. */
 void expr_symbol_count(Ctx *c, Var symbol, int64_t size);
 int64_t expr_symbol_counts(Ctx *c, Var symbol);
+/* A size for who has to suppose one: the largest that users expect, which takes most of the time; else what it counts as; else the middle
+ * of what it may be, or EXPR_SUPPOSED if it may be anything. Of sizes from 1 to 16,384, beyond which few batches and lengths go, that is
+ * the middle by ratio: what is supposed is as many times too large as too small. */
+enum { EXPR_SUPPOSED = 128 };
+int64_t expr_symbol_supposed(Ctx *c, Var symbol);
 /* Learn a == b, which a check at run time guarantees: narrows symbols (min(n,512) == n makes
  * n <= 512), or orients the equality and substitutes it in every later expr_simplify. */
 void expr_assume_eq(Ctx *c, const Expr *a, const Expr *b);

@@ -168,6 +168,20 @@ expr_symbol_counts(Ctx *c, Var symbol)
     return map_get(&expr_table(c)->count, symbol.id, &size) ? (int64_t)size : -1;
 }
 
+int64_t
+expr_symbol_supposed(Ctx *c, Var symbol)
+{
+    Usual said = expr_symbol_usual(c, symbol);
+    Interval r = expr_symbol_get(c, symbol);
+    int64_t count = expr_symbol_counts(c, symbol);
+
+    if (said.n)
+        return said.at[said.n - 1];
+    if (count >= 0)
+        return count < r.lo ? r.lo : count > r.hi ? r.hi : count;
+    return r.hi <= 2 * EXPR_SUPPOSED ? r.lo + (r.hi - r.lo + 1) / 2 : r.lo > EXPR_SUPPOSED ? r.lo : EXPR_SUPPOSED;
+}
+
 static const Range *
 range_of(const Proof *p, Var v)
 {

@@ -13,6 +13,7 @@
 
 #include <math.h>
 
+/* They bound the exact search of a piece of the graph; where one is met a merged partition stands there (merge.c). */
 #define MOST_STATES 300000           /* some hundred megabytes, some seconds */
 #define MOST_STEPS 4000000
 #define MOST_COMPOSED 2500           /* groups: one takes from a tenth of a millisecond to eight */

@@ -136,7 +136,7 @@ static bool
 suits(Rows *r, const Expr *trips, uint32_t n)
 {
     Ctx *c = r->f->ctx;
-    int64_t trip, work, few = 2 * (int64_t)r->m->cores, much = 2 * machine_waking_operations(r->m);
+    int64_t trip, work, few = machine_tasks(r->m), much = 2 * machine_waking_operations(r->m);
 
     for (uint32_t i = 0; i < n; i++) {
         const Nest *nest = r->f->piece[r->member[i]].nest;

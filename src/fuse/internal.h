@@ -9,11 +9,16 @@
  * them where memory is slow and a few where a cache holds it: beyond some hundreds fusing saves little, while
  * C compilers take a millisecond for each. */
 #define FUSE_MAX_CODE 256
-#define FUSE_MOST_MEMBERS 24         /* nodes of a group that the search makes: longer chains are cut there */
-#define FUSE_MAX_PARTS 32            /* parts of one kernel */
-#define FUSE_MAX_ROW (1 << 20)       /* elements of a local between parts, per trip, where known */
-#define FUSE_BROADCAST_WORK 2        /* work of a value, repeated for each broadcast of it */
-#define FUSE_INDEX_WORK 8            /* work of values made from indices alone, repeated anywhere */
+#define FUSE_MOST_MEMBERS 24         /* nodes of a group that the search makes; bounds it: longer chains are cut there */
+#define FUSE_MAX_PARTS 32            /* parts of one kernel; bounds its code: groups of more stay apart */
+/* Elements of a local between parts, per trip, where known. Bounds the memory that each thread has for it, 4 MB of f32: with more the parts are
+ * kernels of their own. */
+#define FUSE_MAX_ROW (1 << 20)
+/* Work of a value that is repeated for each broadcast of it: to store it and to load it again are as many instructions. */
+#define FUSE_BROADCAST_WORK 2
+/* Work of values made from indices alone, repeated anywhere. Eight operations take 4 to 5 cycles (add_per_cycle), less than a vector of them takes
+ * from memory: 5 on Zen 3 (32 bytes), 18 on Cascade Lake (64 bytes). */
+#define FUSE_INDEX_WORK 8
 
 /* A nest and the graph's value behind each parameter. */
 typedef struct { const Nest *nest; ValueId *value; } Piece;
@@ -26,7 +31,7 @@ typedef struct {
     bool computed;                   /* an index comes from data */
     bool reduces, contraction, row;  /* row: plain reduction whose every reduced read is disjoint */
     uint32_t full;                   /* elementwise: reads that are not broadcast */
-    uint32_t work;                   /* of one point: additions and products 1, divisions 4, functions 16 */
+    uint32_t work;                   /* of one point: additions and products 1, divisions and functions more than what may be repeated */
 } NestTraits;
 
 /* Who makes plans has rules on what vanishes where; who carries one out has none. */

@@ -79,7 +79,7 @@ is_closed(const Join *j, const uint32_t *group, uint32_t n)
 /* Groups that may be one, in the order in which they feed each other: a member of each. last: of product, rows, product
  * the last of the rows, where it is elementwise work that the second product alone reads and may do itself; 0: none is. between, depth:
  * the value that lies between may share so many axes, and no more; 0: as many as it can. */
-enum { MOST_JOINED = 8 };            /* groups in one: the code of each is in one function */
+enum { MOST_JOINED = 8 };            /* groups in one; bounds the code of a function: more stay apart */
 typedef struct { NodeId member[MOST_JOINED + 1], last; uint32_t n; ValueId between; uint32_t depth; bool side_by_side; } Candidate;
 typedef VEC(Candidate) Candidates;
 

@@ -39,7 +39,7 @@ fuse_pricing(Fusion *f, Arena *a, const Machine *m)
     for (ValueId v = 1; v < f->g->value.n; v++)
         if (f->g->value.at[v].data)
             constants += cost_usual(f->ctx, type_bytes(f->ctx, f->g->value.at[v].type));
-    p->far = constants > (double)m->level[LEVEL_L3].bytes / 2;
+    p->far = constants > (double)machine_block_bytes(m, LEVEL_L3);
     return p;
 }
 

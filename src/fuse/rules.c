@@ -19,9 +19,16 @@
  */
 #include "fuse/internal.h"
 
-#define CHEAP 3                      /* work that a product's packing absorbs */
-#define TRIVIAL 1                    /* work that may be repeated by windows */
-#define WINDOW_LIMIT 2               /* reads of an element that count as once or twice */
+/* The numbers of the greedy plan, which asks for no price (--fuse greedy; the default asks, price.c). A product's packing stores a vector in
+ * each cycle; beside a store a processor that starts four instructions in a cycle, the least of the machine table, starts three others.
+ * Where windows read an element again and again, one: it takes the load as its operand, so the copy is as long as without it. */
+#define CHEAP 3
+#define TRIVIAL 1
+#define WINDOW_LIMIT 2               /* reads of an element: once, and what the halo of a window of two shares */
+/* More than any limit of work: a function is repeated nowhere, a division nowhere but where it is made of indices alone. */
+#define DIVISION (CHEAP + 1)
+#define FUNCTION (FUSE_INDEX_WORK + 1)
+#define FINISHED_BY 4                /* elementwise nodes in a row that are followed; bounds the search, what is farther off finishes nothing */
 
 /* ---- traits ------------------------------------------------------------------------------------------ */
 
@@ -94,8 +101,8 @@ traits_of(Ctx *c, Arena *a, const Nest *n)
 
     NestCost cost = nest_cost(c, n);
     int64_t work = per_point(c, cost.add, cost.points) + per_point(c, cost.mul, cost.points) +
-                   4 * per_point(c, cost.div, cost.points) + 16 * per_point(c, cost.special, cost.points);
-    t.work = work > 1000000 ? 1000000 : (uint32_t)work;
+                   DIVISION * per_point(c, cost.div, cost.points) + FUNCTION * per_point(c, cost.special, cost.points);
+    t.work = work > INT32_MAX ? INT32_MAX : (uint32_t)work;
     return t;
 }
 
@@ -177,7 +184,7 @@ mark_finishing(Fusion *f)
             if (f->rowish[def])
                 f->rowish[n] = true;
             if ((traits[def].reduces || f->finishes[def]) && reads_slot_once(f->ctx, p->nest, &reads, i) &&
-                leads_only_to(f, traits, def, n, 4))
+                leads_only_to(f, traits, def, n, FINISHED_BY))
                 f->finishes[n] = true;
         }
     }
@@ -197,7 +204,7 @@ window_reads(const Nest *n, const Access *a)
             continue;
         for (uint32_t k = 0; k < n->naxis; k++)
             if ((used & a->reduce) >> k & 1) {
-                int64_t extent = expr_or(n->axis[k].extent, 16);
+                int64_t extent = expr_or(n->axis[k].extent, WINDOW_LIMIT + 1);
                 if (mul_overflows(reads, extent, &reads))
                     return INT64_MAX;
             }

@@ -1,4 +1,4 @@
-/* machine: the table of targets, and the register tile.
+/* machine: the table of targets.
  *
  * A row says what the schedules need to know and how the C compiler is told. `native` is the best row
  * that the running processor satisfies, as it stands: what else this processor offers would make code
@@ -127,57 +127,4 @@ machine_names(Ctx *c)
     for (size_t i = 0; i < NROW; i++)
         text_printf(&t, ", %s", table[i].name);
     return text_str(&t);
-}
-
-/* ---- register tile -------------------------------------------------------------------------------------- */
-
-#define MAX_VECTORS 4
-#define LATENCY 4                    /* cycles of one fused multiply-add; two start in a cycle */
-
-static uint32_t
-most_rows(const Machine *m, uint32_t vectors)
-{
-    return (m->vector_registers - vectors - 1) / vectors;
-}
-
-/* Tiles along one side; per unit of length where the length is symbolic, so that only ratios count. */
-static double
-tiles(int64_t extent, int64_t tile)
-{
-    return extent < 0 ? 1.0 / (double)tile : (double)((extent + tile - 1) / tile);
-}
-
-/* Cycles of one step of the sum over all tiles: multiply-adds, loads (rows broadcasts and a row of
- * column vectors), or the latency of too few accumulators, whichever is most; plus a little for every
- * load and every step, which stand in the way of the multiply-adds even when they do not limit. */
-static double
-tile_cost(RegisterTile t, int64_t lanes, int64_t rows, int64_t cols)
-{
-    double fma = t.rows * t.vectors / 2.0, loads = (t.rows + t.vectors) / 2.0;
-    double most = fma > loads ? fma : loads;
-
-    return tiles(rows, t.rows) * tiles(cols, t.vectors * lanes) *
-           ((most > LATENCY ? most : LATENCY) + 0.1 * (t.rows + t.vectors) + 0.25);
-}
-
-RegisterTile
-machine_register_tile(const Machine *m, DType t, int64_t rows_extent, int64_t cols_extent)
-{
-    int64_t lanes = machine_lanes(m, t);
-    RegisterTile best = { most_rows(m, 2), 2 };
-    double usual = tile_cost(best, lanes, rows_extent, cols_extent), least = usual;
-
-    if (rows_extent == 0 || cols_extent == 0 || (rows_extent < 0 && cols_extent < 0))
-        return best;
-    /* The usual tile is left only for one that is clearly cheaper: the model is not exact. */
-    for (uint32_t vectors = 1; vectors <= MAX_VECTORS; vectors++)
-        for (uint32_t rows = most_rows(m, vectors); rows >= 1; rows--) {
-            RegisterTile tile = { rows, vectors };
-            double cost = tile_cost(tile, lanes, rows_extent, cols_extent);
-            if (cost >= least * 0.9999 || cost > usual * 0.96)
-                continue;
-            best = tile;
-            least = cost;
-        }
-    return best;
 }

@@ -7,9 +7,9 @@
 #include <string.h>
 
 /* Points that a nest of constants may visit for each byte of its result: a layout visits one for each element, a transform of a
- * filter some dozens. A sum may visit all that it reads, once. */
+ * filter some dozens. A sum may visit all that it reads, once. Bounds work: what would visit more is computed when the model runs. */
 enum { POINTS_PER_BYTE = 64,
-       WIDENING_CODE = 2 };          /* instructions of a read that is converted */
+       WIDENING_CODE = 2 };          /* instructions of a read that is converted: the load and the conversion */
 
 /* A value of the old graph that is computed where it is read: of constants, inputs of the nest, values of the new graph. */
 typedef struct { const Node *node; const Nest *nest; const ValueId *in; } Wide;

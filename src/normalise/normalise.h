@@ -36,9 +36,9 @@ const Nest *normalise_places(Ctx *c, const Nest *n, PlaceTables *tables);
 /* The nest that makes tables which vary with the same axes, of the inputs of n. */
 const Nest *normalise_tables(Ctx *c, const Nest *n, const PlaceTable *table, uint32_t count);
 
-/* Constants of four and two bits that sums read, as many in a byte as fit (pack.c). After normalise_nests: what widens them stands
- * in those sums by then. */
-Graph *normalise_packed(const Graph *g);
+/* Constants of four and two bits that sums read, as many in a byte as fit (pack.c); of more than so many bytes, less stays near anyway.
+ * After normalise_nests: what widens them stands in those sums by then. */
+Graph *normalise_packed(const Graph *g, int64_t near);
 
 /* Steps of dot products in integers that a machine has, for which sums are written. */
 typedef enum { DOT_NONE = 0, DOT_PAIRS = 1, DOT_QUADS = 2 } DotSteps;

@@ -16,8 +16,6 @@
 
 #include "nest/walk.h"
 
-enum { LEAST_ELEMENTS = 1 << 14 };
-
 /* Of a constant: the dimensions along which all its readers sum, a set; 0: it stays as it is. */
 typedef uint32_t Dims;
 
@@ -35,7 +33,7 @@ share(DType t)
 }
 
 static bool
-may_be_packed(const Value *v, int64_t *extent)
+may_be_packed(const Value *v, int64_t near, int64_t *extent)
 {
     int64_t count;
 
@@ -44,7 +42,7 @@ may_be_packed(const Value *v, int64_t *extent)
     for (uint32_t d = 0; d < v->type->rank; d++)
         if (!expr_const(v->type->dim[d], &extent[d]))
             return false;
-    return type_static_bytes(v->type, &count) && count >= LEAST_ELEMENTS;
+    return type_static_bytes(v->type, &count) && count >= near;
 }
 
 /* Is e stepped through one by one along an axis that is summed, by whole bytes along the others? */
@@ -94,7 +92,7 @@ note_reads(const Graph *g, const Node *n, Dims *dims)
 
 /* Of each constant that is packed, the dimension plus 1: its longest among those that can be. */
 static uint32_t *
-choose(const Graph *g, Arena *scratch, bool *any)
+choose(const Graph *g, Arena *scratch, int64_t near, bool *any)
 {
     Dims *dims = NEW_ARRAY(scratch, Dims, g->value.n);
     uint32_t *chosen = NEW_ARRAY(scratch, uint32_t, g->value.n);
@@ -102,7 +100,7 @@ choose(const Graph *g, Arena *scratch, bool *any)
 
     *any = false;
     for (ValueId v = 1; v < g->value.n; v++)
-        if (may_be_packed(&g->value.at[v], extent)) {
+        if (may_be_packed(&g->value.at[v], near, extent)) {
             dims[v] = ~0u;
             *any = true;
         }
@@ -119,7 +117,7 @@ choose(const Graph *g, Arena *scratch, bool *any)
         dims[g->output.at[i]] = 0;
     *any = false;
     for (ValueId v = 1; v < g->value.n; v++) {
-        if (!dims[v] || dims[v] == ~0u || !may_be_packed(&g->value.at[v], extent))
+        if (!dims[v] || dims[v] == ~0u || !may_be_packed(&g->value.at[v], near, extent))
             continue;
         for (uint32_t d = 0; d < g->value.at[v].type->rank; d++)
             if (dims[v] >> d & 1 && (!chosen[v] || extent[d] > extent[chosen[v] - 1]))
@@ -236,11 +234,11 @@ reads_packed(const Graph *g, const Node *n, const uint32_t *chosen)
 }
 
 Graph *
-normalise_packed(const Graph *g)
+normalise_packed(const Graph *g, int64_t near)
 {
     Arena *scratch = arena_child(g->arena);
     bool any, ok = true;
-    uint32_t *chosen = choose(g, scratch, &any);
+    uint32_t *chosen = choose(g, scratch, near, &any);
     ValueId *map;
 
     if (!any) {

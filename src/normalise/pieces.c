@@ -40,7 +40,7 @@ only_reduction(Ctx *c, const Nest *n, int64_t *points)
     return f.found;
 }
 
-enum { LONGER = 16 };                /* a piece may be so many times as long as it has to be, where sizes divide so */
+enum { LONGER = 16 };                /* a piece may be so many times as long as it has to be, where sizes divide so; bounds the search, else it stays whole */
 
 /* A divisor of n that is at least `least`, the first there is; 0: none is near. */
 static int64_t

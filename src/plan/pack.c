@@ -25,7 +25,7 @@ align_up(int64_t n)
 
 /* ---- numbers ------------------------------------------------------------------------------------ */
 
-#define PACK_PAIRS (1 << 24)         /* blocks that meet, as pairs, in one packing */
+#define PACK_PAIRS (1 << 24)         /* blocks that meet, as pairs, in one packing; bounds work */
 
 static int
 larger_first(const void *x, const void *y)
@@ -294,6 +294,9 @@ plan_pack(Arena *scratch, PackItem *item, uint32_t n)
 
 /* ---- one monomial -------------------------------------------------------------------------------- */
 
+/* A number that many of a symbol are multiplied by, rounded up to whole lines: of this one the room that is lost is a sixteenth at most. */
+#define LEAST_ROUNDED (16 * PLAN_ALIGN)
+
 /* bytes = size * unit with size a number worth aligning? unit is 1 for numbers. */
 static bool
 in_units(Ctx *c, const Expr *bytes, int64_t *size, const Expr **unit)
@@ -305,7 +308,7 @@ in_units(Ctx *c, const Expr *bytes, int64_t *size, const Expr **unit)
         return false;
     *size = bytes->term[0].coef;
     *unit = expr_exact_div(c, bytes, expr_int(c, *size));
-    return *size > 0 && *size < INT64_MAX / 2 && (*size % PLAN_ALIGN == 0 || *size >= 16 * PLAN_ALIGN);
+    return *size > 0 && *size < INT64_MAX / 2 && (*size % PLAN_ALIGN == 0 || *size >= LEAST_ROUNDED);
 }
 
 /* A block whose size is a number of units, and the next one of the same unit. */
@@ -363,14 +366,11 @@ place_units(Ctx *c, Arena *scratch, PlanBlock *block, uint32_t n, const Expr *en
 typedef struct { NodeId first, last; uint32_t block; } Stay;
 typedef struct { const Expr *bytes; VEC(Stay) stay; } Slot;      /* stay: one after the other in time */
 
-#define TYPICAL 128                  /* a symbol's value for ordering sizes that cannot be compared */
-
+/* A symbol's value for ordering sizes that cannot be compared. */
 static bool
 typical(void *user, Var v, int64_t *out)
 {
-    Interval range = expr_symbol_get(user, v);
-
-    *out = TYPICAL < range.lo ? range.lo : TYPICAL > range.hi ? range.hi : TYPICAL;
+    *out = v.kind == VAR_SYMBOL ? expr_symbol_supposed(user, v) : 0;
     return v.kind == VAR_SYMBOL;
 }
 

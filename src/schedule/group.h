@@ -41,6 +41,9 @@ typedef struct {
     const Member *max;               /* the maximum of those */
 } Group;
 
+/* Rows of a register tile so many vectors wide: accumulators, a row of vectors and one broadcast fill the registers. */
+static inline int64_t group_height(const Machine *m, int64_t vectors) { return ((int64_t)m->vector_registers - vectors - 1) / vectors; }
+
 /* False: it is none. */
 bool group_of(Draft *w, Group *g);
 /* The loop over the rows of a part's box; the loops over what is a part's own. */

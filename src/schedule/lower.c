@@ -424,14 +424,15 @@ lower_node(Env *e, const Node *n, Block *b)
 
 /* ---- the whole --------------------------------------------------------------------------------------- */
 
-/* Scalar operations of one trip, about: points times what one costs. */
+/* Scalar operations of one trip, about: points times what one costs, two operands that are loaded, an operation, and a store or a loop's step. */
+enum { POINT_WORK = 4 };
 static const Expr *
 work_below(Env *e, const Node *n, const Expr *points)
 {
     const Expr *work = expr_int(e->c, 0);
 
     if (n->kind == NODE_LEAF)
-        return n->phase == PHASE_INIT || n->phase == PHASE_COPY || n->phase == PHASE_TURN || n->phase == PHASE_FILL || n->phase == PHASE_RESCALE ? work : expr_scale(e->c, points, 4);
+        return n->phase == PHASE_INIT || n->phase == PHASE_COPY || n->phase == PHASE_TURN || n->phase == PHASE_FILL || n->phase == PHASE_RESCALE ? work : expr_scale(e->c, points, POINT_WORK);
     if (n->iter && n->run != WORD_parallel) {
         const Expr *most = env_most(e, n->iter);
         if (expr_axes(most) || expr_uses_kind(most, VAR_COMPUTED))

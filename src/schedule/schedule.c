@@ -39,8 +39,8 @@ by_price(const void *a, const void *b)
 }
 
 enum {
-    MOST_EXPECTED = 4,               /* symbols whose expected sizes are looked at; of others it is the largest */
-    MOST_POINTS = 16,                /* combinations of sizes at which a program is priced */
+    MOST_EXPECTED = 4,               /* symbols whose expected sizes are looked at; bounds work: of others it is the largest */
+    MOST_POINTS = 16,                /* combinations of sizes at which a program is priced; bounds work */
 };
 
 typedef struct {
@@ -165,7 +165,7 @@ add_samples(void *user, Var v)
     for (uint32_t i = 0; i < s->at.n; i++)
         counts &= s->at.at[i].symbol != (Sym)(uintptr_t)v.id;
     if (counts)
-        VEC_PUSH(s->a, &s->at, ((SizeBound){ (Sym)(uintptr_t)v.id, COST_USUAL_SIZE, COST_USUAL_SIZE }));
+        VEC_PUSH(s->a, &s->at, ((SizeBound){ (Sym)(uintptr_t)v.id, EXPR_SUPPOSED, EXPR_SUPPOSED }));
 }
 
 /* Where a kernel's own program is to be good: for as many samples as make rows of a product, where what they count as makes few. One sample has
@@ -185,7 +185,7 @@ many_samples(Ctx *c, Arena *a, const Kernel *k)
             double points = 1;
             for (uint32_t x = 0; x < n->naxis; x++)
                 points *= side[e] >> x & 1 ? cost_usual(c, n->axis[x].extent) : 1;
-            for (uint32_t x = 0; x < n->naxis && points < COST_USUAL_SIZE; x++)
+            for (uint32_t x = 0; x < n->naxis && points < EXPR_SUPPOSED; x++)
                 if (side[e] >> x & 1)
                     expr_vars(n->axis[x].extent, add_samples, &s);
         }

@@ -7,7 +7,9 @@
  */
 #include "schedule/rows.h"
 
-enum { ROWS_AT_ONCE = 4 };           /* the sums' own loads and stores are a quarter of the rows' loads then */
+/* A column's sum is loaded and stored once for all of them, so with four rows that is a load and a store beside four loads: as many cycles as the
+ * loads take at two in a cycle, the sums half of them. More rows are more pages read side by side. */
+enum { ROWS_AT_ONCE = 4 };
 
 /* Do the lines of a strip, one a row, outnumber those of the nearest cache? */
 static bool

@@ -14,6 +14,7 @@
  * Source: Goto and van de Geijn, ACM TOMS 34(3), 2008; here the sums of a task stay in its own memory, so the output
  * is written once.
  */
+#include "cost/cost.h"
 #include "schedule/cut.h"
 
 #include <math.h>
@@ -125,7 +126,12 @@ write_columns(const Gemm *g, Text *t, const char *at, const char *sums)
     }
 }
 
-enum { UNROLLED_POINTS = 16 };       /* of a window in phases: the code of a tile stays in the decoder's cache */
+/* Points of a window in phases that are all written out; of larger ones those of the innermost axis. Bounds code: with a tile of 24 sums these
+ * are some 600 instructions, of 1,536 that a Skylake keeps decoded (Fog, The microarchitecture of Intel, AMD and VIA CPUs, 2022). */
+enum { UNROLLED_POINTS = 16 };
+/* Rows that are left over go by so many at a time, the last clamped, where nobody knows how many there will be. With two vectors of columns
+ * these are eight accumulators, which hide the latency of multiply-adds (4 cycles, two in each: all processors of the machine table). */
+enum { LEFT_ROWS = 4 };
 
 /* The innermost axis of the window is written out, and, where stride phases make each point's place a division,
  * all of a small window. */
@@ -162,7 +168,7 @@ write_tile(const Gemm *g, const Tile *x)
     const char *lay_a = g->a_constant ? lay(g, cut->k.a, true, x->rows) : NULL;
     const char *lay_b = g->b_constant && !x->image ? lay(g, cut->k.b, false, x->vectors * g->lanes) : NULL;
     /* Nothing to cut off: sums are stored from registers, which wants to know how many rows are left over. */
-    bool exact = lay_b && !x->depth && g->ncols >= 0 && g->ncols % (x->vectors * g->lanes) == 0 && (g->nrows >= 0 || x->rows <= 4);
+    bool exact = lay_b && !x->depth && g->ncols >= 0 && g->ncols % (x->vectors * g->lanes) == 0 && (g->nrows >= 0 || x->rows <= LEFT_ROWS);
     bool pads = !x->in_place && !exact;
     long long width = x->vectors * g->lanes;
 
@@ -187,7 +193,7 @@ write_tile(const Gemm *g, const Tile *x)
     if (cut->row_run && x->chunk)
         text_printf(&t, "split i_ by %lld -> ic ii guard\n", (long long)(x->chunk * x->rows));
     if (cut->row_run)
-        text_printf(&t, "split %s by %lld -> ip ir%s\n", x->chunk ? "ii" : "i_", (long long)x->rows, g->nrows >= 0 || x->rows == 1 ? "" : x->rows > 4 ? " peel 4" : " peel 1");
+        text_printf(&t, "split %s by %lld -> ip ir%s\n", x->chunk ? "ii" : "i_", (long long)x->rows, g->nrows >= 0 || x->rows == 1 ? "" : arena_printf(w->a, " peel %d", x->rows > LEFT_ROWS ? LEFT_ROWS : 1));
     if (pads || exact)
         text_printf(&t, "split j_ by %lld -> jp jv%s\nsplit jp by %lld -> jb jq guard\n", width, exact ? " exact" : " pad", (long long)x->panels);
     else
@@ -264,8 +270,17 @@ even_share(int64_t panels, int64_t most, int64_t cores)
     return best;
 }
 
-enum { NARROW_PANELS = 2 };          /* vectors of the widest panel for few columns: those that most tiles have are wider */
-enum { PANEL_SHARE = 32 };           /* of a task's sums: what getting its panels may take of their time */
+enum { NARROW_PANELS = 2 };          /* vectors of the widest panel for few columns; bounds the list: the tiles that have the least cycles are wider */
+/* Of a task's sums: what getting its panels may take of their time, a thirty-second. BERT of any size on a Cascade Lake core, 256 rows: an eighth 421 ms,
+ * a thirty-second 407, a 128th 404; longer tasks are fewer to share out. */
+enum { PANEL_SHARE = 32 };
+
+/* Rows for which a panel's copy is so little: a vector of it is stored once, and multiplied once for each row. */
+static int64_t
+rows_worth_a_copy(const Machine *m)
+{
+    return (int64_t)(PANEL_SHARE * m->fma_per_cycle / m->store_per_cycle);
+}
 
 /* Row tiles of a task where nobody knows how many rows there will be. Panels of constants come from memory, of which a task of few rows
  * waits most of its time; rows that do not stay near are read one after the other, which the processor foresees. Panels that are
@@ -275,18 +290,39 @@ static int64_t
 near_rows(const Gemm *g, const Tile *x, int64_t tasks)
 {
     const Machine *m = g->w->p->m;
-    int64_t bytes = dtype_info[g->cut.k.reduce->dtype].bytes, room = m->level[LEVEL_L2].bytes / 4 * 3, rows;
+    int64_t bytes = dtype_info[g->cut.k.reduce->dtype].bytes, room = machine_usable_bytes(m, LEVEL_L2), rows;
 
     if (!g->cut.row_run)
         return 0;
     if (g->b_constant) {
         rows = (int64_t)(PANEL_SHARE * m->f32_per_second * (double)bytes / (2 * m->level[LEVEL_MEMORY].one.read));
-        return ceil_to(ceil_to(rows, ceil_to(2 * m->cores, tasks)), x->rows);
+        return ceil_to(ceil_to(rows, ceil_to(machine_tasks(m), tasks)), x->rows);
     }
     if (g->depth < 0)
-        return ceil_to((int64_t)(PANEL_SHARE * m->fma_per_cycle / m->store_per_cycle), x->rows);
+        return ceil_to(rows_worth_a_copy(m), x->rows);
     rows = g->depth > 0 ? room / (g->depth * bytes) - x->panels * x->vectors * g->lanes : 0;
-    return rows / x->rows >= 8 ? rows / x->rows : 0;
+    return rows >= rows_worth_a_copy(m) ? rows / x->rows : 0;
+}
+
+/* Of fewer tiles of rows than these the price decides whether tasks divide them. Bounds the list: of more they do, where tasks are few. */
+enum { FEW_TILES = 8 };
+enum { MOST_PANELS = 8 };            /* of a task whose columns nobody counts, and then a fourth of them; bounds the list, the price decides */
+
+/* The orders in which a tile's loops may stand. several: a task has several panels; of one, both orders of rows and panels are the same. */
+static void
+write_orders(const Gemm *g, Tile x, bool image, bool several)
+{
+    const Cut *cut = &g->cut;
+
+    for (int outside = 0; outside <= several; outside++)
+        for (int copy = 0; copy < 2; copy++)
+            for (int inside = 0; inside < 2; inside++) {
+                x.panels_outside = outside;
+                x.copy_rows = copy;
+                x.rows_inside = inside;
+                if (!(copy && outside) && !(inside && (cut->nrow == cut->row_run || x.depth || image)))
+                    write_tile(g, &x);
+            }
 }
 
 /* All sensible numbers for one register tile: how much of B a task keeps in the second-level cache, and whether the sums
@@ -297,7 +333,7 @@ write_shape(const Gemm *g, TileShape s, bool image)
     const Machine *m = g->w->p->m;
     const Cut *cut = &g->cut;
     int64_t bytes = dtype_info[cut->k.reduce->dtype].bytes, width = s.vectors * g->lanes, outer = 0, inner = 1;
-    int64_t panels = g->ncols < 0 ? 8 : ceil_to(g->ncols, width), depth = g->depth < 0 ? 512 : g->depth > 0 ? g->depth : 1;
+    int64_t panels = g->ncols < 0 ? MOST_PANELS : ceil_to(g->ncols, width), depth = g->depth < 0 ? (int64_t)cost_usual(g->w->c, cut->depth) : g->depth;
     Tile x = { .rows = s.rows, .vectors = s.vectors, .image = image };
 
     /* All points of a window read one image. */
@@ -308,9 +344,10 @@ write_shape(const Gemm *g, TileShape s, bool image)
         outer = expr_or(low_extent(g->l, cut->sum[0]), 0);
     if (outer > 0 && g->depth > 0)
         inner = g->depth / outer;
+    depth = depth > 0 ? depth : 1;
     for (int blocked = 0; blocked < 2; blocked++) {
         /* Blocks of the sum whose rows of A fill half of the first cache, evenly. */
-        int64_t block = m->level[LEVEL_L1].bytes / 2 / (s.rows * bytes * inner);
+        int64_t block = machine_block_bytes(m, LEVEL_L1) / (s.rows * bytes * inner);
         int64_t blocks = block > 0 && outer > block ? ceil_to(outer, block) : 1;
         if (blocked && (blocks == 1 || image))
             break;
@@ -319,37 +356,27 @@ write_shape(const Gemm *g, TileShape s, bool image)
             continue;
         x.depth = blocked ? ceil_to(outer, blocks) : 0;
         int64_t deep = blocked ? x.depth * inner : depth;
-        int64_t fit = m->level[LEVEL_L2].bytes / 2 / (deep * width * bytes), most = fit < 1 ? 1 : fit > panels ? panels : fit;
+        int64_t fit = machine_block_bytes(m, LEVEL_L2) / (deep * width * bytes), most = fit < 1 ? 1 : fit > panels ? panels : fit;
         for (int64_t n = most; n >= 1; n = n > 1 ? n / 4 > 0 ? n / 4 : 1 : 0) {
             /* Every core has two tasks at least: panels are cut first, then rows. */
             x.panels = even_share(panels, n, m->cores);
             int64_t tasks = ceil_to(panels, x.panels), tiles = g->nrows < 0 ? 0 : ceil_to(g->nrows, s.rows);
-            x.chunk = 0;
-            if (tasks < 2 * m->cores && tiles >= 8)
-                x.chunk = ceil_to(tiles, ceil_to(2 * m->cores, tasks));
-            x.rows_outside = g->nrows < 0 && !image && !g->cut.windowed;
-            if (x.rows_outside)
-                x.chunk = near_rows(g, &x, tasks);
-            if (x.rows_outside && n > 1 && tasks < 2 * m->cores)
+            int64_t pieces = tasks < machine_tasks(m) && tiles > 1 ? ceil_to(machine_tasks(m), tasks) : 1;
+            x.rows_outside = g->nrows < 0 && !image && !cut->windowed;
+            if (x.rows_outside && n > 1 && tasks < machine_tasks(m))
                 continue;                              /* rows of a task would be few */
-            for (int outside = 0; outside < (n > 1 ? 2 : 1); outside++) {      /* one panel: both are one order */
-                x.panels_outside = outside;
-                for (int copy = 0; copy < 2; copy++) {
-                    x.copy_rows = copy;
-                    for (int inside = 0; inside < 2; inside++) {
-                        x.rows_inside = inside;
-                        if (!(copy && outside) && !(inside && (cut->nrow == cut->row_run || x.depth || image)))
-                            write_tile(g, &x);
-                    }
-                }
-            }
+            x.chunk = x.rows_outside ? near_rows(g, &x, tasks) : pieces > 1 && tiles >= FEW_TILES ? ceil_to(tiles, pieces) : 0;
+            write_orders(g, x, image, n > 1);
+            x.chunk = ceil_to(tiles, pieces);
+            if (pieces > 1 && tiles < FEW_TILES)
+                write_orders(g, x, image, n > 1);
             if (n == 1)
                 break;
         }
     }
 }
 
-enum { BANDS = 2 };                  /* bands that get programs */
+enum { BANDS = 2 };                  /* bands that get programs; bounds the list, the price decides */
 
 /* Rows are the points of an image, columns its constant partner's. A task copies the whole image and meets some panels of
  * columns, or it copies a band of it, the largest that divides it and leaves the second-level cache half free, or the next
@@ -365,7 +392,7 @@ write_shape_row_image(const Gemm *all, TileShape s)
         own.cut.row_run = st->nslide;
         own.nrows = expr_or(axes_product(g->l, cut->row + cut->nrow - st->nslide, st->nslide), -1);
     }
-    int64_t bytes = dtype_info[cut->k.reduce->dtype].bytes, panels = g->ncols < 0 ? 8 : ceil_to(g->ncols, s.vectors * g->lanes);
+    int64_t bytes = dtype_info[cut->k.reduce->dtype].bytes, panels = g->ncols < 0 ? MOST_PANELS : ceil_to(g->ncols, s.vectors * g->lanes);
     bool banded = st->nslide > 1 && st->nslide == cut->row_run && cut->row[cut->nrow - cut->row_run] == st->slide[0].axis;
     int64_t high = expr_or(low_extent(g->l, st->slide[0].axis), 0), row = expr_or(st->slide[0].pitch, 0), above = st->slide[0].span - 1;
     Tile x = { .rows = s.rows, .vectors = s.vectors, .row_image = true };
@@ -379,7 +406,7 @@ write_shape_row_image(const Gemm *all, TileShape s)
     bool alone = true;                       /* the whole image is the only task along rows */
     int bands = 0;
     for (int64_t band = high > 0 ? high : 1; band >= 1 && bands <= BANDS; band--, alone = false) {
-        if (!alone && (!banded || high % band || (band > 1 && (band + above) * row * bytes > m->level[LEVEL_L2].bytes / 2)))
+        if (!alone && (!banded || high % band || (band > 1 && (band + above) * row * bytes > machine_block_bytes(m, LEVEL_L2))))
             continue;
         bands++;
         x.band = alone ? 0 : band;
@@ -395,21 +422,23 @@ write_shape_row_image(const Gemm *all, TileShape s)
 
 /* Large products: a panel of columns, as deep as half of the first cache, stays there while all rows of a task go by, which
  * come from the second in the order they are read. The wider a task, the less often rows are copied. */
+enum { LEAST_WIDE = 8, MOST_WIDE = 64 };     /* panels of a task, by twos; bounds the list, the price decides */
+
 static void
 write_shape_blocked(const Gemm *g, TileShape s)
 {
     const Machine *m = g->w->p->m;
     int64_t bytes = dtype_info[g->cut.k.reduce->dtype].bytes, width = s.vectors * g->lanes, outer = expr_or(low_extent(g->l, g->cut.sum[0]), 0);
-    int64_t inner = outer > 0 ? g->depth / outer : 0, block = inner > 0 ? m->level[LEVEL_L1].bytes / 2 / (width * bytes * inner) : 0;
+    int64_t inner = outer > 0 ? g->depth / outer : 0, block = inner > 0 ? machine_block_bytes(m, LEVEL_L1) / (width * bytes * inner) : 0;
 
     if (s.rows == 1 || block < g->lanes || outer <= block || g->ncols * g->depth * bytes <= m->level[LEVEL_L2].bytes)
         return;
     Tile x = { .rows = s.rows, .vectors = s.vectors, .panels_outside = true, .pack_rows = true, .depth = ceil_to(outer, ceil_to(outer, block)) };
-    for (int64_t panels = 8; panels <= 64 && panels / 2 < ceil_to(g->ncols, width); panels *= 2) {
-        int64_t rows = m->level[LEVEL_L2].bytes / 2 / ((x.depth * inner + panels * width) * bytes);
+    for (int64_t panels = LEAST_WIDE; panels <= MOST_WIDE && panels / 2 < ceil_to(g->ncols, width); panels *= 2) {
+        int64_t rows = machine_block_bytes(m, LEVEL_L2) / ((x.depth * inner + panels * width) * bytes);
         x.panels = panels;
         x.chunk = rows / s.rows;
-        if (x.chunk >= 4)
+        if (x.chunk * s.rows >= rows_worth_a_copy(m))
             write_tile(g, &x);
     }
 }
@@ -424,12 +453,12 @@ write_shape_in_place(const Gemm *g, TileShape s)
 
     if (g->depth < 0 || g->ncols * g->depth * bytes > m->level[LEVEL_L2].bytes)
         return;
-    if (tiles >= 8)
-        x.chunk = ceil_to(tiles, 2 * m->cores);
-    for (int outside = 0; outside < 2; outside++) {
-        x.panels_outside = outside;
-        write_tile(g, &x);
-    }
+    for (int cut = tiles >= FEW_TILES; cut <= (tiles > 1); cut++)
+        for (int outside = 0; outside < 2; outside++) {
+            x.chunk = cut ? ceil_to(tiles, machine_tasks(m)) : 0;
+            x.panels_outside = outside;
+            write_tile(g, &x);
+        }
 }
 
 /* The height of the tiles for which the rows' constant has to lie; 0: it may lie as it likes. */

@@ -9,7 +9,8 @@
  */
 #include "schedule/cut.h"
 
-enum { KEYS = 64 };                  /* of a task: enough to be worth a thread, few enough to be shared out */
+/* Keys of a task, by fours. Bounds the list, its price decides between tasks enough for all cores and few beginnings of what is read. */
+enum { LEAST_KEYS = 16, MOST_KEYS = 256, TIMES = 4 };
 
 /* How far apart an axis's neighbours lie; a number that is not known is far. */
 static int64_t
@@ -49,16 +50,18 @@ write_dots(Draft *w)
     }
     for (uint32_t i = 0; i + 1 < cut.ncol; i++)
         outer[nouter++] = cut.col[i];
-    Text t = { .arena = w->a };
     const char *outside = axis_names(w, 0, outer, nouter), *between = axis_names(w, 0, inner, ninner), *of_row = axis_names(w, 0, cut.row, cut.nrow);
     const char *walked = axis_names(w, 0, cut.sum, cut.nsum - 1), *lane = lane_name(w, &along, 1);
-    text_printf(&t, "split %s by %d -> jb ji guard\nsplit %s by %lld -> kv %s exact\n", axis_name(w, 0, column), KEYS, axis_name(w, 0, along), (long long)lanes, lane);
-    text_printf(&t, "order %s jb ji %s %s %s kv %s\nfuse %s jb -> task\n", outside, between, of_row, walked, lane, outside);
-    text_printf(&t, "hold %s at %s -> acc reg over %s\n", name, ninner ? axis_name(w, 0, inner[ninner - 1]) : "ji", lane);
-    if (length <= CUT_MOST_UNROLLED * lanes)
-        text_add(&t, "run kv unroll\n");
-    if (*of_row)
-        text_printf(&t, "run %s unroll\n", of_row);
-    text_printf(&t, "run %s vector\nrun task parallel\n", lane);
-    write_program(w, &t);
+    for (int keys = MOST_KEYS; keys >= LEAST_KEYS; keys /= TIMES) {
+        Text t = { .arena = w->a };
+        text_printf(&t, "split %s by %d -> jb ji guard\nsplit %s by %lld -> kv %s exact\n", axis_name(w, 0, column), keys, axis_name(w, 0, along), (long long)lanes, lane);
+        text_printf(&t, "order %s jb ji %s %s %s kv %s\nfuse %s jb -> task\n", outside, between, of_row, walked, lane, outside);
+        text_printf(&t, "hold %s at %s -> acc reg over %s\n", name, ninner ? axis_name(w, 0, inner[ninner - 1]) : "ji", lane);
+        if (length <= CUT_MOST_UNROLLED * lanes)
+            text_add(&t, "run kv unroll\n");
+        if (*of_row)
+            text_printf(&t, "run %s unroll\n", of_row);
+        text_printf(&t, "run %s vector\nrun task parallel\n", lane);
+        write_program(w, &t);
+    }
 }

@@ -148,6 +148,10 @@ write_tile(Group *g, int64_t rows)
     write_program(g->w, &t);
 }
 
+/* Keys of a block. Bounds the list, its price decides: keys and values of 64 numbers fill the first cache with 64 of them (32 KB), and
+ * the second with 1,024 and what lies between. */
+enum { LEAST_BLOCK = 64, MOST_BLOCK = 256 };
+
 /* Blocks of the rows, if what lies between has the form for it: a maximum, what is made with it, and sums of that, but nothing made of
  * what was made. Whether it has, the step says. */
 static void
@@ -164,7 +168,7 @@ write_blocks(Group *g, int64_t rows)
         if (m->reduce && m->reduce->u.reduce.combiner == COMB_MAX && m->nsum == 1)
             g->max = m;
     int64_t keys = g->max ? expr_or(g->max->n->axis[g->max->sum[0]].extent, INT64_MAX) : 0;
-    for (int64_t least = 64; g->max && last->nsum == 1 && least <= 256 && least < keys; least *= 2) {
+    for (int64_t least = LEAST_BLOCK; g->max && last->nsum == 1 && least <= MOST_BLOCK && least < keys; least *= 2) {
         g->block = (least + g->height - 1) / g->height * g->height;      /* whole tiles of the product before */
         write_tile(g, rows);
     }
@@ -183,6 +187,8 @@ ends_in_product(const Group *g)
     return last->product && rank && expr_is_var(w->at[rank - 1], &v) && v.id == last->own[0];
 }
 
+enum { MOST_TILES = 4 };             /* vectors of rows in a task, in tiles; bounds the list, its price decides */
+
 bool
 write_group(Draft *w)
 {
@@ -192,16 +198,17 @@ write_group(Draft *w)
     if (!group_of(w, &g))
         return false;
     g.lanes = machine_lanes(m, DT_F32);
-    /* Accumulators, a row of vectors and one broadcast fill the registers: the flattest tile that keeps the loads below
-     * the multiply-adds. */
-    g.vectors = m->vector_registers >= 32 ? 4 : 2;
-    g.height = (m->vector_registers - g.vectors - 1) / g.vectors;
+    /* Accumulators, a row of vectors and one broadcast fill the registers. Square tiles load least (cut.h); of those that are no wider than
+     * high the widest that is a power of two, as the sizes of heads are. */
+    for (g.vectors = 1; group_height(m, 2 * g.vectors) >= 2 * g.vectors; g.vectors *= 2)
+        ;
+    g.height = group_height(m, g.vectors);
     write_lines(&g);
     if (!ends_in_product(&g))
         return w->program.n > 0;
     for (int blocks = 0; blocks < 2; blocks++)
         for (g.how = HEADS_APART; g.how <= HEADS_INSIDE; g.how++)        /* together are rows of registers, which here are lanes */
-            for (int64_t tiles = 1; tiles <= 4 && group_may(&g); tiles *= 2)
+            for (int64_t tiles = 1; tiles <= MOST_TILES && group_may(&g); tiles *= 2)
                 if (tiles == 1 || g.nrows < 0 || g.nrows >= tiles * g.vectors * g.lanes)
                     (blocks ? write_blocks : write_tile)(&g, tiles * g.vectors * g.lanes);
     return true;

@@ -213,7 +213,7 @@ line_bytes(const Group *g)
     return sum;
 }
 
-enum { MOST_TILES = 32 };            /* of the height of registers: more rows read panels no more often than they compute */
+enum { MOST_TILES = 32 };            /* of the height of registers; bounds the list: of more rows reading a panel is less than a thirtieth of its sums */
 
 static void
 write_tiles(const Group *g, double bytes)
@@ -243,7 +243,7 @@ write_lines(const Group *group)
     double bytes = line_bytes(&g);
 
     for (g.vectors = group->vectors > 2 ? group->vectors - 1 : group->vectors; g.vectors <= group->vectors; g.vectors++) {
-        g.height = (g.w->p->m->vector_registers - g.vectors - 1) / g.vectors;
+        g.height = group_height(g.w->p->m, g.vectors);
         for (g.how = HEADS_APART; g.how <= HEADS_TOGETHER; g.how++)
             if (group_may(&g))
                 write_tiles(&g, bytes);

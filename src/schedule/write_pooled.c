@@ -28,7 +28,8 @@ typedef struct { int64_t band, panels, rows, vectors, across; bool copy_rows, pa
 
 /* ---- what it is ---------------------------------------------------------------------------------------- */
 
-enum { MAX_POINTS = 64 };            /* of a window that is written out, times sums at a time */
+enum { MAX_POINTS = 64 };            /* of a window that is written out, times sums at a time; bounds code: of larger ones fewer sums, else none */
+enum { ACROSS = 4 };                 /* sums of the window at a time, halved where they are too many: each is a maximum, whose latency four hide */
 
 /* Loops that stand around both parts; the window's others slide or are lanes. */
 static bool
@@ -179,7 +180,7 @@ write_shape(const Pooled *p, TileShape s)
     int64_t width = s.vectors * p->lanes, panels = (p->channels + width - 1) / width, before = 0;
     Tile x = { .rows = s.rows, .vectors = s.vectors };
 
-    for (x.across = 4; x.across > 1 && (x.across > p->across || x.across * p->sums.points > MAX_POINTS); x.across /= 2)
+    for (x.across = ACROSS; x.across > 1 && (x.across > p->across || x.across * p->sums.points > MAX_POINTS); x.across /= 2)
         ;
     for (int64_t tasks = 1; tasks <= p->down; tasks *= 2) {
         x.band = (p->down + tasks - 1) / tasks;
@@ -189,12 +190,12 @@ write_shape(const Pooled *p, TileShape s)
         before = x.band;
         for (x.panels = panels; ; x.panels = (x.panels + 3) / 4) {
             int64_t image = rows_under(&p->cut.row_window, made) * p->row_bytes;
-            bool near = made * p->made_bytes * x.panels * width <= m->level[LEVEL_L2].bytes / 2;
+            bool near = made * p->made_bytes * x.panels * width <= machine_block_bytes(m, LEVEL_L2);
             for (int copy = 0; copy < 2 && near; copy++)
                 for (int outside = 0; outside < (x.panels > 1 ? 2 : 1); outside++) {
                     x.copy_rows = copy;
                     x.panels_outside = outside;
-                    if (copy ? !outside && p->cut.rows_windowed : !p->cut.rows_windowed ? !p->padded : image <= m->level[LEVEL_L2].bytes / 2 || tasks == 1)
+                    if (copy ? !outside && p->cut.rows_windowed : !p->cut.rows_windowed ? !p->padded : image <= machine_block_bytes(m, LEVEL_L2) || tasks == 1)
                         write_tile(p, &x);
                 }
             if (x.panels == 1)

@@ -8,9 +8,9 @@
 #include "schedule/rows.h"
 
 enum {
-    FEW_PLACES = 8,                  /* are looked up one beside the other: each is some dozens of instructions */
-    WRITTEN_OUT = 128,               /* operations of vectors side by side: a processor has twice as many instructions in flight, of one trip and the next,
-                                      * so more of them are only code (a C compiler took 1.5 s for twelve vectors of 60) */
+    FEW_PLACES = 8,                  /* are looked up one beside the other; bounds code, each is some dozens of instructions: more are a loop */
+    WRITTEN_OUT = 128,               /* operations of vectors side by side: a processor has twice as many instructions in flight (WINDOW, cost.c), of
+                                      * one trip and the next, so more of them are only code (a C compiler took 1.5 s for twelve vectors of 60) */
 };
 
 /* ---- programs -------------------------------------------------------------------------------------------- */
@@ -134,7 +134,7 @@ write_parts(Draft *w, Row *row, uint32_t shared, const char *before)
         text_add(&t, before);
         bool fits = true, any = false;
         const char *outside = NULL;
-        int64_t bytes = w->p->m->vector_bytes / (row[0].lanes ? row[0].lanes : 1), chunk = p->m->level[LEVEL_L1].bytes / 2 / bytes;
+        int64_t bytes = w->p->m->vector_bytes / (row[0].lanes ? row[0].lanes : 1), chunk = machine_block_bytes(p->m, LEVEL_L1) / bytes;
         if (shared) {
             uint32_t axis[NEST_MAX_AXES], count = 0;
             for (uint32_t x = 0; count < shared; x++)

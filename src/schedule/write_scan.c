@@ -8,11 +8,11 @@
 enum { ROWS = 4 };                   /* side by side: one more each cycle than an addition of four cycles leaves waiting; their
                                       * lines, read and written, are as many as an eight-way set of a cache keeps */
 
-/* Rows of a task, so that each core has four; as few as go side by side where their count is not known. */
+/* Rows of a task, in groups that go side by side; one such group where their count is not known. */
 static int64_t
 rows_of_task(const Draft *w, const Expr *rows)
 {
-    int64_t n = expr_or(rows, 1), tasks = 4 * (int64_t)w->p->m->cores;
+    int64_t n = expr_or(rows, 1), tasks = machine_tasks(w->p->m);
     return (n + tasks * ROWS - 1) / (tasks * ROWS) * ROWS;
 }
 
@@ -42,7 +42,7 @@ write_scan(Draft *w, Row *r)
         if (!r->along)
             return false;
         const Expr *extent = row_extent(r, r->own + r->nown - r->run, r->run);
-        int64_t lanes = row_lanes(r, extent), bytes = w->p->m->vector_bytes / r->lanes, block = row_block(w, extent, bytes, w->p->m->level[LEVEL_L1].bytes / 2 / bytes);
+        int64_t lanes = row_lanes(r, extent), bytes = w->p->m->vector_bytes / r->lanes, block = row_block(w, extent, bytes, machine_block_bytes(w->p->m, LEVEL_L1) / bytes);
         const char *x = row_index(w, r, &t, r->own + r->nown - r->run, r->run, "x"), *between = axis_names(w, r->part, r->own + scan, r->nown - r->run - scan);
         if (lanes == 1)
             return false;

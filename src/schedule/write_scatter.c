@@ -40,7 +40,7 @@ write_scatter(Draft *w, Row *r)
     for (uint32_t d = 0; d + 1 < type->rank; d++)            /* each column goes to a row of its own: no vector of them is one store */
         if (expr_axes(out->at[d]) >> x & 1)
             return false;
-    int64_t bytes = dtype_info[type->dtype].bytes, lanes = row_lanes(r, extent), block = row_block(w, extent, bytes, w->p->m->level[LEVEL_L1].bytes / 2 / bytes);
+    int64_t bytes = dtype_info[type->dtype].bytes, lanes = row_lanes(r, extent), block = row_block(w, extent, bytes, machine_block_bytes(w->p->m, LEVEL_L1) / bytes);
     int64_t least = LEAST_LINES * w->p->m->line_bytes / bytes, columns = expr_or(extent, INT64_MAX);
     block = block > least ? block : least < columns ? least : columns;
     const char *outer = axis_names(w, r->part, r->own, r->free - 1), *rest = axis_names(w, r->part, r->own + r->free, r->nown - r->free);

@@ -33,7 +33,7 @@ typedef struct {
     uint32_t w_inside[NEST_MAX_AXES], nw_inside, w_sum[NEST_MAX_AXES], nw_sum, w_lane;   /* … and inside of one */
 } Tiles;
 
-enum { MOST_ROWS = 16 };             /* that are written out, and as many summands */
+enum { MOST_ROWS = 16 };             /* that are written out, and as many summands; bounds code: a square of more is a product like others */
 
 static bool
 is_matrix(const Low *l, const Scalar *s, Small *m)

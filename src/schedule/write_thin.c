@@ -70,13 +70,15 @@ write_panels(const Thin *g, const char *part, int64_t width, int64_t panels, con
 }
 
 /* Panels of one width, as many side by side as there are registers, and so many that there is a task for each core. */
+enum { WIDEST_FIRST = 2 };           /* programs of a width; bounds the list: narrower ones are asked for where these leave a core idle */
+
 static void
 write_width(const Thin *g, const char *part, int64_t width, const char *factored)
 {
     const Machine *m = g->w->p->m;
     int64_t vectors = (width + g->lanes - 1) / g->lanes, found = 0, room = (int64_t)m->vector_registers - 2, tasks = 0;
 
-    for (int64_t panels = room / vectors; panels >= (factored ? 1 : 2) && (found < 2 || tasks < m->cores); panels--) {
+    for (int64_t panels = room / vectors; panels >= (factored ? 1 : 2) && (found < WIDEST_FIRST || tasks < m->cores); panels--) {
         int64_t used = panels * vectors * (g->rows + (g->rows > 1));
         if (used > room || g->cols % (panels * width))
             continue;
@@ -115,13 +117,12 @@ write_thin(Draft *w)
         return;
     const Part *part = &p->k->part[0];
     const char *name = p->k->buffer.at[part->buffer[part->nest->write[0].out]].name;
-    int64_t registers = p->m->vector_registers;
     g.lanes = machine_lanes(p->m, g.cut.k.reduce->dtype);
     g.lane = lane_name(w, g.cut.col + g.cut.ncol - g.cut.col_run, g.cut.col_run);
     g.rows = expr_or(axes_product(&low, g.cut.row, g.cut.nrow), -1);
     g.cols = expr_or(g.cut.cols, -1);
-    /* More rows fill a tile of one panel. */
-    if (g.rows < 1 || g.cols < 1 || g.rows * 4 > registers)
+    /* More rows have accumulators enough in a tile of one panel. */
+    if (g.rows < 1 || g.cols < 1 || g.rows > vectors_in_flight(p->m))
         return;
     const char *factored = g.rows == 1 ? shared_factor(&g) : NULL;
     int64_t given = width_given(&g);

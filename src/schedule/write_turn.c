@@ -8,7 +8,7 @@
  */
 #include "schedule/rows.h"
 
-static const int64_t block_lines[] = { 4, 1 };       /* of a block's rows in the output: longer ones there, or in the input */
+static const int64_t block_lines[] = { 4, 1 };       /* of a block's rows in the output: longer ones there, or in the input; the price decides */
 
 /* The axis that all reads which are not vectors along `last` run along. False: there is none such, or they differ. */
 static bool
@@ -87,7 +87,7 @@ write_blocks(Draft *w, Turn *u, Level cache, int64_t bytes)
 
     for (uint32_t i = 0; i < sizeof block_lines / sizeof *block_lines; i++) {
         u->written = block_lines[i] * m->line_bytes / bytes;
-        u->read = m->level[cache].bytes / 2 / bytes / u->written;
+        u->read = machine_block_bytes(m, cache) / bytes / u->written;
         if (u->read < u->lanes)
             continue;
         for (int stream = 0; stream <= row_is_lines(u->r, bytes); stream++) {

@@ -27,7 +27,10 @@ find_window_read(void *user, const Scalar *s)
     }
 }
 
-enum { MAX_WINDOW = 128 };                   /* points of a window that is written out: the code of more leaves the instruction cache */
+/* Points of a window that is written out, each with as many sums as hide a multiply-add's latency. Bounds code: with eight they are as many
+ * instructions as a Skylake keeps decoded (1,536; Fog, The microarchitecture of Intel, AMD and VIA CPUs, 2022). Larger windows are for write_rows. */
+enum { MAX_WINDOW = 128 };
+enum { MOST_VECTORS = 4, MOST_SUMS = 8 };    /* vectors of a row, and sums in all; bounds the list: eight hide the latency, and others are priced */
 
 const Scalar *
 window_read(Low *l, const Scalar *reduce, int64_t most, WindowSums *sums, uint32_t *last)
@@ -202,8 +205,8 @@ write_window(Draft *w)
         return false;
     if (!win.nouter)
         return false;                        /* no planes: one image, and nothing to share out */
-    for (int64_t vectors = 1; vectors <= 4; vectors *= 2)
-        for (int64_t rows = 1; rows * vectors <= 8; rows *= 2)
+    for (int64_t vectors = 1; vectors <= MOST_VECTORS; vectors *= 2)
+        for (int64_t rows = 1; rows * vectors <= MOST_SUMS; rows *= 2)
             if (window_fits(&win, rows, vectors))
                 write_window_tile(&win, rows, vectors);
     return w->program.n > 0;

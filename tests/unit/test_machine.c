@@ -1,4 +1,4 @@
-/* machine: targets by name, the running processor, register tiles. */
+/* machine: targets by name, the running processor. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,12 +7,6 @@
 #include <cmocka.h>
 
 #include "machine/machine.h"
-
-static int64_t
-padded(int64_t extent, int64_t tile)
-{
-    return (extent + tile - 1) / tile * tile;
-}
 
 static void
 names(void **state)
@@ -36,42 +30,6 @@ names(void **state)
     assert_int_equal(c.diags.worst, DIAG_USAGE);
     assert_non_null(strstr(c.diags.list.at[0].text, "native, x86-64-v4-vnni, x86-64-v4"));
     assert_non_null(strstr(c.diags.list.at[0].text, "z80"));
-    arena_free(arena);
-}
-
-static void
-register_tiles(void **state)
-{
-    (void)state;
-    Arena *arena = arena_new(NULL, NULL);
-    Ctx c = { 0 };
-    Machine v4, v3;
-
-    ctx_init(&c, arena);
-    assert_true(machine_find(&c, "x86-64-v4", &v4) && machine_find(&c, "x86-64-v3", &v3));
-    RegisterTile t = machine_register_tile(&v4, DT_F32, -1, -1);
-    assert_int_equal(t.rows, 14);
-    assert_int_equal(t.vectors, 2);
-    t = machine_register_tile(&v3, DT_F32, -1, -1);
-    assert_int_equal(t.rows, 6);
-    assert_int_equal(t.vectors, 2);
-    t = machine_register_tile(&v4, DT_F32, 1, 1000);
-    assert_int_equal(t.rows, 1);
-    assert_int_equal(t.vectors, 4);
-    t = machine_register_tile(&v4, DT_F32, -1, 16);
-    assert_int_equal(t.vectors, 1);
-    t = machine_register_tile(&v4, DT_F32, 512, 48);
-    assert_int_equal(t.vectors, 3);
-    assert_true(padded(48, t.vectors * 16) == 48);
-
-    for (int64_t rows = 1; rows < 70; rows++)
-        for (int64_t cols = 1; cols < 200; cols += 7) {
-            t = machine_register_tile(&v4, DT_F32, rows, cols);
-            assert_true(t.rows >= 1 && t.vectors >= 1);
-            assert_true(t.rows * t.vectors + t.vectors + 1 <= v4.vector_registers);
-            /* never much more work than the usual tile would do */
-            assert_true(padded(rows, t.rows) * padded(cols, t.vectors * 16) <= padded(rows, 14) * padded(cols, 32));
-        }
     arena_free(arena);
 }
 
@@ -184,7 +142,6 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names),
-        cmocka_unit_test(register_tiles),
         cmocka_unit_test(text_round_trip),
         cmocka_unit_test(text_says_some),
         cmocka_unit_test(text_errors),
