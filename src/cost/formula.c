@@ -90,13 +90,15 @@ mark_factor(void *user, const Scalar *s)
     map_put(&l->f->factor, MAP_PTR(s), (uint64_t)fmin(l->elements * l->again, 1e18));
 }
 
-/* A maximum with a number takes no third instruction for a NaN of it. */
+/* A maximum with a number takes no third instruction for a NaN of it (table.c). */
+static const double NO_NAN = 2.0 / 3;
+
 static double
 cycles_in_place(const Formula *f, const Scalar *s)
 {
     bool number = (s->op == S_MAX || s->op == S_MIN) && (s->arg[0]->op == S_CONST || s->arg[1]->op == S_CONST);
 
-    return cycles_of(f, s) * (number ? 2.0 / 3 : 1);
+    return cycles_of(f, s) * (number ? NO_NAN : 1);
 }
 
 static void
@@ -191,6 +193,7 @@ times_ready(const Formula *f, AxisSet columns, double bytes)
     double tasks = ceil(bytes / fmax((double)machine_block_bytes(f->m, LEVEL_L2), 1));
     double panels = ceil(points_of(f, columns) / (2 * machine_lanes(f->m, f->view.reduce->dtype)));       /* tiles are two or three vectors wide */
 
+    /* Of fewer tasks than cores each is halved, if it has panels for that. */
     if (f->m->cores > tasks * points_of(f, f->view.batch))
         tasks = fmin(2 * tasks, fmax(tasks, panels));
     return tasks;

@@ -17,9 +17,6 @@
 
 #include <string.h>
 
-/* A price is within a quarter of what is measured for most kernels (doc/cost.md): less is no gain. */
-static const double CLEARLY = 0.75;
-
 typedef struct { Job *j; Prices prices; Text remarks; bool always; } Products;
 
 /* ---- what was asked for ------------------------------------------------------------------------------------------ */

@@ -20,11 +20,10 @@ enum {
     MOST_EXPECTED = 4,               /* combinations of sizes that users expect, which are asked too; bounds work. One more variant may come of them */
 };
 
-/* A price is within a quarter of what is measured for most kernels (doc/cost.md): less is no gain. A product of one row takes as long as
- * memory gives its weights, which is priced closer; and the kernel's own program, made for many rows, is slower at it than its price says:
- * rows of a tile that are left over read panels one by one, in stretches that end with its blocks. So one written for a row is taken
+/* A product of one row takes as long as memory gives its weights, which is priced closer; and the kernel's own program, made for many rows, is
+ * slower at it than its price says: rows of a tile that are left over read panels one by one, in stretches that end with its blocks. So one written for a row is taken
  * where it is priced alike: SmolLM's tokens took 64 ms for 54 where it had to be cheaper. */
-static const double CLEARLY = 0.75, CLEARLY_OF_ONE_ROW = 1.1;
+static const double CLEARLY_OF_ONE_ROW = 1.1;
 
 typedef VEC(Sym) RowSymbols;
 

@@ -89,6 +89,8 @@ is_costly(const Scalar *s)
     return s->op == S_POW || s->op == S_ATAN2 || (s->op >= S_EXP && s->op <= S_SOFTPLUS);
 }
 
+enum { LONG_TEXT = 96 };             /* characters, for people to read; C compilers make the same of it */
+
 static bool
 wants_name(Emit *e, const Scalar *s, CValue v)
 {
@@ -98,7 +100,7 @@ wants_name(Emit *e, const Scalar *s, CValue v)
     if (s->op == S_SPLAT && s->arg[0]->op == S_CONST)
         return false;
     map_get(&e->uses, MAP_PTR(s), &uses);
-    return uses > 1 || is_costly(s) || strlen(v.s) > 96;
+    return uses > 1 || is_costly(s) || strlen(v.s) > LONG_TEXT;
 }
 
 /* ---- loads ---------------------------------------------------------------------------------------- */

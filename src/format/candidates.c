@@ -342,6 +342,8 @@ with_room(const Formats *f, uint32_t rank, const Layout *order, const Beyond *b)
     return l;
 }
 
+enum { LEAST_RANK = 3 };             /* of what lies in blocks: a batch, channels, and a place at least */
+
 /* As the model says, with dimension 1 in blocks of a vector; NULL: a vector does not divide it. */
 static const Layout *
 in_blocks(const Formats *f, const Type *t)
@@ -350,7 +352,7 @@ in_blocks(const Formats *f, const Type *t)
     FormatPart *part = NEW_ARRAY(f->arena, FormatPart, TN_MAX_RANK);
     Layout *l = NEW(f->arena, Layout);
 
-    if (t->rank < 3 || t->rank == TN_MAX_RANK || block < 2 || expr_divisible(f->ctx, NULL, t->dim[1], block) != YES)
+    if (t->rank < LEAST_RANK || t->rank == TN_MAX_RANK || block < 2 || expr_divisible(f->ctx, NULL, t->dim[1], block) != YES)
         return NULL;
     for (uint8_t d = 0; d < t->rank; d++)
         part[d] = (FormatPart){ d, d == 1 ? block : 1, 0 };

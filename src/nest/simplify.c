@@ -20,8 +20,8 @@
 #include "nest/internal.h"
 #include "nest/walk.h"
 
-#define MAX_ROUNDS 8
-#define MANY 1024                   /* trips of an axis whose extent is a symbol, when choosing */
+#define MAX_ROUNDS 8                 /* bounds work: each round does what the one before made possible */
+#define MANY 1024                   /* trips of an axis whose extent is a symbol, when choosing: more than a window or a group has */
 
 typedef struct {
     Ctx *ctx;

@@ -6,8 +6,10 @@
  */
 #include "nest/walk.h"
 
-enum { LEAST_BYTES = 1 << 16,        /* less is not worth a nest's trouble: all of it stays in a near cache */
-       MOST_CODE = 12 };             /* instructions a point, reads among them: a value of more is worth its memory */
+/* What is less than an eighth of the second level of any processor of the machine table (512 KB) stays in it, narrow or wide. Instructions a point,
+ * reads among them: for a vector 12 take 2 cycles (Zen 3) or 3 (Cascade Lake), where memory takes 4 and 16 for the bytes that are saved by f32
+ * in half a byte; a value of more is worth its memory. */
+enum { LEAST_BYTES = 1 << 16, MOST_CODE = 12 };
 
 bool
 nest_widens(Ctx *c, const Nest *n, int64_t stored)

@@ -24,6 +24,7 @@ typedef struct {
 /* Points times sums at a time, each a multiply-add and about a load. Bounds code: a Skylake keeps 1,536 instructions decoded, a Zen 3 4,096 (Fog, The
  * microarchitecture of Intel, AMD and VIA CPUs, 2022); of a window of more a row is written out, or fewer sums. */
 enum { MAX_WRITTEN_OUT = 256 };
+enum { MOST_ACROSS = 8 };                    /* positions summed at a time, by halves; bounds the list: eight sums hide the latency of each */
 
 /* ---- recognising --------------------------------------------------------------------------------------- */
 
@@ -254,7 +255,7 @@ write_channels(Draft *w)
         row *= k.image.slide[i].phases;
     int64_t fit = row > 0 ? machine_block_bytes(m, LEVEL_L2) / row - (first->span - 1) / first->stride : 0;
     int64_t row_points = k.sums.points / expr_or(low_extent(&low, k.sums.axis[0]), 1);
-    for (int64_t across = 8; across >= 2; across /= 2)
+    for (int64_t across = MOST_ACROSS; across >= 2; across /= 2)
         for (int64_t vectors = 1; vectors <= 2; vectors++) {
             if (across * vectors + vectors + 2 > m->vector_registers || (wide >= 0 && across > wide && p->k->npart == 1))
                 continue;
@@ -272,7 +273,7 @@ write_channels(Draft *w)
                 continue;
             if (k.nouter)
                 write_band(&k, 0, across, vectors);
-            for (int64_t band = fit; k.image.nslide > 1 && band >= 1; band /= 4)
+            for (int64_t band = fit; k.image.nslide > 1 && band >= 1; band /= FEWER)
                 if (high == 0 || band < high)
                     write_band(&k, band, across, vectors);
         }

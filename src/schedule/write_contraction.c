@@ -357,7 +357,7 @@ write_shape(const Gemm *g, TileShape s, bool image)
         x.depth = blocked ? ceil_to(outer, blocks) : 0;
         int64_t deep = blocked ? x.depth * inner : depth;
         int64_t fit = machine_block_bytes(m, LEVEL_L2) / (deep * width * bytes), most = fit < 1 ? 1 : fit > panels ? panels : fit;
-        for (int64_t n = most; n >= 1; n = n > 1 ? n / 4 > 0 ? n / 4 : 1 : 0) {
+        for (int64_t n = most; n >= 1; n = n > 1 ? n / FEWER > 0 ? n / FEWER : 1 : 0) {
             /* Every core has two tasks at least: panels are cut first, then rows. */
             x.panels = even_share(panels, n, m->cores);
             int64_t tasks = ceil_to(panels, x.panels), tiles = g->nrows < 0 ? 0 : ceil_to(g->nrows, s.rows);
@@ -410,7 +410,7 @@ write_shape_row_image(const Gemm *all, TileShape s)
             continue;
         bands++;
         x.band = alone ? 0 : band;
-        for (int64_t n = panels; n >= 1; n = alone && n > 1 ? n / 4 > 0 ? n / 4 : 1 : 0) {
+        for (int64_t n = panels; n >= 1; n = alone && n > 1 ? n / FEWER > 0 ? n / FEWER : 1 : 0) {
             x.panels = n;
             for (int outside = 0; outside < (n > 1 ? 2 : 1); outside++) {
                 x.panels_outside = outside;
@@ -473,6 +473,8 @@ height_given(const Gemm *g)
     return 0;
 }
 
+enum { WIDEST_IN_PLACE = 4 };        /* vectors of columns that few rows read as they lie, by twos; bounds the list, the price decides */
+
 bool
 write_contraction(Draft *w)
 {
@@ -522,7 +524,7 @@ write_contraction(Draft *w)
     g.widened = false;
     /* With few rows nothing is gained by copying columns that lie well. */
     if (g.b_direct && g.nrows >= 0 && g.nrows <= (int64_t)p->m->vector_registers / 2)
-        for (int64_t vectors = 1; vectors <= (g.ncols < 0 ? 1 : 4); vectors *= 2)
+        for (int64_t vectors = 1; vectors <= (g.ncols < 0 ? 1 : WIDEST_IN_PLACE); vectors *= 2)
             write_tile(&g, &(Tile){ .rows = g.nrows ? g.nrows : 1, .vectors = vectors, .panels = 1, .in_place = true, .copy_rows = !g.a_direct && !g.a_constant });
     return w->program.n > 0;
 }

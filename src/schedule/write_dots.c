@@ -9,8 +9,8 @@
  */
 #include "schedule/cut.h"
 
-/* Keys of a task, by fours. Bounds the list, its price decides between tasks enough for all cores and few beginnings of what is read. */
-enum { LEAST_KEYS = 16, MOST_KEYS = 256, TIMES = 4 };
+/* Keys of a task. Bounds the list, its price decides between tasks enough for all cores and few beginnings of what is read. */
+enum { LEAST_KEYS = 16, MOST_KEYS = 256 };
 
 /* How far apart an axis's neighbours lie; a number that is not known is far. */
 static int64_t
@@ -52,7 +52,7 @@ write_dots(Draft *w)
         outer[nouter++] = cut.col[i];
     const char *outside = axis_names(w, 0, outer, nouter), *between = axis_names(w, 0, inner, ninner), *of_row = axis_names(w, 0, cut.row, cut.nrow);
     const char *walked = axis_names(w, 0, cut.sum, cut.nsum - 1), *lane = lane_name(w, &along, 1);
-    for (int keys = MOST_KEYS; keys >= LEAST_KEYS; keys /= TIMES) {
+    for (int keys = MOST_KEYS; keys >= LEAST_KEYS; keys /= FEWER) {
         Text t = { .arena = w->a };
         text_printf(&t, "split %s by %d -> jb ji guard\nsplit %s by %lld -> kv %s exact\n", axis_name(w, 0, column), keys, axis_name(w, 0, along), (long long)lanes, lane);
         text_printf(&t, "order %s jb ji %s %s %s kv %s\nfuse %s jb -> task\n", outside, between, of_row, walked, lane, outside);

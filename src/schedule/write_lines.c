@@ -205,7 +205,7 @@ line_bytes(const Group *g)
     double sum = 0;
 
     for (const Member *m = g->member; m + 1 < g->member + g->n; m++) {
-        double bytes = 4;
+        double bytes = sizeof(float);
         for (uint32_t i = 0; i < m->nown; i++)
             bytes *= cost_usual(g->w->c, m->n->axis[m->own[i]].extent);
         sum += bytes;

@@ -98,8 +98,8 @@ recognise(Pooled *p)
     for (uint32_t i = 0; i < p->cut.nsum; i++)
         if (p->cut.row_window.window >> p->cut.sum[i] & 1)
             points *= expr_or(low_extent(p->low[0], p->cut.sum[i]), 1);
-    p->made_bytes = wide * 4;
-    p->row_bytes = wide * (p->depth / points) * 4;
+    p->made_bytes = wide * (int64_t)sizeof(float);
+    p->row_bytes = wide * (p->depth / points) * (int64_t)sizeof(float);
     for (uint32_t i = 0; i < p->cut.row_window.nslide; i++)
         p->row_bytes *= p->cut.row_window.slide[i].phases;
     return wide > 0;
@@ -188,7 +188,7 @@ write_shape(const Pooled *p, TileShape s)
         if (x.band == before || (tasks > 1 && p->image.slide[0].span > p->image.slide[0].stride && x.band < p->image.slide[0].span))
             continue;                            /* most of what a task makes its neighbours make too */
         before = x.band;
-        for (x.panels = panels; ; x.panels = (x.panels + 3) / 4) {
+        for (x.panels = panels; ; x.panels = (x.panels + FEWER - 1) / FEWER) {
             int64_t image = rows_under(&p->cut.row_window, made) * p->row_bytes;
             bool near = made * p->made_bytes * x.panels * width <= machine_block_bytes(m, LEVEL_L2);
             for (int copy = 0; copy < 2 && near; copy++)

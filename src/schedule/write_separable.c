@@ -66,7 +66,7 @@ recognise(Separable *s)
     s->ncols = expr_or(cut->cols, -1);
     s->lanes = machine_lanes(w->p->m, cut->k.reduce->dtype);
     int64_t depth = expr_or(cut->depth, -1);
-    s->line_bytes = depth > 0 && s->down > 0 && s->ncols > 0 ? depth * (s->ncols / s->down) * 4 : -1;
+    s->line_bytes = depth > 0 && s->down > 0 && s->ncols > 0 ? depth * (s->ncols / s->down) * (int64_t)sizeof(float) : -1;
     return s->line_bytes > 0 && s->nrows > 0 && !is_shared(k, n, s->col[0]);
 }
 
@@ -143,20 +143,30 @@ summed_columns(const Separable *s, int64_t vectors, int64_t height)
     return (whole * ((height * line + width - 1) / width) + (rest * line + width - 1) / width) * width;
 }
 
-/* Accumulators, a row of columns and one broadcast fill the registers. Rows of tiles are as even as can be. */
+/* Accumulators, a row of columns and one broadcast fill the registers. */
+static int64_t
+rows_of_tile(const Machine *m, int64_t vectors)
+{
+    return ((int64_t)m->vector_registers - vectors - 1) / vectors;
+}
+
+/* Of the window, beside one vector at a time. Bounds the list, its price decides: eight sums hide the latency of each. */
+enum { VECTORS = 4, MOST_ROWS = 8 };
+
+/* Rows of tiles are as even as can be. */
 static void
 write_height(const Separable *s, int64_t vectors, int64_t height)
 {
     const Machine *m = s->w->p->m;
     const Window *win = &s->window;
-    int64_t most = (m->vector_registers - vectors - 1) / vectors, tiles = (s->nrows + most - 1) / most;
+    int64_t most = rows_of_tile(m, vectors), tiles = (s->nrows + most - 1) / most;
     Tile x = { .height = height, .vectors = vectors, .rows = (s->nrows + tiles - 1) / tiles };
 
     for (int outside = 0; outside < 2; outside++)
-        for (int along = 0; along < (outside ? 3 : 1); along++) {        /* of the window: a vector, some of a row, some of a column */
+        for (int along = 0; along <= (outside ? 2 : 0); along++) {       /* of the window: a vector, some of a row, some of a column */
             x.columns_outside = outside;
-            x.window_vectors = along == 1 ? 4 : 1;
-            x.window_rows = along == 2 ? height < 8 ? 4 : 8 : 1;
+            x.window_vectors = along == 1 ? VECTORS : 1;
+            x.window_rows = along == 2 ? height < MOST_ROWS ? MOST_ROWS / 2 : MOST_ROWS : 1;
             bool known = x.window_rows == 1 || s->down % height == 0;        /* sums in registers are so many */
             if (known && window_fits(win, x.window_rows, x.window_vectors) && x.window_rows <= height)
                 write_tile(s, &x);
@@ -181,7 +191,9 @@ write_separable(Draft *w)
         if (height == before || (tasks < s.down && height * s.line_bytes > m->level[LEVEL_L2].bytes))
             continue;
         before = height;
-        int64_t wide = m->vector_registers >= 32 ? 4 : 3;
+        int64_t wide = 2;                        /* the widest tile that is higher than wide */
+        while (rows_of_tile(m, wide + 1) > wide + 1)
+            wide++;
         write_height(&s, 2, height);
         if (summed_columns(&s, wide, height) < summed_columns(&s, 2, height))
             write_height(&s, wide, height);

@@ -33,6 +33,7 @@ typedef struct {
     uint32_t w_inside[NEST_MAX_AXES], nw_inside, w_sum[NEST_MAX_AXES], nw_sum, w_lane;   /* … and inside of one */
 } Tiles;
 
+enum { MOST_PARTS = 3 };             /* two sums, and a window inside */
 enum { MOST_ROWS = 16 };             /* that are written out, and as many summands; bounds code: a square of more is a product like others */
 
 static bool
@@ -181,7 +182,7 @@ recognise(Tiles *t)
     const Kernel *k = w->p->k;
     uint32_t local;
 
-    if (k->npart < 2 || k->npart > 3 || k->shared || !find_small(w, 0, &t->part[0]) || !find_small(w, 1, &t->part[1]))
+    if (k->npart < 2 || k->npart > MOST_PARTS || k->shared || !find_small(w, 0, &t->part[0]) || !find_small(w, 1, &t->part[1]))
         return false;
     local = k->part[0].buffer[k->part[0].nest->nin];
     t->read = t->part[1].moving;
