@@ -211,7 +211,7 @@ variants_parse(Job *j, const Kernel *k, const char *answer, Variants *out, Text 
             at[i].symbol = sym(j->ctx, at[i].symbol);
         guard.at = at;
         out->at[out->n++] = variant_of(j, k, &guard, arena_printf(scratch, "%.*s", (int)(end + 1 - steps), steps));
-        p.s = end + 3;
+        p.s = end + strlen("\n}\n");
         text_add(remark, "; where ");
         guard_print(remark, &guard);
         text_printf(remark, gain < 1.1 ? " another, %.2g %% faster" : " another, %.3g times as fast", gain < 1.1 ? 100 * (gain - 1) : gain);
