@@ -5,7 +5,7 @@
 #include "cost/cost.h"
 
 enum { MOST_DIGITS = 3 };            /* of a trip; bounds what is kept of an access: of more digits the mean of their steps counts */
-typedef enum { NODE_ARM, NODE_LOOP, NODE_IF, NODE_LET, NODE_STORE } NodeKind;
+typedef enum { NODE_ARM, NODE_LOOP, NODE_IF, NODE_LET, NODE_STORE, NODE_AHEAD } NodeKind;
 
 /* A statement of the tree, or an arm of a test (the whole tree is an arm too), in preorder. */
 typedef struct Node Node;

@@ -175,6 +175,9 @@ add_tree(Unfold *u, Node *parent, const Tree *t)
         add_access(u, n, NULL, t->u.store.buffer, t->u.store.value->dtype, t->u.store.value->lanes, true);
         n->control |= unfold_deps(u, t->u.store.valid);
         break;
+    case TREE_AHEAD:
+        n = node_new(u, NODE_AHEAD, t, parent);
+        break;
     case TREE_BUFFER: case TREE_NOTE:
         return NULL;
     }

@@ -483,6 +483,10 @@ price_node(Code *k, const Node *n)
         k->uops += all_copies(k);
         price_index(k, n->tree->u.let.value, all_copies(k));
         break;
+    case NODE_AHEAD:
+        add_uops(k, &k->load, all_copies(k));
+        price_index(k, n->tree->u.ahead.at, all_copies(k));
+        break;
     case NODE_IF: {
         double p = n->exec > 0 ? n->child->exec / n->exec : 0;
         double work = k->work;

@@ -354,6 +354,10 @@ block(Emit *e, const Block *b)
         case TREE_IF: test(e, n); break;
         case TREE_BUFFER: declare_buffer(e, n->u.buffer); break;
         case TREE_STORE: store(e, n); break;
+        case TREE_AHEAD:
+            emit_statement(e, NULL);
+            emit_line(e, "TN_AHEAD(b%u + %s);", n->u.ahead.buffer, emit_index(e, emit_subst_expr(e, n->u.ahead.at)));
+            break;
         case TREE_NOTE: break;           /* names of the model would make equal trees differ */
         }
     }

@@ -52,6 +52,9 @@ TN_INLINE void tn_keep_denormals(const uint64_t *was) { __asm__ volatile("msr fp
 #define TN_KERNEL void           /* `static void` in a single file */
 #endif
 
+/* The line at p is soon read by this core. */
+#define TN_AHEAD(p) __builtin_prefetch(p, 0, 3)
+
 typedef uint16_t tn_f16;         /* the bits */
 typedef uint16_t tn_bf16;
 typedef uint8_t tn_f8;           /* and of floats of 8 bits and fewer */

@@ -165,6 +165,15 @@ tree_store_lanes(Block *b, uint32_t buffer, uint32_t rank, const Expr *const *at
 }
 
 void
+tree_ahead(Block *b, uint32_t buffer, const Expr *at)
+{
+    Tree *t = append(b, TREE_AHEAD);
+
+    t->u.ahead.buffer = buffer;
+    t->u.ahead.at = at;
+}
+
+void
 tree_note(Ctx *c, Block *b, const char *text)
 {
     append(b, TREE_NOTE)->u.note = sym(c, text);

@@ -35,7 +35,7 @@ typedef struct {
 } Buffer;
 
 typedef enum { LOOP_SERIAL, LOOP_PARALLEL, LOOP_UNROLLED } LoopKind;
-typedef enum { TREE_LOOP, TREE_LET, TREE_IF, TREE_BUFFER, TREE_STORE, TREE_NOTE } TreeKind;
+typedef enum { TREE_LOOP, TREE_LET, TREE_IF, TREE_BUFFER, TREE_STORE, TREE_AHEAD, TREE_NOTE } TreeKind;
 
 typedef struct Tree Tree;
 typedef struct { Arena *arena; VEC(Tree *) list; } Block;
@@ -55,6 +55,7 @@ struct Tree {
             const Expr *valid;                                         /* lanes > 1: only lanes < valid are written; NULL: all */
             bool stream;                                               /* past the caches: a whole vector to an output, lanes side by side */
         } store;
+        struct { uint32_t buffer; const Expr *at; } ahead;             /* the line of element `at` of a buffer in memory is soon read, if there is one */
         Sym note;                                                      /* a comment for the reader */
     } u;
     Block body, other;
@@ -149,6 +150,7 @@ void tree_buffer(Block *b, uint32_t buffer);
 void tree_store(Block *b, uint32_t buffer, uint32_t rank, const Expr *const *at, const Scalar *value);
 Tree *tree_store_lanes(Block *b, uint32_t buffer, uint32_t rank, const Expr *const *at, const Scalar *value,
                        const Expr *lane_stride, const Expr *valid);
+void tree_ahead(Block *b, uint32_t buffer, const Expr *at);
 void tree_note(Ctx *c, Block *b, const char *text);
 
 /* ---- text, verification ------------------------------------------------------------------------------ */

@@ -216,6 +216,24 @@ parse_store(KernelText *t, Block *b)
 }
 
 static bool
+parse_ahead(KernelText *t, Block *b)
+{
+    Parse *p = t->scope.p;
+    Sym name = parse_name(p);
+    const NameEntry *e = name ? scope_find(&t->scope, name) : NULL;
+    const Expr *at;
+
+    if (!name)
+        return false;
+    if (!e || e->kind != NAME_SLOT)
+        return parse_error(p, "%s is not a buffer", name);
+    if (!parse_expect(p, "at") || !(at = parse_index(&t->scope)))
+        return false;
+    tree_ahead(b, e->id, at);
+    return true;
+}
+
+static bool
 parse_statement(KernelText *t, Block *b)
 {
     Parse *p = t->scope.p;
@@ -238,6 +256,8 @@ parse_statement(KernelText *t, Block *b)
         tree_buffer(b, id);
         return true;
     }
+    if (parse_accept(p, "ahead"))
+        return parse_ahead(t, b);
     if (parse_accept(p, "note")) {
         if (!parse_string(p, &note))
             return false;

@@ -259,7 +259,7 @@ bend_block(Prover *p, const Block *b)
             bend_all(p, t->u.store.lane_stride);
             writes |= p->k->buffer.at[t->u.store.buffer].space == SPACE_OUT;
             break;
-        case TREE_BUFFER: case TREE_NOTE:
+        case TREE_BUFFER: case TREE_AHEAD: case TREE_NOTE:
             break;
         }
     }
@@ -513,7 +513,7 @@ prove_tree(Prover *p, const Tree *t, bool top)
     case TREE_STORE:
         prove_store(p, t);
         break;
-    case TREE_BUFFER: case TREE_NOTE:
+    case TREE_BUFFER: case TREE_AHEAD: case TREE_NOTE:
         break;
     }
 }

@@ -13,6 +13,7 @@
  *       }
  *       serial k < 512 { … }
  *       store16 o[14*t, 0 if < n] = acc[0, 0]
+ *       ahead w at 16384*(t + 1)                     the line of that element is soon read
  *     }
  *   }
  *
@@ -74,6 +75,9 @@ take_block(Map *taken, const Block *b)
             take_expr(taken, t->u.store.lane_stride);
             take_expr(taken, t->u.store.valid);
             take_scalar(taken, t->u.store.value);
+            break;
+        case TREE_AHEAD:
+            take_expr(taken, t->u.ahead.at);
             break;
         case TREE_BUFFER:
         case TREE_NOTE:
@@ -276,6 +280,13 @@ print_tree(Printer *p, Text *t, const Kernel *k, const Tree *l, int indent)
         break;
     case TREE_STORE:
         print_store(p, t, l, indent);
+        break;
+    case TREE_AHEAD:
+        text_add(t, "ahead ");
+        print_word(t, p->slot[l->u.ahead.buffer]);
+        text_add(t, " at ");
+        print_index(p, t, l->u.ahead.at);
+        text_add(t, "\n");
         break;
     case TREE_NOTE: {
         Text note = { .arena = p->scratch };

@@ -227,6 +227,9 @@ check_tree(Check *k, const Tree *t, bool top)
     }
     case TREE_STORE:
         return check_store(k, t);
+    case TREE_AHEAD:
+        REQUIRE(k, 4, k->k->buffer.at[t->u.ahead.buffer].space != SPACE_REGISTER, "%s is fetched ahead, but lies in registers", k->k->buffer.at[t->u.ahead.buffer].name);
+        return check_tree_expr(k, t->u.ahead.at);
     case TREE_NOTE:
         return true;
     }

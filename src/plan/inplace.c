@@ -95,6 +95,7 @@ check_block(Check *k, const Block *b)
             k->store = NULL;
             break;
         case TREE_BUFFER:
+        case TREE_AHEAD:
         case TREE_NOTE:
             break;
         }

@@ -65,6 +65,7 @@ compile_operands(TreeRun *r, Stmt *s)
         return (s->a = program_scalar(p, t->u.store.value)) != NO_REG
             && compile_exprs(p, t->u.store.rank, t->u.store.at, &s->at)
             && compile_optional(p, t->u.store.lane_stride, &s->stride) && compile_optional(p, t->u.store.valid, &s->valid);
+    case TREE_AHEAD:
     case TREE_NOTE:
         return true;
     }
@@ -179,7 +180,7 @@ run_stmt(TreeRun *r, const Stmt *s)
     case TREE_IF: return run_block(r, r->p.reg.at[s->a].i ? &s->body : &s->other);
     case TREE_BUFFER: return run_buffer(r, s);
     case TREE_STORE: return run_store(r, s);
-    case TREE_NOTE: return true;
+    case TREE_AHEAD: case TREE_NOTE: return true;
     }
     return false;
 }

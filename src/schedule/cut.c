@@ -444,3 +444,12 @@ cut_shapes(const Machine *m, int64_t nrows, int64_t ncols, int64_t lanes, TileSh
             keep_shape(best, (TileShape){ rows, vectors, step_cycles(m, nrows, ncols, lanes, rows, vectors) });
         }
 }
+
+int64_t
+cut_ahead(const Machine *m, DType t, TileShape s, int64_t depth, int64_t inner)
+{
+    int64_t elements = s.vectors * machine_lanes(m, t), row = elements * dtype_info[t].bytes;
+    int64_t trips = (int64_t)ceil(m->level[LEVEL_MEMORY].latency_seconds * m->f32_per_second / (double)(2 * s.rows * elements));
+
+    return (depth >= 0 && depth * row <= m->level[LEVEL_L1].bytes / 2) || (inner >= 0 && inner < trips) ? 0 : trips;
+}

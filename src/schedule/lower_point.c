@@ -434,6 +434,33 @@ lower_outputs(Env *e, const Node *leaf, Block *b)
     write_values(e, l, b, leaf->part);
 }
 
+typedef struct { Env *e; Block *b; Binding later; } Fetch;
+
+static void
+fetch_load(void *user, const Scalar *s)
+{
+    Fetch *f = user;
+    Ctx *c = f->e->c;
+
+    if (s->op != S_LOAD || f->e->k->buffer.at[s->u.load.slot].space == SPACE_REGISTER)
+        return;
+    const Expr *place = buffer_offset(c, &f->e->k->buffer.at[s->u.load.slot], s->u.load.at), *later = expr_subst(c, place, &f->later, 1);
+    if (later != place)
+        tree_ahead(f->b, s->u.load.slot, later);
+}
+
+/* Asks for what the copy of a later trip reads. Beyond the last trip that is what lies behind, or nothing. */
+static void
+fetch_ahead(Env *e, const Copy *k, Block *b, const Scalar *value)
+{
+    Fetch f = { .e = e, .b = b };
+
+    if (!k->ahead || !expr_is_var(env_value(e, k->at->iter), &f.later.var))
+        return;
+    f.later.to = expr_offset(e->c, env_value(e, k->at->iter), k->ahead);
+    scalar_visit(e->c, value, fetch_load, &f);
+}
+
 /* What a padded loop's sums read beyond its end is never stored, so the copy need not have it. */
 static void
 lower_copy(Env *e, const Node *leaf, Block *b)
@@ -453,6 +480,7 @@ lower_copy(Env *e, const Node *leaf, Block *b)
     if (k->turned)                                   /* lanes beyond the end are 0, or as the last */
         l->valid = NULL;
     low_store(l, b, k->turned ? k->rows : k->buffer, at, rank, value);
+    fetch_ahead(e, k, b, value);
 }
 
 /* What stands in an output before: the contents of an input, or what changes nothing when it is added to. */

@@ -132,8 +132,11 @@ step_stage(Points *p, const Step *s)
     if (!(leaf = begin_copy(p, s, part, &c, &sub)))
         return false;
     c.turned = s->word2 == WORD_turned;
+    c.ahead = s->number;
     if (s->word != WORD_reg && s->word != WORD_scratch)
         return points_refuse(p, "a copy is in reg or in scratch, not in %s", word_name[s->word]);
+    if ((s->word2 == WORD_ahead) != (s->number > 0) || (c.ahead && s->word != WORD_reg))
+        return points_refuse(p, "what is read into registers is fetched ahead, by a number of trips: reg … ahead 4");
     for (uint32_t i = 0; i < s->nloop; i++)
         if (!(c.dim[c.ndim++] = points_iter(p, s->loop[i])))
             return false;

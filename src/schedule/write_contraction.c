@@ -126,6 +126,20 @@ write_columns(const Gemm *g, Text *t, const char *at, const char *sums)
     }
 }
 
+/* How many trips ahead the rows of a panel are asked for; 0: not at all. */
+static int64_t
+trips_ahead(const Gemm *g, const Tile *x)
+{
+    const Cut *cut = &g->cut;
+    int64_t outer = expr_or(low_extent(g->l, cut->sum[0]), -1), depth = g->depth, inner = expr_or(low_extent(g->l, cut->sum[cut->nsum - 1]), -1);
+
+    if (x->depth) {
+        depth = outer > 0 && depth > 0 ? x->depth * (depth / outer) : depth;
+        inner = cut->nsum == 1 ? x->depth : inner;
+    }
+    return x->image ? 0 : cut_ahead(g->w->p->m, cut->k.reduce->dtype, (TileShape){ .rows = x->rows, .vectors = x->vectors }, depth, inner);
+}
+
 /* Points of a window in phases that are all written out; of larger ones those of the innermost axis. Bounds code: with a tile of 24 sums these
  * are some 600 instructions, of 1,536 that a Skylake keeps decoded (Fog, The microarchitecture of Intel, AMD and VIA CPUs, 2022). */
 enum { UNROLLED_POINTS = 16 };
@@ -240,8 +254,13 @@ write_tile(const Gemm *g, const Tile *x)
         text_printf(&t, "split rows.%s by %lld -> av al\nrun rows.al vector\n", last, (long long)g->lanes);
     }
     /* A row of columns is read once for all rows of the tile. */
-    if (cut->nsum && x->rows > 1)
-        text_printf(&t, "stage rhs at %s -> col reg of jr\n", last_of(text_str(&sums)));
+    if (cut->nsum && x->rows > 1) {
+        int64_t ahead = trips_ahead(g, x);
+        text_printf(&t, "stage rhs at %s -> col reg of jr", last_of(text_str(&sums)));
+        if (ahead)
+            text_printf(&t, " ahead %lld", (long long)ahead);
+        text_add(&t, "\n");
+    }
     text_add(&t, "run task parallel\n");
     write_program(w, &t);
 }
@@ -357,13 +376,14 @@ write_shape(const Gemm *g, TileShape s, bool image)
         x.depth = blocked ? ceil_to(outer, blocks) : 0;
         int64_t deep = blocked ? x.depth * inner : depth;
         int64_t fit = machine_block_bytes(m, LEVEL_L2) / (deep * width * bytes), most = fit < 1 ? 1 : fit > panels ? panels : fit;
-        for (int64_t n = most; n >= 1; n = n > 1 ? n / FEWER > 0 ? n / FEWER : 1 : 0) {
+        int64_t fewer = g->nrows < 0 ? FEWER_OPEN : FEWER;
+        for (int64_t n = most; n >= 1; n = n > 1 ? n / fewer > 0 ? n / fewer : 1 : 0) {
             /* Every core has two tasks at least: panels are cut first, then rows. */
             x.panels = even_share(panels, n, m->cores);
             int64_t tasks = ceil_to(panels, x.panels), tiles = g->nrows < 0 ? 0 : ceil_to(g->nrows, s.rows);
             int64_t pieces = tasks < machine_tasks(m) && tiles > 1 ? ceil_to(machine_tasks(m), tasks) : 1;
             x.rows_outside = g->nrows < 0 && !image && !cut->windowed;
-            if (x.rows_outside && n > 1 && tasks < machine_tasks(m))
+            if (x.rows_outside && n > 1 && tasks < m->cores)
                 continue;                              /* rows of a task would be few */
             x.chunk = x.rows_outside ? near_rows(g, &x, tasks) : pieces > 1 && tiles >= FEW_TILES ? ceil_to(tiles, pieces) : 0;
             write_orders(g, x, image, n > 1);

@@ -44,7 +44,12 @@ write_panels(const Group *g, const Member *m, Text *t, bool laid, bool pads)
         if (turned)
             text_printf(t, "stage %s.rhs at %s.pack.%s.kv_ -> %s.tile reg of %s.pl_ %s.kl_ turned\n", a, a, a, a, a, a);
     }
-    text_printf(t, "stage %s.rhs at %s -> %s.col reg of %s.r_\n", a, last, a, a);
+    int64_t depth = expr_or(axes_product(l, m->sum, m->nsum), -1), inner = expr_or(low_extent(l, m->sum[m->nsum - 1]), -1);
+    int64_t ahead = cut_ahead(w->p->m, m->reduce->dtype, (TileShape){ .rows = g->height, .vectors = g->vectors }, depth, inner);
+    text_printf(t, "stage %s.rhs at %s -> %s.col reg of %s.r_", a, last, a, a);
+    if (ahead)
+        text_printf(t, " ahead %lld", (long long)ahead);
+    text_add(t, "\n");
 }
 
 /* Rows that are more than a read (scaled, widened) are made once for the task: every panel would make each of them again, and what is

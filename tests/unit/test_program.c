@@ -86,7 +86,7 @@ static const Case cases[] = {
      "split pack.jv by 8 -> v u, run pack.u vector\n"
      "stage lhs at ip -> rows scratch of ir qi odd\n"
      "split rows.qi by 8 -> w t, run rows.t vector\n"
-     "stage pack at qi -> col reg of jr\n"
+     "stage pack at qi -> col reg of jr ahead 4\n"
      "run jb parallel"},
     {"convolution", CONV, "",
      "fuse y z -> p pitched, split p by 16 -> pp pv pad, split pv by 8 -> pr l\n"
@@ -190,6 +190,8 @@ static const Refusal refusals[] = {
     {"peeled and fused", MATMUL, "split i by 4 -> a b, order a j, fuse a j -> t", "the last trip of a is peeled"},
     {"nothing read", EXACT_MATMUL, "stage z at i -> s scratch of q", "nothing reads z"},
     {"varies", EXACT_MATMUL, "stage x at i -> s scratch of j", "varies with q"},
+    {"ahead of a copy in memory", EXACT_MATMUL, "stage rhs at i -> s scratch of q j ahead 4", "what is read into registers is fetched ahead"},
+    {"ahead by nothing", EXACT_MATMUL, "stage lhs at q -> s reg of i ahead", "what is read into registers is fetched ahead"},
     {"read beyond", "nest t(x: f32[6, 40], y: f32[40, 50]) -> (o: f32[6, 50]) { o[i, j] = sum q: x[i, q] * y[q, j] }",
      "split j by 16 -> jp jv pad, split jv by 8 -> jr l, order jp q i jr l, hold o at jp -> sums scratch, hold o at jp -> acc reg, run i jr unroll, run l vector",
      "y might be read beyond its end"},
