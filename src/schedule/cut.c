@@ -333,6 +333,26 @@ sums_in_memory_order(Low *l, const Contraction *k, uint32_t *sum)
     return n;
 }
 
+/* Tiles go along the innermost rows. Of rows that are no one index and of which nobody knows how many there are, these are the ones that
+ * follow each other where they are read: steps of a sequence that an output has outside of its batch, which may be of one. */
+static void
+rows_as_read(Low *l, Cut *cut)
+{
+    uint32_t n = cut->nrow, last = n;
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (expr_const(low_extent(l, cut->row[i]), NULL))
+            return;
+        if (last == n || dimension_of(cut->k.a, cut->row[i]) > dimension_of(cut->k.a, cut->row[last]))
+            last = i;
+    }
+    if (n < 2 || dimension_of(cut->k.a, cut->row[last]) < 0)
+        return;
+    uint32_t x = cut->row[last];
+    memmove(cut->row + last, cut->row + last + 1, (n - 1 - last) * sizeof *cut->row);
+    cut->row[n - 1] = x;
+}
+
 bool
 cut_contraction(Low *l, Cut *out)
 {
@@ -361,6 +381,10 @@ cut_contraction(Low *l, Cut *out)
         return false;
     const Scalar *a = bare_load(k->a);
     out->row_run = collapse_run(l, out->row, out->nrow, a && !a->u.load.outside ? a : NULL, k->reduce);
+    if (out->row_run < out->nrow) {
+        rows_as_read(l, out);
+        out->row_run = collapse_run(l, out->row, out->nrow, a && !a->u.load.outside ? a : NULL, k->reduce);
+    }
     out->col_run = collapse_run(l, out->col, out->ncol, NULL, k->reduce);
     out->rows = axes_product(l, out->row + out->nrow - out->row_run, out->row_run);
     out->cols = axes_product(l, out->col + out->ncol - out->col_run, out->col_run);
