@@ -41,8 +41,9 @@ typedef struct { int64_t rows, vectors; double cycles; } TileShape;
 /* The register tiles [TILE_SHAPES] with the least cycles for so many rows and columns, -1: not known: accumulators, one row of columns and
  * one broadcast fill the registers at most. Where rows do not divide evenly, tiles of even height are as many and shorter. */
 void cut_shapes(const Machine *m, int64_t nrows, int64_t ncols, int64_t lanes, TileShape *best);
-/* Trips of the innermost sum in which memory answers: so long before it is read, a row of a panel that is deeper than the first cache holds is
- * asked for. `depth` of all sums, `inner` trips of the innermost; -1: not known. 0: no row is: the panel stays, or its loop ends before. */
+/* How many trips of the innermost sum before it is read a row of a panel is asked for that is deeper than the first cache holds: what the
+ * processor has in sight asks by itself, and the second level answers some trips later. Further ahead, rows drive each other out of the first
+ * cache: a product of 256 cubed takes 0.29 ms with 4 or 8 trips on a Cascade Lake core, 0.33 without, 0.37 with 18. `depth` of all sums, `inner` trips of the innermost; -1: not known. 0: no row is: the panel stays, or its loop ends before. */
 int64_t cut_ahead(const Machine *m, DType t, TileShape s, int64_t depth, int64_t inner);
 /* The sums that no read of the columns' factor varies with: they count elements that share what is read. They are the last. */
 AxisSet cut_unread(Ctx *c, const Contraction *k);
