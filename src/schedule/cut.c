@@ -479,5 +479,5 @@ cut_ahead(const Machine *m, DType t, TileShape s, int64_t depth, int64_t inner)
     double instructions = (double)(s.rows * s.vectors + s.rows + 2 * s.vectors);     /* multiply-adds, broadcasts, loads, fetches */
     int64_t trips = (int64_t)ceil(IN_SIGHT / instructions + m->level[LEVEL_L2].latency_seconds / trip);
 
-    return (depth >= 0 && depth * row <= m->level[LEVEL_L1].bytes / 2) || (inner >= 0 && inner < trips) ? 0 : trips;
+    return (depth >= 0 && depth * row <= machine_block_bytes(m, LEVEL_L1)) || (inner >= 0 && inner < trips) ? 0 : trips;
 }

@@ -376,14 +376,13 @@ write_shape(const Gemm *g, TileShape s, bool image)
         x.depth = blocked ? ceil_to(outer, blocks) : 0;
         int64_t deep = blocked ? x.depth * inner : depth;
         int64_t fit = machine_block_bytes(m, LEVEL_L2) / (deep * width * bytes), most = fit < 1 ? 1 : fit > panels ? panels : fit;
-        int64_t fewer = g->nrows < 0 ? FEWER_OPEN : FEWER;
-        for (int64_t n = most; n >= 1; n = n > 1 ? n / fewer > 0 ? n / fewer : 1 : 0) {
+        for (int64_t n = most; n >= 1; n = n > 1 ? n / FEWER > 0 ? n / FEWER : 1 : 0) {
             /* Every core has two tasks at least: panels are cut first, then rows. */
             x.panels = even_share(panels, n, m->cores);
             int64_t tasks = ceil_to(panels, x.panels), tiles = g->nrows < 0 ? 0 : ceil_to(g->nrows, s.rows);
             int64_t pieces = tasks < machine_tasks(m) && tiles > 1 ? ceil_to(machine_tasks(m), tasks) : 1;
             x.rows_outside = g->nrows < 0 && !image && !cut->windowed;
-            if (x.rows_outside && n > 1 && tasks < m->cores)
+            if (x.rows_outside && n > 1 && tasks < machine_tasks(m))
                 continue;                              /* rows of a task would be few */
             x.chunk = x.rows_outside ? near_rows(g, &x, tasks) : pieces > 1 && tiles >= FEW_TILES ? ceil_to(tiles, pieces) : 0;
             write_orders(g, x, image, n > 1);
