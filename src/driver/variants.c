@@ -137,7 +137,7 @@ gain_more(const Candidate *tried, uint32_t n, uint32_t than)
     uint32_t more = 0;
 
     for (uint32_t i = 0; i < n; i++)
-        more += tried[i].seconds / tried[i].without < tried[than].seconds / tried[than].without;
+        more += is_gain(&tried[i]) && tried[i].seconds / tried[i].without < tried[than].seconds / tried[than].without;
     return more;
 }
 
@@ -214,7 +214,10 @@ variants_parse(Job *j, const Kernel *k, const char *answer, Variants *out, Text 
         p.s = end + strlen("\n}\n");
         text_add(remark, "; where ");
         guard_print(remark, &guard);
-        text_printf(remark, gain < 1.1 ? " another, %.2g %% faster" : " another, %.3g times as fast", gain < 1.1 ? 100 * (gain - 1) : gain);
+        if (gain < 1)                        /* a program for a row, which is faster than its price */
+            text_printf(remark, " another, priced %.2g %% more", 100 * (1 / gain - 1));
+        else
+            text_printf(remark, gain < 1.1 ? " another, %.2g %% faster" : " another, %.3g times as fast", gain < 1.1 ? 100 * (gain - 1) : gain);
     }
     arena_free(scratch);
     return ok;
