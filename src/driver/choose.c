@@ -148,13 +148,20 @@ note(Prices *p, Sym question)
     VEC_PUSH(p->j->arena, &p->noted, question);
 }
 
-/* What was found together with others, or by an earlier compilation, or is found now; where prices are noted it is noted instead. A person who wants to
- * see more than is kept has it found anew. NULL: there is no answer, or none yet. */
+/* Programs of an answer: those that are kept, or more if a person wants to see more. */
+static uint32_t
+most_programs(const Job *j)
+{
+    return j->o->alternatives > QUESTION_KEPT ? (uint32_t)j->o->alternatives : QUESTION_KEPT;
+}
+
+/* What was found together with others, or by an earlier compilation, or is found now; where prices are noted it is noted instead. More
+ * than is kept is found anew. NULL: there is no answer, or none yet. */
 static const char *
 answer_of(Prices *p, Arena *a, Sym question)
 {
     Job *j = p->j;
-    bool kept = j->o->alternatives <= QUESTION_KEPT;
+    bool kept = most_programs(j) == QUESTION_KEPT;
     const char *answer;
     uint64_t at;
 
@@ -166,7 +173,7 @@ answer_of(Prices *p, Arena *a, Sym question)
         note(p, question);
         return NULL;
     }
-    answer = question_answer(a, &j->machine, question, kept ? QUESTION_KEPT : (uint32_t)j->o->alternatives);
+    answer = question_answer(a, &j->machine, question, most_programs(j));
     if (kept && answer)
         choice_cache_put(j, a, question, answer);
     return answer;
@@ -198,7 +205,6 @@ chosen_of(Prices *p, const Kernel *k, const bool *constant)
 {
     Job *j = p->j;
     Sym question = question_programs(j, k, constant, p->far);
-    uint32_t most = j->o->alternatives > QUESTION_KEPT ? (uint32_t)j->o->alternatives : QUESTION_KEPT;
     Choices choices;
     uint64_t at;
 
@@ -208,7 +214,7 @@ chosen_of(Prices *p, const Kernel *k, const bool *constant)
     const char *answer = answer_of(p, scratch, question);
     Chosen *chosen = NULL;
     if (answer || !is_noting(p)) {
-        if (!answer || !choices_parse(scratch, answer, most, &choices))
+        if (!answer || !choices_parse(scratch, answer, most_programs(j), &choices))
             choices = schedule_choices(j->ctx, scratch, k, &j->machine, constant, p->far, NULL);
         chosen = first_of(j, k, question, &choices);
         map_put(&j->chosen, MAP_PTR(question), MAP_PTR(chosen));

@@ -99,4 +99,3 @@ pins_used(Job *j, const Pins *pins)
     }
     return true;
 }
-

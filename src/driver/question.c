@@ -33,11 +33,11 @@ static void
 print_known(void *user, Var v)
 {
     Facts *f = user;
-    const Expr *e = expr_var(f->c, v), *value = expr_simplify(f->c, NULL, e);
 
     if (v.kind != VAR_SYMBOL || map_get(&f->seen, v.id, NULL))
         return;
     map_put(&f->seen, v.id, 1);
+    const Expr *e = expr_var(f->c, v), *value = expr_simplify(f->c, NULL, e);
     if (symbol_print(f->c, f->symbols, v))
         text_add(f->symbols, "\n");
     if (value == e || expr_const(value, NULL))       /* one number: its range says so */

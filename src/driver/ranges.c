@@ -101,28 +101,14 @@ ranges_found(Job *j)
 
 /* ---- what symbols count as --------------------------------------------------------------------------------- */
 
-typedef struct { Var first; uint32_t others; } Row;
-
-static void
-see_symbol(void *user, Var v)
-{
-    Row *r = user;
-
-    r->others += v.kind == VAR_SYMBOL && !(v.kind == r->first.kind && v.id == r->first.id);
-}
-
 /* Has an input rows besides its first dimension: of another symbol, or of its second dimension of three; or integers, which are looked up? */
 static bool
-has_rows(const Type *t, Var first)
+has_rows(const Type *t)
 {
-    Row r = { .first = first };
-
-    for (uint32_t d = 1; d < t->rank; d++)
-        expr_vars(t->dim[d], see_symbol, &r);
-    return t->rank > 2 || (t->rank == 2 && (r.others || !dtype_is_float(t->dtype)));
+    return t->rank > 2 || (t->rank == 2 && (expr_uses_kind(t->dim[1], VAR_SYMBOL) || !dtype_is_float(t->dtype)));
 }
 
-/* Where does a symbol stand in inputs: alone as a first dimension, and nowhere else? */
+/* Does a symbol stand alone as a first dimension of inputs, and nowhere else? */
 static bool
 is_first(const Graph *g, Var v)
 {
@@ -145,7 +131,7 @@ ranges_count(Job *j)
 
     for (uint32_t k = 0; k < g->input.n; k++) {
         const Type *t = g->value.at[g->input.at[k]].type;
-        if (t->rank && expr_is_var(t->dim[0], &v) && v.kind == VAR_SYMBOL && has_rows(t, v) && is_first(g, v) && expr_symbol_counts(j->ctx, v) < 0)
+        if (t->rank && expr_is_var(t->dim[0], &v) && v.kind == VAR_SYMBOL && is_first(g, v) && has_rows(t) && expr_symbol_counts(j->ctx, v) < 0)
             expr_symbol_count(j->ctx, v, 1);
     }
 }
