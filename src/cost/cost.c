@@ -3,10 +3,6 @@
 
 #include <math.h>
 
-/* Instructions that the processor looks ahead: those of the next execution of a short loop run beside the
- * end of this one, and their chains with its. (Reorder buffers: 224 Skylake, 256 Zen 3, 128 Neoverse N1.) */
-static const double WINDOW = 200;
-
 /* Seconds for so many bytes, at the rate of one thread or at this one's share of all threads' rate. */
 static double
 move_seconds(const Unfold *u, double bytes, double one, double all)
@@ -37,7 +33,7 @@ beside(const Node *of)
 {
     if (!of || of->exec * (of->kind == NODE_LOOP ? of->trips : 1) <= 1)
         return 1;
-    return of->uops > 0 && of->uops < WINDOW ? WINDOW / of->uops : 1;
+    return of->uops > 0 && of->uops < COST_WINDOW ? COST_WINDOW / of->uops : 1;
 }
 
 /* The loop around n whose trips begin the chain through buffer b anew. */
@@ -96,10 +92,10 @@ add_phase(Unfold *u, Node *n, Work w, Cost *c, double *seconds)
     /* An execution of a loop ends with the latency of its last trip, and code between loops waits for its
      * values, unless the next trip of the loop around is in sight. */
     const Node *around = n->parent ? n->parent->phase : NULL;
-    double fill = around && around->uops > WINDOW ? w.latency * (1 - WINDOW / around->uops) : 0;
+    double fill = around && around->uops > COST_WINDOW ? w.latency * (1 - COST_WINDOW / around->uops) : 0;
     if (loop) {
         w.chain = w.chain / beside(begins_chain(u, n, w.chain_buffer));
-        w.chain = more(w.chain, w.latency / (WINDOW / more(w.uops, 1)));
+        w.chain = more(w.chain, w.latency / (COST_WINDOW / more(w.uops, 1)));
         fill /= more(n->trips, 1);
     }
     /* Code that the first-level cache does not hold comes from the second, each time through. */

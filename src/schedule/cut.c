@@ -1,5 +1,6 @@
 /* cut: which axes of a contraction are rows, columns and sums, which of them are one index, and the formats that suit
  * constant operands. */
+#include "cost/cost.h"
 #include "schedule/cut.h"
 
 #include <math.h>
@@ -469,15 +470,13 @@ cut_shapes(const Machine *m, int64_t nrows, int64_t ncols, int64_t lanes, TileSh
         }
 }
 
-enum { IN_SIGHT = 200 };             /* instructions that a processor looks ahead, as in cost/cost.c */
-
 int64_t
 cut_ahead(const Machine *m, DType t, TileShape s, int64_t depth, int64_t inner)
 {
     int64_t lanes = machine_lanes(m, t), row = s.vectors * lanes * dtype_info[t].bytes;
     double trip = (double)(2 * s.rows * s.vectors * lanes) / m->f32_per_second;                  /* seconds */
     double instructions = (double)(s.rows * s.vectors + s.rows + 2 * s.vectors);     /* multiply-adds, broadcasts, loads, fetches */
-    int64_t trips = (int64_t)ceil(IN_SIGHT / instructions + m->level[LEVEL_L2].latency_seconds / trip);
+    int64_t trips = (int64_t)ceil(COST_WINDOW / instructions + m->level[LEVEL_L2].latency_seconds / trip);
 
     return (depth >= 0 && depth * row <= machine_block_bytes(m, LEVEL_L1)) || (inner >= 0 && inner < trips) ? 0 : trips;
 }
