@@ -1,5 +1,7 @@
 """Interrupted, tenon leaves nothing behind; killed, it leaves what the next command removes."""
+import contextlib
 import os
+import pathlib
 import signal
 import subprocess
 import time
@@ -12,10 +14,9 @@ SLOW_COMPILER = """#!/bin/sh
 case " $* " in
 *" -dM "*) exec cc "$@" ;;
 esac
-echo $$ >> "$PIDS"
 echo temporary > "${TMPDIR:-/tmp}/ccXXXX.s"
 sleep 60 &
-echo $! >> "$PIDS"
+echo begun > "$BEGUN"
 wait
 """
 
@@ -32,29 +33,31 @@ def slow(tenon):
     compiler = tenon.folder / "slow-cc"
     compiler.write_text(SLOW_COMPILER)
     compiler.chmod(0o755)
-    pids = tenon.folder / "pids"
-    env = tenon.env | {"PIDS": str(pids), "CC": str(compiler)}
+    begun = tenon.folder / "begun"
+    env = tenon.env | {"BEGUN": str(begun), "CC": str(compiler)}
+    sessions = []
 
     def begin(*args, **more):
         child = subprocess.Popen([TENON, *map(str, args)], cwd=tenon.folder / "work", env=env | more, stderr=subprocess.PIPE, text=True,
-                                 preexec_fn=listen)
+                                 preexec_fn=listen, start_new_session=True)
+        sessions.append(child.pid)
         until = time.time() + 60
-        while not (pids.exists() and len(pids.read_text().split()) >= 2):
+        while not begun.exists():
             assert child.poll() is None and time.time() < until, child.stderr.read()
             time.sleep(0.01)
         return child
 
-    def compilers():
-        return [int(p) for p in pids.read_text().split() if os.path.exists(f"/proc/{p}") and state(p) not in "ZX"]
-    begin.compilers = compilers
+    begin.live = lambda: [int(p.name) for p in pathlib.Path("/proc").glob("[0-9]*") if session_of(p) in sessions]
     return begin
 
 
-def state(pid):
+def session_of(process):
+    """Of a process that lives; compilers that are about to be are in it already."""
     try:
-        return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0]
+        state, _, _, session = (process / "stat").read_text().rsplit(")", 1)[1].split()[:4]
     except OSError:
-        return "X"
+        return None
+    return None if state in "ZX" else int(session)
 
 
 def left(folder):
@@ -62,11 +65,14 @@ def left(folder):
                   if p.name.startswith((".tenon-", "tenon-", "build-", "cc")))
 
 
-def gone(slow):
+def gone(slow, kill=False):
     until = time.time() + 20
-    while slow.compilers() and time.time() < until:
+    while slow.live() and time.time() < until:
+        for pid in slow.live() if kill else []:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         time.sleep(0.02)
-    return not slow.compilers()
+    return not slow.live()
 
 
 @pytest.mark.parametrize("verb", ["compile", "run"])
@@ -90,8 +96,7 @@ def test_the_next_command_removes_what_a_killed_one_left(tenon, model, slow, ver
     child = slow(*args, **more)
     child.kill()
     child.wait()
-    for pid in slow.compilers():
-        os.kill(pid, signal.SIGKILL)
+    assert gone(slow, kill=True)
     assert left(tenon.folder / "work") + left(tenon.folder / "tmp") + left(tenon.folder / "cache") != []
     assert tenon(*args, env=more).returncode == OK
     assert left(tenon.folder / "work") == left(tenon.folder / "tmp") == left(tenon.folder / "cache") == []
