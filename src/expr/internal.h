@@ -16,7 +16,9 @@ struct ExprTable {
     Map usual;                       /* symbol id to its Usual, where users said one */
     Map count;                       /* symbol id to what it counts as, where something says it */
     Map late;                        /* id of a symbol that a node defines to its place among those */
+    Map simple;                      /* by hash of expression and ranges, to chains of what was simplified */
     uint32_t natom, nfixed, nlate;   /* nfixed: symbols whose range is one number */
+    uint32_t nlearnt;                /* how often a range was narrowed or a fact found: what was simplified before may be simpler now */
     const Expr *bad;
     VEC(Fact) fact;                  /* no `to` mentions a symbol that has a fact */
 };

@@ -127,6 +127,7 @@ expr_symbol_range(Ctx *c, Var symbol, Interval range)
     if (met.lo == now.lo && met.hi == now.hi)
         return true;
     t->nfixed += met.lo == met.hi;
+    t->nlearnt++;
     map_put(&t->range, symbol.id, MAP_PTR(arena_copy(c->arena, &met, sizeof met)));
     return true;
 }

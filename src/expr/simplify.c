@@ -302,13 +302,76 @@ proof_simplify(Proof *p, const Expr *e)
     return e;
 }
 
+/* What was simplified under some ranges. A search that makes nests of the same parts asks the same again and again. */
+typedef struct Simplified {
+    struct Simplified *next;
+    const Expr *e, *to;
+    uint32_t learnt, n;              /* of the table, when it was found */
+    Range range[];
+} Simplified;
+
+static uint64_t
+hash_question(const Ranges *r, const Expr *e)
+{
+    uint64_t h = MAP_PTR(e);
+
+    for (uint32_t i = 0; i < r->n; i++) {
+        h = (h ^ MAP_PTR(r->at[i].extent)) * 0x9e3779b97f4a7c15u;
+        h = (h ^ MAP_PTR(r->at[i].begin) ^ r->at[i].var.id << 8) * 0x9e3779b97f4a7c15u;
+        h ^= h >> 32;
+    }
+    return h;
+}
+
+static bool
+is_same_range(const Range *a, const Range *b)
+{
+    return a->var.kind == b->var.kind && a->var.id == b->var.id && a->begin == b->begin && a->extent == b->extent;
+}
+
+static Simplified *
+find_simplified(Simplified *first, const Ranges *r, const Expr *e)
+{
+    for (Simplified *s = first; s; s = s->next) {
+        bool same = s->e == e && s->n == r->n;
+        for (uint32_t i = 0; same && i < r->n; i++)
+            same = is_same_range(&s->range[i], &r->at[i]);
+        if (same)
+            return s;
+    }
+    return NULL;
+}
+
 const Expr *
 expr_simplify(Ctx *c, const Ranges *r, const Expr *e)
 {
-    if (e->bad || is_settled(expr_table(c), e))
+    struct ExprTable *t = expr_table(c);
+    uint64_t at = 0;
+
+    if (e->bad || is_settled(t, e))
         return e;
+    const Ranges none = { 0 }, *ranges = r ? r : &none;
+    uint64_t key = hash_question(ranges, e);
+    Simplified *first = map_get(&t->simple, key, &at) ? (void *)(uintptr_t)at : NULL, *s = find_simplified(first, ranges, e);
+    if (s && s->learnt == t->nlearnt)
+        return s->to;
     Proof p = proof_begin(c, r, e);
-    return proof_simplify(&p, e);
+    const int budget = p.budget;
+    const Expr *to = proof_simplify(&p, e);
+    if (p.budget == budget)
+        return to;                   /* nothing was asked */
+    if (!s) {
+        s = arena_alloc(c->arena, sizeof *s + ranges->n * sizeof *s->range);
+        s->next = first;
+        s->e = e;
+        s->n = ranges->n;
+        for (uint32_t i = 0; i < ranges->n; i++)
+            s->range[i] = ranges->at[i];
+        map_put(&t->simple, key, MAP_PTR(s));
+    }
+    s->to = to;
+    s->learnt = t->nlearnt;
+    return to;
 }
 
 /* ---- learning ---------------------------------------------------------------------------------------------- */
@@ -423,4 +486,5 @@ expr_assume_eq(Ctx *c, const Expr *a, const Expr *b)
     for (uint32_t i = 0; i < t->fact.n; i++)
         t->fact.at[i].to = expr_subst(c, t->fact.at[i].to, &(Binding){ v->var, to }, 1);
     VEC_PUSH(c->arena, &t->fact, ((Fact){ v, to }));
+    t->nlearnt++;
 }

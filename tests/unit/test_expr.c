@@ -137,12 +137,17 @@ learning(void **state)
     const Expr *n = S("n"), *m = S("m"), *p = S("p"), *q = S("q");
     Var v;
 
+    /* what was simplified before something was learnt, and is simplified again after each */
+    assert_ptr_equal(expr_simplify(c, NULL, MIN(n, N(600))), MIN(n, N(600)));
     expr_assume_eq(c, MIN(n, N(512)), n);
     assert_true(expr_is_var(n, &v));
     assert_int_equal(expr_symbol_get(c, v).hi, 512);
     assert_ptr_equal(expr_simplify(c, NULL, MIN(n, N(600))), n);
+    const Expr *less = MIN(m, ADD(n, N(1)));
+    assert_ptr_equal(expr_simplify(c, NULL, less), less);
     expr_assume_eq(c, m, n);
     assert_ptr_equal(expr_simplify(c, NULL, m), n);
+    assert_ptr_equal(expr_simplify(c, NULL, less), n);
     assert_int_equal(expr_eq(c, NULL, MUL(m, N(3)), ADD(MUL(N(2), n), n)), YES);
     expr_assume_eq(c, p, MUL(N(4), q));
     assert_int_equal(expr_divisible(c, NULL, p, 4), YES);
