@@ -330,8 +330,10 @@ choose_price_in_turn(void *user, const Kernel *const *k, const void *const *cons
     Prices *p = user;
     double least = seconds_in_order(p, k, data, n, NULL);
     FormatOrder order[FORMAT_PROPOSALS];
+    FormatHow how = FORMAT_NONE;
 
-    for (uint32_t i = 0; i < n && least >= 0 && strcmp(p->j->o->formats, "none"); i++) {
+    formats_how(p->j->o->formats, &how);
+    for (uint32_t i = 0; i < n && least >= 0 && how != FORMAT_NONE && how != FORMAT_CHANNELS_FIRST; i++) {
         uint32_t count = format_proposals(p->j->ctx, k[i], data_is_known(p->j->arena, data[i], k[i]->nin), order);
         for (uint32_t o = 0; o < count; o++) {
             double seconds = seconds_in_order(p, k, data, n, &order[o]);

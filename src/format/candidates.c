@@ -314,18 +314,21 @@ pinned_layout(Formats *f, ValueId v, const Layout **layout)
     return true;
 }
 
-/* Dimension 1 behind all others. */
-static const uint8_t *
-channels_last(Arena *a, uint32_t rank)
+/* Which of a value's choices has dimension 1 behind all others; 0: nobody proposes that, or it is the same in memory as the model says. */
+static uint32_t
+channels_last(const Formats *f, const Type *t, const Variable *x)
 {
-    uint8_t *order = NEW_ARRAY(a, uint8_t, rank);
-    uint32_t n = 0;
+    uint8_t *order = NEW_ARRAY(f->arena, uint8_t, TN_MAX_RANK);
+    uint32_t n = 0, c = 0;
 
-    for (uint32_t d = 0; d < rank; d++)
+    for (uint8_t d = 0; d < t->rank; d++)
         if (d != 1)
-            order[n++] = (uint8_t)d;
+            order[n++] = d;
     order[n] = 1;
-    return order;
+    const Layout *last = layout_of_order(f->arena, t->rank, order);
+    while (c < x->n && !format_same_memory(t, x->layout[c], last))
+        c++;
+    return c < x->n ? c : 0;
 }
 
 /* The order with as much room around it as its readers reach. */
@@ -385,7 +388,7 @@ has_parts(const Formats *f, NodeId n)
     return k->npart > 1 && !kernel_is_beside(k);
 }
 
-/* Does a kernel of several parts make or read it? What is fused so is fused for the order that the model says. */
+/* Does a kernel of several parts make or read it? What is fused so has programs for some orders alone. */
 static bool
 meets_parts(const Formats *f, ValueId v)
 {
@@ -399,7 +402,7 @@ meets_parts(const Formats *f, ValueId v)
 static void
 add_variable(Formats *f, ValueId v, const Layout *pin)
 {
-    uint32_t rank = f->g->value.at[v].type->rank;
+    const Type *t = f->g->value.at[v].type;
     Variable x = { .value = v, .name = f->g->value.at[v].name, .n = 1 };
 
     if (pin) {
@@ -407,13 +410,12 @@ add_variable(Formats *f, ValueId v, const Layout *pin)
         filled->fill = beyond(f, v).fill;
         x.layout[0] = layout_is_plain(pin) ? NULL : filled;
         x.pinned = true;
-    } else if (f->wish->how == FORMAT_SEARCH || f->wish->how == FORMAT_LAYOUTS || f->wish->how == FORMAT_GREEDY) {
-        x.n += orders_of(f, f->g->value.at[v].type, x.layout + 1);
+    } else if (f->wish->how != FORMAT_NONE && f->wish->how != FORMAT_CHANNELS_FIRST) {
+        x.n += orders_of(f, t, x.layout + 1);
+        x.last = t->rank > 1 ? channels_last(f, t, &x) : 0;
+        x.parts = meets_parts(f, v);
         if (f->wish->how == FORMAT_LAYOUTS)
             add_layouts(f, v, &x);
-    } else if (f->wish->how == FORMAT_CHANNELS_LAST && rank > 2 && !meets_parts(f, v)) {
-        x.layout[x.n] = layout_of_order(f->arena, rank, channels_last(f->arena, rank));
-        x.n += !format_same_memory(f->g->value.at[v].type, NULL, x.layout[x.n]);
     }
     if (x.n > 1 || x.layout[0])
         VEC_PUSH(f->arena, &f->variable, x);

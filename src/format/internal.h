@@ -19,6 +19,8 @@ typedef struct {
     Sym name;
     uint32_t n;                      /* choices */
     const Layout *layout[MAX_LAYOUTS + 1];        /* of each choice; NULL: the model's own */
+    uint32_t last;                   /* the choice whose dimension 1 lies last; 0: none */
+    bool parts;                      /* a kernel of several parts makes or reads it */
     bool pinned;                     /* somebody said it: there is one choice */
     uint32_t copy;                   /* the variable of its copy + 1; 0: it has none */
 } Variable;

@@ -87,33 +87,31 @@ format_least(Formats *f, const FormatFactor *more, uint32_t *choice)
     return least_within(f, f->bound.at, f->bound.n, more, choice);
 }
 
-/* Every value for itself wants its last choice, and costs far more than a kernel where it cannot have it. */
-static FormatResult
-search_for_last(Formats *f, uint32_t *choice)
+/* Dimension 1 lies last wherever a product proposes that and the kernels can: every value wants it for itself, and costs far more than a kernel where it lies as
+ * the model says, but that those which kernels of several parts make or read lie as is cheaper. */
+static void
+one_order(Formats *f, uint32_t *choice)
 {
-    static const double wanted[] = { 1e12, 0 };
-    Tables t = { .arena = f->arena };
+    enum { FAR = 1000000 };          /* microseconds */
+    FormatFactor *wish = NEW_ARRAY(f->arena, FormatFactor, f->variable.n);
     uint32_t *var = NEW_ARRAY(f->arena, uint32_t, f->variable.n);
 
-    add_all(&t, f->factor.n, f->factor.at);
-    add_all(&t, f->kept.n, f->kept.at);
     for (uint32_t i = 0; i < f->variable.n; i++) {
+        double *cost = NEW_ARRAY(f->arena, double, f->size[i]);
         var[i] = i;
-        if (f->size[i] == 2)
-            VEC_PUSH(t.arena, &t.of, ((FormatFactor){ 1, &var[i], wanted }));
+        for (uint32_t c = 1; c < f->size[i]; c++)
+            cost[c] = INFINITY;
+        cost[0] = f->variable.at[i].parts ? 0 : FAR * 1e6;
+        cost[f->variable.at[i].last] = 0;
+        wish[i] = (FormatFactor){ 1, &var[i], cost };
     }
-    FormatResult r;
-    do
-        r = format_search(f->arena, &(FormatProblem){ f->nvar, f->size, t.of.n, t.of.at, 0 }, choice);
-    while (format_price_wanted(f, choice));
-    return r;
+    least_once(f, wish, f->variable.n, NULL, choice);
 }
 
 /* The least time within the bound; where no choice keeps it, the least time of those that take least: the plan may still keep it. */
 static FormatResult
 search_within(Formats *f, uint32_t *choice)
 {
-    format_greedy(f, choice);        /* so that what it takes is priced, and the search knows it */
     format_bound(f);
     FormatResult r = format_least(f, NULL, choice);
     if (isfinite(r.cost) || !f->wish->max_alive)
@@ -124,29 +122,6 @@ search_within(Formats *f, uint32_t *choice)
         f->bound.n = 0;
         r = format_least(f, NULL, choice);
     }
-    return r;
-}
-
-static FormatResult
-choose(Formats *f, uint32_t *choice)
-{
-    FormatResult r = { .exact = true };
-
-    switch (f->wish->how) {
-    case FORMAT_SEARCH:
-    case FORMAT_LAYOUTS:
-        return search_within(f, choice);
-    case FORMAT_CHANNELS_LAST:
-        r = search_for_last(f, choice);
-        break;
-    case FORMAT_GREEDY:
-        format_greedy(f, choice);
-        break;
-    case FORMAT_CHANNELS_FIRST:
-    case FORMAT_NONE:
-        break;
-    }
-    r.cost = format_cost_of_all(f, choice);
     return r;
 }
 
@@ -175,7 +150,7 @@ apply(Formats *f, const uint32_t *choice)
 
 /* No schedule fits what is pinned. */
 static bool
-refuse(const Formats *f, uint32_t *choice)
+refuse(const Formats *f, const uint32_t *choice)
 {
     for (uint32_t i = 0; i < f->factor.n; i++) {
         const Kernel *kernel = f->g->node.at[f->kernel[i]].kernel;
@@ -217,42 +192,48 @@ remark_bound(Formats *f, const FormatFound *found, Text *t)
 }
 
 static void
-take_if_less(Formats *f, FormatFound *found, const uint32_t *choice, double cost)
+take_if_less(Formats *f, FormatFound *found, const uint32_t *choice)
 {
-    bool searched = f->wish->how == FORMAT_SEARCH || f->wish->how == FORMAT_LAYOUTS;
+    double cost = format_cost_of_all(f, choice);
 
-    if (searched && cost < found->cost && is_within(f, choice))
+    if (cost < found->cost && is_within(f, choice))
         *found = (FormatFound){ choice, cost, found->plain, cost };
 }
 
+/* Whoever chooses, the others are asked as well, in the same order and of the same tables: what they take is priced then, so the search knows it and
+ * finds no less, whatever prices are. Where it is not exact, or some values lie as they are, theirs may be less and is taken. */
 static bool
 solve(Formats *f, Text *remarks)
 {
-    uint32_t *choice = NEW_ARRAY(f->arena, uint32_t, f->nvar), *plain = NEW_ARRAY(f->arena, uint32_t, f->nvar);
-    uint32_t *free = NEW_ARRAY(f->arena, uint32_t, f->nvar), *greedy = NEW_ARRAY(f->arena, uint32_t, f->nvar);
+    FormatHow how = f->wish->how;
+    uint32_t *plain = NEW_ARRAY(f->arena, uint32_t, f->nvar), *last = NEW_ARRAY(f->arena, uint32_t, f->nvar), *greedy = NEW_ARRAY(f->arena, uint32_t, f->nvar);
+    uint32_t *searched = NEW_ARRAY(f->arena, uint32_t, f->nvar), *free = NEW_ARRAY(f->arena, uint32_t, f->nvar);
+    const uint32_t *choice = how == FORMAT_CHANNELS_LAST ? last : how == FORMAT_GREEDY ? greedy : plain;
 
     if (f->wish->price.begin)
         f->wish->price.begin(f->wish->price.user);
     do
-        format_factors(f, choice);
+        format_factors(f, searched);
     while (f->wish->price.again && f->wish->price.again(f->wish->price.user));
     format_link_copies(f);
-    memset(choice, 0, f->nvar * sizeof *choice);
-    FormatResult r = choose(f, choice);
-    double as_it_is = format_cost_of_all(f, plain);
-    FormatFound found = { choice, r.cost, as_it_is, r.cost };
-    if (!r.exact)
-        text_printf(remarks, "; the exact search would need a table of %.3g entries, %u are the limit: a beam of %d chose instead\n", (double)r.widest,
-                    FORMAT_MAX_TABLE, FORMAT_BEAM);
-    if (!r.exact || f->kept.n) {     /* not all choices were searched: those that it is compared with may be among the others */
-        format_greedy(f, greedy);
-        take_if_less(f, &found, plain, as_it_is);
-        take_if_less(f, &found, greedy, format_cost_of_all(f, greedy));
+    one_order(f, last);
+    format_greedy(f, greedy);
+    double as_it_is = format_cost_of_all(f, plain), cost = format_cost_of_all(f, choice);
+    FormatFound found = { choice, cost, as_it_is, cost };
+    if (how == FORMAT_SEARCH || how == FORMAT_LAYOUTS) {
+        FormatResult r = search_within(f, searched);
+        found = (FormatFound){ searched, r.cost, as_it_is, r.cost };
+        if (!r.exact)
+            text_printf(remarks, "; the exact search would need a table of %.3g entries, %u are the limit: a beam of %d chose instead\n", (double)r.widest,
+                        FORMAT_MAX_TABLE, FORMAT_BEAM);
+        take_if_less(f, &found, plain);
+        take_if_less(f, &found, last);
+        take_if_less(f, &found, greedy);
     }
     if (f->bound.n)
         found.free = least_within(f, NULL, 0, NULL, free).cost;
     if (!isfinite(found.cost))
-        return refuse(f, choice);
+        return refuse(f, found.choice);
     format_remark(f, &found, remarks);
     remark_bound(f, &found, remarks);
     if (f->wish->explain)

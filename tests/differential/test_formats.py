@@ -97,6 +97,17 @@ def test_single_formats(model):
     assert last["y"] == first["y"] == "f32[n, 8, 17, 23]"
 
 
+@pytest.mark.parametrize("words", [["--dim", "n=1"], ["--target", "x86-64-v3"], ["--fuse", "none", "--dim", "n=4"]])
+def test_nobody_finds_less_than_the_search(model, words):
+    """By price, of the same kernels: what the others take is among what is searched."""
+    least, others = None, []
+    for how in ("search", "greedy", "nhwc"):
+        found = re.search(r"^; \d+ of \d+ values lie .*: ([\d.e+-]+) ms of kernels instead of ([\d.e+-]+) ms", layout(model, "--formats", how, *words)[0], re.M)
+        least = least or float(found[1])
+        others += [float(found[1]), float(found[2])]
+    assert least == min(others) < max(others)
+
+
 def test_a_text_says_its_pins(model, tmp_path):
     text = tenon("compile", model, "--dump=fuse", "--stop-after=fuse", "--dump-dir", tmp_path)
     path = next(tmp_path.glob("*fuse.tn"))
