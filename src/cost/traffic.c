@@ -3,8 +3,8 @@
  * For each buffer and each loop: the lines that one trip touches, and all trips together, from the strides
  * of the accesses below (memory-hierarchy folklore; as in "lines" of a box of Bondhugula's and Halide's
  * models). A cache keeps what the body of a loop touches if that fits: the loop as a whole then has each
- * line once. If the body does not fit, nothing survives to the next trip and the statements of the body
- * are looked at one by one, except that what one of them touched may still be there for the next.
+ * line once. If the body does not fit, the statements of the body are looked at one by one, except that what
+ * one of them touched may still be there for the next, or for the next trip: if all that was touched in between fits.
  */
 #include "cost/internal.h"
 
@@ -21,12 +21,12 @@ enum { WAYS = 8 };
 enum { PAGE = 4096, STEP = PAGE / 2, STREAMS = 16 };         /* stretches that it follows side by side: 1, 4, 16, 32 and 64
                                                               * of them come from memory at 4.7, 6.3, 6.5, 5.2 and 2.9 GB/s (Cascade Lake) */
 /* How much longer memory takes to give one stretch alone than several side by side: between a page and the next it idles. On a
- * Zen 3 core products of one row read 16.6 GB/s in one stretch, 21 to 24 in two to four, f32 and bf16 alike. */
+ * Zen 3 core products of one row read 16.6 GB/s in one stretch, 21 to 24 in two to four, f32 and bf16 alike; on a Cascade Lake 10.7 and 12.5. */
 static const double ALONE = 1.3;
 
-typedef struct { double lo, hi, bytes, runs; bool conflict; } Hull;     /* [bytes]; lo, hi: from the buffer's begin; runs: of Touched */
+typedef struct { double lo, hi, bytes, runs, side; bool conflict; } Hull;       /* [bytes]; lo, hi: from the buffer's begin; runs, side: of Touched */
 typedef struct { double stride, count; } Dim;
-typedef struct { double bytes, runs; } Touched;          /* runs: stretches in which they are come by, one after the other */
+typedef struct { double bytes, runs, side; } Touched;    /* runs: stretches in which they are come by; side: so many of them at a time, side by side */
 
 typedef struct {
     Unfold *u;
@@ -85,7 +85,7 @@ sets_overflow(double step, double count, double run, double sets, double line)
 typedef struct {
     const Traffic *t;
     const MemRef *a;
-    double lo, hi, stretch, inner, runs;             /* [bytes]; inner: the step of the loop inside, as far as it goes on in a stretch */
+    double lo, hi, stretch, inner, runs, side;       /* [bytes]; inner: the step of the loop inside, as far as it goes on in a stretch */
     Dim dim[80];
     uint32_t n;
 } Reach;
@@ -105,6 +105,7 @@ go_along(Reach *r, double s, double jump, double trips, double before)
         r->inner = jump;
     } else {
         r->runs *= trips;
+        r->side *= r->stretch < PAGE ? trips : 1;    /* a page or more is read alone before the next stretch has its turn */
     }
     before = before < trips ? before : trips - 1;
     r->lo -= s > 0 ? s * before : -s * (trips - 1 - before);
@@ -131,7 +132,7 @@ hull_of(Traffic *t, const MemRef *a, uint32_t from)
     Unfold *u = t->u;
     double line = u->m->line_bytes, bytes = a->bytes, blocks = 1, random = 1;
     double lanes = a->lanes * a->valid < 1 ? 1 : a->lanes * a->valid;
-    Reach r = { .t = t, .a = a, .lo = a->offset * bytes, .hi = a->offset * bytes, .stretch = bytes, .runs = 1 };
+    Reach r = { .t = t, .a = a, .lo = a->offset * bytes, .hi = a->offset * bytes, .stretch = bytes, .runs = 1, .side = 1 };
 
     if (a->lanes > 1 && lanes > 1)
         r.dim[r.n++] = (Dim){ fabs(a->lane_stride) * bytes, lanes };
@@ -144,6 +145,7 @@ hull_of(Traffic *t, const MemRef *a, uint32_t from)
         if (a->random[d]) {
             random *= trips;
             r.runs *= trips;
+            r.side *= trips;
         } else if (node->ndigit && !isnan(a->digit[d][0])) {
             go_by_digits(&r, node);
         } else {
@@ -182,7 +184,7 @@ hull_of(Traffic *t, const MemRef *a, uint32_t from)
     double all = u->buffer_bytes[a->buffer] / line + 1;
     if (random > 1)
         lines = all * (1 - exp(-random * lines / all));      /* places drawn at random, some twice */
-    Hull h = { lo, hi + bytes, (lines < all ? lines : all) * line, runs > lines ? lines : runs, false };
+    Hull h = { lo, hi + bytes, (lines < all ? lines : all) * line, runs > lines ? lines : runs, r.side, false };
     h.conflict = blocks > 1 && whole && sets_overflow(step, blocks, run, t->capacity / line / WAYS, line);
     return h;
 }
@@ -197,7 +199,7 @@ touched(Traffic *t, const Node *n, uint32_t b, uint32_t from, const Node *phase,
     Unfold *u = t->u;
     Hull *hull = NEW_ARRAY(u->arena, Hull, n->end - n->first + 1);
     uint32_t count = 0;
-    Touched sum = { 0, 0 };
+    Touched sum = { 0 };
 
     for (uint32_t i = n->first; i < n->end; i++) {
         const MemRef *a = &u->access.at[i];
@@ -218,10 +220,12 @@ touched(Traffic *t, const Node *n, uint32_t b, uint32_t from, const Node *phase,
             double denser = h->bytes - more > all.bytes ? h->bytes - more : all.bytes;
             all.bytes = denser + more;
             all.runs = h->runs > all.runs ? h->runs : all.runs;
+            all.side = h->side > all.side ? h->side : all.side;
             all.hi = h->hi > all.hi ? h->hi : all.hi;
         }
         sum.bytes += all.bytes;
         sum.runs += all.runs;
+        sum.side += all.side;
     }
     double most = u->buffer_bytes[b] + u->m->line_bytes;
     sum.bytes = sum.bytes < most ? sum.bytes : most;
@@ -328,9 +332,9 @@ read_again(const Unfold *u, uint32_t b, double bytes)
 }
 
 /* Phases pay for a buffer in the order in which they come, each for what it touches itself, until all is paid: what is done at a border
- * first touches little of it. */
+ * first touches little of it. times: executions of n that it is charged to. */
 static void
-share_charge(Traffic *t, Node *n, uint32_t b, const Touched *in, bool write)
+share_charge(Traffic *t, Node *n, uint32_t b, const Touched *in, bool write, double times)
 {
     Unfold *u = t->u;
     double left = in->bytes, wait = waiting(t, in);
@@ -347,51 +351,74 @@ share_charge(Traffic *t, Node *n, uint32_t b, const Touched *in, bool write)
         double own = touched(t, n, b, from, phase, &conflict).bytes, paid = own < left ? own : left;
         left -= paid;
         if (write && u->past[b]) {
-            phase->past += paid * n->exec;
-            phase->wait[t->level] += read_again(u, b, paid) * n->exec;
+            phase->past += paid * times;
+            phase->wait[t->level] += read_again(u, b, paid) * times;
         } else if (write) {
-            phase->write[t->level] += paid * n->exec;
-            phase->apart += t->level == LEVEL_L3 ? fmin(in->runs * u->m->line_bytes, in->bytes) * (paid / in->bytes) * n->exec : 0;
+            phase->write[t->level] += paid * times;
+            phase->apart += t->level == LEVEL_L3 ? fmin(in->runs * u->m->line_bytes, in->bytes) * (paid / in->bytes) * times : 0;
         } else {
-            phase->read[t->level] += paid * n->exec;
-            phase->wait[t->level] += wait * (paid / in->bytes) * n->exec;
+            phase->read[t->level] += paid * times;
+            phase->wait[t->level] += wait * (paid / in->bytes) * times;
         }
     }
 }
 
-/* An execution of n has each line of its footprint once. */
+/* An execution of n has each line of its footprint once. here: NULL, or for each buffer the share of executions that find it in the cache. */
 static void
-charge(Traffic *t, Node *n, const bool *here)
+charge(Traffic *t, Node *n, const double *here)
 {
     Unfold *u = t->u;
     const MemoryLevel *from = &u->m->level[t->level + 1];
-    double sum, stretches = 0;
+    double sum, side = 0;
     const Touched *in = footprint(t, n, true, &sum);
     Node *longest = NULL;            /* the phase that reads most, and how much */
     double most = 0;
 
     for (uint32_t b = 0; b < u->k->buffer.n; b++) {
         bool written = false;
-        if (in[b].bytes <= 0 || (!u->past[b] && ((here && here[b]) || (n->exec <= 1 && home_of(u, b) <= (Level)t->level))))
+        double times = n->exec * (here && !u->past[b] ? 1 - here[b] : 1);
+        if (in[b].bytes <= 0 || times <= 0 || (!u->past[b] && n->exec <= 1 && home_of(u, b) <= (Level)t->level))
             continue;
         const MemRef *first = first_access(u, n, b, &written);
         Node *phase = first->node->phase;
-        stretches += in[b].bytes > PAGE ? in[b].runs : 0;
+        side += in[b].bytes > PAGE ? in[b].side : 0;
         if (!first->write) {
-            share_charge(t, n, b, &in[b], false);
-            longest = in[b].bytes > most ? phase : longest;
-            most = in[b].bytes > most ? in[b].bytes : most;
+            share_charge(t, n, b, &in[b], false, times);
+            longest = in[b].bytes * times > most ? phase : longest;
+            most = more(in[b].bytes * times, most);
         }
         if (written)
-            share_charge(t, n, b, &in[b], true);
+            share_charge(t, n, b, &in[b], true, times);
     }
-    if (t->level == LEVEL_L3 && longest && stretches == 1 && from->one.read > 0)
-        longest->wait[t->level] += (ALONE - 1) * most * n->exec / from->one.read;
+    if (t->level == LEVEL_L3 && longest && side == 1 && from->one.read > 0)
+        longest->wait[t->level] += (ALONE - 1) * most / from->one.read;
 }
 
-/* here: buffers that a statement just before has left in the cache. */
+/* Bytes touched by n beside what it touches of buffer b: in a trip, where each trip touches all of that; else in all. */
+static double
+beside_buffer(Traffic *t, const Node *n, uint32_t b)
+{
+    double trip, all;
+    const Touched *body = footprint(t, n, false, &trip), *whole = footprint(t, n, true, &all);
+
+    return (body[b].bytes >= whole[b].bytes ? trip : all) - whole[b].bytes;
+}
+
+/* [buffer] bytes of others touched since each buffer was, when n has run. */
 static void
-settle(Traffic *t, Node *n, const bool *here)
+pass_by(Traffic *t, const Node *n, double *since)
+{
+    double all;
+    const Touched *in = footprint(t, n, true, &all);
+
+    for (uint32_t b = 0; b < t->u->k->buffer.n; b++)
+        since[b] = in[b].bytes > 0 ? beside_buffer(t, n, b) : since[b] + all;
+}
+
+/* here: as of charge. A statement finds what the statements before it have left, and the first that touches a buffer what the trip before has, if all
+ * trips touch the same of it. */
+static void
+settle(Traffic *t, Node *n, const double *here)
 {
     Unfold *u = t->u;
     double sum;
@@ -403,19 +430,29 @@ settle(Traffic *t, Node *n, const bool *here)
         charge(t, n, here);
         return;
     }
-    double *since = NEW_ARRAY(u->arena, double, u->k->buffer.n);     /* bytes touched since each buffer was */
-    bool *left = NEW_ARRAY(u->arena, bool, u->k->buffer.n);
+    double *since = NEW_ARRAY(u->arena, double, u->k->buffer.n), *left = NEW_ARRAY(u->arena, double, u->k->buffer.n);
+    double *touches = NEW_ARRAY(u->arena, double, u->k->buffer.n);   /* the share of trips in which a buffer was touched before */
+    const Touched *body = footprint(t, n, false, &sum), *whole = footprint(t, n, true, &sum);
     for (uint32_t b = 0; b < u->k->buffer.n; b++)
         since[b] = INFINITY;
+    for (Node *k = n->child; k; k = k->next)
+        if (k->first < k->end && k->exec > 0)
+            pass_by(t, k, since);
+    for (uint32_t b = 0; b < u->k->buffer.n; b++)
+        if (n->kind == NODE_LOOP && n->trips > 1 && body[b].bytes >= whole[b].bytes)
+            touches[b] = 1 - 1 / n->trips;
+        else
+            since[b] = INFINITY;
     for (Node *k = n->child; k; k = k->next) {
         if (k->first == k->end || k->exec <= 0)
             continue;
         const Touched *in = footprint(t, k, true, &sum);
-        for (uint32_t b = 0; b < u->k->buffer.n; b++)
-            left[b] = since[b] + sum <= t->capacity;
+        for (uint32_t b = 0; b < u->k->buffer.n; b++) {
+            left[b] = since[b] + beside_buffer(t, k, b) + in[b].bytes <= t->capacity ? touches[b] : 0;
+            touches[b] = in[b].bytes > 0 ? 1 : touches[b];
+        }
         settle(t, k, left);
-        for (uint32_t b = 0; b < u->k->buffer.n; b++)
-            since[b] = in[b].bytes > 0 ? sum : since[b] + sum;
+        pass_by(t, k, since);
     }
 }
 

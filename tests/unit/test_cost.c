@@ -192,6 +192,35 @@ test_reuse(void **state)
     near(streams.bytes[LEVEL_L2], 64 * 4.0 * 16384, 0.01);
 }
 
+/* What every trip of a loop reads is there for who reads it behind the loop, and what every trip of an outer loop writes, in the next one, however much else
+ * went by in between. */
+static void
+test_left_by_the_last_trip(void **state)
+{
+    double panel = 4.0 * 65536, rows = 64 * 4.0 * 4096;
+    Cost behind = price(*state, "kernel k(x: f32[4, 64, 4096], y: f32[4, 65536]) -> (o: f32[1]) {\n trips 1\n grain 1\n serial t < 4 {\n"
+                                "  serial i < 64 { serial j < 65536 step 8 { o[0] = o[0] + y[t, j] }\n   serial j < 4096 step 8 { o[0] = o[0] + x[t, i, j] } }\n"
+                                "  serial j < 65536 step 8 { o[0] = o[0] + y[t, j] }\n }\n}\n", 1, NULL, 0);
+    near(behind.bytes[LEVEL_L3], 4 * (panel + rows), 0.02);
+    panel = 4.0 * 32768;
+    Cost again = price(*state, "kernel k(x: f32[64, 4096], y: f32[4, 32768]) -> (o: f32[4]) {\n trips 4\n grain 1\n parallel t < 4 {\n  scratch pack: f32[32768]\n"
+                               "  serial j < 32768 step 8 { store8 pack[j] = load8 y[t, j] }\n"
+                               "  serial i < 64 { serial j < 32768 step 8 { o[t] = o[t] + pack[j] }\n   serial j < 4096 step 8 { o[t] = o[t] + x[i, j] } }\n }\n}\n", 1, NULL, 0);
+    near(again.bytes[LEVEL_L3], 4 * panel + panel + 4 * rows, 0.02);
+}
+
+/* Memory gives stretches that are read side by side faster than one after the other, as long as each may be. */
+static void
+test_side_by_side(void **state)
+{
+    static const char form[] = "kernel k(x: f32[4, 4194304]) -> (o: f32[1]) {\n trips 1\n grain 1\n serial b < 1024 { serial %s { serial %s { o[0] = o[0] + x[i, 4096*b + j] } } }\n}\n";
+    World *w = *state;
+    Cost beside = price(w, arena_printf(w->arena, form, "j < 4096 step 16", "i < 4"), 1, NULL, 0), in_turn = price(w, arena_printf(w->arena, form, "i < 4", "j < 4096 step 16"), 1, NULL, 0);
+
+    near(beside.memory, 67.1e6 / 16e9, 0.02);
+    near(in_turn.memory, 1.3 * 67.1e6 / 16e9, 0.15);         /* and waits for the first line of each */
+}
+
 /* One float of every line, and of every page: lines are what moves. */
 static void
 test_lines(void **state)
@@ -334,6 +363,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_one_accumulator_waits), TEST(test_eight_accumulators_do_not), TEST(test_spills), TEST(test_functions_cost_more_than_sums),
         TEST(test_tests_and_bounds), TEST(test_shares), TEST(test_grain), TEST(test_copy_comes_from_where_it_fits), TEST(test_reuse),
+        TEST(test_left_by_the_last_trip), TEST(test_side_by_side),
         TEST(test_lines), TEST(test_writes), TEST(test_windows_overlap), TEST(test_digits_over_borders), TEST(test_conflicts), TEST(test_grows_with_sizes), TEST(test_factors), TEST(test_rounding),
         TEST(test_numbers), TEST(test_prints),
     };
