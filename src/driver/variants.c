@@ -3,7 +3,7 @@
  * A product whose rows are counted by symbols may be asked for one row, for a few, or for many, and the tile that
  * suits one of these is poor at the others. So it is asked what programs there are where all of those symbols are 1, and
  * where one of them is small; and a variant is kept where its price is clearly less than that of the
- * kernel's own program at those sizes. Where users expect some sizes (--dim-hint), it is asked for programs at just these. Constants lie as the kernel's own program wants them, so only programs that
+ * kernel's own program at those sizes, or less at all where there is one row: it takes as long as memory gives its weights, which is priced closer. Where users expect some sizes (--dim-hint), it is asked for programs at just these. Constants lie as the kernel's own program wants them, so only programs that
  * want the same come in question. The answer is a text, each variant with how much it gains:
  *
  *   1.42 when batch == 1, seq == 1 {
@@ -19,11 +19,6 @@ enum {
     MOST_VARIANTS = 2,               /* beside the kernel's own program; bounds code, and time to compile: those that gain most are kept */
     MOST_EXPECTED = 4,               /* combinations of sizes that users expect, which are asked too; bounds work. One more variant may come of them */
 };
-
-/* A product of one row takes as long as memory gives its weights, which is priced closer; and the kernel's own program, made for many rows, is
- * slower at it than its price says: rows of a tile that are left over read panels one by one, in stretches that end with its blocks. So one written for a row is taken
- * where it is priced alike: SmolLM's tokens took 64 ms for 54 where it had to be cheaper. */
-static const double CLEARLY_OF_ONE_ROW = 1.1;
 
 typedef VEC(Sym) RowSymbols;
 
@@ -82,7 +77,7 @@ try_guard(const Asked *q, SizeGuard guard)
     Candidate best = { guard, NULL, base.seconds, base.seconds };
 
     for (uint32_t i = 0; i < choices.n && !best.program; i++)
-        if (schedule_lays_alike(choices.at[i].program, q->own) && choices.at[i].seconds < CLEARLY_OF_ONE_ROW * base.seconds) {
+        if (schedule_lays_alike(choices.at[i].program, q->own) && choices.at[i].seconds < base.seconds) {
             best.program = choices.at[i].program;
             best.seconds = choices.at[i].seconds;
         }
@@ -127,7 +122,7 @@ is_gain(const Candidate *tried)
 
     for (uint32_t i = 0; i < tried->guard.n; i++)
         one_row &= tried->guard.at[i].most == 1;
-    return tried->program && tried->seconds <= (one_row ? CLEARLY_OF_ONE_ROW : CLEARLY) * tried->without;
+    return tried->program && tried->seconds <= (one_row ? 1 : CLEARLY) * tried->without;
 }
 
 /* How many of the candidates gain more than this one? */
@@ -214,10 +209,7 @@ variants_parse(Job *j, const Kernel *k, const char *answer, Variants *out, Text 
         p.s = end + strlen("\n}\n");
         text_add(remark, "; where ");
         guard_print(remark, &guard);
-        if (gain < 1)                        /* a program for a row, which is faster than its price */
-            text_printf(remark, " another, priced %.2g %% more", 100 * (1 / gain - 1));
-        else
-            text_printf(remark, gain < 1.1 ? " another, %.2g %% faster" : " another, %.3g times as fast", gain < 1.1 ? 100 * (gain - 1) : gain);
+        text_printf(remark, gain < 1.1 ? " another, %.2g %% faster" : " another, %.3g times as fast", gain < 1.1 ? 100 * (gain - 1) : gain);
     }
     arena_free(scratch);
     return ok;

@@ -51,7 +51,7 @@ def test_parts_take_turns(tmp_path):
 def test_one_row_has_a_program_of_each_part(tmp_path):
     """What a row alone takes is another program, for all parts or for none; it reads constants as they lie for many rows."""
     nodes = [helper.make_node("MatMul", ["x", w], [o]) for w, o in [("wq", "q"), ("wk", "k"), ("wv", "v")]] + [helper.make_node("Sum", ["q", "k", "v"], ["z"])]
-    model = saved(tmp_path, nodes, ["n", "rows", 320], {w: (320, 192) for w in ("wq", "wk", "wv")}, "  kernel {\n    %q\n    %k\n    %v\n  }\n  kernel {\n    %z\n  }\n")
+    model = saved(tmp_path, nodes, ["n", "rows", 320], {w: (320, 960) for w in ("wq", "wk", "wv")}, "  kernel {\n    %q\n    %k\n    %v\n  }\n  kernel {\n    %z\n  }\n")
     done = tenon("compile", model, "--target", "x86-64-v3", "--dump=choose", "--dump-dir", tmp_path, "--stop-after=choose", "-o", tmp_path / "m.so")
     text = "".join(f.read_text() for f in tmp_path.glob("*choose*"))
     one = text[text.index("variant n == 1, rows == 1 {"):]
