@@ -25,8 +25,9 @@ const char *lane_name(const Draft *w, const uint32_t *gone, uint32_t n);
 void write_program(Draft *w, const Text *t);
 /* So many vectors of sums as hide the latency of additions on all ports. */
 int64_t vectors_in_flight(const Machine *m);
-/* How much a task keeps is tried from the most that fits down, a fourth each time. Bounds the lists, the price decides. */
-enum { FEWER = 4 };
+/* How much a task keeps is tried from the most that fits down, a fourth each time; of products with open rows a half, since their panels alone
+ * say how often rows are read. Bounds the lists, the price decides. */
+enum { FEWER = 4, FEWER_OPEN = 2 };
 
 /* Products of two factors, summed: matrix products, their batches, convolutions, einsums. False: it is none. */
 bool write_contraction(Draft *w);

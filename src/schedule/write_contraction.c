@@ -182,7 +182,7 @@ write_tile(const Gemm *g, const Tile *x)
     const char *lay_a = g->a_constant ? lay(g, cut->k.a, true, x->rows) : NULL;
     const char *lay_b = g->b_constant && !x->image ? lay(g, cut->k.b, false, x->vectors * g->lanes) : NULL;
     /* Nothing to cut off: sums are stored from registers, which wants to know how many rows are left over. */
-    bool exact = lay_b && !x->depth && g->ncols >= 0 && g->ncols % (x->vectors * g->lanes) == 0 && (g->nrows >= 0 || x->rows <= LEFT_ROWS);
+    bool exact = !x->in_place && !x->image && !x->depth && g->ncols >= 0 && g->ncols % (x->vectors * g->lanes) == 0 && (g->nrows >= 0 || x->rows <= LEFT_ROWS);
     bool pads = !x->in_place && !exact;
     long long width = x->vectors * g->lanes;
 
@@ -236,7 +236,7 @@ write_tile(const Gemm *g, const Tile *x)
     if (x->image) {
         text_printf(&t, "image rhs at task -> image\n");
         write_unrolled_window(g, &t);
-    } else if (g->widened || (!lay_b && pads)) {
+    } else if (g->widened || (!lay_b && !x->in_place)) {
         write_columns(g, &t, x->depth ? "kb" : "task", text_str(&sums));
     }
     if (x->row_image)
@@ -376,13 +376,14 @@ write_shape(const Gemm *g, TileShape s, bool image)
         x.depth = blocked ? ceil_to(outer, blocks) : 0;
         int64_t deep = blocked ? x.depth * inner : depth;
         int64_t fit = machine_block_bytes(m, LEVEL_L2) / (deep * width * bytes), most = fit < 1 ? 1 : fit > panels ? panels : fit;
-        for (int64_t n = most; n >= 1; n = n > 1 ? n / FEWER > 0 ? n / FEWER : 1 : 0) {
+        int64_t fewer = g->nrows < 0 ? FEWER_OPEN : FEWER;
+        for (int64_t n = most; n >= 1; n = n > 1 ? n / fewer > 0 ? n / fewer : 1 : 0) {
             /* Every core has two tasks at least: panels are cut first, then rows. */
             x.panels = even_share(panels, n, m->cores);
             int64_t tasks = ceil_to(panels, x.panels), tiles = g->nrows < 0 ? 0 : ceil_to(g->nrows, s.rows);
             int64_t pieces = tasks < machine_tasks(m) && tiles > 1 ? ceil_to(machine_tasks(m), tasks) : 1;
             x.rows_outside = g->nrows < 0 && !image && !cut->windowed;
-            if (x.rows_outside && n > 1 && tasks < machine_tasks(m))
+            if (x.rows_outside && n > 1 && tasks < m->cores)
                 continue;                              /* rows of a task would be few */
             x.chunk = x.rows_outside ? near_rows(g, &x, tasks) : pieces > 1 && tiles >= FEW_TILES ? ceil_to(tiles, pieces) : 0;
             write_orders(g, x, image, n > 1);
