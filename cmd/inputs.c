@@ -354,7 +354,7 @@ session_open(TnContext *ctx, const Options *o, TnModel *m, Tensors *t, TnSession
     return status;
 }
 
-enum { HUGE_PAGE = 2 << 20 };
+enum { HUGE_PAGE = 2 << 20, LINE = 64 };
 
 void
 inputs_own(Tensors *t)
@@ -362,11 +362,12 @@ inputs_own(Tensors *t)
     t->own = need(calloc((size_t)t->nin + 1, sizeof *t->own));
     for (int32_t i = 0; i < t->nin; i++) {
         TnTensor *x = &t->in[i];
-        if (!x->data || x->bytes < HUGE_PAGE || !strcmp(x->dtype, "str"))
+        if (!x->data || !x->bytes || !strcmp(x->dtype, "str"))
             continue;
-        size_t bytes = ((size_t)x->bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
-        t->own[i] = need(aligned_alloc(HUGE_PAGE, bytes));
-        madvise(t->own[i], bytes, MADV_HUGEPAGE);
+        size_t unit = x->bytes < HUGE_PAGE ? LINE : HUGE_PAGE, bytes = ((size_t)x->bytes + unit - 1) / unit * unit;
+        t->own[i] = need(aligned_alloc(unit, bytes));
+        if (unit == HUGE_PAGE)
+            madvise(t->own[i], bytes, MADV_HUGEPAGE);
         x->data = memcpy(t->own[i], x->data, (size_t)x->bytes);
     }
 }
