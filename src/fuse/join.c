@@ -273,8 +273,11 @@ joint_of(Join *j, const Candidate *t, NodeId last, const Fusion *composed)
     x.groups = fuse_groups(j->g, j->f->arena, &x.plan);
     x.group = x.plan.group[t->member[t->n - 1]];
     uint32_t hosts = fuse_hosts(composed, &x.groups, x.group, j->host);
-    if (hosts > FUSE_MAX_PARTS || (!fuse_shared(composed, j->host, hosts) && !fuse_beside(composed, j->host, hosts)))
+    if (hosts > FUSE_MAX_PARTS)
         return x;
+    uint32_t shared = fuse_shared(composed, j->host, hosts);
+    if (shared < t->depth || (!shared && !fuse_beside(composed, j->host, hosts)))
+        return x;                    /* as where a window of many channels reads a product of one */
     set_depth(composed, t->between, t->depth);
     const Kernel *joined = fuse_kernel(composed, &x.groups, x.group, &data);
     x.seconds = j->price->of(j->price->user, &joined, &data, 1);
