@@ -236,11 +236,10 @@ set_depth(const Fusion *f, ValueId v, uint32_t depth)
         f->edges[v].at[r].depth = depth;
 }
 
-/* The plan with them as one group. False: groups would wait for each other. */
+/* The plan with them as one group, in arena a. False: groups would wait for each other. */
 static bool
-plan_of(Join *j, const Candidate *t, NodeId last, Joint *out)
+plan_of(Join *j, Arena *a, const Candidate *t, NodeId last, Joint *out)
 {
-    Arena *a = j->f->arena;
     uint32_t nn = j->g->node.n;
     NodeId reader = t->member[t->n - 1];
     Joint x = *out;
@@ -268,7 +267,7 @@ joint_of(Join *j, const Candidate *t, NodeId last, const Fusion *composed)
     Joint x = { .plan = *j->plan, .composed = composed, .seconds = -1 };
     const void *const *data;
 
-    if (!plan_of(j, t, last, &x))
+    if (!plan_of(j, j->f->arena, t, last, &x))
         return x;
     x.groups = fuse_groups(j->g, j->f->arena, &x.plan);
     x.group = x.plan.group[t->member[t->n - 1]];
@@ -351,9 +350,11 @@ try_side_by_side(Join *j, ValueId v)
         uint32_t kept = 0;
         for (uint32_t i = 1; i < n; i++) {
             Joint x = { .plan = *j->plan };
+            Arena *scratch = arena_child(j->f->arena);           /* a plan is as long as the graph */
             t.member[t.n++] = left[i];
-            if (t.n > MOST_JOINED || !fuse_beside(j->f, t.member, t.n) || !plan_of(j, &t, 0, &x))
+            if (t.n > MOST_JOINED || !fuse_beside(j->f, t.member, t.n) || !plan_of(j, scratch, &t, 0, &x))
                 left[kept++] = t.member[--t.n];
+            arena_free(scratch);
         }
         n = kept;
         if (t.n > 1)
