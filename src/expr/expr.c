@@ -83,13 +83,6 @@ expr_compare(const Expr *a, const Expr *b)
     return (int)a->bad - (int)b->bad;
 }
 
-static uint64_t
-mix(uint64_t h, uint64_t v)
-{
-    h = (h ^ v) * 0x9e3779b97f4a7c15u;
-    return h ^ (h >> 29);
-}
-
 static bool
 same_terms(const Expr *e, const Term *term, uint32_t n)
 {

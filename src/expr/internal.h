@@ -33,6 +33,13 @@ static inline uint64_t var_bit(Var v)
     return (uint64_t)1 << (8 + (v.id * 0x9e3779b97f4a7c15u >> 32) % 56);
 }
 
+/* A hash of what was mixed so far and of one word more. */
+static inline uint64_t mix(uint64_t h, uint64_t v)
+{
+    h = (h ^ v) * 0x9e3779b97f4a7c15u;
+    return h ^ (h >> 29);
+}
+
 /* The expression of one atom; var for ATOM_VAR, arguments else. Nothing is normalised. */
 const Expr *expr_atom(Ctx *c, AtomKind kind, Var var, uint32_t narg, const Expr *const *arg);
 const Expr *expr_of_atom(Ctx *c, const Atom *atom);

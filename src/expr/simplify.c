@@ -315,11 +315,8 @@ hash_question(const Ranges *r, const Expr *e)
 {
     uint64_t h = MAP_PTR(e);
 
-    for (uint32_t i = 0; i < r->n; i++) {
-        h = (h ^ MAP_PTR(r->at[i].extent)) * 0x9e3779b97f4a7c15u;
-        h = (h ^ MAP_PTR(r->at[i].begin) ^ r->at[i].var.id << 8) * 0x9e3779b97f4a7c15u;
-        h ^= h >> 32;
-    }
+    for (uint32_t i = 0; i < r->n; i++)
+        h = mix(mix(mix(h, r->at[i].var.id), MAP_PTR(r->at[i].begin)), MAP_PTR(r->at[i].extent));
     return h;
 }
 
