@@ -58,14 +58,14 @@ join(const Words *w, const char *between, size_t limit)
 typedef struct { Sym name; const char *origin; Loc loc; } Label;
 
 static Label
-label_group(const Fusion *f, const Groups *groups, uint32_t group)
+label_group(const Fusion *f, const NodeId *member, uint32_t n)
 {
     const Graph *g = f->g;
     Words work = { .arena = f->arena }, views = { .arena = f->arena }, origin = { .arena = f->arena };
     Label label = { 0 };
 
-    for (uint32_t i = groups->first[group]; i < groups->first[group + 1]; i++) {
-        const Node *node = &g->node.at[groups->node[i]];
+    for (uint32_t i = 0; i < n; i++) {
+        const Node *node = &g->node.at[member[i]];
         if (!origin.list.n)
             label.loc = node->loc;
         if (node->origin)
@@ -80,48 +80,23 @@ label_group(const Fusion *f, const Groups *groups, uint32_t group)
 
 /* ---- one kernel ---------------------------------------------------------------------------------------- */
 
-/* What is kept by node and by value serves all kernels, one after the other: an entry counts if it names the group. */
 typedef struct {
     const Fusion *f;
     Arena *arena;                    /* of the new graph */
     Kernel *kernel;
-    uint32_t group;
-    NodeId *host;
+    NodeId *host;                    /* [nhost], ascending */
     uint32_t nhost;
-    uint32_t *inside;                /* [node.n]: the group in which the node is a host */
-    uint32_t *made;                  /* [value.n]: the group in whose kernel the value has a buffer … */
-    uint32_t *buffer;                /* [value.n]: … and which */
+    Map buffer;                      /* of a value: its buffer */
     VEC(ValueId) in, out;
 } Build;
-
-static bool
-made_inside(const Build *b, ValueId v)
-{
-    return b->inside[b->f->g->value.at[v].def] == b->group;
-}
-
-/* Is a value read by anyone beside these hosts, or by nobody at all? */
-static bool
-seen_outside(const Build *b, ValueId v)
-{
-    const Fusion *f = b->f;
-
-    if (f->visible[v] || !f->readers[v].n)
-        return true;
-    for (uint32_t i = 0; i < f->readers[v].n; i++)
-        if (b->inside[f->readers[v].at[i]] != b->group)
-            return true;
-    return false;
-}
 
 /* A buffer named after the parameter: kernels of equal meaning are equal as text. */
 static void
 add_buffer(Build *b, ValueId v, Sym name, Space space)
 {
-    if (b->made[v] == b->group)
+    if (map_get(&b->buffer, v, NULL))
         return;
-    b->made[v] = b->group;
-    b->buffer[v] = kernel_buffer(b->f->ctx, b->arena, b->kernel, name, b->f->g->value.at[v].type, space, 1);
+    map_put(&b->buffer, v, kernel_buffer(b->f->ctx, b->arena, b->kernel, name, b->f->g->value.at[v].type, space, 1));
     if (space == SPACE_IN)
         VEC_PUSH(b->f->arena, &b->in, v);
     if (space == SPACE_OUT)
@@ -138,9 +113,9 @@ add_buffers(Build *b)
             for (uint32_t k = 0; k < nin + p->nest->nout; k++) {
                 ValueId v = p->value[k];
                 Sym name = p->nest->param[k].name;
-                if (pass == 0 && k < nin && !made_inside(b, v))
+                if (pass == 0 && k < nin && !fuse_is_among(b->host, b->nhost, b->f->g->value.at[v].def))
                     add_buffer(b, v, name, SPACE_IN);
-                if (pass == 1 && k >= nin && seen_outside(b, v))
+                if (pass == 1 && k >= nin && fuse_escapes(b->f, v, b->host, b->nhost))
                     add_buffer(b, v, name, SPACE_OUT);
                 if (pass == 2 && k >= nin)
                     add_buffer(b, v, name, SPACE_LOCAL);
@@ -191,8 +166,11 @@ add_parts(Build *b)
         const Piece *p = &b->f->piece[b->host[i]];
         uint32_t nparam = p->nest->nin + p->nest->nout;
         uint32_t *buffer = NEW_ARRAY(b->arena, uint32_t, nparam);
-        for (uint32_t k = 0; k < nparam; k++)
-            buffer[k] = b->buffer[p->value[k]];
+        for (uint32_t k = 0; k < nparam; k++) {
+            uint64_t at = 0;
+            map_get(&b->buffer, p->value[k], &at);
+            buffer[k] = (uint32_t)at;
+        }
         for (uint32_t o = nest[i]->nin; o < nparam; o++)
             b->kernel->buffer.at[buffer[o]].type = nest[i]->param[o].type;
         part[i] = (Part){ nest[i], buffer };
@@ -206,58 +184,43 @@ add_parts(Build *b)
 
 /* ---- the graph -------------------------------------------------------------------------------------------- */
 
-static Loc
-make_kernel(Build *b, const Groups *groups, uint32_t group)
+static Build
+make_kernel(const Fusion *f, Arena *a, const Label *label, const NodeId *node, uint32_t n)
 {
-    const Fusion *f = b->f;
-    Label label = label_group(f, groups, group);
+    Build b = { .f = f, .arena = a, .kernel = NEW(a, Kernel), .host = NEW_ARRAY(f->arena, NodeId, n), .buffer.arena = f->arena };
 
-    b->kernel = NEW(b->arena, Kernel);
-    b->group = group;
-    b->in.n = b->out.n = 0;
-    b->nhost = fuse_hosts(f, groups, group, b->host);
-    for (uint32_t i = 0; i < b->nhost; i++)
-        b->inside[b->host[i]] = group;
-    b->kernel->name = label.name;
-    b->kernel->origin = sym(f->ctx, label.origin);
-    uint32_t depth = fuse_depth(f, b->host, b->nhost), most = fuse_shared(f, b->host, b->nhost);
-    b->kernel->shared = fuse_beside(f, b->host, b->nhost) ? 0 : depth && depth < most ? depth : most;
-    add_buffers(b);
-    add_parts(b);
-    kernel_take_names(f->ctx, b->kernel);
-    return label.loc;
+    b.nhost = fuse_hosts(f, node, n, b.host);
+    b.kernel->name = label->name;
+    b.kernel->origin = sym(f->ctx, label->origin);
+    uint32_t depth = fuse_depth(f, b.host, b.nhost), most = fuse_shared(f, b.host, b.nhost);
+    b.kernel->shared = fuse_beside(f, b.host, b.nhost) ? 0 : depth && depth < most ? depth : most;
+    add_buffers(&b);
+    add_parts(&b);
+    kernel_take_names(f->ctx, b.kernel);
+    return b;
 }
 
 static void
-add_kernel(Build *b, Graph *to, const Groups *groups, uint32_t group, ValueId *map)
+add_kernel(const Fusion *f, Graph *to, const NodeId *node, uint32_t n, ValueId *map)
 {
-    const Fusion *f = b->f;
-    Loc loc = make_kernel(b, groups, group);
+    Label label = label_group(f, node, n);
+    Build b = make_kernel(f, to->arena, &label, node, n);
+    ValueId *in = NEW_ARRAY(f->arena, ValueId, b.in.n), *out = NEW_ARRAY(f->arena, ValueId, b.out.n);
 
-    ValueId *in = NEW_ARRAY(f->arena, ValueId, b->in.n), *out = NEW_ARRAY(f->arena, ValueId, b->out.n);
-    for (uint32_t i = 0; i < b->in.n; i++)
-        in[i] = map[b->in.at[i]];
-    for (uint32_t i = 0; i < b->out.n; i++)
-        out[i] = map[b->out.at[i]] = graph_copy_value(to, f->g, b->out.at[i]);
-    graph_call_kernel(to, b->kernel, loc, b->kernel->origin, in, out);
-}
-
-static Build
-begin_build(const Fusion *f, Arena *a)
-{
-    uint32_t nn = f->g->node.n, nv = f->g->value.n;
-
-    return (Build){ .f = f, .arena = a, .host = NEW_ARRAY(f->arena, NodeId, nn), .inside = NEW_ARRAY(f->arena, uint32_t, nn),
-                    .made = NEW_ARRAY(f->arena, uint32_t, nv), .buffer = NEW_ARRAY(f->arena, uint32_t, nv) };
+    for (uint32_t i = 0; i < b.in.n; i++)
+        in[i] = map[b.in.at[i]];
+    for (uint32_t i = 0; i < b.out.n; i++)
+        out[i] = map[b.out.at[i]] = graph_copy_value(to, f->g, b.out.at[i]);
+    graph_call_kernel(to, b.kernel, label.loc, b.kernel->origin, in, out);
 }
 
 const Kernel *
-fuse_kernel(const Fusion *f, const Groups *groups, uint32_t group, const void *const **data)
+fuse_kernel(const Fusion *f, const NodeId *node, uint32_t n, const void *const **data)
 {
-    Build b = begin_build(f, f->arena);
-
-    make_kernel(&b, groups, group);
+    Label label = label_group(f, node, n);
+    Build b = make_kernel(f, f->arena, &label, node, n);
     const void **known = NEW_ARRAY(f->arena, const void *, b.in.n + 1);
+
     for (uint32_t i = 0; i < b.in.n; i++)
         known[i] = f->g->value.at[b.in.at[i]].data;
     *data = known;
@@ -269,10 +232,11 @@ add_kernels(const Fusion *f, const Groups *groups)
 {
     ValueId *map;
     Graph *to = graph_rebuild(f->g, &map);
-    Build b = begin_build(f, to->arena);
 
-    for (uint32_t group = 1; group <= f->plan->ngroup; group++)
-        add_kernel(&b, to, groups, group, map);
+    for (uint32_t group = 1; group <= f->plan->ngroup; group++) {
+        uint32_t first = groups->first[group];
+        add_kernel(f, to, &groups->node[first], groups->first[group + 1] - first, map);
+    }
     graph_finish(to, f->g, map);
     return to;
 }

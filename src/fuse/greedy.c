@@ -5,24 +5,17 @@
  * axes and the elementwise nests around them, as in softmax and layer normalisation, become parts
  * of one kernel that share their outer axes, so that a row stays in the nearest memory.
  *
- * Gathering may close a cycle through other groups, so each merge searches the graph of groups for
- * a path that leaves and returns. Groups are kept in a topological order, as Pearce and Kelly do (ACM
- * JEA 11, 2007), so that the search sees only what lies between the two. Products do not join rows
+ * Gathering may close a cycle through other groups, which their order tells (order.c). Products do not join rows
  * here: their kernels tile all axes.
  */
-#include "fuse/internal.h"
+#include "fuse/order.h"
 
 typedef struct {
     Fusion *f;
     const Machine *m;
-    NodeId *group;                   /* [node.n]: of hosts: the smallest member's id */
-    NodeId *next;                    /* [node.n]: of hosts: the next member, in the graph's order; 0: the last */
+    Order order;                     /* of hosts in groups */
     const NestTraits *traits;        /* [node.n]: of hosts */
     NodeId *member;                  /* [node.n]: scratch */
-    NodeId *order;                   /* groups so that none reads a later one … */
-    uint32_t *at;                    /* [node.n]: … and where each stands there */
-    NodeId *reached, *stack;         /* [node.n]: scratch: groups that the search has seen, and has yet to follow */
-    bool *seen;                      /* [node.n]: by group: is it among them? */
 } Rows;
 
 static bool
@@ -31,97 +24,13 @@ is_host(const Fusion *f, NodeId n)
     return f->host[n] == n;
 }
 
-/* ---- the order of groups ----------------------------------------------------------------------------- */
-
-typedef struct { Rows *r; NodeId from, to; uint32_t nreached, depth; bool returns; } Search;
-
-/* Follow the values of a group to the groups that read them, as far as stand before s->to. */
-static void
-follow(Search *s, NodeId group)
-{
-    Rows *r = s->r;
-    const Fusion *f = r->f;
-
-    for (NodeId n = group; n && !s->returns; n = r->next[n]) {
-        const Piece *p = &f->piece[n];
-        for (uint32_t o = 0; o < p->nest->nout; o++) {
-            ValueId v = p->value[p->nest->nin + o];
-            for (uint32_t i = 0; i < f->readers[v].n; i++) {
-                NodeId to = r->group[f->readers[v].at[i]];
-                if (to == s->to)
-                    s->returns = s->returns || group != s->from;
-                if (to == group || r->seen[to] || r->at[to] >= r->at[s->to])
-                    continue;
-                r->seen[to] = true;
-                r->reached[s->nreached++] = to;
-                r->stack[s->depth++] = to;
-            }
-        }
-    }
-}
-
-/* Of what was reached from `from`, which now is one with `to`: all behind it. */
-static void
-reorder(Search *s, NodeId merged)
-{
-    Rows *r = s->r;
-    uint32_t first = r->at[s->from], last = r->at[s->to], at = first, nbehind = 0;
-
-    for (uint32_t i = first + 1; i < last; i++) {
-        NodeId group = r->order[i];
-        if (r->seen[group])
-            r->stack[nbehind++] = group;
-        else
-            r->order[at++] = group;
-    }
-    r->order[at++] = merged;
-    for (uint32_t i = 0; i < nbehind; i++)
-        r->order[at++] = r->stack[i];
-    for (uint32_t i = first; i < at; i++)
-        r->at[r->order[i]] = i;
-    if (at <= last)                              /* the place of the group that is no more */
-        r->order[at] = 0;
-}
-
-/* Is there a path from `a` to `b`, which reads it, that passes another group? If not, and if they are to be
- * one, the order is made right for it. */
-static bool
-closes_cycle(Rows *r, NodeId a, NodeId b)
-{
-    Search s = { .r = r, .from = a, .to = b };
-
-    follow(&s, a);
-    while (s.depth && !s.returns)
-        follow(&s, r->stack[--s.depth]);
-    if (!s.returns)
-        reorder(&s, a < b ? a : b);
-    for (uint32_t i = 0; i < s.nreached; i++)
-        r->seen[r->reached[i]] = false;
-    return s.returns;
-}
-
 /* ---- rows ---------------------------------------------------------------------------------------------- */
-
-/* The members of both groups (or of one: a == b), in the graph's order. */
-static uint32_t
-members(Rows *r, NodeId a, NodeId b)
-{
-    NodeId x = a, y = a == b ? 0 : b;
-    uint32_t n = 0;
-
-    while (x || y) {
-        NodeId *least = !y || (x && x < y) ? &x : &y;
-        r->member[n++] = *least;
-        *least = r->next[*least];
-    }
-    return n;
-}
 
 /* A group that has a row reduction keeps its trips; NULL if it has none and follows the other. */
 static const Expr *
 trips_to_keep(Rows *r, NodeId group)
 {
-    uint32_t n = members(r, group, group);
+    uint32_t n = order_nodes(&r->order, &group, 1, r->member);
     bool row = false;
 
     for (uint32_t i = 0; i < n; i++)
@@ -155,7 +64,8 @@ gather(Rows *r, NodeId a, NodeId b)
     Fusion *f = r->f;
     Ctx *c = f->ctx;
     const Expr *keep_a = trips_to_keep(r, a), *keep_b = trips_to_keep(r, b);
-    uint32_t n = members(r, a, b);
+    NodeId both[] = { a, b };
+    uint32_t n = order_nodes(&r->order, both, 2, r->member);
 
     if ((!keep_a && !keep_b) || n > FUSE_MAX_PARTS)
         return false;
@@ -168,13 +78,10 @@ gather(Rows *r, NodeId a, NodeId b)
     const Expr *trips = fuse_trips(c, f->piece[r->member[0]].nest, depth);
     if ((keep_a && expr_eq(c, NULL, keep_a, trips) != YES) || (keep_b && expr_eq(c, NULL, keep_b, trips) != YES))
         return false;
-    if (!suits(r, trips, n) || closes_cycle(r, a, b))
+    if (!suits(r, trips, n) || !order_join(&r->order, both, 2))
         return false;
-    for (uint32_t i = 0; i < n; i++) {
-        r->group[r->member[i]] = r->member[0];
-        r->next[r->member[i]] = i + 1 < n ? r->member[i + 1] : 0;
+    for (uint32_t i = 0; i < n; i++)
         f->why[r->member[i]] = "part of a kernel over shared rows";
-    }
     return true;
 }
 
@@ -183,29 +90,29 @@ gather_rows(Fusion *f, const Machine *m)
 {
     uint32_t nn = f->g->node.n;
     Arena *a = f->arena;
-    Rows r = { .f = f, .m = m, .group = NEW_ARRAY(a, NodeId, nn), .next = NEW_ARRAY(a, NodeId, nn), .traits = f->traits,
-               .member = NEW_ARRAY(a, NodeId, nn), .order = NEW_ARRAY(a, NodeId, nn), .at = NEW_ARRAY(a, uint32_t, nn),
-               .reached = NEW_ARRAY(a, NodeId, nn), .stack = NEW_ARRAY(a, NodeId, nn), .seen = NEW_ARRAY(a, bool, nn) };
+    uint32_t *number = NEW_ARRAY(a, uint32_t, nn);
     bool changed = true;
 
     for (NodeId n = 1; n < nn; n++) {            /* what vanished did so into a later node: ids are an order */
-        r.group[n] = r.order[n] = r.at[n] = n;
+        number[n] = n;
         if (is_host(f, n))
             fuse_traits_of(f, n);
     }
+    Rows r = { .f = f, .m = m, .order = order_begin(f, a, number), .traits = f->traits, .member = NEW_ARRAY(a, NodeId, nn + 1) };
+    const NodeId *group = r.order.group;
     while (changed) {
         changed = false;
         for (NodeId n = 1; n < nn; n++)
             for (uint32_t i = 0; is_host(f, n) && i < f->piece[n].nest->nin; i++) {
                 NodeId def = f->g->value.at[f->piece[n].value[i]].def;
-                if (def && r.group[def] != r.group[n] && (r.traits[n].elementwise || r.traits[n].row) &&
+                if (def && group[def] != group[n] && (r.traits[n].elementwise || r.traits[n].row) &&
                     (r.traits[def].elementwise || r.traits[def].row))
-                    changed = gather(&r, r.group[def], r.group[n]) || changed;
+                    changed = gather(&r, group[def], group[n]) || changed;
             }
     }
     for (NodeId n = 1; n < nn; n++)
         if (f->host[n])
-            f->host[n] = r.group[f->host[n]];
+            f->host[n] = group[f->host[n]];
 }
 
 FusePlan

@@ -106,9 +106,8 @@ const Expr *fuse_trips(Ctx *c, const Nest *n, uint32_t depth);
 uint32_t fuse_depth(const Fusion *f, const NodeId *host, uint32_t n);
 
 /* ---- apply.c --------------------------------------------------------------------------------------- */
-/* The kernel that a group becomes, in f's arena, and the contents of its inputs, NULL where they are not known now. */
-struct Groups;
-const Kernel *fuse_kernel(const Fusion *f, const struct Groups *groups, uint32_t group, const void *const **data);
+/* The kernel that a group of these nodes [n, ascending] becomes, in f's arena, and the contents of its inputs, NULL where they are not known now. */
+const Kernel *fuse_kernel(const Fusion *f, const NodeId *node, uint32_t n, const void *const **data);
 
 /* ---- legal.c -------------------------------------------------------------------------------------- */
 
@@ -126,7 +125,8 @@ typedef struct {
 Member fuse_member(Fusion *f, NodeId n);
 /* Why no group that holds such members exists, which is so for all that hold more; NULL: one may. */
 const char *fuse_no_group(Ctx *c, const Member *m, uint32_t n);
-/* Is a value read outside of these nodes [n, ascending]? */
+bool fuse_is_among(const NodeId *node, uint32_t n, NodeId id);        /* node: ascending */
+/* Is a value read outside of these nodes [n, ascending], or by nobody at all? */
 bool fuse_escapes(const Fusion *f, ValueId v, const NodeId *node, uint32_t n);
 
 /* A group, composed as a graph of its own. */
@@ -186,8 +186,8 @@ void fuse_settle(const Graph *g, FusePlan *p);
 void fuse_number(const Graph *g, Arena *a, FusePlan *p);
 /* The nodes of each group, in the graph's order: node[first[group] .. first[group + 1]). */
 Groups fuse_groups(const Graph *g, Arena *a, const FusePlan *p);
-/* Those of a group that stay, the parts of its kernel, into host; how many. */
-uint32_t fuse_hosts(const Fusion *f, const Groups *groups, uint32_t group, NodeId *host);
+/* Those of a group's nodes [n] that stay, the parts of its kernel, into host; how many. */
+uint32_t fuse_hosts(const Fusion *f, const NodeId *node, uint32_t n, NodeId *host);
 /* The two halves of fuse_illegal: what the plan's numbers break, and what its kernels do once composed. */
 const char *fuse_illegal_numbers(const Graph *g, const FusePlan *p);
 const char *fuse_illegal_kernels(const Fusion *f, const Groups *groups);

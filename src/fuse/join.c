@@ -5,7 +5,7 @@
  * (pooling behind a convolution): some rows of the image fit. Whether that pays, nobody here knows: the joint
  * kernel and its pieces are made, and their schedules priced by whoever asked.
  */
-#include "fuse/internal.h"
+#include "fuse/order.h"
 
 #include <string.h>
 
@@ -13,25 +13,42 @@ typedef struct {
     const Graph *g;
     FusePlan *plan;
     Fusion *f;
-    Groups groups;
+    Order order;                     /* the plan's groups as they are now */
     const FusePrice *price;
-    NodeId *host;                    /* [node.n]: scratch */
+    NodeId *node, *host;             /* [node.n + 1]: scratch: those of a group, and its hosts */
 } Join;
+
+/* The nodes of these groups in j->node, those that stay if they are composed so in j->host; how many of either. */
+typedef struct { uint32_t nodes, hosts; } Counts;
+
+static Counts
+list_nodes(Join *j, const Fusion *composed, const NodeId *group, uint32_t n)
+{
+    uint32_t nodes = order_nodes(&j->order, group, n, j->node);
+
+    return (Counts){ nodes, fuse_hosts(composed, j->node, nodes, j->host) };
+}
+
+static uint32_t
+list_hosts(Join *j, NodeId group)
+{
+    return list_nodes(j, j->f, &group, 1).hosts;
+}
 
 /* ---- candidates ---------------------------------------------------------------------------------------- */
 
 /* A group that is one product. */
 static bool
-is_product(Join *j, uint32_t group)
+is_product(Join *j, NodeId group)
 {
-    return group && fuse_hosts(j->f, &j->groups, group, j->host) == 1 && fuse_traits_of(j->f, j->host[0])->contraction;
+    return group && list_hosts(j, group) == 1 && fuse_traits_of(j->f, j->host[0])->contraction;
 }
 
 /* A group of rows: reductions along them, and elementwise work around. */
 static bool
-is_rows(Join *j, uint32_t group)
+is_rows(Join *j, NodeId group)
 {
-    uint32_t n = group ? fuse_hosts(j->f, &j->groups, group, j->host) : 0;
+    uint32_t n = group ? list_hosts(j, group) : 0;
     bool row = false;
 
     for (uint32_t i = 0; i < n; i++) {
@@ -43,19 +60,18 @@ is_rows(Join *j, uint32_t group)
     return row;
 }
 
-static uint32_t
+static NodeId
 group_of(const Join *j, ValueId v)
 {
-    NodeId def = j->g->value.at[v].def;
-    return def ? j->plan->group[def] : 0;
+    return j->order.group[j->g->value.at[v].def];
 }
 
 /* Is every value that these groups but the last make read by them alone? */
 static bool
-is_closed(const Join *j, const uint32_t *group, uint32_t n)
+is_closed(Join *j, const NodeId *group, uint32_t n)
 {
     for (uint32_t k = 0; k + 1 < n; k++) {
-        uint32_t hosts = fuse_hosts(j->f, &j->groups, group[k], j->host);
+        uint32_t hosts = list_hosts(j, group[k]);
         for (uint32_t i = 0; i < hosts; i++) {
             const Piece *p = &j->f->piece[j->host[i]];
             for (uint32_t o = 0; o < p->nest->nout; o++) {
@@ -63,7 +79,7 @@ is_closed(const Join *j, const uint32_t *group, uint32_t n)
                 if (j->f->visible[v])
                     return false;
                 for (uint32_t r = 0; r < j->f->readers[v].n; r++) {
-                    uint32_t to = j->plan->group[j->f->readers[v].at[r]];
+                    NodeId to = j->order.group[j->f->readers[v].at[r]];
                     bool ours = false;
                     for (uint32_t q = 0; q < n; q++)
                         ours |= group[q] == to;
@@ -79,8 +95,7 @@ is_closed(const Join *j, const uint32_t *group, uint32_t n)
 /* Groups that may be one, in the order in which they feed each other: a member of each. last: of product, rows, product
  * the last of the rows, where it is elementwise work that the second product alone reads and may do itself; 0: none is. between, depth:
  * the value that lies between may share so many axes, and no more; 0: as many as it can. */
-enum { MOST_JOINED = 8 };            /* groups in one; bounds the code of a function: more stay apart */
-typedef struct { NodeId member[MOST_JOINED + 1], last; uint32_t n; ValueId between; uint32_t depth; bool side_by_side; } Candidate;
+typedef struct { NodeId member[ORDER_MOST_JOINED + 1], last; uint32_t n; ValueId between; uint32_t depth; bool side_by_side; } Candidate;
 typedef VEC(Candidate) Candidates;
 
 static NodeId
@@ -97,19 +112,19 @@ last_of_rows(Join *j, const NodeId *host, uint32_t n, NodeId product)
 
 /* Product, rows, product. */
 static bool
-find_triple(Join *j, NodeId product, uint32_t group, Candidate *t)
+find_triple(Join *j, NodeId product, NodeId group, Candidate *t)
 {
     const Piece *p = &j->f->piece[product];
 
     for (uint32_t i = 0; i < p->nest->nin; i++) {
-        uint32_t rows = group_of(j, p->value[i]);
+        NodeId rows = group_of(j, p->value[i]);
         if (!rows || rows == group || !is_rows(j, rows))
             continue;
-        uint32_t hosts = fuse_hosts(j->f, &j->groups, rows, j->host);
+        uint32_t hosts = list_hosts(j, rows);
         NodeId *host = arena_copy(j->f->arena, j->host, hosts * sizeof *host);
         for (uint32_t k = 0; k < hosts; k++)
             for (uint32_t s = 0; s < j->f->piece[host[k]].nest->nin; s++) {
-                uint32_t three[] = { group_of(j, j->f->piece[host[k]].value[s]), rows, group };
+                NodeId three[] = { group_of(j, j->f->piece[host[k]].value[s]), rows, group };
                 if (three[0] == rows || !is_product(j, three[0]) || !is_closed(j, three, 3))
                     continue;
                 *t = (Candidate){ { j->g->value.at[j->f->piece[host[k]].value[s]].def, host[k], product }, last_of_rows(j, host, hosts, product), 3 };
@@ -121,9 +136,9 @@ find_triple(Join *j, NodeId product, uint32_t group, Candidate *t)
 
 /* A group that sums over a window which slides over its outputs, alone. */
 static bool
-is_window(Join *j, uint32_t group)
+is_window(Join *j, NodeId group)
 {
-    if (!group || fuse_hosts(j->f, &j->groups, group, j->host) != 1 || !fuse_traits_of(j->f, j->host[0])->reduces)
+    if (!group || list_hosts(j, group) != 1 || !fuse_traits_of(j->f, j->host[0])->reduces)
         return false;
     const Nest *n = j->f->piece[j->host[0]].nest;
     Accesses reads = nest_accesses(j->f->ctx, j->f->arena, n);
@@ -135,12 +150,12 @@ is_window(Join *j, uint32_t group)
 
 /* Window, product. */
 static bool
-find_pair(Join *j, NodeId product, uint32_t group, Candidate *t)
+find_pair(Join *j, NodeId product, NodeId group, Candidate *t)
 {
     const Piece *p = &j->f->piece[product];
 
     for (uint32_t i = 0; i < p->nest->nin; i++) {
-        uint32_t two[] = { group_of(j, p->value[i]), group };
+        NodeId two[] = { group_of(j, p->value[i]), group };
         if (two[0] == group || !is_window(j, two[0]) || !is_closed(j, two, 2))
             continue;
         *t = (Candidate){ .member = { j->g->value.at[p->value[i]].def, product }, .n = 2 };
@@ -153,7 +168,7 @@ find_pair(Join *j, NodeId product, uint32_t group, Candidate *t)
 static bool
 find_rows(Join *j, NodeId row, uint32_t i, Candidate *t)
 {
-    uint32_t group = j->plan->group[row], product = group_of(j, j->f->piece[row].value[i]);
+    NodeId group = j->order.group[row], product = group_of(j, j->f->piece[row].value[i]);
 
     if (!group || product == group || j->f->host[row] != row || !fuse_traits_of(j->f, row)->row || !is_product(j, product) || !is_rows(j, group))
         return false;
@@ -196,13 +211,13 @@ static bool
 find_pooled(Join *j, NodeId window, Candidate *t)
 {
     const Piece *p = &j->f->piece[window];
-    uint32_t group = j->plan->group[window];
+    NodeId group = j->order.group[window];
     const NestTraits *k = fuse_traits_of(j->f, window);
 
-    if (!group || j->f->host[window] != window || !k->reduces || k->contraction || fuse_hosts(j->f, &j->groups, group, j->host) != 1)
+    if (!group || j->f->host[window] != window || !k->reduces || k->contraction || list_hosts(j, group) != 1)
         return false;
     for (uint32_t i = 0; i < p->nest->nin; i++) {
-        uint32_t two[] = { group_of(j, p->value[i]), group };
+        NodeId two[] = { group_of(j, p->value[i]), group };
         if (two[0] == group || !is_product(j, two[0]))
             continue;
         uint32_t depth = depth_under(j, j->host[0], window, p->value[i]);
@@ -215,7 +230,7 @@ find_pooled(Join *j, NodeId window, Candidate *t)
 }
 
 static bool
-find_candidate(Join *j, uint32_t group, Candidate *t)
+find_candidate(Join *j, NodeId group, Candidate *t)
 {
     if (!is_product(j, group))
         return false;
@@ -225,9 +240,6 @@ find_candidate(Join *j, uint32_t group, Candidate *t)
 
 /* ---- their price --------------------------------------------------------------------------------------- */
 
-/* A way to compute a candidate as one group, in a plan that is otherwise the same. */
-typedef struct { FusePlan plan; Groups groups; const Fusion *composed; uint32_t group; double seconds; } Joint;
-
 /* How deep all readers of a value share its axes. */
 static void
 set_depth(const Fusion *f, ValueId v, uint32_t depth)
@@ -236,51 +248,50 @@ set_depth(const Fusion *f, ValueId v, uint32_t depth)
         f->edges[v].at[r].depth = depth;
 }
 
-/* The plan with them as one group, in arena a. False: groups would wait for each other. */
-static bool
-plan_of(Join *j, Arena *a, const Candidate *t, NodeId last, Joint *out)
+static void
+groups_of(const Join *j, const Candidate *t, NodeId *group)
 {
-    uint32_t nn = j->g->node.n;
-    NodeId reader = t->member[t->n - 1];
-    Joint x = *out;
-
-    x.plan.group = arena_copy(a, j->plan->group, nn * sizeof *x.plan.group);
-    x.plan.edge = arena_copy(a, j->plan->edge, (j->g->ref.n + 1) * sizeof *x.plan.edge);
-    for (NodeId n = 1; n < nn; n++)
-        for (uint32_t i = 0; i + 1 < t->n; i++)
-            if (j->plan->group[n] && j->plan->group[n] == j->plan->group[t->member[i]])
-                x.plan.group[n] = j->plan->group[reader];
-    if (last)
-        fuse_set(j->g, &x.plan, last, 0, (FuseEdge){ EDGE_INLINE, 0 });
-    if (t->depth)
-        fuse_set(j->g, &x.plan, t->member[0], 0, (FuseEdge){ EDGE_SCRATCH, t->depth });
-    fuse_number(j->g, a, &x.plan);
-    fuse_settle(j->g, &x.plan);
-    *out = x;
-    return !fuse_illegal_numbers(j->g, &out->plan);
+    for (uint32_t i = 0; i < t->n; i++)
+        group[i] = j->order.group[t->member[i]];
 }
 
-/* What they take as one group; negative: they are none. composed: the graph with `last`, if it is some node, in the product. */
-static Joint
-joint_of(Join *j, const Candidate *t, NodeId last, const Fusion *composed)
+/* What they take as one group; negative: they are none. composed: how they are composed. */
+static double
+price_joined(Join *j, const Candidate *t, const Fusion *composed)
 {
-    Joint x = { .plan = *j->plan, .composed = composed, .seconds = -1 };
+    NodeId group[ORDER_MOST_JOINED];
     const void *const *data;
 
-    if (!plan_of(j, j->f->arena, t, last, &x))
-        return x;
-    x.groups = fuse_groups(j->g, j->f->arena, &x.plan);
-    x.group = x.plan.group[t->member[t->n - 1]];
-    uint32_t hosts = fuse_hosts(composed, &x.groups, x.group, j->host);
-    if (hosts > FUSE_MAX_PARTS)
-        return x;
-    uint32_t shared = fuse_shared(composed, j->host, hosts);
-    if (shared < t->depth || (!shared && !fuse_beside(composed, j->host, hosts)))
-        return x;                    /* as where a window of many channels reads a product of one */
+    groups_of(j, t, group);
+    if (!order_allows(&j->order, group, t->n))
+        return -1;
+    Counts n = list_nodes(j, composed, group, t->n);
+    if (n.hosts > FUSE_MAX_PARTS)
+        return -1;
+    uint32_t shared = fuse_shared(composed, j->host, n.hosts);
+    if (shared < t->depth || (!shared && !fuse_beside(composed, j->host, n.hosts)))
+        return -1;                   /* as where a window of many channels reads a product of one */
     set_depth(composed, t->between, t->depth);
-    const Kernel *joined = fuse_kernel(composed, &x.groups, x.group, &data);
-    x.seconds = j->price->of(j->price->user, &joined, &data, 1);
-    return x;
+    const Kernel *joined = fuse_kernel(composed, j->node, n.nodes, &data);
+    return j->price->of(j->price->user, &joined, &data, 1);
+}
+
+/* The reads of a group's nodes [n], in which `last`, if it is some node, is computed where it is read. */
+static void
+settle(Join *j, const Candidate *t, NodeId last, uint32_t n)
+{
+    const Graph *g = j->g;
+
+    for (uint32_t k = 0; k < n; k++) {
+        const Node *node = &g->node.at[j->node[k]];
+        for (uint32_t i = 0; i < node->in.count; i++) {
+            FuseEdge *e = &j->plan->edge[node->in.first + i];
+            NodeId def = g->value.at[node_in(g, node, i)].def;
+            if (!fuse_is_among(j->node, n, def) || e->kind == EDGE_INLINE || e->kind == EDGE_RECOMPUTE)
+                continue;
+            *e = (FuseEdge){ def == last ? EDGE_INLINE : EDGE_SCRATCH, def == t->member[0] && t->depth ? t->depth : e->depth };
+        }
+    }
 }
 
 /* One group of them, if they may be one and pay. inlined: the graph with the last of the rows in the product, where that can be. What it
@@ -288,37 +299,39 @@ joint_of(Join *j, const Candidate *t, NodeId last, const Fusion *composed)
 static void
 try_join(Join *j, const Candidate *t, const Fusion *inlined)
 {
-    const Kernel *piece[MOST_JOINED];
-    const void *const *data[MOST_JOINED];
+    NodeId group[ORDER_MOST_JOINED], last = 0;
+    const Kernel *piece[ORDER_MOST_JOINED];
+    const void *const *data[ORDER_MOST_JOINED];
 
-    for (uint32_t i = 0; i < t->n; i++)
-        piece[i] = fuse_kernel(j->f, &j->groups, j->plan->group[t->member[i]], &data[i]);
+    groups_of(j, t, group);
+    for (uint32_t i = 0; i < t->n; i++) {
+        Counts n = list_nodes(j, j->f, &group[i], 1);
+        piece[i] = fuse_kernel(j->f, j->node, n.nodes, &data[i]);
+    }
     double apart = j->price->of(j->price->user, piece, data, t->n);
     if (apart < 0)
         return;
-    Joint x = joint_of(j, t, 0, j->f);
-    if (t->last) {
-        Joint y = joint_of(j, t, t->last, inlined);
-        x = x.seconds < 0 || (y.seconds >= 0 && y.seconds <= x.seconds) ? y : x;
+    double seconds = price_joined(j, t, j->f), within = t->last ? price_joined(j, t, inlined) : -1;
+    if (within >= 0 && (seconds < 0 || within <= seconds)) {
+        seconds = within;
+        last = t->last;
     }
-    for (uint32_t i = 0; i + 1 < t->n && x.seconds >= apart; i++)
-        VEC_PUSH(j->g->ctx->arena, &j->plan->tried, ((FuseTried){ t->member[i], t->member[i + 1], x.seconds, apart }));
-    if (x.seconds < 0 || x.seconds >= apart) {
+    for (uint32_t i = 0; i + 1 < t->n && seconds >= apart; i++)
+        VEC_PUSH(j->g->ctx->arena, &j->plan->tried, ((FuseTried){ t->member[i], t->member[i + 1], seconds, apart }));
+    if (seconds < 0 || seconds >= apart) {
         set_depth(j->f, t->between, 0);
         return;
     }
     Text why = { .arena = j->g->ctx->arena };
     text_add(&why, t->side_by_side ? "one kernel with products of the same: " : "one kernel with what feeds it: ");
-    text_seconds(&why, x.seconds);
+    text_seconds(&why, seconds);
     text_add(&why, ", apart ");
     text_seconds(&why, apart);
-    uint32_t hosts = fuse_hosts(x.composed, &x.groups, x.group, j->host);
-    for (uint32_t i = 0; i < hosts; i++)
+    Counts n = list_nodes(j, last ? inlined : j->f, group, t->n);
+    for (uint32_t i = 0; i < n.hosts; i++)
         j->plan->why[j->host[i]] = text_str(&why);
-    memcpy(j->plan->group, x.plan.group, j->g->node.n * sizeof *x.plan.group);
-    memcpy(j->plan->edge, x.plan.edge, (j->g->ref.n + 1) * sizeof *x.plan.edge);
-    j->plan->ngroup = x.plan.ngroup;
-    j->groups = x.groups;
+    settle(j, t, last, n.nodes);
+    order_join(&j->order, group, t->n);
 }
 
 /* The products that read a value, each once. */
@@ -332,10 +345,22 @@ products_of(Join *j, ValueId v, NodeId *out)
         bool listed = false;
         for (uint32_t i = 0; i < n; i++)
             listed |= out[i] == to;
-        if (!listed && is_product(j, j->plan->group[to]) && j->host[0] == to)
+        if (!listed && is_product(j, j->order.group[to]) && j->host[0] == to)
             out[n++] = to;
     }
     return n;
+}
+
+/* May these be one kernel, of products side by side? */
+static bool
+may_stand_beside(Join *j, const Candidate *t)
+{
+    NodeId group[ORDER_MOST_JOINED];
+
+    if (t->n > ORDER_MOST_JOINED)
+        return false;
+    groups_of(j, t, group);
+    return fuse_beside(j->f, j->host, list_nodes(j, j->f, group, t->n).hosts) && order_allows(&j->order, group, t->n);
 }
 
 /* Products of one value that do not wait for each other: as many as may be one kernel with the first that is left, and so on. */
@@ -349,12 +374,9 @@ try_side_by_side(Join *j, ValueId v)
         Candidate t = { .member = { left[0] }, .n = 1, .side_by_side = true };
         uint32_t kept = 0;
         for (uint32_t i = 1; i < n; i++) {
-            Joint x = { .plan = *j->plan };
-            Arena *scratch = arena_child(j->f->arena);           /* a plan is as long as the graph */
             t.member[t.n++] = left[i];
-            if (t.n > MOST_JOINED || !fuse_beside(j->f, t.member, t.n) || !plan_of(j, scratch, &t, 0, &x))
+            if (!may_stand_beside(j, &t))
                 left[kept++] = t.member[--t.n];
-            arena_free(scratch);
         }
         n = kept;
         if (t.n > 1)
@@ -368,13 +390,13 @@ fuse_join(const Graph *g, Arena *to, const FusePlan *before, const FusePrice *pr
     Arena *a = arena_child(g->ctx->arena);
     FusePlan plan = fuse_copy(g, to, before), *p = &plan;
     Fusion f = fuse_compose(g, a, p, NULL);
-    Join j = { g, p, &f, fuse_groups(g, a, p), price, NEW_ARRAY(a, NodeId, g->node.n) };
+    Join j = { g, p, &f, order_begin(&f, a, p->group), price, NEW_ARRAY(a, NodeId, g->node.n + 1), NEW_ARRAY(a, NodeId, g->node.n + 1) };
     Candidates found = { 0 };
     FusePlan inlined = fuse_copy(g, a, p);
     Candidate t;
 
     for (uint32_t group = 1; group <= p->ngroup; group++)
-        if (find_candidate(&j, group, &t)) {
+        if (find_candidate(&j, j.order.order[group], &t)) {
             VEC_PUSH(a, &found, t);
             inlined.group[t.last] = t.last ? p->group[t.member[t.n - 1]] : 0;
             if (t.last)
@@ -398,6 +420,8 @@ fuse_join(const Graph *g, Arena *to, const FusePlan *before, const FusePrice *pr
     for (ValueId v = 1; v < g->value.n; v++)
         if (!g->value.at[v].data)
             try_side_by_side(&j, v);
+    memcpy(p->group, j.order.group, g->node.n * sizeof *p->group);
+    fuse_number(g, to, p);
     arena_free(a);
     return plan;
 }

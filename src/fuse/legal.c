@@ -194,23 +194,28 @@ graph_of_members(const Fusion *f, Arena *a, const NodeId *node, uint32_t n, Node
 }
 
 bool
+fuse_is_among(const NodeId *node, uint32_t n, NodeId id)
+{
+    uint32_t low = 0, high = n;
+
+    while (low < high) {
+        uint32_t mid = (low + high) / 2;
+        if (node[mid] < id)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < n && node[low] == id;
+}
+
+bool
 fuse_escapes(const Fusion *f, ValueId v, const NodeId *node, uint32_t n)
 {
-    if (f->visible[v] || !f->readers[v].n)
-        return true;
-    for (uint32_t r = 0; r < f->readers[v].n; r++) {
-        uint32_t low = 0, high = n;
-        while (low < high) {
-            uint32_t mid = (low + high) / 2;
-            if (node[mid] < f->readers[v].at[r])
-                low = mid + 1;
-            else
-                high = mid;
-        }
-        if (low == n || node[low] != f->readers[v].at[r])
-            return true;
-    }
-    return false;
+    bool outside = f->visible[v] || !f->readers[v].n;
+
+    for (uint32_t r = 0; r < f->readers[v].n && !outside; r++)
+        outside = !fuse_is_among(node, n, f->readers[v].at[r]);
+    return outside;
 }
 
 Composed

@@ -164,14 +164,14 @@ fuse_groups(const Graph *g, Arena *a, const FusePlan *p)
 }
 
 uint32_t
-fuse_hosts(const Fusion *f, const Groups *groups, uint32_t group, NodeId *host)
+fuse_hosts(const Fusion *f, const NodeId *node, uint32_t n, NodeId *host)
 {
-    uint32_t n = 0;
+    uint32_t stay = 0;
 
-    for (uint32_t i = groups->first[group]; i < groups->first[group + 1]; i++)
-        if (f->host[groups->node[i]] == groups->node[i])
-            host[n++] = groups->node[i];
-    return n;
+    for (uint32_t i = 0; i < n; i++)
+        if (f->host[node[i]] == node[i])
+            host[stay++] = node[i];
+    return stay;
 }
 
 /* ---- plans ------------------------------------------------------------------------------------------- */
@@ -339,7 +339,8 @@ fuse_illegal_kernels(const Fusion *f, const Groups *groups)
         if (!p->group[n] && f->host[n] == n)
             return arena_printf(f->ctx->arena, "%s is in no group, but %s", fuse_label(g, n), f->why[n]);
     for (uint32_t group = 1; group <= p->ngroup; group++) {
-        uint32_t nhost = fuse_hosts(f, groups, group, host), shared = nhost > 1 ? fuse_shared(f, host, nhost) : 0, depth = fuse_depth(f, host, nhost);
+        uint32_t first = groups->first[group], nhost = fuse_hosts(f, &groups->node[first], groups->first[group + 1] - first, host);
+        uint32_t shared = nhost > 1 ? fuse_shared(f, host, nhost) : 0, depth = fuse_depth(f, host, nhost);
         if (fuse_beside(f, host, nhost))
             continue;
         if (nhost > 1 && !shared)

@@ -65,15 +65,6 @@ layout_of_digits(Arena *a, const Digits *g, uint32_t rank)
     return l;
 }
 
-static bool
-is_among(const NodeId *host, uint32_t n, NodeId node)
-{
-    for (uint32_t k = 0; k < n; k++)
-        if (host[k] == node)
-            return true;
-    return false;
-}
-
 /* A host that reads and writes what passes between these hosts in digits. NULL: it cannot. */
 static const Nest *
 in_digits(const Fusion *f, const NodeId *host, uint32_t n, const Piece *p, const Digits *g)
@@ -85,7 +76,7 @@ in_digits(const Fusion *f, const NodeId *host, uint32_t n, const Piece *p, const
         return NULL;
     for (uint32_t i = 0; nest && i <= nest->nin; i++) {
         const Type *t = nest->param[i].type;
-        if (i < nest->nin && !is_among(host, n, f->g->value.at[p->value[i]].def))
+        if (i < nest->nin && !fuse_is_among(host, n, f->g->value.at[p->value[i]].def))
             continue;
         if (t->rank <= g->dim || t->rank + g->n > TN_MAX_RANK || !is_as_long(c, t->dim[g->dim], g->whole))
             return NULL;
@@ -159,7 +150,7 @@ reads_are_local(const Fusion *f, const NodeId *host, uint32_t n, uint32_t reader
 
     for (uint32_t i = 0; i < reads.n; i++) {
         uint32_t slot = reads.at[i].load->u.load.slot;
-        if (slot >= nest->nin || !is_among(host, n, f->g->value.at[p->value[slot]].def))
+        if (slot >= nest->nin || !fuse_is_among(host, n, f->g->value.at[p->value[slot]].def))
             continue;
         if (d >= reads.at[i].load->u.load.rank)
             return false;
@@ -224,7 +215,7 @@ fuse_beside(const Fusion *f, const NodeId *host, uint32_t n)
         const Piece *p = &f->piece[host[i]];
         apart = nest_contraction(f->ctx, p->nest, &view);
         for (uint32_t s = 0; s < p->nest->nin; s++)
-            apart = apart && !is_among(host, n, f->g->value.at[p->value[s]].def);
+            apart = apart && !fuse_is_among(host, n, f->g->value.at[p->value[s]].def);
     }
     return apart;
 }

@@ -1,0 +1,180 @@
+/* order: groups of nodes in an order in which none reads a later one, kept while groups become one.
+ *
+ * Groups may be one unless a path from one of them to another passes a third, which then would wait for what waits for it. As in
+ * the algorithm of Pearce and Kelly (ACM JEA 11, 2007) the search for such a path sees only what stands between them, and only that is put in
+ * another order when they are joined.
+ */
+#include "fuse/order.h"
+
+#include <string.h>
+
+Order
+order_begin(const Fusion *f, Arena *a, const uint32_t *number)
+{
+    uint32_t nn = f->g->node.n;
+    Order o = { .f = f, .group = NEW_ARRAY(a, NodeId, nn), .next = NEW_ARRAY(a, NodeId, nn), .order = NEW_ARRAY(a, NodeId, nn), .at = NEW_ARRAY(a, uint32_t, nn),
+                .reached = NEW_ARRAY(a, NodeId, nn), .stack = NEW_ARRAY(a, NodeId, nn), .seen = NEW_ARRAY(a, bool, nn) };
+    NodeId *last = o.stack;
+
+    for (NodeId n = 1; n < nn; n++) {
+        uint32_t k = number[n];
+        if (!k)
+            continue;
+        if (o.order[k])
+            o.next[last[k]] = n;
+        else
+            o.order[k] = n;
+        last[k] = n;
+        o.group[n] = o.order[k];
+        o.at[o.order[k]] = k;
+    }
+    return o;
+}
+
+/* The earliest node of lists that begin at head [n], taken from its list; 0: all are empty. */
+static NodeId
+take_first(const Order *o, NodeId *head, uint32_t n)
+{
+    NodeId *first = NULL, node = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        if (head[i] && (!first || head[i] < *first))
+            first = &head[i];
+    if (first) {
+        node = *first;
+        *first = o->next[node];
+    }
+    return node;
+}
+
+uint32_t
+order_nodes(const Order *o, const NodeId *group, uint32_t n, NodeId *node)
+{
+    NodeId head[ORDER_MOST_JOINED];
+    uint32_t count = 0;
+
+    memcpy(head, group, n * sizeof *head);
+    while ((node[count] = take_first(o, head, n)))
+        count++;
+    return count;
+}
+
+/* ---- paths between groups ---------------------------------------------------------------------------- */
+
+typedef struct { Order *o; const NodeId *group; uint32_t n, first, last, nreached, depth; bool returns; } Search;
+
+static bool
+is_among(const Search *s, NodeId group)
+{
+    for (uint32_t i = 0; i < s->n; i++)
+        if (s->group[i] == group)
+            return true;
+    return false;
+}
+
+/* Follow the values of a group to the groups that read them, as far as stand before the last of those sought. */
+static void
+follow(Search *s, NodeId group)
+{
+    Order *o = s->o;
+    const Fusion *f = o->f;
+    bool outside = !is_among(s, group);
+
+    for (NodeId n = group; n && !s->returns; n = o->next[n]) {
+        const Piece *p = &f->piece[n];
+        for (uint32_t k = 0; k < p->nest->nout && f->host[n] == n; k++) {
+            ValueId v = p->value[p->nest->nin + k];
+            for (uint32_t i = 0; i < f->readers[v].n; i++) {
+                NodeId to = o->group[f->readers[v].at[i]];
+                if (o->at[to] > s->last || o->seen[to])
+                    continue;
+                if (is_among(s, to)) {
+                    s->returns |= outside;
+                    continue;
+                }
+                o->seen[to] = true;
+                o->reached[s->nreached++] = to;
+                o->stack[s->depth++] = to;
+            }
+        }
+    }
+}
+
+/* Marks what stands behind one of them and before the last. */
+static Search
+search(Order *o, const NodeId *group, uint32_t n)
+{
+    Search s = { .o = o, .group = group, .n = n, .first = UINT32_MAX };
+
+    for (uint32_t i = 0; i < n; i++) {
+        s.first = o->at[group[i]] < s.first ? o->at[group[i]] : s.first;
+        s.last = o->at[group[i]] > s.last ? o->at[group[i]] : s.last;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        follow(&s, group[i]);
+    while (s.depth && !s.returns)
+        follow(&s, o->stack[--s.depth]);
+    return s;
+}
+
+static void
+search_end(const Search *s)
+{
+    for (uint32_t i = 0; i < s->nreached; i++)
+        s->o->seen[s->o->reached[i]] = false;
+}
+
+bool
+order_allows(Order *o, const NodeId *group, uint32_t n)
+{
+    Search s = search(o, group, n);
+
+    search_end(&s);
+    return !s.returns;
+}
+
+/* ---- joining ------------------------------------------------------------------------------------------- */
+
+/* What stands between the first and the last of them: what none of them is read by, the joined group, the rest. */
+static void
+reorder(const Search *s, NodeId joined)
+{
+    Order *o = s->o;
+    uint32_t at = s->first, nbehind = 0;
+
+    for (uint32_t i = s->first; i <= s->last; i++) {
+        NodeId group = o->order[i];
+        if (!group || is_among(s, group))
+            continue;
+        if (o->seen[group])
+            o->stack[nbehind++] = group;
+        else
+            o->order[at++] = group;
+    }
+    o->order[at++] = joined;
+    for (uint32_t i = 0; i < nbehind; i++)
+        o->order[at++] = o->stack[i];
+    for (uint32_t i = s->first; i < at; i++)
+        o->at[o->order[i]] = i;
+    for (; at <= s->last; at++)
+        o->order[at] = 0;                        /* the places of groups that are no more */
+}
+
+bool
+order_join(Order *o, const NodeId *group, uint32_t n)
+{
+    Search s = search(o, group, n);
+
+    if (!s.returns) {
+        NodeId head[ORDER_MOST_JOINED], joined, last;
+        memcpy(head, group, n * sizeof *head);
+        joined = last = take_first(o, head, n);
+        reorder(&s, joined);
+        for (NodeId node; (node = take_first(o, head, n)); last = node) {
+            o->next[last] = node;
+            o->group[node] = joined;
+        }
+    }
+    search_end(&s);
+    return !s.returns;
+}
