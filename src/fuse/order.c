@@ -31,20 +31,17 @@ order_begin(const Fusion *f, Arena *a, const uint32_t *number)
     return o;
 }
 
-/* The earliest node of lists that begin at head [n], taken from its list; 0: all are empty. */
+/* The earliest node of lists that begin at head [n], taken from all that begin with it; 0: all are empty. */
 static NodeId
 take_first(const Order *o, NodeId *head, uint32_t n)
 {
-    NodeId *first = NULL, node = 0;
+    NodeId first = 0;
 
     for (uint32_t i = 0; i < n; i++)
-        if (head[i] && (!first || head[i] < *first))
-            first = &head[i];
-    if (first) {
-        node = *first;
-        *first = o->next[node];
-    }
-    return node;
+        first = head[i] && (!first || head[i] < first) ? head[i] : first;
+    for (uint32_t i = 0; i < n; i++)
+        head[i] = head[i] == first ? o->next[first] : head[i];
+    return first;
 }
 
 uint32_t
