@@ -20,10 +20,6 @@ enum { WAYS = 8 };
  * line: it takes 7.2 GB/s there, 5.3 with lines two to four apart, 4 beyond. */
 enum { PAGE = 4096, STEP = PAGE / 2, STREAMS = 16 };         /* stretches that it follows side by side: 1, 4, 16, 32 and 64
                                                               * of them come from memory at 4.7, 6.3, 6.5, 5.2 and 2.9 GB/s (Cascade Lake) */
-/* How much longer memory takes to give one stretch alone than several side by side: between a page and the next it idles. On a
- * Zen 3 core products of one row read 16.6 GB/s in one stretch, 21 to 24 in two to four, f32 and bf16 alike; on a Cascade Lake 10.7 and 12.5. */
-static const double ALONE = 1.3;
-
 typedef struct { double lo, hi, bytes, runs, side; bool conflict; } Hull;       /* [bytes]; lo, hi: from the buffer's begin; runs, side: of Touched */
 typedef struct { double stride, count; } Dim;
 typedef struct { double bytes, runs, side; } Touched;    /* runs: stretches in which they are come by; side: so many of them at a time, side by side */
@@ -390,8 +386,8 @@ charge(Traffic *t, Node *n, const double *here)
         if (written)
             share_charge(t, n, b, &in[b], true, times);
     }
-    if (t->level == LEVEL_L3 && longest && side == 1 && from->one.read > 0)
-        longest->wait[t->level] += (ALONE - 1) * most / from->one.read;
+    if (t->level == LEVEL_L3 && longest && side == 1 && from->one.read > 0 && u->m->stretch_per_second > 0)
+        longest->wait[t->level] += (u->m->side_per_second / u->m->stretch_per_second - 1) * most / from->one.read;
 }
 
 /* Bytes touched by n beside what it touches of buffer b: in a trip, where each trip touches all of that; else in all. */

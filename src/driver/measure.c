@@ -7,7 +7,7 @@
  *
  * Memory levels are read, written and copied by vectors over a buffer that fills half of the level; of L3,
  * which the cores share, each thread takes its part. The buffers are mapped once, as large as memory needs,
- * in huge pages where there are some, as a session's arena is.
+ * in huge pages where there are some, as a session's arena is; one more in small pages, as constants lie in a file.
  */
 #include "driver/internal.h"
 
@@ -42,7 +42,7 @@ typedef struct {
     Machine *m;
     const Probe *probe;
     Pool *pool;
-    void **buf;                      /* [bufs], one for each core */
+    void **buf;                      /* [bufs], one for each core, and one in small pages */
     uint32_t bufs;                   /* counted here: they are unmapped when the caller's machine may be gone */
     int64_t buf_bytes;               /* of each */
     double best[MOST_TIMES];         /* [s] of each thing timed, in the order of a round; 0: not yet */
@@ -212,6 +212,18 @@ bandwidth(Measure *p, int l, int threads)
                         threads * rate_of(p, "copy", bytes, threads) };
 }
 
+/* Of one thread, in small pages. */
+static double
+rate_small(Measure *p, const char *name, int64_t bytes)
+{
+    void *huge = p->buf[0];
+
+    p->buf[0] = p->buf[p->bufs - 1];
+    double rate = rate_of(p, name, bytes, 1);
+    p->buf[0] = huge;
+    return rate;
+}
+
 static void
 measure_memory(Measure *p)
 {
@@ -231,6 +243,8 @@ measure_memory(Measure *p)
         level->latency_seconds = seconds_of(p, "chase", 0, 1);
     }
     int64_t alone = level_bytes(m, LEVEL_MEMORY, 1), shared = level_bytes(m, LEVEL_MEMORY, (int)m->cores);
+    m->stretch_per_second = rate_small(p, "read", alone);
+    m->side_per_second = rate_small(p, "side", alone);
     m->apart_per_second = rate_of(p, "apart", alone, 1);
     m->stream_per_second = rate_of(p, "stream", alone, 1);
     m->apart_all_per_second = m->cores > 1 ? m->cores * rate_of(p, "apart", shared, (int)m->cores) : m->apart_per_second;
@@ -252,18 +266,19 @@ unmap(void *what)
 static bool
 map_buffers(Measure *p)
 {
-    p->bufs = p->m->cores;
+    p->bufs = p->m->cores + 1;
     p->buf = NEW_ARRAY(p->a, void *, p->bufs);
     p->buf_bytes = level_bytes(p->m, LEVEL_MEMORY, 1);
     arena_closer(p->a, unmap, p);
     for (uint32_t i = 0; i < p->bufs; i++) {
-        int64_t used = i ? level_bytes(p->m, LEVEL_MEMORY, (int)p->m->cores) : p->buf_bytes;
+        bool small = i == p->m->cores;
+        int64_t used = i && !small ? level_bytes(p->m, LEVEL_MEMORY, (int)p->m->cores) : p->buf_bytes;
         int64_t shared = level_bytes(p->m, LEVEL_L3, (int)p->m->cores);
         p->buf[i] = mmap(NULL, (size_t)p->buf_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (p->buf[i] == MAP_FAILED)
             return diag_error(&p->c->diags, DIAG_LIMIT, (Loc){ 0 }, "%lld MB of memory are needed to measure with, and are not to be had",
-                              (long long)((p->buf_bytes * p->m->cores) >> 20));
-        madvise(p->buf[i], (size_t)p->buf_bytes, MADV_HUGEPAGE);
+                              (long long)((p->buf_bytes * p->bufs) >> 20));
+        madvise(p->buf[i], (size_t)p->buf_bytes, small ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
         memset(p->buf[i], 0, (size_t)(used > shared ? used : shared));
     }
     return true;

@@ -275,6 +275,18 @@ TN_PROBE(read)
         }
 }
 
+/* Four quarters of the buffer side by side, but for the last three pages of each: beginnings are no power of two apart. */
+TN_PROBE(side)
+{
+    TN_PROBE_BEGIN(tn_probe_f32);
+    const int64_t page = 4096 / (int64_t)sizeof *p, quarter = bytes / 4 / 4096 * page;
+    for (int64_t i = 0; i < times; i++)
+        for (int64_t k = 0; k < quarter - 3 * page; k += 4) {
+            const tn_probe_f32 *q = p + k;
+            TN_TIMES4(TN_TIMES4({ tn_probe_f32 v = *q++; TN_LOADED(v); }) q += quarter + page - 4;)
+        }
+}
+
 TN_PROBE(write)
 {
     TN_PROBE_BEGIN(tn_probe_f32);
@@ -385,6 +397,7 @@ tenon_probes(void)
         {"store_f16", tn_probe_store_f16, 0},
         {"store_bf16", tn_probe_store_bf16, 0},
         {"read", tn_probe_read, 0},
+        {"side", tn_probe_side, 0},
         {"write", tn_probe_write, 0},
         {"copy", tn_probe_copy, 0},
         {"apart", tn_probe_apart, 0}, {"stream", tn_probe_stream, 0},

@@ -29,6 +29,7 @@
  * x86-64-v2  The same with half the vector, and a multiplication and an addition for want of multiply-adds.
  * armv8-a    Neoverse N1: Arm, "Neoverse N1 Software Optimization Guide", at 2.5 GHz.
  * generic    x86-64-v2 without its flags.
+ * Read in one stretch, and in four: products of one row on a core of each, 16.6 and 21.6 GB/s, 10.7 and 12.5; of Arm's nothing is said.
  * All: lines written apart, and past the caches, at 0.55 and 0.93 of the rate of lines in order, as two cores of a Cascade Lake VM
  * have them (4.1, 6.9 and 7.4 GB/s). Arm's have no such store here: theirs is a plain one. */
 #define APART(one, all)                                                                                                \
@@ -49,7 +50,7 @@
                { 512 * KB, 4.4e-9, { 100 * GB_S, 91 * GB_S, 99 * GB_S }, { 800 * GB_S, 720 * GB_S, 790 * GB_S } },      \
                { 32 * MB, 30e-9, { 54 * GB_S, 45 * GB_S, 56 * GB_S }, { 400 * GB_S, 350 * GB_S, 420 * GB_S } },         \
                { INT64_MAX, 130e-9, { 21 * GB_S, 16 * GB_S, 19 * GB_S }, { 80 * GB_S, 50 * GB_S, 60 * GB_S } } },       \
-    APART(16, 50), ZEN3_RUNTIME
+    .stretch_per_second = 16.6 * GB_S, .side_per_second = 21.6 * GB_S, APART(16, 50), ZEN3_RUNTIME
 
 #define CASCADE_LAKE                                                                                                    \
     .processor = "Cascade Lake, from its manuals", .vector_bytes = 64, .vector_registers = 32, .line_bytes = 64,        \
@@ -62,7 +63,7 @@
                { 1 * MB, 5.9e-9, { 113 * GB_S, 60 * GB_S, 80 * GB_S }, { 900 * GB_S, 480 * GB_S, 640 * GB_S } },        \
                { 16 * MB, 25e-9, { 35 * GB_S, 20 * GB_S, 25 * GB_S }, { 280 * GB_S, 160 * GB_S, 200 * GB_S } },         \
                { INT64_MAX, 90e-9, { 12 * GB_S, 8 * GB_S, 10 * GB_S }, { 90 * GB_S, 60 * GB_S, 75 * GB_S } } },         \
-    APART(8, 60), ZEN3_RUNTIME
+    .stretch_per_second = 10.7 * GB_S, .side_per_second = 12.5 * GB_S, APART(8, 60), ZEN3_RUNTIME
 
 static const Machine table[] = {
     { .name = "x86-64-v4-vnni", .flags = "-march=x86-64-v4 -mavx512vnni -mprefer-vector-width=512",
@@ -84,6 +85,7 @@ static const Machine table[] = {
                  { 512 * KB, 4.4e-9, { 60 * GB_S, 30 * GB_S, 45 * GB_S }, { 480 * GB_S, 240 * GB_S, 360 * GB_S } },
                  { 2 * MB, 20e-9, { 30 * GB_S, 20 * GB_S, 25 * GB_S }, { 240 * GB_S, 160 * GB_S, 200 * GB_S } },
                  { INT64_MAX, 100e-9, { 15 * GB_S, 15 * GB_S, 20 * GB_S }, { 80 * GB_S, 60 * GB_S, 80 * GB_S } } },
+      .stretch_per_second = 15 * GB_S, .side_per_second = 15 * GB_S,
       .apart_per_second = 8.3 * GB_S, .apart_all_per_second = 33 * GB_S, .stream_per_second = 8.3 * GB_S, .stream_all_per_second = 33 * GB_S,
       ZEN3_RUNTIME },
     { .name = "generic", .flags = "", .cpu_check = "1", ZEN3(16, 16, 1) },

@@ -18,7 +18,7 @@ static const Machine plain = {
                { 512 << 10, 4e-9, { 64e9, 32e9, 64e9 }, { 256e9, 128e9, 256e9 } },
                { 16 << 20, 16e-9, { 32e9, 16e9, 32e9 }, { 128e9, 64e9, 128e9 } },
                { INT64_MAX, 100e-9, { 16e9, 8e9, 16e9 }, { 32e9, 16e9, 32e9 } } },
-    .apart_per_second = 4e9, .stream_per_second = 7e9, .apart_all_per_second = 8e9, .stream_all_per_second = 14e9,
+    .stretch_per_second = 10e9, .side_per_second = 13e9, .apart_per_second = 4e9, .stream_per_second = 7e9, .apart_all_per_second = 8e9, .stream_all_per_second = 14e9,
     .call_seconds = 0, .wake_seconds = 1e-6, .unpark_seconds = 50e-6,
 };
 
