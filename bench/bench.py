@@ -326,6 +326,7 @@ def pick_fusion(bench: Bench, o) -> None:
 
 
 def dynamic(bench: Bench, o) -> None:
+    bench.facts()
     for threads in thread_counts(bench, argparse.Namespace(threads=o.threads or [1])):
         every = rows([*open_and_kept.SIZES, *open_and_kept.DECODERS], o.names)
         sized, decoders = [n for n in every if n in open_and_kept.SIZES], [n for n in every if n in open_and_kept.DECODERS]

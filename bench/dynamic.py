@@ -1,7 +1,7 @@
 """Open sizes, and decoders that keep their cache: what they cost against what is fixed, and against ONNX Runtime.
 
 Rows of the first table are one artefact that runs at any size against one that was compiled for just that size, in turn. Rows of the second are tokens, one after the other, after a prompt.
-Rows of the third are bytes between kernels: the plan's formula against a pool that allocates as the run goes.
+Rows of the third are bytes between kernels: the plan's formula against a pool that allocates as the run goes. All is compiled for what `tenon machine` measured here.
 """
 import collections
 import json
@@ -56,11 +56,11 @@ def open_sizes(bench, path_of, names, threads: int) -> None:
     for name in names:
         model = with_batch(path_of(name), bench.folder)
         so, fixed, out = bench.folder / f"{name}.so", bench.folder / f"{name}-fixed.so", bench.folder / "dynamic.json"
-        quiet(TENON, "compile", model, "-o", so)
+        quiet(TENON, "compile", model, "--machine", bench.machine_file, "-o", so)
         for sizes in SIZES[name]:
             row = f"{name} {'x'.join(map(str, sizes))}"
             try:
-                quiet(TENON, "compile", model, *dims(sizes), "-o", fixed)
+                quiet(TENON, "compile", model, "--machine", bench.machine_file, *dims(sizes), "-o", fixed)
                 quiet(TENON, "bench", so, "--compare", fixed, *data_of(model, sizes, bench.folder), "--threads", threads, "--warmup", 1,
                       "--duration", bench.seconds, "--json", out, preexec_fn=bench.pin_to(threads))
                 found = {r["model"]: r["median_ms"] for r in json.loads(out.read_text())["results"]}
@@ -81,7 +81,7 @@ def decode(bench, names, threads: int) -> None:
     for name in names:
         quiet(sys.executable, ROOT / "bench/fill.py", BUILD / "zoo", name)
         model, so = BUILD / "zoo" / f"{name}.onnx", bench.folder / f"{name}.so"
-        quiet(TENON, "compile", model, "--state", "past_key_values.*=present.*", "-o", so)
+        quiet(TENON, "compile", model, "--machine", bench.machine_file, "--state", "past_key_values.*=present.*", "-o", so)
         for context in CONTEXTS if "gpt2" not in name else CONTEXTS[:1]:
             out, ours, theirs, share = bench.folder / "decode.json", [], [], []
             try:
@@ -119,7 +119,7 @@ def widths(bench, threads: int) -> None:
     bench.table.head(f"weights, {threads} thread{'s'[:threads - 1]}", "ms a token", f"ms of {PROMPT}", "of bandwidth", "of peak")
     quiet(sys.executable, ROOT / "bench/fill.py", BUILD / "zoo", name)
     for w in WIDTHS:
-        quiet(TENON, "compile", model, "--state", "past_key_values.*=present.*", *([] if w == "f32" else ["--weights", w]), "-o", bench.folder / f"{w}.so")
+        quiet(TENON, "compile", model, "--machine", bench.machine_file, "--state", "past_key_values.*=present.*", *([] if w == "f32" else ["--weights", w]), "-o", bench.folder / f"{w}.so")
     flops = prompt_flops(model, PROMPT)
     for _ in range(bench.rounds):
         for w in WIDTHS:
