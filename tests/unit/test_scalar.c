@@ -174,36 +174,76 @@ lanes_and_combiners(void **state)
     assert_ptr_equal(combiner_identity(c, COMB_MIN, DT_I64), scalar_int(c, DT_I64, INT64_MAX));
 }
 
+typedef struct { const char *from, *to, *guard; } IdentityRow;
+
+static const IdentityRow identity_row[] = {
+#define IDENTITY(root, from, to, guard) { from, to, #guard },
+#include "nest/identities.def"
+#undef IDENTITY
+};
+
+/* What nest_simplify makes of the row's left side over an operand; the right side in *to. */
+static const Scalar *
+rewritten(Ctx *c, const IdentityRow *row, double constant, const Scalar **to)
+{
+    const char *name[] = { "x", "c" };
+    NestBuilder b = nest_begin(c, "rewritten");
+    const Expr *n = expr_int(c, 5), *i = nest_axis(&b, "i", AXIS_PARALLEL, n);
+    const Scalar *in = nest_load(&b, nest_in(&b, "x", type_new(c, DT_F32, 1, &n)), &i);
+    const Scalar *operand[] = { scalar_2(c, S_ADD, in, scalar_1(c, S_ABS, in)), f32(c, constant) };
+
+    nest_write(&b, nest_out(&b, "o", type_new(c, DT_F32, 1, &n)), &i, scalar_parse(c, row->from, 2, name, operand));
+    *to = scalar_parse(c, row->to, 2, name, operand);
+    return nest_simplify(c, nest_finish(&b))->write[0].value;
+}
+
+/* Both sides are one number, to the last bit where the row has a guard. */
+static void
+expect_same_number(Ctx *c, const IdentityRow *row, DType t, double x, double constant)
+{
+    const char *name[] = { "x", "c" };
+    const Scalar *at[] = { scalar_float(c, t, x), scalar_float(c, t, constant) };
+    double from = value(scalar_parse(c, row->from, 2, name, at)), to = value(scalar_parse(c, row->to, 2, name, at));
+    bool exact = strcmp(row->guard, "any") != 0;
+
+    if ((isnan(from) && isnan(to)) || (from == to && (!exact || signbit(from) == signbit(to))))
+        return;
+    if (exact || !(fabs(from - to) <= (t == DT_F32 ? 4e-7 : 1e-15) * fabs(from) + (t == DT_F32 ? 3e-45 : 0)))
+        fail_msg("%s at %g, %g is %.9g, %s is %.9g", row->from, x, constant, from, row->to, to);
+}
+
 /* Both sides, computed for odd and even numbers; and the left side is found in a nest, whichever way round its
  * sums stand. */
 static void
 identities_hold_and_are_applied(void **state)
 {
-    static const double x[] = { 0, -0.0, 1, -1, 0.37, -2.5, 7.25, 19.9, 20.1, -30, 88, -88, 90, -104, 1e-30, -1e-40, 1e30, -1e38, INFINITY, -INFINITY, NAN };
-    static const struct { const char *from, *to; } row[] = {
-#define IDENTITY(root, from, to) { from, to },
-#include "nest/identities.def"
-#undef IDENTITY
-    };
+    static const double x[] = { 0, -0.0, 1, -1, 0.37, -2.5, 7.25, 19.9, 20.1, -30, 88, -88, 90, -104, 1e-30, -1e-40, 3e-45, 1e30, -1e38, 3e38, INFINITY, -INFINITY, NAN };
+    static const double powers[] = { 2, 4, -8, 0.5, 0x1p-14, -0x1p14 };
     Ctx *c = &((World *)*state)->ctx;
-    const char *name[] = { "x" };
-    for (size_t r = 0; r < sizeof row / sizeof *row; r++) {
-        for (size_t i = 0; i < sizeof x / sizeof *x; i++)
-            for (DType t = DT_F32; t <= DT_F64; t += DT_F64 - DT_F32) {
-                const Scalar *at = scalar_float(c, t, x[i]);
-                double from = value(scalar_parse(c, row[r].from, 1, name, &at)), to = value(scalar_parse(c, row[r].to, 1, name, &at));
-                bool same = (isnan(from) && isnan(to)) || from == to;
-                if (!same && !(fabs(from - to) <= (t == DT_F32 ? 4e-7 : 1e-15) * fabs(from) + (t == DT_F32 ? 3e-45 : 0)))
-                    fail_msg("%s at %g is %.9g, %s is %.9g", row[r].from, x[i], from, row[r].to, to);
+    const Scalar *to;
+
+    for (size_t r = 0; r < sizeof identity_row / sizeof *identity_row; r++)
+        for (size_t k = 0; k < sizeof powers / sizeof *powers; k++) {
+            for (size_t i = 0; i < sizeof x / sizeof *x; i++) {
+                expect_same_number(c, &identity_row[r], DT_F32, x[i], powers[k]);
+                expect_same_number(c, &identity_row[r], DT_F64, x[i], powers[k]);
             }
-        NestBuilder b = nest_begin(c, "rewritten");
-        const Expr *n = expr_int(c, 5), *i = nest_axis(&b, "i", AXIS_PARALLEL, n);
-        const Scalar *in = nest_load(&b, nest_in(&b, "x", type_new(c, DT_F32, 1, &n)), &i);
-        const Scalar *operand = scalar_2(c, S_ADD, in, scalar_1(c, S_ABS, in));
-        nest_write(&b, nest_out(&b, "o", type_new(c, DT_F32, 1, &n)), &i, scalar_parse(c, row[r].from, 1, name, &operand));
-        const Nest *simple = nest_simplify(c, nest_finish(&b));
-        assert_ptr_equal(simple->write[0].value, scalar_parse(c, row[r].to, 1, name, &operand));
-    }
+            const Scalar *now = rewritten(c, &identity_row[r], powers[k], &to);
+            assert_ptr_equal(now, to);
+        }
+}
+
+/* A divisor whose reciprocal is rounded, or no normal number, stays one. */
+static void
+identities_are_guarded(void **state)
+{
+    static const double other[] = { 3, 10, 0, -0.0, 0x1p-130, 0x1p127, INFINITY, NAN };
+    Ctx *c = &((World *)*state)->ctx;
+    const Scalar *to;
+
+    for (size_t r = 0; r < sizeof identity_row / sizeof *identity_row; r++)
+        for (size_t k = 0; k < sizeof other / sizeof *other && !strcmp(identity_row[r].guard, "reciprocal"); k++)
+            assert_int_equal(rewritten(c, &identity_row[r], other[k], &to)->op, S_DIV);
 }
 
 int
@@ -214,7 +254,7 @@ main(void)
         T(equal_meanings_are_one_pointer), T(floats_fold_at_their_type), T(integers_wrap_and_divide_as_promised),
         T(only_exact_identities_fold), T(index_arithmetic_is_arithmetic_of_exprs), T(substitution_reaches_computed_values),
         T(walks_do_not_blow_up), T(lanes_and_combiners),
-        T(identities_hold_and_are_applied),
+        T(identities_hold_and_are_applied), T(identities_are_guarded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
