@@ -295,6 +295,8 @@ typedef struct TnCompileOptions {
                                         which may be a hundred times as fast */
     const TnHint *hints; int32_t nhints;             /* sizes that symbols usually have: what is chosen is fast at these; any other runs as well */
     int64_t max_arena_bytes;         /* of a run: values between kernels may take so much at once; 0: no bound. They lie as is fastest within it */
+    int32_t fast_math;               /* 1: algebra as of real numbers where it takes less: scales moved, merged, put into weights, divisions by
+                                        constants made products; the last bits change, and what overflows may be another element */
 } TnCompileOptions;
 
 typedef struct TnCompileReport {

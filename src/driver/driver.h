@@ -42,6 +42,7 @@ typedef struct {
     int32_t weights_growth;          /* percent that constants may grow by for transform domains */
     const char *weights, *weights_keep;      /* "int4,group=32": weights of products in fewer bits, but for these; NULL: as they are */
     bool exact;                      /* convolutions are summed as the model says: no transform domains */
+    bool fast_math;                  /* rules that round otherwise than the model: class FAST of rules.def */
     bool keep_denormals;             /* kernels compute with numbers below the smallest normal one; else they are 0 */
     const char *prefix;      /* of --emit c: the model is found through PREFIX_manifest(); NULL: tenon */
     bool example;            /* of --emit c: a program that uses it, too */

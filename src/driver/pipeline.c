@@ -115,8 +115,9 @@ fold(void *user, const Graph *g)
 static Graph *
 rules(void *user, const Graph *g)
 {
-    (void)user;
-    return rewrite_rules(g);
+    const Job *j = user;
+
+    return rewrite_rules(g, j->o->fast_math, NULL);
 }
 
 static Graph *
@@ -149,7 +150,7 @@ stage_fold(Job *j)
 static bool
 stage_rules(Job *j)
 {
-    return replace_graph(j, graph_map(j->graph, rules, NULL));
+    return replace_graph(j, graph_map(j->graph, rules, j));
 }
 
 static bool

@@ -10,18 +10,12 @@
 typedef struct { ValueId scale, shift; const Expr *channels; } Affine;
 
 static bool
-is_constant(const RuleCall *k, ValueId v)
-{
-    return v && rule_value(k, v)->data && type_is_static(rule_value(k, v)->type);
-}
-
-static bool
 norm_constants(RuleCall *k, Affine *f)
 {
     ValueId in[5];
     for (uint32_t i = 1; i < 5; i++) {
         in[i] = rule_input(k, k->n, i);
-        if (!is_constant(k, in[i]) || rule_value(k, in[i])->type->dtype != rule_value(k, in[1])->type->dtype)
+        if (!rule_is_constant(k, in[i]) || rule_value(k, in[i])->type->dtype != rule_value(k, in[1])->type->dtype)
             return false;
     }
     if (rule_value(k, in[1])->type->dtype != k->r->from->value.at[k->out0].type->dtype)
@@ -61,16 +55,9 @@ product(const RuleCall *k, OpKind op)
 {
     const Node *p = rule_producer(k, k->in0, op);
     ValueId b = p ? rule_input(k, p, 2) : 0;
-    if (!p || k->uses[k->in0] != 1 || !is_constant(k, rule_input(k, p, 1)) || (b && !is_constant(k, b)))
+    if (!p || k->uses[k->in0] != 1 || !rule_is_constant(k, rule_input(k, p, 1)) || (b && !rule_is_constant(k, b)))
         return NULL;
     return p;
-}
-
-/* The new calls come from the product and the norm. */
-static void
-join_origin(RuleCall *k, const Node *p)
-{
-    k->origin = sym_printf(k->r->to->ctx, "%s + %s", p->origin, k->n->origin);
 }
 
 bool
@@ -83,7 +70,7 @@ rule_norm_into_conv(RuleCall *k)
     ValueId w = rule_input(k, conv, 1);
     w = rule_compute(k, OP_mul, rule_value(k, w)->name, w, along(k, f.scale, f.channels, 0, rule_value(k, w)->type->rank));
     ValueId in[] = {rule_input(k, conv, 0), w, scaled_bias(k, rule_input(k, conv, 2), &f)};
-    join_origin(k, conv);
+    rule_join_origin(k, conv);
     return w && in[2] && rule_call(k, OP_conv, conv->attrs, 3, in);
 }
 
@@ -98,18 +85,8 @@ rule_norm_into_gemm(RuleCall *k)
     uint32_t column = attr_int(gemm->attrs, "transB", 0) ? 0 : 1;
     w = rule_compute(k, OP_mul, rule_value(k, w)->name, w, along(k, f.scale, f.channels, column, 2));
     ValueId in[] = {rule_input(k, gemm, 0), w, scaled_bias(k, rule_input(k, gemm, 2), &f)};
-    join_origin(k, gemm);
+    rule_join_origin(k, gemm);
     return w && in[2] && rule_call(k, OP_gemm, gemm->attrs, 3, in);
-}
-
-/* x * s or x + t as a node of its own, before the one that makes the result. */
-static ValueId
-call_before(RuleCall *k, OpKind op, ValueId x, ValueId y)
-{
-    Graph *g = k->r->to;
-    ValueId in[] = {x, y}, out = graph_value(g, op_info[op].name, k->r->from->value.at[k->out0].type);
-    graph_call_op(g, op, (Attrs){0}, k->n->loc, k->origin, 2, in, 1, &out);
-    return out;
 }
 
 bool
@@ -125,19 +102,21 @@ rule_norm_into_matmul(RuleCall *k)
     w = rule_compute(k, OP_mul, rule_value(k, w)->name, w, along(k, f.scale, f.channels, 1, 2));
     if (!w)
         return false;
-    join_origin(k, p);
-    ValueId in[] = {call_before(k, OP_matmul, rule_input(k, p, 0), w), f.shift};
+    rule_join_origin(k, p);
+    const Type *t = k->r->from->value.at[k->out0].type;
+    ValueId in[] = {rule_call_before(k, OP_matmul, t, rule_input(k, p, 0), w), f.shift};
     return rule_call(k, OP_add, (Attrs){0}, 2, in);
 }
 
 bool
 rule_norm_to_scale(RuleCall *k)
 {
-    uint32_t rank = k->r->from->value.at[k->out0].type->rank;
+    const Type *t = k->r->from->value.at[k->out0].type;
+    uint32_t rank = t->rank;
     Affine f;
     if (rank < 2 || !norm_constants(k, &f))
         return false;
-    ValueId scaled = call_before(k, OP_mul, rule_input(k, k->n, 0), along(k, f.scale, f.channels, 1, rank));
+    ValueId scaled = rule_call_before(k, OP_mul, t, rule_input(k, k->n, 0), along(k, f.scale, f.channels, 1, rank));
     ValueId in[] = {scaled, along(k, f.shift, f.channels, 1, rank)};
     return rule_call(k, OP_add, (Attrs){0}, 2, in);
 }

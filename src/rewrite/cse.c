@@ -1,8 +1,8 @@
 /* cse: compute once what is computed twice.
  *
  * Nodes are visited in topological order with their inputs already mapped, so two nodes compute the
- * same exactly when callee, attributes, mapped inputs and result types are the same. Small
- * constants with the same type and contents count as one; large ones are compared by address.
+ * same exactly when callee, attributes, mapped inputs and result types are the same; x + y and y + x
+ * are. Small constants with the same type and contents count as one; large ones are compared by address.
  *
  * Keeps   names of the first of equal nodes; names of outputs.
  * Cost    O(nodes), one hash per node.
@@ -59,6 +59,28 @@ same_attr(const Attr *a, const Attr *b)
     return false;
 }
 
+/* Does the operator give the same bits with its two inputs exchanged? max and min do not, of zeros of either sign. */
+static bool
+commutes(const Node *n)
+{
+    static const OpKind op[] = {OP_add, OP_mul, OP_equal, OP_and, OP_or, OP_xor, OP_bitwise_and, OP_bitwise_or, OP_bitwise_xor};
+    for (size_t i = 0; i < sizeof op / sizeof *op; i++)
+        if (n->callee == CALL_OP && n->op == op[i])
+            return true;
+    return false;
+}
+
+/* Input i as it is compared: of exchangeable ones the older value first. */
+static ValueId
+input(const Rebuild *r, const Node *n, uint32_t i)
+{
+    ValueId v = r->map[node_in(r->from, n, i)];
+    if (!commutes(n))
+        return v;
+    ValueId other = r->map[node_in(r->from, n, 1 - i)];
+    return (v < other) == (i == 0) ? v : other;
+}
+
 static bool
 same_node(const Rebuild *r, const Node *a, const Node *b)
 {
@@ -71,7 +93,7 @@ same_node(const Rebuild *r, const Node *a, const Node *b)
         if (!same_attr(&a->attrs.at[i], &b->attrs.at[i]))
             return false;
     for (uint32_t i = 0; i < a->in.count; i++)
-        if (r->map[node_in(g, a, i)] != r->map[node_in(g, b, i)])
+        if (input(r, a, i) != input(r, b, i))
             return false;
     for (uint32_t i = 0; i < a->out.count; i++)
         if (g->value.at[node_out(g, a, i)].type != g->value.at[node_out(g, b, i)].type)
@@ -83,8 +105,10 @@ static uint64_t
 hash_node(const Rebuild *r, const Node *n)
 {
     uint64_t h = hash_bytes(&n->op, sizeof n->op, n->callee);
-    for (uint32_t i = 0; i < n->in.count; i++)
-        h = hash_bytes(&r->map[node_in(r->from, n, i)], sizeof(ValueId), h);
+    for (uint32_t i = 0; i < n->in.count; i++) {
+        ValueId v = input(r, n, i);
+        h = hash_bytes(&v, sizeof v, h);
+    }
     for (uint32_t i = 0; i < n->attrs.n; i++)
         h = hash_bytes(&n->attrs.at[i].name, sizeof n->attrs.at[i].name, h);
     return h;

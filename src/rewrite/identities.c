@@ -21,6 +21,25 @@ rule_drop_same_type(RuleCall *k)
     return give_way(k, rule_input(k, k->n, 0));
 }
 
+/* Does every number of type t have itself in u, of the same kind? Integers keep their sign or get room for one. */
+static bool
+holds_all(DType u, DType t)
+{
+    bool floats = dtype_is_float(u) && dtype_is_float(t) && dtype_info[t].bytes > 1;
+    bool ints = dtype_is_int(u) && dtype_is_int(t) && (dtype_info[u].kind == dtype_info[t].kind || dtype_info[t].kind == KIND_UINT);
+    return (floats || ints) && dtype_info[u].bytes > dtype_info[t].bytes;
+}
+
+bool
+rule_join_casts(RuleCall *k)
+{
+    const Node *inner = rule_producer(k, k->in0, OP_cast);
+    ValueId x = inner ? rule_input(k, inner, 0) : 0;
+    if (!x || !holds_all(k->r->from->value.at[k->in0].type->dtype, rule_value(k, x)->type->dtype))
+        return false;
+    return rule_call(k, OP_cast, k->n->attrs, 1, &x);
+}
+
 bool
 rule_drop_dropout(RuleCall *k)
 {

@@ -8,8 +8,9 @@
  * symbolically lose their other inputs. Results above `max_bytes` stay computed. */
 Graph *rewrite_fold(const Graph *g, int64_t max_bytes);
 /* The rule table (rules.def): one identity per line, tried by root operator until none fires:
- * identities removed, batch normalisation into a neighbouring convolution or product, … */
-Graph *rewrite_rules(const Graph *g);
+ * identities removed, batch normalisation into a neighbouring convolution or product, …
+ * fast_math: also those that round otherwise. fired[i], if not NULL, grows by how often line i of the table fired. */
+Graph *rewrite_rules(const Graph *g, bool fast_math, uint32_t *fired);
 /* Nodes with the same callee, attributes and inputs are computed once. */
 Graph *rewrite_cse(const Graph *g);
 Graph *rewrite_dce(const Graph *g);

@@ -10,10 +10,11 @@
  */
 #include "rewrite/rules.h"
 
-typedef struct { OpKind root; RuleFn *fn; } Rule;
+typedef enum { RULE_EXACT, RULE_NEAR, RULE_FAST } RuleClass;
+typedef struct { OpKind root; RuleFn *fn; RuleClass class; } Rule;
 
 static const Rule rules[] = {
-#define RULE(root, function, from, to) {OP_##root, rule_##function},
+#define RULE(root, function, from, to, class) {OP_##root, rule_##function, RULE_##class},
 #include "rewrite/rules.def"
 #undef RULE
 };
@@ -49,6 +50,27 @@ rule_call(RuleCall *k, OpKind op, Attrs attrs, uint32_t nin, const ValueId *in)
     r->map[k->out0] = out;
     graph_call_op(r->to, op, attrs, k->n->loc, k->origin, nin, in, 1, &out);
     return true;
+}
+
+bool
+rule_is_constant(const RuleCall *k, ValueId v)
+{
+    return v && rule_value(k, v)->data && type_is_static(rule_value(k, v)->type);
+}
+
+void
+rule_join_origin(RuleCall *k, const Node *p)
+{
+    k->origin = sym_printf(k->r->to->ctx, "%s + %s", p->origin, k->n->origin);
+}
+
+ValueId
+rule_call_before(RuleCall *k, OpKind op, const Type *t, ValueId x, ValueId y)
+{
+    Graph *g = k->r->to;
+    ValueId in[] = {x, y}, out = graph_value(g, op_info[op].name, t);
+    graph_call_op(g, op, (Attrs){0}, k->n->loc, k->origin, 2, in, 1, &out);
+    return out;
 }
 
 ValueId
@@ -99,42 +121,46 @@ rule_reshaped(RuleCall *k, ValueId v, uint32_t rank, const Expr *const *dim)
 
 /* ---- sweeps -------------------------------------------------------------------------------------------- */
 
+/* A sweep's rules: those of `most` and the classes before it; how often each has fired. */
+typedef struct { RuleClass most; uint32_t *fired, any; } Sweep;
+
 static bool
-try_rules(Rebuild *r, const uint32_t *uses, NodeId id)
+try_rules(Rebuild *r, Sweep *s, const uint32_t *uses, NodeId id)
 {
     const Node *n = &r->from->node.at[id];
     RuleCall k = {r, uses, id, n, n->in.count ? node_in(r->from, n, 0) : 0, n->out.count ? node_out(r->from, n, 0) : 0, n->origin};
     if (n->callee != CALL_OP || !k.out0)
         return false;
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-        if (rules[i].root == n->op && rules[i].fn(&k))
+        if (rules[i].root == n->op && rules[i].class <= s->most && rules[i].fn(&k)) {
+            s->any++;
+            if (s->fired)
+                s->fired[i]++;
             return true;
+        }
     return false;
 }
 
 static Graph *
-sweep(const Graph *g, uint32_t *fired)
+sweep(const Graph *g, Sweep *s)
 {
     Rebuild r;
     rebuild_begin(&r, g);
     const uint32_t *uses = graph_uses(g, r.scratch);
-    *fired = 0;
-    for (NodeId id = 1; id < g->node.n; id++) {
-        if (try_rules(&r, uses, id))
-            ++*fired;
-        else
+    s->any = 0;
+    for (NodeId id = 1; id < g->node.n; id++)
+        if (!try_rules(&r, s, uses, id))
             graph_copy_node(r.to, g, id, r.map);
-    }
     return rebuild_end(&r);
 }
 
 Graph *
-rewrite_rules(const Graph *g)
+rewrite_rules(const Graph *g, bool fast_math, uint32_t *fired)
 {
-    uint32_t fired;
+    Sweep s = {fast_math ? RULE_FAST : RULE_NEAR, fired, 0};
     Graph *result;
     do
-        g = result = sweep(g, &fired);
-    while (fired);
+        g = result = sweep(g, &s);
+    while (s.any);
     return result;
 }
