@@ -163,6 +163,24 @@ bind_digits(Env *e, Block *b, IterId x)
     }
 }
 
+/* What is where x is, behind y: x itself first; 0: that was all. */
+static IterId
+next_with(const Env *e, IterId x, IterId y)
+{
+    for (y = y == x ? 1 : y + 1; y < e->p->iter.n; y++)
+        if (env_iter(e, y)->with == x)
+            return y;
+    return 0;
+}
+
+/* x is at a trip of its loop, and all that is where x is. */
+static void
+bind_trip(Env *e, IterId x, const Expr *trip)
+{
+    for (IterId y = x; y; y = next_with(e, x, y))
+        env_bind(e, y, trip);
+}
+
 /* The trips of a serial loop or one that is written out, from `begin` to `end`: what there are of them lies in [least, most). */
 static void
 lower_stretch(Env *e, const Node *n, Block *b, const Expr *begin, const Expr *end, const Expr *least, const Expr *most)
@@ -179,12 +197,9 @@ lower_stretch(Env *e, const Node *n, Block *b, const Expr *begin, const Expr *en
         if ((least != begin || most != end) && expr_is_var(trip, &v))
             VEC_PUSH(e->a, &e->range, ((Range){ v, least, expr_sub(e->c, most, least) }));
     }
-    env_bind(e, x, trip);
-    for (IterId y = 1; y < e->p->iter.n; y++)
-        if (env_iter(e, y)->with == x)
-            env_bind(e, y, trip);
-    if (n->phase == PHASE_WHOLE && env_iter(e, x)->nfrom)
-        bind_digits(e, b, x);
+    bind_trip(e, x, trip);
+    for (IterId y = x; y && n->phase == PHASE_WHOLE; y = next_with(e, x, y))
+        bind_digits(e, b, y);
     lower_body(e, n, b);
     env_leave(e, s);
 }
@@ -218,15 +233,19 @@ lower_peeled(Env *e, const Node *n, Block *b)
     if (n->run == WORD_unroll && !expr_const(trips, NULL))
         env_change(e, x)->counted = true;
     Scope s = env_enter(e);
-    env_change(e, x)->trip = TRIP_WHOLE;
+    for (IterId y = x; y; y = next_with(e, x, y))
+        env_change(e, y)->trip = TRIP_WHOLE;
     lower_trips(e, n, b, trips);
     env_leave(e, s);
     if (expr_is(rest, 0))
         return;
     const Expr *end = expr_scale(c, trips, it->factor);
     if (it->rest && !expr_const(rest, NULL)) {
-        env_change(e, x)->start = env_loop(e, &b, LOOP_SERIAL, it->name, end, whole, it->rest);
-        e->at[x].trip = TRIP_TILES;
+        const Expr *start = env_loop(e, &b, LOOP_SERIAL, it->name, end, whole, it->rest);
+        for (IterId y = x; y; y = next_with(e, x, y)) {
+            env_change(e, y)->start = start;
+            e->at[y].trip = TRIP_TILES;
+        }
         lower_body(e, n, b);
         env_leave(e, s);
         return;
@@ -234,13 +253,15 @@ lower_peeled(Env *e, const Node *n, Block *b)
     Ranges known = { e->range.at, e->range.n };
     if (maybe && expr_le(c, &known, expr_offset(c, end, 1), whole) != YES)
         b = &tree_if(b, scalar_2(c, S_LT, scalar_index(c, end), scalar_index(c, whole)))->body;
-    env_change(e, x)->trip = TRIP_REST;
-    env_bind(e, x, expr_const(trips, NULL) ? trips : env_let(e, b, it->name, trips, NULL));
+    for (IterId y = x; y; y = next_with(e, x, y))
+        env_change(e, y)->trip = TRIP_REST;
+    bind_trip(e, x, expr_const(trips, NULL) ? trips : env_let(e, b, it->name, trips, NULL));
     const Expr *left = expr_const(rest, NULL) ? rest : env_let(e, b, "rest", env_simplify(e, expr_sub(c, whole, end)), factor);
     Var v;
     if (maybe && expr_is_var(left, &v))
         VEC_PUSH(e->a, &e->range, ((Range){ v, expr_int(c, 1), expr_int(c, it->factor - 1) }));
-    env_change(e, it->sibling)->extent = left;
+    for (IterId y = x; y; y = next_with(e, x, y))
+        env_change(e, env_iter(e, y)->sibling)->extent = left;
     lower_body(e, n, b);
     env_leave(e, s);
 }
@@ -251,8 +272,9 @@ lower_parallel(Env *e, const Node *n, Block *b)
     IterId x = n->iter;
 
     e->k->trips = env_extent(e, x);
-    env_bind(e, x, env_loop(e, &b, LOOP_PARALLEL, env_iter(e, x)->name, expr_int(e->c, 0), e->k->trips, 1));
-    bind_digits(e, b, x);
+    bind_trip(e, x, env_loop(e, &b, LOOP_PARALLEL, env_iter(e, x)->name, expr_int(e->c, 0), e->k->trips, 1));
+    for (IterId y = x; y; y = next_with(e, x, y))
+        bind_digits(e, b, y);
     lower_body(e, n, b);
 }
 

@@ -174,6 +174,8 @@ void node_detach(Node *up, const Node *child);
 Node *points_loop(Points *p, Sym name);
 IterId points_iter(Points *p, Sym name);             /* the iterator of this name; 0, refused */
 IterId iter_new(Points *p, Sym name, AxisKind kind);
+/* What lives in the body of one loop lives in the other's. */
+void points_live_at(Points *p, const Node *was, Node *is);
 bool name_is_free(Points *p, Sym name, Sym prefix);  /* or refused */
 /* The leaf that adds to (or is) part `part`, and its number by the name of what it makes; NO_SLOT, refused. */
 Node *part_leaf(Points *p, uint32_t part);
@@ -200,7 +202,7 @@ bool box_is_steady(const Points *p, const Put *put, uint32_t dim, const Node *at
 /* The reads of a buffer that a leaf makes itself; false: it makes none. */
 bool leaf_reads(const Points *p, const Node *leaf, uint32_t buffer);
 
-/* A step each, by the verb's name (step_loops.c, step_cut.c, step_hold.c, step_copy.c, step_put.c, step_online.c, step_stream.c). */
+/* A step each, by the verb's name (step_loops.c, step_cut.c, step_hold.c, step_copy.c, step_put.c, step_online.c, step_together.c, step_stream.c). */
 bool step_split(Points *p, const Step *s);
 bool step_fuse(Points *p, const Step *s);
 bool step_order(Points *p, const Step *s);
@@ -215,6 +217,7 @@ bool step_walk(Points *p, const Step *s);
 bool step_lay(Points *p, const Step *s);
 bool step_put(Points *p, const Step *s);
 bool step_online(Points *p, const Step *s);
+bool step_together(Points *p, const Step *s);
 bool step_stream(Points *p, const Step *s);
 bool step_alone(Points *p, const Step *s);
 bool step_grain(Points *p, const Step *s);

@@ -40,9 +40,8 @@ divides(Points *p, IterId x, int64_t n)
     return it->axis < NEST_MAX_AXES && expr_divisible(p->c, NULL, p->k->part[it->part].nest->axis[it->axis].extent, n) == YES;
 }
 
-/* What lives in one loop's body lives in another's. */
-static void
-live_at(Points *p, const Node *was, Node *is)
+void
+points_live_at(Points *p, const Node *was, Node *is)
 {
     for (uint32_t i = 1; i < p->hold.n; i++)
         p->hold.at[i].at = p->hold.at[i].at == was ? is : p->hold.at[i].at;
@@ -89,7 +88,7 @@ step_split(Points *p, const Step *s)
     child->up = n;
     for (uint32_t i = 0; i < child->body.n; i++)
         child->body.at[i]->up = child;
-    live_at(p, n, child);
+    points_live_at(p, n, child);
     n->iter = outer;
     n->body.at = NULL;
     n->body.n = n->body.cap = n->holds.n = n->copies.n = n->puts.n = 0;
@@ -149,7 +148,7 @@ step_fuse(Points *p, const Step *s)
         first->body = n->body;
         first->copies = n->copies;
         first->puts = n->puts;
-        live_at(p, n, first);
+        points_live_at(p, n, first);
         for (uint32_t i = 0; i < first->body.n; i++)
             first->body.at[i]->up = first;
     }

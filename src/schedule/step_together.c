@@ -1,0 +1,237 @@
+/* step_together: a loop of a part and one of a part that reads what it makes become one loop, each trip of which makes and then reads.
+ *
+ *     y: x: d is made;  t begins;  y: x: t += d[y, x];  t ends     becomes     t begins;  y: { x: d is made;  x: t += d[y, x] };  t ends
+ *
+ * So what is made is read while it is near: a whole plane need not stay in a cache until it is summed. Right where a trip reads what the
+ * same trip made and nothing of another: both loops go over the same points of axes, by which the writes and the reads of what lies
+ * between are indexed alike. It is the inverse of `apart`. Bodies joined so stand beside each other, so loops inside them may be joined next.
+ */
+#include "schedule/point.h"
+
+/* ---- which axes are where the loops are ------------------------------------------------------------------ */
+
+typedef struct { uint32_t n, from[NEST_MAX_AXES], to[NEST_MAX_AXES]; } Alike;      /* axes of two parts, in pairs */
+
+static uint32_t
+axis_of_part(const Points *p, uint32_t part, IterId x)
+{
+    uint32_t axis = 0;
+
+    while (axis < p->k->part[part].nest->naxis && p->axis[part][axis] != x)
+        axis++;
+    return axis;
+}
+
+/* The first axis that an iterator goes over pieces of. */
+static IterId
+first_axis(const Points *p, IterId x)
+{
+    while (p->iter.at[x].parent || p->iter.at[x].nfrom)
+        x = p->iter.at[x].parent ? p->iter.at[x].parent : p->iter.at[x].from[0];
+    return x;
+}
+
+/* A loop's iterator as this part has it: the loop may be one of several already. 0: it goes over nothing of the part. */
+static IterId
+iter_of_part(const Points *p, uint32_t part, IterId x)
+{
+    for (IterId y = 1; y < p->iter.n; y++)
+        if ((y == x || p->iter.at[y].with == x) && axis_of_part(p, part, first_axis(p, y)) < p->k->part[part].nest->naxis)
+            return y;
+    return 0;
+}
+
+/* Do two iterators have the same trips over the same points? Then the axes that they go over, in pairs. */
+static bool
+same_points(const Points *p, uint32_t from, IterId a, uint32_t to, IterId b, Alike *out)
+{
+    const Iter *x = &p->iter.at[a], *y = &p->iter.at[b];
+
+    if (x->put || y->put || x->size || y->size || x->nfrom != y->nfrom || x->pitched || y->pitched)
+        return false;
+    if (x->parent || y->parent)
+        return x->parent && y->parent && x->inner == y->inner && x->factor == y->factor && x->tail == y->tail && x->rest == y->rest &&
+               same_points(p, from, x->parent, to, y->parent, out);
+    for (uint32_t i = 0; i < x->nfrom; i++)
+        if (!same_points(p, from, x->from[i], to, y->from[i], out))
+            return false;
+    if (x->nfrom)
+        return true;
+    const Nest *m = p->k->part[from].nest, *n = p->k->part[to].nest;
+    uint32_t i = axis_of_part(p, from, a), j = axis_of_part(p, to, b);
+    if (i == m->naxis || j == n->naxis || !expr_is(m->axis[i].begin, 0) || !expr_is(n->axis[j].begin, 0) || expr_axes(m->axis[i].extent) ||
+        expr_eq(p->c, NULL, m->axis[i].extent, n->axis[j].extent) != YES)
+        return false;
+    out->from[out->n] = i;
+    out->to[out->n++] = j;
+    return true;
+}
+
+/* ---- what passes between them ------------------------------------------------------------------------------ */
+
+static bool
+is_axis(const Expr *x, uint32_t axis)
+{
+    Var v;
+    return expr_is_var(x, &v) && v.kind == VAR_AXIS && v.id == axis;
+}
+
+/* Is an element read at the points where it was written, along all these axes? */
+static bool
+reads_where_written(const Write *w, const Scalar *load, const Alike *axes)
+{
+    for (uint32_t i = 0; i < axes->n; i++) {
+        bool found = false;
+        for (uint32_t d = 0; d < load->u.load.rank; d++)
+            found |= is_axis(w->at[d], axes->from[i]) && is_axis(load->u.load.at[d], axes->to[i]);
+        if (!found)
+            return false;
+    }
+    return true;
+}
+
+/* The name of what a part makes and another reads elsewhere; NULL: there is nothing of it. */
+static Sym
+read_elsewhere(const Points *p, uint32_t from, uint32_t to, const Alike *axes)
+{
+    const Part *maker = &p->k->part[from], *reader = &p->k->part[to];
+    Accesses all = nest_accesses(p->c, p->a, reader->nest);
+
+    for (uint32_t i = 0; i < all.n; i++)
+        for (uint32_t k = 0; k < maker->nest->nwrite; k++) {
+            const Scalar *load = all.at[i].load;
+            const Write *w = &maker->nest->write[k];
+            uint32_t buffer = maker->buffer[w->out];
+            if (reader->buffer[load->u.load.slot] == buffer && !reads_where_written(w, load, axes))
+                return p->k->buffer.at[buffer].name;
+        }
+    return NULL;
+}
+
+/* ---- leaves ------------------------------------------------------------------------------------------------- */
+
+static bool
+has_part(const Node *n, uint32_t part)
+{
+    bool any = n->kind == NODE_LEAF && n->part == part;
+
+    for (uint32_t i = 0; i < n->body.n; i++)
+        any |= has_part(n->body.at[i], part);
+    return any;
+}
+
+/* Does a part compute anything outside of a loop? Copies of what it reads may be made there. */
+static bool
+computes_outside(const Node *n, uint32_t part, const Node *loop)
+{
+    bool any = n->kind == NODE_LEAF && n->part == part && n->phase != PHASE_COPY && n->phase != PHASE_TURN;
+
+    for (uint32_t i = 0; i < n->body.n; i++)
+        any |= n->body.at[i] != loop && computes_outside(n->body.at[i], part, loop);
+    return any;
+}
+
+/* Does a sum begin here, and nothing else? Then it may do so before. */
+static bool
+only_begins(const Points *p, const Node *n)
+{
+    while (n->kind != NODE_LEAF && n->body.n == 1)
+        n = n->body.at[0];
+    return n->kind == NODE_LEAF && n->phase == PHASE_INIT && !p->hold.at[n->hold].outer && !p->hold.at[n->hold].online;
+}
+
+/* ---- the step ----------------------------------------------------------------------------------------------- */
+
+static Node *
+plain_loop(Points *p, Sym name)
+{
+    Node *n = points_loop(p, name);
+
+    if (n && (n->kind != NODE_LOOP || !n->iter || n->run != WORD_serial || n->first || n->last || n->border.n))
+        return points_refuse(p, "%s is no plain serial loop", name), NULL;
+    return n;
+}
+
+/* What part `from` makes in loop `maker` is read in `reader` by part `to`. */
+static bool
+may_meet(Points *p, const Step *s, const Node *maker, uint32_t from, const Node *reader, uint32_t to)
+{
+    IterId a = iter_of_part(p, from, maker->iter), b = iter_of_part(p, to, reader->iter);
+    Alike axes = { 0 };
+
+    if (from == to || computes_outside(p->root, from, maker))
+        return points_refuse(p, "%s is computed outside of %s as well", part_name(p, from), s->loop[0]);
+    if (!a || !b || !same_points(p, from, a, to, b, &axes))
+        return points_refuse(p, "%s and %s are not proved to go over the same points: axes of one extent, or those split alike", s->loop[0], s->loop[1]);
+    if (p->iter.at[a].kind != AXIS_PARALLEL)
+        return points_refuse(p, "%s is not whole after a trip of %s, which is summed over or walked in order", part_name(p, from), s->loop[0]);
+    Sym elsewhere = read_elsewhere(p, from, to, &axes);
+    return !elsewhere || points_refuse(p, "a trip of %s reads %s where other trips of %s make it; it has to be read at the very points that a trip makes",
+                                       s->loop[1], elsewhere, s->loop[0]);
+}
+
+/* The second loop goes on behind what the first one does, and begins where that did. */
+static void
+join_bodies(Points *p, Node *first, Node *second)
+{
+    for (uint32_t i = 0; i < second->body.n; i++) {
+        VEC_PUSH(p->a, &first->body, second->body.at[i]);
+        second->body.at[i]->up = first;
+    }
+    for (uint32_t i = 0; i < second->holds.n; i++)
+        VEC_PUSH(p->a, &first->holds, second->holds.at[i]);
+    for (uint32_t i = 0; i < second->copies.n; i++)
+        VEC_PUSH(p->a, &first->copies, second->copies.at[i]);
+    for (uint32_t i = 0; i < second->puts.n; i++)
+        VEC_PUSH(p->a, &first->puts, second->puts.at[i]);
+    points_live_at(p, second, first);
+}
+
+/* Is there nothing between two loops of one body but sums that begin? Then the first stands directly before the second. */
+static bool
+bring_near(Points *p, const Step *s, Node *first, Node *second)
+{
+    Node *up = first->up;
+    uint32_t i = 0;
+
+    while (up && i < up->body.n && up->body.at[i] != first)
+        i++;
+    if (!up || second->up != up)
+        return points_refuse(p, "%s and %s do not stand beside each other in one loop", s->loop[0], s->loop[1]);
+    for (; i + 1 < up->body.n && up->body.at[i + 1] != second; i++) {
+        if (!only_begins(p, up->body.at[i + 1]))
+            break;
+        up->body.at[i] = up->body.at[i + 1];
+        up->body.at[i + 1] = first;
+    }
+    return (i + 1 < up->body.n && up->body.at[i + 1] == second) ||
+           points_refuse(p, "%s has to stand behind %s, with nothing between them but where sums begin", s->loop[1], s->loop[0]);
+}
+
+bool
+step_together(Points *p, const Step *s)
+{
+    if (s->nloop != 2)
+        return points_refuse(p, "two loops are named: of what is made, and of what reads it");
+    Node *first = plain_loop(p, s->loop[0]), *second = first ? plain_loop(p, s->loop[1]) : NULL;
+    if (!second || first == second)
+        return second && points_refuse(p, "%s is named twice", s->loop[0]);
+    for (uint32_t from = 0; from < p->k->npart; from++)
+        for (uint32_t to = 0; has_part(first, from) && to < p->k->npart; to++)
+            if (has_part(second, to) && !may_meet(p, s, first, from, second, to))
+                return false;
+    if (s->made[0] != s->loop[0] && s->made[0] != s->loop[1] && !name_is_free(p, s->made[0], NULL))
+        return false;
+    if (!bring_near(p, s, first, second))
+        return false;
+    node_detach(first->up, second);
+    join_bodies(p, first, second);
+    IterId a = first->iter, b = second->iter;
+    for (IterId x = 1; x < p->iter.n && a != b; x++)             /* summed over if one of them is */
+        if (x == a || p->iter.at[x].with == a)
+            p->iter.at[x].with = b;
+    first->iter = b;
+    first->prefix = NULL;
+    p->iter.at[b].name = s->made[0];
+    return true;
+}
