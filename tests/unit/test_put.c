@@ -1,4 +1,4 @@
-/* Parts that are computed inside a loop of their readers: each program computes what the parts mean one after the other,
+/* Parts that are computed inside a loop of their readers, or in one loop with them: each program computes what the parts mean one after the other,
  * at sizes around its tiles, and what would be wrong is refused. */
 #include "nest_case.h"
 
@@ -157,6 +157,36 @@
     "split u.j by " keys " -> ub uj guard, order ub u.i uj, hold u at task -> urun scratch, hold u at u.i -> uacc reg\n" \
     "split o.c by " keys " -> ob oc guard, order ob ir o.j oc, hold o at task -> orun scratch, hold o at o.j -> oacc reg\n"
 
+/* What is stored, and what is summed of it: elements, or what a product makes. */
+#define SUMMED_AT(at) \
+    "kernel t(x: f32[g, m, n]) -> (e: f32[g, m, n], o: f32[g]) {\n" \
+    "  shared 1\n" \
+    "  part x -> e\n" \
+    "  nest e(x: f32[g, m, n]) -> (e: f32[g, m, n]) { e[h, i, j] = exp(x[h, i, j]) }\n" \
+    "  part e -> o\n" \
+    "  nest o(e: f32[g, m, n]) -> (o: f32[g]) { o[h] = sum i<m>, j<n>: e[h, " at "] }\n" \
+    "}"
+#define SUMMED SUMMED_AT("i, j")
+#define SUMMED_DIMS "g=1 m=0 n=5|g=1 m=5 n=0|g=2 m=1 n=1|g=0 m=3 n=3|g=1 m=2 n=3|g=3 m=4 n=4|g=1 m=7 n=5|g=2 m=13 n=17"
+#define COLUMNS \
+    "kernel t(q: f32[g, m, d], k: f32[n, d]) -> (s: f32[g, m, n], o: f32[g, n]) {\n" \
+    "  shared 1\n" \
+    "  part q, k -> s\n" \
+    "  nest s(q: f32[g, m, d], k: f32[n, d]) -> (s: f32[g, m, n]) { s[h, i, j] = max(sum c: q[h, i, c] * k[j, c], 0) }\n" \
+    "  part s -> o\n" \
+    "  nest o(s: f32[g, m, n]) -> (o: f32[g, n]) { o[h, j] = 0.5 * (sum i: s[h, i, j]) }\n" \
+    "}"
+#define COLUMNS_DIMS "g=1 m=0 n=5 d=2|g=1 m=5 n=8 d=0|g=2 m=1 n=1 d=1|g=1 m=2 n=7 d=3|g=1 m=3 n=9 d=2|g=2 m=13 n=16 d=5"
+#define SCALED \
+    "kernel t(x: f32[m, n]) -> (e: f32[m, n], o: f32[m, n]) {\n" \
+    "  part x -> e\n" \
+    "  nest e(x: f32[m, n]) -> (e: f32[m, n]) { e[i, j] = exp(x[i, j]) }\n" \
+    "  part e -> o\n" \
+    "  nest o(e: f32[m, n]) -> (o: f32[m, n]) { o[i, j] = e[i, j] * e[i, n - 1 - j] }\n" \
+    "}"
+/* Rows of e in tiles of so many, and those of o. */
+#define TILES(e, o, tail) "split e.j by " e " -> a b " tail ", split o.j by " o " -> c d " tail ", hold o at h -> acc reg, together e.i o.i -> r, together a c -> t\n"
+
 typedef struct { const char *name, *kernel, *dims, *program; } Case;
 
 static const Case cases[] = {
@@ -214,6 +244,22 @@ static const Case cases[] = {
      "split e.i by 8 -> ev el, order e.j ev el, run el vector\n"
      "run trun.fin.tl urun.fin.ul vector, run task parallel"},
     {"all of it", PRODUCT, PRODUCT_DIMS, "put e at all, hold o at o.j -> acc reg"},
+    {"summed row by row", SUMMED, SUMMED_DIMS, "hold o at h -> acc reg, together e.i o.i -> r, run h parallel"},
+    {"summed tile by tile", SUMMED, SUMMED_DIMS, TILES("4", "4", "") "run h parallel"},
+    {"summed tile by tile, evenly", SUMMED, SUMMED_DIMS, TILES("3", "3", "guard") "run h parallel"},
+    {"summed point by point", SUMMED, SUMMED_DIMS, TILES("4", "4", "") "together b d -> u, run u unroll, run h parallel"},
+    {"summed, borders apart", SUMMED, SUMMED_DIMS, TILES("2", "2", "") "cut r by 1 2, cut t by 1 1, run h parallel"},
+    {"summed by lanes", SUMMED, SUMMED_DIMS,
+     "split e.j by 8 -> a b, run b vector, split o.j by 8 -> c d, hold o at h -> acc reg over d, run d vector, together e.i o.i -> r, together a c -> t, run h parallel"},
+    {"summed along rows that are one", SUMMED, SUMMED_DIMS,
+     "fuse e.i e.j -> a, fuse o.i o.j -> b, split a by 3 -> c d guard, split b by 3 -> u v guard, hold o at h -> acc reg, together c u -> t, run h parallel"},
+    {"summed in memory", SUMMED, SUMMED_DIMS, "hold o at h -> acc scratch, hold o at o.i -> row reg, together e.i o.i -> r"},
+    {"a product's columns", COLUMNS, COLUMNS_DIMS, "hold s at s.j -> a reg, order o.i o.j, hold o at h -> b scratch, together s.i o.i -> r, run h parallel"},
+    {"a product's columns by tiles", COLUMNS, COLUMNS_DIMS,
+     "split s.i by 3 -> u v, split s.j by 8 -> p l, order u p s.c v l, hold s at p -> a scratch, run l vector\n"
+     "split o.i by 3 -> w x, split o.j by 8 -> y z, order w y x z, hold o at h -> b scratch, run z vector\n"
+     "together u w -> t, together p y -> c, run h parallel"},
+    {"rows beside each other", SCALED, "m=0 n=3|m=1 n=1|m=2 n=4|m=3 n=0|m=7 n=5", "split e.i by 2 -> a b, split o.i by 2 -> c d, together a c -> r, run r parallel"},
 };
 
 typedef struct { const char *name, *kernel, *program, *why; } Refusal;
@@ -248,6 +294,17 @@ static const Refusal refusals[] = {
     {"maximum of others", OTHER_MAX, ONLINE_SPLIT "online tb ub ob -> kb", "t is not the maximum of what e takes it from"},
     {"maximum read again", MAX_AGAIN, ONLINE_SPLIT "online tb ub ob -> kb", "t is read by"},
     {"made outside", ATTENTION, ONLINE_SPLIT "online tb ub ob -> kb, hold s at s.j -> sacc reg", "put t, and e at kb"},
+    {"tiles of other sizes", SUMMED, TILES("4", "3", ""), "a and c are not proved to go over the same points"},
+    {"tiles that end otherwise", SUMMED, "split e.i by 4 -> a b guard, split o.i by 4 -> c d, together a c -> t", "a and c are not proved to go over the same points"},
+    {"other axes", SUMMED, "together e.i o.j -> r", "e.i and o.j are not proved to go over the same points"},
+    {"read elsewhere", SUMMED_AT("i, n - 1 - j"), TILES("4", "4", ""), "a trip of c reads e where other trips of a make it"},
+    {"read before", SUMMED_AT("max(i - 1, 0), j"), "hold o at h -> acc reg, together e.i o.i -> r", "a trip of o.i reads e where other trips of e.i make it"},
+    {"loops inside first", SUMMED, "together e.j o.j -> r", "e.j and o.j do not stand beside each other"},
+    {"the reader first", SCALED, "together o.i e.i -> r", "e.i has to stand behind o.i"},
+    {"one loop", SUMMED, "together e.i e.i -> r", "e.i is named twice"},
+    {"a sum shared out", SUMMED, "hold o at h -> acc reg, together e.i o.i -> r, order r, run h parallel, run r parallel", "r cannot be shared out"},
+    {"made later", COLUMNS, "hold s at h -> a scratch, together s.i o.i -> r", "s is computed outside of s.i as well"},
+    {"held inside", SUMMED, "together e.i o.i -> r, hold o at r -> acc reg", "would begin again in every trip of r"},
     {"not its loop", PRODUCT, "put e at i scratch of o.j", "is no loop over what e makes"},
 };
 
