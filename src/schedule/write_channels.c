@@ -5,7 +5,7 @@
  * with its padding, and sums some positions of a row at a time: what two of them read is read once.
  *
  * A second part may sum what the window makes over whole planes (the average of a squeeze-and-excite block). Then a task is some channels
- * of an image: it makes their planes, as they are stored, and adds them up from a near cache.
+ * of an image: it makes their planes, as they are stored, and adds them up as it goes, or from a near cache.
  */
 #include "schedule/window.h"
 
@@ -196,23 +196,23 @@ write_rows_of(Channels *k, int64_t across, int64_t vectors)
     write_program(w, &t);
 }
 
-/* The planes of some channels, and their sums: a tile is added up as it is made, by one sum in each lane, which takes no longer than the window's
- * own sums. Rows and tiles at the borders stand apart. */
+/* The planes of some channels, and their sums: `together`, a tile is added up as it is made, by one sum in each lane, whose latency the window's
+ * sums hide; or the planes are when they are whole, from a near cache, by as many sums as hide it. Rows and tiles at the borders stand apart. */
 static void
-write_planes(Channels *k, int64_t across, int64_t vectors)
+write_planes(Channels *k, int64_t across, int64_t vectors, bool together)
 {
     Draft *w = k->w;
     const Nest *n = w->p->k->part[1].nest;
     uint32_t nslide = k->image.nslide, slide[MAX_SLIDE], own[NEST_MAX_AXES], nown = 0, sum[NEST_MAX_AXES], parallel = 0, nsum = axis_list(k->whole->u.reduce.axes, sum);
     Text t = begin_program(k, slide);
     const char *a = k->name, *b = part_name(w->p, 1), *c = axis_name(w, 0, k->channel), *window = axis_names(w, 0, k->sums.axis, k->sums.n);
-    int64_t lanes = low_lanes(k->l, k->reduce->dtype);
+    int64_t lanes = low_lanes(k->l, k->reduce->dtype), chains = vectors_in_flight(w->p->m) / vectors;
     Edge row[MAX_SLIDE];
 
     for (uint32_t i = 0; i < nslide; i++)
         if (!edge_of(k, &k->image.slide[i], &row[i]))
             return;
-    if (nsum != nslide)
+    if (together && nsum != nslide)
         return;
     for (uint32_t x = 0; x < n->naxis; x++)
         if (n->axis[x].kind == AXIS_PARALLEL && ++parallel > w->p->k->shared)
@@ -221,21 +221,23 @@ write_planes(Channels *k, int64_t across, int64_t vectors)
     const char *lane = one ? "cv_" : "cl_", *sum_lane = one ? "cv_" : "sl_", *more = one ? "" : arena_printf(w->a, "%s.cr_", a), *sum_more = one ? "" : arena_printf(w->a, "%s.sr_", b);
     text_printf(&t, "split %s by %lld -> cb_ cv_ guard\napart cv_\nfuse %s cb_ -> task\n", c, (long long)(vectors * lanes), axis_names(w, 0, k->outer, k->nouter));
     text_printf(&t, "split %s by %lld -> xb_ xr_\n", axis_name(w, 0, slide[nslide - 1]), (long long)across);
-    text_printf(&t, "split %s by %lld -> sb_ su_\n", axis_name(w, 1, sum[nsum - 1]), (long long)across);
+    text_printf(&t, "split %s by %lld -> sb_ su_\n", axis_name(w, 1, sum[nsum - 1]), (long long)(together ? across : chains < 1 ? 1 : chains));
     if (!one)
         text_printf(&t, "split %s.cv_ by %lld -> cr_ cl_\nsplit %s.cv_ by %lld -> sr_ sl_\n", a, (long long)lanes, b, (long long)lanes);
     text_printf(&t, "order %s xb_ %s xr_ %s %s.%s\nhold %s at xb_ -> acc reg\n", axis_names(w, 0, slide, nslide - 1), window, more, a, lane, a);
-    text_printf(&t, "order %s sb_ su_ %s %s %s.%s\nhold %s at task -> whole reg\n", axis_names(w, 1, sum, nsum - 1), axis_names(w, 1, own, nown), sum_more, b, sum_lane, b);
+    text_printf(&t, "order %s sb_ su_ %s %s %s.%s\nhold %s at task -> whole reg%s\n", axis_names(w, 1, sum, nsum - 1), axis_names(w, 1, own, nown), sum_more, b, sum_lane, b,
+                together ? "" : " over su_");
     text_printf(&t, "run %s xr_ %s su_ %s unroll\nrun %s.%s %s.%s vector\n", axis_names(w, 0, k->sums.axis + 1, k->sums.n - 1), more, sum_more, a, lane, b, sum_lane);
-    for (uint32_t i = 0; i + 1 < nslide; i++)
-        text_printf(&t, "together %s %s -> y%u_\n", axis_name(w, 0, slide[i]), axis_name(w, 1, sum[i]), i);
-    text_printf(&t, "together xb_ sb_ -> x_\n");
+    for (uint32_t i = 0; together && i < nslide; i++) {
+        const char *made = i + 1 < nslide ? axis_name(w, 0, slide[i]) : "xb_", *read = i + 1 < nslide ? axis_name(w, 1, sum[i]) : "sb_";
+        text_printf(&t, "together %s %s -> %s\n", made, read, made);
+    }
     Edge x = edge_tiles(k, row[nslide - 1], across);
     if (x.first || x.last)
-        text_printf(&t, "cut x_ by %lld %lld\n", (long long)x.first, (long long)x.last);
+        text_printf(&t, "cut xb_ by %lld %lld\n", (long long)x.first, (long long)x.last);
     for (uint32_t i = nslide - 1; i-- > 0; )
         if (row[i].first || row[i].last)
-            text_printf(&t, "cut y%u_ by %lld %lld\n", i, (long long)row[i].first, (long long)row[i].last);
+            text_printf(&t, "cut %s by %lld %lld\n", axis_name(w, 0, slide[i]), (long long)row[i].first, (long long)row[i].last);
     text_printf(&t, "run task parallel\n");
     write_program(w, &t);
 }
@@ -268,8 +270,8 @@ write_channels(Draft *w)
                 continue;
             if (p->k->npart > 1) {
                 int64_t tiles = wide > 0 ? (wide + across - 1) / across : 0;
-                if (tiles && across * vectors * row_points <= MAX_WRITTEN_OUT)
-                    write_planes(&k, (wide + tiles - 1) / tiles, vectors);
+                for (int together = 1; together >= 0 && tiles && across * vectors * row_points <= MAX_WRITTEN_OUT; together--)
+                    write_planes(&k, (wide + tiles - 1) / tiles, vectors, together);
                 continue;
             }
             if (k.image.nslide > 1 && across * vectors * row_points <= MAX_WRITTEN_OUT)

@@ -1,0 +1,120 @@
+/* write_summed: sums over all points of what a product makes at each: an average over planes behind a pointwise convolution.
+ *
+ * A task is some channels: lanes, which both parts have. Point by point of the sums but the innermost the product is put there, a row of
+ * pixels, and added up from the first cache, so that what it makes is nowhere as a whole.
+ */
+#include "schedule/cut.h"
+
+typedef struct {
+    Draft *w;
+    Cut cut;                         /* of the product */
+    const Scalar *factor;            /* that varies with the channel */
+    const char *product, *name;      /* what the parts make */
+    uint32_t channel;                /* the product's axis; it is shared */
+    uint32_t outer[NEST_MAX_AXES], nouter;           /* the other shared ones… */
+    uint32_t pixel[NEST_MAX_AXES], npixel;           /* … and those that are not, the last along a row */
+    uint32_t own[NEST_MAX_AXES], nown, sum[NEST_MAX_AXES], nsum;         /* axes of what sums: outputs of one point, sums */
+    int64_t lanes, channels, across;
+} Summed;
+
+/* Outputs of the sums that are not shared are one point. */
+static bool
+find_sums(Summed *s)
+{
+    const Points *p = s->w->p;
+    const Nest *n = p->k->part[1].nest;
+    const Scalar *reduce = part_reduction(p, 1);
+    uint32_t parallel = 0;
+
+    if (!reduce || n->nwrite != 1 || reduce->u.reduce.combiner > COMB_MIN)
+        return false;
+    for (uint32_t x = 0; x < n->naxis; x++)
+        if (n->axis[x].kind == AXIS_PARALLEL && ++parallel > p->k->shared) {
+            if (!expr_is(n->axis[x].extent, 1))
+                return false;
+            s->own[s->nown++] = x;
+        }
+    s->nsum = axis_list(reduce->u.reduce.axes, s->sum);
+    return true;
+}
+
+/* Of one side of the product the channel is all, of the other the pixels. */
+static bool
+find_channel(Summed *s)
+{
+    const Kernel *k = s->w->p->k;
+    const Nest *n = k->part[0].nest;
+    const Cut *cut = &s->cut;
+    bool columns = cut->ncol == 1 && cut->nrow != 1;
+    uint32_t parallel = 0;
+
+    if (!columns && cut->nrow != 1)
+        return false;
+    s->channel = columns ? cut->col[0] : cut->row[0];
+    s->factor = columns ? cut->k.b : cut->k.a;
+    for (uint32_t x = 0; x < n->naxis; x++)
+        if (n->axis[x].kind == AXIS_PARALLEL && parallel++ < k->shared && x != s->channel)
+            s->outer[s->nouter++] = x;
+        else if (n->axis[x].kind == AXIS_PARALLEL && parallel > k->shared)
+            s->pixel[s->npixel++] = x;
+    return s->nouter + 1 == k->shared && s->npixel && s->npixel == s->nsum;
+}
+
+static bool
+recognise(Summed *s)
+{
+    Draft *w = s->w;
+    Kernel *k = w->p->k;
+    const Nest *made = k->part[0].nest;
+
+    if (k->npart != 2 || !k->shared || k->buffer.at[k->part[0].buffer[made->nin]].space != SPACE_LOCAL)
+        return false;
+    Low *l = NEW(w->a, Low);
+    *l = low_part(w->c, w->a, k, w->p->m, &k->part[0]);
+    if (!cut_contraction(l, &s->cut) || s->cut.windowed || s->cut.rows_windowed || !find_sums(s) || !find_channel(s))
+        return false;
+    s->product = part_name(w->p, 0);
+    s->name = part_name(w->p, 1);
+    s->lanes = machine_lanes(w->p->m, s->cut.k.reduce->dtype);
+    s->channels = expr_or(made->axis[s->channel].extent, -1);
+    s->across = expr_or(made->axis[s->pixel[s->npixel - 1]].extent, -1);
+    return s->channels >= s->lanes && s->across > 0;
+}
+
+/* Sums of `rows` pixels and so many vectors of channels at a time. */
+static void
+write_tile(const Summed *s, int64_t rows, int64_t vectors)
+{
+    Draft *w = s->w;
+    const Cut *cut = &s->cut;
+    Text t = { .arena = w->a };
+    const char *lay = cut_lay(w, 0, s->factor, &s->channel, 1, 1, cut->sum, cut->nsum, vectors * s->lanes);
+    const char *pixel = axis_name(w, 0, s->pixel[s->npixel - 1]), *c = axis_name(w, 0, s->channel);
+
+    text_add(&t, lay ? lay : "");
+    text_printf(&t, "split %s by %lld -> cb_ cv_ exact\nfuse %s cb_ -> task\nput %s at task\n", c, (long long)(vectors * s->lanes), axis_names(w, 0, s->outer, s->nouter), s->product);
+    text_printf(&t, "split cv_ by %lld -> sr_ sl_ exact\norder %s %s sr_ sl_\n", (long long)s->lanes, axis_names(w, 1, s->sum, s->nsum), axis_names(w, 1, s->own, s->nown));
+    text_printf(&t, "hold %s at task -> whole reg\nrun sr_ unroll\nrun sl_ vector\n", s->name);
+    text_printf(&t, "put %s at %s scratch of %s %s.%s\n", s->product, s->nsum > 1 ? axis_name(w, 1, s->sum[s->nsum - 2]) : "task", pixel, s->product, c);
+    text_printf(&t, "split %s by %lld -> xb_ xr_\nsplit %s.%s by %lld -> cr_ cl_\n", pixel, (long long)rows, s->product, c, (long long)s->lanes);
+    text_printf(&t, "order xb_ %s xr_ cr_ cl_\nhold %s at xb_ -> acc reg\n", axis_names(w, 0, cut->sum, cut->nsum), s->product);
+    text_printf(&t, "run xr_ cr_ unroll\nrun cl_ vector\nrun task parallel\n");
+    write_program(w, &t);
+}
+
+bool
+write_summed(Draft *w)
+{
+    Summed s = { .w = w };
+
+    if (!recognise(&s))
+        return false;
+    for (int64_t vectors = WIDEST_PANEL; vectors > 0; vectors--) {
+        int64_t most = w->p->m->vector_registers / vectors - 1, tiles;       /* one row of columns beside the sums */
+        if (most < 1 || s.channels % (vectors * s.lanes))
+            continue;
+        tiles = (s.across + most - 1) / most;
+        write_tile(&s, (s.across + tiles - 1) / tiles, vectors);
+    }
+    return w->program.n > 0;
+}
