@@ -1,4 +1,4 @@
-"""A depthwise convolution that is stored and its average over whole planes in one kernel (squeeze and excite). The numbers are the
+"""A depthwise convolution that is stored and its average over whole planes in one kernel (squeeze and excite), and a product and its average. The numbers are the
 interpreter's, whatever the window, the compiler and the order in which values lie."""
 import pytest
 from onnx import helper
@@ -23,5 +23,24 @@ def test_numbers_are_the_interpreters(tmp_path, channels, high, wide, size, stri
     agrees(squeeze(tmp_path, channels, high, wide, size, stride), *words)
 
 
-def test_the_price_takes_it(tmp_path):
-    are_joined(squeeze(tmp_path, 480, 14, 14, 3, 1), "d,mean", "--target", "x86-64-v4")
+def head(folder, channels, high, wide):
+    """A product, swish, the mean of all that it makes, and a product of that: how a network of convolutions ends."""
+    weights = {"u": (24, 8, 1, 1), "w": (channels, 24, 1, 1), "v": (8, channels, 1, 1)}
+    nodes = [helper.make_node("Conv", ["x", "u"], ["a"]), helper.make_node("Conv", ["a", "w"], ["b"]), helper.make_node("Sigmoid", ["b"], ["c"]),
+             helper.make_node("Mul", ["b", "c"], ["d"]), helper.make_node("GlobalAveragePool", ["d"], ["mean"]), helper.make_node("Conv", ["mean", "v"], ["z"])]
+    return saved(folder, nodes, ["n", 8, high, wide], weights, PLAN.split("  kernel {\n    %scaled")[0] + "  kernel { %z }\n")
+
+
+@pytest.mark.parametrize("words", [[], ["--cc", "clang"], ["--formats", "nchw"], ["--target", "x86-64-v3"]])
+@pytest.mark.parametrize("channels, high, wide", [(64, 7, 7), (96, 3, 13), (20, 5, 1)])
+def test_a_product_may_be_averaged(tmp_path, channels, high, wide, words):
+    agrees(head(tmp_path, channels, high, wide), *words)
+
+
+@pytest.mark.parametrize("channels, high, size, stride", [(480, 14, 3, 1), (32, 112, 3, 1), (96, 112, 3, 2)])
+def test_the_price_takes_it(tmp_path, channels, high, size, stride):
+    are_joined(squeeze(tmp_path, channels, high, high, size, stride), "d,mean", "--target", "x86-64-v4", "--cores", "2")
+
+
+def test_the_price_takes_a_product(tmp_path):
+    are_joined(head(tmp_path, 1280, 7, 7), "b,mean", "--target", "x86-64-v4", "--cores", "2")

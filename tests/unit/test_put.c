@@ -514,7 +514,30 @@ every_plane(void **state)
     };
     (void)state;
 
-    at_each_count("planes", text, sizeof text / sizeof *text, 2);
+    at_each_count("planes", text, sizeof text / sizeof *text, 4);
+}
+
+/* What a product makes at each point, summed over all of them, a row at a time: whether its tiles divide evenly or not. */
+#define AVERAGED(c, f, y, z, whole) \
+    "kernel t(x: f32[n, " #y ", " #z ", " #c "], w: f32[" #f ", " #c "]) -> (o: f32[n, " #f ", 1, 1]) {\n" \
+    "  shared 2\n" \
+    "  local d: f32[n, " #f ", " #y ", " #z "]\n" \
+    "  part x, w -> d\n" \
+    "  nest d(x: f32[n, " #y ", " #z ", " #c "], w: f32[" #f ", " #c "]) -> (d: f32[n, " #f ", " #y ", " #z "]) { d[i, g, y, z] = max(sum q: x[i, y, z, q] * w[g, q], 0) }\n" \
+    "  part d -> o\n" \
+    "  nest o(d: f32[n, " #f ", " #y ", " #z "]) -> (o: f32[n, " #f ", 1, 1]) { for i<n>, g<" #f ">, e<1>, h<1>, reduce y<" #y ">, reduce z<" #z ">: o[i, g, e, h] = " whole " }\n" \
+    "}"
+
+static void
+every_average(void **state)
+{
+    static const char *const text[] = {
+        AVERAGED(5, 32, 7, 7, "(sum y, z: d[i, g, y, z]) / 49"), AVERAGED(3, 48, 2, 13, "max y, z: d[i, g, y, z]"), AVERAGED(1, 16, 1, 1, "sum y, z: d[i, g, y, z]"),
+        AVERAGED(2, 16, 3, 17, "sum y, z: d[i, g, y, z]"),
+    };
+    (void)state;
+
+    at_each_count("average", text, sizeof text / sizeof *text, 1);
 }
 
 /* Squares transformed back, and a window inside of each; a window that is a whole square. */
@@ -554,6 +577,7 @@ main(void)
         cmocka_unit_test(every_separable),
         cmocka_unit_test(every_pooled),
         cmocka_unit_test(every_plane),
+        cmocka_unit_test(every_average),
         cmocka_unit_test(every_square),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
