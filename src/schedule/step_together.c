@@ -90,22 +90,25 @@ reads_where_written(const Write *w, const Scalar *load, const Alike *axes)
     return true;
 }
 
-/* The name of what a part makes and another reads elsewhere; NULL: there is nothing of it. */
+/* What passes from one part to another: its name, NULL if nothing does; and is all of it read at the points where it was written? */
 static Sym
-read_elsewhere(const Points *p, uint32_t from, uint32_t to, const Alike *axes)
+passed_on(const Points *p, uint32_t from, uint32_t to, const Alike *axes, bool *there)
 {
     const Part *maker = &p->k->part[from], *reader = &p->k->part[to];
     Accesses all = nest_accesses(p->c, p->a, reader->nest);
+    Sym name = NULL;
 
+    *there = true;
     for (uint32_t i = 0; i < all.n; i++)
         for (uint32_t k = 0; k < maker->nest->nwrite; k++) {
             const Scalar *load = all.at[i].load;
             const Write *w = &maker->nest->write[k];
-            uint32_t buffer = maker->buffer[w->out];
-            if (reader->buffer[load->u.load.slot] == buffer && !reads_where_written(w, load, axes))
-                return p->k->buffer.at[buffer].name;
+            if (reader->buffer[load->u.load.slot] != maker->buffer[w->out])
+                continue;
+            name = p->k->buffer.at[maker->buffer[w->out]].name;
+            *there &= reads_where_written(w, load, axes);
         }
-    return NULL;
+    return name;
 }
 
 /* ---- leaves ------------------------------------------------------------------------------------------------- */
@@ -137,7 +140,7 @@ only_begins(const Points *p, const Node *n)
 {
     while (n->kind != NODE_LEAF && n->body.n == 1)
         n = n->body.at[0];
-    return n->kind == NODE_LEAF && n->phase == PHASE_INIT && !p->hold.at[n->hold].outer && !p->hold.at[n->hold].online;
+    return n->kind == NODE_LEAF && n->phase == PHASE_INIT && part_reduction(p, n->part) && !p->hold.at[n->hold].outer && !p->hold.at[n->hold].online;
 }
 
 /* ---- the step ----------------------------------------------------------------------------------------------- */
@@ -147,27 +150,54 @@ plain_loop(Points *p, Sym name)
 {
     Node *n = points_loop(p, name);
 
+    for (uint32_t i = 1; n && i < p->online.n; i++)
+        if (p->online.at[i].at_loop == n)
+            return points_refuse(p, "%s goes over blocks of a maximum", name), NULL;
     if (n && (n->kind != NODE_LOOP || !n->iter || n->run != WORD_serial || n->first || n->last || n->border.n))
         return points_refuse(p, "%s is no plain serial loop", name), NULL;
     return n;
 }
 
-/* What part `from` makes in loop `maker` is read in `reader` by part `to`. */
 static bool
-may_meet(Points *p, const Step *s, const Node *maker, uint32_t from, const Node *reader, uint32_t to)
+not_alike(Points *p, const Step *s)
 {
-    IterId a = iter_of_part(p, from, maker->iter), b = iter_of_part(p, to, reader->iter);
-    Alike axes = { 0 };
+    return points_refuse(p, "%s and %s are not proved to go over the same points: axes of one extent, or those split alike", s->loop[0], s->loop[1]);
+}
 
-    if (from == to || computes_outside(p->root, from, maker))
-        return points_refuse(p, "%s is computed outside of %s as well", part_name(p, from), s->loop[0]);
-    if (!a || !b || !same_points(p, from, a, to, b, &axes))
-        return points_refuse(p, "%s and %s are not proved to go over the same points: axes of one extent, or those split alike", s->loop[0], s->loop[1]);
+/* What part `from` makes in loop `first` may be read in `second` by part `to`. *alike: the loops are proved to have the same trips. */
+static bool
+may_meet(Points *p, const Step *s, const Node *first, uint32_t from, const Node *second, uint32_t to, bool *alike)
+{
+    IterId a = iter_of_part(p, from, first->iter), b = iter_of_part(p, to, second->iter);
+    Alike axes = { 0 };
+    bool same = a && b && same_points(p, from, a, to, b, &axes), there;
+    Sym passed = passed_on(p, from, to, &axes, &there);
+
+    *alike |= same;
+    if (from == to)
+        return points_refuse(p, "%s is computed in %s and in %s", part_name(p, from), s->loop[0], s->loop[1]);
+    if (!passed)
+        return true;
+    if (!same)
+        return not_alike(p, s);
+    if (computes_outside(p->root, from, first))
+        return points_refuse(p, "%s is computed outside of %s as well", passed, s->loop[0]);
     if (p->iter.at[a].kind != AXIS_PARALLEL)
-        return points_refuse(p, "%s is not whole after a trip of %s, which is summed over or walked in order", part_name(p, from), s->loop[0]);
-    Sym elsewhere = read_elsewhere(p, from, to, &axes);
-    return !elsewhere || points_refuse(p, "a trip of %s reads %s where other trips of %s make it; it has to be read at the very points that a trip makes",
-                                       s->loop[1], elsewhere, s->loop[0]);
+        return points_refuse(p, "%s is not whole after a trip of %s, which is summed over or walked in order", passed, s->loop[0]);
+    return there || points_refuse(p, "a trip of %s reads %s where other trips of %s make it; it has to be read at the very points that a trip makes",
+                                  s->loop[1], passed, s->loop[0]);
+}
+
+static bool
+may_join(Points *p, const Step *s, const Node *first, const Node *second)
+{
+    bool alike = false;
+
+    for (uint32_t from = 0; from < p->k->npart; from++)
+        for (uint32_t to = 0; has_part(first, from) && to < p->k->npart; to++)
+            if (has_part(second, to) && !may_meet(p, s, first, from, second, to, &alike))
+                return false;
+    return alike || not_alike(p, s);
 }
 
 /* The second loop goes on behind what the first one does, and begins where that did. */
@@ -216,10 +246,8 @@ step_together(Points *p, const Step *s)
     Node *first = plain_loop(p, s->loop[0]), *second = first ? plain_loop(p, s->loop[1]) : NULL;
     if (!second || first == second)
         return second && points_refuse(p, "%s is named twice", s->loop[0]);
-    for (uint32_t from = 0; from < p->k->npart; from++)
-        for (uint32_t to = 0; has_part(first, from) && to < p->k->npart; to++)
-            if (has_part(second, to) && !may_meet(p, s, first, from, second, to))
-                return false;
+    if (!may_join(p, s, first, second))
+        return false;
     if (s->made[0] != s->loop[0] && s->made[0] != s->loop[1] && !name_is_free(p, s->made[0], NULL))
         return false;
     if (!bring_near(p, s, first, second))

@@ -10,9 +10,8 @@ typedef struct {
     Cut cut;                         /* of the product */
     const Scalar *factor;            /* that varies with the channel */
     const char *product, *name;      /* what the parts make */
-    uint32_t channel;                /* the product's axis; it is shared */
-    uint32_t outer[NEST_MAX_AXES], nouter;           /* the other shared ones… */
-    uint32_t pixel[NEST_MAX_AXES], npixel;           /* … and those that are not, the last along a row */
+    uint32_t outer[NEST_MAX_AXES], nouter, channel;  /* the product's axes: those that are shared… */
+    uint32_t pixel, npixel;                          /* … and those that are not: the last, along a row, and how many */
     uint32_t own[NEST_MAX_AXES], nown, sum[NEST_MAX_AXES], nsum;         /* axes of what sums: outputs of one point, sums */
     int64_t lanes, channels, across;
 } Summed;
@@ -38,26 +37,27 @@ find_sums(Summed *s)
     return true;
 }
 
-/* Of one side of the product the channel is all, of the other the pixels. */
+/* The last shared axis is the channel, if it is all of one side of the product; what is not shared are pixels. */
 static bool
 find_channel(Summed *s)
 {
     const Kernel *k = s->w->p->k;
     const Nest *n = k->part[0].nest;
     const Cut *cut = &s->cut;
-    bool columns = cut->ncol == 1 && cut->nrow != 1;
-    uint32_t parallel = 0;
+    uint32_t shared = 0;
 
-    if (!columns && cut->nrow != 1)
-        return false;
-    s->channel = columns ? cut->col[0] : cut->row[0];
-    s->factor = columns ? cut->k.b : cut->k.a;
-    for (uint32_t x = 0; x < n->naxis; x++)
-        if (n->axis[x].kind == AXIS_PARALLEL && parallel++ < k->shared && x != s->channel)
+    for (uint32_t x = 0; x < n->naxis; x++) {
+        if (n->axis[x].kind != AXIS_PARALLEL)
+            continue;
+        if (++shared < k->shared)
             s->outer[s->nouter++] = x;
-        else if (n->axis[x].kind == AXIS_PARALLEL && parallel > k->shared)
-            s->pixel[s->npixel++] = x;
-    return s->nouter + 1 == k->shared && s->npixel && s->npixel == s->nsum;
+        else if (shared == k->shared)
+            s->channel = x;
+        else
+            s->pixel = x, s->npixel++;
+    }
+    s->factor = cut->nrow == 1 && cut->row[0] == s->channel ? cut->k.a : cut->ncol == 1 && cut->col[0] == s->channel ? cut->k.b : NULL;
+    return s->factor && s->npixel && s->npixel == s->nsum;
 }
 
 static bool
@@ -77,19 +77,19 @@ recognise(Summed *s)
     s->name = part_name(w->p, 1);
     s->lanes = machine_lanes(w->p->m, s->cut.k.reduce->dtype);
     s->channels = expr_or(made->axis[s->channel].extent, -1);
-    s->across = expr_or(made->axis[s->pixel[s->npixel - 1]].extent, -1);
+    s->across = expr_or(made->axis[s->pixel].extent, -1);
     return s->channels >= s->lanes && s->across > 0;
 }
 
-/* Sums of `rows` pixels and so many vectors of channels at a time. */
+/* Sums of `rows` pixels and so many vectors of channels at a time; `copy`: the pixels are copied, an odd number of lines apart. */
 static void
-write_tile(const Summed *s, int64_t rows, int64_t vectors)
+write_tile(const Summed *s, int64_t rows, int64_t vectors, bool copy)
 {
     Draft *w = s->w;
     const Cut *cut = &s->cut;
     Text t = { .arena = w->a };
     const char *lay = cut_lay(w, 0, s->factor, &s->channel, 1, 1, cut->sum, cut->nsum, vectors * s->lanes);
-    const char *pixel = axis_name(w, 0, s->pixel[s->npixel - 1]), *c = axis_name(w, 0, s->channel);
+    const char *pixel = axis_name(w, 0, s->pixel), *c = axis_name(w, 0, s->channel);
 
     text_add(&t, lay ? lay : "");
     text_printf(&t, "split %s by %lld -> cb_ cv_ exact\nfuse %s cb_ -> task\nput %s at task\n", c, (long long)(vectors * s->lanes), axis_names(w, 0, s->outer, s->nouter), s->product);
@@ -98,6 +98,9 @@ write_tile(const Summed *s, int64_t rows, int64_t vectors)
     text_printf(&t, "put %s at %s scratch of %s %s.%s\n", s->product, s->nsum > 1 ? axis_name(w, 1, s->sum[s->nsum - 2]) : "task", pixel, s->product, c);
     text_printf(&t, "split %s by %lld -> xb_ xr_\nsplit %s.%s by %lld -> cr_ cl_\n", pixel, (long long)rows, s->product, c, (long long)s->lanes);
     text_printf(&t, "order xb_ %s xr_ cr_ cl_\nhold %s at xb_ -> acc reg\n", axis_names(w, 0, cut->sum, cut->nsum), s->product);
+    if (copy)
+        text_printf(&t, "stage %s.%s at xb_ -> rows scratch of xr_ %s odd\nsplit rows.%s by %lld -> av_ al_\nrun rows.al_ vector\n", s->product, s->factor == cut->k.a ? "rhs" : "lhs",
+                    axis_names(w, 0, cut->sum, cut->nsum), axis_name(w, 0, cut->sum[cut->nsum - 1]), (long long)s->lanes);
     text_printf(&t, "run xr_ cr_ unroll\nrun cl_ vector\nrun task parallel\n");
     write_program(w, &t);
 }
@@ -114,7 +117,8 @@ write_summed(Draft *w)
         if (most < 1 || s.channels % (vectors * s.lanes))
             continue;
         tiles = (s.across + most - 1) / most;
-        write_tile(&s, (s.across + tiles - 1) / tiles, vectors);
+        for (int copy = 0; copy < 2; copy++)
+            write_tile(&s, (s.across + tiles - 1) / tiles, vectors, copy);
     }
     return w->program.n > 0;
 }
