@@ -69,14 +69,6 @@ write_panels(const Thin *g, const char *part, int64_t width, int64_t panels, con
     write_program(w, &t);
 }
 
-static void
-write_side_by_side(const Thin *g, const char *part, int64_t width, int64_t panels, const char *factored)
-{
-    write_panels(g, part, width, panels, NULL);
-    if (factored)
-        write_panels(g, part, width, panels, factored);
-}
-
 /* Panels of one width: as many side by side as there are registers, and so many that there is a task for each core; and one after the
  * other, in one stretch of memory. */
 enum { WIDEST_FIRST = 2 };           /* programs of several panels of a width; bounds the list: narrower ones are asked for where these leave a core idle */
@@ -87,16 +79,17 @@ write_width(const Thin *g, const char *part, int64_t width, const char *factored
     const Machine *m = g->w->p->m;
     int64_t vectors = (width + g->lanes - 1) / g->lanes, found = 0, room = (int64_t)m->vector_registers - 2, tasks = 0;
 
-    for (int64_t panels = room / vectors; panels >= 2 && (found < WIDEST_FIRST || tasks < m->cores); panels--) {
+    for (int64_t panels = room / vectors; panels > 0; panels--) {
         int64_t used = panels * vectors * (g->rows + (g->rows > 1));
-        if (used > room || g->cols % (panels * width))
+        bool enough = found >= WIDEST_FIRST && tasks >= m->cores;
+        if (used > room || g->cols % (panels * width) || (enough && panels > 1))
             continue;
-        write_side_by_side(g, part, width, panels, factored);
+        write_panels(g, part, width, panels, NULL);
+        if (factored)
+            write_panels(g, part, width, panels, factored);
         tasks = g->cols / (panels * width);
         found++;
     }
-    if (g->cols % width == 0)
-        write_side_by_side(g, part, width, 1, factored);
 }
 
 /* The width of the panels in which the constant has to lie, if these are no whole vectors; else 0. */
