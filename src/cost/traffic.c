@@ -20,9 +20,10 @@ enum { WAYS = 8 };
  * line: it takes 7.2 GB/s there, 5.3 with lines two to four apart, 4 beyond. */
 enum { PAGE = 4096, STEP = PAGE / 2, STREAMS = 16 };         /* stretches that it follows side by side: 1, 4, 16, 32 and 64
                                                               * of them come from memory at 4.7, 6.3, 6.5, 5.2 and 2.9 GB/s (Cascade Lake) */
-typedef struct { double lo, hi, bytes, runs, side; bool conflict; } Hull;       /* [bytes]; lo, hi: from the buffer's begin; runs, side: of Touched */
+typedef struct { double lo, hi, bytes, runs, pieces, side; bool conflict; } Hull;      /* [bytes]; lo, hi: from the buffer's begin; the others: of Touched */
 typedef struct { double stride, count; } Dim;
-typedef struct { double bytes, runs, side; } Touched;    /* runs: stretches in which they are come by; side: so many of them at a time, side by side */
+/* runs: stretches in which they are come by; side: so many of them at a time, side by side; pieces: lines behind a gap, as a stretch may have them. */
+typedef struct { double bytes, runs, pieces, side; } Touched;
 
 typedef struct {
     Unfold *u;
@@ -81,7 +82,8 @@ sets_overflow(double step, double count, double run, double sets, double line)
 typedef struct {
     const Traffic *t;
     const MemRef *a;
-    double lo, hi, stretch, inner, runs, side;       /* [bytes]; inner: the step of the loop inside, as far as it goes on in a stretch */
+    double lo, hi, stretch, piece, inner, runs, side;    /* [bytes]; piece: what lies together (0: all of it does); inner: the step of the
+                                                          * loop inside, as far as it goes on in a stretch */
     Dim dim[80];
     uint32_t n;
 } Reach;
@@ -96,7 +98,10 @@ go_along(Reach *r, double s, double jump, double trips, double before)
         return;
     jump = fabs(jump);
     double reach = r->a->write ? r->stretch + line : r->t->level == LEVEL_L3 ? fmax(r->stretch + r->inner, STEP) : fmax(r->stretch, PAGE);
-    if (r->runs <= STREAMS && jump <= reach) {       /* goes on with each of them */
+    bool goes_on = r->runs <= STREAMS && jump <= reach;
+    if (r->piece == 0 && jump > r->stretch + line && (goes_on || r->runs * trips > STREAMS))
+        r->piece = r->stretch;
+    if (goes_on) {       /* goes on with each of them */
         r->stretch += fabs(s) * (trips - 1);
         r->inner = jump;
     } else {
@@ -140,6 +145,7 @@ hull_of(Traffic *t, const MemRef *a, uint32_t from)
         uint32_t d = node->depth - 1;
         if (a->random[d]) {
             random *= trips;
+            r.piece = r.piece > 0 ? r.piece : r.stretch;
             r.runs *= trips;
             r.side *= trips;
         } else if (node->ndigit && !isnan(a->digit[d][0])) {
@@ -180,7 +186,8 @@ hull_of(Traffic *t, const MemRef *a, uint32_t from)
     double all = u->buffer_bytes[a->buffer] / line + 1;
     if (random > 1)
         lines = all * (1 - exp(-random * lines / all));      /* places drawn at random, some twice */
-    Hull h = { lo, hi + bytes, (lines < all ? lines : all) * line, runs > lines ? lines : runs, r.side, false };
+    Hull h = { lo, hi + bytes, (lines < all ? lines : all) * line, runs > lines ? lines : runs, 0, r.side, false };
+    h.pieces = r.piece > 0 ? h.bytes / line / ceil(r.piece / line) : 0;
     h.conflict = blocks > 1 && whole && sets_overflow(step, blocks, run, t->capacity / line / WAYS, line);
     return h;
 }
@@ -216,11 +223,13 @@ touched(Traffic *t, const Node *n, uint32_t b, uint32_t from, const Node *phase,
             double denser = h->bytes - more > all.bytes ? h->bytes - more : all.bytes;
             all.bytes = denser + more;
             all.runs = h->runs > all.runs ? h->runs : all.runs;
+            all.pieces = h->pieces > all.pieces ? h->pieces : all.pieces;
             all.side = h->side > all.side ? h->side : all.side;
             all.hi = h->hi > all.hi ? h->hi : all.hi;
         }
         sum.bytes += all.bytes;
         sum.runs += all.runs;
+        sum.pieces += all.pieces;
         sum.side += all.side;
     }
     double most = u->buffer_bytes[b] + u->m->line_bytes;
@@ -288,7 +297,8 @@ home_of(const Unfold *u, uint32_t b)
 
 /* Seconds until the first line of each stretch is there. Hardware fetches ahead what follows in a stretch, and the processor
  * what comes within sight; a stretch as long as what is on its way at once (by Little's law, bandwidth times latency) is
- * waited for alone, of shorter ones several at a time. What the second level has comes within the processor's sight. */
+ * waited for alone, of shorter ones several at a time. What the second level has comes within the processor's sight. Lines of
+ * memory behind a gap are waited for in a stretch too, if that was measured. */
 static double
 waiting(const Traffic *t, const Touched *b)
 {
@@ -297,7 +307,9 @@ waiting(const Traffic *t, const Touched *b)
     if (t->level == LEVEL_L1 || from->one.read <= 0)
         return 0;
     double each = from->latency_seconds * b->runs, stream = b->bytes / from->one.read;
-    return each < stream ? each : stream;
+    double wait = each < stream ? each : stream, step = t->u->m->step_per_second;
+    double gaps = t->level == LEVEL_L3 && step > 0 ? b->pieces * t->u->m->line_bytes * (1 / step - 1 / from->one.read) : 0;
+    return wait > gaps ? wait : gaps;
 }
 
 /* The first access of buffer b in n; *written: one of them writes. */
@@ -380,8 +392,10 @@ charge(Traffic *t, Node *n, const double *here)
         side += in[b].bytes > PAGE ? in[b].side : 0;
         if (!first->write) {
             share_charge(t, n, b, &in[b], false, times);
-            longest = in[b].bytes * times > most ? phase : longest;
-            most = more(in[b].bytes * times, most);
+            if (in[b].bytes * times > most) {
+                most = in[b].bytes * times;
+                longest = in[b].pieces > 0 && u->m->step_per_second > 0 ? NULL : phase;      /* gaps have been waited for */
+            }
         }
         if (written)
             share_charge(t, n, b, &in[b], true, times);

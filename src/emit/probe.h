@@ -287,6 +287,20 @@ TN_PROBE(side)
         }
 }
 
+/* Lines nine apart, as rows of a matrix of which some columns are read; the next ones are their neighbours. */
+TN_PROBE(step)
+{
+    TN_PROBE_BEGIN(char);
+    const int64_t line = 64, row = 9 * line, block = 512 * row;
+    for (int64_t i = 0; i < times; i++)
+        for (int64_t b = 0; b + block <= bytes; b += block)
+            for (int64_t k = 0; k < row; k += line)
+                for (int64_t at = b + k; at < b + block; at += row) {
+                    tn_probe_f32 v = *(const tn_probe_f32 *)(p + at);
+                    TN_LOADED(v);
+                }
+}
+
 TN_PROBE(write)
 {
     TN_PROBE_BEGIN(tn_probe_f32);
@@ -398,6 +412,7 @@ tenon_probes(void)
         {"store_bf16", tn_probe_store_bf16, 0},
         {"read", tn_probe_read, 0},
         {"side", tn_probe_side, 0},
+        {"step", tn_probe_step, 0},
         {"write", tn_probe_write, 0},
         {"copy", tn_probe_copy, 0},
         {"apart", tn_probe_apart, 0}, {"stream", tn_probe_stream, 0},

@@ -61,8 +61,9 @@ typedef struct {
     double blas_call_seconds;    /* of a product of two numbers */
 
     MemoryLevel level[LEVEL_COUNT];
-    /* [bytes/s] memory in small pages, as files have them, read by one thread: in one stretch; in four side by side. */
-    double stretch_per_second, side_per_second;
+    /* [bytes/s] memory in small pages, as files have them, read by one thread: in one stretch; in four side by side; in lines that lie
+     * apart (0: not measured). */
+    double stretch_per_second, side_per_second, step_per_second;
     /* [bytes/s] whole lines written to memory that lie apart, so that nothing fetches them ahead; past the caches, where they are
      * not read first. Of one thread; of all `cores` together. */
     double apart_per_second, stream_per_second, apart_all_per_second, stream_all_per_second;

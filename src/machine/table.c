@@ -55,7 +55,10 @@ machine_table(Text *t, const Machine *m)
     for (int l = 0; l < LEVEL_COUNT; l++)
         add_level(t, level[l], &m->level[l]);
 
-    text_printf(t, "small pages         read %8.1f in one stretch, %.1f in four side by side\n", m->stretch_per_second * 1e-9, m->side_per_second * 1e-9);
+    text_printf(t, "small pages         read %8.1f in one stretch, %.1f in four side by side", m->stretch_per_second * 1e-9, m->side_per_second * 1e-9);
+    if (m->step_per_second > 0)
+        text_printf(t, ", %.1f in lines apart", m->step_per_second * 1e-9);
+    text_add(t, "\n");
     text_printf(t, "lines apart      written %14.1f, past the caches %.1f  %18.1f, %.1f\n", m->apart_per_second * 1e-9, m->stream_per_second * 1e-9,
                 m->apart_all_per_second * 1e-9, m->stream_all_per_second * 1e-9);
     text_printf(t, "\nkernel call       %6.1f ns; shared with workers that spin %.2f us more, that sleep %.1f us\n",

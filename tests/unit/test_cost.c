@@ -18,7 +18,7 @@ static const Machine plain = {
                { 512 << 10, 4e-9, { 64e9, 32e9, 64e9 }, { 256e9, 128e9, 256e9 } },
                { 16 << 20, 16e-9, { 32e9, 16e9, 32e9 }, { 128e9, 64e9, 128e9 } },
                { INT64_MAX, 100e-9, { 16e9, 8e9, 16e9 }, { 32e9, 16e9, 32e9 } } },
-    .stretch_per_second = 10e9, .side_per_second = 13e9, .apart_per_second = 4e9, .stream_per_second = 7e9, .apart_all_per_second = 8e9, .stream_all_per_second = 14e9,
+    .stretch_per_second = 10e9, .side_per_second = 13e9, .step_per_second = 5e9, .apart_per_second = 4e9, .stream_per_second = 7e9, .apart_all_per_second = 8e9, .stream_all_per_second = 14e9,
     .call_seconds = 0, .wake_seconds = 1e-6, .unpark_seconds = 50e-6,
 };
 
@@ -221,6 +221,22 @@ test_side_by_side(void **state)
     near(in_turn.memory, 1.3 * 67.1e6 / 16e9, 0.15);         /* and waits for the first line of each */
 }
 
+/* A matrix whose rows are nine lines, read by rows, and by columns a line or three wide: lines behind a gap are not fetched ahead. */
+static void
+test_steps(void **state)
+{
+    static const char form[] = "kernel k(x: f32[116508, 144]) -> (o: f32[16]) {\n trips 1\n grain 1\n register a: f32x16[1]\n a[0] = splat16(0)\n"
+                               " serial %s { serial %s { a[0] = a[0] + load16 x[i, 16*b] } }\n store16 o[0] = a[0]\n}\n";
+    static const char three[] = "kernel k(x: f32[116508, 144]) -> (o: f32[16]) {\n trips 1\n grain 1\n register a: f32x16[3]\n unrolled c < 3 { a[c] = splat16(0) }\n"
+                                " serial b < 3 { serial i < 116508 { unrolled c < 3 { a[c] = a[c] + load16 x[i, 48*b + 16*c] } } }\n store16 o[0] = a[0] + a[1] + a[2]\n}\n";
+    World *w = *state;
+    double bytes = 116508.0 * 576;
+
+    near(price(w, arena_printf(w->arena, form, "i < 116508", "b < 9"), 1, NULL, 0).memory, 1.3 * bytes / 16e9, 0.03);      /* one stretch alone */
+    near(price(w, arena_printf(w->arena, form, "b < 9", "i < 116508"), 1, NULL, 0).memory, bytes / 5e9, 0.03);
+    near(price(w, three, 1, NULL, 0).memory, bytes / 3 / 5e9 + bytes * 2 / 3 / 16e9, 0.03);
+}
+
 /* One float of every line, and of every page: lines are what moves. */
 static void
 test_lines(void **state)
@@ -363,7 +379,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_one_accumulator_waits), TEST(test_eight_accumulators_do_not), TEST(test_spills), TEST(test_functions_cost_more_than_sums),
         TEST(test_tests_and_bounds), TEST(test_shares), TEST(test_grain), TEST(test_copy_comes_from_where_it_fits), TEST(test_reuse),
-        TEST(test_left_by_the_last_trip), TEST(test_side_by_side),
+        TEST(test_left_by_the_last_trip), TEST(test_side_by_side), TEST(test_steps),
         TEST(test_lines), TEST(test_writes), TEST(test_windows_overlap), TEST(test_digits_over_borders), TEST(test_conflicts), TEST(test_grows_with_sizes), TEST(test_factors), TEST(test_rounding),
         TEST(test_numbers), TEST(test_prints),
     };
