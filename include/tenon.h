@@ -280,7 +280,8 @@ typedef struct TnCompileOptions {
     int64_t state_capacity;          /* rows that a state may hold; 0: no bound */
     const char *fuse;                /* which nests become one kernel: "dp" (default): the cheapest partition; "greedy": by rules;
                                         "tvm", "dnnf": by the rules of others; "none": every nest is its own */
-    int32_t weights_growth;          /* percent that weights may grow by for speed, as filters in transform domains; 0: 100. None: exact */
+    int32_t weights_growth;          /* percent that weights may grow by for speed: filters in transform domains, a second order where sizes of a kind have
+                                      * a plan of their own (from 100 on); 0: 100. None in transform domains: exact */
     int32_t explain;                 /* print what fusion decided, kernel by kernel, and why neighbours stayed apart: 1 as text, 2 as JSON, 3 as a plan */
     const char *why;                 /* with explain: of two nodes alone, "A,B", by names of operators or values; NULL: of all */
     const TnRange *ranges; int32_t nranges;          /* of symbols that stay open: proofs rely on them, runs are held to them */

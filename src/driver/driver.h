@@ -39,7 +39,7 @@ typedef struct {
     const DriverHint *hint; uint32_t nhint;          /* --dim-hint seq=1,128: what choices of variants and plans go by */
     int64_t state_rows;      /* of a state that grows, at most; 0: no bound */
     bool explain_formats;
-    int32_t weights_growth;          /* percent that constants may grow by for transform domains */
+    int32_t weights_growth;          /* percent that constants may grow by: transform domains, cases */
     const char *weights, *weights_keep;      /* "int4,group=32": weights of products in fewer bits, but for these; NULL: as they are */
     bool exact;                      /* convolutions are summed as the model says: no transform domains */
     bool fast_math;                  /* rules that round otherwise than the model: class FAST of rules.def */

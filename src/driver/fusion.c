@@ -75,20 +75,28 @@ is_granted(Job *j, const Graph *g, const FusePlan *p, const FuseWish *w)
                       strcmp(j->o->fuse, "dp") ? "; --fuse dp looks for a plan that has them together" : "");
 }
 
-/* The plan that a file says. */
-static bool
-read_plan(Job *j, const Graph *g, FusePlan *p, FuseCertificate *known)
+Parse *
+fusion_plan_text(Job *j)
 {
     Bytes file;
 
     if (!j->fuse_plan) {
         if (!file_map(j->arena, &j->ctx->diags, j->o->fuse_plan, &file))
-            return false;
+            return NULL;
         j->fuse_plan = NEW(j->arena, Parse);
         *j->fuse_plan = parse_begin(j->ctx, j->o->fuse_plan, file);
     }
+    return j->fuse_plan;
+}
+
+/* The plan that a file says. */
+static bool
+read_plan(Job *j, const Graph *g, FusePlan *p, FuseCertificate *known)
+{
+    Parse *text = fusion_plan_text(j);
+
     *known = (FuseCertificate){ .mode = FUSE_GIVEN, .seconds = -1, .bound = -1, .second_best = -1 };
-    return fuse_parse_plan(g, j->arena, j->fuse_plan, p);
+    return text && fuse_parse_plan(g, j->arena, text, p);
 }
 
 /* The plan that --fuse makes. */

@@ -34,11 +34,37 @@ graph_state_grows(const Graph *g, const State *s, uint32_t *dim)
     return different <= 1;
 }
 
+/* Is value `out` made of `in` and what is put behind it? */
+static bool
+is_joined(const Graph *g, ValueId out, ValueId in)
+{
+    NodeId id = g->value.at[out].def;
+
+    return id && g->node.at[id].callee == CALL_JOIN && node_in(g, &g->node.at[id], 0) == in;
+}
+
+/* Does a node give it out of what it runs, joined in either case? */
+static bool
+is_joined_inside(const Graph *g, const Node *n, ValueId out, ValueId in)
+{
+    bool joined = n->callee == CALL_IF;
+
+    for (uint32_t r = 0; r < n->nregion && joined; r++) {
+        const Graph *inner = n->region[r].graph;
+        bool found = false;
+        for (uint32_t o = 0; o < n->out.count; o++)
+            for (uint32_t i = 1; i < n->in.count && node_out(g, n, o) == out; i++)
+                found |= node_in(g, n, i) == in && is_joined(inner, inner->output.at[o], inner->input.at[i - 1]);
+        joined = found;
+    }
+    return joined;
+}
+
 bool
 graph_state_in_place(const Graph *g, const State *s)
 {
-    const Value *out = &g->value.at[g->output.at[s->output]];
-    const Node *n = &g->node.at[out->def];
+    ValueId in = g->input.at[s->input], out = g->output.at[s->output];
+    NodeId id = g->value.at[out].def;
 
-    return out->def && n->callee == CALL_JOIN && node_in(g, n, 0) == g->input.at[s->input];
+    return is_joined(g, out, in) || (id && is_joined_inside(g, &g->node.at[id], out, in));
 }
