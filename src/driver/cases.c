@@ -193,29 +193,13 @@ guard_of(const Cases *k, int end)
 
 /* ---- the decision ---------------------------------------------------------------------------------------------- */
 
-static void
-remark(Job *j, const SizeGuard *guard, double share)
-{
-    Text t = { .arena = j->arena };
-
-    text_add(&t, j->remarks ? j->remarks : "");
-    text_add(&t, "; where ");
-    guard_print(&t, guard);
-    if (share > 0)
-        text_printf(&t, " other nests are one kernel: predicted to take %.2f of the time at the smallest or largest of these sizes\n", share);
-    else
-        text_add(&t, " as the plan says\n");
-    j->remarks = text_str(&t);
-}
-
 static bool
-split(Job *j, SizeGuard guard, double share)
+split(Job *j, SizeGuard guard)
 {
     Graph *g = graph_cases(j->graph, guard);
 
     if (!g)
         return false;
-    remark(j, &guard, share);
     if (j->o->explain == 3 && j->o->print) {
         Text t = { .arena = j->arena };
         text_add(&t, "case ");
@@ -259,7 +243,7 @@ as_planned(const Cases *k)
     for (uint32_t i = 0; i < guard.n; i++)
         if (!is_open(k, guard.at[i].symbol))
             return parse_error(&line, "%s is no size of graph %s's inputs that is open", guard.at[i].symbol, name);
-    return split(j, guard, 0);
+    return split(j, guard);
 }
 
 /* May constants lie in two ways, all of them at the worst? */
@@ -267,6 +251,29 @@ static bool
 may_grow(const Job *j)
 {
     return j->o->weights_growth >= 100;
+}
+
+/* A line of the fused graph's dump. */
+static void
+remark(const Cases *k, int end, const SizeGuard *guard, double share)
+{
+    Text t = { .arena = k->j->arena };
+    const char *comma = "";
+
+    text_add(&t, k->j->remarks ? k->j->remarks : "");
+    text_add(&t, "; where ");
+    guard_print(&t, guard);
+    text_printf(&t, " other nests are one kernel: predicted to take %.2f of the time at ", share);
+    for (uint32_t i = 0; i < k->open.n; i++) {
+        if (k->end[end][i] == k->open.at[i].usual)
+            continue;
+        text_add(&t, comma);
+        text_name(&t, (Sym)(uintptr_t)k->open.at[i].symbol.id);
+        text_printf(&t, " %lld", (long long)k->end[end][i]);
+        comma = ", ";
+    }
+    text_add(&t, "\n");
+    k->j->remarks = text_str(&t);
 }
 
 bool
@@ -292,5 +299,9 @@ cases_split(Job *j)
         taken = share <= best ? end : taken;
         best = share <= best ? share : best;
     }
-    return taken == ENDS || split(j, guard_of(&k, taken), best);
+    if (taken == ENDS)
+        return true;
+    SizeGuard guard = guard_of(&k, taken);
+    remark(&k, taken, &guard, best);
+    return split(j, guard);
 }

@@ -212,10 +212,13 @@ graph_cases(const Graph *g, SizeGuard guard)
     Node choice = { .callee = CALL_IF, .nregion = 2, .region = NEW_ARRAY(g->arena, Region, 2) };
     ValueId *map = NEW_ARRAY(g->arena, ValueId, g->value.n), *in = NEW_ARRAY(g->arena, ValueId, g->input.n + 1);
     ValueId *out = NEW_ARRAY(g->arena, ValueId, g->output.n + 1);
+    Text sizes = { .arena = g->arena };
     uint32_t nout = 0;
 
     if (!nest)
         return NULL;
+    guard_print(&sizes, &guard);
+    choice.origin = sym(g->ctx, text_str(&sizes));
     choice.region[0] = case_of(g, &all, &guard, true);
     choice.region[1] = case_of(g, &all, &guard, false);
     Graph *to = graph_like(g);
@@ -229,7 +232,7 @@ graph_cases(const Graph *g, SizeGuard guard)
         else if (!map[g->output.at[i]])
             map[g->output.at[i]] = graph_copy_value(to, g, g->output.at[i]);
     in[0] = graph_value(to, "small", type_new(g->ctx, DT_BOOL, 0, NULL));
-    graph_call_nest(to, nest, (Loc){ 0 }, NULL, NULL, &in[0]);
+    graph_call_nest(to, nest, (Loc){ 0 }, choice.origin, NULL, &in[0]);
     graph_call_region(to, &choice, 1 + g->input.n, in, nout, out);
     for (uint32_t i = 0; i < g->output.n; i++)
         VEC_PUSH(g->arena, &to->output, map[g->output.at[i]]);
