@@ -14,6 +14,7 @@ static const double
     ENTER_UOPS = 6,          /* an execution of a loop: its first trip, a compare and a branch past it, addresses of three arrays */
     FORESEEN_TRIPS = 32,     /* the end of a loop of more trips is not foreseen, nor of one that has others each time. On a Cascade Lake it is
                               * up to 38 trips, from 62 on it is not */
+    LOOKED_UP_BYTES = 64,    /* a register that holds all sixteen floats that four bits mean: one look-up (emit/prelude_lanes.h) */
     FORWARD_CYCLES = 5,      /* from a store to the load of the same place (Fog, Instruction tables: 4 to 8) */
     MASK_UOPS = 3,           /* making a mask of the first lanes: shift, subtract, move to a mask's register */
     FOLD_CYCLES = 6,         /* a step of a tree over the lanes: 3 to move them, 3 (Zen 3) or 4 (Skylake) to combine (Fog, Instruction tables) */
@@ -41,6 +42,13 @@ typedef struct {
 } Code;
 
 enum { SEEN = 1, VARIES = 2, READS = 4 };
+
+/* The loop whose trips the phase is, as what values vary with; 0: it is none. */
+static uint64_t
+varying(const Code *k)
+{
+    return k->phase->kind == NODE_LOOP ? loop_bit(k->phase->tree->u.loop.var) : 0;
+}
 
 /* How often a value is computed in the straight code: once for each setting of unrolled loops it depends on. */
 static double
@@ -88,8 +96,7 @@ add_uops(Code *k, double *unit, double n)
 static void
 price_index(Code *k, const Expr *e, double n)
 {
-    const Node *loop = k->phase;
-    uint64_t bit = loop->kind == NODE_LOOP ? loop_bit(loop->tree->u.loop.var) : 0;
+    uint64_t bit = varying(k);
 
     for (uint32_t i = 0; i < e->nterm; i++)
         for (uint32_t f = 0; f < e->term[i].nfactor; f++) {
@@ -296,6 +303,12 @@ price_op(Code *k, const Scalar *s, double n)
             add_uops(k, &k->alu, (4 * products - 1) * whole);
         return;
     }
+    case S_SHL: case S_SHR:                          /* by as much in all trips: nothing is asked of the amount */
+        if (!(unfold_vars(k->u, s->arg[1]->vars) & varying(k))) {
+            add_uops(k, &k->alu, whole);
+            return;
+        }
+        break;
     case S_ADD: case S_SUB:
         if (dtype_is_float(s->dtype) && (is_product(s->arg[0]) || is_product(s->arg[1])))
             k->work += n * s->lanes;
@@ -327,15 +340,21 @@ price(Code *k, const Scalar *s)
 
     if (map_get(&k->seen, MAP_PTR(s), &seen))
         return seen;
-    uint64_t deps = unfold_vars(k->u, s->vars), bit = 0;
-    if (k->phase->kind == NODE_LOOP)
-        bit = loop_bit(k->phase->tree->u.loop.var);
+    uint64_t deps = unfold_vars(k->u, s->vars), bit = varying(k);
     if (s->op == S_LOAD) {
         seen = SEEN | price_load(k, s, deps);
         map_put(&k->seen, MAP_PTR(s), seen);
         return seen;
     }
     seen = SEEN | (deps & bit || k->phase->kind == NODE_ARM ? VARIES : 0);
+    const Scalar *word = k->u->m->vector_bytes == LOOKED_UP_BYTES ? scalar_four_bits(s) : NULL;
+    if (word) {
+        seen |= price(k, word) & (VARIES | READS);
+        map_put(&k->seen, MAP_PTR(s), seen);
+        if (seen & VARIES)
+            add_uops(k, &k->alu, vectors(k, s->dtype, s->lanes) * copies(k, deps));
+        return seen;
+    }
     bool fused = (s->op == S_ADD || s->op == S_SUB) && dtype_is_float(s->dtype);
     for (uint32_t i = 0; i < s->narg; i++) {
         const Scalar *arg = s->arg[i];

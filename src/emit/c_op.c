@@ -207,15 +207,6 @@ print_compare(Emit *e, const Scalar *s, CValue x, CValue y)
     return mask_of(arena_printf(e->a, "(%s %s %s)", x.s, op, y.s), s->lanes, emit_value_bytes(t));
 }
 
-/* f32(x & 15) - number, of integers in a vector: what elements of four bits mean. */
-static bool
-is_four_bits(const Scalar *s)
-{
-    const Scalar *cast = s->arg[0], *and = cast->op == S_CAST ? cast->arg[0] : NULL, *mask = and && and->op == S_AND ? constant_under(and->arg[1]) : NULL;
-
-    return s->op == S_SUB && s->dtype == DT_F32 && s->lanes > 1 && is_number(s->arg[1]) && mask && and->dtype == DT_I32 && mask->u.bits == 15;
-}
-
 static bool
 is_dot(const Scalar *s)
 {
@@ -240,8 +231,8 @@ emit_two(Emit *e, const Scalar *s)
         int dot = is_dot(s->arg[1]);
         return plain(print_dot_sum(e, s->arg[!dot], s->arg[dot]));
     }
-    if (is_four_bits(s)) {
-        CValue bits = emit_value(e, s->arg[0]->arg[0]->arg[0]);
+    if (scalar_four_bits(s)) {
+        CValue bits = emit_value(e, scalar_four_bits(s));
         const Scalar *less = constant_under(s->arg[1]);
         return bits.s ? plain(arena_printf(e->a, "tn_four_bits_%s(%s, %s)", emit_shape(e, DT_F32, s->lanes), emit_bare(e, bits.s),
                                            emit_const(e, DT_F32, less->u.bits))) : NO_VALUE;

@@ -397,12 +397,31 @@ combiner_identity(Ctx *c, Combiner k, DType t)
 /* ---- lanes -------------------------------------------------------------------------------------- */
 
 const Scalar *
-scalar_in_byte(Ctx *c, const Scalar *byte, const Expr *index, int bits)
+scalar_in_word(Ctx *c, const Scalar *word, const Expr *index, int bits)
 {
-    const Expr *shift = expr_scale(c, expr_mod(c, index, expr_int(c, 8 / bits)), bits);
-    const Scalar *lowest = scalar_2(c, S_SHR, scalar_cast(c, DT_I32, byte), scalar_cast(c, DT_I32, scalar_index(c, shift)));
+    const Expr *shift = expr_scale(c, expr_mod(c, index, expr_int(c, dtype_info[word->dtype].bits / bits)), bits);
+    const Scalar *lowest = scalar_2(c, S_SHR, scalar_cast(c, DT_I32, word), scalar_cast(c, DT_I32, scalar_index(c, shift)));
 
     return scalar_2(c, S_AND, lowest, scalar_int(c, DT_I32, (1 << bits) - 1));
+}
+
+/* What all lanes are. */
+static const Scalar *
+in_all_lanes(const Scalar *s)
+{
+    return s->op == S_SPLAT ? s->arg[0] : s;
+}
+
+const Scalar *
+scalar_four_bits(const Scalar *s)
+{
+    if (s->op != S_SUB || s->dtype != DT_F32 || s->lanes == 1 || s->arg[0]->op != S_CAST || in_all_lanes(s->arg[1])->op != S_CONST)
+        return NULL;
+    const Scalar *and = s->arg[0]->arg[0];
+    if (and->op != S_AND || and->dtype != DT_I32)
+        return NULL;
+    const Scalar *mask = in_all_lanes(and->arg[1]);
+    return mask->op == S_CONST && mask->u.bits == 15 ? and->arg[0] : NULL;
 }
 
 const Scalar *

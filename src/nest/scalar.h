@@ -102,8 +102,10 @@ const Scalar *scalar_2(Ctx *c, ScalarOp op, const Scalar *x, const Scalar *y);
 const Scalar *scalar_select(Ctx *c, const Scalar *cond, const Scalar *x, const Scalar *y);
 const Scalar *scalar_reduce(Ctx *c, Combiner k, AxisSet axes, const Scalar *const *body, uint32_t n);
 const Scalar *scalar_item(Ctx *c, const Scalar *tuple, uint32_t item);
-/* Of numbers of `bits` bits that share bytes, from the lowest on, the one at `index`, which `byte` holds: i32, without a sign. */
-const Scalar *scalar_in_byte(Ctx *c, const Scalar *byte, const Expr *index, int bits);
+/* Of numbers of `bits` bits that share words of their type (u8, i32), from the lowest on, the one at `index`, which `word` holds: i32, without a sign. */
+const Scalar *scalar_in_word(Ctx *c, const Scalar *word, const Expr *index, int bits);
+/* Of f32(x & 15) - number, in lanes, what such elements mean of a word, x; else NULL. */
+const Scalar *scalar_four_bits(const Scalar *s);
 const Scalar *scalar_splat(Ctx *c, const Scalar *a, uint32_t lanes);      /* a itself for lanes 1 */
 const Scalar *scalar_lanes(Ctx *c, const Scalar *const *lane, uint32_t lanes);
 const Scalar *scalar_iota(Ctx *c, DType t, uint32_t lanes);

@@ -1,25 +1,26 @@
-/* pack: integers of four and two bits that sums of products read, as many in a byte as there is room for.
+/* pack: integers of four and two bits that sums of products read, as many in a word as there is room for.
  *
  * In memory a type of fewer than 8 bits takes a byte an element. A model's weights in such a type are many, and a product that is
  * bound by memory waits for every byte of them. So where all that reads a constant reads it along an axis that is summed,
  *
  *     w: u4[k, n]         sum i: … w[i, j] …
  *
- * neighbours along that dimension share a byte:
+ * neighbours along that dimension share a word, of 32 bits or, where those would not be full, of 8:
  *
- *     w: u8[k / 2, n]     sum i: … (i32(w[i // 2, j]) >> 4 * (i % 2) & 15) …
+ *     w: i32[k / 8, n]    sum i: … (w[i // 8, j] >> 4 * (i % 8) & 15) …
  *
- * Trips of a sum that read one byte are then made of one load. Numbers with a sign lie in it as their distance to the least. What
+ * Trips of a sum that read one word are then made of one load. Numbers with a sign lie in it as their distance to the least. What
  * is read otherwise, row by row or at places from data, stays as it is, and so does what is too small to matter.
  */
 #include "normalise/normalise.h"
 
 #include "nest/walk.h"
 
-/* Of a constant: the dimensions along which all its readers sum, a set; 0: it stays as it is. */
-typedef uint32_t Dims;
+/* Of a constant: the dimensions along which all its readers sum by whole words of a type, sets; 0: it stays as it is. */
+typedef struct { uint32_t i32, u8; } Dims;
 
-typedef struct { uint32_t slot; DType dtype; uint32_t dim; } Packed;
+typedef struct { DType word; uint32_t dim; } Packing;        /* NONE: it is not packed */
+typedef struct { uint32_t slot; DType dtype; Packing in; } Packed;
 
 typedef struct {
     const Packed *of;                /* [n] */
@@ -27,9 +28,9 @@ typedef struct {
 } PackedSlots;
 
 static int64_t
-share(DType t)
+share(DType word, DType t)
 {
-    return 8 / dtype_info[t].bits;
+    return dtype_info[word].bits / dtype_info[t].bits;
 }
 
 static bool
@@ -45,30 +46,30 @@ may_be_packed(const Value *v, int64_t near, int64_t *extent)
     return type_static_bytes(v->type, &count) && count >= near;
 }
 
-/* Is e stepped through one by one along an axis that is summed, by whole bytes along the others? */
+/* Is e stepped through one by one along an axis that is summed, by whole words along the others? */
 static bool
 is_summed(Ctx *c, const Nest *n, AxisSet sum, const Expr *e, int64_t share)
 {
-    const Expr *in_byte = expr_mod(c, e, expr_int(c, share));
+    const Expr *in_word = expr_mod(c, e, expr_int(c, share));
 
     for (uint32_t k = 0; k < n->naxis; k++) {
         const Expr *axis = expr_var(c, (Var){ VAR_AXIS, k });
-        if (expr_axes(e) & sum & axis_one(k) && in_byte == expr_mod(c, axis, expr_int(c, share)))
+        if (expr_axes(e) & sum & axis_one(k) && in_word == expr_mod(c, axis, expr_int(c, share)))
             return expr_is(n->axis[k].begin, 0) && expr_or(n->axis[k].extent, 1) % share == 0;
     }
     return false;
 }
 
-/* The dimensions along which neighbours that share a byte are read in one sum. */
-static Dims
-summed(Ctx *c, const Nest *n, const WalkNode *read, const Type *t)
+/* The dimensions along which neighbours that share a word are read in one sum. */
+static uint32_t
+summed(Ctx *c, const Nest *n, const WalkNode *read, const Type *t, DType word)
 {
     const Scalar *s = read->node;
-    Dims found = 0;
-    int64_t extent;
+    uint32_t found = 0;
+    int64_t extent, full = share(word, t->dtype);
 
     for (uint32_t d = 0; d < t->rank && !s->u.load.outside; d++)
-        if (expr_const(t->dim[d], &extent) && extent % share(t->dtype) == 0 && is_summed(c, n, read->reduce, s->u.load.at[d], share(t->dtype)))
+        if (expr_const(t->dim[d], &extent) && extent % full == 0 && is_summed(c, n, read->reduce, s->u.load.at[d], full))
             found |= 1u << d;
     return found;
 }
@@ -84,24 +85,27 @@ note_reads(const Graph *g, const Node *n, Dims *dims)
         if (s->op != S_LOAD || s->u.load.slot >= n->in.count)
             continue;
         ValueId v = node_in(g, n, s->u.load.slot);
-        if (dims[v])
-            dims[v] &= summed(g->ctx, n->nest, &all.at[i], g->value.at[v].type);
+        if (dims[v].i32)
+            dims[v].i32 &= summed(g->ctx, n->nest, &all.at[i], g->value.at[v].type, DT_I32);
+        if (dims[v].u8)
+            dims[v].u8 &= summed(g->ctx, n->nest, &all.at[i], g->value.at[v].type, DT_U8);
     }
     arena_free(scratch);
 }
 
-/* Of each constant that is packed, the dimension plus 1: its longest among those that can be. */
-static uint32_t *
+/* How each constant is packed, in long words before short ones: along its longest dimension among those that can be. */
+static Packing *
 choose(const Graph *g, Arena *scratch, int64_t near, bool *any)
 {
+    const Dims all = { ~0u, ~0u };
     Dims *dims = NEW_ARRAY(scratch, Dims, g->value.n);
-    uint32_t *chosen = NEW_ARRAY(scratch, uint32_t, g->value.n);
+    Packing *chosen = NEW_ARRAY(scratch, Packing, g->value.n);
     int64_t extent[TN_MAX_RANK];
 
     *any = false;
     for (ValueId v = 1; v < g->value.n; v++)
         if (may_be_packed(&g->value.at[v], near, extent)) {
-            dims[v] = ~0u;
+            dims[v] = all;
             *any = true;
         }
     if (!*any)
@@ -111,17 +115,18 @@ choose(const Graph *g, Arena *scratch, int64_t near, bool *any)
         if (n->callee == CALL_NEST)
             note_reads(g, n, dims);
         for (uint32_t i = 0; i < n->in.count && n->callee != CALL_NEST; i++)
-            dims[node_in(g, n, i)] = 0;
+            dims[node_in(g, n, i)] = (Dims){ 0 };
     }
     for (uint32_t i = 0; i < g->output.n; i++)
-        dims[g->output.at[i]] = 0;
+        dims[g->output.at[i]] = (Dims){ 0 };
     *any = false;
     for (ValueId v = 1; v < g->value.n; v++) {
-        if (!dims[v] || dims[v] == ~0u || !may_be_packed(&g->value.at[v], near, extent))
+        uint32_t set = dims[v].i32 ? dims[v].i32 : dims[v].u8;
+        if (!set || set == ~0u || !may_be_packed(&g->value.at[v], near, extent))
             continue;
         for (uint32_t d = 0; d < g->value.at[v].type->rank; d++)
-            if (dims[v] >> d & 1 && (!chosen[v] || extent[d] > extent[chosen[v] - 1]))
-                chosen[v] = d + 1;
+            if (set >> d & 1 && (!chosen[v].word || extent[d] > extent[chosen[v].dim]))
+                chosen[v] = (Packing){ dims[v].i32 ? DT_I32 : DT_U8, d };
         *any = true;
     }
     return chosen;
@@ -133,33 +138,33 @@ least(DType t)
     return dtype_info[t].kind == KIND_INT ? -(1 << (dtype_info[t].bits - 1)) : 0;
 }
 
-/* The constant again, in bytes that are full. */
+/* The constant again, in words that are full. */
 static ValueId
-packed_value(Graph *to, const Value *v, uint32_t dim)
+packed_value(Graph *to, const Value *v, Packing p)
 {
     Ctx *c = to->ctx;
     DType t = v->type->dtype;
     const Expr *dims[TN_MAX_RANK];
-    int64_t n = share(t), inner = 1, outer = 1, extent = 0, one;
+    int64_t n = share(p.word, t), inner = 1, outer = 1, extent = 0, one;
     int bits = dtype_info[t].bits;
     const int8_t *from = v->data;
 
     for (uint32_t d = 0; d < v->type->rank; d++) {
         expr_const(dims[d] = v->type->dim[d], &one);
-        if (d < dim)
+        if (d < p.dim)
             outer *= one;
-        else if (d == dim)
+        else if (d == p.dim)
             extent = one / n;
         else
             inner *= one;
     }
-    dims[dim] = expr_int(c, extent);
-    uint8_t *bytes = NEW_ARRAY(to->arena, uint8_t, outer * extent * inner);
+    dims[p.dim] = expr_int(c, extent);
+    void *words = arena_alloc_array(to->arena, (size_t)(outer * extent * inner), dtype_info[p.word].bytes);
     for (int64_t o = 0; o < outer * extent; o++)
         for (int64_t k = 0; k < n; k++)
             for (int64_t i = 0; i < inner; i++)
-                bytes[o * inner + i] |= (uint8_t)((from[(o * n + k) * inner + i] - least(t)) << (k * bits));
-    return graph_const(to, v->name, type_new(c, DT_U8, v->type->rank, dims), bytes);
+                number_put_bits(p.word, words, o * inner + i, (uint32_t)(from[(o * n + k) * inner + i] - least(t)) << k * bits);
+    return graph_const(to, v->name, type_new(c, p.word, v->type->rank, dims), words);
 }
 
 /* The element as a number of 32 bits, then as its type again, which stands for it alone where it is not converted. */
@@ -171,13 +176,13 @@ unpack(ScalarMap *m, const Scalar *load)
 
     for (uint32_t i = 0; i < all->n; i++) {
         const Packed *p = &all->of[i];
-        const Expr *at[TN_MAX_RANK], *n = expr_int(c, share(p->dtype));
+        const Expr *at[TN_MAX_RANK], *n = expr_int(c, share(p->in.word, p->dtype));
         if (p->slot != load->u.load.slot)
             continue;
         int bits = dtype_info[p->dtype].bits;
         for (uint32_t d = 0; d < load->u.load.rank; d++)
-            at[d] = d == p->dim ? expr_div(c, load->u.load.at[d], n) : load->u.load.at[d];
-        const Scalar *byte = scalar_load(c, DT_U8, p->slot, load->u.load.rank, at, NULL), *s = scalar_in_byte(c, byte, load->u.load.at[p->dim], bits);
+            at[d] = d == p->in.dim ? expr_div(c, load->u.load.at[d], n) : load->u.load.at[d];
+        const Scalar *word = scalar_load(c, p->in.word, p->slot, load->u.load.rank, at, NULL), *s = scalar_in_word(c, word, load->u.load.at[p->in.dim], bits);
         s = least(p->dtype) ? scalar_2(c, S_ADD, s, scalar_int(c, DT_I32, least(p->dtype))) : s;
         return scalar_cast(c, load->dtype, s);
     }
@@ -196,7 +201,7 @@ convert_once(ScalarMap *m, const Scalar *s)
 }
 
 static bool
-copy_node(Graph *to, const Graph *from, const Node *n, const uint32_t *chosen, const ValueId *map)
+copy_node(Graph *to, const Graph *from, const Node *n, const Packing *chosen, const ValueId *map)
 {
     Ctx *c = to->ctx;
     Arena *scratch = arena_child(to->arena);
@@ -209,8 +214,8 @@ copy_node(Graph *to, const Graph *from, const Node *n, const uint32_t *chosen, c
     for (uint32_t i = 0; i < n->in.count; i++) {
         ValueId v = node_in(from, n, i);
         value[i] = map[v];
-        if (chosen[v]) {
-            of[all.n++] = (Packed){i, from->value.at[v].type->dtype, chosen[v] - 1};
+        if (chosen[v].word) {
+            of[all.n++] = (Packed){i, from->value.at[v].type->dtype, chosen[v]};
             e.param[i].type = to->value.at[map[v]].type;
         }
     }
@@ -225,10 +230,10 @@ copy_node(Graph *to, const Graph *from, const Node *n, const uint32_t *chosen, c
 }
 
 static bool
-reads_packed(const Graph *g, const Node *n, const uint32_t *chosen)
+reads_packed(const Graph *g, const Node *n, const Packing *chosen)
 {
     for (uint32_t i = 0; i < n->in.count; i++)
-        if (chosen[node_in(g, n, i)])
+        if (chosen[node_in(g, n, i)].word)
             return true;
     return false;
 }
@@ -238,7 +243,7 @@ normalise_packed(const Graph *g, int64_t near)
 {
     Arena *scratch = arena_child(g->arena);
     bool any, ok = true;
-    uint32_t *chosen = choose(g, scratch, near, &any);
+    Packing *chosen = choose(g, scratch, near, &any);
     ValueId *map;
 
     if (!any) {
@@ -247,8 +252,8 @@ normalise_packed(const Graph *g, int64_t near)
     }
     Graph *to = graph_rebuild(g, &map);
     for (ValueId v = 1; v < g->value.n; v++)
-        if (chosen[v])
-            map[v] = packed_value(to, &g->value.at[v], chosen[v] - 1);
+        if (chosen[v].word)
+            map[v] = packed_value(to, &g->value.at[v], chosen[v]);
     for (NodeId id = 1; id < g->node.n && ok; id++) {
         const Node *n = &g->node.at[id];
         if (!reads_packed(g, n, chosen)) {

@@ -266,13 +266,26 @@ flat_text(Build *b, uint32_t input, const char *name, const char *index)
     return text_str(&at);
 }
 
-/* Number `index` of those that lie in bytes of the text `byte`, the lowest bits first; as scalar_in_byte says it. */
+/* Number `index` of those that lie in words of so many bits of the text `word`, the lowest first; as scalar_in_word says it. */
 static const char *
-few_bits_text(Arena *a, const char *byte, const char *index, int64_t bits)
+few_bits_text(Arena *a, const char *word, int64_t word_bits, const char *index, int64_t bits)
 {
     if (bits == 8)
-        return byte;
-    return arena_printf(a, "and(shr(i32(%s), i32(%lld * (%s %% %lld))), %lld)", byte, (long long)bits, index, (long long)(8 / bits), (1LL << bits) - 1);
+        return word;
+    return arena_printf(a, "and(shr(i32(%s), i32(%lld * (%s %% %lld))), %lld)", word, (long long)bits, index, (long long)(word_bits / bits), (1LL << bits) - 1);
+}
+
+/* Bytes in words of four, the first lowest: rows [n, bytes / 4] of input `from`. */
+static bool
+words_of_bytes(Build *b, uint32_t from, int64_t bytes, uint32_t to)
+{
+    Text t = { .arena = b->c->arena };
+
+    for (int64_t i = 0; i < 4; i++) {
+        const char *byte = flat_text(b, from, "w", arena_printf(t.arena, "n * %lld + 4 * k + %lld", (long long)bytes, (long long)i));
+        text_printf(&t, i ? " + shl(i32(%s), %lld)" : "i32(%s)", byte, (long long)(8 * i));
+    }
+    return build_text(b, "words", "w -> o", (uint32_t[]){ from, to }, "o[n, k] = %s", text_str(&t));
 }
 
 bool
@@ -284,21 +297,27 @@ expand_matmul_nbits(Build *b)
     bool zeros = has_in(call, 3), bias = has_in(call, 5);
     const Expr *dim[] = { expr_int(b->c, n), expr_int(b->c, k) };
     uint32_t weights = build_value(b, b->real = compute_type(call->in[0]->dtype), 2, dim);
-    const char *at = arena_printf(a, "n * %lld + k // %lld * %lld + k %% %lld // %lld", (long long)(blocks * (block * bits / 8)), (long long)block,
-                                  (long long)(block * bits / 8), (long long)block, (long long)(8 / bits));
-    const char *q = few_bits_text(a, flat_text(b, 1, "w", at), "k", bits), *zero = arena_printf(a, "%lld", 1LL << (bits - 1));
-    uint32_t points = 3;
+    const char *q = flat_text(b, 1, "w", arena_printf(a, "n * %lld + k", (long long)(blocks * block))), *zero = arena_printf(a, "%lld", 1LL << (bits - 1));
+    uint32_t points = 3, stored = 1;
+    if (bits < 8) {                                  /* a block has sixteen elements or more: words of four bytes are full */
+        int64_t bytes = blocks * block * bits / 8;
+        const Expr *of[] = { expr_int(b->c, n), expr_int(b->c, bytes / 4) };
+        stored = build_value(b, DT_I32, 2, of);
+        if (!words_of_bytes(b, 1, bytes, stored))
+            return false;
+        q = few_bits_text(a, arena_printf(a, "w[n, k // %lld]", (long long)(32 / bits)), 32, "k", bits);
+    }
     if (zeros && call->in[3]->dtype == DT_U8 && bits < 8) {
         const Expr *of[] = { expr_int(b->c, n), expr_int(b->c, blocks) };
         const char *byte = flat_text(b, 3, "z", arena_printf(a, "n * %lld + k // %lld", (long long)((blocks * bits + 7) / 8), (long long)(8 / bits)));
         points = build_value(b, DT_U8, 2, of);
-        if (!build_text(b, "zero_points", "z -> o", (uint32_t[]){ 3, points }, "o[n, k] = u8(%s)", few_bits_text(a, byte, "k", bits)))
+        if (!build_text(b, "zero_points", "z -> o", (uint32_t[]){ 3, points }, "o[n, k] = u8(%s)", few_bits_text(a, byte, 8, "k", bits)))
             return false;
         zero = arena_printf(a, "z[n, k // %lld]", (long long)block);
     } else if (zeros) {
         zero = flat_text(b, 3, "z", arena_printf(a, "n * %lld + k // %lld", (long long)blocks, (long long)block));
     }
-    uint32_t with[] = { 1, 2, points, weights }, without[] = { 1, 2, weights };
+    uint32_t with[] = { stored, 2, points, weights }, without[] = { stored, 2, weights };
     const char *text = arena_printf(a, "o[n, k] = ($T(%s) - $T(%s)) * $T(%s)", q, zero,
                                     flat_text(b, 2, "s", arena_printf(a, "n * %lld + k // %lld", (long long)blocks, (long long)block)));
     if (!(zeros ? build_text(b, "weights", "w s z -> o", with, "%s", text) : build_text(b, "weights", "w s -> o", without, "%s", text)))

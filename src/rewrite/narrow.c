@@ -13,8 +13,7 @@
  * row by row, stays as it is, and so do biases, what is too small to matter, and what the user wants kept.
  *
  * Integers have a scale for all elements that meet in one sum, or for groups of them along the longest dimension that is
- * summed over. Of four bits two neighbours along it share a byte: the trips of a sum that reads them are two then, and both
- * are made of one load.
+ * summed over. Of four bits eight neighbours along it share a word, or two a byte: the trips of a sum that reads them are made of one load.
  */
 #include "rewrite/rewrite.h"
 
@@ -71,7 +70,8 @@ plan_of(const Narrowing *how, const Scalar *load, AxisSet sum, const Type *t, in
     if (q->dim == t->rank)
         return false;
     q->group = how->group && !dtype_is_float(how->dtype) ? group_of(extent[q->dim], how->group) : 0;
-    q->packed = how->dtype == DT_I4 && extent[q->dim] % 2 == 0;
+    if (how->dtype == DT_I4)                         /* no group ends inside of a word */
+        q->word = dtype_word(q->group && q->group < extent[q->dim] ? gcd64(q->group, extent[q->dim]) : extent[q->dim], 4);
     return true;
 }
 
@@ -97,7 +97,7 @@ widening(Ctx *c, const Quantising *q, const Type *whole, const Type *stored, con
 
     nest_axes_of(&b, whole, axis);
     for (uint32_t d = 0; d < q->rank; d++) {
-        at[d] = q->packed && d == q->dim ? expr_div(c, axis[d], expr_int(c, 2)) : axis[d];
+        at[d] = q->word && d == q->dim ? expr_div(c, axis[d], expr_int(c, dtype_info[q->word].bits / 4)) : axis[d];
         if (!q->summed[d])
             scale_at[n++] = axis[d];
         else if (d == q->dim && q->group)
@@ -105,8 +105,8 @@ widening(Ctx *c, const Quantising *q, const Type *whole, const Type *stored, con
     }
     const Scalar *w = nest_load(&b, slot, at), *v;
     const Scalar *s = scales ? scalar_cast(c, DT_F32, nest_load(&b, scale, scale_at)) : NULL;
-    if (q->packed) {
-        const Scalar *u = scalar_cast(c, DT_F32, scalar_in_byte(c, w, axis[q->dim], 4));
+    if (q->word) {
+        const Scalar *u = scalar_cast(c, DT_F32, scalar_in_word(c, w, axis[q->dim], 4));
         v = scalar_2(c, S_MUL, scalar_2(c, S_SUB, u, scalar_float(c, DT_F32, 8)), s);
     } else {
         w = dtype_is_float(q->dtype) ? w : scalar_cast(c, DT_I32, w);
@@ -136,7 +136,7 @@ narrow_value(Narrow *m, ValueId v, const Scalar *load, AxisSet sum, Sym origin)
         return (ValueId)known;
     map_put(&m->made, key, 0);
     quantise_stored(&q, of);
-    const Type *stored = type_of_extents(c, q.packed ? DT_U8 : q.dtype, q.rank, of);
+    const Type *stored = type_of_extents(c, q.word ? q.word : q.dtype, q.rank, of);
     quantise_scales(&q, of);
     if (!dtype_is_float(q.dtype))
         scales = type_of_extents(c, q.group ? DT_BF16 : DT_F32, q.rank, of);

@@ -28,8 +28,8 @@ void
 quantise_stored(const Quantising *q, int64_t *extent)
 {
     memcpy(extent, q->extent, q->rank * sizeof *extent);
-    if (q->packed)
-        extent[q->dim] = (extent[q->dim] + 1) / 2;
+    if (q->word)
+        extent[q->dim] /= dtype_info[q->word].bits / dtype_info[q->dtype].bits;
 }
 
 void
@@ -95,18 +95,19 @@ find_extremes(const Rows *r, const float *w, double *extreme)
     return true;
 }
 
-/* Two of a pair: each is written once, the low bits first or the high ones. */
+/* One of those that share a word. */
 static void
-store_packed(const Quantising *q, const int64_t *at, int64_t i, int64_t value, uint8_t *stored)
+store_packed(const Quantising *q, const int64_t *at, int64_t i, int64_t value, void *stored)
 {
-    int64_t place = 0, digit = q->dim == q->rank - 1 ? i : at[q->dim], extent[TN_MAX_RANK];
+    int bits = dtype_info[q->dtype].bits;
+    int64_t place = 0, share = dtype_info[q->word].bits / bits, digit = q->dim == q->rank - 1 ? i : at[q->dim], extent[TN_MAX_RANK];
 
     quantise_stored(q, extent);
     for (uint32_t d = 0; d < q->rank; d++) {
         int64_t x = d == q->rank - 1 ? i : at[d];
-        place = place * extent[d] + (d == q->dim ? x / 2 : x);
+        place = place * extent[d] + (d == q->dim ? x / share : x);
     }
-    stored[place] |= (uint8_t)((value + 8) << (digit % 2 ? 4 : 0));
+    number_put_bits(q->word, stored, place, (uint32_t)(value + 8) << digit % share * bits);
 }
 
 /* The nearest, ties to even; what it is then. */
@@ -154,7 +155,7 @@ quantise(Arena *scratch, const Quantising *q, const float *w, DType scale_type, 
                 double n = s != 0 ? nearbyint(x / s) : 0;
                 int64_t v = n < (double)low ? low : n > (double)high ? high : (int64_t)n;
                 y = (double)v * s;
-                if (q->packed)
+                if (q->word)
                     store_packed(q, at, i, v, stored);
                 else
                     number_store(q->dtype, stored, k * r.row + i, (Number){ .i = v });

@@ -9,9 +9,9 @@ typedef struct {
     uint32_t rank;
     const int64_t *extent;           /* [rank] of the tensor */
     bool summed[TN_MAX_RANK];        /* dimensions that its readers sum over: they share scales */
-    uint32_t dim;                    /* of those, the one that groups cut, and pairs of 4 bits lie along */
+    uint32_t dim;                    /* of those, the one that groups cut, and words of 4 bits lie along */
     int64_t group;                   /* elements of a group; 0: all */
-    bool packed;                     /* I4: two neighbours along `dim` in a byte, the first in its low bits, 8 added to each */
+    DType word;                      /* I4: neighbours along `dim` share one, U8 or I32, the first in its low bits, 8 added to each; NONE: a byte each */
 } Quantising;
 
 /* Extents of what is stored, and of its scales: 0 of those that there are none of. */

@@ -302,13 +302,31 @@ cut_unread(Ctx *c, const Contraction *k)
     return k->sum & ~read;
 }
 
+typedef struct { uint32_t axis, n; } CountReads;
+
+static void
+count_read(void *user, const Scalar *s)
+{
+    CountReads *count = user;
+    count->n += s->op == S_LOAD && s->axes >> count->axis & 1;
+}
+
+/* How many of a factor's reads vary with the axis. */
+static uint32_t
+reads_along(Low *l, const Scalar *factor, uint32_t axis)
+{
+    CountReads count = { axis, 0 };
+
+    scalar_visit(l->c, factor, count_read, &count);
+    return count.n;
+}
+
 /* Sums as the operand that slides lies in memory, neighbours innermost: channels behind a window where they are last, the
- * window behind channels where those are first. Other operands are walked as the nest says; elements that share what is read of
- * them last. */
+ * window behind channels where those are first. Other operands are walked as the nest says; but what fewer of the columns' reads vary with is
+ * inside of what more do: elements of a group inside of groups, elements that share what is read of them last. */
 static uint32_t
 sums_in_memory_order(Low *l, const Contraction *k, uint32_t *sum)
 {
-    AxisSet shared = cut_unread(l->c, k);
     const Scalar *slides = NULL, *operand[2] = { k->a, k->b };
     AxisSet parallel = nest_axes_of_kind(l->n, AXIS_PARALLEL);
     uint32_t n = axis_list(k->sum, sum);
@@ -325,11 +343,11 @@ sums_in_memory_order(Low *l, const Contraction *k, uint32_t *sum)
             sum[j] = sum[j - 1];
             sum[j - 1] = t;
         }
-    for (uint32_t i = n; i-- > 0; )
-        for (uint32_t j = i; j + 1 < n && shared >> sum[j] & 1 && !(shared >> sum[j + 1] & 1); j++) {
+    for (uint32_t i = 1; i < n; i++)
+        for (uint32_t j = i; j > 0 && reads_along(l, k->b, sum[j - 1]) < reads_along(l, k->b, sum[j]); j--) {
             uint32_t t = sum[j];
-            sum[j] = sum[j + 1];
-            sum[j + 1] = t;
+            sum[j] = sum[j - 1];
+            sum[j - 1] = t;
         }
     return n;
 }

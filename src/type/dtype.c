@@ -39,3 +39,9 @@ dtype_from_npy(const char *descr)
             return (DType)t;
     return DT_NONE;
 }
+
+DType
+dtype_word(int64_t extent, int bits)
+{
+    return extent % (dtype_info[DT_I32].bits / bits) == 0 ? DT_I32 : extent % (dtype_info[DT_U8].bits / bits) == 0 ? DT_U8 : DT_NONE;
+}

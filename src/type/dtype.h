@@ -71,6 +71,10 @@ typedef enum { FLOAT_IEEE, FLOAT_NAN, FLOAT_NO_MINUS_ZERO, FLOAT_FINITE, FLOAT_E
 typedef struct { uint8_t exponent, fraction; uint8_t bias; FloatKind kind; double largest; } FloatLayout;
 FloatLayout dtype_layout(DType t);                   /* of a short float */
 
+/* What numbers of `bits` bits, four or two, share along a dimension of this extent: i32, as wide as the lanes that they become, so that each is a
+ * shift away where a byte has to be made long first; u8 where not all of those would be full; NONE: nothing. */
+DType dtype_word(int64_t extent, int bits);
+
 #define TN_MAX_RANK 12               /* a named limit: tensors of higher rank are refused by name */
 
 /* ---- values of an element type (number.c) -------------------------------------------------------- */
@@ -92,6 +96,8 @@ Number number_cast(DType to, DType from, Number v);
  * of an integer. */
 Number number_load(DType t, const void *data, int64_t at);
 void number_store(DType t, void *data, int64_t at, Number v);
+/* These bits into element `at` of u8 or i32, where there are zeros. */
+void number_put_bits(DType word, void *data, int64_t at, uint32_t bits);
 double number_get(DType t, const void *data, int64_t at);     /* the element as a double */
 /* |x - y| of two elements, exact before it is rounded to double; 0 for two NaN, infinite for one. */
 double number_distance(DType t, const void *x, const void *y, int64_t at);

@@ -212,6 +212,15 @@ number_store(DType t, void *data, int64_t at, Number v)
     }
 }
 
+void
+number_put_bits(DType word, void *data, int64_t at, uint32_t bits)
+{
+    if (word == DT_I32)
+        ((uint32_t *)data)[at] |= bits;
+    else
+        ((uint8_t *)data)[at] |= (uint8_t)bits;
+}
+
 double
 number_get(DType t, const void *data, int64_t at)
 {
