@@ -224,6 +224,20 @@ print_dot_sum(Emit *e, const Scalar *sum, const Scalar *dot)
     return arena_printf(e->a, "tn_%s_sum_%s(%s, %s, %s)", scalar_op_info[dot->op].text, emit_shape(e, DT_I32, dot->lanes), emit_bare(e, c.s), emit_bare(e, x.s), emit_bare(e, y.s));
 }
 
+/* From the place to which a word is shifted on, if that is one for all lanes. */
+static CValue
+print_four_bits(Emit *e, const Scalar *s)
+{
+    const Scalar *word = scalar_four_bits(s), *less = constant_under(s->arg[1]);
+    bool shifted = word->op == S_SHR && word->arg[1]->op == S_SPLAT;
+    CValue from = shifted ? emit_value(e, word->arg[1]->arg[0]) : plain("0"), x = emit_value(e, shifted ? word->arg[0] : word);
+
+    if (!x.s || !from.s)
+        return NO_VALUE;
+    return plain(arena_printf(e->a, "tn_four_bits_%s(%s, %s, %s)", emit_shape(e, DT_F32, s->lanes), emit_bare(e, x.s), emit_bare(e, from.s),
+                              emit_const(e, DT_F32, less->u.bits)));
+}
+
 CValue
 emit_two(Emit *e, const Scalar *s)
 {
@@ -231,12 +245,8 @@ emit_two(Emit *e, const Scalar *s)
         int dot = is_dot(s->arg[1]);
         return plain(print_dot_sum(e, s->arg[!dot], s->arg[dot]));
     }
-    if (scalar_four_bits(s)) {
-        CValue bits = emit_value(e, scalar_four_bits(s));
-        const Scalar *less = constant_under(s->arg[1]);
-        return bits.s ? plain(arena_printf(e->a, "tn_four_bits_%s(%s, %s)", emit_shape(e, DT_F32, s->lanes), emit_bare(e, bits.s),
-                                           emit_const(e, DT_F32, less->u.bits))) : NO_VALUE;
-    }
+    if (scalar_four_bits(s))
+        return print_four_bits(e, s);
     CValue x = emit_value(e, s->arg[0]), y = emit_value(e, s->arg[1]);
     DType t = s->dtype;
     uint32_t lanes = s->lanes;

@@ -580,19 +580,24 @@ TN_INLINE tn_bytes_16 tn_first_bytes(const void *from)
 #define TN_LONG_u16_64 TN_LONG(64, u16)
 #define TN_LONGER(N, from) TN_INLINE tn_i32x##N tn_long_##from##x##N(tn_##from##x##N x) { return TN_LONG_##from##_##N; }
 
-/* The low four bits of integers as floats, less a number. Where a register holds all sixteen of them it is one look into it, which
- * minds no other bits. */
-#define TN_FOUR_BITS(N) (__builtin_convertvector(x & 15, tn_f32x##N) - less)
+/* Four bits of integers, those from a place on, as floats, less a number. Where a register holds all sixteen of them it is one look into it,
+ * which minds no other bits. Known bits from 0 to 16 need no shift: they are the last ones of a float of 2^23 / 2^from and more, from which
+ * that and a short integer are subtracted without rounding. Lookups and shifts have two units each on Zen 4, additions and logic others, so
+ * three of eight that share a word go this way there. */
+#define TN_SHIFTED(N) tn_shr_i32x##N(x, tn_splat_i32x##N(from))
+#define TN_FOUR_BITS(N) (__builtin_convertvector(TN_SHIFTED(N) & 15, tn_f32x##N) - less)
+#define TN_STAYS(first, last) (__builtin_constant_p(from) && from >= first && from <= last && less >= -128 && less <= 128 && less == (float)(int)less)
+#define TN_IN_PLACE(N, x, from) ((tn_f32x##N)(((x) & 15 << (from)) | (150 - (from)) << 23) - ((float)(1 << (23 - (from))) + less))
 #define TN_FOUR_BITS_2 TN_FOUR_BITS(2)
 #define TN_FOUR_BITS_4 TN_FOUR_BITS(4)
-#define TN_FOUR_BITS_8 TN_FOUR_BITS(8)
+#define TN_FOUR_BITS_8 (TN_STAYS(0, 16) ? TN_IN_PLACE(8, x, from) : TN_STAYS(17, 28) ? TN_IN_PLACE(8, x >> 12, from - 12) : TN_FOUR_BITS(8))
 #define TN_FOUR_BITS_32 TN_FOUR_BITS(32)
 #define TN_FOUR_BITS_64 TN_FOUR_BITS(64)
 #define TN_SIXTEEN ((tn_f32x16){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15} - less)
 #if defined(__AVX512F__) && !defined(__clang__)
-#define TN_FOUR_BITS_16 __builtin_shuffle(TN_SIXTEEN, x)
+#define TN_FOUR_BITS_16 (TN_STAYS(8, 16) ? TN_IN_PLACE(16, x, from) : __builtin_shuffle(TN_SIXTEEN, TN_SHIFTED(16)))
 #elif defined(__AVX512F__)
-#define TN_FOUR_BITS_16 (tn_f32x16)__builtin_ia32_permvarsf512(TN_SIXTEEN, x)
+#define TN_FOUR_BITS_16 (TN_STAYS(8, 16) ? TN_IN_PLACE(16, x, from) : (tn_f32x16)__builtin_ia32_permvarsf512(TN_SIXTEEN, TN_SHIFTED(16)))
 #else
 #define TN_FOUR_BITS_16 TN_FOUR_BITS(16)
 #endif
@@ -623,7 +628,7 @@ TN_INLINE tn_bytes_16 tn_first_bytes(const void *from)
     TN_SCALE_LANES(N)                                                                                  \
     TN_MATH_F32(f32x##N, tn_f32x##N, tn_i32x##N)                                                       \
     TN_LONGER(N, u16)                                                                                  \
-    TN_INLINE tn_f32x##N tn_four_bits_f32x##N(tn_i32x##N x, float less) { return TN_FOUR_BITS_##N; }   \
+    TN_INLINE tn_f32x##N tn_four_bits_f32x##N(tn_i32x##N x, int32_t from, float less) { return TN_FOUR_BITS_##N; }   \
     TN_SHORT_FLOATS(f32x##N, tn_f32x##N, tn_i32x##N, tn_u16x##N, tn_long_u16x##N, __builtin_convertvector) \
     TN_VECTOR_LIBM(N, f32)
 /* What vectors of other elements have, products of pairs and conversions; after TN_VECTORS_F32. */
