@@ -36,7 +36,7 @@ const Nest *normalise_places(Ctx *c, const Nest *n, PlaceTables *tables);
 /* The nest that makes tables which vary with the same axes, of the inputs of n. */
 const Nest *normalise_tables(Ctx *c, const Nest *n, const PlaceTable *table, uint32_t count);
 
-/* Constants of four and two bits that sums read, as many in a byte as fit (pack.c); of more than so many bytes, less stays near anyway.
+/* Constants of four and two bits that sums read, as many in a word as fit (pack.c); of more than so many bytes, less stays near anyway.
  * After normalise_nests: what widens them stands in those sums by then. */
 Graph *normalise_packed(const Graph *g, int64_t near);
 

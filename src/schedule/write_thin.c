@@ -4,7 +4,7 @@
  * B comes. So several panels of columns are summed side by side, as many as the registers hold: B is read in as many streams,
  * each in the order in which it lies, and panels are as wide as tiles of many rows want them, so that a constant that lies
  * for those serves here too. Where a constant is narrow and has scales, those multiply the sum of what shares them. Where a word of it has
- * several elements, taking them out of it hides the latency in one wide panel, and panels follow each other in one stream.
+ * several elements, taking them out of it hides the latency in one wide panel, and panels may follow each other in one stream.
  *
  * Where a product stores its output transposed, what are columns here are rows to the tiles of many: a constant that lies for those
  * has panels as narrow as such a tile is high, and a vector of it has so many lanes.
@@ -71,15 +71,19 @@ write_panels(const Thin *g, const char *part, int64_t width, int64_t panels, con
 }
 
 /* Of a vector of elements that share words: a shift, a look-up and the multiply-add, of which two at most start in a cycle where vectors have 512
- * bits. Shorter vectors have no such look-up and more instructions. */
-enum { ELEMENT_CODE = 3, STARTED = 2 };
+ * bits; shorter ones have no such look-up and more instructions. It takes half a byte a lane or less. */
+enum { ELEMENT_CODE = 3, STARTED = 2, SHARING = 2 };
 
-/* Is the latency of a panel's sums hidden by what its elements are made of? Then panels are best read one after the other: 576 x 1,536 elements of
- * four bits in panels of three vectors take 31 us on a Zen 4 core so, and 39 in eight streams, which are not fetched ahead as well. */
+/* Is a panel best read alone, before the next? Where making elements hides the latency of its sums, and takes longer than memory takes to bring
+ * them in one stretch: 576 x 1,536 elements of four bits in panels of three vectors take 31 us on a Zen 4 core so, and 39 in eight streams, which
+ * are not fetched ahead as well. Where memory is slower, several streams may be faster, and both ways are listed. */
 static bool
-hides_latency(const Thin *g, int64_t vectors)
+is_alone(const Thin *g, int64_t vectors)
 {
-    return g->shared && (double)(vectors * ELEMENT_CODE) / STARTED >= g->w->p->m->fma_cycles;
+    const Machine *m = g->w->p->m;
+    double cycles = (double)ELEMENT_CODE / STARTED, brought = (double)g->lanes / SHARING / m->stretch_per_second;
+
+    return g->shared && (double)vectors * cycles >= m->fma_cycles && cycles * m->cycle_seconds >= brought;
 }
 
 /* Panels of one width: as many side by side as there are registers, and so many that there is a task for each core; and one after the
@@ -92,7 +96,7 @@ write_width(const Thin *g, const char *part, int64_t width, const char *factored
     const Machine *m = g->w->p->m;
     int64_t vectors = (width + g->lanes - 1) / g->lanes, found = 0, room = (int64_t)m->vector_registers - 2, tasks = 0;
 
-    for (int64_t panels = hides_latency(g, vectors) ? 1 : room / vectors; panels > 0; panels--) {
+    for (int64_t panels = is_alone(g, vectors) ? 1 : room / vectors; panels > 0; panels--) {
         int64_t used = panels * vectors * (g->rows + (g->rows > 1));
         bool enough = found >= WIDEST_FIRST && tasks >= m->cores;
         if (used > room || g->cols % (panels * width) || (enough && panels > 1))
@@ -144,10 +148,10 @@ write_thin(Draft *w)
     int64_t given = width_given(&g);
     uint32_t before = w->program.n;
     for (int64_t vectors = 1; vectors <= WIDEST_PANEL; vectors++)
-        if (hides_latency(&g, vectors))
+        if (is_alone(&g, vectors))
             write_width(&g, name, vectors * g.lanes, factored);
     for (int64_t vectors = 1; vectors <= WIDEST_PANEL && (w->like || w->program.n == before); vectors++)
-        if (!hides_latency(&g, vectors))
+        if (!is_alone(&g, vectors))
             write_width(&g, name, vectors * g.lanes, factored);
     if (given)
         write_width(&g, name, given, factored);

@@ -19,13 +19,14 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("TENON_BUILD", ROOT / "build"))
 TENON = os.environ.get("TENON", str(BUILD / "tenon"))
 CACHE = ["--cache-dir", BUILD / "conformance" / "cache"]
-HOW = ["bf16", "f16", "int8", "int4", "int8,group=32", "int4,group=128", "int4,group=24"]
+HOW = ["bf16", "f16", "int8", "int4", "int8,group=32", "int4,group=128", "int4,group=24", "int4,group=20", "int4,group=64"]
 BITS = {"bf16": 16, "f16": 16, "int8": 8, "int4": 4}
 # The largest error of an element, as a share of the tensor's largest: half of the last bit, half of a step of 8 bits; of 4 bits
 # a whole one, where both ends of the range are met and there is one step less on one side.
 MOST = {"bf16": 1 / 256, "f16": 1 / 2048, "int8": 0.52 / 127, "int4": 1 / 8}
-# Products by their shapes: even and odd sums, a sum that no group divides, a prime one, columns that fill no vector, convolutions.
-SHAPES = {"matmul": (320, 200), "odd": (321, 99), "ragged": (250, 130), "prime": (257, 128), "gemm": (200, 320), "conv": (72, 36, 3, 3), "grouped conv": (64, 48, 3, 3)}
+# Products by their shapes: even and odd sums, a sum that no group divides, a prime one, columns that fill no vector, convolutions, a sum whose
+# groups end inside of words.
+SHAPES = {"matmul": (320, 200), "odd": (321, 99), "ragged": (250, 130), "prime": (257, 128), "gemm": (200, 320), "conv": (72, 36, 3, 3), "grouped conv": (64, 48, 3, 3), "halves": (252, 99)}
 
 
 def model(r, kind):
