@@ -278,7 +278,7 @@ price_op(Code *k, const Scalar *s, double n)
 {
     const Machine *m = k->u->m;
     const OpCost *op = &op_cost[s->op];
-    double whole = vectors(k, s->dtype, s->lanes) * n;
+    double whole = vectors(k, s->dtype, s->lanes) * n, alu = op->alu;
 
     switch ((ScalarOp)s->op) {
     case S_HSUM: case S_HMAX: case S_HMIN: case S_HPROD:
@@ -304,10 +304,7 @@ price_op(Code *k, const Scalar *s, double n)
         return;
     }
     case S_SHL: case S_SHR:                          /* by as much in all trips: nothing is asked of the amount */
-        if (!(unfold_vars(k->u, s->arg[1]->vars) & varying(k))) {
-            add_uops(k, &k->alu, whole);
-            return;
-        }
+        alu = unfold_vars(k->u, s->arg[1]->vars) & varying(k) ? alu : 1;
         break;
     case S_ADD: case S_SUB:
         if (dtype_is_float(s->dtype) && (is_product(s->arg[0]) || is_product(s->arg[1])))
@@ -326,7 +323,7 @@ price_op(Code *k, const Scalar *s, double n)
         return;
     }
     add_uops(k, floats ? &k->fma : &k->alu, whole * op->fma);
-    add_uops(k, &k->alu, whole * op->alu);
+    add_uops(k, &k->alu, whole * alu);
     double wide = s->lanes == 1 ? 1 : s->dtype == DT_F64 ? 2 : 1;
     k->cycles += whole * wide * (op->divide * m->divide_cycles + op->root * m->sqrt_cycles);
     k->uops += whole * (op->divide + op->root);
@@ -351,8 +348,10 @@ price(Code *k, const Scalar *s)
     if (word) {
         seen |= price(k, word) & (VARIES | READS);
         map_put(&k->seen, MAP_PTR(s), seen);
-        if (seen & VARIES)
+        if (seen & VARIES) {
             add_uops(k, &k->alu, vectors(k, s->dtype, s->lanes) * copies(k, deps));
+            k->work += s->lanes * copies(k, deps);
+        }
         return seen;
     }
     bool fused = (s->op == S_ADD || s->op == S_SUB) && dtype_is_float(s->dtype);
