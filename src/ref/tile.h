@@ -57,7 +57,7 @@ typedef struct Tiled {
     int64_t rows, cols;      /* of the tile being run */
     uint32_t n;              /* its points */
     bool split;              /* it failed for being a tile; nothing is reported */
-    struct { float f[TILE_POINTS]; Number v[TILE_POINTS]; } scratch[3];     /* operands as arrays */
+    struct { _Alignas(16) float f[TILE_POINTS]; Number v[TILE_POINTS]; } scratch[3];     /* operands as arrays, aligned as vectors want */
     int64_t offset[TILE_POINTS];         /* elements of a read or write; -1 outside */
 } Tiled;
 

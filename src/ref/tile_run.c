@@ -17,16 +17,22 @@ split(Tiled *t)
 
 /* ---- operands ---------------------------------------------------------------------------------------- */
 
+typedef float Four __attribute__((vector_size(16)));         /* arrays have room for a whole number of these */
+
+static float *
+fill(float *f, uint32_t n, float v)
+{
+    Four *four = (Four *)f;
+    for (uint32_t i = 0; i < (n + 3) / 4; i++)
+        four[i] = (Four){v, v, v, v};
+    return f;
+}
+
 /* Operand k as an array of f32, which its type is. */
 static const float *
 floats(Tiled *t, uint32_t r, uint32_t k)
 {
-    if (t->reg[r].form == FORM_EACH)
-        return t->reg[r].f;
-    float *f = t->scratch[k].f, v = (float)t->p->reg.at[r].f;
-    for (uint32_t i = 0; i < t->n; i++)
-        f[i] = v;
-    return f;
+    return t->reg[r].form == FORM_EACH ? t->reg[r].f : fill(t->scratch[k].f, t->n, (float)t->p->reg.at[r].f);
 }
 
 /* Operand k as an array, whatever its type. */
@@ -60,8 +66,6 @@ put(const TileReg *dst, uint32_t i, Number v)
 }
 
 /* ---- operations ------------------------------------------------------------------------------------------ */
-
-typedef float Four __attribute__((vector_size(16)));         /* arrays have room for a whole number of these */
 
 /* z = x op y in f32, for the operations worth it; z may be x. */
 static bool
@@ -250,6 +254,21 @@ find_offsets(Tiled *t, const Mem *m, const TileAt *at)
     return inside;
 }
 
+/* Is every point inside? */
+static bool
+is_inside(Tiled *t, const Mem *m, const TileAt *at)
+{
+    int64_t lo, hi;
+    if (!at->linear)
+        return find_offsets(t, m, at);
+    for (int64_t row = 0; row < t->rows; row++) {
+        linear_row(t, m, at, row, &lo, &hi);
+        if (lo != 0 || hi != t->cols)
+            return false;
+    }
+    return true;
+}
+
 /* ---- reads ------------------------------------------------------------------------------------------------------ */
 
 static void
@@ -369,9 +388,12 @@ static bool
 each_reduce(Tiled *t, const TileInstr *ti)
 {
     const TileReg *acc = &t->reg[ti->in->dst];
+    Number identity = ti->in->u.reduce->identity[0];
     uint32_t stale = 0;
-    for (uint32_t i = 0; i < t->n; i++)
-        put(acc, i, ti->in->u.reduce->identity[0]);
+    if (acc->f32)
+        fill(acc->f, t->n, (float)identity.f);
+    for (uint32_t i = 0; i < t->n && !acc->f32; i++)
+        acc->v[i] = identity;
     return reduce_level(t, ti, 0, &stale);
 }
 
@@ -440,16 +462,38 @@ run_tile_code(Tiled *t, const TileCode *c)
     return true;
 }
 
+/* f32, as most results are, and none is combined with what is there. */
 static void
-store_points(Tiled *t, const Store *s)
+store_floats(Tiled *t, const Store *s, const TileAt *at)
+{
+    const Mem *m = &t->p->mem[s->slot];
+    const float *f = floats(t, s->value, 0);
+    int64_t lo, hi;
+    if (!at->linear) {
+        find_offsets(t, m, at);
+        for (uint32_t i = 0; i < t->n; i++)
+            ((float *)m->t.data)[t->offset[i]] = f[i];
+        return;
+    }
+    for (int64_t row = 0; row < t->rows; row++, f += t->cols) {
+        float *to = (float *)m->t.data + linear_row(t, m, at, row, &lo, &hi);
+        if (at->col == 1)
+            memcpy(to, f, (size_t)t->cols * sizeof *f);
+        else
+            for (int64_t col = 0; col < t->cols; col++)
+                to[col * at->col] = f[col];
+    }
+}
+
+static void
+store_points(Tiled *t, const Store *s, const TileAt *at)
 {
     Tensor *out = &t->p->mem[s->slot].t;
     if (out->dtype == DT_F32 && s->combiner == COMB_NONE) {
-        const float *f = floats(t, s->value, 0);
-        for (uint32_t i = 0; i < t->n; i++)
-            ((float *)out->data)[t->offset[i]] = f[i];
+        store_floats(t, s, at);
         return;
     }
+    find_offsets(t, &t->p->mem[s->slot], at);
     const Number *v = nums(t, s->value, 0);
     for (uint32_t i = 0; i < t->n; i++) {
         Number x = v[i];
@@ -472,12 +516,9 @@ tile_run(Tiled *t, int64_t rows, int64_t cols)
         if (!run_tile_code(t, &t->block[l]))
             return false;
     for (uint32_t k = 0; k < stores->n; k++)
-        if (!find_offsets(t, &t->p->mem[stores->store[k].slot], &t->store[k]))
+        if (!is_inside(t, &t->p->mem[stores->store[k].slot], &t->store[k]))
             return split(t);
-    for (uint32_t k = 0; k < stores->n; k++) {
-        if (stores->n > 1)
-            find_offsets(t, &t->p->mem[stores->store[k].slot], &t->store[k]);
-        store_points(t, &stores->store[k]);
-    }
+    for (uint32_t k = 0; k < stores->n; k++)
+        store_points(t, &stores->store[k], &t->store[k]);
     return true;
 }
