@@ -1,6 +1,6 @@
 /* build: the system's C compiler, and the cache of what it made.
  *
- * Objects are cached by the hash of compiler version, flags and source, texts by what they were made from, in the user's
+ * Objects are cached by the hash of compiler version, flags and source, libraries by their objects, texts by what they were made from, in the user's
  * cache folder, safe with several processes (written beside, renamed), least recently used dropped above a bound.
  */
 #ifndef TENON_BUILD_H

@@ -1,6 +1,6 @@
 /* cache: objects and texts by the hash of everything that made them.
  *
- *   DIR/3f/9a…c2.o            an object; its modification time is when it was last used
+ *   DIR/3f/9a…c2.o            an object, or what some were linked to; its modification time is when it was last used
  *   DIR/3f/9a…c2.txt          a text, behind what it was made from; the same
  *   DIR/work/build-XXXXXX/    the private folder of a running build
  *

@@ -1,7 +1,7 @@
 /* compile: units to objects, several compilers at once, and objects to one shared library.
  *
  * Each unit is a process of its own, so as many run as there are processors. What the cache has is
- * not compiled. The first failing unit stops the build: its compiler's first lines are the message,
+ * neither compiled nor linked. The first failing unit stops the build: its compiler's first lines are the message,
  * for emitted C that does not compile is a fault of Tenon's and the user should be able to report it.
  */
 #include "build/internal.h"
@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define LINK_FLAGS "-shared -Wl,-z,noexecstack"
 #define DEFAULT_CACHE_BYTES ((int64_t)2 << 30)
 enum { SHOWN_LINES = 12, MAX_JOBS = 256 };
 #define COMPILER_BYTES ((int64_t)128 << 20)      /* rather fewer compilers at once than less memory for each */
@@ -202,15 +203,15 @@ link_library(Build *b, Argv *argv)
 }
 
 static bool
-link_objects(Build *b, const char *out_path)
+link_objects(Build *b, const char *path)
 {
     Argv argv = { 0 };
     Process *p = &b->job[0];             /* none runs any more; and it ends with them */
     int why;
 
     argv_split(b->arena, &argv, b->cc.path);
-    argv_split(b->arena, &argv, "-shared -Wl,-z,noexecstack -o");
-    VEC_PUSH(b->arena, &argv, out_path);
+    argv_split(b->arena, &argv, LINK_FLAGS " -o");
+    VEC_PUSH(b->arena, &argv, path);
     for (uint32_t i = 0; i < b->nitem; i++)
         VEC_PUSH(b->arena, &argv, b->item[i].object);
     if (b->o->library && !link_library(b, &argv))
@@ -221,11 +222,41 @@ link_objects(Build *b, const char *out_path)
     if (!process_start(b->arena, argv.at, p, &why))
         return diag_error(b->diags, DIAG_TOOLCHAIN, (Loc){ 0 }, "cannot start the compiler %s: %s", b->cc.path, strerror(why));
     process_wait(b->arena, p, 1);
-    if (!p->ok || !file_exists(out_path)) {
-        unlink(out_path);
-        return report_failure(b, p, "linking");
+    return (p->ok && file_exists(path)) || report_failure(b, p, "linking");
+}
+
+/* Of the objects alone: what they are linked with besides may be another by the next time. */
+static CacheKey
+library_key(const Build *b)
+{
+    CacheKey key = { hash_bytes(LINK_FLAGS, strlen(LINK_FLAGS), 0), hash_bytes(LINK_FLAGS, strlen(LINK_FLAGS), 1) };
+
+    for (uint32_t i = 0; i < b->nitem; i++) {
+        key.a = hash_bytes(&b->item[i].key, sizeof b->item[i].key, key.a);
+        key.b = hash_bytes(&b->item[i].key, sizeof b->item[i].key, key.b);
     }
-    return true;
+    return key;
+}
+
+/* made: a linker ran. */
+static bool
+take_library(Build *b, const char *out_path, bool *made)
+{
+    bool alone = !b->o->library && !b->o->link;
+    const char *path = arena_printf(b->arena, "%s/library.so", b->cache.work);
+    CacheKey key = library_key(b);
+    Bytes library;
+
+    *made = !alone || !cache_fetch(b->arena, &b->cache, key, &path);
+    if (*made && !link_objects(b, path))
+        return false;
+    if (*made && alone)
+        cache_store(b->arena, &b->cache, key, &path);
+    Writer *w = file_map(b->arena, b->diags, path, &library) ? writer_open(b->arena, b->diags, out_path) : NULL;
+    if (!w)
+        return false;
+    writer_put(w, library.data, library.bytes);
+    return writer_commit(w, 0755);
 }
 
 /* The longest sources first, so that no processor idles while the last one compiles. */
@@ -257,8 +288,8 @@ static bool
 build_all(Build *b, const BuildUnit *unit, const char *out_path, uint32_t *compiled, uint32_t *cached)
 {
     uint32_t *todo = NEW_ARRAY(b->arena, uint32_t, b->nitem), ntodo = 0;
-
     uint64_t id;
+    bool linked;
 
     /* The last unit's flags: of a machine, as all are, and none of its own beside. */
     if (!toolchain_find(b->arena, b->diags, b->o, unit[b->nitem - 1].flags, &b->cc, &id) || !cache_open(b->arena, b->diags, b->o, &b->cache))
@@ -278,9 +309,9 @@ build_all(Build *b, const BuildUnit *unit, const char *out_path, uint32_t *compi
     *cached = b->nitem - ntodo;
     *compiled = ntodo;
     qsort_r(todo, ntodo, sizeof *todo, longest_first, b);
-    if (!compile_units(b, todo, ntodo) || !link_objects(b, out_path))
+    if (!compile_units(b, todo, ntodo) || !take_library(b, out_path, &linked))
         return false;
-    if (ntodo)
+    if (ntodo || linked)
         cache_trim(b->arena, &b->cache, b->o->cache_bytes ? b->o->cache_bytes : DEFAULT_CACHE_BYTES);
     return true;
 }

@@ -94,8 +94,28 @@ two_units_make_a_library_and_the_second_build_compiles_nothing(void **state)
 
     CacheUse use;
     assert_true(build_cache_use(&f->diags, f->o.cache_dir, &use));
-    assert_int_equal(use.files, 2);
+    assert_int_equal(use.files, 3);          /* two objects and the library */
     assert_true(use.bytes > 0);
+}
+
+/* A compiler that does not link shows that nothing is linked; of other objects it would have to be. */
+static void
+the_same_objects_are_linked_once(void **state)
+{
+    Fixture *f = *state;
+    const char *cc = path_join(f->arena, f->dir, "no-linker");
+    FILE *script = fopen(cc, "w");
+
+    assert_non_null(script);
+    fputs("#!/bin/sh\nfor a; do [ \"$a\" != -shared ] || exit 1; done\nexec cc \"$@\"\n", script);
+    fclose(script);
+    assert_int_equal(chmod(cc, 0755), 0);
+    f->o.cc = "cc";
+    assert_true(build(f, two, 2));
+    f->o.cc = cc;
+    assert_true(build(f, two, 2));
+    assert_int_equal(call(f->out, "sum"), 42);
+    assert_false(build(f, &two[0], 1));
 }
 
 static void
@@ -244,6 +264,7 @@ main(void)
     const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
         T(two_units_make_a_library_and_the_second_build_compiles_nothing),
+        T(the_same_objects_are_linked_once),
         T(other_flags_are_another_object),
         T(another_command_of_the_compiler_is_another_object),
         T(two_processes_at_once_share_the_cache),
