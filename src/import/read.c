@@ -90,9 +90,10 @@ protobuf_check(Ctx *c, Loc loc, const char *what, const ProtobufCMessageDescript
 }
 
 /* Contents are copied out of the mapped file from front to back: what lies behind is given back as it
- * goes, so that the model is not in memory twice. */
-typedef struct { Arena *arena; Bytes file; size_t copied; } Unpacking;
-enum { AT_ONCE = 4 << 20, PAGE = 4096 };         /* [bytes] */
+ * goes, so that the model is not in memory twice. Large ones lie in one block, which the system gives by large pages
+ * and only as far as it is written to. */
+typedef struct { Arena *arena; Bytes file; size_t copied; char *at; size_t left; } Unpacking;
+enum { AT_ONCE = 4 << 20, PAGE = 4096, LARGE = 64 << 10, ALIGN = 16 };         /* [bytes] */
 
 /* The system gives large memory page by page as it is written to, which takes longer than the copying; it is written to
  * here first, in pieces, with a look at the clock between them. */
@@ -107,6 +108,21 @@ in_pieces(Arena *a, char *p, size_t bytes)
     return p;
 }
 
+/* There is room for all that the file has as it is; what is longer in memory may find none. */
+static void *
+take(Unpacking *u, size_t bytes)
+{
+    if (bytes < LARGE || bytes > u->left)
+        return arena_alloc(u->arena, bytes);
+    if (!u->at)
+        u->at = arena_alloc(u->arena, u->left);
+    void *p = u->at;
+    bytes = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    u->at += bytes;
+    u->left -= bytes < u->left ? bytes : u->left;
+    return p;
+}
+
 static void *
 unpack_alloc(void *user, size_t bytes)
 {
@@ -116,7 +132,7 @@ unpack_alloc(void *user, size_t bytes)
         u->copied = 0;
     }
     u->copied += bytes;
-    return in_pieces(u->arena, arena_alloc(u->arena, bytes), bytes > AT_ONCE ? bytes : 0);
+    return in_pieces(u->arena, take(u, bytes), bytes > AT_ONCE ? bytes : 0);
 }
 
 static void
@@ -142,7 +158,7 @@ model_read(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOptio
     }
     if (!protobuf_check(c, loc, "ONNX model", &onnx__model_proto__descriptor, file))
         return NULL;
-    Unpacking u = {arena, file, 0};
+    Unpacking u = {.arena = arena, .file = file, .left = file.bytes};
     ProtobufCAllocator copies = {unpack_alloc, unpack_free, &u};
     Onnx__ModelProto *m = onnx__model_proto__unpack(&copies, file.bytes, file.data);
     if (!m) {
