@@ -9,6 +9,7 @@
 /* Points that a nest of constants may visit for each byte of its result: a layout visits one for each element, a transform of a
  * filter some dozens. A sum may visit all that it reads, once. Bounds work: what would visit more is computed when the model runs. */
 enum { POINTS_PER_BYTE = 64,
+       OWN_BYTES = 1 << 20,          /* of a constant that lies in an arena of its own, which may go before the others */
        WIDENING_CODE = 2 };          /* instructions of a read that is converted: the load and the conversion */
 
 /* A value of the old graph that is computed where it is read: of constants, inputs of the nest, values of the new graph. */
@@ -18,6 +19,8 @@ typedef struct {
     Ctx *ctx;
     Graph *to;
     ValueId *map;                    /* of values of the old graph; 0 of those that are wide */
+    uint32_t *uses;                  /* of values of the old graph, by nodes that are not computed yet */
+    Map own;                         /* values of the new graph to the arenas of their own that contents lie in */
     Wide *wide;                      /* [from->value.n]; nest NULL: it is none */
     int64_t max_bytes;
     DotSteps dots;
@@ -130,20 +133,20 @@ compute(Normal *m, const Nest *n, const ValueId *in, const char *name)
             return 0;
     Tensor *tensor = NEW_ARRAY(c->arena, Tensor, n->nin + 1), **param = NEW_ARRAY(c->arena, Tensor *, n->nin + 1);
     for (uint32_t i = 0; i <= n->nin; i++) {
-        const Type *type = n->param[i].type;
-        const void *data = i < n->nin ? m->to->value.at[in[i]].data : NULL;
-        if (i < n->nin && !data)
-            return 0;
         param[i] = &tensor[i];
-        if (!tensor_of_type(c, i < n->nin ? c->arena : m->to->arena, type, &none, param[i]))
+        if (i < n->nin && (!m->to->value.at[in[i]].data || !tensor_over(c, n->param[i].type, &none, m->to->value.at[in[i]].data, param[i])))
             return 0;
-        if (data)
-            param[i]->data = (void *)data;
     }
+    Arena *own = bytes < OWN_BYTES ? NULL : arena_child(m->to->arena);
     uint32_t ndiag = c->diags.list.n;
     DiagClass worst = c->diags.worst;
-    if (ref_nest_shared(c, n, &none, param, m->threads))
-        return graph_const(m->to, name, t, param[n->nin]->data);
+    if (tensor_of_type(c, own ? own : m->to->arena, t, &none, param[n->nin]) && ref_nest_shared(c, n, &none, param, m->threads)) {
+        ValueId v = graph_const(m->to, name, t, param[n->nin]->data);
+        if (own)
+            map_put(&m->own, v, MAP_PTR(own));
+        return v;
+    }
+    arena_free(own);
     c->diags.list.n = ndiag;                         /* the run reports it, if it comes so far */
     c->diags.worst = worst;
     return 0;
@@ -574,6 +577,20 @@ take_inputs(Normal *m, const Graph *from)
     }
 }
 
+/* The node's result is a constant: what it was computed of goes, where nobody else reads it. */
+static void
+forget_inputs(Normal *m, const Graph *from)
+{
+    for (uint32_t i = 0; i < m->node->in.count; i++) {
+        ValueId v = node_in(from, m->node, i);
+        uint64_t own;
+        if (--m->uses[v] || !map_get(&m->own, m->map[v], &own))
+            continue;
+        m->to->value.at[m->map[v]].data = NULL;
+        arena_free((Arena *)(uintptr_t)own);
+    }
+}
+
 static bool
 normalise_node(Normal *m, const Graph *from)
 {
@@ -591,8 +608,10 @@ normalise_node(Normal *m, const Graph *from)
             m->wide[only] = (Wide){ n, m->nest, m->value };
             return true;
         }
-        if ((map[only] = compute(m, m->nest, m->value, from->value.at[only].name)))
+        if ((map[only] = compute(m, m->nest, m->value, from->value.at[only].name))) {
+            forget_inputs(m, from);
             return true;
+        }
     }
     for (uint32_t i = 0; i < nout; i++)
         m->value[m->nest->nin + i] = map[node_out(from, n, i)] = graph_copy_value(m->to, from, node_out(from, n, i));
@@ -619,6 +638,8 @@ normalise_nests(const Graph *g, int64_t max_bytes, DotSteps dots, int64_t worth,
     Normal m = { .ctx = g->ctx, .to = graph_rebuild(g, &map), .max_bytes = max_bytes, .dots = dots, .worth = worth, .threads = threads };
 
     m.map = map;
+    m.uses = graph_uses(g, scratch);
+    m.own.arena = scratch;
     m.wide = NEW_ARRAY(scratch, Wide, g->value.n);
     for (NodeId id = 1; id < g->node.n && ok; id++) {
         m.node = &g->node.at[id];

@@ -25,6 +25,8 @@ typedef struct {                 /* a dense row-major tensor */
 int64_t tensor_count(const Tensor *t);
 /* Sizes t under s and allocates zeroed contents. */
 bool tensor_of_type(Ctx *c, Arena *a, const Type *t, const Symbols *s, Tensor *out);
+/* The same of contents that there are, to be read. */
+bool tensor_over(Ctx *c, const Type *t, const Symbols *s, const void *data, Tensor *out);
 
 /* All return false with a diagnostic (an index out of range, a size that disagrees, a symbol without a value). */
 bool ref_nest(Ctx *c, const Nest *n, const Symbols *s, Tensor *const *param);        /* inputs, then outputs (allocated) */

@@ -87,6 +87,16 @@ tensor_of_type(Ctx *c, Arena *a, const Type *t, const Symbols *s, Tensor *out)
 }
 
 bool
+tensor_over(Ctx *c, const Type *t, const Symbols *s, const void *data, Tensor *out)
+{
+    int64_t bytes;
+    if (!tensor_size(c, t, s, out, &bytes))
+        return false;
+    out->data = (void *)data;
+    return true;
+}
+
+bool
 tensor_check(Ctx *c, const Symbols *s, Loc loc, const char *what, const char *name, const Type *type, const Tensor *t)
 {
     if (!t)

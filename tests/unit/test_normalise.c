@@ -114,10 +114,32 @@ test_constants(void **state)
     assert_int_equal(poor->node.n, 3);
 }
 
+/* A large constant that others alone are computed of, here two, goes with the last of them: whoever came later would read what is
+ * not there any more. */
+static void
+test_constants_between(void **state)
+{
+    World *w = *state;
+    Text t = { .arena = w->arena };
+
+    text_add(&t, "graph @g(%x: f32[n, 512]) -> (%o) {\n %w: f32[512, 512] = const [");
+    for (int i = 0; i < 512 * 512; i++)
+        text_printf(&t, "%s%d", i ? ", " : "", i % 7);
+    text_add(&t, "]\n %a: f32[512, 512] = call(%w)\n nest turn(w: f32[512, 512]) -> (o: f32[512, 512]) { o[i, j] = 2 * w[j, i] }\n"
+                 " %b: f32[512, 512] = call(%a)\n nest more(a: f32[512, 512]) -> (o: f32[512, 512]) { o[i, j] = a[j, i] + 1 }\n"
+                 " %c: f32[512] = call(%a)\n nest sums(a: f32[512, 512]) -> (o: f32[512]) { o[i] = sum j: a[i, j] }\n"
+                 " %o: f32[n, 512] = call(%x, %b, %c)\n"
+                 " nest add(x: f32[n, 512], b: f32[512, 512], c: f32[512]) -> (o: f32[n, 512]) { o[i, j] = x[i, j] + b[j, j] + c[j] }\n}\n");
+    Graph *g = parse(w, text_str(&t)), *after = normalise_nests(g, 1 << 20, DOT_NONE, 1 << 10, 1);
+
+    same(w, g, after);
+    assert_int_equal(after->node.n, 2);
+}
+
 int
 main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, world_begin, world_end)
-    const struct CMUnitTest tests[] = { TEST(test_transposed), TEST(test_grouped), TEST(test_constants) };
+    const struct CMUnitTest tests[] = { TEST(test_transposed), TEST(test_grouped), TEST(test_constants), TEST(test_constants_between) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
