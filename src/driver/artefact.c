@@ -38,18 +38,48 @@ forget(const Job *j, Bytes b)
         file_forget(b);
 }
 
+typedef struct { const Value *v; uint64_t hash; } Hashed;
+typedef struct { const Job *j; Hashed *at; } Hashing;
+
+/* hash is of the type before, of type and contents behind. */
+static void
+hash_contents(void *user, uint32_t thread, uint32_t i)
+{
+    const Hashing *x = user;
+    Bytes b = constant_bytes(x->at[i].v);
+
+    (void)thread;
+    x->at[i].hash = hash_bytes(b.data, b.bytes, x->at[i].hash);
+    forget(x->j, b);
+}
+
 static uint64_t
-hash_constant(Job *j, const Value *v)
+hash_type(Job *j, const Value *v)
 {
     Text t = { .arena = j->arena };
-    Bytes b = constant_bytes(v);
 
     type_print(&t, v->type);
     if (v->format)
         format_print(&t, v->format);
-    uint64_t h = hash_bytes(b.data, b.bytes, hash_bytes(t.s, t.n, 0));
-    forget(j, b);
-    return h;
+    return hash_bytes(t.s, t.n, 0);
+}
+
+/* All constants, by all processors. */
+static void
+hash_constants(Job *j, const GraphList *all)
+{
+    VEC(Hashed) list = { 0 };
+
+    for (uint32_t i = 0; i < all->n; i++)
+        for (ValueId v = 1; v < all->at[i]->value.n; v++) {
+            const Value *value = &all->at[i]->value.at[v];
+            if (value->data)
+                VEC_PUSH(j->arena, &list, ((Hashed){ value, hash_type(j, value) }));
+        }
+    while (!threads_each(j->arena, driver_threads(j), list.n, hash_contents, &(Hashing){ j, list.at }))
+        arena_look(j->arena);
+    for (uint32_t i = 0; i < list.n; i++)
+        map_put(&j->constant_hash, MAP_PTR(list.at[i].v), list.at[i].hash);
 }
 
 static bool
@@ -69,12 +99,10 @@ share_in(Job *j, Graph *g, Map *first)
 
     for (ValueId v = 1; v < g->value.n; v++) {
         Value *value = &g->value.at[v];
-        uint64_t at;
+        uint64_t hash, at;
         same[v] = v;
-        if (!value->data)
+        if (!map_get(&j->constant_hash, MAP_PTR(value), &hash))
             continue;
-        uint64_t hash = hash_constant(j, value);
-        map_put(&j->constant_hash, MAP_PTR(value), hash);
         if (!map_get(first, hash, &at))
             map_put(first, hash, MAP_PTR(value));
         else if (same_constant(value, (const Value *)(uintptr_t)at))
@@ -95,6 +123,7 @@ weights_share(Job *j)
     Map first = { .arena = j->arena };
 
     j->constant_hash.arena = j->arena;
+    hash_constants(j, &all);
     for (uint32_t i = 0; i < all.n; i++)
         share_in(j, all.at[i], &first);
 }
