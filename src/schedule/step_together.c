@@ -69,21 +69,14 @@ same_points(const Points *p, uint32_t from, IterId a, uint32_t to, IterId b, Ali
 
 /* ---- what passes between them ------------------------------------------------------------------------------ */
 
-static bool
-is_axis(const Expr *x, uint32_t axis)
-{
-    Var v;
-    return expr_is_var(x, &v) && v.kind == VAR_AXIS && v.id == axis;
-}
-
 /* Is an element read at the points where it was written, along all these axes? */
 static bool
-reads_where_written(const Write *w, const Scalar *load, const Alike *axes)
+reads_where_written(Ctx *c, const Write *w, const Scalar *load, const Alike *axes)
 {
     for (uint32_t i = 0; i < axes->n; i++) {
         bool found = false;
         for (uint32_t d = 0; d < load->u.load.rank; d++)
-            found |= is_axis(w->at[d], axes->from[i]) && is_axis(load->u.load.at[d], axes->to[i]);
+            found |= w->at[d] == expr_axis(c, axes->from[i]) && load->u.load.at[d] == expr_axis(c, axes->to[i]);
         if (!found)
             return false;
     }
@@ -106,7 +99,7 @@ passed_on(const Points *p, uint32_t from, uint32_t to, const Alike *axes, bool *
             if (reader->buffer[load->u.load.slot] != maker->buffer[w->out])
                 continue;
             name = p->k->buffer.at[maker->buffer[w->out]].name;
-            *there &= reads_where_written(w, load, axes);
+            *there &= reads_where_written(p->c, w, load, axes);
         }
     return name;
 }
