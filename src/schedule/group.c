@@ -133,3 +133,15 @@ group_write_task(const Group *g, Text *t, int64_t rows)
     else
         text_printf(t, "order ib %s ir\nfuse %s ib -> task\n", g->around, g->outer);
 }
+
+void
+group_write_turned(const Group *g, const Member *m, Text *t, const char *operand, const char *copy, const char *across)
+{
+    const char *a = m->name, *c = arena_printf(g->w->a, "%s.%s", a, copy), *along = axis_name(g->w, m->part, m->sum[m->nsum - 1]);
+
+    text_printf(t, "split %s.%s by %lld -> %s.pv_ %s.pl_\n", c, across, (long long)g->lanes, a, a);
+    text_printf(t, "split %s.%s by %lld -> %s.kv_ %s.kl_\n", c, along, (long long)g->lanes, a, a);
+    text_printf(t, "order %s.%s.pv_ %s.%s.kv_ %s.%s.kl_ %s.%s.pl_\n", c, a, c, a, c, a, c, a);
+    text_printf(t, "run %s.%s.kl_ unroll\nrun %s.%s.pl_ vector\n", c, a, c, a);
+    text_printf(t, "stage %s.%s at %s.%s.kv_ -> %s.tile reg of %s.pl_ %s.kl_ turned\n", a, operand, c, a, a, a, a);
+}

@@ -60,6 +60,10 @@ int64_t group_in_tile(const Group *g);
 /* Tiles of so many rows are what is shared out. */
 void group_write_task(const Group *g, Text *t, int64_t rows);
 
+/* The loops of a task's copy of an operand that lies along the sum: lanes are its points along `across`, a loop of it, in tiles that are
+ * turned in registers. */
+void group_write_turned(const Group *g, const Member *m, Text *t, const char *operand, const char *copy, const char *across);
+
 /* The steps of a last part that is a product: a tile of its rows reads what lies between one element for all lanes, which run along its
  * columns. (write_group.c) */
 void group_write_last(const Group *g, Text *t);

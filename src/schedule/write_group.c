@@ -9,6 +9,7 @@
  * Rows too long for that go by in blocks, where what lies between is a maximum, exp and sums of it (`online`): keys and
  * values of a block stay in the first cache while the rows of a task pass.
  */
+#include "schedule/cut.h"
 #include "schedule/group.h"
 
 /* ---- programs ------------------------------------------------------------------------------------------ */
@@ -49,6 +50,15 @@ hold_rows(const Member *m, Text *t, bool whole)
     text_printf(t, "hold %s at %s.b_ -> %s.acc reg\n", a, a, a);
 }
 
+/* Is the operand that is turned read in vectors along the last axis of the sum? */
+static bool
+lies_along_sum(const Group *g, const Member *m)
+{
+    Low l = low_part(g->w->c, g->w->a, g->w->p->k, g->w->p->m, &g->w->p->k->part[m->part]);
+
+    return cut_lies_along(&l, m->view.a, m->sum[m->nsum - 1]);
+}
+
 static void
 write_member(const Group *g, const Member *m, Text *t, bool whole)
 {
@@ -68,6 +78,8 @@ write_member(const Group *g, const Member *m, Text *t, bool whole)
         hold_rows(m, t, whole);
         text_printf(t, "run %s.cr_ %s.r_ unroll\nrun %s.l_ vector\n", a, a, a);
         text_printf(t, "stage %s.lhs at task -> %s.rows scratch of %s%s %s\n", a, a, group_heads(g, m, false), sums, row);
+        if (lies_along_sum(g, m))
+            group_write_turned(g, m, t, "lhs", "rows", row);
         text_printf(t, "stage %s.rows at %s -> %s.col reg of %s.r_\n", a, axis_name(g->w, m->part, m->sum[m->nsum - 1]), a, a);
     } else if (m->reduce && whole) {         /* four sums of their own, so that none waits for the one before */
         const char *last = axis_name(g->w, m->part, m->sum[m->nsum - 1]);

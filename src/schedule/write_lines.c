@@ -34,15 +34,10 @@ write_panels(const Group *g, const Member *m, Text *t, bool laid, bool pads)
     *l = low_part(w->c, w->a, w->p->k, w->p->m, &w->p->k->part[m->part]);
     if (!laid && (pads || !is_unit(l, m->view.b, m->own[0]))) {
         text_printf(t, "stage %s.rhs at task -> %s.pack scratch of %s.b_ %s %s.v_\n", a, a, a, sums, a);
-        bool turned = cut_lies_along(l, m->view.b, m->sum[m->nsum - 1]);         /* columns that lie along the sum are, in tiles */
-        text_printf(t, "split %s.pack.%s.v_ by %lld -> %s.pv_ %s.pl_\n", a, a, (long long)g->lanes, a, a);
-        if (turned) {
-            text_printf(t, "split %s.pack.%s by %lld -> %s.kv_ %s.kl_\n", a, last, (long long)g->lanes, a, a);
-            text_printf(t, "order %s.pack.%s.pv_ %s.pack.%s.kv_ %s.pack.%s.kl_ %s.pack.%s.pl_\nrun %s.pack.%s.kl_ unroll\n", a, a, a, a, a, a, a, a, a, a);
-        }
-        text_printf(t, "run %s.pack.%s.pl_ vector\n", a, a);
-        if (turned)
-            text_printf(t, "stage %s.rhs at %s.pack.%s.kv_ -> %s.tile reg of %s.pl_ %s.kl_ turned\n", a, a, a, a, a, a);
+        if (cut_lies_along(l, m->view.b, m->sum[m->nsum - 1]))
+            group_write_turned(g, m, t, "rhs", "pack", arena_printf(w->a, "%s.v_", a));
+        else
+            text_printf(t, "split %s.pack.%s.v_ by %lld -> %s.pv_ %s.pl_\nrun %s.pack.%s.pl_ vector\n", a, a, (long long)g->lanes, a, a, a, a);
     }
     int64_t depth = expr_or(axes_product(l, m->sum, m->nsum), -1), inner = expr_or(low_extent(l, m->sum[m->nsum - 1]), -1);
     int64_t ahead = cut_ahead(w->p->m, m->reduce->dtype, (TileShape){ .rows = g->height, .vectors = g->vectors }, depth, inner);
