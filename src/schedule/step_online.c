@@ -336,6 +336,9 @@ step_online(Points *p, const Step *s)
         const Scalar *read = summed_read(p, o.sum[i], made, p->iter.at[p->iter.at[loop[i + 1]->iter].parent].axis, &dim);
         if (!read || sum->u.reduce.combiner != COMB_SUM || !is_scaled(p, o.sum[i], sum->arg[0], made, is_read_of) || reads(p, o.sum[i], p->k->part[o.sum[i]].nest->write[0].value, local))
             return points_refuse(p, "%s is no sum of %s times what is free of it", part_name(p, o.sum[i]), part_name(p, o.weight));
+        for (uint32_t k = 0; k < o.nsum; k++)
+            if (local_of(p, o.sum[k]) != NO_SLOT && reads(p, o.sum[i], sum->arg[0], local_of(p, o.sum[k])))
+                return points_refuse(p, "%s sums what is made with %s, which still grows there", part_name(p, o.sum[i]), part_name(p, o.sum[k]));
         if (!expr_is_var(weight->write[0].at[dim], &v) || v.kind != VAR_AXIS || (along != NEST_MAX_AXES && v.id != along))
             return points_refuse(p, "%s does not go along %s as the others do", part_name(p, o.sum[i]), part_name(p, o.weight));
         along = (uint32_t)v.id;

@@ -500,6 +500,25 @@ def test_product_softmax_product_as_one_kernel(options, tmp_path):
     np.testing.assert_allclose(np.load(tmp_path / "out" / "o.npy"), product_softmax_product(*arrays.values()), rtol=1e-5, atol=1e-5)
 
 
+def test_tiles_turned_at_odd_sizes(tmp_path):
+    """Each program listed in which an operand of a product is turned: neither rows, nor keys, nor what is summed fill the tiles."""
+    compile_one_kernel(tmp_path, ATTENTION.replace("16]", "20]"))
+    listed = call(TENON, "compile", tmp_path / "row.tn", "--dump=choose", "--stop-after=choose", "--alternatives", 60)
+    programs = ["".join(re.findall(r"^;     (.*\n)", p, re.M)) for p in re.split(r"^;   \S+ s, alone .*\n", listed, flags=re.M)[1:]]
+    programs = [p for p in programs if re.search(r"lhs at .* turned$", p, re.M)]
+    assert programs
+    for program in programs:
+        (tmp_path / "pins").write_text(f"%o {{\n{program}}}\n")
+        compile_one_kernel(tmp_path, ATTENTION.replace("16]", "20]"), "--choices", tmp_path / "pins")
+        for n, m in (1, 1), (15, 21), (67, 131):
+            arrays, given = {"q": floats(n, 20), "k": floats(m, 20), "v": floats(m, 20)}, []
+            for name, x in arrays.items():
+                np.save(tmp_path / f"{name}.npy", x)
+                given += ["--input", f"{name}=@{tmp_path / name}.npy"]
+            call(TENON, "run", tmp_path / "row.so", *given, "--output-dir", tmp_path / "out")
+            np.testing.assert_allclose(np.load(tmp_path / "out" / "o.npy"), product_softmax_product(*arrays.values()), rtol=1e-5, atol=1e-5)
+
+
 # ---- sizes known only when it runs -----------------------------------------------------------------------------------
 
 
