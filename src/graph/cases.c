@@ -18,7 +18,7 @@
 
 /* ---- symbols ------------------------------------------------------------------------------------------------ */
 
-typedef struct { Ctx *ctx; Arena *arena; VEC(Sym) at; } Symbols;
+typedef struct { Arena *arena; VEC(Sym) at; } Symbols;
 
 static void
 add_symbol(void *user, Sym symbol)
@@ -42,7 +42,7 @@ add_var(void *user, Var v)
 static Symbols
 symbols_of(const Graph *g)
 {
-    Symbols s = { .ctx = g->ctx, .arena = g->arena };
+    Symbols s = { .arena = g->arena };
 
     for (uint32_t i = 0; i < g->input.n; i++) {
         const Type *t = g->value.at[g->input.at[i]].type;

@@ -340,6 +340,32 @@ vectorize_guarded(Vectorizer *v, const Scalar *s)
     return scalar_select(c, scalar_splat(c, within, load->lanes), load, scalar_splat(c, s->u.load.outside, load->lanes));
 }
 
+/* The distance between neighbouring lanes' places, which one expression for all lanes does not show: a panel as narrow as it has valid lanes ends
+ * where they do. NULL: they differ, or there are none. */
+static const Expr *
+step_of_lanes(Vectorizer *v, const Scalar *s)
+{
+    Low *l = v->l;
+    Ctx *c = l->c;
+    int64_t valid = v->lanes, step = 0, way;
+    const Expr *at[TN_MAX_RANK], *first = NULL;
+
+    if (s->u.load.rank > TN_MAX_RANK || (l->valid && !expr_const(l->valid, &valid)) || valid < 2 || valid > v->lanes)
+        return NULL;
+    for (int64_t i = 0; i < valid; i++) {
+        for (uint32_t d = 0; d < s->u.load.rank; d++)
+            at[d] = expr_subst(c, s->u.load.at[d], &(Binding){ LANE, expr_int(c, i) }, 1);
+        const Expr *place = offset_of(l, s->u.load.slot, at);
+        first = i ? first : place;
+        if (!expr_const(expr_sub(c, place, first), &way))
+            return NULL;
+        step = i == 1 ? way : step;
+        if (way != i * step)
+            return NULL;
+    }
+    return step ? expr_int(c, step) : NULL;
+}
+
 static const Scalar *
 vectorize_load(Vectorizer *v, const Scalar *s)
 {
@@ -362,13 +388,16 @@ vectorize_load(Vectorizer *v, const Scalar *s)
     if (guarded)
         return guarded;
     const Expr *offset = offset_of(l, s->u.load.slot, s->u.load.at);
-    if (s->u.load.outside || !expr_linear(l->c, offset, LANE, &stride, &rest) || low_uses_lane(rest) || low_uses_lane(stride) ||
-        !at_lane_zero(l->c, s->u.load.rank, s->u.load.at, at))
+    if (s->u.load.outside || !at_lane_zero(l->c, s->u.load.rank, s->u.load.at, at))
+        return lane_by_lane(v, s);
+    bool linear = expr_linear(l->c, offset, LANE, &stride, &rest) && !low_uses_lane(rest) && !low_uses_lane(stride);
+    stride = linear ? stride : step_of_lanes(v, s);
+    if (!stride)
         return lane_by_lane(v, s);
     if (expr_is(stride, 0))
         return scalar_load(l->c, s->dtype, s->u.load.slot, s->u.load.rank, at, NULL);
     return scalar_load_lanes(l->c, s->dtype, s->u.load.slot, s->u.load.rank, at, v->lanes, stride,
-                             b->space == SPACE_SCRATCH && !is_local(l, s->u.load.slot) ? NULL : l->valid);
+                             linear && b->space == SPACE_SCRATCH && !is_local(l, s->u.load.slot) ? NULL : l->valid);
 }
 
 static const Scalar *
