@@ -141,8 +141,10 @@ node_in_case(Graph *to, const Graph *g, NodeId id, const CaseSymbols *s, ValueId
         n.nest = nest_simplify(g->ctx, nest_bind(g->ctx, n.nest, s->inside, s->ninside));
     for (uint32_t i = 0; i < n.in.count; i++)
         in[i] = map[node_in(g, &n, i)];
-    for (uint32_t i = 0; i < n.out.count; i++)
-        out[i] = map[node_out(g, &n, i)] = value_in(to, g, node_out(g, &n, i), s);
+    for (uint32_t i = 0; i < n.out.count; i++) {
+        ValueId v = node_out(g, &n, i);
+        out[i] = v ? (map[v] = value_in(to, g, v, s)) : 0;
+    }
     graph_add_node(to, n, n.in.count, in, n.out.count, out);
 }
 

@@ -1,19 +1,17 @@
 """Sizes of a kind that have a plan of their own: one artefact, a choice between two graphs, and the same numbers."""
 import json
-import os
 import pathlib
 import re
-import subprocess
 import sys
 
 import numpy as np
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "differential")]
 from session import Session  # noqa: E402
+from test_state import CACHE, tenon  # noqa: E402
 
-TENON = os.environ.get("TENON", str(ROOT / "build" / "tenon"))
 HERE = ["--target", "x86-64-v3", "--cores", 1]       # prices of one machine, whichever runs the tests
 
 # For one row or two exp is best computed where it is read; for many it is computed once.
@@ -34,23 +32,6 @@ graph ports_small { kernel { %y %z } }
 graph ports_rest { kernel { %y } kernel { %z } }
 graph ports { kernel { %small } }
 """
-CACHE = """graph @step(%x: f32[b, n, 8], %past: f32[b, 2, p, 4]) -> (%y, %present) {
-  state %past = %present
-  %shape: i64[4] = const [0, 0, 2, 4]
-  %heads: f32[b, n, 2, 4] = reshape(%x, %shape)
-  %rows: f32[b, 2, n, 4] = transpose(%heads) {perm = [0, 2, 1, 3]}
-  %present: f32[b, 2, p + n, 4] = concat(%past, %rows) {axis = 2}
-  %scores: f32[b, 2, n, n + p] = einsum(%rows, %present) {equation = "bhid,bhjd->bhij"}
-  %seen: f32[b, 2, n, n + p] = softmax(%scores)
-  %y: f32[b, 2, n, 4] = matmul(%seen, %present)
-}
-"""
-
-
-def tenon(*words, fails=False):
-    done = subprocess.run([TENON, *map(str, words)], capture_output=True, text=True, timeout=300)
-    assert (done.returncode != 0) == fails, done.stderr
-    return done.stderr if fails else done.stdout
 
 
 def written(path, text):
