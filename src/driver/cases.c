@@ -105,7 +105,8 @@ plan_piece(void *user, const Graph *nests)
     return (Graph *)nests;
 }
 
-/* What a plan takes for each of its pieces: by the formula with which partitions are compared; by the best schedules of its kernels. */
+/* What a plan takes for each of its pieces: by the formula with which partitions are compared; by the best schedules of its kernels;
+ * infinite: one of them has none. */
 static double
 by_formula(Prices *prices, const Piece *p, const FusePlan *plan)
 {
@@ -118,11 +119,12 @@ static double
 by_schedules(Prices *prices, const Piece *p, const FusePlan *plan)
 {
     Graph *g = fuse_apply(p->g, plan);
-    double sum = 0;
+    double sum = g ? 0 : INFINITY;
 
-    for (NodeId n = 1; g && n < g->node.n; n++)
-        if (g->node.at[n].kernel)
-            sum += choose_seconds(prices, g, n, g->node.at[n].kernel);
+    for (NodeId n = 1; g && n < g->node.n; n++) {
+        double seconds = g->node.at[n].kernel ? choose_seconds(prices, g, n, g->node.at[n].kernel) : 0;
+        sum += seconds < 0 ? INFINITY : seconds;
+    }
     return sum;
 }
 
@@ -144,7 +146,7 @@ share_at(const Cases *k, int end, const int64_t *size, double (*seconds)(Prices 
         }
     } while (choose_noted(&prices));
     suppose(k, NULL);
-    return usual > 0 ? own / usual : 1;
+    return usual > 0 && isfinite(usual) ? own / usual : 1;
 }
 
 /* The formula is asked first: it takes little time, and where it sees no gain there is none to be had. */
@@ -153,7 +155,7 @@ gain_at(const Cases *k, int end)
 {
     double share = k->end[end] ? share_at(k, end, k->end[end], by_formula) : 1;
 
-return share > CASE_GAIN ? 1 : share_at(k, end, k->end[end], by_schedules);
+    return share > CASE_GAIN ? 1 : share_at(k, end, k->end[end], by_schedules);
 }
 
 /* Sizes between an end (0) and the usual ones (1), by ratio. */

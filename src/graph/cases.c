@@ -212,8 +212,7 @@ graph_cases(const Graph *g, SizeGuard guard)
     Symbols all = symbols_of(g);
     const Nest *nest = nest_of_guard(g, &guard);
     Node choice = { .callee = CALL_IF, .nregion = 2, .region = NEW_ARRAY(g->arena, Region, 2) };
-    ValueId *map = NEW_ARRAY(g->arena, ValueId, g->value.n), *in = NEW_ARRAY(g->arena, ValueId, g->input.n + 1);
-    ValueId *out = NEW_ARRAY(g->arena, ValueId, g->output.n + 1);
+    ValueId *map, *in = NEW_ARRAY(g->arena, ValueId, g->input.n + 1), *out = NEW_ARRAY(g->arena, ValueId, g->output.n + 1);
     Text sizes = { .arena = g->arena };
     uint32_t nout = 0;
 
@@ -223,20 +222,15 @@ graph_cases(const Graph *g, SizeGuard guard)
     choice.origin = sym(g->ctx, text_str(&sizes));
     choice.region[0] = case_of(g, &all, &guard, true);
     choice.region[1] = case_of(g, &all, &guard, false);
-    Graph *to = graph_like(g);
-    for (uint32_t i = 0; i < g->input.n; i++) {
-        in[1 + i] = map[g->input.at[i]] = graph_copy_value(to, g, g->input.at[i]);
-        VEC_PUSH(g->arena, &to->input, in[1 + i]);
-    }
+    Graph *to = graph_rebuild(g, &map);
+    for (uint32_t i = 0; i < g->input.n; i++)
+        in[1 + i] = to->input.at[i];
     for (uint32_t i = 0; i < g->output.n; i++)
         if (is_computed(g, i))
             out[nout++] = map[g->output.at[i]] = graph_copy_value(to, g, g->output.at[i]);
-        else if (!map[g->output.at[i]])
-            map[g->output.at[i]] = graph_copy_value(to, g, g->output.at[i]);
     in[0] = graph_value(to, "small", type_new(g->ctx, DT_BOOL, 0, NULL));
     graph_call_nest(to, nest, (Loc){ 0 }, choice.origin, NULL, &in[0]);
     graph_call_region(to, &choice, 1 + g->input.n, in, nout, out);
-    for (uint32_t i = 0; i < g->output.n; i++)
-        VEC_PUSH(g->arena, &to->output, map[g->output.at[i]]);
+    graph_finish(to, g, map);
     return to;
 }

@@ -23,7 +23,7 @@ graph_new(Ctx *c, Arena *arena, const char *name)
 }
 
 /* Empty, of the same name and constraints: what a pass fills. */
-Graph *
+static Graph *
 graph_like(const Graph *g)
 {
     Graph *fresh = graph_new(g->ctx, g->arena, g->name);

@@ -16,9 +16,6 @@ bool graph_verify_as(const Graph *g, DiagClass class);
 /* Add a node whose callee is filled in; its values come from in and out. */
 NodeId graph_add_node(Graph *g, Node n, uint32_t nin, const ValueId *in, uint32_t nout, const ValueId *out);
 
-/* Empty, with the name, the constraints and the states of g, and room for as much. */
-Graph *graph_like(const Graph *g);
-
 /* Contents of output 0 of an operator's node, as the shape rules see them. */
 Known known_of_op(const Graph *g, NodeId n);
 
