@@ -10,8 +10,8 @@
     ops          73 operators in shapes that leave the cache against ONNX Runtime; products against the core's peak
     threads      two threads against one
     compiler     compiling, loading, memory
-    dynamic      one artefact for all sizes against one for each; decoders with their cache against ONNX Runtime, with weights of
-                 fewer bits, of a prompt; bytes between kernels against a pool's
+    dynamic      one artefact for all sizes against one for each; decoders with their cache against ONNX Runtime and llama.cpp,
+                 with weights of fewer bits, of a prompt; bytes between kernels against a pool's
     profile      the slowest kernels of models and nets, and how well their times were predicted
     formats      orders of dimensions as searched against greedy ones, single ones and the model's own; and what searching takes
     fusion       kernels, bytes and the search for each way of --fuse; with --threads N times too
@@ -335,6 +335,7 @@ def dynamic(bench: Bench, o) -> None:
         if decoders:
             open_and_kept.decode(bench, decoders, threads)
             open_and_kept.widths(bench, threads)
+            open_and_kept.beside_llama(bench, threads)
             open_and_kept.memory(bench)
 
 

@@ -1,4 +1,4 @@
-"""Open sizes, and decoders that keep their cache: what they cost against what is fixed, and against ONNX Runtime.
+"""Open sizes, and decoders that keep their cache: what they cost against what is fixed, and against ONNX Runtime and llama.cpp.
 
 Rows of the first table are one artefact that runs at any size against one that was compiled for just that size, in turn. Rows of the second are tokens, one after the other, after a prompt.
 Rows of the third are bytes between kernels: the plan's formula against a pool that allocates as the run goes. All is compiled for what `tenon machine` measured here.
@@ -147,6 +147,48 @@ def widths(bench, threads: int) -> None:
     bench.table.add("slowest prompt against f32", ["", "", "", f"{times:.2f}"], dict(threads=threads, times=times), times, 0.97, 1.0)
     for w in WIDTHS:
         (bench.folder / f"{w}.so").unlink()
+
+
+# As Tenon calls llama.cpp's widths: Q8_0 and Q4_0 have a scale for every 32 elements, so groups of 32 read as many bytes.
+ALIKE = {"f32": "f32", "bf16": "bf16", "int8": "int8,group=32", "int4": "int4,group=32"}
+
+
+def beside_llama(bench, threads: int) -> None:
+    """Tokens against llama.cpp with the same weights, in as many bits, and a cache of f32 in both."""
+    name = "smollm_135m_cache"
+    model, so, file, out = BUILD / "zoo" / f"{name}.onnx", bench.folder / "beside.so", bench.folder / "beside.gguf", bench.folder / "decode.json"
+    try:
+        quiet(sys.executable, "-c", "import gguf, llama_cpp")
+    except RuntimeError:
+        print("\nllama.cpp is not there, or did not build: no rows against it")
+        return
+    bench.table.head(f"llama.cpp, {threads} thread{'s'[:threads - 1]}", "Tenon ms", "llama.cpp", "ratio")
+    quiet(sys.executable, ROOT / "bench/fill.py", BUILD / "zoo", name)
+    for width, ours_called in ALIKE.items():
+        try:
+            quiet(sys.executable, ROOT / "bench/llama_file.py", model, width, file)
+            if width == "f32":
+                quiet(sys.executable, ROOT / "bench/llama_peer.py", file, threads, 16, 4, model, preexec_fn=bench.pin_to(threads))
+        except RuntimeError as error:
+            bench.table.fail(f"llama.cpp, {width}", str(error))
+            return
+        quiet(TENON, "compile", model, "--machine", bench.machine_file, "--state", "past_key_values.*=present.*", *([] if width == "f32" else ["--weights", ours_called]), "-o", so)
+        for context in [CONTEXTS[0], PROMPT] + CONTEXTS[1:] * (width == "f32"):
+            ours, theirs = [], []
+            try:
+                for _ in range(bench.rounds):
+                    quiet(TENON, "bench", so, "--decode", STEPS // 2, "--context", context, "--threads", threads, "--json", out, preexec_fn=bench.pin_to(threads))
+                    ours.append(json.loads(out.read_text())["step_ms"])
+                    steps = json.loads(quiet(sys.executable, ROOT / "bench/llama_peer.py", file, threads, context, STEPS // 2, preexec_fn=bench.pin_to(threads)))
+                    theirs.append(statistics.median(steps))
+            except RuntimeError as error:
+                bench.table.fail(f"{width} after {context}", str(error))
+                continue
+            ms, peer = statistics.median(ours), statistics.median(theirs)
+            numbers = dict(threads=threads, context=context, width=width, tenon_ms=ms, llama_ms=peer)
+            bench.table.add(f"{width} after {context}", [f"{ms:.2f}", f"{peer:.2f}", f"{peer / ms:.2f}"], numbers, peer / ms, 0.95, 1.15)
+        so.unlink()
+        file.unlink()
 
 
 # Runs one after the other in one session, as section 5.1 of the paper has them: sizes of batch, new tokens, tokens before.
