@@ -32,7 +32,7 @@ typedef struct {
     uint32_t threads;        /* that the call is shared out among; >= 1 */
     const Level *home;       /* [nin + nout]: where each argument lies when the call begins; NULL: an argument
                               * that half fills a cache is in the next larger one */
-    const bool *far;         /* [nin]: lies in memory, whatever its size; NULL: none. Not with home */
+    const bool *far;         /* [nin]: lies in memory, whatever its size, and so does what is kept; NULL: nothing does. Not with home */
 } CostAsk;
 
 typedef struct {

@@ -290,9 +290,27 @@ home_of(const Unfold *u, uint32_t b)
         return scratch_home(u->m, u->buffer_bytes[b]);
     if (u->ask->home && b < u->k->nin + u->k->nout)
         return u->ask->home[b];
-    if (u->ask->far && b < u->k->nin && u->ask->far[b])
+    if (u->ask->far && b < u->k->nin && (u->ask->far[b] || u->k->buffer.at[b].kept))
         return LEVEL_MEMORY;
     return cost_level(u->m, u->buffer_bytes[b]);
+}
+
+enum { PROBE_LINES = 4 };            /* of a piece of `piece_per_second` (tn_probe_piece) */
+
+/* Seconds that memory takes longer to bring lines in pieces with gaps between than lines in order: for the first line of each piece, and for
+ * those behind it where pieces are shorter than a page, if that was measured. */
+static double
+waiting_for_pieces(const Traffic *t, const Touched *b)
+{
+    const Machine *m = t->u->m;
+    double line = m->line_bytes, in_order = 1 / m->level[LEVEL_MEMORY].one.read, next = 0;
+
+    if (b->pieces <= 0 || m->step_per_second <= 0)
+        return 0;
+    double first = line * (1 / m->step_per_second - in_order);
+    if (m->piece_per_second > 0 && b->bytes < b->pieces * PAGE)
+        next = fmax((PROBE_LINES * line * (1 / m->piece_per_second - in_order) - first) / (PROBE_LINES - 1), 0);
+    return b->pieces * first + (b->bytes / line - b->pieces) * next;
 }
 
 /* Seconds until the first line of each stretch is there. Hardware fetches ahead what follows in a stretch, and the processor
@@ -307,9 +325,8 @@ waiting(const Traffic *t, const Touched *b)
     if (t->level == LEVEL_L1 || from->one.read <= 0)
         return 0;
     double each = from->latency_seconds * b->runs, stream = b->bytes / from->one.read;
-    double wait = each < stream ? each : stream, step = t->u->m->step_per_second;
-    double gaps = t->level == LEVEL_L3 && step > 0 ? b->pieces * t->u->m->line_bytes * (1 / step - 1 / from->one.read) : 0;
-    return wait > gaps ? wait : gaps;
+    double wait = each < stream ? each : stream;
+    return t->level == LEVEL_L3 ? fmax(wait, waiting_for_pieces(t, b)) : wait;
 }
 
 /* The first access of buffer b in n; *written: one of them writes. */

@@ -246,6 +246,7 @@ measure_memory(Measure *p)
     m->stretch_per_second = rate_small(p, "read", alone);
     m->side_per_second = rate_small(p, "side", alone);
     m->step_per_second = rate_small(p, "step", alone);
+    m->piece_per_second = rate_small(p, "piece", alone);
     m->apart_per_second = rate_of(p, "apart", alone, 1);
     m->stream_per_second = rate_of(p, "stream", alone, 1);
     m->apart_all_per_second = m->cores > 1 ? m->cores * rate_of(p, "apart", shared, (int)m->cores) : m->apart_per_second;

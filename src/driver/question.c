@@ -10,7 +10,7 @@
  *   }
  *   vf
  *
- * v: a value, c: a constant, f: one that comes from memory in every call. With a program of the kernel's behind it, it is asked for variants
+ * v: a value, c: a constant; from memory in every call, f: a constant, k: what the run before has kept. With a program of the kernel's behind it, it is asked for variants
  * (variants.c). Whoever reads the text finds the same, in a context of his own: so processors answer side by side (ahead.c), and the next
  * compilation finds the answer in a file (choice_cache.c). Of programs it is how many there are, and the cheapest with their prices:
  *
@@ -77,7 +77,7 @@ question_programs(Job *j, const Kernel *k, const bool *constant, bool far)
     print_facts(j->ctx, scratch, &t, k);
     kernel_print(j->ctx, &t, &plain, 0);
     for (uint32_t i = 0; i < k->nin; i++)
-        text_add(&t, !constant[i] ? "v" : far ? "f" : "c");
+        text_add(&t, constant[i] ? far ? "f" : "c" : far && k->buffer.at[i].kept ? "k" : "v");
     Sym question = sym(j->ctx, text_str(&t));
     arena_free(scratch);
     return question;
@@ -128,8 +128,8 @@ question_answer(Arena *a, const Machine *m, Sym question, uint32_t most)
     const char *inputs = p.s + strspn(p.s, " \n"), *own = inputs + k->nin;
     bool *constant = NEW_ARRAY(a, bool, k->nin + 1), far = false;
     for (uint32_t i = 0; i < k->nin; i++) {
-        constant[i] = inputs[i] != 'v';
-        far |= inputs[i] == 'f';
+        constant[i] = inputs[i] == 'c' || inputs[i] == 'f';
+        far |= inputs[i] == 'f' || inputs[i] == 'k';
     }
     if (*own)
         return variants_answer(c, a, k, m, constant, far, own + 1);

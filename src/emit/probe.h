@@ -301,6 +301,20 @@ TN_PROBE(step)
                 }
 }
 
+/* Four lines of twelve, as one head's of keys that lie beside each other; the next ones are their neighbours. */
+TN_PROBE(piece)
+{
+    TN_PROBE_BEGIN(char);
+    const int64_t line = 64, row = 12 * line, block = 512 * row;
+    for (int64_t i = 0; i < times; i++)
+        for (int64_t b = 0; b + block <= bytes; b += block)
+            for (int64_t k = 0; k < row; k += 4 * line)
+                for (int64_t at = b + k; at < b + block; at += row) {
+                    const char *q = p + at;
+                    TN_TIMES4({ tn_probe_f32 v = *(const tn_probe_f32 *)q; TN_LOADED(v); q += line; })
+                }
+}
+
 TN_PROBE(write)
 {
     TN_PROBE_BEGIN(tn_probe_f32);
@@ -413,6 +427,7 @@ tenon_probes(void)
         {"read", tn_probe_read, 0},
         {"side", tn_probe_side, 0},
         {"step", tn_probe_step, 0},
+        {"piece", tn_probe_piece, 0},
         {"write", tn_probe_write, 0},
         {"copy", tn_probe_copy, 0},
         {"apart", tn_probe_apart, 0}, {"stream", tn_probe_stream, 0},

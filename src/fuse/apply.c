@@ -97,8 +97,10 @@ add_buffer(Build *b, ValueId v, Sym name, Space space)
     if (map_get(&b->buffer, v, NULL))
         return;
     map_put(&b->buffer, v, kernel_buffer(b->f->ctx, b->arena, b->kernel, name, b->f->g->value.at[v].type, space, 1));
-    if (space == SPACE_IN)
+    if (space == SPACE_IN) {
+        b->kernel->buffer.at[b->kernel->buffer.n - 1].kept = graph_is_kept(b->f->g, v);
         VEC_PUSH(b->f->arena, &b->in, v);
+    }
     if (space == SPACE_OUT)
         VEC_PUSH(b->f->arena, &b->out, v);
 }

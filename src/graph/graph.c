@@ -261,6 +261,7 @@ graph_copy_value(Graph *g, const Graph *from, ValueId v)
     fresh->data = old->data;
     fresh->known = old->known;
     fresh->format = old->format;
+    fresh->kept = graph_is_kept(from, v);
     return id;
 }
 

@@ -62,6 +62,7 @@ typedef struct {
     const void *data;                /* constant: plain row-major contents, not owned (mapped file or arena); else NULL */
     Known known;
     const Format *format;            /* NULL: plain */
+    bool kept;                       /* graph_is_kept of the value that this one is a copy of */
 } Value;
 
 typedef enum {
@@ -149,6 +150,8 @@ ValueId graph_join(Graph *g, const char *name, Loc loc, Sym origin, uint32_t nin
 /* The one dimension in which the types of a state differ, so that it grows along it; the rank if they are the same. False:
  * they differ in more than that. */
 bool graph_state_grows(const Graph *g, const State *s, uint32_t *dim);
+/* Is a value there from one run to the next: what a run finds of a state, or joins to that? */
+bool graph_is_kept(const Graph *g, ValueId v);
 /* Is it made by joining rows to what the input holds, so that both can lie in one place? */
 bool graph_state_in_place(const Graph *g, const State *s);
 

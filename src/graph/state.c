@@ -18,6 +18,17 @@ graph_join(Graph *g, const char *name, Loc loc, Sym origin, uint32_t nin, const 
 }
 
 bool
+graph_is_kept(const Graph *g, ValueId v)
+{
+    NodeId def = g->value.at[v].def;
+    bool kept = g->value.at[v].kept || (def && g->node.at[def].callee == CALL_JOIN);
+
+    for (uint32_t i = 0; i < g->state.n && !kept; i++)
+        kept = g->input.at[g->state.at[i].input] == v;
+    return kept;
+}
+
+bool
 graph_state_grows(const Graph *g, const State *s, uint32_t *dim)
 {
     const Type *a = g->value.at[g->input.at[s->input]].type, *b = g->value.at[g->output.at[s->output]].type;

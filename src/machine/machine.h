@@ -62,8 +62,8 @@ typedef struct {
 
     MemoryLevel level[LEVEL_COUNT];
     /* [bytes/s] memory in small pages, as files have them, read by one thread: in one stretch; in four side by side; in lines that lie
-     * apart (0: not measured). */
-    double stretch_per_second, side_per_second, step_per_second;
+     * apart, and in pieces of four lines that do (0: not measured). */
+    double stretch_per_second, side_per_second, step_per_second, piece_per_second;
     /* [bytes/s] whole lines written to memory that lie apart, so that nothing fetches them ahead; past the caches, where they are
      * not read first. Of one thread; of all `cores` together. */
     double apart_per_second, stream_per_second, apart_all_per_second, stream_all_per_second;

@@ -58,6 +58,8 @@ machine_table(Text *t, const Machine *m)
     text_printf(t, "small pages         read %8.1f in one stretch, %.1f in four side by side", m->stretch_per_second * 1e-9, m->side_per_second * 1e-9);
     if (m->step_per_second > 0)
         text_printf(t, ", %.1f in lines apart", m->step_per_second * 1e-9);
+    if (m->piece_per_second > 0)
+        text_printf(t, ", %.1f four by four", m->piece_per_second * 1e-9);
     text_add(t, "\n");
     text_printf(t, "lines apart      written %14.1f, past the caches %.1f  %18.1f, %.1f\n", m->apart_per_second * 1e-9, m->stream_per_second * 1e-9,
                 m->apart_all_per_second * 1e-9, m->stream_all_per_second * 1e-9);

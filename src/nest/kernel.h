@@ -32,6 +32,7 @@ typedef struct {
     const Format *format;    /* NULL: plain. Loads in a tree index the physical dimensions. */
     Space space;
     uint8_t lanes;           /* registers: lanes of an element; 1 otherwise */
+    bool kept;               /* an input that is there from one run of the model to the next: it is in memory again by then */
 } Buffer;
 
 typedef enum { LOOP_SERIAL, LOOP_PARALLEL, LOOP_UNROLLED } LoopKind;

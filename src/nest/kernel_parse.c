@@ -62,6 +62,7 @@ parse_buffer(KernelText *t, Space space, uint32_t *id)
             return parse_error(p, "%s has rank %u, its format names dimension %u", name, type->rank, format->part[i].dim);
     kernel_buffer(p->ctx, t->arena, t->k, name, type, space, lanes);
     t->k->buffer.at[*id].format = format;
+    t->k->buffer.at[*id].kept = space == SPACE_IN && parse_accept(p, "kept");
     VEC_PUSH(s->scratch, &s->slot_type, buffer_type(p->ctx, &t->k->buffer.at[*id]));
     VEC_PUSH(s->scratch, &s->slot_lanes, (uint8_t)lanes);
     return true;

@@ -143,6 +143,7 @@ print_buffer(Printer *p, Text *t, const Kernel *k, uint32_t id)
         text_add(t, " as ");
         format_print(t, b->format);
     }
+    text_add(t, b->kept ? " kept" : "");
 }
 
 static void

@@ -1,0 +1,164 @@
+/* write_token: attention of one row a head, as a token's over a cache, whose heads lie beside each other in each row of keys and values.
+ *
+ * Memory gives lines that follow each other at twice the rate of lines behind gaps (doc/cost.md). A task of one head reads its
+ * piece of every row, with other heads' pieces between. Here a task has all heads and reads whole rows: scores are added up in
+ * lanes, row by row, for all heads in turn; of the values a few rows at a time are copied as they lie, and weighed from the first
+ * cache. What lies between has the scores of all heads. Against tasks of a head (write_lines.c) there are fewer to share out.
+ */
+#include "schedule/cut.h"
+#include "schedule/group.h"
+
+/* Rows of values that are copied at a time. Bounds the list, its price decides: all heads' sums are loaded and stored once a block. */
+enum { LEAST_ROWS = 4, MOST_ROWS = 32 };
+
+typedef struct {
+    const Group *g;
+    uint32_t outer[NEST_MAX_AXES], nouter;   /* the shared axes that are shared out, … */
+    uint32_t beside[NEST_MAX_AXES], nbeside; /* … those whose points lie beside each other in a row of columns, … */
+    uint32_t same[NEST_MAX_AXES], nsame;     /* … and those whose points all read the same columns */
+} Token;
+
+/* The loops over shared axes: all parts', or those of a part's box. */
+static const char *
+loops(const Token *k, const Member *m, const uint32_t *axis, uint32_t n)
+{
+    const Group *g = k->g;
+    Text t = { .arena = g->w->a };
+
+    for (uint32_t i = 0; i < n; i++)
+        if (m == &g->member[g->n - 1])
+            text_printf(&t, "%s ", axis_name(g->w, m->part, axis[i]));
+        else
+            text_printf(&t, "%s.%s ", m->name, m->n->axis[axis[i]].name);
+    return text_str(&t);
+}
+
+static const char *beside(const Token *k, const Member *m) { return loops(k, m, k->beside, k->nbeside); }
+static const char *same(const Token *k, const Member *m) { return loops(k, m, k->same, k->nsame); }
+
+/* ---- is it one? ------------------------------------------------------------------------------------------ */
+
+static Low
+low_of(const Token *k, const Member *m)
+{
+    const Points *p = k->g->w->p;
+
+    return low_part(k->g->w->c, k->g->w->a, p->k, p->m, &p->k->part[m->part]);
+}
+
+/* How far apart the points of an axis lie in memory; a number that is not known is far. */
+static int64_t
+step_of(Low *l, const Scalar *read, uint32_t axis)
+{
+    const Expr *stride = low_stride(l, read, axis);
+
+    return stride ? expr_or(stride, INT64_MAX) : INT64_MAX;
+}
+
+/* The shared axes whose points lie beside each other in a row of a product's columns. None: rows are no lines of vectors, or are
+ * whole without any. */
+static AxisSet
+axes_beside(const Token *k, const Member *m)
+{
+    Low *l = NEW(k->g->w->a, Low);
+    bool last = m == &k->g->member[k->g->n - 1];
+    uint32_t lane = last ? m->own[0] : m->sum[0], across = last ? m->sum[0] : m->own[0];
+    AxisSet beside = 0;
+
+    *l = low_of(k, m);
+    if (m->nsum != 1 || expr_or(m->n->axis[lane].extent, 0) % k->g->lanes || !cut_lies_along(l, m->view.b, lane) || (!last && !cut_lies_along(l, m->view.a, lane)))
+        return 0;
+    const Scalar *b = cut_only_read(m->view.b);
+    for (uint32_t x = 0; x < k->g->w->p->k->shared; x++)
+        if (x != m->row && b->axes >> x & 1 && expr_or(m->n->axis[x].extent, 0) > 1 && step_of(l, b, x) < step_of(l, b, across))
+            beside |= (AxisSet)1 << x;
+    return beside;
+}
+
+static bool
+recognise(const Group *g, Token *k)
+{
+    const Member *last = &g->member[g->n - 1];
+    AxisSet in_rows = 0;
+
+    *k = (Token){ .g = g };
+    if (g->nrows != 1 || !last->product)
+        return false;
+    for (const Member *m = g->member; m <= last; m++) {
+        AxisSet here = m->product ? axes_beside(k, m) : in_rows;
+        if ((m->product && !here) || (in_rows && here != in_rows))
+            return false;
+        in_rows = here ? here : in_rows;
+    }
+    for (uint32_t x = 0; x < g->w->p->k->shared; x++)
+        if (in_rows >> x & 1)
+            k->beside[k->nbeside++] = x;
+        else if (x == last->head && g->heads > 1)
+            k->same[k->nsame++] = x;
+        else if (x != last->row)
+            k->outer[k->nouter++] = x;
+    return true;
+}
+
+/* ---- the parts ------------------------------------------------------------------------------------------- */
+
+/* A row of columns after the other, all heads of each. */
+static void
+write_scores(const Token *k, const Member *m, Text *t)
+{
+    const Group *g = k->g;
+    const char *a = m->name;
+    const char *inner = m->n->axis[k->beside[k->nbeside - 1]].name;
+
+    text_printf(t, "split %s by %lld -> %s.kv_ %s.l_ exact\n", axis_name(g->w, m->part, m->sum[0]), (long long)g->lanes, a, a);
+    text_printf(t, "order %s %s%s%s %s.kv_ %s.l_\n", axis_name(g->w, m->part, m->own[0]), beside(k, m), same(k, m), group_row(g, m), a, a);
+    text_printf(t, "hold %s at %s.%s -> %s.acc reg over %s.l_\n", a, a, inner, a, a);
+    if (expr_or(m->n->axis[m->sum[0]].extent, INT64_MAX) <= CUT_MOST_UNROLLED * g->lanes)
+        text_printf(t, "run %s.kv_ unroll\n", a);
+    text_printf(t, "run %s%s unroll\nrun %s.l_ vector\n", same(k, m), group_row(g, m), a);
+}
+
+/* A few rows of columns after the others, copied in the order in which they lie; all heads' sums go on from block to block. */
+static void
+write_values(const Token *k, int64_t rows, Text *t)
+{
+    const Group *g = k->g;
+    const Member *m = &g->member[g->n - 1];
+    const char *a = m->name, *col = axis_name(g->w, m->part, m->own[0]), *heads = beside(k, m);
+    const char *inner = axis_name(g->w, m->part, k->beside[k->nbeside - 1]);
+
+    text_printf(t, "split %s by %lld -> %s.r_ %s.l_ exact\n", col, (long long)g->lanes, a, a);
+    text_printf(t, "split %s by %lld -> %s.kb_ %s.kk_ guard\n", axis_name(g->w, m->part, m->sum[0]), (long long)rows, a, a);
+    text_printf(t, "order %s.kb_ %s%s.kk_ %sir %s.r_ %s.l_\n", a, heads, a, same(k, m), a, a);
+    text_printf(t, "hold %s at task -> %s.sums scratch\nhold %s at %s -> %s.acc reg\n", a, a, a, inner, a);
+    text_printf(t, "run %sir %s.r_ unroll\nrun %s.l_ %s.sums.fin.%s.l_ %s.sums.init.%s.l_ vector\n", same(k, m), a, a, a, a, a, a);
+    text_printf(t, "stage %s.rhs at %s.kb_ -> %s.rows scratch of %s.kk_ %s%s.r_ %s.l_\n", a, a, a, a, heads, a, a);
+    text_printf(t, "run %s.rows.%s.l_ vector\n", a, a);
+}
+
+void
+write_token(const Group *g)
+{
+    const Member *last = &g->member[g->n - 1];
+    Token k;
+
+    if (!recognise(g, &k))
+        return;
+    const char *outer = loops(&k, last, k.outer, k.nouter);
+    for (int64_t rows = MOST_ROWS; rows >= LEAST_ROWS; rows /= 2) {
+        Text t = { .arena = g->w->a };
+        bool ok = true;
+        text_printf(&t, "split %s by 1 -> ib ir exact\norder %sib %s%sir\nfuse %sib -> task\n", g->rows, outer, beside(&k, last), same(&k, last), outer);
+        for (const Member *m = g->member; m < last; m++)
+            text_printf(&t, "put %s at task scratch of %s%s%s %s\n", m->name, beside(&k, m), same(&k, m), group_row(g, m), group_own(g, m));
+        for (const Member *m = g->member; m < last; m++)
+            if (m->product)
+                write_scores(&k, m, &t);
+            else
+                ok &= group_write_line(g, m, &t, group_row(g, m));
+        write_values(&k, rows, &t);
+        text_add(&t, "run task parallel\n");
+        if (ok)
+            write_program(g->w, &t);
+    }
+}
