@@ -67,7 +67,11 @@ void group_write_turned(const Group *g, const Member *m, Text *t, const char *op
 /* The steps of a last part that is a product: a tile of its rows reads what lies between one element for all lanes, which run along its
  * columns. (write_group.c) */
 void group_write_last(const Group *g, Text *t);
+/* A part that is no product, along its line. row: the loop over lines. False: it has more columns than one index. (write_lines.c) */
+bool group_write_line(const Group *g, const Member *m, Text *t, const char *row);
 /* Programs whose lanes are columns: what a product makes lies as it does in a matrix. (write_lines.c) */
 void write_lines(const Group *g);
+/* Programs for one row a head, of all heads whose columns lie beside each other. (write_token.c) */
+void write_token(const Group *g);
 
 #endif

@@ -216,6 +216,7 @@ write_group(Draft *w)
         ;
     g.height = group_height(m, g.vectors);
     write_lines(&g);
+    write_token(&g);
     if (!ends_in_product(&g))
         return w->program.n > 0;
     for (int blocks = 0; blocks < 2; blocks++)

@@ -126,9 +126,8 @@ write_vectors(const Group *g, const Member *m, Text *t, const char *x, const Exp
     return arena_printf(g->w->a, "run %s.r_ unroll\nrun %s.l_ vector\n", a, a);
 }
 
-/* A part that is no product, along its line. row: the loop over lines. False: it has more columns than one index. */
-static bool
-write_line(const Group *g, const Member *m, Text *t, const char *row)
+bool
+group_write_line(const Group *g, const Member *m, Text *t, const char *row)
 {
     const char *a = m->name;
 
@@ -171,11 +170,11 @@ write_tile(const Group *g, int64_t rows, Products how)
         else if (m->product)
             write_product(g, m, &head, &t, whole);
         else
-            ok &= write_line(g, m, &t, group_row(g, m));
+            ok &= group_write_line(g, m, &t, group_row(g, m));
     if (last->product)
         group_write_last(g, &t);
     else
-        ok &= write_line(g, last, &t, "ir");
+        ok &= group_write_line(g, last, &t, "ir");
     if (how == PRODUCTS_OF_COPIES)
         write_panels(g, last, &t, false, true);
     text_add(&t, "run task parallel\n");

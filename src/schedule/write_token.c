@@ -38,14 +38,6 @@ static const char *same(const Token *k, const Member *m) { return loops(k, m, k-
 
 /* ---- is it one? ------------------------------------------------------------------------------------------ */
 
-static Low
-low_of(const Token *k, const Member *m)
-{
-    const Points *p = k->g->w->p;
-
-    return low_part(k->g->w->c, k->g->w->a, p->k, p->m, &p->k->part[m->part]);
-}
-
 /* How far apart the points of an axis lie in memory; a number that is not known is far. */
 static int64_t
 step_of(Low *l, const Scalar *read, uint32_t axis)
@@ -58,19 +50,20 @@ step_of(Low *l, const Scalar *read, uint32_t axis)
 /* The shared axes whose points lie beside each other in a row of a product's columns. None: rows are no lines of vectors, or are
  * whole without any. */
 static AxisSet
-axes_beside(const Token *k, const Member *m)
+axes_beside(const Group *g, const Member *m)
 {
-    Low *l = NEW(k->g->w->a, Low);
-    bool last = m == &k->g->member[k->g->n - 1];
+    const Points *p = g->w->p;
+    Low l = low_part(g->w->c, g->w->a, p->k, p->m, &p->k->part[m->part]);
+    bool last = m == &g->member[g->n - 1];
     uint32_t lane = last ? m->own[0] : m->sum[0], across = last ? m->sum[0] : m->own[0];
+    int64_t length = expr_or(m->n->axis[lane].extent, 0);
     AxisSet beside = 0;
 
-    *l = low_of(k, m);
-    if (m->nsum != 1 || expr_or(m->n->axis[lane].extent, 0) % k->g->lanes || !cut_lies_along(l, m->view.b, lane) || (!last && !cut_lies_along(l, m->view.a, lane)))
+    if (m->nsum != 1 || !length || length % g->lanes || !cut_lies_along(&l, m->view.b, lane) || (!last && !cut_lies_along(&l, m->view.a, lane)))
         return 0;
     const Scalar *b = cut_only_read(m->view.b);
-    for (uint32_t x = 0; x < k->g->w->p->k->shared; x++)
-        if (x != m->row && b->axes >> x & 1 && expr_or(m->n->axis[x].extent, 0) > 1 && step_of(l, b, x) < step_of(l, b, across))
+    for (uint32_t x = 0; x < p->k->shared; x++)
+        if (x != m->row && b->axes >> x & 1 && expr_or(m->n->axis[x].extent, 0) > 1 && step_of(&l, b, x) < step_of(&l, b, across))
             beside |= (AxisSet)1 << x;
     return beside;
 }
@@ -85,10 +78,10 @@ recognise(const Group *g, Token *k)
     if (g->nrows != 1 || !last->product)
         return false;
     for (const Member *m = g->member; m <= last; m++) {
-        AxisSet here = m->product ? axes_beside(k, m) : in_rows;
+        AxisSet here = m->product ? axes_beside(g, m) : in_rows;
         if ((m->product && !here) || (in_rows && here != in_rows))
             return false;
-        in_rows = here ? here : in_rows;
+        in_rows = here;
     }
     for (uint32_t x = 0; x < g->w->p->k->shared; x++)
         if (in_rows >> x & 1)
