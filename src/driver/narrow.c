@@ -1,6 +1,6 @@
 /* narrow: the weights of products in fewer bits, as users ask for it.
  *
- *   --weights int4,group=32 --weights-keep 'lm_head*'
+ *   --weights int4,group=32,activations=int8 --weights-keep 'lm_head*'
  *
  * What is kept is named by the constant, or by the node that multiplies by it; * and ? stand for anything.
  */
@@ -23,28 +23,46 @@ refuse(Job *j, const char *why)
     return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path }, "--weights %s: %s", j->o->weights, why);
 }
 
-/* "int4,group=32" */
+/* What stands behind a comma: "group=32", "activations=int8". */
+static bool
+read_more(Job *j, const char *text, size_t n, Narrowing *how)
+{
+    char *end = NULL;
+    long long group;
+
+    if (n == strlen("activations=int8") && !memcmp(text, "activations=int8", n)) {
+        how->dots = true;
+        return true;
+    }
+    if (strncmp(text, "group=", 6))
+        return refuse(j, arena_printf(j->arena, "behind the comma group=N and activations=int8 are possible, not %.*s", (int)n, text));
+    group = strtoll(text + 6, &end, 10);
+    if (end != text + n || group < LEAST_GROUP || group > MOST_GROUP)
+        return refuse(j, arena_printf(j->arena, "behind the comma group=N is possible, with N from %d to %d elements that share a scale", LEAST_GROUP, MOST_GROUP));
+    how->group = group;
+    return true;
+}
+
+/* "int4,group=32,activations=int8" */
 static bool
 read_how(Job *j, Narrowing *how)
 {
-    const char *text = j->o->weights, *comma = strchr(text, ',');
-    size_t n = comma ? (size_t)(comma - text) : strlen(text);
+    const char *text = j->o->weights;
+    size_t n = strcspn(text, ",");
 
     for (size_t i = 0; i < sizeof width / sizeof *width; i++)
         if (strlen(width[i].name) == n && !memcmp(width[i].name, text, n))
             how->dtype = width[i].dtype;
     if (how->dtype == DT_NONE)
-        return refuse(j, "bf16, f16, int8 and int4 are possible, and ,group=N behind the last two");
+        return refuse(j, "bf16, f16, int8 and int4 are possible, and ,group=N and ,activations=int8 behind the last two");
     how->group = how->dtype == DT_I4 ? INT4_GROUP : 0;
-    if (!comma)
-        return true;
-    if (dtype_is_float(how->dtype))
-        return refuse(j, "floats have no scales, so they have no groups");
-    char *end = NULL;
-    long long group = strncmp(comma, ",group=", 7) ? 0 : strtoll(comma + 7, &end, 10);
-    if (!end || end == comma + 7 || *end || group < LEAST_GROUP || group > MOST_GROUP)
-        return refuse(j, arena_printf(j->arena, "behind the comma group=N is possible, with N from %d to %d elements that share a scale", LEAST_GROUP, MOST_GROUP));
-    how->group = group;
+    if (text[n] && dtype_is_float(how->dtype))
+        return refuse(j, "floats have no scales, so they have no groups, and are multiplied by floats");
+    for (text += n; *text; text += n) {
+        n = strcspn(++text, ",");
+        if (!read_more(j, text, n, how))
+            return false;
+    }
     return true;
 }
 
@@ -86,6 +104,8 @@ tell(const Wanted *w)
     text_size(&t, how->bytes_before);
     text_add(&t, " are ");
     text_size(&t, how->bytes_after);
+    if (how->dots)
+        text_printf(&t, " in %u product%s of integers", how->products, how->products == 1 ? "" : "s");
     text_add(&t, "; error of all elements as a share of them (of squares), and the largest as a share of the largest\n");
     text_add(&t, text_str(&w->lines));
     if (j->o->print)

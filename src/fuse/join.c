@@ -229,6 +229,48 @@ find_pooled(Join *j, NodeId window, Candidate *t)
     return false;
 }
 
+/* Is v read once, at all parallel axes and the summed one, each its own dimension, the last that of the sum? */
+static bool
+reads_as_summed(Join *j, NodeId reader, uint32_t slot)
+{
+    const Nest *n = j->f->piece[reader].nest;
+    Accesses reads = nest_accesses(j->f->ctx, j->f->arena, n);
+    const Scalar *found = NULL;
+    uint32_t dim = 0;
+
+    for (uint32_t i = 0; i < reads.n; i++)
+        if (reads.at[i].load->u.load.slot == slot) {
+            if (found)
+                return false;
+            found = reads.at[i].load;
+        }
+    for (uint32_t kind = AXIS_PARALLEL; found && kind <= AXIS_REDUCE; kind++)
+        for (uint32_t x = 0; x < n->naxis; x++)
+            if (n->axis[x].kind == (AxisKind)kind && (dim == found->u.load.rank || found->u.load.at[dim++] != expr_axis(j->f->ctx, x)))
+                return false;
+    return found && dim == found->u.load.rank;
+}
+
+/* Product, sums over the last axis of what it makes, for each group of its summands: they may be scaled. */
+static bool
+find_scaled(Join *j, NodeId sum, Candidate *t)
+{
+    const Piece *p = &j->f->piece[sum];
+    NodeId group = j->order.group[sum];
+
+    if (!group || j->f->host[sum] != sum || !fuse_traits_of(j->f, sum)->reduces || list_hosts(j, group) != 1)
+        return false;
+    for (uint32_t i = 0; i < p->nest->nin; i++) {
+        NodeId two[] = { group_of(j, p->value[i]), group };
+        if (two[0] == group || !is_product(j, two[0]) || !is_closed(j, two, 2) || !reads_as_summed(j, sum, i))
+            continue;
+        uint32_t depth = p->nest->param[i].type->rank - 1u;
+        *t = (Candidate){ .member = { j->g->value.at[p->value[i]].def, sum }, .n = 2, .between = p->value[i], .depth = depth };
+        return depth > 0;
+    }
+    return false;
+}
+
 static bool
 find_candidate(Join *j, NodeId group, Candidate *t)
 {
@@ -411,7 +453,7 @@ fuse_join(const Graph *g, Arena *to, const FusePlan *before, const FusePrice *pr
         }
     }
     for (NodeId n = 1; n < g->node.n; n++) {         /* of what is left */
-        if (find_pooled(&j, n, &t))
+        if (find_pooled(&j, n, &t) || find_scaled(&j, n, &t))
             try_join(&j, &t, NULL);
         for (uint32_t i = 0; i < f.piece[n].nest->nin; i++)
             if (find_rows(&j, n, i, &t))

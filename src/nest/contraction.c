@@ -175,8 +175,8 @@ nest_contraction(Ctx *c, const Nest *n, Contraction *out)
     if (parallel & ~unit & ~(in_a | in_b))
         return false;
     bool a_inner = (in_a & inner) != 0, b_inner = (in_b & inner) != 0;
-    bool a_is_col = a_inner != b_inner ? a_inner : __builtin_popcountll(in_a & ~in_b & parallel) >
-                                                   __builtin_popcountll(in_b & ~in_a & parallel);
+    bool a_is_col = a_inner != b_inner ? a_inner : __builtin_popcountll(in_a & ~in_b & parallel & ~unit) >
+                                                   __builtin_popcountll(in_b & ~in_a & parallel & ~unit);
     if (a_is_col) {
         const Scalar *s = v.a;
         AxisSet set = in_a;

@@ -180,6 +180,8 @@ const Expr *nest_least_operations(Ctx *c, const Nest *n);
 /* About how many instructions the values of one point take, however often loops repeat them: how long the code is. */
 uint32_t nest_code(Ctx *c, const Nest *n);
 
+/* What is less than an eighth of the second level of any processor of the machine table (512 KB) stays in it, narrow or wide. */
+enum { NEST_LEAST_WIDE = 1 << 16 };
 /* Is the result, of inputs that take `stored` bytes as they lie in the artefact, better computed where it is read than kept
  * there: larger, elementwise, and little work? (widen.c) */
 bool nest_widens(Ctx *c, const Nest *n, int64_t stored);

@@ -26,6 +26,12 @@ scalar_int_range(const Scalar *s, int64_t *least, int64_t *most)
         if (!dtype_is_float(s->arg[0]->dtype) && scalar_int_range(s->arg[0], least, most))
             return true;                             /* and if the type is narrower: below */
         break;
+    case S_AND:
+        *least = 0;
+        *most = s->arg[1]->op == S_CONST ? s->arg[1]->u.bits : -1;
+        if (*most >= 0)
+            return true;
+        break;
     case S_ADD: case S_SUB:
         if (!scalar_int_range(s->arg[0], &a, &b) || !scalar_int_range(s->arg[1], &c, &d))
             return false;
@@ -50,19 +56,54 @@ fits(const Scalar *s)
     return scalar_int_range(s, &least, &most) && least >= INT16_MIN && most <= INT16_MAX;
 }
 
+/* The place in and(shr(word, place), bits); NULL: x is no such thing. */
+static const Expr *
+place_in_word(const Scalar *x)
+{
+    const Scalar *shift = x->op == S_AND && x->arg[0]->op == S_SHR && x->arg[1]->op == S_CONST ? x->arg[0]->arg[1] : NULL;
+
+    if (shift && shift->op == S_CAST)
+        shift = shift->arg[0];
+    return shift && shift->op == S_INDEX ? shift->u.index : NULL;
+}
+
+/* Numbers that lie in one word as far apart as they do in the packed one, as and(shr(word, place), 0x0f0f0f0f); NULL: they do not. */
+static const Scalar *
+packed_already(Ctx *c, const Scalar *const *x, int count)
+{
+    const Expr *first = place_in_word(x[0]);
+    int64_t bits = first ? x[0]->arg[1]->u.bits : 0, all = 0;
+
+    if (!first || bits >> 32 / count)
+        return NULL;
+    for (int i = 0; i < count; i++) {
+        const Expr *place = place_in_word(x[i]);
+        if (!place || x[i]->arg[0]->arg[0] != x[0]->arg[0]->arg[0] || x[i]->arg[1] != x[0]->arg[1] || place != expr_offset(c, first, 32 / count * i))
+            return NULL;
+        all |= bits << 32 / count * i;
+    }
+    return scalar_2(c, S_AND, x[0]->arg[0], scalar_int(c, DT_I32, all));
+}
+
 const Scalar *
 scalar_pack(Ctx *c, const Scalar *factor, uint32_t axis, int64_t extent, int count, bool beyond)
 {
     const Expr *first = expr_scale(c, expr_axis(c, axis), count), *last = expr_int(c, extent - 1);
-    const Scalar *packed = NULL;
+    const Scalar *point[4], *packed;
 
     for (int i = 0; i < count; i++) {
         bool inside = i < extent % count || extent % count == 0;
         const Expr *at = expr_offset(c, first, i);
         Binding summand = { { VAR_AXIS, axis }, inside ? at : expr_min(c, at, last) };
-        const Scalar *x = scalar_subst(c, factor, &summand, 1);
+        point[i] = scalar_subst(c, factor, &summand, 1);
         if (!inside && !beyond)
-            x = scalar_select(c, scalar_2(c, S_LE, scalar_index(c, at), scalar_index(c, last)), x, scalar_int(c, DT_I32, 0));
+            point[i] = scalar_select(c, scalar_2(c, S_LE, scalar_index(c, at), scalar_index(c, last)), point[i], scalar_int(c, DT_I32, 0));
+    }
+    packed = packed_already(c, point, count);
+    if (packed)
+        return packed;
+    for (int i = 0; i < count; i++) {
+        const Scalar *x = point[i];
         if (i < count - 1)
             x = scalar_2(c, S_AND, x, scalar_int(c, DT_I32, (INT64_C(1) << 32 / count) - 1));
         if (i)
@@ -109,7 +150,7 @@ nest_pair_products(Ctx *c, const Nest *n)
 {
     Contraction view;
 
-    if (n->nwrite != 1 || !nest_contraction(c, n, &view) || !view.row || !view.col || view.reduce->dtype != DT_I32 ||
+    if (n->nwrite != 1 || !nest_contraction(c, n, &view) || !(view.row | view.col) || view.reduce->dtype != DT_I32 ||
         view.reduce->arg[0]->op != S_MUL)
         return n;
     int64_t extent;

@@ -28,9 +28,9 @@ plus(Ctx *c, const Scalar *x, const Scalar *y)
     return x ? scalar_2(c, S_ADD, x, y) : y;
 }
 
-/* u - less where u is a byte and less the same for all summands. */
+/* u - less where u is a byte and less the same for all summands; `signs`: u may be a signed one. */
 static bool
-find_sides(Ctx *c, const Scalar *u, const Scalar *w, AxisSet sum, Sides *out)
+find_sides(Ctx *c, const Scalar *u, const Scalar *w, AxisSet sum, bool signs, Sides *out)
 {
     const Scalar *half = scalar_int(c, DT_I32, 128), *less = NULL;
 
@@ -38,7 +38,7 @@ find_sides(Ctx *c, const Scalar *u, const Scalar *w, AxisSet sum, Sides *out)
         less = u->arg[1];
         u = u->arg[0];
     }
-    if (!fits(w, INT8_MIN, INT8_MAX) || !(fits(u, 0, UINT8_MAX) || fits(u, INT8_MIN, INT8_MAX)))
+    if (!fits(w, INT8_MIN, INT8_MAX) || !(fits(u, 0, UINT8_MAX) || (signs && fits(u, INT8_MIN, INT8_MAX))))
         return false;
     bool is_signed = !fits(u, 0, UINT8_MAX);
     *out = (Sides){ is_signed ? scalar_2(c, S_ADD, u, half) : u, is_signed ? plus(c, less, half) : less, w };
@@ -60,6 +60,20 @@ is_constant(Ctx *c, const Scalar *s, const bool *constant)
     Constants k = { constant, true };
     scalar_visit(c, s, check_constant, &k);
     return k.all;
+}
+
+/* Which factor is the unsigned one? What is unsigned by itself, else one that is not known when it is compiled: what is taken away again for it then is. */
+static bool
+find_factors(Ctx *c, const Contraction *view, const bool *constant, Sides *out)
+{
+    const Scalar *factor[2] = { view->a, view->b };
+    bool first = !is_constant(c, view->a, constant);
+
+    for (int signs = 0; signs < 2; signs++)
+        for (int i = 0; i < 2; i++)
+            if (find_sides(c, factor[first == i], factor[first != i], view->sum, signs, out))
+                return true;
+    return false;
 }
 
 /* The nest s[…] = sum: factor, of n's inputs, and its read where n is. */
@@ -104,14 +118,12 @@ nest_quad_products(Ctx *c, const Nest *n, const bool *constant, const Nest **sum
     Sides s;
 
     *sums = NULL;
-    if (n->nwrite != 1 || n->nout != 1 || n->write[0].combiner != COMB_NONE || !nest_contraction(c, n, &view) || !view.row || !view.col ||
+    if (n->nwrite != 1 || n->nout != 1 || n->write[0].combiner != COMB_NONE || !nest_contraction(c, n, &view) || !(view.row | view.col) ||
         view.reduce->dtype != DT_I32 || view.reduce->arg[0]->op != S_MUL)
         return n;
     int64_t extent;
     uint32_t axis = nest_packed_axis(c, n, &view, 4, &extent);
-    bool first = !is_constant(c, view.a, constant);      /* is a the unsigned side, if there is a choice? */
-    if (axis == NO_SLOT || !(find_sides(c, first ? view.a : view.b, first ? view.b : view.a, view.sum, &s) ||
-                             find_sides(c, first ? view.b : view.a, first ? view.a : view.b, view.sum, &s)))
+    if (axis == NO_SLOT || !find_factors(c, &view, constant, &s))
         return n;
     const Scalar *body = scalar_2(c, S_DOT4, scalar_pack(c, s.bytes, axis, extent, 4, true), scalar_pack(c, s.words, axis, extent, 4, false)), *read = NULL;
     if (s.less && !(*sums = sums_of(c, n, s.words, view.sum, n->nin, &read)))

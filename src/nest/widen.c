@@ -6,10 +6,10 @@
  */
 #include "nest/walk.h"
 
-/* What is less than an eighth of the second level of any processor of the machine table (512 KB) stays in it, narrow or wide. Instructions a point,
+/* Instructions a point,
  * reads among them: for a vector 12 take 2 cycles (Zen 3) or 3 (Cascade Lake), where memory takes 4 and 16 for the bytes that are saved by f32
  * in half a byte; a value of more is worth its memory. */
-enum { LEAST_BYTES = 1 << 16, MOST_CODE = 12 };
+enum { MOST_CODE = 12 };
 
 bool
 nest_widens(Ctx *c, const Nest *n, int64_t stored)
@@ -20,5 +20,5 @@ nest_widens(Ctx *c, const Nest *n, int64_t stored)
     if (n->nout != 1 || n->nwrite != 1 || !write_is_plain(c, n, &n->write[0]) || nest_leaves_gaps(n) || nest_axes_of_kind(n, AXIS_REDUCE) ||
         nest_axes_of_kind(n, AXIS_SCAN))
         return false;
-    return type_static_bytes(t, &bytes) && bytes >= LEAST_BYTES && bytes > stored && nest_code(c, n) <= MOST_CODE;
+    return type_static_bytes(t, &bytes) && bytes >= NEST_LEAST_WIDE && bytes > stored && nest_code(c, n) <= MOST_CODE;
 }

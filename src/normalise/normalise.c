@@ -315,6 +315,21 @@ value_of(Normal *m, const Nest *made, const bool *keep, const char *name)
     return v;
 }
 
+/* Would what is computed of constants take more memory than they do? Of parts of words, say: whoever reads them then makes it. */
+static bool
+widens(const Normal *m, const Nest *made, const bool *keep)
+{
+    int64_t stored = 0, bytes;
+
+    for (uint32_t i = 0; i < m->nest->nin; i++) {
+        const Value *v = &m->to->value.at[m->value[i]];
+        if (keep[i] && (!v->data || !type_static_bytes(v->type, &bytes)))
+            return false;
+        stored += keep[i] ? bytes : 0;
+    }
+    return nest_widens(m->ctx, made, stored);
+}
+
 /* A factor of pairs or quads as a tensor: one of constants is computed now, another once for all its reads. */
 static void
 make_factor(Normal *m, const Scalar *factor, const char *what)
@@ -324,7 +339,7 @@ make_factor(Normal *m, const Scalar *factor, const char *what)
     bool *keep = NEW_ARRAY(c->arena, bool, m->nest->nin + 1);
     uint32_t slot;
     const Nest *reader = nest_outline_factor(c, m->nest, factor, &slot, &made, keep);
-    ValueId v = reader ? value_of(m, made, keep, arena_printf(c->arena, "%s_%s", m->to->value.at[m->value[slot]].name, what)) : 0;
+    ValueId v = reader && !widens(m, made, keep) ? value_of(m, made, keep, arena_printf(c->arena, "%s_%s", m->to->value.at[m->value[slot]].name, what)) : 0;
 
     if (!v)
         return;                                      /* or too large: made as they are read */

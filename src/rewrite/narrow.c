@@ -15,15 +15,17 @@
  * Integers have a scale for all elements that meet in one sum, or for groups of them along the longest dimension that is
  * summed over. Of four bits eight neighbours along it share a word, or two a byte: the trips of a sum that reads them are made of one load.
  */
-#include "rewrite/rewrite.h"
+#include "rewrite/dots.h"
 
-#include "rewrite/quantise.h"
+/* How a constant is stored, and its constants in `to`; `wide`: the value that they say, 0 in a product of integers. */
+typedef struct { Quantising q; int64_t extent[TN_MAX_RANK]; ValueId stored, scale, wide; } Stored;
 
 typedef struct {
     Narrowing *how;
     const Graph *from;
     Graph *to;
-    Map made;                        /* of constants: value and dimension of groups -> the value in `to` */
+    Map made;                        /* of constants: value, dimension of groups, and whether in products of integers -> Stored, 0: it stays as it is */
+    Dots dots;
 } Narrow;
 
 static const char *
@@ -117,57 +119,74 @@ widening(Ctx *c, const Quantising *q, const Type *whole, const Type *stored, con
     return nest_finish(&b);
 }
 
-/* The narrow value of constant v, which `load` reads; 0: it stays as it is. */
-static ValueId
-narrow_value(Narrow *m, ValueId v, const Scalar *load, AxisSet sum, Sym origin)
+/* A constant is put where it is read in its narrow form; `q` and `extent` of *w are set. */
+static bool
+store(Narrow *m, ValueId v, Sym origin, Stored *w)
 {
     Ctx *c = m->to->ctx;
     const Value *value = &m->from->value.at[v];
     const Type *t = value->type, *scales = NULL;
-    int64_t extent[TN_MAX_RANK], of[TN_MAX_RANK], before, bytes, scale_bytes = 0;
-    Quantising q;
+    const Quantising *q = &w->q;
+    int64_t of[TN_MAX_RANK], before, bytes, scale_bytes = 0;
     QuantisingError error;
-    uint64_t known;
+    uint32_t rank = q->rank;
 
-    if (!type_static_bytes(t, &before) || !plan_of(m->how, load, sum, t, extent, &q))
-        return 0;
-    uint64_t key = (uint64_t)v * TN_MAX_RANK + q.dim;
-    if (map_get(&m->made, key, &known))
-        return (ValueId)known;
-    map_put(&m->made, key, 0);
-    quantise_stored(&q, of);
-    const Type *stored = type_of_extents(c, q.word ? q.word : q.dtype, q.rank, of);
-    quantise_scales(&q, of);
-    if (!dtype_is_float(q.dtype))
-        scales = type_of_extents(c, q.group ? DT_BF16 : DT_F32, q.rank, of);
-    const Nest *nest = widening(c, &q, t, stored, scales);
-    if (!nest || !type_static_bytes(stored, &bytes) || (scales && !type_static_bytes(scales, &scale_bytes)) || !nest_widens(c, nest, bytes + scale_bytes))
-        return 0;
+    if (q->dots)
+        rank = dots_extents(q, of);
+    else
+        quantise_stored(q, of);
+    const Type *stored = type_of_extents(c, q->word ? q->word : q->dots ? DT_U8 : q->dtype, rank, of);
+    quantise_scales(q, of);
+    if (!dtype_is_float(q->dtype))
+        scales = type_of_extents(c, q->group ? DT_BF16 : DT_F32, q->rank, of);
+    if (!type_static_bytes(t, &before) || !type_static_bytes(stored, &bytes) || (scales && !type_static_bytes(scales, &scale_bytes)))
+        return false;
+    const Nest *nest = q->dots ? NULL : widening(c, q, t, stored, scales);
+    if (q->dots ? before < NEST_LEAST_WIDE : !nest || !nest_widens(c, nest, bytes + scale_bytes))
+        return false;
     if (m->how->keep(m->how->user, value->name, origin))
-        return remark(m, v, "--weights-keep names it"), 0;
+        return remark(m, v, "--weights-keep names it"), false;
     Arena *scratch = arena_child(m->to->arena);
     void *data = arena_alloc(m->to->arena, (size_t)bytes), *scale = scales ? arena_alloc(m->to->arena, (size_t)scale_bytes) : NULL;
-    bool fits = quantise(scratch, &q, value->data, scales ? scales->dtype : DT_NONE, data, scale, &error);
+    bool fits = quantise(scratch, q, value->data, scales ? scales->dtype : DT_NONE, data, scale, &error);
     arena_free(scratch);
     if (!fits)
-        return remark(m, v, arena_printf(m->to->arena, "it has elements that are no finite numbers of %s", dtype_info[q.dtype].name)), 0;
-    ValueId io[3];
-    uint32_t n = 0;
-    io[n++] = graph_const(m->to, sym_printf(c, "%s.stored", value->name), stored, data);
+        return remark(m, v, arena_printf(m->to->arena, "it has elements that are no finite numbers of %s", dtype_info[q->dtype].name)), false;
+    w->stored = graph_const(m->to, sym_printf(c, "%s.stored", value->name), stored, data);
     if (scales)
-        io[n++] = graph_const(m->to, sym_printf(c, "%s.scale", value->name), scales, scale);
-    io[n] = graph_value(m->to, sym_printf(c, "%s.narrow", value->name), t);
-    graph_call_nest(m->to, nest, (Loc){ 0 }, sym_printf(c, "weights \"%s\"", value->name), io, io + n);
+        w->scale = graph_const(m->to, sym_printf(c, "%s.scale", value->name), scales, scale);
+    if (nest) {
+        const ValueId in[] = { w->stored, w->scale };
+        w->wide = graph_value(m->to, sym_printf(c, "%s.narrow", value->name), t);
+        graph_call_nest(m->to, nest, (Loc){ 0 }, sym_printf(c, "weights \"%s\"", value->name), in, &w->wide);
+    }
     m->how->tensors++;
     m->how->bytes_before += before;
     m->how->bytes_after += bytes + scale_bytes;
     text_printf(m->how->report, "  %-48s %8.2e %8.2e\n", value->name, error.relative, error.largest);
-    map_put(&m->made, key, io[n]);
-    return io[n];
+    return true;
+}
+
+/* How constant v lies in its narrow form, which `load` reads in product k of n; NULL: it stays as it is. *other: what it is multiplied by, if both are integers then. */
+static const Stored *
+stored_for(Narrow *m, ValueId v, const Node *n, const Contraction *k, const Scalar *load, const Scalar **other)
+{
+    Stored *w = NEW(m->to->arena, Stored);
+    uint64_t known;
+
+    if (!plan_of(m->how, load, k->sum, m->from->value.at[v].type, w->extent, &w->q))
+        return NULL;
+    w->q.dots = m->how->dots && dots_fit(m->to->ctx, n->nest, k, load, &w->q, other);
+    uint64_t key = ((uint64_t)v * TN_MAX_RANK + w->q.dim) << 1 | w->q.dots;
+    if (!map_get(&m->made, key, &known)) {
+        known = store(m, v, n->origin, w) ? MAP_PTR(w) : 0;
+        map_put(&m->made, key, known);
+    }
+    return (const Stored *)(uintptr_t)known;
 }
 
 /* The node again, each constant factor of its product in its narrow form. */
-static void
+static bool
 copy_node(Narrow *m, NodeId id, ValueId *map)
 {
     const Graph *from = m->from;
@@ -176,33 +195,40 @@ copy_node(Narrow *m, NodeId id, ValueId *map)
 
     if (n->callee != CALL_NEST || !nest_contraction(from->ctx, n->nest, &k) || k.reduce->dtype != DT_F32) {
         graph_copy_node(m->to, from, id, map);
-        return;
+        return true;
     }
-    const Scalar *factor[] = { k.a, k.b };
+    const Scalar *factor[] = { k.a, k.b }, *other;
     ValueId value[2] = { 0 }, before[2];
     for (int i = 0; i < 2; i++) {
         ValueId v = factor[i]->op == S_LOAD && !factor[i]->u.load.outside && factor[i]->u.load.slot < n->in.count ? node_in(from, n, factor[i]->u.load.slot) : 0;
-        ValueId narrow = v && from->value.at[v].data && from->value.at[v].type->dtype == DT_F32 ? narrow_value(m, v, factor[i], k.sum, n->origin) : 0;
-        if (!narrow)
+        const Stored *w = v && from->value.at[v].data && from->value.at[v].type->dtype == DT_F32 ? stored_for(m, v, n, &k, factor[i], &other) : NULL;
+        if (!w)
             continue;
+        if (w->q.dots) {
+            m->how->products++;
+            return dots_call(&m->dots, &(DotProduct){ n, k, factor[i], other, &w->q, w->stored, w->scale }, map);
+        }
         value[i] = v;
         before[i] = map[v];
-        map[v] = narrow;
+        map[v] = w->wide;
     }
     graph_copy_node(m->to, from, id, map);
     for (int i = 1; i >= 0; i--)
         if (value[i])
             map[value[i]] = before[i];
+    return true;
 }
 
 Graph *
 rewrite_narrow(const Graph *from, Narrowing *how)
 {
     ValueId *map;
-    Narrow m = { .how = how, .from = from, .to = graph_rebuild(from, &map), .made = { .arena = from->arena } };
+    Graph *to = graph_rebuild(from, &map);
+    Narrow m = { .how = how, .from = from, .to = to, .made = { .arena = from->arena }, .dots = { from, to, { .arena = from->arena } } };
 
     for (NodeId n = 1; n < from->node.n; n++)
-        copy_node(&m, n, map);
+        if (!copy_node(&m, n, map))
+            return NULL;
     graph_finish(m.to, from, map);
     return m.to;
 }

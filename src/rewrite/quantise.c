@@ -107,7 +107,10 @@ store_packed(const Quantising *q, const int64_t *at, int64_t i, int64_t value, v
         int64_t x = d == q->rank - 1 ? i : at[d];
         place = place * extent[d] + (d == q->dim ? x / share : x);
     }
-    number_put_bits(q->word, stored, place, (uint32_t)(value + 8) << digit % share * bits);
+    digit %= share;
+    if (q->dots)                                     /* quads of elements are those of bytes, low halves before high ones */
+        digit = digit % (share / 2) * 2 + digit / (share / 2);
+    number_put_bits(q->word, stored, place, (uint32_t)(value + 8) << digit * bits);
 }
 
 /* The nearest, ties to even; what it is then. */
@@ -158,7 +161,7 @@ quantise(Arena *scratch, const Quantising *q, const float *w, DType scale_type, 
                 if (q->word)
                     store_packed(q, at, i, v, stored);
                 else
-                    number_store(q->dtype, stored, k * r.row + i, (Number){ .i = v });
+                    number_store(q->dots ? DT_U8 : q->dtype, stored, k * r.row + i, (Number){ .i = q->dots ? v + 128 : v });
             }
             squares += x * x;
             wrong += (x - y) * (x - y);

@@ -12,6 +12,7 @@ typedef struct {
     uint32_t dim;                    /* of those, the one that groups cut, and words of 4 bits lie along */
     int64_t group;                   /* elements of a group; 0: all */
     DType word;                      /* I4: neighbours along `dim` share one, U8 or I32, the first in its low bits, 8 added to each; NONE: a byte each */
+    bool dots;                       /* as dots.c wants them: I8 as U8, 128 added; of eight in a word 4*p + e at bits 8*e + 4*p */
 } Quantising;
 
 /* Extents of what is stored, and of its scales: 0 of those that there are none of. */

@@ -27,10 +27,11 @@ Graph *rewrite_states(const Graph *g, const uint8_t **order);
 typedef struct {
     DType dtype;                     /* BF16, F16, I8, I4 */
     int64_t group;                   /* elements of integers that share a scale; 0: all of a sum */
+    bool dots;                       /* what they are multiplied by becomes integers of 8 bits: see dots.c */
     bool (*keep)(void *user, const char *name, const char *origin);  /* a constant, and the node that reads it */
     void *user;
     Text *report;                    /* a line for each: its name, and its errors or why it is kept */
-    uint32_t tensors, kept;          /* out, added to */
+    uint32_t tensors, kept, products;        /* out, added to; products of integers on both sides */
     int64_t bytes_before, bytes_after;
 } Narrowing;
 Graph *rewrite_narrow(const Graph *g, Narrowing *how);

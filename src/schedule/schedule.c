@@ -245,7 +245,7 @@ schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool
     Choices out = { .refused = NULL };
     SizeGuard many = many_samples(c, a, k), where = many.n ? many : k->guard;
 
-    if (write_each(&w, far) || write_square(&w) || write_group(&w) || write_separable(&w) || write_pooled(&w) || write_summed(&w))
+    if (write_each(&w, far) || write_square(&w) || write_group(&w) || write_separable(&w) || write_pooled(&w) || (write_summed(&w) | write_scaled(&w)))
         ;
     else if (row_is_gathered(&w))
         write_rows(&w);

@@ -47,6 +47,8 @@ bool write_separable(Draft *w);
 bool write_pooled(Draft *w);
 /* Sums over all points of what a product makes at each. */
 bool write_summed(Draft *w);
+/* Sums over groups of what a product makes of each, times scales. */
+bool write_scaled(Draft *w);
 /* Two sums over short axes, one of what the other makes: a transform of squares. */
 bool write_square(Draft *w);
 /* Parts that stand beside each other, each by the best of its own programs that lay constants as they have to lie. */

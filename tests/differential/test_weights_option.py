@@ -1,7 +1,8 @@
 """--weights: what products multiply by is stored in fewer bits, 4 of them two in a byte, and gives what those bits say.
 
 The graph after lowering, with the narrow constants in it, is a model itself: the interpreter says what it means, and what was
-compiled of the original has to give that. How far it is from the original follows from the bits.
+compiled of the original has to give that. How far it is from the original follows from the bits. With activations=int8 what they are multiplied by is
+narrow too, and sums are of integers where groups allow it.
 """
 import json
 import os
@@ -19,7 +20,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("TENON_BUILD", ROOT / "build"))
 TENON = os.environ.get("TENON", str(BUILD / "tenon"))
 CACHE = ["--cache-dir", BUILD / "conformance" / "cache"]
-HOW = ["bf16", "f16", "int8", "int4", "int8,group=32", "int4,group=128", "int4,group=24", "int4,group=20", "int4,group=64"]
+HOW = ["bf16", "f16", "int8", "int4", "int8,group=32", "int4,group=128", "int4,group=24", "int4,group=20", "int4,group=64",
+       "int8,activations=int8", "int4,activations=int8", "int8,group=20,activations=int8", "int4,group=64,activations=int8"]
 BITS = {"bf16": 16, "f16": 16, "int8": 8, "int4": 4}
 # The largest error of an element, as a share of the tensor's largest: half of the last bit, half of a step of 8 bits; of 4 bits
 # a whole one, where both ends of the range are met and there is one step less on one side.
@@ -55,6 +57,10 @@ def run(so, x, folder):
     return np.load(folder / "y.npy")
 
 
+# Whose sums are of integers on both sides: one axis, which groups divide, of quads of bytes and words of four bits.
+DOTS = {("int8,activations=int8", k) for k in ("matmul", "gemm", "halves")} | {("int4,activations=int8", k) for k in ("matmul", "gemm")} | \
+       {("int8,group=20,activations=int8", k) for k in ("matmul", "gemm")} | {("int4,group=64,activations=int8", k) for k in ("matmul", "gemm")}
+
 CASES = [(how, kind, cc) for how in HOW for kind in SHAPES for cc in ("gcc", "clang")]
 BY_DAY = [c for i, c in enumerate(CASES) if i // 2 % 4 == 0 and i % 2 == i // 8 % 2]      # each way and each shape with one compiler or the other
 
@@ -63,10 +69,11 @@ BY_DAY = [c for i, c in enumerate(CASES) if i // 2 % 4 == 0 and i % 2 == i // 8 
 def test_weights(how, kind, cc, tmp_path):
     r = np.random.default_rng([HOW.index(how), list(SHAPES).index(kind)])
     made, dims, w = model(r, kind)
-    name, group = how.split(",")[0], int(how.split("=")[1]) if "=" in how else 32 if how == "int4" else 0
+    name, group = how.split(",")[0], int(re.search("group=([0-9]+)", how)[1]) if "group" in how else 32 if "int4" in how else 0
     onnx.save(made, tmp_path / "m.onnx")
     arguments = ["compile", tmp_path / "m.onnx", "--weights", how, "--exact", "--quick", "--cc", cc, *CACHE]
     told = tenon(*arguments, "-o", tmp_path / "m.so", "--dump=lower", "--dump-dir", tmp_path)
+    assert ("activations" in how) == ("of integers;" in told) and ("in 1 product of integers" in told) == ((how, kind) in DOTS), told
     relative, largest = map(float, re.search(r"^  w +(\S+) (\S+)$", told, re.M).groups())
     assert 0 < relative < 2 * MOST[name] and 0 < largest <= MOST[name], told
     [lowered] = tmp_path.glob("*lower.tn")
@@ -81,6 +88,23 @@ def test_weights(how, kind, cc, tmp_path):
         if n in (1, 33):
             tenon("verify", lowered, "--input", f"x=@{tmp_path / 'x.npy'}", "--exact", "--quick", "--cc", cc, *CACHE)
         assert np.abs(got - want).max() <= 1e-5 * np.abs(want).max()
+
+
+def test_activations(tmp_path):
+    """What integers are multiplied by is off by half a step of its group's scale at most; a group of zeros is zeros, and a number that is none makes its row so."""
+    r = np.random.default_rng(5)
+    made, _, w = model(r, "matmul")
+    onnx.save(made, tmp_path / "m.onnx")
+    x = r.standard_normal((6, 320)).astype("f4")
+    x[1], x[2, 32:64], x[3], x[4, 5] = 0, 0, x[3] * 1e30, np.nan
+    for so, how in (("f.so", "int8,group=32"), ("i.so", "int8,group=32,activations=int8")):
+        tenon("compile", tmp_path / "m.onnx", "--weights", how, "-o", tmp_path / so, *CACHE)
+    want, got = run(tmp_path / "f.so", x, tmp_path), run(tmp_path / "i.so", x, tmp_path)
+    step = np.abs(x.reshape(6, -1, 32)).max(-1) / 127
+    most = step @ np.abs(w).reshape(-1, 32, 200).sum(1) / 2
+    assert np.isnan(got[4]).all() and (got[1] == 0).all()
+    for i in (0, 2, 3, 5):
+        assert (np.abs(got[i] - want[i]) <= 1.02 * most[i] + 1e-5 * np.abs(want[i]).max()).all() and np.abs(got[i] - want[i]).max() > 0
 
 
 def layers(tmp_path):
@@ -107,7 +131,9 @@ def test_kept(tmp_path):
     (["--weights", "int3"], "--weights int3: bf16, f16, int8 and int4 are possible"),
     (["--weights", "bf16,group=32"], "--weights bf16,group=32: floats have no scales, so they have no groups"),
     (["--weights", "int4,group=4"], "group=N is possible, with N from 8 to 1048576"),
-    (["--weights", "int4,grp=32"], "group=N is possible"),
+    (["--weights", "int4,grp=32"], "behind the comma group=N and activations=int8 are possible, not grp=32"),
+    (["--weights", "int4,group=32,activations=int4"], "behind the comma group=N and activations=int8 are possible, not activations=int4"),
+    (["--weights", "bf16,activations=int8"], "--weights bf16,activations=int8: floats have no scales"),
     (["--weights", "int8", "--weights-keep", "w0,w7"], "--weights-keep w7: no product's weight is called so"),
     (["--weights-keep", "w0"], "--weights-keep w0: nothing is narrowed without --weights"),
 ])

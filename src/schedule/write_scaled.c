@@ -1,0 +1,197 @@
+/* write_scaled: sums over groups of what a product makes of each, times scales: products of integers whose factors have a scale for so many summands.
+ *
+ *     t[i, j, g] = sum k: q[i, g, k] * n[g, k, j]              o[i, j] = sum g: f32(t[i, j, g]) * (r[i, g] * s[g, j])
+ *
+ * A task is a panel of columns and some rows. A tile of both is summed in registers as floats; for each group the product of the tile is summed
+ * beside it as integers, put there, and added up from the first cache, so that what it makes is nowhere as a whole. The constants of both lie in panels.
+ */
+#include "schedule/cut.h"
+
+typedef struct {
+    Draft *w;
+    Low *l;
+    Cut cut;                         /* of the product */
+    const Scalar *factor;            /* of the product, that varies with the columns */
+    const char *product, *name;      /* what the parts make */
+    uint32_t side[NEST_MAX_AXES], nside;             /* the product's axes: those of that factor, the columns last … */
+    uint32_t row, group, outer[NEST_MAX_AXES], nouter;       /* … the last of the other's, NO_SLOT: it has none; the groups; shared ones that are neither rows nor columns */
+    uint32_t column, sum;            /* of what sums: its columns and groups */
+    int64_t lanes, columns, rows;    /* rows: -1: not known */
+} Scaled;
+
+/* ---- what it is -------------------------------------------------------------------------------------------- */
+
+/* What sums: one sum, over one axis, and outputs that are all shared. */
+static bool
+find_sum(Scaled *s)
+{
+    const Points *p = s->w->p;
+    const Nest *n = p->k->part[1].nest;
+    const Scalar *reduce = part_reduction(p, 1);
+    uint32_t parallel = 0, sum[NEST_MAX_AXES];
+
+    for (uint32_t x = 0; x < n->naxis; x++)
+        if (n->axis[x].kind == AXIS_PARALLEL) {
+            parallel++;
+            s->column = x;
+        }
+    if (!reduce || reduce->narg != 1 || reduce->u.reduce.combiner != COMB_SUM || parallel != p->k->shared || axis_list(reduce->u.reduce.axes, sum) != 1)
+        return false;
+    s->sum = sum[0];
+    return true;
+}
+
+static bool
+is_listed(const uint32_t *list, uint32_t n, uint32_t axis)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (list[i] == axis)
+            return true;
+    return false;
+}
+
+/* The product's last shared axis is its columns', the only other axis its groups'. */
+static bool
+find_axes(Scaled *s)
+{
+    const Kernel *k = s->w->p->k;
+    const Nest *n = k->part[0].nest;
+    const Cut *cut = &s->cut;
+    uint32_t shared[NEST_MAX_AXES], nshared = 0, others = 0;
+
+    for (uint32_t x = 0; x < n->naxis; x++) {
+        if (n->axis[x].kind != AXIS_PARALLEL)
+            continue;
+        if (nshared < k->shared)
+            shared[nshared++] = x;
+        else
+            s->group = x, others++;
+    }
+    uint32_t column = nshared ? shared[nshared - 1] : NO_SLOT;
+    bool rows = is_listed(cut->row, cut->nrow, column);
+    if (others != 1 || !(rows || is_listed(cut->col, cut->ncol, column)))
+        return false;
+    s->factor = rows ? cut->k.a : cut->k.b;
+    const uint32_t *side = rows ? cut->row : cut->col, *other = rows ? cut->col : cut->row, nother = rows ? cut->ncol : cut->nrow;
+    for (uint32_t i = 0; i < (rows ? cut->nrow : cut->ncol); i++)
+        if (side[i] != column)
+            s->side[s->nside++] = side[i];
+    s->side[s->nside++] = column;
+    s->row = NO_SLOT;
+    for (uint32_t i = 0; i + 1 < nshared; i++)
+        s->row = is_listed(other, nother, shared[i]) ? shared[i] : s->row;
+    for (uint32_t i = 0; i + 1 < nshared; i++)
+        if (shared[i] != s->row)
+            s->outer[s->nouter++] = shared[i];
+    return true;
+}
+
+static bool
+recognise(Scaled *s)
+{
+    Draft *w = s->w;
+    Kernel *k = w->p->k;
+    const Nest *made = k->part[0].nest;
+
+    if (k->npart != 2 || !k->shared || k->buffer.at[k->part[0].buffer[made->nin]].space != SPACE_LOCAL)
+        return false;
+    s->l = NEW(w->a, Low);
+    *s->l = low_part(w->c, w->a, k, w->p->m, &k->part[0]);
+    if (!cut_contraction(s->l, &s->cut) || !s->cut.nsum || s->cut.windowed || s->cut.rows_windowed || !find_sum(s) || !find_axes(s))
+        return false;
+    s->product = part_name(w->p, 0);
+    s->name = part_name(w->p, 1);
+    s->lanes = machine_lanes(w->p->m, s->cut.k.reduce->dtype);
+    s->columns = expr_or(made->axis[s->side[s->nside - 1]].extent, -1);
+    s->rows = s->row == NO_SLOT ? 1 : expr_or(made->axis[s->row].extent, -1);
+    return s->columns >= s->lanes;
+}
+
+/* ---- programs ---------------------------------------------------------------------------------------------- */
+
+/* The scales' constants among the factors of what is summed, in panels as the product's. */
+static void
+lay_scales(const Scaled *s, const Scalar *factor, int64_t width, Text *t)
+{
+    const char *lay = cut_lay(s->w, 1, factor, &s->column, 1, 1, &s->sum, 1, width);
+
+    if (lay)
+        text_add(t, lay);
+    else if (factor->op == S_MUL)
+        for (int i = 0; i < 2; i++)
+            lay_scales(s, factor->arg[i], width, t);
+}
+
+/* Sums that are written out, innermost first: of so many trips. Bounds code, as CUT_MOST_UNROLLED. */
+static const char *
+written_out(const Scaled *s)
+{
+    const Cut *cut = &s->cut;
+    uint32_t n = 0;
+    int64_t trips = 1;
+
+    while (n < cut->nsum && (trips *= expr_or(low_extent(s->l, cut->sum[cut->nsum - n - 1]), CUT_MOST_UNROLLED + 1)) <= CUT_MOST_UNROLLED)
+        n++;
+    return axis_names(s->w, 0, cut->sum + cut->nsum - n, n);
+}
+
+/* `rows` by `vectors`; `chunk`: rows of a task, 0: all. */
+static void
+write_tile(const Scaled *s, int64_t rows, int64_t vectors, int64_t chunk)
+{
+    Draft *w = s->w;
+    const Cut *cut = &s->cut;
+    Text t = { .arena = w->a };
+    uint32_t sums[NEST_MAX_AXES] = { s->group };
+    const char *column = axis_name(w, 0, s->side[s->nside - 1]), *row = s->row == NO_SLOT ? NULL : axis_name(w, 0, s->row);
+    const char *groups = axis_name(w, 1, s->sum), *at = row ? "ip_" : "task", *last = axis_name(w, 0, cut->sum[cut->nsum - 1]);
+    long long width = vectors * s->lanes;
+
+    for (uint32_t i = 0; i < cut->nsum; i++)
+        sums[1 + i] = cut->sum[i];
+    const char *lay = cut_lay(w, 0, s->factor, s->side, s->nside, 1, sums, 1 + cut->nsum, width);
+    text_add(&t, lay ? lay : "");
+    lay_scales(s, part_reduction(w->p, 1)->arg[0], width, &t);
+    if (row && chunk)
+        text_printf(&t, "split %s by %lld -> ic_ ii_ guard\n", row, (long long)chunk);
+    if (row)
+        text_printf(&t, "split %s by %lld -> ip_ ir_%s\n", chunk ? "ii_" : row, (long long)rows, s->rows >= 0 || rows == 1 ? "" : " peel 1");
+    text_printf(&t, "split %s by %lld -> jp_ jv_ exact\n", column, width);
+    const char *tasks = arena_printf(w->a, "%s %s jp_", axis_names(w, 0, s->outer, s->nouter), row && chunk ? "ic_" : "");
+    text_printf(&t, "order %s %s jv_\nfuse %s -> task\nput %s at %s\n", tasks, row ? "ip_ ir_" : "", tasks, s->product, at);
+    text_printf(&t, "split jv_ by %lld -> jr_ jl_ exact\norder %s %s jr_ jl_\nhold %s at %s -> sums reg\n", (long long)s->lanes, groups, row ? "ir_" : "", s->name, at);
+    text_printf(&t, "run %s jr_ unroll\nrun jl_ vector\nput %s at %s\n", row ? "ir_" : "", s->product, groups);
+    const char *rows_put = row && rows > 1 ? arena_printf(w->a, "%s.%s", s->product, row) : "";
+    text_printf(&t, "split %s.%s by %lld -> tr_ tl_\norder %s %s tr_ tl_\nhold %s at %s -> acc reg\n", s->product, column, (long long)s->lanes,
+                axis_names(w, 0, cut->sum, cut->nsum), rows_put, s->product, groups);
+    text_printf(&t, "run %s %s tr_ unroll\nrun tl_ vector\n", written_out(s), rows_put);
+    if (rows > 1)                                    /* a row of columns is read once for all rows */
+        text_printf(&t, "stage %s.%s at %s -> col reg of tr_\n", s->product, s->factor == cut->k.a ? "lhs" : "rhs", last);
+    text_add(&t, "run task parallel\n");
+    write_program(w, &t);
+}
+
+/* Rows of a task where nobody knows how many there will be: bounds the list, the price decides. */
+static const int64_t chunks[] = { 64, 256 };
+
+bool
+write_scaled(Draft *w)
+{
+    Scaled s = { .w = w };
+
+    if (!recognise(&s))
+        return false;
+    for (int64_t vectors = WIDEST_PANEL; vectors > 0; vectors--) {
+        /* Floats and integers of a tile, a row of columns, and one vector each for a broadcast and for bits that are masked. */
+        int64_t most = ((int64_t)w->p->m->vector_registers - vectors - 2) / (2 * vectors), rows = s.rows < 0 || s.rows > most ? most : s.rows;
+        if (rows < 1 || s.columns % (vectors * s.lanes))
+            continue;
+        if (s.rows > rows)                           /* as many tiles of even height */
+            rows = (s.rows + (s.rows + rows - 1) / rows - 1) / ((s.rows + rows - 1) / rows);
+        write_tile(&s, rows, vectors, 0);
+        for (size_t i = 0; i < sizeof chunks / sizeof *chunks; i++)
+            if (s.rows < 0 || s.rows > chunks[i])
+                write_tile(&s, rows, vectors, (chunks[i] + rows - 1) / rows * rows);
+    }
+    return w->program.n > 0;
+}
