@@ -102,7 +102,9 @@ def decode(bench, names, threads: int) -> None:
 
 
 LAYERS, HEADS, HEAD = 30, 9, 64      # of the attention of smollm_135m: queries' heads, and their size
-WIDTHS, PROMPT = ["f32", "bf16", "int8", "int4"], 512
+WIDTHS = {"f32": [], **{called: ["--weights", how] for called, how in {
+    "bf16": "bf16", "int8": "int8", "int4": "int4", "int8 x int8": "int8,activations=int8", "int4 x int8": "int4,activations=int8"}.items()}}
+PROMPT = 512
 
 
 def prompt_flops(model: pathlib.Path, tokens: int) -> float:
@@ -119,8 +121,8 @@ def widths(bench, threads: int) -> None:
     steps, prompts = {(w, c): [] for w in WIDTHS for c in contexts}, {w: [] for w in WIDTHS}
     bench.table.head(f"weights, {threads} thread{'s'[:threads - 1]}", "ms a token", f"ms of {PROMPT}", "of bandwidth", "of peak")
     quiet(sys.executable, ROOT / "bench/fill.py", BUILD / "zoo", name)
-    for w in WIDTHS:
-        quiet(TENON, "compile", model, "--machine", bench.machine_file, "--state", "past_key_values.*=present.*", *([] if w == "f32" else ["--weights", w]), "-o", bench.folder / f"{w}.so")
+    for w, how in WIDTHS.items():
+        quiet(TENON, "compile", model, "--machine", bench.machine_file, "--state", "past_key_values.*=present.*", *how, "-o", bench.folder / f"{w}.so")
     flops = prompt_flops(model, PROMPT)
     for _ in range(bench.rounds):
         for w in WIDTHS:
@@ -140,17 +142,19 @@ def widths(bench, threads: int) -> None:
         ms, peak = prompt[w]
         goal = (peak, 0.70, 0.88) if w == "f32" else ()
         bench.table.add(f"{w}, prompt", ["", f"{ms:.0f}", "", f"{100 * peak:.0f} %"], dict(threads=threads, prompt_ms=ms, peak_share=peak), *goal)
-    for context in contexts:
-        times = step["f32", context][0] / step["int4", context][0]
-        bench.table.add(f"int4 against f32, after {context}", ["", "", "", f"{times:.2f}"], dict(threads=threads, context=context, times=times), times, 4.0, 6.0)
-    times = prompt["f32"][0] / max(prompt[w][0] for w in WIDTHS[1:])
+    for w, context in ((w, c) for w in ("int4", "int4 x int8") for c in contexts):
+        times = step["f32", context][0] / step[w, context][0]
+        bench.table.add(f"{w} against f32, after {context}", ["", "", "", f"{times:.2f}"], dict(threads=threads, context=context, times=times), times, 4.0, 6.0)
+    times = prompt["f32"][0] / max(prompt[w][0] for w in WIDTHS if w != "f32")
     bench.table.add("slowest prompt against f32", ["", "", "", f"{times:.2f}"], dict(threads=threads, times=times), times, 0.97, 1.0)
     for w in WIDTHS:
         (bench.folder / f"{w}.so").unlink()
 
 
-# As Tenon calls llama.cpp's widths: Q8_0 and Q4_0 have a scale for every 32 elements, so groups of 32 read as many bytes.
-ALIKE = {"f32": "f32", "bf16": "bf16", "int8": "int8,group=32", "int4": "int4,group=32"}
+# llama.cpp's widths and Tenon's that are alike: Q8_0 and Q4_0 have a scale for every 32 elements, so groups of 32 read as many bytes. llama.cpp makes
+# what it multiplies those by integers of 8 bits as well; Tenon does where it is asked to.
+ALIKE = {"f32": ("f32", []), "bf16": ("bf16", ["bf16"]), "int8": ("int8", ["int8,group=32"]), "int4": ("int4", ["int4,group=32"]),
+         "int8 x int8": ("int8", ["int8,group=32,activations=int8"]), "int4 x int8": ("int4", ["int4,group=32,activations=int8"])}
 
 
 def beside_llama(bench, threads: int) -> None:
@@ -164,15 +168,15 @@ def beside_llama(bench, threads: int) -> None:
         return
     bench.table.head(f"llama.cpp, {threads} thread{'s'[:threads - 1]}", "Tenon ms", "llama.cpp", "ratio")
     quiet(sys.executable, ROOT / "bench/fill.py", BUILD / "zoo", name)
-    for width, ours_called in ALIKE.items():
+    for called, (width, how) in ALIKE.items():
         try:
             quiet(sys.executable, ROOT / "bench/llama_file.py", model, width, file)
             if width == "f32":
                 quiet(sys.executable, ROOT / "bench/llama_peer.py", file, threads, 16, 4, model, preexec_fn=bench.pin_to(threads))
         except RuntimeError as error:
-            bench.table.fail(f"llama.cpp, {width}", str(error))
+            bench.table.fail(f"llama.cpp, {called}", str(error))
             return
-        quiet(TENON, "compile", model, "--machine", bench.machine_file, "--state", "past_key_values.*=present.*", *([] if width == "f32" else ["--weights", ours_called]), "-o", so)
+        quiet(TENON, "compile", model, "--machine", bench.machine_file, "--state", "past_key_values.*=present.*", *(x for w in how for x in ("--weights", w)), "-o", so)
         for context in [CONTEXTS[0], PROMPT] + CONTEXTS[1:] * (width == "f32"):
             ours, theirs = [], []
             try:
@@ -182,11 +186,11 @@ def beside_llama(bench, threads: int) -> None:
                     steps = json.loads(quiet(sys.executable, ROOT / "bench/llama_peer.py", file, threads, context, STEPS // 2, preexec_fn=bench.pin_to(threads)))
                     theirs.append(statistics.median(steps))
             except RuntimeError as error:
-                bench.table.fail(f"{width} after {context}", str(error))
+                bench.table.fail(f"{called} after {context}", str(error))
                 continue
             ms, peer = statistics.median(ours), statistics.median(theirs)
-            numbers = dict(threads=threads, context=context, width=width, tenon_ms=ms, llama_ms=peer)
-            bench.table.add(f"{width} after {context}", [f"{ms:.2f}", f"{peer:.2f}", f"{peer / ms:.2f}"], numbers, peer / ms, 0.95, 1.15)
+            numbers = dict(threads=threads, context=context, width=called, tenon_ms=ms, llama_ms=peer)
+            bench.table.add(f"{called} after {context}", [f"{ms:.2f}", f"{peer:.2f}", f"{peer / ms:.2f}"], numbers, peer / ms, 0.95, 1.15)
         so.unlink()
         file.unlink()
 

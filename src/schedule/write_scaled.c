@@ -2,7 +2,7 @@
  *
  *     t[i, j, g] = sum k: q[i, g, k] * n[g, k, j]              o[i, j] = sum g: f32(t[i, j, g]) * (r[i, g] * s[g, j])
  *
- * A task is a panel of columns and some rows. A tile of both is summed in registers as floats; for each group the product of the tile is summed
+ * A task is a panel of columns and some rows, of all matrices that are multiplied by the same. A tile of both is summed in registers as floats; for each group the product of the tile is summed
  * beside it as integers, put there, and added up from the first cache, so that what it makes is nowhere as a whole. The constants of both lie in panels.
  */
 #include "schedule/cut.h"
@@ -14,10 +14,13 @@ typedef struct {
     const Scalar *factor;            /* of the product, that varies with the columns */
     const char *product, *name;      /* what the parts make */
     uint32_t side[NEST_MAX_AXES], nside;             /* the product's axes: those of that factor, the columns last … */
-    uint32_t row, group, outer[NEST_MAX_AXES], nouter;       /* … the last of the other's, NO_SLOT: it has none; the groups; shared ones that are neither rows nor columns */
+    uint32_t row, group;             /* … the last of the other's, NO_SLOT: it has none; the groups … */
+    uint32_t outer[NEST_MAX_AXES], nouter, around[NEST_MAX_AXES], naround;   /* … and shared ones beside, that the columns' factor varies with, and that it does not */
     uint32_t column, sum;            /* of what sums: its columns and groups */
     int64_t lanes, columns, rows;    /* rows: -1: not known */
 } Scaled;
+
+enum { LEAST_LANES = 4 };            /* of 16 bytes, the shortest vector that targets have */
 
 /* ---- what it is -------------------------------------------------------------------------------------------- */
 
@@ -81,8 +84,10 @@ find_axes(Scaled *s)
     for (uint32_t i = 0; i + 1 < nshared; i++)
         s->row = is_listed(other, nother, shared[i]) ? shared[i] : s->row;
     for (uint32_t i = 0; i + 1 < nshared; i++)
-        if (shared[i] != s->row)
+        if (s->factor->axes >> shared[i] & 1)
             s->outer[s->nouter++] = shared[i];
+        else if (shared[i] != s->row)
+            s->around[s->naround++] = shared[i];
     return true;
 }
 
@@ -103,8 +108,10 @@ recognise(Scaled *s)
     s->name = part_name(w->p, 1);
     s->lanes = machine_lanes(w->p->m, s->cut.k.reduce->dtype);
     s->columns = expr_or(made->axis[s->side[s->nside - 1]].extent, -1);
+    while (s->lanes > LEAST_LANES && s->columns % s->lanes)      /* boxes of a panel that is not whole have no length that is known */
+        s->lanes /= 2;
     s->rows = s->row == NO_SLOT ? 1 : expr_or(made->axis[s->row].extent, -1);
-    return s->columns >= s->lanes;
+    return s->columns >= s->lanes && s->columns % s->lanes == 0;
 }
 
 /* ---- programs ---------------------------------------------------------------------------------------------- */
@@ -144,7 +151,7 @@ write_tile(const Scaled *s, int64_t rows, int64_t vectors, int64_t chunk)
     Text t = { .arena = w->a };
     uint32_t sums[NEST_MAX_AXES] = { s->group };
     const char *column = axis_name(w, 0, s->side[s->nside - 1]), *row = s->row == NO_SLOT ? NULL : axis_name(w, 0, s->row);
-    const char *groups = axis_name(w, 1, s->sum), *at = row ? "ip_" : "task", *last = axis_name(w, 0, cut->sum[cut->nsum - 1]);
+    const char *around = axis_names(w, 0, s->around, s->naround), *groups = axis_name(w, 1, s->sum), *at = row ? "ip_" : s->naround ? axis_name(w, 0, s->around[s->naround - 1]) : "task", *last = axis_name(w, 0, cut->sum[cut->nsum - 1]);
     long long width = vectors * s->lanes;
 
     for (uint32_t i = 0; i < cut->nsum; i++)
@@ -158,7 +165,7 @@ write_tile(const Scaled *s, int64_t rows, int64_t vectors, int64_t chunk)
         text_printf(&t, "split %s by %lld -> ip_ ir_%s\n", chunk ? "ii_" : row, (long long)rows, s->rows >= 0 || rows == 1 ? "" : " peel 1");
     text_printf(&t, "split %s by %lld -> jp_ jv_ exact\n", column, width);
     const char *tasks = arena_printf(w->a, "%s %s jp_", axis_names(w, 0, s->outer, s->nouter), row && chunk ? "ic_" : "");
-    text_printf(&t, "order %s %s jv_\nfuse %s -> task\nput %s at %s\n", tasks, row ? "ip_ ir_" : "", tasks, s->product, at);
+    text_printf(&t, "order %s %s %s jv_\nfuse %s -> task\nput %s at %s\n", tasks, around, row ? "ip_ ir_" : "", tasks, s->product, at);
     text_printf(&t, "split jv_ by %lld -> jr_ jl_ exact\norder %s %s jr_ jl_\nhold %s at %s -> sums reg\n", (long long)s->lanes, groups, row ? "ir_" : "", s->name, at);
     text_printf(&t, "run %s jr_ unroll\nrun jl_ vector\nput %s at %s\n", row ? "ir_" : "", s->product, groups);
     const char *rows_put = row && rows > 1 ? arena_printf(w->a, "%s.%s", s->product, row) : "";
