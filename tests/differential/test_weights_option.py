@@ -107,6 +107,48 @@ def test_activations(tmp_path):
         assert (np.abs(got[i] - want[i]) <= 1.02 * most[i] + 1e-5 * np.abs(want[i]).max()).all() and np.abs(got[i] - want[i]).max() > 0
 
 
+def lowered(tmp_path, depth, columns, *how):
+    """A product in Tenon's text, its integers said as they are."""
+    r = np.random.default_rng(columns)
+    node = helper.make_node("MatMul", ["x", "w"], ["y"], "product")
+    w = numpy_helper.from_array((r.standard_normal((depth, columns)) / 8).astype("f4"), "w")
+    graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("x", T.FLOAT, ("b", "n", depth))], [helper.make_empty_tensor_value_info("y")], [w])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), tmp_path / "m.onnx")
+    tenon("compile", tmp_path / "m.onnx", "--weights", "int4,activations=int8", "--dump=lower", "--dump-dir", tmp_path, "--stop-after=lower", *how)
+    return next(tmp_path.glob("*lower.tn"))
+
+
+@pytest.mark.parametrize("rows", ([], ["--dim", "n=1", "--dim", "b=1"]), ids=("open", "one row"))
+def test_groups_are_one_kernel(rows, tmp_path):
+    """Sums of groups are scaled where they are made: no kernel stores them; quads are masked words, and nothing else of them is computed."""
+    text = tenon("compile", lowered(tmp_path, 576, 1536, *rows), "--target", "x86-64-v4-vnni", "--dump=choose", "--stop-after=choose")
+    product = text[text.index("%y: f32["):]
+    assert '%"y.dots":' not in text and product.count("put o_2 at") == 2 and re.search("hold o_2 at o.k1? -> acc reg", product)
+    assert "dot4(and(shr(w[" in product and ", 252645135)" in product
+
+
+@pytest.mark.parametrize("columns", (720, 776))              # whole vectors of 16, and of 8 alone
+def test_programs_of_groups(columns, tmp_path):
+    """Each program that is listed for sums of groups gives what plain loops give, at rows around its tiles and of several matrices."""
+    model = lowered(tmp_path, 96, columns)
+    told = tenon("compile", model, "--dump=choose", "--stop-after=choose", "--alternatives", 60)
+    listed = ["".join(re.findall(r"^;     (.*\n)", p, re.M)) for p in re.split(r"^;   \S+ s, alone .*\n", told[told.index("; %y: "):], flags=re.M)[1:]]
+    r = np.random.default_rng(1)
+    inputs = {}
+    tenon("compile", model, "--plain", "--quick", "-o", tmp_path / "plain.so", *CACHE)
+    for b, n in (1, 1), (1, 2), (2, 15), (3, 33), (1, 0), (1, 130):
+        x = r.standard_normal((b, n, 96)).astype("f4")
+        inputs[b, n] = x, run(tmp_path / "plain.so", x, tmp_path)
+    np.save(tmp_path / "x.npy", inputs[2, 15][0])
+    tenon("verify", model, "--plain", "--quick", "--input", f"x=@{tmp_path / 'x.npy'}", *CACHE)
+    assert listed
+    for program in listed if os.environ.get("TENON_NIGHTLY") else listed[::3]:
+        (tmp_path / "pins").write_text(f"%y {{\n{program}}}\n")
+        tenon("compile", model, "--choices", tmp_path / "pins", "--quick", "-o", tmp_path / "m.so", *CACHE)
+        for x, want in inputs.values():
+            np.testing.assert_allclose(run(tmp_path / "m.so", x, tmp_path), want, rtol=1e-5, atol=1e-5)
+
+
 def layers(tmp_path):
     r = np.random.default_rng(9)
     w = [(r.standard_normal((256, 256)) / 16).astype("f4") for _ in range(3)]
