@@ -125,6 +125,11 @@ weights_narrow(Job *j)
         return false;
     for (const char *at = j->o->weights_keep; at && *at; at += strcspn(at, ","), at += *at == ',')
         VEC_PUSH(j->arena, &w.keep, ((Keep){ arena_printf(j->arena, "%.*s", (int)strcspn(at, ","), at), false }));
+    if (w.how.dots && j->machine.i8_dot_per_second <= 0) {
+        w.how.dots = false;                          /* a quad would be made of several instructions, more than floats are */
+        diag_note(&j->ctx->diags, (Loc){ .file = j->model_path }, "--weights %s: %s multiplies no bytes by four at a time, so what weights are multiplied by stays f32; "
+                  "x86-64-v4-vnni does", j->o->weights, j->machine.name);
+    }
     w.how.keep = is_kept;
     w.how.user = &w;
     w.how.report = &w.lines;
