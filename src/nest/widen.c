@@ -6,9 +6,8 @@
  */
 #include "nest/walk.h"
 
-/* Instructions a point,
- * reads among them: for a vector 12 take 2 cycles (Zen 3) or 3 (Cascade Lake), where memory takes 4 and 16 for the bytes that are saved by f32
- * in half a byte; a value of more is worth its memory. */
+/* Instructions a point, reads among them: for a vector 12 take 2 cycles (Zen 3) or 3 (Cascade Lake), where memory takes 4 and 16 for the bytes that
+ * are saved by f32 in half a byte; a value of more is worth its memory. */
 enum { MOST_CODE = 12 };
 
 bool

@@ -20,7 +20,7 @@
 
 #include <string.h>
 
-enum { QUAD = 4, WORD = 8, MOST = 127, BYTE_ZERO = 128, NIBBLE_ZERO = 8 };
+enum { QUAD = 4, WORD = 8, MOST = 127, BYTE_ZERO = 128, NIBBLE_ZERO = 8, MOST_SUMMANDS = INT32_MAX / (MOST * MOST) };
 
 static int64_t
 group_of(const Quantising *q)
@@ -76,7 +76,7 @@ dots_fit(Ctx *c, const Nest *n, const Contraction *k, const Scalar *weights, con
         if (expr_axes(n->axis[i].extent) || !expr_is(n->axis[i].begin, 0) || expr_uses_kind(n->axis[i].extent, VAR_COMPUTED))
             return false;
     uint32_t axis = summed_axis(k), rank = n->naxis;
-    return q->extent[q->dim] % group == 0 && group % share == 0 && rank < TN_MAX_RANK && x->u.load.rank + 2 <= TN_MAX_RANK && q->rank < TN_MAX_RANK &&
+    return q->extent[q->dim] % group == 0 && group % share == 0 && group <= MOST_SUMMANDS && rank < TN_MAX_RANK && x->u.load.rank + 2 <= TN_MAX_RANK && q->rank < TN_MAX_RANK &&
            dim_along(c, n, x, axis) < x->u.load.rank && dim_along(c, n, weights, axis) == q->dim;
 }
 

@@ -13,7 +13,8 @@
  * row by row, stays as it is, and so do biases, what is too small to matter, and what the user wants kept.
  *
  * Integers have a scale for all elements that meet in one sum, or for groups of them along the longest dimension that is
- * summed over. Of four bits eight neighbours along it share a word, or two a byte: the trips of a sum that reads them are made of one load.
+ * summed over. Of four bits eight neighbours along it share a word, or two a byte: the trips of a sum that reads them are made of one load. What they
+ * are multiplied by may become integers as well (dots.c): no value is widened then.
  */
 #include "rewrite/dots.h"
 
