@@ -61,8 +61,9 @@ def session_of(process):
 
 
 def left(folder):
+    """Temporary files of tenon and of its compiler; entries of a cache are called by their hashes, which may begin with cc."""
     return sorted(str(p.relative_to(folder)) for p in folder.rglob("*")
-                  if p.name.startswith((".tenon-", "tenon-", "build-", "cc")))
+                  if p.name.startswith((".tenon-", "tenon-", "build-", "ccXXXX")))
 
 
 def gone(slow, kill=False):
