@@ -64,6 +64,7 @@ typedef struct {
     double *buffer_bytes;            /* [buffer]: size of each */
     double trips, shares, most;      /* of the parallel loop: all, threads that get some, most trips of one of them */
     bool *past;                      /* [buffer]: is written past the caches */
+    bool *far;                       /* [buffer]: what memory has of it is asked for long before it is read */
     uint32_t charges;                /* of buffers to phases, so far; traffic.c */
 } Unfold;
 

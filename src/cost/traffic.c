@@ -362,7 +362,7 @@ static void
 share_charge(Traffic *t, Node *n, uint32_t b, const Touched *in, bool write, double times)
 {
     Unfold *u = t->u;
-    double left = in->bytes, wait = waiting(t, in);
+    double left = in->bytes, wait = u->far[b] ? 0 : waiting(t, in);
     uint32_t from = n->depth - (n->kind == NODE_LOOP);
     bool conflict = false;
 
@@ -411,7 +411,7 @@ charge(Traffic *t, Node *n, const double *here)
             share_charge(t, n, b, &in[b], false, times);
             if (in[b].bytes * times > most) {
                 most = in[b].bytes * times;
-                longest = in[b].pieces > 0 && u->m->step_per_second > 0 ? NULL : phase;      /* gaps have been waited for */
+                longest = u->far[b] || (in[b].pieces > 0 && u->m->step_per_second > 0) ? NULL : phase;       /* nobody waits, or gaps have been waited for */
             }
         }
         if (written)
@@ -484,6 +484,16 @@ settle(Traffic *t, Node *n, const double *here)
 }
 
 static void
+find_far(Unfold *u, const Node *n)
+{
+    for (; n; n = n->next) {
+        if (n->kind == NODE_AHEAD && n->tree->u.ahead.far)
+            u->far[n->tree->u.ahead.buffer] = true;
+        find_far(u, n->child);
+    }
+}
+
+static void
 find_past(Unfold *u)
 {
     u->past = NEW_ARRAY(u->arena, bool, u->k->buffer.n);
@@ -497,6 +507,8 @@ void
 traffic(Unfold *u)
 {
     find_past(u);
+    u->far = NEW_ARRAY(u->arena, bool, u->k->buffer.n);
+    find_far(u, u->root);
     for (Level l = LEVEL_L1; l < LEVEL_MEMORY; l++) {
         Traffic t = { .u = u, .level = l, .body = NEW_ARRAY(u->arena, Touched *, u->node.n), .whole = NEW_ARRAY(u->arena, Touched *, u->node.n),
                       .body_sum = NEW_ARRAY(u->arena, double, u->node.n), .whole_sum = NEW_ARRAY(u->arena, double, u->node.n) };

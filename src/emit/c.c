@@ -356,7 +356,7 @@ block(Emit *e, const Block *b)
         case TREE_STORE: store(e, n); break;
         case TREE_AHEAD:
             emit_statement(e, NULL);
-            emit_line(e, "TN_AHEAD(b%u + %s);", n->u.ahead.buffer, emit_index(e, emit_subst_expr(e, n->u.ahead.at)));
+            emit_line(e, "%s(b%u + %s);", n->u.ahead.far ? "TN_FAR" : "TN_AHEAD", n->u.ahead.buffer, emit_index(e, emit_subst_expr(e, n->u.ahead.at)));
             break;
         case TREE_NOTE: break;           /* names of the model would make equal trees differ */
         }

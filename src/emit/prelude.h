@@ -54,6 +54,7 @@ TN_INLINE void tn_keep_denormals(const uint64_t *was) { __asm__ volatile("msr fp
 
 /* The line at p is soon read by this core. */
 #define TN_AHEAD(p) __builtin_prefetch(p, 0, 3)
+#define TN_FAR(p) __builtin_prefetch(p, 0, 2)    /* not so soon: the second cache gets it */
 
 typedef uint16_t tn_f16;         /* the bits */
 typedef uint16_t tn_bf16;

@@ -165,12 +165,13 @@ tree_store_lanes(Block *b, uint32_t buffer, uint32_t rank, const Expr *const *at
 }
 
 void
-tree_ahead(Block *b, uint32_t buffer, const Expr *at)
+tree_ahead(Block *b, uint32_t buffer, const Expr *at, bool far)
 {
     Tree *t = append(b, TREE_AHEAD);
 
     t->u.ahead.buffer = buffer;
     t->u.ahead.at = at;
+    t->u.ahead.far = far;
 }
 
 void

@@ -56,7 +56,7 @@ struct Tree {
             const Expr *valid;                                         /* lanes > 1: only lanes < valid are written; NULL: all */
             bool stream;                                               /* past the caches: a whole vector to an output, lanes side by side */
         } store;
-        struct { uint32_t buffer; const Expr *at; } ahead;             /* the line of element `at` of a buffer in memory is soon read, if there is one */
+        struct { uint32_t buffer; const Expr *at; bool far; } ahead;   /* the line of element `at` of a buffer is soon read, if there is one; far: not so soon, the second cache gets it */
         Sym note;                                                      /* a comment for the reader */
     } u;
     Block body, other;
@@ -151,7 +151,7 @@ void tree_buffer(Block *b, uint32_t buffer);
 void tree_store(Block *b, uint32_t buffer, uint32_t rank, const Expr *const *at, const Scalar *value);
 Tree *tree_store_lanes(Block *b, uint32_t buffer, uint32_t rank, const Expr *const *at, const Scalar *value,
                        const Expr *lane_stride, const Expr *valid);
-void tree_ahead(Block *b, uint32_t buffer, const Expr *at);
+void tree_ahead(Block *b, uint32_t buffer, const Expr *at, bool far);
 void tree_note(Ctx *c, Block *b, const char *text);
 
 /* ---- text, verification ------------------------------------------------------------------------------ */

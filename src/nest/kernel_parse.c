@@ -230,7 +230,7 @@ parse_ahead(KernelText *t, Block *b)
         return parse_error(p, "%s is not a buffer", name);
     if (!parse_expect(p, "at") || !(at = parse_index(&t->scope)))
         return false;
-    tree_ahead(b, e->id, at);
+    tree_ahead(b, e->id, at, parse_accept(p, "far"));
     return true;
 }
 

@@ -287,7 +287,7 @@ print_tree(Printer *p, Text *t, const Kernel *k, const Tree *l, int indent)
         print_word(t, p->slot[l->u.ahead.buffer]);
         text_add(t, " at ");
         print_index(p, t, l->u.ahead.at);
-        text_add(t, "\n");
+        text_add(t, l->u.ahead.far ? " far\n" : "\n");
         break;
     case TREE_NOTE: {
         Text note = { .arena = p->scratch };

@@ -498,3 +498,11 @@ cut_ahead(const Machine *m, DType t, TileShape s, int64_t depth, int64_t inner)
 
     return (depth >= 0 && depth * row <= machine_block_bytes(m, LEVEL_L1)) || (inner >= 0 && inner < trips) ? 0 : trips;
 }
+
+int64_t
+cut_far(const Machine *m, double trip_bytes)
+{
+    const MemoryLevel *memory = &m->level[LEVEL_MEMORY];
+
+    return (int64_t)ceil(2 * memory->latency_seconds * memory->one.read / trip_bytes);
+}

@@ -45,6 +45,9 @@ void cut_shapes(const Machine *m, int64_t nrows, int64_t ncols, int64_t lanes, T
  * processor has in sight asks by itself, and the second level answers some trips later. Further ahead, rows drive each other out of the first
  * cache: a product of 256 cubed takes 0.29 ms with 4 or 8 trips on a Cascade Lake core, 0.33 without, 0.37 with 18. `depth` of all sums, `inner` trips of the innermost; -1: not known. 0: no row is: the panel stays, or its loop ends before. */
 int64_t cut_ahead(const Machine *m, DType t, TileShape s, int64_t depth, int64_t inner);
+/* How many trips, of so many bytes each, before it is read what memory has is asked for: twice what is on its way at once (by Little's law,
+ * bandwidth times latency), as memory answers in no order. */
+int64_t cut_far(const Machine *m, double trip_bytes);
 /* The sums that no read of the columns' factor varies with: they count elements that share what is read. They are the last. */
 AxisSet cut_unread(Ctx *c, const Contraction *k);
 

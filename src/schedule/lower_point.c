@@ -434,7 +434,7 @@ lower_outputs(Env *e, const Node *leaf, Block *b)
     write_values(e, l, b, leaf->part);
 }
 
-typedef struct { Env *e; Block *b; Binding later; } Fetch;
+typedef struct { Env *e; Block *b; Binding later; bool far; } Fetch;
 
 static void
 fetch_load(void *user, const Scalar *s)
@@ -446,14 +446,14 @@ fetch_load(void *user, const Scalar *s)
         return;
     const Expr *place = buffer_offset(c, &f->e->k->buffer.at[s->u.load.slot], s->u.load.at), *later = expr_subst(c, place, &f->later, 1);
     if (later != place)
-        tree_ahead(f->b, s->u.load.slot, later);
+        tree_ahead(f->b, s->u.load.slot, later, f->far);
 }
 
 /* Asks for what the copy of a later trip reads. Beyond the last trip that is what lies behind, or nothing. */
 static void
 fetch_ahead(Env *e, const Copy *k, Block *b, const Scalar *value)
 {
-    Fetch f = { .e = e, .b = b };
+    Fetch f = { .e = e, .b = b, .far = k->far };
 
     if (!k->ahead || !expr_is_var(env_value(e, k->at->iter), &f.later.var))
         return;

@@ -107,6 +107,7 @@ typedef struct {
     bool odd;
     bool turned;                     /* rows dim[0] of lanes dim[1] as it is made; rows dim[1] of lanes dim[0] as it is read */
     int64_t ahead;                   /* trips of `at` that its memory is fetched before; 0: it is not */
+    bool far;                        /* … into the second cache, not the first */
     uint32_t into;                   /* the copy that reads it as it is made, alone; 0: the part does */
     uint32_t ndim; IterId dim[STEP_MAX_LOOPS];
     Stage *image;                    /* a padded copy of the tensor instead; dim[0] is what runs along it */

@@ -133,10 +133,11 @@ step_stage(Points *p, const Step *s)
         return false;
     c.turned = s->word2 == WORD_turned;
     c.ahead = s->number;
+    c.far = s->word2 == WORD_far;
     if (s->word != WORD_reg && s->word != WORD_scratch)
         return points_refuse(p, "a copy is in reg or in scratch, not in %s", word_name[s->word]);
-    if ((s->word2 == WORD_ahead) != (s->number > 0) || (c.ahead && s->word != WORD_reg))
-        return points_refuse(p, "what is read into registers is fetched ahead, by a number of trips: reg … ahead 4");
+    if ((c.far || s->word2 == WORD_ahead) != (s->number > 0) || (c.ahead && s->word != WORD_reg))
+        return points_refuse(p, "what is read into registers is fetched ahead, by a number of trips: reg … ahead 4, reg … far 16");
     for (uint32_t i = 0; i < s->nloop; i++)
         if (!(c.dim[c.ndim++] = points_iter(p, s->loop[i])))
             return false;

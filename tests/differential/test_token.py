@@ -39,7 +39,7 @@ def attention(group: int) -> str:
 def programs(folder, *options) -> list[str]:
     listed = tenon("compile", folder / "token.tn", "--dump=choose", "--stop-after=choose", "--alternatives", 100, *options)
     each = ["".join(re.findall(r"^;     (.*\n)", p, re.M)) for p in re.split(r"^;   \S+ s, alone .*\n", listed, flags=re.M)[1:]]
-    return [p for p in each if re.search(r"^stage o\.rhs at o\.kb_ -> o\.rows scratch", p, re.M)]
+    return [p for p in each if re.search(r"^stage o\.rhs at o\.kk_ -> o\.col reg of o\.r_ far", p, re.M)]
 
 
 @pytest.mark.parametrize("cc", ["cc", "clang"])
@@ -49,7 +49,7 @@ def test_whole_rows(tmp_path, group, cc):
         pytest.skip(f"no {cc} here")
     (tmp_path / "token.tn").write_text(attention(group))
     found = programs(tmp_path)
-    assert len(found) == 4
+    assert 1 <= len(found) <= 4              # blocks of as many rows as are on their way, and longer ones
     for program in found[::1 if cc == "cc" else 3]:
         (tmp_path / "pins").write_text(f"%o {{\n{program}}}\n")
         tenon("compile", tmp_path / "token.tn", "--choices", tmp_path / "pins", "--cc", cc, "-o", tmp_path / "token.so")

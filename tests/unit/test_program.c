@@ -70,7 +70,7 @@ static const Case cases[] = {
      "stage rhs at jp -> pack scratch of q jv\n"
      "split pack.jv by 8 -> v u, split pack.q by 8 -> w t, order pack.v pack.w pack.t pack.u, run pack.t unroll, run pack.u vector\n"
      "stage rhs at pack.w -> tile reg of u t turned\n"
-     "stage rhs at q -> col reg of jr\n"
+     "stage rhs at q -> col reg of jr far 9\n"
      "run jp parallel"},
     {"exact products", EXACT_MATMUL, "",
      "split j by 16 -> jp jv pad, split jv by 8 -> jr l\n"
@@ -191,6 +191,7 @@ static const Refusal refusals[] = {
     {"nothing read", EXACT_MATMUL, "stage z at i -> s scratch of q", "nothing reads z"},
     {"varies", EXACT_MATMUL, "stage x at i -> s scratch of j", "varies with q"},
     {"ahead of a copy in memory", EXACT_MATMUL, "stage rhs at i -> s scratch of q j ahead 4", "what is read into registers is fetched ahead"},
+    {"far of a copy in memory", EXACT_MATMUL, "stage rhs at i -> s scratch of q j far 4", "what is read into registers is fetched ahead"},
     {"ahead by nothing", EXACT_MATMUL, "stage lhs at q -> s reg of i ahead", "what is read into registers is fetched ahead"},
     {"read beyond", "nest t(x: f32[6, 40], y: f32[40, 50]) -> (o: f32[6, 50]) { o[i, j] = sum q: x[i, q] * y[q, j] }",
      "split j by 16 -> jp jv pad, split jv by 8 -> jr l, order jp q i jr l, hold o at jp -> sums scratch, hold o at jp -> acc reg, run i jr unroll, run l vector",
