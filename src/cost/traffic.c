@@ -483,20 +483,17 @@ settle(Traffic *t, Node *n, const double *here)
     }
 }
 
+/* What schedules say of the ways to memory: written past the caches, asked for long before. */
 static void
-find_far(Unfold *u, const Node *n)
-{
-    for (; n; n = n->next) {
-        if (n->kind == NODE_AHEAD && n->tree->u.ahead.far)
-            u->far[n->tree->u.ahead.buffer] = true;
-        find_far(u, n->child);
-    }
-}
-
-static void
-find_past(Unfold *u)
+find_ways(Unfold *u)
 {
     u->past = NEW_ARRAY(u->arena, bool, u->k->buffer.n);
+    u->far = NEW_ARRAY(u->arena, bool, u->k->buffer.n);
+    for (uint32_t i = 0; i < u->node.n; i++) {
+        const Node *n = u->node.at[i];
+        if (n->kind == NODE_AHEAD && n->tree->u.ahead.far)
+            u->far[n->tree->u.ahead.buffer] = true;
+    }
     for (uint32_t i = 0; i < u->access.n; i++) {
         const MemRef *a = &u->access.at[i];
         u->past[a->buffer] |= a->write && a->node->tree->u.store.stream;
@@ -506,9 +503,7 @@ find_past(Unfold *u)
 void
 traffic(Unfold *u)
 {
-    find_past(u);
-    u->far = NEW_ARRAY(u->arena, bool, u->k->buffer.n);
-    find_far(u, u->root);
+    find_ways(u);
     for (Level l = LEVEL_L1; l < LEVEL_MEMORY; l++) {
         Traffic t = { .u = u, .level = l, .body = NEW_ARRAY(u->arena, Touched *, u->node.n), .whole = NEW_ARRAY(u->arena, Touched *, u->node.n),
                       .body_sum = NEW_ARRAY(u->arena, double, u->node.n), .whole_sum = NEW_ARRAY(u->arena, double, u->node.n) };

@@ -500,9 +500,9 @@ cut_ahead(const Machine *m, DType t, TileShape s, int64_t depth, int64_t inner)
 }
 
 int64_t
-cut_far(const Machine *m, double trip_bytes)
+cut_far(const Machine *m, int64_t trip_bytes)
 {
     const MemoryLevel *memory = &m->level[LEVEL_MEMORY];
 
-    return (int64_t)ceil(2 * memory->latency_seconds * memory->one.read / trip_bytes);
+    return (int64_t)ceil(2 * memory->latency_seconds * memory->one.read / (double)trip_bytes);
 }

@@ -47,7 +47,7 @@ void cut_shapes(const Machine *m, int64_t nrows, int64_t ncols, int64_t lanes, T
 int64_t cut_ahead(const Machine *m, DType t, TileShape s, int64_t depth, int64_t inner);
 /* How many trips, of so many bytes each, before it is read what memory has is asked for: twice what is on its way at once (by Little's law,
  * bandwidth times latency), as memory answers in no order. */
-int64_t cut_far(const Machine *m, double trip_bytes);
+int64_t cut_far(const Machine *m, int64_t trip_bytes);
 /* The sums that no read of the columns' factor varies with: they count elements that share what is read. They are the last. */
 AxisSet cut_unread(Ctx *c, const Contraction *k);
 

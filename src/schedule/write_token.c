@@ -51,6 +51,13 @@ step_of(Low *l, const Scalar *read, uint32_t axis)
     return stride ? expr_or(stride, INT64_MAX) : INT64_MAX;
 }
 
+/* The axis of a product along which its columns' vectors lie: what is summed, of scores; what is made, of the last. */
+static uint32_t
+lane_axis(const Group *g, const Member *m)
+{
+    return m == &g->member[g->n - 1] ? m->own[0] : m->sum[0];
+}
+
 /* The shared axes whose points lie beside each other in a row of a product's columns. None: rows are no lines of vectors, or are
  * whole without any. */
 static AxisSet
@@ -59,7 +66,7 @@ axes_beside(const Group *g, const Member *m)
     const Points *p = g->w->p;
     Low l = low_part(g->w->c, g->w->a, p->k, p->m, &p->k->part[m->part]);
     bool last = m == &g->member[g->n - 1];
-    uint32_t lane = last ? m->own[0] : m->sum[0], across = last ? m->sum[0] : m->own[0];
+    uint32_t lane = lane_axis(g, m), across = last ? m->sum[0] : m->own[0];
     int64_t length = expr_or(m->n->axis[lane].extent, 0);
     AxisSet beside = 0;
 
@@ -103,8 +110,7 @@ recognise(const Group *g, Token *k)
 static int64_t
 row_vectors(const Token *k, const Member *m)
 {
-    bool last = m == &k->g->member[k->g->n - 1];
-    int64_t n = expr_or(m->n->axis[last ? m->own[0] : m->sum[0]].extent, 0) / k->g->lanes;
+    int64_t n = expr_or(m->n->axis[lane_axis(k->g, m)].extent, 0) / k->g->lanes;
 
     for (uint32_t i = 0; i < k->nbeside; i++)
         n *= expr_or(m->n->axis[k->beside[i]].extent, 1);
@@ -115,7 +121,7 @@ row_vectors(const Token *k, const Member *m)
 static int64_t
 rows_ahead(const Token *k, const Member *m)
 {
-    return cut_far(k->g->w->p->m, (double)(row_vectors(k, m) * k->g->lanes * dtype_info[cut_only_read(m->view.b)->dtype].bytes));
+    return cut_far(k->g->w->p->m, row_vectors(k, m) * k->g->lanes * dtype_info[cut_only_read(m->view.b)->dtype].bytes);
 }
 
 /* A row of columns after the other, all heads of each; written out where a row is few vectors, which are asked for together. */
@@ -137,7 +143,7 @@ write_scores(const Token *k, const Member *m, Text *t)
         text_printf(t, "stage %s.rhs at %s -> %s.col reg of %s%s.kv_ far %lld\n", a, axis_name(g->w, m->part, m->own[0]), a, beside(k, m), a, (long long)rows_ahead(k, m));
 }
 
-/* A few rows of columns after the others, for each head in turn, and the next few asked for meanwhile; all heads' sums go on from block to block. */
+/* A few rows of columns after the others, for each head in turn, and whole blocks of later ones asked for meanwhile; all heads' sums go on from block to block. */
 static void
 write_values(const Token *k, int64_t rows, Text *t)
 {
@@ -151,7 +157,7 @@ write_values(const Token *k, int64_t rows, Text *t)
     text_printf(t, "order %s.kb_ %s%s.kk_ %sir %s.r_ %s.l_\n", a, heads, a, same(k, m), a, a);
     text_printf(t, "hold %s at task -> %s.sums scratch\nhold %s at %s -> %s.acc reg\n", a, a, a, inner, a);
     text_printf(t, "run %sir %s.r_ unroll\nrun %s.l_ %s.sums.fin.%s.l_ %s.sums.init.%s.l_ vector\n", same(k, m), a, a, a, a, a, a);
-    text_printf(t, "stage %s.rhs at %s.kk_ -> %s.col reg of %s.r_ far %lld\n", a, a, a, a, (long long)rows);
+    text_printf(t, "stage %s.rhs at %s.kk_ -> %s.col reg of %s.r_ far %lld\n", a, a, a, a, (long long)((rows_ahead(k, m) + rows - 1) / rows * rows));
 }
 
 void
@@ -163,8 +169,7 @@ write_token(const Group *g)
     if (!recognise(g, &k))
         return;
     const char *outer = loops(&k, last, k.outer, k.nouter);
-    int64_t ahead = rows_ahead(&k, last);
-    for (int64_t rows = MOST_ROWS; rows >= LEAST_ROWS && (rows == MOST_ROWS || rows >= ahead); rows /= 2) {
+    for (int64_t rows = MOST_ROWS; rows >= LEAST_ROWS; rows /= 2) {
         Text t = { .arena = g->w->a };
         bool ok = true;
         text_printf(&t, "split %s by 1 -> ib ir exact\norder %sib %s%sir\nfuse %sib -> task\n", g->rows, outer, beside(&k, last), same(&k, last), outer);

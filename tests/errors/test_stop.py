@@ -2,6 +2,7 @@
 import contextlib
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import time
@@ -61,9 +62,9 @@ def session_of(process):
 
 
 def left(folder):
-    """Temporary files of tenon and of its compiler; entries of a cache are called by their hashes, which may begin with cc."""
+    """Temporary files of tenon and of its compiler (ccAbCdEf.s); entries of a cache are called by their hashes, of 2 and 30 digits, which may begin with cc."""
     return sorted(str(p.relative_to(folder)) for p in folder.rglob("*")
-                  if p.name.startswith((".tenon-", "tenon-", "build-", "ccXXXX")))
+                  if p.name.startswith((".tenon-", "tenon-", "build-")) or re.fullmatch(r"cc\w{4,6}(\..*)?", p.name))
 
 
 def gone(slow, kill=False):
