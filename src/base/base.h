@@ -193,7 +193,8 @@ typedef struct Writer Writer;
 Writer *writer_open(Arena *a, Diags *d, const char *path);       /* NULL, reported, on failure */
 void writer_put(Writer *w, const void *data, size_t bytes);
 void writer_align(Writer *w, size_t alignment);                  /* zero bytes up to a multiple */
-/* Zero bytes, as room that several threads may write into, in any order; where they begin. */
+/* Zero bytes, as room that several threads may write into, in any order; where they begin. Large room lies in huge pages of
+ * the system's cache, where its files may: who maps the file soon after has them too. */
 uint64_t writer_room(Writer *w, uint64_t bytes);
 void writer_put_at(Writer *w, uint64_t offset, const void *data, size_t bytes);
 uint64_t writer_offset(const Writer *w);
@@ -220,8 +221,10 @@ const char *path_name(const char *path);                         /* after the la
 
 /* ---- time and machine, as the process may use it --------------------------------------------- */
 
-/* A block just got from the system, or NULL: in huge pages, if it is large and there are some. What goes through a large
- * tensor in columns is in another page every time. Returns it. */
+/* A huge page of processors whose pages have 4 KB; HUGE_FROM holds one wherever it begins. [bytes] */
+enum { HUGE_PAGE = 2 << 20, HUGE_FROM = 2 * HUGE_PAGE };
+/* A block just got from the system, of memory or of a file, or NULL: in huge pages, if it is large and there are some. What goes
+ * through a large tensor in columns is in another page every time. Returns it. */
 void *huge_pages(void *block, size_t bytes);
 double time_seconds(void);                                       /* monotonic */
 int64_t memory_size(void);                                       /* of the machine [bytes]; INT64_MAX where it does not say */

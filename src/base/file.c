@@ -150,7 +150,7 @@ writer_open(Arena *a, Diags *d, const char *path)
     /* 0777 less the process's umask, which commit reads back and keeps to. */
     for (int i = 0; i < 10000 && w->fd < 0; i++) {
         snprintf(temp, strlen(folder) + 64, "%s/" LEASE_FILE "%ld-%d.tmp", folder, (long)getpid(), i);
-        w->fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0777);
+        w->fd = open(temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0777);
         if (w->fd < 0 && errno != EEXIST && errno != EINTR)
             break;
         if (w->fd >= 0 && !lease_take(w->fd, temp)) {
@@ -189,6 +189,25 @@ flush(Writer *w)
     w->n = 0;
 }
 
+/* A page of a file stays as large as it was when somebody first came to it: to write a piece of it makes small ones, to
+ * read it where huge ones were asked for makes those. What was never written reads as zeros, without the disk. */
+static void
+read_in_huge_pages(int fd, uint64_t from, uint64_t end)
+{
+#ifdef MADV_POPULATE_READ
+    uint64_t first = from / HUGE_PAGE * HUGE_PAGE;
+    size_t bytes = (size_t)(end - first);
+    void *p = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, (off_t)first);
+
+    if (p == MAP_FAILED)
+        return;
+    madvise(huge_pages(p, bytes), bytes, MADV_POPULATE_READ);
+    munmap(p, bytes);
+#else
+    (void)fd, (void)from, (void)end;
+#endif
+}
+
 uint64_t
 writer_room(Writer *w, uint64_t bytes)
 {
@@ -198,6 +217,8 @@ writer_room(Writer *w, uint64_t bytes)
     w->offset += bytes;
     if (!w->err && ftruncate(w->fd, (off_t)w->offset))
         w->err = errno;
+    if (!w->err && bytes >= HUGE_FROM)
+        read_in_huge_pages(w->fd, at, w->offset);
     return at;
 }
 

@@ -27,9 +27,9 @@ time_seconds(void)
 void *
 huge_pages(void *block, size_t bytes)
 {
-    enum { FROM = 4 << 20, PAGE = 4096 };
+    enum { PAGE = 4096 };
 
-    if (block && bytes >= FROM) {
+    if (block && bytes >= HUGE_FROM) {
         size_t before = -(uintptr_t)block % PAGE;
         madvise((char *)block + before, (bytes - before) / PAGE * PAGE, MADV_HUGEPAGE);
     }

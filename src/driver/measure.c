@@ -7,7 +7,7 @@
  *
  * Memory levels are read, written and copied by vectors over a buffer that fills half of the level; of L3,
  * which the cores share, each thread takes its part. The buffers are mapped once, as large as memory needs,
- * in huge pages where there are some, as a session's arena is; one more in small pages, as constants lie in a file.
+ * in huge pages where there are some, as a session's arena is; one more in small pages, as constants may lie in a file.
  */
 #include "driver/internal.h"
 

@@ -7,7 +7,8 @@
  *     carries a note (emit/host_c.c) whose header is turned into the segment's. What is in the note
  *     stays where it is: only its announcement goes.
  *   - The segment's address is the first free one behind the others that is congruent to its place in
- *     the file, so that nothing is filled up to a page.
+ *     the file, so that nothing is filled up to a page: to a huge page's size, where it holds one, so that
+ *     huge pages of the file are some of memory too, and all who load it have them in common.
  *   - The note's word becomes the distance from itself to the weights: the code finds them by an
  *     addition, wherever it is loaded, whoever loads it.
  *   - A section header covers the segment: strip and its like throw away what no section holds. The
@@ -93,13 +94,13 @@ spare_header(const Elf *e)
     return &e->segment[to];
 }
 
-/* The first address behind all segments that is congruent to `offset`. */
+/* The first address behind all segments that is congruent to `offset`, for so many bytes. */
 static uint64_t
-free_address(const Elf *e, uint64_t offset, uint64_t *align)
+free_address(const Elf *e, uint64_t offset, uint64_t bytes, uint64_t *align)
 {
     uint64_t end = 0;
 
-    *align = 4096;
+    *align = bytes < HUGE_FROM ? 4096 : HUGE_PAGE;
     for (int i = 0; i < e->header->e_phnum; i++) {
         const Elf64_Phdr *p = &e->segment[i];
         if (p->p_type != PT_LOAD)
@@ -144,7 +145,7 @@ segment_append(Job *j, Bytes linked, uint64_t head_bytes, uint64_t bytes, Bytes 
     memcpy(e.data, linked.data, linked.bytes);
     if (!take_apart(&e))
         return false;
-    uint64_t address = free_address(&e, offset, &align);
+    uint64_t address = free_address(&e, offset, bytes, &align);
     Elf64_Phdr *p = spare_header(&e);
     if (!p)
         return fail(&e, "the note has no program header");

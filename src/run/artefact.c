@@ -7,6 +7,9 @@
  * The loader knows libraries by name: asked for a path that is already loaded it gives the old library
  * back, even when another file has taken the name since (a model compiled again, loaded again). So it
  * is given a name made from the file's identity: the path with some of its last slashes written `/./`.
+ *
+ * Weights are asked for in huge pages: where the file's system has such in its cache, a model that reads all of them
+ * at each step looks far fewer pages up, and who comes to them first waits for a fault in 2 MB instead of in 64 KB.
  */
 #include "run/run.h"
 
@@ -14,6 +17,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <link.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -61,6 +65,15 @@ unload(void *what)
     Artefact *f = what;
     if (f->library)
         dlclose(f->library);
+}
+
+/* Where the loader put what the file has at `address`; NULL: it does not say. */
+static void *
+loaded_at(const Artefact *f, uint64_t address)
+{
+    struct link_map *map = NULL;
+
+    return dlinfo(f->library, RTLD_DI_LINKMAP, &map) || !map ? NULL : (char *)(uintptr_t)map->l_addr + address;
 }
 
 /* The manifest as version 3 began: every later one is at least as long. */
@@ -123,6 +136,7 @@ artefact_open(Arena *a, Diags *d, const char *path)
 {
     Report r = { d, { .file = path } };
     ArtefactHead head;
+    uint64_t address = 0;
     struct stat st = {0};
     Artefact *f = NEW(a, Artefact);
     f->path = arena_str(a, path);
@@ -131,10 +145,12 @@ artefact_open(Arena *a, Diags *d, const char *path)
     int fd = open_file(&r, &st);
     if (fd < 0)
         return NULL;
-    bool ok = head_read(d, r.loc, fd, (uint64_t)st.st_size, &head)
+    bool ok = head_read(d, r.loc, fd, (uint64_t)st.st_size, &head, &address)
         && load_code(a, &r, &head, f, &st)
         && check_manifest(&r, f->manifest);
     close(fd);
+    if (ok)
+        huge_pages(loaded_at(f, address), head.size + head.weights_bytes);
     return ok ? f : NULL;
 }
 

@@ -84,7 +84,7 @@ check_head(const File *f, const ArtefactHead *h, uint64_t segment_bytes)
 }
 
 bool
-head_read(Diags *d, Loc loc, int fd, uint64_t bytes, ArtefactHead *out)
+head_read(Diags *d, Loc loc, int fd, uint64_t bytes, ArtefactHead *out, uint64_t *address)
 {
     File f = { d, loc, fd, bytes };
     Elf64_Ehdr header;
@@ -100,8 +100,10 @@ head_read(Diags *d, Loc loc, int fd, uint64_t bytes, ArtefactHead *out)
         if (segment[i].p_type == PT_LOAD && !is_inside(&f, segment[i].p_offset, segment[i].p_filesz))
             return refuse_cut(&f, segment[i].p_offset, segment[i].p_filesz);
     for (int i = 0; i < header.e_phnum && !found; i++)
-        if (is_head(&f, &segment[i], out))
+        if (is_head(&f, &segment[i], out)) {
             found = segment[i].p_filesz;
+            *address = segment[i].p_vaddr;
+        }
     if (found)
         return check_head(&f, out, found);
     if (has_trailer(&f))

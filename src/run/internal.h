@@ -13,8 +13,8 @@ struct Artefact {
 };
 
 /* What an open file of `bytes` says of itself, checked: it is a whole library of this kind of machine,
- * with a head of this ABI. Nothing of it is loaded. */
-bool head_read(Diags *d, Loc loc, int fd, uint64_t bytes, ArtefactHead *out);
+ * with a head of this ABI. Nothing of it is loaded. address: of the head, from where the library will begin. */
+bool head_read(Diags *d, Loc loc, int fd, uint64_t bytes, ArtefactHead *out, uint64_t *address);
 
 /* A file of pages that rooms share; it ends with the last that does. NULL where the system has none. (room.c) */
 typedef struct { atomic_int users; int fd; int64_t bytes; } Pages;

@@ -9,9 +9,10 @@ read_head(Ctx *c, Arena *a, Bytes file)
 {
     char path[64];
     ArtefactHead head;
+    uint64_t address;
     int fd;
     const char *name = fuzz_file(file, &fd, path, sizeof path);
-    bool ok = head_read(&c->diags, (Loc){ .file = arena_str(a, name) }, fd, file.bytes, &head);
+    bool ok = head_read(&c->diags, (Loc){ .file = arena_str(a, name) }, fd, file.bytes, &head, &address);
 
     close(fd);
     return ok;

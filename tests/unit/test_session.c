@@ -23,7 +23,7 @@
 static const char model_source[] =
     "#include \"tenon_abi.h\"\n"
     "#ifndef ABI\n#define ABI TENON_ABI_VERSION\n#endif\n#ifndef CPU\n#define CPU 1\n#endif\n#ifndef FIRST\n#define FIRST 1\n#endif\n"
-    "#ifndef MORE\n#define MORE 0\n#endif\n#ifndef RUNS_FIRST\n#define RUNS_FIRST 0\n#endif\n"
+    "#ifndef WEIGHTS\n#define WEIGHTS 12\n#endif\n#ifndef MORE\n#define MORE 0\n#endif\n#ifndef RUNS_FIRST\n#define RUNS_FIRST 0\n#endif\n"
     "__asm__(\".pushsection .note.tenon,\\\"a\\\",%note\\n.balign 4\\n.long 6, 8, 1\\n.asciz \\\"Tenon\\\"\\n.balign 4\\n\"\n"
     "        \".globl at\\n.hidden at\\nat: .quad 0\\n.popsection\");\n"
     "extern __attribute__((visibility(\"hidden\"))) const volatile int64_t at;\n"
@@ -73,7 +73,7 @@ static const char model_source[] =
     "static void work(const int64_t *sym, TnWork *w) { w[0] = (TnWork){ 6 * sym[0], 32 * sym[0] + 12, 1000 }; }\n"
     "static int cpu_ok(void) { return CPU; }\n"
     "static const struct { TnManifest m; long more[2]; } manifest = { { ABI, sizeof(TnManifest) + MORE, \"tiny\", \"cc\", \"riscv-v9\", \"tiny: 1 kernel\", 2, 1, 1, 1, 1, 2,\n"
-    "    in, out, symbols, constraints, kernels, 12, 77, prepare, run, work, cpu_ok } };\n"
+    "    in, out, symbols, constraints, kernels, WEIGHTS, 77, prepare, run, work, cpu_ok } };\n"
     "const TnManifest *tenon_manifest(void) { return &manifest.m; }\n";
 
 static char folder[64], model_path[128];
@@ -124,9 +124,9 @@ static const char cache_source[] =
     "    in, out, symbols, 0, 0, 12, 77, prepare, run, work, cpu_ok };\n"
     "const TnManifest *tenon_manifest(void) { return &manifest; }\n";
 
-/* Compile the model with these flags and give it weights 1, 2, 3, behind a head that `change` is added to. */
+/* Compile the model with these flags and give it weights 1, 2, 3 and so many zero bytes, behind a head that `change` is added to. */
 static void
-make_model_of(const char *source, const char *name, const char *flags, const ArtefactHead *change)
+make_model_of(const char *source, const char *name, const char *flags, const ArtefactHead *change, size_t zeros)
 {
     char command[1024];
     save("model.c", source, strlen(source));
@@ -148,10 +148,12 @@ make_model_of(const char *source, const char *name, const char *flags, const Art
     Job j = { .ctx = &c, .arena = a };
     Bytes so, before, after;
     assert_true(file_map(a, &c.diags, in_folder("so"), &so));
-    assert_true(segment_append(&j, so, sizeof segment.head, sizeof segment, &before, &after));
+    assert_true(segment_append(&j, so, sizeof segment.head, sizeof segment + zeros, &before, &after));
     Writer *w = writer_open(a, &c.diags, in_folder(name));
     writer_put(w, before.data, before.bytes);
     writer_put(w, &segment, sizeof segment);
+    if (zeros)
+        writer_room(w, zeros);
     writer_put(w, after.data, after.bytes);
     assert_true(writer_commit(w, 0755));
     arena_free(a);
@@ -160,7 +162,7 @@ make_model_of(const char *source, const char *name, const char *flags, const Art
 static void
 make_model(const char *name, const char *flags, const ArtefactHead *change)
 {
-    make_model_of(model_source, name, flags, change);
+    make_model_of(model_source, name, flags, change, 0);
 }
 
 static int
@@ -335,6 +337,51 @@ a_model_compiled_again_is_loaded_anew(void **state)
     tn_model_free(new);
 }
 
+/* The largest mapping of a file: where, from where in the file, and the system's flags for it. */
+typedef struct { unsigned long begin, end, offset; char flags[200]; } Mapping;
+
+static Mapping
+largest_mapping(const char *name)
+{
+    char line[400];
+    bool wanted = false;
+    Mapping x, best = { 0 };
+    FILE *f = fopen("/proc/self/smaps", "r");
+
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "%lx-%lx %*s %lx", &x.begin, &x.end, &x.offset) == 3) {
+            wanted = strstr(line, name) && x.end - x.begin > best.end - best.begin;
+            best = wanted ? x : best;
+        } else if (wanted) {
+            sscanf(line, "VmFlags: %199[^\n]", best.flags);
+        }
+    if (f)
+        fclose(f);
+    return best;
+}
+
+static void
+large_weights_are_asked_for_in_huge_pages(void **state)
+{
+    (void)state;
+    enum { ZEROS = 8 << 20 };
+    char flags[40];
+    TnModel *m;
+
+    if (access("/sys/kernel/mm/transparent_hugepage/enabled", R_OK))
+        skip();
+    snprintf(flags, sizeof flags, "-DWEIGHTS=%d", 12 + ZEROS);
+    make_model_of(model_source, "large.so", flags, &(ArtefactHead){ .weights_bytes = ZEROS }, ZEROS);
+    assert_int_equal(tn_load(ctx, in_folder("large.so"), &m), TN_OK);
+    Mapping x = largest_mapping("/large.so");
+    assert_true(x.end - x.begin > ZEROS - HUGE_PAGE);
+    assert_int_equal((x.begin - x.offset) % HUGE_PAGE, 0);       /* else no huge page of the file is one of memory */
+    assert_non_null(strstr(x.flags, " hg"));
+    assert_true(first_output(m) == 5);
+    tn_model_free(m);
+    assert_int_equal(unlink(in_folder("large.so")), 0);
+}
+
 /* ---- running ---------------------------------------------------------------------------- */
 
 typedef struct { float x[400]; int64_t ids[130], xd[2], idd[1]; TnTensor in[2], out; } Case;
@@ -417,7 +464,7 @@ static void
 cache_open_(Cache *c)
 {
     *c = (Cache){ .one = 1 };
-    make_model_of(cache_source, "cache.so", "", NULL);
+    make_model_of(cache_source, "cache.so", "", NULL, 0);
     assert_int_equal(tn_load(ctx, in_folder("cache.so"), &c->m), TN_OK);
     assert_int_equal(tn_session_new(ctx, c->m, NULL, &c->s), TN_OK);
     c->in[0] = (TnTensor){ sizeof(TnTensor), NULL, "f32", 1, &c->n, NULL, 0 };
@@ -847,6 +894,7 @@ main(void)
         cmocka_unit_test(broken_files_are_refused), cmocka_unit_test(nothing_runs_before_the_check),
         cmocka_unit_test(longer_structs_load), cmocka_unit_test(the_loader_alone_finds_the_weights),
         cmocka_unit_test(a_model_compiled_again_is_loaded_anew),
+        cmocka_unit_test(large_weights_are_asked_for_in_huge_pages),
         cmocka_unit_test(every_failed_allocation_is_a_status),
         cmocka_unit_test(random_tensors_are_the_same_everywhere),
         cmocka_unit_test(comparing_knows_nan_and_places),
