@@ -14,7 +14,6 @@
 
 enum {
     ALIGN = 64,
-    MAPPED_FROM = 4 << 20,           /* rooms from this size on are mapped, huge pages if there are [bytes] */
     SHARED_FROM = 64 << 10,          /* less is copied: a system has 65,530 mappings for a process [bytes] */
 };
 
@@ -133,7 +132,7 @@ map_parts(Room *r, const Room *from)
 static bool
 room_like(Room *r, const Room *from, int64_t used, int64_t bytes)
 {
-    bool large = bytes >= MAPPED_FROM;
+    bool large = bytes >= HUGE_FROM;         /* mapped, in huge pages if there are */
 
     if (!room_new(r, bytes, large || from->parts))
         return false;

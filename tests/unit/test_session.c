@@ -152,8 +152,7 @@ make_model_of(const char *source, const char *name, const char *flags, const Art
     Writer *w = writer_open(a, &c.diags, in_folder(name));
     writer_put(w, before.data, before.bytes);
     writer_put(w, &segment, sizeof segment);
-    if (zeros)
-        writer_room(w, zeros);
+    writer_room(w, zeros);
     writer_put(w, after.data, after.bytes);
     assert_true(writer_commit(w, 0755));
     arena_free(a);
