@@ -103,7 +103,7 @@ def decode(bench, names, threads: int) -> None:
 
 LAYERS, HEADS, HEAD = 30, 9, 64      # of the attention of smollm_135m: queries' heads, and their size
 WIDTHS = {"f32": [], **{called: ["--weights", how] for called, how in {
-    "bf16": "bf16", "int8": "int8", "int4": "int4", "int8 x int8": "int8,activations=int8", "int4 x int8": "int4,activations=int8"}.items()}}
+    "bf16": "bf16", "int8": "int8", "int4": "int4", "int8 x int8": "int8,activations=int8", "int4 x f32": "int4,activations=f32"}.items()}}
 PROMPT = 512
 
 
@@ -142,7 +142,7 @@ def widths(bench, threads: int) -> None:
         ms, peak = prompt[w]
         goal = (peak, 0.70, 0.88) if w == "f32" else ()
         bench.table.add(f"{w}, prompt", ["", f"{ms:.0f}", "", f"{100 * peak:.0f} %"], dict(threads=threads, prompt_ms=ms, peak_share=peak), *goal)
-    for w, context in ((w, c) for w in ("int4", "int4 x int8") for c in contexts):
+    for w, context in ((w, c) for w in ("int4", "int4 x f32") for c in contexts):
         times = step["f32", context][0] / step[w, context][0]
         bench.table.add(f"{w} against f32, after {context}", ["", "", "", f"{times:.2f}"], dict(threads=threads, context=context, times=times), times, 4.0, 6.0)
     times = prompt["f32"][0] / max(prompt[w][0] for w in WIDTHS if w != "f32")
@@ -152,9 +152,9 @@ def widths(bench, threads: int) -> None:
 
 
 # llama.cpp's widths and Tenon's that are alike: Q8_0 and Q4_0 have a scale for every 32 elements, so groups of 32 read as many bytes. llama.cpp makes
-# what it multiplies those by integers of 8 bits as well; Tenon does where it is asked to.
+# what it multiplies those by integers of 8 bits as well; so does Tenon by int4, and by int8 where it is asked to.
 ALIKE = {"f32": ("f32", []), "bf16": ("bf16", ["bf16"]), "int8": ("int8", ["int8,group=32"]), "int4": ("int4", ["int4,group=32"]),
-         "int8 x int8": ("int8", ["int8,group=32,activations=int8"]), "int4 x int8": ("int4", ["int4,group=32,activations=int8"])}
+         "int8 x int8": ("int8", ["int8,group=32,activations=int8"]), "int4 x f32": ("int4", ["int4,group=32,activations=f32"])}
 
 
 def beside_llama(bench, threads: int) -> None:

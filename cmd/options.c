@@ -87,7 +87,7 @@ static const Row rows[] = {
     { "keep-denormals", 0, COMPILING, TAKES_FLAG, FIELD(keep_denormals), NULL, "compute with floats below 2^-126, which is slow; they count as 0 otherwise" },
     { "fast-math",   0,   COMPILING, TAKES_FLAG,  FIELD(fast_math),  NULL,      "algebra as of real numbers: scales moved and merged, the last bits change" },
     { "weights-growth", 0, COMPILING, TAKES_COUNT, FIELD(weights_growth), "N", "weights may grow by N % for speed, in transform domains or for a second order (default 100)" },
-    { "weights",     0,   COMPILING, TAKES_TEXT,  FIELD(weights),    "HOW",     "weights of products in fewer bits: bf16, f16, int8, int4,group=32,activations=int8" },
+    { "weights",     0,   COMPILING, TAKES_TEXT,  FIELD(weights),    "HOW",     "weights of products in fewer bits: bf16, f16, int8, int4,group=32,activations=f32" },
     { "weights-keep", 0,  COMPILING, TAKES_TEXT,  FIELD(weights_keep), "NAME,…", "with --weights: these stay, by names of constants or operators; * stands for anything" },
     { "library",     0,   COMPILING, TAKES_TEXT,  FIELD(library),    "FILE|blas", "operators of your own in a shared library, or products by OpenBLAS (see doc/operators.md)" },
     { "nests",       0,   COMPILING, TAKES_TEXT,  FIELD(nests),      "FILE",    "operators of your own, as nests in a file (see doc/operators.md)" },

@@ -287,8 +287,8 @@ typedef struct TnCompileOptions {
     const TnRange *ranges; int32_t nranges;          /* of symbols that stay open: proofs rely on them, runs are held to them */
     const char *must_fuse;           /* "A,B", by names of operators or values: one kernel whatever it costs, with fuse "dp"; refused if none can be */
     const char *keep;                /* a value that is to be in memory between kernels, as an output is; NULL: none */
-    const char *weights;             /* "bf16", "f16", "int8", "int4", the last two perhaps with ",group=32": what products multiply by is stored so;
-                                        NULL: as in the model */
+    const char *weights;             /* "bf16", "f16", "int8", "int4", the last two perhaps with ",group=32": what products multiply by is stored so,
+                                        and what int4 is multiplied by becomes 8 bits when it runs, unless ",activations=f32" is said; NULL: as in the model */
     const char *weights_keep;        /* … but for these, "lm_head*,A", by names of constants or operators; NULL: none */
     const char *fuse_plan;           /* a file that says which nests become one kernel, as explain 3 prints it; NULL: `fuse` decides */
     int32_t fuse_bisect;             /* only so many joins of that plan, the first; 0: all */

@@ -1,7 +1,9 @@
 /* narrow: the weights of products in fewer bits, as users ask for it.
  *
- *   --weights int4,group=32,activations=int8 --weights-keep 'lm_head*'
+ *   --weights int4,group=32,activations=f32 --weights-keep 'lm_head*'
  *
+ * What 4 bits are multiplied by becomes 8 bits where nothing is said: that changes a trained decoder's scores by a hundredth of what such weights
+ * do. Weights of 8 bits change them less than it does, so they are multiplied by floats unless it is asked for (doc/dynamic.md has the numbers).
  * What is kept is named by the constant, or by the node that multiplies by it; * and ? stand for anything.
  */
 #include "driver/internal.h"
@@ -13,7 +15,7 @@
 enum { LEAST_GROUP = 8, MOST_GROUP = 1 << 20, INT4_GROUP = 32 };
 
 typedef struct { const char *text; bool met; } Keep;
-typedef struct { Job *j; VEC(Keep) keep; Narrowing how; Text lines; } Wanted;
+typedef struct { Job *j; VEC(Keep) keep; Narrowing how; bool asked_dots; Text lines; } Wanted;
 
 static const struct { const char *name; DType dtype; } width[] = { { "bf16", DT_BF16 }, { "f16", DT_F16 }, { "int8", DT_I8 }, { "int4", DT_I4 } };
 
@@ -23,44 +25,54 @@ refuse(Job *j, const char *why)
     return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path }, "--weights %s: %s", j->o->weights, why);
 }
 
+static bool
+is_word(const char *word, const char *text, size_t n)
+{
+    return n == strlen(word) && !memcmp(text, word, n);
+}
+
 /* What stands behind a comma: "group=32", "activations=int8". */
 static bool
-read_more(Job *j, const char *text, size_t n, Narrowing *how)
+read_more(Wanted *w, const char *text, size_t n)
 {
+    Job *j = w->j;
     char *end = NULL;
     long long group;
 
-    if (n == strlen("activations=int8") && !memcmp(text, "activations=int8", n)) {
-        how->dots = true;
+    if (is_word("activations=int8", text, n) || is_word("activations=f32", text, n)) {
+        w->how.dots = w->asked_dots = is_word("activations=int8", text, n);
         return true;
     }
     if (strncmp(text, "group=", 6))
-        return refuse(j, arena_printf(j->arena, "behind the comma group=N and activations=int8 are possible, not %.*s", (int)n, text));
+        return refuse(j, arena_printf(j->arena, "behind the comma group=N, activations=int8 and activations=f32 are possible, not %.*s", (int)n, text));
     group = strtoll(text + 6, &end, 10);
     if (end != text + n || group < LEAST_GROUP || group > MOST_GROUP)
         return refuse(j, arena_printf(j->arena, "behind the comma group=N is possible, with N from %d to %d elements that share a scale", LEAST_GROUP, MOST_GROUP));
-    how->group = group;
+    w->how.group = group;
     return true;
 }
 
 /* "int4,group=32,activations=int8" */
 static bool
-read_how(Job *j, Narrowing *how)
+read_how(Wanted *w)
 {
+    Job *j = w->j;
+    Narrowing *how = &w->how;
     const char *text = j->o->weights;
     size_t n = strcspn(text, ",");
 
     for (size_t i = 0; i < sizeof width / sizeof *width; i++)
-        if (strlen(width[i].name) == n && !memcmp(width[i].name, text, n))
+        if (is_word(width[i].name, text, n))
             how->dtype = width[i].dtype;
     if (how->dtype == DT_NONE)
-        return refuse(j, "bf16, f16, int8 and int4 are possible, and ,group=N and ,activations=int8 behind the last two");
+        return refuse(j, "bf16, f16, int8 and int4 are possible, and ,group=N and ,activations=int8 or ,activations=f32 behind the last two");
     how->group = how->dtype == DT_I4 ? INT4_GROUP : 0;
+    how->dots = how->dtype == DT_I4;
     if (text[n] && dtype_is_float(how->dtype))
         return refuse(j, "floats have no scales, so they have no groups, and are multiplied by floats");
     for (text += n; *text; text += n) {
         n = strcspn(++text, ",");
-        if (!read_more(j, text, n, how))
+        if (!read_more(w, text, n))
             return false;
     }
     return true;
@@ -121,14 +133,15 @@ weights_narrow(Job *j)
         return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path }, "--weights-keep %s: nothing is narrowed without --weights", j->o->weights_keep);
     if (!j->o->weights)
         return true;
-    if (!read_how(j, &w.how))
+    if (!read_how(&w))
         return false;
     for (const char *at = j->o->weights_keep; at && *at; at += strcspn(at, ","), at += *at == ',')
         VEC_PUSH(j->arena, &w.keep, ((Keep){ arena_printf(j->arena, "%.*s", (int)strcspn(at, ","), at), false }));
     if (w.how.dots && j->machine.i8_dot_per_second <= 0) {
         w.how.dots = false;                          /* a quad would be made of several instructions, more than floats are */
-        diag_note(&j->ctx->diags, (Loc){ .file = j->model_path }, "--weights %s: %s multiplies no bytes by four at a time, so what weights are multiplied by stays f32; "
-                  "x86-64-v4-vnni does", j->o->weights, j->machine.name);
+        if (w.asked_dots)
+            diag_note(&j->ctx->diags, (Loc){ .file = j->model_path }, "--weights %s: %s multiplies no bytes by four at a time, so what weights are multiplied by stays f32; "
+                      "x86-64-v4-vnni does", j->o->weights, j->machine.name);
     }
     w.how.keep = is_kept;
     w.how.user = &w;

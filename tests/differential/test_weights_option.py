@@ -1,8 +1,8 @@
 """--weights: what products multiply by is stored in fewer bits, 4 of them two in a byte, and gives what those bits say.
 
 The graph after lowering, with the narrow constants in it, is a model itself: the interpreter says what it means, and what was
-compiled of the original has to give that. How far it is from the original follows from the bits. With activations=int8 what they are multiplied by is
-narrow too, and sums are of integers where groups allow it.
+compiled of the original has to give that. How far it is from the original follows from the bits. With activations=int8, and for int4 unless activations=f32 is
+said, what they are multiplied by is narrow too, and sums are of integers where groups allow it.
 """
 import json
 import os
@@ -20,8 +20,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("TENON_BUILD", ROOT / "build"))
 TENON = os.environ.get("TENON", str(BUILD / "tenon"))
 CACHE = ["--cache-dir", BUILD / "conformance" / "cache"]
-HOW = ["bf16", "f16", "int8", "int4", "int8,group=32", "int4,group=128", "int4,group=24", "int4,group=20", "int4,group=64",
-       "int8,activations=int8", "int4,activations=int8", "int8,group=20,activations=int8", "int4,group=64,activations=int8"]
+HOW = ["bf16", "f16", "int8", "int4,activations=f32", "int8,group=32", "int4,group=128,activations=f32", "int4,group=24,activations=f32", "int4,group=20",
+       "int4,group=64,activations=f32", "int8,activations=int8", "int4", "int8,group=20,activations=int8", "int4,group=64,activations=int8"]
 BITS = {"bf16": 16, "f16": 16, "int8": 8, "int4": 4}
 # The largest error of an element, as a share of the tensor's largest: half of the last bit, half of a step of 8 bits; of 4 bits
 # a whole one, where both ends of the range are met and there is one step less on one side.
@@ -58,7 +58,7 @@ def run(so, x, folder):
 
 
 # Whose sums are of integers on both sides: one axis, which groups divide, of quads of bytes and words of four bits.
-DOTS = {("int8,activations=int8", k) for k in ("matmul", "gemm", "halves")} | {("int4,activations=int8", k) for k in ("matmul", "gemm")} | \
+DOTS = {("int8,activations=int8", k) for k in ("matmul", "gemm", "halves")} | {("int4", k) for k in ("matmul", "gemm")} | \
        {("int8,group=20,activations=int8", k) for k in ("matmul", "gemm")} | {("int4,group=64,activations=int8", k) for k in ("matmul", "gemm")}
 
 CASES = [(how, kind, cc) for how in HOW for kind in SHAPES for cc in ("gcc", "clang")]
@@ -96,6 +96,7 @@ def test_no_quads(tmp_path):
     onnx.save(made, tmp_path / "m.onnx")
     done = subprocess.run([TENON, "compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so", "--weights", "int4,activations=int8", "--target", "x86-64-v3"], capture_output=True, text=True)
     assert "note: --weights int4,activations=int8: x86-64-v3 multiplies no bytes by four at a time" in done.stderr and "of integers" not in done.stdout
+    assert "of integers" not in tenon("compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so", "--weights", "int4", "--target", "x86-64-v3")
 
 
 def test_activations(tmp_path):
@@ -123,7 +124,7 @@ def lowered(tmp_path, depth, columns, *how):
     w = numpy_helper.from_array((r.standard_normal((depth, columns)) / 8).astype("f4"), "w")
     graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("x", T.FLOAT, ("b", "n", depth))], [helper.make_empty_tensor_value_info("y")], [w])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), tmp_path / "m.onnx")
-    tenon("compile", tmp_path / "m.onnx", "--weights", "int4,activations=int8", "--target", "x86-64-v4-vnni", "--dump=lower", "--dump-dir", tmp_path, "--stop-after=lower", *how)
+    tenon("compile", tmp_path / "m.onnx", "--weights", "int4", "--target", "x86-64-v4-vnni", "--dump=lower", "--dump-dir", tmp_path, "--stop-after=lower", *how)
     return next(tmp_path.glob("*lower.tn"))
 
 
@@ -182,8 +183,8 @@ def test_kept(tmp_path):
     (["--weights", "int3"], "--weights int3: bf16, f16, int8 and int4 are possible"),
     (["--weights", "bf16,group=32"], "--weights bf16,group=32: floats have no scales, so they have no groups"),
     (["--weights", "int4,group=4"], "group=N is possible, with N from 8 to 1048576"),
-    (["--weights", "int4,grp=32"], "behind the comma group=N and activations=int8 are possible, not grp=32"),
-    (["--weights", "int4,group=32,activations=int4"], "behind the comma group=N and activations=int8 are possible, not activations=int4"),
+    (["--weights", "int4,grp=32"], "behind the comma group=N, activations=int8 and activations=f32 are possible, not grp=32"),
+    (["--weights", "int4,group=32,activations=int4"], "behind the comma group=N, activations=int8 and activations=f32 are possible, not activations=int4"),
     (["--weights", "bf16,activations=int8"], "--weights bf16,activations=int8: floats have no scales"),
     (["--weights", "int8", "--weights-keep", "w0,w7"], "--weights-keep w7: no product's weight is called so"),
     (["--weights-keep", "w0"], "--weights-keep w0: nothing is narrowed without --weights"),
