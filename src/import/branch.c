@@ -3,7 +3,8 @@
  * A name that dimensions of several inputs share says that these are equal. Exporters join a decoder without a cache and
  * one with it under an If, and then the cache, which the first step has none of, is empty whatever its dimensions are
  * called. So a name means one size for all inputs that are read in the same branch, or outside of all; where a branch
- * brings two of them together, their being equal is checked as it runs.
+ * brings two of them together, their being equal is checked as it runs. States count as read outside of all: sessions make
+ * them, and no caller gives them in other sizes than the model says.
  */
 #include "import/internal.h"
 
@@ -59,6 +60,8 @@ branch_inputs(Model *m)
         const Onnx__ValueInfoProto *v = m->from->input[i];
         const Onnx__TypeProto__Tensor *t = v->type && v->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? v->type->tensor_type : NULL;
         uint64_t where = ANYWHERE, before = 0;
+        if (m->is_state && m->is_state(m->user, text_of(v->name)))
+            map_put(&m->branch, MAP_PTR(sym(m->c, text_of(v->name))), ANYWHERE);
         map_get(&m->branch, MAP_PTR(sym(m->c, text_of(v->name))), &where);
         for (size_t d = 0; t && t->shape && d < t->shape->n_dim; d++) {
             const Onnx__TensorShapeProto__Dimension *dim = t->shape->dim[d];

@@ -193,6 +193,33 @@ def test_a_state_that_is_made_anew_is_told(tmp_path):
     assert done.returncode == 0 and "1 of 1 states are made anew in every run" in done.stderr and "past" in done.stderr
 
 
+MERGED = """<ir_version: 8, opset_import: ["": 18]>
+m (bool[1] c, float[b, n, 4] x, float[b, p, 4] past) => (float[b, n, 4] y, float[b, q, 4] present) {
+    y, present = If (c) <then_branch = g1 () => (float[b, n, 4] y1, float[b, r, 4] present1) {
+                             present1 = Concat <axis = 1> (past, x)
+                             all1 = ReduceSum <keepdims = 1> (present1)
+                             y1 = Add (x, all1) },
+                         else_branch = g2 () => (float[b, n, 4] y2, float[b, n, 4] present2) {
+                             present2 = Identity (x)
+                             y2 = Neg (x) }>
+}"""
+
+
+def test_a_state_of_one_branch(tmp_path):
+    """Exporters join the decoder of the first step, which reads no cache, and that of the others."""
+    onnx.save(onnx.parser.parse_model(MERGED), tmp_path / "m.onnx")
+    tenon("compile", tmp_path / "m.onnx", "--state", "past=present", "-o", tmp_path / "m.so")
+    s, r = Session(tmp_path / "m.so"), np.random.default_rng(5)
+    for batch in (2, 1):
+        rows = np.zeros((batch, 0, 4), np.float32)
+        for new in (3, 1, 1):
+            x, first = r.standard_normal((batch, new, 4)).astype(np.float32), not rows.size
+            y, rows = s.run({"c": np.array([not first]), "x": x})["y"], np.concatenate([rows, x], 1)
+            np.testing.assert_allclose(y, -x if first else x + rows.sum(dtype=np.float64), rtol=1e-5, atol=1e-5)
+            assert s.length == rows.shape[1]
+        s.reset()
+
+
 @pytest.mark.parametrize("change, says", [
     ("state %past = %present|state %x = %past", "a state is an input and an output of the graph"),
     ("state %past = %present|state %x = %y", "state x is f32[b, n, 8] and y is f32[b, 2, n, 4]: they may differ in one dimension alone"),
