@@ -11,7 +11,7 @@
     threads      two threads against one
     compiler     compiling, loading, memory
     dynamic      one artefact for all sizes against one for each; decoders with their cache against ONNX Runtime and llama.cpp,
-                 with weights of fewer bits, of a prompt; bytes between kernels against a pool's
+                 with weights of fewer bits, of a prompt, without fusion, variants, state; bytes between kernels against a pool's
     profile      the slowest kernels of models and nets, and how well their times were predicted
     formats      orders of dimensions as searched against greedy ones, single ones and the model's own; and what searching takes
     fusion       kernels, bytes and the search for each way of --fuse; with --threads N times too
@@ -28,8 +28,9 @@ import subprocess
 import sys
 import time
 
-import dynamic as open_and_kept
+import decoding
 import fusion
+import sizes
 from choices import TURNS, TURN_SECONDS, choices
 from formats import formats, searches
 from measure import BUILD, MAKE_INPUTS, MODELS, PEERS, ROOT, TENON, Bench, geomean, processor, python, quiet, rank_correlation
@@ -328,15 +329,16 @@ def pick_fusion(bench: Bench, o) -> None:
 def dynamic(bench: Bench, o) -> None:
     bench.facts()
     for threads in thread_counts(bench, argparse.Namespace(threads=o.threads or [1])):
-        every = rows([*open_and_kept.SIZES, *open_and_kept.DECODERS], o.names)
-        sized, decoders = [n for n in every if n in open_and_kept.SIZES], [n for n in every if n in open_and_kept.DECODERS]
+        every = rows([*sizes.SIZES, *decoding.DECODERS], o.names)
+        sized, decoders = [n for n in every if n in sizes.SIZES], [n for n in every if n in decoding.DECODERS]
         if sized:
-            open_and_kept.open_sizes(bench, filled, sized, threads)
+            sizes.open_sizes(bench, filled, sized, threads)
         if decoders:
-            open_and_kept.decode(bench, decoders, threads)
-            open_and_kept.widths(bench, threads)
-            open_and_kept.beside_llama(bench, threads)
-            open_and_kept.memory(bench)
+            decoding.decode(bench, decoders, threads)
+            decoding.widths(bench, threads)
+            decoding.beside_llama(bench, threads)
+            decoding.ablation(bench, threads)
+            sizes.memory(bench)
 
 
 # ---- the door -----------------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ typedef struct {
     bool no_cache, plain, quick, exact, keep_denormals, fast_math, time, list_passes, example;
     const char *how;                 /* run, bench, verify: an option given that is about compiling */
     Pairs dim, dim_hint, shape, format, io_format, state;
-    int64_t state_capacity, weights_growth, fuse_bisect;
+    int64_t state_capacity, weights_growth, variants, fuse_bisect;
     bool explain_formats;
     /* inputs and outputs */
     Pairs input, expect, max_int;

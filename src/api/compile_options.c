@@ -149,13 +149,13 @@ compile_options(TnContext *ctx, const Call *call, const TnCompileOptions *given,
         return true;
     if (!TN_CHECK_GROWN(ctx, TnCompileOptions, given, time))
         return false;
-    if (!(o->max_seconds >= 0) || o->max_memory_bytes < 0 || o->max_arena_bytes < 0 || o->max_nodes < 0 || o->max_model_bytes < 0 || o->max_depth < 0 || o->weights_growth < 0)
+    if (!(o->max_seconds >= 0) || o->max_memory_bytes < 0 || o->max_arena_bytes < 0 || o->max_nodes < 0 || o->max_model_bytes < 0 || o->max_depth < 0 || o->weights_growth < 0 || o->variants < 0)
         return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 }, "a limit is negative; 0 stands for its default");
     *out = (DriverOptions){
         .target = o->target, .emit = o->emit, .machine = o->machine, .cores = o->cores,
         .schedule = o->plain_schedule ? SCHEDULE_PLAIN : SCHEDULE_BEST,
         .choices = o->choices, .alternatives = o->alternatives, .fuse = o->fuse, .explain = o->explain, .why = o->why, .must_fuse = o->must_fuse, .keep = o->keep, .fuse_plan = o->fuse_plan, .fuse_bisect = o->fuse_bisect, .formats = o->formats,
-        .exact = o->exact != 0, .keep_denormals = o->keep_denormals != 0, .fast_math = o->fast_math != 0, .weights_growth = o->weights_growth, .weights = o->weights, .weights_keep = o->weights_keep, .quick = o->quick != 0, .prefix = o->prefix, .example = o->example != 0,
+        .exact = o->exact != 0, .keep_denormals = o->keep_denormals != 0, .fast_math = o->fast_math != 0, .weights_growth = o->weights_growth, .variants = o->variants, .weights = o->weights, .weights_keep = o->weights_keep, .quick = o->quick != 0, .prefix = o->prefix, .example = o->example != 0,
         .time = o->time != 0,
         .import = { .max_model_bytes = o->max_model_bytes, .max_nodes = o->max_nodes, .seed = o->seed, .nests = o->nests, .library = o->library },
         .build = { .cc = o->cc, .cache_dir = o->cache_dir, .cache_bytes = o->cache_bytes, .jobs = o->jobs },

@@ -290,7 +290,7 @@ cases_split(Job *j)
     if (j->o->fuse_plan)
         return as_planned(&k);
     fusion_mode(j->o->fuse, &mode);
-    if (mode != FUSE_DP || !k.open.n || !has_nests(j->graph) || !graph_may_have_cases(j->graph) || !may_grow(j) || j->o->schedule == SCHEDULE_PLAIN)
+    if (mode != FUSE_DP || !k.open.n || !has_nests(j->graph) || !graph_may_have_cases(j->graph) || !may_grow(j) || j->o->variants < 2 || j->o->schedule == SCHEDULE_PLAIN)
         return true;
     for (int end = 0; end < ENDS; end++)
         k.end[end] = sizes_at(&k, end);

@@ -230,7 +230,7 @@ find_variants(Prices *p, Chosen *chosen, const Kernel *k)
     Job *j = p->j;
     Text remark = { .arena = j->arena };
 
-    if (chosen->settled || !chosen->program || has_numbers(k))
+    if (chosen->settled || !chosen->program || has_numbers(k) || j->o->variants < 2)
         return;
     Arena *scratch = arena_child(j->arena);
     Sym question = question_variants(j, chosen->question, chosen->program);

@@ -40,6 +40,7 @@ typedef struct {
     int64_t state_rows;      /* of a state that grows, at most; 0: no bound */
     bool explain_formats;
     int32_t weights_growth;          /* percent that constants may grow by: transform domains, cases */
+    int32_t variants;                /* programs of a kernel at most, for sizes of a kind; 1: and one plan */
     const char *weights, *weights_keep;      /* "int4,group=32": weights of products in fewer bits, but for these; NULL: as they are */
     bool exact;                      /* convolutions are summed as the model says: no transform domains */
     bool fast_math;                  /* rules that round otherwise than the model: class FAST of rules.def */

@@ -116,9 +116,9 @@ bool choices_parse(Arena *a, const char *text, uint32_t most, Choices *out);
 /* ---- variants.c: other programs for sizes of a kind ---- */
 
 typedef struct { uint32_t n; Kernel **at; } Variants;
-/* Those of kernel k whose own program is `own`, as text. */
+/* All that kernel k gains by, whose own program is `own`, as text. */
 const char *variants_answer(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool *constant, bool far, const char *own);
-/* The variants of k that an answer has; what is said of them is added to the remark. False: it is damaged. */
+/* As many of an answer as the job allows, those that gain most; what is said of them is added to the remark. False: it is damaged. */
 bool variants_parse(Job *j, const Kernel *k, const char *answer, Variants *out, Text *remark);
 Kernel *variant_of(Job *j, const Kernel *k, const SizeGuard *guard, const char *program);
 

@@ -12,6 +12,8 @@
 
 /* Percent. A file of twice the size is what those take who ask for speed; four times, as all 3x3 filters in the largest tiles, is not. */
 enum { WEIGHTS_GROWTH = 100 };
+/* Programs of a kernel: one row, few, many; and one more where sizes are said that users expect. Each takes code, and time to compile. */
+enum { VARIANTS = 3 };
 
 static const char *
 env(const char *name)
@@ -39,6 +41,7 @@ options_resolve(Arena *a, const DriverOptions *o)
     r.emit = o->emit ? o->emit : "so";
     r.fuse = o->fuse ? o->fuse : "dp";
     r.weights_growth = o->weights_growth ? o->weights_growth : WEIGHTS_GROWTH;
+    r.variants = o->variants ? o->variants : VARIANTS + (o->nhint > 0);
     r.formats = o->formats ? o->formats : "search";
     if (o->import.library && !strncmp(o->import.library, "blas", 4) && (!o->import.library[4] || o->import.library[4] == '=')) {
         r.blas = o->import.library;

@@ -4,20 +4,24 @@
  * suits one of these is poor at the others. So it is asked what programs there are where all of those symbols are 1, and
  * where one of them is small; and a variant is kept where its price is clearly less than that of the
  * kernel's own program at those sizes, or less at all where there is one row: it takes as long as memory gives its weights, which is priced closer. Where users expect some sizes (--dim-hint), it is asked for programs at just these. Constants lie as the kernel's own program wants them, so only programs that
- * want the same come in question. The answer is a text, each variant with how much it gains:
+ * want the same come in question. The answer is a text, each that is a gain, and how much it gains:
  *
  *   1.42 when batch == 1, seq == 1 {
  *   split j by 16 -> jp jv pad
  *   …
  *   }
+ *
+ * The narrowest comes first: the first that holds runs. A kernel has as many programs as --variants says: its own, and those that gain most.
  */
 #include "driver/internal.h"
 
 #include <string.h>
 
+/* Both bound work. */
 enum {
-    MOST_VARIANTS = 2,               /* beside the kernel's own program; bounds code, and time to compile: those that gain most are kept */
-    MOST_EXPECTED = 4,               /* combinations of sizes that users expect, which are asked too; bounds work. One more variant may come of them */
+    MOST_SYMBOLS = 4,                /* that count rows; others are as the kernel's own program has them */
+    MOST_EXPECTED = 4,               /* combinations of sizes that users expect, which are asked too */
+    MOST_TRIED = 1 + MOST_EXPECTED + MOST_SYMBOLS,
 };
 
 typedef VEC(Sym) RowSymbols;
@@ -125,44 +129,29 @@ is_gain(const Candidate *tried)
     return tried->program && tried->seconds <= (one_row ? 1 : CLEARLY) * tried->without;
 }
 
-/* How many of the candidates gain more than this one? */
-static uint32_t
-gain_more(const Candidate *tried, uint32_t n, uint32_t than)
-{
-    uint32_t more = 0;
-
-    for (uint32_t i = 0; i < n; i++)
-        more += is_gain(&tried[i]) && tried[i].seconds / tried[i].without < tried[than].seconds / tried[than].without;
-    return more;
-}
-
 const char *
 variants_answer(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool *constant, bool far, const char *own)
 {
-    enum { MOST_SYMBOLS = 4 };       /* bounds work: others are as the kernel's own program has them */
     Asked q = { c, a, k, m, constant, far, own };
     RowSymbols s = { .at = NEW_ARRAY(a, Sym, MOST_SYMBOLS), .cap = MOST_SYMBOLS };
-    Candidate tried[1 + MOST_EXPECTED + MOST_SYMBOLS];
+    Candidate tried[MOST_TRIED];
     Text t = { .arena = a };
     SizeGuard guard;
-    uint32_t n = 0, most = MOST_VARIANTS, kept = 0;
+    uint32_t n = 0;
     /* As many rows as registers are some tiles of any height, with little left over. */
     int64_t few = m->vector_registers;
 
     row_symbols(c, k, &s);
-    if (s.n)                                         /* the narrowest first: the first that holds runs */
+    if (s.n)
         tried[n++] = try_guard(&q, guard_of(a, &s, 0, 1));
     for (uint32_t i = 0; s.n && i < MOST_EXPECTED; i++)
-        if (guard_expected(c, a, &s, i, &guard)) {
+        if (guard_expected(c, a, &s, i, &guard))
             tried[n++] = try_guard(&q, guard);
-            most = MOST_VARIANTS + 1;
-        }
     for (uint32_t i = 0; i < s.n; i++)
         tried[n++] = try_guard(&q, guard_of(a, &s, i, few));
-    for (uint32_t i = 0; i < n && kept < most; i++) {
-        if (!is_gain(&tried[i]) || gain_more(tried, n, i) >= most)
+    for (uint32_t i = 0; i < n; i++) {
+        if (!is_gain(&tried[i]))
             continue;
-        kept++;
         text_printf(&t, "%.17g when ", tried[i].without / tried[i].seconds);
         guard_print(&t, &tried[i].guard);
         text_printf(&t, " {\n%s}\n", tried[i].program);
@@ -171,6 +160,8 @@ variants_answer(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool 
 }
 
 /* ---- what becomes of it -------------------------------------------------------------------------------------- */
+
+typedef struct { double gain; SizeGuard guard; const char *program; } Listed;
 
 Kernel *
 variant_of(Job *j, const Kernel *k, const SizeGuard *guard, const char *program)
@@ -182,35 +173,62 @@ variant_of(Job *j, const Kernel *k, const SizeGuard *guard, const char *program)
     return v;
 }
 
+/* One of an answer; false: it is damaged. */
+static bool
+parse_one(Parse *p, Arena *a, Listed *out)
+{
+    if (!parse_number(p, &out->gain) || !parse_expect(p, "when") || !guard_parse(p, a, &out->guard) || !parse_expect(p, "{"))
+        return false;
+    const char *steps = p->s + 1, *end = strstr(p->s, "\n}\n");
+    if (!end)
+        return false;
+    out->program = arena_printf(a, "%.*s", (int)(end + 1 - steps), steps);
+    p->s = end + strlen("\n}\n");
+    return true;
+}
+
+/* How many of them gain more than this one? */
+static uint32_t
+gain_more(const Listed *at, uint32_t n, uint32_t than)
+{
+    uint32_t more = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        more += at[i].gain > at[than].gain;
+    return more;
+}
+
+static void
+add_variant(Job *j, const Kernel *k, const Listed *v, Variants *out, Text *remark)
+{
+    SizeBound *at = arena_copy(j->arena, v->guard.at, v->guard.n * sizeof *at);
+
+    for (uint32_t i = 0; i < v->guard.n; i++)
+        at[i].symbol = sym(j->ctx, at[i].symbol);
+    SizeGuard guard = { v->guard.n, at };
+    out->at[out->n++] = variant_of(j, k, &guard, v->program);
+    text_add(remark, "; where ");
+    guard_print(remark, &guard);
+    text_printf(remark, v->gain < 1.1 ? " another, %.2g %% faster" : " another, %.3g times as fast", v->gain < 1.1 ? 100 * (v->gain - 1) : v->gain);
+}
+
 bool
 variants_parse(Job *j, const Kernel *k, const char *answer, Variants *out, Text *remark)
 {
     Arena *scratch = arena_child(j->arena);
     Ctx *c = NEW(scratch, Ctx);      /* what a damaged file says is nobody's error */
-    SizeGuard guard;
-    const char *end;
-    double gain;
+    Listed at[MOST_TRIED];
+    uint32_t n = 0, most = (uint32_t)j->o->variants - 1;
     bool ok = true;
 
     ctx_init(c, scratch);
     Parse p = parse_begin(c, "an answer", (Bytes){ (const uint8_t *)answer, strlen(answer) });
-    *out = (Variants){ .at = NEW_ARRAY(j->arena, Kernel *, MOST_VARIANTS + 1) };
-    while (ok && !parse_end(&p)) {
-        ok = out->n <= MOST_VARIANTS && parse_number(&p, &gain) && parse_expect(&p, "when") && guard_parse(&p, scratch, &guard) && parse_expect(&p, "{")
-            && (end = strstr(p.s, "\n}\n"));
-        if (!ok)
-            break;
-        const char *steps = p.s + 1;
-        SizeBound *at = arena_copy(scratch, guard.at, guard.n * sizeof *at);
-        for (uint32_t i = 0; i < guard.n; i++)
-            at[i].symbol = sym(j->ctx, at[i].symbol);
-        guard.at = at;
-        out->at[out->n++] = variant_of(j, k, &guard, arena_printf(scratch, "%.*s", (int)(end + 1 - steps), steps));
-        p.s = end + strlen("\n}\n");
-        text_add(remark, "; where ");
-        guard_print(remark, &guard);
-        text_printf(remark, gain < 1.1 ? " another, %.2g %% faster" : " another, %.3g times as fast", gain < 1.1 ? 100 * (gain - 1) : gain);
-    }
+    for (; ok && !parse_end(&p); n += ok)
+        ok = n < MOST_TRIED && parse_one(&p, scratch, &at[n]);
+    *out = (Variants){ .at = NEW_ARRAY(j->arena, Kernel *, n + 1) };
+    for (uint32_t i = 0; i < n && ok && out->n < most; i++)
+        if (gain_more(at, n, i) < most)
+            add_variant(j, k, &at[i], out, remark);
     arena_free(scratch);
     return ok;
 }

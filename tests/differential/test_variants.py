@@ -94,6 +94,17 @@ def test_chosen(tmp_path):
     agree(tmp_path, tmp_path / "m.so", w, "--input", f"w=@{tmp_path}/w.npy")
 
 
+def test_as_many_as_are_allowed(tmp_path):
+    """A kernel has its own program, and of the others those that gain most."""
+    m, w = product(48, 64, constant=False)
+    onnx.save(m, tmp_path / "m.onnx")
+    np.save(tmp_path / "w.npy", w)
+    gains = [sorted(map(float, re.findall(r"another, ([0-9.]+) times", dump(tmp_path, "choose", "--target", "x86-64-v3", "--variants", n)))) for n in (1, 2, 3, 9)]
+    assert [len(g) for g in gains[:3]] == [0, 1, 2] and gains[1] == gains[3][-1:] and gains[2] == gains[3][-2:]
+    tenon("compile", tmp_path / "m.onnx", "--variants", 1, "-o", tmp_path / "m.so")
+    agree(tmp_path, tmp_path / "m.so", w, "--input", f"w=@{tmp_path}/w.npy")
+
+
 def test_rows_that_were_two_axes(tmp_path):
     """A row of a reshaped input is read where it lies, its digits put together again: nothing is copied, nothing divided for each element."""
     m, w = product(64, 96)

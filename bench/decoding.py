@@ -1,12 +1,8 @@
-"""Open sizes, and decoders that keep their cache: what they cost against what is fixed, and against ONNX Runtime and llama.cpp.
-
-Rows of the first table are one artefact that runs at any size against one that was compiled for just that size, in turn. Rows of the second are tokens, one after the other, after a prompt.
-Rows of the third are bytes between kernels: the plan's formula against a pool that allocates as the run goes. All is compiled for what `tenon machine` measured here.
+"""Decoders that keep their cache as states: tokens one after the other after a prompt, against ONNX Runtime and llama.cpp, with weights of fewer bits,
+and without each part of what makes them fast. All is compiled for what `tenon machine` measured here.
 """
-import collections
 import json
 import pathlib
-import re
 import statistics
 import sys
 
@@ -15,65 +11,8 @@ import onnx
 
 from measure import BUILD, ROOT, TENON, quiet
 
-ENCODED = [(1, 1), (1, 16), (1, 128), (4, 128), (1, 512), (8, 64)]
-SIZES = {"bert_base": ENCODED, "gpt2": ENCODED, "smollm_135m": [(1, 16), (1, 128), (1, 512)], "resnet50": [(1,), (2,), (8,)]}
 DECODERS, CONTEXTS, STEPS = ["gpt2_cache", "smollm_135m_cache"], [128, 1024], 32
-
-
-def dims(sizes) -> list[str]:
-    return [w for name, size in zip(("batch", "seq"), sizes) for w in ("--dim", f"{name}={size}")]
-
-
-def with_batch(path: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
-    """The model for any batch, where it was exported for one."""
-    model = onnx.load(path)
-    first = [v.type.tensor_type.shape.dim[0] for v in [model.graph.input[0], *model.graph.output]]
-    if all(d.dim_param for d in first):
-        return path
-    for d in first:
-        d.dim_param = "batch"
-    del model.graph.value_info[:]
-    onnx.save(model, folder / path.name)
-    return folder / path.name
-
-
-def data_of(model: pathlib.Path, sizes, folder: pathlib.Path) -> list[str]:
-    """Inputs of these sizes: ones of integers, noise of others."""
-    words, named, r = [], dict(zip(("batch", "seq"), sizes)), np.random.default_rng(1)
-    graph = onnx.load(model, load_external_data=False).graph
-    for v in graph.input:
-        shape = [d.dim_value or named[d.dim_param] for d in v.type.tensor_type.shape.dim]
-        x = np.ones(shape, np.int64) if v.type.tensor_type.elem_type == onnx.TensorProto.INT64 else r.standard_normal(shape).astype(np.float32)
-        np.save(folder / f"{v.name}.npy", x)
-        words += ["--input", f"{v.name}=@{folder / v.name}.npy"]
-    return words
-
-
-def open_sizes(bench, path_of, names, threads: int) -> None:
-    """Both in one process, a slice of time each in turn: other work on the machine meets both."""
-    bench.table.head(f"any size, {threads} thread{'s'[:threads - 1]}", "any size, ms", "this size, ms", "slower")
-    slower = []
-    for name in names:
-        model = with_batch(path_of(name), bench.folder)
-        so, fixed, out = bench.folder / f"{name}.so", bench.folder / f"{name}-fixed.so", bench.folder / "dynamic.json"
-        quiet(TENON, "compile", model, "--machine", bench.machine_file, "-o", so)
-        for sizes in SIZES[name]:
-            row = f"{name} {'x'.join(map(str, sizes))}"
-            try:
-                quiet(TENON, "compile", model, "--machine", bench.machine_file, *dims(sizes), "-o", fixed)
-                quiet(TENON, "bench", so, "--compare", fixed, *data_of(model, sizes, bench.folder), "--threads", threads, "--warmup", 1,
-                      "--duration", bench.seconds, "--json", out, preexec_fn=bench.pin_to(threads))
-                found = {r["model"]: r["median_ms"] for r in json.loads(out.read_text())["results"]}
-            except RuntimeError as error:
-                bench.table.fail(row, str(error))
-                continue
-            ours, theirs = found[str(so)], found[str(fixed)]
-            slower.append(ours / theirs)
-            bench.table.add(row, [f"{ours:.2f}", f"{theirs:.2f}", f"{ours / theirs:.2f}"], dict(threads=threads, any_ms=ours, fixed_ms=theirs), ours / theirs, 1.15, 1.05,
-                            most=True)
-        bench.forget(model)
-    if len(slower) > 1:
-        bench.table.add("median", ["", "", f"{statistics.median(slower):.3f}"], dict(median=statistics.median(slower)), statistics.median(slower), 1.03, 1.0, most=True)
+STATE = ["--state", "past_key_values.*=present.*"]
 
 
 def decode(bench, names, threads: int) -> None:
@@ -81,7 +20,7 @@ def decode(bench, names, threads: int) -> None:
     for name in names:
         quiet(sys.executable, ROOT / "bench/fill.py", BUILD / "zoo", name)
         model, so = BUILD / "zoo" / f"{name}.onnx", bench.folder / f"{name}.so"
-        quiet(TENON, "compile", model, "--machine", bench.machine_file, "--state", "past_key_values.*=present.*", "-o", so)
+        quiet(TENON, "compile", model, "--machine", bench.machine_file, *STATE, "-o", so)
         for context in CONTEXTS if "gpt2" not in name else CONTEXTS[:1]:
             out, ours, theirs, share = bench.folder / "decode.json", [], [], []
             try:
@@ -122,7 +61,7 @@ def widths(bench, threads: int) -> None:
     bench.table.head(f"weights, {threads} thread{'s'[:threads - 1]}", "ms a token", f"ms of {PROMPT}", "of bandwidth", "of peak")
     quiet(sys.executable, ROOT / "bench/fill.py", BUILD / "zoo", name)
     for w, how in WIDTHS.items():
-        quiet(TENON, "compile", model, "--machine", bench.machine_file, "--state", "past_key_values.*=present.*", *how, "-o", bench.folder / f"{w}.so")
+        quiet(TENON, "compile", model, "--machine", bench.machine_file, *STATE, *how, "-o", bench.folder / f"{w}.so")
     flops = prompt_flops(model, PROMPT)
     for _ in range(bench.rounds):
         for w in WIDTHS:
@@ -176,7 +115,7 @@ def beside_llama(bench, threads: int) -> None:
         except RuntimeError as error:
             bench.table.fail(f"llama.cpp, {called}", str(error))
             return
-        quiet(TENON, "compile", model, "--machine", bench.machine_file, "--state", "past_key_values.*=present.*", *(x for w in how for x in ("--weights", w)), "-o", so)
+        quiet(TENON, "compile", model, "--machine", bench.machine_file, *STATE, *(x for w in how for x in ("--weights", w)), "-o", so)
         for context in [CONTEXTS[0], PROMPT] + CONTEXTS[1:] * (width == "f32"):
             ours, theirs = [], []
             try:
@@ -195,41 +134,39 @@ def beside_llama(bench, threads: int) -> None:
         file.unlink()
 
 
-# Runs one after the other in one session, as section 5.1 of the paper has them: sizes of batch, new tokens, tokens before.
-RUNS = {"prefill": ([(1, n, 0) for n in (128, 256, 512, 1024)], 0.22, 0.30), "decode": ([(n, 1, 128) for n in (1, 16, 32, 64)], 0.40, 0.50)}
-PAGE = 4096                          # bytes, to multiples of which TVM's pool rounds (src/runtime/vm/pooled_allocator.h)
+# What a token takes without each: options that leave it out. A cache that is no state is copied to another by the model itself.
+WITHOUT = {"all of it": STATE, "one program for all sizes": [*STATE, "--variants", "1"], "every nest its own kernel": [*STATE, "--fuse", "none"], "no state": [],
+           "OpenBLAS for each product": [*STATE, "--library", "blas=always"]}
 
 
-def planned_values(text: str) -> list[tuple[int, int, str]]:
-    """Of a dumped plan: when each value of the arena is made and last read, and its bytes."""
-    row = re.compile(r"  %.* (\S*?\[[^]]*\]) +(.*?) +(\d+)-(\d+) +arena \+")
-    return [(int(m[3]), int(m[4]), m[2]) for m in map(row.match, text.splitlines()) if m]
+def token_ms(bench, so: pathlib.Path, context: int, kept: bool, threads: int) -> float:
+    out = bench.folder / "token.json"
+    sizes = {"batch_size": 1, "sequence_length": 1, "past_sequence_length": context, "past_sequence_length + sequence_length": context + 1}
+    how = ["--decode", STEPS // 2, "--context", context] if kept else [*(w for d, n in sizes.items() for w in ("--dim", f"{d}={n}")), "--warmup", 1, "-n", STEPS // 2]
+    quiet(TENON, "bench", so, *how, "--threads", threads, "--json", out, preexec_fn=bench.pin_to(threads))
+    return json.loads(out.read_text())["step_ms" if kept else "median_ms"]
 
 
-def pool_bytes(values, sizes: list[dict]) -> int:
-    """What a pool holds after runs of these sizes: a value takes a free block of its rounded size, or a new one, and gives it back after its last reader."""
-    free, taken = collections.Counter(), 0
-    for size in sizes:
-        held, alive = [(first, last, -(-eval(words, size.copy()) // PAGE) * PAGE) for first, last, words in values], []
-        for first, last, count in sorted(held):
-            for block in [b for b in alive if b[0] < first]:
-                alive.remove(block)
-                free[block[1]] += 1
-            taken += 0 if free[count] else count
-            free[count] -= free[count] > 0
-            alive.append((last, count))
-        free.update(count for _, count in alive)
-    return taken
-
-
-def memory(bench) -> None:
-    name, words = "smollm_135m_cache", {"min": min, "max": max}
-    bench.table.head("memory between kernels", "planned MB", "a pool MB", "", "saved")
+def ablation(bench, threads: int) -> None:
+    """Relax's, its section 5.2: each part left out by itself, in turn; what a part gives is at least nothing."""
+    name = "smollm_135m_cache"
     quiet(sys.executable, ROOT / "bench/fill.py", BUILD / "zoo", name)
-    quiet(TENON, "compile", BUILD / "zoo" / f"{name}.onnx", "--state", "past_key_values.*=present.*", "--stop-after=plan", "--dump=plan", "--dump-dir", bench.folder)
-    text = next(bench.folder.glob(f"{name}.*-plan.txt")).read_text()
-    arena, values = re.search(r"^plan @\S+: arena (.*) bytes, weights", text, re.M)[1], planned_values(text)
-    for what, (runs, floor, aim) in RUNS.items():
-        sizes = [words | dict(zip(("batch_size", "sequence_length", "past_sequence_length"), r)) for r in runs]
-        plan, pool = max(eval(arena, s.copy()) for s in sizes), pool_bytes(values, sizes)
-        bench.table.add(f"{what} in turn", [f"{plan / 1e6:.2f}", f"{pool / 1e6:.2f}", "", f"{1 - plan / pool:.2f}"], dict(planned=plan, pool=pool), 1 - plan / pool, floor, aim)
+    made, found = {}, {}
+    bench.table.head(f"a token without, {threads} thread{'s'[:threads - 1]}", *(f"after {c}, ms" for c in CONTEXTS), *("slower" for _ in CONTEXTS))
+    for what, how in WITHOUT.items():
+        made[what] = bench.folder / f"without-{len(made)}.so"
+        try:
+            quiet(TENON, "compile", BUILD / "zoo" / f"{name}.onnx", "--machine", bench.machine_file, *how, "-o", made[what])
+        except RuntimeError as error:
+            bench.table.fail(what, str(error))
+            del made[what]
+    for _ in range(bench.rounds):
+        for what, so in made.items():
+            for context in CONTEXTS:
+                found.setdefault((what, context), []).append(token_ms(bench, so, context, bool(WITHOUT[what]), threads))
+    for what, so in made.items():
+        ms = [statistics.median(found[what, c]) for c in CONTEXTS]
+        slower = [m / statistics.median(found["all of it", c]) for m, c in zip(ms, CONTEXTS)]
+        bench.table.add(what, [*(f"{m:.2f}" for m in ms), *(f"{s:.2f}" for s in slower)], dict(threads=threads, ms=ms, slower=slower),
+                        *([min(slower), 1.0] if what != "all of it" else []))
+        so.unlink()
