@@ -507,8 +507,11 @@ verify_after(Job *j, const Stage *s)
     return false;
 }
 
+/* What --time tells. */
+typedef struct { Text text; uint32_t open[NSTAGE]; } Times;      /* open: questions without a proof, by the end of each stage */
+
 static bool
-run_stage(Job *j, Dump *dump, uint32_t i, Text *times)
+run_stage(Job *j, Dump *dump, uint32_t i, Times *times)
 {
     const Stage *s = &pipeline[i];
     double start = time_seconds();
@@ -517,7 +520,8 @@ run_stage(Job *j, Dump *dump, uint32_t i, Text *times)
     arena_look(j->arena);
     if (!s->run(j))
         return false;
-    text_printf(times, "%-10s %8.3f s\n", s->name, time_seconds() - start);
+    text_printf(&times->text, "%-10s %8.3f s\n", s->name, time_seconds() - start);
+    times->open[i] = expr_watched(j->ctx).n;
     if (s->run == stage_layout)
         j->orders = j->remarks;
     if (j->page && s->shows == SHOWS_GRAPH)
@@ -528,7 +532,7 @@ run_stage(Job *j, Dump *dump, uint32_t i, Text *times)
 }
 
 static bool
-run_stages(Job *j, Dump *dump, Text *times)
+run_stages(Job *j, Dump *dump, Times *times)
 {
     const char *last = j->o->stop_after;
     bool ok = true;
@@ -543,6 +547,22 @@ run_stages(Job *j, Dump *dump, Text *times)
     if (ok && j->explained.n && !page_fusion(j->ctx, j->arena, j->o->page, path_name(j->model_path), text_str(&j->explained), j->orders, j->o->page_profile))
         ok = false;
     return dump_end(dump) && ok;     /* a dump, or a page, of what failed is wanted most of all */
+}
+
+/* Of the questions about sizes that no proof answered, those that held wherever they were tried, by the stages that asked. */
+static void
+tell_open(const Job *j, Times *t)
+{
+    Watched w = expr_watched(j->ctx);
+    uint32_t stage = 0;
+
+    text_printf(&t->text, "%-10s %8llu questions about sizes, %llu left open; of these %u held at all sizes tried\n", "proofs", (unsigned long long)w.asked,
+                (unsigned long long)w.unknown, w.n);
+    for (uint32_t i = 0; i < w.n; i++) {
+        while (stage + 1 < NSTAGE && t->open[stage] <= i)
+            stage++;
+        text_printf(&t->text, "  %-8s %8llu %s\n", pipeline[stage].name, (unsigned long long)w.at[i].times, w.at[i].text);
+    }
 }
 
 static bool
@@ -577,7 +597,7 @@ driver_compile(Ctx *c, Arena *arena, const char *model_path, const char *out_pat
 {
     DriverOptions o = options_resolve(arena, given);
     Job *j = NEW(arena, Job);
-    Text times = { .arena = arena };
+    Times times = { .text.arena = arena };
     double start = time_seconds();
 
     *report = (DriverReport){ 0 };
@@ -585,6 +605,8 @@ driver_compile(Ctx *c, Arena *arena, const char *model_path, const char *out_pat
     if (!check_options(j) || !open_files(j))
         return false;
     j->explained.arena = arena;
+    if (o.time && o.print)
+        expr_watch(c);
     if (o.page && !o.explain)
         j->page = page_new(c, arena, path_name(model_path));
     if (j->page && o.page_profile && !page_profile(j->page, o.page_profile))
@@ -594,8 +616,9 @@ driver_compile(Ctx *c, Arena *arena, const char *model_path, const char *out_pat
         return false;
     report->seconds = time_seconds() - start;
     if (o.time && o.print) {
-        text_printf(&times, "%-10s %8.3f s\n", "all", report->seconds);
-        o.print(o.user, text_str(&times));
+        text_printf(&times.text, "%-10s %8.3f s\n", "all", report->seconds);
+        tell_open(j, &times);
+        o.print(o.user, text_str(&times.text));
     }
     return true;
 }

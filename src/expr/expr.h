@@ -128,6 +128,13 @@ Tri expr_eq(Ctx *c, const Ranges *r, const Expr *a, const Expr *b);
 Tri expr_le(Ctx *c, const Ranges *r, const Expr *a, const Expr *b);
 Tri expr_divisible(Ctx *c, const Ranges *r, const Expr *e, int64_t k);
 
+/* From now on what is asked is counted, and what stays UNKNOWN is tried at sizes. */
+void expr_watch(Ctx *c);
+typedef struct { const char *text; uint64_t times; } OpenQuestion;
+/* at [n]: those that held at all sizes tried, in the order in which they were first asked. Context lifetime. */
+typedef struct { uint64_t asked, unknown; uint32_t n; const OpenQuestion *at; } Watched;
+Watched expr_watched(Ctx *c);
+
 /* ---- values and text -------------------------------------------------------------------------- */
 
 /* The value under an assignment; false on overflow, division by zero, or a variable that `value` refuses. */

@@ -21,9 +21,14 @@ struct ExprTable {
     uint32_t nlearnt;                /* how often a range was narrowed or a fact found: what was simplified before may be simpler now */
     const Expr *bad;
     VEC(Fact) fact;                  /* no `to` mentions a symbol that has a fact */
+    struct ExprWatch *watch;         /* open.c; NULL: nobody does */
 };
 
 struct ExprTable *expr_table(Ctx *c);
+
+/* What was asked, and answered so, for who watches: a <= b, a == b, a a multiple of b. Returns the answer. */
+typedef enum { ASKED_LE, ASKED_EQ, ASKED_MULTIPLE } Question;
+Tri expr_answered(Ctx *c, const Ranges *r, Question kind, const Expr *a, const Expr *b, Tri answer);
 
 /* Most questions whether a variable is in an expression are answered no by a word: a bit for each kind, and one that variables
  * share by their ids. */

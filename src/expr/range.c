@@ -570,8 +570,8 @@ nonneg(Ctx *c, const Ranges *r, const Expr *e)
     return proof_nonneg(&p, e, PROOF_DEPTH);
 }
 
-Tri
-expr_le(Ctx *c, const Ranges *r, const Expr *a, const Expr *b)
+static Tri
+is_le(Ctx *c, const Ranges *r, const Expr *a, const Expr *b)
 {
     const Expr *slack = expr_simplify(c, r, expr_sub(c, b, a));
 
@@ -594,8 +594,8 @@ excluded_by_residue(const Expr *e)
     return g != 0 ? k % g != 0 : k != 0;
 }
 
-Tri
-expr_eq(Ctx *c, const Ranges *r, const Expr *a, const Expr *b)
+static Tri
+is_eq(Ctx *c, const Ranges *r, const Expr *a, const Expr *b)
 {
     if (a == b)
         return a->bad ? UNKNOWN : YES;
@@ -616,8 +616,8 @@ expr_eq(Ctx *c, const Ranges *r, const Expr *a, const Expr *b)
     return UNKNOWN;
 }
 
-Tri
-expr_divisible(Ctx *c, const Ranges *r, const Expr *e, int64_t k)
+static Tri
+is_multiple(Ctx *c, const Ranges *r, const Expr *e, int64_t k)
 {
     if (k <= 0 || e->bad)
         return UNKNOWN;
@@ -625,4 +625,22 @@ expr_divisible(Ctx *c, const Ranges *r, const Expr *e, int64_t k)
     if (expr_is(left, 0))
         return YES;
     return expr_bounds(c, r, left).lo > 0 ? NO : UNKNOWN;
+}
+
+Tri
+expr_le(Ctx *c, const Ranges *r, const Expr *a, const Expr *b)
+{
+    return expr_answered(c, r, ASKED_LE, a, b, is_le(c, r, a, b));
+}
+
+Tri
+expr_eq(Ctx *c, const Ranges *r, const Expr *a, const Expr *b)
+{
+    return expr_answered(c, r, ASKED_EQ, a, b, is_eq(c, r, a, b));
+}
+
+Tri
+expr_divisible(Ctx *c, const Ranges *r, const Expr *e, int64_t k)
+{
+    return expr_answered(c, r, ASKED_MULTIPLE, e, expr_int(c, k), is_multiple(c, r, e, k));
 }

@@ -431,6 +431,29 @@ what_is_found_again_is_watched(void **state)
     arena_free(a);
 }
 
+/* What no proof answers is listed if it held wherever it was tried; what sizes decide is not. */
+static void
+watched(void **state)
+{
+    CTX;
+    const Expr *n = S("n"), *i = expr_loop(c, 1), *cubes = SUB(MUL(MUL(n, n), n), n);
+    Ranges r = { &(Range){ (Var){ VAR_LOOP, 1 }, N(0), n }, 1 };
+
+    assert_int_equal(expr_watched(c).asked, 0);
+    expr_watch(c);
+    assert_int_equal(expr_le(c, NULL, n, N(8)), UNKNOWN);
+    assert_int_equal(expr_le(c, &r, i, N(7)), UNKNOWN);
+    assert_int_equal(expr_le(c, &r, i, n), YES);
+    for (int k = 0; k < 2; k++)
+        assert_int_equal(expr_divisible(c, NULL, cubes, 6), UNKNOWN);
+    Watched w = expr_watched(c);
+    assert_int_equal(w.asked, 5);
+    assert_int_equal(w.unknown, 4);
+    assert_int_equal(w.n, 1);
+    assert_int_equal(w.at[0].times, 2);
+    assert_non_null(strstr(w.at[0].text, "a multiple of 6"));
+}
+
 int
 main(void)
 {
@@ -445,6 +468,7 @@ main(void)
         cmocka_unit_test_setup_teardown(random_rules, world_begin, world_end),
         cmocka_unit_test(what_is_found_again_is_watched),
         cmocka_unit_test_setup_teardown(random_symbolic, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(watched, world_begin, world_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
