@@ -564,10 +564,69 @@ expr_bounds(Ctx *c, const Ranges *r, const Expr *e)
 }
 
 static bool
-nonneg(Ctx *c, const Ranges *r, const Expr *e)
+nonneg_as_it_stands(Ctx *c, const Ranges *r, const Expr *e)
 {
     Proof p = proof_begin(c, r, e);
     return proof_nonneg(&p, e, PROOF_DEPTH);
+}
+
+static bool
+ranges_use(const Ranges *r, Var v)
+{
+    for (uint32_t i = 0; r && i < r->n; i++)
+        if (expr_uses(r->at[i].begin, v) || expr_uses(r->at[i].extent, v))
+            return true;
+    return false;
+}
+
+typedef struct { Ctx *c; const Ranges *r; const Expr *e; bool found; } ZeroSearch;
+
+static void
+try_zero(void *user, Var v)
+{
+    ZeroSearch *z = user;
+    Ctx *c = z->c;
+
+    /* A loop that runs to v would have to run to v + 1 as well. */
+    if (z->found || v.kind != VAR_SYMBOL || expr_symbol_get(c, v).lo != 0 || ranges_use(z->r, v))
+        return;
+    const Expr *none = expr_subst(c, z->e, &(Binding){ v, expr_int(c, 0) }, 1), *some = expr_subst(c, z->e, &(Binding){ v, expr_offset(c, expr_var(c, v), 1) }, 1);
+    z->found = nonneg_as_it_stands(c, z->r, none) && nonneg_as_it_stands(c, z->r, some);
+}
+
+/* Has e, of what each atom is above its least, no negative term? 4*m*n - 16*m - 16*n + 64 = 4*(m - 4)*(n - 4) for m, n of at least 4. */
+static bool
+nonneg_above_least(Ctx *c, const Ranges *r, const Expr *e)
+{
+    Proof p = proof_begin(c, r, e);
+    const Expr *sum = expr_int(c, 0);
+
+    for (uint32_t i = 0; i < e->nterm; i++) {
+        const Expr *product = expr_int(c, e->term[i].coef);
+        for (uint32_t k = 0; k < e->term[i].nfactor; k++) {
+            Factor f = e->term[i].factor[k];
+            int64_t least = atom_bounds(&p, f.atom).lo;
+            if (least == LO)
+                return false;
+            product = expr_mul(c, product, expr_pow(c, expr_offset(c, expr_of_atom(c, f.atom), least), f.power));
+        }
+        sum = expr_add(c, sum, product);
+    }
+    bool negative = sum->bad;
+    for (uint32_t i = 0; i < sum->nterm; i++)
+        negative |= sum->term[i].coef < 0;
+    return !negative;
+}
+
+/* A size is 0, or one more than another: b*d <= b*d*d, min(n + min(n, 1), 1) == min(n, 1), b*(x // b) <= x. */
+static bool
+nonneg(Ctx *c, const Ranges *r, const Expr *e)
+{
+    ZeroSearch z = { c, r, e, nonneg_as_it_stands(c, r, e) || (!is_sum_of_variables(e) && nonneg_above_least(c, r, e)) };
+
+    if (!z.found && !is_sum_of_variables(e))
+        expr_vars(e, try_zero, &z);
+    return z.found;
 }
 
 static Tri
@@ -579,7 +638,7 @@ is_le(Ctx *c, const Ranges *r, const Expr *a, const Expr *b)
         return UNKNOWN;
     if (nonneg(c, r, slack))
         return YES;
-    return nonneg(c, r, expr_offset(c, expr_scale(c, slack, -1), -1)) ? NO : UNKNOWN;
+    return nonneg_as_it_stands(c, r, expr_offset(c, expr_scale(c, slack, -1), -1)) ? NO : UNKNOWN;
 }
 
 /* Does no multiple of the terms' common divisor cancel the constant? */
@@ -611,9 +670,9 @@ is_eq(Ctx *c, const Ranges *r, const Expr *a, const Expr *b)
         return YES;
     if (bounds.lo > 0 || bounds.hi < 0)
         return NO;
-    if (nonneg(c, r, expr_offset(c, d, -1)) || nonneg(c, r, expr_offset(c, expr_scale(c, d, -1), -1)))
+    if (nonneg_as_it_stands(c, r, expr_offset(c, d, -1)) || nonneg_as_it_stands(c, r, expr_offset(c, expr_scale(c, d, -1), -1)))
         return NO;
-    return UNKNOWN;
+    return nonneg(c, r, d) && nonneg(c, r, expr_scale(c, d, -1)) ? YES : UNKNOWN;
 }
 
 static Tri

@@ -652,6 +652,7 @@ def test_hostile_names_stay_inside_comments(tenon):
 def test_time_lists_the_stages(tenon, model):
     done = tenon("compile", model, "-o", "m.so", "--time")
     assert re.search(r"^import +\d+\.\d+ s$", done.stdout, re.M) and re.search(r"^all ", done.stdout, re.M)
+    assert re.search(r"^proofs +\d+ questions about sizes, \d+ left open; of these \d+ held at all sizes tried$", done.stdout, re.M)
 
 
 def test_memory_limit_is_named(tenon, model):

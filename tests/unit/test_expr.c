@@ -431,6 +431,34 @@ what_is_found_again_is_watched(void **state)
     arena_free(a);
 }
 
+/* A size is 0, or one more than another; not where a loop runs to it. */
+static void
+sizes_that_may_be_nothing(void **state)
+{
+    CTX;
+    const Expr *n = S("n"), *b = S("b"), *x = S("x"), *i = expr_loop(c, 1);
+    Ranges r = { &(Range){ (Var){ VAR_LOOP, 1 }, N(0), n }, 1 };
+
+    assert_int_equal(expr_le(c, NULL, MUL(b, n), MUL(MUL(b, n), n)), YES);
+    assert_int_equal(expr_le(c, NULL, MUL(b, DIV(x, b)), x), YES);
+    assert_int_equal(expr_eq(c, NULL, MIN(ADD(n, MIN(n, N(1))), N(1)), MIN(n, N(1))), YES);
+    assert_int_equal(expr_le(c, NULL, MUL(b, n), MUL(n, n)), UNKNOWN);
+    assert_int_equal(expr_le(c, NULL, ADD(MUL(b, n), N(1)), MUL(MUL(b, n), n)), UNKNOWN);
+    assert_int_equal(expr_le(c, &r, MUL(ADD(i, N(1)), n), MUL(n, n)), YES);
+    assert_int_equal(expr_le(c, &r, MUL(ADD(i, N(2)), n), MUL(n, n)), UNKNOWN);
+}
+
+static void
+products_above_what_is_least(void **state)
+{
+    CTX;
+    const Expr *m = MAX(S("m"), N(4)), *n = MAX(S("n"), N(4)), *product = MUL(SUB(m, N(4)), SUB(n, N(4)));
+
+    assert_int_equal(expr_le(c, NULL, N(0), product), YES);
+    assert_ptr_equal(expr_simplify(c, NULL, MAX(N(0), product)), product);
+    assert_int_equal(expr_le(c, NULL, N(0), MUL(SUB(m, N(5)), SUB(n, N(4)))), UNKNOWN);
+}
+
 /* What no proof answers is listed if it held wherever it was tried; what sizes decide is not. */
 static void
 watched(void **state)
@@ -468,6 +496,8 @@ main(void)
         cmocka_unit_test_setup_teardown(random_rules, world_begin, world_end),
         cmocka_unit_test(what_is_found_again_is_watched),
         cmocka_unit_test_setup_teardown(random_symbolic, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(sizes_that_may_be_nothing, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(products_above_what_is_least, world_begin, world_end),
         cmocka_unit_test_setup_teardown(watched, world_begin, world_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
