@@ -10,7 +10,7 @@
     ops          73 operators in shapes that leave the cache against ONNX Runtime; products against the core's peak
     threads      two threads against one
     compiler     compiling, loading, memory
-    dynamic      one artefact for all sizes against one for each; decoders with their cache against ONNX Runtime and llama.cpp,
+    dynamic      one artefact for all sizes against one for each; decoders with their cache against ONNX Runtime, OpenVINO and llama.cpp,
                  with weights of fewer bits, of a prompt, without fusion, variants, state; bytes between kernels against a pool's
     profile      the slowest kernels of models and nets, and how well their times were predicted
     formats      orders of dimensions as searched against greedy ones, single ones and the model's own; and what searching takes

@@ -9,34 +9,36 @@ import sys
 import numpy as np
 import onnx
 
-from measure import BUILD, ROOT, TENON, quiet
+from measure import BUILD, PEERS, ROOT, TENON, quiet
 
 DECODERS, CONTEXTS, STEPS = ["gpt2_cache", "smollm_135m_cache"], [128, 1024], 32
 STATE = ["--state", "past_key_values.*=present.*"]
 
 
 def decode(bench, names, threads: int) -> None:
-    bench.table.head(f"decode, {threads} thread{'s'[:threads - 1]}", "Tenon ms", "ONNX Runtime", "of bandwidth", "ratio")
+    bench.table.head(f"decode, {threads} thread{'s'[:threads - 1]}", "Tenon ms", *PEERS.values(), "of bandwidth", "ratio")
     for name in names:
         quiet(sys.executable, ROOT / "bench/fill.py", BUILD / "zoo", name)
         model, so = BUILD / "zoo" / f"{name}.onnx", bench.folder / f"{name}.so"
         quiet(TENON, "compile", model, "--machine", bench.machine_file, *STATE, "-o", so)
         for context in CONTEXTS if "gpt2" not in name else CONTEXTS[:1]:
-            out, ours, theirs, share = bench.folder / "decode.json", [], [], []
+            out, ours, theirs, share = bench.folder / "decode.json", [], {p: [] for p in PEERS}, []
             try:
                 for _ in range(max(bench.rounds // 2, 1)):
                     quiet(TENON, "bench", so, "--decode", STEPS, "--context", context, "--threads", threads, "--json", out, preexec_fn=bench.pin_to(threads))
                     found = json.loads(out.read_text())
                     ours.append(found["step_ms"])
                     share.append(found["bandwidth_share"])
-                    theirs += json.loads(quiet(sys.executable, ROOT / "bench/decode_peer.py", model, threads, context, STEPS, preexec_fn=bench.pin_to(threads)))
+                    for p, times in theirs.items():
+                        times += json.loads(quiet(sys.executable, ROOT / "bench/decode_peer.py", p, model, threads, context, STEPS, preexec_fn=bench.pin_to(threads)))
             except RuntimeError as error:
                 bench.table.fail(f"{name} after {context}", str(error))
                 continue
-            ms, peer, part = statistics.median(ours), statistics.median(theirs), statistics.median(share)
-            numbers = dict(threads=threads, context=context, tenon_ms=ms, onnxruntime_ms=peer, tokens_per_s=1e3 / ms, bandwidth_share=part)
-            bench.table.add(f"{name} after {context}", [f"{ms:.2f}", f"{peer:.2f}", f"{100 * part:.0f} %", f"{peer / ms:.2f}"], numbers, peer / ms, 1.2, 2.0)
-            bench.table.add("  share of read bandwidth", ["", "", f"{100 * part:.0f} %", ""], numbers, part, 0.75, 0.92)
+            ms, peers, part = statistics.median(ours), {p: statistics.median(times) for p, times in theirs.items()}, statistics.median(share)
+            ratio = min(peers.values()) / ms
+            numbers = dict(threads=threads, context=context, tenon_ms=ms, peers_ms=peers, tokens_per_s=1e3 / ms, bandwidth_share=part)
+            bench.table.add(f"{name} after {context}", [f"{ms:.2f}", *(f"{t:.2f}" for t in peers.values()), f"{100 * part:.0f} %", f"{ratio:.2f}"], numbers, ratio, 1.2, 2.0)
+            bench.table.add("  share of read bandwidth", [*("" for _ in peers), "", f"{100 * part:.0f} %", ""], numbers, part, 0.75, 0.92)
         so.unlink()
 
 
