@@ -48,6 +48,10 @@ WIDTHS = {"f32": [], **{called: ["--weights", how] for called, how in {
 PROMPT = 512
 
 
+def contexts_of(width: str) -> list[int]:
+    return [CONTEXTS[0], PROMPT] + CONTEXTS[1:] * (width in ("f32", "bf16"))
+
+
 def prompt_flops(model: pathlib.Path, tokens: int) -> float:
     """Of the products of a prompt's run: with weights, and of scores and values, hidden ones too."""
     graph = onnx.load(model, load_external_data=False).graph
@@ -58,8 +62,8 @@ def prompt_flops(model: pathlib.Path, tokens: int) -> float:
 def widths(bench, threads: int) -> None:
     """Weights of one model in fewer bits, a few steps each in turn; beside each the rates at which this machine multiplies and reads then."""
     name = "smollm_135m_cache"
-    model, out, contexts = BUILD / "zoo" / f"{name}.onnx", bench.folder / "decode.json", (CONTEXTS[0], PROMPT)
-    steps, prompts = {(w, c): [] for w in WIDTHS for c in contexts}, {w: [] for w in WIDTHS}
+    model, out = BUILD / "zoo" / f"{name}.onnx", bench.folder / "decode.json"
+    steps, prompts = {(w, c): [] for w in WIDTHS for c in contexts_of(w)}, {w: [] for w in WIDTHS}
     bench.table.head(f"weights, {threads} thread{'s'[:threads - 1]}", "ms a token", f"ms of {PROMPT}", "of bandwidth", "of peak")
     quiet(sys.executable, ROOT / "bench/fill.py", BUILD / "zoo", name)
     for w, how in WIDTHS.items():
@@ -67,23 +71,24 @@ def widths(bench, threads: int) -> None:
     flops = prompt_flops(model, PROMPT)
     for _ in range(bench.rounds):
         for w in WIDTHS:
-            for context in contexts:
+            for context in contexts_of(w):
                 peak = bench.yardstick("peak", threads)
                 quiet(TENON, "bench", bench.folder / f"{w}.so", "--decode", STEPS // 2, "--context", context, "--threads", threads, "--json", out, preexec_fn=bench.pin_to(threads))
                 r = json.loads(out.read_text())
                 steps[w, context].append((r["step_ms"], r["bandwidth_share"]))
-            prompt = 1e3 * PROMPT / r["prefill_tokens_per_s"]
-            prompts[w].append((prompt, flops / prompt / 1e6 / max(peak, bench.yardstick("peak", threads))))
+                if context == PROMPT:
+                    prompt = 1e3 * PROMPT / r["prefill_tokens_per_s"]
+                    prompts[w].append((prompt, flops / prompt / 1e6 / max(peak, bench.yardstick("peak", threads))))
     step, prompt = ({k: [statistics.median(x) for x in zip(*v)] for k, v in found.items()} for found in (steps, prompts))
     for w in WIDTHS:
-        for context in contexts:
+        for context in contexts_of(w):
             ms, share = step[w, context]
             goal = (share, 0.75, 0.92) if w in ("f32", "bf16") else ()
             bench.table.add(f"{w}, after {context}", [f"{ms:.2f}", "", f"{100 * share:.0f} %", ""], dict(threads=threads, context=context, step_ms=ms, bandwidth_share=share), *goal)
         ms, peak = prompt[w]
         goal = (peak, 0.70, 0.88) if w == "f32" else ()
         bench.table.add(f"{w}, prompt", ["", f"{ms:.0f}", "", f"{100 * peak:.0f} %"], dict(threads=threads, prompt_ms=ms, peak_share=peak), *goal)
-    for w, context in ((w, c) for w in ("int4", "int4 x f32") for c in contexts):
+    for w, context in ((w, c) for w in ("int4", "int4 x f32") for c in contexts_of(w)):
         times = step["f32", context][0] / step[w, context][0]
         bench.table.add(f"{w} against f32, after {context}", ["", "", "", f"{times:.2f}"], dict(threads=threads, context=context, times=times), times, 4.0, 6.0)
     times = prompt["f32"][0] / max(prompt[w][0] for w in WIDTHS if w != "f32")
@@ -118,7 +123,7 @@ def beside_llama(bench, threads: int) -> None:
             bench.table.fail(f"llama.cpp, {called}", str(error))
             return
         quiet(TENON, "compile", model, "--machine", bench.machine_file, *STATE, *(x for w in how for x in ("--weights", w)), "-o", so)
-        for context in [CONTEXTS[0], PROMPT] + CONTEXTS[1:] * (width == "f32"):
+        for context in contexts_of(width):
             ours, theirs = [], []
             try:
                 for _ in range(bench.rounds):

@@ -7,6 +7,8 @@
  *   - a min or max splits into its arguments: all must hold, or one must, by its sign;
  *   - p % q lies in [0, q - 1];
  *   - p // q with coefficient x: q*e has x*(p - p % q) there, and the sign of q*e is that of e.
+ * A question that is a sum of products and stays open so is asked again of what each atom is above its least, and of each symbol once as 0 and
+ * once as one more than another.
  * Every step costs budget; an exhausted budget answers UNKNOWN. Refutation is the proof of the opposite.
  */
 #include "expr/internal.h"

@@ -1,6 +1,7 @@
 """Operators of the user: nests in a file, called by nodes of their names, at several sizes from one compilation."""
 import os
 import pathlib
+import re
 import subprocess
 
 import numpy as np
@@ -61,6 +62,33 @@ def test_they_compute_and_fuse(tmp_path):
     assert done.returncode == 0, done.stderr
     dump = compiled(tmp_path, "--dump=fuse", "--stop-after=fuse").stdout
     assert "%r: computed where " in dump, dump
+
+
+FOUR = """nest "my.Four"(q: u8[k, h], s: f32[k // 32, 2*h]) -> (o: f32[k, 2*h]) {
+  o[i, j] = let b = i32(q[i, j // 2]) in (f32(and(j % 2 == 0 ? b : shr(b, 4), 15)) - 8) * s[i // 32, j]
+}
+"""
+
+
+def test_weights_of_four_bits_are_unpacked_in_the_product(tmp_path):
+    """The user's own quantisation: constants stay as they are, and what they mean is never in memory."""
+    r, k, n = np.random.default_rng(2), 256, 96
+    q, s = r.integers(0, 256, (k, n // 2), np.uint8), r.random((k // 32, n), np.float32)
+    nodes = [helper.make_node("Four", ["q", "s"], ["w"], domain="my"), helper.make_node("MatMul", ["x", "w"], ["y"])]
+    model(tmp_path, nodes, [("x", F, ["b", k])], ["y"])
+    m = onnx.load(tmp_path / "m.onnx")
+    m.graph.initializer.extend([onnx.numpy_helper.from_array(q, "q"), onnx.numpy_helper.from_array(s, "s")])
+    onnx.save(m, tmp_path / "m.onnx")
+    (tmp_path / "own.nests").write_text(FOUR)
+    done = compiled(tmp_path)
+    assert re.search(r", 1 kernel\b.* 15\.0 KB weights, arena 0 B", done.stdout), done.stdout + done.stderr
+    w = (np.stack([q & 15, q >> 4], 2).reshape(k, n).astype("f4") - 8) * s.repeat(32, 0)
+    for rows in (1, 7, 64):
+        x = r.standard_normal((rows, k)).astype("f4")
+        np.save(tmp_path / "x.npy", x)
+        done = tenon(tmp_path, "run", "m.so", "--input", "x=@x.npy", "--output-dir", "out")
+        assert done.returncode == 0, done.stderr
+        np.testing.assert_allclose(np.load(tmp_path / "out" / "y.npy"), x @ w, rtol=1e-4, atol=1e-3)
 
 
 def test_its_sizes_are_checked_as_it_runs(tmp_path):
