@@ -17,6 +17,7 @@ struct ExprTable {
     Map count;                       /* symbol id to what it counts as, where something says it */
     Map late;                        /* id of a symbol that a node defines to its place among those */
     Map simple;                      /* by hash of expression and ranges, to chains of what was simplified */
+    Map open;                        /* expression of symbols to nlearnt plus 1 when no proof was found that it is at least 0 */
     uint32_t natom, nfixed, nlate;   /* nfixed: symbols whose range is one number */
     uint32_t nlearnt;                /* how often a range was narrowed or a fact found: what was simplified before may be simpler now */
     const Expr *bad;

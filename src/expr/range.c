@@ -7,7 +7,7 @@
  *   - a min or max splits into its arguments: all must hold, or one must, by its sign;
  *   - p % q lies in [0, q - 1];
  *   - p // q with coefficient x: q*e has x*(p - p % q) there, and the sign of q*e is that of e.
- * A question that is a sum of products and stays open so is asked again of what each atom is above its least, and of each symbol once as 0 and
+ * A question about symbols alone that stays open so is asked again of what each atom is above its least, and of each symbol once as 0 and
  * once as one more than another.
  * Every step costs budget; an exhausted budget answers UNKNOWN. Refutation is the proof of the opposite.
  */
@@ -572,16 +572,7 @@ nonneg_as_it_stands(Ctx *c, const Ranges *r, const Expr *e)
     return proof_nonneg(&p, e, PROOF_DEPTH);
 }
 
-static bool
-ranges_use(const Ranges *r, Var v)
-{
-    for (uint32_t i = 0; r && i < r->n; i++)
-        if (expr_uses(r->at[i].begin, v) || expr_uses(r->at[i].extent, v))
-            return true;
-    return false;
-}
-
-typedef struct { Ctx *c; const Ranges *r; const Expr *e; bool found; } ZeroSearch;
+typedef struct { Ctx *c; const Expr *e; bool found; } ZeroSearch;
 
 static void
 try_zero(void *user, Var v)
@@ -589,18 +580,24 @@ try_zero(void *user, Var v)
     ZeroSearch *z = user;
     Ctx *c = z->c;
 
-    /* A loop that runs to v would have to run to v + 1 as well. */
-    if (z->found || v.kind != VAR_SYMBOL || expr_symbol_get(c, v).lo != 0 || ranges_use(z->r, v))
+    if (z->found || expr_symbol_get(c, v).lo != 0)
         return;
     const Expr *none = expr_subst(c, z->e, &(Binding){ v, expr_int(c, 0) }, 1), *some = expr_subst(c, z->e, &(Binding){ v, expr_offset(c, expr_var(c, v), 1) }, 1);
-    z->found = nonneg_as_it_stands(c, z->r, none) && nonneg_as_it_stands(c, z->r, some);
+    z->found = nonneg_as_it_stands(c, NULL, none) && nonneg_as_it_stands(c, NULL, some);
+}
+
+/* Loops that run to a symbol would have to run to what stands in its place, so only questions without any are asked again. */
+static bool
+is_of_symbols(const Expr *e)
+{
+    return !expr_uses_kind(e, VAR_AXIS) && !expr_uses_kind(e, VAR_LOOP) && !expr_uses_kind(e, VAR_COMPUTED);
 }
 
 /* Has e, of what each atom is above its least, no negative term? 4*m*n - 16*m - 16*n + 64 = 4*(m - 4)*(n - 4) for m, n of at least 4. */
 static bool
-nonneg_above_least(Ctx *c, const Ranges *r, const Expr *e)
+nonneg_above_least(Ctx *c, const Expr *e)
 {
-    Proof p = proof_begin(c, r, e);
+    Proof p = proof_begin(c, NULL, e);
     const Expr *sum = expr_int(c, 0);
 
     for (uint32_t i = 0; i < e->nterm; i++) {
@@ -622,13 +619,28 @@ nonneg_above_least(Ctx *c, const Ranges *r, const Expr *e)
 
 /* A size is 0, or one more than another: b*d <= b*d*d, min(n + min(n, 1), 1) == min(n, 1), b*(x // b) <= x. */
 static bool
+nonneg_from_zero(Ctx *c, const Expr *e)
+{
+    ZeroSearch z = { c, e, false };
+
+    expr_vars(e, try_zero, &z);
+    return z.found;
+}
+
+static bool
 nonneg(Ctx *c, const Ranges *r, const Expr *e)
 {
-    ZeroSearch z = { c, r, e, nonneg_as_it_stands(c, r, e) || (!is_sum_of_variables(e) && nonneg_above_least(c, r, e)) };
+    struct ExprTable *t = expr_table(c);
+    uint64_t then;
 
-    if (!z.found && !is_sum_of_variables(e))
-        expr_vars(e, try_zero, &z);
-    return z.found;
+    if (nonneg_as_it_stands(c, r, e))
+        return true;
+    if (!is_of_symbols(e) || is_sum_of_variables(e) || (map_get(&t->open, MAP_PTR(e), &then) && then == t->nlearnt + 1))
+        return false;
+    if (nonneg_above_least(c, e) || nonneg_from_zero(c, e))
+        return true;
+    map_put(&t->open, MAP_PTR(e), t->nlearnt + 1);
+    return false;
 }
 
 static Tri
