@@ -11,6 +11,8 @@ import time
 
 import numpy as np
 
+from peer import onnxruntime_session, openvino_options
+
 KEPT = "past_key_values"
 
 
@@ -21,11 +23,7 @@ def step(names, new: int, past: int) -> dict:
 
 class OnnxRuntime:
     def __init__(self, model: str, threads: int):
-        import onnxruntime
-
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = threads, 1, 3
-        self.session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        self.session = onnxruntime_session(model, threads)
         self.given, self.gives = [i.name for i in self.session.get_inputs()], [o.name for o in self.session.get_outputs()]
         self.cache = {i.name: np.zeros([d if isinstance(d, int) else 1 if k == 0 else 0 for k, d in enumerate(i.shape)], np.float32)
                       for i in self.session.get_inputs() if i.name.startswith(KEPT)}
@@ -47,8 +45,7 @@ class OpenVino:
         self.given = [i.any_name for i in network.inputs]
         network.reshape({i.any_name: [1, *(d if d.is_static else -1 for d in list(i.partial_shape)[1:])] for i in network.inputs})
         apply_make_stateful_transformation(network, {n: n.replace(KEPT, "present") for n in self.given if n.startswith(KEPT)})
-        self.request = core.compile_model(network, "CPU", {"PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": 1, "INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32",
-                                                           "KV_CACHE_PRECISION": "f32", "CPU_DENORMALS_OPTIMIZATION": True}).create_infer_request()
+        self.request = core.compile_model(network, "CPU", openvino_options(threads) | {"KV_CACHE_PRECISION": "f32"}).create_infer_request()
 
     def run(self, inputs: dict) -> None:
         self.request.infer(inputs, share_inputs=True, share_outputs=True)

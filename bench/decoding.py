@@ -1,5 +1,5 @@
-"""Decoders that keep their cache as states: tokens one after the other after a prompt, against ONNX Runtime and llama.cpp, with weights of fewer bits,
-and without each part of what makes them fast. All is compiled for what `tenon machine` measured here.
+"""Decoders that keep their cache as states: tokens one after the other after a prompt, against ONNX Runtime, OpenVINO and llama.cpp, with weights of
+fewer bits, and without each part of what makes them fast. All is compiled for what `tenon machine` measured here.
 """
 import json
 import pathlib

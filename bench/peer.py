@@ -16,17 +16,25 @@ import time
 import numpy as np
 
 
+def onnxruntime_session(model: str, threads: int):
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    options.log_severity_level = 3
+    options.add_session_config_entry("session.set_denormal_as_zero", "1")
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def openvino_options(threads: int) -> dict:
+    return {"PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": 1, "INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32", "CPU_DENORMALS_OPTIMIZATION": True}
+
+
 class OnnxRuntime:
     def __init__(self, model: str, inputs: dict, threads: int):
-        import onnxruntime
-
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.inter_op_num_threads = 1
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
-        options.log_severity_level = 3
-        options.add_session_config_entry("session.set_denormal_as_zero", "1")
-        self.session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        self.session = onnxruntime_session(model, threads)
         self.binding = self.session.io_binding()
         for name, value in inputs.items():
             self.binding.bind_cpu_input(name, value)
@@ -47,9 +55,7 @@ class OpenVino:
         core = openvino.Core()
         network = core.read_model(model)
         network.reshape({name: list(value.shape) for name, value in inputs.items()})
-        how = {"PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": 1, "INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32",
-               "CPU_DENORMALS_OPTIMIZATION": True}
-        self.request = core.compile_model(network, "CPU", how).create_infer_request()
+        self.request = core.compile_model(network, "CPU", openvino_options(threads)).create_infer_request()
         self.kept = [openvino.Tensor(value, shared_memory=True) for value in inputs.values()]
         for name, tensor in zip(inputs, self.kept):
             self.request.set_tensor(name, tensor)

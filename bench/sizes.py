@@ -13,6 +13,7 @@ import sys
 import numpy as np
 import onnx
 
+from decoding import STATE
 from measure import BUILD, ROOT, TENON, quiet
 
 ENCODED = [(1, 1), (1, 16), (1, 128), (4, 128), (1, 512), (8, 64)]
@@ -106,7 +107,7 @@ def memory(bench) -> None:
     name, words = "smollm_135m_cache", {"min": min, "max": max}
     bench.table.head("memory between kernels", "planned MB", "a pool MB", "", "saved")
     quiet(sys.executable, ROOT / "bench/fill.py", BUILD / "zoo", name)
-    quiet(TENON, "compile", BUILD / "zoo" / f"{name}.onnx", "--state", "past_key_values.*=present.*", "--stop-after=plan", "--dump=plan", "--dump-dir", bench.folder)
+    quiet(TENON, "compile", BUILD / "zoo" / f"{name}.onnx", *STATE, "--stop-after=plan", "--dump=plan", "--dump-dir", bench.folder)
     text = next(bench.folder.glob(f"{name}.*-plan.txt")).read_text()
     arena, values = re.search(r"^plan @\S+: arena (.*) bytes, weights", text, re.M)[1], planned_values(text)
     for what, (runs, floor, aim) in RUNS.items():

@@ -17,7 +17,7 @@ struct ExprTable {
     Map count;                       /* symbol id to what it counts as, where something says it */
     Map late;                        /* id of a symbol that a node defines to its place among those */
     Map simple;                      /* by hash of expression and ranges, to chains of what was simplified */
-    Map open;                        /* expression of symbols to nlearnt plus 1 when no proof was found that it is at least 0 */
+    Map unproved;                    /* expression of symbols to nlearnt plus 1 when no proof was found that it is at least 0 */
     uint32_t natom, nfixed, nlate;   /* nfixed: symbols whose range is one number */
     uint32_t nlearnt;                /* how often a range was narrowed or a fact found: what was simplified before may be simpler now */
     const Expr *bad;
@@ -45,6 +45,8 @@ static inline uint64_t mix(uint64_t h, uint64_t v)
     h = (h ^ v) * 0x9e3779b97f4a7c15u;
     return h ^ (h >> 29);
 }
+
+static inline uint64_t mix_range(uint64_t h, const Range *r) { return mix(mix(mix(h, r->var.id), MAP_PTR(r->begin)), MAP_PTR(r->extent)); }
 
 /* The expression of one atom; var for ATOM_VAR, arguments else. Nothing is normalised. */
 const Expr *expr_atom(Ctx *c, AtomKind kind, Var var, uint32_t narg, const Expr *const *arg);
@@ -83,6 +85,7 @@ typedef struct {
 Proof proof_begin(Ctx *c, const Ranges *r, const Expr *about);
 Interval proof_bounds(Proof *p, const Expr *e);
 bool proof_nonneg(Proof *p, const Expr *e, int depth);           /* e >= 0 everywhere? */
+bool is_sum_of_variables(const Expr *e);             /* each stands once, and alone: bounds are what e reaches, and no more can be said by symbols */
 bool proof_positive(Proof *p, const Expr *divisor);              /* divisor >= 1 wherever it is used? */
 
 #endif

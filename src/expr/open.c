@@ -120,7 +120,7 @@ hash_ranges(const Ranges *r, const Expr *a, const Expr *b)
 
     for (uint32_t i = 0; r && i < r->n; i++)
         if (expr_uses(a, r->at[i].var) || expr_uses(b, r->at[i].var))
-            h = mix(mix(mix(h, r->at[i].var.id), MAP_PTR(r->at[i].begin)), MAP_PTR(r->at[i].extent));
+            h = mix_range(h, &r->at[i]);
     return h;
 }
 

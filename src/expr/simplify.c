@@ -316,7 +316,7 @@ hash_question(const Ranges *r, const Expr *e)
     uint64_t h = MAP_PTR(e);
 
     for (uint32_t i = 0; i < r->n; i++)
-        h = mix(mix(mix(h, r->at[i].var.id), MAP_PTR(r->at[i].begin)), MAP_PTR(r->at[i].extent));
+        h = mix_range(h, &r->at[i]);
     return h;
 }
 
