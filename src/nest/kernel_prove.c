@@ -610,7 +610,7 @@ kernel_prove(Ctx *c, Arena *a, const Kernel *k, const KernelSize *size, uint32_t
     }
     for (uint32_t b = 0; b < k->buffer.n && !p.why && !p.skipped; b++)
         for (int64_t i = 0; p.extent[b].written && i < p.extent[b].size && !p.why; i++)
-            if (!p.extent[b].written[i])
+            if (!p.extent[b].written[i] && is_own(&p.extent[b], i))
                 say(&p, "element %lld of %s is never written", (long long)i, k->buffer.at[b].name);
     return p.why;
 }

@@ -29,6 +29,9 @@ typedef struct {
     NodeId *last;                    /* by value: the last node that reads it; 0 if none does */
     uint32_t *block;                 /* by value: its block + 1; 0 if it has none */
     ValueId *taker;                  /* by value: what is written over it; 0 if nothing is */
+    ValueId *whole;                  /* by value: what it lies within; 0 if it is by itself */
+    const Expr **at;                 /* by value: bytes of the outermost of these in front of it; NULL: none */
+    bool *parted;                    /* by value: others lie within it */
     VEC(PlanBlock) blocks;
     VEC(NodeBlock) node_block;
     VEC(NodeId) heap;                /* by number of a block taken as the graph runs: when it is free again */
@@ -105,6 +108,41 @@ place_joined(Planner *p, const Node *n)
     }
 }
 
+/* Bytes that an outermost value has in front of what lies within it. */
+static void
+find_wholes(Planner *p)
+{
+    const Graph *g = p->g;
+    Ctx *c = g->ctx;
+
+    p->whole = graph_wholes(g, p->arena);
+    p->at = NEW_ARRAY(p->arena, const Expr *, g->value.n);
+    p->parted = NEW_ARRAY(p->arena, bool, g->value.n);
+    for (NodeId n = g->node.n; n-- > 1; ) {
+        const Node *join = &g->node.at[n];
+        ValueId whole = join->along ? node_out(g, join, 0) : 0;
+        for (uint32_t i = 0; whole && i < join->in.count; i++) {
+            const Expr *at = expr_scale(c, graph_offset(g, join, i), dtype_info[g->value.at[whole].type->dtype].bytes);
+            p->at[node_in(g, join, i)] = p->at[whole] ? expr_add(c, p->at[whole], at) : at;
+            p->parted[whole] = true;
+        }
+    }
+}
+
+/* What lies within an output of the graph. */
+static void
+place_within(Planner *p, ValueId v)
+{
+    ValueId all = graph_outermost(p->whole, v);
+    const Placement *whole = &p->plan->value[all];
+    Ctx *c = p->g->ctx;
+
+    if (!p->whole[v] || whole->place != PLACE_OUTPUT || !whole->bytes)
+        return;
+    p->plan->value[v] = (Placement){ .place = PLACE_OUTPUT, .index = whole->index, .bytes = plan_value_bytes(c, &p->g->value.at[v]),
+                                     .offset = whole->offset ? expr_add(c, whole->offset, p->at[v]) : p->at[v] };
+}
+
 static void
 place_outside(Planner *p)
 {
@@ -133,8 +171,10 @@ place_outside(Planner *p)
         VEC_PUSH(g->arena, &p->plan->copy, ((__typeof__(*p->plan->copy.at)){ v, i }));
     }
     for (NodeId n = 1; n < g->node.n; n++)
-        if (g->node.at[n].callee == CALL_JOIN)
+        if (g->node.at[n].callee == CALL_JOIN && !g->node.at[n].along)
             place_joined(p, &g->node.at[n]);
+    for (ValueId v = 1; v < g->value.n; v++)
+        place_within(p, v);
 }
 
 /* ---- the arena ------------------------------------------------------------------------------------- */
@@ -147,7 +187,7 @@ find_dying(Planner *p, NodeId n, uint32_t out)
 
     for (uint32_t i = 0; i < node->in.count; i++) {
         ValueId v = node_in(p->g, node, i);
-        if (p->block[v] && p->last[v] == n && plan_in_place(p->g, p->arena, node, out, v))
+        if (p->block[v] && p->last[v] == n && !p->whole[v] && !p->parted[v] && plan_in_place(p->g, p->arena, node, out, v))
             return v;
     }
     return 0;
@@ -249,6 +289,22 @@ add_node_blocks(Planner *p, NodeId id)
     }
 }
 
+/* The block of a value that others lie within: the first of them to be made brings it to life, the last that is read is its end. */
+static uint32_t
+block_of_whole(Planner *p, NodeId n, ValueId whole)
+{
+    const Graph *g = p->g;
+    NodeId last = g->value.at[whole].def;
+
+    if (p->block[whole])
+        return p->block[whole];
+    for (ValueId v = 1; v < g->value.n; v++)
+        if (p->last[v] > last && graph_outermost(p->whole, v) == whole)
+            last = p->last[v];
+    add_block(p, plan_value_bytes(g->ctx, &g->value.at[whole]), n, last);
+    return p->block[whole] = p->blocks.n;
+}
+
 static void
 make_blocks(Planner *p)
 {
@@ -263,6 +319,10 @@ make_blocks(Planner *p)
                 continue;
             place->place = PLACE_ARENA;
             place->bytes = plan_value_bytes(g->ctx, &g->value.at[v]);
+            if (p->whole[v] || p->parted[v]) {
+                p->block[v] = block_of_whole(p, n, graph_outermost(p->whole, v));
+                continue;
+            }
             NodeId last = p->last[v] > n ? p->last[v] : n;
             if (!bound_at_entry(p, place->bytes)) {
                 place->place = PLACE_BLOCK;
@@ -299,6 +359,8 @@ spread_offsets(Planner *p)
             if (v == 0 || place->place != PLACE_ARENA)
                 continue;
             place->offset = p->block[v] ? p->blocks.at[p->block[v] - 1].offset : p->plan->value[p->taker[v]].offset;
+            if (p->at[v])
+                place->offset = expr_add(g->ctx, place->offset, p->at[v]);
         }
 }
 
@@ -322,6 +384,7 @@ plan_graph(ModelPlan *model, const Graph *g)
     p.block = NEW_ARRAY(g->arena, uint32_t, g->value.n);
     p.taker = NEW_ARRAY(g->arena, ValueId, g->value.n);
     find_last_uses(&p);
+    find_wholes(&p);
     place_outside(&p);
     keep_copied(&p);
     make_blocks(&p);

@@ -236,6 +236,7 @@ take_part(TreeRun *r, uint32_t i, const Tensor *arg)
     if (i < r->k->nin)
         copy_part(arg, &whole, false);
     r->p.mem[i].t = whole;
+    r->p.mem[i].own = arena_copy(r->arena, arg->dim, arg->rank * sizeof *arg->dim);
     return true;
 }
 
