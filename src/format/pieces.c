@@ -11,8 +11,8 @@
  * other alone, which lies within another. Later ones are looked at first: what is decided of one is asked with everything around
  * it in its place.
  *
- * Left as they are: constants, inputs and outputs of the graph, states, what a kernel sees in other dimensions or walks in order, what
- * stands twice in one row, and what is put behind each other along the first dimension.
+ * Left as they are: constants, inputs and outputs of the graph, states, what a kernel walks in order or whose rows it sees in other dimensions,
+ * what stands twice in one row, and what is put behind each other along the first dimension.
  */
 #include "format/internal.h"
 
@@ -46,6 +46,9 @@ find_row(Pieces *p, NodeId id)
 
     if (!format_may_change(p->g, id) || k->npart != 1 || k->nout != 1 || k->nin < 2 || k->part->nest->nin != k->nin)
         return;
+    for (uint32_t b = 0; b < k->nin + 1; b++)
+        if (k->buffer.at[b].type != p->g->value.at[b < k->nin ? node_in(p->g, node, b) : node_out(p->g, node, 0)].type)
+            return;
     uint32_t *slot = NEW_ARRAY(p->arena, uint32_t, k->nin);
     if (!nest_beside(p->ctx, k->part->nest, &r.dim, slot) || !r.dim)
         return;
@@ -77,28 +80,13 @@ shorten(Pieces *p, Row *r)
     r->n = r->n - best->n + 1;
 }
 
-/* A kernel that may make or read what lies within another value: it sees the value in its own dimensions. */
-static bool
-may_touch(const Pieces *p, NodeId id, ValueId v)
-{
-    const Node *node = &p->g->node.at[id];
-
-    if (!format_may_change(p->g, id))
-        return false;
-    for (uint32_t b = 0; b < node->in.count + node->out.count; b++)
-        if ((b < node->in.count ? node_in(p->g, node, b) : node_out(p->g, node, b - node->in.count)) == v &&
-            node->kernel->buffer.at[b].type != p->g->value.at[v].type)
-            return false;
-    return true;
-}
-
 static bool
 may_lie(const Pieces *p, const Row *r, uint32_t part)
 {
     ValueId v = r->part[part];
     const Value *value = &p->g->value.at[v];
 
-    if (!value->def || value->data || value->type->dtype == DT_STR || p->output[v] || p->whole[v] || graph_is_kept(p->g, v) || !may_touch(p, value->def, v))
+    if (!value->def || value->data || value->type->dtype == DT_STR || p->output[v] || p->whole[v] || graph_is_kept(p->g, v) || !format_may_change(p->g, value->def))
         return false;
     for (uint32_t i = 0; i < part; i++)
         if (r->part[i] == v)
@@ -107,14 +95,14 @@ may_lie(const Pieces *p, const Row *r, uint32_t part)
         if (graph_bound(p->g, &p->definer, value->type->dim[d]) != value->type->dim[d])
             return false;
     for (uint32_t i = p->users.first[v]; i < p->users.first[v + 1]; i++)
-        if (!may_touch(p, p->users.node[i], v))
+        if (!format_may_change(p->g, p->users.node[i]))
             return false;
     return true;
 }
 
 /* ---- prices -------------------------------------------------------------------------------------------------- */
 
-/* The kernel of a node, whose values lie as is decided so far. */
+/* The kernel of a node, whose values lie as is decided so far; NULL: it sees one of them so that it cannot. */
 static Kernel *
 kernel_within(const Pieces *p, Arena *a, NodeId id)
 {
@@ -126,7 +114,8 @@ kernel_within(const Pieces *p, Arena *a, NodeId id)
     k->buffer.cap = k->buffer.n;
     for (uint32_t b = 0; b < n; b++) {
         ValueId v = b < k->nin ? node_in(p->g, node, b) : node_out(p->g, node, b - k->nin);
-        k->buffer.at[b].within = p->whole[v] ? graph_within(p->g, p->whole, v) : NULL;
+        if (p->whole[v] && !graph_within(p->g, p->whole, v, k->buffer.at[b].type, &k->buffer.at[b].within))
+            return NULL;
     }
     return k;
 }
@@ -142,7 +131,8 @@ static double
 seconds(const Pieces *p, NodeId id)
 {
     Arena *scratch = arena_child(p->arena);
-    double s = p->price->of(p->price->user, id, kernel_within(p, scratch, id));
+    const Kernel *k = kernel_within(p, scratch, id);
+    double s = k ? p->price->of(p->price->user, id, k) : -1;
 
     arena_free(scratch);
     return s < 0 ? INFINITY : s;
@@ -191,7 +181,7 @@ decide(Pieces *p, Row *r, bool all)
     for (uint32_t i = 0; i < r->n; i++)
         p->whole[r->part[i]] = node_out(p->g, &p->g->node.at[r->node], 0);
     double after = seconds_around(p, r);
-    if ((r->taken = all || after < before))
+    if ((r->taken = (all && isfinite(after)) || after < before))
         return before - after;
     for (uint32_t i = 0; i < r->n; i++)
         p->whole[r->part[i]] = 0;

@@ -161,8 +161,9 @@ bool graph_state_in_place(const Graph *g, const State *s);
  * another; 0: it is by itself. */
 ValueId *graph_wholes(const Graph *g, Arena *a);
 ValueId graph_outermost(const ValueId *whole, ValueId v);      /* v where it is by itself */
-/* What Buffer.within is of a value: NULL where it is by itself, or one piece of memory in the whole. */
-const Type *graph_within(const Graph *g, const ValueId *whole, ValueId v);
+/* What Buffer.within is of a value that a kernel sees in this type: NULL where it is by itself, or one piece of memory in the whole. False:
+ * there is none, the kernel sees its rows in other dimensions. */
+bool graph_within(const Graph *g, const ValueId *whole, ValueId v, const Type *seen, const Type **within);
 /* Elements of a join's output in front of the first of a part. */
 const Expr *graph_offset(const Graph *g, const Node *join, uint32_t part);
 

@@ -329,11 +329,13 @@ check_reader(const Verify *by, const Node *n, const ValueId *whole)
 
     for (uint32_t i = 0; i < n->in.count + n->out.count; i++) {
         ValueId v = i < n->in.count ? node_in(g, n, i) : node_out(g, n, i - n->in.count);
-        const Type *within = v && whole[v] ? graph_within(g, whole, v) : NULL;
+        const Type *within = NULL;
         REQUIRE(by, n->loc, 15, !v || !whole[v] || n->callee == CALL_KERNEL || n->along, "%%%s lies within another value, and is made or read by no kernel", g->value.at[v].name);
         if (n->callee != CALL_KERNEL)
             continue;
         const Buffer *b = &n->kernel->buffer.at[i];
+        REQUIRE(by, n->loc, 15, !v || !whole[v] || graph_within(g, whole, v, b->type, &within), "%%%s lies within another value, whose rows buffer %s of kernel %s cannot see",
+                g->value.at[v].name, b->name, n->kernel->name);
         REQUIRE(by, n->loc, 15, within ? b->within && type_eq(g->ctx, b->within, within) == YES : !b->within, "%%%s lies in %s, buffer %s of kernel %s in %s",
                 v ? g->value.at[v].name : "", within ? type_str(g->ctx, within) : "nothing", b->name, n->kernel->name, b->within ? type_str(g->ctx, b->within) : "nothing");
     }

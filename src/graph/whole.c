@@ -28,18 +28,33 @@ graph_outermost(const ValueId *whole, ValueId v)
     return v;
 }
 
-const Type *
-graph_within(const Graph *g, const ValueId *whole, ValueId v)
+/* Rows are pieces of memory in both, so dimensions in front of them may be seen otherwise, as digits of their places: [1, 28, 28, 32] in
+ * [1, 28, 28, 480] is [1, 7, 4, 7, 4, 32] in [1, 7, 4, 7, 4, 480]. */
+bool
+graph_within(const Graph *g, const ValueId *whole, ValueId v, const Type *seen, const Type **within)
 {
+    Ctx *c = g->ctx;
     const Type *own = g->value.at[v].type, *all = g->value.at[graph_outermost(whole, v)].type;
-    uint32_t d = 0;
+    const Expr *dim[TN_MAX_RANK];
+    uint32_t d = 0, first = 0;
 
-    while (d < own->rank && expr_is(own->dim[d], 1))
+    *within = NULL;
+    while (d < own->rank && expr_eq(c, NULL, own->dim[d], all->dim[d]) == YES)
         d++;
-    for (d++; d < own->rank; d++)
-        if (expr_eq(g->ctx, NULL, own->dim[d], all->dim[d]) != YES)
-            return all;
-    return NULL;
+    while (first < d && expr_is(own->dim[first], 1))
+        first++;
+    if (first == d)                  /* one piece of memory, or all of it */
+        return true;
+    uint32_t behind = own->rank - d, front = seen->rank - behind;
+    if (seen->rank < behind || seen->rank > TN_MAX_RANK)
+        return false;
+    for (uint32_t i = 0; i < seen->rank; i++) {
+        if (i >= front && expr_eq(c, NULL, seen->dim[i], own->dim[i - front + d]) != YES)
+            return false;
+        dim[i] = i < front ? seen->dim[i] : all->dim[i - front + d];
+    }
+    *within = type_new(c, own->dtype, seen->rank, dim);
+    return true;
 }
 
 const Expr *
