@@ -243,8 +243,10 @@ formats_pieces(Job *j)
     Text remarks = { .arena = j->arena };
     Prices prices = choose_prices(j);
 
+    if (j->o->schedule == SCHEDULE_PLAIN || j->o->max_arena_bytes)     /* what lies within each other lives longer than the bound knows */
+        return;
     text_add(&remarks, j->remarks ? j->remarks : "");
-    for (uint32_t i = 0; i < all.n && j->o->schedule != SCHEDULE_PLAIN; i++) {
+    for (uint32_t i = 0; i < all.n; i++) {
         FormatPrice price = { price_as_it_is, begin, again, &(Asked){ &prices, all.at[i] } };
         format_pieces(all.at[i], j->arena, &price, &remarks);
     }
