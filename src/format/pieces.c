@@ -31,7 +31,8 @@ typedef struct {
     Map definer;                         /* of symbols */
     bool *output;                        /* [value.n] */
     uint32_t *row;                       /* [node.n]: its row + 1; 0: it does something else */
-    ValueId *whole;                      /* [value.n]: what it lies within, so far; 0: it is by itself */
+    ValueId *whole;                      /* [value.n]: what it lies within, the outermost so far; 0: it is by itself */
+    uint32_t *seen, sum;                 /* [node.n]: the last sum that it is in */
     VEC(Row) rows;
 } Pieces;
 
@@ -64,9 +65,11 @@ static void
 shorten(Pieces *p, Row *r)
 {
     const Row *best = NULL;
+    ValueId first = r->part[0];
 
-    for (const Row *s = p->rows.at; s < r; s++) {
-        bool begins = s->dim == r->dim && s->n < r->n && (!best || s->n > best->n);
+    for (uint32_t u = p->users.first[first]; u < p->users.first[first + 1]; u++) {
+        const Row *s = p->row[p->users.node[u]] ? &p->rows.at[p->row[p->users.node[u]] - 1] : r;
+        bool begins = s < r && s->dim == r->dim && s->n < r->n && (!best || s->n > best->n);
         for (uint32_t i = 0; begins && i < s->n; i++)
             begins = s->part[i] == r->part[i];
         best = begins ? s : best;
@@ -114,7 +117,7 @@ kernel_within(const Pieces *p, Arena *a, NodeId id)
     k->buffer.cap = k->buffer.n;
     for (uint32_t b = 0; b < n; b++) {
         ValueId v = b < k->nin ? node_in(p->g, node, b) : node_out(p->g, node, b - k->nin);
-        if (p->whole[v] && !graph_within(p->g, p->whole, v, k->buffer.at[b].type, &k->buffer.at[b].within))
+        if (p->whole[v] && !graph_within(p->g, v, p->whole[v], k->buffer.at[b].type, &k->buffer.at[b].within))
             return NULL;
     }
     return k;
@@ -138,30 +141,28 @@ seconds(const Pieces *p, NodeId id)
     return s < 0 ? INFINITY : s;
 }
 
-static void
-add_node(const Pieces *p, const Row *r, NodeId id, bool *seen, double *sum)
+static double
+seconds_once(Pieces *p, const Row *r, NodeId id)
 {
-    if (id == r->node || seen[id] || is_done(p, id))
-        return;
-    seen[id] = true;
-    *sum += seconds(p, id);
+    if (id == r->node || p->seen[id] == p->sum || is_done(p, id))
+        return 0;
+    p->seen[id] = p->sum;
+    return seconds(p, id);
 }
 
 /* Seconds of all that make or read the parts of a row. */
 static double
-seconds_around(const Pieces *p, const Row *r)
+seconds_around(Pieces *p, const Row *r)
 {
-    Arena *scratch = arena_child(p->arena);
-    bool *seen = NEW_ARRAY(scratch, bool, p->g->node.n);
     double sum = 0;
 
+    p->sum++;
     for (uint32_t i = 0; i < r->n; i++) {
         ValueId v = r->part[i];
-        add_node(p, r, p->g->value.at[v].def, seen, &sum);
+        sum += seconds_once(p, r, p->g->value.at[v].def);
         for (uint32_t u = p->users.first[v]; u < p->users.first[v + 1]; u++)
-            add_node(p, r, p->users.node[u], seen, &sum);
+            sum += seconds_once(p, r, p->users.node[u]);
     }
-    arena_free(scratch);
     return sum;
 }
 
@@ -171,6 +172,7 @@ seconds_around(const Pieces *p, const Row *r)
 static double
 decide(Pieces *p, Row *r, bool all)
 {
+    ValueId out = node_out(p->g, &p->g->node.at[r->node], 0);
     bool may = true;
 
     for (uint32_t i = 0; i < r->n && may; i++)
@@ -179,7 +181,7 @@ decide(Pieces *p, Row *r, bool all)
         return 0;
     double before = seconds_around(p, r) + seconds(p, r->node);
     for (uint32_t i = 0; i < r->n; i++)
-        p->whole[r->part[i]] = node_out(p->g, &p->g->node.at[r->node], 0);
+        p->whole[r->part[i]] = p->whole[out] ? p->whole[out] : out;
     double after = seconds_around(p, r);
     if ((r->taken = (all && isfinite(after)) || after < before))
         return before - after;
@@ -240,7 +242,7 @@ format_pieces(Graph *g, Arena *a, const FormatPrice *price, Text *remarks)
     Arena *scratch = arena_child(a);
     Pieces p = { .g = g, .ctx = g->ctx, .arena = scratch, .price = price, .users = graph_users(g, scratch), .definer = graph_definers(g, scratch),
                  .output = NEW_ARRAY(scratch, bool, g->value.n), .row = NEW_ARRAY(scratch, uint32_t, g->node.n),
-                 .whole = NEW_ARRAY(scratch, ValueId, g->value.n) };
+                 .whole = NEW_ARRAY(scratch, ValueId, g->value.n), .seen = NEW_ARRAY(scratch, uint32_t, g->node.n) };
 
     for (uint32_t i = 0; i < g->output.n; i++)
         p.output[g->output.at[i]] = true;

@@ -157,13 +157,12 @@ bool graph_is_kept(const Graph *g, ValueId v);
 /* Is it made by joining rows to what the input holds, so that both can lie in one place? */
 bool graph_state_in_place(const Graph *g, const State *s);
 
-/* What each value lies within, [value.n]: the output of a join along another dimension than the first, which may lie within
- * another; 0: it is by itself. */
+/* What each value lies within, [value.n]: the output of a join along another dimension than the first, the outermost one where that lies
+ * within another; 0: it is by itself. */
 ValueId *graph_wholes(const Graph *g, Arena *a);
-ValueId graph_outermost(const ValueId *whole, ValueId v);      /* v where it is by itself */
-/* What Buffer.within is of a value that a kernel sees in this type: NULL where it is by itself, or one piece of memory in the whole. False:
- * there is none, the kernel sees its rows in other dimensions. */
-bool graph_within(const Graph *g, const ValueId *whole, ValueId v, const Type *seen, const Type **within);
+/* What Buffer.within is of value v within whole that a kernel sees in this type: NULL where it is one piece of memory there. False: there is
+ * none, the kernel sees its rows in other dimensions. */
+bool graph_within(const Graph *g, ValueId v, ValueId whole, const Type *seen, const Type **within);
 /* Elements of a join's output in front of the first of a part. */
 const Expr *graph_offset(const Graph *g, const Node *join, uint32_t part);
 

@@ -304,37 +304,41 @@ check_join(const Verify *by, const Node *n)
 
 /* ---- what lies within what ------------------------------------------------------------------------------- */
 
+typedef struct { const Verify *by; const ValueId *whole; Map definer; bool *output, *part; } Wholes;     /* [value.n] */
+
 static bool
-check_part(const Verify *by, const Node *join, ValueId v, const ValueId *whole, const Map *definer)
+check_part(Wholes *w, const Node *join, ValueId v)
 {
+    const Verify *by = w->by;
     const Graph *g = by->g;
     const Value *part = &g->value.at[v];
     NodeId def = part->def;
     bool made = def && (g->node.at[def].callee == CALL_KERNEL || g->node.at[def].along);
 
-    REQUIRE(by, join->loc, 15, made && whole[v] == node_out(g, join, 0), "%%%s cannot lie within %%%s: no kernel makes it, or it lies elsewhere", part->name,
+    REQUIRE(by, join->loc, 15, made, "%%%s cannot lie within %%%s: no kernel makes it", part->name, g->value.at[node_out(g, join, 0)].name);
+    REQUIRE(by, join->loc, 15, !w->part[v], "%%%s cannot lie within %%%s: it does within another value, or at another place", part->name,
             g->value.at[node_out(g, join, 0)].name);
-    for (uint32_t i = 0; i < g->output.n; i++)
-        REQUIRE(by, join->loc, 15, g->output.at[i] != v, "%%%s is an output, and lies within another value", part->name);
+    REQUIRE(by, join->loc, 15, !w->output[v], "%%%s is an output, and lies within another value", part->name);
     for (uint32_t d = 0; d < part->type->rank; d++)
-        REQUIRE(by, join->loc, 15, graph_bound(g, definer, part->type->dim[d]) == part->type->dim[d],
+        REQUIRE(by, join->loc, 15, graph_bound(g, &w->definer, part->type->dim[d]) == part->type->dim[d],
                 "%%%s lies within another value, and its size is not known when the graph begins", part->name);
-    return true;
+    return w->part[v] = true;
 }
 
 static bool
-check_reader(const Verify *by, const Node *n, const ValueId *whole)
+check_reader(const Wholes *w, const Node *n)
 {
+    const Verify *by = w->by;
     const Graph *g = by->g;
 
     for (uint32_t i = 0; i < n->in.count + n->out.count; i++) {
-        ValueId v = i < n->in.count ? node_in(g, n, i) : node_out(g, n, i - n->in.count);
+        ValueId v = i < n->in.count ? node_in(g, n, i) : node_out(g, n, i - n->in.count), whole = v ? w->whole[v] : 0;
         const Type *within = NULL;
-        REQUIRE(by, n->loc, 15, !v || !whole[v] || n->callee == CALL_KERNEL || n->along, "%%%s lies within another value, and is made or read by no kernel", g->value.at[v].name);
+        REQUIRE(by, n->loc, 15, !whole || n->callee == CALL_KERNEL || n->along, "%%%s lies within another value, and is made or read by no kernel", g->value.at[v].name);
         if (n->callee != CALL_KERNEL)
             continue;
         const Buffer *b = &n->kernel->buffer.at[i];
-        REQUIRE(by, n->loc, 15, !v || !whole[v] || graph_within(g, whole, v, b->type, &within), "%%%s lies within another value, whose rows buffer %s of kernel %s cannot see",
+        REQUIRE(by, n->loc, 15, !whole || graph_within(g, v, whole, b->type, &within), "%%%s lies within another value, whose rows buffer %s of kernel %s cannot see",
                 g->value.at[v].name, b->name, n->kernel->name);
         REQUIRE(by, n->loc, 15, within ? b->within && type_eq(g->ctx, b->within, within) == YES : !b->within, "%%%s lies in %s, buffer %s of kernel %s in %s",
                 v ? g->value.at[v].name : "", within ? type_str(g->ctx, within) : "nothing", b->name, n->kernel->name, b->within ? type_str(g->ctx, b->within) : "nothing");
@@ -346,18 +350,17 @@ static bool
 check_wholes(const Verify *by)
 {
     const Graph *g = by->g;
-    const ValueId *whole = graph_wholes(g, g->ctx->arena);
-    Map definer = graph_definers(g, g->ctx->arena);
+    Arena *a = g->ctx->arena;
+    Wholes w = { by, graph_wholes(g, a), graph_definers(g, a), NEW_ARRAY(a, bool, g->value.n), NEW_ARRAY(a, bool, g->value.n) };
 
+    for (uint32_t i = 0; i < g->output.n; i++)
+        w.output[g->output.at[i]] = true;
     for (NodeId id = 1; id < g->node.n; id++) {
         const Node *n = &g->node.at[id];
-        for (uint32_t i = 0; n->along && i < n->in.count; i++) {
-            if (!check_part(by, n, node_in(g, n, i), whole, &definer))
+        for (uint32_t i = 0; n->along && i < n->in.count; i++)
+            if (!check_part(&w, n, node_in(g, n, i)))
                 return false;
-            for (uint32_t k = 0; k < i; k++)
-                REQUIRE(by, n->loc, 15, node_in(g, n, k) != node_in(g, n, i), "%%%s lies twice within one value", g->value.at[node_in(g, n, i)].name);
-        }
-        if (!check_reader(by, n, whole))
+        if (!check_reader(&w, n))
             return false;
     }
     return true;

@@ -13,28 +13,22 @@ graph_wholes(const Graph *g, Arena *a)
 {
     ValueId *whole = NEW_ARRAY(a, ValueId, g->value.n);
 
-    for (NodeId n = 1; n < g->node.n; n++)
-        for (uint32_t i = 0; g->node.at[n].along && i < g->node.at[n].in.count; i++)
-            whole[node_in(g, &g->node.at[n], i)] = node_out(g, &g->node.at[n], 0);
-    whole[0] = 0;
+    for (NodeId n = g->node.n; n-- > 1; ) {
+        const Node *join = &g->node.at[n];
+        ValueId out = join->along ? node_out(g, join, 0) : 0;
+        for (uint32_t i = 0; out && i < join->in.count; i++)
+            whole[node_in(g, join, i)] = whole[out] ? whole[out] : out;
+    }
     return whole;
-}
-
-ValueId
-graph_outermost(const ValueId *whole, ValueId v)
-{
-    while (whole[v])
-        v = whole[v];
-    return v;
 }
 
 /* Rows are pieces of memory in both, so dimensions in front of them may be seen otherwise, as digits of their places: [1, 28, 28, 32] in
  * [1, 28, 28, 480] is [1, 7, 4, 7, 4, 32] in [1, 7, 4, 7, 4, 480]. */
 bool
-graph_within(const Graph *g, const ValueId *whole, ValueId v, const Type *seen, const Type **within)
+graph_within(const Graph *g, ValueId v, ValueId whole, const Type *seen, const Type **within)
 {
     Ctx *c = g->ctx;
-    const Type *own = g->value.at[v].type, *all = g->value.at[graph_outermost(whole, v)].type;
+    const Type *own = g->value.at[v].type, *all = g->value.at[whole].type;
     const Expr *dim[TN_MAX_RANK];
     uint32_t d = 0, first = 0;
 

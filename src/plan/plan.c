@@ -29,9 +29,9 @@ typedef struct {
     NodeId *last;                    /* by value: the last node that reads it; 0 if none does */
     uint32_t *block;                 /* by value: its block + 1; 0 if it has none */
     ValueId *taker;                  /* by value: what is written over it; 0 if nothing is */
-    ValueId *whole;                  /* by value: what it lies within; 0 if it is by itself */
-    const Expr **at;                 /* by value: bytes of the outermost of these in front of it; NULL: none */
-    bool *parted;                    /* by value: others lie within it */
+    ValueId *whole;                  /* by value: what it lies within, itself where others do within it; 0 if it is by itself */
+    const Expr **at;                 /* by value: bytes of that in front of it; NULL: none */
+    NodeId *end;                     /* by value: the last node that reads it or what lies within it */
     VEC(PlanBlock) blocks;
     VEC(NodeBlock) node_block;
     VEC(NodeId) heap;                /* by number of a block taken as the graph runs: when it is free again */
@@ -108,7 +108,7 @@ place_joined(Planner *p, const Node *n)
     }
 }
 
-/* Bytes that an outermost value has in front of what lies within it. */
+/* What lies within what, and how many bytes behind its beginning. */
 static void
 find_wholes(Planner *p)
 {
@@ -117,30 +117,30 @@ find_wholes(Planner *p)
 
     p->whole = graph_wholes(g, p->arena);
     p->at = NEW_ARRAY(p->arena, const Expr *, g->value.n);
-    p->parted = NEW_ARRAY(p->arena, bool, g->value.n);
+    p->end = NEW_ARRAY(p->arena, NodeId, g->value.n);
     for (NodeId n = g->node.n; n-- > 1; ) {
         const Node *join = &g->node.at[n];
         ValueId whole = join->along ? node_out(g, join, 0) : 0;
         for (uint32_t i = 0; whole && i < join->in.count; i++) {
             const Expr *at = expr_scale(c, graph_offset(g, join, i), dtype_info[g->value.at[whole].type->dtype].bytes);
             p->at[node_in(g, join, i)] = p->at[whole] ? expr_add(c, p->at[whole], at) : at;
-            p->parted[whole] = true;
         }
     }
+    for (ValueId v = 1; v < g->value.n; v++)
+        if (p->whole[v])
+            p->whole[p->whole[v]] = p->whole[v];
 }
 
 /* What lies within an output of the graph. */
 static void
 place_within(Planner *p, ValueId v)
 {
-    ValueId all = graph_outermost(p->whole, v);
-    const Placement *whole = &p->plan->value[all];
+    const Placement *whole = &p->plan->value[p->whole[v]];
     Ctx *c = p->g->ctx;
 
-    if (!p->whole[v] || whole->place != PLACE_OUTPUT || !whole->bytes)
-        return;
-    p->plan->value[v] = (Placement){ .place = PLACE_OUTPUT, .index = whole->index, .bytes = plan_value_bytes(c, &p->g->value.at[v]),
-                                     .offset = whole->offset ? expr_add(c, whole->offset, p->at[v]) : p->at[v] };
+    if (p->at[v] && whole->place == PLACE_OUTPUT && whole->bytes)
+        p->plan->value[v] = (Placement){ .place = PLACE_OUTPUT, .index = whole->index, .bytes = plan_value_bytes(c, &p->g->value.at[v]),
+                                         .offset = whole->offset ? expr_add(c, whole->offset, p->at[v]) : p->at[v] };
 }
 
 static void
@@ -187,7 +187,7 @@ find_dying(Planner *p, NodeId n, uint32_t out)
 
     for (uint32_t i = 0; i < node->in.count; i++) {
         ValueId v = node_in(p->g, node, i);
-        if (p->block[v] && p->last[v] == n && !p->whole[v] && !p->parted[v] && plan_in_place(p->g, p->arena, node, out, v))
+        if (p->block[v] && p->last[v] == n && !p->whole[v] && plan_in_place(p->g, p->arena, node, out, v))
             return v;
     }
     return 0;
@@ -293,15 +293,11 @@ add_node_blocks(Planner *p, NodeId id)
 static uint32_t
 block_of_whole(Planner *p, NodeId n, ValueId whole)
 {
-    const Graph *g = p->g;
-    NodeId last = g->value.at[whole].def;
+    const Value *v = &p->g->value.at[whole];
 
     if (p->block[whole])
         return p->block[whole];
-    for (ValueId v = 1; v < g->value.n; v++)
-        if (p->last[v] > last && graph_outermost(p->whole, v) == whole)
-            last = p->last[v];
-    add_block(p, plan_value_bytes(g->ctx, &g->value.at[whole]), n, last);
+    add_block(p, plan_value_bytes(p->g->ctx, v), n, p->end[whole] > v->def ? p->end[whole] : v->def);
     return p->block[whole] = p->blocks.n;
 }
 
@@ -319,8 +315,8 @@ make_blocks(Planner *p)
                 continue;
             place->place = PLACE_ARENA;
             place->bytes = plan_value_bytes(g->ctx, &g->value.at[v]);
-            if (p->whole[v] || p->parted[v]) {
-                p->block[v] = block_of_whole(p, n, graph_outermost(p->whole, v));
+            if (p->whole[v]) {
+                p->block[v] = block_of_whole(p, n, p->whole[v]);
                 continue;
             }
             NodeId last = p->last[v] > n ? p->last[v] : n;
@@ -364,12 +360,15 @@ spread_offsets(Planner *p)
         }
 }
 
-/* What an output is copied from is alive to the end. */
+/* What an output is copied from is alive to the end, and a whole as long as anything within it. */
 static void
 keep_copied(Planner *p)
 {
     for (uint32_t i = 0; i < p->plan->copy.n; i++)
         p->last[p->plan->copy.at[i].from] = p->g->node.n;
+    for (ValueId v = 1; v < p->g->value.n; v++)
+        if (p->whole[v] && p->end[p->whole[v]] < p->last[v])
+            p->end[p->whole[v]] = p->last[v];
 }
 
 static void
