@@ -208,6 +208,27 @@ def test_every_stage_is_a_model(models, name, tmp_path):
         assert "agrees" in tenon("verify", next(tmp_path.glob(f"*{stage}.tn")))
 
 
+def test_in_a_branch(tmp_path):
+    """A graph that a node runs has wholes of its own, in memory of its caller's."""
+    m = Net()
+    branches = {}
+    for name, channels in (("then", 24), ("else", 32)):
+        before = len(m.nodes)
+        m.conv(f"{name}_h", "x", 8)
+        m.beside(f"{name}_all", m.conv(f"{name}_a", f"{name}_h", channels), m.conv(f"{name}_b", f"{name}_h", 16))
+        m.call("Add", f"{name}_y", m.conv(f"{name}_u", f"{name}_all", 8, 5), m.conv(f"{name}_v", f"{name}_all", 8), channels=8)
+        given = helper.make_tensor_value_info(f"{name}_y", TensorProto.FLOAT, None)
+        branches[f"{name}_branch"] = helper.make_graph(m.nodes[before:], name, [], [given])
+        del m.nodes[before:]
+    m.inputs.append(helper.make_tensor_value_info("which", TensorProto.BOOL, []))
+    m.call("If", "z", "which", channels=8, **branches)
+    m.save(tmp_path / "m.onnx", m.conv("y", "z", 8))
+    assert joined(tmp_path / "m.onnx", tmp_path, "--formats", "nhwc").count(") along 3") == 2
+    for value in (True, False):
+        np.save(tmp_path / "which.npy", np.array(value))
+        verify(tmp_path, "m", "--formats", "nhwc", "--dim", "n=2", "--input", f"which=@{tmp_path}/which.npy")
+
+
 def test_one_block_and_no_call(models, tmp_path):
     model = models / "two.onnx"
     text = joined(model, tmp_path, "--dim", "n=1", "--formats", "nhwc", stage="plan")
