@@ -55,9 +55,10 @@ def layout(model, *words):
     return text, dict(re.findall(r"^  %(\w+): (\S+\[.*?\])", text, re.M))
 
 
-@pytest.mark.parametrize("words", [[], ["--formats", "layouts"], ["--formats", "greedy"], ["--formats", "nchw"], ["--formats", "nhwc"], ["--formats", "none"],
+@pytest.mark.parametrize("words", [[], ["--formats", "layouts"], ["--formats", "greedy"], ["--formats", "chain"], ["--formats", "nchw"], ["--formats", "nchwc"], ["--formats", "nhwc"], ["--formats", "none"],
                                    ["--format", "b=nhwc"], ["--format", "b=3,0,2,1", "--format", "c=nwch", "--formats", "none", "--fuse", "none"],
                                    ["--format", "b=nchw16c"], ["--format", "b=nchw5c+h1w1", "--format", "g=nchw8c"], ["--format", "b=nhwc+h1w1", "--cc", "clang"],
+                                   ["--format", "b=0,2%2,3%3,2/2,3/3,1"], ["--format", "b=0,1,2%2,3%2,2/2,3/2+2:1,3:1"],
                                    ["--io-format", "x=nhwc"], ["--io-format", "x=nhwc", "--io-format", "y=cwnh", "--formats", "nhwc"],
                                    ["--io-format", "x=nhwc", "--format", "b=hwcn", "--plain"]])
 def test_numbers_are_the_interpreters(model, words):
