@@ -442,7 +442,10 @@ add_layouts(const Formats *f, ValueId v, Variable *x)
     for (uint32_t i = 0; i < orders; i++)
         if ((x->layout[x->n] = in_phases(f, t->rank, x->layout[i], step)))
             x->n++;
-    if (blocks)
+    bool other = blocks != NULL;
+    for (uint32_t i = 0; i < x->n && other; i++)
+        other = !format_same_memory(t, x->layout[i], blocks);
+    if (other)
         x->layout[x->n++] = blocks;
 }
 
@@ -469,7 +472,7 @@ static void
 add_variable(Formats *f, ValueId v, const Layout *pin)
 {
     const Type *t = f->g->value.at[v].type;
-    Variable x = { .value = v, .name = f->g->value.at[v].name, .n = 1 };
+    Variable x = { .value = v, .name = f->g->value.at[v].name, .n = 1, .orders = 1 };
 
     if (pin) {
         Layout *filled = arena_copy(f->arena, pin, sizeof *pin);
@@ -485,6 +488,7 @@ add_variable(Formats *f, ValueId v, const Layout *pin)
         x.n += orders_of(f, t, x.layout + 1);
         x.last = t->rank > 1 ? channels_last(f, t, &x) : 0;
         x.parts = meets_parts(f, v);
+        x.orders = x.n;
         if (f->wish->how == FORMAT_LAYOUTS)
             add_layouts(f, v, &x);
     }

@@ -18,7 +18,7 @@ typedef struct { uint8_t rank, dim[TN_MAX_RANK]; uint32_t votes; } Order;
 typedef struct {
     ValueId value;
     Sym name;
-    uint32_t n;                      /* choices */
+    uint32_t n, orders;              /* choices; the first so many are orders */
     const Layout *layout[MAX_LAYOUTS + 1];        /* of each choice; NULL: the model's own */
     uint32_t last, blocks;           /* the choices whose dimension 1 lies last, and in blocks; 0: none */
     bool parts;                      /* a kernel of several parts makes or reads it */

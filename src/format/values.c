@@ -109,6 +109,23 @@ one_order(Formats *f, uint32_t *choice)
     least_once(f, wish, f->variable.n, NULL, choice);
 }
 
+/* The least of orders alone: no search of layouts is to find more than that. */
+static void
+orders_alone(Formats *f, uint32_t *choice)
+{
+    FormatFactor *only = NEW_ARRAY(f->arena, FormatFactor, f->variable.n);
+    uint32_t *var = NEW_ARRAY(f->arena, uint32_t, f->variable.n);
+
+    for (uint32_t i = 0; i < f->variable.n; i++) {
+        double *cost = NEW_ARRAY(f->arena, double, f->size[i]);
+        for (uint32_t c = f->variable.at[i].orders; c < f->size[i]; c++)
+            cost[c] = INFINITY;
+        var[i] = i;
+        only[i] = (FormatFactor){ 1, &var[i], cost };
+    }
+    least_once(f, only, f->variable.n, NULL, choice);
+}
+
 /* The least time within the bound; where no choice keeps it, the least time of those that take least: the plan may still keep it. */
 static FormatResult
 search_within(Formats *f, uint32_t *choice)
@@ -209,8 +226,8 @@ solve(Formats *f, Text *remarks)
     FormatHow how = f->wish->how;
     uint32_t *plain = NEW_ARRAY(f->arena, uint32_t, f->nvar), *last = NEW_ARRAY(f->arena, uint32_t, f->nvar), *greedy = NEW_ARRAY(f->arena, uint32_t, f->nvar);
     uint32_t *searched = NEW_ARRAY(f->arena, uint32_t, f->nvar), *free = NEW_ARRAY(f->arena, uint32_t, f->nvar);
-    uint32_t *chain = NEW_ARRAY(f->arena, uint32_t, f->nvar);
-    const uint32_t *choice = how == FORMAT_CHANNELS_LAST || how == FORMAT_BLOCKS ? last : how == FORMAT_GREEDY ? greedy : how == FORMAT_CHAIN ? chain : plain;
+    uint32_t *other = NEW_ARRAY(f->arena, uint32_t, f->nvar);
+    const uint32_t *choice = how == FORMAT_CHANNELS_LAST || how == FORMAT_BLOCKS ? last : how == FORMAT_GREEDY ? greedy : how == FORMAT_CHAIN ? other : plain;
 
     if (f->wish->price.begin)
         f->wish->price.begin(f->wish->price.user);
@@ -221,7 +238,9 @@ solve(Formats *f, Text *remarks)
     one_order(f, last);
     format_greedy(f, greedy);
     if (how == FORMAT_CHAIN)
-        format_chain(f, chain);
+        format_chain(f, other);
+    if (how == FORMAT_LAYOUTS)
+        orders_alone(f, other);
     double as_it_is = format_cost_of_all(f, plain), cost = format_cost_of_all(f, choice);
     FormatFound found = { choice, cost, as_it_is, cost };
     if (how == FORMAT_SEARCH || how == FORMAT_LAYOUTS) {
@@ -233,6 +252,8 @@ solve(Formats *f, Text *remarks)
         take_if_less(f, &found, plain);
         take_if_less(f, &found, last);
         take_if_less(f, &found, greedy);
+        if (how == FORMAT_LAYOUTS)
+            take_if_less(f, &found, other);
     }
     if (f->bound.n)
         found.free = least_within(f, NULL, 0, NULL, free).cost;

@@ -270,6 +270,33 @@ def test_a_dump_of_the_stage_is_a_model(model, tmp_path):
     assert layout(path, "--formats", "none")[1] == layout(model, "--formats", "nhwc")[1]
 
 
+def squeezed(path, channels=32):
+    """A depthwise convolution whose average scales it, then one in steps of two: kernels of several parts, values of one point, phases."""
+    rng = np.random.default_rng(9)
+    shapes = {"w1": (channels, 3, 3, 3), "w2": (channels, 1, 3, 3), "w3": (8, channels, 1, 1), "w4": (channels, 8, 1, 1), "w5": (16, channels, 3, 3)}
+    nodes = [helper.make_node("Conv", ["x", "w1"], ["a"], pads=[1, 1, 1, 1]), helper.make_node("Relu", ["a"], ["b"]),
+             helper.make_node("Conv", ["b", "w2"], ["c"], pads=[1, 1, 1, 1], group=channels), helper.make_node("Sigmoid", ["c"], ["d"]),
+             helper.make_node("GlobalAveragePool", ["d"], ["e"]), helper.make_node("Conv", ["e", "w3"], ["f"]), helper.make_node("Conv", ["f", "w4"], ["g"]),
+             helper.make_node("Mul", ["d", "g"], ["h"]), helper.make_node("Conv", ["h", "w5"], ["i"], pads=[1, 1, 1, 1], strides=[2, 2]),
+             helper.make_node("Relu", ["i"], ["y"])]
+    graph = helper.make_graph(nodes, "squeezed", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 40, 40])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+                              [numpy_helper.from_array((rng.standard_normal(s) * 0.2).astype(np.float32), w) for w, s in shapes.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+@pytest.mark.parametrize("channels", [32, 24])
+def test_no_way_finds_less_than_the_search_and_the_search_no_less_than_layouts(tmp_path, channels):
+    squeezed(tmp_path / "m.onnx", channels)
+    price = {}
+    for how in ("layouts", "search", "greedy", "chain", "nhwc", "nchwc"):
+        said = re.search(r"; \d+ of \d+ values lie .*: ([\d.e+]+) ms of kernels instead of ([\d.e+]+) ms", layout(tmp_path / "m.onnx", "--formats", how)[0])
+        price["none"] = float(said[2]) if said else price["none"]        # nothing is said where no value has a choice
+        price[how] = float(said[1]) if said else price["none"]
+        assert price["layouts"] <= price["none"] and "agrees" in tenon("verify", tmp_path / "m.onnx", "--formats", how)
+    assert price["layouts"] <= price["search"] <= min(price[how] for how in ("greedy", "chain", "nhwc"))
+
+
 def test_a_wish_that_fusion_took_away_is_not_forgotten(tmp_path):
     path = tmp_path / "m.tn"
     path.write_text("""graph @t(%x: f32[1, 3, 6, 5]) -> (%z) {
