@@ -212,15 +212,19 @@ measure_buffers(Unfold *u)
         const Buffer *buffer = &u->k->buffer.at[b];
         if (buffer->space == SPACE_REGISTER)
             continue;
-        const Type *t = buffer_type(u->ctx, buffer);
-        double pitch = 1;
+        const Type *t = buffer_type(u->ctx, buffer), *apart = buffer_pitch(u->ctx, buffer);
+        double pitch = 1, bytes = dtype_info[t->dtype].bytes;
         for (uint32_t d = t->rank; d-- > 0; ) {
             if (d < TN_MAX_RANK)
                 u->pitch[b][d] = pitch;
-            double n = (double)unfold_eval(u, t->dim[d], 1);
+            double n = (double)unfold_eval(u, apart->dim[d], 1), own = (double)unfold_eval(u, t->dim[d], 1);
+            if (own < n)                             /* what stands between belongs to others: lines of both are counted whole */
+                bytes = ceil(bytes * own / u->m->line_bytes) * u->m->line_bytes;
+            else
+                bytes *= n > 0 ? n : 1;
             pitch *= n > 0 ? n : 1;
         }
-        u->buffer_bytes[b] = pitch * dtype_info[t->dtype].bytes;
+        u->buffer_bytes[b] = fmin(bytes, pitch * dtype_info[t->dtype].bytes);
     }
 }
 

@@ -226,3 +226,29 @@ formats_between(Job *j)
     j->remarks = remarks.n ? text_str(&remarks) : NULL;
     return true;
 }
+
+/* ---- within each other ------------------------------------------------------------------------------------------- */
+
+static double
+price_as_it_is(void *user, NodeId n, const Kernel *k)
+{
+    const Asked *a = user;
+    return choose_seconds(a->prices, a->g, n, k);
+}
+
+void
+formats_pieces(Job *j)
+{
+    GraphList all = graph_all(j->graph, j->arena);
+    Text remarks = { .arena = j->arena };
+    Prices prices = choose_prices(j);
+
+    if (j->o->schedule == SCHEDULE_PLAIN || j->o->max_arena_bytes)     /* what lies within each other lives longer than the bound knows */
+        return;
+    text_add(&remarks, j->remarks ? j->remarks : "");
+    for (uint32_t i = 0; i < all.n; i++) {
+        FormatPrice price = { price_as_it_is, begin, again, &(Asked){ &prices, all.at[i] } };
+        format_pieces(all.at[i], j->arena, &price, &remarks);
+    }
+    j->remarks = remarks.n ? text_str(&remarks) : NULL;
+}

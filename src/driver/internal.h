@@ -178,6 +178,7 @@ bool formats_how(const char *text, FormatHow *how);  /* --formats */
 bool formats_ports(Job *j);                          /* of inputs and outputs, as --io-format says; and what the text wishes is kept */
 const char *formats_port(const Job *j, Sym name);    /* what it says of one; NULL: nothing */
 bool formats_between(Job *j);                        /* of what lies between kernels */
+void formats_pieces(Job *j);                         /* and what of it lies within what */
 
 /* ---- profile.c: what was measured ---- */
 

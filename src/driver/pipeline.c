@@ -203,7 +203,8 @@ stage_normalise(Job *j)
     return replace_graph(j, graph_map(j->graph, turns, j)) && replace_graph(j, graph_map(j->graph, normalise, j)) && library_products(j);
 }
 
-/* Filters in a transform domain are computed as soon as it is chosen: nests of constants, the only nests there are. */
+/* Filters in a transform domain are computed as soon as it is chosen: nests of constants, the only nests there are. What lies within what is a
+ * question about kernels as they are then. */
 static bool
 stage_layout(Job *j)
 {
@@ -211,8 +212,12 @@ stage_layout(Job *j)
         return false;
     GraphList all = graph_all(j->graph, j->arena);
     for (uint32_t i = 0; i < all.n; i++)
-        if (has_nests(all.at[i]))
-            return replace_graph(j, graph_map(j->graph, normalise, j));
+        if (has_nests(all.at[i])) {
+            if (!replace_graph(j, graph_map(j->graph, normalise, j)))
+                return false;
+            break;
+        }
+    formats_pieces(j);
     return true;
 }
 

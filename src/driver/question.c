@@ -58,8 +58,11 @@ print_facts(Ctx *c, Arena *scratch, Text *t, const Kernel *k)
     Facts f = { c, t, &learnt, { .arena = scratch } };
 
     for (uint32_t b = 0; b < k->nin + k->nout; b++)
-        for (uint32_t d = 0; d < k->buffer.at[b].type->rank; d++)
+        for (uint32_t d = 0; d < k->buffer.at[b].type->rank; d++) {
             expr_vars(k->buffer.at[b].type->dim[d], print_known, &f);
+            if (k->buffer.at[b].within)
+                expr_vars(k->buffer.at[b].within->dim[d], print_known, &f);
+        }
     for (uint32_t p = 0; p < k->npart; p++)
         nest_vars(k->part[p].nest, print_known, &f);
     text_add(t, text_str(&learnt));

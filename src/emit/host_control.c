@@ -484,6 +484,8 @@ host_control(Program *p, NodeId id)
 {
     Control k = {.p = p, .h = p->h, .g = p->g, .id = id, .n = &p->g->node.at[id], .t = &p->parts.body};
 
+    if (k.n->along)                  /* all of it is in its place */
+        return;
     if (k.n->callee == CALL_JOIN)
         program_memory(p, id);
     program_statement(p);

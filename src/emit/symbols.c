@@ -27,6 +27,14 @@ collect_type(Collect *k, const Type *t, bool bare)
 }
 
 static void
+collect_buffer(Collect *k, const Buffer *b)
+{
+    collect_type(k, b->type, false);
+    if (b->within)
+        collect_type(k, b->within, false);
+}
+
+static void
 collect_graph(Collect *k, const Graph *g)
 {
     for (ValueId v = 1; v < g->value.n; v++)
@@ -38,7 +46,7 @@ collect_graph(Collect *k, const Graph *g)
     for (NodeId id = 1; id < g->node.n; id++) {
         const Node *n = &g->node.at[id];
         for (uint32_t b = 0; n->kernel && b < n->kernel->buffer.n; b++)
-            collect_type(k, n->kernel->buffer.at[b].type, false);
+            collect_buffer(k, &n->kernel->buffer.at[b]);
         for (uint32_t p = 0; n->kernel && p < n->kernel->npart; p++)
             nest_vars(n->kernel->part[p].nest, collect, k);
         for (uint32_t i = 0; i < n->nfresh; i++)

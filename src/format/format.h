@@ -47,6 +47,12 @@ enum { FORMAT_PROPOSALS = 4 };
  * it writes and for what it reads; the number of them. constant [nin]: which inputs are known now. */
 uint32_t format_proposals(Ctx *c, const Kernel *k, const bool *constant, FormatOrder *out);
 
+/* ---- parts of what is joined (pieces.c) ------------------------------------------------------------------ */
+
+/* Kernels that do nothing but put tensors side by side become joins whose parts are made in their places, where all kernels together take
+ * less time then. What they are goes to remarks, a line of comment each. */
+void format_pieces(Graph *g, Arena *a, const FormatPrice *price, Text *remarks);
+
 /* ---- transform domains (domain.c) ------------------------------------------------------------------------ */
 
 /* Seconds of a kernel whose inputs [nin] are constants or not; negative: it cannot run. */

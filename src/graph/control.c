@@ -132,8 +132,11 @@ graph_symbols(const Graph *g, NodeId id, void (*visit)(void *user, Sym symbol), 
         nest_vars(n->nest, visit_var, &s);
     for (uint32_t i = 0; n->kernel && i < n->kernel->npart; i++)
         nest_vars(n->kernel->part[i].nest, visit_var, &s);
-    for (uint32_t i = 0; n->kernel && i < n->kernel->buffer.n; i++)
+    for (uint32_t i = 0; n->kernel && i < n->kernel->buffer.n; i++) {
         visit_type(&s, n->kernel->buffer.at[i].type);
+        if (n->kernel->buffer.at[i].within)
+            visit_type(&s, n->kernel->buffer.at[i].within);
+    }
     for (uint32_t r = 0; r < n->nregion; r++)
         for (uint32_t i = 0; i < n->region[r].nbind; i++)
             expr_vars(n->region[r].bind[i].to, visit_var, &s);

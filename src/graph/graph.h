@@ -43,7 +43,8 @@
  *
  * A `join` puts tensors one behind the other along their first dimension. It is a node of its own, not a nest,
  * since it is a place rather than something to do: what can be made at its place, or stays there from the run before,
- * is not copied.
+ * is not copied. Joined along another dimension the parts always lie in their places: whoever makes or reads one of them knows where
+ * that is (whole.c).
  */
 #ifndef TENON_GRAPH_H
 #define TENON_GRAPH_H
@@ -71,7 +72,7 @@ typedef enum {
     CALL_IF,                         /* in: condition, arguments; region: then, else, which both take all arguments */
     CALL_LOOP,                       /* in: turns or 0, condition or 0, carried, captured; out: carried, stacked */
     CALL_GRAPH,                      /* in: arguments; region: the function */
-    CALL_JOIN,                       /* in: one or more, of one type but for dimension 0; the one output is them in order */
+    CALL_JOIN,                       /* in: one or more, of one type but for dimension `along`; the one output is them in order */
 } CalleeKind;
 
 /* A symbol that a node defines as it runs. In a result's type it stands alone as a dimension. */
@@ -92,6 +93,7 @@ typedef struct {
     uint32_t nregion; Region *region;            /* IF 2, LOOP 1, GRAPH 1 */
     uint32_t nfresh;  NewSymbol *fresh;          /* MATCH, IF, LOOP, GRAPH */
     uint32_t ncarried;               /* LOOP */
+    uint32_t along;                  /* JOIN; if it is not 0, inputs lie within the output */
     Span in, out;
     Loc loc;
     Sym origin;                      /* the model's own name of the operator: `Conv "layer1.0/conv"` */
@@ -154,6 +156,15 @@ bool graph_state_grows(const Graph *g, const State *s, uint32_t *dim);
 bool graph_is_kept(const Graph *g, ValueId v);
 /* Is it made by joining rows to what the input holds, so that both can lie in one place? */
 bool graph_state_in_place(const Graph *g, const State *s);
+
+/* What each value lies within, [value.n]: the output of a join along another dimension than the first, the outermost one where that lies
+ * within another; 0: it is by itself. */
+ValueId *graph_wholes(const Graph *g, Arena *a);
+/* What Buffer.within is of value v within whole that a kernel sees in this type: NULL where it is one piece of memory there. False: there is
+ * none, the kernel sees its rows in other dimensions. */
+bool graph_within(const Graph *g, ValueId v, ValueId whole, const Type *seen, const Type **within);
+/* Elements of a join's output in front of the first of a part. */
+const Expr *graph_offset(const Graph *g, const Node *join, uint32_t part);
 
 /* Copy value v (input, constant or result) of `from` into g, keeping its name; for passes that rebuild. */
 ValueId graph_copy_value(Graph *g, const Graph *from, ValueId v);

@@ -379,7 +379,7 @@ check_symbols(Read *r, const Values *in, const Definitions *result, const Nest *
     for (uint32_t i = 0; n && i < n->nin + n->nout; i++)
         type_vars(n->param[i].type, seek_symbol, &s);
     for (uint32_t i = 0; k && i < k->buffer.n; i++)
-        type_vars(k->buffer.at[i].type, seek_symbol, &s);
+        type_vars(k->buffer.at[i].type, seek_symbol, &s);           /* what it lies within has symbols of the whole, which are known */
     return !s.stray || parse_error(&r->p, "nothing tells the size of %s: no value of this call has it in its type", s.stray);
 }
 
@@ -465,7 +465,7 @@ read_control(Read *r, Loc loc, CalleeKind callee, const Definitions *result)
     Node n = { .callee = callee, .loc = loc };
     Region region[2] = { { 0 }, { 0 } };
     Values in = { 0 };
-    int64_t carried = 0;
+    int64_t carried = 0, along = 0;
 
     n.region = region;
     n.nregion = callee == CALL_IF ? 2 : callee == CALL_MATCH || callee == CALL_JOIN ? 0 : 1;
@@ -482,6 +482,9 @@ read_control(Read *r, Loc loc, CalleeKind callee, const Definitions *result)
     if (callee == CALL_IF && !in.n)
         return parse_error(&r->p, "an if needs a condition");
     n.ncarried = (uint32_t)carried;
+    if (callee == CALL_JOIN && parse_accept(&r->p, "along") && (!parse_int(&r->p, &along) || along < 0 || along >= TN_MAX_RANK))
+        return parse_error(&r->p, "a join is along a dimension, of at most %d", TN_MAX_RANK);
+    n.along = (uint32_t)along;
     if ((callee == CALL_GRAPH && !read_bind(r, &region[0])) || !read_fresh(r, &n) || !read_origin(r, &n.origin))
         return false;
     for (uint32_t i = 0; i < n.nregion && callee != CALL_GRAPH; i++)

@@ -18,7 +18,7 @@ typedef enum {
 typedef struct {
     Place place;
     uint32_t index;              /* INPUT, OUTPUT: which; BLOCK: its number in the graph; TABLE: in the model */
-    const Expr *offset;          /* WEIGHT, ARENA: bytes, multiple of 64; OUTPUT: bytes into it, NULL: it is the output */
+    const Expr *offset;          /* WEIGHT, ARENA: bytes, multiple of 64 but for what lies within another value; OUTPUT: bytes into it, NULL: it is the output */
     const Expr *bytes;           /* ARENA: at most, over symbols known at the beginning */
     bool in_place;
 } Placement;

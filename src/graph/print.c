@@ -197,6 +197,8 @@ print_node(Print *p, const Node *n)
         print_attrs(p, n->attrs);
     if (n->callee == CALL_LOOP)
         text_printf(p->t, " carried %u", n->ncarried);
+    if (n->along)
+        text_printf(p->t, " along %u", n->along);
     if (n->callee == CALL_GRAPH && n->region[0].nbind) {
         text_add(p->t, " ");
         print_bind(p, &n->region[0]);

@@ -21,7 +21,7 @@ bool
 graph_is_kept(const Graph *g, ValueId v)
 {
     NodeId def = g->value.at[v].def;
-    bool kept = g->value.at[v].kept || (def && g->node.at[def].callee == CALL_JOIN);
+    bool kept = g->value.at[v].kept || (def && g->node.at[def].callee == CALL_JOIN && !g->node.at[def].along);
 
     for (uint32_t i = 0; i < g->state.n && !kept; i++)
         kept = g->input.at[g->state.at[i].input] == v;

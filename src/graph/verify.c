@@ -15,9 +15,11 @@
  *      that agree once its symbols are bound; all symbols of its inputs are bound
  *  11  a condition is one bool, a number of turns is one i64
  *  12  a symbol is defined once, by the inputs or by one node, and no earlier node is sized by it
- *  13  a join has tensors of one type but for their first dimension, in which its result is their sum, both provably:
+ *  13  a join has tensors of one type but for the dimension that it is along, in which its result is their sum, both provably:
  *      nobody checks it when it runs
  *  14  a state is an input and an output of its own, whose types differ in one dimension at most
+ *  15  what lies within another value is made by a kernel, or a join as that is, and read by kernels and such joins, within one value alone;
+ *      its size is known when the graph begins, and the buffers of kernels say what it lies within
  */
 #include "graph/internal.h"
 
@@ -285,18 +287,82 @@ check_join(const Verify *by, const Node *n)
     REQUIRE(by, n->loc, 13, v && n->in.count, "a join has one result, of one input or more");
     const Type *t = g->value.at[v].type;
     const Expr *rows = expr_int(g->ctx, 0);
-    REQUIRE(by, n->loc, 13, t->rank, "%%%s is a join of rank 0; joined is along dimension 0", g->value.at[v].name);
+    REQUIRE(by, n->loc, 13, t->rank > n->along, "%%%s is a join of rank %u; joined is along dimension %u", g->value.at[v].name, t->rank, n->along);
     for (uint32_t i = 0; i < n->in.count; i++) {
         ValueId x = node_in(g, n, i);
         const Type *in = x ? g->value.at[x].type : NULL;
         bool same = in && in->dtype == t->dtype && in->rank == t->rank;
-        for (uint32_t d = 1; same && d < t->rank; d++)
-            same = expr_eq(g->ctx, NULL, in->dim[d], t->dim[d]) == YES;
+        for (uint32_t d = 0; same && d < t->rank; d++)
+            same = d == n->along || expr_eq(g->ctx, NULL, in->dim[d], t->dim[d]) == YES;
         REQUIRE(by, n->loc, 13, same, "input %u of a join is %s, its result is %s", i, in ? type_str(g->ctx, in) : "absent", type_str(g->ctx, t));
-        rows = expr_add(g->ctx, rows, in->dim[0]);
+        rows = expr_add(g->ctx, rows, in->dim[n->along]);
     }
-    REQUIRE(by, n->loc, 13, expr_eq(g->ctx, NULL, rows, t->dim[0]) == YES, "%%%s is %s, but its inputs have %s rows together", g->value.at[v].name,
+    REQUIRE(by, n->loc, 13, expr_eq(g->ctx, NULL, rows, t->dim[n->along]) == YES, "%%%s is %s, but its inputs have %s rows together", g->value.at[v].name,
             type_str(g->ctx, t), expr_str(g->ctx, rows));
+    return true;
+}
+
+/* ---- what lies within what ------------------------------------------------------------------------------- */
+
+typedef struct { const Verify *by; const ValueId *whole; Map definer; bool *output, *part; } Wholes;     /* [value.n] */
+
+static bool
+check_part(Wholes *w, const Node *join, ValueId v)
+{
+    const Verify *by = w->by;
+    const Graph *g = by->g;
+    const Value *part = &g->value.at[v];
+    NodeId def = part->def;
+    bool made = def && (g->node.at[def].callee == CALL_KERNEL || g->node.at[def].along);
+
+    REQUIRE(by, join->loc, 15, made, "%%%s cannot lie within %%%s: no kernel makes it", part->name, g->value.at[node_out(g, join, 0)].name);
+    REQUIRE(by, join->loc, 15, !w->part[v], "%%%s cannot lie within %%%s: it does within another value, or at another place", part->name,
+            g->value.at[node_out(g, join, 0)].name);
+    REQUIRE(by, join->loc, 15, !w->output[v], "%%%s is an output, and lies within another value", part->name);
+    for (uint32_t d = 0; d < part->type->rank; d++)
+        REQUIRE(by, join->loc, 15, graph_bound(g, &w->definer, part->type->dim[d]) == part->type->dim[d],
+                "%%%s lies within another value, and its size is not known when the graph begins", part->name);
+    return w->part[v] = true;
+}
+
+static bool
+check_reader(const Wholes *w, const Node *n)
+{
+    const Verify *by = w->by;
+    const Graph *g = by->g;
+
+    for (uint32_t i = 0; i < n->in.count + n->out.count; i++) {
+        ValueId v = i < n->in.count ? node_in(g, n, i) : node_out(g, n, i - n->in.count), whole = v ? w->whole[v] : 0;
+        const Type *within = NULL;
+        REQUIRE(by, n->loc, 15, !whole || n->callee == CALL_KERNEL || n->along, "%%%s lies within another value, and is made or read by no kernel", g->value.at[v].name);
+        if (n->callee != CALL_KERNEL)
+            continue;
+        const Buffer *b = &n->kernel->buffer.at[i];
+        REQUIRE(by, n->loc, 15, !whole || graph_within(g, v, whole, b->type, &within), "%%%s lies within another value, whose rows buffer %s of kernel %s cannot see",
+                g->value.at[v].name, b->name, n->kernel->name);
+        REQUIRE(by, n->loc, 15, within ? b->within && type_eq(g->ctx, b->within, within) == YES : !b->within, "%%%s lies in %s, buffer %s of kernel %s in %s",
+                v ? g->value.at[v].name : "", within ? type_str(g->ctx, within) : "nothing", b->name, n->kernel->name, b->within ? type_str(g->ctx, b->within) : "nothing");
+    }
+    return true;
+}
+
+static bool
+check_wholes(const Verify *by)
+{
+    const Graph *g = by->g;
+    Arena *a = g->ctx->arena;
+    Wholes w = { by, graph_wholes(g, a), graph_definers(g, a), NEW_ARRAY(a, bool, g->value.n), NEW_ARRAY(a, bool, g->value.n) };
+
+    for (uint32_t i = 0; i < g->output.n; i++)
+        w.output[g->output.at[i]] = true;
+    for (NodeId id = 1; id < g->node.n; id++) {
+        const Node *n = &g->node.at[id];
+        for (uint32_t i = 0; n->along && i < n->in.count; i++)
+            if (!check_part(&w, n, node_in(g, n, i)))
+                return false;
+        if (!check_reader(&w, n))
+            return false;
+    }
     return true;
 }
 
@@ -408,7 +474,7 @@ verify_one(const Graph *g, DiagClass class)
         ValueId v = g->output.at[i];
         REQUIRE(by, nowhere, 8, v > 0 && v < g->value.n, "output %u is value %u of %u", i, v, g->value.n);
     }
-    return check_states(by) && check_symbols(by);
+    return check_states(by) && check_symbols(by) && check_wholes(by);
 }
 
 bool

@@ -44,10 +44,16 @@ buffer_type(Ctx *c, const Buffer *b)
     return type_new(c, b->type->dtype, b->format->npart, dim);
 }
 
+const Type *
+buffer_pitch(Ctx *c, const Buffer *b)
+{
+    return b->within ? b->within : buffer_type(c, b);
+}
+
 const Expr *
 buffer_offset(Ctx *c, const Buffer *b, const Expr *const *at)
 {
-    return type_offset(c, buffer_type(c, b), at);
+    return type_offset(c, buffer_pitch(c, b), at);
 }
 
 /* ---- scratch --------------------------------------------------------------------------------------- */

@@ -30,6 +30,8 @@ typedef struct {
     Sym name;
     const Type *type;        /* logical type; for tree buffers of schedule's own: the physical one */
     const Format *format;    /* NULL: plain. Loads in a tree index the physical dimensions. */
+    const Type *within;      /* an argument that is a part of a larger tensor: that one's dimensions say how far apart elements lie,
+                              * its own say which are there. NULL: it is by itself. The address is that of its own first element. */
     Space space;
     uint8_t lanes;           /* registers: lanes of an element; 1 otherwise */
     bool kept;               /* an input that is there from one run of the model to the next: it is in memory again by then */
@@ -113,7 +115,9 @@ kernel_is_number(const Kernel *k, uint32_t buffer)
 }
 /* Physical extents of a buffer: its type if plain. */
 const Type *buffer_type(Ctx *c, const Buffer *b);
-/* Row-major offset [elements] of a physical index. */
+/* The dimensions by which its elements lie apart: those, or those of what it lies within. */
+const Type *buffer_pitch(Ctx *c, const Buffer *b);
+/* Offset [elements] of a physical index, row-major in what the buffer lies within. */
 const Expr *buffer_offset(Ctx *c, const Buffer *b, const Expr *const *at);
 const Expr *kernel_scratch_bytes(Ctx *c, const Kernel *k);   /* of one worker: all TREE_BUFFER scratch of the tree that runs, each 64-byte aligned */
 

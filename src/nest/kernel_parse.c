@@ -43,6 +43,20 @@ parse_format(KernelText *t, const Format **format)
     return parse_expect(p, "]");
 }
 
+/* What an argument of that type lies in. */
+static const Type *
+parse_within(KernelText *t, const Type *type, Space space)
+{
+    uint32_t lanes = 1;
+    const Type *within = parse_type_in(&t->scope, &lanes);
+
+    if (within && ((space != SPACE_IN && space != SPACE_OUT) || lanes > 1 || within->dtype != type->dtype || within->rank != type->rank)) {
+        parse_error(t->scope.p, "only an argument lies in another tensor, in one of its element type and rank");
+        return NULL;
+    }
+    return within;
+}
+
 static bool
 parse_buffer(KernelText *t, Space space, uint32_t *id)
 {
@@ -54,14 +68,15 @@ parse_buffer(KernelText *t, Space space, uint32_t *id)
     *id = t->k->buffer.n;
     if (!name || !scope_declare(s, (NameEntry){ .name = name, .kind = NAME_SLOT, .id = *id }) || !parse_expect(p, ":"))
         return false;
-    const Type *type = parse_type_in(s, &lanes);
-    if (!type || (parse_accept(p, "as") && !parse_format(t, &format)))
+    const Type *type = parse_type_in(s, &lanes), *within = NULL;
+    if (!type || (parse_accept(p, "in") && !(within = parse_within(t, type, space))) || (parse_accept(p, "as") && !parse_format(t, &format)))
         return false;
     for (uint32_t i = 0; format && i < format->npart; i++)
         if (format->part[i].dim >= type->rank)
             return parse_error(p, "%s has rank %u, its format names dimension %u", name, type->rank, format->part[i].dim);
     kernel_buffer(p->ctx, t->arena, t->k, name, type, space, lanes);
     t->k->buffer.at[*id].format = format;
+    t->k->buffer.at[*id].within = within;
     t->k->buffer.at[*id].kept = space == SPACE_IN && parse_accept(p, "kept");
     VEC_PUSH(s->scratch, &s->slot_type, buffer_type(p->ctx, &t->k->buffer.at[*id]));
     VEC_PUSH(s->scratch, &s->slot_lanes, (uint8_t)lanes);
@@ -348,6 +363,8 @@ declare_arguments(KernelText *t)
     for (uint32_t i = 0; i < t->k->buffer.n; i++) {
         const Buffer *b = &t->k->buffer.at[i];
         scope_symbols(s, b->type);
+        if (b->within)
+            scope_symbols(s, b->within);
         if (!scope_declare(s, (NameEntry){ .name = b->name, .kind = NAME_SLOT, .id = i }))
             return false;
         VEC_PUSH(s->scratch, &s->slot_type, buffer_type(s->p->ctx, b));

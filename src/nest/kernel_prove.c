@@ -20,8 +20,10 @@ typedef struct { const Scalar *load; uint32_t nguard; const Guard *guard; } Read
 typedef struct { VEC(Reading) access; } Readings;     /* of the values of one statement */
 
 typedef struct {
-    int64_t size;                    /* [elements] */
+    int64_t size;                    /* [elements], from its first to its last */
     const int64_t *stride;           /* [rank] */
+    const int64_t *own;              /* [rank] dimensions, where what lies between belongs to others; else NULL */
+    uint32_t rank;
     uint32_t *written;               /* outputs: by which trip, counted from 1; NULL: not looked at */
 } Extent;
 
@@ -373,6 +375,18 @@ is_inside(Prover *p, uint32_t buffer, int64_t offset)
     return offset >= 0 && offset < p->extent[buffer].size;
 }
 
+/* Is the element its own, not one of what it lies within? */
+static bool
+is_own(const Extent *e, int64_t offset)
+{
+    for (uint32_t d = 0; e->own && d < e->rank; d++) {
+        if (offset / e->stride[d] >= e->own[d])
+            return false;
+        offset %= e->stride[d];
+    }
+    return true;
+}
+
 static void
 outside(Prover *p, const char *what, uint32_t buffer, int64_t offset)
 {
@@ -421,7 +435,7 @@ write_span(Prover *p, uint32_t buffer, Span at)
 
     for (uint32_t l = 0; l < at.lanes && !p->why; l++) {
         int64_t offset = at.first + l * at.stride;
-        if (!is_inside(p, buffer, offset))
+        if (!is_inside(p, buffer, offset) || !is_own(&p->extent[buffer], offset))
             outside(p, "writing", buffer, offset);
         else if (written && written[offset])
             say(p, "element %lld of %s is written by trips %u and %u of the parallel loop", (long long)offset, p->k->buffer.at[buffer].name, written[offset], p->trip);
@@ -544,17 +558,20 @@ static bool
 measure(Prover *p, uint32_t buffer)
 {
     const Buffer *b = &p->k->buffer.at[buffer];
-    const Type *t = buffer_type(p->c, b);
-    int64_t *stride = NEW_ARRAY(p->a, int64_t, t->rank + 1), size;
+    const Type *t = buffer_type(p->c, b), *pitch = buffer_pitch(p->c, b);
+    int64_t *stride = NEW_ARRAY(p->a, int64_t, t->rank + 1), *own = NEW_ARRAY(p->a, int64_t, t->rank + 1), size, last = 1;
 
     if (!eval(p, type_count(p->c, t), &size)) {
         say(p, "the size of %s is not given", b->name);
         return false;
     }
-    for (uint32_t d = 0; d < t->rank; d++)
-        if (!eval(p, type_stride(p->c, t, d), &stride[d]))
+    for (uint32_t d = 0; d < t->rank; d++) {
+        if (!eval(p, type_stride(p->c, pitch, d), &stride[d]) || !eval(p, t->dim[d], &own[d]))
             return false;
-    p->extent[buffer] = (Extent){ .size = size, .stride = stride };
+        last += (own[d] - 1) * stride[d];
+    }
+    size = size ? last : 0;
+    p->extent[buffer] = (Extent){ .size = size, .stride = stride, .rank = t->rank, .own = b->within ? own : NULL };
     if (b->space == SPACE_OUT && is_written_once(p, buffer))
         p->extent[buffer].written = NEW_ARRAY(p->a, uint32_t, size + 1);
     return true;
@@ -593,7 +610,7 @@ kernel_prove(Ctx *c, Arena *a, const Kernel *k, const KernelSize *size, uint32_t
     }
     for (uint32_t b = 0; b < k->buffer.n && !p.why && !p.skipped; b++)
         for (int64_t i = 0; p.extent[b].written && i < p.extent[b].size && !p.why; i++)
-            if (!p.extent[b].written[i])
+            if (!p.extent[b].written[i] && is_own(&p.extent[b], i))
                 say(&p, "element %lld of %s is never written", (long long)i, k->buffer.at[b].name);
     return p.why;
 }

@@ -74,7 +74,7 @@ kernel_same(const Kernel *a, const Kernel *b)
         return false;
     for (uint32_t i = 0; i < a->buffer.n; i++) {
         const Buffer *x = &a->buffer.at[i], *y = &b->buffer.at[i];
-        if (x->name != y->name || x->type != y->type || x->space != y->space || x->lanes != y->lanes || x->kept != y->kept || !format_same(x->format, y->format))
+        if (x->name != y->name || x->type != y->type || x->space != y->space || x->lanes != y->lanes || x->kept != y->kept || x->within != y->within || !format_same(x->format, y->format))
             return false;
     }
     for (uint32_t i = 0; i < a->npart; i++)
@@ -88,8 +88,10 @@ kernel_hash(const Kernel *k)
 {
     uint64_t h = (uint64_t)k->nin << 32 | k->nout;
 
-    for (uint32_t i = 0; i < k->buffer.n; i++)
+    for (uint32_t i = 0; i < k->buffer.n; i++) {
         h = hash_bytes(&k->buffer.at[i].type, sizeof k->buffer.at[i].type, h);
+        h = hash_bytes(&k->buffer.at[i].within, sizeof k->buffer.at[i].within, h);
+    }
     for (uint32_t i = 0; i < k->npart; i++)
         for (uint32_t w = 0; w < k->part[i].nest->nwrite; w++)
             h = hash_bytes(&k->part[i].nest->write[w].value, sizeof k->part[i].nest->write[w].value, h);

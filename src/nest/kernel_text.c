@@ -19,6 +19,8 @@
  *
  * Variants follow the tree, or the parts: `variant rows == 1 { schedule { … } … }` with a tree of its own.
  *
+ * An argument that lies in a larger tensor says which: `a: f32[h, w, 64] in f32[h, w, 128]`.
+ *
  * The parts form has `local NAME: TYPE` for values between parts, and `part x, w -> o` before each
  * nest, which names the buffers behind its parameters. Names inside a tree follow its blocks: two
  * loops side by side may share one.
@@ -96,8 +98,10 @@ printer_of(Ctx *c, Arena *scratch, const Kernel *k)
     p.slot = NEW_ARRAY(scratch, Sym, k->buffer.n);
     p.loop = NEW_ARRAY(scratch, Sym, k->nloop);
     for (uint32_t i = 0; i < k->buffer.n; i++)
-        for (uint32_t d = 0; d < k->buffer.at[i].type->rank; d++)
+        for (uint32_t d = 0; d < k->buffer.at[i].type->rank; d++) {
             take_expr(&p.taken, k->buffer.at[i].type->dim[d]);
+            take_expr(&p.taken, k->buffer.at[i].within ? k->buffer.at[i].within->dim[d] : NULL);
+        }
     for (uint32_t i = 0; i < k->npart; i++)
         nest_vars(k->part[i].nest, take_symbol, &p.taken);
     take_block(&p.taken, &k->tree);
@@ -138,6 +142,10 @@ print_buffer(Printer *p, Text *t, const Kernel *k, uint32_t id)
         text_printf(t, "x%u%s", b->lanes, type.s + n);
     } else {
         print_type(p, t, b->type);
+    }
+    if (b->within) {
+        text_add(t, " in ");
+        print_type(p, t, b->within);
     }
     if (b->format) {
         text_add(t, " as ");

@@ -12,6 +12,7 @@
  *  10  a condition is one bool; a vector has a stride, and a limit only if it is a vector
  *  11  a variant has a guard and the kernel's arguments, which lie alike, and a tree if the kernel has one
  *  12  parts that share rows have so many axes of their own; what a part reads between them, it or one before has made
+ *  13  what lies within a larger tensor is an argument without a format; that has its element type, its rank, and no smaller dimension
  */
 #include "nest/internal.h"
 
@@ -322,12 +323,23 @@ check_variants(Check *k)
         REQUIRE(k, 11, !kernel->tree.list.n == !v->tree.list.n, "of a kernel and its variant one has a tree");
         for (uint32_t b = 0; b < v->nin + v->nout; b++) {
             const Buffer *x = &kernel->buffer.at[b], *y = &v->buffer.at[b];
-            REQUIRE(k, 11, x->type->dtype == y->type->dtype && x->type->rank == y->type->rank && format_same(x->format, y->format),
+            REQUIRE(k, 11, x->type->dtype == y->type->dtype && x->type->rank == y->type->rank && format_same(x->format, y->format) && !x->within == !y->within,
                     "%s lies otherwise for a variant", x->name);
         }
         if (!kernel_check(k->ctx, v, k->class, k->loc))
             return k->ok = false;
     }
+    return true;
+}
+
+static bool
+check_within(Check *k, const Buffer *b, bool argument)
+{
+    bool fits = b->within && argument && b->space <= SPACE_OUT && !b->format && b->within->dtype == b->type->dtype && b->within->rank == b->type->rank;
+
+    for (uint32_t d = 0; fits && d < b->type->rank; d++)
+        fits = expr_le(k->ctx, NULL, b->type->dim[d], b->within->dim[d]) != NO;
+    REQUIRE(k, 13, fits || !b->within, "%s, %s, cannot lie in %s", b->name, type_str(k->ctx, b->type), type_str(k->ctx, b->within));
     return true;
 }
 
@@ -343,6 +355,8 @@ check_kernel(Check *k)
                       : space != SPACE_IN && space != SPACE_OUT;
         REQUIRE(k, 1, argument, "buffer %s is not in its place: inputs, outputs, then the rest", kernel->buffer.at[i].name);
         k->alive[i] = space == SPACE_IN || space == SPACE_OUT;
+        if (!check_within(k, &kernel->buffer.at[i], argument))
+            return false;
     }
     for (uint32_t i = 0; i < kernel->npart; i++)
         if (!check_part(k, &kernel->part[i]))

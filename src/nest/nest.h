@@ -238,6 +238,8 @@ const Nest *nest_quad_products(Ctx *c, const Nest *n, const bool *constant, cons
  * concatenation is: that something as a nest of its own, of those inputs that keep[nin] tells. *dim: that dimension. NULL,
  * quietly, where it is something else. */
 const Nest *nest_behind(Ctx *c, const Nest *n, uint32_t slot, uint32_t *dim, bool *keep);
+/* The only output is all inputs side by side along dimension *dim, each once and nothing else: slot [nin] in their order. */
+bool nest_beside(Ctx *c, const Nest *n, uint32_t *dim, uint32_t *slot);
 /* A factor of a product as a tensor of its own, in place of input *slot, of which it reads most: *made computes it, of those
  * inputs of n that keep[nin] tells. NULL, quietly, where the factor is a bare read of no more, or what it reads follows from
  * more than its own axes, or is read elsewhere as well. */

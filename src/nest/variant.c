@@ -48,6 +48,7 @@ kernel_variant(Ctx *c, Arena *a, const Kernel *k, SizeGuard guard)
         if (i >= k->nin + k->nout && buffer.space != SPACE_LOCAL)
             continue;                                /* of the other tree */
         buffer.type = type_under(c, buffer.type, b, n);
+        buffer.within = buffer.within ? type_under(c, buffer.within, b, n) : NULL;
         VEC_PUSH(a, &v->buffer, buffer);
     }
     for (uint32_t i = 0; i < k->npart; i++) {

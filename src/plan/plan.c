@@ -29,6 +29,9 @@ typedef struct {
     NodeId *last;                    /* by value: the last node that reads it; 0 if none does */
     uint32_t *block;                 /* by value: its block + 1; 0 if it has none */
     ValueId *taker;                  /* by value: what is written over it; 0 if nothing is */
+    ValueId *whole;                  /* by value: what it lies within, itself where others do within it; 0 if it is by itself */
+    const Expr **at;                 /* by value: bytes of that in front of it; NULL: none */
+    NodeId *end;                     /* by value: the last node that reads it or what lies within it */
     VEC(PlanBlock) blocks;
     VEC(NodeBlock) node_block;
     VEC(NodeId) heap;                /* by number of a block taken as the graph runs: when it is free again */
@@ -105,6 +108,41 @@ place_joined(Planner *p, const Node *n)
     }
 }
 
+/* What lies within what, and how many bytes behind its beginning. */
+static void
+find_wholes(Planner *p)
+{
+    const Graph *g = p->g;
+    Ctx *c = g->ctx;
+
+    p->whole = graph_wholes(g, p->arena);
+    p->at = NEW_ARRAY(p->arena, const Expr *, g->value.n);
+    p->end = NEW_ARRAY(p->arena, NodeId, g->value.n);
+    for (NodeId n = g->node.n; n-- > 1; ) {
+        const Node *join = &g->node.at[n];
+        ValueId whole = join->along ? node_out(g, join, 0) : 0;
+        for (uint32_t i = 0; whole && i < join->in.count; i++) {
+            const Expr *at = expr_scale(c, graph_offset(g, join, i), dtype_info[g->value.at[whole].type->dtype].bytes);
+            p->at[node_in(g, join, i)] = p->at[whole] ? expr_add(c, p->at[whole], at) : at;
+        }
+    }
+    for (ValueId v = 1; v < g->value.n; v++)
+        if (p->whole[v])
+            p->whole[p->whole[v]] = p->whole[v];
+}
+
+/* What lies within an output of the graph. */
+static void
+place_within(Planner *p, ValueId v)
+{
+    const Placement *whole = &p->plan->value[p->whole[v]];
+    Ctx *c = p->g->ctx;
+
+    if (p->at[v] && whole->place == PLACE_OUTPUT && whole->bytes)
+        p->plan->value[v] = (Placement){ .place = PLACE_OUTPUT, .index = whole->index, .bytes = plan_value_bytes(c, &p->g->value.at[v]),
+                                         .offset = whole->offset ? expr_add(c, whole->offset, p->at[v]) : p->at[v] };
+}
+
 static void
 place_outside(Planner *p)
 {
@@ -133,8 +171,10 @@ place_outside(Planner *p)
         VEC_PUSH(g->arena, &p->plan->copy, ((__typeof__(*p->plan->copy.at)){ v, i }));
     }
     for (NodeId n = 1; n < g->node.n; n++)
-        if (g->node.at[n].callee == CALL_JOIN)
+        if (g->node.at[n].callee == CALL_JOIN && !g->node.at[n].along)
             place_joined(p, &g->node.at[n]);
+    for (ValueId v = 1; v < g->value.n; v++)
+        place_within(p, v);
 }
 
 /* ---- the arena ------------------------------------------------------------------------------------- */
@@ -147,7 +187,7 @@ find_dying(Planner *p, NodeId n, uint32_t out)
 
     for (uint32_t i = 0; i < node->in.count; i++) {
         ValueId v = node_in(p->g, node, i);
-        if (p->block[v] && p->last[v] == n && plan_in_place(p->g, p->arena, node, out, v))
+        if (p->block[v] && p->last[v] == n && !p->whole[v] && plan_in_place(p->g, p->arena, node, out, v))
             return v;
     }
     return 0;
@@ -249,6 +289,18 @@ add_node_blocks(Planner *p, NodeId id)
     }
 }
 
+/* The block of a value that others lie within: the first of them to be made brings it to life, the last that is read is its end. */
+static uint32_t
+block_of_whole(Planner *p, NodeId n, ValueId whole)
+{
+    const Value *v = &p->g->value.at[whole];
+
+    if (p->block[whole])
+        return p->block[whole];
+    add_block(p, plan_value_bytes(p->g->ctx, v), n, p->end[whole] > v->def ? p->end[whole] : v->def);
+    return p->block[whole] = p->blocks.n;
+}
+
 static void
 make_blocks(Planner *p)
 {
@@ -263,6 +315,10 @@ make_blocks(Planner *p)
                 continue;
             place->place = PLACE_ARENA;
             place->bytes = plan_value_bytes(g->ctx, &g->value.at[v]);
+            if (p->whole[v]) {
+                p->block[v] = block_of_whole(p, n, p->whole[v]);
+                continue;
+            }
             NodeId last = p->last[v] > n ? p->last[v] : n;
             if (!bound_at_entry(p, place->bytes)) {
                 place->place = PLACE_BLOCK;
@@ -299,15 +355,20 @@ spread_offsets(Planner *p)
             if (v == 0 || place->place != PLACE_ARENA)
                 continue;
             place->offset = p->block[v] ? p->blocks.at[p->block[v] - 1].offset : p->plan->value[p->taker[v]].offset;
+            if (p->at[v])
+                place->offset = expr_add(g->ctx, place->offset, p->at[v]);
         }
 }
 
-/* What an output is copied from is alive to the end. */
+/* What an output is copied from is alive to the end, and a whole as long as anything within it. */
 static void
 keep_copied(Planner *p)
 {
     for (uint32_t i = 0; i < p->plan->copy.n; i++)
         p->last[p->plan->copy.at[i].from] = p->g->node.n;
+    for (ValueId v = 1; v < p->g->value.n; v++)
+        if (p->whole[v] && p->end[p->whole[v]] < p->last[v])
+            p->end[p->whole[v]] = p->last[v];
 }
 
 static void
@@ -322,6 +383,7 @@ plan_graph(ModelPlan *model, const Graph *g)
     p.block = NEW_ARRAY(g->arena, uint32_t, g->value.n);
     p.taker = NEW_ARRAY(g->arena, ValueId, g->value.n);
     find_last_uses(&p);
+    find_wholes(&p);
     place_outside(&p);
     keep_copied(&p);
     make_blocks(&p);

@@ -4,7 +4,8 @@
  * Exprs, so a model with symbolic dimensions is planned once. An output takes over the memory of an
  * input that dies there when every access map allows (in place).
  *
- * What is joined to be an output is made in its place there, and what is there already is not copied.
+ * What is joined to be an output is made in its place there, and what is there already is not copied. Values that lie within others
+ * share one block with them, and are not written over.
  *
  * A size that data define as the graph runs is planned at its upper bound, where that follows from what is
  * known at the beginning and is not far off: a bound of one dimension is, a product of bounds is not.

@@ -198,22 +198,27 @@ run_loop(ControlRun *k)
     return ok;
 }
 
-/* Rows are plain, so one tensor behind another is one array behind another. */
+/* Rows are plain: joined along their first dimension one array stands behind another, along another one a row behind a row. */
 static bool
 run_join(ControlRun *k)
 {
     Tensor all = *k->in[0];
-    size_t row = dtype_info[all.dtype].bytes, at = 0;
+    uint32_t along = k->n->along;
+    size_t below = dtype_info[all.dtype].bytes, at = 0;
+    int64_t rows = 1;
 
-    for (uint32_t d = 1; d < all.rank; d++)
-        row *= (size_t)all.dim[d];
+    for (uint32_t d = 0; d < all.rank; d++) {
+        rows *= d < along ? all.dim[d] : 1;
+        below *= d > along ? (size_t)all.dim[d] : 1;
+    }
     for (uint32_t i = 1; i < k->n->in.count; i++)
-        all.dim[0] += k->in[i]->dim[0];
-    all.data = arena_alloc(k->scratch, (size_t)all.dim[0] * row + 1);
+        all.dim[along] += k->in[i]->dim[along];
+    size_t row = (size_t)all.dim[along] * below;
+    all.data = arena_alloc(k->scratch, (size_t)rows * row + 1);
     for (uint32_t i = 0; i < k->n->in.count; i++) {
-        size_t bytes = (size_t)k->in[i]->dim[0] * row;
-        if (bytes)
-            memcpy((char *)all.data + at, k->in[i]->data, bytes);
+        size_t bytes = (size_t)k->in[i]->dim[along] * below;
+        for (int64_t r = 0; r < rows && bytes; r++)
+            memcpy((char *)all.data + (size_t)r * row + at, (const char *)k->in[i]->data + (size_t)r * bytes, bytes);
         at += bytes;
     }
     return take_results(k, &all);

@@ -82,8 +82,8 @@ struct Instr {
 };
 
 /* Memory behind a slot. A register buffer's element has `lanes` numbers; linear: a tree's memory, where
- * an index may run past its axis into the next. */
-typedef struct { const char *name; Tensor t; uint32_t lanes; bool linear; } Mem;
+ * an index may run past its axis into the next. own: dimensions of what lies within t; NULL: t's. */
+typedef struct { const char *name; Tensor t; uint32_t lanes; bool linear; const int64_t *own; } Mem;
 
 #define NO_REG UINT32_MAX
 

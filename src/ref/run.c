@@ -49,7 +49,7 @@ run_offset(const Program *p, const Mem *m, uint32_t rank, const uint32_t *at, bo
         return linear_offset(p, m, rank, at, bad);
     for (uint32_t d = 0; d < rank; d++) {
         int64_t i = p->reg.at[at[d]].i;
-        if (i < 0 || i >= m->t.dim[d]) {
+        if (i < 0 || i >= (m->own ? m->own[d] : m->t.dim[d])) {
             *bad = d;
             return -1;
         }

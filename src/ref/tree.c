@@ -196,23 +196,84 @@ run_block(TreeRun *r, const Stmts *b)
 
 /* ---- kernels ---------------------------------------------------------------------------------------- */
 
+/* Sizes of a type; false with a diagnostic. */
+static bool
+sizes_of(TreeRun *r, const Type *type, Tensor *t)
+{
+    *t = (Tensor){.dtype = type->dtype, .rank = type->rank};
+    for (uint32_t d = 0; d < t->rank; d++)
+        if (!symbols_eval(r->p.ctx, r->p.symbols, (Loc){0}, r->p.what, type->dim[d], &t->dim[d]))
+            return false;
+    return true;
+}
+
+/* Between a tensor and its place in a larger one, a row at a time; back: out of it. The place is the first one: what lies in front is
+ * the business of whoever places it. */
+static void
+copy_part(const Tensor *part, const Tensor *whole, bool back)
+{
+    int64_t n = tensor_count(part), row = part->rank ? part->dim[part->rank - 1] : 1;
+    size_t size = dtype_info[part->dtype].bytes;
+
+    for (int64_t i = 0; i < n; i += row) {
+        int64_t at = 0, left = i, step = 1;
+        for (uint32_t d = part->rank; d-- > 0; left /= part->dim[d], step *= whole->dim[d])
+            at += left % part->dim[d] * step;
+        char *here = (char *)part->data + (size_t)i * size, *there = (char *)whole->data + (size_t)at * size;
+        memcpy(back ? here : there, back ? there : here, (size_t)row * size);
+    }
+}
+
+/* What lies in a larger tensor gets one for the run; what stands around its elements has to stand there afterwards. */
+static bool
+take_part(TreeRun *r, uint32_t i, const Tensor *arg)
+{
+    Tensor whole;
+    if (!sizes_of(r, r->k->buffer.at[i].within, &whole))
+        return false;
+    whole.data = arena_alloc(r->arena, (size_t)tensor_count(&whole) * dtype_info[whole.dtype].bytes + 1);
+    tensor_poison(&whole);
+    if (i < r->k->nin)
+        copy_part(arg, &whole, false);
+    r->p.mem[i].t = whole;
+    r->p.mem[i].own = arena_copy(r->arena, arg->dim, arg->rank * sizeof *arg->dim);
+    return true;
+}
+
+static bool
+give_part(TreeRun *r, uint32_t i, const Tensor *arg)
+{
+    Tensor *whole = &r->p.mem[i].t, rest = *arg;
+    const uint8_t *byte = whole->data;
+    size_t n = (size_t)tensor_count(whole) * dtype_info[whole->dtype].bytes, at = 0;
+
+    copy_part(arg, whole, true);
+    rest.data = arena_alloc(r->arena, (size_t)tensor_count(arg) * dtype_info[arg->dtype].bytes + 1);
+    tensor_poison(&rest);
+    copy_part(&rest, whole, false);
+    while (at < n && byte[at] == 0xff)
+        at++;
+    return at == n || diag_error(&r->p.ctx->diags, DIAG_INTERNAL, (Loc){0}, "%s: buffer %s lies in %s, byte %zu of that is not its own and was written",
+                                 r->p.what, r->k->buffer.at[i].name, type_str(r->p.ctx, r->k->buffer.at[i].within), at);
+}
+
 /* An argument as its buffer's format lays it out: the physical sizes over the caller's memory. */
 static bool
 take_argument(TreeRun *r, uint32_t i, const Tensor *arg)
 {
     Program *p = &r->p;
     const Type *type = buffer_type(p->ctx, &r->k->buffer.at[i]);
-    Tensor t = {.dtype = type->dtype, .rank = type->rank, .data = arg->data};
-    for (uint32_t d = 0; d < t.rank; d++)
-        if (!symbols_eval(p->ctx, p->symbols, (Loc){0}, p->what, type->dim[d], &t.dim[d]))
-            return false;
+    Tensor t;
+    if (!sizes_of(r, type, &t))
+        return false;
+    t.data = arg->data;
     if (arg->dtype != t.dtype || tensor_count(arg) != tensor_count(&t))
         return diag_error(&p->ctx->diags, DIAG_INTERNAL, (Loc){0}, "%s: buffer %s is %s, but was given %lld elements of %s", p->what,
                           r->k->buffer.at[i].name, type_str(p->ctx, type), (long long)tensor_count(arg), dtype_info[arg->dtype].name);
     if (i >= r->k->nin)
         tensor_poison(&t);
     p->mem[i].t = t;
-    return true;
+    return !r->k->buffer.at[i].within || take_part(r, i, &t);
 }
 
 static bool
@@ -240,5 +301,13 @@ ref_tree(Ctx *c, Arena *a, const Kernel *k, const Symbols *s, Tensor *const *arg
         if (i < k->nin + k->nout && !take_argument(&r, i, arg[i]))
             return false;
     }
-    return compile_block(&r, &k->tree, &body) && run_code(&r.p, &r.p.start) && run_block(&r, &body);
+    bool ok = compile_block(&r, &k->tree, &body) && run_code(&r.p, &r.p.start) && run_block(&r, &body);
+    for (uint32_t i = k->nin; i < k->nin + k->nout && ok; i++)
+        if (k->buffer.at[i].within) {
+            Tensor own = r.p.mem[i].t;
+            ok = sizes_of(&r, k->buffer.at[i].type, &own);
+            own.data = arg[i]->data;
+            ok = ok && give_part(&r, i, &own);
+        }
+    return ok;
 }

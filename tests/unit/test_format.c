@@ -851,6 +851,86 @@ arguments_lie_apart_where_that_is_least(void **state)
     assert_true(apart > 10);
 }
 
+/* ---- side by side -------------------------------------------------------------------------------------------- */
+
+#define KERNEL(type, out, in, value) "kernel k(x: " in ") -> (o: " out ") { part x -> o nest k(x: " in ") -> (o: " out ") { o[i, j] = " value " } }"
+#define FROM(n, in, value) "f32[5, " #n "] = call(" in ") " KERNEL(k, "f32[5, " #n "]", "f32[5, 8]", value)
+
+/* Three lists that begin alike; the first two are read by kernels, the third is the output. */
+static const char lists[] =
+    "graph @g(%x: f32[5, 8]) -> (%y) {"
+    "  %a: " FROM(8, "%x", "2 * x[i, j]")
+    "  %b: " FROM(4, "%a", "x[i, j + 4]")
+    "  %c: " FROM(3, "%a", "x[i, j + 1]")
+    "  %ab: f32[5, 12] = call(%a, %b) kernel k(x: f32[5, 8], z: f32[5, 4]) -> (o: f32[5, 12]) { part x, z -> o"
+    "    nest k(x: f32[5, 8], z: f32[5, 4]) -> (o: f32[5, 12]) { o[i, j] = j < 8 ? x[i, j] : z[i, j - 8] } }"
+    "  %d: f32[5, 1] = call(%ab) " KERNEL(k, "f32[5, 1]", "f32[5, 12]", "x[i, j + 7] + x[i, j + 8]")
+    "  %abc: f32[5, 15] = call(%a, %b, %c) kernel k(x: f32[5, 8], z: f32[5, 4], u: f32[5, 3]) -> (o: f32[5, 15]) { part x, z, u -> o"
+    "    nest k(x: f32[5, 8], z: f32[5, 4], u: f32[5, 3]) -> (o: f32[5, 15]) { o[i, j] = j < 8 ? x[i, j] : j < 12 ? z[i, j - 8] : u[i, j - 12] } }"
+    "  %e: f32[5, 15] = call(%abc) " KERNEL(k, "f32[5, 15]", "f32[5, 15]", "-x[i, j]")
+    "  %y: f32[5, 17] = call(%e, %d, %x) kernel k(x: f32[5, 15], z: f32[5, 1], u: f32[5, 8]) -> (o: f32[5, 17]) { part x, z, u -> o"
+    "    nest k(x: f32[5, 15], z: f32[5, 1], u: f32[5, 8]) -> (o: f32[5, 17]) { o[i, j] = j < 15 ? x[i, j] : j < 16 ? z[i, j - 15] : u[i, j - 16] } }"
+    "}";
+
+/* Ten for a kernel, and so much for each argument that lies within another tensor; user: NULL: they cannot. */
+static double
+by_rows_apart(void *user, NodeId n, const Kernel *k)
+{
+    const double *each = user;
+    double sum = 10;
+
+    (void)n;
+    for (uint32_t b = 0; b < k->nin + k->nout; b++)
+        sum += k->buffer.at[b].within ? each ? *each : -INFINITY : 0;
+    return isinf(sum) ? -1 : sum;
+}
+
+static Graph *
+side_by_side(World *w, double *each, Text *remarks)
+{
+    Graph *g = graph_parse(&w->ctx, w->arena, "lists", (Bytes){ (const uint8_t *)lists, sizeof lists - 1 });
+
+    if (!g)
+        fail_msg("%s", world_messages(w));
+    format_pieces(g, w->arena, &(FormatPrice){ by_rows_apart, NULL, NULL, each }, remarks);
+    if (!graph_verify(g))
+        fail_msg("%s", world_messages(w));
+    return g;
+}
+
+static NodeId
+node_of(const Graph *g, const char *value)
+{
+    ValueId v = 1;
+
+    while (strcmp(g->value.at[v].name, value))
+        v++;
+    return g->value.at[v].def;
+}
+
+/* %abc is %ab and %c, so %a and %b lie within the one and by that within the other; the last row reads an input, and no more than one of its
+ * columns, and stays. Where rows apart are as dear as a kernel, or cannot be, all stay. */
+static void
+rows_are_made_in_their_places(void **state)
+{
+    World *w = *state;
+    double cheap = 1, dear = 6;
+    Text said = { .arena = w->arena }, none = { .arena = w->arena };
+    Graph *g = side_by_side(w, &cheap, &said);
+
+    const Node *abc = &g->node.at[node_of(g, "abc")], *ab = &g->node.at[node_of(g, "ab")];
+    assert_true(ab->callee == CALL_JOIN && ab->along == 1 && ab->in.count == 2);
+    assert_true(abc->callee == CALL_JOIN && abc->in.count == 2 && !strcmp(g->value.at[node_in(g, abc, 0)].name, "ab"));
+    assert_int_equal(g->node.at[node_of(g, "y")].callee, CALL_KERNEL);
+    const Kernel *b = g->node.at[node_of(g, "b")].kernel, *d = g->node.at[node_of(g, "d")].kernel;
+    assert_true(expr_is(b->buffer.at[0].within->dim[1], 15) && expr_is(b->buffer.at[1].within->dim[1], 15));
+    assert_true(expr_is(d->buffer.at[0].within->dim[1], 15) && !d->buffer.at[1].within);
+    assert_non_null(strstr(text_str(&said), "; %abc: its parts are made in their places"));
+    assert_int_equal(side_by_side(w, &dear, &none)->node.at[node_of(g, "ab")].callee, CALL_KERNEL);
+    assert_int_equal(side_by_side(w, NULL, &none)->node.at[node_of(g, "abc")].callee, CALL_KERNEL);
+    assert_int_equal(none.n, 0);
+}
+
 int
 main(void)
 {
@@ -870,6 +950,7 @@ main(void)
         cmocka_unit_test_setup_teardown(the_order_of_nodes_does_not_matter, world_begin, world_end),
         cmocka_unit_test_setup_teardown(nobody_finds_less_than_the_search, world_begin, world_end),
         cmocka_unit_test_setup_teardown(arguments_lie_apart_where_that_is_least, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(rows_are_made_in_their_places, world_begin, world_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

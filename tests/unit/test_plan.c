@@ -239,6 +239,53 @@ outputs_and_weights(void **state)
     assert_non_null(strstr(text_str(&text), "copy %x to output 1"));
 }
 
+/* With 100 rows. */
+static int64_t
+place_of(const Graph *g, const Plan *p, const char *name)
+{
+    ValueId v = 1;
+
+    while (strcmp(g->value.at[v].name, name))
+        v++;
+    return at_symbol(p->value[v].offset, 100);
+}
+
+/* Values side by side in a third share its block, from the first that is made to the last that is read; nothing is written over them. */
+static void
+within_another(void **state)
+{
+    static const char text[] =
+        "graph @g(%x: f32[n, 6]) -> (%y) {"
+        "  %a: f32[n, 2] = call(%x) kernel k(x: f32[n, 6]) -> (o: f32[n, 2] in f32[n, 9]) { part x -> o nest k(x: f32[n, 6]) -> (o: f32[n, 2]) { o[i, j] = x[i, j] } }"
+        "  %t: f32[n, 6] = call(%x) kernel k(x: f32[n, 6]) -> (o: f32[n, 6]) { part x -> o nest k(x: f32[n, 6]) -> (o: f32[n, 6]) { o[i, j] = -x[i, j] } }"
+        "  %b: f32[n, 6] = call(%t) kernel k(x: f32[n, 6]) -> (o: f32[n, 6] in f32[n, 9]) { part x -> o nest k(x: f32[n, 6]) -> (o: f32[n, 6]) { o[i, j] = -x[i, j] } }"
+        "  %ab: f32[n, 8] = join(%a, %b) along 1"
+        "  %c: f32[n, 1] = call(%t) kernel k(x: f32[n, 6]) -> (o: f32[n, 1] in f32[n, 9]) { part x -> o nest k(x: f32[n, 6]) -> (o: f32[n, 1]) { o[i, j] = x[i, j + 5] } }"
+        "  %d: f32[n, 6] = call(%b) kernel k(x: f32[n, 6] in f32[n, 9]) -> (o: f32[n, 6]) { part x -> o nest k(x: f32[n, 6]) -> (o: f32[n, 6]) { o[i, j] = -x[i, j] } }"
+        "  %abc: f32[n, 9] = join(%ab, %c) along 1"
+        "  %e: f32[n, 9] = call(%abc) kernel k(x: f32[n, 9]) -> (o: f32[n, 9]) { part x -> o nest k(x: f32[n, 9]) -> (o: f32[n, 9]) { o[i, j] = -x[i, j] } }"
+        "  %y: f32[n, 6] = call(%d, %e) kernel k(x: f32[n, 6], z: f32[n, 9]) -> (o: f32[n, 6]) { part x, z -> o"
+        "    nest k(x: f32[n, 6], z: f32[n, 9]) -> (o: f32[n, 6]) { o[i, j] = x[i, j] + z[i, j + 3] } }"
+        "}";
+    World *w = *state;
+    Graph *g = graph_parse(&w->ctx, w->arena, "within", (Bytes){ (const uint8_t *)text, sizeof text - 1 });
+
+    if (!g)
+        fail_msg("%s", world_messages(w));
+    Plan *p = plan_memory(g)->plan.at[0];
+    int64_t whole = place_of(g, p, "abc");           /* columns 0 to 1 of a, 2 to 7 of b, 8 of c */
+    assert_int_equal(whole % 64, 0);
+    assert_int_equal(place_of(g, p, "a"), whole);
+    assert_int_equal(place_of(g, p, "b"), whole + 8);
+    assert_int_equal(place_of(g, p, "ab"), whole);
+    assert_int_equal(place_of(g, p, "c"), whole + 32);
+    static const char *const other[] = { "t", "d", "e" };
+    for (int i = 0; i < 3; i++)
+        assert_true(place_of(g, p, other[i]) >= whole + 3600 || place_of(g, p, other[i]) + 2400 <= whole);
+    for (ValueId v = 1; v < g->value.n; v++)
+        assert_false(p->value[v].in_place);
+}
+
 static void
 random_graphs(void **state)
 {
@@ -324,6 +371,7 @@ main(void)
         cmocka_unit_test_setup_teardown(in_place, begin, world_end),
         cmocka_unit_test_setup_teardown(in_place_scheduled, begin, world_end),
         cmocka_unit_test_setup_teardown(outputs_and_weights, begin, world_end),
+        cmocka_unit_test_setup_teardown(within_another, begin, world_end),
         cmocka_unit_test_setup_teardown(random_graphs, begin, world_end),
         cmocka_unit_test_setup_teardown(close_to_least, begin, world_end),
     };

@@ -7,6 +7,8 @@ typedef struct { const char *name, *text, *why; int64_t n; } Case;       /* why:
 
 #define ROWS(body) "kernel k(x: f32[n, 10]) -> (o: f32[n, 10]) { trips n grain 1 parallel i < n { " body " } }"
 
+#define WITHIN(body) "kernel k(x: f32[n, 10] in f32[n, 13]) -> (o: f32[n, 10] in f32[n, 12]) { trips n grain 1 parallel i < n { " body " } }"
+
 static const Case cases[] = {
     { "rows", ROWS("serial j < 10 { o[i, j] = x[i, j] }"), NULL, 3 },
     { "no_rows", ROWS("serial j < 10 { o[i, j] = x[i, j] }"), NULL, 0 },
@@ -35,6 +37,11 @@ static const Case cases[] = {
     { "where_it_fails", ROWS("serial j < 9 { o[i, j] = 0 } if x[i, 0] < 1 { } else { o[i, 9] = 0 }"), "1 elements are written where a test of data fails, and 0", 3 },
     { "checked_by_the_run", "kernel k(x: f32[n], p: i64[n]) -> (o: f32[n]) { serial i < n { o[i] = x[at(p[i], n)] } }", NULL, 5 },
     { "checked_too_wide", "kernel k(x: f32[n], p: i64[n]) -> (o: f32[n]) { serial i < n { o[i] = x[at(p[i], n + 1)] } }", "reading x at element 5 of 5", 5 },
+    { "within_another", WITHIN("serial j < 10 { o[i, j] = x[i, j] }"), NULL, 3 },
+    { "beyond_its_columns", WITHIN("serial j < 10 { o[i, j] = x[i, j] } o[i, 10] = 0"), "writing o at element 10 of 34", 3 },
+    { "lanes_beyond_its_columns", WITHIN("store8 o[i, 0] = load8 x[i, 0] store8 o[i, 8 if < 3] = load8 x[i, 2]"), "writing o at element 10 of 34", 3 },
+    { "too_few_columns", WITHIN("serial j < 9 { o[i, j] = x[i, j] }"), "element 9 of o is never written", 3 },
+    { "read_beyond_the_last_row", WITHIN("serial j < 10 { o[i, j] = x[i, j + 1] }"), "reading x at element 36 of 36", 3 },
     { "scratch_too_small", "kernel k(x: f32[n]) -> (o: f32[n]) { trips 1 grain 1 scratch s: f32[4] serial i < n { s[i] = x[i] } serial i < n { o[i] = s[i] } }",
       "writing s at element 4 of 4", 5 },
 };

@@ -1,0 +1,265 @@
+/* pieces: what is put side by side is made there.
+ *
+ *     o[i, k, l, j] = j < 64 ? a[i, k, l, j] : b[i, k, l, j - 64]
+ *
+ * Such a kernel moves two tensors and computes nothing. If whoever makes a and b writes into o, each at its place, there is nothing to be
+ * done: the kernel becomes a join along dimension 3, within whose result a and b lie (src/graph/whole.c). Rows of a are as far apart as
+ * those of o then, for all who make or read it, and their schedules have other prices: axes that continued each other in memory no longer
+ * do, lines hold elements of others. So it is done where the sum of all their prices, and of the kernel that is no longer needed, is less.
+ *
+ * Layers that read all before them put a growing list together: [a, b], [a, b, c], … The second is the first and c, so a value lies within one
+ * other alone, which lies within another. Later ones are looked at first: what is decided of one is asked with everything around
+ * it in its place.
+ *
+ * Left as they are: constants, inputs and outputs of the graph, states, what a kernel walks in order or whose rows it sees in other dimensions,
+ * what stands twice in one row, and what is put behind each other along the first dimension.
+ */
+#include "format/internal.h"
+
+#include <math.h>
+#include <string.h>
+
+/* A kernel that puts values side by side. */
+typedef struct { NodeId node; uint32_t dim, n; ValueId *part; bool taken; } Row;
+
+typedef struct {
+    Graph *g;
+    Ctx *ctx;
+    Arena *arena;
+    const FormatPrice *price;
+    Users users;
+    Map definer;                         /* of symbols */
+    bool *output;                        /* [value.n] */
+    uint32_t *row;                       /* [node.n]: its row + 1; 0: it does something else */
+    ValueId *whole;                      /* [value.n]: what it lies within, the outermost so far; 0: it is by itself */
+    uint32_t *seen, sum;                 /* [node.n]: the last sum that it is in */
+    VEC(Row) rows;
+} Pieces;
+
+/* ---- which kernels ----------------------------------------------------------------------------------------- */
+
+static void
+find_row(Pieces *p, NodeId id)
+{
+    const Node *node = &p->g->node.at[id];
+    const Kernel *k = node->kernel;
+    Row r = { .node = id };
+
+    if (!format_may_change(p->g, id) || k->npart != 1 || k->nout != 1 || k->nin < 2 || k->part->nest->nin != k->nin)
+        return;
+    for (uint32_t b = 0; b < k->nin + 1; b++)
+        if (k->buffer.at[b].type != p->g->value.at[b < k->nin ? node_in(p->g, node, b) : node_out(p->g, node, 0)].type)
+            return;
+    uint32_t *slot = NEW_ARRAY(p->arena, uint32_t, k->nin);
+    if (!nest_beside(p->ctx, k->part->nest, &r.dim, slot) || !r.dim)
+        return;
+    r.part = NEW_ARRAY(p->arena, ValueId, k->nin);
+    for (r.n = 0; r.n < k->nin; r.n++)
+        r.part[r.n] = node_in(p->g, node, k->part->buffer[slot[r.n]]);
+    VEC_PUSH(p->arena, &p->rows, r);
+    p->row[id] = p->rows.n;
+}
+
+/* The longest row before that is how this one begins stands for its parts. */
+static void
+shorten(Pieces *p, Row *r)
+{
+    const Row *best = NULL;
+    ValueId first = r->part[0];
+
+    for (uint32_t u = p->users.first[first]; u < p->users.first[first + 1]; u++) {
+        const Row *s = p->row[p->users.node[u]] ? &p->rows.at[p->row[p->users.node[u]] - 1] : r;
+        bool begins = s < r && s->dim == r->dim && s->n < r->n && (!best || s->n > best->n);
+        for (uint32_t i = 0; begins && i < s->n; i++)
+            begins = s->part[i] == r->part[i];
+        best = begins ? s : best;
+    }
+    if (!best)
+        return;
+    ValueId *part = NEW_ARRAY(p->arena, ValueId, r->n);
+    part[0] = node_out(p->g, &p->g->node.at[best->node], 0);
+    memcpy(part + 1, r->part + best->n, (r->n - best->n) * sizeof *part);
+    r->part = part;
+    r->n = r->n - best->n + 1;
+}
+
+static bool
+may_lie(const Pieces *p, const Row *r, uint32_t part)
+{
+    ValueId v = r->part[part];
+    const Value *value = &p->g->value.at[v];
+
+    if (!value->def || value->data || value->type->dtype == DT_STR || p->output[v] || p->whole[v] || graph_is_kept(p->g, v) || !format_may_change(p->g, value->def))
+        return false;
+    for (uint32_t i = 0; i < part; i++)
+        if (r->part[i] == v)
+            return false;
+    for (uint32_t d = 0; d < value->type->rank; d++)
+        if (graph_bound(p->g, &p->definer, value->type->dim[d]) != value->type->dim[d])
+            return false;
+    for (uint32_t i = p->users.first[v]; i < p->users.first[v + 1]; i++)
+        if (!format_may_change(p->g, p->users.node[i]))
+            return false;
+    return true;
+}
+
+/* ---- prices -------------------------------------------------------------------------------------------------- */
+
+/* The kernel of a node, whose values lie as is decided so far; NULL: it sees one of them so that it cannot. */
+static Kernel *
+kernel_within(const Pieces *p, Arena *a, NodeId id)
+{
+    const Node *node = &p->g->node.at[id];
+    Kernel *k = arena_copy(a, node->kernel, sizeof *k);
+    uint32_t n = k->nin + k->nout;
+
+    k->buffer.at = arena_copy(a, k->buffer.at, k->buffer.n * sizeof *k->buffer.at);
+    k->buffer.cap = k->buffer.n;
+    for (uint32_t b = 0; b < n; b++) {
+        ValueId v = b < k->nin ? node_in(p->g, node, b) : node_out(p->g, node, b - k->nin);
+        if (p->whole[v] && !graph_within(p->g, v, p->whole[v], k->buffer.at[b].type, &k->buffer.at[b].within))
+            return NULL;
+    }
+    return k;
+}
+
+static bool
+is_done(const Pieces *p, NodeId id)
+{
+    return p->row[id] && p->rows.at[p->row[id] - 1].taken;
+}
+
+/* Seconds of a kernel; INFINITY where it cannot be so. */
+static double
+seconds(const Pieces *p, NodeId id)
+{
+    Arena *scratch = arena_child(p->arena);
+    const Kernel *k = kernel_within(p, scratch, id);
+    double s = k ? p->price->of(p->price->user, id, k) : -1;
+
+    arena_free(scratch);
+    return s < 0 ? INFINITY : s;
+}
+
+static double
+seconds_once(Pieces *p, const Row *r, NodeId id)
+{
+    if (id == r->node || p->seen[id] == p->sum || is_done(p, id))
+        return 0;
+    p->seen[id] = p->sum;
+    return seconds(p, id);
+}
+
+/* Seconds of all that make or read the parts of a row. */
+static double
+seconds_around(Pieces *p, const Row *r)
+{
+    double sum = 0;
+
+    p->sum++;
+    for (uint32_t i = 0; i < r->n; i++) {
+        ValueId v = r->part[i];
+        sum += seconds_once(p, r, p->g->value.at[v].def);
+        for (uint32_t u = p->users.first[v]; u < p->users.first[v + 1]; u++)
+            sum += seconds_once(p, r, p->users.node[u]);
+    }
+    return sum;
+}
+
+/* ---- deciding -------------------------------------------------------------------------------------------------- */
+
+/* Seconds that a row gains; 0: it stays. all: whatever the prices are. */
+static double
+decide(Pieces *p, Row *r, bool all)
+{
+    ValueId out = node_out(p->g, &p->g->node.at[r->node], 0);
+    bool may = true;
+
+    for (uint32_t i = 0; i < r->n && may; i++)
+        may = may_lie(p, r, i);
+    if (!may)
+        return 0;
+    double before = seconds_around(p, r) + seconds(p, r->node);
+    for (uint32_t i = 0; i < r->n; i++)
+        p->whole[r->part[i]] = p->whole[out] ? p->whole[out] : out;
+    double after = seconds_around(p, r);
+    if ((r->taken = (all && isfinite(after)) || after < before))
+        return before - after;
+    for (uint32_t i = 0; i < r->n; i++)
+        p->whole[r->part[i]] = 0;
+    return 0;
+}
+
+static void
+decide_all(Pieces *p, bool all, double *gain)
+{
+    memset(p->whole, 0, p->g->value.n * sizeof *p->whole);
+    for (uint32_t i = 0; i < p->rows.n; i++)
+        p->rows.at[i].taken = false;
+    for (uint32_t i = p->rows.n; i-- > 0; )
+        gain[i] = decide(p, &p->rows.at[i], all);
+}
+
+/* ---- carrying it out ---------------------------------------------------------------------------------------------- */
+
+static void
+apply(Pieces *p)
+{
+    for (NodeId n = 1; n < p->g->node.n; n++) {
+        Node *node = &p->g->node.at[n];
+        bool any = false;
+        for (uint32_t i = 0; i < node->in.count + node->out.count; i++)
+            any |= p->whole[i < node->in.count ? node_in(p->g, node, i) : node_out(p->g, node, i - node->in.count)] != 0;
+        if (any && !is_done(p, n))
+            node->kernel = kernel_within(p, p->g->arena, n);
+    }
+    for (uint32_t i = 0; i < p->rows.n; i++) {
+        const Row *r = &p->rows.at[i];
+        Node *node = &p->g->node.at[r->node];
+        if (!r->taken)
+            continue;
+        node->callee = CALL_JOIN;
+        node->kernel = NULL;
+        node->along = r->dim;
+        node->in.count = r->n;
+        memcpy(p->g->ref.at + node->in.first, r->part, r->n * sizeof *r->part);
+    }
+}
+
+static void
+remark(const Pieces *p, const Row *r, double gain, Text *t)
+{
+    text_add(t, "; %");
+    text_name(t, p->g->value.at[node_out(p->g, &p->g->node.at[r->node], 0)].name);
+    text_add(t, ": its parts are made in their places, ");
+    text_seconds(t, gain);
+    text_add(t, " less\n");
+}
+
+void
+format_pieces(Graph *g, Arena *a, const FormatPrice *price, Text *remarks)
+{
+    Arena *scratch = arena_child(a);
+    Pieces p = { .g = g, .ctx = g->ctx, .arena = scratch, .price = price, .users = graph_users(g, scratch), .definer = graph_definers(g, scratch),
+                 .output = NEW_ARRAY(scratch, bool, g->value.n), .row = NEW_ARRAY(scratch, uint32_t, g->node.n),
+                 .whole = NEW_ARRAY(scratch, ValueId, g->value.n), .seen = NEW_ARRAY(scratch, uint32_t, g->node.n) };
+
+    for (uint32_t i = 0; i < g->output.n; i++)
+        p.output[g->output.at[i]] = true;
+    for (NodeId n = 1; n < g->node.n; n++)
+        find_row(&p, n);
+    for (uint32_t i = p.rows.n; i-- > 0; )           /* each by those before it, as they are written */
+        shorten(&p, &p.rows.at[i]);
+    double *gain = NEW_ARRAY(scratch, double, p.rows.n + 1);
+    if (p.rows.n && price->begin)
+        price->begin(price->user);
+    do                               /* what is asked of a row depends on those behind it: first as if all were taken */
+        decide_all(&p, true, gain);
+    while (p.rows.n && price->again && price->again(price->user));
+    decide_all(&p, false, gain);
+    apply(&p);
+    for (uint32_t i = 0; i < p.rows.n; i++)
+        if (p.rows.at[i].taken)
+            remark(&p, &p.rows.at[i], gain[i], remarks);
+    arena_free(scratch);
+}
