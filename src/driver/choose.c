@@ -293,8 +293,9 @@ choose_note(Prices *p)
 }
 
 bool
-choose_noted(Prices *p)
+choose_noted(void *prices)
 {
+    Prices *p = prices;
     bool any = p->noted.n > 0;
 
     if (any)

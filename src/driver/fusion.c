@@ -114,11 +114,7 @@ make_plan(Job *j, const Graph *g, const FuseWish *wish, FuseCertificate *known)
             known->seconds = fuse_predict(g, &p, &j->machine, &within);
         domains_begin(&prices);
         choose_note(&prices);
-        FusePlan joined;
-        do
-            joined = fuse_join(g, j->arena, &p, &(FusePrice){ choose_price_in_turn, &prices });
-        while (choose_noted(&prices));
-        p = joined;
+        p = fuse_join(g, j->arena, &p, &(FusePrice){ choose_price_in_turn, choose_noted, &prices, schedule_beside(&j->machine) }, &known->joining);
     }
     return p;
 }

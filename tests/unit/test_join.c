@@ -40,7 +40,8 @@ static FusePlan
 joined(World *w, Price *price)
 {
     FusePlan apart = greedy_plan(w);
-    return fuse_join(w->g, w->arena, &apart, &(FusePrice){ price, NULL });
+    FuseJoining told;
+    return fuse_join(w->g, w->arena, &apart, &(FusePrice){ .of = price }, &told);
 }
 
 static void
