@@ -118,10 +118,10 @@ text_of_tried(const Explain *e, Arena *a, const FuseTried *t)
         return prices;
     const char *gain = time_of(a, t->apart - t->together), *rivals = time_of(a, t->rivals);
     if (t->nrival == 0)
-        return arena_printf(a, "%s, which gains %s, given up for others with which they would wait for each other", prices, gain);
+        return arena_printf(a, "%s: gains %s, given up for others, with which it would wait for itself", prices, gain);
     if (t->nrival == 1)
-        return arena_printf(a, "%s, which gains %s, given up for a kernel with %s, which gains %s", prices, gain, label_of(e, t->rival), rivals);
-    return arena_printf(a, "%s, which gains %s, given up for %u kernels, one with %s, which gain %s", prices, gain, t->nrival, label_of(e, t->rival), rivals);
+        return arena_printf(a, "%s: gains %s, given up for a kernel with %s that gains %s", prices, gain, label_of(e, t->rival), rivals);
+    return arena_printf(a, "%s: gains %s, given up for %u kernels, one with %s, that gain %s", prices, gain, t->nrival, label_of(e, t->rival), rivals);
 }
 
 /* Why x and y are not one; together < 0: no kernel is both. */
