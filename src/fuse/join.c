@@ -130,21 +130,34 @@ has(const JoinCandidate *t, NodeId group)
     return false;
 }
 
+static bool
+is_part(const JoinCandidate *t, const JoinCandidate *of)
+{
+    for (uint32_t k = 0; k < t->n; k++)
+        if (!has(of, t->group[k]))
+            return false;
+    return true;
+}
+
 /* Does a candidate that pays, and is no part of this one, want one of its groups? */
 static bool
 is_wanted(const Join *j, const JoinCandidate *of, NodeId group)
 {
-    for (uint32_t i = 0; i < j->paying[group].n; i++) {
-        const JoinCandidate *t = &j->found.at[j->paying[group].at[i]];
-        for (uint32_t k = 0; k < t->n; k++)
-            if (!has(of, t->group[k]))
-                return true;
-    }
+    for (uint32_t i = 0; i < j->paying[group].n; i++)
+        if (!is_part(&j->found.at[j->paying[group].at[i]], of))
+            return true;
     return false;
 }
 
-/* Of products side by side that save all that can be saved a part is needed only where all that are missing in it are wanted otherwise: one that
- * is not may as well be with it. */
+/* Do products side by side save all that can be saved, as prices are rounded? */
+static bool
+saves_all(const Join *j, const JoinCandidate *t)
+{
+    return j->price->beside > 0 && t->gain >= (t->n - 1) * picoseconds(j->price->beside) - t->n;
+}
+
+/* Of products side by side no choice of smaller sets saves more than one that saves all: such a set is needed only where all that are missing in
+ * it are wanted otherwise, or where one between both does not save all. */
 static bool
 is_needed(const Join *j, const JoinCandidate *t)
 {
@@ -152,13 +165,15 @@ is_needed(const Join *j, const JoinCandidate *t)
 
     if (!u || j->all)
         return true;
-    if (!t->side_by_side)
+    if (!u->known || !t->side_by_side)
         return u->known && u->gain <= 0;
-    int64_t least = (u->n - 1) * picoseconds(j->price->beside) - u->n;       /* as prices are rounded */
-    bool needed = u->known;
-    for (uint32_t i = 0; i < u->n && needed && j->price->beside > 0 && u->gain >= least; i++)
-        needed = has(t, u->group[i]) || is_wanted(j, u, u->group[i]);
-    return needed;
+    for (const JoinCandidate *between = u; between < t; between++)
+        if (between->known && is_part(t, between) && !saves_all(j, between))
+            return true;
+    for (uint32_t i = 0; i < u->n; i++)
+        if (!has(t, u->group[i]) && !is_wanted(j, u, u->group[i]))
+            return false;
+    return true;
 }
 
 /* All prices that are needed; what is known tells of more. */

@@ -18,11 +18,11 @@ typedef struct {
     uint32_t depth;                  /* … and no more; 0: as many as it can */
     bool side_by_side;
     uint32_t next;                   /* the one before with the same last group, plus 1; 0: none */
-    uint32_t instead;                /* the one whose price tells whether this one's is needed, plus 1; 0: it is: another way to join the same
-                                      * groups, which need not be asked of where that one pays, or of products side by side more of them */
+    uint32_t instead;                /* the one that tells whether this one's price is needed, plus 1: the same groups in another way, or more
+                                      * products side by side; 0: it is */
 
-    bool made, asked, known;         /* its kernels; … */
-    Asked whole, within;             /* … as one kernel; and so with `last` in the second product */
+    bool made, asked, known;         /* are there kernels of it; has its price been asked; is it known? */
+    Asked whole, within;             /* as one kernel; and so with `last` in the second product */
     double together, apart;          /* [seconds], negative: there is none */
     bool inner;                      /* `within` takes less */
     int64_t gain;                    /* [picoseconds] */
@@ -41,7 +41,7 @@ typedef struct {
     Asked *own;                      /* [node.n]: by group: its kernel as it is, once it is made, … */
     VEC(uint32_t) *paying;           /* [node.n]: … and the candidates that want it and are known to pay */
     const FusePrice *price;
-    bool all;                        /* all prices are needed */
+    bool all;                        /* the price of every candidate is needed */
     uint32_t unlisted;               /* values of which more products read than all sets are listed of */
 } Join;
 

@@ -230,6 +230,31 @@ some_of_the_products_of_one_value(void **state)
     assert_int_equal(p.ngroup, 2);
 }
 
+/* All three save all that can be saved: no two are asked for, until something else wants the third. */
+static void
+what_is_not_asked(void **state)
+{
+    World *w = *state;
+    FuseJoining told;
+    FusePrice price = { .of = one_each, .beside = 1 };
+    add(w, "nest query(x: f32[n, 7, 4], a: f32[4, 6]) -> (q: f32[n, 7, 6]) { q[i, h, j] = sum d: x[i, h, d] * a[d, j] }");
+    add(w, "nest key(x: f32[n, 7, 4], b: f32[4, 6]) -> (k: f32[n, 7, 6]) { k[i, h, j] = sum d: x[i, h, d] * b[d, j] }");
+    add(w, "nest value(x: f32[n, 7, 4], c: f32[4, 6]) -> (v: f32[n, 7, 6]) { v[i, h, j] = sum d: x[i, h, d] * c[d, j] }");
+    output(w, "q");
+    output(w, "k");
+    output(w, "v");
+    FusePlan apart = greedy_plan(w), p = fuse_join(w->g, w->arena, &apart, &price, &told);
+    assert_true(p.ngroup == 1 && told.candidates == 1 && told.exact && told.seconds == 2);
+    add(w, "nest most(k: f32[n, 7, 6]) -> (m: f32[n, 7]) { m[i, h] = max e: k[i, h, e] }");
+    output(w, "m");
+    apart = greedy_plan(w);
+    p = fuse_join(w->g, w->arena, &apart, &price, &told);
+    assert_true(p.ngroup == 2 && told.candidates == 3 && told.exact && told.seconds == 2);
+    price.beside = 2;                            /* they could save more: whether two do is asked */
+    p = fuse_join(w->g, w->arena, &apart, &price, &told);
+    assert_true(told.candidates == 5 && told.exact && told.seconds == 2);
+}
+
 /* More products of one value than all sets are tried of: as many as may be at a time, and it is said. */
 static void
 many_products_of_one_value(void **state)
@@ -345,7 +370,7 @@ main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, world_end)
     const struct CMUnitTest tests[] = {
         TEST(attention_in_one_kernel), TEST(seen_rows_are_stored), TEST(norm_behind_product), TEST(rows_behind_what_waits_for_them), TEST(products_of_one_value), TEST(two_small_before_a_large_one),
-        TEST(rows_that_close_a_circle), TEST(some_of_the_products_of_one_value), TEST(many_products_of_one_value),
+        TEST(rows_that_close_a_circle), TEST(some_of_the_products_of_one_value), TEST(what_is_not_asked), TEST(many_products_of_one_value),
         TEST(each_part_has_steps), TEST(window_behind_product), TEST(window_that_overlaps_behind_product),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
