@@ -293,9 +293,8 @@ choose_note(Prices *p)
 }
 
 bool
-choose_noted(void *prices)
+choose_noted(Prices *p)
 {
-    Prices *p = prices;
     bool any = p->noted.n > 0;
 
     if (any)

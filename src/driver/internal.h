@@ -244,7 +244,7 @@ double choose_seconds(Prices *prices, const Graph *g, NodeId n, const Kernel *k)
 /* From here on a price that all processors could find together is noted, where more than one may work; 0 stands for it. */
 void choose_note(Prices *prices);
 /* What was noted is found. True: something was, and is to be asked again. */
-bool choose_noted(void *prices);
+bool choose_noted(Prices *prices);
 /* Of kernels one after the other, in transform domains where that is cheapest, in the order of dimensions that one of them proposes, or as
  * they are. */
 double choose_price_in_turn(void *prices, const Kernel *const *k, const void *const *const *data, uint32_t n);

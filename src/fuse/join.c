@@ -27,9 +27,11 @@ join_nodes(Join *j, const Fusion *composed, const NodeId *group, uint32_t n)
 
 /* The plan with what ends the rows of a candidate in its second product. What it does is done there for each tile of columns, on one element
  * at a time; as a part of its own, once, in vectors. */
-static void
-compose_within(Join *j, Arena *a, FusePlan *inlined, Fusion *within)
+static const Fusion *
+compose_within(Join *j, Arena *a)
 {
+    FusePlan *inlined = NEW(a, FusePlan);
+    Fusion *within = NEW(a, Fusion);
     bool any = false;
 
     *inlined = fuse_copy(j->g, a, j->plan);
@@ -42,7 +44,7 @@ compose_within(Join *j, Arena *a, FusePlan *inlined, Fusion *within)
         any = true;
     }
     *within = any ? fuse_compose(j->g, a, inlined, NULL) : *j->f;
-    j->within = within;
+    return within;
 }
 
 /* How deep all readers of a value share its axes. */
@@ -336,15 +338,14 @@ fuse_join(const Graph *g, Arena *to, const FusePlan *before, const FusePrice *pr
 {
     Arena *a = arena_child(g->ctx->arena);
     FusePlan plan = fuse_copy(g, to, before), *p = &plan;
-    FusePlan inlined;
-    Fusion f = fuse_compose(g, a, p, NULL), within;
+    Fusion f = fuse_compose(g, a, p, NULL);
     uint32_t nn = g->node.n;
     Join j = { .g = g, .plan = p, .f = &f, .order = order_begin(&f, a, p->group), .node = NEW_ARRAY(a, NodeId, nn + 1), .host = NEW_ARRAY(a, NodeId, nn + 1),
                .newest = NEW_ARRAY(a, uint32_t, nn + 1), .own = NEW_ARRAY(a, Asked, nn + 1), .price = price };
 
     j.paying = arena_alloc_array(a, nn + 1, sizeof *j.paying);
     join_candidates(&j);
-    compose_within(&j, a, &inlined, &within);
+    j.within = compose_within(&j, a);
     price_all(&j);
     *told = choose(&j, a);
     if (told->circles) {                         /* a part of what stands side by side may close none */
