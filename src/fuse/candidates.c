@@ -274,7 +274,7 @@ add_scaled(Join *j, NodeId sum, NodeId group)
 
 typedef VEC(JoinCandidate) Sets;
 
-/* The products that read a value, ascending. */
+/* The products that read a value, in the order of their groups. */
 static uint32_t
 products_of(Join *j, ValueId v, NodeId *out)
 {
@@ -282,8 +282,8 @@ products_of(Join *j, ValueId v, NodeId *out)
 
     for (uint32_t r = 0; r < j->f->readers[v].n; r++) {
         NodeId to = j->f->readers[v].at[r];
-        uint32_t at = n;
-        while (at > 0 && out[at - 1] > to)
+        uint32_t at = n, place = j->order.at[j->order.group[to]];
+        while (at > 0 && j->order.at[j->order.group[out[at - 1]]] > place)
             at--;
         if ((at > 0 && out[at - 1] == to) || !is_product(j, j->order.group[to]) || j->host[0] != to)
             continue;
@@ -294,33 +294,57 @@ products_of(Join *j, ValueId v, NodeId *out)
     return n;
 }
 
-/* May these be one kernel, of products side by side? */
-static bool
-may_stand_beside(Join *j, const NodeId *product, uint32_t n)
+/* [n][n]: does the second of two products wait for the first? Then so does what waits for the second, and need not be looked for. */
+static bool *
+find_waits(Join *j, const NodeId *product, uint32_t n)
 {
-    NodeId group[ORDER_MOST_JOINED];
+    bool *waits = NEW_ARRAY(j->f->arena, bool, (size_t)n * n);
 
-    for (uint32_t i = 0; i < n && n <= ORDER_MOST_JOINED; i++)
-        group[i] = j->order.group[product[i]];
-    return n <= ORDER_MOST_JOINED && fuse_beside(j->f, j->host, join_nodes(j, j->f, group, n).hosts) && order_allows(&j->order, group, n);
+    for (uint32_t i = n; i-- > 0; )
+        for (uint32_t k = i + 1; k < n; k++) {
+            NodeId two[] = { j->order.group[product[i]], j->order.group[product[k]] };
+            bool *own = waits + (size_t)i * n, *other = waits + (size_t)k * n;
+            if (own[k] || (fuse_beside(j->f, (NodeId[]){ product[i], product[k] }, 2) && order_allows(&j->order, two, 2)))
+                continue;
+            own[k] = true;
+            for (uint32_t l = k + 1; l < n; l++)
+                own[l] |= other[l];
+        }
+    return waits;
 }
 
-/* All sets of these that may be, those of one at first, then of more; false: there are too many. */
+/* Products of one value [n]. A set of them is told by their numbers, ascending. */
+typedef struct { uint32_t at[ORDER_MOST_JOINED], n; } Set;
+typedef struct { const NodeId *product; const bool *waits; uint32_t n; VEC(Set) set; } Beside;
+
+/* A set with one more behind its last, if that waits for none of it. */
 static bool
-list_sets(Join *j, const NodeId *product, uint32_t n, Sets *out)
+may_have(const Beside *b, Set *s, uint32_t more)
 {
-    for (uint32_t i = 0; i < n; i++)
-        VEC_PUSH(j->f->arena, out, ((JoinCandidate){ .member = { product[i] }, .n = 1, .side_by_side = true }));
-    for (uint32_t at = 0; at < out->n; at++) {
-        JoinCandidate t = out->at[at];
-        for (uint32_t i = 0; i < n; i++) {
-            JoinCandidate more = t;
-            more.member[more.n++] = product[i];
-            if (product[i] <= t.member[t.n - 1] || !may_stand_beside(j, more.member, more.n))
+    for (uint32_t i = 0; i < s->n; i++)
+        if (b->waits[(size_t)s->at[i] * b->n + more])
+            return false;
+    if (s->n == ORDER_MOST_JOINED)
+        return false;
+    s->at[s->n++] = more;
+    return true;
+}
+
+/* All sets that may be, those of one at first, then of more; false: there are too many. */
+static bool
+list_sets(Beside *b, Arena *a)
+{
+    for (uint32_t i = 0; i < b->n; i++)
+        VEC_PUSH(a, &b->set, ((Set){ { i }, 1 }));
+    for (uint32_t at = 0; at < b->set.n; at++) {
+        Set s = b->set.at[at];
+        for (uint32_t i = s.at[s.n - 1] + 1; i < b->n; i++) {
+            Set more = s;
+            if (!may_have(b, &more, i))
                 continue;
-            if (out->n == n + MOST_BESIDE)
+            if (b->set.n == b->n + MOST_BESIDE)
                 return false;
-            VEC_PUSH(j->f->arena, out, more);
+            VEC_PUSH(a, &b->set, more);
         }
     }
     return true;
@@ -328,30 +352,28 @@ list_sets(Join *j, const NodeId *product, uint32_t n, Sets *out)
 
 /* As many as may be with the first that is left, and so on; of each such set also those that one is missing of. */
 static void
-list_some_sets(Join *j, NodeId *left, uint32_t n, Sets *out)
+list_some_sets(Beside *b, Arena *a)
 {
-    while (n > 1) {
-        JoinCandidate all = { .member = { left[0] }, .n = 1, .side_by_side = true };
-        uint32_t kept = 0;
-        for (uint32_t i = 1; i < n; i++) {
-            all.member[all.n] = left[i];
-            if (may_stand_beside(j, all.member, all.n + 1))
-                all.n++;
-            else
-                left[kept++] = left[i];
-        }
-        n = kept;
+    bool *gone = NEW_ARRAY(a, bool, b->n);
+
+    b->set.n = 0;
+    for (uint32_t first = 0; first < b->n; first++) {
+        Set all = { { first }, 1 };
+        if (gone[first])
+            continue;
+        for (uint32_t i = first + 1; i < b->n; i++)
+            gone[i] = gone[i] || may_have(b, &all, i);
         for (uint32_t missing = 0; missing <= all.n; missing++) {        /* at last none is */
-            JoinCandidate t = { .side_by_side = true };
+            Set s = { { 0 }, 0 };
             for (uint32_t i = 0; i < all.n; i++)
                 if (i != missing)
-                    t.member[t.n++] = all.member[i];
-            VEC_PUSH(j->f->arena, out, t);
+                    s.at[s.n++] = all.at[i];
+            VEC_PUSH(a, &b->set, s);
         }
     }
 }
 
-/* Members ascend. */
+/* Members stand in the order of their groups. */
 static bool
 is_part(const JoinCandidate *t, const JoinCandidate *of)
 {
@@ -366,20 +388,26 @@ is_part(const JoinCandidate *t, const JoinCandidate *of)
 static void
 add_beside(Join *j, ValueId v)
 {
-    NodeId *product = NEW_ARRAY(j->f->arena, NodeId, j->f->readers[v].n + 1);
+    Arena *a = j->f->arena;
+    NodeId *product = NEW_ARRAY(a, NodeId, j->f->readers[v].n + 1);
     uint32_t n = products_of(j, v, product), first = j->found.n;
-    Sets sets = { 0 };
 
-    if (n > 1 && !list_sets(j, product, n, &sets)) {
+    if (n < 2)
+        return;
+    Beside b = { .product = product, .waits = find_waits(j, product, n), .n = n };
+    if (!list_sets(&b, a)) {
         j->unlisted++;
-        sets.n = 0;
-        list_some_sets(j, product, n, &sets);
+        list_some_sets(&b, a);
     }
-    for (uint32_t i = sets.n; i-- > 0; ) {       /* the largest first: of those that gain as much the first is taken */
-        for (uint32_t k = first; k < j->found.n && !sets.at[i].instead; k++)
-            sets.at[i].instead = is_part(&sets.at[i], &j->found.at[k]) ? k + 1 : 0;
-        if (sets.at[i].n > 1)
-            add(j, sets.at[i]);
+    for (uint32_t i = b.set.n; i-- > 0; ) {      /* the largest first: of those that gain as much the first is taken */
+        const Set *s = &b.set.at[i];
+        JoinCandidate t = { .n = s->n, .side_by_side = true };
+        for (uint32_t k = 0; k < s->n; k++)
+            t.member[k] = product[s->at[k]];
+        for (uint32_t k = first; k < j->found.n && !t.instead; k++)
+            t.instead = is_part(&t, &j->found.at[k]) ? k + 1 : 0;
+        if (t.n > 1)
+            add(j, t);
     }
 }
 

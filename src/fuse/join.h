@@ -10,7 +10,7 @@ typedef struct { const Kernel *kernel; const void *const *data; } Asked;
 /* Groups that may be one. */
 typedef struct {
     uint32_t n;
-    NodeId member[ORDER_MOST_JOINED + 1];    /* a node of each, in the order in which they feed each other */
+    NodeId member[ORDER_MOST_JOINED];        /* a node of each, in the order in which they feed each other */
     NodeId group[ORDER_MOST_JOINED];
     NodeId last;                     /* of product, rows, product the last of the rows, where it is elementwise work that the second product
                                       * alone reads and may do itself; 0: none is */
