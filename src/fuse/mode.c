@@ -29,15 +29,18 @@ print_joining(Text *t, const FuseJoining *k)
 {
     if (!k->candidates)
         return;
-    text_printf(t, "; joining: %u of %u candidates pay, %u want what others want; %u taken, gaining ", k->pay, k->candidates, k->rivals, k->taken);
-    text_seconds(t, k->seconds);
-    text_add(t, ", no choice gains more");
+    text_printf(t, "; joining: %u of %u candidates pay", k->pay, k->candidates);
+    if (k->pay) {
+        text_printf(t, ", %u want what others want; %u taken, gaining ", k->rivals, k->taken);
+        text_seconds(t, k->seconds);
+        text_add(t, ", no choice gains more");
+    }
     if (!k->exact) {
         text_add(t, " than ");
         text_seconds(t, k->bound);
     }
     if (k->unlisted)
-        text_printf(t, "; of products that read one value not all sets were tried, %u times", k->unlisted);
+        text_printf(t, "; not all sets of products side by side are candidates, of %u value%s", k->unlisted, k->unlisted == 1 ? "" : "s");
 }
 
 static void

@@ -80,11 +80,11 @@ is_in(const Pick *k, const Circle *c, uint32_t item)
     return false;
 }
 
-/* How many of `free` slots, or a new one. */
+/* One of those that are left, or a new one. */
 static uint32_t
-slot_take(Part *part, uint32_t *free, uint32_t *nfree)
+slot_take(Part *part, const uint32_t *left, uint32_t *nleft)
 {
-    return *nfree ? free[--*nfree] : part->nslot++;
+    return *nleft ? left[--*nleft] : part->nslot++;
 }
 
 /* The circles that are of this part, each with the first and the last of its items. */
@@ -117,19 +117,19 @@ find_takes(Part *part)
     Pick *k = part->k;
     const PickProblem *p = k->p;
     Places place = places_of(part);
-    uint32_t nfree = 0, ntake = place.n;
+    uint32_t nleft = 0, ntake = place.n;
 
     for (uint32_t i = 0; i < part->n; i++)
         for (uint32_t g = p->first[part->item[i]]; g < p->first[part->item[i] + 1]; g++) {
             k->group[p->group[g]] = (Group){ .slot = NONE, .last = i };
             ntake++;
         }
-    uint32_t *free = NEW_ARRAY(part->arena, uint32_t, ntake);
+    uint32_t *left = NEW_ARRAY(part->arena, uint32_t, ntake);
     for (uint32_t i = 0; i < part->n; i++) {
         part->first[i] = part->take.n;
         for (uint32_t g = p->first[part->item[i]]; g < p->first[part->item[i] + 1]; g++) {
             Group *group = &k->group[p->group[g]];
-            group->slot = group->slot == NONE ? slot_take(part, free, &nfree) : group->slot;
+            group->slot = group->slot == NONE ? slot_take(part, left, &nleft) : group->slot;
             VEC_PUSH(part->arena, &part->take, ((Take){ group->slot, 1, group->last == i }));
         }
         for (uint32_t c = 0; c < place.n; c++) {
@@ -137,12 +137,12 @@ find_takes(Part *part)
             if (!is_in(k, circle, part->item[i]))
                 continue;
             if (place.at[c].first == i)
-                place.at[c].slot = slot_take(part, free, &nfree);
+                place.at[c].slot = slot_take(part, left, &nleft);
             VEC_PUSH(part->arena, &part->take, ((Take){ place.at[c].slot, circle->n - 1, place.at[c].last == i }));
         }
         for (uint32_t t = part->first[i]; t < part->take.n; t++)
             if (part->take.at[t].last)
-                free[nfree++] = part->take.at[t].slot;
+                left[nleft++] = part->take.at[t].slot;
     }
     part->first[part->n] = part->take.n;
 }
