@@ -12,7 +12,7 @@ import statistics
 
 from measure import TENON, Bench, geomean, quiet
 
-HOW = ["search", "greedy", "nhwc", "none"]
+HOW = ["search", "greedy", "chain", "nhwc", "nchwc", "none"]
 TURNS = 4                            # for each round that is asked for, each so much shorter
 SIZE = {"B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30}
 MB = 2**20
@@ -66,7 +66,7 @@ def formats(bench: Bench, names: list[str], path_of, threads: int) -> None:
             continue
         ms = {how: statistics.median(turn) for how, turn in turns.items()}
         gain = {how: statistics.median(other / search for other, search in zip(turns[how], turns["search"])) for how in HOW}
-        gain["single"] = min(gain["nhwc"], gain["none"])
+        gain["single"] = min(gain["nhwc"], gain["nchwc"], gain["none"])
         for what in gains:
             gains[what].append(gain[what])
         searched = made["search"]
@@ -104,8 +104,7 @@ def searches(bench: Bench, names: list[str], path_of) -> None:
         try:
             text = layout_text(bench, path_of(name))
             values, searched, plain = priced(text)
-            prices[name] = {"search": searched, "greedy": priced(layout_text(bench, path_of(name), "greedy"))[1],
-                            "nhwc": priced(layout_text(bench, path_of(name), "nhwc"))[1] or plain, "none": plain}
+            prices[name] = {"search": searched} | {how: priced(layout_text(bench, path_of(name), how))[1] or plain for how in HOW[1:-1]} | {"none": plain}
         except RuntimeError as error:
             table.fail(name, str(error))
             continue

@@ -188,10 +188,11 @@ class Bench:
         return data
 
     def prepare(self, model: pathlib.Path, *options: str) -> tuple[pathlib.Path, pathlib.Path]:
-        """The compiled model, and the folder of its inputs."""
+        """The compiled model, for the facts of this machine, and the folder of its inputs."""
         data, so = self.data_of(model), self.folder / f"{model.stem}{''.join(options)}.so"
         if not so.exists():
-            quiet(TENON, "compile", model, *options, "-o", so)
+            self.facts()
+            quiet(TENON, "compile", model, *options, "--machine", self.machine_file, "-o", so)
         return so, data
 
     def inputs(self, data: pathlib.Path) -> list[str]:

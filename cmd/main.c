@@ -61,7 +61,8 @@ const Verb verbs[VERB_COUNT] = {
         "explain", "explain MODEL [--why A,B] [--html FILE] [--plan] [--json]", "which nodes became one kernel, and why others did not",
         "Tell the kernels that MODEL (.onnx or .tn) is fused into: their operators, what each is predicted to take, the\n"
         "bytes that it keeps out of memory; and of every two kernels between which a value passes, why they are not one:\n"
-        "order (a way round), pair (no kernel computes both), visible, capacity, unproven, or cost, with both prices.",
+        "order (a way round), pair (no kernel computes both), visible, capacity, unproven, cost, with both prices, or\n"
+        "rival (what wants one of them gains more).",
         "  tenon explain model.onnx\n"
         "  tenon explain model.onnx --why conv1,relu1\n"
         "  tenon explain model.onnx --html fusion.html\n"

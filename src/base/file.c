@@ -190,19 +190,22 @@ flush(Writer *w)
 }
 
 /* A page of a file stays as large as it was when somebody first came to it: to write a piece of it makes small ones, to
- * read it where huge ones were asked for makes those. What was never written reads as zeros, without the disk. */
+ * read it where huge ones were asked for makes those. What was never written reads as zeros, without the disk. A few are mapped
+ * at a time, since mapped pages count as the process's memory. */
 static void
 read_in_huge_pages(int fd, uint64_t from, uint64_t end)
 {
 #ifdef MADV_POPULATE_READ
-    uint64_t first = from / HUGE_PAGE * HUGE_PAGE;
-    size_t bytes = (size_t)(end - first);
-    void *p = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, (off_t)first);
+    enum { PIECE = 8 * HUGE_PAGE };
 
-    if (p == MAP_FAILED)
-        return;
-    madvise(huge_pages(p, bytes), bytes, MADV_POPULATE_READ);
-    munmap(p, bytes);
+    for (uint64_t at = from / HUGE_PAGE * HUGE_PAGE; at < end; at += PIECE) {
+        size_t bytes = end - at < PIECE ? (size_t)(end - at) : PIECE;
+        void *p = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, (off_t)at);
+        if (p == MAP_FAILED)
+            return;
+        madvise(huge_pages(p, bytes), bytes, MADV_POPULATE_READ);
+        munmap(p, bytes);
+    }
 #else
     (void)fd, (void)from, (void)end;
 #endif

@@ -24,7 +24,7 @@ level_seconds(const Unfold *u, const Node *n, Level cache)
     if (cache != LEVEL_L3)
         return seconds;
     double first = move_seconds(u, n->apart, m->apart_per_second, m->apart_all_per_second) - move_seconds(u, n->apart, from->one.write, from->all.write);
-    return seconds + more(first, 0) + move_seconds(u, n->past, m->stream_per_second, m->stream_all_per_second);
+    return seconds + more(first, 0) + move_seconds(u, n->past_apart, m->stream_per_second, m->stream_all_per_second);
 }
 
 /* How many trips of loop `of` are in sight of the processor at once. Nothing is beside the only trip. */

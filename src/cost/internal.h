@@ -27,7 +27,8 @@ struct Node {
     int64_t place[MOST_DIGITS];      /* … and trips from one value of a digit to its next, the fastest digit first: 1, … */
     double uops;                     /* phases: instructions of one trip, those of inner loops included */
     double read[LEVEL_COUNT], write[LEVEL_COUNT];    /* phases: bytes from and to each level in one call; traffic.c */
-    double apart, past;              /* phases: bytes written to memory: of each stretch the first line; past the caches */
+    double apart, past;              /* phases: bytes written to memory: of each stretch the first line; past the caches … */
+    double past_apart;               /* … counted as so many lines apart as take as long */
     double wait[LEVEL_COUNT];        /* phases: seconds until the first lines of what is read are there */
     uint32_t charged;                /* phases: the charge that looked at it last */
 };

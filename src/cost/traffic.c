@@ -20,10 +20,11 @@ enum { WAYS = 8 };
  * line: it takes 7.2 GB/s there, 5.3 with lines two to four apart, 4 beyond. */
 enum { PAGE = 4096, STEP = PAGE / 2, STREAMS = 16 };         /* stretches that it follows side by side: 1, 4, 16, 32 and 64
                                                               * of them come from memory at 4.7, 6.3, 6.5, 5.2 and 2.9 GB/s (Cascade Lake) */
-typedef struct { double lo, hi, bytes, runs, pieces, side; bool conflict; } Hull;      /* [bytes]; lo, hi: from the buffer's begin; the others: of Touched */
+typedef struct { double lo, hi, bytes, runs, pieces, side, rows; bool conflict; } Hull;      /* [bytes]; lo, hi: from the buffer's begin; the others: of Touched */
 typedef struct { double stride, count; } Dim;
-/* runs: stretches in which they are come by; side: so many of them at a time, side by side; pieces: lines behind a gap, as a stretch may have them. */
-typedef struct { double bytes, runs, pieces, side; } Touched;
+/* runs: stretches in which they are come by; side: so many of them at a time, side by side; pieces: lines behind a gap, as a stretch may have them;
+ * rows: so many lines are written before the next one of the first. */
+typedef struct { double bytes, runs, pieces, side, rows; } Touched;
 
 typedef struct {
     Unfold *u;
@@ -82,7 +83,7 @@ sets_overflow(double step, double count, double run, double sets, double line)
 typedef struct {
     const Traffic *t;
     const MemRef *a;
-    double lo, hi, stretch, piece, inner, runs, side;    /* [bytes]; piece: what lies together (0: all of it does); inner: the step of the
+    double lo, hi, stretch, piece, inner, runs, side, rows;      /* [bytes]; rows: of Touched, INFINITY: none goes on; piece: what lies together (0: all of it does); inner: the step of the
                                                           * loop inside, as far as it goes on in a stretch */
     Dim dim[80];
     uint32_t n;
@@ -98,6 +99,7 @@ go_along(Reach *r, double s, double jump, double trips, double before)
         return;
     jump = fabs(jump);
     double reach = r->a->write ? r->stretch + line : r->t->level == LEVEL_L3 ? fmax(r->stretch + r->inner, STEP) : fmax(r->stretch, PAGE);
+    r->rows = r->a->write && isinf(r->rows) && jump <= r->stretch + line ? r->runs : r->rows;
     bool goes_on = r->runs <= STREAMS && jump <= reach;
     if (r->piece == 0 && jump > r->stretch + line && (goes_on || r->runs * trips > STREAMS))
         r->piece = r->stretch;
@@ -133,7 +135,7 @@ hull_of(Traffic *t, const MemRef *a, uint32_t from)
     Unfold *u = t->u;
     double line = u->m->line_bytes, bytes = a->bytes, blocks = 1, random = 1;
     double lanes = a->lanes * a->valid < 1 ? 1 : a->lanes * a->valid;
-    Reach r = { .t = t, .a = a, .lo = a->offset * bytes, .hi = a->offset * bytes, .stretch = bytes, .runs = 1, .side = 1 };
+    Reach r = { .t = t, .a = a, .lo = a->offset * bytes, .hi = a->offset * bytes, .stretch = bytes, .runs = 1, .side = 1, .rows = INFINITY };
 
     if (a->lanes > 1 && lanes > 1)
         r.dim[r.n++] = (Dim){ fabs(a->lane_stride) * bytes, lanes };
@@ -186,7 +188,7 @@ hull_of(Traffic *t, const MemRef *a, uint32_t from)
     double all = u->buffer_bytes[a->buffer] / line + 1;
     if (random > 1)
         lines = all * (1 - exp(-random * lines / all));      /* places drawn at random, some twice */
-    Hull h = { lo, hi + bytes, (lines < all ? lines : all) * line, runs > lines ? lines : runs, 0, r.side, false };
+    Hull h = { lo, hi + bytes, (lines < all ? lines : all) * line, runs > lines ? lines : runs, 0, r.side, r.rows, false };
     h.pieces = r.piece > 0 ? h.bytes / line / ceil(r.piece / line) : 0;
     h.conflict = blocks > 1 && whole && sets_overflow(step, blocks, run, t->capacity / line / WAYS, line);
     return h;
@@ -225,12 +227,14 @@ touched(Traffic *t, const Node *n, uint32_t b, uint32_t from, const Node *phase,
             all.runs = h->runs > all.runs ? h->runs : all.runs;
             all.pieces = h->pieces > all.pieces ? h->pieces : all.pieces;
             all.side = h->side > all.side ? h->side : all.side;
+            all.rows = h->rows < all.rows ? h->rows : all.rows;
             all.hi = h->hi > all.hi ? h->hi : all.hi;
         }
         sum.bytes += all.bytes;
         sum.runs += all.runs;
         sum.pieces += all.pieces;
         sum.side += all.side;
+        sum.rows += all.rows;
     }
     double most = u->buffer_bytes[b] + u->m->line_bytes;
     sum.bytes = sum.bytes < most ? sum.bytes : most;
@@ -356,6 +360,17 @@ read_again(const Unfold *u, uint32_t b, double bytes)
     return far > 0 && near > far ? bytes / far - bytes / near : 0;
 }
 
+/* What a line past the caches takes, of what it takes where lines lie apart. Of few rows side by side memory has the next line of each before it has left
+ * its page: up to 32 of them are written as fast as one on a Zen 5 core (44 GB/s), 64 at 25, 128 at 18, 256 at 15. */
+static double
+apart_share(const Machine *m, double rows)
+{
+    double few = m->beside_per_second > m->stream_per_second ? m->stream_per_second / m->beside_per_second : 1;
+    double far = log2(rows / MACHINE_BESIDE_ROWS) / log2((double)MACHINE_APART_ROWS / MACHINE_BESIDE_ROWS);
+
+    return rows <= MACHINE_BESIDE_ROWS ? few : rows >= MACHINE_APART_ROWS ? 1 : few + (1 - few) * far;
+}
+
 /* Phases pay for a buffer in the order in which they come, each for what it touches itself, until all is paid: what is done at a border
  * first touches little of it. times: executions of n that it is charged to. */
 static void
@@ -377,6 +392,7 @@ share_charge(Traffic *t, Node *n, uint32_t b, const Touched *in, bool write, dou
         left -= paid;
         if (write && u->past[b]) {
             phase->past += paid * times;
+            phase->past_apart += paid * times * apart_share(u->m, in->rows);
             phase->wait[t->level] += read_again(u, b, paid) * times;
         } else if (write) {
             phase->write[t->level] += paid * times;

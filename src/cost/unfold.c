@@ -449,6 +449,28 @@ move_evenly(Unfold *u, Node *n, const Indices *x, int64_t place, int64_t k)
     return true;
 }
 
+/* Does a let of loop n stand in the place of an access below, or in what other lets there are? What only bounds loops is no index: a last
+ * block that is shorter ends no digit. */
+static bool
+is_index(const Unfold *u, const Node *n, const Tree *let)
+{
+    Var v = { VAR_LOOP, let->u.let.var };
+    uint32_t rank;
+
+    for (uint32_t i = n->first; i < n->end; i++) {
+        const Expr *const *at = place_of(&u->access.at[i], &rank);
+        for (uint32_t d = 0; d < rank; d++)
+            if (expr_uses(at[d], v))
+                return true;
+    }
+    for (uint32_t i = n->id + 1; i <= n->last; i++) {
+        const Node *k = u->node.at[i];
+        if (k->kind == NODE_LET && k->tree != let && expr_uses(k->tree->u.let.value, v))
+            return true;
+    }
+    return false;
+}
+
 /* Each digit ends where some index no longer goes on evenly, and is found by halving. */
 static void
 find_places(Unfold *u, Node *n, int64_t trips)
@@ -457,7 +479,7 @@ find_places(Unfold *u, Node *n, int64_t trips)
     int64_t place = 1;
 
     for (const Node *k = n->child; k && x.n < MOST_LETS; k = k->next)
-        if (k->kind == NODE_LET && u->deps[k->tree->u.let.var] & loop_bit(n->tree->u.loop.var))
+        if (k->kind == NODE_LET && u->deps[k->tree->u.let.var] & loop_bit(n->tree->u.loop.var) && is_index(u, n, k->tree))
             x.let[x.n++] = k->tree;
     if (!x.n)
         return;

@@ -16,6 +16,8 @@ static const double
                               * up to 38 trips, from 62 on it is not */
     LOOKED_UP_BYTES = 64,    /* a register that holds all sixteen floats that four bits mean: one look-up (emit/prelude_lanes.h) */
     FORWARD_CYCLES = 5,      /* from a store to the load of the same place (Fog, Instruction tables: 4 to 8) */
+    BLEND_UOPS = 2,          /* lanes of a register that a masked write leaves as they are: one operation for either side (GCC 12 at -O2), each */
+    BLEND_CYCLES = 1,        /* … a cycle of the chain (Fog, Instruction tables) */
     MASK_UOPS = 3,           /* making a mask of the first lanes: shift, subtract, move to a mask's register */
     FOLD_CYCLES = 6,         /* a step of a tree over the lanes: 3 to move them, 3 (Zen 3) or 4 (Skylake) to combine (Fog, Instruction tables) */
     DIVIDE_UOPS = 4,         /* an index divided by a constant: multiply, shifts, subtract */
@@ -436,6 +438,8 @@ add_chain(Code *k, const Node *n)
         return;
     if (k->u->k->buffer.at[t->u.store.buffer].space != SPACE_REGISTER)
         cycles += FORWARD_CYCLES;
+    else if (t->u.store.valid)
+        cycles += BLEND_UOPS * BLEND_CYCLES;
     k->chain[t->u.store.buffer] += cycles * all_copies(k) / copies(k, place);
 }
 
@@ -480,9 +484,11 @@ price_store(Code *k, const Node *n)
         k->from[t->u.store.buffer] = access_of(k, v);
     double latency = latency_of(k, v);
     k->longest = latency > k->longest ? latency : k->longest;
-    if (k->u->k->buffer.at[t->u.store.buffer].space == SPACE_REGISTER)
+    if (k->u->k->buffer.at[t->u.store.buffer].space == SPACE_REGISTER) {
         hold(k, t->u.store.buffer);
-    else if (n->end > n->first)
+        if (t->u.store.valid)
+            add_uops(k, &k->alu, times * BLEND_UOPS);
+    } else if (n->end > n->first)
         price_move(k, &k->u->access.at[n->end - 1], v->dtype, v->lanes, true, times);
     for (uint32_t d = 0; d < t->u.store.rank; d++)
         price_index(k, t->u.store.at[d], times);

@@ -24,7 +24,11 @@ as_json(Text *t, const Graph *g, const FuseNotes *n)
         }
         text_add(t, "]}");
     }
-    text_add(t, "],\n \"ports\": [");
+    const FuseJoining *joining = &k->joining;
+    text_printf(t, "],\n \"joining\": {\"candidates\": %u, \"pay\": %u, \"rivals\": %u, \"circles\": %u, \"taken\": %u, \"unlisted\": %u, \"gain\": %.9g, \"bound\": %.9g, \"exact\": %s}",
+                joining->candidates, joining->pay, joining->rivals, joining->circles, joining->taken, joining->unlisted, joining->seconds, joining->bound,
+                joining->exact ? "true" : "false");
+    text_add(t, ",\n \"ports\": [");
     for (uint32_t i = 0; i < n->port.n; i++) {
         const FusePortNote *e = &n->port.at[i];
         text_printf(t, "%s\n  {\"kernel\": %u, \"way\": \"%s\", \"bytes\": %.0f, \"value\": ", i ? "," : "", e->kernel, e->in ? "in" : "out", e->bytes);

@@ -14,7 +14,7 @@ static const Loc nowhere;
 bool
 formats_how(const char *text, FormatHow *how)
 {
-    static const char *const name[] = { "search", "layouts", "greedy", "nchw", "nhwc", "none" };
+    static const char *const name[] = { "search", "layouts", "greedy", "chain", "nchw", "nhwc", "nchwc", "none" };
 
     for (uint32_t i = 0; i < sizeof name / sizeof *name; i++)
         if (!strcmp(text, name[i])) {

@@ -99,6 +99,17 @@ read_plan(Job *j, const Graph *g, FusePlan *p, FuseCertificate *known)
     return text && fuse_parse_plan(g, j->arena, text, p);
 }
 
+/* What was noted is found. Nothing was: then what is asked next is noted again. */
+static bool
+ask_again(void *prices)
+{
+    bool again = choose_noted(prices);
+
+    if (!again)
+        choose_note(prices);
+    return again;
+}
+
 /* The plan that --fuse makes. */
 static FusePlan
 make_plan(Job *j, const Graph *g, const FuseWish *wish, FuseCertificate *known)
@@ -114,11 +125,7 @@ make_plan(Job *j, const Graph *g, const FuseWish *wish, FuseCertificate *known)
             known->seconds = fuse_predict(g, &p, &j->machine, &within);
         domains_begin(&prices);
         choose_note(&prices);
-        FusePlan joined;
-        do
-            joined = fuse_join(g, j->arena, &p, &(FusePrice){ choose_price_in_turn, &prices });
-        while (choose_noted(&prices));
-        p = joined;
+        p = fuse_join(g, j->arena, &p, &(FusePrice){ choose_price_in_turn, ask_again, &prices, schedule_beside(&j->machine) }, &known->joining);
     }
     return p;
 }

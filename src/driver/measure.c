@@ -249,6 +249,7 @@ measure_memory(Measure *p)
     m->piece_per_second = rate_small(p, "piece", alone);
     m->apart_per_second = rate_of(p, "apart", alone, 1);
     m->stream_per_second = rate_of(p, "stream", alone, 1);
+    m->beside_per_second = rate_of(p, "beside", alone, 1);
     m->apart_all_per_second = m->cores > 1 ? m->cores * rate_of(p, "apart", shared, (int)m->cores) : m->apart_per_second;
     m->stream_all_per_second = m->cores > 1 ? m->cores * rate_of(p, "stream", shared, (int)m->cores) : m->stream_per_second;
     m->load_per_cycle = m->level[LEVEL_L1].one.read * m->cycle_seconds / m->vector_bytes;

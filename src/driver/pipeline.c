@@ -489,8 +489,8 @@ check_options(Job *j)
     if (strcmp(o->emit, "so") && strcmp(o->emit, "c"))
         return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--emit: \"%s\" is not known. Give so (a shared library) or c", o->emit);
     if (!formats_how(j->o->formats, &how))
-        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--formats: \"%s\" is not known. Give search (the fastest orders of dimensions), layouts (blocks and room too), greedy, nchw, nhwc "
-                          "or none", o->formats);
+        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--formats: \"%s\" is not known. Give search (the fastest orders of dimensions), layouts (blocks, phases and room too), greedy, chain, nchw, "
+                          "nhwc, nchwc or none", o->formats);
     if (!fusion_mode(o->fuse, &mode))
         return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ 0 }, "--fuse: \"%s\" is not known. Give greedy, dp (the cheapest partition), tvm, dnnf (the rules of "
                           "others) or none", o->fuse);

@@ -364,6 +364,66 @@ in_blocks(const Formats *f, const Type *t)
     return l;
 }
 
+/* By how many points the windows over a value, or who leaves some out, go on in each dimension, where all who read it go on by as many; 1: by
+ * one, or not alike. */
+static void
+find_steps(const Formats *f, ValueId v, int64_t *step)
+{
+    Arena *scratch = arena_child(f->arena);
+    const Expr *coef, *rest;
+    int64_t by;
+
+    memset(step, 0, TN_MAX_RANK * sizeof *step);
+    for (uint32_t i = f->users.first[v]; i < f->users.first[v + 1]; i++) {
+        NodeId n = f->users.node[i];
+        const Kernel *k = f->g->node.at[n].kernel;
+        for (uint32_t p = 0; p < k->npart; p++) {
+            const Nest *nest = k->part[p].nest;
+            Accesses reads = nest_accesses(f->ctx, scratch, nest);
+            for (uint32_t r = 0; r < reads.n; r++) {
+                const Scalar *load = reads.at[r].load;
+                uint32_t buffer = k->part[p].buffer[load->u.load.slot];
+                for (uint32_t d = 0; buffer < k->nin && format_argument(f, n, buffer) == v && d < load->u.load.rank; d++)
+                    for (uint32_t x = 0; x < nest->naxis; x++) {
+                        if (nest->axis[x].kind != AXIS_PARALLEL || !(expr_axes(load->u.load.at[d]) >> x & 1))
+                            continue;
+                        bool known = expr_linear(f->ctx, load->u.load.at[d], (Var){ VAR_AXIS, x }, &coef, &rest) && expr_const(coef, &by) && by > 0;
+                        step[d] = known && (!step[d] || step[d] == by) ? by : 1;
+                    }
+            }
+        }
+    }
+    for (uint32_t d = 0; d < TN_MAX_RANK; d++)
+        step[d] = step[d] > 1 && step[d] <= MOST_PHASES ? step[d] : 1;
+    arena_free(scratch);
+}
+
+/* The order with the phases of its steps in front of the first dimension that has some: what a window reads at one of its points then lies
+ * together. NULL: too many parts, or no dimension has steps. */
+static const Layout *
+in_phases(const Formats *f, uint32_t rank, const Layout *order, const int64_t *step)
+{
+    FormatPart *part = NEW_ARRAY(f->arena, FormatPart, TN_MAX_RANK);
+    Layout *l = NEW(f->arena, Layout);
+    uint32_t n = 0, phases = 0;
+    bool phased = false;
+
+    for (uint32_t d = 0; d < rank; d++)
+        phases += step[d] > 1;
+    if (!phases || rank + phases > TN_MAX_RANK)
+        return NULL;
+    for (uint32_t i = 0; i < rank; i++) {
+        uint8_t d = order ? order->format.part[i].dim : (uint8_t)i;
+        for (uint8_t q = 0; !phased && step[d] > 1 && q < rank; q++)
+            if (step[q] > 1)
+                part[n++] = (FormatPart){ q, 1, (uint32_t)step[q] };
+        phased |= step[d] > 1;
+        part[n++] = (FormatPart){ d, (uint32_t)step[d], 0 };
+    }
+    *l = (Layout){ .rank = (uint8_t)rank, .format = { n, part } };
+    return l;
+}
+
 static void
 add_layouts(const Formats *f, ValueId v, Variable *x)
 {
@@ -374,9 +434,18 @@ add_layouts(const Formats *f, ValueId v, Variable *x)
 
     for (uint32_t d = 0; d < t->rank; d++)
         reaches |= b.before[d] || b.after[d];
-    for (uint32_t i = 0, orders = x->n; reaches && i < orders; i++)
+    const uint32_t orders = x->n;
+    int64_t step[TN_MAX_RANK];
+    find_steps(f, v, step);
+    for (uint32_t i = 0; reaches && i < orders; i++)
         x->layout[x->n++] = with_room(f, t->rank, x->layout[i], &b);
-    if (blocks)
+    for (uint32_t i = 0; i < orders; i++)
+        if ((x->layout[x->n] = in_phases(f, t->rank, x->layout[i], step)))
+            x->n++;
+    bool other = blocks != NULL;
+    for (uint32_t i = 0; i < x->n && other; i++)
+        other = !format_same_memory(t, x->layout[i], blocks);
+    if (other)
         x->layout[x->n++] = blocks;
 }
 
@@ -403,17 +472,23 @@ static void
 add_variable(Formats *f, ValueId v, const Layout *pin)
 {
     const Type *t = f->g->value.at[v].type;
-    Variable x = { .value = v, .name = f->g->value.at[v].name, .n = 1 };
+    Variable x = { .value = v, .name = f->g->value.at[v].name, .n = 1, .orders = 1 };
 
     if (pin) {
         Layout *filled = arena_copy(f->arena, pin, sizeof *pin);
         filled->fill = beyond(f, v).fill;
         x.layout[0] = layout_is_plain(pin) ? NULL : filled;
         x.pinned = true;
+    } else if (f->wish->how == FORMAT_BLOCKS) {
+        const Layout *blocks = in_blocks(f, t);
+        if (blocks && !format_same_memory(t, NULL, blocks))
+            x.layout[x.blocks = x.n++] = blocks;
+        x.parts = meets_parts(f, v);
     } else if (f->wish->how != FORMAT_NONE && f->wish->how != FORMAT_CHANNELS_FIRST) {
         x.n += orders_of(f, t, x.layout + 1);
         x.last = t->rank > 1 ? channels_last(f, t, &x) : 0;
         x.parts = meets_parts(f, v);
+        x.orders = x.n;
         if (f->wish->how == FORMAT_LAYOUTS)
             add_layouts(f, v, &x);
     }

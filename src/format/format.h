@@ -14,10 +14,10 @@
 typedef double FormatPriced(void *user, NodeId n, const Kernel *k);
 typedef struct { FormatPriced *of; void (*begin)(void *user); bool (*again)(void *user); void *user; } FormatPrice;
 
-/* Who chooses. The search takes the least sum over all kernels, of orders alone, or of layouts, with blocks and room and copies. The others are
- * what it is compared with: each kernel takes what is best for itself alone, its inputs lying as they do; one order for all that
- * can have it; nothing at all. */
-typedef enum { FORMAT_SEARCH, FORMAT_LAYOUTS, FORMAT_GREEDY, FORMAT_CHANNELS_FIRST, FORMAT_CHANNELS_LAST, FORMAT_NONE } FormatHow;
+/* Who chooses. The search takes the least sum over all kernels, of orders alone, or of layouts, with blocks, phases, room and copies. The others are
+ * what it is compared with: each kernel takes what is best for itself alone, its inputs lying as they do; what is exact along chains (chain.c); one
+ * order for all that can have it, or blocks of a vector along dimension 1; nothing at all. */
+typedef enum { FORMAT_SEARCH, FORMAT_LAYOUTS, FORMAT_GREEDY, FORMAT_CHAIN, FORMAT_CHANNELS_FIRST, FORMAT_CHANNELS_LAST, FORMAT_BLOCKS, FORMAT_NONE } FormatHow;
 
 /* A value is to lie so. What stands in its room follows from who reads it. */
 typedef struct { Sym value; const Layout *layout; } FormatPin;

@@ -6,8 +6,9 @@
 #include "nest/layout.h"
 
 enum { MAX_ORDERS = 2,               /* candidates beside the model's own order, of a rank: those that most products propose */
-       MAX_LAYOUTS = 2 * MAX_ORDERS + 2,         /* and with blocks, and with room around each order */
+       MAX_LAYOUTS = 3 * MAX_ORDERS + 3,         /* and with blocks, and each order with room around it, and in phases */
        MOST_ROOM = 16,               /* elements on one side that are a candidate */
+       MOST_PHASES = 4,              /* of one dimension that are a candidate */
        MAX_SCOPE = 10,               /* values of one kernel that have a table; with more the kernel's lie as they are */
        MOST_PARTED = 64 };           /* ways of one kernel to part what is expected to lie alike that are priced: each takes milliseconds */
 
@@ -17,9 +18,9 @@ typedef struct { uint8_t rank, dim[TN_MAX_RANK]; uint32_t votes; } Order;
 typedef struct {
     ValueId value;
     Sym name;
-    uint32_t n;                      /* choices */
+    uint32_t n, orders;              /* choices; the first so many are orders */
     const Layout *layout[MAX_LAYOUTS + 1];        /* of each choice; NULL: the model's own */
-    uint32_t last;                   /* the choice whose dimension 1 lies last; 0: none */
+    uint32_t last, blocks;           /* the choices whose dimension 1 lies last, and in blocks; 0: none */
     bool parts;                      /* a kernel of several parts makes or reads it */
     bool pinned;                     /* somebody said it: there is one choice */
     uint32_t copy;                   /* the variable of its copy + 1; 0: it has none */
@@ -93,6 +94,8 @@ bool format_price_wanted(Formats *f, const uint32_t *choice);
 double format_cost_of_all(const Formats *f, const uint32_t *choice);
 /* The choice that each kernel by itself makes, in order, its inputs lying as the kernels before it chose. */
 void format_greedy(Formats *f, uint32_t *choice);
+/* The exact choice of a chain: of what each kernel reads, the first value alone is looked at, all others lying as the model says. */
+void format_chain(Formats *f, uint32_t *choice);
 
 /* ---- copies.c ---- */
 

@@ -71,9 +71,9 @@ format_cost(const Formats *f, NodeId n, const uint32_t *choice)
 
 /* ---- which arguments lie alike --------------------------------------------------------------------------- */
 
-/* The next part of a layout that is more than one point; NULL: as it is. */
+/* The next part of a layout that is more than one point. */
 static FormatPart
-next_part(const Type *t, const Layout *l, uint32_t *at)
+next_part_alone(const Type *t, const Layout *l, uint32_t *at)
 {
     for (uint32_t n = l ? l->format.npart : t->rank; *at < n; ) {
         FormatPart p = l ? l->format.part[*at] : (FormatPart){ (uint8_t)*at, 1, 0 };
@@ -82,6 +82,24 @@ next_part(const Type *t, const Layout *l, uint32_t *at)
             return p;
     }
     return (FormatPart){ TN_MAX_RANK, 1, 0 };
+}
+
+/* The same, of a layout (NULL: as it is) whose blocks with nothing between them and what they are blocks of are one, if the last is whole. */
+static FormatPart
+next_part(const Type *t, const Layout *l, uint32_t *at)
+{
+    FormatPart p = next_part_alone(t, l, at);
+    int64_t extent;
+
+    while (p.div > 1 && !p.mod && expr_const(t->dim[p.dim], &extent) && extent % p.div == 0) {
+        uint32_t behind = *at;
+        FormatPart q = next_part_alone(t, l, &behind);
+        if (q.dim != p.dim || q.mod * q.div != p.div)
+            break;
+        p.div = q.div;
+        *at = behind;
+    }
+    return p;
 }
 
 bool

@@ -87,7 +87,7 @@ format_least(Formats *f, const FormatFactor *more, uint32_t *choice)
     return least_within(f, f->bound.at, f->bound.n, more, choice);
 }
 
-/* Dimension 1 lies last wherever a product proposes that and the kernels can: every value wants it for itself, and costs far more than a kernel where it lies as
+/* Dimension 1 lies last wherever a product proposes that and the kernels can (or in blocks, where those are what is asked for): every value wants it for itself, and costs far more than a kernel where it lies as
  * the model says, but that those which kernels of several parts make or read lie as is cheaper. */
 static void
 one_order(Formats *f, uint32_t *choice)
@@ -98,14 +98,32 @@ one_order(Formats *f, uint32_t *choice)
 
     for (uint32_t i = 0; i < f->variable.n; i++) {
         double *cost = NEW_ARRAY(f->arena, double, f->size[i]);
+        uint32_t one = f->wish->how == FORMAT_BLOCKS ? f->variable.at[i].blocks : f->variable.at[i].last;
         var[i] = i;
         for (uint32_t c = 1; c < f->size[i]; c++)
             cost[c] = INFINITY;
         cost[0] = f->variable.at[i].parts ? 0 : FAR * 1e6;
-        cost[f->variable.at[i].last] = 0;
+        cost[one] = 0;
         wish[i] = (FormatFactor){ 1, &var[i], cost };
     }
     least_once(f, wish, f->variable.n, NULL, choice);
+}
+
+/* The least of orders alone: no search of layouts is to find more than that. */
+static void
+orders_alone(Formats *f, uint32_t *choice)
+{
+    FormatFactor *only = NEW_ARRAY(f->arena, FormatFactor, f->variable.n);
+    uint32_t *var = NEW_ARRAY(f->arena, uint32_t, f->variable.n);
+
+    for (uint32_t i = 0; i < f->variable.n; i++) {
+        double *cost = NEW_ARRAY(f->arena, double, f->size[i]);
+        for (uint32_t c = f->variable.at[i].orders; c < f->size[i]; c++)
+            cost[c] = INFINITY;
+        var[i] = i;
+        only[i] = (FormatFactor){ 1, &var[i], cost };
+    }
+    least_once(f, only, f->variable.n, NULL, choice);
 }
 
 /* The least time within the bound; where no choice keeps it, the least time of those that take least: the plan may still keep it. */
@@ -208,7 +226,8 @@ solve(Formats *f, Text *remarks)
     FormatHow how = f->wish->how;
     uint32_t *plain = NEW_ARRAY(f->arena, uint32_t, f->nvar), *last = NEW_ARRAY(f->arena, uint32_t, f->nvar), *greedy = NEW_ARRAY(f->arena, uint32_t, f->nvar);
     uint32_t *searched = NEW_ARRAY(f->arena, uint32_t, f->nvar), *free = NEW_ARRAY(f->arena, uint32_t, f->nvar);
-    const uint32_t *choice = how == FORMAT_CHANNELS_LAST ? last : how == FORMAT_GREEDY ? greedy : plain;
+    uint32_t *other = NEW_ARRAY(f->arena, uint32_t, f->nvar);
+    const uint32_t *choice = how == FORMAT_CHANNELS_LAST || how == FORMAT_BLOCKS ? last : how == FORMAT_GREEDY ? greedy : how == FORMAT_CHAIN ? other : plain;
 
     if (f->wish->price.begin)
         f->wish->price.begin(f->wish->price.user);
@@ -218,6 +237,10 @@ solve(Formats *f, Text *remarks)
     format_link_copies(f);
     one_order(f, last);
     format_greedy(f, greedy);
+    if (how == FORMAT_CHAIN)
+        format_chain(f, other);
+    if (how == FORMAT_LAYOUTS)
+        orders_alone(f, other);
     double as_it_is = format_cost_of_all(f, plain), cost = format_cost_of_all(f, choice);
     FormatFound found = { choice, cost, as_it_is, cost };
     if (how == FORMAT_SEARCH || how == FORMAT_LAYOUTS) {
@@ -229,6 +252,8 @@ solve(Formats *f, Text *remarks)
         take_if_less(f, &found, plain);
         take_if_less(f, &found, last);
         take_if_less(f, &found, greedy);
+        if (how == FORMAT_LAYOUTS)
+            take_if_less(f, &found, other);
     }
     if (f->bound.n)
         found.free = least_within(f, NULL, 0, NULL, free).cost;

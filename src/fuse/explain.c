@@ -95,16 +95,33 @@ time_of(Arena *a, double seconds)
     return text_str(&t);
 }
 
-/* What fuse_join found of both; NULL: it has not tried. */
+/* What fuse_join found of both, where that comes nearest to gaining something or gains most; NULL: it has not tried. */
 static const FuseTried *
 tried(const Explain *e, uint32_t x, uint32_t y)
 {
+    const FuseTried *found = NULL;
+
     for (uint32_t i = 0; i < e->plan->tried.n; i++) {
         const FuseTried *t = &e->plan->tried.at[i];
-        if (e->plan->group[t->from] == x && e->plan->group[t->to] == y)
-            return t;
+        if (e->plan->group[t->from] == x && e->plan->group[t->to] == y && (!found || t->apart - t->together > found->apart - found->together))
+            found = t;
     }
-    return NULL;
+    return found;
+}
+
+static const char *
+text_of_tried(const Explain *e, Arena *a, const FuseTried *t)
+{
+    const char *prices = arena_printf(a, "together %s, apart %s, by their best schedules", time_of(a, t->together), time_of(a, t->apart));
+
+    if (!t->given_up)
+        return prices;
+    const char *gain = time_of(a, t->apart - t->together), *rivals = time_of(a, t->rivals);
+    if (t->nrival == 0)
+        return arena_printf(a, "%s: gains %s, given up for others, with which it would wait for itself", prices, gain);
+    if (t->nrival == 1)
+        return arena_printf(a, "%s: gains %s, given up for a kernel with %s that gains %s", prices, gain, label_of(e, t->rival), rivals);
+    return arena_printf(a, "%s: gains %s, given up for %u kernels, one with %s, that gain %s", prices, gain, t->nrival, label_of(e, t->rival), rivals);
 }
 
 /* Why x and y are not one; together < 0: no kernel is both. */
@@ -122,8 +139,8 @@ reason_of(Explain *e, Arena *a, uint32_t x, uint32_t y, FusePairNote *out)
         member[i] = fuse_member(&e->s.f, node[i]);
     const char *no = fuse_no_group(e->s.f.ctx, member, n);
     if (prices) {
-        *out = (FusePairNote){ out->from, out->to, out->value, out->name, out->bytes, APART_COST, NULL, prices->together, prices->apart };
-        out->text = arena_printf(a, "together %s, apart %s, by their best schedules", time_of(a, prices->together), time_of(a, prices->apart));
+        *out = (FusePairNote){ out->from, out->to, out->value, out->name, out->bytes, prices->given_up ? APART_RIVAL : APART_COST, text_of_tried(e, a, prices),
+                               prices->together, prices->apart };
     } else if (round) {
         out->reason = APART_ORDER;
         out->text = arena_printf(a, "%s reads the first, and the second reads what comes of it", label_of(e, nodes_of(e, round)[0]));

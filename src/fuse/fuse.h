@@ -24,8 +24,15 @@ typedef struct {
                               * least of its edges say. 0: as many as can be */
 } FuseEdge;
 
-/* Two neighbours that are no kernel by rules, by the price of the best schedules of both ways [seconds]. */
-typedef struct { NodeId from, to; double together, apart; } FuseTried;
+/* Two neighbours that joining leaves apart, by the price of the best schedules of both ways [seconds]. */
+typedef struct {
+    NodeId from, to;
+    double together, apart;
+    bool given_up;                   /* it takes less, but … */
+    uint32_t nrival;                 /* … so many others were taken that want the same; 0: with the others it would wait for itself */
+    NodeId rival;                    /* a node of one of them */
+    double rivals;                   /* what they gain [seconds] */
+} FuseTried;
 
 typedef struct {
     uint32_t *group;         /* [g->node.n]: group of each node; groups are numbered from 1 in topological order. 0: all who
@@ -33,7 +40,7 @@ typedef struct {
     uint32_t ngroup;
     FuseEdge *edge;          /* [g->ref.n]: of each read, node->in.first + i */
     const char **why;        /* [g->node.n]: one line on the decision, for the dump */
-    VEC(FuseTried) tried;            /* what fuse_join asked prices for and left apart */
+    VEC(FuseTried) tried;            /* what fuse_join asked prices for and did not take */
 } FusePlan;
 
 /* Who decides which nests become one kernel (--fuse). All plans are carried out by fuse_apply and get the same schedules. */
@@ -57,10 +64,20 @@ typedef enum {
     APART_CAPACITY,          /* what lies between them, or the code of both, outgrows its place: both numbers in `text` */
     APART_COST,              /* together they take longer: both prices in `text` */
     APART_UNPROVEN,          /* sizes or places known only when it runs */
+    APART_RIVAL,             /* together they take less, and others that want one of them gain more: both gains in `text` */
     APART_USER,              /* a plan or an option says so */
     APART_COUNT
 } ApartReason;
 extern const char *const apart_name[APART_COUNT];
+
+/* What is known of joining: of candidates with prices so many pay, and some of these want the same groups. */
+typedef struct {
+    uint32_t candidates, pay, taken;
+    uint32_t rivals, circles;        /* of those that pay: they want a group that another wants; circles that choices closed */
+    uint32_t unlisted;               /* values that so many products read that not all sets of them are candidates */
+    double seconds, bound;           /* what the taken gain; none that may be taken together gain more than bound */
+    bool exact;
+} FuseJoining;
 
 /* What a search knows of its plan. */
 typedef struct {
@@ -70,6 +87,7 @@ typedef struct {
     bool exact;
     uint64_t states, steps, priced, composed;
     double search_seconds;
+    FuseJoining joining;             /* of the partition's groups; candidates 0: there was nothing to join */
 } FuseCertificate;
 
 /* Nodes that are to be one kernel, by names of operators or values; NULL: no wish. Only the search looks for a plan that has it so. */
@@ -95,7 +113,9 @@ double fuse_predict(const Graph *g, const FusePlan *p, const Machine *m, bool *w
  * contents of inputs that are known now, NULL for others. */
 typedef struct {
     double (*of)(void *user, const Kernel *const *k, const void *const *const *data, uint32_t n);
+    bool (*again)(void *user);       /* all have been asked: were answers missing that are there now, so that all is to be asked again? NULL: no */
     void *user;
+    double beside;                   /* products side by side take so much less than apart, for each kernel less, at most [seconds]; 0: not known */
 } FusePrice;
 /* A plan in the words of its model. Groups and pairs in the order of groups; sizes and prices as fuse_predict has them. */
 typedef struct {
@@ -132,8 +152,8 @@ FusePlan fuse_first_joins(const Graph *g, Arena *a, const FusePlan *p, uint32_t 
 /* Why two nodes, by names of operators or values, are together or apart; NULL: g has not both. */
 const char *fuse_why(const Graph *g, Arena *a, const Machine *m, const FusePlan *p, const char *first, const char *second);
 /* The plan, with groups joined where the joint kernel takes less time than its pieces: products with the rows between them, a
- * window with the product that reads it, a product with rows made of it. */
-FusePlan fuse_join(const Graph *g, Arena *a, const FusePlan *p, const FusePrice *price);
+ * window with the product that reads it, a product with rows made of it, products of one value. Of all candidates those that gain most together. */
+FusePlan fuse_join(const Graph *g, Arena *a, const FusePlan *p, const FusePrice *price, FuseJoining *told);
 /* All of these nodes one group, wise or not: how tests reach every way of sharing a kernel. */
 FusePlan fuse_together(const Graph *g, Arena *a, const NodeId *node, uint32_t n);
 /* Acyclic quotient, every edge as it is said, shared axes found. NULL text if legal, else why not, by the nodes' names. */

@@ -2,7 +2,7 @@
 #include "fuse/internal.h"
 
 const char *const fuse_mode_name[FUSE_MODE_COUNT + 1] = { "none", "tvm", "dnnf", "greedy", "dp", "given" };
-const char *const apart_name[APART_COUNT] = { "together", "visible", "order", "pair", "capacity", "cost", "unproven", "user" };
+const char *const apart_name[APART_COUNT] = { "together", "visible", "order", "pair", "capacity", "cost", "unproven", "rival", "user" };
 
 FusePlan
 fuse_plan(const Graph *g, Arena *a, const Machine *m, FuseMode mode, const FuseWish *wish, FuseCertificate *known)
@@ -23,10 +23,29 @@ fuse_plan(const Graph *g, Arena *a, const Machine *m, FuseMode mode, const FuseW
     return fuse_none(g, a);
 }
 
-void
-fuse_print_certificate(Text *t, const FuseCertificate *k)
+/* What joining knows of its choice, if it had one. */
+static void
+print_joining(Text *t, const FuseJoining *k)
 {
-    text_printf(t, "%s: ", fuse_mode_name[k->mode]);
+    if (!k->candidates)
+        return;
+    text_printf(t, "; joining: %u of %u candidates pay", k->pay, k->candidates);
+    if (k->pay) {
+        text_printf(t, ", %u want what others want; %u taken, gaining ", k->rivals, k->taken);
+        text_seconds(t, k->seconds);
+        text_add(t, ", no choice gains more");
+    }
+    if (!k->exact) {
+        text_add(t, " than ");
+        text_seconds(t, k->bound);
+    }
+    if (k->unlisted)
+        text_printf(t, "; not all sets of products side by side are candidates, of %u value%s", k->unlisted, k->unlisted == 1 ? "" : "s");
+}
+
+static void
+print_search(Text *t, const FuseCertificate *k)
+{
     text_seconds(t, k->seconds);
     text_add(t, " predicted");
     if (k->second_best >= 0) {
@@ -41,4 +60,12 @@ fuse_print_certificate(Text *t, const FuseCertificate *k)
         text_seconds(t, k->bound);
     }
     text_printf(t, "; %llu states, %llu sets, %llu prices of which %llu new", (unsigned long long)k->states, (unsigned long long)k->steps, (unsigned long long)k->priced, (unsigned long long)k->composed);
+}
+
+void
+fuse_print_certificate(Text *t, const FuseCertificate *k)
+{
+    text_printf(t, "%s: ", fuse_mode_name[k->mode]);
+    print_search(t, k);
+    print_joining(t, &k->joining);
 }

@@ -14,6 +14,8 @@
 typedef enum { LEVEL_L1, LEVEL_L2, LEVEL_L3, LEVEL_MEMORY, LEVEL_COUNT } Level;
 
 /* Vector loads and stores over contiguous memory [bytes/s]. copy counts what is read and what is written. */
+enum { MACHINE_APART_ROWS = 256, MACHINE_BESIDE_ROWS = 32 };         /* of the probes of lines that are written apart */
+
 typedef struct { double read, write, copy; } Bandwidth;
 
 typedef struct {
@@ -65,8 +67,9 @@ typedef struct {
      * apart, and in pieces of four lines that do (0: not measured). */
     double stretch_per_second, side_per_second, step_per_second, piece_per_second;
     /* [bytes/s] whole lines written to memory that lie apart, so that nothing fetches them ahead; past the caches, where they are
-     * not read first. Of one thread; of all `cores` together. */
+     * not read first (MACHINE_APART_ROWS side by side, a page apart). Of one thread; of all `cores` together. */
     double apart_per_second, stream_per_second, apart_all_per_second, stream_all_per_second;
+    double beside_per_second;    /* [bytes/s] past the caches of MACHINE_BESIDE_ROWS side by side, by one thread; 0: not measured */
 
     /* The runtime. */
     double call_seconds;         /* of a kernel with nothing to do, on the calling thread */

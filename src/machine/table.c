@@ -63,6 +63,8 @@ machine_table(Text *t, const Machine *m)
     text_add(t, "\n");
     text_printf(t, "lines apart      written %14.1f, past the caches %.1f  %18.1f, %.1f\n", m->apart_per_second * 1e-9, m->stream_per_second * 1e-9,
                 m->apart_all_per_second * 1e-9, m->stream_all_per_second * 1e-9);
+    if (m->beside_per_second > 0)
+        text_printf(t, "32 side by side  written %14s  past the caches %.1f\n", "", m->beside_per_second * 1e-9);
     text_printf(t, "\nkernel call       %6.1f ns; shared with workers that spin %.2f us more, that sleep %.1f us\n",
                 m->call_seconds * 1e9, m->wake_seconds * 1e6, m->unpark_seconds * 1e6);
 }

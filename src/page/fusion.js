@@ -12,6 +12,7 @@ const meaning = {
     capacity: "too many nests, parts or instructions, or too long a row",
     unproven: "read at places known only when it runs",
     cost: "together they take longer, by the prices of both ways",
+    rival: "together they take less, but kernels that want one of them gain more",
     user: "an option or a plan says so",
 };
 
@@ -161,11 +162,18 @@ function certificate() {
     return g.mode === "given" ? "The plan was given as text; nothing was searched." : `Made by the rules of “${g.mode}”: no search, no certificate.`;
 }
 
+function joining() {
+    const k = g.joining;
+    if (!k.candidates) return "";
+    return `<p id="joining">Of ${k.candidates} candidates for joining ${k.pay} pay, and ${k.rivals} of these want what others want; ${k.taken} are taken and gain ${time(k.gain)}, ` +
+        (k.exact ? "no choice gains more.</p>" : `no choice gains more than ${time(k.bound)}.</p>`);
+}
+
 function overview() {
     const sum = g.known.reduce((s, k) => s + k.measured, 0), of = g.known.reduce((s, k) => s + k.seconds, 0);
     $("#told").innerHTML = `<h2>${escape(g.graph)}</h2><table>` + row("fused by", escape(g.mode)) + row("nests", g.nests) + row("kernels", g.kernels) +
         row("predicted", time(g.seconds >= 0 ? g.seconds : g.predicted)) + (g.known.length ? row("measured", `${time(sum)}, where ${time(of)} was predicted (${g.known.length} kernels)`) : "") +
-        row("kept out of memory", size(g.saved)) + `</table><p id="certificate">${certificate()}</p>` +
+        row("kept out of memory", size(g.saved)) + `</table><p id="certificate">${certificate()}</p>${joining()}` +
         `<p class="dim">A box is a kernel, with what it is predicted to take; a line is a value that goes through memory. Click either.</p>`;
 }
 

@@ -126,6 +126,14 @@ seconds_of(Ctx *c, const Kernel *piece, uint32_t n, const Machine *m, const Cost
     return sum;
 }
 
+double
+schedule_beside(const Machine *m)
+{
+    double all = m->cores > 1 ? m->cores * (m->call_seconds + m->wake_seconds) : m->call_seconds;
+
+    return (m->call_seconds + all) / 2;
+}
+
 /* The mean of one core's time alone, and of all cores' time at it. */
 Choice
 schedule_price(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const char *program, const SizeGuard *where, const bool *far, const char **why)

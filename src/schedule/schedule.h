@@ -37,6 +37,8 @@ bool schedule_lays_alike(const char *program, const char *other);
  * are its own guard's; and of symbols that it says nothing of, the mean over the sizes that users expect. far [nin]: what comes from memory in every call, or NULL. Negative: it does not fit. */
 Choice schedule_price(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const char *program, const SizeGuard *where,
                       const bool *far, const char **why);
+/* What parts beside each other save, for each but the first, at most [seconds]. */
+double schedule_beside(const Machine *m);
 
 /* Fill k->tree by a program, and its buffers' formats. False: `why` names the step, what it needs and what would do. */
 bool schedule_build(Ctx *c, Arena *a, Kernel *k, const Machine *m, const Program *program, const char **why);

@@ -126,7 +126,7 @@ write_tile(const Separable *s, const Tile *x)
     text_printf(&t, "order yb %s yr %s\nput %s at yb\n", axis_names(w, 1, cut->row, cut->nrow), axis_names(w, 1, s->col + 1, cut->col_run - 1), win->name);
     text_printf(&t, "fuse %s yb -> task\n", axis_names(w, 1, shared, nshared));
     write_product(s, x, &t);
-    const char *loops = window_loops(win, &t, x->window_rows, x->window_vectors), *planes = axis_names(w, 0, plane, nplane);
+    const char *loops = window_loops(win, &t, x->window_rows, x->window_vectors, false), *planes = axis_names(w, 0, plane, nplane);
     text_printf(&t, "order %s %s\n", planes, loops);
     window_runs(win, &t, x->window_rows, x->window_vectors, axis_name(w, 0, plane[nplane - 1]));
     text_add(&t, "run task parallel\n");

@@ -87,13 +87,14 @@ write_blocks(Draft *w, Turn *u, Level cache, int64_t bytes)
 
     for (uint32_t i = 0; i < sizeof block_lines / sizeof *block_lines; i++) {
         u->written = block_lines[i] * m->line_bytes / bytes;
-        u->read = machine_block_bytes(m, cache) / bytes / u->written;
-        if (u->read < u->lanes)
-            continue;
-        for (int stream = 0; stream <= row_is_lines(u->r, bytes); stream++) {
-            u->stream = stream;
-            write_tiles(w, u);
-        }
+        int64_t most = machine_block_bytes(m, cache) / bytes / u->written, whole = u->lanes;
+        while (2 * whole <= most)                    /* a power of two: it divides most sizes */
+            whole *= 2;
+        for (u->read = whole; u->read >= u->lanes && u->read > whole / FEWER; u->read /= 2)
+            for (int stream = 0; stream <= row_is_lines(u->r, bytes); stream++) {
+                u->stream = stream;
+                write_tiles(w, u);
+            }
     }
 }
 

@@ -147,8 +147,14 @@ window_fits(const Window *w, int64_t rows, int64_t vectors)
     return rows == 1 || (w->image.nslide > 1 && w->down >= rows);
 }
 
+bool
+window_pads(const Window *w, int64_t vectors)
+{
+    return w->across < 0 || w->across % (vectors * w->lanes) != 0;
+}
+
 const char *
-window_loops(const Window *w, Text *t, int64_t rows, int64_t vectors)
+window_loops(const Window *w, Text *t, int64_t rows, int64_t vectors, bool pad)
 {
     Draft *wr = w->w;
     const Slide *last = &w->image.slide[w->image.nslide - 1];
@@ -159,7 +165,7 @@ window_loops(const Window *w, Text *t, int64_t rows, int64_t vectors)
         slide[nslide++] = w->image.slide[i].axis;
     if (rows > 1)
         text_printf(t, "split %s by %lld -> %s %s\n", y, (long long)rows, piece(w, "yb"), piece(w, "yr"));
-    text_printf(t, "split %s by %lld -> %s %s\n", z, (long long)(vectors * w->lanes), piece(w, "zb"), piece(w, "zv"));
+    text_printf(t, "split %s by %lld -> %s %s%s\n", z, (long long)(vectors * w->lanes), piece(w, "zb"), piece(w, "zv"), pad ? " pad" : "");
     text_printf(t, "split %s by %lld -> %s %s\n", piece(w, "zv"), (long long)w->lanes, piece(w, "zr"), lanes_of(w));
     return arena_printf(wr->a, "%s %s %s %s %s %s %s", axis_names(wr, w->part, slide, nslide), rows > 1 ? piece(w, "yb") : "", piece(w, "zb"),
                         axis_names(wr, w->part, w->sums.axis, w->sums.n), rows > 1 ? piece(w, "yr") : "", piece(w, "zr"), lanes_of(w));
@@ -180,20 +186,27 @@ window_runs(const Window *w, Text *t, int64_t rows, int64_t vectors, const char 
         text_printf(t, "stage %s%s at %s -> %s reg of %s\n", part, n->param[filter->u.load.slot].name, plane, piece(w, "filter"), window);
 }
 
-/* `rows` rows of outputs, `vectors` vectors of each, are summed at a time. */
+/* `rows` rows of outputs, `vectors` vectors of each, are summed at a time. pad: what is left of a row is summed in whole vectors, too. */
 static void
-write_window_tile(const Window *w, int64_t rows, int64_t vectors)
+write_window_tile(const Window *w, int64_t rows, int64_t vectors, bool pad)
 {
     Draft *wr = w->w;
     Text t = { .arena = wr->a };
     const char *outer = axis_names(wr, 0, w->outer, w->nouter);
 
-    const char *loops = window_loops(w, &t, rows, vectors);
+    const char *loops = window_loops(w, &t, rows, vectors, pad);
     text_printf(&t, "order %s %s\n", outer, loops);
     text_printf(&t, "fuse %s -> plane\n", outer);
     window_runs(w, &t, rows, vectors, "plane");
     text_add(&t, "run plane parallel\n");
     write_program(wr, &t);
+}
+
+static void
+write_window_tiles(const Window *w, int64_t rows, int64_t vectors)
+{
+    for (int pad = window_pads(w, vectors); pad >= 0 && window_fits(w, rows, vectors); pad--)
+        write_window_tile(w, rows, vectors, pad);
 }
 
 bool
@@ -205,9 +218,11 @@ write_window(Draft *w)
         return false;
     if (!win.nouter)
         return false;                        /* no planes: one image, and nothing to share out */
-    for (int64_t vectors = 1; vectors <= MOST_VECTORS; vectors *= 2)
+    for (int64_t vectors = 1; vectors <= MOST_VECTORS; vectors *= 2) {
         for (int64_t rows = 1; rows * vectors <= MOST_SUMS; rows *= 2)
-            if (window_fits(&win, rows, vectors))
-                write_window_tile(&win, rows, vectors);
+            write_window_tiles(&win, rows, vectors);
+        if (win.down * vectors <= MOST_SUMS && (win.down & (win.down - 1)) > 0)
+            write_window_tiles(&win, win.down, vectors);     /* all rows of a small image, none left */
+    }
     return w->program.n > 0;
 }

@@ -10,7 +10,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TENON = os.environ.get("TENON", str(ROOT / "build" / "tenon"))
 DIGITS = ROOT / "examples" / "digits" / "digits.onnx"
-REASONS = {"visible", "order", "pair", "capacity", "cost", "unproven", "user"}
+REASONS = {"visible", "order", "pair", "capacity", "cost", "unproven", "rival", "user"}
 
 
 def explain(*args):
@@ -33,7 +33,7 @@ def test_every_pair_has_a_reason(mode):
     for pair in plan["apart"]:
         assert {pair["from"], pair["to"]} <= kernels and pair["bytes"] > 0
         assert pair["reason"] in REASONS and pair["text"]
-        assert (pair["together"] >= 0) == (pair["reason"] == "cost")
+        assert (pair["together"] >= 0) == (pair["reason"] in ("cost", "rival"))
 
 
 def test_the_search_is_exact_and_no_mode_is_cheaper():
@@ -44,6 +44,9 @@ def test_the_search_is_exact_and_no_mode_is_cheaper():
     for mode in ["none", "tvm", "dnnf", "greedy"]:
         assert told(DIGITS, mode)["seconds"] >= best["seconds"] * 0.999999
     assert told(DIGITS, "none")["kernels"] == told(DIGITS, "none")["nests"]
+    joining = best["joining"]
+    assert joining["exact"] and joining["bound"] == joining["gain"] and joining["candidates"] >= joining["pay"] >= joining["taken"] > 0
+    assert told(DIGITS, "none")["joining"]["candidates"] == 0
 
 
 def test_two_nodes():
@@ -55,7 +58,7 @@ def test_two_nodes():
 
 def test_text():
     text = explain(DIGITS, "--fuse", "dp").stdout
-    assert "no partition takes less" in text and "kernel 1: " in text and "neighbours apart: " in text
+    assert "no partition takes less" in text and "no choice gains more" in text and "kernel 1: " in text and "neighbours apart: " in text
 
 
 def test_a_plan_reads_back_and_can_be_edited(tmp_path):

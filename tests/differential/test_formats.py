@@ -55,9 +55,10 @@ def layout(model, *words):
     return text, dict(re.findall(r"^  %(\w+): (\S+\[.*?\])", text, re.M))
 
 
-@pytest.mark.parametrize("words", [[], ["--formats", "layouts"], ["--formats", "greedy"], ["--formats", "nchw"], ["--formats", "nhwc"], ["--formats", "none"],
+@pytest.mark.parametrize("words", [[], ["--formats", "layouts"], ["--formats", "greedy"], ["--formats", "chain"], ["--formats", "nchw"], ["--formats", "nchwc"], ["--formats", "nhwc"], ["--formats", "none"],
                                    ["--format", "b=nhwc"], ["--format", "b=3,0,2,1", "--format", "c=nwch", "--formats", "none", "--fuse", "none"],
                                    ["--format", "b=nchw16c"], ["--format", "b=nchw5c+h1w1", "--format", "g=nchw8c"], ["--format", "b=nhwc+h1w1", "--cc", "clang"],
+                                   ["--format", "b=0,2%2,3%3,2/2,3/3,1"], ["--format", "b=0,1,2%2,3%2,2/2,3/2+2:1,3:1"],
                                    ["--io-format", "x=nhwc"], ["--io-format", "x=nhwc", "--io-format", "y=cwnh", "--formats", "nhwc"],
                                    ["--io-format", "x=nhwc", "--format", "b=hwcn", "--plain"]])
 def test_numbers_are_the_interpreters(model, words):
@@ -267,6 +268,33 @@ def test_a_dump_of_the_stage_is_a_model(model, tmp_path):
     path = next(tmp_path.glob("*layout.tn"))
     assert "agrees" in tenon("verify", path)
     assert layout(path, "--formats", "none")[1] == layout(model, "--formats", "nhwc")[1]
+
+
+def squeezed(path, channels=32):
+    """A depthwise convolution whose average scales it, then one in steps of two: kernels of several parts, values of one point, phases."""
+    rng = np.random.default_rng(9)
+    shapes = {"w1": (channels, 3, 3, 3), "w2": (channels, 1, 3, 3), "w3": (8, channels, 1, 1), "w4": (channels, 8, 1, 1), "w5": (16, channels, 3, 3)}
+    nodes = [helper.make_node("Conv", ["x", "w1"], ["a"], pads=[1, 1, 1, 1]), helper.make_node("Relu", ["a"], ["b"]),
+             helper.make_node("Conv", ["b", "w2"], ["c"], pads=[1, 1, 1, 1], group=channels), helper.make_node("Sigmoid", ["c"], ["d"]),
+             helper.make_node("GlobalAveragePool", ["d"], ["e"]), helper.make_node("Conv", ["e", "w3"], ["f"]), helper.make_node("Conv", ["f", "w4"], ["g"]),
+             helper.make_node("Mul", ["d", "g"], ["h"]), helper.make_node("Conv", ["h", "w5"], ["i"], pads=[1, 1, 1, 1], strides=[2, 2]),
+             helper.make_node("Relu", ["i"], ["y"])]
+    graph = helper.make_graph(nodes, "squeezed", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 40, 40])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+                              [numpy_helper.from_array((rng.standard_normal(s) * 0.2).astype(np.float32), w) for w, s in shapes.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+@pytest.mark.parametrize("channels", [32, 24])
+def test_no_way_finds_less_than_the_search_and_the_search_no_less_than_layouts(tmp_path, channels):
+    squeezed(tmp_path / "m.onnx", channels)
+    price = {}
+    for how in ("layouts", "search", "greedy", "chain", "nhwc", "nchwc"):
+        said = re.search(r"; \d+ of \d+ values lie .*: ([\d.e+]+) ms of kernels instead of ([\d.e+]+) ms", layout(tmp_path / "m.onnx", "--formats", how)[0])
+        price["none"] = float(said[2]) if said else price["none"]        # nothing is said where no value has a choice
+        price[how] = float(said[1]) if said else price["none"]
+        assert price["layouts"] <= price["none"] and "agrees" in tenon("verify", tmp_path / "m.onnx", "--formats", how)
+    assert price["layouts"] <= price["search"] <= min(price[how] for how in ("greedy", "chain", "nhwc"))
 
 
 def test_a_wish_that_fusion_took_away_is_not_forgotten(tmp_path):

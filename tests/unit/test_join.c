@@ -34,13 +34,41 @@ less_of_parts(void *user, const Kernel *const *k, const void *const *const *data
     return n > 1 ? n : 1.0 / k[0]->npart;
 }
 
+/* A kernel of so many products: of one with rows 12, of two 22, of three 35, of anything by itself 10. */
+static double
+of_products(void *user, const Kernel *const *k, const void *const *const *data, uint32_t n)
+{
+    static const double price[] = { 10, 12, 22, 35 };
+    double sum = 0;
+
+    (void)user, (void)data;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t products = 0;
+        for (uint32_t p = 0; p < k[i]->npart; p++)
+            products += nest_axes_of_kind(k[i]->part[p].nest, AXIS_REDUCE) && k[i]->part[p].nest->nin > 1;
+        sum += k[i]->npart == 1 ? 10 : price[products];
+    }
+    return sum;
+}
+
 typedef double Price(void *user, const Kernel *const *k, const void *const *const *data, uint32_t n);
 
 static FusePlan
 joined(World *w, Price *price)
 {
     FusePlan apart = greedy_plan(w);
-    return fuse_join(w->g, w->arena, &apart, &(FusePrice){ price, NULL });
+    FuseJoining told;
+    return fuse_join(w->g, w->arena, &apart, &(FusePrice){ .of = price }, &told);
+}
+
+static FusePlan
+joined_told(World *w, Price *price, FuseJoining *told)
+{
+    FusePlan apart = greedy_plan(w), p = fuse_join(w->g, w->arena, &apart, &(FusePrice){ .of = price }, told);
+    const char *no = fuse_illegal(w->g, &p);
+    if (no)
+        fail_msg("%s", no);
+    return p;
 }
 
 static void
@@ -130,6 +158,117 @@ rows_behind_what_waits_for_them(void **state)
     assert_null(fuse_illegal(w->g, &p));
     assert_int_equal(p.group[2], p.group[3]);
     assert_int_not_equal(p.group[1], p.group[3]);
+}
+
+/* Product, rows, product, rows: both products with their rows gain 8 each, the three from the first 8 together, which then are none. */
+static void
+two_small_before_a_large_one(void **state)
+{
+    World *w = *state;
+    NodeId node[4];
+    FuseJoining told;
+    node[0] = add(w, "nest product(q: f32[n, 3, 4], k: f32[4, 7]) -> (x: f32[n, 3, 7]) { x[i, h, j] = sum d: q[i, h, d] * k[d, j] }");
+    add(w, "nest mean(x: f32[n, 3, 7]) -> (s: f32[n, 3]) { s[i, h] = sum j: x[i, h, j] }");
+    node[1] = add(w, "nest norm(x: f32[n, 3, 7], s: f32[n, 3]) -> (y: f32[n, 3, 7]) { y[i, h, j] = x[i, h, j] - s[i, h] }");
+    node[2] = add(w, "nest other(y: f32[n, 3, 7], u: f32[7, 7]) -> (z: f32[n, 3, 7]) { z[i, h, j] = sum d: y[i, h, d] * u[d, j] }");
+    node[3] = add(w, "nest most(z: f32[n, 3, 7]) -> (m: f32[n, 3]) { m[i, h] = max e: z[i, h, e] }");
+    output(w, "m");
+    FusePlan p = joined_told(w, of_products, &told);
+    assert_int_equal(p.group[node[0]], p.group[node[1]]);
+    assert_int_equal(p.group[node[2]], p.group[node[3]]);
+    assert_int_not_equal(p.group[node[0]], p.group[node[2]]);
+    assert_true(told.exact && told.candidates == 3 && told.pay == 3 && told.rivals == 3 && told.taken == 2 && told.seconds == 16 && told.bound == 16);
+    for (uint32_t i = 0; i < p.tried.n; i++)
+        assert_true(p.tried.at[i].given_up && p.tried.at[i].nrival == 2 && p.tried.at[i].rivals == 16 && p.tried.at[i].apart - p.tried.at[i].together == 8);
+    assert_int_equal(p.tried.n, 2);              /* from the first to the second, from that to the third */
+}
+
+/* Both rows read both products: each product may be one with either rows, not both, which would wait for each other. */
+static void
+rows_that_close_a_circle(void **state)
+{
+    World *w = *state;
+    FuseJoining told;
+    add(w, "nest product(q: f32[n, 3, 4], k: f32[4, 7]) -> (x: f32[n, 3, 7]) { x[i, h, j] = sum d: q[i, h, d] * k[d, j] }");
+    add(w, "nest other(r: f32[n, 3, 4], u: f32[4, 7]) -> (z: f32[n, 3, 7]) { z[i, h, j] = sum d: r[i, h, d] * u[d, j] }");
+    add(w, "nest sum(x: f32[n, 3, 7], z: f32[n, 3, 7]) -> (s: f32[n, 3]) { s[i, h] = sum j: x[i, h, j] + z[i, h, j] }");
+    add(w, "nest most(x: f32[n, 3, 7], z: f32[n, 3, 7]) -> (m: f32[n, 3]) { m[i, h] = max j: x[i, h, j] - z[i, h, j] }");
+    output(w, "s");
+    output(w, "m");
+    FusePlan p = joined_told(w, one_each, &told);
+    assert_int_equal(p.ngroup, 3);
+    assert_true(told.exact && told.circles > 0 && told.pay == 4 && told.rivals == 4 && told.taken == 1 && told.seconds == 1);
+}
+
+/* Of three products of one value any two are a kernel that gains, all three are not; and where one of them gains more with rows of what it makes,
+ * the other two are. */
+static void
+some_of_the_products_of_one_value(void **state)
+{
+    World *w = *state;
+    NodeId node[4];
+    FuseJoining told;
+    node[0] = add(w, "nest query(x: f32[n, 7, 4], a: f32[4, 6]) -> (q: f32[n, 7, 6]) { q[i, h, j] = sum d: x[i, h, d] * a[d, j] }");
+    node[1] = add(w, "nest key(x: f32[n, 7, 4], b: f32[4, 6]) -> (k: f32[n, 7, 6]) { k[i, h, j] = sum d: x[i, h, d] * b[d, j] }");
+    node[2] = add(w, "nest value(x: f32[n, 7, 4], c: f32[4, 6]) -> (v: f32[n, 7, 6]) { v[i, h, j] = sum d: x[i, h, d] * c[d, j] }");
+    output(w, "q");
+    output(w, "k");
+    output(w, "v");
+    FusePlan p = joined_told(w, squares_of_parts, &told);
+    assert_true(p.ngroup == 3 && told.candidates == 4 && told.pay == 0 && told.exact && told.unlisted == 0);
+    p = joined_told(w, one_each, &told);
+    assert_true(p.ngroup == 1 && told.pay == 4 && told.rivals == 4 && told.seconds == 2);
+    p = joined_told(w, of_products, &told);      /* 22 for two, which is no gain, and 35 for three */
+    assert_true(p.ngroup == 3);
+    node[3] = add(w, "nest most(k: f32[n, 7, 6]) -> (m: f32[n, 7]) { m[i, h] = max e: k[i, h, e] }");
+    output(w, "m");
+    p = joined_told(w, one_each, &told);         /* all three gain 2, and so do two and a product with its rows */
+    assert_true(told.exact && told.seconds == 2);
+    p = joined_told(w, less_of_parts, &told);    /* two of two parts gain 3, one of three 2 2/3 */
+    assert_int_equal(p.group[node[0]], p.group[node[2]]);
+    assert_int_equal(p.group[node[1]], p.group[node[3]]);
+    assert_int_equal(p.ngroup, 2);
+}
+
+/* All three save all that can be saved: no two are asked for, until something else wants the third. */
+static void
+what_is_not_asked(void **state)
+{
+    World *w = *state;
+    FuseJoining told;
+    FusePrice price = { .of = one_each, .beside = 1 };
+    add(w, "nest query(x: f32[n, 7, 4], a: f32[4, 6]) -> (q: f32[n, 7, 6]) { q[i, h, j] = sum d: x[i, h, d] * a[d, j] }");
+    add(w, "nest key(x: f32[n, 7, 4], b: f32[4, 6]) -> (k: f32[n, 7, 6]) { k[i, h, j] = sum d: x[i, h, d] * b[d, j] }");
+    add(w, "nest value(x: f32[n, 7, 4], c: f32[4, 6]) -> (v: f32[n, 7, 6]) { v[i, h, j] = sum d: x[i, h, d] * c[d, j] }");
+    output(w, "q");
+    output(w, "k");
+    output(w, "v");
+    FusePlan apart = greedy_plan(w), p = fuse_join(w->g, w->arena, &apart, &price, &told);
+    assert_true(p.ngroup == 1 && told.candidates == 1 && told.exact && told.seconds == 2);
+    add(w, "nest most(k: f32[n, 7, 6]) -> (m: f32[n, 7]) { m[i, h] = max e: k[i, h, e] }");
+    output(w, "m");
+    apart = greedy_plan(w);
+    p = fuse_join(w->g, w->arena, &apart, &price, &told);
+    assert_true(p.ngroup == 2 && told.candidates == 3 && told.exact && told.seconds == 2);
+    price.beside = 2;                            /* they could save more: whether two do is asked */
+    p = fuse_join(w->g, w->arena, &apart, &price, &told);
+    assert_true(told.candidates == 5 && told.exact && told.seconds == 2);
+}
+
+/* More products of one value than all sets are tried of: as many as may be at a time, and it is said. */
+static void
+many_products_of_one_value(void **state)
+{
+    World *w = *state;
+    FuseJoining told;
+    for (char c = 'a'; c < 'a' + 11; c++) {
+        char text[200], name[3] = { 'y', c, 0 };
+        snprintf(text, sizeof text, "nest n%c(x: f32[n, 7, 4], w%c: f32[4, 6]) -> (y%c: f32[n, 7, 6]) { y%c[i, h, j] = sum d: x[i, h, d] * w%c[d, j] }", c, c, c, c, c);
+        add(w, text);
+        output(w, name);
+    }
+    FusePlan p = joined_told(w, one_each, &told);
+    assert_true(p.ngroup == 2 && told.unlisted == 1 && told.taken == 2 && told.seconds == 9 && told.exact);
 }
 
 /* Products of one value are a kernel, each as it would be by itself: of other widths, with work of their own behind. One that reads what
@@ -230,7 +369,9 @@ main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, world_end)
     const struct CMUnitTest tests[] = {
-        TEST(attention_in_one_kernel), TEST(seen_rows_are_stored), TEST(norm_behind_product), TEST(rows_behind_what_waits_for_them), TEST(products_of_one_value), TEST(each_part_has_steps), TEST(window_behind_product), TEST(window_that_overlaps_behind_product),
+        TEST(attention_in_one_kernel), TEST(seen_rows_are_stored), TEST(norm_behind_product), TEST(rows_behind_what_waits_for_them), TEST(products_of_one_value), TEST(two_small_before_a_large_one),
+        TEST(rows_that_close_a_circle), TEST(some_of_the_products_of_one_value), TEST(what_is_not_asked), TEST(many_products_of_one_value),
+        TEST(each_part_has_steps), TEST(window_behind_product), TEST(window_that_overlaps_behind_product),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,522 @@
+/* pick: dynamic programming over what is taken of the groups that are yet to be met.
+ *
+ * Items that share groups, directly or through others, are sorted by their lowest groups and gone through once. A state is how much of
+ * each group is taken, of those that a later item takes as well; of equal states the best is kept. So the states of a chain of any length are
+ * few, and of n groups there are 2^n at most. A circle is a group like others, which all its items but one may take. A
+ * bound ends a state that cannot reach what the greatest gain first finds.
+ */
+#include "fuse/pick.h"
+#include "fuse/sets.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NONE UINT32_MAX
+
+typedef struct { uint32_t first, n; } Circle;    /* its items: in Pick.member */
+
+/* A group, while items that take it are solved: where a state says of it, the last item that takes it, the best share of what one gains, and
+ * whether it is taken. */
+typedef struct { uint32_t slot, last; int64_t share; bool taken; } Group;
+
+typedef struct {
+    const PickProblem *p;
+    Arena *arena;
+    PickResult result;
+    uint32_t *root;                  /* [n]: items that are solved together */
+    int64_t *bound;                  /* [n]: by root: what no choice of them exceeds */
+    bool *banned;                    /* [n]: left out for good */
+    VEC(Circle) circle;
+    VEC(uint32_t) member;
+    Group *group;                    /* [ngroup] */
+} Pick;
+
+/* ---- items that are solved together ------------------------------------------------------------------------ */
+
+/* What an item takes one of: a group, or a place in a circle; of its kind there are `room`. Where a state says how many are taken, and
+ * whether nobody takes more behind this item. */
+typedef struct { uint32_t slot, room; bool last; } Take;
+
+typedef struct {
+    Pick *k;
+    Arena *arena;
+    const uint32_t *item;            /* [n], sorted by their lowest groups */
+    uint32_t n, nslot;
+    uint32_t *first;                 /* [n + 1]: what item i takes: take[first[i] .. first[i + 1]) */
+    VEC(Take) take;
+    int64_t *rest;                   /* [n + 1]: at most that is gained from item i on */
+} Part;
+
+static uint32_t
+lowest(const PickProblem *p, uint32_t item)
+{
+    uint32_t low = NONE;
+
+    for (uint32_t i = p->first[item]; i < p->first[item + 1]; i++)
+        low = p->group[i] < low ? p->group[i] : low;
+    return low;
+}
+
+/* Items of a part by its root, then by their lowest groups, then by number. */
+static int
+compare_items(const void *x, const void *y, void *user)
+{
+    Pick *k = user;
+    uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
+    uint32_t key[][2] = { { sets_root(k->root, a), sets_root(k->root, b) }, { lowest(k->p, a), lowest(k->p, b) }, { a, b } };
+
+    for (uint32_t i = 0; i < sizeof key / sizeof *key; i++)
+        if (key[i][0] != key[i][1])
+            return key[i][0] < key[i][1] ? -1 : 1;
+    return 0;
+}
+
+static bool
+is_in(const Pick *k, const Circle *c, uint32_t item)
+{
+    for (uint32_t i = 0; i < c->n; i++)
+        if (k->member.at[c->first + i] == item)
+            return true;
+    return false;
+}
+
+/* One of those that are left, or a new one. */
+static uint32_t
+slot_take(Part *part, const uint32_t *left, uint32_t *nleft)
+{
+    return *nleft ? left[--*nleft] : part->nslot++;
+}
+
+/* The circles that are of this part, each with the first and the last of its items. */
+typedef struct { uint32_t circle, first, last, slot; } Place;
+typedef VEC(Place) Places;
+
+static Places
+places_of(const Part *part)
+{
+    const Pick *k = part->k;
+    Places out = { 0 };
+
+    for (uint32_t c = 0; c < k->circle.n; c++) {
+        Place at = { c, NONE, 0, 0 };
+        for (uint32_t i = 0; i < part->n; i++)
+            if (is_in(k, &k->circle.at[c], part->item[i])) {
+                at.first = at.first == NONE ? i : at.first;
+                at.last = i;
+            }
+        if (at.first != NONE)
+            VEC_PUSH(part->arena, &out, at);
+    }
+    return out;
+}
+
+/* Slots are given from the first item that takes a group to the last, as registers are. */
+static void
+find_takes(Part *part)
+{
+    Pick *k = part->k;
+    const PickProblem *p = k->p;
+    Places place = places_of(part);
+    uint32_t nleft = 0, ntake = place.n;
+
+    for (uint32_t i = 0; i < part->n; i++)
+        for (uint32_t g = p->first[part->item[i]]; g < p->first[part->item[i] + 1]; g++) {
+            k->group[p->group[g]] = (Group){ .slot = NONE, .last = i };
+            ntake++;
+        }
+    uint32_t *left = NEW_ARRAY(part->arena, uint32_t, ntake);
+    for (uint32_t i = 0; i < part->n; i++) {
+        part->first[i] = part->take.n;
+        for (uint32_t g = p->first[part->item[i]]; g < p->first[part->item[i] + 1]; g++) {
+            Group *group = &k->group[p->group[g]];
+            group->slot = group->slot == NONE ? slot_take(part, left, &nleft) : group->slot;
+            VEC_PUSH(part->arena, &part->take, ((Take){ group->slot, 1, group->last == i }));
+        }
+        for (uint32_t c = 0; c < place.n; c++) {
+            const Circle *circle = &k->circle.at[place.at[c].circle];
+            if (!is_in(k, circle, part->item[i]))
+                continue;
+            if (place.at[c].first == i)
+                place.at[c].slot = slot_take(part, left, &nleft);
+            VEC_PUSH(part->arena, &part->take, ((Take){ place.at[c].slot, circle->n - 1, place.at[c].last == i }));
+        }
+        for (uint32_t t = part->first[i]; t < part->take.n; t++)
+            if (part->take.at[t].last)
+                left[nleft++] = part->take.at[t].slot;
+    }
+    part->first[part->n] = part->take.n;
+}
+
+/* A group gives the best share of the items that take it, at most. */
+static void
+find_bounds(Part *part)
+{
+    Pick *k = part->k;
+    const PickProblem *p = k->p;
+
+    for (uint32_t i = part->n; i-- > 0; ) {
+        uint32_t item = part->item[i], n = p->first[item + 1] - p->first[item];
+        int64_t own = (p->gain[item] + n - 1) / n;
+        part->rest[i] = part->rest[i + 1];
+        for (uint32_t g = p->first[item]; g < p->first[item + 1]; g++) {
+            int64_t *share = &k->group[p->group[g]].share;
+            part->rest[i] += own > *share ? own - *share : 0;
+            *share = own > *share ? own : *share;
+        }
+    }
+}
+
+static bool
+fits(const Part *part, uint32_t i, const uint32_t *used)
+{
+    for (uint32_t t = part->first[i]; t < part->first[i + 1]; t++)
+        if (used[part->take.at[t].slot] >= part->take.at[t].room)
+            return false;
+    return !part->k->banned[part->item[i]];
+}
+
+/* ---- the greatest gain first --------------------------------------------------------------------------------- */
+
+static int
+compare_gains(const void *x, const void *y, void *user)
+{
+    const PickProblem *p = user;
+    uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
+
+    return p->gain[a] != p->gain[b] ? (p->gain[a] > p->gain[b] ? -1 : 1) : (a > b) - (a < b);
+}
+
+/* Does an item meet one that is chosen, or close a circle that the chosen leave open? */
+static bool
+is_open(const Pick *k, uint32_t item)
+{
+    const PickProblem *p = k->p;
+
+    for (uint32_t g = p->first[item]; g < p->first[item + 1]; g++)
+        if (k->group[p->group[g]].taken)
+            return false;
+    for (uint32_t c = 0; c < k->circle.n; c++) {
+        uint32_t left = k->circle.at[c].n;
+        for (uint32_t i = 0; i < k->circle.at[c].n; i++)
+            left -= k->result.chosen[k->member.at[k->circle.at[c].first + i]];
+        if (left == 1 && is_in(k, &k->circle.at[c], item))
+            return false;
+    }
+    return !k->banned[item];
+}
+
+static int64_t
+take_greedily(Part *part)
+{
+    Pick *k = part->k;
+    const PickProblem *p = k->p;
+    uint32_t *item = arena_copy(part->arena, part->item, part->n * sizeof *item);
+    int64_t sum = 0;
+
+    qsort_r(item, part->n, sizeof *item, compare_gains, (void *)p);
+    for (uint32_t i = 0; i < part->n; i++)
+        k->result.chosen[item[i]] = false;
+    for (uint32_t i = 0; i < part->n; i++)
+        if (is_open(k, item[i])) {
+            k->result.chosen[item[i]] = true;
+            sum += p->gain[item[i]];
+            for (uint32_t g = p->first[item[i]]; g < p->first[item[i] + 1]; g++)
+                k->group[p->group[g]].taken = true;
+        }
+    return sum;
+}
+
+/* ---- states ---------------------------------------------------------------------------------------------------- */
+
+/* The best way to have taken so much: from which state before, and whether with the last item. */
+typedef struct { int64_t gain; uint32_t n, before; bool with; } State;
+
+typedef struct {
+    Part *part;
+    VEC(State) state;                /* of all items so far; those of the last two lie one behind the other */
+    uint32_t *used[2];               /* of the states before an item, and behind it: [state][nslot] */
+    uint32_t room[2];
+    uint32_t *at, nat;               /* of those behind it: open addressing: number plus 1 */
+    uint32_t begin;                  /* the first of those behind it */
+} Sweep;
+
+static const uint32_t *
+used_of(const Sweep *s, int side, uint32_t number)
+{
+    return s->used[side] + (size_t)number * s->part->nslot;
+}
+
+static uint32_t *
+place_of(const Sweep *s, const uint32_t *used)
+{
+    uint32_t n = s->part->nslot, at = (uint32_t)hash_bytes(used, n * sizeof *used, 0) & (s->nat - 1);
+
+    while (s->at[at] && memcmp(used_of(s, 1, s->at[at] - 1), used, n * sizeof *used))
+        at = (at + 1) & (s->nat - 1);
+    return &s->at[at];
+}
+
+/* Room for one more state behind the item. */
+static void
+make_room(Sweep *s)
+{
+    uint32_t n = s->state.n - s->begin;
+
+    if (n == s->room[1]) {
+        s->room[1] = n ? 2 * n : 4;
+        uint32_t *grown = arena_alloc_array(s->part->arena, (size_t)s->room[1] * (s->part->nslot + 1), sizeof *grown);
+        if (n)
+            memcpy(grown, s->used[1], (size_t)n * s->part->nslot * sizeof *grown);
+        s->used[1] = grown;
+    }
+    if (2 * n >= s->nat) {
+        s->nat = s->nat ? 2 * s->nat : 16;
+        s->at = NEW_ARRAY(s->part->arena, uint32_t, s->nat);
+        for (uint32_t i = 0; i < n; i++)
+            *place_of(s, used_of(s, 1, i)) = i + 1;
+    }
+}
+
+/* Is it more, or as much by fewer items? */
+static bool
+is_better(const State *a, const State *b)
+{
+    return a->gain != b->gain ? a->gain > b->gain : a->n < b->n;
+}
+
+static void
+add_state(Sweep *s, State state, const uint32_t *used)
+{
+    make_room(s);
+    uint32_t *at = place_of(s, used), n = s->state.n - s->begin;
+    if (*at) {
+        State *known = &s->state.at[s->begin + *at - 1];
+        if (is_better(&state, known))
+            *known = state;
+        return;
+    }
+    memcpy(s->used[1] + (size_t)n * s->part->nslot, used, s->part->nslot * sizeof *used);
+    *at = n + 1;
+    VEC_PUSH(s->part->arena, &s->state, state);
+}
+
+/* From the states before item i to those behind it, without it and with it. */
+static void
+step(Sweep *s, uint32_t i, int64_t least, uint32_t *used)
+{
+    const Part *part = s->part;
+    const PickProblem *p = part->k->p;
+    uint32_t from = s->begin, n = s->state.n - from;
+    uint32_t *old = s->used[0], room = s->room[0];
+
+    s->used[0] = s->used[1], s->room[0] = s->room[1];
+    s->used[1] = old, s->room[1] = room;
+    s->begin = s->state.n;
+    memset(s->at, 0, s->nat * sizeof *s->at);
+    for (uint32_t k = 0; k < n; k++)
+        for (int with = 1; with >= 0; with--) {
+            State next = s->state.at[from + k];
+            next = (State){ next.gain + (with ? p->gain[part->item[i]] : 0), next.n + (uint32_t)with, from + k, with };
+            if ((with && !fits(part, i, used_of(s, 0, k))) || next.gain + part->rest[i + 1] < least)
+                continue;
+            memcpy(used, used_of(s, 0, k), part->nslot * sizeof *used);
+            for (uint32_t t = part->first[i]; t < part->first[i + 1]; t++) {
+                Take take = part->take.at[t];
+                used[take.slot] = take.last ? 0 : used[take.slot] + (uint32_t)with;
+            }
+            add_state(s, next, used);
+        }
+}
+
+/* The best of all choices; false: the limit was met. least: what some choice gains. */
+static bool
+sweep(Part *part, int64_t least, int64_t *best)
+{
+    PickResult *r = &part->k->result;
+    Sweep s = { .part = part };
+    uint32_t *used = NEW_ARRAY(part->arena, uint32_t, part->nslot + 1);
+    uint64_t limit = r->steps + part->k->p->most_steps;
+
+    add_state(&s, (State){ .before = NONE }, used);
+    for (uint32_t i = 0; i < part->n; i++) {
+        step(&s, i, least, used);
+        r->steps += s.state.n - s.begin;
+        if (r->steps > limit)
+            return false;
+        arena_poll(part->arena);
+    }
+    uint32_t at = s.begin;                       /* nothing is left to be said of a group, so it is one */
+    *best = s.state.at[at].gain;
+    for (uint32_t i = part->n; i-- > 0; at = s.state.at[at].before)
+        r->chosen[part->item[i]] = s.state.at[at].with;
+    return true;
+}
+
+static void
+solve(Pick *k, const uint32_t *item, uint32_t n)
+{
+    Part part = { .k = k, .arena = arena_child(k->arena), .item = item, .n = n };
+    int64_t *bound = &k->bound[sets_root(k->root, item[0])], best;
+
+    part.first = NEW_ARRAY(part.arena, uint32_t, n + 1);
+    part.rest = NEW_ARRAY(part.arena, int64_t, n + 1);
+    find_takes(&part);
+    find_bounds(&part);
+    int64_t greedy = take_greedily(&part), most = part.rest[0];
+    if (sweep(&part, greedy, &best))
+        most = best;
+    bool whole = true;                           /* with an item left out for good it is no bound */
+    for (uint32_t i = 0; i < n; i++)
+        whole &= !k->banned[item[i]];
+    *bound = whole && most < *bound ? most : *bound;
+    arena_free(part.arena);
+}
+
+/* ---- circles ----------------------------------------------------------------------------------------------------- */
+
+static int
+compare_numbers(const void *x, const void *y)
+{
+    uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
+
+    return (a > b) - (a < b);
+}
+
+/* May the first n of these together with those of a circle so far? */
+static bool
+may(Pick *k, const uint32_t *item, uint32_t n, const uint32_t *circle, uint32_t ncircle)
+{
+    uint32_t *all = NEW_ARRAY(k->arena, uint32_t, n + ncircle + 1);
+
+    memcpy(all, item, n * sizeof *all);
+    memcpy(all + n, circle, ncircle * sizeof *all);
+    qsort(all, n + ncircle, sizeof *all, compare_numbers);
+    return k->p->may(k->p->user, all, n + ncircle);
+}
+
+/* Of items [n] that may not be together: as few as may not, into circle. The first so many with which they may not are found by
+ * halving; the last of those is of the circle, and so on with those before it. */
+static uint32_t
+find_circle(Pick *k, const uint32_t *item, uint32_t n, uint32_t *circle)
+{
+    uint32_t ncircle = 0;
+
+    while (may(k, item, 0, circle, ncircle)) {
+        uint32_t yes = 0, no = n;
+        while (no - yes > 1) {
+            uint32_t half = yes + (no - yes) / 2;
+            if (may(k, item, half, circle, ncircle))
+                yes = half;
+            else
+                no = half;
+        }
+        circle[ncircle++] = item[n = no - 1];
+    }
+    return ncircle;
+}
+
+/* Items that were solved apart are one part, its bound the sum of theirs. */
+static void
+unite(Pick *k, uint32_t x, uint32_t y)
+{
+    int64_t sum = k->bound[sets_root(k->root, x)] + k->bound[sets_root(k->root, y)];
+
+    if (sets_unite(k->root, x, y))
+        k->bound[sets_root(k->root, x)] = sum;
+}
+
+/* One of these is to be left out: whichever is best for all that it is solved with; or, where circles are too many, the least. */
+static void
+avoid(Pick *k, const uint32_t *circle, uint32_t n)
+{
+    const PickProblem *p = k->p;
+    VEC(uint32_t) item = { 0 };
+    uint32_t least = circle[0];
+
+    if (k->circle.n < p->most_circles) {
+        VEC_PUSH(k->arena, &k->circle, ((Circle){ k->member.n, n }));
+        for (uint32_t i = 0; i < n; i++) {
+            VEC_PUSH(k->arena, &k->member, circle[i]);
+            unite(k, circle[0], circle[i]);
+        }
+    } else {
+        for (uint32_t i = 1; i < n; i++)
+            least = compare_gains(&circle[i], &least, (void *)p) > 0 ? circle[i] : least;
+        k->banned[least] = true;
+    }
+    for (uint32_t i = 0; i < p->n; i++)
+        if (sets_root(k->root, i) == sets_root(k->root, least))
+            VEC_PUSH(k->arena, &item, i);
+    qsort_r(item.at, item.n, sizeof *item.at, compare_items, k);
+    solve(k, item.at, item.n);
+}
+
+/* ---- the whole ---------------------------------------------------------------------------------------------------- */
+
+/* Items that take one group are of one part. */
+static void
+find_parts(Pick *k)
+{
+    const PickProblem *p = k->p;
+
+    for (uint32_t g = 0; g < p->ngroup; g++)
+        k->group[g].last = NONE;
+    for (uint32_t i = 0; i < p->n; i++)
+        k->root[i] = i;
+    for (uint32_t i = 0; i < p->n; i++)
+        for (uint32_t g = p->first[i]; g < p->first[i + 1]; g++) {
+            uint32_t *other = &k->group[p->group[g]].last;
+            if (*other != NONE)
+                sets_unite(k->root, *other, i);
+            *other = i;
+        }
+}
+
+static void
+solve_parts(Pick *k, uint32_t *item)
+{
+    const PickProblem *p = k->p;
+
+    for (uint32_t i = 0; i < p->n; i++) {
+        item[i] = i;
+        k->bound[i] = INT64_MAX;
+    }
+    qsort_r(item, p->n, sizeof *item, compare_items, k);
+    for (uint32_t i = 0, n; i < p->n; i += n) {
+        for (n = 1; i + n < p->n && sets_root(k->root, item[i + n]) == sets_root(k->root, item[i]); )
+            n++;
+        solve(k, item + i, n);
+        k->result.rivals += n > 1 ? n : 0;
+    }
+}
+
+PickResult
+pick_best(const PickProblem *p, Arena *a)
+{
+    Arena *scratch = arena_child(a);
+    Pick k = { .p = p, .arena = scratch, .result.chosen = NEW_ARRAY(a, bool, p->n + 1), .root = NEW_ARRAY(scratch, uint32_t, p->n + 1),
+               .bound = NEW_ARRAY(scratch, int64_t, p->n + 1), .banned = NEW_ARRAY(scratch, bool, p->n + 1),
+               .group = NEW_ARRAY(scratch, Group, p->ngroup + 1) };
+    uint32_t *item = NEW_ARRAY(scratch, uint32_t, p->n + 1), *circle = NEW_ARRAY(scratch, uint32_t, p->n + 1), n;
+    PickResult *r = &k.result;
+
+    find_parts(&k);
+    solve_parts(&k, item);
+    for (;;) {
+        n = 0;
+        for (uint32_t i = 0; i < p->n; i++)
+            if (r->chosen[i])
+                item[n++] = i;
+        if (p->may(p->user, item, n))
+            break;
+        avoid(&k, circle, find_circle(&k, item, n, circle));
+        r->circles++;
+    }
+    for (uint32_t i = 0; i < p->n; i++) {
+        r->gain += r->chosen[i] ? p->gain[i] : 0;
+        r->bound += sets_root(k.root, i) == i ? k.bound[i] : 0;
+    }
+    r->exact = r->gain == r->bound;
+    arena_free(scratch);
+    return *r;
+}
