@@ -13,10 +13,6 @@
 /* They bound the choice among candidates: a part of them that meets one takes the greatest gains first, and the certificate says so. */
 #define MOST_STEPS 200000            /* states of candidates that want the same groups: 20 ms */
 #define MOST_CIRCLES 256             /* each asks for the order of all groups some ten times */
-/* What a kernel less saves that no price has: its code, its branches and the first lines that it reads are new to the processor in each run. Kernels
- * of 0.06 to 0.5 us take 0.2 to 0.4 us more than their price in EfficientNet-B0 on a Zen 5 core. It tells of candidates that pay which gain most: BERT's
- * products and softmax, 16.09 us as two kernels, 15.93 us as one. */
-#define KERNEL_SECONDS 0.3e-6
 #define MOST_SECONDS 1000.0          /* bounds what is added up in picoseconds: what takes longer counts as much */
 
 JoinCounts
@@ -159,7 +155,7 @@ is_wanted(const Join *j, const JoinCandidate *of, NodeId group)
 static bool
 saves_all(const Join *j, const JoinCandidate *t)
 {
-    return j->price->beside > 0 && t->gain >= (t->n - 1) * picoseconds(j->price->beside + KERNEL_SECONDS) - t->n;
+    return j->price->beside > 0 && t->gain >= (t->n - 1) * picoseconds(j->price->beside + j->price->kernel) - t->n;
 }
 
 /* Of products side by side no choice of smaller sets saves more than one that saves all: such a set is needed only where all that are missing in
@@ -200,7 +196,7 @@ price_all(Join *j)
             if (!t->asked || t->known)
                 continue;
             t->gain = t->together < 0 ? 0 : picoseconds(t->apart) - picoseconds(t->together);
-            t->gain += t->gain > 0 ? (t->n - 1) * picoseconds(KERNEL_SECONDS) : 0;
+            t->gain += t->gain > 0 ? (t->n - 1) * picoseconds(j->price->kernel) : 0;
             for (uint32_t k = 0; k < t->n && t->gain > 0; k++)
                 VEC_PUSH(j->f->arena, &j->paying[t->group[k]], i);
             more = t->known = true;

@@ -25,7 +25,7 @@ typedef struct {
     Asked whole, within;             /* as one kernel; and so with `last` in the second product */
     double together, apart;          /* [seconds], negative: there is none */
     bool inner;                      /* `within` takes less */
-    int64_t gain;                    /* [picoseconds]: by price, and for each kernel less (KERNEL_SECONDS); not above 0: it does not pay */
+    int64_t gain;                    /* [picoseconds]: by price, and for each kernel less (FusePrice.kernel); not above 0: it does not pay */
     bool taken;
 } JoinCandidate;
 
