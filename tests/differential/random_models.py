@@ -559,7 +559,7 @@ def tenon(*args):
 
 def error_of(got, want, sizes):
     """The largest difference relative to the largest value, a small one counting as 0.1."""
-    if 0 in sizes and (got.shape != want.shape or not np.isfinite(got).all()):
+    if 0 in sizes:
         return 0.0                   # ONNX Runtime has its own ideas of reductions of nothing
     if got.dtype != want.dtype or got.shape != want.shape:
         return f"{got.dtype}{list(got.shape)} instead of {want.dtype}{list(want.shape)}"
@@ -567,8 +567,6 @@ def error_of(got, want, sizes):
         return 0.0
     if want.dtype.kind != "f":
         return float((got != want).any())
-    if 0 in sizes and got.shape == want.shape:
-        want = np.where(got == 0, 0, want)           # of products over nothing it writes the first of a batch alone; all are 0
     if not np.isfinite(want).all():
         return 0.0                   # at a size nobody tried while growing
     return float(np.abs(got - want).max() / max(np.abs(want).max(), 0.1)) if np.isfinite(got).all() else np.inf
@@ -591,6 +589,10 @@ def faults(graphs, folder, options=(), sizes=SIZES, threads=1):
         for name, x in (item for f in feeds for item in f.items()):
             np.save(folder / f"{name}.npy", x)
             given += ["--input", f"{name}=@{folder / name}.npy"]
+        if 0 in (batch, seq):        # of products over nothing ONNX Runtime writes the first of a batch alone: the interpreter is asked
+            done = tenon("verify", folder / "model.onnx", "-j", 1, "--threads", threads, *options, *given)
+            if done.returncode and "differs" in done.stdout:
+                wrong.append((None, f"verify B={batch} S={seq}: {done.stdout.strip()[-300:]}"))
         want = []
         for s, f in zip(sessions, feeds):
             try:
