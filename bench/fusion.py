@@ -116,7 +116,8 @@ def times(bench: Bench, names: list[str], path_of, threads: int) -> None:
         bench.forget(model)
     for mode, floor, aim in (("tvm", 1.15, 1.3), ("none", 1.4, 1.8), ("greedy", 1.0, 1.0)):
         if len(gains[mode]) > 1:
-            table.add(f"geometric mean to {mode}", [""] * 5, {"threads": threads, "to": mode, "geomean": geomean(gains[mode])}, geomean(gains[mode]), floor, aim)
+            table.add(f"geometric mean to {mode}", [""] * len(MODES) + [f"{geomean(gains[mode]):.3f}" if mode == of else "" for of in gains], {"threads": threads, "to": mode, "geomean": geomean(gains[mode])},
+                      geomean(gains[mode]), floor, aim)
 
 
 def plot(bench: Bench, path: str) -> None:

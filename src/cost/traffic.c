@@ -11,8 +11,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Lines that may lie in one set; the associativity that first and second levels share (Intel, AMD, Arm: 8;
- * some 4 or 16). */
+/* Lines that one set holds, at least: the associativity that first and second levels share (Intel, AMD, Arm: 8; some 4 or 16). Sets are
+ * a power of two, since some bits of an address name one: a first level of 48 KB has 64 of 12 lines (Zen 5, Ice Lake and later). */
 enum { WAYS = 8 };
 /* Hardware fetches ahead within a page. Memory is too far for that alone: steps of up to half a page are followed there (Intel 64 and
  * IA-32 Optimization Reference Manual, 2.6: its stride prefetcher detects strides of up to 2 KB; AMD Zen 3 Optimization Guide, 2.15).
@@ -31,7 +31,7 @@ typedef struct {
     Touched **body, **whole;         /* [node]: [buffer] lines that a trip, or an execution, touches; NULL: not asked yet */
     double *body_sum, *whole_sum;    /* [node] of all buffers */
     uint32_t level;
-    double capacity;
+    double capacity, sets, ways;     /* [bytes]; sets, and lines of each, that may be used */
 } Traffic;
 
 /* ---- one access --------------------------------------------------------------------------------------------- */
@@ -65,9 +65,9 @@ common_lines(double step, double stride, double line)
 
 /* Do so many places, a multiple of `step` lines apart, share too few sets of a cache? An odd number of lines visits every set. */
 static bool
-sets_overflow(double step, double count, double run, double sets, double line)
+sets_overflow(const Traffic *t, double step, double count, double run, double line)
 {
-    double distinct = sets, each = ceil(run / line);
+    double distinct = t->sets, each = ceil(run / line);
 
     if (step < 2)
         return false;
@@ -76,7 +76,7 @@ sets_overflow(double step, double count, double run, double sets, double line)
         distinct /= 2;
     }
     double places = distinct * (each > 1 ? each : 1);
-    return count * each > (places > sets ? sets : places) * WAYS;
+    return count * each > (places > t->sets ? t->sets : places) * t->ways;
 }
 
 /* What loops make of one access, from the innermost on. */
@@ -190,7 +190,7 @@ hull_of(Traffic *t, const MemRef *a, uint32_t from)
         lines = all * (1 - exp(-random * lines / all));      /* places drawn at random, some twice */
     Hull h = { lo, hi + bytes, (lines < all ? lines : all) * line, runs > lines ? lines : runs, 0, r.side, r.rows, false };
     h.pieces = r.piece > 0 ? h.bytes / line / ceil(r.piece / line) : 0;
-    h.conflict = blocks > 1 && whole && sets_overflow(step, blocks, run, t->capacity / line / WAYS, line);
+    h.conflict = blocks > 1 && whole && sets_overflow(t, step, blocks, run, line);
     return h;
 }
 
@@ -524,6 +524,8 @@ traffic(Unfold *u)
         Traffic t = { .u = u, .level = l, .body = NEW_ARRAY(u->arena, Touched *, u->node.n), .whole = NEW_ARRAY(u->arena, Touched *, u->node.n),
                       .body_sum = NEW_ARRAY(u->arena, double, u->node.n), .whole_sum = NEW_ARRAY(u->arena, double, u->node.n) };
         t.capacity = (double)machine_usable_bytes(u->m, l) / (l == LEVEL_L3 ? u->shares : 1);
+        t.sets = exp2(floor(log2(more((double)u->m->level[l].bytes / u->m->line_bytes / WAYS, 1))));
+        t.ways = t.capacity / u->m->line_bytes / t.sets;
         settle(&t, u->root, NULL);
     }
 }

@@ -23,7 +23,7 @@ static const Machine plain = {
 };
 
 static Cost
-price(World *w, const char *text, uint32_t threads, const char *symbol, int64_t size)
+price_on(World *w, const Machine *m, const char *text, uint32_t threads, const char *symbol, int64_t size)
 {
     Parse p = parse_begin(&w->ctx, "test", (Bytes){ (const uint8_t *)text, strlen(text) });
     Kernel *k = kernel_parse(&p, w->arena);
@@ -31,7 +31,13 @@ price(World *w, const char *text, uint32_t threads, const char *symbol, int64_t 
     if (!k || !kernel_verify(&w->ctx, k))
         fail_msg("%s", world_messages(w));
     Size s = { symbol ? sym(&w->ctx, symbol) : NULL, size };
-    return cost_kernel(&w->ctx, k, &plain, &(CostAsk){ .size = &s, .nsize = symbol != NULL, .threads = threads });
+    return cost_kernel(&w->ctx, k, m, &(CostAsk){ .size = &s, .nsize = symbol != NULL, .threads = threads });
+}
+
+static Cost
+price(World *w, const char *text, uint32_t threads, const char *symbol, int64_t size)
+{
+    return price_on(w, &plain, text, threads, symbol, size);
 }
 
 static CostFormula
@@ -306,6 +312,18 @@ test_conflicts(void **state)
     assert_true(even.bytes[LEVEL_L2] > 4 * odd.bytes[LEVEL_L2]);
 }
 
+/* A first level of 48 KB has as many sets as one of 32 KB, of 12 lines instead of 8: nine rows that fall into one set stay. */
+static void
+test_sets_hold_more(void **state)
+{
+    const char *rows = "kernel k(x: f32[9, 2048]) -> (o: f32[2048]) {\n trips 1\n grain 1\n serial j < 2048 { serial i < 9 { o[j] = o[j] + x[i, j] } }\n}\n";
+    Machine wide = plain;
+
+    wide.level[LEVEL_L1].bytes = 48 << 10;
+    Cost narrow = price(*state, rows, 1, NULL, 0), of_twelve = price_on(*state, &wide, rows, 1, NULL, 0);
+    assert_true(narrow.bytes[LEVEL_L2] > 4 * of_twelve.bytes[LEVEL_L2]);
+}
+
 /* ---- sizes ------------------------------------------------------------------------------------------------------ */
 
 static void
@@ -381,7 +399,7 @@ main(void)
         TEST(test_one_accumulator_waits), TEST(test_eight_accumulators_do_not), TEST(test_spills), TEST(test_functions_cost_more_than_sums),
         TEST(test_tests_and_bounds), TEST(test_shares), TEST(test_grain), TEST(test_copy_comes_from_where_it_fits), TEST(test_reuse),
         TEST(test_left_by_the_last_trip), TEST(test_side_by_side), TEST(test_steps),
-        TEST(test_lines), TEST(test_writes), TEST(test_windows_overlap), TEST(test_digits_over_borders), TEST(test_conflicts), TEST(test_grows_with_sizes), TEST(test_factors), TEST(test_rounding),
+        TEST(test_lines), TEST(test_writes), TEST(test_windows_overlap), TEST(test_digits_over_borders), TEST(test_conflicts), TEST(test_sets_hold_more), TEST(test_grows_with_sizes), TEST(test_factors), TEST(test_rounding),
         TEST(test_numbers), TEST(test_prints),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
