@@ -241,11 +241,9 @@ format_pieces(Graph *g, Arena *a, const FormatPrice *price, Text *remarks)
 {
     Arena *scratch = arena_child(a);
     Pieces p = { .g = g, .ctx = g->ctx, .arena = scratch, .price = price, .users = graph_users(g, scratch), .definer = graph_definers(g, scratch),
-                 .output = NEW_ARRAY(scratch, bool, g->value.n), .row = NEW_ARRAY(scratch, uint32_t, g->node.n),
+                 .output = graph_outputs(g, scratch), .row = NEW_ARRAY(scratch, uint32_t, g->node.n),
                  .whole = NEW_ARRAY(scratch, ValueId, g->value.n), .seen = NEW_ARRAY(scratch, uint32_t, g->node.n) };
 
-    for (uint32_t i = 0; i < g->output.n; i++)
-        p.output[g->output.at[i]] = true;
     for (NodeId n = 1; n < g->node.n; n++)
         find_row(&p, n);
     for (uint32_t i = p.rows.n; i-- > 0; )           /* each by those before it, as they are written */

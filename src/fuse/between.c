@@ -199,9 +199,7 @@ fuse_between(const Graph *g, Graph *(*fuse)(void *user, const Graph *nests), voi
     b.definer = graph_definers(g, b.scratch);
     b.readers = graph_uses(g, b.scratch);
     b.users = graph_users(g, b.scratch);
-    b.output = NEW_ARRAY(b.scratch, bool, g->value.n);
-    for (uint32_t i = 0; i < g->output.n; i++)
-        b.output[g->output.at[i]] = true;
+    b.output = graph_outputs(g, b.scratch);
     b.constant.arena = b.scratch;
     for (ValueId v = 1; v < g->value.n; v++)
         if (g->value.at[v].data)

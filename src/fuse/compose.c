@@ -346,7 +346,7 @@ fuse_compose(const Graph *g, Arena *a, const FusePlan *plan, const FuseRules *ru
 {
     uint32_t nn = g->node.n, nv = g->value.n;
     Fusion f = { .g = g, .ctx = g->ctx, .arena = a, .plan = plan, .rules = rules, .users = graph_users(g, a),
-                 .visible = NEW_ARRAY(a, bool, nv), .piece = NEW_ARRAY(a, Piece, nn), .host = NEW_ARRAY(a, NodeId, nn),
+                 .visible = graph_outputs(g, a), .piece = NEW_ARRAY(a, Piece, nn), .host = NEW_ARRAY(a, NodeId, nn),
                  .finishes = NEW_ARRAY(a, bool, nn), .rowish = NEW_ARRAY(a, bool, nn), .reader_at.arena = a,
                  .traits = NEW_ARRAY(a, NestTraits, nn), .traits_of = NEW_ARRAY(a, const Nest *, nn),
                  .seen = NEW_ARRAY(a, NodeId, nn), .why = NEW_ARRAY(a, const char *, nn) };
@@ -354,8 +354,6 @@ fuse_compose(const Graph *g, Arena *a, const FusePlan *plan, const FuseRules *ru
     f.readers = arena_alloc_array(a, nv, sizeof *f.readers);
     f.edges = arena_alloc_array(a, nv, sizeof *f.edges);
     f.reads = arena_alloc_array(a, nn, sizeof *f.reads);
-    for (uint32_t i = 0; i < g->output.n; i++)
-        f.visible[g->output.at[i]] = true;
     for (NodeId n = 1; n < nn; n++) {
         f.host[n] = n;
         f.piece[n] = fuse_prepare(g, a, n);

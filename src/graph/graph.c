@@ -434,6 +434,16 @@ data_is_known(Arena *a, const void *const *data, uint32_t n)
     return known;
 }
 
+bool *
+graph_outputs(const Graph *g, Arena *a)
+{
+    bool *is_output = NEW_ARRAY(a, bool, g->value.n);
+
+    for (uint32_t i = 0; i < g->output.n; i++)
+        is_output[g->output.at[i]] = true;
+    return is_output;
+}
+
 Users
 graph_users(const Graph *g, Arena *scratch)
 {

@@ -199,6 +199,8 @@ Graph *graph_map(const Graph *g, Graph *(*pass)(void *user, const Graph *g), voi
 
 /* Number of uses of each value as a node's input, plus one per graph output: [value.n]. */
 uint32_t *graph_uses(const Graph *g, Arena *scratch);
+/* Is it an output of the graph? [value.n]. */
+bool *graph_outputs(const Graph *g, Arena *a);
 /* Users of each value: list of nodes. */
 typedef struct { uint32_t *first; NodeId *node; } Users;             /* node[first[v] .. first[v+1]) */
 Users graph_users(const Graph *g, Arena *scratch);

@@ -351,10 +351,8 @@ check_wholes(const Verify *by)
 {
     const Graph *g = by->g;
     Arena *a = g->ctx->arena;
-    Wholes w = { by, graph_wholes(g, a), graph_definers(g, a), NEW_ARRAY(a, bool, g->value.n), NEW_ARRAY(a, bool, g->value.n) };
+    Wholes w = { by, graph_wholes(g, a), graph_definers(g, a), graph_outputs(g, a), NEW_ARRAY(a, bool, g->value.n) };
 
-    for (uint32_t i = 0; i < g->output.n; i++)
-        w.output[g->output.at[i]] = true;
     for (NodeId id = 1; id < g->node.n; id++) {
         const Node *n = &g->node.at[id];
         for (uint32_t i = 0; n->along && i < n->in.count; i++)

@@ -28,8 +28,6 @@ typedef struct {
 bool window_of(Draft *wr, uint32_t part, Window *out);
 /* May so many vectors of so many rows be summed at a time? */
 bool window_fits(const Window *w, int64_t rows, int64_t vectors);
-/* Is something left of a row then, that a whole vector may sum as well? */
-bool window_pads(const Window *w, int64_t vectors);
 /* Cuts the loops that slide for that, and names them and the window's in order… */
 const char *window_loops(const Window *w, Text *t, int64_t rows, int64_t vectors, bool pad);
 /* … and says how they run, once they stand so: sums in registers, the image copied in loop `plane`. */

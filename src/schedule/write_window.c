@@ -147,8 +147,9 @@ window_fits(const Window *w, int64_t rows, int64_t vectors)
     return rows == 1 || (w->image.nslide > 1 && w->down >= rows);
 }
 
-bool
-window_pads(const Window *w, int64_t vectors)
+/* Is something left of a row then, that a whole vector may sum as well? */
+static bool
+is_left_over(const Window *w, int64_t vectors)
 {
     return w->across < 0 || w->across % (vectors * w->lanes) != 0;
 }
@@ -205,7 +206,7 @@ write_window_tile(const Window *w, int64_t rows, int64_t vectors, bool pad)
 static void
 write_window_tiles(const Window *w, int64_t rows, int64_t vectors)
 {
-    for (int pad = window_pads(w, vectors); pad >= 0 && window_fits(w, rows, vectors); pad--)
+    for (int pad = is_left_over(w, vectors); pad >= 0 && window_fits(w, rows, vectors); pad--)
         write_window_tile(w, rows, vectors, pad);
 }
 

@@ -274,7 +274,7 @@ kernel_at(const Graph *g, NodeId n)
     return g->node.at[n].kernel;
 }
 
-static uint32_t
+static inline uint32_t
 locals(const Kernel *k)
 {
     uint32_t n = 0;
