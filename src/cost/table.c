@@ -19,10 +19,10 @@
 const OpCost op_cost[S_OP_COUNT] = {
     [S_ADD] = FMA, [S_SUB] = FMA, [S_MUL] = FMA,
     [S_DIV] = DIVIDE(0), [S_SQRT] = { .root = 1, .chain = 4 },
-    [S_DOT2] = FMA, [S_DOT4] = FMA,              /* at the machine's rate; work.c */
+    [S_DOT2] = FMA, [S_DOT4] = FMA, [S_DOT2F] = FMA,     /* at the machine's rate; work.c */
     [S_MIN] = ALU(3), [S_MAX] = ALU(3),          /* compare, choose, and once more for NaN; with a number: 2 */
     [S_AND] = ALU(1), [S_OR] = ALU(1), [S_XOR] = ALU(1), [S_NOT] = ALU(1), [S_NEG] = ALU(1), [S_ABS] = ALU(1),
-    [S_SHL] = ALU(2), [S_SHR] = ALU(2), [S_SIGN] = ALU(4),
+    [S_PAIR] = ALU(3), [S_SHL] = ALU(2), [S_SHR] = ALU(2), [S_SIGN] = ALU(4),
     [S_EQ] = ALU(1), [S_NE] = ALU(1), [S_LT] = ALU(1), [S_LE] = ALU(1), [S_GT] = ALU(1), [S_GE] = ALU(1),
     [S_SELECT] = ALU(1), [S_ISNAN] = ALU(1), [S_ISINF] = ALU(2),
     [S_FLOOR] = ALU(2), [S_CEIL] = ALU(2), [S_ROUND] = ALU(2), [S_TRUNC] = ALU(2),

@@ -249,6 +249,13 @@ is_product(const Scalar *s)
     return s->op == S_MUL && dtype_is_float(s->dtype);
 }
 
+/* Products of pairs or quads by the machine's step of them, which adds them to a sum as well. */
+static double
+dot_rate(const Machine *m, const Scalar *s)
+{
+    return s->op == S_DOT4 ? m->i8_dot_per_second : s->op == S_DOT2 ? m->i16_dot_per_second : s->op == S_DOT2F ? m->bf16_dot_per_second : 0;
+}
+
 static uint64_t price(Code *k, const Scalar *s);
 
 static uint64_t
@@ -294,9 +301,9 @@ price_op(Code *k, const Scalar *s, double n)
         if (s->arg[0]->op != S_LOAD)                 /* of a load: the load does it */
             add_uops(k, &k->alu, n);
         return;
-    case S_DOT2: case S_DOT4: {
+    case S_DOT2: case S_DOT4: case S_DOT2F: {
         uint32_t products = s->op == S_DOT4 ? 4 : 2;
-        double rate = s->op == S_DOT4 ? m->i8_dot_per_second : m->i16_dot_per_second;
+        double rate = dot_rate(m, s);
         double each = s->lanes * 2.0 * products / (rate * m->cycle_seconds);         /* cycles, its addition among them */
         k->work += (2 * products - 1) * n * s->lanes;
         if (rate > 0)
@@ -372,6 +379,8 @@ price(Code *k, const Scalar *s)
     map_put(&k->seen, MAP_PTR(s), seen);
     if (s->op == S_CONST || s->op == S_INDEX || !(seen & VARIES))
         return seen;
+    if (s->op == S_ADD && (dot_rate(k->u->m, s->arg[0]) > 0 || dot_rate(k->u->m, s->arg[1]) > 0))
+        return seen;                                 /* the dot's step adds */
     price_op(k, s, copies(k, deps));
     return seen;
 }

@@ -207,12 +207,6 @@ print_compare(Emit *e, const Scalar *s, CValue x, CValue y)
     return mask_of(arena_printf(e->a, "(%s %s %s)", x.s, op, y.s), s->lanes, emit_value_bytes(t));
 }
 
-static bool
-is_dot(const Scalar *s)
-{
-    return s->op == S_DOT2 || s->op == S_DOT4;
-}
-
 /* sum + dot(x, y), which is one step of many processors. */
 static const char *
 print_dot_sum(Emit *e, const Scalar *sum, const Scalar *dot)
@@ -221,7 +215,7 @@ print_dot_sum(Emit *e, const Scalar *sum, const Scalar *dot)
 
     if (!c.s || !x.s || !y.s)
         return NULL;
-    return arena_printf(e->a, "tn_%s_sum_%s(%s, %s, %s)", scalar_op_info[dot->op].text, emit_shape(e, DT_I32, dot->lanes), emit_bare(e, c.s), emit_bare(e, x.s), emit_bare(e, y.s));
+    return arena_printf(e->a, "tn_%s_sum_%s(%s, %s, %s)", scalar_op_info[dot->op].text, emit_shape(e, dot->dtype, dot->lanes), emit_bare(e, c.s), emit_bare(e, x.s), emit_bare(e, y.s));
 }
 
 /* From the place to which a word is shifted on, if that is one for all lanes. */
@@ -241,8 +235,8 @@ print_four_bits(Emit *e, const Scalar *s)
 CValue
 emit_two(Emit *e, const Scalar *s)
 {
-    if (s->op == S_ADD && s->lanes > 1 && (is_dot(s->arg[0]) || is_dot(s->arg[1]))) {
-        int dot = is_dot(s->arg[1]);
+    if (s->op == S_ADD && s->lanes > 1 && (scalar_is_dot(s->arg[0]->op) || scalar_is_dot(s->arg[1]->op))) {
+        int dot = scalar_is_dot(s->arg[1]->op);
         return plain(print_dot_sum(e, s->arg[!dot], s->arg[dot]));
     }
     if (scalar_four_bits(s))
@@ -267,7 +261,8 @@ emit_two(Emit *e, const Scalar *s)
     case S_OR: return print_bits(e, s, x, "|", y);
     case S_XOR: return print_bits(e, s, x, "^", y);
     case S_EQ: case S_NE: case S_LT: case S_LE: case S_GT: case S_GE: return print_compare(e, s, x, y);
-    default: return plain(call(e, name, t, lanes, x.s, y.s));        /* mod, rem, pow, atan2, shl, shr */
+    case S_PAIR: return plain(arena_printf(e->a, "tn_pair_%s(%s, %s)", emit_shape(e, s->arg[0]->dtype, lanes), emit_bare(e, x.s), emit_bare(e, y.s)));
+    default: return plain(call(e, name, t, lanes, x.s, y.s));        /* mod, rem, pow, atan2, shl, shr, dots */
     }
 }
 

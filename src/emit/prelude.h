@@ -153,6 +153,26 @@ TN_INLINE int32_t tn_dot4_i32(int32_t x, int32_t y)
     return sum;
 }
 
+/* Two products of bf16, each of them a float; and a pair of such numbers. */
+TN_INLINE float tn_upper_f32(int32_t x)
+{
+    float f;
+    x &= (int32_t)0xffff0000;
+    memcpy(&f, &x, sizeof f);
+    return f;
+}
+TN_INLINE float tn_dot2f_f32(int32_t x, int32_t y)
+{
+    return tn_upper_f32((int32_t)((uint32_t)x << 16)) * tn_upper_f32((int32_t)((uint32_t)y << 16)) + tn_upper_f32(x) * tn_upper_f32(y);
+}
+TN_INLINE int32_t tn_pair_f32(float x, float y)
+{
+    uint32_t low, high;
+    memcpy(&low, &x, sizeof low);
+    memcpy(&high, &y, sizeof high);
+    return (int32_t)(low >> 16 | (high & 0xffff0000u));
+}
+
 /* Minimum and maximum. Floats give NaN when either side is one: `a > b ? a : b` gives b when b
  * is, the second choice sees to a. The _c form is for a that is known to be a number. */
 #define TN_MINMAX_C(S, F)                                                                              \

@@ -521,6 +521,27 @@ typedef short tn_dot2_16 __attribute__((vector_size(64)));
 #define TN_DOT2_SUM_4 TN_DOT2_SUM(4)
 #define TN_DOT4_SUM_4 TN_DOT4_SUM(4)
 #endif
+/* The same of bf16 pairs, in floats. */
+#define TN_UPPER(N, x) ((tn_f32x##N)(x))
+#define TN_DOT2F(N) (TN_UPPER(N, (tn_u32x##N)x << 16) * TN_UPPER(N, (tn_u32x##N)y << 16) + TN_UPPER(N, x & -65536) * TN_UPPER(N, y & -65536))
+#define TN_DOT2F_SUM(N) (c + TN_UPPER(N, (tn_u32x##N)x << 16) * TN_UPPER(N, (tn_u32x##N)y << 16) + TN_UPPER(N, x & -65536) * TN_UPPER(N, y & -65536))
+#ifdef __AVX512BF16__
+#define TN_HAS_DOT2F 1
+#define TN_DOT2F_SUM_16 TN_DOT_STEP("vdpbf16ps")
+#else
+#define TN_HAS_DOT2F 0
+#define TN_DOT2F_SUM_16 TN_DOT2F_SUM(16)
+#endif
+#if defined(__AVX512BF16__) && defined(__AVX512VL__)
+#define TN_DOT2F_SUM_8 TN_DOT_STEP("vdpbf16ps")
+#define TN_DOT2F_SUM_4 TN_DOT_STEP("vdpbf16ps")
+#else
+#define TN_DOT2F_SUM_8 TN_DOT2F_SUM(8)
+#define TN_DOT2F_SUM_4 TN_DOT2F_SUM(4)
+#endif
+#define TN_DOT2F_SUM_2 TN_DOT2F_SUM(2)
+#define TN_DOT2F_SUM_32 TN_DOT2F_SUM(32)
+#define TN_DOT2F_SUM_64 TN_DOT2F_SUM(64)
 #define TN_DOT2_SUM_2 TN_DOT2_SUM(2)
 #define TN_DOT4_SUM_2 TN_DOT4_SUM(2)
 #define TN_DOT2_SUM_32 TN_DOT2_SUM(32)
@@ -652,6 +673,9 @@ TN_INLINE tn_bytes_16 tn_first_bytes(const void *from)
     TN_INLINE tn_i32x##N tn_dot2_i32x##N(tn_i32x##N x, tn_i32x##N y) { return TN_DOT2_##N(x, y); }     \
     TN_INLINE tn_i32x##N tn_dot4_sum_i32x##N(tn_i32x##N c, tn_i32x##N x, tn_i32x##N y) { return TN_DOT4_SUM_##N; } \
     TN_INLINE tn_i32x##N tn_dot4_i32x##N(tn_i32x##N x, tn_i32x##N y) { return tn_dot4_sum_i32x##N((tn_i32x##N){0}, x, y); } \
+    TN_INLINE tn_f32x##N tn_dot2f_sum_f32x##N(tn_f32x##N c, tn_i32x##N x, tn_i32x##N y) { return TN_DOT2F_SUM_##N; } \
+    TN_INLINE tn_f32x##N tn_dot2f_f32x##N(tn_i32x##N x, tn_i32x##N y) { return TN_DOT2F(N); }          \
+    TN_INLINE tn_i32x##N tn_pair_f32x##N(tn_f32x##N x, tn_f32x##N y) { return (tn_i32x##N)((tn_u32x##N)x >> 16 | ((tn_u32x##N)y & 0xffff0000u)); } \
     TN_VECTOR_LIBM(N, f64)                                                                             \
     TN_LANES_1(N, exp, f64) TN_LANES_1(N, log, f64) TN_LANES_1(N, tanh, f64) TN_LANES_1(N, erf, f64)   \
     TN_LANES_1(N, sigmoid, f64) TN_LANES_1(N, softplus, f64)                                           \

@@ -214,22 +214,17 @@ TN_DOT_PROBE(i8_dot, TN_DOT_BYTES)
 #else
 #define tn_probe_i8_dot 0
 #endif
-#if defined(__AVX512BF16__) && TN_PROBE_BYTES == 64 && __has_builtin(__builtin_ia32_dpbf16ps_v16sf)
-#if defined(__clang__) || __GNUC__ >= 13
-typedef __bf16 tn_probe_pairs __attribute__((vector_size(64)));
-#else
-typedef short tn_probe_pairs __attribute__((vector_size(64)));
-#endif
-#define TN_PAIRS(i) c##i = __builtin_ia32_dpbf16ps_v16sf(c##i, x2, y2); TN_OPAQUE(c##i);
+#if TN_HAS_DOT2F
+#define TN_DOT_PAIRS(i) c##i = TN_PROBE_F(tn_dot2f_sum)(c##i, x2, y2); TN_OPAQUE(c##i); TN_OPAQUE(x2);
 TN_PROBE(bf16_dot)
 {
     typedef tn_probe_f32 T;
     TN_PROBE_BEGIN(T);
     T x = *p;
-    tn_probe_pairs x2 = *(const tn_probe_pairs *)p, y2 = x2;
+    tn_probe_words x2 = *(const tn_probe_words *)p, y2 = x2;
     TN_CHAINS(TN_DECLARE)
     for (int64_t i = 0; i < times; i++) {
-        TN_CHAINS(TN_PAIRS)
+        TN_CHAINS(TN_DOT_PAIRS)
     }
     TN_CHAINS(TN_PIN)
 }

@@ -11,11 +11,11 @@
 typedef struct { uint32_t a, b, c, d; } TnCpuid;
 
 static inline TnCpuid
-tn_cpuid(uint32_t leaf)
+tn_cpuid(uint32_t leaf, uint32_t part)
 {
     TnCpuid r;
 
-    __asm__ volatile("cpuid" : "=a"(r.a), "=b"(r.b), "=c"(r.c), "=d"(r.d) : "a"(leaf), "c"(0));
+    __asm__ volatile("cpuid" : "=a"(r.a), "=b"(r.b), "=c"(r.c), "=d"(r.d) : "a"(leaf), "c"(part));
     return r;
 }
 
@@ -37,14 +37,14 @@ tn_cpu_level(void)
     const uint32_t v3_more = 1u << 3 | 1u << 5 | 1u << 8;                                  /* bmi1 avx2 bmi2 */
     const uint32_t v4_more = 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31;         /* avx512 f dq cd bw vl */
     const uint32_t lzcnt = 1u << 5, avx = 0x06, avx512 = 0xe6;
-    uint32_t last = tn_cpuid(0).a, more = tn_cpuid(0x80000000u).a;
-    uint32_t features = tn_cpuid(1).c;
+    uint32_t last = tn_cpuid(0, 0).a, more = tn_cpuid(0x80000000u, 0).a;
+    uint32_t features = tn_cpuid(1, 0).c;
 
     if ((features & v2) != v2)
         return 1;
-    if ((features & v3) != v3 || last < 7 || more < 0x80000001u || !(tn_cpuid(0x80000001u).c & lzcnt))
+    if ((features & v3) != v3 || last < 7 || more < 0x80000001u || !(tn_cpuid(0x80000001u, 0).c & lzcnt))
         return 2;
-    uint32_t extended = tn_cpuid(7).b, saved = tn_saved_registers();
+    uint32_t extended = tn_cpuid(7, 0).b, saved = tn_saved_registers();
     if ((extended & v3_more) != v3_more || (saved & avx) != avx)
         return 2;
     return (extended & v4_more) == v4_more && (saved & avx512) == avx512 ? 4 : 3;
@@ -54,7 +54,14 @@ tn_cpu_level(void)
 static inline __attribute__((unused)) int
 tn_cpu_vnni(void)
 {
-    return tn_cpuid(7).c >> 11 & 1;
+    return tn_cpuid(7, 0).c >> 11 & 1;
+}
+
+/* And those of pairs of bf16? */
+static inline __attribute__((unused)) int
+tn_cpu_bf16(void)
+{
+    return tn_cpu_vnni() && tn_cpuid(7, 0).a >= 1 && tn_cpuid(7, 1).a >> 5 & 1;
 }
 
 #endif

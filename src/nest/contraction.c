@@ -8,7 +8,7 @@
  *     o[n, k, y, z] = relu(b[k] + sum q, r, s: x[n, q, 2*y + r, 2*z + s] * w[k, q, r, s])
  *     row {k} (w alone), col {n, y, z} (x alone: it has z, the innermost), batch {}, sum {q, r, s}
  *
- * A machine's step of pairs or quads (dot2, dot4) is such a product, of as many summands.
+ * A machine's step of pairs or quads (dot2, dot4, dot2f) is such a product, of as many summands.
  *
  * A longer chain of products is split where both sides have axes of their own, and most of them: as
  * it is written where that is as good, with the order of its factors kept otherwise.
@@ -66,7 +66,7 @@ split_body(Ctx *c, const Scalar *body, AxisSet parallel, AxisSet sum, const Scal
     Factors f = { .n = 0 };
     AxisSet axes[MAX_FACTORS];
 
-    if (body->op == S_DOT2 || body->op == S_DOT4) {  /* pairs or quads of products: one factor each side */
+    if (scalar_is_dot(body->op)) {  /* pairs or quads of products: one factor each side */
         AxisSet side[2] = { scalar_axes(c, body->arg[0]), scalar_axes(c, body->arg[1]) };
         f = (Factors){ { body->arg[0], body->arg[1] }, 2, false };
         *a = body->arg[0];

@@ -14,9 +14,9 @@ work_of(const Scalar *s)
     case S_ADD: case S_SUB: case S_MIN: case S_MAX: case S_NEG: case S_ABS: case S_SIGN:
     case S_AND: case S_OR: case S_XOR: case S_NOT: case S_SHL: case S_SHR:
     case S_EQ: case S_NE: case S_LT: case S_LE: case S_GT: case S_GE: case S_SELECT:
-    case S_FLOOR: case S_CEIL: case S_ROUND: case S_TRUNC: case S_ISNAN: case S_ISINF: case S_CAST:
+    case S_PAIR: case S_FLOOR: case S_CEIL: case S_ROUND: case S_TRUNC: case S_ISNAN: case S_ISINF: case S_CAST:
         return WORK_ADD;
-    case S_MUL: case S_DOT2: case S_DOT4:
+    case S_MUL: case S_DOT2: case S_DOT4: case S_DOT2F:
         return WORK_MUL;
     case S_DIV: case S_MOD: case S_REM: case S_SQRT:
         return WORK_DIV;

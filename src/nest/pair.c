@@ -1,13 +1,13 @@
-/* pair: products of integers, two summands at a time.
+/* pair: products of numbers of 16 bits, two summands at a time.
  *
- * Processors multiply pairs of 16-bit numbers and sum each pair in one step. A sum of products of numbers that
+ * Processors multiply pairs of 16-bit integers, or of bf16, and sum each pair in one step. A sum of products of integers that
  * fit in 16 bits is rewritten for it:
  *
  *     sum k < 2*n: a[i, k] * b[k, j]     becomes     sum k < n: dot2(pair(a[i, 2*k], a[i, 2*k + 1]), pair(b[2*k, j], b[2*k + 1, j]))
  *
  * where pair(x, y) is x in the low half of 32 bits and y in the high one. It is a product of two factors like any other,
  * so tiles, panels and copies are made of pairs. Behind an odd count one factor is 0. Sums of integers wrap, so regrouping them
- * changes no bit.
+ * changes no bit. Of bf16, whose sum is of f32, pair(x, y) and dot2f are operations of their own; each product is exact.
  */
 #include "nest/walk.h"
 
@@ -85,11 +85,11 @@ packed_already(Ctx *c, const Scalar *const *x, int count)
     return scalar_2(c, S_AND, x[0]->arg[0], scalar_int(c, DT_I32, all));
 }
 
-const Scalar *
-scalar_pack(Ctx *c, const Scalar *factor, uint32_t axis, int64_t extent, int count, bool beyond)
+/* The factor at `count` summands in turn, along an axis of `extent`. Behind the last it is 0, or, for `beyond`, anything. */
+static void
+summands(Ctx *c, const Scalar *factor, uint32_t axis, int64_t extent, int count, bool beyond, const Scalar **point)
 {
     const Expr *first = expr_scale(c, expr_axis(c, axis), count), *last = expr_int(c, extent - 1);
-    const Scalar *point[4], *packed;
 
     for (int i = 0; i < count; i++) {
         bool inside = i < extent % count || extent % count == 0;
@@ -97,8 +97,16 @@ scalar_pack(Ctx *c, const Scalar *factor, uint32_t axis, int64_t extent, int cou
         Binding summand = { { VAR_AXIS, axis }, inside ? at : expr_min(c, at, last) };
         point[i] = scalar_subst(c, factor, &summand, 1);
         if (!inside && !beyond)
-            point[i] = scalar_select(c, scalar_2(c, S_LE, scalar_index(c, at), scalar_index(c, last)), point[i], scalar_int(c, DT_I32, 0));
+            point[i] = scalar_select(c, scalar_2(c, S_LE, scalar_index(c, at), scalar_index(c, last)), point[i], scalar_number(c, factor->dtype, 0));
     }
+}
+
+const Scalar *
+scalar_pack(Ctx *c, const Scalar *factor, uint32_t axis, int64_t extent, int count, bool beyond)
+{
+    const Scalar *point[4], *packed;
+
+    summands(c, factor, axis, extent, count, beyond, point);
     packed = packed_already(c, point, count);
     if (packed)
         return packed;
@@ -145,20 +153,43 @@ nest_packed_axis(Ctx *c, const Nest *n, const Contraction *view, int64_t count, 
     return found;
 }
 
+/* The pairs of a factor of a sum of f32: one of bf16, made wider. Both factors are 0 behind the last: an infinity times 0 is no number. */
+static const Scalar *
+pairs_of_floats(Ctx *c, const Scalar *factor, uint32_t axis, int64_t extent)
+{
+    const Scalar *point[2];
+
+    if (factor->op != S_CAST || factor->arg[0]->dtype != DT_BF16)
+        return NULL;
+    summands(c, factor->arg[0], axis, extent, 2, false, point);
+    return scalar_2(c, S_PAIR, point[0], point[1]);
+}
+
+static const Scalar *
+pairs_of_integers(Ctx *c, const Scalar *factor, uint32_t axis, int64_t extent, bool beyond)
+{
+    return fits(factor) ? scalar_pack(c, factor, axis, extent, 2, beyond) : NULL;
+}
+
 const Nest *
-nest_pair_products(Ctx *c, const Nest *n)
+nest_pair_products(Ctx *c, const Nest *n, DType sum)
 {
     Contraction view;
+    bool floats = sum == DT_F32;
 
-    if (n->nwrite != 1 || !nest_contraction(c, n, &view) || !(view.row | view.col) || view.reduce->dtype != DT_I32 ||
+    if (n->nwrite != 1 || !nest_contraction(c, n, &view) || !(view.row | view.col) || view.reduce->dtype != sum ||
         view.reduce->arg[0]->op != S_MUL)
         return n;
     int64_t extent;
     uint32_t axis = nest_packed_axis(c, n, &view, 2, &extent);
-    if (axis == NO_SLOT || !fits(view.a) || !fits(view.b))
+    if (axis == NO_SLOT)
+        return n;
+    const Scalar *a = floats ? pairs_of_floats(c, view.a, axis, extent) : pairs_of_integers(c, view.a, axis, extent, true);
+    const Scalar *b = floats ? pairs_of_floats(c, view.b, axis, extent) : pairs_of_integers(c, view.b, axis, extent, false);
+    if (!a || !b)
         return n;
     NestEdit e = nest_edit(c, n, 0, 0);
-    const Scalar *body = scalar_2(c, S_DOT2, scalar_pack(c, view.a, axis, extent, 2, true), scalar_pack(c, view.b, axis, extent, 2, false));
+    const Scalar *body = scalar_2(c, floats ? S_DOT2F : S_DOT2, a, b);
     ScalarMap m = { .ctx = c, .done = { .arena = e.scratch } };
     map_put(&m.done, MAP_PTR(view.reduce), MAP_PTR(scalar_reduce(c, COMB_SUM, view.reduce->u.reduce.axes, &body, 1)));
     e.axis[axis].extent = expr_int(c, (extent + 1) / 2);

@@ -141,7 +141,7 @@ operand_apply(Scope *s, ScalarOp op, Operand *a, uint32_t n, Operand *v)
     bool bits = op >= S_AND && op <= S_SHR && op != S_EQ;
     DType t = arg[0]->dtype;
     bool real = op == S_ATAN2 || (op >= S_SQRT && op <= S_SOFTPLUS);
-    if (((op == S_DOT2 || op == S_DOT4) && t != DT_I32) || (arithmetic && t == DT_BOOL && op != S_MIN && op != S_MAX) ||
+    if ((scalar_is_dot(op) && t != DT_I32) || (op == S_PAIR && t != DT_BF16) || (arithmetic && t == DT_BOOL && op != S_MIN && op != S_MAX) ||
         ((bits || op == S_NOT) && dtype_is_float(t)) || (real && !dtype_is_float(t)))
         return parse_error(&s->mark, "`%s` has no meaning for %s", scalar_op_info[op].text, dtype_info[t].name);
     return operand_set(v, scalar_op(s->p->ctx, op, arg));

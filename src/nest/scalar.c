@@ -185,6 +185,10 @@ result_type(ScalarOp op, const Scalar *const *arg)
         return DT_BOOL;
     case S_SELECT:
         return arg[1]->dtype;
+    case S_DOT2F:
+        return DT_F32;
+    case S_PAIR:
+        return DT_I32;
     default:
         return arg[0]->dtype;
     }

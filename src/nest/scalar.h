@@ -80,6 +80,8 @@ struct Scalar {              /* interned */
 
 typedef struct { const char *text; uint8_t arity; bool infix; } ScalarOpInfo;
 extern const ScalarOpInfo scalar_op_info[S_OP_COUNT];     /* arity 0 for the structural ops */
+/* Products of pairs or quads and their sum: a step that processors have, on i32. */
+static inline bool scalar_is_dot(ScalarOp op) { return op == S_DOT2 || op == S_DOT4 || op == S_DOT2F; }
 ScalarOp scalar_op_named(const char *name, size_t n);     /* S_NONE if there is none */
 extern const char *const combiner_name[COMB_COUNT];       /* "sum", "max", "argmax", … */
 /* The identity of a combiner at a type (item 0 of a tuple). */

@@ -380,7 +380,11 @@ dot_product(Normal *m)
     Contraction view;
 
     if (dots == m->nest && m->dots & DOT_PAIRS) {
-        dots = nest_pair_products(m->ctx, m->nest);
+        dots = nest_pair_products(m->ctx, m->nest, DT_I32);
+        what = "pairs";
+    }
+    if (dots == m->nest && m->dots & DOT_FLOATS) {
+        dots = nest_pair_products(m->ctx, m->nest, DT_F32);
         what = "pairs";
     }
     bool same = dots == m->nest;

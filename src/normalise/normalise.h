@@ -41,7 +41,7 @@ const Nest *normalise_tables(Ctx *c, const Nest *n, const PlaceTable *table, uin
 Graph *normalise_packed(const Graph *g, int64_t near);
 
 /* Steps of dot products in integers that a machine has, for which sums are written. */
-typedef enum { DOT_NONE = 0, DOT_PAIRS = 1, DOT_QUADS = 2 } DotSteps;
+typedef enum { DOT_NONE = 0, DOT_PAIRS = 1, DOT_QUADS = 2, DOT_FLOATS = 4 /* pairs of bf16 */ } DotSteps;
 
 /* max_bytes: of one constant that is computed; larger ones stay for the run. worth: operations that are worth a thread; 0: there is one.
  * threads: that compute constants now. */

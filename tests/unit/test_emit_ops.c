@@ -38,11 +38,21 @@ has_op(ScalarOp op, DType t)
         return true;
     case S_AND: case S_OR: case S_XOR: case S_SHL: case S_SHR: case S_NOT:
         return dtype_is_int(t);
-    case S_DOT2: case S_DOT4:
+    case S_DOT2: case S_DOT4: case S_DOT2F:
         return t == DT_I32;
+    case S_PAIR:
+        return t == DT_BF16;
     default:
         return dtype_is_float(t) && op >= S_ADD && op <= S_SELECT;
     }
+}
+
+static DType
+result_of(ScalarOp op, DType t)
+{
+    if ((op >= S_EQ && op <= S_GE) || op == S_ISNAN || op == S_ISINF)
+        return DT_BOOL;
+    return op == S_PAIR ? DT_I32 : op == S_DOT2F ? DT_F32 : t;
 }
 
 static uint32_t
@@ -51,7 +61,7 @@ rows_of(DType t, Row *row)
     uint32_t n = 0;
     for (int op = S_ADD; op <= S_SELECT; op++)
         if (has_op((ScalarOp)op, t))
-            row[n++] = (Row){(ScalarOp)op, (op >= S_EQ && op <= S_GE) || op == S_ISNAN || op == S_ISINF ? DT_BOOL : t};
+            row[n++] = (Row){(ScalarOp)op, result_of((ScalarOp)op, t)};
     for (int to = 0; to < NDTYPE; to++)
         if (dtypes[to] != t)
             row[n++] = (Row){S_CAST, dtypes[to]};

@@ -83,6 +83,11 @@ static const char program[] =
     "    tn_i32x##N pairs = tn_dot2_sum_i32x##N(c, x, y), quads = tn_dot4_sum_i32x##N(c, x, y), alone = tn_dot4_i32x##N(x, y); \\\n"
     "    for (int l = 0; l < N; l++) \\\n"
     "        check(pairs[l] == (int32_t)((uint32_t)c[l] + (uint32_t)tn_dot2_i32(x[l], y[l])) && quads[l] == c[l] + tn_dot4_i32(x[l], y[l]) && alone[l] == quads[l] - c[l], \"dots\", N, l); \\\n"
+    "    tn_f32x##N f; tn_i32x##N px, py; \\\n"         /* pairs of bf16, each below 2^8 of halves: sums are exact */
+    "    for (int l = 0; l < N; l++) f[l] = (float)l / 4, px[l] = tn_pair_f32((float)(l - 5) / 2, (float)two), py[l] = tn_pair_f32((float)three, (float)(9 - l) / 2); \\\n"
+    "    tn_f32x##N halves = tn_dot2f_sum_f32x##N(f, px, py), apart = tn_dot2f_f32x##N(px, py); \\\n"
+    "    for (int l = 0; l < N; l++) \\\n"
+    "        check(halves[l] == f[l] + (float)(l - 5) / 2 * (float)three + (float)two * (float)(9 - l) / 2 && apart[l] == halves[l] - f[l] && apart[l] == tn_dot2f_f32(px[l], py[l]), \"dot2f\", N, l); \\\n"
     "}\n"
     "#define CALL(N, e, T) for (int64_t n = -2; n <= N + 1; n++) check_##e##x##N(n);\n"
     "int main(void) {\n"
