@@ -5,7 +5,7 @@
  * the product walks it; a product that writes its columns apart (the phases of a transposed convolution) writes
  * them together, and a nest of its own moves them to their places. Then nests of constants alone are computed.
  *
- * Sums of products of narrow integers are made of pairs or quads where the machine multiplies those in one step (nest/pair.c, quad.c):
+ * Sums of products of narrow numbers are made of pairs or quads where the machine multiplies those in one step (nest/pair.c, quad.c):
  * each factor is a tensor of them, that of a constant computed now.
  *
  * Places that data say, and weights beside them, are computed once for all channels that are read there (places.c).

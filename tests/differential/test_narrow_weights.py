@@ -134,8 +134,8 @@ def test_product_by_blocks_of_four_bits(tmp_path, zeros, rows, target, k, n, blo
     onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=10), tmp_path / "m.onnx")
     arguments = [TENON, "compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so", "--target", target, "--cache-dir", BUILD / "conformance" / "cache"]
     told = subprocess.run([*arguments, "--json"], capture_output=True, text=True, check=True).stdout
-    if (k, n) == (512, 512):
-        assert weight_bytes(told) <= weights.nbytes + scales.nbytes + zeros * 2 * points.nbytes + 4096
+    if (k, n) == (512, 512):                         # behind the last column a block of a tile's may be filled up
+        assert weight_bytes(told) <= (weights.nbytes + scales.nbytes) * (n + 64) / n + zeros * 2 * points.nbytes + 4096
     if (k, n, rows, target) == (512, 512, 1, "x86-64-v3"):
         tree = subprocess.run([*arguments, "--dump=schedule"], capture_output=True, text=True, check=True).stdout
         assert "acc reg factored" in tree and "f32(and(shr(load8 w[" in tree, tree
