@@ -186,7 +186,7 @@ normalise(void *user, const Graph *g)
     const Job *j = user;
     const Machine *m = &j->machine;
     DotSteps dots = (m->i16_dot_per_second > 0 ? DOT_PAIRS : 0) | (m->i8_dot_per_second > 0 ? DOT_QUADS : 0) |
-                    (m->bf16_dot_per_second > m->f32_per_second ? DOT_FLOATS : 0);
+                    (m->bf16_dot_per_second > m->f32_per_second && !j->o->keep_denormals ? DOT_FLOATS : 0);     /* its step takes them for 0 */
     Graph *plain = normalise_nests(g, FOLD_BYTES, dots, m->cores > 1 ? machine_waking_operations(m) : 0, driver_threads(j));
     return plain ? normalise_packed(plain, machine_block_bytes(m, LEVEL_L1)) : NULL;
 }
