@@ -650,6 +650,9 @@ TN_INLINE tn_bytes_16 tn_first_bytes(const void *from)
     TN_MATH_F32(f32x##N, tn_f32x##N, tn_i32x##N)                                                       \
     TN_LONGER(N, u16)                                                                                  \
     TN_INLINE tn_f32x##N tn_four_bits_f32x##N(tn_i32x##N x, int32_t from, float less) { return TN_FOUR_BITS_##N; }   \
+    TN_INLINE tn_f32x##N tn_dot2f_sum_f32x##N(tn_f32x##N c, tn_i32x##N x, tn_i32x##N y) { return TN_DOT2F_SUM_##N; } \
+    TN_INLINE tn_f32x##N tn_dot2f_f32x##N(tn_i32x##N x, tn_i32x##N y) { return TN_DOT2F(N); }          \
+    TN_INLINE tn_i32x##N tn_pair_f32x##N(tn_f32x##N x, tn_f32x##N y) { return (tn_i32x##N)((tn_u32x##N)x >> 16 | ((tn_u32x##N)y & 0xffff0000u)); } \
     TN_SHORT_FLOATS(f32x##N, tn_f32x##N, tn_i32x##N, tn_u16x##N, tn_long_u16x##N, __builtin_convertvector) \
     TN_VECTOR_LIBM(N, f32)
 /* What vectors of other elements have, products of pairs and conversions; after TN_VECTORS_F32. */
@@ -673,9 +676,6 @@ TN_INLINE tn_bytes_16 tn_first_bytes(const void *from)
     TN_INLINE tn_i32x##N tn_dot2_i32x##N(tn_i32x##N x, tn_i32x##N y) { return TN_DOT2_##N(x, y); }     \
     TN_INLINE tn_i32x##N tn_dot4_sum_i32x##N(tn_i32x##N c, tn_i32x##N x, tn_i32x##N y) { return TN_DOT4_SUM_##N; } \
     TN_INLINE tn_i32x##N tn_dot4_i32x##N(tn_i32x##N x, tn_i32x##N y) { return tn_dot4_sum_i32x##N((tn_i32x##N){0}, x, y); } \
-    TN_INLINE tn_f32x##N tn_dot2f_sum_f32x##N(tn_f32x##N c, tn_i32x##N x, tn_i32x##N y) { return TN_DOT2F_SUM_##N; } \
-    TN_INLINE tn_f32x##N tn_dot2f_f32x##N(tn_i32x##N x, tn_i32x##N y) { return TN_DOT2F(N); }          \
-    TN_INLINE tn_i32x##N tn_pair_f32x##N(tn_f32x##N x, tn_f32x##N y) { return (tn_i32x##N)((tn_u32x##N)x >> 16 | ((tn_u32x##N)y & 0xffff0000u)); } \
     TN_VECTOR_LIBM(N, f64)                                                                             \
     TN_LANES_1(N, exp, f64) TN_LANES_1(N, log, f64) TN_LANES_1(N, tanh, f64) TN_LANES_1(N, erf, f64)   \
     TN_LANES_1(N, sigmoid, f64) TN_LANES_1(N, softplus, f64)                                           \
