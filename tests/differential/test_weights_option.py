@@ -73,7 +73,7 @@ def test_weights(how, kind, cc, tmp_path):
     onnx.save(made, tmp_path / "m.onnx")
     arguments = ["compile", tmp_path / "m.onnx", "--weights", how, "--exact", "--quick", "--cc", cc, *CACHE]
     told = tenon(*arguments, "-o", tmp_path / "m.so", "--dump=lower", "--dump-dir", tmp_path)
-    assert ("in 1 product of integers" in told) == ((how, kind) in DOTS and "vnni" in told), told
+    assert ("in 1 product of integers" in told) == ((how, kind) in DOTS and "x86-64-v4-" in told), told
     relative, largest = map(float, re.search(r"^  w +(\S+) (\S+)$", told, re.M).groups())
     assert 0 < relative < 2 * MOST[name] and 0 < largest <= MOST[name], told
     [lowered] = tmp_path.glob("*lower.tn")
@@ -107,7 +107,7 @@ def test_activations(tmp_path):
     x = r.standard_normal((6, 320)).astype("f4")
     x[1], x[2, 32:64], x[3], x[4, 5] = 0, 0, x[3] * 1e30, np.nan
     for so, how in (("f.so", "int8,group=32"), ("i.so", "int8,group=32,activations=int8")):
-        if "vnni" not in tenon("compile", tmp_path / "m.onnx", "--weights", how, "-o", tmp_path / so, *CACHE):
+        if "x86-64-v4-" not in tenon("compile", tmp_path / "m.onnx", "--weights", how, "-o", tmp_path / so, *CACHE):
             pytest.skip("this processor multiplies no quads of bytes")
     want, got = run(tmp_path / "f.so", x, tmp_path), run(tmp_path / "i.so", x, tmp_path)
     step = np.abs(x.reshape(6, -1, 32)).max(-1) / 127
