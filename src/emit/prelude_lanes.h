@@ -524,7 +524,7 @@ typedef short tn_dot2_16 __attribute__((vector_size(64)));
 /* The same of bf16 pairs, in floats. */
 #define TN_UPPER(N, x) ((tn_f32x##N)(x))
 #define TN_DOT2F(N) (TN_UPPER(N, (tn_u32x##N)x << 16) * TN_UPPER(N, (tn_u32x##N)y << 16) + TN_UPPER(N, x & -65536) * TN_UPPER(N, y & -65536))
-#define TN_DOT2F_SUM(N) (c + TN_UPPER(N, (tn_u32x##N)x << 16) * TN_UPPER(N, (tn_u32x##N)y << 16) + TN_UPPER(N, x & -65536) * TN_UPPER(N, y & -65536))
+#define TN_DOT2F_SUM(N) (c + TN_DOT2F(N))
 #ifdef __AVX512BF16__
 #define TN_HAS_DOT2F 1
 #define TN_DOT2F_SUM_16 TN_DOT_STEP("vdpbf16ps")
