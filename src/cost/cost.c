@@ -27,13 +27,14 @@ level_seconds(const Unfold *u, const Node *n, Level cache)
     return seconds + more(first, 0) + move_seconds(u, n->past_apart, m->stream_per_second, m->stream_all_per_second);
 }
 
-/* How many trips of loop `of` are in sight of the processor at once. Nothing is beside the only trip. */
+/* How many trips of loop `of` are in sight of the processor at once: those of the next execution of a short loop run beside the end of this
+ * one, and their chains with its. Nothing is beside the only trip. */
 static double
-beside(const Node *of)
+beside(const Unfold *u, const Node *of)
 {
     if (!of || of->exec * (of->kind == NODE_LOOP ? of->trips : 1) <= 1)
         return 1;
-    return of->uops > 0 && of->uops < COST_WINDOW ? COST_WINDOW / of->uops : 1;
+    return of->uops > 0 && of->uops < u->m->window ? u->m->window / of->uops : 1;
 }
 
 /* The loop around n whose trips begin the chain through buffer b anew. */
@@ -87,15 +88,15 @@ static void
 add_phase(Unfold *u, Node *n, Work w, Cost *c, double *seconds)
 {
     bool loop = n->kind == NODE_LOOP;
-    double times = loop ? n->exec * n->trips : n->exec, cycle = u->m->cycle_seconds;
+    double times = loop ? n->exec * n->trips : n->exec, cycle = u->m->cycle_seconds, window = u->m->window;
 
     /* An execution of a loop ends with the latency of its last trip, and code between loops waits for its
      * values, unless the next trip of the loop around is in sight. */
     const Node *around = n->parent ? n->parent->phase : NULL;
-    double fill = around && around->uops > COST_WINDOW ? w.latency * (1 - COST_WINDOW / around->uops) : 0;
+    double fill = around && around->uops > window ? w.latency * (1 - window / around->uops) : 0;
     if (loop) {
-        w.chain = w.chain / beside(begins_chain(u, n, w.chain_buffer));
-        w.chain = more(w.chain, w.latency / (COST_WINDOW / more(w.uops, 1)));
+        w.chain = w.chain / beside(u, begins_chain(u, n, w.chain_buffer));
+        w.chain = more(w.chain, w.latency / (window / more(w.uops, 1)));
         fill /= more(n->trips, 1);
     }
     /* Code that the first-level cache does not hold comes from the second, each time through. */

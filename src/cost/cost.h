@@ -50,9 +50,6 @@ typedef struct {
     double bytes[LEVEL_COUNT];   /* from and to each level; [LEVEL_L1] by loads and stores */
 } Cost;
 
-/* Instructions that the processor looks ahead: those of the next execution of a short loop run beside the
- * end of this one, and their chains with its. (Reorder buffers: 224 Skylake, 256 Zen 3, 128 Neoverse N1.) */
-enum { COST_WINDOW = 200 };
 Level cost_level(const Machine *m, double bytes);        /* the smallest cache that so much half fills at most */
 /* Where argument i lies if nobody says: in the smallest cache that it half fills at most. */
 Level cost_home(Ctx *c, const Kernel *k, const Machine *m, const CostAsk *ask, uint32_t i);

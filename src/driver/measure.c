@@ -29,6 +29,7 @@ enum {
     CALLS = 2000, BATCHES = 8,       /* of nothing, to see what a call costs */
     SLEEPS = 20,
     MOST_TIMES = 80,                 /* probes of one round */
+    BEHIND = 768,                    /* multiply-adds behind the roots (tn_probe_behind) */
     ROUND = 4096,                    /* buffers are a multiple of this, and so of what a probe does between branches [bytes] */
 };
 #define PAUSE 5e-3                   /* [s] after which workers sleep */
@@ -124,6 +125,8 @@ measure_core(Measure *p)
     double fma = rate_of(p, "fma", 0, 1);
     m->fma_per_cycle = cycle * fma;
     m->fma_cycles = seconds_of(p, "fma_chain", 0, 1) / cycle;
+    double beside = seconds_of(p, "roots", 0, 1) - seconds_of(p, "behind", 0, 1) + BEHIND / fma;
+    m->window = beside * fma > 1 ? beside * fma : 1;
     m->add_per_cycle = cycle * rate_of(p, "plus", 0, 1);
     m->divide_cycles = seconds_of(p, "divide", 0, 1) / cycle;
     m->sqrt_cycles = seconds_of(p, "sqrt", 0, 1) / cycle;

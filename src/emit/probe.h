@@ -111,6 +111,26 @@ TN_PROBE(sqrt)
     }
 }
 
+/* A chain of square roots, and behind it nothing, or 768 multiply-adds that do not wait for it: so many are done meanwhile as the processor has
+ * in sight. The next chain waits for the last of them. */
+#define TN_NONE_BEHIND
+#define TN_ROOTS_PROBE(name, behind)                                                                   \
+    TN_PROBE(name)                                                                                     \
+    {                                                                                                  \
+        typedef tn_probe_f32 T;                                                                        \
+        TN_PROBE_BEGIN(T);                                                                             \
+        T x = *p, y = *p, root = *p;                                                                   \
+        TN_CHAINS(TN_DECLARE)                                                                          \
+        for (int64_t i = 0; i < times; i++) {                                                          \
+            root = root * c11 + 2.0f;                                                                  \
+            TN_TIMES16(root = TN_PROBE_F(tn_sqrt)(root); TN_OPAQUE(root);)                             \
+            behind                                                                                     \
+        }                                                                                              \
+        TN_CHAINS(TN_PIN)                                                                              \
+    }
+TN_ROOTS_PROBE(roots, TN_NONE_BEHIND)
+TN_ROOTS_PROBE(behind, TN_TIMES16(TN_TIMES4(TN_CHAINS(TN_FMA))))
+
 /* A multiply-add, then an operation on integers. */
 #define TN_DECLARE_BITS(i) TN_PROBE_I(tn) b##i = n + i;
 #define TN_MIX(i) TN_FMA(i) b##i = b##i ^ n; TN_OPAQUE(b##i);
@@ -411,6 +431,7 @@ tenon_probes(void)
         {"plus", tn_probe_plus, 12},
         {"divide", tn_probe_divide, 16},
         {"sqrt", tn_probe_sqrt, 16},
+        {"roots", tn_probe_roots, 1}, {"behind", tn_probe_behind, 1},
         {"gather", tn_probe_gather, 16},
         {"mixed", tn_probe_mixed, 16},
         {"part_load", tn_probe_part_load, 16},

@@ -40,6 +40,7 @@ typedef struct {
     /* One core. A cycle is what a chain of dependent integer additions needs for one of them. */
     double cycle_seconds;
     double issue_per_cycle;      /* instructions started */
+    double window;               /* instructions on vectors that one which waits lets pass: so far the processor looks ahead */
     double fma_per_cycle;        /* vectors of f32 multiply-adds started: the number of ports */
     double fma_cycles;           /* from operand to result */
     double add_per_cycle;        /* vectors of f32 additions started */

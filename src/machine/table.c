@@ -31,7 +31,7 @@ machine_table(Text *t, const Machine *m)
 
     text_printf(t, "%s, as %s: %u core%s, %u vector registers of %u bytes\n\n", m->processor, m->name, m->cores,
                 m->cores == 1 ? "" : "s", m->vector_registers, m->vector_bytes);
-    text_printf(t, "one core          %6.2f GHz, %.1f instructions a cycle\n", 1e-9 / m->cycle_seconds, m->issue_per_cycle);
+    text_printf(t, "one core          %6.2f GHz, %.1f instructions a cycle, %.0f in sight\n", 1e-9 / m->cycle_seconds, m->issue_per_cycle, m->window);
     text_printf(t, "multiply-adds     %6.1f GFLOP/s f32, %.1f GFLOP/s f64; %.2f vectors a cycle, %.1f cycles each\n",
                 m->f32_per_second * 1e-9, m->f64_per_second * 1e-9, m->fma_per_cycle, m->fma_cycles);
     text_printf(t, "vectors a cycle   %6.2f added, %.2f loaded, %.2f stored\n", m->add_per_cycle, m->load_per_cycle, m->store_per_cycle);

@@ -494,7 +494,7 @@ cut_ahead(const Machine *m, DType t, TileShape s, int64_t depth, int64_t inner)
     int64_t lanes = machine_lanes(m, t), row = s.vectors * lanes * dtype_info[t].bytes;
     double trip = (double)(2 * s.rows * s.vectors * lanes) / m->f32_per_second;                  /* seconds */
     double instructions = (double)(s.rows * s.vectors + s.rows + 2 * s.vectors);     /* multiply-adds, broadcasts, loads, fetches */
-    int64_t trips = (int64_t)ceil(COST_WINDOW / instructions + m->level[LEVEL_L2].latency_seconds / trip);
+    int64_t trips = (int64_t)ceil(m->window / instructions + m->level[LEVEL_L2].latency_seconds / trip);
 
     return (depth >= 0 && depth * row <= machine_block_bytes(m, LEVEL_L1)) || (inner >= 0 && inner < trips) ? 0 : trips;
 }

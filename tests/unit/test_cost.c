@@ -10,7 +10,7 @@
 /* 1 ns a cycle, 8 lanes of f32; a line is 64 bytes. */
 static const Machine plain = {
     .name = "plain", .vector_bytes = 32, .vector_registers = 16, .line_bytes = 64, .cores = 4,
-    .cycle_seconds = 1e-9, .issue_per_cycle = 8, .fma_per_cycle = 2, .fma_cycles = 4, .add_per_cycle = 2, .mixed_per_cycle = 4,
+    .cycle_seconds = 1e-9, .issue_per_cycle = 8, .window = 200, .fma_per_cycle = 2, .fma_cycles = 4, .add_per_cycle = 2, .mixed_per_cycle = 4,
     .load_per_cycle = 2, .store_per_cycle = 1, .divide_cycles = 6, .sqrt_cycles = 8, .gather_cycles = 10,
     .part_load_cycles = 1, .part_store_cycles = 2, .branch_cycles = 10,
     .f32_per_second = 32e9, .f64_per_second = 16e9,
@@ -324,6 +324,36 @@ test_sets_hold_more(void **state)
     assert_true(narrow.bytes[LEVEL_L2] > 4 * of_twelve.bytes[LEVEL_L2]);
 }
 
+/* Rows that more than three quarters of the first level hold, walked again and again, stay in part; what is larger than it comes anew each time. */
+static void
+test_some_stays(void **state)
+{
+    static const char form[] = "kernel k(x: f32[%d]) -> (o: f32[1]) {\n trips 1\n grain 1\n serial i < 100 { serial j < %d { o[0] = o[0] + x[j] } }\n}\n";
+    World *w = *state;
+    double bytes[3];
+    const int kilobytes[] = { 23, 27, 33 };
+
+    for (int i = 0; i < 3; i++) {
+        int n = kilobytes[i] * 256;
+        bytes[i] = price(w, arena_printf(w->arena, form, n, n), 1, NULL, 0).bytes[LEVEL_L2] / (4.0 * n);
+    }
+    near(bytes[0], 1, 0.01);
+    near(bytes[1], (1 + 1 + 100) / 3.0, 0.01);      /* two of the three capacities asked for hold them */
+    near(bytes[2], 100, 0.01);
+}
+
+/* A processor that looks further ahead begins the next sum before this one's chain has ended. */
+static void
+test_window(void **state)
+{
+    const char *sums = "kernel k(x: f32[512, 16]) -> (o: f32[512]) {\n trips 1\n grain 1\n serial i < 512 { register acc: f32[1]\n acc[0] = 0\n"
+                       " unrolled k < 16 { acc[0] = acc[0] + x[i, k] }\n o[i] = acc[0] }\n}\n";
+    Machine far = plain;
+
+    far.window = 2 * plain.window;
+    near(price(*state, sums, 1, NULL, 0).chain, 2 * price_on(*state, &far, sums, 1, NULL, 0).chain, 0.05);
+}
+
 /* ---- sizes ------------------------------------------------------------------------------------------------------ */
 
 static void
@@ -399,7 +429,7 @@ main(void)
         TEST(test_one_accumulator_waits), TEST(test_eight_accumulators_do_not), TEST(test_spills), TEST(test_functions_cost_more_than_sums),
         TEST(test_tests_and_bounds), TEST(test_shares), TEST(test_grain), TEST(test_copy_comes_from_where_it_fits), TEST(test_reuse),
         TEST(test_left_by_the_last_trip), TEST(test_side_by_side), TEST(test_steps),
-        TEST(test_lines), TEST(test_writes), TEST(test_windows_overlap), TEST(test_digits_over_borders), TEST(test_conflicts), TEST(test_sets_hold_more), TEST(test_grows_with_sizes), TEST(test_factors), TEST(test_rounding),
+        TEST(test_lines), TEST(test_writes), TEST(test_windows_overlap), TEST(test_digits_over_borders), TEST(test_conflicts), TEST(test_sets_hold_more), TEST(test_some_stays), TEST(test_window), TEST(test_grows_with_sizes), TEST(test_factors), TEST(test_rounding),
         TEST(test_numbers), TEST(test_prints),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
