@@ -99,7 +99,7 @@ go_along(Reach *r, double s, double jump, double trips, double before)
     if (s == 0 || trips <= 1 || r->n == sizeof r->dim / sizeof *r->dim)
         return;
     jump = fabs(jump);
-    double reach = r->a->write ? r->stretch + line : r->t->level == LEVEL_L3 ? fmax(r->stretch + r->inner, STEP) : fmax(r->stretch, PAGE);
+    double reach = r->a->write ? r->stretch + line : fmax(r->stretch + r->inner, r->t->level == LEVEL_L3 ? STEP : PAGE);
     r->rows = r->a->write && isinf(r->rows) && jump <= r->stretch + line ? r->runs : r->rows;
     bool goes_on = r->runs <= STREAMS && jump <= reach;
     if (r->piece == 0 && jump > r->stretch + line && (goes_on || r->runs * trips > STREAMS))
@@ -319,17 +319,21 @@ waiting_for_pieces(const Traffic *t, const Touched *b)
 }
 
 /* Seconds until the first line of each stretch is there. Hardware fetches ahead what follows in a stretch, and the processor
- * what comes within sight; a stretch as long as what is on its way at once (by Little's law, bandwidth times latency) is
+ * what comes within sight, so that it waits for the rest of the latency; a stretch as long as what is on its way at once (by Little's law, bandwidth times latency) is
  * waited for alone, of shorter ones several at a time. What the second level has comes within the processor's sight. Lines of
  * memory behind a gap are waited for in a stretch too, if that was measured. */
 static double
 waiting(const Traffic *t, const Touched *b)
 {
-    const MemoryLevel *from = &t->u->m->level[t->level + 1];
+    const Machine *m = t->u->m;
+    const MemoryLevel *from = &m->level[t->level + 1];
 
-    if (t->level == LEVEL_L1 || from->one.read <= 0)
+    if (from->one.read <= 0)
         return 0;
-    double each = from->latency_seconds * b->runs, stream = b->bytes / from->one.read;
+    if (t->level == LEVEL_L1)
+        return m->near_step_per_second > 0 ? fmax(b->pieces * m->line_bytes * (1 / m->near_step_per_second - 1 / from->one.read), 0) : 0;
+    double in_sight = m->window / m->issue_per_cycle * m->cycle_seconds;
+    double each = fmax(from->latency_seconds - in_sight, 0) * b->runs, stream = b->bytes / from->one.read;
     double wait = each < stream ? each : stream;
     return t->level == LEVEL_L3 ? fmax(wait, waiting_for_pieces(t, b)) : wait;
 }

@@ -14,6 +14,7 @@
 #include <assert.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -30,8 +31,11 @@ enum {
     SLEEPS = 20,
     MOST_TIMES = 80,                 /* probes of one round */
     BEHIND = 768,                    /* multiply-adds behind the roots (tn_probe_behind) */
+    STEP_BLOCK = 512 * 9 * 64,       /* lines that the probe of steps goes through before the next ones [bytes] (tn_probe_step) */
+    OVERLAP_STEPS = 70,              /* exponents tried, from 1 on */
     ROUND = 4096,                    /* buffers are a multiple of this, and so of what a probe does between branches [bytes] */
 };
+#define OVERLAP_STEP 0.1
 #define PAUSE 5e-3                   /* [s] after which workers sleep */
 #define SMALL_MEMORY ((int64_t)128 << 20)    /* what lies in memory is 4 times L3, but between these [bytes] */
 #define LARGE_MEMORY ((int64_t)1 << 30)
@@ -215,6 +219,31 @@ bandwidth(Measure *p, int l, int threads)
                         threads * rate_of(p, "copy", bytes, threads) };
 }
 
+/* Lines of the second level, which no other core disturbs, and arithmetic that takes about as long, and twice as long: the exponent that is
+ * least wrong of both. */
+static double
+overlap(Measure *p)
+{
+    static const char *const probe[] = { "read_2", "read_4" };
+    const Machine *m = p->m;
+    double alone[2], both[2], lines = 1 / m->level[LEVEL_L2].one.read, best = 1, least = INFINITY;
+
+    for (int i = 0; i < 2; i++) {
+        alone[i] = seconds_of(p, probe[i], level_bytes(m, LEVEL_L1, 1), 1);
+        both[i] = seconds_of(p, probe[i], level_bytes(m, LEVEL_L2, 1), 1);
+    }
+    for (int step = 0; step <= OVERLAP_STEPS; step++) {
+        double wrong = 0, exponent = 1 + step * OVERLAP_STEP;
+        for (int i = 0; i < 2; i++)
+            wrong += pow(log(machine_together(alone[i], lines, exponent) / both[i]), 2);
+        if (wrong < least) {
+            least = wrong;
+            best = exponent;
+        }
+    }
+    return best;
+}
+
 /* Of one thread, in small pages. */
 static double
 rate_small(Measure *p, const char *name, int64_t bytes)
@@ -255,6 +284,9 @@ measure_memory(Measure *p)
     m->beside_per_second = rate_of(p, "beside", alone, 1);
     m->apart_all_per_second = m->cores > 1 ? m->cores * rate_of(p, "apart", shared, (int)m->cores) : m->apart_per_second;
     m->stream_all_per_second = m->cores > 1 ? m->cores * rate_of(p, "stream", shared, (int)m->cores) : m->stream_per_second;
+    m->overlap = overlap(p);
+    int64_t near = level_bytes(m, LEVEL_L2, 1);
+    m->near_step_per_second = rate_of(p, "step", near < STEP_BLOCK ? near : STEP_BLOCK, 1);
     m->load_per_cycle = m->level[LEVEL_L1].one.read * m->cycle_seconds / m->vector_bytes;
     m->store_per_cycle = m->level[LEVEL_L1].one.write * m->cycle_seconds / m->vector_bytes;
 }

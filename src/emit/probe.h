@@ -290,6 +290,28 @@ TN_PROBE(read)
         }
 }
 
+/* The same, and so many multiply-adds of each vector. */
+#define TN_FMA_OF(v, i) c##i = c##i * v + y; TN_OPAQUE(c##i);
+#define TN_READ_PROBE(name, each)                                                                      \
+    TN_PROBE(name)                                                                                     \
+    {                                                                                                  \
+        typedef tn_probe_f32 T;                                                                        \
+        TN_PROBE_BEGIN(T);                                                                             \
+        const int64_t n = bytes / (int64_t)sizeof *p;                                                  \
+        T x = *p, y = *p;                                                                              \
+        TN_CHAINS(TN_DECLARE)                                                                          \
+        for (int64_t i = 0; i < times; i++)                                                            \
+            for (int64_t k = 0; k < n; k += 4) {                                                       \
+                const T *q = p + k;                                                                    \
+                each                                                                                   \
+            }                                                                                          \
+        TN_CHAINS(TN_PIN)                                                                              \
+    }
+#define TN_TWO_OF(i, j) { T v = *q++; TN_LOADED(v); TN_FMA_OF(v, i) TN_FMA_OF(v, j) }
+#define TN_FOUR_OF(i, j, k, l) { T v = *q++; TN_LOADED(v); TN_FMA_OF(v, i) TN_FMA_OF(v, j) TN_FMA_OF(v, k) TN_FMA_OF(v, l) }
+TN_READ_PROBE(read_2, TN_TWO_OF(0, 1) TN_TWO_OF(2, 3) TN_TWO_OF(4, 5) TN_TWO_OF(6, 7))
+TN_READ_PROBE(read_4, TN_FOUR_OF(0, 1, 2, 3) TN_FOUR_OF(4, 5, 6, 7) TN_FOUR_OF(8, 9, 10, 11) TN_FOUR_OF(0, 1, 2, 3))
+
 /* Four quarters of the buffer side by side, but for the last three pages of each: beginnings are no power of two apart. */
 TN_PROBE(side)
 {
@@ -306,7 +328,7 @@ TN_PROBE(side)
 TN_PROBE(step)
 {
     TN_PROBE_BEGIN(char);
-    const int64_t line = 64, row = 9 * line, block = 512 * row;
+    const int64_t line = 64, row = 9 * line, block = (bytes < 512 * row ? bytes / row : 512) * row;
     for (int64_t i = 0; i < times; i++)
         for (int64_t b = 0; b + block <= bytes; b += block)
             for (int64_t k = 0; k < row; k += line)
@@ -443,7 +465,7 @@ tenon_probes(void)
         {"load_bf16", tn_probe_load_bf16, 0},
         {"store_f16", tn_probe_store_f16, 0},
         {"store_bf16", tn_probe_store_bf16, 0},
-        {"read", tn_probe_read, 0},
+        {"read", tn_probe_read, 0}, {"read_2", tn_probe_read_2, 0}, {"read_4", tn_probe_read_4, 0},
         {"side", tn_probe_side, 0},
         {"step", tn_probe_step, 0},
         {"piece", tn_probe_piece, 0},

@@ -55,7 +55,7 @@
                { 512 * KB, 4.4e-9, { 100 * GB_S, 91 * GB_S, 99 * GB_S }, { 800 * GB_S, 720 * GB_S, 790 * GB_S } },      \
                { 32 * MB, 30e-9, { 54 * GB_S, 45 * GB_S, 56 * GB_S }, { 400 * GB_S, 350 * GB_S, 420 * GB_S } },         \
                { INT64_MAX, 130e-9, { 21 * GB_S, 16 * GB_S, 19 * GB_S }, { 80 * GB_S, 50 * GB_S, 60 * GB_S } } },       \
-    .stretch_per_second = 16.6 * GB_S, .side_per_second = 21.6 * GB_S, APART(16, 50), ZEN3_RUNTIME
+    .overlap = 2, .stretch_per_second = 16.6 * GB_S, .side_per_second = 21.6 * GB_S, APART(16, 50), ZEN3_RUNTIME
 
 #define CASCADE_LAKE                                                                                                    \
     .processor = "Cascade Lake, from its manuals", .vector_bytes = 64, .vector_registers = 32, .line_bytes = 64,        \
@@ -68,7 +68,7 @@
                { 1 * MB, 5.9e-9, { 113 * GB_S, 60 * GB_S, 80 * GB_S }, { 900 * GB_S, 480 * GB_S, 640 * GB_S } },        \
                { 16 * MB, 25e-9, { 35 * GB_S, 20 * GB_S, 25 * GB_S }, { 280 * GB_S, 160 * GB_S, 200 * GB_S } },         \
                { INT64_MAX, 90e-9, { 12 * GB_S, 8 * GB_S, 10 * GB_S }, { 90 * GB_S, 60 * GB_S, 75 * GB_S } } },         \
-    .stretch_per_second = 10.7 * GB_S, .side_per_second = 12.5 * GB_S, APART(8, 60), ZEN3_RUNTIME
+    .overlap = 2, .stretch_per_second = 10.7 * GB_S, .side_per_second = 12.5 * GB_S, APART(8, 60), ZEN3_RUNTIME
 
 #define ZEN5                                                                                                            \
     .processor = "Zen 5, measured", .vector_bytes = 64, .vector_registers = 32, .line_bytes = 64,                       \
@@ -81,7 +81,7 @@
                { 1 * MB, 3.9e-9, { 259 * GB_S, 275 * GB_S, 271 * GB_S }, { 2070 * GB_S, 2200 * GB_S, 2170 * GB_S } },   \
                { 32 * MB, 15e-9, { 128 * GB_S, 125 * GB_S, 131 * GB_S }, { 1020 * GB_S, 1000 * GB_S, 1050 * GB_S } },   \
                { INT64_MAX, 130e-9, { 49 * GB_S, 36 * GB_S, 50 * GB_S }, { 55 * GB_S, 35 * GB_S, 54 * GB_S } } },       \
-    .stretch_per_second = 46 * GB_S, .side_per_second = 50 * GB_S, .step_per_second = 19 * GB_S,                        \
+    .overlap = 4, .near_step_per_second = 206 * GB_S, .stretch_per_second = 46 * GB_S, .side_per_second = 50 * GB_S, .step_per_second = 19 * GB_S,                        \
     .piece_per_second = 46 * GB_S, .apart_per_second = 8.5 * GB_S, .stream_per_second = 15.3 * GB_S,                    \
     .beside_per_second = 45 * GB_S, .apart_all_per_second = 17 * GB_S, .stream_all_per_second = 26 * GB_S, ZEN3_RUNTIME
 
@@ -108,7 +108,7 @@ static const Machine table[] = {
                  { 512 * KB, 4.4e-9, { 60 * GB_S, 30 * GB_S, 45 * GB_S }, { 480 * GB_S, 240 * GB_S, 360 * GB_S } },
                  { 2 * MB, 20e-9, { 30 * GB_S, 20 * GB_S, 25 * GB_S }, { 240 * GB_S, 160 * GB_S, 200 * GB_S } },
                  { INT64_MAX, 100e-9, { 15 * GB_S, 15 * GB_S, 20 * GB_S }, { 80 * GB_S, 60 * GB_S, 80 * GB_S } } },
-      .stretch_per_second = 15 * GB_S, .side_per_second = 15 * GB_S,
+      .overlap = 2, .stretch_per_second = 15 * GB_S, .side_per_second = 15 * GB_S,
       .apart_per_second = 8.3 * GB_S, .apart_all_per_second = 33 * GB_S, .stream_per_second = 8.3 * GB_S, .stream_all_per_second = 33 * GB_S,
       ZEN3_RUNTIME },
     { .name = "generic", .flags = "", .cpu_check = "1", ZEN3(16, 16, 1) },

@@ -11,6 +11,8 @@
 #include "base/base.h"
 #include "type/dtype.h"
 
+#include <math.h>
+
 typedef enum { LEVEL_L1, LEVEL_L2, LEVEL_L3, LEVEL_MEMORY, LEVEL_COUNT } Level;
 
 /* Vector loads and stores over contiguous memory [bytes/s]. copy counts what is read and what is written. */
@@ -64,6 +66,8 @@ typedef struct {
     double blas_call_seconds;    /* of a product of two numbers */
 
     MemoryLevel level[LEVEL_COUNT];
+    double overlap;              /* p: arithmetic that takes x alone, and lines of the second level that take y, take (x^p + y^p)^(1/p) together */
+    double near_step_per_second; /* [bytes/s] lines of the second level that lie apart, read by one thread; 0: not measured */
     /* [bytes/s] memory in small pages, as files have them, read by one thread: in one stretch; in four side by side; in lines that lie
      * apart, and in pieces of four lines that do (0: not measured). */
     double stretch_per_second, side_per_second, step_per_second, piece_per_second;
@@ -108,6 +112,15 @@ static inline int64_t
 machine_waking_operations(const Machine *m)
 {
     return (int64_t)(m->wake_seconds / m->cycle_seconds * m->add_per_cycle * machine_lanes(m, DT_F32));
+}
+
+/* (x^p + y^p)^(1/p): seconds of two things that go on side by side and wait for each other the more the nearer they are. */
+static inline double
+machine_together(double x, double y, double p)
+{
+    double longer = x > y ? x : y, shorter = x > y ? y : x;
+
+    return shorter > 0 ? longer * pow(1 + pow(shorter / longer, p), 1 / p) : longer;
 }
 
 /* The least time in which `threads` of the cores could do so many operations of a type and move so many bytes. */

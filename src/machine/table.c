@@ -55,6 +55,8 @@ machine_table(Text *t, const Machine *m)
     for (int l = 0; l < LEVEL_COUNT; l++)
         add_level(t, level[l], &m->level[l]);
 
+    if (m->near_step_per_second > 0)
+        text_printf(t, "L2 in lines apart   read %8.1f\n", m->near_step_per_second * 1e-9);
     text_printf(t, "small pages         read %8.1f in one stretch, %.1f in four side by side", m->stretch_per_second * 1e-9, m->side_per_second * 1e-9);
     if (m->step_per_second > 0)
         text_printf(t, ", %.1f in lines apart", m->step_per_second * 1e-9);

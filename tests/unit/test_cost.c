@@ -18,7 +18,7 @@ static const Machine plain = {
                { 512 << 10, 4e-9, { 64e9, 32e9, 64e9 }, { 256e9, 128e9, 256e9 } },
                { 16 << 20, 16e-9, { 32e9, 16e9, 32e9 }, { 128e9, 64e9, 128e9 } },
                { INT64_MAX, 100e-9, { 16e9, 8e9, 16e9 }, { 32e9, 16e9, 32e9 } } },
-    .stretch_per_second = 10e9, .side_per_second = 13e9, .step_per_second = 5e9, .piece_per_second = 6e9, .apart_per_second = 4e9, .stream_per_second = 7e9, .apart_all_per_second = 8e9, .stream_all_per_second = 14e9,
+    .overlap = 2, .stretch_per_second = 10e9, .side_per_second = 13e9, .step_per_second = 5e9, .piece_per_second = 6e9, .apart_per_second = 4e9, .stream_per_second = 7e9, .apart_all_per_second = 8e9, .stream_all_per_second = 14e9,
     .call_seconds = 0, .wake_seconds = 1e-6, .unpark_seconds = 50e-6,
 };
 
@@ -354,6 +354,26 @@ test_window(void **state)
     near(price(*state, sums, 1, NULL, 0).chain, 2 * price_on(*state, &far, sums, 1, NULL, 0).chain, 0.05);
 }
 
+/* Lines of the second level that lie apart come at a rate of their own, and go on beside arithmetic as far as was measured. */
+static void
+test_second_level(void **state)
+{
+    static const char form[] = "kernel k(x: f32[%d]) -> (o: f32[1]) {\n trips 1\n grain 1\n serial n < 100 {\n  register acc: f32x8[1]\n  acc[0] = splat8(0)\n"
+                               "  serial j < 1024 { acc[0] = acc[0] + load8 x[%d*j] }\n  o[0] = hsum(acc[0]) }\n}\n";
+    World *w = *state;
+    const char *in_order = arena_printf(w->arena, form, 16 * 1024, 16), *apart = arena_printf(w->arena, form, 32 * 1024, 32);
+    Machine slow = plain, even = plain, beside;
+
+    slow.near_step_per_second = plain.level[LEVEL_L2].one.read / 3;
+    even.level[LEVEL_L2].one.read = 16e9;            /* a line in the four cycles of an addition */
+    beside = even;
+    beside.overlap = 8;
+    Cost known = price_on(w, &slow, apart, 1, NULL, 0), unknown = price(w, apart, 1, NULL, 0);
+    near(known.l2, 3 * unknown.l2, 0.05);
+    near(price_on(w, &slow, in_order, 1, NULL, 0).l2, price(w, in_order, 1, NULL, 0).l2, 0.01);
+    near(price_on(w, &even, in_order, 1, NULL, 0).seconds / price_on(w, &beside, in_order, 1, NULL, 0).seconds, exp2(1.0 / 2 - 1.0 / 8), 0.05);
+}
+
 /* ---- sizes ------------------------------------------------------------------------------------------------------ */
 
 static void
@@ -429,7 +449,7 @@ main(void)
         TEST(test_one_accumulator_waits), TEST(test_eight_accumulators_do_not), TEST(test_spills), TEST(test_functions_cost_more_than_sums),
         TEST(test_tests_and_bounds), TEST(test_shares), TEST(test_grain), TEST(test_copy_comes_from_where_it_fits), TEST(test_reuse),
         TEST(test_left_by_the_last_trip), TEST(test_side_by_side), TEST(test_steps),
-        TEST(test_lines), TEST(test_writes), TEST(test_windows_overlap), TEST(test_digits_over_borders), TEST(test_conflicts), TEST(test_sets_hold_more), TEST(test_some_stays), TEST(test_window), TEST(test_grows_with_sizes), TEST(test_factors), TEST(test_rounding),
+        TEST(test_lines), TEST(test_writes), TEST(test_windows_overlap), TEST(test_digits_over_borders), TEST(test_conflicts), TEST(test_sets_hold_more), TEST(test_some_stays), TEST(test_window), TEST(test_second_level), TEST(test_grows_with_sizes), TEST(test_factors), TEST(test_rounding),
         TEST(test_numbers), TEST(test_prints),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
