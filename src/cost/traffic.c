@@ -541,7 +541,7 @@ traffic(Unfold *u)
         t.ways = usable / u->m->line_bytes / t.sets;
         t.share = 1.0 / capacities;
         for (int i = 0; i < capacities; i++) {
-            t.capacity = usable + rest * (i + 0.5) / capacities;
+            t.capacity = usable + rest * (2 * i + 1) / (2 * capacities);
             settle(&t, u->root, NULL);
         }
     }
