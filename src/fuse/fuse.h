@@ -115,7 +115,7 @@ typedef struct {
     double (*of)(void *user, const Kernel *const *k, const void *const *const *data, uint32_t n);
     bool (*again)(void *user);       /* all have been asked: were answers missing that are there now, so that all is to be asked again? NULL: no */
     void *user;
-    double kernel;                   /* what a kernel less saves that prices do not have [seconds]: it counts where several candidates pay */
+    double kernel;                   /* what a kernel less saves that prices do not have [seconds] */
     double beside;                   /* products side by side take so much less than apart, for each kernel less, at most [seconds]; 0: not known */
 } FusePrice;
 /* A plan in the words of its model. Groups and pairs in the order of groups; sizes and prices as fuse_predict has them. */

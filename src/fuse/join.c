@@ -195,8 +195,7 @@ price_all(Join *j)
             JoinCandidate *t = &j->found.at[i];
             if (!t->asked || t->known)
                 continue;
-            t->gain = t->together < 0 ? 0 : picoseconds(t->apart) - picoseconds(t->together);
-            t->gain += t->gain > 0 ? (t->n - 1) * picoseconds(j->price->kernel) : 0;
+            t->gain = t->together < 0 ? 0 : picoseconds(t->apart) + (t->n - 1) * picoseconds(j->price->kernel) - picoseconds(t->together);
             for (uint32_t k = 0; k < t->n && t->gain > 0; k++)
                 VEC_PUSH(j->f->arena, &j->paying[t->group[k]], i);
             more = t->known = true;

@@ -104,6 +104,11 @@ attention_in_one_kernel(void **state)
     assert_int_equal(kernel_at(apply(w, &own), 1)->npart, 6);        /* … or is a part, where that takes less */
     assert_int_equal(apply(w, &kept)->node.n, 4);
     assert_int_equal(apply(w, &unknown)->node.n, 4);
+
+    FusePlan rows = greedy_plan(w);                  /* a kernel less may save more than the price says is lost */
+    FuseJoining told;
+    FusePlan saved = fuse_join(w->g, w->arena, &rows, &(FusePrice){ .of = squares_of_parts, .kernel = 100 }, &told);
+    assert_int_equal(apply(w, &saved)->node.n, 2);
 }
 
 /* What somebody outside of the three reads is stored, so the rows are one kernel with the product that they are made of at most. */
