@@ -6,7 +6,7 @@
  * disturbs one round may leave the next alone.
  *
  * Memory levels are read, written and copied by vectors over a buffer that fills half of the level; of L3,
- * which the cores share, each thread takes its part. The buffers are mapped once, as large as memory needs,
+ * which the cores share, each thread takes its part, and not more than eight times its second level. The buffers are mapped once, as large as memory needs,
  * in huge pages where there are some, as a session's arena is; one more in small pages, as constants may lie in a file.
  */
 #include "driver/internal.h"
@@ -30,6 +30,7 @@ enum {
     CALLS = 2000, BATCHES = 8,       /* of nothing, to see what a call costs */
     SLEEPS = 20,
     MOST_TIMES = 80,                 /* probes of one round */
+    FAR_OF_L2 = 8,                   /* so much of L3 is measured at most [second levels]: of more a neighbour on the processor takes some away */
     BEHIND = 768,                    /* multiply-adds behind the roots (tn_probe_behind) */
     STEP_BLOCK = 512 * 9 * 64,       /* lines that the probe of steps goes through before the next ones [bytes] (tn_probe_step) */
     OVERLAP_STEPS = 70,              /* exponents tried, from 1 on */
@@ -201,9 +202,9 @@ level_bytes(const Machine *m, int l, int threads)
         bytes = below > LARGE_MEMORY / 4 ? LARGE_MEMORY : below < SMALL_MEMORY / 4 ? SMALL_MEMORY : 4 * below;
         bytes /= threads;
     } else if (l == LEVEL_L3) {
+        int64_t near = m->level[LEVEL_L2].bytes;
         bytes /= 2 * threads;
-        if (bytes < 2 * m->level[LEVEL_L2].bytes)
-            bytes = 2 * m->level[LEVEL_L2].bytes;
+        bytes = bytes < 2 * near ? 2 * near : bytes > FAR_OF_L2 * near ? FAR_OF_L2 * near : bytes;
     } else {
         bytes /= 2;
     }

@@ -374,6 +374,20 @@ test_second_level(void **state)
     near(price_on(w, &even, in_order, 1, NULL, 0).seconds / price_on(w, &beside, in_order, 1, NULL, 0).seconds, exp2(1.0 / 2 - 1.0 / 8), 0.05);
 }
 
+/* A division holds one of two units for six cycles; the other multiplies and adds meanwhile. */
+static void
+test_divides_beside(void **state)
+{
+    static const char form[] = "kernel k(x: f32[256]) -> (o: f32[8]) {\n trips 1\n grain 1\n serial n < 4096 {\n register a: f32x8[32]\n"
+                               " unrolled i < %d { a[i] = load8 x[8*i] * splat8(5) + splat8(2) }\n %s }\n}\n";
+    static const char divide[] = "store8 o[0] = splat8(3) / load8 x[n % 2]";
+    World *w = *state;
+    double few = price(w, arena_printf(w->arena, form, 2, divide), 1, NULL, 0).flops, many = price(w, arena_printf(w->arena, form, 18, divide), 1, NULL, 0).flops;
+
+    near(few, 6e-9 * 4096, 0.01);                    /* 2 go beside it */
+    near(many, (18 + 6) / 2.0 * 1e-9 * 4096, 0.01);
+}
+
 /* ---- sizes ------------------------------------------------------------------------------------------------------ */
 
 static void
@@ -449,7 +463,7 @@ main(void)
         TEST(test_one_accumulator_waits), TEST(test_eight_accumulators_do_not), TEST(test_spills), TEST(test_functions_cost_more_than_sums),
         TEST(test_tests_and_bounds), TEST(test_shares), TEST(test_grain), TEST(test_copy_comes_from_where_it_fits), TEST(test_reuse),
         TEST(test_left_by_the_last_trip), TEST(test_side_by_side), TEST(test_steps),
-        TEST(test_lines), TEST(test_writes), TEST(test_windows_overlap), TEST(test_digits_over_borders), TEST(test_conflicts), TEST(test_sets_hold_more), TEST(test_some_stays), TEST(test_window), TEST(test_second_level), TEST(test_grows_with_sizes), TEST(test_factors), TEST(test_rounding),
+        TEST(test_lines), TEST(test_writes), TEST(test_windows_overlap), TEST(test_digits_over_borders), TEST(test_conflicts), TEST(test_sets_hold_more), TEST(test_some_stays), TEST(test_window), TEST(test_second_level), TEST(test_divides_beside), TEST(test_grows_with_sizes), TEST(test_factors), TEST(test_rounding),
         TEST(test_numbers), TEST(test_prints),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
