@@ -319,9 +319,9 @@ waiting_for_pieces(const Traffic *t, const Touched *b)
 }
 
 /* Seconds until the first line of each stretch is there. Hardware fetches ahead what follows in a stretch, and the processor
- * what comes within sight, so that it waits for the rest of the latency; a stretch as long as what is on its way at once (by Little's law, bandwidth times latency) is
- * waited for alone, of shorter ones several at a time. What the second level has comes within the processor's sight. Lines of
- * memory behind a gap are waited for in a stretch too, if that was measured. */
+ * what comes within sight, so that it waits for the rest of the latency; a stretch as long as what is on its way at once (by
+ * Little's law, bandwidth times latency) is waited for alone, of shorter ones several at a time. What the second level has comes
+ * within sight, but more slowly where lines lie apart, if that was measured; so do lines of memory behind a gap in a stretch. */
 static double
 waiting(const Traffic *t, const Touched *b)
 {
@@ -331,7 +331,7 @@ waiting(const Traffic *t, const Touched *b)
     if (from->one.read <= 0)
         return 0;
     if (t->level == LEVEL_L1)
-        return m->near_step_per_second > 0 ? fmax(b->pieces * m->line_bytes * (1 / m->near_step_per_second - 1 / from->one.read), 0) : 0;
+        return m->near_step_per_second > 0 ? b->pieces * m->line_bytes * fmax(1 / m->near_step_per_second - 1 / from->one.read, 0) : 0;
     double in_sight = m->window / m->issue_per_cycle * m->cycle_seconds;
     double each = fmax(from->latency_seconds - in_sight, 0) * b->runs, stream = b->bytes / from->one.read;
     double wait = each < stream ? each : stream;

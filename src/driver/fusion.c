@@ -130,7 +130,7 @@ make_plan(Job *j, const Graph *g, const FuseWish *wish, FuseCertificate *known)
             known->seconds = fuse_predict(g, &p, &j->machine, &within);
         domains_begin(&prices);
         choose_note(&prices);
-        p = fuse_join(g, j->arena, &p, &(FusePrice){ choose_price_in_turn, ask_again, &prices, KERNEL_SECONDS, schedule_beside(&j->machine) }, &known->joining);
+        p = fuse_join(g, j->arena, &p, wish, &(FusePrice){ choose_price_in_turn, ask_again, &prices, KERNEL_SECONDS, schedule_beside(&j->machine) }, &known->joining);
     }
     return p;
 }

@@ -6,8 +6,9 @@
  * disturbs one round may leave the next alone.
  *
  * Memory levels are read, written and copied by vectors over a buffer that fills half of the level; of L3,
- * which the cores share, each thread takes its part, and not more than eight times its second level. The buffers are mapped once, as large as memory needs,
- * in huge pages where there are some, as a session's arena is; one more in small pages, as constants may lie in a file.
+ * which the cores share, each thread takes its part, and not more than eight times its second level. The buffers
+ * are mapped once, as large as memory needs, in huge pages where there are some, as a session's arena is; one more
+ * in small pages, as constants may lie in a file.
  */
 #include "driver/internal.h"
 

@@ -140,14 +140,24 @@ fuse_assemble(const FuseNodes *s, Arena *a, const uint32_t *group, uint32_t ngro
     return p;
 }
 
-Tri
-fuse_granted(const Graph *g, const FusePlan *p, const FuseWish *wish)
+bool
+fuse_wished(const Graph *g, const FuseWish *wish, NodeId node[2])
 {
     Arena *scratch = arena_child(g->ctx->arena);
     FuseNodes s = fuse_nodes(g, scratch, &fuse_rules_views);
     uint32_t x = fuse_find(&s, wish->first), y = fuse_find(&s, wish->second);
-    Tri granted = x == NO_SLOT || y == NO_SLOT ? UNKNOWN : p->group[s.node[x]] == p->group[s.node[y]] ? YES : NO;
+    bool found = x != NO_SLOT && y != NO_SLOT;
 
+    node[0] = found ? s.node[x] : 0;
+    node[1] = found ? s.node[y] : 0;
     arena_free(scratch);
-    return granted;
+    return found;
+}
+
+Tri
+fuse_granted(const Graph *g, const FusePlan *p, const FuseWish *wish)
+{
+    NodeId node[2];
+
+    return !fuse_wished(g, wish, node) ? UNKNOWN : p->group[node[0]] == p->group[node[1]] ? YES : NO;
 }

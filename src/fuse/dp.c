@@ -54,8 +54,9 @@ is_hopeless(const Dp *d, const uint32_t *node, const NodeId *id, uint32_t n)
     return seen > 1;
 }
 
-/* What a node costs beside its price where it is without the one that it is to be with: more than any plan that has both takes. */
-#define UNWISHED 1000.0
+/* What a node costs beside its price where it is without the one that it is to be with [seconds]: more than any plan that has both takes. Prices
+ * above 1,000 s count as that (piece.c). */
+#define UNWISHED 500.0
 
 static double
 price(void *user, const uint32_t *node, uint32_t n)
@@ -129,8 +130,10 @@ fuse_dp(const Graph *g, Arena *a, const Machine *m, const FuseWish *wish, FuseCe
                               .start = m->call_seconds, .user = &d, .most_states = MOST_STATES, .most_steps = MOST_STEPS, .spent = fuse_composed(d.pricing), .most_spent = MOST_COMPOSED };
     SearchResult r = search_partition(&problem, scratch);
     FusePlan p = fuse_assemble(&d.s, a, r.group, r.ngroup);
+    bool apart = d.wish[0] != NO_SLOT && r.group[d.wish[0]] != r.group[d.wish[1]];
+    double unwished = apart ? 2 * UNWISHED : 0;
     if (certificate)
-        *certificate = (FuseCertificate){ FUSE_DP, r.seconds, r.bound, -1, r.exact, r.states, r.steps, r.priced, *fuse_composed(d.pricing), time_seconds() - start };
+        *certificate = (FuseCertificate){ FUSE_DP, r.seconds - unwished, r.bound - unwished, -1, r.exact, r.states, r.steps, r.priced, *fuse_composed(d.pricing), time_seconds() - start };
     arena_free(scratch);
     return p;
 }

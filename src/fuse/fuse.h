@@ -153,8 +153,9 @@ FusePlan fuse_first_joins(const Graph *g, Arena *a, const FusePlan *p, uint32_t 
 /* Why two nodes, by names of operators or values, are together or apart; NULL: g has not both. */
 const char *fuse_why(const Graph *g, Arena *a, const Machine *m, const FusePlan *p, const char *first, const char *second);
 /* The plan, with groups joined where the joint kernel takes less time than its pieces: products with the rows between them, a
- * window with the product that reads it, a product with rows made of it, products of one value. Of all candidates those that gain most together. */
-FusePlan fuse_join(const Graph *g, Arena *a, const FusePlan *p, const FusePrice *price, FuseJoining *told);
+ * window with the product that reads it, a product with rows made of it, products of one value. Of all candidates those that gain most together, and
+ * whatever it takes one with both nodes of a wish, if there is one. */
+FusePlan fuse_join(const Graph *g, Arena *a, const FusePlan *p, const FuseWish *wish, const FusePrice *price, FuseJoining *told);
 /* All of these nodes one group, wise or not: how tests reach every way of sharing a kernel. */
 FusePlan fuse_together(const Graph *g, Arena *a, const NodeId *node, uint32_t n);
 /* Acyclic quotient, every edge as it is said, shared axes found. NULL text if legal, else why not, by the nodes' names. */

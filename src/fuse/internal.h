@@ -170,6 +170,7 @@ typedef struct {
 FuseNodes fuse_nodes(const Graph *g, Arena *scratch, const FuseRules *rules);
 /* The number of a node by its operator's label, the name in it, or its value; NO_SLOT: there is none. */
 uint32_t fuse_find(const FuseNodes *s, const char *name);
+bool fuse_wished(const Graph *g, const FuseWish *wish, NodeId node[2]);      /* has g both nodes of a wish, and which are they? */
 /* Nests of one operator, connected: of[n] the last of them; those of u: first[u], next[first[u]], … NO_SLOT. */
 typedef struct { uint32_t *of, *first, *next; } FuseUnits;
 FuseUnits fuse_operators(const FuseNodes *s);

@@ -13,6 +13,7 @@
 /* They bound the choice among candidates: a part of them that meets one takes the greatest gains first, and the certificate says so. */
 #define MOST_STEPS 200000            /* states of candidates that want the same groups: 20 ms */
 #define MOST_CIRCLES 256             /* each asks for the order of all groups some ten times */
+#define WISHED ((int64_t)1 << 51)    /* more than all else gains [picoseconds]: two of MOST_SECONDS */
 #define MOST_SECONDS 1000.0          /* bounds what is added up in picoseconds: what takes longer counts as much */
 
 JoinCounts
@@ -151,6 +152,13 @@ is_wanted(const Join *j, const JoinCandidate *of, NodeId group)
     return false;
 }
 
+/* Is it what must be, whatever it takes? */
+static bool
+is_wished(const Join *j, const JoinCandidate *t)
+{
+    return t->known && t->together >= 0 && j->wish[0] != j->wish[1] && has(t, j->wish[0]) && has(t, j->wish[1]);
+}
+
 /* Do products side by side save all that can be saved, as prices are rounded? */
 static bool
 saves_all(const Join *j, const JoinCandidate *t)
@@ -233,11 +241,13 @@ choose(Join *j, Arena *a)
 
     for (uint32_t i = 0; i < j->found.n; i++) {
         const JoinCandidate *t = &j->found.at[i];
+        bool wished = is_wished(j, t);
         told.candidates += t->known && t->together >= 0;
-        if (t->gain <= 0)
+        told.pay += t->gain > 0;
+        if (t->gain <= 0 && !wished)
             continue;
         candidate[n] = i;
-        gain[n] = t->gain;
+        gain[n] = t->gain + (wished ? WISHED : 0);
         for (uint32_t k = 0; k < t->n; k++)
             group[ngroup++] = j->order.at[t->group[k]];
         first[++n] = ngroup;
@@ -245,16 +255,17 @@ choose(Join *j, Arena *a)
     PickProblem problem = { .n = n, .ngroup = j->plan->ngroup + 1, .gain = gain, .first = first, .group = group, .may = may,
                             .user = &(Items){ j, a, candidate }, .most_steps = MOST_STEPS, .most_circles = MOST_CIRCLES };
     PickResult r = pick_best(&problem, a);
+    int64_t taken = 0;
     for (uint32_t i = 0; i < n; i++) {
         j->found.at[candidate[i]].taken = r.chosen[i];
         told.taken += r.chosen[i];
+        taken += r.chosen[i] ? j->found.at[candidate[i]].gain : 0;
     }
-    told.pay = n;
     told.rivals = r.rivals;
     told.circles = r.circles;
     told.exact = r.exact;
-    told.seconds = (double)r.gain / 1e12;
-    told.bound = (double)r.bound / 1e12;
+    told.seconds = (double)taken / 1e12;
+    told.bound = (double)(taken + r.bound - r.gain) / 1e12;
     return told;
 }
 
@@ -334,7 +345,7 @@ keep_tried(Join *j, Arena *to)
 }
 
 FusePlan
-fuse_join(const Graph *g, Arena *to, const FusePlan *before, const FusePrice *price, FuseJoining *told)
+fuse_join(const Graph *g, Arena *to, const FusePlan *before, const FuseWish *wish, const FusePrice *price, FuseJoining *told)
 {
     Arena *a = arena_child(g->ctx->arena);
     FusePlan plan = fuse_copy(g, to, before), *p = &plan;
@@ -343,6 +354,9 @@ fuse_join(const Graph *g, Arena *to, const FusePlan *before, const FusePrice *pr
     Join j = { .g = g, .plan = p, .f = &f, .order = order_begin(&f, a, p->group), .node = NEW_ARRAY(a, NodeId, nn + 1), .host = NEW_ARRAY(a, NodeId, nn + 1),
                .newest = NEW_ARRAY(a, uint32_t, nn + 1), .own = NEW_ARRAY(a, Asked, nn + 1), .price = price };
 
+    NodeId wished[2];
+    for (int i = 0; i < 2 && wish && wish->first && fuse_wished(g, wish, wished); i++)
+        j.wish[i] = j.order.group[wished[i]];
     j.paying = arena_alloc_array(a, nn + 1, sizeof *j.paying);
     join_candidates(&j);
     j.within = compose_within(&j, a);

@@ -41,6 +41,7 @@ typedef struct {
     Asked *own;                      /* [node.n]: by group: its kernel as it is, once it is made, … */
     VEC(uint32_t) *paying;           /* [node.n]: … and the candidates that want it and are known to pay */
     const FusePrice *price;
+    NodeId wish[2];                  /* groups that are to be one, whatever it takes; 0: none are */
     bool all;                        /* the price of every candidate is needed */
     uint32_t unlisted;               /* values of which more products read than all sets are listed of */
 } Join;

@@ -120,4 +120,7 @@ def test_wishes():
     assert done.returncode == 2 and "--must-fuse conv1,conv2: " in done.stderr and "pair" in done.stderr
     together = json.loads(explain(DIGITS, "--fuse", "dp", "--json", "--must-fuse", "relu1,conv2").stdout)
     assert together["seconds"] >= plain["seconds"] and any("relu1" in g["name"] and "conv2" in g["name"] for g in together["groups"])
+    dear = json.loads(explain(DIGITS, "--fuse", "dp", "--json", "--must-fuse", "pool,dense1").stdout)      # apart by price
+    assert any("pool" in g["name"] and "dense1" in g["name"] for g in dear["groups"])
+    assert subprocess.run([TENON, "verify", DIGITS, "--must-fuse", "pool,dense1", "--dim", "batch=2"], capture_output=True).returncode == 0
     assert "give two nodes" in explain(DIGITS, "--must-fuse", "a,b").stderr

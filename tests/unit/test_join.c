@@ -58,13 +58,13 @@ joined(World *w, Price *price)
 {
     FusePlan apart = greedy_plan(w);
     FuseJoining told;
-    return fuse_join(w->g, w->arena, &apart, &(FusePrice){ .of = price }, &told);
+    return fuse_join(w->g, w->arena, &apart, NULL, &(FusePrice){ .of = price }, &told);
 }
 
 static FusePlan
 joined_told(World *w, Price *price, FuseJoining *told)
 {
-    FusePlan apart = greedy_plan(w), p = fuse_join(w->g, w->arena, &apart, &(FusePrice){ .of = price }, told);
+    FusePlan apart = greedy_plan(w), p = fuse_join(w->g, w->arena, &apart, NULL, &(FusePrice){ .of = price }, told);
     const char *no = fuse_illegal(w->g, &p);
     if (no)
         fail_msg("%s", no);
@@ -107,7 +107,7 @@ attention_in_one_kernel(void **state)
 
     FusePlan rows = greedy_plan(w);                  /* a kernel less may save more than the price says is lost */
     FuseJoining told;
-    FusePlan saved = fuse_join(w->g, w->arena, &rows, &(FusePrice){ .of = squares_of_parts, .kernel = 100 }, &told);
+    FusePlan saved = fuse_join(w->g, w->arena, &rows, NULL, &(FusePrice){ .of = squares_of_parts, .kernel = 100 }, &told);
     assert_int_equal(apply(w, &saved)->node.n, 2);
 }
 
@@ -248,15 +248,15 @@ what_is_not_asked(void **state)
     output(w, "q");
     output(w, "k");
     output(w, "v");
-    FusePlan apart = greedy_plan(w), p = fuse_join(w->g, w->arena, &apart, &price, &told);
+    FusePlan apart = greedy_plan(w), p = fuse_join(w->g, w->arena, &apart, NULL, &price, &told);
     assert_true(p.ngroup == 1 && told.candidates == 1 && told.exact && told.seconds == 2);
     add(w, "nest most(k: f32[n, 7, 6]) -> (m: f32[n, 7]) { m[i, h] = max e: k[i, h, e] }");
     output(w, "m");
     apart = greedy_plan(w);
-    p = fuse_join(w->g, w->arena, &apart, &price, &told);
+    p = fuse_join(w->g, w->arena, &apart, NULL, &price, &told);
     assert_true(p.ngroup == 2 && told.candidates == 3 && told.exact && told.seconds == 2);
     price.beside = 2;                            /* they could save more: whether two do is asked */
-    p = fuse_join(w->g, w->arena, &apart, &price, &told);
+    p = fuse_join(w->g, w->arena, &apart, NULL, &price, &told);
     assert_true(told.candidates == 5 && told.exact && told.seconds == 2);
 }
 
