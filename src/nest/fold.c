@@ -7,6 +7,7 @@
 #include "nest/internal.h"
 
 #include <math.h>
+#include <string.h>
 
 static bool
 is_unsigned(DType t)

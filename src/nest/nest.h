@@ -228,9 +228,9 @@ const Nest *nest_bare(Ctx *c, const Nest *n);
 const Nest *nest_relay_input(Ctx *c, const Nest *n, const Scalar *load, const uint32_t *axis, uint32_t rank, const Nest **move);
 /* The only output laid out as all parallel axes in the order given; *move makes the old one of it. */
 const Nest *nest_relay_output(Ctx *c, const Nest *n, const uint32_t *axis, uint32_t rank, const Nest **move);
-/* Sums, of i32, of products of integers of 16 bits, two summands at a time (dot2), or, of f32, of products of bf16 (dot2f); n itself
- * where it is none. */
-const Nest *nest_pair_products(Ctx *c, const Nest *n, DType sum);
+/* Two summands at a time: sums of i32 of products of integers of 16 bits (dot2), and of f32 of products of bf16 (dot2f), as far as
+ * there is such a step; n itself where it is neither. */
+const Nest *nest_pair_products(Ctx *c, const Nest *n, bool integers, bool floats);
 /* The same of 8 bits, four at a time (dot4). constant[i]: input i is; constant factors are taken for the signed side if they can be.
  * What the other factor lacks to be unsigned counts times the sums of the signed one: *sums is the nest that makes them of n's inputs,
  * for a new input behind the others; NULL if they are not needed. */

@@ -172,13 +172,15 @@ pairs_of_integers(Ctx *c, const Scalar *factor, uint32_t axis, int64_t extent, b
 }
 
 const Nest *
-nest_pair_products(Ctx *c, const Nest *n, DType sum)
+nest_pair_products(Ctx *c, const Nest *n, bool integers, bool floats)
 {
     Contraction view;
-    bool floats = sum == DT_F32;
 
-    if (n->nwrite != 1 || !nest_contraction(c, n, &view) || !(view.row | view.col) || view.reduce->dtype != sum ||
-        view.reduce->arg[0]->op != S_MUL)
+    if (n->nwrite != 1 || !nest_contraction(c, n, &view) || !(view.row | view.col) || view.reduce->arg[0]->op != S_MUL)
+        return n;
+    integers = integers && view.reduce->dtype == DT_I32;
+    floats = floats && view.reduce->dtype == DT_F32;
+    if (!integers && !floats)
         return n;
     int64_t extent;
     uint32_t axis = nest_packed_axis(c, n, &view, 2, &extent);

@@ -379,12 +379,8 @@ dot_product(Normal *m)
     const char *what = "quads";
     Contraction view;
 
-    if (dots == m->nest && m->dots & DOT_PAIRS) {
-        dots = nest_pair_products(m->ctx, m->nest, DT_I32);
-        what = "pairs";
-    }
-    if (dots == m->nest && m->dots & DOT_FLOATS) {
-        dots = nest_pair_products(m->ctx, m->nest, DT_F32);
+    if (dots == m->nest) {
+        dots = nest_pair_products(m->ctx, m->nest, m->dots & DOT_PAIRS, m->dots & DOT_FLOATS);
         what = "pairs";
     }
     bool same = dots == m->nest;

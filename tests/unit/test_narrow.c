@@ -52,7 +52,7 @@ begin(World *w, const Case *k, const char *target)
     assert_non_null(w->n);
     set_dims(w->a, &w->c, &w->s, k->dims);
     make_tensors(&w->c, w->a, w->n, &w->s, w->want, w->got);
-    w->paired = nest_pair_products(&w->c, w->n, strstr(k->text, "bf16[") ? DT_F32 : DT_I32);
+    w->paired = nest_pair_products(&w->c, w->n, true, true);
     assert_non_null(w->paired);
 }
 
