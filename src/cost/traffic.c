@@ -20,7 +20,8 @@ enum { WAYS = 8 };
  * line: it takes 7.2 GB/s there, 5.3 with lines two to four apart, 4 beyond. */
 enum { PAGE = 4096, STEP = PAGE / 2, STREAMS = 16 };         /* stretches that it follows side by side: 1, 4, 16, 32 and 64
                                                               * of them come from memory at 4.7, 6.3, 6.5, 5.2 and 2.9 GB/s (Cascade Lake) */
-typedef struct { double lo, hi, bytes, runs, pieces, side, rows; bool conflict; } Hull;      /* [bytes]; lo, hi: from the buffer's begin; the others: of Touched */
+/* [bytes]; lo, hi: from the buffer's begin; run: what lies together, as a row's columns; pitch: from one to the next, 0: there is one; the others: of Touched */
+typedef struct { double lo, hi, bytes, run, pitch, runs, pieces, side, rows; bool conflict; } Hull;
 typedef struct { double stride, count; } Dim;
 /* runs: stretches in which they are come by; side: so many of them at a time, side by side; pieces: lines behind a gap, as a stretch may have them;
  * rows: so many lines are written before the next one of the first. */
@@ -162,7 +163,7 @@ hull_of(Traffic *t, const MemRef *a, uint32_t from)
     uint32_t n = r.n;
     double lo = r.lo, hi = r.hi, runs = r.runs;
     sort_dims(dim, n);
-    double run = bytes, last_stride = 0, last_count = 1, span = bytes, step = 0;
+    double run = bytes, pitch = 0, last_stride = 0, last_count = 1, span = bytes, step = 0;
     bool whole = true;                               /* all places are whole lines apart */
     for (uint32_t i = 0; i < n; i++) {
         double s = dim[i].stride, c = dim[i].count;
@@ -171,6 +172,7 @@ hull_of(Traffic *t, const MemRef *a, uint32_t from)
             span = run;
             continue;
         }
+        pitch = pitch > 0 ? pitch : s;
         step = common_lines(step, s, line);
         whole = whole && step > 0;
         if (last_stride > 0 && fmod(s, last_stride) == 0 && s <= last_stride * last_count) {
@@ -189,7 +191,7 @@ hull_of(Traffic *t, const MemRef *a, uint32_t from)
     double all = u->buffer_bytes[a->buffer] / line + 1;
     if (random > 1)
         lines = all * (1 - exp(-random * lines / all));      /* places drawn at random, some twice */
-    Hull h = { lo, hi + bytes, (lines < all ? lines : all) * line, runs > lines ? lines : runs, 0, r.side, r.rows, false };
+    Hull h = { lo, hi + bytes, (lines < all ? lines : all) * line, run, pitch, runs > lines ? lines : runs, 0, r.side, r.rows, false };
     h.pieces = r.piece > 0 ? h.bytes / line / ceil(r.piece / line) : 0;
     h.conflict = blocks > 1 && whole && sets_overflow(t, step, blocks, run, line);
     return h;
@@ -197,8 +199,17 @@ hull_of(Traffic *t, const MemRef *a, uint32_t from)
 
 /* ---- all accesses of a buffer ----------------------------------------------------------------------------------- */
 
+/* Where h begins in the gap behind what `all` has of a row; 0: it begins in there. */
+static double
+behind_columns(const Hull *all, const Hull *h)
+{
+    double at = all->pitch > 0 && h->pitch == all->pitch ? fmod(h->lo - all->lo, all->pitch) : 0;
+
+    return at >= all->run && at + h->run <= all->pitch ? at : 0;
+}
+
 /* What of buffer b the statements of n touch, those of one phase or (NULL) all, in loops from depth `from` on. Accesses that overlap are
- * counted once. */
+ * counted once; columns behind each other, of the same rows, do not. */
 static Touched
 touched(Traffic *t, const Node *n, uint32_t b, uint32_t from, const Node *phase, bool *conflict)
 {
@@ -222,7 +233,9 @@ touched(Traffic *t, const Node *n, uint32_t b, uint32_t from, const Node *phase,
         Hull all = hull[i++];
         for (; i < count && hull[i].lo < all.hi; i++) {
             const Hull *h = &hull[i];
-            double more = h->hi > all.hi ? (h->hi - all.hi) / (h->hi - h->lo) * h->bytes : 0;
+            double behind = behind_columns(&all, h), more = h->hi > all.hi ? (h->hi - all.hi) / (h->hi - h->lo) * h->bytes : 0;
+            more = behind > 0 ? h->bytes : more;
+            all.run = behind > 0 ? behind + h->run : all.run;
             double denser = h->bytes - more > all.bytes ? h->bytes - more : all.bytes;
             all.bytes = denser + more;
             all.runs = h->runs > all.runs ? h->runs : all.runs;

@@ -388,6 +388,19 @@ test_divides_beside(void **state)
     near(many, (18 + 6) / 2.0 * 1e-9 * 4096, 0.01);
 }
 
+/* Columns behind each other are all counted, whichever loops go down the rows; the same ones once. */
+static void
+test_columns_behind_each_other(void **state)
+{
+    static const char form[] = "kernel k(x: f32[400, 240]) -> (o: f32[16]) {\n trips 1\n grain 1\n register a: f32x8[2]\n a[0] = splat8(0)\n a[1] = splat8(0)\n"
+                               " serial i < 400 { serial u < 16 { a[0] = a[0] + load8 x[i, 8*u] } }\n"
+                               " serial i < 400 { serial u < 14 { a[1] = a[1] + load8 x[i, 8*u + %d] } }\n store8 o[0] = a[0]\n store8 o[8] = a[1]\n}\n";
+    World *w = *state;
+
+    near(price(w, arena_printf(w->arena, form, 128), 1, NULL, 0).bytes[LEVEL_L3], 400.0 * 240 * 4, 0.03);
+    near(price(w, arena_printf(w->arena, form, 0), 1, NULL, 0).bytes[LEVEL_L3], 400.0 * 128 * 4, 0.06);
+}
+
 /* ---- sizes ------------------------------------------------------------------------------------------------------ */
 
 static void
@@ -463,7 +476,7 @@ main(void)
         TEST(test_one_accumulator_waits), TEST(test_eight_accumulators_do_not), TEST(test_spills), TEST(test_functions_cost_more_than_sums),
         TEST(test_tests_and_bounds), TEST(test_shares), TEST(test_grain), TEST(test_copy_comes_from_where_it_fits), TEST(test_reuse),
         TEST(test_left_by_the_last_trip), TEST(test_side_by_side), TEST(test_steps),
-        TEST(test_lines), TEST(test_writes), TEST(test_windows_overlap), TEST(test_digits_over_borders), TEST(test_conflicts), TEST(test_sets_hold_more), TEST(test_some_stays), TEST(test_window), TEST(test_second_level), TEST(test_divides_beside), TEST(test_grows_with_sizes), TEST(test_factors), TEST(test_rounding),
+        TEST(test_lines), TEST(test_writes), TEST(test_windows_overlap), TEST(test_digits_over_borders), TEST(test_conflicts), TEST(test_sets_hold_more), TEST(test_some_stays), TEST(test_window), TEST(test_second_level), TEST(test_divides_beside), TEST(test_columns_behind_each_other), TEST(test_grows_with_sizes), TEST(test_factors), TEST(test_rounding),
         TEST(test_numbers), TEST(test_prints),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
