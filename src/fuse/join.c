@@ -204,9 +204,9 @@ price_all(Join *j)
             if (!t->asked || t->known)
                 continue;
             t->gain = t->together < 0 ? 0 : picoseconds(t->apart) + (t->n - 1) * picoseconds(j->price->kernel) - picoseconds(t->together);
-            for (uint32_t k = 0; k < t->n && t->gain > 0; k++)
-                VEC_PUSH(j->f->arena, &j->paying[t->group[k]], i);
             more = t->known = true;
+            for (uint32_t k = 0; k < t->n && (t->gain > 0 || is_wished(j, t)); k++)
+                VEC_PUSH(j->f->arena, &j->paying[t->group[k]], i);
         }
     }
 }
@@ -355,8 +355,10 @@ fuse_join(const Graph *g, Arena *to, const FusePlan *before, const FuseWish *wis
                .newest = NEW_ARRAY(a, uint32_t, nn + 1), .own = NEW_ARRAY(a, Asked, nn + 1), .price = price };
 
     NodeId wished[2];
-    for (int i = 0; i < 2 && wish && wish->first && fuse_wished(g, wish, wished); i++)
-        j.wish[i] = j.order.group[wished[i]];
+    if (wish && wish->first && fuse_wished(g, wish, wished)) {
+        j.wish[0] = j.order.group[wished[0]];
+        j.wish[1] = j.order.group[wished[1]];
+    }
     j.paying = arena_alloc_array(a, nn + 1, sizeof *j.paying);
     join_candidates(&j);
     j.within = compose_within(&j, a);
