@@ -44,7 +44,7 @@
 /* Zen 3 with vectors of so many bytes, that many registers, and as many multiply-adds a cycle. */
 #define ZEN3(bytes_, registers, fma)                                                                                    \
     .processor = "Zen 3, measured", .vector_bytes = bytes_, .vector_registers = registers, .line_bytes = 64,           \
-    .cores = 8, .cycle_seconds = 1 / 3.24e9, .issue_per_cycle = 6, .window = WINDOW, .fma_per_cycle = fma, .fma_cycles = 4,              \
+    .cores = 8, .cycle_seconds = 1 / 3.24e9, .issue_per_cycle = 6, .window = WINDOW, .fma_per_cycle = fma, .fma_cycles = 4, \
     .add_per_cycle = 2, .mixed_per_cycle = 4, .load_per_cycle = 2, .store_per_cycle = 1, .divide_cycles = 3.5,         \
     .sqrt_cycles = 5, .part_load_cycles = 1, .part_store_cycles = bytes_ * 0.4, .branch_cycles = 13,                    \
     .gather_cycles = bytes_ / 8.0, .f32_per_second = bytes_ / 2.0 * fma * 3.23e9,                                       \
@@ -59,7 +59,7 @@
 
 #define CASCADE_LAKE                                                                                                    \
     .processor = "Cascade Lake, from its manuals", .vector_bytes = 64, .vector_registers = 32, .line_bytes = 64,        \
-    .cores = 8, .cycle_seconds = 1 / 2.36e9, .issue_per_cycle = 4, .window = WINDOW, .fma_per_cycle = 2, .fma_cycles = 4,                 \
+    .cores = 8, .cycle_seconds = 1 / 2.36e9, .issue_per_cycle = 4, .window = WINDOW, .fma_per_cycle = 2, .fma_cycles = 4, \
     .add_per_cycle = 2, .mixed_per_cycle = 2, .load_per_cycle = 2, .store_per_cycle = 1, .divide_cycles = 16,           \
     .sqrt_cycles = 20, .gather_cycles = 11, .part_load_cycles = 0.5, .part_store_cycles = 1, .branch_cycles = 16,       \
     .f32_per_second = 151e9, .f64_per_second = 75e9, .f16_load_per_second = 37e9, .bf16_load_per_second = 37e9,         \
@@ -72,7 +72,7 @@
 
 #define ZEN5                                                                                                            \
     .processor = "Zen 5, measured", .vector_bytes = 64, .vector_registers = 32, .line_bytes = 64,                       \
-    .cores = 8, .cycle_seconds = 1 / 4.47e9, .issue_per_cycle = 6.3, .window = 280, .fma_per_cycle = 2, .fma_cycles = 4,               \
+    .cores = 8, .cycle_seconds = 1 / 4.47e9, .issue_per_cycle = 6.3, .window = 280, .fma_per_cycle = 2, .fma_cycles = 4, \
     .add_per_cycle = 2, .mixed_per_cycle = 3, .load_per_cycle = 1.93, .store_per_cycle = 0.98, .divide_cycles = 2.5,    \
     .sqrt_cycles = 4.5, .gather_cycles = 8.2, .part_load_cycles = 0.6, .part_store_cycles = 1, .branch_cycles = 24,     \
     .f32_per_second = 284e9, .f64_per_second = 142e9, .f16_load_per_second = 64e9, .bf16_load_per_second = 68e9,        \
@@ -81,7 +81,8 @@
                { 1 * MB, 3.9e-9, { 259 * GB_S, 275 * GB_S, 271 * GB_S }, { 2070 * GB_S, 2200 * GB_S, 2170 * GB_S } },   \
                { 32 * MB, 15e-9, { 128 * GB_S, 125 * GB_S, 131 * GB_S }, { 1020 * GB_S, 1000 * GB_S, 1050 * GB_S } },   \
                { INT64_MAX, 130e-9, { 49 * GB_S, 36 * GB_S, 50 * GB_S }, { 55 * GB_S, 35 * GB_S, 54 * GB_S } } },       \
-    .overlap = 4, .near_step_per_second = 206 * GB_S, .stretch_per_second = 46 * GB_S, .side_per_second = 50 * GB_S, .step_per_second = 19 * GB_S,                        \
+    .overlap = 4, .near_step_per_second = 206 * GB_S, .stretch_per_second = 46 * GB_S,                                  \
+    .side_per_second = 50 * GB_S, .step_per_second = 19 * GB_S,                                                         \
     .piece_per_second = 46 * GB_S, .apart_per_second = 8.5 * GB_S, .stream_per_second = 15.3 * GB_S,                    \
     .beside_per_second = 45 * GB_S, .apart_all_per_second = 17 * GB_S, .stream_all_per_second = 26 * GB_S, ZEN3_RUNTIME
 

@@ -7,7 +7,6 @@
 #include "nest/internal.h"
 
 #include <math.h>
-#include <string.h>
 
 static bool
 is_unsigned(DType t)
@@ -165,38 +164,16 @@ int_op(ScalarOp op, DType t, int64_t x, int64_t y, int64_t *r)
     return true;
 }
 
-/* A bf16 is the upper half of an f32. */
-static float
-of_upper_half(uint32_t bits)
-{
-    float f;
-
-    bits &= 0xffff0000u;
-    memcpy(&f, &bits, sizeof f);
-    return f;
-}
-
-static uint32_t
-upper_half(double bf16)
-{
-    float f = (float)bf16;
-    uint32_t bits;
-
-    memcpy(&bits, &f, sizeof bits);
-    return bits >> 16;
-}
-
 bool
 number_op(ScalarOp op, DType t, const Number *x, Number *result)
 {
     bool binary = scalar_op_info[op].arity == 2;
     if (op == S_PAIR) {
-        result->i = (int32_t)(upper_half(x[0].f) | upper_half(x[1].f) << 16);
+        *result = number_pair(x[0], x[1]);
         return true;
     }
     if (op == S_DOT2F) {                             /* both products are floats, so their sum is rounded once */
-        uint32_t a = (uint32_t)x[0].i, b = (uint32_t)x[1].i;
-        result->f = of_upper_half(a << 16) * of_upper_half(b << 16) + of_upper_half(a) * of_upper_half(b);
+        result->f = (float)number_half(x[0], 0) * (float)number_half(x[1], 0) + (float)number_half(x[0], 1) * (float)number_half(x[1], 1);
         return true;
     }
     if (!dtype_is_float(t))

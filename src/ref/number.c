@@ -189,33 +189,15 @@ int_op(ScalarOp op, DType t, int64_t x, int64_t y)
     }
 }
 
-/* Low (0) or high (16) half of a pair of bf16. */
-static double
-half_of_pair(int64_t pair, int from)
-{
-    const uint16_t bits = (uint16_t)((uint64_t)pair >> from);
-    return number_load(DT_BF16, &bits, 0).f;
-}
-
-static Number
-pair_of_halves(Number low, Number high)
-{
-    uint16_t bits[2];
-
-    number_store(DT_BF16, bits, 0, low);
-    number_store(DT_BF16, bits, 1, high);
-    return number_int(DT_I32, (int64_t)bits[1] << 16 | bits[0]);
-}
-
 Number
 num_op(ScalarOp op, DType t, Number x, Number y, Number z)
 {
     if (op == S_SELECT)
         return x.i ? y : z;
     if (op == S_PAIR)
-        return pair_of_halves(x, y);
+        return number_pair(x, y);
     if (op == S_DOT2F)
-        return number_float(DT_F32, half_of_pair(x.i, 0) * half_of_pair(y.i, 0) + half_of_pair(x.i, 16) * half_of_pair(y.i, 16));
+        return number_float(DT_F32, number_half(x, 0) * number_half(y, 0) + number_half(x, 1) * number_half(y, 1));
     return dtype_is_float(t) ? float_op(op, t, x.f, y.f) : int_op(op, t, x.i, y.i);
 }
 

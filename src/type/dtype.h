@@ -99,6 +99,9 @@ void number_store(DType t, void *data, int64_t at, Number v);
 /* These bits into element `at` of u8 or i32, where there are zeros. */
 void number_put_bits(DType word, void *data, int64_t at, uint32_t bits);
 double number_get(DType t, const void *data, int64_t at);     /* the element as a double */
+/* Two bf16 as one i32, the first in its low half; and half 0 or 1 of such a pair. */
+Number number_pair(Number low, Number high);
+double number_half(Number pair, int half);
 /* |x - y| of two elements, exact before it is rounded to double; 0 for two NaN, infinite for one. */
 double number_distance(DType t, const void *x, const void *y, int64_t at);
 

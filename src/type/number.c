@@ -229,6 +229,24 @@ number_get(DType t, const void *data, int64_t at)
     return number_cast(DT_F64, t, number_load(t, data, at)).f;
 }
 
+Number
+number_pair(Number low, Number high)
+{
+    uint16_t bits[2];
+
+    number_store(DT_BF16, bits, 0, low);
+    number_store(DT_BF16, bits, 1, high);
+    return number_int(DT_I32, (int64_t)bits[1] << 16 | bits[0]);
+}
+
+double
+number_half(Number pair, int half)
+{
+    const uint16_t bits = (uint16_t)((uint64_t)pair.i >> 16 * half);
+
+    return number_load(DT_BF16, &bits, 0).f;
+}
+
 double
 number_distance(DType t, const void *x, const void *y, int64_t i)
 {
