@@ -4,7 +4,8 @@
 
 #include "cost/cost.h"
 
-enum { MOST_DIGITS = 3 };            /* of a trip; bounds what is kept of an access: of more digits the mean of their steps counts */
+/* Bound what is kept of an access: of more digits of a trip, or places of one that is written out, the mean of their steps counts. */
+enum { MOST_DIGITS = 3, MOST_PLACES = 8 };
 typedef enum { NODE_ARM, NODE_LOOP, NODE_IF, NODE_LET, NODE_STORE, NODE_AHEAD } NodeKind;
 
 /* A statement of the tree, or an arm of a test (the whole tree is an arm too), in preorder. */
@@ -45,6 +46,8 @@ typedef struct {
     double *step;                    /* [node->depth]: from one trip to the next, where digits of an index jump */
     double (*digit)[MOST_DIGITS];    /* [node->depth]: by what each digit of the trip moves it, where the loop's node says there are some
                                       * and they say all of where it is; NAN: they do not */
+    double **place;                  /* [node->depth]: NULL, or [trips] where each trip of a loop that is written out has it, from where `offset` is; where these
+                                      * are not evenly apart and few */
     bool *random;                    /* [node->depth]: the loop moves it to a place computed from data */
 } MemRef;
 

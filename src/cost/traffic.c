@@ -130,23 +130,41 @@ go_by_digits(Reach *r, const Node *node)
     }
 }
 
-/* What the trips of loops from depth `from` on make of one access. */
+/* The number of places that loops written out from depth `from` on have an access at, where they do not lie evenly apart; *shift [elements]: where the one
+ * of that number is. */
+static uint32_t
+places_of(const MemRef *a, uint32_t from, uint32_t number, double *shift)
+{
+    uint32_t all = 1;
+
+    *shift = 0;
+    for (const Node *n = a->node; n && n->depth > from; n = n->parent)
+        if (n->kind == NODE_LOOP && a->place[n->depth - 1]) {
+            uint32_t trips = (uint32_t)n->trips;
+            *shift += a->place[n->depth - 1][number / all % trips];
+            all *= trips;
+        }
+    return all;
+}
+
+/* What the trips of loops from depth `from` on make of one access, which lies `shift` elements from where it is; those that places_of tells of aside. */
 static Hull
-hull_of(Traffic *t, const MemRef *a, uint32_t from)
+hull_of(Traffic *t, const MemRef *a, uint32_t from, double shift)
 {
     Unfold *u = t->u;
     double line = u->m->line_bytes, bytes = a->bytes, blocks = 1, random = 1;
     double lanes = a->lanes * a->valid < 1 ? 1 : a->lanes * a->valid;
-    Reach r = { .t = t, .a = a, .lo = a->offset * bytes, .hi = a->offset * bytes, .stretch = bytes, .runs = 1, .side = 1, .rows = INFINITY };
+    double at = (a->offset + shift) * bytes;
+    Reach r = { .t = t, .a = a, .lo = at, .hi = at, .stretch = bytes, .runs = 1, .side = 1, .rows = INFINITY };
 
     if (a->lanes > 1 && lanes > 1)
         r.dim[r.n++] = (Dim){ fabs(a->lane_stride) * bytes, lanes };
     r.hi += a->lane_stride > 0 ? a->lane_stride * bytes * (lanes - 1) : 0;
     for (const Node *node = a->node; node && node->depth > from; node = node->parent) {
         double trips = node->trips < 1 ? 1 : node->trips;
-        if (node->kind != NODE_LOOP || trips <= 1)
-            continue;
         uint32_t d = node->depth - 1;
+        if (node->kind != NODE_LOOP || trips <= 1 || a->place[d])
+            continue;
         if (a->random[d]) {
             random *= trips;
             r.piece = r.piece > 0 ? r.piece : r.stretch;
@@ -199,13 +217,14 @@ hull_of(Traffic *t, const MemRef *a, uint32_t from)
 
 /* ---- all accesses of a buffer ----------------------------------------------------------------------------------- */
 
-/* Where h begins in the gap behind what `all` has of a row; 0: it begins in there. */
+/* What h has of each row beyond the columns that `all` has, 0 to h->run [bytes]; *end: its columns end there. */
 static double
-behind_columns(const Hull *all, const Hull *h)
+beyond_columns(const Hull *all, const Hull *h, double *end)
 {
     double at = all->pitch > 0 && h->pitch == all->pitch ? fmod(h->lo - all->lo, all->pitch) : 0;
 
-    return at >= all->run && at + h->run <= all->pitch ? at : 0;
+    *end = at + h->run <= all->pitch ? at + h->run : 0;
+    return *end > all->run ? fmin(*end - all->run, h->run) : 0;
 }
 
 /* What of buffer b the statements of n touch, those of one phase or (NULL) all, in loops from depth `from` on. Accesses that overlap are
@@ -214,28 +233,32 @@ static Touched
 touched(Traffic *t, const Node *n, uint32_t b, uint32_t from, const Node *phase, bool *conflict)
 {
     Unfold *u = t->u;
-    Hull *hull = NEW_ARRAY(u->arena, Hull, n->end - n->first + 1);
-    uint32_t count = 0;
+    VEC(Hull) hull = { 0 };
     Touched sum = { 0 };
 
     for (uint32_t i = n->first; i < n->end; i++) {
         const MemRef *a = &u->access.at[i];
         if (a->buffer != b || a->node->exec <= 0 || (phase && a->node->phase != phase))
             continue;
-        Hull h = hull_of(t, a, from);
-        uint32_t j = count++;
-        for (; j > 0 && hull[j - 1].lo > h.lo; j--)
-            hull[j] = hull[j - 1];
-        hull[j] = h;
-        *conflict = *conflict || h.conflict;
+        double shift;
+        for (uint32_t number = 0, places = 1; number < places; number++) {
+            places = places_of(a, from, number, &shift);
+            Hull h = hull_of(t, a, from, shift);
+            VEC_PUSH(u->arena, &hull, h);
+            uint32_t j = hull.n - 1;
+            for (; j > 0 && hull.at[j - 1].lo > h.lo; j--)
+                hull.at[j] = hull.at[j - 1];
+            hull.at[j] = h;
+            *conflict = *conflict || h.conflict;
+        }
     }
-    for (uint32_t i = 0; i < count; ) {
-        Hull all = hull[i++];
-        for (; i < count && hull[i].lo < all.hi; i++) {
-            const Hull *h = &hull[i];
-            double behind = behind_columns(&all, h), more = h->hi > all.hi ? (h->hi - all.hi) / (h->hi - h->lo) * h->bytes : 0;
-            more = behind > 0 ? h->bytes : more;
-            all.run = behind > 0 ? behind + h->run : all.run;
+    for (uint32_t i = 0; i < hull.n; ) {
+        Hull all = hull.at[i++];
+        for (; i < hull.n && hull.at[i].lo < all.hi; i++) {
+            const Hull *h = &hull.at[i];
+            double end, beyond = beyond_columns(&all, h, &end), more = h->hi > all.hi ? (h->hi - all.hi) / (h->hi - h->lo) * h->bytes : 0;
+            more = beyond > 0 ? h->bytes * (beyond / h->run) : more;
+            all.run = beyond > 0 ? end : all.run;
             double denser = h->bytes - more > all.bytes ? h->bytes - more : all.bytes;
             all.bytes = denser + more;
             all.runs = h->runs > all.runs ? h->runs : all.runs;
@@ -534,11 +557,20 @@ find_ways(Unfold *u)
     }
 }
 
-/* A first level keeps all that it can hold, but where lines of several buffers meet in a set: between three quarters of it and all what stays
- * hangs on where they happen to lie, so it is asked for several capacities. Read over and over on a Zen 5 core, 48 KB come from a first level
- * of 48 KB as fast as 16, and 52 as slowly as 96. Sets of others go by where pages happen to lie: of a second level of 1,024 KB, 640 KB come
- * at half the way to the third's rate, and 832 at that. */
+/* What stays of what a level just holds hangs on where it happens to lie, so nearer levels are asked for several capacities. A first level keeps all
+ * that it can hold, but where lines of several buffers meet in a set: from three quarters on. Read over and over on a Zen 5 core, 48 KB come from a
+ * first level of 48 KB as fast as 16, and 52 as slowly as 96. Sets of a second level go by pages, which lie anywhere, and no line is driven out for
+ * certain: of one of 1,024 KB, 768 KB all stay, of 832, 896, 960, 1,024, 1,152 and 1,280 KB a share of 0.84, 0.75, 0.59, 0.50, 0.27 and 0.10 by their
+ * rates (Zen 5; on a Cascade Lake core 0.92, 0.74 and 0.54 of three quarters, seven eighths and all). So it has three quarters to five quarters. */
 enum { CAPACITIES = 3 };
+
+static double
+most_bytes(const Machine *m, Level l)
+{
+    double bytes = (double)m->level[l].bytes, usable = (double)machine_usable_bytes(m, l);
+
+    return l == LEVEL_L1 ? bytes : l == LEVEL_L2 ? 2 * bytes - usable : usable;
+}
 
 void
 traffic(Unfold *u)
@@ -548,8 +580,8 @@ traffic(Unfold *u)
         Traffic t = { .u = u, .level = l, .body = NEW_ARRAY(u->arena, Touched *, u->node.n), .whole = NEW_ARRAY(u->arena, Touched *, u->node.n),
                       .body_sum = NEW_ARRAY(u->arena, double, u->node.n), .whole_sum = NEW_ARRAY(u->arena, double, u->node.n) };
         double usable = (double)machine_usable_bytes(u->m, l) / (l == LEVEL_L3 ? u->shares : 1);
-        double rest = l == LEVEL_L1 ? (double)u->m->level[l].bytes - usable : 0;
-        int capacities = l == LEVEL_L1 ? CAPACITIES : 1;
+        double rest = most_bytes(u->m, l) - (double)machine_usable_bytes(u->m, l);
+        int capacities = rest > 0 ? CAPACITIES : 1;
         t.sets = exp2(floor(log2(more((double)u->m->level[l].bytes / u->m->line_bytes / WAYS, 1))));
         t.ways = usable / u->m->line_bytes / t.sets;
         t.share = 1.0 / capacities;

@@ -105,7 +105,8 @@ add_access(Unfold *u, Node *n, const Scalar *load, uint32_t buffer, DType t, uin
             return;
     MemRef a = { n, load, buffer, lanes, dtype_info[t].bytes, write, .valid = 1,
                  .stride = NEW_ARRAY(u->arena, double, n->depth + 1), .step = NEW_ARRAY(u->arena, double, n->depth + 1),
-                 .digit = (double(*)[MOST_DIGITS])NEW_ARRAY(u->arena, double, (n->depth + 1) * MOST_DIGITS), .random = NEW_ARRAY(u->arena, bool, n->depth + 1) };
+                 .digit = (double(*)[MOST_DIGITS])NEW_ARRAY(u->arena, double, (n->depth + 1) * MOST_DIGITS),
+                 .place = NEW_ARRAY(u->arena, double *, n->depth + 1), .random = NEW_ARRAY(u->arena, bool, n->depth + 1) };
     VEC_PUSH(u->arena, &u->access, a);
 }
 
@@ -533,6 +534,18 @@ digits_say(const MemRef *a, const Node *n, int64_t from, int64_t to, double move
     return sum < 0 ? sum <= moved && moved <= 0 : 0 <= moved && moved <= sum;
 }
 
+/* Where each trip of a loop that is written out has the accesses that do not move evenly in it, as an index modulo 2 does not. */
+static void
+measure_places(Unfold *u, Node *n, int64_t trips, const double *base, double *there)
+{
+    for (int64_t trip = 0; trip < trips; trip++) {
+        offsets_at(u, n, trip, there);
+        for (uint32_t i = n->first; i < n->end; i++)
+            if (u->access.at[i].place[n->depth - 1])
+                u->access.at[i].place[n->depth - 1][trip] = there[i] - base[i];
+    }
+}
+
 static void
 measure_loop(Unfold *u, Node *n, const double *base, double *room)
 {
@@ -540,7 +553,7 @@ measure_loop(Unfold *u, Node *n, const double *base, double *room)
     int64_t at = n->at, trips = whole_trips(ceil(n->trips)), next = at + 1 < trips ? at + 1 : at - 1;
     double *moved = room, *first = room + count, *last = first + count;
 
-    bool even = true;
+    bool even = true, written_out = n->tree->u.loop.kind == LOOP_UNROLLED && trips <= MOST_PLACES;
     offsets_at(u, n, next, moved);
     offsets_at(u, n, 0, first);
     offsets_at(u, n, trips - 1, last);
@@ -548,9 +561,14 @@ measure_loop(Unfold *u, Node *n, const double *base, double *room)
         double next_offset = next > at ? moved[i] : 2 * base[i] - moved[i];
         u->access.at[i].step[d] = next_offset - base[i];
         u->access.at[i].stride[d] = stride_of(first[i], base[i], next_offset, last[i], (double)trips);
-        even = even && (last[i] - first[i]) == (next_offset - base[i]) * (double)(trips - 1);
+        if ((last[i] - first[i]) != (next_offset - base[i]) * (double)(trips - 1)) {
+            even = false;
+            u->access.at[i].place[d] = written_out ? NEW_ARRAY(u->arena, double, trips) : NULL;
+        }
     }
-    if (!even)
+    if (!even && written_out)
+        measure_places(u, n, trips, base, moved);
+    else if (!even)
         find_places(u, n, trips);
     double *middle = first + 2 * count;
     int64_t from = n->ndigit ? measure_digits(u, n, trips, middle, middle + count) : 0;

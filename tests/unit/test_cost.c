@@ -324,22 +324,43 @@ test_sets_hold_more(void **state)
     assert_true(narrow.bytes[LEVEL_L2] > 4 * of_twelve.bytes[LEVEL_L2]);
 }
 
-/* Rows that more than three quarters of the first level hold, walked again and again, stay in part; what is larger than it comes anew each time. */
+/* Rows that more than three quarters of a level hold, walked again and again, stay in part: in the first up to all of it, in the second up to five
+ * quarters. What is larger comes anew each time. */
 static void
 test_some_stays(void **state)
 {
     static const char form[] = "kernel k(x: f32[%d]) -> (o: f32[1]) {\n trips 1\n grain 1\n serial i < 100 { serial j < %d { o[0] = o[0] + x[j] } }\n}\n";
+    static const int kilobytes[][3] = { [LEVEL_L1] = { 23, 27, 33 }, [LEVEL_L2] = { 380, 450, 700 } };
     World *w = *state;
-    double bytes[3];
-    const int kilobytes[] = { 23, 27, 33 };
 
-    for (int i = 0; i < 3; i++) {
-        int n = kilobytes[i] * 256;
-        bytes[i] = price(w, arena_printf(w->arena, form, n, n), 1, NULL, 0).bytes[LEVEL_L2] / (4.0 * n);
+    for (Level l = LEVEL_L1; l <= LEVEL_L2; l++) {
+        double bytes[3];
+        for (int i = 0; i < 3; i++) {
+            int n = kilobytes[l][i] * 256;
+            bytes[i] = price(w, arena_printf(w->arena, form, n, n), 1, NULL, 0).bytes[l + 1] / (4.0 * n);
+        }
+        near(bytes[0], 1, 0.01);
+        near(bytes[1], (1 + 1 + 100) / 3.0, 0.01);   /* two of the three capacities asked for hold them */
+        near(bytes[2], 100, 0.01);
     }
-    near(bytes[0], 1, 0.01);
-    near(bytes[1], (1 + 1 + 100) / 3.0, 0.01);      /* two of the three capacities asked for hold them */
-    near(bytes[2], 100, 0.01);
+}
+
+/* An unrolled loop has its accesses where each trip has them, evenly apart or not: points of a window in phases are read as if each were written out. */
+static void
+test_phases(void **state)
+{
+    static const char form[] = "kernel k(x: f32[1024, 2, 2, 178]) -> (o: f32[8]) {\n trips 1\n grain 1\n register a: f32x8[1]\n a[0] = splat8(0)\n"
+                               " serial q < 1024 { unrolled v < 8 { %s } }\n store8 o[0] = a[0]\n}\n";
+    World *w = *state;
+    Text each = { .arena = w->arena };
+    Cost loops = price(w, arena_printf(w->arena, form, "unrolled r < 3 { unrolled s < 3 { a[0] = a[0] + load8 x[q, r % 2, s % 2, 14*(r // 2) + s // 2 + 8*v] } }"), 1, NULL, 0);
+
+    for (int r = 0; r < 3; r++)
+        for (int s = 0; s < 3; s++)
+            text_printf(&each, "a[0] = a[0] + load8 x[q, %d, %d, 8*v + %d]\n", r % 2, s % 2, 14 * (r / 2) + s / 2);
+    Cost written = price(w, arena_printf(w->arena, form, text_str(&each)), 1, NULL, 0);
+    near(loops.bytes[LEVEL_L3], written.bytes[LEVEL_L3], 0.01);
+    near(loops.bytes[LEVEL_L3], 1024 * 4.0 * (79 + 78 + 65 + 64 + 4 * 15), 0.05);     /* a piece of each phase, and the lines it begins and ends in */
 }
 
 /* A processor that looks further ahead begins the next sum before this one's chain has ended. */
@@ -476,7 +497,7 @@ main(void)
         TEST(test_one_accumulator_waits), TEST(test_eight_accumulators_do_not), TEST(test_spills), TEST(test_functions_cost_more_than_sums),
         TEST(test_tests_and_bounds), TEST(test_shares), TEST(test_grain), TEST(test_copy_comes_from_where_it_fits), TEST(test_reuse),
         TEST(test_left_by_the_last_trip), TEST(test_side_by_side), TEST(test_steps),
-        TEST(test_lines), TEST(test_writes), TEST(test_windows_overlap), TEST(test_digits_over_borders), TEST(test_conflicts), TEST(test_sets_hold_more), TEST(test_some_stays), TEST(test_window), TEST(test_second_level), TEST(test_divides_beside), TEST(test_columns_behind_each_other), TEST(test_grows_with_sizes), TEST(test_factors), TEST(test_rounding),
+        TEST(test_lines), TEST(test_writes), TEST(test_windows_overlap), TEST(test_digits_over_borders), TEST(test_conflicts), TEST(test_sets_hold_more), TEST(test_some_stays), TEST(test_phases), TEST(test_window), TEST(test_second_level), TEST(test_divides_beside), TEST(test_columns_behind_each_other), TEST(test_grows_with_sizes), TEST(test_factors), TEST(test_rounding),
         TEST(test_numbers), TEST(test_prints),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
