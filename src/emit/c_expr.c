@@ -76,6 +76,22 @@ compute_var(void *user, Var v)
         VEC_PUSH(e->a, &e->named, ((Named){s, value}));
 }
 
+/* In terms of loops and symbols alone, which is what ranges are known of. */
+static const Expr *
+without_lets(Emit *e, const Expr *x)
+{
+    for (uint32_t i = e->lets.n; i-- > 0; )
+        x = expr_subst(e->c, x, &e->lets.at[i], 1);
+    return x;
+}
+
+static bool
+is_natural(void *user, const Expr *x)
+{
+    Emit *e = user;
+    return expr_le(e->c, &(Ranges){e->ranges.at, e->ranges.n}, expr_int(e->c, 0), without_lets(e, x)) == YES;
+}
+
 const char *
 emit_index(Emit *e, const Expr *x)
 {
@@ -90,7 +106,7 @@ emit_index(Emit *e, const Expr *x)
     if (expr_uses_kind(x, VAR_COMPUTED))
         expr_vars(x, compute_var, e);
     Text t = {.arena = e->a};
-    expr_print(&t, x, &(ExprStyle){print_var, e, true});
+    expr_print(&t, x, &(ExprStyle){print_var, e, true, is_natural});
     return text_str(&t);
 }
 
@@ -122,15 +138,6 @@ emit_register(Emit *e, uint32_t buffer, uint32_t rank, const Expr *const *at)
 }
 
 /* ---- proofs: does a load stay inside its buffer? --------------------------------------------- */
-
-/* In terms of loops and symbols alone, which is what ranges are known of. */
-static const Expr *
-without_lets(Emit *e, const Expr *x)
-{
-    for (uint32_t i = e->lets.n; i-- > 0; )
-        x = expr_subst(e->c, x, &e->lets.at[i], 1);
-    return x;
-}
 
 /* Are at, at + 1, …, at + width - 1 all in 0..extent-1? */
 bool

@@ -261,6 +261,18 @@ masked(Emit *e, const Scalar *s, const char *mask, uint32_t bytes)
 }
 
 static CValue
+constant_mask(Emit *e, uint32_t lanes, const bool *lane)
+{
+    Text t = { .arena = e->a };
+
+    text_printf(&t, "(%s){", emit_ctype(e, DT_BOOL, lanes, 4));
+    for (uint32_t l = 0; l < lanes; l++)
+        text_printf(&t, "%s%d", l ? ", " : "", -lane[l]);
+    text_add(&t, "}");
+    return (CValue){ text_str(&t), 4 };
+}
+
+static CValue
 print_select(Emit *e, const Scalar *s)
 {
     const Scalar *cond = s->arg[0], *yes = s->arg[1], *no = s->arg[2];
@@ -268,7 +280,12 @@ print_select(Emit *e, const Scalar *s)
         CValue one = emit_value(e, cond->arg[0]);
         return one.s ? branches(e, s, one.s, yes, no) : NO_VALUE;
     }
-    CValue c = emit_value(e, cond);
+    bool lane[MOST_LANES];
+    uint32_t count;
+    bool known = cond->lanes > 1 && cond->lanes <= MOST_LANES && emit_known_lanes(e, cond, lane, &count);
+    if (known && (count == 0 || count == cond->lanes))
+        return emit_value(e, count ? yes : no);
+    CValue c = known ? constant_mask(e, cond->lanes, lane) : emit_value(e, cond);
     if (!c.s)
         return NO_VALUE;
     if (cond->lanes == 1) {

@@ -67,6 +67,10 @@ CValue emit_value(Emit *e, const Scalar *s);               /* may print statemen
 CValue emit_name(Emit *e, const Scalar *s, CValue v);      /* make v a variable that stands for s from here on */
 CValue *emit_named(Emit *e, const Scalar *s);              /* the variable of s, if it has one here */
 
+/* c_known.c: lane [cond->lanes]: which lanes are true, as far as all are known here; count: how many are. */
+enum { MOST_LANES = 64 };            /* of a vector: bytes of 512 bits */
+bool emit_known_lanes(Emit *e, const Scalar *cond, bool *lane, uint32_t *count);
+
 /* c_op.c */
 CValue emit_cast(Emit *e, const Scalar *s);
 CValue emit_blocks(Emit *e, const Scalar *s);              /* lanes of two vectors */

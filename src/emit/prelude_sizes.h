@@ -25,6 +25,9 @@ TN_INLINE int64_t tn_mod(int64_t a, int64_t b)    /* a - b * floor(a / b) */
     int64_t r = a % b;
     return r + (((r != 0) & ((r < 0) != (b < 0))) ? b : 0);
 }
+/* Both of an a that is not negative, and a b above 0: half as many instructions. */
+TN_INLINE int64_t tn_quo(int64_t a, int64_t b) { return (int64_t)((uint64_t)a / (uint64_t)b); }
+TN_INLINE int64_t tn_rem(int64_t a, int64_t b) { return (int64_t)((uint64_t)a % (uint64_t)b); }
 TN_INLINE int64_t tn_min(int64_t a, int64_t b) { return a < b ? a : b; }
 TN_INLINE int64_t tn_max(int64_t a, int64_t b) { return a > b ? a : b; }
 TN_INLINE int tn_inside(int64_t i, int64_t n) { return (uint64_t)i < (uint64_t)n; }

@@ -142,9 +142,9 @@ bool expr_eval(const Expr *e, bool (*value)(void *user, Var v, int64_t *out), vo
 
 /* Text. `name` gives variables their spelling (NULL: symbols by name, axes $k, loops @k).
  * Printed as  2*y + r - 1 ,  (n + 15) // 16 ,  n % 16 ,  min(a, b) ; parses back to the same pointer. */
-typedef struct { void (*name)(void *user, Text *t, Var v); void *user; bool c_syntax; } ExprStyle;
-/* c_syntax prints C over int64_t: tn_div(a, b), tn_mod(a, b), tn_min(a, b), tn_max(a, b);
- * division and mod by a positive constant of something provably >= 0 is left to the C compiler by tn_div. */
+typedef struct { void (*name)(void *user, Text *t, Var v); void *user; bool c_syntax; bool (*natural)(void *user, const Expr *e); } ExprStyle;
+/* c_syntax prints C over int64_t: tn_div(a, b), tn_mod(a, b), tn_min(a, b), tn_max(a, b); and tn_quo(a, b), tn_rem(a, b) where b is a number
+ * above 0 and `natural` says that a is never negative (NULL: nobody knows): processors divide such numbers in fewer steps. */
 void expr_print(Text *t, const Expr *e, const ExprStyle *style);
 const char *expr_str(Ctx *c, const Expr *e);                              /* for messages; context lifetime */
 

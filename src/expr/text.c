@@ -165,6 +165,15 @@ print_call(Text *t, const Atom *a, const ExprStyle *style)
 {
     static const char *const name[] = { "", "tn_div", "tn_mod", "tn_min", "tn_max" };
     const Expr *arg[a->narg];
+    bool divides = a->kind == ATOM_DIV || a->kind == ATOM_MOD;
+    int64_t by;
+
+    if (divides && style->natural && expr_const(a->arg[1], &by) && by > 0 && style->natural(style->user, a->arg[0])) {
+        text_add(t, a->kind == ATOM_DIV ? "tn_quo(" : "tn_rem(");
+        expr_print(t, a->arg[0], style);
+        text_printf(t, ", %" PRId64 ")", by);
+        return;
+    }
 
     memcpy(arg, a->arg, sizeof arg);
     if (a->kind == ATOM_MIN || a->kind == ATOM_MAX)

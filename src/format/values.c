@@ -87,43 +87,45 @@ format_least(Formats *f, const FormatFactor *more, uint32_t *choice)
     return least_within(f, f->bound.at, f->bound.n, more, choice);
 }
 
-/* Dimension 1 lies last wherever a product proposes that and the kernels can (or in blocks, where those are what is asked for): every value wants it for itself, and costs far more than a kernel where it lies as
- * the model says, but that those which kernels of several parts make or read lie as is cheaper. */
+/* What it costs a value, whatever it costs kernels, to lie as its candidate c says. */
+typedef double OwnCost(const Formats *f, const Variable *v, uint32_t c);
+
+/* The least of kernels' costs and values' own. */
 static void
-one_order(Formats *f, uint32_t *choice)
+least_by(Formats *f, OwnCost *own, uint32_t *choice)
 {
-    enum { FAR = 1000000 };          /* microseconds */
     FormatFactor *wish = NEW_ARRAY(f->arena, FormatFactor, f->variable.n);
     uint32_t *var = NEW_ARRAY(f->arena, uint32_t, f->variable.n);
 
     for (uint32_t i = 0; i < f->variable.n; i++) {
         double *cost = NEW_ARRAY(f->arena, double, f->size[i]);
-        uint32_t one = f->wish->how == FORMAT_BLOCKS ? f->variable.at[i].blocks : f->variable.at[i].last;
+        for (uint32_t c = 0; c < f->size[i]; c++)
+            cost[c] = own(f, &f->variable.at[i], c);
         var[i] = i;
-        for (uint32_t c = 1; c < f->size[i]; c++)
-            cost[c] = INFINITY;
-        cost[0] = f->variable.at[i].parts ? 0 : FAR * 1e6;
-        cost[one] = 0;
         wish[i] = (FormatFactor){ 1, &var[i], cost };
     }
     least_once(f, wish, f->variable.n, NULL, choice);
 }
 
-/* The least of orders alone: no search of layouts is to find more than that. */
-static void
-orders_alone(Formats *f, uint32_t *choice)
+/* Dimension 1 lies last wherever a product proposes that and the kernels can (or in blocks, where those are what is asked for): every value wants it
+ * for itself, and costs far more than a kernel where it lies as the model says, but that those which kernels of several parts make or read lie as is
+ * cheaper. */
+static double
+one_order(const Formats *f, const Variable *v, uint32_t c)
 {
-    FormatFactor *only = NEW_ARRAY(f->arena, FormatFactor, f->variable.n);
-    uint32_t *var = NEW_ARRAY(f->arena, uint32_t, f->variable.n);
+    const double far = 1e12;         /* picoseconds: a second */
 
-    for (uint32_t i = 0; i < f->variable.n; i++) {
-        double *cost = NEW_ARRAY(f->arena, double, f->size[i]);
-        for (uint32_t c = f->variable.at[i].orders; c < f->size[i]; c++)
-            cost[c] = INFINITY;
-        var[i] = i;
-        only[i] = (FormatFactor){ 1, &var[i], cost };
-    }
-    least_once(f, only, f->variable.n, NULL, choice);
+    if (c == (f->wish->how == FORMAT_BLOCKS ? v->blocks : v->last))
+        return 0;
+    return c > 0 ? INFINITY : v->parts ? 0 : far;
+}
+
+/* Orders alone: no search of layouts is to find more than the least of those. */
+static double
+an_order(const Formats *f, const Variable *v, uint32_t c)
+{
+    (void)f;
+    return c < v->orders ? 0 : INFINITY;
 }
 
 /* The least time within the bound; where no choice keeps it, the least time of those that take least: the plan may still keep it. */
@@ -227,20 +229,26 @@ solve(Formats *f, Text *remarks)
     uint32_t *plain = NEW_ARRAY(f->arena, uint32_t, f->nvar), *last = NEW_ARRAY(f->arena, uint32_t, f->nvar), *greedy = NEW_ARRAY(f->arena, uint32_t, f->nvar);
     uint32_t *searched = NEW_ARRAY(f->arena, uint32_t, f->nvar), *free = NEW_ARRAY(f->arena, uint32_t, f->nvar);
     uint32_t *other = NEW_ARRAY(f->arena, uint32_t, f->nvar);
-    const uint32_t *choice = how == FORMAT_CHANNELS_LAST || how == FORMAT_BLOCKS ? last : how == FORMAT_GREEDY ? greedy : how == FORMAT_CHAIN ? other : plain;
+    const uint32_t *choice = plain;
 
+    switch (how) {
+    case FORMAT_CHANNELS_LAST: case FORMAT_BLOCKS: choice = last; break;
+    case FORMAT_GREEDY: choice = greedy; break;
+    case FORMAT_CHAIN: choice = other; break;
+    case FORMAT_SEARCH: case FORMAT_LAYOUTS: case FORMAT_CHANNELS_FIRST: case FORMAT_NONE: break;
+    }
     if (f->wish->price.begin)
         f->wish->price.begin(f->wish->price.user);
     do
         format_factors(f, searched);
     while (f->wish->price.again && f->wish->price.again(f->wish->price.user));
     format_link_copies(f);
-    one_order(f, last);
+    least_by(f, one_order, last);
     format_greedy(f, greedy);
     if (how == FORMAT_CHAIN)
         format_chain(f, other);
     if (how == FORMAT_LAYOUTS)
-        orders_alone(f, other);
+        least_by(f, an_order, other);
     double as_it_is = format_cost_of_all(f, plain), cost = format_cost_of_all(f, choice);
     FormatFound found = { choice, cost, as_it_is, cost };
     if (how == FORMAT_SEARCH || how == FORMAT_LAYOUTS) {

@@ -12,7 +12,6 @@
  */
 #include "fuse/internal.h"
 
-#include <math.h>
 #include <string.h>
 
 struct Pricing {
@@ -63,7 +62,7 @@ part_seconds(Rates r, const CostFormula *cost, const Nest *n, const Level *home,
 
     for (uint32_t i = 0; i < n->nin + n->nout; i++)
         traffic[cost->factor[i]] += moving(r, home[i], cost->bytes[i], i >= n->nin);
-    return sqrt(inner * inner + traffic[1] * traffic[1]) + sqrt(work * work + traffic[0] * traffic[0]);
+    return machine_together(inner, traffic[1], 2) + machine_together(work, traffic[0], 2);
 }
 
 static double

@@ -458,7 +458,7 @@ step_cycles(const Machine *m, int64_t nrows, int64_t ncols, int64_t lanes, TileS
 {
     int64_t rows = s.rows, vectors = s.vectors;
     double fma = (double)(rows * vectors) / m->fma_per_cycle, loads = (double)(rows + (rows > 2 ? 1 : rows) * vectors) / m->load_per_cycle;
-    double most = sqrt(fma * fma + loads * loads);
+    double most = machine_together(fma, loads, 2);
 
     if (far)
         most = machine_together(most, (double)(vectors * m->vector_bytes) / m->level[LEVEL_L2].one.read / m->cycle_seconds, m->overlap);

@@ -578,6 +578,27 @@ test_numbers(void **state)
     assert_null(strstr(text, "tn_to_bf16"));
 }
 
+/* Which input a lane comes from is known where a loop is written out, and nothing is tested then; so is it that a number divided is not negative. */
+static void
+test_known_lanes(void **state)
+{
+    (void)state;
+    static const char text[] = "kernel k(x: f32[20], y: f32[44], z: f32[64]) -> (o: f32[64], p: f32[64]) {\n trips 1\n grain 1\n"
+        " unrolled u < 4 { store16 o[16*u] = splat16(16*u) + iota16(i64) < splat16(20) ? load16 x[16*u] : load16 y[16*u - 20] }\n"
+        " serial i < 64 { p[i] = z[i // 3] }\n}\n";
+    Parse p = parse_begin(c, "test", (Bytes){(const uint8_t *)text, strlen(text)});
+    Kernel *k = kernel_parse(&p, world.arena);
+    assert_non_null(k);
+    const char *out = text_of(k, "f", false), *guarded = strstr(out, "tn_load_if_");
+    assert_non_null(strstr(out, "tn_store_f32x16(b3 + 0, tn_load_f32x16(b0 + 0));"));
+    assert_non_null(strstr(out, "tn_store_f32x16(b3 + 32, tn_load_f32x16(b1 + 12));"));
+    assert_non_null(strstr(out, "{-1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}"));
+    assert_non_null(guarded);
+    assert_non_null(guarded = strstr(guarded + 1, "tn_load_if_"));
+    assert_null(strstr(guarded + 1, "tn_load_if_"));
+    assert_non_null(strstr(out, "tn_quo(i1, 3)"));
+}
+
 /* What may not be in a tree is an internal error, not a crash. */
 static void
 test_refuses(void **state)
@@ -602,7 +623,7 @@ main(void)
         cmocka_unit_test(test_denormals), cmocka_unit_test(test_tails), cmocka_unit_test(test_gather_checks),
         cmocka_unit_test(test_gather_of_nothing), cmocka_unit_test(test_checks_in_lanes),
         cmocka_unit_test(test_guarded_arms), cmocka_unit_test(test_softmax), cmocka_unit_test(test_element_types),
-        cmocka_unit_test(test_unrolled_scopes), cmocka_unit_test(test_names_do_not_matter), cmocka_unit_test(test_golden), cmocka_unit_test(test_numbers), cmocka_unit_test(test_refuses),
+        cmocka_unit_test(test_unrolled_scopes), cmocka_unit_test(test_names_do_not_matter), cmocka_unit_test(test_golden), cmocka_unit_test(test_numbers), cmocka_unit_test(test_known_lanes), cmocka_unit_test(test_refuses),
     };
     return cmocka_run_group_tests_name("emit", tests, compile, forget);
 }

@@ -212,6 +212,13 @@ structure(void **state)
     assert_ptr_equal(expr_subst(c, ADD(MOD(n, N(7)), i), swap, 1), ADD(i, N(2)));
 }
 
+static bool
+is_size(void *user, const Expr *e)
+{
+    (void)user;
+    return expr_is_var(e, NULL);
+}
+
 static void
 text(void **state)
 {
@@ -233,6 +240,9 @@ text(void **state)
     assert_string_equal(expr_str(c, MIN(n, MIN(y, h))), "min(h, n, $0)");
     expr_print(&t, ADD(MIN(n, MIN(r, h)), MUL(N(2), DIV(ADD(n, N(15)), N(512)))), &(ExprStyle){ .c_syntax = true });
     assert_string_equal(text_str(&t), "2*tn_div(n + 15, 512) + tn_min(h, tn_min(n, r))");
+    t.n = 0;
+    expr_print(&t, ADD(ADD(DIV(n, N(3)), MOD(SUB(n, h), N(3))), DIV(n, h)), &(ExprStyle){ .c_syntax = true, .natural = is_size });
+    assert_string_equal(text_str(&t), "tn_div(n, h) + tn_quo(n, 3) + tn_mod(2*h + n, 3)");
 }
 
 /* ---- every rule against arithmetic ------------------------------------------------------------------ */
