@@ -57,7 +57,36 @@ find_open(Cases *k)
     }
 }
 
-/* The sizes at one end; NULL: they are the usual ones. */
+typedef struct { const Cases *k; const int64_t *size; } Sized;
+
+static bool
+size_of(void *user, Var v, int64_t *out)
+{
+    const Sized *s = user;
+
+    for (uint32_t i = 0; i < s->k->open.n; i++)
+        if (s->k->open.at[i].symbol.id == v.id) {
+            *out = s->size[i];
+            return true;
+        }
+    return false;
+}
+
+/* Is no size of a value below 0 at these sizes of inputs? They may be too small for a model: of one sample a speech model makes -1 frames. */
+static bool
+may_run(const Cases *k, const int64_t *size)
+{
+    const Graph *g = k->j->graph;
+    int64_t n;
+
+    for (ValueId v = 1; v < g->value.n; v++)
+        for (uint32_t d = 0; d < g->value.at[v].type->rank; d++)
+            if (expr_eval(g->value.at[v].type->dim[d], size_of, &(Sized){ k, size }, &n) && n < 0)
+                return false;
+    return true;
+}
+
+/* The sizes at one end; NULL: they are the usual ones, or the model does not run at them. */
 static const int64_t *
 sizes_at(const Cases *k, int end)
 {
@@ -71,7 +100,7 @@ sizes_at(const Cases *k, int end)
         size[i] = end == BELOW ? (least < o->usual ? least : o->usual) : most > o->usual ? most : o->usual;
         other |= size[i] != o->usual;
     }
-    return other ? size : NULL;
+    return other && may_run(k, size) ? size : NULL;
 }
 
 /* Prices are asked for these sizes from here on; NULL: for the usual ones. */

@@ -20,6 +20,14 @@ SCALE = """graph @scale(%x: f32[rows, 65536], %v: f32[65536]) -> (%y) {
   %y: f32[rows, 65536] = mul(%x, %e)
 }
 """
+# The same beside rows from the second or the third on: of one row two are taken away, which is no size.
+LATER = """graph @later(%x: f32[rows, 65536], %v: f32[65536]) -> (%y, %z) {
+  %e: f32[65536] = exp(%v)
+  %y: f32[rows, 65536] = mul(%x, %e)
+  %z: f32[rows - FROM, 1] = call(%x)
+    nest later(x: f32[rows, 65536]) -> (z: f32[rows - FROM, 1]) { z[i, j] = x[i + FROM, j] }
+}
+"""
 # Outputs that need no case: an input, a constant, one of them twice.
 PORTS = """graph @ports(%x: f32[rows, 4]) -> (%y, %x, %c, %y, %z) {
   %c: f32[2] = const [1, 2]
@@ -61,6 +69,12 @@ def test_the_cheaper_plan_at_each_size_is_one_of_two(scale):
         x, v = r.standard_normal((rows, 65536)).astype(np.float32), r.standard_normal(65536).astype(np.float32)
         np.testing.assert_allclose(s.run({"x": x, "v": v})["y"], x * np.exp(v), rtol=1e-5)
     s.close()
+
+
+def test_no_case_of_sizes_that_a_model_does_not_run_at(tmp_path):
+    for first, has in ((1, True), (2, False)):
+        model = written(tmp_path / "later.tn", LATER.replace("FROM", str(first)))
+        assert ("case later when" in tenon("explain", model, *HERE, "--plan")) == has, first
 
 
 def test_one_size_alone_needs_no_case(scale):
