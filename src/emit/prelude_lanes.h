@@ -21,7 +21,6 @@
 #define TN_SAME(l, x) x
 #define TN_LANE(l, x) l
 #define TN_APART(l, stride) p[(l) * stride]
-#define TN_APART_IF(l, stride) mask[l] && (l) < n ? p[(l) * stride] : 0
 #define TN_PUT_APART(l, stride) p[(l) * stride] = v[l]
 #define TN_SECOND(l, N) ((l) < (N) / 2 ? 2 * (l) : 2 * (l) + 1)
 #define TN_SQRT_LANE(l, x) __builtin_sqrtf(x[l])
@@ -250,7 +249,11 @@ TN_INLINE int tn_stream(void *p, const void *v, size_t bytes) { return (void)p, 
     }                                                                                                  \
     TN_INLINE tn_##e##x##N tn_load_if_##e##x##N(const T *p, int64_t stride, int64_t n, tn_##M##x##N mask) \
     {                                                                                                  \
-        return (tn_##e##x##N){TN_EACH##N(TN_APART_IF, stride)};                                        \
+        T part[N] = {0};                                                                               \
+        for (int l = 0; l < N; l++)                                                                    \
+            if (l < n && mask[l])                                                                      \
+                part[l] = p[l * stride];                                                               \
+        return tn_load_##e##x##N(part);                                                                \
     }                                                                                                  \
     TN_INLINE tn_##e##x##N tn_splat_##e##x##N(T x) { return (tn_##e##x##N){TN_EACH##N(TN_SAME, x)}; }  \
     TN_INLINE tn_##e##x##N tn_iota_##e##x##N(void) { return (tn_##e##x##N){TN_EACH##N(TN_LANE, 0)}; }  \
