@@ -450,31 +450,25 @@ cut_lies_along(Low *l, const Scalar *factor, uint32_t axis)
 /* ---- register tiles --------------------------------------------------------------------------------------- */
 
 /* Cycles of a step of the sum over all tiles: multiply-adds and loads, which wait for each other the more the nearer they
- * are, or the latency of too few accumulators; beside what the second cache takes to give the columns, where they are far. A row
- * of columns for no more than two rows is loaded for each (see cost/work.c). Tails are in the ceilings; sizes that are not known
- * count per unit of length. */
+ * are, or the latency of too few accumulators. A row of columns for no more than two rows is loaded for each (see
+ * cost/work.c). Tails are in the ceilings; sizes that are not known count per unit of length. */
 static double
-step_cycles(const Machine *m, int64_t nrows, int64_t ncols, int64_t lanes, TileShape s, bool far)
+step_cycles(const Machine *m, int64_t nrows, int64_t ncols, int64_t lanes, int64_t rows, int64_t vectors)
 {
-    int64_t rows = s.rows, vectors = s.vectors;
     double fma = (double)(rows * vectors) / m->fma_per_cycle, loads = (double)(rows + (rows > 2 ? 1 : rows) * vectors) / m->load_per_cycle;
     double most = machine_together(fma, loads, 2);
-
-    if (far)
-        most = machine_together(most, (double)(vectors * m->vector_bytes) / m->level[LEVEL_L2].one.read / m->cycle_seconds, m->overlap);
     double down = nrows < 0 ? 1.0 / (double)rows : (double)((nrows + rows - 1) / rows);
     double across = ncols < 0 ? 1.0 / (double)(vectors * lanes) : (double)((ncols + vectors * lanes - 1) / (vectors * lanes));
 
     return down * across * (most > m->fma_cycles ? most : m->fma_cycles);
 }
 
-/* best: the `most` shapes that have least cycles, rows 0 behind the last. */
 static void
-keep_shape(TileShape *best, int most, TileShape s)
+keep_shape(TileShape *best, TileShape s)
 {
-    for (int i = 0; i < most; i++)
+    for (int i = 0; i < TILE_SHAPES; i++)
         if (best[i].rows == 0 || s.cycles < best[i].cycles) {
-            memmove(best + i + 1, best + i, (size_t)(most - 1 - i) * sizeof *best);
+            memmove(best + i + 1, best + i, (size_t)(TILE_SHAPES - 1 - i) * sizeof *best);
             best[i] = s;
             return;
         }
@@ -484,28 +478,14 @@ void
 cut_shapes(const Machine *m, int64_t nrows, int64_t ncols, int64_t lanes, TileShape *best)
 {
     int64_t registers = m->vector_registers;
-    int n = 0;
 
     memset(best, 0, TILE_SHAPES * sizeof *best);
     for (int64_t vectors = 1; vectors <= WIDEST_PANEL; vectors++)
         for (int64_t rows = (registers - vectors - 1) / vectors; rows >= 1; rows--) {
             if (nrows >= 0 && rows > 1 && (nrows + rows - 1) / rows == (nrows + rows - 2) / (rows - 1))
                 continue;                            /* one row less is as many tiles */
-            TileShape s = { .rows = rows, .vectors = vectors };
-            s.cycles = step_cycles(m, nrows, ncols, lanes, s, false);
-            keep_shape(best, NEAR_SHAPES, s);
-            s.cycles = step_cycles(m, nrows, ncols, lanes, s, true);
-            keep_shape(best + NEAR_SHAPES, FAR_SHAPES, s);
+            keep_shape(best, (TileShape){ rows, vectors, step_cycles(m, nrows, ncols, lanes, rows, vectors) });
         }
-    for (int i = 0; i < TILE_SHAPES; i++) {
-        TileShape s = best[i];
-        bool listed = s.rows == 0;
-        for (int k = 0; k < n; k++)
-            listed |= best[k].rows == s.rows && best[k].vectors == s.vectors;
-        best[i].rows = 0;
-        if (!listed)
-            best[n++] = s;
-    }
 }
 
 int64_t

@@ -36,11 +36,10 @@ bool cut_lies_along(Low *l, const Scalar *factor, uint32_t axis);
 
 enum { CUT_MOST_UNROLLED = 16 };     /* vectors of a sum that are written out; bounds code: a longer sum is a loop */
 
-enum { NEAR_SHAPES = 3, FAR_SHAPES = 2, TILE_SHAPES = NEAR_SHAPES + FAR_SHAPES };           /* register tiles that get programs; bounds the list: those of more cycles are left out */
+enum { TILE_SHAPES = 3 };            /* register tiles that get programs; bounds the list: those of more cycles are left out */
 typedef struct { int64_t rows, vectors; double cycles; } TileShape;
-/* The register tiles [TILE_SHAPES] for so many rows and columns, -1: not known: accumulators, one row of columns and one broadcast fill the
- * registers at most. First those of least cycles where the first cache has the columns, then those where the second has, which are higher where
- * that is slow; each once, rows 0 behind the last. Where rows do not divide evenly, tiles of even height are as many and shorter. */
+/* The register tiles [TILE_SHAPES] with the least cycles for so many rows and columns, -1: not known: accumulators, one row of columns and
+ * one broadcast fill the registers at most. Where rows do not divide evenly, tiles of even height are as many and shorter. */
 void cut_shapes(const Machine *m, int64_t nrows, int64_t ncols, int64_t lanes, TileShape *best);
 /* How many trips of the innermost sum before it is read a row of a panel is asked for that is deeper than the first cache holds: what the
  * processor has in sight asks by itself, and the second level answers some trips later. Further ahead, rows drive each other out of the first
