@@ -16,6 +16,8 @@
     formats      formats as searched against greedy ones, one for all and the model's own orders; and what searching takes
     fusion       kernels, bytes and the search for each way of --fuse; with --threads N times too
     choices      the cheapest schedules of each kernel of models and nets: whether the one that is taken is the fastest
+    real         open sizes against fixed ones and ONNX Runtime: convolutions, nets of bench/zoo, and models that packages ship; NAME may also
+                 be convolutions, nets or packages
 
 NAME picks rows of WHAT. Every number is printed beside its floor and its aim, met or missed.
 """
@@ -30,6 +32,7 @@ import time
 
 import decoding
 import fusion
+import real
 import sizes
 from choices import TURNS, TURN_SECONDS, choices
 from formats import formats, searches
@@ -341,6 +344,14 @@ def dynamic(bench: Bench, o) -> None:
             sizes.memory(bench)
 
 
+# ---- real models ---------------------------------------------------------------------------------------------------
+
+
+def pick_real(bench: Bench, o) -> None:
+    for threads in thread_counts(bench, argparse.Namespace(threads=o.threads or [1])):
+        real.real(bench, o.names, threads)
+
+
 # ---- the door -----------------------------------------------------------------------------------------------------
 
 
@@ -350,7 +361,7 @@ def everything(bench: Bench, o) -> None:
 
 
 WHAT = {"all": everything, "models": models, "nets": nets, "attention": attention, "ops": ops, "threads": threads_gain,
-        "compiler": compiler, "profile": profile, "formats": pick_formats, "fusion": pick_fusion, "choices": pick_choices, "dynamic": dynamic}
+        "compiler": compiler, "profile": profile, "formats": pick_formats, "fusion": pick_fusion, "choices": pick_choices, "dynamic": dynamic, "real": pick_real}
 
 
 def main() -> None:

@@ -41,11 +41,18 @@ class OnnxRuntime:
         for made in self.session.get_outputs():
             self.binding.bind_output(made.name)
 
-    def run(self) -> None:
-        self.session.run_with_iobinding(self.binding)
+        self.inputs, self.bound = inputs, True
+        try:
+            self.run()
+            self.run()                # into the outputs of the first, which are refused if they have another rank than is declared
+        except RuntimeError:
+            self.bound = False
+
+    def run(self):
+        return self.session.run_with_iobinding(self.binding) if self.bound else self.session.run(None, self.inputs)
 
     def outputs(self) -> list:
-        return self.binding.copy_outputs_to_cpu()
+        return self.binding.copy_outputs_to_cpu() if self.bound else self.run()
 
 
 class OpenVino:
