@@ -77,7 +77,7 @@ static const Row rows[] = {
     { "fuse-plan",   0,   COMPILING, TAKES_TEXT,  FIELD(fuse_plan),  "FILE",    "the kernels that FILE says, as explain --plan prints them" },
     { "fuse-bisect", 0,   COMPILING, TAKES_COUNT, FIELD(fuse_bisect), "N",      "only the first N joins of the plan: to find the one that makes a difference" },
     { "keep",        0,   COMPILING, TAKES_TEXT,  FIELD(keep),       "V",       "value V stays in memory between kernels, as an output does" },
-    { "variants",    0,   COMPILING, TAKES_COUNT, FIELD(variants),   "N",       "programs of a kernel at most, for one row, few, many; 1: one for all sizes (default 3)" },
+    { "variants",    0,   COMPILING, TAKES_COUNT, FIELD(variants),   "N",       "programs of a kernel at most, for one row, few, one thread; 1: one for all (default 4)" },
     { "formats",     0,   COMPILING, TAKES_TEXT,  FIELD(formats),    "HOW",     "who lays values: search (default), layouts, greedy, chain, nchw, nhwc, nchwc, none" },
     { "format",      0,   COMPILING, TAKES_PAIR,  FIELD(format),     "V=nhwc",  "value V between kernels lies so; or 0,2,3,1, nchw16c, nhwc+h1w1; repeat for more" },
     { "io-format",   0,   COMPILING, TAKES_PAIR,  FIELD(io_format),  "X=nhwc",  "input or output X comes so: a camera's frame needs no transposing; or 0,2,3,1" },

@@ -298,8 +298,8 @@ typedef struct TnCompileOptions {
     int64_t max_arena_bytes;         /* of a run: values between kernels may take so much at once; 0: no bound. They lie as is fastest within it */
     int32_t fast_math;               /* 1: algebra as of real numbers where it takes less: scales moved, merged, put into weights, divisions by
                                         constants made products; the last bits change, and what overflows may be another element */
-    int32_t variants;                /* programs that a kernel may have at most, for one row, few, many; 1: one for all sizes, and one plan;
-                                        0: 3, and one more where hints are given */
+    int32_t variants;                /* programs that a kernel may have at most, for one row, few, many, one thread; 1: one for all, and one plan;
+                                        0: 4, and one more where hints are given */
 } TnCompileOptions;
 
 typedef struct TnCompileReport {

@@ -4,7 +4,7 @@
  *
  *     const TnManifest *m = tenon_manifest();                  // or what --prefix called it
  *     int64_t sym[m->nsymbol], out_dims[m->output_rank_total];
- *     TnSizes sizes = { sizeof sizes };
+ *     TnSizes sizes = { .size = sizeof sizes, .threads = 1 };
  *     m->prepare(input_dims, sym, out_dims, &sizes, &fault);   // 0 or a fault
  *     m->run(&frame);                                          // what a frame needs is said at TnFrame
  *
@@ -92,10 +92,11 @@ typedef struct TnWork {
     int64_t predicted_ps;        /* [picoseconds] on one core, as the compiler expected */
 } TnWork;
 
-typedef struct TnSizes {         /* filled by prepare; `size` set before */
+typedef struct TnSizes {         /* filled by prepare; `size` and `threads` set before */
     uint64_t size;
     int64_t arena_bytes;
     int64_t scratch_bytes;       /* of one worker */
+    int64_t threads;             /* that the run will have; 0: not known. Some kernels have another program for one thread */
 } TnSizes;
 
 /* Memory that a run takes as it goes, for what only data size. Programs whose sizes all follow from the

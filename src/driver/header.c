@@ -181,7 +181,7 @@ header_example(Job *j, Text *t, const char *weights_name)
                    "    const void *inputs[%u];\n    void *outputs[%u];\n    int64_t *sym = (int64_t *)memory(8 * m->nsymbol), *dims = (int64_t *)memory(8 * m->output_rank_total);\n"
                    "    TnSizes sizes;\n    TnFault fault;\n    TnHost host;\n    TnFrame frame;\n\n", nin ? nin : 1, nout ? nout : 1);
     text_add(t, "    if (!m->cpu_ok()) {\n        fprintf(stderr, \"this processor lacks what %s was compiled for: %s\\n\", m->name, m->target);\n        return 1;\n    }\n"
-                "    memset(&sizes, 0, sizeof sizes);\n    sizes.size = sizeof sizes;\n"
+                "    memset(&sizes, 0, sizeof sizes);\n    sizes.size = sizeof sizes;\n    sizes.threads = 1;\n"
                 "    if (m->prepare(input_dims, sym, dims, &sizes, &fault))\n        return failed(m, &fault);\n\n"
                 "    for (int i = 0; i < m->ninput; i++) {\n        int64_t bytes = element_bytes[i] * product(input_dims[i], m->inputs[i].rank);\n"
                 "        void *input = memory(bytes);\n        if (i + 1 < argc)\n            read_file(argv[i + 1], input, bytes);\n        inputs[i] = input;\n    }\n"

@@ -13,7 +13,7 @@
 /* Percent. A file of twice the size is what those take who ask for speed; four times, as all 3x3 filters in the largest tiles, is not. */
 enum { WEIGHTS_GROWTH = 100 };
 /* Programs of a kernel: one row, few, many; and one more where sizes are said that users expect. Each takes code, and time to compile. */
-enum { VARIANTS = 3 };
+enum { VARIANTS = 4 };
 
 static const char *
 env(const char *name)

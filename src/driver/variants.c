@@ -4,7 +4,7 @@
  * suits one of these is poor at the others. So it is asked what programs there are where all of those symbols are 1, and
  * where one of them is small; and a variant is kept where its price is clearly less than that of the
  * kernel's own program at those sizes, or less at all where there is one row: it takes as long as memory gives its weights, which is priced closer. Where users expect some sizes (--dim-hint), it is asked for programs at just these. Constants lie as the kernel's own program wants them, so only programs that
- * want the same come in question. The answer is a text, each that is a gain, and how much it gains:
+ * want the same come in question. For one thread there may be another program at those sizes. The answer is a text, each that is a gain, and how much it gains:
  *
  *   1.42 when batch == 1, seq == 1 {
  *   split j by 16 -> jp jv pad
@@ -21,7 +21,7 @@
 enum {
     MOST_SYMBOLS = 4,                /* that count rows; others are as the kernel's own program has them */
     MOST_EXPECTED = 4,               /* combinations of sizes that users expect, which are asked too */
-    MOST_TRIED = 1 + MOST_EXPECTED + MOST_SYMBOLS,
+    MOST_TRIED = 2 * (1 + MOST_EXPECTED + MOST_SYMBOLS),
 };
 
 typedef VEC(Sym) RowSymbols;
@@ -70,22 +70,46 @@ typedef struct { Ctx *c; Arena *a; const Kernel *k; const Machine *machine; cons
 
 typedef struct { SizeGuard guard; const char *program; double seconds, without; } Candidate;
 
-/* The cheapest program under a guard; its seconds are as many as those of the kernel's own where none is cheaper. */
-static Candidate
-try_guard(const Asked *q, SizeGuard guard)
+/* The same guard on one thread. */
+static SizeGuard
+on_one_thread(const Asked *q, SizeGuard guard)
+{
+    SizeBound *at = NEW_ARRAY(q->a, SizeBound, guard.n + 1);
+
+    memcpy(at, guard.at, guard.n * sizeof *at);
+    at[guard.n] = (SizeBound){ sym(q->c, THREADS_SYMBOL), 1, 1 };
+    return (SizeGuard){ guard.n + 1, at };
+}
+
+/* The fastest program on one thread under a guard, and the cheapest of any number of threads; without: the kernel's own program, or what
+ * runs instead. One that is not faster has no program. */
+static void
+try_guard(const Asked *q, SizeGuard guard, Candidate out[2])
 {
     Kernel *v = kernel_variant(q->c, q->a, q->k, guard);
     const char *why;
     Choice base = schedule_price(q->c, q->a, q->k, q->machine, q->own, &guard, q->far ? q->constant : NULL, &why);
     Choices choices = schedule_choices(q->c, q->a, v, q->machine, q->constant, q->far, q->own);
-    Candidate best = { guard, NULL, base.seconds, base.seconds };
+    Candidate any = { guard, NULL, base.seconds, base.seconds }, one = { on_one_thread(q, guard), NULL, base.alone, base.alone };
+    const Choice *first = &base;
 
-    for (uint32_t i = 0; i < choices.n && !best.program; i++)
-        if (schedule_lays_alike(choices.at[i].program, q->own) && choices.at[i].seconds < base.seconds) {
-            best.program = choices.at[i].program;
-            best.seconds = choices.at[i].seconds;
+    for (uint32_t i = 0; i < choices.n; i++) {
+        const Choice *x = &choices.at[i];
+        if (!schedule_lays_alike(x->program, q->own))
+            continue;
+        if (x->seconds < any.seconds) {
+            any.program = x->program;
+            any.seconds = x->seconds;
+            first = x;
         }
-    return best;
+        if (x->alone < one.seconds) {
+            one.program = x->program;
+            one.seconds = x->alone;
+        }
+    }
+    one.without = first->alone < base.alone ? first->alone : base.alone;
+    out[0] = one;
+    out[1] = any;
 }
 
 /* ---- a kernel -------------------------------------------------------------------------------------------------- */
@@ -120,13 +144,20 @@ guard_expected(Ctx *c, Arena *a, const RowSymbols *s, uint32_t number, SizeGuard
 }
 
 static bool
+is_for_one_thread(const SizeGuard *guard)
+{
+    return !strcmp(guard->at[guard->n - 1].symbol, THREADS_SYMBOL);
+}
+
+static bool
 is_gain(const Candidate *tried)
 {
     bool one_row = true;
 
     for (uint32_t i = 0; i < tried->guard.n; i++)
         one_row &= tried->guard.at[i].most == 1;
-    return tried->program && tried->seconds <= (one_row ? 1 : CLEARLY) * tried->without;
+    double share = !one_row ? CLEARLY : is_for_one_thread(&tried->guard) ? CLEARLY_FASTER : 1;
+    return tried->program && tried->seconds <= share * tried->without;
 }
 
 const char *
@@ -143,13 +174,13 @@ variants_answer(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool 
 
     row_symbols(c, k, &s);
     if (s.n)
-        tried[n++] = try_guard(&q, guard_of(a, &s, 0, 1));
+        try_guard(&q, guard_of(a, &s, 0, 1), &tried[2 * n++]);
     for (uint32_t i = 0; s.n && i < MOST_EXPECTED; i++)
         if (guard_expected(c, a, &s, i, &guard))
-            tried[n++] = try_guard(&q, guard);
+            try_guard(&q, guard, &tried[2 * n++]);
     for (uint32_t i = 0; i < s.n; i++)
-        tried[n++] = try_guard(&q, guard_of(a, &s, i, few));
-    for (uint32_t i = 0; i < n; i++) {
+        try_guard(&q, guard_of(a, &s, i, few), &tried[2 * n++]);
+    for (uint32_t i = 0; i < 2 * n; i++) {
         if (!is_gain(&tried[i]))
             continue;
         text_printf(&t, "%.17g when ", tried[i].without / tried[i].seconds);

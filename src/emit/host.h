@@ -31,6 +31,7 @@ typedef struct {
 void host_string(Text *t, const char *s);            /* a string literal */
 void host_comment(Text *t, const char *s);           /* inside a comment, on one line */
 uint32_t host_symbol(Host *h, Sym s);                /* its position in sym */
+bool host_threads(Host *h, uint32_t *at);            /* that of the number of threads; false: nothing asks for it */
 const char *host_plain(Host *h, const Expr *x);      /* over sym, once prepare has found that nothing overflows */
 const char *host_checked(Host *h, const Expr *x);    /* over sym; overflow shows as TN_BAD_SIZE */
 

@@ -416,6 +416,7 @@ print_call(Control *k)
     uint32_t nout = k->n->out.count, rank = 0;
     int64_t most = k->h->p->max_calls ? k->h->p->max_calls : EMIT_MAX_CALLS;
     bool *done = NEW_ARRAY(k->h->a, bool, k->n->nfresh + 1);
+    uint32_t threads;
 
     for (uint32_t i = 0; i < nout; i++)
         rank += r->graph->value.at[r->graph->output.at[i]].type->rank;
@@ -427,6 +428,8 @@ print_call(Control *k)
                 k->h->nsymbol + 1, rank + 1, (long long)most, (long long)most);
     for (uint32_t i = 0; i < r->nbind; i++)
         text_printf(k->t, "        own[%u] = %s;\n", host_symbol(k->h, (Sym)(uintptr_t)r->bind[i].var.id), host_plain(k->h, r->bind[i].to));
+    if (host_threads(k->h, &threads))
+        text_printf(k->t, "        own[%u] = sym[%u];\n", threads, threads);
     text_add(k->t, "        inner.sym = own;\n");
     for (uint32_t i = 0; i < nout; i++) {
         ValueId v = node_out(k->g, k->n, i);

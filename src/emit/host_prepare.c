@@ -104,11 +104,26 @@ entry_symbols(Host *h)
     return e.used;
 }
 
+/* Where the host does not say how many threads there are, it runs what is best for several. */
+static void
+bind_threads(Parts *p, bool *known)
+{
+    enum { SEVERAL = 2 };
+    uint32_t at;
+
+    if (!host_threads(p->h, &at))
+        return;
+    known[at] = true;
+    part_statement(p);
+    text_printf(&p->body, "    sym[%u] = TN_HAS(sizes, threads) && sizes->threads > 0 ? sizes->threads : %d;\n", at, SEVERAL);
+}
+
 static void
 bind_symbols(Parts *p)
 {
     Host *h = p->h;
     bool *known = NEW_ARRAY(h->a, bool, h->nsymbol + 1);
+    bind_threads(p, known);
     for (bool learnt = true; learnt; ) {
         learnt = false;
         for (int bare = 1; bare >= 0 && !learnt; bare--)

@@ -375,7 +375,7 @@ check_frame(Host *h)
     part_statement(&p);
     text_add(&p.body, "    const void *const scratch = f->host->scratch;\n"
                       "    if (!f->arena || (uintptr_t)f->arena % 64 || (!f->host->parallel && (!scratch || (uintptr_t)scratch % 64))) {\n"
-                      "        TnSizes sizes = {sizeof sizes, 0, 0};\n"
+                      "        TnSizes sizes = {sizeof sizes, 0, 0, 0};\n"
                       "        if ((code = tn_memory(sym, &sizes, f->fault)) || (code = tn_has(f, f->arena, TN_FRAME_ARENA, 0, sizes.arena_bytes, 64))\n"
                       "            || (!f->host->parallel && (code = tn_has(f, scratch, TN_FRAME_SCRATCH, 0, sizes.scratch_bytes, 64))))\n"
                       "            return code;\n    }\n");

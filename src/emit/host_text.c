@@ -39,6 +39,16 @@ host_symbol(Host *h, Sym s)
     return (uint32_t)at;
 }
 
+bool
+host_threads(Host *h, uint32_t *at)
+{
+    uint64_t found;
+    bool any = map_get(&h->symbol_at, MAP_PTR(sym(h->c, THREADS_SYMBOL)), &found);
+
+    *at = any ? (uint32_t)found : 0;
+    return any;
+}
+
 static void
 print_symbol(void *user, Text *t, Var v)
 {

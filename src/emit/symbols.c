@@ -2,7 +2,7 @@
  *
  * First those that stand alone in an input's dimension, in the order of the signature, since those
  * bind without arithmetic; then whatever else appears in types, constraints, kernels, of this graph and
- * of those it runs, whose symbols are their own.
+ * of those it runs, whose symbols are their own. What guards of variants name comes with them.
  */
 #include "emit/emit.h"
 
@@ -49,6 +49,9 @@ collect_graph(Collect *k, const Graph *g)
             collect_buffer(k, &n->kernel->buffer.at[b]);
         for (uint32_t p = 0; n->kernel && p < n->kernel->npart; p++)
             nest_vars(n->kernel->part[p].nest, collect, k);
+        for (uint32_t v = 0; n->kernel && v < n->kernel->nvariant; v++)
+            for (uint32_t i = 0; i < n->kernel->variant[v]->guard.n; i++)
+                collect(k, (Var){VAR_SYMBOL, MAP_PTR(n->kernel->variant[v]->guard.at[i].symbol)});
         for (uint32_t i = 0; i < n->nfresh; i++)
             collect(k, (Var){VAR_SYMBOL, MAP_PTR(n->fresh[i].name)});
         for (uint32_t r = 0; r < n->nregion; r++)

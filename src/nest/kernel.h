@@ -73,6 +73,9 @@ typedef struct {
 typedef struct { Sym symbol; int64_t least, most; } SizeBound;
 typedef struct { uint32_t n; const SizeBound *at; } SizeGuard;
 
+/* Stands in guards for the number of threads that a run has. No model's dimension has this name. */
+#define THREADS_SYMBOL "$threads"
+
 typedef struct Kernel Kernel;
 struct Kernel {
     Sym name;                /* for people: conv_relu */

@@ -407,7 +407,7 @@ session_prepare(Session *s, Diags *d, const RunInput *given, uint32_t nin, RunOu
             tensor_bytes(in[i].dtype, in[i].rank, in[i].dims, &s->input_bytes[i]);
         }
         TnFault fault = {0};
-        s->sizes = (TnSizes){ .size = sizeof s->sizes };
+        s->sizes = (TnSizes){ .size = sizeof s->sizes, .threads = s->pool ? pool_threads(s->pool) : s->host.parallel ? 0 : 1 };
         int code = m->prepare(s->input_dims, s->sym, s->output_dims, &s->sizes, &fault);
         if (code || fault.code) {
             fault.code = fault.code ? fault.code : code;

@@ -100,7 +100,7 @@ def test_as_many_as_are_allowed(tmp_path):
     onnx.save(m, tmp_path / "m.onnx")
     np.save(tmp_path / "w.npy", w)
     gains = [sorted(map(float, re.findall(r"another, ([0-9.]+) times", dump(tmp_path, "choose", "--target", "x86-64-v3", "--variants", n)))) for n in (1, 2, 3, 9)]
-    assert [len(g) for g in gains[:3]] == [0, 1, 2] and gains[1] == gains[3][-1:] and gains[2] == gains[3][-2:]
+    assert [len(g) for g in gains[:3]] == [0, 1, 2] and len(gains[3]) > 2 and gains[1] == gains[3][-1:] and gains[2] == gains[3][-2:]
     tenon("compile", tmp_path / "m.onnx", "--variants", 1, "-o", tmp_path / "m.so")
     agree(tmp_path, tmp_path / "m.so", w, "--input", f"w=@{tmp_path}/w.npy")
 
@@ -137,7 +137,7 @@ def test_attention_of_one_row(tmp_path, masked):
         constants.append(numpy_helper.from_array(np.float32(0.125), "c"))
     graph = helper.make_graph(nodes, "attention", inputs, [heads("y", "new")], constants)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
-    hints = ["--target", "x86-64-v3", "--dim-hint", "batch=1", "--dim-hint", "new=1,1024", "--dim-hint", "all=1024"]
+    hints = ["--target", "x86-64-v3", "--must-fuse", "s,y", "--dim-hint", "batch=1", "--dim-hint", "new=1,1024", "--dim-hint", "all=1024"]
     text = dump(tmp_path, "choose", *hints)
     assert text.count("kernel ") == 1 and "variant new == 1 {" in text and "over o_2.l_" in text
     assert not masked or "stage o_2.lhs at task -> o_2.rows scratch of o_2.k o_2.k1\n" in text
@@ -231,3 +231,29 @@ def test_rows_that_strides_leave(tmp_path):
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
     assert not re.search(r"variant .*\bn ==", dump(tmp_path, "choose", "--target", "x86-64-v4"))
     tenon("verify", tmp_path / "m.onnx", "--dim", "batch=2", "--dim", "n=100", "--target", "x86-64-v3")
+
+
+def test_threads(tmp_path):
+    """One thread may have another program than several: each gives what NumPy gives, at sizes around those of a size's variant, and which
+    of them runs is the session's affair."""
+    m, w = product(96, 96)
+    onnx.save(m, tmp_path / "m.onnx")
+    (tmp_path / "pins").write_text("""%y when "$threads" == 1 {
+  split k by 16 -> kb kv, split kv by 8 -> kr l, order i j kb k1 kr l, hold o at kb -> acc reg
+  run kr unroll, run l vector, run i parallel
+}
+%y when 2 <= "$threads" {
+  split k by 8 -> kb l, order i j kb k1 l, hold o at kb -> acc reg, run l vector, run i parallel
+}
+""")
+    text = dump(tmp_path, "schedule", "--choices", tmp_path / "pins")
+    assert 'variant "$threads" == 1 {' in text and 'variant 2 <= "$threads" {' in text
+    tenon("compile", tmp_path / "m.onnx", "--choices", tmp_path / "pins", "-o", tmp_path / "m.so")
+    for threads in (1, 2):
+        for batch, seq in ((0, 2), (1, 1), (2, 3)):
+            x = np.random.default_rng(seq).standard_normal((batch, seq, 96), dtype=np.float32)
+            np.save(tmp_path / "x.npy", x)
+            tenon("run", tmp_path / "m.so", "--input", f"x=@{tmp_path}/x.npy", "--output-dir", tmp_path, "--threads", threads)
+            np.testing.assert_allclose(np.load(tmp_path / "y.npy"), x @ w, rtol=1e-4, atol=1e-4)
+    source = dump(tmp_path, "emit", "--choices", tmp_path / "pins")
+    assert "sizes->threads > 0" in source
