@@ -103,6 +103,10 @@ struct Kernel {
 typedef struct { DType dtype; const Expr *operations, *bytes; } KernelWork;
 KernelWork kernel_work(Ctx *c, const Kernel *k);
 
+/* The code of a tree with its unrolled loops written out, in operations of scalar expressions: of the longest piece without a loop in it, and in all. */
+typedef struct { double straight, all; } CodeSize;
+CodeSize kernel_code_size(Ctx *c, const Kernel *k);
+
 uint32_t kernel_buffer(Ctx *c, Arena *a, Kernel *k, const char *name, const Type *t, Space space, uint32_t lanes);
 Kernel *kernel_of_nest(Ctx *c, Arena *a, const Nest *n);        /* one part, whose parameters are the kernel's; no axes shared, no tree */
 /* Is it an argument of one element, which is read? It stays what it is while the kernel runs. */

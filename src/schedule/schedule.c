@@ -2,6 +2,7 @@
 #include "cost/cost.h"
 #include "schedule/write.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -148,8 +149,12 @@ schedule_price(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const char *
     if (n > 1 && !(piece = build_pieces(c, a, k, m, &steps, n, why)))
         return (Choice){ .seconds = -1 };
     Sizes sizes = sizes_of(c, a, k, where);
-    double alone = 0, all = 0;
+    double alone = 0, all = 0, straight = 0;
     uint32_t points = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        CodeSize size = kernel_code_size(c, &piece[i]);
+        straight = size.straight > straight ? size.straight : straight;
+    }
     do {
         CostAsk ask = { .size = sizes.size, .nsize = sizes.nsize, .threads = 1, .far = far };
         double one = seconds_of(c, piece, n, m, &ask);
@@ -158,7 +163,7 @@ schedule_price(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const char *
         all += m->cores > 1 ? m->cores * seconds_of(c, piece, n, m, &ask) : one;
         points++;
     } while (points < MOST_POINTS && next_sizes(&sizes));
-    return (Choice){ .program = built.schedule, .seconds = (alone + all) / 2 / points, .alone = alone / points };
+    return (Choice){ .program = built.schedule, .seconds = (alone + all) / 2 / points, .alone = alone / points, .straight = straight };
 }
 
 typedef struct { Ctx *c; Arena *a; VEC(SizeBound) at; } Samples;
@@ -201,11 +206,42 @@ many_samples(Ctx *c, Arena *a, const Kernel *k)
     return (SizeGuard){ s.at.n, s.at.at };
 }
 
+/* Operations that a program may write out without a loop in between, where another writes out fewer. GCC's time grows with more than their square:
+ * GCC 12 takes 2 s of a Zen 4 core for 10,000 of them (a window of 32 points, 20 sums), 13 s for 20,000. The models of bench/ have 1,200 at most. */
+enum { MOST_STRAIGHT = 8192 };
+
+static double
+least_straight(const Choices *list)
+{
+    double least = INFINITY;
+
+    for (uint32_t i = 0; i < list->n; i++)
+        least = list->at[i].straight < least ? list->at[i].straight : least;
+    return least;
+}
+
+/* Leaves out what is too much for a C compiler. */
+static void
+drop_long_code(Choices *list)
+{
+    double least = least_straight(list), most = least > MOST_STRAIGHT ? least : MOST_STRAIGHT;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < list->n; i++)
+        if (list->at[i].straight <= most)
+            list->at[n++] = list->at[i];
+    list->n = n;
+}
+
 /* Carry out what was written since the last time. */
 static void
 price_programs(Draft *w, const Kernel *k, const Machine *m, const SizeGuard *where, bool far, Choices *out)
 {
+    Choice *before = out->at;
+
     out->at = NEW_ARRAY(w->a, Choice, w->program.n);
+    if (out->n)
+        memcpy(out->at, before, out->n * sizeof *before);
     for (uint32_t i = w->priced; i < w->program.n; i++) {
         const char *why;
         Choice choice = schedule_price(w->c, w->a, k, m, w->program.at[i], where, far ? w->constant : NULL, &why);
@@ -319,7 +355,7 @@ schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool
         write_programs(&w, far);
     }
     price_programs(&w, k, m, &where, far && constant, &out);
-    if (!out.n) {                                    /* none could be carried out */
+    if (least_straight(&out) > MOST_STRAIGHT) {      /* none could be carried out, or none is short enough */
         w.p = points_of(c, a, &begin, m);
         write_rows(&w);
         price_programs(&w, k, m, &where, far && constant, &out);
@@ -329,6 +365,7 @@ schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool
         write_plain(&w);
         price_programs(&w, k, m, &where, far && constant, &out);
     }
+    drop_long_code(&out);
     qsort(out.at, out.n, sizeof *out.at, by_price);
     for (uint32_t i = 0; i < out.n && many.n; i++) { /* what it takes is told of what it counts as, as of other kernels */
         const char *why;

@@ -17,6 +17,7 @@ typedef struct {
     const char *program;
     double seconds;                  /* its price: the mean of what a call takes of one core alone, and of all cores at it */
     double alone;                    /* predicted of a call on one core */
+    double straight;                 /* operations of the longest code without a loop in it */
     uint32_t number;                 /* in the order they were written */
 } Choice;
 

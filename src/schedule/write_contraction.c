@@ -140,33 +140,63 @@ trips_ahead(const Gemm *g, const Tile *x)
     return x->image ? 0 : cut_ahead(g->w->p->m, cut->k.reduce->dtype, (TileShape){ .rows = x->rows, .vectors = x->vectors }, depth, inner);
 }
 
-/* Points of a window in phases that are all written out; of larger ones those of the innermost axis. Bounds code: with a tile of 24 sums these
- * are some 600 instructions, of 1,536 that a Skylake keeps decoded (Fog, The microarchitecture of Intel, AMD and VIA CPUs, 2022). */
+/* Points of a window that are written out. Bounds code: with a tile of 24 sums these are some 600 instructions, of 1,536 that a Skylake keeps
+ * decoded (Fog, The microarchitecture of Intel, AMD and VIA CPUs, 2022). */
 enum { UNROLLED_POINTS = 16 };
 /* Rows that are left over go by so many at a time, the last clamped, where nobody knows how many there will be. With two vectors of columns
  * these are eight accumulators, which hide the latency of multiply-adds (4 cycles, two in each: all processors of the machine table). */
 enum { LEFT_ROWS = 4 };
 
-/* The innermost axis of the window is written out, and, where stride phases make each point's place a division,
- * all of a small window. */
-static void
-write_unrolled_window(const Gemm *g, Text *t)
+static int64_t
+ceil_to(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* By how much the image moves along a summed axis's dimension from one output to the next. */
+static int64_t
+window_stride(const Cut *cut, uint32_t axis)
+{
+    const Stage *s = &cut->window;
+
+    for (uint32_t i = 0; i < s->nslide; i++)
+        if (expr_axes(s->load->u.load.at[s->slide[i].dim]) >> axis & 1)
+            return s->slide[i].stride;
+    return 1;
+}
+
+/* The sums of a tile over an image, and which of them are written out: the innermost axis of the window, and, where stride phases make each
+ * point's place a division, all of a small window. Of a long axis a piece is written out, each trip in the same phases: pieces of whole
+ * strides, or of one stride. */
+static const char *
+window_sums(const Gemm *g, Text *splits, const char **unrolled)
 {
     const Cut *cut = &g->cut;
+    uint32_t n = 0, last = cut->nsum - 1;
     int64_t points = 1;
     bool phases = false;
-    uint32_t n = 0;
 
     for (uint32_t i = 0; i < cut->window.nslide; i++)
         phases |= cut->window.slide[i].phases > 1;
-    while (n < cut->nsum && cut->window.window >> cut->sum[cut->nsum - n - 1] & 1) {
-        points *= expr_or(low_extent(g->l, cut->sum[cut->nsum - n - 1]), UNROLLED_POINTS);
-        if (n > 0 && (!phases || points > UNROLLED_POINTS))
+    while (n < cut->nsum && cut->window.window >> cut->sum[last - n] & 1) {
+        points *= expr_or(low_extent(g->l, cut->sum[last - n]), UNROLLED_POINTS);
+        if (points > UNROLLED_POINTS || (n > 0 && !phases))
             break;
         n++;
     }
-    if (n)
-        text_printf(t, "run %s unroll\n", names_of(g, cut->sum + cut->nsum - n, n));
+    *unrolled = names_of(g, cut->sum + cut->nsum - n, n);
+    if (n || !cut->nsum || points <= UNROLLED_POINTS)
+        return names_of(g, cut->sum, cut->nsum);
+    int64_t stride = window_stride(cut, cut->sum[last]), step = stride <= UNROLLED_POINTS ? stride : 1, left = points;
+    const char *axis = names_of(g, cut->sum + last, 1), *outer = "";
+    if (stride > UNROLLED_POINTS && points > stride) {
+        text_printf(splits, "split %s by %lld -> wq wp\n", axis, (long long)stride);
+        axis = "wp", outer = "wq ", left = stride;
+    }
+    int64_t even = ceil_to(ceil_to(left, ceil_to(left, UNROLLED_POINTS / step * step)), step) * step;
+    text_printf(splits, "split %s by %lld -> wb wi\n", axis, (long long)even);
+    *unrolled = "wi";
+    return arena_printf(g->w->a, "%s %swb wi", names_of(g, cut->sum, last), outer);
 }
 
 static void
@@ -213,8 +243,10 @@ write_tile(const Gemm *g, const Tile *x)
     else
         text_printf(&t, "split j_ by %lld -> jb jj guard\nsplit jj by %lld -> jq jv\n", (long long)x->panels * width, width);
     text_printf(&t, "split jv by %lld -> jr %s\n", (long long)g->lanes, g->lane);
-    for (uint32_t i = 0; i < cut->nsum; i++)
+    const char *unrolled = "", *sums_written = x->image ? window_sums(g, &t, &unrolled) : NULL;
+    for (uint32_t i = 0; i < cut->nsum && !x->image; i++)
         text_printf(&sums, "%s%s", i ? " " : "", i == 0 && x->depth ? "ki" : axis_name(w, 0, cut->sum[i]));
+    text_add(&sums, x->image ? sums_written : "");
     if (x->depth)
         text_printf(&t, "split %s by %lld -> kb ki guard\n", axis_name(w, 0, cut->sum[0]), (long long)x->depth);
     const char *chunks = cut->row_run && x->chunk ? "ic" : "";
@@ -235,7 +267,8 @@ write_tile(const Gemm *g, const Tile *x)
         text_printf(&t, "run sums.init.%s vector\n", g->lane);
     if (x->image) {
         text_printf(&t, "image rhs at task -> image\n");
-        write_unrolled_window(g, &t);
+        if (*unrolled)
+            text_printf(&t, "run %s unroll\n", unrolled);
     } else if (g->widened || (!lay_b && !x->in_place)) {
         write_columns(g, &t, x->depth ? "kb" : "task", text_str(&sums));
     }
@@ -266,12 +299,6 @@ write_tile(const Gemm *g, const Tile *x)
 }
 
 /* ---- the numbers ---------------------------------------------------------------------------------------- */
-
-static int64_t
-ceil_to(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
 
 /* Panels of a task, at most so many and at least half of them, by which the core that has most to do has least. */
 static int64_t

@@ -74,6 +74,9 @@ static const Case cases[] = {
     {"conv_wide", "nest t(x: f32[1, 3, 40, 45], w: f32[15, 3, 5, 5]) -> (o: f32[1, 15, 18, 21]) { o[n, f, y, z] = sum c, r, s: x[n, c, 2*y + r, 2*z + s] * w[f, c, r, s] }", ""},
     {"conv_dilated", "nest t(x: f32[1, 3, 12, 13], w: f32[15, 3, 3, 3], u: f32[1, 15, 8, 9]) -> (o: f32[1, 15, 8, 9]) { o[n, f, y, z] = u[n, f, y, z] + (sum c, r, s: x[n, c, y + 2*r, z + 2*s] * w[f, c, r, s]) }", ""},
     {"conv1d", "nest t(x: f32[2, 3, 70], w: f32[15, 3, 4]) -> (o: f32[2, 15, 35]) { o[n, f, y] = sum c, r: x[n, c, 2*y + r - 1 | 0] * w[f, c, r] }", ""},
+    {"conv1d_long", "nest t(x: f32[2, 1, 90], w: f32[15, 1, 37]) -> (o: f32[2, 15, 54]) { o[n, f, y] = sum r: x[n, 0, y + r] * w[f, 0, r] }", ""},
+    {"conv1d_long_stride", "nest t(x: f32[1, 2, 140], w: f32[15, 2, 41]) -> (o: f32[1, 15, 34]) { o[n, f, y] = sum c, r: x[n, c, 3*y + r - 1 | 0] * w[f, c, r] }", ""},
+    {"conv1d_long_apart", "nest t(x: f32[1, 1, 600], w: f32[15, 1, 50]) -> (o: f32[1, 15, 28]) { o[n, f, y] = sum r: x[n, 0, 20*y + r] * w[f, 0, r] }", ""},
     {"conv3d", "nest t(x: f32[1, 2, 5, 6, 7], w: f32[15, 2, 3, 3, 3]) -> (o: f32[1, 15, 5, 6, 7]) { o[n, f, v, y, z] = sum c, q, r, s: x[n, c, v + q - 1, y + r - 1, z + s - 1 | 0] * w[f, c, q, r, s] }", ""},
     {"conv_row", "nest t(x: f32[1, 3, 9, 20], w: f32[15, 3, 3]) -> (o: f32[1, 15, 9, 20]) { o[n, f, y, z] = sum c, s: x[n, c, y, z + s - 1 | 0] * w[f, c, s] }", ""},
     {"conv_symbolic", "nest t(x: f32[b, 3, h, w], k: f32[15, 3, 3, 3]) -> (o: f32[b, 15, h, w]) { o[n, f, y, z] = sum c, r, s: x[n, c, y + r - 1, z + s - 1 | 0] * k[f, c, r, s] }", "b=2 h=7 w=9"},
@@ -282,11 +285,42 @@ whole_vectors_of_pieces(void **state)
     }
 }
 
+/* Every listed program of a convolution writes out about as much code for a long window as for a short one. */
+static void
+long_windows_stay_short_code(void **state)
+{
+    static const int length[][2] = { { 16, 8 }, { 256, 1 }, { 256, 128 }, { 400, 160 } };        /* of the window, stride */
+    double shortest = 0;
+    (void)state;
+
+    for (size_t i = 0; i < sizeof length / sizeof *length; i++) {
+        Arena *a = arena_new(NULL, NULL);
+        Ctx c;
+        Machine m;
+        bool constant[2] = { false, true };
+        ctx_init(&c, a);
+        assert_true(machine_find(&c, "x86-64-v4", &m));
+        const char *text = arena_printf(a, "nest t(x: f32[1, 1, 16000], w: f32[258, 1, %d]) -> (o: f32[1, 258, 90]) { o[n, f, y] = sum r: x[n, 0, %d*y + r] * w[f, 0, r] }",
+                                        length[i][0], length[i][1]);
+        Parse p = parse_begin(&c, "window", (Bytes){(const uint8_t *)text, strlen(text)});
+        Kernel *kernel = kernel_of(&c, a, nest_parse(&p));
+        Choices choices = schedule_choices(&c, a, kernel, &m, constant, false, NULL);
+        assert_true(choices.n > 0 && !choices.refused);
+        for (uint32_t k = 0; k < choices.n; k++) {
+            if (i == 0)
+                shortest = choices.at[k].straight > shortest ? choices.at[k].straight : shortest;
+            assert_true(choices.at[k].straight <= shortest);
+        }
+        arena_free(a);
+    }
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whole_vectors_of_pieces),
+        cmocka_unit_test(long_windows_stay_short_code),
         cmocka_unit_test(plain_loops),
         cmocka_unit_test(best_schedule),
         cmocka_unit_test(best_schedule_packed),
