@@ -16,6 +16,7 @@
 #include "graph/graph.h"
 #include "nest/winograd.h"
 #include "normalise/normalise.h"
+#include "rewrite/rewrite.h"
 #include "schedule/schedule.h"
 
 #include <stdio.h>
@@ -201,6 +202,18 @@ run_normalise(Case *t, Text *out)
     return true;
 }
 
+/* The graph with what its products read in 16 bits stored in 32. */
+static bool
+run_wide(Case *t, Text *out)
+{
+    Graph *g = graph_parse(t->ctx, t->arena, t->path, t->input);
+    g = g && graph_verify(g) ? rewrite_wide(g, (Widening){ .f16 = true, .bf16 = true, .constants = true }) : NULL;
+    if (!g || !graph_verify(g))
+        return false;
+    graph_print(out, g, NULL);
+    return true;
+}
+
 /* Each nest's steps in the transform domains of tiles of 2 and 4, and where their inputs come from. */
 static bool
 run_winograd(Case *t, Text *out)
@@ -268,6 +281,7 @@ static const struct { const char *name; bool (*run)(Case *t, Text *out); } verbs
     { "schedule", run_schedule },
     { "cost", run_cost },
     { "normalise", run_normalise },
+    { "wide", run_wide },
     { "winograd", run_winograd },
 };
 

@@ -165,10 +165,20 @@ stage_dce(Job *j)
     return replace_graph(j, graph_map(j->graph, dce, NULL));
 }
 
+/* No target of the table computes in 16 bits; a step of bf16 pairs wants them as they are. Weights grow by as much as --weights-growth allows. */
+static Graph *
+wide(void *user, const Graph *g)
+{
+    const Job *j = user;
+    const Machine *m = &j->machine;
+
+    return rewrite_wide(g, (Widening){ .f16 = true, .bf16 = m->bf16_dot_per_second <= m->f32_per_second, .constants = j->o->weights_growth >= 100 });
+}
+
 static bool
 stage_lower(Job *j)
 {
-    return replace_graph(j, graph_map(j->graph, lower, NULL)) && states_in_place(j) && weights_narrow(j);
+    return replace_graph(j, graph_map(j->graph, lower, NULL)) && states_in_place(j) && weights_narrow(j) && replace_graph(j, graph_map(j->graph, wide, j));
 }
 
 static bool

@@ -36,4 +36,8 @@ typedef struct {
 } Narrowing;
 Graph *rewrite_narrow(const Graph *g, Narrowing *how);
 
+/* In a graph of nests, floats of these types that sums of products read are stored as f32: see wide.c. constants: weights of windows too. */
+typedef struct { bool f16, bf16, constants; } Widening;
+Graph *rewrite_wide(const Graph *g, Widening how);
+
 #endif
