@@ -124,24 +124,35 @@ convert_simplified_norm(Call *k)
     return true;
 }
 
-/* x skip scale bias? extra?, or without the mean x skip scale extra?; output 3 is the sum. */
+/* x skip scale bias? extra?, or without the mean x skip scale extra?; outputs: the mean, 1/deviation, and the sum. */
 static bool
 convert_skip_norm(Call *k)
 {
+    enum { Y, MEAN, DEVIATION, SUM };
     bool rms = k->op == OP_rms_norm;
-    ValueId extra = call_in(k, rms ? 3 : 4);
+    ValueId extra = call_in(k, rms ? 3 : 4), out[3] = {0}, mean = 0;
+    const char *names[] = {output_name(k), rms ? "deviation" : "mean", "deviation"};
 
     if (!need_inputs(k, 3))
         return false;
-    if (k->nout > 1 && k->nout < 4)
-        return call_refuse(k, "%s with its mean and deviation as outputs", k->proto->op_type);
     ValueId sum = call_two(k, OP_add, call_in(k, 0), call_in(k, 1));
     sum = sum && extra ? call_two(k, OP_add, sum, extra) : sum;
     if (!sum)
         return false;
     const ValueId v[] = {sum, call_in(k, 2), rms ? 0 : call_in(k, 3)};
-    call_bind(k, 3, sum);
-    return finish(k, call_some(k, k->op, k->attr.n, k->attr.at, 3, v));
+    uint32_t statistics = k->nout > DEVIATION ? 2 : k->nout > MEAN ? 1 : 0, nout = 1 + (rms && statistics ? 1 : statistics);
+    Attr *attrs = arena_copy(k->m->arena, k->attr.at, k->attr.n * sizeof *attrs);
+    if (!graph_infer_op(k->m->g, k->op, (Attrs){attrs, k->attr.n}, k->loc, k->origin, v[2] ? 3 : 2, v, nout, names, out))
+        return false;
+    if (rms && statistics) {         /* nothing is taken away: a mean of 0 */
+        mean = little_2(k, OP_expand, scalar_const(k, "mean", out[1], 0), little_shape(k, out[1]));
+        if (!mean)
+            return false;
+    }
+    call_bind(k, MEAN, rms ? mean : out[1]);
+    call_bind(k, DEVIATION, rms ? out[1] : out[2]);
+    call_bind(k, SUM, sum);
+    return finish(k, out[Y]);
 }
 
 /* ids segments? words places segment rows? scale bias mask? positions?: a row each of two or three tables, added and normalised;

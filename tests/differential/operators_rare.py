@@ -43,6 +43,33 @@ def fused_conv(r):
                 least={"n": 1, "h": 1, "w": 1}, judge="ort")
 
 
+# ---- norms of ONNX Runtime -----------------------------------------------------------------------------------------
+
+
+@operator
+def skip_norm(r):
+    rms, bias = r.random() < 0.4, r.random() < 0.5
+    skip = floats("b", "s", 8) if r.random() < 0.7 else floats(1, "s", 8)
+    inputs = [floats("b", "s", 8), skip, floats(8), *([] if rms else [floats(8) if r.random() < 0.7 else None]), floats(8) if bias else None]
+    return Case("SkipSimplifiedLayerNormalization" if rms else "SkipLayerNormalization", inputs, {"epsilon": pick(r, 1e-3, 1e-5)}, pick(r, 1, 2, 3, 4), "com.microsoft",
+                least={"b": 1, "s": 1}, judge="ort")
+
+
+@operator
+def simplified_norm(r):
+    return Case("SimplifiedLayerNormalization", [floats("b", "s", 8), floats(8)], {"epsilon": 1e-4, "axis": pick(r, -1, 2)}, pick(r, 1, 2), opset=17,
+                least={"b": 1, "s": 1}, judge="ort")
+
+
+@operator
+def embed_norm(r):
+    segments, mask, places = r.random() < 0.6, r.random() < 0.6, r.random() < 0.5
+    tables = [floats(30, 8), floats(40, 8), floats(4, 8) if segments else None]
+    inputs = [("int32", ("b", "s"), 30), ("int32", ("b", "s"), 4) if segments else None, *tables, floats(8), floats(8),
+              ("int32", ("b", "s"), 2) if mask else None, ("int32", ("b", "s"), 40) if places else None]
+    return Case("EmbedLayerNormalization", inputs, {"epsilon": 1e-5, "mask_index_type": 1 if mask else 0}, pick(r, 1, 2, 3), "com.microsoft", least={"b": 1, "s": 1}, judge="ort")
+
+
 @operator
 def rotary_embedding(r):
     heads, size, flat, rows = pick(r, 1, 3), pick(r, 8, 16), r.random() < 0.5, 40
