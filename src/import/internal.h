@@ -120,7 +120,7 @@ extern const OpRow training_rows[];
 Convert convert_batch_norm_training, convert_max_pool_places, convert_gradient;
 
 /* Attention as ONNX Runtime has it. (heads.c, cached.c) */
-Convert convert_packed_attention, convert_multi_head, convert_group_query;
+Convert convert_packed_attention, convert_quantised_attention, convert_multi_head, convert_group_query;
 ValueId call_columns(Call *k, ValueId x, int64_t from, int64_t to);      /* of the last axis */
 
 /* What is random. (random.c) */
@@ -161,6 +161,9 @@ extern const OpRow map_rows[];           /* (map.c) */
 extern const OpRow composed_rows[];      /* (composed.c) */
 extern const OpRow quantised_rows[];     /* (quantised.c) */
 
+/* Whole numbers, their scale and zero (0: none), and the product of two such in floats; bias may be 0. (quantised.c) */
+typedef struct { ValueId x, scale, zero; } Scaled;
+ValueId scaled_product(Call *k, Scaled a, Scaled b, ValueId bias);
 /* A QuantizeLinear: where it closes a product of dequantised numbers, the same in integers, and k->done. (quantised.c) */
 bool quantised_product(Call *k);
 

@@ -143,30 +143,31 @@ convert_matmul_integer_to_float(Call *k)
 {
     if (!need_inputs(k, 4))
         return false;
-    ValueId sums = matmul_sums(k, call_in(k, 0), call_in(k, 1), call_in(k, 4), call_in(k, 5), 0);
-    Attr to = {.name = sym(k->m->c, "to"), .kind = ATTR_STRING, .s = dtype_info[input_type(k, 2)->dtype].name};
-    ValueId real = sums ? call_op(k, OP_cast, 1, &to, 1, &sums, output_name(k)) : 0;
-    real = real ? call_two(k, OP_mul, real, call_two(k, OP_mul, call_in(k, 2), call_in(k, 3))) : 0;
-    return finish(k, real && call_in(k, 6) ? call_two(k, OP_add, real, call_in(k, 6)) : real);
+    const Scaled a = {call_in(k, 0), call_in(k, 2), call_in(k, 4)}, b = {call_in(k, 1), call_in(k, 3), call_in(k, 5)};
+    return finish(k, scaled_product(k, a, b, call_in(k, 6)));
+}
+
+/* x as u8, quantised by what it holds. */
+static bool
+dynamically(Call *k, ValueId x, Scaled *out)
+{
+    const char *names[] = {"quantised", "scale", "zero"};
+    ValueId q[3];
+
+    if (!graph_infer_op(k->m->g, OP_dynamic_quantize_linear, (Attrs){NULL, 0}, k->loc, k->origin, 1, &x, 3, names, q))
+        return false;
+    *out = (Scaled){q[0], q[1], q[2]};
+    return true;
 }
 
 /* a b b_scale b_zero? bias?: a is quantised as it runs. */
 static bool
 convert_dynamic_quantize_matmul(Call *k)
 {
-    const char *names[] = {"quantised", "scale", "zero"};
-    ValueId q[3];
+    const Scaled b = {call_in(k, 1), call_in(k, 2), call_in(k, 3)};
+    Scaled a;
 
-    if (!need_inputs(k, 3))
-        return false;
-    if (!graph_infer_op(k->m->g, OP_dynamic_quantize_linear, (Attrs){NULL, 0}, k->loc, k->origin, 1, k->in.at, 3, names, q))
-        return false;
-    ValueId b = call_in(k, 1), b_scale = call_in(k, 2), b_zero = call_in(k, 3), bias = call_in(k, 4);
-    for (uint32_t i = 0; i < 7; i++)
-        set_input(k, i, 0);
-    const ValueId v[] = {q[0], b, q[1], b_scale, q[2], b_zero, bias};
-    memcpy(k->in.at, v, sizeof v);
-    return convert_matmul_integer_to_float(k);
+    return need_inputs(k, 3) && dynamically(k, call_in(k, 0), &a) && finish(k, scaled_product(k, a, b, call_in(k, 4)));
 }
 
 /* ---- Quantize(product(Dequantize(x), Dequantize(w))): the product in integers -------------------------------

@@ -22,16 +22,61 @@ def attention(r):
     return Case("Attention", [q, k, v, mask, *cache], attributes, 3 if past else 1, least={"t": 1, "b": 1, "s": 1})
 
 
+def mask_of_keys(r, batch, queries, keys):
+    """A mask of ONNX Runtime's attentions, in one of its forms; where it is one of lengths the batch is a number."""
+    forms = [("int32", (batch,), (1, 20)), ("int32", (batch, keys), 2), ("int32", (batch, queries, keys), 2), ("int32", (batch, keys), (-1, 2))]
+    if isinstance(batch, int):
+        forms += [("int32", (2 * batch,), (0, 9)), ("int32", (3 * batch + 2,), (0, 9))]
+    return pick(r, *forms)
+
+
 @operator
 def multi_head_attention(r):
     heads, size = pick(r, 1, 3), pick(r, 4, 8)
-    wide, past, bias = heads * size, r.random() < 0.4, r.random() < 0.5
-    q, k, v = floats("b", "s", wide), floats("b", "t", wide), floats("b", "t", wide)
-    if past:
-        k, v = floats("b", "s", wide), floats("b", "s", wide)
-    inputs = [q, k, v, floats(3 * wide) if bias else None, None, floats("b", heads, "s", "t") if not past and r.random() < 0.4 else None,
-              *([floats("b", heads, "p", size)] * 2 if past else [])]
-    return Case("MultiHeadAttention", inputs, {"num_heads": heads}, 3 if past else 1, "com.microsoft", least={"b": 1, "s": 1, "t": 1, "p": 1}, judge="ort")
+    wide, past, bias, b = heads * size, r.random() < 0.4, r.random() < 0.5, pick(r, "b", 3)
+    q, k, v = floats(b, "s", wide), floats(b, "t", wide), floats(b, "t", wide)
+    causal, square = r.random() < 0.5, r.random() < 0.5
+    keys = "s" if past or square else "t"
+    k, v = floats(b, keys, wide), floats(b, keys, wide)
+    mask = mask_of_keys(r, b, "s", keys) if not past and r.random() < 0.5 else None
+    if not past and not bias and r.random() < 0.4:       # keys and values that come as heads
+        k, v = floats(b, heads, keys, size), floats(b, heads, keys, size)
+    inputs = [q, k, v, floats(3 * wide) if bias else None, mask, floats(pick(r, 1, b), pick(r, 1, heads), "s", keys) if not past and r.random() < 0.4 else None,
+              *([floats(b, heads, "p", size)] * 2 if past else [])]
+    attributes = {"num_heads": heads, "unidirectional": int(causal)} | ({"mask_filter_value": -1e4} if r.random() < 0.3 else {})
+    return Case("MultiHeadAttention", inputs, attributes, 4 if r.random() < 0.3 and not causal else 3 if past else 1, "com.microsoft", least={"b": 1, "s": 1, "t": 1, "p": 1}, judge="ort", loose=2e-3)
+
+
+@operator
+def packed_attention(r):
+    heads, size, value, b = pick(r, 1, 2), pick(r, 4, 8), pick(r, 4, 6), pick(r, "b", 3)
+    past, causal, wide = r.random() < 0.4, r.random() < 0.5, pick(r, 5, 8)
+    value = size if past else value
+    all_ = heads * (2 * size + value)
+    total = 4 if past else "s"       # of the past and what is new
+    s, p = (3, 1) if past else ("s", "p")
+    w = (r.standard_normal((wide, all_)) / 2).astype("f4")
+    mask = mask_of_keys(r, b, s, total) if r.random() < 0.7 else None
+    inputs = [floats(b, s, wide), w, floats(all_), mask, floats(2, b, heads, p, size) if past else None,
+              floats(b, heads, s, total) if not past and r.random() < 0.3 else None]
+    attributes = {"num_heads": heads, "unidirectional": int(causal)} | ({"scale": 0.3} if r.random() < 0.3 else {})
+    if value != size:
+        attributes["qkv_hidden_sizes"] = [heads * size, heads * size, heads * value]
+    # a score beside -10000 keeps three digits: they tell where a query sees nothing else
+    return Case("Attention", inputs, attributes, 2 if past or value == size and r.random() < 0.3 else 1, "com.microsoft", least={"b": 1, "s": 1}, judge="ort", loose=2e-3)
+
+
+@operator
+def quantised_attention(r):
+    heads, size, wide, b = pick(r, 1, 2), pick(r, 4, 8), pick(r, 5, 8), pick(r, "b", 3)
+    all_, a, kind = 3 * heads * size, pick(r, "uint8"), pick(r, "int8", "uint8")
+    each = r.random() < 0.5
+    w = r.integers(-100, 100, (wide, all_)).astype("i1") if kind == "int8" else r.integers(0, 200, (wide, all_)).astype("u1")
+    w_scale = ((r.random(all_) + 0.5) / 99).astype("f4") if each else np.float32(0.01)
+    w_zero = (np.zeros if kind == "int8" else lambda n, t: np.full(n, 99, t))((all_,) if each else (), kind)
+    mask = mask_of_keys(r, b, "s", "s") if r.random() < 0.7 else None
+    inputs = [(a, (b, "s", wide), 100), w, floats(all_), np.float32(0.02), w_scale, mask, np.array(7, a), w_zero]
+    return Case("QAttention", inputs, {"num_heads": heads, "unidirectional": int(r.integers(2))}, 1, "com.microsoft", least={"b": 1, "s": 1}, judge="ort", loose=2e-3)
 
 
 @operator
