@@ -189,6 +189,7 @@ ValueId call_some(Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t
 ValueId call_one(Call *k, OpKind op, ValueId x);
 ValueId call_two(Call *k, OpKind op, ValueId x, ValueId y);
 ValueId call_turned(Call *k, ValueId x);         /* its last two axes exchanged */
+ValueId call_channels(Call *k, ValueId x, int to);       /* x[n, …, c] as [n, c, …] (to 1), or back (-1) */
 ValueId call_in(Call *k, uint32_t i);            /* 0 if it is absent */
 ValueId call_softmax(Call *k, ValueId x, int64_t opset);     /* k->op of x, as that opset has it (ops.c) */
 bool need_inputs(Call *k, uint32_t n);

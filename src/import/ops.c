@@ -29,7 +29,7 @@ static const struct { AttrKind kind; const char *names; } attr_kinds[] = {
 
 static const struct { const char *op, *name; AttrKind kind; } other_kinds[] = {
     {"Pad", "value", ATTR_FLOAT},            /* before opset 11 */
-    {"Scaler", "scale", ATTR_FLOATS},
+    {"Scaler", "scale", ATTR_FLOATS}, {"FusedGemm", "activation_alpha", ATTR_FLOAT}, {"FusedGemm", "activation_beta", ATTR_FLOAT},
     {"Bernoulli", "seed", ATTR_FLOAT}, {"Multinomial", "seed", ATTR_FLOAT}, {"RandomNormal", "seed", ATTR_FLOAT}, {"RandomNormalLike", "seed", ATTR_FLOAT},
     {"RandomUniform", "seed", ATTR_FLOAT}, {"RandomUniformLike", "seed", ATTR_FLOAT},
 };

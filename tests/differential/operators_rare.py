@@ -79,13 +79,35 @@ def quantised_attention(r):
     return Case("QAttention", inputs, {"num_heads": heads, "unidirectional": int(r.integers(2))}, 1, "com.microsoft", least={"b": 1, "s": 1}, judge="ort", loose=2e-3)
 
 
+def activation(r, *more):
+    name, *params = pick(r, ("Relu",), ("Tanh",), ("LeakyRelu", 0.2), ("Sigmoid",), ("HardSigmoid", 0.3, 0.4), *more)
+    return name, params
+
+
 @operator
 def fused_conv(r):
-    name, *params = pick(r, ("Relu",), ("Tanh",), ("LeakyRelu", 0.2), ("Sigmoid",), ("HardSigmoid", 0.3, 0.4))
+    name, params = activation(r, ("Clip", 0.0, 6.0), ("Clip", -0.3, 0.5), ("Silu",))
     attributes = {"activation": name, "pads": [1, 1, 1, 1]} | ({"activation_params": params} if params else {})
     w = (r.standard_normal((4, 3, 3, 3)) / 5).astype("f4")
-    return Case("FusedConv", [floats("n", 3, "h", "w"), w, floats(4) if r.random() < 0.7 else None], attributes, domain="com.microsoft",
+    z = floats("n", 4, "h", "w") if r.random() < 0.4 else None
+    return Case("FusedConv", [floats("n", 3, "h", "w"), w, floats(4) if r.random() < 0.7 or z else None, z], attributes, domain="com.microsoft",
                 least={"n": 1, "h": 1, "w": 1}, judge="ort")
+
+
+@operator
+def fused_gemm(r):
+    name, params = activation(r, ("Elu", 0.7), ("Softplus",), ("Softsign",), ("ThresholdedRelu", 0.4), ("Selu", 1.2, 1.1))
+    names = ["activation_alpha", "activation_gamma" if name == "Selu" else "activation_beta"]
+    attributes = {"activation": name, "transB": int(r.integers(2)), "alpha": pick(r, 1.0, 0.5)} | dict(zip(names, params))
+    b = floats(5, "k") if attributes["transB"] else floats("k", 5)
+    return Case("FusedGemm", [floats("n", "k"), b, floats(5) if r.random() < 0.7 else None], attributes, domain="com.microsoft", least={"n": 1, "k": 1}, judge="ort")
+
+
+@operator
+def fused_matmul(r):
+    attributes = {"transA": int(r.integers(2)), "transB": int(r.integers(2)), "alpha": pick(r, 1.0, 0.5)}
+    a, b = (("k", "m") if attributes["transA"] else ("m", "k")), (("n", "k") if attributes["transB"] else ("k", "n"))
+    return Case("FusedMatMul", [floats("b", *a), floats("b", *b)], attributes, domain="com.microsoft", least={"b": 1, "m": 1, "n": 1, "k": 1}, judge="ort")
 
 
 # ---- norms of ONNX Runtime -----------------------------------------------------------------------------------------
@@ -306,3 +328,38 @@ def qlinear_conv(r):
     inputs = [(a, ("n", 3, "h", "w"), 100), np.float32(0.05), np.array(3, a), w, (r.random(5) + 0.1).astype("f4") / 20, np.zeros(5, "i1"), np.float32(3), np.array(7, a),
               r.integers(-500, 500, 5).astype("i4")]
     return Case("QLinearConv", inputs, {"pads": [1, 1, 1, 1], "strides": pick(r, [1, 1], [2, 1])}, opset=10, least={"n": 1, "h": 2, "w": 2})
+
+
+@operator
+def qlinear_conv_last(r):
+    a, group = pick(r, "int8", "uint8"), pick(r, 1, 3)
+    w = r.integers(-50, 50, (6, 3 // group, 3, 3)).astype("i1")
+    inputs = [(a, ("n", "h", "w", 3), 100), np.float32(0.05), np.array(3, a), w, (r.random(6) + 0.1).astype("f4") / 20, np.zeros(6, "i1"), np.float32(3), np.array(7, a),
+              r.integers(-500, 500, 6).astype("i4") if r.random() < 0.7 else None]
+    attributes = {"pads": [1, 1, 1, 1], "strides": pick(r, [1, 1], [2, 1]), "channels_last": 1, "group": group}
+    return Case("QLinearConv", inputs, attributes, domain="com.microsoft", least={"n": 1, "h": 2, "w": 2}, judge="ort")
+
+
+@operator
+def qlinear_pool_last(r):
+    a, last = pick(r, "int8", "uint8"), int(r.integers(2))
+    x = (a, ("n", "h", "w", 3) if last else ("n", 3, "h", "w"), 100)
+    inputs = [x, np.float32(0.05), np.array(3, a), np.float32(0.06), np.array(7, a)]
+    if r.random() < 0.5:
+        return Case("QLinearGlobalAveragePool", inputs, {"channels_last": last}, domain="com.microsoft", least={"n": 1, "h": 1, "w": 1}, judge="ort")
+    attributes = {"channels_last": last, "kernel_shape": [2, 3], "strides": [1, 2], "pads": [0, 1, 0, 1], "count_include_pad": int(r.integers(2))}
+    return Case("QLinearAveragePool", inputs, attributes, domain="com.microsoft", least={"n": 1, "h": 2, "w": 2}, judge="ort")
+
+
+@operator
+def max_pool_last(r):
+    attributes = {"kernel_shape": [2, 3], "strides": [1, 2], "pads": [0, 1, 0, 1]}
+    return Case("NhwcMaxPool", [(pick(r, "int8", "uint8"), ("n", "h", "w", 3), 100)], attributes, domain="com.microsoft", least={"n": 1, "h": 2, "w": 2}, judge="ort")
+
+
+@operator
+def qlinear_where(r):
+    a = pick(r, "int8", "uint8")
+    inputs = [("bool", ("n", "m"), "bits"), (a, ("n", "m"), 100), np.float32(0.05), np.array(3, a), (a, (1, "m"), 100), np.float32(0.04), np.array(5, a),
+              np.float32(0.06), np.array(7, a)]
+    return Case("QLinearWhere", inputs, {}, domain="com.microsoft", least={"n": 1, "m": 1}, judge="ort")
