@@ -609,6 +609,23 @@ convert_shift(Call *k)
     return true;
 }
 
+/* Before opset 9 with spatial=0: scale, bias, mean and variance are those of each place of a sample, [c, …]. */
+static bool
+batch_norm_of_places(Call *k)
+{
+    if (!need_inputs(k, 5))
+        return false;
+    const Type *x = input_type(k, 0);
+    for (uint32_t i = 1; i < 5; i++)
+        if (input_type(k, i)->rank + 1 != x->rank)
+            return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "BatchNormalization of %s with spatial=0, and input %u is %s: it needs one number for each place "
+                              "of a sample, all dimensions but the first", type_str(k->m->c, x), i, type_str(k->m->c, input_type(k, i)));
+    ValueId epsilon = scalar_const(k, "epsilon", k->in.at[4], attr_float((Attrs){k->attr.at, k->attr.n}, "epsilon", 1e-5));
+    ValueId deviation = little_1(k, OP_sqrt, little_2(k, OP_add, k->in.at[4], epsilon)), factor = little_2(k, OP_div, k->in.at[1], deviation);
+    ValueId y = little_2(k, OP_mul, little_2(k, OP_sub, k->in.at[0], k->in.at[3]), factor);
+    return finish(k, y ? call_two(k, OP_add, y, k->in.at[2]) : 0);
+}
+
 static bool
 convert_batch_norm(Call *k)
 {
@@ -617,7 +634,7 @@ convert_batch_norm(Call *k)
     if (k->nout > 1)
         return call_refuse(k, "BatchNormalization in training mode; export the model for inference");
     if (!get_int(k, "spatial", 1))
-        return call_refuse(k, "BatchNormalization with spatial=0");
+        return batch_norm_of_places(k);
     call_drop(k, "training_mode");
     call_drop(k, "spatial");
     call_drop(k, "momentum");

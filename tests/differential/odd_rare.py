@@ -161,6 +161,11 @@ node(
 # norms
 node("bn_train14", "BatchNormalization", [f(2, 3, 4), f(3), f(3), f(3), np.abs(f(3))], dict(training_mode=1), 3, opset=15)
 node("bn_7", "BatchNormalization", [f(2, 3, 4), f(3), f(3), f(3), np.abs(f(3))], dict(momentum=0.8), opset=9)
+places = [f(3, 4), f(3, 4), f(3, 4), np.abs(f(3, 4))]
+for opset in (7, 6, 1):              # ONNX Runtime begins with opset 7
+    x, (scale, bias, mean, variance) = f(2, 3, 4), places
+    node(f"bn_places_{opset}", "BatchNormalization", [x, *places], dict(spatial=0, epsilon=1e-3) | ({} if opset == 7 else {"is_test": 1}), opset=opset,
+         want=[(x - mean) / np.sqrt(variance + np.float32(1e-3)) * scale + bias], kept=opset == 7)
 node("bn_2d", "BatchNormalization", [f(2, 3), f(3), f(3), f(3), np.abs(f(3))], opset=15)
 node("bn_f16", "BatchNormalization", [f(2, 3, 4, dt="f2"), f(3, dt="f2"), f(3, dt="f2"), f(3, dt="f2"), np.abs(f(3, dt="f2"))], opset=15)
 node("bn_f64", "BatchNormalization", [f(2, 3, 4, dt="f8"), f(3, dt="f8"), f(3, dt="f8"), f(3, dt="f8"), np.abs(f(3, dt="f8"))], opset=15)
