@@ -55,6 +55,10 @@ int64_t model_opset(const Onnx__ModelProto *m);
 
 /* The contents of a TensorProto, plain; points into the message where it can. (tensor.c) */
 bool tensor_read(Model *m, const Onnx__TensorProto *t, const char *what, Loc loc, const Type **type, const void **data);
+/* The same of a SparseTensorProto, as a dense tensor: 0, or no characters, where it has no value. */
+bool sparse_read(Model *m, const Onnx__SparseTensorProto *t, const char *what, Loc loc, const Type **type, const void **data);
+/* Its name, which is that of its values. */
+const char *sparse_name(const Onnx__SparseTensorProto *t);
 /* ONNX's name of an element type: "float", "string", "99". */
 const char *onnx_type_name(Arena *a, int type);
 

@@ -300,6 +300,8 @@ initializer_names(Model *m, Map *names)
 {
     for (size_t i = 0; i < m->from->n_initializer; i++)
         map_put(names, MAP_PTR(sym(m->c, text_of(m->from->initializer[i]->name))), 1);
+    for (size_t i = 0; i < m->from->n_sparse_initializer; i++)
+        map_put(names, MAP_PTR(sym(m->c, sparse_name(m->from->sparse_initializer[i]))), 1);
 }
 
 static bool
@@ -308,14 +310,20 @@ read_initializers(Model *m)
     const Onnx__GraphProto *g = m->from;
     Loc loc = {.file = m->path};
 
-    if (g->n_sparse_initializer)
-        return diag_error(&m->c->diags, DIAG_UNSUPPORTED, loc, "the model has %zu sparse initializers; export it with dense weights", g->n_sparse_initializer);
     for (size_t i = 0; i < g->n_initializer; i++) {
         const Onnx__TensorProto *t = g->initializer[i];
         const char *name = text_of(t->name);
         const Type *type;
         const void *data;
         if (!tensor_read(m, t, arena_printf(m->arena, "initializer \"%s\"", name), loc, &type, &data) ||
+            !model_define(m, name, graph_const(m->g, name, type, data), loc))
+            return false;
+    }
+    for (size_t i = 0; i < g->n_sparse_initializer; i++) {
+        const char *name = sparse_name(g->sparse_initializer[i]);
+        const Type *type;
+        const void *data;
+        if (!sparse_read(m, g->sparse_initializer[i], arena_printf(m->arena, "sparse initializer \"%s\"", name), loc, &type, &data) ||
             !model_define(m, name, graph_const(m->g, name, type, data), loc))
             return false;
     }

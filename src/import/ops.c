@@ -24,7 +24,7 @@ static const struct { AttrKind kind; const char *names; } attr_kinds[] = {
     {ATTR_STRING, " auto_pad mode coordinate_transformation_mode nearest_mode equation reduction direction approximate keep_aspect_ratio_policy value_string update_rule activation activations round_mode padding_mode "},
     {ATTR_INTS, " axes kernel_shape strides pads dilations perm split starts ends shape output_padding output_shape value_ints consumed_inputs repeats "},
     {ATTR_FLOATS, " scales value_floats activation_alpha activation_beta "},
-    {ATTR_TENSOR, " value "},
+    {ATTR_TENSOR, " value sparse_value "},
 };
 
 static const struct { const char *op, *name; AttrKind kind; } other_kinds[] = {
@@ -63,6 +63,7 @@ attr_kind(const Onnx__AttributeProto *p, AttrKind *out)
     case 6: *out = ATTR_FLOATS; return true;
     case 7: *out = ATTR_INTS; return true;
     case 8: *out = ATTR_STRING; return true;             /* words, between blanks */
+    case 11: *out = ATTR_TENSOR; return p->sparse_tensor != NULL;
     default: return false;
     }
 }
@@ -119,7 +120,8 @@ read_attr(Call *k, const Onnx__AttributeProto *p)
         a.n = (uint32_t)p->n_floats;
         a.floats = v;
     }
-    if (kind == ATTR_TENSOR && !tensor_read(m, p->t, arena_printf(m->arena, "attribute \"%s\"", name), k->loc, &a.type, &a.data))
+    const char *what = arena_printf(m->arena, "attribute \"%s\"", name);
+    if (kind == ATTR_TENSOR && !(p->t ? tensor_read(m, p->t, what, k->loc, &a.type, &a.data) : sparse_read(m, p->sparse_tensor, what, k->loc, &a.type, &a.data)))
         return false;
     VEC_PUSH(m->arena, &k->attr, a);
     return true;
@@ -343,7 +345,7 @@ convert_constant(Call *k)
     const Attr *a = k->attr.n ? &k->attr.at[0] : NULL;
     float f;
 
-    if (!a || k->attr.n != 1 || strncmp(a->name, "value", 5))
+    if (!a || k->attr.n != 1 || (strncmp(a->name, "value", 5) && strcmp(a->name, "sparse_value")))
         return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "a Constant has exactly one value");
     k->done = true;
     switch (a->kind) {

@@ -761,6 +761,8 @@ map_body(Call *k, const Onnx__GraphProto *body, char *const *in_name)
     g->n_output = nout + 1;
     g->initializer = body->initializer;
     g->n_initializer = body->n_initializer;
+    g->sparse_initializer = body->sparse_initializer;
+    g->n_sparse_initializer = body->n_sparse_initializer;
     g->input[0] = scalar_info(a, turn, 7);
     g->input[1] = scalar_info(a, go, 9);
     for (size_t i = 0; i < nin; i++) {

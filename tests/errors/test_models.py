@@ -449,9 +449,18 @@ def test_weights(save, weight, code, says):
     fails(code, save(make([node("Add", "x w")], weights=[weight])), *says)
 
 
-def test_sparse_weights(save):
-    sparse = helper.make_sparse_tensor(tensor("w", np.ones(1, np.float32)), tensor("i", np.array([2])), [4])
-    fails(UNSUPPORTED, save(make([node("Add", "x w")], sparse_initializer=[sparse])), "sparse", "dense")
+@pytest.mark.parametrize("indices,dims,says", [
+    ([4], [4], ["\"w\"", "index 4", "4"]),
+    ([-1], [4], ["\"w\"", "index -1", "4"]),
+    ([[1, 2]], [2, 2], ["\"w\"", "index 2", "2"]),
+    ([1, 2], [4], ["\"w\"", "f32[1]", "i64[2]"]),
+    ([[1, 2, 3]], [4, 4], ["\"w\"", "i64[1, 3]", "[n, 2]"]),
+    ([1], [-4], ["\"w\"", "dimension 0", "-4"]),
+    ([1], [1 << 40, 1 << 40], ["\"w\"", "dimension 1", "2^59"]),
+])
+def test_sparse_weights(save, indices, dims, says):
+    sparse = helper.make_sparse_tensor(tensor("w", np.ones(1, np.float32)), tensor("i", np.array(indices)), dims)
+    fails(MODEL, save(make([node("Add", "x w")], sparse_initializer=[sparse])), *says)
 
 
 def test_inputs_that_are_no_tensors(save):
