@@ -127,6 +127,13 @@ Convert convert_batch_norm_training, convert_max_pool_places, convert_gradient;
 Convert convert_packed_attention, convert_quantised_attention, convert_multi_head, convert_group_query;
 ValueId call_columns(Call *k, ValueId x, int64_t from, int64_t to);      /* of the last axis */
 
+/* Recurrences, and the functions of their gates: `each` in every direction. (recurrent.c, quantised_lstm.c) */
+typedef struct { const char *name; bool takes_alpha, takes_beta; double alpha, beta; } Activation;     /* takes: it has one, and it is given */
+Convert convert_recurrent, convert_quantised_lstm;
+/* Attribute "activations" as the names of ONNX, as many as there are to be. */
+void call_activations(Call *k, uint32_t each, uint32_t directions);
+Activation call_activation(Call *k, uint32_t i);         /* number i of them; name NULL: there is none such */
+
 /* What is random. (random.c) */
 extern const OpRow random_rows[];
 bool convert_dropout_training(Call *k);
@@ -168,6 +175,7 @@ extern const OpRow quantised_rows[];     /* (quantised.c) */
 /* Whole numbers, their scale and zero (0: none), and the product of two such in floats; bias may be 0. (quantised.c) */
 typedef struct { ValueId x, scale, zero; } Scaled;
 ValueId scaled_product(Call *k, Scaled a, Scaled b, ValueId bias);
+bool call_dynamically(Call *k, ValueId x, Scaled *out);      /* x as u8, quantised by what it holds */
 /* A QuantizeLinear: where it closes a product of dequantised numbers, the same in integers, and k->done. (quantised.c) */
 bool quantised_product(Call *k);
 

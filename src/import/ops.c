@@ -751,20 +751,6 @@ convert_quantize(Call *k)
     return k->done || (dtype_attr(k, "output_dtype") && (k->op != OP_quantize_linear || quantised_product(k)));
 }
 
-/* The recurrence weights transposed: a constant is then turned once, while compiling. */
-static bool
-convert_recurrent(Call *k)
-{
-    static const int64_t perm[] = {0, 2, 1};
-    Attr turn = {.name = sym(k->m->c, "perm"), .kind = ATTR_INTS, .n = 3, .ints = perm};
-
-    call_drop(k, "output_sequence");
-    if (!need_input(k, 2))
-        return false;
-    k->in.at[2] = call_op(k, OP_transpose, 1, &turn, 1, &k->in.at[2], "recurrence");
-    return k->in.at[2] != 0;
-}
-
 /* Opset 16 called the modes after two dimensions. */
 static bool
 convert_grid_sample(Call *k)

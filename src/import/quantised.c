@@ -182,9 +182,8 @@ convert_matmul_integer_to_float(Call *k)
     return finish(k, scaled_product(k, a, b, call_in(k, 6)));
 }
 
-/* x as u8, quantised by what it holds. */
-static bool
-dynamically(Call *k, ValueId x, Scaled *out)
+bool
+call_dynamically(Call *k, ValueId x, Scaled *out)
 {
     const char *names[] = {"quantised", "scale", "zero"};
     ValueId q[3];
@@ -202,7 +201,7 @@ convert_dynamic_quantize_matmul(Call *k)
     const Scaled b = {call_in(k, 1), call_in(k, 2), call_in(k, 3)};
     Scaled a;
 
-    return need_inputs(k, 3) && dynamically(k, call_in(k, 0), &a) && finish(k, scaled_product(k, a, b, call_in(k, 4)));
+    return need_inputs(k, 3) && call_dynamically(k, call_in(k, 0), &a) && finish(k, scaled_product(k, a, b, call_in(k, 4)));
 }
 
 /* ---- Quantize(product(Dequantize(x), Dequantize(w))): the product in integers -------------------------------
@@ -457,6 +456,7 @@ const OpRow quantised_rows[] = {
     {"com.microsoft.QLinearAveragePool", OP_average_pool, convert_qlinear_one},
     {"com.microsoft.MatMulIntegerToFloat", OP_NONE, convert_matmul_integer_to_float},
     {"com.microsoft.DynamicQuantizeMatMul", OP_NONE, convert_dynamic_quantize_matmul},
+    {"com.microsoft.DynamicQuantizeLSTM", OP_NONE, convert_quantised_lstm},
     {"com.microsoft.GatherBlockQuantized", OP_NONE, convert_gather_quantised},
     {"com.microsoft.QuantizeLinear", OP_quantize_linear, 0},
     {"com.microsoft.DequantizeLinear", OP_dequantize_linear, 0},

@@ -203,6 +203,32 @@ def lstm(r):
     return recurrent("LSTM", 4, r)
 
 
+@operator
+def quantised_lstm(r):
+    hidden, size, b, d = pick(r, 1, 3, 8, 17), pick(r, 1, 5), pick(r, "b", 2), pick(r, 1, 2)
+    kind, each = pick(r, "int8", "uint8"), r.random() < 0.5
+
+    def weights(k, least):
+        scale = ((r.random((d, 4 * hidden)) + 0.5) / least).astype("f4")
+        zero = np.zeros((d, 4 * hidden), "i1") if kind == "int8" else np.full((d, 4 * hidden), 120, "u1")
+        return r.integers(*((-100, 100) if kind == "int8" else (20, 220)), (d, k, 4 * hidden)).astype(kind), scale if each else scale[:, 0], zero if each else zero[:, 0]
+
+    (w, w_scale, w_zero), (u, u_scale, u_zero) = weights(size, 200), weights(hidden, 1000)
+    state = [floats(d, b, hidden, how="small")] * 2 if r.random() < 0.6 else [None, None]
+    bias = (r.standard_normal((d, 8 * hidden)) / 2).astype("f4") if r.random() < 0.7 else None
+    peep = (r.standard_normal((d, 3 * hidden)) / 2).astype("f4") if r.random() < 0.3 else None
+    lengths = ("int32", (b,), (1, 5)) if r.random() < 0.3 else None
+    t = 7 if lengths else "t"
+    inputs = [floats(t, b, size), w, u, bias, lengths, *state, peep, w_scale, w_zero, u_scale, u_zero]
+    attributes = {"hidden_size": hidden, "direction": "bidirectional" if d == 2 else pick(r, "forward", "reverse")}
+    if r.random() < 0.2:
+        attributes["input_forget"] = 1
+    if r.random() < 0.2:
+        attributes["activations"] = pick(r, ["Sigmoid", "Tanh", "Tanh"], ["Sigmoid", "Tanh", "Relu"], ["HardSigmoid", "Tanh", "Softsign"]) * d
+    # a state between two steps of 8 bits may become either: weights of the recurrence are so small that this is less than is allowed
+    return Case("DynamicQuantizeLSTM", inputs, attributes, 3, "com.microsoft", least={"t": 1, "b": 1}, judge="ort", loose=1e-3)
+
+
 # ---- losses ------------------------------------------------------------------------------------------------------------
 
 
