@@ -18,6 +18,7 @@ typedef struct {
     uint32_t depth;                  /* of graphs and functions inside each other */
     int64_t nodes_left;              /* functions may name others many times over */
     int64_t seed;                    /* of random operators without one; 0: none */
+    const char *given;               /* as the options have it; NULL: none */
     bool (*is_state)(void *user, const char *input);     /* as the options have it */
     void *user;
     const char *ranks;               /* why the If read last has to go on with what follows it; NULL: it has not (rest.c) */
