@@ -133,6 +133,7 @@ typedef struct { const char *name; bool takes_alpha, takes_beta; double alpha, b
 Convert convert_recurrent, convert_quantised_lstm;
 /* Attribute "activations" as the names of ONNX, as many as there are to be. */
 void call_activations(Call *k, uint32_t each, uint32_t directions);
+const char *call_direction(Call *k);
 Activation call_activation(Call *k, uint32_t i);         /* number i of them; name NULL: there is none such */
 
 /* What is random. (random.c) */

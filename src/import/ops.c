@@ -89,6 +89,54 @@ is_other_kind(const char *op, const char *name, AttrKind kind)
     return false;
 }
 
+/* A number that stands for an integer as well: where a float is written for one. */
+static bool
+is_whole(double v)
+{
+    return v >= -0x1p53 && v <= 0x1p53 && v == (double)(int64_t)v;
+}
+
+/* Numbers of another kind than the attribute's, where they mean the same: integers as floats, whole floats as integers, one number as a list
+ * or a list of one as a number. Some exporters write them so. */
+static bool
+convert_numbers(Arena *arena, Attr *a, AttrKind want)
+{
+    bool list = a->kind == ATTR_INTS || a->kind == ATTR_FLOATS, whole = a->kind == ATTR_INT || a->kind == ATTR_INTS;
+    uint32_t n = list ? a->n : 1;
+    int64_t *ints = NEW_ARRAY(arena, int64_t, n + 1);
+    double *floats = NEW_ARRAY(arena, double, n + 1);
+
+    if (a->kind == ATTR_STRING || a->kind == ATTR_TENSOR || want == ATTR_STRING || want == ATTR_TENSOR || ((want == ATTR_INT || want == ATTR_FLOAT) && n != 1))
+        return false;
+    for (uint32_t i = 0; i < n; i++) {
+        floats[i] = whole ? (double)(list ? a->ints[i] : a->i) : list ? a->floats[i] : a->f;
+        if (!whole && (want == ATTR_INT || want == ATTR_INTS) && !is_whole(floats[i]))
+            return false;
+        ints[i] = whole ? (list ? a->ints[i] : a->i) : (int64_t)floats[i];
+    }
+    *a = (Attr){.name = a->name, .kind = want, .i = ints[0], .f = floats[0], .n = n, .ints = ints, .floats = floats};
+    return true;
+}
+
+/* Has the attribute the kind that its operators want? Else it is converted, with a note. */
+static bool
+right_kind(Call *k, Attr *a, bool known)
+{
+    const AttrKind given = a->kind;
+
+    for (size_t i = 0; i < sizeof attr_kinds / sizeof *attr_kinds; i++) {
+        const AttrKind want = attr_kinds[i].kind;
+        if (!has_word(attr_kinds[i].names, a->name) || (known && (want == given || is_other_kind(k->proto->op_type, a->name, given))))
+            continue;
+        if (!known || !convert_numbers(k->m->arena, a, want))
+            return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "attribute \"%s\" must be %s%s%s", a->name, kind_name[want], known ? ", not " : "",
+                              known ? kind_name[given] : "");
+        diag_note(&k->m->c->diags, k->loc, "attribute \"%s\" is %s where ONNX has %s; it is taken as that", a->name, kind_name[given], kind_name[want]);
+        break;
+    }
+    return true;
+}
+
 static bool
 read_attr(Call *k, const Onnx__AttributeProto *p)
 {
@@ -98,11 +146,8 @@ read_attr(Call *k, const Onnx__AttributeProto *p)
     bool known = attr_kind(p, &kind);
     Attr a = {.name = sym(m->c, name), .kind = kind};
 
-    for (size_t i = 0; i < sizeof attr_kinds / sizeof *attr_kinds; i++)
-        if (has_word(attr_kinds[i].names, name) && (!known || attr_kinds[i].kind != kind)
-            && !(known && is_other_kind(k->proto->op_type, name, kind)))
-            return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "attribute \"%s\" must be %s%s%s", name, kind_name[attr_kinds[i].kind],
-                              known ? ", not " : "", known ? kind_name[kind] : "");
+    if (!known && !right_kind(k, &a, known))
+        return false;
     if (!known)
         return call_refuse(k, "attribute \"%s\" of %s is of a kind Tenon does not read", name, k->proto->op_type);
     a.i = p->i;
@@ -120,8 +165,10 @@ read_attr(Call *k, const Onnx__AttributeProto *p)
         a.n = (uint32_t)p->n_floats;
         a.floats = v;
     }
+    if (!right_kind(k, &a, known))
+        return false;
     const char *what = arena_printf(m->arena, "attribute \"%s\"", name);
-    if (kind == ATTR_TENSOR && !(p->t ? tensor_read(m, p->t, what, k->loc, &a.type, &a.data) : sparse_read(m, p->sparse_tensor, what, k->loc, &a.type, &a.data)))
+    if (a.kind == ATTR_TENSOR && !(p->t ? tensor_read(m, p->t, what, k->loc, &a.type, &a.data) : sparse_read(m, p->sparse_tensor, what, k->loc, &a.type, &a.data)))
         return false;
     VEC_PUSH(m->arena, &k->attr, a);
     return true;

@@ -217,7 +217,7 @@ within_lengths(Lstm *l, ValueId *x)
 bool
 convert_quantised_lstm(Call *k)
 {
-    const char *way = attr_string((Attrs){k->attr.at, k->attr.n}, "direction", "forward");
+    const char *way = call_direction(k);
     bool both = !strcmp(way, "bidirectional");
     Lstm l = {.k = k, .forgets = get_int(k, "input_forget", 0) != 0, .clip = attr_float((Attrs){k->attr.at, k->attr.n}, "clip", 0)};
     ValueId all[2], end_h[2], end_c[2], out[3];

@@ -71,13 +71,28 @@ call_activation(Call *k, uint32_t i)
     return f;
 }
 
+/* Attribute "direction" in small letters, in which ONNX has it; "forward" if it is not there. */
+const char *
+call_direction(Call *k)
+{
+    static const char *const ways[] = {"forward", "reverse", "bidirectional"};
+    const char *given = attr_string((Attrs){k->attr.at, k->attr.n}, "direction", "forward");
+
+    for (int i = 0; i < 3; i++)
+        if (!strcasecmp(ways[i], given)) {
+            set_string(k, "direction", ways[i]);
+            return ways[i];
+        }
+    return given;
+}
+
 /* The recurrence weights transposed: a constant is then turned once, while compiling. */
 bool
 convert_recurrent(Call *k)
 {
     static const int64_t perm[] = {0, 2, 1};
     Attr turn = {.name = sym(k->m->c, "perm"), .kind = ATTR_INTS, .n = 3, .ints = perm};
-    bool both = !strcmp(attr_string((Attrs){k->attr.at, k->attr.n}, "direction", ""), "bidirectional");
+    bool both = !strcmp(call_direction(k), "bidirectional");
 
     call_drop(k, "output_sequence");
     if (call_attr(k, "activations"))

@@ -322,6 +322,30 @@ rnn("LSTM_full", "LSTM", 4, h0=True, c0=True, peep=True)
 rnn("LSTM_forget", "LSTM", 4, attrs=dict(input_forget=1))
 rnn("LSTM_peep_bi", "LSTM", 4, D=2, peep=True, h0=True, c0=True, lens=[4, 5])
 rnn("LSTM_conly", "LSTM", 4, outputs=["", "", "yc"])
+# attributes as some exporters write them: numbers of another kind, names in small letters, fewer names than gates. Both judges refuse some of them
+x = f(3, 4)
+node("int_alpha", "LeakyRelu", [x], dict(alpha=2), want=[np.where(x < 0, 2 * x, x)], kept=True)
+node("int_bounds", "Clip", [x], dict(min=0, max=1), opset=6, want=[np.clip(x, 0, 1)])
+node("one_axis", "ReduceSum", [x], dict(axes=1), opset=11, want=[x.sum(1, keepdims=True)])
+node("float_axis", "ReduceSum", [x], dict(axes=[0.0], keepdims=0.0), opset=11, want=[x.sum(0)])
+
+
+def sloppy_rnn():
+    x, w, r = f(3, 2, 4), f(2, 5, 4), f(2, 5, 5)
+    for name, attributes, act in (("int_clip", dict(clip=1), np.tanh), ("small_letters", dict(activations=["relu", "RELU"]), lambda v: np.maximum(v, 0)),
+                                  ("one_for_both", dict(activations=["Relu"]), lambda v: np.maximum(v, 0)), ("large_direction", {}, np.tanh)):
+        ends = []
+        for d in range(2):
+            h = np.zeros((2, 5), "f4")
+            for t in range(3) if d == 0 else reversed(range(3)):
+                gate = x[t] @ w[d].T + h @ r[d].T
+                h = act(np.clip(gate, -1, 1) if "clip" in attributes else gate)
+            ends.append(h)
+        way = "Bidirectional" if name == "large_direction" else "bidirectional"
+        node(f"rnn_{name}", "RNN", [x, w, r], dict(hidden_size=5, direction=way) | attributes, ["", "yh"], opset=14, consts=(1, 2), want=[np.stack(ends)], kept=True)
+
+
+sloppy_rnn()
 # quantised
 q8 = lambda *s, dt="i1": ints(-100 if dt == "i1" else 0, 100, *s, dt=dt)
 node("ql_axis", "QuantizeLinear", [f(2, 3, 4), np.abs(f(3)) + 0.1, ints(0, 5, 3, dt="u1")], dict(axis=1), opset=13)
