@@ -172,7 +172,7 @@ convert_skip_norm(Call *k)
 
 /* ids segments? words places segment rows? scale bias mask? positions?: a row each of two or three tables, added and normalised;
  * how many tokens of each sequence the mask has, and the sum. */
-static bool
+bool
 convert_embed_norm(Call *k)
 {
     enum { IDS, SEGMENTS, WORDS, PLACES, KINDS, SCALE, OFFSET, MASK, POSITIONS };

@@ -173,6 +173,8 @@ bool call_convert(Call *k, const OpRow *row);
 extern const OpRow map_rows[];           /* (map.c) */
 extern const OpRow composed_rows[];      /* (composed.c) */
 extern const OpRow quantised_rows[];     /* (quantised.c) */
+extern const OpRow minor_rows[];         /* (minor.c) */
+Convert convert_embed_norm;
 
 /* Whole numbers, their scale and zero (0: none), and the product of two such in floats; bias may be 0. (quantised.c) */
 typedef struct { ValueId x, scale, zero; } Scaled;

@@ -29,7 +29,7 @@ static const struct { AttrKind kind; const char *names; } attr_kinds[] = {
 
 static const struct { const char *op, *name; AttrKind kind; } other_kinds[] = {
     {"Pad", "value", ATTR_FLOAT},            /* before opset 11 */
-    {"Scaler", "scale", ATTR_FLOATS}, {"FusedGemm", "activation_alpha", ATTR_FLOAT}, {"FusedGemm", "activation_beta", ATTR_FLOAT},
+    {"Scaler", "scale", ATTR_FLOATS}, {"Crop", "scale", ATTR_INTS}, {"ImageScaler", "bias", ATTR_FLOATS}, {"FusedGemm", "activation_alpha", ATTR_FLOAT}, {"FusedGemm", "activation_beta", ATTR_FLOAT},
     {"Bernoulli", "seed", ATTR_FLOAT}, {"Multinomial", "seed", ATTR_FLOAT}, {"RandomNormal", "seed", ATTR_FLOAT}, {"RandomNormalLike", "seed", ATTR_FLOAT},
     {"RandomUniform", "seed", ATTR_FLOAT}, {"RandomUniformLike", "seed", ATTR_FLOAT},
 };
@@ -903,7 +903,7 @@ static const OpRow rows[] = {
     {"TopK", OP_top_k, convert_top_k}, {"NonMaxSuppression", OP_non_max_suppression, convert_non_max_suppression}, {"Unique", OP_unique, convert_unique},
 };
 
-static const OpRow *const more_rows[] = {composed_rows, quantised_rows, ml_rows_table, map_rows, training_rows, random_rows};
+static const OpRow *const more_rows[] = {composed_rows, quantised_rows, minor_rows, ml_rows_table, map_rows, training_rows, random_rows};
 enum { TABLES = sizeof more_rows / sizeof *more_rows };
 
 const OpRow *

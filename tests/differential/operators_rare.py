@@ -389,3 +389,66 @@ def qlinear_where(r):
     inputs = [("bool", ("n", "m"), "bits"), (a, ("n", "m"), 100), np.float32(0.05), np.array(3, a), (a, (1, "m"), 100), np.float32(0.04), np.array(5, a),
               np.float32(0.06), np.array(7, a)]
     return Case("QLinearWhere", inputs, {}, domain="com.microsoft", least={"n": 1, "m": 1}, judge="ort")
+
+
+# ---- minor ones, which are said by others ---------------------------------------------------------------------------------
+
+
+@operator
+def once_tried(r):
+    x = floats("n", 3, "h", "w")
+    op, attributes = pick(r, ("Affine", {"alpha": 0.5, "beta": 0.2}), ("Scale", {"scale": 0.3}), ("ScaledTanh", {"alpha": 0.7, "beta": 0.4}),
+                          ("ParametricSoftplus", {"alpha": 0.7, "beta": 0.4}), ("ImageScaler", {"scale": 0.5, "bias": [0.1, 0.2, 0.3]}),
+                          ("Crop", {"border": [1, 0, 2, 1]}), ("Crop", {"border": [1, 2, 0, 0], "scale": [2, 3]}))
+    return Case(op, [x], attributes, opset=8, least={"n": 1, "h": 5, "w": 5}, judge="ort")
+
+
+@operator
+def copies_of_onnx(r):
+    kind = pick(r, "Range", "ExpandDims", "Trilu", "GatherND", "Pad", "CDist", "MatMulInteger16")
+    attributes = {}
+    if kind == "Range":
+        inputs = [np.array(2.0, "f4"), np.array(pick(r, 7.0, 9.5), "f4"), *([np.array([0.5], "f4")] if r.random() < 0.5 else [])]
+    elif kind == "ExpandDims":
+        inputs = [floats("n", "m"), np.array(pick(r, 0, 1, 2, -1), "i4")]
+    elif kind == "Trilu":
+        inputs, attributes = [floats("b", "n", "m"), np.array(pick(r, -1, 0, 2))], {"upper": int(r.integers(2))}
+    elif kind == "GatherND":
+        inputs = [floats(5, 6, "m"), ("int64", ("n", 2), 5)]
+    elif kind == "Pad":
+        inputs = [floats("n", "m"), np.array(pick(r, [[1, 0, 2, 3]], [1, 0, 2, 3])), np.array([0.5], "f4")]
+    elif kind == "CDist":
+        inputs, attributes = [floats("m", 5), floats("n", 5)], {"metric": pick(r, "euclidean", "sqeuclidean")}
+    else:
+        inputs = [("int16", ("n", 6), (-900, 900)), ("int16", (6, "m"), (-900, 900))]
+    return Case(kind, inputs, attributes, domain="com.microsoft", least={"n": 1, "m": 1, "b": 1}, judge="ort", loose=1e-3 if kind == "CDist" else 1e-4)
+
+
+@operator
+def matmul_bnb4(r):
+    n, k, block = pick(r, 4, 9), pick(r, 32, 64), pick(r, 16, 32)
+    b, absmax = r.integers(0, 256, n * k // 2).astype("u1"), (r.random(n * k // block) + 0.1).astype("f4")
+    attributes = {"N": n, "K": k, "block_size": block, "quant_type": int(r.integers(2))}
+    return Case("MatMulBnb4", [floats("m", k), b, absmax], attributes, domain="com.microsoft", least={"m": 1}, judge="ort")
+
+
+@operator
+def gated(r):
+    if r.random() < 0.4:
+        return Case("GatedAdd", [floats("n", "m", 8), floats("n", "m", 8), floats("n", "m", 1)], {}, domain="com.microsoft", least={"n": 1, "m": 1}, judge="ort")
+    inputs = [floats("n", "m", 24), floats(pick(r, 8, 24)), floats("n", "m", 24)]
+    return Case("GatedRMSNorm", inputs, {"activation": pick(r, "silu", "swish", "sigmoid"), "epsilon": 1e-4}, domain="com.microsoft", least={"n": 1, "m": 1}, judge="ort")
+
+
+@operator
+def quantised_embed_norm(r):
+    segments, mask = r.random() < 0.6, r.random() < 0.6
+
+    def table(rows):
+        return r.integers(0, 200, (rows, 8)).astype("u1")
+
+    inputs = [("int32", ("b", "s"), 30), ("int32", ("b", "s"), 4) if segments else None, table(30), table(40), table(4) if segments else None,
+              r.integers(0, 200, 8).astype("u1"), r.integers(0, 200, 8).astype("u1"), ("int32", ("b", "s"), 2) if mask else None,
+              *[np.float32(s) if segments or i != 2 else None for i, s in enumerate((0.02, 0.01, 0.03, 0.01, 0.02))],
+              *[np.array(z, "u1") if segments or i != 2 else None for i, z in enumerate((100, 90, 110, 7, 50))]]
+    return Case("QEmbedLayerNormalization", inputs, {"epsilon": 1e-5}, 2, "com.microsoft", least={"b": 1, "s": 1}, judge="ort")
