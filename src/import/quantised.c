@@ -90,8 +90,9 @@ convert_qgemm(Call *k)
 {
     if (!need_inputs(k, 5))
         return false;
-    if (attr_float((Attrs){k->attr.at, k->attr.n}, "alpha", 1) != 1)
-        return call_refuse(k, "QGemm with alpha other than 1");
+    double alpha = attr_float((Attrs){k->attr.at, k->attr.n}, "alpha", 1);
+    if (alpha != 1 && !(k->in.at[1] = call_two(k, OP_mul, call_in(k, 1), scalar_const(k, "alpha", call_in(k, 1), alpha))))        /* of the bias as well */
+        return false;
     ValueId a = get_int(k, "transA", 0) ? call_turned(k, call_in(k, 0)) : call_in(k, 0), b = get_int(k, "transB", 0) ? call_turned(k, call_in(k, 3)) : call_in(k, 3);
     ValueId sums = matmul_sums(k, a, b, call_in(k, 2), call_in(k, 5), call_in(k, 6));
     if (call_in(k, 7))

@@ -384,6 +384,19 @@ def max_pool_last(r):
 
 
 @operator
+def qgemm(r):
+    a, kind, each = "uint8", pick(r, "int8", "uint8"), r.random() < 0.5
+    trans_a, trans_b = int(r.integers(2)), int(r.integers(2))
+    b = r.integers(*((-60, 60) if kind == "int8" else (0, 120)), (5, 9) if trans_b else (9, 5)).astype(kind)
+    scale = ((r.random(5) + 0.1) / 20).astype("f4") if each else np.float32(0.04)
+    zero = np.full(5, 0 if kind == "int8" else 60, kind) if each else np.array(0 if kind == "int8" else 60, kind)
+    out = [np.float32(2), np.array(9, a)] if r.random() < 0.5 else []
+    inputs = [(a, (9, "m") if trans_a else ("m", 9), 100), np.float32(0.05), np.array(3, a), b, scale, zero,
+              r.integers(-500, 500, 5).astype("i4") if out or r.random() < 0.5 else None, *out]
+    return Case("QGemm", inputs, {"transA": trans_a, "transB": trans_b, "alpha": pick(r, 1.0, 0.5)}, domain="com.microsoft", least={"m": 1}, judge="ort")
+
+
+@operator
 def qlinear_where(r):
     a = pick(r, "int8", "uint8")
     inputs = [("bool", ("n", "m"), "bits"), (a, ("n", "m"), 100), np.float32(0.05), np.array(3, a), (a, (1, "m"), 100), np.float32(0.04), np.array(5, a),
