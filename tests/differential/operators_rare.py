@@ -397,6 +397,20 @@ def qgemm(r):
 
 
 @operator
+def dynamic_quantize_matmul(r):
+    kind, each, batch = pick(r, "int8", "uint8"), r.random() < 0.5, r.random() < 0.4
+    b = r.integers(*((-100, 100) if kind == "int8" else (20, 220)), (9, 5)).astype(kind)
+    scale = ((r.random(5) + 0.1) / 20).astype("f4") if each else np.float32(0.04)
+    zero = np.full(5, 3 if kind == "int8" else 120, kind) if each else np.array(3 if kind == "int8" else 120, kind)
+    bias, zero = floats(5) if r.random() < 0.5 else None, zero if r.random() < 0.7 else None
+    rows = ("n", "m") if batch else ("m",)
+    if r.random() < 0.5:
+        return Case("DynamicQuantizeMatMul", [floats(*rows, 9), b, scale, zero, bias], {}, domain="com.microsoft", least={"m": 1, "n": 1}, judge="ort", loose=2e-2)
+    inputs = [("uint8", (*rows, 9), 200), b, np.float32(0.02), scale, np.array(7, "u1"), zero, bias]
+    return Case("MatMulIntegerToFloat", inputs, {}, domain="com.microsoft", least={"m": 1, "n": 1}, judge="ort")
+
+
+@operator
 def qlinear_where(r):
     a = pick(r, "int8", "uint8")
     inputs = [("bool", ("n", "m"), "bits"), (a, ("n", "m"), 100), np.float32(0.05), np.array(3, a), (a, (1, "m"), 100), np.float32(0.04), np.array(5, a),
