@@ -52,7 +52,7 @@ typedef struct {
     const char *html, *profile_file; /* inspect */
     const char *why;                 /* explain */
     bool plan;
-    const char *must_fuse, *keep, *fuse_plan, *weights, *weights_keep;
+    const char *given, *must_fuse, *keep, *fuse_plan, *weights, *weights_keep;
     bool profile;
     bool json, clear, help;
 } Options;

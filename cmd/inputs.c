@@ -99,7 +99,7 @@ no_such_input(const Maker *m, const char *option, const char *name)
     fprintf(stderr, "tenon: error: %s %s: the model has no such input. Its inputs are", option, name);
     for (int32_t i = 0; i < m->t->nin; i++)
         fprintf(stderr, "%s %s", i ? "," : "", input_info(m, i).name);
-    fputc('\n', stderr);
+    fprintf(stderr, ". (One for which the model has a value of its own is a constant, unless it is compiled with --given %s.)\n", name);
     return TN_USAGE;
 }
 

@@ -157,7 +157,7 @@ int
 compile_options_of(const Options *o, Progress *p, TnCompileOptions *out)
 {
     *out = (TnCompileOptions){
-        .size = sizeof *out, .target = o->target, .machine = o->machine, .choices = o->choices, .nests = o->nests, .library = o->library, .formats = o->formats, .alternatives = (int32_t)o->alternatives, .cores = (int32_t)o->cores, .emit = o->emit, .plain_schedule = o->plain, .fuse = o->fuse, .must_fuse = o->must_fuse, .keep = o->keep, .fuse_plan = o->fuse_plan, .fuse_bisect = (int32_t)o->fuse_bisect, .exact = o->exact, .keep_denormals = o->keep_denormals, .fast_math = o->fast_math, .weights_growth = (int32_t)o->weights_growth, .variants = (int32_t)o->variants, .weights = o->weights, .weights_keep = o->weights_keep, .quick = o->quick,
+        .size = sizeof *out, .target = o->target, .machine = o->machine, .choices = o->choices, .nests = o->nests, .library = o->library, .given = o->given ? need(strdup(o->given)) : NULL, .formats = o->formats, .alternatives = (int32_t)o->alternatives, .cores = (int32_t)o->cores, .emit = o->emit, .plain_schedule = o->plain, .fuse = o->fuse, .must_fuse = o->must_fuse, .keep = o->keep, .fuse_plan = o->fuse_plan, .fuse_bisect = (int32_t)o->fuse_bisect, .exact = o->exact, .keep_denormals = o->keep_denormals, .fast_math = o->fast_math, .weights_growth = (int32_t)o->weights_growth, .variants = (int32_t)o->variants, .weights = o->weights, .weights_keep = o->weights_keep, .quick = o->quick,
         .dump = o->dump, .dump_dir = o->dump_dir, .stop_after = o->stop_after, .cc = o->cc,
         .cache_dir = o->no_cache ? "" : o->cache_dir, .jobs = (int32_t)o->jobs, .max_model_bytes = o->max_model,
         .max_nodes = o->max_nodes, .max_memory_bytes = o->max_memory, .progress = progress_show, .print = o->json || to_stdout(o->json_file) ? print_text_aside : print_text,
@@ -191,6 +191,21 @@ compile_options_free(TnCompileOptions *c)
     free((void *)c->format);
     free((void *)c->io_format);
     free((void *)c->state);
+    free((void *)c->given);
+}
+
+/* The inputs that --input names, as such that may be constants otherwise: "x?,w?". */
+static char *
+given_inputs(const Options *o)
+{
+    size_t room = 1, at = 0;
+
+    for (int i = 0; i < o->input.n; i++)
+        room += strlen(o->input.at[i].name) + 2;
+    char *text = need(calloc(room, 1));
+    for (int i = 0; i < o->input.n; i++)
+        at += (size_t)snprintf(text + at, room - at, "%s%s?", i ? "," : "", o->input.at[i].name);
+    return text;
 }
 
 static bool
@@ -206,6 +221,8 @@ compile_options_to_run(const Options *o, Progress *p, TnCompileOptions *out)
 {
     int status = compile_options_of(o, p, out);
 
+    if (!out->given && o->input.n)
+        out->given = given_inputs(o);
     if (ends_with(o->model, ".tn")) {
         free_sizes(out);
         out->dims = NULL, out->shapes = NULL, out->ranges = NULL, out->hints = NULL;

@@ -91,6 +91,7 @@ static const Row rows[] = {
     { "weights",     0,   COMPILING, TAKES_TEXT,  FIELD(weights),    "HOW",     "weights of products in fewer bits: bf16, f16, int8, int4,group=32,activations=f32" },
     { "weights-keep", 0,  COMPILING, TAKES_TEXT,  FIELD(weights_keep), "NAME,…", "with --weights: these stay, by names of constants or operators; * stands for anything" },
     { "library",     0,   COMPILING, TAKES_TEXT,  FIELD(library),    "FILE|blas", "operators of your own in a shared library, or products by OpenBLAS (see doc/operators.md)" },
+    { "given",       0,   COMPILING, TAKES_TEXT,  FIELD(given),      "NAME,…",  "inputs for which the model has values are given in every run; * stands for all such" },
     { "nests",       0,   COMPILING, TAKES_TEXT,  FIELD(nests),      "FILE",    "operators of your own, as nests in a file (see doc/operators.md)" },
     { "choices",     0,   COMPILING, TAKES_TEXT,  FIELD(choices),    "FILE",    "schedules for kernels, as --dump=choose shows them: %VALUE { steps }" },
     { "alternatives", 0,  C,         TAKES_COUNT, FIELD(alternatives), "N",     "--dump=choose shows the N cheapest schedules of each kernel in full" },

@@ -300,6 +300,8 @@ typedef struct TnCompileOptions {
                                         constants made products; the last bits change, and what overflows may be another element */
     int32_t variants;                /* programs that a kernel may have at most, for one row, few, many, one thread; 1: one for all, and one plan;
                                         0: 4, and one more where hints are given */
+    const char *given;               /* "w,b": inputs for which the model has values (initializers) that are given in every run all the same; *: all
+                                        such. A name with ? behind it may be none. NULL: they are constants */
 } TnCompileOptions;
 
 typedef struct TnCompileReport {

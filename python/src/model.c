@@ -325,6 +325,17 @@ input_list(const SessionObject *o, char *text, size_t room)
     return text;
 }
 
+/* An input of that name there is not. */
+static bool
+refuse_name(State *s, const SessionObject *o, PyObject *name)
+{
+    char names[512];
+
+    refuse(s, "the model has no input %R; its inputs are %s (one for which the model has a value of its own is a constant, unless it is compiled with given=%R)",
+           name, input_list(o, names, sizeof names), name);
+    return false;
+}
+
 static bool
 take_inputs(State *s, SessionObject *o, PyObject *args, PyObject *kwargs)
 {
@@ -332,15 +343,19 @@ take_inputs(State *s, SessionObject *o, PyObject *args, PyObject *kwargs)
     PyObject *key, *value;
     char names[512];
 
-    if (given + named != o->nin)
+    if (given + named != o->nin) {
+        while (named && PyDict_Next(kwargs, &at, &key, &value))
+            if (!PyDict_GetItemWithError(o->place, key))
+                return !PyErr_Occurred() && refuse_name(s, o, key);
         return refuse(s, "%zd inputs were given, the model has %d: %s", given + named, o->nin, input_list(o, names, sizeof names)), false;
+    }
     for (int32_t i = 0; i < given; i++)
         if (!borrow_input(s, o, i, PyTuple_GetItem(args, i)))
             return false;
     while (named && PyDict_Next(kwargs, &at, &key, &value)) {
         PyObject *place = PyDict_GetItemWithError(o->place, key);
         if (!place)
-            return PyErr_Occurred() || refuse(s, "the model has no input %R; its inputs are %s", key, input_list(o, names, sizeof names)), false;
+            return !PyErr_Occurred() && refuse_name(s, o, key);
         int32_t i = (int32_t)PyLong_AsLong(place);
         if (i < given)
             return refuse(s, "input %R was given twice, by position and by name", key), false;

@@ -102,6 +102,11 @@ import_census(Ctx *c, Arena *arena, const char *path, Bytes file, Census *out)
         out->weights_bytes += tensor_bytes_of(g->initializer[i]);
         map_put(&constants, MAP_PTR(sym(c, g->initializer[i]->name ? g->initializer[i]->name : "")), 1);
     }
+    for (size_t i = 0; i < g->n_sparse_initializer; i++) {
+        const Onnx__SparseTensorProto *t = g->sparse_initializer[i];
+        out->weights_bytes += (t->values ? tensor_bytes_of(t->values) : 0) + (t->indices ? tensor_bytes_of(t->indices) : 0);
+        map_put(&constants, MAP_PTR(sym(c, sparse_name(t))), 1);
+    }
     values(&m, g->n_input, g->input, &constants, out, true);
     values(&m, g->n_output, g->output, NULL, out, false);
     for (size_t i = 0; i < g->n_node; i++) {

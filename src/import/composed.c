@@ -69,6 +69,21 @@ call_turned(Call *k, ValueId x)
     return call_op(k, OP_transpose, 1, &a, 1, &x, "turned");
 }
 
+/* x[n, …, c] as [n, c, …] where `to` is 1, and back where it is -1. */
+ValueId
+call_channels(Call *k, ValueId x, int to)
+{
+    const Type *t = value_type(k, x);
+    int64_t perm[TN_MAX_RANK];
+
+    if (!t || t->rank < 3)
+        return x;
+    for (uint32_t d = 0; d < t->rank; d++)
+        perm[d] = d == 0 ? 0 : to > 0 ? (d == 1 ? t->rank : d) - 1 : d + 1 == t->rank ? 1 : d + 1;
+    Attr a = {.name = sym(k->m->c, "perm"), .kind = ATTR_INTS, .n = t->rank, .ints = arena_copy(k->m->arena, perm, sizeof perm)};
+    return call_op(k, OP_transpose, 1, &a, 1, &x, "turned");
+}
+
 /* ---- floats ------------------------------------------------------------------------------------------------- */
 
 /* gelu(x + bias?) and its approximations */
@@ -124,29 +139,40 @@ convert_simplified_norm(Call *k)
     return true;
 }
 
-/* x skip scale bias? extra?, or without the mean x skip scale extra?; output 3 is the sum. */
+/* x skip scale bias? extra?, or without the mean x skip scale extra?; outputs: the mean, 1/deviation, and the sum. */
 static bool
 convert_skip_norm(Call *k)
 {
+    enum { Y, MEAN, DEVIATION, SUM };
     bool rms = k->op == OP_rms_norm;
-    ValueId extra = call_in(k, rms ? 3 : 4);
+    ValueId extra = call_in(k, rms ? 3 : 4), out[3] = {0}, mean = 0;
+    const char *names[] = {output_name(k), rms ? "deviation" : "mean", "deviation"};
 
     if (!need_inputs(k, 3))
         return false;
-    if (k->nout > 1 && k->nout < 4)
-        return call_refuse(k, "%s with its mean and deviation as outputs", k->proto->op_type);
     ValueId sum = call_two(k, OP_add, call_in(k, 0), call_in(k, 1));
     sum = sum && extra ? call_two(k, OP_add, sum, extra) : sum;
     if (!sum)
         return false;
     const ValueId v[] = {sum, call_in(k, 2), rms ? 0 : call_in(k, 3)};
-    call_bind(k, 3, sum);
-    return finish(k, call_some(k, k->op, k->attr.n, k->attr.at, 3, v));
+    uint32_t statistics = k->nout > DEVIATION ? 2 : k->nout > MEAN ? 1 : 0, nout = 1 + (rms && statistics ? 1 : statistics);
+    Attr *attrs = arena_copy(k->m->arena, k->attr.at, k->attr.n * sizeof *attrs);
+    if (!graph_infer_op(k->m->g, k->op, (Attrs){attrs, k->attr.n}, k->loc, k->origin, v[2] ? 3 : 2, v, nout, names, out))
+        return false;
+    if (rms && statistics) {         /* nothing is taken away: a mean of 0 */
+        mean = little_2(k, OP_expand, scalar_const(k, "mean", out[1], 0), little_shape(k, out[1]));
+        if (!mean)
+            return false;
+    }
+    call_bind(k, MEAN, rms ? mean : out[1]);
+    call_bind(k, DEVIATION, rms ? out[1] : out[2]);
+    call_bind(k, SUM, sum);
+    return finish(k, out[Y]);
 }
 
 /* ids segments? words places segment rows? scale bias mask? positions?: a row each of two or three tables, added and normalised;
  * how many tokens of each sequence the mask has, and the sum. */
-static bool
+bool
 convert_embed_norm(Call *k)
 {
     enum { IDS, SEGMENTS, WORDS, PLACES, KINDS, SCALE, OFFSET, MASK, POSITIONS };
@@ -227,74 +253,112 @@ convert_matmul_nbits(Call *k)
     return true;
 }
 
-/* The function that attribute "activation" names, of y; `left` numbers are its attributes. None is named: y itself. 0, reported. */
-static ValueId
-activated(Call *k, ValueId y, uint32_t left, const double *number)
+/* Number `nth` of the activation, its attribute `name`: by place in activation_params, or by name. */
+static bool
+activation_number(Call *k, const char *name, uint32_t nth, double *v)
 {
-    static const struct { const char *name; OpKind op; const char *attr[2]; } row[] = {
-        {"Relu", OP_relu, {0}}, {"Tanh", OP_tanh, {0}}, {"Sigmoid", OP_sigmoid, {0}},
-        {"LeakyRelu", OP_leaky_relu, {"alpha"}}, {"HardSigmoid", OP_hard_sigmoid, {"alpha", "beta"}},
-    };
+    const Attr *list = call_attr(k, "activation_params"), *one = call_attr(k, arena_printf(k->m->arena, "activation_%s", name));
+
+    if (list && list->kind == ATTR_FLOATS && nth < list->n) {
+        *v = list->floats[nth];
+        return true;
+    }
+    *v = one && one->kind == ATTR_FLOAT ? one->f : 0;
+    return one && one->kind == ATTR_FLOAT;
+}
+
+static ValueId
+clipped(Call *k, ValueId y)
+{
+    double low, high;
+    bool below = activation_number(k, "alpha", 0, &low), above = activation_number(k, "beta", 1, &high);
+
+    return call_some(k, OP_clip, 0, NULL, 3, (ValueId[]){y, below ? scalar_const(k, "min", y, low) : 0, above ? scalar_const(k, "max", y, high) : 0});
+}
+
+/* The function that attribute "activation" names, of y: one of ONNX's. None is named: y itself. 0, reported. */
+static ValueId
+activated(Call *k, ValueId y)
+{
+    static const char *const known[] = {"Relu", "Tanh", "Sigmoid", "LeakyRelu", "HardSigmoid", "HardSwish", "Swish", "Elu", "Selu", "Celu", "Gelu", "Mish",
+                                        "Softplus", "Softsign", "ThresholdedRelu"};
+    static const char *const names[] = {"alpha", "beta", "gamma"};
     const char *name = attr_string((Attrs){k->attr.at, k->attr.n}, "activation", "");
     uint32_t r = 0, n = 0;
-    Attr attr[2];
+    Attr attr[3];
 
     if (!y || !*name)
         return y;
-    while (r < sizeof row / sizeof *row && strcmp(row[r].name, name))
+    if (!strcmp(name, "Clip"))
+        return clipped(k, y);
+    name = strcmp(name, "Silu") ? name : "Swish";
+    while (r < sizeof known / sizeof *known && strcmp(known[r], name))
         r++;
-    if (r == sizeof row / sizeof *row) {
+    if (r == sizeof known / sizeof *known) {
         call_refuse(k, "%s with activation \"%s\"", k->proto->op_type, name);
         return 0;
     }
-    for (; n < 2 && row[r].attr[n] && n < left; n++)
-        attr[n] = (Attr){.name = sym(k->m->c, row[r].attr[n]), .kind = ATTR_FLOAT, .f = number[n]};
-    return call_some(k, row[r].op, n, attr, 1, &y);
+    OpKind op = op_row(name)->op;
+    for (uint32_t i = 0, nth = 0; i < sizeof names / sizeof *names; i++) {
+        double v;
+        if (strstr(op_info[op].attrs, names[i]) && activation_number(k, names[i], nth++, &v))
+            attr[n++] = (Attr){.name = sym(k->m->c, names[i]), .kind = ATTR_FLOAT, .f = v};
+    }
+    return call_some(k, op, n, attr, 1, &y);
 }
 
-/* Operator `op` of the first three inputs with the node's attributes but those of its activation. */
+/* Operator `op` of the inputs with the node's attributes but those of its activation. */
 static ValueId
-unactivated(Call *k, OpKind op)
+unactivated(Call *k, OpKind op, uint32_t n, const ValueId *in)
 {
-    static const char *const of_activation[] = {"activation", "activation_params", "activation_alpha", "activation_beta", "activation_gamma"};
     Attr *kept = NEW_ARRAY(k->m->arena, Attr, k->attr.n + 1);
-    uint32_t n = 0;
+    uint32_t nattr = 0;
 
-    for (uint32_t i = 0; i < k->attr.n; i++) {
-        bool drop = false;
-        for (uint32_t j = 0; j < sizeof of_activation / sizeof *of_activation; j++)
-            drop |= k->attr.at[i].name == sym(k->m->c, of_activation[j]);
-        if (!drop)
-            kept[n++] = k->attr.at[i];
-    }
-    return call_some(k, op, n, kept, k->in.n < 3 ? k->in.n : 3, k->in.at);
+    for (uint32_t i = 0; i < k->attr.n; i++)
+        if (strncmp(k->attr.at[i].name, "activation", strlen("activation")))
+            kept[nattr++] = k->attr.at[i];
+    return call_some(k, op, nattr, kept, n, in);
 }
 
 /* x w bias? z?: activation(conv(x, w, bias) + z) */
 static bool
 convert_fused_conv(Call *k)
 {
-    const Attr *given = call_attr(k, "activation_params");
-    bool numbers = given && given->kind == ATTR_FLOATS;
-
     if (!need_inputs(k, 2))
         return false;
-    ValueId y = unactivated(k, OP_conv);
+    ValueId y = unactivated(k, OP_conv, 3, (ValueId[]){call_in(k, 0), call_in(k, 1), call_in(k, 2)});
     if (y && call_in(k, 3))
         y = call_two(k, OP_add, y, call_in(k, 3));
-    return finish(k, activated(k, y, numbers ? given->n : 0, numbers ? given->floats : NULL));
+    return finish(k, activated(k, y));
+}
+
+/* The same of an image whose channels lie last; z has the result's order. */
+static bool
+convert_fused_conv_last(Call *k)
+{
+    if (!need_inputs(k, 2))
+        return false;
+    ValueId y = unactivated(k, OP_conv, 3, (ValueId[]){call_channels(k, call_in(k, 0), 1), call_in(k, 1), call_in(k, 2)});
+    y = call_channels(k, y, -1);
+    if (y && call_in(k, 3))
+        y = call_two(k, OP_add, y, call_in(k, 3));
+    return finish(k, activated(k, y));
 }
 
 static bool
 convert_fused_gemm(Call *k)
 {
-    const Attrs attrs = {k->attr.at, k->attr.n};
-    const double number[] = {attr_float(attrs, "activation_alpha", 0), attr_float(attrs, "activation_beta", 0)};
+    return need_inputs(k, 2) && finish(k, activated(k, unactivated(k, OP_gemm, 3, (ValueId[]){call_in(k, 0), call_in(k, 1), call_in(k, 2)})));
+}
 
-    if (!need_inputs(k, 2))
+/* An operator of one image whose channels lie last. */
+static bool
+convert_channels_last(Call *k)
+{
+    if (!need_inputs(k, 1))
         return false;
-    uint32_t given = call_attr(k, "activation_beta") ? 2 : call_attr(k, "activation_alpha") ? 1 : 0;
-    return finish(k, activated(k, unactivated(k, OP_gemm), given, number));
+    ValueId x = call_channels(k, call_in(k, 0), 1);
+    return finish(k, x ? call_channels(k, call_some(k, k->op, k->attr.n, k->attr.at, 1, &x), -1) : 0);
 }
 
 const OpRow composed_rows[] = {
@@ -306,8 +370,11 @@ const OpRow composed_rows[] = {
     {"com.microsoft.SkipLayerNormalization", OP_layer_norm, convert_skip_norm},
     {"com.microsoft.SkipSimplifiedLayerNormalization", OP_rms_norm, convert_skip_norm},
     {"SimplifiedLayerNormalization", OP_rms_norm, convert_simplified_norm}, {"com.microsoft.RotaryEmbedding", OP_NONE, convert_rotary},
-    {"com.microsoft.Attention", OP_attention, convert_packed_attention}, {"com.microsoft.MultiHeadAttention", OP_attention, convert_multi_head},
+    {"com.microsoft.Attention", OP_attention, convert_packed_attention}, {"com.microsoft.QAttention", OP_attention, convert_quantised_attention},
+    {"com.microsoft.MultiHeadAttention", OP_attention, convert_multi_head},
     {"com.microsoft.FusedConv", OP_NONE, convert_fused_conv}, {"com.microsoft.FusedGemm", OP_NONE, convert_fused_gemm},
+    {"com.microsoft.NhwcConv", OP_NONE, convert_fused_conv_last}, {"com.microsoft.NhwcFusedConv", OP_NONE, convert_fused_conv_last},
+    {"com.microsoft.NhwcMaxPool", OP_max_pool, convert_channels_last},
     {"com.microsoft.EmbedLayerNormalization", OP_layer_norm, convert_embed_norm},
     {"com.microsoft.GroupQueryAttention", OP_attention, convert_group_query},
     {"com.microsoft.MatMulNBits", OP_matmul_nbits, convert_matmul_nbits},

@@ -50,6 +50,8 @@ collect_names(Names *names, const Inner *outer, const Onnx__GraphProto *g)
         map_put(&in.defined, MAP_PTR(sym(c, text_of(g->input[i]->name))), 1);
     for (size_t i = 0; i < g->n_initializer; i++)
         map_put(&in.defined, MAP_PTR(sym(c, text_of(g->initializer[i]->name))), 1);
+    for (size_t i = 0; i < g->n_sparse_initializer; i++)
+        map_put(&in.defined, MAP_PTR(sym(c, sparse_name(g->sparse_initializer[i]))), 1);
     for (size_t i = 0; i < g->n_node; i++)
         for (size_t o = 0; o < g->node[i]->n_output; o++)
             map_put(&in.defined, MAP_PTR(sym(c, text_of(g->node[i]->output[o]))), 1);

@@ -22,9 +22,11 @@ static const struct { const char *op, *inputs; } integers[] = {
     {"Split", "1"}, {"SplitToSequence", "1"}, {"Squeeze", "1"}, {"TensorScatter", "2"}, {"Tile", "1"}, {"TopK", "1"},
     {"Trilu", "1"}, {"Unsqueeze", "1"}, {"ai.onnx.ml.ArrayFeatureExtractor", "1"}, {"ai.onnx.preview.training.Adagrad", "1"},
     {"ai.onnx.preview.training.Adam", "1"}, {"ai.onnx.preview.training.Momentum", "1"}, {"com.microsoft.Attention", "36"},
-    {"com.microsoft.EmbedLayerNormalization", "0178"}, {"com.microsoft.GatherBlockQuantized", "1"},
-    {"com.microsoft.GroupQueryAttention", "569"}, {"com.microsoft.MatMulNBits", "4"},
-    {"com.microsoft.MultiHeadAttention", "489"}, {"com.microsoft.QGemm", "6"}, {"com.microsoft.RotaryEmbedding", "1"},
+    {"com.microsoft.DynamicQuantizeLSTM", "4"}, {"com.microsoft.EmbedLayerNormalization", "0178"}, {"com.microsoft.ExpandDims", "1"},
+    {"com.microsoft.GatherBlockQuantized", "1"}, {"com.microsoft.GatherND", "1"}, {"com.microsoft.GroupQueryAttention", "569"},
+    {"com.microsoft.MatMulNBits", "4"}, {"com.microsoft.MultiHeadAttention", "489"}, {"com.microsoft.Pad", "1"},
+    {"com.microsoft.QAttention", "5"}, {"com.microsoft.QEmbedLayerNormalization", "017"}, {"com.microsoft.QGemm", "6"},
+    {"com.microsoft.QLinearConv", "8"}, {"com.microsoft.RotaryEmbedding", "1"}, {"com.microsoft.Trilu", "1"},
 };
 
 bool

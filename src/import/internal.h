@@ -18,6 +18,7 @@ typedef struct {
     uint32_t depth;                  /* of graphs and functions inside each other */
     int64_t nodes_left;              /* functions may name others many times over */
     int64_t seed;                    /* of random operators without one; 0: none */
+    const char *given;               /* as the options have it; NULL: none */
     bool (*is_state)(void *user, const char *input);     /* as the options have it */
     void *user;
     const char *ranks;               /* why the If read last has to go on with what follows it; NULL: it has not (rest.c) */
@@ -55,6 +56,10 @@ int64_t model_opset(const Onnx__ModelProto *m);
 
 /* The contents of a TensorProto, plain; points into the message where it can. (tensor.c) */
 bool tensor_read(Model *m, const Onnx__TensorProto *t, const char *what, Loc loc, const Type **type, const void **data);
+/* The same of a SparseTensorProto, as a dense tensor: 0, or no characters, where it has no value. */
+bool sparse_read(Model *m, const Onnx__SparseTensorProto *t, const char *what, Loc loc, const Type **type, const void **data);
+/* Its name, which is that of its values. */
+const char *sparse_name(const Onnx__SparseTensorProto *t);
 /* ONNX's name of an element type: "float", "string", "99". */
 const char *onnx_type_name(Arena *a, int type);
 
@@ -120,8 +125,16 @@ extern const OpRow training_rows[];
 Convert convert_batch_norm_training, convert_max_pool_places, convert_gradient;
 
 /* Attention as ONNX Runtime has it. (heads.c, cached.c) */
-Convert convert_packed_attention, convert_multi_head, convert_group_query;
+Convert convert_packed_attention, convert_quantised_attention, convert_multi_head, convert_group_query;
 ValueId call_columns(Call *k, ValueId x, int64_t from, int64_t to);      /* of the last axis */
+
+/* Recurrences, and the functions of their gates: `each` in every direction. (recurrent.c, quantised_lstm.c) */
+typedef struct { const char *name; bool takes_alpha, takes_beta; double alpha, beta; } Activation;     /* takes: it has one, and it is given */
+Convert convert_recurrent, convert_quantised_lstm;
+/* Attribute "activations" as the names of ONNX, as many as there are to be. */
+void call_activations(Call *k, uint32_t each, uint32_t directions);
+const char *call_direction(Call *k);
+Activation call_activation(Call *k, uint32_t i);         /* number i of them; name NULL: there is none such */
 
 /* What is random. (random.c) */
 extern const OpRow random_rows[];
@@ -160,7 +173,13 @@ bool call_convert(Call *k, const OpRow *row);
 extern const OpRow map_rows[];           /* (map.c) */
 extern const OpRow composed_rows[];      /* (composed.c) */
 extern const OpRow quantised_rows[];     /* (quantised.c) */
+extern const OpRow minor_rows[];         /* (minor.c) */
+Convert convert_embed_norm;
 
+/* Whole numbers, their scale and zero (0: none), and the product of two such in floats; bias may be 0. (quantised.c) */
+typedef struct { ValueId x, scale, zero; } Scaled;
+ValueId scaled_product(Call *k, Scaled a, Scaled b, ValueId bias);
+bool call_dynamically(Call *k, ValueId x, Scaled *out);      /* x as u8, quantised by what it holds */
 /* A QuantizeLinear: where it closes a product of dequantised numbers, the same in integers, and k->done. (quantised.c) */
 bool quantised_product(Call *k);
 
@@ -186,6 +205,7 @@ ValueId call_some(Call *k, OpKind op, uint32_t nattr, const Attr *attr, uint32_t
 ValueId call_one(Call *k, OpKind op, ValueId x);
 ValueId call_two(Call *k, OpKind op, ValueId x, ValueId y);
 ValueId call_turned(Call *k, ValueId x);         /* its last two axes exchanged */
+ValueId call_channels(Call *k, ValueId x, int to);       /* x[n, …, c] as [n, c, …] (to 1), or back (-1) */
 ValueId call_in(Call *k, uint32_t i);            /* 0 if it is absent */
 ValueId call_softmax(Call *k, ValueId x, int64_t opset);     /* k->op of x, as that opset has it (ops.c) */
 bool need_inputs(Call *k, uint32_t n);

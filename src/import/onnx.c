@@ -221,6 +221,60 @@ is_initializer(const char *name, Map *names, Ctx *c)
     return map_get(names, MAP_PTR(sym(c, name)), NULL);
 }
 
+/* ---- inputs with values of their own
+ *
+ * An initializer that is also an input is a default (from IR version 4 on). Models that list all their weights so are many, and hardly any
+ * is ever run with others, so it is a constant like all initializers: it folds, and is laid out as it is read. What is to be given has to
+ * be named (--given), is an input like any other then, and its default is not in the artefact.
+ */
+
+/* The next name of a list parted by commas, from *s on, and whether a ? behind it says "if there is such"; NULL: there is none. */
+static const char *
+next_given(Arena *a, const char **s, bool *perhaps)
+{
+    *s += strspn(*s, ",");
+    size_t n = strcspn(*s, ",");
+    const char *name = n ? arena_printf(a, "%.*s", (int)n, *s) : NULL;
+
+    *s += n;
+    *perhaps = n && name[n - 1] == '?';
+    return *perhaps ? arena_printf(a, "%.*s", (int)n - 1, name) : name;
+}
+
+/* Does --given name this input of the model, which has a value? */
+static bool
+is_given(const Model *m, const char *name)
+{
+    bool perhaps;
+
+    if (!m->given || m->from != m->proto->graph)
+        return false;
+    for (const char *s = m->given, *one; (one = next_given(m->arena, &s, &perhaps)); )
+        if (!strcmp(one, "*") || !strcmp(one, name))
+            for (size_t i = 0; i < m->from->n_input; i++)
+                if (!strcmp(text_of(m->from->input[i]->name), name))
+                    return true;
+    return false;
+}
+
+static bool
+given_inputs_there(Model *m, Map *constants, Loc loc)
+{
+    Text has = {.arena = m->arena};
+    bool perhaps, any = false;
+
+    for (size_t i = 0; i < m->from->n_input; i++)
+        if (is_initializer(text_of(m->from->input[i]->name), constants, m->c)) {
+            text_printf(&has, "%s%s", any ? ", " : "", m->from->input[i]->name);
+            any = true;
+        }
+    for (const char *s = m->given ? m->given : "", *one; (one = next_given(m->arena, &s, &perhaps)); )
+        if (!perhaps && strcmp(one, "*") && !(is_initializer(one, constants, m->c) && is_given(m, one)))
+            return diag_error(&m->c->diags, DIAG_USAGE, loc, "--given %s: the model has no input of that name with a value of its own%s%s", one,
+                              any ? "; such are " : ", nor another", any ? text_str(&has) : "");
+    return true;
+}
+
 static bool
 unknown_binding(Model *m, const ImportOptions *o, Loc loc)
 {
@@ -269,7 +323,7 @@ read_inputs(Model *m, const ImportOptions *o, Map *constants)
     for (size_t i = 0; i < g->n_input; i++)
         if (!*text_of(g->input[i]->name))
             return diag_error(&m->c->diags, DIAG_MODEL, loc, "input %zu has no name; every input needs one", i);
-    if (o && unknown_binding(m, o, loc))
+    if ((o && unknown_binding(m, o, loc)) || !given_inputs_there(m, constants, loc))
         return false;
     branch_inputs(m);
     for (size_t i = 0; i < g->n_input; i++) {
@@ -280,7 +334,7 @@ read_inputs(Model *m, const ImportOptions *o, Map *constants)
     }
     for (size_t i = 0; i < g->n_input; i++) {
         const Onnx__ValueInfoProto *v = g->input[i];
-        if (is_initializer(text_of(v->name), constants, m->c))
+        if (is_initializer(text_of(v->name), constants, m->c) && !is_given(m, v->name))
             continue;
         if (!*text_of(v->name))
             return diag_error(&m->c->diags, DIAG_MODEL, loc, "input %zu of the graph has no name", i);
@@ -300,6 +354,8 @@ initializer_names(Model *m, Map *names)
 {
     for (size_t i = 0; i < m->from->n_initializer; i++)
         map_put(names, MAP_PTR(sym(m->c, text_of(m->from->initializer[i]->name))), 1);
+    for (size_t i = 0; i < m->from->n_sparse_initializer; i++)
+        map_put(names, MAP_PTR(sym(m->c, sparse_name(m->from->sparse_initializer[i]))), 1);
 }
 
 static bool
@@ -308,14 +364,24 @@ read_initializers(Model *m)
     const Onnx__GraphProto *g = m->from;
     Loc loc = {.file = m->path};
 
-    if (g->n_sparse_initializer)
-        return diag_error(&m->c->diags, DIAG_UNSUPPORTED, loc, "the model has %zu sparse initializers; export it with dense weights", g->n_sparse_initializer);
     for (size_t i = 0; i < g->n_initializer; i++) {
         const Onnx__TensorProto *t = g->initializer[i];
         const char *name = text_of(t->name);
         const Type *type;
         const void *data;
+        if (is_given(m, name))
+            continue;
         if (!tensor_read(m, t, arena_printf(m->arena, "initializer \"%s\"", name), loc, &type, &data) ||
+            !model_define(m, name, graph_const(m->g, name, type, data), loc))
+            return false;
+    }
+    for (size_t i = 0; i < g->n_sparse_initializer; i++) {
+        const char *name = sparse_name(g->sparse_initializer[i]);
+        const Type *type;
+        const void *data;
+        if (is_given(m, name))
+            continue;
+        if (!sparse_read(m, g->sparse_initializer[i], arena_printf(m->arena, "sparse initializer \"%s\"", name), loc, &type, &data) ||
             !model_define(m, name, graph_const(m->g, name, type, data), loc))
             return false;
     }
@@ -552,6 +618,7 @@ import_onnx(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOpti
     m.from = m.proto->graph;
     m.nodes_left = most;
     m.seed = o ? o->seed : 0;
+    m.given = o ? o->given : NULL;
     m.is_state = o ? o->is_state : NULL;
     m.user = o ? o->user : NULL;
     if (!own_read(&m, o ? o->nests : NULL))      /* before anything is known of the model's sizes, which may have the same names */

@@ -24,12 +24,12 @@ static const struct { AttrKind kind; const char *names; } attr_kinds[] = {
     {ATTR_STRING, " auto_pad mode coordinate_transformation_mode nearest_mode equation reduction direction approximate keep_aspect_ratio_policy value_string update_rule activation activations round_mode padding_mode "},
     {ATTR_INTS, " axes kernel_shape strides pads dilations perm split starts ends shape output_padding output_shape value_ints consumed_inputs repeats "},
     {ATTR_FLOATS, " scales value_floats activation_alpha activation_beta "},
-    {ATTR_TENSOR, " value "},
+    {ATTR_TENSOR, " value sparse_value "},
 };
 
 static const struct { const char *op, *name; AttrKind kind; } other_kinds[] = {
     {"Pad", "value", ATTR_FLOAT},            /* before opset 11 */
-    {"Scaler", "scale", ATTR_FLOATS},
+    {"Scaler", "scale", ATTR_FLOATS}, {"Crop", "scale", ATTR_INTS}, {"ImageScaler", "bias", ATTR_FLOATS}, {"FusedGemm", "activation_alpha", ATTR_FLOAT}, {"FusedGemm", "activation_beta", ATTR_FLOAT},
     {"Bernoulli", "seed", ATTR_FLOAT}, {"Multinomial", "seed", ATTR_FLOAT}, {"RandomNormal", "seed", ATTR_FLOAT}, {"RandomNormalLike", "seed", ATTR_FLOAT},
     {"RandomUniform", "seed", ATTR_FLOAT}, {"RandomUniformLike", "seed", ATTR_FLOAT},
 };
@@ -63,6 +63,7 @@ attr_kind(const Onnx__AttributeProto *p, AttrKind *out)
     case 6: *out = ATTR_FLOATS; return true;
     case 7: *out = ATTR_INTS; return true;
     case 8: *out = ATTR_STRING; return true;             /* words, between blanks */
+    case 11: *out = ATTR_TENSOR; return p->sparse_tensor != NULL;
     default: return false;
     }
 }
@@ -88,6 +89,54 @@ is_other_kind(const char *op, const char *name, AttrKind kind)
     return false;
 }
 
+/* A number that stands for an integer as well: where a float is written for one. */
+static bool
+is_whole(double v)
+{
+    return v >= -0x1p53 && v <= 0x1p53 && v == (double)(int64_t)v;
+}
+
+/* Numbers of another kind than the attribute's, where they mean the same: integers as floats, whole floats as integers, one number as a list
+ * or a list of one as a number. Some exporters write them so. */
+static bool
+convert_numbers(Arena *arena, Attr *a, AttrKind want)
+{
+    bool list = a->kind == ATTR_INTS || a->kind == ATTR_FLOATS, whole = a->kind == ATTR_INT || a->kind == ATTR_INTS;
+    uint32_t n = list ? a->n : 1;
+    int64_t *ints = NEW_ARRAY(arena, int64_t, n + 1);
+    double *floats = NEW_ARRAY(arena, double, n + 1);
+
+    if (a->kind == ATTR_STRING || a->kind == ATTR_TENSOR || want == ATTR_STRING || want == ATTR_TENSOR || ((want == ATTR_INT || want == ATTR_FLOAT) && n != 1))
+        return false;
+    for (uint32_t i = 0; i < n; i++) {
+        floats[i] = whole ? (double)(list ? a->ints[i] : a->i) : list ? a->floats[i] : a->f;
+        if (!whole && (want == ATTR_INT || want == ATTR_INTS) && !is_whole(floats[i]))
+            return false;
+        ints[i] = whole ? (list ? a->ints[i] : a->i) : (int64_t)floats[i];
+    }
+    *a = (Attr){.name = a->name, .kind = want, .i = ints[0], .f = floats[0], .n = n, .ints = ints, .floats = floats};
+    return true;
+}
+
+/* Has the attribute the kind that its operators want? Else it is converted, with a note. */
+static bool
+right_kind(Call *k, Attr *a, bool known)
+{
+    const AttrKind given = a->kind;
+
+    for (size_t i = 0; i < sizeof attr_kinds / sizeof *attr_kinds; i++) {
+        const AttrKind want = attr_kinds[i].kind;
+        if (!has_word(attr_kinds[i].names, a->name) || (known && (want == given || is_other_kind(k->proto->op_type, a->name, given))))
+            continue;
+        if (!known || !convert_numbers(k->m->arena, a, want))
+            return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "attribute \"%s\" must be %s%s%s", a->name, kind_name[want], known ? ", not " : "",
+                              known ? kind_name[given] : "");
+        diag_note(&k->m->c->diags, k->loc, "attribute \"%s\" is %s where ONNX has %s; it is taken as that", a->name, kind_name[given], kind_name[want]);
+        break;
+    }
+    return true;
+}
+
 static bool
 read_attr(Call *k, const Onnx__AttributeProto *p)
 {
@@ -97,11 +146,8 @@ read_attr(Call *k, const Onnx__AttributeProto *p)
     bool known = attr_kind(p, &kind);
     Attr a = {.name = sym(m->c, name), .kind = kind};
 
-    for (size_t i = 0; i < sizeof attr_kinds / sizeof *attr_kinds; i++)
-        if (has_word(attr_kinds[i].names, name) && (!known || attr_kinds[i].kind != kind)
-            && !(known && is_other_kind(k->proto->op_type, name, kind)))
-            return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "attribute \"%s\" must be %s%s%s", name, kind_name[attr_kinds[i].kind],
-                              known ? ", not " : "", known ? kind_name[kind] : "");
+    if (!known && !right_kind(k, &a, known))
+        return false;
     if (!known)
         return call_refuse(k, "attribute \"%s\" of %s is of a kind Tenon does not read", name, k->proto->op_type);
     a.i = p->i;
@@ -119,7 +165,10 @@ read_attr(Call *k, const Onnx__AttributeProto *p)
         a.n = (uint32_t)p->n_floats;
         a.floats = v;
     }
-    if (kind == ATTR_TENSOR && !tensor_read(m, p->t, arena_printf(m->arena, "attribute \"%s\"", name), k->loc, &a.type, &a.data))
+    if (!right_kind(k, &a, known))
+        return false;
+    const char *what = arena_printf(m->arena, "attribute \"%s\"", name);
+    if (a.kind == ATTR_TENSOR && !(p->t ? tensor_read(m, p->t, what, k->loc, &a.type, &a.data) : sparse_read(m, p->sparse_tensor, what, k->loc, &a.type, &a.data)))
         return false;
     VEC_PUSH(m->arena, &k->attr, a);
     return true;
@@ -343,7 +392,7 @@ convert_constant(Call *k)
     const Attr *a = k->attr.n ? &k->attr.at[0] : NULL;
     float f;
 
-    if (!a || k->attr.n != 1 || strncmp(a->name, "value", 5))
+    if (!a || k->attr.n != 1 || (strncmp(a->name, "value", 5) && strcmp(a->name, "sparse_value")))
         return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "a Constant has exactly one value");
     k->done = true;
     switch (a->kind) {
@@ -609,6 +658,23 @@ convert_shift(Call *k)
     return true;
 }
 
+/* Before opset 9 with spatial=0: scale, bias, mean and variance are those of each place of a sample, [c, …]. */
+static bool
+batch_norm_of_places(Call *k)
+{
+    if (!need_inputs(k, 5))
+        return false;
+    const Type *x = input_type(k, 0);
+    for (uint32_t i = 1; i < 5; i++)
+        if (input_type(k, i)->rank + 1 != x->rank)
+            return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "BatchNormalization of %s with spatial=0, and input %u is %s: it needs one number for each place "
+                              "of a sample, all dimensions but the first", type_str(k->m->c, x), i, type_str(k->m->c, input_type(k, i)));
+    ValueId epsilon = scalar_const(k, "epsilon", k->in.at[4], attr_float((Attrs){k->attr.at, k->attr.n}, "epsilon", 1e-5));
+    ValueId deviation = little_1(k, OP_sqrt, little_2(k, OP_add, k->in.at[4], epsilon)), factor = little_2(k, OP_div, k->in.at[1], deviation);
+    ValueId y = little_2(k, OP_mul, little_2(k, OP_sub, k->in.at[0], k->in.at[3]), factor);
+    return finish(k, y ? call_two(k, OP_add, y, k->in.at[2]) : 0);
+}
+
 static bool
 convert_batch_norm(Call *k)
 {
@@ -617,7 +683,7 @@ convert_batch_norm(Call *k)
     if (k->nout > 1)
         return call_refuse(k, "BatchNormalization in training mode; export the model for inference");
     if (!get_int(k, "spatial", 1))
-        return call_refuse(k, "BatchNormalization with spatial=0");
+        return batch_norm_of_places(k);
     call_drop(k, "training_mode");
     call_drop(k, "spatial");
     call_drop(k, "momentum");
@@ -732,20 +798,6 @@ convert_quantize(Call *k)
     return k->done || (dtype_attr(k, "output_dtype") && (k->op != OP_quantize_linear || quantised_product(k)));
 }
 
-/* The recurrence weights transposed: a constant is then turned once, while compiling. */
-static bool
-convert_recurrent(Call *k)
-{
-    static const int64_t perm[] = {0, 2, 1};
-    Attr turn = {.name = sym(k->m->c, "perm"), .kind = ATTR_INTS, .n = 3, .ints = perm};
-
-    call_drop(k, "output_sequence");
-    if (!need_input(k, 2))
-        return false;
-    k->in.at[2] = call_op(k, OP_transpose, 1, &turn, 1, &k->in.at[2], "recurrence");
-    return k->in.at[2] != 0;
-}
-
 /* Opset 16 called the modes after two dimensions. */
 static bool
 convert_grid_sample(Call *k)
@@ -851,7 +903,7 @@ static const OpRow rows[] = {
     {"TopK", OP_top_k, convert_top_k}, {"NonMaxSuppression", OP_non_max_suppression, convert_non_max_suppression}, {"Unique", OP_unique, convert_unique},
 };
 
-static const OpRow *const more_rows[] = {composed_rows, quantised_rows, ml_rows_table, map_rows, training_rows, random_rows};
+static const OpRow *const more_rows[] = {composed_rows, quantised_rows, minor_rows, ml_rows_table, map_rows, training_rows, random_rows};
 enum { TABLES = sizeof more_rows / sizeof *more_rows };
 
 const OpRow *

@@ -61,13 +61,27 @@ convert_qlinear_matmul(Call *k)
     return finish(k, requantized(k, sums, call_in(k, 1), call_in(k, 4), call_in(k, 6), call_in(k, 7), -1));
 }
 
+/* Do the node's channels lie last? Its attribute is taken away: other operators do not know it. */
+static bool
+channels_last(Call *k)
+{
+    bool last = get_int(k, "channels_last", 0) != 0;
+
+    call_drop(k, "channels_last");
+    return last;
+}
+
 static bool
 convert_qlinear_conv(Call *k)
 {
+    bool last = channels_last(k);
+
     if (!need_inputs(k, 7))
         return false;
-    ValueId sums = conv_sums(k, (Attrs){k->attr.at, k->attr.n}, call_in(k, 0), call_in(k, 3), call_in(k, 2), call_in(k, 5), call_in(k, 8));
-    return finish(k, requantized(k, sums, call_in(k, 1), call_in(k, 4), call_in(k, 6), call_in(k, 7), 1));
+    ValueId x = last ? call_channels(k, call_in(k, 0), 1) : call_in(k, 0);
+    ValueId sums = x ? conv_sums(k, (Attrs){k->attr.at, k->attr.n}, x, call_in(k, 3), call_in(k, 2), call_in(k, 5), call_in(k, 8)) : 0;
+    ValueId y = requantized(k, sums, call_in(k, 1), call_in(k, 4), call_in(k, 6), call_in(k, 7), 1);
+    return finish(k, last ? call_channels(k, y, -1) : y);
 }
 
 /* a a_scale a_zero b b_scale b_zero c? y_scale? y_zero?: without a scale of its own the result is float. */
@@ -76,8 +90,9 @@ convert_qgemm(Call *k)
 {
     if (!need_inputs(k, 5))
         return false;
-    if (attr_float((Attrs){k->attr.at, k->attr.n}, "alpha", 1) != 1)
-        return call_refuse(k, "QGemm with alpha other than 1");
+    double alpha = attr_float((Attrs){k->attr.at, k->attr.n}, "alpha", 1);
+    if (alpha != 1 && !(k->in.at[1] = call_two(k, OP_mul, call_in(k, 1), scalar_const(k, "alpha", call_in(k, 1), alpha))))        /* of the bias as well */
+        return false;
     ValueId a = get_int(k, "transA", 0) ? call_turned(k, call_in(k, 0)) : call_in(k, 0), b = get_int(k, "transB", 0) ? call_turned(k, call_in(k, 3)) : call_in(k, 3);
     ValueId sums = matmul_sums(k, a, b, call_in(k, 2), call_in(k, 5), call_in(k, 6));
     if (call_in(k, 7))
@@ -103,13 +118,24 @@ convert_qlinear_pair(Call *k)
 static bool
 convert_qlinear_one(Call *k)
 {
+    bool last = channels_last(k);
+
     if (!need_inputs(k, 4))
         return false;
-    if (get_int(k, "channels_last", 0))
-        return call_refuse(k, "%s with channels last", k->proto->op_type);
-    call_drop(k, "channels_last");
-    const ValueId x = dequantized(k, call_in(k, 0), call_in(k, 1), call_in(k, 2));
-    return finish(k, x ? quantized(k, call_some(k, k->op, k->attr.n, k->attr.at, 1, &x), call_in(k, 3), call_in(k, 4)) : 0);
+    ValueId x = dequantized(k, call_in(k, 0), call_in(k, 1), call_in(k, 2));
+    x = last ? call_channels(k, x, 1) : x;
+    ValueId y = x ? quantized(k, call_some(k, k->op, k->attr.n, k->attr.at, 1, &x), call_in(k, 3), call_in(k, 4)) : 0;
+    return finish(k, last ? call_channels(k, y, -1) : y);
+}
+
+/* condition x x_scale x_zero y y_scale y_zero z_scale z_zero */
+static bool
+convert_qlinear_where(Call *k)
+{
+    if (!need_inputs(k, 8))
+        return false;
+    ValueId x = dequantized(k, call_in(k, 1), call_in(k, 2), call_in(k, 3)), y = dequantized(k, call_in(k, 4), call_in(k, 5), call_in(k, 6));
+    return finish(k, x && y ? quantized(k, little_3(k, OP_where, call_in(k, 0), x, y), call_in(k, 7), call_in(k, 8)) : 0);
 }
 
 /* Its `opset` says which Softmax it is: before 13 over all axes from `axis` on, 1 by default. */
@@ -137,36 +163,46 @@ convert_qlinear_concat(Call *k)
     return finish(k, quantized(k, call_some(k, OP_concat, k->attr.n, k->attr.at, n, part), call_in(k, 0), call_in(k, 1)));
 }
 
+ValueId
+scaled_product(Call *k, Scaled a, Scaled b, ValueId bias)
+{
+    ValueId sums = matmul_sums(k, a.x, b.x, a.zero, b.zero, 0);
+    Attr to = {.name = sym(k->m->c, "to"), .kind = ATTR_STRING, .s = dtype_info[value_type(k, a.scale)->dtype].name};
+    ValueId real = sums ? call_op(k, OP_cast, 1, &to, 1, &sums, output_name(k)) : 0;
+    real = real ? call_two(k, OP_mul, real, call_two(k, OP_mul, a.scale, b.scale)) : 0;
+    return real && bias ? call_two(k, OP_add, real, bias) : real;
+}
+
 /* a b a_scale b_scale a_zero? b_zero? bias? */
 static bool
 convert_matmul_integer_to_float(Call *k)
 {
     if (!need_inputs(k, 4))
         return false;
-    ValueId sums = matmul_sums(k, call_in(k, 0), call_in(k, 1), call_in(k, 4), call_in(k, 5), 0);
-    Attr to = {.name = sym(k->m->c, "to"), .kind = ATTR_STRING, .s = dtype_info[input_type(k, 2)->dtype].name};
-    ValueId real = sums ? call_op(k, OP_cast, 1, &to, 1, &sums, output_name(k)) : 0;
-    real = real ? call_two(k, OP_mul, real, call_two(k, OP_mul, call_in(k, 2), call_in(k, 3))) : 0;
-    return finish(k, real && call_in(k, 6) ? call_two(k, OP_add, real, call_in(k, 6)) : real);
+    const Scaled a = {call_in(k, 0), call_in(k, 2), call_in(k, 4)}, b = {call_in(k, 1), call_in(k, 3), call_in(k, 5)};
+    return finish(k, scaled_product(k, a, b, call_in(k, 6)));
+}
+
+bool
+call_dynamically(Call *k, ValueId x, Scaled *out)
+{
+    const char *names[] = {"quantised", "scale", "zero"};
+    ValueId q[3];
+
+    if (!graph_infer_op(k->m->g, OP_dynamic_quantize_linear, (Attrs){NULL, 0}, k->loc, k->origin, 1, &x, 3, names, q))
+        return false;
+    *out = (Scaled){q[0], q[1], q[2]};
+    return true;
 }
 
 /* a b b_scale b_zero? bias?: a is quantised as it runs. */
 static bool
 convert_dynamic_quantize_matmul(Call *k)
 {
-    const char *names[] = {"quantised", "scale", "zero"};
-    ValueId q[3];
+    const Scaled b = {call_in(k, 1), call_in(k, 2), call_in(k, 3)};
+    Scaled a;
 
-    if (!need_inputs(k, 3))
-        return false;
-    if (!graph_infer_op(k->m->g, OP_dynamic_quantize_linear, (Attrs){NULL, 0}, k->loc, k->origin, 1, k->in.at, 3, names, q))
-        return false;
-    ValueId b = call_in(k, 1), b_scale = call_in(k, 2), b_zero = call_in(k, 3), bias = call_in(k, 4);
-    for (uint32_t i = 0; i < 7; i++)
-        set_input(k, i, 0);
-    const ValueId v[] = {q[0], b, q[1], b_scale, q[2], b_zero, bias};
-    memcpy(k->in.at, v, sizeof v);
-    return convert_matmul_integer_to_float(k);
+    return need_inputs(k, 3) && call_dynamically(k, call_in(k, 0), &a) && finish(k, scaled_product(k, a, b, call_in(k, 4)));
 }
 
 /* ---- Quantize(product(Dequantize(x), Dequantize(w))): the product in integers -------------------------------
@@ -411,7 +447,8 @@ convert_gather_quantised(Call *k)
 const OpRow quantised_rows[] = {
     {"QLinearMatMul", OP_NONE, convert_qlinear_matmul}, {"QLinearConv", OP_NONE, convert_qlinear_conv},
     {"com.microsoft.QGemm", OP_NONE, convert_qgemm}, {"com.microsoft.QLinearAdd", OP_add, convert_qlinear_pair},
-    {"com.microsoft.QLinearMul", OP_mul, convert_qlinear_pair},
+    {"com.microsoft.QLinearMul", OP_mul, convert_qlinear_pair}, {"com.microsoft.QLinearConv", OP_NONE, convert_qlinear_conv},
+    {"com.microsoft.QLinearWhere", OP_where, convert_qlinear_where},
     {"com.microsoft.QLinearConcat", OP_concat, convert_qlinear_concat},
     {"com.microsoft.QLinearSigmoid", OP_sigmoid, convert_qlinear_one},
     {"com.microsoft.QLinearLeakyRelu", OP_leaky_relu, convert_qlinear_one},
@@ -420,6 +457,7 @@ const OpRow quantised_rows[] = {
     {"com.microsoft.QLinearAveragePool", OP_average_pool, convert_qlinear_one},
     {"com.microsoft.MatMulIntegerToFloat", OP_NONE, convert_matmul_integer_to_float},
     {"com.microsoft.DynamicQuantizeMatMul", OP_NONE, convert_dynamic_quantize_matmul},
+    {"com.microsoft.DynamicQuantizeLSTM", OP_NONE, convert_quantised_lstm},
     {"com.microsoft.GatherBlockQuantized", OP_NONE, convert_gather_quantised},
     {"com.microsoft.QuantizeLinear", OP_quantize_linear, 0},
     {"com.microsoft.DequantizeLinear", OP_dequantize_linear, 0},

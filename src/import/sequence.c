@@ -8,6 +8,7 @@
  * type and rank), and two derived names for the tensors. An empty sequence has no rank before its first item.
  */
 #include "import/little.h"
+#include "import/made.h"
 
 #include <string.h>
 
@@ -688,61 +689,6 @@ sequence_settle(Call *k, Sym name, uint64_t mark)
 
 /* ---- SequenceMap: a loop over the items, written as ONNX would write it ----------------------------------- */
 
-static Onnx__NodeProto *
-new_node(Arena *a, const char *op, size_t nin, size_t nout)
-{
-    Onnx__NodeProto *n = NEW(a, Onnx__NodeProto);
-
-    onnx__node_proto__init(n);
-    n->op_type = arena_str(a, op);
-    n->name = n->op_type;
-    n->input = NEW_ARRAY(a, char *, nin + 1);
-    n->output = NEW_ARRAY(a, char *, nout + 1);
-    n->n_input = nin;
-    n->n_output = nout;
-    n->attribute = NEW_ARRAY(a, Onnx__AttributeProto *, 1);
-    return n;
-}
-
-static Onnx__AttributeProto *
-new_attribute(Arena *a, Onnx__NodeProto *n, const char *name)
-{
-    Onnx__AttributeProto *p = NEW(a, Onnx__AttributeProto);
-
-    onnx__attribute_proto__init(p);
-    p->name = arena_str(a, name);
-    n->attribute[0] = p;
-    n->n_attribute = 1;
-    return p;
-}
-
-static Onnx__ValueInfoProto *
-named_info(Arena *a, char *name)
-{
-    Onnx__ValueInfoProto *v = NEW(a, Onnx__ValueInfoProto);
-
-    onnx__value_info_proto__init(v);
-    v->name = name;
-    return v;
-}
-
-static Onnx__ValueInfoProto *
-scalar_info(Arena *a, char *name, int type)
-{
-    Onnx__ValueInfoProto *v = named_info(a, name);
-
-    v->type = NEW(a, Onnx__TypeProto);
-    onnx__type_proto__init(v->type);
-    v->type->value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
-    v->type->tensor_type = NEW(a, Onnx__TypeProto__Tensor);
-    onnx__type_proto__tensor__init(v->type->tensor_type);
-    v->type->tensor_type->has_elem_type = 1;
-    v->type->tensor_type->elem_type = type;
-    v->type->tensor_type->shape = NEW(a, Onnx__TensorShapeProto);
-    onnx__tensor_shape_proto__init(v->type->tensor_type->shape);
-    return v;
-}
-
 /* The body of the loop: an item of each sequence, what the map does with them, and its results at the ends. */
 static Onnx__GraphProto *
 map_body(Call *k, const Onnx__GraphProto *body, char *const *in_name)
@@ -761,11 +707,13 @@ map_body(Call *k, const Onnx__GraphProto *body, char *const *in_name)
     g->n_output = nout + 1;
     g->initializer = body->initializer;
     g->n_initializer = body->n_initializer;
-    g->input[0] = scalar_info(a, turn, 7);
-    g->input[1] = scalar_info(a, go, 9);
+    g->sparse_initializer = body->sparse_initializer;
+    g->n_sparse_initializer = body->n_sparse_initializer;
+    g->input[0] = made_scalar(a, turn, 7);
+    g->input[1] = made_scalar(a, go, 9);
     for (size_t i = 0; i < nin; i++) {
         bool list = sequence_is(mark_at(k, (uint32_t)i));
-        Onnx__NodeProto *n = new_node(a, list ? "SequenceAt" : "Identity", list ? 2 : 1, 1);
+        Onnx__NodeProto *n = made_node(a, list ? "SequenceAt" : "Identity", list ? 2 : 1, 1);
         n->input[0] = in_name[i];
         if (list)
             n->input[1] = turn;
@@ -775,20 +723,20 @@ map_body(Call *k, const Onnx__GraphProto *body, char *const *in_name)
     for (size_t i = 0; i < body->n_node; i++)
         g->node[at++] = body->node[i];
     for (size_t i = 0; i < nout; i++) {
-        Onnx__NodeProto *n = new_node(a, "SequenceInsert", 2, 1);
+        Onnx__NodeProto *n = made_node(a, "SequenceInsert", 2, 1);
         char *before = arena_printf(a, "map %zu", i), *after = arena_printf(a, "map %zu and this", i);
         n->input[0] = before;
         n->input[1] = body->output[i]->name;
         n->output[0] = after;
         g->node[at++] = n;
-        g->input[2 + i] = named_info(a, before);
-        g->output[1 + i] = named_info(a, after);
+        g->input[2 + i] = made_info(a, before);
+        g->output[1 + i] = made_info(a, after);
     }
-    Onnx__NodeProto *n = new_node(a, "Identity", 1, 1);
+    Onnx__NodeProto *n = made_node(a, "Identity", 1, 1);
     n->input[0] = go;
     n->output[0] = again;
     g->node[at++] = n;
-    g->output[0] = named_info(a, again);
+    g->output[0] = made_info(a, again);
     g->n_node = at;
     return g;
 }
@@ -808,7 +756,7 @@ read_map(Call *k)
     onnx__graph_proto__init(g);
     g->name = arena_str(a, "map");
     g->node = NEW_ARRAY(a, Onnx__NodeProto *, body->n_output + 2);
-    Onnx__NodeProto *length_node = new_node(a, "SequenceLength", 1, 1), *loop = new_node(a, "Loop", 2 + body->n_output, body->n_output);
+    Onnx__NodeProto *length_node = made_node(a, "SequenceLength", 1, 1), *loop = made_node(a, "Loop", 2 + body->n_output, body->n_output);
     length_node->input[0] = k->proto->input[0];
     length_node->output[0] = arena_str(a, "map length");
     loop->input[0] = length_node->output[0];
@@ -817,22 +765,16 @@ read_map(Call *k)
     g->output = NEW_ARRAY(a, Onnx__ValueInfoProto *, nout + 1);
     for (size_t i = 0; i < body->n_output; i++) {
         const Onnx__TypeProto *t = body->output[i]->type;
-        Onnx__NodeProto *n = new_node(a, "SequenceEmpty", 0, 1);
+        Onnx__NodeProto *n = made_node(a, "SequenceEmpty", 0, 1);
         n->output[0] = arena_printf(a, "map empty %zu", i);
-        Onnx__AttributeProto *dtype = new_attribute(a, n, "dtype");
-        dtype->i = t && t->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? t->tensor_type->elem_type : 1;
-        dtype->has_i = dtype->has_type = 1;
-        dtype->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT;
+        made_int(a, n, "dtype", t && t->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? t->tensor_type->elem_type : 1);
         loop->input[2 + i] = n->output[0];
         loop->output[i] = i < nout ? k->proto->output[i] : arena_printf(a, "map unused %zu", i);
         g->node[g->n_node++] = n;
         if (i < nout)
-            g->output[g->n_output++] = named_info(a, loop->output[i]);
+            g->output[g->n_output++] = made_info(a, loop->output[i]);
     }
-    Onnx__AttributeProto *inner = new_attribute(a, loop, "body");
-    inner->g = map_body(k, body, k->proto->input);
-    inner->has_type = 1;
-    inner->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH;
+    made_graph(a, loop, "body", map_body(k, body, k->proto->input));
     g->node[g->n_node++] = loop;
     ValueList output = {0};
     for (size_t i = 0; i < nout; i++)                /* the loop makes them now */

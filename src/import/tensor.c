@@ -1,5 +1,5 @@
 /* tensor: the contents of TensorProtos, wherever ONNX lets them lie: raw bytes (used in place), typed
- * lists (converted), or a file beside the model (mapped, and never outside the model's folder).
+ * lists (converted), or a file beside the model (mapped, and never outside the model's folder). Sparse ones become dense.
  */
 #include "import/internal.h"
 
@@ -224,6 +224,73 @@ tensor_read(Model *m, const Onnx__TensorProto *t, const char *what, Loc loc, con
         *data = arena_alloc(a, 16);
     if (is_packed(s.dtype) && s.count && !(dtype_info[s.dtype].bits == 6 && *data && !t->has_raw_data && t->n_int32_data))
         *data = unpacked(&s, *data);
+    return true;
+}
+
+/* ---- sparse ones ------------------------------------------------------------------------------------------- */
+
+/* Place e of the value in the whole, from its flat index (index of rank 1) or its row of coordinates. False: it is outside, reported. */
+static bool
+sparse_place(Model *m, const Onnx__SparseTensorProto *t, const char *what, Loc loc, const Type *index, const void *data, int64_t value, int64_t *place)
+{
+    bool flat = index->rank == 1;
+    int64_t count = 1, at = 0;
+
+    for (size_t d = 0; d < t->n_dims; d++)
+        count *= t->dims[d];
+    for (size_t d = 0; d < (flat ? 1 : t->n_dims); d++) {
+        int64_t i = flat ? value : value * (int64_t)t->n_dims + (int64_t)d, most = flat ? count : t->dims[d];
+        int64_t v = index->dtype == DT_I64 ? ((const int64_t *)data)[i] : ((const int32_t *)data)[i];
+        if (v < 0 || v >= most)
+            return diag_error(&m->c->diags, DIAG_MODEL, loc, "%s: index %" PRId64 " of value %" PRId64 " is outside the %" PRId64 " that there are", what, v, value, most);
+        at = at * most + v;
+    }
+    *place = at;
+    return true;
+}
+
+const char *
+sparse_name(const Onnx__SparseTensorProto *t)
+{
+    return t->values ? text_of(t->values->name) : "";
+}
+
+bool
+sparse_read(Model *m, const Onnx__SparseTensorProto *t, const char *what, Loc loc, const Type **type, const void **data)
+{
+    Ctx *c = m->c;
+    const Type *value, *index;
+    const void *values, *indices;
+    const Expr *dim[TN_MAX_RANK];
+    int64_t count = 1, n, rows, place = 0;
+
+    if (!t->values || !t->indices)
+        return diag_error(&c->diags, DIAG_MODEL, loc, "%s is sparse and has no %s; export the model again", what, t->values ? "indices" : "values");
+    if (!tensor_read(m, t->values, arena_printf(m->arena, "%s: its values", what), loc, &value, &values)
+        || !tensor_read(m, t->indices, arena_printf(m->arena, "%s: its indices", what), loc, &index, &indices))
+        return false;
+    if (t->n_dims > TN_MAX_RANK)
+        return diag_error(&c->diags, DIAG_LIMIT, loc, "%s: rank %zu, the limit is %d", what, t->n_dims, TN_MAX_RANK);
+    for (size_t d = 0; d < t->n_dims; d++) {
+        if (t->dims[d] < 0 || mul_overflows(count, t->dims[d], &count) || count > INT64_MAX / 16)
+            return diag_error(&c->diags, DIAG_MODEL, loc, "%s: dimension %zu is %" PRId64 ", and all multiply to no number of elements up to 2^59", what, d, t->dims[d]);
+        dim[d] = expr_int(c, t->dims[d]);
+    }
+    if (value->rank != 1 || (index->dtype != DT_I64 && index->dtype != DT_I32) || index->rank < 1 || index->rank > 2
+        || (index->rank == 2 && !expr_is(index->dim[1], (int64_t)t->n_dims)))
+        return diag_error(&c->diags, DIAG_MODEL, loc, "%s: a sparse tensor of rank %zu with values %s and indices %s; values[n], and i64 indices[n] or [n, %zu] are needed",
+                          what, t->n_dims, type_str(c, value), type_str(c, index), t->n_dims);
+    if (!expr_const(value->dim[0], &n) || !expr_const(index->dim[0], &rows) || n != rows)
+        return diag_error(&c->diags, DIAG_MODEL, loc, "%s: values %s and indices %s are not as many", what, type_str(c, value), type_str(c, index));
+    uint32_t size = dtype_info[value->dtype].bytes;
+    char *whole = arena_alloc(m->arena, (size_t)count * size + 1);
+    for (int64_t i = 0; i < n; i++) {
+        if (!sparse_place(m, t, what, loc, index, indices, i, &place))
+            return false;
+        memcpy(whole + place * size, (const char *)values + i * size, size);
+    }
+    *type = type_new(c, value->dtype, (uint32_t)t->n_dims, dim);
+    *data = whole;
     return true;
 }
 

@@ -308,7 +308,7 @@ expand_layer_norm(Build *b)
         if (!reduce_step(b, v, (Step){ "mean", COMB_SUM, "x", "y / n", 0 }, NO_SLOT, mean))
             return false;
     }
-    uint32_t inv = centred ? output_or_statistic(b, 2, v) : statistic(b, v);
+    uint32_t inv = output_or_statistic(b, centred ? 2 : 1, v);
     Step deviation = { "inv", COMB_SUM, centred ? "(x - m) * (x - m)" : "x * x", "1 / sqrt(y / n + e)", epsilon };
     return reduce_step(b, v, deviation, mean, inv) && scale_step(b, v, mean, inv, centred ? 2 : 1);
 }

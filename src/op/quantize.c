@@ -381,7 +381,9 @@ expand_dynamic_quantize_linear(Build *b)
     make_in(&m, "high", high);
     make_out(&m, "o", scale);
     const Scalar *width = scalar_2(c, S_SUB, make_load(&m, 1, NULL), make_load(&m, 0, NULL));
-    make_write(&m, 0, NULL, scalar_2(c, S_DIV, width, scalar_float(c, DT_F32, 255)));
+    /* Of zeros alone the scale is 1, as ONNX Runtime has it: all scales give the same, but none divides by 0. */
+    const Scalar *one = scalar_float(c, DT_F32, 1), *wide = scalar_2(c, S_DIV, width, scalar_float(c, DT_F32, 255));
+    make_write(&m, 0, NULL, scalar_select(c, scalar_2(c, S_EQ, width, scalar_float(c, DT_F32, 0)), one, wide));
     if (!make_end(&m))
         return false;
 

@@ -700,3 +700,35 @@ case(
     model([N("Loop", ["n", "", "none"], ["z"], body=BODY)], [X, vi("n", I, [])], ["z"], KNOWN),
     [dict(x=f(2, 3, 4), n=c(3)), dict(x=f(2, 1, 4), n=c(2))],
 )
+
+
+# sparse weights: flat places, rows of coordinates, of another type, in a branch, and as a Constant
+def sparse(name, values, indices, dims):
+    return helper.make_sparse_tensor(numpy_helper.from_array(np.asarray(values), name), numpy_helper.from_array(np.asarray(indices, "i8"), name + "_at"), dims)
+
+
+def with_sparse(made, *tensors):
+    made.graph.sparse_initializer.extend(tensors)
+    return made
+
+
+places = c([1.5, -2, 7], "f4")
+product = [N("MatMul", ["x", "w"], ["y"])]
+case("sparse_flat", with_sparse(model(product, [vi("x", F, ["n", 3])], ["y"]), sparse("w", places, [1, 5, 11], [3, 4])), [{"x": f(2, 3)}], kept=True)
+case("sparse_rows", with_sparse(model(product, [vi("x", F, ["n", 3])], ["y"]), sparse("w", places, [[0, 1], [1, 1], [2, 3]], [3, 4])), [{"x": f(2, 3)}], kept=True)
+case("sparse_listed", with_sparse(model(product, [vi("x", F, ["n", 3]), vi("w", F, [3, 4])], ["y"]), sparse("w", places, [1, 5, 11], [3, 4])), [{"x": f(2, 3)}])
+case("sparse_i64", with_sparse(model([N("Add", ["x", "w"], ["y"])], [vi("x", I, ["n", 2, 2])], ["y"]), sparse("w", c([5, -3]), [[0, 0, 1], [2, 1, 0]], [3, 2, 2])),
+     [{"x": ints(0, 9, 3, 2, 2)}])
+case("sparse_none", with_sparse(model([N("Add", ["x", "w"], ["y"])], [vi("x", F, ["n"])], ["y"]), sparse("w", c([], "f4"), [], [3])), [{"x": f(3)}])
+case("sparse_constant", model([N("Constant", [], ["w"], sparse_value=sparse("v", places, [1, 5, 11], [3, 4])), *product], [vi("x", F, ["n", 3])], ["y"]), [{"x": f(2, 3)}], kept=True)
+
+
+def sparse_in_branch():
+    branches = []
+    for weight in (sparse("w", places, [1, 5, 11], [3, 4]), sparse("w", places, [0, 4, 8], [3, 4])):
+        branches.append(helper.make_graph(product, "branch", [], [helper.make_empty_tensor_value_info("y")], sparse_initializer=[weight]))
+    made = model([N("If", ["go"], ["z"], then_branch=branches[0], else_branch=branches[1])], [vi("x", F, ["n", 3]), vi("go", B, [])], ["z"])
+    case("sparse_in_branch", made, [{"x": f(2, 3), "go": np.array(go)} for go in (True, False)], judge="ort")
+
+
+sparse_in_branch()

@@ -161,6 +161,11 @@ node(
 # norms
 node("bn_train14", "BatchNormalization", [f(2, 3, 4), f(3), f(3), f(3), np.abs(f(3))], dict(training_mode=1), 3, opset=15)
 node("bn_7", "BatchNormalization", [f(2, 3, 4), f(3), f(3), f(3), np.abs(f(3))], dict(momentum=0.8), opset=9)
+places = [f(3, 4), f(3, 4), f(3, 4), np.abs(f(3, 4))]
+for opset in (7, 6, 1):              # ONNX Runtime begins with opset 7
+    x, (scale, bias, mean, variance) = f(2, 3, 4), places
+    node(f"bn_places_{opset}", "BatchNormalization", [x, *places], dict(spatial=0, epsilon=1e-3) | ({} if opset == 7 else {"is_test": 1}), opset=opset,
+         want=[(x - mean) / np.sqrt(variance + np.float32(1e-3)) * scale + bias], kept=opset == 7)
 node("bn_2d", "BatchNormalization", [f(2, 3), f(3), f(3), f(3), np.abs(f(3))], opset=15)
 node("bn_f16", "BatchNormalization", [f(2, 3, 4, dt="f2"), f(3, dt="f2"), f(3, dt="f2"), f(3, dt="f2"), np.abs(f(3, dt="f2"))], opset=15)
 node("bn_f64", "BatchNormalization", [f(2, 3, 4, dt="f8"), f(3, dt="f8"), f(3, dt="f8"), f(3, dt="f8"), np.abs(f(3, dt="f8"))], opset=15)
@@ -317,6 +322,77 @@ rnn("LSTM_full", "LSTM", 4, h0=True, c0=True, peep=True)
 rnn("LSTM_forget", "LSTM", 4, attrs=dict(input_forget=1))
 rnn("LSTM_peep_bi", "LSTM", 4, D=2, peep=True, h0=True, c0=True, lens=[4, 5])
 rnn("LSTM_conly", "LSTM", 4, outputs=["", "", "yc"])
+node("ms_grid", "GridSample", [f(1, 2, 4, 5), f(1, 3, 2, 2) / 2], dict(mode="bicubic", padding_mode="border"), domain=MS)
+node("ms_causal", "CausalConvWithState", [f(2, 3, 5), f(3, 1, 4), f(3), f(2, 3, 3)], dict(ndim=1, activation="silu"), 2, domain=MS, dynamic=False, kept=True)
+node("ms_linear", "LinearAttention", [f(2, 3, 8), f(2, 3, 8), f(2, 3, 8)], dict(q_num_heads=2, kv_num_heads=2, update_rule="linear"), 2, domain=MS, dynamic=False)
+node("dynamic_slice", "DynamicSlice", [f(5, 6), np.array([1, 2]), np.array([4, 5]), np.array([1, 0])], {}, opset=8, dynamic=False)
+
+
+# what ONNX Runtime has on other processors alone
+def conv_last():
+    x, w, b, z = f(2, 3, 4, 5), f(6, 5, 1, 1), f(6), f(2, 3, 4, 6)
+    y = x @ w[:, :, 0, 0].T + b
+    node("conv_last", "NhwcConv", [x, w, b], {}, domain=MS, want=[y], kept=True)
+    node("conv_last_fused", "NhwcFusedConv", [x, w, b, z], dict(activation="Clip", activation_params=[-0.5, 0.7]), domain=MS, want=[np.clip(y + z, -0.5, 0.7)], kept=True)
+
+
+def attended(q, k, v, seen):
+    """Of heads [b, n, s, d]; seen [b, 1, s, t]"""
+    scores = q @ k.swapaxes(-1, -2) / np.sqrt(np.float32(q.shape[-1])) + np.where(seen > 0, 0, np.float32(-10000))
+    p = np.exp(scores - scores.max(-1, keepdims=True))
+    return (p / p.sum(-1, keepdims=True) @ v).swapaxes(1, 2).reshape(q.shape[0], q.shape[2], -1)
+
+
+def heads_of(x, n):
+    return x.reshape(*x.shape[:2], n, -1).swapaxes(1, 2)
+
+
+def longest_mask():
+    x, w, b, past, mask = f(2, 3, 8), f(8, 24), f(24), f(2, 2, 2, 2, 4), ints(0, 2, 2, 1, 7, 7, dt="i4")
+    mask[..., 0] = 1
+    q, k, v = (heads_of(part, 2) for part in np.split(x @ w + b, 3, -1))
+    k, v = np.concatenate([past[0], k], 2), np.concatenate([past[1], v], 2)
+    node("attn_4d", "Attention", [x, w, b, mask, past], dict(num_heads=2), 2, domain=MS, dynamic=False, want=[attended(q, k, v, mask[:, :, 2:5, :5]), np.stack([k, v])], kept=True)
+
+
+def packed_heads():
+    x, every = f(2, 3, 2, 3, 4), np.ones((2, 1, 3, 3), "f4")
+    q, k, v = (x[:, :, :, i].swapaxes(1, 2) for i in range(3))
+    node("mha_packed", "MultiHeadAttention", [x], dict(num_heads=2), domain=MS, want=[attended(q, k, v, every)], dynamic=False, kept=True)
+    y = f(2, 3, 8)
+    node("mha_packed_keys", "MultiHeadAttention", [y, np.ascontiguousarray(x[:, :, :, 1:])], dict(num_heads=2), domain=MS, want=[attended(heads_of(y, 2), k, v, every)], dynamic=False)
+
+
+conv_last()
+longest_mask()
+packed_heads()
+# which of the forms of a mask it is, known as it runs alone
+for n in (3, 6):
+    node(f"attn_mask_of_{n}", "Attention", [f(3, 4, 8), f(8, 24), f(24), ints(1, 4, n, dt="i4")], dict(num_heads=2), domain=MS, consts=(1, 2), loose=2e-3, kept=True)
+# attributes as some exporters write them: numbers of another kind, names in small letters, fewer names than gates. Both judges refuse some of them
+x = f(3, 4)
+node("int_alpha", "LeakyRelu", [x], dict(alpha=2), want=[np.where(x < 0, 2 * x, x)], kept=True)
+node("int_bounds", "Clip", [x], dict(min=0, max=1), opset=6, want=[np.clip(x, 0, 1)])
+node("one_axis", "ReduceSum", [x], dict(axes=1), opset=11, want=[x.sum(1, keepdims=True)])
+node("float_axis", "ReduceSum", [x], dict(axes=[0.0], keepdims=0.0), opset=11, want=[x.sum(0)])
+
+
+def sloppy_rnn():
+    x, w, r = f(3, 2, 4), f(2, 5, 4), f(2, 5, 5)
+    for name, attributes, act in (("int_clip", dict(clip=1), np.tanh), ("small_letters", dict(activations=["relu", "RELU"]), lambda v: np.maximum(v, 0)),
+                                  ("one_for_both", dict(activations=["Relu"]), lambda v: np.maximum(v, 0)), ("large_direction", {}, np.tanh)):
+        ends = []
+        for d in range(2):
+            h = np.zeros((2, 5), "f4")
+            for t in range(3) if d == 0 else reversed(range(3)):
+                gate = x[t] @ w[d].T + h @ r[d].T
+                h = act(np.clip(gate, -1, 1) if "clip" in attributes else gate)
+            ends.append(h)
+        way = "Bidirectional" if name == "large_direction" else "bidirectional"
+        node(f"rnn_{name}", "RNN", [x, w, r], dict(hidden_size=5, direction=way) | attributes, ["", "yh"], opset=14, consts=(1, 2), want=[np.stack(ends)], kept=True)
+
+
+sloppy_rnn()
 # quantised
 q8 = lambda *s, dt="i1": ints(-100 if dt == "i1" else 0, 100, *s, dt=dt)
 node("ql_axis", "QuantizeLinear", [f(2, 3, 4), np.abs(f(3)) + 0.1, ints(0, 5, 3, dt="u1")], dict(axis=1), opset=13)

@@ -22,25 +22,119 @@ def attention(r):
     return Case("Attention", [q, k, v, mask, *cache], attributes, 3 if past else 1, least={"t": 1, "b": 1, "s": 1})
 
 
+def mask_of_keys(r, batch, queries, keys):
+    """A mask of ONNX Runtime's attentions, in one of its forms; where it is one of lengths the batch is a number."""
+    forms = [("int32", (batch,), (1, 20)), ("int32", (batch, keys), 2), ("int32", (batch, queries, keys), 2), ("int32", (batch, keys), (-1, 2))]
+    if isinstance(batch, int):
+        forms += [("int32", (2 * batch,), (0, 9)), ("int32", (3 * batch + 2,), (0, 9))]
+    return pick(r, *forms)
+
+
 @operator
 def multi_head_attention(r):
     heads, size = pick(r, 1, 3), pick(r, 4, 8)
-    wide, past, bias = heads * size, r.random() < 0.4, r.random() < 0.5
-    q, k, v = floats("b", "s", wide), floats("b", "t", wide), floats("b", "t", wide)
-    if past:
-        k, v = floats("b", "s", wide), floats("b", "s", wide)
-    inputs = [q, k, v, floats(3 * wide) if bias else None, None, floats("b", heads, "s", "t") if not past and r.random() < 0.4 else None,
-              *([floats("b", heads, "p", size)] * 2 if past else [])]
-    return Case("MultiHeadAttention", inputs, {"num_heads": heads}, 3 if past else 1, "com.microsoft", least={"b": 1, "s": 1, "t": 1, "p": 1}, judge="ort")
+    wide, past, bias, b = heads * size, r.random() < 0.4, r.random() < 0.5, pick(r, "b", 3)
+    q, k, v = floats(b, "s", wide), floats(b, "t", wide), floats(b, "t", wide)
+    causal, square = r.random() < 0.5, r.random() < 0.5
+    keys = "s" if past or square else "t"
+    k, v = floats(b, keys, wide), floats(b, keys, wide)
+    mask = mask_of_keys(r, b, "s", keys) if not past and r.random() < 0.5 else None
+    if not past and not bias and r.random() < 0.4:       # keys and values that come as heads
+        k, v = floats(b, heads, keys, size), floats(b, heads, keys, size)
+    inputs = [q, k, v, floats(3 * wide) if bias else None, mask, floats(pick(r, 1, b), pick(r, 1, heads), "s", keys) if not past and r.random() < 0.4 else None,
+              *([floats(b, heads, "p", size)] * 2 if past else [])]
+    attributes = {"num_heads": heads, "unidirectional": int(causal)} | ({"mask_filter_value": -1e4} if r.random() < 0.3 else {})
+    return Case("MultiHeadAttention", inputs, attributes, 4 if r.random() < 0.3 and not causal else 3 if past else 1, "com.microsoft", least={"b": 1, "s": 1, "t": 1, "p": 1}, judge="ort", loose=2e-3)
+
+
+@operator
+def packed_attention(r):
+    heads, size, value, b = pick(r, 1, 2), pick(r, 4, 8), pick(r, 4, 6), pick(r, "b", 3)
+    past, causal, wide = r.random() < 0.4, r.random() < 0.5, pick(r, 5, 8)
+    value = size if past else value
+    all_ = heads * (2 * size + value)
+    total = 4 if past else "s"       # of the past and what is new
+    s, p = (3, 1) if past else ("s", "p")
+    w = (r.standard_normal((wide, all_)) / 2).astype("f4")
+    mask = mask_of_keys(r, b, s, total) if r.random() < 0.7 else None
+    inputs = [floats(b, s, wide), w, floats(all_), mask, floats(2, b, heads, p, size) if past else None,
+              floats(b, heads, s, total) if not past and r.random() < 0.3 else None]
+    attributes = {"num_heads": heads, "unidirectional": int(causal)} | ({"scale": 0.3} if r.random() < 0.3 else {})
+    if value != size:
+        attributes["qkv_hidden_sizes"] = [heads * size, heads * size, heads * value]
+    # a score beside -10000 keeps three digits: they tell where a query sees nothing else
+    return Case("Attention", inputs, attributes, 2 if past or value == size and r.random() < 0.3 else 1, "com.microsoft", least={"b": 1, "s": 1}, judge="ort", loose=2e-3)
+
+
+@operator
+def quantised_attention(r):
+    heads, size, wide, b = pick(r, 1, 2), pick(r, 4, 8), pick(r, 5, 8), pick(r, "b", 3)
+    all_, a, kind = 3 * heads * size, pick(r, "uint8"), pick(r, "int8", "uint8")
+    each = r.random() < 0.5
+    w = r.integers(-100, 100, (wide, all_)).astype("i1") if kind == "int8" else r.integers(0, 200, (wide, all_)).astype("u1")
+    w_scale = ((r.random(all_) + 0.5) / 99).astype("f4") if each else np.float32(0.01)
+    w_zero = (np.zeros if kind == "int8" else lambda n, t: np.full(n, 99, t))((all_,) if each else (), kind)
+    mask = mask_of_keys(r, b, "s", "s") if r.random() < 0.7 else None
+    inputs = [(a, (b, "s", wide), 100), w, floats(all_), np.float32(0.02), w_scale, mask, np.array(7, a), w_zero]
+    return Case("QAttention", inputs, {"num_heads": heads, "unidirectional": int(r.integers(2))}, 1, "com.microsoft", least={"b": 1, "s": 1}, judge="ort", loose=2e-3)
+
+
+def activation(r, *more):
+    name, *params = pick(r, ("Relu",), ("Tanh",), ("LeakyRelu", 0.2), ("Sigmoid",), ("HardSigmoid", 0.3, 0.4), *more)
+    return name, params
 
 
 @operator
 def fused_conv(r):
-    name, *params = pick(r, ("Relu",), ("Tanh",), ("LeakyRelu", 0.2), ("Sigmoid",), ("HardSigmoid", 0.3, 0.4))
+    name, params = activation(r, ("Clip", 0.0, 6.0), ("Clip", -0.3, 0.5), ("Silu",))
     attributes = {"activation": name, "pads": [1, 1, 1, 1]} | ({"activation_params": params} if params else {})
     w = (r.standard_normal((4, 3, 3, 3)) / 5).astype("f4")
-    return Case("FusedConv", [floats("n", 3, "h", "w"), w, floats(4) if r.random() < 0.7 else None], attributes, domain="com.microsoft",
+    z = floats("n", 4, "h", "w") if r.random() < 0.4 else None
+    return Case("FusedConv", [floats("n", 3, "h", "w"), w, floats(4) if r.random() < 0.7 or z else None, z], attributes, domain="com.microsoft",
                 least={"n": 1, "h": 1, "w": 1}, judge="ort")
+
+
+@operator
+def fused_gemm(r):
+    name, params = activation(r, ("Elu", 0.7), ("Softplus",), ("Softsign",), ("ThresholdedRelu", 0.4), ("Selu", 1.2, 1.1))
+    names = ["activation_alpha", "activation_gamma" if name == "Selu" else "activation_beta"]
+    attributes = {"activation": name, "transB": int(r.integers(2)), "alpha": pick(r, 1.0, 0.5)} | dict(zip(names, params))
+    b = floats(5, "k") if attributes["transB"] else floats("k", 5)
+    return Case("FusedGemm", [floats("n", "k"), b, floats(5) if r.random() < 0.7 else None], attributes, domain="com.microsoft", least={"n": 1, "k": 1}, judge="ort")
+
+
+@operator
+def fused_matmul(r):
+    attributes = {"transA": int(r.integers(2)), "transB": int(r.integers(2)), "alpha": pick(r, 1.0, 0.5)}
+    a, b = (("k", "m") if attributes["transA"] else ("m", "k")), (("n", "k") if attributes["transB"] else ("k", "n"))
+    return Case("FusedMatMul", [floats("b", *a), floats("b", *b)], attributes, domain="com.microsoft", least={"b": 1, "m": 1, "n": 1, "k": 1}, judge="ort")
+
+
+# ---- norms of ONNX Runtime -----------------------------------------------------------------------------------------
+
+
+@operator
+def skip_norm(r):
+    rms, bias = r.random() < 0.4, r.random() < 0.5
+    skip = floats("b", "s", 8) if r.random() < 0.7 else floats(1, "s", 8)
+    inputs = [floats("b", "s", 8), skip, floats(8), *([] if rms else [floats(8) if r.random() < 0.7 else None]), floats(8) if bias else None]
+    return Case("SkipSimplifiedLayerNormalization" if rms else "SkipLayerNormalization", inputs, {"epsilon": pick(r, 1e-3, 1e-5)}, pick(r, 1, 2, 3, 4), "com.microsoft",
+                least={"b": 1, "s": 1}, judge="ort")
+
+
+@operator
+def simplified_norm(r):
+    return Case("SimplifiedLayerNormalization", [floats("b", "s", 8), floats(8)], {"epsilon": 1e-4, "axis": pick(r, -1, 2)}, pick(r, 1, 2), opset=17,
+                least={"b": 1, "s": 1}, judge="ort")
+
+
+@operator
+def embed_norm(r):
+    segments, mask, places = r.random() < 0.6, r.random() < 0.6, r.random() < 0.5
+    tables = [floats(30, 8), floats(40, 8), floats(4, 8) if segments else None]
+    inputs = [("int32", ("b", "s"), 30), ("int32", ("b", "s"), 4) if segments else None, *tables, floats(8), floats(8),
+              ("int32", ("b", "s"), 2) if mask else None, ("int32", ("b", "s"), 40) if places else None]
+    return Case("EmbedLayerNormalization", inputs, {"epsilon": 1e-5, "mask_index_type": 1 if mask else 0}, pick(r, 1, 2, 3), "com.microsoft", least={"b": 1, "s": 1}, judge="ort")
 
 
 @operator
@@ -107,6 +201,32 @@ def gru(r):
 @operator
 def lstm(r):
     return recurrent("LSTM", 4, r)
+
+
+@operator
+def quantised_lstm(r):
+    hidden, size, b, d = pick(r, 1, 3, 8, 17), pick(r, 1, 5), pick(r, "b", 2), pick(r, 1, 2)
+    kind, each = pick(r, "int8", "uint8"), r.random() < 0.5
+
+    def weights(k, least):
+        scale = ((r.random((d, 4 * hidden)) + 0.5) / least).astype("f4")
+        zero = np.zeros((d, 4 * hidden), "i1") if kind == "int8" else np.full((d, 4 * hidden), 120, "u1")
+        return r.integers(*((-100, 100) if kind == "int8" else (20, 220)), (d, k, 4 * hidden)).astype(kind), scale if each else scale[:, 0], zero if each else zero[:, 0]
+
+    (w, w_scale, w_zero), (u, u_scale, u_zero) = weights(size, 200), weights(hidden, 1000)
+    state = [floats(d, b, hidden, how="small")] * 2 if r.random() < 0.6 else [None, None]
+    bias = (r.standard_normal((d, 8 * hidden)) / 2).astype("f4") if r.random() < 0.7 else None
+    peep = (r.standard_normal((d, 3 * hidden)) / 2).astype("f4") if r.random() < 0.3 else None
+    lengths = ("int32", (b,), (1, 5)) if r.random() < 0.3 else None
+    t = 7 if lengths else "t"
+    inputs = [floats(t, b, size), w, u, bias, lengths, *state, peep, w_scale, w_zero, u_scale, u_zero]
+    attributes = {"hidden_size": hidden, "direction": "bidirectional" if d == 2 else pick(r, "forward", "reverse")}
+    if r.random() < 0.2:
+        attributes["input_forget"] = 1
+    if r.random() < 0.2:
+        attributes["activations"] = pick(r, ["Sigmoid", "Tanh", "Tanh"], ["Sigmoid", "Tanh", "Relu"], ["HardSigmoid", "Tanh", "Softsign"]) * d
+    # a state between two steps of 8 bits may become either: weights of the recurrence are so small that this is less than is allowed
+    return Case("DynamicQuantizeLSTM", inputs, attributes, 3, "com.microsoft", least={"t": 1, "b": 1}, judge="ort", loose=1e-3)
 
 
 # ---- losses ------------------------------------------------------------------------------------------------------------
@@ -234,3 +354,128 @@ def qlinear_conv(r):
     inputs = [(a, ("n", 3, "h", "w"), 100), np.float32(0.05), np.array(3, a), w, (r.random(5) + 0.1).astype("f4") / 20, np.zeros(5, "i1"), np.float32(3), np.array(7, a),
               r.integers(-500, 500, 5).astype("i4")]
     return Case("QLinearConv", inputs, {"pads": [1, 1, 1, 1], "strides": pick(r, [1, 1], [2, 1])}, opset=10, least={"n": 1, "h": 2, "w": 2})
+
+
+@operator
+def qlinear_conv_last(r):
+    a, group = pick(r, "int8", "uint8"), pick(r, 1, 3)
+    w = r.integers(-50, 50, (6, 3 // group, 3, 3)).astype("i1")
+    inputs = [(a, ("n", "h", "w", 3), 100), np.float32(0.05), np.array(3, a), w, (r.random(6) + 0.1).astype("f4") / 20, np.zeros(6, "i1"), np.float32(3), np.array(7, a),
+              r.integers(-500, 500, 6).astype("i4") if r.random() < 0.7 else None]
+    attributes = {"pads": [1, 1, 1, 1], "strides": pick(r, [1, 1], [2, 1]), "channels_last": 1, "group": group}
+    return Case("QLinearConv", inputs, attributes, domain="com.microsoft", least={"n": 1, "h": 2, "w": 2}, judge="ort")
+
+
+@operator
+def qlinear_pool_last(r):
+    a, last = pick(r, "int8", "uint8"), int(r.integers(2))
+    x = (a, ("n", "h", "w", 3) if last else ("n", 3, "h", "w"), 100)
+    inputs = [x, np.float32(0.05), np.array(3, a), np.float32(0.06), np.array(7, a)]
+    if r.random() < 0.5:
+        return Case("QLinearGlobalAveragePool", inputs, {"channels_last": last}, domain="com.microsoft", least={"n": 1, "h": 1, "w": 1}, judge="ort")
+    attributes = {"channels_last": last, "kernel_shape": [2, 3], "strides": [1, 2], "pads": [0, 1, 0, 1], "count_include_pad": int(r.integers(2))}
+    return Case("QLinearAveragePool", inputs, attributes, domain="com.microsoft", least={"n": 1, "h": 2, "w": 2}, judge="ort")
+
+
+@operator
+def max_pool_last(r):
+    attributes = {"kernel_shape": [2, 3], "strides": [1, 2], "pads": [0, 1, 0, 1]}
+    return Case("NhwcMaxPool", [(pick(r, "int8", "uint8"), ("n", "h", "w", 3), 100)], attributes, domain="com.microsoft", least={"n": 1, "h": 2, "w": 2}, judge="ort")
+
+
+@operator
+def qgemm(r):
+    a, kind, each = "uint8", pick(r, "int8", "uint8"), r.random() < 0.5
+    trans_a, trans_b = int(r.integers(2)), int(r.integers(2))
+    b = r.integers(*((-60, 60) if kind == "int8" else (0, 120)), (5, 9) if trans_b else (9, 5)).astype(kind)
+    scale = ((r.random(5) + 0.1) / 20).astype("f4") if each else np.float32(0.04)
+    zero = np.full(5, 0 if kind == "int8" else 60, kind) if each else np.array(0 if kind == "int8" else 60, kind)
+    out = [np.float32(2), np.array(9, a)] if r.random() < 0.5 else []
+    inputs = [(a, (9, "m") if trans_a else ("m", 9), 100), np.float32(0.05), np.array(3, a), b, scale, zero,
+              r.integers(-500, 500, 5).astype("i4") if out or r.random() < 0.5 else None, *out]
+    return Case("QGemm", inputs, {"transA": trans_a, "transB": trans_b, "alpha": pick(r, 1.0, 0.5)}, domain="com.microsoft", least={"m": 1}, judge="ort")
+
+
+@operator
+def dynamic_quantize_matmul(r):
+    kind, each, batch = pick(r, "int8", "uint8"), r.random() < 0.5, r.random() < 0.4
+    b = r.integers(*((-100, 100) if kind == "int8" else (20, 220)), (9, 5)).astype(kind)
+    scale = ((r.random(5) + 0.1) / 20).astype("f4") if each else np.float32(0.04)
+    zero = np.full(5, 3 if kind == "int8" else 120, kind) if each else np.array(3 if kind == "int8" else 120, kind)
+    bias, zero = floats(5) if r.random() < 0.5 else None, zero if r.random() < 0.7 else None
+    rows = ("n", "m") if batch else ("m",)
+    if r.random() < 0.5:
+        return Case("DynamicQuantizeMatMul", [floats(*rows, 9), b, scale, zero, bias], {}, domain="com.microsoft", least={"m": 1, "n": 1}, judge="ort", loose=2e-2)
+    inputs = [("uint8", (*rows, 9), 200), b, np.float32(0.02), scale, np.array(7, "u1"), zero, bias]
+    return Case("MatMulIntegerToFloat", inputs, {}, domain="com.microsoft", least={"m": 1, "n": 1}, judge="ort")
+
+
+@operator
+def qlinear_where(r):
+    a = pick(r, "int8", "uint8")
+    inputs = [("bool", ("n", "m"), "bits"), (a, ("n", "m"), 100), np.float32(0.05), np.array(3, a), (a, (1, "m"), 100), np.float32(0.04), np.array(5, a),
+              np.float32(0.06), np.array(7, a)]
+    return Case("QLinearWhere", inputs, {}, domain="com.microsoft", least={"n": 1, "m": 1}, judge="ort")
+
+
+# ---- minor ones, which are said by others ---------------------------------------------------------------------------------
+
+
+@operator
+def once_tried(r):
+    x = floats("n", 3, "h", "w")
+    op, attributes = pick(r, ("Affine", {"alpha": 0.5, "beta": 0.2}), ("Scale", {"scale": 0.3}), ("ScaledTanh", {"alpha": 0.7, "beta": 0.4}),
+                          ("ParametricSoftplus", {"alpha": 0.7, "beta": 0.4}), ("ImageScaler", {"scale": 0.5, "bias": [0.1, 0.2, 0.3]}),
+                          ("Crop", {"border": [1, 0, 2, 1]}), ("Crop", {"border": [1, 2, 0, 0], "scale": [2, 3]}))
+    return Case(op, [x], attributes, opset=8, least={"n": 1, "h": 5, "w": 5}, judge="ort")
+
+
+@operator
+def copies_of_onnx(r):
+    kind = pick(r, "Range", "ExpandDims", "Trilu", "GatherND", "Pad", "CDist", "MatMulInteger16")
+    attributes = {}
+    if kind == "Range":
+        inputs = [np.array(2.0, "f4"), np.array(pick(r, 7.0, 9.5), "f4"), *([np.array([0.5], "f4")] if r.random() < 0.5 else [])]
+    elif kind == "ExpandDims":
+        inputs = [floats("n", "m"), np.array(pick(r, 0, 1, 2, -1), "i4")]
+    elif kind == "Trilu":
+        inputs, attributes = [floats("b", "n", "m"), np.array(pick(r, -1, 0, 2))], {"upper": int(r.integers(2))}
+    elif kind == "GatherND":
+        inputs = [floats(5, 6, "m"), ("int64", ("n", 2), 5)]
+    elif kind == "Pad":
+        inputs = [floats("n", "m"), np.array(pick(r, [[1, 0, 2, 3]], [1, 0, 2, 3])), np.array([0.5], "f4")]
+    elif kind == "CDist":
+        inputs, attributes = [floats("m", 5), floats("n", 5)], {"metric": pick(r, "euclidean", "sqeuclidean")}
+    else:
+        inputs = [("int16", ("n", 6), (-900, 900)), ("int16", (6, "m"), (-900, 900))]
+    return Case(kind, inputs, attributes, domain="com.microsoft", least={"n": 1, "m": 1, "b": 1}, judge="ort", loose=1e-3 if kind == "CDist" else 1e-4)
+
+
+@operator
+def matmul_bnb4(r):
+    n, k, block = pick(r, 4, 9), pick(r, 32, 64), pick(r, 16, 32)
+    b, absmax = r.integers(0, 256, n * k // 2).astype("u1"), (r.random(n * k // block) + 0.1).astype("f4")
+    attributes = {"N": n, "K": k, "block_size": block, "quant_type": int(r.integers(2))}
+    return Case("MatMulBnb4", [floats("m", k), b, absmax], attributes, domain="com.microsoft", least={"m": 1}, judge="ort")
+
+
+@operator
+def gated(r):
+    if r.random() < 0.4:
+        return Case("GatedAdd", [floats("n", "m", 8), floats("n", "m", 8), floats("n", "m", 1)], {}, domain="com.microsoft", least={"n": 1, "m": 1}, judge="ort")
+    inputs = [floats("n", "m", 24), floats(pick(r, 8, 24)), floats("n", "m", 24)]
+    return Case("GatedRMSNorm", inputs, {"activation": pick(r, "silu", "swish", "sigmoid"), "epsilon": 1e-4}, domain="com.microsoft", least={"n": 1, "m": 1}, judge="ort")
+
+
+@operator
+def quantised_embed_norm(r):
+    segments, mask = r.random() < 0.6, r.random() < 0.6
+
+    def table(rows):
+        return r.integers(0, 200, (rows, 8)).astype("u1")
+
+    inputs = [("int32", ("b", "s"), 30), ("int32", ("b", "s"), 4) if segments else None, table(30), table(40), table(4) if segments else None,
+              r.integers(0, 200, 8).astype("u1"), r.integers(0, 200, 8).astype("u1"), ("int32", ("b", "s"), 2) if mask else None,
+              *[np.float32(s) if segments or i != 2 else None for i, s in enumerate((0.02, 0.01, 0.03, 0.01, 0.02))],
+              *[np.array(z, "u1") if segments or i != 2 else None for i, z in enumerate((100, 90, 110, 7, 50))]]
+    return Case("QEmbedLayerNormalization", inputs, {"epsilon": 1e-5}, 2, "com.microsoft", least={"b": 1, "s": 1}, judge="ort")

@@ -422,6 +422,45 @@ def test_messages_name_the_model_not_a_temporary_file(tenon, model):
     assert "model.so" not in done.stderr
 
 
+@pytest.fixture
+def defaults(tenon):
+    """y = x * w + b, where w and b are inputs with values of their own, and c is a constant."""
+    info = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [2]) for n in "xwby"]
+    nodes = [helper.make_node("Mul", ["x", "w"], ["h"]), helper.make_node("Add", ["h", "b"], ["g"]), helper.make_node("Add", ["g", "c"], ["y"])]
+    values = [numpy_helper.from_array(np.array(v, np.float32), n) for n, v in (("w", [2, 3]), ("b", [10, 20]), ("c", [0, 0]))]
+    model = helper.make_model(helper.make_graph(nodes, "defaults", info[:3], info[3:], values), opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tenon.folder / "defaults.onnx")
+    for name, x in (("x", [1, 1]), ("w", [5, 6])):
+        np.save(tenon.folder / f"{name}.npy", np.array(x, np.float32))
+    return tenon.folder / "defaults.onnx"
+
+
+def result(tenon, *args):
+    done = tenon("run", *args, "--output-dir", tenon.folder / "out")
+    assert done.returncode == OK, done.stderr
+    return np.load(tenon.folder / "out" / "y.npy").tolist()
+
+
+def test_a_default_is_taken_unless_it_is_given(tenon, defaults):
+    x, w = (["--input", f"{n}=@{tenon.folder / n}.npy"] for n in "xw")
+    assert result(tenon, defaults, *x) == [12, 23]
+    assert result(tenon, defaults, *x, *w) == [15, 26]
+    built = tenon.folder / "built.so"
+    assert tenon("compile", defaults, "-o", built).returncode == OK
+    assert result(tenon, built, *x) == [12, 23]
+    tenon.fails(USAGE, "run", built, *x, *w, says=["--input w: the model has no such input", "--given w"])
+    assert tenon("compile", defaults, "--given", "w", "-o", built).returncode == OK
+    assert result(tenon, built, *x, *w) == [15, 26]
+    assert tenon("compile", defaults, "--given", "*", "-o", built).returncode == OK
+    assert " b " in tenon("inspect", built).stdout
+
+
+def test_only_what_has_a_value_can_be_given_another(tenon, defaults, model):
+    for name in "cxz":
+        tenon.fails(USAGE, "compile", defaults, "--given", name, says=[f"--given {name}", "such are w, b"])
+    tenon.fails(USAGE, "compile", model, "--given", "w", says=["--given w", "nor another"])
+
+
 def test_wrong_names_list_the_right_ones(tenon, built):
     x = tenon.folder / "x.npy"
     np.save(x, numbers())

@@ -253,21 +253,32 @@ def test_a_domain_nobody_uses_is_no_error(save):
 
 @pytest.mark.parametrize("attrs, says", [
     (dict(alpha="much"), ["\"alpha\"", "a float", "not a string"]),
-    (dict(alpha=[1.0]), ["\"alpha\"", "a float", "not floats"]),
-    (dict(alpha=3), ["\"alpha\"", "a float", "not an integer"]),
+    (dict(alpha=[1.0, 2.0]), ["\"alpha\"", "a float", "not floats"]),
 ])
 def test_attributes_of_a_wrong_kind(save, attrs, says):
     fails(MODEL, save(make([node("LeakyRelu", "x", name="leak", **attrs)])), "leak", *says)
 
 
 def test_attributes_of_a_wrong_kind_elsewhere(save):
-    fails(MODEL, save(make([node("Transpose", "x", perm=1)])), "\"perm\"", "must be integers, not an integer")
+    fails(MODEL, save(make([node("Transpose", "x", perm=[1.5, 0.0])])), "\"perm\"", "must be integers, not floats")
+    fails(MODEL, save(make([node("Softmax", "x", axis=0.5)])), "\"axis\"", "must be an integer, not a float")
     fails(MODEL, save(make([node("Softmax", "x", axis="last")])), "\"axis\"", "must be an integer, not a string")
     broken = make([node("Softmax", "x", axis=1)])
     broken.graph.node[0].attribute[0].type = 0
     assert check(save(broken)).returncode in (OK, MODEL)
     broken.graph.node[0].attribute[0].type = 4
     fails(MODEL, save(broken), "\"axis\"", "must be an integer")
+
+
+@pytest.mark.parametrize("op, attrs, says", [
+    ("LeakyRelu", dict(alpha=3), "\"alpha\" is an integer where ONNX has a float"),
+    ("LeakyRelu", dict(alpha=[0.5]), "\"alpha\" is floats where ONNX has a float"),
+    ("Softmax", dict(axis=0.0), "\"axis\" is a float where ONNX has an integer"),
+    ("MaxPool", dict(kernel_shape=1), "\"kernel_shape\" is an integer where ONNX has integers"),
+])
+def test_numbers_of_another_kind_that_mean_the_same(save, op, attrs, says):
+    model = make([node(op, "x", **attrs)], inputs=[value("x", [1, 2, 4])])
+    assert says in accepted(save(model)).stderr
 
 
 def test_unknown_attributes(save):
@@ -449,9 +460,18 @@ def test_weights(save, weight, code, says):
     fails(code, save(make([node("Add", "x w")], weights=[weight])), *says)
 
 
-def test_sparse_weights(save):
-    sparse = helper.make_sparse_tensor(tensor("w", np.ones(1, np.float32)), tensor("i", np.array([2])), [4])
-    fails(UNSUPPORTED, save(make([node("Add", "x w")], sparse_initializer=[sparse])), "sparse", "dense")
+@pytest.mark.parametrize("indices,dims,says", [
+    ([4], [4], ["\"w\"", "index 4", "4"]),
+    ([-1], [4], ["\"w\"", "index -1", "4"]),
+    ([[1, 2]], [2, 2], ["\"w\"", "index 2", "2"]),
+    ([1, 2], [4], ["\"w\"", "f32[1]", "i64[2]"]),
+    ([[1, 2, 3]], [4, 4], ["\"w\"", "i64[1, 3]", "[n, 2]"]),
+    ([1], [-4], ["\"w\"", "dimension 0", "-4"]),
+    ([1], [1 << 40, 1 << 40], ["\"w\"", "dimension 1", "2^59"]),
+])
+def test_sparse_weights(save, indices, dims, says):
+    sparse = helper.make_sparse_tensor(tensor("w", np.ones(1, np.float32)), tensor("i", np.array(indices)), dims)
+    fails(MODEL, save(make([node("Add", "x w")], sparse_initializer=[sparse])), *says)
 
 
 def test_inputs_that_are_no_tensors(save):

@@ -74,6 +74,17 @@ def test_dims_and_shapes_are_fixed():
     assert tenon.compile(relu()).inputs[0].shape == ("n",)
 
 
+def test_a_default_can_be_given():
+    model = model_of([helper.make_node("Mul", ["x", "w"], ["y"])], [("x", T.FLOAT, ["n"]), ("w", T.FLOAT, [1])], [("y", T.FLOAT, ["n"])])
+    model.graph.initializer.append(helper.make_tensor("w", T.FLOAT, [1], [2]))
+    x, w = np.array([1, 2], np.float32), np.array([3], np.float32)
+    constant = tenon.compile(model)
+    np.testing.assert_array_equal(constant(x), [2, 4])
+    with pytest.raises(tenon.UsageError, match="given='w'"):
+        constant(x=x, w=w)
+    np.testing.assert_array_equal(tenon.compile(model, given="w")(x=x, w=w), [3, 6])
+
+
 def test_inspect_and_targets():
     facts = tenon.inspect(DIGITS)
     assert facts["kind"] == "ONNX" and facts["operators"]["Conv"] >= 2

@@ -1,0 +1,262 @@
+/* quantised_lstm: DynamicQuantizeLSTM of ONNX Runtime, as its quantiser writes LSTMs: weights of 8 bits, and x and h made 8 bits
+ * by what they hold before each product.
+ *
+ *     gates[t]    the inputs' product for all steps, one u8 tensor times w, and the biases
+ *     a Scan      over the steps: h becomes u8 with a scale of its own, its product with r is added to gates[t], and
+ *                 the gates make the next h and c
+ *
+ * One Scan for each direction. Where sequences have lengths, a reversed direction walks the gates of each sequence from
+ * its own end, and past its end a sequence keeps its state and gives 0.
+ *
+ * The step is said in ONNX, by nodes that are read as if they were the file's. Their names begin with ~.
+ */
+#include "import/little.h"
+#include "import/made.h"
+
+#include <string.h>
+
+enum { X, W, R, B, LENS, H0, C0, P, W_SCALE, W_ZERO, R_SCALE, R_ZERO };
+enum { MOST_STEPS = 96 };            /* nodes of the graph of a step, at most */
+
+typedef struct {
+    Call *k;
+    int64_t d, hidden;               /* which direction; 0 is the first */
+    bool reverse, forgets;           /* input_forget: the forget gate is 1 - the input gate */
+    double clip;                     /* 0: none */
+    ValueId live;                    /* bool[t, b, 1]: not past the end of its sequence; 0: without lengths */
+    Onnx__GraphProto *step;
+    uint32_t last;                   /* names that the step has */
+} Lstm;
+
+/* Row d of input i, [...] of [directions, ...]. */
+static ValueId
+of_direction(const Lstm *l, uint32_t i)
+{
+    ValueId v = call_in(l->k, i);
+    return v ? little_2(l->k, OP_gather, v, little_number(l->k, l->d)) : 0;
+}
+
+/* What the step reads from outside. */
+static bool
+outside(const Lstm *l, const char *name, ValueId v)
+{
+    map_put(&l->k->m->value, MAP_PTR(sym(l->k->m->c, name)), v);
+    return v != 0;
+}
+
+/* ---- the step ---------------------------------------------------------------------------------------------- */
+
+/* A node of one result, whose name is returned. */
+static const char *
+step(Lstm *l, const char *op, const char *inputs)
+{
+    const char *name = arena_printf(l->k->m->arena, "~%u", l->last++);
+    made_step(l->k->m->arena, l->step, name, op, inputs);
+    return name;
+}
+
+static const char *
+pair(Lstm *l, const char *op, const char *x, const char *y)
+{
+    return step(l, op, arena_printf(l->k->m->arena, "%s %s", x, y));
+}
+
+static const char *
+number(Lstm *l, double v)
+{
+    const char *name = step(l, "Constant", "");
+    made_float(l->k->m->arena, l->step->node[l->step->n_node - 1], "value_float", v);
+    return name;
+}
+
+/* Function `which` of the gates (0), the candidate (1) or the cell (2) at x. Numbers that are not given are those of ONNX's operator. */
+static const char *
+activated(Lstm *l, uint32_t which, const char *x)
+{
+    Arena *a = l->k->m->arena;
+    Activation f = call_activation(l->k, (uint32_t)l->d * 3 + which);
+
+    if (l->clip > 0) {
+        x = step(l, "Clip", x);
+        made_float(a, l->step->node[l->step->n_node - 1], "min", -l->clip);
+        made_float(a, l->step->node[l->step->n_node - 1], "max", l->clip);
+    }
+    if (!strcmp(f.name, "Affine"))
+        return pair(l, "Add", pair(l, "Mul", number(l, f.takes_alpha ? f.alpha : 1), x), number(l, f.beta));
+    if (!strcmp(f.name, "ScaledTanh"))
+        return pair(l, "Mul", number(l, f.takes_alpha ? f.alpha : 1), step(l, "Tanh", pair(l, "Mul", number(l, f.takes_beta ? f.beta : 1), x)));
+    x = step(l, f.name, x);
+    if (f.takes_alpha)
+        made_float(a, l->step->node[l->step->n_node - 1], "alpha", f.alpha);
+    if (f.takes_beta)
+        made_float(a, l->step->node[l->step->n_node - 1], "beta", f.beta);
+    return x;
+}
+
+/* Gate x with peephole p at the cell c. */
+static const char *
+peeped(Lstm *l, const char *x, const char *p, const char *c)
+{
+    return call_in(l->k, P) ? pair(l, "Add", x, pair(l, "Mul", p, c)) : x;
+}
+
+/* ~h, ~c and a step's gates ~x give the next two, and what is told of the step. */
+static Onnx__GraphProto *
+make_step(Lstm *l)
+{
+    Arena *a = l->k->m->arena;
+
+    l->step = made_body(a, l->live ? "~h ~c ~x ~live" : "~h ~c ~x", "~next_h ~next_c ~y", MOST_STEPS);
+    made_step(a, l->step, "~q ~scale ~zero", "DynamicQuantizeLinear", "~h");
+    const char *sums = step(l, "MatMulInteger", "~q ~r ~zero ~r_zero"), *real = step(l, "Cast", sums);
+    made_int(a, l->step->node[l->step->n_node - 1], "to", 1);
+    const char *gates = pair(l, "Add", pair(l, "Mul", real, pair(l, "Mul", "~scale", "~r_scale")), "~x");
+    made_int(a, made_step(a, l->step, "~i ~o ~f ~g", "Split", gates), "axis", -1);
+    const char *in = activated(l, 0, peeped(l, "~i", "~p_i", "~c"));
+    const char *forget = l->forgets ? pair(l, "Sub", "~one", in) : activated(l, 0, peeped(l, "~f", "~p_f", "~c"));
+    const char *cell = pair(l, "Add", pair(l, "Mul", forget, "~c"), pair(l, "Mul", in, activated(l, 1, "~g")));
+    const char *h = pair(l, "Mul", activated(l, 0, peeped(l, "~o", "~p_o", cell)), activated(l, 2, cell));
+    made_step(a, l->step, "~next_h", l->live ? "Where" : "Identity", l->live ? arena_printf(a, "~live %s ~h", h) : h);
+    made_step(a, l->step, "~next_c", l->live ? "Where" : "Identity", l->live ? arena_printf(a, "~live %s ~c", cell) : cell);
+    made_step(a, l->step, "~y", l->live ? "Where" : "Identity", l->live ? arena_printf(a, "~live %s ~none", h) : h);
+    return l->step;
+}
+
+/* ---- a direction --------------------------------------------------------------------------------------------- */
+
+/* x[t, b, …] with each sequence from its own end. */
+static ValueId
+from_ends(Lstm *l, ValueId x)
+{
+    Ctx *c = l->k->m->c;
+    const Attr attr[] = {{.name = sym(c, "batch_axis"), .kind = ATTR_INT, .i = 1}, {.name = sym(c, "time_axis"), .kind = ATTR_INT, .i = 0}};
+    return x ? call_some(l->k, OP_reverse_sequence, 2, attr, 2, (ValueId[]){x, little_cast(l->k, call_in(l->k, LENS), DT_I64)}) : 0;
+}
+
+/* The state before the first step, [b, hidden]. */
+static ValueId
+initial(Lstm *l, uint32_t i)
+{
+    Call *k = l->k;
+    const ValueId batch = little_element(k, little_shape(k, call_in(k, X)), 1);
+    return call_in(k, i) ? of_direction(l, i)
+         : batch ? little_2(k, OP_expand, scalar_const(k, "none", call_in(k, X), 0), little_axis(k, OP_concat, 0, 2, (ValueId[]){batch, little_list(k, 1, &l->hidden)})) : 0;
+}
+
+static bool
+names_of_the_step(Lstm *l)
+{
+    Call *k = l->k;
+    ValueId p = of_direction(l, P), x = call_in(k, X);
+
+    if (call_in(k, P) && !(outside(l, "~p_i", call_columns(k, p, 0, l->hidden)) && outside(l, "~p_o", call_columns(k, p, l->hidden, 2 * l->hidden))
+                           && outside(l, "~p_f", call_columns(k, p, 2 * l->hidden, 3 * l->hidden))))
+        return false;
+    return outside(l, "~r", of_direction(l, R)) && outside(l, "~r_scale", of_direction(l, R_SCALE)) && outside(l, "~r_zero", of_direction(l, R_ZERO))
+        && outside(l, "~one", scalar_const(k, "one", x, 1)) && outside(l, "~none", scalar_const(k, "none", x, 0))
+        && outside(l, "~first_h", initial(l, H0)) && outside(l, "~first_c", initial(l, C0)) && (!l->live || outside(l, "~all_live", l->live));
+}
+
+static ValueId
+made_by(const Lstm *l, const char *name)
+{
+    uint64_t v = 0;
+    map_get(&l->k->m->value, MAP_PTR(sym(l->k->m->c, name)), &v);
+    return (ValueId)v;
+}
+
+/* out: h of every step [t, b, hidden], then the last h and c. */
+static bool
+direction(Lstm *l, const Scaled *x, ValueId out[3])
+{
+    Call *k = l->k;
+    Arena *a = k->m->arena;
+    const Scaled w = {of_direction(l, W), of_direction(l, W_SCALE), of_direction(l, W_ZERO)};
+    const int64_t backwards[] = {l->reverse && !l->live, l->reverse && !l->live};
+    ValueId bias = of_direction(l, B);
+
+    if (bias)
+        bias = little_2(k, OP_add, call_columns(k, bias, 0, 4 * l->hidden), call_columns(k, bias, 4 * l->hidden, 8 * l->hidden));
+    ValueId gates = w.x && w.scale && w.zero ? scaled_product(k, *x, w, bias) : 0;
+    gates = l->reverse && l->live ? from_ends(l, gates) : gates;
+    if (!gates || !outside(l, "~gates", gates) || !names_of_the_step(l))
+        return false;
+    Onnx__NodeProto *scan = made_step(a, NULL, "~last_h ~last_c ~all", "Scan", l->live ? "~first_h ~first_c ~gates ~all_live" : "~first_h ~first_c ~gates");
+    made_int(a, scan, "num_scan_inputs", l->live ? 2 : 1);
+    made_ints(a, scan, "scan_input_directions", l->live ? 2 : 1, backwards);
+    made_ints(a, scan, "scan_output_directions", 1, backwards);
+    made_graph(a, scan, "body", make_step(l));
+    scan->name = (char *)(uintptr_t)output_name(k);
+    if (!model_node(k->m, scan, 0))
+        return false;
+    out[0] = made_by(l, "~all");
+    out[0] = l->reverse && l->live ? from_ends(l, out[0]) : out[0];
+    out[1] = made_by(l, "~last_h");
+    out[2] = made_by(l, "~last_c");
+    return out[0] && out[1] && out[2];
+}
+
+/* What is not past the end of any sequence: x where some sequence has a step, and which have. */
+static bool
+within_lengths(Lstm *l, ValueId *x)
+{
+    Call *k = l->k;
+    const int64_t behind = 1, both[] = {1, 2}, last = -1, first = 0;
+    ValueId steps = little_element(k, little_shape(k, *x), 0), lens = little_cast(k, call_in(k, LENS), DT_I64);
+    ValueId t = steps ? little_3(k, OP_range, little_number(k, 0), little_1(k, OP_squeeze, steps), little_number(k, 1)) : 0;
+    ValueId longest = lens ? little_2(k, OP_reduce_max, lens, little_list(k, 1, &first)) : 0;
+    ValueId used = t && longest ? little_2(k, OP_less, little_2(k, OP_unsqueeze, t, little_list(k, 2, both)), longest) : 0;
+
+    if (!used || !(*x = little_3(k, OP_where, used, *x, scalar_const(k, "none", *x, 0))))
+        return false;
+    ValueId live = little_2(k, OP_less, little_2(k, OP_unsqueeze, t, little_list(k, 1, &behind)), lens);
+    l->live = live ? little_2(k, OP_unsqueeze, live, little_list(k, 1, &last)) : 0;
+    return l->live != 0;
+}
+
+bool
+convert_quantised_lstm(Call *k)
+{
+    const char *way = call_direction(k);
+    bool both = !strcmp(way, "bidirectional");
+    Lstm l = {.k = k, .forgets = get_int(k, "input_forget", 0) != 0, .clip = attr_float((Attrs){k->attr.at, k->attr.n}, "clip", 0)};
+    ValueId all[2], end_h[2], end_c[2], out[3];
+    uint32_t n = both ? 2 : 1;
+    Scaled x;
+
+    if (!need_inputs(k, 3) || !need_input(k, W_SCALE) || !need_input(k, W_ZERO) || !need_input(k, R_SCALE) || !need_input(k, R_ZERO))
+        return false;
+    const Type *r = input_type(k, R), *xt = input_type(k, X);
+    if (strcmp(way, "forward") && strcmp(way, "reverse") && !both)
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "attribute \"direction\" is \"%s\"; forward, reverse and bidirectional exist", way);
+    if (xt->rank != 3 || r->rank != 3 || !expr_const(r->dim[1], &l.hidden) || !expr_is(r->dim[0], n) || !expr_is(r->dim[2], 4 * l.hidden))
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%s of %s with recurrence weights %s in %u directions; x [steps, batch, inputs] and weights "
+                          "[directions, hidden, 4*hidden] of known sizes are needed", k->proto->op_type, type_str(k->m->c, xt), type_str(k->m->c, r), n);
+    call_activations(k, 3, n);
+    for (uint32_t i = 0; i < 3 * n; i++)
+        if (!call_activation(k, i).name)
+            return call_refuse(k, "%s with activations \"%s\"", k->proto->op_type, attr_string((Attrs){k->attr.at, k->attr.n}, "activations", ""));
+    ValueId inputs = call_in(k, X);
+    if ((call_in(k, LENS) && !within_lengths(&l, &inputs)) || !call_dynamically(k, inputs, &x))
+        return false;
+    const int64_t zero = 0, one = 1;
+    for (uint32_t d = 0; d < n; d++) {
+        l.d = d;
+        l.reverse = d == 1 || !strcmp(way, "reverse");
+        if (!direction(&l, &x, out))
+            return false;
+        all[d] = little_2(k, OP_unsqueeze, out[0], little_list(k, 1, &one));
+        end_h[d] = little_2(k, OP_unsqueeze, out[1], little_list(k, 1, &zero));
+        end_c[d] = little_2(k, OP_unsqueeze, out[2], little_list(k, 1, &zero));
+    }
+    out[0] = both ? little_axis(k, OP_concat, 1, 2, all) : all[0];
+    out[1] = both ? little_axis(k, OP_concat, 0, 2, end_h) : end_h[0];
+    out[2] = both ? little_axis(k, OP_concat, 0, 2, end_c) : end_c[0];
+    for (uint32_t i = 0; i < 3; i++) {
+        if (!out[i])
+            return false;
+        call_bind(k, i, out[i]);
+    }
+    k->done = true;
+    return true;
+}
