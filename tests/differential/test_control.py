@@ -87,6 +87,49 @@ MODELS = {
                 more = Less (size, most)
             }>
         }""", [{"most": np.array(f32(s)), "x": x(n)} for s, n in [(50, 4), (0, 3), (9, 1)]]),
+    "a loop whose largest number of turns is that of integers": (HEAD.format("") + """
+        m (float most, float[n] x) => (float[t, n] each, float[n] sum) {
+            largest = Constant <value = int64 {9223372036854775807}> ()
+            cond = Constant <value = bool {1}> ()
+            y, all = Loop (largest, cond, x) <body = b (int64 i, bool go, float[n] v) => (bool more, float[n] w, float[n] seen) {
+                w = Add (v, v)
+                seen = Identity (v)
+                sum = ReduceSum <keepdims = 0> (w)
+                size = Abs (sum)
+                more = Less (size, most)
+            }>
+            each = Exp (all)
+            axis = Constant <value = int64[1] {0}> ()
+            sum = ReduceSum <keepdims = 0> (each, axis)
+        }""", [{"most": np.array(f32(s)), "x": np.full(n, f32(0.01))} for s, n in [(2, 4), (0, 3), (1, 1)]]),
+    "a loop in a loop, both with as many turns as may be": (HEAD.format("") + """
+        m (float[1] x) => (float[t, r] y) {
+            largest = Constant <value = int64 {1099511627776}> ()
+            cond = Constant <value = bool {1}> ()
+            last, y = Loop (largest, cond, x) <body = b (int64 i, bool go, float[1] v) => (bool more, float[1] w, float[r] s) {
+                w = Add (v, v)
+                three = Constant <value = int64 {3}> ()
+                more = Less (i, three)
+                all = Constant <value = int64[1] {-1}> ()
+                w2, s2 = Loop (largest, cond, w) <body = c (int64 j, bool g, float[1] u) => (bool h, float[1] o, float[1] p) {
+                    o = Neg (u)
+                    p = Identity (u)
+                    four = Constant <value = int64 {4}> ()
+                    h = Less (j, four)
+                }>
+                s = Reshape (s2, all)
+            }>
+        }""", [{"x": x(1)}]),
+    "numbers that are bounded by the largest integer alone": (HEAD.format("") + """
+        m (float[9] x, int64[1] n, float[1, 6, 4] b, float[1, 1, 6] s) => (float[k] t, int64[k] i, float[e, 9] w, int64[h, 3] c) {
+            largest = Constant <value = int64[1] {9223372036854775807}> ()
+            few = Min (n, largest)
+            t, i = TopK (x, few)
+            nine = Constant <value = int64[1] {9}> ()
+            shape = Concat <axis = 0> (few, nine)
+            w = Expand (x, shape)
+            c = NonMaxSuppression (b, s, largest)
+        }""", [{"x": x(9), "n": i64(n), "b": np.abs(x(1, 6, 4)), "s": np.abs(x(1, 1, 6))} for n in (1, 5, 9)]),
     "what a loop reads through a branch": (HEAD.format("") + """
         m (int64 turns, float[n] x, float[n] z) => (float[n] y) {
             cond = Constant <value = bool {1}> ()

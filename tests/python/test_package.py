@@ -12,7 +12,7 @@ import onnx
 import pytest
 from conftest import ROOT, model_of
 from onnx import TensorProto as T
-from onnx import helper
+from onnx import helper, numpy_helper
 
 import tenon
 
@@ -223,6 +223,17 @@ def test_sizes_that_data_say():
         assert free(2, 9, 3).tolist() == [2, 5, 8]
         assert free(2, 2, 1).shape == (0,)
     assert bounded.run([np.ones(2, "f4")])["y"].tolist() == [[0, 1]]
+
+
+def test_no_room_for_a_bound_that_is_a_number_alone():
+    """Of a loop that may make 2^40 turns and makes three: its result is made in the run, not given room before."""
+    body = helper.make_graph([helper.make_node("Less", ["i", "two"], ["more"]), helper.make_node("Identity", ["x"], ["s"])], "b",
+                             [helper.make_tensor_value_info("i", T.INT64, []), helper.make_tensor_value_info("go", T.BOOL, [])],
+                             [helper.make_tensor_value_info("more", T.BOOL, []), helper.make_tensor_value_info("s", T.FLOAT, [3])])
+    made = tenon.compile(model_of([helper.make_node("Loop", ["most", "go_on"], ["all"], body=body)], [("x", T.FLOAT, [3])], [("all", T.FLOAT, ["t", 3])],
+                                  [numpy_helper.from_array(np.array(v), k) for k, v in (("most", 2**40), ("two", 2), ("go_on", True))]))
+    x = np.arange(3, dtype="f4")
+    np.testing.assert_array_equal(made(x), np.stack([x] * 3))
 
 
 def test_strings():
