@@ -602,6 +602,70 @@ def test_external_data_with_huge_dimensions(beside):
     fails(MODEL, beside(external("weights.bin", dims=(1 << 40,))), "\"w\"", "weights.bin")
 
 
+# ---- mistakes in branches ------------------------------------------------------------------------------------------
+
+
+def branches(then, other):
+    """y = If(c): nodes over x of the one, or of the other, each of which make y."""
+    parts = [helper.make_graph(nodes, name, [], [value("y", None)]) for name, nodes in (("t", then), ("e", other))]
+    return make([node("If", "c", name="choice", then_branch=parts[0], else_branch=parts[1])], [value("c", [], TensorProto.BOOL), value("x", [2, 3])],
+                weights=[tensor("w", np.ones((2, 2), np.float32))])
+
+
+FITS, WRONG, UNKNOWN = node("Neg", "x"), node("MatMul", "x w"), node("NoSuchOperator", "x")
+
+
+@pytest.mark.parametrize("bad, says", [(WRONG, "inner extents"), (UNKNOWN, "no operator NoSuchOperator")])
+@pytest.mark.parametrize("taken", [True, False])
+def test_a_mistake_in_a_branch_refuses_who_takes_it(save, tmp_path, bad, says, taken):
+    path = save(branches([FITS], [bad]) if taken else branches([bad], [FITS]))
+    compiled = run("compile", path, "-o", tmp_path / "m.so")
+    refused = f"a run that takes the {'else' if taken else 'then'} branch is refused: node 0"
+    assert compiled.returncode == OK and 'If "choice"' in compiled.stderr and f"note: {refused}" in compiled.stderr and says in compiled.stderr
+    np.save(tmp_path / "x.npy", np.ones((2, 3), np.float32))
+    for c in (True, False):
+        np.save(tmp_path / "c.npy", np.array(c))
+        for verb in ("run", "verify"):
+            done = run(verb, tmp_path / "m.so" if verb == "run" else path, *(a for n in "cx" for a in ("--input", f"{n}=@{tmp_path / n}.npy")))
+            assert done.returncode == (OK if c == taken else USAGE), done.stderr
+            assert c == taken or (refused in done.stderr and says in done.stderr), done.stderr
+
+
+def test_mistakes_in_both_branches_are_all_reported(save):
+    fails(UNSUPPORTED, save(branches([UNKNOWN], [node("NoneSuchEither", "x")])), "NoSuchOperator", "NoneSuchEither")
+
+
+def test_a_mistake_in_a_branch_inside_a_branch(save):
+    inner = branches([FITS], [WRONG]).graph.node[0]
+    accepted(save(branches([FITS], [inner])))
+    fails(MODEL, save(branches([WRONG], [branches([WRONG], [WRONG]).graph.node[0]])), "inner extents")
+
+
+def test_a_limit_in_a_branch_is_no_mistake_of_it(save):
+    done = run("compile", save(branches([FITS], [node("Neg", "x", "a"), node("Neg", "a", "b"), node("Neg", "b")])), "--max-nodes", "3", "--stop-after=rules")
+    assert done.returncode == LIMIT, done.stderr
+
+
+@pytest.mark.parametrize("bad, code", [(node("MatMul", "v w", "u"), USAGE), (node("NoSuchOperator", "v", "u"), UNSUPPORTED)])
+@pytest.mark.parametrize("turns, cond", [(0, None), (-1, True), (None, False), (5, False)])
+def test_a_mistake_in_a_loop_without_a_turn_is_none(save, tmp_path, turns, cond, bad, code):
+    def run_looped(turns, cond):
+        body = helper.make_graph([node("Identity", "go", "more"), bad, node("Identity", "u", "s")], "b",
+                                 [value("i", [], I), value("go", [], TensorProto.BOOL), value("v", None)],
+                                 [value("more", [], TensorProto.BOOL), value("u", None), value("s", [2, 3])])
+        names = ["" if turns is None else "m", "" if cond is None else "c", "x"]
+        path = save(make([helper.make_node("Loop", names, ["y", "s"], body=body), node("Neg", "y", "z")], [value("x", [2, 3])], [value("z", None), value("s", None)],
+                         [tensor("w", np.ones((2, 2), np.float32)), tensor("m", np.int64(turns or 0)), tensor("c", np.array(bool(cond)))]))
+        arguments = ["--input", f"x=@{tmp_path / 'x.npy'}"]
+        return run("verify", path, *arguments), run("run", path, *arguments, "--output-dir", tmp_path)
+    np.save(tmp_path / "x.npy", np.ones((2, 3), np.float32))
+    for done in run_looped(turns, cond):
+        assert done.returncode == OK, done.stderr
+    assert np.load(tmp_path / "z.npy").tolist() == [[-1] * 3] * 2 and np.load(tmp_path / "s.npy").shape[0] == 0
+    for done in run_looped(1, True):
+        assert done.returncode == code, done.stderr
+
+
 # ---- running ---------------------------------------------------------------------------------------------------------------------------
 
 
