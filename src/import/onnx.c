@@ -74,16 +74,21 @@ node_order(Model *m)
 /* ---- inputs and initializers --------------------------------------------------------------------- */
 
 bool
-model_require(Model *m, const Expr *a, const Expr *b, const char *why)
+model_require_said(Model *m, Constraint needed)
 {
-    Tri same = expr_eq(m->c, NULL, a, b);
-    Constraint needed = { a, b, why, NULL };
+    Tri same = expr_eq(m->c, NULL, needed.a, needed.b);
 
     if (same == UNKNOWN) {
         VEC_PUSH(m->c->arena, &m->g->constraints, needed);
-        expr_assume_eq(m->c, a, b);
+        expr_assume_eq(m->c, needed.a, needed.b);
     }
     return same != NO;
+}
+
+bool
+model_require(Model *m, const Expr *a, const Expr *b, const char *why)
+{
+    return model_require_said(m, (Constraint){a, b, why, NULL});
 }
 
 bool
@@ -457,12 +462,12 @@ model_node(Model *m, const Onnx__NodeProto *n, uint32_t index)
         return false;
     if (skip || (control && !control_names(&k, &skip)))
         return skip;
-    if (!integers_checked(&k, full))
+    if (!integers_checked(&k, full) || !call_numbers(&k, full))
         return false;
     if (control)
         return control(&k);
     k.op = row->op;
-    if (!call_convert(&k, row) || (!k.done && !call_sizes(&k)))
+    if (!call_convert(&k, row) || (!k.done && (!call_lengths(&k) || !call_sizes(&k))))
         return false;
     return k.done || add_call(&k);
 }

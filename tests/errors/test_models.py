@@ -374,7 +374,7 @@ def test_operators_given_nonsense(save, made, says):
 
 @pytest.mark.parametrize("inputs, body, says", [
     ("float t, bool c", "more = Identity (go)", ["number of turns", "f32[]", "i64"]),
-    ("int64[k] t, bool c", "more = Identity (go)", ["number of turns", "i64[k]"]),
+    ("int64[2] t, bool c", "more = Identity (go)", ["number of turns", "i64[2]"]),
     ("int64 t, float c", "more = Identity (go)", ["condition", "f32[]", "bool"]),
     ("int64 t, bool c", "more = Neg (v)", ["first result", "f32", "bool"]),
     ("int64 t, bool c", "more = Greater (v, v)", ["first result", "bool[", "one bool"]),
@@ -600,6 +600,44 @@ def test_external_data_that_is_too_short(beside, how, says):
 
 def test_external_data_with_huge_dimensions(beside):
     fails(MODEL, beside(external("weights.bin", dims=(1 << 40,))), "\"w\"", "weights.bin")
+
+
+# ---- lists of open length ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("made, dims, right, wrong, says", [
+    (node("Reshape", "x s"), ["a", "b"], [2, 3], [6], "the length of the shape: r has to be 2; here the sides are 1 and 2"),
+    (node("Expand", "x s"), ["a", "b", "c"], [2, 1, 3], [2, 3], "the length of the shape: r has to be 3; here the sides are 2 and 3"),
+    (node("Expand", "x s"), ["a", "b"], [3], [1, 2, 3], "the length of the shape: r has to be at most 2; here the sides are 2 and 3"),
+    (node("Tile", "x s"), ["a", "b"], [2, 1], [2], "the length of the repeats: r has to be 2; here the sides are 1 and 2"),
+    (node("Slice", "x s e"), ["a", "b"], [1, 1], [1], "the length of the starts: r has to be 2; here the sides are 1 and 2"),
+    (node("ReduceSum", "x s", keepdims=0), ["a"], [-1], [0, 1], "the length of the axes: r has to be 1; here the sides are 2 and 1"),
+    (node("Unsqueeze", "x s"), ["a", "b", "c"], [1], [0, 1], "the length of the axes: r has to be 1; here the sides are 2 and 1"),
+    (node("Pad", "x s"), ["a", "b"], [1, 0, 0, 1], [1, 1], "the length of the pads: r has to be 4; here the sides are 2 and 4"),
+    (node("Split", "x s", "y z", axis=1), ["a", "b"], [1, 2], [1, 1, 1], "the length of the sizes: r has to be 2; here the sides are 3 and 2"),
+    (helper.make_node("Resize", ["x", "", "", "s"], ["y"]), ["a", "b"], [4, 6], [4], "the length of the sizes: r has to be 2; here the sides are 1 and 2"),
+    (node("TopK", "x s", "y z"), ["a", "b"], [2], [2, 2], "the length of input 1, one number: r has to be 1; here the sides are 2 and 1"),
+    (node("CumSum", "x s"), ["a", "b"], [1], [0, 1], "the length of input 1, one number: r has to be 1; here the sides are 2 and 1"),
+])
+def test_a_list_of_an_open_length(save, tmp_path, made, dims, right, wrong, says):
+    path = save(make([made], [value("x", [2, 3]), value("s", ["r"], I)], [value("y", dims)], [tensor("e", np.array([2, 3]))]))
+    np.save(tmp_path / "x.npy", np.ones((2, 3), np.float32))
+    for given, code in ((right, OK), (wrong, USAGE)):
+        np.save(tmp_path / "s.npy", np.array(given))
+        for verb in ("run", "verify"):
+            done = run(verb, path, *(a for n in "xs" for a in ("--input", f"{n}=@{tmp_path / n}.npy")))
+            assert done.returncode == code, done.stderr
+        assert code == OK or says.split(";")[0] in done.stderr
+    done = run("run", path, *(a for n in "xs" for a in ("--input", f"{n}=@{tmp_path / n}.npy")))
+    assert says in done.stderr
+
+
+def test_a_rank_that_nothing_says(save):
+    fails(UNSUPPORTED, save(make([node("Reshape", "x s", "r"), node("ReduceSum", "r", keepdims=0)], [value("x", [2, 3]), value("s", ["r"], I)])),
+          "shape is of type i64[r], and nothing in the model says how many they are", "--shape s=N", "declare the rank of the result")
+    done = run("compile", save(make([node("Reshape", "x s", "r"), node("ReduceSum", "r", keepdims=0)], [value("x", [2, 3]), value("s", ["r"], I)])),
+               "--shape", "s=2", "--stop-after=rules")
+    assert done.returncode == OK, done.stderr
 
 
 # ---- mistakes in branches ------------------------------------------------------------------------------------------
