@@ -84,6 +84,8 @@ bool own_read(Model *m, const char *path);
 bool own_named(const Model *m, const Onnx__NodeProto *n, const char *full);
 bool own_call(Call *k);
 
+/* The name of a dimension, where it stands for one size wherever it stands; else NULL. (onnx.c) */
+const char *shared_dim_name(const Onnx__TensorShapeProto__Dimension *dim);
 /* Find which branch reads each input of m->from, and the size that a dimension of one has there. (branch.c) */
 void branch_inputs(Model *m);
 const Expr *branch_size(Model *m, const char *input, const Expr *dim);

@@ -411,7 +411,6 @@ def test_what_counts_or_places_is_integers(save, domain, op, at):
 
 
 @pytest.mark.parametrize("dims, code, says", [
-    ([-1, 4], MODEL, ["\"x\"", "-1"]),
     ([1 << 62, 1 << 62], LIMIT, ["\"x\"", "memory"]),
     ([1 << 31, 1 << 31, 1 << 31], LIMIT, ["\"x\""]),
     ([1 << 50], LIMIT, ["\"x\""]),
@@ -419,6 +418,23 @@ def test_what_counts_or_places_is_integers(save, domain, op, at):
 ])
 def test_dimensions_of_an_input(save, dims, code, says):
     fails(code, save(make([node("Relu", "x")], inputs=[value("x", dims)])), *says)
+
+
+@pytest.mark.parametrize("none", [-1, -7, "?", "", "-1", "None", "unk__5"])
+def test_dimensions_without_a_name_are_sizes_of_their_own(save, tmp_path, none):
+    """Both of them, and none is that of another input called as they are then; each can be fixed."""
+    path = save(make([node("Relu", "x"), node("Neg", "z", "w")], [value("x", [none, none, 2]), value("z", ["x_0"])], [value("y", [none, none, 2]), value("w", [none])]))
+    for shape, code in (([2, 3, 2], OK), ([2, 2, 2], OK), ([2, 3, 1], USAGE)):
+        sizes = ["--shape", f"x={'x'.join(map(str, shape))}", "--shape", "z=5"]
+        done = run("verify", path, *sizes)
+        assert done.returncode == code, done.stderr
+    assert run("compile", path, "-o", tmp_path / "m.so", *sizes[2:]).returncode == OK
+    for rows, columns in ((2, 3), (1, 1), (3, 2)):
+        np.save(tmp_path / "x.npy", np.ones((rows, columns, 2), np.float32))
+        done = run("run", tmp_path / "m.so", "--input", f"x=@{tmp_path / 'x.npy'}")
+        assert done.returncode == OK and f"y: f32[{rows}, {columns}, 2]" in done.stdout, done.stderr
+    assert run("compile", path, "-o", tmp_path / "m.so", "--shape", "x=2x3x2", "--shape", "z=5").returncode == OK
+    assert "f32[2, 3, 2]" in run("inspect", tmp_path / "m.so").stdout
 
 
 def test_dimensions_that_overflow_on_the_way(save):
