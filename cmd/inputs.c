@@ -161,22 +161,68 @@ read_folder(Maker *m)
 
 /* ---- sizes from options ---------------------------------------------------------------------------------------- */
 
-static int
-bind_shape(Maker *m, const TnShape *s)
+/* Where a dimension of this text has this size: an input given, or one of the first n shapes. False: nowhere by itself. */
+static bool
+find_size(const Maker *m, const TnShape *shape, int n, const char *text, int64_t size, const char **name, int32_t *dim)
 {
+    for (int32_t k = 0; k < n + m->t->nin; k++) {
+        int i = k < n ? find_input(m, shape[k].input) : k - n;
+        TnValueInfo info = input_info(m, i);
+        if (k >= n && !m->given[i])
+            continue;
+        for (*dim = 0; *dim < info.rank && *dim < (k < n ? shape[k].rank : m->t->in[i].rank); ++*dim)
+            if (info.dims[*dim] < 0 && !strcmp(info.dim_text[*dim], text) && (k < n ? shape[k].dims : m->t->in[i].dims)[*dim] == size) {
+                *name = info.name;
+                return true;
+            }
+    }
+    return false;
+}
+
+static int
+bind_shape(Maker *m, const TnShape *shape, int n)
+{
+    const TnShape *s = &shape[n];
     int i = find_input(m, s->input);
+    const char *other;
+    int32_t at;
 
     if (i < 0)
         return no_such_input(m, "--shape", s->input);
     TnValueInfo info = input_info(m, i);
     if (info.rank != s->rank)
         return usage_error("--shape %s: %d dimensions given, the input has %d", info.name, s->rank, info.rank);
-    for (int32_t d = 0; d < info.rank; d++)
-        if (info.dims[d] >= 0 && info.dims[d] != s->dims[d])
-            return usage_error("--shape %s: dimension %d is %lld, the model has %lld there", info.name, d, (long long)s->dims[d],
-                               (long long)info.dims[d]);
-    bind_dims(m, &info, s->rank, s->dims);
+    for (int32_t d = 0; d < info.rank; d++) {
+        const int64_t *size = info.dims[d] < 0 ? find_bound(m, info.dim_text[d]) : &info.dims[d];
+        if (info.dims[d] >= 0 && *size != s->dims[d])
+            return usage_error("--shape %s: dimension %d is %lld, the model has %lld there", info.name, d, (long long)s->dims[d], (long long)*size);
+        if (size && *size != s->dims[d] && find_size(m, shape, n + 1, info.dim_text[d], *size, &other, &at))
+            return usage_error("--shape %s: dimension %d (%s) is %lld, but %s is %lld as dimension %d of input %s; both must be the same", info.name, d, info.dim_text[d],
+                               (long long)s->dims[d], info.dim_text[d], (long long)*size, at, other);
+        if (info.dims[d] < 0)
+            bind(m, info.dim_text[d], s->dims[d]);
+    }
     return TN_OK;
+}
+
+/* Sizes that are computed from others, and may not be as --shape has them. */
+static int
+check_shapes(const Maker *m)
+{
+    TnCompileOptions c;
+
+    int status = compile_options_of(m->o, NULL, &c);
+    for (int k = 0; k < c.nshapes && status == TN_OK; k++) {
+        int i = find_input(m, c.shapes[k].input);
+        TnValueInfo info = input_info(m, i);
+        const TnTensor *x = &m->t->in[i];
+        for (int32_t d = 0; d < c.shapes[k].rank && d < x->rank && status == TN_OK; d++)
+            if (x->dims[d] != c.shapes[k].dims[d])
+                status = usage_error("--shape %s: dimension %d (%s) is %lld, but %lld %s", info.name, d, info.dim_text[d], (long long)c.shapes[k].dims[d],
+                                     (long long)x->dims[d], m->given[i] ? "in the file given" : "by what else is given");
+    }
+    compile_options_free(&c);
+    return status;
 }
 
 /* Of a model compiled just now --dim is checked already, and no longer open. */
@@ -215,7 +261,7 @@ bind_options(Maker *m)
 
     int status = compile_options_of(m->o, NULL, &c);
     for (int k = 0; k < c.nshapes && status == TN_OK; k++)
-        status = bind_shape(m, &c.shapes[k]);
+        status = bind_shape(m, c.shapes, k);
     for (int k = 0; k < c.nranges; k++)              /* of a range the least, where nothing else is said */
         if (c.ranges[k].least > 1)
             bind(m, c.ranges[k].symbol, c.ranges[k].least);
@@ -324,6 +370,8 @@ inputs_make(TnContext *ctx, const Options *o, const TnModel *model, Tensors *t)
     for (int32_t i = 0; i < t->nin && status == TN_OK; i++)
         if (!m.given[i])
             status = make_random(&m, i);
+    if (status == TN_OK)
+        status = check_shapes(&m);
     free(m.given);
     sizes_free(&m.sizes);
     return status;

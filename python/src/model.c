@@ -470,7 +470,7 @@ show_outputs(State *s, SessionObject *o, PyObject *all, PyObject *out)
                 break;
             }
         }
-        if (given || (strcmp(o->out[i].dtype, "bf16") && strcmp(o->out[i].dtype, "str")))
+        if (given || !is_shown_otherwise(o->out[i].dtype))
             continue;
         PyObject *one = PyTuple_GetItem(all, i);
         Py_INCREF(one);

@@ -20,15 +20,17 @@
 
 enum { MAX_RANK = 12, NSTATUS = 8 };
 
-typedef enum { T_F32, T_F64, T_F16, T_BF16, T_I8, T_I16, T_I32, T_I64, T_U8, T_U16, T_U32, T_U64, T_BOOL, T_COUNT } ElementType;
+typedef enum { T_F32, T_F64, T_F16, T_BF16, T_I8, T_I16, T_I32, T_I64, T_U8, T_U16, T_U32, T_U64, T_BOOL, T_F8E4M3FN, T_F8E4M3FNUZ,
+    T_F8E5M2, T_F8E5M2FNUZ, T_F8E8M0, T_F6E2M3, T_F6E3M2, T_F4E2M1, T_I4, T_I2, T_U4, T_U2, T_COUNT } ElementType;
 
 typedef struct {
     PyObject *error[NSTATUS];        /* by TnStatus; [TN_OK]: the base of all */
     PyObject *model_type, *session_type;
     PyObject *empty, *asarray;       /* NumPy's; NULL until first needed */
     PyObject *array_type;            /* NumPy's, if arrays have the known layout; else NULL */
-    PyObject *dtype[T_COUNT];        /* its dtypes; bf16 is held as u16 and shown as `bf16` */
-    PyObject *bf16;                  /* ml_dtypes.bfloat16, or NULL */
+    PyObject *dtype[T_COUNT];        /* its dtypes; of what only ml_dtypes has, that of the numbers or bits in memory */
+    PyObject *ml[T_COUNT];           /* dtypes of ml_dtypes, or NULL */
+    bool ml_tried;
 } State;
 
 /* ---- native.c ---- */
@@ -59,7 +61,9 @@ bool borrow(State *s, PyObject *x, const TnValueInfo *like, bool writable, Borro
 void release(Borrowed *b);
 /* A new NumPy array of the type and sizes in `t`; t->data and t->bytes are set. */
 PyObject *new_array(State *s, TnTensor *t);
-/* The array as the caller sees it: bf16 gets its own type, addresses of strings become an array of str. Takes the reference. */
+/* Is an array of these elements shown otherwise than new_array makes it? */
+bool is_shown_otherwise(const char *dtype);
+/* The array as the caller sees it: what ml_dtypes has a type for gets it, addresses of strings become an array of str. Takes the reference. */
 PyObject *shown_array(State *s, PyObject *array, const TnTensor *t);
 PyObject *shape_tuple(const TnTensor *t);
 

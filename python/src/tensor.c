@@ -4,6 +4,10 @@
  * (PyTorch, JAX and others), and NumPy's asarray for everything else: lists, numbers, arrays with gaps.
  *
  * Strings have a road of their own: Tenon's are addresses of characters, which Python's have as well.
+ *
+ * What NumPy has no type for, ml_dtypes has: bf16, floats of 8 bits and fewer, integers of 4 and 2. Arrays of its types go in and come out as they
+ * lie, but for integers below 0, which ml_dtypes holds in the low bits alone. Nobody needs that package: bytes are taken too, and come out where it is
+ * not installed.
  */
 #include "native.h"
 
@@ -11,13 +15,20 @@
 
 #include "dlpack/dlpack.h"
 
-typedef struct { const char *name, *numpy; uint8_t bytes; char kind; } Element;       /* kind: f, b (bfloat), i, u, ? */
+/* kind: f, b (bfloat), i, u, ?; 0: none that NumPy's buffers know. ml: its name in ml_dtypes, and numpy what it is in memory. */
+typedef struct { const char *name, *numpy; uint8_t bytes; char kind; const char *ml; } Element;
 static const Element element[T_COUNT] = {
     [T_F32] = { "f32", "float32", 4, 'f' }, [T_F64] = { "f64", "float64", 8, 'f' }, [T_F16] = { "f16", "float16", 2, 'f' },
-    [T_BF16] = { "bf16", "uint16", 2, 'b' }, [T_I8] = { "i8", "int8", 1, 'i' }, [T_I16] = { "i16", "int16", 2, 'i' },
+    [T_BF16] = { "bf16", "uint16", 2, 'b', "bfloat16" }, [T_I8] = { "i8", "int8", 1, 'i' }, [T_I16] = { "i16", "int16", 2, 'i' },
     [T_I32] = { "i32", "int32", 4, 'i' }, [T_I64] = { "i64", "int64", 8, 'i' }, [T_U8] = { "u8", "uint8", 1, 'u' },
     [T_U16] = { "u16", "uint16", 2, 'u' }, [T_U32] = { "u32", "uint32", 4, 'u' }, [T_U64] = { "u64", "uint64", 8, 'u' },
     [T_BOOL] = { "bool", "bool", 1, '?' },
+    [T_F8E4M3FN] = { "f8e4m3fn", "uint8", 1, 0, "float8_e4m3fn" }, [T_F8E4M3FNUZ] = { "f8e4m3fnuz", "uint8", 1, 0, "float8_e4m3fnuz" },
+    [T_F8E5M2] = { "f8e5m2", "uint8", 1, 0, "float8_e5m2" }, [T_F8E5M2FNUZ] = { "f8e5m2fnuz", "uint8", 1, 0, "float8_e5m2fnuz" },
+    [T_F8E8M0] = { "f8e8m0", "uint8", 1, 0, "float8_e8m0fnu" }, [T_F6E2M3] = { "f6e2m3", "uint8", 1, 0, "float6_e2m3fn" },
+    [T_F6E3M2] = { "f6e3m2", "uint8", 1, 0, "float6_e3m2fn" }, [T_F4E2M1] = { "f4e2m1", "uint8", 1, 0, "float4_e2m1fn" },
+    [T_I4] = { "i4", "int8", 1, 0, "int4" }, [T_I2] = { "i2", "int8", 1, 0, "int2" },
+    [T_U4] = { "u4", "uint8", 1, 0, "uint4" }, [T_U2] = { "u2", "uint8", 1, 0, "uint2" },
 };
 
 static int
@@ -102,27 +113,36 @@ need_numpy(State *s)
     if (ok && !s->empty)
         s->empty = PyObject_GetAttrString(numpy, "empty");
     if (ok)
-        s->asarray = PyObject_GetAttrString(numpy, "ascontiguousarray");
+        s->asarray = PyObject_GetAttrString(numpy, "asarray");
     Py_DECREF(numpy);
     if (s->empty && s->asarray)
         try_layout(s);
     return s->empty && s->asarray;
 }
 
-static bool
-need_bf16(State *s)
+/* The dtype of ml_dtypes for a type, NULL without an exception where that is not installed or too old. */
+static PyObject *
+ml_dtype(State *s, int type)
 {
-    if (s->bf16)
-        return true;
-    PyObject *module = PyImport_ImportModule("ml_dtypes");
-    if (!module) {
-        PyErr_Clear();
-        refuse(s, "the model gives bf16, for which NumPy needs the package ml_dtypes: pip install ml_dtypes, or give out=");
-        return false;
+    PyObject *module = s->ml_tried || !s->asarray ? NULL : PyImport_ImportModule("ml_dtypes"), *numpy = module ? PyImport_ImportModule("numpy") : NULL;
+
+    for (int t = 0; t < T_COUNT && numpy; t++) {
+        PyObject *scalar = element[t].ml ? PyObject_GetAttrString(module, element[t].ml) : NULL;
+        s->ml[t] = scalar ? PyObject_CallMethod(numpy, "dtype", "O", scalar) : NULL;
+        Py_XDECREF(scalar);
     }
-    s->bf16 = PyObject_GetAttrString(module, "bfloat16");
-    Py_DECREF(module);
-    return s->bf16 != NULL;
+    s->ml_tried = s->ml_tried || s->asarray;
+    Py_XDECREF(numpy);
+    Py_XDECREF(module);
+    PyErr_Clear();
+    return s->ml[type];
+}
+
+/* Does ml_dtypes hold the elements otherwise than Tenon, in their low bits alone? */
+static bool
+lies_otherwise(int type)
+{
+    return type == T_I4 || type == T_I2;
 }
 
 /* ---- NumPy's arrays ------------------------------------------------------------------------------------------- */
@@ -142,7 +162,7 @@ borrow_array(State *s, PyObject *x, bool writable, Borrowed *b)
 
     if ((PyObject *)Py_TYPE(x) != s->array_type || (a->flags & need) != need || a->nd > MAX_RANK)
         return false;
-    while (type < T_COUNT && (type == T_BF16 || s->dtype[type] != a->dtype))     /* T_BF16 is held as u16 */
+    while (type < T_COUNT && (element[type].ml || s->dtype[type] != a->dtype))
         type++;
     if (type == T_COUNT)
         return false;
@@ -205,6 +225,15 @@ borrow_buffer(State *s, PyObject *x, const char *name, int type, bool writable, 
 static int
 type_of_dlpack(DLDataType t)
 {
+    if (t.lanes == 1 && t.bits == 8)
+        switch (t.code) {
+        case kDLFloat8_e4m3fn: return T_F8E4M3FN;
+        case kDLFloat8_e4m3fnuz: return T_F8E4M3FNUZ;
+        case kDLFloat8_e5m2: return T_F8E5M2;
+        case kDLFloat8_e5m2fnuz: return T_F8E5M2FNUZ;
+        case kDLFloat8_e8m0fnu: return T_F8E8M0;
+        default: break;
+        }
     char kind = t.code == kDLFloat ? 'f' : t.code == kDLBfloat ? 'b' : t.code == kDLInt ? 'i' : t.code == kDLUInt ? 'u' : t.code == kDLBool ? '?' : 0;
 
     return kind && t.lanes == 1 && t.bits % 8 == 0 ? find_element(kind, t.bits / 8) : -1;
@@ -288,18 +317,44 @@ is_plain(PyObject *x)
     return PyList_Check(x) || PyTuple_Check(x) || PyLong_Check(x) || PyFloat_Check(x);
 }
 
-/* 'bfloat16' of ml_dtypes, which the buffer protocol has no letter for. */
-static bool
-is_bf16(PyObject *array)
+/* The type that an array of ml_dtypes has, which the buffer protocol has no letters for; -1: another array. */
+static int
+type_of_ml(PyObject *array)
 {
-    PyObject *dtype = PyObject_GetAttrString(array, "dtype");
-    PyObject *name = dtype ? PyObject_GetAttrString(dtype, "name") : NULL;
-    bool yes = name && PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "bfloat16") == 0;
+    PyObject *dtype = PyObject_GetAttrString(array, "dtype"), *name = dtype ? PyObject_GetAttrString(dtype, "name") : NULL;
+    PyObject *native = dtype ? PyObject_GetAttrString(dtype, "isnative") : NULL;
+    int type = -1;
 
+    for (int t = 0; t < T_COUNT && name && native == Py_True && PyUnicode_Check(name); t++)
+        if (element[t].ml && PyUnicode_CompareWithASCIIString(name, element[t].ml) == 0)
+            type = t;
     PyErr_Clear();
+    Py_XDECREF(native);
     Py_XDECREF(dtype);
     Py_XDECREF(name);
-    return yes;
+    return type;
+}
+
+/* An array of ml_dtypes as what it is in memory, or as the numbers that Tenon has there. Takes the reference. */
+static PyObject *
+plain_array(State *s, PyObject *array, int type)
+{
+    PyObject *plain = PyObject_CallMethod(array, lies_otherwise(type) ? "astype" : "view", "O", s->dtype[type]);
+
+    Py_DECREF(array);
+    return plain;
+}
+
+/* Lists and numbers get the type that the model takes, where there is one for them. */
+static PyObject *
+as_array(State *s, PyObject *x, int want)
+{
+    PyObject *dtype = element[want].ml && !ml_dtype(s, want) ? lies_otherwise(want) || want == T_U4 || want == T_U2 ? s->dtype[want] : Py_None
+                    : element[want].ml ? s->ml[want] : s->dtype[want];
+
+    if ((PyLong_Check(x) || PyFloat_Check(x)) && dtype != Py_None && !element[want].ml)
+        return PyObject_CallMethod(dtype, "type", "O", x);
+    return PyObject_CallFunction(s->asarray, "OOs", x, is_plain(x) ? dtype : Py_None, "C");
 }
 
 static bool
@@ -311,16 +366,14 @@ borrow_converted(State *s, PyObject *x, const TnValueInfo *like, bool writable, 
         return false;
     if (want < 0)
         return refuse(s, "input %s is %s, for which NumPy has no type here: add a Cast to the model", like->name, like->dtype), false;
-    /* ascontiguousarray makes numbers arrays of one dimension; a scalar is none. */
-    PyObject *array = PyLong_Check(x) || PyFloat_Check(x)
-        ? PyObject_CallMethod(s->dtype[want], "type", "O", x)
-        : PyObject_CallFunctionObjArgs(s->asarray, x, is_plain(x) && want != T_BF16 ? s->dtype[want] : NULL, NULL);
-    if (array && is_bf16(array)) {
-        PyObject *bits = PyObject_CallMethod(array, "view", "O", s->dtype[T_BF16]);
+    PyObject *array = as_array(s, x, want);
+    type = array ? type_of_ml(array) : -1;
+    if (type >= 0 && writable && lies_otherwise(type)) {
         Py_DECREF(array);
-        array = bits;
-        type = T_BF16;
+        return refuse(s, "out: output %s is %s: give an array of int8, ml_dtypes holds such numbers otherwise", like->name, like->dtype), false;
     }
+    if (type >= 0)
+        array = plain_array(s, array, type);
     if (!array)
         return false;
     if (writable) {
@@ -342,6 +395,16 @@ borrow_converted(State *s, PyObject *x, const TnValueInfo *like, bool writable, 
     if (done < 1)
         release(b);
     return done == 1;
+}
+
+/* Bytes for elements that NumPy has no type for: their bits, or the numbers that they are. bf16 is not among these: u16 is a type of models too. */
+static void
+take_bytes(const TnValueInfo *like, Borrowed *b)
+{
+    int want = find_name(like->dtype);
+
+    if (want >= 0 && element[want].ml && element[want].bytes == 1 && !strcmp(b->tensor.dtype, lies_otherwise(want) ? "i8" : "u8"))
+        b->tensor.dtype = element[want].name;
 }
 
 /* ---- strings ------------------------------------------------------------------------------------------------ */
@@ -408,7 +471,7 @@ borrow_addresses(State *s, PyObject *array, PyObject *shaped, const TnValueInfo 
     return ok && b->held;
 }
 
-/* ascontiguousarray makes what has no dimension an array of one. */
+/* Neither read as characters nor cut at its zeros. */
 static PyObject *
 alone(State *s, PyObject *x)
 {
@@ -429,7 +492,7 @@ borrow_text(State *s, PyObject *x, const TnValueInfo *like, bool writable, Borro
     if (!need_numpy(s))
         return false;
     bool one = PyUnicode_Check(x) || PyBytes_Check(x);
-    PyObject *array = one ? alone(s, x) : PyObject_CallFunctionObjArgs(s->asarray, x, NULL);
+    PyObject *array = one ? alone(s, x) : PyObject_CallFunction(s->asarray, "OOs", x, Py_None, "C");
     bool ok = array && borrow_addresses(s, array, PyObject_HasAttrString(x, "shape") ? x : array, like, b);
     Py_XDECREF(array);
     return ok;
@@ -451,7 +514,7 @@ text_array(State *s, PyObject *array, const TnTensor *t)
         Py_XDECREF(place);
         Py_XDECREF(one);
     }
-    PyObject *shown = flat ? PyObject_CallMethod(flat, "reshape", "O", shape) : NULL;
+    PyObject *shown = flat ? PyObject_CallMethod(flat, "reshape", "(O)", shape) : NULL;
     Py_XDECREF(flat);
     Py_XDECREF(shape);
     Py_DECREF(array);
@@ -468,12 +531,15 @@ borrow(State *s, PyObject *x, const TnValueInfo *like, bool writable, Borrowed *
     if (is_text(like->dtype))
         return borrow_text(s, x, like, writable, b);
     if (s->array_type && borrow_array(s, x, writable, b))
-        return true;
-    if (PyObject_CheckBuffer(x))
+        done = 1;
+    else if (PyObject_CheckBuffer(x))
         done = borrow_buffer(s, x, like->name, -1, writable, b);
     else if (PyObject_HasAttrString(x, "__dlpack__"))
         done = borrow_dlpack(s, x, like->name, b);
-    return done == 1 || (done == 0 && borrow_converted(s, x, like, writable, b));
+    if (done < 0 || (done == 0 && !borrow_converted(s, x, like, writable, b)))
+        return false;
+    take_bytes(like, b);
+    return true;
 }
 
 void
@@ -510,8 +576,10 @@ new_array(State *s, TnTensor *t)
 
     if (type < 0)
         return refuse(s, "output %s is %s, for which NumPy has no type here: add a Cast to the model", t->name, t->dtype);
-    if (!need_numpy(s) || (type == T_BF16 && !need_bf16(s)))
+    if (!need_numpy(s))
         return NULL;
+    if (type == T_BF16 && !ml_dtype(s, type))
+        return refuse(s, "the model gives bf16, for which NumPy needs the package ml_dtypes: pip install ml_dtypes, or give out=");
     PyObject *shape = shape_tuple(t);
     PyObject *array = shape ? PyObject_CallFunctionObjArgs(s->empty, shape, s->dtype[type], NULL) : NULL;
     Py_XDECREF(shape);
@@ -532,14 +600,24 @@ new_array(State *s, TnTensor *t)
     return array;
 }
 
+bool
+is_shown_otherwise(const char *dtype)
+{
+    int type = find_name(dtype);
+
+    return is_text(dtype) || (type >= 0 && element[type].ml);
+}
+
 PyObject *
 shown_array(State *s, PyObject *array, const TnTensor *t)
 {
+    int type = find_name(t->dtype);
+
     if (is_text(t->dtype))
         return text_array(s, array, t);
-    if (strcmp(t->dtype, "bf16"))
+    if (type < 0 || !element[type].ml || !ml_dtype(s, type))
         return array;
-    PyObject *shown = PyObject_CallMethod(array, "view", "O", s->bf16);
+    PyObject *shown = PyObject_CallMethod(array, lies_otherwise(type) ? "astype" : "view", "O", s->ml[type]);
     Py_DECREF(array);
     return shown;
 }

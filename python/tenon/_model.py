@@ -36,10 +36,19 @@ class State(NamedTuple):
 # ---- maps and sequences: two tensors each, and one value in Python ----
 
 _PARTS = {".values": ".keys", ".items": ".sizes"}
-_NUMPY = {"str": "object", "bf16": "float32", "bool": "bool"}
+_NUMPY = {"str": "object", "bool": "bool"}
+_ML = {"bf16": "bfloat16", "f8e8m0": "float8_e8m0fnu", "f6e2m3": "float6_e2m3fn", "f6e3m2": "float6_e3m2fn", "f4e2m1": "float4_e2m1fn",
+       "i4": "int4", "i2": "int2", "u4": "uint4", "u2": "uint2"}
 
 
-def _dtype(name: str) -> str:
+def _dtype(name: str) -> Any:
+    """NumPy's type of these elements; that of ml_dtypes where it has none, or bytes without that package."""
+    if name in _ML or name.startswith("f8"):
+        try:
+            import ml_dtypes
+        except ImportError:
+            return "float32" if name == "bf16" else "int8" if name[0] == "i" else "uint8"
+        return getattr(ml_dtypes, _ML.get(name) or "float8_" + name[2:])
     return _NUMPY.get(name) or {"f": "float", "i": "int", "u": "uint"}[name[0]] + name[1:]
 
 

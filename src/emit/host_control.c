@@ -68,15 +68,26 @@ bind_symbols(Control *k, const Region *r, const char *indent)
 {
     for (uint32_t i = 0; i < r->nbind; i++)
         text_printf(k->t, "%s%s = %s;\n", indent, sym_of(k, (Sym)(uintptr_t)r->bind[i].var.id), host_plain(k->h, r->bind[i].to));
-    /* What is known of a size inside is checked where it is entered. */
-    for (uint32_t i = 0; i < r->nbind; i++) {
-        Interval in = expr_symbol_get(k->h->c, r->bind[i].var), out = expr_bounds(k->h->c, NULL, r->bind[i].to);
-        uint32_t at = host_symbol(k->h, (Sym)(uintptr_t)r->bind[i].var.id);
-        if (out.lo >= in.lo && out.hi <= in.hi)
-            continue;
+}
+
+/* What is known of a symbol inside, which is now `is`. */
+static void
+check_bound(Control *k, Var symbol, const Expr *is, const char *indent)
+{
+    Interval in = expr_symbol_get(k->h->c, symbol), out = expr_bounds(k->h->c, NULL, is);
+    uint32_t at = host_symbol(k->h, (Sym)(uintptr_t)symbol.id);
+
+    if (out.lo < in.lo || out.hi > in.hi)
         text_printf(k->t, "%sif ((code = tn_define(f, %u, sym[%u], INT64_C(%lld), INT64_C(%lld))))\n%s    return code;\n", indent, at, at,
                     (long long)in.lo, (long long)in.hi, indent);
-    }
+}
+
+/* What is known of sizes inside is checked where it is entered. */
+static void
+check_bindings(Control *k, const Region *r, const char *indent)
+{
+    for (uint32_t i = 0; i < r->nbind; i++)
+        check_bound(k, r->bind[i].var, r->bind[i].to, indent);
 }
 
 /* ---- frames --------------------------------------------------------------------------------------------- */
@@ -185,6 +196,7 @@ run_region(Control *k, const Region *r, const char *indent)
     bool *done = NEW_ARRAY(k->h->a, bool, k->n->nfresh + 1);
 
     bind_symbols(k, r, indent);
+    check_bindings(k, r, indent);
     for (uint32_t i = 0; i < nout; i++)
         place_result(k, r, i, indent);
     text_printf(k->t, "%sif ((code = %s(&inner)))\n%s    return code;\n", indent, program_graph(k->p, r->graph), indent);
@@ -391,6 +403,7 @@ print_loop(Control *k)
     loop_before(k);
     bind_symbols(k, r, "        ");
     text_printf(k->t, "        for (; go%s; turn++, go = again) {\n", turns ? " && turn < turns" : "");
+    check_bindings(k, r, "            ");      /* a body that is not entered may know what it likes */
     text_printf(k->t, "            if (turn >= INT64_C(%lld))\n                return tn_refuse(f->fault, TN_FAULT_TRIPS, 0, 0, turn, INT64_C(%lld));\n",
                 (long long)most, (long long)most);
     for (uint32_t i = 0; i < nout; i++)

@@ -64,9 +64,8 @@ branch_inputs(Model *m)
             map_put(&m->branch, MAP_PTR(sym(m->c, text_of(v->name))), ANYWHERE);
         map_get(&m->branch, MAP_PTR(sym(m->c, text_of(v->name))), &where);
         for (size_t d = 0; t && t->shape && d < t->shape->n_dim; d++) {
-            const Onnx__TensorShapeProto__Dimension *dim = t->shape->dim[d];
-            const char *name = dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM ? text_of(dim->dim_param) : "";
-            if (!*name)
+            const char *name = shared_dim_name(t->shape->dim[d]);
+            if (!name)
                 continue;
             if (map_get(&read, MAP_PTR(sym(m->c, name)), &before) && before != where)
                 map_put(&m->divided, MAP_PTR(sym(m->c, name)), 1);

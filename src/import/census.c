@@ -34,7 +34,7 @@ declared_type(Model *m, const Onnx__ValueInfoProto *v)
     for (size_t d = 0; tensor->shape && d < tensor->shape->n_dim; d++) {
         const Onnx__TensorShapeProto__Dimension *dim = tensor->shape->dim[d];
         text_add(&t, d ? ", " : "");
-        if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE)
+        if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE && dim->dim_value >= 0)
             text_printf(&t, "%lld", (long long)dim->dim_value);
         else
             text_add(&t, dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && dim->dim_param ? dim->dim_param : "?");

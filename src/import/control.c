@@ -4,7 +4,8 @@
  * handed in: constants as constants of its own, the rest as arguments whose types are written in fresh
  * symbols, bound to the ones outside. So a graph is read the same way wherever it stands.
  *
- * A branch whose condition is known is read in place, as if it stood there.
+ * A branch whose condition is known is read in place, as if it stood there. A branch with a mistake in it refuses the
+ * runs that take it, not the model.
  */
 #include "import/control.h"
 #include "import/little.h"
@@ -244,6 +245,26 @@ inside_read(Inside *in)
     return true;
 }
 
+const Diag *
+inside_take_back(Model *m, uint32_t first, uint32_t end)
+{
+    Diags *d = &m->c->diags;
+    const Diag *error = NULL;
+
+    for (uint32_t i = first; i < end; i++) {
+        const Diag *one = &d->list.at[i];
+        if (!one->note && (!one->loc.node || (one->class != DIAG_MODEL && one->class != DIAG_UNSUPPORTED)))
+            return NULL;
+        if (!one->note && !error)
+            error = arena_copy(m->arena, one, sizeof *one);
+    }
+    if (error) {
+        memmove(d->list.at + first, d->list.at + end, (d->list.n - end) * sizeof *d->list.at);
+        d->list.n -= end - first;
+    }
+    return error;
+}
+
 Region
 inside_region(const Inside *in)
 {
@@ -452,7 +473,7 @@ ranks_declared(const Inside *in, const Onnx__GraphProto *from)
     return any;
 }
 
-/* The one branch that what follows fits, in place; the run stops where the condition says the other one, which `why` is about. */
+/* The one branch that can be read, or that what follows fits, in place; a run whose condition takes the other one is refused. */
 static bool
 read_only(Call *k, const Onnx__GraphProto *from, bool wanted, const char *why)
 {
@@ -461,10 +482,32 @@ read_only(Call *k, const Onnx__GraphProto *from, bool wanted, const char *why)
 
     if (!is || !m->g->value.at[is].known.at)
         return false;
-    const Constraint needed = {m->g->value.at[is].known.at[0], expr_int(m->c, wanted),
-                               arena_printf(m->c->arena, "%s, the condition; in the other branch %s", k->loc.node ? k->loc.node : "If", why)};
+    const Constraint needed = {m->g->value.at[is].known.at[0], expr_int(m->c, wanted), k->origin, why};
     VEC_PUSH(m->g->arena, &m->g->constraints, needed);
     return read_in_place(k, from);
+}
+
+static const char *
+refused_branch(Model *m, bool then, const char *why)
+{
+    return arena_printf(m->c->arena, "a run that takes the %s branch is refused: %s", then ? "then" : "else", why);
+}
+
+/* One of the branches has mistakes, reported from `first` to `end`: who takes it is refused, with the first of them. */
+static bool
+read_without(Call *k, const Onnx__GraphProto *const *from, int other, uint32_t first, uint32_t end, DiagClass worst, bool goes_on)
+{
+    Model *m = k->m;
+    const Diag *mistake = inside_take_back(m, first, end);
+
+    if (!mistake)
+        return false;
+    m->c->diags.worst = worst;
+    m->ranks = NULL;
+    const char *why = refused_branch(m, other, arena_printf(m->arena, "%s: %s", mistake->loc.node, mistake->text));
+    if (!goes_on)
+        diag_note(&m->c->diags, k->loc, "%s", why);
+    return read_only(k, from[other], other == 0, why);
 }
 
 static bool
@@ -476,8 +519,9 @@ read_if(Call *k)
     ValueList args = {0};
     NewSymbols fresh = {0};
     Inside in[2];
-    bool ok = true, fits[2], goes_on = m->goes_on;
-    const char *why = NULL;
+    bool fits[2], goes_on = m->goes_on;
+    const DiagClass worst = m->c->diags.worst;
+    uint32_t said[3] = {m->c->diags.list.n};
 
     m->goes_on = false;
 
@@ -497,36 +541,28 @@ read_if(Call *k)
     VEC_PUSH(m->arena, &args, k->in.at[0]);
     for (int b = 0; b < 2; b++) {
         args.n = 1;
-        const uint32_t said = m->c->diags.list.n;
-        const DiagClass worst = m->c->diags.worst;
         inside_enter(&in[b], k, from[b], b ? "else" : "then");
         fits[b] = inside_captured(&in[b], &args) && inside_read(&in[b]);
         inside_leave(&in[b]);
-        if (!fits[b] && goes_on && worst == DIAG_OK && m->c->diags.worst == DIAG_MODEL && (b == 0 || fits[0])) {
-            why = m->c->diags.list.at[said].text;
-            m->c->diags.list.n = said;
-            m->c->diags.worst = worst;
-            m->ranks = NULL;
-        } else
-            ok &= fits[b];
+        said[b + 1] = m->c->diags.list.n;
     }
-    if (ok && why && fits[0] != fits[1])
-        return read_only(k, from[fits[0] ? 0 : 1], fits[0], why);
-    if (why)
-        return diag_error(&m->c->diags, DIAG_MODEL, k->loc, "%s", why);
-    for (size_t i = 0; ok && i < k->proto->n_output; i++)
+    if (fits[0] != fits[1])
+        return read_without(k, from, fits[1], said[fits[0]], said[fits[0] + 1], worst, goes_on);
+    if (!fits[0] && goes_on)         /* what follows is the same in both */
+        m->c->diags.list.n = said[1];
+    if (!fits[0])
+        return false;
+    for (size_t i = 0; i < k->proto->n_output; i++)
         if (in[0].mark[i] != in[1].mark[i])
             return call_refuse(k, "output %zu is a sequence in one branch, and none, or one of other items, in the other", i);
-    if (!ok)
-        return false;
     ResultNames names = inside_results(k, in[0].mark);
     k->nout = names.n;
     if (ranks_differ(k, in)) {
-        const bool said[2] = {goes_on && ranks_declared(&in[0], from[0]), goes_on && ranks_declared(&in[1], from[1])};
-        if (said[0] == said[1])
+        const bool declared[2] = {goes_on && ranks_declared(&in[0], from[0]), goes_on && ranks_declared(&in[1], from[1])};
+        if (declared[0] == declared[1])
             return true;
         m->ranks = NULL;
-        return read_only(k, from[said[0] ? 0 : 1], said[0], "results of the graph have other ranks than it declares");
+        return read_only(k, from[declared[0] ? 0 : 1], declared[0], refused_branch(m, !declared[0], "results of the graph have other ranks than it declares"));
     }
     for (uint32_t i = 0; i < k->nout; i++)
         if (!join_type(k, &fresh, in, i, &type[i]))

@@ -42,6 +42,9 @@ bool inside_hand_in(Inside *in, const char *name, ValueId v, ValueList *args);
 bool inside_captured(Inside *in, ValueList *args);
 /* Its nodes and outputs. False also where a value among these was refused, which has been reported. */
 bool inside_read(Inside *in);
+/* What is reported from `first` to `end`, taken back where all of it is about what nodes do, and then its first error. Limits are
+ * not: what they keep from being read may be anything. NULL: it stays reported. */
+const Diag *inside_take_back(Model *m, uint32_t first, uint32_t end);
 /* What the node runs. */
 Region inside_region(const Inside *in);
 /* A dimension inside, as it is outside; NULL where a symbol of the inside (of those that do not change) has no one value there. */

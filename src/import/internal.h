@@ -69,6 +69,7 @@ static inline const char *text_of(const char *s) { return s ? s : ""; }
 bool model_define(Model *m, const char *name, ValueId v, Loc loc);
 /* Are the two equal? Where that is not known a run is held to it, and `why` is what it tells. False: they differ. (onnx.c) */
 bool model_require(Model *m, const Expr *a, const Expr *b, const char *why);
+bool model_require_said(Model *m, Constraint needed);
 /* Read m->from, whose inputs are defined: its initializers and nodes, into m->g; then its outputs. */
 bool model_body(Model *m, ValueList *output);
 /* One node of m->from, or one that stands for it. */
@@ -88,12 +89,19 @@ bool own_read(Model *m, const char *path);
 bool own_named(const Model *m, const Onnx__NodeProto *n, const char *full);
 bool own_call(Call *k);
 
+/* The name of a dimension, where it stands for one size wherever it stands; else NULL. (onnx.c) */
+const char *shared_dim_name(const Onnx__TensorShapeProto__Dimension *dim);
 /* Find which branch reads each input of m->from, and the size that a dimension of one has there. (branch.c) */
 void branch_inputs(Model *m);
 const Expr *branch_size(Model *m, const char *input, const Expr *dim);
 
 /* Are the inputs that count or place something integers? (integers.c) */
 bool integers_checked(Call *k, const char *full);        /* full: with its domain */
+
+/* Inputs that are one number, and lists of sizes, axes or bounds, get their length where that is open and the model says it elsewhere; the
+ * run is held to it. (lengths.c) */
+bool call_numbers(Call *k, const char *full);            /* full: with its domain */
+bool call_lengths(Call *k);                              /* attributes converted */
 
 /* Operators that run graphs. (control.c, flex.c) */
 typedef bool Control(Call *k);

@@ -22,4 +22,13 @@ ValueId little_wrap(Call *k, ValueId axes, uint32_t r);
 /* v's contents as symbols, named after the node's result; most: of each, or NULL. */
 ValueId little_match(Call *k, ValueId v, const Expr *const *most);
 
+/* Lists whose length may be open. (lengths.c) How many elements; -1: that is open, or v is 0. */
+int64_t list_length(const Call *k, ValueId v);
+/* The list with n elements, to which the run is held where its length is open. Errors: it cannot have so many. */
+ValueId list_of(Call *k, ValueId v, int64_t n, const char *what);
+/* Why a list of such a length cannot be used, and what to do. */
+bool list_refuse(Call *k, ValueId v, const char *what);
+/* The rank of the node's first result as the file declares it, or as its users need it; -1: nothing says it. */
+int64_t result_rank(const Call *k);
+
 #endif

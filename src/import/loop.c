@@ -308,6 +308,42 @@ known_number(const Model *m, ValueId v)
     return value && value->known.at && value->known.n == 1 ? value->known.at[0] : NULL;
 }
 
+/* Is it known that there is no turn? */
+static bool
+makes_no_turn(const LoopRead *l)
+{
+    const Expr *go = known_number(l->k->m, l->cond);
+
+    return (l->known_turns && expr_bounds(l->k->m->c, NULL, l->known_turns).hi <= 0) || (go && expr_is(go, 0));
+}
+
+/* The results of a body that cannot be read, and is never run: values as they were given, and nothing stacked, of the type that is declared. */
+static bool
+without_turns(LoopRead *l)
+{
+    Call *k = l->k;
+    Model *m = k->m;
+    const Expr *dim[TN_MAX_RANK] = {expr_int(m->c, 0)};
+
+    for (uint32_t i = 0; i < k->proto->n_output; i++) {
+        ValueId v = i < l->nmark ? k->in.at[2 + i] : 0;
+        const Onnx__ValueInfoProto *declared = l->from->output[1 + i];
+        const Onnx__TensorShapeProto *shape = declared_shape(declared);
+        if (i >= l->nmark) {
+            DType t = shape ? dtype_from_onnx(declared->type->tensor_type->elem_type) : DT_NONE;
+            if (t == DT_NONE || shape->n_dim >= TN_MAX_RANK)
+                return false;
+            for (size_t d = 0; d < shape->n_dim; d++)
+                dim[1 + d] = expr_int(m->c, shape->dim[d]->dim_value > 0 ? shape->dim[d]->dim_value : 0);
+            v = graph_const(m->g, k->proto->output[i], type_new(m->c, t, (uint32_t)shape->n_dim + 1, dim), "");
+        }
+        if (!v)
+            return false;            /* a sequence */
+        call_bind(k, i, v);
+    }
+    return true;
+}
+
 /* Input i, where it is there, is one number of type t. */
 static bool
 need_one(Call *k, uint32_t i, DType t, const char *what)
@@ -349,7 +385,14 @@ loop_read(Call *k)
     l.mark = NEW_ARRAY(m->arena, uint64_t, l.nmark + 1);
     l.free = NEW_ARRAY(m->arena, bool, 2 * l.nmark * TN_MAX_RANK + 1);
     expand_carried(&l, 2, 2);
-    return read_until_stable(&l) && finish_loop(&l);
+    const uint32_t said = m->c->diags.list.n;
+    const DiagClass worst = m->c->diags.worst;
+    if (read_until_stable(&l))
+        return finish_loop(&l);
+    if (!makes_no_turn(&l) || !without_turns(&l) || !inside_take_back(m, said, m->c->diags.list.n))
+        return false;
+    m->c->diags.worst = worst;
+    return true;
 }
 
 /* ---- Scan -------------------------------------------------------------------------------------------------- */

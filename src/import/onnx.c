@@ -74,16 +74,21 @@ node_order(Model *m)
 /* ---- inputs and initializers --------------------------------------------------------------------- */
 
 bool
-model_require(Model *m, const Expr *a, const Expr *b, const char *why)
+model_require_said(Model *m, Constraint needed)
 {
-    Tri same = expr_eq(m->c, NULL, a, b);
-    Constraint needed = { a, b, why, NULL };
+    Tri same = expr_eq(m->c, NULL, needed.a, needed.b);
 
     if (same == UNKNOWN) {
         VEC_PUSH(m->c->arena, &m->g->constraints, needed);
-        expr_assume_eq(m->c, a, b);
+        expr_assume_eq(m->c, needed.a, needed.b);
     }
     return same != NO;
+}
+
+bool
+model_require(Model *m, const Expr *a, const Expr *b, const char *why)
+{
+    return model_require_said(m, (Constraint){a, b, why, NULL});
 }
 
 bool
@@ -147,20 +152,74 @@ shape_for(const ImportOptions *o, const char *name)
     return NULL;
 }
 
+/* The name of a dimension; NULL where it has none, or what exporters write for none: a number below 0, or one of these. */
+static const char *
+dim_name(const Onnx__TensorShapeProto__Dimension *dim)
+{
+    static const char *const none[] = {"", "?", "-1", "None"};
+    const char *name = dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM ? text_of(dim->dim_param) : "";
+
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        if (!strcmp(name, none[i]))
+            return NULL;
+    return name;
+}
+
+const char *
+shared_dim_name(const Onnx__TensorShapeProto__Dimension *dim)
+{
+    const char *name = dim_name(dim);
+
+    return name && strncmp(name, "unk__", 5) ? name : NULL;
+}
+
+/* Does an input before v, or a dimension of it before d, have this name? With v NULL any. */
+static bool
+name_is_taken(const Model *m, const char *name, const Onnx__ValueInfoProto *v, size_t d)
+{
+    for (size_t i = 0; i < m->from->n_input; i++) {
+        const Onnx__TypeProto__Tensor *t = tensor_type(m->from->input[i]);
+        for (size_t k = 0; t && t->shape && k < t->shape->n_dim; k++) {
+            if (v == m->from->input[i] && k == d)
+                return false;
+            const char *other = dim_name(t->shape->dim[k]);
+            if (other && !strcmp(other, name))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* A name stands for one size wherever it stands. What has none is a size of its own, and so is each of those that tf2onnx calls unk__N,
+ * which only the first keeps the name of. */
 static const Expr *
-input_dim(Model *m, const Onnx__ValueInfoProto *v, size_t d, Loc loc)
+input_dim(const Model *m, const Onnx__ValueInfoProto *v, size_t d)
 {
     const Onnx__TensorShapeProto__Dimension *dim = tensor_type(v)->shape->dim[d];
+    const char *name = dim_name(dim);
 
-    if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE) {
-        if (dim->dim_value >= 0)
-            return expr_int(m->c, dim->dim_value);
-        diag_error(&m->c->diags, DIAG_MODEL, loc, "input \"%s\": dimension %zu is %" PRId64 "; name it instead if it is to stay open", v->name, d, dim->dim_value);
-        return NULL;
+    if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE && dim->dim_value >= 0)
+        return expr_int(m->c, dim->dim_value);
+    if (name && (shared_dim_name(dim) || !name_is_taken(m, name, v, d)))
+        return expr_symbol(m->c, name);
+    name = arena_printf(m->arena, "%s_%zu", v->name, d);
+    while (name_is_taken(m, name, NULL, 0))
+        name = arena_printf(m->arena, "%s_", name);
+    return expr_symbol(m->c, name);
+}
+
+/* Where a binding came from, for who contradicts it. */
+static bool
+bind_dim(Model *m, Binding *b, uint32_t *nb, Var var, const ImportShape *s, uint32_t d, Loc loc)
+{
+    for (uint32_t i = 0; i < *nb; i++) {
+        int64_t is = expr_or(b[i].to, -1);
+        if (b[i].var.id == var.id && is != s->dims[d])
+            return diag_error(&m->c->diags, DIAG_USAGE, loc, "--shape %s gives %" PRId64 " for dimension %u, which is %s, and %s is %" PRId64 " by another --shape or --dim, "
+                              "or by another dimension of it", s->input, s->dims[d], d, (const char *)(uintptr_t)var.id, (const char *)(uintptr_t)var.id, is);
     }
-    if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && *text_of(dim->dim_param))
-        return expr_symbol(m->c, dim->dim_param);
-    return expr_symbol(m->c, arena_printf(m->arena, "%s_%zu", v->name, d));
+    b[(*nb)++] = (Binding){var, expr_int(m->c, s->dims[d])};
+    return true;
 }
 
 /* --shape on an input: its symbols get these values wherever they stand. */
@@ -176,14 +235,12 @@ bind_shape(Model *m, const Onnx__ValueInfoProto *v, const ImportShape *s, Bindin
     if (s->rank != t->shape->n_dim)
         return diag_error(&m->c->diags, DIAG_USAGE, loc, "--shape %s gives %u dimensions, the input has %zu", s->input, s->rank, t->shape->n_dim);
     for (uint32_t d = 0; d < s->rank; d++) {
-        const Expr *e = input_dim(m, v, d, loc);
-        if (!e)
-            return false;
+        const Expr *e = input_dim(m, v, d);
         if (expr_const(e, &fixed) && fixed != s->dims[d])
             return diag_error(&m->c->diags, DIAG_USAGE, loc, "--shape %s gives %" PRId64 " for dimension %u, the model fixes it to %" PRId64, s->input,
                               s->dims[d], d, fixed);
-        if (expr_is_var(e, &var))
-            b[(*nb)++] = (Binding){var, expr_int(m->c, s->dims[d])};
+        if (expr_is_var(e, &var) && !bind_dim(m, b, nb, var, s, d, loc))
+            return false;
     }
     return true;
 }
@@ -204,9 +261,7 @@ declared_input(Model *m, const Onnx__ValueInfoProto *v, const ImportShape *shape
     if (rank > TN_MAX_RANK)
         return diag_error(&m->c->diags, DIAG_LIMIT, loc, "input \"%s\": rank %zu, the limit is %d", v->name, rank, TN_MAX_RANK);
     for (size_t d = 0; d < rank; d++) {
-        dim[d] = t->shape ? input_dim(m, v, d, loc) : expr_int(m->c, shape->dims[d]);
-        if (!dim[d])
-            return false;
+        dim[d] = t->shape ? input_dim(m, v, d) : expr_int(m->c, shape->dims[d]);
         dim[d] = branch_size(m, v->name, expr_subst(m->c, dim[d], b, nb));
     }
     *out = type_new(m->c, dtype, (uint32_t)rank, dim);
@@ -296,8 +351,8 @@ unknown_binding(Model *m, const ImportOptions *o, Loc loc)
             const Onnx__TypeProto__Tensor *t = tensor_type(g->input[v]);
             for (size_t d = 0; t && t->shape && d < t->shape->n_dim; d++) {
                 Var var;
-                const Expr *e = input_dim(m, g->input[v], d, loc);
-                found |= e && expr_is_var(e, &var) && var.id == o->dim[i].var.id;
+                const Expr *e = input_dim(m, g->input[v], d);
+                found |= expr_is_var(e, &var) && var.id == o->dim[i].var.id;
             }
         }
         if (!found)
@@ -523,12 +578,12 @@ model_node(Model *m, const Onnx__NodeProto *n, uint32_t index)
         return false;
     if (skip || (control && !control_names(&k, &skip)))
         return skip;
-    if (!integers_checked(&k, full))
+    if (!integers_checked(&k, full) || !call_numbers(&k, full))
         return false;
     if (control)
         return control(&k);
     k.op = row->op;
-    if (!call_convert(&k, row) || (!k.done && !call_sizes(&k)))
+    if (!call_convert(&k, row) || (!k.done && (!call_lengths(&k) || !call_sizes(&k))))
         return false;
     return k.done || add_call(&k);
 }

@@ -15,12 +15,36 @@ static int64_t
 length(Call *k, ValueId v, const char *what)
 {
     const Type *t = little_type(k, v);
-    int64_t n;
+    int64_t n = list_length(k, v);
 
-    if (t->rank <= 1 && expr_const(type_count(k->m->c, t), &n) && n <= 2 * TN_MAX_RANK)
+    if (t->rank <= 1 && n >= 0 && n <= 2 * TN_MAX_RANK)
         return n;
-    call_refuse(k, "%s of type %s; their number must be fixed, at most %d", what, type_str(k->m->c, t), 2 * TN_MAX_RANK);
+    list_refuse(k, v, what);
     return -1;
+}
+
+static bool
+length_is_open(const Call *k, ValueId v)
+{
+    return v && little_type(k, v)->rank == 1 && list_length(k, v) < 0;
+}
+
+/* 0, 1, … as many as list v has elements. */
+static ValueId
+places_of(Call *k, ValueId v)
+{
+    return little_3(k, OP_range, little_number(k, 0), little_1(k, OP_squeeze, little_shape(k, v)), little_number(k, 1));
+}
+
+/* Lists of open lengths have as many elements, or one as many as `times` the other. */
+static bool
+as_long_as(Call *k, ValueId v, ValueId other, int64_t times, const char *what)
+{
+    Ctx *c = k->m->c;
+    const Expr *n = little_type(k, v)->dim[0], *wanted = expr_scale(c, little_type(k, other)->dim[0], times);
+
+    return model_require(k->m, n, wanted, arena_printf(c->arena, "%s: the lengths of %s", k->origin, what))
+        || diag_error(&c->diags, DIAG_MODEL, k->loc, "the lengths of %s do not fit together: %s and %s", what, expr_str(c, n), expr_str(c, wanted));
 }
 
 /* How many of a tensor's axes are named; -1, reported: more than it has, or a number that is not fixed. */
@@ -167,12 +191,22 @@ size_expand(Call *k)
 {
     ValueId x = k->in.at[0], s = little_ints(k, k->in.at[1]);
     uint32_t r = little_type(k, x)->rank;
-    int64_t n = s ? length(k, s, "shape is") : -1, ones[2 * TN_MAX_RANK];
+    int64_t ones[2 * TN_MAX_RANK];
 
-    if (n < 0)
-        return false;
     for (uint32_t i = 0; i < 2 * TN_MAX_RANK; i++)
         ones[i] = 1;
+    if (length_is_open(k, s) && result_rank(k) == r) {       /* its last r elements, where as many ones stand in front: it has no more */
+        const Expr *most = expr_min(k->m->c, little_type(k, s)->dim[0], expr_int(k->m->c, r));
+        const Constraint needed = {most, little_type(k, s)->dim[0], arena_printf(k->m->c->arena, "%s: the length of the shape", k->origin),
+                                   arena_printf(k->m->c->arena, "%s has to be at most %u", expr_str(k->m->c, little_type(k, s)->dim[0]), r)};
+        if (!model_require_said(k->m, needed))
+            return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "shape is of type %s, the result has rank %u", type_str(k->m->c, little_type(k, s)), r);
+        s = little_2(k, OP_gather, little_axis(k, OP_concat, 0, 2, (ValueId[]){little_list(k, r, ones), s}),
+                     little_2(k, OP_add, little_shape(k, s), little_iota(k, r)));
+    }
+    int64_t n = s ? length(k, s, "shape is") : -1;
+    if (n < 0)
+        return false;
     ValueId old = little_shape(k, x);
     if ((uint32_t)n < r)
         s = little_axis(k, OP_concat, 0, 2, (ValueId[]){little_list(k, r - (uint32_t)n, ones), s});
@@ -192,7 +226,8 @@ size_reduce(Call *k)
     ValueId x = k->in.at[0], axes = little_ints(k, k->in.at[1]);
     const Type *t = little_type(k, x);
     Attrs attrs = {k->attr.at, k->attr.n};
-    int64_t n = axes_length(k, axes, t), order[2 * TN_MAX_RANK], odd[TN_MAX_RANK];
+    const bool keep = attr_int(attrs, "keepdims", 1) != 0, open = keep && length_is_open(k, axes);
+    int64_t n = open ? 0 : axes_length(k, axes, t), order[2 * TN_MAX_RANK], odd[TN_MAX_RANK];
     const Expr *most[2 * TN_MAX_RANK];
     Attr drop = {.name = sym(c, "keepdims"), .kind = ATTR_INT, .i = 0}, exact = {.name = sym(c, "allowzero"), .kind = ATTR_INT, .i = 1};
 
@@ -206,12 +241,16 @@ size_reduce(Call *k)
         odd[d] = 2 * d + 1;
         most[2 * d] = most[2 * d + 1] = expr_max(c, t->dim[d], expr_int(c, 1));
     }
-    ValueId mask = mask_of(k, axes, t->rank), sizes = little_shape(k, x), set = is_set(k, mask);
+    ValueId mask = mask_of(k, axes, t->rank), sizes = little_shape(k, x);
+    if (open) {                      /* without axes the mask says nothing: all of them, or none */
+        ValueId none = little_2(k, OP_equal, little_shape(k, axes), little_number(k, 0));
+        mask = little_3(k, OP_where, none, little_number(k, attr_int(attrs, "noop_with_empty_axes", 0) ? 0 : 1), mask);
+    }
+    ValueId set = is_set(k, mask);
     ValueId kept = little_3(k, OP_where, set, little_number(k, 1), sizes), gone = little_3(k, OP_where, set, sizes, little_number(k, 1));
     ValueId both = little_axis(k, OP_concat, 0, 2, (ValueId[]){kept, gone});
     ValueId pairs = little_match(k, both ? little_2(k, OP_gather, both, little_list(k, 2 * t->rank, order)) : 0, most);
     ValueId wide = pairs ? call_op(k, OP_reshape, 1, &exact, 2, (ValueId[]){x, pairs}, "pairs") : 0;
-    bool keep = attr_int(attrs, "keepdims", 1) != 0;
     ValueId y = wide ? call_op(k, k->op, 1, &drop, 2, (ValueId[]){wide, little_list(k, t->rank, odd)}, keep ? k->proto->output[0] : "reduced") : 0;
     if (!y || keep)
         return give(k, y);
@@ -295,15 +334,21 @@ size_slice(Call *k)
         part[i] = i + 1 < k->in.n && k->in.at[i + 1] ? little_ints(k, k->in.at[i + 1]) : 0;
     if (k->in.n < 3 || !k->in.at[1] || !k->in.at[2])
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "Slice takes starts and ends, the node has %u inputs", k->in.n);
-    int64_t n = part[0] && part[1] ? length(k, part[0], "starts are") : -1;
+    const bool open = length_is_open(k, part[0]);
+    int64_t n = open ? 0 : part[0] && part[1] ? length(k, part[0], "starts are") : -1;
     if (n < 0)
         return false;
     for (uint32_t i = 1; i < 4; i++)
-        if (part[i] && length(k, part[i], "ends, axes and steps are") != n)
+        if (open && part[i] && !as_long_as(k, part[i], part[0], 1, "starts, ends, axes and steps"))
+            return false;
+    for (uint32_t i = 1; i < 4; i++)
+        if (!open && part[i] && length(k, part[i], "ends, axes and steps are") != n)
             return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "Slice has %lld starts, and another number of ends, axes or steps", (long long)n);
     if (!part[3])
-        part[3] = little_2(k, OP_expand, little_number(k, 1), little_list(k, 1, &n));
-    bool fixed = known_list(k, part[2]);
+        part[3] = little_2(k, OP_expand, little_number(k, 1), open ? little_shape(k, part[0]) : little_list(k, 1, &n));
+    if (open && !part[2])
+        part[2] = places_of(k, part[0]);
+    bool fixed = !open && known_list(k, part[2]);
     for (uint32_t i = 0; fixed && i < n; i++) {
         axis[i] = i;
         if (part[2] && !expr_const(k->m->g->value.at[part[2]].known.at[i], &axis[i]))
@@ -335,18 +380,21 @@ size_pad(Call *k)
     const Type *t = little_type(k, x);
     const char *mode = attr_string((Attrs){k->attr.at, k->attr.n}, "mode", "constant");
     bool constant = mode[0] == 'c', edge = mode[0] == 'e', reflect = mode[0] == 'r';
-    int64_t n = pads ? length(k, pads, "pads are") : -1;
+    const bool open = length_is_open(k, axes);
+    int64_t n = open ? 0 : pads ? length(k, pads, "pads are") : -1;
 
-    if (n < 0)
+    if (n < 0 || (open && !as_long_as(k, pads, axes, 2, "pads and axes")))
         return false;
-    if (axes && axes_length(k, axes, t) < 0)
+    if (axes && !open && axes_length(k, axes, t) < 0)
         return false;
-    if (n != 2 * (axes ? length(k, axes, "axes are") : t->rank))
+    if (!open && n != 2 * (axes ? length(k, axes, "axes are") : t->rank))
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%lld pads for %s", (long long)n, type_str(k->m->c, t));
     int64_t half[2 * TN_MAX_RANK];
     for (uint32_t i = 0; i < n; i++)
         half[i] = i;
-    ValueId before = little_2(k, OP_gather, pads, little_list(k, (uint32_t)n / 2, half)), after = little_2(k, OP_gather, pads, little_list(k, (uint32_t)n / 2, half + n / 2));
+    ValueId first = open ? places_of(k, axes) : little_list(k, (uint32_t)n / 2, half);
+    ValueId second = open ? little_2(k, OP_add, first, little_shape(k, axes)) : little_list(k, (uint32_t)n / 2, half + n / 2);
+    ValueId before = little_2(k, OP_gather, pads, first), after = little_2(k, OP_gather, pads, second);
     if (axes) {
         ValueId wrapped = little_wrap(k, axes, t->rank), none = little_list(k, t->rank, (int64_t[TN_MAX_RANK]){0});
         before = little_3(k, OP_scatter_elements, none, wrapped, before);
@@ -541,29 +589,13 @@ size_dft(Call *k)
     return give(k, full ? call_op(k, OP_reshape, 1, &exact, 2, (ValueId[]){y, full}, k->proto->output[0]) : 0);
 }
 
-/* The rank that the model declares for the node's result; -1: none. */
-static int64_t
-declared_rank(const Call *k)
-{
-    const Onnx__GraphProto *g = k->m->from;
-    const char *name = text_of(k->proto->output[0]);
-
-    for (size_t i = 0; i < g->n_value_info + g->n_output; i++) {
-        const Onnx__ValueInfoProto *v = i < g->n_output ? g->output[i] : g->value_info[i - g->n_output];
-        const Onnx__TensorShapeProto *shape = strcmp(text_of(v->name), name) ? NULL : declared_shape(v);
-        if (shape)
-            return (int64_t)shape->n_dim;
-    }
-    return -1;
-}
-
-/* How many axes are indexed is the size of the indices' last axis; where that is open, the rank declared for the result says it. */
+/* How many axes are indexed is the size of the indices' last axis; where that is open, the rank of the result says it. */
 static bool
 size_gather_nd(Call *k)
 {
     Ctx *c = k->m->c;
     const Type *x = little_type(k, k->in.at[0]), *index = little_type(k, k->in.at[1]);
-    int64_t rank = declared_rank(k), left = (int64_t)x->rank - get_int(k, "batch_dims", 0), width = index->rank - 1 + left - rank;
+    int64_t rank = result_rank(k), left = (int64_t)x->rank - get_int(k, "batch_dims", 0), width = index->rank - 1 + left - rank;
 
     if (!index->rank || expr_const(index->dim[index->rank - 1], NULL) || rank < 0 || width < 1 || width > left)
         return true;                 /* the operator's own rule says what is wrong */

@@ -506,6 +506,12 @@ check_call(Ctx *c, const OpCall *call)
 }
 
 bool
+op_is_elementwise(OpKind op)
+{
+    return op < OP_COUNT && rule[op].expand == expand_scalar;
+}
+
+bool
 op_is_routine(OpKind op)
 {
     return op < OP_COUNT && rule[op].expand == expand_routine;

@@ -37,10 +37,35 @@ typedef struct {
     VEC(NodeId) heap;                /* by number of a block taken as the graph runs: when it is free again */
 } Planner;
 
+/* What data size is planned ahead only where it takes at most this with all open sizes 1: a bound that is a mere number of the model (a
+ * loop's largest trip count, 2^63 - 1) is no measure of what data give. No machine lacks so much, and what takes more is worth
+ * a call for its memory. [bytes] */
+enum { AHEAD_MOST = 1 << 20 };
+
+static bool
+size_is_1(void *user, Var v, int64_t *out)
+{
+    (void)user, (void)v;
+    *out = 1;
+    return true;
+}
+
 static const Expr *
 bound_at_entry(const Planner *p, const Expr *e)
 {
-    return graph_bound(p->g, &p->definer, e);
+    const Expr *most = graph_bound(p->g, &p->definer, e);
+    int64_t bytes;
+
+    return !most || most == e || (expr_eval(most, size_is_1, NULL, &bytes) && bytes <= AHEAD_MOST) ? most : NULL;
+}
+
+static bool
+dims_have_bounds(const Planner *p, const Type *t)
+{
+    for (uint32_t d = 0; d < t->rank; d++)
+        if (!graph_bound(p->g, &p->definer, t->dim[d]))
+            return false;
+    return true;
 }
 
 static void
@@ -163,7 +188,7 @@ place_outside(Planner *p)
         place_weight(p, v);
         /* strings leave the model with their characters behind them */
         bool text = p->g == p->model->plan.at[0]->graph && g->value.at[v].type->dtype == DT_STR;
-        p->plan->made[i] = text || !bound_at_entry(p, bytes);
+        p->plan->made[i] = text || !bound_at_entry(p, bytes) || !dims_have_bounds(p, g->value.at[v].type);
         if (g->value.at[v].def && !place->bytes && !p->plan->made[i]) {
             *place = (Placement){ .place = PLACE_OUTPUT, .index = i, .bytes = bytes };
             continue;

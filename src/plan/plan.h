@@ -8,7 +8,8 @@
  * share one block with them, and are not written over.
  *
  * A size that data define as the graph runs is planned at its upper bound, where that follows from what is
- * known at the beginning and is not far off: a bound of one dimension is, a product of bounds is not.
+ * known at the beginning and is not far off: a bound of one dimension is, a product of bounds is not, nor is a large number
+ * that stands for itself.
  * Else the value gets a block when it is made.
  */
 #ifndef TENON_PLAN_H

@@ -23,7 +23,7 @@ bind_region(ControlRun *k, const Region *region, Symbols *s)
             return false;
         symbols_set(k->scratch, s, (Sym)(uintptr_t)region->bind[i].var.id, v);
     }
-    return check_constraints(region->graph, s);
+    return true;
 }
 
 /* Symbol i of the node is v: within its bounds? */
@@ -100,7 +100,7 @@ run_region(ControlRun *k, const Region *region, uint32_t first)
 
     for (uint32_t i = 0; i < nin; i++)
         in[i] = *k->in[first + i];
-    return bind_region(k, region, &s) && run_graph(region->graph, k->scratch, &s, k->r->depth + 1, in, out, NULL, NULL)
+    return bind_region(k, region, &s) && check_constraints(region->graph, &s) && run_graph(region->graph, k->scratch, &s, k->r->depth + 1, in, out, NULL, NULL)
         && take_results(k, out);
 }
 
@@ -179,7 +179,7 @@ run_loop(ControlRun *k)
         next = arena_child(g->ctx->arena);
         s.name.n = s.value.n = bound;
         rebind(k->scratch, body, carried, in, &s);
-        ok = run_graph(body, next, &s, k->r->depth + 1, in, out, NULL, NULL);
+        ok = check_constraints(body, &s) && run_graph(body, next, &s, k->r->depth + 1, in, out, NULL, NULL);
         for (uint32_t i = carried; ok && i < nout; i++)
             ok = !node_out(g, k->n, i) || stack_turn(k, next, i, turn, &out[1 + i], &all[i]);
         if (ok)

@@ -5,12 +5,23 @@
 
 /* ---- a node that is one of its inputs ------------------------------------------------------------- */
 
+/* Is every dimension a number where it is one in t? Operators ask for numbers, of a list's length for one, and a number that is only known to be equal to
+ * the dimension is none. */
+static bool
+says_as_much(const Type *u, const Type *t)
+{
+    for (uint32_t d = 0; d < t->rank; d++)
+        if (expr_const(t->dim[d], NULL) && !expr_const(u->dim[d], NULL))
+            return false;
+    return true;
+}
+
 /* The node's only read result is `value` of the new graph, which has the same type. */
 static bool
 give_way(RuleCall *k, ValueId value)
 {
     const Type *t = k->r->from->value.at[k->out0].type;
-    if (!value || type_eq(k->r->from->ctx, t, rule_value(k, value)->type) != YES)
+    if (!value || type_eq(k->r->from->ctx, t, rule_value(k, value)->type) != YES || !says_as_much(rule_value(k, value)->type, t))
         return false;
     return rebuild_replace(k->r, k->out0, value);
 }

@@ -87,6 +87,91 @@ MODELS = {
                 more = Less (size, most)
             }>
         }""", [{"most": np.array(f32(s)), "x": x(n)} for s, n in [(50, 4), (0, 3), (9, 1)]]),
+    "a loop whose largest number of turns is that of integers": (HEAD.format("") + """
+        m (float most, float[n] x) => (float[t, n] each, float[n] sum) {
+            largest = Constant <value = int64 {9223372036854775807}> ()
+            cond = Constant <value = bool {1}> ()
+            y, all = Loop (largest, cond, x) <body = b (int64 i, bool go, float[n] v) => (bool more, float[n] w, float[n] seen) {
+                w = Add (v, v)
+                seen = Identity (v)
+                sum = ReduceSum <keepdims = 0> (w)
+                size = Abs (sum)
+                more = Less (size, most)
+            }>
+            each = Exp (all)
+            axis = Constant <value = int64[1] {0}> ()
+            sum = ReduceSum <keepdims = 0> (each, axis)
+        }""", [{"most": np.array(f32(s)), "x": np.full(n, f32(0.01))} for s, n in [(2, 4), (0, 3), (1, 1)]]),
+    "a loop in a loop, both with as many turns as may be": (HEAD.format("") + """
+        m (float[1] x) => (float[t, r] y) {
+            largest = Constant <value = int64 {1099511627776}> ()
+            cond = Constant <value = bool {1}> ()
+            last, y = Loop (largest, cond, x) <body = b (int64 i, bool go, float[1] v) => (bool more, float[1] w, float[r] s) {
+                w = Add (v, v)
+                three = Constant <value = int64 {3}> ()
+                more = Less (i, three)
+                all = Constant <value = int64[1] {-1}> ()
+                w2, s2 = Loop (largest, cond, w) <body = c (int64 j, bool g, float[1] u) => (bool h, float[1] o, float[1] p) {
+                    o = Neg (u)
+                    p = Identity (u)
+                    four = Constant <value = int64 {4}> ()
+                    h = Less (j, four)
+                }>
+                s = Reshape (s2, all)
+            }>
+        }""", [{"x": x(1)}]),
+    "lists of open lengths, ranks as they are declared": (HEAD.format("") + """
+        m (float[n, 6] x, int64[a] shape, int64[b] wide, int64[c] times, int64[d] axes) => (float[p, q, 3] y, float[2, r, s] z, float[t, u] w, float[v] sum) {
+            y = Reshape (x, shape)
+            z = Expand (x, wide)
+            w = Tile (x, times)
+            sum = ReduceSum <keepdims = 0> (x, axes)
+        }""", [{"x": x(n, 6), "shape": i64(*s), "wide": i64(2, *w), "times": i64(*t), "axes": i64(a)}
+               for n, s, w, t, a in [(4, (2, 4, 3), (4, 1), (1, 2), 1), (1, (-1, 1, 3), (1, 6), (3, 1), 0), (2, (0, 2, 3), (2, 1), (0, 1), -2)]]),
+    "lists of open lengths, ranks as their users need them": (HEAD.format("") + """
+        m (float[36] x, int64[a] image, int64[b] rows, int64[c] more, float[1, 1, 3, 3] k) => (float[p, q, r, s] y, float[t, u] z, float[v, w] m) {
+            i = Reshape (x, image)
+            j = Relu (i)
+            y = Conv (j, k)
+            f = Reshape (x, rows)
+            z = Transpose <perm = [1, 0]> (f)
+            g = Reshape (x, more)
+            h = Exp (g)
+            m = Concat <axis = 0> (h, f)
+        }""", [{"x": x(36), "image": i64(*i), "rows": i64(*r), "more": i64(-1, r[1]), "k": x(1, 1, 3, 3)} for i, r in [((1, 1, 6, 6), (4, 9)), ((1, 1, 3, 12), (36, 1))]]),
+    "parts by lists of open lengths": (HEAD.format("") + """
+        m (float[n, 5] x, int64[a] from, int64[b] to, int64[a] along, int64[d] of, int64[a] sums) =>
+          (float[p, q] y, float[r, s] z, float[t, u] w, float[v, o] kept) {
+            y = Slice (x, from, to)
+            z = Slice (x, from, to, along)
+            w = ReduceSum (x, sums)
+            kept = ReduceSum <noop_with_empty_axes = 1> (x, of)
+        }""", [{"x": x(n, 5), "from": i64(*f), "to": i64(*t), "along": i64(*a), "of": i64(*o), "sums": i64(*a)}
+               for n, f, t, a, o in [(4, (1,), (3,), (0,), ()), (4, (1, 0), (-1, 4), (1, 0), (1,)), (1, (0, -2), (9, 9), (-2, -1), (0, -1))]]),
+    "pads of open number": (HEAD.format("").replace(": 17", ": 18") + """
+        m (float[n, 5] x, int64[c] pads, int64[d] of, int64[e] all) => (float[p, q] y, float[r, s] z) {
+            y = Pad (x, pads, , of)
+            z = Pad <mode = "edge"> (x, all)
+        }""", [{"x": x(n, 5), "pads": i64(*p), "of": i64(*o), "all": i64(1, 0, 2, 1)} for n, p, o in [(3, (1, 2), (1,)), (2, (1, 2, -1, 0), (1, 0)), (1, (0, 4), (-2,))]]),
+    "one number in a list of open length": (HEAD.format("") + """
+        m (float[6, n] x, int64[a] k, int64[b] axis, int64[c] trips, bool[d] go) => (float[p, n] y, int64[p, n] i, float[6, n] s, float[6, n] t, float[6, n] c) {
+            y, i = TopK <axis = 0> (x, k)
+            s = CumSum (x, axis)
+            u = Trilu (x, k)
+            t = Loop (trips, go, u) <body = b (int64 j, bool[1] g, float[6, n] v) => (bool[1] h, float[6, n] w) { h = Identity (g)  w = Add (v, x) }>
+            c = If (go) <then_branch = g1 () => (float[6, n] o) { o = Neg (x) }, else_branch = g2 () => (float[6, n] q) { q = Exp (x) }>
+        }""", [{"x": x(6, n), "k": i64(k), "axis": i64(a), "trips": i64(t), "go": np.array([g])}
+               for n, k, a, t, g in [(3, 2, 0, 2, True), (5, 6, 1, 0, True), (1, 1, -1, 3, False)]]),
+    "numbers that are bounded by the largest integer alone": (HEAD.format("") + """
+        m (float[9] x, int64[1] n, float[1, 6, 4] b, float[1, 1, 6] s) => (float[k] t, int64[k] i, float[e, 9] w, int64[h, 3] c) {
+            largest = Constant <value = int64[1] {9223372036854775807}> ()
+            few = Min (n, largest)
+            t, i = TopK (x, few)
+            nine = Constant <value = int64[1] {9}> ()
+            shape = Concat <axis = 0> (few, nine)
+            w = Expand (x, shape)
+            c = NonMaxSuppression (b, s, largest)
+        }""", [{"x": x(9), "n": i64(n), "b": np.abs(x(1, 6, 4)), "s": np.abs(x(1, 1, 6))} for n in (1, 5, 9)]),
     "what a loop reads through a branch": (HEAD.format("") + """
         m (int64 turns, float[n] x, float[n] z) => (float[n] y) {
             cond = Constant <value = bool {1}> ()

@@ -486,6 +486,27 @@ def test_free_dimensions_are_one_and_said_so(tenon, built):
     assert "f32[5, 3]" in done.stdout and done.stderr == ""
 
 
+def test_sizes_that_contradict_each_other_are_refused(tenon):
+    nodes = [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Concat", ["u", "u"], ["d"], axis=0), helper.make_node("Add", ["d", "v"], ["w"])]
+    value = lambda name, *dims: helper.make_tensor_value_info(name, TensorProto.FLOAT, dims)    # noqa: E731
+    graph = helper.make_graph(nodes, "sizes", [value("x", "n", "n"), value("u", "m", 3), value("v", "k", 3)], [value("y", "n", "n"), value("w", "k", 3)])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tenon.folder / "work" / "sizes.onnx")
+    assert tenon("compile", "sizes.onnx", "-o", "sizes.so").returncode == OK
+    np.save(tenon.folder / "work" / "x.npy", np.ones((4, 4), np.float32))
+    for model in ("sizes.so", "sizes.onnx"):
+        for verb in ("run", "bench") if model == "sizes.so" else ("run", "bench", "verify", "compile"):
+            for says, shapes in ((("--shape x", "dimension 1", "3", "n is 2"), ["x=2x3"]), (("--shape u", "dimension 1", "4", "3"), ["u=2x4"])):
+                shapes = [a for s in shapes for a in ("-s", s)] + (["-o", "other.so"] if verb == "compile" else [])
+                done = tenon(verb, model, *shapes)
+                assert done.returncode == USAGE, (verb, model, done.stdout, done.stderr)
+                assert all(part in done.stderr for part in says), done.stderr
+    for sizes, says in ((["-s", "u=2x3", "-s", "v=5x3"], "2*m == k; here the sides are 4 and 5"), (["--input", "x=@x.npy", "-s", "x=3x3"], "n is 4 as dimension 0 of input x"),
+                        (["--dim", "n=5", "-s", "x=3x3"], "--dim n=5")):
+        done = tenon("run", "sizes.so", *sizes)
+        assert done.returncode == USAGE and says in done.stderr, done.stderr
+    assert tenon("run", "sizes.so", "-s", "x=3x3", "-s", "u=2x3", "-s", "v=4x3").returncode == OK
+
+
 def test_random_inputs_follow_the_seed(tenon, built):
     runs = [tenon("run", built, "--seed", s).stdout for s in (1, 1, 2)]
     assert runs[0] == runs[1] != runs[2]

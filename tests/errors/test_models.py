@@ -385,7 +385,7 @@ def test_operators_given_nonsense(save, made, says):
 
 @pytest.mark.parametrize("inputs, body, says", [
     ("float t, bool c", "more = Identity (go)", ["number of turns", "f32[]", "i64"]),
-    ("int64[k] t, bool c", "more = Identity (go)", ["number of turns", "i64[k]"]),
+    ("int64[2] t, bool c", "more = Identity (go)", ["number of turns", "i64[2]"]),
     ("int64 t, float c", "more = Identity (go)", ["condition", "f32[]", "bool"]),
     ("int64 t, bool c", "more = Neg (v)", ["first result", "f32", "bool"]),
     ("int64 t, bool c", "more = Greater (v, v)", ["first result", "bool[", "one bool"]),
@@ -422,7 +422,6 @@ def test_what_counts_or_places_is_integers(save, domain, op, at):
 
 
 @pytest.mark.parametrize("dims, code, says", [
-    ([-1, 4], MODEL, ["\"x\"", "-1"]),
     ([1 << 62, 1 << 62], LIMIT, ["\"x\"", "memory"]),
     ([1 << 31, 1 << 31, 1 << 31], LIMIT, ["\"x\""]),
     ([1 << 50], LIMIT, ["\"x\""]),
@@ -430,6 +429,23 @@ def test_what_counts_or_places_is_integers(save, domain, op, at):
 ])
 def test_dimensions_of_an_input(save, dims, code, says):
     fails(code, save(make([node("Relu", "x")], inputs=[value("x", dims)])), *says)
+
+
+@pytest.mark.parametrize("none", [-1, -7, "?", "", "-1", "None", "unk__5"])
+def test_dimensions_without_a_name_are_sizes_of_their_own(save, tmp_path, none):
+    """Both of them, and none is that of another input called as they are then; each can be fixed."""
+    path = save(make([node("Relu", "x"), node("Neg", "z", "w")], [value("x", [none, none, 2]), value("z", ["x_0"])], [value("y", [none, none, 2]), value("w", [none])]))
+    for shape, code in (([2, 3, 2], OK), ([2, 2, 2], OK), ([2, 3, 1], USAGE)):
+        sizes = ["--shape", f"x={'x'.join(map(str, shape))}", "--shape", "z=5"]
+        done = run("verify", path, *sizes)
+        assert done.returncode == code, done.stderr
+    assert run("compile", path, "-o", tmp_path / "m.so", *sizes[2:]).returncode == OK
+    for rows, columns in ((2, 3), (1, 1), (3, 2)):
+        np.save(tmp_path / "x.npy", np.ones((rows, columns, 2), np.float32))
+        done = run("run", tmp_path / "m.so", "--input", f"x=@{tmp_path / 'x.npy'}")
+        assert done.returncode == OK and f"y: f32[{rows}, {columns}, 2]" in done.stdout, done.stderr
+    assert run("compile", path, "-o", tmp_path / "m.so", "--shape", "x=2x3x2", "--shape", "z=5").returncode == OK
+    assert "f32[2, 3, 2]" in run("inspect", tmp_path / "m.so").stdout
 
 
 def test_dimensions_that_overflow_on_the_way(save):
@@ -620,6 +636,108 @@ def test_external_data_that_is_too_short(beside, how, says):
 
 def test_external_data_with_huge_dimensions(beside):
     fails(MODEL, beside(external("weights.bin", dims=(1 << 40,))), "\"w\"", "weights.bin")
+
+
+# ---- lists of open length ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("made, dims, right, wrong, says", [
+    (node("Reshape", "x s"), ["a", "b"], [2, 3], [6], "the length of the shape: r has to be 2; here the sides are 1 and 2"),
+    (node("Expand", "x s"), ["a", "b", "c"], [2, 1, 3], [2, 3], "the length of the shape: r has to be 3; here the sides are 2 and 3"),
+    (node("Expand", "x s"), ["a", "b"], [3], [1, 2, 3], "the length of the shape: r has to be at most 2; here the sides are 2 and 3"),
+    (node("Tile", "x s"), ["a", "b"], [2, 1], [2], "the length of the repeats: r has to be 2; here the sides are 1 and 2"),
+    (node("Slice", "x s e"), ["a", "b"], [1, 1], [1], "the length of the starts: r has to be 2; here the sides are 1 and 2"),
+    (node("ReduceSum", "x s", keepdims=0), ["a"], [-1], [0, 1], "the length of the axes: r has to be 1; here the sides are 2 and 1"),
+    (node("Unsqueeze", "x s"), ["a", "b", "c"], [1], [0, 1], "the length of the axes: r has to be 1; here the sides are 2 and 1"),
+    (node("Pad", "x s"), ["a", "b"], [1, 0, 0, 1], [1, 1], "the length of the pads: r has to be 4; here the sides are 2 and 4"),
+    (node("Split", "x s", "y z", axis=1), ["a", "b"], [1, 2], [1, 1, 1], "the length of the sizes: r has to be 2; here the sides are 3 and 2"),
+    (helper.make_node("Resize", ["x", "", "", "s"], ["y"]), ["a", "b"], [4, 6], [4], "the length of the sizes: r has to be 2; here the sides are 1 and 2"),
+    (node("TopK", "x s", "y z"), ["a", "b"], [2], [2, 2], "the length of input 1, one number: r has to be 1; here the sides are 2 and 1"),
+    (node("CumSum", "x s"), ["a", "b"], [1], [0, 1], "the length of input 1, one number: r has to be 1; here the sides are 2 and 1"),
+])
+def test_a_list_of_an_open_length(save, tmp_path, made, dims, right, wrong, says):
+    path = save(make([made], [value("x", [2, 3]), value("s", ["r"], I)], [value("y", dims)], [tensor("e", np.array([2, 3]))]))
+    np.save(tmp_path / "x.npy", np.ones((2, 3), np.float32))
+    for given, code in ((right, OK), (wrong, USAGE)):
+        np.save(tmp_path / "s.npy", np.array(given))
+        for verb in ("run", "verify"):
+            done = run(verb, path, *(a for n in "xs" for a in ("--input", f"{n}=@{tmp_path / n}.npy")))
+            assert done.returncode == code, done.stderr
+        assert code == OK or says.split(";")[0] in done.stderr
+    done = run("run", path, *(a for n in "xs" for a in ("--input", f"{n}=@{tmp_path / n}.npy")))
+    assert says in done.stderr
+
+
+def test_a_rank_that_nothing_says(save):
+    fails(UNSUPPORTED, save(make([node("Reshape", "x s", "r"), node("ReduceSum", "r", keepdims=0)], [value("x", [2, 3]), value("s", ["r"], I)])),
+          "shape is of type i64[r], and nothing in the model says how many they are", "--shape s=N", "declare the rank of the result")
+    done = run("compile", save(make([node("Reshape", "x s", "r"), node("ReduceSum", "r", keepdims=0)], [value("x", [2, 3]), value("s", ["r"], I)])),
+               "--shape", "s=2", "--stop-after=rules")
+    assert done.returncode == OK, done.stderr
+
+
+# ---- mistakes in branches ------------------------------------------------------------------------------------------
+
+
+def branches(then, other):
+    """y = If(c): nodes over x of the one, or of the other, each of which make y."""
+    parts = [helper.make_graph(nodes, name, [], [value("y", None)]) for name, nodes in (("t", then), ("e", other))]
+    return make([node("If", "c", name="choice", then_branch=parts[0], else_branch=parts[1])], [value("c", [], TensorProto.BOOL), value("x", [2, 3])],
+                weights=[tensor("w", np.ones((2, 2), np.float32))])
+
+
+FITS, WRONG, UNKNOWN = node("Neg", "x"), node("MatMul", "x w"), node("NoSuchOperator", "x")
+
+
+@pytest.mark.parametrize("bad, says", [(WRONG, "inner extents"), (UNKNOWN, "no operator NoSuchOperator")])
+@pytest.mark.parametrize("taken", [True, False])
+def test_a_mistake_in_a_branch_refuses_who_takes_it(save, tmp_path, bad, says, taken):
+    path = save(branches([FITS], [bad]) if taken else branches([bad], [FITS]))
+    compiled = run("compile", path, "-o", tmp_path / "m.so")
+    refused = f"a run that takes the {'else' if taken else 'then'} branch is refused: node 0"
+    assert compiled.returncode == OK and 'If "choice"' in compiled.stderr and f"note: {refused}" in compiled.stderr and says in compiled.stderr
+    np.save(tmp_path / "x.npy", np.ones((2, 3), np.float32))
+    for c in (True, False):
+        np.save(tmp_path / "c.npy", np.array(c))
+        for verb in ("run", "verify"):
+            done = run(verb, tmp_path / "m.so" if verb == "run" else path, *(a for n in "cx" for a in ("--input", f"{n}=@{tmp_path / n}.npy")))
+            assert done.returncode == (OK if c == taken else USAGE), done.stderr
+            assert c == taken or (refused in done.stderr and says in done.stderr), done.stderr
+
+
+def test_mistakes_in_both_branches_are_all_reported(save):
+    fails(UNSUPPORTED, save(branches([UNKNOWN], [node("NoneSuchEither", "x")])), "NoSuchOperator", "NoneSuchEither")
+
+
+def test_a_mistake_in_a_branch_inside_a_branch(save):
+    inner = branches([FITS], [WRONG]).graph.node[0]
+    accepted(save(branches([FITS], [inner])))
+    fails(MODEL, save(branches([WRONG], [branches([WRONG], [WRONG]).graph.node[0]])), "inner extents")
+
+
+def test_a_limit_in_a_branch_is_no_mistake_of_it(save):
+    done = run("compile", save(branches([FITS], [node("Neg", "x", "a"), node("Neg", "a", "b"), node("Neg", "b")])), "--max-nodes", "3", "--stop-after=rules")
+    assert done.returncode == LIMIT, done.stderr
+
+
+@pytest.mark.parametrize("bad, code", [(node("MatMul", "v w", "u"), USAGE), (node("NoSuchOperator", "v", "u"), UNSUPPORTED)])
+@pytest.mark.parametrize("turns, cond", [(0, None), (-1, True), (None, False), (5, False)])
+def test_a_mistake_in_a_loop_without_a_turn_is_none(save, tmp_path, turns, cond, bad, code):
+    def run_looped(turns, cond):
+        body = helper.make_graph([node("Identity", "go", "more"), bad, node("Identity", "u", "s")], "b",
+                                 [value("i", [], I), value("go", [], TensorProto.BOOL), value("v", None)],
+                                 [value("more", [], TensorProto.BOOL), value("u", None), value("s", [2, 3])])
+        names = ["" if turns is None else "m", "" if cond is None else "c", "x"]
+        path = save(make([helper.make_node("Loop", names, ["y", "s"], body=body), node("Neg", "y", "z")], [value("x", [2, 3])], [value("z", None), value("s", None)],
+                         [tensor("w", np.ones((2, 2), np.float32)), tensor("m", np.int64(turns or 0)), tensor("c", np.array(bool(cond)))]))
+        arguments = ["--input", f"x=@{tmp_path / 'x.npy'}"]
+        return run("verify", path, *arguments), run("run", path, *arguments, "--output-dir", tmp_path)
+    np.save(tmp_path / "x.npy", np.ones((2, 3), np.float32))
+    for done in run_looped(turns, cond):
+        assert done.returncode == OK, done.stderr
+    assert np.load(tmp_path / "z.npy").tolist() == [[-1] * 3] * 2 and np.load(tmp_path / "s.npy").shape[0] == 0
+    for done in run_looped(1, True):
+        assert done.returncode == code, done.stderr
 
 
 # ---- running ---------------------------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import onnx
 import pytest
 from conftest import ROOT, model_of
 from onnx import TensorProto as T
-from onnx import helper
+from onnx import helper, numpy_helper
 
 import tenon
 
@@ -207,13 +207,76 @@ def test_dlpack_goes_in_and_comes_out(two):
     np.testing.assert_array_equal(out, [2, 4])
 
 
-@pytest.mark.parametrize("onnx_type, dtype", [(T.FLOAT, "f4"), (T.DOUBLE, "f8"), (T.FLOAT16, "f2"), (T.INT8, "i1"), (T.INT32, "i4"), (T.INT64, "i8")])
-def test_element_types(onnx_type, dtype):
-    model = tenon.compile(model_of([helper.make_node("Add", ["x", "x"], ["y"])], [("x", onnx_type, ["n"])], [("y", onnx_type, ["n"])]))
-    x = np.array([1, 2, 3], dtype)
-    y = model(x)
-    assert y.dtype == x.dtype
-    np.testing.assert_array_equal(y, x + x)
+TYPES = ["FLOAT", "DOUBLE", "FLOAT16", "BFLOAT16", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64", "BOOL", "STRING",
+         "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ", "FLOAT8E8M0", "FLOAT4E2M1", "INT4", "UINT4", "INT2", "UINT2"]
+
+
+def copies(onnx_type):
+    """A number, a vector and a matrix as they are."""
+    ranks = {"s": [], "v": ["n"], "m": ["a", "b"]}
+    return model_of([helper.make_node("Identity", [n], [n + "y"]) for n in ranks], [(n, onnx_type, dims) for n, dims in ranks.items()],
+                    [(n + "y", onnx_type, dims) for n, dims in ranks.items()], opset=25)
+
+
+def values(onnx_type, *dims):
+    """Small numbers, some below 0 where the type has such, as its own type in NumPy or ml_dtypes."""
+    dtype, count = helper.tensor_dtype_to_np_dtype(getattr(T, onnx_type)), int(np.prod(dims))
+    if onnx_type == "STRING":
+        return np.array([f"käse {i}" for i in range(count)], object).reshape(dims)
+    x = 2.0 ** (np.arange(count) % 3) if onnx_type == "FLOAT8E8M0" else (np.arange(count) % 2) - (0 if onnx_type[0] in "UB" and onnx_type != "BFLOAT16" else 1)
+    return x.reshape(dims).astype(dtype)
+
+
+@pytest.mark.parametrize("onnx_type", TYPES)
+def test_element_types(onnx_type):
+    """Every type, of every rank and layout, goes in and comes out: no dimension, no elements, with gaps, backwards, read-only."""
+    pytest.importorskip("ml_dtypes")
+    model = tenon.compile(copies(getattr(T, onnx_type)))
+    matrix = values(onnx_type, 4, 6)
+    locked = matrix.copy()
+    locked.setflags(write=False)
+    for m in (matrix, matrix.T, matrix[::2, 1:4], matrix[::-1], np.asfortranarray(matrix), locked, matrix[:0], matrix[:, :0]):
+        for v in (values(onnx_type, 5), values(onnx_type, 9)[::3], values(onnx_type, 0)):
+            s = values(onnx_type)
+            for got, want in zip(model.run({"s": s, "v": v, "m": m}).values(), (s, v, m)):
+                assert got.dtype == want.dtype and got.shape == want.shape
+                np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(model.run({"s": s[()], "v": v, "m": m})["sy"], s)       # a scalar of NumPy
+    if onnx_type != "STRING":
+        out = {"sy": np.zeros_like(s), "vy": np.zeros_like(v), "my": np.zeros_like(matrix)}
+        if onnx_type in ("INT4", "INT2"):
+            with pytest.raises(tenon.UsageError, match="give an array of int8"):
+                model.run({"s": s, "v": v, "m": matrix}, out=out)
+            out = {name: x.astype("i1") for name, x in out.items()}
+        model.run({"s": s, "v": v, "m": matrix}, out=out)
+        np.testing.assert_array_equal(out["my"].astype(matrix.dtype), matrix)
+        np.testing.assert_array_equal(out["sy"].astype(matrix.dtype), s)
+        with pytest.raises(tenon.UsageError):
+            model.run({"s": s, "v": v, "m": matrix}, out=out | {"my": out["my"][:, ::2]})
+    if matrix.dtype.itemsize > 1 and onnx_type not in ("STRING", "BFLOAT16"):
+        with pytest.raises(tenon.UsageError, match="native byte order"):
+            model.run({"s": s, "v": v, "m": matrix.astype(matrix.dtype.newbyteorder())})
+
+
+@pytest.mark.parametrize("onnx_type, plain, bits", [("FLOAT8E4M3FN", [1, -2, 0.5], [56, 192, 48]), ("FLOAT4E2M1", [1, -2, 0.5], [2, 12, 1]), ("INT4", [1, -8, 7], [1, -8, 7]),
+                                                    ("UINT2", [1, 3, 0], [1, 3, 0])])
+def test_types_of_ml_dtypes_without_it(onnx_type, plain, bits, tmp_path):
+    """Bytes go in and come out; with it lists and numbers too."""
+    pytest.importorskip("ml_dtypes")
+    model = tenon.compile(copies(getattr(T, onnx_type)), tmp_path / "m.so")
+    dtype = helper.tensor_dtype_to_np_dtype(getattr(T, onnx_type))
+    bits = np.array(bits, "i1" if onnx_type == "INT4" else "u1")
+    for given in (bits, plain, np.array(plain, dtype)):
+        got = model.run({"s": plain[1], "v": given, "m": [plain]})
+        assert got["vy"].dtype == dtype and got["vy"].tolist() == plain and got["sy"] == plain[1] and got["my"].tolist() == [plain]
+    without = f"""import sys
+sys.modules["ml_dtypes"] = None
+import numpy as np, tenon
+bits = np.array({bits.tolist()}, "{bits.dtype}")
+got = tenon.load({str(tmp_path / "m.so")!r}).run({{"s": bits[0], "v": bits, "m": bits.reshape(3, 1)}})
+assert got["vy"].dtype == bits.dtype and got["vy"].tolist() == bits.tolist() and got["sy"].shape == () and got["my"].shape == (3, 1)"""
+    done = subprocess.run([sys.executable, "-c", without], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_bf16_is_that_of_ml_dtypes():
@@ -234,6 +297,17 @@ def test_sizes_that_data_say():
         assert free(2, 9, 3).tolist() == [2, 5, 8]
         assert free(2, 2, 1).shape == (0,)
     assert bounded.run([np.ones(2, "f4")])["y"].tolist() == [[0, 1]]
+
+
+def test_no_room_for_a_bound_that_is_a_number_alone():
+    """Of a loop that may make 2^40 turns and makes three: its result is made in the run, not given room before."""
+    body = helper.make_graph([helper.make_node("Less", ["i", "two"], ["more"]), helper.make_node("Identity", ["x"], ["s"])], "b",
+                             [helper.make_tensor_value_info("i", T.INT64, []), helper.make_tensor_value_info("go", T.BOOL, [])],
+                             [helper.make_tensor_value_info("more", T.BOOL, []), helper.make_tensor_value_info("s", T.FLOAT, [3])])
+    made = tenon.compile(model_of([helper.make_node("Loop", ["most", "go_on"], ["all"], body=body)], [("x", T.FLOAT, [3])], [("all", T.FLOAT, ["t", 3])],
+                                  [numpy_helper.from_array(np.array(v), k) for k, v in (("most", 2**40), ("two", 2), ("go_on", True))]))
+    x = np.arange(3, dtype="f4")
+    np.testing.assert_array_equal(made(x), np.stack([x] * 3))
 
 
 def test_strings():
