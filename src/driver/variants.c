@@ -22,6 +22,7 @@ enum {
     MOST_SYMBOLS = 4,                /* that count rows; others are as the kernel's own program has them */
     MOST_EXPECTED = 4,               /* combinations of sizes that users expect, which are asked too */
     MOST_TRIED = 1 + MOST_EXPECTED + MOST_SYMBOLS,
+    MOST_STRIDE = 8,                 /* of a window: sizes that are looked at for each point */
 };
 
 typedef VEC(Sym) RowSymbols;
@@ -46,6 +47,58 @@ counts_symbols(const Expr *e)
         if (e->term->factor[i].atom->kind != ATOM_VAR)
             return false;
     return e->nterm == 1;
+}
+
+/* Does an axis go over points under a window: is it read together with one that is summed? */
+typedef struct { AxisSet sum; AxisSet slides; } FindSlides;
+
+static void
+find_slides(void *user, const Scalar *s)
+{
+    FindSlides *f = user;
+
+    for (uint32_t d = 0; s->op == S_LOAD && d < s->u.load.rank; d++) {
+        AxisSet here = expr_axes(s->u.load.at[d]);
+        f->slides |= here & f->sum ? here & ~f->sum : 0;
+    }
+}
+
+typedef struct { Sym symbol; int64_t size; } Points;
+
+static bool
+size_of(void *user, Var v, int64_t *out)
+{
+    const Points *p = user;
+
+    *out = v.kind == VAR_SYMBOL && v.id == MAP_PTR(p->symbol) ? p->size : -1;
+    return *out >= 0;
+}
+
+/* The symbols that count the points of an image, or the frames, that a convolution makes, whichever side of the product they are: at most as
+ * many as there is room for. `points`: an axis of each, whose points the symbol alone counts. */
+static void
+point_symbols(Ctx *c, const Kernel *k, RowSymbols *s, const Expr **points)
+{
+    Contraction product;
+
+    for (uint32_t i = 0; i < k->npart; i++) {
+        const Nest *n = k->part[i].nest;
+        if (!nest_contraction(c, n, &product) || !product.row || !product.col)
+            continue;
+        FindSlides f = { product.sum, 0 };
+        scalar_visit(c, product.a, find_slides, &f);
+        scalar_visit(c, product.b, find_slides, &f);
+        f.slides &= product.row | product.col;
+        for (uint32_t x = 0; x < n->naxis; x++) {
+            uint32_t before = s->n;
+            if (f.slides >> x & 1)
+                expr_vars(n->axis[x].extent, add_symbol, s);
+            if (s->n > before + 1)
+                s->n = before;
+            if (s->n > before)
+                points[before] = n->axis[x].extent;
+        }
+    }
 }
 
 /* The symbols that count the rows of its products, at most as many as there is room for. */
@@ -101,6 +154,28 @@ guard_of(Arena *a, const RowSymbols *s, uint32_t small, int64_t most)
     return (SizeGuard){ s->n, at };
 }
 
+/* At most so many points along each dimension of the image, and one at least. False: there is no such size. */
+static bool
+guard_of_points(Arena *a, const RowSymbols *s, const Expr *const *points, int64_t most, SizeGuard *out)
+{
+    SizeBound *at = NEW_ARRAY(a, SizeBound, s->n);
+
+    for (uint32_t i = 0; i < s->n; i++) {
+        Points p = { .symbol = s->at[i] };
+        int64_t n;
+        at[i] = (SizeBound){ s->at[i], -1, -1 };
+        for (p.size = 0; p.size <= MOST_STRIDE * most && expr_eval(points[i], size_of, &p, &n) && n <= most; p.size++)
+            if (n > 0) {
+                at[i].least = at[i].least < 0 ? p.size : at[i].least;
+                at[i].most = p.size;
+            }
+        if (at[i].least < 0)
+            return false;
+    }
+    *out = (SizeGuard){ s->n, at };
+    return true;
+}
+
 /* All symbols have sizes that users expect, or 1: the number'th such combination. False: there are less, or all are 1. */
 static bool
 guard_expected(Ctx *c, Arena *a, const RowSymbols *s, uint32_t number, SizeGuard *out)
@@ -129,11 +204,47 @@ is_gain(const Candidate *tried)
     return tried->program && tried->seconds <= (one_row ? 1 : CLEARLY) * tried->without;
 }
 
+/* One point of one sample: then channels are lanes. Of several sizes that make one point it is the largest, since lengths are multiples of strides. */
+static bool
+guard_of_one_point(const Asked *q, const RowSymbols *s, const Expr *const *points, SizeGuard *out)
+{
+    SizeBound *at = NEW_ARRAY(q->a, SizeBound, MOST_SYMBOLS);
+    RowSymbols all = { .at = NEW_ARRAY(q->a, Sym, MOST_SYMBOLS), .cap = MOST_SYMBOLS };
+    SizeGuard one;
+
+    if (s->n != 1 || !guard_of_points(q->a, s, points, 1, &one))
+        return false;
+    at[0] = (SizeBound){ s->at[0], one.at[0].most, one.at[0].most };
+    *out = (SizeGuard){ 1, at };
+    for (uint32_t i = 0; i < q->k->npart; i++)
+        for (uint32_t x = 0; x < q->k->part[i].nest->naxis; x++)
+            expr_vars(q->k->part[i].nest->axis[x].extent, add_symbol, &all);
+    for (uint32_t i = 0; i < all.n && out->n < MOST_SYMBOLS; i++)
+        if (all.at[i] != s->at[0] && expr_symbol_counts(q->c, (Var){ VAR_SYMBOL, MAP_PTR(all.at[i]) }) == 1)
+            at[out->n++] = (SizeBound){ all.at[i], 1, 1 };
+    return true;
+}
+
+/* Ask for programs for few points of an image: of one point, and of a vector of them. Which are kept is a matter of price. */
+static uint32_t
+try_points(const Asked *q, const RowSymbols *s, const Expr *const *points, Candidate *tried)
+{
+    SizeGuard guard;
+    uint32_t n = 0;
+
+    if (guard_of_one_point(q, s, points, &guard))
+        tried[n++] = try_guard(q, guard);
+    if (guard_of_points(q->a, s, points, machine_lanes(q->machine, DT_F32), &guard))
+        tried[n++] = try_guard(q, guard);
+    return n;
+}
+
 const char *
 variants_answer(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool *constant, bool far, const char *own)
 {
     Asked q = { c, a, k, m, constant, far, own };
     RowSymbols s = { .at = NEW_ARRAY(a, Sym, MOST_SYMBOLS), .cap = MOST_SYMBOLS };
+    const Expr *points[MOST_SYMBOLS] = { NULL };
     Candidate tried[MOST_TRIED];
     Text t = { .arena = a };
     SizeGuard guard;
@@ -141,14 +252,19 @@ variants_answer(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool 
     /* As many rows as registers are some tiles of any height, with little left over. */
     int64_t few = m->vector_registers;
 
-    row_symbols(c, k, &s);
-    if (s.n)
+    point_symbols(c, k, &s, points);
+    bool image = s.n > 0;
+    if (!image)
+        row_symbols(c, k, &s);
+    if (s.n && !image)
         tried[n++] = try_guard(&q, guard_of(a, &s, 0, 1));
     for (uint32_t i = 0; s.n && i < MOST_EXPECTED; i++)
         if (guard_expected(c, a, &s, i, &guard))
             tried[n++] = try_guard(&q, guard);
-    for (uint32_t i = 0; i < s.n; i++)
+    for (uint32_t i = 0; i < s.n && !image; i++)
         tried[n++] = try_guard(&q, guard_of(a, &s, i, few));
+    if (image)
+        n += try_points(&q, &s, points, tried + n);
     for (uint32_t i = 0; i < n; i++) {
         if (!is_gain(&tried[i]))
             continue;
