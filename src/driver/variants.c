@@ -22,7 +22,7 @@ enum {
     MOST_SYMBOLS = 4,                /* that count rows; others are as the kernel's own program has them */
     MOST_EXPECTED = 4,               /* combinations of sizes that users expect, which are asked too */
     MOST_TRIED = 1 + MOST_EXPECTED + MOST_SYMBOLS,
-    MOST_STRIDE = 8,                 /* of a window: sizes that are looked at for each point */
+    MOST_STRIDE = 64,                /* of a window and all before it, of which networks have 32 mostly: sizes that are looked at for each point */
 };
 
 typedef VEC(Sym) RowSymbols;

@@ -168,7 +168,8 @@ static void
 add_samples(void *user, Var v)
 {
     Samples *s = user;
-    bool counts = v.kind == VAR_SYMBOL && expr_symbol_counts(s->c, v) >= 0 && !expr_symbol_usual(s->c, v).n;
+    int64_t size = v.kind == VAR_SYMBOL ? expr_symbol_counts(s->c, v) : -1;
+    bool counts = size >= 0 && size < EXPR_SUPPOSED && !expr_symbol_usual(s->c, v).n;
 
     for (uint32_t i = 0; i < s->at.n; i++)
         counts &= s->at.at[i].symbol != (Sym)(uintptr_t)v.id;
