@@ -191,6 +191,9 @@ write_tile(const Gemm *g, const Tile *x)
     bool wide = x->image && x->panels > 1 && cut->row_run && !x->panels_outside &&
                 x->rows * x->panels * width * dtype_info[cut->k.reduce->dtype].bytes <= machine_usable_bytes(w->p->m, LEVEL_L1);
 
+    /* Of an image whose size is open the last panel has as many vectors as it needs. */
+    const char *narrow = x->image && g->ncols < 0 && x->vectors > 1 ? arena_printf(w->a, " %lld", (long long)g->lanes) : "";
+
     if (x->in_place && (!g->b_direct || lay_b))
         return;
     if (!lay_a && !g->a_direct && !x->copy_rows && !x->pack_rows && !x->row_image)
@@ -214,9 +217,9 @@ write_tile(const Gemm *g, const Tile *x)
     if (cut->row_run)
         text_printf(&t, "split %s by %lld -> ip ir%s\n", x->chunk ? "ii" : "i_", (long long)x->rows, g->nrows >= 0 || x->rows == 1 ? "" : arena_printf(w->a, " peel %d", x->rows > LEFT_ROWS ? LEFT_ROWS : 1));
     if (wide)
-        text_printf(&t, "split j_ by %lld -> jb jj guard\nsplit jj by %lld -> jq jv pad\n", (long long)x->panels * width, width);
+        text_printf(&t, "split j_ by %lld -> jb jj guard\nsplit jj by %lld -> jq jv pad%s\n", (long long)x->panels * width, width, narrow);
     else if (pads || exact)
-        text_printf(&t, "split j_ by %lld -> jp jv%s\nsplit jp by %lld -> jb jq guard\n", width, exact ? " exact" : " pad", (long long)x->panels);
+        text_printf(&t, "split j_ by %lld -> jp jv%s\nsplit jp by %lld -> jb jq guard\n", width, exact ? " exact" : arena_printf(w->a, " pad%s", narrow), (long long)x->panels);
     else
         text_printf(&t, "split j_ by %lld -> jb jj guard\nsplit jj by %lld -> jq jv\n", (long long)x->panels * width, width);
     text_printf(&t, "split jv by %lld -> jr %s\n", (long long)g->lanes, g->lane);
