@@ -11,6 +11,9 @@
  *   …
  *   }
  *
+ * The points of an image, or the frames, that a convolution makes count as rows do, whichever side of its product they are: it is asked for one point of
+ * one sample, for a vector of points along each dimension, and for what users expect.
+ *
  * The narrowest comes first: the first that holds runs. A kernel has as many programs as --variants says: its own, and those that gain most.
  */
 #include "driver/internal.h"
