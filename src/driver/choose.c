@@ -120,8 +120,7 @@ typedef struct {
     Sym question;
     Sym asked;                       /* by the first kernel that gets it: what that makes; NULL: only a price was wanted */
     bool settled;                    /* variants have been looked for */
-    Variants variants;               /* for sizes of a kind */
-    const char *alone, *together;    /* programs for one thread, for several; NULL: the one for any number */
+    Variants variants;
 } Chosen;
 
 /* A price at sizes that are not known says nothing of a run. */
@@ -187,17 +186,7 @@ picoseconds(double seconds)
     return seconds < 0x1p62 / 1e12 ? (int64_t)(seconds * 1e12) : (int64_t)1 << 62;
 }
 
-/* A program for a number of threads, where one is clearly faster. */
-static const char *
-threads_program(Job *j, Chosen *chosen, const Choice *of, const char *where, double share)
-{
-    if (!of)
-        return NULL;
-    chosen->remark = arena_printf(j->arena, "%s; on %s another, %.3g times as fast", chosen->remark, where, 1 / share);
-    return arena_str(j->arena, of->program);
-}
-
-/* What is chosen for a kernel that has these choices, but for its variants by size. */
+/* What is chosen for a kernel that has these choices, but for its variants. */
 static Chosen *
 first_of(Job *j, const Kernel *k, Sym question, const Choices *choices)
 {
@@ -206,13 +195,7 @@ first_of(Job *j, const Kernel *k, Sym question, const Choices *choices)
     *chosen = (Chosen){ .question = question, .seconds = choices->n ? choices->at[0].seconds : -1, .remark = choice_remark(j, k, choices) };
     chosen->program = choices->n ? arena_str(j->arena, choices->at[0].program) : NULL;
     if (choices->n && has_numbers(k))
-        chosen->predicted = expr_int(j->ctx, picoseconds((choices->alone ? choices->alone : choices->at)->alone));
-    if (!choices->n || j->o->variants < 2)
-        return chosen;
-    const Choice *first = choices->at, *alone = choices->alone, *together = choices->together;
-    chosen->seconds = ((alone ? alone : first)->alone + choice_together(together ? together : first)) / 2;
-    chosen->alone = threads_program(j, chosen, alone, "one thread", alone ? alone->alone / first->alone : 1);
-    chosen->together = threads_program(j, chosen, together, "several threads", together ? choice_together(together) / choice_together(first) : 1);
+        chosen->predicted = expr_int(j->ctx, picoseconds(choices->at[0].alone));
     return chosen;
 }
 
@@ -247,7 +230,7 @@ find_variants(Prices *p, Chosen *chosen, const Kernel *k)
     Job *j = p->j;
     Text remark = { .arena = j->arena };
 
-    if (chosen->settled || !chosen->program || has_numbers(k) || j->o->variants < 2)
+    if (chosen->settled || !chosen->program || (has_numbers(k) && j->machine.cores == 1) || j->o->variants < 2)
         return;
     Arena *scratch = arena_child(j->arena);
     Sym question = question_variants(j, chosen->question, chosen->program);
@@ -274,33 +257,24 @@ pinned(Prices *p, const Pins *pins, const Kernel *k, Sym value, const bool *cons
         own->used = true;
     chosen.asked = value;
     chosen.variants = pins_variants(j, pins, value, k);
-    if (own || chosen.variants.n)
-        chosen.alone = chosen.together = NULL;
     if (chosen.variants.n)
         chosen.remark = arena_printf(j->arena, "%s; variants as the file of choices says", chosen.remark);
     return chosen;
 }
 
-/* Kernels that share a choice are given trees one by one; those for numbers of threads as --variants leaves room. */
+/* Kernels that share a choice are given trees one by one. */
 static void
-own_variants(Job *j, Kernel *k, const Chosen *chosen)
+own_variants(Job *j, Kernel *k, const Variants *chosen)
 {
-    const Variants *sizes = &chosen->variants;
-    Kernel **own = NEW_ARRAY(j->arena, Kernel *, sizes->n + 2);
-    SizeBound one = { sym(j->ctx, THREADS_SYMBOL), 1, 1 }, several = { one.symbol, 2, INT64_MAX };
+    Kernel **own = NEW_ARRAY(j->arena, Kernel *, chosen->n);
 
-    k->nvariant = 0;
-    for (uint32_t i = 0; i < sizes->n; i++) {
-        Kernel *v = own[k->nvariant++] = arena_copy(j->arena, sizes->at[i], sizeof *v);
-        v->buffer.at = arena_copy(j->arena, v->buffer.at, v->buffer.n * sizeof *v->buffer.at);
-        v->buffer.cap = v->buffer.n;
+    for (uint32_t i = 0; i < chosen->n; i++) {
+        own[i] = arena_copy(j->arena, chosen->at[i], sizeof **own);
+        own[i]->buffer.at = arena_copy(j->arena, own[i]->buffer.at, own[i]->buffer.n * sizeof *own[i]->buffer.at);
+        own[i]->buffer.cap = own[i]->buffer.n;
     }
-    uint32_t most = (uint32_t)j->o->variants - 1;
-    if (chosen->alone && k->nvariant < most)
-        own[k->nvariant++] = variant_of(j, k, &(SizeGuard){ 1, &one }, chosen->alone);
-    if (chosen->together && k->nvariant < most)
-        own[k->nvariant++] = variant_of(j, k, &(SizeGuard){ 1, &several }, chosen->together);
     k->variant = own;
+    k->nvariant = chosen->n;
 }
 
 double
@@ -426,7 +400,7 @@ choose_in(Prices *p, Graph *g, Pins *pins, Text *remarks)
         }
         k->schedule = chosen->program;
         k->predicted = chosen->predicted;
-        own_variants(j, k, chosen);
+        own_variants(j, k, &chosen->variants);
         text_add(remarks, "; %");
         text_name(remarks, value);
         text_add(remarks, ": ");

@@ -109,7 +109,7 @@ Sym question_programs(Job *j, const Kernel *k, const bool *constant, bool far);
 Sym question_variants(Job *j, Sym programs, const char *own);
 /* In a context of its own. most: programs that it has at most. Arena  a: of the answer, and of much scratch. NULL: there is none. */
 const char *question_answer(Arena *a, const Machine *m, Sym question, uint32_t most);
-/* Choices as text: how many, the first of them, and what is faster on one core or on all. */
+/* Choices as text: how many, and the first of them. */
 const char *choices_text(Arena *a, const Choices *choices, uint32_t most);
 bool choices_parse(Arena *a, const char *text, uint32_t most, Choices *out);
 

@@ -142,12 +142,6 @@ question_answer(Arena *a, const Machine *m, Sym question, uint32_t most)
 
 /* ---- programs as text --------------------------------------------------------------------------------------- */
 
-static void
-print_choice(Text *t, const Choice *c)
-{
-    text_printf(t, "%.17g %.17g\n%s}\n", c->seconds, c->alone, c->program);
-}
-
 const char *
 choices_text(Arena *a, const Choices *choices, uint32_t most)
 {
@@ -155,43 +149,8 @@ choices_text(Arena *a, const Choices *choices, uint32_t most)
 
     text_printf(&t, "%u programs\n", choices->n);
     for (uint32_t i = 0; i < choices->n && i < most; i++)
-        print_choice(&t, &choices->at[i]);
-    if (choices->alone)
-        text_add(&t, "alone ");
-    if (choices->alone)
-        print_choice(&t, choices->alone);
-    if (choices->together)
-        text_add(&t, "together ");
-    if (choices->together)
-        print_choice(&t, choices->together);
+        text_printf(&t, "%.17g %.17g\n%s}\n", choices->at[i].seconds, choices->at[i].alone, choices->at[i].program);
     return text_str(&t);
-}
-
-/* The end of one; NULL: it is damaged. */
-static const char *
-parse_choice(Arena *a, const char *s, Choice *out)
-{
-    char *end;
-
-    *out = (Choice){ .seconds = strtod(s, &end) };
-    out->alone = strtod(end, &end);
-    const char *last = *end == '\n' ? strstr(end, "\n}\n") : NULL;
-    if (!last)
-        return NULL;
-    out->program = arena_printf(a, "%.*s", (int)(last - end), end + 1);
-    return last + strlen("\n}\n");
-}
-
-/* One behind its word, if it is there. False: it is damaged. */
-static bool
-parse_named(Arena *a, const char *word, const char **s, const Choice **out)
-{
-    Choice *one = NEW(a, Choice);
-
-    if (strncmp(*s, word, strlen(word)))
-        return true;
-    *out = one;
-    return (*s = parse_choice(a, *s + strlen(word), one)) != NULL;
 }
 
 bool
@@ -202,11 +161,14 @@ choices_parse(Arena *a, const char *s, uint32_t most, Choices *out)
     *out = (Choices){ .n = (uint32_t)strtoul(s, &end, 10), .at = NEW_ARRAY(a, Choice, most) };
     if (end == s || !(s = strchr(end, '\n')))
         return false;
-    s++;
     for (uint32_t i = 0; i < out->n && i < most; i++) {
-        if (!(s = parse_choice(a, s, &out->at[i])))
+        out->at[i] = (Choice){ .seconds = strtod(s, &end), .number = i };
+        out->at[i].alone = strtod(end, &end);
+        const char *last = *end == '\n' ? strstr(end, "\n}\n") : NULL;
+        if (!last)
             return false;
-        out->at[i].number = i;
+        out->at[i].program = arena_printf(a, "%.*s", (int)(last - end), end + 1);
+        s = last + 2;
     }
-    return out->n > 0 && parse_named(a, "alone ", &s, &out->alone) && parse_named(a, "together ", &s, &out->together);
+    return out->n > 0;
 }

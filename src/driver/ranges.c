@@ -123,6 +123,37 @@ is_first(const Graph *g, Var v)
     return true;
 }
 
+/* A picture: what models that take one of any size are mostly run at. Detectors and recognisers of ONNX's model zoo take 224 to 640 points a side
+ * (ResNet and VGG 224, SSD 300, YOLO 416, YOLOX 640); of the two ends the middle by ratio is 378, and a multiple of 32, by which such models divide, 320 or 384. */
+enum { PICTURE_COLOURS = 4, PICTURE_SIDE = 320 };
+
+/* The dimension that is the height of a picture, with its width behind it: both open and by themselves, its colours before or behind. 0: there is none. */
+static uint32_t
+picture_height(const Type *t)
+{
+    int64_t colours;
+
+    for (uint32_t d = 1; t->rank == 4 && d < 3; d++) {
+        Var height, width;
+        const Expr *other = t->dim[d == 1 ? 3 : 1];
+        if (expr_const(other, &colours) && colours <= PICTURE_COLOURS && expr_is_var(t->dim[d], &height) && expr_is_var(t->dim[d + 1], &width) &&
+            height.kind == VAR_SYMBOL && width.kind == VAR_SYMBOL)
+            return d;
+    }
+    return 0;
+}
+
+static void
+count_picture(Ctx *c, const Type *t)
+{
+    uint32_t d = picture_height(t);
+    Var v;
+
+    for (uint32_t i = 0; d && i < 2; i++)
+        if (expr_is_var(t->dim[d + i], &v) && expr_symbol_counts(c, v) < 0)
+            expr_symbol_count(c, v, PICTURE_SIDE);
+}
+
 void
 ranges_count(Job *j)
 {
@@ -133,5 +164,6 @@ ranges_count(Job *j)
         const Type *t = g->value.at[g->input.at[k]].type;
         if (t->rank && expr_is_var(t->dim[0], &v) && v.kind == VAR_SYMBOL && is_first(g, v) && has_rows(t) && expr_symbol_counts(j->ctx, v) < 0)
             expr_symbol_count(j->ctx, v, 1);
+        count_picture(j->ctx, t);
     }
 }

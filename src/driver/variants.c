@@ -4,12 +4,15 @@
  * suits one of these is poor at the others. So it is asked what programs there are where all of those symbols are 1, and
  * where one of them is small; and a variant is kept where its price is clearly less than that of the
  * kernel's own program at those sizes, or less at all where there is one row: it takes as long as memory gives its weights, which is priced closer. Where users expect some sizes (--dim-hint), it is asked for programs at just these. Constants lie as the kernel's own program wants them, so only programs that
- * want the same come in question. For one thread there may be another program at those sizes. The answer is a text, each that is a gain, and how much it gains:
+ * want the same come in question. For one thread there may be another program, at those sizes or at any. The answer is a text, each that is a gain, and how much it gains:
  *
  *   1.42 when batch == 1, seq == 1 {
  *   split j by 16 -> jp jv pad
  *   …
  *   }
+ *
+ * The points of an image, or the frames, that a convolution makes count as rows do, whichever side of its product they are: it is asked for one point of
+ * one sample, for a vector of points along each dimension, and for what users expect.
  *
  * The narrowest comes first: the first that holds runs. A kernel has as many programs as --variants says: its own, and those that gain most.
  */
@@ -17,11 +20,16 @@
 
 #include <string.h>
 
+/* A program for one thread has to take less than this share. Most of what is chosen is within 5 % of the fastest (./dev bench choices); the rest
+ * pays for code that is larger. */
+#define CLEARLY_FASTER 0.9
+
 /* Both bound work. */
 enum {
     MOST_SYMBOLS = 4,                /* that count rows; others are as the kernel's own program has them */
     MOST_EXPECTED = 4,               /* combinations of sizes that users expect, which are asked too */
-    MOST_TRIED = 2 * (1 + MOST_EXPECTED + MOST_SYMBOLS),
+    MOST_TRIED = 2 * (2 + MOST_EXPECTED + MOST_SYMBOLS),
+    MOST_STRIDE = 64,                /* of a window and all before it, of which networks have 32 mostly: sizes that are looked at for each point */
 };
 
 typedef VEC(Sym) RowSymbols;
@@ -46,6 +54,58 @@ counts_symbols(const Expr *e)
         if (e->term->factor[i].atom->kind != ATOM_VAR)
             return false;
     return e->nterm == 1;
+}
+
+/* Does an axis go over points under a window: is it read together with one that is summed? */
+typedef struct { AxisSet sum; AxisSet slides; } FindSlides;
+
+static void
+find_slides(void *user, const Scalar *s)
+{
+    FindSlides *f = user;
+
+    for (uint32_t d = 0; s->op == S_LOAD && d < s->u.load.rank; d++) {
+        AxisSet here = expr_axes(s->u.load.at[d]);
+        f->slides |= here & f->sum ? here & ~f->sum : 0;
+    }
+}
+
+typedef struct { Sym symbol; int64_t size; } Points;
+
+static bool
+size_of(void *user, Var v, int64_t *out)
+{
+    const Points *p = user;
+
+    *out = v.kind == VAR_SYMBOL && v.id == MAP_PTR(p->symbol) ? p->size : -1;
+    return *out >= 0;
+}
+
+/* The symbols that count the points of an image, or the frames, that a convolution makes, whichever side of the product they are: at most as
+ * many as there is room for. `points`: an axis of each, whose points the symbol alone counts. */
+static void
+point_symbols(Ctx *c, const Kernel *k, RowSymbols *s, const Expr **points)
+{
+    Contraction product;
+
+    for (uint32_t i = 0; i < k->npart; i++) {
+        const Nest *n = k->part[i].nest;
+        if (!nest_contraction(c, n, &product) || !product.row || !product.col)
+            continue;
+        FindSlides f = { product.sum, 0 };
+        scalar_visit(c, product.a, find_slides, &f);
+        scalar_visit(c, product.b, find_slides, &f);
+        f.slides &= product.row | product.col;
+        for (uint32_t x = 0; x < n->naxis; x++) {
+            uint32_t before = s->n;
+            if (f.slides >> x & 1)
+                expr_vars(n->axis[x].extent, add_symbol, s);
+            if (s->n > before + 1)
+                s->n = before;
+            if (s->n > before)
+                points[before] = n->axis[x].extent;
+        }
+    }
 }
 
 /* The symbols that count the rows of its products, at most as many as there is room for. */
@@ -81,35 +141,48 @@ on_one_thread(const Asked *q, SizeGuard guard)
     return (SizeGuard){ guard.n + 1, at };
 }
 
-/* The fastest program on one thread under a guard, and the cheapest of any number of threads; without: the kernel's own program, or what
- * runs instead. One that is not faster has no program. */
+/* Lower of those whose constants have the own program's layouts; else `best` as it was. */
 static void
+take_cheapest(const Asked *q, const Choices *choices, bool alone, Candidate *best)
+{
+    for (uint32_t i = 0; i < choices->n; i++) {
+        const Choice *x = &choices->at[i];
+        double seconds = alone ? x->alone : x->seconds;
+        if (seconds < best->seconds && schedule_lays_alike(x->program, q->own)) {
+            best->program = x->program;
+            best->seconds = seconds;
+        }
+    }
+}
+
+/* The fastest program on one thread under a guard, and, where it says sizes, the cheapest on any number of threads. What has many tasks for many
+ * threads reads the same operands more often, so for one thread programs are written as for a machine of one core. `without`: what runs
+ * instead. One that is not faster has no program. Gives how many candidates that are. */
+static uint32_t
 try_guard(const Asked *q, SizeGuard guard, Candidate out[2])
 {
     Kernel *v = kernel_variant(q->c, q->a, q->k, guard);
+    Machine one_core = *q->machine;
     const char *why;
     Choice base = schedule_price(q->c, q->a, q->k, q->machine, q->own, &guard, q->far ? q->constant : NULL, &why);
-    Choices choices = schedule_choices(q->c, q->a, v, q->machine, q->constant, q->far, q->own);
-    Candidate any = { guard, NULL, base.seconds, base.seconds }, one = { on_one_thread(q, guard), NULL, base.alone, base.alone };
-    const Choice *first = &base;
+    Candidate *one = &out[0], *any = &out[1];
 
-    for (uint32_t i = 0; i < choices.n; i++) {
-        const Choice *x = &choices.at[i];
-        if (!schedule_lays_alike(x->program, q->own))
-            continue;
-        if (x->seconds < any.seconds) {
-            any.program = x->program;
-            any.seconds = x->seconds;
-            first = x;
-        }
-        if (x->alone < one.seconds) {
-            one.program = x->program;
-            one.seconds = x->alone;
+    *one = (Candidate){ on_one_thread(q, guard), NULL, base.alone, base.alone };
+    *any = (Candidate){ guard, NULL, base.seconds, base.seconds };
+    if (guard.n) {
+        Choices choices = schedule_choices(q->c, q->a, v, q->machine, q->constant, q->far, q->own);
+        take_cheapest(q, &choices, false, any);
+        if (any->program) {
+            double alone = schedule_price(q->c, q->a, v, q->machine, any->program, &guard, q->far ? q->constant : NULL, &why).alone;
+            one->without = one->seconds = alone < base.alone ? alone : base.alone;
         }
     }
-    one.without = first->alone < base.alone ? first->alone : base.alone;
-    out[0] = one;
-    out[1] = any;
+    one_core.cores = 1;
+    if (q->machine->cores > 1) {
+        Choices choices = schedule_choices(q->c, q->a, v, &one_core, q->constant, q->far, q->own);
+        take_cheapest(q, &choices, true, one);
+    }
+    return 2;
 }
 
 /* ---- a kernel -------------------------------------------------------------------------------------------------- */
@@ -123,6 +196,28 @@ guard_of(Arena *a, const RowSymbols *s, uint32_t small, int64_t most)
     for (uint32_t i = 0; i < s->n; i++)
         at[i] = (SizeBound){ s->at[i], i == small && most > 1 ? 0 : 1, i == small ? most : 1 };
     return (SizeGuard){ s->n, at };
+}
+
+/* At most so many points along each dimension of the image, and one at least. False: there is no such size. */
+static bool
+guard_of_points(Arena *a, const RowSymbols *s, const Expr *const *points, int64_t most, SizeGuard *out)
+{
+    SizeBound *at = NEW_ARRAY(a, SizeBound, s->n);
+
+    for (uint32_t i = 0; i < s->n; i++) {
+        Points p = { .symbol = s->at[i] };
+        int64_t n;
+        at[i] = (SizeBound){ s->at[i], -1, -1 };
+        for (p.size = 0; p.size <= MOST_STRIDE * most && expr_eval(points[i], size_of, &p, &n) && n <= most; p.size++)
+            if (n > 0) {
+                at[i].least = at[i].least < 0 ? p.size : at[i].least;
+                at[i].most = p.size;
+            }
+        if (at[i].least < 0)
+            return false;
+    }
+    *out = (SizeGuard){ s->n, at };
+    return true;
 }
 
 /* All symbols have sizes that users expect, or 1: the number'th such combination. False: there are less, or all are 1. */
@@ -160,11 +255,47 @@ is_gain(const Candidate *tried)
     return tried->program && tried->seconds <= share * tried->without;
 }
 
+/* One point of one sample: then channels are lanes. Of several sizes that make one point it is the largest, since lengths are multiples of strides. */
+static bool
+guard_of_one_point(const Asked *q, const RowSymbols *s, const Expr *const *points, SizeGuard *out)
+{
+    SizeBound *at = NEW_ARRAY(q->a, SizeBound, MOST_SYMBOLS);
+    RowSymbols all = { .at = NEW_ARRAY(q->a, Sym, MOST_SYMBOLS), .cap = MOST_SYMBOLS };
+    SizeGuard one;
+
+    if (s->n != 1 || !guard_of_points(q->a, s, points, 1, &one))
+        return false;
+    at[0] = (SizeBound){ s->at[0], one.at[0].most, one.at[0].most };
+    *out = (SizeGuard){ 1, at };
+    for (uint32_t i = 0; i < q->k->npart; i++)
+        for (uint32_t x = 0; x < q->k->part[i].nest->naxis; x++)
+            expr_vars(q->k->part[i].nest->axis[x].extent, add_symbol, &all);
+    for (uint32_t i = 0; i < all.n && out->n < MOST_SYMBOLS; i++)
+        if (all.at[i] != s->at[0] && expr_symbol_counts(q->c, (Var){ VAR_SYMBOL, MAP_PTR(all.at[i]) }) == 1)
+            at[out->n++] = (SizeBound){ all.at[i], 1, 1 };
+    return true;
+}
+
+/* Ask for programs for few points of an image: of one point, and of a vector of them. Which are kept is a matter of price. How many were tried. */
+static uint32_t
+try_points(const Asked *q, const RowSymbols *s, const Expr *const *points, Candidate *tried)
+{
+    SizeGuard guard;
+    uint32_t n = 0;
+
+    if (guard_of_one_point(q, s, points, &guard))
+        n += try_guard(q, guard, tried + n);
+    if (guard_of_points(q->a, s, points, machine_lanes(q->machine, DT_F32), &guard))
+        n += try_guard(q, guard, tried + n);
+    return n;
+}
+
 const char *
 variants_answer(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool *constant, bool far, const char *own)
 {
     Asked q = { c, a, k, m, constant, far, own };
     RowSymbols s = { .at = NEW_ARRAY(a, Sym, MOST_SYMBOLS), .cap = MOST_SYMBOLS };
+    const Expr *points[MOST_SYMBOLS] = { NULL };
     Candidate tried[MOST_TRIED];
     Text t = { .arena = a };
     SizeGuard guard;
@@ -172,15 +303,21 @@ variants_answer(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool 
     /* As many rows as registers are some tiles of any height, with little left over. */
     int64_t few = m->vector_registers;
 
-    row_symbols(c, k, &s);
-    if (s.n)
-        try_guard(&q, guard_of(a, &s, 0, 1), &tried[2 * n++]);
+    point_symbols(c, k, &s, points);
+    bool image = s.n > 0;
+    if (!image)
+        row_symbols(c, k, &s);
+    if (s.n && !image)
+        n += try_guard(&q, guard_of(a, &s, 0, 1), tried + n);
     for (uint32_t i = 0; s.n && i < MOST_EXPECTED; i++)
         if (guard_expected(c, a, &s, i, &guard))
-            try_guard(&q, guard, &tried[2 * n++]);
-    for (uint32_t i = 0; i < s.n; i++)
-        try_guard(&q, guard_of(a, &s, i, few), &tried[2 * n++]);
-    for (uint32_t i = 0; i < 2 * n; i++) {
+            n += try_guard(&q, guard, tried + n);
+    for (uint32_t i = 0; i < s.n && !image; i++)
+        n += try_guard(&q, guard_of(a, &s, i, few), tried + n);
+    if (image)
+        n += try_points(&q, &s, points, tried + n);
+    n += try_guard(&q, (SizeGuard){ 0 }, tried + n);
+    for (uint32_t i = 0; i < n; i++) {
         if (!is_gain(&tried[i]))
             continue;
         text_printf(&t, "%.17g when ", tried[i].without / tried[i].seconds);

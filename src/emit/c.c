@@ -3,7 +3,7 @@
  * The tree says everything; printing follows it node by node. Unrolled loops are written out with
  * the constant in place, so that register buffers become variables (`r4_3_1`): arrays of vectors
  * spill under Clang. Names are numbers (b0 buffers, n0 dimension symbols, i0 loops and lets,
- * r0_1 registers, t0 temporaries, s0 inputs of one element), so the text depends on the tree alone.
+ * r0_1 registers, t0 temporaries, s0 inputs of one element, z0 what follows from symbols alone), so the text depends on the tree alone.
  *
  * Pointers are not `restrict`: an output may take over an input's memory. A C compiler has to think that every store
  * changes every input then, so an input that is one number is read once, before all else, and what follows from it is
@@ -465,8 +465,16 @@ arguments(Emit *e, Text *t, const char *body)
         if (mentions(body, arena_printf(t->arena, "s%u", i)))
             text_printf(t, "    const %s s%u = b%u[0];\n", type, i, i);
     }
+    VEC(const char *) sizes = {0};
+    for (uint32_t i = 0; i < e->from_sizes.n; i++) {         /* first, since symbols are met there as well */
+        const char *name = arena_printf(t->arena, "z%u", i);
+        if (mentions(body, name))
+            VEC_PUSH(t->arena, &sizes, arena_printf(t->arena, "    const int64_t %s = %s;\n", name, emit_of_sizes(e, e->from_sizes.at[i])));
+    }
     for (uint32_t i = 0; i < e->used.n; i++)
         text_printf(t, "    const int64_t n%u = a->sym[%u];\n", i, size_at(e, e->used.at[i]));
+    for (uint32_t i = 0; i < sizes.n; i++)
+        text_add(t, sizes.at[i]);
 }
 
 static bool

@@ -92,6 +92,45 @@ is_natural(void *user, const Expr *x)
     return expr_le(e->c, &(Ranges){e->ranges.at, e->ranges.n}, expr_int(e->c, 0), without_lets(e, x)) == YES;
 }
 
+/* Does something else than symbols stand in it? */
+static void
+find_other(void *user, Var v)
+{
+    *(bool *)user |= v.kind != VAR_SYMBOL;
+}
+
+/* What follows from sizes alone is computed once, before all loops: C compilers leave a division where it stands, as it might not be
+ * reached, and the distance between rows of a scratch buffer may be one. */
+static bool
+name_of_sizes(void *user, Text *t, const Atom *a)
+{
+    Emit *e = user;
+    bool other = false;
+    uint32_t i = 0;
+
+    for (uint32_t k = 0; k < a->narg; k++)
+        expr_vars(a->arg[k], find_other, &other);
+    if (other)
+        return false;
+    while (i < e->from_sizes.n && e->from_sizes.at[i] != a)
+        i++;
+    if (i == e->from_sizes.n)
+        VEC_PUSH(e->a, &e->from_sizes, a);
+    text_printf(t, "z%u", i);
+    return true;
+}
+
+const char *
+emit_of_sizes(Emit *e, const Atom *a)
+{
+    const Factor factor = {a, 1};
+    const Term term = {1, 1, &factor};
+    Text t = {.arena = e->a};
+
+    expr_print(&t, &(Expr){.nterm = 1, .term = &term}, &(ExprStyle){print_var, e, true, is_natural, NULL});
+    return text_str(&t);
+}
+
 const char *
 emit_index(Emit *e, const Expr *x)
 {
@@ -106,7 +145,7 @@ emit_index(Emit *e, const Expr *x)
     if (expr_uses_kind(x, VAR_COMPUTED))
         expr_vars(x, compute_var, e);
     Text t = {.arena = e->a};
-    expr_print(&t, x, &(ExprStyle){print_var, e, true, is_natural});
+    expr_print(&t, x, &(ExprStyle){print_var, e, true, is_natural, name_of_sizes});
     return text_str(&t);
 }
 

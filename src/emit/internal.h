@@ -20,6 +20,7 @@ typedef struct Emit {
     const Kernel *k;
     SymbolList *sizes;       /* in the order of TnArgs.sym */
     SymbolList used;         /* symbols met so far: n0, n1, … */
+    VEC(const Atom *) from_sizes;    /* what follows from them alone: z0, z1, … */
     uint64_t lanes_used;     /* bit n: vectors of n lanes occur (n = 64 is bit 0) */
     VEC(Binding) env;        /* unrolled variables, and lets that are numbers or variables */
     VEC(Binding) lets;       /* all lets, for proofs: each in terms of loops and symbols alone */
@@ -80,6 +81,7 @@ CValue emit_two(Emit *e, const Scalar *s);
 
 /* c_expr.c */
 const char *emit_index(Emit *e, const Expr *x);            /* an int64_t expression; may be a sum */
+const char *emit_of_sizes(Emit *e, const Atom *a);         /* the value of one of from_sizes */
 const char *emit_place(Emit *e, uint32_t buffer, uint32_t rank, const Expr *const *at);   /* elements from its start */
 const char *emit_register(Emit *e, uint32_t buffer, uint32_t rank, const Expr *const *at);
 const Scalar *emit_subst(Emit *e, const Scalar *s);        /* with unrolled variables replaced */

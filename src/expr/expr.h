@@ -142,7 +142,13 @@ bool expr_eval(const Expr *e, bool (*value)(void *user, Var v, int64_t *out), vo
 
 /* Text. `name` gives variables their spelling (NULL: symbols by name, axes $k, loops @k).
  * Printed as  2*y + r - 1 ,  (n + 15) // 16 ,  n % 16 ,  min(a, b) ; parses back to the same pointer. */
-typedef struct { void (*name)(void *user, Text *t, Var v); void *user; bool c_syntax; bool (*natural)(void *user, const Expr *e); } ExprStyle;
+typedef struct {
+    void (*name)(void *user, Text *t, Var v);
+    void *user;
+    bool c_syntax;
+    bool (*natural)(void *user, const Expr *e);
+    bool (*named)(void *user, Text *t, const Atom *a);       /* prints a quotient, remainder, minimum or maximum by a name; false: it has none. NULL: none has */
+} ExprStyle;
 /* c_syntax prints C over int64_t: tn_div(a, b), tn_mod(a, b), tn_min(a, b), tn_max(a, b); and tn_quo(a, b), tn_rem(a, b) where b is a number
  * above 0 and `natural` says that a is never negative (NULL: nobody knows): processors divide such numbers in fewer steps. */
 void expr_print(Text *t, const Expr *e, const ExprStyle *style);

@@ -196,6 +196,8 @@ print_atom(Text *t, const Atom *a, const ExprStyle *style, bool alone)
         print_var(t, a->var, style);
         return;
     }
+    if (style->named && style->named(style->user, t, a))
+        return;
     if (style->c_syntax || a->kind == ATOM_MIN || a->kind == ATOM_MAX) {
         print_call(t, a, style);
         return;

@@ -11,6 +11,56 @@ static void lower_node(Env *e, const Node *n, Block *b);
 
 /* ---- loops ------------------------------------------------------------------------------------------- */
 
+/* A loop whose trips make up the points of a padded split in steps of what these are padded to, and that a sum in registers at n has a dimension
+ * for; 0: there is none. */
+static IterId
+narrowed_at(Env *e, const Node *n)
+{
+    for (uint32_t i = 0; i < n->holds.n; i++) {
+        const Hold *h = &e->p->hold.at[n->holds.at[i]];
+        for (uint32_t d = 0; h->space == WORD_reg && d < h->ndim; d++) {
+            const Iter *it = env_iter(e, h->dim[d]), *points = it->parent ? env_iter(e, it->parent) : it;
+            if (!it->inner && it->parent && points->inner && points->tail == WORD_pad && points->rest == it->factor && env_start(e, points->sibling))
+                return h->dim[d];
+        }
+    }
+    return 0;
+}
+
+static bool
+sums(const Node *n)
+{
+    return n->phase == PHASE_INIT || n->phase == PHASE_UPDATE || n->phase == PHASE_FLUSH || n->phase == PHASE_COPY;
+}
+
+/* Children of n that make a sum in registers, with as many trips of x as there are points for: each number of them is written out. Others: as they
+ * are. Gives how many children were lowered. */
+static uint32_t
+lower_narrowed(Env *e, const Node *n, IterId x, Block *b)
+{
+    const Iter *points = env_iter(e, env_iter(e, x)->parent);
+    int64_t step = points->rest;
+    Ctx *c = e->c;
+    uint32_t count = 0;
+
+    while (count < n->body.n && sums(n->body.at[count]))
+        count++;
+    const Expr *left = env_let(e, b, "left", env_simplify(e, expr_sub(c, env_extent(e, points->parent), env_start(e, points->sibling))), NULL);
+    for (int64_t trips = points->factor / step; trips > 0; trips--) {
+        Tree *more = trips > 1 ? tree_if(b, scalar_2(c, S_LT, scalar_int(c, DT_I64, (trips - 1) * step), scalar_index(c, left))) : NULL;
+        Scope s = env_enter(e);
+        env_change(e, env_iter(e, x)->parent)->extent = expr_int(c, trips * step);
+        for (uint32_t k = 0; k < count && !e->p->why; k++) {
+            Scope child = env_enter(e);
+            lower_node(e, n->body.at[k], more ? &more->body : b);
+            env_leave(e, child);
+        }
+        env_leave(e, s);
+        b = more ? &more->other : b;
+    }
+    return count;
+}
+
 /* What stands in a loop's body; between the borders of its cases and at them. */
 static void
 lower_cases(Env *e, const Node *n, uint32_t i, Block *b)
@@ -19,7 +69,8 @@ lower_cases(Env *e, const Node *n, uint32_t i, Block *b)
     Var v;
 
     if (i == n->border.n) {
-        for (uint32_t k = 0; k < n->body.n && !e->p->why; k++) {
+        IterId narrowed = narrowed_at(e, n);
+        for (uint32_t k = narrowed ? lower_narrowed(e, n, narrowed, b) : 0; k < n->body.n && !e->p->why; k++) {
             lower_node(e, n->body.at[k], b);
             env_leave(e, s);
         }

@@ -173,7 +173,8 @@ static void
 add_samples(void *user, Var v)
 {
     Samples *s = user;
-    bool counts = v.kind == VAR_SYMBOL && expr_symbol_counts(s->c, v) >= 0 && !expr_symbol_usual(s->c, v).n;
+    int64_t size = v.kind == VAR_SYMBOL ? expr_symbol_counts(s->c, v) : -1;
+    bool counts = size >= 0 && size < EXPR_SUPPOSED && !expr_symbol_usual(s->c, v).n;
 
     for (uint32_t i = 0; i < s->at.n; i++)
         counts &= s->at.at[i].symbol != (Sym)(uintptr_t)v.id;
@@ -235,8 +236,9 @@ drop_long_code(Choices *list)
 
 /* Carry out what was written since the last time. */
 static void
-price_programs(Draft *w, const Kernel *k, const Machine *m, const SizeGuard *where, bool far, Choices *out)
+price_programs(Draft *w, const Kernel *k, const SizeGuard *where, bool far, Choices *out)
 {
+    const Machine *m = w->p->m;
     Choice *before = out->at;
 
     out->at = NEW_ARRAY(w->a, Choice, w->program.n);
@@ -278,92 +280,35 @@ schedule_lays_alike(const char *program, const char *other)
     return !x && !y;
 }
 
-static double
-on_all(const Choice *x)
-{
-    return choice_together(x);
-}
-
-static double
-on_one(const Choice *x)
-{
-    return x->alone;
-}
-
-/* The fastest of those whose constants have the layouts of at[like]. */
-static const Choice *
-fastest(const Choices *choices, uint32_t like, double (*seconds)(const Choice *))
-{
-    const Choice *best = &choices->at[like];
-
-    for (uint32_t i = 0; i < choices->n; i++)
-        if (seconds(&choices->at[i]) < seconds(best) && schedule_lays_alike(choices->at[i].program, choices->at[like].program))
-            best = &choices->at[i];
-    return best;
-}
-
-/* Programs for one core and for all, which the run picks from: they share the layouts of constants. */
-static void
-pick_by_cores(Choices *out)
-{
-    uint32_t first = 0;
-    double least = out->at[0].seconds * CLEARLY_FASTER;
-
-    for (uint32_t i = 0; i < out->n; i++) {
-        double both = (fastest(out, i, on_one)->alone + choice_together(fastest(out, i, on_all))) / 2;
-        first = both < least ? i : first;
-        least = both < least ? both : least;
-    }
-    Choice moved = out->at[first];
-    memmove(&out->at[1], &out->at[0], first * sizeof *out->at);
-    out->at[0] = moved;
-    const Choice *one = fastest(out, 0, on_one), *all = fastest(out, 0, on_all);
-    out->alone = one->alone < CLEARLY_FASTER * moved.alone ? one : NULL;
-    out->together = choice_together(all) < CLEARLY_FASTER * choice_together(&moved) ? all : NULL;
-}
-
-/* Programs for a kernel by what its nests are. */
-static void
-write_programs(Draft *w, bool far)
-{
-    if (write_each(w, far) || write_square(w) || write_group(w) || write_separable(w) || write_pooled(w) || (write_summed(w) | write_scaled(w)))
-        ;
-    else if (row_is_gathered(w))
-        write_rows(w);
-    else if (write_contraction(w)) {
-        write_thin(w);
-        write_dots(w);
-    }
-    else if (!write_channels(w) && !write_window(w) && !write_turn(w))
-        write_rows(w);
-}
-
 Choices
 schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool *constant, bool far, const char *like)
 {
     Kernel begin = kernel_copy(a, k);
-    Machine alone = *m;
     bool *none = NEW_ARRAY(a, bool, k->nin + 1);
     Draft w = { .c = c, .a = a, .p = points_of(c, a, &begin, m), .constant = constant ? constant : none, .like = like };
     Choices out = { .refused = NULL };
     SizeGuard many = many_samples(c, a, k), where = many.n ? many : k->guard;
 
-    alone.cores = 1;
-    write_programs(&w, far);
-    if (m->cores > 1) {                              /* a run may have one thread: tasks need not be many then */
-        w.p = points_of(c, a, &begin, &alone);
-        write_programs(&w, far);
+    if (write_each(&w, far) || write_square(&w) || write_group(&w) || write_separable(&w) || write_pooled(&w) || (write_summed(&w) | write_scaled(&w)))
+        ;
+    else if (row_is_gathered(&w))
+        write_rows(&w);
+    else if (write_contraction(&w)) {
+        write_thin(&w);
+        write_dots(&w);
     }
-    price_programs(&w, k, m, &where, far && constant, &out);
+    else if (!write_channels(&w) && !write_window(&w) && !write_turn(&w))
+        write_rows(&w);
+    price_programs(&w, k, &where, far && constant, &out);
     if (least_straight(&out) > MOST_STRAIGHT) {      /* none could be carried out, or none is short enough */
         w.p = points_of(c, a, &begin, m);
         write_rows(&w);
-        price_programs(&w, k, m, &where, far && constant, &out);
+        price_programs(&w, k, &where, far && constant, &out);
     }
     if (!out.n) {
         w.p = points_of(c, a, &begin, m);
         write_plain(&w);
-        price_programs(&w, k, m, &where, far && constant, &out);
+        price_programs(&w, k, &where, far && constant, &out);
     }
     drop_long_code(&out);
     qsort(out.at, out.n, sizeof *out.at, by_price);
@@ -373,8 +318,6 @@ schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool
         out.at[i].seconds = usual.seconds;
         out.at[i].alone = usual.alone;
     }
-    if (m->cores > 1 && out.n)
-        pick_by_cores(&out);
     return out;
 }
 

@@ -23,20 +23,9 @@ typedef struct {
 
 typedef struct {
     uint32_t n;
-    /* The cheapest first, of many samples where a product's rows are nothing else. But where two programs whose constants have one layout,
-     * one for a single core and one for all, are clearly faster than the cheapest, the cheapest of that layout is first. */
-    Choice *at;
-    /* What is clearly faster than the first on one core, and on all, of those whose constants have its layouts; NULL: none is. */
-    const Choice *alone, *together;
+    Choice *at;                      /* the cheapest first, of many samples where a product's rows are nothing else */
     const char *refused;             /* what was written and could not be carried out, and why; NULL: all could */
 } Choices;
-
-/* A second program for one core or for all has to take less than this share. Most of what is chosen is within 5 % of the fastest
- * (./dev bench choices); the rest pays for code that is larger. */
-#define CLEARLY_FASTER 0.9
-
-/* Core-seconds of a call that all cores share. */
-static inline double choice_together(const Choice *c) { return 2 * c->seconds - c->alone; }
 
 /* constant [nin]: which inputs are known now, and may lie as a program wants; NULL: none. far: all constants of the
  * model are more than the last cache keeps from call to call. like: a program whose constants lie as those of some choice are to, or NULL:

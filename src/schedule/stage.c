@@ -259,13 +259,17 @@ both(Ctx *c, const Scalar *a, const Scalar *b)
     return a ? scalar_2(c, S_AND, a, b) : b;
 }
 
-/* The loop over a slide's phases stands inside of that over its positions, so that the tensor is read in its own order. */
+enum { PHASES_WRITTEN_OUT = 4 };     /* bounds code: a step of two or three has so few, of most patches there are more */
+
+/* The loop over a slide's phases stands inside of that over its positions, so that the tensor is read in its own order. Where each phase of a row
+ * begins and ends follows from the row's length: if that is open, phases are written out, and it is computed once instead of for each row. */
 static const Expr *
 add_phase(Low *l, Block **b, Row *r, const Slide *slide)
 {
     const Expr *zero = expr_int(l->c, 0);
+    bool open = !expr_const(slide->positions, NULL) && slide->phases <= PHASES_WRITTEN_OUT && r->nprefix + 1 == r->s->nouter + r->s->nslide;
 
-    return r->prefix[r->nprefix++] = slide->phases == 1 ? zero : low_loop(l, b, LOOP_SERIAL, "phase", zero, expr_int(l->c, slide->phases), 1);
+    return r->prefix[r->nprefix++] = slide->phases == 1 ? zero : low_loop(l, b, open ? LOOP_UNROLLED : LOOP_SERIAL, "phase", zero, expr_int(l->c, slide->phases), 1);
 }
 
 void

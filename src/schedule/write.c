@@ -41,9 +41,6 @@ lane_name(const Draft *w, const uint32_t *gone, uint32_t n)
 void
 write_program(Draft *w, const Text *t)
 {
-    for (uint32_t i = w->priced; i < w->program.n; i++)
-        if (!strcmp(w->program.at[i], text_str(t)))
-            return;
     VEC_PUSH(w->a, &w->program, text_str(t));
 }
 

@@ -24,6 +24,7 @@
 /* The numbers of one program. */
 typedef struct {
     int64_t rows, vectors;           /* of a register tile */
+    int64_t laid;                    /* rows of a panel of A's constant, which divide the tile's; 0: the tile's */
     int64_t panels;                  /* of a task */
     int64_t chunk;                   /* row tiles of a task; 0: all */
     bool rows_outside;               /* a chunk of rows meets all panels before the next one does */
@@ -209,12 +210,19 @@ write_tile(const Gemm *g, const Tile *x)
     const char *outer_rows = names_of(g, cut->row, cut->nrow - cut->row_run);
     const char *rows = cut->row_run ? names_of(g, row_run, cut->row_run) : "", *cols = names_of(g, col_run, cut->col_run);
     const char *tile = x->panels_outside && cut->row_run ? "ip" : "jq";          /* the loop around a tile's sum */
-    const char *lay_a = g->a_constant ? lay(g, cut->k.a, true, x->rows) : NULL;
+    const char *lay_a = g->a_constant ? lay(g, cut->k.a, true, x->laid ? x->laid : x->rows) : NULL;
     const char *lay_b = g->b_constant && !x->image ? lay(g, cut->k.b, false, x->vectors * g->lanes) : NULL;
     /* Nothing to cut off: sums are stored from registers, which wants to know how many rows are left over. */
     bool exact = !x->in_place && !x->image && !x->depth && g->ncols >= 0 && g->ncols % (x->vectors * g->lanes) == 0 && (g->nrows >= 0 || x->rows <= LEFT_ROWS);
     bool pads = !x->in_place && !exact;
     long long width = x->vectors * g->lanes;
+    /* A tile's rows are finished over all panels of the task, so that fewer rows of the image are cut in two, whose ends are no whole vectors,
+     * where their sums stay in the first cache. */
+    bool wide = x->image && x->panels > 1 && cut->row_run && !x->panels_outside &&
+                x->rows * x->panels * width * dtype_info[cut->k.reduce->dtype].bytes <= machine_usable_bytes(w->p->m, LEVEL_L1);
+
+    /* Of an image whose size is open the last panel has as many vectors as it needs. */
+    const char *narrow = x->image && g->ncols < 0 && x->vectors > 1 ? arena_printf(w->a, " %lld", (long long)g->lanes) : "";
 
     if (x->in_place && (!g->b_direct || lay_b))
         return;
@@ -238,8 +246,10 @@ write_tile(const Gemm *g, const Tile *x)
         text_printf(&t, "split i_ by %lld -> ic ii guard\n", (long long)(x->chunk * x->rows));
     if (cut->row_run)
         text_printf(&t, "split %s by %lld -> ip ir%s\n", x->chunk ? "ii" : "i_", (long long)x->rows, g->nrows >= 0 || x->rows == 1 ? "" : arena_printf(w->a, " peel %d", x->rows > LEFT_ROWS ? LEFT_ROWS : 1));
-    if (pads || exact)
-        text_printf(&t, "split j_ by %lld -> jp jv%s\nsplit jp by %lld -> jb jq guard\n", width, exact ? " exact" : " pad", (long long)x->panels);
+    if (wide)
+        text_printf(&t, "split j_ by %lld -> jb jj guard\nsplit jj by %lld -> jq jv pad%s\n", (long long)x->panels * width, width, narrow);
+    else if (pads || exact)
+        text_printf(&t, "split j_ by %lld -> jp jv%s\nsplit jp by %lld -> jb jq guard\n", width, exact ? " exact" : arena_printf(w->a, " pad%s", narrow), (long long)x->panels);
     else
         text_printf(&t, "split j_ by %lld -> jb jj guard\nsplit jj by %lld -> jq jv\n", (long long)x->panels * width, width);
     text_printf(&t, "split jv by %lld -> jr %s\n", (long long)g->lanes, g->lane);
@@ -256,11 +266,13 @@ write_tile(const Gemm *g, const Tile *x)
     text_printf(&t, "order %s%s %s %s %s %s%s jr %s\nfuse %s -> task\n", text_str(&tasks), x->depth ? " kb" : "", x->rows_inside ? outer_rows : "",
                 x->panels_outside ? "jq" : ip, x->panels_outside ? ip : "jq", text_str(&sums), cut->row_run ? " ir" : "", g->lane, text_str(&tasks));
     if (pads)
-        text_printf(&t, "hold %s at %s -> sums scratch\n", g->part, x->depth ? "task" : tile);
+        text_printf(&t, "hold %s at %s -> sums scratch\n", g->part, x->depth ? "task" : wide ? "ip" : tile);
+    if (wide)
+        text_add(&t, "order sums.fin.ir sums.fin.jq\n");
     text_printf(&t, "hold %s at %s -> acc reg\n", g->part, tile);
     text_printf(&t, "run %s jr unroll\nrun %s vector\n", cut->row_run ? "ir" : "", g->lane);
     if (pads && x->image)
-        text_printf(&t, "walk sums.fin.jv by %lld\n", (long long)g->lanes);
+        text_printf(&t, "walk sums.fin.%s by %lld\n", wide ? "jj" : "jv", (long long)g->lanes);
     else if (pads)
         text_printf(&t, "run sums.fin.%s vector\n", g->lane);
     if (x->depth)
@@ -374,13 +386,15 @@ write_orders(const Gemm *g, Tile x, bool image, bool several)
 /* All sensible numbers for one register tile: how much of B a task keeps in the second-level cache, and whether the sums
  * are cut so that a tile's rows stay in the first. */
 static void
-write_shape(const Gemm *g, TileShape s, bool image)
+write_shape(const Gemm *g, TileShape s, int64_t laid, bool image)
 {
     const Machine *m = g->w->p->m;
     const Cut *cut = &g->cut;
     int64_t bytes = dtype_info[cut->k.reduce->dtype].bytes, width = s.vectors * g->lanes, outer = 0, inner = 1;
-    int64_t panels = g->ncols < 0 ? MOST_PANELS : ceil_to(g->ncols, width), depth = g->depth < 0 ? (int64_t)cost_usual(g->w->c, cut->depth) : g->depth;
-    Tile x = { .rows = s.rows, .vectors = s.vectors, .image = image };
+    /* An image whose size is open is cut as one of the size that is supposed: of a task's panels too few copy its rows again and again. */
+    int64_t cols = g->ncols < 0 && image ? (int64_t)cost_usual(g->w->c, cut->cols) : g->ncols;
+    int64_t panels = cols < 0 ? MOST_PANELS : cols > 0 ? ceil_to(cols, width) : 1, depth = g->depth < 0 ? (int64_t)cost_usual(g->w->c, cut->depth) : g->depth;
+    Tile x = { .rows = s.rows, .vectors = s.vectors, .laid = laid, .image = image };
 
     /* All points of a window read one image. */
     for (uint32_t i = 0; image && g->depth > 0 && i < cut->nsum; i++)
@@ -508,16 +522,30 @@ write_shape_in_place(const Gemm *g, TileShape s)
         }
 }
 
+enum { HIGHEST_LAID = 128 };         /* rows of a panel; bounds the search: whole vectors of 16 lanes and tiles of 8 rows fit */
+
 /* The height of the tiles for which the rows' constant has to lie; 0: it may lie as it likes. */
 static int64_t
 height_given(const Gemm *g)
 {
-    for (int64_t rows = 2; g->w->like && g->a_constant && rows < (int64_t)g->w->p->m->vector_registers; rows++) {
+    for (int64_t rows = 2; g->w->like && g->a_constant && rows <= HIGHEST_LAID; rows++) {
         const char *laid = lay(g, g->cut.k.a, true, rows);
         if (laid && schedule_lays_alike(laid, g->w->like))
             return rows;
     }
     return 0;
+}
+
+/* Rows of a panel that are whole vectors and whole tiles, for a constant of an image or of frames whose number is open: where they turn out to be
+ * one or two, its rows are lanes. 0: there are none, or they take more memory than panels as high as a tile. */
+static int64_t
+whole_vectors(const Gemm *g, int64_t rows)
+{
+    int64_t laid = rows * g->lanes / gcd64(rows, g->lanes);
+
+    if (g->ncols >= 0 || !g->cut.windowed || !g->a_constant || g->w->like || g->nrows < 0)
+        return 0;
+    return ceil_to(g->nrows, laid) * laid == ceil_to(g->nrows, rows) * rows ? laid : 0;
 }
 
 enum { WIDEST_IN_PLACE = 4 };        /* vectors of columns that few rows read as they lie, by twos; bounds the list, the price decides */
@@ -546,25 +574,32 @@ write_contraction(Draft *w)
     g.a_direct = rows_in_place(&g);
     g.b_direct = columns_are_one(&g) && is_unit(&low, g.cut.k.b, g.cut.col[g.cut.ncol - 1]);
     cut_shapes(p->m, g.nrows, g.ncols, g.lanes, best);
+    bool whole = false;                      /* of tiles that take about the same those whose constant serves all sizes */
+    for (int i = 0; i < TILE_SHAPES && best[i].rows; i++)
+        whole |= whole_vectors(&g, best[i].rows) > 0;
     for (int i = 0; i < TILE_SHAPES && best[i].rows; i++) {
-        write_shape(&g, best[i], g.cut.windowed);
+        if (!whole || whole_vectors(&g, best[i].rows))
+            write_shape(&g, best[i], whole_vectors(&g, best[i].rows), g.cut.windowed);
         if (g.cut.rows_windowed && g.b_constant)
             write_shape_row_image(&g, best[i]);
         if (g.cut.strided)
-            write_shape(&g, best[i], true);
+            write_shape(&g, best[i], 0, true);
         if (g.b_direct && !g.b_constant && g.ncols >= 0)
             write_shape_in_place(&g, best[i]);
         if (g.cut.nsum && g.cut.row_run && !g.a_constant && !g.cut.windowed && g.nrows >= 0 && g.ncols >= 0 && g.depth > 0)
             write_shape_blocked(&g, best[i]);
     }
-    /* Columns that turn out to be few leave less of a narrow panel empty; tiles are as high as their constant lies. */
-    int64_t high = g.ncols < 0 ? height_given(&g) : 0;
+    /* Columns that turn out to be few leave less of a narrow panel empty. Tiles are a part of the panels in which their constant lies, or some of
+     * them, with as many sums as hide their latency. */
+    int64_t high = height_given(&g);
     for (int64_t vectors = 1; high && vectors <= NARROW_PANELS; vectors++)
-        write_shape(&g, (TileShape){ .rows = high, .vectors = vectors }, g.cut.windowed);
+        for (int64_t rows = 1; rows * vectors + vectors < p->m->vector_registers; rows++)
+            if (rows == high || ((high % rows == 0 || rows % high == 0) && rows * vectors >= vectors_in_flight(p->m)))
+                write_shape(&g, (TileShape){ .rows = rows, .vectors = vectors }, high, g.cut.windowed);
     /* What is computed of constants as it is read is so for each tile of rows; or once for all of them. */
     g.widened = g.b_constant && g.cut.k.b->op != S_LOAD;
     for (int i = 0; i < TILE_SHAPES && best[i].rows && g.widened; i++) {
-        write_shape(&g, best[i], false);
+        write_shape(&g, best[i], 0, false);
         if (g.cut.rows_windowed)
             write_shape_row_image(&g, best[i]);
     }

@@ -17,6 +17,7 @@ typedef struct {
     Cut cut;
     int64_t lanes, rows, cols;
     const char *lane;                /* the loop over the lanes of a vector */
+    bool copied;                     /* rows are read beyond their ends, where padding is: each task copies them with it */
     bool shared;                     /* trips of the innermost sum are made of one read of the constant */
 } Thin;
 
@@ -64,6 +65,9 @@ write_panels(const Thin *g, const char *part, int64_t width, int64_t panels, con
     text_printf(&t, "run %s jq jr %s unroll\nrun %s vector\n", rows, each, g->lane);
     if (factored)
         text_printf(&t, "run sums.init.%s sums.fin.%s vector\n", g->lane, g->lane);
+    if (g->copied)
+        text_printf(&t, "stage lhs at task -> rows scratch of %s %s odd\nsplit rows.%s by %lld -> av al\nrun rows.al vector\n", rows, sums,
+                    axis_name(w, 0, cut->sum[cut->nsum - 1]), (long long)g->lanes);
     if (g->rows > 1)                                 /* a row of columns is read once for all rows */
         text_printf(&t, "stage rhs at %s -> col reg of jq jr\n", axis_name(w, 0, cut->sum[cut->nsum - 1]));
     text_add(&t, "run task parallel\n");
@@ -132,8 +136,9 @@ write_thin(Draft *w)
     Low low = low_part(w->c, w->a, p->k, p->m, &p->k->part[0]);
     Thin g = { .w = w, .l = &low };
 
-    if (!cut_contraction(&low, &g.cut) || g.cut.windowed || !g.cut.nsum || g.cut.k.a->op != S_LOAD || g.cut.k.a->u.load.outside)
+    if (!cut_contraction(&low, &g.cut) || g.cut.windowed || !g.cut.nsum || g.cut.k.a->op != S_LOAD)
         return;
+    g.copied = g.cut.k.a->u.load.outside != NULL;
     const Part *part = &p->k->part[0];
     const char *name = p->k->buffer.at[part->buffer[part->nest->write[0].out]].name;
     g.lanes = machine_lanes(p->m, g.cut.k.reduce->dtype);

@@ -222,14 +222,15 @@ def test_features_that_are_rows(tmp_path, target):
 
 
 def test_rows_that_strides_leave(tmp_path):
-    """Of rows that are (n - 5) // 3 + 1 there is not one where n is 1, but less than none: no tree is made for that."""
+    """Of rows that are (n - 5) // 3 + 1 there is not one where n is 1, but less than none: no tree is made for that. There is one where n is 5, 6
+    or 7, and the convolution may have a tree for the largest of these."""
     nodes = [helper.make_node("Conv", ["x", "w"], ["c"], strides=[3]), helper.make_node("Transpose", ["c"], ["q"], perm=[0, 2, 1]), helper.make_node("MatMul", ["q", "c"], ["s"]),
              helper.make_node("Softmax", ["s"], ["p"], axis=-1), helper.make_node("MatMul", ["p", "q"], ["y"])]
     weights = (np.random.default_rng(1).standard_normal((32, 4, 5)) * 0.2).astype(np.float32)
     graph = helper.make_graph(nodes, "strides", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 4, "n"])],
                               [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], [numpy_helper.from_array(weights, "w")])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
-    assert not re.search(r"variant .*\bn ==", dump(tmp_path, "choose", "--target", "x86-64-v4"))
+    assert set(re.findall(r"variant .*\bn == (\d+)", dump(tmp_path, "choose", "--target", "x86-64-v4"))) <= {"7"}
     tenon("verify", tmp_path / "m.onnx", "--dim", "batch=2", "--dim", "n=100", "--target", "x86-64-v3")
 
 

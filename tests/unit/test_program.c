@@ -47,6 +47,18 @@ static const Case cases[] = {
      "hold o at task -> sums scratch, hold o at b -> acc reg, run s unroll, run l sums.init.l sums.fin.l vector, run task parallel"},
     {"sum of all", "nest t(x: f32[a, b]) -> (o: f32[]) { o[] = 3 * (sum i, j: x[i, j]) }", "a=0 b=9|a=1 b=1|a=7 b=5|a=4 b=16|a=5 b=13|a=13 b=200",
      "fuse i j -> r, split r by 32 -> b v, split v by 8 -> u l, hold o at all -> acc reg over u l, run u unroll, run l vector"},
+    {"products, the last panel as wide as it has to be", MATMUL, "m=0 k=3 n=8|m=1 k=9 n=40|m=6 k=9 n=16|m=7 k=1 n=17|m=13 k=20 n=15|m=29 k=7 n=33|m=5 k=3 n=23|m=5 k=3 n=24|m=5 k=3 n=25|m=5 k=3 n=7",
+     "split j by 24 -> jp jv pad 8, split jv by 8 -> jr l\n"
+     "split i by 6 -> ip ir peel 4\n"
+     "order jp ip q ir jr l\n"
+     "hold o at ip -> sums scratch\n"
+     "hold o at ip -> acc reg\n"
+     "run ir jr unroll\n"
+     "run l sums.fin.l vector\n"
+     "stage rhs at jp -> pack scratch of q jv\n"
+     "split pack.jv by 8 -> v u, run pack.u vector\n"
+     "stage rhs at q -> col reg of jr\n"
+     "run jp parallel"},
     {"products", MATMUL, "m=0 k=3 n=8|m=1 k=9 n=40|m=6 k=9 n=16|m=7 k=1 n=17|m=13 k=20 n=15|m=29 k=7 n=33",
      "split j by 16 -> jp jv pad, split jv by 8 -> jr l\n"
      "split i by 6 -> ip ir peel 4\n"
@@ -173,6 +185,8 @@ static const Refusal refusals[] = {
     /* 2^64 + 3 * 2^32 trips: what is left of them in 64 bits is a multiple of 3. */
     {"more trips than numbers", "nest t(x: f32[4294967299]) -> (o: f32[4294967296, 4294967299]) { o[i, j] = x[j] }", "fuse i j -> t, split t by 3 -> a b exact",
      "t is not known to be a multiple of 3"},
+    {"padded to no part of it", EXACT_MATMUL, "split j by 24 -> a b pad 16", "24 points are padded to a multiple of a number that divides them and is less, not of 16"},
+    {"a second number", EXACT_MATMUL, "split j by 24 -> a b guard 8", "a second number is for peel and pad"},
     {"padded sum", EXACT_MATMUL, "split q by 7 -> a b pad", "points beyond its end would count"},
     {"image of a window", CONV, "order n f y z c r s, fuse n f -> plane, hold o at z -> acc reg, image x at plane -> img of c", "with the named axes behind what slides"},
     {"window of channels", "nest t(x: f32[n, c, h, w]) -> (o: f32[n, c, h, w]) { o[i, j, k, z] = sum q<5>: x[i, j + q - 2, k, z | 0] }",
