@@ -13,7 +13,7 @@
 
 #define LO INT64_MIN
 #define HI INT64_MAX
-#define PROOF_BUDGET 300
+#define PROOF_BUDGET 3000             /* steps of one question: a place in an image of whole tiles, in groups of channels, takes some hundreds */
 
 /* ---- intervals; LO and HI are infinite ------------------------------------------------------------ */
 

@@ -16,7 +16,7 @@
 /* They bound the exact search of a piece of the graph; where one is met a merged partition stands there (merge.c). */
 #define MOST_STATES 300000           /* some hundred megabytes, some seconds */
 #define MOST_STEPS 4000000
-#define MOST_COMPOSED 2500           /* groups: one takes from a tenth of a millisecond to eight */
+#define MOST_COMPOSED 2500           /* groups of nests with few operands: one takes from a tenth of a millisecond to eight */
 
 typedef struct {
     FuseNodes s;
@@ -127,7 +127,7 @@ fuse_dp(const Graph *g, Arena *a, const Machine *m, const FuseWish *wish, FuseCe
         add_edges(&d, &edges, d.s.node[i]);
     }
     SearchProblem problem = { .n = d.s.n, .edge = edges.at, .nedge = edges.n, .most = FUSE_MOST_MEMBERS, .may = may, .price = price, .least = least,
-                              .start = m->call_seconds, .user = &d, .most_states = MOST_STATES, .most_steps = MOST_STEPS, .spent = fuse_composed(d.pricing), .most_spent = MOST_COMPOSED };
+                              .start = m->call_seconds, .user = &d, .most_states = MOST_STATES, .most_steps = MOST_STEPS, .spent = fuse_spent(d.pricing), .most_spent = MOST_COMPOSED };
     SearchResult r = search_partition(&problem, scratch);
     FusePlan p = fuse_assemble(&d.s, a, r.group, r.ngroup);
     bool apart = d.wish[0] != NO_SLOT && r.group[d.wish[0]] != r.group[d.wish[1]];

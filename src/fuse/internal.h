@@ -121,6 +121,7 @@ typedef enum {
 typedef struct {
     MemberKind kind;
     const Expr *rows;                /* how many, of a row; else NULL */
+    uint32_t code;                   /* instructions of an elementwise one's expression; else 0 */
 } Member;
 Member fuse_member(Fusion *f, NodeId n);
 /* Why no group that holds such members exists, which is so for all that hold more; NULL: one may. */
@@ -151,6 +152,7 @@ Pricing *fuse_pricing(Fusion *f, Arena *a, const Machine *m);
 /* Cost  a hundred microseconds for what is new, one for what was asked. */
 GroupPrice fuse_group_price(Pricing *p, const NodeId *node, uint32_t n);
 const uint64_t *fuse_composed(const Pricing *p);      /* groups that were composed so as to know */
+const uint64_t *fuse_spent(const Pricing *p);         /* as so many groups of nests with few operands */
 double fuse_least_seconds(Pricing *p, NodeId n);     /* of whatever group it is in */
 
 /* The nodes of each group, in the graph's order: node[first[group] .. first[group + 1]). */

@@ -102,26 +102,31 @@ fuse_member(Fusion *f, NodeId n)
 {
     MemberKind kind = member_kind(f, n);
 
-    return (Member){ kind, kind == MEMBER_ROW ? fuse_trips(f->ctx, f->piece[n].nest, NEST_MAX_AXES) : NULL };
+    const Nest *nest = f->piece[n].nest;
+
+    return (Member){ kind, kind == MEMBER_ROW ? fuse_trips(f->ctx, nest, NEST_MAX_AXES) : NULL, kind == MEMBER_ELEMENTWISE ? nest_code(f->ctx, nest) : 0 };
 }
 
 const char *
 fuse_no_group(Ctx *c, const Member *m, uint32_t n)
 {
-    uint32_t heavy = 0, alone = 0, rows = 0;
+    uint32_t heavy = 0, alone = 0, rows = 0, longest = 0, next = 0;
     const Expr *first = NULL;
 
     for (uint32_t i = 0; i < n; i++) {
         heavy += m[i].kind == MEMBER_PRODUCT || m[i].kind == MEMBER_WINDOW || m[i].kind == MEMBER_REDUCTION;
         rows += m[i].kind == MEMBER_ROW;
         alone += m[i].kind == MEMBER_ALONE;
+        next = m[i].code > longest ? longest : m[i].code > next ? m[i].code : next;
+        longest = m[i].code > longest ? m[i].code : longest;
         first = first ? first : m[i].rows;
         if (m[i].rows && m[i].rows != first && expr_eq(c, NULL, m[i].rows, first) != YES)
             return "each of them reduces rows, and not as many: they share no outer axis";      /* and none vanishes into another */
     }
     if (heavy + alone > 1 || (heavy && rows) || (alone && n > 1))
         return "no kernel has two products or windows, or one and rows: what the second reads is not complete when it is wanted";
-    return NULL;
+    /* Known without composing, which takes long of just these. */
+    return longest + next > FUSE_MAX_CODE && next ? "two of them are longer expressions than one kernel computes" : NULL;
 }
 
 /* ---- the kernel of a group ------------------------------------------------------------------------------------ */

@@ -22,7 +22,7 @@ struct Pricing {
     uint32_t nclass;
     Map class_at, known;             /* by hash: an Asked */
     bool far;                        /* constants come from memory */
-    uint64_t composed;
+    uint64_t composed, spent;        /* spent: what that counts as */
 };
 
 /* What was asked before: the class of a nest, or the price of a group. */
@@ -108,6 +108,12 @@ fuse_composed(const Pricing *p)
     return &p->composed;
 }
 
+const uint64_t *
+fuse_spent(const Pricing *p)
+{
+    return &p->spent;
+}
+
 /* ---- equal groups ---------------------------------------------------------------------------------------------- */
 
 typedef VEC(uint64_t) Words;
@@ -171,6 +177,20 @@ signature(Pricing *p, Arena *a, const NodeId *node, uint32_t n)
     return w;
 }
 
+/* Operands of a nest that take about as long to compose as a group of nests with few: milliseconds, as MOST_COMPOSED (dp.c) supposes of a group. */
+enum { USUAL_OPERANDS = 16 };
+
+/* What composing a group counts as. */
+static uint64_t
+composing(const Fusion *f, const NodeId *node, uint32_t n)
+{
+    uint32_t most = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        most = f->piece[node[i]].nest->nin > most ? f->piece[node[i]].nest->nin : most;
+    return 1 + most / USUAL_OPERANDS;
+}
+
 GroupPrice
 fuse_group_price(Pricing *p, const NodeId *node, uint32_t n)
 {
@@ -191,6 +211,7 @@ fuse_group_price(Pricing *p, const NodeId *node, uint32_t n)
                        { seconds_of(p, &k, a), k.reason, k.no ? arena_str(p->arena, k.no) : NULL } };
     map_put(&p->known, hash, MAP_PTR(known));
     p->composed++;
+    p->spent += composing(p->f, node, n);
     GroupPrice price = known->price;
     arena_free(a);
     return price;

@@ -11,14 +11,13 @@
 /* Elements of input `slot` that the nest reads: the tensor's, or as many as there are points that read it,
  * where every read is at a computed place. NULL: none. */
 static const Expr *
-elements_read(Ctx *c, Arena *scratch, const Nest *n, uint32_t slot)
+elements_read(Ctx *c, const Accesses *reads, const Nest *n, uint32_t slot)
 {
-    Accesses reads = nest_accesses(c, scratch, n);
     AxisSet outer = nest_axes_of_kind(n, AXIS_PARALLEL) | nest_axes_of_kind(n, AXIS_SCAN);
     const Expr *points = NULL, *all = type_count(c, n->param[slot].type);
 
-    for (uint32_t i = 0; i < reads.n; i++) {
-        const Access *read = &reads.at[i];
+    for (uint32_t i = 0; i < reads->n; i++) {
+        const Access *read = &reads->at[i];
         bool computed = false;
         if (read->load->u.load.slot != slot)
             continue;
@@ -52,14 +51,15 @@ dtype_of(Ctx *c, Arena *scratch, const Kernel *k)
     return k->nout ? k->buffer.at[k->nin].type->dtype : DT_F32;
 }
 
+/* Bytes that the parts read of an input, of all that they access; reads [npart]. */
 static const Expr *
-read_bytes(Ctx *c, Arena *scratch, const Kernel *k, uint32_t buffer)
+read_bytes(Ctx *c, const Accesses *reads, const Kernel *k, uint32_t buffer)
 {
     const Expr *most = NULL;
 
     for (uint32_t p = 0; p < k->npart; p++)
         for (uint32_t s = 0; s < k->part[p].nest->nin; s++) {
-            const Expr *n = k->part[p].buffer[s] == buffer ? elements_read(c, scratch, k->part[p].nest, s) : NULL;
+            const Expr *n = k->part[p].buffer[s] == buffer ? elements_read(c, &reads[p], k->part[p].nest, s) : NULL;
             if (n)
                 most = most ? expr_max(c, most, n) : n;
         }
@@ -72,11 +72,14 @@ kernel_work(Ctx *c, const Kernel *k)
     const Expr *zero = expr_int(c, 0);
     Arena *scratch = arena_child(c->arena);
     KernelWork w = { dtype_of(c, scratch, k), zero, zero };
+    Accesses *reads = NEW_ARRAY(scratch, Accesses, k->npart + 1);
 
+    for (uint32_t p = 0; p < k->npart; p++)
+        reads[p] = nest_accesses(c, scratch, k->part[p].nest);
     for (uint32_t p = 0; p < k->npart; p++)
         w.operations = expr_add(c, w.operations, nest_least_operations(c, k->part[p].nest));
     for (uint32_t b = 0; b < k->nin; b++)
-        w.bytes = expr_add(c, w.bytes, read_bytes(c, scratch, k, b));
+        w.bytes = expr_add(c, w.bytes, read_bytes(c, reads, k, b));
     for (uint32_t b = k->nin; b < k->nin + k->nout; b++)
         w.bytes = expr_add(c, w.bytes, type_bytes(c, k->buffer.at[b].type));
     /* Ragged extents depend on data: nobody knows before the run. */

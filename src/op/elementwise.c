@@ -273,7 +273,22 @@ expand_clip(Build *b)
     return make_finish(&m, axis, v);
 }
 
-/* "x + y | x / n": combine the inputs from the left, then finish. */
+/* What `step` makes of the first n inputs of a nest, from the left. NULL: reported. */
+static const Scalar *
+combined(Making *m, const Expr *const *axis, const char *step, uint32_t n)
+{
+    static const char *const name[] = { "x", "y" };
+    uint32_t rank = m->b->out[0]->rank;
+    const Scalar *operand[2] = { make_load_broadcast(m, 0, rank, axis) };
+
+    for (uint32_t i = 1; i < n && operand[0]; i++) {
+        operand[1] = make_load_broadcast(m, i, rank, axis);
+        operand[0] = scalar_parse(m->b->c, step, 2, name, operand);
+    }
+    return operand[0];
+}
+
+/* "x + y | x / n": combine the inputs from the left, then finish. Of many inputs, a nest goes on with what the one before it made. */
 bool
 expand_variadic(Build *b)
 {
@@ -281,22 +296,28 @@ expand_variadic(Build *b)
     Ctx *c = b->c;
     const char *pair = op_info[b->call->op].meaning, *bar = strchr(pair, '|');
     const char *step = sym_n(c, pair, (size_t)(bar - pair));
+    uint32_t before = NO_SLOT, nin = b->call->nin, next = 0;
     const Expr *axis[TN_MAX_RANK];
-    Making m = make_begin(b, NULL);
 
-    for (uint32_t i = 0; i < b->call->nin; i++)
-        make_in(&m, arena_printf(c->arena, "x%u", i), i);
-    make_out_over(&m, "o", build_out(b, 0), axis);
-    const Scalar *operand[3] = { make_load_broadcast(&m, 0, b->out[0]->rank, axis) };
-    for (uint32_t i = 1; i < b->call->nin && operand[0]; i++) {
-        operand[1] = make_load_broadcast(&m, i, b->out[0]->rank, axis);
-        operand[0] = scalar_parse(c, step, 2, name, operand);
+    for (;;) {
+        bool last = nin - next <= MOST_OPERANDS;
+        uint32_t end = last ? nin : next + MOST_OPERANDS, n = 0;
+        Making m = make_begin(b, last ? NULL : "some");
+        if (before != NO_SLOT)
+            make_in(&m, arena_printf(c->arena, "x%u", n++), before);
+        for (; next < end; next++)
+            make_in(&m, arena_printf(c->arena, "x%u", n++), next);
+        before = last ? build_out(b, 0) : build_value(b, compute_type(b->out[0]->dtype), b->out[0]->rank, b->out[0]->dim);
+        make_out_over(&m, "o", before, axis);
+        const Scalar *operand[3] = { combined(&m, axis, step, n) };
+        if (!operand[0] || (!last && !make_finish(&m, axis, operand[0])))
+            return false;
+        if (!last)
+            continue;
+        operand[1] = operand[0];
+        operand[2] = scalar_number(c, (DType)operand[0]->dtype, nin);
+        return make_finish(&m, axis, scalar_parse(c, bar + 1, 3, name, operand));
     }
-    if (!operand[0])
-        return false;
-    operand[1] = operand[0];
-    operand[2] = scalar_number(c, (DType)operand[0]->dtype, b->call->nin);
-    return make_finish(&m, axis, scalar_parse(c, bar + 1, 3, name, operand));
 }
 
 /* What does not fit a float of 8 bits or fewer becomes its largest value or, without saturation, infinity or NaN. */

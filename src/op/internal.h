@@ -91,6 +91,11 @@ void make_write(Making *m, uint32_t out, const Expr *const *axis, const Scalar *
 /* Write the only output, and end. False if there is no value, which its maker has reported. */
 bool make_finish(Making *m, const Expr *const *axis, const Scalar *value);
 
+/* Operands that one nest puts together, of operators with any number of them; more are put together in several. Bounds code: an expression has
+ * something of each, and compilers, this one and that of C, take more than linear time over expressions. A concatenation of 80 takes 238 instructions
+ * of the 256 that fusing makes one expression (FUSE_MAX_CODE), so no other grows to it. */
+enum { MOST_OPERANDS = 80 };
+
 /* Input i as a constant Scalar if it is one element and known; NULL otherwise. */
 const Scalar *build_constant(const Build *b, uint32_t i);
 const Scalar *number_of(Ctx *c, DType t, const Expr *e);     /* an Expr as a value of type t */

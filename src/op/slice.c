@@ -252,28 +252,53 @@ concat_of(const Concat *v, uint32_t from, uint32_t to)
     return scalar_select(c, scalar_2(c, S_LT, scalar_index(c, v->axis[v->d]), scalar_index(c, v->first[mid])), left, right);
 }
 
-/* Empty inputs take no part. */
+/* One value of several along dimension d. */
+static bool
+concat_nest(Build *b, uint32_t d, const char *suffix, const uint32_t *part, uint32_t n, uint32_t to)
+{
+    Ctx *c = b->c;
+    const Expr *axis[TN_MAX_RANK], *begin = expr_int(c, 0);
+    const Expr **first = NEW_ARRAY(c->arena, const Expr *, n);
+    Making m = make_begin(b, suffix);
+
+    for (uint32_t i = 0; i < n; i++) {
+        make_in(&m, arena_printf(c->arena, "x%u", i), part[i]);
+        first[i] = begin;
+        begin = expr_add(c, begin, build_type(b, part[i])->dim[d]);
+    }
+    make_out_over(&m, "o", to, axis);
+    return make_finish(&m, axis, concat_of(&(Concat){c, &m, d, axis, first}, 0, n));
+}
+
+/* Empty inputs take no part. Of many, some are put together first. */
 bool
 expand_concat(Build *b)
 {
     Ctx *c = b->c;
     const OpCall *call = b->call;
-    const Expr *axis[TN_MAX_RANK], *begin = expr_int(c, 0);
-    const Expr **first = NEW_ARRAY(c->arena, const Expr *, call->nin);
-    uint32_t n = 0, d;
-    Making m = make_begin(b, NULL);
+    uint32_t *part = NEW_ARRAY(c->arena, uint32_t, call->nin), n = 0, d;
 
     if (!op_axis_attr(c, call, call->in[0]->rank, &d))
         return false;
-    for (uint32_t i = 0; i < call->nin; i++) {
-        if (expr_is(call->in[i]->dim[d], 0) && (n || i + 1 < call->nin))
-            continue;
-        make_in(&m, arena_printf(c->arena, "x%u", n), i);
-        first[n++] = begin;
-        begin = expr_add(c, begin, call->in[i]->dim[d]);
+    for (uint32_t i = 0; i < call->nin; i++)
+        if (!expr_is(call->in[i]->dim[d], 0) || (!n && i + 1 == call->nin))
+            part[n++] = i;
+    for (uint32_t left; n > MOST_OPERANDS; n = left) {
+        left = 0;
+        for (uint32_t i = 0; i < n; i += MOST_OPERANDS) {
+            uint32_t some = n - i < MOST_OPERANDS ? n - i : MOST_OPERANDS;
+            const Expr *dim[TN_MAX_RANK], *all = expr_int(c, 0);
+            for (uint32_t k = 0; k < some; k++)
+                all = expr_add(c, all, build_type(b, part[i + k])->dim[d]);
+            memcpy(dim, b->out[0]->dim, sizeof dim);
+            dim[d] = all;
+            uint32_t to = some == 1 ? part[i] : build_value(b, b->out[0]->dtype, b->out[0]->rank, dim);
+            if (some > 1 && !concat_nest(b, d, "some", part + i, some, to))
+                return false;
+            part[left++] = to;
+        }
     }
-    make_out_over(&m, "o", build_out(b, 0), axis);
-    return make_finish(&m, axis, concat_of(&(Concat){c, &m, d, axis, first}, 0, n));
+    return concat_nest(b, d, NULL, part, n, build_out(b, 0));
 }
 
 /* ---- pad ---------------------------------------------------------------------------------------------------- */

@@ -123,6 +123,14 @@ axes(void **state)
     assert_ptr_equal(expr_simplify(c, &tiles, DIV(flat, group)), zero);
     assert_ptr_equal(expr_simplify(c, &tiles, DIV(flat, MUL(N(16), MUL(high, wide)))), i);
     assert_ptr_equal(expr_simplify(c, &tiles, MOD(flat, group)), flat);
+    /* the same of many channels, eight in a group: a number of the group, and read back a channel, a row and a column */
+    const Expr *plane = MUL(N(16), MUL(high, wide)), *eight = MUL(N(8), plane);
+    image[0].extent = N(128);
+    const Expr *there = ADD(MUL(eight, DIV(flat, eight)), MOD(flat, eight));
+    assert_ptr_equal(expr_simplify(c, &tiles, DIV(flat, eight)), DIV(i, N(8)));
+    assert_ptr_equal(expr_simplify(c, &tiles, DIV(there, plane)), i);
+    assert_ptr_equal(expr_simplify(c, &tiles, MOD(DIV(there, MUL(N(4), wide)), MUL(N(4), high))), j);
+    assert_ptr_equal(expr_simplify(c, &tiles, MOD(MOD(flat, eight), MUL(N(4), wide))), k);
 
     /* a tile: j runs over min(14, s - 14*i) */
     open[0].extent = expr_ceil_div(c, s, N(14));
