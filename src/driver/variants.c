@@ -241,7 +241,7 @@ guard_expected(Ctx *c, Arena *a, const RowSymbols *s, uint32_t number, SizeGuard
 static bool
 is_for_one_thread(const SizeGuard *guard)
 {
-    return !strcmp(guard->at[guard->n - 1].symbol, THREADS_SYMBOL);
+    return guard->n && !strcmp(guard->at[guard->n - 1].symbol, THREADS_SYMBOL);
 }
 
 static bool
@@ -249,10 +249,12 @@ is_gain(const Candidate *tried)
 {
     bool one_row = true;
 
+    if (!tried->program)
+        return false;
     for (uint32_t i = 0; i < tried->guard.n; i++)
         one_row &= tried->guard.at[i].most == 1;
     double share = !one_row ? CLEARLY : is_for_one_thread(&tried->guard) ? CLEARLY_FASTER : 1;
-    return tried->program && tried->seconds <= share * tried->without;
+    return tried->seconds <= share * tried->without;
 }
 
 /* One point of one sample: then channels are lanes. Of several sizes that make one point it is the largest, since lengths are multiples of strides. */
