@@ -77,7 +77,7 @@ bool
 model_require(Model *m, const Expr *a, const Expr *b, const char *why)
 {
     Tri same = expr_eq(m->c, NULL, a, b);
-    Constraint needed = { a, b, why, NULL };
+    Constraint needed = {.a = a, .b = b, .why = why};
 
     if (same == UNKNOWN) {
         VEC_PUSH(m->c->arena, &m->g->constraints, needed);
