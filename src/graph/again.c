@@ -128,14 +128,30 @@ require_of_inputs(Graph *g)
     g->constraints.n = left;
 }
 
+/* The dimension of an input along which it grows as a state: a session knows how long it is. Its rank: none, or it is no state. */
+static uint32_t
+growing(const Graph *g, uint32_t input)
+{
+    uint32_t dim;
+
+    for (uint32_t i = 0; i < g->state.n; i++)
+        if (g->state.at[i].input == input && graph_state_grows(g, &g->state.at[i], &dim))
+            return dim;
+    return g->value.at[g->input.at[input]].type->rank;
+}
+
 bool
 graph_unify_inputs(Graph *g)
 {
+    const Expr *dim[TN_MAX_RANK];
     bool changed = false;
 
     for (uint32_t i = 0; i < g->input.n; i++) {
         Value *v = &g->value.at[g->input.at[i]];
-        const Type *t = type_simplify(g->ctx, v->type);
+        uint32_t grows = growing(g, i);
+        for (uint32_t d = 0; d < v->type->rank; d++)
+            dim[d] = d == grows ? v->type->dim[d] : expr_simplify(g->ctx, NULL, v->type->dim[d]);
+        const Type *t = type_new(g->ctx, v->type->dtype, v->type->rank, dim);
         changed |= t != v->type;
         v->type = t;
     }

@@ -140,7 +140,8 @@ bool graph_infer_op(Graph *g, OpKind op, Attrs attrs, Loc loc, Sym origin, uint3
 /* Types of g and of all that it runs, from what became known of sizes after they were inferred (again.c). In place: g is whoever reads a model's,
  * who has just made it. False with a diagnostic. */
 bool graph_infer_again(Graph *g);
-/* Inputs whose sizes were learnt to be the same, or one of the others, say so in their types: then each input that has one tells it. In place. */
+/* Inputs whose sizes were learnt to be the same, or one of the others, say so in their types: then each input that has one tells it. Not
+ * along the dimension in which a state grows. In place. */
 bool graph_unify_inputs(Graph *g);
 
 static inline ValueId node_in(const Graph *g, const Node *n, uint32_t i) { return g->ref.at[n->in.first + i]; }
