@@ -41,17 +41,21 @@ take(Reader *r, const char *word)
     return true;
 }
 
+typedef enum { LEAST, MOST, BROADCAST } Pick;
+
 static int64_t
-least_or_most(Reader *r, bool least)
+pick_of(Reader *r, Pick pick)
 {
     int64_t best = sum(r);
+    bool none = best == 0;
 
     while (r->ok && take(r, ",")) {
         int64_t v = sum(r);
-        best = (least ? v < best : v > best) ? v : best;
+        none |= v == 0;
+        best = (pick == LEAST ? v < best : v > best) ? v : best;
     }
     r->ok = r->ok && take(r, ")");
-    return best;
+    return pick == BROADCAST && none ? 0 : best;
 }
 
 static int64_t
@@ -62,9 +66,11 @@ factor(Reader *r)
     if (take(r, "-"))
         return -factor(r);
     if (take(r, "min("))
-        return least_or_most(r, true);
+        return pick_of(r, LEAST);
     if (take(r, "max("))
-        return least_or_most(r, false);
+        return pick_of(r, MOST);
+    if (take(r, "broadcast("))
+        return pick_of(r, BROADCAST);
     if (take(r, "(")) {
         v = sum(r);
         r->ok = r->ok && take(r, ")");
@@ -199,20 +205,22 @@ solve(Sizes *s, const char *left, size_t nleft, const char *right, const char *n
     return ok;
 }
 
-/* "Add \"/m/Add\": axis 1 of both inputs: total == past + seq" */
+/* "Add \"/m/Add\": axis 1 of both inputs: total == past + seq", which may go on ", or one of them is 1". */
 static bool
-solve_check(Sizes *s, const char *check)
+solve_check(Sizes *s, const char *check, bool may_be_one)
 {
     const char *equal = strstr(check, " == "), *left = check, *name = NULL;
     size_t n = 0;
 
-    if (!equal)
+    if (!equal || (strstr(equal, ", or ") != NULL) != may_be_one)
         return false;
     for (const char *colon = strstr(check, ": "); colon && colon < equal; colon = strstr(colon + 2, ": "))
         left = colon + 2;
-    char *both = need(strdup(left));
-    memset(both + (equal - left), ' ', 4);
-    bool ok = unknown_name(s, both, &name, &n) && n && solve(s, left, (size_t)(equal - left), equal + 4, name, n);
+    char *both = need(strdup(left)), *right = both + (equal - left) + 4, *more = strstr(right, ", or ");
+    if (more)
+        *more = '\0';
+    memset(right - 4, ' ', 4);
+    bool ok = unknown_name(s, both, &name, &n) && n && solve(s, left, (size_t)(equal - left), right, name, n);
     free(both);
     return ok;
 }
@@ -225,6 +233,8 @@ sizes_derive(Sizes *s, const TnModel *m)
     while (more) {
         more = false;
         for (int32_t i = 0; i < tn_model_checks(m); i++)
-            more |= solve_check(s, tn_model_check(m, i));
+            more |= solve_check(s, tn_model_check(m, i), false);
+        for (int32_t i = 0; i < tn_model_checks(m) && !more; i++)        /* equal, where it need not be: of what must be, nothing follows any more */
+            more |= solve_check(s, tn_model_check(m, i), true);
     }
 }

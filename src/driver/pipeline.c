@@ -99,7 +99,7 @@ read_model(Job *j)
 static bool
 stage_import(Job *j)
 {
-    if (!ranges_declare(j) || !read_model(j) || !ranges_found(j))
+    if (!ranges_declare(j) || !read_model(j) || !graph_infer_again(j->graph) || !ranges_found(j))
         return false;
     ranges_count(j);
     return formats_ports(j) && states_declare(j);

@@ -136,6 +136,9 @@ states_declare(Job *j)
     for (uint32_t i = 0; i < j->o->nstate; i++)
         if (!declare(j, &j->o->state[i]))
             return false;
+    /* A run gives no states: what only their types tell has to be said by the other inputs. */
+    if (j->graph->state.n && !graph_unify_inputs(j->graph))
+        return false;
     if (j->o->state_rows && !j->graph->state.n)
         return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path }, "--state-capacity: the model has no state; say with --state which "
                           "inputs are outputs of the run before");

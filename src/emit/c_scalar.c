@@ -119,6 +119,14 @@ from_memory(Emit *e, DType t, uint32_t lanes, const char *text)
     return plain(emit_widen(e, t, lanes, bits));
 }
 
+/* 0 or 1: of a size that may be 1 as the model runs, read along a broadcast. */
+static bool
+is_step_of_broadcast(const Emit *e, const Expr *stride)
+{
+    Interval i = expr_bounds(e->c, NULL, stride);
+    return i.lo >= 0 && i.hi <= 1;
+}
+
 static CValue
 load_lanes(Emit *e, const Scalar *s)
 {
@@ -134,6 +142,8 @@ load_lanes(Emit *e, const Scalar *s)
     if (e->guard.s && !emit_load_inside(e, s)) {
         const char *mask = emit_mask(e, e->guard, s->lanes, dtype_info[s->dtype].bytes);
         text = arena_printf(e->a, "tn_load_if_%s(%s, %s, %s, %s)", shape, at, emit_index(e, stride), all, mask);
+    } else if (!expr_is(stride, 1) && is_step_of_broadcast(e, stride)) {
+        text = arena_printf(e->a, "tn_load_wide_%s(%s, %s, %s)", shape, at, emit_index(e, stride), all);
     } else if (!expr_is(stride, 1)) {
         text = arena_printf(e->a, "tn_load_apart_%s(%s, %s, %s)", shape, at, emit_index(e, stride), all);
     } else if (valid) {

@@ -73,6 +73,11 @@ void host_run(Host *h);              /* host_run.c */
 NodeId host_defined(const Map *definer, const Expr *x);
 /* The number of graph g's first constraint among those of the model. */
 uint32_t host_constraint(const Host *h, const Graph *g);
+/* What else refutes it, of `got` and `want`, if these differ. */
+static inline const char *host_or_one(const Constraint *k)
+{
+    return k->rule == SIZES_EQUAL ? "" : k->rule == SIZES_INTO ? " && got != 1" : " && got != 1 && want != 1";
+}
 
 /* ---- host_run.c, for what branches or repeats (host_control.c) ------------------------------------------- */
 

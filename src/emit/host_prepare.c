@@ -181,9 +181,9 @@ check_inputs(Parts *p)
         if (host_defined(&definer, k->a) || host_defined(&definer, k->b))
             continue;
         part_statement(p);
-        text_printf(&p->body, "    if ((got = %s) != (want = %s))\n"
+        text_printf(&p->body, "    got = %s, want = %s;\n    if (got != want%s)\n"
                               "        return tn_refuse(fault, TN_FAULT_CONSTRAINT, %u, 0, got, want);\n",
-                    host_checked(h, k->a), host_checked(h, k->b), i);
+                    host_checked(h, k->a), host_checked(h, k->b), host_or_one(k), i);
     }
 }
 

@@ -72,6 +72,7 @@ checked_atom(Host *h, const Atom *atom)
 {
     static const char *const function[] = {
         [ATOM_DIV] = "tn_size_div", [ATOM_MOD] = "tn_size_mod", [ATOM_MIN] = "tn_size_min", [ATOM_MAX] = "tn_size_max",
+        [ATOM_BROADCAST] = "tn_size_broadcast",
     };
     if (atom->kind == ATOM_VAR) {
         Text t = {.arena = h->a};

@@ -36,6 +36,7 @@ TN_CALLED int64_t tn_size_div(int64_t a, int64_t b) { return a == TN_BAD_SIZE ||
 TN_CALLED int64_t tn_size_mod(int64_t a, int64_t b) { return a == TN_BAD_SIZE || b == TN_BAD_SIZE ? TN_BAD_SIZE : tn_mod(a, b); }
 TN_CALLED int64_t tn_size_min(int64_t a, int64_t b) { return tn_min(a, b); }
 TN_CALLED int64_t tn_size_max(int64_t a, int64_t b) { return a == TN_BAD_SIZE || b == TN_BAD_SIZE ? TN_BAD_SIZE : tn_max(a, b); }
+TN_CALLED int64_t tn_size_broadcast(int64_t a, int64_t b) { return a == TN_BAD_SIZE || b == TN_BAD_SIZE ? TN_BAD_SIZE : tn_broadcast(a, b); }
 
 /* ---- prepare ------------------------------------------------------------------------------------ */
 

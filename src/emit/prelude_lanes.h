@@ -223,6 +223,19 @@ TN_INLINE int tn_stream(void *p, const void *v, size_t bytes) { return (void)p, 
         tn_##e##x##N x = tn_load_first_##e##x##N(p, 2 * n - 1), y = tn_load_first_##e##x##N(p + (N - 1), 2 * n - N); \
         return __builtin_shufflevector(x, y, TN_EACH##N(TN_SECOND, N));                                \
     }                                                                                                  \
+    TN_INLINE tn_##e##x##N tn_splat_##e##x##N(T x) { return (tn_##e##x##N){TN_EACH##N(TN_SAME, x)}; }  \
+    /* Lanes that are one element each, or all the same one: a loop goes one way in all of its trips, which is foreseen. */ \
+    TN_INLINE tn_##e##x##N tn_load_wide_##e##x##N(const T *p, int64_t step, int64_t n)                 \
+    {                                                                                                  \
+        if (step)                                                                                      \
+            return tn_load_first_##e##x##N(p, n);                                                      \
+        if (n >= N)                                                                                    \
+            return tn_splat_##e##x##N(*p);                                                             \
+        T part[N] = {0};                                                                               \
+        for (int l = 0; l < n; l++)                                                                    \
+            part[l] = *p;                                                                              \
+        return tn_load_##e##x##N(part);                                                                \
+    }                                                                                                  \
     /* Single loads and stores beat the processors' gathers and scatters. */                           \
     TN_INLINE tn_##e##x##N tn_load_apart_##e##x##N(const T *p, int64_t stride, int64_t n)              \
     {                                                                                                  \
@@ -255,7 +268,6 @@ TN_INLINE int tn_stream(void *p, const void *v, size_t bytes) { return (void)p, 
                 part[l] = p[l * stride];                                                               \
         return tn_load_##e##x##N(part);                                                                \
     }                                                                                                  \
-    TN_INLINE tn_##e##x##N tn_splat_##e##x##N(T x) { return (tn_##e##x##N){TN_EACH##N(TN_SAME, x)}; }  \
     TN_INLINE tn_##e##x##N tn_iota_##e##x##N(void) { return (tn_##e##x##N){TN_EACH##N(TN_LANE, 0)}; }  \
     TN_INLINE tn_##e##x##N tn_sel_##e##x##N(tn_##M##x##N c, tn_##e##x##N x, tn_##e##x##N y)            \
     {                                                                                                  \

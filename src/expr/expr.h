@@ -1,7 +1,7 @@
 /* expr: symbolic integers, the language of dimensions, loop bounds and indices.
  *
  * An Expr is an interned polynomial with 64-bit coefficients over atoms: variables and the opaque
- * terms floordiv, mod, min and max, whose own children are canonical. Equal normal forms are the
+ * terms floordiv, mod, min, max and broadcast, whose own children are canonical. Equal normal forms are the
  * same pointer, so `==` decides polynomial equality. Division rounds down everywhere.
  *
  * Coefficients that would overflow make the result expr_bad(c), which spreads and is refused
@@ -23,7 +23,7 @@ typedef enum {
 
 typedef struct { VarKind kind; uint64_t id; } Var;
 
-typedef enum { ATOM_VAR, ATOM_DIV, ATOM_MOD, ATOM_MIN, ATOM_MAX } AtomKind;
+typedef enum { ATOM_VAR, ATOM_DIV, ATOM_MOD, ATOM_MIN, ATOM_MAX, ATOM_BROADCAST } AtomKind;
 
 typedef struct Expr Expr;
 
@@ -31,7 +31,7 @@ typedef struct Atom {                /* interned */
     AtomKind kind;
     uint32_t order;                  /* creation order: the canonical sort key */
     Var var;                         /* ATOM_VAR */
-    uint32_t narg;                   /* DIV, MOD: 2 (argument, divisor); MIN, MAX: >= 2 */
+    uint32_t narg;                   /* DIV, MOD: 2 (argument, divisor); MIN, MAX, BROADCAST: >= 2 */
     uint16_t depth, size;            /* atoms on the longest way down, and all of them, however often they stand there */
     uint64_t vars;                   /* bits of the variables in it (expr/internal.h) */
     const Expr *const *arg;
@@ -70,6 +70,9 @@ const Expr *expr_mod(Ctx *c, const Expr *a, const Expr *b);               /* a -
 const Expr *expr_ceil_div(Ctx *c, const Expr *a, const Expr *b);          /* (a + b - 1) / b */
 const Expr *expr_min(Ctx *c, const Expr *a, const Expr *b);
 const Expr *expr_max(Ctx *c, const Expr *a, const Expr *b);
+/* The size of what tensors of sizes a and b are broadcast to, where these are equal or one of them is 1: 0 if one is 0, else the larger. */
+const Expr *expr_broadcast(Ctx *c, const Expr *a, const Expr *b);
+static inline int64_t broadcast64(int64_t a, int64_t b) { return a == 0 || b == 0 ? 0 : a > b ? a : b; }
 
 /* ---- asking --------------------------------------------------------------------------------- */
 
@@ -84,6 +87,8 @@ bool expr_uses_kind(const Expr *e, VarKind k);
 void expr_vars(const Expr *e, void (*visit)(void *user, Var v), void *user);
 /* e = coef * v + rest with neither using v? (coef 0 when v is absent) */
 bool expr_linear(Ctx *c, const Expr *e, Var v, const Expr **coef, const Expr **rest);
+/* The sizes that e is a broadcast of, at most `most` into part; 0: it is none, or one of more. */
+uint32_t expr_broadcast_parts(const Expr *e, uint32_t most, const Expr **part);
 /* Exact quotient, when the division leaves no remainder as polynomials; NULL otherwise. */
 const Expr *expr_exact_div(Ctx *c, const Expr *a, const Expr *b);
 
@@ -121,6 +126,8 @@ int64_t expr_symbol_supposed(Ctx *c, Var symbol);
 /* Learn a == b, which a check at run time guarantees: narrows symbols (min(n,512) == n makes
  * n <= 512), or orients the equality and substitutes it in every later expr_simplify. */
 void expr_assume_eq(Ctx *c, const Expr *a, const Expr *b);
+/* How much was learnt so far: the same number, nothing since. */
+uint32_t expr_learnt(Ctx *c);
 
 Interval expr_bounds(Ctx *c, const Ranges *r, const Expr *e);             /* r may be NULL */
 const Expr *expr_simplify(Ctx *c, const Ranges *r, const Expr *e);        /* with ranges and what was learnt */
@@ -149,7 +156,7 @@ typedef struct {
     bool (*natural)(void *user, const Expr *e);
     bool (*named)(void *user, Text *t, const Atom *a);       /* prints a quotient, remainder, minimum or maximum by a name; false: it has none. NULL: none has */
 } ExprStyle;
-/* c_syntax prints C over int64_t: tn_div(a, b), tn_mod(a, b), tn_min(a, b), tn_max(a, b); and tn_quo(a, b), tn_rem(a, b) where b is a number
+/* c_syntax prints C over int64_t: tn_div(a, b), tn_mod(a, b), tn_min(a, b), tn_max(a, b), tn_broadcast(a, b); and tn_quo(a, b), tn_rem(a, b) where b is a number
  * above 0 and `natural` says that a is never negative (NULL: nobody knows): processors divide such numbers in fewer steps. */
 void expr_print(Text *t, const Expr *e, const ExprStyle *style);
 const char *expr_str(Ctx *c, const Expr *e);                              /* for messages; context lifetime */

@@ -8,7 +8,7 @@
 #define EXPR_MAX_ARGS 16             /* arguments of one min or max */
 #define EXPR_MAX_SIZE 16384          /* atoms of an expression written out; one with more becomes expr_bad */
 
-typedef struct { const Atom *atom; const Expr *to; } Fact;    /* symbol -> its value in symbols that are defined no later */
+typedef struct { const Atom *atom; const Expr *to; } Fact;    /* symbol -> its value in symbols that are defined no later; or a min, a max, a broadcast -> what it is */
 
 struct ExprTable {
     Map exprs, atoms;                /* by hash, to chains */
@@ -19,6 +19,7 @@ struct ExprTable {
     Map simple;                      /* by hash of expression and ranges, to chains of what was simplified */
     Map unproved;                    /* expression of symbols to nlearnt plus 1 when no proof was found that it is at least 0 */
     uint32_t natom, nfixed, nlate;   /* nfixed: symbols whose range is one number */
+    uint32_t nsaid;                  /* facts about symbols */
     uint32_t nlearnt;                /* how often a range was narrowed or a fact found: what was simplified before may be simpler now */
     const Expr *bad;
     VEC(Fact) fact;                  /* no `to` mentions a symbol that has a fact */
@@ -69,7 +70,7 @@ const Expr *term_quotient(Ctx *c, const Term *t, const Term *by);
 void expr_divmod(Ctx *c, const Expr *a, const Expr *b, const Expr **q, const Expr **r);
 /* The greatest monomial that divides all terms of both; 1 if there is none. */
 const Expr *expr_common_factor(Ctx *c, const Expr *a, const Expr *b);
-const Expr *expr_min_max(Ctx *c, AtomKind kind, uint32_t n, const Expr *const *arg);
+const Expr *expr_min_max(Ctx *c, AtomKind kind, uint32_t n, const Expr *const *arg);         /* of MIN, MAX and BROADCAST */
 
 /* One question being answered. `low` are lower bounds of symbols that follow from the extents of
  * the axes the question is about: an axis of extent s has a point only where s >= 1. */

@@ -1,8 +1,11 @@
-/* minmax: canonical min and max.
+/* minmax: canonical min, max and broadcast.
  *
  * Arguments are flattened, freed of what they have in common (min(x + a, x + b) = x + min(a, b)),
  * sorted and deduplicated; an argument that another one dominates by unchanging bounds goes. The
  * smallest constant is common too, so min(n + 1, m + 3) and min(n, m + 2) + 1 are one expression.
+ *
+ * broadcast(a, b, …) is 0 if one of its arguments is 0, else the largest. Its arguments are sizes, never negative. They are flattened,
+ * sorted and deduplicated; numbers become one, and a 1 goes. Where no argument can be 0, expr_simplify makes it a max.
  */
 #include "expr/internal.h"
 
@@ -12,8 +15,10 @@ static bool
 flatten(Ctx *c, AtomKind kind, const Expr *e, Args *args)
 {
     int64_t plus;
-    const Atom *same = expr_single(e, kind, &plus);
+    const Atom *same = expr_single(e, kind, kind == ATOM_BROADCAST ? NULL : &plus);
 
+    if (kind == ATOM_BROADCAST)
+        plus = 0;                    /* what is added to a broadcast is not added to its arguments */
     for (uint32_t i = 0; same && i < same->narg; i++)
         if (!flatten(c, kind, expr_offset(c, same->arg[i], plus), args))
             return false;
@@ -92,6 +97,37 @@ sort(Args *args)
         }
 }
 
+/* All numbers as one, in front, if they are more than a 1; each other argument once. */
+static void
+merge_sizes(Ctx *c, Args *args)
+{
+    int64_t number = 1, k;
+    uint32_t n = 1;
+
+    sort(args);
+    Args rest = { .n = 1 };
+    for (uint32_t i = 0; i < args->n; i++)
+        if (expr_const(args->at[i], &k))
+            number = broadcast64(number, k);
+        else if (n == 1 || rest.at[n - 1] != args->at[i])
+            rest.at[n++] = args->at[i];
+    rest.at[0] = expr_int(c, number);
+    bool whole = number == 0;        /* the others do not matter */
+    args->n = 0;
+    for (uint32_t i = number == 1 && n > 1; i < (whole ? 1 : n); i++)
+        args->at[args->n++] = rest.at[i];
+}
+
+static const Expr *
+broadcast_of(Ctx *c, Args *args)
+{
+    merge_sizes(c, args);
+    if (args->n == 1)
+        return args->at[0];
+    sort(args);
+    return expr_atom(c, ATOM_BROADCAST, (Var){ 0 }, args->n, args->at);
+}
+
 const Expr *
 expr_min_max(Ctx *c, AtomKind kind, uint32_t n, const Expr *const *arg)
 {
@@ -105,6 +141,8 @@ expr_min_max(Ctx *c, AtomKind kind, uint32_t n, const Expr *const *arg)
         fits = flatten(c, kind, arg[i], &args);
     if (!fits)                       /* more than fit flat stay nested */
         return expr_atom(c, kind, (Var){ 0 }, n, arg);
+    if (kind == ATOM_BROADCAST)
+        return broadcast_of(c, &args);
     drop_dominated(c, kind, &args);
     if (args.n == 1)
         return args.at[0];
@@ -129,4 +167,22 @@ const Expr *
 expr_max(Ctx *c, const Expr *a, const Expr *b)
 {
     return expr_min_max(c, ATOM_MAX, 2, (const Expr *[]){ a, b });
+}
+
+const Expr *
+expr_broadcast(Ctx *c, const Expr *a, const Expr *b)
+{
+    return expr_min_max(c, ATOM_BROADCAST, 2, (const Expr *[]){ a, b });
+}
+
+uint32_t
+expr_broadcast_parts(const Expr *e, uint32_t most, const Expr **part)
+{
+    const Atom *a = expr_single(e, ATOM_BROADCAST, NULL);
+
+    if (!a || a->narg > most)
+        return 0;
+    for (uint32_t i = 0; i < a->narg; i++)
+        part[i] = a->arg[i];
+    return a->narg;
 }

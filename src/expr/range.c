@@ -4,7 +4,7 @@
  * weakens e step by step, each step valid at every point of the ranges:
  *   - e is monotone in a loop variable or a symbol: put the end of its range in its place, which may be
  *     symbolic (j <= s - 1). This loses nothing;
- *   - a min or max splits into its arguments: all must hold, or one must, by its sign;
+ *   - a min or max splits into its arguments: all must hold, or one must, by its sign; a broadcast is one of its arguments, so all must;
  *   - p % q lies in [0, q - 1];
  *   - p // q with coefficient x: q*e has x*(p - p % q) there, and the sign of q*e is that of e.
  * Every step costs budget; an exhausted budget proves nothing.
@@ -250,6 +250,7 @@ atom_bounds(Proof *p, const Atom *a)
         case ATOM_MOD: return mod_bounds(r, b);
         case ATOM_MIN: r = (Interval){ b.lo < r.lo ? b.lo : r.lo, b.hi < r.hi ? b.hi : r.hi }; break;
         case ATOM_MAX: r = (Interval){ b.lo > r.lo ? b.lo : r.lo, b.hi > r.hi ? b.hi : r.hi }; break;
+        case ATOM_BROADCAST: r = (Interval){ r.lo < 1 || b.lo < 1 ? 0 : b.lo > r.lo ? b.lo : r.lo, b.hi > r.hi ? b.hi : r.hi }; break;
         case ATOM_VAR: break;
         }
     }
@@ -311,6 +312,8 @@ learn_extent(Proof *p, const Expr *extent)
         const Atom *a = t->factor[i].atom;
         if (a->kind == ATOM_DIV && k == 0)
             learn_quotient(p, a);
+        for (uint32_t j = 0; a->kind == ATOM_BROADCAST && k == 0 && j < a->narg; j++)
+            learn_extent(p, a->arg[j]);
         if (a->kind != ATOM_VAR)
             continue;
         if (k == 0)
@@ -385,6 +388,7 @@ atom_slope(Proof *p, const Atom *a, Var v)
         return expr_uses(a->arg[0], v) || expr_uses(a->arg[1], v) ? UNCLEAR : FLAT;
     case ATOM_MIN:
     case ATOM_MAX:
+    case ATOM_BROADCAST:
         for (uint32_t i = 0; i < a->narg; i++)
             s = slope_add(s, slope_in(p, a->arg[i], v));
         return s;
@@ -489,15 +493,15 @@ linear_atom(Proof *p, const Expr *e, AtomKind kind, const Expr **coef, const Exp
     return NULL;
 }
 
-/* Where a's sign is known, a min or max is one of its arguments. */
+/* Where a's sign is known, a min or max is one of its arguments. So is a broadcast, whatever the sign. */
 static bool
 split_min_max(Proof *p, const Atom *a, const Expr *coef, const Expr *rest, int depth)
 {
     Slope sign = sign_of(p, coef);
 
-    if (sign == UNCLEAR)
+    if (sign == UNCLEAR && a->kind != ATOM_BROADCAST)
         return false;
-    bool all = (sign == RISING) == (a->kind == ATOM_MIN);
+    bool all = a->kind == ATOM_BROADCAST || (sign == RISING) == (a->kind == ATOM_MIN);
     for (uint32_t i = 0; i < a->narg; i++) {
         const Expr *e = expr_add(p->c, rest, expr_mul(p->c, coef, a->arg[i]));
         if (proof_nonneg(p, e, depth - 1) != all)
@@ -533,7 +537,8 @@ proof_nonneg(Proof *p, const Expr *e, int depth)
         return false;
     if ((least = at_symbol_end(p, e)))
         return proof_nonneg(p, least, depth - 1);
-    if ((a = linear_atom(p, e, ATOM_MIN, &coef, &rest)) || (a = linear_atom(p, e, ATOM_MAX, &coef, &rest)))
+    if ((a = linear_atom(p, e, ATOM_BROADCAST, &coef, &rest)) || (a = linear_atom(p, e, ATOM_MIN, &coef, &rest))
+        || (a = linear_atom(p, e, ATOM_MAX, &coef, &rest)))
         return split_min_max(p, a, coef, rest, depth);
     if ((a = linear_atom(p, e, ATOM_DIV, &coef, &rest)) && proof_positive(p, a->arg[1])) {
         const Expr *whole = expr_sub(p->c, a->arg[0], expr_mod(p->c, a->arg[0], a->arg[1]));

@@ -1,7 +1,7 @@
 /* simplify: normal forms under what is known: ranges of axes, ranges of symbols, learnt equalities.
  *
  * One round rebuilds the expression from its leaves; quotients and remainders are reduced where the
- * argument is proved to stay inside one period of the divisor, min and max lose what is dominated.
+ * argument is proved to stay inside one period of the divisor, min and max lose what is dominated, a broadcast of sizes that are not 0 is a max.
  * Then c*(p // c) + p % c is put together again. Rounds repeat until nothing changes.
  *
  * Bounds and facts are the only input, so a result is right at every point of the ranges; it is in
@@ -160,18 +160,72 @@ reduce_min_max(Proof *p, AtomKind kind, uint32_t n, const Expr **arg)
     return n == 1 ? arg[0] : expr_min_max(p->c, kind, n, arg);
 }
 
+/* A size that is 0 or 1 is a factor of the others' broadcast; one that is between 1 and another goes. */
+static const Expr *
+reduce_broadcast(Proof *p, uint32_t n, const Expr **arg)
+{
+    const Expr *factor = expr_int(p->c, 1);
+    bool some = true;                /* is none 0? */
+
+    for (uint32_t i = 0; i < n; i++) {
+        Interval b = proof_bounds(p, arg[i]);
+        if (b.lo >= 0 && b.hi <= 1) {
+            factor = expr_mul(p->c, factor, arg[i]);
+            arg[i--] = arg[--n];
+            continue;
+        }
+        some &= b.lo >= 1;
+        for (uint32_t k = 0; b.lo >= 1 && k < n; k++)
+            if (k != i && proof_nonneg(p, expr_sub(p->c, arg[k], arg[i]), 4)) {
+                arg[i--] = arg[--n];
+                break;
+            }
+    }
+    if (n == 0)
+        return factor;
+    return expr_mul(p->c, factor, n == 1 ? arg[0] : some ? reduce_min_max(p, ATOM_MAX, n, arg) : expr_min_max(p->c, ATOM_BROADCAST, n, arg));
+}
+
 /* ---- one round ---------------------------------------------------------------------------------------- */
 
 static const Expr *round_of(Proof *p, const Expr *e);
+
+/* What a was learnt to be; NULL: nothing was. */
+static const Expr *
+fact_of(const struct ExprTable *t, const Atom *a)
+{
+    for (uint32_t i = 0; i < t->fact.n; i++)
+        if (t->fact.at[i].atom == a)
+            return t->fact.at[i].to;
+    return NULL;
+}
+
+/* The same for an expression that is one min, max or broadcast and a number; itself if nothing was learnt. */
+static const Expr *
+what_is_known(Proof *p, const Expr *e)
+{
+    const struct ExprTable *t = expr_table(p->c);
+    int64_t plus = 0;
+
+    if (t->fact.n == t->nsaid)
+        return e;
+    const Atom *a = expr_single(e, ATOM_MIN, &plus);
+    if (!a)
+        a = expr_single(e, ATOM_MAX, &plus);
+    if (!a)
+        a = expr_single(e, ATOM_BROADCAST, &plus);
+    const Expr *to = a ? fact_of(t, a) : NULL;
+    return to ? expr_offset(p->c, to, plus) : e;
+}
 
 static const Expr *
 simplify_var(Proof *p, const Atom *a)
 {
     const struct ExprTable *t = expr_table(p->c);
+    const Expr *to = fact_of(t, a);
 
-    for (uint32_t i = 0; i < t->fact.n; i++)
-        if (t->fact.at[i].atom == a)
-            return t->fact.at[i].to;
+    if (to)
+        return to;
     if (t->nfixed && a->var.kind == VAR_SYMBOL) {
         Interval b = expr_symbol_get(p->c, a->var);
         if (b.lo == b.hi)
@@ -196,7 +250,10 @@ simplify_atom(Proof *p, const Atom *a)
     }
     if (a->kind == ATOM_DIV || a->kind == ATOM_MOD)
         return reduce(p, a->kind, arg[0], arg[1]);
-    return reduce_min_max(p, a->kind, a->narg, arg);
+    const Expr *to = fact_of(expr_table(p->c), a);
+    if (to)
+        return to;
+    return what_is_known(p, a->kind == ATOM_BROADCAST ? reduce_broadcast(p, a->narg, arg) : reduce_min_max(p, a->kind, a->narg, arg));
 }
 
 /* Variables alone, of which nothing is known to be something else. */
@@ -207,7 +264,7 @@ is_settled(const struct ExprTable *t, const Expr *e)
         for (uint32_t k = 0; k < e->term[i].nfactor; k++)
             if (e->term[i].factor[k].atom->kind != ATOM_VAR)
                 return false;
-    return t->fact.n == 0 && t->nfixed == 0;
+    return t->nsaid == 0 && t->nfixed == 0;
 }
 
 static const Expr *
@@ -410,26 +467,33 @@ learn_min_max(Ctx *c, const Expr *x, const Expr *y)
     return a != NULL;
 }
 
-typedef struct { const Map *late; uint64_t than; bool any; } Later;
+typedef struct { const Map *late; uint64_t when; } Latest;
 
 static void
-see_later(void *user, Var v)
+see_late(void *user, Var v)
 {
-    Later *l = user;
+    Latest *l = user;
     uint64_t when;
 
-    l->any |= v.kind == VAR_SYMBOL && map_get(l->late, v.id, &when) && when > l->than;
+    if (v.kind == VAR_SYMBOL && map_get(l->late, v.id, &when) && when > l->when)
+        l->when = when;
+}
+
+/* When the last of its symbols is defined; 0: all are when the graph begins. */
+static uint64_t
+latest_in(Ctx *c, const Expr *e)
+{
+    Latest l = { .late = &expr_table(c)->late };
+
+    expr_vars(e, see_late, &l);
+    return l.when;
 }
 
 /* Is one of its symbols defined after v? v may be read before that. */
 static bool
 has_later(Ctx *c, const Expr *e, Var v)
 {
-    Later l = { .late = &expr_table(c)->late };
-
-    map_get(l.late, v.id, &l.than);
-    expr_vars(e, see_later, &l);
-    return l.any;
+    return latest_in(c, e) > latest_in(c, expr_var(c, v));
 }
 
 /* The newest symbol that d == 0 gives in terms of others, none of them defined after it: v = to. */
@@ -452,6 +516,89 @@ orient(Ctx *c, const Expr *d, const Expr **to)
     return newest;
 }
 
+/* Does the atom stand anywhere in e? */
+static bool
+has_atom(const Expr *e, const Atom *a)
+{
+    for (uint32_t i = 0; i < e->nterm; i++)
+        for (uint32_t k = 0; k < e->term[i].nfactor; k++) {
+            const Atom *b = e->term[i].factor[k].atom;
+            if (a == b)
+                return true;
+            for (uint32_t j = 0; j < b->narg; j++)
+                if (has_atom(b->arg[j], a))
+                    return true;
+        }
+    return false;
+}
+
+/* The atom of a kind that d == 0 gives in terms of others, none of them defined after it: broadcast(n, m) = p. */
+static const Atom *
+orient_atom(Ctx *c, AtomKind kind, const Expr *d, const Expr **to)
+{
+    const Expr *coef, *rest;
+
+    for (uint32_t i = 0; i < d->nterm; i++) {
+        const Term *t = &d->term[i];
+        const Atom *a = t->nfactor == 1 && t->factor->power == 1 ? t->factor->atom : NULL;
+        if (!a || a->kind != kind || (t->coef != 1 && t->coef != -1) || !expr_split_atom(c, d, a, &coef, &rest) || !expr_const(coef, NULL))
+            continue;
+        if (has_atom(rest, a) || latest_in(c, rest) > latest_in(c, expr_of_atom(c, a)))
+            continue;
+        *to = expr_scale(c, rest, -t->coef);
+        return a;
+    }
+    return NULL;
+}
+
+/* A broadcast is no smaller than each of its sizes, and has an element only if they have. */
+static void
+learn_parts(Ctx *c, const Atom *a, const Expr *to)
+{
+    for (uint32_t i = 0; i < a->narg; i++) {
+        if (expr_bounds(c, NULL, to).lo < 1)
+            continue;
+        learn_le(c, expr_int(c, 1), a->arg[i]);
+        learn_le(c, a->arg[i], to);
+    }
+}
+
+static void
+add_fact(Ctx *c, const Atom *a, const Expr *to)
+{
+    struct ExprTable *t = expr_table(c);
+
+    VEC_PUSH(c->arena, &t->fact, ((Fact){ a, to }));
+    t->nsaid += a->kind == ATOM_VAR;
+    t->nlearnt++;
+}
+
+/* Minima, maxima and broadcasts of which something was learnt, in terms of what is known now: one that has become something else is learnt anew. */
+static void
+renew_facts(Ctx *c)
+{
+    struct ExprTable *t = expr_table(c);
+
+    for (uint32_t i = 0, left = t->fact.n; left && i < t->fact.n; i++) {
+        Fact f = t->fact.at[i];
+        if (f.atom->kind == ATOM_VAR)
+            continue;
+        const Expr *arg[f.atom->narg], *e;
+        bool same = true;
+        for (uint32_t k = 0; k < f.atom->narg; k++) {
+            arg[k] = expr_simplify(c, NULL, f.atom->arg[k]);
+            same &= arg[k] == f.atom->arg[k];
+        }
+        if (same || (e = expr_min_max(c, f.atom->kind, f.atom->narg, arg)) == expr_of_atom(c, f.atom))
+            continue;
+        t->fact.at[i] = t->fact.at[--t->fact.n];
+        t->nlearnt++;
+        expr_assume_eq(c, e, f.to);
+        i = -1u;                     /* facts have moved */
+        left--;
+    }
+}
+
 void
 expr_assume_eq(Ctx *c, const Expr *a, const Expr *b)
 {
@@ -469,10 +616,19 @@ expr_assume_eq(Ctx *c, const Expr *a, const Expr *b)
     known |= learn_min_max(c, b, a);
     learn_le(c, a, b);
     learn_le(c, b, a);
-    if (known || d->nterm == 1 || (d->nterm == 2 && expr_constant_part(d)))
-        return;                      /* one symbol: its range now says it all */
-
-    const Atom *v = orient(c, d, &to);
+    const Atom *v = orient_atom(c, ATOM_BROADCAST, d, &to);
+    if (v && !to->bad) {
+        add_fact(c, v, to);
+        learn_parts(c, v, to);
+        return;
+    }
+    if (expr_simplify(c, NULL, a) == expr_simplify(c, NULL, b))
+        return;                      /* ranges now say it all */
+    v = known ? NULL : orient(c, d, &to);
+    if (!v && ((v = orient_atom(c, ATOM_MAX, d, &to)) || (v = orient_atom(c, ATOM_MIN, d, &to))) && !to->bad) {
+        add_fact(c, v, to);
+        return;
+    }
     if (!v || to->bad)
         return;
     Interval range = expr_symbol_get(c, v->var);
@@ -482,6 +638,12 @@ expr_assume_eq(Ctx *c, const Expr *a, const Expr *b)
     expr_symbol_range(c, v->var, expr_bounds(c, NULL, to));
     for (uint32_t i = 0; i < t->fact.n; i++)
         t->fact.at[i].to = expr_subst(c, t->fact.at[i].to, &(Binding){ v->var, to }, 1);
-    VEC_PUSH(c->arena, &t->fact, ((Fact){ v, to }));
-    t->nlearnt++;
+    add_fact(c, v, to);
+    renew_facts(c);
+}
+
+uint32_t
+expr_learnt(Ctx *c)
+{
+    return expr_table(c)->nlearnt;
 }

@@ -147,7 +147,7 @@ print_operand(Text *t, const Expr *e, const ExprStyle *style)
 {
     int64_t v;
     bool bare = expr_is_var(e, NULL) || expr_single(e, ATOM_MIN, NULL) || expr_single(e, ATOM_MAX, NULL) ||
-                (expr_const(e, &v) && v >= 0);
+                expr_single(e, ATOM_BROADCAST, NULL) || (expr_const(e, &v) && v >= 0);
 
     text_add(t, bare ? "" : "(");
     expr_print(t, e, style);
@@ -163,7 +163,7 @@ compare_arg(const void *x, const void *y)
 static void
 print_call(Text *t, const Atom *a, const ExprStyle *style)
 {
-    static const char *const name[] = { "", "tn_div", "tn_mod", "tn_min", "tn_max" };
+    static const char *const name[] = { "", "tn_div", "tn_mod", "tn_min", "tn_max", "tn_broadcast" };
     const Expr *arg[a->narg];
     bool divides = a->kind == ATOM_DIV || a->kind == ATOM_MOD;
     int64_t by;
@@ -176,7 +176,7 @@ print_call(Text *t, const Atom *a, const ExprStyle *style)
     }
 
     memcpy(arg, a->arg, sizeof arg);
-    if (a->kind == ATOM_MIN || a->kind == ATOM_MAX)
+    if (!divides)
         qsort(arg, a->narg, sizeof *arg, compare_arg);
     for (uint32_t i = 0; i < a->narg; i++) {
         if (i)
@@ -198,7 +198,7 @@ print_atom(Text *t, const Atom *a, const ExprStyle *style, bool alone)
     }
     if (style->named && style->named(style->user, t, a))
         return;
-    if (style->c_syntax || a->kind == ATOM_MIN || a->kind == ATOM_MAX) {
+    if (style->c_syntax || (a->kind != ATOM_DIV && a->kind != ATOM_MOD)) {
         print_call(t, a, style);
         return;
     }

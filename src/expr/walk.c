@@ -151,7 +151,8 @@ subst_atom(Ctx *c, const Atom *a, Bindings b)
     case ATOM_DIV: return expr_div(c, arg[0], arg[1]);
     case ATOM_MOD: return expr_mod(c, arg[0], arg[1]);
     case ATOM_MIN:
-    case ATOM_MAX: return expr_min_max(c, a->kind, a->narg, arg);
+    case ATOM_MAX:
+    case ATOM_BROADCAST: return expr_min_max(c, a->kind, a->narg, arg);
     case ATOM_VAR: break;
     }
     return expr_bad(c);
@@ -212,6 +213,7 @@ eval_atom(const Atom *a, Value *value, void *user, int64_t *out)
             break;
         case ATOM_MIN: x = y < x ? y : x; break;
         case ATOM_MAX: x = y > x ? y : x; break;
+        case ATOM_BROADCAST: x = broadcast64(x, y); break;
         case ATOM_VAR: break;
         }
     }

@@ -137,6 +137,13 @@ Known graph_known_inside(Ctx *c, Arena *a, Known outside, const Region *r);
 bool graph_infer_op(Graph *g, OpKind op, Attrs attrs, Loc loc, Sym origin, uint32_t nin, const ValueId *in,
                     uint32_t nout, const char *const *out_name, ValueId *out);
 
+/* Types of g and of all that it runs, from what became known of sizes after they were inferred (again.c). In place: g is whoever reads a model's,
+ * who has just made it. False with a diagnostic. */
+bool graph_infer_again(Graph *g);
+/* Inputs whose sizes were learnt to be the same, or one of the others, say so in their types: then each input that has one tells it. Not
+ * along the dimension in which a state grows. In place. */
+bool graph_unify_inputs(Graph *g);
+
 static inline ValueId node_in(const Graph *g, const Node *n, uint32_t i) { return g->ref.at[n->in.first + i]; }
 static inline ValueId node_out(const Graph *g, const Node *n, uint32_t i) { return g->ref.at[n->out.first + i]; }
 /* What a node's inputs hold [in.count], NULL: known only as it runs; and which of them it is known of. */

@@ -600,6 +600,17 @@ visit_required(void *user, Var v)
         expr_symbol_late(g->ctx, v);
 }
 
+/* "or one is 1", "or the first is 1": two sizes that are broadcast. */
+static bool
+read_rule(Read *r, SizeRule *rule)
+{
+    *rule = SIZES_EQUAL;
+    if (!parse_accept(&r->p, "or"))
+        return true;
+    *rule = parse_accept(&r->p, "one") ? SIZES_BROADCAST : SIZES_INTO;
+    return (*rule == SIZES_BROADCAST || (parse_expect(&r->p, "the") && parse_expect(&r->p, "first"))) && parse_expect(&r->p, "is") && parse_expect(&r->p, "1");
+}
+
 static bool
 read_require(Read *r)
 {
@@ -609,14 +620,15 @@ read_require(Read *r)
     if (!k.a || !parse_expect(&r->p, "=="))
         return false;
     k.b = parse_expr(&r->p);
-    if (!k.b || !parse_string(&r->p, &k.why) || (parse_peek(&r->p, "\"") && !parse_string(&r->p, &k.said)))
+    if (!k.b || !read_rule(r, &k.rule) || !parse_string(&r->p, &k.why) || (parse_peek(&r->p, "\"") && !parse_string(&r->p, &k.said)))
         return false;
-    if (expr_eq(r->g->ctx, NULL, k.a, k.b) == NO)
+    if (k.rule == SIZES_EQUAL && expr_eq(r->g->ctx, NULL, k.a, k.b) == NO)
         return parse_error(&r->p, "%s == %s cannot hold", expr_str(r->g->ctx, k.a), expr_str(r->g->ctx, k.b));
     VEC_PUSH(r->g->arena, &r->g->constraints, k);
     expr_vars(k.a, visit_required, r->g);
     expr_vars(k.b, visit_required, r->g);
-    expr_assume_eq(r->g->ctx, k.a, k.b);
+    if (k.rule == SIZES_EQUAL)
+        expr_assume_eq(r->g->ctx, k.a, k.b);
     return true;
 }
 

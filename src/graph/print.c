@@ -267,7 +267,7 @@ print_facts(Print *p)
         expr_print(p->t, k->a, NULL);
         text_add(p->t, " == ");
         expr_print(p->t, k->b, NULL);
-        text_add(p->t, " ");
+        text_add(p->t, k->rule == SIZES_BROADCAST ? " or one is 1 " : k->rule == SIZES_INTO ? " or the first is 1 " : " ");
         text_quoted(p->t, k->why ? k->why : "");
         if (k->said) {
             text_add(p->t, " ");

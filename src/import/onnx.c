@@ -88,7 +88,7 @@ model_require_said(Model *m, Constraint needed)
 bool
 model_require(Model *m, const Expr *a, const Expr *b, const char *why)
 {
-    return model_require_said(m, (Constraint){a, b, why, NULL});
+    return model_require_said(m, (Constraint){.a = a, .b = b, .why = why});
 }
 
 bool

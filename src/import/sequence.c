@@ -312,7 +312,7 @@ fix_rank(Call *k, Sequence *s, uint32_t rank)
     const int64_t width = rank;
     Ctx *c = k->m->c;
     const Type *t = little_type(k, s->sizes);
-    Constraint filled = {type_count(c, t), expr_scale(c, t->dim[0], rank), arena_printf(c->arena, "%s: the items of the sequence have rank %u, or there are none", k->origin, rank), NULL};
+    Constraint filled = {type_count(c, t), expr_scale(c, t->dim[0], rank), arena_printf(c->arena, "%s: the items of the sequence have rank %u, or there are none", k->origin, rank), NULL, SIZES_EQUAL};
     ValueId rows = little_ints(k, length(k, s)), columns = little_list(k, 1, &width), all = flat(k, s->sizes);
     ValueId shape = little_axis(k, OP_concat, 0, 2, (ValueId[]){rows, columns}), wanted = little_2(k, OP_mul, rows, columns);
     ValueId at = wanted ? little_3(k, OP_range, little_number(k, 0), little_1(k, OP_squeeze, wanted), little_number(k, 1)) : 0;

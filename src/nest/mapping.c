@@ -94,9 +94,10 @@ without_mod(Ctx *c, const Expr *e)
             }
             case ATOM_MIN:
             case ATOM_MAX:
+            case ATOM_BROADCAST:
                 x = m->arg[0];
                 for (uint32_t k = 1; k < m->narg; k++)
-                    x = m->kind == ATOM_MIN ? expr_min(c, x, m->arg[k]) : expr_max(c, x, m->arg[k]);
+                    x = m->kind == ATOM_MIN ? expr_min(c, x, m->arg[k]) : m->kind == ATOM_MAX ? expr_max(c, x, m->arg[k]) : expr_broadcast(c, x, m->arg[k]);
                 break;
             }
             for (uint32_t p = 0; p < e->term[i].factor[f].power; p++)

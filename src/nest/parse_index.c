@@ -60,7 +60,7 @@ index_name(Scope *s, const Expr **e)
 static bool index_sum(Scope *s, const Expr **e);
 
 static bool
-index_call(Scope *s, bool minimum, const Expr **e)
+index_call(Scope *s, const Expr *(*of)(Ctx *c, const Expr *a, const Expr *b), const Expr **e)
 {
     Ctx *c = s->p->ctx;
     if (!index_sum(s, e))
@@ -69,7 +69,7 @@ index_call(Scope *s, bool minimum, const Expr **e)
         const Expr *next;
         if (!index_sum(s, &next))
             return false;
-        *e = minimum ? expr_min(c, *e, next) : expr_max(c, *e, next);
+        *e = of(c, *e, next);
     }
     return parse_expect(s->p, ")");
 }
@@ -90,9 +90,11 @@ index_atom(Scope *s, const Expr **e)
         return index_sum(s, e) && parse_expect(p, ")");
     if (n && parse_followed_by(p, n, '(')) {
         if (parse_accept(p, "min"))
-            return parse_expect(p, "(") && index_call(s, true, e);
+            return parse_expect(p, "(") && index_call(s, expr_min, e);
         if (parse_accept(p, "max"))
-            return parse_expect(p, "(") && index_call(s, false, e);
+            return parse_expect(p, "(") && index_call(s, expr_max, e);
+        if (parse_accept(p, "broadcast"))
+            return parse_expect(p, "(") && index_call(s, expr_broadcast, e);
         if (parse_accept(p, "value"))
             return computed_index(s, true, e);
         return computed_index(s, false, e);

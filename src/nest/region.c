@@ -39,14 +39,16 @@ atom_box(const Region *g, const Atom *m)
         return (Box){ zero, expr_offset(c, m->arg[1], -1) };
     }
     case ATOM_MIN:
-    case ATOM_MAX: {
+    case ATOM_MAX:
+    case ATOM_BROADCAST: {
         Box all = box_of(g, m->arg[0]);
         for (uint32_t i = 1; i < m->narg && all.lo; i++) {
             Box b = box_of(g, m->arg[i]);
             if (!b.lo)
                 return b;
-            all.lo = m->kind == ATOM_MIN ? expr_min(c, all.lo, b.lo) : expr_max(c, all.lo, b.lo);
-            all.hi = m->kind == ATOM_MIN ? expr_min(c, all.hi, b.hi) : expr_max(c, all.hi, b.hi);
+            const Expr *(*one)(Ctx *c, const Expr *a, const Expr *b) = m->kind == ATOM_MIN ? expr_min : m->kind == ATOM_MAX ? expr_max : expr_broadcast;
+            all.lo = one(c, all.lo, b.lo);
+            all.hi = one(c, all.hi, b.hi);
         }
         return all;
     }

@@ -72,8 +72,7 @@ check_mask(Ctx *c, const OpCall *call, const Shape *s)
     if (m->rank > 4 || m->rank < 1)
         return op_fail(c, call, DIAG_MODEL, "input 3 is %s, of rank %u; the mask has rank 1 to 4", type_str(c, m), m->rank);
     for (uint32_t d = 0; d + 1 < m->rank; d++)
-        if (!expr_is(m->dim[d], 1)
-            && !require(c, call, m->dim[d], full[4 - m->rank + d], arena_printf(c->arena, "axis %u of the mask and of the scores", d)))
+        if (!op_broadcast_into(c, call, m->dim[d], full[4 - m->rank + d], arena_printf(c->arena, "axis %u of the mask and of the scores", d)))
             return false;
     return true;
 }
@@ -191,12 +190,15 @@ bias(Attending *a)
     if (has_in(call, SEEN))
         text_add(&t, " + (j < i64(seen[b]) ? $T(0) : -inf)");
     if (has_in(call, MASK)) {
-        static const char *const axis[] = { "b", "h", "i", "j" };
+        static const char *const axis[] = { "b", "h", "i", "j" }, *const step[] = { "mask_b", "mask_h", "mask_i" };
+        const Expr *full[] = { a->s.batch, a->s.heads, a->s.queries };
         const Type *m = call->in[MASK];
         bool is_bool = m->dtype == DT_BOOL;
         text_add(&t, is_bool ? " + (mask[" : " + mask[");
-        for (uint32_t d = 0; d < m->rank; d++)
-            text_printf(&t, "%s%s", d ? ", " : "", d + 1 < m->rank && expr_is(m->dim[d], 1) ? "0" : axis[4 - m->rank + d]);
+        for (uint32_t d = 0; d < m->rank; d++) {
+            uint32_t at = 4 - m->rank + d;
+            text_printf(&t, "%s%s", d ? ", " : "", at < 3 ? build_along(b, m->dim[d], full[at], axis[at], step[at]) : axis[at]);
+        }
         text_add(&t, is_bool ? " | false] ? $T(0) : -inf)" : " | -inf]");
     }
     return text_str(&t);

@@ -166,6 +166,17 @@ build_name(Build *b, const char *name, const Expr *e)
 }
 
 const char *
+build_along(Build *b, const Expr *own, const Expr *dim, const char *axis, const char *step)
+{
+    const Expr *by = op_broadcast_at(b->c, own, dim, expr_int(b->c, 1));
+
+    if (expr_const(by, NULL))
+        return expr_is(by, 0) ? "0" : axis;
+    build_name(b, step, by);
+    return arena_printf(b->c->arena, "%s*%s", axis, step);
+}
+
+const char *
 axes_text(Arena *a, uint32_t first, uint32_t end)
 {
     Text t = { .arena = a };

@@ -66,12 +66,11 @@ zero_fits(Ctx *c, const OpCall *call, uint32_t s)
     if (!z || z->rank == 0 || expr_is(type_count(c, z), 1))
         return true;
     if (z->rank == 1)
-        return op_require_eq(c, call, z->dim[0], t->dim[along], arena_printf(c->arena, "the elements of input %u and axis %u of input %u", 2 + s, along, s));
+        return op_broadcast_into(c, call, z->dim[0], t->dim[along], arena_printf(c->arena, "the elements of input %u and axis %u of input %u", 2 + s, along, s));
     if (z->rank != t->rank)
         return op_fail(c, call, DIAG_MODEL, "input %u is %s; one number, a vector, or as many axes as input %u, %s, has are needed", 2 + s, type_str(c, z), s, type_str(c, t));
     for (uint32_t d = 0; d < z->rank; d++)
-        if (!expr_is(z->dim[d], 1)
-            && !op_require_eq(c, call, z->dim[d], t->dim[d], arena_printf(c->arena, "axis %u of input %u and of input %u", d, 2 + s, s)))
+        if (!op_broadcast_into(c, call, z->dim[d], t->dim[d], arena_printf(c->arena, "axis %u of input %u and of input %u", d, 2 + s, s)))
             return false;
     return true;
 }
@@ -114,9 +113,9 @@ minus_zero(Making *m, const Scalar *v, uint32_t input, const Expr *const *at, ui
     v = scalar_cast(c, DT_I32, v);
     if (!has_in(call, input))
         return v;
-    const Type *z = call->in[input];
+    const Type *z = call->in[input], *t = call->in[input - 2];
     for (uint32_t d = 0; d < z->rank; d++)
-        index[d] = expr_is(z->dim[d], 1) ? expr_int(c, 0) : z->rank == 1 ? at[along] : at[d];
+        index[d] = op_broadcast_at(c, z->dim[d], t->dim[z->rank == 1 ? along : d], at[z->rank == 1 ? along : d]);
     uint32_t slot = make_in(m, input == 2 ? "az" : "bz", input);
     return scalar_2(c, S_SUB, v, scalar_cast(c, DT_I32, nest_load(&m->nb, slot, index)));
 }
@@ -178,8 +177,7 @@ infer_gemm(Ctx *c, const OpCall *call, const Type **out)
         return op_fail(c, call, DIAG_MODEL, "input 2 is %s, of rank %u; at most 2 is allowed", type_str(c, bias), bias->rank);
     for (uint32_t d = 0; bias && d < bias->rank; d++) {
         uint32_t o = 2 - bias->rank + d;
-        if (!expr_is(bias->dim[d], 1)
-            && !op_require_eq(c, call, bias->dim[d], dim[o], arena_printf(c->arena, "axis %u of input 2 and axis %u of the product", d, o)))
+        if (!op_broadcast_into(c, call, bias->dim[d], dim[o], arena_printf(c->arena, "axis %u of input 2 and axis %u of the product", d, o)))
             return false;
     }
     out[0] = type_new(c, a->dtype, 2, dim);

@@ -65,6 +65,8 @@ typedef struct {
 bool build_text(Build *b, const char *suffix, const char *params, const uint32_t *value, const char *body, ...)
     __attribute__((format(printf, 5, 6)));
 void build_name(Build *b, const char *name, const Expr *e);
+/* "b", "0" or "b*step": where an input whose dimension is `own` is read along an axis of such a text, of extent dim. `step` is a name for it. */
+const char *build_along(Build *b, const Expr *own, const Expr *dim, const char *axis, const char *step);
 /* "i0, i1, i2": names of axes first .. end, for such texts. */
 const char *axes_text(Arena *a, uint32_t first, uint32_t end);
 /* `to`, a value of input 0's shape: its log-softmax along axis d. (norm.c) */

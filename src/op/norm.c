@@ -244,9 +244,8 @@ infer_layer_norm(Ctx *c, const OpCall *call, const Type **out)
         if (s->rank > x->rank)
             return op_fail(c, call, DIAG_MODEL, "input %u is %s, of higher rank than %s", i, type_str(c, s), type_str(c, x));
         for (uint32_t d = 0; d < s->rank; d++)
-            if (!expr_is(s->dim[d], 1)
-                && !op_require_eq(c, call, s->dim[d], x->dim[x->rank - s->rank + d],
-                                  arena_printf(c->arena, "axis %u of input %u and axis %u of input 0", d, i, x->rank - s->rank + d)))
+            if (!op_broadcast_into(c, call, s->dim[d], x->dim[x->rank - s->rank + d],
+                                   arena_printf(c->arena, "axis %u of input %u and axis %u of input 0", d, i, x->rank - s->rank + d)))
                 return false;
     }
     out[0] = x;

@@ -155,12 +155,30 @@ op_fail(Ctx *c, const OpCall *call, DiagClass class, const char *format, ...)
 
 /* ---- checks that many rules share --------------------------------------------------------------------- */
 
+const char *
+constraint_text(Ctx *c, const Constraint *k)
+{
+    static const char *const or_one[] = { "", ", or one of them is 1" };
+
+    if (k->said)
+        return k->said;
+    if (k->rule == SIZES_INTO)
+        return arena_printf(c->arena, "%s == %s, or %s == 1", expr_str(c, k->a), expr_str(c, k->b), expr_str(c, k->a));
+    return arena_printf(c->arena, "%s == %s%s", expr_str(c, k->a), expr_str(c, k->b), or_one[k->rule == SIZES_BROADCAST]);
+}
+
+static bool
+is_same_rule(const Constraint *a, const Constraint *b)
+{
+    return a->rule == b->rule && ((a->a == b->a && a->b == b->b) || (a->rule == SIZES_BROADCAST && a->a == b->b && a->b == b->a));
+}
+
 /* False: it is checked already. Not all that is checked can be used by proofs. */
 static bool
 check_when_run(Ctx *c, const OpCall *call, Constraint needed, const char *what)
 {
     for (uint32_t i = 0; call->constraints && i < call->constraints->n; i++)
-        if (call->constraints->at[i].a == needed.a && call->constraints->at[i].b == needed.b)
+        if (is_same_rule(&call->constraints->at[i], &needed))
             return false;
     needed.why = call->loc.node ? arena_printf(c->arena, "%s, %s: %s", op_name(call), call->loc.node, what)
                                 : arena_printf(c->arena, "%s: %s", op_name(call), what);
@@ -215,90 +233,102 @@ op_require_multiple(Ctx *c, const OpCall *call, const Expr *n, const Expr *k, co
 
 /* ---- broadcasting ------------------------------------------------------------------------------------- */
 
-/* A size of its own, as an input's dimension, that may be 1. */
 static bool
 may_be_one(Ctx *c, const Expr *n)
 {
-    Var v;
     Interval i = expr_bounds(c, NULL, n);
-    return expr_is_var(n, &v) && v.kind == VAR_SYMBOL && i.lo <= 1 && i.hi >= 1;
+    return i.lo <= 1 && i.hi >= 1;
 }
 
-/* 0 where n is 1, else 1. */
-static const Expr *
-unless_one(Ctx *c, const Expr *n)
-{
-    const Expr *more = expr_offset(c, n, -1);
-    return expr_min(c, expr_max(c, more, expr_scale(c, more, -1)), expr_int(c, 1));
-}
-
-/* What two sizes are broadcast to where they are equal or one of them is 1; 0 beside a 1 too. */
-static const Expr *
-wider(Ctx *c, const Expr *a, const Expr *b)
+/* Is the symbol v 1 only where e is, and e only where v is? min(v, 512) is such an e. */
+static bool
+is_one_with(Ctx *c, const Expr *e, Var v)
 {
     const Expr *one = expr_int(c, 1);
-    return expr_simplify(c, NULL, expr_max(c, expr_mul(c, a, expr_min(c, b, one)), expr_mul(c, b, expr_min(c, a, one))));
+    Binding none = { v, expr_int(c, 0) }, single = { v, one }, more = { v, expr_offset(c, expr_var(c, v), 2) };
+
+    return v.kind == VAR_SYMBOL && expr_uses(e, v) && expr_eq(c, NULL, expr_subst(c, e, &none, 1), one) == NO
+        && expr_eq(c, NULL, expr_subst(c, e, &single, 1), one) == YES && expr_bounds(c, NULL, expr_subst(c, e, &more, 1)).lo >= 2;
 }
 
-typedef struct { Ctx *c; const Expr *whole, *part; bool found; } Wider;
-
-static void
-look_for_part(void *user, Var v)
-{
-    Wider *w = user;
-    w->found |= v.kind == VAR_SYMBOL && wider(w->c, w->part, expr_var(w->c, v)) == w->whole;
-}
-
-/* Is the one what the other was broadcast to, beside a third? */
+/* Are two sizes equal wherever one of them is 1? */
 static bool
-is_wider(Ctx *c, const Expr *whole, const Expr *part)
+are_one_together(Ctx *c, const Expr *a, const Expr *b)
 {
-    Wider w = { c, whole, part, false };
-    if (may_be_one(c, part) && !expr_is_var(whole, NULL))
-        expr_vars(whole, look_for_part, &w);
-    return w.found;
+    Var v;
+
+    return (!may_be_one(c, a) && !may_be_one(c, b)) || (expr_is_var(a, &v) && is_one_with(c, b, v)) || (expr_is_var(b, &v) && is_one_with(c, a, v));
 }
 
-/* Two sizes that only the run tells, neither computed from others: either may be 1. */
-static const Expr *
-open_dim(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what)
+/* Equal, or one of them is 1. */
+static bool
+require_broadcast(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what)
 {
-    const Expr *differ = expr_mul(c, unless_one(c, a), unless_one(c, b));
+    if (expr_is(a, 1) || expr_is(b, 1) || expr_eq(c, NULL, a, b) == YES)
+        return true;
+    if (are_one_together(c, a, b))
+        return op_require_eq(c, call, a, b, what);
+    bool swap = !may_be_one(c, a), one_way = swap || !may_be_one(c, b);
+    check_when_run(c, call, (Constraint){ .a = swap ? b : a, .b = swap ? a : b, .rule = one_way ? SIZES_INTO : SIZES_BROADCAST }, what);
+    return true;
+}
 
-    check_when_run(c, call, (Constraint){ .a = expr_simplify(c, NULL, expr_mul(c, a, differ)), .b = expr_simplify(c, NULL, expr_mul(c, b, differ)),
-        .said = arena_printf(c->arena, "%s == %s, or one of them is 1", expr_str(c, a), expr_str(c, b)) }, what);
-    return wider(c, a, b);
+bool
+op_broadcast_into(Ctx *c, const OpCall *call, const Expr *own, const Expr *dim, const char *what)
+{
+    own = expr_simplify(c, NULL, own);
+    dim = expr_simplify(c, NULL, dim);
+    if (expr_is(own, 1) || expr_eq(c, NULL, own, dim) == YES)
+        return true;
+    if (!may_be_one(c, own) || expr_is(dim, 1) || are_one_together(c, own, dim))
+        return op_require_eq(c, call, own, dim, what);
+    check_when_run(c, call, (Constraint){ .a = own, .b = dim, .rule = SIZES_INTO }, what);
+    return true;
 }
 
 const Expr *
 op_broadcast_at(Ctx *c, const Expr *own, const Expr *dim, const Expr *axis)
 {
-    if (expr_is(own, 1))
-        return expr_int(c, 0);
     own = expr_simplify(c, NULL, own);
+    if (expr_bounds(c, NULL, own).hi <= 1)
+        return expr_int(c, 0);
     if (!may_be_one(c, own) || expr_eq(c, NULL, own, dim) == YES)
         return axis;
-    return expr_mul(c, axis, expr_simplify(c, NULL, expr_max(c, expr_min(c, expr_offset(c, own, -1), expr_int(c, 1)), expr_int(c, 0))));
+    return expr_mul(c, axis, expr_simplify(c, NULL, expr_min(c, expr_div(c, own, expr_int(c, 2)), expr_int(c, 1))));     /* 0, 0, 1, 1, … */
+}
+
+/* The sizes that a broadcast is of, or the one. */
+static uint32_t
+sizes_in(const Expr *const *e, uint32_t most, const Expr **part, const Expr *const **at)
+{
+    uint32_t n = expr_broadcast_parts(*e, most, part);
+
+    *at = n ? part : e;
+    return n ? n : 1;
 }
 
 const Expr *
 op_broadcast_dim(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what)
 {
+    enum { MOST = 16 };              /* a broadcast of more is one size here: less can be proved of it */
+    const Expr *part[2][MOST], *const *x, *const *y;
+
     a = expr_simplify(c, NULL, a);
     b = expr_simplify(c, NULL, b);
     if (a == b || expr_is(b, 1))
         return a;
     if (expr_is(a, 1))
         return b;
-    if (may_be_one(c, a) && may_be_one(c, b))
-        return open_dim(c, call, a, b, what);
-    if (is_wider(c, a, b))
-        return a;
-    if (is_wider(c, b, a))
-        return b;
-    if (!op_require_eq(c, call, a, b, what))
-        return NULL;
-    return expr_const(b, NULL) || (!expr_const(a, NULL) && expr_is_var(b, NULL)) ? b : expr_simplify(c, NULL, a);
+    uint32_t nx = sizes_in(&a, MOST, part[0], &x), ny = sizes_in(&b, MOST, part[1], &y);
+    for (uint32_t i = 0; i < nx; i++)
+        for (uint32_t k = 0; k < ny; k++)
+            if (!require_broadcast(c, call, x[i], y[k], what))
+                return NULL;
+    a = expr_simplify(c, NULL, a);   /* more may be known by now */
+    b = expr_simplify(c, NULL, b);
+    if (expr_eq(c, NULL, a, b) == YES)
+        return expr_const(b, NULL) || (!expr_const(a, NULL) && expr_is_var(b, NULL)) ? b : a;
+    return !may_be_one(c, b) ? b : !may_be_one(c, a) ? a : expr_simplify(c, NULL, expr_broadcast(c, a, b));
 }
 
 bool

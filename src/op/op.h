@@ -39,12 +39,15 @@ const char *attr_string(Attrs a, const char *name, const char *otherwise);
 typedef struct { uint32_t n; const Expr *const *at; } Known;     /* at NULL: unknown */
 #define OP_KNOWN_MAX 1024
 
-/* An equality that the compiler could not prove; the artefact checks it at entry. */
+/* What the compiler could not prove of two sizes; the artefact checks it at entry. Proofs rely on equalities alone. */
+typedef enum { SIZES_EQUAL, SIZES_BROADCAST /* or one of them is 1 */, SIZES_INTO /* or a is 1 */ } SizeRule;
 typedef struct {
     const Expr *a, *b;
     const char *why;                 /* `Add "/m/Add": axis 1 of both inputs` */
     const char *said;                /* what is meant, where a == b is a long way to say it; else NULL */
+    SizeRule rule;
 } Constraint;
+const char *constraint_text(Ctx *c, const Constraint *k);            /* what must be, for messages */
 typedef VEC(Constraint) Constraints;
 
 typedef struct {
@@ -114,10 +117,12 @@ bool op_require_eq(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, con
 bool op_require_le(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what);       /* likewise a <= b */
 /* That n is a multiple of k; what: "axis 2 of input 0 and heads times their size". */
 bool op_require_multiple(Ctx *c, const OpCall *call, const Expr *n, const Expr *k, const char *what);
-/* ONNX broadcasting of two dimensions. Two symbols that nothing says are equal stay apart, and either may be 1 as the model
- * runs; all other sizes that differ are required to be equal, which proofs then rely on. */
+/* ONNX broadcasting of two dimensions. That they are equal, or one of them is 1, is proved, or checked as the model runs. The result is the one
+ * that is more than 1 where that is known, else a broadcast of both (expr). */
 const Expr *op_broadcast_dim(Ctx *c, const OpCall *call, const Expr *a, const Expr *b, const char *what);
-/* Where an input whose dimension is `own` is read at `axis` of the broadcast dimension `dim`. */
+/* Broadcasting one way: `own` is `dim`, or it is 1. */
+bool op_broadcast_into(Ctx *c, const OpCall *call, const Expr *own, const Expr *dim, const char *what);
+/* Where an input whose dimension is `own` is read at `axis` of the broadcast dimension `dim`: an own size that may be 1 has a step of 0 or 1. */
 const Expr *op_broadcast_at(Ctx *c, const Expr *own, const Expr *dim, const Expr *axis);
 
 #endif

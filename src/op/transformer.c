@@ -41,8 +41,7 @@ has_rows_of(Ctx *c, const OpCall *call, uint32_t i, const Rotary *r)
     const Expr *want[] = { x->dim[0], x->dim[r->flat ? 1 : 2] };
 
     for (uint32_t d = 0; d < 2; d++)
-        if (!expr_is(t->dim[d], 1)
-            && !op_require_eq(c, call, t->dim[d], want[d], arena_printf(c->arena, "axis %u of input %u and %s of what is turned", d, i, d ? "tokens" : "the batch")))
+        if (!op_broadcast_into(c, call, t->dim[d], want[d], arena_printf(c->arena, "axis %u of input %u and %s of what is turned", d, i, d ? "tokens" : "the batch")))
             return false;
     return true;
 }
@@ -76,7 +75,8 @@ expand_rotary(Build *b)
     build_name(b, "rows", call->in[1]->dim[0]);
     bool pairs = op_int(call, "interleaved") != 0, by_position = has_in(call, 3);
     const Type *rows = call->in[by_position ? 3 : 1];
-    const char *at = arena_printf(a, "%s, %s", expr_is(rows->dim[0], 1) ? "0" : "b", expr_is(rows->dim[1], 1) ? "0" : "n");
+    const char *at = arena_printf(a, "%s, %s", build_along(b, rows->dim[0], call->in[0]->dim[0], "b", "by"),
+                                  build_along(b, rows->dim[1], call->in[0]->dim[r.flat ? 1 : 2], "n", "step"));
     const char *row = by_position ? arena_printf(a, "at(i64(p[%s]), rows)", at) : at;
     const char *read = r.flat ? "x[b, n, f - d + %s]" : "x[b, h, n, %s]";
     const char *back = pairs ? "d - 1" : "d - half", *ahead = pairs ? "d + 1" : "d + half";

@@ -62,8 +62,10 @@ check_constraint(Ctx *c, const Symbols *s, const Constraint *k)
     int64_t a, b;
     if (!expr_eval(k->a, known_symbol, (void *)s, &a) || !expr_eval(k->b, known_symbol, (void *)s, &b) || a == b)
         return true;
-    if (k->said)
-        return diag_error(&c->diags, DIAG_USAGE, (Loc){0}, "%s: %s; here they are %lld and %lld", k->why, k->said, (long long)a, (long long)b);
+    if (k->rule != SIZES_EQUAL && (a == 1 || (k->rule == SIZES_BROADCAST && b == 1)))
+        return true;
+    if (k->said || k->rule != SIZES_EQUAL)
+        return diag_error(&c->diags, DIAG_USAGE, (Loc){0}, "%s: %s; here they are %lld and %lld", k->why, constraint_text(c, k), (long long)a, (long long)b);
     return diag_error(&c->diags, DIAG_USAGE, (Loc){0}, "%s: %s is %lld and %s is %lld, but they must be equal", k->why,
                       expr_str(c, k->a), (long long)a, expr_str(c, k->b), (long long)b);
 }

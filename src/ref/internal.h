@@ -34,7 +34,7 @@ typedef enum {
     I_OP,                    /* dst = op(a, b, c) */
     I_CAST,                  /* dst = (to)a, from type */
     I_AFFINE,                /* dst = u.affine */
-    I_MUL, I_DIV, I_MOD, I_MIN, I_MAX,       /* of Exprs: int64, floor division, by zero gives 0 */
+    I_MUL, I_DIV, I_MOD, I_MIN, I_MAX, I_BROADCAST,      /* of Exprs: int64, floor division, by zero gives 0 */
     I_LOAD, I_AT, I_REDUCE,
     I_BRANCH,                /* a select of which only one side is evaluated */
     I_SPLAT, I_LANES, I_BLOCKS, I_HREDUCE,
@@ -133,7 +133,7 @@ void program_close_domain(Program *p);
 
 /* ---- running (run.c) ---------------------------------------------------------------------------------- */
 
-/* x op y of Exprs: I_MUL to I_MAX. */
+/* x op y of Exprs: I_MUL to I_BROADCAST. */
 static inline int64_t
 index_op(InstrKind kind, int64_t x, int64_t y)
 {
@@ -142,6 +142,7 @@ index_op(InstrKind kind, int64_t x, int64_t y)
     case I_DIV: return y == 0 ? 0 : floor_div(x, y);
     case I_MOD: return y == 0 ? 0 : floor_mod(x, y);
     case I_MIN: return x < y ? x : y;
+    case I_BROADCAST: return broadcast64(x, y);
     default: return x > y ? x : y;
     }
 }

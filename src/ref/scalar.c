@@ -183,7 +183,7 @@ emit_pair(Program *p, InstrKind kind, uint32_t a, uint32_t b)
 static uint32_t
 compile_atom(Program *p, const Atom *atom)
 {
-    static const InstrKind kind_of[] = {[ATOM_DIV] = I_DIV, [ATOM_MOD] = I_MOD, [ATOM_MIN] = I_MIN, [ATOM_MAX] = I_MAX};
+    static const InstrKind kind_of[] = {[ATOM_DIV] = I_DIV, [ATOM_MOD] = I_MOD, [ATOM_MIN] = I_MIN, [ATOM_MAX] = I_MAX, [ATOM_BROADCAST] = I_BROADCAST};
     uint32_t r;
     if (atom->kind == ATOM_VAR)
         return compile_var(p, atom->var);

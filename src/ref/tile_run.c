@@ -442,7 +442,7 @@ each_point(Tiled *t, const TileInstr *ti)
     case I_OP: each_op(t, ti->in); return true;
     case I_CAST: each_cast(t, ti->in); return true;
     case I_AFFINE: each_affine(t, ti->in); return true;
-    case I_MUL: case I_DIV: case I_MOD: case I_MIN: case I_MAX: each_index_op(t, ti->in); return true;
+    case I_MUL: case I_DIV: case I_MOD: case I_MIN: case I_MAX: case I_BROADCAST: each_index_op(t, ti->in); return true;
     case I_LOAD: return ti->place.linear ? load_rows(t, ti) : load_scattered(t, ti);
     case I_AT: return each_at(t, ti->in);
     case I_REDUCE: return each_reduce(t, ti);

@@ -234,18 +234,16 @@ dim_fault(const Session *s, Diags *d, const TnFault *f)
                       x->name, f->dim, got, want, text, declared(s, d->arena, x));
 }
 
-/* A size beside a number, or beside one computed from others, is not taken to be 1, and so broadcast, where it is not said. */
 static bool
 constraint_fault(const Session *s, Diags *d, const TnFault *f)
 {
     const TnManifest *m = s->manifest;
     const char *what = f->where >= 0 && f->where < m->nconstraint ? m->constraints[f->where] : "a condition of the model";
-    bool equal = strstr(what, " == "), one = (f->got == 1 || f->want == 1) && equal;
 
-    if (!equal && !strstr(what, " <= ") && !strstr(what, " has to be "))         /* a sentence by itself */
+    if (!strstr(what, " == ") && !strstr(what, " <= ") && !strstr(what, " has to be "))      /* a sentence by itself */
         return diag_error(d, DIAG_USAGE, at_model(s), "%s", what);
-    return diag_error(d, DIAG_USAGE, at_model(s), "the inputs' sizes do not fit together: %s; here the sides are %lld and %lld%s", what,
-                      (long long)f->got, (long long)f->want, one ? "; a dimension that is 1 in every run is fixed as it is compiled, --dim NAME=1" : "");
+    return diag_error(d, DIAG_USAGE, at_model(s), "the inputs' sizes do not fit together: %s; here the sides are %lld and %lld", what,
+                      (long long)f->got, (long long)f->want);
 }
 
 static bool

@@ -193,6 +193,31 @@ def test_a_state_that_is_made_anew_is_told(tmp_path):
     assert done.returncode == 0 and "1 of 1 states are made anew in every run" in done.stderr and "past" in done.stderr
 
 
+@pytest.mark.parametrize("state_first", [True, False])
+def test_a_state_whose_batch_has_another_name(state_first, tmp_path):
+    """A GRU runs only where its input and its state have one batch: the state is no longer after a run, and the input tells its size."""
+    r, value = np.random.default_rng(1), helper.make_tensor_value_info
+    w, again = (r.standard_normal(s).astype(np.float32) / 4 for s in ((1, 12, 3), (1, 12, 4)))
+    nodes = [helper.make_node("Mul", ["state", "half"], ["less"]), helper.make_node("GRU", ["x", "w", "again", "", "", "less"], ["y", "next"], hidden_size=4)]
+    inputs = [value("x", TensorProto.FLOAT, [1, "texts", 3]), value("state", TensorProto.FLOAT, [1, "others", 4])]
+    graph = helper.make_graph(nodes, "m", inputs[::-1] if state_first else inputs, [value("y", TensorProto.FLOAT, None), value("next", TensorProto.FLOAT, None)],
+                              [numpy_helper.from_array(v, k) for k, v in (("w", w), ("again", again), ("half", np.float32(0.5)))])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    tenon("compile", tmp_path / "m.onnx", "--state", "state=next", "-o", tmp_path / "m.so")
+    theirs = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
+    s = Session(tmp_path / "m.so")
+    for batch in (1, 3):
+        kept = np.zeros((1, batch, 4), np.float32)
+        for _ in range(3):
+            x = r.standard_normal((1, batch, 3)).astype(np.float32)
+            y, kept = theirs.run(None, {"x": x, "state": kept})
+            np.testing.assert_allclose(s.run({"x": x})["y"], y, rtol=1e-5, atol=1e-6)
+        s.reset()
+    tenon("compile", tmp_path / "m.onnx", "-o", tmp_path / "apart.so")
+    with pytest.raises(Refused, match="here the sides are"):
+        Session(tmp_path / "apart.so").run({"x": x, "state": np.zeros((1, 2, 4), np.float32)})
+
+
 MERGED = """<ir_version: 8, opset_import: ["": 18]>
 m (bool[1] c, float[b, n, 4] x, float[b, p, 4] past) => (float[b, n, 4] y, float[b, q, 4] present) {
     y, present = If (c) <then_branch = g1 () => (float[b, n, 4] y1, float[b, r, 4] present1) {

@@ -139,6 +139,49 @@ axes(void **state)
 }
 
 static void
+broadcasts(void **state)
+{
+    CTX;
+    const Expr *n = S("n"), *m = S("m"), *p = S("p"), *q = S("q"), *r = S("r"), *part[3];
+    const Expr *both = expr_broadcast(c, n, m), *three = expr_broadcast(c, p, both);
+
+    assert_ptr_equal(both, expr_broadcast(c, m, n));
+    assert_ptr_equal(expr_broadcast(c, both, n), both);
+    assert_ptr_equal(three, expr_broadcast(c, expr_broadcast(c, n, p), m));
+    assert_ptr_equal(expr_broadcast(c, n, N(1)), n);
+    assert_ptr_equal(expr_broadcast(c, both, N(0)), N(0));
+    assert_ptr_equal(expr_broadcast(c, N(3), N(7)), N(7));
+    assert_int_equal(expr_broadcast_parts(three, 3, part), 3);
+    assert_int_equal(expr_broadcast_parts(three, 2, part), 0);
+    assert_int_equal(expr_broadcast_parts(n, 3, part), 0);
+    assert_string_equal(expr_str(c, ADD(MUL(N(4), three), N(1))), "4*broadcast(m, n, p) + 1");
+    assert_ptr_equal(expr_subst(c, three, &(Binding){ { VAR_SYMBOL, MAP_PTR(sym(c, "p")) }, N(1) }, 1), both);
+
+    /* 0 beside 1 is 0, so it is no max; a size that is 0 or 1 is a factor */
+    assert_int_equal(expr_le(c, NULL, n, both), UNKNOWN);
+    assert_int_equal(expr_le(c, NULL, both, MAX(n, m)), YES);
+    assert_int_equal(expr_le(c, NULL, MIN(n, m), both), YES);
+    assert_ptr_equal(expr_simplify(c, NULL, expr_broadcast(c, n, MIN(m, N(1)))), MUL(n, MIN(m, N(1))));
+    at_least_one(c, n);
+    at_least_one(c, m);
+    assert_ptr_equal(expr_simplify(c, NULL, both), MAX(n, m));
+
+    /* what one is learnt to be, and what that says of its parts */
+    const Expr *wide = expr_broadcast(c, ADD(p, q), r);
+    expr_assume_eq(c, wide, ADD(p, q));
+    assert_ptr_equal(expr_simplify(c, NULL, MUL(N(8), wide)), MUL(N(8), ADD(p, q)));
+    assert_ptr_equal(expr_simplify(c, NULL, r), r);
+    expr_assume_eq(c, q, MUL(N(2), p));
+    assert_ptr_equal(expr_simplify(c, NULL, expr_broadcast(c, MUL(N(3), p), r)), MUL(N(3), p));
+    expr_assume_eq(c, expr_broadcast(c, S("u"), S("v")), N(5));
+    assert_int_equal(expr_symbol_get(c, (Var){ VAR_SYMBOL, MAP_PTR(sym(c, "u")) }).lo, 1);
+    assert_int_equal(expr_symbol_get(c, (Var){ VAR_SYMBOL, MAP_PTR(sym(c, "u")) }).hi, 5);
+    const Expr *least = MIN(S("w"), DIV(S("h"), N(2)));
+    expr_assume_eq(c, least, S("w"));
+    assert_ptr_equal(expr_simplify(c, NULL, ADD(least, N(1))), ADD(S("w"), N(1)));
+}
+
+static void
 learning(void **state)
 {
     CTX;
@@ -275,7 +318,7 @@ grow(Gen *g, int depth)
 {
     static const int64_t divisor[] = { 1, 2, 3, 4, 6, 8, 12, -2, -3 };
     Node *n = NEW(g->c->arena, Node);
-    uint32_t kind = depth == 0 ? dice(g, 2) : dice(g, 10);
+    uint32_t kind = depth == 0 ? dice(g, 2) : dice(g, 11);
 
     if (kind < 2)
         *n = kind ? (Node){ 'v', dice(g, NVAR), NULL, NULL } : (Node){ 'k', (int64_t)dice(g, 12) - 4, NULL, NULL };
@@ -286,7 +329,7 @@ grow(Gen *g, int depth)
     else if (kind < 8)
         *n = (Node){ kind == 6 ? '/' : '%', divisor[dice(g, 9)], grow(g, depth - 1), NULL };
     else
-        *n = (Node){ kind == 8 ? 'm' : 'M', 0, grow(g, depth - 1), grow(g, depth - 1) };
+        *n = (Node){ kind == 8 ? 'm' : kind == 9 ? 'M' : 'B', 0, grow(g, depth - 1), grow(g, depth - 1) };
     return n;
 }
 
@@ -304,6 +347,7 @@ node_value(const Node *n, const int64_t *value)
     case '/': return floor_div(a, n->k);
     case '%': return floor_mod(a, n->k);
     case 'm': return a < b ? a : b;
+    case 'B': return a <= 0 || b <= 0 ? 0 : a > b ? a : b;           /* of what is no size, 0 */
     default:  return a > b ? a : b;
     }
 }
@@ -323,6 +367,7 @@ node_expr(const Gen *g, const Node *n)
     case '/': return DIV(a, N(n->k));
     case '%': return MOD(a, N(n->k));
     case 'm': return MIN(a, b);
+    case 'B': return expr_broadcast(c, MAX(a, N(0)), MAX(b, N(0)));
     default:  return MAX(a, b);
     }
 }
@@ -507,6 +552,7 @@ main(void)
         cmocka_unit_test_setup_teardown(polynomials, world_begin, world_end),
         cmocka_unit_test_setup_teardown(proofs, world_begin, world_end),
         cmocka_unit_test_setup_teardown(axes, world_begin, world_end),
+        cmocka_unit_test_setup_teardown(broadcasts, world_begin, world_end),
         cmocka_unit_test_setup_teardown(learning, world_begin, world_end),
         cmocka_unit_test_setup_teardown(overflow, world_begin, world_end),
         cmocka_unit_test_setup_teardown(structure, world_begin, world_end),

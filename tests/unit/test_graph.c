@@ -144,6 +144,8 @@ test_text_of_facts_and_formats(void **state)
         "  symbol n from 1 to 64 usually 1, 16\n"
         "  symbol m from 1 to 64 counts 1 usually 8\n"
         "  require n == m \"add: axis 0\"\n"
+        "  require m == n or one is 1 \"mul: axis 0\"\n"
+        "  require n == 2*m or the first is 1 \"gemm: axis 0\"\n"
         "  %z: f32[n, 32] as [0, 1/16, 1%16] = add(%x, %y)\n"
         "}\n");
 }
@@ -232,6 +234,7 @@ test_mistakes_in_text(void **state)
         { "graph @g(%x: f32[n]) -> (%y) { %y: f32[n] = loop(_, _, %x) carried 2 graph @b(%i: i64[], %c: bool[]) -> (%c) { } }",
           "a loop with 2 carried values has 3 inputs" },
         { "graph @g(%x: f32[4]) -> (%x) { require 3 == 4 \"no\" }", "cannot hold" },
+        { "graph @g(%x: f32[n]) -> (%x) { require n == 4 or none is 1 \"no\" }", "expected `the`" },
         { "graph @g(%x: f32[4]) -> (%x) { %y: f32[4] as [7] = relu(%x) }", "names dimension 7" },
         { "graph @g(%x: f32[4]", "expected `,`" },
         { "", "expected `graph`" },

@@ -29,9 +29,17 @@ static const Row row[] = {
     { "add", "f32[batch, 3]; f32[3]", "", 1, "f32[batch, 3]" },
     { "add", "f32[batch, 1, 3]; f32[seq, 1]", "", 1, "f32[batch, seq, 3]" },
     { "add", "f32[4, 3]; f32[5, 3]", "", 1, "error: axis 0 of the broadcast shape and axis 0 of input 1 differ: 4 and 5" },
-    { "add", "f32[n]; f32[m]", "", 1, "f32[max(m*min(n, 1), n*min(m, 1))] where n == m, or one of them is 1" },
-    { "add", "f32[n]; f32[n + m]", "", 1, "f32[n] where n == m + n" },
-    { "where", "bool[n]; f32[m]; f32[n]", "", 1, "f32[max(m*min(n, 1), n*min(m, 1))] where n == m, or one of them is 1" },
+    { "add", "f32[n]; f32[m]", "", 1, "f32[broadcast(m, n)] where n == m, or one of them is 1" },
+    { "add", "f32[n]; f32[n + m]", "", 1, "f32[broadcast(m + n, n)] where n == m + n, or one of them is 1" },
+    { "add", "f32[3]; f32[n]", "", 1, "f32[3] where n == 3, or n == 1" },
+    { "add", "f32[n]; f32[0]", "", 1, "f32[0] where n == 0, or n == 1" },
+    { "add", "f32[n + 2]; f32[m]", "", 1, "f32[n + 2] where m == n + 2, or m == 1" },
+    { "add", "f32[min(n, 1)]; f32[m]", "", 1, "f32[m*min(n, 1)] where min(n, 1) == m, or one of them is 1" },
+    { "where", "bool[n]; f32[m]; f32[n]", "", 1, "f32[broadcast(m, n)] where n == m, or one of them is 1" },
+    { "max", "f32[n]; f32[m]; f32[k]", "", 1, "f32[broadcast(k, m, n)] where n == m, or one of them is 1 where n == k, or one of them is 1 where m == k, or one of them is 1" },
+    { "expand", "f32[n]; i64[1] = [6]", "", 1, "f32[6] where n == 6, or n == 1" },
+    { "expand", "f32[m]; i64[1] = [min(n, 1)]", "", 1, "f32[m*min(n, 1)] where m == min(n, 1), or one of them is 1" },
+    { "gemm", "f32[n, 3]; f32[3, 4]; f32[m, 4]", "", 1, "f32[n, 4] where m == n, or m == 1" },
     { "add", "f32[n]; i64[n]", "", 1, "error: one element type" },
     { "add", "f32[1, min(seq, 512), 768]; f32[batch, seq, 768]", "", 1, "f32[batch, seq, 768] where min(seq, 512) == seq" },
     { "add", "i64[2] = [n, 3]; i64[2] = [1, m]", "", 1, "i64[2] = [n + 1, m + 3]" },
@@ -513,10 +521,7 @@ describe(Ctx *c, Text *t, const OpCall *call, const Type *const *out, Known know
         text_add(t, "]");
     }
     for (uint32_t i = 0; i < k->n; i++)
-        if (k->at[i].said)
-            text_printf(t, " where %s", k->at[i].said);
-        else
-            text_printf(t, " where %s == %s", expr_str(c, k->at[i].a), expr_str(c, k->at[i].b));
+        text_printf(t, " where %s", constraint_text(c, &k->at[i]));
 }
 
 static bool
