@@ -185,7 +185,7 @@ infer_arg(Ctx *c, const OpCall *call, const Type **out)
     return true;
 }
 
-/* The combiner keeps the first of equal values; walked from the end, that is the last. */
+/* The combiner keeps the first of equal values; walked from the end, that is the last. A NaN is the largest and the least. */
 bool
 expand_arg(Build *b)
 {
