@@ -80,7 +80,7 @@ string_tables(Host *h)
         for (uint32_t j = 0; j < g->constraints.n; j++, nconstraint++) {
             const Constraint *k = &g->constraints.at[j];
             text_add(h->t, "    ");
-            host_string(h->t, k->said ? arena_printf(h->a, "%s: %s", k->why, k->said)
+            host_string(h->t, k->said ? arena_printf(h->a, "%s%s%s", k->why, *k->said ? ": " : "", k->said)
                                       : arena_printf(h->a, "%s: %s == %s", k->why, expr_str(h->c, k->a), expr_str(h->c, k->b)));
             text_add(h->t, ",\n");
         }

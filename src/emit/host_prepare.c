@@ -167,8 +167,8 @@ check_inputs(Parts *p)
             continue;
         part_statement(p);
         text_printf(&p->body, "    if ((got = %s) != (want = %s))\n"
-                              "        return tn_refuse(fault, TN_FAULT_CONSTRAINT, %u, 0, got, want);\n",
-                    host_checked(h, k->a), host_checked(h, k->b), i);
+                              "        return tn_refuse(fault, TN_FAULT_CONSTRAINT, %u, %d, got, want);\n",
+                    host_checked(h, k->a), host_checked(h, k->b), i, k->said && !*k->said);
     }
 }
 

@@ -239,8 +239,8 @@ program_constraints(Program *p, NodeId id)
         if ((a > b ? a : b) != id)
             continue;
         program_statement(p);
-        text_printf(&p->parts.body, "    if (%s != %s)\n        return tn_refuse(f->fault, TN_FAULT_CONSTRAINT, %u, 0, %s, %s);\n",
-                    host_checked(p->h, k->a), host_checked(p->h, k->b), host_constraint(p->h, p->g) + i, host_checked(p->h, k->a),
+        text_printf(&p->parts.body, "    if (%s != %s)\n        return tn_refuse(f->fault, TN_FAULT_CONSTRAINT, %u, %d, %s, %s);\n",
+                    host_checked(p->h, k->a), host_checked(p->h, k->b), host_constraint(p->h, p->g) + i, k->said && !*k->said, host_checked(p->h, k->a),
                     host_checked(p->h, k->b));
     }
 }

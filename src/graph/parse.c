@@ -616,7 +616,8 @@ read_require(Read *r)
     VEC_PUSH(r->g->arena, &r->g->constraints, k);
     expr_vars(k.a, visit_required, r->g);
     expr_vars(k.b, visit_required, r->g);
-    expr_assume_eq(r->g->ctx, k.a, k.b);
+    if (!k.said || *k.said)          /* else it is about data (op.h) */
+        expr_assume_eq(r->g->ctx, k.a, k.b);
     return true;
 }
 

@@ -460,7 +460,7 @@ read_only(Call *k, const Onnx__GraphProto *from, bool wanted, const char *why)
     if (!is || !m->g->value.at[is].known.at)
         return false;
     const Constraint needed = {m->g->value.at[is].known.at[0], expr_int(m->c, wanted),
-                               arena_printf(m->c->arena, "%s, the condition; in the other branch %s", k->loc.node ? k->loc.node : "If", why)};
+                               arena_printf(m->c->arena, "%s: the condition is %s; in that branch %s", k->origin, wanted ? "false" : "true", why), ""};
     VEC_PUSH(m->g->arena, &m->g->constraints, needed);
     return read_in_place(k, from);
 }

@@ -39,11 +39,11 @@ const char *attr_string(Attrs a, const char *name, const char *otherwise);
 typedef struct { uint32_t n; const Expr *const *at; } Known;     /* at NULL: unknown */
 #define OP_KNOWN_MAX 1024
 
-/* An equality that the compiler could not prove; the artefact checks it at entry. */
+/* An equality that the compiler could not prove; the artefact checks it at entry. Proofs rely on it, but where it is about data (said ""). */
 typedef struct {
     const Expr *a, *b;
     const char *why;                 /* `Add "/m/Add": axis 1 of both inputs` */
-    const char *said;                /* what is meant, where a == b is a long way to say it; else NULL */
+    const char *said;                /* what is meant, where a == b is a long way to say it; "": `why` says all; else NULL */
 } Constraint;
 typedef VEC(Constraint) Constraints;
 

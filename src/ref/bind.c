@@ -62,6 +62,8 @@ check_constraint(Ctx *c, const Symbols *s, const Constraint *k)
     int64_t a, b;
     if (!expr_eval(k->a, known_symbol, (void *)s, &a) || !expr_eval(k->b, known_symbol, (void *)s, &b) || a == b)
         return true;
+    if (k->said && !*k->said)
+        return diag_error(&c->diags, DIAG_USAGE, (Loc){0}, "%s", k->why);
     if (k->said)
         return diag_error(&c->diags, DIAG_USAGE, (Loc){0}, "%s: %s; here they are %lld and %lld", k->why, k->said, (long long)a, (long long)b);
     return diag_error(&c->diags, DIAG_USAGE, (Loc){0}, "%s: %s is %lld and %s is %lld, but they must be equal", k->why,

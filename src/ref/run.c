@@ -7,6 +7,7 @@
 #include "ref/internal.h"
 
 #include <math.h>
+#include <string.h>
 
 /* ---- the common case ------------------------------------------------------------------------------ */
 

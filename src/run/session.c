@@ -240,6 +240,8 @@ constraint_fault(const Session *s, Diags *d, const TnFault *f)
 {
     const TnManifest *m = s->manifest;
     const char *what = f->where >= 0 && f->where < m->nconstraint ? m->constraints[f->where] : "a condition of the model";
+    if (f->dim)
+        return diag_error(d, DIAG_USAGE, at_model(s), "%s", what);
     bool one = (f->got == 1 || f->want == 1) && !strstr(what, " <= ");
 
     return diag_error(d, DIAG_USAGE, at_model(s), "the inputs' sizes do not fit together: %s; here the sides are %lld and %lld%s", what,
