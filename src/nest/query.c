@@ -93,6 +93,12 @@ axis_is_ragged(const Axis *a)
     return !expr_is(a->begin, 0) || expr_uses_kind(a->extent, VAR_COMPUTED) || expr_axes(a->extent);
 }
 
+AxisSet
+axis_bounds_use(const Axis *a)
+{
+    return expr_axes(a->begin) | expr_axes(a->extent);
+}
+
 bool
 nest_leaves_gaps(const Nest *n)
 {
