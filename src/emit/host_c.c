@@ -80,7 +80,8 @@ string_tables(Host *h)
         for (uint32_t j = 0; j < g->constraints.n; j++, nconstraint++) {
             const Constraint *k = &g->constraints.at[j];
             text_add(h->t, "    ");
-            host_string(h->t, arena_printf(h->a, "%s: %s", k->why, constraint_text(h->c, k)));
+            const char *said = constraint_text(h->c, k);
+            host_string(h->t, arena_printf(h->a, "%s%s%s", k->why, *said ? ": " : "", said));
             text_add(h->t, ",\n");
         }
     }

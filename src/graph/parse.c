@@ -627,7 +627,7 @@ read_require(Read *r)
     VEC_PUSH(r->g->arena, &r->g->constraints, k);
     expr_vars(k.a, visit_required, r->g);
     expr_vars(k.b, visit_required, r->g);
-    if (k.rule == SIZES_EQUAL)
+    if (k.rule == SIZES_EQUAL && !constraint_of_data(&k))
         expr_assume_eq(r->g->ctx, k.a, k.b);
     return true;
 }

@@ -482,7 +482,8 @@ read_only(Call *k, const Onnx__GraphProto *from, bool wanted, const char *why)
 
     if (!is || !m->g->value.at[is].known.at)
         return false;
-    const Constraint needed = {m->g->value.at[is].known.at[0], expr_int(m->c, wanted), k->origin, why};
+    const Constraint needed = {.a = m->g->value.at[is].known.at[0], .b = expr_int(m->c, wanted),
+                               .why = arena_printf(m->c->arena, "%s: %s", k->origin, why), .said = ""};
     VEC_PUSH(m->g->arena, &m->g->constraints, needed);
     return read_in_place(k, from);
 }

@@ -123,3 +123,25 @@ little_element(Call *k, ValueId v, uint32_t d)
     const int64_t at = d;
     return little_2(k, OP_gather, v, little_list(k, 1, &at));
 }
+
+bool
+little_demand(Call *k, ValueId ok, const char *why)
+{
+    const int64_t one = -1;
+    Ctx *c = k->m->c;
+    const Expr *yes = expr_int(c, 1), *known;
+
+    ok = little_cast(k, little_2(k, OP_reshape, ok, little_list(k, 1, &one)), DT_I64);
+    if (ok && !k->m->g->value.at[ok].known.at)
+        ok = little_match(k, ok, &yes);
+    if (!ok)
+        return false;
+    known = k->m->g->value.at[ok].known.at[0];
+    if (expr_eq(c, NULL, known, yes) == NO)
+        return diag_error(&c->diags, DIAG_MODEL, k->loc, "%s", why);
+    if (expr_eq(c, NULL, known, yes) == YES)
+        return true;
+    const Constraint needed = { known, yes, arena_printf(c->arena, "%s: %s", k->origin, why), "" };
+    VEC_PUSH(c->arena, &k->m->g->constraints, needed);       /* not assumed, or the symbol's own range would be what fails */
+    return true;
+}

@@ -21,6 +21,8 @@ ValueId little_element(Call *k, ValueId v, uint32_t d);              /* of a lis
 ValueId little_wrap(Call *k, ValueId axes, uint32_t r);
 /* v's contents as symbols, named after the node's result; most: of each, or NULL. */
 ValueId little_match(Call *k, ValueId v, const Expr *const *most);
+/* What data have to be, or the run stops and says why: ok, a bool of one element, is true. True if it is, or may be so; false with an error. */
+bool little_demand(Call *k, ValueId ok, const char *why);
 
 /* Lists whose length may be open. (lengths.c) How many elements; -1: that is open, or v is 0. */
 int64_t list_length(const Call *k, ValueId v);

@@ -135,6 +135,9 @@ size_reshape(Call *k)
         s = little_3(k, OP_where, little_2(k, OP_equal, s, little_number(k, 0)), old, s);
     }
     ValueId left = little_2(k, OP_equal, s, little_number(k, -1));
+    ValueId unknown = call_op(k, OP_reduce_sum, 1, &keep, 1, (ValueId[]){little_cast(k, left, DT_I64)}, "unknown");
+    if (!little_demand(k, little_2(k, OP_less, unknown, little_number(k, 2)), "more than one entry of the new shape is -1"))
+        return false;
     ValueId rest = call_op(k, OP_reduce_prod, 1, &keep, 1, (ValueId[]){little_3(k, OP_where, left, little_number(k, 1), s)}, "rest");
     ValueId inferred = little_2(k, OP_div, little_1(k, OP_size, x), little_2(k, OP_max, rest, little_number(k, 1)));
     s = little_match(k, little_3(k, OP_where, left, inferred, s), NULL);
@@ -301,16 +304,21 @@ known_list(Call *k, ValueId v)
     return !v || k->m->g->value.at[v].known.at;
 }
 
-/* Axis d from start to end by step, each i64[1]. As ONNX clamps: what lies outside is moved to the border. */
+/* Axis d from start to end by step, each i64[1]. As ONNX clamps: what lies outside is moved to the border; a step beyond any size
+ * is as good as one just beyond. */
 static ValueId
 slice_axis(Call *k, ValueId x, uint32_t d, ValueId start, ValueId end, ValueId step)
 {
     const Expr *dim = little_type(k, x)->dim[d];
     ValueId n = little_element(k, little_shape(k, x), d), zero = little_number(k, 0), one = little_number(k, 1);
+
+    if (!little_demand(k, little_1(k, OP_not, little_2(k, OP_equal, step, zero)), arena_printf(k->m->arena, "the step along axis %u is 0", d)))
+        return 0;
+    step = little_2(k, OP_max, little_2(k, OP_min, step, little_number(k, INT64_MAX / 2)), little_number(k, -INT64_MAX / 2));
     ValueId back = little_2(k, OP_less, step, zero);
     ValueId last = little_2(k, OP_sub, n, one);
     start = little_3(k, OP_where, little_2(k, OP_less, start, zero), little_2(k, OP_add, start, n), start);
-    end = little_3(k, OP_where, little_2(k, OP_less, end, zero), little_2(k, OP_add, little_2(k, OP_max, end, little_number(k, INT64_MIN / 4)), n), end);
+    end = little_3(k, OP_where, little_2(k, OP_less, end, zero), little_2(k, OP_add, end, n), end);
     start = little_2(k, OP_max, start, zero);
     start = little_3(k, OP_where, back, little_2(k, OP_min, start, last), little_2(k, OP_min, start, n));
     end = little_3(k, OP_where, back, little_2(k, OP_max, end, little_number(k, -1)), little_2(k, OP_max, end, zero));
@@ -403,7 +411,12 @@ size_pad(Call *k)
     ValueId zero = little_number(k, 0), one = little_number(k, 1);
     for (uint32_t d = 0; x && d < t->rank; d++) {
         ValueId size = little_element(k, little_shape(k, x), d), b = little_element(k, before, d), last = little_2(k, OP_sub, size, one), mask;
-        ValueId count = little_match(k, little_2(k, OP_add, size, little_2(k, OP_add, b, little_element(k, after, d))), NULL);
+        ValueId a = little_element(k, after, d), cut = little_2(k, OP_max, zero, little_1(k, OP_neg, b));
+        ValueId left = little_2(k, OP_sub, little_2(k, OP_sub, size, cut), little_2(k, OP_max, zero, little_1(k, OP_neg, a)));
+        ValueId grows = little_2(k, OP_greater, little_2(k, OP_max, a, b), zero), some = little_2(k, OP_greater, left, zero);
+        if (!constant && !little_demand(k, little_2(k, OP_or, some, little_1(k, OP_not, grows)), arena_printf(k->m->arena, "nothing is left to fill axis %u with", d)))
+            return false;
+        ValueId count = little_match(k, little_2(k, OP_add, size, little_2(k, OP_add, b, a)), NULL);
         if (!count)
             return false;
         ValueId at = little_2(k, OP_sub, little_3(k, OP_range, zero, little_1(k, OP_squeeze, count), one), b);
@@ -416,8 +429,8 @@ size_pad(Call *k)
             ValueId period = little_2(k, OP_max, little_2(k, OP_mul, last, little_number(k, 2)), one);
             ValueId phase = little_2(k, OP_mod, at, period);
             at = little_2(k, OP_min, phase, little_2(k, OP_sub, period, phase));
-        } else {
-            at = little_2(k, OP_mod, at, little_2(k, OP_max, size, one));
+        } else {                                     /* around what is left */
+            at = little_2(k, OP_add, little_2(k, OP_mod, little_2(k, OP_sub, at, cut), little_2(k, OP_max, left, one)), cut);
         }
         x = at ? little_axis(k, OP_gather, d, 2, (ValueId[]){x, at}) : 0;
         if (constant && x) {
@@ -436,26 +449,48 @@ size_pad(Call *k)
 
 /* ---- numbers ---------------------------------------------------------------------------------------------------- */
 
+/* How many numbers there are from start to limit by delta, as doubles divide: i64[]. */
+static ValueId
+count_floats(Call *k, ValueId start, ValueId limit, ValueId delta)
+{
+    ValueId count = little_1(k, OP_ceil, little_2(k, OP_div, little_cast(k, little_2(k, OP_sub, limit, start), DT_F64), little_cast(k, delta, DT_F64)));
+    ValueId odd = little_2(k, OP_or, little_1(k, OP_is_nan, count), little_1(k, OP_is_inf, count));
+
+    return little_demand(k, little_1(k, OP_not, odd), "from start to limit by this step is no number of elements") ? little_cast(k, count, DT_I64) : 0;
+}
+
+/* The same of integers, each an i64: rounded up, whichever way it goes. How far apart two of them are is a u64, and so is how far
+ * the least is from 0. */
+static ValueId
+count_integers(Call *k, ValueId start, ValueId limit, ValueId delta)
+{
+    ValueId zero = little_number(k, 0), back = little_2(k, OP_less, delta, zero), one = little_cast(k, little_number(k, 1), DT_U64);
+    ValueId first = little_3(k, OP_where, back, limit, start), end = little_3(k, OP_where, back, start, limit), ahead = little_2(k, OP_less, first, end);
+    ValueId span = little_cast(k, little_2(k, OP_sub, end, first), DT_U64);
+    ValueId width = little_cast(k, little_3(k, OP_where, back, little_1(k, OP_neg, delta), delta), DT_U64);
+    ValueId more = little_2(k, OP_div, little_2(k, OP_sub, span, one), little_2(k, OP_max, width, one));        /* behind the first */
+    ValueId most = little_cast(k, little_number(k, INT64_MAX - 1), DT_U64);
+    ValueId count = little_2(k, OP_add, little_cast(k, little_2(k, OP_min, more, most), DT_I64), little_number(k, 1));
+
+    return little_3(k, OP_where, ahead, count, zero);
+}
+
 /* start + delta * i for as many i as lie before limit. */
 static bool
 size_range(Call *k)
 {
-    ValueId start = k->in.at[0], limit = k->in.at[1], delta = k->in.at[2];
+    ValueId start = k->in.at[0], limit = k->in.at[1], delta = k->in.at[2], count;
     DType t = little_type(k, start)->dtype;
-    ValueId span = little_2(k, OP_sub, limit, start), count;
 
-    if (!span)
+    if (little_type(k, limit)->dtype != t || little_type(k, delta)->dtype != t)
+        return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "start, limit and delta are %s, %s and %s; one type is needed", dtype_info[t].name,
+                          dtype_info[little_type(k, limit)->dtype].name, dtype_info[little_type(k, delta)->dtype].name);
+    if (!little_demand(k, little_1(k, OP_not, little_2(k, OP_equal, delta, little_cast(k, little_number(k, 0), t))), "the step (delta) is 0"))
         return false;
-    if (dtype_is_float(t)) {
-        DType wide = t == DT_F64 ? DT_F64 : DT_F32;
-        count = little_1(k, OP_ceil, little_2(k, OP_div, little_cast(k, span, wide), little_cast(k, delta, wide)));
-        count = little_cast(k, count, DT_I64);
-    } else {                                         /* rounded up, whichever way it goes */
-        ValueId s = little_cast(k, span, DT_I64), d = little_cast(k, delta, DT_I64), zero = little_number(k, 0);
-        ValueId back = little_2(k, OP_less, d, zero), width = little_2(k, OP_max, little_1(k, OP_abs, d), little_number(k, 1));
-        s = little_3(k, OP_where, back, little_1(k, OP_neg, s), s);
-        count = little_2(k, OP_div, little_2(k, OP_add, little_2(k, OP_max, s, zero), little_2(k, OP_sub, width, little_number(k, 1))), width);
-    }
+    if (dtype_is_float(t))
+        count = count_floats(k, start, limit, delta);
+    else
+        count = count_integers(k, little_cast(k, start, DT_I64), little_cast(k, limit, DT_I64), little_cast(k, delta, DT_I64));
     count = count ? little_match(k, little_2(k, OP_max, count, little_number(k, 0)), NULL) : 0;
     ValueId i = count ? little_3(k, OP_range, little_number(k, 0), little_1(k, OP_squeeze, count), little_number(k, 1)) : 0;
     return give(k, i ? named(k, OP_add, 2, (ValueId[]){little_2(k, OP_mul, little_cast(k, i, t), delta), start}) : 0);

@@ -130,6 +130,11 @@ AxisSet nest_axes_of_kind(const Nest *n, AxisKind k);
  * of the output that it leaves out are 0. */
 bool nest_leaves_gaps(const Nest *n);
 bool axis_is_ragged(const Axis *a);
+/* The axes that its begin and its extent are computed from. */
+AxisSet axis_bounds_use(const Axis *a);
+/* What item i of a reduction is before the first point: the combiner's identity, and beside it the index of the first point.
+ * Then data equal to the identity, which are better than nothing seen before, still have the first such point's index. */
+const Scalar *nest_reduction_begin(Ctx *c, const Nest *n, const Scalar *reduce, uint32_t i);
 /* Each variable of its types, bounds, indices and values, some of them more than once. */
 void nest_vars(const Nest *n, void (*visit)(void *user, Var v), void *user);
 AxisSet expr_axes(const Expr *e);                    /* axes an Expr uses, inside computed values too */

@@ -93,6 +93,12 @@ axis_is_ragged(const Axis *a)
     return !expr_is(a->begin, 0) || expr_uses_kind(a->extent, VAR_COMPUTED) || expr_axes(a->extent);
 }
 
+AxisSet
+axis_bounds_use(const Axis *a)
+{
+    return expr_axes(a->begin) | expr_axes(a->extent);
+}
+
 bool
 nest_leaves_gaps(const Nest *n)
 {
@@ -297,6 +303,20 @@ nest_walk(Ctx *c, Arena *a, const Nest *n)
         scalar_children(walk.at[i].node, pass_down, &w);
     }
     return walk;
+}
+
+const Scalar *
+nest_reduction_begin(Ctx *c, const Nest *n, const Scalar *reduce, uint32_t i)
+{
+    if (i == 0)
+        return combiner_identity(c, reduce->u.reduce.combiner, reduce->arg[0]->dtype);
+    const Scalar *none = scalar_number(c, reduce->arg[i]->dtype, 0), *first = reduce->arg[i];
+    for (uint32_t k = 0; k < n->naxis; k++)
+        if (reduce->u.reduce.axes >> k & 1) {
+            const Scalar *any = scalar_2(c, S_LT, scalar_index(c, expr_int(c, 0)), scalar_index(c, n->axis[k].extent));
+            first = scalar_select(c, any, scalar_subst(c, first, &(Binding){ { VAR_AXIS, k }, n->axis[k].begin }, 1), none);
+        }
+    return first;
 }
 
 Accesses

@@ -398,6 +398,16 @@ combiner_identity(Ctx *c, Combiner k, DType t)
     return scalar_number(c, t, 0);
 }
 
+const Scalar *
+combiner_better(Ctx *c, Combiner k, const Scalar *v, const Scalar *best)
+{
+    bool most = k == COMB_ARGMAX;
+
+    if (!dtype_is_float(v->dtype))
+        return scalar_2(c, most ? S_GT : S_LT, v, best);
+    return scalar_2(c, S_AND, scalar_1(c, S_NOT, scalar_2(c, most ? S_LE : S_GE, v, best)), scalar_2(c, S_EQ, best, best));
+}
+
 /* ---- lanes -------------------------------------------------------------------------------------- */
 
 const Scalar *

@@ -39,7 +39,7 @@ typedef enum {
 typedef enum {
     COMB_NONE,
     COMB_SUM, COMB_PROD, COMB_MAX, COMB_MIN, COMB_ANY, COMB_ALL,
-    COMB_ARGMAX, COMB_ARGMIN,    /* on tuples (value, index): first on ties; identity (-inf, 0) */
+    COMB_ARGMAX, COMB_ARGMIN,    /* on tuples (value, index): the index of what max, min give (so of a NaN), first on ties; of no points (-inf, 0) */
     COMB_LAST,                   /* the later point wins: scatter without a reduction */
     COMB_COUNT
 } Combiner;
@@ -86,6 +86,8 @@ ScalarOp scalar_op_named(const char *name, size_t n);     /* S_NONE if there is 
 extern const char *const combiner_name[COMB_COUNT];       /* "sum", "max", "argmax", … */
 /* The identity of a combiner at a type (item 0 of a tuple). */
 const Scalar *combiner_identity(Ctx *c, Combiner k, DType t);
+/* argmax, argmin: does a point's value take the place of the best so far? A NaN does, as it does for max and min; an equal value does not. */
+const Scalar *combiner_better(Ctx *c, Combiner k, const Scalar *v, const Scalar *best);
 
 /* ---- making (all fold constants of the same meaning as the interpreter; args may be NULL: result NULL) */
 

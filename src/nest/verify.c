@@ -5,7 +5,7 @@
  *   3  every Expr uses declared axes only, and no loop variables
  *   4  a reduction binds at least one reduction axis, none that is already bound around it, and has
  *      the operands its combiner combines: (value, index) for argmax and argmin, else one; bool for
- *      any and all
+ *      any and all; the axes of argmax and argmin do not depend on each other, so that they have a first point
  *   5  what stands outside reductions uses parallel and scan axes only
  *   6  reads name a parameter of the same element type and rank; the outside value has that type
  *   7  an output is read only at earlier points of a scan: there is a scan axis, and one write of it
@@ -139,6 +139,8 @@ check_reduce(Check *k, const Scalar *s)
         REQUIRE(k, 4, i < k->nest->naxis, "a reduction binds axis number %u, there are %u", i, k->nest->naxis);
         REQUIRE(k, 4, k->nest->axis[i].kind == AXIS_REDUCE, "a reduction binds %s, which is no reduction axis",
                 k->nest->axis[i].name);
+        REQUIRE(k, 4, !tuple || !((expr_axes(k->nest->axis[i].begin) | expr_axes(k->nest->axis[i].extent)) & axes),
+                "axis %s of %s depends on another axis of it", k->nest->axis[i].name, combiner_name[comb]);
         REQUIRE(k, 4, !(around >> i & 1), "axis %s is bound twice, one reduction inside the other", k->nest->axis[i].name);
     }
     if (comb == COMB_ANY || comb == COMB_ALL)

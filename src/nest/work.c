@@ -35,7 +35,7 @@ elements_read(Ctx *c, const Accesses *reads, const Nest *n, uint32_t slot)
     for (uint32_t i = 0; i < n->nwrite; i++)
         if (n->write[i].init == slot)
             return all;              /* what stands before */
-    return points && expr_uses_kind(points, VAR_COMPUTED) ? all : points ? expr_min(c, points, all) : NULL;
+    return points && (expr_uses_kind(points, VAR_COMPUTED) || expr_axes(points)) ? all : points ? expr_min(c, points, all) : NULL;
 }
 
 /* The type that the kernel computes in: of its first reduction, or of what it gives. */
@@ -82,8 +82,8 @@ kernel_work(Ctx *c, const Kernel *k)
         w.bytes = expr_add(c, w.bytes, read_bytes(c, reads, k, b));
     for (uint32_t b = k->nin; b < k->nin + k->nout; b++)
         w.bytes = expr_add(c, w.bytes, type_bytes(c, k->buffer.at[b].type));
-    /* Ragged extents depend on data: nobody knows before the run. */
-    if (expr_uses_kind(w.operations, VAR_COMPUTED))
+    /* Ragged extents depend on data, which nobody knows before the run, or on other axes. */
+    if (expr_uses_kind(w.operations, VAR_COMPUTED) || expr_axes(w.operations))
         w.operations = zero;
     arena_free(scratch);
     return w;

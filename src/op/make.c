@@ -129,6 +129,28 @@ expand_constant_of_shape(Build *b)
 /* Integer ranges have symbolic ends; float ranges are constants. */
 typedef struct { const Expr *first, *extent; int64_t step; double start, delta; } RangeOf;
 
+#define FAR (INT64_MAX / 4)                  /* expressions of numbers beyond might overflow */
+
+/* A float as its type has it. */
+static double
+rounded(Ctx *c, DType t, double v)
+{
+    double r;
+
+    memcpy(&r, &scalar_float(c, t, v)->u.bits, sizeof r);
+    return r;
+}
+
+/* How many integers there are from start to limit by step, which is not 0: how far two of them are apart fits a u64. */
+static uint64_t
+count_between(int64_t start, int64_t limit, int64_t step)
+{
+    if (step > 0 ? start >= limit : start <= limit)
+        return 0;
+    uint64_t span = step > 0 ? (uint64_t)limit - (uint64_t)start : (uint64_t)start - (uint64_t)limit;
+    return (span - 1) / (step > 0 ? (uint64_t)step : 0 - (uint64_t)step) + 1;
+}
+
 static bool
 range_of(Ctx *c, const OpCall *call, RangeOf *r)
 {
@@ -144,9 +166,11 @@ range_of(Ctx *c, const OpCall *call, RangeOf *r)
             if (!op_param_floats(c, call, i, what[i], 1, &v[i], &n))
                 return false;
         if (v[2] == 0)
-            return op_fail(c, call, DIAG_MODEL, "input 2 (delta) is 0");
-        double count = __builtin_ceil((v[1] - v[0]) / v[2]);
-        if (!(count < (double)INT32_MAX))
+            return op_fail(c, call, DIAG_MODEL, "the step (delta) is 0");
+        double count = __builtin_ceil(rounded(c, call->in[0]->dtype, v[1] - v[0]) / v[2]);
+        if (__builtin_isnan(count) || __builtin_isinf(count))
+            return op_fail(c, call, DIAG_MODEL, "from %g to %g by %g is no number of elements", v[0], v[1], v[2]);
+        if (count > (double)INT32_MAX)
             return op_fail(c, call, DIAG_LIMIT, "from %g to %g by %g has more than 2147483647 elements", v[0], v[1], v[2]);
         r->start = v[0];
         r->delta = v[2];
@@ -159,9 +183,21 @@ range_of(Ctx *c, const OpCall *call, RangeOf *r)
         if (k[i].n != 1)
             return op_fail(c, call, DIAG_MODEL, "input %u (%s) has %u elements; one is needed", i, what[i], k[i].n);
     }
-    if (!expr_const(k[2].at[0], &r->step) || r->step == 0 || r->step == INT64_MIN)
-        return op_fail(c, call, DIAG_UNSUPPORTED, "input 2 (delta) is %s; a constant other than 0 is needed", expr_str(c, k[2].at[0]));
+    if (!expr_const(k[2].at[0], &r->step))
+        return op_fail(c, call, DIAG_UNSUPPORTED, "input 2 (delta) is %s; a constant is needed", expr_str(c, k[2].at[0]));
+    if (r->step == 0)
+        return op_fail(c, call, DIAG_MODEL, "the step (delta) is 0");
     r->first = k[0].at[0];
+    int64_t first, limit;
+    if (expr_const(r->first, &first) && expr_const(k[1].at[0], &limit)) {
+        uint64_t all = count_between(first, limit, r->step);
+        if (all > INT64_MAX)
+            return op_fail(c, call, DIAG_LIMIT, "from %lld to %lld by %lld are more elements than any memory holds", (long long)first, (long long)limit,
+                           (long long)r->step);
+        r->extent = expr_int(c, (int64_t)all);
+        return true;
+    }
+    r->step = r->step > FAR ? FAR : r->step < -FAR ? -FAR : r->step;         /* past the first either way */
     const Expr *length = r->step > 0 ? expr_sub(c, k[1].at[0], r->first) : expr_sub(c, r->first, k[1].at[0]);
     length = expr_ceil_div(c, length, expr_int(c, r->step > 0 ? r->step : -r->step));
     r->extent = expr_simplify(c, NULL, expr_max(c, zero, length));
@@ -192,7 +228,11 @@ expand_range(Build *b)
         return false;
     make_out(&m, "o", build_out(b, 0));
     make_axes(&m, build_out(b, 0), &axis);
-    if (r.first) {
+    int64_t first;
+    if (r.first && expr_const(r.first, &first) && (first > FAR || first < -FAR || r.step > FAR || r.step < -FAR)) {
+        v = scalar_2(c, S_MUL, scalar_index(c, axis), scalar_int(c, DT_I64, r.step));
+        v = scalar_2(c, S_ADD, v, scalar_int(c, DT_I64, first));
+    } else if (r.first) {
         v = scalar_index(c, expr_add(c, r.first, expr_scale(c, axis, r.step)));
     } else {
         DType t = compute_type(b->out[0]->dtype);

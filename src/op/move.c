@@ -302,8 +302,10 @@ expand_reverse_sequence(Build *b)
     move_begin(b, &v);
     const Expr *length = expr_computed(c, nest_load(&v.m.nb, make_in(&v.m, "lengths", 1), &v.axis[batch]));
     memcpy(v.at, v.axis, sizeof v.at);
-    const Scalar *inside = scalar_2(c, S_LT, scalar_index(c, v.axis[time]), scalar_index(c, length));
-    v.at[time] = expr_computed(c, scalar_at(c, scalar_index(c, expr_sub(c, expr_offset(c, length, -1), v.axis[time])), b->call->in[0]->dim[time]));
+    const Expr *n = b->call->in[0]->dim[time], *from = expr_sub(c, expr_offset(c, length, -1), v.axis[time]);
+    const Scalar *wrong = scalar_2(c, S_LT, scalar_index(c, length), scalar_int(c, DT_I64, 0));      /* is read where there is nothing */
+    const Scalar *inside = scalar_2(c, S_OR, scalar_2(c, S_LT, scalar_index(c, v.axis[time]), scalar_index(c, length)), wrong);
+    v.at[time] = expr_computed(c, scalar_at(c, scalar_select(c, wrong, scalar_index(c, expr_sub(c, length, n)), scalar_index(c, from)), n));
     make_write(&v.m, 0, v.axis, scalar_select(c, inside, make_load(&v.m, 0, v.at), make_load(&v.m, 0, v.axis)));
     return make_end(&v.m);
 }

@@ -39,15 +39,16 @@ const char *attr_string(Attrs a, const char *name, const char *otherwise);
 typedef struct { uint32_t n; const Expr *const *at; } Known;     /* at NULL: unknown */
 #define OP_KNOWN_MAX 1024
 
-/* What the compiler could not prove of two sizes; the artefact checks it at entry. Proofs rely on equalities alone. */
+/* What the compiler could not prove of two sizes; the artefact checks it at entry. Proofs rely on equalities alone, but for those about data. */
 typedef enum { SIZES_EQUAL, SIZES_BROADCAST /* or one of them is 1 */, SIZES_INTO /* or a is 1 */ } SizeRule;
 typedef struct {
     const Expr *a, *b;
     const char *why;                 /* `Add "/m/Add": axis 1 of both inputs` */
-    const char *said;                /* what is meant, where a == b is a long way to say it; else NULL */
+    const char *said;                /* what is meant, where a == b is a long way to say it; "": it is about data, and `why` says all; else NULL */
     SizeRule rule;
 } Constraint;
-const char *constraint_text(Ctx *c, const Constraint *k);            /* what must be, for messages */
+static inline bool constraint_of_data(const Constraint *k) { return k->said && !*k->said; }
+const char *constraint_text(Ctx *c, const Constraint *k);            /* what must be, for messages; "" of data */
 typedef VEC(Constraint) Constraints;
 
 typedef struct {

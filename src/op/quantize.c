@@ -365,6 +365,7 @@ range_end(Build *b, Combiner k)
     return make_end(&m) ? value : NO_SLOT;
 }
 
+/* A scale is never 0, or elements would be divided by it: of zeros alone it is that of the numbers from 0 to 1. */
 bool
 expand_dynamic_quantize_linear(Build *b)
 {
@@ -382,8 +383,8 @@ expand_dynamic_quantize_linear(Build *b)
     make_out(&m, "o", scale);
     const Scalar *width = scalar_2(c, S_SUB, make_load(&m, 1, NULL), make_load(&m, 0, NULL));
     /* Of zeros alone the scale is 1, as ONNX Runtime has it: all scales give the same, but none divides by 0. */
-    const Scalar *one = scalar_float(c, DT_F32, 1), *wide = scalar_2(c, S_DIV, width, scalar_float(c, DT_F32, 255));
-    make_write(&m, 0, NULL, scalar_select(c, scalar_2(c, S_EQ, width, scalar_float(c, DT_F32, 0)), one, wide));
+    const Scalar *step = scalar_2(c, S_DIV, width, scalar_float(c, DT_F32, 255)), *none = scalar_2(c, S_EQ, step, scalar_float(c, DT_F32, 0));
+    make_write(&m, 0, NULL, scalar_select(c, none, scalar_float(c, DT_F32, 1), step));
     if (!make_end(&m))
         return false;
 

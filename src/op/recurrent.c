@@ -21,7 +21,7 @@ typedef struct {
     Build *b;
     const OpCall *call;
     OpKind kind;
-    uint32_t gates, directions;
+    uint32_t gates, directions, lens;    /* lens: the value that has the lengths of sequences */
     bool batch_first, by_steps;      /* layout 1; the two-step GRU */
     const Expr *steps, *batch, *input, *hidden;
     const char *activation[6];       /* three for each direction */
@@ -225,6 +225,15 @@ initial(const Net *n, uint32_t d, uint32_t input, const char *name, const char *
     return n->batch_first ? arena_printf(a, "%s[b, %u, %s]", name, d, j) : arena_printf(a, "%s[%u, b, %s]", name, d, j);
 }
 
+/* How many steps each sequence has, which data say: no fewer than none, and no more than there are. */
+static bool
+lengths(Net *n)
+{
+    uint32_t value[] = { LENS, n->lens = build_value(n->b, DT_I64, 1, &n->batch) };
+
+    return build_text(n->b, "lengths", "lens -> o", value, "o[b] = let v = i64(lens[b]) in at(v < 0 ? v - steps - 1 : v, steps + 1)");
+}
+
 /* The scan of direction d: states into s, and into cell for an LSTM. */
 static bool
 scan(Net *n, uint32_t d, uint32_t xw, uint32_t s, uint32_t cell)
@@ -237,7 +246,7 @@ scan(Net *n, uint32_t d, uint32_t xw, uint32_t s, uint32_t cell)
     add_param(&p, "xw", xw);
     add_param(&p, "r", R);
     if (lens)
-        add_param(&p, "lens", LENS);
+        add_param(&p, "lens", n->lens);
     if (has_in(n->call, H0))
         add_param(&p, "h0", H0);
     if (lstm && has_in(n->call, C0))
@@ -251,11 +260,11 @@ scan(Net *n, uint32_t d, uint32_t xw, uint32_t s, uint32_t cell)
         add_param(&p, "cell", cell);
     add_param(&p, "s", s);
 
-    const char *position = !reversed(n, d) ? "t" : lens ? "(t < i64(lens[b]) ? i64(lens[b]) - 1 - t : t)" : "steps - 1 - t";
+    const char *position = !reversed(n, d) ? "t" : lens ? "(t < lens[b] ? lens[b] - 1 - t : t)" : "steps - 1 - t";
     const char *before = n->by_steps ? "s[b, max(2*t - 1, 0), %s]" : "s[b, max(t - 1, 0), %s]";
     const char *h_j = arena_printf(a, "(t == 0 ? %s : %s)", initial(n, d, H0, "h0", "j"), arena_printf(a, before, "j"));
     const char *h_k = arena_printf(a, "(t == 0 ? %s : %s)", initial(n, d, H0, "h0", "k"), arena_printf(a, before, "k"));
-    const char *keep = lens ? "t < i64(lens[b]) ? " : "", *otherwise = lens ? " : h" : "";
+    const char *keep = lens ? "t < lens[b] ? " : "", *otherwise = lens ? " : h" : "";
 #define INPUT(g) arena_printf(a, "xw[%u, at, b, %u*hidden + j]", d, g)
 #define SUM(g, h) arena_printf(a, "(sum k: %s * r[%u, k, %u*hidden + j])", h, d, g)
 #define GATE(g) arena_printf(a, "%s + %s", INPUT(g), SUM(g, h_k))
@@ -328,16 +337,16 @@ all_states(Net *n, const uint32_t *state)
     if (!n->b->out[0])
         return true;
     if (lens)
-        add_param(&p, "lens", LENS);
+        add_param(&p, "lens", n->lens);
     for (uint32_t d = 0; d < n->directions; d++) {
-        const char *step = !reversed(n, d) ? "t" : lens ? "max(i64(lens[b]) - 1 - t, 0)" : "steps - 1 - t";
+        const char *step = !reversed(n, d) ? "t" : lens ? "max(lens[b] - 1 - t, 0)" : "steps - 1 - t";
         add_param(&p, d ? "s1" : "s0", state[d]);
         value[d] = arena_printf(a, n->by_steps ? "(let at = %s in s%u[b, 2*at + 1, j])" : "(let at = %s in s%u[b, at, j])", step, d);
     }
     text_add(&p.params, " ->");
     add_param(&p, "o", build_out(n->b, 0));
     return build_text(n->b, NULL, text_str(&p.params), p.value, "o[%s, j] = %s(%s%s%s)%s", n->batch_first ? "b, t, d" : "t, d, b",
-                      lens ? "t < i64(lens[b]) ? " : "", n->directions == 2 ? "d == 0 ? " : "", value[0],
+                      lens ? "t < lens[b] ? " : "", n->directions == 2 ? "d == 0 ? " : "", value[0],
                       n->directions == 2 ? arena_printf(a, " : %s", value[1]) : "", lens ? " : 0" : "");
 }
 
@@ -354,7 +363,7 @@ expand_recurrent(Build *b)
     build_name(b, "steps", n.steps);
     build_name(b, "batch", n.batch);
     build_name(b, "hidden", n.hidden);
-    if (!input_product(&n, &xw))
+    if (!input_product(&n, &xw) || (has_in(b->call, LENS) && !lengths(&n)))
         return false;
     for (uint32_t d = 0; d < n.directions; d++) {
         const Expr *dim[] = { n.batch, n.by_steps ? expr_scale(b->c, n.steps, 2) : n.steps, n.hidden };

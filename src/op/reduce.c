@@ -181,11 +181,13 @@ infer_arg(Ctx *c, const OpCall *call, const Type **out)
 
     if (!op_axis_attr(c, call, call->in[0]->rank, &axis))
         return false;
-    out[0] = without_axes(c, call->in[0], UINT64_C(1) << axis, op_int(call, "keepdims") != 0, DT_I64);
-    return true;
+    const Type *x = call->in[0];
+    out[0] = without_axes(c, x, UINT64_C(1) << axis, op_int(call, "keepdims") != 0, DT_I64);
+    const Expr *wanted = expr_min(c, expr_int(c, 1), type_count(c, out[0]));
+    return op_require_le(c, call, wanted, x->dim[axis], arena_printf(c->arena, "an element to find along axis %u", axis));
 }
 
-/* The combiner keeps the first of equal values; walked from the end, that is the last. */
+/* The combiner keeps the first of equal values; walked from the end, that is the last. A NaN is the largest and the least. */
 bool
 expand_arg(Build *b)
 {

@@ -85,9 +85,7 @@ slice_cuts(Ctx *c, const OpCall *call, Cut *cut)
             return false;
         if (step[i] == 0)
             return op_fail(c, call, DIAG_MODEL, "the step along axis %u is 0", d);
-        if (step[i] > MAX_STEP || step[i] < -MAX_STEP)
-            return op_fail(c, call, DIAG_LIMIT, "the step along axis %u is %lld, larger than any tensor; the limit is %lld", d,
-                           (long long)step[i], (long long)MAX_STEP);
+        step[i] = step[i] > MAX_STEP ? MAX_STEP : step[i] < -MAX_STEP ? -MAX_STEP : step[i];     /* beyond the end as well */
         cut[d] = cut_dim(c, x->dim[d], start.at[i], end.at[i], step[i]);
     }
     return true;
@@ -343,9 +341,9 @@ pad_left(Ctx *c, const Expr *n, const Expr *before, const Expr *after)
 static bool
 pad_has_source(Ctx *c, const OpCall *call, char mode, uint32_t d, const Expr *before, const Expr *after)
 {
-    const Expr *n = call->in[0]->dim[d], *one = expr_int(c, 1), *left = mode == 'w' ? pad_left(c, n, before, after) : n;
+    const Expr *n = call->in[0]->dim[d], *zero = expr_int(c, 0), *one = expr_int(c, 1), *left = pad_left(c, n, before, after);
 
-    if (expr_is(before, 0) && expr_is(after, 0))
+    if (expr_le(c, NULL, before, zero) == YES && expr_le(c, NULL, after, zero) == YES)
         return true;
     if (!op_require_le(c, call, one, left, arena_printf(c->arena, "an element to fill axis %u with", d)))
         return false;
@@ -385,7 +383,7 @@ fold_index(Ctx *c, char mode, const Expr *i, const Expr *n, const Expr *before, 
         return expr_max(c, zero, expr_min(c, i, last));
     if (mode == 'w') {
         const Expr *cut = expr_max(c, zero, expr_sub(c, zero, before));
-        return expr_add(c, expr_mod(c, expr_sub(c, i, cut), pad_left(c, n, before, after)), cut);
+        return expr_add(c, expr_mod(c, expr_sub(c, i, cut), expr_max(c, expr_int(c, 1), pad_left(c, n, before, after))), cut);
     }
     if (expr_const(n, NULL) && (expr_le(c, NULL, before, last) != YES || expr_le(c, NULL, after, last) != YES)) {      /* to and fro, as often as it takes */
         const Expr *period = expr_max(c, expr_int(c, 1), expr_scale(c, last, 2)), *at = expr_mod(c, i, period);

@@ -203,6 +203,15 @@ num_op(ScalarOp op, DType t, Number x, Number y, Number z)
 
 /* ---- combiners --------------------------------------------------------------------------------------------------- */
 
+/* What max and min give, the first of equals: a NaN is better than any number. */
+static bool
+num_better(Combiner k, DType t, Number v, Number best)
+{
+    if (dtype_is_float(t) && (isnan(v.f) || isnan(best.f)))
+        return !isnan(best.f);
+    return num_op(k == COMB_ARGMAX ? S_GT : S_LT, t, v, best, v).i != 0;
+}
+
 void
 num_combine(Combiner k, DType t, uint32_t n, Number *acc, const Number *v)
 {
@@ -214,7 +223,7 @@ num_combine(Combiner k, DType t, uint32_t n, Number *acc, const Number *v)
     case COMB_ANY: *acc = num_op(S_OR, t, *acc, *v, *v); break;
     case COMB_ALL: *acc = num_op(S_AND, t, *acc, *v, *v); break;
     case COMB_ARGMAX: case COMB_ARGMIN:
-        if (num_op(k == COMB_ARGMAX ? S_GT : S_LT, t, *v, *acc, *v).i)
+        if (num_better(k, t, *v, *acc))
             memcpy(acc, v, n * sizeof *acc);
         break;
     case COMB_LAST: case COMB_NONE: case COMB_COUNT: *acc = *v; break;

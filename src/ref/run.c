@@ -7,6 +7,7 @@
 #include "ref/internal.h"
 
 #include <math.h>
+#include <string.h>
 
 /* ---- the common case ------------------------------------------------------------------------------ */
 
@@ -153,10 +154,13 @@ run_at(Program *p, const Instr *in)
 
 /* ---- reductions ---------------------------------------------------------------------------------------- */
 
+typedef struct { const Instr *in; bool any; } Combined;
+
 static bool
 combine_point(Program *p, void *user)
 {
-    const Instr *in = user;
+    Combined *so_far = user;
+    const Instr *in = so_far->in;
     const Reduce *r = in->u.reduce;
     Number *acc = &p->reg.at[in->dst];
     if (r->combiner == COMB_SUM) {
@@ -170,7 +174,11 @@ combine_point(Program *p, void *user)
     Number v[UINT8_MAX];
     for (uint32_t i = 0; i < r->n; i++)
         v[i] = p->reg.at[r->body[i]];
-    num_combine(r->combiner, in->type, r->n, acc, v);
+    if (so_far->any)
+        num_combine(r->combiner, in->type, r->n, acc, v);
+    else                                             /* of tuples the first counts, whatever it is: the identity is no point */
+        memcpy(acc, v, r->n * sizeof *acc);
+    so_far->any = true;
     return true;
 }
 
@@ -179,7 +187,7 @@ run_reduce(Program *p, const Instr *in)
 {
     for (uint32_t i = 0; i < in->u.reduce->n; i++)
         p->reg.at[in->dst + i] = in->u.reduce->identity[i];
-    return run_domain(p, &in->u.reduce->domain, combine_point, (void *)in);
+    return run_domain(p, &in->u.reduce->domain, combine_point, &(Combined){ in, false });
 }
 
 /* Halves are added until one lane is left. */

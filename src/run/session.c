@@ -240,7 +240,7 @@ constraint_fault(const Session *s, Diags *d, const TnFault *f)
     const TnManifest *m = s->manifest;
     const char *what = f->where >= 0 && f->where < m->nconstraint ? m->constraints[f->where] : "a condition of the model";
 
-    if (!strstr(what, " == ") && !strstr(what, " <= ") && !strstr(what, " has to be "))      /* a sentence by itself */
+    if (f->dim)                      /* of data: a sentence by itself */
         return diag_error(d, DIAG_USAGE, at_model(s), "%s", what);
     return diag_error(d, DIAG_USAGE, at_model(s), "the inputs' sizes do not fit together: %s; here the sides are %lld and %lld", what,
                       (long long)f->got, (long long)f->want);

@@ -211,7 +211,8 @@ lower_init(Env *e, const Node *leaf, Block *b)
     const Hold *h = &e->p->hold.at[leaf->hold];
     const Scalar *reduce = part_reduction(e->p, leaf->part);
     bool goes_on = reduce && h->outer && !h->fresh && !h->factor;
-    Low *l = env_low(e, leaf->part, NULL, 0, NULL);
+    const Scalar *index = reduce && reduce->narg > 1 ? nest_reduction_begin(e->c, e->low[leaf->part].n, reduce, 1) : NULL;
+    Low *l = env_low(e, leaf->part, &index, index != NULL, NULL);
     const Expr *valid = l->valid;
 
     if (reduce && !goes_on && h->space == WORD_reg)
@@ -221,8 +222,8 @@ lower_init(Env *e, const Node *leaf, Block *b)
     else
         store_held(e, l, b, leaf->hold, goes_on ? in_lanes_of(l, reduce, online_scaled(e, h->outer, l, held(e, h->outer)))
                                                 : combiner_identity(e->c, reduce->u.reduce.combiner, reduce->dtype));
-    if (reduce && reduce->narg > 1)
-        store_item(e, l, b, leaf->hold, 1, scalar_int(e->c, reduce->arg[1]->dtype, 0));
+    if (index)
+        store_item(e, l, b, leaf->hold, 1, low_value(l, index));
     l->valid = valid;
     online_begins(e, leaf->hold, l, b);
 }
@@ -276,7 +277,7 @@ static void
 lower_pick(Env *e, const Node *leaf, Low *l, Block *b, const Scalar *reduce)
 {
     const Scalar *best = reduction_item(e->c, reduce, 0), *place = reduction_item(e->c, reduce, 1);
-    const Scalar *better = scalar_2(e->c, reduce->u.reduce.combiner == COMB_ARGMAX ? S_GT : S_LT, reduce->arg[0], best);
+    const Scalar *better = combiner_better(e->c, reduce->u.reduce.combiner, reduce->arg[0], best);
 
     use_held(e, l, leaf->hold, reduce);
     use_copies(e, l, leaf);

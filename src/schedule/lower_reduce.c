@@ -65,7 +65,7 @@ new_register(Low *l, Block *b, DType t, const Scalar *begin)
 
     tree_buffer(b, r);
     if (l->lanes > 1)
-        tree_store_lanes(b, r, 0, NULL, scalar_splat(l->c, begin, l->lanes), expr_int(l->c, 1), NULL);
+        tree_store_lanes(b, r, 0, NULL, begin, expr_int(l->c, 1), NULL);
     else
         tree_store(b, r, 0, NULL, begin);
     return r;
@@ -110,9 +110,11 @@ reduce_one(Low *l, Block *b, const Scalar *r)
     Block *in = b;
 
     l->lanes = varies(l, r) ? lanes : 1;
-    acc[0] = new_register(l, b, r->arg[0]->dtype, combiner_identity(l->c, k, r->arg[0]->dtype));
-    if (r->narg == 2)
-        acc[1] = new_register(l, b, r->arg[1]->dtype, scalar_int(l->c, r->arg[1]->dtype, 0));
+    for (uint32_t i = 0; i < r->narg; i++) {
+        const Scalar *begin = nest_reduction_begin(l->c, l->n, r, i);
+        low_reductions(l, b, &begin, 1);
+        acc[i] = new_register(l, b, r->arg[i]->dtype, in_lanes(l, low_value(l, begin)));
+    }
     for (uint32_t i = 0; i < n; i++) {
         const Expr *begin = low_expr(l, l->n->axis[axis[i]].begin);
         l->bind[axis[i]] = low_loop(l, &in, LOOP_SERIAL, l->n->axis[axis[i]].name, begin, expr_add(l->c, begin, low_extent(l, axis[i])), 1);
@@ -120,7 +122,7 @@ reduce_one(Low *l, Block *b, const Scalar *r)
     low_reductions(l, in, r->arg, r->narg);
     const Scalar *v = in_lanes(l, low_value(l, r->arg[0])), *old = register_value(l, acc[0]);
     if (r->narg == 2) {                              /* the first of equals */
-        const Scalar *better = scalar_2(l->c, k == COMB_ARGMAX ? S_GT : S_LT, v, old);
+        const Scalar *better = combiner_better(l->c, k, v, old);
         set_register(l, in, acc[1], scalar_select(l->c, better, in_lanes(l, low_value(l, r->arg[1])), register_value(l, acc[1])));
         set_register(l, in, acc[0], scalar_select(l->c, better, v, old));
     } else {

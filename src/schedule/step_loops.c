@@ -159,8 +159,20 @@ step_fuse(Points *p, const Step *s)
 
 /* ---- order ------------------------------------------------------------------------------------------- */
 
-/* Does x's own extent need a value of iterator y: y is the trips whose last one shortens x, or an axis that x's
- * extent is computed from? */
+/* Is x iterator `base`, a piece of it, or a loop that it was fused into? */
+static bool
+is_made_of(const Points *p, IterId x, IterId base)
+{
+    const Iter *it = &p->iter.at[x];
+    bool any = x == base || (it->parent && is_made_of(p, it->parent, base));
+
+    for (uint32_t i = 0; i < it->nfrom; i++)
+        any |= is_made_of(p, it->from[i], base);
+    return any;
+}
+
+/* Does x's own extent need a value of iterator y: y is the trips whose last one shortens x, or makes an axis that x's
+ * extent is computed from, all or some of it? */
 static bool
 needs_outside(Points *p, IterId x, IterId y)
 {
@@ -170,14 +182,17 @@ needs_outside(Points *p, IterId x, IterId y)
         return !divides(p, it->parent, it->factor);
     if (it->axis == NEST_MAX_AXES)
         return it->parent && needs_outside(p, it->parent, y);
-    const Nest *n = p->k->part[it->part].nest;
-    return p->iter.at[y].axis < NEST_MAX_AXES && expr_axes(n->axis[it->axis].extent) >> p->iter.at[y].axis & 1;
+    AxisSet uses = axis_bounds_use(&p->k->part[it->part].nest->axis[it->axis]);
+    for (uint32_t a = 0; a < NEST_MAX_AXES; a++)
+        if (uses >> a & 1 && is_made_of(p, y, p->axis[it->part][a]))
+            return true;
+    return false;
 }
 
 bool
 step_order(Points *p, const Step *s)
 {
-    Node *named[STEP_MAX_LOOPS], *at[STEP_MAX_LOOPS];
+    Node *named[STEP_MAX_LOOPS] = { NULL }, *at[STEP_MAX_LOOPS];
     IterId iter[STEP_MAX_LOOPS];
     Sym prefix[STEP_MAX_LOOPS];
     uint32_t n = 0;
@@ -207,12 +222,14 @@ step_order(Points *p, const Step *s)
         for (uint32_t k = i + 1; k < s->nloop; k++)
             if (p->iter.at[iter[i]].kind == AXIS_SCAN && p->iter.at[iter[k]].kind == AXIS_SCAN && node_inside(named[i], named[k]))
                 return points_refuse(p, "%s and %s are walked in order", s->loop[k], s->loop[i]);
-            else if (needs_outside(p, iter[i], iter[k]))
-                return points_refuse(p, "the extent of %s depends on %s, which has to stay outside", s->loop[i], s->loop[k]);
     for (uint32_t i = 0; i < s->nloop; i++) {
         at[s->nloop - 1 - i]->iter = iter[i];
         at[s->nloop - 1 - i]->prefix = prefix[i];
     }
+    for (const Node *x = inner; x != at[s->nloop - 1]; x = x->up)      /* those between that are not named as well */
+        for (const Node *around = x->up; around; around = around == at[s->nloop - 1] ? NULL : around->up)
+            if (around->kind == NODE_LOOP && x->kind == NODE_LOOP && around->iter && x->iter && needs_outside(p, around->iter, x->iter))
+                return points_refuse(p, "the extent of %s depends on %s, which has to stay outside", p->iter.at[around->iter].name, p->iter.at[x->iter].name);
     return true;
 }
 

@@ -90,6 +90,7 @@ mistakes_are_told(void **state)
     refused(c, "nest a(x: f32[n]) -> (o: f32[n]) { o[i] = x[x[i]] }", "integer");
     refused(c, "nest a(x: f32[n], x: f32[n]) -> (o: f32[n]) { o[i] = x[i] }", "already the name");
     refused(c, "nest a(x: f32[n]) -> (o: f32[n]) { o[i] = argmax k: (x[k], k) }", "tuple");
+    refused(c, "nest a(x: f32[n, n]) -> (o: i64[]) { o[] = (argmax i, j<i + 1>: (x[i, j], j)).1 }", "depends on another axis");
     refused(c, "nest a(x: bool[n]) -> (o: f32[n]) { o[i] = x[i] ? 2.5 : i }", "2.5");
     refused(c, "", "end of the text");
 }

@@ -300,6 +300,13 @@ test_argmax_first_on_ties(void **state)
            TENSORS(F32(x, 2, 3)), out);
     expect_floats(&out[0], (float[]){5, -1}, 2);
     expect_ints(&out[1], (int64_t[]){1, 0}, 2);
+
+    float ends[] = {-INFINITY, -INFINITY, -INFINITY, INFINITY, NAN, NAN};      /* walked from the end */
+    run_ok(*state, "nest argmax(x: f32[n, m]) -> (a: i64[n]) { a[i] = (argmax j<m>: (x[i, m - 1 - j], m - 1 - j)).1 }",
+           TENSORS(F32(ends, 2, 3)), out);
+    expect_ints(&out[0], (int64_t[]){2, 2}, 2);
+    run_ok(*state, "nest argmin(x: f32[n, m]) -> (a: i64[n]) { a[i] = (argmin j: (x[i, j], j)).1 }", TENSORS(F32(ends, 2, 3)), out);
+    expect_ints(&out[0], (int64_t[]){0, 1}, 2);
 }
 
 static void
