@@ -81,7 +81,7 @@ class Session:
         given = (TnTensor * max(len(self.inputs), 1))()
         self.alive = []
         for i, name in enumerate(self.inputs):
-            x = np.ascontiguousarray(inputs[name])
+            x = np.asarray(inputs[name], order="C")        # ascontiguousarray gives numbers a dimension
             dims = (I64 * max(x.ndim, 1))(*x.shape)
             self.alive += [x, dims]
             given[i] = TnTensor(ctypes.sizeof(TnTensor), name.encode(), NAMES[x.dtype].encode(), x.ndim, dims, x.ctypes.data, x.nbytes)

@@ -1,6 +1,8 @@
 /* tool_conformance: compile and run models as requests come, many in one process.
  *
- *   tool_conformance CACHE-DIR
+ *   tool_conformance CACHE-DIR [TARGET [quick|full|compile]]
+ *
+ * full compiles what users get, quick in less time, and compile does not run it: for processors that are not here.
  *
  * A request is a line of fields between tabs: the model, where its artefact and outputs are to go (a
  * prefix of file names), and a file for each input. The answer is one line too: the TnStatus, then what
@@ -8,7 +10,8 @@
  * The model "=" is that of the request before, at other sizes perhaps.
  *
  * Everything goes through the public API, so what passes here is what a user's program would compute. What
- * the interpreter computes is compared with it: DIFFERS is the status if it is something else.
+ * the interpreter computes is compared with it: DIFFERS is the status if it is something else. A C compiler
+ * that fails on a unit is a failure here, whatever compiles it then.
  */
 #include "tenon.h"
 
@@ -19,6 +22,8 @@
 #include <string.h>
 
 enum { MOST_FIELDS = 512, MOST_OUTPUTS = 256, DIFFERS = 8 };
+
+typedef struct { const char *cache, *target, *how; } Way;
 
 typedef struct {
     TnContext *ctx;
@@ -41,18 +46,23 @@ answer_error(const Request *r, int status, const char *what)
 }
 
 static TnStatus
-make(Request *r, const char *cache)
+make(Request *r, const Way *way)
 {
     TnCompileOptions o = TN_INIT(TnCompileOptions);
     TnSessionOptions alone = TN_INIT(TnSessionOptions);
     char path[4096];
 
-    o.quick = 1;
-    o.cache_dir = cache;
+    o.quick = !strcmp(way->how, "quick");
+    o.target = way->target;
+    o.cache_dir = way->cache;
     o.jobs = 1;
     alone.threads = 1;
     snprintf(path, sizeof path, "%s.so", r->field[1]);
     TnStatus status = tn_compile(r->ctx, r->path, path, &o, NULL);
+    if (status == TN_OK && strstr(tn_error(r->ctx), "may run slower"))
+        status = TN_TOOLCHAIN;
+    if (!strcmp(way->how, "compile"))
+        return status;
     if (status == TN_OK)
         status = tn_load(r->ctx, path, &r->model);
     return status == TN_OK ? tn_session_new(r->ctx, r->model, &alone, &r->session) : status;
@@ -135,7 +145,7 @@ close_model(Request *r)
 
 /* Each model has a context of its own, which keeps the tensors that were read. */
 static void
-serve(Request *r, char **field, int n, const char *cache)
+serve(Request *r, char **field, int n, const Way *way)
 {
     TnStatus status = TN_OK;
 
@@ -148,11 +158,14 @@ serve(Request *r, char **field, int n, const char *cache)
     r->field = field;
     r->n = n;
     if (!r->session)
-        status = make(r, cache);
-    if (status == TN_OK)
+        status = make(r, way);
+    bool runs = strcmp(way->how, "compile");
+    if (status == TN_OK && runs)
         status = run(r);
     if (status != TN_OK)
         answer_error(r, (int)status, "");
+    else if (!runs)
+        putchar('0');
     else if (interpreter_agrees(r))
         answer_outputs(r);
     putchar('\n');
@@ -166,10 +179,11 @@ main(int argc, char **argv)
     char *line = NULL, *field[MOST_FIELDS], *rest;
     size_t size = 0;
 
-    if (argc != 2) {
-        fprintf(stderr, "usage: tool_conformance CACHE-DIR\n");
+    if (argc < 2 || argc > 4) {
+        fprintf(stderr, "usage: tool_conformance CACHE-DIR [TARGET [quick|full|compile]]\n");
         return 2;
     }
+    const Way way = { argv[1], argc > 2 ? argv[2] : "native", argc > 3 ? argv[3] : "quick" };
     while (getline(&line, &size, stdin) > 0) {
         int n = 0;
         line[strcspn(line, "\n")] = 0;
@@ -177,7 +191,7 @@ main(int argc, char **argv)
             field[n++] = s;
         if (n < 2 || (!r.ctx && !strcmp(field[0], "=")))
             return 2;
-        serve(&r, field, n, argv[1]);
+        serve(&r, field, n, &way);
     }
     close_model(&r);
     free(line);

@@ -8,6 +8,8 @@ import subprocess
 import ml_dtypes
 import numpy as np
 
+from targets import TARGET
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BUILD = pathlib.Path(os.environ.get("TENON_BUILD", ROOT / "build"))
 TOOL = BUILD / "tests" / "tool_conformance"
@@ -26,10 +28,10 @@ class Crash(Exception):
 
 
 class Worker:
-    """Compiles and runs what it is asked to; a new process after a crash."""
+    """Compiles and runs what it is asked to; a new process after a crash. how: quick, full (as users get it), or compile, which does not run."""
 
-    def __init__(self, cache):
-        self.cache, self.process = cache, None
+    def __init__(self, cache, target=TARGET, how="quick"):
+        self.command, self.runs, self.process = [TOOL, cache, target, how], how != "compile", None
 
     def run(self, model, prefix, inputs):
         """The status as text, and the outputs or what went wrong. The model "=" is the one before."""
@@ -38,7 +40,7 @@ class Worker:
 
     def ask(self, fields):
         if self.process is None:
-            self.process = subprocess.Popen([TOOL, self.cache], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=DIRTY)
+            self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=DIRTY)
         try:
             self.process.stdin.write("\t".join(map(str, fields)) + "\n")
             self.process.stdin.flush()

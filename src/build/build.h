@@ -17,16 +17,20 @@ typedef struct {
     int64_t memory_bytes;        /* for all of them together and for the arena that is given; 0: no bound */
     const char *library;         /* a shared library to link with, found where it is now or by the loader's rules; NULL: none */
     const char *link;            /* a flag for the linker, behind all: "-lopenblas"; NULL: none */
+    bool as_said;                /* a unit is compiled with its flags or not at all: its speed is what it is for */
     void (*progress)(void *user, uint32_t done, uint32_t total);
     void *progress_user;
 } BuildOptions;
 
-typedef struct { const char *name; const char *source; const char *flags; } BuildUnit;
+/* target: the flags of a processor, behind the others; NULL: none. */
+typedef struct { const char *name; const char *source; const char *flags; const char *target; } BuildUnit;
 
-typedef struct { const char *path, *version; bool is_zig; } Toolchain;
+/* id: what it is under the flags it was asked about, as a number; machine: what objects that are linked together share. */
+typedef struct { const char *path, *version; bool is_zig; uint64_t id, machine; } Toolchain;
 bool build_toolchain(Arena *a, Diags *d, const BuildOptions *o, Toolchain *out);     /* missing or too old: DIAG_TOOLCHAIN with what to install */
 /* Compile every unit (in parallel, cached) and link them into the shared library at `out_path`
- * (a temporary file of the caller's). counts: units compiled, and taken from the cache. */
+ * (a temporary file of the caller's). counts: units compiled, and taken from the cache. A unit that the compiler fails on is
+ * tried again with fewer optimisations, then for the plainest processor, then by another compiler of the same machine; a note says so. */
 bool build_shared(Arena *a, Diags *d, const BuildOptions *o, const BuildUnit *unit, uint32_t n, const char *out_path,
                   uint32_t *compiled, uint32_t *cached);
 

@@ -1,8 +1,13 @@
 /* compile: units to objects, several compilers at once, and objects to one shared library.
  *
  * Each unit is a process of its own, so as many run as there are processors. What the cache has is
- * neither compiled nor linked. The first failing unit stops the build: its compiler's first lines are the message,
- * for emitted C that does not compile is a fault of Tenon's and the user should be able to report it.
+ * neither compiled nor linked.
+ *
+ * Compilers have faults, most of them in their optimisers and where a processor's vectors are concerned. So a unit on which one
+ * fails is tried in other ways (`ways`), first by the same compiler, then by others; a note says which unit runs slower and why. An
+ * object is cached by what made it, never by what should have: a compiler that is mended is asked again. The first unit that
+ * nothing compiles stops the build: the first lines of the first failure are the message, for emitted C that does not compile is a
+ * fault of Tenon's and the user should be able to report it.
  */
 #include "build/internal.h"
 
@@ -18,18 +23,29 @@
 enum { SHOWN_LINES = 12, MAX_JOBS = 256 };
 #define COMPILER_BYTES ((int64_t)128 << 20)      /* rather fewer compilers at once than less memory for each */
 
+/* How a unit is compiled: with its own flags, then with one that undoes optimisations, at last without the processor's. */
+static const struct { const char *flag; bool any_processor; } ways[] = {
+    { "", false }, { "-O1", false }, { "-O0", false }, { "-O0", true },
+};
+enum { NWAY = sizeof ways / sizeof *ways, MAX_COMPILERS = 4 };
+
 typedef struct {
     const BuildUnit *unit;
     size_t source_bytes;
-    CacheKey key;
+    uint32_t cc, way;        /* how it is compiled: by cc[], in ways[] */
+    CacheKey key;            /* of the object that this makes */
     const char *object;
+    bool failed;
+    Process failure;         /* the first one, once over */
 } Item;
 
 typedef struct {
     Arena *arena;
     Diags *diags;
     const BuildOptions *o;
-    Toolchain cc;
+    Toolchain cc[MAX_COMPILERS];     /* the one that was asked for, and others for what it fails on */
+    uint32_t ncc;
+    bool others_known;
     Cache cache;
     Item *item;
     uint32_t nitem, done;
@@ -58,27 +74,58 @@ first_lines(Arena *a, const char *said)
     return text_str(&t);
 }
 
+/* The first line with an error in it, else the first: without the place, which is in a file of ours. */
+static const char *
+complaint(Arena *a, const Process *p)
+{
+    static const char fatal[] = "internal compiler error:", error[] = "error:";
+    const char *said = text_str(&p->said), *at = strstr(said, fatal);
+
+    if (p->signal)
+        return arena_printf(a, "killed by signal %d, %s", p->signal, strsignal(p->signal));
+    if (!at && (at = strstr(said, error)))
+        at += sizeof error - 1;
+    at = at ? at : said;
+    at += strspn(at, " \t\n");
+    return *at ? arena_printf(a, "%.*s", (int)strcspn(at, "\n"), at) : "it said nothing";
+}
+
+/* No other way of compiling helps where the machine has no more to give. */
 static bool
-report_failure(Build *b, const Process *p, const char *what)
+report_lack(Build *b, const Process *p, const char *what)
 {
     const char *said = text_str(&p->said);
     bool full = strstr(said, "No space left on device") || strstr(said, "File too large");
 
     if (full)
-        return diag_error(b->diags, DIAG_LIMIT, (Loc){ .file = b->cache.work },
-                          "%s: the compiler ran out of disk space. Free some, or set TMPDIR and TENON_CACHE_DIR to folders with more",
-                          what);
+        return !diag_error(b->diags, DIAG_LIMIT, (Loc){ .file = b->cache.work },
+                           "%s: the compiler ran out of disk space. Free some, or set TMPDIR and TENON_CACHE_DIR to folders with more",
+                           what);
     if (b->compiler_bytes && (strstr(said, "out of memory") || strstr(said, "memory exhausted") || strstr(said, "annot allocate memory")
                               || p->signal == SIGSEGV || p->signal == SIGKILL))
-        return diag_error(b->diags, DIAG_LIMIT, (Loc){ 0 },
-                          "%s: the compiler %s needs more than the %lld MB it may use, a part of %lld MB for %u at once. "
-                          "Raise the limit (--max-memory, max_memory_bytes) or run fewer at once (--jobs)",
-                          what, b->cc.path, (long long)(b->compiler_bytes >> 20), (long long)(b->o->memory_bytes >> 20), b->njob);
+        return !diag_error(b->diags, DIAG_LIMIT, (Loc){ 0 },
+                           "%s: the compiler %s needs more than the %lld MB it may use, a part of %lld MB for %u at once. "
+                           "Raise the limit (--max-memory, max_memory_bytes) or run fewer at once (--jobs)",
+                           what, b->cc[0].path, (long long)(b->compiler_bytes >> 20), (long long)(b->o->memory_bytes >> 20), b->njob);
+    if (p->signal == SIGKILL)
+        return !diag_error(b->diags, DIAG_TOOLCHAIN, (Loc){ 0 }, "%s: the compiler %s was killed by signal %d (%s). "
+                           "Perhaps memory ran out: try fewer with --jobs%s", what, b->cc[0].path, p->signal, strsignal(p->signal),
+                           first_lines(b->arena, said));
+    return false;
+}
+
+/* more: what failed besides. */
+static bool
+report_failure(Build *b, const Process *p, const char *what, const char *more)
+{
+    const char *said = text_str(&p->said);
+
+    if (report_lack(b, p, what))
+        return false;
     if (p->signal)
-        return diag_error(b->diags, DIAG_TOOLCHAIN, (Loc){ 0 }, "%s: the compiler %s was killed by signal %d (%s)%s%s", what,
-                          b->cc.path, p->signal, strsignal(p->signal),
-                          p->signal == 9 ? ". Perhaps memory ran out: try fewer with --jobs" : "", first_lines(b->arena, said));
-    return diag_error(b->diags, DIAG_TOOLCHAIN, (Loc){ 0 }, "%s: the compiler %s (%s) failed:%s", what, b->cc.path, b->cc.version,
+        return diag_error(b->diags, DIAG_TOOLCHAIN, (Loc){ 0 }, "%s: the compiler %s (%s) was killed by signal %d (%s)%s%s", what,
+                          b->cc[0].path, b->cc[0].version, p->signal, strsignal(p->signal), more, first_lines(b->arena, said));
+    return diag_error(b->diags, DIAG_TOOLCHAIN, (Loc){ 0 }, "%s: the compiler %s (%s) failed%s:%s", what, b->cc[0].path, b->cc[0].version, more,
                       *said ? first_lines(b->arena, said) : " it said nothing");
 }
 
@@ -98,20 +145,35 @@ file_stem(Arena *a, const char *name)
     return s;
 }
 
-/* id: of the compiler. What a unit's flags make of it is in their text. */
+static const char *
+flags_of(Build *b, const Item *it)
+{
+    const BuildUnit *u = it->unit;
+    const char *target = u->target && !ways[it->way].any_processor ? u->target : "";
+
+    return arena_printf(b->arena, "%s %s %s", u->flags ? u->flags : "", target, ways[it->way].flag);
+}
+
+/* Of the compiler and the flags that make the object. */
 static void
-key_units(Build *b, const BuildUnit *unit, uint64_t id)
+set_key(Build *b, Item *it)
+{
+    const char *flags = flags_of(b, it), *source = it->unit->source;
+    uint64_t seed = hash_bytes(flags, strlen(flags), b->cc[it->cc].id);
+
+    it->key = (CacheKey){ hash_bytes(source, it->source_bytes, seed), hash_bytes(source, it->source_bytes, ~seed * 0x9e3779b97f4a7c15ULL) };
+}
+
+static void
+set_items(Build *b, const BuildUnit *unit)
 {
     for (uint32_t i = 0; i < b->nitem; i++) {
-        const char *flags = unit[i].flags ? unit[i].flags : "";
-        size_t n = strlen(unit[i].source);
-        uint64_t seed = hash_bytes(flags, strlen(flags), id);
         b->item[i] = (Item){
             .unit = &unit[i],
-            .source_bytes = n,
-            .key = { hash_bytes(unit[i].source, n, seed), hash_bytes(unit[i].source, n, ~seed * 0x9e3779b97f4a7c15ULL) },
+            .source_bytes = strlen(unit[i].source),
             .object = arena_printf(b->arena, "%s/%04u-%s.o", b->cache.work, i, file_stem(b->arena, unit[i].name)),
         };
+        set_key(b, &b->item[i]);
     }
 }
 
@@ -119,6 +181,7 @@ static bool
 start_unit(Build *b, uint32_t job, uint32_t item)
 {
     const Item *it = &b->item[item];
+    const Toolchain *cc = &b->cc[it->cc];
     /* Compilers write the source's name into the object, which other models will take from the cache. */
     const char *source = arena_printf(b->arena, "%s/%016llx%016llx.c", b->cache.work, (unsigned long long)it->key.a, (unsigned long long)it->key.b);
     Argv argv = { 0 };
@@ -130,29 +193,94 @@ start_unit(Build *b, uint32_t job, uint32_t item)
     writer_put(w, it->unit->source, it->source_bytes);
     if (!writer_commit(w, 0644))
         return false;
-    argv_split(b->arena, &argv, b->cc.path);
+    argv_split(b->arena, &argv, cc->path);
     argv_split(b->arena, &argv, "-fPIC -c");
-    argv_split(b->arena, &argv, toolchain_flags(b->arena, &b->cc, it->unit->flags));
+    argv_split(b->arena, &argv, toolchain_flags(b->arena, cc, flags_of(b, it)));
     VEC_PUSH(b->arena, &argv, "-o");
     VEC_PUSH(b->arena, &argv, it->object);
     VEC_PUSH(b->arena, &argv, source);
     VEC_PUSH(b->arena, &argv, NULL);
     if (!process_start(b->arena, argv.at, &b->job[job], &why))
-        return diag_error(b->diags, DIAG_TOOLCHAIN, (Loc){ 0 }, "cannot start the compiler %s: %s", b->cc.path, strerror(why));
+        return diag_error(b->diags, DIAG_TOOLCHAIN, (Loc){ 0 }, "cannot start the compiler %s: %s", cc->path, strerror(why));
     b->job_item[job] = item;
     return true;
 }
 
+/* Does this way differ from those before it, for this unit? */
 static bool
-finish_unit(Build *b, uint32_t job)
+is_new_way(const Item *it)
+{
+    const char *flags = it->unit->flags ? it->unit->flags : "", *flag = ways[it->way].flag;
+    size_t n = strlen(flags), m = strlen(flag);
+
+    if (ways[it->way].any_processor)
+        return it->unit->target && *it->unit->target;
+    return !m || n < m || strcmp(flags + n - m, flag);
+}
+
+static bool
+next_way(Build *b, Item *it)
+{
+    do
+        if (++it->way == NWAY) {
+            it->way = 0;
+            if (!b->others_known)
+                b->ncc = toolchain_others(b->arena, flags_of(b, it), b->cc, b->ncc, MAX_COMPILERS);
+            b->others_known = true;
+            if (++it->cc == b->ncc)
+                return false;
+        }
+    while (!is_new_way(it));
+    set_key(b, it);
+    return true;
+}
+
+static void
+note_other_way(Build *b, const Item *it)
+{
+    const Toolchain *cc = &b->cc[it->cc];
+    const char *flag = ways[it->way].flag, *any = ways[it->way].any_processor ? ", for any processor," : "";
+
+    diag_note(b->diags, (Loc){ 0 }, "unit \"%s\": the compiler %s (%s) failed: %s. It was compiled%s%s%s by %s (%s) instead and may run slower; "
+              "please report it", it->unit->name, b->cc[0].path, b->cc[0].version, complaint(b->arena, &it->failure),
+              *flag ? " with " : "", flag, any, cc->path, cc->version);
+}
+
+static bool
+report_unit(Build *b, const Item *it)
+{
+    Text more = { .arena = b->arena };
+
+    if (!b->o->as_said)
+        text_add(&more, ", with fewer optimisations too");
+    for (uint32_t i = 1; i < b->ncc; i++)
+        text_printf(&more, "%s %s (%s)", i == 1 ? ", and so did" : " and", b->cc[i].path, b->cc[i].version);
+    return report_failure(b, &it->failure, arena_printf(b->arena, "unit \"%s\"", it->unit->name), text_str(&more));
+}
+
+/* done: the unit has an object; else it has begun another way. */
+static bool
+finish_unit(Build *b, uint32_t job, bool *done)
 {
     Item *it = &b->item[b->job_item[job]];
     const Process *p = &b->job[job];
 
-    if (!p->ok || !file_exists(it->object))
-        return report_failure(b, p, arena_printf(b->arena, "unit \"%s\"", it->unit->name));
-    cache_store(b->arena, &b->cache, it->key, &it->object);
-    return true;
+    *done = p->ok && file_exists(it->object);
+    if (*done) {
+        cache_store(b->arena, &b->cache, it->key, &it->object);
+    } else {
+        if (report_lack(b, p, arena_printf(b->arena, "unit \"%s\"", it->unit->name)))
+            return false;
+        if (!it->failed)
+            it->failure = *p;
+        it->failed = true;
+        if (b->o->as_said || !next_way(b, it))
+            return report_unit(b, it);
+        *done = cache_fetch(b->arena, &b->cache, it->key, &it->object);
+    }
+    if (*done && it->failed)
+        note_other_way(b, it);
+    return *done || start_unit(b, job, b->job_item[job]);
 }
 
 static void
@@ -166,22 +294,21 @@ report_progress(Build *b)
 static bool
 compile_units(Build *b, const uint32_t *todo, uint32_t ntodo)
 {
-    uint32_t next = 0, running = 0;
+    uint32_t next = 0;
+    bool done;
 
-    for (uint32_t finished = 0; finished < ntodo; finished++) {
+    for (uint32_t finished = 0; finished < ntodo; ) {
         for (uint32_t job = 0; job < b->njob && next < ntodo; job++)
-            if (!b->job[job].pid) {
-                if (!start_unit(b, job, todo[next++]))
-                    return false;
-                running++;
-            }
-        uint32_t job = process_wait(b->arena, b->job, b->njob);
-        running--;
-        if (!finish_unit(b, job))
+            if (!b->job[job].pid && !start_unit(b, job, todo[next++]))
+                return false;
+        if (!finish_unit(b, process_wait(b->arena, b->job, b->njob), &done))
             return false;
-        report_progress(b);
+        if (done) {
+            finished++;
+            report_progress(b);
+        }
     }
-    return running == 0;
+    return true;
 }
 
 /* Where it is now is remembered; the loader also looks where it looks for all. */
@@ -209,7 +336,7 @@ link_objects(Build *b, const char *path)
     Process *p = &b->job[0];             /* none runs any more; and it ends with them */
     int why;
 
-    argv_split(b->arena, &argv, b->cc.path);
+    argv_split(b->arena, &argv, b->cc[0].path);
     argv_split(b->arena, &argv, LINK_FLAGS " -o");
     VEC_PUSH(b->arena, &argv, path);
     for (uint32_t i = 0; i < b->nitem; i++)
@@ -220,9 +347,9 @@ link_objects(Build *b, const char *path)
     VEC_PUSH(b->arena, &argv, "-lm");
     VEC_PUSH(b->arena, &argv, NULL);
     if (!process_start(b->arena, argv.at, p, &why))
-        return diag_error(b->diags, DIAG_TOOLCHAIN, (Loc){ 0 }, "cannot start the compiler %s: %s", b->cc.path, strerror(why));
+        return diag_error(b->diags, DIAG_TOOLCHAIN, (Loc){ 0 }, "cannot start the compiler %s: %s", b->cc[0].path, strerror(why));
     process_wait(b->arena, p, 1);
-    return (p->ok && file_exists(path)) || report_failure(b, p, "linking");
+    return (p->ok && file_exists(path)) || report_failure(b, p, "linking", "");
 }
 
 /* Of the objects alone: what they are linked with besides may be another by the next time. */
@@ -288,19 +415,20 @@ static bool
 build_all(Build *b, const BuildUnit *unit, const char *out_path, uint32_t *compiled, uint32_t *cached)
 {
     uint32_t *todo = NEW_ARRAY(b->arena, uint32_t, b->nitem), ntodo = 0;
-    uint64_t id;
+    const BuildUnit *last = &unit[b->nitem - 1];     /* its flags are of a machine, as all are, and none of its own beside */
     bool linked;
 
-    /* The last unit's flags: of a machine, as all are, and none of its own beside. */
-    if (!toolchain_find(b->arena, b->diags, b->o, unit[b->nitem - 1].flags, &b->cc, &id) || !cache_open(b->arena, b->diags, b->o, &b->cache))
+    if (!toolchain_find(b->arena, b->diags, b->o, arena_printf(b->arena, "%s %s", last->flags ? last->flags : "", last->target ? last->target : ""), &b->cc[0])
+        || !cache_open(b->arena, b->diags, b->o, &b->cache))
         return false;
+    b->ncc = 1;
     share_memory(b);
     b->job = process_new(b->arena, b->njob);     /* now, so that they end before the folder goes, should memory run out */
     for (uint32_t i = 0; i < b->njob; i++) {
         b->job[i].temporary = b->cache.work;
         b->job[i].memory_bytes = b->compiler_bytes;
     }
-    key_units(b, unit, id);
+    set_items(b, unit);
     for (uint32_t i = 0; i < b->nitem; i++)
         if (cache_fetch(b->arena, &b->cache, b->item[i].key, &b->item[i].object))
             report_progress(b);

@@ -38,9 +38,12 @@ void argv_split(Arena *a, Argv *v, const char *words);
 
 /* The flags as this compiler spells them: to Zig's clang a processor is x86_64_v3, elsewhere x86-64-v3. */
 const char *toolchain_flags(Arena *a, const Toolchain *t, const char *flags);
-/* The compiler, and what it is under these flags (NULL: none) as a number: its version and every macro it predefines, so that
+/* The compiler, and what it is under these flags (NULL: none): its version and every macro it predefines make its id, so that
  * `-march=native` differs where the processor does. One run of it. False with a diagnostic if there is none, or it refuses the flags. */
-bool toolchain_find(Arena *a, Diags *d, const BuildOptions *o, const char *flags, Toolchain *out, uint64_t *id);
+bool toolchain_find(Arena *a, Diags *d, const BuildOptions *o, const char *flags, Toolchain *out);
+/* Those of the usual compilers that take the flags, are none of the first n of `known`, and make objects that link with known[0]'s: put
+ * behind the n, up to `room` of them together. Gives how many there are then. */
+uint32_t toolchain_others(Arena *a, const char *flags, Toolchain *known, uint32_t n, uint32_t room);
 
 /* ---- cache.c -------------------------------------------------------------------------------------- */
 

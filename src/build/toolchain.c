@@ -118,11 +118,28 @@ identity(Arena *a, const Toolchain *t, const char *macros)
     return id;
 }
 
-bool
-toolchain_find(Arena *a, Diags *d, const BuildOptions *o, const char *flags, Toolchain *out, uint64_t *id)
+/* Processor, system and sizes: objects of compilers that agree on these may be linked together. */
+static uint64_t
+machine_of(Arena *a, const char *macros)
 {
-    static const char *const usual[] = { "cc", "gcc", "clang" };
-    uint32_t n = o->cc ? 1 : sizeof usual / sizeof *usual;
+    static const char *const names[] = { "__x86_64__", "__i386__", "__aarch64__", "__arm__", "__riscv", "__powerpc64__", "__s390x__", "__linux__",
+                                         "__ELF__", "__BYTE_ORDER__", "__SIZEOF_POINTER__", "__SIZEOF_LONG__" };
+    uint64_t id = 0;
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *value = macro_value(a, macros, names[i]);
+        id = hash_bytes(value, strlen(value) + 1, id);
+    }
+    return id;
+}
+
+static const char *const usual[] = { "cc", "gcc", "clang" };
+enum { NUSUAL = sizeof usual / sizeof *usual };
+
+bool
+toolchain_find(Arena *a, Diags *d, const BuildOptions *o, const char *flags, Toolchain *out)
+{
+    uint32_t n = o->cc ? 1 : NUSUAL;
     Text tried = { .arena = a };
 
     for (uint32_t i = 0; i < n; i++) {
@@ -141,7 +158,8 @@ toolchain_find(Arena *a, Diags *d, const BuildOptions *o, const char *flags, Too
                 return diag_error(d, DIAG_TOOLCHAIN, (Loc){ 0 },
                                   "%s (%s) does not take the flags \"%s\": %s. Choose another --target or another --cc",
                                   cc, out->version, own, refusal);
-            *id = identity(a, out, macros);
+            out->id = identity(a, out, macros);
+            out->machine = machine_of(a, macros);
             if (!complaint)
                 return true;
         } else {
@@ -154,10 +172,32 @@ toolchain_find(Arena *a, Diags *d, const BuildOptions *o, const char *flags, Too
                       text_str(&tried), GCC_OLDEST, CLANG_OLDEST, install_hint);
 }
 
+/* One compiler under two names: `cc` and `gcc` mostly are. A command of the user's is another thing, even if it asks one of these. */
+static bool
+is_same(const Toolchain *known, const Toolchain *t)
+{
+    bool by_name = false;
+
+    for (uint32_t i = 0; i < NUSUAL; i++)
+        by_name |= !strcmp(known->path, usual[i]);
+    return known->id == t->id && (by_name || !strcmp(known->path, t->path));
+}
+
+uint32_t
+toolchain_others(Arena *a, const char *flags, Toolchain *known, uint32_t n, uint32_t room)
+{
+    for (uint32_t i = 0; i < NUSUAL && n < room; i++) {
+        Diags quiet = { .arena = a };
+        bool other = toolchain_find(a, &quiet, &(BuildOptions){ .cc = usual[i] }, flags, &known[n]) && known[n].machine == known[0].machine;
+        for (uint32_t k = 0; k < n; k++)
+            other &= !is_same(&known[k], &known[n]);
+        n += other;
+    }
+    return n;
+}
+
 bool
 build_toolchain(Arena *a, Diags *d, const BuildOptions *o, Toolchain *out)
 {
-    uint64_t id;
-
-    return toolchain_find(a, d, o, NULL, out, &id);
+    return toolchain_find(a, d, o, NULL, out);
 }

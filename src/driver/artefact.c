@@ -283,7 +283,7 @@ link_library(Job *j, const char *path)
     uint32_t n = j->sources.function.n, nunit = 0;
     BuildUnit *unit = NEW_ARRAY(j->arena, BuildUnit, n + 1);
     BuildOptions o = j->o->build;
-    const char *flags = arena_printf(j->arena, "%s -fvisibility=hidden -w %s", emit_c_flags(), j->machine.flags);
+    const char *flags = arena_printf(j->arena, "%s -fvisibility=hidden -w", emit_c_flags()), *target = j->machine.flags;
 
     o.progress = on_unit;
     o.progress_user = j;
@@ -293,14 +293,14 @@ link_library(Job *j, const char *path)
         return false;
     arena_doing(j->arena, "build", 0, n + 1);
     if (j->o->quick) {
-        unit[0] = (BuildUnit){ j->graph->name, source_whole(j), arena_printf(j->arena, "%s -Og", flags) };
+        unit[0] = (BuildUnit){ j->graph->name, source_whole(j), arena_printf(j->arena, "%s -Og", flags), target };
         return build_shared(j->arena, &j->ctx->diags, &o, unit, 1, path, &j->report->compiled, &j->report->cached);
     }
     /* It decides and calls, which no optimisation makes faster, but for the routines in it. */
-    unit[nunit++] = (BuildUnit){ "host program", j->sources.host, runs_routines(j) ? flags : arena_printf(j->arena, "%s -O1", flags) };
+    unit[nunit++] = (BuildUnit){ "host program", j->sources.host, runs_routines(j) ? flags : arena_printf(j->arena, "%s -O1", flags), target };
     for (uint32_t i = 0, count; i < n; i += count) {
         const char *text = source_unit(j, i, &count);
-        unit[nunit++] = (BuildUnit){ j->sources.function.at[i].kernel->name, text, flags };
+        unit[nunit++] = (BuildUnit){ j->sources.function.at[i].kernel->name, text, flags, target };
     }
     return build_shared(j->arena, &j->ctx->diags, &o, unit, nunit, path, &j->report->compiled, &j->report->cached);
 }

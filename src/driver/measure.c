@@ -392,12 +392,13 @@ static bool
 load_probes(Measure *p)
 {
     const DriverOptions *o = p->o;
-    const char *flags = arena_printf(p->a, "%s -fvisibility=hidden -w %s", emit_c_flags(), p->m->flags);
+    const char *flags = arena_printf(p->a, "%s -fvisibility=hidden -w", emit_c_flags());
     BuildOptions how = o->build;
+    how.as_said = true;
     if (!build_blas(p->a, &p->c->diags, &how, &how.link))
         return false;
     const char *source = arena_printf(p->a, "%s%s", emit_c_prelude(), emit_c_probe(p->a, p->m->vector_bytes, how.link != NULL));
-    BuildUnit unit = { "the probes of a machine", source, flags };
+    BuildUnit unit = { "the probes of a machine", source, flags, p->m->flags };
     char *path = arena_printf(p->a, "%s/tenon-probes-XXXXXX", o->build.temporary ? o->build.temporary : "/tmp");
     uint32_t compiled, cached;
 

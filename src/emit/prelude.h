@@ -184,7 +184,7 @@ TN_INLINE int32_t tn_pair_f32(float x, float y)
     TN_INLINE F tn_sign_##S(F a)                                                                       \
     {                                                                                                  \
         const F zero = {0};                                                                            \
-        return tn_sel_##S(a > 0, zero + 1, tn_sel_##S(a < 0, zero - 1, a));                            \
+        return tn_sel_##S(a > 0, zero + 1, tn_sel_##S(a < 0, zero - 1, a + zero));      /* of -0.0 it is 0.0 */ \
     }
 TN_MINMAX_C(f32, float)
 TN_MINMAX_C(f64, double)

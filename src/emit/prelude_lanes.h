@@ -7,6 +7,15 @@
 #ifndef TN_PRELUDE_LANES_H
 #define TN_PRELUDE_LANES_H
 
+/* GCC 12 makes masked loads of a loop whose lanes are wanted under a mask; where the mask is a choice between constants, it folds
+ * the two into a choice of masks, for which AVX2 has no instruction, and stops (gimple_expand_vec_cond_expr). It folds nothing
+ * into a mask that it cannot see. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define TN_OPAQUE(mask) do { if (!__builtin_constant_p(mask)) __asm__("" : "+m"(mask)); } while (0)
+#else
+#define TN_OPAQUE(mask) (void)0
+#endif
+
 /* Lists of N items: TN_EACH4(X, a) is X(0, a), X(1, a), X(2, a), X(3, a). */
 #define TN_EACH2(X, a) X(0, a), X(1, a)
 #define TN_EACH4(X, a) TN_EACH2(X, a), X(2, a), X(3, a)
@@ -84,6 +93,27 @@ TN_PARTS(128) TN_PARTS(256) TN_PARTS(512)
     const uint64_t mask = m >= lanes ? UINT64_MAX >> (64 - lanes) : (UINT64_C(1) << m) - 1;            \
     size == 1 ? TN_PART_CASE(what, qi, to, from, mask) : size == 2 ? TN_PART_CASE(what, hi, to, from, mask) : \
     size == 4 ? TN_PART_CASE(what, si, to, from, mask) : TN_PART_CASE(what, di, to, from, mask)
+#if defined(__AVX512DQ__) && __has_builtin(__builtin_ia32_cvtb2mask512) && __has_builtin(__builtin_ia32_cvtd2mask512)
+#define TN_MASKS_IF 1
+/* A vector of masks as bits. */
+#define TN_PART_BITS(name, element, width)                                                             \
+    TN_INLINE uint64_t tn_part_bits_##name##width(const void *mask)                                    \
+    {                                                                                                  \
+        tn_part_##name##width x;                                                                       \
+        memcpy(&x, mask, sizeof x);                                                                    \
+        return __builtin_ia32_cvt##element##2mask##width(x);                                           \
+    }
+#define TN_PARTS_BITS(width) TN_PART_BITS(qi, b, width) TN_PART_BITS(hi, w, width) TN_PART_BITS(si, d, width) TN_PART_BITS(di, q, width)
+TN_PARTS_BITS(128) TN_PARTS_BITS(256) TN_PARTS_BITS(512)
+#define TN_PART_IF_CASE(name)                                                                          \
+    (bytes <= 16 ? tn_part_load_##name##128(v, p, first & tn_part_bits_##name##128(mask)) :            \
+     bytes <= 32 ? tn_part_load_##name##256(v, p, first & tn_part_bits_##name##256(mask)) :            \
+                   tn_part_load_##name##512(v, p, first & tn_part_bits_##name##512(mask)))
+#define TN_PART_IF                                                                                     \
+    const int64_t m = n < 0 ? 0 : n, lanes = (int64_t)(bytes / size);                                  \
+    const uint64_t first = m >= lanes ? UINT64_MAX >> (64 - lanes) : (UINT64_C(1) << m) - 1;           \
+    size == 1 ? TN_PART_IF_CASE(qi) : size == 2 ? TN_PART_IF_CASE(hi) : size == 4 ? TN_PART_IF_CASE(si) : TN_PART_IF_CASE(di)
+#endif
 #endif
 #elif defined(__AVX2__) && defined(__has_builtin)
 #if __has_builtin(__builtin_ia32_maskloadd256) && __has_builtin(__builtin_ia32_maskstored256)
@@ -110,6 +140,18 @@ TN_PART(d, d, int, 4) TN_PART(d256, d256, int, 8) TN_PART(q, q, long long, 2) TN
                 tn_part_##what##_d256(to, from, (tn_part_d256){0, 1, 2, 3, 4, 5, 6, 7} < k) :          \
     bytes <= 16 ? tn_part_##what##_q(to, from, (tn_part_q){0, 1} < m) :                                \
                 tn_part_##what##_q256(to, from, (tn_part_q256){0, 1, 2, 3} < m)
+#define TN_MASKS_IF 1
+TN_INLINE tn_part_d tn_part_bits_d(const void *mask) { tn_part_d x; memcpy(&x, mask, sizeof x); return x; }
+TN_INLINE tn_part_q tn_part_bits_q(const void *mask) { tn_part_q x; memcpy(&x, mask, sizeof x); return x; }
+TN_INLINE tn_part_d256 tn_part_bits_d256(const void *mask) { tn_part_d256 x; memcpy(&x, mask, sizeof x); return x; }
+TN_INLINE tn_part_q256 tn_part_bits_q256(const void *mask) { tn_part_q256 x; memcpy(&x, mask, sizeof x); return x; }
+#define TN_PART_IF                                                                                     \
+    const int64_t lanes = (int64_t)(bytes / size), m = n < 0 ? 0 : n > lanes ? lanes : n;              \
+    const int k = (int)m;                                                                              \
+    size == 4 ? bytes <= 16 ? tn_part_load_d(v, p, ((tn_part_d){0, 1, 2, 3} < k) & tn_part_bits_d(mask)) : \
+                tn_part_load_d256(v, p, ((tn_part_d256){0, 1, 2, 3, 4, 5, 6, 7} < k) & tn_part_bits_d256(mask)) : \
+    bytes <= 16 ? tn_part_load_q(v, p, ((tn_part_q){0, 1} < m) & tn_part_bits_q(mask)) :               \
+                tn_part_load_q256(v, p, ((tn_part_q256){0, 1, 2, 3} < m) & tn_part_bits_q256(mask))
 #endif
 #endif
 #ifdef TN_MASKS
@@ -120,6 +162,17 @@ TN_INLINE void tn_part_store(void *p, const void *v, int64_t n, size_t size, siz
 #define TN_MASKS(size, bytes) 0
 TN_INLINE void tn_part_load(void *v, const void *p, int64_t n, size_t size, size_t bytes) { (void)v, (void)p, (void)n, (void)size, (void)bytes; }
 TN_INLINE void tn_part_store(void *p, const void *v, int64_t n, size_t size, size_t bytes) { (void)v, (void)p, (void)n, (void)size, (void)bytes; }
+#endif
+
+/* The lanes of the first n that a mask of elements of the same size wants; v and mask have room for 16 bytes at least. */
+#ifdef TN_MASKS_IF
+TN_INLINE void tn_part_load_if(void *v, const void *p, const void *mask, int64_t n, size_t size, size_t bytes) { TN_PART_IF; }
+#else
+#define TN_MASKS_IF 0
+TN_INLINE void tn_part_load_if(void *v, const void *p, const void *mask, int64_t n, size_t size, size_t bytes)
+{
+    (void)v, (void)p, (void)mask, (void)n, (void)size, (void)bytes;
+}
 #endif
 
 #ifndef TN_PIECES
@@ -262,6 +315,13 @@ TN_INLINE int tn_stream(void *p, const void *v, size_t bytes) { return (void)p, 
     }                                                                                                  \
     TN_INLINE tn_##e##x##N tn_load_if_##e##x##N(const T *p, int64_t stride, int64_t n, tn_##M##x##N mask) \
     {                                                                                                  \
+        if (TN_MASKS_IF && TN_MASKS(sizeof(T), sizeof(tn_##e##x##N)) && __builtin_constant_p(stride) && stride == 1) { \
+            struct { tn_##e##x##N v; char room[sizeof(T) * N < 16 ? 16 : 1]; } u;                      \
+            struct { tn_##M##x##N v; char room[sizeof(T) * N < 16 ? 16 : 1]; } m = {mask, {0}};        \
+            tn_part_load_if(&u, p, &m, n, sizeof(T), sizeof u.v);                                      \
+            return u.v;                                                                                \
+        }                                                                                              \
+        TN_OPAQUE(mask);                                                                               \
         T part[N] = {0};                                                                               \
         for (int l = 0; l < N; l++)                                                                    \
             if (l < n && mask[l])                                                                      \

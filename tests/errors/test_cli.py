@@ -310,8 +310,27 @@ def test_a_failing_compiler_shows_what_it_said(tenon, model):
     broken = tenon.folder / "broken-cc"
     broken.write_text('#!/bin/sh\ncase " $* " in *" -dM "*) exec cc "$@";; *) echo "cannot do this today" >&2; exit 1;; esac\n')
     broken.chmod(0o755)
-    done = tenon.fails(TOOLCHAIN, "compile", model, "-o", "m.so", "--cc", broken, says="cannot do this today")
+    # Others compile for it; that none links shows that the one which was named does.
+    done = tenon.fails(TOOLCHAIN, "compile", model, "-o", "m.so", "--cc", broken, says=["linking: the compiler", "cannot do this today"])
     assert "unit \"" in done.stderr
+    alone = {"PATH": str(tenon.folder / "bin")}             # no other compiler is there
+    (tenon.folder / "bin").mkdir()
+    broken.write_text(broken.read_text().replace("exec cc", f"exec {shutil.which('cc')}").replace("echo", "/bin/echo"))
+    done = tenon.fails(TOOLCHAIN, "compile", model, "-o", "m.so", "--cc", broken, "--no-cache", env=alone,
+                       says=["unit \"", "failed, with fewer optimisations too:", "cannot do this today"])
+    assert done.stderr.count("error:") == 1 and "note:" not in done.stderr
+
+
+def test_a_unit_that_does_not_compile_is_compiled_otherwise(tenon, model):
+    """A compiler whose optimiser has a fault: the model runs all the same, and one line for each unit says why it may be slower."""
+    faulty = tenon.folder / "faulty-cc"
+    faulty.write_text('#!/bin/sh\nfor a; do case $a in -O*) o=$a;; esac; done\ncase " $* $o" in *" -c "*-O2) echo "a.c:1: internal compiler error: today" >&2; exit 4;; esac\nexec cc "$@"\n')
+    faulty.chmod(0o755)
+    done = tenon("verify", model, "--dim", "batch=3", "--cc", faulty)
+    assert done.returncode == OK, done.stderr
+    notes = done.stderr.splitlines()
+    assert notes and all(re.fullmatch(r'tenon: note: unit ".+": the compiler .+ failed: internal compiler error: today\. '
+                                      r'It was compiled with -O1 by .+ instead and may run slower; please report it', n) for n in notes), done.stderr
 
 
 def test_names_with_blanks_and_quotes_reach_no_shell(tenon, model):

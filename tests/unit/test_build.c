@@ -74,6 +74,29 @@ call(const char *path, const char *name)
     return v;
 }
 
+/* A compiler of our own: a shell's words. */
+static const char *
+compiler(Fixture *f, const char *name, const char *words)
+{
+    const char *path = path_join(f->arena, f->dir, name);
+    FILE *script = fopen(path, "w");
+
+    assert_non_null(script);
+    fprintf(script, "#!/bin/sh\n%s\n", words);
+    fclose(script);
+    assert_int_equal(chmod(path, 0755), 0);
+    return path;
+}
+
+/* cc, but for a fault where `when` is true of a compilation: o is the level of optimisation, $* all arguments. */
+static const char *
+faulty(Fixture *f, const char *name, const char *when)
+{
+    return compiler(f, name, arena_printf(f->arena, "for a; do case $a in -O*) o=$a;; esac; done\n"
+                    "case \" $* \" in *' -c '*) if %s; then echo \"a.c: In function 'f'\"; echo 'a.c:3: internal compiler error: in pretend' >&2; "
+                    "exit 1; fi;; esac\nexec cc \"$@\"", when));
+}
+
 static const BuildUnit two[] = {
     { "one", "int one(void) { return 1; }", "-O1" },
     { "sum", "int one(void);\n__attribute__((visibility(\"default\"))) int sum(void) { return one() + 41; }", "-O1" },
@@ -103,13 +126,7 @@ static void
 the_same_objects_are_linked_once(void **state)
 {
     Fixture *f = *state;
-    const char *cc = path_join(f->arena, f->dir, "no-linker");
-    FILE *script = fopen(cc, "w");
-
-    assert_non_null(script);
-    fputs("#!/bin/sh\nfor a; do [ \"$a\" != -shared ] || exit 1; done\nexec cc \"$@\"\n", script);
-    fclose(script);
-    assert_int_equal(chmod(cc, 0755), 0);
+    const char *cc = compiler(f, "no-linker", "for a; do [ \"$a\" != -shared ] || exit 1; done; exec cc \"$@\"");
     f->o.cc = "cc";
     assert_true(build(f, two, 2));
     f->o.cc = cc;
@@ -169,7 +186,86 @@ a_failing_unit_is_named_and_leaves_nothing(void **state)
     assert_int_equal(f->diags.worst, DIAG_TOOLCHAIN);
     assert_non_null(strstr(messages(f), "unit \"conv 3\""));
     assert_non_null(strstr(messages(f), "nothing"));
+    assert_non_null(strstr(messages(f), "failed, with fewer optimisations too"));
+    assert_int_equal(f->diags.list.n, 1);
     assert_false(file_exists(f->out));
+}
+
+static uint32_t
+notes(Fixture *f)
+{
+    uint32_t n = f->diags.list.n;
+
+    assert_int_equal(f->diags.worst, DIAG_OK);
+    f->diags.list.n = 0;
+    return n;
+}
+
+static const BuildUnit fast[] = {
+    { "one", "int one(void) { return 1; }", "-O2", "-mtune=generic" },
+    { "sum", "int one(void);\n__attribute__((visibility(\"default\"))) int sum(void) { return one() + 41; }", "-O1", "-mtune=generic" },
+};
+
+static void
+a_unit_that_fails_is_compiled_with_fewer_optimisations(void **state)
+{
+    Fixture *f = *state;
+    f->o.cc = faulty(f, "faulty", "[ $o = -O2 ]");
+    assert_true(build(f, fast, 2));
+    assert_int_equal(call(f->out, "sum"), 42);
+    assert_non_null(strstr(messages(f), "note: unit \"one\""));
+    assert_non_null(strstr(messages(f), "internal compiler error: in pretend. It was compiled with -O1 by "));
+    assert_int_equal(notes(f), 1);
+
+    /* It is said each time, */
+    assert_true(build(f, fast, 2));
+    assert_int_equal(notes(f), 1);
+    assert_int_equal(f->cached, 1);
+    /* and a compiler that is mended is asked again. */
+    f->o.cc = faulty(f, "faulty", "false");
+    assert_true(build(f, fast, 2));
+    assert_int_equal(f->cached, 1);
+    assert_int_equal(notes(f), 0);
+    assert_true(build(f, fast, 2));
+    assert_int_equal(f->cached, 2);
+    assert_int_equal(call(f->out, "sum"), 42);
+}
+
+static void
+then_with_none_and_for_any_processor(void **state)
+{
+    Fixture *f = *state;
+    f->o.cc = faulty(f, "faulty", "[ $o != -O0 ]");
+    assert_true(build(f, fast, 2));
+    assert_non_null(strstr(messages(f), "compiled with -O0 by"));
+    assert_int_equal(notes(f), 2);
+    f->o.cache_dir = NULL;               /* it knows the objects of -O0 */
+    f->o.cc = faulty(f, "faulty", "case $* in *-mtune*) ;; *) false;; esac");
+    assert_true(build(f, fast, 2));
+    assert_non_null(strstr(messages(f), "compiled with -O0, for any processor, by"));
+    assert_int_equal(notes(f), 2);
+    assert_int_equal(call(f->out, "sum"), 42);
+}
+
+static void
+then_by_another_compiler(void **state)
+{
+    Fixture *f = *state;
+    f->o.cc = faulty(f, "faulty", "true");
+    assert_true(build(f, fast, 2));
+    assert_int_equal(call(f->out, "sum"), 42);
+    assert_non_null(strstr(messages(f), "It was compiled by cc ("));
+    assert_int_equal(notes(f), 2);
+}
+
+static void
+what_measures_is_compiled_as_said(void **state)
+{
+    Fixture *f = *state;
+    f->o.cc = faulty(f, "faulty", "[ $o = -O2 ]");
+    f->o.as_said = true;
+    assert_false(build(f, fast, 2));
+    assert_non_null(strstr(messages(f), "failed:\n    a.c: In function 'f'"));
 }
 
 static void
@@ -269,6 +365,10 @@ main(void)
         T(another_command_of_the_compiler_is_another_object),
         T(two_processes_at_once_share_the_cache),
         T(a_failing_unit_is_named_and_leaves_nothing),
+        T(a_unit_that_fails_is_compiled_with_fewer_optimisations),
+        T(then_with_none_and_for_any_processor),
+        T(then_by_another_compiler),
+        T(what_measures_is_compiled_as_said),
         T(a_cache_that_cannot_be_written_costs_a_note),
         T(a_missing_compiler_says_what_was_tried_and_what_to_install),
         T(a_program_that_is_no_compiler_is_refused),

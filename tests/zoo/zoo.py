@@ -30,9 +30,12 @@ from onnx.reference import ReferenceEvaluator
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("TENON_BUILD", ROOT / "build"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "bench")]
+from targets import stand_in  # noqa: E402
+
+stand_in()
 TENON = os.environ.get("TENON", str(BUILD / "tenon"))
 LIST = pathlib.Path(__file__).with_name("expected_failures.txt")
-sys.path.insert(0, str(ROOT / "bench"))
 from draw import drawn  # noqa: E402
 from fill import ZOO, filled, names, nested  # noqa: E402
 
