@@ -194,8 +194,8 @@ cut_lay(const Draft *w, uint32_t part, const Scalar *factor, const uint32_t *lis
     return l.ok && l.laid ? text_str(&l.text) : NULL;
 }
 
-/* A convolution's columns lie in an image when the axes that slide are exactly the one column index. A
- * window of one point reads every element once: then panels, which lie together, may be better. */
+/* A convolution's columns lie in an image when the axes that slide are exactly the one column index. Windows that do
+ * not overlap read every element once: then panels, which lie together, may be better. */
 static void
 columns_slide(Low *l, Cut *cut)
 {
@@ -215,7 +215,7 @@ columns_slide(Low *l, Cut *cut)
     for (uint32_t i = 0; i < s->nslide; i++) {
         if (s->slide[i].axis != cut->col[start + i])
             return;
-        shifts |= s->slide[i].span > 1;
+        shifts |= s->slide[i].span > s->slide[i].stride;
         strides |= s->slide[i].stride > 1;
     }
     cut->windowed = shifts;
@@ -411,7 +411,8 @@ cut_contraction(Low *l, Cut *out)
     columns_slide(l, out);
     if (!out->windowed)
         rows_slide(l, out);
-    if (out->nrow == 0 && columns_read_windows(l, out))      /* one row under a window: depthwise, whichever factor comes first */
+    /* One row under a window that is no image: depthwise, whichever factor comes first. */
+    if (out->nrow == 0 && !out->windowed && columns_read_windows(l, out))
         return false;
     return true;
 }

@@ -261,7 +261,7 @@ schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool
         write_thin(&w);
         write_dots(&w);
     }
-    else if (!write_channels(&w) && !write_window(&w) && !write_turn(&w))
+    else if (!write_channels(&w) && !write_window(&w) && !write_alone(&w) && !write_turn(&w))
         write_rows(&w);
     price_programs(&w, k, &where, far && constant, &out);
     if (!out.n) {                                    /* none could be carried out */
