@@ -199,14 +199,14 @@ cut_lay(const Draft *w, uint32_t part, const Scalar *factor, const uint32_t *lis
 static void
 columns_slide(Low *l, Cut *cut)
 {
-    const Scalar *b = bare_load(cut->k.b);
+    const Scalar *b = cut->k.b;
     AxisSet wanted = 0;
     uint32_t start = cut->ncol - cut->col_run;
     bool shifts = false, strides = false;
 
     for (uint32_t i = start; i < cut->ncol; i++)
         wanted |= (AxisSet)1 << cut->col[i];
-    if (!b || b->dtype != cut->k.reduce->dtype ||
+    if (b->dtype != cut->k.reduce->dtype ||
         !stage_recognise(l, b, (StageAxes){ .sum = cut->k.sum, .wanted = wanted, .fixed = cut->k.batch }, &cut->window))
         return;
     const Stage *s = &cut->window;
