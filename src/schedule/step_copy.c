@@ -1,7 +1,7 @@
 /* step_copy: operands copied near to where they are read.
  *
  * A stage copies what an operand is worth at each point of some loops, so whatever computes it (padding, a fused
- * producer) is computed once. An image copies the tensor under a window instead, so that all points of the
+ * producer) is computed once. An image copies what a window reads by its positions instead, so that all points of the
  * window read one copy (stage.h).
  */
 #include "schedule/point.h"
@@ -207,6 +207,7 @@ is_below(Ctx *c, const Scalar *root, const Scalar *s)
     return f.found;
 }
 
+/* A parameter stands for what slides with it, the test around its read included. */
 bool
 step_image(Points *p, const Step *s)
 {
@@ -219,7 +220,6 @@ step_image(Points *p, const Step *s)
         return false;
     const Scalar *reduce = part_reduction(p, part);
     Low l = low_part(p->c, p->a, p->k, p->m, &p->k->part[part]);
-    /* A parameter stands for what slides with it: the test around a read as well. */
     const Scalar *slides = reduce ? stage_operand(&l, reduce->arg[0], reduce->u.reduce.axes) : NULL;
     if (slides && c.operand->op == S_LOAD && is_below(p->c, slides, c.operand))
         c.operand = slides;

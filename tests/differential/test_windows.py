@@ -21,8 +21,8 @@ def agrees(model, *words):
 
 
 def steps(model, *words):
-    """The schedules chosen for the kernels of one sample."""
-    done = tenon("compile", model, "--dim", "n=1", "--dump=choose", "--stop-after=choose", *words)
+    """The schedules chosen."""
+    done = tenon("compile", model, "--dump=choose", "--stop-after=choose", *words)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -42,13 +42,20 @@ def test_numbers_are_the_interpreters(tmp_path, case, words):
 @pytest.mark.parametrize("target", ["x86-64-v3", "x86-64-v4"])
 def test_one_channel_has_pixels_as_columns(tmp_path, target):
     for shape in [(32, 1, [7, 3], [1, 1], [3, 1, 3, 1], (172, 88)), (1, 1, [1, 256], [1, 2], [0, 0, 0, 0], (1, 44098))]:
-        text = steps(convolution(tmp_path, *shape), "--target", target)
+        text = steps(convolution(tmp_path, *shape), "--target", target, "--dim", "n=1")
         assert "-> j_ pitched" in text and "image rhs at task" in text and "run l vector" in text, text
+
+
+def test_samples_have_an_image_each(tmp_path):
+    """Of one channel or of several, however many samples there are."""
+    for outputs in [1, 4]:
+        text = steps(convolution(tmp_path, 8, outputs, [5, 5], [1, 1], [2, 2, 2, 2], (40, 64)), "--target", "x86-64-v3")
+        assert "fuse k l -> j_ pitched" in text and "image rhs at task" in text, text
 
 
 @pytest.mark.parametrize("target", ["x86-64-v3", "x86-64-v4"])
 def test_windows_beside_each_other_are_panels(tmp_path, target):
-    text = steps(convolution(tmp_path, 1, 36, [1, 256], [1, 256], [0, 0, 0, 0], (1, 44100)), "--target", target)
+    text = steps(convolution(tmp_path, 1, 36, [1, 256], [1, 256], [0, 0, 0, 0], (1, 44100)), "--target", target, "--dim", "n=1")
     assert "stage rhs at task -> pack" in text and "turned" in text, text
 
 
