@@ -194,32 +194,46 @@ cut_lay(const Draft *w, uint32_t part, const Scalar *factor, const uint32_t *lis
     return l.ok && l.laid ? text_str(&l.text) : NULL;
 }
 
-/* A convolution's columns lie in an image when the axes that slide are exactly the one column index. A
- * window of one point reads every element once: then panels, which lie together, may be better. */
+/* Is the first column axis that of an image of its own: moved under no window, and in no dimension next to the second's? */
+static bool
+has_own_image(const Stage *s)
+{
+    return s->nslide > 1 && s->slide[0].span == 1 && s->slide[0].stride == 1 && s->slide[0].dim + 1 != s->slide[1].dim;
+}
+
+/* A convolution's columns lie in an image when the axes that slide are exactly the one column index. Windows that do
+ * not overlap read every element once: then panels, which lie together, may be better. Samples whose outputs are one index
+ * in memory, as those of one channel are, have an image each. */
 static void
 columns_slide(Low *l, Cut *cut)
 {
-    const Scalar *b = bare_load(cut->k.b);
-    AxisSet wanted = 0;
-    uint32_t start = cut->ncol - cut->col_run;
-    bool shifts = false, strides = false;
-
-    for (uint32_t i = start; i < cut->ncol; i++)
-        wanted |= (AxisSet)1 << cut->col[i];
-    if (!b || b->dtype != cut->k.reduce->dtype ||
-        !stage_recognise(l, b, (StageAxes){ .sum = cut->k.sum, .wanted = wanted, .fixed = cut->k.batch }, &cut->window))
-        return;
+    const Scalar *b = cut->k.b;
+    uint32_t run = cut->col_run;
     const Stage *s = &cut->window;
-    if (s->nslide != cut->col_run)
+    AxisSet wanted = 0;
+    bool slides, shifts = false, strides = false;
+
+    for (uint32_t i = cut->ncol - run; i < cut->ncol; i++)
+        wanted |= (AxisSet)1 << cut->col[i];
+    if (b->dtype != cut->k.reduce->dtype)
+        return;
+    while ((slides = stage_recognise(l, b, (StageAxes){ .sum = cut->k.sum, .wanted = wanted, .fixed = cut->k.batch }, &cut->window)) &&
+           has_own_image(s) && s->slide[0].axis == cut->col[cut->ncol - run])
+        wanted &= ~((AxisSet)1 << cut->col[cut->ncol - run--]);
+    if (!slides || s->nslide != run)
         return;
     for (uint32_t i = 0; i < s->nslide; i++) {
-        if (s->slide[i].axis != cut->col[start + i])
+        if (s->slide[i].axis != cut->col[cut->ncol - run + i])
             return;
-        shifts |= s->slide[i].span > 1;
+        shifts |= s->slide[i].span > s->slide[i].stride;
         strides |= s->slide[i].stride > 1;
     }
     cut->windowed = shifts;
     cut->strided = strides && !shifts;
+    if (shifts && run < cut->col_run) {
+        cut->col_run = run;
+        cut->cols = axes_product(l, cut->col + cut->ncol - run, run);
+    }
 }
 
 typedef struct { Ctx *c; Ranges known; AxisSet col, sum; bool found; } FindSlide;
@@ -411,7 +425,8 @@ cut_contraction(Low *l, Cut *out)
     columns_slide(l, out);
     if (!out->windowed)
         rows_slide(l, out);
-    if (out->nrow == 0 && columns_read_windows(l, out))      /* one row under a window: depthwise, whichever factor comes first */
+    /* One row under a window that is no image: depthwise, whichever factor comes first. */
+    if (out->nrow == 0 && !out->windowed && columns_read_windows(l, out))
         return false;
     return true;
 }

@@ -13,8 +13,8 @@ typedef struct {
     uint32_t batch[NEST_MAX_AXES], nbatch;
     uint32_t sum[NEST_MAX_AXES], nsum;           /* as the operand that slides lies in memory; in the nest's order where none does */
     const Expr *rows, *cols, *depth;             /* extents of the one row index, column index, of all sums */
-    bool windowed;                               /* the columns are the points of an image under a window */
-    bool strided;                                /* they are every second or third point of an image, and may be copied as one */
+    bool windowed;                               /* the columns are the points of an image under a window that overlaps the next one */
+    bool strided;                                /* they are windows beside each other, or every second or third point, and may be copied as an image */
     Stage window;
     bool rows_windowed;                          /* the rows are the points of an image under a window, or its channels' neighbours */
     Stage row_window;

@@ -1,4 +1,4 @@
-/* lower_image: the tensor under a window, copied with its padding (stage.h): all of it, or as many rows as a trip of the
+/* lower_image: what a window reads, copied with its padding (stage.h): all of it, or as many rows as a trip of the
  * loop around needs. */
 #include "schedule/lower.h"
 

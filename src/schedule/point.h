@@ -110,7 +110,7 @@ typedef struct {
     bool far;                        /* … into the second cache, not the first */
     uint32_t into;                   /* the copy that reads it as it is made, alone; 0: the part does */
     uint32_t ndim; IterId dim[STEP_MAX_LOOPS];
-    Stage *image;                    /* a padded copy of the tensor instead; dim[0] is what runs along it */
+    Stage *image;                    /* a padded copy of what a window reads instead; dim[0] is what runs along it */
     uint32_t buffer, lanes;          /* made when it is lowered */
     uint32_t rows;                   /* of a turned one: the buffer it is made in */
 } Copy;

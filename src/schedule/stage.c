@@ -3,27 +3,56 @@
 
 /* ---- recognising ---------------------------------------------------------------------------------- */
 
-/* One dimension of the read as stride * parallel + sum(step * window axis) + rest, which may vary with fixed axes. */
+/* An argument of an atom of e that has all of these axes; NULL: none does. */
+static const Expr *
+argument_with(const Expr *e, AxisSet axes)
+{
+    for (uint32_t t = 0; t < e->nterm; t++)
+        for (uint32_t f = 0; f < e->term[t].nfactor; f++) {
+            const Atom *atom = e->term[t].factor[f].atom;
+            for (uint32_t i = 0; atom->kind != ATOM_VAR && i < atom->narg; i++)
+                if (!(axes & ~expr_axes(atom->arg[i])))
+                    return atom->arg[i];
+        }
+    return NULL;
+}
+
+/* What an index varies by: k + r of (k + r - 1) // 2, of max(k + r, 6 - k - r). An index that is a sum of axes is so itself. */
+static const Expr *
+position_in(Ctx *c, const Expr *index, AxisSet axes)
+{
+    const Expr *e = index, *coef, *rest;
+    int64_t k;
+
+    for (const Expr *in = e; in && axes; in = argument_with(e, axes))
+        e = in;
+    if (e != index && expr_linear(c, e, (Var){ VAR_AXIS, (uint32_t)__builtin_ctzll(axes) }, &coef, &rest) && expr_const(coef, &k) && k < 0)
+        e = expr_scale(c, e, -1);
+    return e;
+}
+
+/* One dimension of the read, or what its index varies by, as scale * (stride * parallel + sum(step * window axis)) + rest, which may vary with fixed axes. */
 static bool
 slide_of(Low *l, const Scalar *load, uint32_t d, AxisSet sum, AxisSet fixed, Slide *out)
 {
     Ctx *c = l->c;
-    const Expr *e = load->u.load.at[d], *coef, *rest;
-    AxisSet axes = expr_axes(e);
+    AxisSet axes = expr_axes(load->u.load.at[d]);
+    const Expr *e = position_in(c, load->u.load.at[d], axes & ~fixed), *coef, *rest;
     bool found = false;
-    int64_t k, extent;
+    int64_t k, extent, step[NEST_MAX_AXES];
 
-    *out = (Slide){.dim = d, .span = 1};
+    *out = (Slide){.dim = d, .span = 1, .reach = expr_int(c, 0), .inside = e != load->u.load.at[d]};
     for (uint32_t x = 0; x < l->n->naxis; x++) {
         if (!((axes & ~fixed) >> x & 1))
             continue;
         if (!expr_linear(c, e, (Var){VAR_AXIS, x}, &coef, &rest) || !expr_const(coef, &k) || k < 1)
             return false;
         e = rest;
+        step[x] = k;
+        out->scale = gcd64(k, out->scale);
         if (sum >> x & 1) {
             if (!expr_const(l->n->axis[x].extent, &extent) || extent < 1)
                 return false;
-            out->span += k * (extent - 1);
         } else if (found) {
             return false;
         } else {
@@ -35,6 +64,14 @@ slide_of(Low *l, const Scalar *load, uint32_t d, AxisSet sum, AxisSet fixed, Sli
     out->rest = e;
     if (!found || expr_axes(e) & ~fixed || expr_uses_kind(e, VAR_COMPUTED))
         return false;
+    if (!(axes & ~fixed & sum))
+        out->scale = 1;                      /* every second point, under no window */
+    out->stride /= out->scale;
+    for (uint32_t x = 0; x < l->n->naxis; x++)
+        if ((axes & ~fixed & sum) >> x & 1 && expr_const(l->n->axis[x].extent, &extent)) {
+            out->span += step[x] / out->scale * (extent - 1);
+            out->reach = expr_add(c, out->reach, expr_scale(c, expr_axis(c, x), step[x] / out->scale));
+        }
     out->phases = out->stride < out->span ? out->stride : out->span;
     out->positions = expr_offset(c, l->n->axis[out->axis].extent, (out->span - 1) / out->stride);
     return true;
@@ -43,20 +80,17 @@ slide_of(Low *l, const Scalar *load, uint32_t d, AxisSet sum, AxisSet fixed, Sli
 /* What is read behind a row's end may be what lies before the next one's begin, where both are padding: so many points
  * do the rows share. With stride phases the ends of a row differ. */
 static int64_t
-shared_padding(Low *l, const Scalar *load, const Slide *row)
+shared_padding(Low *l, const Slide *row)
 {
-    Ctx *c = l->c;
     int64_t before, behind;
-    const Expr *reach = expr_add(c, row->positions, row->rest);
 
-    if (row->stride != 1 || !expr_const(expr_scale(c, row->rest, -1), &before) ||
-        !expr_const(expr_sub(c, reach, l->n->param[load->u.load.slot].type->dim[row->dim]), &behind))
+    if (row->stride != 1 || !row->lo || !row->hi || !expr_const(row->lo, &before) || !expr_const(expr_sub(l->c, row->positions, row->hi), &behind))
         return 0;
     int64_t least = before < behind ? before : behind;
     return least < 0 ? 0 : least < row->span - 1 ? least : row->span - 1;
 }
 
-/* Only what slides is copied with its padding: the others have to be inside of the tensor. */
+/* Only what slides is copied with its padding: are the others inside of the tensor? */
 static bool
 index_is_inside(Low *l, const Scalar *load, uint32_t d)
 {
@@ -78,21 +112,297 @@ stage_inner(Low *l, const Scalar *load, uint32_t d, AxisSet fixed)
     return x;
 }
 
-bool
-stage_recognise(Low *l, const Scalar *load, StageAxes axes, Stage *s)
+typedef struct { AxisSet parallel; StageAxes axes; const Scalar *found; bool sums; } FindSliding;
+
+static void
+find_sliding(void *user, const Scalar *s)
+{
+    FindSliding *f = user;
+
+    f->sums |= s->op == S_REDUCE || s->op == S_AT;
+    for (uint32_t d = 0; s->op == S_LOAD && d < s->u.load.rank && !f->found; d++) {
+        AxisSet here = expr_axes(s->u.load.at[d]);
+        if ((here & f->parallel & ~f->axes.fixed) && (here & (f->axes.sum | f->axes.wanted)))
+            f->found = s;
+    }
+}
+
+/* The first read below s that slides. */
+static const Scalar *
+sliding_read(Low *l, const Scalar *s, StageAxes axes, bool *sums)
+{
+    FindSliding f = { nest_axes_of_kind(l->n, AXIS_PARALLEL), axes, NULL, false };
+
+    scalar_visit(l->c, s, find_sliding, &f);
+    *sums = f.sums;
+    return f.found;
+}
+
+const Scalar *
+stage_operand(Low *l, const Scalar *summand, AxisSet sum)
+{
+    AxisSet parallel = nest_axes_of_kind(l->n, AXIS_PARALLEL);
+    const Scalar *s = summand;
+
+    while (s && s->op != S_LOAD && !(s->op == S_SELECT && s->arg[0]->axes & sum && s->arg[0]->axes & parallel)) {
+        const Scalar *next = NULL;
+        bool sums;
+        for (uint32_t i = 0; i < s->narg; i++)
+            if (s->arg[i] != next && sliding_read(l, s->arg[i], (StageAxes){ .sum = sum }, &sums)) {
+                if (next)
+                    return s;
+                next = s->arg[i];
+            }
+        s = next;
+    }
+    return s;
+}
+
+/* ---- what is copied ------------------------------------------------------------------------------------ */
+
+/* A variable of a slide's position, stride * axis + reach, with a step of one; false: there is none. */
+static bool
+step_of_one(Low *l, const Slide *s, AxisSet window, Var *v)
+{
+    const Expr *coef, *rest;
+
+    *v = (Var){ VAR_AXIS, s->axis };
+    if (s->stride == 1)
+        return true;
+    for (uint32_t x = 0; x < l->n->naxis; x++) {
+        *v = (Var){ VAR_AXIS, x };
+        if (window >> x & 1 && expr_linear(l->c, s->reach, *v, &coef, &rest) && expr_is(coef, 1))
+            return true;
+    }
+    return false;
+}
+
+/* The operand by its positions, each of which its slide's axis stands for. NULL: it varies otherwise as well. */
+static const Scalar *
+by_positions(Low *l, const Scalar *operand, const Stage *s)
 {
     Ctx *c = l->c;
-    AxisSet parallel = nest_axes_of_kind(l->n, AXIS_PARALLEL), sliding = 0, planes = 0;
+    Binding place[MAX_SLIDE], named[MAX_SLIDE];
+    AxisSet gone = s->window;
+
+    if (l->n->naxis + s->nslide > NEST_MAX_AXES)
+        return NULL;
+    for (uint32_t i = 0; i < s->nslide; i++) {
+        const Slide *d = &s->slide[i];
+        const Expr *position = expr_add(c, expr_scale(c, expr_axis(c, d->axis), d->stride), d->reach);
+        uint32_t stand_in = l->n->naxis + i;
+        Var v;
+        if (!step_of_one(l, d, s->window, &v))
+            return NULL;
+        place[i] = (Binding){ v, expr_sub(c, expr_axis(c, stand_in), expr_sub(c, position, expr_var(c, v))) };
+        named[i] = (Binding){ { VAR_AXIS, stand_in }, expr_axis(c, d->axis) };
+        gone |= (AxisSet)1 << d->axis;
+    }
+    const Scalar *value = scalar_subst(c, operand, place, s->nslide);
+    return value->axes & gone ? NULL : scalar_subst(c, value, named, s->nslide);
+}
+
+/* A read by its positions. */
+static const Scalar *
+read_by_positions(Low *l, const Scalar *load, const Stage *s)
+{
+    const Expr *at[TN_MAX_RANK];
+
+    for (uint32_t d = 0; d < load->u.load.rank; d++)
+        at[d] = load->u.load.at[d];
+    for (uint32_t i = 0; i < s->nslide; i++)
+        at[s->slide[i].dim] = expr_add(l->c, expr_scale(l->c, expr_axis(l->c, s->slide[i].axis), s->slide[i].scale), s->slide[i].rest);
+    return scalar_load(l->c, load->dtype, load->u.load.slot, load->u.load.rank, at, load->u.load.outside);
+}
+
+/* e >= 0 as a bound of the one position that it has. False: it has none, or several. */
+static bool
+bound_position(Low *l, Stage *s, const Expr *e)
+{
+    Ctx *c = l->c;
+    Slide *of = NULL;
+    const Expr *coef, *rest;
+    int64_t k;
+
+    for (uint32_t i = 0; i < s->nslide; i++)
+        if (expr_axes(e) >> s->slide[i].axis & 1) {
+            if (of)
+                return false;
+            of = &s->slide[i];
+        }
+    if (!of || expr_uses_kind(e, VAR_COMPUTED) || !expr_linear(c, e, (Var){ VAR_AXIS, of->axis }, &coef, &rest) || !expr_const(coef, &k) || k == 0)
+        return false;
+    if (k > 0) {
+        const Expr *lo = expr_ceil_div(c, expr_scale(c, rest, -1), expr_int(c, k));
+        of->lo = of->lo ? expr_max(c, of->lo, lo) : lo;
+    } else {
+        const Expr *hi = expr_offset(c, expr_div(c, rest, expr_int(c, -k)), 1);
+        of->hi = of->hi ? expr_min(c, of->hi, hi) : hi;
+    }
+    return true;
+}
+
+static const Expr *
+index_of(Ctx *c, const Scalar *s)
+{
+    return s->op == S_INDEX || (s->op == S_CONST && dtype_is_int(s->dtype)) ? expr_computed(c, s) : NULL;
+}
+
+/* A test as bounds of positions. */
+static bool
+bound_by_test(Low *l, Stage *s, const Scalar *test)
+{
+    Ctx *c = l->c;
+
+    while (test->op == S_AND) {
+        if (!bound_by_test(l, s, test->arg[1]))
+            return false;
+        test = test->arg[0];
+    }
+    const Expr *x = test->narg == 2 ? index_of(c, test->arg[0]) : NULL, *y = x ? index_of(c, test->arg[1]) : NULL;
+    if (!y)
+        return false;
+    switch (test->op) {
+    case S_GE: return bound_position(l, s, expr_sub(c, x, y));
+    case S_GT: return bound_position(l, s, expr_offset(c, expr_sub(c, x, y), -1));
+    case S_LE: return bound_position(l, s, expr_sub(c, y, x));
+    case S_LT: return bound_position(l, s, expr_offset(c, expr_sub(c, y, x), -1));
+    default: return false;
+    }
+}
+
+/* A read's padding as bounds of positions: those dimensions that have none are inside. */
+static bool
+bound_by_read(Low *l, Stage *s, const Scalar *load)
+{
+    for (uint32_t d = 0; d < load->u.load.rank; d++) {
+        const Expr *at = load->u.load.at[d], *dim = l->n->param[load->u.load.slot].type->dim[d];
+        AxisSet here = expr_axes(at), slides = 0;
+        for (uint32_t i = 0; i < s->nslide; i++)
+            slides |= here & (AxisSet)1 << s->slide[i].axis;
+        if (slides ? !bound_position(l, s, at) || !bound_position(l, s, expr_offset(l->c, expr_sub(l->c, dim, at), -1)) : !index_is_inside(l, load, d))
+            return false;
+    }
+    return true;
+}
+
+typedef struct { const Scalar *found; } FindPadded;
+
+/* What a read or a choice is beyond a border, where that is one number; else NULL. */
+static const Scalar *
+beyond_border(const Scalar *s)
+{
+    const Scalar *other = s->op == S_LOAD ? s->u.load.outside : s->op == S_SELECT ? s->arg[2] : NULL;
+
+    return other && other->op == S_CONST ? other : NULL;
+}
+
+static void
+find_padded(void *user, const Scalar *s)
+{
+    FindPadded *f = user;
+
+    if (!f->found && beyond_border(s))
+        f->found = s;
+}
+
+/* v with something else in place of a node, which it folds. */
+static const Scalar *
+instead_of(Low *l, const Scalar *v, const Scalar *node, const Scalar *by)
+{
+    ScalarMap m = { .ctx = l->c, .done = { .arena = l->a } };
+
+    map_put(&m.done, MAP_PTR(node), MAP_PTR(by));
+    return scalar_map(&m, v);
+}
+
+static const Scalar *
+unpadded(Ctx *c, const Scalar *load)
+{
+    return scalar_load(c, load->dtype, load->u.load.slot, load->u.load.rank, load->u.load.at, NULL);
+}
+
+/* Takes what stands outside of a range of positions off the value, as far as that is one number: what the value is where a
+ * test fails, or where a read is beyond its tensor. */
+static void
+take_padding(Low *l, Stage *s)
+{
+    for (;;) {
+        const Scalar *v = s->value;
+        FindPadded f = { beyond_border(v) ? v : NULL };
+        Stage with = *s;
+        if (!f.found)
+            scalar_visit(l->c, v, find_padded, &f);
+        with.fill = f.found ? instead_of(l, v, f.found, beyond_border(f.found)) : NULL;
+        if (!with.fill || with.fill->op != S_CONST || (s->fill && s->fill != with.fill) ||
+            !(f.found->op == S_LOAD ? bound_by_read(l, &with, f.found) : bound_by_test(l, &with, f.found->arg[0])))
+            return;
+        if (f.found->op == S_LOAD)
+            with.value = instead_of(l, v, f.found, unpadded(l->c, f.found));
+        else                                 /* the test holds, wherever else it is asked */
+            with.value = instead_of(l, v, f.found->arg[0], scalar_int(l->c, DT_BOOL, 1));
+        if (with.value == v)
+            return;
+        *s = with;
+    }
+}
+
+/* Behind which a slide has no value: where that is not known, the last phases of a stride have more points than are read. */
+static const Expr *
+slide_end(Low *l, const Slide *d)
+{
+    return d->hi ? d->hi : expr_offset(l->c, expr_scale(l->c, expr_offset(l->c, l->n->axis[d->axis].extent, -1), d->stride), d->span);
+}
+
+typedef struct { Low *l; Ranges ranges; } Inside;
+
+/* A read that is inside of the tensor at all positions that are copied needs no padding. */
+static const Scalar *
+read_inside(ScalarMap *m, const Scalar *s)
+{
+    const Inside *in = m->user;
+    bool inside = s->u.load.outside != NULL;
+
+    for (uint32_t d = 0; d < s->u.load.rank && inside; d++)
+        inside = expr_le(m->ctx, &in->ranges, expr_int(m->ctx, 0), s->u.load.at[d]) == YES &&
+                 expr_le(m->ctx, &in->ranges, expr_offset(m->ctx, s->u.load.at[d], 1), in->l->n->param[s->u.load.slot].type->dim[d]) == YES;
+    return inside ? unpadded(m->ctx, s) : s;
+}
+
+static void
+drop_padding(Low *l, Stage *s)
+{
+    Inside in = { l, nest_ranges(l->a, l->n) };
+    ScalarMap m = { .load = read_inside, .user = &in, .ctx = l->c, .done = { .arena = l->a } };
+    Range *range = arena_copy(l->a, in.ranges.at, in.ranges.n * sizeof *range);
+
+    for (uint32_t i = 0; i < in.ranges.n; i++)
+        for (uint32_t x = 0; x < s->nslide; x++)
+            if (range[i].var.kind == VAR_AXIS && range[i].var.id == s->slide[x].axis) {
+                range[i].begin = s->slide[x].lo ? s->slide[x].lo : expr_int(l->c, 0);
+                range[i].extent = expr_sub(l->c, slide_end(l, &s->slide[x]), range[i].begin);
+            }
+    in.ranges.at = range;
+    s->value = scalar_map(&m, s->value);
+}
+
+bool
+stage_recognise(Low *l, const Scalar *operand, StageAxes axes, Stage *s)
+{
+    Ctx *c = l->c;
+    AxisSet parallel = nest_axes_of_kind(l->n, AXIS_PARALLEL), sliding = 0, named = 0;
+    bool sums = false, bare = operand->op == S_LOAD;
+    const Scalar *load = bare ? operand : sliding_read(l, operand, axes, &sums);
 
     *s = (Stage){.load = load};
-    if (load->u.load.outside && load->u.load.outside->op != S_CONST)
+    if (!load || sums)
         return false;
     for (uint32_t d = 0; d < load->u.load.rank; d++) {
         AxisSet here = expr_axes(load->u.load.at[d]);
         Slide slide;
         if (here & axes.inner) {
             uint32_t x = stage_inner(l, load, d, axes.fixed);
-            if (!s->nslide || x == NO_SLOT || !index_is_inside(l, load, d))
+            if (!s->nslide || x == NO_SLOT)
                 return false;
             s->inner[s->ninner++] = x;
             continue;
@@ -119,20 +429,33 @@ stage_recognise(Low *l, const Scalar *load, StageAxes axes, Stage *s)
         for (uint32_t i = 0; i < s->nslide; i++)
             slides |= s->slide[i].dim == d;
         /* Neither a sliding axis nor a window axis may index the other dimensions. */
-        if (!slides && ((here & (sliding | s->window)) || !index_is_inside(l, load, d)))
+        if (!slides && (here & (sliding | s->window)))
             return false;
-        if (!slides)
-            planes |= here & axes.sum;
     }
+    for (uint32_t i = 0; i < s->nslide; i++)
+        bare &= !s->slide[i].inside;
+    s->value = bare ? read_by_positions(l, load, s) : by_positions(l, operand, s);
+    if (!s->value)
+        return false;
+    for (uint32_t i = 0; bare && !load->u.load.outside && i < s->nslide; i++) {          /* the tensor ends there, which nobody tests */
+        Slide *d = &s->slide[i];
+        d->lo = expr_ceil_div(c, expr_scale(c, d->rest, -1), expr_int(c, d->scale));
+        d->hi = expr_ceil_div(c, expr_sub(c, l->n->param[load->u.load.slot].type->dim[d->dim], d->rest), expr_int(c, d->scale));
+    }
+    take_padding(l, s);
+    if (!bare)
+        drop_padding(l, s);
+    for (uint32_t i = 0; i < s->ninner; i++)
+        named |= (AxisSet)1 << s->inner[i];
     for (uint32_t x = 0; x < NEST_MAX_AXES; x++)
-        if ((planes & ~axes.inner) >> x & 1)
+        if ((operand->axes & axes.sum & ~s->window & ~named) >> x & 1)
             s->outer[s->nouter++] = x;
     const Expr *pitch = expr_int(c, 1);
     for (uint32_t i = s->nslide; i-- > 0;) {
         s->slide[i].pitch = pitch;
         pitch = expr_mul(c, pitch, s->slide[i].positions);
         if (i + 1 == s->nslide && i > 0) {
-            s->shared = shared_padding(l, load, &s->slide[i]);
+            s->shared = shared_padding(l, &s->slide[i]);
             pitch = expr_offset(c, pitch, -s->shared);
         }
     }
@@ -154,7 +477,7 @@ stage_declare(Low *l, Block *b, Stage *s, const Expr *room, uint32_t slack)
     dim[rank++] = s->plane;
     for (uint32_t i = 0; i < s->ninner; i++)
         dim[rank++] = low_extent(l, s->inner[i]);
-    s->buffer = kernel_buffer(c, l->a, l->k, "stage", type_new(c, s->load->dtype, rank, dim), SPACE_SCRATCH, 1);
+    s->buffer = kernel_buffer(c, l->a, l->k, "stage", type_new(c, s->value->dtype, rank, dim), SPACE_SCRATCH, 1);
     tree_buffer(b, s->buffer);
 }
 
@@ -165,9 +488,9 @@ typedef struct {
     const Expr *prefix[TN_MAX_RANK * 2];     /* outer and phases */
     uint32_t nprefix;
     const Expr *row;                         /* offset of the staged row in its plane */
-    const Expr *source[TN_MAX_RANK];         /* index in the tensor; the last dimension's at position 0 */
+    const Expr *place[MAX_SLIDE];            /* stride * axis + reach of each slide; the last one's at position 0 */
     const Expr *position;                    /* whose inner points are being copied */
-    const Scalar *fill;                      /* NULL: the tensor's own elements */
+    const Scalar *fill;                      /* NULL: the value itself */
     uint32_t lanes;
 } Row;
 
@@ -184,21 +507,17 @@ store_staged(Low *l, Block *b, const Row *r, const Expr *position, const Scalar 
     low_store(l, b, r->s->buffer, at, r->nprefix + 1 + r->s->ninner, value);
 }
 
-/* The element of a position, or what stands outside of the tensor. */
+/* The value at a position, or what stands outside. */
 static void
 copy_element(Low *l, Block *b, const Row *r, const Expr *position)
 {
-    const Slide *last = &r->s->slide[r->s->nslide - 1];
-    const Scalar *load = r->s->load;
-    const Expr *at[TN_MAX_RANK];
+    const Stage *s = r->s;
+    Binding place[MAX_SLIDE];
 
-    for (uint32_t d = 0; d < load->u.load.rank; d++)
-        at[d] = r->source[d];
-    for (uint32_t d = load->u.load.rank - r->s->ninner; d < load->u.load.rank; d++)
-        at[d] = low_expr(l, load->u.load.at[d]);
-    at[last->dim] = expr_add(l->c, expr_scale(l->c, position, last->stride), at[last->dim]);
-    const Scalar *read = scalar_load(l->c, load->dtype, load->u.load.slot, load->u.load.rank, at, NULL);
-    store_staged(l, b, r, position, low_value(l, r->fill ? r->fill : read));
+    for (uint32_t i = 0; i < s->nslide; i++)
+        place[i] = (Binding){ { VAR_AXIS, s->slide[i].axis }, r->place[i] };
+    place[s->nslide - 1].to = expr_add(l->c, expr_scale(l->c, position, s->slide[s->nslide - 1].stride), r->place[s->nslide - 1]);
+    store_staged(l, b, r, position, low_value(l, r->fill ? r->fill : scalar_subst(l->c, s->value, place, s->nslide)));
 }
 
 static void
@@ -272,48 +591,57 @@ add_phase(Low *l, Block **b, Row *r, const Slide *slide)
     return r->prefix[r->nprefix++] = slide->phases == 1 ? zero : low_loop(l, b, open ? LOOP_UNROLLED : LOOP_SERIAL, "phase", zero, expr_int(l->c, slide->phases), 1);
 }
 
+/* Is there a value at this place? */
+static const Scalar *
+inside_test(Low *l, const Scalar *test, const Slide *d, const Expr *place)
+{
+    Ctx *c = l->c;
+    const Expr *lo = d->lo ? low_expr(l, d->lo) : expr_int(c, 0), *at = expr_sub(c, place, lo);
+
+    if (d->lo)
+        test = both(c, test, scalar_2(c, S_GE, scalar_index(c, at), scalar_int(c, DT_I64, 0)));
+    if (d->hi || d->phases > 1)
+        test = both(c, test, scalar_2(c, S_LT, scalar_index(c, at), scalar_index(c, expr_sub(c, low_expr(l, slide_end(l, d)), lo))));
+    return test;
+}
+
 void
 stage_fill(Low *l, Block *b, Stage *s, uint32_t lanes)
 {
     Ctx *c = l->c;
     uint32_t ranges = l->range.n;
     const Slide *last = &s->slide[s->nslide - 1];
-    const Type *t = l->n->param[s->load->u.load.slot].type;
-    const Scalar *outside = s->load->u.load.outside, *test = NULL;
+    const Scalar *test = NULL;
     const Expr *zero = expr_int(c, 0);
     Row r = {.s = s, .row = zero, .lanes = lanes};
 
     for (uint32_t i = 0; i < s->nouter; i++)
         l->bind[s->outer[i]] = r.prefix[r.nprefix++] =
             low_loop(l, &b, LOOP_SERIAL, l->n->axis[s->outer[i]].name, zero, low_extent(l, s->outer[i]), 1);
-    for (uint32_t d = 0; d < s->load->u.load.rank; d++)
-        r.source[d] = s->load->u.load.at[d];
-    for (uint32_t i = 0; i < s->nslide; i++)
-        r.source[s->slide[i].dim] = low_expr(l, s->slide[i].rest);
     for (uint32_t i = 0; i + 1 < s->nslide; i++) {
         const Slide *y = &s->slide[i];
         const Expr *begin = i == 0 ? s->first : zero;
         const Expr *end = i == 0 ? expr_min(c, expr_add(c, s->first, s->rows), y->positions) : y->positions;
         const Expr *v = low_loop(l, &b, LOOP_SERIAL, l->n->axis[y->axis].name, begin, end, 1);
-        const Expr *at = expr_add(c, expr_add(c, expr_scale(c, v, y->stride), add_phase(l, &b, &r, y)), r.source[y->dim]);
+        r.place[i] = expr_add(c, expr_scale(c, v, y->stride), add_phase(l, &b, &r, y));
         r.row = expr_add(c, r.row, expr_mul(c, expr_sub(c, v, begin), y->pitch));
-        r.source[y->dim] = at;
-        if (!outside && y->phases == 1)
-            continue;
-        test = both(c, test, scalar_2(c, S_GE, scalar_index(c, at), scalar_int(c, DT_I64, 0)));
-        test = both(c, test, scalar_2(c, S_LT, scalar_index(c, at), scalar_index(c, t->dim[y->dim])));
+        if (s->fill || y->phases > 1)
+            test = inside_test(l, test, y, r.place[i]);
     }
-    /* Positions begin .. end of the last slide; inside the tensor while 0 <= stride*q + start < extent. */
+    /* Positions begin .. end of the last slide; there is a value while lo <= stride*q + phase < hi. */
     bool alone = s->nslide == 1;
     const Expr *begin = alone ? s->first : zero;
     const Expr *end = alone ? expr_min(c, expr_add(c, s->first, s->rows), last->positions) : last->positions;
     if (alone)
         r.row = expr_sub(c, zero, s->first);
-    const Expr *start = expr_add(c, add_phase(l, &b, &r, last), r.source[last->dim]), *stride = expr_int(c, last->stride);
-    r.source[last->dim] = start;
-    const Expr *lo = expr_min(c, end, expr_max(c, begin, expr_ceil_div(c, expr_scale(c, start, -1), stride)));
-    const Expr *hi = expr_max(c, lo, expr_min(c, end, expr_ceil_div(c, expr_sub(c, t->dim[last->dim], start), stride)));
-    const Scalar *fill = outside ? outside : scalar_number(c, s->load->dtype, 0);
+    const Expr *start = add_phase(l, &b, &r, last), *stride = expr_int(c, last->stride), *lo = begin, *hi = end;
+    const Expr *least = last->lo ? low_expr(l, last->lo) : NULL, *most = last->hi || last->phases > 1 ? low_expr(l, slide_end(l, last)) : NULL;
+    r.place[s->nslide - 1] = start;
+    if (least)
+        lo = expr_min(c, end, expr_max(c, begin, expr_ceil_div(c, expr_sub(c, least, start), stride)));
+    if (most)
+        hi = expr_max(c, lo, expr_min(c, end, expr_ceil_div(c, expr_sub(c, most, start), stride)));
+    const Scalar *fill = s->fill ? s->fill : scalar_number(c, s->value->dtype, 0);
     if (test) {
         Tree *branch = tree_if(b, test);
         copy_part(l, &branch->other, &r, begin, end, fill);
@@ -342,8 +670,7 @@ stage_index(Low *l, const Stage *s, const Expr *position, const Expr **at)
         at[rank++] = l->bind[s->outer[i]];
     for (uint32_t i = 0; i < s->nslide; i++) {
         const Slide *d = &s->slide[i];
-        const Expr *own = expr_scale(c, expr_axis(c, d->axis), d->stride);
-        const Expr *reach = low_expr(l, expr_sub(c, expr_sub(c, s->load->u.load.at[d->dim], d->rest), own));
+        const Expr *reach = low_expr(l, d->reach);
         at[rank++] = expr_mod(c, reach, expr_int(c, d->stride));
         position = expr_add(c, position, expr_mul(c, d->pitch, expr_div(c, reach, expr_int(c, d->stride))));
     }

@@ -1,4 +1,4 @@
-/* stage: the input of a sliding window, copied to scratch so that every window point is a shift.
+/* stage: what a sliding window reads, copied to scratch so that every window point is a shift.
  *
  * A read whose index in some dimensions is  stride * y + reach + rest  (y a parallel axis, reach a sum
  * over window axes) visits rows and columns at a stride, beyond the edges, again and again. Staged, the
@@ -9,6 +9,10 @@
  * so for a fixed window point the outputs y, z in row-major order over rows of `pitch` are one run of
  * memory: plain vectors, across the ends of rows. (The few positions at the end of a row that are no
  * output are computed and dropped: as few as can be, since the padding behind a row is that before the next one.)
+ *
+ * What is read may be more than a tensor: an operand is copied as it is worth at each position, so what was fused into it (a
+ * slice, a concatenation, a function) is computed once. It has to vary with a window's axes by its positions alone. Where it is
+ * a number outside of some range of positions, whether by a read's padding or a test, only that range is computed.
  */
 #ifndef TENON_SCHEDULE_STAGE_H
 #define TENON_SCHEDULE_STAGE_H
@@ -21,6 +25,10 @@ typedef struct {
     uint32_t dim;                            /* of the read */
     uint32_t axis;                           /* the parallel axis that slides */
     const Expr *rest;                        /* index at axis 0, window point 0: minus the padding; may vary with fixed axes */
+    bool inside;                             /* the index is no sum of axes, and these are part of it */
+    int64_t scale;                           /* index = scale * (stride * axis + reach) + rest: what all steps are multiples of */
+    const Expr *reach;                       /* by the window's axes */
+    const Expr *lo, *hi;                     /* of stride * axis + reach: outside of these it is what stands outside; NULL: it never is */
     int64_t stride, span;                    /* the window reaches 0 .. span - 1 beyond */
     int64_t phases;                          /* residues of reach modulo stride that occur */
     const Expr *positions;                   /* staged positions of a phase: outputs + (span - 1) // stride */
@@ -28,7 +36,9 @@ typedef struct {
 } Slide;
 
 typedef struct {
-    const Scalar *load;                      /* of the nest */
+    const Scalar *load;                      /* of the nest: the read by which the window is known */
+    const Scalar *value;                     /* what is copied; the axis of a slide stands for stride * axis + reach in it */
+    const Scalar *fill;                      /* what stands outside; NULL: nothing does */
     Slide slide[MAX_SLIDE];                  /* in the order of the read's dimensions; the last one has pitch 1 */
     uint32_t nslide;
     int64_t shared;                          /* points of padding that one row and the next have in common */
@@ -40,12 +50,14 @@ typedef struct {
     uint32_t buffer;                         /* scratch [outer…, phases…, plane, inner…] */
 } Stage;
 
-/* Can this read be staged? `sum` are the axes that are reduced; parallel axes slide where a window axis
+/* The part of a summand that slides: one read, or what tests where it is, or what is made of several. NULL: nothing does. */
+const Scalar *stage_operand(Low *l, const Scalar *summand, AxisSet sum);
+/* Can this operand be staged? `sum` are the axes that are reduced; parallel axes slide where a window axis
  * stands beside them, and those in `wanted` anyway; none that is `fixed` where the copy is made: a group of channels, a phase
  * of a transposed convolution. Those in `inner`, each a step of one in a dimension behind all that slide, lie together at each
  * position. Fills everything but first, rows, plane, buffer. */
 typedef struct { AxisSet sum, wanted, fixed, inner; } StageAxes;
-bool stage_recognise(Low *l, const Scalar *load, StageAxes axes, Stage *s);
+bool stage_recognise(Low *l, const Scalar *operand, StageAxes axes, Stage *s);
 /* The axis that counts the points of dimension d, each next to the last one, but for what is fixed; NO_SLOT: there is none. */
 uint32_t stage_inner(Low *l, const Scalar *load, uint32_t d, AxisSet fixed);
 /* Scratch for at most `room` rows, with `slack` elements behind each plane. */

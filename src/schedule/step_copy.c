@@ -1,7 +1,7 @@
 /* step_copy: operands copied near to where they are read.
  *
  * A stage copies what an operand is worth at each point of some loops, so whatever computes it (padding, a fused
- * producer) is computed once. An image copies the tensor under a window instead, so that all points of the
+ * producer) is computed once. An image copies what a window reads by its positions instead, so that all points of the
  * window read one copy (stage.h).
  */
 #include "schedule/point.h"
@@ -189,6 +189,25 @@ axis_called(const Points *p, uint32_t part, Sym name)
     return NO_SLOT;
 }
 
+typedef struct { const Scalar *wanted; bool found; } FindNode;
+
+static void
+find_node(void *user, const Scalar *s)
+{
+    FindNode *f = user;
+    f->found |= s == f->wanted;
+}
+
+static bool
+is_below(Ctx *c, const Scalar *root, const Scalar *s)
+{
+    FindNode f = { s, false };
+
+    scalar_visit(c, root, find_node, &f);
+    return f.found;
+}
+
+/* A parameter stands for what slides with it, the test around its read included. */
 bool
 step_image(Points *p, const Step *s)
 {
@@ -201,6 +220,9 @@ step_image(Points *p, const Step *s)
         return false;
     const Scalar *reduce = part_reduction(p, part);
     Low l = low_part(p->c, p->a, p->k, p->m, &p->k->part[part]);
+    const Scalar *slides = reduce ? stage_operand(&l, reduce->arg[0], reduce->u.reduce.axes) : NULL;
+    if (slides && c.operand->op == S_LOAD && is_below(p->c, slides, c.operand))
+        c.operand = slides;
     /* What is fused at the image's pitch slides, whether a window moves along it or not. */
     for (IterId x = 1; x < p->iter.n; x++)
         if (p->iter.at[x].pitched) {
@@ -218,17 +240,16 @@ step_image(Points *p, const Step *s)
         if (l.n->axis[x].kind == AXIS_PARALLEL && iter_is_known(p, c.at, p->axis[part][x], NULL, 0))
             known |= (AxisSet)1 << x;
     StageAxes axes = { reduce ? reduce->u.reduce.axes : 0, wanted, known & ~wanted, inner };
-    if (c.operand->op != S_LOAD || !reduce || !stage_recognise(&l, c.operand, axes, c.image))
+    if (!reduce || !stage_recognise(&l, c.operand, axes, c.image))
         return points_refuse(p, "%s is not read under a window%s", s->subject, inner ? ", with the named axes behind what slides" :
                              ": no index is an output and a summed axis with whole steps");
     AxisSet fixed = nest_axes_of_kind(l.n, AXIS_PARALLEL);
     for (uint32_t i = 0; i < c.image->nslide; i++)
         fixed &= ~((AxisSet)1 << c.image->slide[i].axis);
     fixed &= ~inner;
-    for (uint32_t d = 0; d < c.operand->u.load.rank; d++)
-        for (uint32_t x = 0; x < l.n->naxis; x++)
-            if (fixed & expr_axes(c.operand->u.load.at[d]) & (AxisSet)1 << x && !iter_is_known(p, c.at, p->axis[part][x], NULL, 0))
-                return points_refuse(p, "%s varies with %s, which neither slides nor is fixed at %s", s->subject, p->iter.at[p->axis[part][x]].name, s->at);
+    for (uint32_t x = 0; x < l.n->naxis; x++)
+        if (fixed & c.operand->axes & (AxisSet)1 << x && !iter_is_known(p, c.at, p->axis[part][x], NULL, 0))
+            return points_refuse(p, "%s varies with %s, which neither slides nor is fixed at %s", s->subject, p->iter.at[p->axis[part][x]].name, s->at);
     c.ndim = c.dim[0] != 0;
     c.leaf = node_new(p, NODE_LEAF, c.at, PHASE_COPY, NULL);
     c.leaf->part = part;

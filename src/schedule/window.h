@@ -7,7 +7,7 @@
 /* The axes that a window sums over, and how many points they have. */
 typedef struct { uint32_t axis[NEST_MAX_AXES], n; int64_t points; } WindowSums;
 
-/* The one read that slides under a sum (or maximum) of at most `most` points, written along an axis: *last. NULL: there is none. */
+/* What slides under a sum (or maximum) of at most `most` points, written along an axis: *last. NULL: there is none. */
 const Scalar *window_read(Low *l, const Scalar *reduce, int64_t most, WindowSums *sums, uint32_t *last);
 /* The outputs that neither slide over the image nor are lanes, into outer[]; their number. */
 uint32_t window_outer(const Nest *n, const Stage *image, AxisSet lanes, uint32_t *outer);

@@ -31,6 +31,8 @@ enum { FEWER = 4, FEWER_OPEN = 2 };
 
 /* Products of two factors, summed: matrix products, their batches, convolutions, einsums. False: it is none. */
 bool write_contraction(Draft *w);
+/* Such products of one row under a window, whose columns are pixels: a convolution to one channel, a window of many points. */
+bool write_alone(Draft *w);
 void write_thin(Draft *w);           /* more of them, for few rows */
 void write_dots(Draft *w);           /* … whose columns lie along the sum */
 /* A window that slides over its outputs: depthwise convolution, pooling. */

@@ -147,14 +147,13 @@ typedef struct { int64_t first, last; } Edge;
 static bool
 edge_of(Channels *k, const Slide *s, Edge *out)
 {
-    const Type *t = k->l->n->param[k->image.load->u.load.slot].type;
-    int64_t begin, size, outputs;
+    int64_t begin = 0, size = INT64_MAX, outputs;
 
-    if (!expr_const(s->rest, &begin) || !expr_const(t->dim[s->dim], &size) || !expr_const(low_extent(k->l, s->axis), &outputs))
+    if ((s->lo && !expr_const(s->lo, &begin)) || (s->hi && !expr_const(s->hi, &size)) || !expr_const(low_extent(k->l, s->axis), &outputs))
         return false;
-    int64_t inside = size - begin - s->span;         /* steps of the window, 0 among them, that stay inside */
+    int64_t inside = size - s->span;                 /* steps of the window, 0 among them, that stay inside */
     int64_t end = inside < 0 ? 0 : inside / s->stride + 1;
-    out->first = begin < 0 ? (-begin + s->stride - 1) / s->stride : 0;
+    out->first = begin > 0 ? (begin + s->stride - 1) / s->stride : 0;
     out->last = outputs > end ? outputs - end : 0;
     return out->first + out->last < outputs;
 }

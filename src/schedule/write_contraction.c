@@ -9,7 +9,8 @@
  * a chunk of rows. Constants lie in the order in which tiles read them; other columns are copied into panels by
  * the task, which is where padding, strides and producers fused into B disappear. Where B slides a window over an
  * image, the image is copied once instead, and columns count positions in it: every point of the window is then a
- * shift of the same memory; the positions at the ends of rows that are no output are summed and dropped.
+ * shift of the same memory; the positions at the ends of rows that are no output are summed and dropped. So it is where
+ * there is one row (a convolution to one channel): its tiles are one row of several vectors of pixels.
  *
  * Source: Goto and van de Geijn, ACM TOMS 34(3), 2008; here the sums of a task stay in its own memory, so the output
  * is written once.
@@ -200,6 +201,25 @@ window_sums(const Gemm *g, Text *splits, const char **unrolled)
     return arena_printf(g->w->a, "%s %swb wi", names_of(g, cut->sum, last), outer);
 }
 
+/* Windows that do not overlap are copied as panels are; the innermost sums over their points are written out where they are few, since a
+ * compiler that finds loops of two or three trips inside of others keeps accumulators in memory. */
+static void
+write_unrolled_points(const Gemm *g, const Tile *x, Text *t)
+{
+    const Cut *cut = &g->cut;
+    int64_t points = 1;
+    uint32_t n = 0;
+
+    while (n + (x->depth > 0) < cut->nsum && cut->window.window >> cut->sum[cut->nsum - n - 1] & 1) {
+        points *= expr_or(low_extent(g->l, cut->sum[cut->nsum - n - 1]), UNROLLED_POINTS + 1);
+        if (points > UNROLLED_POINTS)
+            break;
+        n++;
+    }
+    if (n)
+        text_printf(t, "run %s unroll\n", names_of(g, cut->sum + cut->nsum - n, n));
+}
+
 static void
 write_tile(const Gemm *g, const Tile *x)
 {
@@ -283,6 +303,8 @@ write_tile(const Gemm *g, const Tile *x)
             text_printf(&t, "run %s unroll\n", unrolled);
     } else if (g->widened || (!lay_b && !x->in_place)) {
         write_columns(g, &t, x->depth ? "kb" : "task", text_str(&sums));
+        if (cut->strided)
+            write_unrolled_points(g, x, &t);
     }
     if (x->row_image)
         text_printf(&t, "image lhs at task -> image%s%s\n", cut->row_window.ninner ? " of " : "", names_of(g, cut->row_window.inner, cut->row_window.ninner));
@@ -550,8 +572,9 @@ whole_vectors(const Gemm *g, int64_t rows)
 
 enum { WIDEST_IN_PLACE = 4 };        /* vectors of columns that few rows read as they lie, by twos; bounds the list, the price decides */
 
-bool
-write_contraction(Draft *w)
+/* alone: one row under a window, whose columns are the image's pixels; or all others. */
+static bool
+write_products(Draft *w, bool alone)
 {
     const Points *p = w->p;
     if (p->k->npart != 1)
@@ -560,7 +583,7 @@ write_contraction(Draft *w)
     Gemm g = { .w = w, .l = &low };
     TileShape best[TILE_SHAPES];
 
-    if (!cut_contraction(&low, &g.cut))
+    if (!cut_contraction(&low, &g.cut) || alone != (!g.cut.nrow && g.cut.windowed))
         return false;
     const Part *part = &p->k->part[0];
     g.part = p->k->buffer.at[part->buffer[part->nest->write[0].out]].name;
@@ -609,4 +632,16 @@ write_contraction(Draft *w)
         for (int64_t vectors = 1; vectors <= (g.ncols < 0 ? 1 : WIDEST_IN_PLACE); vectors *= 2)
             write_tile(&g, &(Tile){ .rows = g.nrows ? g.nrows : 1, .vectors = vectors, .panels = 1, .in_place = true, .copy_rows = !g.a_direct && !g.a_constant });
     return w->program.n > 0;
+}
+
+bool
+write_contraction(Draft *w)
+{
+    return write_products(w, false);
+}
+
+bool
+write_alone(Draft *w)
+{
+    return write_products(w, true);
 }

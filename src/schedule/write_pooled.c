@@ -78,7 +78,7 @@ recognise(Pooled *p)
     p->reduce = part_reduction(w->p, 1);
     const Scalar *read = window_read(p->low[1], p->reduce, MAX_POINTS, &p->sums, &p->channel);
     AxisSet lanes = read ? (AxisSet)1 << p->channel : 0;
-    if (!read || k->part[1].buffer[read->u.load.slot] != k->part[0].buffer[made->nin] ||
+    if (!read || read->op != S_LOAD || k->part[1].buffer[read->u.load.slot] != k->part[0].buffer[made->nin] ||
         !stage_recognise(p->low[1], read, (StageAxes){ .sum = p->reduce->u.reduce.axes, .inner = lanes }, &p->image) || p->image.nouter || p->image.ninner != 1)
         return false;
     if (!cut_contraction(p->low[0], &p->cut) || p->cut.windowed || dtype_info[p->cut.k.reduce->dtype].bytes != 4 || !shares_the_rest(p) || !find_pixels(p))

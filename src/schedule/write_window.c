@@ -8,25 +8,6 @@
 
 /* ---- recognising --------------------------------------------------------------------------------------- */
 
-typedef struct { const Nest *n; const Scalar *found; uint32_t count; } FindRead;
-
-static void
-find_window_read(void *user, const Scalar *s)
-{
-    FindRead *f = user;
-    AxisSet parallel = nest_axes_of_kind(f->n, AXIS_PARALLEL), reduced = nest_axes_of_kind(f->n, AXIS_REDUCE);
-    bool slides = false;
-
-    for (uint32_t d = 0; s->op == S_LOAD && d < s->u.load.rank; d++) {
-        AxisSet here = expr_axes(s->u.load.at[d]);
-        slides |= (here & parallel) && (here & reduced);
-    }
-    if (slides) {
-        f->found = s;
-        f->count++;
-    }
-}
-
 /* Points of a window that is written out, each with as many sums as hide a multiply-add's latency. Bounds code: with eight they are as many
  * instructions as a Skylake keeps decoded (1,536; Fog, The microarchitecture of Intel, AMD and VIA CPUs, 2022). Larger windows are for write_rows. */
 enum { MAX_WINDOW = 128 };
@@ -36,7 +17,6 @@ const Scalar *
 window_read(Low *l, const Scalar *reduce, int64_t most, WindowSums *sums, uint32_t *last)
 {
     const Nest *n = l->n;
-    FindRead f = { .n = n };
     int64_t extent;
     Var v;
 
@@ -55,8 +35,7 @@ window_read(Low *l, const Scalar *reduce, int64_t most, WindowSums *sums, uint32
     if (rank == 0 || !expr_is_var(out->at[rank - 1], &v) || v.kind != VAR_AXIS)
         return NULL;
     *last = (uint32_t)v.id;
-    scalar_visit(l->c, reduce->arg[0], find_window_read, &f);
-    return f.count == 1 ? f.found : NULL;
+    return stage_operand(l, reduce->arg[0], reduce->u.reduce.axes);
 }
 
 uint32_t
