@@ -700,6 +700,40 @@ convert_norm(Call *k)
     return true;
 }
 
+/* The node's operator on its inputs as elements of type t, and its result as `to`. */
+static bool
+compute_as(Call *k, DType t, DType to)
+{
+    for (uint32_t i = 0; i < k->in.n; i++)
+        if (k->in.at[i] && !(k->in.at[i] = little_cast(k, k->in.at[i], t)))
+            return false;
+    ValueId y = call_op(k, k->op, k->attr.n, k->attr.at, k->in.n, k->in.at, "wide");
+    return finish(k, y && t == to ? y : little_cast(k, y, to));
+}
+
+/* Thresholds and biases are floats, for integers too. */
+static bool
+convert_shrink(Call *k)
+{
+    return need_inputs(k, 1) && (dtype_is_float(input_type(k, 0)->dtype) || compute_as(k, DT_F64, input_type(k, 0)->dtype));
+}
+
+static bool
+convert_det(Call *k)
+{
+    return need_inputs(k, 1) && (!dtype_is_short(input_type(k, 0)->dtype) || compute_as(k, DT_F32, input_type(k, 0)->dtype));
+}
+
+/* The result has the type of the scale. */
+static bool
+convert_rms_norm(Call *k)
+{
+    if (!need_inputs(k, 2) || !convert_norm(k))
+        return false;
+    DType x = input_type(k, 0)->dtype, scale = input_type(k, 1)->dtype;
+    return x == scale || !dtype_is_float(x) || !dtype_is_float(scale) || compute_as(k, x == DT_F64 || scale == DT_F64 ? DT_F64 : DT_F32, scale);
+}
+
 /* v[g], one number for each group, as one for each of the channels that x has. */
 static ValueId
 of_channels(Call *k, ValueId x, ValueId v, int64_t groups)
@@ -852,7 +886,7 @@ static const OpRow rows[] = {
     {"Relu", OP_relu, 0}, {"LeakyRelu", OP_leaky_relu, 0}, {"ThresholdedRelu", OP_thresholded_relu, 0}, {"Elu", OP_elu, 0},
     {"Celu", OP_celu, 0}, {"Selu", OP_selu, 0}, {"Gelu", OP_gelu, convert_gelu}, {"Sigmoid", OP_sigmoid, 0}, {"Swish", OP_swish, 0},
     {"Mish", OP_mish, 0}, {"HardSigmoid", OP_hard_sigmoid, 0}, {"HardSwish", OP_hard_swish, 0}, {"Softplus", OP_softplus, 0},
-    {"Softsign", OP_softsign, 0}, {"Shrink", OP_shrink, 0}, {"PRelu", OP_prelu, convert_prelu}, {"Clip", OP_clip, convert_clip},
+    {"Softsign", OP_softsign, 0}, {"Shrink", OP_shrink, convert_shrink}, {"PRelu", OP_prelu, convert_prelu}, {"Clip", OP_clip, convert_clip},
     {"Add", OP_add, convert_pair}, {"Sub", OP_sub, convert_pair}, {"Mul", OP_mul, convert_pair}, {"Div", OP_div, convert_pair}, {"Mod", OP_mod, convert_mod}, {"Pow", OP_pow, convert_pair},
     {"Min", OP_min, 0}, {"Max", OP_max, 0}, {"Sum", OP_sum, 0}, {"Mean", OP_mean, 0},
     {"Equal", OP_equal, convert_compare}, {"Less", OP_less, convert_pair}, {"LessOrEqual", OP_less_or_equal, 0}, {"Greater", OP_greater, convert_pair},
@@ -873,7 +907,7 @@ static const OpRow rows[] = {
     {"Softmax", OP_softmax, convert_softmax}, {"LogSoftmax", OP_log_softmax, convert_softmax}, {"Hardmax", OP_hardmax, convert_softmax},
     {"BatchNormalization", OP_batch_norm, convert_batch_norm}, {"InstanceNormalization", OP_instance_norm, 0},
     {"GroupNormalization", OP_group_norm, convert_group_norm}, {"LayerNormalization", OP_layer_norm, convert_norm},
-    {"RMSNormalization", OP_rms_norm, convert_norm}, {"LpNormalization", OP_lp_norm, 0}, {"LRN", OP_lrn, 0},
+    {"RMSNormalization", OP_rms_norm, convert_rms_norm}, {"Det", OP_determinant, convert_det}, {"LpNormalization", OP_lp_norm, 0}, {"LRN", OP_lrn, 0},
     {"Attention", OP_attention, convert_attention},
     {"RotaryEmbedding", OP_rotary_embedding, 0}, {"LinearAttention", OP_linear_attention, 0}, {"CausalConvWithState", OP_causal_conv, 0},
     {"TensorScatter", OP_tensor_scatter, 0}, {"SwiGLU", OP_swiglu, 0}, {"ai.onnx.preview.FlexAttention", OP_attention, convert_attention},

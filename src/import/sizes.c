@@ -556,6 +556,8 @@ convert_nonzero(Call *k)
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "NonZero has no input");
     ValueId x = k->in.at[0], row[TN_MAX_RANK];
     uint32_t rank = little_type(k, x)->rank;
+    if (little_type(k, x)->dtype == DT_STR && !(x = little_1(k, OP_not, little_2(k, OP_string_equal, x, call_string(k, "empty", "")))))
+        return false;
     ValueId at = positions(k, little_cast(k, little_2(k, OP_reshape, x, little_list(k, 1, &flat)), DT_BOOL));
 
     if (!at)

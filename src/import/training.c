@@ -263,6 +263,6 @@ const OpRow training_rows[] = {
     {"GlobalLpPool", OP_NONE, convert_global_lp_pool},
     {"ai.onnx.preview.training.Adagrad", OP_NONE, convert_adagrad}, {"ai.onnx.preview.training.Adam", OP_NONE, convert_adam},
     {"ai.onnx.preview.training.Gradient", OP_NONE, convert_gradient}, {"ai.onnx.preview.training.Momentum", OP_NONE, convert_momentum}, {"MeanVarianceNormalization", OP_NONE, convert_mean_variance},
-    {"BitCast", OP_bit_cast, convert_bit_cast}, {"Det", OP_determinant, 0},
+    {"BitCast", OP_bit_cast, convert_bit_cast},
     {0},
 };

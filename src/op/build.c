@@ -143,7 +143,7 @@ build_constant(const Build *b, uint32_t i)
     double v;
     uint32_t n;
 
-    if (!has_in(call, i) || !expr_is(type_count(b->c, call->in[i]), 1))
+    if (!has_in(call, i) || call->in[i]->dtype == DT_STR || !expr_is(type_count(b->c, call->in[i]), 1))
         return NULL;
     if (call->known[i].at && expr_const(call->known[i].at[0], NULL))
         return scalar_int(b->c, call->in[i]->dtype, expr_or(call->known[i].at[0], 0));

@@ -43,8 +43,8 @@ infer_col2im(Ctx *c, const OpCall *call, const Type **out)
     const Expr *dim[TN_MAX_RANK], *blocks = expr_int(c, 1);
     Blocks k;
 
-    if (x->dtype == DT_BOOL || !read_blocks(c, call, &k))
-        return x->dtype == DT_BOOL ? op_fail(c, call, DIAG_MODEL, "input 0 is %s; its elements must be numbers", type_str(c, x)) : false;
+    if (!read_blocks(c, call, &k))
+        return false;
     int64_t points;
     if (expr_const(k.points, &points) && expr_divisible(c, NULL, x->dim[1], points) == NO)
         return op_fail(c, call, DIAG_MODEL, "axis 1 of input 0, %s, is no multiple of the %lld points of a block", expr_str(c, x->dim[1]), (long long)points);
@@ -65,6 +65,7 @@ expand_col2im(Build *b)
 {
     Arena *a = b->c->arena;
     Text bound = { .arena = a }, lets = { .arena = a }, hit = { .arena = a };
+    bool truth = b->call->in[0]->dtype == DT_BOOL;       /* blocks are put together by or */
     Blocks k;
 
     if (!read_blocks(b->c, b->call, &k))
@@ -87,8 +88,8 @@ expand_col2im(Build *b)
     }
     uint32_t value[] = { 0, build_out(b, 0) };
     build_name(b, "points", k.points);
-    return build_text(b, NULL, "x -> o", value, "o[%s] = sum %s: %s%s ? x[i0, i1 * points + %s, %s] : 0", axes_text(a, 0, k.n + 2), text_str(&bound), text_str(&lets),
-                      text_str(&hit), point, block);
+    return build_text(b, NULL, "x -> o", value, "o[%s] = %s %s: %s%s ? x[i0, i1 * points + %s, %s] : %s", axes_text(a, 0, k.n + 2), truth ? "any" : "sum", text_str(&bound),
+                      text_str(&lets), text_str(&hit), point, block, truth ? "false" : "0");
 }
 
 /* ---- center_crop_pad: the middle of x, or x in the middle of zeros, axis by axis --------------------------- */

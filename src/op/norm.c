@@ -351,9 +351,12 @@ expand_batch_norm(Build *b)
     for (uint32_t i = 0; i < 5; i++)
         make_in(&m, name[i], i);
     make_out_over(&m, "o", build_out(b, 0), axis);
+    DType wide = DT_F32;                             /* what is computed in, where types differ */
     for (uint32_t i = 0; i < 5; i++)
-        operand[i] = make_load(&m, i, i ? &axis[1] : axis);
-    operand[5] = scalar_number(b->c, (DType)operand[4]->dtype, op_float(b->call, "epsilon"));
+        wide = compute_type(b->call->in[i]->dtype) == DT_F64 ? DT_F64 : wide;
+    for (uint32_t i = 0; i < 5; i++)
+        operand[i] = scalar_cast(b->c, wide, make_load(&m, i, i ? &axis[1] : axis));
+    operand[5] = scalar_number(b->c, wide, op_float(b->call, "epsilon"));
     return make_finish(&m, axis, scalar_parse(b->c, "(x - mean) * (scale / sqrt(var + e)) + bias", 6, name, operand));
 }
 
