@@ -412,6 +412,7 @@ expr_simplify(Ctx *c, const Ranges *r, const Expr *e)
     Proof p = proof_begin(c, r, e);
     const int budget = p.budget;
     const Expr *to = proof_simplify(&p, e);
+    to = to->bad ? e : to;           /* its numbers are too large for another form */
     if (p.budget == budget)
         return to;                   /* nothing was asked */
     if (!s) {

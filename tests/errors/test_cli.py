@@ -519,7 +519,7 @@ def test_sizes_that_contradict_each_other_are_refused(tenon):
                 done = tenon(verb, model, *shapes)
                 assert done.returncode == USAGE, (verb, model, done.stdout, done.stderr)
                 assert all(part in done.stderr for part in says), done.stderr
-    for sizes, says in ((["-s", "u=2x3", "-s", "v=5x3"], "2*m == k; here the sides are 4 and 5"), (["--input", "x=@x.npy", "-s", "x=3x3"], "n is 4 as dimension 0 of input x"),
+    for sizes, says in ((["-s", "u=2x3", "-s", "v=5x3"], "2*m == k, or one of them is 1; here the sides are 4 and 5"), (["--input", "x=@x.npy", "-s", "x=3x3"], "n is 4 as dimension 0 of input x"),
                         (["--dim", "n=5", "-s", "x=3x3"], "--dim n=5")):
         done = tenon("run", "sizes.so", *sizes)
         assert done.returncode == USAGE and says in done.stderr, done.stderr
