@@ -377,21 +377,25 @@ def main() -> None:
     words.add_argument("--alternatives", type=int, default=8, metavar="N", help="schedules of each kernel that choices times")
     words.add_argument("--plot", metavar="FILE.svg", help="fusion: the times as bars")
     words.add_argument("--json", metavar="FILE", help="write every number to FILE")
+    words.add_argument("--results", metavar="FILE", help="write the tables to FILE, as bench/results has them")
     o = words.parse_args()
     if o.what not in WHAT:                   # a name alone is a model's
         o.what, o.names = "models", [o.what, *o.names]
     bench = Bench(o)
     try:
-        print(f"{processor()}, cores {', '.join(map(str, bench.cores))}; on one thread now: {bench.yardstick('peak', 1):.1f} GFLOP/s (f32), "
+        bench.table.say(f"{processor()}, cores {', '.join(map(str, bench.cores))}; on one thread now: {bench.yardstick('peak', 1):.1f} GFLOP/s (f32), "
               f"memory {bench.yardstick('read', 1):.1f} GB/s read, {bench.yardstick('copy', 1):.1f} GB/s copied")
         busy = os.getloadavg()[0]
         if busy > 0.8:
-            print(f"this machine is busy (load {busy:.1f}): the numbers below are worth less")
+            bench.table.say(f"this machine is busy (load {busy:.1f}): the numbers below are worth less")
         WHAT[o.what](bench, o)
     finally:
         bench.close()
     table = bench.table
-    print(f"\n{table.missed} missed, {table.failed} failed" if table.missed or table.failed else "\nevery floor met")
+    table.say(f"\n{table.missed} missed, {table.failed} failed" if table.missed or table.failed else "\nevery floor met")
+    if o.results:
+        pathlib.Path(o.results).parent.mkdir(parents=True, exist_ok=True)
+        pathlib.Path(o.results).write_text("\n".join(table.lines) + "\n")
     if o.json:
         facts = {"processor": processor(), "cores": bench.cores, "machine": bench.facts_read, "rows": table.rows}
         pathlib.Path(o.json).write_text(json.dumps(facts, indent=1) + "\n")

@@ -88,13 +88,17 @@ def rank_correlation(a: list[float], b: list[float]) -> float:
 
 
 class Table:
-    """Rows printed as they are measured, each beside its floor and its aim, and kept for --json."""
+    """Rows printed as they are measured, each beside its floor and its aim, and kept for --json and --results."""
 
     def __init__(self):
-        self.rows, self.missed, self.failed = [], 0, 0
+        self.rows, self.lines, self.missed, self.failed = [], [], 0, 0
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+        print(line, flush=True)
 
     def head(self, title: str, *columns: str) -> None:
-        print(f"\n{title:<30}" + "".join(f"{c:>17}" for c in columns) + f"{'floor':>10}{'aim':>8}", flush=True)
+        self.say(f"\n{title:<30}" + "".join(f"{c:>17}" for c in columns) + f"{'floor':>10}{'aim':>8}")
 
     def add(self, what: str, cells: list[str], numbers: dict, value: float | None = None, floor: float | None = None,
             aim: float | None = None, most: bool = False, show: str = "{:.2f}") -> None:
@@ -105,12 +109,12 @@ class Table:
         limits = [show.format(x) if x is not None else "" for x in (floor, aim)]
         self.missed += met is False
         self.rows.append({"what": what.strip(), "met": met, "floor": floor, "aim": aim} | numbers)
-        print(f"{what:<30}" + "".join(f"{c:>17}" for c in cells) + f"{limits[0]:>10}{limits[1]:>8}   {verdict}".rstrip(), flush=True)
+        self.say(f"{what:<30}" + "".join(f"{c:>17}" for c in cells) + f"{limits[0]:>10}{limits[1]:>8}   {verdict}".rstrip())
 
     def fail(self, what: str, why: str) -> None:
         self.failed += 1
         self.rows.append({"what": what.strip(), "met": False, "error": why})
-        print(f"{what:<30}  FAILED: {why.strip().splitlines()[-1] if why.strip() else 'no reason given'}", flush=True)
+        self.say(f"{what:<30}  FAILED: {why.strip().splitlines()[-1] if why.strip() else 'no reason given'}")
 
 
 class Peer:
