@@ -136,7 +136,8 @@ on_one_thread(const Asked *q, SizeGuard guard)
 {
     SizeBound *at = NEW_ARRAY(q->a, SizeBound, guard.n + 1);
 
-    memcpy(at, guard.at, guard.n * sizeof *at);
+    for (uint32_t i = 0; i < guard.n; i++)
+        at[i] = guard.at[i];
     at[guard.n] = (SizeBound){ sym(q->c, THREADS_SYMBOL), 1, 1 };
     return (SizeGuard){ guard.n + 1, at };
 }
