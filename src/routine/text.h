@@ -2,7 +2,7 @@
 
 /* Where an input that is broadcast has what belongs to element `at` of `out`. */
 TN_ROUTINE int64_t
-tn_broadcast(const TnArray *x, const TnArray *out, int64_t at)
+tn_text_at(const TnArray *x, const TnArray *out, int64_t at)
 {
     int64_t place = 0, stride = 1;
 
@@ -99,7 +99,7 @@ tn_string_equal(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
 
     (void)scratch;
     for (int64_t i = begin; i < end; i++)
-        ((uint8_t *)out->at)[i] = !strcmp(tn_string(x, tn_broadcast(x, out, i)), tn_string(y, tn_broadcast(y, out, i)));
+        ((uint8_t *)out->at)[i] = !strcmp(tn_string(x, tn_text_at(x, out, i)), tn_string(y, tn_text_at(y, out, i)));
 }
 
 TN_ROUTINE int64_t tn_string_concat_plan(const TnRoutine *r, int64_t *scratch) { *scratch = 0; return tn_count(&r->array[2]) > 0; }
@@ -112,7 +112,7 @@ tn_string_concat(const TnArgs *args, int64_t begin, int64_t end, void *scratch)
 
     (void)begin, (void)end, (void)scratch;
     for (int64_t i = 0; i < n; i++) {
-        const char *a = tn_string(x, tn_broadcast(x, out, i)), *b = tn_string(y, tn_broadcast(y, out, i));
+        const char *a = tn_string(x, tn_text_at(x, out, i)), *b = tn_string(y, tn_text_at(y, out, i));
         size_t na = strlen(a), nb = strlen(b);
         char *to = r->text(r->user, (int64_t)(na + nb) + 1);
         if (!to) {
