@@ -116,6 +116,7 @@ typedef struct { const char *onnx; OpKind op; Convert *convert; } OpRow;
 /* Where a node's shape, axes or bounds come from data: they become symbols, and the node what can be said over
  * those; k->done if that is all. (sizes.c) */
 bool call_sizes(Call *k);
+bool call_is_open(const Call *k, uint32_t i);    /* Is input i given, and do data say what it holds? (sizes.c) */
 bool convert_nonzero(Call *k);       /* results as long as data make them */
 bool convert_compress(Call *k);
 

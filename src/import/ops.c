@@ -480,7 +480,7 @@ convert_axes_real(Call *k)
     DType t = input_type(k, 0) ? input_type(k, 0)->dtype : DT_NONE;
 
     ints_to_input(k, "axes", 1);
-    if (!dtype_is_int(t))
+    if (!dtype_is_int(t) || call_is_open(k, 1))          /* axes from data: sizes.c */
         return true;
     k->in.at[0] = little_cast(k, k->in.at[0], DT_F64);
     return finish(k, k->in.at[0] ? little_cast(k, call_some(k, k->op, k->attr.n, k->attr.at, k->in.n, k->in.at), t) : 0);
@@ -827,6 +827,8 @@ convert_quantize(Call *k)
 
     call_drop(k, "saturate");
     call_drop(k, "precision");
+    if (k->op == OP_quantize_linear && k->in.n > 1 && input_type(k, 1) && dtype_is_int(input_type(k, 1)->dtype))
+        k->in.at[1] = little_cast(k, k->in.at[1], DT_F32);
     if (!saturates && !quantize_unsaturated(k))
         return false;
     return k->done || (dtype_attr(k, "output_dtype") && (k->op != OP_quantize_linear || quantised_product(k)));
@@ -869,11 +871,46 @@ convert_window(Call *k)
     return dtype_attr(k, "output_datatype");
 }
 
+/* Where one of queries, keys and values is f64, all are; each result has the type of what it is made of. */
+static bool
+attention_in_doubles(Call *k)
+{
+    static const uint32_t like[] = {0, 1, 2, 0};
+    const char *name[4];
+    DType was[4];
+    ValueId y[4];
+
+    for (uint32_t i = 0; i < k->nout && i < 4; i++) {
+        name[i] = i < k->proto->n_output && *text_of(k->proto->output[i]) ? k->proto->output[i] : NULL;
+        was[i] = input_type(k, like[i])->dtype;
+    }
+    for (uint32_t i = 0; i < 6 && i < k->in.n; i++)
+        if (k->in.at[i] && dtype_is_float(input_type(k, i)->dtype) && !(k->in.at[i] = little_cast(k, k->in.at[i], DT_F64)))
+            return false;
+    if (!graph_infer_op(k->m->g, k->op, (Attrs){arena_copy(k->m->arena, k->attr.at, k->attr.n * sizeof(Attr)), k->attr.n}, k->loc, k->origin, k->in.n, k->in.at,
+                        k->nout, name, y))
+        return false;
+    for (uint32_t i = 0; i < k->nout && i < 4; i++)
+        if (name[i]) {
+            if (!(y[i] = little_cast(k, y[i], was[i])))
+                return false;
+            call_bind(k, i, y[i]);
+        }
+    return k->done = true;
+}
+
 static bool
 convert_attention(Call *k)
 {
+    bool doubles = false, others = false;
+
     call_drop(k, "softmax_precision");       /* at least f32, always */
-    return true;
+    for (uint32_t i = 0; i < 6 && i < k->in.n; i++) {
+        DType t = input_type(k, i) ? input_type(k, i)->dtype : DT_NONE;
+        doubles |= t == DT_F64;
+        others |= dtype_is_float(t) && t != DT_F64;
+    }
+    return need_inputs(k, 3) && (!doubles || !others || attention_in_doubles(k));
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------- */

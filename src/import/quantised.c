@@ -52,11 +52,26 @@ conv_sums(Call *k, Attrs attrs, ValueId x, ValueId w, ValueId x_zero, ValueId w_
     return bias ? call_two(k, OP_add, sums, bias) : 0;
 }
 
+/* Floats of 8 bits: what they stand for, multiplied, and quantised again. */
+static bool
+small_floats_matmul(Call *k)
+{
+    const ValueId a[] = {call_in(k, 0), call_in(k, 1), call_in(k, 2)}, b[] = {call_in(k, 3), call_in(k, 4), call_in(k, 5)};
+    const Attr at_a = {.name = sym(k->m->c, "axis"), .kind = ATTR_INT, .i = -2}, at_b = {.name = sym(k->m->c, "axis"), .kind = ATTR_INT, .i = -1};
+    ValueId x = call_some(k, OP_dequantize_linear, 1, &at_a, 3, a), w = x ? call_some(k, OP_dequantize_linear, 1, &at_b, 3, b) : 0;
+    const ValueId y[] = {w ? call_two(k, OP_matmul, x, w) : 0, call_in(k, 6), call_in(k, 7)};
+
+    return finish(k, y[0] ? call_some(k, OP_quantize_linear, 1, &at_b, 3, y) : 0);
+}
+
 static bool
 convert_qlinear_matmul(Call *k)
 {
     if (!need_inputs(k, 7))
         return false;
+    bool real = call_in(k, 7) && dtype_is_float(value_type(k, call_in(k, 7))->dtype);
+    if (real || dtype_is_float(value_type(k, call_in(k, 0))->dtype) || dtype_is_float(value_type(k, call_in(k, 3))->dtype))
+        return small_floats_matmul(k);
     ValueId sums = matmul_sums(k, call_in(k, 0), call_in(k, 3), call_in(k, 2), call_in(k, 5), 0);
     return finish(k, requantized(k, sums, call_in(k, 1), call_in(k, 4), call_in(k, 6), call_in(k, 7), -1));
 }

@@ -114,6 +114,14 @@ named(Call *k, OpKind op, uint32_t n, const ValueId *in)
     return call_op(k, op, 0, NULL, n, in, k->proto->n_output ? k->proto->output[0] : NULL);
 }
 
+bool
+call_is_open(const Call *k, uint32_t i)
+{
+    ValueId v = i < k->in.n ? k->in.at[i] : 0;
+    const Value *value = &k->m->g->value.at[v];
+    return v && !value->known.at && !value->data && !expr_is(type_count(k->m->c, value->type), 0);
+}
+
 /* ---- another shape --------------------------------------------------------------------------------------- */
 
 /* 0 copies a dimension, -1 is what is left over. */
@@ -144,8 +152,8 @@ size_reshape(Call *k)
     return give(k, s ? call_op(k, OP_reshape, 1, &exact, 2, (ValueId[]){x, s}, k->proto->output[0]) : 0);
 }
 
-static bool
-reshape_to(Call *k, ValueId x, ValueId sizes, const Expr *most)
+static ValueId
+reshaped_to(Call *k, ValueId x, ValueId sizes, const Expr *most)
 {
     const Expr *all[2 * TN_MAX_RANK];
     Attr exact = {.name = sym(k->m->c, "allowzero"), .kind = ATTR_INT, .i = 1};
@@ -153,7 +161,13 @@ reshape_to(Call *k, ValueId x, ValueId sizes, const Expr *most)
     for (uint32_t i = 0; i < 2 * TN_MAX_RANK; i++)
         all[i] = most;
     sizes = little_match(k, sizes, all);
-    return give(k, sizes ? call_op(k, OP_reshape, 1, &exact, 2, (ValueId[]){x, sizes}, k->proto->output[0]) : 0);
+    return sizes ? call_op(k, OP_reshape, 1, &exact, 2, (ValueId[]){x, sizes}, k->proto->output[0]) : 0;
+}
+
+static bool
+reshape_to(Call *k, ValueId x, ValueId sizes, const Expr *most)
+{
+    return give(k, reshaped_to(k, x, sizes, most));
 }
 
 static bool
@@ -221,12 +235,15 @@ size_expand(Call *k)
 
 /* ---- reductions over axes from data ------------------------------------------------------------------------ */
 
-/* Every axis of n elements becomes two: as many as stay, then as many as are reduced, one of them 1. */
+/* Every axis of n elements becomes two: as many as stay, then as many as are reduced, one of them 1. Roots and logarithms of
+ * sums of integers are computed in f64. */
 static bool
 size_reduce(Call *k)
 {
     Ctx *c = k->m->c;
-    ValueId x = k->in.at[0], axes = little_ints(k, k->in.at[1]);
+    DType of = little_type(k, k->in.at[0])->dtype;
+    bool real = k->op == OP_reduce_l2 || k->op == OP_reduce_log_sum || k->op == OP_reduce_log_sum_exp;
+    ValueId x = real && dtype_is_int(of) ? little_cast(k, k->in.at[0], DT_F64) : k->in.at[0], axes = little_ints(k, k->in.at[1]);
     const Type *t = little_type(k, x);
     Attrs attrs = {k->attr.at, k->attr.n};
     const bool keep = attr_int(attrs, "keepdims", 1) != 0, open = keep && length_is_open(k, axes);
@@ -255,9 +272,9 @@ size_reduce(Call *k)
     ValueId pairs = little_match(k, both ? little_2(k, OP_gather, both, little_list(k, 2 * t->rank, order)) : 0, most);
     ValueId wide = pairs ? call_op(k, OP_reshape, 1, &exact, 2, (ValueId[]){x, pairs}, "pairs") : 0;
     ValueId y = wide ? call_op(k, k->op, 1, &drop, 2, (ValueId[]){wide, little_list(k, t->rank, odd)}, keep ? k->proto->output[0] : "reduced") : 0;
-    if (!y || keep)
-        return give(k, y);
-    return reshape_to(k, y, compact(k, sizes, mask, t->rank - (uint32_t)n), largest_dim(k, t));
+    if (y && !keep)
+        y = reshaped_to(k, y, compact(k, sizes, mask, t->rank - (uint32_t)n), largest_dim(k, t));
+    return give(k, little_cast(k, y, of));
 }
 
 /* A running sum along an axis from data: x as what lies outside of it, itself, and what lies inside. */
@@ -676,14 +693,6 @@ match_positive(Call *k, uint32_t i)
     return true;
 }
 
-static bool
-is_open(Call *k, uint32_t i)
-{
-    ValueId v = i < k->in.n ? k->in.at[i] : 0;
-    const Value *value = &k->m->g->value.at[v];
-    return v && !value->known.at && !value->data && !expr_is(type_count(k->m->c, value->type), 0);
-}
-
 bool
 call_sizes(Call *k)
 {
@@ -693,34 +702,34 @@ call_sizes(Call *k)
         if (i >= k->in.n || !k->in.at[i])
             return true;             /* the operator's own rule says what is missing */
     switch (k->op) {
-    case OP_reshape: return !is_open(k, 1) || size_reshape(k);
-    case OP_expand: return !is_open(k, 1) || size_expand(k);
-    case OP_squeeze: return !is_open(k, 1) || size_squeeze(k);
-    case OP_unsqueeze: return !is_open(k, 1) || size_unsqueeze(k);
-    case OP_slice: return !(is_open(k, 1) || is_open(k, 2) || is_open(k, 3) || is_open(k, 4)) || size_slice(k);
-    case OP_pad: return !(is_open(k, 1) || is_open(k, 3)) || size_pad(k);
-    case OP_affine_grid: case OP_center_crop_pad: return !is_open(k, 1) || match_input(k, 1, NULL);
-    case OP_col2im: return (!is_open(k, 1) || match_input(k, 1, NULL)) && (!is_open(k, 2) || match_positive(k, 2));
-    case OP_max_unpool: return !is_open(k, 2) || match_input(k, 2, NULL);
-    case OP_hann_window: case OP_hamming_window: case OP_blackman_window: return !is_open(k, 0) || match_input(k, 0, NULL);
-    case OP_mel_weight_matrix: return (!is_open(k, 0) || match_input(k, 0, NULL)) && (!is_open(k, 1) || match_input(k, 1, NULL));
-    case OP_stft: return (!is_open(k, 1) || match_positive(k, 1)) && (!is_open(k, 3) || match_positive(k, 3));
-    case OP_dft: return (!is_open(k, 1) || match_input(k, 1, NULL)) && (!is_open(k, 2) || size_dft(k));
-    case OP_cum_sum: case OP_cum_prod: return !is_open(k, 1) || size_cum_sum(k);
-    case OP_tile: return !is_open(k, 1) || match_input(k, 1, NULL);
+    case OP_reshape: return !call_is_open(k, 1) || size_reshape(k);
+    case OP_expand: return !call_is_open(k, 1) || size_expand(k);
+    case OP_squeeze: return !call_is_open(k, 1) || size_squeeze(k);
+    case OP_unsqueeze: return !call_is_open(k, 1) || size_unsqueeze(k);
+    case OP_slice: return !(call_is_open(k, 1) || call_is_open(k, 2) || call_is_open(k, 3) || call_is_open(k, 4)) || size_slice(k);
+    case OP_pad: return !(call_is_open(k, 1) || call_is_open(k, 3)) || size_pad(k);
+    case OP_affine_grid: case OP_center_crop_pad: return !call_is_open(k, 1) || match_input(k, 1, NULL);
+    case OP_col2im: return (!call_is_open(k, 1) || match_input(k, 1, NULL)) && (!call_is_open(k, 2) || match_positive(k, 2));
+    case OP_max_unpool: return !call_is_open(k, 2) || match_input(k, 2, NULL);
+    case OP_hann_window: case OP_hamming_window: case OP_blackman_window: return !call_is_open(k, 0) || match_input(k, 0, NULL);
+    case OP_mel_weight_matrix: return (!call_is_open(k, 0) || match_input(k, 0, NULL)) && (!call_is_open(k, 1) || match_input(k, 1, NULL));
+    case OP_stft: return (!call_is_open(k, 1) || match_positive(k, 1)) && (!call_is_open(k, 3) || match_positive(k, 3));
+    case OP_dft: return (!call_is_open(k, 1) || match_input(k, 1, NULL)) && (!call_is_open(k, 2) || size_dft(k));
+    case OP_cum_sum: case OP_cum_prod: return !call_is_open(k, 1) || size_cum_sum(k);
+    case OP_tile: return !call_is_open(k, 1) || match_input(k, 1, NULL);
     case OP_gather_nd: return size_gather_nd(k);
-    case OP_constant_of_shape: return !is_open(k, 0) || match_input(k, 0, NULL);
-    case OP_split: return !is_open(k, 1) || match_input(k, 1, largest_dim(k, little_type(k, k->in.at[0])));
-    case OP_resize: return (!is_open(k, 2) || size_resize(k)) && (!is_open(k, 3) || match_input(k, 3, NULL));
+    case OP_constant_of_shape: return !call_is_open(k, 0) || match_input(k, 0, NULL);
+    case OP_split: return !call_is_open(k, 1) || match_input(k, 1, largest_dim(k, little_type(k, k->in.at[0])));
+    case OP_resize: return (!call_is_open(k, 2) || size_resize(k)) && (!call_is_open(k, 3) || match_input(k, 3, NULL));
     case OP_one_hot:
-        if (!is_open(k, 1))
+        if (!call_is_open(k, 1))
             return true;
         k->in.at[1] = little_cast(k, k->in.at[1], DT_I64);
         return k->in.at[1] && match_input(k, 1, NULL);
-    case OP_range: return !(is_open(k, 0) || is_open(k, 1) || is_open(k, 2)) || k->in.n < 3 || size_range(k);
+    case OP_range: return !(call_is_open(k, 0) || call_is_open(k, 1) || call_is_open(k, 2)) || k->in.n < 3 || size_range(k);
     case OP_reduce_sum: case OP_reduce_mean: case OP_reduce_prod: case OP_reduce_max: case OP_reduce_min: case OP_reduce_l1:
     case OP_reduce_l2: case OP_reduce_sum_square: case OP_reduce_log_sum: case OP_reduce_log_sum_exp:
-        return !is_open(k, 1) || size_reduce(k);
+        return !call_is_open(k, 1) || size_reduce(k);
     default: return true;
     }
 }

@@ -213,7 +213,8 @@ scatter_combiner(Ctx *c, const OpCall *call, Combiner *k)
     for (uint32_t i = 0; i < sizeof row / sizeof *row; i++)
         if (strcmp(row[i].name, wanted) == 0) {
             *k = row[i].combiner;
-            return true;
+            return *k == COMB_LAST || call->in[0]->dtype != DT_STR
+                || op_fail(c, call, DIAG_MODEL, "input 0 is %s; attribute \"reduction\" is \"%s\", which takes numbers", type_str(c, call->in[0]), wanted);
         }
     return op_fail(c, call, DIAG_UNSUPPORTED, "attribute \"reduction\" is \"%s\"; none, add, mul, max and min exist", wanted);
 }
