@@ -170,11 +170,11 @@ env_extent(Env *e, IterId x)
     return it->inner ? inner_extent(e, x) : env_simplify(e, expr_ceil_div(e->c, env_extent(e, it->parent), expr_int(e->c, it->factor)));
 }
 
-/* Of a box: what runs over padding while sums are made has memory there. */
+/* What runs over padding while sums are made has memory there. */
 static const Expr *
-box_most(const Env *e, IterId x)
+with_padding(const Env *e, IterId x, const Expr *most)
 {
-    const Expr *most = e->p->put.at[env_iter(e, x)->put].most[env_iter(e, x)->dim], *all = most;
+    const Expr *all = most;
 
     for (IterId y = 1; y < e->p->iter.n; y++) {
         const Iter *it = env_iter(e, y);
@@ -191,7 +191,7 @@ env_most(Env *e, IterId x)
     int64_t all;
 
     if (it->put)
-        return box_most(e, x);
+        return with_padding(e, x, e->p->put.at[it->put].most[it->dim]);
     if (it->size)
         return it->size;
     if (it->axis < NEST_MAX_AXES)
@@ -202,7 +202,7 @@ env_most(Env *e, IterId x)
     if (!it->inner)
         return expr_ceil_div(e->c, parent, expr_int(e->c, it->factor));
     bool padded = it->tail == WORD_pad || it->tail == WORD_clamp;
-    return expr_const(parent, &all) && all < it->factor && !padded ? parent : expr_int(e->c, it->factor);
+    return with_padding(e, x, expr_const(parent, &all) && all < it->factor && !padded ? parent : expr_int(e->c, it->factor));
 }
 
 /* ---- values ------------------------------------------------------------------------------------------ */
