@@ -358,15 +358,16 @@ parse_one(Parse *p, Arena *a, Listed *out)
     return true;
 }
 
-/* How many of them gain more than this one? */
+/* How many of them come before this one: those for sizes alone before those for one thread, and then those that gain more. */
 static uint32_t
-gain_more(const Listed *at, uint32_t n, uint32_t than)
+come_before(const Listed *at, uint32_t n, uint32_t than)
 {
-    uint32_t more = 0;
+    bool one = is_for_one_thread(&at[than].guard);
+    uint32_t before = 0;
 
     for (uint32_t i = 0; i < n; i++)
-        more += at[i].gain > at[than].gain;
-    return more;
+        before += is_for_one_thread(&at[i].guard) == one ? at[i].gain > at[than].gain : one;
+    return before;
 }
 
 static void
@@ -398,7 +399,7 @@ variants_parse(Job *j, const Kernel *k, const char *answer, Variants *out, Text 
         ok = n < MOST_TRIED && parse_one(&p, scratch, &at[n]);
     *out = (Variants){ .at = NEW_ARRAY(j->arena, Kernel *, n + 1) };
     for (uint32_t i = 0; i < n && ok && out->n < most; i++)
-        if (gain_more(at, n, i) < most)
+        if (come_before(at, n, i) < most)
             add_variant(j, k, &at[i], out, remark);
     arena_free(scratch);
     return ok;

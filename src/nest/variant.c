@@ -39,7 +39,7 @@ kernel_variant(Ctx *c, Arena *a, const Kernel *k, SizeGuard guard)
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < guard.n; i++)
-        if (guard.at[i].least == guard.at[i].most)
+        if (guard.at[i].least == guard.at[i].most && strcmp(guard.at[i].symbol, THREADS_SYMBOL))     /* no nest names that */
             b[n++] = (Binding){ { VAR_SYMBOL, MAP_PTR(guard.at[i].symbol) }, expr_int(c, guard.at[i].least) };
     *v = (Kernel){ .name = k->name, .origin = k->origin, .nin = k->nin, .nout = k->nout, .npart = k->npart, .part = part, .shared = k->shared,
                    .tree.arena = a, .trips = expr_int(c, 1), .grain = expr_int(c, 1), .guard = guard };

@@ -382,9 +382,9 @@ expand_dynamic_quantize_linear(Build *b)
     make_in(&m, "high", high);
     make_out(&m, "o", scale);
     const Scalar *width = scalar_2(c, S_SUB, make_load(&m, 1, NULL), make_load(&m, 0, NULL));
-    /* Of zeros alone the scale is 1, as ONNX Runtime has it: all scales give the same, but none divides by 0. */
+    /* Of zeros alone all scales give the same, but none divides by 0. */
     const Scalar *step = scalar_2(c, S_DIV, width, scalar_float(c, DT_F32, 255)), *none = scalar_2(c, S_EQ, step, scalar_float(c, DT_F32, 0));
-    make_write(&m, 0, NULL, scalar_select(c, none, scalar_float(c, DT_F32, 1), step));
+    make_write(&m, 0, NULL, scalar_select(c, none, scalar_float(c, DT_F32, 1.0 / 255), step));
     if (!make_end(&m))
         return false;
 

@@ -61,7 +61,8 @@ def agree(folder, out, sizes, channels, kernel=3, stride=1, silu=False, batches=
 
 
 def guards(text):
-    return re.findall(r"variant (.*) \{", text)
+    """Of the variants for any number of threads."""
+    return [g for g in re.findall(r"variant (.*) \{", text) if "$threads" not in g]
 
 
 def lays(text):
@@ -99,7 +100,7 @@ def test_few_frames(tmp_path, target, stride):
     lanes, text = lanes_of(target), dump(tmp_path, "choose", "--target", target)
     expected_guards = [f"t == {stride}, batch == 1", f"1 <= t <= {stride * lanes}"]
     assert guards(text) == expected_guards[:len(guards(text))] and len(guards(text)) >= stride
-    assert len(lays(text)) == 1 + len(guards(text)) and len(set(lays(text))) == 1 and int(lays(text)[0].split("%")[1].rstrip("]")) % lanes == 0
+    assert len(lays(text)) >= 1 + len(guards(text)) and len(set(lays(text))) == 1 and int(lays(text)[0].split("%")[1].rstrip("]")) % lanes == 0
     if not runs_here(target):
         pytest.skip("no AVX-512 here")
     tenon("compile", tmp_path / "m.onnx", "--target", target, "-o", tmp_path / "m.so")
