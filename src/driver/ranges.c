@@ -5,7 +5,7 @@
  *
  * Where nobody says them, a symbol that is the first dimension of inputs with rows besides counts samples, and counts 1: what is made for
  * one serves many as well, one after the other, and a product whose rows are nothing but samples gets its program for many of
- * them all the same (schedule.c).
+ * them all the same (schedule.c). Sides of a picture count as usual ones, and a signal as long enough for some frames.
  */
 #include "driver/internal.h"
 
@@ -154,6 +154,58 @@ count_picture(Ctx *c, const Type *t)
             expr_symbol_count(c, v, PICTURE_SIDE);
 }
 
+/* A signal: a symbol that windows divide counts as so many points that each size that follows from it is no less than LEAST_FRAMES, beginning with
+ * EXPR_SUPPOSED. Prices of kernels over frames would else be asked for at no frame at all: an STFT of 16 kHz takes 400 points a frame. */
+enum { LEAST_FRAMES = 32 };
+#define MOST_SIGNAL (1 << 20)
+
+typedef struct { Ctx *c; Var v; int64_t value; } Supposed;
+
+static bool
+supposed_value(void *user, Var v, int64_t *out)
+{
+    const Supposed *s = user;
+
+    *out = v.kind == s->v.kind && v.id == s->v.id ? s->value : v.kind == VAR_SYMBOL ? expr_symbol_supposed(s->c, v) : 0;
+    return true;
+}
+
+/* Is a size of the graph less than LEAST_FRAMES with s->value points of the symbol, though it is not with many? */
+static bool
+has_few_frames(const Graph *g, Supposed *s)
+{
+    int64_t points = s->value, few, many;
+    bool found = false;
+
+    for (uint32_t i = 1; i < g->value.n && !found; i++) {
+        const Type *t = g->value.at[i].type;
+        for (uint32_t d = 0; t && d < t->rank && !found; d++) {
+            if (!expr_uses(t->dim[d], s->v))
+                continue;
+            found = expr_eval(t->dim[d], supposed_value, s, &few) && few < LEAST_FRAMES;
+            s->value = MOST_SIGNAL;
+            found = found && expr_eval(t->dim[d], supposed_value, s, &many) && many >= LEAST_FRAMES;
+            s->value = points;
+        }
+    }
+    return found;
+}
+
+static void
+count_signal(void *user, Var v)
+{
+    Job *j = user;
+    Supposed s = { j->ctx, v, EXPR_SUPPOSED };
+    Interval possible = expr_symbol_get(j->ctx, v);
+
+    if (v.kind != VAR_SYMBOL || possible.hi <= 2 * EXPR_SUPPOSED || expr_symbol_counts(j->ctx, v) >= 0 || expr_symbol_usual(j->ctx, v).n)
+        return;
+    while (s.value < MOST_SIGNAL && has_few_frames(j->graph, &s))
+        s.value *= 2;
+    if (s.value > EXPR_SUPPOSED && s.value < MOST_SIGNAL)
+        expr_symbol_count(j->ctx, v, s.value);
+}
+
 void
 ranges_count(Job *j)
 {
@@ -165,5 +217,10 @@ ranges_count(Job *j)
         if (t->rank && expr_is_var(t->dim[0], &v) && v.kind == VAR_SYMBOL && is_first(g, v) && has_rows(t) && expr_symbol_counts(j->ctx, v) < 0)
             expr_symbol_count(j->ctx, v, 1);
         count_picture(j->ctx, t);
+    }
+    for (uint32_t k = 0; k < g->input.n; k++) {
+        const Type *t = g->value.at[g->input.at[k]].type;
+        for (uint32_t d = 0; d < t->rank; d++)
+            expr_vars(t->dim[d], count_signal, j);
     }
 }

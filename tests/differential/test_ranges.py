@@ -90,6 +90,15 @@ def test_a_first_dimension_counts_samples(inputs, counts, tmp_path):
     tenon("compile", dump, "--dim-hint", "n=4", "-o", tmp_path / "m.so")
 
 
+@pytest.mark.parametrize("step, counts", [(1, None), (2, None), (10, "512"), (160, "8192")])
+def test_a_signal_counts_as_frames(step, counts, tmp_path):
+    """A symbol that windows divide counts as so many points that there are 32 frames or more: else prices would be asked for at none."""
+    (tmp_path / "m.tn").write_text(f"graph @m(%x: f32[1, 1, n]) -> (%y) {{\n  %y: f32[1, 1, (n - {step}) // {step} + 1] = max_pool(%x) {{kernel_shape = [{step}], strides = [{step}]}}\n}}\n")
+    tenon("compile", tmp_path / "m.tn", "--stop-after=import", "--dump=import", "--dump-dir", tmp_path)
+    said = [line.split()[3] for line in next(tmp_path.glob("*import*.tn")).read_text().splitlines() if "symbol n counts" in line]
+    assert said == ([counts] if counts else [])
+
+
 def test_a_product_whose_rows_are_samples_is_made_for_many(tmp_path):
     """What comes as rows, or as images that are flattened, gets one program; of one sample it is told what that takes."""
     chosen, seconds = [], []
