@@ -12,13 +12,15 @@ known_number(Emit *e, const Scalar *s, uint32_t lane, int64_t *out)
 {
     int64_t x, y;
 
-    if (s->dtype != DT_I64)
+    if (s->dtype != DT_I64 && s->dtype != DT_I32)
         return false;
     switch ((ScalarOp)s->op) {
     case S_CONST: *out = (int64_t)s->u.bits; return true;
     case S_INDEX: return expr_const(emit_subst_expr(e, s->u.index), out);
     case S_IOTA: *out = lane; return true;
     case S_SPLAT: return known_number(e, s->arg[0], 0, out);
+    case S_CAST: return known_number(e, s->arg[0], lane, out) && (s->dtype == DT_I64 || *out == (int32_t)*out);
+    case S_MUL: return known_number(e, s->arg[0], lane, &x) && known_number(e, s->arg[1], lane, &y) && !__builtin_mul_overflow(x, y, out);
     case S_ADD: return known_number(e, s->arg[0], lane, &x) && known_number(e, s->arg[1], lane, &y) && !__builtin_add_overflow(x, y, out);
     default: return false;
     }

@@ -26,7 +26,7 @@ typedef enum {
     /* loop trees only: */
     S_SPLAT,                 /* arg[0] in every lane */
     S_LANES,                 /* arg[l] is lane l */
-    S_IOTA,                  /* 0, 1, 2, … lanes - 1 (i64 or f32) */
+    S_IOTA,                  /* 0, 1, 2, … lanes - 1 (i64, i32 or f32) */
     S_EVENS, S_ODDS,         /* arg[0] and arg[1] as blocks of u.block lanes: the even (odd) ones of both, in turn */
     S_HSUM, S_HMAX, S_HMIN, S_HPROD,     /* all lanes of arg[0] combined, in a fixed tree */
 #define SCALAR(id, text, arity, form, meaning) S_##id,

@@ -421,26 +421,62 @@ index_of(Ctx *c, const Scalar *s)
     return s->op == S_INDEX ? s->u.index : s->op == S_CONST && s->dtype == DT_I64 ? expr_int(c, s->u.bits) : NULL;
 }
 
+/* A comparison of places that are affine in the lane, as `step*lane + rest < 0` or, *negated, its opposite. False: it is another kind. */
+static bool
+affine_in_lane(Vectorizer *v, const Scalar *s, int64_t *step, const Expr **rest, bool *negated)
+{
+    Ctx *c = v->l->c;
+    const Expr *a, *b, *coef;
+
+    if (s->op != S_LT && s->op != S_LE && s->op != S_GT && s->op != S_GE)
+        return false;
+    if (!(a = index_of(c, s->arg[0])) || !(b = index_of(c, s->arg[1])))
+        return false;
+    const Expr *below = s->op == S_LT || s->op == S_GE ? expr_sub(c, a, b) : s->op == S_GT ? expr_sub(c, b, a) : expr_offset(c, expr_sub(c, a, b), -1);
+    *negated = s->op == S_GE;
+    return expr_linear(c, below, LANE, &coef, rest) && !low_uses_lane(*rest) && expr_const(coef, step) && *step != 0 && *step <= 256 && *step >= -256;
+}
+
 /* A comparison of places whose answer is the same in all lanes, since lanes begin at a multiple of their number and so does what is
  * behind the border: the pieces of a concatenation. It is asked once. NULL: lanes may differ. */
 static const Scalar *
 compared_once(Vectorizer *v, const Scalar *s)
 {
     Ctx *c = v->l->c;
-    const Expr *a, *b, *coef, *rest;
+    const Expr *rest;
     int64_t step, lanes = v->lanes;
+    bool negated;
 
-    if (s->op != S_LT && s->op != S_LE && s->op != S_GT && s->op != S_GE)
-        return NULL;
-    if (!(a = index_of(c, s->arg[0])) || !(b = index_of(c, s->arg[1])))
-        return NULL;
-    /* As `below < 0`, or not. */
-    const Expr *below = s->op == S_LT || s->op == S_GE ? expr_sub(c, a, b) : s->op == S_GT ? expr_sub(c, b, a) : expr_offset(c, expr_sub(c, a, b), -1);
-    if (!expr_linear(c, below, LANE, &coef, &rest) || low_uses_lane(rest) || !expr_const(coef, &step) || step == 0 || step > 256 || step < -256)
+    if (!affine_in_lane(v, s, &step, &rest, &negated))
         return NULL;
     if (!expr_exact_div(c, step > 0 ? rest : expr_offset(c, rest, 1), expr_int(c, lanes * (step > 0 ? step : -step))))
         return NULL;
     return scalar_subst(c, s, &(Binding){LANE, expr_int(c, 0)}, 1);
+}
+
+/* Places of 64 bits take twice the vectors of what they choose from. The lane's side of such a comparison is small, so the other side,
+ * held to 32 bits, gives the same answers. NULL: it is another kind. */
+static const Scalar *
+compared_in_32_bits(Vectorizer *v, const Scalar *s)
+{
+    Ctx *c = v->l->c;
+    Ranges r = low_ranges(v->l);
+    const Expr *rest, *far = expr_int(c, 1 << 30);
+    int64_t step;
+    bool negated;
+
+    if (v->lanes == 1 || !affine_in_lane(v, s, &step, &rest, &negated))
+        return NULL;
+    const Expr *bound = expr_scale(c, rest, -1);
+    Interval known = expr_bounds(c, &r, bound);
+    if (known.lo < -(1 << 30))
+        bound = expr_max(c, bound, expr_int(c, -(1 << 30)));
+    if (known.hi > 1 << 30)
+        bound = expr_min(c, bound, far);
+    const Scalar *lane = scalar_iota(c, DT_I32, v->lanes);
+    if (step != 1)
+        lane = scalar_2(c, S_MUL, lane, scalar_splat(c, scalar_int(c, DT_I32, step), v->lanes));
+    return scalar_2(c, negated ? S_GE : S_LT, lane, scalar_splat(c, scalar_cast(c, DT_I32, scalar_index(c, bound)), v->lanes));
 }
 
 static const Scalar *
@@ -466,7 +502,7 @@ vectorize(Vectorizer *v, const Scalar *s)
         r = !is_summed(v, expr_computed(v->l->c, s)) && scalar_uses(s, LANE) ? lane_by_lane(v, s) : s;
         break;
     default:
-        if ((r = compared_once(v, s)))
+        if ((r = compared_once(v, s)) || (r = compared_in_32_bits(v, s)))
             break;
         r = s;
         for (uint32_t i = 0; i < s->narg; i++) {
