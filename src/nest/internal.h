@@ -198,4 +198,7 @@ const Scalar *parse_computed(Scope *s, bool whole);
 
 bool kernel_check(Ctx *c, const Kernel *k, DiagClass class, Loc loc);
 
+/* The answer that a comparison of whole numbers has at all points of the ranges; UNKNOWN: it has both, or it is not known. (decide.c) */
+Tri scalar_decide(Ctx *c, const Ranges *r, const Scalar *cond);
+
 #endif

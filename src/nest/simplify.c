@@ -225,28 +225,21 @@ as_expr(Ctx *c, const Scalar *s)
     return s->op == S_CONST && dtype_is_int(s->dtype) ? expr_int(c, s->u.bits) : NULL;
 }
 
-/* Comparisons of indices that the ranges decide; identities of what is computed. */
+/* Comparisons of indices, and checks of them, that the ranges decide; identities of what is computed. */
 static const Scalar *
 tidy_node(ScalarMap *m, const Scalar *node)
 {
     const Simplify *s = m->user;
     Ctx *c = m->ctx;
-    Tri t = UNKNOWN;
 
+    if (node->op == S_AT) {
+        const Expr *at = as_expr(c, node->arg[0]);
+        bool inside = at && expr_le(c, &s->ranges, expr_int(c, 0), at) == YES && expr_le(c, &s->ranges, expr_offset(c, at, 1), node->u.index) == YES;
+        return inside ? scalar_index(c, at) : node;
+    }
     if (node->op < S_EQ || node->op > S_GE || node->arg[0]->dtype != DT_I64)
         return scalar_identity(c, node);
-    const Expr *x = as_expr(c, node->arg[0]), *y = as_expr(c, node->arg[1]);
-    if (!x || !y)
-        return node;
-    switch ((ScalarOp)node->op) {
-    case S_EQ: t = expr_eq(c, &s->ranges, x, y); break;
-    case S_NE: t = (Tri)-expr_eq(c, &s->ranges, x, y); break;
-    case S_LE: t = expr_le(c, &s->ranges, x, y); break;
-    case S_GE: t = expr_le(c, &s->ranges, y, x); break;
-    case S_LT: t = (Tri)-expr_le(c, &s->ranges, y, x); break;
-    case S_GT: t = (Tri)-expr_le(c, &s->ranges, x, y); break;
-    default: break;
-    }
+    Tri t = scalar_decide(c, &s->ranges, node);
     return t == UNKNOWN ? node : scalar_int(c, DT_BOOL, t == YES);
 }
 
