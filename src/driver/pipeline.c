@@ -208,10 +208,17 @@ turns(void *user, const Graph *g)
     return normalise_turns(g);
 }
 
+static Graph *
+indices(void *user, const Graph *g)
+{
+    (void)user;
+    return normalise_indices(g);
+}
+
 static bool
 stage_normalise(Job *j)
 {
-    return replace_graph(j, graph_map(j->graph, turns, j)) && replace_graph(j, graph_map(j->graph, normalise, j)) && library_products(j);
+    return replace_graph(j, graph_map(j->graph, indices, j)) && replace_graph(j, graph_map(j->graph, turns, j)) && replace_graph(j, graph_map(j->graph, normalise, j)) && library_products(j);
 }
 
 /* Filters in a transform domain are computed as soon as it is chosen: nests of constants, the only nests there are. What lies within what is a

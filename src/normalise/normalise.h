@@ -1,6 +1,6 @@
 /* normalise: nests in the form that every later stage can see through.
  *
- * Every nest is simplified (nest/simplify.c: digits, phases, guards). Of a product whose operand is a constant
+ * Values that follow from indices alone are computed where they are read (indices.c). Every nest is simplified (nest/simplify.c: digits, phases, guards). Of a product whose operand is a constant
  * read in another way than digit by digit (backwards, with a guard, at odd places), the constant is laid out as
  * the product walks it; a product that writes its columns apart (the phases of a transposed convolution) writes
  * them together, and a nest of its own moves them to their places. Then nests of constants alone are computed.
@@ -19,6 +19,9 @@
 #define TENON_NORMALISE_H
 
 #include "graph/graph.h"
+
+/* What follows from indices alone, a mask or a position, is put into the nests that read it (indices.c). */
+Graph *normalise_indices(const Graph *g);
 
 /* Scans that sum over what they have made become loops of nests (turns.c): recurrent networks. Before the others, so that
  * what is inside of the loops is made plain as well. */

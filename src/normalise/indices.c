@@ -1,0 +1,539 @@
+/* indices: what follows from indices alone is computed where it is read, never stored; and what does not vary along a dimension is computed
+ * once for it.
+ *
+ *     r[i] = i                        m[i, j] = r[j] <= r[i] ? 0 : -inf          s[h, i, j] = q[h, i, j] + m[i, j]
+ *     becomes                                                                    s[h, i, j] = q[h, i, j] + (j <= i ? 0 : -inf)
+ *
+ * Exporters build masks and positions so, of Range, Expand, Gather and comparisons, and read them in every layer. A value has a form if
+ * its nest, with the forms of its inputs and constants of one element put in, reads nothing. Forms are put into the nests that read
+ * them. A schedule then sees what a mask leaves out (nest/support.h). Constants of steady steps, and bands of one number in another, as
+ * exporters store masks, have forms as well.
+ *
+ *     m[b, h, i, j] = pad[b, j] ? 0 : -inf     becomes     m[b, 0, 0, j], read at 0
+ *
+ * Exporters expand masks to the shape of what they are added to, too. Such a value keeps one point along these dimensions, and its form is a read of
+ * that.
+ *
+ * Other forms are whole numbers, conditions, and choices of constants: a few instructions. Other functions of indices, a table of
+ * sines, stay values.
+ */
+#include "normalise/normalise.h"
+
+#include "nest/walk.h"
+
+#include <string.h>
+
+enum { MOST_OPERATIONS = 24 };       /* of a form: more are computed once */
+
+/* A nest in place of a value; what it reads, in the new graph; 0: nothing. */
+typedef struct { const Nest *nest; ValueId in; } Form;
+
+typedef struct {
+    Ctx *c;
+    const Graph *from;
+    Graph *to;
+    ValueId *map;                    /* 0 of values that are forms and were not needed yet */
+    Form *form;                      /* [from->value.n]; nest NULL: it has none */
+    Form *view;                      /* likewise: a read of another value, which does not vary along some dimension */
+    NodeId *maker;                   /* of forms */
+} Forms;
+
+/* ---- which nests are forms ------------------------------------------------------------------------ */
+
+static void
+see_costly(void *user, const Scalar *s)
+{
+    bool *costly = user;
+    bool cheap = s->op == S_CONST || s->op == S_INDEX || s->op == S_SELECT || s->op == S_CAST || s->op == S_ADD || s->op == S_SUB || s->op == S_MUL || s->op == S_MIN || s->op == S_MAX ||
+                 s->op == S_AND || s->op == S_OR || s->op == S_XOR || s->op == S_NOT || s->op == S_NEG || (s->op >= S_EQ && s->op <= S_GE);
+    bool chosen = s->op == S_CONST || s->op == S_SELECT || !dtype_is_float(s->dtype);        /* floats are chosen, not computed */
+
+    *costly |= !cheap || !chosen;
+}
+
+/* Is every element the same, `first` being what a scan finds before its first step? Then each step makes it again. */
+static const Scalar *
+steady_scan(Ctx *c, Arena *a, const Nest *n)
+{
+    Accesses all = nest_accesses(c, a, n);
+    ScalarMap m = { .ctx = c, .done = { .arena = a } };
+    const Scalar *first = NULL;
+
+    for (uint32_t i = 0; i < all.n; i++) {
+        const Scalar *load = all.at[i].load, *outside = load->u.load.outside;
+        if (load->u.load.slot != n->nin || !outside || outside->op != S_CONST || (first && first != outside))
+            return NULL;
+        first = outside;
+        map_put(&m.done, MAP_PTR(load), MAP_PTR(outside));
+    }
+    return first && scalar_map(&m, n->write[0].value) == first ? first : NULL;
+}
+
+static const Nest *
+constant_nest(Ctx *c, const char *name, const Type *t, const Scalar *value)
+{
+    NestBuilder b = nest_begin(c, name);
+    const Expr *axis[TN_MAX_RANK];
+
+    nest_axes_of(&b, t, axis);
+    nest_write(&b, nest_out(&b, "o", t), axis, value);
+    return nest_finish(&b);
+}
+
+/* The nest, which reads nothing, as a form; NULL: it is none. */
+static const Nest *
+form_of(Ctx *c, const Nest *n)
+{
+    Arena *scratch = arena_child(c->arena);
+    bool costly = n->param[n->nin].type->dtype == DT_STR;
+    const Nest *form = NULL;
+
+    if (n->nout == 1 && n->nwrite == 1 && n->nin == 0 && !costly && write_is_plain(c, n, &n->write[0])) {
+        const Scalar *steady = nest_axes_of_kind(n, AXIS_SCAN) ? steady_scan(c, scratch, n) : NULL;
+        scalar_visit(c, n->write[0].value, see_costly, &costly);
+        if (steady)
+            form = constant_nest(c, n->name, n->param[0].type, steady);
+        else if (!costly && !nest_axes_of_kind(n, AXIS_SCAN) && !nest_leaves_gaps(n) && scalar_size(c, n->write[0].value) <= MOST_OPERATIONS)
+            form = n;
+    }
+    arena_free(scratch);
+    return form;
+}
+
+/* A constant of one element, as a nest without inputs; NULL: it is none. */
+static const Nest *
+number_of(Ctx *c, const Value *v)
+{
+    const Type *t = v->type;
+
+    if (!v->data || v->format || !expr_is(type_count(c, t), 1) || dtype_info[t->dtype].bits < 8 || t->dtype == DT_STR)
+        return NULL;
+    if (!dtype_is_float(t->dtype)) {
+        int64_t bits = 0;
+        memcpy(&bits, v->data, dtype_info[t->dtype].bytes);                  /* little-endian, as artefacts are */
+        return constant_nest(c, "number", t, scalar_int(c, t->dtype, bits));
+    }
+    return constant_nest(c, "number", t, scalar_float(c, t->dtype, number_get(t->dtype, v->data, 0)));
+}
+
+/* ---- constants that follow from their indices --------------------------------------------------------- */
+
+/* The sizes of a constant, no fewer than LEAST_CONSTANT elements: smaller ones are not worth asking. */
+enum { LEAST_CONSTANT = 8 };
+
+static bool
+sizes_of(const Value *v, int64_t *size, int64_t *count)
+{
+    const Type *t = v->type;
+
+    *count = 1;
+    for (uint32_t d = 0; d < t->rank; d++)
+        if (!expr_const(t->dim[d], &size[d]) || size[d] < 1 || mul_overflows(*count, size[d], count))
+            return false;
+    return v->data && !v->format && *count >= LEAST_CONSTANT && dtype_info[t->dtype].bits >= 8 && t->dtype != DT_STR;
+}
+
+/* Whole numbers with fixed steps along each dimension. NULL: they are none. */
+static const Nest *
+arithmetic_constant(Ctx *c, const Value *v)
+{
+    int64_t size[TN_MAX_RANK], count, step[TN_MAX_RANK], pitch = 1;
+    const Type *t = v->type;
+
+    if (!dtype_is_int(t->dtype) || !sizes_of(v, size, &count))
+        return NULL;
+    int64_t first = (int64_t)number_get(t->dtype, v->data, 0);
+    for (uint32_t d = t->rank; d-- > 0; pitch *= size[d])
+        step[d] = size[d] > 1 ? (int64_t)number_get(t->dtype, v->data, pitch) - first : 0;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t expected = first, rest = i;
+        for (uint32_t d = t->rank; d-- > 0; rest /= size[d])
+            expected += step[d] * (rest % size[d]);
+        if (number_get(t->dtype, v->data, i) != (double)expected)
+            return NULL;
+    }
+    NestBuilder b = nest_begin(c, "indices");
+    const Expr *axis[TN_MAX_RANK], *value = expr_int(c, first);
+    nest_axes_of(&b, t, axis);
+    for (uint32_t d = 0; d < t->rank; d++)
+        value = expr_add(c, value, expr_scale(c, axis[d], step[d]));
+    nest_write(&b, nest_out(&b, "o", t), axis, scalar_cast(c, t->dtype, scalar_index(c, value)));
+    return nest_finish(&b);
+}
+
+/* Two numbers of which one stands, in each row i of the last two dimensions, from low + i*low_step on and below high + i*high_step, as far as
+ * the row goes: a causal mask, a window, a block. */
+typedef struct { double inside, outside; int64_t low, low_step, high, high_step; } Band;
+
+static int64_t
+clamped(int64_t x, int64_t most)
+{
+    return x < 0 ? 0 : x > most ? most : x;
+}
+
+/* Where the run of `value` in a row begins and ends; false: there are several. */
+static bool
+run_of(DType t, const void *data, int64_t at, int64_t n, double value, int64_t *begin, int64_t *end)
+{
+    int64_t i = 0;
+
+    while (i < n && number_get(t, data, at + i) != value)
+        i++;
+    *begin = i;
+    while (i < n && number_get(t, data, at + i) == value)
+        i++;
+    *end = i;
+    while (i < n && number_get(t, data, at + i) != value)
+        i++;
+    return i == n;
+}
+
+/* Ends of runs that lie on begin + i*step for a step of 0 or 1, where they are not cut off by the row's own ends. */
+static bool
+on_a_line(const int64_t *at, int64_t rows, int64_t n, int64_t *begin, int64_t *step)
+{
+    for (*step = 0; *step < 2; ++*step) {
+        int64_t known = -1;
+        for (int64_t i = 0; i < rows && known < 0; i++)
+            known = at[i] > 0 && at[i] < n ? i : -1;
+        *begin = known < 0 ? at[0] : at[known] - *step * known;
+        bool all = true;
+        for (int64_t i = 0; i < rows && all; i++)
+            all = clamped(*begin + *step * i, n) == at[i];
+        if (all)
+            return true;
+    }
+    return false;
+}
+
+static bool
+is_band(Arena *a, const Value *v, Band *band)
+{
+    int64_t size[TN_MAX_RANK], count;
+    const Type *t = v->type;
+
+    if (t->rank < 2 || !sizes_of(v, size, &count))
+        return false;
+    int64_t n = size[t->rank - 1], rows = size[t->rank - 2], planes = count / n / rows;
+    double x = number_get(t->dtype, v->data, 0), y = x;
+    for (int64_t i = 0; i < count; i++) {            /* weights have a third number soon */
+        double z = number_get(t->dtype, v->data, i);
+        y = y == x ? z : y;
+        if (z != x && z != y)
+            return false;
+    }
+    int64_t *begin = NEW_ARRAY(a, int64_t, rows), *end = NEW_ARRAY(a, int64_t, rows);
+    for (int turn = 0; turn < 2 && x != y && rows > 1 && n > 1; turn++) {
+        double inside = turn ? y : x;
+        bool runs = true;
+        for (int64_t i = 0; i < rows * planes && runs; i++) {
+            int64_t from, to;
+            runs = run_of(t->dtype, v->data, i * n, n, inside, &from, &to);
+            if (i < rows)
+                begin[i] = from, end[i] = to;
+            runs = runs && begin[i % rows] == from && end[i % rows] == to;
+        }
+        *band = (Band){ .inside = inside, .outside = turn ? x : y };
+        if (runs && on_a_line(begin, rows, n, &band->low, &band->low_step) && on_a_line(end, rows, n, &band->high, &band->high_step))
+            return true;
+    }
+    return false;
+}
+
+static const Nest *
+band_constant(Ctx *c, const Value *v)
+{
+    Arena *scratch = arena_child(c->arena);
+    const Type *t = v->type;
+    Band band;
+    bool found = is_band(scratch, v, &band);
+
+    arena_free(scratch);
+    if (!found)
+        return NULL;
+    NestBuilder b = nest_begin(c, "band");
+    const Expr *axis[TN_MAX_RANK];
+    nest_axes_of(&b, t, axis);
+    const Expr *i = axis[t->rank - 2], *j = axis[t->rank - 1];
+    const Scalar *from = scalar_index(c, expr_offset(c, expr_scale(c, i, band.low_step), band.low)), *to = scalar_index(c, expr_offset(c, expr_scale(c, i, band.high_step), band.high - 1));
+    const Scalar *is = scalar_2(c, S_AND, scalar_2(c, S_LE, from, scalar_index(c, j)), scalar_2(c, S_LE, scalar_index(c, j), to));
+    nest_write(&b, nest_out(&b, "o", t), axis, scalar_select(c, is, scalar_number(c, t->dtype, band.inside), scalar_number(c, t->dtype, band.outside)));
+    const Nest *n = nest_finish(&b);
+    return n ? nest_simplify(c, n) : NULL;
+}
+
+/* A constant as a nest without inputs; NULL: it does not follow from its indices. */
+static const Nest *
+constant_form(Ctx *c, const Value *v)
+{
+    const Nest *n = v->data ? arithmetic_constant(c, v) : NULL;
+    return n || !v->data ? n : band_constant(c, v);
+}
+
+/* ---- what does not vary -------------------------------------------------------------------------------- */
+
+/* Parallel axes, each a dimension of the only output longer than 1, that the value does not vary with. */
+static AxisSet
+idle_axes(Ctx *c, const Nest *n)
+{
+    const Write *w = &n->write[0];
+    AxisSet idle = 0;
+    Var v;
+
+    if (n->nout != 1 || n->nwrite != 1 || !n->nin || nest_leaves_gaps(n) || nest_axes_of_kind(n, AXIS_SCAN) || nest_axes_of_kind(n, AXIS_REDUCE) || !write_is_plain(c, n, w))
+        return 0;
+    for (uint32_t d = 0; d < n->param[n->nin].type->rank; d++)
+        if (expr_is_var(w->at[d], &v) && v.kind == VAR_AXIS && !expr_is(n->axis[v.id].extent, 1) && !(w->value->axes >> v.id & 1))
+            idle |= axis_one((uint32_t)v.id);
+    return idle;
+}
+
+/* The type with one point along idle dimensions. */
+static const Type *
+narrow_type(Ctx *c, const Nest *n, AxisSet idle)
+{
+    const Type *t = n->param[n->nin].type;
+    const Expr *dim[TN_MAX_RANK];
+    Var v;
+
+    for (uint32_t d = 0; d < t->rank; d++)
+        dim[d] = expr_is_var(n->write[0].at[d], &v) && v.kind == VAR_AXIS && idle >> v.id & 1 ? expr_int(c, 1) : t->dim[d];
+    return type_new(c, t->dtype, t->rank, dim);
+}
+
+/* The nest with one point along idle axes. */
+static const Nest *
+narrow(Ctx *c, const Nest *n, AxisSet idle)
+{
+    NestEdit e = nest_edit(c, n, 0, 0);
+
+    e.param[n->nin].type = narrow_type(c, n, idle);
+    for (uint32_t x = 0; x < n->naxis; x++)
+        if (idle >> x & 1)
+            e.axis[x].extent = expr_int(c, 1);
+    return nest_edit_done(c, &e);
+}
+
+/* The old shape, read from that. */
+static const Nest *
+widened(Ctx *c, const Nest *n, AxisSet idle)
+{
+    NestBuilder b = nest_begin(c, "expand");
+    const Type *t = n->param[n->nin].type, *from = narrow_type(c, n, idle);
+    const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK];
+    uint32_t x = nest_in(&b, "x", from);
+
+    nest_axes_of(&b, t, axis);
+    for (uint32_t d = 0; d < t->rank; d++)
+        at[d] = expr_is(from->dim[d], 1) ? expr_int(c, 0) : axis[d];
+    nest_write(&b, nest_out(&b, "o", t), axis, nest_load(&b, x, at));
+    return nest_finish(&b);
+}
+
+/* ---- putting them in ----------------------------------------------------------------------------------- */
+
+/* A value of the new graph for v, whose form a reader cannot take. */
+static ValueId
+settle(Forms *f, ValueId v)
+{
+    const Node *n = &f->from->node.at[f->maker[v]];
+
+    if (!f->map[v]) {
+        f->map[v] = graph_copy_value(f->to, f->from, v);
+        graph_call_nest(f->to, f->form[v].nest, n->loc, n->origin, &f->form[v].in, &f->map[v]);
+    }
+    return f->map[v];
+}
+
+/* An input of a nest: a value of the old graph, or one of the new. */
+typedef struct { ValueId old, now; } Input;
+
+static ValueId
+input_value(Forms *f, const Input *in)
+{
+    return in->now ? in->now : f->form[in->old].nest ? settle(f, in->old) : f->map[in->old];
+}
+
+static Input *
+inputs_of(const Forms *f, const Node *n)
+{
+    Input *in = NEW_ARRAY(f->c->arena, Input, n->in.count + 1);
+
+    for (uint32_t i = 0; i < n->in.count; i++)
+        in[i].old = node_in(f->from, n, i);
+    return in;
+}
+
+/* The node's nest with the forms of its inputs in their place, and numbers and views where these are asked for; and the inputs that it has then. */
+static const Nest *
+with_forms(Forms *f, const Node *node, bool numbers, bool views, Input *in)
+{
+    const Nest *n = nest_simplify(f->c, node->nest);
+
+    for (uint32_t slot = 0; n && slot < n->nin;) {
+        ValueId v = in[slot].old;
+        Form form = f->form[v];
+        if (!form.nest && views)
+            form = f->view[v];
+        if (v && !form.nest && numbers)
+            form.nest = number_of(f->c, &f->from->value.at[v]);
+        const Nest *with = form.nest ? nest_inline(f->c, n, slot, form.nest, 0) : NULL;
+        if (!with) {
+            slot++;
+            continue;
+        }
+        memmove(in + slot, in + slot + 1, (n->nin - slot - 1) * sizeof *in);
+        if (form.in)                                 /* stands behind the others */
+            in[n->nin - 1] = (Input){ 0, form.in };
+        n = nest_simplify(f->c, with);
+    }
+    return n;
+}
+
+static bool
+only_forms(const Forms *f, const Node *n)
+{
+    for (uint32_t i = 0; i < n->in.count; i++) {
+        ValueId v = node_in(f->from, n, i);
+        if (f->form[v].in || (!f->form[v].nest && !number_of(f->c, &f->from->value.at[v])))
+            return false;
+    }
+    return true;
+}
+
+static bool
+any_form(const Forms *f, const Node *n)
+{
+    for (uint32_t i = 0; i < n->in.count; i++)
+        if (f->form[node_in(f->from, n, i)].nest)
+            return true;
+    return false;
+}
+
+static bool
+any_view(const Forms *f, const Node *n)
+{
+    for (uint32_t i = 0; i < n->in.count; i++)
+        if (f->view[node_in(f->from, n, i)].nest)
+            return true;
+    return false;
+}
+
+static void
+call(Forms *f, NodeId id, const Nest *n, const Input *in, const ValueId *out)
+{
+    const Node *node = &f->from->node.at[id];
+    ValueId *from = NEW_ARRAY(f->c->arena, ValueId, n->nin + 1);
+
+    for (uint32_t i = 0; i < n->nin; i++)
+        from[i] = input_value(f, &in[i]);
+    graph_call_nest(f->to, n, node->loc, node->origin, from, out);
+}
+
+/* A value that does not vary along some dimensions: made without them. False: it is none. */
+static bool
+put_narrow(Forms *f, NodeId id, const Nest *n, const Input *in)
+{
+    AxisSet idle = n->nwrite == 1 && n->write[0].value->op == S_LOAD ? 0 : idle_axes(f->c, n);
+    ValueId v = node_out(f->from, &f->from->node.at[id], 0);
+    const Nest *made = idle ? narrow(f->c, n, idle) : NULL, *form = made ? widened(f->c, n, idle) : NULL;
+
+    if (!form)
+        return false;
+    ValueId out = graph_value(f->to, arena_printf(f->c->arena, "%s_once", f->from->value.at[v].name), narrow_type(f->c, n, idle));
+    call(f, id, made, in, &out);
+    f->form[v] = (Form){ form, out };
+    f->maker[v] = id;
+    return true;
+}
+
+/* What no more than reads another value is kept in mind for its readers, which may not vary then. */
+static void
+note_view(Forms *f, const Node *node, const Nest *n, const Input *in)
+{
+    const Scalar *value = n->write[0].value;
+
+    if (node->out.count == 1 && n->nin == 1 && idle_axes(f->c, n) && value->op == S_LOAD && !value->u.load.outside)
+        f->view[node_out(f->from, node, 0)] = (Form){ n, input_value(f, &in[0]) };
+}
+
+/* The node's only value follows from indices: it has a form from now on. */
+static bool
+put_form(Forms *f, NodeId id)
+{
+    const Node *n = &f->from->node.at[id];
+    const Nest *with = n->out.count == 1 && only_forms(f, n) ? with_forms(f, n, true, false, inputs_of(f, n)) : NULL, *form = with ? form_of(f->c, with) : NULL;
+
+    if (!form)
+        return false;
+    f->form[node_out(f->from, n, 0)].nest = form;
+    f->maker[node_out(f->from, n, 0)] = id;
+    return true;
+}
+
+/* It does not vary along some dimension. */
+static bool
+put_narrow_form(Forms *f, NodeId id)
+{
+    const Node *n = &f->from->node.at[id];
+    Input *in = inputs_of(f, n);
+    const Nest *with = n->out.count == 1 && (any_view(f, n) || any_form(f, n) || idle_axes(f->c, n->nest)) ? with_forms(f, n, false, true, in) : NULL;
+
+    return with && put_narrow(f, id, with, in);
+}
+
+static bool
+put_forms(Forms *f, NodeId id)
+{
+    const Node *n = &f->from->node.at[id];
+    Input *in = inputs_of(f, n);
+
+    if (put_form(f, id) || put_narrow_form(f, id))
+        return true;
+    if (!any_form(f, n)) {
+        graph_copy_node(f->to, f->from, id, f->map);
+        note_view(f, n, n->nest, in);
+        return true;
+    }
+    const Nest *with = with_forms(f, n, false, false, in);
+    if (!with)
+        return false;
+    ValueId *out = NEW_ARRAY(f->c->arena, ValueId, n->out.count);
+    for (uint32_t i = 0; i < n->out.count; i++)
+        out[i] = f->map[node_out(f->from, n, i)] = graph_copy_value(f->to, f->from, node_out(f->from, n, i));
+    call(f, id, with, in, out);
+    note_view(f, n, with, in);
+    return true;
+}
+
+Graph *
+normalise_indices(const Graph *g)
+{
+    Arena *scratch = arena_child(g->arena);
+    ValueId *map;
+    bool ok = true;
+    Forms f = { .c = g->ctx, .from = g, .to = graph_rebuild(g, &map), 
+                .form = NEW_ARRAY(scratch, Form, g->value.n), .view = NEW_ARRAY(scratch, Form, g->value.n), .maker = NEW_ARRAY(scratch, NodeId, g->value.n) };
+
+    f.map = map;
+    for (ValueId v = 1; v < g->value.n; v++)
+        f.form[v].nest = constant_form(g->ctx, &g->value.at[v]);
+    for (NodeId id = 1; id < g->node.n && ok; id++) {
+        const Node *n = &g->node.at[id];
+        if (n->callee == CALL_NEST) {
+            ok = put_forms(&f, id);
+            continue;
+        }
+        for (uint32_t i = 0; i < n->in.count; i++)
+            if (f.form[node_in(g, n, i)].nest)
+                settle(&f, node_in(g, n, i));
+        graph_copy_node(f.to, g, id, map);
+    }
+    for (uint32_t i = 0; i < g->output.n && ok; i++)
+        if (f.form[g->output.at[i]].nest)
+            settle(&f, g->output.at[i]);
+    if (ok)
+        graph_finish(f.to, g, map);
+    arena_free(scratch);
+    return ok ? f.to : NULL;
+}
