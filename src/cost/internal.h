@@ -62,6 +62,7 @@ typedef struct {
     VEC(Node *) node;                /* preorder */
     VEC(MemRef) access;              /* of memory; registers have none */
     int64_t *env;                    /* [nloop]: loop and let variables */
+    int64_t data;                    /* what numbers from data count as; 0 unless a bound of theirs is looked for */
     uint64_t *deps;                  /* [nloop]: loops that each variable depends on, one bit in 64 */
     double *valid_sum;               /* [access.cap] while sampling */
     double (*pitch)[TN_MAX_RANK];    /* [buffer]: elements between neighbours of each physical dimension */

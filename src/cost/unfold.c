@@ -27,12 +27,12 @@ var_value(void *user, Var v, int64_t *out)
 {
     const Unfold *u = user;
 
-    *out = 0;
+    *out = u->data;                  /* what is computed from data: see MemRef.random */
     if (v.kind == VAR_SYMBOL)
         *out = symbol_value(u, v);
     else if (v.kind == VAR_LOOP)
         *out = u->env[v.id];
-    return true;                     /* what is computed from data counts as 0: see MemRef.random */
+    return true;
 }
 
 int64_t
@@ -40,6 +40,21 @@ unfold_eval(Unfold *u, const Expr *e, int64_t otherwise)
 {
     int64_t v;
     return e && expr_eval(e, var_value, u, &v) ? v : otherwise;
+}
+
+/* A let that bounds a number from data, a length held to the axis, counts as the middle of what it may be. */
+enum { MOST_BOUNDED = 1 << 30 };
+static int64_t
+let_value(Unfold *u, const Tree *t)
+{
+    int64_t least = unfold_eval(u, t->u.let.value, 0), most = least;
+
+    if (expr_uses_kind(t->u.let.value, VAR_COMPUTED)) {
+        u->data = 2 * (int64_t)MOST_BOUNDED;
+        most = unfold_eval(u, t->u.let.value, least);
+        u->data = 0;
+    }
+    return most > least && most <= MOST_BOUNDED ? least + (most - least) / 2 : least;
 }
 
 typedef struct { const Unfold *u; uint64_t deps; } Deps;
@@ -331,7 +346,7 @@ count(Unfold *u, Node *n, double weight, double budget)
     }
     n->exec += weight;
     if (n->kind == NODE_LET)
-        u->env[n->tree->u.let.var] = unfold_eval(u, n->tree->u.let.value, 0);
+        u->env[n->tree->u.let.var] = let_value(u, n->tree);
     if (n->kind == NODE_IF) {
         double p = truth(u, n->tree->u.test.cond);
         if (p > 0)
@@ -396,7 +411,7 @@ probe(Unfold *u, Node *n, double *to)
         const Tree *t = n->tree;
         u->env[t->u.loop.var] = unfold_eval(u, t->u.loop.begin, 0) + n->at * t->u.loop.step;
     } else if (n->kind == NODE_LET) {
-        u->env[n->tree->u.let.var] = unfold_eval(u, n->tree->u.let.value, 0);
+        u->env[n->tree->u.let.var] = let_value(u, n->tree);
     }
     for (uint32_t i = n->first; i < n->end && (n->kind == NODE_STORE || n->kind == NODE_IF); i++)
         if (u->access.at[i].node == n)
@@ -434,7 +449,7 @@ indices_at(Unfold *u, Node *n, const Indices *x, int64_t trip, int64_t *to)
 {
     u->env[n->tree->u.loop.var] = unfold_eval(u, n->tree->u.loop.begin, 0) + trip * n->tree->u.loop.step;
     for (uint32_t i = 0; i < x->n; i++)
-        to[i] = u->env[x->let[i]->u.let.var] = unfold_eval(u, x->let[i]->u.let.value, 0);
+        to[i] = u->env[x->let[i]->u.let.var] = let_value(u, x->let[i]);
 }
 
 /* Do all of them move evenly from trip 0 to trip k*place, by what they do from 0 to `place`? */
@@ -589,7 +604,7 @@ measure(Unfold *u, Node *n, const double *base, double *room)
             measure_loop(u, n, base, room);
         u->env[n->tree->u.loop.var] = unfold_eval(u, n->tree->u.loop.begin, 0) + n->at * n->tree->u.loop.step;
     } else if (n->kind == NODE_LET) {
-        u->env[n->tree->u.let.var] = unfold_eval(u, n->tree->u.let.value, 0);
+        u->env[n->tree->u.let.var] = let_value(u, n->tree);
     }
     for (Node *k = n->child; k; k = k->next)
         measure(u, k, base, room);

@@ -177,6 +177,9 @@ const Scalar *nest_constant_read(Ctx *c, const Scalar *factor, bool (*known)(voi
 void access_region(Ctx *c, const Access *a, uint32_t naxis, const Expr *const *lo, const Expr *const *width,
                    const Expr **out_lo, const Expr **out_width);
 
+/* The least and the greatest value of e in such a box. False: it is not known, or computed from data of which the box has several. */
+bool expr_region(Ctx *c, const Expr *e, uint32_t naxis, const Expr *const *lo, const Expr *const *width, const Expr **least, const Expr **most);
+
 typedef struct { const Expr *points, *add, *mul, *div, *special, *bytes_read, *bytes_written; } NestCost;
 NestCost nest_cost(Ctx *c, const Nest *n);           /* over the whole domain */
 /* Operations where nothing is computed twice: each node once for every point of the axes that it varies with. */

@@ -5,9 +5,28 @@
 #include "nest/walk.h"
 
 typedef struct { const Expr *lo, *hi; } Box;         /* inclusive; NULL: unknown */
-typedef struct { Ctx *ctx; uint32_t naxis; const Expr *const *lo, *const *width; } Region;
+typedef struct { Ctx *ctx; uint32_t naxis; const Expr *const *lo, *const *width; bool data; } Region;      /* data: numbers from data that the box has one of are looked up */
 
 static Box box_of(const Region *g, const Expr *e);
+
+/* A number from data, where the box has one point along all axes that it is read by. */
+static Box
+data_box(const Region *g, Var v)
+{
+    const Scalar *s = computed_scalar(v);
+    Binding bind[NEST_MAX_AXES];
+    uint32_t n = 0;
+
+    for (uint32_t x = 0; x < g->naxis; x++) {
+        if (!(s->axes >> x & 1))
+            continue;
+        if (!expr_is(g->width[x], 1))
+            return (Box){ NULL, NULL };
+        bind[n++] = (Binding){ { VAR_AXIS, x }, g->lo[x] };
+    }
+    const Expr *here = expr_computed(g->ctx, scalar_subst(g->ctx, s, bind, n));
+    return (Box){ here, here };
+}
 
 static Box
 atom_box(const Region *g, const Atom *m)
@@ -19,7 +38,7 @@ atom_box(const Region *g, const Atom *m)
     switch (m->kind) {
     case ATOM_VAR:
         if (m->var.kind == VAR_COMPUTED)
-            return (Box){ NULL, NULL };
+            return g->data ? data_box(g, m->var) : (Box){ NULL, NULL };
         if (m->var.kind == VAR_AXIS && m->var.id < g->naxis) {
             const Expr *lo = g->lo[m->var.id];
             return (Box){ lo, expr_offset(c, expr_add(c, lo, g->width[m->var.id]), -1) };
@@ -97,11 +116,22 @@ void
 access_region(Ctx *c, const Access *a, uint32_t naxis, const Expr *const *lo, const Expr *const *width,
               const Expr **out_lo, const Expr **out_width)
 {
-    Region g = { c, naxis, lo, width };
+    Region g = { c, naxis, lo, width, false };
 
     for (uint32_t d = 0; d < a->load->u.load.rank; d++) {
         Box b = box_of(&g, a->load->u.load.at[d]);
         out_lo[d] = b.lo;
         out_width[d] = b.lo ? expr_offset(c, expr_sub(c, b.hi, b.lo), 1) : NULL;
     }
+}
+
+bool
+expr_region(Ctx *c, const Expr *e, uint32_t naxis, const Expr *const *lo, const Expr *const *width, const Expr **least, const Expr **most)
+{
+    Region g = { c, naxis, lo, width, true };
+    Box b = box_of(&g, e);
+
+    *least = b.lo;
+    *most = b.hi;
+    return b.lo != NULL;
 }

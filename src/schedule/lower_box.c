@@ -22,6 +22,7 @@ outer_piece(const Env *e, IterId x, IterId after)
 #define SOMEWHERE(x) ((Var){ VAR_LOOP, UINT32_MAX - 1 - (x) })
 
 static void find_most(Env *e, const Put *put, const Node *at, const Expr **first, const Expr **most);
+static void hull_most(Env *e, IterId box, const Node *at, const Expr **lo, const Expr **width);
 
 /* The points of x that one trip of `at` goes over: the first, from somewhere on, and how many at most. */
 static void
@@ -31,6 +32,10 @@ most_points(Env *e, IterId x, const Node *at, const Expr **lo, const Expr **widt
 
     *lo = expr_int(e->c, 0);
     *width = expr_int(e->c, 1);
+    if (it->box && env_iter(e, it->box)->skip) {
+        hull_most(e, it->box, at, lo, width);
+        return;
+    }
     if (it->box) {
         const Iter *box = env_iter(e, it->box);
         const Put *put = &e->p->put.at[box->put];
@@ -237,6 +242,11 @@ box_range(Env *e, IterId x, const Expr **lo, const Expr **width)
     const Expr *begin[TN_MAX_RANK], *end[TN_MAX_RANK];
     Union u = { .e = e, .lo = begin, .end = end, .plain = true };
 
+    if (box->skip) {
+        *lo = expr_int(e->c, 0);
+        *width = env_most(e, x);
+        return;
+    }
     box_here(e, &e->p->put.at[box->put], &u);
     *lo = env_simplify(e, begin[box->dim]);
     *width = env_simplify(e, expr_sub(e->c, end[box->dim], begin[box->dim]));
@@ -316,6 +326,13 @@ box_here(Env *e, const Put *put, Union *u)
     e->phase = before;
 }
 
+/* A number, or a multiple of a variable: naming it would hide what divides it. */
+static bool
+is_named(const Expr *e)
+{
+    return e->nterm == 0 || (e->nterm == 1 && (!e->term[0].nfactor || (e->term[0].nfactor == 1 && e->term[0].factor[0].power == 1 && e->term[0].factor[0].atom->kind == ATOM_VAR)));
+}
+
 static void
 place_box(Env *e, Put *put, Block *b)
 {
@@ -331,18 +348,108 @@ place_box(Env *e, Put *put, Block *b)
         put->points[d] = points;
         if (!name)
             continue;
-        if (!expr_const(points, NULL))
+        if (!is_named(points))
             points = env_let(e, b, "points", u.plain ? points : expr_max(c, expr_int(c, 0), points), expr_offset(c, put->most[d], 1));
         env_change(e, put->box[d])->lo = first;
         e->at[put->box[d]].extent = points;
     }
 }
 
+/* ---- hulls --------------------------------------------------------------------------------------------- */
+
+/* The hull of what a reduction needs for the rows that lie in row_lo, row_width, in whole steps. */
+static void
+hull_of(Env *e, const Skip *s, const Expr *const *row_lo, const Expr *const *row_width, const Expr **lo, const Expr **hi)
+{
+    const Nest *n = e->low[s->part].n;
+    const Expr *extent = n->axis[s->axis].extent;
+    Ctx *c = e->c;
+
+    support_hull(c, &s->support, extent, n->naxis, row_lo, row_width, lo, hi);
+    if (s->by > 1) {
+        *lo = expr_scale(c, expr_div(c, *lo, expr_int(c, s->by)), s->by);
+        *hi = expr_min(c, extent, expr_scale(c, expr_ceil_div(c, *hi, expr_int(c, s->by)), s->by));
+    }
+}
+
+/* The points of x, an axis that a skip shortened, in one trip of `at`. */
+static void
+hull_most(Env *e, IterId box, const Node *at, const Expr **lo, const Expr **width)
+{
+    const Skip *s = &e->p->skip.at[env_iter(e, box)->skip];
+    const Expr *row_lo[NEST_MAX_AXES], *row_width[NEST_MAX_AXES], *hi;
+
+    *lo = expr_int(e->c, 0);
+    *width = env_most(e, box);
+    if (!node_inside(at, s->at))
+        return;
+    if (at != s->at) {
+        most_points(e, box, at, lo, width);
+        *lo = expr_add(e->c, *lo, expr_var(e->c, SOMEWHERE(box)));
+        return;
+    }
+    for (uint32_t x = 0; x < e->low[s->part].n->naxis; x++)
+        if (x != s->axis)
+            most_points(e, e->p->axis[s->part][x], at, &row_lo[x], &row_width[x]);
+    row_lo[s->axis] = row_width[s->axis] = expr_int(e->c, 0);
+    hull_of(e, s, row_lo, row_width, lo, &hi);
+}
+
+/* A multiple of `by` that is at most `most`, as by times a name. */
+static const Expr *
+name_steps(Env *e, Block *b, const char *name, const Expr *x, int64_t by, const Expr *most)
+{
+    Ctx *c = e->c;
+
+    if (is_named(x))
+        return x;
+    const Expr *steps = env_simplify(e, expr_div(c, x, expr_int(c, by)));
+    return expr_scale(c, env_let(e, b, name, steps, expr_offset(c, expr_div(c, most, expr_int(c, by)), 1)), by);
+}
+
+/* A hull, as it follows from rows and as it is named. */
+typedef struct { const Expr *from, *points, *named_from, *named_points; } Hull;
+
+/* before [nbefore]: those of the same body, which a hull that is equal to one of them shares names with. */
+static Hull
+place_hull(Env *e, const Skip *s, Block *b, const Hull *before, uint32_t nbefore)
+{
+    const Expr *row_lo[NEST_MAX_AXES], *row_width[NEST_MAX_AXES], *lo, *hi;
+    const Expr *extent = e->low[s->part].n->axis[s->axis].extent;
+    Ctx *c = e->c;
+
+    for (uint32_t x = 0; x < e->low[s->part].n->naxis; x++)
+        if (x != s->axis)
+            points_here(e, e->p->axis[s->part][x], &row_lo[x], &row_width[x]);
+    row_lo[s->axis] = row_width[s->axis] = expr_int(c, 0);
+    hull_of(e, s, row_lo, row_width, &lo, &hi);
+    lo = env_simplify(e, lo);
+    const Expr *points = env_simplify(e, expr_max(c, expr_int(c, 0), env_simplify(e, expr_sub(c, hi, lo))));
+    Hull hull = { lo, points, NULL, NULL };
+    for (uint32_t i = 0; i < nbefore && !hull.named_from; i++)
+        if (before[i].from == lo && before[i].points == points)
+            hull = before[i];
+    if (!hull.named_from) {
+        hull.named_from = name_steps(e, b, "from", lo, s->by, extent);
+        hull.named_points = name_steps(e, b, "points", points, expr_divisible(c, NULL, extent, s->by) == YES ? s->by : 1, extent);
+    }
+    env_change(e, s->box)->lo = hull.named_from;
+    e->at[s->box].extent = hull.named_points;
+    return hull;
+}
+
 void
 boxes_place(Env *e, const Node *n, Block *b)
 {
-    for (uint32_t part = e->k->npart; n->puts.n && part-- > 0;)
+    Hull *hull = NEW_ARRAY(e->a, Hull, e->p->skip.n);
+    uint32_t nhull = 0;
+
+    for (uint32_t part = e->k->npart; part-- > 0;) {
         for (uint32_t i = 0; i < n->puts.n; i++)
             if (e->p->put.at[n->puts.at[i]].part == part)
                 place_box(e, &e->p->put.at[n->puts.at[i]], b);
+        for (uint32_t i = 1; i < e->p->skip.n; i++)
+            if (e->p->skip.at[i].at == n && e->p->skip.at[i].part == part)
+                hull[nhull] = place_hull(e, &e->p->skip.at[i], b, hull, nhull), nhull++;
+    }
 }

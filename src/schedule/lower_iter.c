@@ -161,7 +161,7 @@ env_extent(Env *e, IterId x)
         box_range(e, x, &lo, &width);
         return width;
     }
-    if (it->put || it->size)
+    if (it->put || it->size || it->skip)
         return env_most(e, x);
     if (it->axis < NEST_MAX_AXES)             /* where less is possible, less is left */
         return e->k->guard.n ? env_simplify(e, axis_extent(e, it)) : axis_extent(e, it);

@@ -136,7 +136,7 @@ iter_is_known(const Points *p, const Node *at, IterId x, const IterId *dim, uint
         const Iter *box = &p->iter.at[it->box];
         if (!from[i] || !iter_is_known(p, at, from[i], dim, ndim))
             continue;
-        if (from[i] != it->box || box_is_steady(p, &p->put.at[box->put], box->dim, at))
+        if (from[i] != it->box || (box->skip ? node_inside(at, p->skip.at[box->skip].at) : box_is_steady(p, &p->put.at[box->put], box->dim, at)))
             return true;
     }
     for (IterId y = 1; y < p->iter.n; y++)
@@ -423,6 +423,7 @@ points_of(Ctx *c, Arena *a, Kernel *k, const Machine *m)
     VEC_PUSH(a, &p->copy, (Copy){ 0 });
     VEC_PUSH(a, &p->put, (Put){ 0 });
     VEC_PUSH(a, &p->online, (Online){ 0 });
+    VEC_PUSH(a, &p->skip, (Skip){ 0 });
     p->root = node_new(p, NODE_LOOP, NULL, PHASE_WHOLE, NULL);
     Node *outer = p->root;
     for (uint32_t j = 0; j < nshared; j++) {

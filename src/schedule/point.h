@@ -22,6 +22,7 @@
 #ifndef TENON_POINT_H
 #define TENON_POINT_H
 
+#include "nest/support.h"
 #include "schedule/internal.h"
 #include "schedule/program.h"
 #include "schedule/stage.h"
@@ -44,6 +45,7 @@ typedef struct {
     IterId box;                      /* an axis of a part that was put: what runs over its box; 0: the axis itself */
     uint32_t put;                    /* … and that: of which put it is; 0: of none */
     uint32_t dim;                    /* … along which dimension of the part's value */
+    uint32_t skip;                   /* runs over the points that rows need: of which skip it is; 0: of none */
     IterId with;                     /* is where this one is: their loops were joined; 0: none */
 } Iter;
 
@@ -127,6 +129,15 @@ typedef struct {
     LocalBox *home;
 } Put;
 
+/* A reduction that runs over the points that its rows need in a trip of a loop, and over no others (step_skip.c). */
+typedef struct {
+    uint32_t part, axis;
+    Node *at;
+    IterId box;                      /* runs over them */
+    int64_t by;                      /* they begin at a multiple of this, and end at one or with the axis */
+    Support support;
+} Skip;
+
 /* A maximum and sums of what is made with it, in one loop over blocks (step_online.c). */
 typedef struct {
     Node *at_loop;
@@ -147,6 +158,7 @@ typedef struct Points {
     VEC(Copy) copy;                  /* [0] unused */
     VEC(Put) put;                    /* [0] unused */
     VEC(Online) online;              /* [0] unused */
+    VEC(Skip) skip;                  /* [0] unused */
     Node *root;
     IterId (*axis)[NEST_MAX_AXES];   /* [part][axis] */
     uint32_t apart;                  /* shared axes, of the innermost, that stand in each part by itself */
@@ -203,7 +215,7 @@ bool box_is_steady(const Points *p, const Put *put, uint32_t dim, const Node *at
 /* The reads of a buffer that a leaf makes itself; false: it makes none. */
 bool leaf_reads(const Points *p, const Node *leaf, uint32_t buffer);
 
-/* A step each, by the verb's name (step_loops.c, step_cut.c, step_hold.c, step_copy.c, step_put.c, step_online.c, step_together.c, step_stream.c). */
+/* A step each, by the verb's name (step_loops.c, step_cut.c, step_hold.c, step_copy.c, step_put.c, step_skip.c, step_online.c, step_together.c, step_stream.c). */
 bool step_split(Points *p, const Step *s);
 bool step_fuse(Points *p, const Step *s);
 bool step_order(Points *p, const Step *s);
@@ -217,6 +229,7 @@ bool step_image(Points *p, const Step *s);
 bool step_walk(Points *p, const Step *s);
 bool step_lay(Points *p, const Step *s);
 bool step_put(Points *p, const Step *s);
+bool step_skip(Points *p, const Step *s);
 bool step_online(Points *p, const Step *s);
 bool step_together(Points *p, const Step *s);
 bool step_stream(Points *p, const Step *s);

@@ -299,6 +299,7 @@ schedule_choices(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool
     }
     else if (!write_channels(&w) && !write_window(&w) && !write_alone(&w) && !write_turn(&w))
         write_rows(&w);
+    write_skips(&w);
     price_programs(&w, k, &where, far && constant, &out);
     if (least_straight(&out) > MOST_STRAIGHT) {      /* none could be carried out, or none is short enough */
         w.p = points_of(c, a, &begin, m);

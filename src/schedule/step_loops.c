@@ -19,6 +19,8 @@ known_trips(const Points *p, IterId x)
         bool even = whole % it->factor == 0 || it->tail == WORD_pad;
         return whole == 0 ? 0 : !it->inner ? (whole + it->factor - 1) / it->factor : even ? it->factor : 0;
     }
+    if (it->skip)
+        return 0;
     if (!it->nfrom || it->pitched)
         return it->axis < NEST_MAX_AXES && expr_const(p->k->part[it->part].nest->axis[it->axis].extent, &extent) ? extent : 0;
     for (uint32_t i = 0; i < it->nfrom; i++)
@@ -35,6 +37,8 @@ divides(Points *p, IterId x, int64_t n)
 
     if (it->inner && it->factor % n == 0 && (it->tail == WORD_exact || it->tail == WORD_pad))
         return true;
+    if (it->skip && p->skip.at[it->skip].by % n)
+        return false;
     if (it->nfrom || it->parent)
         return known_trips(p, x) > 0 && known_trips(p, x) % n == 0;
     return it->axis < NEST_MAX_AXES && expr_divisible(p->c, NULL, p->k->part[it->part].nest->axis[it->axis].extent, n) == YES;
@@ -49,6 +53,8 @@ points_live_at(Points *p, const Node *was, Node *is)
         p->copy.at[i].at = p->copy.at[i].at == was ? is : p->copy.at[i].at;
     for (uint32_t i = 1; i < p->put.n; i++)
         p->put.at[i].at = p->put.at[i].at == was ? is : p->put.at[i].at;
+    for (uint32_t i = 1; i < p->skip.n; i++)
+        p->skip.at[i].at = p->skip.at[i].at == was ? is : p->skip.at[i].at;
 }
 
 bool
