@@ -3,7 +3,7 @@
  * The tree says everything; printing follows it node by node. Unrolled loops are written out with
  * the constant in place, so that register buffers become variables (`r4_3_1`): arrays of vectors
  * spill under Clang. Names are numbers (b0 buffers, n0 dimension symbols, i0 loops and lets,
- * r0_1 registers, t0 temporaries, s0 inputs of one element, z0 what follows from symbols alone), so the text depends on the tree alone.
+ * r0_1 registers, t0 temporaries, s0 inputs of one element, z0 what follows from symbols alone, y0 quotients), so the text depends on the tree alone.
  *
  * Pointers are not `restrict`: an output may take over an input's memory. A C compiler has to think that every store
  * changes every input then, so an input that is one number is read once, before all else, and what follows from it is
@@ -272,6 +272,28 @@ serial(Emit *e, const Tree *n, const char *begin)
     emit_line(e, "}");
 }
 
+/* The text of a loop, behind what is named in front of it. */
+static void
+open_loop(Emit *e, const Tree *n, Text *text, Text **outer)
+{
+    OpenLoop open = {.before = {.arena = e->a}, .depth = e->depth};
+
+    *outer = e->t;
+    *text = (Text){.arena = e->a};
+    VEC_PUSH(e->a, &e->loops, open);
+    e->level[n->u.loop.var] = e->loops.n;
+    e->t = text;
+}
+
+static void
+close_loop(Emit *e, Text *text, Text *outer)
+{
+    text_add(outer, text_str(&e->loops.at[e->loops.n - 1].before));
+    text_add(outer, text_str(text));
+    e->t = outer;
+    e->loops.n--;
+}
+
 static void
 loop(Emit *e, const Tree *n)
 {
@@ -283,11 +305,14 @@ loop(Emit *e, const Tree *n)
     const char *begin = emit_index(e, n->u.loop.begin);
     const Expr *first = emit_subst_expr(e, n->u.loop.begin), *end = emit_subst_expr(e, n->u.loop.end);
     Range range = {{VAR_LOOP, n->u.loop.var}, first, expr_sub(e->c, end, first)};
+    Text text, *outer;
     VEC_PUSH(e->a, &e->ranges, range);
+    open_loop(e, n, &text, &outer);
     if (n->u.loop.kind == LOOP_PARALLEL)
         parallel(e, n, begin);
     else
         serial(e, n, begin);
+    close_loop(e, &text, outer);
     e->ranges.n--;
 }
 
@@ -297,6 +322,7 @@ let(Emit *e, const Tree *n)
     const Expr *value = emit_subst_expr(e, n->u.let.value);
     Binding is = {{VAR_LOOP, n->u.let.var}, value};
     VEC_PUSH(e->a, &e->lets, is);
+    e->level[n->u.let.var] = e->loops.n;
     if (expr_const(value, NULL) || expr_is_var(value, NULL)) {
         Var v;
         if (!expr_is_var(value, &v) || v.kind != VAR_COMPUTED) {
@@ -491,7 +517,7 @@ emit_c_kernel(Ctx *c, Text *t, const Kernel *k, const char *symbol, SymbolList *
 {
     Text body = {.arena = t->arena};
     Emit e = {.c = c, .a = t->arena, .t = &body, .depth = 1, .k = k, .sizes = sizes,
-              .scratch_at = NEW_ARRAY(t->arena, const Expr *, k->buffer.n + 1), .scratch_end = expr_int(c, 0)};
+              .level = NEW_ARRAY(t->arena, uint32_t, k->nloop + 1), .scratch_at = NEW_ARRAY(t->arena, const Expr *, k->buffer.n + 1), .scratch_end = expr_int(c, 0)};
     if (!has_parallel_loop(k))
         emit_line(&e, "if (begin != 0 || end <= 0)\n        return;");
     block(&e, &k->tree);

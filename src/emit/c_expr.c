@@ -120,6 +120,70 @@ name_of_sizes(void *user, Text *t, const Atom *a)
     return true;
 }
 
+static void
+find_level(void *user, Var v)
+{
+    struct { const Emit *e; uint32_t level; bool data; } *k = user;
+
+    k->data |= v.kind == VAR_COMPUTED;
+    if (v.kind == VAR_LOOP && k->e->level[v.id] > k->level)
+        k->level = k->e->level[v.id];
+}
+
+static const char *atom_text(Emit *e, const Atom *a, bool named);
+
+/* A quotient by something that is no number takes as long as dozens of products, and C compilers leave it where it stands, as it might not be
+ * reached: the row of a pixel in an image of open width was found anew for every summand. It is named in front of the outermost loop that it does
+ * not vary in. */
+static bool
+name_of_quotient(Emit *e, Text *t, const Atom *a)
+{
+    struct { const Emit *e; uint32_t level; bool data; } k = { e, 0, false };
+    uint32_t i = 0;
+
+    if ((a->kind != ATOM_DIV && a->kind != ATOM_MOD) || expr_const(a->arg[1], NULL))
+        return false;
+    for (uint32_t n = 0; n < a->narg; n++)
+        expr_vars(a->arg[n], find_level, &k);
+    if (k.data || k.level >= e->loops.n)
+        return false;
+    OpenLoop *in = &e->loops.at[k.level];
+    while (i < in->atom.n && in->atom.at[i] != a)
+        i++;
+    if (i == in->atom.n) {
+        const char *text = atom_text(e, a, true);
+        uint32_t number = e->nquotient++;
+        in = &e->loops.at[k.level];
+        text_printf(&in->before, "%*sconst int64_t y%u = %s;\n", 4 * in->depth, "", number, text);
+        i = in->atom.n;
+        VEC_PUSH(e->a, &in->atom, a);
+        VEC_PUSH(e->a, &in->number, number);
+    }
+    text_printf(t, "y%u", in->number.at[i]);
+    return true;
+}
+
+static bool
+name_of_atom(void *user, Text *t, const Atom *a)
+{
+    return name_of_sizes(user, t, a) || name_of_quotient(user, t, a);
+}
+
+/* The atom itself, not by a name; named: what stands in it may have one. */
+static const char *
+atom_text(Emit *e, const Atom *a, bool named)
+{
+    Text t = {.arena = e->a};
+
+    text_add(&t, a->kind == ATOM_DIV ? "tn_div(" : "tn_mod(");
+    for (uint32_t i = 0; i < a->narg; i++) {
+        text_add(&t, i ? ", " : "");
+        expr_print(&t, a->arg[i], &(ExprStyle){print_var, e, true, is_natural, named ? name_of_atom : NULL});
+    }
+    text_add(&t, ")");
+    return text_str(&t);
+}
+
 const char *
 emit_of_sizes(Emit *e, const Atom *a)
 {
@@ -145,7 +209,7 @@ emit_index(Emit *e, const Expr *x)
     if (expr_uses_kind(x, VAR_COMPUTED))
         expr_vars(x, compute_var, e);
     Text t = {.arena = e->a};
-    expr_print(&t, x, &(ExprStyle){print_var, e, true, is_natural, name_of_sizes});
+    expr_print(&t, x, &(ExprStyle){print_var, e, true, is_natural, name_of_atom});
     return text_str(&t);
 }
 

@@ -12,6 +12,9 @@ typedef struct {
 
 typedef struct { const Scalar *node; CValue value; } Named;
 
+/* A serial or parallel loop that is being printed: quotients that do not vary in it are named in front of it. */
+typedef struct { VEC(const Atom *) atom; VEC(uint32_t) number; Text before; int depth; } OpenLoop;
+
 typedef struct Emit {
     Ctx *c;
     Arena *a;
@@ -25,6 +28,9 @@ typedef struct Emit {
     VEC(Binding) env;        /* unrolled variables, and lets that are numbers or variables */
     VEC(Binding) lets;       /* all lets, for proofs: each in terms of loops and symbols alone */
     VEC(Range) ranges;       /* loops around */
+    VEC(OpenLoop) loops;     /* those of them that are loops in C as well */
+    uint32_t *level;         /* [nloop] of loop and let variables: how many loops were open where they were declared, its own included */
+    uint32_t nquotient;      /* quotients named so far: y0, y1, … */
     VEC(Named) named;        /* nodes that have a C variable here */
     Map uses;                /* of the nodes of this statement */
     CValue guard;             /* lanes that are wanted at all; s NULL: every lane */
