@@ -101,7 +101,7 @@ find_side(Recognised *k, const Expr *e, Side *side)
         *(k->reduce->u.reduce.axes >> a & 1 ? &side->window : &side->axis) = a;
     }
     return side->axis != NO_SLOT && side->window != NO_SLOT && expr_const(rest, &side->first) && expr_is(n->axis[side->window].extent, WINOGRAD_WINDOW)
-        && expr_or(n->axis[side->axis].extent, 0) > 0;
+        && expr_or(n->axis[side->axis].extent, 1) > 0;
 }
 
 /* The axes of x's image and of the window, each in one dimension of x. */
@@ -619,7 +619,7 @@ winograd_steps(Ctx *c, const Nest *n, uint32_t m, bool tiles, Winograd *out)
     *out = (Winograd){ .tile = m, .direct = n, .filter = k.w->u.load.slot, .load = k.w, .own = k.own, .sum = k.sum,
                        .window = { k.side[0].window, k.side[1].window } };
     make_matrices(c, out);
-    bool whole = expr_or(k.side[0].extent, 0) % m == 0 && expr_or(k.side[1].extent, 0) % m == 0;
+    bool whole = expr_divisible(c, NULL, k.side[0].extent, m) == YES && expr_divisible(c, NULL, k.side[1].extent, m) == YES;
     const Type *t = make_filter(&k, out) ? make_rows(&k, out) : NULL;
     t = t ? make_columns(&k, out, t) : NULL;
     t = t ? make_product(&k, out, t) : NULL;

@@ -52,7 +52,7 @@ typedef struct Winograd {
 } Winograd;
 
 /* The steps of nest n for tiles of m x m, 2, 4 or 6. False, quietly: it is no product with a window of 3 x 3 that moves over
- * two axes of known length by one step at a time, or not of f32. */
+ * two axes by one step at a time, or not of f32. The axes may be of any length, a batch too. */
 bool nest_winograd(Ctx *c, const Nest *n, uint32_t m, Winograd *out);
 
 /* The same with `window` behind it, which reads what n makes as its only input. False, quietly, also where its outputs do not lie inside

@@ -147,3 +147,38 @@ def test_pictures(tmp_path):
         assert ("symbol height counts 320" in text and "symbol width counts 320" in text) == says, channels
     convolution(tmp_path, 3, 16, ["height", 640])
     assert "counts 320" not in dump(tmp_path, "choose", "--target", "x86-64-v3")
+
+
+@pytest.mark.parametrize("silu", [False, True])
+def test_open_sizes_have_transform_domains(silu, tmp_path):
+    """Convolutions of open height and width are done in tiles as those of fixed sizes are, and right where tiles are larger than the image."""
+    rng, nodes, weights, x = np.random.default_rng(0), [], [], "x"
+    for i in range(3):
+        weights.append(numpy_helper.from_array(rng.standard_normal((64, 64, 3, 3)).astype(np.float32) / 24, f"w{i}"))
+        nodes.append(helper.make_node("Conv", [x, f"w{i}"], [f"c{i}"], pads=[1] * 4))
+        nodes += [helper.make_node("Sigmoid", [f"c{i}"], [f"s{i}"]), helper.make_node("Mul", [f"c{i}", f"s{i}"], [f"y{i}"])] if silu else [helper.make_node("Relu", [f"c{i}"], [f"y{i}"])]
+        x = f"y{i}"
+    graph = helper.make_graph(nodes, "open", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 64, "height", "width"])],
+                              [helper.make_tensor_value_info(x, TensorProto.FLOAT, None)], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    assert "winograd_product" in dump(tmp_path, "choose", "--target", "x86-64-v3")
+    tenon("compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so")
+    tenon("compile", tmp_path / "m.onnx", "--exact", "-o", tmp_path / "exact.so")
+    for i, size in enumerate([(1, 1), (1, 9), (2, 3), (3, 4), (4, 5), (6, 6), (7, 13), (12, 8), (25, 31)]):
+        np.save(tmp_path / "x.npy", rng.standard_normal((1 + i % 3, 64, *size)).astype(np.float32))
+        found = []
+        for so in ("m.so", "exact.so"):
+            tenon("run", tmp_path / so, "--input", f"x=@{tmp_path}/x.npy", "--output-dir", tmp_path, "--threads", 1 + i % 2)
+            found.append(np.load(tmp_path / f"{x}.npy"))
+        np.testing.assert_allclose(found[0], found[1], rtol=1e-3, atol=1e-4, err_msg=str(size))
+
+
+def test_the_row_of_a_pixel_is_found_outside_of_sums(tmp_path):
+    """Rows of open width that are tiled across their ends: a quotient by the width does not stand in the loops over summands."""
+    convolution(tmp_path, 64, 128, ("height", "width"), stride=2)
+    tenon("compile", tmp_path / "m.onnx", "--target", "x86-64-v3", "--cores", 1, "-o", tmp_path / "m.c")
+    text = (tmp_path / "m.c").read_text()
+    for line in text.splitlines():
+        if " + (tn_splat_" in line and "tn_load" not in line:
+            assert "tn_div(" not in line and "tn_mod(" not in line, line
+    assert re.search(r"const int64_t y\d+ = tn_(div|mod)\(", text)
