@@ -144,7 +144,9 @@ lower(void *user, const Graph *g)
 static bool
 stage_fold(Job *j)
 {
-    return replace_graph(j, graph_map(j->graph, fold, NULL));
+    if (!replace_graph(j, graph_map(j->graph, fold, NULL)))
+        return false;
+    return !rewrite_given(j->graph) || replace_graph(j, graph_map(j->graph, fold, NULL));
 }
 
 static bool

@@ -129,6 +129,18 @@ graph_const(Graph *g, const char *name, const Type *t, const void *data)
     return v;
 }
 
+void
+graph_input_is(Graph *g, uint32_t i, const void *data)
+{
+    Value *v = &g->value.at[g->input.at[i]];
+
+    v->data = data;
+    v->known = known_of_data(g, v->type, data);
+    for (uint32_t k = i; k + 1 < g->input.n; k++)
+        g->input.at[k] = g->input.at[k + 1];
+    g->input.n--;
+}
+
 /* ---- nodes ---------------------------------------------------------------------------------------------- */
 
 static Span

@@ -120,6 +120,8 @@ ValueId graph_value(Graph *g, const char *name, const Type *t);      /* names ma
 void graph_rename(Graph *g, ValueId v, const char *name);            /* whoever had the name gets another */
 ValueId graph_input(Graph *g, const char *name, const Type *t);
 ValueId graph_const(Graph *g, const char *name, const Type *t, const void *data);   /* sets known for small integers */
+/* Input number i is a constant from now on, and no input. */
+void graph_input_is(Graph *g, uint32_t i, const void *data);
 NodeId graph_call_op(Graph *g, OpKind op, Attrs attrs, Loc loc, Sym origin, uint32_t nin, const ValueId *in,
                      uint32_t nout, const ValueId *out);
 NodeId graph_call_nest(Graph *g, const Nest *n, Loc loc, Sym origin, const ValueId *in, const ValueId *out);

@@ -15,6 +15,10 @@ Graph *rewrite_rules(const Graph *g, bool fast_math, uint32_t *fired);
 Graph *rewrite_cse(const Graph *g);
 Graph *rewrite_dce(const Graph *g);
 
+/* Arguments that are constants, and the same whenever the graph runs that they are given to, are constants in it. In place, in all graphs that g
+ * runs; how many there were. */
+uint32_t rewrite_given(Graph *g);
+
 /* The inputs and outputs of these names have their dimensions in another order: dimension d is the model's order[d]. What
  * the graph computes is the same. NULL with a diagnostic. */
 typedef struct { Sym name; const uint8_t *order; } PortOrder;

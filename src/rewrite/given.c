@@ -1,0 +1,87 @@
+/* given: constants that a graph is given are constants in it.
+ *
+ *     %w: i8[512, 2048] = const …
+ *     loop(%n, _, %h, %w) graph @body(…, %h, %r)        inside, %r is %w
+ *
+ * A graph that a node runs gets everything it reads as arguments, weights too. Inside they were values like others: nothing computed of them
+ * was folded, and quads of quantised weights were made anew in every turn. An argument that is a constant, the same in every turn, is no argument
+ * then. Graphs that several nodes run stay as they are: constants may differ.
+ */
+#include "rewrite/rewrite.h"
+
+/* Graphs, and how many regions run each. */
+typedef struct { GraphList all; uint32_t *runs; } Runs;
+
+static Runs
+count_runs(const Graph *g, Arena *a)
+{
+    Runs r = { .all = graph_all(g, a) };
+
+    r.runs = NEW_ARRAY(a, uint32_t, r.all.n + 1);
+    for (uint32_t i = 0; i < r.all.n; i++)
+        for (NodeId id = 1; id < r.all.at[i]->node.n; id++)
+            for (uint32_t k = 0; k < r.all.at[i]->node.at[id].nregion; k++)
+                for (uint32_t j = 0; j < r.all.n; j++)
+                    r.runs[j] += r.all.at[j] == r.all.at[i]->node.at[id].region[k].graph;
+    return r;
+}
+
+static bool
+runs_once(const Runs *r, const Node *n)
+{
+    for (uint32_t k = 0; k < n->nregion; k++)
+        for (uint32_t j = 0; j < r->all.n; j++)
+            if (r->all.at[j] == n->region[k].graph && r->runs[j] != 1)
+                return false;
+    return n->nregion > 0;
+}
+
+/* Arguments from this one on are the same in every turn; the first `before` inputs of the node are none. */
+static void
+arguments_of(const Node *n, uint32_t *first, uint32_t *before)
+{
+    *before = n->callee == CALL_IF ? 1 : 0;
+    *first = n->callee == CALL_LOOP ? 2 + n->ncarried : *before;
+}
+
+static void
+drop_argument(Graph *g, Node *n, uint32_t i)
+{
+    for (uint32_t k = i; k + 1 < n->in.count; k++)
+        g->ref.at[n->in.first + k] = g->ref.at[n->in.first + k + 1];
+    n->in.count--;
+}
+
+/* How many arguments of a node are gone. */
+static uint32_t
+give(Graph *g, Node *n)
+{
+    uint32_t first, before, count = 0;
+
+    arguments_of(n, &first, &before);
+    for (uint32_t i = n->in.count; i-- > first;) {
+        const Value *v = &g->value.at[node_in(g, n, i)];
+        if (!node_in(g, n, i) || !v->data || v->format)
+            continue;
+        for (uint32_t k = 0; k < n->nregion; k++)
+            graph_input_is(n->region[k].graph, i - before, v->data);
+        drop_argument(g, n, i);
+        count++;
+    }
+    return count;
+}
+
+uint32_t
+rewrite_given(Graph *g)
+{
+    uint32_t count = 0;
+    Arena *scratch = arena_child(g->arena);
+    Runs r = count_runs(g, scratch);
+
+    for (uint32_t i = r.all.n; i-- > 0;)             /* callers before what they run */
+        for (NodeId id = 1; id < r.all.at[i]->node.n; id++)
+            if (runs_once(&r, &r.all.at[i]->node.at[id]))
+                count += give(r.all.at[i], &r.all.at[i]->node.at[id]);
+    arena_free(scratch);
+    return count;
+}
