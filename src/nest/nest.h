@@ -240,9 +240,14 @@ const Nest *nest_relay_output(Ctx *c, const Nest *n, const uint32_t *axis, uint3
  * there is such a step; n itself where it is neither. */
 const Nest *nest_pair_products(Ctx *c, const Nest *n, bool integers, bool floats);
 /* The same of 8 bits, four at a time (dot4). constant[i]: input i is; constant factors are taken for the signed side if they can be.
- * What the other factor lacks to be unsigned counts times the sums of the signed one: *sums is the nest that makes them of n's inputs,
- * for a new input behind the others; NULL if they are not needed. */
-const Nest *nest_quad_products(Ctx *c, const Nest *n, const bool *constant, const Nest **sums);
+ * What one factor lacks to be unsigned, or the other to be signed, counts times the sums of the other: nests that make them of n's inputs, one for each new
+ * input behind the others. */
+enum { MOST_QUAD_SUMS = 2 };
+typedef struct { uint32_t n; const Nest *nest[MOST_QUAD_SUMS]; } QuadSums;
+const Nest *nest_quad_products(Ctx *c, const Nest *n, const bool *constant, QuadSums *sums);
+/* A sum of whole numbers over a window and over what lies at each of its points, in two: *points sums what lies at each point, of n's inputs; the result
+ * reads that as a last input. NULL, quietly: it is none. (window_sum.c) */
+const Nest *nest_window_sum(Ctx *c, const Nest *n, const Nest **points);
 /* The only output is, along one dimension, input `slot` from its beginning to its end, and behind it something else, as a
  * concatenation is: that something as a nest of its own, of those inputs that keep[nin] tells. *dim: that dimension. NULL,
  * quietly, where it is something else. */

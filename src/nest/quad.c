@@ -8,12 +8,19 @@
  *     s[j] = sum k < 4*n: w[k, j]
  *
  * Signed bytes on the unsigned side are 128 more, which z takes away again. s is made at compile time where w is constant.
+ *
+ * Where both are unsigned bytes less a zero point, w - 128 is signed, and what it lacks, 128 - v, counts times the sums of the other factor:
+ *
+ *     sum k: (x[i, k] - z) * (w[k, j] - v)     =     (sum k: (x[i, k] - z) * (w[k, j] - 128)) + (128 - v) * t[i]
+ *     t[i] = sum k: x[i, k] - z
+ *
  * What is outside of x, in a window's padding, is z more than 0 and so adds what z * s takes away. Sums of integers wrap, so
  * regrouping them changes no bit.
  */
 #include "nest/walk.h"
 
-typedef struct { const Scalar *bytes, *less, *words; } Sides;        /* (bytes - less) * words; less NULL: 0 */
+/* (bytes - less) * (words + more); less, more NULL: 0. whole: the first factor as it was. */
+typedef struct { const Scalar *bytes, *less, *words, *more, *whole; } Sides;
 
 static bool
 fits(const Scalar *s, int64_t low, int64_t high)
@@ -28,11 +35,23 @@ plus(Ctx *c, const Scalar *x, const Scalar *y)
     return x ? scalar_2(c, S_ADD, x, y) : y;
 }
 
-/* u - less where u is a byte and less the same for all summands; `signs`: u may be a signed one. */
+/* How much may be made of a factor: bytes as they are; signed ones on the unsigned side; or unsigned ones on the signed side as well. */
+typedef enum { SIDES_PLAIN, SIDES_SIGNED, SIDES_UNSIGNED, SIDES_COUNT } SidesKind;
+
+/* u - less where u is a byte and less the same for all summands. */
 static bool
-find_sides(Ctx *c, const Scalar *u, const Scalar *w, AxisSet sum, bool signs, Sides *out)
+find_sides(Ctx *c, const Scalar *u, const Scalar *w, AxisSet sum, SidesKind kind, Sides *out)
 {
-    const Scalar *half = scalar_int(c, DT_I32, 128), *less = NULL;
+    const Scalar *half = scalar_int(c, DT_I32, 128), *less = NULL, *more = NULL, *whole = u;
+    bool signs = kind == SIDES_SIGNED;
+
+    if (kind == SIDES_UNSIGNED && w->op == S_SUB && !(scalar_axes(c, w->arg[1]) & sum) && fits(w->arg[0], 0, UINT8_MAX)) {
+        more = scalar_2(c, S_SUB, half, w->arg[1]);
+        w = scalar_2(c, S_SUB, w->arg[0], half);
+    } else if (kind == SIDES_UNSIGNED && fits(w, 0, UINT8_MAX)) {
+        more = half;
+        w = scalar_2(c, S_SUB, w, half);
+    }
 
     if (u->op == S_SUB && !(scalar_axes(c, u->arg[1]) & sum) && !fits(u, 0, UINT8_MAX)) {
         less = u->arg[1];
@@ -41,7 +60,7 @@ find_sides(Ctx *c, const Scalar *u, const Scalar *w, AxisSet sum, bool signs, Si
     if (!fits(w, INT8_MIN, INT8_MAX) || !(fits(u, 0, UINT8_MAX) || (signs && fits(u, INT8_MIN, INT8_MAX))))
         return false;
     bool is_signed = !fits(u, 0, UINT8_MAX);
-    *out = (Sides){ is_signed ? scalar_2(c, S_ADD, u, half) : u, is_signed ? plus(c, less, half) : less, w };
+    *out = (Sides){ is_signed ? scalar_2(c, S_ADD, u, half) : u, is_signed ? plus(c, less, half) : less, w, more, whole };
     return true;
 }
 
@@ -69,9 +88,9 @@ find_factors(Ctx *c, const Contraction *view, const bool *constant, Sides *out)
     const Scalar *factor[2] = { view->a, view->b };
     bool first = !is_constant(c, view->a, constant);
 
-    for (int signs = 0; signs < 2; signs++)
+    for (int kind = 0; kind < SIDES_COUNT; kind++)
         for (int i = 0; i < 2; i++)
-            if (find_sides(c, factor[first == i], factor[first != i], view->sum, signs, out))
+            if (find_sides(c, factor[first == i], factor[first != i], view->sum, (SidesKind)kind, out))
                 return true;
     return false;
 }
@@ -111,13 +130,30 @@ sums_of(Ctx *c, const Nest *n, const Scalar *factor, AxisSet sum, uint32_t slot,
     return nest_finish(&b);
 }
 
+/* The product of a correction and of sums, a new input of the nest. NULL: there is no room for their axes. */
+static const Scalar *
+correction(Ctx *c, const Nest *n, NestEdit *e, const Scalar *times, const Scalar *factor, AxisSet sum, QuadSums *sums)
+{
+    const Scalar *read;
+    const Nest *made = sums->nest[sums->n] = sums_of(c, n, factor, sum, e->nest.nin, &read);
+
+    if (!made)
+        return NULL;
+    e->param[e->nest.nin + 1] = e->param[e->nest.nin];
+    e->param[e->nest.nin] = (NestParam){ nest_fresh_param(c, e, sym(c, "sums")), made->param[made->nin].type };
+    e->nest.nin++;
+    e->write[0].out++;
+    sums->n++;
+    return scalar_2(c, S_MUL, times, read);
+}
+
 const Nest *
-nest_quad_products(Ctx *c, const Nest *n, const bool *constant, const Nest **sums)
+nest_quad_products(Ctx *c, const Nest *n, const bool *constant, QuadSums *sums)
 {
     Contraction view;
     Sides s;
 
-    *sums = NULL;
+    *sums = (QuadSums){ 0 };
     if (n->nwrite != 1 || n->nout != 1 || n->write[0].combiner != COMB_NONE || !nest_contraction(c, n, &view) || !(view.row | view.col) ||
         view.reduce->dtype != DT_I32 || view.reduce->arg[0]->op != S_MUL)
         return n;
@@ -125,18 +161,18 @@ nest_quad_products(Ctx *c, const Nest *n, const bool *constant, const Nest **sum
     uint32_t axis = nest_packed_axis(c, n, &view, 4, &extent);
     if (axis == NO_SLOT || !find_factors(c, &view, constant, &s))
         return n;
-    const Scalar *body = scalar_2(c, S_DOT4, scalar_pack(c, s.bytes, axis, extent, 4, true), scalar_pack(c, s.words, axis, extent, 4, false)), *read = NULL;
-    if (s.less && !(*sums = sums_of(c, n, s.words, view.sum, n->nin, &read)))
-        return NULL;
-    NestEdit e = nest_edit(c, n, 0, s.less != NULL);
+    const Scalar *body = scalar_2(c, S_DOT4, scalar_pack(c, s.bytes, axis, extent, 4, true), scalar_pack(c, s.words, axis, extent, 4, false));
+    NestEdit e = nest_edit(c, n, 0, MOST_QUAD_SUMS);
     const Scalar *dots = scalar_reduce(c, COMB_SUM, view.reduce->u.reduce.axes, &body, 1);
     ScalarMap m = { .ctx = c, .done = { .arena = e.scratch } };
-    if (s.less) {
-        e.param[n->nin + 1] = e.param[n->nin];
-        e.param[n->nin] = (NestParam){ nest_fresh_param(c, &e, sym(c, "sums")), (*sums)->param[(*sums)->nin].type };
-        e.nest.nin++;
-        e.write[0].out++;
-        dots = scalar_2(c, S_SUB, dots, scalar_2(c, S_MUL, s.less, read));
+    if (s.less)
+        dots = scalar_2(c, S_SUB, dots, correction(c, n, &e, s.less, s.words, view.sum, sums));
+    if (s.more)
+        dots = scalar_2(c, S_ADD, dots, correction(c, n, &e, s.more, s.whole, view.sum, sums));
+    if (!dots) {
+        nest_edit_drop(&e);
+        *sums = (QuadSums){ 0 };
+        return n;
     }
     map_put(&m.done, MAP_PTR(view.reduce), MAP_PTR(dots));
     e.axis[axis].extent = expr_int(c, (extent + 3) / 4);

@@ -347,27 +347,53 @@ make_factor(Normal *m, const Scalar *factor, const char *what)
     m->nest = reader;
 }
 
-/* Four summands at a time; the sums of the signed side are a new input. The nest itself where it cannot be. */
+/* Sums that correct a product of quads, of the nest's inputs; those over windows in two. */
+static ValueId
+sums_value(Normal *m, const Nest *sums, const char *name)
+{
+    Ctx *c = m->ctx;
+    uint32_t nin = m->nest->nin, count = 0;
+    bool *keep = NEW_ARRAY(c->arena, bool, nin + 2);
+    const Nest *points, *windows = nest_window_sum(c, sums, &points);
+
+    if (!windows) {
+        const Nest *kept = nest_drop_unused(c, sums, keep);
+        return value_of(m, kept, keep, name);
+    }
+    const Nest *kept = nest_drop_unused(c, points, keep);
+    ValueId at = value_of(m, kept, keep, name), *in = NEW_ARRAY(c->arena, ValueId, nin + 1);
+    kept = at ? nest_drop_unused(c, windows, keep) : NULL;
+    for (uint32_t i = 0; kept && i <= nin; i++)
+        if (keep[i])
+            in[count++] = i < nin ? m->value[i] : at;
+    ValueId v = kept ? graph_value(m->to, name, kept->param[kept->nin].type) : 0;
+    if (v)
+        graph_call_nest(m->to, kept, m->node->loc, m->node->origin, in, &v);
+    return v;
+}
+
+/* Four summands at a time; the sums that correct them are new inputs. The nest itself where it cannot be. */
 static const Nest *
 quad_product(Normal *m)
 {
     Ctx *c = m->ctx;
     uint32_t nin = m->nest->nin;
-    bool *constant = NEW_ARRAY(c->arena, bool, nin + 1), *keep = NEW_ARRAY(c->arena, bool, nin + 1);
-    const Nest *sums;
+    bool *constant = NEW_ARRAY(c->arena, bool, nin + 1);
+    QuadSums sums;
 
     for (uint32_t i = 0; i < nin; i++)
         constant[i] = m->to->value.at[m->value[i]].data != NULL;
     const Nest *quads = nest_quad_products(c, m->nest, constant, &sums);
-    if (!sums)
+    if (!sums.n)
         return quads;
-    ValueId *value = NEW_ARRAY(c->arena, ValueId, nin + 2);
+    ValueId *value = NEW_ARRAY(c->arena, ValueId, nin + sums.n + 1);
     memcpy(value, m->value, nin * sizeof *value);
-    value[nin + 1] = m->value[nin];
-    sums = nest_drop_unused(c, sums, keep);
-    value[nin] = value_of(m, sums, keep, arena_printf(c->arena, "%s_sums", m->to->value.at[m->value[nin]].name));
-    if (!value[nin])
-        return m->nest;
+    value[nin + sums.n] = m->value[nin];
+    for (uint32_t i = 0; i < sums.n; i++) {
+        value[nin + i] = sums_value(m, sums.nest[i], arena_printf(c->arena, "%s_sums", m->to->value.at[m->value[nin]].name));
+        if (!value[nin + i])
+            return m->nest;
+    }
     m->value = value;
     return quads;
 }
