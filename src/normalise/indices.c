@@ -283,7 +283,7 @@ idle_axes(Ctx *c, const Nest *n)
     if (n->nout != 1 || n->nwrite != 1 || !n->nin || nest_leaves_gaps(n) || nest_axes_of_kind(n, AXIS_SCAN) || nest_axes_of_kind(n, AXIS_REDUCE) || !write_is_plain(c, n, w))
         return 0;
     for (uint32_t d = 0; d < n->param[n->nin].type->rank; d++)
-        if (expr_is_var(w->at[d], &v) && v.kind == VAR_AXIS && !expr_is(n->axis[v.id].extent, 1) && !(w->value->axes >> v.id & 1))
+        if (expr_is_var(w->at[d], &v) && v.kind == VAR_AXIS && expr_or(n->axis[v.id].extent, 2) > 1 && !(w->value->axes >> v.id & 1))
             idle |= axis_one((uint32_t)v.id);
     return idle;
 }
