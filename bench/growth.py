@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""How compiling grows with the model: time and peak memory of three families, from small to large.
+"""How compiling grows with the model: time and peak memory of four families, from small to large.
 
-    growth.py [--quick] [--json FILE] [FAMILY[:SIZE,…]…]     families: elementwise, products, decoder
+    growth.py [--quick] [--json FILE] [FAMILY[:SIZE,…]…]     families: elementwise, products, decoder, nasnet
     growth.py --make FAMILY SIZE FILE                        write one of the models
 
 Every compilation begins with an empty cache. Memory is that of the largest process in it, Tenon's or a C
@@ -21,9 +21,9 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build"
 TENON = str(BUILD / "tenon")
-SIZES = {"elementwise": (100, 1000, 10000, 100000), "products": (100, 1000, 10000, 100000), "decoder": (8, 16, 32, 64, 128)}
-QUICK = {"elementwise": (100, 1000), "products": (100, 1000), "decoder": (8, 16)}
-LIMITS = {("elementwise", 10000): (15, 500), ("products", 10000): (15, 500)}     # seconds, MB
+SIZES = {"elementwise": (100, 1000, 10000, 100000), "products": (100, 1000, 10000, 100000), "decoder": (8, 16, 32, 64, 128), "nasnet": (2, 4, 6)}
+QUICK = {"elementwise": (100, 1000), "products": (100, 1000), "decoder": (8, 16), "nasnet": (2,)}
+LIMITS = {("elementwise", 10000): (15, 500), ("products", 10000): (15, 500), ("nasnet", 6): (30, 1000)}     # seconds, MB
 MB = 1e6
 
 
@@ -107,7 +107,58 @@ def decoder(m: Model, layers: int, path: str) -> None:
     m.save(path, {"x": ["batch", "seq", HIDDEN], "mask": ["seq", "seq"]}, h)
 
 
-FAMILIES = {"elementwise": elementwise, "products": products, "decoder": decoder}
+def nasnet(m: Model, cells: int, path: str) -> None:
+    """NASNet-A as B. Zoph et al., arXiv 1707.07012, have it, of open height and width: three stacks of normal cells, a reduction cell before the
+    second and the third. 6 cells a stack and 168 channels are NASNet-Large; batch normalisations are taken to be folded."""
+
+    def conv(x, cin, cout, kernel=1, stride=1, group=1):
+        pad = [(kernel - 1) // 2] * 4
+        return m.node("Conv", x, m.weight(cout, cin // group, kernel, kernel), m.weight(cout), kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=pad, group=group)
+
+    def fit(x, cin, cout, smaller=False):
+        x = m.node("Relu", x)
+        return conv(m.node("AveragePool", x, kernel_shape=[1, 1], strides=[2, 2]) if smaller else x, cin, cout)
+
+    def separable(x, c, kernel, stride=1):
+        for s in (stride, 1):
+            x = conv(conv(m.node("Relu", x), c, c, kernel, s, c), c, c)
+        return x
+
+    def pool(kind, x, stride=1):
+        return m.node(kind, x, kernel_shape=[3, 3], strides=[stride] * 2, pads=[1] * 4)
+
+    def add(x, y):
+        return m.node("Add", x, y)
+
+    def normal(before, x, c, cin, smaller):
+        p, h = fit(before[0], before[1], c, smaller), fit(x, cin, c)
+        made = [add(separable(h, c, 5), separable(p, c, 3)), add(separable(p, c, 5), separable(p, c, 3)), add(pool("AveragePool", h), p),
+                add(pool("AveragePool", p), pool("AveragePool", p)), add(separable(h, c, 3), h)]
+        return m.node("Concat", p, *made, axis=1), 6 * c
+
+    def reduction(before, x, c, cin):
+        p, h = fit(before[0], before[1], c), fit(x, cin, c)
+        first = add(separable(h, c, 5, 2), separable(p, c, 7, 2))
+        made = [add(pool("MaxPool", h, 2), separable(p, c, 7, 2)), add(pool("AveragePool", h, 2), separable(p, c, 5, 2))]
+        made += [add(pool("AveragePool", first), made[0]), add(separable(first, c, 3), pool("MaxPool", h, 2))]
+        return m.node("Concat", *made, axis=1), 4 * c
+
+    c = 28 * cells
+    x, cin = conv("x", 3, 96, 3, 2), 96
+    before = x, cin
+    for stack in range(3):
+        smaller = False
+        if stack:
+            after = reduction(before, x, c, cin)
+            before, (x, cin), smaller = (x, cin), after, True
+        for _ in range(cells):
+            after = normal(before, x, c, cin, smaller)
+            before, (x, cin), smaller = (x, cin), after, False
+        c *= 2
+    m.save(path, {"x": ["batch", 3, "height", "width"]}, m.node("GlobalAveragePool", m.node("Relu", x)))
+
+
+FAMILIES = {"elementwise": elementwise, "products": products, "decoder": decoder, "nasnet": nasnet}
 
 
 # ---- measuring -----------------------------------------------------------------------------------------
