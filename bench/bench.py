@@ -18,6 +18,7 @@
     choices      the cheapest schedules of each kernel of models and nets: whether the one that is taken is the fastest
     real         open sizes against fixed ones and ONNX Runtime: convolutions, nets of bench/zoo, and models that packages ship; NAME may also
                  be convolutions, nets or packages
+    sparse       attention under masks against the share of it that each shows
 
 NAME picks rows of WHAT. Every number is printed beside its floor and its aim, met or missed.
 """
@@ -34,6 +35,7 @@ import decoding
 import fusion
 import real
 import sizes
+import sparse
 from choices import TURNS, TURN_SECONDS, choices
 from formats import formats, searches
 from measure import BUILD, MAKE_INPUTS, MODELS, PEERS, ROOT, TENON, Bench, geomean, processor, python, quiet, rank_correlation
@@ -352,6 +354,11 @@ def pick_real(bench: Bench, o) -> None:
         real.real(bench, o.names, threads)
 
 
+def pick_sparse(bench: Bench, o) -> None:
+    for threads in thread_counts(bench, argparse.Namespace(threads=o.threads or [1])):
+        sparse.sparse(bench, o.names, threads)
+
+
 # ---- the door -----------------------------------------------------------------------------------------------------
 
 
@@ -361,7 +368,7 @@ def everything(bench: Bench, o) -> None:
 
 
 WHAT = {"all": everything, "models": models, "nets": nets, "attention": attention, "ops": ops, "threads": threads_gain,
-        "compiler": compiler, "profile": profile, "formats": pick_formats, "fusion": pick_fusion, "choices": pick_choices, "dynamic": dynamic, "real": pick_real}
+        "compiler": compiler, "profile": profile, "formats": pick_formats, "fusion": pick_fusion, "choices": pick_choices, "dynamic": dynamic, "real": pick_real, "sparse": pick_sparse}
 
 
 def main() -> None:

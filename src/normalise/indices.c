@@ -318,7 +318,7 @@ narrow(Ctx *c, const Nest *n, AxisSet idle)
 static const Nest *
 widened(Ctx *c, const Nest *n, AxisSet idle)
 {
-    NestBuilder b = nest_begin(c, "expand");
+    NestBuilder b = nest_begin(c, "repeated");
     const Type *t = n->param[n->nin].type, *from = narrow_type(c, n, idle);
     const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK];
     uint32_t x = nest_in(&b, "x", from);

@@ -59,6 +59,8 @@ bool write_each(Draft *w, bool far);
 void write_rows(Draft *w);
 /* Does the only part sum up what lies where data say, along its outputs? As a product it would have no rows to share it. */
 bool row_is_gathered(Draft *w);
+/* Does some reduction add nothing outside of points that its rows tell? Narrower tiles of rows leave out more. */
+bool has_support(Draft *w);
 /* Copies of all programs found so far in which reductions leave out what adds nothing. */
 void write_skips(Draft *w);
 /* One loop inside the other, nothing unrolled, no vectors: the reference of the others. */

@@ -224,5 +224,11 @@ write_group(Draft *w)
             for (int64_t tiles = 1; tiles <= MOST_TILES && group_may(&g); tiles *= 2)
                 if (tiles == 1 || g.nrows < 0 || g.nrows >= tiles * g.vectors * g.lanes)
                     (blocks ? write_blocks : write_tile)(&g, tiles * g.vectors * g.lanes);
+    g.how = HEADS_APART;
+    for (int64_t vectors = g.vectors / 2; vectors && has_support(w); vectors /= 2) {
+        g.vectors = vectors;
+        g.height = group_height(m, vectors);
+        write_tile(&g, vectors * g.lanes);
+    }
     return true;
 }

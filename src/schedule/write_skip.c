@@ -101,6 +101,14 @@ write_shortened(Draft *w, const Program *p, const Shortened *list, uint32_t n, S
     write_program(w, &t);
 }
 
+bool
+has_support(Draft *w)
+{
+    Shortened one;
+
+    return find_reductions(w, &one, 1) > 0;
+}
+
 void
 write_skips(Draft *w)
 {
