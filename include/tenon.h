@@ -273,7 +273,7 @@ typedef struct TnCompileOptions {
     const TnOrder *io_format; int32_t nio_format;    /* inputs and outputs that lie otherwise than the model says: "nhwc" frames */
     int32_t explain_formats;         /* 1: print for each value between kernels its order, why, and what the second best would cost; where the order
                                         changes: bytes, predicted time, and measured time where page_profile has it */
-    int32_t exact;                   /* 1: convolutions are summed as the model says, never in a transform domain (Winograd) */
+    int32_t exact;                   /* 1: sums are as the model says: no convolution in a transform domain (Winograd), nothing behind a mask left out */
     const char *library;             /* a shared library of yours with operators in it, which it declares; or "blas", "blas=always": products
                                         by the system's CBLAS where that takes less, or wherever it can; NULL: none */
     const TnStateNames *state; int32_t nstate;       /* inputs that a session keeps from run to run */

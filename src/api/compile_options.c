@@ -237,6 +237,7 @@ call_begin(TnContext *ctx, Call *call, const TnCompileOptions *o)
     if (call->options.max_seconds > 0)
         call->watch.until = time_seconds() + call->options.max_seconds;
     ctx->c.max_depth = call->options.max_depth < DEPTH_MOST ? (uint32_t)call->options.max_depth : DEPTH_MOST;
+    ctx->c.exact = call->options.exact != 0;
     call->watch.stopped = call->options.stopped ? is_stopped : NULL;
     call->watch.user = &call->options;
     call->bounded = (Allocator){ bounded_alloc, bounded_release, call };

@@ -155,6 +155,7 @@ typedef struct Ctx {
     Diags diags;
     Oom oom;
     uint32_t max_depth;              /* named limit; 0: DEPTH_DEFAULT */
+    bool exact;                      /* infinities and NaNs behind a mask count: nothing is left out (nest/support.h) */
     struct SymTable *syms;
     struct ExprTable *exprs;
     struct TypeTable *types;

@@ -10,7 +10,7 @@
  *   }
  *   vf
  *
- * v: a value, c: a constant; from memory in every call, f: a constant, k: what the run before has kept. With a program of the kernel's behind it, it is asked for variants
+ * Before that stands `exact` where nothing may be left out (nest/support.h). v: a value, c: a constant; from memory in every call, f: a constant, k: what the run before has kept. With a program of the kernel's behind it, it is asked for variants
  * (variants.c). Whoever reads the text finds the same, in a context of his own: so processors answer side by side (ahead.c), and the next
  * compilation finds the answer in a file (choice_cache.c). Of programs it is how many there are, and the cheapest with their prices:
  *
@@ -77,6 +77,7 @@ question_programs(Job *j, const Kernel *k, const bool *constant, bool far)
 
     plain.name = sym(j->ctx, "k");
     plain.origin = NULL;
+    text_add(&t, j->ctx->exact ? "exact\n" : "");
     print_facts(j->ctx, scratch, &t, k);
     kernel_print(j->ctx, &t, &plain, 0);
     for (uint32_t i = 0; i < k->nin; i++)
@@ -104,6 +105,7 @@ read_facts(Parse *p)
     const Expr *e, *value;
     Var v;
 
+    p->ctx->exact = parse_accept(p, "exact");
     while (parse_accept(p, "symbol"))
         if (!parse_symbol(p))
             return false;

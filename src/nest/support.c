@@ -453,7 +453,7 @@ kernel_support(Ctx *c, Arena *a, const Kernel *k, uint32_t part, uint32_t axis, 
     Frame f = { .part = part };
 
     *out = (Support){ 0 };
-    if (!reduce || reduce->narg != 1 || !dtype_is_float(reduce->dtype) || (reduce->u.reduce.combiner != COMB_MAX && reduce->u.reduce.combiner != COMB_SUM))
+    if (c->exact || !reduce || reduce->narg != 1 || !dtype_is_float(reduce->dtype) || (reduce->u.reduce.combiner != COMB_MAX && reduce->u.reduce.combiner != COMB_SUM))
         return false;
     Known identity = reduce->u.reduce.combiner == COMB_MAX ? IS_MINUS_INF : IS_ZERO;
     scalar_visit(c, reduce->arg[0], collect, &(Collect){ &q, &f });

@@ -9,7 +9,8 @@
  * the summand reads of other parts is followed to what they compute. A schedule may then leave out the other points (the step
  * `skip`): sums have the same bits.
  *
- * What is left out is taken for finite: 0 times an infinity or a NaN that a mask hides would be a NaN.
+ * What is left out is taken for finite: 0 times an infinity or a NaN that a mask hides would be a NaN. Where a context is exact
+ * nothing has a support.
  */
 #ifndef TENON_SUPPORT_H
 #define TENON_SUPPORT_H

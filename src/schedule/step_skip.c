@@ -34,7 +34,8 @@ step_skip(Points *p, const Step *s)
     k.part = p->iter.at[n->iter].part;
     k.axis = p->iter.at[n->iter].axis;
     if (!kernel_support(p->c, p->a, p->k, k.part, k.axis, &k.support))
-        return points_refuse(p, "no comparison of indices is known outside of which %s adds nothing along %s", part_name(p, k.part), s->subject);
+        return points_refuse(p, "no comparison of indices is known outside of which %s adds nothing along %s%s", part_name(p, k.part), s->subject,
+                             p->c->exact ? ": with --exact nothing is left out" : "");
     IterId axis = n->iter;
     k.box = iter_new(p, p->iter.at[axis].name, AXIS_REDUCE);
     Iter *box = &p->iter.at[k.box];

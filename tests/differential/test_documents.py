@@ -22,10 +22,9 @@ BLOCKS = BLOCK.findall((ROOT / "ARCHITECTURE.md").read_text())
 @pytest.fixture(scope="module")
 def dumps(tmp_path_factory):
     made = {}
-    for name in ("digits", "power"):
+    for name, options in {"digits": ["--exact", "--keep", "relu2_out"], "power": ["--exact"], "causal": []}.items():
         folder = tmp_path_factory.mktemp(name)
-        keep = ["--keep", "relu2_out"] if name == "digits" else []
-        subprocess.run([TENON, "compile", ROOT / f"examples/{name}/{name}.onnx", "--target", "x86-64-v3", "--exact", *keep, "--dump=all", "--dump-dir", folder,
+        subprocess.run([TENON, "compile", ROOT / f"examples/{name}/{name}.onnx", "--target", "x86-64-v3", *options, "--dump=all", "--dump-dir", folder,
                         "-o", folder / f"{name}.so"], check=True, stdout=subprocess.DEVNULL)
         made[name] = {p.name.split(".")[1]: p.read_text().splitlines() for p in folder.glob(f"{name}.*.*") if p.suffix != ".so"}
     return made

@@ -41,6 +41,11 @@ static const Case cases[] = {
                       " o[n, y, z, k] = sum q, r, s: x[n, y + r - 1, z + s - 1, q | 0] * w[k, q, r, s] }", "b=1" },
     { "batch of none", "nest t(x: f32[b, 7, 7, 5], " FILTER ") -> (o: f32[b, 7, 7, 6]) {"
                        " o[n, y, z, k] = sum q, r, s: x[n, y + r - 1, z + s - 1, q | 0] * w[k, q, r, s] }", "b=0" },
+    { "open sizes", "nest t(x: f32[1, 5, h, u], " FILTER ") -> (o: f32[1, 6, h, u]) { o[n, k, y, z] = " SUM " }", "h=7 u=10" },
+    { "open sizes, one tile", "nest t(x: f32[1, h, u, 5], " FILTER ") -> (o: f32[1, h, u, 6]) {"
+                              " o[n, y, z, k] = sum q, r, s: x[n, y + r - 1, z + s - 1, q | 0] * w[k, q, r, s] }", "h=1 u=2" },
+    { "open sizes of nothing", "nest t(x: f32[1, 5, h, u], " FILTER ") -> (o: f32[1, 6, h, u]) { o[n, k, y, z] = " SUM " }", "h=3 u=0" },
+    { "open sizes in whole tiles", "nest t(x: f32[1, 5, 12*h, 12], " FILTER ") -> (o: f32[1, 6, 12*h, 12]) { o[n, k, y, z] = " SUM " }", "h=2" },
     { "grouped", "nest t(x: f32[1, 8, 9, 8], w: f32[2, 3, 4, 3, 3]) -> (o: f32[1, 2, 3, 9, 8]) {"
                  " o[n, g, k, y, z] = sum q, r, s: x[n, 4*g + q, y + r - 1, z + s - 1 | 0] * w[g, k, q, r, s] }", "" },
     { "turned", "nest t(x: f32[1, 5, 8, 10], " FILTER ") -> (o: f32[1, 10, 8, 6]) {"
@@ -57,7 +62,6 @@ static const char *const refused[] = {
     "nest t(x: f32[1, 5, 9, 9], w: f32[6, 5, 1, 3]) -> (o: f32[1, 6, 9, 7]) { o[n, k, y, z] = sum q, r, s: x[n, q, y + r, z + s] * w[k, q, r, s] }",
     "nest t(x: f32[1, 5, 9, 9], w: f32[5, 3, 3]) -> (o: f32[1, 5, 7, 7]) { o[n, q, y, z] = sum r, s: x[n, q, y + r, z + s] * w[q, r, s] }",
     "nest t(x: f32[1, 5, 9, 9], w: f32[6, 5, 3, 3]) -> (o: f32[1, 6, 9, 9]) { o[n, k, y, z] = sum q, r, s: x[n, q, y + r - 1, z + s - 1 | 1] * w[k, q, r, s] }",
-    "nest t(x: f32[1, 5, h, 9], w: f32[6, 5, 3, 3]) -> (o: f32[1, 6, h, 9]) { o[n, k, y, z] = sum q, r, s: x[n, q, y + r - 1, z + s - 1 | 0] * w[k, q, r, s] }",
     "nest t(x: f32[1, 5, 9, 9, 9], w: f32[6, 5, 3, 3, 3]) -> (o: f32[1, 6, 7, 7, 7]) { o[n, k, v, y, z] = sum q, r, s, t: x[n, q, v + t, y + r, z + s] * w[k, q, t, r, s] }",
     "nest t(x: f64[1, 5, 9, 9], w: f64[6, 5, 3, 3]) -> (o: f64[1, 6, 7, 7]) { o[n, k, y, z] = sum q, r, s: x[n, q, y + r, z + s] * w[k, q, r, s] }",
     "nest t(x: f32[1, 5, 9, 9], w: f32[6, 5, 3, 3]) -> (o: f32[1, 6, 7, 7]) { o[n, k, y, z] = max q, r, s: x[n, q, y + r, z + s] * w[k, q, r, s] }",
