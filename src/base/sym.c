@@ -22,6 +22,7 @@ ctx_init(Ctx *c, Arena *arena)
 {
     c->arena = arena;
     c->max_depth = 0;
+    c->exact = false;
     c->oom.why[0] = '\0';
     c->diags = (Diags){ .arena = arena };
     c->syms = NULL;
