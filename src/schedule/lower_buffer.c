@@ -42,8 +42,18 @@ sum_extent(Env *e, IterId x)
     return expr_const(here, NULL) ? here : env_most(e, x);
 }
 
-/* A buffer over iterators. The first dimension has one element to spare in memory: a vector that begins in the last
- * row may reach beyond it. */
+/* Rows to spare behind the last one: a vector that begins there may reach beyond it, over several rows where they are shorter. */
+static int64_t
+spare_rows(const Env *e, DType t, const Expr *const *extent, uint32_t ndim)
+{
+    int64_t lanes = e->p->m->vector_bytes / dtype_info[t].bytes, row = 1, one;
+
+    for (uint32_t d = 1; d < ndim; d++)
+        row = expr_const(extent[d], &one) && row < lanes ? row * (one > 0 ? one : 1) : lanes;
+    return (lanes + row - 1) / row;
+}
+
+/* A buffer over iterators, with room behind its last row in memory. */
 static uint32_t
 new_buffer(Env *e, Block *b, Sym name, DType t, Word space, const IterId *dim, uint32_t ndim, uint32_t lanes, bool odd)
 {
@@ -53,7 +63,7 @@ new_buffer(Env *e, Block *b, Sym name, DType t, Word space, const IterId *dim, u
     for (uint32_t d = 0; d < ndim; d++)
         extent[d] = space == WORD_reg ? sum_extent(e, dim[d]) : env_most(e, dim[d]);
     if (space == WORD_scratch && ndim > 1)
-        extent[0] = expr_offset(e->c, extent[0], 1);
+        extent[0] = expr_offset(e->c, extent[0], spare_rows(e, t, extent, ndim));
     else if (space == WORD_scratch && ndim == 1)
         extent[0] = expr_offset(e->c, extent[0], e->p->m->vector_bytes / dtype_info[t].bytes);
     if (odd && ndim) {
