@@ -84,7 +84,7 @@ static const Row rows[] = {
     { "state",       0,   COMPILING, TAKES_PAIR,  FIELD(state),      "X=Y",     "input X is output Y of the run before, kept in between: 'past.*=present.*'" },
     { "state-capacity", 0, COMPILING, TAKES_COUNT, FIELD(state_capacity), "N",  "of a state: rows that it holds at most (default: as memory allows)" },
     { "explain-formats", 0, C,       TAKES_FLAG,  FIELD(explain_formats), NULL, "tell how each value lies, why, what the second best would cost, and where orders change" },
-    { "exact",       0,   COMPILING, TAKES_FLAG,  FIELD(exact),      NULL,      "sums as the model says: no convolution in a transform domain (Winograd), nothing behind a mask left out" },
+    { "exact",       0,   COMPILING, TAKES_FLAG,  FIELD(exact),      NULL,      "sums as the model says: no transform domain (Winograd), nothing behind a mask left out" },
     { "keep-denormals", 0, COMPILING, TAKES_FLAG, FIELD(keep_denormals), NULL, "compute with floats below 2^-126, which is slow; they count as 0 otherwise" },
     { "fast-math",   0,   COMPILING, TAKES_FLAG,  FIELD(fast_math),  NULL,      "algebra as of real numbers: scales moved and merged, the last bits change" },
     { "weights-growth", 0, COMPILING, TAKES_COUNT, FIELD(weights_growth), "N", "weights may grow by N % for speed, in transform domains or for a second order (default 100)" },
