@@ -380,6 +380,270 @@ others_have_none(void **state)
     assert_int_equal(wrong, 0);
 }
 
+/* ---- the step ------------------------------------------------------------------------------------------ */
+
+#define SKIPS "skip t.j at task by %lld, skip u.j at task by %lld, skip o.c at task by %lld\n"
+
+/* Programs of an attention: before its skips, and behind them. `every`: what a step of points has to be a multiple of, so that sums combine in
+ * the same order. */
+typedef struct { const char *name, *before, *behind; int every; } Shape;
+
+static const Shape programs[] = {
+    {"rows", "split i by 4 -> ib ir guard, fuse h ib -> task\nput s at task, put t at task, put e at task, put u at task\n",
+     "hold s at s.j -> sacc reg, hold t at t.i -> tacc reg, hold u at u.i -> uacc reg, hold o at o.j -> oacc reg, run task parallel", 1},
+    {"rows, peeled", "split i by 4 -> task ir\nput s at task, put t at task, put e at task, put u at task\n",
+     "hold s at s.j -> sacc reg, hold t at t.i -> tacc reg, hold u at u.i -> uacc reg, hold o at o.j -> oacc reg, run h parallel", 1},
+    {"row by row", "fuse h i -> task\nput s at task, put t at task, put e at task, put u at task\n",
+     "hold s at s.j -> sacc reg, hold t at task -> tacc reg, hold u at task -> uacc reg, hold o at o.j -> oacc reg, run task parallel", 1},
+    {"all rows of a head", "fuse h -> task\nput s at task, put t at task, put e at task, put u at task\n",
+     "hold s at s.j -> sacc reg, hold t at t.i -> tacc reg, hold u at u.i -> uacc reg, hold o at o.j -> oacc reg, run task parallel", 1},
+    {"lanes along rows",
+     "split i by 8 -> ib ir guard, fuse h ib -> task\n"
+     "put s at task scratch of s.j s.i, put t at task, put e at task scratch of e.j e.i, put u at task\n",
+     "split s.i by 8 -> sb sl, split s.j by 3 -> sjb sjr peel 1, order sjb sb s.c sjr sl, hold s at sb -> sacc reg, run sjr unroll, run sl vector\n"
+     "split t.i by 8 -> tb tl, order tb t.j tl, hold t at tb -> tacc reg, run tl vector\n"
+     "split e.i by 8 -> eb el, order e.j eb el, run el vector\n"
+     "split u.i by 8 -> ub ul, order ub u.j ul, hold u at ub -> uacc reg, run ul vector\n"
+     "split ir by 3 -> irb irr peel 1, split o.j by 8 -> ob ol, order irb ob o.c irr ol, hold o at ob -> oacc reg, run irr unroll, run ol vector\n"
+     "run task parallel", 1},
+    {"lanes along columns",
+     "split i by 4 -> ib ir guard, fuse h ib -> task\nput s at task, put t at task, put e at task, put u at task\n",
+     "hold s at s.j -> sacc reg\n"
+     "split t.j by 8 -> tb tl, hold t at t.i -> tacc reg over tl, run tl vector\n"
+     "split e.j by 8 -> eb el, run el vector\n"
+     "split u.j by 8 -> ub ul, hold u at u.i -> uacc reg over ul, run ul vector\n"
+     "split o.j by 8 -> ob ol, order ir ob o.c ol, hold o at ob -> oacc reg, run ol vector\n"
+     "run task parallel", 8},
+    {"unrolled columns",
+     "split i by 4 -> ib ir guard, fuse h ib -> task\nput s at task, put t at task, put e at task, put u at task\n",
+     "hold s at s.j -> sacc reg\n"
+     "split t.j by 4 -> tb tl, hold t at t.i -> tacc reg, run tl unroll\n"
+     "split u.j by 4 -> ub ul guard, hold u at u.i -> uacc reg\n"
+     "split o.c by 4 -> cb cl peel 1, hold o at o.j -> oacc reg, run cl unroll\n"
+     "run task parallel", 1},
+    {"online",
+     "split i by 4 -> ib ir guard, fuse h ib -> task\nput s at task, put t at task, put e at task, put u at task\n",
+     "split t.j by 4 -> tb tj guard, order tb t.i tj, hold t at task -> trun scratch, hold t at t.i -> tacc reg\n"
+     "split u.j by 4 -> ub uj guard, order ub u.i uj, hold u at task -> urun scratch, hold u at u.i -> uacc reg\n"
+     "split o.c by 4 -> ob oc guard, order ob ir o.j oc, hold o at task -> orun scratch, hold o at o.j -> oacc reg\n"
+     "online tb ub ob -> kb\n"
+     "put e at kb, put s at kb, hold s at s.j -> sacc reg, run task parallel", 4},
+    {"online, scores at once",
+     "split i by 16 -> ib ir guard, fuse h ib -> task\nput s at task, put t at task, put e at task, put u at task\n",
+     "split t.j by 16 -> tb tj guard, order tb t.i tj, hold t at task -> trun scratch, hold t at t.i -> tacc reg\n"
+     "split u.j by 16 -> ub uj guard, order ub u.i uj, hold u at task -> urun scratch, hold u at u.i -> uacc reg\n"
+     "split o.c by 16 -> ob oc guard, order ob ir o.j oc, hold o at task -> orun scratch, hold o at o.j -> oacc reg\n"
+     "online tb ub ob -> kb\n"
+     "put e at kb scratch of e.j e.i, hold s at s.j -> sacc reg, run task parallel", 16},
+};
+
+static const int64_t steps[] = { 1, 4, 16, 64 };
+
+/* The outputs of a program, which are what the parts mean. */
+static Tensor **
+outputs_of(Ctx *c, Arena *a, const char *text, const Machine *m, const char *program, const char *dims, const char *name)
+{
+    Symbols s = { 0 };
+    Tensor *want[16], **got = NEW_ARRAY(a, Tensor *, 16);
+    Kernel *k = kernel_of_text(c, a, text);
+
+    set_dims(a, c, &s, dims);
+    make_arguments(c, a, k, &s, want, got);
+    computes(c, a, k, m, program, &s, want, got, name);
+    return got + k->nin;
+}
+
+static void
+compare_with_and_without(const char *text, const char *name, const char *dims, const Shape *p)
+{
+    Arena *a = arena_new(NULL, NULL);
+    Ctx c;
+    Machine m;
+
+    ctx_init(&c, a);
+    assert_true(machine_find(&c, "x86-64-v3", &m));
+    Tensor **plain = outputs_of(&c, a, text, &m, arena_printf(a, "%s%s", p->before, p->behind), dims, name);
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        long long by = steps[i];
+        const char *what = arena_printf(a, "%s, %s by %lld at %s", name, p->name, by, dims);
+        Tensor **shorter = outputs_of(&c, a, text, &m, arena_printf(a, "%s" SKIPS "%s", p->before, by, by, by, p->behind), dims, what);
+        if (by % p->every == 0 && memcmp(plain[0]->data, shorter[0]->data, (size_t)tensor_count(plain[0]) * sizeof(float)))
+            fail_msg("%s: other bits than without skips", what);
+    }
+    arena_free(a);
+}
+
+static void
+skips_at(const void *which, const char *dims)
+{
+    const Case *k = which;
+
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
+        if (!getenv("PROGRAM") || !strcmp(getenv("PROGRAM"), programs[i].name))
+            compare_with_and_without(k->kernel, k->name, dims, &programs[i]);
+}
+
+#define SQUARE_SIZES "g=1 m=0 d=2|g=0 m=4 d=1|g=2 m=1 d=3|g=1 m=3 d=2|g=1 m=4 d=1|g=1 m=5 d=2|g=1 m=15 d=2|g=1 m=16 d=2|g=1 m=17 d=9|g=1 m=37 d=1|g=1 m=67 d=1"
+#define OPEN_SIZES "g=1 m=0 n=5 d=2|g=1 m=5 n=0 d=2|g=2 m=1 n=7 d=3|g=1 m=8 n=8 d=2|g=1 m=9 n=31 d=1|g=1 m=31 n=9 d=1|g=1 m=17 n=16 d=8|g=1 m=16 n=67 d=1|g=1 m=67 n=5 d=1"
+#define PAST_SIZES "g=1 m=0 p=5 d=2|g=1 m=1 p=0 d=1|g=1 m=1 p=64 d=2|g=1 m=4 p=3 d=2|g=2 m=17 p=15 d=1|g=1 m=13 p=31 d=9"
+
+static const Case shortened[] = {
+    {"causal", SOFTMAX("m", "n", "select(j <= i, " S ", -inf)"), OPEN_SIZES, true},
+    {"causal, lowest", SOFTMAX("m", "n", "(" S ") + select(j <= i, 0, -3e38)"), OPEN_SIZES, true},
+    {"after a past", SOFTMAX("m", "m + p", "select(j <= i + p, " S ", -inf)"), PAST_SIZES, true},
+    {"from itself on", SOFTMAX("m", "m", "select(j >= i, " S ", -inf)"), SQUARE_SIZES, true},
+    {"window", SOFTMAX("m", "m", "select(and(j <= i, j > i - 7), " S ", -inf)"), SQUARE_SIZES, true},
+    {"window on both sides", SOFTMAX("m", "m", "((" S ") + select(j <= i + 3, 0, -inf)) + select(j >= i - 2, 0, -inf)"), SQUARE_SIZES, true},
+    {"every second row", SOFTMAX("m", "n", "select(2*j <= i, " S ", -inf)"), OPEN_SIZES, true},
+    {"prefix", SOFTMAX("m", "n", "select(j <= 8, " S ", -inf)"), OPEN_SIZES, true},
+    {"the diagonal", SOFTMAX("m", "m", "select(j == i, " S ", -inf)"), SQUARE_SIZES, true},
+    {"mirrored", SOFTMAX("m", "m", "select(i + j < m, " S ", -inf)"), SQUARE_SIZES, true},
+    {"zeros: offset back", ZEROS("m", "n", "select(j <= i - 5, " S ", -inf)"), OPEN_SIZES, true},
+    {"zeros: offset on", ZEROS("m", "n", "select(j >= i + 5, " S ", -inf)"), OPEN_SIZES, true},
+    {"zeros: window", ZEROS("m", "n", "select(and(j <= i - 2, j > i - 7), " S ", -inf)"), OPEN_SIZES, true},
+    {"zeros: from the end", ZEROS("m", "n", "select(j <= i + n - m, " S ", -inf)"), OPEN_SIZES, true},
+};
+
+static void
+skips_change_no_bits(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof shortened / sizeof *shortened; i++)
+        at_each_size(shortened[i].name, shortened[i].dims, skips_at, &shortened[i]);
+}
+
+/* Sums by themselves, whose rows may have no point at all. */
+static const char *const of_rows[] = {
+    "split i by 4 -> ib ir, skip j at ib by %lld, hold o at ir -> acc reg, run ib parallel",
+    "skip j at i by %lld, hold o at i -> acc reg, run i parallel",
+    "split i by 8 -> ib il, skip j at ib by %lld, order ib j il, hold o at ib -> acc reg, run il vector, run ib parallel",
+    "skip j at i by %lld, split j by 8 -> jb jl, hold o at i -> acc reg over jl, run jl vector, run i parallel",
+};
+
+static void
+sums_at(const void *which, const char *dims)
+{
+    const Case *k = which;
+    Arena *a = arena_new(NULL, NULL);
+    Ctx c;
+    Machine m;
+
+    ctx_init(&c, a);
+    assert_true(machine_find(&c, "x86-64-v3", &m));
+    for (size_t p = 0; p < sizeof of_rows / sizeof *of_rows; p++)
+        for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+            outputs_of(&c, a, k->kernel, &m, arena_printf(a, of_rows[p], (long long)steps[i]), dims, arena_printf(a, "%s %zu by %lld at %s", k->name, p, (long long)steps[i], dims));
+    arena_free(a);
+}
+
+static void
+skips_of_sums(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof alone / sizeof *alone; i++)
+        at_each_size(alone[i].name, "m=0 n=4|m=4 n=0|m=1 n=1|m=7 n=9|m=9 n=7|m=8 n=16|m=3 n=67|m=41 n=5", sums_at, &alone[i]);
+}
+
+/* ---- what is refused ----------------------------------------------------------------------------------- */
+
+typedef struct { const char *name, *kernel, *program, *why; } Refusal;
+
+#define CAUSAL SOFTMAX("m", "n", "select(j <= i, " S ", -inf)")
+#define ROWS "split i by 4 -> ib ir guard, fuse h ib -> task\nput s at task, put t at task, put e at task, put u at task\n"
+#define NOT_KNOWN "no comparison of indices is known outside of which"
+
+static const Refusal refusals[] = {
+    {"no mask", SOFTMAX("m", "n", S), ROWS "skip t.j at task by 4", NOT_KNOWN " t adds nothing along t.j"},
+    {"the sum within a score", CAUSAL, ROWS "skip s.c at task by 4", NOT_KNOWN " s adds nothing along s.c"},
+    {"rows without a column", SOFTMAX("m", "n", "select(j <= i - 1, " S ", -inf)"), ROWS "skip o.c at task by 1", NOT_KNOWN " o adds nothing along o.c"},
+    {"no reduction", CAUSAL, ROWS "skip e.j at task by 4", "e.j is no loop over a whole reduced axis: skip it before it is split"},
+    {"split before", CAUSAL, ROWS "split t.j by 4 -> a b, skip t.j at task by 4", "t.j"},
+    {"a piece", CAUSAL, ROWS "split t.j by 4 -> a b, skip a at task by 4", "a is no loop over a whole reduced axis: skip it before it is split"},
+    {"twice", CAUSAL, ROWS "skip t.j at task by 4, skip t.j at task by 4", "t.j is no loop over a whole reduced axis: skip it before it is split"},
+    {"at itself", CAUSAL, ROWS "skip t.j at t.j by 4", "t.j does not stand inside t.j"},
+    {"at a loop of another part", CAUSAL, ROWS "skip t.j at e.i by 4", "t.j does not stand inside e.i"},
+    {"at no loop", CAUSAL, ROWS "skip t.j at nowhere by 4", "nowhere"},
+    {"by nothing", CAUSAL, ROWS "skip t.j at task by 0", "its text does not parse"},
+    {"online blocks that begin elsewhere", CAUSAL,
+     ROWS "skip t.j at task by 4\n"
+     "split t.j by 4 -> tb tj guard, order tb t.i tj, hold t at task -> trun scratch, hold t at t.i -> tacc reg\n"
+     "split u.j by 4 -> ub uj guard, order ub u.i uj, hold u at task -> urun scratch, hold u at u.i -> uacc reg\n"
+     "split o.c by 4 -> ob oc guard, order ob ir o.j oc, hold o at task -> orun scratch, hold o at o.j -> oacc reg\n"
+     "online tb ub ob -> kb", "not the same blocks"},
+    {"online blocks of other steps", CAUSAL,
+     ROWS "skip t.j at task by 4, skip u.j at task by 16\n"
+     "split t.j by 4 -> tb tj guard, order tb t.i tj, hold t at task -> trun scratch, hold t at t.i -> tacc reg\n"
+     "split u.j by 4 -> ub uj guard, order ub u.i uj, hold u at task -> urun scratch, hold u at u.i -> uacc reg\n"
+     "split o.c by 4 -> ob oc guard, order ob ir o.j oc, hold o at task -> orun scratch, hold o at o.j -> oacc reg\n"
+     "online tb ub ob -> kb", "not the same blocks"},
+};
+
+static void
+wrong_skips_are_refused(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        if (getenv("CASE") && strcmp(getenv("CASE"), refusals[i].name))
+            continue;
+        Arena *a = arena_new(NULL, NULL);
+        Ctx c;
+        Machine m;
+        ctx_init(&c, a);
+        assert_true(machine_find(&c, "x86-64-v3", &m));
+        is_refused(&c, a, kernel_of_text(&c, a, refusals[i].kernel), &m, refusals[i].program, refusals[i].why, refusals[i].name);
+        arena_free(a);
+    }
+}
+
+/* ---- what writers find --------------------------------------------------------------------------------- */
+
+/* All programs that are listed compute what the parts mean, if sizes are given; so many of them have
+ * a certain skip. */
+static uint32_t
+choices_that_skip(const char *name, const char *text, const char *dims, const char *target, const char *skip)
+{
+    Arena *a = arena_new(NULL, NULL);
+    Ctx c;
+    Machine m;
+    uint32_t n = 0;
+
+    ctx_init(&c, a);
+    assert_true(machine_find(&c, target, &m));
+    Choices choices = schedule_choices(&c, a, kernel_of_text(&c, a, text), &m, NULL, false, NULL);
+    for (uint32_t i = 0; i < choices.n; i++) {
+        n += strstr(choices.at[i].program, skip) != NULL;
+        if (dims)
+            outputs_of(&c, a, text, &m, choices.at[i].program, dims, arena_printf(a, "%s at %s (%s)", name, dims, choices.at[i].program));
+    }
+    arena_free(a);
+    return n;
+}
+
+static void
+writers_skip_where_they_may(void **state)
+{
+    static const char *const target[] = { "x86-64-v3", "x86-64-v4", "x86-64-v2" };
+    (void)state;
+
+    for (size_t i = 0; i < sizeof shortened / sizeof *shortened; i++) {
+        bool square = strstr(shortened[i].dims, "n=") == NULL, past = strstr(shortened[i].dims, "p=") != NULL;
+        const char *dims = past ? "g=1 m=13 p=21 d=8" : square ? "g=2 m=37 d=5" : "g=1 m=29 n=37 d=8";
+        if (!getenv("CASE") || !strcmp(getenv("CASE"), shortened[i].name))
+            if (!choices_that_skip(shortened[i].name, shortened[i].kernel, dims, target[i % 3], "skip o.c "))
+                fail_msg("%s: no program skips", shortened[i].name);
+    }
+}
+
+static void
+writers_skip_nowhere_else(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof bare / sizeof *bare; i++)
+        if (strstr(bare[i].kernel, "q: f32") && (!getenv("CASE") || !strcmp(getenv("CASE"), bare[i].name)))
+            if (choices_that_skip(bare[i].name, bare[i].kernel, NULL, "x86-64-v3", "skip o.c "))
+                fail_msg("%s: a program skips", bare[i].name);
+}
+
 int
 main(void)
 {
@@ -387,6 +651,11 @@ main(void)
         cmocka_unit_test(hulls_hold_what_rows_need),
         cmocka_unit_test(hulls_of_single_reductions),
         cmocka_unit_test(others_have_none),
+        cmocka_unit_test(skips_change_no_bits),
+        cmocka_unit_test(skips_of_sums),
+        cmocka_unit_test(wrong_skips_are_refused),
+        cmocka_unit_test(writers_skip_where_they_may),
+        cmocka_unit_test(writers_skip_nowhere_else),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
