@@ -39,7 +39,7 @@
 
 enum { PART_S, PART_T, PART_E, PART_U, PART_O };
 
-typedef struct { const char *name, *kernel, *dims; bool tight; } Case;
+typedef struct { const char *name, *kernel, *dims; bool tight; } Case;           /* tight: see the tables */
 
 #define SQUARE_DIMS "g=2 m=13 d=3|g=1 m=1 d=1|g=1 m=2 d=2|g=1 m=31 d=2"
 #define OPEN_DIMS "g=2 m=13 n=19 d=3|g=1 m=1 n=1 d=1|g=1 m=19 n=13 d=2|g=1 m=7 n=1 d=2|g=1 m=1 n=9 d=2"
@@ -419,7 +419,7 @@ static const Shape programs[] = {
      "hold s at s.j -> sacc reg\n"
      "split t.j by 4 -> tb tl, hold t at t.i -> tacc reg, run tl unroll\n"
      "split u.j by 4 -> ub ul guard, hold u at u.i -> uacc reg\n"
-     "split o.c by 4 -> cb cl peel 1, hold o at o.j -> oacc reg, run cl unroll\n"
+     "split o.c by 4 -> cb cl peel, hold o at o.j -> oacc reg, run cl unroll\n"
      "run task parallel", 1},
     {"online",
      "split i by 4 -> ib ir guard, fuse h ib -> task\nput s at task, put t at task, put e at task, put u at task\n",
@@ -479,14 +479,15 @@ skips_at(const void *which, const char *dims)
     const Case *k = which;
 
     for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
-        if (!getenv("PROGRAM") || !strcmp(getenv("PROGRAM"), programs[i].name))
+        if (k->tight || strncmp(programs[i].name, "online", 6))      /* of these, e is not exp(s - t) */
             compare_with_and_without(k->kernel, k->name, dims, &programs[i]);
 }
 
 #define SQUARE_SIZES "g=1 m=0 d=2|g=0 m=4 d=1|g=2 m=1 d=3|g=1 m=3 d=2|g=1 m=4 d=1|g=1 m=5 d=2|g=1 m=15 d=2|g=1 m=16 d=2|g=1 m=17 d=9|g=1 m=37 d=1|g=1 m=67 d=1"
-#define OPEN_SIZES "g=1 m=0 n=5 d=2|g=1 m=5 n=0 d=2|g=2 m=1 n=7 d=3|g=1 m=8 n=8 d=2|g=1 m=9 n=31 d=1|g=1 m=31 n=9 d=1|g=1 m=17 n=16 d=8|g=1 m=16 n=67 d=1|g=1 m=67 n=5 d=1"
+#define OPEN_SIZES "g=1 m=0 n=5 d=2|g=2 m=1 n=7 d=3|g=1 m=8 n=8 d=2|g=1 m=9 n=31 d=1|g=1 m=31 n=9 d=1|g=1 m=17 n=16 d=8|g=1 m=16 n=67 d=1|g=1 m=67 n=5 d=1"
 #define PAST_SIZES "g=1 m=0 p=5 d=2|g=1 m=1 p=0 d=1|g=1 m=1 p=64 d=2|g=1 m=4 p=3 d=2|g=2 m=17 p=15 d=1|g=1 m=13 p=31 d=9"
 
+/* `tight`: a plain softmax, which may be online. */
 static const Case shortened[] = {
     {"causal", SOFTMAX("m", "n", "select(j <= i, " S ", -inf)"), OPEN_SIZES, true},
     {"causal, lowest", SOFTMAX("m", "n", "(" S ") + select(j <= i, 0, -3e38)"), OPEN_SIZES, true},
@@ -498,10 +499,10 @@ static const Case shortened[] = {
     {"prefix", SOFTMAX("m", "n", "select(j <= 8, " S ", -inf)"), OPEN_SIZES, true},
     {"the diagonal", SOFTMAX("m", "m", "select(j == i, " S ", -inf)"), SQUARE_SIZES, true},
     {"mirrored", SOFTMAX("m", "m", "select(i + j < m, " S ", -inf)"), SQUARE_SIZES, true},
-    {"zeros: offset back", ZEROS("m", "n", "select(j <= i - 5, " S ", -inf)"), OPEN_SIZES, true},
-    {"zeros: offset on", ZEROS("m", "n", "select(j >= i + 5, " S ", -inf)"), OPEN_SIZES, true},
-    {"zeros: window", ZEROS("m", "n", "select(and(j <= i - 2, j > i - 7), " S ", -inf)"), OPEN_SIZES, true},
-    {"zeros: from the end", ZEROS("m", "n", "select(j <= i + n - m, " S ", -inf)"), OPEN_SIZES, true},
+    {"zeros: offset back", ZEROS("m", "n", "select(j <= i - 5, " S ", -inf)"), OPEN_SIZES, false},
+    {"zeros: offset on", ZEROS("m", "n", "select(j >= i + 5, " S ", -inf)"), OPEN_SIZES, false},
+    {"zeros: window", ZEROS("m", "n", "select(and(j <= i - 2, j > i - 7), " S ", -inf)"), OPEN_SIZES, false},
+    {"zeros: from the end", ZEROS("m", "n", "select(j <= i + n - m, " S ", -inf)"), OPEN_SIZES, false},
 };
 
 static void
@@ -536,10 +537,28 @@ sums_at(const void *which, const char *dims)
     arena_free(a);
 }
 
+/* What a caller gives bounds rows too: lengths, which may be negative or beyond the axis. */
+#define LENGTHS(type, value) \
+    "kernel t(x: f32[m, n], l: " type "[m]) -> (o: f32[m]) {\n" \
+    "  part x, l -> o\n" \
+    "  nest o(x: f32[m, n], l: " type "[m]) -> (o: f32[m]) { o[i] = " value " }\n" \
+    "}"
+
+static const Case lengths[] = {
+    {"below a length", LENGTHS("i64", "sum j: select(j < l[i], x[i, j], 0)"), "", true},
+    {"from a place on", LENGTHS("i64", "sum j: select(j >= l[i], x[i, j], 0)"), "", true},
+    {"to a place", LENGTHS("i64", "max j: select(j <= l[i], x[i, j], -inf)"), "", true},
+    {"beyond all", LENGTHS("i32", "sum j: select(i32(j) < l[i], x[i, j], 0)"), "", true},
+    {"bytes", LENGTHS("u8", "sum j: select(j < i64(l[i]), x[i, j], 0)"), "", true},
+    {"bytes below zero", LENGTHS("i8", "sum j: select(j + 3 > i64(l[i]), x[i, j], 0)"), "", true},
+};
+
 static void
 skips_of_sums(void **state)
 {
     (void)state;
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+        at_each_size(lengths[i].name, "m=0 n=4|m=4 n=0|m=1 n=1|m=7 n=9|m=9 n=7|m=8 n=16|m=3 n=67|m=41 n=5", sums_at, &lengths[i]);
     for (size_t i = 0; i < sizeof alone / sizeof *alone; i++)
         at_each_size(alone[i].name, "m=0 n=4|m=4 n=0|m=1 n=1|m=7 n=9|m=9 n=7|m=8 n=16|m=3 n=67|m=41 n=5", sums_at, &alone[i]);
 }
@@ -547,6 +566,16 @@ skips_of_sums(void **state)
 /* ---- what is refused ----------------------------------------------------------------------------------- */
 
 typedef struct { const char *name, *kernel, *program, *why; } Refusal;
+
+/* What is stored, and what is summed of it. */
+#define STORED \
+    "kernel t(x: f32[m, n]) -> (e: f32[m, n], o: f32[m]) {\n" \
+    "  shared 1\n" \
+    "  part x -> e\n" \
+    "  nest e(x: f32[m, n]) -> (e: f32[m, n]) { e[i, j] = select(j <= i, abs(x[i, j]), 0) }\n" \
+    "  part e -> o\n" \
+    "  nest o(e: f32[m, n]) -> (o: f32[m]) { o[i] = sum j: e[i, j] }\n" \
+    "}"
 
 #define CAUSAL SOFTMAX("m", "n", "select(j <= i, " S ", -inf)")
 #define ROWS "split i by 4 -> ib ir guard, fuse h ib -> task\nput s at task, put t at task, put e at task, put u at task\n"
@@ -564,18 +593,19 @@ static const Refusal refusals[] = {
     {"at a loop of another part", CAUSAL, ROWS "skip t.j at e.i by 4", "t.j does not stand inside e.i"},
     {"at no loop", CAUSAL, ROWS "skip t.j at nowhere by 4", "nowhere"},
     {"by nothing", CAUSAL, ROWS "skip t.j at task by 0", "its text does not parse"},
+    {"stored beyond what is summed", STORED, "skip o.j at i by 1, hold o at i -> acc reg, together e.j o.j -> t, run i parallel", "are not proved to go over the same points"},
     {"online blocks that begin elsewhere", CAUSAL,
      ROWS "skip t.j at task by 4\n"
      "split t.j by 4 -> tb tj guard, order tb t.i tj, hold t at task -> trun scratch, hold t at t.i -> tacc reg\n"
      "split u.j by 4 -> ub uj guard, order ub u.i uj, hold u at task -> urun scratch, hold u at u.i -> uacc reg\n"
      "split o.c by 4 -> ob oc guard, order ob ir o.j oc, hold o at task -> orun scratch, hold o at o.j -> oacc reg\n"
-     "online tb ub ob -> kb", "not the same blocks"},
+     "online tb ub ob -> kb\nput e at kb, put s at kb, hold s at s.j -> sacc reg, run task parallel", "not the same blocks"},
     {"online blocks of other steps", CAUSAL,
      ROWS "skip t.j at task by 4, skip u.j at task by 16\n"
      "split t.j by 4 -> tb tj guard, order tb t.i tj, hold t at task -> trun scratch, hold t at t.i -> tacc reg\n"
      "split u.j by 4 -> ub uj guard, order ub u.i uj, hold u at task -> urun scratch, hold u at u.i -> uacc reg\n"
      "split o.c by 4 -> ob oc guard, order ob ir o.j oc, hold o at task -> orun scratch, hold o at o.j -> oacc reg\n"
-     "online tb ub ob -> kb", "not the same blocks"},
+     "online tb ub ob -> kb\nput e at kb, put s at kb, hold s at s.j -> sacc reg, run task parallel", "not the same blocks"},
 };
 
 static void
