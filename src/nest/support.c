@@ -19,7 +19,7 @@ typedef enum { IS_ANY, IS_UNSURE, IS_ZERO, IS_MINUS_INF, IS_HIDDEN, IS_POSITIVE,
 /* Numbers from this one down hide what they are added to. Scores are taken to be far above it. */
 #define HIDES -1e30
 
-enum { MOST_ATOMS = 16,              /* comparisons tried of one summand; bounds work */
+enum { MOST_ATOMS = 32,              /* comparisons tried of one summand; bounds work */
        MOST_LEVELS = 32 };           /* parts that read each other; bounds recursion */
 
 /* A part whose axes stand for expressions over the axes of the part that is asked about. */
@@ -124,20 +124,36 @@ follows(Ask *q, const Expr *e, const Expr *no)
     return IS_ANY;
 }
 
-/* Are all of E >= 0 true where the bounds hold? */
+/* Does one of the bounds make E >= 0? */
+static bool
+bound_makes(Ask *q, const Expr *e)
+{
+    int64_t d;
+
+    for (uint32_t i = 0; i < q->nbound; i++)
+        if (expr_const(expr_sub(q->c, e, q->bound[i]), &d) && d >= 0)
+            return true;
+    return false;
+}
+
+/* E >= 0 is false there. */
+static const Expr *
+opposite(Ask *q, const Expr *e)
+{
+    return expr_offset(q->c, expr_scale(q->c, e, -1), -1);
+}
+
+/* Are all of E >= 0 true where the bounds hold, or is one false? */
 static Known
 known_where_all(Ask *q, const Expr *const *e, uint32_t n)
 {
     uint32_t found = 0;
 
-    for (uint32_t i = 0; i < n; i++)
-        for (uint32_t j = 0; j < q->nbound; j++) {
-            int64_t d;
-            if (expr_const(expr_sub(q->c, e[i], q->bound[j]), &d) && d >= 0) {
-                found++;
-                break;
-            }
-        }
+    for (uint32_t i = 0; i < n; i++) {
+        if (bound_makes(q, opposite(q, e[i])))
+            return IS_FALSE;
+        found += bound_makes(q, e[i]);
+    }
     return n && found == n ? IS_TRUE : IS_ANY;
 }
 
@@ -383,6 +399,18 @@ known(Ask *q, const Frame *f, const Scalar *s)
 typedef struct { Ask *q; const Frame *f; } Collect;
 
 static void
+note(Ask *q, const Expr *e)
+{
+    bool known_already = !(expr_axes(e) >> q->axis & 1) || q->natom == MOST_ATOMS;
+
+    for (uint32_t j = 0; j < q->natom; j++)
+        known_already |= q->atom[j] == e;
+    if (!known_already)
+        q->atom[q->natom++] = e;
+}
+
+/* A comparison may hide where it is false, or where it is true. */
+static void
 collect(void *user, const Scalar *s)
 {
     const Collect *k = user;
@@ -391,13 +419,10 @@ collect(void *user, const Scalar *s)
     uint32_t n = comparison(q, k->f, s, e);
     Frame in;
 
-    for (uint32_t i = 0; i < n; i++) {
-        bool known_already = !(expr_axes(e[i]) >> q->axis & 1) || q->natom == MOST_ATOMS;
-        for (uint32_t j = 0; j < q->natom; j++)
-            known_already |= q->atom[j] == e[i];
-        if (!known_already)
-            q->atom[q->natom++] = e[i];
-    }
+    for (uint32_t i = 0; i < n; i++)
+        note(q, e[i]);
+    if (n == 1)
+        note(q, opposite(q, e[0]));
     if (s->op == S_LOAD && enter(q, k->f, s, &in)) {
         q->level++;
         scalar_visit(q->c, q->k->part[in.part].nest->write[0].value, collect, &(Collect){ q, &in });
