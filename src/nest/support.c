@@ -13,13 +13,13 @@
 #include <math.h>
 #include <string.h>
 
-/* What is known of a value. */
-typedef enum { IS_ANY, IS_ZERO, IS_MINUS_INF, IS_HIDDEN, IS_POSITIVE, IS_FALSE, IS_TRUE } Known;
+/* What is known of a value. What is unsure may be -inf, by a choice; whatever else is taken for finite. */
+typedef enum { IS_ANY, IS_UNSURE, IS_ZERO, IS_MINUS_INF, IS_HIDDEN, IS_POSITIVE, IS_FALSE, IS_TRUE } Known;
 
 /* Numbers from this one down hide what they are added to. Scores are taken to be far above it. */
 #define HIDES -1e30
 
-enum { MOST_ATOMS = 16,              /* comparisons tried of one summand; bounds work */
+enum { MOST_ATOMS = 32,              /* comparisons tried of one summand; bounds work */
        MOST_LEVELS = 32 };           /* parts that read each other; bounds recursion */
 
 /* A part whose axes stand for expressions over the axes of the part that is asked about. */
@@ -29,13 +29,15 @@ typedef struct {
     Ctx *c;
     Arena *a;
     const Kernel *k;
-    uint32_t axis;                   /* of the part asked about */
-    const Expr *no;                  /* what is assumed not to be >= 0; NULL: every comparison that involves the axis and is in `atom` */
-    bool empty;                      /* reductions along the axis see nothing but such points */
-    bool all;                        /* every comparison in `atom` is true instead */
+    uint32_t part, axis;             /* asked about */
+    Ranges ranges;                   /* of that part */
+    const Expr *no;                  /* what is assumed not to be >= 0 */
+    bool empty;                      /* of each point of the row some bound does not hold: those that reductions along the axis see */
+    bool all;                        /* every bound holds instead */
     bool hides;                      /* some value was found to be hidden */
-    uint32_t natom;
+    uint32_t natom, nbound;
     const Expr *atom[MOST_ATOMS];    /* E >= 0 */
+    const Expr *bound[SUPPORT_MAX_BOUNDS];           /* those of them that are bounds */
     uint32_t level;
 } Ask;
 
@@ -50,7 +52,7 @@ given_number(Ask *q, const Frame *f, const Scalar *s)
     const Part *part = &q->k->part[f->part];
     const Expr *at[TN_MAX_RANK];
 
-    if (!dtype_is_int(s->dtype) || s->u.load.outside || s->u.load.slot >= part->nest->nin)
+    if (!dtype_is_int(s->dtype) || s->dtype == DT_U64 || s->u.load.outside || s->u.load.slot >= part->nest->nin)
         return NULL;
     uint32_t buffer = part->buffer[s->u.load.slot];
     if (buffer >= q->k->nin || q->k->buffer.at[buffer].format)
@@ -65,15 +67,28 @@ given_number(Ask *q, const Frame *f, const Scalar *s)
     return expr_computed(q->c, scalar_cast(q->c, DT_I64, scalar_load(q->c, s->dtype, buffer, s->u.load.rank, at, NULL)));
 }
 
+/* Is it the same number in the type? What counts in 32 bits is taken not to wrap. */
+static bool
+holds(Ask *q, DType t, const Expr *e)
+{
+    Interval v = expr_bounds(q->c, &q->ranges, e);
+
+    if (t == DT_I64 || t == DT_I32)
+        return true;
+    return wrap_to_dtype(t, v.lo) == v.lo && wrap_to_dtype(t, v.hi) == v.hi && (t != DT_U64 || v.lo >= 0);
+}
+
 static const Expr *
 index_of(Ask *q, const Frame *f, const Scalar *s)
 {
     if (s->op == S_LOAD)
         return given_number(q, f, s);
-    if (s->op == S_CAST && dtype_is_int(s->dtype) && dtype_is_int(s->arg[0]->dtype))
-        return index_of(q, f, s->arg[0]);
+    if (s->op == S_CAST && dtype_is_int(s->dtype) && dtype_is_int(s->arg[0]->dtype)) {
+        const Expr *e = index_of(q, f, s->arg[0]);
+        return e && holds(q, s->dtype, e) ? e : NULL;
+    }
     if (s->op == S_CONST && dtype_is_int(s->dtype))
-        return expr_int(q->c, s->u.bits);
+        return holds(q, s->dtype, expr_int(q->c, s->u.bits)) ? expr_int(q->c, s->u.bits) : NULL;
     return s->op == S_INDEX && !expr_uses_kind(s->u.index, VAR_COMPUTED) ? expr_subst(q->c, s->u.index, f->bind, f->n) : NULL;
 }
 
@@ -109,20 +124,36 @@ follows(Ask *q, const Expr *e, const Expr *no)
     return IS_ANY;
 }
 
-/* Are all of E >= 0 true where the atoms are? */
+/* Does one of the bounds make E >= 0? */
+static bool
+bound_makes(Ask *q, const Expr *e)
+{
+    int64_t d;
+
+    for (uint32_t i = 0; i < q->nbound; i++)
+        if (expr_const(expr_sub(q->c, e, q->bound[i]), &d) && d >= 0)
+            return true;
+    return false;
+}
+
+/* E >= 0 is false there. */
+static const Expr *
+opposite(Ask *q, const Expr *e)
+{
+    return expr_offset(q->c, expr_scale(q->c, e, -1), -1);
+}
+
+/* Are all of E >= 0 true where the bounds hold, or is one false? */
 static Known
 known_where_all(Ask *q, const Expr *const *e, uint32_t n)
 {
     uint32_t found = 0;
 
-    for (uint32_t i = 0; i < n; i++)
-        for (uint32_t j = 0; j < q->natom; j++) {
-            int64_t d;
-            if (expr_const(expr_sub(q->c, e[i], q->atom[j]), &d) && d >= 0) {
-                found++;
-                break;
-            }
-        }
+    for (uint32_t i = 0; i < n; i++) {
+        if (bound_makes(q, opposite(q, e[i])))
+            return IS_FALSE;
+        found += bound_makes(q, e[i]);
+    }
     return n && found == n ? IS_TRUE : IS_ANY;
 }
 
@@ -137,9 +168,7 @@ known_comparison(Ask *q, const Frame *f, const Scalar *s)
     Known all = n == 1 ? IS_TRUE : IS_ANY;           /* one assumption makes no two inequalities true */
 
     for (uint32_t i = 0; i < n; i++) {
-        Known one = IS_ANY;
-        for (uint32_t j = 0; j < (q->no ? 1 : q->natom) && one == IS_ANY; j++)
-            one = follows(q, e[i], q->no ? q->no : q->atom[j]);
+        Known one = follows(q, e[i], q->no);
         all = one == IS_FALSE ? IS_FALSE : one == IS_ANY && all == IS_TRUE ? IS_ANY : all;
     }
     return n ? all : IS_ANY;
@@ -170,7 +199,7 @@ known_const(const Scalar *s)
 static Known
 known_equal(Known x, Known y)
 {
-    if (x == IS_ANY || y == IS_ANY)
+    if (x <= IS_UNSURE || y <= IS_UNSURE)
         return IS_ANY;
     return x != y ? IS_FALSE : x == IS_POSITIVE || x == IS_HIDDEN ? IS_ANY : IS_TRUE;
 }
@@ -182,14 +211,20 @@ known_sum(Known x, Known y)
         return IS_MINUS_INF;
     if (x == IS_HIDDEN || y == IS_HIDDEN)
         return IS_HIDDEN;
-    return x == IS_ZERO ? y : y == IS_ZERO ? x : x == y && x == IS_POSITIVE ? IS_POSITIVE : IS_ANY;
+    return x == IS_ZERO || y == IS_UNSURE ? y : y == IS_ZERO || x == IS_UNSURE ? x : x == y && x == IS_POSITIVE ? IS_POSITIVE : IS_ANY;
+}
+
+static bool
+may_hide(Known x)
+{
+    return x == IS_UNSURE || x == IS_MINUS_INF || x == IS_HIDDEN;
 }
 
 static Known
 known_product(Known x, Known y)
 {
     if (x == IS_ZERO || y == IS_ZERO)
-        return x == IS_MINUS_INF || y == IS_MINUS_INF ? IS_ANY : IS_ZERO;
+        return x == IS_MINUS_INF || y == IS_MINUS_INF || x == IS_UNSURE || y == IS_UNSURE ? IS_ANY : IS_ZERO;
     if (x == IS_MINUS_INF || y == IS_MINUS_INF)
         return x == IS_POSITIVE || y == IS_POSITIVE ? IS_MINUS_INF : IS_ANY;
     return x == y && x == IS_POSITIVE ? IS_POSITIVE : IS_ANY;
@@ -203,7 +238,7 @@ known_select(Ask *q, const Frame *f, const Scalar *s)
     if (cond == IS_TRUE || cond == IS_FALSE)
         return known(q, f, s->arg[cond == IS_TRUE ? 1 : 2]);
     Known x = known(q, f, s->arg[1]), y = known(q, f, s->arg[2]);
-    return x == y ? x : IS_ANY;
+    return x == y ? x : may_hide(x) || may_hide(y) ? IS_UNSURE : IS_ANY;
 }
 
 static Known
@@ -215,7 +250,7 @@ known_cast(Ask *q, const Frame *f, const Scalar *s)
         return x == IS_ZERO ? IS_FALSE : x == IS_POSITIVE ? IS_TRUE : x;
     if (s->arg[0]->dtype == DT_BOOL)
         return x == IS_TRUE ? IS_POSITIVE : x == IS_FALSE ? IS_ZERO : x;
-    return x == IS_ZERO || ((x == IS_MINUS_INF || x == IS_HIDDEN) && dtype_is_float(s->dtype)) ? x : IS_ANY;
+    return x == IS_ZERO || (may_hide(x) && dtype_is_float(s->dtype)) ? x : IS_ANY;
 }
 
 static Known
@@ -225,18 +260,18 @@ known_operation(Ask *q, const Frame *f, const Scalar *s)
 
     switch ((ScalarOp)s->op) {
     case S_ADD: return known_sum(x, y);
-    case S_SUB: return y == IS_ZERO ? x : (x == IS_MINUS_INF || x == IS_HIDDEN) && y != IS_MINUS_INF && y != IS_HIDDEN ? x : IS_ANY;
+    case S_SUB: return y == IS_ZERO ? x : (x == IS_MINUS_INF || x == IS_HIDDEN) && !may_hide(y) ? x : IS_ANY;
     case S_MUL: return known_product(x, y);
     case S_DIV: return x == IS_ZERO ? (y == IS_ZERO ? IS_ANY : x) : y == IS_POSITIVE && x != IS_POSITIVE ? x : IS_ANY;
     case S_EXP: return x == IS_MINUS_INF || x == IS_HIDDEN ? IS_ZERO : x == IS_ZERO ? IS_POSITIVE : IS_ANY;
-    case S_MIN: return x == IS_MINUS_INF || y == IS_MINUS_INF ? IS_MINUS_INF : x == y ? x : IS_ANY;
+    case S_MIN: return x == IS_MINUS_INF || y == IS_MINUS_INF ? IS_MINUS_INF : x == y ? x : may_hide(x) || may_hide(y) ? IS_UNSURE : IS_ANY;
     case S_MAX: return x == y ? x : x == IS_MINUS_INF && y == IS_ZERO ? y : y == IS_MINUS_INF && x == IS_ZERO ? x : IS_ANY;
     case S_NOT: return not(x);
     case S_AND: return x == IS_FALSE || y == IS_FALSE ? IS_FALSE : x == y ? x : IS_ANY;
     case S_OR: return x == IS_TRUE || y == IS_TRUE ? IS_TRUE : x == y ? x : IS_ANY;
     case S_EQ: return known_equal(x, y);
     case S_NE: return not(known_equal(x, y));
-    case S_ISNAN: return x == IS_ANY ? x : IS_FALSE;
+    case S_ISNAN: return x <= IS_UNSURE ? IS_ANY : IS_FALSE;
     default: return IS_ANY;
     }
 }
@@ -291,17 +326,49 @@ known_load(Ask *q, const Frame *f, const Scalar *s)
     return x;
 }
 
-/* A reduction over other points says nothing, but where it sees no other: then it is what combining identities gives. */
+/* Does a reduction run along the one axis over as many points as the one asked about? */
+static bool
+runs_alike(Ask *q, const Frame *f, const Scalar *s)
+{
+    if (s->narg != 1 || !dtype_is_float(s->dtype) || __builtin_popcountll(s->u.reduce.axes) != 1 || f->n == NEST_MAX_AXES)
+        return false;
+    const Expr *extent = q->k->part[f->part].nest->axis[__builtin_ctzll(s->u.reduce.axes)].extent, *asked = q->k->part[q->part].nest->axis[q->axis].extent;
+    return expr_eq(q->c, &q->ranges, expr_subst(q->c, extent, f->bind, f->n), asked) == YES;
+}
+
+/* The frame in which the reduction's own axis is the one asked about. False: what is reduced varies with that one as well. */
+static bool
+along_axis(Ask *q, const Frame *f, const Scalar *s, Frame *in)
+{
+    Var own = { VAR_AXIS, (uint64_t)__builtin_ctzll(s->u.reduce.axes) }, asked = { VAR_AXIS, q->axis };
+
+    if (!runs_alike(q, f, s) || (f->part == q->part && scalar_uses(s, asked)))
+        return false;
+    for (uint32_t i = 0; i < f->n; i++)
+        if (expr_uses(f->bind[i].to, asked) && scalar_uses(s, f->bind[i].var))
+            return false;
+    *in = *f;
+    in->bind[in->n++] = (Binding){ own, expr_axis(q->c, q->axis) };
+    return true;
+}
+
+/* A reduction over other points says nothing, but where it sees no other: then it is what combining identities gives, whichever bound
+ * does not hold of them. */
 static Known
 known_reduction(Ask *q, const Frame *f, const Scalar *s)
 {
-    Frame in = *f;
     Known identity = s->u.reduce.combiner == COMB_MAX ? IS_MINUS_INF : s->u.reduce.combiner == COMB_SUM ? IS_ZERO : IS_ANY;
+    const Expr *no = q->no;
+    Frame in;
 
-    if (!q->empty || s->narg != 1 || identity == IS_ANY || !dtype_is_float(s->dtype) || __builtin_popcountll(s->u.reduce.axes) != 1 || f->n == NEST_MAX_AXES)
+    if (!q->empty || identity == IS_ANY || !along_axis(q, f, s, &in))
         return IS_ANY;
-    in.bind[in.n++] = (Binding){ { VAR_AXIS, (uint64_t)__builtin_ctzll(s->u.reduce.axes) }, expr_axis(q->c, q->axis) };
-    return known(q, &in, s->arg[0]) == identity ? identity : IS_ANY;
+    for (uint32_t i = 0; i < q->nbound && identity != IS_ANY; i++) {
+        q->no = q->bound[i];
+        identity = known(q, &in, s->arg[0]) == identity ? identity : IS_ANY;
+    }
+    q->no = no;
+    return identity;
 }
 
 static Known
@@ -332,6 +399,18 @@ known(Ask *q, const Frame *f, const Scalar *s)
 typedef struct { Ask *q; const Frame *f; } Collect;
 
 static void
+note(Ask *q, const Expr *e)
+{
+    bool known_already = !(expr_axes(e) >> q->axis & 1) || q->natom == MOST_ATOMS;
+
+    for (uint32_t j = 0; j < q->natom; j++)
+        known_already |= q->atom[j] == e;
+    if (!known_already)
+        q->atom[q->natom++] = e;
+}
+
+/* A comparison may hide where it is false, or where it is true. */
+static void
 collect(void *user, const Scalar *s)
 {
     const Collect *k = user;
@@ -340,13 +419,10 @@ collect(void *user, const Scalar *s)
     uint32_t n = comparison(q, k->f, s, e);
     Frame in;
 
-    for (uint32_t i = 0; i < n; i++) {
-        bool known_already = !(expr_axes(e[i]) >> q->axis & 1) || q->natom == MOST_ATOMS;
-        for (uint32_t j = 0; j < q->natom; j++)
-            known_already |= q->atom[j] == e[i];
-        if (!known_already)
-            q->atom[q->natom++] = e[i];
-    }
+    for (uint32_t i = 0; i < n; i++)
+        note(q, e[i]);
+    if (n == 1)
+        note(q, opposite(q, e[0]));
     if (s->op == S_LOAD && enter(q, k->f, s, &in)) {
         q->level++;
         scalar_visit(q->c, q->k->part[in.part].nest->write[0].value, collect, &(Collect){ q, &in });
@@ -387,15 +463,17 @@ sees_something(Ctx *c, Arena *a, const Nest *n, uint32_t axis, const Support *s)
     return true;
 }
 
-/* Is a score that nothing hides, where all comparisons hold? Sums of products are; what comes from outside of the kernel and is added may
- * be a mask. */
+/* Is a score that nothing hides, where all bounds hold? Sums of products are, and maxima along the row of which one point is; what comes from
+ * outside of the kernel and is added may be a mask. */
 static bool
 is_score(Ask *q, const Frame *f, const Scalar *s)
 {
     Frame in;
 
     switch ((ScalarOp)s->op) {
-    case S_REDUCE: case S_INDEX:
+    case S_REDUCE:
+        return s->u.reduce.combiner == COMB_SUM || (s->u.reduce.combiner == COMB_MAX && along_axis(q, f, s, &in) && is_score(q, &in, s->arg[0]));
+    case S_INDEX:
         return true;
     case S_CONST: {
         Known x = known_const(s);
@@ -418,6 +496,20 @@ is_score(Ask *q, const Frame *f, const Scalar *s)
                 return false;                        /* a bare factor scales what it is multiplied by */
         return true;
     }
+}
+
+/* Is the summand the identity in rows of which no point lies within all bounds? */
+static bool
+is_identity_in_empty_rows(Ask *q, const Frame *f, const Scalar *s, Known identity)
+{
+    bool is = true;
+
+    q->empty = true;
+    for (uint32_t i = 0; i < q->nbound && is; i++) {
+        q->no = q->bound[i];
+        is = known(q, f, s) == identity;
+    }
+    return is && !q->hides;
 }
 
 static bool
@@ -449,7 +541,7 @@ kernel_support(Ctx *c, Arena *a, const Kernel *k, uint32_t part, uint32_t axis, 
 {
     const Nest *n = k->part[part].nest;
     const Scalar *reduce = only_reduction(n, c, a, axis);
-    Ask q = { .c = c, .a = a, .k = k, .axis = axis };
+    Ask q = { .c = c, .a = a, .k = k, .part = part, .axis = axis, .ranges = nest_ranges(a, n) };
     Frame f = { .part = part };
 
     *out = (Support){ 0 };
@@ -461,15 +553,13 @@ kernel_support(Ctx *c, Arena *a, const Kernel *k, uint32_t part, uint32_t axis, 
         q.no = q.atom[i];
         Known x = known(&q, &f, reduce->arg[0]);
         if ((x == identity || (x == IS_HIDDEN && identity == IS_MINUS_INF)) && out->n < SUPPORT_MAX_BOUNDS && bound_of(&q, q.no, &out->bound[out->n]))
-            out->n++;
+            q.bound[q.nbound++] = q.no, out->n++;
     }
     if (!out->n)
         return false;
     if (sees_something(c, a, n, axis, out))
         return !q.hides || nothing_else_hides(&q, &f, reduce->arg[0]);
-    q.no = NULL;
-    q.empty = true;
-    return !q.hides && known(&q, &f, reduce->arg[0]) == identity;
+    return is_identity_in_empty_rows(&q, &f, reduce->arg[0], identity);
 }
 
 void

@@ -21,6 +21,7 @@
 
 #include "nest/walk.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { MOST_OPERATIONS = 24 };       /* of a form: more are computed once */
@@ -133,6 +134,16 @@ sizes_of(const Value *v, int64_t *size, int64_t *count)
     return v->data && !v->format && *count >= LEAST_CONSTANT && dtype_info[t->dtype].bits >= 8 && t->dtype != DT_STR;
 }
 
+/* Element i as a double; false: it is none exactly. */
+static bool
+exact_number(DType t, const void *data, int64_t i, double *out)
+{
+    int64_t whole = dtype_is_float(t) ? 0 : number_load(t, data, i).i;
+
+    *out = number_get(t, data, i);
+    return whole >= -((int64_t)1 << 53) && whole <= (int64_t)1 << 53;
+}
+
 /* Whole numbers with fixed steps along each dimension. NULL: they are none. */
 static const Nest *
 arithmetic_constant(Ctx *c, const Value *v)
@@ -142,14 +153,20 @@ arithmetic_constant(Ctx *c, const Value *v)
 
     if (!dtype_is_int(t->dtype) || !sizes_of(v, size, &count))
         return NULL;
-    int64_t first = (int64_t)number_get(t->dtype, v->data, 0);
-    for (uint32_t d = t->rank; d-- > 0; pitch *= size[d])
-        step[d] = size[d] > 1 ? (int64_t)number_get(t->dtype, v->data, pitch) - first : 0;
+    double number;
+    if (!exact_number(t->dtype, v->data, 0, &number))
+        return NULL;
+    int64_t first = (int64_t)number;
+    for (uint32_t d = t->rank; d-- > 0; pitch *= size[d]) {
+        if (size[d] > 1 && !exact_number(t->dtype, v->data, pitch, &number))
+            return NULL;
+        step[d] = size[d] > 1 ? (int64_t)number - first : 0;
+    }
     for (int64_t i = 0; i < count; i++) {
         int64_t expected = first, rest = i;
         for (uint32_t d = t->rank; d-- > 0; rest /= size[d])
             expected += step[d] * (rest % size[d]);
-        if (number_get(t->dtype, v->data, i) != (double)expected)
+        if (!exact_number(t->dtype, v->data, i, &number) || number != (double)expected)
             return NULL;
     }
     NestBuilder b = nest_begin(c, "indices");
@@ -217,9 +234,10 @@ is_band(Arena *a, const Value *v, Band *band)
     int64_t n = size[t->rank - 1], rows = size[t->rank - 2], planes = count / n / rows;
     double x = number_get(t->dtype, v->data, 0), y = x;
     for (int64_t i = 0; i < count; i++) {            /* weights have a third number soon */
-        double z = number_get(t->dtype, v->data, i);
+        double z;
+        bool exact = exact_number(t->dtype, v->data, i, &z);
         y = y == x ? z : y;
-        if (z != x && z != y)
+        if (!exact || (z != x && z != y) || (z == 0 && signbit(z) != signbit(z == x ? x : y)))
             return false;
     }
     int64_t *begin = NEW_ARRAY(a, int64_t, rows), *end = NEW_ARRAY(a, int64_t, rows);

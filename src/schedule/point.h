@@ -212,6 +212,8 @@ Sym part_name(const Points *p, uint32_t part);                       /* of what 
 bool iter_is_known(const Points *p, const Node *at, IterId x, const IterId *dim, uint32_t ndim);
 /* Do a part's boxes begin at one place along this dimension, as far as `at` is around them? */
 bool box_is_steady(const Points *p, const Put *put, uint32_t dim, const Node *at);
+/* Are two loops shortened to the same points, if at all? (step_skip.c) */
+bool points_same_skip(const Points *p, IterId a, IterId b);
 /* The reads of a buffer that a leaf makes itself; false: it makes none. */
 bool leaf_reads(const Points *p, const Node *leaf, uint32_t buffer);
 

@@ -148,7 +148,7 @@ is_block(Points *p, const Step *s, uint32_t i, Node *first, Node **loop)
         return points_refuse(p, "%s is not the outer loop of a summed axis that was split with guard", s->loop[i]);
     const Expr *mine = p->k->part[it->part].nest->axis[p->iter.at[it->parent].axis].extent;
     const Expr *other = p->k->part[like->part].nest->axis[p->iter.at[like->parent].axis].extent;
-    if (first && (n->up != first->up || it->factor != like->factor || it->tail != like->tail || expr_eq(p->c, NULL, mine, other) != YES))
+    if (first && (n->up != first->up || it->factor != like->factor || it->tail != like->tail || !points_same_skip(p, it->parent, like->parent) || expr_eq(p->c, NULL, mine, other) != YES))
         return points_refuse(p, "%s and %s are not the same blocks at one place", s->loop[i], s->loop[0]);
     return true;
 }

@@ -21,6 +21,34 @@ whole_reduction(Points *p, const Step *s)
     return n;
 }
 
+/* Is it one bound, of parts whose axes are numbered alike? */
+static bool
+same_bound(const Points *p, const Skip *x, const Skip *y, uint32_t i)
+{
+    const SupportBound *a = &x->support.bound[i], *b = &y->support.bound[i];
+    const Nest *m = p->k->part[x->part].nest, *n = p->k->part[y->part].nest;
+    bool same = a->upper == b->upper && a->at == b->at;
+
+    for (uint32_t k = 0; k < m->naxis && same; k++)
+        if (expr_axes(a->at) >> k & 1)
+            same = k < n->naxis && expr_eq(p->c, NULL, m->axis[k].extent, n->axis[k].extent) == YES;
+    return same;
+}
+
+bool
+points_same_skip(const Points *p, IterId a, IterId b)
+{
+    uint32_t i = p->iter.at[a].skip, j = p->iter.at[b].skip;
+    const Skip *x = &p->skip.at[i], *y = &p->skip.at[j];
+
+    if (!i || !j)
+        return i == j;
+    bool same = x->at == y->at && x->by == y->by && x->support.n == y->support.n;
+    for (uint32_t k = 0; k < x->support.n && same; k++)
+        same = same_bound(p, x, y, k);
+    return same;
+}
+
 bool
 step_skip(Points *p, const Step *s)
 {

@@ -47,7 +47,7 @@ same_points(const Points *p, uint32_t from, IterId a, uint32_t to, IterId b, Ali
 {
     const Iter *x = &p->iter.at[a], *y = &p->iter.at[b];
 
-    if (x->put || y->put || x->size || y->size || x->nfrom != y->nfrom || x->pitched || y->pitched)
+    if (x->put || y->put || x->size || y->size || x->skip || y->skip || x->nfrom != y->nfrom || x->pitched || y->pitched)
         return false;
     if (x->parent || y->parent)
         return x->parent && y->parent && x->inner == y->inner && x->factor == y->factor && x->tail == y->tail && x->rest == y->rest &&

@@ -142,7 +142,8 @@ def test_rows_of_which_all_is_hidden(tmp_path):
     for low in (-np.inf, LOWEST):
         mask = np.where((j <= i - 4), 0, low).astype(np.float32)                 # rows 0 to 3 see nothing
         attention(tmp_path, [], 80, 80, [numpy_helper.from_array(mask, "mask")])
-        assert not has_skip(dump(tmp_path, "choose"))
+        skips = re.findall(r"^ *skip .*", dump(tmp_path, "choose"), re.M)
+        assert len(skips) <= np.isinf(low), skips                                # a maximum of nothing is -inf all the same; no sum may
         tenon("compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so")
         q, k, v, y = run(tmp_path, 80, 80)
         np.testing.assert_allclose(y, expected(q, k, v, mask.astype(np.float64)), rtol=1e-4, atol=1e-5)
