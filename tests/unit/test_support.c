@@ -376,10 +376,11 @@ others_have_none(void **state)
         ctx_init(&c, a);
         const Kernel *k = kernel_of_text(&c, a, bare[i].kernel);
         uint32_t part = k->npart - 1;
-        if ((getenv("CASE") && strcmp(getenv("CASE"), bare[i].name)) || !kernel_support(&c, a, k, part, axis_of(reduction_of(&c, a, k->part[part].nest)), &s) == !bare[i].tight)
-            continue;
-        fprintf(stderr, "%s: %s\n", bare[i].name, bare[i].tight ? "no support" : "points would be left out");
-        wrong++;
+        bool asked = !getenv("CASE") || !strcmp(getenv("CASE"), bare[i].name);
+        if (asked && kernel_support(&c, a, k, part, axis_of(reduction_of(&c, a, k->part[part].nest)), &s) != bare[i].tight) {
+            fprintf(stderr, "%s: %s\n", bare[i].name, bare[i].tight ? "no support" : "points would be left out");
+            wrong++;
+        }
         arena_free(a);
     }
     assert_int_equal(wrong, 0);
