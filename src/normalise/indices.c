@@ -6,8 +6,7 @@
  *
  * Exporters build masks and positions so, of Range, Expand, Gather and comparisons, and read them in every layer. A value has a form if
  * its nest, with the forms of its inputs and constants of one element put in, reads nothing. Forms are put into the nests that read
- * them. A schedule then sees what a mask leaves out (nest/support.h). Constants of steady steps, and bands of one number in another, as
- * exporters store masks, have forms as well.
+ * them. A schedule then sees what a mask leaves out (nest/support.h). Constants may have forms as well (constant_form.c).
  *
  *     m[b, h, i, j] = pad[b, j] ? 0 : -inf     becomes     m[b, 0, 0, j], read at 0
  *
@@ -17,11 +16,11 @@
  * Other forms are whole numbers, conditions, and choices of constants: a few instructions. Other functions of indices, a table of
  * sines, stay values.
  */
+#include "normalise/constant_form.h"
 #include "normalise/normalise.h"
 
 #include "nest/walk.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { MOST_OPERATIONS = 24 };       /* of a form: more are computed once */
@@ -70,17 +69,6 @@ steady_scan(Ctx *c, Arena *a, const Nest *n)
     return first && scalar_map(&m, n->write[0].value) == first ? first : NULL;
 }
 
-static const Nest *
-constant_nest(Ctx *c, const char *name, const Type *t, const Scalar *value)
-{
-    NestBuilder b = nest_begin(c, name);
-    const Expr *axis[TN_MAX_RANK];
-
-    nest_axes_of(&b, t, axis);
-    nest_write(&b, nest_out(&b, "o", t), axis, value);
-    return nest_finish(&b);
-}
-
 /* The nest, which reads nothing, as a form; NULL: it is none. */
 static const Nest *
 form_of(Ctx *c, const Nest *n)
@@ -93,199 +81,12 @@ form_of(Ctx *c, const Nest *n)
         const Scalar *steady = nest_axes_of_kind(n, AXIS_SCAN) ? steady_scan(c, scratch, n) : NULL;
         scalar_visit(c, n->write[0].value, see_costly, &costly);
         if (steady)
-            form = constant_nest(c, n->name, n->param[0].type, steady);
+            form = form_of_scalar(c, n->name, n->param[0].type, steady);
         else if (!costly && !nest_axes_of_kind(n, AXIS_SCAN) && !nest_leaves_gaps(n) && scalar_size(c, n->write[0].value) <= MOST_OPERATIONS)
             form = n;
     }
     arena_free(scratch);
     return form;
-}
-
-/* A constant of one element, as a nest without inputs; NULL: it is none. */
-static const Nest *
-number_of(Ctx *c, const Value *v)
-{
-    const Type *t = v->type;
-
-    if (!v->data || v->format || !expr_is(type_count(c, t), 1) || dtype_info[t->dtype].bits < 8 || t->dtype == DT_STR)
-        return NULL;
-    if (!dtype_is_float(t->dtype)) {
-        int64_t bits = 0;
-        memcpy(&bits, v->data, dtype_info[t->dtype].bytes);                  /* little-endian, as artefacts are */
-        return constant_nest(c, "number", t, scalar_int(c, t->dtype, bits));
-    }
-    return constant_nest(c, "number", t, scalar_float(c, t->dtype, number_get(t->dtype, v->data, 0)));
-}
-
-/* ---- constants that follow from their indices --------------------------------------------------------- */
-
-/* The sizes of a constant, no fewer than LEAST_CONSTANT elements: smaller ones are not worth asking. */
-enum { LEAST_CONSTANT = 8 };
-
-static bool
-sizes_of(const Value *v, int64_t *size, int64_t *count)
-{
-    const Type *t = v->type;
-
-    *count = 1;
-    for (uint32_t d = 0; d < t->rank; d++)
-        if (!expr_const(t->dim[d], &size[d]) || size[d] < 1 || mul_overflows(*count, size[d], count))
-            return false;
-    return v->data && !v->format && *count >= LEAST_CONSTANT && dtype_info[t->dtype].bits >= 8 && t->dtype != DT_STR;
-}
-
-/* Element i as a double; false: it is none exactly. */
-static bool
-exact_number(DType t, const void *data, int64_t i, double *out)
-{
-    int64_t whole = dtype_is_float(t) ? 0 : number_load(t, data, i).i;
-
-    *out = number_get(t, data, i);
-    return whole >= -((int64_t)1 << 53) && whole <= (int64_t)1 << 53;
-}
-
-/* Whole numbers with fixed steps along each dimension. NULL: they are none. */
-static const Nest *
-arithmetic_constant(Ctx *c, const Value *v)
-{
-    int64_t size[TN_MAX_RANK], count, step[TN_MAX_RANK], pitch = 1;
-    const Type *t = v->type;
-
-    if (!dtype_is_int(t->dtype) || !sizes_of(v, size, &count))
-        return NULL;
-    double number;
-    if (!exact_number(t->dtype, v->data, 0, &number))
-        return NULL;
-    int64_t first = (int64_t)number;
-    for (uint32_t d = t->rank; d-- > 0; pitch *= size[d]) {
-        if (size[d] > 1 && !exact_number(t->dtype, v->data, pitch, &number))
-            return NULL;
-        step[d] = size[d] > 1 ? (int64_t)number - first : 0;
-    }
-    for (int64_t i = 0; i < count; i++) {
-        int64_t expected = first, rest = i;
-        for (uint32_t d = t->rank; d-- > 0; rest /= size[d])
-            expected += step[d] * (rest % size[d]);
-        if (!exact_number(t->dtype, v->data, i, &number) || number != (double)expected)
-            return NULL;
-    }
-    NestBuilder b = nest_begin(c, "indices");
-    const Expr *axis[TN_MAX_RANK], *value = expr_int(c, first);
-    nest_axes_of(&b, t, axis);
-    for (uint32_t d = 0; d < t->rank; d++)
-        value = expr_add(c, value, expr_scale(c, axis[d], step[d]));
-    nest_write(&b, nest_out(&b, "o", t), axis, scalar_cast(c, t->dtype, scalar_index(c, value)));
-    return nest_finish(&b);
-}
-
-/* Two numbers of which one stands, in each row i of the last two dimensions, from low + i*low_step on and below high + i*high_step, as far as
- * the row goes: a causal mask, a window, a block. */
-typedef struct { double inside, outside; int64_t low, low_step, high, high_step; } Band;
-
-static int64_t
-clamped(int64_t x, int64_t most)
-{
-    return x < 0 ? 0 : x > most ? most : x;
-}
-
-/* Where the run of `value` in a row begins and ends; false: there are several. */
-static bool
-run_of(DType t, const void *data, int64_t at, int64_t n, double value, int64_t *begin, int64_t *end)
-{
-    int64_t i = 0;
-
-    while (i < n && number_get(t, data, at + i) != value)
-        i++;
-    *begin = i;
-    while (i < n && number_get(t, data, at + i) == value)
-        i++;
-    *end = i;
-    while (i < n && number_get(t, data, at + i) != value)
-        i++;
-    return i == n;
-}
-
-/* Ends of runs that lie on begin + i*step for a step of 0 or 1, where they are not cut off by the row's own ends. */
-static bool
-on_a_line(const int64_t *at, int64_t rows, int64_t n, int64_t *begin, int64_t *step)
-{
-    for (*step = 0; *step < 2; ++*step) {
-        int64_t known = -1;
-        for (int64_t i = 0; i < rows && known < 0; i++)
-            known = at[i] > 0 && at[i] < n ? i : -1;
-        *begin = known < 0 ? at[0] : at[known] - *step * known;
-        bool all = true;
-        for (int64_t i = 0; i < rows && all; i++)
-            all = clamped(*begin + *step * i, n) == at[i];
-        if (all)
-            return true;
-    }
-    return false;
-}
-
-static bool
-is_band(Arena *a, const Value *v, Band *band)
-{
-    int64_t size[TN_MAX_RANK], count;
-    const Type *t = v->type;
-
-    if (t->rank < 2 || !sizes_of(v, size, &count))
-        return false;
-    int64_t n = size[t->rank - 1], rows = size[t->rank - 2], planes = count / n / rows;
-    double x = number_get(t->dtype, v->data, 0), y = x;
-    for (int64_t i = 0; i < count; i++) {            /* weights have a third number soon */
-        double z;
-        bool exact = exact_number(t->dtype, v->data, i, &z);
-        y = y == x ? z : y;
-        if (!exact || (z != x && z != y) || (z == 0 && signbit(z) != signbit(z == x ? x : y)))
-            return false;
-    }
-    int64_t *begin = NEW_ARRAY(a, int64_t, rows), *end = NEW_ARRAY(a, int64_t, rows);
-    for (int turn = 0; turn < 2 && x != y && rows > 1 && n > 1; turn++) {
-        double inside = turn ? y : x;
-        bool runs = true;
-        for (int64_t i = 0; i < rows * planes && runs; i++) {
-            int64_t from, to;
-            runs = run_of(t->dtype, v->data, i * n, n, inside, &from, &to);
-            if (i < rows)
-                begin[i] = from, end[i] = to;
-            runs = runs && begin[i % rows] == from && end[i % rows] == to;
-        }
-        *band = (Band){ .inside = inside, .outside = turn ? x : y };
-        if (runs && on_a_line(begin, rows, n, &band->low, &band->low_step) && on_a_line(end, rows, n, &band->high, &band->high_step))
-            return true;
-    }
-    return false;
-}
-
-static const Nest *
-band_constant(Ctx *c, const Value *v)
-{
-    Arena *scratch = arena_child(c->arena);
-    const Type *t = v->type;
-    Band band;
-    bool found = is_band(scratch, v, &band);
-
-    arena_free(scratch);
-    if (!found)
-        return NULL;
-    NestBuilder b = nest_begin(c, "band");
-    const Expr *axis[TN_MAX_RANK];
-    nest_axes_of(&b, t, axis);
-    const Expr *i = axis[t->rank - 2], *j = axis[t->rank - 1];
-    const Scalar *from = scalar_index(c, expr_offset(c, expr_scale(c, i, band.low_step), band.low)), *to = scalar_index(c, expr_offset(c, expr_scale(c, i, band.high_step), band.high - 1));
-    const Scalar *is = scalar_2(c, S_AND, scalar_2(c, S_LE, from, scalar_index(c, j)), scalar_2(c, S_LE, scalar_index(c, j), to));
-    nest_write(&b, nest_out(&b, "o", t), axis, scalar_select(c, is, scalar_number(c, t->dtype, band.inside), scalar_number(c, t->dtype, band.outside)));
-    const Nest *n = nest_finish(&b);
-    return n ? nest_simplify(c, n) : NULL;
-}
-
-/* A constant as a nest without inputs; NULL: it does not follow from its indices. */
-static const Nest *
-constant_form(Ctx *c, const Value *v)
-{
-    const Nest *n = v->data ? arithmetic_constant(c, v) : NULL;
-    return n || !v->data ? n : band_constant(c, v);
 }
 
 /* ---- what does not vary -------------------------------------------------------------------------------- */
@@ -394,7 +195,7 @@ with_forms(Forms *f, const Node *node, bool numbers, bool views, Input *in)
         if (!form.nest && views)
             form = f->view[v];
         if (v && !form.nest && numbers)
-            form.nest = number_of(f->c, &f->from->value.at[v]);
+            form.nest = form_of_number(f->c, &f->from->value.at[v]);
         const Nest *with = form.nest ? nest_inline(f->c, n, slot, form.nest, 0) : NULL;
         if (!with) {
             slot++;
@@ -413,7 +214,7 @@ only_forms(const Forms *f, const Node *n)
 {
     for (uint32_t i = 0; i < n->in.count; i++) {
         ValueId v = node_in(f->from, n, i);
-        if (f->form[v].in || (!f->form[v].nest && !number_of(f->c, &f->from->value.at[v])))
+        if (f->form[v].in || (!f->form[v].nest && !form_of_number(f->c, &f->from->value.at[v])))
             return false;
     }
     return true;
@@ -535,7 +336,7 @@ normalise_indices(const Graph *g)
 
     f.map = map;
     for (ValueId v = 1; v < g->value.n; v++)
-        f.form[v].nest = constant_form(g->ctx, &g->value.at[v]);
+        f.form[v].nest = form_of_constant(g->ctx, &g->value.at[v]);
     for (NodeId id = 1; id < g->node.n && ok; id++) {
         const Node *n = &g->node.at[id];
         if (n->callee == CALL_NEST) {
