@@ -192,12 +192,20 @@ bool call_dynamically(Call *k, ValueId x, Scaled *out);      /* x as u8, quantis
 /* A QuantizeLinear: where it closes a product of dequantised numbers, the same in integers, and k->done. (quantised.c) */
 bool quantised_product(Call *k);
 
-/* Helpers of converters. */
+Convert convert_bilinear;
+
+/* A node's attributes (attribute.c): read as the kinds that operators want, with a note where they are of another kind; those that are left
+ * when a converter is done are ones that its operator has. */
+bool read_attributes(Call *k);
+bool attributes_are_known(Call *k, const OpRow *row);
 const Attr *call_attr(Call *k, const char *name);
 void call_drop(Call *k, const char *name);
 void set_int(Call *k, const char *name, int64_t v);
 void set_string(Call *k, const char *name, const char *v);
 int64_t get_int(Call *k, const char *name, int64_t otherwise);
+bool dtype_attr(Call *k, const char *name);      /* ONNX's number of an element type becomes its name */
+
+/* Helpers of converters. */
 ValueId call_ints(Call *k, const char *name, uint32_t n, const int64_t *v);      /* an i64[n] constant */
 ValueId scalar_const(Call *k, const char *name, ValueId like, double v);
 void set_input(Call *k, uint32_t i, ValueId v);

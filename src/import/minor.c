@@ -136,15 +136,6 @@ convert_pad_row(Call *k)
     return k->in.at[1] != 0;
 }
 
-static bool
-convert_bilinear(Call *k)
-{
-    const char *mode = attr_string((Attrs){k->attr.at, k->attr.n}, "mode", "bilinear");
-
-    set_string(k, "mode", !strcmp(mode, "bilinear") ? "linear" : !strcmp(mode, "bicubic") ? "cubic" : mode);
-    return true;
-}
-
 /* Distances of the rows of a[m, n] from those of b[k, n]. */
 static bool
 convert_distances(Call *k)

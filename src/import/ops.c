@@ -9,208 +9,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* ---- attributes --------------------------------------------------------------------------------- */
-
-/* The kind of every attribute that Tenon's operators have: with few exceptions ONNX uses a name for one kind. */
-static const struct { AttrKind kind; const char *names; } attr_kinds[] = {
-    {ATTR_INT, " axis keepdims noop_with_empty_axes exclusive reverse group ceil_mode count_include_pad storage_order select_last_index transA transB "
-               "allowzero batch_dims blocksize upper batch_axis time_axis size p to num_groups start end dtype output_dtype k detect_negative "
-               "detect_positive fmod stash_type training_mode spatial is_test num_outputs exclude_outside antialias saturate seed is_nan precision "
-               "block_size ignore_index broadcast is_causal q_num_heads kv_num_heads qk_matmul_output_mode softmax_precision "
-               "left_window_size right_window_size interleaved num_heads rotary_embedding_dim chunk_size hidden_size layout linear_before_reset input_forget "
-               "align_corners output_height output_width sampling_ratio offset_group output_datatype periodic inverse onesided channels_last "
-               "transBatchA transBatchB K N bits accuracy_level gather_axis quantize_axis "},
-    {ATTR_FLOAT, " alpha beta gamma epsilon bias lambd value_float extrapolation_value cubic_coeff_a momentum ratio min max scale softcap clip spatial_scale "},
-    {ATTR_STRING, " auto_pad mode coordinate_transformation_mode nearest_mode equation reduction direction approximate keep_aspect_ratio_policy value_string update_rule activation activations round_mode padding_mode "},
-    {ATTR_INTS, " axes kernel_shape strides pads dilations perm split starts ends shape output_padding output_shape value_ints consumed_inputs repeats "},
-    {ATTR_FLOATS, " scales value_floats activation_alpha activation_beta "},
-    {ATTR_TENSOR, " value sparse_value "},
-};
-
-static const struct { const char *op, *name; AttrKind kind; } other_kinds[] = {
-    {"Pad", "value", ATTR_FLOAT},            /* before opset 11 */
-    {"Scaler", "scale", ATTR_FLOATS}, {"Crop", "scale", ATTR_INTS}, {"ImageScaler", "bias", ATTR_FLOATS}, {"FusedGemm", "activation_alpha", ATTR_FLOAT}, {"FusedGemm", "activation_beta", ATTR_FLOAT},
-    {"Bernoulli", "seed", ATTR_FLOAT}, {"Multinomial", "seed", ATTR_FLOAT}, {"RandomNormal", "seed", ATTR_FLOAT}, {"RandomNormalLike", "seed", ATTR_FLOAT},
-    {"RandomUniform", "seed", ATTR_FLOAT}, {"RandomUniformLike", "seed", ATTR_FLOAT},
-};
-
-static bool
-has_word(const char *list, const char *word)
-{
-    size_t n = strlen(word);
-
-    for (const char *s = list; (s = strstr(s, word)); s += n)
-        if ((s == list || s[-1] == ' ') && (s[n] == ' ' || s[n] == '=' || !s[n]))
-            return true;
-    return false;
-}
-
-static const char *const kind_name[] = {[ATTR_INT] = "an integer", [ATTR_FLOAT] = "a float", [ATTR_STRING] = "a string",
-                                        [ATTR_INTS] = "integers", [ATTR_FLOATS] = "floats", [ATTR_TENSOR] = "a tensor"};
-
-static bool
-attr_kind(const Onnx__AttributeProto *p, AttrKind *out)
-{
-    int type = p->has_type ? (int)p->type : 0;
-
-    if (!type)                       /* models older than IR version 2 leave the type out */
-        type = p->has_f ? 1 : p->has_i ? 2 : p->has_s ? 3 : p->t ? 4 : p->n_floats ? 6 : p->n_ints ? 7 : 0;
-    switch (type) {
-    case 1: *out = ATTR_FLOAT; return true;
-    case 2: *out = ATTR_INT; return true;
-    case 3: *out = ATTR_STRING; return true;
-    case 4: *out = ATTR_TENSOR; return p->t != NULL;
-    case 6: *out = ATTR_FLOATS; return true;
-    case 7: *out = ATTR_INTS; return true;
-    case 8: *out = ATTR_STRING; return true;             /* words, between blanks */
-    case 11: *out = ATTR_TENSOR; return p->sparse_tensor != NULL;
-    default: return false;
-    }
-}
-
-static Sym
-joined(Model *m, const Onnx__AttributeProto *p)
-{
-    Text t = {.arena = m->arena};
-
-    for (size_t i = 0; i < p->n_strings; i++) {
-        text_add(&t, i ? " " : "");
-        text_bytes(&t, (const char *)p->strings[i].data, p->strings[i].len);
-    }
-    return sym(m->c, text_str(&t));
-}
-
-static bool
-is_other_kind(const char *op, const char *name, AttrKind kind)
-{
-    for (size_t i = 0; i < sizeof other_kinds / sizeof *other_kinds; i++)
-        if (other_kinds[i].kind == kind && !strcmp(other_kinds[i].name, name) && !strcmp(other_kinds[i].op, op))
-            return true;
-    return false;
-}
-
-/* A number that stands for an integer as well: where a float is written for one. */
-static bool
-is_whole(double v)
-{
-    return v >= -0x1p53 && v <= 0x1p53 && v == (double)(int64_t)v;
-}
-
-/* Numbers of another kind than the attribute's, where they mean the same: integers as floats, whole floats as integers, one number as a list
- * or a list of one as a number. Some exporters write them so. */
-static bool
-convert_numbers(Arena *arena, Attr *a, AttrKind want)
-{
-    bool list = a->kind == ATTR_INTS || a->kind == ATTR_FLOATS, whole = a->kind == ATTR_INT || a->kind == ATTR_INTS;
-    uint32_t n = list ? a->n : 1;
-    int64_t *ints = NEW_ARRAY(arena, int64_t, n + 1);
-    double *floats = NEW_ARRAY(arena, double, n + 1);
-
-    if (a->kind == ATTR_STRING || a->kind == ATTR_TENSOR || want == ATTR_STRING || want == ATTR_TENSOR || ((want == ATTR_INT || want == ATTR_FLOAT) && n != 1))
-        return false;
-    for (uint32_t i = 0; i < n; i++) {
-        floats[i] = whole ? (double)(list ? a->ints[i] : a->i) : list ? a->floats[i] : a->f;
-        if (!whole && (want == ATTR_INT || want == ATTR_INTS) && !is_whole(floats[i]))
-            return false;
-        ints[i] = whole ? (list ? a->ints[i] : a->i) : (int64_t)floats[i];
-    }
-    *a = (Attr){.name = a->name, .kind = want, .i = ints[0], .f = floats[0], .n = n, .ints = ints, .floats = floats};
-    return true;
-}
-
-/* Has the attribute the kind that its operators want? Else it is converted, with a note. */
-static bool
-right_kind(Call *k, Attr *a, bool known)
-{
-    const AttrKind given = a->kind;
-
-    for (size_t i = 0; i < sizeof attr_kinds / sizeof *attr_kinds; i++) {
-        const AttrKind want = attr_kinds[i].kind;
-        if (!has_word(attr_kinds[i].names, a->name) || (known && (want == given || is_other_kind(k->proto->op_type, a->name, given))))
-            continue;
-        if (!known || !convert_numbers(k->m->arena, a, want))
-            return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "attribute \"%s\" must be %s%s%s", a->name, kind_name[want], known ? ", not " : "",
-                              known ? kind_name[given] : "");
-        diag_note(&k->m->c->diags, k->loc, "attribute \"%s\" is %s where ONNX has %s; it is taken as that", a->name, kind_name[given], kind_name[want]);
-        break;
-    }
-    return true;
-}
-
-static bool
-read_attr(Call *k, const Onnx__AttributeProto *p)
-{
-    Model *m = k->m;
-    const char *name = p->name ? p->name : "";
-    AttrKind kind = ATTR_INT;
-    bool known = attr_kind(p, &kind);
-    Attr a = {.name = sym(m->c, name), .kind = kind};
-
-    if (!known && !right_kind(k, &a, known))
-        return false;
-    if (!known)
-        return call_refuse(k, "attribute \"%s\" of %s is of a kind Tenon does not read", name, k->proto->op_type);
-    a.i = p->i;
-    a.f = (double)p->f;
-    if (kind == ATTR_STRING)
-        a.s = p->n_strings ? joined(m, p) : sym_n(m->c, (const char *)p->s.data, p->s.len);
-    if (kind == ATTR_INTS) {
-        a.n = (uint32_t)p->n_ints;
-        a.ints = p->ints;
-    }
-    if (kind == ATTR_FLOATS) {
-        double *v = NEW_ARRAY(m->arena, double, p->n_floats + 1);
-        for (size_t i = 0; i < p->n_floats; i++)
-            v[i] = (double)p->floats[i];
-        a.n = (uint32_t)p->n_floats;
-        a.floats = v;
-    }
-    if (!right_kind(k, &a, known))
-        return false;
-    const char *what = arena_printf(m->arena, "attribute \"%s\"", name);
-    if (a.kind == ATTR_TENSOR && !(p->t ? tensor_read(m, p->t, what, k->loc, &a.type, &a.data) : sparse_read(m, p->sparse_tensor, what, k->loc, &a.type, &a.data)))
-        return false;
-    VEC_PUSH(m->arena, &k->attr, a);
-    return true;
-}
-
-const Attr *
-call_attr(Call *k, const char *name)
-{
-    return attr_find((Attrs){k->attr.at, k->attr.n}, name);
-}
-
-void
-call_drop(Call *k, const char *name)
-{
-    for (uint32_t i = 0; i < k->attr.n; i++)
-        if (!strcmp(k->attr.at[i].name, name)) {
-            memmove(&k->attr.at[i], &k->attr.at[i + 1], (--k->attr.n - i) * sizeof *k->attr.at);
-            return;
-        }
-}
-
 /* ---- helpers of converters --------------------------------------------------------------------------- */
-
-void
-set_int(Call *k, const char *name, int64_t v)
-{
-    call_drop(k, name);
-    VEC_PUSH(k->m->arena, &k->attr, ((Attr){.name = sym(k->m->c, name), .kind = ATTR_INT, .i = v}));
-}
-
-void
-set_string(Call *k, const char *name, const char *v)
-{
-    call_drop(k, name);
-    VEC_PUSH(k->m->arena, &k->attr, ((Attr){.name = sym(k->m->c, name), .kind = ATTR_STRING, .s = sym(k->m->c, v)}));
-}
-
-int64_t
-get_int(Call *k, const char *name, int64_t otherwise)
-{
-    return attr_int((Attrs){k->attr.at, k->attr.n}, name, otherwise);
-}
 
 static ValueId
 new_const(Call *k, const char *name, DType t, uint32_t n, const void *data)
@@ -309,24 +108,6 @@ need_input(Call *k, uint32_t i)
     if (input_type(k, i))
         return true;
     return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "%s takes %u inputs or more, the node has %u", k->proto->op_type, i + 1, k->in.n);
-}
-
-static bool
-dtype_attr(Call *k, const char *name)
-{
-    const Attr *a = call_attr(k, name);
-
-    if (!a)
-        return true;
-    DType t = a->i == (int)a->i ? dtype_from_onnx((int)a->i) : DT_NONE;
-    if (a->i == 0) {
-        call_drop(k, name);
-        return true;
-    }
-    if (t == DT_NONE)
-        return call_refuse(k, "attribute \"%s\" names ONNX type %s, which Tenon does not have", name, onnx_type_name(k->m->arena, (int)a->i));
-    set_string(k, name, dtype_info[t].name);
-    return true;
 }
 
 /* ---- converters ------------------------------------------------------------------------------------------ */
@@ -834,9 +615,9 @@ convert_quantize(Call *k)
     return k->done || (dtype_attr(k, "output_dtype") && (k->op != OP_quantize_linear || quantised_product(k)));
 }
 
-/* Opset 16 called the modes after two dimensions. */
-static bool
-convert_grid_sample(Call *k)
+/* Two modes by the names that say how many dimensions there are, as opset 16 and ONNX Runtime's own operator have them. */
+bool
+convert_bilinear(Call *k)
 {
     const char *mode = attr_string((Attrs){k->attr.at, k->attr.n}, "mode", "linear");
 
@@ -949,7 +730,7 @@ static const OpRow rows[] = {
     {"RotaryEmbedding", OP_rotary_embedding, 0}, {"LinearAttention", OP_linear_attention, 0}, {"CausalConvWithState", OP_causal_conv, 0},
     {"TensorScatter", OP_tensor_scatter, 0}, {"SwiGLU", OP_swiglu, 0}, {"ai.onnx.preview.FlexAttention", OP_attention, convert_attention},
     {"RNN", OP_rnn, convert_recurrent}, {"GRU", OP_gru, convert_recurrent}, {"LSTM", OP_lstm, convert_recurrent},
-    {"GridSample", OP_grid_sample, convert_grid_sample}, {"AffineGrid", OP_affine_grid, 0}, {"RoiAlign", OP_roi_align, convert_roi_align},
+    {"GridSample", OP_grid_sample, convert_bilinear}, {"AffineGrid", OP_affine_grid, 0}, {"RoiAlign", OP_roi_align, convert_roi_align},
     {"MaxRoiPool", OP_max_roi_pool, 0},
     {"DeformConv", OP_deform_conv, 0},
     {"Col2Im", OP_col2im, 0}, {"CenterCropPad", OP_center_crop_pad, 0}, {"MaxUnpool", OP_max_unpool, 0}, {"CumProd", OP_cum_prod, 0},
@@ -1008,14 +789,10 @@ op_row_at(uint32_t i)
 bool
 call_convert(Call *k, const OpRow *row)
 {
-    for (size_t i = 0; i < k->proto->n_attribute; i++)
-        if (!read_attr(k, k->proto->attribute[i]))
-            return false;
+    if (!read_attributes(k))
+        return false;
     call_drop(k, "consumed_inputs");
     if (row->convert && !row->convert(k))
         return false;
-    for (uint32_t i = 0; !k->done && i < k->attr.n; i++)
-        if (!has_word(op_info[k->op].attrs, k->attr.at[i].name))
-            return call_refuse(k, "attribute \"%s\" of %s is not one Tenon knows", k->attr.at[i].name, row->onnx);
-    return true;
+    return k->done || attributes_are_known(k, row);
 }
