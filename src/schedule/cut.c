@@ -468,9 +468,10 @@ cut_lies_along(Low *l, const Scalar *factor, uint32_t axis)
  * are, or the latency of too few accumulators. A row of columns for no more than two rows is loaded for each (see
  * cost/work.c). Tails are in the ceilings; sizes that are not known count per unit of length. */
 static double
-step_cycles(const Machine *m, int64_t nrows, int64_t ncols, int64_t lanes, int64_t rows, int64_t vectors)
+step_cycles(const Machine *m, int64_t nrows, int64_t ncols, int64_t lanes, double column_loads, int64_t rows, int64_t vectors)
 {
-    double fma = (double)(rows * vectors) / m->fma_per_cycle, loads = (double)(rows + (rows > 2 ? 1 : rows) * vectors) / m->load_per_cycle;
+    double columns = (double)((rows > 2 ? 1 : rows) * vectors) * column_loads;
+    double fma = (double)(rows * vectors) / m->fma_per_cycle, loads = ((double)rows + columns) / m->load_per_cycle;
     double most = machine_together(fma, loads, 2);
     double down = nrows < 0 ? 1.0 / (double)rows : (double)((nrows + rows - 1) / rows);
     double across = ncols < 0 ? 1.0 / (double)(vectors * lanes) : (double)((ncols + vectors * lanes - 1) / (vectors * lanes));
@@ -490,7 +491,7 @@ keep_shape(TileShape *best, TileShape s)
 }
 
 void
-cut_shapes(const Machine *m, int64_t nrows, int64_t ncols, int64_t lanes, TileShape *best)
+cut_shapes(const Machine *m, int64_t nrows, int64_t ncols, int64_t lanes, double column_loads, TileShape *best)
 {
     int64_t registers = m->vector_registers;
 
@@ -499,8 +500,14 @@ cut_shapes(const Machine *m, int64_t nrows, int64_t ncols, int64_t lanes, TileSh
         for (int64_t rows = (registers - vectors - 1) / vectors; rows >= 1; rows--) {
             if (nrows >= 0 && rows > 1 && (nrows + rows - 1) / rows == (nrows + rows - 2) / (rows - 1))
                 continue;                            /* one row less is as many tiles */
-            keep_shape(best, (TileShape){ rows, vectors, step_cycles(m, nrows, ncols, lanes, rows, vectors) });
+            keep_shape(best, (TileShape){ rows, vectors, step_cycles(m, nrows, ncols, lanes, column_loads, rows, vectors) });
         }
+}
+
+double
+cut_loads_anywhere(const Machine *m, DType t)
+{
+    return 1 + (double)(m->vector_bytes - dtype_info[t].bytes) / (double)m->line_bytes;
 }
 
 int64_t

@@ -39,8 +39,11 @@ enum { CUT_MOST_UNROLLED = 16 };     /* vectors of a sum that are written out; b
 enum { TILE_SHAPES = 3 };            /* register tiles that get programs; bounds the list: those of more cycles are left out */
 typedef struct { int64_t rows, vectors; double cycles; } TileShape;
 /* The register tiles [TILE_SHAPES] with the least cycles for so many rows and columns, -1: not known: accumulators, one row of columns and
- * one broadcast fill the registers at most. Where rows do not divide evenly, tiles of even height are as many and shorter. */
-void cut_shapes(const Machine *m, int64_t nrows, int64_t ncols, int64_t lanes, TileShape *best);
+ * one broadcast fill the registers at most. Where rows do not divide evenly, tiles of even height are as many and shorter. column_loads: what
+ * a vector of columns takes of the first cache, in loads. */
+void cut_shapes(const Machine *m, int64_t nrows, int64_t ncols, int64_t lanes, double column_loads, TileShape *best);
+/* The loads that a vector takes which begins at any element: one, and another where it lies in two lines. */
+double cut_loads_anywhere(const Machine *m, DType t);
 /* How many trips of the innermost sum before it is read a row of a panel is asked for that is deeper than the first cache holds: what the
  * processor has in sight asks by itself, and the second level answers some trips later. Further ahead, rows drive each other out of the first
  * cache: a product of 256 cubed takes 0.29 ms with 4 or 8 trips on a Cascade Lake core, 0.33 without, 0.37 with 18. `depth` of all sums, `inner` trips of the innermost; -1: not known. 0: no row is: the panel stays, or its loop ends before. */

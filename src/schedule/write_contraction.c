@@ -572,6 +572,22 @@ whole_vectors(const Gemm *g, int64_t rows)
 
 enum { WIDEST_IN_PLACE = 4 };        /* vectors of columns that few rows read as they lie, by twos; bounds the list, the price decides */
 
+/* Columns of an image at its pitch, from the first to the last; -1: not known. */
+static int64_t
+image_columns(const Gemm *g)
+{
+    const Stage *image = &g->cut.window;
+    int64_t n = 1;
+
+    for (uint32_t i = 0; i < image->nslide; i++) {
+        int64_t extent = expr_or(low_extent(g->l, image->slide[i].axis), -1), pitch = expr_or(image->slide[i].pitch, -1);
+        if (extent < 0 || pitch < 0)
+            return -1;
+        n += (extent - 1) * pitch;
+    }
+    return n;
+}
+
 /* alone: one row under a window, whose columns are the image's pixels; or all others. */
 static bool
 write_products(Draft *w, bool alone)
@@ -596,7 +612,9 @@ write_products(Draft *w, bool alone)
     g.b_constant = lay(&g, g.cut.k.b, false, g.lanes) != NULL;
     g.a_direct = rows_in_place(&g);
     g.b_direct = columns_are_one(&g) && is_unit(&low, g.cut.k.b, g.cut.col[g.cut.ncol - 1]);
-    cut_shapes(p->m, g.nrows, g.ncols, g.lanes, best);
+    /* Columns under a window are read at any element, and those between rows of the image are computed as well. */
+    bool image = g.cut.windowed;
+    cut_shapes(p->m, g.nrows, image ? image_columns(&g) : g.ncols, g.lanes, image ? cut_loads_anywhere(p->m, g.cut.k.reduce->dtype) : 1, best);
     bool whole = false;                      /* of tiles that take about the same those whose constant serves all sizes */
     for (int i = 0; i < TILE_SHAPES && best[i].rows; i++)
         whole |= whole_vectors(&g, best[i].rows) > 0;

@@ -212,7 +212,7 @@ write_pooled(Draft *w)
 
     if (!recognise(&p))
         return false;
-    cut_shapes(w->p->m, -1, p.channels, p.lanes, best);
+    cut_shapes(w->p->m, -1, p.channels, p.lanes, 1, best);
     for (int i = 0; i < TILE_SHAPES && best[i].rows; i++)
         write_shape(&p, best[i]);
     return w->program.n > 0;
