@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from worker import BUILD, Worker
+from worker import BUILD
 
 NODES = {                                # the node's operator, attributes, shapes of its inputs, and what NumPy says
     "add": ("Add", {}, [["n"], ["m"]], lambda x, y: x + y),
@@ -70,13 +70,6 @@ def model_of(rows, path):
     parts = [part(name, *row[:3]) for name, row in rows.items()]
     return saved(path, [n for _, nodes in parts for n in nodes], [i for inputs, _ in parts for i in inputs],
                  [helper.make_empty_tensor_value_info(name) for name in rows], [("zero", np.float32(0))])
-
-
-@pytest.fixture(scope="module")
-def worker():
-    made = Worker(BUILD / "conformance" / "cache")
-    yield made
-    made.end()
 
 
 class Compiled:

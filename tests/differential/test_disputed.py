@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from test_extremes import model_of, run
-from worker import BUILD, Worker
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "doc" / "manual" / "docs" / "disputed.md"
 NAN, INF = np.nan, np.inf
@@ -73,13 +72,6 @@ for op in ("ArgMax", "ArgMin"):
 for op in ("Max", "Min"):
     case("signs of zero", op, [f(0, -0., 0), f(-0., 0, 0)], [[0, 0, 0]])
 case("denormal numbers", "Mul", [f(1e-40, 1e-38), f(1, .01)], [[0, 0]])
-
-
-@pytest.fixture(scope="module")
-def worker():
-    made = Worker(BUILD / "conformance" / "cache")
-    yield made
-    made.end()
 
 
 def test_each_row_has_a_case():

@@ -7,15 +7,6 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from worker import BUILD, Worker
-
-
-@pytest.fixture(scope="module")
-def worker():
-    made = Worker(BUILD / "conformance" / "cache")
-    yield made
-    made.end()
-
 
 def model_of(nodes, feeds, shapes, constants=None, opset=21):
     """Nodes as (operator, inputs, outputs, attributes); what they make that none of them reads is given."""

@@ -9,8 +9,6 @@ import pytest
 from onnx import TensorProto as T
 from onnx import helper, numpy_helper
 
-from worker import BUILD, Worker
-
 NUMPY = {T.STRING: object, T.INT64: "i8", T.FLOAT: "f4", T.DOUBLE: "f8"}
 CASES = [
     ("DictVectorizer", T.STRING, T.FLOAT, {"string_vocabulary": ["a", "c", "b", "z"]}, {"c": 8.0, "a": 4.0}, np.array([[4, 8, 0, 0]], "f4")),
@@ -24,13 +22,6 @@ CASES = [
     ("CastMap", T.INT64, T.STRING, {"cast_to": "TO_STRING"}, {5: "five", 2: "two"}, np.array([["two", "five"]], object)),
     ("CastMap", T.INT64, T.STRING, {"cast_to": "TO_INT64"}, {5: "55", 2: "-22"}, np.array([[-22, 55]], "i8")),
 ]
-
-
-@pytest.fixture(scope="module")
-def worker():
-    w = Worker(BUILD / "conformance" / "cache")
-    yield w
-    w.end()
 
 
 def model(op, key, value, attributes):

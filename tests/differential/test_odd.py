@@ -17,8 +17,6 @@ import odd_plain  # noqa: F401
 import odd_rare  # noqa: F401
 import odd_exported  # noqa: F401  last: all draw from one source of random numbers
 from odd import CASES
-from peers import Peers
-from worker import BUILD, Worker
 
 NIGHTLY = os.environ.get("TENON_NIGHTLY", "") not in ("", "0")
 CHOSEN = [name for name, case in CASES.items() if NIGHTLY or case.kept or zlib.crc32(name.encode()) % 40 == 0]
@@ -39,20 +37,6 @@ def close(got, want, loose):
     x, y = got.astype(wide), want.astype(wide)
     loose = max(loose, 2e-2 if want.dtype.itemsize == 2 else 0)
     np.testing.assert_allclose(x, y, rtol=loose, atol=loose * max(1, np.abs(y[np.isfinite(y)]).max(initial=0)))
-
-
-@pytest.fixture(scope="module")
-def worker():
-    made = Worker(BUILD / "conformance" / "cache")
-    yield made
-    made.end()
-
-
-@pytest.fixture(scope="module")
-def peers():
-    made = Peers()
-    yield made
-    made.end()
 
 
 @pytest.mark.parametrize("name", CHOSEN)

@@ -11,7 +11,7 @@ import pytest
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from worker import BUILD, Worker
+from worker import BUILD
 
 SIZES = [(1, 5), (2, 8), (3, 17), (7, 9)]
 PRODUCTS = ["Conv", "MatMul", "Gemm", "Gemm transposed", "MatMul and Add"]
@@ -69,13 +69,6 @@ def model(r, product, between):
     dims = ("n", 3, "m", 6) if conv else ("n", 40)
     graph = helper.make_graph(g.nodes, "q", [helper.make_tensor_value_info("x", 1, dims)], [helper.make_empty_tensor_value_info(g.nodes[-1].output[0])], g.constants)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), dims
-
-
-@pytest.fixture(scope="module")
-def worker():
-    w = Worker(BUILD / "conformance" / "cache")
-    yield w
-    w.end()
 
 
 @pytest.mark.parametrize("between", BETWEEN)

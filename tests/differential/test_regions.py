@@ -6,7 +6,6 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from worker import BUILD, Worker
 
 NIGHTLY = os.environ.get("TENON_NIGHTLY", "") not in ("", "0")
 SIZES = [(shape, rows, columns, scale) for shape in [(1, 1, 7, 5), (1, 3, 6, 6), (2, 2, 9, 8), (1, 8, 16, 20), (3, 5, 12, 33)] for rows, columns in
@@ -24,13 +23,6 @@ def pooled(x, regions, rows, columns, scale):
             if b > a and d > c:
                 out[k, :, p, q] = x[int(image), :, a:b, c:d].max((1, 2))
     return out
-
-
-@pytest.fixture(scope="module")
-def worker():
-    made = Worker(BUILD / "conformance" / "cache")
-    yield made
-    made.end()
 
 
 @pytest.mark.parametrize("shape, rows, columns, scale", SIZES if NIGHTLY else SIZES[1::5])

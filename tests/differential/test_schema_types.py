@@ -15,8 +15,6 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from peers import Peers
-from worker import BUILD, Worker
 
 NIGHTLY = os.environ.get("TENON_NIGHTLY", "") not in ("", "0")
 ONCE = {("Shrink", "int32"), ("Shrink", "uint8"), ("Det", "float16"), ("OneHot", "string"), ("Pad", "string"), ("NonZero", "string"), ("Trilu", "string"),
@@ -113,20 +111,6 @@ def model_of(op, variable, name):
     for o in model.graph.output:
         o.ClearField("type")
     return model, feeds
-
-
-@pytest.fixture(scope="module")
-def worker():
-    made = Worker(BUILD / "conformance" / "cache")
-    yield made
-    made.end()
-
-
-@pytest.fixture(scope="module")
-def peers():
-    made = Peers()
-    yield made
-    made.end()
 
 
 def close(got, want, short):

@@ -5,7 +5,6 @@ import pytest
 from onnx import TensorProto as T
 from onnx import helper, numpy_helper
 
-from worker import BUILD, Worker
 
 TEXTS = ["3.14", "1000", "1e-5", "1E8", "-0", "+INF", "inf", "-Inf", "NaN", " 7", "0.1", "100.5", "123456789012345678"]
 CASES = [
@@ -24,13 +23,6 @@ CASES = [
     (T.INT8, T.STRING, [-128, 7], ["-128", "7"]),
     (T.BOOL, T.STRING, [True, False], ["1", "0"]),
 ]
-
-
-@pytest.fixture(scope="module")
-def worker():
-    w = Worker(BUILD / "conformance" / "cache")
-    yield w
-    w.end()
 
 
 def numpy_type(t):
