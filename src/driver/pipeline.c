@@ -217,10 +217,24 @@ indices(void *user, const Graph *g)
     return normalise_indices(g);
 }
 
+static Graph *
+masks(void *user, const Graph *g)
+{
+    (void)user;
+    return normalise_masks(g);
+}
+
+/* Plain loops leave nothing out. */
+static bool
+stage_masks(Job *j)
+{
+    return j->ctx->exact || j->o->schedule == SCHEDULE_PLAIN || replace_graph(j, graph_map(j->graph, masks, j));
+}
+
 static bool
 stage_normalise(Job *j)
 {
-    return replace_graph(j, graph_map(j->graph, indices, j)) && replace_graph(j, graph_map(j->graph, turns, j)) && replace_graph(j, graph_map(j->graph, normalise, j)) && library_products(j);
+    return replace_graph(j, graph_map(j->graph, indices, j)) && stage_masks(j) && replace_graph(j, graph_map(j->graph, turns, j)) && replace_graph(j, graph_map(j->graph, normalise, j)) && library_products(j);
 }
 
 /* Filters in a transform domain are computed as soon as it is chosen: nests of constants, the only nests there are. What lies within what is a

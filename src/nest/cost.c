@@ -25,7 +25,7 @@ work_of(const Scalar *s)
     case S_ATANH: case S_ERF: case S_SIGMOID: case S_SOFTPLUS:
         return WORK_SPECIAL;
     case S_NONE: case S_CONST: case S_INDEX: case S_LOAD: case S_AT: case S_REDUCE: case S_ITEM:
-    case S_SPLAT: case S_LANES: case S_IOTA: case S_EVENS: case S_ODDS: case S_HSUM: case S_HMAX: case S_HMIN: case S_HPROD:
+    case S_SEEN: case S_SPLAT: case S_LANES: case S_IOTA: case S_EVENS: case S_ODDS: case S_HSUM: case S_HMAX: case S_HMIN: case S_HPROD:
     case S_OP_COUNT:
         return WORK_NONE;
     }

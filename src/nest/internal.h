@@ -180,6 +180,7 @@ bool operands_agree(Scope *s, const char *what, Operand *a, uint32_t n, const Sc
 bool operand_apply(Scope *s, ScalarOp op, Operand *a, uint32_t n, Operand *v);
 bool operand_divide(Scope *s, bool remainder, Operand *a, Operand *v);   /* a // b and a % b of indices */
 bool operand_select(Scope *s, Operand *a, Operand *v);
+bool operand_seen(Scope *s, Operand *a, Operand *v);
 
 /* ---- parse_scalar.c ---------------------------------------------------------------------------- */
 

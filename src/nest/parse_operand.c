@@ -161,17 +161,34 @@ operand_divide(Scope *s, bool remainder, Operand *a, Operand *v)
     return operand_set(v, scalar_index(c, remainder ? expr_mod(c, x, y) : expr_div(c, x, y)));
 }
 
+static bool
+is_condition(Scope *s, const char *what, const Operand *a)
+{
+    return (a->s && a->s->dtype == DT_BOOL) || parse_error(&s->mark, "the condition of `%s` is %s, it must be bool", what, a->s ? dtype_info[a->s->dtype].name : "a number");
+}
+
 bool
 operand_select(Scope *s, Operand *a, Operand *v)
 {
     const Scalar *arg[3];
-    if (!a[0].s || a[0].s->dtype != DT_BOOL)
-        return parse_error(&s->mark, "the condition of `?` is %s, it must be bool",
-                           a[0].s ? dtype_info[a[0].s->dtype].name : "a number");
+    if (!is_condition(s, "?", &a[0]))
+        return false;
     arg[0] = a[0].s;
     if (!operands_agree(s, "?:", a + 1, 2, arg + 1))
         return false;
     if (arg[0]->lanes != arg[1]->lanes)
         return parse_error(&s->mark, "`?` has %u lanes, its values have %u", arg[0]->lanes, arg[1]->lanes);
     return operand_set(v, scalar_op(s->p->ctx, S_SELECT, arg));
+}
+
+bool
+operand_seen(Scope *s, Operand *a, Operand *v)
+{
+    const Scalar *value;
+
+    if (!is_condition(s, "seen", &a[0]) || !operands_agree(s, "seen", a + 1, 1, &value))
+        return false;
+    if (!dtype_is_float(value->dtype))
+        return parse_error(&s->mark, "`seen` has no meaning for %s", dtype_info[value->dtype].name);
+    return operand_set(v, scalar_2(s->p->ctx, S_SEEN, a[0].s, value));
 }

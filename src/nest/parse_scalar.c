@@ -224,7 +224,7 @@ call_op(Scope *s, ScalarOp op, Operand *v)
     if (!parse_expect(s->p, ")"))
         return false;
     s->mark = before;
-    return op == S_SELECT ? operand_select(s, a, v) : operand_apply(s, op, a, n, v);
+    return op == S_SELECT ? operand_select(s, a, v) : op == S_SEEN ? operand_seen(s, a, v) : operand_apply(s, op, a, n, v);
 }
 
 static bool

@@ -183,7 +183,7 @@ result_type(ScalarOp op, const Scalar *const *arg)
     switch (op) {
     case S_EQ: case S_NE: case S_LT: case S_LE: case S_GT: case S_GE: case S_ISNAN: case S_ISINF:
         return DT_BOOL;
-    case S_SELECT:
+    case S_SELECT: case S_SEEN:
         return arg[1]->dtype;
     case S_DOT2F:
         return DT_F32;
@@ -204,7 +204,7 @@ fold_constants(Ctx *c, ScalarOp op, const Scalar *const *arg, uint32_t narg)
             return NULL;
         x[i] = scalar_value(k);
     }
-    if (op == S_SELECT || !number_op(op, arg[0]->dtype, x, &r))
+    if (op == S_SELECT || op == S_SEEN || !number_op(op, arg[0]->dtype, x, &r))
         return NULL;
     return scalar_splat(c, constant(c, result_type(op, arg), r), arg[0]->lanes);
 }
@@ -295,7 +295,7 @@ scalar_op(Ctx *c, ScalarOp op, const Scalar *const *arg)
             return NULL;
     for (uint32_t i = 1; i < narg; i++) {
         assert(arg[i]->lanes == arg[0]->lanes);
-        assert(arg[i]->dtype == arg[narg == 3 ? 1 : 0]->dtype);
+        assert(arg[i]->dtype == arg[narg == 3 ? 1 : 0]->dtype || op == S_SEEN);
     }
     const Scalar *r = fold_constants(c, op, arg, narg);
     if (!r && narg <= 2)
@@ -306,6 +306,8 @@ scalar_op(Ctx *c, ScalarOp op, const Scalar *const *arg)
         r = arg[0]->arg[0];
     if (r)
         return r;
+    if (op == S_SEEN && (uniform_const(arg[0]) || uniform_const(arg[1])))
+        return arg[1];
     if (op == S_SELECT) {
         assert(arg[0]->dtype == DT_BOOL);
         const Scalar *k = uniform_const(arg[0]);

@@ -31,7 +31,8 @@ typedef struct {
     const Kernel *k;
     uint32_t part, axis;             /* asked about */
     Ranges ranges;                   /* of that part */
-    const Expr *no;                  /* what is assumed not to be >= 0 */
+    const Expr *no;                  /* what is assumed not to be >= 0; NULL: nothing is */
+    const Scalar *unseen;            /* the value that is assumed not to be seen */
     bool empty;                      /* of each point of the row some bound does not hold: those that reductions along the axis see */
     bool all;                        /* every bound holds instead */
     bool hides;                      /* some value was found to be hidden */
@@ -161,7 +162,7 @@ static Known
 known_comparison(Ask *q, const Frame *f, const Scalar *s)
 {
     const Expr *e[2];
-    uint32_t n = comparison(q, f, s, e);
+    uint32_t n = q->no || q->all ? comparison(q, f, s, e) : 0;
 
     if (q->all)
         return known_where_all(q, e, n);
@@ -384,6 +385,7 @@ known(Ask *q, const Frame *f, const Scalar *s)
     case S_REDUCE: return known_reduction(q, f, s);
     case S_CAST: return known_cast(q, f, s);
     case S_SELECT: return known_select(q, f, s);
+    case S_SEEN: return s == q->unseen ? IS_MINUS_INF : known(q, f, s->arg[1]);
     case S_EQ: case S_LT: case S_LE: case S_GT: case S_GE: {
         Known x = known_comparison(q, f, s);
         return x == IS_ANY && s->op == S_EQ ? known_operation(q, f, s) : x;
@@ -486,6 +488,8 @@ is_score(Ask *q, const Frame *f, const Scalar *s)
         bool score = is_score(q, &in, q->k->part[in.part].nest->write[0].value);
         q->level--;
         return score;
+    case S_SEEN:
+        return is_score(q, f, s->arg[1]);
     case S_SELECT: {
         Known cond = known(q, f, s->arg[0]);
         return (cond == IS_FALSE || is_score(q, f, s->arg[1])) && (cond == IS_TRUE || is_score(q, f, s->arg[2]));
@@ -560,6 +564,66 @@ kernel_support(Ctx *c, Arena *a, const Kernel *k, uint32_t part, uint32_t axis, 
     if (sees_something(c, a, n, axis, out))
         return !q.hides || nothing_else_hides(&q, &f, reduce->arg[0]);
     return is_identity_in_empty_rows(&q, &f, reduce->arg[0], identity);
+}
+
+/* ---- tables ------------------------------------------------------------------------------------------- */
+
+typedef struct { Ask *q; const Frame *f; const Scalar *summand; Known identity; const Scalar *found; } Seek;
+
+/* The element of a table that a kernel is given, by the axes of the part asked about. NULL: it is something else. */
+static const Scalar *
+table_element(Ask *q, const Frame *f, const Scalar *cond)
+{
+    const Scalar *load = cond->op == S_NE ? cond->arg[0] : cond;
+    const Part *part = &q->k->part[f->part];
+    const Expr *at[TN_MAX_RANK];
+
+    if (cond->op != S_NE || load->op != S_LOAD || load->dtype != DT_U8 || cond->arg[1]->op != S_CONST || cond->arg[1]->u.bits || load->u.load.outside || load->u.load.slot >= part->nest->nin)
+        return NULL;
+    uint32_t buffer = part->buffer[load->u.load.slot];
+    if (buffer >= q->k->nin || q->k->buffer.at[buffer].format)
+        return NULL;
+    for (uint32_t d = 0; d < load->u.load.rank; d++)
+        at[d] = expr_subst(q->c, load->u.load.at[d], f->bind, f->n);
+    return scalar_load(q->c, DT_U8, buffer, load->u.load.rank, at, NULL);
+}
+
+static void
+seek_table(void *user, const Scalar *s)
+{
+    Seek *k = user;
+    Ask *q = k->q;
+    Frame own = { .part = q->part }, in;
+
+    if (s->op == S_SEEN && !k->found) {
+        const Scalar *element = table_element(q, k->f, s->arg[0]);
+        q->unseen = s;
+        Known x = element ? known(q, &own, k->summand) : IS_ANY;
+        k->found = x == k->identity || (x == IS_HIDDEN && k->identity == IS_MINUS_INF) ? element : NULL;
+    }
+    if (s->op == S_LOAD && enter(q, k->f, s, &in)) {
+        const Frame *before = k->f;
+        k->f = &in;
+        q->level++;
+        scalar_visit(q->c, q->k->part[in.part].nest->write[0].value, seek_table, k);
+        q->level--;
+        k->f = before;
+    }
+}
+
+const Scalar *
+kernel_support_table(Ctx *c, Arena *a, const Kernel *k, uint32_t part, uint32_t axis)
+{
+    const Nest *n = k->part[part].nest;
+    const Scalar *reduce = only_reduction(n, c, a, axis);
+    Ask q = { .c = c, .a = a, .k = k, .part = part, .axis = axis, .ranges = nest_ranges(a, n) };
+    Frame f = { .part = part };
+
+    if (c->exact || !reduce || reduce->narg != 1 || !dtype_is_float(reduce->dtype) || (reduce->u.reduce.combiner != COMB_MAX && reduce->u.reduce.combiner != COMB_SUM))
+        return NULL;
+    Seek s = { &q, &f, reduce->arg[0], reduce->u.reduce.combiner == COMB_MAX ? IS_MINUS_INF : IS_ZERO, NULL };
+    scalar_visit(c, reduce->arg[0], seek_table, &s);
+    return s.found;
 }
 
 void

@@ -9,6 +9,9 @@
  * the summand reads of other parts is followed to what they compute. A schedule may then leave out the other points (the step
  * `skip`): sums have the same bits.
  *
+ * Where only data know, a table of blocks says what is seen: `seen(used[i // 16, j // 64] != 0, …)` in the value of a score (normalise/mask.c). The step
+ * `omit` passes over blocks of a sum and its maximum of which no row of a task sees anything.
+ *
  * What is left out is taken for finite: 0 times an infinity or a NaN that a mask hides would be a NaN. Where a context is exact
  * nothing has a support.
  */
@@ -30,6 +33,10 @@ typedef struct { uint32_t n; SupportBound bound[SUPPORT_MAX_BOUNDS]; } Support;
  * its result depend on the points outside (a softmax of nothing but -inf).
  * Cost  one walk of what the summand is computed of, for each comparison there. */
 bool kernel_support(Ctx *c, Arena *a, const Kernel *k, uint32_t part, uint32_t axis, Support *out);
+
+/* Of the reduction of part `part`: the element of a table, u8, which is 0 where its summand adds nothing: is hidden, of a maximum, or is 0, of a sum, if
+ * the maximum that it is made with is finite. By the part's axes, as a load whose slot is a buffer of the kernel. NULL: no table says so. */
+const Scalar *kernel_support_table(Ctx *c, Arena *a, const Kernel *k, uint32_t part, uint32_t axis);
 
 /* The points that any row of a box has in the support: from *lo on, below *hi; both within [0, extent). row_lo, row_width
  * [naxis]: the box, by the part's axes. */

@@ -23,6 +23,10 @@
 /* What follows from indices alone, a mask or a position, is put into the nests that read it (indices.c). */
 Graph *normalise_indices(const Graph *g);
 
+/* Which blocks of scores a mask shows where only data know: a table that says so, beside the scores (mask.c). After normalise_indices: what
+ * indices hide needs none. */
+Graph *normalise_masks(const Graph *g);
+
 /* Scans that sum over what they have made become loops of nests (turns.c): recurrent networks. Before the others, so that
  * what is inside of the loops is made plain as well. */
 Graph *normalise_turns(const Graph *g);

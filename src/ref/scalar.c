@@ -327,7 +327,7 @@ mark_certain(Map *seen, const Scalar *s)
     map_put(seen, MAP_PTR(s), 1);
     if (s->op == S_REDUCE)
         return;
-    for (uint32_t i = 0; i < (s->op == S_SELECT ? 1u : s->narg); i++)
+    for (uint32_t i = s->op == S_SEEN; i < (s->op == S_SELECT ? 1u : s->narg); i++)
         mark_certain(seen, s->arg[i]);
 }
 
@@ -341,7 +341,7 @@ compile_common(Program *p, const Map *certain, Map *seen, const Scalar *s)
         return program_scalar(p, s) != NO_REG;
     if (s->op == S_REDUCE)
         return true;
-    for (uint32_t i = 0; i < (s->op == S_SELECT ? 1u : s->narg); i++)
+    for (uint32_t i = s->op == S_SEEN; i < (s->op == S_SELECT ? 1u : s->narg); i++)
         if (!compile_common(p, certain, seen, s->arg[i]))
             return false;
     return true;
@@ -475,6 +475,7 @@ compile_node(Program *p, const Scalar *s)
     case S_ITEM: return compile_item(p, s);
     case S_IOTA: return compile_iota(p, s);
     case S_SELECT: return s->lanes == 1 ? compile_select(p, s) : compile_op(p, s);
+    case S_SEEN: return program_scalar(p, s->arg[1]);
     default: return compile_op(p, s);
     }
 }

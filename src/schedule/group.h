@@ -39,6 +39,7 @@ typedef struct {
     enum { HEADS_APART, HEADS_INSIDE, HEADS_TOGETHER } how;   /* a task each, in the task, in a tile of registers */
     int64_t block;                   /* of the sums that go online; 0: none do */
     const Member *max;               /* the maximum of those */
+    bool omits;                      /* a table says which blocks nothing is seen of */
 } Group;
 
 /* Rows of a register tile so many vectors wide: accumulators, a row of vectors and one broadcast fill the registers. */

@@ -103,6 +103,7 @@ lower_body(Env *e, const Node *n, Block *b)
 {
     if (n == e->task)
         place_scratch(e, b);
+    b = online_seen(e, n, b);
     for (uint32_t i = 0; i < n->holds.n; i++)
         if (e->p->hold.at[n->holds.at[i]].space == WORD_reg)
             place_hold(e, b, n->holds.at[i]);

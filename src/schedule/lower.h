@@ -115,6 +115,8 @@ void place_online(Env *e, Block *b);
 void online_begins(Env *e, uint32_t hold, Low *l, Block *b);
 const Scalar *online_scaled(Env *e, uint32_t hold, Low *l, const Scalar *held);
 void lower_rescale(Env *e, const Node *leaf, Block *b, const Scalar *held);
+/* Where the body of a loop goes: where its blocks may be omitted, under a test of what its table says. */
+Block *online_seen(Env *e, const Node *n, Block *b);
 
 /* ---- images (lower_image.c) ---------------------------------------------------------------------- */
 

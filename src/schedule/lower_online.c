@@ -88,3 +88,52 @@ lower_rescale(Env *e, const Node *leaf, Block *b, const Scalar *held)
     low_store(l, b, o->factor, at, rank, low_value(l, scalar_1(e->c, S_EXP, scalar_2(e->c, S_SUB, before, now))));
     low_store(l, b, buffer, at, rank, low_value(l, now));
 }
+
+enum { MOST_ELEMENTS = 32 };         /* of a table, that a block's test reads; bounds code: a task of 128 rows and a block of 128 keys have 16 */
+
+/* Any of the elements of a table that a block has, from `at` on in dimensions before d. NULL, refused: it is not known how many there are. */
+static const Scalar *
+any_element(Env *e, const Scalar *table, uint32_t naxis, const Expr *const *lo, const Expr *const *width, uint32_t d, const Expr **at, uint32_t *left)
+{
+    const Type *t = e->k->buffer.at[table->u.load.slot].type;
+    const Expr *least, *most;
+    const Scalar *any = NULL;
+    int64_t more;
+
+    if (d == table->u.load.rank)
+        return (*left)-- ? scalar_load(e->c, DT_U8, table->u.load.slot, d, at, NULL) : NULL;
+    if (!expr_region(e->c, table->u.load.at[d], naxis, lo, width, &least, &most) || !expr_const(env_simplify(e, expr_sub(e->c, most, least)), &more))
+        return NULL;
+    for (int64_t i = 0; i <= more; i++) {
+        at[d] = env_simplify(e, expr_min(e->c, expr_offset(e->c, least, i), expr_offset(e->c, t->dim[d], -1)));
+        const Scalar *one = any_element(e, table, naxis, lo, width, d + 1, at, left);
+        if (!one)
+            return NULL;
+        any = any ? scalar_2(e->c, S_OR, any, one) : one;
+    }
+    return any;
+}
+
+Block *
+online_seen(Env *e, const Node *n, Block *b)
+{
+    const Expr *lo[NEST_MAX_AXES], *width[NEST_MAX_AXES], *here, *at[TN_MAX_RANK];
+    const Online *o = NULL;
+    uint32_t left = MOST_ELEMENTS;
+
+    for (uint32_t i = 1; i < e->p->online.n && !o; i++)
+        o = e->p->online.at[i].at_loop == n && e->p->online.at[i].table ? &e->p->online.at[i] : NULL;
+    if (!o)
+        return b;
+    const Nest *max = e->low[o->max].n;
+    for (uint32_t x = 0; x < max->naxis; x++) {
+        points_here(e, e->p->axis[o->max][x], &lo[x], &here);
+        points_most(e, e->p->axis[o->max][x], n, &width[x]);
+    }
+    const Scalar *any = any_element(e, o->table, max->naxis, lo, width, 0, at, &left);
+    if (!any) {
+        points_refuse(e->p, "it is not known how many elements of the table a trip of %s has, or there are more than %d", env_iter(e, n->iter)->name, MOST_ELEMENTS);
+        return b;
+    }
+    return &tree_if(b, scalar_2(e->c, S_NE, any, scalar_int(e->c, DT_U8, 0)))->body;
+}

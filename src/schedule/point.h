@@ -145,6 +145,7 @@ typedef struct {
     uint32_t local;                  /* the buffer of the kernel that the maximum is in */
     uint32_t nsum, sum[STEP_MAX_LOOPS];
     const Expr **at[STEP_MAX_LOOPS]; /* of each sum, by its axes: where its maximum is */
+    const Scalar *table;             /* the element of a table, by the maximum's axes, that is 0 where a block may be omitted (step_omit.c); NULL: none is */
     uint32_t factor;                 /* made when it is lowered: what sums are scaled by, a buffer like the maximum's */
 } Online;
 
@@ -217,7 +218,7 @@ bool points_same_skip(const Points *p, IterId a, IterId b);
 /* The reads of a buffer that a leaf makes itself; false: it makes none. */
 bool leaf_reads(const Points *p, const Node *leaf, uint32_t buffer);
 
-/* A step each, by the verb's name (step_loops.c, step_cut.c, step_hold.c, step_copy.c, step_put.c, step_skip.c, step_online.c, step_together.c, step_stream.c). */
+/* A step each, by the verb's name (step_loops.c, step_cut.c, step_hold.c, step_copy.c, step_put.c, step_skip.c, step_online.c, step_omit.c, step_together.c, step_stream.c). */
 bool step_split(Points *p, const Step *s);
 bool step_fuse(Points *p, const Step *s);
 bool step_order(Points *p, const Step *s);
@@ -233,6 +234,7 @@ bool step_lay(Points *p, const Step *s);
 bool step_put(Points *p, const Step *s);
 bool step_skip(Points *p, const Step *s);
 bool step_online(Points *p, const Step *s);
+bool step_omit(Points *p, const Step *s);
 bool step_together(Points *p, const Step *s);
 bool step_stream(Points *p, const Step *s);
 bool step_alone(Points *p, const Step *s);

@@ -194,6 +194,8 @@ map_node(Low *l, const Scalar *s)
         return map_load(l, s);
     case S_CAST:
         return scalar_cast(l->c, s->dtype, low_map(l, s->arg[0]));
+    case S_SEEN:                     /* what it says is used by steps; the value is the same */
+        return low_map(l, s->arg[1]);
     case S_AT:
         return scalar_at(l->c, low_map(l, s->arg[0]), low_expr(l, s->u.index));
     default:

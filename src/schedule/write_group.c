@@ -148,7 +148,7 @@ write_tile(Group *g, int64_t rows)
         for (const Member *m = g->member; m <= last; m++)
             if (m != g->max && is_online(g, m))
                 text_printf(&t, " %s.kb_", m->name);
-        text_add(&t, " -> kb\n");
+        text_add(&t, g->omits ? " -> kb\nomit kb\n" : " -> kb\n");
         for (const Member *m = last; m-- > g->member; )
             if (!is_online(g, m))
                 put_member(g, m, &t, "kb");
@@ -184,6 +184,12 @@ write_blocks(Group *g, int64_t rows)
         g->block = (least + g->height - 1) / g->height * g->height;      /* whole tiles of the product before */
         write_tile(g, rows);
     }
+    /* Blocks that may be omitted are as small as tiles of registers let them be: no price knows which those are, and of smaller ones there are more. */
+    g->omits = g->max && last->nsum == 1 && rows == g->vectors * g->lanes && kernel_support_table(g->w->c, g->w->a, g->w->p->k, last->part, last->sum[0]);
+    g->block = LEAST_BLOCK;
+    if (g->omits)
+        write_tile(g, rows);
+    g->omits = false;
     g->block = 0;
 }
 

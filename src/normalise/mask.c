@@ -1,0 +1,432 @@
+/* mask: which blocks of scores a mask shows, where only data know.
+ *
+ *     s[h, i, j] = q[h, i, j] + m[i, j]                          max j: s[h, i, j], exp(s[h, i, j] - …)
+ *
+ *     any[i]     = max j: m[i, j] > -9000                        does row i see anything?
+ *     used[I, J] = max i of I, j of J: m[i, j] > -9000 or not any[i]
+ *     s[h, i, j] = seen(used[i // 16, j // 64], q[h, i, j] + m[i, j])
+ *
+ * A table of a byte for each block, of nests: constant where the mask is, computed once for all layers that read one mask otherwise. A program
+ * then passes over blocks that no row sees (the step `skip`, nest/support.h). Where a row sees nothing all of its blocks count as used: its
+ * softmax is the mean, or a NaN, as it was.
+ *
+ * A score is hidden by a condition that chooses a number so low, or by adding one. What is added is a mask if it is a constant that holds such
+ * numbers, or was made with one.
+ */
+#include "normalise/normalise.h"
+
+#include "nest/walk.h"
+
+#include <string.h>
+
+/* Rows and keys of a block: a task's rows are a multiple of these rows, and a row of so many keys is a few vectors, fewer than a test is worth. */
+enum { BLOCK_ROWS = 16, BLOCK_KEYS = 64 };
+
+/* What is at most this hides a score that it is added to. -1e4 is the highest that exporters write, and the shortest types round it to -9984. */
+#define HIDES -9000.0
+
+typedef enum { UNASKED, NEVER, MAYBE } Hides;
+
+/* A table, by the nest that makes it of some values. */
+typedef struct { const Nest *nest; const ValueId *in; ValueId out; } Table;
+
+typedef struct {
+    Ctx *c;
+    Arena *a;
+    const Graph *from;
+    Graph *to;
+    ValueId *map;
+    uint32_t *along;                 /* [value] the dimension along which a maximum of it is taken, + 1; 0: none */
+    uint8_t *hides;                  /* [value] Hides: may it hold what hides? */
+    VEC(Table) table;                /* made so far */
+} Masks;
+
+/* ---- what hides --------------------------------------------------------------------------------------------- */
+
+static bool
+is_hiding(const Scalar *s)
+{
+    double v;
+
+    if (s->op == S_CAST)
+        return is_hiding(s->arg[0]);
+    if (s->op != S_CONST || !dtype_is_float(s->dtype))
+        return false;
+    memcpy(&v, &s->u.bits, sizeof v);
+    return v <= HIDES;
+}
+
+static void
+see_hiding(void *user, const Scalar *s)
+{
+    *(bool *)user |= is_hiding(s);
+}
+
+static bool
+holds_hiding(Ctx *c, const Value *v)
+{
+    const Type *t = v->type;
+    int64_t n;
+
+    if (v->format || !dtype_is_float(t->dtype) || !expr_const(type_count(c, t), &n))
+        return false;
+    for (int64_t i = 0; i < n; i++)
+        if (number_get(t->dtype, v->data, i) <= HIDES)
+            return true;
+    return false;
+}
+
+/* A constant may hide if it holds such a number; what a node makes if the node has one, or does no more than pass on what may hide. */
+static bool
+may_hide(const Masks *m, ValueId v)
+{
+    const Value *value = &m->from->value.at[v];
+    const Node *n = &m->from->node.at[value->def];
+    bool found = false;
+
+    if (m->hides[v] != UNASKED)
+        return m->hides[v] == MAYBE;
+    m->hides[v] = NEVER;
+    if (value->data) {
+        found = holds_hiding(m->c, value);
+    } else if (value->def && n->callee == CALL_NEST && n->nest->nwrite == 1 && !nest_axes_of_kind(n->nest, AXIS_REDUCE) && !nest_axes_of_kind(n->nest, AXIS_SCAN)) {
+        scalar_visit(m->c, n->nest->write[0].value, see_hiding, &found);
+        for (uint32_t i = 0; i < n->in.count && !found; i++)
+            found = may_hide(m, node_in(m->from, n, i));
+    }
+    m->hides[v] = found ? MAYBE : NEVER;
+    return found;
+}
+
+/* ---- what is shown -------------------------------------------------------------------------------------------- */
+
+static const Scalar *
+both(Ctx *c, const Scalar *x, const Scalar *y)
+{
+    return x && y ? scalar_2(c, S_AND, x, y) : x ? x : y;
+}
+
+/* Where it is false, s is hidden. NULL: nothing hides it. */
+static const Scalar *
+shown(const Masks *m, const Node *node, const Scalar *s)
+{
+    Ctx *c = m->c;
+
+    switch ((ScalarOp)s->op) {
+    case S_ADD: case S_MIN:
+        return both(c, shown(m, node, s->arg[0]), shown(m, node, s->arg[1]));
+    case S_SUB: case S_CAST:
+        return dtype_is_float(s->arg[0]->dtype) ? shown(m, node, s->arg[0]) : NULL;
+    case S_SELECT:
+        if (is_hiding(s->arg[2]))
+            return both(c, s->arg[0], shown(m, node, s->arg[1]));
+        return is_hiding(s->arg[1]) ? both(c, scalar_1(c, S_NOT, s->arg[0]), shown(m, node, s->arg[2])) : NULL;
+    case S_LOAD:
+        if (s->u.load.slot >= node->nest->nin || !may_hide(m, node_in(m->from, node, s->u.load.slot)))
+            return NULL;
+        return scalar_2(c, S_GT, s, scalar_float(c, s->dtype, HIDES));
+    default:
+        return NULL;
+    }
+}
+
+typedef struct { const Masks *m; const Node *node; bool ok, reads, bytes; } Look;
+
+/* A table can be made of reads at places that indices give; a byte is read in less time than its score is computed, and a constant now. */
+static void
+look_at(void *user, const Scalar *s)
+{
+    Look *l = user;
+
+    l->ok &= s->op != S_REDUCE && s->op != S_ITEM && s->op != S_AT;
+    if (s->op != S_LOAD)
+        return;
+    l->reads = true;
+    l->ok &= s->u.load.slot < l->node->nest->nin;
+    for (uint32_t d = 0; d < s->u.load.rank; d++)
+        l->ok &= !expr_uses_kind(s->u.load.at[d], VAR_COMPUTED);
+    l->bytes &= l->ok && (dtype_info[s->dtype].bytes == 1 || l->m->from->value.at[node_in(l->m->from, l->node, s->u.load.slot)].data);
+}
+
+/* Is a table of such a condition worth its reads? If the scores vary with an axis, heads, with which the mask does not; or reads cost nearly nothing. */
+static bool
+is_worth_a_table(const Masks *m, const Node *node, const Scalar *cond, uint32_t keys)
+{
+    const Nest *n = node->nest;
+    Look l = { m, node, .ok = true, .bytes = true };
+    bool shared = false;
+    int64_t least;
+
+    scalar_visit(m->c, cond, look_at, &l);
+    for (uint32_t x = 0; x < n->naxis; x++)
+        shared |= !(cond->axes >> x & 1) && !expr_is(n->axis[x].extent, 1);
+    bool few = expr_const(n->axis[keys].extent, &least) && least < 2 * BLOCK_KEYS;
+    return l.ok && l.reads && !few && (shared || l.bytes) && cond->axes >> keys & 1;
+}
+
+/* ---- tables ------------------------------------------------------------------------------------------------------ */
+
+/* A condition of a node over other axes, in a nest that is being built. */
+typedef struct { const Masks *m; const Node *node; NestBuilder *b; bool beyond; ValueId in[NEST_MAX_AXES]; uint32_t nin, slot[NEST_MAX_AXES]; } Copy;
+
+static const Scalar *
+copy_load(ScalarMap *map, const Scalar *load)
+{
+    Copy *k = map->user;
+    ValueId v = node_in(k->m->from, k->node, load->u.load.slot);
+    const Scalar *outside = load->u.load.outside;
+    uint32_t i = 0;
+
+    while (i < k->nin && k->in[i] != v)
+        i++;
+    if (i == k->nin) {
+        if (k->nin == NEST_MAX_AXES)
+            return NULL;
+        k->slot[i] = nest_in(k->b, k->node->nest->param[load->u.load.slot].name, k->m->from->value.at[v].type);
+        k->in[k->nin++] = v;
+    }
+    if (!outside && k->beyond)
+        outside = scalar_number(map->ctx, load->dtype, 0);
+    return load_with(map->ctx, load, k->slot[i], outside);
+}
+
+static const Scalar *
+copied(Copy *k, const Scalar *cond, const Binding *bind, uint32_t n)
+{
+    ScalarMap map = { .load = copy_load, .user = k, .ctx = k->m->c, .done = { .arena = k->m->a } };
+
+    return scalar_map(&map, scalar_subst(k->m->c, cond, bind, n));
+}
+
+typedef struct {
+    const Node *node;
+    const Scalar *cond;
+    uint32_t keys, rows;             /* axes; rows: NO_SLOT if the condition does not vary with them */
+    uint32_t axis[NEST_MAX_AXES], n; /* that it varies with, keys among them */
+} Mask;
+
+static const Scalar *
+truth(Ctx *c, const Scalar *is)
+{
+    return scalar_select(c, is, scalar_int(c, DT_U8, 1), scalar_int(c, DT_U8, 0));
+}
+
+static bool
+is_same(const Table *k, const Nest *n, const ValueId *in)
+{
+    bool same = k->nest->naxis == n->naxis && k->nest->nin == n->nin && k->nest->write[0].value == n->write[0].value && !memcmp(k->in, in, n->nin * sizeof *in);
+
+    for (uint32_t x = 0; x < n->naxis && same; x++)
+        same = k->nest->axis[x].extent == n->axis[x].extent;
+    return same;
+}
+
+/* A nest of one output as a node, or what the same one made before; 0: refused. */
+static ValueId
+made(Masks *m, const Mask *k, NestBuilder *b, const char *name, const Type *t, const ValueId *in)
+{
+    const Nest *n = nest_finish(b), *plain = n ? nest_simplify(m->c, n) : NULL;
+
+    if (!plain)
+        return 0;
+    for (uint32_t i = 0; i < m->table.n; i++)
+        if (is_same(&m->table.at[i], plain, in))
+            return m->table.at[i].out;
+    ValueId out = graph_value(m->to, name, t);
+    graph_call_nest(m->to, plain, k->node->loc, k->node->origin, in, &out);
+    VEC_PUSH(m->a, &m->table, ((Table){ plain, arena_copy(m->a, in, (plain->nin + 1) * sizeof *in), out }));
+    return out;
+}
+
+/* any[…, i]: does a row see a key? */
+static ValueId
+any_table(Masks *m, const Mask *k, const char *name)
+{
+    Ctx *c = m->c;
+    NestBuilder b = nest_begin(c, "any");
+    Copy copy = { .m = m, .node = k->node, .b = &b };
+    Binding bind[NEST_MAX_AXES];
+    const Expr *at[NEST_MAX_AXES], *dim[NEST_MAX_AXES], *keys = NULL;
+    const Axis *axis = k->node->nest->axis;
+    uint32_t rank = 0;
+
+    for (uint32_t i = 0; i < k->n; i++) {
+        uint32_t x = k->axis[i];
+        const Expr *e = nest_axis(&b, axis[x].name, x == k->keys ? AXIS_REDUCE : AXIS_PARALLEL, axis[x].extent);
+        bind[i] = (Binding){ { VAR_AXIS, x }, e };
+        if (x == k->keys)
+            keys = e;
+        else
+            dim[rank] = axis[x].extent, at[rank++] = e;
+    }
+    const Type *t = type_new(c, DT_U8, rank, dim);
+    const Scalar *is = copied(&copy, k->cond, bind, k->n), *one = is ? truth(c, is) : NULL;
+    if (!one)
+        return 0;
+    nest_write(&b, nest_out(&b, "o", t), at, scalar_reduce(c, COMB_MAX, axis_bit(keys), &one, 1));
+    for (uint32_t i = 0; i < copy.nin; i++)
+        copy.in[i] = m->map[copy.in[i]];
+    return made(m, k, &b, arena_printf(m->a, "%s_any", name), t, copy.in);
+}
+
+/* used[…, I, J]: does a row of the block see a key of it, or nothing at all? */
+static ValueId
+used_table(Masks *m, const Mask *k, const char *name, ValueId any)
+{
+    Ctx *c = m->c;
+    NestBuilder b = nest_begin(c, "used");
+    Copy copy = { .m = m, .node = k->node, .b = &b, .beyond = true };
+    Binding bind[NEST_MAX_AXES];
+    const Expr *at[NEST_MAX_AXES], *dim[NEST_MAX_AXES], *row_at[NEST_MAX_AXES];
+    const Axis *axis = k->node->nest->axis;
+    const Scalar *inside = NULL;
+    AxisSet points = 0;
+    uint32_t nrow = 0;
+
+    for (uint32_t i = 0; i < k->n; i++) {
+        uint32_t x = k->axis[i], block = x == k->keys ? BLOCK_KEYS : x == k->rows ? BLOCK_ROWS : 1;
+        dim[i] = expr_ceil_div(c, axis[x].extent, expr_int(c, block));
+        at[i] = nest_axis(&b, axis[x].name, AXIS_PARALLEL, dim[i]);
+        bind[i] = (Binding){ { VAR_AXIS, x }, at[i] };
+    }
+    for (uint32_t i = 0; i < k->n; i++) {
+        uint32_t x = k->axis[i], block = x == k->keys ? BLOCK_KEYS : x == k->rows ? BLOCK_ROWS : 1;
+        if (block > 1) {
+            const Expr *point = nest_axis(&b, x == k->keys ? "key" : "row", AXIS_REDUCE, expr_int(c, block));
+            points |= axis_bit(point);
+            bind[i].to = expr_add(c, expr_scale(c, at[i], block), point);
+            inside = both(c, inside, scalar_2(c, S_LT, scalar_index(c, bind[i].to), scalar_index(c, axis[x].extent)));
+        }
+        if (x != k->keys)
+            row_at[nrow++] = bind[i].to;
+    }
+    const Scalar *is = copied(&copy, k->cond, bind, k->n);
+    if (!is || copy.nin == NEST_MAX_AXES)
+        return 0;
+    for (uint32_t i = 0; i < copy.nin; i++)
+        copy.in[i] = m->map[copy.in[i]];
+    uint32_t slot = nest_in(&b, "any", m->to->value.at[any].type);
+    copy.in[copy.nin++] = any;
+    const Scalar *sees = nest_load_or(&b, slot, row_at, scalar_int(c, DT_U8, 1));
+    const Scalar *one = truth(c, both(c, inside, scalar_2(c, S_OR, is, scalar_2(c, S_EQ, sees, scalar_int(c, DT_U8, 0)))));
+    const Type *t = type_new(c, DT_U8, k->n, dim);
+    nest_write(&b, nest_out(&b, "o", t), at, scalar_reduce(c, COMB_MAX, points, &one, 1));
+    return made(m, k, &b, arena_printf(m->a, "%s_used", name), t, copy.in);
+}
+
+/* The nest with what it reads of the table, its last input. */
+static const Nest *
+with_table(Masks *m, const Mask *k, const Type *t)
+{
+    const Nest *n = k->node->nest;
+    NestEdit e = nest_edit(m->c, n, 0, 1);
+    const Expr *at[NEST_MAX_AXES];
+    Ctx *c = m->c;
+
+    for (uint32_t i = 0; i < k->n; i++) {
+        uint32_t x = k->axis[i];
+        at[i] = expr_div(c, expr_axis(c, x), expr_int(c, x == k->keys ? BLOCK_KEYS : x == k->rows ? BLOCK_ROWS : 1));
+    }
+    e.param[n->nin + 1] = e.param[n->nin];
+    e.param[n->nin] = (NestParam){ nest_fresh_param(c, &e, sym(c, "used")), t };
+    e.nest.nin++;
+    e.write[0].out++;
+    const Scalar *used = scalar_2(c, S_NE, scalar_load(c, DT_U8, n->nin, k->n, at, NULL), scalar_int(c, DT_U8, 0));
+    e.write[0].value = scalar_2(c, S_SEEN, used, e.write[0].value);
+    return nest_edit_done(c, &e);
+}
+
+/* ---- which nests --------------------------------------------------------------------------------------------------- */
+
+/* The axis that stands alone at dimension d of what a nest writes; NO_SLOT: none. */
+static uint32_t
+axis_at(const Nest *n, uint32_t d)
+{
+    Var v;
+    return expr_is_var(n->write[0].at[d], &v) && v.kind == VAR_AXIS ? (uint32_t)v.id : NO_SLOT;
+}
+
+/* Is it a nest of scores that a mask hides? */
+static bool
+find_mask(const Masks *m, const Node *node, Mask *out)
+{
+    const Nest *n = node->nest;
+    *out = (Mask){ .node = node, .rows = NO_SLOT };
+
+    if (node->callee != CALL_NEST || n->nout != 1 || n->nwrite != 1 || !m->along[node_out(m->from, node, 0)] || nest_axes_of_kind(n, AXIS_SCAN) || nest_leaves_gaps(n) ||
+        !write_is_plain(m->c, n, &n->write[0]))
+        return false;
+    uint32_t along = m->along[node_out(m->from, node, 0)] - 1;
+    out->keys = axis_at(n, along);
+    out->cond = shown(m, node, n->write[0].value);
+    if (out->keys == NO_SLOT || !out->cond || !is_worth_a_table(m, node, out->cond, out->keys))
+        return false;
+    for (uint32_t x = 0; x < n->naxis; x++)
+        if (out->cond->axes >> x & 1)
+            out->axis[out->n++] = x;
+    uint32_t rows = along ? axis_at(n, along - 1) : NO_SLOT;
+    out->rows = rows != NO_SLOT && out->cond->axes >> rows & 1 ? rows : NO_SLOT;
+    return true;
+}
+
+static bool
+put_mask(Masks *m, NodeId id)
+{
+    const Node *node = &m->from->node.at[id];
+    Mask k;
+
+    if (!find_mask(m, node, &k)) {
+        graph_copy_node(m->to, m->from, id, m->map);
+        return true;
+    }
+    ValueId v = node_out(m->from, node, 0), any, used;
+    const char *name = m->from->value.at[v].name;
+    if (!(any = any_table(m, &k, name)) || !(used = used_table(m, &k, name, any)))
+        return false;
+    const Nest *with = with_table(m, &k, m->to->value.at[used].type);
+    if (!with)
+        return false;
+    ValueId *in = NEW_ARRAY(m->a, ValueId, node->in.count + 1);
+    for (uint32_t i = 0; i < node->in.count; i++)
+        in[i] = m->map[node_in(m->from, node, i)];
+    in[node->in.count] = used;
+    ValueId out = m->map[v] = graph_copy_value(m->to, m->from, v);
+    graph_call_nest(m->to, with, node->loc, node->origin, in, &out);
+    return true;
+}
+
+/* Values of which a nest takes a maximum along a dimension. */
+static void
+find_maxima(Masks *m, const Node *node)
+{
+    Walk walk = nest_walk(m->c, m->a, node->nest);
+    Var v;
+
+    for (uint32_t i = 0; i < walk.n; i++) {
+        const Scalar *s = walk.at[i].node;
+        if (s->op != S_REDUCE || s->u.reduce.combiner != COMB_MAX || s->narg != 1 || s->arg[0]->op != S_LOAD || s->arg[0]->u.load.slot >= node->nest->nin)
+            continue;
+        for (uint32_t d = 0; d < s->arg[0]->u.load.rank; d++)
+            if (expr_is_var(s->arg[0]->u.load.at[d], &v) && v.kind == VAR_AXIS && s->u.reduce.axes == axis_one((uint32_t)v.id))
+                m->along[node_in(m->from, node, s->arg[0]->u.load.slot)] = d + 1;
+    }
+}
+
+Graph *
+normalise_masks(const Graph *g)
+{
+    Arena *scratch = arena_child(g->arena);
+    bool ok = true;
+    Masks m = { .c = g->ctx, .a = scratch, .from = g, .along = NEW_ARRAY(scratch, uint32_t, g->value.n), .hides = NEW_ARRAY(scratch, uint8_t, g->value.n) };
+
+    m.to = graph_rebuild(g, &m.map);
+    for (NodeId id = 1; id < g->node.n; id++)
+        if (g->node.at[id].callee == CALL_NEST)
+            find_maxima(&m, &g->node.at[id]);
+    for (NodeId id = 1; id < g->node.n && ok; id++)
+        ok = put_mask(&m, id);
+    if (ok)
+        graph_finish(m.to, g, m.map);
+    arena_free(scratch);
+    return ok ? m.to : NULL;
+}
