@@ -128,6 +128,37 @@ put_member(const Group *g, const Member *m, Text *t, const char *at)
     text_printf(t, "put %s at %s scratch of %s%s %s\n", m->name, at, group_heads(g, m, false), group_own(g, m), group_row(g, m));
 }
 
+typedef struct { const Group *g; const Member *m; Text *t; uint64_t laid; } Lay;
+
+/* Lanes are rows: a constant that is read beside a sum, a mask, lies along them. */
+static void
+lay_along_rows(void *user, const Scalar *s)
+{
+    Lay *l = user;
+    const Draft *w = l->g->w;
+    const Part *part = &w->p->k->part[l->m->part];
+    uint32_t rank = s->op == S_LOAD ? s->u.load.rank : 0, row = rank;
+    AxisSet sums = 0;
+    Var v;
+
+    for (uint32_t i = 0; i < l->m->nsum; i++)
+        sums |= (AxisSet)1 << l->m->sum[i];
+    for (uint32_t d = 0; d + 1 < rank && !(s->axes & sums); d++)
+        if (expr_is_var(s->u.load.at[d], &v) && v.kind == VAR_AXIS && v.id == l->m->row)
+            row = d;
+    if (row == rank || s->u.load.slot >= part->nest->nin)
+        return;
+    uint32_t buffer = part->buffer[s->u.load.slot];
+    if (buffer >= w->p->k->nin || buffer >= 64 || !w->constant[buffer] || l->laid >> buffer & 1)
+        return;
+    l->laid |= (uint64_t)1 << buffer;
+    text_printf(l->t, "lay %s as [", w->p->k->buffer.at[buffer].name);
+    for (uint32_t d = 0; d < rank; d++)
+        if (d != row)
+            text_printf(l->t, "%u, ", d);
+    text_printf(l->t, "%u]\n", row);
+}
+
 /* A tile of so many rows. */
 static void
 write_tile(Group *g, int64_t rows)
@@ -136,6 +167,10 @@ write_tile(Group *g, int64_t rows)
     Text t = { .arena = g->w->a };
     bool whole = g->nrows >= 0 && g->nrows % rows == 0;
 
+    for (const Member *m = g->member; m < last; m++) {
+        Lay lay = { g, m, &t, 0 };
+        scalar_visit(g->w->c, m->n->write[0].value, lay_along_rows, &lay);
+    }
     group_write_task(g, &t, rows);
     for (const Member *m = g->member; m < last; m++)
         put_member(g, m, &t, "task");
