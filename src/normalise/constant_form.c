@@ -203,3 +203,51 @@ form_of_constant(Ctx *c, const Value *v)
     const Nest *n = v->data ? arithmetic_constant(c, v) : NULL;
     return n || !v->data ? n : band_constant(c, v);
 }
+
+/* ---- masks ------------------------------------------------------------------------------------------------ */
+
+/* Two numbers, of which the first is `hidden`, as a mask has them: at most -9000. */
+static bool
+is_mask(const Value *v, int64_t count, double *hidden, double *other)
+{
+    bool any = false;
+
+    *hidden = *other = number_get(v->type->dtype, v->data, 0);
+    for (int64_t i = 1; i < count; i++) {
+        double x = number_get(v->type->dtype, v->data, i);
+        if (x != *hidden && any && x != *other)
+            return false;
+        if (x != *hidden && !any)
+            *other = x, any = true;
+    }
+    if (*other < *hidden) {
+        double x = *other;
+        *other = *hidden;
+        *hidden = x;
+    }
+    return any && *hidden <= -9000 && (*other != 0 || !signbit(*other));
+}
+
+const Nest *
+form_of_mask(Graph *g, const Value *v, ValueId *bytes)
+{
+    int64_t size[TN_MAX_RANK], count;
+    const Type *t = v->type;
+    double hidden, other;
+    Ctx *c = g->ctx;
+
+    if (!v->data || !dtype_is_float(t->dtype) || !sizes_of(v, size, &count) || !is_mask(v, count, &hidden, &other))
+        return NULL;
+    uint8_t *shown = NEW_ARRAY(g->arena, uint8_t, count);
+    for (int64_t i = 0; i < count; i++)
+        shown[i] = number_get(t->dtype, v->data, i) != hidden;
+    const Type *narrow = type_new(c, DT_U8, t->rank, t->dim);
+    *bytes = graph_const(g, arena_printf(c->arena, "%s_shown", v->name), narrow, shown);
+    NestBuilder b = nest_begin(c, "shown");
+    const Expr *axis[TN_MAX_RANK];
+    uint32_t x = nest_in(&b, "m", narrow);
+    nest_axes_of(&b, t, axis);
+    const Scalar *is = scalar_2(c, S_NE, nest_load(&b, x, axis), scalar_int(c, DT_U8, 0));
+    nest_write(&b, nest_out(&b, "o", t), axis, scalar_select(c, is, scalar_number(c, t->dtype, other), scalar_number(c, t->dtype, hidden)));
+    return nest_finish(&b);
+}

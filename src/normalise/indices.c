@@ -335,8 +335,11 @@ normalise_indices(const Graph *g)
                 .form = NEW_ARRAY(scratch, Form, g->value.n), .view = NEW_ARRAY(scratch, Form, g->value.n), .maker = NEW_ARRAY(scratch, NodeId, g->value.n) };
 
     f.map = map;
-    for (ValueId v = 1; v < g->value.n; v++)
+    for (ValueId v = 1; v < g->value.n; v++) {
         f.form[v].nest = form_of_constant(g->ctx, &g->value.at[v]);
+        if (!f.form[v].nest)
+            f.form[v].nest = form_of_mask(f.to, &g->value.at[v], &f.form[v].in);
+    }
     for (NodeId id = 1; id < g->node.n && ok; id++) {
         const Node *n = &g->node.at[id];
         if (n->callee == CALL_NEST) {
