@@ -76,7 +76,7 @@ holds_hiding(Ctx *c, const Value *v)
     return false;
 }
 
-/* A constant may hide if it holds such a number; what a node makes if the node has one, or does no more than pass on what may hide. */
+/* A constant may hide if it holds such a number; what a node makes if the node has one, or does no more than pass on what may hide; and any input. */
 static bool
 may_hide(const Masks *m, ValueId v)
 {
@@ -89,7 +89,9 @@ may_hide(const Masks *m, ValueId v)
     m->hides[v] = NEVER;
     if (value->data) {
         found = holds_hiding(m->c, value);
-    } else if (value->def && n->callee == CALL_NEST && n->nest->nwrite == 1 && !nest_axes_of_kind(n->nest, AXIS_REDUCE) && !nest_axes_of_kind(n->nest, AXIS_SCAN)) {
+    } else if (!value->def) {
+        found = dtype_is_float(value->type->dtype);
+    } else if (n->callee == CALL_NEST && n->nest->nwrite == 1 && !nest_axes_of_kind(n->nest, AXIS_REDUCE) && !nest_axes_of_kind(n->nest, AXIS_SCAN)) {
         scalar_visit(m->c, n->nest->write[0].value, see_hiding, &found);
         for (uint32_t i = 0; i < n->in.count && !found; i++)
             found = may_hide(m, node_in(m->from, n, i));

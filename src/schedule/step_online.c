@@ -5,11 +5,12 @@
  * The sums need not wait until the maximum is known: f(x, m') = f(x, m) * exp(m - m'), so what was summed with the
  * maximum of the blocks before is scaled when it grows. So nothing that lies between has to be there as a whole. Exact for any
  * m; the maximum keeps exp from overflowing. Where nothing but -inf was seen, m is the lowest number instead: it gives
- * 0 where -inf would give a NaN.
+ * 0 where -inf would give a NaN. A program that asks whether m is -inf, to give 0 then, finds that it is not.
  * Source: Milakov and Gimelshein, Online normalizer calculation for softmax, 2018; Dao et al., FlashAttention, 2022.
  */
 #include "schedule/point.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- f(x, m') = f(x, m) * exp(m - m') ------------------------------------------------------------------- */
@@ -64,9 +65,28 @@ is_scaled(const Points *p, uint32_t part, const Scalar *s, uint32_t buffer, bool
 }
 
 static bool
+is_minus_infinity(const Scalar *s)
+{
+    double v;
+
+    memcpy(&v, &s->u.bits, sizeof v);
+    return s->op == S_CONST && dtype_is_float(s->dtype) && isinf(v) && v < 0;
+}
+
+/* The maximum that an exponential is made with: exp(x - m), or exp(x - (m == -inf ? 0 : m)). */
+static const Scalar *
+maximum_of(const Scalar *exp)
+{
+    const Scalar *m = exp->arg[0]->arg[1];
+    bool asks = m->op == S_SELECT && m->arg[0]->op == S_EQ && m->arg[0]->arg[0] == m->arg[2] && is_minus_infinity(m->arg[0]->arg[1]);
+
+    return asks ? m->arg[2] : m;
+}
+
+static bool
 is_exponential(const Points *p, uint32_t part, const Scalar *s, uint32_t buffer)
 {
-    return s->op == S_EXP && s->arg[0]->op == S_SUB && is_read_of(p, part, s->arg[0]->arg[1], buffer) && !reads(p, part, s->arg[0]->arg[0], buffer);
+    return s->op == S_EXP && s->arg[0]->op == S_SUB && is_read_of(p, part, maximum_of(s), buffer) && !reads(p, part, s->arg[0]->arg[0], buffer);
 }
 
 /* The exponential in what is_scaled by it. */
@@ -183,7 +203,7 @@ static bool
 is_maximum_of(Points *p, uint32_t max, uint32_t weight, const Scalar *exp, uint32_t along)
 {
     const Part *from = &p->k->part[max], *to = &p->k->part[weight];
-    const Scalar *reduce = part_reduction(p, max), *read = exp->arg[0]->arg[1];
+    const Scalar *reduce = part_reduction(p, max), *read = maximum_of(exp);
     ScalarMap m = { .ctx = p->c, .done = { .arena = p->a } };
     Accesses all = nest_accesses(p->c, p->a, from->nest);
     Binding bind[NEST_MAX_AXES];
@@ -342,7 +362,7 @@ step_online(Points *p, const Step *s)
         if (!expr_is_var(weight->write[0].at[dim], &v) || v.kind != VAR_AXIS || (along != NEST_MAX_AXES && v.id != along))
             return points_refuse(p, "%s does not go along %s as the others do", part_name(p, o.sum[i]), part_name(p, o.weight));
         along = (uint32_t)v.id;
-        if (!place_of_maximum(p, &o, i, read, exp->arg[0]->arg[1]))
+        if (!place_of_maximum(p, &o, i, read, maximum_of(exp)))
             return false;
     }
     if (!is_maximum_of(p, o.max, o.weight, exp, along))

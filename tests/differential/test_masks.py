@@ -48,14 +48,14 @@ def index_nodes(name):
     return ranges + shifts + compared + both
 
 
-def attention(folder, nodes, nq, nk, constants=(), inputs=(), add="mask"):
+def attention(folder, nodes, nq, nk, constants=(), inputs=(), add="mask", batch="b"):
     """softmax(q k^T / 4 + mask) v behind nodes that make the mask."""
     nodes = [*nodes, helper.make_node("Transpose", ["k"], ["kt"], perm=[0, 1, 3, 2]), helper.make_node("MatMul", ["q", "kt"], ["s"]), helper.make_node("Mul", ["s", "scale"], ["s1"]),
              helper.make_node("Add", ["s1", add], ["s2"]), helper.make_node("Softmax", ["s2"], ["p"], axis=-1), helper.make_node("MatMul", ["p", "v"], ["y"])]
     numbers = {"zero": 0, "one": 1, "seven": 7, "by-9": -9, "by-5": -5, "by+5": 5}
     weights = [numpy_helper.from_array(np.array(v, np.int64), n) for n, v in numbers.items()]
     weights += [numpy_helper.from_array(np.array([1], np.int64), "axis"), numpy_helper.from_array(np.array(0.25, np.float32), "scale"), *constants]
-    shapes = {"q": ["b", HEADS, nq, DEPTH], "k": ["b", HEADS, nk, DEPTH], "v": ["b", HEADS, nk, DEPTH]}
+    shapes = {"q": [batch, HEADS, nq, DEPTH], "k": [batch, HEADS, nk, DEPTH], "v": [batch, HEADS, nk, DEPTH]}
     graph = helper.make_graph(nodes, "masked", [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items()] + list(inputs),
                               [helper.make_tensor_value_info("y", TensorProto.FLOAT, shapes["q"])], weights)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), folder / "m.onnx")

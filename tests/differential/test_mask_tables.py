@@ -1,0 +1,163 @@
+"""Attention under masks that only data know: blocks of keys that no row of a task sees are passed over, by tables made of the mask; values are those
+of float64, whatever the mask."""
+import re
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from test_masks import DEPTH, HEADS, LOWEST, attention, dump, expected, run, tenon
+
+SIZES = [(1, 1), (7, 9), (16, 64), (64, 64), (65, 130), (200, 200), (31, 400), (129, 65)]
+
+
+def omits(folder, *words):
+    return bool(re.search(r"^ *omit ", dump(folder, "choose", *words), re.M))
+
+
+def seen_by(rng, kind, nq, nk):
+    """bool [nq, nk]: a run of keys of each row, some keys at random, blocks, documents, rows that see nothing."""
+    i, j = np.mgrid[:nq, :nk]
+    if kind == "runs":
+        begin = rng.integers(0, nk, nq)[:, None]
+        return (j >= begin) & (j < begin + rng.integers(1, 20, nq)[:, None])
+    if kind == "few":
+        return rng.random((nq, nk)) < 0.02
+    if kind == "blocks":
+        return np.kron(rng.random((nq // 16 + 1, nk // 32 + 1)) < 0.3, np.ones((16, 32), bool))[:nq, :nk]
+    if kind == "documents":
+        return i // 50 == j // 50
+    return np.zeros((nq, nk), bool) | ((i > nq // 2) & (j == nk - 1))
+
+
+KINDS = ["runs", "few", "blocks", "documents", "last key"]
+
+
+def value(name, kind, shape):
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def low_of(low):
+    return [numpy_helper.from_array(np.float32(0), "none"), numpy_helper.from_array(np.float32(low), "low")]
+
+
+def in_bool(low):
+    """Where(seen, 0, low), added."""
+    return [helper.make_node("Where", ["seen", "none", "low"], ["mask"])], low_of(low), [value("seen", TensorProto.BOOL, ["nq", "nk"])], lambda seen: {"seen": seen}
+
+
+def in_whole_numbers(low):
+    """(1 - seen) * low, as BERT's exporters write it."""
+    nodes = [helper.make_node("Cast", ["seen"], ["f"], to=TensorProto.FLOAT), helper.make_node("Sub", ["unit", "f"], ["hidden"]), helper.make_node("Mul", ["hidden", "low"], ["mask"])]
+    weights = [numpy_helper.from_array(np.float32(1), "unit"), numpy_helper.from_array(np.float32(low), "low")]
+    return nodes, weights, [value("seen", TensorProto.INT64, ["nq", "nk"])], lambda seen: {"seen": seen.astype(np.int64)}
+
+
+def in_floats(low):
+    return [], [], [value("mask", TensorProto.FLOAT, ["nq", "nk"])], lambda seen: {"mask": np.where(seen, 0, low).astype(np.float32)}
+
+
+def each_row(mask, low):
+    """What a softmax makes of rows that see nothing depends on how they are hidden: the mean of what is given, or NaN."""
+    return np.where(mask, 0, np.float32(low)).astype(np.float64)
+
+
+@pytest.mark.parametrize("low", [-np.inf, LOWEST, -1e4])
+@pytest.mark.parametrize("form", [in_bool, in_whole_numbers, in_floats])
+def test_masks_that_are_given(form, low, tmp_path):
+    if form is in_whole_numbers and np.isinf(low):
+        low = -1e38                                            # 0 * inf is NaN
+    nodes, weights, inputs, given = form(low)
+    attention(tmp_path, nodes, "nq", "nk", weights, inputs)
+    hints = ["--dim-hint", "nq=512", "--dim-hint", "nk=512"]
+    assert omits(tmp_path, *hints)
+    assert not omits(tmp_path, *hints, "--exact")
+    tenon("compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so", *hints)
+    for nq, nk in SIZES:
+        for kind in KINDS:
+            seen = seen_by(np.random.default_rng(nq), kind, nq, nk)
+            q, k, v, y = run(tmp_path, nq, nk, 2, **given(seen))
+            np.testing.assert_allclose(y, expected(q, k, v, each_row(seen, low)), rtol=1e-4, atol=2e-3 if low == -1e4 else 1e-5, err_msg=f"{kind} {nq} {nk}")
+
+
+@pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize("shape", [(300, 300), (HEADS, 300, 300), (3, 1, 1, 300), (1, HEADS, 1, 300), (3, HEADS, 300, 300)])
+def test_constants(shape, target, tmp_path):
+    """A mask of each head, each sequence, of keys alone: none of them is a band."""
+    rng = np.random.default_rng(len(shape))
+    last = np.repeat(rng.random(shape[:-1] + (10,)) < 0.3, 30, -1)
+    last[..., 7] = True
+    attention(tmp_path, [], 300, 300, [numpy_helper.from_array(np.where(last, 0, -np.inf).astype(np.float32), "mask")], batch=3)
+    assert omits(tmp_path, "--target", target)
+    tenon("compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so")
+    q, k, v, y = run(tmp_path, 300, 300, 3)
+    mask = np.where(last, 0, -np.inf)
+    want = np.concatenate([expected(q[b:b + 1], k[b:b + 1], v[b:b + 1], mask[b] if mask.ndim == 4 and len(mask) == 3 else mask) for b in range(3)])
+    np.testing.assert_allclose(y, want, rtol=1e-4, atol=1e-5)
+
+
+def test_a_mask_is_bytes(tmp_path):
+    seen = seen_by(np.random.default_rng(0), "few", 256, 256)
+    attention(tmp_path, [], 256, 256, [numpy_helper.from_array(np.where(seen, 0, -np.inf).astype(np.float32), "mask")])
+    text = dump(tmp_path, "choose")
+    assert "u8[256, 256]" in text and "f32[256, 256]" not in text
+
+
+def test_documents(tmp_path):
+    """Tokens see those of their own document: a comparison of two given lists."""
+    nodes = [helper.make_node("Unsqueeze", ["rows", "axis1"], ["a"]), helper.make_node("Unsqueeze", ["keys", "axis0"], ["c"]), helper.make_node("Equal", ["a", "c"], ["seen"]),
+             helper.make_node("Where", ["seen", "none", "low"], ["mask"])]
+    weights = low_of(-np.inf) + [numpy_helper.from_array(np.array([a], np.int64), f"axis{a}") for a in (0, 1)]
+    attention(tmp_path, nodes, "nq", "nk", weights, [value("rows", TensorProto.INT64, ["nq"]), value("keys", TensorProto.INT64, ["nk"])])
+    hints = ["--dim-hint", "nq=512", "--dim-hint", "nk=512"]
+    assert omits(tmp_path, *hints)
+    tenon("compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so", *hints)
+    for n in (1, 63, 64, 200, 513):
+        rows = np.sort(np.random.default_rng(n).integers(0, 1 + n // 60, n))
+        q, k, v, y = run(tmp_path, n, n, 1, rows=rows, keys=rows)
+        np.testing.assert_allclose(y, expected(q, k, v, np.where(rows[:, None] == rows[None], 0, -np.inf)), rtol=1e-4, atol=1e-5, err_msg=str(n))
+
+
+def test_what_is_omitted_is_not_read(tmp_path):
+    """NaN in keys that no row sees, a block of them: the values are those without them; --exact keeps what 0 * NaN is."""
+    n = 512
+    seen = np.zeros((n, n), bool)
+    seen[:, :64] = seen[:, 448:] = True
+    seen[3, 9] = False
+    attention(tmp_path, [], n, n, [numpy_helper.from_array(np.where(seen, 0, -np.inf).astype(np.float32), "mask")])
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.standard_normal((1, HEADS, n, DEPTH)).astype(np.float32) for _ in "qkv")
+    v[:, :, 100:400] = np.frombuffer(np.array(0x7FA00000, np.uint32).tobytes(), np.float32)          # signalling
+    for name, x in dict(q=q, k=k, v=v).items():
+        np.save(tmp_path / f"{name}.npy", x)
+    for exact in ([], ["--exact"]):
+        tenon("compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so", *exact)
+        tenon("run", tmp_path / "m.so", *[w for name in "qkv" for w in ("-i", f"{name}=@{tmp_path}/{name}.npy")], "--output-dir", tmp_path)
+        y = np.load(tmp_path / "y.npy")
+        if exact:
+            assert np.isnan(y).all()
+        else:
+            v[:, :, 100:400] = 0
+            np.testing.assert_allclose(y, expected(q, k, v, np.where(seen, 0, -np.inf)), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("causal", [0, 1])
+@pytest.mark.parametrize("kind", ["bool", "float"])
+def test_attention_of_onnx(kind, causal, tmp_path):
+    """A row that sees nothing gives 0."""
+    mask = value("mask", TensorProto.BOOL if kind == "bool" else TensorProto.FLOAT, ["nq", "nk"])
+    graph = helper.make_graph([helper.make_node("Attention", ["q", "k", "v", "mask"], ["y"], is_causal=causal, scale=0.25)], "masked",
+                              [value("q", TensorProto.FLOAT, ["b", HEADS, "nq", DEPTH]), *(value(x, TensorProto.FLOAT, ["b", HEADS, "nk", DEPTH]) for x in "kv"), mask],
+                              [value("y", TensorProto.FLOAT, ["b", HEADS, "nq", DEPTH])])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=11), tmp_path / "m.onnx")
+    hints = ["--dim-hint", "nq=512", "--dim-hint", "nk=512"]
+    assert omits(tmp_path, *hints)
+    tenon("compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so", *hints)
+    for nq, nk in [(1, 1), (65, 65), (200, 200), (130, 70)]:
+        for shape in KINDS:
+            seen = seen_by(np.random.default_rng(nq), shape, nq, nk)
+            q, k, v, y = run(tmp_path, nq, nk, 2, mask=seen if kind == "bool" else np.where(seen, 0, -np.inf).astype(np.float32))
+            i, j = np.mgrid[:nq, :nk]
+            want = expected(q, k, v, np.where(seen & ((j <= i) | (not causal)), 0, -np.inf))
+            np.testing.assert_allclose(y, np.nan_to_num(want), rtol=1e-4, atol=1e-5, err_msg=f"{shape} {nq} {nk}")
