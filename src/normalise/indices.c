@@ -69,6 +69,56 @@ steady_scan(Ctx *c, Arena *a, const Nest *n)
     return first && scalar_map(&m, n->write[0].value) == first ? first : NULL;
 }
 
+/* A choice of two constants; cond NULL: one. */
+typedef struct { const Scalar *cond, *arm[2]; } Choice;
+
+static bool
+choice_of(Ctx *c, const Scalar *s, Choice *out)
+{
+    *out = (Choice){ NULL, { s, s } };
+    if (s->op == S_SELECT)
+        *out = (Choice){ s->arg[0], { s->arg[1], s->arg[2] } };
+    else if (s->op == S_CAST && s->arg[0]->dtype == DT_BOOL)
+        *out = (Choice){ s->arg[0], { scalar_number(c, s->dtype, 1), scalar_number(c, s->dtype, 0) } };
+    return out->arm[0]->op == S_CONST && out->arm[1]->op == S_CONST;
+}
+
+/* What is computed of choices by one condition is a choice by it: (1 - (j <= i ? 1 : 0)) * -3e38. */
+static const Scalar *
+chosen(ScalarMap *m, const Scalar *s)
+{
+    Ctx *c = m->ctx;
+    const Scalar *cond = NULL, *made[2];
+    Choice arg[2];
+
+    if (s->op == S_CAST && s->arg[0]->dtype == DT_BOOL && choice_of(c, s, &arg[0]))
+        return scalar_select(c, arg[0].cond, arg[0].arm[0], arg[0].arm[1]);
+    if (s->narg < 1 || s->narg > 2 || (s->op != S_CAST && (s->op < S_ADD || s->op > S_ISINF)))
+        return s;
+    for (uint32_t i = 0; i < s->narg; i++) {
+        if (!choice_of(c, s->arg[i], &arg[i]) || (cond && arg[i].cond && arg[i].cond != cond))
+            return s;
+        cond = arg[i].cond ? arg[i].cond : cond;
+    }
+    for (int k = 0; k < 2 && cond; k++)
+        made[k] = s->op == S_CAST ? scalar_cast(c, s->dtype, arg[0].arm[k]) : scalar_op(c, s->op, (const Scalar *[]){ arg[0].arm[k], s->narg > 1 ? arg[1].arm[k] : NULL });
+    if (!cond || made[0]->op != S_CONST || made[1]->op != S_CONST)
+        return s;
+    if (s->dtype == DT_BOOL && made[0] != made[1])
+        return made[0]->u.bits ? cond : scalar_1(c, S_NOT, cond);
+    return scalar_select(c, cond, made[0], made[1]);
+}
+
+static const Nest *
+with_choices(Ctx *c, const Nest *n)
+{
+    NestEdit e = nest_edit(c, n, 0, 0);
+    ScalarMap m = { .node = chosen, .ctx = c, .done = { .arena = e.scratch } };
+
+    nest_edit_map(&e, &m);
+    return nest_edit_done(c, &e);
+}
+
 /* The nest, which reads nothing, as a form; NULL: it is none. */
 static const Nest *
 form_of(Ctx *c, const Nest *n)
@@ -281,7 +331,7 @@ static bool
 put_form(Forms *f, NodeId id)
 {
     const Node *n = &f->from->node.at[id];
-    const Nest *with = n->out.count == 1 && only_forms(f, n) ? with_forms(f, n, true, false, inputs_of(f, n)) : NULL, *form = with ? form_of(f->c, with) : NULL;
+    const Nest *with = n->out.count == 1 && only_forms(f, n) ? with_forms(f, n, true, false, inputs_of(f, n)) : NULL, *form = with && (with = with_choices(f->c, with)) ? form_of(f->c, with) : NULL;
 
     if (!form)
         return false;

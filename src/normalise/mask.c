@@ -2,8 +2,8 @@
  *
  *     s[h, i, j] = q[h, i, j] + m[i, j]                          max j: s[h, i, j], exp(s[h, i, j] - …)
  *
- *     any[i]     = max j: m[i, j] > -9000                        does row i see anything?
- *     used[I, J] = max i of I, j of J: m[i, j] > -9000 or not any[i]
+ *     sees[i]    = max j: m[i, j] > -9000                        does row i see anything?
+ *     used[I, J] = max i of I, j of J: m[i, j] > -9000 or not sees[i]
  *     s[h, i, j] = seen(used[i // 16, j // 64], q[h, i, j] + m[i, j])
  *
  * A table of a byte for each block, of nests: constant where the mask is, computed once for all layers that read one mask otherwise. A program
@@ -240,12 +240,12 @@ made(Masks *m, const Mask *k, NestBuilder *b, const char *name, const Type *t, c
     return out;
 }
 
-/* any[…, i]: does a row see a key? */
+/* sees[…, i]: does a row see a key? */
 static ValueId
-any_table(Masks *m, const Mask *k, const char *name)
+sees_table(Masks *m, const Mask *k, const char *name)
 {
     Ctx *c = m->c;
-    NestBuilder b = nest_begin(c, "any");
+    NestBuilder b = nest_begin(c, "sees");
     Copy copy = { .m = m, .node = k->node, .b = &b };
     Binding bind[NEST_MAX_AXES];
     const Expr *at[NEST_MAX_AXES], *dim[NEST_MAX_AXES], *keys = NULL;
@@ -268,12 +268,12 @@ any_table(Masks *m, const Mask *k, const char *name)
     nest_write(&b, nest_out(&b, "o", t), at, scalar_reduce(c, COMB_MAX, axis_bit(keys), &one, 1));
     for (uint32_t i = 0; i < copy.nin; i++)
         copy.in[i] = m->map[copy.in[i]];
-    return made(m, k, &b, arena_printf(m->a, "%s_any", name), t, copy.in);
+    return made(m, k, &b, arena_printf(m->a, "%s_sees", name), t, copy.in);
 }
 
 /* used[…, I, J]: does a row of the block see a key of it, or nothing at all? */
 static ValueId
-used_table(Masks *m, const Mask *k, const char *name, ValueId any)
+used_table(Masks *m, const Mask *k, const char *name, ValueId rows)
 {
     Ctx *c = m->c;
     NestBuilder b = nest_begin(c, "used");
@@ -307,8 +307,8 @@ used_table(Masks *m, const Mask *k, const char *name, ValueId any)
         return 0;
     for (uint32_t i = 0; i < copy.nin; i++)
         copy.in[i] = m->map[copy.in[i]];
-    uint32_t slot = nest_in(&b, "any", m->to->value.at[any].type);
-    copy.in[copy.nin++] = any;
+    uint32_t slot = nest_in(&b, "sees", m->to->value.at[rows].type);
+    copy.in[copy.nin++] = rows;
     const Scalar *sees = nest_load_or(&b, slot, row_at, scalar_int(c, DT_U8, 1));
     const Scalar *one = truth(c, both(c, inside, scalar_2(c, S_OR, is, scalar_2(c, S_EQ, sees, scalar_int(c, DT_U8, 0)))));
     const Type *t = type_new(c, DT_U8, k->n, dim);
@@ -381,9 +381,9 @@ put_mask(Masks *m, NodeId id)
         graph_copy_node(m->to, m->from, id, m->map);
         return true;
     }
-    ValueId v = node_out(m->from, node, 0), any, used;
+    ValueId v = node_out(m->from, node, 0), sees, used;
     const char *name = m->from->value.at[v].name;
-    if (!(any = any_table(m, &k, name)) || !(used = used_table(m, &k, name, any)))
+    if (!(sees = sees_table(m, &k, name)) || !(used = used_table(m, &k, name, sees)))
         return false;
     const Nest *with = with_table(m, &k, m->to->value.at[used].type);
     if (!with)
