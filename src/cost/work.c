@@ -269,8 +269,12 @@ price_load(Code *k, const Scalar *s, uint64_t deps)
         hold(k, s->u.load.slot);
         return VARIES;
     }
-    for (uint32_t d = 0; d < s->u.load.rank; d++)
-        price_index(k, s->u.load.at[d], n);
+    const Type *t = buffer_type(k->u->ctx, b);
+    for (uint32_t d = 0; d < s->u.load.rank; d++) {
+        const Expr *whole = d + 1 < s->u.load.rank ? expr_of_digits(s->u.load.at[d], s->u.load.at[d + 1], t->dim[d + 1]) : NULL;
+        price_index(k, whole ? whole : s->u.load.at[d], n);
+        d += whole != NULL;
+    }
     if (s->u.load.outside) {                         /* a test for each dimension */
         price(k, s->u.load.outside);
         k->uops += TEST_UOPS * s->u.load.rank * n;

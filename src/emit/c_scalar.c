@@ -168,11 +168,16 @@ load_one(Emit *e, const Scalar *s)
     const Type *type = buffer_type(e->c, &e->k->buffer.at[s->u.load.slot]);
     Text test = {.arena = e->a};
     bool computed = false;
-    for (uint32_t d = 0; d < s->u.load.rank; d++)
-        if (!emit_inside(e, s->u.load.at[d], type->dim[d], expr_int(e->c, 1))) {
-            text_printf(&test, "%s%s", test.n ? " & " : "", emit_test_inside(e, s->u.load.at[d], type->dim[d]));
-            computed |= expr_uses_kind(s->u.load.at[d], VAR_COMPUTED);
-        }
+    for (uint32_t d = 0; d < s->u.load.rank; d++) {
+        const Expr *at = s->u.load.at[d], *extent = type->dim[d];
+        const Expr *whole = d + 1 < s->u.load.rank ? expr_of_digits(at, s->u.load.at[d + 1], type->dim[d + 1]) : NULL;
+        if (whole)                   /* two digits are inside where the number is below both sizes' product */
+            at = whole, extent = expr_mul(e->c, extent, type->dim[++d]);
+        if (emit_inside(e, at, extent, expr_int(e->c, 1)))
+            continue;
+        text_printf(&test, "%s%s", test.n ? " & " : "", emit_test_inside(e, at, extent));
+        computed |= expr_uses_kind(at, VAR_COMPUTED);
+    }
     if (test.n == 0)
         return from_memory(e, s->dtype, 1, text);
     /* Nobody foresees where places from data lie: the address is chosen, not the way. */

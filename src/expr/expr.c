@@ -464,6 +464,14 @@ expr_single(const Expr *e, AtomKind kind, int64_t *plus)
     return t->factor->atom;
 }
 
+const Expr *
+expr_of_digits(const Expr *high, const Expr *low, const Expr *base)
+{
+    const Atom *q = expr_single(high, ATOM_DIV, NULL), *r = expr_single(low, ATOM_MOD, NULL);
+
+    return q && r && q->arg[0] == r->arg[0] && q->arg[1] == r->arg[1] && q->arg[1] == base ? q->arg[0] : NULL;
+}
+
 bool
 expr_is_var(const Expr *e, Var *v)
 {

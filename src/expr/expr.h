@@ -85,6 +85,8 @@ bool expr_uses(const Expr *e, Var v);                /* anywhere, inside atoms t
 bool expr_uses_kind(const Expr *e, VarKind k);
 /* Visit each distinct variable once, in a deterministic order. */
 void expr_vars(const Expr *e, void (*visit)(void *user, Var v), void *user);
+/* The number whose digits are high = floor(number / base) and low = number mod base; NULL: they are none. */
+const Expr *expr_of_digits(const Expr *high, const Expr *low, const Expr *base);
 /* e = coef * v + rest with neither using v? (coef 0 when v is absent) */
 bool expr_linear(Ctx *c, const Expr *e, Var v, const Expr **coef, const Expr **rest);
 /* The sizes that e is a broadcast of, at most `most` into part; 0: it is none, or one of more. */

@@ -24,6 +24,9 @@ typedef struct {
 
 Row row_of(Draft *w, uint32_t part, uint32_t shared);
 const Expr *row_extent(Row *r, const uint32_t *axis, uint32_t n);        /* of axes that are one index */
+/* Of a part that reads where data say: an axis that all reads that vary with it go along, of lanes of a vector or more; NO_SLOT: there is none. Its
+ * neighbours lie together wherever data point to: channels, behind the places of an image. */
+uint32_t row_axis_beside_places(Row *r);
 /* Lanes of a vector, fewer where there are fewer points. */
 int64_t row_lanes(const Row *r, const Expr *extent);
 /* Is a vector of the last index, at a multiple of its lanes, whole lines of what is written? */

@@ -261,6 +261,26 @@ write_as_read(Draft *w, Row row)
         write_parts(w, &row, 0, arena_printf(w->a, "order %s\n", names(w, &row, row.own, row.nown)));
 }
 
+/* What reads where data say, with lanes that lie together there: a place is looked up once for all of them, and what is written lies apart. */
+static void
+write_beside_places(Draft *w, Row *row)
+{
+    uint32_t axis = row_axis_beside_places(row), rest[NEST_MAX_AXES], n = 0;
+    const char *a = row->name, *x = axis != NO_SLOT ? axis_name(w, row->part, axis) : NULL;
+    int64_t extent = x ? expr_or(row->low.n->axis[axis].extent, 0) : 0;
+
+    for (uint32_t i = 0; i < row->nown; i++)
+        if (row->own[i] != axis)
+            rest[n++] = row->own[i];
+    for (int64_t vectors = 1; x && row->reduce && n && vectors * row->lanes <= extent && vectors <= vectors_in_flight(w->p->m); vectors *= 2) {
+        Text t = { .arena = w->a };
+        text_printf(&t, "split %s by %lld -> %s.b %s.v\nsplit %s.v by %lld -> %s.u %s.l\n", x, (long long)(vectors * row->lanes), a, a, a, (long long)row->lanes, a, a);
+        text_printf(&t, "order %s %s.b %s %s.u %s.l\nhold %s at %s.b -> %s.acc reg\n", names(w, row, rest, n), a, names(w, row, row->sum, row->nsum), a, a, a, a, a);
+        text_printf(&t, "run %s.u unroll\nrun %s.l vector\nfuse %s -> task\nrun task parallel\n", a, a, names(w, row, rest, 1));
+        write_program(w, &t);
+    }
+}
+
 void
 write_rows(Draft *w)
 {
@@ -270,8 +290,10 @@ write_rows(Draft *w)
     if (n == 1 && (write_scan(w, &row[0]) || write_scatter(w, &row[0])))
         return;
     write_parts(w, row, shared, "");
-    if (n == 1)
+    if (n == 1) {
         write_as_read(w, row[0]);
+        write_beside_places(w, &row[0]);
+    }
     if (shared > 1)
         write_along_shared(w, shared);
 }
