@@ -218,7 +218,8 @@ has_its_bounds(Inline *in, const Scalar *value, const Expr *at, const Expr *exte
     return false;
 }
 
-/* inside ? value : outside, for a read that may lie beyond the producer's result. */
+/* inside ? value : outside, for a read that may lie beyond the producer's result. What the producer checks must not be checked where it is not
+ * computed; what the read's own index checks is so anyway. */
 static const Scalar *
 guarded(Inline *in, const Scalar *load, const Scalar *value, const Type *t)
 {
@@ -226,7 +227,7 @@ guarded(Inline *in, const Scalar *load, const Scalar *value, const Type *t)
     const Scalar *inside = NULL;
     bool checks = false, itself = true;
 
-    scalar_visit(c, value, look_for_check, &checks);
+    scalar_visit(c, in->value, look_for_check, &checks);
     for (uint32_t k = in->consumer->naxis; k < in->edit.nest.naxis; k++)
         checks = checks || expr_uses_kind(in->edit.axis[k].extent, VAR_COMPUTED);
     if (checks) {

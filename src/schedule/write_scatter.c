@@ -21,6 +21,28 @@ fill_names(const Draft *w, uint32_t part)
     return text_str(&t);
 }
 
+/* Of the axes that write apart the last so many that are one index in memory, in what is written and in what is read, and none of which says where a row
+ * goes. 0: the last one does, or is no column. */
+static uint32_t
+columns_run(Row *r)
+{
+    const Nest *n = r->low.n;
+    const Write *out = &n->write[0];
+    uint32_t rank = n->param[out->out].type->rank, run = 0;
+    const Scalar *value = out->value;
+    Var v;
+
+    for (; run < r->free && run < rank; run++) {
+        uint32_t x = r->own[r->free - 1 - run], d = rank - 1 - run;
+        bool apart = !expr_is_var(out->at[d], &v) || v.kind != VAR_AXIS || v.id != x;
+        for (uint32_t k = 0; k < d; k++)             /* each column goes to a row of its own: no vector of them is one store */
+            apart |= expr_axes(out->at[k]) >> x & 1;
+        if (apart || (run && !low_collapses(&r->low, x, r->own[r->free - run], &value, 1, out)))
+            break;
+    }
+    return run;
+}
+
 bool
 write_scatter(Draft *w, Row *r)
 {
@@ -30,23 +52,20 @@ write_scatter(Draft *w, Row *r)
 
     if (n->nwrite != 1 || n->write[0].combiner == COMB_NONE || !r->free || nest_axes_of_kind(n, AXIS_REDUCE))
         return false;
-    uint32_t x = r->own[r->free - 1];
-    const Write *out = &n->write[0];
-    const Type *type = n->param[out->out].type;
-    const Expr *extent = n->axis[x].extent, *last = out->at[type->rank - 1];
-    Var v;
-    if (!expr_is_var(last, &v) || v.kind != VAR_AXIS || v.id != x)
+    uint32_t run = columns_run(r);
+    if (!run)
         return false;
-    for (uint32_t d = 0; d + 1 < type->rank; d++)            /* each column goes to a row of its own: no vector of them is one store */
-        if (expr_axes(out->at[d]) >> x & 1)
-            return false;
+    const uint32_t *columns_of = r->own + r->free - run;
+    const Type *type = n->param[n->write[0].out].type;
+    const Expr *extent = row_extent(r, columns_of, run);
     int64_t bytes = dtype_info[type->dtype].bytes, lanes = row_lanes(r, extent), block = row_block(w, extent, bytes, machine_block_bytes(w->p->m, LEVEL_L1) / bytes);
     int64_t least = LEAST_LINES * w->p->m->line_bytes / bytes, columns = expr_or(extent, INT64_MAX);
     block = block > least ? block : least < columns ? least : columns;
-    const char *outer = axis_names(w, r->part, r->own, r->free - 1), *rest = axis_names(w, r->part, r->own + r->free, r->nown - r->free);
-    const char *fill = fill_names(w, r->part), *name = axis_name(w, r->part, x);
+    const char *outer = axis_names(w, r->part, r->own, r->free - run), *rest = axis_names(w, r->part, r->own + r->free, r->nown - r->free);
+    const char *fill = fill_names(w, r->part);
     if (lanes == 1 || block < lanes)
         return false;
+    const char *name = row_index(w, r, &t, columns_of, run, "x");
     text_printf(&t, "split %s by %lld -> %s.c %s.i guard\nfuse %s %s.c -> task\napart %s.i\n", name, (long long)block, a, a, outer, a, a);
     if (*fill)
         text_printf(&t, "order %s fill.%s.i\n", fill, a);
