@@ -358,10 +358,29 @@ reads_of(Fusion *f, const Piece *host, const Piece *p)
     return all;
 }
 
+static void
+see_table(void *user, const Scalar *s)
+{
+    *(bool *)user |= s->op == S_SEEN && s->arg[0]->op == S_NE && s->arg[0]->arg[0]->op != S_LOAD;
+}
+
+/* A program asks a table before it computes anything of a block (nest/support.h). */
+static bool
+reduces_in_table(Ctx *c, const Nest *n)
+{
+    bool found = false;
+
+    for (uint32_t i = 0; i < n->nwrite; i++)
+        scalar_visit(c, n->write[i].value, see_table, &found);
+    return found;
+}
+
 const char *
 fuse_cannot(Fusion *f, NodeId node, const Nest *after)
 {
-    return fuse_traits_of(f, node)->reduces && reduces_in_index(f->ctx, f->arena, after) ? "a reduction would stand in an index" : NULL;
+    if (!fuse_traits_of(f, node)->reduces)
+        return NULL;
+    return reduces_in_index(f->ctx, f->arena, after) ? "a reduction would stand in an index" : reduces_in_table(f->ctx, after) ? "a table of what is seen is stored" : NULL;
 }
 
 const char *

@@ -25,6 +25,9 @@ enum { BLOCK_ROWS = 16, BLOCK_KEYS = 64 };
 /* What is at most this hides a score that it is added to. -1e4 is the highest that exporters write, and the shortest types round it to -9984. */
 #define HIDES -9000.0
 
+/* What is at most this stays the same when a score is added to it: a unit in its last place is above 1e22. */
+#define OUTWEIGHS -1e30
+
 typedef enum { UNASKED, NEVER, MAYBE } Hides;
 
 /* A table, by the nest that makes it of some values. */
@@ -102,6 +105,15 @@ may_hide(const Masks *m, ValueId v)
 
 /* ---- what is shown -------------------------------------------------------------------------------------------- */
 
+/* Such a number, or a constant that is one. */
+static bool
+is_hidden(const Masks *m, const Node *node, const Scalar *s)
+{
+    const Value *v = s->op == S_LOAD && s->u.load.slot < node->nest->nin ? &m->from->value.at[node_in(m->from, node, s->u.load.slot)] : NULL;
+
+    return is_hiding(s) || (v && v->data && expr_is(type_count(m->c, v->type), 1) && holds_hiding(m->c, v));
+}
+
 static const Scalar *
 both(Ctx *c, const Scalar *x, const Scalar *y)
 {
@@ -120,9 +132,9 @@ shown(const Masks *m, const Node *node, const Scalar *s)
     case S_SUB: case S_CAST:
         return dtype_is_float(s->arg[0]->dtype) ? shown(m, node, s->arg[0]) : NULL;
     case S_SELECT:
-        if (is_hiding(s->arg[2]))
+        if (is_hidden(m, node, s->arg[2]))
             return both(c, s->arg[0], shown(m, node, s->arg[1]));
-        return is_hiding(s->arg[1]) ? both(c, scalar_1(c, S_NOT, s->arg[0]), shown(m, node, s->arg[2])) : NULL;
+        return is_hidden(m, node, s->arg[1]) ? both(c, scalar_1(c, S_NOT, s->arg[0]), shown(m, node, s->arg[2])) : NULL;
     case S_LOAD:
         if (s->u.load.slot >= node->nest->nin || !may_hide(m, node_in(m->from, node, s->u.load.slot)))
             return NULL;
@@ -316,6 +328,29 @@ used_table(Masks *m, const Mask *k, const char *name, ValueId rows)
     return made(m, k, &b, arena_printf(m->a, "%s_used", name), t, copy.in);
 }
 
+/* is ? x : lowest as x + (is ? 0 : lowest), in which a product x is one still. Beside -inf and the lowest numbers a score is nothing; where it is
+ * added to others it is not. */
+static const Scalar *
+as_sum(const Masks *m, const Node *node, const Scalar *s)
+{
+    const Scalar *arm[2], *zero = scalar_number(m->c, s->dtype, 0);
+
+    for (uint32_t i = 0; i < 2 && s->op == S_SELECT; i++) {
+        const Scalar *hidden = s->arg[1 + i];
+        const Value *v = hidden->op == S_LOAD ? &m->from->value.at[node_in(m->from, node, hidden->u.load.slot)] : NULL;
+        double lowest = 0;
+        if (hidden->op == S_CONST)
+            memcpy(&lowest, &hidden->u.bits, sizeof lowest);
+        else if (v && is_hidden(m, node, hidden))
+            lowest = number_get(v->type->dtype, v->data, 0);
+        if (lowest > OUTWEIGHS)
+            continue;
+        arm[i] = hidden, arm[1 - i] = zero;
+        return scalar_2(m->c, S_ADD, s->arg[2 - i], scalar_select(m->c, s->arg[0], arm[0], arm[1]));
+    }
+    return s;
+}
+
 /* The nest with what it reads of the table, its last input. */
 static const Nest *
 with_table(Masks *m, const Mask *k, const Type *t)
@@ -334,7 +369,7 @@ with_table(Masks *m, const Mask *k, const Type *t)
     e.nest.nin++;
     e.write[0].out++;
     const Scalar *used = scalar_2(c, S_NE, scalar_load(c, DT_U8, n->nin, k->n, at, NULL), scalar_int(c, DT_U8, 0));
-    e.write[0].value = scalar_2(c, S_SEEN, used, e.write[0].value);
+    e.write[0].value = scalar_2(c, S_SEEN, used, as_sum(m, k->node, n->write[0].value));
     return nest_edit_done(c, &e);
 }
 
