@@ -383,53 +383,80 @@ axis_at(const Nest *n, uint32_t d)
     return expr_is_var(n->write[0].at[d], &v) && v.kind == VAR_AXIS ? (uint32_t)v.id : NO_SLOT;
 }
 
-/* Is it a nest of scores that a mask hides? */
+/* Is it a nest whose values a maximum is taken of along the axis *keys, each written once? */
 static bool
-find_mask(const Masks *m, const Node *node, Mask *out)
+makes_scores(const Masks *m, const Node *node, uint32_t *keys)
 {
     const Nest *n = node->nest;
-    *out = (Mask){ .node = node, .rows = NO_SLOT };
 
     if (node->callee != CALL_NEST || n->nout != 1 || n->nwrite != 1 || !m->along[node_out(m->from, node, 0)] || nest_axes_of_kind(n, AXIS_SCAN) || nest_leaves_gaps(n) ||
         !write_is_plain(m->c, n, &n->write[0]))
         return false;
-    uint32_t along = m->along[node_out(m->from, node, 0)] - 1;
-    out->keys = axis_at(n, along);
-    out->cond = shown(m, node, n->write[0].value);
-    if (out->keys == NO_SLOT || !out->cond || !is_worth_a_table(m, node, out->cond, out->keys))
+    *keys = axis_at(n, m->along[node_out(m->from, node, 0)] - 1);
+    return *keys != NO_SLOT;
+}
+
+/* Are scores hidden by what only data know, and is a table of that worth it? */
+static bool
+find_mask(const Masks *m, const Node *node, uint32_t keys, Mask *out)
+{
+    const Nest *n = node->nest;
+    uint32_t along = m->along[node_out(m->from, node, 0)] - 1, rows = along ? axis_at(n, along - 1) : NO_SLOT;
+
+    *out = (Mask){ .node = node, .cond = shown(m, node, n->write[0].value), .keys = keys };
+    if (!out->cond || !is_worth_a_table(m, node, out->cond, keys))
         return false;
     for (uint32_t x = 0; x < n->naxis; x++)
         if (out->cond->axes >> x & 1)
             out->axis[out->n++] = x;
-    uint32_t rows = along ? axis_at(n, along - 1) : NO_SLOT;
     out->rows = rows != NO_SLOT && out->cond->axes >> rows & 1 ? rows : NO_SLOT;
     return true;
 }
 
+/* The node with another nest, which reads `more` as well; 0: nothing. */
+static void
+put_nest(Masks *m, const Node *node, const Nest *n, ValueId more)
+{
+    ValueId *in = NEW_ARRAY(m->a, ValueId, node->in.count + 1), v = node_out(m->from, node, 0);
+
+    for (uint32_t i = 0; i < node->in.count; i++)
+        in[i] = m->map[node_in(m->from, node, i)];
+    in[node->in.count] = more;
+    ValueId out = m->map[v] = graph_copy_value(m->to, m->from, v);
+    graph_call_nest(m->to, n, node->loc, node->origin, in, &out);
+}
+
 static bool
-put_mask(Masks *m, NodeId id)
+put_table(Masks *m, const Mask *k)
+{
+    const char *name = m->from->value.at[node_out(m->from, k->node, 0)].name;
+    ValueId sees = sees_table(m, k, name), used = sees ? used_table(m, k, name, sees) : 0;
+    const Nest *with = used ? with_table(m, k, m->to->value.at[used].type) : NULL;
+
+    if (with)
+        put_nest(m, k->node, with, used);
+    return with != NULL;
+}
+
+static bool
+put_node(Masks *m, NodeId id)
 {
     const Node *node = &m->from->node.at[id];
+    uint32_t keys;
     Mask k;
 
-    if (!find_mask(m, node, &k)) {
+    if (!makes_scores(m, node, &keys)) {
         graph_copy_node(m->to, m->from, id, m->map);
         return true;
     }
-    ValueId v = node_out(m->from, node, 0), sees, used;
-    const char *name = m->from->value.at[v].name;
-    if (!(sees = sees_table(m, &k, name)) || !(used = used_table(m, &k, name, sees)))
-        return false;
-    const Nest *with = with_table(m, &k, m->to->value.at[used].type);
-    if (!with)
-        return false;
-    ValueId *in = NEW_ARRAY(m->a, ValueId, node->in.count + 1);
-    for (uint32_t i = 0; i < node->in.count; i++)
-        in[i] = m->map[node_in(m->from, node, i)];
-    in[node->in.count] = used;
-    ValueId out = m->map[v] = graph_copy_value(m->to, m->from, v);
-    graph_call_nest(m->to, with, node->loc, node->origin, in, &out);
-    return true;
+    if (find_mask(m, node, keys, &k))
+        return put_table(m, &k);
+    NestEdit e = nest_edit(m->c, node->nest, 0, 0);
+    e.write[0].value = as_sum(m, node, node->nest->write[0].value);
+    const Nest *sum = nest_edit_done(m->c, &e);
+    if (sum)
+        put_nest(m, node, sum, 0);
+    return sum != NULL;
 }
 
 /* Values of which a nest takes a maximum along a dimension. */
@@ -461,7 +488,7 @@ normalise_masks(const Graph *g)
         if (g->node.at[id].callee == CALL_NEST)
             find_maxima(&m, &g->node.at[id]);
     for (NodeId id = 1; id < g->node.n && ok; id++)
-        ok = put_mask(&m, id);
+        ok = put_node(&m, id);
     if (ok)
         graph_finish(m.to, g, m.map);
     arena_free(scratch);
