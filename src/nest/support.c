@@ -578,14 +578,14 @@ table_element(Ask *q, const Frame *f, const Scalar *cond)
     const Part *part = &q->k->part[f->part];
     const Expr *at[TN_MAX_RANK];
 
-    if (cond->op != S_NE || load->op != S_LOAD || load->dtype != DT_U8 || cond->arg[1]->op != S_CONST || cond->arg[1]->u.bits || load->u.load.outside || load->u.load.slot >= part->nest->nin)
+    if (cond->op != S_NE || load->op != S_LOAD || !dtype_is_int(load->dtype) || cond->arg[1]->op != S_CONST || cond->arg[1]->u.bits || load->u.load.outside || load->u.load.slot >= part->nest->nin)
         return NULL;
     uint32_t buffer = part->buffer[load->u.load.slot];
     if (buffer >= q->k->nin || q->k->buffer.at[buffer].format)
         return NULL;
     for (uint32_t d = 0; d < load->u.load.rank; d++)
         at[d] = expr_subst(q->c, load->u.load.at[d], f->bind, f->n);
-    return scalar_load(q->c, DT_U8, buffer, load->u.load.rank, at, NULL);
+    return scalar_load(q->c, load->dtype, buffer, load->u.load.rank, at, NULL);
 }
 
 static void

@@ -34,7 +34,7 @@ typedef struct { uint32_t n; SupportBound bound[SUPPORT_MAX_BOUNDS]; } Support;
  * Cost  one walk of what the summand is computed of, for each comparison there. */
 bool kernel_support(Ctx *c, Arena *a, const Kernel *k, uint32_t part, uint32_t axis, Support *out);
 
-/* Of the reduction of part `part`: the element of a table, u8, which is 0 where its summand adds nothing: is hidden, of a maximum, or is 0, of a sum, if
+/* Of the reduction of part `part`: the element of a table of whole numbers, which is 0 where its summand adds nothing: is hidden, of a maximum, or is 0, of a sum, if
  * the maximum that it is made with is finite. By the part's axes, as a load whose slot is a buffer of the kernel. NULL: no table says so. */
 const Scalar *kernel_support_table(Ctx *c, Arena *a, const Kernel *k, uint32_t part, uint32_t axis);
 

@@ -101,7 +101,7 @@ any_element(Env *e, const Scalar *table, uint32_t naxis, const Expr *const *lo, 
     int64_t more;
 
     if (d == table->u.load.rank)
-        return (*left)-- ? scalar_load(e->c, DT_U8, table->u.load.slot, d, at, NULL) : NULL;
+        return (*left)-- ? scalar_load(e->c, table->dtype, table->u.load.slot, d, at, NULL) : NULL;
     if (!expr_region(e->c, table->u.load.at[d], naxis, lo, width, &least, &most) || !expr_const(env_simplify(e, expr_sub(e->c, most, least)), &more))
         return NULL;
     for (int64_t i = 0; i <= more; i++) {
@@ -135,5 +135,5 @@ online_seen(Env *e, const Node *n, Block *b)
         points_refuse(e->p, "it is not known how many elements of the table a trip of %s has, or there are more than %d", env_iter(e, n->iter)->name, MOST_ELEMENTS);
         return b;
     }
-    return &tree_if(b, scalar_2(e->c, S_NE, any, scalar_int(e->c, DT_U8, 0)))->body;
+    return &tree_if(b, scalar_2(e->c, S_NE, any, scalar_int(e->c, any->dtype, 0)))->body;
 }

@@ -136,6 +136,29 @@
 #define MASKED_FIRST ATTENTION_OF("select(j + i >= n - 1, " SCORE ", -inf)", "s[h, i, j]", "exp(s[h, i, j] - t[h, i])", "sum j: e[h, i, j]", VALUE)
 #define WINDOWED ATTENTION_OF("select(j <= i, select(j > min(i, n - 1) - 3, " SCORE ", -inf), -inf)", "s[h, i, j]", "exp(s[h, i, j] - t[h, i])", "sum j: e[h, i, j]", VALUE)
 #define LOWEST ATTENTION_OF(SCORE " + select(j <= i, 0, -3e38)", "s[h, i, j]", "exp(s[h, i, j] - t[h, i])", "sum j: e[h, i, j]", VALUE)
+/* Of four rows and three keys w says whether they are seen. */
+#define TABLED_OF(extra) \
+    "kernel t(q: f32[g, m, 5], k: f32[g, n, 5], v: f32[g, n, d], w: i64[(m + 3) // 4, (n + 2) // 3]) -> (o: f32[g, m, d]) {\n" \
+    "  shared 2\n" \
+    "  local s: f32[g, m, n]\n" \
+    "  local t: f32[g, m]\n" \
+    "  local e: f32[g, m, n]\n" \
+    "  local u: f32[g, m]\n" \
+    "  part q, k, w -> s\n" \
+    "  nest s(q: f32[g, m, 5], k: f32[g, n, 5], w: i64[(m + 3) // 4, (n + 2) // 3]) -> (s: f32[g, m, n]) {\n" \
+    "    s[h, i, j] = seen(w[i // 4, j // 3] != 0, (sum c: q[h, i, c] * k[h, j, c]) + select(w[i // 4, j // 3] != 0, 0, -inf))" extra "\n" \
+    "  }\n" \
+    "  part s -> t\n" \
+    "  nest t(s: f32[g, m, n]) -> (t: f32[g, m]) { t[h, i] = max j: s[h, i, j] }\n" \
+    "  part s, t -> e\n" \
+    "  nest e(s: f32[g, m, n], t: f32[g, m]) -> (e: f32[g, m, n]) { e[h, i, j] = exp(s[h, i, j] - t[h, i]) }\n" \
+    "  part e -> u\n" \
+    "  nest u(e: f32[g, m, n]) -> (u: f32[g, m]) { u[h, i] = sum j: e[h, i, j] }\n" \
+    "  part e, u, v -> o\n" \
+    "  nest o(e: f32[g, m, n], u: f32[g, m], v: f32[g, n, d]) -> (o: f32[g, m, d]) { o[h, i, j] = (sum c: e[h, i, c] * v[h, c, j]) / select(u[h, i] == 0, 1, u[h, i]) }\n" \
+    "}"
+#define TABLED TABLED_OF("")
+#define TABLED_DIMS "g=2 m=13 n=19 d=5|g=1 m=8 n=8 d=8|g=1 m=1 n=1 d=1|g=0 m=4 n=4 d=4|g=1 m=40 n=35 d=3|g=1 m=0 n=3 d=4"
 #define PARTS_AT(n) "split i by " n " -> ib ir guard, fuse h ib -> task, put s at task, put t at task, put e at task, put u at task\n"
 #define SKIPS(n) "skip t.j at task by " n ", skip u.j at task by " n ", skip o.c at task by " n "\n"
 #define BY_ROWS "hold s at s.j -> sacc reg, hold t at t.i -> tacc reg, hold u at u.i -> uacc reg, hold o at o.j -> oacc reg, run task parallel"
@@ -255,6 +278,8 @@ static const Case cases[] = {
     {"the lowest number", LOWEST, ATTENTION_DIMS, PARTS_AT("5") SKIPS("4") BY_ROWS},
     {"first keys left out", MASKED_FIRST, "g=2 m=13 n=13 d=5|g=1 m=20 n=20 d=8|g=1 m=1 n=1 d=1|g=1 m=9 n=9 d=3", PARTS_AT("4") "skip t.j at task by 1\n" BY_ROWS},
     {"left out by some alone", MASKED, ATTENTION_DIMS, PARTS_AT("4") "skip u.j at task by 4\n" BY_ROWS},
+    {"blocks that a table omits", TABLED, TABLED_DIMS, ONLINE("3") "omit kb, put e at kb, put s at kb, hold s at s.j -> sacc reg, run task parallel"},
+    {"blocks of several of a table", TABLED, TABLED_DIMS, ONLINE("6") "omit kb, put e at kb, put s at kb, hold s at s.j -> sacc reg, run task parallel"},
     {"left out, online", MASKED, ATTENTION_DIMS, PARTS_AT("4") SKIPS("3")
      "split t.j by 3 -> tb tj guard, order tb t.i tj, hold t at task -> trun scratch, hold t at t.i -> tacc reg\n"
      "split u.j by 3 -> ub uj guard, order ub u.i uj, hold u at task -> urun scratch, hold u at u.i -> uacc reg\n"
@@ -341,6 +366,16 @@ static const Refusal refusals[] = {
     {"rows that see nothing", ATTENTION_OF("select(j <= i - 2, " SCORE ", -inf)", "s[h, i, j]", "exp(s[h, i, j] - t[h, i])", "sum j: e[h, i, j]", VALUE), PARTS_AT("4") "skip u.j at task by 1", "no comparison"},
     {"no sentinel", ATTENTION_OF(SCORE " + select(j <= i, 0, -1e4)", "s[h, i, j]", "exp(s[h, i, j] - t[h, i])", "sum j: e[h, i, j]", VALUE), PARTS_AT("4") "skip t.j at task by 1", "no comparison"},
     {"one of two", ATTENTION_OF("select(or(j <= i, j < 2), " SCORE ", -inf)", "s[h, i, j]", "exp(s[h, i, j] - t[h, i])", "sum j: e[h, i, j]", VALUE), PARTS_AT("4") "skip t.j at task by 1", "no comparison"},
+    {"nothing to omit", ATTENTION, ONLINE("3") "omit kb", "no table is known where u adds nothing"},
+    {"omitted of no blocks", TABLED, PARTS_AT("4") "omit t.j", "t.j is no loop that `online` made"},
+    {"omitted where more is added", TABLED_OF(" * 0"), ONLINE("3") "omit kb", "no table is known"},
+    {"blocks across a table's", TABLED, ONLINE("5") "omit kb, put e at kb, put s at kb, hold s at s.j -> sacc reg, run task parallel", "elements of the table"},
+    {"more of a table than a test reads", TABLED, "split i by 64 -> ib ir guard, fuse h ib -> task\n"
+     "put s at task, put t at task, put e at task, put u at task\n"
+     "split t.j by 12 -> tb tj guard, order tb t.i tj, hold t at task -> trun scratch, hold t at t.i -> tacc reg\n"
+     "split u.j by 12 -> ub uj guard, order ub u.i uj, hold u at task -> urun scratch, hold u at u.i -> uacc reg\n"
+     "split o.c by 12 -> ob oc guard, order ob ir o.j oc, hold o at task -> orun scratch, hold o at o.j -> oacc reg\n"
+     "online tb ub ob -> kb, omit kb, put e at kb, put s at kb, hold s at s.j -> sacc reg, run task parallel", "elements of the table"},
     {"not its loop", PRODUCT, "put e at i scratch of o.j", "is no loop over what e makes"},
 };
 
