@@ -118,6 +118,7 @@ typedef struct { const char *onnx; OpKind op; Convert *convert; } OpRow;
 bool call_sizes(Call *k);
 bool call_is_open(const Call *k, uint32_t i);    /* Is input i given, and do data say what it holds? (sizes.c) */
 bool convert_nonzero(Call *k);       /* results as long as data make them */
+ValueId call_positions(Call *k, ValueId mask);   /* where bool[n] is set: i64[hits], in order (sizes.c) */
 bool convert_compress(Call *k);
 
 /* What routines choose. (select.c) */
@@ -183,6 +184,7 @@ extern const OpRow map_rows[];           /* (map.c) */
 extern const OpRow composed_rows[];      /* (composed.c) */
 extern const OpRow quantised_rows[];     /* (quantised.c) */
 extern const OpRow minor_rows[];         /* (minor.c) */
+extern const OpRow packed_rows[];        /* (packed.c) */
 Convert convert_embed_norm;
 
 /* Whole numbers, their scale and zero (0: none), and the product of two such in floats; bias may be 0. (quantised.c) */

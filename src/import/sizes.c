@@ -544,8 +544,8 @@ size_resize(Call *k)
 
 /* Where mask, bool[n], is set: i64[hits], in order. Each position goes to the slot that the count of those before
  * names; what is not set goes to one slot more, which is cut off. */
-static ValueId
-positions(Call *k, ValueId mask)
+ValueId
+call_positions(Call *k, ValueId mask)
 {
     if (!mask)
         return 0;
@@ -575,7 +575,7 @@ convert_nonzero(Call *k)
     uint32_t rank = little_type(k, x)->rank;
     if (little_type(k, x)->dtype == DT_STR && !(x = little_1(k, OP_not, little_2(k, OP_string_equal, x, call_string(k, "empty", "")))))
         return false;
-    ValueId at = positions(k, little_cast(k, little_2(k, OP_reshape, x, little_list(k, 1, &flat)), DT_BOOL));
+    ValueId at = call_positions(k, little_cast(k, little_2(k, OP_reshape, x, little_list(k, 1, &flat)), DT_BOOL));
 
     if (!at)
         return false;
@@ -600,7 +600,7 @@ convert_compress(Call *k)
     const int64_t flat = -1;
     if (k->in.n < 2 || !k->in.at[0] || !k->in.at[1])
         return diag_error(&k->m->c->diags, DIAG_MODEL, k->loc, "Compress takes two inputs");
-    ValueId x = axis ? k->in.at[0] : little_2(k, OP_reshape, k->in.at[0], little_list(k, 1, &flat)), at = positions(k, k->in.at[1]);
+    ValueId x = axis ? k->in.at[0] : little_2(k, OP_reshape, k->in.at[0], little_list(k, 1, &flat)), at = call_positions(k, k->in.at[1]);
     Attr along = {.name = sym(k->m->c, "axis"), .kind = ATTR_INT, .i = axis ? axis->i : 0};
 
     return give(k, at && x ? call_op(k, OP_gather, 1, &along, 2, (ValueId[]){x, at}, k->proto->output[0]) : 0);
