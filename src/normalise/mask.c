@@ -103,13 +103,90 @@ may_hide(const Masks *m, ValueId v)
     return found;
 }
 
+/* ---- what is made of rows ------------------------------------------------------------------------------------- */
+
+/* A node, with a nest and what that reads, of the old graph: its own, or with what makes its inputs put in. */
+typedef struct { const Node *node; const Nest *nest; ValueId *in; } Source;
+
+static Source
+source_of(const Masks *m, const Node *n)
+{
+    Source s = { n, n->callee == CALL_NEST ? n->nest : NULL, NEW_ARRAY(m->a, ValueId, n->in.count + 1) };
+
+    for (uint32_t i = 0; i < n->in.count; i++)
+        s.in[i] = node_in(m->from, n, i);
+    return s;
+}
+
+enum { FEW_OPERATIONS = 8,           /* of a mask, at each point of it: a comparison of rows, and a choice */
+       MOST_MADE = 4 };              /* nests that make one from each other; bounds work */
+
+static AxisSet
+axes_of(const Scalar *load)
+{
+    AxisSet axes = 0;
+
+    for (uint32_t d = 0; d < load->u.load.rank; d++)
+        axes |= expr_axes(load->u.load.at[d]);
+    return axes;
+}
+
+/* Is each element made of elements of smaller tensors in a few operations: a comparison of each row's number with each key's? Then it need not be stored. */
+static bool
+is_outer(const Masks *m, ValueId v, int left)
+{
+    const Node *n = &m->from->node.at[m->from->value.at[v].def];
+    AxisSet all = 0;
+
+    if (!m->from->value.at[v].def || n->callee != CALL_NEST || n->nest->nout != 1 || n->nest->nwrite != 1 || !write_is_plain(m->c, n->nest, &n->nest->write[0]) ||
+        nest_axes_of_kind(n->nest, AXIS_REDUCE) || nest_axes_of_kind(n->nest, AXIS_SCAN) || nest_leaves_gaps(n->nest) || scalar_size(m->c, n->nest->write[0].value) > FEW_OPERATIONS)
+        return false;
+    for (uint32_t x = 0; x < n->nest->naxis; x++)
+        all |= expr_is(n->nest->axis[x].extent, 1) ? 0 : axis_one(x);
+    Accesses reads = nest_accesses(m->c, m->a, n->nest);
+    for (uint32_t i = 0; i < reads.n; i++) {
+        const Scalar *load = reads.at[i].load;
+        bool computed = false;
+        for (uint32_t d = 0; d < load->u.load.rank; d++)
+            computed |= expr_uses_kind(load->u.load.at[d], VAR_COMPUTED);
+        if (computed || load->u.load.slot >= n->nest->nin || ((axes_of(load) & all) == all && (!left || !is_outer(m, node_in(m->from, n, load->u.load.slot), left - 1))))
+            return false;
+    }
+    return reads.n > 0;
+}
+
+/* What makes inputs of that kind put in. */
+static bool
+inline_outer(const Masks *m, Source *s)
+{
+    for (uint32_t slot = 0; slot < s->nest->nin;) {
+        ValueId v = s->in[slot];
+        const Nest *with = is_outer(m, v, MOST_MADE) ? nest_inline(m->c, s->nest, slot, m->from->node.at[m->from->value.at[v].def].nest, 0) : NULL;
+        if (!with) {
+            slot++;
+            continue;
+        }
+        const Node *maker = &m->from->node.at[m->from->value.at[v].def];
+        uint32_t others = s->nest->nin - 1;
+        ValueId *in = NEW_ARRAY(m->a, ValueId, others + maker->in.count + 1);
+        for (uint32_t i = 0, k = 0; i <= others; i++)
+            if (i != slot)
+                in[k++] = s->in[i];
+        for (uint32_t i = 0; i < maker->in.count; i++)
+            in[others + i] = node_in(m->from, maker, i);
+        *s = (Source){ s->node, with, in };
+        slot = 0;
+    }
+    return true;
+}
+
 /* ---- what is shown -------------------------------------------------------------------------------------------- */
 
 /* Such a number, or a constant that is one. */
 static bool
-is_hidden(const Masks *m, const Node *node, const Scalar *s)
+is_hidden(const Masks *m, const Source *node, const Scalar *s)
 {
-    const Value *v = s->op == S_LOAD && s->u.load.slot < node->nest->nin ? &m->from->value.at[node_in(m->from, node, s->u.load.slot)] : NULL;
+    const Value *v = s->op == S_LOAD && s->u.load.slot < node->nest->nin ? &m->from->value.at[node->in[s->u.load.slot]] : NULL;
 
     return is_hiding(s) || (v && v->data && expr_is(type_count(m->c, v->type), 1) && holds_hiding(m->c, v));
 }
@@ -122,7 +199,7 @@ both(Ctx *c, const Scalar *x, const Scalar *y)
 
 /* Where it is false, s is hidden. NULL: nothing hides it. */
 static const Scalar *
-shown(const Masks *m, const Node *node, const Scalar *s)
+shown(const Masks *m, const Source *node, const Scalar *s)
 {
     Ctx *c = m->c;
 
@@ -136,7 +213,7 @@ shown(const Masks *m, const Node *node, const Scalar *s)
             return both(c, s->arg[0], shown(m, node, s->arg[1]));
         return is_hidden(m, node, s->arg[1]) ? both(c, scalar_1(c, S_NOT, s->arg[0]), shown(m, node, s->arg[2])) : NULL;
     case S_LOAD:
-        if (s->u.load.slot >= node->nest->nin || !may_hide(m, node_in(m->from, node, s->u.load.slot)))
+        if (s->u.load.slot >= node->nest->nin || !may_hide(m, node->in[s->u.load.slot]))
             return NULL;
         return scalar_2(c, S_GT, s, scalar_float(c, s->dtype, HIDES));
     default:
@@ -144,7 +221,7 @@ shown(const Masks *m, const Node *node, const Scalar *s)
     }
 }
 
-typedef struct { const Masks *m; const Node *node; bool ok, reads, bytes; } Look;
+typedef struct { const Masks *m; const Source *node; bool ok, reads, bytes; } Look;
 
 /* A table can be made of reads at places that indices give; a byte is read in less time than its score is computed, and a constant now. */
 static void
@@ -159,12 +236,12 @@ look_at(void *user, const Scalar *s)
     l->ok &= s->u.load.slot < l->node->nest->nin;
     for (uint32_t d = 0; d < s->u.load.rank; d++)
         l->ok &= !expr_uses_kind(s->u.load.at[d], VAR_COMPUTED);
-    l->bytes &= l->ok && (dtype_info[s->dtype].bytes == 1 || l->m->from->value.at[node_in(l->m->from, l->node, s->u.load.slot)].data);
+    l->bytes &= l->ok && (dtype_info[s->dtype].bytes == 1 || l->m->from->value.at[l->node->in[s->u.load.slot]].data);
 }
 
 /* Is a table of such a condition worth its reads? If the scores vary with an axis, heads, with which the mask does not; or reads cost nearly nothing. */
 static bool
-is_worth_a_table(const Masks *m, const Node *node, const Scalar *cond, uint32_t keys)
+is_worth_a_table(const Masks *m, const Source *node, const Scalar *cond, uint32_t keys)
 {
     const Nest *n = node->nest;
     Look l = { m, node, .ok = true, .bytes = true };
@@ -181,13 +258,13 @@ is_worth_a_table(const Masks *m, const Node *node, const Scalar *cond, uint32_t 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
 
 /* A condition of a node over other axes, in a nest that is being built. */
-typedef struct { const Masks *m; const Node *node; NestBuilder *b; bool beyond; ValueId in[NEST_MAX_AXES]; uint32_t nin, slot[NEST_MAX_AXES]; } Copy;
+typedef struct { const Masks *m; const Source *node; NestBuilder *b; bool beyond; ValueId in[NEST_MAX_AXES]; uint32_t nin, slot[NEST_MAX_AXES]; } Copy;
 
 static const Scalar *
 copy_load(ScalarMap *map, const Scalar *load)
 {
     Copy *k = map->user;
-    ValueId v = node_in(k->m->from, k->node, load->u.load.slot);
+    ValueId v = k->node->in[load->u.load.slot];
     const Scalar *outside = load->u.load.outside;
     uint32_t i = 0;
 
@@ -213,7 +290,7 @@ copied(Copy *k, const Scalar *cond, const Binding *bind, uint32_t n)
 }
 
 typedef struct {
-    const Node *node;
+    const Source *node;
     const Scalar *cond;
     uint32_t keys, rows;             /* axes; rows: NO_SLOT if the condition does not vary with them */
     uint32_t axis[NEST_MAX_AXES], n; /* that it varies with, keys among them */
@@ -247,7 +324,7 @@ made(Masks *m, const Mask *k, NestBuilder *b, const char *name, const Type *t, c
         if (is_same(&m->table.at[i], plain, in))
             return m->table.at[i].out;
     ValueId out = graph_value(m->to, name, t);
-    graph_call_nest(m->to, plain, k->node->loc, k->node->origin, in, &out);
+    graph_call_nest(m->to, plain, k->node->node->loc, k->node->node->origin, in, &out);
     VEC_PUSH(m->a, &m->table, ((Table){ plain, arena_copy(m->a, in, (plain->nin + 1) * sizeof *in), out }));
     return out;
 }
@@ -331,13 +408,13 @@ used_table(Masks *m, const Mask *k, const char *name, ValueId rows)
 /* is ? x : lowest as x + (is ? 0 : lowest), in which a product x is one still. Beside -inf and the lowest numbers a score is nothing; where it is
  * added to others it is not. */
 static const Scalar *
-as_sum(const Masks *m, const Node *node, const Scalar *s)
+as_sum(const Masks *m, const Source *node, const Scalar *s)
 {
     const Scalar *arm[2], *zero = scalar_number(m->c, s->dtype, 0);
 
     for (uint32_t i = 0; i < 2 && s->op == S_SELECT; i++) {
         const Scalar *hidden = s->arg[1 + i];
-        const Value *v = hidden->op == S_LOAD ? &m->from->value.at[node_in(m->from, node, hidden->u.load.slot)] : NULL;
+        const Value *v = hidden->op == S_LOAD ? &m->from->value.at[node->in[hidden->u.load.slot]] : NULL;
         double lowest = 0;
         if (hidden->op == S_CONST)
             memcpy(&lowest, &hidden->u.bits, sizeof lowest);
@@ -385,23 +462,23 @@ axis_at(const Nest *n, uint32_t d)
 
 /* Is it a nest whose values a maximum is taken of along the axis *keys, each written once? */
 static bool
-makes_scores(const Masks *m, const Node *node, uint32_t *keys)
+makes_scores(const Masks *m, const Source *node, uint32_t *keys)
 {
     const Nest *n = node->nest;
 
-    if (node->callee != CALL_NEST || n->nout != 1 || n->nwrite != 1 || !m->along[node_out(m->from, node, 0)] || nest_axes_of_kind(n, AXIS_SCAN) || nest_leaves_gaps(n) ||
+    if (node->node->callee != CALL_NEST || n->nout != 1 || n->nwrite != 1 || !m->along[node_out(m->from, node->node, 0)] || nest_axes_of_kind(n, AXIS_SCAN) || nest_leaves_gaps(n) ||
         !write_is_plain(m->c, n, &n->write[0]))
         return false;
-    *keys = axis_at(n, m->along[node_out(m->from, node, 0)] - 1);
+    *keys = axis_at(n, m->along[node_out(m->from, node->node, 0)] - 1);
     return *keys != NO_SLOT;
 }
 
 /* Are scores hidden by what only data know, and is a table of that worth it? */
 static bool
-find_mask(const Masks *m, const Node *node, uint32_t keys, Mask *out)
+find_mask(const Masks *m, const Source *node, uint32_t keys, Mask *out)
 {
     const Nest *n = node->nest;
-    uint32_t along = m->along[node_out(m->from, node, 0)] - 1, rows = along ? axis_at(n, along - 1) : NO_SLOT;
+    uint32_t along = m->along[node_out(m->from, node->node, 0)] - 1, rows = along ? axis_at(n, along - 1) : NO_SLOT;
 
     *out = (Mask){ .node = node, .cond = shown(m, node, n->write[0].value), .keys = keys };
     if (!out->cond || !is_worth_a_table(m, node, out->cond, keys))
@@ -415,21 +492,21 @@ find_mask(const Masks *m, const Node *node, uint32_t keys, Mask *out)
 
 /* The node with another nest, which reads `more` as well; 0: nothing. */
 static void
-put_nest(Masks *m, const Node *node, const Nest *n, ValueId more)
+put_nest(Masks *m, const Source *s, const Nest *n, ValueId more)
 {
-    ValueId *in = NEW_ARRAY(m->a, ValueId, node->in.count + 1), v = node_out(m->from, node, 0);
+    ValueId *in = NEW_ARRAY(m->a, ValueId, s->nest->nin + 1), v = node_out(m->from, s->node, 0);
 
-    for (uint32_t i = 0; i < node->in.count; i++)
-        in[i] = m->map[node_in(m->from, node, i)];
-    in[node->in.count] = more;
+    for (uint32_t i = 0; i < s->nest->nin; i++)
+        in[i] = m->map[s->in[i]];
+    in[s->nest->nin] = more;
     ValueId out = m->map[v] = graph_copy_value(m->to, m->from, v);
-    graph_call_nest(m->to, n, node->loc, node->origin, in, &out);
+    graph_call_nest(m->to, n, s->node->loc, s->node->origin, in, &out);
 }
 
 static bool
 put_table(Masks *m, const Mask *k)
 {
-    const char *name = m->from->value.at[node_out(m->from, k->node, 0)].name;
+    const char *name = m->from->value.at[node_out(m->from, k->node->node, 0)].name;
     ValueId sees = sees_table(m, k, name), used = sees ? used_table(m, k, name, sees) : 0;
     const Nest *with = used ? with_table(m, k, m->to->value.at[used].type) : NULL;
 
@@ -441,21 +518,23 @@ put_table(Masks *m, const Mask *k)
 static bool
 put_node(Masks *m, NodeId id)
 {
-    const Node *node = &m->from->node.at[id];
+    Source s = source_of(m, &m->from->node.at[id]);
     uint32_t keys;
     Mask k;
 
-    if (!makes_scores(m, node, &keys)) {
+    if (!makes_scores(m, &s, &keys)) {
         graph_copy_node(m->to, m->from, id, m->map);
         return true;
     }
-    if (find_mask(m, node, keys, &k))
+    if (!inline_outer(m, &s))
+        return false;
+    if (find_mask(m, &s, keys, &k))
         return put_table(m, &k);
-    NestEdit e = nest_edit(m->c, node->nest, 0, 0);
-    e.write[0].value = as_sum(m, node, node->nest->write[0].value);
+    NestEdit e = nest_edit(m->c, s.nest, 0, 0);
+    e.write[0].value = as_sum(m, &s, s.nest->write[0].value);
     const Nest *sum = nest_edit_done(m->c, &e);
     if (sum)
-        put_nest(m, node, sum, 0);
+        put_nest(m, &s, sum, 0);
     return sum != NULL;
 }
 
