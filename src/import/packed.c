@@ -82,7 +82,7 @@ attend_rows(Call *k, ValueId q, ValueId keys, ValueId v, ValueId sums, ValueId b
         return call_refuse(k, "%s of %lld heads", k->proto->op_type, (long long)heads);
     if (!q || !keys || !v || !places(k, q, sums, &sequence, &position))
         return false;
-    ValueId mask = little_2(k, OP_equal, of_axis(k, sequence, 1), of_axis(k, sequence, 0));
+    ValueId narrow = little_cast(k, sequence, DT_I32), mask = narrow ? little_2(k, OP_equal, of_axis(k, narrow, 1), of_axis(k, narrow, 0)) : 0;
     if (mask && bias) {
         ValueId more = bias_of_rows(k, bias, sequence, position);
         mask = more ? little_3(k, OP_where, mask, more, scalar_const(k, "never", more, -__builtin_inf())) : 0;

@@ -3,7 +3,8 @@
  *     s[h, i, j] = q[h, i, j] + m[i, j]                          max j: s[h, i, j], exp(s[h, i, j] - …)
  *
  *     sees[i]    = max j: m[i, j] > -9000                        does row i see anything?
- *     used[I, J] = max i of I, j of J: m[i, j] > -9000 or not sees[i]
+ *     seen[I, j] = max i of I: m[i, j] > -9000 or not sees[i]
+ *     used[I, J] = max j of J: seen[I, j]
  *     s[h, i, j] = seen(used[i // 16, j // 64], q[h, i, j] + m[i, j])
  *
  * A table of a byte for each block, of nests: constant where the mask is, computed once for all layers that read one mask otherwise. A program
@@ -325,7 +326,7 @@ made(Masks *m, const Mask *k, NestBuilder *b, const char *name, const Type *t, c
             return m->table.at[i].out;
     ValueId out = graph_value(m->to, name, t);
     graph_call_nest(m->to, plain, k->node->node->loc, k->node->node->origin, in, &out);
-    VEC_PUSH(m->a, &m->table, ((Table){ plain, arena_copy(m->a, in, (plain->nin + 1) * sizeof *in), out }));
+    VEC_PUSH(m->a, &m->table, ((Table){ plain, arena_copy(m->a, in, plain->nin * sizeof *in), out }));
     return out;
 }
 
@@ -360,33 +361,32 @@ sees_table(Masks *m, const Mask *k, const char *name)
     return made(m, k, &b, arena_printf(m->a, "%s_sees", name), t, copy.in);
 }
 
-/* used[…, I, J]: does a row of the block see a key of it, or nothing at all? */
+/* seen[…, I, j]: does a row of the block see a key, or nothing at all? A last block that is not whole has its last row several times. */
 static ValueId
-used_table(Masks *m, const Mask *k, const char *name, ValueId rows)
+strip_table(Masks *m, const Mask *k, const char *name, ValueId sees)
 {
     Ctx *c = m->c;
-    NestBuilder b = nest_begin(c, "used");
-    Copy copy = { .m = m, .node = k->node, .b = &b, .beyond = true };
+    NestBuilder b = nest_begin(c, "seen");
+    Copy copy = { .m = m, .node = k->node, .b = &b };
     Binding bind[NEST_MAX_AXES];
     const Expr *at[NEST_MAX_AXES], *dim[NEST_MAX_AXES], *row_at[NEST_MAX_AXES];
     const Axis *axis = k->node->nest->axis;
-    const Scalar *inside = NULL;
     AxisSet points = 0;
     uint32_t nrow = 0;
 
     for (uint32_t i = 0; i < k->n; i++) {
-        uint32_t x = k->axis[i], block = x == k->keys ? BLOCK_KEYS : x == k->rows ? BLOCK_ROWS : 1;
-        dim[i] = expr_ceil_div(c, axis[x].extent, expr_int(c, block));
+        uint32_t x = k->axis[i];
+        dim[i] = expr_ceil_div(c, axis[x].extent, expr_int(c, x == k->rows ? BLOCK_ROWS : 1));
         at[i] = nest_axis(&b, axis[x].name, AXIS_PARALLEL, dim[i]);
         bind[i] = (Binding){ { VAR_AXIS, x }, at[i] };
     }
     for (uint32_t i = 0; i < k->n; i++) {
-        uint32_t x = k->axis[i], block = x == k->keys ? BLOCK_KEYS : x == k->rows ? BLOCK_ROWS : 1;
-        if (block > 1) {
-            const Expr *point = nest_axis(&b, x == k->keys ? "key" : "row", AXIS_REDUCE, expr_int(c, block));
-            points |= axis_bit(point);
-            bind[i].to = expr_add(c, expr_scale(c, at[i], block), point);
-            inside = both(c, inside, scalar_2(c, S_LT, scalar_index(c, bind[i].to), scalar_index(c, axis[x].extent)));
+        uint32_t x = k->axis[i];
+        if (x == k->rows) {
+            const Expr *row = nest_axis(&b, "row", AXIS_REDUCE, expr_int(c, BLOCK_ROWS));
+            points = axis_bit(row);
+            bind[i].to = expr_min(c, expr_add(c, expr_scale(c, at[i], BLOCK_ROWS), row), expr_offset(c, axis[x].extent, -1));
+            copy.beyond = true;
         }
         if (x != k->keys)
             row_at[nrow++] = bind[i].to;
@@ -396,13 +396,35 @@ used_table(Masks *m, const Mask *k, const char *name, ValueId rows)
         return 0;
     for (uint32_t i = 0; i < copy.nin; i++)
         copy.in[i] = m->map[copy.in[i]];
-    uint32_t slot = nest_in(&b, "sees", m->to->value.at[rows].type);
-    copy.in[copy.nin++] = rows;
-    const Scalar *sees = nest_load_or(&b, slot, row_at, scalar_int(c, DT_U8, 1));
-    const Scalar *one = truth(c, both(c, inside, scalar_2(c, S_OR, is, scalar_2(c, S_EQ, sees, scalar_int(c, DT_U8, 0)))));
+    uint32_t slot = nest_in(&b, "sees", m->to->value.at[sees].type);
+    copy.in[copy.nin++] = sees;
+    const Scalar *one = truth(c, scalar_2(c, S_OR, is, scalar_2(c, S_EQ, nest_load_or(&b, slot, row_at, scalar_int(c, DT_U8, 1)), scalar_int(c, DT_U8, 0))));
     const Type *t = type_new(c, DT_U8, k->n, dim);
-    nest_write(&b, nest_out(&b, "o", t), at, scalar_reduce(c, COMB_MAX, points, &one, 1));
-    return made(m, k, &b, arena_printf(m->a, "%s_used", name), t, copy.in);
+    nest_write(&b, nest_out(&b, "o", t), at, points ? scalar_reduce(c, COMB_MAX, points, &one, 1) : one);
+    return made(m, k, &b, arena_printf(m->a, "%s_seen", name), t, copy.in);
+}
+
+/* used[…, I, J]: does a row of the block see one of so many keys? */
+static ValueId
+used_table(Masks *m, const Mask *k, const char *name, ValueId strip)
+{
+    Ctx *c = m->c;
+    NestBuilder b = nest_begin(c, "used");
+    const Type *from = m->to->value.at[strip].type;
+    const Expr *at[NEST_MAX_AXES], *to[NEST_MAX_AXES], *dim[NEST_MAX_AXES];
+    uint32_t keys = 0, slot = nest_in(&b, "seen", from);
+
+    for (uint32_t i = 0; i < k->n; i++) {
+        keys = k->axis[i] == k->keys ? i : keys;
+        dim[i] = expr_ceil_div(c, from->dim[i], expr_int(c, k->axis[i] == k->keys ? BLOCK_KEYS : 1));
+        at[i] = to[i] = nest_axis(&b, k->node->nest->axis[k->axis[i]].name, AXIS_PARALLEL, dim[i]);
+    }
+    const Expr *key = nest_axis(&b, "key", AXIS_REDUCE, expr_int(c, BLOCK_KEYS));
+    at[keys] = expr_add(c, expr_scale(c, to[keys], BLOCK_KEYS), key);
+    const Scalar *one = nest_load_or(&b, slot, at, scalar_int(c, DT_U8, 0));
+    const Type *t = type_new(c, DT_U8, k->n, dim);
+    nest_write(&b, nest_out(&b, "o", t), to, scalar_reduce(c, COMB_MAX, axis_bit(key), &one, 1));
+    return made(m, k, &b, arena_printf(m->a, "%s_used", name), t, &strip);
 }
 
 /* is ? x : lowest as x + (is ? 0 : lowest), in which a product x is one still. Beside -inf and the lowest numbers a score is nothing; where it is
@@ -507,7 +529,7 @@ static bool
 put_table(Masks *m, const Mask *k)
 {
     const char *name = m->from->value.at[node_out(m->from, k->node->node, 0)].name;
-    ValueId sees = sees_table(m, k, name), used = sees ? used_table(m, k, name, sees) : 0;
+    ValueId sees = sees_table(m, k, name), strip = sees ? strip_table(m, k, name, sees) : 0, used = strip ? used_table(m, k, name, strip) : 0;
     const Nest *with = used ? with_table(m, k, m->to->value.at[used].type) : NULL;
 
     if (with)

@@ -87,6 +87,7 @@ def test_constants(shape, target, tmp_path):
     """A mask of each head, each sequence, of keys alone: none of them is a band."""
     rng = np.random.default_rng(len(shape))
     last = np.repeat(rng.random(shape[:-1] + (10,)) < 0.3, 30, -1)
+    last[..., 64:192] = False
     last[..., 7] = True
     attention(tmp_path, [], 300, 300, [numpy_helper.from_array(np.where(last, 0, -np.inf).astype(np.float32), "mask")], batch=3)
     assert omits(tmp_path, "--target", target)
