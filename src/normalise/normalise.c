@@ -206,9 +206,7 @@ gather_columns(Normal *m, const Contraction *view, ValueId out)
     rank = list_axes(n, view->row, axis, rank);
     rank = list_axes(n, view->col, axis, rank);
     const Nest *relaid = rank <= TN_MAX_RANK ? nest_relay_output(c, n, axis, rank, &move) : NULL;
-    if (relaid && view->batch)                       /* heads stand around rows, as where scores are made */
-        relaid = nest_axes_as_written(c, relaid, 0);
-    if (!relaid)
+    if (!relaid || !(relaid = nest_axes_as_written(c, relaid, 0)))       /* heads stand around rows, as where scores are made */
         return out;
     m->nest = relaid;
     ValueId made = graph_value(m->to, arena_printf(c->arena, "%s_phases", m->to->value.at[out].name), relaid->param[relaid->nin].type);
