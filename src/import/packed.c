@@ -210,8 +210,8 @@ convert_restore_padding(Call *k)
 }
 
 const OpRow packed_rows[] = {
-    {"com.microsoft.PackedAttention", OP_attention, convert_packed_rows},
-    {"com.microsoft.PackedMultiHeadAttention", OP_attention, convert_packed_heads},
+    {"com.microsoft.PackedAttention", OP_NONE, convert_packed_rows},
+    {"com.microsoft.PackedMultiHeadAttention", OP_NONE, convert_packed_heads},
     {"com.microsoft.RemovePadding", OP_NONE, convert_remove_padding},
     {"com.microsoft.RestorePadding", OP_NONE, convert_restore_padding},
     {0},
