@@ -143,6 +143,14 @@ search_scalar(void *user, const Scalar *node)
             search_expr(s, node->u.load.at[d]);
 }
 
+/* What a score promises is not computed: a table's blocks are no digits of its axes. */
+static const Scalar *
+without_promise(ScalarMap *m, const Scalar *node)
+{
+    (void)m;
+    return node->op == S_SEEN ? node->arg[1] : node;
+}
+
 static bool
 split_an_axis(Simplify *s, AxisKind kind, Arena *scratch)
 {
@@ -152,8 +160,11 @@ split_an_axis(Simplify *s, AxisKind kind, Arena *scratch)
 
     if (e->nest.naxis == NEST_MAX_AXES)
         return false;
-    for (uint32_t i = 0; i < e->nest.nwrite; i++)
-        scalar_visit(c, e->write[i].value, search_scalar, &search);
+    for (uint32_t i = 0; i < e->nest.nwrite; i++) {
+        ScalarMap m = { .node = without_promise, .ctx = c, .done = { .arena = scratch } };
+        const Scalar *value = e->write[i].value;
+        scalar_visit(c, scalar_map(&m, value), search_scalar, &search);
+    }
     if (!search.divisor)
         return false;
 

@@ -128,6 +128,8 @@ put_member(const Group *g, const Member *m, Text *t, const char *at)
     text_printf(t, "put %s at %s scratch of %s%s %s\n", m->name, at, group_heads(g, m, false), group_own(g, m), group_row(g, m));
 }
 
+enum { LAID = 64 };                  /* buffers that are noted, a bit each; later ones stay as they are */
+
 typedef struct { const Group *g; const Member *m; Text *t; uint64_t laid; } Lay;
 
 /* Lanes are rows: a constant that is read beside a sum, a mask, lies along them. */
@@ -149,7 +151,7 @@ lay_along_rows(void *user, const Scalar *s)
     if (row == rank || s->u.load.slot >= part->nest->nin)
         return;
     uint32_t buffer = part->buffer[s->u.load.slot];
-    if (buffer >= w->p->k->nin || buffer >= 64 || !w->constant[buffer] || l->laid >> buffer & 1)
+    if (buffer >= w->p->k->nin || buffer >= LAID || !w->constant[buffer] || l->laid >> buffer & 1)
         return;
     l->laid |= (uint64_t)1 << buffer;
     text_printf(l->t, "lay %s as [", w->p->k->buffer.at[buffer].name);

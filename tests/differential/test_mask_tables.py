@@ -162,3 +162,23 @@ def test_attention_of_onnx(kind, causal, tmp_path):
             i, j = np.mgrid[:nq, :nk]
             want = expected(q, k, v, np.where(seen & ((j <= i) | (not causal)), 0, -np.inf))
             np.testing.assert_allclose(y, np.nan_to_num(want), rtol=1e-4, atol=1e-5, err_msg=f"{shape} {nq} {nk}")
+
+
+@pytest.mark.parametrize("heads, shared", [(4, 2), (6, 1), (4, 4)])
+def test_heads_that_share_keys(heads, shared, tmp_path):
+    """One kernel that omits, whether the tables' blocks divide the lengths or not."""
+    for n in (256, 300):
+        seen = np.kron(np.random.default_rng(n).random((n // 60 + 1, n // 60 + 1)) < 0.2, np.ones((60, 60), bool))[:n, :n] | np.eye(n, dtype=bool)
+        graph = helper.make_graph([helper.make_node("Attention", ["q", "k", "v", "mask"], ["y"], scale=0.25)], "masked",
+                                  [value("q", TensorProto.FLOAT, ["b", heads, n, DEPTH]), *(value(x, TensorProto.FLOAT, ["b", shared, n, DEPTH]) for x in "kv")],
+                                  [value("y", TensorProto.FLOAT, ["b", heads, n, DEPTH])], [numpy_helper.from_array(seen, "mask")])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=11), tmp_path / "m.onnx")
+        assert omits(tmp_path)
+        assert "1 kernel," in tenon("compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so")
+        rng = np.random.default_rng(0)
+        q, k, v = (rng.standard_normal((2, h, n, DEPTH)).astype(np.float32) for h in (heads, shared, shared))
+        for name, x in dict(q=q, k=k, v=v).items():
+            np.save(tmp_path / f"{name}.npy", x)
+        tenon("run", tmp_path / "m.so", *[w for name in "qkv" for w in ("-i", f"{name}=@{tmp_path}/{name}.npy")], "--output-dir", tmp_path)
+        want = expected(q, np.repeat(k, heads // shared, 1), np.repeat(v, heads // shared, 1), np.where(seen, 0, -np.inf))
+        np.testing.assert_allclose(np.load(tmp_path / "y.npy"), want, rtol=1e-4, atol=1e-5)
