@@ -11,6 +11,7 @@
  */
 #include "fuse/internal.h"
 #include "nest/layout.h"
+#include "nest/walk.h"
 
 /* ---- digits ------------------------------------------------------------------------------------------------ */
 
@@ -88,6 +89,39 @@ in_digits(const Fusion *f, const NodeId *host, uint32_t n, const Piece *p, const
     return nest ? nest_axes_as_written(c, nest, 0) : NULL;
 }
 
+/* Does one of the hosts read what a host makes? */
+static bool
+is_read_among(const Fusion *f, const NodeId *host, uint32_t n, NodeId maker)
+{
+    const Piece *p = &f->piece[maker];
+
+    for (uint32_t o = p->nest->nin; o < p->nest->nin + p->nest->nout; o++)
+        for (uint32_t r = 0; r < f->readers[p->value[o]].n; r++)
+            if (fuse_is_among(host, n, f->readers[p->value[o]].at[r]))
+                return true;
+    return false;
+}
+
+/* What no other part reads may lie as it likes: axes of a product come as those of what it reads of the others do, [rows, heads, size] of
+ * scores [heads, rows, keys]. */
+static const Nest *
+in_order_read(const Fusion *f, const NodeId *host, uint32_t n, NodeId last, const Nest *nest)
+{
+    Accesses reads = nest_accesses(f->ctx, f->arena, nest);
+    const Scalar *first = NULL;
+    Contraction view;
+
+    if (!nest_contraction(f->ctx, nest, &view) || nest->nwrite != 1 || !write_is_plain(f->ctx, nest, &nest->write[0]))
+        return nest;
+    for (uint32_t i = 0; i < reads.n; i++) {
+        const Scalar *load = reads.at[i].load;
+        if (load->u.load.slot < nest->nin && fuse_is_among(host, n, f->g->value.at[f->piece[last].value[load->u.load.slot]].def) &&
+            (!first || load->u.load.rank > first->u.load.rank))
+            first = load;
+    }
+    return first ? nest_axes_as_read(f->ctx, nest, first) : nest;
+}
+
 const Nest *const *
 fuse_parts(const Fusion *f, const NodeId *host, uint32_t n)
 {
@@ -106,16 +140,23 @@ fuse_parts(const Fusion *f, const NodeId *host, uint32_t n)
     for (uint32_t i = 0; i < n && rows; i++)
         if (!(cut[i] = in_digits(f, host, n, &f->piece[host[i]], &g)))
             rows = false;
-    return rows ? cut : part;
+    if (rows)
+        part = cut;
+    for (uint32_t i = 0; i < n && n > 1; i++) {
+        const Nest *nest = is_read_among(f, host, n, host[i]) ? part[i] : in_order_read(f, host, n, host[i], part[i]);
+        part[i] = nest ? nest : part[i];
+    }
+    return part;
 }
 
 /* ---- axes -------------------------------------------------------------------------------------------------- */
 
-/* The d-th parallel axis of a nest, if it is also the index of dimension d of every output. */
+/* The d-th parallel axis of a nest, if it is also the index of dimension d of every output; of a product that no other part reads, of some dimension, or a digit. */
 static const Expr *
-outer_axis(Ctx *c, const Nest *n, uint32_t d)
+outer_axis(Ctx *c, const Nest *n, uint32_t d, bool read)
 {
     uint32_t seen = 0;
+    Contraction view;
 
     for (uint32_t k = 0; k < n->naxis; k++) {
         if (n->axis[k].kind != AXIS_PARALLEL || seen++ < d)
@@ -123,9 +164,11 @@ outer_axis(Ctx *c, const Nest *n, uint32_t d)
         const Expr *axis = expr_axis(c, k);
         if (axis_is_ragged(&n->axis[k]))
             return NULL;
-        for (uint32_t w = 0; w < n->nwrite; w++)
-            if (n->write[w].combiner != COMB_NONE || d >= n->param[n->write[w].out].type->rank || n->write[w].at[d] != axis)
+        for (uint32_t w = 0; w < n->nwrite; w++) {
+            bool there = (d < n->param[n->write[w].out].type->rank && n->write[w].at[d] == axis) || (!read && nest_contraction(c, n, &view) && write_is_plain(c, n, &n->write[w]));
+            if (n->write[w].combiner != COMB_NONE || !there)
                 return NULL;
+        }
         return axis;
     }
     return NULL;
@@ -146,7 +189,7 @@ reads_are_local(const Fusion *f, const NodeId *host, uint32_t n, uint32_t reader
 {
     const Piece *p = &f->piece[host[reader]];
     Accesses reads = nest_accesses(f->ctx, f->arena, nest);
-    const Expr *axis = outer_axis(f->ctx, nest, d);
+    const Expr *axis = outer_axis(f->ctx, nest, d, is_read_among(f, host, n, host[reader]));
 
     for (uint32_t i = 0; i < reads.n; i++) {
         uint32_t slot = reads.at[i].load->u.load.slot;
@@ -188,7 +231,7 @@ fuse_shared(const Fusion *f, const NodeId *host, uint32_t n)
     for (;; depth++) {
         const Expr *extent = NULL;
         for (uint32_t i = 0; i < n; i++) {
-            const Expr *axis = outer_axis(f->ctx, part[i], depth);
+            const Expr *axis = outer_axis(f->ctx, part[i], depth, is_read_among(f, host, n, host[i]));
             const Expr *e = axis ? axis_extent(part[i], axis) : NULL;
             if (!axis || (extent && expr_eq(f->ctx, NULL, extent, e) != YES) ||
                 !reads_are_local(f, host, n, i, part[i], depth))

@@ -30,8 +30,9 @@ written_at(const Nest *n, uint32_t axis)
     return d;
 }
 
-const Nest *
-nest_axes_as_written(Ctx *c, const Nest *n, uint32_t kept)
+/* The parallel axes behind the first `kept` by their keys, [naxis]. */
+static const Nest *
+sorted_axes(Ctx *c, const Nest *n, uint32_t kept, const uint32_t *key)
 {
     uint32_t place[NEST_MAX_AXES], sorted[NEST_MAX_AXES], count = 0;
     Binding bind[NEST_MAX_AXES];
@@ -43,7 +44,7 @@ nest_axes_as_written(Ctx *c, const Nest *n, uint32_t kept)
         if (n->axis[k].kind == AXIS_PARALLEL) {
             place[count] = k;
             uint32_t i = count++;
-            for (; i > kept && written_at(n, sorted[i - 1]) > written_at(n, k); i--)
+            for (; i > kept && key[sorted[i - 1]] > key[k]; i--)
                 sorted[i] = sorted[i - 1];
             sorted[i] = k;
         }
@@ -64,6 +65,29 @@ nest_axes_as_written(Ctx *c, const Nest *n, uint32_t kept)
         e.axis[place[i]] = n->axis[sorted[i]];
     arena_free(scratch);
     return nest_edit_done(c, &e);
+}
+
+const Nest *
+nest_axes_as_written(Ctx *c, const Nest *n, uint32_t kept)
+{
+    uint32_t key[NEST_MAX_AXES];
+
+    for (uint32_t k = 0; k < n->naxis; k++)
+        key[k] = written_at(n, k);
+    return sorted_axes(c, n, kept, key);
+}
+
+const Nest *
+nest_axes_as_read(Ctx *c, const Nest *n, const Scalar *load)
+{
+    uint32_t key[NEST_MAX_AXES];
+
+    for (uint32_t k = 0; k < n->naxis; k++) {
+        key[k] = 0;
+        while (key[k] < load->u.load.rank && load->u.load.at[key[k]] != expr_axis(c, k))
+            key[k]++;
+    }
+    return sorted_axes(c, n, 0, key);
 }
 
 /* ---- kernels --------------------------------------------------------------------------------------------- */

@@ -235,11 +235,13 @@ static bool
 ends_in_product(const Group *g)
 {
     const Member *last = &g->member[g->n - 1];
-    const Write *w = &last->n->write[0];
-    uint32_t rank = last->n->param[w->out].type->rank;
-    Var v;
+    const Draft *w = g->w;
+    const Write *out = &last->n->write[0];
+    const Type *t = last->n->param[out->out].type;
+    Low l = low_part(w->c, w->a, w->p->k, w->p->m, &w->p->k->part[last->part]);
+    const Expr *stride = t->rank ? low_stride(&l, scalar_load(w->c, t->dtype, out->out, t->rank, out->at, NULL), last->own[0]) : NULL;
 
-    return last->product && rank && expr_is_var(w->at[rank - 1], &v) && v.id == last->own[0];
+    return last->product && stride && expr_is(stride, 1);
 }
 
 enum { MOST_TILES = 4 };             /* vectors of rows in a task, in tiles; bounds the list, its price decides */

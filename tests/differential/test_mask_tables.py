@@ -182,3 +182,22 @@ def test_heads_that_share_keys(heads, shared, tmp_path):
         tenon("run", tmp_path / "m.so", *[w for name in "qkv" for w in ("-i", f"{name}=@{tmp_path}/{name}.npy")], "--output-dir", tmp_path)
         want = expected(q, np.repeat(k, heads // shared, 1), np.repeat(v, heads // shared, 1), np.where(seen, 0, -np.inf))
         np.testing.assert_allclose(np.load(tmp_path / "y.npy"), want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("n", [64, 200, "n"])
+def test_rows_of_heads(n, tmp_path):
+    """Queries, keys and values as rows [b, n, heads * size], and so is what comes of them: one kernel."""
+    wide = HEADS * DEPTH
+    graph = helper.make_graph([helper.make_node("Attention", ["q", "k", "v"], ["y"], scale=0.25, q_num_heads=HEADS, kv_num_heads=HEADS)], "rows",
+                              [value(x, TensorProto.FLOAT, ["b", n, wide]) for x in "qkv"], [value("y", TensorProto.FLOAT, ["b", n, wide])])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=11), tmp_path / "m.onnx")
+    hints = ["--dim-hint", "n=512"] if n == "n" else []
+    assert re.search(r" 1 kernel( \(\d+ functions?\))?,", tenon("compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so", *hints))
+    for rows in (1, 63, 130) if n == "n" else (n,):
+        q, k, v = (np.random.default_rng(i).standard_normal((2, rows, wide)).astype(np.float32) for i in range(3))
+        for name, x in dict(q=q, k=k, v=v).items():
+            np.save(tmp_path / f"{name}.npy", x)
+        tenon("run", tmp_path / "m.so", *[w for name in "qkv" for w in ("-i", f"{name}=@{tmp_path}/{name}.npy")], "--output-dir", tmp_path)
+        heads = [x.reshape(2, rows, HEADS, DEPTH).transpose(0, 2, 1, 3) for x in (q, k, v)]
+        want = expected(*heads, np.zeros((rows, rows))).transpose(0, 2, 1, 3).reshape(2, rows, wide)
+        np.testing.assert_allclose(np.load(tmp_path / "y.npy"), want, rtol=1e-4, atol=1e-5)
