@@ -145,6 +145,16 @@ leads_only_to(const Fusion *f, const NestTraits *traits, NodeId n, NodeId to, ui
     return true;
 }
 
+/* Is what is written a choice between something computed and a number? Then the first is computed anyhow, as a mask does it. */
+static bool
+is_chosen_beside_a_number(const Nest *n)
+{
+    const Scalar *s = n->nwrite == 1 ? n->write[0].value : NULL;
+
+    s = s && s->op == S_SEEN ? s->arg[1] : s;
+    return s && s->op == S_SELECT && (s->arg[1]->op == S_CONST || s->arg[2]->op == S_CONST);
+}
+
 /* Is every element read once, as an epilogue needs it? One to one, and as many as there are points. */
 static bool
 reads_all_once(Ctx *c, const Nest *n, const Access *a)
@@ -152,7 +162,7 @@ reads_all_once(Ctx *c, const Nest *n, const Access *a)
     MappingType t = nest_mapping(c, n, a);
     const Type *from = n->param[a->load->u.load.slot].type, *to = n->param[n->nin].type;
 
-    if (t > MAP_INJ || a->conditional || a->load->u.load.outside)
+    if (t > MAP_INJ || (a->conditional && !is_chosen_beside_a_number(n)) || a->load->u.load.outside)
         return false;
     return expr_eq(c, NULL, type_count(c, from), type_count(c, to)) == YES;
 }

@@ -227,7 +227,7 @@ const Nest *nest_permute(Ctx *c, const Nest *n, uint32_t slot, const uint8_t *or
 /* Parallel axes behind the first `kept` in the order in which the first write's dimensions name them; n itself where they are, or
  * an axis is ragged. */
 const Nest *nest_axes_as_written(Ctx *c, const Nest *n, uint32_t kept);
-/* Parallel axes in the order in which they are the dimensions of a read, others behind. */
+/* Parallel axes in the order in which they are the dimensions of a read, others behind, and those of one point in front. */
 const Nest *nest_axes_as_read(Ctx *c, const Nest *n, const Scalar *load);
 /* The same axes, reads and values with a dimension of the outputs for every axis that writes are placed by:
  * o[4*j + k] to 12 elements becomes o[j, k] to 3 by 4, which lie the same in memory. n itself where each

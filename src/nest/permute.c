@@ -84,7 +84,7 @@ nest_axes_as_read(Ctx *c, const Nest *n, const Scalar *load)
 
     for (uint32_t k = 0; k < n->naxis; k++) {
         key[k] = 0;
-        while (key[k] < load->u.load.rank && load->u.load.at[key[k]] != expr_axis(c, k))
+        while (!expr_is(n->axis[k].extent, 1) && key[k] < load->u.load.rank && load->u.load.at[key[k]] != expr_axis(c, k))
             key[k]++;
     }
     return sorted_axes(c, n, 0, key);

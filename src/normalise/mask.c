@@ -8,7 +8,7 @@
  *     s[h, i, j] = seen(used[i // 16, j // 64], q[h, i, j] + m[i, j])
  *
  * A table of a byte for each block, of nests: constant where the mask is, computed once for all layers that read one mask otherwise. A program
- * then passes over blocks that no row sees (the step `skip`, nest/support.h). Where a row sees nothing all of its blocks count as used: its
+ * then passes over blocks that no row sees (the step `omit`, nest/support.h). Where a row sees nothing all of its blocks count as used: its
  * softmax is the mean, or a NaN, as it was.
  *
  * A score is hidden by a condition that chooses a number so low, or by adding one. What is added is a mask if it is a constant that holds such
@@ -26,10 +26,9 @@ enum { BLOCK_ROWS = 16, BLOCK_KEYS = 64 };
 /* What is at most this hides a score that it is added to. -1e4 is the highest that exporters write, and the shortest types round it to -9984. */
 #define HIDES -9000.0
 
-/* What is at most this stays the same when a score is added to it: a unit in its last place is above 1e22. */
-#define OUTWEIGHS -1e30
-
 typedef enum { UNASKED, NEVER, MAYBE } Hides;
+
+enum { MOST_PASSED = 64 };           /* nodes that pass a mask on to the scores; bounds recursion */
 
 /* A table, by the nest that makes it of some values. */
 typedef struct { const Nest *nest; const ValueId *in; ValueId out; } Table;
@@ -82,13 +81,13 @@ holds_hiding(Ctx *c, const Value *v)
 
 /* A constant may hide if it holds such a number; what a node makes if the node has one, or does no more than pass on what may hide; and any input. */
 static bool
-may_hide(const Masks *m, ValueId v)
+may_hide(const Masks *m, ValueId v, int left)
 {
     const Value *value = &m->from->value.at[v];
     const Node *n = &m->from->node.at[value->def];
     bool found = false;
 
-    if (m->hides[v] != UNASKED)
+    if (m->hides[v] != UNASKED || !left)
         return m->hides[v] == MAYBE;
     m->hides[v] = NEVER;
     if (value->data) {
@@ -98,7 +97,7 @@ may_hide(const Masks *m, ValueId v)
     } else if (n->callee == CALL_NEST && n->nest->nwrite == 1 && !nest_axes_of_kind(n->nest, AXIS_REDUCE) && !nest_axes_of_kind(n->nest, AXIS_SCAN)) {
         scalar_visit(m->c, n->nest->write[0].value, see_hiding, &found);
         for (uint32_t i = 0; i < n->in.count && !found; i++)
-            found = may_hide(m, node_in(m->from, n, i));
+            found = may_hide(m, node_in(m->from, n, i), left - 1);
     }
     m->hides[v] = found ? MAYBE : NEVER;
     return found;
@@ -214,7 +213,7 @@ shown(const Masks *m, const Source *node, const Scalar *s)
             return both(c, s->arg[0], shown(m, node, s->arg[1]));
         return is_hidden(m, node, s->arg[1]) ? both(c, scalar_1(c, S_NOT, s->arg[0]), shown(m, node, s->arg[2])) : NULL;
     case S_LOAD:
-        if (s->u.load.slot >= node->nest->nin || !may_hide(m, node->in[s->u.load.slot]))
+        if (s->u.load.slot >= node->nest->nin || !may_hide(m, node->in[s->u.load.slot], MOST_PASSED))
             return NULL;
         return scalar_2(c, S_GT, s, scalar_float(c, s->dtype, HIDES));
     default:
@@ -427,29 +426,6 @@ used_table(Masks *m, const Mask *k, const char *name, ValueId strip)
     return made(m, k, &b, arena_printf(m->a, "%s_used", name), t, &strip);
 }
 
-/* is ? x : lowest as x + (is ? 0 : lowest), in which a product x is one still. Beside -inf and the lowest numbers a score is nothing; where it is
- * added to others it is not. */
-static const Scalar *
-as_sum(const Masks *m, const Source *node, const Scalar *s)
-{
-    const Scalar *arm[2], *zero = scalar_number(m->c, s->dtype, 0);
-
-    for (uint32_t i = 0; i < 2 && s->op == S_SELECT; i++) {
-        const Scalar *hidden = s->arg[1 + i];
-        const Value *v = hidden->op == S_LOAD ? &m->from->value.at[node->in[hidden->u.load.slot]] : NULL;
-        double lowest = 0;
-        if (hidden->op == S_CONST)
-            memcpy(&lowest, &hidden->u.bits, sizeof lowest);
-        else if (v && is_hidden(m, node, hidden))
-            lowest = number_get(v->type->dtype, v->data, 0);
-        if (lowest > OUTWEIGHS)
-            continue;
-        arm[i] = hidden, arm[1 - i] = zero;
-        return scalar_2(m->c, S_ADD, s->arg[2 - i], scalar_select(m->c, s->arg[0], arm[0], arm[1]));
-    }
-    return s;
-}
-
 /* The nest with what it reads of the table, its last input. */
 static const Nest *
 with_table(Masks *m, const Mask *k, const Type *t)
@@ -468,7 +444,7 @@ with_table(Masks *m, const Mask *k, const Type *t)
     e.nest.nin++;
     e.write[0].out++;
     const Scalar *used = scalar_2(c, S_NE, scalar_load(c, DT_U8, n->nin, k->n, at, NULL), scalar_int(c, DT_U8, 0));
-    e.write[0].value = scalar_2(c, S_SEEN, used, as_sum(m, k->node, n->write[0].value));
+    e.write[0].value = scalar_2(c, S_SEEN, used, n->write[0].value);
     return nest_edit_done(c, &e);
 }
 
@@ -552,12 +528,8 @@ put_node(Masks *m, NodeId id)
         return false;
     if (find_mask(m, &s, keys, &k))
         return put_table(m, &k);
-    NestEdit e = nest_edit(m->c, s.nest, 0, 0);
-    e.write[0].value = as_sum(m, &s, s.nest->write[0].value);
-    const Nest *sum = nest_edit_done(m->c, &e);
-    if (sum)
-        put_nest(m, &s, sum, 0);
-    return sum != NULL;
+    put_nest(m, &s, s.nest, 0);
+    return true;
 }
 
 /* Values of which a nest takes a maximum along a dimension. */

@@ -201,3 +201,33 @@ def test_rows_of_heads(n, tmp_path):
         heads = [x.reshape(2, rows, HEADS, DEPTH).transpose(0, 2, 1, 3) for x in (q, k, v)]
         want = expected(*heads, np.zeros((rows, rows))).transpose(0, 2, 1, 3).reshape(2, rows, wide)
         np.testing.assert_allclose(np.load(tmp_path / "y.npy"), want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("batch", [1, 2, "b"])
+@pytest.mark.parametrize("masked", [False, True])
+def test_one_kernel(batch, masked, tmp_path):
+    seen = seen_by(np.random.default_rng(0), "blocks", 512, 512) | np.eye(512, dtype=bool)
+    low = np.where(seen, 0, -np.inf if masked else 0).astype(np.float32)
+    attention(tmp_path, [], 512, 512, [numpy_helper.from_array(low, "mask")], batch=batch)
+    assert re.search(r" 1 kernel( \(\d+ functions?\))?,", tenon("compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so"))
+
+
+@pytest.mark.parametrize("n", [40, 256])
+def test_a_choice_hides_what_is_no_number(n, tmp_path):
+    """Keys of padding hold NaN; Where chooses -inf there, so nothing of them may reach a score, in a block that is used or not; nor a maximum."""
+    nodes = [helper.make_node("Transpose", ["k"], ["kt"], perm=[0, 1, 3, 2]), helper.make_node("MatMul", ["q", "kt"], ["s"]), helper.make_node("Where", ["seen", "s", "low"], ["s2"]),
+             helper.make_node("ReduceMax", ["s2"], ["most"], axes=[3], keepdims=0), helper.make_node("Softmax", ["s2"], ["p"], axis=-1), helper.make_node("MatMul", ["p", "v"], ["y"])]
+    graph = helper.make_graph(nodes, "chosen", [*(value(x, TensorProto.FLOAT, [1, HEADS, n, DEPTH]) for x in "qkv"), value("seen", TensorProto.BOOL, [n, n])],
+                              [value("y", TensorProto.FLOAT, [1, HEADS, n, DEPTH]), value("most", TensorProto.FLOAT, [1, HEADS, n])], low_of(-np.inf)[1:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), tmp_path / "m.onnx")
+    tenon("compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so")
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.standard_normal((1, HEADS, n, DEPTH)).astype(np.float32) for _ in "qkv")
+    seen = np.broadcast_to(np.arange(n)[None] < 30, (n, n))
+    for name, x in dict(q=q, k=np.where(np.arange(n)[:, None] < 30, k, np.nan).astype(np.float32), v=v, seen=seen).items():
+        np.save(tmp_path / f"{name}.npy", x)
+    tenon("run", tmp_path / "m.so", *[w for name in ("q", "k", "v", "seen") for w in ("-i", f"{name}=@{tmp_path}/{name}.npy")], "--output-dir", tmp_path)
+    s = np.where(seen, np.einsum("bhid,bhjd->bhij", q, k, dtype=np.float64), -np.inf)
+    e = np.exp(s - s.max(-1, keepdims=True))
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), np.einsum("bhij,bhjd->bhid", e / e.sum(-1, keepdims=True), v), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(np.load(tmp_path / "most.npy"), s.max(-1), rtol=1e-4, atol=1e-5)

@@ -121,9 +121,11 @@ def test_a_layer_packs_and_unpacks(wide, tmp_path):
 
 
 def test_blocks_of_other_sequences_are_omitted(tmp_path):
-    text = compiled(tmp_path, [node("PackedMultiHeadAttention", ["q", "k", "v", "", "offsets", "sums"], ["y"], num_heads=HEADS)],
+    """As a layer has it: a product behind the attention."""
+    w = np.ones((HEADS * SIZE, 16), "f4")
+    text = compiled(tmp_path, [node("PackedMultiHeadAttention", ["q", "k", "v", "", "offsets", "sums"], ["a"], num_heads=HEADS), helper.make_node("MatMul", ["a", "w"], ["y"])],
                     [*(value(x, TensorProto.FLOAT, "t", HEADS * SIZE) for x in "qkv"), value("offsets", TensorProto.INT32, "b", "s"), value("sums", TensorProto.INT32, "b1")],
-                    [value("y", TensorProto.FLOAT, "t", HEADS * SIZE)], (), ("--dim-hint", "t=4000"))
+                    [value("y", TensorProto.FLOAT, "t", 16)], [("w", w)], ("--dim-hint", "t=4000"))
     assert re.search(r"^ *omit ", text, re.M)
 
 
