@@ -39,6 +39,14 @@ def random_blocks(i, j):
     return np.repeat(np.repeat(seen | np.eye(blocks, dtype=bool), 32, 0), 32, 1)[:n, :n]
 
 
+def tree(i, j):
+    """A binary tree of drafts, level behind level: each node sees the way to the root."""
+    seen = np.eye(len(i), dtype=bool)
+    for row in range(1, len(i)):
+        seen[row] |= seen[(row - 1) // 2]
+    return seen
+
+
 def root(i):
     return int(len(i) ** 0.5)
 
@@ -53,6 +61,7 @@ MASKS = {                                    # by rows i [n, 1] and keys j [1, n
     "prefix n / 4, causal": lambda i, j: (j <= i) | (j < len(i) // 4),
     "documents": documents,
     "random 32-blocks": random_blocks,
+    "tree": tree,
 }
 
 
