@@ -239,19 +239,20 @@ look_at(void *user, const Scalar *s)
     l->bytes &= l->ok && (dtype_info[s->dtype].bytes == 1 || l->m->from->value.at[l->node->in[s->u.load.slot]].data);
 }
 
-/* Is a table of such a condition worth its reads? If the scores vary with an axis, heads, with which the mask does not; or reads cost nearly nothing. */
+/* Is a table of such a condition worth its reads? If the scores vary with an axis, heads, with which the mask does not; or reads cost nearly nothing. A few rows, as a
+ * token's is, have nothing to gain: programs for them do not go in blocks. */
 static bool
-is_worth_a_table(const Masks *m, const Source *node, const Scalar *cond, uint32_t keys)
+is_worth_a_table(const Masks *m, const Source *node, const Scalar *cond, uint32_t keys, uint32_t rows)
 {
     const Nest *n = node->nest;
     Look l = { m, node, .ok = true, .bytes = true };
     bool shared = false;
-    int64_t least;
+    int64_t least = rows == NO_SLOT ? 1 : expr_or(n->axis[rows].extent, BLOCK_ROWS);
+    bool few = least < BLOCK_ROWS || expr_or(n->axis[keys].extent, 2 * BLOCK_KEYS) < 2 * BLOCK_KEYS;
 
     scalar_visit(m->c, cond, look_at, &l);
     for (uint32_t x = 0; x < n->naxis; x++)
         shared |= !(cond->axes >> x & 1) && !expr_is(n->axis[x].extent, 1);
-    bool few = expr_const(n->axis[keys].extent, &least) && least < 2 * BLOCK_KEYS;
     return l.ok && l.reads && !few && (shared || l.bytes) && cond->axes >> keys & 1;
 }
 
@@ -479,7 +480,7 @@ find_mask(const Masks *m, const Source *node, uint32_t keys, Mask *out)
     uint32_t along = m->along[node_out(m->from, node->node, 0)] - 1, rows = along ? axis_at(n, along - 1) : NO_SLOT;
 
     *out = (Mask){ .node = node, .cond = shown(m, node, n->write[0].value), .keys = keys };
-    if (!out->cond || !is_worth_a_table(m, node, out->cond, keys))
+    if (!out->cond || !is_worth_a_table(m, node, out->cond, keys, rows))
         return false;
     for (uint32_t x = 0; x < n->naxis; x++)
         if (out->cond->axes >> x & 1)

@@ -113,8 +113,9 @@ def test_frames_that_are_expected(tmp_path, target):
     """Sizes that users name get a program of their own, priced at these sizes, which is no dearer than any other is there."""
     convolution(tmp_path, 40, 64, ["t"])
     text = dump(tmp_path, "choose", "--target", target, "--dim-hint", "batch=1", "--dim-hint", "t=4")
-    assert "t == 4" in guards(text) and len(set(lays(text))) == 1
-    open_seconds = seconds(text) / float(re.search(r"where t == 4 another, ([0-9.]+) times", text)[1])
+    assert "where t == 4" in text and len(set(lays(text))) == 1
+    own = re.search(r"where t == 4 another, ([0-9.]+) times", text)                  # or one for these sizes on one thread alone
+    open_seconds = seconds(text) / (float(own[1]) if own else 1)
     convolution(tmp_path, 40, 64, [4], batch=1)
     assert open_seconds <= 1.25 * seconds(dump(tmp_path, "choose", "--target", target))
 
