@@ -104,7 +104,7 @@ class Table:
             aim: float | None = None, most: bool = False, show: str = "{:.2f}") -> None:
         """value is what floor and aim are about; with `most` they are limits from above."""
         better = (lambda a, b: a <= b) if most else (lambda a, b: a >= b)
-        met = None if value is None or floor is None else better(value, floor)
+        met = None if value is None or floor is None else bool(better(value, floor))
         verdict = "" if met is None else "MISSED" if not met else "aim met" if aim is not None and better(value, aim) else "met"
         limits = [show.format(x) if x is not None else "" for x in (floor, aim)]
         self.missed += met is False
