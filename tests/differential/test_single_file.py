@@ -296,7 +296,7 @@ int main(void)
     f = good, f.size = 0, tell("no size", m->run(&f));
     tell("nothing", m->run(NULL));
     tell("good again", m->run(&good));
-    printf("%lld %lld\n", (long long)sizes.arena_bytes, (long long)sizes.scratch_bytes);
+    printf("%lld %lld %d\n", (long long)sizes.arena_bytes, (long long)sizes.scratch_bytes, 8 * (int)m->nsymbol);
     return 0;
 }
 """
@@ -309,9 +309,9 @@ def test_a_frame_says_what_it_lacks(tmp_path):
     done = subprocess.run([program], capture_output=True, text=True, env=os.environ | {"ASAN_OPTIONS": "detect_leaks=0"})
     assert done.returncode == 0, done.stderr
     *lines, sizes = done.stdout.splitlines()
-    arena, scratch = sizes.split()
+    arena, scratch, symbols = sizes.split()
     FRAME, SIZE_INPUT = 11, 4 * 70 * 90
     assert lines == ["good: 0 0 0 0 0", f"no host: {FRAME} {FRAME} 6 0 {scratch}", f"no scratch: {FRAME} {FRAME} 6 0 {scratch}",
                      f"no arena: {FRAME} {FRAME} 5 0 {arena}", f"crooked arena: {FRAME} {FRAME} 5 0 {arena}", f"no inputs: {FRAME} {FRAME} 1 0 16",
-                     f"no second input: {FRAME} {FRAME} 1 1 {SIZE_INPUT}", f"no output: {FRAME} {FRAME} 2 0 {4 * 5 * 90}", f"no sym: {FRAME} {FRAME} 3 0 16",
+                     f"no second input: {FRAME} {FRAME} 1 1 {SIZE_INPUT}", f"no output: {FRAME} {FRAME} 2 0 {4 * 5 * 90}", f"no sym: {FRAME} {FRAME} 3 0 {symbols}",
                      f"no fault: {FRAME} 0 0 0 0", f"no size: {FRAME} 0 0 0 0", f"nothing: {FRAME} 0 0 0 0", "good again: 0 0 0 0 0"]
