@@ -540,16 +540,26 @@ only_reduction(const Nest *n, Ctx *c, Arena *a, uint32_t axis)
     return found;
 }
 
+/* The one reduction of a part along an axis, a maximum or a sum of floats, of which points may be left out; NULL: it is of another kind, or none may. */
+static const Scalar *
+shortened_reduction(const Nest *n, Ctx *c, Arena *a, uint32_t axis)
+{
+    const Scalar *reduce = only_reduction(n, c, a, axis);
+    bool may = !c->exact && reduce && reduce->narg == 1 && dtype_is_float(reduce->dtype);
+
+    return may && (reduce->u.reduce.combiner == COMB_MAX || reduce->u.reduce.combiner == COMB_SUM) ? reduce : NULL;
+}
+
 bool
 kernel_support(Ctx *c, Arena *a, const Kernel *k, uint32_t part, uint32_t axis, Support *out)
 {
     const Nest *n = k->part[part].nest;
-    const Scalar *reduce = only_reduction(n, c, a, axis);
+    const Scalar *reduce = shortened_reduction(n, c, a, axis);
     Ask q = { .c = c, .a = a, .k = k, .part = part, .axis = axis, .ranges = nest_ranges(a, n) };
     Frame f = { .part = part };
 
     *out = (Support){ 0 };
-    if (c->exact || !reduce || reduce->narg != 1 || !dtype_is_float(reduce->dtype) || (reduce->u.reduce.combiner != COMB_MAX && reduce->u.reduce.combiner != COMB_SUM))
+    if (!reduce)
         return false;
     Known identity = reduce->u.reduce.combiner == COMB_MAX ? IS_MINUS_INF : IS_ZERO;
     scalar_visit(c, reduce->arg[0], collect, &(Collect){ &q, &f });
@@ -574,11 +584,13 @@ typedef struct { Ask *q; const Frame *f; const Scalar *summand; Known identity; 
 static const Scalar *
 table_element(Ask *q, const Frame *f, const Scalar *cond)
 {
-    const Scalar *load = cond->op == S_NE ? cond->arg[0] : cond;
     const Part *part = &q->k->part[f->part];
     const Expr *at[TN_MAX_RANK];
 
-    if (cond->op != S_NE || load->op != S_LOAD || !dtype_is_int(load->dtype) || cond->arg[1]->op != S_CONST || cond->arg[1]->u.bits || load->u.load.outside || load->u.load.slot >= part->nest->nin)
+    if (cond->op != S_NE || cond->arg[1]->op != S_CONST || cond->arg[1]->u.bits)
+        return NULL;
+    const Scalar *load = cond->arg[0];
+    if (load->op != S_LOAD || !dtype_is_int(load->dtype) || load->u.load.outside || load->u.load.slot >= part->nest->nin)
         return NULL;
     uint32_t buffer = part->buffer[load->u.load.slot];
     if (buffer >= q->k->nin || q->k->buffer.at[buffer].format)
@@ -615,11 +627,11 @@ const Scalar *
 kernel_support_table(Ctx *c, Arena *a, const Kernel *k, uint32_t part, uint32_t axis)
 {
     const Nest *n = k->part[part].nest;
-    const Scalar *reduce = only_reduction(n, c, a, axis);
+    const Scalar *reduce = shortened_reduction(n, c, a, axis);
     Ask q = { .c = c, .a = a, .k = k, .part = part, .axis = axis, .ranges = nest_ranges(a, n) };
     Frame f = { .part = part };
 
-    if (c->exact || !reduce || reduce->narg != 1 || !dtype_is_float(reduce->dtype) || (reduce->u.reduce.combiner != COMB_MAX && reduce->u.reduce.combiner != COMB_SUM))
+    if (!reduce)
         return NULL;
     Seek s = { &q, &f, reduce->arg[0], reduce->u.reduce.combiner == COMB_MAX ? IS_MINUS_INF : IS_ZERO, NULL };
     scalar_visit(c, reduce->arg[0], seek_table, &s);

@@ -11,8 +11,8 @@
  * then passes over blocks that no row sees (the step `omit`, nest/support.h). Where a row sees nothing all of its blocks count as used: its
  * softmax is the mean, or a NaN, as it was.
  *
- * A score is hidden by a condition that chooses a number so low, or by adding one. What is added is a mask if it is a constant that holds such
- * numbers, or was made with one.
+ * A score is hidden by a condition that chooses a number so low, or by adding one. What is added may be a mask if it is a constant that holds such
+ * numbers, was made with one, or is an input of floats.
  */
 #include "normalise/normalise.h"
 
