@@ -23,7 +23,7 @@ typedef struct { int64_t *at; int n; } Counts;           /* 1,2,4 */
 typedef struct {
     const char *model;
     /* compiling */
-    const char *output, *emit, *target, *machine, *choices, *nests, *library, *fuse, *formats, *cc, *cache_dir, *dump, *dump_dir, *stop_after, *prefix;
+    const char *output, *emit, *target, *machine, *choices, *nests, *library, *fuse, *formats, *cc, *cache_dir, *dump, *dump_dir, *stop_after, *prefix, *ragged;
     int64_t jobs, cores, alternatives, max_memory, max_model, max_nodes, max_depth, max_trips, max_calls, max_arena;
     double max_time;                 /* seconds; 0: not given */
     bool no_cache, plain, quick, exact, keep_denormals, fast_math, time, list_passes, example;

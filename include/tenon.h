@@ -302,6 +302,7 @@ typedef struct TnCompileOptions {
                                         0: 4, and one more where hints are given */
     const char *given;               /* "w,b": inputs for which the model has values (initializers) that are given in every run all the same; *: all
                                         such. A name with ? behind it may be none. NULL: they are constants */
+    const char *ragged;              /* an input [batch, length], 1 of each token and 0 of padding: padding is not computed, and is 0 in outputs; NULL: all is */
 } TnCompileOptions;
 
 typedef struct TnCompileReport {

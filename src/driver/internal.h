@@ -46,6 +46,8 @@ typedef struct {
     Graph *graph;
     ModelPlan *plan;
     Sources sources;
+    Graph *padded;           /* before its tokens were packed (ragged.c); NULL: they are not */
+    const Expr *tokens;      /* how many those are */
     Map chosen;              /* schedules found so far, by their questions (choose.c) */
     Map ahead;               /* answers that were found together, by their questions (ahead.c) */
     FormatDomains domains;   /* convolutions that may be products in one (domains.c) */
@@ -194,6 +196,13 @@ typedef struct { Job *j; bool far; uint32_t rounds; Noted noted; } Prices;
 bool ranges_declare(Job *j);                         /* before the model is read, so that its shape rules know them */
 bool ranges_found(Job *j);                           /* afterwards: each is a size of an input */
 void ranges_count(Job *j);                           /* what symbols of inputs count as */
+
+/* ---- ragged.c ---- */
+
+/* The graph of nests computed for the tokens that --ragged names. */
+bool ragged_pack(Job *j);
+/* Fused, would scores of all pairs of tokens be stored? Then the graph is what it was before. */
+bool ragged_unpack(Job *j);
 
 /* ---- states.c: what a session keeps between runs ---- */
 

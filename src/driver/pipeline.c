@@ -231,10 +231,17 @@ stage_masks(Job *j)
     return j->ctx->exact || j->o->schedule == SCHEDULE_PLAIN || replace_graph(j, graph_map(j->graph, masks, j));
 }
 
+/* What follows when masks are as they will be. */
+static bool
+normalise_rest(Job *j)
+{
+    return stage_masks(j) && replace_graph(j, graph_map(j->graph, turns, j)) && replace_graph(j, graph_map(j->graph, normalise, j)) && library_products(j);
+}
+
 static bool
 stage_normalise(Job *j)
 {
-    return replace_graph(j, graph_map(j->graph, indices, j)) && stage_masks(j) && replace_graph(j, graph_map(j->graph, turns, j)) && replace_graph(j, graph_map(j->graph, normalise, j)) && library_products(j);
+    return replace_graph(j, graph_map(j->graph, indices, j)) && ragged_pack(j) && normalise_rest(j);
 }
 
 /* Filters in a transform domain are computed as soon as it is chosen: nests of constants, the only nests there are. What lies within what is a
@@ -256,9 +263,15 @@ stage_layout(Job *j)
 }
 
 static bool
-stage_fuse(Job *j)
+fuse(Job *j)
 {
     return cases_split(j) && replace_graph(j, graph_map(j->graph, fusion_of, j)) && fusion_named(j);
+}
+
+static bool
+stage_fuse(Job *j)
+{
+    return fuse(j) && (!ragged_unpack(j) || (normalise_rest(j) && fuse(j)));
 }
 
 typedef struct { Job *j; const Graph *g; } Wishes;

@@ -109,8 +109,8 @@ chosen(ScalarMap *m, const Scalar *s)
     return scalar_select(c, cond, made[0], made[1]);
 }
 
-static const Nest *
-with_choices(Ctx *c, const Nest *n)
+const Nest *
+normalise_choices(Ctx *c, const Nest *n)
 {
     NestEdit e = nest_edit(c, n, 0, 0);
     ScalarMap m = { .node = chosen, .ctx = c, .done = { .arena = e.scratch } };
@@ -331,7 +331,7 @@ static bool
 put_form(Forms *f, NodeId id)
 {
     const Node *n = &f->from->node.at[id];
-    const Nest *with = n->out.count == 1 && only_forms(f, n) ? with_forms(f, n, true, false, inputs_of(f, n)) : NULL, *form = with && (with = with_choices(f->c, with)) ? form_of(f->c, with) : NULL;
+    const Nest *with = n->out.count == 1 && only_forms(f, n) ? with_forms(f, n, true, false, inputs_of(f, n)) : NULL, *form = with && (with = normalise_choices(f->c, with)) ? form_of(f->c, with) : NULL;
 
     if (!form)
         return false;

@@ -23,9 +23,6 @@
 /* Rows and keys of a block: a task's rows are a multiple of these rows, and a row of so many keys is a few vectors, fewer than a test is worth. */
 enum { BLOCK_ROWS = 16, BLOCK_KEYS = 64 };
 
-/* What is at most this hides a score that it is added to. -1e4 is the highest that exporters write, and the shortest types round it to -9984. */
-#define HIDES -9000.0
-
 typedef enum { UNASKED, NEVER, MAYBE } Hides;
 
 enum { MOST_PASSED = 64 };           /* nodes that pass a mask on to the scores; bounds recursion */
@@ -56,7 +53,7 @@ is_hiding(const Scalar *s)
     if (s->op != S_CONST || !dtype_is_float(s->dtype))
         return false;
     memcpy(&v, &s->u.bits, sizeof v);
-    return v <= HIDES;
+    return v <= NORMALISE_HIDES;
 }
 
 static void
@@ -74,7 +71,7 @@ holds_hiding(Ctx *c, const Value *v)
     if (v->format || !dtype_is_float(t->dtype) || !expr_const(type_count(c, t), &n))
         return false;
     for (int64_t i = 0; i < n; i++)
-        if (number_get(t->dtype, v->data, i) <= HIDES)
+        if (number_get(t->dtype, v->data, i) <= NORMALISE_HIDES)
             return true;
     return false;
 }
@@ -215,7 +212,7 @@ shown(const Masks *m, const Source *node, const Scalar *s)
     case S_LOAD:
         if (s->u.load.slot >= node->nest->nin || !may_hide(m, node->in[s->u.load.slot], MOST_PASSED))
             return NULL;
-        return scalar_2(c, S_GT, s, scalar_float(c, s->dtype, HIDES));
+        return scalar_2(c, S_GT, s, scalar_float(c, s->dtype, NORMALISE_HIDES));
     default:
         return NULL;
     }

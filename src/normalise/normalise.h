@@ -23,9 +23,20 @@
 /* What follows from indices alone, a mask or a position, is put into the nests that read it (indices.c). */
 Graph *normalise_indices(const Graph *g);
 
+/* What is computed of choices by one condition is a choice by it: (1 - (j <= i ? 1 : 0)) * -3e38 (indices.c). */
+const Nest *normalise_choices(Ctx *c, const Nest *n);
+
+/* What is at most this hides a score that it is added to. -1e4 is the highest that exporters write, and the shortest types round it to -9984. */
+#define NORMALISE_HIDES -9000.0
+
 /* Which blocks of scores a mask shows where only data know: a table that says so, beside the scores (mask.c). After normalise_indices: what
  * indices hide needs none. */
 Graph *normalise_masks(const Graph *g);
+
+/* A padded batch computed for its tokens alone: `mask`, an input of g of [batch, length], is 1 of each and 0 of padding (ragged.c). After normalise_indices.
+ * packed: nodes that are computed so; why, of how many others by themselves need padding: their names, what they do. NULL: reported. */
+typedef struct { uint32_t packed, nodes, nwhy; const char **why; const Expr *tokens; } RaggedReport;
+Graph *normalise_ragged(const Graph *g, ValueId mask, RaggedReport *report);
 
 /* Scans that sum over what they have made become loops of nests (turns.c): recurrent networks. Before the others, so that
  * what is inside of the loops is made plain as well. */

@@ -1,0 +1,106 @@
+/* ragged: a padded batch computed for its tokens alone, as users ask for it.
+ *
+ *   --ragged attention_mask
+ *
+ * The input that is named is [batch, length], 1 of each token and 0 of padding. What is done with it is told in a note: how much is computed for
+ * tokens alone, and what needs padding and why (normalise/tokens.h).
+ */
+#include "driver/internal.h"
+
+#include <string.h>
+
+static bool
+refuse(Job *j, const char *why)
+{
+    return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path }, "--ragged %s: %s", j->o->ragged, why);
+}
+
+static ValueId
+mask_named(Job *j)
+{
+    const Graph *g = j->graph;
+    Text names = { .arena = j->arena };
+
+    for (uint32_t i = 0; i < g->input.n; i++) {
+        const Value *v = &g->value.at[g->input.at[i]];
+        if (!strcmp(v->name, j->o->ragged))
+            return g->input.at[i];
+        if (v->type->rank == 2)
+            text_printf(&names, "%s%s", names.n ? ", " : "", v->name);
+    }
+    refuse(j, arena_printf(j->arena, "no input of the model is named so; those of a batch and a length are %s", names.n ? text_str(&names) : "none"));
+    return 0;
+}
+
+static bool
+told(Job *j, const RaggedReport *r)
+{
+    enum { MOST = 8 };
+    Text t = { .arena = j->arena };
+
+    for (uint32_t i = 0; i < r->nwhy && i < MOST; i++)
+        text_printf(&t, "%s%s", i ? "; " : "", r->why[i]);
+    if (r->nwhy)
+        diag_note(&j->ctx->diags, (Loc){ .file = j->model_path }, "--ragged %s: %u of %u nests are computed for tokens alone. Padding is computed for what %s%s", j->o->ragged, r->packed,
+                  r->nodes, text_str(&t), r->nwhy > MOST ? "; …" : "");
+    return true;
+}
+
+bool
+ragged_pack(Job *j)
+{
+    RaggedReport report;
+
+    j->padded = NULL;
+    if (!j->o->ragged)
+        return true;
+    if (j->ctx->exact)
+        return refuse(j, "with --exact nothing behind a mask is left out");
+    ValueId mask = mask_named(j);
+    if (!mask)
+        return false;
+    const Type *t = j->graph->value.at[mask].type;
+    if (t->rank != 2 || t->dtype == DT_STR || dtype_info[t->dtype].bits < 8)
+        return refuse(j, arena_printf(j->arena, "it is %s; a mask of tokens is [batch, length], of numbers or bool", type_str(j->ctx, t)));
+    if (expr_is(t->dim[0], 1))
+        return refuse(j, arena_printf(j->arena, "it is %s; a batch of one sequence has no padding to leave out", type_str(j->ctx, t)));
+    Graph *packed = normalise_ragged(j->graph, mask, &report);
+    if (!packed)
+        return false;
+    told(j, &report);
+    j->padded = j->graph;
+    j->tokens = report.tokens;
+    j->graph = packed;
+    return true;
+}
+
+/* A value that has all tokens along two dimensions; NULL: none has. */
+static const Value *
+stored_scores(const Job *j)
+{
+    for (NodeId id = 1; id < j->graph->node.n; id++) {
+        const Node *n = &j->graph->node.at[id];
+        for (uint32_t i = 0; i < n->out.count; i++) {
+            const Value *v = &j->graph->value.at[node_out(j->graph, n, i)];
+            uint32_t along = 0;
+            for (uint32_t d = 0; d < v->type->rank; d++)
+                along += v->type->dim[d] == j->tokens;
+            if (along > 1)
+                return v;
+        }
+    }
+    return NULL;
+}
+
+bool
+ragged_unpack(Job *j)
+{
+    const Value *v = j->padded ? stored_scores(j) : NULL;
+
+    if (!v)
+        return false;
+    diag_note(&j->ctx->diags, (Loc){ .file = j->model_path }, "--ragged %s: compiled with its padding: %s would be stored for all pairs of tokens, of other sequences too", j->o->ragged, v->name);
+    j->graph = j->padded;
+    j->padded = NULL;
+    return true;
+}

@@ -1,0 +1,527 @@
+/* tokens: what dimensions count, what padding holds, and who asks for it; see tokens.h. */
+#include "normalise/tokens.h"
+
+#include "nest/walk.h"
+#include "normalise/constant_form.h"
+#include "normalise/normalise.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MOST_SHOWN = 24 };            /* operations of a form that is put where it is read */
+
+/* ---- where tokens are read -------------------------------------------------------------------------------- */
+
+static bool
+same(const TokenMap *m, const Expr *a, const Expr *b)
+{
+    return expr_eq(m->c, NULL, a, b) == YES;
+}
+
+/* The axis that e is, of that extent; NO_SLOT: another expression. */
+static uint32_t
+axis_of(const TokenMap *m, const Nest *n, const Expr *e, const Expr *extent)
+{
+    Var v;
+    return expr_is_var(e, &v) && v.kind == VAR_AXIS && same(m, n->axis[v.id].extent, extent) ? (uint32_t)v.id : NO_SLOT;
+}
+
+/* Of an index b*length + column: both. */
+static bool
+split_token(const TokenMap *m, const Nest *n, const Expr *e, const Expr **sequence, const Expr **column)
+{
+    const Expr *coef;
+
+    for (uint32_t b = 0; b < n->naxis; b++)
+        if (expr_axes(e) >> b & 1 && expr_linear(m->c, e, (Var){ VAR_AXIS, b }, &coef, column) && same(m, coef, m->length)) {
+            *sequence = expr_axis(m->c, b);
+            return true;
+        }
+    return false;
+}
+
+/* The axis that counts tokens, of which these are the sequence and the column; NO_SLOT: there is none. */
+static uint32_t
+axis_of_both(const TokenMap *m, const Nest *n, const Expr *sequence, const Expr *column)
+{
+    const Expr *all = expr_mul(m->c, m->batch, m->length);
+
+    for (uint32_t x = 0; x < n->naxis; x++) {
+        const Expr *e = expr_axis(m->c, x);
+        if (expr_axes(sequence) == axis_one(x) && same(m, n->axis[x].extent, all) && sequence == expr_div(m->c, e, m->length) && column == expr_mod(m->c, e, m->length))
+            return x;
+    }
+    return NO_SLOT;
+}
+
+/* The place of dimension token[k] of a read: *flat is an axis of tokens, or NO_SLOT beside a sequence and a column. False: it is another place. */
+static bool
+place_of(const TokenMap *m, const Nest *n, const Tokens *t, const Expr *const *at, uint32_t k, uint32_t *flat, const Expr **sequence, const Expr **column)
+{
+    *flat = NO_SLOT;
+    if (t->batch == t->token[k]) {
+        *flat = axis_of(m, n, at[t->batch], expr_mul(m->c, m->batch, m->length));
+        return *flat != NO_SLOT || split_token(m, n, at[t->batch], sequence, column);
+    }
+    *sequence = at[t->batch];
+    *column = at[t->token[k]];
+    *flat = axis_of_both(m, n, *sequence, *column);
+    return true;
+}
+
+bool
+tokens_read(const TokenMap *m, const Nest *n, const Runs *runs, const Tokens *t, const Scalar *load, TokenRead *out)
+{
+    *out = (TokenRead){ .axis = { NO_SLOT, NO_SLOT } };
+    if (load->u.load.outside)
+        return false;
+    for (uint32_t k = 0; k < t->count; k++) {
+        uint32_t flat, b, x;
+        if (!place_of(m, n, t, load->u.load.at, k, &flat, &out->sequence, &out->column))
+            return false;
+        if (flat != NO_SLOT) {
+            out->axis[k] = flat;
+            out->sequence = out->column = NULL;
+            if (runs && runs->run[flat] != RUNS_TOKENS)
+                return false;
+            continue;
+        }
+        b = axis_of(m, n, out->sequence, m->batch);
+        x = axis_of(m, n, out->column, m->length);
+        if (b == NO_SLOT || (runs && runs->run[b] != RUNS_SEQUENCES))
+            return false;
+        if (x != NO_SLOT && (!runs || (runs->run[x] == RUNS_COLUMNS && runs->sequence[x] == b)))
+            out->axis[k] = x;
+        else if (t->count == 1 && !(expr_axes(out->column) & ~axis_one(b)))
+            out->at_place = true;
+        else
+            return false;
+    }
+    return true;
+}
+
+/* ---- how axes run ----------------------------------------------------------------------------------------- */
+
+static bool
+run_as(Runs *r, uint32_t x, Run run, uint32_t sequence)
+{
+    bool fits = r->run[x] == RUNS_ELSEWHERE || (r->run[x] == run && (run != RUNS_COLUMNS || r->sequence[x] == sequence));
+
+    r->run[x] = run;
+    r->sequence[x] = (uint8_t)sequence;
+    return fits;
+}
+
+/* The axes at one place of tokens run so. */
+static bool
+run_at(const TokenMap *m, const Nest *n, Runs *r, const Tokens *t, const Expr *const *at)
+{
+    bool ok = true;
+
+    for (uint32_t k = 0; k < t->count && ok; k++) {
+        const Expr *sequence = NULL, *column = NULL;
+        uint32_t flat, b, x;
+        ok = place_of(m, n, t, at, k, &flat, &sequence, &column);
+        if (ok && flat != NO_SLOT) {
+            ok = run_as(r, flat, RUNS_TOKENS, 0);
+            continue;
+        }
+        b = ok ? axis_of(m, n, sequence, m->batch) : NO_SLOT;
+        ok = b != NO_SLOT && n->axis[b].kind == AXIS_PARALLEL && run_as(r, b, RUNS_SEQUENCES, 0);
+        x = ok ? axis_of(m, n, column, m->length) : NO_SLOT;
+        if (x != NO_SLOT)
+            ok = run_as(r, x, RUNS_COLUMNS, b);
+        else
+            ok = ok && t->count == 1 && !(expr_axes(column) & ~axis_one(b));
+    }
+    return ok;
+}
+
+/* Of each of its dimensions, what an output counts along it, as far as it is told by the axes that write it. */
+static const char *
+write_tokens(const TokenMap *m, const Nest *n, const Runs *r, Tokens *out)
+{
+    const Expr *sequence, *column;
+    const Write *w = &n->write[0];
+    AxisSet placed = 0;
+
+    *out = (Tokens){ .batch = NO_DIM, .token = { NO_DIM, NO_DIM } };
+    for (uint32_t d = 0; d < n->param[w->out].type->rank; d++) {
+        const Expr *e = w->at[d];
+        Var v;
+        bool bare = expr_is_var(e, &v) && v.kind == VAR_AXIS;
+        Run run = bare ? r->run[v.id] : RUNS_ELSEWHERE;
+        if (!bare && split_token(m, n, e, &sequence, &column) && expr_is_var(column, &v) && v.kind == VAR_AXIS && r->run[v.id] == RUNS_COLUMNS &&
+            sequence == expr_axis(m->c, r->sequence[v.id]))
+            run = RUNS_TOKENS;
+        if (run == RUNS_SEQUENCES && out->batch == NO_DIM)
+            out->batch = (uint8_t)d;
+        else if (run == RUNS_TOKENS && !out->count)
+            out->batch = out->token[out->count++] = (uint8_t)d;
+        else if (run == RUNS_COLUMNS && out->count < 2)
+            out->token[out->count++] = (uint8_t)d;
+        else if (run != RUNS_ELSEWHERE)
+            return "has tokens along too many dimensions";
+        else
+            continue;
+        placed |= expr_axes(e);
+    }
+    for (uint32_t x = 0; x < n->naxis; x++)
+        if (n->axis[x].kind == AXIS_PARALLEL && (r->run[x] == RUNS_COLUMNS || r->run[x] == RUNS_TOKENS) && !(placed >> x & 1))
+            return "mixes tokens with other dimensions";
+    return out->count && out->batch == NO_DIM ? "has tokens without their sequences" : NULL;
+}
+
+/* Without reads that tell, an output of the mask's shape is one of tokens. */
+static Tokens
+tokens_by_shape(const TokenMap *m, const Type *t)
+{
+    if (t->rank >= 2 && same(m, t->dim[0], m->batch) && same(m, t->dim[1], m->length))
+        return (Tokens){ .count = 1, .batch = 0, .token = { 1, NO_DIM } };
+    return (Tokens){ .batch = NO_DIM };
+}
+
+Runs
+tokens_runs(const TokenMap *m, const Nest *n, const ValueId *in, const Tokens *out)
+{
+    Accesses reads = nest_accesses(m->c, m->a, n);
+    Runs r = { .why = NULL };
+
+    for (uint32_t i = 0; i < reads.n && !r.why; i++) {
+        const Scalar *load = reads.at[i].load;
+        const Tokens *t = load->u.load.slot < n->nin ? &m->of[in[load->u.load.slot]] : NULL;
+        if (t && t->count && (load->u.load.outside || !run_at(m, n, &r, t, load->u.load.at)))
+            r.why = "reads tokens in an order of its own";
+    }
+    if (out && out->count && !r.why && !run_at(m, n, &r, out, n->write[0].at))
+        r.why = "writes tokens in an order of its own";
+    return r;
+}
+
+/* ---- what padding holds ------------------------------------------------------------------------------------- */
+
+typedef struct {
+    const TokenMap *m;
+    const Nest *n;
+    const ValueId *in;
+    const Runs *runs;
+    uint32_t axis;                   /* at padding; NO_SLOT: two tokens are of different sequences */
+    const Pad *apart;                /* then, by slots: of scores */
+} Look;
+
+static Pad pad_of(const Look *l, const Scalar *s);
+
+static Pad
+number(const Scalar *s)
+{
+    Pad p = { s && s->op == S_CONST ? s : NULL, false };
+    double v;
+
+    if (p.number && dtype_is_float(s->dtype)) {
+        memcpy(&v, &s->u.bits, sizeof v);
+        p.hidden = v <= NORMALISE_HIDES;
+    }
+    return p;
+}
+
+static double
+value_of(Pad p)
+{
+    double v = NAN;
+
+    if (p.number && dtype_is_float(p.number->dtype))
+        memcpy(&v, &p.number->u.bits, sizeof v);
+    else if (p.number)
+        v = (double)p.number->u.bits;
+    return v;
+}
+
+/* The one number that a nest without inputs gives. */
+static Pad
+number_of_form(const Nest *form)
+{
+    return form ? number(form->write[0].value) : (Pad){ NULL };
+}
+
+static Pad
+pad_of_load(const Look *l, const Scalar *s)
+{
+    const TokenMap *m = l->m;
+    TokenRead read;
+
+    if (s->u.load.slot >= l->n->nin)
+        return (Pad){ NULL };
+    ValueId v = l->in[s->u.load.slot];
+    const Tokens *t = &m->of[v];
+    if (!t->count)
+        return number_of_form(form_of_number(m->c, &m->g->value.at[v]));
+    if (!tokens_read(m, l->n, l->runs, t, s, &read))
+        return (Pad){ NULL };
+    if (l->axis == NO_SLOT)
+        return t->count == 2 ? l->apart[s->u.load.slot] : number_of_form(t->shown);
+    for (uint32_t k = 0; k < t->count; k++)
+        if (read.axis[k] == l->axis && !read.at_place)
+            return read.axis[!k] == l->axis ? (Pad){ NULL } : t->pad[k];
+    return number_of_form(t->shown);
+}
+
+static Pad
+pad_of_reduction(const Look *l, const Scalar *s)
+{
+    Pad x = s->narg == 1 ? pad_of(l, s->arg[0]) : (Pad){ NULL };
+
+    switch (s->u.reduce.combiner) {
+    case COMB_SUM: return value_of(x) == 0 ? x : (Pad){ NULL };
+    case COMB_MAX: case COMB_MIN: case COMB_ANY: case COMB_ALL: return x;
+    default: return (Pad){ NULL };
+    }
+}
+
+static Pad
+pad_of_select(const Look *l, const Scalar *s)
+{
+    Pad cond = pad_of(l, s->arg[0]);
+
+    if (cond.number)
+        return pad_of(l, s->arg[cond.number->u.bits ? 1 : 2]);
+    Pad x = pad_of(l, s->arg[1]), y = pad_of(l, s->arg[2]);
+    return (Pad){ x.number == y.number ? x.number : NULL, x.hidden && y.hidden };
+}
+
+static Pad
+truth(Ctx *c, bool is)
+{
+    return (Pad){ scalar_int(c, DT_BOOL, is), false };
+}
+
+/* Of one that is hidden and one that is another number, or anything that is finite. */
+static Pad
+pad_of_hidden(const Look *l, const Scalar *s, Pad x, Pad y)
+{
+    Ctx *c = l->m->c;
+    Pad hidden = { NULL, true }, any = { NULL };
+
+    switch ((ScalarOp)s->op) {
+    case S_ADD: return hidden;
+    case S_SUB: return x.hidden && !y.hidden ? hidden : any;
+    case S_MUL: return (x.hidden ? value_of(y) : value_of(x)) >= 1 ? hidden : any;
+    case S_DIV: return x.hidden && value_of(y) <= 1 && value_of(y) > 0 ? hidden : any;
+    case S_EXP: return (Pad){ scalar_float(c, s->dtype, 0), false };
+    case S_MIN: return hidden;
+    case S_MAX: return x.hidden && y.hidden ? hidden : x.hidden && y.number ? y : y.hidden && x.number ? x : any;
+    case S_ISNAN: return truth(c, false);
+    case S_EQ: return x.number && y.number ? any : (x.hidden && y.number && !y.hidden) || (y.hidden && x.number && !x.hidden) ? truth(c, false) : any;
+    default: return any;
+    }
+}
+
+static Pad
+pad_of_operation(const Look *l, const Scalar *s)
+{
+    Pad x = pad_of(l, s->arg[0]), y = s->narg > 1 ? pad_of(l, s->arg[1]) : x;
+    Ctx *c = l->m->c;
+    bool zero = value_of(x) == 0, no = value_of(y) == 0 && s->narg > 1;
+
+    if (x.number && y.number)
+        return number(scalar_op(c, s->op, (const Scalar *[]){ x.number, y.number }));
+    if (x.hidden || y.hidden)
+        return pad_of_hidden(l, s, x, y);
+    switch ((ScalarOp)s->op) {
+    case S_MUL: return zero ? x : no ? y : (Pad){ NULL };
+    case S_DIV: return zero && dtype_is_float(s->dtype) ? x : (Pad){ NULL };
+    case S_AND: return zero ? x : no ? y : (Pad){ NULL };
+    case S_OR: return x.number && !zero ? x : y.number && !no ? y : (Pad){ NULL };
+    default: return (Pad){ NULL };
+    }
+}
+
+static Pad
+pad_of(const Look *l, const Scalar *s)
+{
+    Pad x;
+
+    switch ((ScalarOp)s->op) {
+    case S_CONST: return number(s);
+    case S_LOAD: return pad_of_load(l, s);
+    case S_REDUCE: return pad_of_reduction(l, s);
+    case S_SELECT: return pad_of_select(l, s);
+    case S_SEEN: return pad_of(l, s->arg[1]);
+    case S_CAST:
+        x = pad_of(l, s->arg[0]);
+        return x.number ? number(scalar_cast(l->m->c, s->dtype, x.number)) : (Pad){ NULL, x.hidden && dtype_is_float(s->dtype) };
+    case S_INDEX: case S_AT: case S_ITEM:
+        return (Pad){ NULL };
+    default:
+        return s->narg == 1 || s->narg == 2 ? pad_of_operation(l, s) : (Pad){ NULL };
+    }
+}
+
+bool
+pad_is_identity(Ctx *c, const Scalar *reduce, Pad p)
+{
+    if (reduce->narg != 1)
+        return false;
+    const Scalar *identity = combiner_identity(c, reduce->u.reduce.combiner, reduce->arg[0]->dtype);
+    return (reduce->u.reduce.combiner == COMB_MAX && p.hidden) || (p.number && (p.number == identity || (value_of(p) == 0 && value_of(number(identity)) == 0)));
+}
+
+Pad
+tokens_apart(const TokenMap *m, const Nest *n, const ValueId *in, const Runs *runs, const Scalar *s, const Pad *apart)
+{
+    return pad_of(&(Look){ m, n, in, runs, NO_SLOT, apart }, s);
+}
+
+/* Does each reduction along tokens do without padding? */
+static const char *
+reductions_fit(const TokenMap *m, const Nest *n, const ValueId *in, const Runs *runs)
+{
+    Walk walk = nest_walk(m->c, m->a, n);
+
+    for (uint32_t i = 0; i < walk.n; i++) {
+        const Scalar *s = walk.at[i].node;
+        for (uint32_t x = 0; x < n->naxis && s->op == S_REDUCE; x++) {
+            if (!(s->u.reduce.axes >> x & 1) || runs->run[x] == RUNS_ELSEWHERE)
+                continue;
+            Look l = { m, n, in, runs, x, NULL };
+            if (runs->run[x] != RUNS_COLUMNS || !pad_is_identity(m->c, s, s->narg == 1 ? pad_of(&l, s->arg[0]) : (Pad){ NULL }))
+                return runs->run[x] == RUNS_COLUMNS ? "takes padding in" : "takes tokens of all sequences in";
+        }
+    }
+    return NULL;
+}
+
+/* ---- nodes ---------------------------------------------------------------------------------------------------- */
+
+const Nest *
+tokens_shown(const TokenMap *m, const Node *node, ValueId *in)
+{
+    const Nest *n = nest_simplify(m->c, node->nest);
+
+    for (uint32_t i = 0; i < node->in.count; i++)
+        in[i] = node_in(m->g, node, i);
+    for (uint32_t slot = 0; n && slot < n->nin;) {
+        ValueId v = in[slot];
+        const Nest *form = m->of[v].shown ? m->of[v].shown : form_of_number(m->c, &m->g->value.at[v]);
+        const Nest *with = form ? nest_inline(m->c, n, slot, form, 0) : NULL;
+        if (!with) {
+            slot++;
+            continue;
+        }
+        memmove(in + slot, in + slot + 1, (n->nin - slot - 1) * sizeof *in);
+        n = nest_simplify(m->c, with);
+    }
+    return n ? normalise_choices(m->c, n) : NULL;
+}
+
+static bool
+reads_tokens(const TokenMap *m, const Node *n)
+{
+    for (uint32_t i = 0; i < n->in.count; i++)
+        if (m->of[node_in(m->g, n, i)].count)
+            return true;
+    return false;
+}
+
+static bool
+is_plain(Ctx *c, const Node *n)
+{
+    return n->callee == CALL_NEST && n->nest->nout == 1 && n->nest->nwrite == 1 && !nest_axes_of_kind(n->nest, AXIS_SCAN) && !nest_leaves_gaps(n->nest) &&
+           write_is_plain(c, n->nest, &n->nest->write[0]);
+}
+
+/* What the node's only value is. A sentence: it mixes tokens in another way. */
+static const char *
+find_value(TokenMap *m, const Node *node, Tokens *out)
+{
+    ValueId *in = NEW_ARRAY(m->a, ValueId, node->in.count + 1);
+    bool reads = reads_tokens(m, node);
+    const Nest *n = node->nest;
+
+    *out = (Tokens){ .batch = NO_DIM };
+    if (!is_plain(m->c, node))
+        return reads ? node->callee == CALL_NEST ? "goes from token to token" : "is no nest" : NULL;
+    if (!reads) {
+        *out = tokens_by_shape(m, n->param[n->nin].type);
+        out->packed = out->count != 0;
+        return NULL;
+    }
+    for (uint32_t i = 0; i < node->in.count; i++)
+        in[i] = node_in(m->g, node, i);
+    Runs runs = tokens_runs(m, n, in, NULL);
+    const char *why = runs.why ? runs.why : write_tokens(m, n, &runs, out);
+    why = why ? why : reductions_fit(m, n, in, &runs);
+    for (uint32_t k = 0; k < out->count && !why; k++) {
+        const Expr *sequence, *column;
+        uint32_t flat;
+        place_of(m, n, out, n->write[0].at, k, &flat, &sequence, &column);
+        Look l = { m, n, in, &runs, flat != NO_SLOT ? flat : axis_of(m, n, column, m->length), NULL };
+        out->pad[k] = pad_of(&l, n->write[0].value);
+    }
+    for (uint32_t i = 0; i < node->in.count && !out->count && !why; i++)
+        if (m->of[in[i]].count == 2)
+            why = "takes scores of all tokens in";
+    if (why) {
+        *out = tokens_by_shape(m, n->param[n->nin].type);
+        return why;
+    }
+    out->packed = out->count != 0;
+    const Nest *shown = out->count ? tokens_shown(m, node, in) : NULL;
+    out->shown = shown && !shown->nin && scalar_size(m->c, shown->write[0].value) <= MOST_SHOWN ? shown : NULL;
+    return NULL;
+}
+
+static void
+ask(const TokenMap *m, const Node *n)
+{
+    for (uint32_t i = 0; i < n->in.count; i++)
+        m->of[node_in(m->g, n, i)].asked = true;
+}
+
+static bool
+is_asked(const TokenMap *m, const Node *n)
+{
+    bool asked = false;
+
+    for (uint32_t i = 0; i < n->out.count; i++)
+        asked |= m->of[node_out(m->g, n, i)].asked;
+    return asked;
+}
+
+/* 1 at each token. */
+static const Nest *
+ones(Ctx *c, const Type *t)
+{
+    NestBuilder b = nest_begin(c, "token");
+    const Expr *axis[TN_MAX_RANK];
+
+    nest_axes_of(&b, t, axis);
+    nest_write(&b, nest_out(&b, "o", t), axis, scalar_number(c, t->dtype, 1));
+    return nest_finish(&b);
+}
+
+TokenMap
+tokens_find(const Graph *g, Arena *a, ValueId mask)
+{
+    const Type *t = g->value.at[mask].type;
+    TokenMap m = { g->ctx, a, g, mask, t->dim[0], t->dim[1], NEW_ARRAY(a, Tokens, g->value.n), NEW_ARRAY(a, const char *, g->node.n) };
+
+    for (uint32_t i = 0; i < g->input.n; i++)
+        m.of[g->input.at[i]] = tokens_by_shape(&m, g->value.at[g->input.at[i]].type);
+    m.of[mask].pad[0].number = scalar_number(m.c, t->dtype, 0);
+    m.of[mask].shown = ones(m.c, t);
+    for (NodeId id = 1; id < g->node.n; id++) {
+        const Node *n = &g->node.at[id];
+        Tokens out;
+        m.why[id] = find_value(&m, n, &out);
+        if (n->out.count == 1)
+            m.of[node_out(g, n, 0)] = out;
+    }
+    for (uint32_t i = 0; i < g->output.n; i++)
+        m.of[g->output.at[i]].asked |= m.of[g->output.at[i]].count == 2;
+    for (NodeId id = g->node.n - 1; id > 0; id--)
+        if (m.why[id] || is_asked(&m, &g->node.at[id]))
+            ask(&m, &g->node.at[id]);
+    for (ValueId v = 1; v < g->value.n; v++)
+        m.of[v].packed &= !m.of[v].asked && !m.of[v].shown;
+    return m;
+}
