@@ -14,6 +14,10 @@ NEEDS = {"generic": [], "x86-64-v2": ["sse4_2", "popcnt"], "x86-64-v3": ["avx2",
          "x86-64-v4-bf16": ["x86-64-v4-vnni", "avx512_bf16"]}
 
 
+# Is the command that tests call built with a sanitizer?
+SANITIZED = "asan" in os.environ.get("TENON", "") + os.environ.get("TENON_UNDER_TEST", "")
+
+
 def runs_here(target):
     flags = set(pathlib.Path("/proc/cpuinfo").read_text().split())
     return all(runs_here(need) if need in NEEDS else need in flags for need in NEEDS[target])

@@ -70,7 +70,7 @@ count_of(Ragged *r, bool odd, const Expr *most)
 {
     Ctx *c = r->c;
     const Type *mask = r->from->value.at[r->m.mask].type, *t = type_new(c, DT_I64, 1, (const Expr *[]){ expr_int(c, 1) });
-    NestBuilder b = nest_begin(c, odd ? "neither" : "tokens");
+    NestBuilder b = nest_begin(c, odd ? "neither" : "token_count");
 
     nest_in(&b, "mask", mask);
     uint32_t out = nest_out(&b, "o", t);
@@ -80,7 +80,7 @@ count_of(Ragged *r, bool odd, const Expr *most)
         is = scalar_2(c, S_AND, is, scalar_2(c, S_NE, nest_load(&b, 0, (const Expr *[]){ i, j }), scalar_number(c, mask->dtype, 1)));
     const Scalar *one = counts(c, is);
     nest_write(&b, out, &o, scalar_reduce(c, COMB_SUM, axis_bit(i) | axis_bit(j), &one, 1));
-    ValueId v = call(r, &b, odd ? "neither" : "tokens", t, &r->map[r->m.mask]), match = v ? graph_match(r->to, v, odd ? "neither" : "tokens", &most, r->loc, r->origin) : 0;
+    ValueId v = call(r, &b, odd ? "neither" : "token_count", t, &r->map[r->m.mask]), match = v ? graph_match(r->to, v, odd ? "neither" : "token_count", &most, r->loc, r->origin) : 0;
     return match ? r->to->value.at[match].known.at[0] : NULL;
 }
 
@@ -580,7 +580,7 @@ change_node(Ragged *r, const Node *node, bool packed)
 
     for (uint32_t i = 0; i < node->in.count; i++)
         in[i] = node_in(r->from, node, i);
-    Change k = { .r = r, .in = in, .n = packed ? tokens_shown(&r->m, node, in) : node->nest };
+    Change k = { .r = r, .in = in, .n = packed ? tokens_shown(&r->m, node, in) : nest_simplify(c, node->nest) };
     if (!k.n)
         return false;
     k.runs = tokens_runs(&r->m, k.n, in, packed ? out : NULL);

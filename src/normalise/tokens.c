@@ -435,11 +435,12 @@ find_value(TokenMap *m, const Node *node, Tokens *out)
 {
     ValueId *in = NEW_ARRAY(m->a, ValueId, node->in.count + 1);
     bool reads = reads_tokens(m, node);
-    const Nest *n = node->nest;
+    const Nest *n;
 
     *out = (Tokens){ .batch = NO_DIM };
     if (!is_plain(m->c, node))
         return reads ? node->callee == CALL_NEST ? "goes from token to token" : "is no nest" : NULL;
+    n = nest_simplify(m->c, node->nest);
     if (!reads) {
         *out = tokens_by_shape(m, n->param[n->nin].type);
         out->packed = out->count != 0;

@@ -9,10 +9,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from targets import SANITIZED
 from test_cli import LIMIT, OK, TENON, Tenon, tenon    # noqa: F401  fixtures
 from test_models import field
 
-SANITIZED = "asan" in TENON
 LEVELS, OPERATIONS = 200, 1000                   # the default of --max-depth, and what it allows in one value
 
 

@@ -12,11 +12,11 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from targets import SANITIZED
 from test_cli import LIMIT, OK, TENON, USAGE, Tenon, model, tenon    # noqa: F401  fixtures
 from test_models import field
 
 ROOT = Path(__file__).resolve().parents[2]
-SANITIZED = "asan" in TENON
 
 
 def chain(nodes, extent=64):

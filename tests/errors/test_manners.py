@@ -9,6 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto as T
 from onnx import helper, numpy_helper
+from targets import SANITIZED
 from test_cli import LIMIT, MODEL, OK, TENON, UNSUPPORTED, USAGE, small_model
 from test_cli import tenon as tenon_  # noqa: F401  the fixture
 
@@ -208,7 +209,7 @@ def test_what_a_memory_limit_wanted(tenon, work):
         assert "--max-memory" in said
 
 
-@pytest.mark.skipif("asan" in TENON, reason="a sanitizer takes memory of its own")
+@pytest.mark.skipif(SANITIZED, reason="a sanitizer takes memory of its own")
 def test_out_of_memory_says_how_much_and_for_what(tenon, work):
     graph(work / "m.onnx", [helper.make_node("Expand", ["x", "s"], ["big"]), helper.make_node("ReduceSum", ["big"], ["y"], keepdims=0)],
           [("x", T.FLOAT, ["n"])], [("y", T.FLOAT, [])], [numpy_helper.from_array(np.array([1 << 17, 1 << 14], np.int64), "s")])

@@ -16,6 +16,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema as onnxruntime_schemas
 
+from targets import SANITIZED
+
 ROOT = Path(__file__).resolve().parents[2]
 TENON = str(Path(os.environ.get("TENON", ROOT / "build" / "tenon")).resolve())
 OK, DIFFERS, USAGE, MODEL, UNSUPPORTED, LIMIT, TOOLCHAIN, INTERNAL = 0, 1, 2, 3, 4, 5, 6, 7
@@ -515,7 +517,7 @@ def test_tensors_without_elements(save, tmp_path):
 def bounded(path, stage="emit", memory=2 << 30):
     """Refused or compiled, in little time and memory."""
     def limit():
-        if "asan" not in TENON:
+        if not SANITIZED:
             resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     done = subprocess.run([TENON, "compile", str(path), f"--stop-after={stage}"], capture_output=True, text=True, timeout=SECONDS, preexec_fn=limit)
     assert done.returncode in (OK, MODEL, UNSUPPORTED, LIMIT), (done.returncode, done.stderr)
