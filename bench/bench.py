@@ -19,6 +19,7 @@
     real         open sizes against fixed ones and ONNX Runtime: convolutions, nets of bench/zoo, and models that packages ship; NAME may also
                  be convolutions, nets or packages
     sparse       attention under masks against the share of it that each shows
+    ragged       padded batches computed for their tokens alone against the work that padding is
 
 NAME picks rows of WHAT. Every number is printed beside its floor and its aim, met or missed.
 """
@@ -33,6 +34,7 @@ import time
 
 import decoding
 import fusion
+import ragged
 import real
 import sizes
 import sparse
@@ -359,6 +361,11 @@ def pick_sparse(bench: Bench, o) -> None:
         sparse.sparse(bench, o.names, threads)
 
 
+def pick_ragged(bench: Bench, o) -> None:
+    for threads in thread_counts(bench, argparse.Namespace(threads=o.threads or [1])):
+        ragged.ragged(bench, o.names, threads)
+
+
 # ---- the door -----------------------------------------------------------------------------------------------------
 
 
@@ -368,7 +375,8 @@ def everything(bench: Bench, o) -> None:
 
 
 WHAT = {"all": everything, "models": models, "nets": nets, "attention": attention, "ops": ops, "threads": threads_gain,
-        "compiler": compiler, "profile": profile, "formats": pick_formats, "fusion": pick_fusion, "choices": pick_choices, "dynamic": dynamic, "real": pick_real, "sparse": pick_sparse}
+        "compiler": compiler, "profile": profile, "formats": pick_formats, "fusion": pick_fusion, "choices": pick_choices, "dynamic": dynamic, "real": pick_real, "sparse": pick_sparse,
+        "ragged": pick_ragged}
 
 
 def main() -> None:

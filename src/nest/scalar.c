@@ -235,6 +235,18 @@ expr_op(Ctx *c, ScalarOp op, const Expr *a, const Expr *b)
     return e->bad ? NULL : e;
 }
 
+/* Does an index take steps so long that several of them, as loops take, might not fit into 64 bits? A number may: it wraps. */
+static bool
+is_far(const Expr *e)
+{
+    const int64_t most = INT64_MAX >> 16;
+
+    for (uint32_t i = 0; i < e->nterm; i++)
+        if (e->term[i].nfactor && (e->term[i].coef > most || e->term[i].coef < -most))
+            return true;
+    return false;
+}
+
 static const Scalar *
 fold_index(Ctx *c, ScalarOp op, const Scalar *x, const Scalar *y)
 {
@@ -245,7 +257,7 @@ fold_index(Ctx *c, ScalarOp op, const Scalar *x, const Scalar *y)
         e = expr_op(c, op, a, b);
     else if (op == S_NEG)
         e = expr_scale(c, a, -1);
-    return e && !e->bad ? scalar_index(c, e) : NULL;
+    return e && !e->bad && !is_far(e) ? scalar_index(c, e) : NULL;
 }
 
 /* x op y where one side is a number that decides the result, for every value of the other. */

@@ -129,6 +129,7 @@ expand_constant_of_shape(Build *b)
 /* Integer ranges have symbolic ends; float ranges are constants. */
 typedef struct { const Expr *first, *extent; int64_t step; double start, delta; } RangeOf;
 
+#define LONG_STEP (INT64_MAX >> 16)          /* loops take many at once */
 #define FAR (INT64_MAX / 4)                  /* expressions of numbers beyond might overflow */
 
 /* A float as its type has it. */
@@ -229,7 +230,7 @@ expand_range(Build *b)
     make_out(&m, "o", build_out(b, 0));
     make_axes(&m, build_out(b, 0), &axis);
     int64_t first;
-    if (r.first && expr_const(r.first, &first) && (first > FAR || first < -FAR || r.step > FAR || r.step < -FAR)) {
+    if (r.first && expr_const(r.first, &first) && (first > FAR || first < -FAR || r.step > LONG_STEP || r.step < -LONG_STEP)) {
         v = scalar_2(c, S_MUL, scalar_index(c, axis), scalar_int(c, DT_I64, r.step));
         v = scalar_2(c, S_ADD, v, scalar_int(c, DT_I64, first));
     } else if (r.first) {
