@@ -11,6 +11,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from targets import TARGET
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TENON = os.environ.get("TENON", str(ROOT / "build" / "tenon"))
 HEIGHT, WIDTH = 9, 11
@@ -197,7 +199,7 @@ def test_numbers(models, name, words):
 def test_who_lies_within(models, name, tmp_path):
     text = joined(models / f"{name}.onnx", tmp_path, "--dim", "n=1", "--formats", "nhwc")
     count = len(re.findall(r"its parts are made in their places", text))
-    assert count == len(re.findall(r" = join\(.*\) along 3", text)) and (NETS[name][1] is None or count == NETS[name][1]), text
+    assert count == len(re.findall(r" = join\(.*\) along 3", text)) and (NETS[name][1] is None or TARGET != "native" or count == NETS[name][1]), text    # prices differ by target
 
 
 @pytest.mark.parametrize("name", NETS)
