@@ -32,18 +32,20 @@ mask_named(Job *j)
     return 0;
 }
 
-static bool
-told(Job *j, const RaggedReport *r)
+static void
+tell(Job *j, const RaggedReport *r)
 {
     enum { MOST = 8 };
     Text t = { .arena = j->arena };
 
     for (uint32_t i = 0; i < r->nwhy && i < MOST; i++)
         text_printf(&t, "%s%s", i ? "; " : "", r->why[i]);
+    /* What is packed as it should be is not worth a word: most nests of an encoder are. */
+    if (!r->nwhy && 4 * r->packed < r->nodes)
+        diag_note(&j->ctx->diags, (Loc){ .file = j->model_path }, "--ragged %s: %u of %u nests are computed for tokens alone; the others go over other sizes than those of this mask", j->o->ragged, r->packed, r->nodes);
     if (r->nwhy)
         diag_note(&j->ctx->diags, (Loc){ .file = j->model_path }, "--ragged %s: %u of %u nests are computed for tokens alone. Padding is computed for what %s%s", j->o->ragged, r->packed,
                   r->nodes, text_str(&t), r->nwhy > MOST ? "; …" : "");
-    return true;
 }
 
 bool
@@ -67,7 +69,9 @@ ragged_pack(Job *j)
     Graph *packed = normalise_ragged(j->graph, mask, &report);
     if (!packed)
         return false;
-    told(j, &report);
+    tell(j, &report);
+    if (!report.packed)
+        return true;
     j->padded = j->graph;
     j->tokens = report.tokens;
     j->graph = packed;

@@ -416,9 +416,6 @@ add_axes(Change *k, bool packed)
         if (run == RUNS_COLUMNS && k->n->axis[x].kind == AXIS_PARALLEL && k->of_sequence[k->runs.sequence[x]] == NO_SLOT)
             k->of_sequence[k->runs.sequence[x]] = f;
     }
-    for (uint32_t x = 0; x < k->n->naxis && packed; x++)
-        if ((k->runs.run[x] == RUNS_SEQUENCES && k->of_sequence[x] == NO_SLOT) || (k->runs.run[x] == RUNS_COLUMNS && k->of_sequence[k->runs.sequence[x]] == NO_SLOT))
-            return false;
     return true;
 }
 
@@ -426,16 +423,15 @@ add_axes(Change *k, bool packed)
 static void
 add_tables(Change *k)
 {
-    static const char *const name[] = { "row", "column", "place" };
+    static const char *const name[] = { "token_row", "token_column", "token_place" };
     const ValueId table[] = { k->r->row, k->r->column, k->r->place };
-    uint32_t nin = k->n->nin, nout = k->n->nout;
+    uint32_t nin = k->n->nin;
+    NestParam param[3];
 
-    memmove(k->e.param + nin + 3, k->e.param + nin, nout * sizeof *k->e.param);
-    k->e.nest.nin = nin;
     for (uint32_t i = 0; i < 3; i++)
-        k->e.param[nin + i].name = NULL;
-    for (uint32_t i = 0; i < 3; i++)
-        k->e.param[nin + i] = (NestParam){ sym(k->r->c, arena_printf(k->r->m.a, "%s of a token", name[i])), k->r->to->value.at[table[i]].type };
+        param[i] = (NestParam){ nest_fresh_param(k->r->c, &k->e, sym(k->r->c, name[i])), k->r->to->value.at[table[i]].type };
+    memmove(k->e.param + nin + 3, k->e.param + nin, k->n->nout * sizeof *k->e.param);
+    memcpy(k->e.param + nin, param, sizeof param);
     k->row = nin;
     k->column = nin + 1;
     k->place = nin + 2;
@@ -587,7 +583,7 @@ change_node(Ragged *r, const Node *node, bool packed)
     k.apart = NEW_ARRAY(r->m.a, Pad, k.n->nin + 1);
     k.e = nest_edit(c, k.n, k.n->naxis, 3);
     if (k.runs.why || !add_axes(&k, packed) || !inputs_of(&k, now, packed))
-        return diag_error(&c->diags, DIAG_INTERNAL, node->loc, "ragged: %s", k.runs.why ? k.runs.why : "axes of tokens without a sequence");
+        return diag_error(&c->diags, DIAG_INTERNAL, node->loc, "ragged: %s", k.runs.why ? k.runs.why : "too many axes");
     add_tables(&k);
     ScalarMap tokens = { .node = change_tokens, .user = &k, .ctx = c, .done = { .arena = k.e.scratch } };
     if (packed)
@@ -646,8 +642,9 @@ report(const Ragged *r, RaggedReport *out)
             const Tokens *t = &r->m.of[node_in(r->from, n, i)];
             asks |= t->count && !t->shown && r->from->value.at[node_in(r->from, n, i)].def;
         }
-        if (asks)
-            out->why[out->nwhy++] = arena_printf(r->to->arena, "%s %s", name, r->m.why[id]);
+        const char *why = asks ? arena_printf(r->to->arena, "%s %s", name, r->m.why[id]) : NULL;
+        if (why && !(out->nwhy && !strcmp(out->why[out->nwhy - 1], why)))          /* an operator may be several nests */
+            out->why[out->nwhy++] = why;
     }
 }
 

@@ -429,6 +429,22 @@ is_plain(Ctx *c, const Node *n)
            write_is_plain(c, n->nest, &n->nest->write[0]);
 }
 
+/* Can a nest's output be written for tokens alone? Then each sequence that it goes over has an axis of tokens in the output. */
+static bool
+packs(const TokenMap *m, const Nest *n, const ValueId *in, const Tokens *out)
+{
+    Runs r = tokens_runs(m, n, in, out);
+    AxisSet along = 0;
+
+    for (uint32_t x = 0; x < n->naxis; x++)
+        if (r.run[x] == RUNS_COLUMNS && n->axis[x].kind == AXIS_PARALLEL)
+            along |= axis_one(r.sequence[x]);
+    for (uint32_t x = 0; x < n->naxis && !r.why; x++)
+        if ((r.run[x] == RUNS_SEQUENCES && !(along >> x & 1)) || (r.run[x] == RUNS_COLUMNS && !(along >> r.sequence[x] & 1)))
+            return false;
+    return !r.why;
+}
+
 /* What the node's only value is. A sentence: it mixes tokens in another way. */
 static const char *
 find_value(TokenMap *m, const Node *node, Tokens *out)
@@ -438,16 +454,16 @@ find_value(TokenMap *m, const Node *node, Tokens *out)
     const Nest *n;
 
     *out = (Tokens){ .batch = NO_DIM };
+    for (uint32_t i = 0; i < node->in.count; i++)
+        in[i] = node_in(m->g, node, i);
     if (!is_plain(m->c, node))
-        return reads ? node->callee == CALL_NEST ? "goes from token to token" : "is no nest" : NULL;
+        return reads ? node->callee == CALL_NEST ? "goes from token to token" : "is no loop nest" : NULL;
     n = nest_simplify(m->c, node->nest);
     if (!reads) {
         *out = tokens_by_shape(m, n->param[n->nin].type);
-        out->packed = out->count != 0;
+        out->packed = out->count != 0 && packs(m, n, in, out);
         return NULL;
     }
-    for (uint32_t i = 0; i < node->in.count; i++)
-        in[i] = node_in(m->g, node, i);
     Runs runs = tokens_runs(m, n, in, NULL);
     const char *why = runs.why ? runs.why : write_tokens(m, n, &runs, out);
     why = why ? why : reductions_fit(m, n, in, &runs);
@@ -461,12 +477,14 @@ find_value(TokenMap *m, const Node *node, Tokens *out)
     for (uint32_t i = 0; i < node->in.count && !out->count && !why; i++)
         if (m->of[in[i]].count == 2)
             why = "takes scores of all tokens in";
+    const Nest *shown = out->count && !why ? tokens_shown(m, node, in) : NULL;
+    if (!why && out->count && !(shown && packs(m, shown, in, out)))
+        why = "has tokens in an order of its own";
     if (why) {
         *out = tokens_by_shape(m, n->param[n->nin].type);
         return why;
     }
     out->packed = out->count != 0;
-    const Nest *shown = out->count ? tokens_shown(m, node, in) : NULL;
     out->shown = shown && !shown->nin && scalar_size(m->c, shown->write[0].value) <= MOST_SHOWN ? shown : NULL;
     return NULL;
 }

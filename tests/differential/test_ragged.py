@@ -203,6 +203,15 @@ def test_masks_of_other_numbers_are_refused_when_it_runs(tmp_path):
     assert done.returncode and "input mask: with --ragged each element is 1 of a token or 0 of padding" in done.stderr, done.stderr
 
 
+def test_a_mask_of_nothing_is_said(tmp_path):
+    x, mask = (helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in (("x", ["n", 5]), ("mask", ["batch", "seq"])))
+    nodes = [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("ReduceSum", ["mask"], ["z"])]
+    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "yz"]
+    onnx.save(helper.make_model(helper.make_graph(nodes, "g", [x, mask], outputs), opset_imports=[helper.make_opsetid("", 23)], ir_version=10), tmp_path / "m.onnx")
+    done = subprocess.run([TENON, "compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so", "--ragged", "mask"], capture_output=True, text=True)
+    assert done.returncode == 0 and "0 of 2 nests are computed for tokens alone" in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize("options, said", [
     (("--ragged", "masks"), "no input of the model is named so; those of a batch and a length are ids, mask"),
     (("--ragged", "mask", "--exact"), "with --exact nothing behind a mask is left out"),
