@@ -499,7 +499,7 @@ inputs_of(Change *k, ValueId *in, bool packed)
     return true;
 }
 
-typedef struct { Binding bind[NEST_MAX_AXES]; uint32_t to[NEST_MAX_AXES], n; } Renumber;
+typedef struct { Binding bind[NEST_MAX_AXES]; uint32_t n; } Renumber;
 
 static const Expr *
 renumber_index(ScalarMap *map, const Expr *e)

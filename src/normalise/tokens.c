@@ -69,35 +69,41 @@ place_of(const TokenMap *m, const Nest *n, const Tokens *t, const Expr *const *a
     return true;
 }
 
-bool
-tokens_read(const TokenMap *m, const Nest *n, const Runs *runs, const Tokens *t, const Scalar *load, TokenRead *out)
+/* The axes at one place of tokens, *b of their sequences. False: it is another place. */
+static bool
+axes_at(const TokenMap *m, const Nest *n, const Tokens *t, const Expr *const *at, TokenRead *out, uint32_t *b)
 {
     *out = (TokenRead){ .axis = { NO_SLOT, NO_SLOT } };
-    if (load->u.load.outside)
-        return false;
+    *b = NO_SLOT;
     for (uint32_t k = 0; k < t->count; k++) {
-        uint32_t flat, b, x;
-        if (!place_of(m, n, t, load->u.load.at, k, &flat, &out->sequence, &out->column))
+        if (!place_of(m, n, t, at, k, &out->axis[k], &out->sequence, &out->column))
             return false;
-        if (flat != NO_SLOT) {
-            out->axis[k] = flat;
+        if (out->axis[k] != NO_SLOT) {
             out->sequence = out->column = NULL;
-            if (runs && runs->run[flat] != RUNS_TOKENS)
-                return false;
             continue;
         }
-        b = axis_of(m, n, out->sequence, m->batch);
-        x = axis_of(m, n, out->column, m->length);
-        if (b == NO_SLOT || (runs && runs->run[b] != RUNS_SEQUENCES))
-            return false;
-        if (x != NO_SLOT && (!runs || (runs->run[x] == RUNS_COLUMNS && runs->sequence[x] == b)))
-            out->axis[k] = x;
-        else if (t->count == 1 && !(expr_axes(out->column) & ~axis_one(b)))
-            out->at_place = true;
-        else
+        *b = axis_of(m, n, out->sequence, m->batch);
+        out->axis[k] = axis_of(m, n, out->column, m->length);
+        out->at_place = out->axis[k] == NO_SLOT;
+        if (*b == NO_SLOT || (out->at_place && (t->count > 1 || expr_axes(out->column) & ~axis_one(*b))))
             return false;
     }
     return true;
+}
+
+bool
+tokens_read(const TokenMap *m, const Nest *n, const Runs *runs, const Tokens *t, const Scalar *load, TokenRead *out)
+{
+    uint32_t b;
+
+    if (load->u.load.outside || !axes_at(m, n, t, load->u.load.at, out, &b))
+        return false;
+    for (uint32_t k = 0; k < t->count && !out->at_place; k++) {
+        uint32_t x = out->axis[k];
+        if (!(out->sequence ? runs->run[x] == RUNS_COLUMNS && runs->sequence[x] == b : runs->run[x] == RUNS_TOKENS))
+            return false;
+    }
+    return b == NO_SLOT || runs->run[b] == RUNS_SEQUENCES;
 }
 
 /* ---- how axes run ----------------------------------------------------------------------------------------- */
@@ -116,25 +122,15 @@ run_as(Runs *r, uint32_t x, Run run, uint32_t sequence)
 static bool
 run_at(const TokenMap *m, const Nest *n, Runs *r, const Tokens *t, const Expr *const *at)
 {
-    bool ok = true;
+    TokenRead read;
+    uint32_t b;
 
-    for (uint32_t k = 0; k < t->count && ok; k++) {
-        const Expr *sequence = NULL, *column = NULL;
-        uint32_t flat, b, x;
-        ok = place_of(m, n, t, at, k, &flat, &sequence, &column);
-        if (ok && flat != NO_SLOT) {
-            ok = run_as(r, flat, RUNS_TOKENS, 0);
-            continue;
-        }
-        b = ok ? axis_of(m, n, sequence, m->batch) : NO_SLOT;
-        ok = b != NO_SLOT && n->axis[b].kind == AXIS_PARALLEL && run_as(r, b, RUNS_SEQUENCES, 0);
-        x = ok ? axis_of(m, n, column, m->length) : NO_SLOT;
-        if (x != NO_SLOT)
-            ok = run_as(r, x, RUNS_COLUMNS, b);
-        else
-            ok = ok && t->count == 1 && !(expr_axes(column) & ~axis_one(b));
-    }
-    return ok;
+    if (!axes_at(m, n, t, at, &read, &b) || (b != NO_SLOT && (n->axis[b].kind != AXIS_PARALLEL || !run_as(r, b, RUNS_SEQUENCES, 0))))
+        return false;
+    for (uint32_t k = 0; k < t->count && !read.at_place; k++)
+        if (!run_as(r, read.axis[k], read.sequence ? RUNS_COLUMNS : RUNS_TOKENS, read.sequence ? b : 0))
+            return false;
+    return true;
 }
 
 /* Of each of its dimensions, what an output counts along it, as far as it is told by the axes that write it. */
@@ -330,7 +326,7 @@ pad_of_operation(const Look *l, const Scalar *s)
     case S_MUL: return zero ? x : no ? y : (Pad){ NULL };
     case S_DIV: return zero && dtype_is_float(s->dtype) ? x : (Pad){ NULL };
     case S_AND: return zero ? x : no ? y : (Pad){ NULL };
-    case S_OR: return x.number && !zero ? x : y.number && !no ? y : (Pad){ NULL };
+    case S_OR: return s->dtype != DT_BOOL ? (Pad){ NULL } : x.number && !zero ? x : y.number && !no ? y : (Pad){ NULL };
     default: return (Pad){ NULL };
     }
 }
