@@ -43,11 +43,6 @@ void parse_skip(Parse *p);                           /* white space and comments
 bool scalar_moves_text(const Scalar *s);              /* of strings: moved as they are, and not computed with? */
 void print_word(Text *t, const char *name);          /* as text_name, and quoted if it is reserved */
 
-/* ---- scalar_map.c -------------------------------------------------------------------------------- */
-
-typedef struct { const Binding *at; uint32_t n; } Bindings;
-const Expr *bindings_apply(ScalarMap *m, const Expr *e);     /* the hook `expr` of a map whose user is Bindings */
-
 /* ---- winograd.c ------------------------------------------------------------------------------------ */
 
 typedef struct Winograd Winograd;

@@ -5,19 +5,6 @@
 
 /* ---- axes ------------------------------------------------------------------------------------------------ */
 
-static AxisSet
-renumbered(ScalarMap *m, AxisSet axes)
-{
-    const Bindings *b = m->user;
-    AxisSet to = 0;
-    Var v;
-
-    for (uint32_t k = 0; k < b->n; k++)
-        if (axes >> k & 1 && expr_is_var(b->at[k].to, &v))
-            to |= axis_one((uint32_t)v.id);
-    return to;
-}
-
 /* The first dimension of write 0 that an axis stands in; the rank where it stands in none. */
 static uint32_t
 written_at(const Nest *n, uint32_t axis)
@@ -59,7 +46,7 @@ sorted_axes(Ctx *c, const Nest *n, uint32_t kept, const uint32_t *key)
     NestEdit e = nest_edit(c, n, 0, 0);
     Arena *scratch = arena_child(c->arena);
     Bindings b = { bind, n->naxis };
-    ScalarMap m = { .expr = bindings_apply, .axes = renumbered, .user = &b, .ctx = c, .done = { .arena = scratch } };
+    ScalarMap m = { .expr = bindings_apply, .axes = bindings_axes, .user = &b, .ctx = c, .done = { .arena = scratch } };
     nest_edit_map(&e, &m);
     for (uint32_t i = 0; i < count; i++)
         e.axis[place[i]] = n->axis[sorted[i]];

@@ -5,6 +5,7 @@
  * the wrong tensor after a substitution.
  */
 #include "nest/internal.h"
+#include "nest/walk.h"
 
 #include <assert.h>
 
@@ -126,6 +127,19 @@ bindings_apply(ScalarMap *m, const Expr *e)
 {
     const Bindings *b = m->user;
     return expr_subst(m->ctx, e, b->at, b->n);
+}
+
+AxisSet
+bindings_axes(ScalarMap *m, AxisSet axes)
+{
+    const Bindings *b = m->user;
+    AxisSet to = 0;
+    Var v;
+
+    for (uint32_t k = 0; k < b->n; k++)
+        if (axes >> b->at[k].var.id & 1 && expr_is_var(b->at[k].to, &v))
+            to |= axis_one((uint32_t)v.id);
+    return to;
 }
 
 const Scalar *

@@ -20,6 +20,11 @@ typedef VEC(WalkNode) Walk;
 /* Every distinct node of a nest's values, write indices and extents; users before operands. */
 Walk nest_walk(Ctx *c, Arena *a, const Nest *n);
 
+/* Hooks of a map whose user is Bindings: `expr`, and `axes`, where axes are bound to axes. */
+typedef struct { const Binding *at; uint32_t n; } Bindings;
+const Expr *bindings_apply(ScalarMap *m, const Expr *e);
+AxisSet bindings_axes(ScalarMap *m, AxisSet axes);
+
 /* The write of output `out`, if it is the only one; NULL otherwise. */
 const Write *nest_write_of(const Nest *n, uint32_t out);
 /* Does a write place each point by distinct axes, each dimension at one or at the digits of several (or at 0

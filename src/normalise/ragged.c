@@ -147,7 +147,7 @@ place_of_tokens(Ragged *r, ValueId upto)
     return call(r, &b, "place", t, (ValueId[]){ r->map[r->m.mask], upto });
 }
 
-/* Half of a batch is padding, if nobody says more. */
+/* Half of a batch is padding, where no size is given as usual. */
 static void
 count_tokens(Ragged *r)
 {
@@ -372,21 +372,13 @@ change_axes(ScalarMap *map, AxisSet axes)
     return out | (axes >> k->n->naxis << k->n->naxis);
 }
 
-typedef struct { Binding at[NEST_MAX_AXES]; uint32_t n; } Bindings;
-
-static const Expr *
-change_index(ScalarMap *map, const Expr *e)
-{
-    const Bindings *b = map->user;
-    return expr_subst(map->ctx, e, b->at, b->n);
-}
-
 /* Old axes in terms of new ones. */
 static Bindings
 old_axes(Change *k)
 {
     Ctx *c = k->r->c;
-    Bindings b = { .n = 0 };
+    Binding *bind = NEW_ARRAY(k->e.scratch, Binding, NEST_MAX_AXES);
+    Bindings b = { bind, 0 };
 
     for (uint32_t x = 0; x < k->n->naxis; x++) {
         uint32_t f = k->runs.run[x] == RUNS_SEQUENCES ? k->of_sequence[x] : k->fresh[x];
@@ -394,7 +386,7 @@ old_axes(Change *k)
             continue;
         const Expr *e = expr_axis(c, f), *row = number_at(k, k->row, &e, 1, k->r->m.batch), *column = number_at(k, k->column, &e, 1, k->r->m.length);
         const Expr *to = k->runs.run[x] == RUNS_SEQUENCES ? row : k->runs.run[x] == RUNS_COLUMNS ? column : expr_add(c, expr_mul(c, row, k->r->m.length), column);
-        b.at[b.n++] = (Binding){ { VAR_AXIS, x }, to };
+        bind[b.n++] = (Binding){ { VAR_AXIS, x }, to };
     }
     return b;
 }
@@ -499,47 +491,27 @@ inputs_of(Change *k, ValueId *in, bool packed)
     return true;
 }
 
-typedef struct { Binding bind[NEST_MAX_AXES]; uint32_t n; } Renumber;
-
-static const Expr *
-renumber_index(ScalarMap *map, const Expr *e)
-{
-    const Renumber *r = map->user;
-    return expr_subst(map->ctx, e, r->bind, r->n);
-}
-
-static AxisSet
-renumber_axes(ScalarMap *map, AxisSet axes)
-{
-    const Renumber *r = map->user;
-    AxisSet out = 0;
-
-    for (uint32_t i = 0; i < r->n; i++)
-        if (axes >> r->bind[i].var.id & 1)
-            out |= axis_one(i);
-    return out;
-}
-
 /* New axes at the places of those that they stand for; sequences that an output has along tokens alone are no axis any more. */
 static void
 close_up(Change *k)
 {
     Ctx *c = k->r->c;
     Axis *axis = NEW_ARRAY(k->e.scratch, Axis, k->e.nest.naxis + 1);
-    Renumber r = { .n = 0 };
+    Binding *bind = NEW_ARRAY(k->e.scratch, Binding, NEST_MAX_AXES);
+    Bindings r = { bind, 0 };
 
     for (uint32_t x = 0; x < k->n->naxis; x++) {
         uint32_t from = k->fresh[x] != NO_SLOT ? k->fresh[x] : x;
         if (k->of_sequence[x] != NO_SLOT)
             continue;
         axis[r.n] = k->e.axis[from];
-        r.bind[r.n] = (Binding){ { VAR_AXIS, from }, expr_axis(c, r.n) };
+        bind[r.n] = (Binding){ { VAR_AXIS, from }, expr_axis(c, r.n) };
         r.n++;
     }
     k->e.nest.naxis = r.n;
     k->e.axis = axis;
     k->e.nest.axis = axis;
-    ScalarMap map = { .expr = renumber_index, .axes = renumber_axes, .user = &r, .ctx = c, .done = { .arena = k->e.scratch } };
+    ScalarMap map = { .expr = bindings_apply, .axes = bindings_axes, .user = &r, .ctx = c, .done = { .arena = k->e.scratch } };
     nest_edit_map(&k->e, &map);
 }
 
@@ -596,7 +568,7 @@ change_node(Ragged *r, const Node *node, bool packed)
     }
     k.e.write[0].value = scalar_map(&loads, k.e.write[0].value);
     Bindings bindings = old_axes(&k);
-    ScalarMap rest = { .expr = change_index, .user = &bindings, .ctx = c, .done = { .arena = k.e.scratch } };
+    ScalarMap rest = { .expr = bindings_apply, .user = &bindings, .ctx = c, .done = { .arena = k.e.scratch } };
     k.e.write[0].value = scalar_map(&rest, k.e.write[0].value);
     close_up(&k);
     ValueId made = graph_value(r->to, old->name, t);

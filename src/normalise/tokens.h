@@ -1,6 +1,6 @@
-/* tokens: which dimensions of a model's values count the tokens of a padded batch, what values are at padding, and which values nobody asks for there.
+/* tokens: which dimensions of a model's values count the tokens of a padded batch, what values are at padding, and which values no output needs there.
  *
- *     mask[b, j]      1 of a token, 0 of padding; so many tokens to each sequence b
+ *     mask[b, j]      1 of a token, 0 of padding; `length` columns to each sequence b
  *     h[b, j, d]      tokens along j                     h'[b*s + j, d]    both in one dimension
  *     q[b, h, i, j]   tokens along i and along j, as scores have
  *
@@ -36,7 +36,7 @@ typedef struct {
     Pad pad[2];                      /* its elements where token[i] is padding and the other is none */
     const Nest *shown;               /* its elements where nothing is padding, a nest without inputs; NULL: they follow from more than indices */
     bool asked;                      /* somebody needs its padding */
-    bool packed;                     /* it is computed for tokens alone: what makes it can be, and nobody needs its padding */
+    bool packed;                     /* it is computed for tokens alone: what makes it can be, and no output needs its padding */
 } Tokens;
 
 /* How an axis of a nest runs. */

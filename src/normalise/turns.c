@@ -19,6 +19,8 @@
  */
 #include "normalise/normalise.h"
 
+#include "nest/walk.h"
+
 #include <string.h>
 
 enum { MOST_PHASES = 4 };
@@ -328,7 +330,7 @@ end_step(Turns *w, NestBuilder *b)
 }
 
 /* Axes of the scan in a nest of a turn: bind[] from the old to the new ones. */
-typedef struct { Binding bind[NEST_MAX_AXES]; uint32_t nbind; const Expr *at[NEST_MAX_AXES], *dim[NEST_MAX_AXES]; uint32_t to[NEST_MAX_AXES]; } Renumber;
+typedef struct { Binding bind[NEST_MAX_AXES]; uint32_t nbind; const Expr *at[NEST_MAX_AXES], *dim[NEST_MAX_AXES]; } Renumber;
 
 static uint32_t
 take_axes(const Turns *w, NestBuilder *b, AxisSet axes, Renumber *r)
@@ -338,7 +340,6 @@ take_axes(const Turns *w, NestBuilder *b, AxisSet axes, Renumber *r)
     for (uint32_t k = 0; k < w->n->naxis; k++)
         if (axes >> k & 1) {
             const Axis *axis = &w->n->axis[k];
-            r->to[k] = r->nbind;
             r->dim[count] = axis->extent;
             r->at[count] = nest_axis(b, axis->name, axis->kind == AXIS_SCAN ? AXIS_PARALLEL : axis->kind, axis->extent);
             r->bind[r->nbind++] = (Binding){ { VAR_AXIS, k }, r->at[count++] };
@@ -346,30 +347,11 @@ take_axes(const Turns *w, NestBuilder *b, AxisSet axes, Renumber *r)
     return count;
 }
 
-static const Expr *
-renumber_expr(ScalarMap *m, const Expr *e)
-{
-    const Renumber *r = m->user;
-    return expr_subst(m->ctx, e, r->bind, r->nbind);
-}
-
-static AxisSet
-renumber_axes(ScalarMap *m, AxisSet axes)
-{
-    const Renumber *r = m->user;
-    AxisSet to = 0;
-
-    for (uint32_t k = 0; k < NEST_MAX_AXES; k++)
-        if (axes >> k & 1)
-            to |= (AxisSet)1 << r->to[k];
-    return to;
-}
-
 static const Scalar *
 renumber(Turns *w, Renumber *r, const Scalar *s)
 {
     Arena *scratch = arena_child(w->a);
-    ScalarMap m = { .expr = renumber_expr, .axes = renumber_axes, .user = r, .ctx = w->c, .done = { .arena = scratch } };
+    ScalarMap m = { .expr = bindings_apply, .axes = bindings_axes, .user = &(Bindings){ r->bind, r->nbind }, .ctx = w->c, .done = { .arena = scratch } };
     const Scalar *to = scalar_map(&m, s);
 
     arena_free(scratch);
