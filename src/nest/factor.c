@@ -1,20 +1,36 @@
-/* factor: a divisor that a sum does not vary with leaves it.
+/* factor: what a sum does not vary with leaves it: a divisor of its summand, and a choice between the summand and 0.
  *
- *     sum j: (e[i, j] / u[i]) * v[j, d]     becomes     (sum j: e[i, j] * v[j, d]) / u[i]
+ *     sum j: (e[i, j] / u[i]) * v[j, d]              becomes     (sum j: e[i, j] * v[j, d]) / u[i]
+ *     sum j: (u[i] > 0 ? e[i, j] : 0) * v[j, d]      becomes     u[i] > 0 ? (sum j: e[i, j] * v[j, d]) : 0
  *
- * One division for each sum instead of one for each summand; floats are rounded in another order. */
+ * One division for each sum instead of one for each summand; floats are rounded in another order. The factors of a 0 are taken for
+ * finite, but where a context is exact. */
 #include "nest/internal.h"
 
-/* A factor of s without its divisor, which is free of the axes; s itself where there is none. */
-static const Scalar *
-take_divisor(Ctx *c, const Scalar *s, AxisSet axes, const Scalar **divisor)
+enum { MOST_FACTORS = 4 };           /* of one sum; more stay. A softmax that may be empty has two */
+
+/* What left the sum, outermost first: divisions by what[i], or choices by it. */
+typedef struct { uint32_t n; const Scalar *what[MOST_FACTORS]; } Factors;
+
+static bool
+is_zero(const Scalar *s)
 {
-    if (s->op == S_DIV && dtype_is_float(s->dtype) && s->arg[1]->op != S_CONST && !(scalar_axes(c, s->arg[1]) & axes)) {
-        *divisor = s->arg[1];
-        return s->arg[0];
+    return s->op == S_CONST && s->u.bits == 0;
+}
+
+/* s without what leaves it, which is free of the axes; s itself where nothing does. */
+static const Scalar *
+take_factors(Ctx *c, const Scalar *s, AxisSet axes, Factors *f)
+{
+    bool divides = s->op == S_DIV && s->arg[1]->op != S_CONST && !(scalar_axes(c, s->arg[1]) & axes);
+    bool chooses = s->op == S_SELECT && !c->exact && is_zero(s->arg[2]) && !(scalar_axes(c, s->arg[0]) & axes);
+
+    if (dtype_is_float(s->dtype) && (divides || chooses) && f->n < MOST_FACTORS) {
+        f->what[f->n++] = s->arg[divides ? 1 : 0];
+        return take_factors(c, s->arg[divides ? 0 : 1], axes, f);
     }
     for (uint32_t i = 0; s->op == S_MUL && i < 2; i++) {
-        const Scalar *rest = take_divisor(c, s->arg[i], axes, divisor);
+        const Scalar *rest = take_factors(c, s->arg[i], axes, f);
         if (rest != s->arg[i])
             return scalar_2(c, S_MUL, i ? s->arg[0] : rest, i ? rest : s->arg[1]);
     }
@@ -24,12 +40,16 @@ take_divisor(Ctx *c, const Scalar *s, AxisSet axes, const Scalar **divisor)
 static const Scalar *
 factor_sum(ScalarMap *m, const Scalar *s)
 {
-    const Scalar *divisor = NULL;
+    Factors f = { 0 };
 
     if (s->op != S_REDUCE || s->narg != 1 || s->u.reduce.combiner != COMB_SUM)
         return s;
-    const Scalar *body = take_divisor(m->ctx, s->arg[0], s->u.reduce.axes, &divisor);
-    return divisor ? scalar_2(m->ctx, S_DIV, scalar_reduce(m->ctx, COMB_SUM, s->u.reduce.axes, &body, 1), divisor) : s;
+    const Scalar *body = take_factors(m->ctx, s->arg[0], s->u.reduce.axes, &f);
+    if (f.n)
+        s = scalar_reduce(m->ctx, COMB_SUM, s->u.reduce.axes, &body, 1);
+    while (f.n--)
+        s = f.what[f.n]->dtype == DT_BOOL ? scalar_select(m->ctx, f.what[f.n], s, scalar_float(m->ctx, s->dtype, 0)) : scalar_2(m->ctx, S_DIV, s, f.what[f.n]);
+    return s;
 }
 
 const Nest *

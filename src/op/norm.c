@@ -130,14 +130,21 @@ final_step(Build *b, Over v, uint32_t nin, const uint32_t *in, uint32_t to, cons
     return make_finish(&m, axis, scalar_parse(b->c, text, nin, operand_name, operand));
 }
 
+typedef struct { const char *name, *shifted, *result; } Exponential;
+
+static const Exponential plain = { "exp", "exp(x - m)", "x / m" }, log_of = { "shift", "x - m", "x - log(m)" };
+/* Exponentials of nothing but -inf are 0 here, as behind any mask; what is not a number has a sum that is none. */
+static const Exponential zero_nan = { "exp", "exp(x - (m == -inf ? 0 : m))", "m > 0 ? x / m : 0" };
+
 /* Exponentials and their sum have the element type, as they do where the specification writes softmax out:
  * that of f16 is rounded after every step. */
 static bool
-build_softmax(Build *b, uint32_t d, bool log, uint32_t to)
+build_softmax(Build *b, uint32_t d, const Exponential *how, uint32_t to)
 {
     Ctx *c = b->c;
     const Type *x = b->call->in[0];
     Over v = { x, UINT64_C(1) << d };
+    bool log = how == &log_of;
     DType t = log ? compute_type(x->dtype) : x->dtype;
     uint32_t top = statistic(b, v), e = build_value(b, t, x->rank, x->dim);
     uint32_t sum = build_value(b, t, build_type(b, top)->rank, build_type(b, top)->dim);
@@ -145,7 +152,7 @@ build_softmax(Build *b, uint32_t d, bool log, uint32_t to)
     if (!reduce_step(b, v, max, NO_SLOT, top))
         return false;
     uint32_t shifted[] = { 0, top };
-    if (!final_step(b, v, 2, shifted, e, log ? "shift" : "exp", log ? "x - m" : "exp(x - m)"))
+    if (!final_step(b, v, 2, shifted, e, how->name, how->shifted))
         return false;
     Making m = make_begin(b, "sum");
     const Expr *own[TN_MAX_RANK], *at[TN_MAX_RANK];
@@ -158,21 +165,22 @@ build_softmax(Build *b, uint32_t d, bool log, uint32_t to)
     if (!make_end(&m))
         return false;
     uint32_t parts[] = { e, sum };
-    return final_step(b, v, 2, parts, to, NULL, log ? "x - log(m)" : "x / m");
+    return final_step(b, v, 2, parts, to, NULL, how->result);
 }
 
 bool
 build_log_softmax(Build *b, uint32_t d, uint32_t to)
 {
-    return build_softmax(b, d, true, to);
+    return build_softmax(b, d, &log_of, to);
 }
 
 bool
 expand_softmax(Build *b)
 {
+    const Exponential *how = b->call->op == OP_log_softmax ? &log_of : op_int(b->call, "zero_nan") ? &zero_nan : &plain;
     uint32_t d;
 
-    return op_axis_attr(b->c, b->call, b->call->in[0]->rank, &d) && build_softmax(b, d, b->call->op == OP_log_softmax, build_out(b, 0));
+    return op_axis_attr(b->c, b->call, b->call->in[0]->rank, &d) && build_softmax(b, d, how, build_out(b, 0));
 }
 
 bool

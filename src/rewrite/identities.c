@@ -85,30 +85,48 @@ rule_where_same(RuleCall *k)
     return x == rule_input(k, k->n, 2) && give_way(k, x);
 }
 
-/* ---- neutral elements -------------------------------------------------------------------------------- */
+/* ---- constants of one number ------------------------------------------------------------------------- */
 
-/* Every element of the constant is this number? Zeros are told apart by sign. Other element types
- * than these are left alone. */
+/* Is every element of the constant this number? Zeros are told apart by sign. */
 static bool
 constant_is(const Value *v, double number)
 {
+    DType t = v->type->dtype;
     int64_t bytes;
-    if (!v->data || !type_static_bytes(v->type, &bytes) || bytes == 0)
+
+    if (!v->data || !(dtype_is_float(t) || dtype_is_int(t)) || !type_static_bytes(v->type, &bytes) || bytes == 0)
         return false;
-    for (int64_t i = 0; i < bytes / dtype_info[v->type->dtype].bytes; i++) {
-        double x;
-        switch (v->type->dtype) {
-        case DT_F32: x = ((const float *)v->data)[i]; break;
-        case DT_F64: x = ((const double *)v->data)[i]; break;
-        case DT_I32: x = ((const int32_t *)v->data)[i]; break;
-        case DT_I64: x = (double)((const int64_t *)v->data)[i]; break;
-        default: return false;
-        }
+    for (int64_t i = 0; i < bytes / dtype_info[t].bytes; i++) {
+        double x = number_get(t, v->data, i);
         if (x != number || __builtin_signbit(x) != __builtin_signbit(number))
             return false;
     }
     return true;
 }
+
+/* ---- a softmax that hides what is not a number ------------------------------------------------------------ */
+
+/* PyTorch writes one around the scores that a mask of bools hides. */
+bool
+rule_where_nan_softmax(RuleCall *k)
+{
+    const Graph *from = k->r->from;
+    const Node *asks = rule_producer(k, k->in0, OP_is_nan);
+    ValueId weights = k->n->in.count == 3 ? node_in(from, k->n, 2) : 0;
+    const Node *softmax = rule_producer(k, weights, OP_softmax);
+    ValueId zero = rule_input(k, k->n, 1);
+
+    if (!asks || !softmax || node_in(from, asks, 0) != weights || !constant_is(rule_value(k, zero), 0.0)
+        || type_eq(from->ctx, from->value.at[weights].type, from->value.at[k->out0].type) != YES)
+        return false;
+    const Attr *axis = attr_find(softmax->attrs, "axis");
+    Attr attr[] = { { .name = sym(k->r->to->ctx, "zero_nan"), .kind = ATTR_INT, .i = 1 }, axis ? *axis : (Attr){ 0 } };
+    ValueId x = rule_input(k, softmax, 0);
+    rule_join_origin(k, softmax);
+    return rule_call(k, OP_softmax, (Attrs){ attr, axis ? 2 : 1 }, 1, &x);
+}
+
+/* ---- neutral elements -------------------------------------------------------------------------------- */
 
 /* 0 for add and sub, 1 for the rest. Adding to a float is neutral for -0.0 only: -0.0 + 0.0 is 0.0. */
 static double

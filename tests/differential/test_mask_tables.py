@@ -164,6 +164,30 @@ def test_attention_of_onnx(kind, causal, tmp_path):
             np.testing.assert_allclose(y, np.nan_to_num(want), rtol=1e-4, atol=1e-5, err_msg=f"{shape} {nq} {nk}")
 
 
+@pytest.mark.parametrize("low", [-np.inf, LOWEST])
+def test_weights_that_are_no_numbers_are_zero(low, tmp_path):
+    """PyTorch's export: where(isnan(softmax), 0, softmax). Rows of nothing but -inf, and those with a NaN or an infinity, are 0."""
+    nodes, weights, inputs, given = in_bool(low)
+    attention(tmp_path, nodes, "nq", "nk", weights, inputs)
+    model = onnx.load(tmp_path / "m.onnx")
+    product = model.graph.node.pop()
+    model.graph.node.extend([helper.make_node("IsNaN", ["p"], ["bad"]), helper.make_node("Where", ["bad", "none", "p"], ["w"]), helper.make_node("MatMul", ["w", "v"], product.output)])
+    onnx.save(model, tmp_path / "m.onnx")
+    hints = ["--dim-hint", "nq=512", "--dim-hint", "nk=512"]
+    assert omits(tmp_path, *hints)
+    tenon("compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so", *hints)
+    for nq, nk in SIZES:
+        for kind in KINDS:
+            seen = seen_by(np.random.default_rng(nq), kind, nq, nk)
+            q, k, v, y = run(tmp_path, nq, nk, 2, **given(seen))
+            np.testing.assert_allclose(y, np.nan_to_num(expected(q, k, v, each_row(seen, low))), rtol=1e-4, atol=1e-5, err_msg=f"{kind} {nq} {nk}")
+    for q in (np.nan, np.inf):
+        rows = np.ones((1, HEADS, 130, DEPTH), np.float32)
+        rows[:, :, 7] = q
+        _, _, _, y = run(tmp_path, 130, 65, 1, q=rows, **given(np.ones((130, 65), bool)))
+        assert (y[:, :, 7] == 0).all() and np.isfinite(y).all() and (y[:, :, 6] != 0).all()
+
+
 @pytest.mark.parametrize("heads, shared", [(4, 2), (6, 1), (4, 4)])
 def test_heads_that_share_keys(heads, shared, tmp_path):
     """One kernel that omits, whether the tables' blocks divide the lengths or not."""

@@ -75,9 +75,10 @@ def expected(q, k, v, mask):
 def run(folder, nq, nk, batch=1, so="m.so", **more):
     rng = np.random.default_rng(nq + nk)
     q, k, v = (rng.standard_normal((batch, HEADS, n, DEPTH)).astype(np.float32) for n in (nq, nk, nk))
-    for name, x in {"q": q, "k": k, "v": v, **more}.items():
+    given = {"q": q, "k": k, "v": v, **more}
+    for name, x in given.items():
         np.save(folder / f"{name}.npy", x)
-    words = [w for name in ("q", "k", "v", *more) for w in ("-i", f"{name}=@{folder}/{name}.npy")]
+    words = [w for name in given for w in ("-i", f"{name}=@{folder}/{name}.npy")]
     tenon("run", folder / so, *words, "--output-dir", folder, "--threads", 1 + nq % 2)
     return q, k, v, np.load(folder / "y.npy")
 

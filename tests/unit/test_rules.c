@@ -49,6 +49,7 @@ LEFT(neg, drop_involution) { return CALL(neg, CALL(neg, CALL(abs, X))); }
 LEFT(not, drop_involution) { return CALL(not, CALL(not, CALL(is_nan, X))); }
 LEFT(bitwise_not, drop_involution) { return CALL(bitwise_not, CALL(bitwise_not, cast(w, "i32", X))); }
 LEFT(where, where_same) { ValueId x = X; return CALL(where, CALL(is_nan, x), x, x); }
+LEFT(where, where_nan_softmax) { ValueId y = CALL(softmax, X); return CALL(where, CALL(is_nan, y), number(w, 0), y); }
 LEFT(add, drop_neutral) { return CALL(add, number(w, -0.0f), X); }
 LEFT(sub, drop_neutral) { return CALL(sub, X, number(w, 0)); }
 LEFT(mul, drop_neutral) { return CALL(mul, X, number(w, 1)); }
