@@ -246,6 +246,52 @@ measure_buffers(Unfold *u)
 
 /* ---- how often ------------------------------------------------------------------------------------------------ */
 
+/* used[i, j] | used[i + 1, j] | …: elements of one table. */
+typedef struct { const Scalar *first; uint32_t n, row; bool other; } Any;
+
+static void
+any_of_table(Any *a, const Scalar *s)
+{
+    if (s->op == S_OR) {
+        any_of_table(a, s->arg[0]);
+        any_of_table(a, s->arg[1]);
+        return;
+    }
+    a->first = a->first ? a->first : s;
+    a->other |= s->op != S_LOAD || s->u.load.slot != a->first->u.load.slot;
+    if (a->other)
+        return;
+    bool row = true;                 /* the first one's? */
+    for (uint32_t d = 0; d + 1 < s->u.load.rank; d++)
+        row = row && s->u.load.at[d] == a->first->u.load.at[d];
+    a->n++;
+    a->row += row;
+}
+
+static uint32_t
+log2_up(uint32_t n, uint32_t most)
+{
+    uint32_t at = 0;
+
+    while (at < most && 1u << at < n)
+        at++;
+    return at;
+}
+
+/* Of the blocks that a table knows about, how many does a mask show? Of one that data make, of which nothing is known, a half. */
+static double
+shown(const Unfold *u, const Scalar *s)
+{
+    Any a = { 0 };
+
+    any_of_table(&a, s);
+    if (a.other)
+        return 0.5;
+    const Density *d = &u->k->buffer.at[a.first->u.load.slot].density;
+    uint32_t share = d->of[log2_up(a.row, DENSITY_KEYS - 1)][log2_up(a.n / a.row, DENSITY_ROWS - 1)];
+    return share ? (double)share / DENSITY_OF : 0.5;
+}
+
 /* Is the condition true? 0 to 1; of what depends on data, of which nothing is known, a half. */
 static double
 truth(Unfold *u, const Scalar *s)
@@ -261,6 +307,8 @@ truth(Unfold *u, const Scalar *s)
         break;
     default: return 0.5;
     }
+    if (s->op == S_NE && s->arg[1]->op == S_CONST && !s->arg[1]->u.bits && !dtype_is_float(s->arg[1]->dtype))
+        return s->arg[0]->op == S_INDEX ? unfold_eval(u, s->arg[0]->u.index, 0) != 0 : s->arg[0]->op == S_CONST ? s->arg[0]->u.bits != 0 : shown(u, s->arg[0]);
     for (int i = 0; i < 2; i++)
         if ((s->arg[i]->op != S_INDEX && s->arg[i]->op != S_CONST) || dtype_is_float(s->arg[i]->dtype))
             return 0.5;

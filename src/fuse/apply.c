@@ -88,6 +88,8 @@ typedef struct {
     uint32_t nhost;
     Map buffer;                      /* of a value: its buffer */
     VEC(ValueId) in, out;
+    const Nest *seen;                /* that is looked at, and its values */
+    const ValueId *value;
 } Build;
 
 /* A buffer named after the parameter: kernels of equal meaning are equal as text. */
@@ -184,6 +186,62 @@ add_parts(Build *b)
         part[i].nest = nest_named(b->f->ctx, part[i].nest);
 }
 
+/* ---- tables of masks ------------------------------------------------------------------------------------------------ */
+
+/* How full data[tables, rows, keys] is, by tiles. */
+static uint8_t
+density_of(const uint8_t *data, const int64_t size[3], int64_t rows, int64_t keys)
+{
+    int64_t used = 0, all = 0;
+
+    for (int64_t t = 0; t < size[0]; t++)
+        for (int64_t row = 0; row < size[1]; row += rows)
+            for (int64_t key = 0; key < size[2]; key += keys, all++) {
+                bool any = false;
+                for (int64_t i = row; i < row + rows && i < size[1]; i++)
+                    for (int64_t j = key; j < key + keys && j < size[2]; j++)
+                        any |= data[(t * size[1] + i) * size[2] + j] != 0;
+                used += any;
+            }
+    int64_t share = all ? (used * DENSITY_OF + all - 1) / all : DENSITY_OF;
+    return (uint8_t)(share < 1 ? 1 : share);
+}
+
+static void
+see_density(void *user, const Scalar *s)
+{
+    Build *b = user;
+
+    if (s->op != S_SEEN || s->arg[0]->op != S_NE || s->arg[0]->arg[0]->op != S_LOAD)
+        return;
+    uint32_t slot = s->arg[0]->arg[0]->u.load.slot;
+    const Value *v = slot < b->seen->nin ? &b->f->g->value.at[b->value[slot]] : NULL;
+    if (!v || !v->data || v->type->dtype != DT_U8 || v->format)
+        return;
+    uint64_t at;
+    int64_t size[3] = { 1, 1, 1 };   /* tables, rows, keys */
+    for (uint32_t d = 0, rank = v->type->rank; d < rank; d++)
+        size[d + 1 == rank ? 2 : d + 2 == rank ? 1 : 0] *= expr_or(v->type->dim[d], 0);
+    if (!map_get(&b->buffer, b->value[slot], &at))
+        return;
+    Density *d = &b->kernel->buffer.at[at].density;
+    for (uint32_t k = 0; k < DENSITY_KEYS; k++)
+        for (uint32_t r = 0; r < DENSITY_ROWS; r++)
+            d->of[k][r] = density_of(v->data, size, (int64_t)1 << r, (int64_t)1 << k);
+}
+
+static void
+add_densities(Build *b)
+{
+    for (uint32_t i = 0; i < b->nhost; i++) {
+        const Piece *p = &b->f->piece[b->host[i]];
+        b->seen = p->nest;
+        b->value = p->value;
+        for (uint32_t w = 0; w < p->nest->nwrite; w++)
+            scalar_visit(b->f->ctx, p->nest->write[w].value, see_density, b);
+    }
+}
+
 /* ---- the graph -------------------------------------------------------------------------------------------- */
 
 static Build
@@ -198,6 +256,7 @@ make_kernel(const Fusion *f, Arena *a, const Label *label, const NodeId *node, u
     b.kernel->shared = fuse_beside(f, b.host, b.nhost) ? 0 : depth && depth < most ? depth : most;
     add_buffers(&b);
     add_parts(&b);
+    add_densities(&b);
     kernel_take_names(f->ctx, b.kernel);
     return b;
 }

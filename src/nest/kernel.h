@@ -26,6 +26,11 @@ typedef enum {
     SPACE_REGISTER,          /* indexed by constants once unrolled; printed as named variables */
 } Space;
 
+/* Of a constant table of blocks that a mask shows, [rows, keys] in its last dimensions: how many in DENSITY_OF of its
+ * tiles of 1 << r rows and 1 << k keys hold an element that is not 0. All 0: it is not known. */
+enum { DENSITY_ROWS = 4, DENSITY_KEYS = 2, DENSITY_OF = 32 };
+typedef struct { uint8_t of[DENSITY_KEYS][DENSITY_ROWS]; } Density;
+
 typedef struct {
     Sym name;
     const Type *type;        /* logical type; for tree buffers of schedule's own: the physical one */
@@ -35,6 +40,7 @@ typedef struct {
     Space space;
     uint8_t lanes;           /* registers: lanes of an element; 1 otherwise */
     bool kept;               /* an input that is there from one run of the model to the next: it is in memory again by then */
+    Density density;         /* of an input; prices of what passes over blocks count by it */
 } Buffer;
 
 typedef enum { LOOP_SERIAL, LOOP_PARALLEL, LOOP_UNROLLED } LoopKind;

@@ -6,6 +6,7 @@
 #include "nest/internal.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <string.h>
 
 typedef struct {
@@ -57,6 +58,22 @@ parse_within(KernelText *t, const Type *type, Space space)
     return within;
 }
 
+/* density 3 5 9 17, 4 8 15 24 */
+static bool
+parse_density(Parse *p, Density *out)
+{
+    for (uint32_t k = 0; k < DENSITY_KEYS; k++)
+        for (uint32_t r = 0; r < DENSITY_ROWS; r++) {
+            int64_t n;
+            if ((k && !r && !parse_expect(p, ",")) || !parse_int(p, &n))
+                return false;
+            if (n < 1 || n > DENSITY_OF)
+                return parse_error(p, "a density of %" PRId64 " in %d", n, DENSITY_OF);
+            out->of[k][r] = (uint8_t)n;
+        }
+    return true;
+}
+
 static bool
 parse_buffer(KernelText *t, Space space, uint32_t *id)
 {
@@ -78,6 +95,8 @@ parse_buffer(KernelText *t, Space space, uint32_t *id)
     t->k->buffer.at[*id].format = format;
     t->k->buffer.at[*id].within = within;
     t->k->buffer.at[*id].kept = space == SPACE_IN && parse_accept(p, "kept");
+    if (space == SPACE_IN && parse_accept(p, "density") && !parse_density(p, &t->k->buffer.at[*id].density))
+        return false;
     VEC_PUSH(s->scratch, &s->slot_type, buffer_type(p->ctx, &t->k->buffer.at[*id]));
     VEC_PUSH(s->scratch, &s->slot_lanes, (uint8_t)lanes);
     return true;

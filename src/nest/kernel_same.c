@@ -74,7 +74,8 @@ kernel_same(const Kernel *a, const Kernel *b)
         return false;
     for (uint32_t i = 0; i < a->buffer.n; i++) {
         const Buffer *x = &a->buffer.at[i], *y = &b->buffer.at[i];
-        if (x->name != y->name || x->type != y->type || x->space != y->space || x->lanes != y->lanes || x->kept != y->kept || x->within != y->within || !format_same(x->format, y->format))
+        if (x->name != y->name || x->type != y->type || x->space != y->space || x->lanes != y->lanes || x->kept != y->kept || x->within != y->within ||
+            memcmp(&x->density, &y->density, sizeof x->density) || !format_same(x->format, y->format))
             return false;
     }
     for (uint32_t i = 0; i < a->npart; i++)

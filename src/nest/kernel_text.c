@@ -152,6 +152,8 @@ print_buffer(Printer *p, Text *t, const Kernel *k, uint32_t id)
         format_print(t, b->format);
     }
     text_add(t, b->kept ? " kept" : "");
+    for (uint32_t i = 0; b->density.of[0][0] && i < DENSITY_KEYS * DENSITY_ROWS; i++)
+        text_printf(t, "%s %u", i % DENSITY_ROWS ? "" : i ? "," : " density", b->density.of[i / DENSITY_ROWS][i % DENSITY_ROWS]);
 }
 
 static void

@@ -9,7 +9,7 @@
  * the summand reads of other parts is followed to what they compute. A schedule may then leave out the other points (the step
  * `skip`): sums have the same bits.
  *
- * Where only data know, a table of blocks says what is seen: `seen(used[i // 16, j // 64] != 0, …)` in the value of a score (normalise/mask.c). The step
+ * Where only data know, a table of blocks says what is seen: `seen(used[i // 16, j // 32] != 0, …)` in the value of a score (normalise/mask.c). The step
  * `omit` passes over blocks of a sum and its maximum of which no row of a task sees anything.
  *
  * What is left out is taken for finite: 0 times an infinity or a NaN that a mask hides would be a NaN. Where a context is exact

@@ -5,7 +5,7 @@
  *     sees[i]    = max j: m[i, j] > -9000                        does row i see anything?
  *     seen[I, j] = max i of I: m[i, j] > -9000 or not sees[i]
  *     used[I, J] = max j of J: seen[I, j]
- *     s[h, i, j] = seen(used[i // 16, j // 64], q[h, i, j] + m[i, j])
+ *     s[h, i, j] = seen(used[i // 16, j // 32], q[h, i, j] + m[i, j])
  *
  * A table of a byte for each block, of nests: constant where the mask is, computed once for all layers that read one mask otherwise. A program
  * then passes over blocks that no row sees (the step `omit`, nest/support.h). Where a row sees nothing all of its blocks count as used: its
@@ -20,8 +20,9 @@
 
 #include <string.h>
 
-/* Rows and keys of a block: a task's rows are a multiple of these rows, and a row of so many keys is a few vectors, fewer than a test is worth. */
-enum { BLOCK_ROWS = 16, BLOCK_KEYS = 64 };
+/* Rows and keys of a block: a task's rows are a multiple of these rows, and programs pass over one or two blocks of so many keys at once
+ * (schedule/write_group.c). */
+enum { BLOCK_ROWS = 16, BLOCK_KEYS = 32, LEAST_KEYS = 128 };
 
 typedef enum { UNASKED, NEVER, MAYBE } Hides;
 
@@ -245,7 +246,7 @@ is_worth_a_table(const Masks *m, const Source *node, const Scalar *cond, uint32_
     Look l = { m, node, .ok = true, .bytes = true };
     bool shared = false;
     int64_t least = rows == NO_SLOT ? 1 : expr_or(n->axis[rows].extent, BLOCK_ROWS);
-    bool few = least < BLOCK_ROWS || expr_or(n->axis[keys].extent, 2 * BLOCK_KEYS) < 2 * BLOCK_KEYS;
+    bool few = least < BLOCK_ROWS || expr_or(n->axis[keys].extent, LEAST_KEYS) < LEAST_KEYS;
 
     scalar_visit(m->c, cond, look_at, &l);
     for (uint32_t x = 0; x < n->naxis; x++)

@@ -201,31 +201,48 @@ write_tile(Group *g, int64_t rows)
  * the second with 1,024 and what lies between. */
 enum { LEAST_BLOCK = 64, MOST_BLOCK = 256 };
 
-/* Blocks of the rows, if what lies between has the form for it: a maximum, what is made with it, and sums of that, but nothing made of
- * what was made. Whether it has, the step says. */
-static void
-write_blocks(Group *g, int64_t rows)
+/* Have the rows the form for blocks of keys: a maximum, what is made with it, and sums of that, but nothing made of what was made? Whether they
+ * have, the step says. */
+static bool
+has_blocks(Group *g)
 {
     const Member *last = &g->member[g->n - 1];
     uint32_t made = 0;
 
-    for (const Member *m = g->member; m < last; m++)
+    for (const Member *m = g->member; m < last; m++) {
         made += !m->reduce;
-    if (made > 1)
-        return;
-    for (const Member *m = g->member; m < last; m++)
         if (m->reduce && m->reduce->u.reduce.combiner == COMB_MAX && m->nsum == 1)
             g->max = m;
-    int64_t keys = g->max ? expr_or(g->max->n->axis[g->max->sum[0]].extent, INT64_MAX) : 0;
-    for (int64_t least = LEAST_BLOCK; g->max && last->nsum == 1 && least <= MOST_BLOCK && least < keys; least *= 2) {
+    }
+    return g->max && made <= 1 && last->nsum == 1;
+}
+
+static void
+write_blocks(Group *g, int64_t rows)
+{
+    int64_t keys = has_blocks(g) ? expr_or(g->max->n->axis[g->max->sum[0]].extent, INT64_MAX) : 0;
+
+    for (int64_t least = LEAST_BLOCK; least <= MOST_BLOCK && least < keys; least *= 2) {
         g->block = (least + g->height - 1) / g->height * g->height;      /* whole tiles of the product before */
         write_tile(g, rows);
     }
-    /* Blocks that may be omitted are as small as tiles of registers let them be: no price knows which those are, and of smaller ones there are more. */
-    g->omits = g->max && last->nsum == 1 && rows == g->vectors * g->lanes && kernel_support_table(g->w->c, g->w->a, g->w->p->k, last->part, last->sum[0]);
-    g->block = LEAST_BLOCK;
-    if (g->omits)
-        write_tile(g, rows);
+    g->block = 0;
+}
+
+/* Keys of a block that a mask may hide: those of a column of its table, and of two (normalise/mask.c). Smaller blocks are hidden more often,
+ * larger ones take less time each; the price knows how many a constant mask shows of either. */
+enum { LEAST_OMITTED = 32, MOST_OMITTED = 64 };
+
+static void
+write_omitted(Group *g)
+{
+    const Member *last = &g->member[g->n - 1];
+
+    if (!has_blocks(g) || !kernel_support_table(g->w->c, g->w->a, g->w->p->k, last->part, last->sum[0]))
+        return;
+    g->omits = true;
+    for (g->block = LEAST_OMITTED; g->block <= MOST_OMITTED; g->block *= 2)
+        write_tile(g, g->vectors * g->lanes);
     g->omits = false;
     g->block = 0;
 }
@@ -265,15 +282,20 @@ write_group(Draft *w)
     if (!ends_in_product(&g))
         return w->program.n > 0;
     for (int blocks = 0; blocks < 2; blocks++)
-        for (g.how = HEADS_APART; g.how <= HEADS_INSIDE; g.how++)        /* together are rows of registers, which here are lanes */
+        for (g.how = HEADS_APART; g.how <= HEADS_INSIDE; g.how++) {      /* together are rows of registers, which here are lanes */
             for (int64_t tiles = 1; tiles <= MOST_TILES && group_may(&g); tiles *= 2)
                 if (tiles == 1 || g.nrows < 0 || g.nrows >= tiles * g.vectors * g.lanes)
                     (blocks ? write_blocks : write_tile)(&g, tiles * g.vectors * g.lanes);
+            if (blocks && group_may(&g))
+                write_omitted(&g);
+        }
     g.how = HEADS_APART;
-    for (int64_t vectors = g.vectors / 2; vectors && has_support(w); vectors /= 2) {
+    for (int64_t vectors = g.vectors / 2; vectors; vectors /= 2) {
         g.vectors = vectors;
         g.height = group_height(m, vectors);
-        write_tile(&g, vectors * g.lanes);
+        if (has_support(w))
+            write_tile(&g, vectors * g.lanes);
+        write_omitted(&g);
     }
     return true;
 }

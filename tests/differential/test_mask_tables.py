@@ -98,6 +98,31 @@ def test_constants(shape, target, tmp_path):
     np.testing.assert_allclose(y, want, rtol=1e-4, atol=1e-5)
 
 
+def tiles_shown(seen, rows, keys):
+    """Of tiles of so many rows and keys, in 32, those that show something."""
+    padded = np.zeros([-(-n // by) * by for n, by in zip(seen.shape, (rows, keys))], bool)
+    padded[:seen.shape[0], :seen.shape[1]] = seen
+    share = padded.reshape(padded.shape[0] // rows, rows, -1, keys).any((1, 3)).mean()
+    return int(np.ceil(share * 32))
+
+
+def test_density_is_priced(tmp_path):
+    """A kernel's text says how full a constant mask is, and its price counts that: the fuller, the dearer."""
+    rng = np.random.default_rng(3)
+    price = []
+    for share in (0.05, 0.2, 0.5, 0.9):
+        seen = np.kron((rng.random((32, 32)) < share) | np.eye(32, dtype=bool), np.ones((32, 32), bool))
+        seen[0, 900:1000:2] = False                            # no band
+        attention(tmp_path, [], 1024, 1024, [numpy_helper.from_array(np.where(seen, 0, -np.inf).astype(np.float32), "mask")])
+        text = dump(tmp_path, "choose", "--target", "x86-64-v4")
+        counts = re.search(r"u8\[64, 32\] density ([0-9 ]+), ([0-9 ]+)", text)
+        for keys, numbers in zip((32, 64), counts.groups()):
+            assert [int(x) for x in numbers.split()] == [tiles_shown(seen, rows, keys) for rows in (16, 32, 64, 128)]
+        number, unit = re.search(r"programs; ([0-9.]+) (us|ms)", text).groups()
+        price.append(float(number) * (1000 if unit == "ms" else 1))
+    assert sorted(price) == price and price[0] < 0.25 * price[3], price
+
+
 def test_a_mask_is_bytes(tmp_path):
     seen = seen_by(np.random.default_rng(0), "few", 256, 256)
     attention(tmp_path, [], 256, 256, [numpy_helper.from_array(np.where(seen, 0, -np.inf).astype(np.float32), "mask")])
