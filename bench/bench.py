@@ -358,7 +358,7 @@ def pick_real(bench: Bench, o) -> None:
 
 def pick_sparse(bench: Bench, o) -> None:
     for threads in thread_counts(bench, argparse.Namespace(threads=o.threads or [1])):
-        sparse.sparse(bench, o.names, threads)
+        sparse.sparse(bench, o.names, threads, o.heads, o.size, o.lengths)
 
 
 def pick_ragged(bench: Bench, o) -> None:
@@ -379,6 +379,18 @@ WHAT = {"all": everything, "models": models, "nets": nets, "attention": attentio
         "ragged": pick_ragged}
 
 
+def numbers(text: str) -> list[int]:
+    return [int(word) for word in text.split(",")]
+
+
+def head_pairs(text: str) -> list[tuple[int, int]]:
+    """12/12,32/8: heads of queries, and of keys and values, which divide them."""
+    pairs = [tuple(int(word) for word in pair.split("/")) for pair in text.split(",")]
+    if any(len(pair) != 2 or min(pair) < 1 or pair[0] % pair[1] for pair in pairs):
+        raise ValueError(text)
+    return pairs
+
+
 def main() -> None:
     words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     words.add_argument("what", nargs="?", default="all", metavar="WHAT")
@@ -391,6 +403,12 @@ def main() -> None:
     words.add_argument("--top", type=int, default=12, metavar="N", help="kernels that profile shows")
     words.add_argument("--alternatives", type=int, default=8, metavar="N", help="schedules of each kernel that choices times")
     words.add_argument("--plot", metavar="FILE.svg", help="fusion: the times as bars")
+    words.add_argument("--heads", type=head_pairs, metavar="Q/K,…",
+                       help="sparse: heads of queries and of keys (default 12/12)")
+    words.add_argument("--size", type=numbers, metavar="N,…",
+                       help="sparse: sizes of a head (default 64)")
+    words.add_argument("--lengths", type=numbers, metavar="N,…",
+                       help="sparse: rows (default 128,1000,1024,4096; --quick: 128,1024)")
     words.add_argument("--json", metavar="FILE", help="write every number to FILE")
     words.add_argument("--results", metavar="FILE", help="write the tables to FILE, as bench/results has them")
     o = words.parse_args()

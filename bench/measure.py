@@ -149,6 +149,7 @@ class Bench:
     def __init__(self, options):
         self.cores = sorted(os.sched_getaffinity(0))
         self.rounds, self.seconds = (options.rounds or 5), (options.seconds or 2.0)
+        self.quick = options.quick
         if options.quick:
             self.rounds, self.seconds = options.rounds or 2, options.seconds or 0.5
         BUILD.mkdir(exist_ok=True)

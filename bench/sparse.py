@@ -1,25 +1,36 @@
-"""Attention under masks: how much of the time of a dense one each takes, against the share of 16 x 16 tiles that its mask shows.
+"""Attention under masks: how much of the time of a dense one each takes, against the share of
+16 x 16 tiles that its mask shows.
 
-Each model is softmax(q k^T + mask) v of 12 heads of 64 with the mask as exporters store it, a constant [n, n]. The dense
-model is the same without a mask, and takes turns with each. ONNX Runtime runs the same file.
+Each model is softmax(q k^T + mask) v with the mask as exporters store it: a constant [n, n] that
+is added, a bool for each head that chooses, tokens of a padded batch. Heads that share keys are
+ONNX's Attention. The dense model is the same without the mask, and takes turns with each. ONNX
+Runtime runs the same file. Before any of them is timed the compiled mask is held against the one
+whose share is counted.
 """
+import dataclasses
+import json
 import pathlib
+import re
 import statistics
 
 import numpy as np
+import onnx
+from onnx import TensorProto, numpy_helper
 
-from measure import Bench
+from measure import TENON, Bench, quiet
 from ops import Model
 
-HEADS, SIZE = 12, 64
-LENGTHS = (128, 1000, 1024, 4096)
+HEADS, SIZES = [(12, 12)], [64]              # of queries and of keys
+LENGTHS, QUICK_LENGTHS = (128, 1000, 1024, 4096), (128, 1024)
 PEER_LENGTH = 1024                           # at which ONNX Runtime takes part
 MOST, OVERHEAD_MS = 1.15, 0.3                # time over share * dense + overhead
 AIM = 1.05
+HIDES = -9000.0                              # from here down: exporters write -10000
+EXACT = 2e-5                                 # of the largest value; a key of 4096 is ten times that
 
 
-def documents(i, j):
-    ends = np.cumsum(np.random.default_rng(3).integers(len(i) // 16 + 1, len(i) // 4 + 2, 32))
+def documents(i, j, seed=3):
+    ends = np.cumsum(np.random.default_rng(seed).integers(len(i) // 16 + 1, len(i) // 4 + 2, 32))
     return np.searchsorted(ends, i, "right") == np.searchsorted(ends, j, "right")
 
 
@@ -33,9 +44,9 @@ def big_bird(i, j):
     return np.repeat(np.repeat(seen, 64, 0), 64, 1)[:n, :n]
 
 
-def random_blocks(i, j):
+def random_blocks(i, j, seed=7):
     blocks, n = (len(i) + 31) // 32, len(i)
-    seen = np.random.default_rng(7).random((blocks, blocks)) < 0.1
+    seen = np.random.default_rng(seed).random((blocks, blocks)) < 0.1
     return np.repeat(np.repeat(seen | np.eye(blocks, dtype=bool), 32, 0), 32, 1)[:n, :n]
 
 
@@ -65,53 +76,185 @@ MASKS = {                                    # by rows i [n, 1] and keys j [1, n
 }
 
 
-def seen_of(name: str, n: int) -> np.ndarray:
-    i, j = np.arange(n)[:, None], np.arange(n)[None, :]
-    return np.broadcast_to(MASKS[name](i, j), (n, n))
+PER_HEAD = {                                 # and by a head
+    "blocks per head": lambda i, j, head: random_blocks(i, j, head),
+    "window per head": lambda i, j, head: abs(i - j) <= 16 << head % 5,
+}
+PER_TEXT = {                                 # of a batch of two
+    "documents per batch": lambda i, j, text: documents(i, j, text),
+    "lengths per batch": lambda i, j, text: (j < len(i) // (1 + 2 * text)) & (i >= 0),
+}
+ALIBI = "ALiBi + causal"
+NAMES = [*MASKS, *PER_HEAD, *PER_TEXT, ALIBI]
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """Of an attention: `heads` of queries, `shared` of keys and values."""
+    n: int
+    heads: int
+    shared: int
+    size: int
+    batch: int = 1
+
+    def __str__(self):
+        return f"{self.batch}_{self.heads}_{self.shared}_{self.size}_{self.n}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Mask:
+    """seen: bool [batch or 1, heads or 1, n, n]; bias: added to scores as well, [heads, 1, n]."""
+    seen: np.ndarray
+    bias: np.ndarray | None = None
+    given: bool = False                      # as tokens [batch, n] of each run
+
+    def pairs(self, s: Shape) -> int:
+        """Of rows and keys that see each other, in all heads of all texts."""
+        return int(self.seen.sum()) * (s.batch * s.heads // np.prod(self.seen.shape[:2]))
+
+
+def mask_of(name: str, s: Shape) -> Mask:
+    i, j = np.arange(s.n)[:, None], np.arange(s.n)[None, :]
+    if name in PER_HEAD:
+        return Mask(np.stack([PER_HEAD[name](i, j, head) for head in range(s.heads)])[None])
+    if name in PER_TEXT:
+        seen = np.stack([PER_TEXT[name](i, j, text) for text in range(s.batch)])[:, None]
+        return Mask(seen, given=name.startswith("lengths"))
+    if name == ALIBI:
+        slopes = 2.0 ** (-8 * np.arange(1, s.heads + 1) / s.heads)
+        return Mask((j <= i)[None, None], (slopes[:, None, None] * j).astype(np.float32))
+    return Mask(np.broadcast_to(MASKS[name](i, j), (1, 1, s.n, s.n)))
 
 
 def share_of(seen: np.ndarray) -> float:
     """Of tiles of 16 x 16 that show something."""
-    n = len(seen)
-    padded = np.zeros(((n + 15) // 16 * 16,) * 2, bool)
-    padded[:n, :n] = seen
-    return padded.reshape(len(padded) // 16, 16, -1, 16).any((1, 3)).mean()
+    n, tiles = seen.shape[-1], (seen.shape[-1] + 15) // 16
+    padded = np.zeros((*seen.shape[:2], 16 * tiles, 16 * tiles), bool)
+    padded[..., :n, :n] = seen
+    return float(padded.reshape(-1, tiles, 16, tiles, 16).any((2, 4)).mean())
 
 
-def attention(path: pathlib.Path, n: int, seen: np.ndarray | None) -> pathlib.Path:
+def attention(path: pathlib.Path, s: Shape, mask: Mask | None, bias=None) -> pathlib.Path:
     m = Model()
-    q, k, v = (m.input(name, 1, HEADS, n, SIZE) for name in "qkv")
-    scores = m("Mul", m("MatMul", q, m("Transpose", k, perm=[0, 1, 3, 2])), m.constant(np.float32(SIZE ** -0.5)))
-    if seen is not None:
-        scores = m("Add", scores, m.constant(np.where(seen, 0, -np.inf).astype(np.float32)))
+    q = m.input("q", s.batch, s.heads, s.n, s.size)
+    k, v = (m.input(name, s.batch, s.shared, s.n, s.size) for name in "kv")
+    seen, low = None, None                   # what chooses; what is added
+    if mask and mask.given:
+        tokens = m.input("mask", s.batch, s.n, dtype=TensorProto.INT64)
+        kept = m("Cast", m("Unsqueeze", tokens, m.constant(np.array([1, 2]))), to=TensorProto.FLOAT)
+        hidden = m("Sub", m.constant(np.float32(1)), kept)
+        low = m("Mul", hidden, m.constant(np.finfo(np.float32).min))
+    elif mask and mask.seen.shape[1] > 1:
+        seen = m.constant(mask.seen)
+    elif mask:
+        plain = mask.seen if len(mask.seen) > 1 else mask.seen[0, 0]
+        low = m.constant(np.where(plain, 0, -np.inf).astype(np.float32))
+    if bias is not None:
+        slope = m.constant(bias[None])
+        low = m("Add", slope, low) if low else slope
+    if s.heads != s.shared:
+        if mask and mask.given:              # ONNX Runtime's Attention takes masks of all rows
+            low = m("Expand", low, m.constant(np.array([s.batch, 1, s.n, s.n])))
+        m.save(path, m("Attention", q, k, v, *filter(None, [seen or low]), scale=s.size ** -0.5))
+        return path
+    scores = m("MatMul", q, m("Transpose", k, perm=[0, 1, 3, 2]))
+    scores = m("Mul", scores, m.constant(np.float32(s.size ** -0.5)))
+    scores = m("Add", scores, low) if low else scores
+    scores = m("Where", seen, scores, m.constant(np.float32(-np.inf))) if seen else scores
     m.save(path, m("MatMul", m("Softmax", scores, axis=-1), v))
     return path
 
 
-def sparse(bench: Bench, names: list[str], threads: int) -> None:
-    bench.table.head(f"attention under masks, {threads} thread{'s'[:threads - 1]}", "Tenon ms", "dense ms", "share of tiles", "ONNX Runtime", "time over allowed")
-    for n in LENGTHS:
-        dense = attention(bench.folder / f"dense_{n}.onnx", n, None)
-        dense_so, data = bench.prepare(dense)
-        for name in MASKS:
-            what = f"{name}, n {n}"
-            if names and not any(what.startswith(w) for w in names):
-                continue
-            seen = seen_of(name, n)
-            model = attention(bench.folder / f"{'_'.join(name.replace('/', '').replace(',', '').split())}_{n}.onnx", n, seen)
-            try:
-                peer = None
-                if n == PEER_LENGTH:
-                    times = bench.race(model, threads, ["onnxruntime"], check=True)
-                    peer = statistics.median(times["onnxruntime"])
-                so, own = bench.prepare(model)
-                pairs = [(bench.tenon(so, own, threads)["median_ms"], bench.tenon(dense_so, data, threads)["median_ms"]) for _ in range(bench.rounds)]
-            except RuntimeError as error:
-                bench.table.fail(what, str(error))
-                continue
-            ours, whole, share = statistics.median(p[0] for p in pairs), statistics.median(p[1] for p in pairs), share_of(seen)
-            over = ours / (share * whole + OVERHEAD_MS)
-            bench.table.add(what, [f"{ours:.3f}", f"{whole:.3f}", f"{share:.3f}", f"{peer:.3f}" if peer else "", f"{over:.2f}"],
-                            dict(threads=threads, n=n, tenon_ms=ours, dense_ms=whole, share=share, onnxruntime_ms=peer), over, MOST, AIM, most=True)
-            bench.forget(model)
-        bench.forget(dense)
+def pairs_in(model: pathlib.Path, s: Shape, data: pathlib.Path) -> int:
+    """The pairs that the file's own mask shows, or the tokens that it is given."""
+    if (data / "mask.npy").exists():
+        return int(np.load(data / "mask.npy").sum()) * s.heads * s.n
+    for constant in onnx.load(model).graph.initializer:
+        mask = numpy_helper.to_array(constant)
+        if mask.shape[-2:] == (s.n, s.n):
+            shown = mask if mask.dtype == bool else mask > HIDES
+            return int(shown.sum()) * (s.batch * s.heads * s.n * s.n // mask.size)
+    return 0
+
+
+def softmax_of(scores: np.ndarray) -> np.ndarray:
+    e = np.exp(scores - scores.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def check(bench: Bench, so: pathlib.Path, data: pathlib.Path, s: Shape, mask: Mask) -> None:
+    """The artefact against float64: with the queries that are timed, and with zeros, where all keys
+    that are seen count alike."""
+    q, k, v = (np.load(data / f"{name}.npy").astype(np.float64) for name in "qkv")
+    output = json.loads(quiet(TENON, "inspect", so, "--json"))["outputs"][0]["name"]
+    given = bench.folder / "queries.npy"
+    for queries in (q, np.zeros_like(q)):
+        np.save(given, queries.astype(np.float32))
+        words = [w.replace(str(data / "q.npy"), str(given)) for w in bench.inputs(data)]
+        quiet(TENON, "run", so, *words, "--output-dir", bench.folder)
+        got = np.load(bench.folder / f"{output}.npy")
+        for b, h in np.ndindex(s.batch, s.heads):
+            keys = h * s.shared // s.heads
+            scores = queries[b, h] @ k[b, keys].T * s.size ** -0.5
+            if mask.bias is not None:
+                scores += mask.bias[h]
+            seen = mask.seen[b % len(mask.seen), h % mask.seen.shape[1]]
+            want = softmax_of(np.where(seen, scores, -np.inf)) @ v[b, keys]
+            off = abs(got[b, h] - want).max()
+            if not off <= EXACT * abs(v).max():
+                raise RuntimeError(f"head {h} of text {b} is {off:.1e} off what its mask shows")
+
+
+def row(bench: Bench, name: str, s: Shape, threads: int) -> None:
+    what, mask = f"{name}, n {s.n}", mask_of(name, s)
+    file = "_".join(re.findall("[A-Za-z0-9]+", name))
+    model = attention(bench.folder / f"{file}_{s}.onnx", s, mask, mask.bias)
+    kind = "dense" if mask.bias is None else "dense_bias"
+    dense = attention(bench.folder / f"{kind}_{s}.onnx", s, None, mask.bias)
+    data, peer = bench.data_of(model), None
+    if mask.given:
+        np.save(data / "mask.npy", mask.seen[:, 0, 0].astype(np.int64))
+    try:
+        stored = pairs_in(model, s, data)
+        if stored != mask.pairs(s):
+            raise RuntimeError(f"{stored} pairs are in the model, the share is of {mask.pairs(s)}")
+        so, _ = bench.prepare(model)
+        check(bench, so, data, s, mask)
+        if s.n == PEER_LENGTH:
+            times = bench.race(model, threads, ["onnxruntime"], check=True)
+            peer = statistics.median(times["onnxruntime"])
+        dense_so, dense_data = bench.prepare(dense)
+        pairs = [(bench.tenon(so, data, threads)["median_ms"],
+                  bench.tenon(dense_so, dense_data, threads)["median_ms"])
+                 for _ in range(bench.rounds)]
+    except RuntimeError as error:
+        bench.table.fail(what, str(error))
+        return
+    finally:
+        bench.forget(model)
+        model.unlink()
+    ours, whole = (statistics.median(times) for times in zip(*pairs))
+    share = share_of(mask.seen)
+    over = ours / (share * whole + OVERHEAD_MS)
+    cells = [f"{ours:.3f}", f"{whole:.3f}", f"{share:.3f}", f"{peer:.3f}" if peer else "",
+             f"{over:.2f}"]
+    numbers = dict(threads=threads, tenon_ms=ours, dense_ms=whole, share=share,
+                   onnxruntime_ms=peer)
+    bench.table.add(what, cells, numbers | dataclasses.asdict(s), over, MOST, AIM, most=True)
+
+
+def sparse(bench: Bench, names: list[str], threads: int, heads, sizes, lengths) -> None:
+    """A table for each of heads (of queries, of keys) and sizes; None: the usual ones."""
+    for queries, keys in heads or HEADS:
+        for size in sizes or SIZES:
+            title = f"masks, {queries}/{keys} x {size}, {threads} thread{'s'[:threads - 1]}"
+            bench.table.head(title, "Tenon ms", "dense ms", "share of tiles",
+                             "ONNX Runtime", "time over allowed")
+            for n in lengths or (QUICK_LENGTHS if bench.quick else LENGTHS):
+                for name in NAMES:
+                    if names and not any(f"{name}, n {n}".startswith(w) for w in names):
+                        continue
+                    batch = 2 if name in PER_TEXT else 1
+                    row(bench, name, Shape(n, queries, keys, size, batch), threads)
+                for dense in bench.folder.glob("dense_*.onnx"):
+                    bench.forget(dense)

@@ -1,4 +1,5 @@
-"""The notebook of examples/digits in a real kernel: what a model looks like there, and the bar while it is compiled."""
+"""The notebooks of examples in a real kernel: what a model looks like there, the bar while it is
+compiled, and pictures of masks."""
 import asyncio
 import os
 import shutil
@@ -26,10 +27,12 @@ class Client(nbclient.NotebookClient):
         return super().process_message(msg, cell, cell_index)
 
 
-def executed(folder, *more):
-    for name in ("digits.onnx", "held_out.npz", "digits.ipynb"):
-        shutil.copy(ROOT / "examples/digits" / name, folder)
-    book = nbformat.read(folder / "digits.ipynb", as_version=4)
+def executed(folder, notebook, *more, beside=()):
+    """A notebook of examples, and cells behind its own, in a folder with files from beside it."""
+    path = ROOT / "examples" / notebook
+    for name in beside:
+        shutil.copy(path.parent / name, folder)
+    book = nbformat.read(path, as_version=4)
     book.cells += [nbformat.v4.new_code_cell(source) for source in more]
     client = Client(book, kernel_name="python3", resources={"metadata": {"path": str(folder)}}, timeout=120)
     client.seen = []
@@ -38,7 +41,8 @@ def executed(folder, *more):
 
 
 def test_six_lines_and_a_result(tmp_path):
-    book, seen = executed(tmp_path, SLOW)
+    files = ("digits.onnx", "held_out.npz")
+    book, seen = executed(tmp_path, "digits/digits.ipynb", SLOW, beside=files)
     code = [cell for cell in book.cells if cell.cell_type == "code"]
     assert sum(len(cell.source.splitlines()) for cell in code[:2]) <= 6
     shown = code[0].outputs[-1].data
@@ -48,3 +52,20 @@ def test_six_lines_and_a_result(tmp_path):
     bars = [s for s in seen if "<progress" in s]
     assert bars and "kernels built" in bars[-1] and seen[-1] == ""        # drawn, and gone at the end
     assert os.path.isdir(tmp_path / "fresh")
+
+
+def pictures(book):
+    outputs = [o for cell in book.cells if cell.cell_type == "code" for o in cell.outputs]
+    return sum("image/png" in o.get("data", {}) for o in outputs)
+
+
+def test_masks_are_drawn_and_timed(tmp_path):
+    pytest.importorskip("matplotlib")
+    stored = nbformat.read(ROOT / "examples/causal/masks.ipynb", as_version=4)
+    assert pictures(stored) == 2
+    book, _ = executed(tmp_path, "causal/masks.ipynb")
+    assert pictures(book) == 2
+    code = {cell.id: cell for cell in book.cells if cell.cell_type == "code"}
+    said = {name: "".join(o.get("text", "") for o in cell.outputs) for name, cell in code.items()}
+    assert "ms with all keys" in said["time"] and "ms with padding" in said["ragged"]
+    assert "Ragged(batch 8, rows 684" in code["texts"].outputs[0].data["text/plain"]

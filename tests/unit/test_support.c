@@ -362,6 +362,64 @@ hulls_of_single_reductions(void **state)
         at_each_size(alone[i].name, alone[i].dims, check_case, &alone[i]);
 }
 
+/* Tiles of 16, 32, 64, 128 rows and points that the hulls of their rows go through, of 1024 by 1024
+ * (test_mask.c: those that are full and those in part). */
+typedef struct { const char *name, *kernel; int tiles[4]; } Band;
+
+static const Band bands[] = {
+    {"causal", SOFTMAX("m", "m", "select(j <= i, " S ", -inf)"), {2080, 528, 136, 36}},
+    {"sliding", SOFTMAX("m", "m", "select(and(j <= i + 32, j >= i - 32), " S ", -inf)"),
+     {314, 94, 46, 22}},
+    {"sliding, causal", SOFTMAX("m", "m", "select(and(j <= i, j >= i - 32), " S ", -inf)"),
+     {189, 63, 31, 15}},
+};
+
+static int64_t
+tiles_in_hulls(Ctx *c, const Nest *n, uint32_t axis, const Symbols *sizes, const Support *support,
+               int64_t tile)
+{
+    const Expr *lo[NEST_MAX_AXES], *width[NEST_MAX_AXES], *from, *to;
+    int64_t tiles = 0;
+
+    for (int64_t row = 0; row < 1024; row += tile) {
+        for (uint32_t x = 0; x < n->naxis; x++) {
+            lo[x] = expr_int(c, x == 1 ? row : 0);
+            width[x] = expr_int(c, x == 1 ? tile : 1);
+        }
+        support_hull(c, support, n->axis[axis].extent, n->naxis, lo, width, &from, &to);
+        tiles += (value_of(c, sizes, to) + tile - 1) / tile - value_of(c, sizes, from) / tile;
+    }
+    return tiles;
+}
+
+static void
+hulls_go_through_golden_tiles(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof bands / sizeof *bands; i++) {
+        Arena *a = arena_new(NULL, NULL);
+        Symbols sizes = { 0 };
+        Support support;
+        Ctx c;
+        ctx_init(&c, a);
+        set_dims(a, &c, &sizes, "g=1 m=1024 d=1");
+        const Kernel *k = kernel_of_text(&c, a, bands[i].kernel);
+        for (uint32_t part = PART_T; part <= PART_O; part++) {
+            const Nest *n = k->part[part].nest;
+            if (part == PART_E)
+                continue;
+            uint32_t axis = axis_of(reduction_of(&c, a, n));
+            assert_true(kernel_support(&c, a, k, part, axis, &support));
+            for (int t = 0; t < 4; t++) {
+                int64_t tiles = tiles_in_hulls(&c, n, axis, &sizes, &support, 16 << t);
+                if (tiles != bands[i].tiles[t])
+                    fail_msg("%s, %s, tiles of %d: %d", bands[i].name, n->name, 16 << t, (int)tiles);
+            }
+        }
+        arena_free(a);
+    }
+}
+
 /* Where nothing may be left out. All of them are looked at before one fails. */
 static void
 others_have_none(void **state)
@@ -687,6 +745,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hulls_hold_what_rows_need),
         cmocka_unit_test(hulls_of_single_reductions),
+        cmocka_unit_test(hulls_go_through_golden_tiles),
         cmocka_unit_test(others_have_none),
         cmocka_unit_test(skips_change_no_bits),
         cmocka_unit_test(skips_of_sums),
