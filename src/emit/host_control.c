@@ -500,7 +500,7 @@ host_control(Program *p, NodeId id)
 {
     Control k = {.p = p, .h = p->h, .g = p->g, .id = id, .n = &p->g->node.at[id], .t = &p->parts.body};
 
-    if (k.n->along)                  /* all of it is in its place */
+    if (k.n->along || k.n->callee == CALL_BLOCKS)    /* all of it is in its place; requests run blocks (host_batch.c) */
         return;
     if (k.n->callee == CALL_JOIN)
         program_memory(p, id);
@@ -517,7 +517,7 @@ host_control(Program *p, NodeId id)
     case CALL_GRAPH: print_call(&k); break;
     case CALL_JOIN: print_join(&k); break;
     case CALL_OP: host_routine(p, id); break;
-    case CALL_NEST: case CALL_KERNEL: break;
+    case CALL_NEST: case CALL_KERNEL: case CALL_BLOCKS: break;
     }
     if (k.n->nfresh) {
         part_break(&p->parts);

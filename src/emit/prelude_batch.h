@@ -1,0 +1,360 @@
+/* prelude_batch: many requests of one model at once: control is walked, blocks are recorded, what is recorded runs in order of depth
+ * (graph/batch.h).
+ *
+ * A handle is one value of one request: its row in a pool once it is computed, -1 before, and how deep what makes it lies behind what is
+ * computed already. A node is a block that is to run on some handles. Nodes of one block and one depth run together.
+ */
+#ifndef TN_PRELUDE_BATCH_H
+#define TN_PRELUDE_BATCH_H
+
+enum { TN_DO_BLOCK, TN_DO_HOST, TN_DO_BRANCH, TN_DO_JUMP, TN_DO_MOVE, TN_DO_CALL, TN_DO_RETURN, TN_DO_BEGIN, TN_DO_TURN, TN_DO_COUNT, TN_DO_NEXT };
+
+typedef struct { int (*run)(const TnFrame *); int32_t nin, nout; const int32_t *pool; } TnBatchBlock;
+typedef struct { int32_t nslot, ncounter, code; } TnBatchFunction;
+typedef struct {                     /* what the model's program is */
+    const TnBatchFunction *function;
+    const TnBatchBlock *block;
+    const int32_t *code, *input_pool, *output_pool;
+    int32_t nblock, npool, ninput, noutput, instances, rows;
+    int64_t max_trips, max_calls;
+    void (*sizes)(int64_t *sym, int64_t *row_bytes);
+} TnBatchProgram;
+
+typedef struct { int32_t row, depth; } TnHandle;
+typedef struct { int32_t block, depth, arg, out; } TnNode;           /* arg, out: where its handles begin */
+typedef struct { int32_t function, at, base, results; } TnCallFrame; /* of the caller, who goes on at `at` */
+typedef struct {                     /* how far a request is */
+    TnBlock stack, frame;
+    int32_t nframe, function, at, base, ended;
+} TnRequestRun;
+
+typedef struct {
+    const TnBatchProgram *p;
+    const TnMany *m;
+    TnFrame frame;                   /* what blocks run in */
+    TnBlock handle, node, arg, order, count, rows, request;
+    int64_t nhandle, nnode, narg, deepest;
+    TnBlock *pool;                   /* [npool] */
+    int64_t *used, *bytes;           /* [npool] rows, bytes of a row */
+} TnBatch;
+
+#define TN_HANDLES(b) ((TnHandle *)(b)->handle.at)
+#define TN_STACK(r) ((int32_t *)(r)->stack.at + (r)->base)
+
+static int tn_new_handles(TnBatch *b, int64_t n)
+{
+    int code = b->nhandle + n > INT32_MAX ? tn_refuse(b->frame.fault, TN_FAULT_MEMORY, 0, 0, b->nhandle, 0)
+                                          : tn_keep(&b->frame, &b->handle, b->nhandle * (int64_t)sizeof(TnHandle), (b->nhandle + n) * (int64_t)sizeof(TnHandle));
+    for (int64_t i = 0; !code && i < n; i++)
+        TN_HANDLES(b)[b->nhandle + i] = (TnHandle){-1, 0};
+    b->nhandle += code ? 0 : n;
+    return code;
+}
+/* n fresh rows of a pool; the first into *row. */
+static int tn_new_rows(TnBatch *b, int32_t pool, int64_t n, int64_t *row)
+{
+    int64_t bytes = b->bytes[pool];
+    *row = b->used[pool];
+    if (*row + n > INT32_MAX)
+        return tn_refuse(b->frame.fault, TN_FAULT_MEMORY, 0, 0, *row, 0);
+    int code = tn_keep(&b->frame, &b->pool[pool], tn_size_mul(*row, bytes), tn_size_mul(*row + n, bytes));
+    b->used[pool] += code ? 0 : n;
+    return code;
+}
+static const void *tn_row(const TnBatch *b, int32_t pool, int32_t row)
+{
+    return (const char *)b->pool[pool].at + (int64_t)row * b->bytes[pool];
+}
+
+/* Nodes of one block that are ready, all at once. */
+static int tn_run_block(TnBatch *b, int32_t number, const int32_t *member, int32_t n)
+{
+    const TnBatchBlock *k = &b->p->block[number];
+    const TnNode *node = (const TnNode *)b->node.at;
+    const int32_t *arg = (const int32_t *)b->arg.at;
+    const void *in[2 * k->nin + 1];
+    void *out[k->nout + 1];
+    int64_t first[k->nout + 1], most = 1;
+    int code = tn_keep(&b->frame, &b->rows, 0, (int64_t)n * (k->nin + 1) * (int64_t)sizeof(int32_t));
+    for (int32_t o = 0; !code && o < k->nout; o++)
+        code = tn_new_rows(b, k->pool[k->nin + o], n, &first[o]);
+    if (code)
+        return code;
+    int32_t *row = (int32_t *)b->rows.at;
+    for (int32_t i = 0; i < k->nin; i++, row += n) {
+        for (int32_t j = 0; j < n; j++)
+            row[j] = TN_HANDLES(b)[arg[node[member[j]].arg + i]].row;
+        in[2 * i] = b->pool[k->pool[i]].at;
+        in[2 * i + 1] = row;
+        most = tn_max(most, b->used[k->pool[i]]);
+    }
+    for (int32_t o = 0; o < k->nout; o++) {
+        out[o] = (char *)b->pool[k->pool[k->nin + o]].at + first[o] * b->bytes[k->pool[k->nin + o]];
+        for (int32_t j = 0; j < n; j++)
+            TN_HANDLES(b)[node[member[j]].out + o] = (TnHandle){(int32_t)first[o] + j, 0};
+    }
+    b->frame.inputs = in;
+    b->frame.outputs = out;
+    b->frame.sym[b->p->instances] = n;
+    b->frame.sym[b->p->rows] = most;
+    if (b->m->count) {
+        b->m->count[number].nodes += n;
+        b->m->count[number].batches++;
+    }
+    return k->run(&b->frame);
+}
+
+/* Run what is recorded. */
+static int tn_flush(TnBatch *b)
+{
+    const TnNode *node = (const TnNode *)b->node.at;
+    int64_t nkey = (b->deepest + 1) * b->p->nblock;
+    int code = 0;
+    if (!b->nnode)
+        return 0;
+    if ((code = tn_keep(&b->frame, &b->count, 0, (nkey + 1) * (int64_t)sizeof(int32_t))) ||
+        (code = tn_keep(&b->frame, &b->order, 0, b->nnode * (int64_t)sizeof(int32_t))))
+        return code;
+    int32_t *begin = (int32_t *)b->count.at, *order = (int32_t *)b->order.at;
+    memset(begin, 0, (size_t)(nkey + 1) * sizeof *begin);
+    for (int64_t i = 0; i < b->nnode; i++)
+        begin[(int64_t)node[i].depth * b->p->nblock + node[i].block + 1]++;
+    for (int64_t k = 0; k < nkey; k++)
+        begin[k + 1] += begin[k];
+    for (int64_t i = 0; i < b->nnode; i++)
+        order[begin[(int64_t)node[i].depth * b->p->nblock + node[i].block]++] = (int32_t)i;
+    for (int64_t k = 0; !code && k < nkey; k++) {            /* begin[k] is where k ends by now */
+        int32_t from = k ? begin[k - 1] : 0;
+        if (begin[k] > from)
+            code = tn_run_block(b, (int32_t)(k % b->p->nblock), order + from, begin[k] - from);
+    }
+    b->nnode = b->narg = b->deepest = 0;
+    return code;
+}
+
+/* A node for the block at `code`, whose slots of inputs and outputs stand behind it. */
+static int tn_record(TnBatch *b, int32_t *slot, const int32_t *code)
+{
+    const TnBatchBlock *k = &b->p->block[code[1]];
+    int fault = 0;
+    if ((fault = tn_keep(&b->frame, &b->node, b->nnode * (int64_t)sizeof(TnNode), (b->nnode + 1) * (int64_t)sizeof(TnNode))) ||
+        (fault = tn_keep(&b->frame, &b->arg, b->narg * (int64_t)sizeof(int32_t), (b->narg + k->nin) * (int64_t)sizeof(int32_t))))
+        return fault;
+    int32_t depth = 0, *arg = (int32_t *)b->arg.at + b->narg;
+    for (int32_t i = 0; i < k->nin; i++) {
+        arg[i] = slot[code[2 + i]];
+        depth = TN_HANDLES(b)[arg[i]].depth > depth ? TN_HANDLES(b)[arg[i]].depth : depth;
+    }
+    const int64_t out = b->nhandle;
+    if ((fault = tn_new_handles(b, k->nout)))
+        return fault;
+    for (int32_t o = 0; o < k->nout; o++) {
+        slot[code[2 + k->nin + o]] = (int32_t)(out + o);
+        TN_HANDLES(b)[out + o].depth = depth + 1;
+    }
+    ((TnNode *)b->node.at)[b->nnode++] = (TnNode){code[1], depth, (int32_t)b->narg, (int32_t)out};
+    b->narg += k->nin;
+    b->deepest = tn_max(b->deepest, depth);
+    return 0;
+}
+
+/* Now, for this request alone: what it is made of is there. */
+static int tn_run_host(TnBatch *b, int32_t *slot, const int32_t *code)
+{
+    const int64_t nnode = b->nnode, narg = b->narg, deepest = b->deepest;
+    int fault = tn_record(b, slot, code);
+    const int32_t member = (int32_t)nnode;
+    if (!fault)
+        fault = tn_run_block(b, code[1], &member, 1);
+    b->nnode = nnode;
+    b->narg = narg;
+    b->deepest = deepest;
+    return fault;
+}
+
+static int tn_need_stack(TnBatch *b, TnRequestRun *r, int64_t slots)
+{
+    return tn_keep(&b->frame, &r->stack, r->stack.bytes, slots * (int64_t)sizeof(int32_t));
+}
+
+/* As far as a request goes before it has to wait for a value, or to its end. */
+static int tn_walk(TnBatch *b, TnRequestRun *r)
+{
+    int fault = 0;
+    for (;;) {
+        const int32_t *c = b->p->code + r->at;
+        int32_t *slot = TN_STACK(r);
+        const TnHandle *handle = TN_HANDLES(b);
+        switch (c[0]) {
+        case TN_DO_BLOCK: case TN_DO_HOST:
+            if ((fault = c[0] == TN_DO_HOST ? tn_run_host(b, slot, c) : tn_record(b, slot, c)))
+                return fault;
+            r->at += 2 + b->p->block[c[1]].nin + b->p->block[c[1]].nout;
+            break;
+        case TN_DO_BRANCH: {
+            int32_t row = handle[slot[c[1]]].row;
+            if (row < 0)
+                return 0;
+            r->at = *(const unsigned char *)tn_row(b, c[2], row) ? r->at + 4 : c[3];
+            break;
+        }
+        case TN_DO_JUMP:
+            r->at = c[1];
+            break;
+        case TN_DO_MOVE:
+            slot[c[1]] = slot[c[2]];
+            r->at += 3;
+            break;
+        case TN_DO_CALL: {
+            const TnBatchFunction *to = &b->p->function[c[1]], *from = &b->p->function[r->function];
+            int32_t base = r->base + from->nslot + from->ncounter;
+            if (r->nframe >= b->p->max_calls)
+                return tn_refuse(b->frame.fault, TN_FAULT_DEPTH, 0, 0, r->nframe + 1, b->p->max_calls);
+            if ((fault = tn_need_stack(b, r, (int64_t)base + to->nslot + to->ncounter)) ||
+                (fault = tn_keep(&b->frame, &r->frame, r->nframe * (int64_t)sizeof(TnCallFrame), (r->nframe + 1) * (int64_t)sizeof(TnCallFrame))))
+                return fault;
+            slot = TN_STACK(r);
+            for (int32_t i = 0; i < c[2]; i++)
+                ((int32_t *)r->stack.at)[base + i] = slot[c[3 + i]];
+            ((TnCallFrame *)r->frame.at)[r->nframe++] = (TnCallFrame){r->function, r->at + 4 + c[2] + c[3 + c[2]], r->base, r->at + 4 + c[2]};
+            r->function = c[1];
+            r->base = base;
+            r->at = to->code;
+            break;
+        }
+        case TN_DO_RETURN: {
+            if (!r->nframe) {
+                int32_t result[c[1] + 1];
+                for (int32_t i = 0; i < c[1]; i++)
+                    result[i] = slot[c[2 + i]];
+                if ((fault = tn_need_stack(b, r, c[1])))
+                    return fault;
+                memcpy(r->stack.at, result, (size_t)c[1] * sizeof *result);
+                r->ended = 1;
+                return 0;
+            }
+            const TnCallFrame *up = (const TnCallFrame *)r->frame.at + --r->nframe;
+            for (int32_t i = 0; i < c[1]; i++)
+                ((int32_t *)r->stack.at)[up->base + b->p->code[up->results + i]] = slot[c[2 + i]];
+            r->function = up->function;
+            r->base = up->base;
+            r->at = up->at;
+            break;
+        }
+        case TN_DO_BEGIN:
+            slot[b->p->function[r->function].nslot + c[1]] = 0;
+            r->at += 2;
+            break;
+        case TN_DO_TURN: {
+            int32_t turn = slot[b->p->function[r->function].nslot + c[1]];
+            int32_t turns = c[2] < 0 ? 0 : handle[slot[c[2]]].row, go = c[4] < 0 ? 0 : handle[slot[c[4]]].row;
+            if (turns < 0 || go < 0)
+                return 0;
+            if ((c[2] >= 0 && turn >= *(const int64_t *)tn_row(b, c[3], turns)) || (c[4] >= 0 && !*(const unsigned char *)tn_row(b, c[5], go))) {
+                r->at = c[6];
+                break;
+            }
+            if (turn >= b->p->max_trips)
+                return tn_refuse(b->frame.fault, TN_FAULT_TRIPS, 0, 0, turn, b->p->max_trips);
+            r->at += 7;
+            break;
+        }
+        case TN_DO_COUNT: {
+            const int64_t turn = slot[b->p->function[r->function].nslot + c[3]], made = b->nhandle;
+            int64_t row;
+            if ((fault = tn_new_handles(b, 1)) || (fault = tn_new_rows(b, c[2], 1, &row)))
+                return fault;
+            memcpy((void *)tn_row(b, c[2], (int32_t)row), &turn, sizeof turn);
+            TN_HANDLES(b)[made].row = (int32_t)row;
+            slot[c[1]] = (int32_t)made;
+            r->at += 4;
+            break;
+        }
+        default:
+            slot[b->p->function[r->function].nslot + c[1]]++;
+            r->at = c[2];
+        }
+    }
+}
+
+/* The rows of the requests' inputs, and where each request begins. */
+static int tn_enter(TnBatch *b)
+{
+    const TnBatchFunction *main = b->p->function;
+    int code = tn_keep(&b->frame, &b->request, 0, (b->m->n + 1) * (int64_t)sizeof(TnRequestRun));
+    if (code)
+        return code;
+    memset(b->request.at, 0, (size_t)b->m->n * sizeof(TnRequestRun));
+    for (int32_t i = 0; i < b->m->n; i++) {
+        TnRequestRun *r = (TnRequestRun *)b->request.at + i;
+        r->at = main->code;
+        const int64_t made = b->nhandle;
+        if ((code = tn_need_stack(b, r, (int64_t)main->nslot + main->ncounter + 1)) || (code = tn_new_handles(b, b->p->ninput)))
+            return code;
+        for (int32_t k = 0; k < b->p->ninput; k++) {
+            int64_t row, bytes = b->bytes[b->p->input_pool[k]];
+            if ((code = tn_new_rows(b, b->p->input_pool[k], 1, &row)))
+                return code;
+            if (bytes)
+                memcpy((void *)tn_row(b, b->p->input_pool[k], (int32_t)row), b->m->inputs[i][k], (size_t)bytes);
+            TN_HANDLES(b)[made + k].row = (int32_t)row;
+            TN_STACK(r)[k] = (int32_t)(made + k);
+        }
+    }
+    return 0;
+}
+
+static int tn_walk_all(TnBatch *b)
+{
+    int code = 0, left = 1;
+    while (left && !code) {
+        left = 0;
+        for (int32_t i = 0; i < b->m->n && !code; i++) {
+            TnRequestRun *r = (TnRequestRun *)b->request.at + i;
+            if (r->ended)
+                continue;
+            code = tn_walk(b, r);
+            left |= !r->ended;
+        }
+        code = code ? code : tn_flush(b);
+    }
+    return code;
+}
+
+static void tn_leave(TnBatch *b)
+{
+    for (int32_t i = 0; i < b->m->n; i++)
+        for (int32_t k = 0; k < b->p->noutput; k++) {
+            int32_t pool = b->p->output_pool[k], row = TN_HANDLES(b)[((const int32_t *)((TnRequestRun *)b->request.at)[i].stack.at)[k]].row;
+            if (b->bytes[pool])
+                memcpy(b->m->outputs[i][k], tn_row(b, pool, row), (size_t)b->bytes[pool]);
+        }
+}
+
+/* frame: what blocks run in; its sizes are those of each request. */
+static int tn_batch(const TnBatchProgram *p, const TnMany *m, const TnFrame *frame)
+{
+    TnBlock pool[p->npool + 1];
+    int64_t used[p->npool + 1], bytes[p->npool + 1];
+    TnBatch b = {.p = p, .m = m, .frame = *frame, .pool = pool, .used = used, .bytes = bytes};
+    memset(pool, 0, sizeof pool);
+    memset(used, 0, sizeof used);
+    p->sizes(b.frame.sym, bytes);
+    int code = tn_enter(&b);
+    if (!code)
+        code = tn_walk_all(&b);
+    if (!code)
+        tn_leave(&b);
+    for (int32_t i = 0; b.request.at && i < m->n; i++) {
+        tn_put(frame, &((TnRequestRun *)b.request.at)[i].stack);
+        tn_put(frame, &((TnRequestRun *)b.request.at)[i].frame);
+    }
+    for (int32_t i = 0; i < p->npool; i++)
+        tn_put(frame, &pool[i]);
+    TnBlock *own[] = {&b.handle, &b.node, &b.arg, &b.order, &b.count, &b.rows, &b.request};
+    for (unsigned i = 0; i < sizeof own / sizeof *own; i++)
+        tn_put(frame, own[i]);
+    return code;
+}
+
+#endif
