@@ -659,8 +659,13 @@ with_blocks(Batching *b, const Graph *g)
     Graph *to = graph_rebuild(g, &map);
     Batch *made = NEW(to->arena, Batch);
 
-    for (NodeId id = 1; id < g->node.n; id++)
-        graph_copy_node(to, g, id, map);
+    ValueId *in = NEW_ARRAY(to->arena, ValueId, g->input.n + 1), *out = NEW_ARRAY(to->arena, ValueId, g->output.n + 1);
+    for (uint32_t i = 0; i < g->input.n; i++)
+        in[i] = map[g->input.at[i]];
+    for (uint32_t i = 0; i < g->output.n; i++) {     /* one that is an input, or an output before, is made for nobody */
+        out[i] = graph_copy_value(to, g, g->output.at[i]);
+        map[g->output.at[i]] = map[g->output.at[i]] ? map[g->output.at[i]] : out[i];
+    }
     made->input_pool = pools_of(b, g, g->input.at, g->input.n);
     made->output_pool = pools_of(b, g, g->output.at, g->output.n);
     made->ninput = g->input.n;
@@ -678,7 +683,7 @@ with_blocks(Batching *b, const Graph *g)
     made->instances = b->instances;
     made->rows = b->rows;
     Node blocks = { .callee = CALL_BLOCKS, .nregion = b->region.n, .region = b->region.at, .batch = made };
-    graph_call_region(to, &blocks, 0, NULL, 0, NULL);
+    graph_call_region(to, &blocks, g->input.n, in, g->output.n, out);
     graph_finish(to, g, map);
     return to;
 }

@@ -14,7 +14,7 @@
 
 #include "graph/batch.h"
 
-/* g with its blocks behind its own nodes. *why: g itself is given, since requests cannot run together, and that is the
+/* A graph whose one node runs g as a program for many. *why: g itself is given, since requests cannot run together, and that is the
  * reason. NULL, reported, where something is broken. */
 Graph *batch_graph(const Graph *g, const char **why);
 

@@ -19,7 +19,8 @@ print_sizes(Host *h, const Batch *b)
 {
     text_add(h->t, "static void\ntn_batch_sizes(int64_t *sym, int64_t *row_bytes)\n{\n    (void)sym, (void)row_bytes;\n");
     for (uint32_t i = 0; i < b->nsize; i++)
-        text_printf(h->t, "    sym[%u] = %s;\n", host_symbol(h, (Sym)(uintptr_t)b->size[i].symbol.id), host_plain(h, b->size[i].is));
+        if (map_get(&h->symbol_at, b->size[i].symbol.id, NULL))      /* a block asks for it */
+            text_printf(h->t, "    sym[%u] = %s;\n", host_symbol(h, (Sym)(uintptr_t)b->size[i].symbol.id), host_plain(h, b->size[i].is));
     for (uint32_t i = 0; i < b->npool; i++)
         text_printf(h->t, "    row_bytes[%u] = %s;\n", i, host_checked(h, type_bytes(h->c, b->pool[i])));
     text_add(h->t, "}\n\n");
@@ -70,9 +71,9 @@ host_batch(Host *h)
     table(h, "tn_batch_inputs", b->input_pool, b->ninput);
     table(h, "tn_batch_outputs", b->output_pool, b->noutput);
     print_sizes(h, b);
-    text_printf(h->t, "static int\ntn_many(const TnMany *m)\n{\n"
-                      "    static const TnBatchProgram program = {tn_batch_functions, tn_batch_blocks, tn_batch_code, tn_batch_inputs, tn_batch_outputs,\n"
-                      "        %u, %u, %u, %u, %u, %u, INT64_C(%lld), INT64_C(%lld), tn_batch_sizes};\n"
+    text_printf(h->t, "static const TnBatchProgram tn_batch_program = {tn_batch_functions, tn_batch_blocks, tn_batch_code, tn_batch_inputs, tn_batch_outputs,\n"
+                      "    %u, %u, %u, %u, %u, %u, INT64_C(%lld), INT64_C(%lld), tn_batch_sizes};\n\n"
+                      "static int\ntn_many(const TnMany *m)\n{\n"
                       "    TnFrame frame;\n    memset(&frame, 0, sizeof frame);\n    memset(m->fault, 0, sizeof *m->fault);\n"
                       "    frame.size = sizeof frame;\n    frame.weights = m->weights ? m->weights : %s;\n    frame.sym = m->sym;\n"
                       "    frame.host = m->host;\n    frame.fault = m->fault;\n    frame.memory = m->memory;\n",
@@ -81,5 +82,5 @@ host_batch(Host *h)
                 (long long)(h->p->max_calls ? h->p->max_calls : EMIT_MAX_CALLS), h->own_weights);
     if (h->p->plan->weights_bytes)
         text_printf(h->t, "    if (!frame.weights)\n        return tn_refuse(m->fault, TN_FAULT_WEIGHTS, 0, 0, 0, INT64_C(%lld));\n", (long long)h->p->plan->weights_bytes);
-    text_add(h->t, "    return tn_batch(&program, m, &frame);\n}\n\n");
+    text_add(h->t, "    return tn_batch(&tn_batch_program, m, &frame);\n}\n\n");
 }

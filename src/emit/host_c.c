@@ -215,7 +215,6 @@ emit_c_host(Ctx *c, Text *t, const HostProgram *p, bool single_file)
     uint32_t nkernel = host_kernels(&h);
     uint32_t rank_total = host_prepare(&h);
     host_run(&h);
-    host_batch(&h);
     manifest(&h, nkernel, nconstraint, rank_total);
     return !h.failed;
 }

@@ -339,6 +339,9 @@ static int tn_batch(const TnBatchProgram *p, const TnMany *m, const TnFrame *fra
     TnBatch b = {.p = p, .m = m, .frame = *frame, .pool = pool, .used = used, .bytes = bytes};
     memset(pool, 0, sizeof pool);
     memset(used, 0, sizeof used);
+    b.frame.arena = 0;               /* each block takes its own */
+    b.frame.made = 0;
+    b.frame.output_dims = 0;
     p->sizes(b.frame.sym, bytes);
     int code = tn_enter(&b);
     if (!code)
@@ -355,6 +358,12 @@ static int tn_batch(const TnBatchProgram *p, const TnMany *m, const TnFrame *fra
     for (unsigned i = 0; i < sizeof own / sizeof *own; i++)
         tn_put(frame, own[i]);
     return code;
+}
+
+static int tn_one(const TnBatchProgram *p, const TnFrame *f, const void *const *in, void *const *out)
+{
+    const TnMany m = {.size = sizeof m, .n = 1, .inputs = &in, .outputs = &out};
+    return tn_batch(p, &m, f);
 }
 
 #endif

@@ -12,7 +12,8 @@
  * which rows, calls functions on a stack of its own, and waits where a branch needs a value that is not computed yet. When all
  * requests wait or have ended, what was recorded runs in order of depth: all nodes of one block and one depth at once.
  *
- * A node CALL_BLOCKS carries both: its regions are the blocks, so that every stage makes kernels of them as of any graph.
+ * A node CALL_BLOCKS carries both, and is all that the model then is: its regions are the blocks, so that every stage makes kernels of them as
+ * of any graph, and what it gives is what the program gives one request. So a request gets the same bits alone and among others.
  */
 #ifndef TENON_GRAPH_BATCH_H
 #define TENON_GRAPH_BATCH_H

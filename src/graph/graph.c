@@ -362,7 +362,7 @@ mark_live(const Graph *g, uint8_t *value, uint8_t *node)
         value[g->input.at[i]] = 1;
     for (NodeId id = g->node.n; --id > 0; ) {
         const Node *n = &g->node.at[id];
-        bool live = node[id] || n->callee == CALL_BLOCKS;
+        bool live = node[id];
         for (uint32_t i = 0; i < n->out.count && !live; i++)
             live = node_out(g, n, i) && value[node_out(g, n, i)];
         if (live)

@@ -73,7 +73,7 @@ typedef enum {
     CALL_LOOP,                       /* in: turns or 0, condition or 0, carried, captured; out: carried, stacked */
     CALL_GRAPH,                      /* in: arguments; region: the function */
     CALL_JOIN,                       /* in: one or more, of one type but for dimension `along`; the one output is them in order */
-    CALL_BLOCKS,                     /* no values; region: the blocks that many requests run together (graph/batch.h) */
+    CALL_BLOCKS,                     /* what a program for many requests gives one of them; region: its blocks (graph/batch.h) */
 } CalleeKind;
 
 /* A symbol that a node defines as it runs. In a result's type it stands alone as a dimension. */

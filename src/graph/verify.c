@@ -280,11 +280,12 @@ check_call(const Verify *by, const Node *n)
     return true;
 }
 
-/* Blocks have no symbol, and no value, of the graph around them. */
+/* Blocks have no value of the graph around them. */
 static bool
 check_blocks(const Verify *by, const Node *n)
 {
-    REQUIRE(by, n->loc, 10, n->batch && n->nregion == n->batch->nblock && !n->in.count && !n->out.count, "blocks without a program that runs them");
+    REQUIRE(by, n->loc, 10, n->batch && n->nregion == n->batch->nblock && n->in.count == n->batch->ninput && n->out.count == n->batch->noutput,
+            "blocks without a program that runs them");
     for (uint32_t i = 0; i < n->nregion; i++) {
         const BatchBlock *b = &n->batch->block[i];
         REQUIRE(by, n->loc, 10, n->region[i].graph->input.n == 2 * b->nin && n->region[i].graph->output.n == b->nout,

@@ -464,26 +464,20 @@ session_together(const Session *s)
     return TN_HAS(s->manifest, single) && s->manifest->many;
 }
 
-/* Requests of the sizes prepared. One alone goes the same way, so that it gets the same bits. */
-static int
-run_together(Session *s, TnFault *fault, int32_t n, const void *const *const *in, void *const *const *out, TnBlockCount *count)
-{
-    TnMany many = {
-        .size = sizeof many, .n = n, .inputs = in, .outputs = out, .sym = s->sym, .host = s->profile ? profile_host(s->profile, &s->host) : &s->host,
-        .fault = fault, .memory = &s->memory, .count = count,
-    };
-    return s->manifest->many(&many);
-}
-
 bool
 session_run_many(Session *s, Diags *d, int32_t n, const void *const *const *in, void *const *const *out, TnBlockCount *count)
 {
     TnFault fault = {0};
 
+    const TnMany many = {
+        .size = sizeof many, .n = n, .inputs = in, .outputs = out, .sym = s->sym, .host = s->profile ? profile_host(s->profile, &s->host) : &s->host,
+        .fault = &fault, .memory = &s->memory, .count = count,
+    };
+
     s->refused = false;
     if (s->pool)
         pool_busy(s->pool, true);
-    int code = run_together(s, &fault, n, in, out, count);
+    int code = s->manifest->many(&many);
     if (s->pool)
         pool_busy(s->pool, false);
     fault.code = fault.code ? fault.code : code;
@@ -532,7 +526,7 @@ session_run(Session *s, Diags *d, const RunInput *given, RunOutput *wanted)
     s->refused = false;
     if (s->pool)
         pool_busy(s->pool, true);
-    int code = session_together(s) ? run_together(s, &fault, 1, &(const void *const *){ s->input_data }, &(void *const *){ s->output_data }, NULL) : m->run(&frame);
+    int code = m->run(&frame);
     if (s->pool)
         pool_busy(s->pool, false);
     fault.code = fault.code ? fault.code : code;
