@@ -141,15 +141,15 @@ typedef struct TnStateInfo {
                                     address it is not copied: the run writes behind it */
 } TnStateInfo;
 
-/* Requests of equal sizes that run together (tenon compile --many). A program for many needs memory for its pools. */
+/* Requests that run together (tenon compile --many). A program for many needs memory for its pools. */
 typedef struct TnBlockCount { int64_t nodes, batches; } TnBlockCount;    /* how often requests asked for a block, and how often it ran */
 typedef struct TnMany {
     uint64_t size;               /* sizeof(TnMany) */
     int32_t n, reserved;
     const void *const *const *inputs;    /* [n][ninput], as a frame's */
     void *const *const *outputs;         /* [n][noutput], the same */
+    int64_t *const *sym;         /* [n], as prepare left them for each */
     const void *weights;         /* as a frame's, as is all that follows */
-    int64_t *sym;                /* as prepare left them for any of the requests */
     const TnHost *host;
     TnFault *fault;
     const TnMemory *memory;      /* never NULL */

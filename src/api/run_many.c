@@ -1,20 +1,22 @@
 /* run_many: many requests in one call.
  *
- * Requests whose inputs have equal sizes run together where the model was compiled for that. Where one fails, its companions run again,
- * each alone, so that the guilty one is told apart and the others have their results.
+ * They run together where the model was compiled for that. Where one fails all run again, each alone, so that the guilty one is told apart
+ * and the others have their results.
  */
 #include <string.h>
 
 #include "api/run_internal.h"
 
 typedef struct {
-    int32_t group;                   /* the first request of the same sizes */
-    const void **in;                 /* [ninput] */
-    void **out;                      /* [noutput] */
-    int64_t *dims;                   /* of all inputs */
-} Asked;
-
-typedef struct { TnSession *s; TnRequest *request; int32_t n; Asked *asked; Arena *a; TnStatus first; } Many;
+    TnSession *s;
+    TnRequest *request;
+    int32_t n, ready;
+    const void *const **in;          /* [ready][ninput] */
+    void *const **out;               /* [ready][noutput] */
+    int64_t **sym;                   /* [ready] */
+    Arena *a;
+    TnStatus first;                  /* that of the first request that failed */
+} Many;
 
 static TnRequest *
 request_at(const Many *m, int32_t i)
@@ -33,7 +35,7 @@ failed(Many *m, TnRequest *r)
 
 /* Memory for the outputs that have none, as far as their size is known. */
 static bool
-place(Many *m, TnRequest *r, Asked *q)
+place(Many *m, TnRequest *r, void **out)
 {
     const TnSession *s = m->s;
 
@@ -47,7 +49,7 @@ place(Many *m, TnRequest *r, Asked *q)
                               dims_text(m->a, o->dtype, o->rank, o->dims), (long long)o->bytes, (long long)x->bytes);
         if (!x->data)
             x->data = (void *)(((uintptr_t)arena_alloc(m->a, (size_t)o->bytes + 64) + 63) / 64 * 64);
-        q->out[s->ports.out[i]] = x->data;
+        out[s->ports.out[i]] = x->data;
         int64_t *dims = arena_copy(m->a, o->dims, (o->rank + 1) * sizeof *o->dims);
         tn_tell_output(m->s, i, x);
         x->dims = dims;
@@ -69,82 +71,57 @@ alone(Many *m, TnRequest *r)
     return true;
 }
 
-/* Inputs checked, outputs placed. Which requests have its sizes? */
+/* Inputs checked, outputs placed. */
 static bool
-take(Many *m, int32_t number)
+take(Many *m, TnRequest *r)
 {
     TnSession *s = m->s;
-    TnRequest *r = request_at(m, number);
-    Asked *q = &m->asked[number];
-    int64_t *to;
-    size_t rank = 0;
+    const void **in = NEW_ARRAY(m->a, const void *, s->manifest->ninput + 1);
+    void **out = NEW_ARRAY(m->a, void *, s->manifest->noutput + 1);
+    int32_t nsym;
 
     if (!tn_ready(s, r->in, r->nin, r->out, r->nout))
         return false;
-    for (int32_t i = 0; i < r->nin; i++)
-        rank += s->in[i].rank + 1;
-    *q = (Asked){ number, NEW_ARRAY(m->a, const void *, s->manifest->ninput + 1), NEW_ARRAY(m->a, void *, s->manifest->noutput + 1), NEW_ARRAY(m->a, int64_t, rank + 1) };
-    to = q->dims;
     for (int32_t i = 0; i < r->nin; i++) {
-        q->in[s->ports.in[i]] = s->in[i].data;
+        in[s->ports.in[i]] = s->in[i].data;
         if (s->in_bytes[i] && !s->in[i].data)
             return diag_error(&s->ctx->c.diags, DIAG_USAGE, (Loc){0}, "input \"%s\": no memory given, %lld bytes are needed", s->manifest->inputs[s->ports.in[i]].name, (long long)s->in_bytes[i]);
-        for (uint32_t d = 0; d < s->in[i].rank; d++)
-            *to++ = s->in[i].dims[d];
     }
-    if (!place(m, r, q))
+    if (!place(m, r, out))
         return false;
-    for (int32_t i = 0; i < number; i++)
-        if (m->asked[i].group == i && !request_at(m, i)->error && !memcmp(m->asked[i].dims, q->dims, (size_t)((char *)to - (char *)q->dims))) {
-            q->group = i;
-            return true;
-        }
+    const int64_t *sym = session_sizes(s->session, &nsym);
+    m->in[m->ready] = in;
+    m->out[m->ready] = out;
+    m->sym[m->ready++] = arena_copy(m->a, sym, ((size_t)nsym + 1) * sizeof *sym);
     return true;
-}
-
-static void
-run_group(Many *m, int32_t first)
-{
-    TnSession *s = m->s;
-    const void *const **in = NEW_ARRAY(m->a, const void *const *, m->n);
-    void *const **out = NEW_ARRAY(m->a, void *const *, m->n);
-    TnRequest *r = request_at(m, first);
-    int32_t n = 0;
-
-    for (int32_t i = first; i < m->n; i++)
-        if (m->asked[i].group == first && !request_at(m, i)->error) {
-            in[n] = m->asked[i].in;
-            out[n++] = m->asked[i].out;
-        }
-    if (tn_ready(s, r->in, r->nin, r->out, r->nout) && session_run_many(s->session, &s->ctx->c.diags, n, in, out, s->count))
-        return;
-    tn_clear(s->ctx);
-    for (int32_t i = first; i < m->n; i++)
-        if (m->asked[i].group == first && !request_at(m, i)->error && !alone(m, request_at(m, i)))
-            failed(m, request_at(m, i));
 }
 
 static bool
 run_many(Many *m)
 {
     TnSession *s = m->s;
+    bool together = session_together(s->session);
 
     if (m->n < 0 || (m->n && !m->request))
         return diag_error(&s->ctx->c.diags, DIAG_USAGE, (Loc){0}, "tn_run_many: %d requests%s", m->n, m->n < 0 ? "; 0 or more are possible" : ", and their array is NULL");
     if (m->n && !TN_CHECK_SIZE(s->ctx, TnRequest, m->request))
         return false;
-    m->asked = NEW_ARRAY(m->a, Asked, m->n + 1);
+    m->in = NEW_ARRAY(m->a, const void *const *, m->n + 1);
+    m->out = NEW_ARRAY(m->a, void *const *, m->n + 1);
+    m->sym = NEW_ARRAY(m->a, int64_t *, m->n + 1);
     for (int32_t i = 0; i < m->n; i++) {
         TnRequest *r = request_at(m, i);
         r->status = TN_OK;
         r->error = NULL;
-        m->asked[i].group = -1;
-        if (!(session_together(s->session) ? take(m, i) : alone(m, r)))
+        if (!(together ? take(m, r) : alone(m, r)))
             failed(m, r);
     }
-    for (int32_t i = 0; session_together(s->session) && i < m->n; i++)
-        if (m->asked[i].group == i && !request_at(m, i)->error)
-            run_group(m, i);
+    if (!together || !m->ready || session_run_many(s->session, &s->ctx->c.diags, m->ready, m->in, m->out, m->sym, s->count))
+        return true;
+    tn_clear(s->ctx);
+    for (int32_t i = 0; i < m->n; i++)
+        if (!request_at(m, i)->error && !alone(m, request_at(m, i)))
+            failed(m, request_at(m, i));
     return true;
 }
 

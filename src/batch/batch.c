@@ -239,6 +239,20 @@ need_source(Batching *b, uint32_t to, uint32_t from)
         need(b, from);
 }
 
+/* Does a nest look up a number in a list whose length differs from request to request? Control does, so that what reads the number can run
+ * for all of them. */
+static bool
+looks_up(const Batching *b, uint32_t first, const Graph *g, const Node *n)
+{
+    bool open = false;
+
+    for (uint32_t i = 0; i < n->in.count; i++)
+        open |= !type_is_static(g->value.at[node_in(g, n, i)].type);
+    for (uint32_t i = 0; i < n->out.count; i++)
+        open = open && b->host[first + node_out(g, n, i)] && type_is_static(g->value.at[node_out(g, n, i)].type);
+    return open;
+}
+
 /* What control asks for, and what that is made of. */
 static void
 find_needed(Batching *b)
@@ -254,6 +268,8 @@ find_needed(Batching *b)
                         need(b, b->run[i].first + node_in(g, n, k));
                 if (n->callee == CALL_LOOP)
                     need(b, number_of(b, n->region[0].graph, n->region[0].graph->output.at[0]));
+                if (n->callee == CALL_NEST && looks_up(b, b->run[i].first, g, n))
+                    need(b, b->run[i].first + node_out(g, n, 0));
                 for (uint32_t o = 0; n->callee == CALL_NEST && o < n->out.count; o++)
                     for (uint32_t k = 0; k < n->in.count; k++)
                         need_source(b, b->run[i].first + node_out(g, n, o), b->run[i].first + node_in(g, n, k));

@@ -26,6 +26,73 @@ print_sizes(Host *h, const Batch *b)
     text_add(h->t, "}\n\n");
 }
 
+/* ---- which sizes matter ---------------------------------------------------------------------------------------------- */
+
+typedef struct { Host *h; const Batch *b; VEC(uint32_t) at; } Sizes;
+
+static void
+add_symbol(void *user, Var v)
+{
+    Sizes *s = user;
+    uint64_t at;
+
+    if (v.kind != VAR_SYMBOL || v.id == s->b->instances.id || v.id == s->b->rows.id || !map_get(&s->h->symbol_at, v.id, &at))
+        return;
+    for (uint32_t i = 0; i < s->at.n; i++)
+        if (s->at.at[i] == at)
+            return;
+    VEC_PUSH(s->h->a, &s->at, (uint32_t)at);
+}
+
+/* A symbol, or those of the model's inputs that it is made of. */
+static void
+add_resolved(void *user, Var v)
+{
+    Sizes *s = user;
+
+    for (uint32_t i = 0; i < s->b->nsize; i++)
+        if (s->b->size[i].symbol.id == v.id) {
+            expr_vars(s->b->size[i].is, add_symbol, s);
+            return;
+        }
+    add_symbol(s, v);
+}
+
+static void
+add_named(void *user, Sym symbol)
+{
+    add_resolved(user, (Var){VAR_SYMBOL, MAP_PTR(symbol)});
+}
+
+static void
+add_type(Sizes *s, const Type *t)
+{
+    for (uint32_t d = 0; d < t->rank; d++)
+        expr_vars(t->dim[d], add_resolved, s);
+}
+
+static void
+print_which(Sizes *s, const char *name)
+{
+    VEC_PUSH(s->h->a, &s->at, UINT32_MAX);
+    table(s->h, name, s->at.at, s->at.n);
+}
+
+/* The symbols of the model's inputs that decide the sizes of block i, and of its pools. */
+static void
+sizes_of_block(Host *h, const Batch *b, uint32_t i, const Graph *g)
+{
+    Sizes s = {.h = h, .b = b};
+
+    for (uint32_t k = 0; k < g->input.n; k++)
+        add_type(&s, g->value.at[g->input.at[k]].type);
+    for (NodeId id = 1; id < g->node.n; id++)
+        graph_symbols(g, id, add_named, &s);
+    for (uint32_t k = 0; k < b->block[i].nin + b->block[i].nout; k++)
+        add_type(&s, b->pool[b->block[i].pool[k]]);
+    print_which(&s, arena_printf(h->a, "tn_batch_sizes_%u", i));
+}
+
 static uint32_t
 plan_number(const Host *h, const Graph *g)
 {
@@ -54,10 +121,21 @@ host_batch(Host *h)
     text_printf(h->t, "%s\n", prelude);
     for (uint32_t i = 0; i < b->nblock; i++)
         table(h, arena_printf(h->a, "tn_batch_pools_%u", i), b->block[i].pool, b->block[i].nin + b->block[i].nout);
+    for (uint32_t i = 0; i < b->nblock; i++)
+        sizes_of_block(h, b, i, n->region[i].graph);
+    for (uint32_t i = 0; i < b->npool; i++) {
+        Sizes s = {.h = h, .b = b};
+        add_type(&s, b->pool[i]);
+        print_which(&s, arena_printf(h->a, "tn_batch_row_sizes_%u", i));
+    }
+    text_add(h->t, "static const int32_t *const tn_batch_row_sizes[] = {");
+    for (uint32_t i = 0; i < b->npool; i++)
+        text_printf(h->t, "tn_batch_row_sizes_%u, ", i);
+    text_add(h->t, "0};\n");
     text_add(h->t, "static const TnBatchBlock tn_batch_blocks[] = {\n");
     for (uint32_t i = 0; i < b->nblock; i++)
-        text_printf(h->t, "    {tn_graph_%u, %u, %u, tn_batch_pools_%u},\n", plan_number(h, n->region[i].graph), b->block[i].nin, b->block[i].nout, i);
-    text_add(h->t, "    {0, 0, 0, 0}\n};\nstatic const TnBlockInfo tn_batch_info[] = {\n");
+        text_printf(h->t, "    {tn_graph_%u, %u, %u, tn_batch_pools_%u, tn_batch_sizes_%u},\n", plan_number(h, n->region[i].graph), b->block[i].nin, b->block[i].nout, i, i);
+    text_add(h->t, "    {0, 0, 0, 0, 0}\n};\nstatic const TnBlockInfo tn_batch_info[] = {\n");
     for (uint32_t i = 0; i < b->nblock; i++) {
         text_add(h->t, "    {");
         host_string(h->t, b->block[i].name);
@@ -72,12 +150,12 @@ host_batch(Host *h)
     table(h, "tn_batch_outputs", b->output_pool, b->noutput);
     print_sizes(h, b);
     text_printf(h->t, "static const TnBatchProgram tn_batch_program = {tn_batch_functions, tn_batch_blocks, tn_batch_code, tn_batch_inputs, tn_batch_outputs,\n"
-                      "    %u, %u, %u, %u, %u, %u, INT64_C(%lld), INT64_C(%lld), tn_batch_sizes};\n\n"
+                      "    tn_batch_row_sizes, %u, %u, %u, %u, %u, %u, %u, INT64_C(%lld), INT64_C(%lld), tn_batch_sizes};\n\n"
                       "static int\ntn_many(const TnMany *m)\n{\n"
                       "    TnFrame frame;\n    memset(&frame, 0, sizeof frame);\n    memset(m->fault, 0, sizeof *m->fault);\n"
-                      "    frame.size = sizeof frame;\n    frame.weights = m->weights ? m->weights : %s;\n    frame.sym = m->sym;\n"
+                      "    frame.size = sizeof frame;\n    frame.weights = m->weights ? m->weights : %s;\n    frame.sym = 0;\n"
                       "    frame.host = m->host;\n    frame.fault = m->fault;\n    frame.memory = m->memory;\n",
-                b->nblock, b->npool, b->ninput, b->noutput, host_symbol(h, (Sym)(uintptr_t)b->instances.id), host_symbol(h, (Sym)(uintptr_t)b->rows.id),
+                b->nblock, b->npool, b->ninput, b->noutput, host_symbol(h, (Sym)(uintptr_t)b->instances.id), host_symbol(h, (Sym)(uintptr_t)b->rows.id), h->nsymbol,
                 (long long)(h->p->max_trips && h->p->max_trips < INT32_MAX ? h->p->max_trips : EMIT_MAX_TRIPS),
                 (long long)(h->p->max_calls ? h->p->max_calls : EMIT_MAX_CALLS), h->own_weights);
     if (h->p->plan->weights_bytes)

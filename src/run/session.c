@@ -464,13 +464,20 @@ session_together(const Session *s)
     return TN_HAS(s->manifest, single) && s->manifest->many;
 }
 
+const int64_t *
+session_sizes(const Session *s, int32_t *n)
+{
+    *n = s->manifest->nsymbol;
+    return s->sym;
+}
+
 bool
-session_run_many(Session *s, Diags *d, int32_t n, const void *const *const *in, void *const *const *out, TnBlockCount *count)
+session_run_many(Session *s, Diags *d, int32_t n, const void *const *const *in, void *const *const *out, int64_t *const *sym, TnBlockCount *count)
 {
     TnFault fault = {0};
 
     const TnMany many = {
-        .size = sizeof many, .n = n, .inputs = in, .outputs = out, .sym = s->sym, .host = s->profile ? profile_host(s->profile, &s->host) : &s->host,
+        .size = sizeof many, .n = n, .inputs = in, .outputs = out, .sym = sym, .host = s->profile ? profile_host(s->profile, &s->host) : &s->host,
         .fault = &fault, .memory = &s->memory, .count = count,
     };
 
