@@ -341,6 +341,7 @@ put_block(Code *k, BlockParts *p, bool host)
 
     p->shared = b->shared + run_of(b, p->g)->first;
     p->instances = b->instances;
+    p->host = host;
     p->rows = b->rows;
     Graph *g = batch_block(b->to, p, arena_printf(b->a, "block_%u", b->block.n));
     if (!g) {

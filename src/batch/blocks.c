@@ -1,4 +1,4 @@
-/* blocks: some nodes of a graph as a graph of their own, with an axis of instances. */
+/* blocks: some nodes of a graph as a graph of their own, with an axis of instances unless they run for one request at a time. */
 #include "batch/batch.h"
 
 typedef struct {
@@ -32,7 +32,7 @@ row_of(Making *m, ValueId v)
 {
     ValueId made = value_of(m, v), row;
 
-    if (!m->p->shared[v] || !made)
+    if (!m->p->shared[v] || !made || m->p->host)
         return made;
     if (m->spread[v])
         return m->spread[v];
@@ -71,7 +71,7 @@ make_node(Making *m, NodeId id)
         if (!in[i])
             return false;
     }
-    const Nest *nest = all ? n->nest : batch_nest(m->c, n->nest, m->instances, shared);
+    const Nest *nest = all || m->p->host ? n->nest : batch_nest(m->c, n->nest, m->instances, shared);
     if (!nest)
         return diag_error(&m->c->diags, DIAG_INTERNAL, n->loc, "batch: %s has no room for an axis of instances", n->nest->name);
     for (uint32_t i = 0; i < n->out.count; i++) {
@@ -86,6 +86,10 @@ static bool
 make_input(Making *m, ValueId v)
 {
     const Value *x = &m->from->value.at[v];
+    if (m->p->host) {
+        m->map[v] = graph_input(m->to, x->name, x->type);
+        return true;
+    }
     const Nest *n = batch_read(m->c, x->type, m->instances, m->rows);
     ValueId in[2];
 

@@ -103,6 +103,54 @@ plan_number(const Host *h, const Graph *g)
     return i;
 }
 
+/* ---- what runs as control walks ------------------------------------------------------------------------------------- */
+
+/* Where a value of a host block is, as C; NULL: not without memory of the block's own. */
+static const char *
+direct_place(Host *h, const Plan *plan, ValueId v)
+{
+    const Placement *at = &plan->value[v];
+
+    switch (at->place) {
+    case PLACE_INPUT: return arena_printf(h->a, "(void *)f->inputs[%u]", at->index);
+    case PLACE_OUTPUT: return at->offset ? NULL : arena_printf(h->a, "f->outputs[%u]", at->index);
+    case PLACE_WEIGHT: return arena_printf(h->a, "(char *)f->weights + %s", host_plain(h, at->offset));
+    default: return NULL;
+    }
+}
+
+/* A host block is a few numbers, so its kernels are called one by one, without the walk over a table of calls. Where it needs more than
+ * that, false. */
+static bool
+print_direct(Host *h, const Plan *plan, const char *name)
+{
+    const Graph *g = plan->graph;
+    Text t = {.arena = h->a};
+    int64_t trips;
+
+    if (plan->copy.n || plan->nblock || !expr_is(plan->arena_bytes, 0))
+        return false;
+    for (NodeId id = 1; id < g->node.n; id++) {
+        const Node *n = &g->node.at[id];
+        if (!host_is_call(g, id) || n->kernel->nvariant || !expr_const(n->kernel->trips, &trips) || !expr_is(kernel_scratch_bytes(h->c, n->kernel), 0))
+            return false;
+        const KernelCode *code = host_code(h, n->kernel);
+        text_add(&t, "    {\n        void *const buf[] = {");
+        for (uint32_t i = 0; i < n->in.count + n->out.count; i++) {
+            const char *place = direct_place(h, plan, i < n->in.count ? node_in(g, n, i) : node_out(g, n, i - n->in.count));
+            if (!place)
+                return false;
+            text_printf(&t, "%s, ", place);
+        }
+        text_add(&t, "0};\n        const int64_t size[] = {");
+        for (uint32_t i = 0; i < code->sizes.n; i++)
+            text_printf(&t, "f->sym[%u], ", host_symbol(h, code->sizes.at[i]));
+        text_printf(&t, "0};\n        const TnArgs args = {sizeof args, buf, size, f->fault, 0};\n        %s(&args, 0, INT64_C(%lld), 0);\n    }\n", code->symbol, (long long)trips);
+    }
+    text_printf(h->t, "static int\n%s(const TnFrame *f)\n{\n%s    return f->fault->code;\n}\n\n", name, text_str(&t));
+    return true;
+}
+
 void
 host_batch(Host *h)
 {
@@ -132,9 +180,16 @@ host_batch(Host *h)
     for (uint32_t i = 0; i < b->npool; i++)
         text_printf(h->t, "tn_batch_row_sizes_%u, ", i);
     text_add(h->t, "0};\n");
+    const char **run = NEW_ARRAY(h->a, const char *, b->nblock);
+    for (uint32_t i = 0; i < b->nblock; i++) {
+        uint32_t plan = plan_number(h, n->region[i].graph);
+        run[i] = arena_printf(h->a, "tn_host_%u", i);
+        if (!b->block[i].host || !print_direct(h, h->p->plan->plan.at[plan], run[i]))
+            run[i] = arena_printf(h->a, "tn_graph_%u", plan);
+    }
     text_add(h->t, "static const TnBatchBlock tn_batch_blocks[] = {\n");
     for (uint32_t i = 0; i < b->nblock; i++)
-        text_printf(h->t, "    {tn_graph_%u, %u, %u, tn_batch_pools_%u, tn_batch_sizes_%u},\n", plan_number(h, n->region[i].graph), b->block[i].nin, b->block[i].nout, i, i);
+        text_printf(h->t, "    {%s, %u, %u, tn_batch_pools_%u, tn_batch_sizes_%u},\n", run[i], b->block[i].nin, b->block[i].nout, i, i);
     text_add(h->t, "    {0, 0, 0, 0, 0}\n};\nstatic const TnBlockInfo tn_batch_info[] = {\n");
     for (uint32_t i = 0; i < b->nblock; i++) {
         text_add(h->t, "    {");

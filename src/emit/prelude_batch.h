@@ -49,10 +49,15 @@ typedef struct {
 #define TN_HANDLES(b) ((TnHandle *)(b)->handle.at)
 #define TN_STACK(r) ((int32_t *)(r)->stack.at + (r)->base)
 
+/* Room for n more of what has `used` bytes; nearly always there is. */
+TN_INLINE int tn_room(TnBatch *b, TnBlock *x, int64_t used, int64_t more)
+{
+    return __builtin_expect(used + more <= x->bytes, 1) ? 0 : tn_keep(&b->frame, x, used, used + more);
+}
 static int tn_new_handles(TnBatch *b, int64_t n)
 {
     int code = b->nhandle + n > INT32_MAX ? tn_refuse(b->frame.fault, TN_FAULT_MEMORY, 0, 0, b->nhandle, 0)
-                                          : tn_keep(&b->frame, &b->handle, b->nhandle * (int64_t)sizeof(TnHandle), (b->nhandle + n) * (int64_t)sizeof(TnHandle));
+                                          : tn_room(b, &b->handle, b->nhandle * (int64_t)sizeof(TnHandle), n * (int64_t)sizeof(TnHandle));
     for (int64_t i = 0; !code && i < n; i++)
         TN_HANDLES(b)[b->nhandle + i] = (TnHandle){-1, 0};
     b->nhandle += code ? 0 : n;
@@ -67,7 +72,9 @@ static int tn_new_rows(TnBatch *b, int32_t sizes, int32_t pool, int64_t n, int64
     *row = z->used[pool];
     if (*row + n > INT32_MAX)
         return tn_refuse(b->frame.fault, TN_FAULT_MEMORY, 0, 0, *row, 0);
-    int code = tn_keep(&b->frame, &z->row[pool], tn_size_mul(*row, bytes), tn_size_mul(*row + n, bytes));
+    int code = 0;
+    if (__builtin_expect(bytes > INT32_MAX || (*row + n) * bytes > z->row[pool].bytes, 0))
+        code = tn_keep(&b->frame, &z->row[pool], tn_size_mul(*row, bytes), tn_size_mul(*row + n, bytes));
     z->used[pool] += code ? 0 : n;
     return code;
 }
@@ -171,8 +178,8 @@ static int tn_record(TnBatch *b, int32_t sizes, int32_t *slot, const int32_t *co
 {
     const TnBatchBlock *k = &b->p->block[code[1]];
     int fault = 0;
-    if ((fault = tn_keep(&b->frame, &b->node, b->nnode * (int64_t)sizeof(TnNode), (b->nnode + 1) * (int64_t)sizeof(TnNode))) ||
-        (fault = tn_keep(&b->frame, &b->arg, b->narg * (int64_t)sizeof(int32_t), (b->narg + k->nin) * (int64_t)sizeof(int32_t))))
+    if ((fault = tn_room(b, &b->node, b->nnode * (int64_t)sizeof(TnNode), sizeof(TnNode))) ||
+        (fault = tn_room(b, &b->arg, b->narg * (int64_t)sizeof(int32_t), k->nin * (int64_t)sizeof(int32_t))))
         return fault;
     int32_t depth = 0, *arg = (int32_t *)b->arg.at + b->narg;
     for (int32_t i = 0; i < k->nin; i++) {
@@ -195,20 +202,38 @@ static int tn_record(TnBatch *b, int32_t sizes, int32_t *slot, const int32_t *co
 /* Now, for this request alone: what it is made of is there. */
 static int tn_run_host(TnBatch *b, int32_t sizes, int32_t *slot, const int32_t *code)
 {
-    const int64_t nnode = b->nnode, narg = b->narg, deepest = b->deepest;
-    int fault = tn_record(b, sizes, slot, code);
-    const int32_t member = (int32_t)nnode;
-    if (!fault)
-        fault = tn_run_block(b, code[1], sizes, &member, 1);
-    b->nnode = nnode;
-    b->narg = narg;
-    b->deepest = deepest;
-    return fault;
+    const TnBatchBlock *k = &b->p->block[code[1]];
+    const void *in[k->nin + 1];
+    void *out[k->nout + 1];
+    const int64_t made = b->nhandle;
+    int fault = tn_new_handles(b, k->nout);
+    for (int32_t o = 0; !fault && o < k->nout; o++) {
+        int64_t row;
+        fault = tn_new_rows(b, sizes, k->pool[k->nin + o], 1, &row);
+        TN_HANDLES(b)[made + o].row = (int32_t)row;
+    }
+    if (fault)
+        return fault;
+    for (int32_t o = 0; o < k->nout; o++) {
+        out[o] = (void *)tn_row(b, sizes, k->pool[k->nin + o], TN_HANDLES(b)[made + o].row);
+        slot[code[2 + k->nin + o]] = (int32_t)(made + o);
+    }
+    for (int32_t i = 0; i < k->nin; i++)
+        in[i] = tn_row(b, sizes, k->pool[i], TN_HANDLES(b)[slot[code[2 + i]]].row);
+    b->frame.inputs = in;
+    b->frame.outputs = out;
+    b->frame.sym = tn_sizes_of(b, sizes)->sym;
+    if (b->m->count) {
+        b->m->count[code[1]].nodes++;
+        b->m->count[code[1]].batches++;
+    }
+    return k->run(&b->frame);
 }
 
 static int tn_need_stack(TnBatch *b, TnRequestRun *r, int64_t slots)
 {
-    return tn_keep(&b->frame, &r->stack, r->stack.bytes, slots * (int64_t)sizeof(int32_t));
+    return __builtin_expect(slots * (int64_t)sizeof(int32_t) <= r->stack.bytes, 1) ? 0
+         : tn_keep(&b->frame, &r->stack, r->stack.bytes, slots * (int64_t)sizeof(int32_t));
 }
 
 /* As far as a request goes before it has to wait for a value, or to its end. */
@@ -245,7 +270,7 @@ static int tn_walk(TnBatch *b, TnRequestRun *r)
             if (r->nframe >= b->p->max_calls)
                 return tn_refuse(b->frame.fault, TN_FAULT_DEPTH, 0, 0, r->nframe + 1, b->p->max_calls);
             if ((fault = tn_need_stack(b, r, (int64_t)base + to->nslot + to->ncounter)) ||
-                (fault = tn_keep(&b->frame, &r->frame, r->nframe * (int64_t)sizeof(TnCallFrame), (r->nframe + 1) * (int64_t)sizeof(TnCallFrame))))
+                (fault = tn_room(b, &r->frame, r->nframe * (int64_t)sizeof(TnCallFrame), sizeof(TnCallFrame))))
                 return fault;
             slot = TN_STACK(r);
             for (int32_t i = 0; i < c[2]; i++)

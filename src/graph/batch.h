@@ -5,7 +5,7 @@
  *
  *     block(pool: f32[rows, 256], row: i32[instances], …) -> (o: f32[instances, 256], …)
  *
- * Outputs are fresh rows side by side, so nothing is ever scattered; inputs are read through row numbers. What is constant has
+ * (one that is computed as control walks, for one request at a time, has values in place of rows). Outputs are fresh rows side by side, so nothing is ever scattered; inputs are read through row numbers. What is constant has
  * no axis of instances.
  *
  * Control is code for a walk that each request takes alone, and that can stop anywhere: it records which blocks are to run on
