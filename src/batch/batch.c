@@ -160,8 +160,10 @@ for_each_flow(Batching *b, Flow *visit)
                 for (uint32_t k = 0; k < n->out.count; k++)
                     if (node_out(g, n, k))
                         visit(b, number_of(b, g, node_out(g, n, k)), number_of(b, in, in->output.at[given + k]));
-                for (uint32_t k = 0; n->callee == CALL_LOOP && k < n->ncarried; k++)
-                    visit(b, number_of(b, in, in->input.at[2 + k]), number_of(b, in, in->output.at[1 + k]));
+                for (uint32_t k = 0; n->callee == CALL_LOOP && k < 1 + n->ncarried; k++)
+                    visit(b, number_of(b, in, in->input.at[1 + k]), number_of(b, in, in->output.at[k]));
+                if (n->callee == CALL_LOOP && node_in(g, n, 1))
+                    visit(b, number_of(b, in, in->input.at[1]), number_of(b, g, node_in(g, n, 1)));
             }
         }
     }
@@ -478,24 +480,32 @@ move_all(Code *k, const int32_t *to, const int32_t *from, uint32_t n)
     }
 }
 
-/* turn; while it goes on: body; what is carried, all at once */
+/* Is it a constant, and true? */
+static bool
+is_true(const Graph *g, ValueId v)
+{
+    return g->value.at[v].data && *(const uint8_t *)g->value.at[v].data;
+}
+
+/* turn; while it goes on: body; what is carried, all at once. Whether it goes on is asked where that is not known. */
 static void
 write_loop(Code *k, const Graph *g, const Node *n)
 {
     const Graph *body = n->region[0].graph;
     uint32_t carried = n->ncarried;
     int32_t *now = NEW_ARRAY(k->b->a, int32_t, carried + 1), *next = NEW_ARRAY(k->b->a, int32_t, carried + 1), *out = NEW_ARRAY(k->b->a, int32_t, carried + 1);
-    ValueId turns = node_in(g, n, 0), go = node_in(g, n, 1), turn = body->input.at[0];
-    int32_t counter = k->ncounter++, going = go ? k->nslot++ : -1;
+    ValueId turns = node_in(g, n, 0), go = node_in(g, n, 1), turn = body->input.at[0], again = body->output.at[0];
+    bool begins = !go || is_true(g, go), ends = again != body->input.at[1] && !is_true(body, again);
+    int32_t counter = k->ncounter++, going = !begins || ends ? k->nslot++ : -1;
     const uint32_t *uses = graph_uses(body, k->b->a);
 
-    if (uses[body->input.at[1]] > 0) {
+    if (uses[body->input.at[1]] > (again == body->input.at[1])) {
         refuse(k->b, n, "asks in its body whether it goes on");
         k->ok = false;
         return;
     }
-    for (uint32_t i = turns ? 0 : 1; i < n->in.count; i++)
-        if (node_in(g, n, i))
+    for (uint32_t i = 0; i < n->in.count; i++)
+        if (node_in(g, n, i) && (i != 1 || !begins))
             slot_of(k, g, node_in(g, n, i));
     for (uint32_t i = 0; i < carried; i++) {
         now[i] = k->nslot++;
@@ -504,17 +514,18 @@ write_loop(Code *k, const Graph *g, const Node *n)
         put(k, now[i]);
         put(k, slot_of(k, g, node_in(g, n, 2 + i)));
     }
-    if (go)
-        move_all(k, &going, (int32_t[]){ slot_of(k, g, go) }, 1);
     put(k, BATCH_BEGIN);
     put(k, counter);
+    put(k, going);
+    if (!begins)
+        move_all(k, &going, (int32_t[]){ slot_of(k, g, go) }, 1);
     uint32_t top = k->b->code.n;
     put(k, BATCH_TURN);
     put(k, counter);
     put(k, turns ? slot_of(k, g, turns) : -1);
     put(k, turns ? pool_of(k->b, g, turns) : 0);
     put(k, going);
-    put(k, go ? pool_of(k->b, g, go) : 0);
+    put(k, pool_of(k->b, body, again));
     put(k, 0);
     uint32_t end = k->b->code.n - 1;
     if (uses[turn]) {
@@ -525,12 +536,14 @@ write_loop(Code *k, const Graph *g, const Node *n)
     }
     for (uint32_t i = 0; i < n->in.count - 2; i++)
         k->slot[number_of(k->b, body, body->input.at[2 + i])] = i < carried ? now[i] : slot_of(k, g, node_in(g, n, 2 + i));
+    if (!ends && uses[again] == 1)
+        k->slot[number_of(k->b, body, again)] = 0;           /* nobody reads it */
     write_graph(k, body, out);
     if (!k->ok)
         return;
     move_all(k, next, out + 1, carried);
     move_all(k, now, next, carried);
-    if (go)
+    if (ends)
         move_all(k, &going, out, 1);
     put(k, BATCH_NEXT);
     put(k, counter);

@@ -302,14 +302,16 @@ static int tn_walk(TnBatch *b, TnRequestRun *r)
         }
         case TN_DO_BEGIN:
             slot[b->p->function[r->function].nslot + c[1]] = 0;
-            r->at += 2;
+            if (c[2] >= 0)
+                slot[c[2]] = -1;
+            r->at += 3;
             break;
         case TN_DO_TURN: {
             int32_t turn = slot[b->p->function[r->function].nslot + c[1]];
-            int32_t turns = c[2] < 0 ? 0 : handle[slot[c[2]]].row, go = c[4] < 0 ? 0 : handle[slot[c[4]]].row;
+            int32_t turns = c[2] < 0 ? 0 : handle[slot[c[2]]].row, goes = c[4] < 0 ? -1 : slot[c[4]], go = goes < 0 ? 0 : handle[goes].row;
             if (turns < 0 || go < 0)
                 return 0;
-            if ((c[2] >= 0 && turn >= *(const int64_t *)tn_row(b, r->sizes, c[3], turns)) || (c[4] >= 0 && !*(const unsigned char *)tn_row(b, r->sizes, c[5], go))) {
+            if ((c[2] >= 0 && turn >= *(const int64_t *)tn_row(b, r->sizes, c[3], turns)) || (goes >= 0 && !*(const unsigned char *)tn_row(b, r->sizes, c[5], go))) {
                 r->at = c[6];
                 break;
             }

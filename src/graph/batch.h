@@ -29,8 +29,8 @@ typedef enum {
     BATCH_MOVE,                      /* to slot, from slot */
     BATCH_CALL,                      /* function, n, argument slots…, m, result slots… */
     BATCH_RETURN,                    /* n, slots… */
-    BATCH_BEGIN,                     /* counter: it is 0 */
-    BATCH_TURN,                      /* counter, turns slot or -1, its pool, go slot or -1, its pool, to: go there if the loop is over */
+    BATCH_BEGIN,                     /* counter, slot or -1: the one is 0, the other true */
+    BATCH_TURN,                      /* counter, turns slot or -1, its pool, slot that says whether it goes on or -1, its pool, to: go there if the loop is over */
     BATCH_COUNT,                     /* slot, pool, counter: the number of the turn as a row */
     BATCH_NEXT,                      /* counter, to: one more, and go there */
 } BatchOp;
