@@ -154,6 +154,30 @@ TN_API TnStatus tn_prepare(TnSession *s, const TnTensor *in, int32_t nin, TnTens
  * Sizes larger than any before take memory; others, and those reserved, take none. dims and bytes become those
  * of this run. */
 TN_API TnStatus tn_run(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout);
+/* One of many requests: arguments and result of a run. */
+typedef struct TnRequest {
+    size_t size;
+    const TnTensor *in;
+    TnTensor *out;           /* as tn_run's; memory of the session's is valid until its next tn_run_many */
+    int32_t nin, nout;
+    TnStatus status;         /* set: TN_OK, or why this one has no result … */
+    const char *error;       /* … and the message, valid until the session's next tn_run_many; NULL: it has one */
+} TnRequest;
+/* Run requests together, those of equal sizes at once, if the model was compiled for that (TnCompileOptions.many); else one by one. Each
+ * gets the bits that tn_run gives it. One that fails takes none with it; the status returned is the first such one's. */
+TN_API TnStatus tn_run_many(TnSession *s, TnRequest *request, int32_t n);
+/* Blocks that requests run together: what each ends in, its nests, how many times requests asked for it, and how often it ran since the
+ * session began. 0 blocks: requests run one by one; tn_model_single says why, NULL where nobody asked for anything else. */
+typedef struct TnBlockUse {
+    size_t size;
+    const char *name;
+    int32_t nodes;           /* nests in it */
+    int32_t host;            /* 1: what control asks for, computed for one request at a time */
+    int64_t asked, ran;
+} TnBlockUse;
+TN_API int32_t tn_model_blocks(const TnModel *m);
+TN_API const char *tn_model_single(const TnModel *m);
+TN_API TnStatus tn_session_block(TnSession *s, int32_t i, TnBlockUse *out);
 /* Take now what runs of these sizes, and of smaller ones, will take: data is not looked at. */
 TN_API TnStatus tn_session_reserve(TnSession *s, const TnTensor *in, int32_t nin);
 /* States of a session. They are empty at first, those that do not grow zeros, and stay from run to run; a run that fails leaves
@@ -303,6 +327,7 @@ typedef struct TnCompileOptions {
     const char *given;               /* "w,b": inputs for which the model has values (initializers) that are given in every run all the same; *: all
                                         such. A name with ? behind it may be none. NULL: they are constants */
     const char *ragged;              /* an input [batch, length], 1 of each token and 0 of padding: padding is not computed, and is 0 in outputs; NULL: all is */
+    int32_t many;                    /* not 0: requests can run together, tn_run_many */
 } TnCompileOptions;
 
 typedef struct TnCompileReport {

@@ -141,6 +141,25 @@ typedef struct TnStateInfo {
                                     address it is not copied: the run writes behind it */
 } TnStateInfo;
 
+/* Requests that run together (tenon compile --many). A program for many needs memory for its pools. */
+typedef struct TnBlockCount { int64_t nodes, batches; } TnBlockCount;    /* how often requests asked for a block, and how often it ran */
+typedef struct TnMany {
+    uint64_t size;               /* sizeof(TnMany) */
+    int32_t n, reserved;
+    const void *const *const *inputs;    /* [n][ninput], as a frame's */
+    void *const *const *outputs;         /* [n][noutput], the same */
+    int64_t *const *sym;         /* [n], as prepare left them for each */
+    const void *weights;         /* as a frame's, as is all that follows */
+    const TnHost *host;
+    TnFault *fault;
+    const TnMemory *memory;      /* never NULL */
+    TnBlockCount *count;         /* [nblock], added to; may be NULL */
+} TnMany;
+typedef struct TnBlockInfo {
+    const char *name;            /* what it ends in: a node of the model */
+    int32_t nodes, host;         /* nests in it; 1: computed as control is walked, one request at a time */
+} TnBlockInfo;
+
 typedef struct TnManifest {
     uint32_t abi, size;          /* TENON_ABI_VERSION, sizeof(TnManifest) */
     const char *name, *compiler, *target, *summary;
@@ -164,6 +183,11 @@ typedef struct TnManifest {
     int32_t nstate, reserved;
     int64_t state_rows;               /* --state-capacity: along their dimension, at most; 0: as memory allows */
     const char *arena_text;           /* arena_bytes as a formula of the symbols, for people: "64*((batch + 15) // 16)" */
+    /* Many requests; NULL: it was compiled for one, or `single` says why no two can run together. */
+    int (*many)(const TnMany *many);
+    const TnBlockInfo *blocks;        /* [nblock] */
+    int32_t nblock, reserved_2;
+    const char *single;
 } TnManifest;
 
 const TnManifest *tenon_manifest(void);

@@ -16,7 +16,7 @@ SRC = ROOT / "src"
 LEVELS = [
     ["api"],
     ["driver"],
-    ["import", "rewrite", "lower", "normalise", "fuse", "format", "schedule", "plan", "page", "emit", "build", "run"],
+    ["import", "rewrite", "lower", "batch", "normalise", "fuse", "format", "schedule", "plan", "page", "emit", "build", "run"],
     ["ref"],
     ["graph"],
     ["op"],

@@ -544,6 +544,158 @@ session_run(PyObject *self, PyObject *call)
     return all;
 }
 
+/* One of many requests, while it is held: what a session has of one run. */
+typedef struct { Borrowed *borrowed; TnTensor *in, *out; PyObject *all; } Held;
+
+static void
+swap_held(SessionObject *o, Held *h)
+{
+    const Held was = { o->borrowed, o->in, o->out, h->all };
+
+    o->borrowed = h->borrowed;
+    o->in = h->in;
+    o->out = h->out;
+    *h = was;
+}
+
+/* Inputs taken and outputs made, of request number i. */
+static bool
+hold(State *s, SessionObject *o, PyObject *request, Held *h)
+{
+    PyObject *args, *kwargs;
+
+    h->borrowed = calloc((size_t)(o->nin + o->nout) + 1, sizeof *h->borrowed);
+    h->in = calloc((size_t)o->nin + 1, sizeof *h->in);
+    h->out = calloc((size_t)o->nout + 1, sizeof *h->out);
+    if (!h->borrowed || !h->in || !h->out) {
+        PyErr_NoMemory();
+        return false;
+    }
+    for (int32_t i = 0; i < o->nout; i++)
+        h->out[i].size = sizeof *h->out;
+    for (int32_t i = 0; i < o->nin; i++)
+        h->in[i].size = sizeof *h->in;
+    if (!PyArg_ParseTuple(request, "O!O!", &PyTuple_Type, &args, &PyDict_Type, &kwargs))
+        return false;
+    swap_held(o, h);
+    bool ok = take_inputs(s, o, args, kwargs);
+    if (ok) {
+        TnStatus status = tn_prepare(o->session, o->in, o->nin, o->out, o->nout);
+        h->all = status == TN_OK ? make_outputs(s, o, NULL) : raise(s, status, o->ctx);
+        ok = h->all != NULL;
+    }
+    swap_held(o, h);
+    return ok;
+}
+
+static void
+drop_held(SessionObject *o, Held *h)
+{
+    for (int32_t i = 0; h->borrowed && i < o->nin + o->nout; i++)
+        release(&h->borrowed[i]);
+    free(h->borrowed);
+    free(h->in);
+    free(h->out);
+    Py_XDECREF(h->all);
+}
+
+/* The exception that is set, as an object. */
+static PyObject *
+taken_error(void)
+{
+    PyObject *type, *value, *trace;
+
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    Py_XDECREF(type);
+    Py_XDECREF(trace);
+    return value;
+}
+
+/* What each request gave: a tuple of outputs, or the exception that it met. */
+static PyObject *
+many_results(State *s, SessionObject *o, Held *held, PyObject **error, const TnRequest *request, Py_ssize_t n)
+{
+    PyObject *list = PyList_New(n);
+
+    for (Py_ssize_t i = 0, at = 0; i < n && list; i++) {
+        PyObject *one = error[i];
+        if (!one) {
+            const TnRequest *r = &request[at++];
+            swap_held(o, &held[i]);
+            one = r->status == TN_OK ? show_outputs(s, o, held[i].all, NULL) : NULL;
+            swap_held(o, &held[i]);
+            if (r->status == TN_OK)
+                held[i].all = NULL;          /* given, or dropped where it could not be shown */
+            else
+                PyErr_SetString(s->error[r->status], r->error);
+            one = one ? one : taken_error();
+        }
+        error[i] = NULL;
+        if (PyList_SetItem(list, i, one))
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+/* _run_many([(args, kwargs), …]): of each request its outputs in a tuple, or the exception that it met. */
+static PyObject *
+session_run_many(PyObject *self, PyObject *requests)
+{
+    SessionObject *o = (SessionObject *)self;
+    Py_ssize_t n = PyList_Size(requests), ready = 0;
+    PyObject *list = NULL;
+
+    if (n < 0)
+        return NULL;
+    Held *held = calloc((size_t)n + 1, sizeof *held);
+    TnRequest *request = calloc((size_t)n + 1, sizeof *request);
+    PyObject **error = calloc((size_t)n + 1, sizeof(PyObject *));
+    if (held && request && error) {
+        lock(o);
+        for (Py_ssize_t i = 0; i < n; i++) {
+            if (hold(o->state, o, PyList_GetItem(requests, i), &held[i]))
+                request[ready++] = (TnRequest){ sizeof *request, held[i].in, held[i].out, o->nin, o->nout, TN_OK, NULL };
+            else
+                error[i] = taken_error();
+        }
+        Py_BEGIN_ALLOW_THREADS
+        tn_run_many(o->session, request, (int32_t)ready);
+        Py_END_ALLOW_THREADS
+        list = many_results(o->state, o, held, error, request, n);
+        for (Py_ssize_t i = 0; i < n; i++) {
+            drop_held(o, &held[i]);
+            Py_XDECREF(error[i]);
+        }
+        PyThread_release_lock(o->lock);
+    } else {
+        PyErr_NoMemory();
+    }
+    free(held);
+    free(request);
+    free(error);
+    return list;
+}
+
+/* blocks: ((name, nodes, host, asked, ran), …) */
+static PyObject *
+session_blocks(PyObject *self, void *closure)
+{
+    SessionObject *o = (SessionObject *)self;
+    int32_t n = tn_model_blocks(((ModelObject *)o->owner)->model);
+    PyObject *all = PyTuple_New(n);
+
+    (void)closure;
+    for (int32_t i = 0; i < n && all; i++) {
+        TnBlockUse use = TN_INIT(TnBlockUse);
+        TnStatus status = tn_session_block(o->session, i, &use);
+        PyObject *one = status == TN_OK ? Py_BuildValue("siiLL", use.name, use.nodes, use.host, (long long)use.asked, (long long)use.ran) : raise(o->state, status, o->ctx);
+        if (!one || PyTuple_SetItem(all, i, one))
+            Py_CLEAR(all);
+    }
+    return all;
+}
+
 /* _sizes(args, kwargs): ((dtype, shape), …) of the outputs for these inputs, nothing run. */
 static PyObject *
 session_sizes(PyObject *self, PyObject *call)
@@ -675,6 +827,7 @@ static PyMethodDef session_methods[] = {
     { "_fork", session_fork, METH_O, "_fork(other): the states hold what those of the other hold" },
     { "drop", session_drop, METH_O, "drop(n): the states that grow lose their last n rows" },
     { "reset", session_reset, METH_NOARGS, "reset(): the states are empty again" },
+    { "_run_many", session_run_many, METH_O, "_run_many([(args, kwargs), ...]): of each its outputs in a tuple, or the exception that it met" },
     { "_run", session_run, METH_VARARGS, "_run(args, kwargs, out): every output, in a tuple" },
     { "_sizes", session_sizes, METH_VARARGS, "_sizes(args, kwargs): ((dtype, shape), ...) of the outputs; nothing runs" },
     { 0 }
@@ -682,6 +835,7 @@ static PyMethodDef session_methods[] = {
 static PyGetSetDef session_fields[] = {
     { "threads", session_threads, NULL, "threads that a run uses", NULL },
     { "state_length", session_state_length, NULL, "rows in the states: tokens of a decoder's cache", NULL },
+    { "_blocks", session_blocks, NULL, "((name, nodes, host, asked, ran), ...) of what requests run together", NULL },
     { "arena_bytes", session_arena, NULL, "memory between kernels, of the last run's sizes", NULL },
     { 0 }
 };

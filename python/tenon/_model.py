@@ -23,6 +23,19 @@ class Value(NamedTuple):
         return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]{f' as {self.format}' if self.format else ''}"
 
 
+class Block(NamedTuple):
+    """A part of a model that requests run together: ``asked`` for so many times, it ``ran`` so often.
+
+    ``name`` is the node that it ends in, ``nodes`` how many nests it has. ``host`` is what control asks for: it runs for one request at
+    a time.
+    """
+    name: str
+    nodes: int
+    host: bool
+    asked: int
+    ran: int
+
+
 class State(NamedTuple):
     """An output that is an input of the next run. It grows along ``axis`` of ``shape``, as it lies; -1: it is replaced."""
     input: str
@@ -175,6 +188,20 @@ class Session(_native.Session):
                 raise _native.UsageError(f"out: the model has no output {sorted(unknown)[0]!r}; its outputs are {', '.join(self._names)}")
             given = tuple(out.get(name) for name in self._names)
         return _shown(self._names, self._run(args, kwargs, given))
+
+    def run_many(self, requests: Sequence[Mapping[str, Any] | Sequence[Any]]) -> list[dict[str, Any] | Exception]:
+        """Run many requests; of each its outputs by name, or the exception that it met, which takes none of the others with it.
+
+        Compiled with ``many=True``, requests of equal sizes run together, block by block, whatever branches they take; else they
+        run one by one. Each gets the bits that ``run`` gives it.
+        """
+        made = self._run_many([_arguments(inputs, self._inputs) for inputs in requests])
+        return [one if isinstance(one, Exception) else _shown(self._names, one) for one in made]
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """What requests run together, and how often they did."""
+        return tuple(Block(name, nodes, bool(host), asked, ran) for name, nodes, host, asked, ran in self._blocks)
 
     def sizes(self, inputs: Mapping[str, Any] | Sequence[Any]) -> dict[str, tuple[str, tuple[int, ...]]]:
         """Element type and shape of each output for these inputs; nothing is run."""

@@ -112,6 +112,7 @@ callee_text(const Node *n)
     case CALL_IF: return "if";
     case CALL_LOOP: return "loop";
     case CALL_GRAPH: return "call";
+    case CALL_BLOCKS: return "blocks";
     }
     return "";
 }

@@ -35,6 +35,16 @@ struct TnSession {
     int32_t threads;                 /* of our pool; 0: the caller's */
     Profile *profile;                /* NULL: none was begun */
     TnWork *work;                    /* [nkernel], as last asked for */
+    Arena *many;                     /* memory of the last requests' outputs and messages; NULL: none */
+    TnBlockCount *count;             /* [nblock] */
 };
+
+/* Inputs taken and checked, outputs sized; s->in and s->out are these. (run_session.c) */
+int32_t tn_model_blocks_of(const TnManifest *m);
+bool tn_ready(TnSession *s, const TnTensor *in, int32_t nin, const TnTensor *out, int32_t nout);
+/* A run, as tn_run has it. */
+bool tn_run_one(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout);
+void tn_tell_output(TnSession *s, int32_t i, TnTensor *x);   /* of the run, or what was made ready, last */
+TnTensor *tn_tensor_at(const TnTensor *x, int32_t i);        /* of an array whose structs may be longer than ours */
 
 #endif

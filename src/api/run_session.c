@@ -320,8 +320,8 @@ tn_session_threads(const TnSession *s)
 /* ---- running ---------------------------------------------------------------------------- */
 
 /* Element i of an array whose structs may be longer than the ones this library knows. */
-static TnTensor *
-tensor_at(const TnTensor *x, int32_t i)
+TnTensor *
+tn_tensor_at(const TnTensor *x, int32_t i)
 {
     return (TnTensor *)((char *)x + (size_t)i * x->size);
 }
@@ -364,7 +364,7 @@ take_inputs(TnSession *s, const TnTensor *in, int32_t nin, bool data)
     if (!check_array(s->ctx, "inputs", in, nin, s->ports.nin))
         return false;
     for (int32_t i = 0; i < nin; i++) {
-        const TnTensor *x = tensor_at(in, i);
+        const TnTensor *x = tn_tensor_at(in, i);
         const char *name = input_name(s, i);
         DType dtype;
         int64_t bytes;
@@ -381,8 +381,8 @@ take_inputs(TnSession *s, const TnTensor *in, int32_t nin, bool data)
     return true;
 }
 
-static void
-tell_output(TnSession *s, int32_t i, TnTensor *x)
+void
+tn_tell_output(TnSession *s, int32_t i, TnTensor *x)
 {
     RunOutput *o = &s->out[i];
     x->name = output_name(s, i);
@@ -409,7 +409,7 @@ prepare(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *out, int32_t no
     if (!ready(s, in, nin, out, nout, false))
         return false;
     for (int32_t i = 0; i < nout; i++)
-        tell_output(s, i, tensor_at(out, i));
+        tn_tell_output(s, i, tn_tensor_at(out, i));
     return true;
 }
 
@@ -654,23 +654,29 @@ give_made(TnSession *s, int32_t i, const TnTensor *x)
     return true;
 }
 
-static bool
-run(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout)
+bool
+tn_ready(TnSession *s, const TnTensor *in, int32_t nin, const TnTensor *out, int32_t nout)
+{
+    return ready(s, in, nin, out, nout, true);
+}
+
+bool
+tn_run_one(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *out, int32_t nout)
 {
     if (!ready(s, in, nin, out, nout, true))
         return false;
     for (int32_t i = 0; i < nout; i++)
-        if (!place_output(s, i, tensor_at(out, i)))
+        if (!place_output(s, i, tn_tensor_at(out, i)))
             return false;
     if (!check_apart(s))
         return false;
     if (!session_run(s->session, &s->ctx->c.diags, s->in, s->out))
         return false;
     for (int32_t i = 0; i < nout; i++) {
-        TnTensor *x = tensor_at(out, i);
+        TnTensor *x = tn_tensor_at(out, i);
         if (s->out[i].made && !give_made(s, i, x))
             return false;
-        tell_output(s, i, x);
+        tn_tell_output(s, i, x);
         x->data = s->out[i].data;
     }
     return true;
@@ -682,5 +688,5 @@ tn_run(TnSession *s, const TnTensor *in, int32_t nin, TnTensor *out, int32_t nou
     if (!s)
         return TN_USAGE;
     TN_ENTER(s->ctx);
-    return tn_leave(s->ctx, run(s, in, nin, out, nout));
+    return tn_leave(s->ctx, tn_run_one(s, in, nin, out, nout));
 }

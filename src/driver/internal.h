@@ -7,6 +7,7 @@
 #include "emit/emit.h"
 #include "format/format.h"
 #include "fuse/fuse.h"
+#include "batch/batch.h"
 #include "lower/lower.h"
 #include "normalise/normalise.h"
 #include "page/page.h"
@@ -46,6 +47,7 @@ typedef struct {
     Graph *graph;
     ModelPlan *plan;
     Sources sources;
+    const char *single;      /* why requests cannot run together; NULL: they can, or nobody asked (--many) */
     Graph *padded;           /* before its tokens were packed (ragged.c); NULL: they are not */
     const Expr *tokens;      /* how many those are */
     Map chosen;              /* schedules found so far, by their questions (choose.c) */

@@ -177,10 +177,23 @@ wide(void *user, const Graph *g)
     return rewrite_wide(g, (Widening){ .f16 = true, .bf16 = m->bf16_dot_per_second <= m->f32_per_second, .constants = j->o->weights_growth >= 100 });
 }
 
+/* What requests run together, beside what one runs. */
+static bool
+many(Job *j)
+{
+    if (!j->o->many)
+        return true;
+    if (!replace_graph(j, batch_graph(j->graph, &j->single)))
+        return false;
+    if (j->single)
+        diag_note(&j->ctx->diags, (Loc){ .file = j->model_path }, "--many: requests run one by one: %s", j->single);
+    return true;
+}
+
 static bool
 stage_lower(Job *j)
 {
-    return replace_graph(j, graph_map(j->graph, lower, NULL)) && states_in_place(j) && weights_narrow(j) && replace_graph(j, graph_map(j->graph, wide, j));
+    return replace_graph(j, graph_map(j->graph, lower, NULL)) && states_in_place(j) && weights_narrow(j) && replace_graph(j, graph_map(j->graph, wide, j)) && many(j);
 }
 
 static bool

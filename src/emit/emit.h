@@ -45,6 +45,7 @@ typedef struct {
     const void *embed_weights;           /* not NULL: written into the source as an array */
     const char *const *input_format, *const *output_format;      /* of each input and output, for the manifest; NULL: as in the model */
     int64_t state_rows;                  /* of a state that grows, at most; 0: no bound */
+    const char *single;                  /* why requests cannot run together; NULL: they can, or nobody asked */
     int64_t max_trips, max_calls;        /* of a loop; deep; 0: EMIT_MAX_TRIPS, EMIT_MAX_CALLS */
 } HostProgram;
 #define EMIT_MAX_TRIPS (INT64_C(1) << 30)

@@ -1,6 +1,8 @@
 /* host_c: the host program of a model as C: its kernels declared, its tables, prepare, run, the manifest. */
 #include "emit/host.h"
 
+#include "graph/batch.h"
+
 #include <string.h>
 
 /* ---- the manifest's tables ----------------------------------------------------------------------- */
@@ -177,7 +179,10 @@ manifest(Host *h, uint32_t nkernel, uint32_t nconstraint, uint32_t rank_total)
                 (long long)(p->embed_weights ? 0 : p->plan->weights_bytes), (unsigned long long)p->weights_hash, input_formats, output_formats, states,
                 h->g->state.n, (long long)p->state_rows);
     host_string(h->t, expr_str(h->c, p->plan->plan.at[0]->arena_bytes));
-    text_add(h->t, ",\n    };\n    return &manifest;\n}\n");
+    text_printf(h->t, ",\n        %s, %s, %u, 0, ", h->batch ? "tn_many" : "0", h->batch ? "tn_batch_info" : "0", h->batch ? h->batch->nblock : 0);
+    if (p->single)
+        host_string(h->t, p->single);
+    text_add(h->t, p->single ? "\n    };\n    return &manifest;\n}\n" : "0\n    };\n    return &manifest;\n}\n");
 }
 
 bool

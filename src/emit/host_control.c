@@ -480,6 +480,18 @@ print_call(Control *k)
     text_add(k->t, "    }\n");
 }
 
+/* One request of the program for many. */
+static void
+print_blocks(Control *k)
+{
+    text_add(k->t, "    {\n");
+    print_inputs(k, 0, "");
+    text_add(k->t, "        void *out[] = {");
+    for (uint32_t i = 0; i < k->n->out.count; i++)
+        text_printf(k->t, "%s, ", node_out(k->g, k->n, i) ? program_place(k->p, node_out(k->g, k->n, i)) : "0");
+    text_add(k->t, "0};\n        if ((code = tn_one(&tn_batch_program, f, in, out)))\n            return code;\n    }\n");
+}
+
 static void
 print_join(Control *k)
 {
@@ -517,6 +529,7 @@ host_control(Program *p, NodeId id)
     case CALL_GRAPH: print_call(&k); break;
     case CALL_JOIN: print_join(&k); break;
     case CALL_OP: host_routine(p, id); break;
+    case CALL_BLOCKS: print_blocks(&k); break;
     case CALL_NEST: case CALL_KERNEL: break;
     }
     if (k.n->nfresh) {

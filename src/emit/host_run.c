@@ -396,7 +396,9 @@ host_run(Host *h)
     host_routine_sources(h);
     for (uint32_t i = 0; i < m->plan.n; i++)
         text_printf(h->t, "static int %s(const TnFrame *);\n", program_graph(&p, m->plan.at[i]->graph));
-    text_printf(h->t, "\n%s", text_str(&functions));
+    text_add(h->t, "\n");
+    host_batch(h);
+    text_add(h->t, text_str(&functions));
     check_frame(h);
     text_add(h->t, "static int\ntn_run(const TnFrame *f)\n{\n    static const TnHost alone = {sizeof alone, 0, 0, 0};\n    TnFrame frame;\n    int code;\n"
                    "    if (!f || f->size < __builtin_offsetof(TnFrame, memory) || !f->fault)\n        return TN_FAULT_FRAME;\n"

@@ -73,6 +73,7 @@ typedef enum {
     CALL_LOOP,                       /* in: turns or 0, condition or 0, carried, captured; out: carried, stacked */
     CALL_GRAPH,                      /* in: arguments; region: the function */
     CALL_JOIN,                       /* in: one or more, of one type but for dimension `along`; the one output is them in order */
+    CALL_BLOCKS,                     /* what a program for many requests gives one of them; region: its blocks (graph/batch.h) */
 } CalleeKind;
 
 /* A symbol that a node defines as it runs. In a result's type it stands alone as a dimension. */
@@ -90,10 +91,11 @@ typedef struct {
     OpKind op;       Attrs attrs;    /* CALL_OP */
     const Nest *nest;                /* CALL_NEST: in, out in the order of its parameters */
     Kernel *kernel;                  /* CALL_KERNEL: likewise */
-    uint32_t nregion; Region *region;            /* IF 2, LOOP 1, GRAPH 1 */
+    uint32_t nregion; Region *region;            /* IF 2, LOOP 1, GRAPH 1, BLOCKS any */
     uint32_t nfresh;  NewSymbol *fresh;          /* MATCH, IF, LOOP, GRAPH */
     uint32_t ncarried;               /* LOOP */
     uint32_t along;                  /* JOIN; if it is not 0, inputs lie within the output */
+    const struct Batch *batch;       /* BLOCKS */
     Span in, out;
     Loc loc;
     Sym origin;                      /* the model's own name of the operator: `Conv "layer1.0/conv"` */

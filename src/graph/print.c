@@ -159,6 +159,7 @@ callee_name(const Node *n)
     case CALL_IF: return "if";
     case CALL_LOOP: return "loop";
     case CALL_JOIN: return "join";
+    case CALL_BLOCKS: return "blocks";
     }
     return "call";
 }

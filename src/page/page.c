@@ -138,6 +138,7 @@ label(const Node *n)
     case CALL_IF: return "if";
     case CALL_LOOP: return "loop";
     case CALL_GRAPH: return n->region[0].graph->name;
+    case CALL_BLOCKS: return "blocks";
     }
     return "";
 }

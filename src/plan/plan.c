@@ -292,7 +292,7 @@ add_node_blocks(Planner *p, NodeId id)
     const Node *n = &g->node.at[id];
     NodeMemory *m = &p->plan->node[id];
 
-    if (!n->nregion)
+    if (!n->nregion || n->callee == CALL_BLOCKS)
         return;
     const Expr *bytes = region_bytes(p, n);
     if (bytes) {

@@ -45,7 +45,7 @@ print_plan(Text *t, const Plan *p)
     for (uint32_t i = 0; i < p->copy.n; i++)
         text_printf(t, "  copy %%%s to output %u\n", g->value.at[p->copy.at[i].from].name, p->copy.at[i].output);
     for (NodeId n = 1; n < g->node.n; n++)
-        if (g->node.at[n].nregion)
+        if (g->node.at[n].nregion && g->node.at[n].callee != CALL_BLOCKS)
             text_printf(t, "  what %s runs has %s\n", g->node.at[n].origin ? g->node.at[n].origin : "a node",
                         p->node[n].arena ? arena_printf(t->arena, "arena + %s", expr_str(g->ctx, p->node[n].arena)) : "a block");
 }

@@ -238,7 +238,7 @@ run_control(GraphRun *r, Arena *scratch, NodeId id, Tensor **value)
     case CALL_LOOP: return run_loop(&k);
     case CALL_GRAPH: return run_region(&k, &n->region[0], 0);
     case CALL_JOIN: return run_join(&k);
-    case CALL_OP: case CALL_NEST: case CALL_KERNEL: break;
+    case CALL_OP: case CALL_NEST: case CALL_KERNEL: case CALL_BLOCKS: break;
     }
     return false;
 }

@@ -459,6 +459,42 @@ take_outputs(Session *s, Diags *d, RunOutput *out)
 }
 
 bool
+session_together(const Session *s)
+{
+    return TN_HAS(s->manifest, single) && s->manifest->many;
+}
+
+const int64_t *
+session_sizes(const Session *s, int32_t *n)
+{
+    *n = s->manifest->nsymbol;
+    return s->sym;
+}
+
+bool
+session_run_many(Session *s, Diags *d, int32_t n, const void *const *const *in, void *const *const *out, int64_t *const *sym, TnBlockCount *count)
+{
+    TnFault fault = {0};
+
+    const TnMany many = {
+        .size = sizeof many, .n = n, .inputs = in, .outputs = out, .sym = sym, .host = s->profile ? profile_host(s->profile, &s->host) : &s->host,
+        .fault = &fault, .memory = &s->memory, .count = count,
+    };
+
+    s->refused = false;
+    if (s->pool)
+        pool_busy(s->pool, true);
+    int code = s->manifest->many(&many);
+    if (s->pool)
+        pool_busy(s->pool, false);
+    fault.code = fault.code ? fault.code : code;
+    if (!fault.code)
+        return true;
+    heap_take_back(s->heap);
+    return report_fault(s, d, &fault);
+}
+
+bool
 session_run(Session *s, Diags *d, const RunInput *given, RunOutput *wanted)
 {
     const TnManifest *m = s->manifest;

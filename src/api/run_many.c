@@ -1,0 +1,180 @@
+/* run_many: many requests in one call.
+ *
+ * They run together where the model was compiled for that. Where one fails all run again, each alone, so that the guilty one is told apart
+ * and the others have their results.
+ */
+#include <string.h>
+
+#include "api/run_internal.h"
+
+typedef struct {
+    TnSession *s;
+    TnRequest *request;
+    int32_t n, ready;
+    const void *const **in;          /* [ready][ninput] */
+    void *const **out;               /* [ready][noutput] */
+    int64_t **sym;                   /* [ready] */
+    Arena *a;
+    TnStatus first;                  /* that of the first request that failed */
+} Many;
+
+static TnRequest *
+request_at(const Many *m, int32_t i)
+{
+    return (TnRequest *)((char *)m->request + (size_t)i * m->request->size);
+}
+
+static void
+failed(Many *m, TnRequest *r)
+{
+    r->status = tn_leave(m->s->ctx, false);
+    r->error = arena_str(m->a, tn_error(m->s->ctx));
+    m->first = m->first ? m->first : r->status;
+    tn_clear(m->s->ctx);
+}
+
+/* Memory for the outputs that have none, as far as their size is known. */
+static bool
+place(Many *m, TnRequest *r, void **out)
+{
+    const TnSession *s = m->s;
+
+    for (int32_t i = 0; i < r->nout; i++) {
+        TnTensor *x = tn_tensor_at(r->out, i);
+        const RunOutput *o = &s->out[i];
+        if (o->made)
+            continue;
+        if (x->data && x->bytes < o->bytes)
+            return diag_error(&s->ctx->c.diags, DIAG_USAGE, (Loc){0}, "output \"%s\": %s needs %lld bytes, its `bytes` says %lld", s->manifest->outputs[s->ports.out[i]].name,
+                              dims_text(m->a, o->dtype, o->rank, o->dims), (long long)o->bytes, (long long)x->bytes);
+        if (!x->data)
+            x->data = (void *)(((uintptr_t)arena_alloc(m->a, (size_t)o->bytes + 64) + 63) / 64 * 64);
+        out[s->ports.out[i]] = x->data;
+        int64_t *dims = arena_copy(m->a, o->dims, (o->rank + 1) * sizeof *o->dims);
+        tn_tell_output(m->s, i, x);
+        x->dims = dims;
+    }
+    return true;
+}
+
+static bool
+alone(Many *m, TnRequest *r)
+{
+    if (!tn_run_one(m->s, r->in, r->nin, r->out, r->nout))
+        return false;
+    for (int32_t i = 0; i < r->nout; i++) {          /* the next run takes what is the session's */
+        TnTensor *x = tn_tensor_at(r->out, i);
+        x->dims = arena_copy(m->a, x->dims, ((size_t)x->rank + 1) * sizeof *x->dims);
+        if (m->s->out[i].made)
+            x->data = arena_copy(m->a, x->data, (size_t)x->bytes + 1);
+    }
+    return true;
+}
+
+/* Inputs checked, outputs placed. */
+static bool
+take(Many *m, TnRequest *r)
+{
+    TnSession *s = m->s;
+    const void **in = NEW_ARRAY(m->a, const void *, s->manifest->ninput + 1);
+    void **out = NEW_ARRAY(m->a, void *, s->manifest->noutput + 1);
+    int32_t nsym;
+
+    if (!tn_ready(s, r->in, r->nin, r->out, r->nout))
+        return false;
+    for (int32_t i = 0; i < r->nin; i++) {
+        in[s->ports.in[i]] = s->in[i].data;
+        if (s->in_bytes[i] && !s->in[i].data)
+            return diag_error(&s->ctx->c.diags, DIAG_USAGE, (Loc){0}, "input \"%s\": no memory given, %lld bytes are needed", s->manifest->inputs[s->ports.in[i]].name, (long long)s->in_bytes[i]);
+    }
+    if (!place(m, r, out))
+        return false;
+    const int64_t *sym = session_sizes(s->session, &nsym);
+    m->in[m->ready] = in;
+    m->out[m->ready] = out;
+    m->sym[m->ready++] = arena_copy(m->a, sym, ((size_t)nsym + 1) * sizeof *sym);
+    return true;
+}
+
+static bool
+run_many(Many *m)
+{
+    TnSession *s = m->s;
+    bool together = session_together(s->session);
+
+    if (m->n < 0 || (m->n && !m->request))
+        return diag_error(&s->ctx->c.diags, DIAG_USAGE, (Loc){0}, "tn_run_many: %d requests%s", m->n, m->n < 0 ? "; 0 or more are possible" : ", and their array is NULL");
+    if (m->n && !TN_CHECK_SIZE(s->ctx, TnRequest, m->request))
+        return false;
+    m->in = NEW_ARRAY(m->a, const void *const *, m->n + 1);
+    m->out = NEW_ARRAY(m->a, void *const *, m->n + 1);
+    m->sym = NEW_ARRAY(m->a, int64_t *, m->n + 1);
+    for (int32_t i = 0; i < m->n; i++) {
+        TnRequest *r = request_at(m, i);
+        r->status = TN_OK;
+        r->error = NULL;
+        if (!(together ? take(m, r) : alone(m, r)))
+            failed(m, r);
+    }
+    if (!together || !m->ready || session_run_many(s->session, &s->ctx->c.diags, m->ready, m->in, m->out, m->sym, s->count))
+        return true;
+    tn_clear(s->ctx);
+    for (int32_t i = 0; i < m->n; i++)
+        if (!request_at(m, i)->error && !alone(m, request_at(m, i)))
+            failed(m, request_at(m, i));
+    return true;
+}
+
+TnStatus
+tn_run_many(TnSession *s, TnRequest *request, int32_t n)
+{
+    if (!s)
+        return TN_USAGE;
+    TN_ENTER(s->ctx);
+    if (s->many)
+        arena_free(s->many);
+    s->many = arena_child(s->arena);
+    if (!s->count)
+        s->count = NEW_ARRAY(s->arena, TnBlockCount, tn_model_blocks_of(s->manifest) + 1);
+    Many m = { .s = s, .request = request, .n = n, .a = s->many };
+    bool ok = run_many(&m);
+    return !ok ? tn_leave(s->ctx, false) : m.first ? m.first : tn_leave(s->ctx, true);
+}
+
+int32_t
+tn_model_blocks_of(const TnManifest *m)
+{
+    return TN_HAS(m, single) ? m->nblock : 0;
+}
+
+int32_t
+tn_model_blocks(const TnModel *m)
+{
+    return m ? tn_model_blocks_of(m->manifest) : 0;
+}
+
+const char *
+tn_model_single(const TnModel *m)
+{
+    return m && TN_HAS(m->manifest, single) ? m->manifest->single : NULL;
+}
+
+TnStatus
+tn_session_block(TnSession *s, int32_t i, TnBlockUse *out)
+{
+    if (!s)
+        return TN_USAGE;
+    TN_ENTER(s->ctx);
+    int32_t n = tn_model_blocks_of(s->manifest);
+    if (!out || i < 0 || i >= n)
+        return tn_leave(s->ctx, diag_error(&s->ctx->c.diags, DIAG_USAGE, (Loc){0}, "tn_session_block: block %d of %d%s", i, n, out ? "" : ", and out is NULL"));
+    if (!TN_CHECK_SIZE(s->ctx, TnBlockUse, out))
+        return tn_leave(s->ctx, false);
+    const TnBlockInfo *k = &s->manifest->blocks[i];
+    out->name = k->name;
+    out->nodes = k->nodes;
+    out->host = k->host;
+    out->asked = s->count ? s->count[i].nodes : 0;
+    out->ran = s->count ? s->count[i].batches : 0;
+    return tn_leave(s->ctx, true);
+}

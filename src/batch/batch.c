@@ -1,0 +1,740 @@
+/* batch: what becomes of each value, and the code that control walks. */
+#include "batch/batch.h"
+
+enum { MOST_HOST_ELEMENTS = 64 };        /* of a host value; bounds what is computed for one request at a time */
+
+/* One of the graphs that the model runs. */
+typedef struct { const Graph *g; uint32_t first; bool function; uint32_t number; } Run;      /* first: the number of its value 0 among all */
+
+typedef struct {
+    Ctx *c;
+    Arena *a, *to;                   /* scratch; what stays */
+    GraphList all;
+    Run *run;                        /* [all.n] */
+    Map at;                          /* Graph to its number there */
+    uint32_t nvalue;
+    bool *shared, *host, *needed;    /* [nvalue] */
+    uint32_t *with;                  /* [nvalue] union-find of values that share a pool */
+    uint32_t *pool;                  /* [nvalue] of a class's first, + 1; 0: none yet */
+    VEC(const Type *) pools;
+    VEC(BatchSize) size;
+    VEC(BatchFunction) function;
+    VEC(BatchBlock) block;
+    VEC(Region) region;
+    VEC(int32_t) code;
+    Var instances, rows;
+    const char *why;                 /* requests cannot run together; NULL: they can */
+    bool changed;                    /* in this round of a fixed point */
+} Batching;
+
+static const Run *
+run_of(const Batching *b, const Graph *g)
+{
+    uint64_t at = 0;
+    map_get(&b->at, MAP_PTR(g), &at);
+    return &b->run[at];
+}
+
+static uint32_t
+number_of(const Batching *b, const Graph *g, ValueId v)
+{
+    return run_of(b, g)->first + v;
+}
+
+static const char *
+called(const Batching *b, const Node *n)
+{
+    return n->origin ? n->origin : n->callee == CALL_OP ? op_info[n->op].name : n->nest ? n->nest->name : arena_printf(b->a, "a node of graph %s", n->nregion ? n->region[0].graph->name : "");
+}
+
+/* ---- what can be batched ----------------------------------------------------------------------------------------- */
+
+static bool
+refuse(Batching *b, const Node *n, const char *why)
+{
+    if (!b->why)
+        b->why = n ? arena_printf(b->c->arena, "%s %s", called(b, n), why) : why;
+    return false;
+}
+
+static bool
+sizes_stay(const Node *n)
+{
+    const Graph *body = n->region[0].graph;
+
+    for (uint32_t i = 0; i < n->ncarried; i++) {
+        const Type *in = body->value.at[body->input.at[2 + i]].type, *out = body->value.at[body->output.at[1 + i]].type;
+        for (uint32_t d = 0; d < in->rank; d++)
+            if (in->dim[d] != out->dim[d])
+                return false;
+    }
+    return true;
+}
+
+static bool
+may_node(Batching *b, const Graph *g, const Node *n)
+{
+    for (uint32_t i = 0; i < n->out.count; i++) {
+        const Type *t = node_out(g, n, i) ? g->value.at[node_out(g, n, i)].type : NULL;
+        if (t && t->dtype == DT_STR)
+            return refuse(b, n, "makes strings");
+        if (t && t->rank >= TN_MAX_RANK)
+            return refuse(b, n, "has no dimension left for requests");
+    }
+    if (n->nfresh)
+        return refuse(b, n, "makes what only its data size");
+    if (n->callee == CALL_OP)
+        return refuse(b, n, "is a routine, for one request at a time");
+    if (n->callee == CALL_JOIN || n->callee == CALL_KERNEL || n->callee == CALL_MATCH || n->callee == CALL_BLOCKS)
+        return refuse(b, n, "is run for one request at a time");
+    if (n->callee == CALL_NEST && n->nest->naxis >= NEST_MAX_AXES)
+        return refuse(b, n, "has no axis left for requests");
+    if (n->callee == CALL_LOOP && n->out.count != n->ncarried)
+        return refuse(b, n, "stacks what its turns make");
+    if (n->callee == CALL_LOOP && !sizes_stay(n))
+        return refuse(b, n, "carries values whose size changes with the turn");
+    return true;
+}
+
+/* Symbols of what a node runs, by those of the model's inputs. */
+static bool
+resolve(Batching *b, const Node *n)
+{
+    for (uint32_t r = 0; r < n->nregion; r++)
+        for (uint32_t i = 0; i < n->region[r].nbind; i++) {
+            const Binding *bind = &n->region[r].bind[i];
+            const Expr *is = bind->to;
+            uint32_t k = 0;
+            for (uint32_t s = 0; s < b->size.n; s++)
+                is = expr_subst(b->c, is, &(Binding){ b->size.at[s].symbol, b->size.at[s].is }, 1);
+            is = expr_simplify(b->c, NULL, is);
+            while (k < b->size.n && b->size.at[k].symbol.id != bind->var.id)
+                k++;
+            if (k == b->size.n)
+                VEC_PUSH(b->to, &b->size, ((BatchSize){ bind->var, is }));
+            else if (b->size.at[k].is != is)
+                return refuse(b, n, "runs a function at several sizes");
+        }
+    return true;
+}
+
+static bool
+may_all(Batching *b)
+{
+    const Graph *g = b->all.at[b->all.n - 1];
+
+    if (g->state.n)
+        return refuse(b, NULL, "the model keeps states from run to run");
+    for (uint32_t i = 0; i < g->input.n; i++)
+        if (g->value.at[g->input.at[i]].type->dtype == DT_STR || g->value.at[g->input.at[i]].type->rank >= TN_MAX_RANK)
+            return refuse(b, NULL, arena_printf(b->c->arena, "input %s is %s", g->value.at[g->input.at[i]].name, type_str(b->c, g->value.at[g->input.at[i]].type)));
+    for (uint32_t i = b->all.n; i-- > 0; ) {         /* callers first */
+        const Graph *of = b->all.at[i];
+        if (i + 1 < b->all.n && of->constraints.n)
+            return refuse(b, NULL, arena_printf(b->c->arena, "graph %s checks sizes as it runs", of->name));
+        for (NodeId id = 1; id < of->node.n; id++)
+            if (!may_node(b, of, &of->node.at[id]) || !resolve(b, &of->node.at[id]))
+                return false;
+    }
+    return true;
+}
+
+/* ---- what becomes of values ---------------------------------------------------------------------------------------- */
+
+/* Value `to` is what value `from` was. */
+typedef void Flow(Batching *b, uint32_t to, uint32_t from);
+
+/* Arguments to inputs, outputs to results, and what a turn of a loop gives to what the next one takes. */
+static void
+for_each_flow(Batching *b, Flow *visit)
+{
+    for (uint32_t i = b->all.n; i-- > 0; ) {
+        const Graph *g = b->all.at[i];
+        for (NodeId id = 1; id < g->node.n; id++) {
+            const Node *n = &g->node.at[id];
+            uint32_t from = n->callee == CALL_IF ? 1 : n->callee == CALL_LOOP ? 2 : 0, first = n->callee == CALL_LOOP ? 2 : 0, given = n->callee == CALL_LOOP;
+            for (uint32_t r = 0; r < n->nregion; r++) {
+                const Graph *in = n->region[r].graph;
+                for (uint32_t k = from; k < n->in.count; k++)
+                    visit(b, number_of(b, in, in->input.at[first + k - from]), number_of(b, g, node_in(g, n, k)));
+                for (uint32_t k = 0; k < n->out.count; k++)
+                    if (node_out(g, n, k))
+                        visit(b, number_of(b, g, node_out(g, n, k)), number_of(b, in, in->output.at[given + k]));
+                for (uint32_t k = 0; n->callee == CALL_LOOP && k < 1 + n->ncarried; k++)
+                    visit(b, number_of(b, in, in->input.at[1 + k]), number_of(b, in, in->output.at[k]));
+                if (n->callee == CALL_LOOP && node_in(g, n, 1))
+                    visit(b, number_of(b, in, in->input.at[1]), number_of(b, g, node_in(g, n, 1)));
+            }
+        }
+    }
+}
+
+static void
+find_shared(Batching *b)
+{
+    for (uint32_t i = 0; i < b->all.n; i++) {
+        const Graph *g = b->all.at[i];
+        bool *shared = b->shared + b->run[i].first;
+        for (ValueId v = 1; v < g->value.n; v++)
+            shared[v] = g->value.at[v].data != NULL;
+        for (NodeId id = 1; id < g->node.n; id++) {
+            const Node *n = &g->node.at[id];
+            bool all = n->callee == CALL_NEST;
+            for (uint32_t k = 0; k < n->in.count; k++)
+                all = all && shared[node_in(g, n, k)];
+            for (uint32_t k = 0; k < n->out.count; k++)
+                shared[node_out(g, n, k)] = all;
+        }
+    }
+}
+
+/* As far as the value itself tells. Inputs may be long: lists that nodes of a tree are numbers in. */
+static bool
+may_be_host(const Batching *b, const Value *x)
+{
+    int64_t n;
+
+    return !dtype_is_float(x->type->dtype) && x->type->dtype != DT_STR &&
+           (!x->def || (expr_const(type_count(b->c, x->type), &n) && n <= MOST_HOST_ELEMENTS));
+}
+
+static void
+lose_host(Batching *b, uint32_t to, uint32_t from)
+{
+    if (b->host[to] && !b->host[from] && !b->shared[from]) {
+        b->host[to] = false;
+        b->changed = true;
+    }
+}
+
+/* The most values that can be: those are left out that are made of others, until none is. */
+static void
+find_host(Batching *b)
+{
+    for (uint32_t i = 0; i < b->all.n; i++)
+        for (ValueId v = 1; v < b->all.at[i]->value.n; v++)
+            b->host[b->run[i].first + v] = may_be_host(b, &b->all.at[i]->value.at[v]);
+    do {
+        b->changed = false;
+        for (uint32_t i = 0; i < b->all.n; i++) {
+            const Graph *g = b->all.at[i];
+            for (NodeId id = 1; id < g->node.n; id++)
+                for (uint32_t o = 0; g->node.at[id].callee == CALL_NEST && o < g->node.at[id].out.count; o++)
+                    for (uint32_t k = 0; k < g->node.at[id].in.count; k++)
+                        lose_host(b, b->run[i].first + node_out(g, &g->node.at[id], o), b->run[i].first + node_in(g, &g->node.at[id], k));
+        }
+        for_each_flow(b, lose_host);
+    } while (b->changed);
+}
+
+static void
+need(Batching *b, uint32_t v)
+{
+    b->changed |= !b->needed[v];
+    b->needed[v] = true;
+}
+
+static void
+need_source(Batching *b, uint32_t to, uint32_t from)
+{
+    if (b->needed[to])
+        need(b, from);
+}
+
+/* Does a nest look up a number in a list whose length differs from request to request? Control does, so that what reads the number can run
+ * for all of them. */
+static bool
+looks_up(const Batching *b, uint32_t first, const Graph *g, const Node *n)
+{
+    bool open = false;
+
+    for (uint32_t i = 0; i < n->in.count; i++)
+        open |= !type_is_static(g->value.at[node_in(g, n, i)].type);
+    for (uint32_t i = 0; i < n->out.count; i++)
+        open = open && b->host[first + node_out(g, n, i)] && type_is_static(g->value.at[node_out(g, n, i)].type);
+    return open;
+}
+
+/* What control asks for, and what that is made of. */
+static void
+find_needed(Batching *b)
+{
+    do {
+        b->changed = false;
+        for (uint32_t i = 0; i < b->all.n; i++) {
+            const Graph *g = b->all.at[i];
+            for (NodeId id = 1; id < g->node.n; id++) {
+                const Node *n = &g->node.at[id];
+                for (uint32_t k = 0; k < n->in.count && k < (n->callee == CALL_IF ? 1 : n->callee == CALL_LOOP ? 2 : 0); k++)
+                    if (node_in(g, n, k))
+                        need(b, b->run[i].first + node_in(g, n, k));
+                if (n->callee == CALL_LOOP)
+                    need(b, number_of(b, n->region[0].graph, n->region[0].graph->output.at[0]));
+                if (n->callee == CALL_NEST && looks_up(b, b->run[i].first, g, n))
+                    need(b, b->run[i].first + node_out(g, n, 0));
+                for (uint32_t o = 0; n->callee == CALL_NEST && o < n->out.count; o++)
+                    for (uint32_t k = 0; k < n->in.count; k++)
+                        need_source(b, b->run[i].first + node_out(g, n, o), b->run[i].first + node_in(g, n, k));
+            }
+        }
+        for_each_flow(b, need_source);
+    } while (b->changed);
+}
+
+static uint32_t
+first_of(Batching *b, uint32_t v)
+{
+    while (b->with[v] != v)
+        v = b->with[v] = b->with[b->with[v]];
+    return v;
+}
+
+static void
+join_pools(Batching *b, uint32_t to, uint32_t from)
+{
+    b->with[first_of(b, to)] = first_of(b, from);
+}
+
+/* The pool that rows of a value are in. */
+static uint32_t
+pool_of(Batching *b, const Graph *g, ValueId v)
+{
+    uint32_t first = first_of(b, number_of(b, g, v));
+
+    if (!b->pool[first]) {
+        VEC_PUSH(b->to, &b->pools, g->value.at[v].type);
+        b->pool[first] = b->pools.n;
+    }
+    return b->pool[first] - 1;
+}
+
+/* ---- code ------------------------------------------------------------------------------------------------------------ */
+
+typedef struct {
+    Batching *b;
+    int32_t *slot;                   /* [nvalue], of all functions; -1: none yet */
+    int32_t nslot, ncounter;         /* of the function that is written */
+    bool ok;
+} Code;
+
+static void
+put(Code *k, int64_t x)
+{
+    VEC_PUSH(k->b->to, &k->b->code, (int32_t)x);
+}
+
+static int32_t
+fresh_slot(Code *k, const Graph *g, ValueId v)
+{
+    int32_t slot = k->nslot++;
+
+    if (v)
+        k->slot[number_of(k->b, g, v)] = slot;
+    return slot;
+}
+
+/* A block of these parts, and the code that has it run. */
+static void
+put_block(Code *k, BlockParts *p, bool host)
+{
+    Batching *b = k->b;
+    uint32_t *pool = NEW_ARRAY(b->to, uint32_t, p->in.n + p->out.n + 1);
+    const char *name = p->node.n ? called(b, &p->g->node.at[p->node.at[p->node.n - 1]]) : "constants";
+
+    p->shared = b->shared + run_of(b, p->g)->first;
+    p->instances = b->instances;
+    p->host = host;
+    p->rows = b->rows;
+    Graph *g = batch_block(b->to, p, arena_printf(b->a, "block_%u", b->block.n));
+    if (!g) {
+        k->ok = false;
+        return;
+    }
+    put(k, host ? BATCH_HOST : BATCH_BLOCK);
+    put(k, b->block.n);
+    for (uint32_t i = 0; i < p->in.n; i++) {
+        pool[i] = pool_of(b, p->g, p->in.at[i]);
+        put(k, k->slot[number_of(b, p->g, p->in.at[i])]);
+    }
+    for (uint32_t i = 0; i < p->out.n; i++) {
+        pool[p->in.n + i] = pool_of(b, p->g, p->out.at[i]);
+        put(k, fresh_slot(k, p->g, p->out.at[i]));
+    }
+    VEC_PUSH(b->to, &b->block, ((BatchBlock){ name, p->in.n, p->out.n, p->node.n, pool, host }));
+    VEC_PUSH(b->to, &b->region, ((Region){ .graph = g }));
+}
+
+/* Where a value is: shared ones become rows. */
+static int32_t
+slot_of(Code *k, const Graph *g, ValueId v)
+{
+    uint32_t x = number_of(k->b, g, v);
+
+    if (k->slot[x] < 0) {
+        BlockParts p = { .g = g };
+        VEC_PUSH(k->b->a, &p.out, v);
+        put_block(k, &p, k->b->host[x] && k->b->needed[x]);
+    }
+    return k->slot[x];
+}
+
+/* Nests between two nodes of control, those for the host first. */
+typedef struct { const Graph *g; Users users; bool *output; VEC(NodeId) host, later; } Segment;
+
+static void
+end_part(Code *k, Segment *s, bool host)
+{
+    Arena *a = k->b->a;
+    const Graph *g = s->g;
+    BlockParts p = { .g = g };
+    bool *inside = NEW_ARRAY(a, bool, g->node.n), *seen = NEW_ARRAY(a, bool, g->value.n);
+    const bool *shared = k->b->shared + run_of(k->b, g)->first;
+    uint32_t n = host ? s->host.n : s->later.n;
+    const NodeId *node = host ? s->host.at : s->later.at;
+
+    if (!n)
+        return;
+    for (uint32_t i = 0; i < n; i++) {
+        inside[node[i]] = true;
+        VEC_PUSH(a, &p.node, node[i]);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const Node *x = &g->node.at[node[i]];
+        for (uint32_t j = 0; j < x->in.count; j++) {
+            ValueId v = node_in(g, x, j);
+            if (!shared[v] && !inside[g->value.at[v].def] && !seen[v])
+                VEC_PUSH(a, &p.in, v);
+            seen[v] = true;
+        }
+        for (uint32_t j = 0; j < x->out.count; j++) {
+            ValueId v = node_out(g, x, j);
+            bool outside = s->output[v];
+            for (uint32_t u = s->users.first[v]; u < s->users.first[v + 1]; u++)
+                outside |= !inside[s->users.node[u]];
+            if (outside)
+                VEC_PUSH(a, &p.out, v);
+        }
+    }
+    put_block(k, &p, host);
+}
+
+static void
+end_segment(Code *k, Segment *s)
+{
+    end_part(k, s, true);
+    end_part(k, s, false);
+    s->host.n = s->later.n = 0;
+}
+
+static void write_graph(Code *k, const Graph *g, int32_t *out);
+
+/* A region as a part of the function that it stands in: its inputs are where the arguments are. */
+static void
+write_region(Code *k, const Graph *g, const Node *n, uint32_t r, uint32_t from, uint32_t first, int32_t *out)
+{
+    const Graph *in = n->region[r].graph;
+
+    for (uint32_t i = from; i < n->in.count; i++)
+        k->slot[number_of(k->b, in, in->input.at[first + i - from])] = slot_of(k, g, node_in(g, n, i));
+    write_graph(k, in, out);
+}
+
+static void
+write_if(Code *k, const Graph *g, const Node *n)
+{
+    int32_t *result = NEW_ARRAY(k->b->a, int32_t, n->out.count + 1), *out = NEW_ARRAY(k->b->a, int32_t, n->out.count + 1);
+    uint32_t to[2];
+
+    for (uint32_t i = 0; i < n->in.count; i++)
+        slot_of(k, g, node_in(g, n, i));
+    for (uint32_t i = 0; i < n->out.count; i++)
+        result[i] = fresh_slot(k, g, node_out(g, n, i));
+    put(k, BATCH_BRANCH);
+    put(k, slot_of(k, g, node_in(g, n, 0)));
+    put(k, pool_of(k->b, g, node_in(g, n, 0)));
+    put(k, 0);
+    to[0] = k->b->code.n - 1;
+    for (uint32_t r = 0; r < 2; r++) {
+        write_region(k, g, n, r, 1, 0, out);
+        for (uint32_t i = 0; i < n->out.count; i++) {
+            put(k, BATCH_MOVE);
+            put(k, result[i]);
+            put(k, out[i]);
+        }
+        if (!r) {
+            put(k, BATCH_JUMP);
+            put(k, 0);
+            to[1] = k->b->code.n - 1;
+        }
+        k->b->code.at[to[r]] = (int32_t)k->b->code.n;
+    }
+}
+
+static void
+move_all(Code *k, const int32_t *to, const int32_t *from, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        put(k, BATCH_MOVE);
+        put(k, to[i]);
+        put(k, from[i]);
+    }
+}
+
+/* Is it a constant, and true? */
+static bool
+is_true(const Graph *g, ValueId v)
+{
+    return g->value.at[v].data && *(const uint8_t *)g->value.at[v].data;
+}
+
+/* turn; while it goes on: body; what is carried, all at once. Whether it goes on is asked where that is not known. */
+static void
+write_loop(Code *k, const Graph *g, const Node *n)
+{
+    const Graph *body = n->region[0].graph;
+    uint32_t carried = n->ncarried;
+    int32_t *now = NEW_ARRAY(k->b->a, int32_t, carried + 1), *next = NEW_ARRAY(k->b->a, int32_t, carried + 1), *out = NEW_ARRAY(k->b->a, int32_t, carried + 1);
+    ValueId turns = node_in(g, n, 0), go = node_in(g, n, 1), turn = body->input.at[0], again = body->output.at[0];
+    bool begins = !go || is_true(g, go), ends = again != body->input.at[1] && !is_true(body, again);
+    int32_t counter = k->ncounter++, going = !begins || ends ? k->nslot++ : -1;
+    const uint32_t *uses = graph_uses(body, k->b->a);
+
+    if (uses[body->input.at[1]] > (again == body->input.at[1])) {
+        refuse(k->b, n, "asks in its body whether it goes on");
+        k->ok = false;
+        return;
+    }
+    for (uint32_t i = 0; i < n->in.count; i++)
+        if (node_in(g, n, i) && (i != 1 || !begins))
+            slot_of(k, g, node_in(g, n, i));
+    for (uint32_t i = 0; i < carried; i++) {
+        now[i] = k->nslot++;
+        next[i] = k->nslot++;
+        put(k, BATCH_MOVE);
+        put(k, now[i]);
+        put(k, slot_of(k, g, node_in(g, n, 2 + i)));
+    }
+    put(k, BATCH_BEGIN);
+    put(k, counter);
+    put(k, going);
+    if (!begins)
+        move_all(k, &going, (int32_t[]){ slot_of(k, g, go) }, 1);
+    uint32_t top = k->b->code.n;
+    put(k, BATCH_TURN);
+    put(k, counter);
+    put(k, turns ? slot_of(k, g, turns) : -1);
+    put(k, turns ? pool_of(k->b, g, turns) : 0);
+    put(k, going);
+    put(k, pool_of(k->b, body, again));
+    put(k, 0);
+    uint32_t end = k->b->code.n - 1;
+    if (uses[turn]) {
+        put(k, BATCH_COUNT);
+        put(k, fresh_slot(k, body, turn));
+        put(k, pool_of(k->b, body, turn));
+        put(k, counter);
+    }
+    for (uint32_t i = 0; i < n->in.count - 2; i++)
+        k->slot[number_of(k->b, body, body->input.at[2 + i])] = i < carried ? now[i] : slot_of(k, g, node_in(g, n, 2 + i));
+    if (!ends && uses[again] == 1)
+        k->slot[number_of(k->b, body, again)] = 0;           /* nobody reads it */
+    write_graph(k, body, out);
+    if (!k->ok)
+        return;
+    move_all(k, next, out + 1, carried);
+    move_all(k, now, next, carried);
+    if (ends)
+        move_all(k, &going, out, 1);
+    put(k, BATCH_NEXT);
+    put(k, counter);
+    put(k, top);
+    k->b->code.at[end] = (int32_t)k->b->code.n;
+    for (uint32_t i = 0; i < carried; i++)
+        if (node_out(g, n, i))
+            k->slot[number_of(k->b, g, node_out(g, n, i))] = now[i];
+}
+
+static uint32_t
+function_of(Batching *b, const Graph *g)
+{
+    uint64_t at = 0;
+
+    map_get(&b->at, MAP_PTR(g), &at);
+    if (!b->run[at].function) {
+        b->run[at].function = true;
+        b->run[at].number = b->function.n;
+        VEC_PUSH(b->to, &b->function, ((BatchFunction){ .graph = g }));
+    }
+    return b->run[at].number;
+}
+
+static void
+write_call(Code *k, const Graph *g, const Node *n)
+{
+    for (uint32_t i = 0; i < n->in.count; i++)
+        slot_of(k, g, node_in(g, n, i));
+    put(k, BATCH_CALL);
+    put(k, function_of(k->b, n->region[0].graph));
+    put(k, n->in.count);
+    for (uint32_t i = 0; i < n->in.count; i++)
+        put(k, slot_of(k, g, node_in(g, n, i)));
+    put(k, n->out.count);
+    for (uint32_t i = 0; i < n->out.count; i++)
+        put(k, fresh_slot(k, g, node_out(g, n, i)));
+}
+
+/* The code of a graph; out [its outputs]: where they are. */
+static void
+write_graph(Code *k, const Graph *g, int32_t *out)
+{
+    Segment s = { .g = g, .users = graph_users(g, k->b->a), .output = graph_outputs(g, k->b->a) };
+    uint32_t first = run_of(k->b, g)->first;
+
+    for (NodeId id = 1; id < g->node.n && k->ok; id++) {
+        const Node *n = &g->node.at[id];
+        ValueId made = n->out.count ? node_out(g, n, 0) : 0;
+        if (n->callee == CALL_NEST) {
+            if (k->b->shared[first + made])
+                continue;            /* made where it is read */
+            if (k->b->host[first + made] && k->b->needed[first + made])
+                VEC_PUSH(k->b->a, &s.host, id);
+            else
+                VEC_PUSH(k->b->a, &s.later, id);
+            continue;
+        }
+        end_segment(k, &s);
+        if (n->callee == CALL_IF)
+            write_if(k, g, n);
+        else if (n->callee == CALL_LOOP)
+            write_loop(k, g, n);
+        else
+            write_call(k, g, n);
+    }
+    if (!k->ok)
+        return;
+    end_segment(k, &s);
+    for (uint32_t i = 0; i < g->output.n && k->ok; i++)
+        out[i] = slot_of(k, g, g->output.at[i]);
+}
+
+static bool
+write_functions(Batching *b, const Graph *g)
+{
+    Code k = { .b = b, .slot = NEW_ARRAY(b->a, int32_t, b->nvalue), .ok = true };
+
+    for (uint32_t i = 0; i < b->nvalue; i++)
+        k.slot[i] = -1;
+    function_of(b, g);
+    for (uint32_t f = 0; f < b->function.n && k.ok; f++) {
+        const Graph *of = b->function.at[f].graph;
+        int32_t *out = NEW_ARRAY(b->a, int32_t, of->output.n + 1);
+        b->function.at[f].code = b->code.n;
+        k.nslot = k.ncounter = 0;
+        for (uint32_t i = 0; i < of->input.n; i++)
+            fresh_slot(&k, of, of->input.at[i]);
+        write_graph(&k, of, out);
+        put(&k, BATCH_RETURN);
+        put(&k, of->output.n);
+        for (uint32_t i = 0; i < of->output.n; i++)
+            put(&k, out[i]);
+        b->function.at[f].nslot = (uint32_t)k.nslot;
+        b->function.at[f].ncounter = (uint32_t)k.ncounter;
+    }
+    return k.ok;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------------------------------- */
+
+static void
+begin(Batching *b, const Graph *g)
+{
+    static const int64_t usual[] = { 1, 8, 64 };
+    Ctx *c = g->ctx;
+
+    b->all = graph_all(g, b->a);
+    b->run = NEW_ARRAY(b->a, Run, b->all.n);
+    for (uint32_t i = 0; i < b->all.n; i++) {
+        b->run[i] = (Run){ .g = b->all.at[i], .first = b->nvalue };
+        map_put(&b->at, MAP_PTR(b->all.at[i]), i);
+        b->nvalue += b->all.at[i]->value.n;
+    }
+    b->shared = NEW_ARRAY(b->a, bool, b->nvalue);
+    b->host = NEW_ARRAY(b->a, bool, b->nvalue);
+    b->needed = NEW_ARRAY(b->a, bool, b->nvalue);
+    b->with = NEW_ARRAY(b->a, uint32_t, b->nvalue);
+    b->pool = NEW_ARRAY(b->a, uint32_t, b->nvalue);
+    for (uint32_t v = 0; v < b->nvalue; v++)
+        b->with[v] = v;
+    expr_is_var(expr_fresh_symbol(c, "instances"), &b->instances);
+    expr_is_var(expr_fresh_symbol(c, "rows"), &b->rows);
+    expr_symbol_range(c, b->instances, (Interval){ 1, INT32_MAX });
+    expr_symbol_range(c, b->rows, (Interval){ 1, INT32_MAX });
+    expr_symbol_expect(c, b->instances, (Usual){ 3, usual });
+}
+
+static const uint32_t *
+pools_of(Batching *b, const Graph *g, const ValueId *v, uint32_t n)
+{
+    uint32_t *pool = NEW_ARRAY(b->to, uint32_t, n + 1);
+
+    for (uint32_t i = 0; i < n; i++)
+        pool[i] = pool_of(b, g, v[i]);
+    return pool;
+}
+
+static Graph *
+with_blocks(Batching *b, const Graph *g)
+{
+    ValueId *map;
+    Graph *to = graph_rebuild(g, &map);
+    Batch *made = NEW(to->arena, Batch);
+
+    ValueId *in = NEW_ARRAY(to->arena, ValueId, g->input.n + 1), *out = NEW_ARRAY(to->arena, ValueId, g->output.n + 1);
+    for (uint32_t i = 0; i < g->input.n; i++)
+        in[i] = map[g->input.at[i]];
+    for (uint32_t i = 0; i < g->output.n; i++) {     /* one that is an input, or an output before, is made for nobody */
+        out[i] = graph_copy_value(to, g, g->output.at[i]);
+        map[g->output.at[i]] = map[g->output.at[i]] ? map[g->output.at[i]] : out[i];
+    }
+    made->input_pool = pools_of(b, g, g->input.at, g->input.n);
+    made->output_pool = pools_of(b, g, g->output.at, g->output.n);
+    made->ninput = g->input.n;
+    made->noutput = g->output.n;
+    made->nfunction = b->function.n;
+    made->function = b->function.at;
+    made->nblock = b->block.n;
+    made->block = b->block.at;
+    made->npool = b->pools.n;
+    made->pool = b->pools.at;
+    made->ncode = b->code.n;
+    made->code = b->code.at;
+    made->nsize = b->size.n;
+    made->size = b->size.at;
+    made->instances = b->instances;
+    made->rows = b->rows;
+    Node blocks = { .callee = CALL_BLOCKS, .nregion = b->region.n, .region = b->region.at, .batch = made };
+    graph_call_region(to, &blocks, g->input.n, in, g->output.n, out);
+    graph_finish(to, g, map);
+    return to;
+}
+
+Graph *
+batch_graph(const Graph *g, const char **why)
+{
+    Arena *scratch = arena_child(g->arena);
+    Batching b = { .c = g->ctx, .a = scratch, .to = g->arena, .at.arena = scratch };
+
+    *why = NULL;
+    begin(&b, g);
+    Graph *to = (Graph *)g;
+    if (may_all(&b)) {
+        find_shared(&b);
+        find_host(&b);
+        find_needed(&b);
+        for_each_flow(&b, join_pools);
+        to = write_functions(&b, g) ? with_blocks(&b, g) : b.why ? (Graph *)g : NULL;
+    }
+    *why = b.why;
+    arena_free(scratch);
+    return to;
+}

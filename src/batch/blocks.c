@@ -1,0 +1,125 @@
+/* blocks: some nodes of a graph as a graph of their own, with an axis of instances unless they run for one request at a time. */
+#include "batch/batch.h"
+
+typedef struct {
+    const BlockParts *p;
+    Ctx *c;
+    const Graph *from;
+    Graph *to;
+    const Expr *instances, *rows;
+    ValueId *map;                    /* [value of from] */
+    ValueId *spread;                 /* the same, shared values with an axis of instances */
+} Making;
+
+static bool make_node(Making *m, NodeId id);
+
+/* A value where a node reads it; shared ones are made on the way. */
+static ValueId
+value_of(Making *m, ValueId v)
+{
+    const Value *x = &m->from->value.at[v];
+
+    if (m->map[v] || !v)
+        return m->map[v];
+    if (x->data)
+        return m->map[v] = graph_copy_value(m->to, m->from, v);
+    return m->p->shared[v] && make_node(m, x->def) ? m->map[v] : 0;
+}
+
+/* With an axis of instances, whatever it is. */
+static ValueId
+row_of(Making *m, ValueId v)
+{
+    ValueId made = value_of(m, v), row;
+
+    if (!m->p->shared[v] || !made || m->p->host)
+        return made;
+    if (m->spread[v])
+        return m->spread[v];
+    const Nest *n = batch_spread(m->c, m->from->value.at[v].type, m->instances);
+    if (!n)
+        return 0;
+    row = graph_value(m->to, m->from->value.at[v].name, n->param[1].type);
+    graph_call_nest(m->to, n, (Loc){ 0 }, NULL, &made, &row);
+    return m->spread[v] = row;
+}
+
+/* Is it what a combining write begins with? */
+static bool
+is_beginning(const Nest *n, uint32_t slot)
+{
+    for (uint32_t w = 0; w < n->nwrite; w++)
+        if (n->write[w].init == slot)
+            return true;
+    return false;
+}
+
+static bool
+make_node(Making *m, NodeId id)
+{
+    const Node *n = &m->from->node.at[id];
+    Arena *a = m->to->arena;
+    ValueId *in = NEW_ARRAY(a, ValueId, n->in.count + 1), *out = NEW_ARRAY(a, ValueId, n->out.count);
+    bool *shared = NEW_ARRAY(a, bool, n->in.count + 1), all = true;
+
+    for (uint32_t i = 0; i < n->in.count; i++)
+        all = (shared[i] = m->p->shared[node_in(m->from, n, i)]) && all;
+    for (uint32_t i = 0; i < n->in.count; i++) {
+        if (!all && is_beginning(n->nest, i))
+            shared[i] = false;
+        in[i] = shared[i] ? value_of(m, node_in(m->from, n, i)) : row_of(m, node_in(m->from, n, i));
+        if (!in[i])
+            return false;
+    }
+    const Nest *nest = all || m->p->host ? n->nest : batch_nest(m->c, n->nest, m->instances, shared);
+    if (!nest)
+        return diag_error(&m->c->diags, DIAG_INTERNAL, n->loc, "batch: %s has no room for an axis of instances", n->nest->name);
+    for (uint32_t i = 0; i < n->out.count; i++) {
+        ValueId v = node_out(m->from, n, i);
+        out[i] = m->map[v] = graph_value(m->to, m->from->value.at[v].name, nest->param[nest->nin + i].type);
+    }
+    graph_call_nest(m->to, nest, n->loc, n->origin, in, out);
+    return true;
+}
+
+static bool
+make_input(Making *m, ValueId v)
+{
+    const Value *x = &m->from->value.at[v];
+    if (m->p->host) {
+        m->map[v] = graph_input(m->to, x->name, x->type);
+        return true;
+    }
+    const Nest *n = batch_read(m->c, x->type, m->instances, m->rows);
+    ValueId in[2];
+
+    if (!n)
+        return false;
+    for (uint32_t i = 0; i < 2; i++)
+        in[i] = graph_input(m->to, i ? "row" : x->name, n->param[i].type);
+    m->map[v] = graph_value(m->to, x->name, n->param[2].type);
+    graph_call_nest(m->to, n, (Loc){ 0 }, NULL, in, &m->map[v]);
+    return true;
+}
+
+Graph *
+batch_block(Arena *a, const BlockParts *p, const char *name)
+{
+    Ctx *c = p->g->ctx;
+    Making m = { .p = p, .c = c, .from = p->g, .to = graph_new(c, a, name), .instances = expr_var(c, p->instances), .rows = expr_var(c, p->rows),
+                 .map = NEW_ARRAY(a, ValueId, p->g->value.n), .spread = NEW_ARRAY(a, ValueId, p->g->value.n) };
+
+    for (uint32_t i = 0; i < p->in.n; i++)
+        if (!make_input(&m, p->in.at[i]))
+            return NULL;
+    for (uint32_t i = 0; i < p->node.n; i++)
+        if (!make_node(&m, p->node.at[i]))
+            return NULL;
+    for (uint32_t i = 0; i < p->out.n; i++) {
+        ValueId v = row_of(&m, p->out.at[i]);
+        if (!v)
+            return NULL;
+        VEC_PUSH(a, &m.to->output, v);
+    }
+    return m.to;
+}

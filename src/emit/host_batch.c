@@ -1,0 +1,219 @@
+/* host_batch: the program for many requests (graph/batch.h) as tables, which the prelude walks.
+ */
+#include "emit/host.h"
+
+#include "graph/batch.h"
+
+static void
+table(Host *h, const char *name, const uint32_t *number, uint32_t n)
+{
+    text_printf(h->t, "static const int32_t %s[] = {", name);
+    for (uint32_t i = 0; i < n; i++)
+        text_printf(h->t, "%s%d, ", i % 24 || !i ? "" : "\n    ", (int)number[i]);
+    text_add(h->t, "0};\n");
+}
+
+/* Symbols of what the model runs inside, and the bytes of a row of each pool. */
+static void
+print_sizes(Host *h, const Batch *b)
+{
+    text_add(h->t, "static void\ntn_batch_sizes(int64_t *sym, int64_t *row_bytes)\n{\n    (void)sym, (void)row_bytes;\n");
+    for (uint32_t i = 0; i < b->nsize; i++)
+        if (map_get(&h->symbol_at, b->size[i].symbol.id, NULL))      /* a block asks for it */
+            text_printf(h->t, "    sym[%u] = %s;\n", host_symbol(h, (Sym)(uintptr_t)b->size[i].symbol.id), host_plain(h, b->size[i].is));
+    for (uint32_t i = 0; i < b->npool; i++)
+        text_printf(h->t, "    row_bytes[%u] = %s;\n", i, host_checked(h, type_bytes(h->c, b->pool[i])));
+    text_add(h->t, "}\n\n");
+}
+
+/* ---- which sizes matter ---------------------------------------------------------------------------------------------- */
+
+typedef struct { Host *h; const Batch *b; VEC(uint32_t) at; } Sizes;
+
+static void
+add_symbol(void *user, Var v)
+{
+    Sizes *s = user;
+    uint64_t at;
+
+    if (v.kind != VAR_SYMBOL || v.id == s->b->instances.id || v.id == s->b->rows.id || !map_get(&s->h->symbol_at, v.id, &at))
+        return;
+    for (uint32_t i = 0; i < s->at.n; i++)
+        if (s->at.at[i] == at)
+            return;
+    VEC_PUSH(s->h->a, &s->at, (uint32_t)at);
+}
+
+/* A symbol, or those of the model's inputs that it is made of. */
+static void
+add_resolved(void *user, Var v)
+{
+    Sizes *s = user;
+
+    for (uint32_t i = 0; i < s->b->nsize; i++)
+        if (s->b->size[i].symbol.id == v.id) {
+            expr_vars(s->b->size[i].is, add_symbol, s);
+            return;
+        }
+    add_symbol(s, v);
+}
+
+static void
+add_named(void *user, Sym symbol)
+{
+    add_resolved(user, (Var){VAR_SYMBOL, MAP_PTR(symbol)});
+}
+
+static void
+add_type(Sizes *s, const Type *t)
+{
+    for (uint32_t d = 0; d < t->rank; d++)
+        expr_vars(t->dim[d], add_resolved, s);
+}
+
+static void
+print_which(Sizes *s, const char *name)
+{
+    VEC_PUSH(s->h->a, &s->at, UINT32_MAX);
+    table(s->h, name, s->at.at, s->at.n);
+}
+
+/* The symbols of the model's inputs that decide the sizes of block i, and of its pools. */
+static void
+sizes_of_block(Host *h, const Batch *b, uint32_t i, const Graph *g)
+{
+    Sizes s = {.h = h, .b = b};
+
+    for (uint32_t k = 0; k < g->input.n; k++)
+        add_type(&s, g->value.at[g->input.at[k]].type);
+    for (NodeId id = 1; id < g->node.n; id++)
+        graph_symbols(g, id, add_named, &s);
+    for (uint32_t k = 0; k < b->block[i].nin + b->block[i].nout; k++)
+        add_type(&s, b->pool[b->block[i].pool[k]]);
+    print_which(&s, arena_printf(h->a, "tn_batch_sizes_%u", i));
+}
+
+static uint32_t
+plan_number(const Host *h, const Graph *g)
+{
+    uint32_t i = 0;
+
+    while (i < h->p->plan->plan.n && h->p->plan->plan.at[i]->graph != g)
+        i++;
+    return i;
+}
+
+/* ---- what runs as control walks ------------------------------------------------------------------------------------- */
+
+/* Where a value of a host block is, as C; NULL: not without memory of the block's own. */
+static const char *
+direct_place(Host *h, const Plan *plan, ValueId v)
+{
+    const Placement *at = &plan->value[v];
+
+    switch (at->place) {
+    case PLACE_INPUT: return arena_printf(h->a, "(void *)f->inputs[%u]", at->index);
+    case PLACE_OUTPUT: return at->offset ? NULL : arena_printf(h->a, "f->outputs[%u]", at->index);
+    case PLACE_WEIGHT: return arena_printf(h->a, "(char *)f->weights + %s", host_plain(h, at->offset));
+    default: return NULL;
+    }
+}
+
+/* A host block is a few numbers, so its kernels are called one by one, without the walk over a table of calls. Where it needs more than
+ * that, false. */
+static bool
+print_direct(Host *h, const Plan *plan, const char *name)
+{
+    const Graph *g = plan->graph;
+    Text t = {.arena = h->a};
+    int64_t trips;
+
+    if (plan->copy.n || plan->nblock || !expr_is(plan->arena_bytes, 0))
+        return false;
+    for (NodeId id = 1; id < g->node.n; id++) {
+        const Node *n = &g->node.at[id];
+        if (!host_is_call(g, id) || n->kernel->nvariant || !expr_const(n->kernel->trips, &trips) || !expr_is(kernel_scratch_bytes(h->c, n->kernel), 0))
+            return false;
+        const KernelCode *code = host_code(h, n->kernel);
+        text_add(&t, "    {\n        void *const buf[] = {");
+        for (uint32_t i = 0; i < n->in.count + n->out.count; i++) {
+            const char *place = direct_place(h, plan, i < n->in.count ? node_in(g, n, i) : node_out(g, n, i - n->in.count));
+            if (!place)
+                return false;
+            text_printf(&t, "%s, ", place);
+        }
+        text_add(&t, "0};\n        const int64_t size[] = {");
+        for (uint32_t i = 0; i < code->sizes.n; i++)
+            text_printf(&t, "f->sym[%u], ", host_symbol(h, code->sizes.at[i]));
+        text_printf(&t, "0};\n        const TnArgs args = {sizeof args, buf, size, f->fault, 0};\n        %s(&args, 0, INT64_C(%lld), 0);\n    }\n", code->symbol, (long long)trips);
+    }
+    text_printf(h->t, "static int\n%s(const TnFrame *f)\n{\n%s    return f->fault->code;\n}\n\n", name, text_str(&t));
+    return true;
+}
+
+void
+host_batch(Host *h)
+{
+    const Node *n = NULL;
+
+    for (NodeId id = 1; id < h->g->node.n; id++)
+        if (h->g->node.at[id].callee == CALL_BLOCKS)
+            n = &h->g->node.at[id];
+    h->batch = n ? n->batch : NULL;
+    if (!n)
+        return;
+    const Batch *b = n->batch;
+    static const char prelude[] =
+#include "prelude_batch_text.h"
+        ;
+    text_printf(h->t, "%s\n", prelude);
+    for (uint32_t i = 0; i < b->nblock; i++)
+        table(h, arena_printf(h->a, "tn_batch_pools_%u", i), b->block[i].pool, b->block[i].nin + b->block[i].nout);
+    for (uint32_t i = 0; i < b->nblock; i++)
+        sizes_of_block(h, b, i, n->region[i].graph);
+    for (uint32_t i = 0; i < b->npool; i++) {
+        Sizes s = {.h = h, .b = b};
+        add_type(&s, b->pool[i]);
+        print_which(&s, arena_printf(h->a, "tn_batch_row_sizes_%u", i));
+    }
+    text_add(h->t, "static const int32_t *const tn_batch_row_sizes[] = {");
+    for (uint32_t i = 0; i < b->npool; i++)
+        text_printf(h->t, "tn_batch_row_sizes_%u, ", i);
+    text_add(h->t, "0};\n");
+    const char **run = NEW_ARRAY(h->a, const char *, b->nblock);
+    for (uint32_t i = 0; i < b->nblock; i++) {
+        uint32_t plan = plan_number(h, n->region[i].graph);
+        run[i] = arena_printf(h->a, "tn_host_%u", i);
+        if (!b->block[i].host || !print_direct(h, h->p->plan->plan.at[plan], run[i]))
+            run[i] = arena_printf(h->a, "tn_graph_%u", plan);
+    }
+    text_add(h->t, "static const TnBatchBlock tn_batch_blocks[] = {\n");
+    for (uint32_t i = 0; i < b->nblock; i++)
+        text_printf(h->t, "    {%s, %u, %u, tn_batch_pools_%u, tn_batch_sizes_%u},\n", run[i], b->block[i].nin, b->block[i].nout, i, i);
+    text_add(h->t, "    {0, 0, 0, 0, 0}\n};\nstatic const TnBlockInfo tn_batch_info[] = {\n");
+    for (uint32_t i = 0; i < b->nblock; i++) {
+        text_add(h->t, "    {");
+        host_string(h->t, b->block[i].name);
+        text_printf(h->t, ", %u, %d},\n", b->block[i].nodes, b->block[i].host);
+    }
+    text_add(h->t, "    {0, 0, 0}\n};\nstatic const TnBatchFunction tn_batch_functions[] = {\n");
+    for (uint32_t i = 0; i < b->nfunction; i++)
+        text_printf(h->t, "    {%u, %u, %u},\n", b->function[i].nslot, b->function[i].ncounter, b->function[i].code);
+    text_add(h->t, "};\n");
+    table(h, "tn_batch_code", (const uint32_t *)b->code, b->ncode);
+    table(h, "tn_batch_inputs", b->input_pool, b->ninput);
+    table(h, "tn_batch_outputs", b->output_pool, b->noutput);
+    print_sizes(h, b);
+    text_printf(h->t, "static const TnBatchProgram tn_batch_program = {tn_batch_functions, tn_batch_blocks, tn_batch_code, tn_batch_inputs, tn_batch_outputs,\n"
+                      "    tn_batch_row_sizes, %u, %u, %u, %u, %u, %u, %u, INT64_C(%lld), INT64_C(%lld), tn_batch_sizes};\n\n"
+                      "static int\ntn_many(const TnMany *m)\n{\n"
+                      "    TnFrame frame;\n    memset(&frame, 0, sizeof frame);\n    memset(m->fault, 0, sizeof *m->fault);\n"
+                      "    frame.size = sizeof frame;\n    frame.weights = m->weights ? m->weights : %s;\n    frame.sym = 0;\n"
+                      "    frame.host = m->host;\n    frame.fault = m->fault;\n    frame.memory = m->memory;\n",
+                b->nblock, b->npool, b->ninput, b->noutput, host_symbol(h, (Sym)(uintptr_t)b->instances.id), host_symbol(h, (Sym)(uintptr_t)b->rows.id), h->nsymbol,
+                (long long)(h->p->max_trips && h->p->max_trips < INT32_MAX ? h->p->max_trips : EMIT_MAX_TRIPS),
+                (long long)(h->p->max_calls ? h->p->max_calls : EMIT_MAX_CALLS), h->own_weights);
+    if (h->p->plan->weights_bytes)
+        text_printf(h->t, "    if (!frame.weights)\n        return tn_refuse(m->fault, TN_FAULT_WEIGHTS, 0, 0, 0, INT64_C(%lld));\n", (long long)h->p->plan->weights_bytes);
+    text_add(h->t, "    return tn_batch(&tn_batch_program, m, &frame);\n}\n\n");
+}

@@ -1,0 +1,479 @@
+/* prelude_batch: many requests of one model at once: control is walked, blocks are recorded, what is recorded runs in order of depth
+ * (graph/batch.h).
+ *
+ * A handle is one value of one request: its row in a pool once it is computed, -1 before, and how deep what makes it lies behind what is
+ * computed already. A node is a block that is to run on some handles. Nodes of one block and one depth run together.
+ */
+#ifndef TN_PRELUDE_BATCH_H
+#define TN_PRELUDE_BATCH_H
+
+enum { TN_DO_BLOCK, TN_DO_HOST, TN_DO_BRANCH, TN_DO_JUMP, TN_DO_MOVE, TN_DO_CALL, TN_DO_RETURN, TN_DO_BEGIN, TN_DO_TURN, TN_DO_COUNT, TN_DO_NEXT };
+
+/* size: the model's symbols that decide its sizes, -1 behind them. */
+typedef struct { int (*run)(const TnFrame *); int32_t nin, nout; const int32_t *pool, *size; } TnBatchBlock;
+typedef struct { int32_t nslot, ncounter, code; } TnBatchFunction;
+typedef struct {                     /* what the model's program is */
+    const TnBatchFunction *function;
+    const TnBatchBlock *block;
+    const int32_t *code, *input_pool, *output_pool, *const *pool_size;
+    int32_t nblock, npool, ninput, noutput, instances, rows, nsymbol;
+    int64_t max_trips, max_calls;
+    void (*sizes)(int64_t *sym, int64_t *row_bytes);
+} TnBatchProgram;
+
+typedef struct { int32_t row, depth; } TnHandle;
+typedef struct { int32_t block, depth, arg, out, sizes; } TnNode;    /* arg, out: where its handles begin */
+typedef struct { int32_t function, at, base, results; } TnCallFrame; /* of the caller, who goes on at `at` */
+typedef struct {                     /* how far a request is */
+    TnBlock stack, frame;
+    int32_t nframe, function, at, base, ended, sizes;
+} TnRequestRun;
+/* Requests of equal sizes. What depends on some of them is shared by all for whom these are equal: it is that of the first such. */
+typedef struct {
+    int64_t *sym, *bytes;            /* [nsymbol]; [npool] of a row */
+    int32_t *block, *pool;           /* [nblock], [npool]: the first TnSizesOf whose is the same */
+    TnBlock *row;                    /* [npool] the rows that it is the first of */
+    int64_t *used;                   /* [npool] */
+    TnBlock memory;                  /* that all this is in */
+} TnSizesOf;
+
+typedef struct {
+    const TnBatchProgram *p;
+    const TnMany *m;
+    TnFrame frame;                   /* what blocks run in */
+    TnBlock handle, node, arg, order, count, rows, request, sizes;
+    int64_t nhandle, nnode, narg, deepest;
+    int32_t nsizes;
+} TnBatch;
+
+#define TN_HANDLES(b) ((TnHandle *)(b)->handle.at)
+#define TN_STACK(r) ((int32_t *)(r)->stack.at + (r)->base)
+
+/* Room for n more of what has `used` bytes; nearly always there is. */
+TN_INLINE int tn_room(TnBatch *b, TnBlock *x, int64_t used, int64_t more)
+{
+    return __builtin_expect(used + more <= x->bytes, 1) ? 0 : tn_keep(&b->frame, x, used, used + more);
+}
+static int tn_new_handles(TnBatch *b, int64_t n)
+{
+    int code = b->nhandle + n > INT32_MAX ? tn_refuse(b->frame.fault, TN_FAULT_MEMORY, 0, 0, b->nhandle, 0)
+                                          : tn_room(b, &b->handle, b->nhandle * (int64_t)sizeof(TnHandle), n * (int64_t)sizeof(TnHandle));
+    for (int64_t i = 0; !code && i < n; i++)
+        TN_HANDLES(b)[b->nhandle + i] = (TnHandle){-1, 0};
+    b->nhandle += code ? 0 : n;
+    return code;
+}
+static TnSizesOf *tn_sizes_of(const TnBatch *b, int32_t sizes) { return (TnSizesOf *)b->sizes.at + sizes; }
+/* n fresh rows of a pool; the first into *row. */
+static int tn_new_rows(TnBatch *b, int32_t sizes, int32_t pool, int64_t n, int64_t *row)
+{
+    TnSizesOf *z = tn_sizes_of(b, tn_sizes_of(b, sizes)->pool[pool]);
+    int64_t bytes = z->bytes[pool];
+    *row = z->used[pool];
+    if (*row + n > INT32_MAX)
+        return tn_refuse(b->frame.fault, TN_FAULT_MEMORY, 0, 0, *row, 0);
+    int code = 0;
+    if (__builtin_expect(bytes > INT32_MAX || (*row + n) * bytes > z->row[pool].bytes, 0))
+        code = tn_keep(&b->frame, &z->row[pool], tn_size_mul(*row, bytes), tn_size_mul(*row + n, bytes));
+    z->used[pool] += code ? 0 : n;
+    return code;
+}
+static const void *tn_row(const TnBatch *b, int32_t sizes, int32_t pool, int64_t row)
+{
+    const TnSizesOf *z = tn_sizes_of(b, tn_sizes_of(b, sizes)->pool[pool]);
+    return (const char *)z->row[pool].at + row * z->bytes[pool];
+}
+
+/* Nodes of one block that are ready, and are of one size, all at once. */
+static int tn_run_block(TnBatch *b, int32_t number, int32_t sizes, const int32_t *member, int32_t n)
+{
+    const TnBatchBlock *k = &b->p->block[number];
+    const TnNode *node = (const TnNode *)b->node.at;
+    const int32_t *arg = (const int32_t *)b->arg.at;
+    const void *in[2 * k->nin + 1];
+    void *out[k->nout + 1];
+    int64_t first[k->nout + 1], most = 1;
+    int code = tn_keep(&b->frame, &b->rows, 0, (int64_t)n * (k->nin + 1) * (int64_t)sizeof(int32_t));
+    for (int32_t o = 0; !code && o < k->nout; o++)
+        code = tn_new_rows(b, sizes, k->pool[k->nin + o], n, &first[o]);
+    if (code)
+        return code;
+    int32_t *row = (int32_t *)b->rows.at;
+    for (int32_t i = 0; i < k->nin; i++, row += n) {
+        for (int32_t j = 0; j < n; j++)
+            row[j] = TN_HANDLES(b)[arg[node[member[j]].arg + i]].row;
+        in[2 * i] = tn_row(b, sizes, k->pool[i], 0);
+        in[2 * i + 1] = row;
+        most = tn_max(most, tn_sizes_of(b, tn_sizes_of(b, sizes)->pool[k->pool[i]])->used[k->pool[i]]);
+    }
+    for (int32_t o = 0; o < k->nout; o++) {
+        out[o] = (void *)tn_row(b, sizes, k->pool[k->nin + o], first[o]);
+        for (int32_t j = 0; j < n; j++)
+            TN_HANDLES(b)[node[member[j]].out + o] = (TnHandle){(int32_t)first[o] + j, 0};
+    }
+    b->frame.inputs = in;
+    b->frame.outputs = out;
+    b->frame.sym = tn_sizes_of(b, sizes)->sym;
+    b->frame.sym[b->p->instances] = n;
+    b->frame.sym[b->p->rows] = most;
+    if (b->m->count) {
+        b->m->count[number].nodes += n;
+        b->m->count[number].batches++;
+    }
+    return k->run(&b->frame);
+}
+
+/* Nodes of one block and one depth: those of one size at a time. They are put in that order. */
+static int tn_run_group(TnBatch *b, int32_t *member, int32_t n)
+{
+    const TnNode *node = (const TnNode *)b->node.at;
+    const int32_t block = node[member[0]].block;
+    int code = 0;
+    while (n > 0 && !code) {
+        const int32_t sizes = tn_sizes_of(b, node[member[0]].sizes)->block[block];
+        int32_t same = 0;
+        for (int32_t i = 0; i < n; i++)
+            if (tn_sizes_of(b, node[member[i]].sizes)->block[block] == sizes) {
+                const int32_t x = member[i];
+                member[i] = member[same];
+                member[same++] = x;
+            }
+        code = tn_run_block(b, block, sizes, member, same);
+        member += same;
+        n -= same;
+    }
+    return code;
+}
+
+/* Run what is recorded. */
+static int tn_flush(TnBatch *b)
+{
+    const TnNode *node = (const TnNode *)b->node.at;
+    int64_t nkey = (b->deepest + 1) * b->p->nblock;
+    int code = 0;
+    if (!b->nnode)
+        return 0;
+    if ((code = tn_keep(&b->frame, &b->count, 0, (nkey + 1) * (int64_t)sizeof(int32_t))) ||
+        (code = tn_keep(&b->frame, &b->order, 0, b->nnode * (int64_t)sizeof(int32_t))))
+        return code;
+    int32_t *begin = (int32_t *)b->count.at, *order = (int32_t *)b->order.at;
+    memset(begin, 0, (size_t)(nkey + 1) * sizeof *begin);
+    for (int64_t i = 0; i < b->nnode; i++)
+        begin[(int64_t)node[i].depth * b->p->nblock + node[i].block + 1]++;
+    for (int64_t k = 0; k < nkey; k++)
+        begin[k + 1] += begin[k];
+    for (int64_t i = 0; i < b->nnode; i++)
+        order[begin[(int64_t)node[i].depth * b->p->nblock + node[i].block]++] = (int32_t)i;
+    for (int64_t k = 0; !code && k < nkey; k++) {            /* begin[k] is where k ends by now */
+        int32_t from = k ? begin[k - 1] : 0;
+        if (begin[k] > from)
+            code = tn_run_group(b, order + from, begin[k] - from);
+    }
+    b->nnode = b->narg = b->deepest = 0;
+    return code;
+}
+
+/* A node for the block at `code`, whose slots of inputs and outputs stand behind it. */
+static int tn_record(TnBatch *b, int32_t sizes, int32_t *slot, const int32_t *code)
+{
+    const TnBatchBlock *k = &b->p->block[code[1]];
+    int fault = 0;
+    if ((fault = tn_room(b, &b->node, b->nnode * (int64_t)sizeof(TnNode), sizeof(TnNode))) ||
+        (fault = tn_room(b, &b->arg, b->narg * (int64_t)sizeof(int32_t), k->nin * (int64_t)sizeof(int32_t))))
+        return fault;
+    int32_t depth = 0, *arg = (int32_t *)b->arg.at + b->narg;
+    for (int32_t i = 0; i < k->nin; i++) {
+        arg[i] = slot[code[2 + i]];
+        depth = TN_HANDLES(b)[arg[i]].depth > depth ? TN_HANDLES(b)[arg[i]].depth : depth;
+    }
+    const int64_t out = b->nhandle;
+    if ((fault = tn_new_handles(b, k->nout)))
+        return fault;
+    for (int32_t o = 0; o < k->nout; o++) {
+        slot[code[2 + k->nin + o]] = (int32_t)(out + o);
+        TN_HANDLES(b)[out + o].depth = depth + 1;
+    }
+    ((TnNode *)b->node.at)[b->nnode++] = (TnNode){code[1], depth, (int32_t)b->narg, (int32_t)out, sizes};
+    b->narg += k->nin;
+    b->deepest = tn_max(b->deepest, depth);
+    return 0;
+}
+
+/* Now, for this request alone: what it is made of is there. */
+static int tn_run_host(TnBatch *b, int32_t sizes, int32_t *slot, const int32_t *code)
+{
+    const TnBatchBlock *k = &b->p->block[code[1]];
+    const void *in[k->nin + 1];
+    void *out[k->nout + 1];
+    const int64_t made = b->nhandle;
+    int fault = tn_new_handles(b, k->nout);
+    for (int32_t o = 0; !fault && o < k->nout; o++) {
+        int64_t row;
+        fault = tn_new_rows(b, sizes, k->pool[k->nin + o], 1, &row);
+        TN_HANDLES(b)[made + o].row = (int32_t)row;
+    }
+    if (fault)
+        return fault;
+    for (int32_t o = 0; o < k->nout; o++) {
+        out[o] = (void *)tn_row(b, sizes, k->pool[k->nin + o], TN_HANDLES(b)[made + o].row);
+        slot[code[2 + k->nin + o]] = (int32_t)(made + o);
+    }
+    for (int32_t i = 0; i < k->nin; i++)
+        in[i] = tn_row(b, sizes, k->pool[i], TN_HANDLES(b)[slot[code[2 + i]]].row);
+    b->frame.inputs = in;
+    b->frame.outputs = out;
+    b->frame.sym = tn_sizes_of(b, sizes)->sym;
+    if (b->m->count) {
+        b->m->count[code[1]].nodes++;
+        b->m->count[code[1]].batches++;
+    }
+    return k->run(&b->frame);
+}
+
+static int tn_need_stack(TnBatch *b, TnRequestRun *r, int64_t slots)
+{
+    return __builtin_expect(slots * (int64_t)sizeof(int32_t) <= r->stack.bytes, 1) ? 0
+         : tn_keep(&b->frame, &r->stack, r->stack.bytes, slots * (int64_t)sizeof(int32_t));
+}
+
+/* As far as a request goes before it has to wait for a value, or to its end. */
+static int tn_walk(TnBatch *b, TnRequestRun *r)
+{
+    int fault = 0;
+    for (;;) {
+        const int32_t *c = b->p->code + r->at;
+        int32_t *slot = TN_STACK(r);
+        const TnHandle *handle = TN_HANDLES(b);
+        switch (c[0]) {
+        case TN_DO_BLOCK: case TN_DO_HOST:
+            if ((fault = c[0] == TN_DO_HOST ? tn_run_host(b, r->sizes, slot, c) : tn_record(b, r->sizes, slot, c)))
+                return fault;
+            r->at += 2 + b->p->block[c[1]].nin + b->p->block[c[1]].nout;
+            break;
+        case TN_DO_BRANCH: {
+            int32_t row = handle[slot[c[1]]].row;
+            if (row < 0)
+                return 0;
+            r->at = *(const unsigned char *)tn_row(b, r->sizes, c[2], row) ? r->at + 4 : c[3];
+            break;
+        }
+        case TN_DO_JUMP:
+            r->at = c[1];
+            break;
+        case TN_DO_MOVE:
+            slot[c[1]] = slot[c[2]];
+            r->at += 3;
+            break;
+        case TN_DO_CALL: {
+            const TnBatchFunction *to = &b->p->function[c[1]], *from = &b->p->function[r->function];
+            int32_t base = r->base + from->nslot + from->ncounter;
+            if (r->nframe >= b->p->max_calls)
+                return tn_refuse(b->frame.fault, TN_FAULT_DEPTH, 0, 0, r->nframe + 1, b->p->max_calls);
+            if ((fault = tn_need_stack(b, r, (int64_t)base + to->nslot + to->ncounter)) ||
+                (fault = tn_room(b, &r->frame, r->nframe * (int64_t)sizeof(TnCallFrame), sizeof(TnCallFrame))))
+                return fault;
+            slot = TN_STACK(r);
+            for (int32_t i = 0; i < c[2]; i++)
+                ((int32_t *)r->stack.at)[base + i] = slot[c[3 + i]];
+            ((TnCallFrame *)r->frame.at)[r->nframe++] = (TnCallFrame){r->function, r->at + 4 + c[2] + c[3 + c[2]], r->base, r->at + 4 + c[2]};
+            r->function = c[1];
+            r->base = base;
+            r->at = to->code;
+            break;
+        }
+        case TN_DO_RETURN: {
+            if (!r->nframe) {
+                int32_t result[c[1] + 1];
+                for (int32_t i = 0; i < c[1]; i++)
+                    result[i] = slot[c[2 + i]];
+                if ((fault = tn_need_stack(b, r, c[1])))
+                    return fault;
+                memcpy(r->stack.at, result, (size_t)c[1] * sizeof *result);
+                r->ended = 1;
+                return 0;
+            }
+            const TnCallFrame *up = (const TnCallFrame *)r->frame.at + --r->nframe;
+            for (int32_t i = 0; i < c[1]; i++)
+                ((int32_t *)r->stack.at)[up->base + b->p->code[up->results + i]] = slot[c[2 + i]];
+            r->function = up->function;
+            r->base = up->base;
+            r->at = up->at;
+            break;
+        }
+        case TN_DO_BEGIN:
+            slot[b->p->function[r->function].nslot + c[1]] = 0;
+            if (c[2] >= 0)
+                slot[c[2]] = -1;
+            r->at += 3;
+            break;
+        case TN_DO_TURN: {
+            int32_t turn = slot[b->p->function[r->function].nslot + c[1]];
+            int32_t turns = c[2] < 0 ? 0 : handle[slot[c[2]]].row, goes = c[4] < 0 ? -1 : slot[c[4]], go = goes < 0 ? 0 : handle[goes].row;
+            if (turns < 0 || go < 0)
+                return 0;
+            if ((c[2] >= 0 && turn >= *(const int64_t *)tn_row(b, r->sizes, c[3], turns)) || (goes >= 0 && !*(const unsigned char *)tn_row(b, r->sizes, c[5], go))) {
+                r->at = c[6];
+                break;
+            }
+            if (turn >= b->p->max_trips)
+                return tn_refuse(b->frame.fault, TN_FAULT_TRIPS, 0, 0, turn, b->p->max_trips);
+            r->at += 7;
+            break;
+        }
+        case TN_DO_COUNT: {
+            const int64_t turn = slot[b->p->function[r->function].nslot + c[3]], made = b->nhandle;
+            int64_t row;
+            if ((fault = tn_new_handles(b, 1)) || (fault = tn_new_rows(b, r->sizes, c[2], 1, &row)))
+                return fault;
+            memcpy((void *)tn_row(b, r->sizes, c[2], row), &turn, sizeof turn);
+            TN_HANDLES(b)[made].row = (int32_t)row;
+            slot[c[1]] = (int32_t)made;
+            r->at += 4;
+            break;
+        }
+        default:
+            slot[b->p->function[r->function].nslot + c[1]]++;
+            r->at = c[2];
+        }
+    }
+}
+
+/* The first sizes that are these as far as `size` tells, -1 behind the symbols. */
+static int32_t tn_first_sizes(const TnBatch *b, const int64_t *sym, const int32_t *size, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        int same = 1;
+        for (const int32_t *s = size; same && *s >= 0; s++)
+            same = tn_sizes_of(b, i)->sym[*s] == sym[*s];
+        if (same)
+            return i;
+    }
+    return n;
+}
+
+/* The sizes of a request, those of one before where they are equal. */
+static int tn_take_sizes(TnBatch *b, const int64_t *sym, int32_t *out)
+{
+    const int64_t np = b->p->npool, nb = b->p->nblock, ns = b->p->nsymbol;
+    int code = 0;
+    for (*out = 0; *out < b->nsizes; ++*out)
+        if (!memcmp(tn_sizes_of(b, *out)->sym + ns, sym, (size_t)ns * sizeof *sym))
+            return 0;
+    TnBlock memory = {0, 0};
+    if ((code = tn_keep(&b->frame, &b->sizes, b->nsizes * (int64_t)sizeof(TnSizesOf), (b->nsizes + 1) * (int64_t)sizeof(TnSizesOf))) ||
+        (code = tn_need(&b->frame, &memory, (2 * ns + 2 * np) * (int64_t)sizeof(int64_t) + np * (int64_t)sizeof(TnBlock) + (np + nb) * (int64_t)sizeof(int32_t) + 8)))
+        return code;
+    TnSizesOf z;
+    z.memory = memory;
+    z.sym = (int64_t *)memory.at;
+    z.bytes = z.sym + 2 * ns;
+    z.used = z.bytes + np;
+    z.row = (TnBlock *)(z.used + np);
+    z.block = (int32_t *)(z.row + np);
+    z.pool = z.block + nb;
+    memcpy(z.sym, sym, (size_t)ns * sizeof *sym);
+    memcpy(z.sym + ns, sym, (size_t)ns * sizeof *sym);           /* as they were given: blocks change some */
+    b->p->sizes(z.sym, z.bytes);
+    memset(z.used, 0, (size_t)np * sizeof *z.used);
+    memset(z.row, 0, (size_t)np * sizeof *z.row);
+    *tn_sizes_of(b, b->nsizes) = z;
+    for (int64_t i = 0; i < nb; i++)
+        z.block[i] = tn_first_sizes(b, sym, b->p->block[i].size, b->nsizes);
+    for (int64_t i = 0; i < np; i++)
+        z.pool[i] = tn_first_sizes(b, sym, b->p->pool_size[i], b->nsizes);
+    ++b->nsizes;
+    return 0;
+}
+
+/* The rows of the requests' inputs, and where each request begins. */
+static int tn_enter(TnBatch *b)
+{
+    const TnBatchFunction *main = b->p->function;
+    int code = tn_keep(&b->frame, &b->request, 0, (b->m->n + 1) * (int64_t)sizeof(TnRequestRun));
+    if (code)
+        return code;
+    memset(b->request.at, 0, (size_t)b->m->n * sizeof(TnRequestRun));
+    for (int32_t i = 0; i < b->m->n; i++) {
+        TnRequestRun *r = (TnRequestRun *)b->request.at + i;
+        r->at = main->code;
+        const int64_t made = b->nhandle;
+        if ((code = tn_take_sizes(b, b->m->sym[i], &r->sizes)) || (code = tn_need_stack(b, r, (int64_t)main->nslot + main->ncounter + 1)) ||
+            (code = tn_new_handles(b, b->p->ninput)))
+            return code;
+        for (int32_t k = 0; k < b->p->ninput; k++) {
+            int64_t row, bytes = tn_sizes_of(b, r->sizes)->bytes[b->p->input_pool[k]];
+            if ((code = tn_new_rows(b, r->sizes, b->p->input_pool[k], 1, &row)))
+                return code;
+            if (bytes)
+                memcpy((void *)tn_row(b, r->sizes, b->p->input_pool[k], row), b->m->inputs[i][k], (size_t)bytes);
+            TN_HANDLES(b)[made + k].row = (int32_t)row;
+            TN_STACK(r)[k] = (int32_t)(made + k);
+        }
+    }
+    return 0;
+}
+
+static int tn_walk_all(TnBatch *b)
+{
+    int code = 0, left = 1;
+    while (left && !code) {
+        left = 0;
+        for (int32_t i = 0; i < b->m->n && !code; i++) {
+            TnRequestRun *r = (TnRequestRun *)b->request.at + i;
+            if (r->ended)
+                continue;
+            code = tn_walk(b, r);
+            left |= !r->ended;
+        }
+        code = code ? code : tn_flush(b);
+    }
+    return code;
+}
+
+static void tn_leave(TnBatch *b)
+{
+    for (int32_t i = 0; i < b->m->n; i++)
+        for (int32_t k = 0; k < b->p->noutput; k++) {
+            const TnRequestRun *r = (const TnRequestRun *)b->request.at + i;
+            int32_t pool = b->p->output_pool[k], row = TN_HANDLES(b)[((const int32_t *)r->stack.at)[k]].row;
+            int64_t bytes = tn_sizes_of(b, r->sizes)->bytes[pool];
+            if (bytes)
+                memcpy(b->m->outputs[i][k], tn_row(b, r->sizes, pool, row), (size_t)bytes);
+        }
+}
+
+/* frame: what blocks run in; its sizes are those of each request. */
+static int tn_batch(const TnBatchProgram *p, const TnMany *m, const TnFrame *frame)
+{
+    TnBatch b = {.p = p, .m = m, .frame = *frame};
+    b.frame.arena = 0;               /* each block takes its own */
+    b.frame.made = 0;
+    b.frame.output_dims = 0;
+    int code = tn_enter(&b);
+    if (!code)
+        code = tn_walk_all(&b);
+    if (!code)
+        tn_leave(&b);
+    for (int32_t i = 0; b.request.at && i < m->n; i++) {
+        tn_put(frame, &((TnRequestRun *)b.request.at)[i].stack);
+        tn_put(frame, &((TnRequestRun *)b.request.at)[i].frame);
+    }
+    for (int32_t i = 0; i < b.nsizes; i++) {
+        TnBlock memory = tn_sizes_of(&b, i)->memory;
+        for (int32_t k = 0; k < p->npool; k++)
+            tn_put(frame, &tn_sizes_of(&b, i)->row[k]);
+        tn_put(frame, &memory);
+    }
+    TnBlock *own[] = {&b.handle, &b.node, &b.arg, &b.order, &b.count, &b.rows, &b.request, &b.sizes};
+    for (unsigned i = 0; i < sizeof own / sizeof *own; i++)
+        tn_put(frame, own[i]);
+    return code;
+}
+
+static int tn_one(const TnBatchProgram *p, const TnFrame *f, const void *const *in, void *const *out)
+{
+    const TnMany m = {.size = sizeof m, .n = 1, .inputs = &in, .outputs = &out, .sym = &f->sym};
+    return tn_batch(p, &m, f);
+}
+
+#endif

@@ -1,0 +1,69 @@
+/* batch: what a program for many requests is (source: ACRoBat, MLSys 2024; ED-Batch, ICML 2023).
+ *
+ * A model that was made for one request is cut, between its branches, loops and calls, into blocks of nests. A block is a
+ * graph of its own with an axis of instances, which requests run together. What belongs to an instance is a row of a pool:
+ *
+ *     block(pool: f32[rows, 256], row: i32[instances], …) -> (o: f32[instances, 256], …)
+ *
+ * (one that is computed as control walks, for one request at a time, has values in place of rows). Outputs are fresh rows side by side, so nothing is ever scattered; inputs are read through row numbers. What is constant has
+ * no axis of instances.
+ *
+ * Control is code for a walk that each request takes alone, and that can stop anywhere: it records which blocks are to run on
+ * which rows, calls functions on a stack of its own, and waits where a branch needs a value that is not computed yet. When all
+ * requests wait or have ended, what was recorded runs in order of depth: all nodes of one block and one depth at once.
+ *
+ * A node CALL_BLOCKS carries both, and is all that the model then is: its regions are the blocks, so that every stage makes kernels of them as
+ * of any graph, and what it gives is what the program gives one request. So a request gets the same bits alone and among others.
+ */
+#ifndef TENON_GRAPH_BATCH_H
+#define TENON_GRAPH_BATCH_H
+
+#include "graph/graph.h"
+
+/* Code: an operation and its operands, each an i32. A slot is a place of a function's values on the stack of a request. */
+typedef enum {
+    BATCH_BLOCK,                     /* block, input slots…, output slots…: run it some time */
+    BATCH_HOST,                      /* the same, run at once: made of requests' own numbers, which control asks for */
+    BATCH_BRANCH,                    /* slot, pool, to: go there if it is false */
+    BATCH_JUMP,                      /* to */
+    BATCH_MOVE,                      /* to slot, from slot */
+    BATCH_CALL,                      /* function, n, argument slots…, m, result slots… */
+    BATCH_RETURN,                    /* n, slots… */
+    BATCH_BEGIN,                     /* counter, slot or -1: the one is 0, the other true */
+    BATCH_TURN,                      /* counter, turns slot or -1, its pool, slot that says whether it goes on or -1, its pool, to: go there if the loop is over */
+    BATCH_COUNT,                     /* slot, pool, counter: the number of the turn as a row */
+    BATCH_NEXT,                      /* counter, to: one more, and go there */
+} BatchOp;
+
+typedef struct {
+    const Graph *graph;              /* before it was cut, for its name */
+    uint32_t nslot, ncounter;        /* places on the stack */
+    uint32_t code;                   /* where its code begins */
+} BatchFunction;
+
+typedef struct {
+    const char *name;                /* the operators that it came from */
+    uint32_t nin, nout, nodes;       /* nodes: nests of the model in it */
+    const uint32_t *pool;            /* [nin + nout] */
+    bool host;
+} BatchBlock;
+
+typedef struct { Var symbol; const Expr *is; } BatchSize;
+
+typedef struct Batch {
+    uint32_t nfunction;
+    const BatchFunction *function;   /* 0: the model */
+    uint32_t nblock;
+    const BatchBlock *block;         /* block i is region i of the node */
+    uint32_t npool;
+    const Type *const *pool;         /* what one row is */
+    uint32_t ninput, noutput;        /* the model's: its first slots are its inputs */
+    const uint32_t *input_pool, *output_pool;
+    uint32_t ncode;
+    const int32_t *code;
+    uint32_t nsize;                  /* symbols of branches, bodies and functions by those of the model's inputs, in order */
+    const BatchSize *size;
+    Var instances, rows;             /* of a block's run: how many, and of the largest pool */
+} Batch;
+
+#endif

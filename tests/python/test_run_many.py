@@ -1,0 +1,233 @@
+"""Many requests at once: each gets the bits that it gets alone, and what a NumPy program of its own gives, whatever branches, turns and calls it takes."""
+import numpy as np
+import pytest
+import tenon
+
+WIDE, WORDS = 16, 50
+
+
+def compiled(tmp_path, text, **options):
+    path = tmp_path / "m.tn"
+    path.write_text(text)
+    return tenon.compile(path, many=True, **options)
+
+
+def same_as_alone(model, requests, threads=1):
+    """Results together, by name; each is what the request gives alone, bit for bit."""
+    session = model.session(threads=threads)
+    alone = [session.run(r) for r in requests]
+    together = session.run_many(requests)
+    for one, many in zip(alone, together, strict=True):
+        assert not isinstance(many, Exception), many
+        for name in one:
+            np.testing.assert_array_equal(one[name], many[name])
+    return together, {b.name: b for b in session.blocks if b.asked}
+
+
+def ran(model, requests):
+    """How often blocks of nests ran, for the requests together."""
+    session = model.session(threads=1)
+    session.run_many(requests)
+    return sum(b.ran for b in session.blocks if not b.host and b.nodes)
+
+
+# ---- a tree: its nodes are rows of lists, each request's of its own length ----------------------------------------------
+
+def constant(name, array):
+    numbers = ", ".join(repr(float(x)) for x in array.ravel())
+    return f"  %{name}: f32[{', '.join(map(str, array.shape))}] = const [{numbers}]\n"
+
+
+RNG = np.random.default_rng(7)
+EMBEDDING = RNG.normal(size=(WORDS, WIDE)).astype("f4")
+CELL = (0.3 * RNG.normal(size=(2 * WIDE, WIDE))).astype("f4")
+
+TREE = f"""
+graph @encode(%node: i64[], %word: i64[n], %left: i64[n], %right: i64[n]) -> (%h) {{
+  %none: i64[] = const [-1]
+  %l: i64[] = gather(%left, %node) {{axis = 0}}
+  %leaf: bool[] = equal(%l, %none)
+  %h: f32[1, {WIDE}] = if(%leaf, %node, %word, %left, %right)
+    with [n_1 = n] graph @leaf(%node: i64[], %word: i64[n_1], %left: i64[n_1], %right: i64[n_1]) -> (%e) {{
+{constant("table", EMBEDDING)}
+      %shape: i64[1] = const [1]
+      %w: i64[] = gather(%word, %node) {{axis = 0}}
+      %at: i64[1] = reshape(%w, %shape)
+      %row: f32[1, {WIDE}] = gather(%table, %at) {{axis = 0}}
+      %e: f32[1, {WIDE}] = tanh(%row)
+    }}
+    with [n_2 = n] graph @inner(%node: i64[], %word: i64[n_2], %left: i64[n_2], %right: i64[n_2]) -> (%t) {{
+{constant("w", CELL)}
+      %l: i64[] = gather(%left, %node) {{axis = 0}}
+      %r: i64[] = gather(%right, %node) {{axis = 0}}
+      %a: f32[1, {WIDE}] = call @encode(%l, %word, %left, %right) with [n = n_2]
+      %b: f32[1, {WIDE}] = call @encode(%r, %word, %left, %right) with [n = n_2]
+      %both: f32[1, {2 * WIDE}] = concat(%a, %b) {{axis = 1}}
+      %sum: f32[1, {WIDE}] = matmul(%both, %w)
+      %t: f32[1, {WIDE}] = tanh(%sum)
+    }}
+}}
+graph @main(%root: i64[], %word: i64[n], %left: i64[n], %right: i64[n]) -> (%h) {{
+  %h: f32[1, {WIDE}] = call @encode(%root, %word, %left, %right) with [n = n]
+}}
+"""
+
+
+def tree(rng, leaves):
+    """A random binary tree as lists; children stand anywhere."""
+    place = list(rng.permutation(2 * leaves - 1))
+    word, left, right = (np.full(2 * leaves - 1, x, np.int64) for x in (0, -1, -1))
+
+    def build(n):
+        at = place.pop()
+        word[at] = rng.integers(WORDS)
+        if n > 1:
+            cut = int(rng.integers(1, n))
+            left[at], right[at] = build(cut), build(n - cut)
+        return at
+
+    root = np.int64(build(leaves))
+    return {"root": np.array(root), "word": word, "left": left, "right": right}
+
+
+def encode(t, at):
+    if t["left"][at] < 0:
+        return np.tanh(EMBEDDING[t["word"][at]].astype("f8"))
+    return np.tanh(np.concatenate([encode(t, t["left"][at]), encode(t, t["right"][at])]) @ CELL.astype("f8"))
+
+
+def height(t, at):
+    return 0 if t["left"][at] < 0 else 1 + max(height(t, t["left"][at]), height(t, t["right"][at]))
+
+
+def test_trees(tmp_path):
+    """Nodes of one height run together, of all trees: as many batches as the highest tree is high, and one for the leaves."""
+    model = compiled(tmp_path, TREE)
+    rng = np.random.default_rng(1)
+    trees = [tree(rng, int(n)) for n in rng.integers(1, 30, 40)] + [tree(rng, 1)]
+    together, _ = same_as_alone(model, trees)
+    for t, got in zip(trees, together):
+        np.testing.assert_allclose(got["h"][0], encode(t, int(t["root"])), rtol=1e-4, atol=1e-5)
+    assert ran(model, trees) == 1 + max(height(t, int(t["root"])) for t in trees)
+
+
+def test_a_deep_tree(tmp_path):
+    """A tree that is a chain: its depth is a matter of memory, as far as --max-calls allows."""
+    model = compiled(tmp_path, TREE, max_calls=200_000)
+    n = 100_000
+    right, left, word = np.arange(2 * n + 1) + 2, np.arange(2 * n + 1) + 1, np.zeros(2 * n + 1, np.int64)
+    left[1::2] = right[1::2] = left[-1] = right[-1] = -1
+    got = model.session(threads=1).run_many([{"root": np.int64(0), "word": word, "left": left, "right": right}, tree(RNG, 3)])
+    h = np.tanh(EMBEDDING[0].astype("f8"))
+    want = h
+    for _ in range(60):                                        # by then it no longer changes
+        want = np.tanh(np.concatenate([h, want]) @ CELL.astype("f8"))
+    np.testing.assert_allclose(got[0]["h"][0], want, rtol=1e-3, atol=1e-4)
+    few = compiled(tmp_path, TREE, max_calls=50)
+    got = few.session(threads=1).run_many([{"root": np.int64(0), "word": word, "left": left, "right": right}, tree(RNG, 3)])
+    assert isinstance(got[0], tenon.LimitError) and not isinstance(got[1], Exception)
+
+
+# ---- loops ----------------------------------------------------------------------------------------------------------------
+
+LOOP = """
+graph @main(%x: f32[1, n], %turns: i64[], %most: f32[]) -> (%y, %s, %w) {
+  %go: bool[] = const [1]
+  %zero: f32[] = const [0]
+  %y: f32[1, n], %s: f32[], %w: f32[1, n] = loop(%turns, %go, %x, %zero, %x, %most) carried 3
+    with [n_1 = n] graph @body(%i: i64[], %on: bool[], %a: f32[1, n_1], %b: f32[], %c: f32[1, n_1], %most: f32[]) -> (%again, %c, %b2, %next) {
+      %axes: i64[2] = const [0, 1]
+      %f: f32[] = cast(%i) {to = "f32"}
+      %half: f32[] = const [0.5]
+      %d: f32[1, n_1] = mul(%a, %half)
+      %next: f32[1, n_1] = add(%d, %f)
+      %b1: f32[] = reduce_sum(%next, %axes) {keepdims = 0}
+      %b2: f32[] = add(%b, %b1)
+      %again: bool[] = less(%b2, %most)
+    }
+}
+"""
+
+
+def loop(x, turns, most):
+    a, b, c = x, np.float32(0), x
+    for i in range(turns):
+        following = (a * np.float32(0.5) + np.float32(i)).astype("f4")
+        b = np.float32(b + following.sum())
+        a, c = c, following
+        if not b < most:
+            break
+    return a, b, c
+
+
+def test_loops(tmp_path):
+    """Each request takes as many turns as it takes; what is carried changes places."""
+    model = compiled(tmp_path, LOOP)
+    rng = np.random.default_rng(2)
+    requests = [{"x": rng.normal(size=(1, int(rng.integers(1, 4)))).astype("f4"), "turns": np.int64(rng.integers(0, 12)), "most": np.float32(rng.uniform(0, 60))} for _ in range(50)]
+    together, blocks = same_as_alone(model, requests)
+    for r, got in zip(requests, together):
+        for name, want in zip("ysw", loop(r["x"], int(r["turns"]), r["most"])):
+            np.testing.assert_allclose(got[name], want, rtol=1e-4, atol=1e-5)
+    assert max(b.asked / b.ran for b in blocks.values()) > 4
+
+
+# ---- models without control, requests that fail, and what is no program for many ------------------------------------------
+
+PLAIN = """
+graph @main(%x: f32[1, n, 3], %at: i64[2]) -> (%y, %z, %same) {
+  %w: f32[3, 2] = const [1, -2, 0.5, 3, 0.25, -1]
+  %m: f32[1, n, 2] = matmul(%x, %w)
+  %y: f32[1, n, 2] = softmax(%m) {axis = 1}
+  %z: f32[1, 2, 2] = gather(%m, %at) {axis = 1}
+  %same: f32[1, n, 3] = identity(%x)
+}
+"""
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_model_without_control(tmp_path, threads):
+    model = compiled(tmp_path, PLAIN)
+    rng = np.random.default_rng(3)
+    requests = [{"x": rng.normal(size=(1, int(n), 3)).astype("f4"), "at": np.array([0, n - 1])} for n in rng.integers(1, 6, 70)]
+    together, blocks = same_as_alone(model, requests, threads)
+    for r, got in zip(requests, together):
+        m = r["x"].astype("f8") @ np.array([[1, -2], [0.5, 3], [0.25, -1]])
+        e = np.exp(m - m.max(1, keepdims=True))
+        np.testing.assert_allclose(got["y"], e / e.sum(1, keepdims=True), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(got["z"], m[:, r["at"]], rtol=1e-4, atol=1e-5)
+        np.testing.assert_array_equal(got["same"], r["x"])
+    assert {b.ran for b in blocks.values()} == {5}                                # one for each length
+    assert model.session(threads=threads).run_many([]) == []
+
+
+def test_requests_that_fail(tmp_path):
+    """A request of another rank, one without an input, and one whose index is outside: the others have their results."""
+    model = compiled(tmp_path, PLAIN)
+    x = np.ones((1, 4, 3), "f4")
+    good = {"x": x, "at": np.array([0, 3])}
+    got = model.session(threads=1).run_many([good, {"x": x[0], "at": good["at"]}, {"x": x}, {"x": x, "at": np.array([0, 9])}, good])
+    assert [type(g).__name__ for g in got] == ["dict", "UsageError", "UsageError", "UsageError", "dict"]
+    assert "rank 2" in str(got[1]) and "9" in str(got[3])
+    np.testing.assert_array_equal(got[0]["y"], got[4]["y"])
+
+
+
+
+def test_one_by_one(tmp_path):
+    """What is no program for many runs its requests one by one, and says why."""
+    text = """
+graph @main(%x: f32[n], %turns: i64[]) -> (%all) {
+  %y: f32[n], %all: f32[t, n] = loop(%turns, _, %x) carried 1 new [t]
+    with [n_1 = n] graph @body(%i: i64[], %go: bool[], %a: f32[n_1]) -> (%go, %b, %b) {
+      %b: f32[n_1] = add(%a, %a)
+    }
+}
+"""
+    with pytest.warns(tenon.Note, match="requests run one by one: .*size"):
+        model = compiled(tmp_path, text)
+    requests = [{"x": np.arange(3, dtype="f4"), "turns": np.int64(n)} for n in (0, 1, 4)]
+    got = model.session(threads=1).run_many(requests)
+    assert [g["all"].shape for g in got] == [(0, 3), (1, 3), (4, 3)]
+    np.testing.assert_array_equal(got[2]["all"][3], 16 * np.arange(3))
+    assert not model.session(threads=1).blocks
