@@ -14,9 +14,8 @@ typedef struct {
     Map at;                          /* Graph to its number there */
     uint32_t nvalue;
     bool *shared, *host, *needed;    /* [nvalue] */
-    uint32_t *with;                  /* [nvalue] union-find of values that share a pool */
-    uint32_t *pool;                  /* [nvalue] of a class's first, + 1; 0: none yet */
-    VEC(const Type *) pools;
+    VEC(const Type *) type;
+    Map type_at;                     /* Type to its number there */
     VEC(BatchSize) size;
     VEC(BatchFunction) function;
     VEC(BatchBlock) block;
@@ -281,31 +280,18 @@ find_needed(Batching *b)
     } while (b->changed);
 }
 
+/* The number of a value's type. */
 static uint32_t
-first_of(Batching *b, uint32_t v)
+type_of(Batching *b, const Graph *g, ValueId v)
 {
-    while (b->with[v] != v)
-        v = b->with[v] = b->with[b->with[v]];
-    return v;
-}
+    const Type *t = g->value.at[v].type;
+    uint64_t at;
 
-static void
-join_pools(Batching *b, uint32_t to, uint32_t from)
-{
-    b->with[first_of(b, to)] = first_of(b, from);
-}
-
-/* The pool that rows of a value are in. */
-static uint32_t
-pool_of(Batching *b, const Graph *g, ValueId v)
-{
-    uint32_t first = first_of(b, number_of(b, g, v));
-
-    if (!b->pool[first]) {
-        VEC_PUSH(b->to, &b->pools, g->value.at[v].type);
-        b->pool[first] = b->pools.n;
-    }
-    return b->pool[first] - 1;
+    if (map_get(&b->type_at, MAP_PTR(t), &at))
+        return (uint32_t)at;
+    map_put(&b->type_at, MAP_PTR(t), b->type.n);
+    VEC_PUSH(b->to, &b->type, t);
+    return b->type.n - 1;
 }
 
 /* ---- code ------------------------------------------------------------------------------------------------------------ */
@@ -338,7 +324,7 @@ static void
 put_block(Code *k, BlockParts *p, bool host)
 {
     Batching *b = k->b;
-    uint32_t *pool = NEW_ARRAY(b->to, uint32_t, p->in.n + p->out.n + 1);
+    uint32_t *type = NEW_ARRAY(b->to, uint32_t, p->in.n + p->out.n + 1);
     const char *name = p->node.n ? called(b, &p->g->node.at[p->node.at[p->node.n - 1]]) : "constants";
 
     p->shared = b->shared + run_of(b, p->g)->first;
@@ -353,14 +339,14 @@ put_block(Code *k, BlockParts *p, bool host)
     put(k, host ? BATCH_HOST : BATCH_BLOCK);
     put(k, b->block.n);
     for (uint32_t i = 0; i < p->in.n; i++) {
-        pool[i] = pool_of(b, p->g, p->in.at[i]);
+        type[i] = type_of(b, p->g, p->in.at[i]);
         put(k, k->slot[number_of(b, p->g, p->in.at[i])]);
     }
     for (uint32_t i = 0; i < p->out.n; i++) {
-        pool[p->in.n + i] = pool_of(b, p->g, p->out.at[i]);
+        type[p->in.n + i] = type_of(b, p->g, p->out.at[i]);
         put(k, fresh_slot(k, p->g, p->out.at[i]));
     }
-    VEC_PUSH(b->to, &b->block, ((BatchBlock){ name, p->in.n, p->out.n, p->node.n, pool, host }));
+    VEC_PUSH(b->to, &b->block, ((BatchBlock){ name, p->in.n, p->out.n, p->node.n, type, host }));
     VEC_PUSH(b->to, &b->region, ((Region){ .graph = g }));
 }
 
@@ -451,7 +437,7 @@ write_if(Code *k, const Graph *g, const Node *n)
         result[i] = fresh_slot(k, g, node_out(g, n, i));
     put(k, BATCH_BRANCH);
     put(k, slot_of(k, g, node_in(g, n, 0)));
-    put(k, pool_of(k->b, g, node_in(g, n, 0)));
+    put(k, type_of(k->b, g, node_in(g, n, 0)));
     put(k, 0);
     to[0] = k->b->code.n - 1;
     for (uint32_t r = 0; r < 2; r++) {
@@ -523,15 +509,15 @@ write_loop(Code *k, const Graph *g, const Node *n)
     put(k, BATCH_TURN);
     put(k, counter);
     put(k, turns ? slot_of(k, g, turns) : -1);
-    put(k, turns ? pool_of(k->b, g, turns) : 0);
+    put(k, turns ? type_of(k->b, g, turns) : 0);
     put(k, going);
-    put(k, pool_of(k->b, body, again));
+    put(k, type_of(k->b, body, again));
     put(k, 0);
     uint32_t end = k->b->code.n - 1;
     if (uses[turn]) {
         put(k, BATCH_COUNT);
         put(k, fresh_slot(k, body, turn));
-        put(k, pool_of(k->b, body, turn));
+        put(k, type_of(k->b, body, turn));
         put(k, counter);
     }
     for (uint32_t i = 0; i < n->in.count - 2; i++)
@@ -661,10 +647,6 @@ begin(Batching *b, const Graph *g)
     b->shared = NEW_ARRAY(b->a, bool, b->nvalue);
     b->host = NEW_ARRAY(b->a, bool, b->nvalue);
     b->needed = NEW_ARRAY(b->a, bool, b->nvalue);
-    b->with = NEW_ARRAY(b->a, uint32_t, b->nvalue);
-    b->pool = NEW_ARRAY(b->a, uint32_t, b->nvalue);
-    for (uint32_t v = 0; v < b->nvalue; v++)
-        b->with[v] = v;
     expr_is_var(expr_fresh_symbol(c, "instances"), &b->instances);
     expr_is_var(expr_fresh_symbol(c, "rows"), &b->rows);
     expr_symbol_range(c, b->instances, (Interval){ 1, INT32_MAX });
@@ -673,13 +655,13 @@ begin(Batching *b, const Graph *g)
 }
 
 static const uint32_t *
-pools_of(Batching *b, const Graph *g, const ValueId *v, uint32_t n)
+types_of(Batching *b, const Graph *g, const ValueId *v, uint32_t n)
 {
-    uint32_t *pool = NEW_ARRAY(b->to, uint32_t, n + 1);
+    uint32_t *type = NEW_ARRAY(b->to, uint32_t, n + 1);
 
     for (uint32_t i = 0; i < n; i++)
-        pool[i] = pool_of(b, g, v[i]);
-    return pool;
+        type[i] = type_of(b, g, v[i]);
+    return type;
 }
 
 static Graph *
@@ -696,16 +678,16 @@ with_blocks(Batching *b, const Graph *g)
         out[i] = graph_copy_value(to, g, g->output.at[i]);
         map[g->output.at[i]] = map[g->output.at[i]] ? map[g->output.at[i]] : out[i];
     }
-    made->input_pool = pools_of(b, g, g->input.at, g->input.n);
-    made->output_pool = pools_of(b, g, g->output.at, g->output.n);
+    made->input_type = types_of(b, g, g->input.at, g->input.n);
+    made->output_type = types_of(b, g, g->output.at, g->output.n);
     made->ninput = g->input.n;
     made->noutput = g->output.n;
     made->nfunction = b->function.n;
     made->function = b->function.at;
     made->nblock = b->block.n;
     made->block = b->block.at;
-    made->npool = b->pools.n;
-    made->pool = b->pools.at;
+    made->ntype = b->type.n;
+    made->type = b->type.at;
     made->ncode = b->code.n;
     made->code = b->code.at;
     made->nsize = b->size.n;
@@ -722,7 +704,7 @@ Graph *
 batch_graph(const Graph *g, const char **why)
 {
     Arena *scratch = arena_child(g->arena);
-    Batching b = { .c = g->ctx, .a = scratch, .to = g->arena, .at.arena = scratch };
+    Batching b = { .c = g->ctx, .a = scratch, .to = g->arena, .at.arena = scratch, .type_at.arena = scratch };
 
     *why = NULL;
     begin(&b, g);
@@ -731,7 +713,6 @@ batch_graph(const Graph *g, const char **why)
         find_shared(&b);
         find_host(&b);
         find_needed(&b);
-        for_each_flow(&b, join_pools);
         to = write_functions(&b, g) ? with_blocks(&b, g) : b.why ? (Graph *)g : NULL;
     }
     *why = b.why;

@@ -13,7 +13,7 @@ table(Host *h, const char *name, const uint32_t *number, uint32_t n)
     text_add(h->t, "0};\n");
 }
 
-/* Symbols of what the model runs inside, and the bytes of a row of each pool. */
+/* Symbols of what the model runs inside, and the bytes of a row of each type. */
 static void
 print_sizes(Host *h, const Batch *b)
 {
@@ -21,8 +21,8 @@ print_sizes(Host *h, const Batch *b)
     for (uint32_t i = 0; i < b->nsize; i++)
         if (map_get(&h->symbol_at, b->size[i].symbol.id, NULL))      /* a block asks for it */
             text_printf(h->t, "    sym[%u] = %s;\n", host_symbol(h, (Sym)(uintptr_t)b->size[i].symbol.id), host_plain(h, b->size[i].is));
-    for (uint32_t i = 0; i < b->npool; i++)
-        text_printf(h->t, "    row_bytes[%u] = %s;\n", i, host_checked(h, type_bytes(h->c, b->pool[i])));
+    for (uint32_t i = 0; i < b->ntype; i++)
+        text_printf(h->t, "    row_bytes[%u] = %s;\n", i, host_checked(h, type_bytes(h->c, b->type[i])));
     text_add(h->t, "}\n\n");
 }
 
@@ -78,7 +78,7 @@ print_which(Sizes *s, const char *name)
     table(s->h, name, s->at.at, s->at.n);
 }
 
-/* The symbols of the model's inputs that decide the sizes of block i, and of its pools. */
+/* The symbols of the model's inputs that decide the sizes of block i. */
 static void
 sizes_of_block(Host *h, const Batch *b, uint32_t i, const Graph *g)
 {
@@ -89,7 +89,7 @@ sizes_of_block(Host *h, const Batch *b, uint32_t i, const Graph *g)
     for (NodeId id = 1; id < g->node.n; id++)
         graph_symbols(g, id, add_named, &s);
     for (uint32_t k = 0; k < b->block[i].nin + b->block[i].nout; k++)
-        add_type(&s, b->pool[b->block[i].pool[k]]);
+        add_type(&s, b->type[b->block[i].type[k]]);
     print_which(&s, arena_printf(h->a, "tn_batch_sizes_%u", i));
 }
 
@@ -168,18 +168,9 @@ host_batch(Host *h)
         ;
     text_printf(h->t, "%s\n", prelude);
     for (uint32_t i = 0; i < b->nblock; i++)
-        table(h, arena_printf(h->a, "tn_batch_pools_%u", i), b->block[i].pool, b->block[i].nin + b->block[i].nout);
+        table(h, arena_printf(h->a, "tn_batch_types_%u", i), b->block[i].type, b->block[i].nin + b->block[i].nout);
     for (uint32_t i = 0; i < b->nblock; i++)
         sizes_of_block(h, b, i, n->region[i].graph);
-    for (uint32_t i = 0; i < b->npool; i++) {
-        Sizes s = {.h = h, .b = b};
-        add_type(&s, b->pool[i]);
-        print_which(&s, arena_printf(h->a, "tn_batch_row_sizes_%u", i));
-    }
-    text_add(h->t, "static const int32_t *const tn_batch_row_sizes[] = {");
-    for (uint32_t i = 0; i < b->npool; i++)
-        text_printf(h->t, "tn_batch_row_sizes_%u, ", i);
-    text_add(h->t, "0};\n");
     const char **run = NEW_ARRAY(h->a, const char *, b->nblock);
     for (uint32_t i = 0; i < b->nblock; i++) {
         uint32_t plan = plan_number(h, n->region[i].graph);
@@ -189,7 +180,7 @@ host_batch(Host *h)
     }
     text_add(h->t, "static const TnBatchBlock tn_batch_blocks[] = {\n");
     for (uint32_t i = 0; i < b->nblock; i++)
-        text_printf(h->t, "    {%s, %u, %u, tn_batch_pools_%u, tn_batch_sizes_%u},\n", run[i], b->block[i].nin, b->block[i].nout, i, i);
+        text_printf(h->t, "    {%s, %u, %u, tn_batch_types_%u, tn_batch_sizes_%u},\n", run[i], b->block[i].nin, b->block[i].nout, i, i);
     text_add(h->t, "    {0, 0, 0, 0, 0}\n};\nstatic const TnBlockInfo tn_batch_info[] = {\n");
     for (uint32_t i = 0; i < b->nblock; i++) {
         text_add(h->t, "    {");
@@ -201,16 +192,16 @@ host_batch(Host *h)
         text_printf(h->t, "    {%u, %u, %u},\n", b->function[i].nslot, b->function[i].ncounter, b->function[i].code);
     text_add(h->t, "};\n");
     table(h, "tn_batch_code", (const uint32_t *)b->code, b->ncode);
-    table(h, "tn_batch_inputs", b->input_pool, b->ninput);
-    table(h, "tn_batch_outputs", b->output_pool, b->noutput);
+    table(h, "tn_batch_inputs", b->input_type, b->ninput);
+    table(h, "tn_batch_outputs", b->output_type, b->noutput);
     print_sizes(h, b);
     text_printf(h->t, "static const TnBatchProgram tn_batch_program = {tn_batch_functions, tn_batch_blocks, tn_batch_code, tn_batch_inputs, tn_batch_outputs,\n"
-                      "    tn_batch_row_sizes, %u, %u, %u, %u, %u, %u, %u, INT64_C(%lld), INT64_C(%lld), tn_batch_sizes};\n\n"
+                      "    %u, %u, %u, %u, %u, %u, %u, INT64_C(%lld), INT64_C(%lld), tn_batch_sizes};\n\n"
                       "static int\ntn_many(const TnMany *m)\n{\n"
                       "    TnFrame frame;\n    memset(&frame, 0, sizeof frame);\n    memset(m->fault, 0, sizeof *m->fault);\n"
                       "    frame.size = sizeof frame;\n    frame.weights = m->weights ? m->weights : %s;\n    frame.sym = 0;\n"
                       "    frame.host = m->host;\n    frame.fault = m->fault;\n    frame.memory = m->memory;\n",
-                b->nblock, b->npool, b->ninput, b->noutput, host_symbol(h, (Sym)(uintptr_t)b->instances.id), host_symbol(h, (Sym)(uintptr_t)b->rows.id), h->nsymbol,
+                b->nblock, b->ntype, b->ninput, b->noutput, host_symbol(h, (Sym)(uintptr_t)b->instances.id), host_symbol(h, (Sym)(uintptr_t)b->rows.id), h->nsymbol,
                 (long long)(h->p->max_trips && h->p->max_trips < INT32_MAX ? h->p->max_trips : EMIT_MAX_TRIPS),
                 (long long)(h->p->max_calls ? h->p->max_calls : EMIT_MAX_CALLS), h->own_weights);
     if (h->p->plan->weights_bytes)

@@ -10,13 +10,13 @@
 enum { TN_DO_BLOCK, TN_DO_HOST, TN_DO_BRANCH, TN_DO_JUMP, TN_DO_MOVE, TN_DO_CALL, TN_DO_RETURN, TN_DO_BEGIN, TN_DO_TURN, TN_DO_COUNT, TN_DO_NEXT };
 
 /* size: the model's symbols that decide its sizes, -1 behind them. */
-typedef struct { int (*run)(const TnFrame *); int32_t nin, nout; const int32_t *pool, *size; } TnBatchBlock;
+typedef struct { int (*run)(const TnFrame *); int32_t nin, nout; const int32_t *type, *size; } TnBatchBlock;
 typedef struct { int32_t nslot, ncounter, code; } TnBatchFunction;
 typedef struct {                     /* what the model's program is */
     const TnBatchFunction *function;
     const TnBatchBlock *block;
-    const int32_t *code, *input_pool, *output_pool, *const *pool_size;
-    int32_t nblock, npool, ninput, noutput, instances, rows, nsymbol;
+    const int32_t *code, *input_type, *output_type;
+    int32_t nblock, ntype, ninput, noutput, instances, rows, nsymbol;
     int64_t max_trips, max_calls;
     void (*sizes)(int64_t *sym, int64_t *row_bytes);
 } TnBatchProgram;
@@ -28,12 +28,13 @@ typedef struct {                     /* how far a request is */
     TnBlock stack, frame;
     int32_t nframe, function, at, base, ended, sizes;
 } TnRequestRun;
-/* Requests of equal sizes. What depends on some of them is shared by all for whom these are equal: it is that of the first such. */
+/* Rows of so many bytes. */
+typedef struct { TnBlock row; int64_t bytes, used; } TnPool;
+/* Requests of equal sizes. */
 typedef struct {
-    int64_t *sym, *bytes;            /* [nsymbol]; [npool] of a row */
-    int32_t *block, *pool;           /* [nblock], [npool]: the first TnSizesOf whose is the same */
-    TnBlock *row;                    /* [npool] the rows that it is the first of */
-    int64_t *used;                   /* [npool] */
+    int64_t *sym;                    /* [2 * nsymbol] as blocks have them; as they were given */
+    int32_t *block;                  /* [nblock] the first TnSizesOf that is equal in the sizes of the block */
+    int32_t *pool;                   /* [ntype] where a row of the type is */
     TnBlock memory;                  /* that all this is in */
 } TnSizesOf;
 
@@ -41,9 +42,9 @@ typedef struct {
     const TnBatchProgram *p;
     const TnMany *m;
     TnFrame frame;                   /* what blocks run in */
-    TnBlock handle, node, arg, order, count, rows, request, sizes;
+    TnBlock handle, node, arg, order, count, rows, request, sizes, pool, bytes;
     int64_t nhandle, nnode, narg, deepest;
-    int32_t nsizes;
+    int32_t nsizes, npool;
 } TnBatch;
 
 #define TN_HANDLES(b) ((TnHandle *)(b)->handle.at)
@@ -64,24 +65,24 @@ static int tn_new_handles(TnBatch *b, int64_t n)
     return code;
 }
 static TnSizesOf *tn_sizes_of(const TnBatch *b, int32_t sizes) { return (TnSizesOf *)b->sizes.at + sizes; }
-/* n fresh rows of a pool; the first into *row. */
-static int tn_new_rows(TnBatch *b, int32_t sizes, int32_t pool, int64_t n, int64_t *row)
+static TnPool *tn_pool_of(const TnBatch *b, int32_t sizes, int32_t type) { return (TnPool *)b->pool.at + tn_sizes_of(b, sizes)->pool[type]; }
+/* n fresh rows of a type; the first into *row. */
+static int tn_new_rows(TnBatch *b, int32_t sizes, int32_t type, int64_t n, int64_t *row)
 {
-    TnSizesOf *z = tn_sizes_of(b, tn_sizes_of(b, sizes)->pool[pool]);
-    int64_t bytes = z->bytes[pool];
-    *row = z->used[pool];
+    TnPool *p = tn_pool_of(b, sizes, type);
+    *row = p->used;
     if (*row + n > INT32_MAX)
         return tn_refuse(b->frame.fault, TN_FAULT_MEMORY, 0, 0, *row, 0);
     int code = 0;
-    if (__builtin_expect(bytes > INT32_MAX || (*row + n) * bytes > z->row[pool].bytes, 0))
-        code = tn_keep(&b->frame, &z->row[pool], tn_size_mul(*row, bytes), tn_size_mul(*row + n, bytes));
-    z->used[pool] += code ? 0 : n;
+    if (__builtin_expect(p->bytes > INT32_MAX || (*row + n) * p->bytes > p->row.bytes, 0))
+        code = tn_keep(&b->frame, &p->row, tn_size_mul(*row, p->bytes), tn_size_mul(*row + n, p->bytes));
+    p->used += code ? 0 : n;
     return code;
 }
-static const void *tn_row(const TnBatch *b, int32_t sizes, int32_t pool, int64_t row)
+static const void *tn_row(const TnBatch *b, int32_t sizes, int32_t type, int64_t row)
 {
-    const TnSizesOf *z = tn_sizes_of(b, tn_sizes_of(b, sizes)->pool[pool]);
-    return (const char *)z->row[pool].at + row * z->bytes[pool];
+    const TnPool *p = tn_pool_of(b, sizes, type);
+    return (const char *)p->row.at + row * p->bytes;
 }
 
 /* Nodes of one block that are ready, and are of one size, all at once. */
@@ -95,19 +96,19 @@ static int tn_run_block(TnBatch *b, int32_t number, int32_t sizes, const int32_t
     int64_t first[k->nout + 1], most = 1;
     int code = tn_keep(&b->frame, &b->rows, 0, (int64_t)n * (k->nin + 1) * (int64_t)sizeof(int32_t));
     for (int32_t o = 0; !code && o < k->nout; o++)
-        code = tn_new_rows(b, sizes, k->pool[k->nin + o], n, &first[o]);
+        code = tn_new_rows(b, sizes, k->type[k->nin + o], n, &first[o]);
     if (code)
         return code;
     int32_t *row = (int32_t *)b->rows.at;
     for (int32_t i = 0; i < k->nin; i++, row += n) {
         for (int32_t j = 0; j < n; j++)
             row[j] = TN_HANDLES(b)[arg[node[member[j]].arg + i]].row;
-        in[2 * i] = tn_row(b, sizes, k->pool[i], 0);
+        in[2 * i] = tn_row(b, sizes, k->type[i], 0);
         in[2 * i + 1] = row;
-        most = tn_max(most, tn_sizes_of(b, tn_sizes_of(b, sizes)->pool[k->pool[i]])->used[k->pool[i]]);
+        most = tn_max(most, tn_pool_of(b, sizes, k->type[i])->used);
     }
     for (int32_t o = 0; o < k->nout; o++) {
-        out[o] = (void *)tn_row(b, sizes, k->pool[k->nin + o], first[o]);
+        out[o] = (void *)tn_row(b, sizes, k->type[k->nin + o], first[o]);
         for (int32_t j = 0; j < n; j++)
             TN_HANDLES(b)[node[member[j]].out + o] = (TnHandle){(int32_t)first[o] + j, 0};
     }
@@ -209,17 +210,17 @@ static int tn_run_host(TnBatch *b, int32_t sizes, int32_t *slot, const int32_t *
     int fault = tn_new_handles(b, k->nout);
     for (int32_t o = 0; !fault && o < k->nout; o++) {
         int64_t row;
-        fault = tn_new_rows(b, sizes, k->pool[k->nin + o], 1, &row);
+        fault = tn_new_rows(b, sizes, k->type[k->nin + o], 1, &row);
         TN_HANDLES(b)[made + o].row = (int32_t)row;
     }
     if (fault)
         return fault;
     for (int32_t o = 0; o < k->nout; o++) {
-        out[o] = (void *)tn_row(b, sizes, k->pool[k->nin + o], TN_HANDLES(b)[made + o].row);
+        out[o] = (void *)tn_row(b, sizes, k->type[k->nin + o], TN_HANDLES(b)[made + o].row);
         slot[code[2 + k->nin + o]] = (int32_t)(made + o);
     }
     for (int32_t i = 0; i < k->nin; i++)
-        in[i] = tn_row(b, sizes, k->pool[i], TN_HANDLES(b)[slot[code[2 + i]]].row);
+        in[i] = tn_row(b, sizes, k->type[i], TN_HANDLES(b)[slot[code[2 + i]]].row);
     b->frame.inputs = in;
     b->frame.outputs = out;
     b->frame.sym = tn_sizes_of(b, sizes)->sym;
@@ -351,38 +352,47 @@ static int32_t tn_first_sizes(const TnBatch *b, const int64_t *sym, const int32_
     return n;
 }
 
+/* The pool of rows of so many bytes. */
+static int tn_take_pool(TnBatch *b, int64_t bytes, int32_t *out)
+{
+    TnPool *pool = (TnPool *)b->pool.at;
+    int code;
+    for (*out = 0; *out < b->npool; ++*out)
+        if (pool[*out].bytes == bytes)
+            return 0;
+    if (bytes < 0)
+        return tn_refuse(b->frame.fault, TN_FAULT_SIZE, 0, 0, bytes, 0);
+    if ((code = tn_room(b, &b->pool, b->npool * (int64_t)sizeof(TnPool), sizeof(TnPool))))
+        return code;
+    ((TnPool *)b->pool.at)[b->npool++] = (TnPool){{0, 0}, bytes, 0};
+    return 0;
+}
+
 /* The sizes of a request, those of one before where they are equal. */
 static int tn_take_sizes(TnBatch *b, const int64_t *sym, int32_t *out)
 {
-    const int64_t np = b->p->npool, nb = b->p->nblock, ns = b->p->nsymbol;
+    const int64_t nt = b->p->ntype, nb = b->p->nblock, ns = b->p->nsymbol;
     int code = 0;
     for (*out = 0; *out < b->nsizes; ++*out)
         if (!memcmp(tn_sizes_of(b, *out)->sym + ns, sym, (size_t)ns * sizeof *sym))
             return 0;
-    TnBlock memory = {0, 0};
-    if ((code = tn_keep(&b->frame, &b->sizes, b->nsizes * (int64_t)sizeof(TnSizesOf), (b->nsizes + 1) * (int64_t)sizeof(TnSizesOf))) ||
-        (code = tn_need(&b->frame, &memory, (2 * ns + 2 * np) * (int64_t)sizeof(int64_t) + np * (int64_t)sizeof(TnBlock) + (np + nb) * (int64_t)sizeof(int32_t) + 8)))
+    TnSizesOf z = {0, 0, 0, {0, 0}};
+    if ((code = tn_room(b, &b->sizes, b->nsizes * (int64_t)sizeof(TnSizesOf), sizeof(TnSizesOf))) ||
+        (code = tn_room(b, &b->bytes, 0, nt * (int64_t)sizeof(int64_t))) ||
+        (code = tn_need(&b->frame, &z.memory, 2 * ns * (int64_t)sizeof(int64_t) + (nt + nb) * (int64_t)sizeof(int32_t) + 8)))
         return code;
-    TnSizesOf z;
-    z.memory = memory;
-    z.sym = (int64_t *)memory.at;
-    z.bytes = z.sym + 2 * ns;
-    z.used = z.bytes + np;
-    z.row = (TnBlock *)(z.used + np);
-    z.block = (int32_t *)(z.row + np);
+    z.sym = (int64_t *)z.memory.at;
+    z.block = (int32_t *)(z.sym + 2 * ns);
     z.pool = z.block + nb;
     memcpy(z.sym, sym, (size_t)ns * sizeof *sym);
-    memcpy(z.sym + ns, sym, (size_t)ns * sizeof *sym);           /* as they were given: blocks change some */
-    b->p->sizes(z.sym, z.bytes);
-    memset(z.used, 0, (size_t)np * sizeof *z.used);
-    memset(z.row, 0, (size_t)np * sizeof *z.row);
-    *tn_sizes_of(b, b->nsizes) = z;
+    memcpy(z.sym + ns, sym, (size_t)ns * sizeof *sym);
+    b->p->sizes(z.sym, (int64_t *)b->bytes.at);
+    *tn_sizes_of(b, b->nsizes++) = z;
     for (int64_t i = 0; i < nb; i++)
-        z.block[i] = tn_first_sizes(b, sym, b->p->block[i].size, b->nsizes);
-    for (int64_t i = 0; i < np; i++)
-        z.pool[i] = tn_first_sizes(b, sym, b->p->pool_size[i], b->nsizes);
-    ++b->nsizes;
-    return 0;
+        z.block[i] = tn_first_sizes(b, sym, b->p->block[i].size, b->nsizes - 1);
+    for (int64_t i = 0; i < nt && !code; i++)
+        code = tn_take_pool(b, ((const int64_t *)b->bytes.at)[i], &z.pool[i]);
+    return code;
 }
 
 /* The rows of the requests' inputs, and where each request begins. */
@@ -401,11 +411,11 @@ static int tn_enter(TnBatch *b)
             (code = tn_new_handles(b, b->p->ninput)))
             return code;
         for (int32_t k = 0; k < b->p->ninput; k++) {
-            int64_t row, bytes = tn_sizes_of(b, r->sizes)->bytes[b->p->input_pool[k]];
-            if ((code = tn_new_rows(b, r->sizes, b->p->input_pool[k], 1, &row)))
+            int64_t row, bytes = tn_pool_of(b, r->sizes, b->p->input_type[k])->bytes;
+            if ((code = tn_new_rows(b, r->sizes, b->p->input_type[k], 1, &row)))
                 return code;
             if (bytes)
-                memcpy((void *)tn_row(b, r->sizes, b->p->input_pool[k], row), b->m->inputs[i][k], (size_t)bytes);
+                memcpy((void *)tn_row(b, r->sizes, b->p->input_type[k], row), b->m->inputs[i][k], (size_t)bytes);
             TN_HANDLES(b)[made + k].row = (int32_t)row;
             TN_STACK(r)[k] = (int32_t)(made + k);
         }
@@ -435,10 +445,10 @@ static void tn_leave(TnBatch *b)
     for (int32_t i = 0; i < b->m->n; i++)
         for (int32_t k = 0; k < b->p->noutput; k++) {
             const TnRequestRun *r = (const TnRequestRun *)b->request.at + i;
-            int32_t pool = b->p->output_pool[k], row = TN_HANDLES(b)[((const int32_t *)r->stack.at)[k]].row;
-            int64_t bytes = tn_sizes_of(b, r->sizes)->bytes[pool];
+            int32_t type = b->p->output_type[k], row = TN_HANDLES(b)[((const int32_t *)r->stack.at)[k]].row;
+            int64_t bytes = tn_pool_of(b, r->sizes, type)->bytes;
             if (bytes)
-                memcpy(b->m->outputs[i][k], tn_row(b, r->sizes, pool, row), (size_t)bytes);
+                memcpy(b->m->outputs[i][k], tn_row(b, r->sizes, type, row), (size_t)bytes);
         }
 }
 
@@ -458,13 +468,11 @@ static int tn_batch(const TnBatchProgram *p, const TnMany *m, const TnFrame *fra
         tn_put(frame, &((TnRequestRun *)b.request.at)[i].stack);
         tn_put(frame, &((TnRequestRun *)b.request.at)[i].frame);
     }
-    for (int32_t i = 0; i < b.nsizes; i++) {
-        TnBlock memory = tn_sizes_of(&b, i)->memory;
-        for (int32_t k = 0; k < p->npool; k++)
-            tn_put(frame, &tn_sizes_of(&b, i)->row[k]);
-        tn_put(frame, &memory);
-    }
-    TnBlock *own[] = {&b.handle, &b.node, &b.arg, &b.order, &b.count, &b.rows, &b.request, &b.sizes};
+    for (int32_t i = 0; i < b.nsizes; i++)
+        tn_put(frame, &tn_sizes_of(&b, i)->memory);
+    for (int32_t i = 0; i < b.npool; i++)
+        tn_put(frame, &((TnPool *)b.pool.at)[i].row);
+    TnBlock *own[] = {&b.handle, &b.node, &b.arg, &b.order, &b.count, &b.rows, &b.request, &b.sizes, &b.pool, &b.bytes};
     for (unsigned i = 0; i < sizeof own / sizeof *own; i++)
         tn_put(frame, own[i]);
     return code;

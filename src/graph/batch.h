@@ -1,7 +1,8 @@
 /* batch: what a program for many requests is (source: ACRoBat, MLSys 2024; ED-Batch, ICML 2023).
  *
  * A model that was made for one request is cut, between its branches, loops and calls, into blocks of nests. A block is a
- * graph of its own with an axis of instances, which requests run together. What belongs to an instance is a row of a pool:
+ * graph of its own with an axis of instances, which requests run together. What belongs to an instance is a row of a pool, which has all
+ * values of so many bytes:
  *
  *     block(pool: f32[rows, 256], row: i32[instances], …) -> (o: f32[instances, 256], …)
  *
@@ -24,14 +25,14 @@
 typedef enum {
     BATCH_BLOCK,                     /* block, input slots…, output slots…: run it some time */
     BATCH_HOST,                      /* the same, run at once: made of requests' own numbers, which control asks for */
-    BATCH_BRANCH,                    /* slot, pool, to: go there if it is false */
+    BATCH_BRANCH,                    /* slot, type, to: go there if it is false */
     BATCH_JUMP,                      /* to */
     BATCH_MOVE,                      /* to slot, from slot */
     BATCH_CALL,                      /* function, n, argument slots…, m, result slots… */
     BATCH_RETURN,                    /* n, slots… */
     BATCH_BEGIN,                     /* counter, slot or -1: the one is 0, the other true */
-    BATCH_TURN,                      /* counter, turns slot or -1, its pool, slot that says whether it goes on or -1, its pool, to: go there if the loop is over */
-    BATCH_COUNT,                     /* slot, pool, counter: the number of the turn as a row */
+    BATCH_TURN,                      /* counter, turns slot or -1, its type, slot that says whether it goes on or -1, its type, to: go there if the loop is over */
+    BATCH_COUNT,                     /* slot, type, counter: the number of the turn as a row */
     BATCH_NEXT,                      /* counter, to: one more, and go there */
 } BatchOp;
 
@@ -44,7 +45,7 @@ typedef struct {
 typedef struct {
     const char *name;                /* the operators that it came from */
     uint32_t nin, nout, nodes;       /* nodes: nests of the model in it */
-    const uint32_t *pool;            /* [nin + nout] */
+    const uint32_t *type;            /* [nin + nout] */
     bool host;
 } BatchBlock;
 
@@ -55,10 +56,10 @@ typedef struct Batch {
     const BatchFunction *function;   /* 0: the model */
     uint32_t nblock;
     const BatchBlock *block;         /* block i is region i of the node */
-    uint32_t npool;
-    const Type *const *pool;         /* what one row is */
+    uint32_t ntype;
+    const Type *const *type;         /* what a row may be */
     uint32_t ninput, noutput;        /* the model's: its first slots are its inputs */
-    const uint32_t *input_pool, *output_pool;
+    const uint32_t *input_type, *output_type;
     uint32_t ncode;
     const int32_t *code;
     uint32_t nsize;                  /* symbols of branches, bodies and functions by those of the model's inputs, in order */
