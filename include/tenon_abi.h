@@ -154,6 +154,8 @@ typedef struct TnMany {
     TnFault *fault;
     const TnMemory *memory;      /* never NULL */
     TnBlockCount *count;         /* [nblock], added to; may be NULL */
+    TnBlock *const *const *made; /* [n][noutput] as a frame's; NULL, here or there: the output has memory */
+    int64_t *const *output_dims; /* [n] as a frame's; may be NULL */
 } TnMany;
 typedef struct TnBlockInfo {
     const char *name;            /* what it ends in: a node of the model */

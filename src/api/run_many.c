@@ -13,7 +13,9 @@ typedef struct {
     int32_t n, ready;
     const void *const **in;          /* [ready][ninput] */
     void *const **out;               /* [ready][noutput] */
-    int64_t **sym;                   /* [ready] */
+    int64_t **sym, **dims;           /* [ready] */
+    TnBlock *const **made;           /* [ready][noutput] */
+    TnRequest **of;                  /* [ready] */
     Arena *a;
     TnStatus first;                  /* that of the first request that failed */
 } Many;
@@ -35,15 +37,17 @@ failed(Many *m, TnRequest *r)
 
 /* Memory for the outputs that have none, as far as their size is known. */
 static bool
-place(Many *m, TnRequest *r, void **out)
+place(Many *m, TnRequest *r, void **out, TnBlock **made)
 {
     const TnSession *s = m->s;
 
     for (int32_t i = 0; i < r->nout; i++) {
         TnTensor *x = tn_tensor_at(r->out, i);
         const RunOutput *o = &s->out[i];
-        if (o->made)
+        if (o->made) {
+            made[s->ports.out[i]] = NEW(m->a, TnBlock);
             continue;
+        }
         if (x->data && x->bytes < o->bytes)
             return diag_error(&s->ctx->c.diags, DIAG_USAGE, (Loc){0}, "output \"%s\": %s needs %lld bytes, its `bytes` says %lld", s->manifest->outputs[s->ports.out[i]].name,
                               dims_text(m->a, o->dtype, o->rank, o->dims), (long long)o->bytes, (long long)x->bytes);
@@ -78,6 +82,7 @@ take(Many *m, TnRequest *r)
     TnSession *s = m->s;
     const void **in = NEW_ARRAY(m->a, const void *, s->manifest->ninput + 1);
     void **out = NEW_ARRAY(m->a, void *, s->manifest->noutput + 1);
+    TnBlock **made = NEW_ARRAY(m->a, TnBlock *, s->manifest->noutput + 1);
     int32_t nsym;
 
     if (!tn_ready(s, r->in, r->nin, r->out, r->nout))
@@ -87,13 +92,49 @@ take(Many *m, TnRequest *r)
         if (s->in_bytes[i] && !s->in[i].data)
             return diag_error(&s->ctx->c.diags, DIAG_USAGE, (Loc){0}, "input \"%s\": no memory given, %lld bytes are needed", s->manifest->inputs[s->ports.in[i]].name, (long long)s->in_bytes[i]);
     }
-    if (!place(m, r, out))
+    if (!place(m, r, out, made))
         return false;
     const int64_t *sym = session_sizes(s->session, &nsym);
     m->in[m->ready] = in;
     m->out[m->ready] = out;
+    m->made[m->ready] = made;
+    m->of[m->ready] = r;
+    m->dims[m->ready] = NEW_ARRAY(m->a, int64_t, s->manifest->output_rank_total + 1);
     m->sym[m->ready++] = arena_copy(m->a, sym, ((size_t)nsym + 1) * sizeof *sym);
     return true;
+}
+
+/* Outputs whose size only the run told. A caller's memory may be too small for one; then that request has failed. */
+static void
+give_made(Many *m, int32_t number)
+{
+    TnSession *s = m->s;
+    TnRequest *r = m->of[number];
+    const int64_t *dims = m->dims[number];
+    bool ok = true;
+
+    for (int32_t i = 0; i < r->nout; i++) {          /* they are the manifest's: no such model has states */
+        const TnTensorInfo *info = &s->manifest->outputs[i];
+        TnBlock *made = m->made[number][i];
+        if (made) {
+            TnTensor *x = tn_tensor_at(r->out, i);
+            DType dtype = s->out[i].dtype;
+            int64_t bytes;
+            tensor_bytes(dtype, (uint32_t)info->rank, dims, &bytes);
+            if (x->data && x->bytes < bytes)
+                ok = diag_error(&s->ctx->c.diags, DIAG_USAGE, (Loc){0}, "output \"%s\" is %s in this run and needs %lld bytes, its `bytes` says %lld", info->name,
+                                dims_text(m->a, dtype, (uint32_t)info->rank, dims), (long long)bytes, (long long)x->bytes);
+            if (!x->data)
+                x->data = (void *)(((uintptr_t)arena_alloc(m->a, (size_t)bytes + 64) + 63) / 64 * 64);
+            if (bytes && ok)
+                memcpy(x->data, made->at, (size_t)bytes);
+            *x = (TnTensor){ x->size, info->name, info->dtype, info->rank, dims, x->data, bytes };
+            session_put_made(s->session, made);
+        }
+        dims += info->rank;
+    }
+    if (!ok)
+        failed(m, r);
 }
 
 static bool
@@ -109,6 +150,9 @@ run_many(Many *m)
     m->in = NEW_ARRAY(m->a, const void *const *, m->n + 1);
     m->out = NEW_ARRAY(m->a, void *const *, m->n + 1);
     m->sym = NEW_ARRAY(m->a, int64_t *, m->n + 1);
+    m->dims = NEW_ARRAY(m->a, int64_t *, m->n + 1);
+    m->made = NEW_ARRAY(m->a, TnBlock *const *, m->n + 1);
+    m->of = NEW_ARRAY(m->a, TnRequest *, m->n + 1);
     for (int32_t i = 0; i < m->n; i++) {
         TnRequest *r = request_at(m, i);
         r->status = TN_OK;
@@ -116,8 +160,13 @@ run_many(Many *m)
         if (!(together ? take(m, r) : alone(m, r)))
             failed(m, r);
     }
-    if (!together || !m->ready || session_run_many(s->session, &s->ctx->c.diags, m->ready, m->in, m->out, m->sym, s->count))
+    if (!together || !m->ready)
         return true;
+    if (session_run_many(s->session, &s->ctx->c.diags, &(RunMany){ m->ready, m->in, m->out, m->sym, m->dims, m->made, s->count })) {
+        for (int32_t i = 0; i < m->ready; i++)
+            give_made(m, i);
+        return true;
+    }
     tn_clear(s->ctx);
     for (int32_t i = 0; i < m->n; i++)
         if (!request_at(m, i)->error && !alone(m, request_at(m, i)))

@@ -17,6 +17,10 @@ typedef struct {
     VEC(const Type *) type;
     Map type_at;                     /* Type to its number there */
     VEC(BatchSize) size;
+    VEC(Var) late;
+    Map late_at;                     /* symbol to its number there */
+    VEC(BatchUpdate) update;
+    VEC(Constraint) check;
     VEC(BatchFunction) function;
     VEC(BatchBlock) block;
     VEC(Region) region;
@@ -57,20 +61,6 @@ refuse(Batching *b, const Node *n, const char *why)
 }
 
 static bool
-sizes_stay(const Node *n)
-{
-    const Graph *body = n->region[0].graph;
-
-    for (uint32_t i = 0; i < n->ncarried; i++) {
-        const Type *in = body->value.at[body->input.at[2 + i]].type, *out = body->value.at[body->output.at[1 + i]].type;
-        for (uint32_t d = 0; d < in->rank; d++)
-            if (in->dim[d] != out->dim[d])
-                return false;
-    }
-    return true;
-}
-
-static bool
 may_node(Batching *b, const Graph *g, const Node *n)
 {
     for (uint32_t i = 0; i < n->out.count; i++) {
@@ -80,40 +70,12 @@ may_node(Batching *b, const Graph *g, const Node *n)
         if (t && t->rank >= TN_MAX_RANK)
             return refuse(b, n, "has no dimension left for requests");
     }
-    if (n->nfresh)
-        return refuse(b, n, "makes what only its data size");
     if (n->callee == CALL_OP)
         return refuse(b, n, "is a routine, for one request at a time");
-    if (n->callee == CALL_JOIN || n->callee == CALL_KERNEL || n->callee == CALL_MATCH || n->callee == CALL_BLOCKS)
+    if (n->callee == CALL_JOIN || n->callee == CALL_KERNEL || n->callee == CALL_BLOCKS)
         return refuse(b, n, "is run for one request at a time");
     if (n->callee == CALL_NEST && n->nest->naxis >= NEST_MAX_AXES)
         return refuse(b, n, "has no axis left for requests");
-    if (n->callee == CALL_LOOP && n->out.count != n->ncarried)
-        return refuse(b, n, "stacks what its turns make");
-    if (n->callee == CALL_LOOP && !sizes_stay(n))
-        return refuse(b, n, "carries values whose size changes with the turn");
-    return true;
-}
-
-/* Symbols of what a node runs, by those of the model's inputs. */
-static bool
-resolve(Batching *b, const Node *n)
-{
-    for (uint32_t r = 0; r < n->nregion; r++)
-        for (uint32_t i = 0; i < n->region[r].nbind; i++) {
-            const Binding *bind = &n->region[r].bind[i];
-            const Expr *is = bind->to;
-            uint32_t k = 0;
-            for (uint32_t s = 0; s < b->size.n; s++)
-                is = expr_subst(b->c, is, &(Binding){ b->size.at[s].symbol, b->size.at[s].is }, 1);
-            is = expr_simplify(b->c, NULL, is);
-            while (k < b->size.n && b->size.at[k].symbol.id != bind->var.id)
-                k++;
-            if (k == b->size.n)
-                VEC_PUSH(b->to, &b->size, ((BatchSize){ bind->var, is }));
-            else if (b->size.at[k].is != is)
-                return refuse(b, n, "runs a function at several sizes");
-        }
     return true;
 }
 
@@ -129,13 +91,107 @@ may_all(Batching *b)
             return refuse(b, NULL, arena_printf(b->c->arena, "input %s is %s", g->value.at[g->input.at[i]].name, type_str(b->c, g->value.at[g->input.at[i]].type)));
     for (uint32_t i = b->all.n; i-- > 0; ) {         /* callers first */
         const Graph *of = b->all.at[i];
-        if (i + 1 < b->all.n && of->constraints.n)
-            return refuse(b, NULL, arena_printf(b->c->arena, "graph %s checks sizes as it runs", of->name));
         for (NodeId id = 1; id < of->node.n; id++)
-            if (!may_node(b, of, &of->node.at[id]) || !resolve(b, &of->node.at[id]))
+            if (!may_node(b, of, &of->node.at[id]))
                 return false;
     }
     return true;
+}
+
+/* ---- sizes ----------------------------------------------------------------------------------------------------------- */
+
+static bool
+is_late(const Batching *b, Var v)
+{
+    return map_get(&b->late_at, v.id, NULL);
+}
+
+static void
+set_late(Batching *b, Var v)
+{
+    if (is_late(b, v))
+        return;
+    map_put(&b->late_at, v.id, b->late.n);
+    VEC_PUSH(b->to, &b->late, v);
+    b->changed = true;
+}
+
+typedef struct { const Batching *b; bool late; } Uses;
+
+static void
+see_late(void *user, Var v)
+{
+    Uses *u = user;
+    u->late |= v.kind == VAR_SYMBOL && is_late(u->b, v);
+}
+
+/* By symbols of the model's inputs, and late ones. */
+static const Expr *
+outside(const Batching *b, const Expr *e)
+{
+    for (uint32_t s = 0; s < b->size.n; s++)
+        e = expr_subst(b->c, e, &(Binding){ b->size.at[s].symbol, b->size.at[s].is }, 1);
+    return e;
+}
+
+static const Expr *
+resolved(const Batching *b, const Expr *e)
+{
+    return expr_simplify(b->c, NULL, outside(b, e));
+}
+
+static void
+resolve(Batching *b, const Binding *bind)
+{
+    const Expr *is = resolved(b, bind->to);
+    Uses u = { b, false };
+    uint32_t k = 0;
+
+    expr_vars(is, see_late, &u);
+    while (k < b->size.n && b->size.at[k].symbol.id != bind->var.id)
+        k++;
+    if (u.late || (k < b->size.n && b->size.at[k].is != is))
+        set_late(b, bind->var);
+    else if (k == b->size.n)
+        VEC_PUSH(b->to, &b->size, ((BatchSize){ bind->var, is }));
+}
+
+/* What a turn of a loop makes longer has a size that changes with the turn. */
+static void
+find_changing(Batching *b, const Node *n)
+{
+    const Graph *body = n->region[0].graph;
+    Var v;
+
+    for (uint32_t i = 0; i < n->ncarried; i++) {
+        const Type *in = body->value.at[body->input.at[2 + i]].type, *out = body->value.at[body->output.at[1 + i]].type;
+        for (uint32_t d = 0; d < in->rank; d++)
+            if (in->dim[d] != out->dim[d] && expr_is_var(in->dim[d], &v) && v.kind == VAR_SYMBOL)
+                set_late(b, v);
+    }
+}
+
+/* Symbols that are late: what nodes define, what changes from turn to turn, what a function has at several sizes, and what follows from such.
+ * All others follow from the model's inputs. */
+static void
+find_sizes(Batching *b)
+{
+    do {
+        b->changed = false;
+        b->size.n = 0;
+        for (uint32_t i = b->all.n; i-- > 0; )
+            for (NodeId id = 1; id < b->all.at[i]->node.n; id++) {
+                const Node *n = &b->all.at[i]->node.at[id];
+                for (uint32_t f = 0; f < n->nfresh; f++)
+                    set_late(b, (Var){ VAR_SYMBOL, MAP_PTR(n->fresh[f].name) });
+                if (n->callee == CALL_LOOP)
+                    find_changing(b, n);
+                for (uint32_t r = 0; r < n->nregion; r++)
+                    for (uint32_t k = 0; k < n->region[r].nbind; k++)
+                        if (!is_late(b, n->region[r].bind[k].var))
+                            resolve(b, &n->region[r].bind[k]);
+            }
+    } while (b->changed);
 }
 
 /* ---- what becomes of values ---------------------------------------------------------------------------------------- */
@@ -156,7 +212,7 @@ for_each_flow(Batching *b, Flow *visit)
                 const Graph *in = n->region[r].graph;
                 for (uint32_t k = from; k < n->in.count; k++)
                     visit(b, number_of(b, in, in->input.at[first + k - from]), number_of(b, g, node_in(g, n, k)));
-                for (uint32_t k = 0; k < n->out.count; k++)
+                for (uint32_t k = 0; k < (n->callee == CALL_LOOP ? n->ncarried : n->out.count); k++)
                     if (node_out(g, n, k))
                         visit(b, number_of(b, g, node_out(g, n, k)), number_of(b, in, in->output.at[given + k]));
                 for (uint32_t k = 0; n->callee == CALL_LOOP && k < 1 + n->ncarried; k++)
@@ -221,6 +277,9 @@ find_host(Batching *b)
                 for (uint32_t o = 0; g->node.at[id].callee == CALL_NEST && o < g->node.at[id].out.count; o++)
                     for (uint32_t k = 0; k < g->node.at[id].in.count; k++)
                         lose_host(b, b->run[i].first + node_out(g, &g->node.at[id], o), b->run[i].first + node_in(g, &g->node.at[id], k));
+            for (NodeId id = 1; id < g->node.n; id++)
+                if (g->node.at[id].callee == CALL_MATCH && node_out(g, &g->node.at[id], 0))
+                    lose_host(b, b->run[i].first + node_out(g, &g->node.at[id], 0), b->run[i].first + node_in(g, &g->node.at[id], 0));
         }
         for_each_flow(b, lose_host);
     } while (b->changed);
@@ -264,7 +323,7 @@ find_needed(Batching *b)
             const Graph *g = b->all.at[i];
             for (NodeId id = 1; id < g->node.n; id++) {
                 const Node *n = &g->node.at[id];
-                for (uint32_t k = 0; k < n->in.count && k < (n->callee == CALL_IF ? 1 : n->callee == CALL_LOOP ? 2 : 0); k++)
+                for (uint32_t k = 0; k < n->in.count && k < (n->callee == CALL_IF || n->callee == CALL_MATCH ? 1 : n->callee == CALL_LOOP ? 2 : 0); k++)
                     if (node_in(g, n, k))
                         need(b, b->run[i].first + node_in(g, n, k));
                 if (n->callee == CALL_LOOP)
@@ -317,6 +376,91 @@ fresh_slot(Code *k, const Graph *g, ValueId v)
     if (v)
         k->slot[number_of(k->b, g, v)] = slot;
     return slot;
+}
+
+/* Sizes that become others; -1: none does. */
+typedef struct { Batching *b; VEC(BatchSize) set; } Update;
+
+static void
+add_update(Update *u, Var symbol, const Expr *is)
+{
+    if (is_late(u->b, symbol))
+        VEC_PUSH(u->b->to, &u->set, ((BatchSize){ symbol, resolved(u->b, is) }));
+}
+
+static int32_t
+end_update(Update *u)
+{
+    if (!u->set.n)
+        return -1;
+    VEC_PUSH(u->b->to, &u->b->update, ((BatchUpdate){ u->set.n, u->set.at }));
+    return (int32_t)u->b->update.n - 1;
+}
+
+static void
+put_update(Code *k, Update *u)
+{
+    int32_t update = end_update(u);
+
+    if (update < 0)
+        return;
+    put(k, BATCH_UPDATE);
+    put(k, update);
+}
+
+static int32_t
+binding_update(Code *k, const Region *r)
+{
+    Update u = { .b = k->b };
+
+    for (uint32_t i = 0; i < r->nbind; i++)
+        add_update(&u, r->bind[i].var, r->bind[i].to);
+    return end_update(&u);
+}
+
+/* Symbols in the types of results [first, first + n), by what the graph gives; stacked results have a dimension in front. */
+static void
+add_results(Update *u, const Graph *g, const Node *n, const Graph *in, uint32_t first, uint32_t count, uint32_t from)
+{
+    for (uint32_t i = first; i < first + count; i++) {
+        ValueId v = node_out(g, n, i);
+        const Type *t = v ? g->value.at[v].type : NULL, *inner = in->value.at[in->output.at[from + i]].type;
+        uint32_t more = t ? t->rank - inner->rank : 0;
+        for (uint32_t d = more; t && d < t->rank; d++) {
+            uint32_t f = node_fresh(n, t->dim[d]);
+            if (f != UINT32_MAX)
+                add_update(u, (Var){ VAR_SYMBOL, MAP_PTR(n->fresh[f].name) }, inner->dim[d - more]);
+        }
+    }
+}
+
+static void
+put_results(Code *k, const Graph *g, const Node *n, const Graph *in, uint32_t first, uint32_t count, uint32_t from)
+{
+    Update u = { .b = k->b };
+
+    add_results(&u, g, n, in, first, count, from);
+    put_update(k, &u);
+}
+
+static void
+put_binding(Code *k, const Region *r)
+{
+    int32_t update = binding_update(k, r);
+
+    if (update < 0)
+        return;
+    put(k, BATCH_UPDATE);
+    put(k, update);
+}
+
+static int32_t
+late_number(const Code *k, Sym name)
+{
+    uint64_t at = 0;
+
+    map_get(&k->b->late_at, MAP_PTR(name), &at);
+    return (int32_t)at;
 }
 
 /* A block of these parts, and the code that has it run. */
@@ -422,7 +566,10 @@ write_region(Code *k, const Graph *g, const Node *n, uint32_t r, uint32_t from, 
 
     for (uint32_t i = from; i < n->in.count; i++)
         k->slot[number_of(k->b, in, in->input.at[first + i - from])] = slot_of(k, g, node_in(g, n, i));
+    put_binding(k, &n->region[r]);
     write_graph(k, in, out);
+    if (k->ok)
+        put_results(k, g, n, in, 0, n->out.count, 0);
 }
 
 static void
@@ -473,20 +620,59 @@ is_true(const Graph *g, ValueId v)
     return g->value.at[v].data && *(const uint8_t *)g->value.at[v].data;
 }
 
+/* The loop is over: sizes that it defines, then what it gives. */
+static void
+write_loop_results(Code *k, const Graph *g, const Node *n, int32_t counter, const int32_t *now, const int32_t *list)
+{
+    Batching *b = k->b;
+    const Graph *body = n->region[0].graph;
+    Update carried = { .b = b };
+
+    for (uint32_t i = 0; i < n->out.count; i++) {
+        ValueId v = node_out(g, n, i);
+        const Type *t = v ? g->value.at[v].type : NULL;
+        for (uint32_t d = 0; t && d < t->rank; d++) {
+            uint32_t f = node_fresh(n, t->dim[d]);
+            if (f != UINT32_MAX && i < n->ncarried)
+                add_update(&carried, (Var){ VAR_SYMBOL, MAP_PTR(n->fresh[f].name) }, body->value.at[body->input.at[2 + i]].type->dim[d]);
+            if (f != UINT32_MAX && i >= n->ncarried && d == 0) {
+                put(k, BATCH_TURNS);
+                put(k, late_number(k, n->fresh[f].name));
+                put(k, counter);
+            }
+        }
+    }
+    put_update(k, &carried);
+    for (uint32_t i = 0; i < n->out.count; i++) {
+        ValueId v = node_out(g, n, i);
+        if (v && i < n->ncarried)
+            k->slot[number_of(b, g, v)] = now[i];
+        if (!v || i < n->ncarried)
+            continue;
+        put(k, BATCH_STACK);
+        put(k, fresh_slot(k, g, v));
+        put(k, type_of(b, g, v));
+        put(k, list[i - n->ncarried]);
+    }
+}
+
 /* turn; while it goes on: body; what is carried, all at once. Whether it goes on is asked where that is not known. */
 static void
 write_loop(Code *k, const Graph *g, const Node *n)
 {
+    Batching *b = k->b;
     const Graph *body = n->region[0].graph;
-    uint32_t carried = n->ncarried;
-    int32_t *now = NEW_ARRAY(k->b->a, int32_t, carried + 1), *next = NEW_ARRAY(k->b->a, int32_t, carried + 1), *out = NEW_ARRAY(k->b->a, int32_t, carried + 1);
+    uint32_t carried = n->ncarried, stacked = n->out.count - carried;
+    int32_t *now = NEW_ARRAY(b->a, int32_t, carried + 1), *next = NEW_ARRAY(b->a, int32_t, carried + 1), *out = NEW_ARRAY(b->a, int32_t, body->output.n + 1);
+    int32_t *list = NEW_ARRAY(b->a, int32_t, stacked + 1);
     ValueId turns = node_in(g, n, 0), go = node_in(g, n, 1), turn = body->input.at[0], again = body->output.at[0];
     bool begins = !go || is_true(g, go), ends = again != body->input.at[1] && !is_true(body, again);
     int32_t counter = k->ncounter++, going = !begins || ends ? k->nslot++ : -1;
-    const uint32_t *uses = graph_uses(body, k->b->a);
+    const uint32_t *uses = graph_uses(body, b->a);
+    Update zero = { .b = b }, rebind = { .b = b };
 
     if (uses[body->input.at[1]] > (again == body->input.at[1])) {
-        refuse(k->b, n, "asks in its body whether it goes on");
+        refuse(b, n, "asks in its body whether it goes on");
         k->ok = false;
         return;
     }
@@ -500,44 +686,65 @@ write_loop(Code *k, const Graph *g, const Node *n)
         put(k, now[i]);
         put(k, slot_of(k, g, node_in(g, n, 2 + i)));
     }
+    for (uint32_t i = 0; i < stacked; i++) {
+        list[i] = k->nslot++;
+        put(k, BATCH_LIST);
+        put(k, list[i]);
+    }
+    for (uint32_t f = 0; f < n->nfresh; f++)         /* of what no turn makes */
+        add_update(&zero, (Var){ VAR_SYMBOL, MAP_PTR(n->fresh[f].name) }, expr_int(b->c, 0));
+    put_update(k, &zero);
     put(k, BATCH_BEGIN);
     put(k, counter);
     put(k, going);
     if (!begins)
         move_all(k, &going, (int32_t[]){ slot_of(k, g, go) }, 1);
-    uint32_t top = k->b->code.n;
+    put_binding(k, &n->region[0]);
+    uint32_t top = b->code.n;
     put(k, BATCH_TURN);
     put(k, counter);
     put(k, turns ? slot_of(k, g, turns) : -1);
-    put(k, turns ? type_of(k->b, g, turns) : 0);
+    put(k, turns ? type_of(b, g, turns) : 0);
     put(k, going);
-    put(k, type_of(k->b, body, again));
+    put(k, type_of(b, body, again));
     put(k, 0);
-    uint32_t end = k->b->code.n - 1;
+    uint32_t end = b->code.n - 1;
     if (uses[turn]) {
         put(k, BATCH_COUNT);
         put(k, fresh_slot(k, body, turn));
-        put(k, type_of(k->b, body, turn));
+        put(k, type_of(b, body, turn));
         put(k, counter);
     }
     for (uint32_t i = 0; i < n->in.count - 2; i++)
-        k->slot[number_of(k->b, body, body->input.at[2 + i])] = i < carried ? now[i] : slot_of(k, g, node_in(g, n, 2 + i));
+        k->slot[number_of(b, body, body->input.at[2 + i])] = i < carried ? now[i] : slot_of(k, g, node_in(g, n, 2 + i));
     if (!ends && uses[again] == 1)
-        k->slot[number_of(k->b, body, again)] = 0;           /* nobody reads it */
+        k->slot[number_of(b, body, again)] = 0;              /* nobody reads it */
     write_graph(k, body, out);
     if (!k->ok)
         return;
     move_all(k, next, out + 1, carried);
     move_all(k, now, next, carried);
+    for (uint32_t i = 0; i < stacked; i++) {
+        put(k, BATCH_ADD);
+        put(k, list[i]);
+        put(k, out[1 + carried + i]);
+    }
+    put_results(k, g, n, body, carried, stacked, 1);
+    for (uint32_t i = 0; i < carried; i++) {
+        const Type *in = body->value.at[body->input.at[2 + i]].type, *made = body->value.at[body->output.at[1 + i]].type;
+        Var v;
+        for (uint32_t d = 0; d < in->rank; d++)
+            if (in->dim[d] != made->dim[d] && expr_is_var(in->dim[d], &v) && v.kind == VAR_SYMBOL)
+                add_update(&rebind, v, made->dim[d]);
+    }
+    put_update(k, &rebind);
     if (ends)
         move_all(k, &going, out, 1);
     put(k, BATCH_NEXT);
     put(k, counter);
     put(k, top);
-    k->b->code.at[end] = (int32_t)k->b->code.n;
-    for (uint32_t i = 0; i < carried; i++)
-        if (node_out(g, n, i))
-            k->slot[number_of(k->b, g, node_out(g, n, i))] = now[i];
+    b->code.at[end] = (int32_t)b->code.n;
+    write_loop_results(k, g, n, counter, now, list);
 }
 
 static uint32_t
@@ -561,6 +768,10 @@ write_call(Code *k, const Graph *g, const Node *n)
         slot_of(k, g, node_in(g, n, i));
     put(k, BATCH_CALL);
     put(k, function_of(k->b, n->region[0].graph));
+    put(k, binding_update(k, &n->region[0]));
+    Update after = { .b = k->b };
+    add_results(&after, g, n, n->region[0].graph, 0, n->out.count, 0);
+    put(k, end_update(&after));
     put(k, n->in.count);
     for (uint32_t i = 0; i < n->in.count; i++)
         put(k, slot_of(k, g, node_in(g, n, i)));
@@ -569,13 +780,62 @@ write_call(Code *k, const Graph *g, const Node *n)
         put(k, fresh_slot(k, g, node_out(g, n, i)));
 }
 
+typedef struct { const Map *definer; uint64_t last; } Last;
+
+static void
+see_definer(void *user, Var v)
+{
+    Last *l = user;
+    uint64_t id;
+
+    if (v.kind == VAR_SYMBOL && map_get(l->definer, v.id, &id) && id > l->last)
+        l->last = id;
+}
+
+/* What is asked of sizes that are all known when node `id` has run; 0: when the graph begins, which for the model is before anything runs. */
+static void
+put_checks(Code *k, const Graph *g, const Map *definer, NodeId id)
+{
+    for (uint32_t i = 0; i < g->constraints.n; i++) {
+        Constraint x = g->constraints.at[i];
+        Last l = { definer, 0 };
+        expr_vars(x.a, see_definer, &l);
+        expr_vars(x.b, see_definer, &l);
+        if (l.last != id || (!id && g == k->b->function.at[0].graph))
+            continue;
+        x.a = outside(k->b, x.a);    /* simplified, it would be taken for true */
+        x.b = outside(k->b, x.b);
+        put(k, BATCH_CHECK);
+        put(k, k->b->check.n);
+        VEC_PUSH(k->b->to, &k->b->check, x);
+    }
+}
+
+static void
+write_match(Code *k, const Graph *g, const Node *n)
+{
+    int32_t slot = slot_of(k, g, node_in(g, n, 0));
+
+    put(k, BATCH_MATCH);
+    put(k, slot);
+    put(k, type_of(k->b, g, node_in(g, n, 0)));
+    put(k, dtype_info[g->value.at[node_in(g, n, 0)].type->dtype].bytes);
+    put(k, n->nfresh);
+    for (uint32_t f = 0; f < n->nfresh; f++)
+        put(k, late_number(k, n->fresh[f].name));
+    if (node_out(g, n, 0))
+        k->slot[number_of(k->b, g, node_out(g, n, 0))] = slot;
+}
+
 /* The code of a graph; out [its outputs]: where they are. */
 static void
 write_graph(Code *k, const Graph *g, int32_t *out)
 {
     Segment s = { .g = g, .users = graph_users(g, k->b->a), .output = graph_outputs(g, k->b->a) };
     uint32_t first = run_of(k->b, g)->first;
+    Map definer = graph_definers(g, k->b->a);
 
+    put_checks(k, g, &definer, 0);
     for (NodeId id = 1; id < g->node.n && k->ok; id++) {
         const Node *n = &g->node.at[id];
         ValueId made = n->out.count ? node_out(g, n, 0) : 0;
@@ -593,8 +853,12 @@ write_graph(Code *k, const Graph *g, int32_t *out)
             write_if(k, g, n);
         else if (n->callee == CALL_LOOP)
             write_loop(k, g, n);
+        else if (n->callee == CALL_MATCH)
+            write_match(k, g, n);
         else
             write_call(k, g, n);
+        if (n->nfresh && k->ok)
+            put_checks(k, g, &definer, id);
     }
     if (!k->ok)
         return;
@@ -664,6 +928,17 @@ types_of(Batching *b, const Graph *g, const ValueId *v, uint32_t n)
     return type;
 }
 
+/* Nothing is known of them before it ran. */
+static NewSymbol *
+late_symbols(Batching *b)
+{
+    NewSymbol *fresh = NEW_ARRAY(b->to, NewSymbol, b->late.n + 1);
+
+    for (uint32_t i = 0; i < b->late.n; i++)
+        fresh[i].name = (Sym)(uintptr_t)b->late.at[i].id;
+    return fresh;
+}
+
 static Graph *
 with_blocks(Batching *b, const Graph *g)
 {
@@ -692,9 +967,15 @@ with_blocks(Batching *b, const Graph *g)
     made->code = b->code.at;
     made->nsize = b->size.n;
     made->size = b->size.at;
+    made->nlate = b->late.n;
+    made->late = b->late.at;
+    made->ncheck = b->check.n;
+    made->check = b->check.at;
+    made->nupdate = b->update.n;
+    made->update = b->update.at;
     made->instances = b->instances;
     made->rows = b->rows;
-    Node blocks = { .callee = CALL_BLOCKS, .nregion = b->region.n, .region = b->region.at, .batch = made };
+    Node blocks = { .callee = CALL_BLOCKS, .nfresh = b->late.n, .fresh = late_symbols(b), .nregion = b->region.n, .region = b->region.at, .batch = made };
     graph_call_region(to, &blocks, g->input.n, in, g->output.n, out);
     graph_finish(to, g, map);
     return to;
@@ -704,12 +985,13 @@ Graph *
 batch_graph(const Graph *g, const char **why)
 {
     Arena *scratch = arena_child(g->arena);
-    Batching b = { .c = g->ctx, .a = scratch, .to = g->arena, .at.arena = scratch, .type_at.arena = scratch };
+    Batching b = { .c = g->ctx, .a = scratch, .to = g->arena, .at.arena = scratch, .type_at.arena = scratch, .late_at.arena = scratch };
 
     *why = NULL;
     begin(&b, g);
     Graph *to = (Graph *)g;
     if (may_all(&b)) {
+        find_sizes(&b);
         find_shared(&b);
         find_host(&b);
         find_needed(&b);

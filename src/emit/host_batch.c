@@ -26,6 +26,48 @@ print_sizes(Host *h, const Batch *b)
     text_add(h->t, "}\n\n");
 }
 
+/* Late sizes that become others, and the sizes of the outputs. */
+static void
+print_updates(Host *h, const Batch *b)
+{
+    text_add(h->t, "static int\ntn_batch_update(int32_t number, const int64_t *sym, int64_t *to, TnFault *fault)\n{\n    (void)sym, (void)to, (void)fault;\n"
+                   "    switch (number) {\n");
+    for (uint32_t i = 0; i < b->nupdate; i++) {
+        text_printf(h->t, "    case %u:\n", i);
+        for (uint32_t k = 0; k < b->update[i].n; k++) {
+            const BatchSize *s = &b->update[i].at[k];
+            uint32_t at = host_symbol(h, (Sym)(uintptr_t)s->symbol.id);
+            Interval r = expr_symbol_get(h->c, s->symbol);
+            text_printf(h->t, "        to[%u] = %s;\n        if (to[%u] < INT64_C(%lld) || to[%u] > INT64_C(%lld))\n"
+                              "            return tn_refuse(fault, TN_FAULT_SYMBOL, %u, 0, to[%u], to[%u] < INT64_C(%lld) ? INT64_C(%lld) : INT64_C(%lld));\n",
+                        at, host_checked(h, s->is), at, (long long)(r.lo > 0 ? r.lo : 0), at, (long long)r.hi, at, at, at, (long long)(r.lo > 0 ? r.lo : 0),
+                        (long long)(r.lo > 0 ? r.lo : 0), (long long)r.hi);
+        }
+        text_add(h->t, "        break;\n");
+    }
+    text_add(h->t, "    }\n    return 0;\n}\n\nstatic int\ntn_batch_check(int32_t number, const int64_t *sym, TnFault *fault)\n{\n    int64_t got = 0, want = 0;\n    (void)sym, (void)fault;\n"
+                   "    switch (number) {\n");
+    uint32_t first = 0;
+    for (uint32_t i = 0; i < h->p->plan->plan.n; i++)
+        first += h->p->plan->plan.at[i]->graph->constraints.n;
+    for (uint32_t i = 0; i < b->ncheck; i++) {
+        const Constraint *k = &b->check[i];
+        text_printf(h->t, "    case %u:\n        got = %s, want = %s;\n        if (got != want%s)\n"
+                          "            return tn_refuse(fault, TN_FAULT_CONSTRAINT, %u, %d, got, want);\n        break;\n",
+                    i, host_checked(h, k->a), host_checked(h, k->b), host_or_one(k), first + i, constraint_of_data(k));
+    }
+    text_add(h->t, "    }\n    (void)got, (void)want;\n    return 0;\n}\n\nstatic void\ntn_batch_dims(const int64_t *sym, int64_t *output_dims)\n{\n    (void)sym, (void)output_dims;\n");
+    for (uint32_t i = 0, at = 0; i < h->g->output.n; i++) {
+        const Type *t = h->g->value.at[h->g->output.at[i]].type;
+        for (uint32_t d = 0; d < t->rank; d++, at++)
+            text_printf(h->t, "    output_dims[%u] = %s;\n", at, host_checked(h, t->dim[d]));
+    }
+    text_add(h->t, "}\n\nstatic const int32_t tn_batch_late[] = {");
+    for (uint32_t i = 0; i < b->nlate; i++)
+        text_printf(h->t, "%u, ", host_symbol(h, (Sym)(uintptr_t)b->late[i].id));
+    text_add(h->t, "0};\n");
+}
+
 /* ---- which sizes matter ---------------------------------------------------------------------------------------------- */
 
 typedef struct { Host *h; const Batch *b; VEC(uint32_t) at; } Sizes;
@@ -151,18 +193,30 @@ print_direct(Host *h, const Plan *plan, const char *name)
     return true;
 }
 
+static const Node *
+blocks_of(const Graph *g)
+{
+    for (NodeId id = 1; id < g->node.n; id++)
+        if (g->node.at[id].callee == CALL_BLOCKS)
+            return &g->node.at[id];
+    return NULL;
+}
+
+const Batch *
+emit_batch(const Graph *g)
+{
+    const Node *n = blocks_of(g);
+    return n ? n->batch : NULL;
+}
+
 void
 host_batch(Host *h)
 {
-    const Node *n = NULL;
+    const Node *n = blocks_of(h->g);
+    const Batch *b = h->batch = n ? n->batch : NULL;
 
-    for (NodeId id = 1; id < h->g->node.n; id++)
-        if (h->g->node.at[id].callee == CALL_BLOCKS)
-            n = &h->g->node.at[id];
-    h->batch = n ? n->batch : NULL;
     if (!n)
         return;
-    const Batch *b = n->batch;
     static const char prelude[] =
 #include "prelude_batch_text.h"
         ;
@@ -195,8 +249,9 @@ host_batch(Host *h)
     table(h, "tn_batch_inputs", b->input_type, b->ninput);
     table(h, "tn_batch_outputs", b->output_type, b->noutput);
     print_sizes(h, b);
-    text_printf(h->t, "static const TnBatchProgram tn_batch_program = {tn_batch_functions, tn_batch_blocks, tn_batch_code, tn_batch_inputs, tn_batch_outputs,\n"
-                      "    %u, %u, %u, %u, %u, %u, %u, INT64_C(%lld), INT64_C(%lld), tn_batch_sizes};\n\n"
+    print_updates(h, b);
+    text_printf(h->t, "static const TnBatchProgram tn_batch_program = {tn_batch_functions, tn_batch_blocks, tn_batch_code, tn_batch_inputs, tn_batch_outputs, tn_batch_late,\n"
+                      "    %u, %u, %u, %u, %u, %u, %u, INT64_C(%lld), INT64_C(%lld), tn_batch_sizes, tn_batch_update, tn_batch_check, tn_batch_dims};\n\n"
                       "static int\ntn_many(const TnMany *m)\n{\n"
                       "    TnFrame frame;\n    memset(&frame, 0, sizeof frame);\n    memset(m->fault, 0, sizeof *m->fault);\n"
                       "    frame.size = sizeof frame;\n    frame.weights = m->weights ? m->weights : %s;\n    frame.sym = 0;\n"

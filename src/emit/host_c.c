@@ -67,6 +67,16 @@ host_constraint(const Host *h, const Graph *g)
     return n;
 }
 
+static void
+constraint_string(Host *h, const Constraint *k)
+{
+    const char *said = constraint_text(h->c, k);
+
+    text_add(h->t, "    ");
+    host_string(h->t, arena_printf(h->a, "%s%s%s", k->why, *said ? ": " : "", said));
+    text_add(h->t, ",\n");
+}
+
 static uint32_t
 string_tables(Host *h)
 {
@@ -80,13 +90,12 @@ string_tables(Host *h)
     for (uint32_t i = 0; i < h->p->plan->plan.n; i++) {
         const Graph *g = h->p->plan->plan.at[i]->graph;
         for (uint32_t j = 0; j < g->constraints.n; j++, nconstraint++) {
-            const Constraint *k = &g->constraints.at[j];
-            text_add(h->t, "    ");
-            const char *said = constraint_text(h->c, k);
-            host_string(h->t, arena_printf(h->a, "%s%s%s", k->why, *said ? ": " : "", said));
-            text_add(h->t, ",\n");
+            constraint_string(h, &g->constraints.at[j]);
         }
     }
+    const Batch *b = emit_batch(h->g);
+    for (uint32_t i = 0; b && i < b->ncheck; i++, nconstraint++)     /* behind them, those of host_batch.c */
+        constraint_string(h, &b->check[i]);
     text_add(h->t, "    0\n};\n");
     return nconstraint;
 }

@@ -484,12 +484,19 @@ print_call(Control *k)
 static void
 print_blocks(Control *k)
 {
+    Text out = {.arena = k->h->a}, made = {.arena = k->h->a};
+
+    for (uint32_t i = 0; i < k->n->out.count; i++) {
+        ValueId v = node_out(k->g, k->n, i);
+        const Placement *at = &k->p->plan->value[v];
+        bool block = v && at->place == PLACE_BLOCK;
+        text_printf(&out, "%s, ", v && !block ? program_place(k->p, v) : "0");
+        text_add(&made, block ? arena_printf(k->h->a, "&f->block[%u], ", at->index) : "0, ");
+    }
     text_add(k->t, "    {\n");
     print_inputs(k, 0, "");
-    text_add(k->t, "        void *out[] = {");
-    for (uint32_t i = 0; i < k->n->out.count; i++)
-        text_printf(k->t, "%s, ", node_out(k->g, k->n, i) ? program_place(k->p, node_out(k->g, k->n, i)) : "0");
-    text_add(k->t, "0};\n        if ((code = tn_one(&tn_batch_program, f, in, out)))\n            return code;\n    }\n");
+    text_printf(k->t, "        void *out[] = {%s0};\n        TnBlock *made[] = {%s0};\n"
+                      "        if ((code = tn_one(&tn_batch_program, f, in, out, made)))\n            return code;\n    }\n", text_str(&out), text_str(&made));
 }
 
 static void

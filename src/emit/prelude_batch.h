@@ -7,7 +7,8 @@
 #ifndef TN_PRELUDE_BATCH_H
 #define TN_PRELUDE_BATCH_H
 
-enum { TN_DO_BLOCK, TN_DO_HOST, TN_DO_BRANCH, TN_DO_JUMP, TN_DO_MOVE, TN_DO_CALL, TN_DO_RETURN, TN_DO_BEGIN, TN_DO_TURN, TN_DO_COUNT, TN_DO_NEXT };
+enum { TN_DO_BLOCK, TN_DO_HOST, TN_DO_BRANCH, TN_DO_JUMP, TN_DO_MOVE, TN_DO_CALL, TN_DO_RETURN, TN_DO_BEGIN, TN_DO_TURN, TN_DO_COUNT, TN_DO_NEXT, TN_DO_UPDATE, TN_DO_TURNS, TN_DO_MATCH,
+    TN_DO_CHECK, TN_DO_LIST, TN_DO_ADD, TN_DO_STACK };
 
 /* size: the model's symbols that decide its sizes, -1 behind them. */
 typedef struct { int (*run)(const TnFrame *); int32_t nin, nout; const int32_t *type, *size; } TnBatchBlock;
@@ -15,15 +16,19 @@ typedef struct { int32_t nslot, ncounter, code; } TnBatchFunction;
 typedef struct {                     /* what the model's program is */
     const TnBatchFunction *function;
     const TnBatchBlock *block;
-    const int32_t *code, *input_type, *output_type;
+    const int32_t *code, *input_type, *output_type, *late;
     int32_t nblock, ntype, ninput, noutput, instances, rows, nsymbol;
     int64_t max_trips, max_calls;
     void (*sizes)(int64_t *sym, int64_t *row_bytes);
+    int (*update)(int32_t number, const int64_t *sym, int64_t *to, TnFault *fault);
+    int (*check)(int32_t number, const int64_t *sym, TnFault *fault);
+    void (*dims)(const int64_t *sym, int64_t *output_dims);
 } TnBatchProgram;
 
 typedef struct { int32_t row, depth; } TnHandle;
 typedef struct { int32_t block, depth, arg, out, sizes; } TnNode;    /* arg, out: where its handles begin */
-typedef struct { int32_t function, at, base, results; } TnCallFrame; /* of the caller, who goes on at `at` */
+typedef struct { int32_t function, at, base, call, sizes; } TnCallFrame;     /* of the caller, who goes on at `at`; call: its code */
+typedef struct { int32_t handle, before; } TnLink;                  /* of a list: the link before it, -1 for the first */
 typedef struct {                     /* how far a request is */
     TnBlock stack, frame;
     int32_t nframe, function, at, base, ended, sizes;
@@ -35,6 +40,7 @@ typedef struct {
     int64_t *sym;                    /* [2 * nsymbol] as blocks have them; as they were given */
     int32_t *block;                  /* [nblock] the first TnSizesOf that is equal in the sizes of the block */
     int32_t *pool;                   /* [ntype] where a row of the type is */
+    int32_t update, next;            /* what these last became, by which update; -1 */
     TnBlock memory;                  /* that all this is in */
 } TnSizesOf;
 
@@ -42,8 +48,8 @@ typedef struct {
     const TnBatchProgram *p;
     const TnMany *m;
     TnFrame frame;                   /* what blocks run in */
-    TnBlock handle, node, arg, order, count, rows, request, sizes, pool, bytes;
-    int64_t nhandle, nnode, narg, deepest;
+    TnBlock handle, node, arg, order, count, rows, request, sizes, pool, bytes, link;
+    int64_t nhandle, nnode, narg, deepest, nlink;
     int32_t nsizes, npool;
 } TnBatch;
 
@@ -85,6 +91,14 @@ static const void *tn_row(const TnBatch *b, int32_t sizes, int32_t type, int64_t
     return (const char *)p->row.at + row * p->bytes;
 }
 
+static const void *tn_row_of(const TnBatch *b, int64_t bytes, int64_t row)
+{
+    const TnPool *p = (const TnPool *)b->pool.at;
+    while (p->bytes != bytes)
+        p++;
+    return (const char *)p->row.at + row * bytes;
+}
+
 /* Nodes of one block that are ready, and are of one size, all at once. */
 static int tn_run_block(TnBatch *b, int32_t number, int32_t sizes, const int32_t *member, int32_t n)
 {
@@ -124,12 +138,31 @@ static int tn_run_block(TnBatch *b, int32_t number, int32_t sizes, const int32_t
     return k->run(&b->frame);
 }
 
+/* A list of rows as one row. Its node's arguments: how many, the type of the whole, and the rows. */
+static void tn_run_stack(TnBatch *b, int32_t number)
+{
+    const TnNode *node = (const TnNode *)b->node.at + number;
+    const int32_t *arg = (const int32_t *)b->arg.at + node->arg;
+    const int64_t bytes = arg[0] ? tn_pool_of(b, node->sizes, arg[1])->bytes / arg[0] : 0;
+    for (int32_t i = 0; i < arg[0] && bytes; i++)
+        memcpy((char *)tn_row(b, node->sizes, arg[1], TN_HANDLES(b)[node->out].row) + i * bytes, tn_row_of(b, bytes, TN_HANDLES(b)[arg[2 + i]].row), (size_t)bytes);
+}
+
 /* Nodes of one block and one depth: those of one size at a time. They are put in that order. */
 static int tn_run_group(TnBatch *b, int32_t *member, int32_t n)
 {
     const TnNode *node = (const TnNode *)b->node.at;
     const int32_t block = node[member[0]].block;
     int code = 0;
+    for (int32_t i = 0; block == b->p->nblock && i < n && !code; i++) {
+        int64_t row;
+        code = tn_new_rows(b, node[member[i]].sizes, ((const int32_t *)b->arg.at)[node[member[i]].arg + 1], 1, &row);
+        TN_HANDLES(b)[node[member[i]].out] = (TnHandle){(int32_t)row, 0};
+        if (!code)
+            tn_run_stack(b, member[i]);
+    }
+    if (block == b->p->nblock)
+        return code;
     while (n > 0 && !code) {
         const int32_t sizes = tn_sizes_of(b, node[member[0]].sizes)->block[block];
         int32_t same = 0;
@@ -150,7 +183,8 @@ static int tn_run_group(TnBatch *b, int32_t *member, int32_t n)
 static int tn_flush(TnBatch *b)
 {
     const TnNode *node = (const TnNode *)b->node.at;
-    int64_t nkey = (b->deepest + 1) * b->p->nblock;
+    const int64_t kinds = b->p->nblock + 1;                  /* the last: lists */
+    int64_t nkey = (b->deepest + 1) * kinds;
     int code = 0;
     if (!b->nnode)
         return 0;
@@ -160,11 +194,11 @@ static int tn_flush(TnBatch *b)
     int32_t *begin = (int32_t *)b->count.at, *order = (int32_t *)b->order.at;
     memset(begin, 0, (size_t)(nkey + 1) * sizeof *begin);
     for (int64_t i = 0; i < b->nnode; i++)
-        begin[(int64_t)node[i].depth * b->p->nblock + node[i].block + 1]++;
+        begin[(int64_t)node[i].depth * kinds + node[i].block + 1]++;
     for (int64_t k = 0; k < nkey; k++)
         begin[k + 1] += begin[k];
     for (int64_t i = 0; i < b->nnode; i++)
-        order[begin[(int64_t)node[i].depth * b->p->nblock + node[i].block]++] = (int32_t)i;
+        order[begin[(int64_t)node[i].depth * kinds + node[i].block]++] = (int32_t)i;
     for (int64_t k = 0; !code && k < nkey; k++) {            /* begin[k] is where k ends by now */
         int32_t from = k ? begin[k - 1] : 0;
         if (begin[k] > from)
@@ -231,10 +265,123 @@ static int tn_run_host(TnBatch *b, int32_t sizes, int32_t *slot, const int32_t *
     return k->run(&b->frame);
 }
 
+/* The first sizes that are these as far as `size` tells, -1 behind the symbols. */
+static int32_t tn_first_sizes(const TnBatch *b, const int64_t *sym, const int32_t *size, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        int same = 1;
+        for (const int32_t *s = size; same && *s >= 0; s++)
+            same = tn_sizes_of(b, i)->sym[*s] == sym[*s];
+        if (same)
+            return i;
+    }
+    return n;
+}
+
+/* The pool of rows of so many bytes. */
+static int tn_take_pool(TnBatch *b, int64_t bytes, int32_t *out)
+{
+    TnPool *pool = (TnPool *)b->pool.at;
+    int code;
+    for (*out = 0; *out < b->npool; ++*out)
+        if (pool[*out].bytes == bytes)
+            return 0;
+    if (bytes < 0)
+        return tn_refuse(b->frame.fault, TN_FAULT_SIZE, 0, 0, bytes, 0);
+    if ((code = tn_room(b, &b->pool, b->npool * (int64_t)sizeof(TnPool), sizeof(TnPool))))
+        return code;
+    ((TnPool *)b->pool.at)[b->npool++] = (TnPool){{0, 0}, bytes, 0};
+    return 0;
+}
+
+/* The sizes of a request, those of one before where they are equal. */
+static int tn_take_sizes(TnBatch *b, const int64_t *sym, int32_t *out)
+{
+    const int64_t nt = b->p->ntype, nb = b->p->nblock, ns = b->p->nsymbol;
+    int code = 0;
+    for (*out = 0; *out < b->nsizes; ++*out)
+        if (!memcmp(tn_sizes_of(b, *out)->sym + ns, sym, (size_t)ns * sizeof *sym))
+            return 0;
+    TnSizesOf z = {0, 0, 0, -1, -1, {0, 0}};
+    if ((code = tn_room(b, &b->sizes, b->nsizes * (int64_t)sizeof(TnSizesOf), sizeof(TnSizesOf))) ||
+        (code = tn_room(b, &b->bytes, 0, nt * (int64_t)sizeof(int64_t))) ||
+        (code = tn_need(&b->frame, &z.memory, 2 * ns * (int64_t)sizeof(int64_t) + (nt + nb) * (int64_t)sizeof(int32_t) + 8)))
+        return code;
+    z.sym = (int64_t *)z.memory.at;
+    z.block = (int32_t *)(z.sym + 2 * ns);
+    z.pool = z.block + nb;
+    memcpy(z.sym, sym, (size_t)ns * sizeof *sym);
+    memcpy(z.sym + ns, sym, (size_t)ns * sizeof *sym);
+    b->p->sizes(z.sym, (int64_t *)b->bytes.at);
+    *tn_sizes_of(b, b->nsizes++) = z;
+    for (int64_t i = 0; i < nb; i++)
+        z.block[i] = tn_first_sizes(b, sym, b->p->block[i].size, b->nsizes - 1);
+    for (int64_t i = 0; i < nt && !code; i++)
+        code = tn_take_pool(b, ((const int64_t *)b->bytes.at)[i], &z.pool[i]);
+    return code;
+}
+
+/* These sizes, updated by what `from` are. */
+static int tn_update(TnBatch *b, int32_t number, int32_t from, int32_t *sizes)
+{
+    const int64_t ns = b->p->nsymbol;
+    int64_t given[ns + 1];
+    int32_t before = *sizes;
+    if (from == before && tn_sizes_of(b, from)->update == number) {
+        *sizes = tn_sizes_of(b, from)->next;
+        return 0;
+    }
+    memcpy(given, tn_sizes_of(b, before)->sym + ns, (size_t)ns * sizeof *given);
+    int code = b->p->update(number, tn_sizes_of(b, from)->sym, given, b->frame.fault);
+    if (code || (code = tn_take_sizes(b, given, sizes)))
+        return code;
+    if (from == before) {
+        tn_sizes_of(b, from)->update = number;
+        tn_sizes_of(b, from)->next = *sizes;
+    }
+    return 0;
+}
+/* One late size is this. */
+static int tn_set_size(TnBatch *b, int32_t late, int64_t value, int32_t *sizes)
+{
+    const int64_t ns = b->p->nsymbol;
+    int64_t given[ns + 1];
+    if (value < 0)
+        return tn_refuse(b->frame.fault, TN_FAULT_SYMBOL, b->p->late[late], 0, value, 0);
+    memcpy(given, tn_sizes_of(b, *sizes)->sym + ns, (size_t)ns * sizeof *given);
+    given[b->p->late[late]] = value;
+    return tn_take_sizes(b, given, sizes);
+}
+
 static int tn_need_stack(TnBatch *b, TnRequestRun *r, int64_t slots)
 {
     return __builtin_expect(slots * (int64_t)sizeof(int32_t) <= r->stack.bytes, 1) ? 0
          : tn_keep(&b->frame, &r->stack, r->stack.bytes, slots * (int64_t)sizeof(int32_t));
+}
+
+/* A node that puts the rows of a list behind each other. */
+static int tn_record_stack(TnBatch *b, int32_t sizes, int32_t *slot, const int32_t *code)
+{
+    const TnLink *link = (const TnLink *)b->link.at;
+    int32_t n = 0, depth = 0;
+    int fault = 0;
+    for (int32_t l = slot[code[3]]; l >= 0; l = link[l].before, n++)
+        depth = TN_HANDLES(b)[link[l].handle].depth > depth ? TN_HANDLES(b)[link[l].handle].depth : depth;
+    const int64_t out = b->nhandle;
+    if ((fault = tn_room(b, &b->node, b->nnode * (int64_t)sizeof(TnNode), sizeof(TnNode))) ||
+        (fault = tn_room(b, &b->arg, b->narg * (int64_t)sizeof(int32_t), (n + 2) * (int64_t)sizeof(int32_t))) || (fault = tn_new_handles(b, 1)))
+        return fault;
+    int32_t *arg = (int32_t *)b->arg.at + b->narg, at = n;
+    arg[0] = n;
+    arg[1] = code[2];
+    for (int32_t l = slot[code[3]]; l >= 0; l = link[l].before)
+        arg[2 + --at] = link[l].handle;
+    TN_HANDLES(b)[out].depth = depth + 1;
+    slot[code[1]] = (int32_t)out;
+    ((TnNode *)b->node.at)[b->nnode++] = (TnNode){b->p->nblock, depth, (int32_t)b->narg, (int32_t)out, sizes};
+    b->narg += n + 2;
+    b->deepest = tn_max(b->deepest, depth);
+    return 0;
 }
 
 /* As far as a request goes before it has to wait for a value, or to its end. */
@@ -274,9 +421,11 @@ static int tn_walk(TnBatch *b, TnRequestRun *r)
                 (fault = tn_room(b, &r->frame, r->nframe * (int64_t)sizeof(TnCallFrame), sizeof(TnCallFrame))))
                 return fault;
             slot = TN_STACK(r);
-            for (int32_t i = 0; i < c[2]; i++)
-                ((int32_t *)r->stack.at)[base + i] = slot[c[3 + i]];
-            ((TnCallFrame *)r->frame.at)[r->nframe++] = (TnCallFrame){r->function, r->at + 4 + c[2] + c[3 + c[2]], r->base, r->at + 4 + c[2]};
+            for (int32_t i = 0; i < c[4]; i++)
+                ((int32_t *)r->stack.at)[base + i] = slot[c[5 + i]];
+            ((TnCallFrame *)r->frame.at)[r->nframe++] = (TnCallFrame){r->function, r->at + 6 + c[4] + c[5 + c[4]], r->base, r->at, r->sizes};
+            if (c[2] >= 0 && (fault = tn_update(b, c[2], r->sizes, &r->sizes)))
+                return fault;
             r->function = c[1];
             r->base = base;
             r->at = to->code;
@@ -294,8 +443,12 @@ static int tn_walk(TnBatch *b, TnRequestRun *r)
                 return 0;
             }
             const TnCallFrame *up = (const TnCallFrame *)r->frame.at + --r->nframe;
+            const int32_t *call = b->p->code + up->call, *result = call + 6 + call[4], from = r->sizes;
             for (int32_t i = 0; i < c[1]; i++)
-                ((int32_t *)r->stack.at)[up->base + b->p->code[up->results + i]] = slot[c[2 + i]];
+                ((int32_t *)r->stack.at)[up->base + result[i]] = slot[c[2 + i]];
+            r->sizes = up->sizes;
+            if (call[3] >= 0 && (fault = tn_update(b, call[3], from, &r->sizes)))
+                return fault;
             r->function = up->function;
             r->base = up->base;
             r->at = up->at;
@@ -332,67 +485,55 @@ static int tn_walk(TnBatch *b, TnRequestRun *r)
             r->at += 4;
             break;
         }
-        default:
+        case TN_DO_NEXT:
             slot[b->p->function[r->function].nslot + c[1]]++;
             r->at = c[2];
+            break;
+        case TN_DO_UPDATE:
+            if ((fault = tn_update(b, c[1], r->sizes, &r->sizes)))
+                return fault;
+            r->at += 2;
+            break;
+        case TN_DO_TURNS:
+            if ((fault = tn_set_size(b, c[1], slot[b->p->function[r->function].nslot + c[2]], &r->sizes)))
+                return fault;
+            r->at += 3;
+            break;
+        case TN_DO_MATCH: {
+            int32_t row = handle[slot[c[1]]].row, from = r->sizes;
+            if (row < 0)
+                return 0;
+            for (int32_t i = 0; i < c[4]; i++) {
+                const char *at = (const char *)tn_row(b, from, c[2], row) + i * c[3];
+                int64_t value = c[3] == 8 ? *(const int64_t *)at : c[3] == 4 ? *(const int32_t *)at : c[3] == 2 ? *(const int16_t *)at : *(const signed char *)at;
+                if ((fault = tn_set_size(b, c[5 + i], value, &r->sizes)))
+                    return fault;
+            }
+            r->at += 5 + c[4];
+            break;
+        }
+        case TN_DO_CHECK:
+            if ((fault = b->p->check(c[1], tn_sizes_of(b, r->sizes)->sym, b->frame.fault)))
+                return fault;
+            r->at += 2;
+            break;
+        case TN_DO_LIST:
+            slot[c[1]] = -1;
+            r->at += 2;
+            break;
+        case TN_DO_ADD:
+            if (b->nlink >= INT32_MAX || (fault = tn_room(b, &b->link, b->nlink * (int64_t)sizeof(TnLink), sizeof(TnLink))))
+                return fault ? fault : tn_refuse(b->frame.fault, TN_FAULT_MEMORY, 0, 0, b->nlink, 0);
+            ((TnLink *)b->link.at)[b->nlink] = (TnLink){slot[c[2]], slot[c[1]]};
+            slot[c[1]] = (int32_t)b->nlink++;
+            r->at += 3;
+            break;
+        default:                         /* STACK */
+            if ((fault = tn_record_stack(b, r->sizes, slot, c)))
+                return fault;
+            r->at += 4;
         }
     }
-}
-
-/* The first sizes that are these as far as `size` tells, -1 behind the symbols. */
-static int32_t tn_first_sizes(const TnBatch *b, const int64_t *sym, const int32_t *size, int32_t n)
-{
-    for (int32_t i = 0; i < n; i++) {
-        int same = 1;
-        for (const int32_t *s = size; same && *s >= 0; s++)
-            same = tn_sizes_of(b, i)->sym[*s] == sym[*s];
-        if (same)
-            return i;
-    }
-    return n;
-}
-
-/* The pool of rows of so many bytes. */
-static int tn_take_pool(TnBatch *b, int64_t bytes, int32_t *out)
-{
-    TnPool *pool = (TnPool *)b->pool.at;
-    int code;
-    for (*out = 0; *out < b->npool; ++*out)
-        if (pool[*out].bytes == bytes)
-            return 0;
-    if (bytes < 0)
-        return tn_refuse(b->frame.fault, TN_FAULT_SIZE, 0, 0, bytes, 0);
-    if ((code = tn_room(b, &b->pool, b->npool * (int64_t)sizeof(TnPool), sizeof(TnPool))))
-        return code;
-    ((TnPool *)b->pool.at)[b->npool++] = (TnPool){{0, 0}, bytes, 0};
-    return 0;
-}
-
-/* The sizes of a request, those of one before where they are equal. */
-static int tn_take_sizes(TnBatch *b, const int64_t *sym, int32_t *out)
-{
-    const int64_t nt = b->p->ntype, nb = b->p->nblock, ns = b->p->nsymbol;
-    int code = 0;
-    for (*out = 0; *out < b->nsizes; ++*out)
-        if (!memcmp(tn_sizes_of(b, *out)->sym + ns, sym, (size_t)ns * sizeof *sym))
-            return 0;
-    TnSizesOf z = {0, 0, 0, {0, 0}};
-    if ((code = tn_room(b, &b->sizes, b->nsizes * (int64_t)sizeof(TnSizesOf), sizeof(TnSizesOf))) ||
-        (code = tn_room(b, &b->bytes, 0, nt * (int64_t)sizeof(int64_t))) ||
-        (code = tn_need(&b->frame, &z.memory, 2 * ns * (int64_t)sizeof(int64_t) + (nt + nb) * (int64_t)sizeof(int32_t) + 8)))
-        return code;
-    z.sym = (int64_t *)z.memory.at;
-    z.block = (int32_t *)(z.sym + 2 * ns);
-    z.pool = z.block + nb;
-    memcpy(z.sym, sym, (size_t)ns * sizeof *sym);
-    memcpy(z.sym + ns, sym, (size_t)ns * sizeof *sym);
-    b->p->sizes(z.sym, (int64_t *)b->bytes.at);
-    *tn_sizes_of(b, b->nsizes++) = z;
-    for (int64_t i = 0; i < nb; i++)
-        z.block[i] = tn_first_sizes(b, sym, b->p->block[i].size, b->nsizes - 1);
-    for (int64_t i = 0; i < nt && !code; i++)
-        code = tn_take_pool(b, ((const int64_t *)b->bytes.at)[i], &z.pool[i]);
-    return code;
 }
 
 /* The rows of the requests' inputs, and where each request begins. */
@@ -440,16 +581,27 @@ static int tn_walk_all(TnBatch *b)
     return code;
 }
 
-static void tn_leave(TnBatch *b)
+/* What each request gave: rows to where its outputs are to be, sizes to its symbols. */
+static int tn_leave(TnBatch *b)
 {
-    for (int32_t i = 0; i < b->m->n; i++)
+    int code = 0;
+    for (int32_t i = 0; i < b->m->n; i++) {
+        const TnRequestRun *r = (const TnRequestRun *)b->request.at + i;
+        memcpy(b->m->sym[i], tn_sizes_of(b, r->sizes)->sym + b->p->nsymbol, (size_t)b->p->nsymbol * sizeof(int64_t));
+        if (b->m->output_dims && b->m->output_dims[i])
+            b->p->dims(tn_sizes_of(b, r->sizes)->sym, b->m->output_dims[i]);
         for (int32_t k = 0; k < b->p->noutput; k++) {
-            const TnRequestRun *r = (const TnRequestRun *)b->request.at + i;
-            int32_t type = b->p->output_type[k], row = TN_HANDLES(b)[((const int32_t *)r->stack.at)[k]].row;
-            int64_t bytes = tn_pool_of(b, r->sizes, type)->bytes;
-            if (bytes)
-                memcpy(b->m->outputs[i][k], tn_row(b, r->sizes, type, row), (size_t)bytes);
+            const int32_t type = b->p->output_type[k], row = TN_HANDLES(b)[((const int32_t *)r->stack.at)[k]].row;
+            const int64_t bytes = tn_pool_of(b, r->sizes, type)->bytes;
+            TnBlock *made = b->m->made && b->m->made[i] ? b->m->made[i][k] : 0;
+            if (made && (code = tn_need(&b->frame, made, bytes)))
+                return code;
+            void *to = made ? made->at : b->m->outputs[i][k];
+            if (bytes && to)
+                memcpy(to, tn_row(b, r->sizes, type, row), (size_t)bytes);
         }
+    }
+    return 0;
 }
 
 /* frame: what blocks run in; its sizes are those of each request. */
@@ -463,7 +615,7 @@ static int tn_batch(const TnBatchProgram *p, const TnMany *m, const TnFrame *fra
     if (!code)
         code = tn_walk_all(&b);
     if (!code)
-        tn_leave(&b);
+        code = tn_leave(&b);
     for (int32_t i = 0; b.request.at && i < m->n; i++) {
         tn_put(frame, &((TnRequestRun *)b.request.at)[i].stack);
         tn_put(frame, &((TnRequestRun *)b.request.at)[i].frame);
@@ -472,15 +624,15 @@ static int tn_batch(const TnBatchProgram *p, const TnMany *m, const TnFrame *fra
         tn_put(frame, &tn_sizes_of(&b, i)->memory);
     for (int32_t i = 0; i < b.npool; i++)
         tn_put(frame, &((TnPool *)b.pool.at)[i].row);
-    TnBlock *own[] = {&b.handle, &b.node, &b.arg, &b.order, &b.count, &b.rows, &b.request, &b.sizes, &b.pool, &b.bytes};
+    TnBlock *own[] = {&b.handle, &b.node, &b.arg, &b.order, &b.count, &b.rows, &b.request, &b.sizes, &b.pool, &b.bytes, &b.link};
     for (unsigned i = 0; i < sizeof own / sizeof *own; i++)
         tn_put(frame, own[i]);
     return code;
 }
 
-static int tn_one(const TnBatchProgram *p, const TnFrame *f, const void *const *in, void *const *out)
+static int tn_one(const TnBatchProgram *p, const TnFrame *f, const void *const *in, void *const *out, TnBlock *const *made)
 {
-    const TnMany m = {.size = sizeof m, .n = 1, .inputs = &in, .outputs = &out, .sym = &f->sym};
+    const TnMany m = {.size = sizeof m, .n = 1, .inputs = &in, .outputs = &out, .sym = &f->sym, .made = &made};
     return tn_batch(p, &m, f);
 }
 

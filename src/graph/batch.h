@@ -28,12 +28,19 @@ typedef enum {
     BATCH_BRANCH,                    /* slot, type, to: go there if it is false */
     BATCH_JUMP,                      /* to */
     BATCH_MOVE,                      /* to slot, from slot */
-    BATCH_CALL,                      /* function, n, argument slots…, m, result slots… */
+    BATCH_CALL,                      /* function, update before, update after, n, argument slots…, m, result slots… */
     BATCH_RETURN,                    /* n, slots… */
     BATCH_BEGIN,                     /* counter, slot or -1: the one is 0, the other true */
     BATCH_TURN,                      /* counter, turns slot or -1, its type, slot that says whether it goes on or -1, its type, to: go there if the loop is over */
     BATCH_COUNT,                     /* slot, type, counter: the number of the turn as a row */
     BATCH_NEXT,                      /* counter, to: one more, and go there */
+    BATCH_UPDATE,                    /* update: sizes are others from here on */
+    BATCH_TURNS,                     /* late, counter: that size is the number of turns */
+    BATCH_MATCH,                     /* slot, type, bytes of a number, n, late…: these sizes are its numbers */
+    BATCH_CHECK,                     /* check: sizes hold what is asked of them */
+    BATCH_LIST,                      /* slot: an empty list */
+    BATCH_ADD,                       /* list slot, slot: one more */
+    BATCH_STACK,                     /* slot, type, list slot: its values behind each other */
 } BatchOp;
 
 typedef struct {
@@ -50,6 +57,8 @@ typedef struct {
 } BatchBlock;
 
 typedef struct { Var symbol; const Expr *is; } BatchSize;
+/* Late sizes that become others, all at once. After a call `is` is of the function's sizes, and sets the caller's. */
+typedef struct { uint32_t n; const BatchSize *at; } BatchUpdate;
 
 typedef struct Batch {
     uint32_t nfunction;
@@ -62,8 +71,14 @@ typedef struct Batch {
     const uint32_t *input_type, *output_type;
     uint32_t ncode;
     const int32_t *code;
-    uint32_t nsize;                  /* symbols of branches, bodies and functions by those of the model's inputs, in order */
+    uint32_t nsize;                  /* symbols of branches, bodies and functions by those of the model's inputs */
     const BatchSize *size;
+    uint32_t nlate;                  /* symbols that are known only as control is walked, or not all the time the same */
+    const Var *late;
+    uint32_t ncheck;                 /* of sizes that are known as control is walked */
+    const Constraint *check;
+    uint32_t nupdate;
+    const BatchUpdate *update;
     Var instances, rows;             /* of a block's run: how many, and of the largest pool */
 } Batch;
 

@@ -68,11 +68,21 @@ Session *session_new(Arena *a, Diags *d, const Artefact *f, Pool *pool, const Ru
 bool session_prepare(Session *s, Diags *d, const RunInput *in, uint32_t nin, RunOutput *out);
 /* Run. out[i].data: the caller's memory of out[i].bytes, unless it is made. Sizes become those of this run. */
 bool session_run(Session *s, Diags *d, const RunInput *in, RunOutput *out);
-/* Requests all at once, if session_together. in [n][ninput], out [n][noutput]: the manifest's, each output with memory; sym [n]: copies of
- * session_sizes when each was prepared. count [nblock]: added to. */
+/* Requests all at once, if session_together. in [n][ninput], out [n][noutput]: the manifest's; sym [n]: copies of session_sizes when each was
+ * prepared. Outputs without memory are made: session_put_made gives it back. dims [n]: of all outputs of a request, one behind the other.
+ * count [nblock]: added to. */
 bool session_together(const Session *s);
 const int64_t *session_sizes(const Session *s, int32_t *n);
-bool session_run_many(Session *s, Diags *d, int32_t n, const void *const *const *in, void *const *const *out, int64_t *const *sym, TnBlockCount *count);
+typedef struct {
+    int32_t n;
+    const void *const *const *in;
+    void *const *const *out;
+    int64_t *const *sym, *const *dims;
+    TnBlock *const *const *made;
+    TnBlockCount *count;
+} RunMany;
+bool session_run_many(Session *s, Diags *d, const RunMany *r);
+void session_put_made(Session *s, TnBlock *b);
 int64_t session_arena_bytes(const Session *s);     /* as last prepared */
 int64_t session_taken_bytes(const Session *s);     /* memory for what only data size, over all runs */
 

@@ -471,14 +471,21 @@ session_sizes(const Session *s, int32_t *n)
     return s->sym;
 }
 
+void
+session_put_made(Session *s, TnBlock *b)
+{
+    if (b->at)
+        heap_put(s->heap, b->at, b->bytes);
+    *b = (TnBlock){ NULL, 0 };
+}
+
 bool
-session_run_many(Session *s, Diags *d, int32_t n, const void *const *const *in, void *const *const *out, int64_t *const *sym, TnBlockCount *count)
+session_run_many(Session *s, Diags *d, const RunMany *r)
 {
     TnFault fault = {0};
-
     const TnMany many = {
-        .size = sizeof many, .n = n, .inputs = in, .outputs = out, .sym = sym, .host = s->profile ? profile_host(s->profile, &s->host) : &s->host,
-        .fault = &fault, .memory = &s->memory, .count = count,
+        .size = sizeof many, .n = r->n, .inputs = r->in, .outputs = r->out, .sym = r->sym, .host = s->profile ? profile_host(s->profile, &s->host) : &s->host,
+        .fault = &fault, .memory = &s->memory, .count = r->count, .made = r->made, .output_dims = r->dims,
     };
 
     s->refused = false;

@@ -214,20 +214,47 @@ def test_requests_that_fail(tmp_path):
 
 
 
+def test_sizes_that_data_tell(tmp_path):
+    """What turns make is put behind each other, what grows with them is carried, and a size is read from an input: outputs of other sizes for each request."""
+    model = compiled(tmp_path, """
+graph @main(%x: f32[1, n], %turns: i64[], %shape: i64[2]) -> (%all, %long, %z, %sum) {
+  %y: f32[1, n], %long: f32[1, m], %all: f32[t, 1, n] = loop(%turns, _, %x, %x) carried 2 new [m, t]
+    with [n_1 = n, k = n] graph @body(%i: i64[], %go: bool[], %a: f32[1, n_1], %l: f32[1, k]) -> (%go, %b, %next, %b) {
+      %b: f32[1, n_1] = add(%a, %a)
+      %next: f32[1, k + n_1] = concat(%l, %b) {axis = 1}
+    }
+  %axes: i64[2] = const [0, 1]
+  %sum: f32[n] = reduce_sum(%all, %axes) {keepdims = 0}
+  %size: i64[2] = match(%shape) new [rows, columns to 64]
+  %z: f32[rows, columns] = reshape(%long, %size)
+}
+""")
+    rng = np.random.default_rng(5)
+    requests = []
+    for n, turns in [(3, 0), (3, 2), (2, 5), (1, 7), (3, 2), (2, 0)]:
+        requests.append({"x": rng.normal(size=(1, n)).astype("f4"), "turns": np.int64(turns), "shape": np.array([turns + 1, n])})
+    together, _ = same_as_alone(model, requests)
+    for r, got in zip(requests, together):
+        x, turns = r["x"].astype("f8"), int(r["turns"])
+        stacked = np.array([x * 2 ** (i + 1) for i in range(turns)]).reshape(turns, *x.shape)
+        np.testing.assert_allclose(got["all"], stacked, rtol=1e-5)
+        np.testing.assert_allclose(got["long"], np.concatenate([x, *stacked], 1), rtol=1e-5)
+        np.testing.assert_allclose(got["z"], got["long"].reshape(r["shape"]))
+        np.testing.assert_allclose(got["sum"], stacked.sum((0, 1)), rtol=1e-5)
+    wrong = {"x": np.ones((1, 2), "f4"), "turns": np.int64(1), "shape": np.array([3, 2])}
+    got = model.session(threads=1).run_many([requests[0], wrong])
+    assert not isinstance(got[0], Exception) and isinstance(got[1], tenon.UsageError)
+
+
 def test_one_by_one(tmp_path):
     """What is no program for many runs its requests one by one, and says why."""
-    text = """
-graph @main(%x: f32[n], %turns: i64[]) -> (%all) {
-  %y: f32[n], %all: f32[t, n] = loop(%turns, _, %x) carried 1 new [t]
-    with [n_1 = n] graph @body(%i: i64[], %go: bool[], %a: f32[n_1]) -> (%go, %b, %b) {
-      %b: f32[n_1] = add(%a, %a)
-    }
+    with pytest.warns(tenon.Note, match="requests run one by one: input x is str"):
+        model = compiled(tmp_path, """
+graph @main(%x: str[n]) -> (%y) {
+  %axis: i64[1] = const [1]
+  %y: str[n, 1] = unsqueeze(%x, %axis)
 }
-"""
-    with pytest.warns(tenon.Note, match="requests run one by one: .*size"):
-        model = compiled(tmp_path, text)
-    requests = [{"x": np.arange(3, dtype="f4"), "turns": np.int64(n)} for n in (0, 1, 4)]
-    got = model.session(threads=1).run_many(requests)
-    assert [g["all"].shape for g in got] == [(0, 3), (1, 3), (4, 3)]
-    np.testing.assert_array_equal(got[2]["all"][3], 16 * np.arange(3))
+""")
+    got = model.session(threads=1).run_many([{"x": np.array(words, object)} for words in ([], ["a"], ["b", "c"])])
+    assert [g["y"].tolist() for g in got] == [[], [["a"]], [["b"], ["c"]]]
     assert not model.session(threads=1).blocks
