@@ -18,7 +18,8 @@
     choices      the cheapest schedules of each kernel of models and nets: whether the one that is taken is the fastest
     real         open sizes against fixed ones and ONNX Runtime: convolutions, nets of bench/zoo, and models that packages ship; NAME may also
                  be convolutions, nets or packages
-    sparse       attention under masks against the share of it that each shows
+    sparse       attention under masks against the share of it that each shows, and against
+                 FlexAttention where bench/requirements-torch.txt is installed
     ragged       padded batches computed for their tokens alone against the work that padding is
 
 NAME picks rows of WHAT. Every number is printed beside its floor and its aim, met or missed.
