@@ -24,16 +24,13 @@ typedef struct {
     ValueId held;                                /* bool[b, 1, length, 1]: places before it */
 } Cached;
 
+/* [b, s, n, size] as [b, n, s, size], and back. */
+static const int64_t heads_and_rows[] = {0, 2, 1, 3};
+
 static ValueId
 reshaped(Call *k, ValueId x, uint32_t n, const ValueId *sizes)
 {
     return little_2(k, OP_reshape, x, little_axis(k, OP_concat, 0, n, sizes));
-}
-
-static ValueId
-list_1(Call *k, int64_t v)
-{
-    return little_list(k, 1, &v);
 }
 
 /* x[b, s, n*size] turned by the places of its tokens. */
@@ -60,10 +57,11 @@ static ValueId
 by_heads(Cached *a, ValueId x, int64_t heads)
 {
     Call *k = a->k;
-    Attr perm = {.name = sym(k->m->c, "perm"), .kind = ATTR_INTS, .n = 4, .ints = arena_copy(k->m->arena, (int64_t[]){0, 2, 1, 3}, 4 * sizeof(int64_t))};
-    ValueId rows = x ? reshaped(k, x, 4, (ValueId[]){a->batch, a->tokens, list_1(k, heads), list_1(k, a->size)}) : 0;
+    const ValueId sizes[] = {a->batch, a->tokens, little_single(k, heads),
+                             little_single(k, a->size)};
+    ValueId rows = x ? reshaped(k, x, 4, sizes) : 0;
 
-    return rows ? call_op(k, OP_transpose, 1, &perm, 1, &rows, "heads") : 0;
+    return little_transpose(k, rows, 4, heads_and_rows);
 }
 
 /* What is there after this run: what the past holds, as long as it has to be, with the new rows in place and nothing behind. */
@@ -84,11 +82,14 @@ present(Cached *a, ValueId past, ValueId fresh, uint32_t output)
     if (!past) {
         Attr zero = {.name = sym(k->m->c, "to"), .kind = ATTR_STRING, .s = sym(k->m->c, dtype_info[value_type(k, fresh)->dtype].name)};
         ValueId number = little_number(k, 0), none = call_op(k, OP_cast, 1, &zero, 1, &number, "none");
-        room = little_2(k, OP_expand, none, little_axis(k, OP_concat, 0, 4, (ValueId[]){a->batch, list_1(k, a->shared), a->length, list_1(k, a->size)}));
+        const ValueId sizes[] = {a->batch, little_single(k, a->shared), a->length,
+                                 little_single(k, a->size)};
+        room = little_2(k, OP_expand, none, little_axis(k, OP_concat, 0, 4, sizes));
     } else {
         const int64_t none[] = {0, 0, 0, 0, 0, 0};
         ValueId more = little_2(k, OP_sub, a->length, little_element(k, little_shape(k, past), 2));
-        ValueId pads = little_axis(k, OP_concat, 0, 3, (ValueId[]){little_list(k, 6, none), more, list_1(k, 0)});
+        const ValueId pad[] = {little_list(k, 6, none), more, little_single(k, 0)};
+        ValueId pads = little_axis(k, OP_concat, 0, 3, pad);
         room = pads ? little_2(k, OP_pad, past, pads) : 0;
         room = room ? little_3(k, OP_where, a->held, room, scalar_const(k, "nothing", room, 0)) : 0;
     }
@@ -249,7 +250,7 @@ convert_group_query(Call *k)
     if (cap != 0)
         attr[nattr++] = (Attr){.name = sym(c, "softcap"), .kind = ATTR_FLOAT, .f = cap};
     ValueId y = call_some(k, OP_attention, nattr, attr, 4, (ValueId[]){q, keys, values, mask});
-    Attr perm = {.name = sym(c, "perm"), .kind = ATTR_INTS, .n = 4, .ints = arena_copy(k->m->arena, (int64_t[]){0, 2, 1, 3}, 4 * sizeof(int64_t))};
-    ValueId rows = y ? call_op(k, OP_transpose, 1, &perm, 1, &y, "rows") : 0;
-    return finish(k, rows ? reshaped(k, rows, 3, (ValueId[]){a.batch, a.tokens, list_1(k, a.heads * a.size)}) : 0);
+    ValueId rows = little_transpose(k, y, 4, heads_and_rows);
+    const ValueId sizes[] = {a.batch, a.tokens, little_single(k, a.heads * a.size)};
+    return finish(k, rows ? reshaped(k, rows, 3, sizes) : 0);
 }
