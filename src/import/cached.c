@@ -92,6 +92,45 @@ present(Cached *a, ValueId past, ValueId fresh, uint32_t output)
     return all;
 }
 
+/* x[b, heads, blocks, s]: each block as the tokens in it, and then as many of them as the cache has
+ * rows; what is behind the layout is hidden. A block's index is a quotient, no place from data. */
+static ValueId
+tokens_of_blocks(Cached *a, ValueId x)
+{
+    Call *k = a->k;
+    const int64_t inside = 3, each[] = {1, 1, 1, a->block, 1};
+    const int64_t as_before[] = {0, 0}, before[] = {0, 0, 0, 0, 0, 0};
+    ValueId blocks = little_element(k, little_shape(k, x), 2);
+    ValueId all = blocks ? little_2(k, OP_mul, blocks, little_single(k, a->block)) : 0;
+    ValueId more = all ? little_2(k, OP_sub, a->length, all) : 0;
+    ValueId one = little_unsqueeze(k, x, inside);
+    ValueId many = one && more ? little_2(k, OP_expand, one, little_list(k, 5, each)) : 0;
+    const ValueId size[] = {little_list(k, 2, as_before), all, a->tokens};
+    const ValueId pad[] = {little_list(k, 6, before), more, little_single(k, 0)};
+    ValueId row = many ? reshaped(k, many, 3, size) : 0;
+
+    return row ? little_2(k, OP_pad, row, little_axis(k, OP_concat, 0, 3, pad)) : 0;
+}
+
+/* bool[b, 1 or heads, s, length]: is a key in a block that its row's block sees? Rows are next to
+ * each other in memory: tables of the mask (normalise/mask.c) are made in vectors of them. A row
+ * behind the layout counts as in its last block; who has such rows is told that they do not fit. */
+static ValueId
+in_layout(Cached *a, ValueId places)
+{
+    Call *k = a->k;
+    const int64_t by_columns[] = {0, 2, 1}, by_batch[] = {2, 0, 1, 3}, by_rows[] = {0, 1, 3, 2};
+    ValueId blocks = little_element(k, little_shape(k, a->layout), 1);
+    ValueId last = blocks ? little_2(k, OP_sub, blocks, little_number(k, 1)) : 0;
+    ValueId row = little_2(k, OP_div, places, little_number(k, a->block));
+    const ValueId in[] = {little_transpose(k, a->layout, 3, by_columns),
+                          row && last ? little_2(k, OP_min, row, last) : 0};
+    ValueId seen = in[0] && in[1] ? little_axis(k, OP_gather, 2, 2, in) : 0;
+
+    seen = little_transpose(k, seen, 4, by_batch);       /* of [heads, blocks, b, s] */
+    return seen ? little_transpose(k, tokens_of_blocks(a, seen), 4, by_rows) : 0;
+}
+
 /* f32 or as the scores are: 0 where token i of sequence b sees place j, -inf elsewhere; with what is added to the scores. */
 static ValueId
 seen(Cached *a, ValueId places, DType t)
@@ -105,6 +144,8 @@ seen(Cached *a, ValueId places, DType t)
     ValueId mask = i && j ? little_2(k, OP_less_or_equal, j, i) : 0;         /* [b, 1, s, length] */
     if (mask && window > 0)
         mask = little_2(k, OP_and, mask, little_2(k, OP_less, i, little_2(k, OP_add, j, little_number(k, window))));
+    if (mask && a->layout)
+        mask = little_2(k, OP_and, mask, in_layout(a, places));
     if (!mask || !a->bias)
         return mask;
     if (value_type(k, a->bias)->dtype != t)
@@ -168,7 +209,11 @@ come_at_lengths(Cached *a)
     ValueId first = little_2(k, OP_equal, a->total, a->tokens);
     ValueId behind = little_2(k, OP_sub, a->lengths, a->tokens);
 
-    a->length = little_match(k, room ? little_2(k, OP_max, a->total, room) : a->total, NULL);
+    if (a->fixed && !little_demand(k, little_2(k, OP_less_or_equal, a->total, room),
+                                   "the total length is larger than the cache"))
+        return false;
+    a->length = a->fixed ? room
+              : little_match(k, room ? little_2(k, OP_max, a->total, room) : a->total, NULL);
     a->begin = first && behind ? little_3(k, OP_where, first, little_number(k, 0), behind) : 0;
     return a->length && a->begin;
 }

@@ -1,4 +1,4 @@
-/* cached: attention over a cache of keys and values, as decoders of language models have it (cached.c). */
+/* cached: attention over a cache of keys and values, as decoders have it; see cached.c. */
 #ifndef TENON_CACHED_H
 #define TENON_CACHED_H
 
@@ -14,6 +14,9 @@ typedef struct {
     ValueId cosine, sine;            /* rotary tables; 0: none */
     ValueId turned_by;               /* rows of the tables [b, s]; 0: the tokens' places */
     ValueId bias;                    /* added to the scores; 0: none */
+    bool fixed;                      /* the cache has room for all tokens and never grows */
+    ValueId layout;                  /* bool[1 or heads, blocks, blocks]: what is seen; 0: all */
+    int64_t block;                   /* tokens in a block of the layout */
 
     /* What cached_attend makes of them. */
     ValueId batch, tokens, length;   /* i64[1]: sizes; rows of the cache afterwards */
@@ -22,7 +25,7 @@ typedef struct {
     ValueId held;                    /* bool[b, 1, length, 1]: places before begin */
 } Cached;
 
-/* Queries, keys and values of inputs 0 to 2, or side by side in input 0: heads, shared, size, row. */
+/* Queries, keys, values of inputs 0 to 2, or side by side in input 0: heads, shared, size, row. */
 bool cached_rows(Cached *a);
 /* Makes the node's three outputs. */
 bool cached_attend(Cached *a);

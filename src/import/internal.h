@@ -185,6 +185,7 @@ extern const OpRow composed_rows[];      /* (composed.c) */
 extern const OpRow quantised_rows[];     /* (quantised.c) */
 extern const OpRow minor_rows[];         /* (minor.c) */
 extern const OpRow packed_rows[];        /* (packed.c) */
+extern const OpRow sparse_rows[];        /* (sparse.c) */
 Convert convert_embed_norm;
 
 /* Whole numbers, their scale and zero (0: none), and the product of two such in floats; bias may be 0. (quantised.c) */
