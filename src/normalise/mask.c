@@ -115,7 +115,7 @@ source_of(const Masks *m, const Node *n)
     return s;
 }
 
-enum { FEW_OPERATIONS = 8,           /* of a mask, at each point of it: a comparison of rows, and a choice */
+enum { FEW_OPERATIONS = 12,          /* of a mask, at each point of it: a window, or what keys are, and a choice */
        MOST_MADE = 4 };              /* nests that make one from each other; bounds work */
 
 static AxisSet
