@@ -1,7 +1,7 @@
-/* sparse: attention of ONNX Runtime that leaves out keys by a rule.
+/* sparse: SparseAttention of ONNX Runtime, which sees blocks of keys that a layout names.
  *
- * SparseAttention sees blocks of keys that a layout names; its rows, cache and lengths are those of
- * GroupQueryAttention (cached.c). A layout comes in compressed rows:
+ * Rows, cache and lengths are those of GroupQueryAttention (cached.c). A layout comes in compressed
+ * rows:
  *
  *     ends[r]    entries of block rows 0 to r         columns[e]    the block that entry e shows
  *
@@ -13,26 +13,6 @@
 #include "import/little.h"
 
 #include <inttypes.h>
-
-/* Input i has a dimension of each size; NULL: of any. */
-static bool
-has_shape(Call *k, uint32_t i, const char *name, uint32_t rank, const Expr *const *size)
-{
-    Ctx *c = k->m->c;
-    const Type *t = input_type(k, i);
-    const char *op = k->proto->op_type;
-
-    if (!t || t->rank != rank)
-        return diag_error(&c->diags, DIAG_MODEL, k->loc, "%s: %s is %s; it needs %u dimensions", op,
-                          name, t ? type_str(c, t) : "left out", rank);
-    for (uint32_t d = 0; d < rank; d++) {
-        const char *why = arena_printf(c->arena, "%s: dimension %u of %s", k->origin, d, name);
-        if (size[d] && !model_require(k->m, t->dim[d], size[d], why))
-            return diag_error(&c->diags, DIAG_MODEL, k->loc, "%s: dimension %u of %s is %s, not %s",
-                              op, d, name, expr_str(c, t->dim[d]), expr_str(c, size[d]));
-    }
-    return true;
-}
 
 /* ---- layouts ------------------------------------------------------------------------------- */
 
@@ -130,16 +110,16 @@ sizes_fit(const Cached *a)
                           "SparseAttention has %" PRId64 " heads of queries, no multiple of its %"
                           PRId64 " heads of keys", a->heads, a->shared);
     if (call_in(k, KEY)
-        && !(has_shape(k, KEY, "key", 3, keys) && has_shape(k, VALUE, "value", 3, keys)))
+        && !(need_shape(k, KEY, "key", 3, keys) && need_shape(k, VALUE, "value", 3, keys)))
         return false;
-    if (!has_shape(k, PAST_KEY, "past_key", 4, past)
-        || !has_shape(k, ROWS, "block_row_indices", 2, any))
+    if (!need_shape(k, PAST_KEY, "past_key", 4, past)
+        || !need_shape(k, ROWS, "block_row_indices", 2, any))
         return false;
     past[2] = input_type(k, PAST_KEY)->dim[2];
     const Expr *entries[] = {input_type(k, ROWS)->dim[0], NULL};
-    return has_shape(k, PAST_VALUE, "past_value", 4, past)
-        && has_shape(k, COLUMNS, "block_col_indices", 2, entries)
-        && has_shape(k, LENGTHS, "key_total_sequence_lengths", 1, q->dim);
+    return need_shape(k, PAST_VALUE, "past_value", 4, past)
+        && need_shape(k, COLUMNS, "block_col_indices", 2, entries)
+        && need_shape(k, LENGTHS, "key_total_sequence_lengths", 1, q->dim);
 }
 
 /* The layouts as a table, and room in it for all tokens. */
@@ -190,6 +170,7 @@ convert_sparse_attention(Call *k)
 }
 
 const OpRow sparse_rows[] = {
+    {"com.microsoft.LongformerAttention", OP_NONE, convert_longformer},
     {"com.microsoft.SparseAttention", OP_NONE, convert_sparse_attention},
     {0},
 };

@@ -235,7 +235,7 @@ def test_hidden_blocks_are_omitted(tmp_path):
     sparse = Sparse(heads=8, size=64, block=64, blocks=16, count=4, cache=1024)
     text = compiled(tmp_path, sparse.model(1, 1024, total=1024), "--dump=choose")
     assert re.search(r"^ *omit ", text, re.M)
-    assert not re.search(r"bool\[[^]]*1024, 1024\]", text), "the mask is stored"
+    assert not re.search(r"^  %.* 1024, 1024\].* = call", text, re.M), "the mask is stored"
     sparse.check(tmp_path, sparse.given([1024], 1024, True))
 
 
@@ -281,3 +281,106 @@ def test_lengths_that_do_not_fit(cache, total, words, tmp_path):
     compiled(tmp_path, sparse.model())
     done = start(tmp_path, sparse.given([total], 1, False))
     assert done.returncode == 2 and words in done.stderr, done.stderr
+
+
+# ---- LongformerAttention -------------------------------------------------------------------
+
+
+class Longformer:
+    """Sizes of a LongformerAttention, its weights, its model, and what it computes."""
+
+    def __init__(self, heads=2, size=8, window=4, apart=False, kind="f4"):
+        self.heads, self.wide, self.window, self.apart = heads, heads * size, window, apart
+        self.kind, self.rng = kind, np.random.default_rng(heads * 100 + window)
+        n, f = self.wide, lambda *shape: self.rng.standard_normal(shape).astype(kind)
+        self.weights = (f(6, n, n) * n ** -0.5).astype(kind)         # q, k, v; global q, k, v
+        self.biases = f(6, n)
+
+    def model(self, batch="b", tokens="s"):
+        n, (w, b) = self.wide, (self.weights, self.biases)
+        float_ = helper.np_dtype_to_tensor_dtype(np.dtype(self.kind))
+        side = lambda w: np.concatenate(list(w), -1)
+        if self.apart:
+            weights = {"w": w[:3], "bias": side(b[[0, 1, 2, 4, 5]]), "gw": w[3:], "gbias": b[3]}
+        else:
+            weights = {"w": side(w[:3]), "bias": side(b[:3])}
+            weights |= {"gw": side(w[3:]), "gbias": side(b[3:])}
+        flags, x = (INT, (batch, tokens)), (float_, (batch, tokens, n))
+        inputs = {"x": x} | {k: (float_, v.shape) for k, v in weights.items()} | {"flags": flags}
+        mask = {"mask": (float_, (batch, tokens))}
+        inputs = {k: (inputs | mask)[k] for k in ("x", "w", "bias", "mask", "gw", "gbias", "flags")}
+        attributes = {"num_heads": self.heads, "window": self.window}
+        return model("LongformerAttention", inputs, {"y": x}, weights, **attributes)
+
+    def given(self, lengths, tokens, flags):
+        """flags: of each sequence, the tokens that are global."""
+        there = np.arange(tokens) < np.array(lengths)[:, None]
+        x = self.rng.standard_normal((len(lengths), tokens, self.wide)).astype(self.kind)
+        marks = np.zeros(there.shape, "i4")
+        for own, places in zip(marks, flags, strict=True):
+            own[places] = 1
+        return {"x": x, "mask": np.where(there, 0, -10000).astype(self.kind), "flags": marks}
+
+    def computed(self, given):
+        x, mask, flags = given["x"].astype("f8"), given["mask"].astype("f8"), given["flags"] != 0
+        w, c = self.weights.astype("f8"), self.biases.astype("f8")
+        heads = (*mask.shape, self.heads, -1)
+        q, k, v, *others = ((x @ m + a).reshape(heads) for m, a in zip(w, c, strict=True))
+        y = np.zeros(q.shape)
+        for b, i in zip(*np.nonzero(mask >= 0), strict=True):
+            own, keys, values = (p[b] for p in (others if flags[b, i] else (q, k, v)))
+            seen = (abs(np.arange(q.shape[1]) - i) <= self.window) | flags[b] | flags[b, i]
+            scores = np.einsum("hd,jhd->hj", own[i], keys[seen]) * q.shape[-1] ** -0.5
+            scores += mask[b, seen]
+            y[b, i] = np.einsum("hj,jhd->hd", softmax(scores), values[seen])
+        return y.reshape(x.shape)
+
+    def check(self, folder, x, tolerance=(1e-4, 1e-5)):
+        got, (relative, absolute) = run(folder, x)("y"), tolerance
+        np.testing.assert_allclose(got, self.computed(x), rtol=relative, atol=absolute)
+
+
+BATCHES = [
+    ([16], 16, [[0]]),                                   # one token that all see
+    ([24, 24], 24, [[], []]),                            # none
+    ([40, 17, 9], 40, [[0, 1], [3, 16], [8]]),           # at other places, beside padding
+    ([32, 32], 32, [[], [5, 31]]),                       # of one sequence alone
+    ([30, 12], 31, [range(31), range(6)]),               # all of them, padding too; an odd length
+    ([1], 1, [[]]),
+]
+
+
+@pytest.mark.parametrize("sizes", [(2, 8, 4, False), (3, 16, 1, True), (1, 4, 64, False)])
+def test_tokens_near_and_global(sizes, tmp_path):
+    longformer = Longformer(*sizes)
+    compiled(tmp_path, longformer.model())
+    for lengths, tokens, flags in BATCHES:
+        longformer.check(tmp_path, longformer.given(lengths, tokens, flags))
+
+
+def test_halves(tmp_path):
+    longformer = Longformer(kind="f2")
+    compiled(tmp_path, longformer.model())
+    longformer.check(tmp_path, longformer.given([40, 17], 40, [[0], [3, 16]]), (2e-2, 2e-2))
+
+
+def test_blocks_far_away_are_omitted(tmp_path):
+    longformer = Longformer(heads=4, size=64, window=128)
+    text = compiled(tmp_path, longformer.model(2, 2048), "--dump=choose")
+    assert re.search(r"^ *(omit|skip) ", text, re.M)
+    assert not re.search(r"^  %.* 2048, 2048\].* = call", text, re.M), "the mask is stored"
+    longformer.check(tmp_path, longformer.given([2048, 1500], 2048, [[0], [0, 700]]))
+
+
+@pytest.mark.parametrize("name, to, words", [
+    ("x", ("b", 8), "LongformerAttention of f32[b, 8]"),
+    ("x", ("b", 8, 24), "dimension 0 of weight is 16, not 24"),
+    ("mask", ("b", 8, 1), "mask is f32[b, 8, 1]; it needs 2 dimensions"),
+    ("flags", ("b", 7), "dimension 1 of global is 7, not 8"),
+    ("num_heads", 3, "3 heads for 16 columns"),
+    ("window", 0, "a window of 0 tokens"),
+])
+def test_longformer_sizes_that_do_not_fit(name, to, words, tmp_path):
+    done = compile_model(tmp_path, changed(Longformer().model("b", 8), name, to))
+    assert done.returncode in (3, 4) and words in done.stderr, done.stderr
+    assert done.stderr.count("error:") == 1, done.stderr
