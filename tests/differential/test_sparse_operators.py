@@ -231,12 +231,24 @@ def test_onnxruntime_agrees(kind, tmp_path):
         np.testing.assert_allclose(y("y"), want, rtol=1e-4, atol=1e-5)
 
 
-def test_hidden_blocks_are_omitted(tmp_path):
-    sparse = Sparse(heads=8, size=64, block=64, blocks=16, count=4, cache=1024)
-    text = compiled(tmp_path, sparse.model(1, 1024, total=1024), "--dump=choose")
+@pytest.mark.parametrize("block, total", [(64, 1024), (64, None), (16, None), (128, None)])
+def test_hidden_blocks_are_omitted(block, total, tmp_path):
+    """By a table that takes a look at blocks of keys; nothing is stored of pairs of tokens."""
+    sparse = Sparse(heads=8, size=64, block=block, blocks=1024 // block, count=4, cache=1024)
+    text = compiled(tmp_path, sparse.model(1, 1024, total=total), "--dump=choose")
     assert re.search(r"^ *omit ", text, re.M)
     assert not re.search(r"^  %.* 1024, 1024\].* = call", text, re.M), "the mask is stored"
+    assert total or re.search(rf"_seen: u8\[8, 64, {1024 // min(block, 64)}\] = call", text)
     sparse.check(tmp_path, sparse.given([1024], 1024, True))
+
+
+def test_omitted_blocks_of_any_length(tmp_path):
+    """The sizes are open, and no multiple of what a table counts by."""
+    sparse = Sparse(block=32, blocks=20, count=2, cache=600)
+    hints = [w for d in ("b=1", "s=512") for w in ("--dim-hint", d)]
+    assert re.search(r"^ *omit ", compiled(tmp_path, sparse.model(), "--dump=choose", *hints), re.M)
+    for lengths, tokens in (([600], 600), ([333, 7], 333), ([50, 600], 50)):
+        sparse.check(tmp_path, sparse.given(lengths, tokens, tokens == max(lengths)))
 
 
 def changed(m, name, shape):
