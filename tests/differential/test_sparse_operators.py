@@ -13,6 +13,8 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from session import Session
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TENON = os.environ.get("TENON", str(ROOT / "build" / "tenon"))
 FLOAT, INT, CPU = TensorProto.FLOAT, TensorProto.INT32, ["CPUExecutionProvider"]
@@ -251,9 +253,31 @@ def test_omitted_blocks_of_any_length(tmp_path):
         sparse.check(tmp_path, sparse.given(lengths, tokens, tokens == max(lengths)))
 
 
+def test_a_cache_that_grows(tmp_path):
+    """As a state of the session it has as many rows as there were tokens."""
+    sparse = Sparse(rotary=(8, 0))
+    m = sparse.model()
+    for kind in ("key", "value"):
+        changed(m, f"past_{kind}", ("b", 2, "past", 16))
+        changed(m, f"present_{kind}", ("b", 2, "now", 16))
+    onnx.save(m, tmp_path / "m.onnx")
+    assert compile_model(tmp_path, m, "--state", "past_*=present_*").returncode == 0
+    session, rows = Session(tmp_path / "m.so"), 0
+    sparse.cache, kept = 0, None
+    for new in (40, 1, 1, 7):
+        rows += new
+        x = sparse.given([rows, rows], new, False)
+        room = np.zeros((2, 2, new, 16), "f4")
+        past = {n: room if kept is None else np.concatenate([k, room], 2)
+                for n, k in zip(("past_key", "past_value"), kept or (0, 0), strict=True)}
+        want, kept, _ = sparse.computed(x | past)
+        y = session.run({n: x[n] for n in ("q", "k", "v", "total", "lengths")})["y"]
+        np.testing.assert_allclose(y, want, rtol=1e-4, atol=1e-5)
+
+
 def changed(m, name, shape):
     """The model with another shape of an input, or another value of an attribute."""
-    for x in m.graph.input:
+    for x in [*m.graph.input, *m.graph.output]:
         if x.name == name:
             x.CopyFrom(helper.make_tensor_value_info(name, x.type.tensor_type.elem_type, shape))
     for a in m.graph.node[0].attribute:
