@@ -18,7 +18,9 @@
     choices      the cheapest schedules of each kernel of models and nets: whether the one that is taken is the fastest
     real         open sizes against fixed ones and ONNX Runtime: convolutions, nets of bench/zoo, and models that packages ship; NAME may also
                  be convolutions, nets or packages
-    sparse       attention under masks against the share of it that each shows
+    sparse       attention under masks against the share of it that each shows, and against
+                 FlexAttention where bench/requirements-torch.txt is installed;
+                 --rule: blocks of keys against rows
     ragged       padded batches computed for their tokens alone against the work that padding is
 
 NAME picks rows of WHAT. Every number is printed beside its floor and its aim, met or missed.
@@ -38,6 +40,7 @@ import ragged
 import real
 import sizes
 import sparse
+import stof_rule
 from choices import TURNS, TURN_SECONDS, choices
 from formats import formats, searches
 from measure import BUILD, MAKE_INPUTS, MODELS, PEERS, ROOT, TENON, Bench, geomean, processor, python, quiet, rank_correlation
@@ -358,7 +361,10 @@ def pick_real(bench: Bench, o) -> None:
 
 def pick_sparse(bench: Bench, o) -> None:
     for threads in thread_counts(bench, argparse.Namespace(threads=o.threads or [1])):
-        sparse.sparse(bench, o.names, threads, o.heads, o.size, o.lengths)
+        if o.rule:
+            stof_rule.rule(bench, o.names, threads, o.lengths)
+        else:
+            sparse.sparse(bench, o.names, threads, o.heads, o.size, o.lengths)
 
 
 def pick_ragged(bench: Bench, o) -> None:
@@ -409,6 +415,9 @@ def main() -> None:
                        help="sparse: sizes of a head (default 64)")
     words.add_argument("--lengths", type=numbers, metavar="N,…",
                        help="sparse: rows (default 128,1000,1024,4096; --quick: 128,1024)")
+    words.add_argument("--rule", action="store_true",
+                       help="sparse: what STOF's rule and the price choose of 12/12 heads of 64, "
+                            "and the times of both")
     words.add_argument("--json", metavar="FILE", help="write every number to FILE")
     words.add_argument("--results", metavar="FILE", help="write the tables to FILE, as bench/results has them")
     o = words.parse_args()

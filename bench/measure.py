@@ -21,6 +21,7 @@ BUILD = ROOT / "build"
 TENON = str(BUILD / "tenon")
 MODELS = BUILD / "models"
 PEERS = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
+NAMES = PEERS | {"flexattention": "FlexAttention"}
 
 MAKE_INPUTS = """
 import sys, numpy as np, onnx
@@ -125,7 +126,8 @@ class Peer:
         self.process = subprocess.Popen([sys.executable, ROOT / "bench/peer.py", engine, model, data, str(threads)], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=pin)
         if self.process.stdout.readline() != "ready\n":
-            self.why = f"{PEERS[engine]} cannot run {model.name}: {self.process.stderr.read().strip()[-400:]}"
+            said = self.process.stderr.read().strip()[-400:]
+            self.why = f"{NAMES[engine]} cannot run {model.name}: {said}"
             self.end()
 
     def ask(self, line: str) -> str:
@@ -228,9 +230,9 @@ class Bench:
         if not peers:
             raise RuntimeError(" ".join(why.values()))
         try:
-            wrong = self.agrees(so, data, next(iter(peers.values()))) if check else None
-            if wrong:
-                raise RuntimeError(f"the outputs differ: {wrong}")
+            for e, p in peers.items():
+                if check and (wrong := self.agrees(so, data, p)):
+                    raise RuntimeError(f"outputs differ from {NAMES[e]}'s: {wrong}")
             times, least, most = {"tenon": []} | {e: [] for e in peers}, math.inf, 0.0
             # what takes longer than a turn runs three times in it
             long = self.tenon(so, data, threads, "--warmup", 0, "--iterations", 1)["median_ms"] > 300 * self.seconds

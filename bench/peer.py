@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Another engine as a peer of the benches: a process that is told when to run.
 
-    peer.py ENGINE MODEL.onnx FOLDER THREADS      ENGINE: onnxruntime or openvino; FOLDER has NAME.npy for each input
+    peer.py ENGINE MODEL.onnx FOLDER THREADS      ENGINE: onnxruntime, openvino or flexattention;
+                                                  FOLDER has NAME.npy for each input
 
 Reads lines "WARMUP SECONDS" and answers each with the milliseconds of every run, as JSON; "save" writes the outputs
 to FOLDER/expect-N.npy. Each engine runs as its makers would for one request at a time: every optimisation on, weights
@@ -9,6 +10,7 @@ and shapes known beforehand, f32 arithmetic, denormal floats taken for 0 as Teno
 """
 import json
 import mmap
+import os
 import pathlib
 import sys
 import time
@@ -74,7 +76,58 @@ class OpenVino:
         return [np.array(x.data) for x in self.request.output_tensors]
 
 
-ENGINES = {"onnxruntime": OnnxRuntime, "openvino": OpenVino}
+class FlexAttention:
+    """PyTorch's, compiled, of an attention that bench/sparse.py made: MODEL.npz beside the model
+    has its mask, `seen`, and how many pairs of rows and keys see each other. The mask of blocks is
+    made before any run, and of its sizes the fastest is kept."""
+    BLOCKS = (32, 64, 128)
+
+    def __init__(self, model: str, inputs: dict, threads: int):
+        cache = pathlib.Path(__file__).resolve().parents[1] / "build/inductor"
+        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache))
+        os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+        import torch
+        from torch.nn.attention import flex_attention as flex
+
+        torch.set_num_threads(threads)
+        torch.set_flush_denormal(True)
+        torch.set_grad_enabled(False)
+        self.qkv = [torch.from_numpy(inputs[name]) for name in "qkv"]
+        batch, heads, n, _ = self.qkv[0].shape
+        with np.load(pathlib.Path(model).with_suffix(".npz")) as file:
+            seen, pairs = torch.from_numpy(file["seen"]), int(file["pairs"])
+        texts, kinds = (x if x > 1 else None for x in seen.shape[:2])
+        plane = seen[0, 0] if not (texts or kinds) else seen[0] if kinds else seen[:, 0]
+        shown = ((lambda b, h, i, j: plane[h, i, j]) if kinds else
+                 (lambda b, h, i, j: plane[b, i, j]) if texts else
+                 (lambda b, h, i, j: plane[i, j]))
+        found = int(flex.create_mask(shown, batch, heads, n, n, device="cpu").sum())
+        if found != pairs:
+            raise RuntimeError(f"FlexAttention sees {found} pairs, the mask has {pairs}")
+        self.shared = heads != self.qkv[1].shape[1]
+        least = float("inf")
+        for size in self.BLOCKS:
+            torch._dynamo.reset()            # else sizes that differ make code for any size
+            blocks = flex.create_block_mask(shown, texts, kinds, n, n, "cpu", BLOCK_SIZE=size)
+            took, run = self.best(torch.compile(flex.flex_attention), blocks)
+            if took < least:
+                least, self.run = took, run
+
+    def best(self, compiled, blocks):
+        """Of three runs, after one that compiles; and what runs it."""
+        run = lambda: compiled(*self.qkv, block_mask=blocks, enable_gqa=self.shared)
+        took = [0.0] * 4
+        for i in range(4):
+            start = time.perf_counter()
+            run()
+            took[i] = time.perf_counter() - start
+        return min(took[1:]), run
+
+    def outputs(self) -> list:
+        return [self.run().numpy()]
+
+
+ENGINES = {"onnxruntime": OnnxRuntime, "openvino": OpenVino, "flexattention": FlexAttention}
 
 
 def laid_as_tenon_has_it(value: np.ndarray) -> np.ndarray:

@@ -4,10 +4,13 @@
 Each model is softmax(q k^T + mask) v with the mask as exporters store it: a constant [n, n] that
 is added, a bool for each head that chooses, tokens of a padded batch. Heads that share keys are
 ONNX's Attention. The dense model is the same without the mask, and takes turns with each. ONNX
-Runtime runs the same file. Before any of them is timed the compiled mask is held against the one
-whose share is counted.
+Runtime runs the same file. FlexAttention, where torch is installed (requirements-torch.txt), takes
+turns under masks whose names do not say causal; its mask of blocks is made of the same bools before
+the clock starts. Before any of them is timed the compiled mask is held against the one whose share
+is counted.
 """
 import dataclasses
+import importlib.util
 import json
 import pathlib
 import re
@@ -17,7 +20,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
-from measure import TENON, Bench, quiet
+from measure import TENON, Bench, geomean, quiet
 from ops import Model
 
 HEADS, SIZES = [(12, 12)], [64]              # of queries and of keys
@@ -25,6 +28,7 @@ LENGTHS, QUICK_LENGTHS = (128, 1000, 1024, 4096), (128, 1024)
 PEER_LENGTH = 1024                           # at which ONNX Runtime takes part
 MOST, OVERHEAD_MS = 1.15, 0.3                # time over share * dense + overhead
 AIM = 1.05
+FLEX_FLOOR, FLEX_AIM = 1.7, 2.5              # FlexAttention's time over Tenon's, the geometric mean
 HIDES = -9000.0                              # from here down: exporters write -10000
 EXACT = 2e-5                                 # of the largest value; a key of 4096 is ten times that
 
@@ -205,13 +209,19 @@ def check(bench: Bench, so: pathlib.Path, data: pathlib.Path, s: Shape, mask: Ma
                 raise RuntimeError(f"head {h} of text {b} is {off:.1e} off what its mask shows")
 
 
-def row(bench: Bench, name: str, s: Shape, threads: int) -> None:
+def peers_of(name: str, s: Shape) -> list[str]:
+    flex = importlib.util.find_spec("torch") and "causal" not in name
+    return ["onnxruntime"] * (s.n == PEER_LENGTH) + ["flexattention"] * bool(flex)
+
+
+def row(bench: Bench, name: str, s: Shape, threads: int, ratios: list[float]) -> None:
+    """ratios: FlexAttention's time over Tenon's is added."""
     what, mask = f"{name}, n {s.n}", mask_of(name, s)
     file = "_".join(re.findall("[A-Za-z0-9]+", name))
     model = attention(bench.folder / f"{file}_{s}.onnx", s, mask, mask.bias)
     kind = "dense" if mask.bias is None else "dense_bias"
     dense = attention(bench.folder / f"{kind}_{s}.onnx", s, None, mask.bias)
-    data, peer = bench.data_of(model), None
+    data, engines, peer, flex = bench.data_of(model), peers_of(name, s), None, None
     if mask.given:
         np.save(data / "mask.npy", mask.seen[:, 0, 0].astype(np.int64))
     try:
@@ -220,9 +230,16 @@ def row(bench: Bench, name: str, s: Shape, threads: int) -> None:
             raise RuntimeError(f"{stored} pairs are in the model, the share is of {mask.pairs(s)}")
         so, _ = bench.prepare(model)
         check(bench, so, data, s, mask)
-        if s.n == PEER_LENGTH:
-            times = bench.race(model, threads, ["onnxruntime"], check=True)
-            peer = statistics.median(times["onnxruntime"])
+        if "flexattention" in engines:
+            np.savez(model.with_suffix(".npz"), seen=mask.seen, pairs=mask.pairs(s))
+        if engines:
+            times = bench.race(model, threads, engines, check=True)
+            if times["why"]:
+                raise RuntimeError(" ".join(times["why"].values()))
+            peer, flex = (statistics.median(times[e]) if e in engines else None
+                          for e in ("onnxruntime", "flexattention"))
+            if flex:
+                ratios.append(flex / statistics.median(times["tenon"]))
         dense_so, dense_data = bench.prepare(dense)
         pairs = [(bench.tenon(so, data, threads)["median_ms"],
                   bench.tenon(dense_so, dense_data, threads)["median_ms"])
@@ -233,28 +250,36 @@ def row(bench: Bench, name: str, s: Shape, threads: int) -> None:
     finally:
         bench.forget(model)
         model.unlink()
+        model.with_suffix(".npz").unlink(missing_ok=True)
     ours, whole = (statistics.median(times) for times in zip(*pairs))
     share = share_of(mask.seen)
     over = ours / (share * whole + OVERHEAD_MS)
     cells = [f"{ours:.3f}", f"{whole:.3f}", f"{share:.3f}", f"{peer:.3f}" if peer else "",
-             f"{over:.2f}"]
+             f"{flex:.3f}" if flex else "", f"{over:.2f}"]
     numbers = dict(threads=threads, tenon_ms=ours, dense_ms=whole, share=share,
-                   onnxruntime_ms=peer)
+                   onnxruntime_ms=peer, flexattention_ms=flex)
     bench.table.add(what, cells, numbers | dataclasses.asdict(s), over, MOST, AIM, most=True)
 
 
 def sparse(bench: Bench, names: list[str], threads: int, heads, sizes, lengths) -> None:
     """A table for each of heads (of queries, of keys) and sizes; None: the usual ones."""
+    if not importlib.util.find_spec("torch"):
+        bench.table.say("without FlexAttention: bench/requirements-torch.txt is not installed")
     for queries, keys in heads or HEADS:
         for size in sizes or SIZES:
             title = f"masks, {queries}/{keys} x {size}, {threads} thread{'s'[:threads - 1]}"
             bench.table.head(title, "Tenon ms", "dense ms", "share of tiles",
-                             "ONNX Runtime", "time over allowed")
+                             "ONNX Runtime", "FlexAttention ms", "over allowed")
+            ratios = []
             for n in lengths or (QUICK_LENGTHS if bench.quick else LENGTHS):
                 for name in NAMES:
                     if names and not any(f"{name}, n {n}".startswith(w) for w in names):
                         continue
                     batch = 2 if name in PER_TEXT else 1
-                    row(bench, name, Shape(n, queries, keys, size, batch), threads)
+                    row(bench, name, Shape(n, queries, keys, size, batch), threads, ratios)
                 for dense in bench.folder.glob("dense_*.onnx"):
                     bench.forget(dense)
+            if ratios:
+                mean = geomean(ratios)
+                bench.table.add("FlexAttention over Tenon", [*[""] * 4, f"{mean:.3f}", ""],
+                                dict(threads=threads, geomean=mean), mean, FLEX_FLOOR, FLEX_AIM)

@@ -54,6 +54,26 @@ need_inputs(Call *k, uint32_t n)
     return true;
 }
 
+/* Input i has a dimension of each size; NULL: of any. */
+bool
+need_shape(Call *k, uint32_t i, const char *name, uint32_t rank, const Expr *const *size)
+{
+    Ctx *c = k->m->c;
+    const Type *t = input_type(k, i);
+    const char *op = k->proto->op_type;
+
+    if (!t || t->rank != rank)
+        return diag_error(&c->diags, DIAG_MODEL, k->loc, "%s: %s is %s; it needs %u dimensions", op,
+                          name, t ? type_str(c, t) : "left out", rank);
+    for (uint32_t d = 0; d < rank; d++) {
+        const char *why = arena_printf(c->arena, "%s: dimension %u of %s", k->origin, d, name);
+        if (size[d] && !model_require(k->m, t->dim[d], size[d], why))
+            return diag_error(&c->diags, DIAG_MODEL, k->loc, "%s: dimension %u of %s is %s, not %s",
+                              op, d, name, expr_str(c, t->dim[d]), expr_str(c, size[d]));
+    }
+    return true;
+}
+
 /* The last two axes exchanged. */
 ValueId
 call_turned(Call *k, ValueId x)

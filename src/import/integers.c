@@ -24,10 +24,13 @@ static const struct { const char *op, *inputs; } integers[] = {
     {"ai.onnx.preview.training.Adam", "1"}, {"ai.onnx.preview.training.Momentum", "1"}, {"com.microsoft.Attention", "36"},
     {"com.microsoft.DynamicQuantizeLSTM", "4"}, {"com.microsoft.EmbedLayerNormalization", "0178"}, {"com.microsoft.ExpandDims", "1"},
     {"com.microsoft.GatherBlockQuantized", "1"}, {"com.microsoft.GatherND", "1"}, {"com.microsoft.GroupQueryAttention", "569"},
-    {"com.microsoft.MatMulNBits", "4"}, {"com.microsoft.MultiHeadAttention", "489"}, {"com.microsoft.PackedAttention", "34"}, {"com.microsoft.PackedMultiHeadAttention", "45"},
+    {"com.microsoft.LongformerAttention", "6"}, {"com.microsoft.MatMulNBits", "4"},
+    {"com.microsoft.MultiHeadAttention", "489"}, {"com.microsoft.PackedAttention", "34"},
+    {"com.microsoft.PackedMultiHeadAttention", "45"},
     {"com.microsoft.Pad", "1"}, {"com.microsoft.RemovePadding", "1"}, {"com.microsoft.RestorePadding", "1"},
     {"com.microsoft.QAttention", "5"}, {"com.microsoft.QEmbedLayerNormalization", "017"}, {"com.microsoft.QGemm", "6"},
-    {"com.microsoft.QLinearConv", "8"}, {"com.microsoft.RotaryEmbedding", "1"}, {"com.microsoft.Trilu", "1"},
+    {"com.microsoft.QLinearConv", "8"}, {"com.microsoft.RotaryEmbedding", "1"},
+    {"com.microsoft.SparseAttention", "5678"}, {"com.microsoft.Trilu", "1"},
 };
 
 bool

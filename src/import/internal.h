@@ -185,6 +185,8 @@ extern const OpRow composed_rows[];      /* (composed.c) */
 extern const OpRow quantised_rows[];     /* (quantised.c) */
 extern const OpRow minor_rows[];         /* (minor.c) */
 extern const OpRow packed_rows[];        /* (packed.c) */
+extern const OpRow sparse_rows[];        /* (sparse.c) */
+Convert convert_longformer;              /* (longformer.c) */
 Convert convert_embed_norm;
 
 /* Whole numbers, their scale and zero (0: none), and the product of two such in floats; bias may be 0. (quantised.c) */
@@ -228,6 +230,8 @@ ValueId call_channels(Call *k, ValueId x, int to);       /* x[n, …, c] as [n, 
 ValueId call_in(Call *k, uint32_t i);            /* 0 if it is absent */
 ValueId call_softmax(Call *k, ValueId x, int64_t opset);     /* k->op of x, as that opset has it (ops.c) */
 bool need_inputs(Call *k, uint32_t n);
+/* Input i, for messages `name`, has a dimension of each size; NULL: of any. */
+bool need_shape(Call *k, uint32_t i, const char *name, uint32_t rank, const Expr *const *size);
 const Type *value_type(Call *k, ValueId v);      /* NULL of 0 */
 
 #endif

@@ -51,6 +51,13 @@ little_number(Call *k, int64_t v)
     return graph_const(k->m->g, "number", type_new(k->m->c, DT_I64, 0, NULL), arena_copy(k->m->arena, &v, sizeof v));
 }
 
+/* An i64[1] constant. */
+ValueId
+little_single(Call *k, int64_t v)
+{
+    return little_list(k, 1, &v);
+}
+
 /* 0, 1, …, n - 1. */
 ValueId
 little_iota(Call *k, uint32_t n)
@@ -68,6 +75,31 @@ little_cast(Call *k, ValueId v, DType t)
     if (!v || little_type(k, v)->dtype == t)
         return v;
     return call_op(k, OP_cast, 1, &to, 1, &v, "cast");
+}
+
+/* 0, 1, … below n, i64[1] or a number. */
+ValueId
+little_count(Call *k, ValueId n)
+{
+    ValueId end = n ? little_1(k, OP_squeeze, n) : 0;
+
+    return end ? little_3(k, OP_range, little_number(k, 0), end, little_number(k, 1)) : 0;
+}
+
+ValueId
+little_unsqueeze(Call *k, ValueId x, int64_t axis)
+{
+    return x ? little_2(k, OP_unsqueeze, x, little_single(k, axis)) : 0;
+}
+
+/* The n axes of x in another order. */
+ValueId
+little_transpose(Call *k, ValueId x, uint32_t n, const int64_t *order)
+{
+    Attr perm = {.name = sym(k->m->c, "perm"), .kind = ATTR_INTS, .n = n};
+
+    perm.ints = arena_copy(k->m->arena, order, n * sizeof *order);
+    return x ? call_op(k, OP_transpose, 1, &perm, 1, &x, "transposed") : 0;
 }
 
 /* As strings, which numbers of f32, f64, i64 and u64 have; or strings as numbers, first as f64 or i64. */

@@ -10,8 +10,12 @@ ValueId little_2(Call *k, OpKind op, ValueId a, ValueId b);
 ValueId little_3(Call *k, OpKind op, ValueId a, ValueId b, ValueId c);
 ValueId little_axis(Call *k, OpKind op, int64_t axis, uint32_t n, const ValueId *in);    /* with attribute axis */
 ValueId little_list(Call *k, uint32_t n, const int64_t *v);          /* i64[n] */
+ValueId little_single(Call *k, int64_t v);                           /* i64[1] */
 ValueId little_number(Call *k, int64_t v);                           /* i64[] */
 ValueId little_iota(Call *k, uint32_t n);                            /* 0, 1, …, n - 1; n up to 2 * TN_MAX_RANK */
+ValueId little_count(Call *k, ValueId n);                            /* 0, 1, … below n, i64[1] or a number */
+ValueId little_unsqueeze(Call *k, ValueId x, int64_t axis);
+ValueId little_transpose(Call *k, ValueId x, uint32_t n, const int64_t *order);     /* of rank n */
 ValueId little_cast(Call *k, ValueId v, DType t);
 ValueId little_text(Call *k, ValueId v, DType t);                     /* numbers as strings (t DT_STR), or strings as numbers */
 ValueId little_ints(Call *k, ValueId v);                             /* integers of rank 0 or 1 as i64[n] */

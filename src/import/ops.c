@@ -755,7 +755,10 @@ static const OpRow rows[] = {
     {"TopK", OP_top_k, convert_top_k}, {"NonMaxSuppression", OP_non_max_suppression, convert_non_max_suppression}, {"Unique", OP_unique, convert_unique},
 };
 
-static const OpRow *const more_rows[] = {composed_rows, packed_rows, quantised_rows, minor_rows, ml_rows_table, map_rows, training_rows, random_rows};
+static const OpRow *const more_rows[] = {
+    composed_rows, packed_rows, sparse_rows, quantised_rows, minor_rows, ml_rows_table, map_rows,
+    training_rows, random_rows,
+};
 enum { TABLES = sizeof more_rows / sizeof *more_rows };
 
 const OpRow *

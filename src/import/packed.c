@@ -8,19 +8,6 @@
  */
 #include "import/little.h"
 
-static ValueId
-of_axis(Call *k, ValueId x, int64_t axis)
-{
-    return x ? little_2(k, OP_unsqueeze, x, little_list(k, 1, &axis)) : 0;
-}
-
-/* 0, 1, … below n, i64[1] or a number. */
-static ValueId
-counted(Call *k, ValueId n)
-{
-    return n ? little_3(k, OP_range, little_number(k, 0), little_1(k, OP_squeeze, n), little_number(k, 1)) : 0;
-}
-
 /* x[d0, d1, …] as so many rows of what is left. */
 static ValueId
 as_rows_of(Call *k, ValueId x, ValueId rows)
@@ -37,9 +24,11 @@ places(Call *k, ValueId rows, ValueId sums, ValueId *sequence, ValueId *position
 {
     const int64_t one = 1, last = INT64_MAX, axis = 1;
     Attr drop = {.name = sym(k->m->c, "keepdims"), .kind = ATTR_INT, .i = 0};
-    ValueId all = little_cast(k, sums, DT_I64), t = counted(k, little_element(k, little_shape(k, rows), 0));
+    ValueId all = little_cast(k, sums, DT_I64);
+    ValueId t = little_count(k, little_element(k, little_shape(k, rows), 0));
     ValueId ends = all ? call_some(k, OP_slice, 0, NULL, 3, (ValueId[]){all, little_list(k, 1, &one), little_list(k, 1, &last)}) : 0;
-    ValueId passed = t && ends ? little_2(k, OP_greater_or_equal, of_axis(k, t, 1), of_axis(k, ends, 0)) : 0;
+    ValueId row = little_unsqueeze(k, t, 1), end = little_unsqueeze(k, ends, 0);
+    ValueId passed = row && end ? little_2(k, OP_greater_or_equal, row, end) : 0;
 
     *sequence = passed ? call_some(k, OP_reduce_sum, 1, &drop, 2, (ValueId[]){little_cast(k, passed, DT_I64), little_list(k, 1, &axis)}) : 0;
     *position = *sequence ? little_2(k, OP_sub, t, little_2(k, OP_gather, all, *sequence)) : 0;
@@ -51,20 +40,22 @@ static ValueId
 bias_of_rows(Call *k, ValueId bias, ValueId sequence, ValueId position)
 {
     const Type *t = value_type(k, bias);
-    Attr turn = {.name = sym(k->m->c, "perm"), .kind = ATTR_INTS, .n = 4, .ints = arena_copy(k->m->arena, (int64_t[]){0, 2, 3, 1}, 4 * sizeof(int64_t))};
-    Attr back = {.name = sym(k->m->c, "perm"), .kind = ATTR_INTS, .n = 3, .ints = arena_copy(k->m->arena, (int64_t[]){2, 0, 1}, 3 * sizeof(int64_t))};
+    const int64_t heads_last[] = {0, 2, 3, 1}, heads_first[] = {2, 0, 1};
 
     if (t->rank != 4)
         return (ValueId)call_refuse(k, "%s with a bias of type %s for its scores", k->proto->op_type, type_str(k->m->c, t));
-    ValueId none = little_2(k, OP_mul, position, little_number(k, 0)), row = of_axis(k, expr_is(t->dim[0], 1) ? none : sequence, 1);
-    ValueId last = call_op(k, OP_transpose, 1, &turn, 1, &bias, "bias"), zero = of_axis(k, none, 0);
+    ValueId none = little_2(k, OP_mul, position, little_number(k, 0));
+    ValueId row = little_unsqueeze(k, expr_is(t->dim[0], 1) ? none : sequence, 1);
+    ValueId last = little_transpose(k, bias, 4, heads_last), zero = little_unsqueeze(k, none, 0);
+    ValueId query = little_unsqueeze(k, position, 1), key = little_unsqueeze(k, position, 0);
     /* A key of another sequence may be further in than this row's sequence goes; sizes hold for all. */
-    ValueId index[3] = {row ? little_2(k, OP_add, row, zero) : 0, little_2(k, OP_add, of_axis(k, position, 1), zero), little_2(k, OP_add, of_axis(k, none, 1), of_axis(k, position, 0))};
+    ValueId index[3] = {row ? little_2(k, OP_add, row, zero) : 0, little_2(k, OP_add, query, zero),
+                        little_2(k, OP_add, little_unsqueeze(k, none, 1), key)};
     for (uint32_t i = 0; i < 3; i++)
-        if (!(index[i] = of_axis(k, index[i], 2)))
+        if (!(index[i] = little_unsqueeze(k, index[i], 2)))
             return 0;
     ValueId at = little_axis(k, OP_concat, 2, 3, index), found = at && last ? little_2(k, OP_gather_nd, last, at) : 0;
-    return found ? call_op(k, OP_transpose, 1, &back, 1, &found, "bias") : 0;
+    return little_transpose(k, found, 3, heads_first);
 }
 
 /* Rows q, k [t, n*size] and v [t, n*other] attend to the rows of their own sequence. */
@@ -82,13 +73,16 @@ attend_rows(Call *k, ValueId q, ValueId keys, ValueId v, ValueId sums, ValueId b
         return call_refuse(k, "%s of %lld heads", k->proto->op_type, (long long)heads);
     if (!q || !keys || !v || !places(k, q, sums, &sequence, &position))
         return false;
-    ValueId narrow = little_cast(k, sequence, DT_I32), mask = narrow ? little_2(k, OP_equal, of_axis(k, narrow, 1), of_axis(k, narrow, 0)) : 0;
+    ValueId narrow = little_cast(k, sequence, DT_I32);
+    ValueId row = little_unsqueeze(k, narrow, 1), key = little_unsqueeze(k, narrow, 0);
+    ValueId mask = row && key ? little_2(k, OP_equal, row, key) : 0;
     if (mask && bias) {
         ValueId more = bias_of_rows(k, bias, sequence, position);
         mask = more ? little_3(k, OP_where, mask, more, scalar_const(k, "never", more, -__builtin_inf())) : 0;
-        mask = of_axis(k, mask, 0);
+        mask = little_unsqueeze(k, mask, 0);
     }
-    ValueId in[] = {of_axis(k, q, 0), of_axis(k, keys, 0), of_axis(k, v, 0), mask};
+    ValueId in[] = {little_unsqueeze(k, q, 0), little_unsqueeze(k, keys, 0),
+                    little_unsqueeze(k, v, 0), mask};
     ValueId y = in[0] && in[1] && in[2] && mask ? call_some(k, OP_attention, scale != 0 ? 3 : 2, arena_copy(k->m->arena, attr, sizeof attr), 4, in) : 0;
     return finish(k, y ? little_2(k, OP_squeeze, y, little_list(k, 1, &first)) : 0);
 }
@@ -171,7 +165,8 @@ convert_remove_padding(Call *k)
     if (value_type(k, x)->rank != 3 || !lengths)
         return call_refuse(k, "RemovePadding of %s, where batches of rows are needed", type_str(k->m->c, value_type(k, x)));
     ValueId shape = little_shape(k, x), b = little_element(k, shape, 0), s = little_element(k, shape, 1), all = little_2(k, OP_mul, b, s);
-    ValueId there = little_2(k, OP_less, of_axis(k, counted(k, s), 0), of_axis(k, lengths, 1));
+    ValueId column = little_unsqueeze(k, little_count(k, s), 0);
+    ValueId there = column ? little_2(k, OP_less, column, little_unsqueeze(k, lengths, 1)) : 0;
     ValueId mask = there ? little_2(k, OP_reshape, there, little_list(k, 1, &flat)) : 0;
     ValueId kept = call_positions(k, mask), gone = kept ? call_positions(k, little_1(k, OP_not, mask)) : 0;
     ValueId rows = gone ? little_2(k, OP_gather, as_rows_of(k, x, all), kept) : 0;
@@ -205,7 +200,7 @@ convert_restore_padding(Call *k)
     ValueId n = little_element(k, little_shape(k, rows), 0), width = little_element(k, little_shape(k, rows), 1);
     ValueId at = call_some(k, OP_slice, 0, NULL, 3, (ValueId[]){list, little_list(k, 1, &first), n});
     ValueId room = little_2(k, OP_expand, scalar_const(k, "padding", rows, 0), little_axis(k, OP_concat, 0, 2, (ValueId[]){all, width}));
-    ValueId y = at && room ? little_3(k, OP_scatter_nd, room, of_axis(k, at, 1), rows) : 0;
+    ValueId y = at && room ? little_3(k, OP_scatter_nd, room, little_unsqueeze(k, at, 1), rows) : 0;
     return finish(k, y ? little_2(k, OP_reshape, y, little_axis(k, OP_concat, 0, 2, (ValueId[]){grid, width})) : 0);
 }
 

@@ -151,6 +151,17 @@ without_promise(ScalarMap *m, const Scalar *node)
     return node->op == S_SEEN ? node->arg[1] : node;
 }
 
+/* Only what is summed makes a product, whatever chooses or scales sums at other digits. */
+static void
+search_summed(void *user, const Scalar *node)
+{
+    const SplitSearch *s = user;
+
+    if (node->op == S_REDUCE)
+        for (uint32_t i = 0; i < node->narg; i++)
+            scalar_visit(s->ctx, node->arg[i], search_scalar, user);
+}
+
 static bool
 split_an_axis(Simplify *s, AxisKind kind, Arena *scratch)
 {
@@ -163,7 +174,8 @@ split_an_axis(Simplify *s, AxisKind kind, Arena *scratch)
     for (uint32_t i = 0; i < e->nest.nwrite; i++) {
         ScalarMap m = { .node = without_promise, .ctx = c, .done = { .arena = scratch } };
         const Scalar *value = e->write[i].value;
-        scalar_visit(c, scalar_map(&m, value), search_scalar, &search);
+        scalar_visit(c, scalar_map(&m, value),
+                     kind == AXIS_PARALLEL ? search_summed : search_scalar, &search);
     }
     if (!search.divisor)
         return false;

@@ -11,6 +11,10 @@
  * then passes over blocks that no row sees (the step `omit`, nest/support.h). Where a row sees nothing all of its blocks count as used: its
  * softmax is the mean, or a NaN, as it was.
  *
+ * Where all but a comparison is the same for a block of keys, a table takes one look at the block:
+ *
+ *     j <= i and layout[h, j // 64, i]     for some j of J     64*J <= i and layout[h, J, i]
+ *
  * A score is hidden by a condition that chooses a number so low, or by adding one. What is added may be a mask if it is a constant that holds such
  * numbers, was made with one, or is an input of floats.
  */
@@ -22,7 +26,8 @@
 
 /* Rows and keys of a block: a task's rows are a multiple of these rows, and programs pass over one or two blocks of so many keys at once
  * (schedule/write_group.c). */
-enum { BLOCK_ROWS = 16, BLOCK_KEYS = 32, LEAST_KEYS = 128 };
+enum { BLOCK_ROWS = 16, BLOCK_KEYS = 32, LEAST_KEYS = 128,
+       LEAST_AT_ONCE = 16 };         /* keys that a condition is about at once, if at all */
 
 typedef enum { UNASKED, NEVER, MAYBE } Hides;
 
@@ -116,7 +121,7 @@ source_of(const Masks *m, const Node *n)
     return s;
 }
 
-enum { FEW_OPERATIONS = 8,           /* of a mask, at each point of it: a comparison of rows, and a choice */
+enum { FEW_OPERATIONS = 12,          /* of a mask, at each point: a window or kind of key, a choice */
        MOST_MADE = 4 };              /* nests that make one from each other; bounds work */
 
 static AxisSet
@@ -237,10 +242,90 @@ look_at(void *user, const Scalar *s)
     l->bytes &= l->ok && (dtype_info[s->dtype].bytes == 1 || l->m->from->value.at[l->node->in[s->u.load.slot]].data);
 }
 
-/* Is a table of such a condition worth its reads? If the scores vary with an axis, heads, with which the mask does not; or reads cost nearly nothing. A few rows, as a
- * token's is, have nothing to gain: programs for them do not go in blocks. */
+/* ---- blocks of keys -------------------------------------------------------------------------- */
+
+/* A key among those of a block, which is the last of the axes: from 0 to last. */
+typedef struct { Ctx *c; uint32_t key; const Expr *last; } Some;
+
+/* The least or the largest value of s over the keys of a block; NULL: not known. */
+static const Scalar *
+extreme(const Some *k, const Scalar *s, bool least)
+{
+    Ctx *c = k->c;
+    const Var key = { VAR_AXIS, k->key };
+    const Expr *coef, *rest;
+    int64_t step;
+
+    if (!(s->axes >> k->key & 1))
+        return s;
+    if (s->op != S_INDEX || !expr_linear(c, s->u.index, key, &coef, &rest)
+        || !expr_const(coef, &step))
+        return NULL;
+    const Expr *at_last = expr_add(c, rest, expr_scale(c, k->last, step));
+    return scalar_index(c, (step > 0) == least ? rest : at_last);
+}
+
+/* Is cond true for some key of a block? NULL: that takes a look at each. */
+static const Scalar *
+for_some_key(const Some *k, const Scalar *cond)
+{
+    const Scalar *x, *y;
+
+    if (!(cond->axes >> k->key & 1))
+        return cond;
+    switch ((ScalarOp)cond->op) {
+    case S_AND: case S_OR:
+        if (cond->op == S_AND && cond->arg[0]->axes & cond->arg[1]->axes & axis_one(k->key))
+            return NULL;
+        x = for_some_key(k, cond->arg[0]), y = for_some_key(k, cond->arg[1]);
+        break;
+    case S_LT: case S_LE: case S_GT: case S_GE:
+        if (cond->arg[0]->axes & cond->arg[1]->axes & axis_one(k->key))
+            return NULL;
+        x = extreme(k, cond->arg[0], cond->op == S_LT || cond->op == S_LE);
+        y = extreme(k, cond->arg[1], cond->op == S_GT || cond->op == S_GE);
+        break;
+    default:
+        return NULL;
+    }
+    return x && y ? scalar_2(k->c, (ScalarOp)cond->op, x, y) : NULL;
+}
+
+static const Expr *
+in_ranges(ScalarMap *map, const Expr *e)
+{
+    return expr_simplify(map->ctx, map->user, e);
+}
+
+/* Does a block of so many keys have one that is shown? The axis of keys counts blocks then. NULL:
+ * that takes a look at each key. */
+static const Scalar *
+shown_in_block(const Masks *m, const Nest *n, const Scalar *cond, uint32_t keys, int64_t size)
+{
+    Ctx *c = m->c;
+    const Expr *all = n->axis[keys].extent, *first = expr_scale(c, expr_axis(c, keys), size);
+    Range range[NEST_MAX_AXES];
+    const Binding bind = { { VAR_AXIS, keys }, expr_add(c, first, expr_axis(c, n->naxis)) };
+
+    if (n->naxis == NEST_MAX_AXES)
+        return NULL;
+    for (uint32_t x = 0; x < n->naxis; x++)
+        range[x] = (Range){ { VAR_AXIS, x }, n->axis[x].begin, n->axis[x].extent };
+    range[keys].extent = expr_ceil_div(c, all, expr_int(c, size));
+    range[n->naxis] = (Range){ { VAR_AXIS, n->naxis }, expr_int(c, 0), expr_int(c, size) };
+    Ranges ranges = { range, n->naxis + 1 };
+    ScalarMap map = { .expr = in_ranges, .user = &ranges, .ctx = c, .done = { .arena = m->a } };
+    const Expr *left = expr_sub(c, expr_offset(c, all, -1), first);
+    const Some some = { c, n->naxis, expr_min(c, expr_int(c, size - 1), left) };
+    return for_some_key(&some, scalar_map(&map, scalar_subst(c, cond, &bind, 1)));
+}
+
+/* Is a table of such a condition worth its reads? If the scores vary with an axis, heads, with
+ * which the mask does not; or reads cost nearly nothing, as those for many keys at once. A few
+ * rows, as a token's is, have nothing to gain: programs for them do not go in blocks. */
 static bool
-is_worth_a_table(const Masks *m, const Source *node, const Scalar *cond, uint32_t keys, uint32_t rows)
+is_worth_a_table(const Masks *m, const Source *node, const Scalar *cond, uint32_t keys,
+                 uint32_t rows, bool at_once)
 {
     const Nest *n = node->nest;
     Look l = { m, node, .ok = true, .bytes = true };
@@ -251,7 +336,7 @@ is_worth_a_table(const Masks *m, const Source *node, const Scalar *cond, uint32_
     scalar_visit(m->c, cond, look_at, &l);
     for (uint32_t x = 0; x < n->naxis; x++)
         shared |= !(cond->axes >> x & 1) && !expr_is(n->axis[x].extent, 1);
-    return l.ok && l.reads && !few && (shared || l.bytes) && cond->axes >> keys & 1;
+    return l.ok && l.reads && !few && (shared || l.bytes || at_once) && cond->axes >> keys & 1;
 }
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
@@ -292,6 +377,7 @@ typedef struct {
     const Source *node;
     const Scalar *cond;
     uint32_t keys, rows;             /* axes; rows: NO_SLOT if the condition does not vary with them */
+    int64_t each;                    /* keys that cond is about at once; its axis counts blocks */
     uint32_t axis[NEST_MAX_AXES], n; /* that it varies with, keys among them */
 } Mask;
 
@@ -328,6 +414,13 @@ made(Masks *m, const Mask *k, NestBuilder *b, const char *name, const Type *t, c
     return out;
 }
 
+/* How many places of the axis x the condition is about. */
+static const Expr *
+places(Ctx *c, const Mask *k, uint32_t x)
+{
+    return expr_ceil_div(c, k->node->nest->axis[x].extent, expr_int(c, x == k->keys ? k->each : 1));
+}
+
 /* sees[…, i]: does a row see a key? */
 static ValueId
 sees_table(Masks *m, const Mask *k, const char *name)
@@ -342,7 +435,8 @@ sees_table(Masks *m, const Mask *k, const char *name)
 
     for (uint32_t i = 0; i < k->n; i++) {
         uint32_t x = k->axis[i];
-        const Expr *e = nest_axis(&b, axis[x].name, x == k->keys ? AXIS_REDUCE : AXIS_PARALLEL, axis[x].extent);
+        AxisKind kind = x == k->keys ? AXIS_REDUCE : AXIS_PARALLEL;
+        const Expr *e = nest_axis(&b, axis[x].name, kind, places(c, k, x));
         bind[i] = (Binding){ { VAR_AXIS, x }, e };
         if (x == k->keys)
             keys = e;
@@ -374,7 +468,7 @@ strip_table(Masks *m, const Mask *k, const char *name, ValueId sees)
 
     for (uint32_t i = 0; i < k->n; i++) {
         uint32_t x = k->axis[i];
-        dim[i] = expr_ceil_div(c, axis[x].extent, expr_int(c, x == k->rows ? BLOCK_ROWS : 1));
+        dim[i] = expr_ceil_div(c, places(c, k, x), expr_int(c, x == k->rows ? BLOCK_ROWS : 1));
         at[i] = nest_axis(&b, axis[x].name, AXIS_PARALLEL, dim[i]);
         bind[i] = (Binding){ { VAR_AXIS, x }, at[i] };
     }
@@ -410,15 +504,16 @@ used_table(Masks *m, const Mask *k, const char *name, ValueId strip)
     NestBuilder b = nest_begin(c, "used");
     const Type *from = m->to->value.at[strip].type;
     const Expr *at[NEST_MAX_AXES], *to[NEST_MAX_AXES], *dim[NEST_MAX_AXES];
+    const int64_t each = BLOCK_KEYS / k->each;
     uint32_t keys = 0, slot = nest_in(&b, "seen", from);
 
     for (uint32_t i = 0; i < k->n; i++) {
         keys = k->axis[i] == k->keys ? i : keys;
-        dim[i] = expr_ceil_div(c, from->dim[i], expr_int(c, k->axis[i] == k->keys ? BLOCK_KEYS : 1));
+        dim[i] = expr_ceil_div(c, from->dim[i], expr_int(c, k->axis[i] == k->keys ? each : 1));
         at[i] = to[i] = nest_axis(&b, k->node->nest->axis[k->axis[i]].name, AXIS_PARALLEL, dim[i]);
     }
-    const Expr *key = nest_axis(&b, "key", AXIS_REDUCE, expr_int(c, BLOCK_KEYS));
-    at[keys] = expr_add(c, expr_scale(c, to[keys], BLOCK_KEYS), key);
+    const Expr *key = nest_axis(&b, "key", AXIS_REDUCE, expr_int(c, each));
+    at[keys] = expr_add(c, expr_scale(c, to[keys], each), key);
     const Scalar *one = nest_load_or(&b, slot, at, scalar_int(c, DT_U8, 0));
     const Type *t = type_new(c, DT_U8, k->n, dim);
     nest_write(&b, nest_out(&b, "o", t), to, scalar_reduce(c, COMB_MAX, axis_bit(key), &one, 1));
@@ -477,8 +572,13 @@ find_mask(const Masks *m, const Source *node, uint32_t keys, Mask *out)
     const Nest *n = node->nest;
     uint32_t along = m->along[node_out(m->from, node->node, 0)] - 1, rows = along ? axis_at(n, along - 1) : NO_SLOT;
 
-    *out = (Mask){ .node = node, .cond = shown(m, node, n->write[0].value), .keys = keys };
-    if (!out->cond || !is_worth_a_table(m, node, out->cond, keys, rows))
+    const Scalar *cond = shown(m, node, n->write[0].value), *at_once = NULL;
+    int64_t each = BLOCK_KEYS;
+    while (cond && each >= LEAST_AT_ONCE && !(at_once = shown_in_block(m, n, cond, keys, each)))
+        each /= 2;
+    *out = (Mask){ .node = node, .cond = at_once ? at_once : cond, .keys = keys,
+                   .each = at_once ? each : 1 };
+    if (!out->cond || !is_worth_a_table(m, node, out->cond, keys, rows, at_once != NULL))
         return false;
     for (uint32_t x = 0; x < n->naxis; x++)
         if (out->cond->axes >> x & 1)

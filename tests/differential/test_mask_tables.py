@@ -280,3 +280,36 @@ def test_a_choice_hides_what_is_no_number(n, tmp_path):
     e = np.exp(s - s.max(-1, keepdims=True))
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), np.einsum("bhij,bhjd->bhid", e / e.sum(-1, keepdims=True), v), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(np.load(tmp_path / "most.npy"), s.max(-1), rtol=1e-4, atol=1e-5)
+
+
+COMPARISONS = {"LessOrEqual": np.less_equal, "Less": np.less,
+               "GreaterOrEqual": np.greater_equal, "Greater": np.greater}
+
+
+@pytest.mark.parametrize("size, low", [(16, -np.inf), (32, LOWEST), (64, LOWEST), (128, -np.inf),
+                                       (48, LOWEST)])
+@pytest.mark.parametrize("compare", COMPARISONS)
+def test_blocks_and_a_bound(compare, size, low, tmp_path):
+    """Blocks of keys that are seen at once, up to a key of each row, or from one: one look each."""
+    nq, nk, rng = 100, 200, np.random.default_rng(size)
+    count = -(-nk // size)
+    sizes = {"last": [-1], "each": [1, 1, size], "row": [0, -1], "from": [0], "to": [nk]}
+    weights = [numpy_helper.from_array(np.array(x, "i8"), n) for n, x in sizes.items()]
+    weights += [*low_of(low), numpy_helper.from_array(np.arange(nk), "j")]
+    nodes = [helper.make_node(*node) for node in (
+        ("Unsqueeze", ["blocks", "last"], ["block"]), ("Expand", ["block", "each"], ["many"]),
+        ("Reshape", ["many", "row"], ["rows"]),
+        ("Slice", ["rows", "from", "to", "axis"], ["shown"]),
+        (compare, ["j", "bound"], ["there"]), ("And", ["shown", "there"], ["seen"]),
+        ("Where", ["seen", "none", "low"], ["mask"]))]
+    inputs = [value("blocks", TensorProto.BOOL, [nq, count]),
+              value("bound", TensorProto.INT64, [nq, 1])]
+    attention(tmp_path, nodes, nq, nk, weights, inputs)
+    each = {48: 16, 128: 64}.get(size, size)
+    table = rf"^ *%\S*_seen: u8\[{-(-nq // 16)}, {-(-nk // each)}\] = call"
+    assert re.search(table, dump(tmp_path, "choose"), re.M)
+    tenon("compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so")
+    blocks, bound = rng.random((nq, count)) < 0.4, rng.integers(-1, nk + 1, (nq, 1))
+    seen = np.repeat(blocks, size, 1)[:, :nk] & COMPARISONS[compare](np.arange(nk), bound)
+    q, k, v, y = run(tmp_path, nq, nk, 2, blocks=blocks, bound=bound)
+    np.testing.assert_allclose(y, expected(q, k, v, each_row(seen, low)), rtol=1e-4, atol=1e-5)
