@@ -915,6 +915,7 @@ begin(Batching *b, const Graph *g)
     expr_is_var(expr_fresh_symbol(c, "rows"), &b->rows);
     expr_symbol_range(c, b->instances, (Interval){ 1, INT32_MAX });
     expr_symbol_range(c, b->rows, (Interval){ 1, INT32_MAX });
+    expr_symbol_alike(c, b->instances);
     expr_symbol_expect(c, b->instances, (Usual){ 3, usual });
 }
 

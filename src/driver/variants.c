@@ -32,13 +32,15 @@ enum {
     MOST_STRIDE = 64,                /* of a window and all before it, of which networks have 32 mostly: sizes that are looked at for each point */
 };
 
-typedef VEC(Sym) RowSymbols;
+typedef struct { Ctx *c; Sym *at; uint32_t n, cap; } RowSymbols;
 
 static void
 add_symbol(void *user, Var v)
 {
     RowSymbols *s = user;
 
+    if (v.kind == VAR_SYMBOL && expr_symbol_is_alike(s->c, v))
+        return;
     for (uint32_t i = 0; i < s->n; i++)
         if (v.kind != VAR_SYMBOL || s->at[i] == (Sym)(uintptr_t)v.id)
             return;
@@ -263,7 +265,7 @@ static bool
 guard_of_one_point(const Asked *q, const RowSymbols *s, const Expr *const *points, SizeGuard *out)
 {
     SizeBound *at = NEW_ARRAY(q->a, SizeBound, MOST_SYMBOLS);
-    RowSymbols all = { .at = NEW_ARRAY(q->a, Sym, MOST_SYMBOLS), .cap = MOST_SYMBOLS };
+    RowSymbols all = { .c = q->c, .at = NEW_ARRAY(q->a, Sym, MOST_SYMBOLS), .cap = MOST_SYMBOLS };
     SizeGuard one;
 
     if (s->n != 1 || !guard_of_points(q->a, s, points, 1, &one))
@@ -297,7 +299,7 @@ const char *
 variants_answer(Ctx *c, Arena *a, const Kernel *k, const Machine *m, const bool *constant, bool far, const char *own)
 {
     Asked q = { c, a, k, m, constant, far, own };
-    RowSymbols s = { .at = NEW_ARRAY(a, Sym, MOST_SYMBOLS), .cap = MOST_SYMBOLS };
+    RowSymbols s = { .c = c, .at = NEW_ARRAY(a, Sym, MOST_SYMBOLS), .cap = MOST_SYMBOLS };
     const Expr *points[MOST_SYMBOLS] = { NULL };
     Candidate tried[MOST_TRIED];
     Text t = { .arena = a };

@@ -38,6 +38,10 @@ print_updates(Host *h, const Batch *b)
             const BatchSize *s = &b->update[i].at[k];
             uint32_t at = host_symbol(h, (Sym)(uintptr_t)s->symbol.id);
             Interval r = expr_symbol_get(h->c, s->symbol);
+            if (expr_is(s->is, 0)) {             /* nothing yet */
+                text_printf(h->t, "        to[%u] = 0;\n", at);
+                continue;
+            }
             text_printf(h->t, "        to[%u] = %s;\n        if (to[%u] < INT64_C(%lld) || to[%u] > INT64_C(%lld))\n"
                               "            return tn_refuse(fault, TN_FAULT_SYMBOL, %u, 0, to[%u], to[%u] < INT64_C(%lld) ? INT64_C(%lld) : INT64_C(%lld));\n",
                         at, host_checked(h, s->is), at, (long long)(r.lo > 0 ? r.lo : 0), at, (long long)r.hi, at, at, at, (long long)(r.lo > 0 ? r.lo : 0),

@@ -120,6 +120,9 @@ Usual expr_symbol_usual(Ctx *c, Var symbol);
 /* What it counts as where nobody says what is usual; negative: nothing is known either. */
 void expr_symbol_count(Ctx *c, Var symbol, int64_t size);
 int64_t expr_symbol_counts(Ctx *c, Var symbol);
+/* One program runs at all sizes that it has: results are the same bits whatever it is. */
+void expr_symbol_alike(Ctx *c, Var symbol);
+bool expr_symbol_is_alike(Ctx *c, Var symbol);
 /* A size for who has to suppose one: the largest that users expect, which takes most of the time; else what it counts as; else the middle
  * of what it may be, or EXPR_SUPPOSED if it may be anything. Of sizes from 1 to 16,384, beyond which few batches and lengths go, that is
  * the middle by ratio: what is supposed is as many times too large as too small. */

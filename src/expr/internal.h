@@ -15,6 +15,7 @@ struct ExprTable {
     Map range;                       /* symbol id to its Interval, if it was ever narrowed */
     Map usual;                       /* symbol id to its Usual, where users said one */
     Map count;                       /* symbol id to what it counts as, where something says it */
+    Map alike;                       /* ids of symbols by which programs may not differ */
     Map late;                        /* id of a symbol that a node defines to its place among those */
     Map simple;                      /* by hash of expression and ranges, to chains of what was simplified */
     Map unproved;                    /* expression of symbols to nlearnt plus 1 when no proof was found that it is at least 0 */

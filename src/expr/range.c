@@ -168,6 +168,18 @@ expr_symbol_counts(Ctx *c, Var symbol)
     return map_get(&expr_table(c)->count, symbol.id, &size) ? (int64_t)size : -1;
 }
 
+void
+expr_symbol_alike(Ctx *c, Var symbol)
+{
+    map_put(&expr_table(c)->alike, symbol.id, 1);
+}
+
+bool
+expr_symbol_is_alike(Ctx *c, Var symbol)
+{
+    return map_get(&expr_table(c)->alike, symbol.id, NULL);
+}
+
 int64_t
 expr_symbol_supposed(Ctx *c, Var symbol)
 {

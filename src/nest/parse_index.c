@@ -220,6 +220,8 @@ parse_symbol(Parse *p)
             return parse_error(p, "symbol %s counts as a size, which is 0 or more", name);
         expr_symbol_count(p->ctx, symbol, size);
     }
+    if (parse_accept(p, "alike"))
+        expr_symbol_alike(p->ctx, symbol);
     return !parse_accept(p, "usually") || parse_usual(p, symbol);
 }
 
@@ -231,7 +233,7 @@ symbol_print(Ctx *c, Text *t, Var symbol)
     int64_t count = expr_symbol_counts(c, symbol);
     bool narrowed = range.lo != 0 || range.hi != INT64_MAX;
 
-    if (!narrowed && !usual.n && count < 0)
+    if (!narrowed && !usual.n && count < 0 && !expr_symbol_is_alike(c, symbol))
         return false;
     text_add(t, "symbol ");
     text_name(t, (const char *)(uintptr_t)symbol.id);
@@ -241,6 +243,7 @@ symbol_print(Ctx *c, Text *t, Var symbol)
         text_printf(t, " to %" PRId64, range.hi);
     if (count >= 0)
         text_printf(t, " counts %" PRId64, count);
+    text_add(t, expr_symbol_is_alike(c, symbol) ? " alike" : "");
     for (uint32_t i = 0; i < usual.n; i++)
         text_printf(t, "%s%" PRId64, i ? ", " : " usually ", usual.at[i]);
     return true;
