@@ -70,8 +70,6 @@ may_node(Batching *b, const Graph *g, const Node *n)
         if (t && t->rank >= TN_MAX_RANK)
             return refuse(b, n, "has no dimension left for requests");
     }
-    if (n->callee == CALL_OP)
-        return refuse(b, n, "is a routine, for one request at a time");
     if (n->callee == CALL_JOIN || n->callee == CALL_KERNEL || n->callee == CALL_BLOCKS)
         return refuse(b, n, "is run for one request at a time");
     if (n->callee == CALL_NEST && n->nest->naxis >= NEST_MAX_AXES)
@@ -235,8 +233,8 @@ find_shared(Batching *b)
         for (NodeId id = 1; id < g->node.n; id++) {
             const Node *n = &g->node.at[id];
             bool all = n->callee == CALL_NEST;
-            for (uint32_t k = 0; k < n->in.count; k++)
-                all = all && shared[node_in(g, n, k)];
+            for (uint32_t k = 0; k < n->in.count && all; k++)
+                all = shared[node_in(g, n, k)];
             for (uint32_t k = 0; k < n->out.count; k++)
                 shared[node_out(g, n, k)] = all;
         }
@@ -245,11 +243,11 @@ find_shared(Batching *b)
 
 /* As far as the value itself tells. Inputs may be long: lists that nodes of a tree are numbers in. */
 static bool
-may_be_host(const Batching *b, const Value *x)
+may_be_host(const Batching *b, const Graph *g, const Value *x)
 {
     int64_t n;
 
-    return !dtype_is_float(x->type->dtype) && x->type->dtype != DT_STR &&
+    return !dtype_is_float(x->type->dtype) && x->type->dtype != DT_STR && (!x->def || g->node.at[x->def].callee != CALL_OP) &&
            (!x->def || (expr_const(type_count(b->c, x->type), &n) && n <= MOST_HOST_ELEMENTS));
 }
 
@@ -268,7 +266,7 @@ find_host(Batching *b)
 {
     for (uint32_t i = 0; i < b->all.n; i++)
         for (ValueId v = 1; v < b->all.at[i]->value.n; v++)
-            b->host[b->run[i].first + v] = may_be_host(b, &b->all.at[i]->value.at[v]);
+            b->host[b->run[i].first + v] = may_be_host(b, b->all.at[i], &b->all.at[i]->value.at[v]);
     do {
         b->changed = false;
         for (uint32_t i = 0; i < b->all.n; i++) {
@@ -465,7 +463,7 @@ late_number(const Code *k, Sym name)
 
 /* A block of these parts, and the code that has it run. */
 static void
-put_block(Code *k, BlockParts *p, bool host)
+put_block(Code *k, BlockParts *p, BlockKind kind)
 {
     Batching *b = k->b;
     uint32_t *type = NEW_ARRAY(b->to, uint32_t, p->in.n + p->out.n + 1);
@@ -473,14 +471,14 @@ put_block(Code *k, BlockParts *p, bool host)
 
     p->shared = b->shared + run_of(b, p->g)->first;
     p->instances = b->instances;
-    p->host = host;
+    p->kind = kind;
     p->rows = b->rows;
     Graph *g = batch_block(b->to, p, arena_printf(b->a, "block_%u", b->block.n));
     if (!g) {
         k->ok = false;
         return;
     }
-    put(k, host ? BATCH_HOST : BATCH_BLOCK);
+    put(k, kind == BLOCK_HOST ? BATCH_HOST : BATCH_BLOCK);
     put(k, b->block.n);
     for (uint32_t i = 0; i < p->in.n; i++) {
         type[i] = type_of(b, p->g, p->in.at[i]);
@@ -490,7 +488,7 @@ put_block(Code *k, BlockParts *p, bool host)
         type[p->in.n + i] = type_of(b, p->g, p->out.at[i]);
         put(k, fresh_slot(k, p->g, p->out.at[i]));
     }
-    VEC_PUSH(b->to, &b->block, ((BatchBlock){ name, p->in.n, p->out.n, p->node.n, type, host }));
+    VEC_PUSH(b->to, &b->block, ((BatchBlock){ name, p->in.n, p->out.n, p->node.n, type, kind }));
     VEC_PUSH(b->to, &b->region, ((Region){ .graph = g }));
 }
 
@@ -503,7 +501,7 @@ slot_of(Code *k, const Graph *g, ValueId v)
     if (k->slot[x] < 0) {
         BlockParts p = { .g = g };
         VEC_PUSH(k->b->a, &p.out, v);
-        put_block(k, &p, k->b->host[x] && k->b->needed[x]);
+        put_block(k, &p, k->b->host[x] && k->b->needed[x] ? BLOCK_HOST : BLOCK_TOGETHER);
     }
     return k->slot[x];
 }
@@ -545,7 +543,7 @@ end_part(Code *k, Segment *s, bool host)
                 VEC_PUSH(a, &p.out, v);
         }
     }
-    put_block(k, &p, host);
+    put_block(k, &p, host ? BLOCK_HOST : BLOCK_TOGETHER);
 }
 
 static void
@@ -554,6 +552,28 @@ end_segment(Code *k, Segment *s)
     end_part(k, s, true);
     end_part(k, s, false);
     s->host.n = s->later.n = 0;
+}
+
+static void
+write_routine(Code *k, const Graph *g, NodeId id)
+{
+    const Node *n = &g->node.at[id];
+    const bool *shared = k->b->shared + run_of(k->b, g)->first;
+    BlockParts p = { .g = g };
+
+    VEC_PUSH(k->b->a, &p.node, id);
+    for (uint32_t i = 0; i < n->in.count; i++) {
+        ValueId v = node_in(g, n, i);
+        bool seen = !v || shared[v];
+        for (uint32_t j = 0; j < p.in.n && !seen; j++)
+            seen = p.in.at[j] == v;
+        if (!seen)
+            VEC_PUSH(k->b->a, &p.in, v);
+    }
+    for (uint32_t i = 0; i < n->out.count; i++)
+        if (node_out(g, n, i))
+            VEC_PUSH(k->b->a, &p.out, node_out(g, n, i));
+    put_block(k, &p, BLOCK_ALONE);
 }
 
 static void write_graph(Code *k, const Graph *g, int32_t *out);
@@ -849,7 +869,9 @@ write_graph(Code *k, const Graph *g, int32_t *out)
             continue;
         }
         end_segment(k, &s);
-        if (n->callee == CALL_IF)
+        if (n->callee == CALL_OP)
+            write_routine(k, g, id);
+        else if (n->callee == CALL_IF)
             write_if(k, g, n);
         else if (n->callee == CALL_LOOP)
             write_loop(k, g, n);

@@ -39,7 +39,7 @@ typedef struct {
     VEC(NodeId) node;
     VEC(ValueId) in, out;
     Var instances, rows;
-    bool host;                       /* it runs for one request at a time, on its values themselves: no axis, no rows */
+    BlockKind kind;
 } BlockParts;
 /* Its graph. NULL, reported. */
 Graph *batch_block(Arena *a, const BlockParts *p, const char *name);

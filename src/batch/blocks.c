@@ -32,7 +32,7 @@ row_of(Making *m, ValueId v)
 {
     ValueId made = value_of(m, v), row;
 
-    if (!m->p->shared[v] || !made || m->p->host)
+    if (!m->p->shared[v] || !made || m->p->kind != BLOCK_TOGETHER)
         return made;
     if (m->spread[v])
         return m->spread[v];
@@ -55,10 +55,25 @@ is_beginning(const Nest *n, uint32_t slot)
 }
 
 static bool
+make_routine(Making *m, NodeId id)
+{
+    const Node *n = &m->from->node.at[id];
+
+    for (uint32_t i = 0; i < n->in.count; i++)
+        if (node_in(m->from, n, i) && !value_of(m, node_in(m->from, n, i)))
+            return false;
+    graph_copy_node(m->to, m->from, id, m->map);
+    return true;
+}
+
+static bool
 make_node(Making *m, NodeId id)
 {
     const Node *n = &m->from->node.at[id];
     Arena *a = m->to->arena;
+
+    if (n->callee == CALL_OP)
+        return make_routine(m, id);
     ValueId *in = NEW_ARRAY(a, ValueId, n->in.count + 1), *out = NEW_ARRAY(a, ValueId, n->out.count);
     bool *shared = NEW_ARRAY(a, bool, n->in.count + 1), all = true;
 
@@ -71,7 +86,7 @@ make_node(Making *m, NodeId id)
         if (!in[i])
             return false;
     }
-    const Nest *nest = all || m->p->host ? n->nest : batch_nest(m->c, n->nest, m->instances, shared);
+    const Nest *nest = all || m->p->kind != BLOCK_TOGETHER ? n->nest : batch_nest(m->c, n->nest, m->instances, shared);
     if (!nest)
         return diag_error(&m->c->diags, DIAG_INTERNAL, n->loc, "batch: %s has no room for an axis of instances", n->nest->name);
     for (uint32_t i = 0; i < n->out.count; i++) {
@@ -86,7 +101,7 @@ static bool
 make_input(Making *m, ValueId v)
 {
     const Value *x = &m->from->value.at[v];
-    if (m->p->host) {
+    if (m->p->kind != BLOCK_TOGETHER) {
         m->map[v] = graph_input(m->to, x->name, x->type);
         return true;
     }

@@ -233,17 +233,18 @@ host_batch(Host *h)
     for (uint32_t i = 0; i < b->nblock; i++) {
         uint32_t plan = plan_number(h, n->region[i].graph);
         run[i] = arena_printf(h->a, "tn_host_%u", i);
-        if (!b->block[i].host || !print_direct(h, h->p->plan->plan.at[plan], run[i]))
+        if (b->block[i].kind == BLOCK_TOGETHER || !print_direct(h, h->p->plan->plan.at[plan], run[i]))
             run[i] = arena_printf(h->a, "tn_graph_%u", plan);
     }
     text_add(h->t, "static const TnBatchBlock tn_batch_blocks[] = {\n");
     for (uint32_t i = 0; i < b->nblock; i++)
-        text_printf(h->t, "    {%s, %u, %u, tn_batch_types_%u, tn_batch_sizes_%u},\n", run[i], b->block[i].nin, b->block[i].nout, i, i);
-    text_add(h->t, "    {0, 0, 0, 0, 0}\n};\nstatic const TnBlockInfo tn_batch_info[] = {\n");
+        text_printf(h->t, "    {%s, %u, %u, %d, tn_batch_types_%u, tn_batch_sizes_%u},\n", run[i], b->block[i].nin, b->block[i].nout,
+                    b->block[i].kind != BLOCK_TOGETHER, i, i);
+    text_add(h->t, "    {0, 0, 0, 0, 0, 0}\n};\nstatic const TnBlockInfo tn_batch_info[] = {\n");
     for (uint32_t i = 0; i < b->nblock; i++) {
         text_add(h->t, "    {");
         host_string(h->t, b->block[i].name);
-        text_printf(h->t, ", %u, %d},\n", b->block[i].nodes, b->block[i].host);
+        text_printf(h->t, ", %u, %d},\n", b->block[i].nodes, b->block[i].kind == BLOCK_HOST);
     }
     text_add(h->t, "    {0, 0, 0}\n};\nstatic const TnBatchFunction tn_batch_functions[] = {\n");
     for (uint32_t i = 0; i < b->nfunction; i++)

@@ -10,8 +10,8 @@
 enum { TN_DO_BLOCK, TN_DO_HOST, TN_DO_BRANCH, TN_DO_JUMP, TN_DO_MOVE, TN_DO_CALL, TN_DO_RETURN, TN_DO_BEGIN, TN_DO_TURN, TN_DO_COUNT, TN_DO_NEXT, TN_DO_UPDATE, TN_DO_TURNS, TN_DO_MATCH,
     TN_DO_CHECK, TN_DO_LIST, TN_DO_ADD, TN_DO_STACK };
 
-/* size: the model's symbols that decide its sizes, -1 behind them. */
-typedef struct { int (*run)(const TnFrame *); int32_t nin, nout; const int32_t *type, *size; } TnBatchBlock;
+/* size: the model's symbols that decide its sizes, -1 behind them. alone: it has values in place of rows. */
+typedef struct { int (*run)(const TnFrame *); int32_t nin, nout, alone; const int32_t *type, *size; } TnBatchBlock;
 typedef struct { int32_t nslot, ncounter, code; } TnBatchFunction;
 typedef struct {                     /* what the model's program is */
     const TnBatchFunction *function;
@@ -99,6 +99,34 @@ static const void *tn_row_of(const TnBatch *b, int64_t bytes, int64_t row)
     return (const char *)p->row.at + row * bytes;
 }
 
+/* A block of values themselves, for one request: handles of what it reads, and of what it makes. */
+static int tn_run_alone(TnBatch *b, int32_t number, int32_t sizes, const int32_t *arg, int64_t made)
+{
+    const TnBatchBlock *k = &b->p->block[number];
+    const void *in[k->nin + 1];
+    void *out[k->nout + 1];
+    int fault = 0;
+    for (int32_t o = 0; !fault && o < k->nout; o++) {
+        int64_t row;
+        fault = tn_new_rows(b, sizes, k->type[k->nin + o], 1, &row);
+        TN_HANDLES(b)[made + o] = (TnHandle){(int32_t)row, 0};
+    }
+    if (fault)
+        return fault;
+    for (int32_t o = 0; o < k->nout; o++)
+        out[o] = (void *)tn_row(b, sizes, k->type[k->nin + o], TN_HANDLES(b)[made + o].row);
+    for (int32_t i = 0; i < k->nin; i++)
+        in[i] = tn_row(b, sizes, k->type[i], TN_HANDLES(b)[arg[i]].row);
+    b->frame.inputs = in;
+    b->frame.outputs = out;
+    b->frame.sym = tn_sizes_of(b, sizes)->sym;
+    if (b->m->count) {
+        b->m->count[number].nodes++;
+        b->m->count[number].batches++;
+    }
+    return k->run(&b->frame);
+}
+
 /* Nodes of one block that are ready, and are of one size, all at once. */
 static int tn_run_block(TnBatch *b, int32_t number, int32_t sizes, const int32_t *member, int32_t n)
 {
@@ -162,6 +190,12 @@ static int tn_run_group(TnBatch *b, int32_t *member, int32_t n)
             tn_run_stack(b, member[i]);
     }
     if (block == b->p->nblock)
+        return code;
+    for (int32_t i = 0; b->p->block[block].alone && i < n && !code; i++) {
+        const TnNode *x = (const TnNode *)b->node.at + member[i];
+        code = tn_run_alone(b, block, x->sizes, (const int32_t *)b->arg.at + x->arg, x->out);
+    }
+    if (b->p->block[block].alone)
         return code;
     while (n > 0 && !code) {
         const int32_t sizes = tn_sizes_of(b, node[member[0]].sizes)->block[block];
@@ -238,31 +272,14 @@ static int tn_record(TnBatch *b, int32_t sizes, int32_t *slot, const int32_t *co
 static int tn_run_host(TnBatch *b, int32_t sizes, int32_t *slot, const int32_t *code)
 {
     const TnBatchBlock *k = &b->p->block[code[1]];
-    const void *in[k->nin + 1];
-    void *out[k->nout + 1];
     const int64_t made = b->nhandle;
+    int32_t arg[k->nin + 1];
     int fault = tn_new_handles(b, k->nout);
-    for (int32_t o = 0; !fault && o < k->nout; o++) {
-        int64_t row;
-        fault = tn_new_rows(b, sizes, k->type[k->nin + o], 1, &row);
-        TN_HANDLES(b)[made + o].row = (int32_t)row;
-    }
-    if (fault)
-        return fault;
-    for (int32_t o = 0; o < k->nout; o++) {
-        out[o] = (void *)tn_row(b, sizes, k->type[k->nin + o], TN_HANDLES(b)[made + o].row);
-        slot[code[2 + k->nin + o]] = (int32_t)(made + o);
-    }
     for (int32_t i = 0; i < k->nin; i++)
-        in[i] = tn_row(b, sizes, k->type[i], TN_HANDLES(b)[slot[code[2 + i]]].row);
-    b->frame.inputs = in;
-    b->frame.outputs = out;
-    b->frame.sym = tn_sizes_of(b, sizes)->sym;
-    if (b->m->count) {
-        b->m->count[code[1]].nodes++;
-        b->m->count[code[1]].batches++;
-    }
-    return k->run(&b->frame);
+        arg[i] = slot[code[2 + i]];
+    for (int32_t o = 0; o < k->nout; o++)
+        slot[code[2 + k->nin + o]] = (int32_t)(made + o);
+    return fault ? fault : tn_run_alone(b, code[1], sizes, arg, made);
 }
 
 /* The first sizes that are these as far as `size` tells, -1 behind the symbols. */

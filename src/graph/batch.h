@@ -6,7 +6,7 @@
  *
  *     block(pool: f32[rows, 256], row: i32[instances], …) -> (o: f32[instances, 256], …)
  *
- * (one that is computed as control walks, for one request at a time, has values in place of rows). Outputs are fresh rows side by side, so nothing is ever scattered; inputs are read through row numbers. What is constant has
+ * (a block for one request at a time has values in place of rows). Outputs are fresh rows side by side, so nothing is ever scattered; inputs are read through row numbers. What is constant has
  * no axis of instances.
  *
  * Control is code for a walk that each request takes alone, and that can stop anywhere: it records which blocks are to run on
@@ -49,11 +49,17 @@ typedef struct {
     uint32_t code;                   /* where its code begins */
 } BatchFunction;
 
+typedef enum {
+    BLOCK_TOGETHER,                  /* requests run it at once */
+    BLOCK_HOST,                      /* as control is walked, one request at a time, on its values themselves */
+    BLOCK_ALONE,                     /* a routine: with the others of its depth, but one request at a time, on its values themselves */
+} BlockKind;
+
 typedef struct {
     const char *name;                /* the operators that it came from */
     uint32_t nin, nout, nodes;       /* nodes: nests of the model in it */
     const uint32_t *type;            /* [nin + nout] */
-    bool host;
+    BlockKind kind;
 } BatchBlock;
 
 typedef struct { Var symbol; const Expr *is; } BatchSize;

@@ -288,8 +288,8 @@ check_blocks(const Verify *by, const Node *n)
             "blocks without a program that runs them");
     for (uint32_t i = 0; i < n->nregion; i++) {
         const BatchBlock *b = &n->batch->block[i];
-        REQUIRE(by, n->loc, 10, n->region[i].graph->input.n == (b->host ? 1 : 2) * b->nin && n->region[i].graph->output.n == b->nout,
-                "block %u takes %u values and gives %u, its program has %u and %u", i, n->region[i].graph->input.n, n->region[i].graph->output.n, (b->host ? 1 : 2) * b->nin, b->nout);
+        REQUIRE(by, n->loc, 10, n->region[i].graph->input.n == (b->kind == BLOCK_TOGETHER ? 2 : 1) * b->nin && n->region[i].graph->output.n == b->nout,
+                "block %u takes %u values and gives %u, its program has %u and %u", i, n->region[i].graph->input.n, n->region[i].graph->output.n, (b->kind == BLOCK_TOGETHER ? 2 : 1) * b->nin, b->nout);
     }
     return true;
 }

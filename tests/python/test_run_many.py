@@ -246,6 +246,25 @@ graph @main(%x: f32[1, n], %turns: i64[], %shape: i64[2]) -> (%all, %long, %z, %
     assert not isinstance(got[0], Exception) and isinstance(got[1], tenon.UsageError)
 
 
+def test_routines(tmp_path):
+    """What is no nest runs for one request at a time, between blocks that run for all."""
+    model = compiled(tmp_path, """
+graph @main(%x: f32[n, 3]) -> (%y, %at) {
+  %k: i64[1] = const [2]
+  %d: f32[n, 3] = add(%x, %x)
+  %v: f32[n, 2], %at: i64[n, 2] = top_k(%d, %k) {axis = 1}
+  %y: f32[n, 2] = tanh(%v)
+}
+""")
+    rng = np.random.default_rng(6)
+    requests = [{"x": rng.normal(size=(n, 3)).astype("f4")} for n in (1, 4, 2, 4, 1)]
+    together, blocks = same_as_alone(model, requests)
+    for r, got in zip(requests, together):
+        order = np.argsort(-r["x"], 1)[:, :2]
+        np.testing.assert_array_equal(got["at"], order)
+        np.testing.assert_allclose(got["y"], np.tanh(2 * np.take_along_axis(r["x"], order, 1)), rtol=1e-5)
+
+
 def test_one_by_one(tmp_path):
     """What is no program for many runs its requests one by one, and says why."""
     with pytest.warns(tenon.Note, match="requests run one by one: input x is str"):
