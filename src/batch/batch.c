@@ -973,7 +973,7 @@ with_blocks(Batching *b, const Graph *g)
     for (uint32_t i = 0; i < g->input.n; i++)
         in[i] = map[g->input.at[i]];
     for (uint32_t i = 0; i < g->output.n; i++) {     /* one that is an input, or an output before, is made for nobody */
-        out[i] = graph_copy_value(to, g, g->output.at[i]);
+        out[i] = graph_value(to, g->value.at[g->output.at[i]].name, g->value.at[g->output.at[i]].type);
         map[g->output.at[i]] = map[g->output.at[i]] ? map[g->output.at[i]] : out[i];
     }
     made->input_type = types_of(b, g, g->input.at, g->input.n);

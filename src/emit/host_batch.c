@@ -197,6 +197,16 @@ print_direct(Host *h, const Plan *plan, const char *name)
     return true;
 }
 
+/* Of a symbol that only blocks for several requests have; 0: there are none. */
+static uint32_t
+position(Host *h, Var symbol)
+{
+    uint64_t at = 0;
+
+    map_get(&h->symbol_at, symbol.id, &at);
+    return (uint32_t)at;
+}
+
 static const Node *
 blocks_of(const Graph *g)
 {
@@ -261,7 +271,7 @@ host_batch(Host *h)
                       "    TnFrame frame;\n    memset(&frame, 0, sizeof frame);\n    memset(m->fault, 0, sizeof *m->fault);\n"
                       "    frame.size = sizeof frame;\n    frame.weights = m->weights ? m->weights : %s;\n    frame.sym = 0;\n"
                       "    frame.host = m->host;\n    frame.fault = m->fault;\n    frame.memory = m->memory;\n",
-                b->nblock, b->ntype, b->ninput, b->noutput, host_symbol(h, (Sym)(uintptr_t)b->instances.id), host_symbol(h, (Sym)(uintptr_t)b->rows.id), h->nsymbol,
+                b->nblock, b->ntype, b->ninput, b->noutput, position(h, b->instances), position(h, b->rows), h->nsymbol,
                 (long long)(h->p->max_trips && h->p->max_trips < INT32_MAX ? h->p->max_trips : EMIT_MAX_TRIPS),
                 (long long)(h->p->max_calls ? h->p->max_calls : EMIT_MAX_CALLS), h->own_weights);
     if (h->p->plan->weights_bytes)
