@@ -13,7 +13,7 @@
  *
  * Where all but a comparison is the same for a block of keys, a table takes one look at the block:
  *
- *     j <= i and layout[h, j // 64, i]     for some j of J     64*J <= i and layout[h, J, i]
+ *     j <= i and layout[h, j // 32, i]     for some j of J     32*J <= i and layout[h, J, i]
  *
  * A score is hidden by a condition that chooses a number so low, or by adding one. What is added may be a mask if it is a constant that holds such
  * numbers, was made with one, or is an input of floats.
