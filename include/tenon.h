@@ -71,6 +71,9 @@ TN_API TnStatus tn_tensor_read(TnContext *ctx, const char *path, TnTensor *out);
 TN_API TnStatus tn_tensor_write_npy(TnContext *ctx, const char *path, const TnTensor *x);
 /* Element i, row-major, as a number; 0 for what is no tensor of Tenon's types. */
 TN_API double tn_tensor_number(const TnTensor *x, int64_t i);
+/* Make v element i, a float rounded to the nearest: 1. 0, and nothing changes: there is none, or
+ * its type has no such number: too large, or a fraction where it holds whole numbers. */
+TN_API int32_t tn_tensor_set_number(const TnTensor *x, int64_t i, double v);
 /* Seeded random contents for a tensor of this type: normal floats, integers in [0, high). */
 TN_API TnStatus tn_tensor_random(TnContext *ctx, uint64_t seed, int64_t high, TnTensor *x);
 /* Largest |x - y|, its place, and that error relative to the largest |y|; TN_USAGE if types or sizes differ.
