@@ -84,6 +84,8 @@ static const Row rows[] = {
     { "state",       0,   COMPILING, TAKES_PAIR,  FIELD(state),      "X=Y",     "input X is output Y of the run before, kept in between: 'past.*=present.*'" },
     { "state-capacity", 0, COMPILING, TAKES_COUNT, FIELD(state_capacity), "N",  "of a state: rows that it holds at most (default: as memory allows)" },
     { "ragged",      0,   COMPILING, TAKES_TEXT,  FIELD(ragged),     "X",       "input X is 1 of tokens, 0 of padding [batch, length]: padding is not computed" },
+    { "many",        0,   R,         TAKES_TEXT,  FIELD(requests),   "FILE",
+      "run requests in FILE together, a line of JSON each, {\"x\": [[1, 2]]}; -: standard input" },
     { "many",        0,   C,         TAKES_FLAG,  FIELD(many),       NULL,      "requests can run together: tenon run --many FILE, session.run_many" },
     { "explain-formats", 0, C,       TAKES_FLAG,  FIELD(explain_formats), NULL, "tell how each value lies, why, what the second best would cost, and where orders change" },
     { "exact",       0,   COMPILING, TAKES_FLAG,  FIELD(exact),      NULL,      "sums as the model says: no transform domain (Winograd), nothing behind a mask left out" },
