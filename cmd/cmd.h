@@ -27,7 +27,7 @@ typedef struct {
     int64_t jobs, cores, alternatives, max_memory, max_model, max_nodes, max_depth, max_trips, max_calls, max_arena;
     double max_time;                 /* seconds; 0: not given */
     bool no_cache, plain, quick, exact, keep_denormals, fast_math, many, time, list_passes, example;
-    const char *how;                 /* run, bench, verify: an option given that is about compiling */
+    const char *how;                 /* but compile: an option given that is about compiling */
     Pairs dim, dim_hint, shape, format, io_format, state;
     int64_t state_capacity, weights_growth, variants, fuse_bisect;
     bool explain_formats;
@@ -51,8 +51,8 @@ typedef struct {
     const char *json_file, *trace;
     const char *html, *profile_file; /* inspect */
     const char *why;                 /* explain */
-    bool plan;
-    const char *requests;            /* run --many: a file of them */
+    bool plan, batches;
+    const char *requests;            /* run --many, explain --requests: a file of them */
     const char *given, *must_fuse, *keep, *fuse_plan, *weights, *weights_keep;
     bool profile;
     bool json, clear, help;
@@ -209,9 +209,10 @@ int requests_run(TnContext *ctx, TnSession *s, Requests *r);
 const Request *requests_failed(const Requests *r, int32_t *n);
 void requests_free(Requests *r);
 
-/* ---- many.c: run --many ---- */
+/* ---- many.c: run --many; batches.c: explain --batches ---- */
 
 int run_many(TnContext *ctx, const Options *o);
+int explain_batches(TnContext *ctx, const Options *o);
 
 /* ---- profile.c: which kernels take how long ---- */
 

@@ -125,16 +125,16 @@ check(const Options *o)
     return TN_OK;
 }
 
-/* Requests run one by one, which is not what somebody expects who asks for --many. */
+/* Requests run one by one, which is not what somebody expects who asks for --many. Of a model that
+ * is compiled now, the compiler says so. */
 static void
 tell_single(const Options *o, const TnModel *m)
 {
-    if (tn_model_blocks(m))
-        return;
-    if (tn_model_single(m))
-        note("%s: requests run one by one: %s", o->model, tn_model_single(m));
-    else if (is_artefact(o->model))
-        note("%s: requests run one by one: it was compiled without --many", o->model);
+    const char *why = tn_model_single(m);
+
+    if (is_artefact(o->model) && !tn_model_blocks(m))
+        note("%s: requests run one by one: %s", o->model,
+             why ? why : "it was compiled without --many");
 }
 
 static int

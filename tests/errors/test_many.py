@@ -1,4 +1,5 @@
-"""tenon run --many as a user meets it: requests from lines of JSON, results as lines of JSON.
+"""tenon run --many and explain --batches as a user meets them: requests from lines of JSON, results
+as lines of JSON, and a table of what ran together.
 
 Numbers arrive in the types of the model's inputs or are refused, what is wrong with a line is that
 request's alone, and what is written reads back the same.
@@ -30,6 +31,11 @@ TYPES = ["f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64", "u8", "u16", "u
 @pytest.fixture
 def tenon(tmp_path):
     return Tenon(tmp_path)
+
+
+@pytest.fixture
+def model(tenon):
+    return small_model(tenon.folder / "small.onnx")
 
 
 @pytest.fixture(scope="session")
@@ -312,3 +318,126 @@ def test_a_model_that_cannot_be_loaded(tenon):
     bad.write_bytes(b"\x08\x08garbage")
     done = tenon("run", bad, "--many", "/dev/null")
     assert done.returncode in (MODEL, USAGE) and done.returncode != INTERNAL and done.stdout == ""
+
+
+# ---- explain --batches ----------------------------------------------------------------------
+
+
+ONE_BY_ONE = """
+graph @main(%x: str[n]) -> (%y) {
+  %axis: i64[1] = const [1]
+  %y: str[n, 1] = unsqueeze(%x, %axis)
+}
+"""
+COUNTED = """
+graph @main(%x: f32[n], %turns: i64[]) -> (%y) {
+  %go: bool[] = const [1]
+  %y: f32[n] = loop(%turns, %go, %x) carried 1
+    with [n_1 = n] graph @body(%i: i64[], %on: bool[], %a: f32[n_1]) -> (%again, %b) {
+      %three: i64[] = const [30]
+      %again: bool[] = less(%i, %three)
+      %b: f32[n_1] = add(%a, %a)
+    }
+}
+"""
+
+
+def table(text):
+    """Its lines by column: of the first, a name, blanks are no end."""
+    lines = text.split("\n\n")[1].splitlines()
+    behind = 5 if "asked" in lines[0] else 2
+    return [line.rsplit(maxsplit=behind) for line in lines]
+
+
+def requests(tenon, *lines):
+    path = tenon.folder / "requests.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def test_blocks(tenon, branch):
+    done = tenon("explain", branch, "--batches")
+    assert done.returncode == OK and done.stderr == ""
+    assert "branch.so: requests run together, in " in done.stdout
+    assert "\nnext: --requests FILE" in done.stdout
+    lines = done.stdout.split("\n\n")[1].splitlines()
+    assert len({line.index("together") for line in lines[1:]} | {lines[0].index("run")}) == 1
+    assert lines[-1].startswith("total ") and not any(line.endswith(" ") for line in lines)
+    data = json.loads(tenon("explain", branch, "--batches", "--json").stdout)
+    assert data["single"] is None and len(data["blocks"]) == len(lines) - 2
+    assert {tuple(b) for b in data["blocks"]} == {("name", "nests", "host")}
+    assert sum(b["nests"] for b in data["blocks"]) == int(lines[-1].split()[1])
+
+
+def test_batches(tenon, branch):
+    """What the table says adds up, and all requests of a branch run at once."""
+    path = requests(tenon, *({"x": [[i, 1]], "most": 10} for i in range(20)))
+    done = tenon("explain", branch, "--batches", "--requests", path)
+    assert done.returncode == OK and done.stderr == ""
+    header, *rows, total = table(done.stdout)
+    assert header[-1] == "size" and total[0] == "total"
+    for column in (1, 3, 4):
+        assert sum(int(row[column]) for row in rows) == int(total[column])
+    assert max(float(row[5]) for row in rows) == 20
+    assert f"next: tenon run {branch} --many {path}" in done.stdout
+    data = json.loads(tenon("explain", branch, "--batches", "--requests", path, "--json").stdout)
+    assert (data["requests"], data["failed"], data["shapes"]) == (20, 0, 1)
+    counts = [(b["asked"], b["batches"]) for b in data["blocks"]]
+    assert counts == [(int(r[3]), int(r[4])) for r in rows]
+
+
+def test_what_to_do_next(tenon, branch):
+    def hint(*lines):
+        done = tenon("explain", branch, "--batches", "--requests", requests(tenon, *lines))
+        assert done.returncode == OK
+        return done.stdout[done.stdout.index("\nnext: "):], done.stderr
+
+    assert "one has nothing to run together with" in hint({"x": [[1]], "most": 0})[0]
+    assert "These 6 have 6 shapes" in hint(*({"x": [[1] * n], "most": 0} for n in range(6)))[0]
+    said, stderr = hint({"x": [[1]]}, {"x": [[1]]})
+    assert "none had a result" in said
+    assert 'note: 2 of 2 requests have no result; line 1: input "most" is not given' in stderr
+
+
+def test_what_control_asks_for_runs_alone(tenon, tmp_path):
+    text = tmp_path / "counted.tn"
+    text.write_text(COUNTED)
+    path = requests(tenon, *({"x": [1, 2], "turns": n} for n in range(9)))
+    done = tenon("explain", text, "--batches", "--requests", path)
+    assert done.returncode == OK, done.stderr
+    rows = table(done.stdout)
+    alone = [r for r in rows if r[2] == "alone"]
+    assert [r[0] for r in rows[-2:]] == ["total", "total"] and rows[-1][2] == "alone"
+    assert all(r[3] == r[4] for r in alone)
+    assert sum(int(r[3]) for r in alone[:-1]) == int(rows[-1][3])
+
+
+def test_no_program_for_many(tenon, model, tmp_path):
+    """Why, and what to do."""
+    text = tmp_path / "single.tn"
+    text.write_text(ONE_BY_ONE)
+    done = tenon("explain", text, "--batches", "--requests", requests(tenon))
+    assert done.returncode == OK and "\nnext: tenon run --many" in done.stdout
+    data = json.loads(tenon("explain", text, "--batches", "--json").stdout)
+    assert data == {"model": str(text), "single": data["single"], "blocks": []} and data["single"]
+    assert done.stdout.startswith(f"{text}: requests run one by one: {data['single']}\n")
+    got, stderr = many(tenon, text, {"x": ["a"]}, {"x": []}, code=USAGE)
+    assert 'input "x": the input is str' in got[0]["error"]
+    assert got[1] == {"y": {"shape": [0, 1], "data": []}}
+    assert stderr.count(f"requests run one by one: {data['single']}\n") == 1
+    plain = tmp_path / "plain.so"
+    assert tenon("compile", model, "-o", plain).returncode == OK
+    said = tenon("explain", plain, "--batches").stdout
+    assert f"next: tenon compile MODEL --many -o {plain}\n" in said
+
+
+@pytest.mark.parametrize("args, says", [
+    (["--requests", "r.jsonl"], "--requests is what --batches counts: give both"),
+    (["--batches", "--plan"], "leave out --plan"),
+    (["--batches", "--why", "a,b"], "leave out --plan, --why"),
+    (["--batches", "--dim", "n=3"], "--dim is about compiling"),
+    (["--batches", "--target", "generic"], "--target is about compiling"),
+    (["--batches", "--requests", "nowhere.jsonl"], "nowhere.jsonl: No such file"),
+])
+def test_options_of_explain_are_checked(tenon, branch, args, says):
+    tenon.fails(USAGE, "explain", branch, *args, says=says)
