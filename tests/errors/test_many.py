@@ -5,11 +5,13 @@ Numbers arrive in the types of the model's inputs or are refused, what is wrong 
 request's alone, and what is written reads back the same.
 """
 import json
+import re
+import subprocess
 
 import numpy as np
 import pytest
 
-from test_cli import INTERNAL, MODEL, OK, USAGE, Tenon, small_model
+from test_cli import INTERNAL, MODEL, OK, ROOT, USAGE, Tenon, small_model
 
 BRANCH = """
 graph @main(%x: f32[1, n], %most: f32[]) -> (%y, %sum) {
@@ -441,3 +443,36 @@ def test_no_program_for_many(tenon, model, tmp_path):
 ])
 def test_options_of_explain_are_checked(tenon, branch, args, says):
     tenon.fails(USAGE, "explain", branch, *args, says=says)
+
+
+# ---- from C ---------------------------------------------------------------------------------
+
+
+def test_the_example_of_the_header(tenon, tmp_path):
+    """What tenon.h shows of tn_run_many compiles and runs as it stands."""
+    header = (ROOT / "include/tenon.h").read_text()
+    said = header[:header.index("TnStatus tn_run_many(")].rsplit("/*", 1)[1]
+    example = "\n".join(re.findall(r"^ \* (    .*)$", said, re.M))
+    (tmp_path / "m.tn").write_text("graph @main(%x: f32[1, n]) -> (%y) {\n"
+                                   "  %y: f32[1, n] = add(%x, %x)\n}\n")
+    assert tenon("compile", tmp_path / "m.tn", "--many", "-o", tmp_path / "m.so").returncode == OK
+    (tmp_path / "main.c").write_text(f"""#include <stdio.h>
+#include "tenon.h"
+int main(void)
+{{
+    TnContext *ctx;
+    TnModel *model;
+    TnSession *session;
+    if (tn_context_new(NULL, &ctx) || tn_load(ctx, "m.so", &model)
+        || tn_session_new(ctx, model, NULL, &session))
+        return 1;
+{example}
+    return 0;
+}}
+""")
+    library = ROOT / "build/libtenon-run.a"
+    flags = ["-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'include'}"]
+    subprocess.run(["cc", *flags, "main.c", library, "-lm", "-lpthread", "-ldl", "-o", "main"],
+                   cwd=tmp_path, check=True)
+    done = subprocess.run(["./main"], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "2\n8\n")
