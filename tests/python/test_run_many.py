@@ -309,3 +309,17 @@ graph @main(%x: str[n]) -> (%y) {
     got = model.session(threads=1).run_many([{"x": np.array(words, object)} for words in ([], ["a"], ["b", "c"])])
     assert [g["y"].tolist() for g in got] == [[], [["a"]], [["b"], ["c"]]]
     assert not model.session(threads=1).blocks
+    assert model.single
+
+
+def test_what_runs_together(tmp_path):
+    """Blocks and why there are none, by the names of the package."""
+    model = compiled(tmp_path, PLAIN)
+    assert model.single is None
+    session = model.session(threads=1)
+    session.run_many([{"x": np.ones((1, 4, 3), "f4"), "at": np.array([0, 1])}] * 5)
+    assert all(isinstance(b, tenon.Block) and not b.host for b in session.blocks)
+    assert {(b.asked, b.ran) for b in session.blocks} == {(5, 1)}
+    assert tenon.load(model.path).single is None
+    plain = tenon.compile(tmp_path / "m.tn")
+    assert plain.single is None and not plain.session(threads=1).blocks
