@@ -10,7 +10,7 @@ static const struct { const char *name, *operand; } operation[] = {
     [BATCH_RETURN] = { "return", "" },      [BATCH_BEGIN] = { "begin", "cs" },      [BATCH_TURN] = { "turn", "cststr" },
     [BATCH_COUNT] = { "count", "stc" },     [BATCH_NEXT] = { "next", "cr" },        [BATCH_UPDATE] = { "update", "u" },
     [BATCH_TURNS] = { "turns", "lc" },      [BATCH_MATCH] = { "match", "stn" },     [BATCH_CHECK] = { "check", "k" },
-    [BATCH_LIST] = { "list", "s" },         [BATCH_ADD] = { "add", "ss" },          [BATCH_STACK] = { "stack", "sts" },
+    [BATCH_LIST] = { "list", "s" },         [BATCH_ADD] = { "append", "ss" },          [BATCH_STACK] = { "stack", "sts" },
 };
 
 static void

@@ -1,4 +1,5 @@
 """Many requests at once: each gets the bits that it gets alone, and what a NumPy program of its own gives, whatever branches, turns and calls it takes."""
+import pathlib
 import resource
 
 import numpy as np
@@ -323,3 +324,30 @@ def test_what_runs_together(tmp_path):
     assert tenon.load(model.path).single is None
     plain = tenon.compile(tmp_path / "m.tn")
     assert plain.single is None and not plain.session(threads=1).blocks
+
+
+# ---- models from exporters -----------------------------------------------------------------------------------------------
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+EXPORTED = ["greedy_decode_loop", "scan_rnn", "sk_random_forest", "tf_while_fixed_point"]
+
+
+@pytest.mark.parametrize("name", EXPORTED)
+def test_exported_models(name, tmp_path, monkeypatch):
+    """Branches, loops, scans and trees as exporters write them: together as without --many, and the same bits as alone."""
+    monkeypatch.syspath_prepend(str(ROOT / "bench"))
+    from draw import drawn
+    from fill import filled
+    path = filled(name, tmp_path)
+    model, plain = tenon.compile(path, many=True), tenon.compile(path).session(threads=1)
+    requests = 2 * drawn(ROOT / "bench" / "zoo" / f"{name}.inputs.json")
+    together, blocks = same_as_alone(model, requests)
+    assert blocks
+    for r, got in zip(requests, together):
+        for output, want in plain.run(r).items():
+            if isinstance(want, list):
+                assert got[output] == pytest.approx(want, rel=1e-5) if not isinstance(want[0], dict) else got[output] == want
+            elif want.dtype.kind == "f":
+                np.testing.assert_allclose(got[output], want, rtol=1e-4, atol=1e-5)
+            else:
+                np.testing.assert_array_equal(got[output], want)
