@@ -165,13 +165,27 @@ direct_place(Host *h, const Plan *plan, ValueId v)
     }
 }
 
+/* The number of the first call of plan `number` among those of all, which are counted from the last plan on (host_kernels). */
+static uint32_t
+first_call(const Host *h, uint32_t number)
+{
+    uint32_t first = 0;
+
+    for (uint32_t i = h->p->plan->plan.n; i-- > number + 1; )
+        for (NodeId id = 1; id < h->p->plan->plan.at[i]->graph->node.n; id++)
+            first += host_is_call(h->p->plan->plan.at[i]->graph, id) || host_is_routine(h->p->plan->plan.at[i]->graph, id);
+    return first;
+}
+
 /* A host block is a few numbers, so its kernels are called one by one, without the walk over a table of calls. Where it needs more than
  * that, false. */
 static bool
-print_direct(Host *h, const Plan *plan, const char *name)
+print_direct(Host *h, uint32_t number, const char *name)
 {
+    const Plan *plan = h->p->plan->plan.at[number];
     const Graph *g = plan->graph;
     Text t = {.arena = h->a};
+    uint32_t call = first_call(h, number);
     int64_t trips;
 
     if (plan->copy.n || plan->nblock || !expr_is(plan->arena_bytes, 0))
@@ -191,7 +205,7 @@ print_direct(Host *h, const Plan *plan, const char *name)
         text_add(&t, "0};\n        const int64_t size[] = {");
         for (uint32_t i = 0; i < code->sizes.n; i++)
             text_printf(&t, "f->sym[%u], ", host_symbol(h, code->sizes.at[i]));
-        text_printf(&t, "0};\n        const TnArgs args = {sizeof args, buf, size, f->fault, 0};\n        %s(&args, 0, INT64_C(%lld), 0);\n    }\n", code->symbol, (long long)trips);
+        text_printf(&t, "0};\n        const TnArgs args = {sizeof args, buf, size, f->fault, %u};\n        %s(&args, 0, INT64_C(%lld), 0);\n    }\n", call++, code->symbol, (long long)trips);
     }
     text_printf(h->t, "static int\n%s(const TnFrame *f)\n{\n%s    return f->fault->code;\n}\n\n", name, text_str(&t));
     return true;
@@ -243,7 +257,7 @@ host_batch(Host *h)
     for (uint32_t i = 0; i < b->nblock; i++) {
         uint32_t plan = plan_number(h, n->region[i].graph);
         run[i] = arena_printf(h->a, "tn_host_%u", i);
-        if (b->block[i].kind == BLOCK_TOGETHER || !print_direct(h, h->p->plan->plan.at[plan], run[i]))
+        if (b->block[i].kind == BLOCK_TOGETHER || !print_direct(h, plan, run[i]))
             run[i] = arena_printf(h->a, "tn_graph_%u", plan);
     }
     text_add(h->t, "static const TnBatchBlock tn_batch_blocks[] = {\n");

@@ -251,7 +251,7 @@ make_kernel(const Fusion *f, Arena *a, const Label *label, const NodeId *node, u
 
     b.nhost = fuse_hosts(f, node, n, b.host);
     b.kernel->name = label->name;
-    b.kernel->origin = sym(f->ctx, label->origin);
+    b.kernel->origin = *label->origin ? sym(f->ctx, label->origin) : NULL;       /* what reads rows, of --many, came from no node */
     uint32_t depth = fuse_depth(f, b.host, b.nhost), most = fuse_shared(f, b.host, b.nhost);
     b.kernel->shared = fuse_beside(f, b.host, b.nhost) ? 0 : depth && depth < most ? depth : most;
     add_buffers(&b);

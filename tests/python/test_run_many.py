@@ -114,6 +114,16 @@ def test_trees(tmp_path):
     assert ran(model, trees) == 1 + max(height(t, int(t["root"])) for t in trees)
 
 
+def test_a_tree_that_is_none(tmp_path):
+    """A child that is no node is told with the node of the model that looked it up; other requests have their results."""
+    model = compiled(tmp_path, TREE)
+    good, bad = tree(RNG, 4), tree(RNG, 4)
+    bad["right"][bad["right"] >= 0] = 70
+    got = model.session(threads=1).run_many([good, bad, good])
+    assert isinstance(got[1], tenon.UsageError) and "70" in str(got[1]) and "gather" in str(got[1])
+    np.testing.assert_array_equal(got[0]["h"], got[2]["h"])
+
+
 def test_a_deep_tree(tmp_path):
     """A tree that is a chain: its depth is a matter of memory, as far as --max-calls allows."""
     model = compiled(tmp_path, TREE, max_calls=200_000)
