@@ -742,6 +742,8 @@ write_loop(Code *k, const Graph *g, const Node *n)
     write_graph(k, body, out);
     if (!k->ok)
         return;
+    if (ends)                        /* it may be what is carried, so it is asked before that is another */
+        move_all(k, &going, out, 1);
     move_all(k, next, out + 1, carried);
     move_all(k, now, next, carried);
     for (uint32_t i = 0; i < stacked; i++) {
@@ -758,8 +760,6 @@ write_loop(Code *k, const Graph *g, const Node *n)
                 add_update(&rebind, v, made->dim[d]);
     }
     put_update(k, &rebind);
-    if (ends)
-        move_all(k, &going, out, 1);
     put(k, BATCH_NEXT);
     put(k, counter);
     put(k, top);

@@ -120,7 +120,7 @@ def test_a_tree_that_is_none(tmp_path):
     good, bad = tree(RNG, 4), tree(RNG, 4)
     bad["right"][bad["right"] >= 0] = 70
     got = model.session(threads=1).run_many([good, bad, good])
-    assert isinstance(got[1], tenon.UsageError) and "70" in str(got[1]) and "gather" in str(got[1])
+    assert isinstance(got[1], tenon.UsageError) and "equal: the index 70" in str(got[1])
     np.testing.assert_array_equal(got[0]["h"], got[2]["h"])
 
 
@@ -183,6 +183,28 @@ def test_loops(tmp_path):
         for name, want in zip("ysw", loop(r["x"], int(r["turns"]), r["most"])):
             np.testing.assert_allclose(got[name], want, rtol=1e-4, atol=1e-5)
     assert max(b.asked / b.ran for b in blocks.values()) > 4
+
+
+def test_a_condition_that_is_carried(tmp_path):
+    """Whether a loop goes on may be what it carries, which changes places."""
+    model = compiled(tmp_path, """
+graph @main(%x: bool[], %y: bool[], %k: i64[]) -> (%p, %q, %turns) {
+  %zero: i64[] = const [0]
+  %p: bool[], %q: bool[], %turns: i64[] = loop(%k, _, %x, %y, %zero) carried 3
+    graph @turn(%t: i64[], %go: bool[], %a: bool[], %b: bool[], %n: i64[]) -> (%a, %b, %a, %m) {
+      %one: i64[] = const [1]
+      %m: i64[] = add(%n, %one)
+    }
+}
+""")
+    for x, y, k in [(0, 1, 3), (1, 0, 3), (1, 1, 4), (0, 0, 2), (1, 0, 0)]:
+        a, b, n = bool(x), bool(y), 0
+        for _ in range(k):
+            go, a, b, n = a, b, a, n + 1
+            if not go:
+                break
+        got = model.session(threads=1).run_many([{"x": np.bool_(x), "y": np.bool_(y), "k": np.int64(k)}])[0]
+        assert (bool(got["p"]), bool(got["q"]), int(got["turns"])) == (a, b, n)
 
 
 # ---- models without control, requests that fail, and what is no program for many ------------------------------------------
