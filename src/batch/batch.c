@@ -14,6 +14,8 @@ typedef struct {
     Map at;                          /* Graph to its number there */
     uint32_t nvalue;
     bool *shared, *host, *needed;    /* [nvalue] */
+    BatchConstant *constant;         /* [nvalue] */
+    bool *several;                   /* [nvalue] it is given different values */
     VEC(const Type *) type;
     Map type_at;                     /* Type to its number there */
     VEC(BatchSize) size;
@@ -223,19 +225,64 @@ for_each_flow(Batching *b, Flow *visit)
 }
 
 static void
+meet_constant(Batching *b, uint32_t to, uint32_t from)
+{
+    BatchConstant *x = &b->constant[to];
+    const BatchConstant *y = &b->constant[from];
+    bool differ = b->several[from] || (x->g && y->g && (x->g != y->g || x->value != y->value) &&
+                                       x->g->value.at[x->value].data != y->g->value.at[y->value].data);
+
+    if (b->several[to] || (!differ && (x->g || !y->g)))
+        return;
+    b->changed = true;
+    b->several[to] = differ;
+    *x = differ ? (BatchConstant){ 0 } : *y;
+}
+
+/* A value is the constant that all who give it give: an argument that a function passes on to itself is what its first caller gave. */
+static void
+find_constants(Batching *b)
+{
+    for (uint32_t i = 0; i < b->all.n; i++) {
+        const Graph *g = b->all.at[i];
+        for (ValueId v = 1; v < g->value.n; v++) {
+            uint32_t x = b->run[i].first + v;
+            const Value *value = &g->value.at[v];
+            if (value->data)
+                b->constant[x] = (BatchConstant){ g, v };
+            else                     /* what nests make, and what the model is given, is no constant */
+                b->several[x] = value->def ? g->node.at[value->def].callee <= CALL_KERNEL || g->node.at[value->def].callee == CALL_MATCH : i + 1 == b->all.n;
+        }
+        for (NodeId id = 1; id < g->node.n; id++) {
+            const Node *n = &g->node.at[id];
+            const Graph *body = n->callee == CALL_LOOP ? n->region[0].graph : NULL;
+            for (uint32_t k = 0; body && k < 2 + n->ncarried; k++)       /* its turn, whether it goes on, and what changes */
+                b->several[number_of(b, body, body->input.at[k])] = true;
+            for (uint32_t k = body ? n->ncarried : n->out.count; k < n->out.count; k++)
+                if (node_out(g, n, k))
+                    b->several[b->run[i].first + node_out(g, n, k)] = true;
+        }
+    }
+    do {
+        b->changed = false;
+        for_each_flow(b, meet_constant);
+    } while (b->changed);
+}
+
+static void
 find_shared(Batching *b)
 {
     for (uint32_t i = 0; i < b->all.n; i++) {
         const Graph *g = b->all.at[i];
         bool *shared = b->shared + b->run[i].first;
         for (ValueId v = 1; v < g->value.n; v++)
-            shared[v] = g->value.at[v].data != NULL;
+            shared[v] = b->constant[b->run[i].first + v].g != NULL;
         for (NodeId id = 1; id < g->node.n; id++) {
             const Node *n = &g->node.at[id];
             bool all = n->callee == CALL_NEST;
             for (uint32_t k = 0; k < n->in.count && all; k++)
                 all = shared[node_in(g, n, k)];
-            for (uint32_t k = 0; k < n->out.count; k++)
+            for (uint32_t k = 0; k < n->out.count && n->callee == CALL_NEST; k++)
                 shared[node_out(g, n, k)] = all;
         }
     }
@@ -470,6 +517,7 @@ put_block(Code *k, BlockParts *p, BlockKind kind)
     const char *name = p->node.n ? called(b, &p->g->node.at[p->node.at[p->node.n - 1]]) : "constants";
 
     p->shared = b->shared + run_of(b, p->g)->first;
+    p->constant = b->constant + run_of(b, p->g)->first;
     p->instances = b->instances;
     p->kind = kind;
     p->rows = b->rows;
@@ -578,6 +626,20 @@ write_routine(Code *k, const Graph *g, NodeId id)
 
 static void write_graph(Code *k, const Graph *g, int32_t *out);
 
+static bool
+is_shared(const Code *k, const Graph *g, ValueId v)
+{
+    return k->b->shared[number_of(k->b, g, v)];
+}
+
+/* A region's input is where the argument is. A constant is known in the region as it is. */
+static void
+give_slot(Code *k, const Graph *g, ValueId v, const Graph *in, ValueId input)
+{
+    if (!is_shared(k, in, input))
+        k->slot[number_of(k->b, in, input)] = slot_of(k, g, v);
+}
+
 /* A region as a part of the function that it stands in: its inputs are where the arguments are. */
 static void
 write_region(Code *k, const Graph *g, const Node *n, uint32_t r, uint32_t from, uint32_t first, int32_t *out)
@@ -585,7 +647,7 @@ write_region(Code *k, const Graph *g, const Node *n, uint32_t r, uint32_t from, 
     const Graph *in = n->region[r].graph;
 
     for (uint32_t i = from; i < n->in.count; i++)
-        k->slot[number_of(k->b, in, in->input.at[first + i - from])] = slot_of(k, g, node_in(g, n, i));
+        give_slot(k, g, node_in(g, n, i), in, in->input.at[first + i - from]);
     put_binding(k, &n->region[r]);
     write_graph(k, in, out);
     if (k->ok)
@@ -598,8 +660,9 @@ write_if(Code *k, const Graph *g, const Node *n)
     int32_t *result = NEW_ARRAY(k->b->a, int32_t, n->out.count + 1), *out = NEW_ARRAY(k->b->a, int32_t, n->out.count + 1);
     uint32_t to[2];
 
-    for (uint32_t i = 0; i < n->in.count; i++)
-        slot_of(k, g, node_in(g, n, i));
+    for (uint32_t i = 0; i < n->in.count; i++)       /* made here, whichever branch reads it */
+        if (!i || !is_shared(k, n->region[0].graph, n->region[0].graph->input.at[i - 1]))
+            slot_of(k, g, node_in(g, n, i));
     for (uint32_t i = 0; i < n->out.count; i++)
         result[i] = fresh_slot(k, g, node_out(g, n, i));
     put(k, BATCH_BRANCH);
@@ -696,8 +759,8 @@ write_loop(Code *k, const Graph *g, const Node *n)
         k->ok = false;
         return;
     }
-    for (uint32_t i = 0; i < n->in.count; i++)
-        if (node_in(g, n, i) && (i != 1 || !begins))
+    for (uint32_t i = 0; i < n->in.count; i++)       /* made before the first turn */
+        if (node_in(g, n, i) && (i != 1 || !begins) && (i < 2 || !is_shared(k, body, body->input.at[i])))
             slot_of(k, g, node_in(g, n, i));
     for (uint32_t i = 0; i < carried; i++) {
         now[i] = k->nslot++;
@@ -735,8 +798,10 @@ write_loop(Code *k, const Graph *g, const Node *n)
         put(k, type_of(b, body, turn));
         put(k, counter);
     }
-    for (uint32_t i = 0; i < n->in.count - 2; i++)
-        k->slot[number_of(b, body, body->input.at[2 + i])] = i < carried ? now[i] : slot_of(k, g, node_in(g, n, 2 + i));
+    for (uint32_t i = 0; i < carried; i++)
+        k->slot[number_of(b, body, body->input.at[2 + i])] = now[i];
+    for (uint32_t i = 2 + carried; i < n->in.count; i++)
+        give_slot(k, g, node_in(g, n, i), body, body->input.at[i]);
     if (!ends && uses[again] == 1)
         k->slot[number_of(b, body, again)] = 0;              /* nobody reads it */
     write_graph(k, body, out);
@@ -784,8 +849,11 @@ function_of(Batching *b, const Graph *g)
 static void
 write_call(Code *k, const Graph *g, const Node *n)
 {
+    const Graph *in = n->region[0].graph;
+
     for (uint32_t i = 0; i < n->in.count; i++)
-        slot_of(k, g, node_in(g, n, i));
+        if (!is_shared(k, in, in->input.at[i]))
+            slot_of(k, g, node_in(g, n, i));
     put(k, BATCH_CALL);
     put(k, function_of(k->b, n->region[0].graph));
     put(k, binding_update(k, &n->region[0]));
@@ -793,8 +861,8 @@ write_call(Code *k, const Graph *g, const Node *n)
     add_results(&after, g, n, n->region[0].graph, 0, n->out.count, 0);
     put(k, end_update(&after));
     put(k, n->in.count);
-    for (uint32_t i = 0; i < n->in.count; i++)
-        put(k, slot_of(k, g, node_in(g, n, i)));
+    for (uint32_t i = 0; i < n->in.count; i++)       /* of a constant nobody asks where it is */
+        put(k, is_shared(k, in, in->input.at[i]) ? 0 : slot_of(k, g, node_in(g, n, i)));
     put(k, n->out.count);
     for (uint32_t i = 0; i < n->out.count; i++)
         put(k, fresh_slot(k, g, node_out(g, n, i)));
@@ -903,7 +971,7 @@ write_functions(Batching *b, const Graph *g)
         b->function.at[f].code = b->code.n;
         k.nslot = k.ncounter = 0;
         for (uint32_t i = 0; i < of->input.n; i++)
-            fresh_slot(&k, of, of->input.at[i]);
+            fresh_slot(&k, of, is_shared(&k, of, of->input.at[i]) ? 0 : of->input.at[i]);
         write_graph(&k, of, out);
         put(&k, BATCH_RETURN);
         put(&k, of->output.n);
@@ -932,6 +1000,8 @@ begin(Batching *b, const Graph *g)
     }
     b->shared = NEW_ARRAY(b->a, bool, b->nvalue);
     b->host = NEW_ARRAY(b->a, bool, b->nvalue);
+    b->constant = NEW_ARRAY(b->a, BatchConstant, b->nvalue);
+    b->several = NEW_ARRAY(b->a, bool, b->nvalue);
     b->needed = NEW_ARRAY(b->a, bool, b->nvalue);
     expr_is_var(expr_fresh_symbol(c, "instances"), &b->instances);
     expr_is_var(expr_fresh_symbol(c, "rows"), &b->rows);
@@ -1015,6 +1085,7 @@ batch_graph(const Graph *g, const char **why)
     Graph *to = (Graph *)g;
     if (may_all(&b)) {
         find_sizes(&b);
+        find_constants(&b);
         find_shared(&b);
         find_host(&b);
         find_needed(&b);

@@ -33,9 +33,11 @@ const Nest *batch_spread(Ctx *c, const Type *t, const Expr *instances);
 /* ---- blocks.c ---- */
 
 /* What a block is made of: nodes of one graph, in order, and what it reads and gives. */
+typedef struct { const Graph *g; ValueId value; } BatchConstant;         /* g NULL: none is known */
 typedef struct {
     const Graph *g;
     const bool *shared;              /* [value] */
+    const BatchConstant *constant;   /* [value] the one that a value always is: an argument is that of whoever gives it */
     VEC(NodeId) node;
     VEC(ValueId) in, out;
     Var instances, rows;

@@ -21,8 +21,8 @@ value_of(Making *m, ValueId v)
 
     if (m->map[v] || !v)
         return m->map[v];
-    if (x->data)
-        return m->map[v] = graph_copy_value(m->to, m->from, v);
+    if (m->p->constant[v].g)
+        return m->map[v] = graph_copy_value(m->to, m->p->constant[v].g, m->p->constant[v].value);
     return m->p->shared[v] && make_node(m, x->def) ? m->map[v] : 0;
 }
 

@@ -114,6 +114,49 @@ def test_trees(tmp_path):
     assert ran(model, trees) == 1 + max(height(t, int(t["root"])) for t in trees)
 
 
+SHARED = """
+graph @turn(%x: f32[1, 4], %w: f32[4, 4], %b: f32[1, 4], %n: i64[]) -> (%y, %b) {
+  %none: i64[] = const [0]
+  %stop: bool[] = equal(%n, %none)
+  %y: f32[1, 4] = if(%stop, %x, %w, %b, %n)
+    graph @done(%x: f32[1, 4], %w: f32[4, 4], %b: f32[1, 4], %n: i64[]) -> (%same) {
+      %same: f32[1, 4] = identity(%x)
+    }
+    graph @more(%x: f32[1, 4], %w: f32[4, 4], %b: f32[1, 4], %n: i64[]) -> (%z) {
+      %one: i64[] = const [1]
+      %less: i64[] = sub(%n, %one)
+      %m: f32[1, 4] = matmul(%x, %w)
+      %a: f32[1, 4] = add(%m, %b)
+      %t: f32[1, 4] = tanh(%a)
+      %z: f32[1, 4], %c: f32[1, 4] = call @turn(%t, %w, %b, %less)
+    }
+}
+graph @main(%x: f32[1, 4], %b: f32[1, 4], %n: i64[]) -> (%y, %c, %d) {
+WEIGHTS
+  %y: f32[1, 4], %c: f32[1, 4] = call @turn(%x, %w, BIAS, %n)
+  %d: f32[1, 4] = add(%c, %c)
+}
+"""
+
+
+@pytest.mark.parametrize("bias", ["%b", "%c0"])
+def test_weights_that_are_arguments(bias, tmp_path):
+    """What every caller gives is a constant for all requests, and no row; what a function gives back of it is right."""
+    w, c = 0.5 * RNG.normal(size=(4, 4)).astype("f4"), RNG.normal(size=(1, 4)).astype("f4")
+    model = compiled(tmp_path, SHARED.replace("WEIGHTS", constant("w", w) + constant("c0", c)).replace("BIAS", bias))
+    rng = np.random.default_rng(9)
+    requests = [{"x": rng.normal(size=(1, 4)).astype("f4"), "b": rng.normal(size=(1, 4)).astype("f4"), "n": np.int64(n)} for n in (0, 3, 5, 3)]
+    together, blocks = same_as_alone(model, requests)
+    for r, got in zip(requests, together):
+        x, b = r["x"].astype("f8"), r["b"] if bias == "%b" else c
+        for _ in range(int(r["n"])):
+            x = np.tanh(x @ w + b)
+        np.testing.assert_allclose(got["y"], x, rtol=1e-4, atol=1e-5)
+        np.testing.assert_array_equal(got["c"], b)
+        np.testing.assert_array_equal(got["d"], b + b)
+    assert bias == "%c0" or not any(b.asked for b in blocks.values() if not b.nodes)           # no constant becomes a row where it is no result
+
+
 def test_a_tree_that_is_none(tmp_path):
     """A child that is no node is told with the node of the model that looked it up; other requests have their results."""
     model = compiled(tmp_path, TREE)
