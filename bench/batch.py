@@ -3,9 +3,9 @@
 Each model of bench/cells.py runs batches of requests in three ways that take turns: together, one
 by one with the same artefact, and one by one with a plain one. A node is a block of the model that
 a request asks for, its control not counted. Beside the batches that ran is the number below which
-no order of them comes: the longest chain of blocks of each kind. The kernels' share is of what the
-same blocks would gain if nothing had to be recorded and gathered for them. DyNet batches the same
-TreeLSTM where it can be installed (bench/requirements-dynet.txt).
+no order of them comes: the longest chain of blocks of each kind. The bound of what is gained is
+that of the same blocks alone, in batches as large: nothing is recorded or gathered for them. DyNet
+batches the same TreeLSTM where it can be installed (bench/requirements-dynet.txt).
 """
 import json
 import os
@@ -69,11 +69,11 @@ def show(bench: Bench, name: str, hidden: int, row: dict) -> None:
         over = row["batches"] / row["least"]
         bench.table.add("  batches over the chains", ["", "", "", "", f"{over:.2f}"],
                         dict(model=name, hidden=hidden, over=over), over, 1.0, most=True)
-    if "bound" in row:
-        share = gain / row["bound"]
-        bench.table.add("  share of the bound", ["", us(row["kernels"]), "", f"{row['bound']:.2f}",
+    if "kernels" in row:
+        share, bound = row["kernels"] / row["together"], row["plain"] / row["kernels"]
+        bench.table.add("  share of the bound", [us(row["kernels"]), "", "", f"{bound:.2f}",
                                                  f"{100 * share:.0f} %"],
-                        dict(model=name, hidden=hidden, bound=row["bound"], share=share),
+                        dict(model=name, hidden=hidden, bound=bound, share=share),
                         share if name == "tree_lstm" else None, SHARE)
 
 
