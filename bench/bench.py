@@ -22,6 +22,7 @@
                  FlexAttention where bench/requirements-torch.txt is installed;
                  --rule: blocks of keys against rows
     ragged       padded batches computed for their tokens alone against the work that padding is
+    batch        requests with control of their own run together against one by one, and DyNet
 
 NAME picks rows of WHAT. Every number is printed beside its floor and its aim, met or missed.
 """
@@ -34,6 +35,7 @@ import subprocess
 import sys
 import time
 
+import batch
 import decoding
 import fusion
 import ragged
@@ -372,6 +374,10 @@ def pick_ragged(bench: Bench, o) -> None:
         ragged.ragged(bench, o.names, threads)
 
 
+def pick_batch(bench: Bench, o) -> None:
+    batch.batch(bench, rows([*batch.NAMES, *batch.CONTROL], o.names), o.size, o.batches)
+
+
 # ---- the door -----------------------------------------------------------------------------------------------------
 
 
@@ -382,7 +388,7 @@ def everything(bench: Bench, o) -> None:
 
 WHAT = {"all": everything, "models": models, "nets": nets, "attention": attention, "ops": ops, "threads": threads_gain,
         "compiler": compiler, "profile": profile, "formats": pick_formats, "fusion": pick_fusion, "choices": pick_choices, "dynamic": dynamic, "real": pick_real, "sparse": pick_sparse,
-        "ragged": pick_ragged}
+        "ragged": pick_ragged, "batch": pick_batch}
 
 
 def numbers(text: str) -> list[int]:
@@ -412,7 +418,8 @@ def main() -> None:
     words.add_argument("--heads", type=head_pairs, metavar="Q/K,…",
                        help="sparse: heads of queries and of keys (default 12/12)")
     words.add_argument("--size", type=numbers, metavar="N,…",
-                       help="sparse: sizes of a head (default 64)")
+                       help="sparse: sizes of a head (default 64); batch: of hidden states")
+    words.add_argument("--batches", type=numbers, metavar="N,…", help="batch: requests together")
     words.add_argument("--lengths", type=numbers, metavar="N,…",
                        help="sparse: rows (default 128,1000,1024,4096; --quick: 128,1024)")
     words.add_argument("--rule", action="store_true",

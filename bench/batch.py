@@ -1,0 +1,142 @@
+"""Requests whose work differs, run together: what a node of theirs takes against one by one.
+
+Each model of bench/cells.py runs batches of requests in three ways that take turns: together, one
+by one with the same artefact, and one by one with a plain one. A node is a block of the model that
+a request asks for, its control not counted. Beside the batches that ran is the number below which
+no order of them comes: the longest chain of blocks of each kind. The bound of what is gained is
+that of the same blocks alone, in batches as large: nothing is recorded or gathered for them. DyNet
+batches the same TreeLSTM where it can be installed (bench/requirements-dynet.txt).
+"""
+import json
+import os
+import sys
+
+from measure import BUILD, ROOT, Bench, quiet
+
+HIDDEN, BATCHES = (64, 128, 256, 512), (1, 8, 32, 64, 256)
+QUICK_HIDDEN, QUICK_BATCHES = 128, (1, 8, 64)
+SMALLER = {                                  # hidden sizes and batches of models that are larger
+    "mv_rnn": ((64, 128), BATCHES),
+    "berxit": ((256, 768), (1, 8)),
+    "deebert": ((128, 256, 512), (1, 8, 32)),
+}
+NAMES = ["tree_lstm", "tree_lstm_2", "tree_gru", "mv_rnn", "bilstm", "birnn", "lattice_lstm",
+         "berxit", "deebert"]
+CONTROL = ["sums", "running"]
+GAIN = {64: 1.6, 128: 1.9, 256: 2.2, 512: 4.0}       # of TreeLSTM, 64 together over a plain one
+FOR_MANY = 0.95                              # of a request alone: a plain artefact's time over ours
+LEAST = ("tree_lstm", "mv_rnn", "bilstm")    # which are to run no more batches than their chains
+SHARE, CONTROL_NS = 0.75, 30
+OVER_DYNET, OVER_UNBATCHED = {64: 6, 128: 4, 256: 2, 512: 2}, 12
+DYNET = BUILD / "venv-dynet/bin/python"
+FLAGS = ("0", "1", "2")
+
+
+def script(bench: Bench, python, name: str, *args) -> list[dict]:
+    """What a script prints that runs alone on one core, with the package that the build made."""
+    paths = filter(None, (os.environ.get("PYTHONPATH"), str(BUILD / "python")))
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+    return json.loads(quiet(python, ROOT / "bench" / name, *args, env=env,
+                            preexec_fn=bench.pin_to(1)))
+
+
+def measured(bench: Bench, name: str, hidden: int, batches) -> list[dict]:
+    bench.facts()
+    return script(bench, sys.executable, "batch_run.py", name, hidden, ",".join(map(str, batches)),
+                  bench.rounds, bench.seconds / 2, bench.machine_file, bench.folder)
+
+
+def dynet(bench: Bench, hidden: int, batches) -> dict[str, list[dict]]:
+    """By its flag; none where it is not installed."""
+    if not DYNET.exists():
+        return {}
+    sizes = ",".join(map(str, batches))
+    return {flag: script(bench, DYNET, "dynet_peer.py", hidden, sizes, bench.rounds,
+                         bench.seconds / 2, flag, bench.folder) for flag in FLAGS}
+
+
+def us(seconds: float) -> str:
+    return f"{seconds * 1e6:.2f}"
+
+
+def show(bench: Bench, name: str, hidden: int, row: dict) -> None:
+    gain, what = row["plain"] / row["together"], f"{name} {hidden}, batch {row['batch']}"
+    is_gate = name == "tree_lstm" and row["batch"] == 64
+    floor = FOR_MANY if row["batch"] == 1 else GAIN.get(hidden) if is_gate else None
+    cells = [us(row[k]) for k in ("together", "alone", "plain")] + [f"{gain:.2f}"]
+    facts = row | dict(model=name, hidden=hidden, gain=gain)
+    bench.table.add(what, [*cells, f"{row['batches']} / {row['least']}"], facts, gain, floor)
+    if name in LEAST:
+        over = row["batches"] / row["least"]
+        bench.table.add("  batches over the chains", ["", "", "", "", f"{over:.2f}"],
+                        dict(model=name, hidden=hidden, over=over), over, 1.0, most=True)
+    if "kernels" in row:
+        share, bound = row["kernels"] / row["together"], row["plain"] / row["kernels"]
+        bench.table.add("  share of the bound", [us(row["kernels"]), "", "", f"{bound:.2f}",
+                                                 f"{100 * share:.0f} %"],
+                        dict(model=name, hidden=hidden, bound=bound, share=share),
+                        share if name == "tree_lstm" else None, SHARE)
+
+
+def control(bench: Bench, names: list[str]) -> None:
+    bench.table.head("control alone, 1 thread", "together ns", "alone ns", "plain ns", "nodes")
+    for name in names:
+        try:
+            row = measured(bench, name, 1, (64,))[0]
+        except RuntimeError as error:
+            bench.table.fail(name, str(error))
+            continue
+        ns = [row[k] * 1e9 for k in ("together", "alone", "plain")]
+        bench.table.add(name, [*(f"{x:.1f}" for x in ns), str(row["nodes"])], row, ns[0],
+                        CONTROL_NS, most=True)
+
+
+def beside_dynet(bench: Bench, ours: dict[int, list[dict]], theirs: dict[int, dict]) -> None:
+    bench.table.head("tree_lstm beside DyNet", "Tenon us", "unbatched us", "agenda us", "depths us",
+                     "over best", "over unbatched")
+    for hidden, flags in theirs.items():
+        for i, row in enumerate(ours[hidden]):
+            times = [flags[f][i]["time"] for f in FLAGS]
+            best, single = min(times) / row["together"], times[0] / row["together"]
+            gate = row["batch"] == 64
+            what = f"hidden {hidden}, batch {row['batch']}"
+            cells = [us(t) for t in (row["together"], *times)] + [f"{best:.2f}", f"{single:.2f}"]
+            facts = dict(hidden=hidden, batch=row["batch"], dynet=times, over_best=best,
+                         over_unbatched=single)
+            bench.table.add(what, cells, facts, best, OVER_DYNET.get(hidden) if gate else None)
+            if gate:
+                bench.table.add("  over unbatched", ["", "", "", "", "", f"{single:.2f}"],
+                                dict(hidden=hidden, over_unbatched=single), single, OVER_UNBATCHED)
+
+
+def batch(bench: Bench, names: list[str], hidden, batches) -> None:
+    """hidden, batches: sizes of states and of batches; None: the usual ones."""
+    def wanted(every):
+        return [n for n in every if not names or any(n.startswith(w) for w in names)]
+
+    ours, theirs = {}, {}
+    if wanted(NAMES):
+        bench.table.head("requests together, 1 thread", "together us", "alone us", "plain us",
+                         "gain", "batches / least")
+    for name in wanted(NAMES):
+        sizes, counts = SMALLER.get(name, (HIDDEN, BATCHES))
+        if bench.quick:
+            sizes = (min(sizes, key=lambda h: abs(h - QUICK_HIDDEN)),)
+            counts = [b for b in QUICK_BATCHES if b in counts]
+        for h in hidden or sizes:
+            try:
+                rows = measured(bench, name, h, batches or counts)
+                if name == "tree_lstm":
+                    ours[h] = rows
+                    theirs |= {h: found for found in [dynet(bench, h, batches or counts)] if found}
+            except RuntimeError as error:
+                bench.table.fail(f"{name} {h}", str(error))
+                continue
+            for row in rows:
+                show(bench, name, h, row)
+    if wanted(CONTROL):
+        control(bench, wanted(CONTROL))
+    if theirs:
+        beside_dynet(bench, ours, theirs)
+    elif ours:
+        bench.table.say("DyNet is not installed here: bench/requirements-dynet.txt")
