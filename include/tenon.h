@@ -178,6 +178,15 @@ typedef struct TnBlockUse {
 TN_API int32_t tn_model_blocks(const TnModel *m);
 TN_API const char *tn_model_single(const TnModel *m);
 TN_API TnStatus tn_session_block(TnSession *s, int32_t i, TnBlockUse *out);
+/* In which order blocks run, from the session's next tn_run_many on. Results are the same bits, how
+ * often blocks run differs:
+ *     "depth"         by the number of blocks behind each other, which costs least to find out
+ *     "agenda"        the block whose runs that are left lie least deep on average
+ *     "greedy"        the block of whose runs that wait for none of its own the most are ready
+ *     "fsm:FILE"      as a table says that was learnt of the model; or the table itself
+ *     "random:SEED"   any order, for tests
+ * NULL: as the model says, else by depth. */
+TN_API TnStatus tn_session_policy(TnSession *s, const char *policy);
 /* Take now what runs of these sizes, and of smaller ones, will take: data is not looked at. */
 TN_API TnStatus tn_session_reserve(TnSession *s, const TnTensor *in, int32_t nin);
 /* States of a session. They are empty at first, those that do not grow zeros, and stay from run to run; a run that fails leaves

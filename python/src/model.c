@@ -696,6 +696,21 @@ session_blocks(PyObject *self, void *closure)
     return all;
 }
 
+static PyObject *told(SessionObject *o, TnStatus status);
+
+/* _order(policy): in which order blocks run. */
+static PyObject *
+session_order(PyObject *self, PyObject *policy)
+{
+    SessionObject *o = (SessionObject *)self;
+    const char *text = policy == Py_None ? NULL : PyUnicode_AsUTF8AndSize(policy, NULL);
+
+    if (!text && policy != Py_None)
+        return NULL;
+    lock(o);
+    return told(o, tn_session_policy(o->session, text));
+}
+
 /* _sizes(args, kwargs): ((dtype, shape), …) of the outputs for these inputs, nothing run. */
 static PyObject *
 session_sizes(PyObject *self, PyObject *call)
@@ -827,6 +842,7 @@ static PyMethodDef session_methods[] = {
     { "_fork", session_fork, METH_O, "_fork(other): the states hold what those of the other hold" },
     { "drop", session_drop, METH_O, "drop(n): the states that grow lose their last n rows" },
     { "reset", session_reset, METH_NOARGS, "reset(): the states are empty again" },
+    { "_order", session_order, METH_O, "_order(policy): in which order blocks run" },
     { "_run_many", session_run_many, METH_O, "_run_many([(args, kwargs), ...]): of each its outputs in a tuple, or the exception that it met" },
     { "_run", session_run, METH_VARARGS, "_run(args, kwargs, out): every output, in a tuple" },
     { "_sizes", session_sizes, METH_VARARGS, "_sizes(args, kwargs): ((dtype, shape), ...) of the outputs; nothing runs" },

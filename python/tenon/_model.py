@@ -138,6 +138,7 @@ class Session(_native.Session):
     def __init__(self, model: Model, threads: int = 0, state_capacity: int = 0):
         super().__init__()
         self._made_with = model, threads, state_capacity
+        self._policy: str | None = None
         self._names = tuple(o.name for o in model.outputs)
         self._inputs = {i.name: i for i in model.inputs}
 
@@ -197,6 +198,21 @@ class Session(_native.Session):
         """
         made = self._run_many([_arguments(inputs, self._inputs) for inputs in requests])
         return [one if isinstance(one, Exception) else _shown(self._names, one) for one in made]
+
+    @property
+    def policy(self) -> str | None:
+        """In which order ``run_many`` runs blocks: "depth", "agenda", "greedy", "fsm:FILE",
+        "random:SEED"; None: as the model says.
+
+        Results are the same bits, how often blocks run differs: see ``blocks``. A table that
+        ``learn`` made may stand in place of its file.
+        """
+        return self._policy
+
+    @policy.setter
+    def policy(self, policy: str | None) -> None:
+        self._order(policy)
+        self._policy = policy
 
     @property
     def blocks(self) -> tuple[Block, ...]:

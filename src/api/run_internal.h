@@ -37,6 +37,8 @@ struct TnSession {
     TnWork *work;                    /* [nkernel], as last asked for */
     Arena *many;                     /* memory of the last requests' outputs and messages; NULL: none */
     TnBlockCount *count;             /* [nblock] */
+    Arena *policy_memory;            /* of the policy; NULL: none was set */
+    const TnBatchPolicy *policy;     /* NULL: as the artefact says */
 };
 
 /* Inputs taken and checked, outputs sized; s->in and s->out are these. (run_session.c) */
