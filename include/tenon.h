@@ -187,6 +187,8 @@ TN_API TnStatus tn_session_block(TnSession *s, int32_t i, TnBlockUse *out);
  *     "random:SEED"   any order, for tests
  * NULL: as the model says, else by depth. */
 TN_API TnStatus tn_session_policy(TnSession *s, const char *policy);
+/* Record from now on what requests of tn_run_many ask for, from nothing: for tn_session_learn. */
+TN_API TnStatus tn_session_record(TnSession *s);
 /* Take now what runs of these sizes, and of smaller ones, will take: data is not looked at. */
 TN_API TnStatus tn_session_reserve(TnSession *s, const TnTensor *in, int32_t nin);
 /* States of a session. They are empty at first, those that do not grow zeros, and stay from run to run; a run that fails leaves
@@ -248,6 +250,18 @@ TN_API int32_t tn_session_events(const TnSession *s);
 TN_API TnStatus tn_session_event(TnSession *s, int32_t i, TnEvent *out);
 
 /* ---- compiling (libtenon) ------------------------------------------------------------------------- */
+
+/* What was recorded, and a table learnt of it: batches of each policy, and the least of them. */
+typedef struct TnLearnt {
+    size_t size;
+    int64_t nodes, bound;            /* blocks that were asked for; no order takes fewer batches */
+    int64_t depth, agenda, greedy, fsm;
+    int32_t states, episodes;
+    const char *table;               /* tn_session_policy takes it, or a file of it as "fsm:FILE" */
+    const char *best;                /* the policy of least batches; by depth where none has less */
+} TnLearnt;
+/* Ends the recording. Texts are valid until the session's next. The same seed learns the same. */
+TN_API TnStatus tn_session_learn(TnSession *s, uint64_t seed, TnLearnt *out);
 
 typedef struct TnDim { const char *symbol; int64_t value; } TnDim;
 typedef struct TnRange { const char *symbol; int64_t least, most; } TnRange;

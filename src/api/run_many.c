@@ -162,7 +162,9 @@ run_many(Many *m)
     }
     if (!together || !m->ready)
         return true;
-    const RunMany all = { m->ready, m->in, m->out, m->sym, m->dims, m->made, s->count, s->policy };
+    TnBatchPolicy policy;
+    const RunMany all = { m->ready, m->in, m->out, m->sym, m->dims, m->made, s->count,
+                          tn_policy_of(s, &policy) };
     if (session_run_many(s->session, &s->ctx->c.diags, &all)) {
         for (int32_t i = 0; i < m->ready; i++)
             give_made(m, i);
