@@ -52,6 +52,7 @@ typedef struct {
     const char *html, *profile_file; /* inspect */
     const char *why;                 /* explain */
     bool plan;
+    const char *policy;
     const char *given, *must_fuse, *keep, *fuse_plan, *weights, *weights_keep;
     bool profile;
     bool json, clear, help;

@@ -85,6 +85,8 @@ static const Row rows[] = {
     { "state-capacity", 0, COMPILING, TAKES_COUNT, FIELD(state_capacity), "N",  "of a state: rows that it holds at most (default: as memory allows)" },
     { "ragged",      0,   COMPILING, TAKES_TEXT,  FIELD(ragged),     "X",       "input X is 1 of tokens, 0 of padding [batch, length]: padding is not computed" },
     { "many",        0,   C,         TAKES_FLAG,  FIELD(many),       NULL,      "requests can run together: tenon run --many FILE, session.run_many" },
+    { "policy",      0,   C,         TAKES_TEXT,  FIELD(policy),     "HOW",
+      "with --many, the order of blocks: depth (default), agenda, greedy, fsm:FILE" },
     { "explain-formats", 0, C,       TAKES_FLAG,  FIELD(explain_formats), NULL, "tell how each value lies, why, what the second best would cost, and where orders change" },
     { "exact",       0,   COMPILING, TAKES_FLAG,  FIELD(exact),      NULL,      "sums as the model says: no transform domain (Winograd), nothing behind a mask left out" },
     { "keep-denormals", 0, COMPILING, TAKES_FLAG, FIELD(keep_denormals), NULL, "compute with floats below 2^-126, which is slow; they count as 0 otherwise" },

@@ -351,6 +351,7 @@ typedef struct TnCompileOptions {
                                         such. A name with ? behind it may be none. NULL: they are constants */
     const char *ragged;              /* an input [batch, length], 1 of each token and 0 of padding: padding is not computed, and is 0 in outputs; NULL: all is */
     int32_t many;                    /* not 0: requests can run together, tn_run_many */
+    const char *policy;              /* with many: the order of blocks where a session says none */
 } TnCompileOptions;
 
 typedef struct TnCompileReport {

@@ -23,6 +23,7 @@ typedef struct {                     /* what the model's program is */
     int (*update)(int32_t number, const int64_t *sym, int64_t *to, TnFault *fault);
     int (*check)(int32_t number, const int64_t *sym, TnFault *fault);
     void (*dims)(const int64_t *sym, int64_t *output_dims);
+    const TnBatchPolicy *policy;     /* where none is given */
 } TnBatchProgram;
 
 typedef struct { int32_t row, depth; } TnHandle;
@@ -48,7 +49,7 @@ typedef struct {
     const TnBatchProgram *p;
     const TnMany *m;
     TnFrame frame;                   /* what blocks run in */
-    const TnBatchPolicy *policy;     /* NULL: by depth */
+    const TnBatchPolicy *policy;     /* of the requests, or the program's */
     TnBlock handle, node, arg, order, count, rows, request, sizes, pool, bytes, link;
     TnBlock edge, schedule;          /* of a policy with edges */
     int64_t nhandle, nnode, narg, deepest, nlink;
@@ -226,7 +227,7 @@ static int tn_flush(TnBatch *b)
     int code = 0;
     if (!b->nnode)
         return 0;
-    if (__builtin_expect(b->policy != 0, 0)) {
+    if (__builtin_expect(b->policy->kind != TN_POLICY_DEPTH || b->policy->seen, 0)) {
         int ran;
         if ((code = tn_flush_by_policy(b, &ran)) || ran)
             return code;
@@ -633,7 +634,9 @@ static int tn_leave(TnBatch *b)
 /* frame: what blocks run in; its sizes are those of each request. */
 static int tn_batch(const TnBatchProgram *p, const TnMany *m, const TnFrame *frame)
 {
-    TnBatch b = {.p = p, .m = m, .frame = *frame, .policy = TN_HAS(m, policy) ? m->policy : 0};
+    TnBatch b = {.p = p, .m = m, .frame = *frame, .policy = p->policy};
+    if (TN_HAS(m, policy) && m->policy)
+        b.policy = m->policy;
     b.frame.arena = 0;               /* each block takes its own */
     b.frame.made = 0;
     b.frame.output_dims = 0;

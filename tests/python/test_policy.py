@@ -189,6 +189,23 @@ def test_learning_of_several_batches(tmp_path):
     assert learnt.fsm == sum(run_all(model, p, [learnt.table], 0)[learnt.table] for p in parts)
 
 
+def test_a_policy_of_the_artefact(tmp_path):
+    """What an artefact was compiled with is a session's policy until it has one of its own."""
+    trees = forest(np.random.default_rng(6))
+    learnt = compiled(tmp_path, TREE_2).session(threads=1).learn(trees)
+    learnt.save(tmp_path / "trees.policy")
+    table = f"fsm:{tmp_path}/trees.policy"
+    model = compiled(tmp_path, TREE_2, policy=table)
+    took = run_all(model, trees, [*POLICIES, "random:1"], learnt.bound)
+    assert took[None] == learnt.fsm and took["depth"] == learnt.depth
+    model = compiled(tmp_path, TREE_2, policy="agenda")
+    assert run_all(model, trees, [None], 0)[None] == took["agenda"]
+    with pytest.raises(tenon.UsageError, match="learnt of another model"):
+        compiled(tmp_path, LATTICE, policy=table)
+    with pytest.raises(tenon.UsageError, match="--many"):
+        tenon.compile(tmp_path / "m.tn", policy="agenda")
+
+
 def test_nothing_to_learn(tmp_path):
     """Inline depth stays where nothing takes less. Without requests there is nothing to learn."""
     session = compiled(tmp_path, TREE).session(threads=1)
