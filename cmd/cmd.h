@@ -31,6 +31,7 @@ typedef struct {
     Pairs dim, dim_hint, shape, format, io_format, state;
     int64_t state_capacity, weights_growth, variants, fuse_bisect;
     bool explain_formats;
+    const char *policy;              /* of requests that run together */
     /* inputs and outputs */
     Pairs input, expect, max_int;
     const char *data, *output_dir;
@@ -52,7 +53,6 @@ typedef struct {
     const char *html, *profile_file; /* inspect */
     const char *why;                 /* explain */
     bool plan;
-    const char *policy;
     const char *given, *must_fuse, *keep, *fuse_plan, *weights, *weights_keep;
     bool profile;
     bool json, clear, help;
