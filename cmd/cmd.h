@@ -27,7 +27,7 @@ typedef struct {
     int64_t jobs, cores, alternatives, max_memory, max_model, max_nodes, max_depth, max_trips, max_calls, max_arena;
     double max_time;                 /* seconds; 0: not given */
     bool no_cache, plain, quick, exact, keep_denormals, fast_math, many, time, list_passes, example;
-    const char *how;                 /* run, bench, verify: an option given that is about compiling */
+    const char *how;                 /* but compile: an option given that is about compiling */
     Pairs dim, dim_hint, shape, format, io_format, state;
     int64_t state_capacity, weights_growth, variants, fuse_bisect;
     bool explain_formats;
@@ -52,7 +52,8 @@ typedef struct {
     const char *json_file, *trace;
     const char *html, *profile_file; /* inspect */
     const char *why;                 /* explain */
-    bool plan;
+    bool plan, batches;
+    const char *requests;            /* run --many, explain --requests: a file of them */
     const char *given, *must_fuse, *keep, *fuse_plan, *weights, *weights_keep;
     bool profile;
     bool json, clear, help;
@@ -168,6 +169,51 @@ void tensors_free(Tensors *t);
 char *output_path(const char *folder, const char *name);
 void fprint_tensor_type(FILE *to, const TnTensor *x);     /* f32[1, 10] */
 void print_tensor_type(const TnTensor *x);               /* the same, on standard output */
+
+/* ---- json.c: the tokens of a JSON text ---- */
+
+enum { JSON_DEPTH = 64 };
+typedef enum {
+    JSON_OBJECT, JSON_OBJECT_END, JSON_LIST, JSON_LIST_END, JSON_KEY, JSON_STRING, JSON_NUMBER,
+    JSON_TRUE, JSON_FALSE, JSON_NULL, JSON_END, JSON_BAD,
+} JsonToken;
+/* FIRST: a value, or the end of what just began. */
+typedef enum { JSON_WANTS_VALUE, JSON_WANTS_FIRST, JSON_WANTS_COMMA } JsonWants;
+typedef struct {                     /* all but begin, at and end begin as zeros */
+    char *begin, *at, *end;          /* the text, which strings are decoded in; *end is 0 */
+    char *text;                      /* a name or a string, 0 behind it; or [n] of a number */
+    size_t n;
+    int depth;
+    bool is_object[JSON_DEPTH];
+    JsonWants wants;
+    const char *why;                 /* of JSON_BAD, at `at` */
+} Json;
+JsonToken json_next(Json *j);
+
+/* ---- requests.c: many requests from a file ---- */
+
+typedef struct {
+    int64_t line;                    /* in the file, counted from 1 */
+    TnTensor *in, *out;              /* [nin], [nout]; the inputs' dims and data are its own */
+    int status;
+    char *error;                     /* NULL: it has a result, or may still get one */
+} Request;
+typedef struct {
+    Request *at;
+    int32_t n, nin, nout;
+} Requests;
+/* Those of the file o->requests; "-": standard input. TN_OK or printed; to be freed either way. */
+int requests_read(const Options *o, const TnModel *m, Requests *out);
+/* All that could be read in one tn_run_many. TN_OK, whatever single ones met, or printed. */
+int requests_run(TnContext *ctx, TnSession *s, Requests *r);
+/* The first without a result, and how many there are of these; NULL, 0. */
+const Request *requests_failed(const Requests *r, int32_t *n);
+void requests_free(Requests *r);
+
+/* ---- many.c: run --many; batches.c: explain --batches ---- */
+
+int run_many(TnContext *ctx, const Options *o);
+int explain_batches(TnContext *ctx, const Options *o);
 
 /* ---- profile.c: which kernels take how long ---- */
 

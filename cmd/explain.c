@@ -16,6 +16,10 @@ cmd_explain(TnContext *ctx, const Options *o)
     TnCompileOptions options;
     Progress p = progress_begin();
 
+    if (o->requests && !o->batches)
+        return usage_error("--requests is what --batches counts: give both");
+    if (o->batches)
+        return explain_batches(ctx, o);
     if (o->profile_file && !o->html)
         return usage_error("--profile goes onto the page that --html writes: give both");
     if (o->html && (o->plan || o->why || o->json))

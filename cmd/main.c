@@ -21,16 +21,20 @@ const Verb verbs[VERB_COUNT] = {
         true, cmd_compile,
     },
     [VERB_RUN] = {
-        "run", "run MODEL [--input X=@FILE]… [options]", "run a model once on given or random inputs",
+        "run", "run MODEL [--input X=@FILE]… [--many FILE] [options]",
+        "run a model once on given or random inputs",
         "Run MODEL (.onnx, .tn or a compiled .so) once. Inputs that are not given are random: normal numbers,\n"
         "integers in [0, 2) or as --max-int says; symbolic dimensions that nothing fixes are 1.\n"
         "Exit code 1 means that an output differs from what --expect or --data says: its largest error is over\n"
-        "atol + rtol * (its largest value).",
+        "atol + rtol * (its largest value).\n"
+        "--many runs the requests of a file together, if MODEL was compiled so: each line is a\n"
+        "JSON object of inputs by name and gets a line of outputs, or {\"error\": …}.",
         "  tenon run digits.so --input image=@image.npy --output-dir out\n"
         "  tenon run digits.onnx --input image=@held_out.npz:images\n"
         "  tenon run bert.onnx --dim batch=2 --dim seq=128 --max-int input_ids=30000\n"
         "  tenon run model.onnx --input x=@x.npy --expect y=@y.npy --rtol 1e-3\n"
-        "  tenon run model.onnx --data test_data_set_0\n",
+        "  tenon run model.onnx --data test_data_set_0\n"
+        "  tenon run model.so --many requests.jsonl > results.jsonl\n",
         true, cmd_run,
     },
     [VERB_BENCH] = {
@@ -58,16 +62,18 @@ const Verb verbs[VERB_COUNT] = {
         true, cmd_inspect,
     },
     [VERB_EXPLAIN] = {
-        "explain", "explain MODEL [--why A,B] [--html FILE] [--plan] [--json]", "which nodes became one kernel, and why others did not",
+        "explain", "explain MODEL [--why A,B] [--html FILE] [--plan] [--batches] [--json]",
+        "which nodes became one kernel, and why others did not",
         "Tell the kernels that MODEL (.onnx or .tn) is fused into: their operators, what each is predicted to take, the\n"
         "bytes that it keeps out of memory; and of every two kernels between which a value passes, why they are not one:\n"
         "order (a way round), pair (no kernel computes both), visible, capacity, unproven, cost, with both prices, or\n"
-        "rival (what wants one of them gains more).",
+        "rival (what wants one of them gains more). --batches tells what requests run together.",
         "  tenon explain model.onnx\n"
         "  tenon explain model.onnx --why conv1,relu1\n"
         "  tenon explain model.onnx --html fusion.html\n"
         "  tenon explain model.onnx --plan > model.plan && tenon compile model.onnx --fuse-plan model.plan -o model.so\n"
-        "  tenon explain model.onnx --fuse tvm --json\n",
+        "  tenon explain model.onnx --fuse tvm --json\n"
+        "  tenon explain model.so --batches --requests requests.jsonl\n",
         true, cmd_explain,
     },
     [VERB_VERIFY] = {

@@ -157,10 +157,11 @@ int
 compile_options_of(const Options *o, Progress *p, TnCompileOptions *out)
 {
     *out = (TnCompileOptions){
-        .size = sizeof *out, .target = o->target, .machine = o->machine, .choices = o->choices, .nests = o->nests, .library = o->library, .ragged = o->ragged, .many = o->many, .given = o->given ? need(strdup(o->given)) : NULL, .formats = o->formats, .alternatives = (int32_t)o->alternatives, .cores = (int32_t)o->cores, .emit = o->emit, .plain_schedule = o->plain, .fuse = o->fuse, .must_fuse = o->must_fuse, .keep = o->keep, .fuse_plan = o->fuse_plan, .fuse_bisect = (int32_t)o->fuse_bisect, .exact = o->exact, .keep_denormals = o->keep_denormals, .fast_math = o->fast_math, .weights_growth = (int32_t)o->weights_growth, .variants = (int32_t)o->variants, .weights = o->weights, .weights_keep = o->weights_keep, .quick = o->quick,
+        .size = sizeof *out, .target = o->target, .machine = o->machine, .choices = o->choices, .nests = o->nests, .library = o->library, .ragged = o->ragged, .many = o->many || o->requests || o->batches, .given = o->given ? need(strdup(o->given)) : NULL, .formats = o->formats, .alternatives = (int32_t)o->alternatives, .cores = (int32_t)o->cores, .emit = o->emit, .plain_schedule = o->plain, .fuse = o->fuse, .must_fuse = o->must_fuse, .keep = o->keep, .fuse_plan = o->fuse_plan, .fuse_bisect = (int32_t)o->fuse_bisect, .exact = o->exact, .keep_denormals = o->keep_denormals, .fast_math = o->fast_math, .weights_growth = (int32_t)o->weights_growth, .variants = (int32_t)o->variants, .weights = o->weights, .weights_keep = o->weights_keep, .quick = o->quick,
         .dump = o->dump, .dump_dir = o->dump_dir, .stop_after = o->stop_after, .cc = o->cc,
         .cache_dir = o->no_cache ? "" : o->cache_dir, .jobs = (int32_t)o->jobs, .max_model_bytes = o->max_model,
-        .max_nodes = o->max_nodes, .max_memory_bytes = o->max_memory, .progress = progress_show, .print = o->json || to_stdout(o->json_file) ? print_text_aside : print_text,
+        .max_nodes = o->max_nodes, .max_memory_bytes = o->max_memory, .progress = progress_show,
+        .print = o->json || o->requests || to_stdout(o->json_file) ? print_text_aside : print_text,
         .user = p, .time = o->time, .max_seconds = o->max_time, .max_depth = o->max_depth, .stopped = stop_asked,
         .policy = o->policy,
         .max_trips = o->max_trips, .max_calls = o->max_calls, .max_arena_bytes = o->max_arena, .seed = o->seed, .prefix = o->prefix, .example = o->example,

@@ -84,6 +84,8 @@ static const Row rows[] = {
     { "state",       0,   COMPILING, TAKES_PAIR,  FIELD(state),      "X=Y",     "input X is output Y of the run before, kept in between: 'past.*=present.*'" },
     { "state-capacity", 0, COMPILING, TAKES_COUNT, FIELD(state_capacity), "N",  "of a state: rows that it holds at most (default: as memory allows)" },
     { "ragged",      0,   COMPILING, TAKES_TEXT,  FIELD(ragged),     "X",       "input X is 1 of tokens, 0 of padding [batch, length]: padding is not computed" },
+    { "many",        0,   R,         TAKES_TEXT,  FIELD(requests),   "FILE",
+      "run requests in FILE together, a line of JSON each, {\"x\": [[1, 2]]}; -: standard input" },
     { "many",        0,   C,         TAKES_FLAG,  FIELD(many),       NULL,      "requests can run together: tenon run --many FILE, session.run_many" },
     { "policy",      0,   C,         TAKES_TEXT,  FIELD(policy),     "HOW",
       "with --many, the order of blocks: depth (default), agenda, greedy, fsm:FILE" },
@@ -122,6 +124,10 @@ static const Row rows[] = {
     { "json",        0,   C | R | I | X | V | K, TAKES_FLAG, FIELD(json), NULL,     "print JSON instead of text" },
     { "why",         0,   X,         TAKES_TEXT,  FIELD(why),        "A,B",     "why these two nodes are together or apart, by names of operators or values" },
     { "plan",        0,   X,         TAKES_FLAG,  FIELD(plan),       NULL,      "print the plan as text, for --fuse-plan" },
+    { "batches",     0,   X,         TAKES_FLAG,  FIELD(batches),    NULL,
+      "the blocks that requests run together (--many); of a compiled .so too" },
+    { "requests",    0,   X,         TAKES_TEXT,  FIELD(requests),   "FILE",
+      "with --batches: run the requests in FILE as run --many does, and count batches" },
     { "html",        0,   I,         TAKES_TEXT,  FIELD(html),       "FILE",    "write a page to look at: graph, every stage, memory; not of a compiled .so" },
     { "html",        0,   X,         TAKES_TEXT,  FIELD(html),       "FILE",    "write a page to look at: kernels, the bytes between them, reasons, times" },
     { "profile",     0,   I | X,     TAKES_TEXT,  FIELD(profile_file), "FILE",  "with --html: the times of kernels too, which bench --profile --json FILE wrote" },
@@ -380,7 +386,7 @@ read_all(VerbId verb, int argc, char **argv, const struct option *longs, const c
             if ((rows[i].verbs & (1u << verb)) && (id == FIRST_ID + i || id == rows[i].letter))
                 r = &rows[i];
         status = set(r, optarg, o);
-        if ((r->verbs & HOW) && ((1u << verb) & RUNNING))
+        if ((r->verbs & HOW) && ((1u << verb) & (RUNNING | X)))
             o->how = r->name;
     }
     return status;

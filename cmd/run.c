@@ -312,5 +312,5 @@ run(TnContext *ctx, const Options *o, TnModel *m)
 int
 cmd_run(TnContext *ctx, const Options *o)
 {
-    return model_with(ctx, o, run);
+    return o->requests ? run_many(ctx, o) : model_with(ctx, o, run);
 }

@@ -71,6 +71,9 @@ TN_API TnStatus tn_tensor_read(TnContext *ctx, const char *path, TnTensor *out);
 TN_API TnStatus tn_tensor_write_npy(TnContext *ctx, const char *path, const TnTensor *x);
 /* Element i, row-major, as a number; 0 for what is no tensor of Tenon's types. */
 TN_API double tn_tensor_number(const TnTensor *x, int64_t i);
+/* Make v element i, a float rounded to the nearest: 1. 0, and nothing changes: there is none, or
+ * its type has no such number: too large, or a fraction where it holds whole numbers. */
+TN_API int32_t tn_tensor_set_number(const TnTensor *x, int64_t i, double v);
 /* Seeded random contents for a tensor of this type: normal floats, integers in [0, high). */
 TN_API TnStatus tn_tensor_random(TnContext *ctx, uint64_t seed, int64_t high, TnTensor *x);
 /* Largest |x - y|, its place, and that error relative to the largest |y|; TN_USAGE if types or sizes differ.
@@ -163,8 +166,27 @@ typedef struct TnRequest {
     TnStatus status;         /* set: TN_OK, or why this one has no result … */
     const char *error;       /* … and the message, valid until the session's next tn_run_many; NULL: it has one */
 } TnRequest;
-/* Run requests together, those of equal sizes at once, if the model was compiled for that (TnCompileOptions.many); else one by one. Each
- * gets the bits that tn_run gives it. One that fails takes none with it; the status returned is the first such one's. */
+/* Run requests together, those of equal sizes at once, if the model was compiled for that
+ * (TnCompileOptions.many); else one by one. Each gets the bits that tn_run gives it. One that fails
+ * takes none with it; the status returned is the first such one's.
+ *
+ *     float x[2][3] = { { 1, 2, 3 }, { 4, 5, 6 } };
+ *     const int64_t dims[] = { 1, 3 };
+ *     TnTensor in[2], out[2];
+ *     TnRequest r[2];
+ *
+ *     for (int i = 0; i < 2; i++) {
+ *         in[i] = (TnTensor){ sizeof *in, "x", "f32", 2, dims, x[i], sizeof x[i] };
+ *         out[i] = (TnTensor){ .size = sizeof *out };
+ *         r[i] = (TnRequest){ sizeof *r, &in[i], &out[i], 1, 1, TN_OK, NULL };
+ *     }
+ *     tn_run_many(session, r, 2);
+ *     for (int i = 0; i < 2; i++)
+ *         if (r[i].status == TN_OK)
+ *             printf("%g\n", ((float *)out[i].data)[0]);
+ *         else
+ *             puts(r[i].error);
+ */
 TN_API TnStatus tn_run_many(TnSession *s, TnRequest *request, int32_t n);
 /* Blocks that requests run together: what each ends in, its nests, how many times requests asked for it, and how often it ran since the
  * session began. 0 blocks: requests run one by one; tn_model_single says why, NULL where nobody asked for anything else. */

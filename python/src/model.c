@@ -143,6 +143,17 @@ model_summary(PyObject *self, void *unused)
 }
 
 static PyObject *
+model_single(PyObject *self, void *unused)
+{
+    const char *why = tn_model_single(((ModelObject *)self)->model);
+
+    (void)unused;
+    if (!why)
+        Py_RETURN_NONE;
+    return PyUnicode_FromString(why);
+}
+
+static PyObject *
 model_kernels(PyObject *self, void *unused)
 {
     TnModel *m = ((ModelObject *)self)->model;
@@ -187,6 +198,7 @@ static PyGetSetDef model_fields[] = {
     { "inputs", model_inputs, NULL, "((name, dtype, dims), ...) of each input", NULL },
     { "outputs", model_outputs, NULL, "((name, dtype, dims), ...) of each output", NULL },
     { "summary", model_summary, NULL, "target, kernels, weights, in one line", NULL },
+    { "single", model_single, NULL, "why requests run one by one, or None", NULL },
     { "states", model_states, NULL, "((input, output, dtype, dims, axis, in_place), ...) of what a session keeps", NULL },
     { "kernels", model_kernels, NULL, "the nodes that each kernel came from", NULL },
     { 0 }

@@ -47,7 +47,8 @@ def compile(model: str | os.PathLike | bytes | Any, out: str | os.PathLike | Non
             shapes: Mapping[str, Sequence[int]] | None = None,
             io_format: Mapping[str, str] | None = None, format: Mapping[str, str] | None = None,
             state: Mapping[str, str] | None = None, cc: str | None = None, cache_dir: str | None = None, jobs: int | None = None,
-            progress: Progress | bool | None = None, **options: Any) -> Model:
+            many: bool | None = None, progress: Progress | bool | None = None,
+            **options: Any) -> Model:
     """Compile a model and load it.
 
     model     a path (ONNX or Tenon's text), the bytes of one, or an ``onnx.ModelProto``
@@ -60,6 +61,8 @@ def compile(model: str | os.PathLike | bytes | Any, out: str | os.PathLike | Non
     format    the same of values inside, which are otherwise laid as is fastest
     state     inputs that a session keeps from run to run, and the outputs that they are afterwards:
               ``{"past_key_values.*": "present.*"}``, what stands for * being the same
+    many      True: requests can run together, by ``session.run_many``, whatever branches each
+              takes; ``Model.single`` says why where they cannot
     cc        the C compiler; by default $CC, cc, gcc, clang, then that of ``pip install 'tenon[cc]'``
     progress  called with (what, done, total); True draws a bar, False none; by default a bar where
               a person watches: a terminal or a notebook
@@ -68,7 +71,8 @@ def compile(model: str | os.PathLike | bytes | Any, out: str | os.PathLike | Non
     """
     import tempfile
     data = _contents(model)
-    given = {"target": target, "cc": cc if cc is not None else find_cc(), "cache_dir": cache_dir, "jobs": jobs, **options}
+    given = {"target": target, "cc": cc if cc is not None else find_cc(), "cache_dir": cache_dir,
+             "jobs": jobs, "many": many, **options}
     given = {k: v for k, v in given.items() if v is not None} | {
         "dims": dict(dims or {}), "dim_hints": dict(dim_hints or {}), "shapes": dict(shapes or {}), "io_format": dict(io_format or {}), "format": dict(format or {}),
         "state": dict(state or {})}

@@ -298,6 +298,14 @@ class Model(_native.Caller):
         return self._native.kernels
 
     @property
+    def single(self) -> str | None:
+        """Why requests run one by one, though the model was compiled with ``many=True``.
+
+        None: they run together, in the blocks of ``session.blocks``, or nobody asked for that.
+        """
+        return self._native.single
+
+    @property
     def states(self) -> tuple[State, ...]:
         """What a session keeps from run to run."""
         return tuple(State(*s) for s in self._native.states)

@@ -17,6 +17,7 @@ class Model:
     summary: str
     states: tuple[tuple[str, str, str, tuple[str, ...], int, bool], ...]
     kernels: tuple[str, ...]
+    single: str | None
     def __new__(cls, path: Any, name: str | None = None) -> Model: ...
 
 class Session:

@@ -121,12 +121,56 @@ tn_tensor_write_npy(TnContext *ctx, const char *path, const TnTensor *x)
     return tn_leave(ctx, write_npy(ctx, path, x));
 }
 
+static DType
+element_type(const TnTensor *x, int64_t i)
+{
+    DType t = x && x->dtype ? dtype_from_name(x->dtype, strlen(x->dtype)) : DT_NONE;
+
+    return t == DT_NONE || !x->data || i < 0 || i >= x->bytes / dtype_info[t].bytes ? DT_NONE : t;
+}
+
 double
 tn_tensor_number(const TnTensor *x, int64_t i)
 {
-    DType dtype = x && x->dtype ? dtype_from_name(x->dtype, strlen(x->dtype)) : DT_NONE;
+    DType t = element_type(x, i);
 
-    return dtype == DT_NONE || !x->data || i < 0 || i >= x->bytes / dtype_info[dtype].bytes ? 0 : number_get(dtype, x->data, i);
+    return t == DT_NONE ? 0 : number_get(t, x->data, i);
+}
+
+/* Short floats without an infinity take their largest number for what is larger. */
+static bool
+holds_float(DType t, double v)
+{
+    double r = round_to_dtype(t, v);
+
+    if (isnan(v) || isinf(v))
+        return isnan(v) ? isnan(r) : r == v;
+    return isfinite(r) && (dtype_info[t].bits > 8 || fabs(v) <= dtype_layout(t).largest);
+}
+
+static bool
+holds_integer(DType t, double v)
+{
+    int bits = dtype_info[t].kind == KIND_BOOL ? 1 : dtype_info[t].bits;
+    bool is_signed = dtype_info[t].kind == KIND_INT;
+    double least = is_signed ? -ldexp(1, bits - 1) : 0;
+
+    return v == trunc(v) && v >= least && v < ldexp(1, bits - is_signed);
+}
+
+int32_t
+tn_tensor_set_number(const TnTensor *x, int64_t i, double v)
+{
+    DType t = element_type(x, i);
+    bool is_float = dtype_is_float(t);
+    Number n = { .f = v };
+
+    if (t == DT_NONE || t == DT_STR || !(is_float ? holds_float(t, v) : holds_integer(t, v)))
+        return 0;
+    if (!is_float)
+        n.i = t == DT_U64 ? (int64_t)(uint64_t)v : (int64_t)v;
+    number_store(t, x->data, i, n);
+    return 1;
 }
 
 /* ---- random contents -------------------------------------------------------------------- */

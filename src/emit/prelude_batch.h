@@ -26,14 +26,18 @@ typedef struct {                     /* what the model's program is */
     const TnBatchPolicy *policy;     /* where none is given */
 } TnBatchProgram;
 
-typedef struct { int32_t row, depth; } TnHandle;
+typedef struct { int32_t row, depth, pool; } TnHandle;               /* pool: that its row is in, once there is one */
 typedef struct { int32_t block, depth, arg, out, sizes; } TnNode;    /* arg, out: where its handles begin */
 typedef struct { int32_t function, at, base, call, sizes; } TnCallFrame;     /* of the caller, who goes on at `at`; call: its code */
 typedef struct { int32_t handle, before; } TnLink;                  /* of a list: the link before it, -1 for the first */
 typedef struct {                     /* how far a request is */
     TnBlock stack, frame;
     int32_t nframe, function, at, base, ended, sizes;
+    int64_t asked;                   /* bytes of rows that it has recorded since it last waited */
 } TnRequestRun;
+/* Between two turns of a loop a request waits where all of them together would ask for more: what is recorded runs, and what turns before
+ * needed is dropped. */
+#define TN_MOST_ASKED (INT64_C(1) << 24)
 /* Rows of so many bytes. */
 typedef struct { TnBlock row; int64_t bytes, used; } TnPool;
 /* Requests of equal sizes. */
@@ -52,7 +56,7 @@ typedef struct {
     const TnBatchPolicy *policy;     /* of the requests, or the program's */
     TnBlock handle, node, arg, order, count, rows, request, sizes, pool, bytes, link;
     TnBlock edge, schedule;          /* of a policy with edges */
-    int64_t nhandle, nnode, narg, deepest, nlink;
+    int64_t nhandle, nnode, narg, deepest, nlink, sweep_at;
     int32_t nsizes, npool;
 } TnBatch;
 
@@ -69,7 +73,7 @@ static int tn_new_handles(TnBatch *b, int64_t n)
     int code = b->nhandle + n > INT32_MAX ? tn_refuse(b->frame.fault, TN_FAULT_MEMORY, 0, 0, b->nhandle, 0)
                                           : tn_room(b, &b->handle, b->nhandle * (int64_t)sizeof(TnHandle), n * (int64_t)sizeof(TnHandle));
     for (int64_t i = 0; !code && i < n; i++)
-        TN_HANDLES(b)[b->nhandle + i] = (TnHandle){-1, 0};
+        TN_HANDLES(b)[b->nhandle + i] = (TnHandle){-1, 0, 0};
     b->nhandle += code ? 0 : n;
     return code;
 }
@@ -87,6 +91,11 @@ static int tn_new_rows(TnBatch *b, int32_t sizes, int32_t type, int64_t n, int64
         code = tn_keep(&b->frame, &p->row, tn_size_mul(*row, p->bytes), tn_size_mul(*row + n, p->bytes));
     p->used += code ? 0 : n;
     return code;
+}
+/* A handle has a row of a type from now on. */
+static void tn_is_made(TnBatch *b, int64_t handle, int32_t sizes, int32_t type, int64_t row)
+{
+    TN_HANDLES(b)[handle] = (TnHandle){(int32_t)row, 0, tn_sizes_of(b, sizes)->pool[type]};
 }
 static const void *tn_row(const TnBatch *b, int32_t sizes, int32_t type, int64_t row)
 {
@@ -112,7 +121,7 @@ static int tn_run_alone(TnBatch *b, int32_t number, int32_t sizes, const int32_t
     for (int32_t o = 0; !fault && o < k->nout; o++) {
         int64_t row;
         fault = tn_new_rows(b, sizes, k->type[k->nin + o], 1, &row);
-        TN_HANDLES(b)[made + o] = (TnHandle){(int32_t)row, 0};
+        tn_is_made(b, made + o, sizes, k->type[k->nin + o], row);
     }
     if (fault)
         return fault;
@@ -155,7 +164,7 @@ static int tn_run_block(TnBatch *b, int32_t number, int32_t sizes, const int32_t
     for (int32_t o = 0; o < k->nout; o++) {
         out[o] = (void *)tn_row(b, sizes, k->type[k->nin + o], first[o]);
         for (int32_t j = 0; j < n; j++)
-            TN_HANDLES(b)[node[member[j]].out + o] = (TnHandle){(int32_t)first[o] + j, 0};
+            tn_is_made(b, node[member[j]].out + o, sizes, k->type[k->nin + o], first[o] + j);
     }
     b->frame.inputs = in;
     b->frame.outputs = out;
@@ -187,10 +196,11 @@ static int tn_run_group(TnBatch *b, int32_t *member, int32_t n)
     int code = 0;
     for (int32_t i = 0; block == b->p->nblock && i < n && !code; i++) {
         int64_t row;
-        code = tn_new_rows(b, node[member[i]].sizes, ((const int32_t *)b->arg.at)[node[member[i]].arg + 1], 1, &row);
-        TN_HANDLES(b)[node[member[i]].out] = (TnHandle){(int32_t)row, 0};
-        if (!code)
-            tn_run_stack(b, member[i]);
+        const int32_t type = ((const int32_t *)b->arg.at)[node[member[i]].arg + 1];
+        if ((code = tn_new_rows(b, node[member[i]].sizes, type, 1, &row)))
+            break;
+        tn_is_made(b, node[member[i]].out, node[member[i]].sizes, type, row);
+        tn_run_stack(b, member[i]);
     }
     if (block == b->p->nblock)
         return code;
@@ -253,7 +263,7 @@ static int tn_flush(TnBatch *b)
 }
 
 /* A node for the block at `code`, whose slots of inputs and outputs stand behind it. */
-static int tn_record(TnBatch *b, int32_t sizes, int32_t *slot, const int32_t *code)
+static int tn_record(TnBatch *b, int32_t sizes, int32_t *slot, const int32_t *code, int64_t *asked)
 {
     const TnBatchBlock *k = &b->p->block[code[1]];
     int fault = 0;
@@ -271,6 +281,7 @@ static int tn_record(TnBatch *b, int32_t sizes, int32_t *slot, const int32_t *co
     for (int32_t o = 0; o < k->nout; o++) {
         slot[code[2 + k->nin + o]] = (int32_t)(out + o);
         TN_HANDLES(b)[out + o].depth = depth + 1;
+        *asked += tn_pool_of(b, sizes, k->type[k->nin + o])->bytes;
     }
     ((TnNode *)b->node.at)[b->nnode++] = (TnNode){code[1], depth, (int32_t)b->narg, (int32_t)out, sizes};
     b->narg += k->nin;
@@ -414,14 +425,16 @@ static int tn_record_stack(TnBatch *b, int32_t sizes, int32_t *slot, const int32
 /* As far as a request goes before it has to wait for a value, or to its end. */
 static int tn_walk(TnBatch *b, TnRequestRun *r)
 {
+    const int64_t most = TN_MOST_ASKED / b->m->n;
     int fault = 0;
+    r->asked = 0;
     for (;;) {
         const int32_t *c = b->p->code + r->at;
         int32_t *slot = TN_STACK(r);
         const TnHandle *handle = TN_HANDLES(b);
         switch (c[0]) {
         case TN_DO_BLOCK: case TN_DO_HOST:
-            if ((fault = c[0] == TN_DO_HOST ? tn_run_host(b, r->sizes, slot, c) : tn_record(b, r->sizes, slot, c)))
+            if ((fault = c[0] == TN_DO_HOST ? tn_run_host(b, r->sizes, slot, c) : tn_record(b, r->sizes, slot, c, &r->asked)))
                 return fault;
             r->at += 2 + b->p->block[c[1]].nin + b->p->block[c[1]].nout;
             break;
@@ -507,7 +520,7 @@ static int tn_walk(TnBatch *b, TnRequestRun *r)
             if ((fault = tn_new_handles(b, 1)) || (fault = tn_new_rows(b, r->sizes, c[2], 1, &row)))
                 return fault;
             memcpy((void *)tn_row(b, r->sizes, c[2], row), &turn, sizeof turn);
-            TN_HANDLES(b)[made].row = (int32_t)row;
+            tn_is_made(b, made, r->sizes, c[2], row);
             slot[c[1]] = (int32_t)made;
             r->at += 4;
             break;
@@ -515,6 +528,8 @@ static int tn_walk(TnBatch *b, TnRequestRun *r)
         case TN_DO_NEXT:
             slot[b->p->function[r->function].nslot + c[1]]++;
             r->at = c[2];
+            if (r->asked > most)
+                return 0;
             break;
         case TN_DO_UPDATE:
             if ((fault = tn_update(b, c[1], r->sizes, &r->sizes)))
@@ -584,11 +599,97 @@ static int tn_enter(TnBatch *b)
                 return code;
             if (bytes)
                 memcpy((void *)tn_row(b, r->sizes, b->p->input_type[k], row), b->m->inputs[i][k], (size_t)bytes);
-            TN_HANDLES(b)[made + k].row = (int32_t)row;
+            tn_is_made(b, made + k, r->sizes, b->p->input_type[k], row);
             TN_STACK(r)[k] = (int32_t)(made + k);
         }
     }
     return 0;
+}
+
+/* ---- memory of long walks ---- */
+
+enum { TN_LEAST_SWEPT = 1 << 20 };   /* bytes of rows; less is not worth a look */
+
+static int64_t tn_pool_bytes(const TnBatch *b)
+{
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < b->npool; i++)
+        bytes += ((const TnPool *)b->pool.at)[i].used * ((const TnPool *)b->pool.at)[i].bytes;
+    return bytes;
+}
+
+/* Numbers on a stack are handles, links of lists or counters: each is taken for what it may be, so that something may stay that nobody needs. */
+static void tn_mark(const TnBatch *b, const int32_t *at, int64_t n, unsigned char *live, unsigned char *linked)
+{
+    for (int64_t i = 0; i < n; i++) {
+        if (at[i] >= 0 && at[i] < b->nhandle)
+            live[at[i]] = 1;
+        for (int32_t l = at[i] < b->nlink ? at[i] : -1; l >= 0 && !linked[l]; l = ((const TnLink *)b->link.at)[l].before) {
+            linked[l] = 1;
+            live[((const TnLink *)b->link.at)[l].handle] = 1;
+        }
+    }
+}
+
+/* Rows that stay move to the front of their pool: where[row] is 1 of those, and then where each went. */
+static int tn_close_up(TnBatch *b, TnPool *p, int32_t *where)
+{
+    int64_t n = 0;
+    for (int64_t row = 0; row < p->used; row++) {
+        if (where[row] && p->bytes && row != n)
+            memmove((char *)p->row.at + n * p->bytes, (char *)p->row.at + row * p->bytes, (size_t)p->bytes);
+        where[row] = where[row] ? (int32_t)n++ : -1;
+    }
+    p->used = n;
+    if (n * p->bytes > p->row.bytes / 4)
+        return 0;
+    TnBlock less = {0, 0};           /* most of it is empty: it takes less from here on */
+    int code = n * p->bytes ? tn_need(&b->frame, &less, n * p->bytes) : 0;
+    if (code)
+        return code;
+    if (n * p->bytes)
+        memcpy(less.at, p->row.at, (size_t)(n * p->bytes));
+    tn_put(&b->frame, &p->row);
+    p->row = less;
+    return 0;
+}
+
+/* Where rows have doubled since the last look, those that no request can ask for any more are dropped. Nothing is recorded. */
+static int tn_sweep(TnBatch *b)
+{
+    TnPool *pool = (TnPool *)b->pool.at;
+    TnBlock memory = {0, 0};
+    int64_t rows = 0;
+    int code;
+    if (tn_pool_bytes(b) < tn_max(b->sweep_at, TN_LEAST_SWEPT))
+        return 0;
+    for (int32_t i = 0; i < b->npool; i++)
+        rows += pool[i].used;
+    if ((code = tn_need(&b->frame, &memory, (rows + b->npool) * (int64_t)sizeof(int32_t) + b->nhandle + b->nlink + 1)))
+        return code;
+    memset(memory.at, 0, (size_t)((rows + b->npool) * (int64_t)sizeof(int32_t) + b->nhandle + b->nlink));
+    int32_t *where = (int32_t *)memory.at, *first = where + rows;
+    unsigned char *live = (unsigned char *)(first + b->npool), *linked = live + b->nhandle;
+    for (int32_t i = 1; i < b->npool; i++)
+        first[i] = first[i - 1] + (int32_t)pool[i - 1].used;
+    for (int32_t i = 0; i < b->m->n; i++) {
+        const TnRequestRun *r = (const TnRequestRun *)b->request.at + i;
+        const TnBatchFunction *f = b->p->function + r->function;
+        tn_mark(b, (const int32_t *)r->stack.at, r->ended ? b->p->noutput : r->base + f->nslot + f->ncounter, live, linked);
+    }
+    for (int64_t h = 0; h < b->nhandle; h++)
+        if (live[h] && TN_HANDLES(b)[h].row >= 0)
+            where[first[TN_HANDLES(b)[h].pool] + TN_HANDLES(b)[h].row] = 1;
+    for (int32_t i = 0; i < b->npool && !code; i++)
+        code = tn_close_up(b, &pool[i], where + first[i]);
+    for (int64_t h = 0; h < b->nhandle; h++) {
+        TnHandle *x = TN_HANDLES(b) + h;
+        if (x->row >= 0)
+            x->row = live[h] ? where[first[x->pool] + x->row] : 0;       /* of a dead one nobody asks */
+    }
+    tn_put(&b->frame, &memory);
+    b->sweep_at = 2 * tn_pool_bytes(b);
+    return code;
 }
 
 static int tn_walk_all(TnBatch *b)
@@ -604,6 +705,7 @@ static int tn_walk_all(TnBatch *b)
             left |= !r->ended;
         }
         code = code ? code : tn_flush(b);
+        code = code ? code : tn_sweep(b);
     }
     return code;
 }

@@ -88,4 +88,7 @@ typedef struct Batch {
     Var instances, rows;             /* of a block's run: how many, and of the largest pool */
 } Batch;
 
+/* What is walked, an operation a line, as comments: it is made by --many, and not read back. */
+void batch_print(Ctx *c, Text *t, const Batch *b, int indent);
+
 #endif

@@ -564,6 +564,8 @@ read_line(Read *r)
     for (size_t i = 0; i < sizeof control / sizeof *control; i++)
         if (strcmp(op, control[i].name) == 0)
             return read_control(r, loc, control[i].callee, &result);
+    if (!strcmp(op, "blocks"))
+        return parse_error(&r->p, "a program for many requests is not read from text: give the model that it was made of, and --many");
     return read_op(r, op, loc, &result);
 }
 

@@ -3,6 +3,7 @@
  * Values appear where they are defined: inputs in the head, constants before everything else, results
  * at their node. Contents of more than MAX_INLINE elements go to a file beside the text.
  */
+#include "graph/batch.h"
 #include "graph/internal.h"
 
 #include <inttypes.h>
@@ -214,6 +215,8 @@ print_node(Print *p, const Node *n)
         nest_print(p->g->ctx, p->t, n->nest, p->depth + 2);
     if (n->callee == CALL_KERNEL)
         kernel_print(p->g->ctx, p->t, n->kernel, p->depth + 2);
+    if (n->batch)
+        batch_print(p->g->ctx, p->t, n->batch, p->depth + 2);
     print_regions(p, n);
     if (p->t->n && p->t->s[p->t->n - 1] != '\n')
         text_add(p->t, "\n");

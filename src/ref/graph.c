@@ -99,7 +99,8 @@ run_node(GraphRun *r, Arena *scratch, NodeId id)
     case CALL_NEST: return ref_nest(c, n->nest, r->symbols, value);
     case CALL_KERNEL: return ref_kernel(c, scratch, n->kernel, r->symbols, value);
     case CALL_MATCH: case CALL_IF: case CALL_LOOP: case CALL_GRAPH: case CALL_JOIN: return run_control(r, scratch, id, value);
-    case CALL_BLOCKS: return true;       /* for many requests; this is one */
+    case CALL_BLOCKS:
+        return diag_error(&c->diags, DIAG_UNSUPPORTED, n->loc, "a program for many requests runs compiled; the interpreter runs the model that it was made of, without --many");
     }
     return false;
 }

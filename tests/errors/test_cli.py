@@ -44,8 +44,9 @@ class Tenon:
         (folder / "tmp").mkdir()
         (folder / "work").mkdir()
 
-    def __call__(self, *args, env=None, limit=None, stdout=subprocess.PIPE):
-        done = subprocess.run([TENON, *map(str, args)], cwd=self.folder / "work", env=self.env | (env or {}), stdout=stdout,
+    def __call__(self, *args, env=None, limit=None, stdin=None, stdout=subprocess.PIPE):
+        done = subprocess.run([TENON, *map(str, args)], cwd=self.folder / "work",
+                              env=self.env | (env or {}), stdin=stdin, stdout=stdout,
                               stderr=subprocess.PIPE, text=True, timeout=120, preexec_fn=limit)
         assert done.returncode >= 0, f"killed by signal {-done.returncode}: {done.stderr}"
         return done

@@ -1,4 +1,7 @@
 """Many requests at once: each gets the bits that it gets alone, and what a NumPy program of its own gives, whatever branches, turns and calls it takes."""
+import pathlib
+import resource
+
 import numpy as np
 import pytest
 import tenon
@@ -246,6 +249,36 @@ graph @main(%x: f32[1, n], %turns: i64[], %shape: i64[2]) -> (%all, %long, %z, %
     assert not isinstance(got[0], Exception) and isinstance(got[1], tenon.UsageError)
 
 
+def test_a_long_walk(tmp_path):
+    """A carried value that grows with each turn: rows of turns before are dropped. All of them together would be 2 GB."""
+    model = compiled(tmp_path, """
+graph @main(%x: f32[1, n], %turns: i64[]) -> (%long, %s) {
+  %zero: f32[1, 1] = const [0]
+  %axis: i64[1] = const [1]
+  %long: f32[m, n], %s: f32[1, 1] = loop(%turns, _, %x, %zero) carried 2 new [m]
+    with [n_1 = n, k = 1] graph @body(%i: i64[], %go: bool[], %l: f32[k, n_1], %t: f32[1, 1]) -> (%go, %next, %u) {
+      %half: f32[] = const [0.5]
+      %one: i64[1] = const [0]
+      %axes: i64[1] = const [1]
+      %first: f32[1, n_1] = gather(%l, %one) {axis = 0}
+      %row: f32[1, n_1] = mul(%first, %half)
+      %next: f32[k + 1, n_1] = concat(%l, %row) {axis = 0}
+      %v: f32[1, 1] = reduce_sum(%row, %axes) {keepdims = 1}
+      %u: f32[1, 1] = add(%t, %v)
+    }
+}
+""")
+    rng = np.random.default_rng(8)
+    requests = [{"x": rng.normal(size=(1, 2000)).astype("f4"), "turns": np.int64(n)} for n in (500, 3, 420, 0)]
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    got = model.session(threads=1).run_many(requests)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400_000          # KB
+    for r, g in zip(requests, got):
+        n = int(r["turns"])
+        np.testing.assert_array_equal(g["long"], np.concatenate([r["x"], np.repeat(r["x"] / 2, n, 0)]))
+        np.testing.assert_allclose(g["s"][0, 0], n * (r["x"] / 2).sum(), rtol=1e-3, atol=1e-3)
+
+
 def test_routines(tmp_path):
     """What is no nest runs for one request at a time, between blocks that run for all."""
     model = compiled(tmp_path, """
@@ -277,3 +310,44 @@ graph @main(%x: str[n]) -> (%y) {
     got = model.session(threads=1).run_many([{"x": np.array(words, object)} for words in ([], ["a"], ["b", "c"])])
     assert [g["y"].tolist() for g in got] == [[], [["a"]], [["b"], ["c"]]]
     assert not model.session(threads=1).blocks
+    assert model.single
+
+
+def test_what_runs_together(tmp_path):
+    """Blocks and why there are none, by the names of the package."""
+    model = compiled(tmp_path, PLAIN)
+    assert model.single is None
+    session = model.session(threads=1)
+    session.run_many([{"x": np.ones((1, 4, 3), "f4"), "at": np.array([0, 1])}] * 5)
+    assert all(isinstance(b, tenon.Block) and not b.host for b in session.blocks)
+    assert {(b.asked, b.ran) for b in session.blocks} == {(5, 1)}
+    assert tenon.load(model.path).single is None
+    plain = tenon.compile(tmp_path / "m.tn")
+    assert plain.single is None and not plain.session(threads=1).blocks
+
+
+# ---- models from exporters -----------------------------------------------------------------------------------------------
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+EXPORTED = ["greedy_decode_loop", "scan_rnn", "sk_random_forest", "tf_while_fixed_point"]
+
+
+@pytest.mark.parametrize("name", EXPORTED)
+def test_exported_models(name, tmp_path, monkeypatch):
+    """Branches, loops, scans and trees as exporters write them: together as without --many, and the same bits as alone."""
+    monkeypatch.syspath_prepend(str(ROOT / "bench"))
+    from draw import drawn
+    from fill import filled
+    path = filled(name, tmp_path)
+    model, plain = tenon.compile(path, many=True), tenon.compile(path).session(threads=1)
+    requests = 2 * drawn(ROOT / "bench" / "zoo" / f"{name}.inputs.json")
+    together, blocks = same_as_alone(model, requests)
+    assert blocks
+    for r, got in zip(requests, together):
+        for output, want in plain.run(r).items():
+            if isinstance(want, list):
+                assert got[output] == pytest.approx(want, rel=1e-5) if not isinstance(want[0], dict) else got[output] == want
+            elif want.dtype.kind == "f":
+                np.testing.assert_allclose(got[output], want, rtol=1e-4, atol=1e-5)
+            else:
+                np.testing.assert_array_equal(got[output], want)
