@@ -234,6 +234,8 @@ read_blocks(TnContext *ctx, Page *p)
     TnSession *s = NULL;
 
     int status = report(ctx, tn_session_new(ctx, (TnModel *)p->model, NULL, &s));
+    if (status == TN_OK && p->o->policy)
+        status = report(ctx, tn_session_policy(s, p->o->policy));
     if (status == TN_OK && p->o->requests)
         status = run_requests(ctx, p, s);
     p->block = need(calloc((size_t)p->n + 1, sizeof *p->block));

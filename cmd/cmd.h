@@ -13,7 +13,10 @@
 
 enum { EXIT_DIFFERS = 1 };       /* run --expect, run --data, verify: an output is not what was expected */
 
-typedef enum { VERB_COMPILE, VERB_RUN, VERB_BENCH, VERB_INSPECT, VERB_EXPLAIN, VERB_VERIFY, VERB_MACHINE, VERB_CACHE, VERB_OPERATORS, VERB_COUNT } VerbId;
+typedef enum {
+    VERB_COMPILE, VERB_RUN, VERB_BENCH, VERB_INSPECT, VERB_EXPLAIN, VERB_LEARN, VERB_VERIFY,
+    VERB_MACHINE, VERB_CACHE, VERB_OPERATORS, VERB_COUNT
+} VerbId;
 
 typedef struct { char *name, *value; } Pair;             /* x=@x.npy, batch=2 */
 typedef struct { Pair *at; int n; } Pairs;
@@ -31,6 +34,8 @@ typedef struct {
     Pairs dim, dim_hint, shape, format, io_format, state;
     int64_t state_capacity, weights_growth, variants, fuse_bisect;
     bool explain_formats;
+    const char *policy;              /* of requests that run together */
+    int64_t batch;                   /* learn: requests at a time, 0: all */
     /* inputs and outputs */
     Pairs input, expect, max_int;
     const char *data, *output_dir;
@@ -70,6 +75,7 @@ int cmd_run(TnContext *ctx, const Options *o);
 int cmd_bench(TnContext *ctx, const Options *o);
 int cmd_inspect(TnContext *ctx, const Options *o);
 int cmd_explain(TnContext *ctx, const Options *o);
+int cmd_learn(TnContext *ctx, const Options *o);
 int cmd_verify(TnContext *ctx, const Options *o);
 int cmd_machine(TnContext *ctx, const Options *o);
 int cmd_cache(TnContext *ctx, const Options *o);

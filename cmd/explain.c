@@ -18,6 +18,8 @@ cmd_explain(TnContext *ctx, const Options *o)
 
     if (o->requests && !o->batches)
         return usage_error("--requests is what --batches counts: give both");
+    if (o->policy && !o->requests)
+        return usage_error("--policy orders what --batches --requests FILE counts: give these");
     if (o->batches)
         return explain_batches(ctx, o);
     if (o->profile_file && !o->html)

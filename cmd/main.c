@@ -76,6 +76,19 @@ const Verb verbs[VERB_COUNT] = {
         "  tenon explain model.so --batches --requests requests.jsonl\n",
         true, cmd_explain,
     },
+    [VERB_LEARN] = {
+        "learn", "learn MODEL --requests FILE [-o FILE] [--batch N]",
+        "the order in which blocks of many requests run in fewest batches",
+        "Run the requests of a file as `tenon run --many` does, record which blocks of MODEL they\n"
+        "ask for (a .so compiled with --many, .onnx or .tn), and learn in which order those run\n"
+        "in fewest batches. Told is that number by each policy, and the least that any order has.\n"
+        "Where a table is best it is written to FILE, by default the model's name with .policy.\n"
+        "Results are the same bits by every policy.",
+        "  tenon learn trees.so --requests sample.jsonl\n"
+        "  tenon compile trees.onnx --many --policy fsm:trees.policy -o trees.so\n"
+        "  tenon run trees.so --many requests.jsonl --policy fsm:trees.policy\n",
+        true, cmd_learn,
+    },
     [VERB_VERIFY] = {
         "verify", "verify MODEL [--against onnxruntime] [options]", "compiled code against the interpreter, or ONNX Runtime",
         "Compile MODEL (.onnx or .tn), run it, run the interpreter on the same inputs, and compare: the error\n"

@@ -163,6 +163,7 @@ compile_options_of(const Options *o, Progress *p, TnCompileOptions *out)
         .max_nodes = o->max_nodes, .max_memory_bytes = o->max_memory, .progress = progress_show,
         .print = o->json || o->requests || to_stdout(o->json_file) ? print_text_aside : print_text,
         .user = p, .time = o->time, .max_seconds = o->max_time, .max_depth = o->max_depth, .stopped = stop_asked,
+        .policy = o->policy,
         .max_trips = o->max_trips, .max_calls = o->max_calls, .max_arena_bytes = o->max_arena, .seed = o->seed, .prefix = o->prefix, .example = o->example,
         .format = read_orders(&o->format), .nformat = o->format.n, .io_format = read_orders(&o->io_format), .nio_format = o->io_format.n,
         .explain_formats = o->explain_formats, .state = read_states(&o->state), .nstate = o->state.n, .state_capacity = o->state_capacity,

@@ -16,9 +16,10 @@
 enum {
     C = 1 << VERB_COMPILE, R = 1 << VERB_RUN, B = 1 << VERB_BENCH, I = 1 << VERB_INSPECT, V = 1 << VERB_VERIFY, M = 1 << VERB_MACHINE, K = 1 << VERB_CACHE,
     O = 1 << VERB_OPERATORS, X = 1 << VERB_EXPLAIN,
-    RUNNING = R | B | V, ALL = C | R | B | I | X | V | M | K | O,
+    L = 1 << VERB_LEARN,
+    RUNNING = R | B | V, ALL = C | R | B | I | X | L | V | M | K | O,
     HOW = 1 << VERB_COUNT,           /* of how a model is compiled: in a group of its own in --help */
-    COMPILING = C | X | RUNNING | HOW,
+    COMPILING = C | X | L | RUNNING | HOW,
 };
 
 typedef enum { TAKES_FLAG, TAKES_TEXT, TAKES_COUNT, TAKES_COUNTS, TAKES_BYTES, TAKES_REAL, TAKES_PAIR } Takes;
@@ -37,6 +38,12 @@ typedef struct {
 static const Row rows[] = {
     { "output",      'o', C,         TAKES_TEXT,  FIELD(output),     "FILE",    "where to write; default: the model's name with .so (or .c)" },
     { "output",      'o', M,         TAKES_TEXT,  FIELD(output),     "FILE",    "write the facts to FILE, for --machine" },
+    { "output",      'o', L,         TAKES_TEXT,  FIELD(output),     "FILE",
+      "where to write a table; default: the model's name with .policy, where one is best" },
+    { "requests",    0,   L,         TAKES_TEXT,  FIELD(requests),   "FILE",
+      "requests like those to come, a line of JSON each as for run --many; -: standard input" },
+    { "batch",       0,   L,         TAKES_COUNT, FIELD(batch),      "N",
+      "so many requests at a time, as will be when they are served (default: all)" },
     { "emit",        0,   C,         TAKES_TEXT,  FIELD(emit),       "so|c",    "a shared library (default), or one readable C file with its header" },
     { "prefix",      0,   C,         TAKES_TEXT,  FIELD(prefix),     "NAME",    "with --emit c: the model is NAME_manifest(), so that a program may have several" },
     { "main",        0,   C,         TAKES_FLAG,  FIELD(example),    NULL,      "with --emit c: write an example program too, NAME-main.c" },
@@ -54,8 +61,12 @@ static const Row rows[] = {
     { "dim",         'd', C | X | RUNNING, TAKES_PAIR,  FIELD(dim),        "N=SIZE",  "fix the symbolic dimension N, or bound it: N=1..2048; repeat for more" },
     { "dim-hint",    0,   COMPILING, TAKES_PAIR,  FIELD(dim_hint),   "N=SIZE,…", "sizes that dimension N usually has, 1,128: choices are made for these; others run as well" },
     { "shape",       's', C | X | RUNNING, TAKES_PAIR,  FIELD(shape),      "X=AxBxC", "fix the dimensions of input X: --shape x=1x3x224x224" },
+    { "seed",        0,   L,         TAKES_COUNT, FIELD(seed),       "N",
+      "of learning, which is the same for the same (default 0)" },
     { "seed",        0,   C | RUNNING, TAKES_COUNT, FIELD(seed),       "N",       "of inputs not given, and of random operators that have no seed of their own (default 0)" },
     { "max-int",     0,   RUNNING,   TAKES_PAIR,  FIELD(max_int),    "X=N",     "random integers of input X lie in [0, N); default [0, 2)" },
+    { "threads",     't', L,         TAKES_COUNT, FIELD(threads),    "N",
+      "threads to run on; default: all" },
     { "threads",     't', R | V,     TAKES_COUNT, FIELD(threads),    "N",       "threads to run on; default: all this process may use" },
     { "threads",     't', B,         TAKES_COUNTS, FIELD(sweep),     "N,…",     "threads to run on, or several numbers of them: 1,2,4; default: all" },
     { "compare",     0,   B,         TAKES_TEXT,  FIELD(compare),    "OTHER",   "measure OTHER too, in turn, and tell how many times as fast MODEL is" },
@@ -87,6 +98,8 @@ static const Row rows[] = {
     { "many",        0,   R,         TAKES_TEXT,  FIELD(requests),   "FILE",
       "run requests in FILE together, a line of JSON each, {\"x\": [[1, 2]]}; -: standard input" },
     { "many",        0,   C,         TAKES_FLAG,  FIELD(many),       NULL,      "requests can run together: tenon run --many FILE, session.run_many" },
+    { "policy",      0,   C | R | X, TAKES_TEXT,  FIELD(policy),     "HOW",
+      "with --many, the order of blocks: depth (default), agenda, greedy, fsm:FILE (see learn)" },
     { "explain-formats", 0, C,       TAKES_FLAG,  FIELD(explain_formats), NULL, "tell how each value lies, why, what the second best would cost, and where orders change" },
     { "exact",       0,   COMPILING, TAKES_FLAG,  FIELD(exact),      NULL,      "sums as the model says: no transform domain (Winograd), nothing behind a mask left out" },
     { "keep-denormals", 0, COMPILING, TAKES_FLAG, FIELD(keep_denormals), NULL, "compute with floats below 2^-126, which is slow; they count as 0 otherwise" },
@@ -119,6 +132,8 @@ static const Row rows[] = {
     { "list-passes", 0,   C,         TAKES_FLAG,  FIELD(list_passes), NULL,     "list the stages and what each does" },
     { "time",        0,   COMPILING, TAKES_FLAG,  FIELD(time),       NULL,      "print the seconds of each stage" },
     { "json",        0,   B,         TAKES_TEXT,  FIELD(json_file),  "FILE",    "write the numbers to FILE as JSON; - is standard output" },
+    { "json",        0,   L,         TAKES_FLAG,  FIELD(json),       NULL,
+      "print JSON instead of text" },
     { "json",        0,   C | R | I | X | V | K, TAKES_FLAG, FIELD(json), NULL,     "print JSON instead of text" },
     { "why",         0,   X,         TAKES_TEXT,  FIELD(why),        "A,B",     "why these two nodes are together or apart, by names of operators or values" },
     { "plan",        0,   X,         TAKES_FLAG,  FIELD(plan),       NULL,      "print the plan as text, for --fuse-plan" },
@@ -384,7 +399,7 @@ read_all(VerbId verb, int argc, char **argv, const struct option *longs, const c
             if ((rows[i].verbs & (1u << verb)) && (id == FIRST_ID + i || id == rows[i].letter))
                 r = &rows[i];
         status = set(r, optarg, o);
-        if ((r->verbs & HOW) && ((1u << verb) & (RUNNING | X)))
+        if ((r->verbs & HOW) && ((1u << verb) & (RUNNING | X | L)))
             o->how = r->name;
     }
     return status;

@@ -200,6 +200,17 @@ typedef struct TnBlockUse {
 TN_API int32_t tn_model_blocks(const TnModel *m);
 TN_API const char *tn_model_single(const TnModel *m);
 TN_API TnStatus tn_session_block(TnSession *s, int32_t i, TnBlockUse *out);
+/* In which order blocks run, from the session's next tn_run_many on. Results are the same bits, how
+ * often blocks run differs:
+ *     "depth"         by the number of blocks behind each other, which costs least to find out
+ *     "agenda"        the block whose runs that are left lie least deep on average
+ *     "greedy"        the block of whose runs that wait for none of its own the most are ready
+ *     "fsm:FILE"      as a table says that was learnt of the model; or the table itself
+ *     "random:SEED"   any order, for tests
+ * NULL: as the model says, else by depth. */
+TN_API TnStatus tn_session_policy(TnSession *s, const char *policy);
+/* Record from now on what requests of tn_run_many ask for, from nothing: for tn_session_learn. */
+TN_API TnStatus tn_session_record(TnSession *s);
 /* Take now what runs of these sizes, and of smaller ones, will take: data is not looked at. */
 TN_API TnStatus tn_session_reserve(TnSession *s, const TnTensor *in, int32_t nin);
 /* States of a session. They are empty at first, those that do not grow zeros, and stay from run to run; a run that fails leaves
@@ -261,6 +272,18 @@ TN_API int32_t tn_session_events(const TnSession *s);
 TN_API TnStatus tn_session_event(TnSession *s, int32_t i, TnEvent *out);
 
 /* ---- compiling (libtenon) ------------------------------------------------------------------------- */
+
+/* What was recorded, and a table learnt of it: batches of each policy, and the least of them. */
+typedef struct TnLearnt {
+    size_t size;
+    int64_t nodes, bound;            /* blocks that were asked for; no order takes fewer batches */
+    int64_t depth, agenda, greedy, fsm;
+    int32_t states, episodes;
+    const char *table;               /* tn_session_policy takes it, or a file of it as "fsm:FILE" */
+    const char *best;                /* the policy of least batches; by depth where none has less */
+} TnLearnt;
+/* Ends the recording. Texts are valid until the session's next. The same seed learns the same. */
+TN_API TnStatus tn_session_learn(TnSession *s, uint64_t seed, TnLearnt *out);
 
 typedef struct TnDim { const char *symbol; int64_t value; } TnDim;
 typedef struct TnRange { const char *symbol; int64_t least, most; } TnRange;
@@ -350,6 +373,7 @@ typedef struct TnCompileOptions {
                                         such. A name with ? behind it may be none. NULL: they are constants */
     const char *ragged;              /* an input [batch, length], 1 of each token and 0 of padding: padding is not computed, and is 0 in outputs; NULL: all is */
     int32_t many;                    /* not 0: requests can run together, tn_run_many */
+    const char *policy;              /* with many: the order of blocks where a session says none */
 } TnCompileOptions;
 
 typedef struct TnCompileReport {

@@ -143,6 +143,32 @@ typedef struct TnStateInfo {
 
 /* Requests that run together (tenon compile --many). A program for many needs memory for its pools. */
 typedef struct TnBlockCount { int64_t nodes, batches; } TnBlockCount;    /* how often requests asked for a block, and how often it ran */
+/* In which order nodes run that requests recorded; edges lead from a node to its users. */
+enum { TN_POLICY_DEPTH, TN_POLICY_AGENDA, TN_POLICY_GREEDY, TN_POLICY_FSM, TN_POLICY_RANDOM };
+typedef struct TnBatchGraph {    /* what was recorded between two runs of nodes */
+    uint64_t size;               /* sizeof(TnBatchGraph) */
+    int32_t nnode, ntype, nkind, reserved;
+    const int32_t *type;         /* [nnode] its block; behind them lists. Users come later */
+    const int32_t *depth;        /* [nnode] */
+    const int32_t *first;        /* [nnode + 1] where its users begin */
+    const int32_t *user;
+    const int32_t *kind;         /* [nkind] the types that there are */
+    const int32_t *alone;        /* [ntype] 1: nodes run one by one, 2: no kernel; NULL: none */
+} TnBatchGraph;
+/* A state is a path of types from a child of the root, with the type to run at its end. */
+typedef struct TnBatchState {
+    int32_t type, action;        /* -1: nothing is known of the state that ends here */
+    int32_t child, next;         /* longer states; another type in place of this one; -1 */
+} TnBatchState;
+typedef struct TnBatchPolicy {
+    uint64_t size;               /* sizeof(TnBatchPolicy) */
+    int32_t kind;                /* TN_POLICY_* */
+    int32_t nstate;              /* FSM: states of which the first begins the root's children */
+    const TnBatchState *state;
+    uint64_t seed;               /* RANDOM */
+    void (*seen)(void *user, const TnBatchGraph *g);     /* told what is to run; may be NULL */
+    void *user;
+} TnBatchPolicy;
 typedef struct TnMany {
     uint64_t size;               /* sizeof(TnMany) */
     int32_t n, reserved;
@@ -156,6 +182,7 @@ typedef struct TnMany {
     TnBlockCount *count;         /* [nblock], added to; may be NULL */
     TnBlock *const *const *made; /* [n][noutput] as a frame's; NULL, here or there: the output has memory */
     int64_t *const *output_dims; /* [n] as a frame's; may be NULL */
+    const TnBatchPolicy *policy; /* NULL: as the program says, else by depth */
 } TnMany;
 typedef struct TnBlockInfo {
     const char *name;            /* what it ends in: a node of the model */

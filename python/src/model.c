@@ -708,6 +708,54 @@ session_blocks(PyObject *self, void *closure)
     return all;
 }
 
+static PyObject *told(SessionObject *o, TnStatus status);
+
+/* _order(policy): in which order blocks run. */
+static PyObject *
+session_order(PyObject *self, PyObject *policy)
+{
+    SessionObject *o = (SessionObject *)self;
+    const char *text = policy == Py_None ? NULL : PyUnicode_AsUTF8AndSize(policy, NULL);
+
+    if (!text && policy != Py_None)
+        return NULL;
+    lock(o);
+    return told(o, tn_session_policy(o->session, text));
+}
+
+static PyObject *
+session_record(PyObject *self, PyObject *unused)
+{
+    SessionObject *o = (SessionObject *)self;
+
+    (void)unused;
+    lock(o);
+    return told(o, tn_session_record(o->session));
+}
+
+/* _learn(seed): (nodes, bound, depth, agenda, greedy, fsm, states, episodes, table, best) */
+static PyObject *
+session_learn(PyObject *self, PyObject *seed)
+{
+    SessionObject *o = (SessionObject *)self;
+    unsigned long long number = PyLong_AsUnsignedLongLong(seed);
+    TnLearnt l = TN_INIT(TnLearnt);
+    TnStatus status;
+
+    if (PyErr_Occurred())
+        return NULL;
+    lock(o);
+    Py_BEGIN_ALLOW_THREADS
+    status = tn_session_learn(o->session, number, &l);
+    Py_END_ALLOW_THREADS
+    PyObject *all = status != TN_OK ? raise(o->state, status, o->ctx)
+                  : Py_BuildValue("LLLLLLiiss", (long long)l.nodes, (long long)l.bound,
+                                  (long long)l.depth, (long long)l.agenda, (long long)l.greedy,
+                                  (long long)l.fsm, l.states, l.episodes, l.table, l.best);
+    PyThread_release_lock(o->lock);
+    return all;
+}
+
 /* _sizes(args, kwargs): ((dtype, shape), …) of the outputs for these inputs, nothing run. */
 static PyObject *
 session_sizes(PyObject *self, PyObject *call)
@@ -839,6 +887,9 @@ static PyMethodDef session_methods[] = {
     { "_fork", session_fork, METH_O, "_fork(other): the states hold what those of the other hold" },
     { "drop", session_drop, METH_O, "drop(n): the states that grow lose their last n rows" },
     { "reset", session_reset, METH_NOARGS, "reset(): the states are empty again" },
+    { "_order", session_order, METH_O, "_order(policy): in which order blocks run" },
+    { "_record", session_record, METH_NOARGS, "_record(): what requests ask for, from now on" },
+    { "_learn", session_learn, METH_O, "_learn(seed): a table of what was recorded" },
     { "_run_many", session_run_many, METH_O, "_run_many([(args, kwargs), ...]): of each its outputs in a tuple, or the exception that it met" },
     { "_run", session_run, METH_VARARGS, "_run(args, kwargs, out): every output, in a tuple" },
     { "_sizes", session_sizes, METH_VARARGS, "_sizes(args, kwargs): ((dtype, shape), ...) of the outputs; nothing runs" },

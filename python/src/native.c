@@ -122,6 +122,7 @@ static const Field field[] = {
     FIELD(max_seconds, 'd'), FIELD(max_depth, 'l'), FIELD(choices, 's'), FIELD(nests, 's'), FIELD(library, 's'), FIELD(max_trips, 'l'),
     FIELD(max_calls, 'l'), FIELD(seed, 'l'), FIELD(formats, 's'), FIELD(explain_formats, 'i'), FIELD(exact, 'i'), FIELD(ragged, 's'), FIELD(many, 'i'), FIELD(keep_denormals, 'i'), FIELD(fast_math, 'i'), FIELD(state_capacity, 'l'),
     FIELD(fuse, 's'), FIELD(weights_growth, 'i'), FIELD(variants, 'i'), FIELD(weights, 's'), FIELD(weights_keep, 's'), FIELD(given, 's'), FIELD(explain, 'i'), FIELD(why, 's'), FIELD(must_fuse, 's'), FIELD(keep, 's'), FIELD(fuse_plan, 's'), FIELD(fuse_bisect, 'i'),
+    FIELD(policy, 's'),
 };
 enum { NFIELD = sizeof field / sizeof *field };
 

@@ -12,13 +12,13 @@
 from __future__ import annotations
 
 from ._compile import compile, inspect, targets
-from ._model import Block, Model, Session, Value, load
+from ._model import Block, Learnt, Model, Session, Value, load
 from ._ragged import Ragged
 from ._native import (Error, InternalError, LimitError, ModelError, ToolchainError, UnsupportedError,
                       UsageError, version as __version__)
 
-__all__ = ["compile", "load", "inspect", "targets", "Model", "Session", "Value", "Block", "Ragged",
-           "Note", "Error", "UsageError", "ModelError", "UnsupportedError", "LimitError",
+__all__ = ["compile", "load", "inspect", "targets", "Model", "Session", "Value", "Block", "Learnt",
+           "Ragged", "Note", "Error", "UsageError", "ModelError", "UnsupportedError", "LimitError",
            "ToolchainError", "InternalError"]
 
 

@@ -36,6 +36,29 @@ class Block(NamedTuple):
     ran: int
 
 
+class Learnt(NamedTuple):
+    """How many batches of blocks requests take by each policy, and a table for "fsm".
+
+    No order takes less than ``bound``. ``best`` is the policy of the least, for ``Session.policy``:
+    inline depth, which costs nothing, where none has less.
+    """
+    nodes: int
+    bound: int
+    depth: int
+    agenda: int
+    greedy: int
+    fsm: int
+    states: int
+    episodes: int
+    table: str
+    best: str
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the table: ``session.policy = f"fsm:{path}"``."""
+        with open(path, "w") as file:
+            file.write(self.table)
+
+
 class State(NamedTuple):
     """An output that is an input of the next run. It grows along ``axis`` of ``shape``, as it lies; -1: it is replaced."""
     input: str
@@ -138,6 +161,7 @@ class Session(_native.Session):
     def __init__(self, model: Model, threads: int = 0, state_capacity: int = 0):
         super().__init__()
         self._made_with = model, threads, state_capacity
+        self._policy: str | None = None
         self._names = tuple(o.name for o in model.outputs)
         self._inputs = {i.name: i for i in model.inputs}
 
@@ -197,6 +221,36 @@ class Session(_native.Session):
         """
         made = self._run_many([_arguments(inputs, self._inputs) for inputs in requests])
         return [one if isinstance(one, Exception) else _shown(self._names, one) for one in made]
+
+    @property
+    def policy(self) -> str | None:
+        """In which order ``run_many`` runs blocks: "depth", "agenda", "greedy", "fsm:FILE",
+        "random:SEED"; None: as the model says.
+
+        Results are the same bits, how often blocks run differs: see ``blocks``. A table that
+        ``learn`` made may stand in place of its file.
+        """
+        return self._policy
+
+    @policy.setter
+    def policy(self, policy: str | None) -> None:
+        self._order(policy)
+        self._policy = policy
+
+    def learn(self, requests: Sequence[Mapping[str, Any] | Sequence[Any]], batch: int = 0,
+              seed: int = 0) -> Learnt:
+        """Learn in which order blocks run in fewest batches, from ``requests`` like those to come.
+
+        They run ``batch`` at a time, 0: all at once; as many as will run together are best. Nothing
+        changes until a policy is set:
+
+            session.policy = session.learn(requests).best
+        """
+        self._record()
+        step = batch or len(requests) or 1
+        for i in range(0, len(requests), step):
+            self._run_many([_arguments(r, self._inputs) for r in requests[i:i + step]])
+        return Learnt(*self._learn(seed))
 
     @property
     def blocks(self) -> tuple[Block, ...]:

@@ -168,6 +168,7 @@ compile_options(TnContext *ctx, const Call *call, const TnCompileOptions *given,
     out->state_rows = o->state_capacity;
     out->ragged = o->ragged;
     out->many = o->many != 0;
+    out->policy = o->policy;
     return copy_ranges(ctx, call->arena, o, out) && copy_hints(ctx, call->arena, o, out) && copy_states(ctx, call->arena, o, out) && copy_dims(ctx, call->arena, o, &out->import) && copy_shapes(ctx, call->arena, o, &out->import)
         && copy_orders(ctx, call->arena, o->format, o->nformat, &out->format, &out->nformat)
         && copy_orders(ctx, call->arena, o->io_format, o->nio_format, &out->io_format, &out->nio_format);

@@ -19,6 +19,14 @@ typedef struct {
     const void *made;                /* where the last run made it, if it was made */
 } Owned;
 
+/* What requests asked for, as graphs. Memory runs out in the middle of a run, which goes on. */
+typedef struct {
+    Oom oom;
+    Arena *arena;
+    VEC(TnBatchGraph) graph;
+    bool on, failed;
+} Recording;
+
 struct TnSession {
     TnContext *ctx;
     Arena *arena;
@@ -37,8 +45,14 @@ struct TnSession {
     TnWork *work;                    /* [nkernel], as last asked for */
     Arena *many;                     /* memory of the last requests' outputs and messages; NULL: none */
     TnBlockCount *count;             /* [nblock] */
+    Arena *policy_memory;            /* of the policy; NULL: none was set */
+    const TnBatchPolicy *policy;     /* NULL: as the artefact says */
+    Recording *recording;            /* NULL: none was begun */
+    Arena *learnt;                   /* what was learnt last; NULL: nothing */
 };
 
+/* The policy of the next run, which *p is room for; NULL: as the artefact says. (run_policy.c) */
+const TnBatchPolicy *tn_policy_of(TnSession *s, TnBatchPolicy *p);
 /* Inputs taken and checked, outputs sized; s->in and s->out are these. (run_session.c) */
 int32_t tn_model_blocks_of(const TnManifest *m);
 bool tn_ready(TnSession *s, const TnTensor *in, int32_t nin, const TnTensor *out, int32_t nout);

@@ -162,7 +162,10 @@ run_many(Many *m)
     }
     if (!together || !m->ready)
         return true;
-    if (session_run_many(s->session, &s->ctx->c.diags, &(RunMany){ m->ready, m->in, m->out, m->sym, m->dims, m->made, s->count })) {
+    TnBatchPolicy policy;
+    const RunMany all = { m->ready, m->in, m->out, m->sym, m->dims, m->made, s->count,
+                          tn_policy_of(s, &policy) };
+    if (session_run_many(s->session, &s->ctx->c.diags, &all)) {
         for (int32_t i = 0; i < m->ready; i++)
             give_made(m, i);
         return true;

@@ -13,6 +13,7 @@
 #define TENON_BATCH_H
 
 #include "graph/batch.h"
+#include "tenon_abi.h"
 
 /* A graph whose one node runs g as a program for many. *why: g itself is given, since requests cannot run together, and that is the
  * reason. NULL, reported, where something is broken. */
@@ -45,5 +46,18 @@ typedef struct {
 } BlockParts;
 /* Its graph. NULL, reported. */
 Graph *batch_block(Arena *a, const BlockParts *p, const char *name);
+
+/* ---- learn.c ---- */
+
+typedef struct { int32_t n; const int32_t *type; int32_t action; } LearntState;
+typedef struct {
+    int64_t nodes, bound;            /* no order takes fewer batches than these */
+    int64_t depth, agenda, greedy, fsm;              /* batches by each policy */
+    int32_t episodes;
+    uint32_t nstate;
+    const LearntState *state;
+} Learnt;
+/* A table for these graphs, and what it is worth. The same seed gives the same table. */
+void batch_learn(Arena *a, const TnBatchGraph *g, uint32_t n, uint64_t seed, Learnt *out);
 
 #endif

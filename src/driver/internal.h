@@ -47,6 +47,7 @@ typedef struct {
     Graph *graph;
     ModelPlan *plan;
     Sources sources;
+    const TnBatchPolicy *policy;     /* the order of blocks of many requests; NULL: by depth */
     const char *single;      /* why requests cannot run together; NULL: they can, or nobody asked (--many) */
     Graph *padded;           /* before its tokens were packed (ragged.c); NULL: they are not */
     const Expr *tokens;      /* how many those are */
@@ -130,6 +131,10 @@ Kernel *variant_of(Job *j, const Kernel *k, const SizeGuard *guard, const char *
 
 bool choice_cache_get(Job *j, Arena *a, Sym question, const char **answer);
 void choice_cache_put(Job *j, Arena *a, Sym question, const char *answer);
+
+/* ---- policy.c: j->policy of --policy, once j->graph is a program for many ---- */
+
+bool policy_take(Job *j);
 
 /* ---- ahead.c: many questions at once ---- */
 

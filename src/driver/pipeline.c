@@ -182,12 +182,14 @@ static bool
 many(Job *j)
 {
     if (!j->o->many)
-        return true;
+        return !j->o->policy
+            || diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
+                          "--policy: only requests that run together have one; add --many");
     if (!replace_graph(j, batch_graph(j->graph, &j->single)))
         return false;
     if (j->single)
         diag_note(&j->ctx->diags, (Loc){ .file = j->model_path }, "--many: requests run one by one: %s", j->single);
-    return true;
+    return policy_take(j);
 }
 
 static bool

@@ -169,6 +169,7 @@ source_host(Job *j, bool single_file, const void *embed_weights)
     HostProgram p = {
         .graph = j->graph, .plan = j->plan, .machine = &j->machine, .kernel_code = &j->sources.code,
         .compiler = "tenon " TN_VERSION, .summary = j->summary, .weights_hash = j->weights_hash,
+        .policy = j->policy,
         .prefix = j->o->prefix, .single = j->single, .embed_weights = embed_weights, .state_rows = j->o->state_rows, .max_trips = j->o->max_trips, .max_calls = j->o->max_calls,
         .input_format = port_formats(j, false), .output_format = port_formats(j, true),
     };

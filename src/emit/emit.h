@@ -45,6 +45,7 @@ typedef struct {
     const void *embed_weights;           /* not NULL: written into the source as an array */
     const char *const *input_format, *const *output_format;      /* of each input and output, for the manifest; NULL: as in the model */
     int64_t state_rows;                  /* of a state that grows, at most; 0: no bound */
+    const TnBatchPolicy *policy;         /* the order of blocks of many requests; NULL: by depth */
     const char *single;                  /* why requests cannot run together; NULL: they can, or nobody asked */
     int64_t max_trips, max_calls;        /* of a loop; deep; 0: EMIT_MAX_TRIPS, EMIT_MAX_CALLS */
 } HostProgram;
@@ -54,5 +55,7 @@ typedef struct {
 uint32_t emit_symbols(const Graph *g, Arena *a, const Sym **out);
 /* The host program, without its prelude: manifest, prepare, run. Declares the kernels `extern` unless single_file. */
 bool emit_c_host(Ctx *c, Text *t, const HostProgram *p, bool single_file);
+/* The program for many requests that a model is; NULL: it is none. */
+const struct Batch *emit_batch(const Graph *g);
 
 #endif

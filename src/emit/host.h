@@ -106,7 +106,6 @@ void host_control(Program *p, NodeId id);            /* a node that runs graphs 
 void host_routine(Program *p, NodeId id);            /* a call of a routine (host_routine.c) */
 void host_routine_sources(Host *h);                  /* the sources of all that are called */
 bool host_is_routine(const Graph *g, NodeId id);
-const struct Batch *emit_batch(const Graph *g);      /* the program for many requests that a model is; NULL: it is none */
 void host_batch(Host *h);            /* the program for many requests, if there is one (host_batch.c) */
 void host_tables(Host *h);           /* constants of strings, and what handles strings, where there are any (host_tables.c) */
 

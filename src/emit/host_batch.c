@@ -237,6 +237,22 @@ emit_batch(const Graph *g)
     return n ? n->batch : NULL;
 }
 
+/* NULL: by depth. */
+static void
+print_policy(Host *h, const TnBatchPolicy *p)
+{
+    static const TnBatchPolicy depth = { .kind = TN_POLICY_DEPTH };
+
+    p = p ? p : &depth;
+    text_add(h->t, "static const TnBatchState tn_batch_states[] = {\n");
+    for (int32_t i = 0; i < p->nstate; i++)
+        text_printf(h->t, "    {%d, %d, %d, %d},\n", p->state[i].type, p->state[i].action,
+                    p->state[i].child, p->state[i].next);
+    text_printf(h->t, "    {0, 0, 0, 0}\n};\nstatic const TnBatchPolicy tn_batch_policy = {sizeof "
+                      "tn_batch_policy, %d, %d, tn_batch_states, UINT64_C(%llu), 0, 0};\n",
+                p->kind, p->nstate, (unsigned long long)p->seed);
+}
+
 void
 host_batch(Host *h)
 {
@@ -279,8 +295,11 @@ host_batch(Host *h)
     table(h, "tn_batch_outputs", b->output_type, b->noutput);
     print_sizes(h, b);
     print_updates(h, b);
+    print_policy(h, h->p->policy);
     text_printf(h->t, "static const TnBatchProgram tn_batch_program = {tn_batch_functions, tn_batch_blocks, tn_batch_code, tn_batch_inputs, tn_batch_outputs, tn_batch_late,\n"
-                      "    %u, %u, %u, %u, %u, %u, %u, INT64_C(%lld), INT64_C(%lld), tn_batch_sizes, tn_batch_update, tn_batch_check, tn_batch_dims};\n\n"
+                      "    %u, %u, %u, %u, %u, %u, %u, INT64_C(%lld), INT64_C(%lld),\n"
+                      "    tn_batch_sizes, tn_batch_update, tn_batch_check, tn_batch_dims,\n"
+                      "    &tn_batch_policy};\n\n"
                       "static int\ntn_many(const TnMany *m)\n{\n"
                       "    TnFrame frame;\n    memset(&frame, 0, sizeof frame);\n    memset(m->fault, 0, sizeof *m->fault);\n"
                       "    frame.size = sizeof frame;\n    frame.weights = m->weights ? m->weights : %s;\n    frame.sym = 0;\n"

@@ -23,6 +23,7 @@ typedef struct {                     /* what the model's program is */
     int (*update)(int32_t number, const int64_t *sym, int64_t *to, TnFault *fault);
     int (*check)(int32_t number, const int64_t *sym, TnFault *fault);
     void (*dims)(const int64_t *sym, int64_t *output_dims);
+    const TnBatchPolicy *policy;     /* where none is given */
 } TnBatchProgram;
 
 typedef struct { int32_t row, depth, pool; } TnHandle;               /* pool: that its row is in, once there is one */
@@ -52,7 +53,9 @@ typedef struct {
     const TnBatchProgram *p;
     const TnMany *m;
     TnFrame frame;                   /* what blocks run in */
+    const TnBatchPolicy *policy;     /* of the requests, or the program's */
     TnBlock handle, node, arg, order, count, rows, request, sizes, pool, bytes, link;
+    TnBlock edge, schedule;          /* of a policy with edges */
     int64_t nhandle, nnode, narg, deepest, nlink, sweep_at;
     int32_t nsizes, npool;
 } TnBatch;
@@ -223,6 +226,8 @@ static int tn_run_group(TnBatch *b, int32_t *member, int32_t n)
     return code;
 }
 
+static int tn_flush_by_policy(TnBatch *b, int *ran);       /* prelude_policy.h */
+
 /* Run what is recorded. */
 static int tn_flush(TnBatch *b)
 {
@@ -232,6 +237,11 @@ static int tn_flush(TnBatch *b)
     int code = 0;
     if (!b->nnode)
         return 0;
+    if (__builtin_expect(b->policy->kind != TN_POLICY_DEPTH || b->policy->seen, 0)) {
+        int ran;
+        if ((code = tn_flush_by_policy(b, &ran)) || ran)
+            return code;
+    }
     if ((code = tn_keep(&b->frame, &b->count, 0, (nkey + 1) * (int64_t)sizeof(int32_t))) ||
         (code = tn_keep(&b->frame, &b->order, 0, b->nnode * (int64_t)sizeof(int32_t))))
         return code;
@@ -726,7 +736,9 @@ static int tn_leave(TnBatch *b)
 /* frame: what blocks run in; its sizes are those of each request. */
 static int tn_batch(const TnBatchProgram *p, const TnMany *m, const TnFrame *frame)
 {
-    TnBatch b = {.p = p, .m = m, .frame = *frame};
+    TnBatch b = {.p = p, .m = m, .frame = *frame, .policy = p->policy};
+    if (TN_HAS(m, policy) && m->policy)
+        b.policy = m->policy;
     b.frame.arena = 0;               /* each block takes its own */
     b.frame.made = 0;
     b.frame.output_dims = 0;
@@ -743,7 +755,8 @@ static int tn_batch(const TnBatchProgram *p, const TnMany *m, const TnFrame *fra
         tn_put(frame, &tn_sizes_of(&b, i)->memory);
     for (int32_t i = 0; i < b.npool; i++)
         tn_put(frame, &((TnPool *)b.pool.at)[i].row);
-    TnBlock *own[] = {&b.handle, &b.node, &b.arg, &b.order, &b.count, &b.rows, &b.request, &b.sizes, &b.pool, &b.bytes, &b.link};
+    TnBlock *own[] = {&b.handle, &b.node, &b.arg, &b.order, &b.count, &b.rows, &b.request,
+                      &b.sizes, &b.pool, &b.bytes, &b.link, &b.edge, &b.schedule};
     for (unsigned i = 0; i < sizeof own / sizeof *own; i++)
         tn_put(frame, own[i]);
     return code;

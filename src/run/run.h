@@ -80,9 +80,19 @@ typedef struct {
     int64_t *const *sym, *const *dims;
     TnBlock *const *const *made;
     TnBlockCount *count;
+    const TnBatchPolicy *policy;     /* NULL: as the artefact says */
 } RunMany;
 bool session_run_many(Session *s, Diags *d, const RunMany *r);
 void session_put_made(Session *s, TnBlock *b);
+
+/* In which order nodes run (policy.c): by name, or as the text of a table says, which is to be of
+ * these blocks. */
+bool policy_named(Diags *d, const char *name, TnBatchPolicy *out);
+bool policy_is_table(const char *text);
+bool policy_read(Arena *a, Diags *d, const char *file, Bytes text, const TnBlockInfo *block,
+                 int32_t nblock, TnBatchPolicy *out);
+uint64_t policy_blocks(const TnBlockInfo *block, int32_t n);    /* tells them from others */
+
 int64_t session_arena_bytes(const Session *s);     /* as last prepared */
 int64_t session_taken_bytes(const Session *s);     /* memory for what only data size, over all runs */
 

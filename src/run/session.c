@@ -486,6 +486,7 @@ session_run_many(Session *s, Diags *d, const RunMany *r)
     const TnMany many = {
         .size = sizeof many, .n = r->n, .inputs = r->in, .outputs = r->out, .sym = r->sym, .host = s->profile ? profile_host(s->profile, &s->host) : &s->host,
         .fault = &fault, .memory = &s->memory, .count = r->count, .made = r->made, .output_dims = r->dims,
+        .policy = r->policy,
     };
 
     s->refused = false;

@@ -20,7 +20,7 @@ from onnx import TensorProto, helper, numpy_helper
 ROOT = Path(__file__).resolve().parents[2]
 TENON = str(Path(os.environ.get("TENON", ROOT / "build" / "tenon")).resolve())
 OK, DIFFERS, USAGE, MODEL, UNSUPPORTED, LIMIT, TOOLCHAIN, INTERNAL = 0, 1, 2, 3, 4, 5, 6, 7
-VERBS = ["compile", "run", "bench", "inspect", "verify", "machine", "cache"]
+VERBS = ["compile", "run", "bench", "inspect", "learn", "verify", "machine", "cache"]
 
 
 def small_model(path, op="Relu", **attrs):
