@@ -16,6 +16,7 @@ typedef struct {
     bool *shared, *host, *needed;    /* [nvalue] */
     BatchConstant *constant;         /* [nvalue] */
     bool *several;                   /* [nvalue] it is given different values */
+    bool *last;                      /* [nvalue] it is read for results alone */
     VEC(const Type *) type;
     Map type_at;                     /* Type to its number there */
     VEC(BatchSize) size;
@@ -384,6 +385,71 @@ find_needed(Batching *b)
     } while (b->changed);
 }
 
+static void
+is_read(Batching *b, uint32_t v)
+{
+    b->changed |= b->last[v];
+    b->last[v] = false;
+}
+
+static void
+read_source(Batching *b, uint32_t to, uint32_t from)
+{
+    if (!b->last[to])
+        is_read(b, from);
+}
+
+/* What a nest reads of nests that it does not share a block with: those before another node of control. */
+static void
+read_other_blocks(Batching *b, const Graph *g, uint32_t first)
+{
+    uint32_t *segment = NEW_ARRAY(b->a, uint32_t, g->node.n), now = 0;
+
+    for (NodeId id = 1; id < g->node.n; id++) {
+        const Node *n = &g->node.at[id];
+        now += n->callee != CALL_NEST;
+        segment[id] = now;
+        for (uint32_t k = 0; n->callee == CALL_NEST && k < n->in.count; k++) {
+            NodeId def = g->value.at[node_in(g, n, k)].def;
+            if (!def || g->node.at[def].callee != CALL_NEST || segment[def] != now)
+                is_read(b, first + node_in(g, n, k));
+        }
+    }
+}
+
+/* Values that control and other blocks read, and that what is read is made of; all others are read for results alone. */
+static void
+find_last(Batching *b)
+{
+    for (uint32_t v = 0; v < b->nvalue; v++)
+        b->last[v] = !b->host[v];
+    for (uint32_t i = 0; i < b->all.n; i++)
+        read_other_blocks(b, b->all.at[i], b->run[i].first);
+    do {
+        b->changed = false;
+        for (uint32_t i = 0; i < b->all.n; i++) {
+            const Graph *g = b->all.at[i];
+            for (NodeId id = 1; id < g->node.n; id++) {
+                const Node *n = &g->node.at[id];
+                const Graph *body = n->callee == CALL_LOOP ? n->region[0].graph : NULL;
+                uint32_t control = n->callee == CALL_IF || n->callee == CALL_MATCH ? 1 : body ? 2 : n->callee == CALL_OP ? n->in.count : 0;
+                for (uint32_t k = 0; k < control; k++)
+                    if (node_in(g, n, k))
+                        is_read(b, b->run[i].first + node_in(g, n, k));
+                for (uint32_t k = 0; body && k < 1 + n->ncarried; k++)       /* the next turn does */
+                    is_read(b, number_of(b, body, body->output.at[k]));
+                for (uint32_t k = n->ncarried; body && k < n->out.count; k++)
+                    if (node_out(g, n, k))
+                        read_source(b, b->run[i].first + node_out(g, n, k), number_of(b, body, body->output.at[1 + k]));
+                for (uint32_t o = 0; n->callee == CALL_NEST && o < n->out.count; o++)
+                    for (uint32_t k = 0; k < n->in.count; k++)
+                        read_source(b, b->run[i].first + node_out(g, n, o), b->run[i].first + node_in(g, n, k));
+            }
+        }
+        for_each_flow(b, read_source);
+    } while (b->changed);
+}
+
 /* The number of a value's type. */
 static uint32_t
 type_of(Batching *b, const Graph *g, ValueId v)
@@ -536,7 +602,7 @@ put_block(Code *k, BlockParts *p, BlockKind kind)
         type[p->in.n + i] = type_of(b, p->g, p->out.at[i]);
         put(k, fresh_slot(k, p->g, p->out.at[i]));
     }
-    VEC_PUSH(b->to, &b->block, ((BatchBlock){ name, p->in.n, p->out.n, p->node.n, type, kind }));
+    VEC_PUSH(b->to, &b->block, ((BatchBlock){ name, p->in.n, p->out.n, p->node.n, type, kind, false }));
     VEC_PUSH(b->to, &b->region, ((Region){ .graph = g }));
 }
 
@@ -555,18 +621,16 @@ slot_of(Code *k, const Graph *g, ValueId v)
 }
 
 /* Nests between two nodes of control, those for the host first. */
-typedef struct { const Graph *g; Users users; bool *output; VEC(NodeId) host, later; } Segment;
+typedef struct { const Graph *g; Users users; bool *output; VEC(NodeId) host, later, last; } Segment;
 
 static void
-end_part(Code *k, Segment *s, bool host)
+end_part(Code *k, const Segment *s, const NodeId *node, uint32_t n, bool host, bool last)
 {
     Arena *a = k->b->a;
     const Graph *g = s->g;
     BlockParts p = { .g = g };
     bool *inside = NEW_ARRAY(a, bool, g->node.n), *seen = NEW_ARRAY(a, bool, g->value.n);
     const bool *shared = k->b->shared + run_of(k->b, g)->first;
-    uint32_t n = host ? s->host.n : s->later.n;
-    const NodeId *node = host ? s->host.at : s->later.at;
 
     if (!n)
         return;
@@ -592,14 +656,17 @@ end_part(Code *k, Segment *s, bool host)
         }
     }
     put_block(k, &p, host ? BLOCK_HOST : BLOCK_TOGETHER);
+    if (k->ok)
+        k->b->block.at[k->b->block.n - 1].last = last;
 }
 
 static void
 end_segment(Code *k, Segment *s)
 {
-    end_part(k, s, true);
-    end_part(k, s, false);
-    s->host.n = s->later.n = 0;
+    end_part(k, s, s->host.at, s->host.n, true, false);
+    end_part(k, s, s->later.at, s->later.n, false, false);
+    end_part(k, s, s->last.at, s->last.n, false, true);
+    s->host.n = s->later.n = s->last.n = 0;
 }
 
 static void
@@ -915,6 +982,16 @@ write_match(Code *k, const Graph *g, const Node *n)
         k->slot[number_of(k->b, g, node_out(g, n, 0))] = slot;
 }
 
+static bool
+is_last(const Batching *b, const Graph *g, const Node *n)
+{
+    bool last = true;
+
+    for (uint32_t i = 0; i < n->out.count; i++)
+        last = last && b->last[number_of(b, g, node_out(g, n, i))];
+    return last;
+}
+
 /* The code of a graph; out [its outputs]: where they are. */
 static void
 write_graph(Code *k, const Graph *g, int32_t *out)
@@ -932,6 +1009,8 @@ write_graph(Code *k, const Graph *g, int32_t *out)
                 continue;            /* made where it is read */
             if (k->b->host[first + made] && k->b->needed[first + made])
                 VEC_PUSH(k->b->a, &s.host, id);
+            else if (is_last(k->b, g, n))
+                VEC_PUSH(k->b->a, &s.last, id);
             else
                 VEC_PUSH(k->b->a, &s.later, id);
             continue;
@@ -1002,6 +1081,7 @@ begin(Batching *b, const Graph *g)
     b->host = NEW_ARRAY(b->a, bool, b->nvalue);
     b->constant = NEW_ARRAY(b->a, BatchConstant, b->nvalue);
     b->several = NEW_ARRAY(b->a, bool, b->nvalue);
+    b->last = NEW_ARRAY(b->a, bool, b->nvalue);
     b->needed = NEW_ARRAY(b->a, bool, b->nvalue);
     expr_is_var(expr_fresh_symbol(c, "instances"), &b->instances);
     expr_is_var(expr_fresh_symbol(c, "rows"), &b->rows);
@@ -1089,6 +1169,7 @@ batch_graph(const Graph *g, const char **why)
         find_shared(&b);
         find_host(&b);
         find_needed(&b);
+        find_last(&b);
         to = write_functions(&b, g) ? with_blocks(&b, g) : b.why ? (Graph *)g : NULL;
     }
     *why = b.why;

@@ -278,9 +278,9 @@ host_batch(Host *h)
     }
     text_add(h->t, "static const TnBatchBlock tn_batch_blocks[] = {\n");
     for (uint32_t i = 0; i < b->nblock; i++)
-        text_printf(h->t, "    {%s, %u, %u, %d, tn_batch_types_%u, tn_batch_sizes_%u},\n", run[i], b->block[i].nin, b->block[i].nout,
-                    b->block[i].kind != BLOCK_TOGETHER, i, i);
-    text_add(h->t, "    {0, 0, 0, 0, 0, 0}\n};\nstatic const TnBlockInfo tn_batch_info[] = {\n");
+        text_printf(h->t, "    {%s, %u, %u, %d, %d, tn_batch_types_%u, tn_batch_sizes_%u},\n", run[i], b->block[i].nin, b->block[i].nout,
+                    b->block[i].kind != BLOCK_TOGETHER, b->block[i].last, i, i);
+    text_add(h->t, "    {0, 0, 0, 0, 0, 0, 0}\n};\nstatic const TnBlockInfo tn_batch_info[] = {\n");
     for (uint32_t i = 0; i < b->nblock; i++) {
         text_add(h->t, "    {");
         host_string(h->t, b->block[i].name);

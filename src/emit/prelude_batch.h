@@ -10,8 +10,9 @@
 enum { TN_DO_BLOCK, TN_DO_HOST, TN_DO_BRANCH, TN_DO_JUMP, TN_DO_MOVE, TN_DO_CALL, TN_DO_RETURN, TN_DO_BEGIN, TN_DO_TURN, TN_DO_COUNT, TN_DO_NEXT, TN_DO_UPDATE, TN_DO_TURNS, TN_DO_MATCH,
     TN_DO_CHECK, TN_DO_LIST, TN_DO_ADD, TN_DO_STACK };
 
-/* size: the model's symbols that decide its sizes, -1 behind them. alone: it has values in place of rows. */
-typedef struct { int (*run)(const TnFrame *); int32_t nin, nout, alone; const int32_t *type, *size; } TnBatchBlock;
+/* size: the model's symbols that decide its sizes, -1 behind them. alone: it has values in place of rows.
+ * last: what it makes is read for results alone, so it waits for all others. */
+typedef struct { int (*run)(const TnFrame *); int32_t nin, nout, alone, last; const int32_t *type, *size; } TnBatchBlock;
 typedef struct { int32_t nslot, ncounter, code; } TnBatchFunction;
 typedef struct {                     /* what the model's program is */
     const TnBatchFunction *function;
@@ -27,6 +28,8 @@ typedef struct {                     /* what the model's program is */
 } TnBatchProgram;
 
 typedef struct { int32_t row, depth, pool; } TnHandle;               /* pool: that its row is in, once there is one */
+/* Depths of what is read for results alone are counted from here on. */
+#define TN_LAST (1 << 28)
 typedef struct { int32_t block, depth, arg, out, sizes; } TnNode;    /* arg, out: where its handles begin */
 typedef struct { int32_t function, at, base, call, sizes; } TnCallFrame;     /* of the caller, who goes on at `at`; call: its code */
 typedef struct { int32_t handle, before; } TnLink;                  /* of a list: the link before it, -1 for the first */
@@ -56,7 +59,7 @@ typedef struct {
     const TnBatchPolicy *policy;     /* of the requests, or the program's */
     TnBlock handle, node, arg, order, count, rows, request, sizes, pool, bytes, link;
     TnBlock edge, schedule;          /* of a policy with edges */
-    int64_t nhandle, nnode, narg, deepest, nlink, sweep_at;
+    int64_t nhandle, nnode, narg, deepest, deepest_last, nlink, sweep_at;
     int32_t nsizes, npool;
 } TnBatch;
 
@@ -228,12 +231,26 @@ static int tn_run_group(TnBatch *b, int32_t *member, int32_t n)
 
 static int tn_flush_by_policy(TnBatch *b, int *ran);       /* prelude_policy.h */
 
+static int64_t tn_bucket(const TnNode *n, int64_t last, int64_t kinds)
+{
+    return (n->depth < TN_LAST ? n->depth : n->depth - last) * kinds + n->block;
+}
+/* A node of this depth is recorded. */
+static void tn_deepen(TnBatch *b, int32_t depth)
+{
+    if (depth < TN_LAST)
+        b->deepest = tn_max(b->deepest, depth);
+    else
+        b->deepest_last = tn_max(b->deepest_last, depth - TN_LAST);
+}
+
 /* Run what is recorded. */
 static int tn_flush(TnBatch *b)
 {
     const TnNode *node = (const TnNode *)b->node.at;
     const int64_t kinds = b->p->nblock + 1;                  /* the last: lists */
-    int64_t nkey = (b->deepest + 1) * kinds;
+    const int64_t last = TN_LAST - (b->deepest + 1);         /* what is last comes behind the deepest */
+    int64_t nkey = (b->deepest + 2 + b->deepest_last) * kinds;
     int code = 0;
     if (!b->nnode)
         return 0;
@@ -248,17 +265,17 @@ static int tn_flush(TnBatch *b)
     int32_t *begin = (int32_t *)b->count.at, *order = (int32_t *)b->order.at;
     memset(begin, 0, (size_t)(nkey + 1) * sizeof *begin);
     for (int64_t i = 0; i < b->nnode; i++)
-        begin[(int64_t)node[i].depth * kinds + node[i].block + 1]++;
+        begin[tn_bucket(&node[i], last, kinds) + 1]++;
     for (int64_t k = 0; k < nkey; k++)
         begin[k + 1] += begin[k];
     for (int64_t i = 0; i < b->nnode; i++)
-        order[begin[(int64_t)node[i].depth * kinds + node[i].block]++] = (int32_t)i;
+        order[begin[tn_bucket(&node[i], last, kinds)]++] = (int32_t)i;
     for (int64_t k = 0; !code && k < nkey; k++) {            /* begin[k] is where k ends by now */
         int32_t from = k ? begin[k - 1] : 0;
         if (begin[k] > from)
             code = tn_run_group(b, order + from, begin[k] - from);
     }
-    b->nnode = b->narg = b->deepest = 0;
+    b->nnode = b->narg = b->deepest = b->deepest_last = 0;
     return code;
 }
 
@@ -270,7 +287,7 @@ static int tn_record(TnBatch *b, int32_t sizes, int32_t *slot, const int32_t *co
     if ((fault = tn_room(b, &b->node, b->nnode * (int64_t)sizeof(TnNode), sizeof(TnNode))) ||
         (fault = tn_room(b, &b->arg, b->narg * (int64_t)sizeof(int32_t), k->nin * (int64_t)sizeof(int32_t))))
         return fault;
-    int32_t depth = 0, *arg = (int32_t *)b->arg.at + b->narg;
+    int32_t depth = k->last ? TN_LAST : 0, *arg = (int32_t *)b->arg.at + b->narg;
     for (int32_t i = 0; i < k->nin; i++) {
         arg[i] = slot[code[2 + i]];
         depth = TN_HANDLES(b)[arg[i]].depth > depth ? TN_HANDLES(b)[arg[i]].depth : depth;
@@ -285,7 +302,7 @@ static int tn_record(TnBatch *b, int32_t sizes, int32_t *slot, const int32_t *co
     }
     ((TnNode *)b->node.at)[b->nnode++] = (TnNode){code[1], depth, (int32_t)b->narg, (int32_t)out, sizes};
     b->narg += k->nin;
-    b->deepest = tn_max(b->deepest, depth);
+    tn_deepen(b, depth);
     return 0;
 }
 
@@ -418,7 +435,7 @@ static int tn_record_stack(TnBatch *b, int32_t sizes, int32_t *slot, const int32
     slot[code[1]] = (int32_t)out;
     ((TnNode *)b->node.at)[b->nnode++] = (TnNode){b->p->nblock, depth, (int32_t)b->narg, (int32_t)out, sizes};
     b->narg += n + 2;
-    b->deepest = tn_max(b->deepest, depth);
+    tn_deepen(b, depth);
     return 0;
 }
 

@@ -85,7 +85,7 @@ static int tn_flush_by_policy(TnBatch *b, int *ran)
         if (!code)
             tn_schedule_done(&s, type, n, typewise);
     }
-    b->nnode = b->narg = b->deepest = 0;
+    b->nnode = b->narg = b->deepest = b->deepest_last = 0;
     return code;
 }
 

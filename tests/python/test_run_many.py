@@ -228,6 +228,44 @@ def test_loops(tmp_path):
     assert max(b.asked / b.ran for b in blocks.values()) > 4
 
 
+def test_results_come_last(tmp_path):
+    """What each turn makes for results alone runs once, for all turns of all requests."""
+    w, out = 0.4 * RNG.normal(size=(8, 8)).astype("f4"), RNG.normal(size=(8, 3)).astype("f4")
+    model = compiled(tmp_path, f"""
+graph @main(%x: f32[n, 8]) -> (%tags) {{
+  %h: f32[1, 8] = const [{", ".join("0" * 8)}]
+  %zero: i64[1] = const [0]
+  %size: i64[2] = shape(%x)
+  %count: i64[1] = gather(%size, %zero) {{axis = 0}}
+  %none: i64[0] = const []
+  %turns: i64[] = reshape(%count, %none)
+  %last: f32[1, 8], %tags: f32[t, 1, 3] = loop(%turns, _, %h, %x) carried 1 new [t]
+    with [m = n] graph @turn(%i: i64[], %go: bool[], %h: f32[1, 8], %x: f32[m, 8]) -> (%go, %next, %tag) {{
+{constant("w", w)}{constant("o", out)}
+      %one: i64[1] = const [1]
+      %at: i64[1] = reshape(%i, %one)
+      %row: f32[1, 8] = gather(%x, %at) {{axis = 0}}
+      %m: f32[1, 8] = matmul(%h, %w)
+      %s: f32[1, 8] = add(%m, %row)
+      %next: f32[1, 8] = tanh(%s)
+      %l: f32[1, 3] = matmul(%next, %o)
+      %tag: f32[1, 3] = softmax(%l) {{axis = 1}}
+    }}
+}}
+""")
+    rng = np.random.default_rng(10)
+    requests = [{"x": rng.normal(size=(int(n), 8)).astype("f4")} for n in rng.integers(1, 20, 12)]
+    together, blocks = same_as_alone(model, requests)
+    for r, got in zip(requests, together):
+        h = np.zeros(8)
+        for row, tag in zip(r["x"].astype("f8"), got["tags"]):
+            h = np.tanh(h @ w + row)
+            e = np.exp(h @ out)
+            np.testing.assert_allclose(tag[0], e / e.sum(), rtol=1e-3, atol=1e-4)
+    words = sum(len(r["x"]) for r in requests)
+    assert (blocks["softmax"].asked, blocks["softmax"].ran) == (words, 1)
+
+
 def test_a_condition_that_is_carried(tmp_path):
     """Whether a loop goes on may be what it carries, which changes places."""
     model = compiled(tmp_path, """
