@@ -20,6 +20,17 @@ typedef struct {
     TnStatus first;                  /* that of the first request that failed */
 } Many;
 
+/* Numbers, none too. */
+static int64_t *
+copied(Arena *a, const int64_t *x, int32_t n)
+{
+    int64_t *to = NEW_ARRAY(a, int64_t, n + 1);
+
+    if (n)
+        memcpy(to, x, (size_t)n * sizeof *to);
+    return to;
+}
+
 static TnRequest *
 request_at(const Many *m, int32_t i)
 {
@@ -54,7 +65,7 @@ place(Many *m, TnRequest *r, void **out, TnBlock **made)
         if (!x->data)
             x->data = (void *)(((uintptr_t)arena_alloc(m->a, (size_t)o->bytes + 64) + 63) / 64 * 64);
         out[s->ports.out[i]] = x->data;
-        int64_t *dims = arena_copy(m->a, o->dims, (o->rank + 1) * sizeof *o->dims);
+        int64_t *dims = copied(m->a, o->dims, (int32_t)o->rank);
         tn_tell_output(m->s, i, x);
         x->dims = dims;
     }
@@ -68,9 +79,9 @@ alone(Many *m, TnRequest *r)
         return false;
     for (int32_t i = 0; i < r->nout; i++) {          /* the next run takes what is the session's */
         TnTensor *x = tn_tensor_at(r->out, i);
-        x->dims = arena_copy(m->a, x->dims, ((size_t)x->rank + 1) * sizeof *x->dims);
+        x->dims = copied(m->a, x->dims, x->rank);
         if (m->s->out[i].made)
-            x->data = arena_copy(m->a, x->data, (size_t)x->bytes + 1);
+            x->data = x->bytes ? arena_copy(m->a, x->data, (size_t)x->bytes) : x->data;
     }
     return true;
 }
@@ -100,7 +111,7 @@ take(Many *m, TnRequest *r)
     m->made[m->ready] = made;
     m->of[m->ready] = r;
     m->dims[m->ready] = NEW_ARRAY(m->a, int64_t, s->manifest->output_rank_total + 1);
-    m->sym[m->ready++] = arena_copy(m->a, sym, ((size_t)nsym + 1) * sizeof *sym);
+    m->sym[m->ready++] = copied(m->a, sym, nsym);
     return true;
 }
 
