@@ -221,6 +221,17 @@ position(Host *h, Var symbol)
     return (uint32_t)at;
 }
 
+/* Rows that leave the second cache before they are read come back from memory, in pieces that fit all weights are read again. So a piece is what fits,
+ * or some times the weights where that is more. */
+static int64_t
+most_rows(const Host *h)
+{
+    enum { TIMES_WEIGHTS = 4 };
+    int64_t cache = h->p->machine->level[LEVEL_L2].bytes, weights = TIMES_WEIGHTS * h->p->plan->weights_bytes;
+
+    return cache > weights ? cache : weights;
+}
+
 static const Node *
 blocks_of(const Graph *g)
 {
@@ -297,7 +308,7 @@ host_batch(Host *h)
     print_updates(h, b);
     print_policy(h, h->p->policy);
     text_printf(h->t, "static const TnBatchProgram tn_batch_program = {tn_batch_functions, tn_batch_blocks, tn_batch_code, tn_batch_inputs, tn_batch_outputs, tn_batch_late,\n"
-                      "    %u, %u, %u, %u, %u, %u, %u, INT64_C(%lld), INT64_C(%lld),\n"
+                      "    %u, %u, %u, %u, %u, %u, %u, INT64_C(%lld), INT64_C(%lld), INT64_C(%lld),\n"
                       "    tn_batch_sizes, tn_batch_update, tn_batch_check, tn_batch_dims,\n"
                       "    &tn_batch_policy};\n\n"
                       "static int\ntn_many(const TnMany *m)\n{\n"
@@ -306,7 +317,7 @@ host_batch(Host *h)
                       "    frame.host = m->host;\n    frame.fault = m->fault;\n    frame.memory = m->memory;\n",
                 b->nblock, b->ntype, b->ninput, b->noutput, position(h, b->instances), position(h, b->rows), h->nsymbol,
                 (long long)(h->p->max_trips && h->p->max_trips < INT32_MAX ? h->p->max_trips : EMIT_MAX_TRIPS),
-                (long long)(h->p->max_calls ? h->p->max_calls : EMIT_MAX_CALLS), h->own_weights);
+                (long long)(h->p->max_calls ? h->p->max_calls : EMIT_MAX_CALLS), (long long)most_rows(h), h->own_weights);
     if (h->p->plan->weights_bytes)
         text_printf(h->t, "    if (!frame.weights)\n        return tn_refuse(m->fault, TN_FAULT_WEIGHTS, 0, 0, 0, INT64_C(%lld));\n", (long long)h->p->plan->weights_bytes);
     text_add(h->t, "    return tn_batch(&tn_batch_program, m, &frame);\n}\n\n");

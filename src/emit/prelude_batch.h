@@ -19,7 +19,7 @@ typedef struct {                     /* what the model's program is */
     const TnBatchBlock *block;
     const int32_t *code, *input_type, *output_type, *late;
     int32_t nblock, ntype, ninput, noutput, instances, rows, nsymbol;
-    int64_t max_trips, max_calls;
+    int64_t max_trips, max_calls, most_rows;             /* most_rows: bytes, beyond which what is recorded runs before more is */
     void (*sizes)(int64_t *sym, int64_t *row_bytes);
     int (*update)(int32_t number, const int64_t *sym, int64_t *to, TnFault *fault);
     int (*check)(int32_t number, const int64_t *sym, TnFault *fault);
@@ -59,7 +59,7 @@ typedef struct {
     const TnBatchPolicy *policy;     /* of the requests, or the program's */
     TnBlock handle, node, arg, order, count, rows, request, sizes, pool, bytes, link;
     TnBlock edge, schedule;          /* of a policy with edges */
-    int64_t nhandle, nnode, narg, deepest, deepest_last, nlink, sweep_at;
+    int64_t nhandle, nnode, narg, deepest, deepest_last, nlink, sweep_at, asked;
     int32_t nsizes, npool;
 } TnBatch;
 
@@ -299,6 +299,7 @@ static int tn_record(TnBatch *b, int32_t sizes, int32_t *slot, const int32_t *co
         slot[code[2 + k->nin + o]] = (int32_t)(out + o);
         TN_HANDLES(b)[out + o].depth = depth + 1;
         *asked += tn_pool_of(b, sizes, k->type[k->nin + o])->bytes;
+        b->asked += tn_pool_of(b, sizes, k->type[k->nin + o])->bytes;
     }
     ((TnNode *)b->node.at)[b->nnode++] = (TnNode){code[1], depth, (int32_t)b->narg, (int32_t)out, sizes};
     b->narg += k->nin;
@@ -720,8 +721,13 @@ static int tn_walk_all(TnBatch *b)
                 continue;
             code = tn_walk(b, r);
             left |= !r->ended;
+            if (b->asked > b->p->most_rows && !code) {
+                code = tn_flush(b);
+                b->asked = 0;
+            }
         }
         code = code ? code : tn_flush(b);
+        b->asked = 0;
         code = code ? code : tn_sweep(b);
     }
     return code;
