@@ -509,10 +509,8 @@ end_update(Update *u)
 }
 
 static void
-put_update(Code *k, Update *u)
+put_update(Code *k, int32_t update)
 {
-    int32_t update = end_update(u);
-
     if (update < 0)
         return;
     put(k, BATCH_UPDATE);
@@ -551,18 +549,7 @@ put_results(Code *k, const Graph *g, const Node *n, const Graph *in, uint32_t fi
     Update u = { .b = k->b };
 
     add_results(&u, g, n, in, first, count, from);
-    put_update(k, &u);
-}
-
-static void
-put_binding(Code *k, const Region *r)
-{
-    int32_t update = binding_update(k, r);
-
-    if (update < 0)
-        return;
-    put(k, BATCH_UPDATE);
-    put(k, update);
+    put_update(k, end_update(&u));
 }
 
 static int32_t
@@ -715,7 +702,7 @@ write_region(Code *k, const Graph *g, const Node *n, uint32_t r, uint32_t from, 
 
     for (uint32_t i = from; i < n->in.count; i++)
         give_slot(k, g, node_in(g, n, i), in, in->input.at[first + i - from]);
-    put_binding(k, &n->region[r]);
+    put_update(k, binding_update(k, &n->region[r]));
     write_graph(k, in, out);
     if (k->ok)
         put_results(k, g, n, in, 0, n->out.count, 0);
@@ -792,7 +779,7 @@ write_loop_results(Code *k, const Graph *g, const Node *n, int32_t counter, cons
             }
         }
     }
-    put_update(k, &carried);
+    put_update(k, end_update(&carried));
     for (uint32_t i = 0; i < n->out.count; i++) {
         ValueId v = node_out(g, n, i);
         if (v && i < n->ncarried)
@@ -843,13 +830,13 @@ write_loop(Code *k, const Graph *g, const Node *n)
     }
     for (uint32_t f = 0; f < n->nfresh; f++)         /* of what no turn makes */
         add_update(&zero, (Var){ VAR_SYMBOL, MAP_PTR(n->fresh[f].name) }, expr_int(b->c, 0));
-    put_update(k, &zero);
+    put_update(k, end_update(&zero));
     put(k, BATCH_BEGIN);
     put(k, counter);
     put(k, going);
     if (!begins)
         move_all(k, &going, (int32_t[]){ slot_of(k, g, go) }, 1);
-    put_binding(k, &n->region[0]);
+    put_update(k, binding_update(k, &n->region[0]));
     uint32_t top = b->code.n;
     put(k, BATCH_TURN);
     put(k, counter);
@@ -891,7 +878,7 @@ write_loop(Code *k, const Graph *g, const Node *n)
             if (in->dim[d] != made->dim[d] && expr_is_var(in->dim[d], &v) && v.kind == VAR_SYMBOL)
                 add_update(&rebind, v, made->dim[d]);
     }
-    put_update(k, &rebind);
+    put_update(k, end_update(&rebind));
     put(k, BATCH_NEXT);
     put(k, counter);
     put(k, top);
