@@ -52,14 +52,16 @@ typedef struct {
     TnBlock memory;                  /* that all this is in */
 } TnSizesOf;
 
+typedef struct { uint64_t hash; int32_t what, value; } TnMet;        /* value -1: nothing is here */
+
 typedef struct {
     const TnBatchProgram *p;
     const TnMany *m;
     TnFrame frame;                   /* what blocks run in */
     const TnBatchPolicy *policy;     /* of the requests, or the program's */
-    TnBlock handle, node, arg, order, count, rows, request, sizes, pool, bytes, link;
+    TnBlock handle, node, arg, order, count, rows, request, sizes, pool, bytes, link, met;
     TnBlock edge, schedule;          /* of a policy with edges */
-    int64_t nhandle, nnode, narg, deepest, deepest_last, nlink, sweep_at, asked;
+    int64_t nhandle, nnode, narg, deepest, deepest_last, nlink, sweep_at, asked, nmet, met_room;
     int32_t nsizes, npool;
 } TnBatch;
 
@@ -104,14 +106,6 @@ static const void *tn_row(const TnBatch *b, int32_t sizes, int32_t type, int64_t
 {
     const TnPool *p = tn_pool_of(b, sizes, type);
     return (const char *)p->row.at + row * p->bytes;
-}
-
-static const void *tn_row_of(const TnBatch *b, int64_t bytes, int64_t row)
-{
-    const TnPool *p = (const TnPool *)b->pool.at;
-    while (p->bytes != bytes)
-        p++;
-    return (const char *)p->row.at + row * bytes;
 }
 
 /* A block of values themselves, for one request: handles of what it reads, and of what it makes. */
@@ -188,7 +182,8 @@ static void tn_run_stack(TnBatch *b, int32_t number)
     const int32_t *arg = (const int32_t *)b->arg.at + node->arg;
     const int64_t bytes = arg[0] ? tn_pool_of(b, node->sizes, arg[1])->bytes / arg[0] : 0;
     for (int32_t i = 0; i < arg[0] && bytes; i++)
-        memcpy((char *)tn_row(b, node->sizes, arg[1], TN_HANDLES(b)[node->out].row) + i * bytes, tn_row_of(b, bytes, TN_HANDLES(b)[arg[2 + i]].row), (size_t)bytes);
+        memcpy((char *)tn_row(b, node->sizes, arg[1], TN_HANDLES(b)[node->out].row) + i * bytes,
+               (const char *)((const TnPool *)b->pool.at)[TN_HANDLES(b)[arg[2 + i]].pool].row.at + TN_HANDLES(b)[arg[2 + i]].row * bytes, (size_t)bytes);
 }
 
 /* Nodes of one block and one depth: those of one size at a time. They are put in that order. */
@@ -321,32 +316,76 @@ static int tn_run_host(TnBatch *b, int32_t sizes, int32_t *slot, const int32_t *
     return fault ? fault : tn_run_alone(b, code[1], sizes, arg, made);
 }
 
-/* The first sizes that are these as far as `size` tells, -1 behind the symbols. */
-static int32_t tn_first_sizes(const TnBatch *b, const int64_t *sym, const int32_t *size, int32_t n)
+/* Has this been met: these sizes (MET_SIZES), a pool of so many bytes (MET_POOL), sizes that are these as far as block `what` depends on them? Then
+ * *value is its number, else `fresh` is from now on. */
+enum { TN_MET_SIZES = -1, TN_MET_POOL = -2 };
+static int tn_is_met(const TnBatch *b, const TnMet *x, int32_t what, const int64_t *key)
 {
-    for (int32_t i = 0; i < n; i++) {
-        int same = 1;
-        for (const int32_t *s = size; same && *s >= 0; s++)
-            same = tn_sizes_of(b, i)->sym[*s] == sym[*s];
-        if (same)
-            return i;
+    int same = x->what == what;
+    if (same && what == TN_MET_POOL)
+        return ((const TnPool *)b->pool.at)[x->value].bytes == *key;
+    if (same && what == TN_MET_SIZES)
+        return !memcmp(tn_sizes_of(b, x->value)->sym + b->p->nsymbol, key, (size_t)b->p->nsymbol * sizeof *key);
+    for (const int32_t *s = same ? b->p->block[what].size : 0; same && *s >= 0; s++)
+        same = tn_sizes_of(b, x->value)->sym[*s] == key[*s];
+    return same;
+}
+static uint64_t tn_mix(uint64_t hash, int64_t x)
+{
+    hash = (hash ^ (uint64_t)x) * UINT64_C(0x9E3779B97F4A7C15);
+    return hash ^ hash >> 29;
+}
+static int tn_meet(TnBatch *b, int32_t what, const int64_t *key, int32_t fresh, int32_t *value)
+{
+    uint64_t hash = tn_mix(7, what);
+    int64_t n = what == TN_MET_POOL ? 1 : b->p->nsymbol;
+    for (int64_t i = 0; what < 0 && i < n; i++)
+        hash = tn_mix(hash, key[i]);
+    for (const int32_t *s = what >= 0 ? b->p->block[what].size : 0; s && *s >= 0; s++)
+        hash = tn_mix(hash, key[*s]);
+    if (2 * b->nmet >= b->met_room) {            /* twice as many places, and all in their new ones */
+        TnBlock more = {0, 0};
+        int64_t room = b->met_room ? 2 * b->met_room : 256;
+        int code = tn_need(&b->frame, &more, room * (int64_t)sizeof(TnMet));
+        if (code)
+            return code;
+        TnMet *to = (TnMet *)more.at, *from = (TnMet *)b->met.at;
+        for (int64_t i = 0; i < room; i++)
+            to[i].value = -1;
+        for (int64_t i = 0; i < b->met_room; i++) {
+            int64_t at = (int64_t)(from[i].hash & (uint64_t)(room - 1));
+            while (from[i].value >= 0 && to[at].value >= 0)
+                at = (at + 1) & (room - 1);
+            if (from[i].value >= 0)
+                to[at] = from[i];
+        }
+        tn_put(&b->frame, &b->met);
+        b->met = more;
+        b->met_room = room;
     }
-    return n;
+    TnMet *met = (TnMet *)b->met.at;
+    int64_t at = (int64_t)(hash & (uint64_t)(b->met_room - 1));
+    for (; met[at].value >= 0; at = (at + 1) & (b->met_room - 1))
+        if (met[at].hash == hash && tn_is_met(b, &met[at], what, key)) {
+            *value = met[at].value;
+            return 0;
+        }
+    met[at] = (TnMet){hash, what, fresh};
+    b->nmet++;
+    *value = fresh;
+    return 0;
 }
 
 /* The pool of rows of so many bytes. */
 static int tn_take_pool(TnBatch *b, int64_t bytes, int32_t *out)
 {
-    TnPool *pool = (TnPool *)b->pool.at;
     int code;
-    for (*out = 0; *out < b->npool; ++*out)
-        if (pool[*out].bytes == bytes)
-            return 0;
     if (bytes < 0)
         return tn_refuse(b->frame.fault, TN_FAULT_SIZE, 0, 0, bytes, 0);
-    if ((code = tn_room(b, &b->pool, b->npool * (int64_t)sizeof(TnPool), sizeof(TnPool))))
+    if ((code = tn_room(b, &b->pool, b->npool * (int64_t)sizeof(TnPool), sizeof(TnPool))) || (code = tn_meet(b, TN_MET_POOL, &bytes, b->npool, out)))
         return code;
-    ((TnPool *)b->pool.at)[b->npool++] = (TnPool){{0, 0}, bytes, 0};
+    if (*out == b->npool)
+        ((TnPool *)b->pool.at)[b->npool++] = (TnPool){{0, 0}, bytes, 0};
     return 0;
 }
 
@@ -355,9 +394,8 @@ static int tn_take_sizes(TnBatch *b, const int64_t *sym, int32_t *out)
 {
     const int64_t nt = b->p->ntype, nb = b->p->nblock, ns = b->p->nsymbol;
     int code = 0;
-    for (*out = 0; *out < b->nsizes; ++*out)
-        if (!memcmp(tn_sizes_of(b, *out)->sym + ns, sym, (size_t)ns * sizeof *sym))
-            return 0;
+    if ((code = tn_meet(b, TN_MET_SIZES, sym, b->nsizes, out)) || *out < b->nsizes)
+        return code;
     TnSizesOf z = {0, 0, 0, -1, -1, {0, 0}};
     if ((code = tn_room(b, &b->sizes, b->nsizes * (int64_t)sizeof(TnSizesOf), sizeof(TnSizesOf))) ||
         (code = tn_room(b, &b->bytes, 0, nt * (int64_t)sizeof(int64_t))) ||
@@ -370,8 +408,8 @@ static int tn_take_sizes(TnBatch *b, const int64_t *sym, int32_t *out)
     memcpy(z.sym + ns, sym, (size_t)ns * sizeof *sym);
     b->p->sizes(z.sym, (int64_t *)b->bytes.at);
     *tn_sizes_of(b, b->nsizes++) = z;
-    for (int64_t i = 0; i < nb; i++)
-        z.block[i] = tn_first_sizes(b, sym, b->p->block[i].size, b->nsizes - 1);
+    for (int64_t i = 0; i < nb && !code; i++)
+        code = tn_meet(b, (int32_t)i, sym, *out, &z.block[i]);
     for (int64_t i = 0; i < nt && !code; i++)
         code = tn_take_pool(b, ((const int64_t *)b->bytes.at)[i], &z.pool[i]);
     return code;
@@ -779,7 +817,7 @@ static int tn_batch(const TnBatchProgram *p, const TnMany *m, const TnFrame *fra
     for (int32_t i = 0; i < b.npool; i++)
         tn_put(frame, &((TnPool *)b.pool.at)[i].row);
     TnBlock *own[] = {&b.handle, &b.node, &b.arg, &b.order, &b.count, &b.rows, &b.request,
-                      &b.sizes, &b.pool, &b.bytes, &b.link, &b.edge, &b.schedule};
+                      &b.sizes, &b.pool, &b.bytes, &b.link, &b.met, &b.edge, &b.schedule};
     for (unsigned i = 0; i < sizeof own / sizeof *own; i++)
         tn_put(frame, own[i]);
     return code;
