@@ -11,15 +11,28 @@
 """
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ._compile import compile, inspect, targets
 from ._model import Block, Learnt, Model, Session, Value, load
-from ._ragged import Ragged
 from ._native import (Error, InternalError, LimitError, ModelError, ToolchainError, UnsupportedError,
                       UsageError, version as __version__)
 
 __all__ = ["compile", "load", "inspect", "targets", "Model", "Session", "Value", "Block", "Learnt",
            "Ragged", "Note", "Error", "UsageError", "ModelError", "UnsupportedError", "LimitError",
            "ToolchainError", "InternalError"]
+
+
+if TYPE_CHECKING:
+    from ._ragged import Ragged
+
+
+def __getattr__(name: str):
+    """Ragged brings NumPy, which takes ten times as long to import as all else here, so it comes when it is asked for."""
+    if name == "Ragged":
+        from ._ragged import Ragged
+        return Ragged
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class Note(UserWarning):
