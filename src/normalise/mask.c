@@ -142,7 +142,7 @@ is_outer(const Masks *m, ValueId v, int left)
     AxisSet all = 0;
 
     if (!m->from->value.at[v].def || n->callee != CALL_NEST || n->nest->nout != 1 || n->nest->nwrite != 1 || !write_is_plain(m->c, n->nest, &n->nest->write[0]) ||
-        nest_axes_of_kind(n->nest, AXIS_REDUCE) || nest_axes_of_kind(n->nest, AXIS_SCAN) || nest_leaves_gaps(n->nest) || scalar_size(m->c, n->nest->write[0].value) > FEW_OPERATIONS)
+        nest_axes_of_kind(n->nest, AXIS_REDUCE) || nest_axes_of_kind(n->nest, AXIS_SCAN) || scalar_size(m->c, n->nest->write[0].value) > FEW_OPERATIONS)
         return false;
     for (uint32_t x = 0; x < n->nest->naxis; x++)
         all |= expr_is(n->nest->axis[x].extent, 1) ? 0 : axis_one(x);
@@ -310,7 +310,7 @@ shown_in_block(const Masks *m, const Nest *n, const Scalar *cond, uint32_t keys,
     if (n->naxis == NEST_MAX_AXES)
         return NULL;
     for (uint32_t x = 0; x < n->naxis; x++)
-        range[x] = (Range){ { VAR_AXIS, x }, n->axis[x].begin, n->axis[x].extent };
+        range[x] = (Range){ { VAR_AXIS, x }, expr_int(c, 0), n->axis[x].extent };
     range[keys].extent = expr_ceil_div(c, all, expr_int(c, size));
     range[n->naxis] = (Range){ { VAR_AXIS, n->naxis }, expr_int(c, 0), expr_int(c, size) };
     Ranges ranges = { range, n->naxis + 1 };
@@ -558,7 +558,7 @@ makes_scores(const Masks *m, const Source *node, uint32_t *keys)
 {
     const Nest *n = node->nest;
 
-    if (node->node->callee != CALL_NEST || n->nout != 1 || n->nwrite != 1 || !m->along[node_out(m->from, node->node, 0)] || nest_axes_of_kind(n, AXIS_SCAN) || nest_leaves_gaps(n) ||
+    if (node->node->callee != CALL_NEST || n->nout != 1 || n->nwrite != 1 || !m->along[node_out(m->from, node->node, 0)] || nest_axes_of_kind(n, AXIS_SCAN) ||
         !write_is_plain(m->c, n, &n->write[0]))
         return false;
     *keys = axis_at(n, m->along[node_out(m->from, node->node, 0)] - 1);

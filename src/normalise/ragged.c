@@ -404,7 +404,7 @@ add_axes(Change *k, bool packed)
         if (k->e.nest.naxis == NEST_MAX_AXES)
             return false;
         uint32_t f = k->fresh[x] = k->e.nest.naxis++;
-        k->e.axis[f] = (Axis){ nest_fresh_axis(k->r->c, &k->e, k->n->axis[x].name), k->n->axis[x].kind, expr_int(k->r->c, 0), k->r->tokens };
+        k->e.axis[f] = (Axis){ nest_fresh_axis(k->r->c, &k->e, k->n->axis[x].name), k->n->axis[x].kind, k->r->tokens };
         if (run == RUNS_COLUMNS && k->n->axis[x].kind == AXIS_PARALLEL && k->of_sequence[k->runs.sequence[x]] == NO_SLOT)
             k->of_sequence[k->runs.sequence[x]] = f;
     }

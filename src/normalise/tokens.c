@@ -421,7 +421,7 @@ reads_tokens(const TokenMap *m, const Node *n)
 static bool
 is_plain(Ctx *c, const Node *n)
 {
-    return n->callee == CALL_NEST && n->nest->nout == 1 && n->nest->nwrite == 1 && !nest_axes_of_kind(n->nest, AXIS_SCAN) && !nest_leaves_gaps(n->nest) &&
+    return n->callee == CALL_NEST && n->nest->nout == 1 && n->nest->nwrite == 1 && !nest_axes_of_kind(n->nest, AXIS_SCAN) &&
            write_is_plain(c, n->nest, &n->nest->write[0]);
 }
 
