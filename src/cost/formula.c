@@ -206,6 +206,7 @@ cost_formula(Ctx *c, Arena *a, const Nest *n, const Machine *m)
     CostFormula out = { .bytes = NEW_ARRAY(a, double, n->nin + n->nout + 1), .factor = NEW_ARRAY(a, bool, n->nin + n->nout + 1) };
     AxisSet outer = nest_axes_of_kind(n, AXIS_PARALLEL) | nest_axes_of_kind(n, AXIS_SCAN), lane = lane_axis(&f);
     Accesses reads = nest_accesses(c, a, n);
+    Ranges ranges = nest_ranges(c, a, n);
     Torn torn = { .f = &f };
 
     for (uint32_t i = 0; i < n->nwrite; i++)
@@ -222,7 +223,12 @@ cost_formula(Ctx *c, Arena *a, const Nest *n, const Machine *m)
     }
     out.trips = points_of(&f, outer);
     arithmetic(&f, a, &out);
-    out.least = f.product ? points_of(&f, f.view.batch | f.view.row | f.view.col | f.view.sum) / m->fma_per_cycle / machine_lanes(m, DT_F32) * m->cycle_seconds : 0;
+    if (f.product) {
+        double points = points_of(&f, f.view.batch | f.view.row | f.view.col | f.view.sum);
+        double whole = points / m->fma_per_cycle / machine_lanes(m, DT_F32) * m->cycle_seconds;
+        out.least = whole * cost_share(c, a, n, f.view.sum);
+        out.inner = fmax(out.inner - (whole - out.least), 0);
+    }
     for (uint32_t i = 0; i < reads.n; i++) {
         const Scalar *load = reads.at[i].load;
         uint32_t slot = load->u.load.slot, bytes = dtype_info[n->param[slot].type->dtype].bytes;
@@ -233,7 +239,7 @@ cost_formula(Ctx *c, Arena *a, const Nest *n, const Machine *m)
         uint64_t elements;
         bool factor = map_get(&f.factor, MAP_PTR(load), &elements), bare = factor && (load == f.view.a || load == f.view.b);
         double gather = m->gather_cycles / machine_lanes(m, DT_F32) * m->cycle_seconds;
-        bool masked = reads.at[i].conditional && torn.any;
+        bool masked = reads.at[i].conditional && torn.any && !load_is_inside(c, &ranges, load, n->param[slot].type);
         out.factor[slot] |= factor;
         if (factor && !bare && (masked || lies_apart(&f, load, lane, 0)))
             out.inner += (double)elements * gather;
