@@ -42,6 +42,9 @@ Graph *normalise_ragged(const Graph *g, ValueId mask, RaggedReport *report);
  * what is inside of the loops is made plain as well. */
 Graph *normalise_turns(const Graph *g);
 
+/* Each matrix multiplication of a nest with other reductions beside it is a nest of its own (sums.c). Before normalise_nests. */
+Graph *normalise_sums(const Graph *g);
+
 /* A reduction to one point as two nests: pieces that are worth so many points at least, and what is made of them (its inputs
  * are n's, and the pieces behind). False: it is none, too short, or does not divide. */
 bool normalise_pieces(Ctx *c, const Nest *n, int64_t worth, const Nest **made, const Nest **rest);

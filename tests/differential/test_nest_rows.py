@@ -259,6 +259,12 @@ def quantised_product(x, w):
 def wide_integers_and_two_outputs(x):
     return x * x - 3, np.where(x < 0, -x, 2 * np.arange(21))
 
+@row("""nest t(p: f32[r, 5], k: i64[n, 2], u: f32[5, 33], w: f32[5, 33]) -> (o: f32[n, 33]) {
+          o[i, j] = tanh((sum q: (p[at(k[i, 0], r), q] * u[q, j])) - (sum q: (p[at(k[i, 1], r), q] * w[q, j])) / 8)
+        }""", floats(9, 5), rng.integers(0, 9, (7, 2)), floats(5, 33), floats(5, 33))
+def two_products(p, k, u, w):
+    return np.tanh(p[k[:, 0]] @ u - p[k[:, 1]] @ w / 8)
+
 # ragged, blocks, batches
 
 @row("nest t(x: f32[n, m], len: i64[n]) -> (o: f32[n, m]) { o[i, j<len[i]>] = 2 * x[i, j] }",
