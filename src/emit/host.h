@@ -108,6 +108,7 @@ void host_routine_sources(Host *h);                  /* the sources of all that 
 bool host_is_routine(const Graph *g, NodeId id);
 void host_batch(Host *h);            /* the program for many requests, if there is one (host_batch.c) */
 void host_tables(Host *h);           /* constants of strings, and what handles strings, where there are any (host_tables.c) */
+void host_stack(Host *h);            /* what calls of functions ask before they go deeper (host_control.c) */
 
 static inline bool
 host_is_call(const Graph *g, NodeId n)

@@ -221,6 +221,7 @@ emit_c_host(Ctx *c, Text *t, const HostProgram *p, bool single_file)
     tensor_table(&h, "inputs", p->graph->input.at, p->graph->input.n);
     tensor_table(&h, "outputs", p->graph->output.at, p->graph->output.n);
     uint32_t nconstraint = string_tables(&h);
+    host_stack(&h);
     uint32_t nkernel = host_kernels(&h);
     uint32_t rank_total = host_prepare(&h);
     host_run(&h);

@@ -285,6 +285,9 @@ report_fault(const Session *s, Diags *d, const TnFault *f)
     case TN_FAULT_DEPTH:
         return diag_error(d, DIAG_LIMIT, at_model(s), "functions call each other %lld deep, the limit is %lld; raise it with --max-calls when compiling",
                           got, want);
+    case TN_FAULT_STACK:
+        return diag_error(d, DIAG_LIMIT, at_model(s), "functions call each other %lld deep, and the thread's stack has no room for more; give the thread a "
+                          "larger stack, or compile with --many, which keeps calls in memory of their own", got);
     case TN_FAULT_FRAME:
         return diag_error(d, DIAG_INTERNAL, at_model(s), "the session gave the model no %s of %lld bytes where it needs them; please report it",
                           f->where == TN_FRAME_INPUT ? "input" : f->where == TN_FRAME_OUTPUT ? "output" : "memory", want);
