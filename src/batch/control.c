@@ -493,7 +493,8 @@ static void
 write_graph(Code *k, const Graph *g, int32_t *out)
 {
     Arena *a = k->b->a;
-    Segment s = { .g = g, .users = graph_users(g, a), .output = graph_outputs(g, a) };
+    Segment s = { .g = g, .keys = batch_keys(k->b, g), .users = graph_users(g, a),
+                  .output = graph_outputs(g, a) };
     Map definer = graph_definers(g, a);
 
     put_checks(k, g, &definer, 0);

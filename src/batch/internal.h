@@ -64,6 +64,16 @@ void batch_find_values(Batching *b);
 /* Leading inputs that control itself reads: a condition, a number of turns, sizes. */
 uint32_t batch_control_inputs(const Node *n);
 
+/* ---- groups.c ---- */
+
+/* Of each nest of a graph, the sizes that it depends on and in which requests may differ. */
+typedef struct SizeKeys SizeKeys;
+const SizeKeys *batch_keys(const Batching *b, const Graph *g);
+/* Nests of one segment, in order, as blocks that may run in the order of their numbers.
+ * group [n]: its block, from 1; 0 at first. Returns how many there are. */
+uint32_t batch_group(const Batching *b, const SizeKeys *keys, const Users *users,
+                     const NodeId *node, uint32_t n, uint32_t *group);
+
 /* ---- segment.c, control.c ---- */
 
 typedef struct {
@@ -81,6 +91,7 @@ int32_t batch_slot_of(Code *k, const Graph *g, ValueId v);
 /* A segment: the nests between two nodes of control, which may run in any legal order. */
 typedef struct {
     const Graph *g;
+    const SizeKeys *keys;
     Users users;
     bool *output;
     VEC(NodeId) host, later, last;

@@ -1,8 +1,8 @@
 /* segment: the nests between two nodes of control as blocks.
  *
- * A segment becomes up to three blocks: what control reads and the host computes, what others read,
- * and what is read for results alone. Shared values belong to no block: each computes those that it
- * reads.
+ * A segment has up to three parts: what control reads and the host computes, what others read, and
+ * what is read for results alone. Each is a block, or several where nests depend on different sizes
+ * (groups.c). Shared values belong to no block: each computes those that it reads.
  */
 #include "batch/internal.h"
 
@@ -140,11 +140,27 @@ batch_add_nest(Code *k, Segment *s, NodeId id)
         VEC_PUSH(k->b->a, &s->later, id);
 }
 
+static void
+put_groups(Code *k, const Segment *s, const NodeId *node, uint32_t n, bool last)
+{
+    uint32_t *group = NEW_ARRAY(k->b->a, uint32_t, n + 1);
+    NodeId *inside = NEW_ARRAY(k->b->a, NodeId, n + 1);
+    uint32_t ngroup = batch_group(k->b, s->keys, &s->users, node, n, group);
+
+    for (uint32_t j = 1; j <= ngroup; j++) {
+        uint32_t count = 0;
+        for (uint32_t i = 0; i < n; i++)
+            if (group[i] == j)
+                inside[count++] = node[i];
+        put_nests(k, s, inside, count, BLOCK_TOGETHER, last);
+    }
+}
+
 void
 batch_end_segment(Code *k, Segment *s)
 {
     put_nests(k, s, s->host.at, s->host.n, BLOCK_HOST, false);
-    put_nests(k, s, s->later.at, s->later.n, BLOCK_TOGETHER, false);
-    put_nests(k, s, s->last.at, s->last.n, BLOCK_TOGETHER, true);
+    put_groups(k, s, s->later.at, s->later.n, false);
+    put_groups(k, s, s->last.at, s->last.n, true);
     s->host.n = s->later.n = s->last.n = 0;
 }
