@@ -53,9 +53,11 @@ typedef struct {                     /* how far a request is */
     TnBlock stack, frame;
     int32_t nframe, function, at, base, ended, sizes;
     int64_t asked;                   /* bytes of rows that it has recorded since it last waited */
+    int32_t turns;                   /* of loops, since then */
 } TnRequestRun;
 /* Between two turns of a loop a request waits where all of them together would ask for more: what
- * is recorded runs, and what earlier turns needed is dropped. */
+ * is recorded runs, and what earlier turns needed is dropped. Others wait after as many turns, if
+ * they do not ask for twice as much by then: later turns of all run together, too. */
 #define TN_MOST_ASKED (INT64_C(1) << 24)
 /* Rows of so many bytes. */
 typedef struct { TnBlock row; int64_t bytes, used; } TnPool;
@@ -79,6 +81,7 @@ typedef struct {
     TnBlock edge, schedule;          /* of a policy with edges */
     int64_t nhandle, nnode, narg, deepest, deepest_last, nlink, sweep_at, asked, nmet, met_room;
     int32_t nsizes, npool;
+    int32_t turns;                   /* after which others wait; INT32_MAX: none does */
 } TnBatch;
 
 #define TN_HANDLES(b) ((TnHandle *)(b)->handle.at)

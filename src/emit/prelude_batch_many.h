@@ -40,6 +40,7 @@ static int tn_walk_all(TnBatch *b)
     int code = 0, left = 1;
     while (left && !code) {
         left = 0;
+        b->turns = INT32_MAX;
         for (int32_t i = 0; i < b->m->n && !code; i++) {
             TnRequestRun *r = (TnRequestRun *)b->request.at + i;
             if (r->ended)

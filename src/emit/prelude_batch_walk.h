@@ -6,9 +6,10 @@
 #define TN_PRELUDE_BATCH_WALK_H
 
 /* A node for the block at `code`, whose slots of inputs and outputs stand behind it. */
-static int tn_record(TnBatch *b, int32_t sizes, int32_t *slot, const int32_t *code, int64_t *asked)
+static int tn_record(TnBatch *b, TnRequestRun *r, int32_t *slot, const int32_t *code)
 {
     const TnBatchBlock *k = &b->p->block[code[1]];
+    const int32_t sizes = r->sizes;
     int fault = 0;
     if ((fault = tn_room(b, &b->node, b->nnode, 1, sizeof(TnNode))) ||
         (fault = tn_room(b, &b->arg, b->narg, k->nin, sizeof(int32_t))))
@@ -25,7 +26,7 @@ static int tn_record(TnBatch *b, int32_t sizes, int32_t *slot, const int32_t *co
         slot[code[2 + k->nin + o]] = (int32_t)(out + o);
         TN_HANDLES(b)[out + o].depth = depth + 1;
         const int64_t bytes = tn_pool_of(b, sizes, k->type[k->nin + o])->bytes;
-        *asked += bytes;
+        r->asked += bytes;
         b->asked += bytes;
     }
     const TnNode made = {code[1], depth, (int32_t)b->narg, (int32_t)out, sizes};
@@ -87,7 +88,7 @@ static int tn_walk(TnBatch *b, TnRequestRun *r)
 {
     const int64_t most = TN_MOST_ASKED / b->m->n;
     int fault = 0;
-    r->asked = 0;
+    r->asked = r->turns = 0;
     for (;;) {
         const int32_t *c = b->p->code + r->at;
         int32_t *slot = TN_STACK(r);
@@ -95,7 +96,7 @@ static int tn_walk(TnBatch *b, TnRequestRun *r)
         switch (c[0]) {
         case TN_DO_BLOCK: case TN_DO_HOST:
             fault = c[0] == TN_DO_HOST ? tn_run_host(b, r->sizes, slot, c)
-                                       : tn_record(b, r->sizes, slot, c, &r->asked);
+                                       : tn_record(b, r, slot, c);
             if (fault)
                 return fault;
             r->at += 2 + b->p->block[c[1]].nin + b->p->block[c[1]].nout;
@@ -196,8 +197,10 @@ static int tn_walk(TnBatch *b, TnRequestRun *r)
         case TN_DO_NEXT:
             slot[b->p->function[r->function].nslot + c[1]]++;
             r->at = c[2];
-            if (r->asked > most)
+            if (++r->turns >= b->turns || r->asked > (b->turns < INT32_MAX ? 2 * most : most)) {
+                b->turns = r->turns;
                 return 0;
+            }
             break;
         case TN_DO_UPDATE:
             if ((fault = tn_update(b, c[1], r->sizes, &r->sizes)))
