@@ -314,6 +314,18 @@ def test_a_decoder_in_a_loop(tmp_path, loops):
     assert lengths > 4
 
 
+def test_turns_stay_together(tmp_path, loops):
+    """Caches are too large to record all turns at once: requests wait at the same turn."""
+    decoder = loops.Decoder(layers=1, hidden=512, heads=8, kv=8, inner=64, words=2000)
+    model = tenon.compile(decoder.write(tmp_path / "decoder.onnx"), many=True)
+    rng = np.random.default_rng(14)
+    requests = [{"ids": rng.integers(2000, size=(1, n)), "new": np.array(31)}
+                for n in (90, 60, 75, 95)]
+    _, blocks = same_as_alone(model, requests)
+    inside = [b for b in blocks.values() if b.asked == 30 * 4 and not b.host]
+    assert [b.ran for b in inside] == [30, 30 * 4, 30]
+
+
 def test_small_weights_stay_in_one_block(tmp_path):
     """What reads few weights again costs less than another block."""
     model = compiled(tmp_path, PLAIN.replace("-> (%y, %z, %same)", "-> (%y, %z, %same, %c)")
