@@ -91,7 +91,7 @@ constructors(Arena *a, const Data *d)
 }
 
 static bool
-check_fields(Read *r, const Case *x, const Constructor *k, const Head *h)
+check_fields(Read *r, const Case *x, const Constructor *k, Head *h)
 {
     if (h->param.n != k->field.n + x->given)
         return parse_error(&r->p,
@@ -99,8 +99,12 @@ check_fields(Read *r, const Case *x, const Constructor *k, const Head *h)
                            "handed on: it takes %u values, not %u", h->name, k->name,
                            k->field.n, x->given, k->field.n + x->given, h->param.n);
     for (uint32_t i = 0; i < k->field.n; i++) {
-        const Definition *p = &h->param.at[i];
+        Definition *p = &h->param.at[i];
         const Field *f = &k->field.at[i];
+        if (!p->type) {
+            p->type = f->type;
+            p->data = f->data;
+        }
         if (p->data != f->data || type_eq(r->g->ctx, p->type, f->type) != YES)
             return read_error(r, p->loc,
                               "input %%%s of graph %s is written as %s, field %s of %s is %s",
@@ -119,7 +123,7 @@ read_arm(Read *outer, Case *x, uint32_t number)
     Read r = read_inside(outer, outer->g);
     Head h;
 
-    if (!read_bind(&r, region) || !parse_expect(&r.p, "graph") || !read_head(&r, &h)
+    if (!read_bind(&r, region) || !parse_expect(&r.p, "graph") || !read_head(&r, &h, false)
         || !check_fields(&r, x, k, &h))
         return false;
     outer->p = r.p;
@@ -195,19 +199,6 @@ read_arms(Read *r, Case *x)
 
 /* ---- the choice between arms ----------------------------------------------------------------- */
 
-typedef struct { Read *r; Map seen; Bindings bind; } Same;
-
-static void
-same_symbol(void *user, Var v)
-{
-    Same *s = user;
-
-    if (v.kind != VAR_SYMBOL || map_get(&s->seen, v.id, NULL))
-        return;
-    map_put(&s->seen, v.id, 1);
-    VEC_PUSH(s->r->g->arena, &s->bind, ((Binding){ v, expr_var(s->r->g->ctx, v) }));
-}
-
 static bool choose(Read *r, const Case *x, const ValueId *in, uint32_t first, uint32_t end,
                    const ValueId *out);
 
@@ -223,19 +214,20 @@ choice(Read *outer, const Case *x, const ValueId *from, uint32_t first, uint32_t
     Read r = read_inside(outer, graph_new(g->ctx, g->arena, name));
     ValueId *in = NEW_ARRAY(g->arena, ValueId, x->in.n);
     ValueId *out = NEW_ARRAY(g->arena, ValueId, x->nresult + 1);
-    Same same = { .r = outer, .seen = { .arena = g->arena } };
+    Bindings bind = { 0 };
+    SameSymbols same = { outer, &bind };
 
     for (uint32_t i = 0; i < x->in.n; i++) {
         const Value *v = &g->value.at[from[i]];
         in[i] = graph_input(r.g, v->name, v->type);
         for (uint32_t d = 0; d < v->type->rank; d++)
-            expr_vars(v->type->dim[d], same_symbol, &same);
+            expr_vars(v->type->dim[d], read_same_symbol, &same);
     }
     for (uint32_t i = 0; i < x->nresult; i++) {
         out[i] = graph_value(r.g, x->result[i].name ? x->result[i].name : "unused", x->type[i]);
         VEC_PUSH(g->arena, &r.g->output, out[i]);
     }
-    *region = (Region){ r.g, same.bind.n, same.bind.at };
+    *region = (Region){ r.g, bind.n, bind.at };
     return choose(&r, x, in, first, end, out);
 }
 

@@ -338,19 +338,36 @@ read_type_str(const Read *r, const Data *data, const Type *t)
     return data ? arena_printf(r->g->arena, "%s[]", data->name) : type_str(r->g->ctx, t);
 }
 
+/* Parameters without a type have that of what they are given. Its sizes are the same inside. */
+static void
+take_type(Read *r, Bindings *bind, Definition *param, ValueId v)
+{
+    SameSymbols same = { .r = r, .bind = bind };
+
+    param->type = r->g->value.at[v].type;
+    param->data = data_of(r, v);
+    for (uint32_t d = 0; d < param->type->rank; d++)
+        expr_vars(param->type->dim[d], read_same_symbol, &same);
+}
+
 bool
-read_unify(Read *r, Loc loc, Region *region, Sym callee, uint32_t n, const Definition *param,
+read_unify(Read *r, Loc loc, Region *region, Sym callee, uint32_t n, Definition *param,
            const ValueId *arg)
 {
     Arena *a = r->g->arena;
     const Type **declared = NEW_ARRAY(a, const Type *, n + 1);
     const Type **given = NEW_ARRAY(a, const Type *, n + 1);
+    Bindings bind = { 0 };
     BoundSizes bound = { 0 };
 
+    for (uint32_t i = 0; i < region->nbind; i++)
+        VEC_PUSH(a, &bind, region->bind[i]);
     for (uint32_t i = 0; i < n; i++) {
         const Value *x = &r->g->value.at[arg[i]];
         if (!arg[i])
             return read_error(r, loc, "input %%%s of graph %s is absent", param[i].name, callee);
+        if (!param[i].type)
+            take_type(r, &bind, &param[i], arg[i]);
         declared[i] = param[i].type;
         given[i] = x->type;
         if (data_of(r, arg[i]) != param[i].data || x->type->dtype != declared[i]->dtype
@@ -359,12 +376,26 @@ read_unify(Read *r, Loc loc, Region *region, Sym callee, uint32_t n, const Defin
                               read_type_str(r, data_of(r, arg[i]), x->type), param[i].name,
                               callee, read_type_str(r, param[i].data, declared[i]));
     }
-    if (region->nbind)
-        return true;
-    type_bind(r->g->ctx, declared, n, given, n, &bound);
+    for (uint32_t i = 0; i < bind.n; i++)
+        VEC_PUSH(r->g->ctx->arena, &bound, bind.at[i]);
+    if (!region->nbind)
+        type_bind(r->g->ctx, declared, n, given, n, &bound);
     region->bind = bound.at;
     region->nbind = bound.n;
     return true;
+}
+
+void
+read_same_symbol(void *user, Var v)
+{
+    SameSymbols *s = user;
+    Ctx *c = s->r->g->ctx;
+
+    for (uint32_t i = 0; i < s->bind->n; i++)
+        if (s->bind->at[i].var.id == v.id)
+            return;
+    if (v.kind == VAR_SYMBOL)
+        VEC_PUSH(s->r->g->arena, s->bind, ((Binding){ v, expr_var(c, v) }));
 }
 
 bool
@@ -674,7 +705,7 @@ read_line(Read *r)
 /* ---- the head ------------------------------------------------------------------------------------------------ */
 
 static bool
-read_definitions(Read *r, Definitions *list, bool typed)
+read_definitions(Read *r, Definitions *list, bool inputs, bool typed)
 {
     Map seen = { .arena = r->g->arena };
     Definition d;
@@ -685,8 +716,8 @@ read_definitions(Read *r, Definitions *list, bool typed)
         if ((list->n && !parse_expect(&r->p, ",")) || !read_definition(r, &d, typed))
             return false;
         if (!d.name)
-            return parse_error(&r->p, "%s needs a name", typed ? "an input" : "an output");
-        if (typed && map_get(&seen, MAP_PTR(d.name), NULL))
+            return parse_error(&r->p, "%s needs a name", inputs ? "an input" : "an output");
+        if (inputs && map_get(&seen, MAP_PTR(d.name), NULL))
             return parse_error(&r->p, "%%%s is defined twice", d.name);
         map_put(&seen, MAP_PTR(d.name), 1);
         VEC_PUSH(r->g->arena, list, d);
@@ -696,12 +727,12 @@ read_definitions(Read *r, Definitions *list, bool typed)
 
 /* From the @ in front of its name to the results. */
 bool
-read_head(Read *r, Head *h)
+read_head(Read *r, Head *h, bool typed)
 {
     *h = (Head){ 0 };
     h->name = parse_expect(&r->p, "@") ? parse_name(&r->p) : NULL;
-    return h->name && read_definitions(r, &h->param, true) && parse_expect(&r->p, "->")
-        && read_definitions(r, &h->result, false);
+    return h->name && read_definitions(r, &h->param, true, typed) && parse_expect(&r->p, "->")
+        && read_definitions(r, &h->result, false, false);
 }
 
 void
@@ -838,7 +869,7 @@ read_region_graph(Read *outer, Region *region, const Given *given)
     uint32_t first = given->first, n = given->n;
     Head h;
 
-    if (!parse_expect(&r.p, "graph") || !read_head(&r, &h))
+    if (!parse_expect(&r.p, "graph") || !read_head(&r, &h, false))
         return NULL;
     outer->p = r.p;
     if (h.param.n != first + n) {
@@ -846,6 +877,9 @@ read_region_graph(Read *outer, Region *region, const Given *given)
                     h.param.n < first ? 0 : h.param.n - first, n);
         return NULL;
     }
+    for (uint32_t i = 0; i < first; i++)
+        if (!h.param.at[i].type)
+            h.param.at[i].type = type_new(r.p.ctx, i ? DT_BOOL : DT_I64, 0, NULL);
     if (!read_unify(outer, given->loc, region, h.name, n, h.param.at + first, given->arg))
         return NULL;
     r.g = graph_new(outer->g->ctx, outer->g->arena, h.name);

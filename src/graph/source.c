@@ -95,7 +95,7 @@ read_item(Read *r, Items *items)
         if (!read_model_file(r, f))
             return false;
     } else {
-        if (!read_head(r, &f->head))
+        if (!read_head(r, &f->head, true))
             return false;
         i.graph = f->graph = graph_new(r->g->ctx, r->g->arena, f->head.name);
         skip_body(&r->p);
@@ -144,7 +144,7 @@ read_item_body(const Read *outer, const Item *i, Parse *end)
     Head h;
 
     r.p = i->at;
-    if (!read_head(&r, &h))
+    if (!read_head(&r, &h, true))
         return false;
     read_inputs(&r, &h, 0);
     data_inputs(&r, data_of_params(h.param.n, h.param.at));

@@ -81,7 +81,8 @@ bool read_error(const Read *r, Loc loc, const char *format, ...)
 bool read_type(Read *r, Definition *d);
 /* For messages: f32[4], Tree[]. */
 const char *read_type_str(const Read *r, const Data *data, const Type *t);
-bool read_head(Read *r, Head *h);
+/* typed: its parameters have to have types. */
+bool read_head(Read *r, Head *h, bool typed);
 /* A graph around which `outer` is, with the cursor there and nothing in it. */
 Read read_inside(const Read *outer, Graph *g);
 /* Inputs from number `first` on are given values, of which this is known. */
@@ -96,9 +97,12 @@ bool read_deeper(Read *r);
 
 /* Arguments arg [n] for a graph's parameters, of which `param` is the first one: data types, ranks
  * and element types have to agree. Without a `with`, symbols are bound to what the arguments' types
- * have in their places. */
-bool read_unify(Read *r, Loc loc, Region *region, Sym callee, uint32_t n, const Definition *param,
+ * have in their places. A parameter without a type has its argument's. */
+bool read_unify(Read *r, Loc loc, Region *region, Sym callee, uint32_t n, Definition *param,
                 const ValueId *arg);
+/* expr_vars with it: symbols that mean the same inside of a graph as outside of it. */
+typedef struct { Read *r; Bindings *bind; } SameSymbols;
+void read_same_symbol(void *user, Var v);
 /* Types of results that the text leaves out are those that the region's outputs from number
  * `first` on have. */
 bool read_results(Read *r, const Region *region, uint32_t first, uint32_t n, Definition *result);
