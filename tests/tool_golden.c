@@ -106,7 +106,7 @@ static bool
 is_graph(Case *t)
 {
     Parse p = parse_begin(t->ctx, t->path, t->input);
-    return parse_peek(&p, "graph");
+    return parse_peek(&p, "graph") || parse_peek(&p, "data");
 }
 
 /* A graph printed, parsed and printed again must be the same text. */

@@ -141,7 +141,7 @@ run_file(Tool *t)
     if (!file_map(t->arena, &t->ctx.diags, t->file, &text) || !folder_make(&t->ctx.diags, t->out))
         return false;
     Parse p = parse_begin(&t->ctx, t->file, text);
-    if (parse_peek(&p, "graph"))
+    if (parse_peek(&p, "graph") || parse_peek(&p, "data"))
         return run_graph(t, graph_parse(&t->ctx, t->arena, t->file, text));
     if (parse_peek(&p, "kernel"))
         return run_kernel(t, &p);

@@ -120,7 +120,8 @@ callee_text(const Node *n)
 static bool
 facts_of_text(TnContext *ctx, Arena *a, const char *path, Bytes file, Facts *f)
 {
-    Graph *g = graph_parse(&ctx->c, a, path, file);
+    GraphLoader loader = driver_loader(NULL);
+    Graph *g = graph_parse_with(&ctx->c, a, path, file, &loader);
 
     if (!g || !graph_verify(g))
         return false;

@@ -87,4 +87,7 @@ bool driver_compile(Ctx *c, Arena *arena, const char *model_path, const char *ou
 /* The graph as imported, for inspect, interpret and verify. */
 Graph *driver_load(Ctx *c, Arena *arena, const char *model_path, const DriverOptions *o);
 
+/* Reads ONNX models that a text calls (callee.c); o may be NULL. */
+GraphLoader driver_loader(const ImportOptions *o);
+
 #endif

@@ -38,7 +38,8 @@ parse_text(Job *j)
     if (o->max_model_bytes && j->file.bytes > (uint64_t)o->max_model_bytes)
         return diag_error(d, DIAG_LIMIT, loc, "the model has %zu bytes, the limit is %lld; raise it with --max-model", j->file.bytes,
                           (long long)o->max_model_bytes);
-    if (!replace_graph(j, graph_parse(j->ctx, j->arena, j->model_path, j->file)))
+    GraphLoader loader = driver_loader(o);
+    if (!replace_graph(j, graph_parse_with(j->ctx, j->arena, j->model_path, j->file, &loader)))
         return false;
     return !o->max_nodes || j->graph->node.n - 1 <= (uint64_t)o->max_nodes
         || diag_error(d, DIAG_LIMIT, loc, "the model has %u nodes, the limit is %lld; raise it with --max-nodes", j->graph->node.n - 1,

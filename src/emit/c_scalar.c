@@ -377,11 +377,12 @@ static CValue
 print_at(Emit *e, const Scalar *s)
 {
     CValue v = emit_value(e, s->arg[0]);
+    const char *at = s->arg[0]->dtype == DT_U64 ? "tn_at_u64" : "tn_at";
     const char *n = emit_index(e, s->u.index);
     if (!v.s)
         return v;
     if (s->lanes == 1)
-        return plain(arena_printf(e->a, "tn_at(a, %s, %s)", v.s, n));
+        return plain(arena_printf(e->a, "%s(a, %s, %s)", at, v.s, n));
     if (!is_word(v.s))
         v = emit_name(e, s->arg[0], v);
     Text t = {.arena = e->a};
@@ -390,7 +391,7 @@ print_at(Emit *e, const Scalar *s)
         text_add(&t, l ? ", " : "");
         if (e->guard.s)
             text_printf(&t, "!(%s)[%u] ? 0 : ", e->guard.s, l);
-        text_printf(&t, "tn_at(a, %s[%u], %s)", v.s, l, n);
+        text_printf(&t, "%s(a, %s[%u], %s)", at, v.s, l, n);
     }
     text_add(&t, "}");
     return plain(text_str(&t));

@@ -44,13 +44,13 @@ TN_INLINE const void *tn_or_zero(int inside, const void *at)
 }
 
 /* Remember the first index out of range; the host stops after the kernel. */
-TN_COLD void tn_fault_index(const TnArgs *a, int64_t got, int64_t want)
+TN_COLD void tn_fault_index(const TnArgs *a, int64_t got, int64_t want, int32_t wraps)
 {
     int32_t none = TN_FAULT_NONE;
     if (!__atomic_compare_exchange_n(&a->fault->code, &none, TN_FAULT_INDEX, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         return;
     a->fault->where = a->kernel;
-    a->fault->dim = 0;
+    a->fault->dim = !wraps;
     a->fault->got = got;
     a->fault->want = want;
 }
@@ -59,10 +59,19 @@ TN_INLINE int64_t tn_at(const TnArgs *a, int64_t i, int64_t n)
 {
     int64_t at = i < 0 ? i + n : i;
     if (__builtin_expect(!tn_inside(at, n), 0)) {
-        tn_fault_index(a, i, n);
+        tn_fault_index(a, i, n, 1);
         return 0;
     }
     return at;
+}
+/* An unsigned index does not wrap. */
+TN_INLINE int64_t tn_at_u64(const TnArgs *a, uint64_t i, int64_t n)
+{
+    if (__builtin_expect(!tn_inside((int64_t)i, n), 0)) {
+        tn_fault_index(a, (int64_t)i, n, 0);
+        return 0;
+    }
+    return (int64_t)i;
 }
 
 #endif

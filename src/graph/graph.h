@@ -224,5 +224,13 @@ typedef struct { Writer *writer; const char *name; Map offset; } WeightsFile;   
 void graph_print(Text *t, const Graph *g, WeightsFile *weights);
 void graph_print_node(Text *t, const Graph *g, NodeId n);      /* its lines of that text */
 Graph *graph_parse(Ctx *c, Arena *arena, const char *path, Bytes text);     /* files named in it are read beside it; functions before the model */
+/* How `graph @cell = file "cell.onnx"` becomes a graph, whose symbols have "cell_" in front of
+ * their names. NULL: reported. */
+typedef struct {
+    Graph *(*load)(void *user, Ctx *c, Arena *arena, const char *path, const char *name);
+    void *user;
+} GraphLoader;
+Graph *graph_parse_with(Ctx *c, Arena *arena, const char *path, Bytes text,
+                        const GraphLoader *loader);
 
 #endif

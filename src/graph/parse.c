@@ -1,27 +1,42 @@
-/* parse: a graph from its text; doc/text.md has the grammar.
+/* parse: graphs and their nodes from text; doc/text.md has the grammar.
  *
  * Names are defined before they are used, except outputs, which the head names and the body defines.
- * Types of results stand in the text; for operators they are checked against the shape rule, so a
- * text cannot claim what its operators do not do. A function may be called before it is defined; all
- * that are called must be in the end. The last graph of a text is the model.
+ * Types of results may be left out where an operator's shape rule or a graph that is run gives them;
+ * where they stand they are checked against that, so a text cannot claim what its operators do not
+ * do.
  */
-#include "graph/internal.h"
+#include "graph/text.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
-typedef struct {
-    Parse p;
-    Graph *g;
-    Map value;                       /* Sym -> ValueId */
-    Map file;                        /* Sym of a weights file -> its Bytes */
-    Map *function;                   /* Sym -> Graph */
-    uint32_t depth;                  /* graphs around this one */
-} Read;
+/* What a node gives a graph that it runs: its inputs from number `first` on, then columns of `set`.
+ * The first `changing` of them a loop's turns change. */
+typedef struct { Loc loc; uint32_t first, n, changing; const ValueId *arg; DataSet set; } Given;
 
-/* known: of its inputs, from the caller; or NULL. */
-static Graph *read_graph(Read *outer, uint32_t nknown, const Known *known);
+static Graph *read_region_graph(Read *outer, Region *region, const Given *given);
 
 /* ---- values ------------------------------------------------------------------------------------------- */
+
+static Loc
+here(const Read *r)
+{
+    return (Loc){ .file = r->p.file, .line = r->p.line,
+                  .col = (uint32_t)(r->p.s - r->p.line_start) + 1 };
+}
+
+bool
+read_error(const Read *r, Loc loc, const char *format, ...)
+{
+    va_list args;
+    char text[512];                  /* as parse_error has it */
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return diag_error(&r->p.ctx->diags, DIAG_MODEL, loc, "%s", text);
+}
 
 static Sym
 read_name(Read *r)
@@ -93,13 +108,28 @@ read_format(Read *r, const Type *t, const Format **out)
     return parse_expect(&r->p, "]");
 }
 
-/* %name: type as format */
-typedef struct { Sym name; const Type *type; const Format *format; } Definition;
-
-static bool
-read_definition(Read *r, Definition *d)
+bool
+read_type(Read *r, Definition *d)
 {
-    *d = (Definition){ 0 };
+    d->data = read_data_name(r);
+    if (!d->data)
+        return (d->type = parse_type(&r->p)) != NULL;
+    d->type = type_new(r->g->ctx, DT_I64, 0, NULL);
+    if (!parse_expect(&r->p, "["))
+        return false;
+    return parse_accept(&r->p, "]")
+        || parse_error(&r->p,
+                       "a number of %s that differs from value to value is not supported: give it "
+                       "a constructor for each number, or make a list of two constructors, nil() "
+                       "and cons(head: %s[], …)", d->data->name, d->data->name);
+}
+
+/* typed: its type has to be there. */
+static bool
+read_definition(Read *r, Definition *d, bool typed)
+{
+    parse_peek(&r->p, "%");          /* white space is skipped by looking */
+    *d = (Definition){ .loc = here(r) };
     if (parse_accept(&r->p, "_"))
         return true;
     d->name = read_name(r);
@@ -107,163 +137,28 @@ read_definition(Read *r, Definition *d)
         return false;
     if (map_get(&r->value, MAP_PTR(d->name), NULL))
         return parse_error(&r->p, "%%%s is defined twice", d->name);
-    if (!parse_expect(&r->p, ":"))
+    if (!typed && !parse_peek(&r->p, ":"))
+        return true;
+    if (!parse_expect(&r->p, ":") || !read_type(r, d))
         return false;
-    d->type = parse_type(&r->p);
-    if (d->type && !type_fits(r->g->ctx, d->type))
+    if (!type_fits(r->g->ctx, d->type))
         return parse_error(&r->p, "%%%s would be %s, more than any memory holds", d->name, type_str(r->g->ctx, d->type));
-    return d->type && read_format(r, d->type, &d->format);
+    return read_format(r, d->type, &d->format);
 }
 
-static ValueId
-define(Read *r, const Definition *d, ValueId v)
+ValueId
+read_define(Read *r, const Definition *d, ValueId v)
 {
     r->g->value.at[v].format = d->format;
+    if (d->data)
+        map_put(&r->data, v, MAP_PTR(d->data));
     map_put(&r->value, MAP_PTR(d->name), v);
     return v;
 }
 
-/* ---- contents ------------------------------------------------------------------------------------------- */
-
-static bool
-read_file(Read *r, int64_t bytes, const void **data)
-{
-    const char *name;
-    int64_t offset;
-    uint64_t known;
-    Bytes *file = NULL;
-
-    if (!parse_string(&r->p, &name) || !parse_int(&r->p, &offset))
-        return false;
-    Sym key = sym(r->g->ctx, name);
-    if (map_get(&r->file, MAP_PTR(key), &known)) {
-        file = (Bytes *)(uintptr_t)known;
-    } else {
-        if (name[0] == '/' || strstr(name, ".."))
-            return parse_error(&r->p, "weights file \"%s\" does not lie beside the text", name);
-        file = NEW(r->g->arena, Bytes);
-        if (!file_map(r->g->arena, &r->g->ctx->diags, path_join(r->g->arena, path_folder(r->g->arena, r->p.file), name), file))
-            return false;
-        map_put(&r->file, MAP_PTR(key), MAP_PTR(file));
-    }
-    if (offset < 0 || bytes > (int64_t)file->bytes || offset > (int64_t)file->bytes - bytes)
-        return parse_error(&r->p, "weights file \"%s\" has %zu bytes; %lld at offset %lld lie behind its end", name, file->bytes,
-                           (long long)bytes, (long long)offset);
-    *data = file->data + offset;
-    return true;
-}
-
-static bool
-read_contents(Read *r, const Type *t, const void **data)
-{
-    int64_t bytes, n;
-
-    if (!type_static_bytes(t, &bytes) || !expr_const(type_count(r->g->ctx, t), &n))
-        return parse_error(&r->p, "a constant of type %s has no constant size", type_str(r->g->ctx, t));
-    if (t->dtype != DT_STR && parse_accept(&r->p, "file"))
-        return read_file(r, bytes, data);
-    if (parse_accept(&r->p, "elided"))
-        return parse_error(&r->p, "the contents of this constant were left out when it was printed");
-    if (!parse_expect(&r->p, "["))
-        return false;
-    /* The text is longer than its elements: each takes two characters, so this bounds the allocation. */
-    if (n > r->p.end - r->p.s)
-        return parse_error(&r->p, "a constant of %lld elements does not end in this text", (long long)n);
-    char *at = arena_alloc(r->g->arena, (size_t)bytes + 1);
-    *data = at;
-    for (int64_t i = 0; i < n; i++, at += dtype_info[t->dtype].bytes)
-        if ((i && !parse_expect(&r->p, ",")) || !element_parse(&r->p, t->dtype, at))
-            return false;
-    return parse_expect(&r->p, "]");
-}
-
-/* ---- attributes ----------------------------------------------------------------------------------------- */
-
-/* Is the number at the cursor a float: has it a point, an exponent, or is it inf or nan? */
-static bool
-float_ahead(Parse *p)
-{
-    parse_peek(p, "[");              /* white space is skipped by looking */
-    for (const char *s = p->s; s < p->end && !strchr(",]}) \n", *s); s++)
-        if (strchr(".eEnxp", *s))
-            return true;
-    return false;
-}
-
-static bool
-read_list(Read *r, Attr *a)
-{
-    VEC(int64_t) ints = { 0 };
-    VEC(double) floats = { 0 };
-    Arena *arena = r->g->arena;
-    bool real = float_ahead(&r->p);
-    int64_t i;
-    double f;
-
-    while (!parse_peek(&r->p, "]")) {
-        if ((ints.n + floats.n) && !parse_expect(&r->p, ","))
-            return false;
-        if (real ? !parse_number(&r->p, &f) : !parse_int(&r->p, &i))
-            return false;
-        if (real)
-            VEC_PUSH(arena, &floats, f);
-        else
-            VEC_PUSH(arena, &ints, i);
-    }
-    a->kind = real ? ATTR_FLOATS : ATTR_INTS;
-    a->n = ints.n + floats.n;
-    a->ints = ints.at;
-    a->floats = floats.at;
-    return parse_expect(&r->p, "]");
-}
-
-static bool
-read_attr(Read *r, Attr *a)
-{
-    Parse *p = &r->p;
-
-    *a = (Attr){ .name = parse_name(p) };
-    if (!a->name || !parse_expect(p, "="))
-        return false;
-    if (parse_accept(p, "["))
-        return read_list(r, a);
-    if (parse_peek(p, "\"")) {
-        a->kind = ATTR_STRING;
-        return parse_string(p, &a->s);
-    }
-    if (parse_accept(p, "const")) {
-        a->kind = ATTR_TENSOR;
-        a->type = parse_type(p);
-        return a->type && read_contents(r, a->type, &a->data);
-    }
-    a->kind = float_ahead(p) ? ATTR_FLOAT : ATTR_INT;
-    return a->kind == ATTR_FLOAT ? parse_number(p, &a->f) : parse_int(p, &a->i);
-}
-
-static bool
-read_attrs(Read *r, Attrs *out)
-{
-    VEC(Attr) list = { 0 };
-    Attr a;
-
-    *out = (Attrs){ 0 };
-    if (!parse_accept(&r->p, "{"))
-        return true;
-    while (!parse_peek(&r->p, "}")) {
-        if ((list.n && !parse_expect(&r->p, ",")) || !read_attr(r, &a))
-            return false;
-        VEC_PUSH(r->g->arena, &list, a);
-    }
-    *out = (Attrs){ list.at, list.n };
-    return parse_expect(&r->p, "}");
-}
-
 /* ---- nodes ------------------------------------------------------------------------------------------------ */
 
-typedef VEC(Definition) Definitions;
-typedef VEC(ValueId) Values;
-
-static bool
+bool
 read_arguments(Read *r, Values *in)
 {
     if (!parse_expect(&r->p, "("))
@@ -277,29 +172,39 @@ read_arguments(Read *r, Values *in)
     return parse_expect(&r->p, ")");
 }
 
-static ValueId *
-define_results(Read *r, const Definitions *result)
+ValueId *
+read_define_results(Read *r, uint32_t n, const Definition *result)
 {
-    ValueId *out = NEW_ARRAY(r->g->arena, ValueId, result->n + 1);
-    for (uint32_t i = 0; i < result->n; i++)
-        if (result->at[i].name)
-            out[i] = define(r, &result->at[i], graph_value(r->g, result->at[i].name, result->at[i].type));
+    ValueId *out = NEW_ARRAY(r->g->arena, ValueId, n + 1);
+    for (uint32_t i = 0; i < n; i++)
+        if (result[i].name)
+            out[i] = read_define(r, &result[i], graph_value(r->g, result[i].name, result[i].type));
     return out;
 }
 
-/* The types in the text against those of the rule. */
+static ValueId *
+define_results(Read *r, const Definitions *result)
+{
+    return read_define_results(r, result->n, result->at);
+}
+
+/* The types in the text against those of the rule, which are those of results that have none
+ * there. */
 static bool
-check_types(Read *r, const Definitions *result, const OpCall *call)
+check_types(Read *r, const Definitions *result, const ValueId *out, const OpCall *call)
 {
     Ctx *c = r->g->ctx;
     const Type **t = NEW_ARRAY(r->g->arena, const Type *, result->n + 1);
 
     if (!op_infer(c, call, t))
         return false;
-    for (uint32_t i = 0; i < result->n; i++)
-        if (result->at[i].name && type_eq(c, t[i], result->at[i].type) == NO)
+    for (uint32_t i = 0; i < result->n; i++) {
+        if (result->at[i].name && !result->at[i].type)
+            r->g->value.at[out[i]].type = t[i];
+        else if (result->at[i].name && type_eq(c, t[i], result->at[i].type) == NO)
             return diag_error(&c->diags, DIAG_MODEL, call->loc, "%%%s is written as %s, but %s gives %s", result->at[i].name,
                               type_str(c, result->at[i].type), op_info[call->op].name, type_str(c, t[i]));
+    }
     return true;
 }
 
@@ -333,7 +238,7 @@ read_op(Read *r, Sym name, Loc loc, const Definitions *result)
     NodeId id = graph_call_op(r->g, op, attrs, loc, origin, in.n, in.at, result->n, out);
     OpCall call = graph_op_call(r->g, r->g->arena, id);
     call.constraints = &r->g->constraints;
-    if (!check_types(r, result, &call))
+    if (!check_types(r, result, out, &call))
         return false;
     if (result->n && out[0])
         r->g->value.at[out[0]].known = known_of_op(r->g, id);
@@ -405,7 +310,7 @@ read_fresh(Read *r, Node *n)
     return parse_expect(&r->p, "]");
 }
 
-static bool
+bool
 read_bind(Read *r, Region *region)
 {
     VEC(Binding) list = { 0 };
@@ -427,43 +332,256 @@ read_bind(Read *r, Region *region)
     return parse_expect(&r->p, "]");
 }
 
-/* Inputs from number `first` on are in[from], in[from + 1], … and hold what those hold. */
-static bool
-read_region(Read *r, Region *region, uint32_t first, uint32_t from, const Values *in)
+const char *
+read_type_str(const Read *r, const Data *data, const Type *t)
 {
-    Known *known = NEW_ARRAY(r->g->arena, Known, first + in->n);
+    return data ? arena_printf(r->g->arena, "%s[]", data->name) : type_str(r->g->ctx, t);
+}
 
+/* Parameters without a type have that of what they are given. Its sizes are the same inside. */
+static void
+take_type(Read *r, Bindings *bind, Definition *param, ValueId v)
+{
+    SameSymbols same = { .r = r, .bind = bind };
+
+    param->type = r->g->value.at[v].type;
+    param->data = data_of(r, v);
+    for (uint32_t d = 0; d < param->type->rank; d++)
+        expr_vars(param->type->dim[d], read_same_symbol, &same);
+}
+
+bool
+read_unify(Read *r, Loc loc, Region *region, Sym callee, uint32_t n, Definition *param,
+           const ValueId *arg)
+{
+    Arena *a = r->g->arena;
+    const Type **declared = NEW_ARRAY(a, const Type *, n + 1);
+    const Type **given = NEW_ARRAY(a, const Type *, n + 1);
+    Bindings bind = { 0 };
+    BoundSizes bound = { 0 };
+
+    for (uint32_t i = 0; i < region->nbind; i++)
+        VEC_PUSH(a, &bind, region->bind[i]);
+    for (uint32_t i = 0; i < n; i++) {
+        const Value *x = &r->g->value.at[arg[i]];
+        if (!arg[i])
+            return read_error(r, loc, "input %%%s of graph %s is absent", param[i].name, callee);
+        if (!param[i].type)
+            take_type(r, &bind, &param[i], arg[i]);
+        declared[i] = param[i].type;
+        given[i] = x->type;
+        if (data_of(r, arg[i]) != param[i].data || x->type->dtype != declared[i]->dtype
+            || x->type->rank != declared[i]->rank)
+            return read_error(r, loc, "%%%s is %s, input %%%s of graph %s takes %s", x->name,
+                              read_type_str(r, data_of(r, arg[i]), x->type), param[i].name,
+                              callee, read_type_str(r, param[i].data, declared[i]));
+    }
+    for (uint32_t i = 0; i < bind.n; i++)
+        VEC_PUSH(r->g->ctx->arena, &bound, bind.at[i]);
+    if (!region->nbind)
+        type_bind(r->g->ctx, declared, n, given, n, &bound);
+    region->bind = bound.at;
+    region->nbind = bound.n;
+    return true;
+}
+
+void
+read_same_symbol(void *user, Var v)
+{
+    SameSymbols *s = user;
+    Ctx *c = s->r->g->ctx;
+
+    for (uint32_t i = 0; i < s->bind->n; i++)
+        if (s->bind->at[i].var.id == v.id)
+            return;
+    if (v.kind == VAR_SYMBOL)
+        VEC_PUSH(s->r->g->arena, s->bind, ((Binding){ v, expr_var(c, v) }));
+}
+
+bool
+read_results(Read *r, const Region *region, uint32_t first, uint32_t n, Definition *result)
+{
+    const Graph *g = region->graph;
+    uint64_t known;
+    const Data *const *data = map_get(&r->source->returns, MAP_PTR(g), &known)
+        ? (const Data *const *)(uintptr_t)known : NULL;
+
+    for (uint32_t i = 0; i < n && first + i < g->output.n; i++) {
+        const Data *d = data ? data[first + i] : NULL;
+        const Type *t = g->value.at[g->output.at[first + i]].type;
+        if (!result[i].name)
+            continue;
+        if (result[i].type && result[i].data != d)
+            return read_error(r, result[i].loc, "%%%s is written as %s, but graph %s gives %s",
+                              result[i].name, read_type_str(r, result[i].data, result[i].type),
+                              g->name, read_type_str(r, d, t));
+        result[i].data = d;
+        if (!result[i].type)
+            result[i].type = type_subst(r->g->ctx, t, region->bind, region->nbind);
+    }
+    return true;
+}
+
+bool
+read_deeper(Read *r)
+{
+    return ++r->depth <= depth_levels(r->p.ctx)
+        || parse_too_deep(&r->p, "graphs are nested", depth_levels(r->p.ctx));
+}
+
+static bool
+read_region(Read *r, Region *region, const Given *given)
+{
     *region = (Region){ 0 };
-    if (!read_bind(r, region))
+    if (!read_bind(r, region) || !read_deeper(r))
         return false;
-    for (uint32_t i = from; i < in->n; i++)
-        known[first + i - from] = graph_known_inside(r->g->ctx, r->g->arena, r->g->value.at[in->at[i]].known, region);
-    if (++r->depth > depth_levels(r->p.ctx))
-        return parse_too_deep(&r->p, "graphs are nested", depth_levels(r->p.ctx));
-    region->graph = read_graph(r, in->n > from ? first + in->n - from : 0, known);
+    region->graph = read_region_graph(r, region, given);
     r->depth--;
+    if (region->graph)
+        data_arguments(r, given->set, NULL, region);
     return region->graph != NULL;
 }
 
-/* The function of that name, which may be defined later. */
-static Graph *
-function_named(Read *r, Sym name)
+/* Results of a loop are its carried values, of the types that they begin with, and what it
+ * stacks. */
+static bool
+loop_results(Read *r, const Node *n, const Values *in, Definitions *result)
 {
-    uint64_t known;
+    for (uint32_t i = 0; i < result->n; i++) {
+        Definition *d = &result->at[i];
+        if (!d->name || d->type)
+            continue;
+        if (i >= n->ncarried || !in->at[2 + i])
+            return read_error(r, d->loc,
+                              "the type of %%%s is not known here: it is stacked over the turns, "
+                              "whose number is a symbol of its own. Write it: "
+                              "%%%s: f32[turns, …] = loop(…) … new [turns]", d->name, d->name);
+        d->type = r->g->value.at[in->at[2 + i]].type;
+        d->data = data_of(r, in->at[2 + i]);
+    }
+    return true;
+}
 
-    if (map_get(r->function, MAP_PTR(name), &known))
-        return (Graph *)(uintptr_t)known;
-    Graph *g = graph_new(r->g->ctx, r->g->arena, name);
-    g->value.n = 0;                  /* not defined yet: a graph has a value 0 */
-    map_put(r->function, MAP_PTR(name), MAP_PTR(g));
-    return g;
+/* The next turn takes for a value of a data type what the last one gave: it has to be one. */
+static bool
+carried_data(Read *r, const Node *n, const Values *in)
+{
+    Definition *next = NEW_ARRAY(r->g->arena, Definition, n->ncarried + 1);
+
+    for (uint32_t i = 0; i < n->ncarried; i++)
+        if (in->at[2 + i])
+            next[i] = (Definition){ .name = r->g->value.at[in->at[2 + i]].name, .loc = n->loc,
+                                    .type = r->g->value.at[in->at[2 + i]].type,
+                                    .data = data_of(r, in->at[2 + i]) };
+    return read_results(r, &n->region[0], 1, n->ncarried, next);
 }
 
 static bool
-read_control(Read *r, Loc loc, CalleeKind callee, const Definitions *result)
+read_branches(Read *r, Node *n, Values *in, Definitions *result)
+{
+    uint32_t from = n->callee == CALL_LOOP ? 2 : 1;
+    Given given = { .loc = n->loc, .first = n->callee == CALL_LOOP ? 2 : 0, .n = in->n - from,
+                    .changing = n->ncarried };
+
+    given.set = data_of_values(r, given.n, in->at + from);
+    data_arguments(r, given.set, in, NULL);
+    given.arg = in->at + from;
+    for (uint32_t i = 0; i < n->nregion; i++)
+        if (!read_region(r, &n->region[i], &given))
+            return false;
+    if (n->callee == CALL_LOOP)
+        return loop_results(r, n, in, result) && carried_data(r, n, in)
+            && read_results(r, &n->region[0], 1, result->n, result->at);
+    return read_results(r, &n->region[0], 0, result->n, result->at)
+        && read_results(r, &n->region[1], 0, result->n, result->at);
+}
+
+/* The types of a function's results as its head says them, where its body is not read yet. */
+static bool
+promised_results(Read *r, const Function *f, const Region *region, Definitions *result)
+{
+    for (uint32_t i = 0; i < result->n && i < f->head.result.n; i++) {
+        const Definition *promised = &f->head.result.at[i];
+        Definition *d = &result->at[i];
+        if (!d->name)
+            continue;
+        if (!d->type && !promised->type)
+            return read_error(r, d->loc,
+                              "the type of %%%s is not known here, since graph %s is not read yet: "
+                              "write it, or say in its head what it gives, "
+                              "graph @%s(…) -> (%%%s: f32[…])", d->name, f->head.name,
+                              f->head.name, promised->name);
+        if (d->type && promised->type && d->data != promised->data)
+            return read_error(r, d->loc, "%%%s is written as %s, but graph %s gives %s", d->name,
+                              read_type_str(r, d->data, d->type), f->head.name,
+                              read_type_str(r, promised->data, promised->type));
+        if (promised->type)
+            d->data = promised->data;
+        if (!d->type)
+            d->type = type_subst(r->g->ctx, promised->type, region->bind, region->nbind);
+    }
+    return true;
+}
+
+/* One symbol of the function stands for several sizes of the caller's: where nobody can prove
+ * that they are the same, runs check it. */
+static void
+require_sizes(Read *r, const Function *f, const Region *region, uint32_t i, ValueId v)
+{
+    Ctx *c = r->g->ctx;
+    const Value *x = &r->g->value.at[v];
+    const Type *t = type_subst(c, f->head.param.at[i].type, region->bind, region->nbind);
+
+    for (uint32_t d = 0; d < t->rank; d++) {
+        Constraint k = { .a = x->type->dim[d], .b = t->dim[d], .rule = SIZES_EQUAL };
+        if (expr_eq(c, NULL, k.a, k.b) != UNKNOWN)       /* verify says what is wrong */
+            continue;
+        k.why = arena_printf(c->arena, "call of %s: axis %u of %s and of its input %s",
+                             f->head.name, d, x->name, f->head.param.at[i].name);
+        VEC_PUSH(r->g->arena, &r->g->constraints, k);
+        expr_assume_eq(c, k.a, k.b);
+    }
+}
+
+static bool
+read_function_call(Read *r, Loc loc, const Function *f, Region *region, Values *in,
+                   Definitions *result)
+{
+    if (!read_bind(r, region))
+        return false;
+    if (in->n != f->head.param.n)
+        return read_error(r, loc, "graph %s takes %u values, %u are given", f->head.name,
+                          f->head.param.n, in->n);
+    if (result->n != f->head.result.n)
+        return read_error(r, loc, "graph %s gives %u values, %u are named", f->head.name,
+                          f->head.result.n, result->n);
+    if (!read_unify(r, loc, region, f->head.name, in->n, f->head.param.at, in->at))
+        return false;
+    for (uint32_t i = 0; i < in->n; i++)
+        require_sizes(r, f, region, i, in->at[i]);
+    data_arguments(r, data_of_params(f->head.param.n, f->head.param.at), in, region);
+    return f->made ? read_results(r, region, 0, result->n, result->at)
+        : promised_results(r, f, region, result);
+}
+
+/* Of nodes that no graph and no rule tells the results of. */
+static bool
+all_typed(Read *r, const Definitions *result, const char *what)
+{
+    for (uint32_t i = 0; i < result->n; i++)
+        if (result->at[i].name && !result->at[i].type)
+            return read_error(r, result->at[i].loc,
+                              "the type of %%%s is not known here: %s does not tell it. Write it: "
+                              "%%%s: f32[…] = …", result->at[i].name, what, result->at[i].name);
+    return true;
+}
+
+static bool
+read_control(Read *r, Loc loc, CalleeKind callee, Definitions *result)
 {
     Node n = { .callee = callee, .loc = loc };
     Region region[2] = { { 0 }, { 0 } };
+    const Function *f = NULL;
     Values in = { 0 };
     int64_t carried = 0, along = 0;
 
@@ -473,7 +591,9 @@ read_control(Read *r, Loc loc, CalleeKind callee, const Definitions *result)
         Sym name = parse_expect(&r->p, "@") ? parse_name(&r->p) : NULL;
         if (!name)
             return false;
-        region[0].graph = function_named(r, name);
+        if (!(f = source_function(r->source, name)))
+            return read_error(r, loc, "there is no graph @%s, which is called", name);
+        region[0].graph = f->graph;
     }
     if (!read_arguments(r, &in) || (callee == CALL_LOOP && (!parse_expect(&r->p, "carried") || !parse_int(&r->p, &carried))))
         return false;
@@ -485,18 +605,22 @@ read_control(Read *r, Loc loc, CalleeKind callee, const Definitions *result)
     if (callee == CALL_JOIN && parse_accept(&r->p, "along") && (!parse_int(&r->p, &along) || along < 0 || along >= TN_MAX_RANK))
         return parse_error(&r->p, "a join is along a dimension, of at most %d", TN_MAX_RANK);
     n.along = (uint32_t)along;
-    if ((callee == CALL_GRAPH && !read_bind(r, &region[0])) || !read_fresh(r, &n) || !read_origin(r, &n.origin))
+    if ((f && !read_function_call(r, loc, f, &region[0], &in, result)) || !read_fresh(r, &n)
+        || !read_origin(r, &n.origin))
         return false;
-    for (uint32_t i = 0; i < n.nregion && callee != CALL_GRAPH; i++)
-        if (!read_region(r, &region[i], callee == CALL_LOOP ? 2 + n.ncarried : 0, callee == CALL_LOOP ? 2 + n.ncarried : 1, &in))
-            return false;
+    if ((callee == CALL_IF || callee == CALL_LOOP) && !read_branches(r, &n, &in, result))
+        return false;
     if (callee == CALL_MATCH && (in.n != 1 || !in.at[0] || result->n != 1))
         return parse_error(&r->p, "a match has one input and one result");
+    if (callee == CALL_MATCH && !result->at[0].type)
+        result->at[0].type = r->g->value.at[in.at[0]].type;
+    if (!all_typed(r, result, callee == CALL_JOIN ? "a join" : "the graph that is run"))
+        return false;
     return graph_call_region(r->g, &n, in.n, in.at, result->n, define_results(r, result)) != 0;
 }
 
 static bool
-read_call(Read *r, Loc loc, const Definitions *result)
+read_call(Read *r, Loc loc, Definitions *result)
 {
     Values in = { 0 };
     Sym origin;
@@ -511,6 +635,9 @@ read_call(Read *r, Loc loc, const Definitions *result)
             return false;
         if (n->nin != in.n || n->nout != result->n)
             return parse_error(&r->p, "the nest has %u inputs and %u outputs, the call has %u and %u", n->nin, n->nout, in.n, result->n);
+        for (uint32_t i = 0; i < result->n; i++)
+            if (!result->at[i].type)
+                result->at[i].type = n->param[n->nin + i].type;
         if (!check_symbols(r, &in, result, n, NULL))
             return false;
         return graph_call_nest(r->g, n, loc, origin, in.at, define_results(r, result));
@@ -520,7 +647,7 @@ read_call(Read *r, Loc loc, const Definitions *result)
         return false;
     if (k->nin != in.n || k->nout != result->n)
         return parse_error(&r->p, "the kernel has %u inputs and %u outputs, the call has %u and %u", k->nin, k->nout, in.n, result->n);
-    if (!check_symbols(r, &in, result, NULL, k))
+    if (!all_typed(r, result, "a kernel") || !check_symbols(r, &in, result, NULL, k))
         return false;
     return graph_call_kernel(r->g, k, loc, origin, in.at, define_results(r, result));
 }
@@ -534,9 +661,9 @@ read_line(Read *r)
     const void *data;
 
     parse_peek(&r->p, "%");
-    Loc loc = { .file = r->p.file, .line = r->p.line, .col = (uint32_t)(r->p.s - r->p.line_start) + 1 };
+    Loc loc = here(r);
     do {
-        if (!read_definition(r, &d))
+        if (!read_definition(r, &d, false))
             return false;
         for (uint32_t i = 0; i < result.n; i++)
             if (d.name && result.at[i].name == d.name)
@@ -548,9 +675,13 @@ read_line(Read *r)
     if (parse_accept(&r->p, "const")) {
         if (result.n != 1 || !d.name)
             return parse_error(&r->p, "a constant has one name");
+        if (!d.type || d.data)
+            return parse_error(&r->p,
+                               "the type of constant %%%s has to stand beside it: %%%s: f32[…] = "
+                               "const …", d.name, d.name);
         if (!read_contents(r, d.type, &data))
             return false;
-        define(r, &d, graph_const(r->g, d.name, d.type, data));
+        read_define(r, &d, graph_const(r->g, d.name, d.type, data));
         return true;
     }
     if (parse_accept(&r->p, "call"))
@@ -564,6 +695,8 @@ read_line(Read *r)
     for (size_t i = 0; i < sizeof control / sizeof *control; i++)
         if (strcmp(op, control[i].name) == 0)
             return read_control(r, loc, control[i].callee, &result);
+    if (!strcmp(op, "case"))
+        return read_case(r, loc, &result);
     if (!strcmp(op, "blocks"))
         return parse_error(&r->p, "a program for many requests is not read from text: give the model that it was made of, and --many");
     return read_op(r, op, loc, &result);
@@ -572,20 +705,42 @@ read_line(Read *r)
 /* ---- the head ------------------------------------------------------------------------------------------------ */
 
 static bool
-read_inputs(Read *r)
+read_definitions(Read *r, Definitions *list, bool inputs, bool typed)
 {
+    Map seen = { .arena = r->g->arena };
     Definition d;
 
     if (!parse_expect(&r->p, "("))
         return false;
     while (!parse_peek(&r->p, ")")) {
-        if ((r->g->input.n && !parse_expect(&r->p, ",")) || !read_definition(r, &d))
+        if ((list->n && !parse_expect(&r->p, ",")) || !read_definition(r, &d, typed))
             return false;
         if (!d.name)
-            return parse_error(&r->p, "an input needs a name");
-        define(r, &d, graph_input(r->g, d.name, d.type));
+            return parse_error(&r->p, "%s needs a name", inputs ? "an input" : "an output");
+        if (inputs && map_get(&seen, MAP_PTR(d.name), NULL))
+            return parse_error(&r->p, "%%%s is defined twice", d.name);
+        map_put(&seen, MAP_PTR(d.name), 1);
+        VEC_PUSH(r->g->arena, list, d);
     }
     return parse_expect(&r->p, ")");
+}
+
+/* From the @ in front of its name to the results. */
+bool
+read_head(Read *r, Head *h, bool typed)
+{
+    *h = (Head){ 0 };
+    h->name = parse_expect(&r->p, "@") ? parse_name(&r->p) : NULL;
+    return h->name && read_definitions(r, &h->param, true, typed) && parse_expect(&r->p, "->")
+        && read_definitions(r, &h->result, false, false);
+}
+
+void
+read_inputs(Read *r, const Head *h, uint32_t first)
+{
+    for (uint32_t i = first; i < h->param.n; i++)
+        read_define(r, &h->param.at[i], graph_input(r->g, h->param.at[i].name,
+                                                    h->param.at[i].type));
 }
 
 /* What a condition reads and no input has, a node defines. */
@@ -636,7 +791,7 @@ read_require(Read *r)
 
 /* %past = %present: an input, and an output that the body is still to define. */
 static bool
-read_state(Read *r, uint32_t noutput, const Sym *output)
+read_state(Read *r, const Definitions *output)
 {
     State s = { UINT32_MAX, 0 };
     ValueId v;
@@ -649,99 +804,91 @@ read_state(Read *r, uint32_t noutput, const Sym *output)
     for (uint32_t i = 0; i < r->g->input.n; i++)
         if (r->g->input.at[i] == v)
             s.input = i;
-    while (s.output < noutput && output[s.output] != name)
+    while (s.output < output->n && output->at[s.output].name != name)
         s.output++;
-    if (s.input == UINT32_MAX || s.output == noutput)
+    if (s.input == UINT32_MAX || s.output == output->n)
         return parse_error(&r->p, "%s%s: a state is an input and an output of the graph", s.input == UINT32_MAX ? "the left side of = %" : "%", name);
     VEC_PUSH(r->g->arena, &r->g->state, s);
     return true;
 }
 
+/* What the head says of results against what they became. */
 static bool
-read_body(Read *r, uint32_t nknown, const Known *known)
+check_result(Read *r, const Definition *d, ValueId v)
 {
-    VEC(Sym) output = { 0 };
+    const Type *t = r->g->value.at[v].type;
+
+    return !d->type || (d->data == data_of(r, v) && type_eq(r->g->ctx, d->type, t) != NO)
+        || read_error(r, d->loc, "output %%%s of graph %s is %s, its head says %s", d->name,
+                      r->g->name, read_type_str(r, data_of(r, v), t),
+                      read_type_str(r, d->data, d->type));
+}
+
+bool
+read_body(Read *r, const Head *h)
+{
+    const Data **returns = NEW_ARRAY(r->g->arena, const Data *, h->result.n + 1);
     uint64_t v;
 
-    if (!read_inputs(r))
-        return false;
-    for (uint32_t i = 0; i < nknown && i < r->g->input.n; i++)
-        r->g->value.at[r->g->input.at[i]].known = known[i];
-    if (!parse_expect(&r->p, "->") || !parse_expect(&r->p, "("))
-        return false;
-    while (!parse_peek(&r->p, ")")) {
-        if (output.n && !parse_expect(&r->p, ","))
-            return false;
-        Sym name = read_name(r);
-        if (!name)
-            return false;
-        VEC_PUSH(r->g->arena, &output, name);
-    }
-    if (!parse_expect(&r->p, ")") || !parse_expect(&r->p, "{"))
+    if (!parse_expect(&r->p, "{"))
         return false;
     while (!parse_accept(&r->p, "}"))
         if (parse_accept(&r->p, "symbol") ? !parse_symbol(&r->p) : parse_accept(&r->p, "require") ? !read_require(r)
-            : parse_accept(&r->p, "state") ? !read_state(r, output.n, output.at) : !read_line(r))
+            : parse_accept(&r->p, "state") ? !read_state(r, &h->result) : !read_line(r))
             return false;
-    for (uint32_t i = 0; i < output.n; i++) {
-        if (!map_get(&r->value, MAP_PTR(output.at[i]), &v))
-            return parse_error(&r->p, "output %%%s is not defined", output.at[i]);
+    for (uint32_t i = 0; i < h->result.n; i++) {
+        if (!map_get(&r->value, MAP_PTR(h->result.at[i].name), &v))
+            return parse_error(&r->p, "output %%%s is not defined", h->result.at[i].name);
+        if (!check_result(r, &h->result.at[i], (ValueId)v))
+            return false;
+        returns[i] = data_of(r, (ValueId)v);
         VEC_PUSH(r->g->arena, &r->g->output, (ValueId)v);
     }
+    map_put(&r->source->returns, MAP_PTR(r->g), MAP_PTR(returns));
     return true;
 }
 
-/* A graph inside another, or beside it: the cursor, the files and the functions are shared. */
-static Graph *
-read_graph(Read *outer, uint32_t nknown, const Known *known)
+Read
+read_inside(const Read *outer, Graph *g)
 {
     Read r = *outer;
+    Arena *a = g->arena;
 
-    r.value = (Map){ .arena = outer->value.arena };
-    if (!parse_expect(&r.p, "graph") || !parse_expect(&r.p, "@"))
-        return NULL;
-    Sym name = parse_name(&r.p);
-    if (!name)
-        return NULL;
-    r.g = graph_new(outer->p.ctx, outer->value.arena, name);
-    bool ok = read_body(&r, nknown, known);
-    outer->p = r.p;
-    outer->file = r.file;
-    return ok ? r.g : NULL;
+    r.g = g;
+    r.value = (Map){ .arena = a };
+    r.data = (Map){ .arena = a };
+    r.column = NEW_ARRAY(a, ValueId *, MOST_DATA);
+    return r;
 }
 
-Graph *
-graph_parse(Ctx *c, Arena *arena, const char *path, Bytes text)
+/* A graph inside another. */
+static Graph *
+read_region_graph(Read *outer, Region *region, const Given *given)
 {
-    Map function = { .arena = arena };
-    Read r = { .p = parse_begin(c, path, text), .value = { .arena = arena }, .file = { .arena = arena }, .function = &function };
-    VEC(Graph *) named = { 0 };
-    uint64_t known;
-    Graph *g;
+    Read r = read_inside(outer, outer->g);
+    uint32_t first = given->first, n = given->n;
+    Head h;
 
-    do {
-        if (!(g = read_graph(&r, 0, NULL)))
-            return NULL;
-        VEC_PUSH(arena, &named, g);
-        if (!parse_peek(&r.p, "graph"))
-            break;
-        if (map_get(&function, MAP_PTR(g->name), &known) && ((Graph *)(uintptr_t)known)->value.n) {
-            parse_error(&r.p, "graph @%s is defined twice", g->name);
-            return NULL;
-        }
-        if (!map_get(&function, MAP_PTR(g->name), &known))
-            map_put(&function, MAP_PTR(g->name), MAP_PTR(g));
-        else
-            *(Graph *)(uintptr_t)known = *g;         /* calls point at it already */
-    } while (true);
-    if (!parse_end(&r.p)) {
-        parse_error(&r.p, "text goes on behind the graph");
+    if (!parse_expect(&r.p, "graph") || !read_head(&r, &h, false))
+        return NULL;
+    outer->p = r.p;
+    if (h.param.n != first + n) {
+        parse_error(&r.p, "graph %s takes %u values, %u are given", h.name,
+                    h.param.n < first ? 0 : h.param.n - first, n);
         return NULL;
     }
-    for (uint32_t i = 0; i < function.cap; i++)
-        if (function.at[i].used && !((Graph *)(uintptr_t)function.at[i].value)->value.n) {
-            parse_error(&r.p, "there is no graph @%s, which is called", ((Graph *)(uintptr_t)function.at[i].value)->name);
-            return NULL;
-        }
-    return graph_verify_as(g, DIAG_MODEL) ? g : NULL;
+    for (uint32_t i = 0; i < first; i++)
+        if (!h.param.at[i].type)
+            h.param.at[i].type = type_new(r.p.ctx, i ? DT_BOOL : DT_I64, 0, NULL);
+    if (!read_unify(outer, given->loc, region, h.name, n, h.param.at + first, given->arg))
+        return NULL;
+    r.g = graph_new(outer->g->ctx, outer->g->arena, h.name);
+    read_inputs(&r, &h, 0);
+    data_inputs(&r, given->set);
+    for (uint32_t i = given->changing; i < n; i++)
+        r.g->value.at[r.g->input.at[first + i]].known = graph_known_inside(
+            r.g->ctx, r.g->arena, outer->g->value.at[given->arg[i]].known, region);
+    bool ok = read_body(&r, &h);
+    outer->p = r.p;
+    return ok ? r.g : NULL;
 }

@@ -15,6 +15,7 @@ typedef struct {
     int64_t seed;                            /* --seed; 0: none */
     const char *nests;                       /* --nests: a file of operators; NULL: none */
     const char *given;                       /* --given: inputs with values of their own that are given all the same, "w,b"; NULL: none */
+    const char *prefix;                      /* "cell": a symbol n of its inputs is cell_n; NULL: n */
     const char *library;                     /* --library: a library with operators in it; NULL: none */
     bool (*is_state)(void *user, const char *input);     /* does a session keep this input between runs? NULL: it keeps none */
     void *user;

@@ -19,6 +19,7 @@ typedef struct {
     int64_t nodes_left;              /* functions may name others many times over */
     int64_t seed;                    /* of random operators without one; 0: none */
     const char *given;               /* as the options have it; NULL: none */
+    const char *prefix;              /* likewise */
     bool (*is_state)(void *user, const char *input);     /* as the options have it */
     void *user;
     const char *ranks;               /* why the If read last has to go on with what follows it; NULL: it has not (rest.c) */

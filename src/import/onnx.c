@@ -190,6 +190,12 @@ name_is_taken(const Model *m, const char *name, const Onnx__ValueInfoProto *v, s
     return false;
 }
 
+static const Expr *
+own_symbol(const Model *m, const char *name)
+{
+    return expr_symbol(m->c, m->prefix ? arena_printf(m->arena, "%s_%s", m->prefix, name) : name);
+}
+
 /* A name stands for one size wherever it stands. What has none is a size of its own, and so is each of those that tf2onnx calls unk__N,
  * which only the first keeps the name of. */
 static const Expr *
@@ -201,11 +207,11 @@ input_dim(const Model *m, const Onnx__ValueInfoProto *v, size_t d)
     if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE && dim->dim_value >= 0)
         return expr_int(m->c, dim->dim_value);
     if (name && (shared_dim_name(dim) || !name_is_taken(m, name, v, d)))
-        return expr_symbol(m->c, name);
+        return own_symbol(m, name);
     name = arena_printf(m->arena, "%s_%zu", v->name, d);
     while (name_is_taken(m, name, NULL, 0))
         name = arena_printf(m->arena, "%s_", name);
-    return expr_symbol(m->c, name);
+    return own_symbol(m, name);
 }
 
 /* Where a binding came from, for who contradicts it. */
@@ -674,6 +680,7 @@ import_onnx(Ctx *c, Arena *arena, const char *path, Bytes file, const ImportOpti
     m.nodes_left = most;
     m.seed = o ? o->seed : 0;
     m.given = o ? o->given : NULL;
+    m.prefix = o ? o->prefix : NULL;
     m.is_state = o ? o->is_state : NULL;
     m.user = o ? o->user : NULL;
     if (!own_read(&m, o ? o->nests : NULL))      /* before anything is known of the model's sizes, which may have the same names */

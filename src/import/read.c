@@ -7,6 +7,7 @@
 #include "import/internal.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 enum { FORGET_BYTES = 16 << 20 };
 #define DEFAULT_MODEL_BYTES ((int64_t)64 << 30)
@@ -195,15 +196,21 @@ node_loc(Arena *a, const char *path, const Onnx__NodeProto *n, uint32_t index)
 bool
 import_is_onnx(Bytes file)
 {
-    /* A ModelProto begins with a field tag; Tenon's text with `graph`, white space or a comment. */
+    static const char *const words[] = { "graph ", "data ", "nest " };
+
+    /* A ModelProto begins with a field tag; Tenon's text with one of these words, white space
+     * or a comment. */
     for (size_t i = 0; i < file.bytes && i < 256; i++) {
         uint8_t ch = file.data[i];
         if (ch == ' ' || ch == '\t' || ch == '\n' || ch == '\r')
             continue;
         if (ch == ';')
             return false;
-        return !(file.bytes - i >= 6 && !__builtin_memcmp(file.data + i, "graph ", 6)) &&
-               !(file.bytes - i >= 5 && !__builtin_memcmp(file.data + i, "nest ", 5));
+        for (size_t k = 0; k < sizeof words / sizeof *words; k++)
+            if (file.bytes - i >= strlen(words[k])
+                && !memcmp(file.data + i, words[k], strlen(words[k])))
+                return false;
+        return true;
     }
     return true;
 }

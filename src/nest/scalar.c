@@ -135,7 +135,7 @@ scalar_at(Ctx *c, const Scalar *index, const Expr *n)
         return NULL;
     assert(dtype_is_int(index->dtype));
     if (scalar_is_const(index) && expr_const(n, &size)) {
-        int64_t v = index->u.bits < 0 ? index->u.bits + size : index->u.bits;
+        int64_t v = index->u.bits < 0 && index->dtype != DT_U64 ? index->u.bits + size : index->u.bits;
         if (0 <= v && v < size)
             return scalar_int(c, DT_I64, v);
     }

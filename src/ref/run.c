@@ -146,8 +146,8 @@ run_at(Program *p, const Instr *in)
 {
     int64_t i = p->reg.at[in->a].i, n = p->reg.at[in->b].i, wrapped = i < 0 && in->type != DT_U64 ? i + n : i;
     if (wrapped < 0 || wrapped >= n)
-        return diag_error(&p->ctx->diags, DIAG_USAGE, p->loc, "%s: index %lld, computed from data, is outside -%lld <= i < %lld",
-                          p->what, (long long)i, (long long)n, (long long)n);
+        return diag_error(&p->ctx->diags, DIAG_USAGE, p->loc, "%s: index %lld, computed from data, is outside %lld <= i < %lld",
+                          p->what, (long long)i, in->type == DT_U64 ? 0LL : -(long long)n, (long long)n);
     p->reg.at[in->dst].i = wrapped;
     return true;
 }

@@ -404,7 +404,7 @@ compile_at(Program *p, const Scalar *s)
     if (arg[0] == NO_REG || arg[1] == NO_REG)
         return NO_REG;
     uint32_t depth = depth_of(p, top_frame(p)->safe_floor, arg, 2);
-    return place_instr(p, (Instr){.kind = I_AT, .type = s->dtype, .to = s->dtype, .a = arg[0], .b = arg[1], .u.scalar = s}, depth, 1);
+    return place_instr(p, (Instr){.kind = I_AT, .type = s->arg[0]->dtype, .to = s->dtype, .a = arg[0], .b = arg[1], .u.scalar = s}, depth, 1);
 }
 
 /* ---- the rest ------------------------------------------------------------------------------------------------------------------------- */

@@ -257,6 +257,12 @@ report_fault(const Session *s, Diags *d, const TnFault *f)
     case TN_FAULT_CONSTRAINT:
         return constraint_fault(s, d, f);
     case TN_FAULT_INDEX:
+        if (f->dim)
+            return diag_error(d, DIAG_USAGE, at_model(s),
+                              "%s: the index %lld is outside of 0 <= i < %lld; check the inputs it "
+                              "comes from",
+                              f->where >= 0 && f->where < m->nkernel ? m->kernels[f->where].origin
+                                  : "a kernel", got, want);
         return diag_error(d, DIAG_USAGE, at_model(s),
                           "%s: the index %lld is outside of its axis, which has %lld elements; check the inputs it comes from",
                           f->where >= 0 && f->where < m->nkernel ? m->kernels[f->where].origin : "a kernel", got, want);

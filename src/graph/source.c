@@ -1,0 +1,184 @@
+/* source: a whole text: data types, functions, models from other files, and the model, the last
+ * graph.
+ *
+ * Two walks. The first one reads data types and the heads of graphs and skips their bodies, so that
+ * a call knows what a function takes and gives, wherever in the text it is defined. The second one
+ * reads the bodies.
+ */
+#include "graph/text.h"
+
+/* A graph of the text, where its head begins. */
+typedef struct { Parse at; Graph *graph; Function *function; } Item;
+typedef VEC(Item) Items;
+
+const Function *
+source_function(const Source *s, Sym name)
+{
+    uint64_t known;
+
+    return map_get(&s->function, MAP_PTR(name), &known) ? (const Function *)(uintptr_t)known : NULL;
+}
+
+/* ---- models from other files ----------------------------------------------------------------- */
+
+static void
+head_of_graph(const Graph *g, Head *h)
+{
+    for (uint32_t i = 0; i < g->input.n + g->output.n; i++) {
+        const Value *v = &g->value.at[i < g->input.n ? g->input.at[i]
+                                      : g->output.at[i - g->input.n]];
+        VEC_PUSH(g->arena, i < g->input.n ? &h->param : &h->result,
+                 ((Definition){ .name = v->name, .type = v->type }));
+    }
+}
+
+/* graph @cell = file "cell.onnx" */
+static bool
+read_model_file(Read *r, Function *f)
+{
+    const GraphLoader *loader = r->source->loader;
+    Arena *a = r->g->arena;
+    const char *name;
+
+    if (!parse_expect(&r->p, "file"))
+        return false;
+    Parse at = r->p;
+    if (!parse_string(&r->p, &name))
+        return false;
+    if (!loader)
+        return parse_error(&at,
+                           "graph @%s: models in files are read where texts are compiled, not here",
+                               f->head.name);
+    const char *path = name[0] == '/' ? name : path_join(a, path_folder(a, r->p.file), name);
+    f->graph = loader->load(loader->user, r->p.ctx, a, path, f->head.name);
+    if (!f->graph)
+        return false;
+    if (f->graph->state.n)
+        return parse_error(&at, "\"%s\" keeps states between runs, so it cannot be called", name);
+    head_of_graph(f->graph, &f->head);
+    f->graph->name = f->head.name;
+    return f->made = true;
+}
+
+/* ---- the first walk -------------------------------------------------------------------------- */
+
+/* Over { … }. Where it does not end, reading it says so. */
+static void
+skip_body(Parse *p)
+{
+    uint32_t open = 0;
+
+    while (!parse_end(p)) {          /* which skips comments */
+        if (*p->s == '"') {
+            for (p->s++; p->s < p->end && *p->s != '"' && *p->s != '\n'; p->s++)
+                p->s += *p->s == '\\' && p->end - p->s > 1;
+            p->s += p->s < p->end && *p->s == '"';
+            continue;
+        }
+        open += *p->s == '{';
+        open -= *p->s == '}' && open;
+        if (*p->s++ == '}' && !open)
+            return;
+    }
+}
+
+static bool
+read_item(Read *r, Items *items)
+{
+    Item i = { .at = r->p };
+    Function *f = NEW(r->g->arena, Function);
+    Parse head = r->p;
+
+    f->head.name = parse_expect(&head, "@") ? parse_name(&head) : NULL;
+    if (f->head.name && parse_accept(&head, "=")) {
+        r->p = head;
+        if (!read_model_file(r, f))
+            return false;
+    } else {
+        if (!read_head(r, &f->head, true))
+            return false;
+        i.graph = f->graph = graph_new(r->g->ctx, r->g->arena, f->head.name);
+        skip_body(&r->p);
+    }
+    i.function = f;
+    VEC_PUSH(r->g->arena, items, i);
+    return true;
+}
+
+/* All graphs but the last one have names that calls know them by. */
+static bool
+name_last(Read *r, const Items *items)
+{
+    Function *f = items->n ? items->at[items->n - 1].function : NULL;
+
+    if (f && source_function(r->source, f->head.name))
+        return parse_error(&r->p, "graph @%s is defined twice", f->head.name);
+    if (f)
+        map_put(&r->source->function, MAP_PTR(f->head.name), MAP_PTR(f));
+    return true;
+}
+
+static bool
+read_items(Read *r, Items *items)
+{
+    bool data;
+
+    while ((data = parse_accept(&r->p, "data")) || parse_accept(&r->p, "graph"))
+        if (!(data ? read_data(r) : name_last(r, items) && read_item(r, items)))
+            return false;
+    if (!items->n)
+        return parse_expect(&r->p, "graph");
+    if (!items->at[items->n - 1].graph)
+        return parse_error(&r->p,
+                           "the last graph of a text is the model: it needs a body, which may call "
+                           "@%s", items->at[items->n - 1].function->head.name);
+    return true;
+}
+
+/* ---- the second walk ------------------------------------------------------------------------- */
+
+static bool
+read_item_body(const Read *outer, const Item *i, Parse *end)
+{
+    Read r = read_inside(outer, i->graph);
+    Head h;
+
+    r.p = i->at;
+    if (!read_head(&r, &h, true))
+        return false;
+    read_inputs(&r, &h, 0);
+    data_inputs(&r, data_of_params(h.param.n, h.param.at));
+    i->function->made = read_body(&r, &h);
+    *end = r.p;
+    return i->function->made;
+}
+
+Graph *
+graph_parse_with(Ctx *c, Arena *arena, const char *path, Bytes text, const GraphLoader *loader)
+{
+    Source source = { .function = { .arena = arena }, .file = { .arena = arena },
+                      .returns = { .arena = arena }, .loader = loader };
+    Read r = { .p = parse_begin(c, path, text), .g = graph_new(c, arena, ""),
+               .value = { .arena = arena }, .data = { .arena = arena },
+               .source = &source };
+    Items items = { 0 };
+    Parse end = r.p;
+
+    if (!read_items(&r, &items))
+        return NULL;
+    for (uint32_t i = 0; i < items.n; i++)
+        if (items.at[i].graph && !read_item_body(&r, &items.at[i], &end))
+            return NULL;
+    if (!parse_end(&end)) {
+        parse_error(&end, "text goes on behind the graph");
+        return NULL;
+    }
+    Graph *g = items.at[items.n - 1].graph;
+    return graph_verify_as(g, DIAG_MODEL) ? g : NULL;
+}
+
+Graph *
+graph_parse(Ctx *c, Arena *arena, const char *path, Bytes text)
+{
+    return graph_parse_with(c, arena, path, text, NULL);
+}

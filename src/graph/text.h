@@ -1,0 +1,142 @@
+/* text: what the files that read the text form share.
+ *
+ * source.c reads a whole text: data types, functions, models from other files, and the model;
+ * parse.c graphs and their nodes, parse_const.c contents and attributes. data.c and case.c lower
+ * data types and what is said of their values.
+ */
+#ifndef TENON_GRAPH_TEXT_H
+#define TENON_GRAPH_TEXT_H
+
+#include "graph/internal.h"
+
+typedef uint64_t DataSet;            /* of data types: bit Data.number */
+enum { MOST_DATA = 64 };             /* data types of a text */
+
+/* ---- data types ---- */
+
+typedef struct { Sym name; const Type *type; const struct Data *data; uint32_t column; } Field;
+typedef struct { Sym name; VEC(Field) field; } Constructor;
+/* type: [rows, dimensions of a field]; element: of a field */
+typedef struct { Sym name; const Type *type, *element; const struct Data *data; } Column;
+
+typedef struct Data {
+    Sym name;
+    uint32_t number;
+    DataSet leads;                   /* itself, and what its fields lead to */
+    const Expr *rows;                /* of its table */
+    VEC(Constructor) made;
+    VEC(Column) column;              /* [0]: the tag, if there are several constructors */
+} Data;
+
+/* ---- what is read ---- */
+
+/* %name: type as format. data: the value is a row number of that type's table, i64[] in the
+ * graph. */
+typedef struct {
+    Sym name;                        /* NULL: `_` */
+    Loc loc;
+    const Type *type;                /* NULL: the text leaves it out */
+    const Data *data;
+    const Format *format;
+} Definition;
+typedef VEC(Definition) Definitions;
+typedef VEC(ValueId) Values;
+typedef VEC(Binding) Bindings;
+
+/* @name(param, …) -> (result, …); a result's type is NULL where the text leaves it out. */
+typedef struct { Sym name; Definitions param, result; } Head;
+
+/* A graph that others call. They point at `graph` before its body is read. */
+typedef struct { Head head; Graph *graph; bool made; } Function;
+
+/* What all graphs of a text share. */
+typedef struct {
+    Map function;                    /* Sym -> Function */
+    Map file;                        /* Sym of a weights file -> its Bytes */
+    VEC(Data *) data;
+    /* Graph -> what its outputs are rows of: const Data *[output.n], NULL: of none */
+    Map returns;
+    const GraphLoader *loader;
+    uint32_t arms;                   /* that became functions */
+} Source;
+
+/* One graph while it is read. */
+typedef struct {
+    Parse p;
+    Graph *g;
+    Map value;                       /* Sym -> ValueId */
+    Map data;                        /* ValueId -> Data */
+    /* [MOST_DATA]: columns of each data type here; NULL: it has none of its values */
+    ValueId **column;
+    Source *source;
+    uint32_t depth;                  /* graphs around this one */
+} Read;
+
+/* ---- parse.c ---- */
+
+/* A mistake at a place that the cursor is behind. */
+bool read_error(const Read *r, Loc loc, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* A type, or a data type, and what `d` is by that. */
+bool read_type(Read *r, Definition *d);
+/* For messages: f32[4], Tree[]. */
+const char *read_type_str(const Read *r, const Data *data, const Type *t);
+/* typed: its parameters have to have types. */
+bool read_head(Read *r, Head *h, bool typed);
+/* A graph around which `outer` is, with the cursor there and nothing in it. */
+Read read_inside(const Read *outer, Graph *g);
+/* Inputs from number `first` on are given values, of which this is known. */
+void read_inputs(Read *r, const Head *h, uint32_t first);
+ValueId read_define(Read *r, const Definition *d, ValueId v);
+/* From the opening brace to the closing one. False: reported. */
+bool read_body(Read *r, const Head *h);
+bool read_arguments(Read *r, Values *in);
+bool read_bind(Read *r, Region *region);
+/* One graph more around what is read next. */
+bool read_deeper(Read *r);
+
+/* Arguments arg [n] for a graph's parameters, of which `param` is the first one: data types, ranks
+ * and element types have to agree. Without a `with`, symbols are bound to what the arguments' types
+ * have in their places. A parameter without a type has its argument's. */
+bool read_unify(Read *r, Loc loc, Region *region, Sym callee, uint32_t n, Definition *param,
+                const ValueId *arg);
+/* expr_vars with it: symbols that mean the same inside of a graph as outside of it. */
+typedef struct { Read *r; Bindings *bind; } SameSymbols;
+void read_same_symbol(void *user, Var v);
+/* Types of results that the text leaves out are those that the region's outputs from number
+ * `first` on have. */
+bool read_results(Read *r, const Region *region, uint32_t first, uint32_t n, Definition *result);
+ValueId *read_define_results(Read *r, uint32_t n, const Definition *result);
+
+/* ---- parse_const.c ---- */
+
+bool read_contents(Read *r, const Type *t, const void **data);
+bool read_attrs(Read *r, Attrs *out);
+
+/* ---- data.c ---- */
+
+/* From the name behind the word `data`. */
+bool read_data(Read *r);
+/* The data type whose name stands at the cursor, which moves behind it; NULL: none does. */
+const Data *read_data_name(Read *r);
+const Data *data_of(const Read *r, ValueId v);
+/* What a graph with such parameters has columns of: their types, and what values of those lead
+ * to. */
+DataSet data_of_params(uint32_t n, const Definition *param);
+DataSet data_of_values(const Read *r, uint32_t n, const ValueId *v);
+/* Inputs for the columns of these types. */
+void data_inputs(Read *r, DataSet set);
+/* The columns behind the arguments of a call, and the lengths of their tables among what is
+ * bound. */
+void data_arguments(Read *r, DataSet set, Values *in, Region *region);
+
+/* ---- case.c ---- */
+
+/* From its opening parenthesis on. */
+bool read_case(Read *r, Loc loc, Definitions *result);
+
+/* ---- source.c ---- */
+
+const Function *source_function(const Source *s, Sym name);
+
+#endif
