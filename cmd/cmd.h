@@ -114,6 +114,9 @@ void progress_end(Progress *p);
 double seconds(void);
 void *need(void *p);                                     /* p, or the end of the program for lack of memory */
 void print_json_string(const char *s);
+/* Element i as JSON if its type has values that no double holds: texts and 64-bit integers. */
+bool print_if_no_double(const TnTensor *x, int64_t i);
+int columns(const char *text);                           /* of a terminal, that UTF-8 takes */
 void print_size(int64_t bytes);                          /* 48 B, 97.5 MB */
 
 /* ---- stop.c: interrupted, nothing is left behind ---- */

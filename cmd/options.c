@@ -152,16 +152,6 @@ enum { NROW = sizeof rows / sizeof *rows };
 
 /* ---- help ------------------------------------------------------------------------------------------ */
 
-/* Columns of a terminal that a text in UTF-8 takes; every character of ours takes one. */
-static int
-columns(const char *text)
-{
-    int n = 0;
-    for (; *text; text++)
-        n += (*text & 0xc0) != 0x80;
-    return n;
-}
-
 static void
 help_rows(VerbId verb, bool how)
 {

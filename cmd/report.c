@@ -107,6 +107,32 @@ print_json_string(const char *s)
     putchar('"');
 }
 
+bool
+print_if_no_double(const TnTensor *x, int64_t i)
+{
+    if (!strcmp(x->dtype, "str")) {
+        const char *s = ((const char *const *)x->data)[i];
+        print_json_string(s ? s : "");
+    } else if (!strcmp(x->dtype, "i64"))
+        printf("%lld", (long long)((const int64_t *)x->data)[i]);
+    else if (!strcmp(x->dtype, "u64"))
+        printf("%llu", (unsigned long long)((const uint64_t *)x->data)[i]);
+    else
+        return false;
+    return true;
+}
+
+/* Every character takes one column. */
+int
+columns(const char *text)
+{
+    int n = 0;
+
+    for (; *text; text++)
+        n += (*text & 0xc0) != 0x80;
+    return n;
+}
+
 /* ---- progress ---------------------------------------------------------------------------------- */
 
 #define QUIET_SECONDS 2.0

@@ -13,18 +13,10 @@
 
 enum { SHOWN = 6 };
 
-/* Doubles hold every other type's numbers. */
 static void
 print_element(const TnTensor *x, int64_t i)
 {
-    if (!strcmp(x->dtype, "str")) {
-        const char *s = ((const char *const *)x->data)[i];
-        print_json_string(s ? s : "");
-    } else if (!strcmp(x->dtype, "i64"))
-        printf("%lld", (long long)((const int64_t *)x->data)[i]);
-    else if (!strcmp(x->dtype, "u64"))
-        printf("%llu", (unsigned long long)((const uint64_t *)x->data)[i]);
-    else
+    if (!print_if_no_double(x, i))
         printf(strchr("fb", x->dtype[0]) ? "%.6g" : "%.0f", tn_tensor_number(x, i));
 }
 

@@ -59,6 +59,13 @@ class Tenon:
         self.leaves_nothing()
         return done
 
+    def compiled(self, model, *options):
+        """The artefact of a model, beside it."""
+        made = model.with_suffix(".so")
+        done = self("compile", model, *options, "-o", made)
+        assert done.returncode == OK, done.stderr
+        return made
+
     def leaves_nothing(self):
         """No temporary file outlives the command."""
         assert list((self.folder / "tmp").iterdir()) == []
@@ -79,11 +86,7 @@ def model(tenon):
 def built(tmp_path_factory):
     """One artefact that many tests load."""
     folder = tmp_path_factory.mktemp("built")
-    t = Tenon(folder)
-    model = small_model(folder / "small.onnx")
-    done = t("compile", model, "-o", folder / "small.so")
-    assert done.returncode == OK, done.stderr
-    return folder / "small.so"
+    return Tenon(folder).compiled(small_model(folder / "small.onnx"))
 
 
 # ---- help and usage ------------------------------------------------------------------------------
