@@ -306,7 +306,7 @@ session_dealloc(PyObject *self)
 
 /* ---- one run ---------------------------------------------------------------------------------------------- */
 
-/* One run at a time; whoever waits lets other Python threads go on. */
+/* One run at a time; a waiting thread lets other Python threads run. */
 static void
 lock(SessionObject *o)
 {
@@ -316,6 +316,19 @@ lock(SessionObject *o)
     PyThread_acquire_lock(o->lock, WAIT_LOCK);
     Py_END_ALLOW_THREADS
 }
+
+static PyObject *
+unlock_with(SessionObject *o, TnStatus status)
+{
+    PyObject *result = status == TN_OK ? Py_None : raise(o->state, status, o->ctx);
+
+    Py_XINCREF(status == TN_OK ? result : NULL);
+    PyThread_release_lock(o->lock);
+    return result;
+}
+
+/* None, or the error that a call of the library gives, made while the session is locked. */
+#define LOCKED(o, call) (lock(o), unlock_with(o, call))
 
 static bool
 borrow_input(State *s, SessionObject *o, int32_t i, PyObject *x)
@@ -708,8 +721,6 @@ session_blocks(PyObject *self, void *closure)
     return all;
 }
 
-static PyObject *told(SessionObject *o, TnStatus status);
-
 /* _order(policy): in which order blocks run. */
 static PyObject *
 session_order(PyObject *self, PyObject *policy)
@@ -719,8 +730,7 @@ session_order(PyObject *self, PyObject *policy)
 
     if (!text && policy != Py_None)
         return NULL;
-    lock(o);
-    return told(o, tn_session_policy(o->session, text));
+    return LOCKED(o, tn_session_policy(o->session, text));
 }
 
 static PyObject *
@@ -729,8 +739,7 @@ session_record(PyObject *self, PyObject *unused)
     SessionObject *o = (SessionObject *)self;
 
     (void)unused;
-    lock(o);
-    return told(o, tn_session_record(o->session));
+    return LOCKED(o, tn_session_record(o->session));
 }
 
 /* _learn(seed): (nodes, bound, depth, agenda, greedy, fsm, states, episodes, table, best) */
@@ -804,16 +813,6 @@ session_state_length(PyObject *self, void *unused)
 }
 
 static PyObject *
-told(SessionObject *o, TnStatus status)
-{
-    PyObject *result = status == TN_OK ? Py_None : raise(o->state, status, o->ctx);
-
-    Py_XINCREF(status == TN_OK ? result : NULL);
-    PyThread_release_lock(o->lock);
-    return result;
-}
-
-static PyObject *
 session_drop(PyObject *self, PyObject *rows)
 {
     SessionObject *o = (SessionObject *)self;
@@ -821,8 +820,7 @@ session_drop(PyObject *self, PyObject *rows)
 
     if (n == -1 && PyErr_Occurred())
         return NULL;
-    lock(o);
-    return told(o, tn_session_state_drop(o->session, n));
+    return LOCKED(o, tn_session_state_drop(o->session, n));
 }
 
 static PyObject *
@@ -831,8 +829,7 @@ session_reset(PyObject *self, PyObject *unused)
     SessionObject *o = (SessionObject *)self;
 
     (void)unused;
-    lock(o);
-    return told(o, tn_session_state_reset(o->session));
+    return LOCKED(o, tn_session_state_reset(o->session));
 }
 
 /* _fork(other): neither runs meanwhile. Two locks are always taken in one order. */
@@ -849,7 +846,7 @@ session_fork(PyObject *self, PyObject *other)
         Py_RETURN_NONE;
     lock(to < from ? to : from);
     lock(to < from ? from : to);
-    PyObject *result = told(to, tn_session_state_fork(to->session, from->session));
+    PyObject *result = unlock_with(to, tn_session_state_fork(to->session, from->session));
     PyThread_release_lock(from->lock);
     return result;
 }
@@ -872,8 +869,7 @@ session_arrange(PyObject *self, PyObject *args)
         if (a.from && (length < 0 || (a.sequences && length != from.len / (Py_ssize_t)sizeof(int64_t) / a.sequences))) {
             PyErr_SetString(PyExc_ValueError, "rows: as many of each sequence as `length` says are possible");
         } else {
-            lock(o);
-            result = told(o, tn_session_state_arrange(o->session, &a));
+            result = LOCKED(o, tn_session_state_arrange(o->session, &a));
         }
     }
     if (from.obj)
