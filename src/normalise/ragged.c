@@ -1,18 +1,22 @@
 /* ragged: a padded batch computed for its tokens alone.
  *
- *     row[f], column[f]   where token f of all tokens stands; place[b, j] the token that stands there, -1: padding
+ *     row[f], column[f]   the sequence of token f of all tokens, and its column there
+ *     place[b, j]         the number of the token at that column; -1: padding
  *
- *     h[b, j, d] = sum k: x[b, j, k] * w[k, d]              h'[f, d] = sum k: x'[f, k] * w[k, d]
- *     e[b, j, d] = table[ids[b, j], d] + at[j, d]           e'[f, d] = table[ids'[f], d] + at[column[f], d]
- *     s[b, h, i, j] = q[b, h, i, j] + (1 - m[b, j]) * low   s'[h, f, g] = row[f] == row[g] ? q'[h, f, g] : -inf
- *     p[b, d] = h[b, 0, d]                                  p[b, d] = h'[place[b, 0], d | 0]
+ *     h[b, j, d] = sum k: x[b, j, k] * w[k, d]     h'[f, d] = sum k: x'[f, k] * w[k, d]
+ *     e[b, j, d] = t[ids[b, j], d] + at[j, d]      e'[f, d] = t[ids'[f], d] + at[column[f], d]
+ *     s[b, h, i, j] = q·k + (1 - m[b, j]) * low    s'[h, f, g] = row[f] == row[g] ? q'·k' : -inf
+ *     p[b, d] = h[b, 0, d]                         p[b, d] = h'[place[b, 0], d | 0]
  *
- * How many tokens there are is a symbol from data. Which values may be computed so, and what they hold at padding, tokens.h tells. Of scores the mask goes, and
- * in its place stands a comparison of sequences, which hides what it hid: kernels pass over blocks of scores of which all are of two sequences, as
- * of any mask (mask.c).
+ * How many tokens there are is a symbol from data. Which values may be computed so, and what they
+ * hold at padding, tokens.h tells. Of scores the mask goes, and in its place stands a comparison of
+ * sequences, which hides what it hid: kernels pass over blocks of scores of which all are of two
+ * sequences, as of any mask (mask.c).
  *
- * What stays padded is read where it stands; what somebody asks for padded, outputs and rows of sequences, is put there, and its padding is 0.
- * Source: CoRa (Fegade et al., MLSys 2022) for fusing sequences and their lengths to one dimension, and for tables that are made once for all layers.
+ * What stays padded is read where it stands; what is asked for padded, outputs and rows of
+ * sequences, is put there, and its padding is 0. Source: CoRa (Fegade et al., MLSys 2022) for
+ * fusing sequences and their lengths to one dimension, and for tables that are made once for all
+ * layers.
  */
 #include "normalise/normalise.h"
 #include "normalise/tokens.h"
@@ -26,16 +30,18 @@ typedef struct {
     const Graph *from;
     Graph *to;
     TokenMap m;
-    ValueId *map;                    /* of values of the old graph, as they were; 0 of those that are packed */
+    /* of values of the old graph, as they were; 0 of those that are packed */
+    ValueId *map;
     ValueId *packed;                 /* of values with tokens, packed */
-    Pad *apart;                      /* of packed scores, by values of the old graph: where two tokens are of different sequences */
+    /* of packed scores, by values of the old graph: where two tokens are of different sequences */
+    Pad *apart;
     const Expr *tokens;              /* how many there are */
     ValueId row, column, place;
     Loc loc;
     Sym origin;
 } Ragged;
 
-/* ---- tables ------------------------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 static ValueId
 call(Ragged *r, NestBuilder *b, const char *name, const Type *t, const ValueId *in)
@@ -69,18 +75,26 @@ static const Expr *
 count_of(Ragged *r, bool odd, const Expr *most)
 {
     Ctx *c = r->c;
-    const Type *mask = r->from->value.at[r->m.mask].type, *t = type_new(c, DT_I64, 1, (const Expr *[]){ expr_int(c, 1) });
+    const Type *mask = r->from->value.at[r->m.mask].type,
+               *t = type_new(c, DT_I64, 1, (const Expr *[]){ expr_int(c, 1) });
     NestBuilder b = nest_begin(c, odd ? "neither" : "token_count");
 
     nest_in(&b, "mask", mask);
     uint32_t out = nest_out(&b, "o", t);
-    const Expr *o = nest_axis(&b, "o", AXIS_PARALLEL, expr_int(c, 1)), *i = nest_axis(&b, "b", AXIS_REDUCE, r->m.batch), *j = nest_axis(&b, "j", AXIS_REDUCE, r->m.length);
+    const Expr *o = nest_axis(&b, "o", AXIS_PARALLEL, expr_int(c, 1)),
+               *i = nest_axis(&b, "b", AXIS_REDUCE, r->m.batch),
+               *j = nest_axis(&b, "j", AXIS_REDUCE, r->m.length);
     const Scalar *is = is_token(r, &b, i, j);
     if (odd)
-        is = scalar_2(c, S_AND, is, scalar_2(c, S_NE, nest_load(&b, 0, (const Expr *[]){ i, j }), scalar_number(c, mask->dtype, 1)));
+        is = scalar_2(c, S_AND, is,
+                      scalar_2(c, S_NE, nest_load(&b, 0, (const Expr *[]){ i, j }),
+                               scalar_number(c, mask->dtype, 1)));
     const Scalar *one = counts(c, is);
     nest_write(&b, out, &o, scalar_reduce(c, COMB_SUM, axis_bit(i) | axis_bit(j), &one, 1));
-    ValueId v = call(r, &b, odd ? "neither" : "token_count", t, &r->map[r->m.mask]), match = v ? graph_match(r->to, v, odd ? "neither" : "token_count", &most, r->loc, r->origin) : 0;
+    ValueId v = call(r, &b, odd ? "neither" : "token_count", t, &r->map[r->m.mask]),
+            match = v ? graph_match(r->to, v, odd ? "neither" : "token_count", &most, r->loc,
+                                    r->origin)
+                      : 0;
     return match ? r->to->value.at[match].known.at[0] : NULL;
 }
 
@@ -97,11 +111,15 @@ tokens_before(Ragged *r)
     uint32_t out = nest_out(&b, "o", t);
     const Expr *n = nest_axis(&b, "n", AXIS_SCAN, all), *last = expr_offset(c, n, -1);
     const Scalar *before = scalar_load(c, DT_I64, b.in.n + out, 1, &last, scalar_int(c, DT_I64, 0));
-    nest_write(&b, out, &n, scalar_2(c, S_ADD, before, counts(c, is_token(r, &b, expr_div(c, n, r->m.length), expr_mod(c, n, r->m.length)))));
+    nest_write(&b, out, &n,
+               scalar_2(c, S_ADD, before,
+                        counts(c, is_token(r, &b, expr_div(c, n, r->m.length),
+                                           expr_mod(c, n, r->m.length)))));
     return call(r, &b, "upto", t, &r->map[r->m.mask]);
 }
 
-/* Of each token its sequence, or its column: i32[tokens]. Padding goes to one place more, which is cut off. */
+/* Of each token its sequence, or its column: i32[tokens]. Padding goes to one place more, which is
+ * cut off. */
 static ValueId
 place_in_batch(Ragged *r, ValueId upto, bool column)
 {
@@ -112,12 +130,17 @@ place_in_batch(Ragged *r, ValueId upto, bool column)
     NestBuilder b = nest_begin(c, name);
 
     nest_in(&b, "mask", r->from->value.at[r->m.mask].type);
-    uint32_t counted = nest_in(&b, "upto", r->to->value.at[upto].type), out = nest_out(&b, "o", wide);
-    const Expr *i = nest_axis(&b, "b", AXIS_PARALLEL, r->m.batch), *j = nest_axis(&b, "j", AXIS_PARALLEL, r->m.length), *n = expr_add(c, expr_mul(c, i, r->m.length), j);
+    uint32_t counted = nest_in(&b, "upto", r->to->value.at[upto].type),
+             out = nest_out(&b, "o", wide);
+    const Expr *i = nest_axis(&b, "b", AXIS_PARALLEL, r->m.batch),
+               *j = nest_axis(&b, "j", AXIS_PARALLEL, r->m.length),
+               *n = expr_add(c, expr_mul(c, i, r->m.length), j);
     const Scalar *before = scalar_2(c, S_SUB, nest_load(&b, counted, &n), scalar_int(c, DT_I64, 1));
-    const Scalar *slot = scalar_select(c, is_token(r, &b, i, j), before, scalar_index(c, r->tokens));
+    const Scalar *slot = scalar_select(c, is_token(r, &b, i, j), before,
+                                       scalar_index(c, r->tokens));
     const Expr *at = expr_computed(c, scalar_at(c, slot, room));
-    nest_write_combine(&b, out, &at, COMB_LAST, NO_SLOT, scalar_cast(c, DT_I32, scalar_index(c, column ? j : i)));
+    nest_write_combine(&b, out, &at, COMB_LAST, NO_SLOT,
+                       scalar_cast(c, DT_I32, scalar_index(c, column ? j : i)));
     ValueId all = call(r, &b, name, wide, (ValueId[]){ r->map[r->m.mask], upto });
     if (!all)
         return 0;
@@ -143,7 +166,10 @@ place_of_tokens(Ragged *r, ValueId upto)
     nest_axes_of(&b, t, at);
     const Expr *n = expr_add(c, expr_mul(c, at[0], r->m.length), at[1]);
     const Scalar *before = scalar_2(c, S_SUB, nest_load(&b, counted, &n), scalar_int(c, DT_I64, 1));
-    nest_write(&b, nest_out(&b, "o", t), at, scalar_cast(c, DT_I32, scalar_select(c, is_token(r, &b, at[0], at[1]), before, scalar_int(c, DT_I64, -1))));
+    nest_write(&b, nest_out(&b, "o", t), at,
+               scalar_cast(c, DT_I32,
+                           scalar_select(c, is_token(r, &b, at[0], at[1]), before,
+                                         scalar_int(c, DT_I64, -1))));
     return call(r, &b, "place", t, (ValueId[]){ r->map[r->m.mask], upto });
 }
 
@@ -178,7 +204,12 @@ make_tables(Ragged *r)
         odd = count_of(r, true, NULL);
         if (!odd)
             return false;
-        Constraint k = { odd, expr_int(c, 0), arena_printf(r->to->arena, "input %s: with --ragged each element is 1 of a token or 0 of padding, and some are another number", mask->name), "", SIZES_EQUAL };
+        Constraint k = { odd, expr_int(c, 0),
+                         arena_printf(r->to->arena,
+                                      "input %s: with --ragged each element is 1 of a token or 0 "
+                                      "of padding, and some are another number",
+                                      mask->name),
+                         "", SIZES_EQUAL };
         VEC_PUSH(r->to->arena, &r->to->constraints, k);
     }
     ValueId upto = tokens_before(r);
@@ -188,7 +219,7 @@ make_tables(Ragged *r)
     return r->place != 0;
 }
 
-/* ---- packed values ------------------------------------------------------------------------------------------ */
+/* ---- packed values --------------------------------------------------------------------------- */
 
 /* The type without a dimension of sequences, with all tokens along those of tokens. */
 static const Type *
@@ -205,7 +236,8 @@ packed_type(const Ragged *r, const Type *t, const Tokens *k)
     return type_new(r->c, t->dtype, rank, dim);
 }
 
-/* A value that stays padded, packed: o[f, …] = x[row[f], column[f], …]. Scores are not. 0: refused. */
+/* A value that stays padded, packed: o[f, …] = x[row[f], column[f], …]. Scores are not. 0:
+ * refused. */
 static ValueId
 packed_copy(Ragged *r, ValueId v)
 {
@@ -214,11 +246,13 @@ packed_copy(Ragged *r, ValueId v)
     const Type *from = r->to->value.at[r->map[v]].type, *t = packed_type(r, from, k);
     NestBuilder b = nest_begin(c, "packed");
     const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK];
-    uint32_t x = nest_in(&b, "x", from), row = nest_in(&b, "row", r->to->value.at[r->row].type), column = nest_in(&b, "column", r->to->value.at[r->column].type);
+    uint32_t x = nest_in(&b, "x", from), row = nest_in(&b, "row", r->to->value.at[r->row].type),
+             column = nest_in(&b, "column", r->to->value.at[r->column].type);
 
     nest_axes_of(&b, t, axis);
     const Expr *f = axis[k->token[0] - (k->batch < k->token[0])];
-    const Expr *i = expr_computed(c, scalar_at(c, nest_load(&b, row, &f), r->m.batch)), *j = expr_computed(c, scalar_at(c, nest_load(&b, column, &f), r->m.length));
+    const Expr *i = expr_computed(c, scalar_at(c, nest_load(&b, row, &f), r->m.batch)),
+               *j = expr_computed(c, scalar_at(c, nest_load(&b, column, &f), r->m.length));
     for (uint32_t d = 0, own = 0; d < from->rank; d++) {
         if (d == k->token[0])
             at[d] = k->batch == d ? expr_add(c, expr_mul(c, i, r->m.length), j) : j, own++;
@@ -239,21 +273,24 @@ padded_copy(Ragged *r, ValueId v)
     const Type *from = r->to->value.at[r->packed[v]].type;
     NestBuilder b = nest_begin(c, "padded");
     const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK];
-    uint32_t x = nest_in(&b, "x", from), place = nest_in(&b, "place", r->to->value.at[r->place].type);
+    uint32_t x = nest_in(&b, "x", from),
+             place = nest_in(&b, "place", r->to->value.at[r->place].type);
 
     nest_axes_of(&b, old->type, axis);
     const Expr *e = axis[k->token[0]];
-    const Expr *where[2] = { k->batch == k->token[0] ? expr_div(c, e, r->m.length) : axis[k->batch], k->batch == k->token[0] ? expr_mod(c, e, r->m.length) : e };
+    const Expr *where[2] = { k->batch == k->token[0] ? expr_div(c, e, r->m.length) : axis[k->batch],
+                             k->batch == k->token[0] ? expr_mod(c, e, r->m.length) : e };
     for (uint32_t d = 0, own = 0; d < old->type->rank; d++)
         if (d == k->token[0])
             at[own++] = expr_computed(c, nest_load(&b, place, where));
         else if (d != k->batch)
             at[own++] = axis[d];
-    nest_write(&b, nest_out(&b, "o", old->type), axis, nest_load_or(&b, x, at, scalar_number(c, from->dtype, 0)));
+    nest_write(&b, nest_out(&b, "o", old->type), axis,
+               nest_load_or(&b, x, at, scalar_number(c, from->dtype, 0)));
     return call(r, &b, old->name, old->type, (ValueId[]){ r->packed[v], r->place });
 }
 
-/* ---- nests --------------------------------------------------------------------------------------------------- */
+/* ---- nests ----------------------------------------------------------------------------------- */
 
 /* A nest on its way. Its tokens run along new axes. */
 typedef struct {
@@ -262,8 +299,10 @@ typedef struct {
     const ValueId *in;
     Runs runs;
     NestEdit e;
-    uint32_t fresh[NEST_MAX_AXES];   /* of axes of columns and tokens: the new one; NO_SLOT of others */
-    uint32_t of_sequence[NEST_MAX_AXES];     /* of axes of sequences: the new axis that an output has of it; NO_SLOT: none */
+    /* of axes of columns and tokens: the new one; NO_SLOT of others */
+    uint32_t fresh[NEST_MAX_AXES];
+    /* of axes of sequences: the new axis that an output has of it; NO_SLOT: none */
+    uint32_t of_sequence[NEST_MAX_AXES];
     uint32_t row, column, place;     /* inputs */
     Pad *apart;                      /* [nin] */
 } Change;
@@ -283,7 +322,8 @@ together(Change *k, uint32_t f, uint32_t g)
     Ctx *c = k->r->c;
     const Expr *x = expr_axis(c, f), *y = expr_axis(c, g);
 
-    return scalar_2(c, S_EQ, scalar_load(c, DT_I32, k->row, 1, &x, NULL), scalar_load(c, DT_I32, k->row, 1, &y, NULL));
+    return scalar_2(c, S_EQ, scalar_load(c, DT_I32, k->row, 1, &x, NULL),
+                    scalar_load(c, DT_I32, k->row, 1, &y, NULL));
 }
 
 /* Reads of packed values, at new axes or at places. */
@@ -298,7 +338,8 @@ change_load(ScalarMap *map, const Scalar *load)
     const Scalar *outside = NULL;
     TokenRead read;
 
-    if (!t || !t->count || k->e.param[slot].type == k->n->param[slot].type || !tokens_read(&k->r->m, k->n, &k->runs, t, load, &read))
+    if (!t || !t->count || k->e.param[slot].type == k->n->param[slot].type ||
+        !tokens_read(&k->r->m, k->n, &k->runs, t, load, &read))
         return load;
     for (uint32_t d = 0; d < load->u.load.rank; d++) {
         uint32_t i = t->count > 1 && t->token[1] == d ? 1 : 0;
@@ -311,7 +352,8 @@ change_load(ScalarMap *map, const Scalar *load)
             at[rank++] = expr_axis(c, k->fresh[read.axis[i]]);
             continue;
         }
-        at[rank++] = number_at(k, k->place, (const Expr *[]){ read.sequence, read.column }, 2, NULL);
+        at[rank++] = number_at(k, k->place, (const Expr *[]){ read.sequence, read.column }, 2,
+                               NULL);
         outside = scalar_number(c, load->dtype, 0);
     }
     return scalar_load(c, load->dtype, slot, rank, at, outside);
@@ -323,20 +365,25 @@ column_axis(const Change *k, const Scalar *s, uint32_t *sequence)
 {
     Var v;
 
-    if (s->op != S_INDEX || !expr_is_var(s->u.index, &v) || v.kind != VAR_AXIS || v.id >= k->n->naxis || k->runs.run[v.id] != RUNS_COLUMNS)
+    if (s->op != S_INDEX || !expr_is_var(s->u.index, &v) || v.kind != VAR_AXIS ||
+        v.id >= k->n->naxis || k->runs.run[v.id] != RUNS_COLUMNS)
         return NO_SLOT;
     *sequence = k->runs.sequence[v.id];
     return k->fresh[v.id];
 }
 
-/* Columns of one sequence are in the order of its tokens, which need no table: j <= i, as a causal mask has it. Of two sequences it does not matter. */
+/* Columns of one sequence are in the order of its tokens, which need no table: j <= i, as a causal
+ * mask has it. Of two sequences it does not matter. */
 static const Scalar *
 change_comparison(Change *k, const Scalar *s)
 {
     Ctx *c = k->r->c;
     uint32_t one, other, f = column_axis(k, s->arg[0], &one), g = column_axis(k, s->arg[1], &other);
 
-    return f == NO_SLOT || g == NO_SLOT || one != other ? s : scalar_2(c, s->op, scalar_index(c, expr_axis(c, f)), scalar_index(c, expr_axis(c, g)));
+    return f == NO_SLOT || g == NO_SLOT || one != other
+               ? s
+               : scalar_2(c, s->op, scalar_index(c, expr_axis(c, f)),
+                          scalar_index(c, expr_axis(c, g)));
 }
 
 /* Reductions along tokens take in those of their own sequence. */
@@ -349,12 +396,16 @@ change_tokens(ScalarMap *map, const Scalar *s)
     if (s->op >= S_EQ && s->op <= S_GE)
         return change_comparison(k, s);
     for (uint32_t x = 0; x < k->n->naxis && s->op == S_REDUCE; x++) {
-        if (!(s->u.reduce.axes >> x & 1) || k->runs.run[x] != RUNS_COLUMNS || k->fresh[x] == NO_SLOT)
+        if (!(s->u.reduce.axes >> x & 1) || k->runs.run[x] != RUNS_COLUMNS ||
+            k->fresh[x] == NO_SLOT)
             continue;
         uint32_t f = k->of_sequence[k->runs.sequence[x]];
-        if (pad_is_identity(c, s, tokens_apart(&k->r->m, k->n, k->in, &k->runs, s->arg[0], k->apart)))
+        if (pad_is_identity(c, s,
+                            tokens_apart(&k->r->m, k->n, k->in, &k->runs, s->arg[0], k->apart)))
             continue;
-        const Scalar *own = scalar_select(c, together(k, f, k->fresh[x]), s->arg[0], combiner_identity(c, s->u.reduce.combiner, s->arg[0]->dtype));
+        const Scalar *own = scalar_select(
+            c, together(k, f, k->fresh[x]), s->arg[0],
+            combiner_identity(c, s->u.reduce.combiner, s->arg[0]->dtype));
         s = scalar_reduce(c, s->u.reduce.combiner, s->u.reduce.axes, &own, 1);
     }
     return s;
@@ -384,8 +435,12 @@ old_axes(Change *k)
         uint32_t f = k->runs.run[x] == RUNS_SEQUENCES ? k->of_sequence[x] : k->fresh[x];
         if (f == NO_SLOT)
             continue;
-        const Expr *e = expr_axis(c, f), *row = number_at(k, k->row, &e, 1, k->r->m.batch), *column = number_at(k, k->column, &e, 1, k->r->m.length);
-        const Expr *to = k->runs.run[x] == RUNS_SEQUENCES ? row : k->runs.run[x] == RUNS_COLUMNS ? column : expr_add(c, expr_mul(c, row, k->r->m.length), column);
+        const Expr *e = expr_axis(c, f), *row = number_at(k, k->row, &e, 1, k->r->m.batch),
+                   *column = number_at(k, k->column, &e, 1, k->r->m.length);
+        const Expr *to = k->runs.run[x] == RUNS_SEQUENCES ? row
+                         : k->runs.run[x] == RUNS_COLUMNS
+                             ? column
+                             : expr_add(c, expr_mul(c, row, k->r->m.length), column);
         bind[b.n++] = (Binding){ { VAR_AXIS, x }, to };
     }
     return b;
@@ -404,8 +459,10 @@ add_axes(Change *k, bool packed)
         if (k->e.nest.naxis == NEST_MAX_AXES)
             return false;
         uint32_t f = k->fresh[x] = k->e.nest.naxis++;
-        k->e.axis[f] = (Axis){ nest_fresh_axis(k->r->c, &k->e, k->n->axis[x].name), k->n->axis[x].kind, expr_int(k->r->c, 0), k->r->tokens };
-        if (run == RUNS_COLUMNS && k->n->axis[x].kind == AXIS_PARALLEL && k->of_sequence[k->runs.sequence[x]] == NO_SLOT)
+        k->e.axis[f] = (Axis){ nest_fresh_axis(k->r->c, &k->e, k->n->axis[x].name),
+                               k->n->axis[x].kind, expr_int(k->r->c, 0), k->r->tokens };
+        if (run == RUNS_COLUMNS && k->n->axis[x].kind == AXIS_PARALLEL &&
+            k->of_sequence[k->runs.sequence[x]] == NO_SLOT)
             k->of_sequence[k->runs.sequence[x]] = f;
     }
     return true;
@@ -421,7 +478,8 @@ add_tables(Change *k)
     NestParam param[3];
 
     for (uint32_t i = 0; i < 3; i++)
-        param[i] = (NestParam){ nest_fresh_param(k->r->c, &k->e, sym(k->r->c, name[i])), k->r->to->value.at[table[i]].type };
+        param[i] = (NestParam){ nest_fresh_param(k->r->c, &k->e, sym(k->r->c, name[i])),
+                                k->r->to->value.at[table[i]].type };
     memmove(k->e.param + nin + 3, k->e.param + nin, k->n->nout * sizeof *k->e.param);
     memcpy(k->e.param + nin, param, sizeof param);
     k->row = nin;
@@ -431,15 +489,18 @@ add_tables(Change *k)
     k->e.write[0].out += 3;
 }
 
-/* What a packed output holds at scores of two sequences: what the model has at padding, so that nothing of it is taken in. */
+/* What a packed output holds at scores of two sequences: what the model has at padding, so that
+ * nothing of it is taken in. */
 static Pad
 hide_apart(Change *k, const Tokens *out, const uint32_t *f)
 {
     Ctx *c = k->r->c;
     const Scalar *value = k->e.write[0].value;
-    Pad want = out->pad[1].number || out->pad[1].hidden ? out->pad[1] : out->pad[0], have = tokens_apart(&k->r->m, k->n, k->in, &k->runs, k->n->write[0].value, k->apart);
+    Pad want = out->pad[1].number || out->pad[1].hidden ? out->pad[1] : out->pad[0],
+        have = tokens_apart(&k->r->m, k->n, k->in, &k->runs, k->n->write[0].value, k->apart);
 
-    if (out->count < 2 || (!want.number && !want.hidden) || (want.hidden && have.hidden) || (want.number && want.number == have.number))
+    if (out->count < 2 || (!want.number && !want.hidden) || (want.hidden && have.hidden) ||
+        (want.number && want.number == have.number))
         return out->count < 2 ? (Pad){ NULL } : have;
     const Scalar *low = want.hidden ? scalar_float(c, value->dtype, -__builtin_inf()) : want.number;
     k->e.write[0].value = scalar_select(c, together(k, f[0], f[1]), value, low);
@@ -477,7 +538,8 @@ inputs_of(Change *k, ValueId *in, bool packed)
     for (uint32_t i = 0; i < k->n->nin; i++) {
         ValueId v = k->in[i];
         const Tokens *t = &k->r->m.of[v];
-        if (t->count == 1 && packed && !k->r->packed[v] && !(k->r->packed[v] = packed_copy(k->r, v)))
+        if (t->count == 1 && packed && !k->r->packed[v] &&
+            !(k->r->packed[v] = packed_copy(k->r, v)))
             return false;
         in[i] = k->r->packed[v] ? k->r->packed[v] : k->r->map[v];
         if (k->r->packed[v] && !packed && k->r->map[v])
@@ -491,7 +553,8 @@ inputs_of(Change *k, ValueId *in, bool packed)
     return true;
 }
 
-/* New axes at the places of those that they stand for; sequences that an output has along tokens alone are no axis any more. */
+/* New axes at the places of those that they stand for; sequences that an output has along tokens
+ * alone are no axis any more. */
 static void
 close_up(Change *k)
 {
@@ -511,7 +574,11 @@ close_up(Change *k)
     k->e.nest.naxis = r.n;
     k->e.axis = axis;
     k->e.nest.axis = axis;
-    ScalarMap map = { .expr = bindings_apply, .axes = bindings_axes, .user = &r, .ctx = c, .done = { .arena = k->e.scratch } };
+    ScalarMap map = { .expr = bindings_apply,
+                      .axes = bindings_axes,
+                      .user = &r,
+                      .ctx = c,
+                      .done = { .arena = k->e.scratch } };
     nest_edit_map(&k->e, &map);
 }
 
@@ -541,34 +608,46 @@ static bool
 change_node(Ragged *r, const Node *node, bool packed)
 {
     Ctx *c = r->c;
-    ValueId v = node_out(r->from, node, 0), *in = NEW_ARRAY(r->m.a, ValueId, node->in.count + 1), *now = NEW_ARRAY(r->m.a, ValueId, node->in.count + 4);
+    ValueId v = node_out(r->from, node, 0), *in = NEW_ARRAY(r->m.a, ValueId, node->in.count + 1),
+            *now = NEW_ARRAY(r->m.a, ValueId, node->in.count + 4);
     const Tokens *out = &r->m.of[v];
     const Value *old = &r->from->value.at[v];
     uint32_t f[2] = { NO_SLOT, NO_SLOT };
 
     for (uint32_t i = 0; i < node->in.count; i++)
         in[i] = node_in(r->from, node, i);
-    Change k = { .r = r, .in = in, .n = packed ? tokens_shown(&r->m, node, in) : nest_simplify(c, node->nest) };
+    Change k = { .r = r,
+                 .in = in,
+                 .n = packed ? tokens_shown(&r->m, node, in) : nest_simplify(c, node->nest) };
     if (!k.n)
         return false;
     k.runs = tokens_runs(&r->m, k.n, in, packed ? out : NULL);
     k.apart = NEW_ARRAY(r->m.a, Pad, k.n->nin + 1);
     k.e = nest_edit(c, k.n, k.n->naxis, 3);
     if (k.runs.why || !add_axes(&k, packed) || !inputs_of(&k, now, packed))
-        return diag_error(&c->diags, DIAG_INTERNAL, node->loc, "ragged: %s", k.runs.why ? k.runs.why : "too many axes");
+        return diag_error(&c->diags, DIAG_INTERNAL, node->loc, "ragged: %s",
+                          k.runs.why ? k.runs.why : "too many axes");
     add_tables(&k);
-    ScalarMap tokens = { .node = change_tokens, .user = &k, .ctx = c, .done = { .arena = k.e.scratch } };
+    ScalarMap tokens = {
+        .node = change_tokens, .user = &k, .ctx = c, .done = { .arena = k.e.scratch }
+    };
     if (packed)
         k.e.write[0].value = scalar_map(&tokens, k.e.write[0].value);
     const Type *t = packed ? packed_type(r, old->type, out) : old->type;
-    ScalarMap loads = { .load = change_load, .axes = change_axes, .user = &k, .ctx = c, .done = { .arena = k.e.scratch } };
+    ScalarMap loads = { .load = change_load,
+                        .axes = change_axes,
+                        .user = &k,
+                        .ctx = c,
+                        .done = { .arena = k.e.scratch } };
     if (packed) {
         change_write(&k, out, t, f);
         r->apart[v] = hide_apart(&k, out, f);
     }
     k.e.write[0].value = scalar_map(&loads, k.e.write[0].value);
     Bindings bindings = old_axes(&k);
-    ScalarMap rest = { .expr = bindings_apply, .user = &bindings, .ctx = c, .done = { .arena = k.e.scratch } };
+    ScalarMap rest = {
+        .expr = bindings_apply, .user = &bindings, .ctx = c, .done = { .arena = k.e.scratch }
+    };
     k.e.write[0].value = scalar_map(&rest, k.e.write[0].value);
     close_up(&k);
     ValueId made = graph_value(r->to, old->name, t);
@@ -576,7 +655,7 @@ change_node(Ragged *r, const Node *node, bool packed)
     return put(&k, node, now, made);
 }
 
-/* ---- the graph -------------------------------------------------------------------------------------------------- */
+/* ---- the graph ------------------------------------------------------------------------------- */
 
 static bool
 reads_packed(const Ragged *r, const Node *n)
@@ -603,7 +682,8 @@ put_node(Ragged *r, NodeId id)
 static void
 report(const Ragged *r, RaggedReport *out)
 {
-    *out = (RaggedReport){ .why = NEW_ARRAY(r->to->arena, const char *, r->from->node.n), .tokens = r->tokens };
+    *out = (RaggedReport){ .why = NEW_ARRAY(r->to->arena, const char *, r->from->node.n),
+                           .tokens = r->tokens };
     for (NodeId id = 1; id < r->from->node.n; id++) {
         const Node *n = &r->from->node.at[id];
         const char *name = n->origin ? n->origin : r->from->value.at[node_out(r->from, n, 0)].name;
@@ -615,7 +695,8 @@ report(const Ragged *r, RaggedReport *out)
             asks |= t->count && !t->shown && r->from->value.at[node_in(r->from, n, i)].def;
         }
         const char *why = asks ? arena_printf(r->to->arena, "%s %s", name, r->m.why[id]) : NULL;
-        if (why && !(out->nwhy && !strcmp(out->why[out->nwhy - 1], why)))          /* an operator may be several nests */
+        /* an operator may be several nests */
+        if (why && !(out->nwhy && !strcmp(out->why[out->nwhy - 1], why)))
             out->why[out->nwhy++] = why;
     }
 }
@@ -624,7 +705,11 @@ Graph *
 normalise_ragged(const Graph *g, ValueId mask, RaggedReport *out)
 {
     Arena *scratch = arena_child(g->arena);
-    Ragged r = { .c = g->ctx, .from = g, .m = tokens_find(g, scratch, mask), .packed = NEW_ARRAY(scratch, ValueId, g->value.n), .apart = NEW_ARRAY(scratch, Pad, g->value.n) };
+    Ragged r = { .c = g->ctx,
+                 .from = g,
+                 .m = tokens_find(g, scratch, mask),
+                 .packed = NEW_ARRAY(scratch, ValueId, g->value.n),
+                 .apart = NEW_ARRAY(scratch, Pad, g->value.n) };
     bool ok;
 
     r.to = graph_rebuild(g, &r.map);

@@ -1,4 +1,4 @@
-/* tokens: what dimensions count, what padding holds, and who asks for it; see tokens.h. */
+/* tokens: what dimensions count, what padding holds, and which nodes ask for it; see tokens.h. */
 #include "normalise/tokens.h"
 
 #include "nest/walk.h"
@@ -10,7 +10,7 @@
 
 enum { MOST_SHOWN = 24 };            /* operations of a form that is put where it is read */
 
-/* ---- where tokens are read -------------------------------------------------------------------------------- */
+/* ---- where tokens are read ------------------------------------------------------------------- */
 
 static bool
 same(const TokenMap *m, const Expr *a, const Expr *b)
@@ -23,24 +23,29 @@ static uint32_t
 axis_of(const TokenMap *m, const Nest *n, const Expr *e, const Expr *extent)
 {
     Var v;
-    return expr_is_var(e, &v) && v.kind == VAR_AXIS && same(m, n->axis[v.id].extent, extent) ? (uint32_t)v.id : NO_SLOT;
+    return expr_is_var(e, &v) && v.kind == VAR_AXIS && same(m, n->axis[v.id].extent, extent)
+               ? (uint32_t)v.id
+               : NO_SLOT;
 }
 
 /* Of an index b*length + column: both. */
 static bool
-split_token(const TokenMap *m, const Nest *n, const Expr *e, const Expr **sequence, const Expr **column)
+split_token(const TokenMap *m, const Nest *n, const Expr *e, const Expr **sequence,
+            const Expr **column)
 {
     const Expr *coef;
 
     for (uint32_t b = 0; b < n->naxis; b++)
-        if (expr_axes(e) >> b & 1 && expr_linear(m->c, e, (Var){ VAR_AXIS, b }, &coef, column) && same(m, coef, m->length)) {
+        if (expr_axes(e) >> b & 1 && expr_linear(m->c, e, (Var){ VAR_AXIS, b }, &coef, column) &&
+            same(m, coef, m->length)) {
             *sequence = expr_axis(m->c, b);
             return true;
         }
     return false;
 }
 
-/* The axis that counts tokens, of which these are the sequence and the column; NO_SLOT: there is none. */
+/* The axis that counts tokens, of which these are the sequence and the column; NO_SLOT: there is
+ * none. */
 static uint32_t
 axis_of_both(const TokenMap *m, const Nest *n, const Expr *sequence, const Expr *column)
 {
@@ -48,15 +53,18 @@ axis_of_both(const TokenMap *m, const Nest *n, const Expr *sequence, const Expr 
 
     for (uint32_t x = 0; x < n->naxis; x++) {
         const Expr *e = expr_axis(m->c, x);
-        if (expr_axes(sequence) == axis_one(x) && same(m, n->axis[x].extent, all) && sequence == expr_div(m->c, e, m->length) && column == expr_mod(m->c, e, m->length))
+        if (expr_axes(sequence) == axis_one(x) && same(m, n->axis[x].extent, all) &&
+            sequence == expr_div(m->c, e, m->length) && column == expr_mod(m->c, e, m->length))
             return x;
     }
     return NO_SLOT;
 }
 
-/* The place of dimension token[k] of a read: *flat is an axis of tokens, or NO_SLOT beside a sequence and a column. False: it is another place. */
+/* The place of dimension token[k] of a read: *flat is an axis of tokens, or NO_SLOT beside a
+ * sequence and a column. False: it is another place. */
 static bool
-place_of(const TokenMap *m, const Nest *n, const Tokens *t, const Expr *const *at, uint32_t k, uint32_t *flat, const Expr **sequence, const Expr **column)
+place_of(const TokenMap *m, const Nest *n, const Tokens *t, const Expr *const *at, uint32_t k,
+         uint32_t *flat, const Expr **sequence, const Expr **column)
 {
     *flat = NO_SLOT;
     if (t->batch == t->token[k]) {
@@ -71,7 +79,8 @@ place_of(const TokenMap *m, const Nest *n, const Tokens *t, const Expr *const *a
 
 /* The axes at one place of tokens, *b of their sequences. False: it is another place. */
 static bool
-axes_at(const TokenMap *m, const Nest *n, const Tokens *t, const Expr *const *at, TokenRead *out, uint32_t *b)
+axes_at(const TokenMap *m, const Nest *n, const Tokens *t, const Expr *const *at, TokenRead *out,
+        uint32_t *b)
 {
     *out = (TokenRead){ .axis = { NO_SLOT, NO_SLOT } };
     *b = NO_SLOT;
@@ -85,14 +94,16 @@ axes_at(const TokenMap *m, const Nest *n, const Tokens *t, const Expr *const *at
         *b = axis_of(m, n, out->sequence, m->batch);
         out->axis[k] = axis_of(m, n, out->column, m->length);
         out->at_place = out->axis[k] == NO_SLOT;
-        if (*b == NO_SLOT || (out->at_place && (t->count > 1 || expr_axes(out->column) & ~axis_one(*b))))
+        if (*b == NO_SLOT ||
+            (out->at_place && (t->count > 1 || expr_axes(out->column) & ~axis_one(*b))))
             return false;
     }
     return true;
 }
 
 bool
-tokens_read(const TokenMap *m, const Nest *n, const Runs *runs, const Tokens *t, const Scalar *load, TokenRead *out)
+tokens_read(const TokenMap *m, const Nest *n, const Runs *runs, const Tokens *t, const Scalar *load,
+            TokenRead *out)
 {
     uint32_t b;
 
@@ -100,18 +111,20 @@ tokens_read(const TokenMap *m, const Nest *n, const Runs *runs, const Tokens *t,
         return false;
     for (uint32_t k = 0; k < t->count && !out->at_place; k++) {
         uint32_t x = out->axis[k];
-        if (!(out->sequence ? runs->run[x] == RUNS_COLUMNS && runs->sequence[x] == b : runs->run[x] == RUNS_TOKENS))
+        if (!(out->sequence ? runs->run[x] == RUNS_COLUMNS && runs->sequence[x] == b
+                            : runs->run[x] == RUNS_TOKENS))
             return false;
     }
     return b == NO_SLOT || runs->run[b] == RUNS_SEQUENCES;
 }
 
-/* ---- how axes run ----------------------------------------------------------------------------------------- */
+/* ---- how axes run ---------------------------------------------------------------------------- */
 
 static bool
 run_as(Runs *r, uint32_t x, Run run, uint32_t sequence)
 {
-    bool fits = r->run[x] == RUNS_ELSEWHERE || (r->run[x] == run && (run != RUNS_COLUMNS || r->sequence[x] == sequence));
+    bool fits = r->run[x] == RUNS_ELSEWHERE ||
+                (r->run[x] == run && (run != RUNS_COLUMNS || r->sequence[x] == sequence));
 
     r->run[x] = run;
     r->sequence[x] = (uint8_t)sequence;
@@ -125,15 +138,18 @@ run_at(const TokenMap *m, const Nest *n, Runs *r, const Tokens *t, const Expr *c
     TokenRead read;
     uint32_t b;
 
-    if (!axes_at(m, n, t, at, &read, &b) || (b != NO_SLOT && (n->axis[b].kind != AXIS_PARALLEL || !run_as(r, b, RUNS_SEQUENCES, 0))))
+    if (!axes_at(m, n, t, at, &read, &b) ||
+        (b != NO_SLOT && (n->axis[b].kind != AXIS_PARALLEL || !run_as(r, b, RUNS_SEQUENCES, 0))))
         return false;
     for (uint32_t k = 0; k < t->count && !read.at_place; k++)
-        if (!run_as(r, read.axis[k], read.sequence ? RUNS_COLUMNS : RUNS_TOKENS, read.sequence ? b : 0))
+        if (!run_as(r, read.axis[k], read.sequence ? RUNS_COLUMNS : RUNS_TOKENS,
+                    read.sequence ? b : 0))
             return false;
     return true;
 }
 
-/* Of each of its dimensions, what an output counts along it, as far as it is told by the axes that write it. */
+/* Of each of its dimensions, what an output counts along it, as far as it is told by the axes that
+ * write it. */
 static const char *
 write_tokens(const TokenMap *m, const Nest *n, const Runs *r, Tokens *out)
 {
@@ -147,7 +163,8 @@ write_tokens(const TokenMap *m, const Nest *n, const Runs *r, Tokens *out)
         Var v;
         bool bare = expr_is_var(e, &v) && v.kind == VAR_AXIS;
         Run run = bare ? r->run[v.id] : RUNS_ELSEWHERE;
-        if (!bare && split_token(m, n, e, &sequence, &column) && expr_is_var(column, &v) && v.kind == VAR_AXIS && r->run[v.id] == RUNS_COLUMNS &&
+        if (!bare && split_token(m, n, e, &sequence, &column) && expr_is_var(column, &v) &&
+            v.kind == VAR_AXIS && r->run[v.id] == RUNS_COLUMNS &&
             sequence == expr_axis(m->c, r->sequence[v.id]))
             run = RUNS_TOKENS;
         if (run == RUNS_SEQUENCES && out->batch == NO_DIM)
@@ -163,7 +180,8 @@ write_tokens(const TokenMap *m, const Nest *n, const Runs *r, Tokens *out)
         placed |= expr_axes(e);
     }
     for (uint32_t x = 0; x < n->naxis; x++)
-        if (n->axis[x].kind == AXIS_PARALLEL && (r->run[x] == RUNS_COLUMNS || r->run[x] == RUNS_TOKENS) && !(placed >> x & 1))
+        if (n->axis[x].kind == AXIS_PARALLEL &&
+            (r->run[x] == RUNS_COLUMNS || r->run[x] == RUNS_TOKENS) && !(placed >> x & 1))
             return "mixes tokens with other dimensions";
     return out->count && out->batch == NO_DIM ? "has tokens without their sequences" : NULL;
 }
@@ -194,14 +212,15 @@ tokens_runs(const TokenMap *m, const Nest *n, const ValueId *in, const Tokens *o
     return r;
 }
 
-/* ---- what padding holds ------------------------------------------------------------------------------------- */
+/* ---- what padding holds ---------------------------------------------------------------------- */
 
 typedef struct {
     const TokenMap *m;
     const Nest *n;
     const ValueId *in;
     const Runs *runs;
-    uint32_t axis;                   /* at padding; NO_SLOT: two tokens are of different sequences */
+    /* at padding; NO_SLOT: two tokens are of different sequences */
+    uint32_t axis;
     const Pad *apart;                /* then, by slots: of scores */
 } Look;
 
@@ -304,9 +323,17 @@ pad_of_hidden(const Look *l, const Scalar *s, Pad x, Pad y)
     case S_DIV: return x.hidden && value_of(y) <= 1 && value_of(y) > 0 ? hidden : any;
     case S_EXP: return (Pad){ scalar_float(c, s->dtype, 0), false };
     case S_MIN: return hidden;
-    case S_MAX: return x.hidden && y.hidden ? hidden : x.hidden && y.number ? y : y.hidden && x.number ? x : any;
+    case S_MAX:
+        return x.hidden && y.hidden   ? hidden
+               : x.hidden && y.number ? y
+               : y.hidden && x.number ? x
+                                      : any;
     case S_ISNAN: return truth(c, false);
-    case S_EQ: return x.number && y.number ? any : (x.hidden && y.number && !y.hidden) || (y.hidden && x.number && !x.hidden) ? truth(c, false) : any;
+    case S_EQ:
+        return x.number && y.number ? any
+               : (x.hidden && y.number && !y.hidden) || (y.hidden && x.number && !x.hidden)
+                   ? truth(c, false)
+                   : any;
     default: return any;
     }
 }
@@ -326,7 +353,11 @@ pad_of_operation(const Look *l, const Scalar *s)
     case S_MUL: return zero ? x : no ? y : (Pad){ NULL };
     case S_DIV: return zero && dtype_is_float(s->dtype) ? x : (Pad){ NULL };
     case S_AND: return zero ? x : no ? y : (Pad){ NULL };
-    case S_OR: return s->dtype != DT_BOOL ? (Pad){ NULL } : x.number && !zero ? x : y.number && !no ? y : (Pad){ NULL };
+    case S_OR:
+        return s->dtype != DT_BOOL ? (Pad){ NULL }
+               : x.number && !zero ? x
+               : y.number && !no   ? y
+                                   : (Pad){ NULL };
     default: return (Pad){ NULL };
     }
 }
@@ -344,7 +375,8 @@ pad_of(const Look *l, const Scalar *s)
     case S_SEEN: return pad_of(l, s->arg[1]);
     case S_CAST:
         x = pad_of(l, s->arg[0]);
-        return x.number ? number(scalar_cast(l->m->c, s->dtype, x.number)) : (Pad){ NULL, x.hidden && dtype_is_float(s->dtype) };
+        return x.number ? number(scalar_cast(l->m->c, s->dtype, x.number))
+                        : (Pad){ NULL, x.hidden && dtype_is_float(s->dtype) };
     case S_INDEX: case S_AT: case S_ITEM:
         return (Pad){ NULL };
     default:
@@ -358,11 +390,14 @@ pad_is_identity(Ctx *c, const Scalar *reduce, Pad p)
     if (reduce->narg != 1)
         return false;
     const Scalar *identity = combiner_identity(c, reduce->u.reduce.combiner, reduce->arg[0]->dtype);
-    return (reduce->u.reduce.combiner == COMB_MAX && p.hidden) || (p.number && (p.number == identity || (value_of(p) == 0 && value_of(number(identity)) == 0)));
+    return (reduce->u.reduce.combiner == COMB_MAX && p.hidden) ||
+           (p.number &&
+            (p.number == identity || (value_of(p) == 0 && value_of(number(identity)) == 0)));
 }
 
 Pad
-tokens_apart(const TokenMap *m, const Nest *n, const ValueId *in, const Runs *runs, const Scalar *s, const Pad *apart)
+tokens_apart(const TokenMap *m, const Nest *n, const ValueId *in, const Runs *runs, const Scalar *s,
+             const Pad *apart)
 {
     return pad_of(&(Look){ m, n, in, runs, NO_SLOT, apart }, s);
 }
@@ -379,14 +414,16 @@ reductions_fit(const TokenMap *m, const Nest *n, const ValueId *in, const Runs *
             if (!(s->u.reduce.axes >> x & 1) || runs->run[x] == RUNS_ELSEWHERE)
                 continue;
             Look l = { m, n, in, runs, x, NULL };
-            if (runs->run[x] != RUNS_COLUMNS || !pad_is_identity(m->c, s, s->narg == 1 ? pad_of(&l, s->arg[0]) : (Pad){ NULL }))
-                return runs->run[x] == RUNS_COLUMNS ? "takes padding in" : "takes tokens of all sequences in";
+            if (runs->run[x] != RUNS_COLUMNS ||
+                !pad_is_identity(m->c, s, s->narg == 1 ? pad_of(&l, s->arg[0]) : (Pad){ NULL }))
+                return runs->run[x] == RUNS_COLUMNS ? "takes padding in"
+                                                    : "takes tokens of all sequences in";
         }
     }
     return NULL;
 }
 
-/* ---- nodes ---------------------------------------------------------------------------------------------------- */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 const Nest *
 tokens_shown(const TokenMap *m, const Node *node, ValueId *in)
@@ -397,7 +434,8 @@ tokens_shown(const TokenMap *m, const Node *node, ValueId *in)
         in[i] = node_in(m->g, node, i);
     for (uint32_t slot = 0; n && slot < n->nin;) {
         ValueId v = in[slot];
-        const Nest *form = m->of[v].shown ? m->of[v].shown : form_of_number(m->c, &m->g->value.at[v]);
+        const Nest *form = m->of[v].shown ? m->of[v].shown
+                                          : form_of_number(m->c, &m->g->value.at[v]);
         const Nest *with = form ? nest_inline(m->c, n, slot, form, 0) : NULL;
         if (!with) {
             slot++;
@@ -421,11 +459,13 @@ reads_tokens(const TokenMap *m, const Node *n)
 static bool
 is_plain(Ctx *c, const Node *n)
 {
-    return n->callee == CALL_NEST && n->nest->nout == 1 && n->nest->nwrite == 1 && !nest_axes_of_kind(n->nest, AXIS_SCAN) && !nest_leaves_gaps(n->nest) &&
+    return n->callee == CALL_NEST && n->nest->nout == 1 && n->nest->nwrite == 1 &&
+           !nest_axes_of_kind(n->nest, AXIS_SCAN) && !nest_leaves_gaps(n->nest) &&
            write_is_plain(c, n->nest, &n->nest->write[0]);
 }
 
-/* Can a nest's output be written for tokens alone? Then each sequence that it goes over has an axis of tokens in the output. */
+/* Can a nest's output be written for tokens alone? Then each sequence that it goes over has an axis
+ * of tokens in the output. */
 static bool
 packs(const TokenMap *m, const Nest *n, const ValueId *in, const Tokens *out)
 {
@@ -436,7 +476,8 @@ packs(const TokenMap *m, const Nest *n, const ValueId *in, const Tokens *out)
         if (r.run[x] == RUNS_COLUMNS && n->axis[x].kind == AXIS_PARALLEL)
             along |= axis_one(r.sequence[x]);
     for (uint32_t x = 0; x < n->naxis && !r.why; x++)
-        if ((r.run[x] == RUNS_SEQUENCES && !(along >> x & 1)) || (r.run[x] == RUNS_COLUMNS && !(along >> r.sequence[x] & 1)))
+        if ((r.run[x] == RUNS_SEQUENCES && !(along >> x & 1)) ||
+            (r.run[x] == RUNS_COLUMNS && !(along >> r.sequence[x] & 1)))
             return false;
     return !r.why;
 }
@@ -453,7 +494,8 @@ find_value(TokenMap *m, const Node *node, Tokens *out)
     for (uint32_t i = 0; i < node->in.count; i++)
         in[i] = node_in(m->g, node, i);
     if (!is_plain(m->c, node))
-        return reads ? node->callee == CALL_NEST ? "goes from token to token" : "is no loop nest" : NULL;
+        return reads ? node->callee == CALL_NEST ? "goes from token to token" : "is no loop nest"
+                     : NULL;
     n = nest_simplify(m->c, node->nest);
     if (!reads) {
         *out = tokens_by_shape(m, n->param[n->nin].type);
@@ -467,7 +509,9 @@ find_value(TokenMap *m, const Node *node, Tokens *out)
         const Expr *sequence, *column;
         uint32_t flat;
         place_of(m, n, out, n->write[0].at, k, &flat, &sequence, &column);
-        Look l = { m, n, in, &runs, flat != NO_SLOT ? flat : axis_of(m, n, column, m->length), NULL };
+        Look l = {
+            m, n, in, &runs, flat != NO_SLOT ? flat : axis_of(m, n, column, m->length), NULL
+        };
         out->pad[k] = pad_of(&l, n->write[0].value);
     }
     for (uint32_t i = 0; i < node->in.count && !out->count && !why; i++)
@@ -481,7 +525,9 @@ find_value(TokenMap *m, const Node *node, Tokens *out)
         return why;
     }
     out->packed = out->count != 0;
-    out->shown = shown && !shown->nin && scalar_size(m->c, shown->write[0].value) <= MOST_SHOWN ? shown : NULL;
+    out->shown = shown && !shown->nin && scalar_size(m->c, shown->write[0].value) <= MOST_SHOWN
+                     ? shown
+                     : NULL;
     return NULL;
 }
 
@@ -518,7 +564,14 @@ TokenMap
 tokens_find(const Graph *g, Arena *a, ValueId mask)
 {
     const Type *t = g->value.at[mask].type;
-    TokenMap m = { g->ctx, a, g, mask, t->dim[0], t->dim[1], NEW_ARRAY(a, Tokens, g->value.n), NEW_ARRAY(a, const char *, g->node.n) };
+    TokenMap m = { g->ctx,
+                   a,
+                   g,
+                   mask,
+                   t->dim[0],
+                   t->dim[1],
+                   NEW_ARRAY(a, Tokens, g->value.n),
+                   NEW_ARRAY(a, const char *, g->node.n) };
 
     for (uint32_t i = 0; i < g->input.n; i++)
         m.of[g->input.at[i]] = tokens_by_shape(&m, g->value.at[g->input.at[i]].type);
