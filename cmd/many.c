@@ -120,7 +120,7 @@ check(const Options *o)
     return TN_OK;
 }
 
-/* Requests run one by one, which is not what somebody expects who asks for --many. Of a model that
+/* Requests run one by one, which a user of --many does not expect. Of a model that
  * is compiled now, the compiler says so. */
 static void
 tell_single(const Options *o, const TnModel *m)

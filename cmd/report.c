@@ -133,7 +133,7 @@ columns(const char *text)
     return n;
 }
 
-/* ---- progress ---------------------------------------------------------------------------------- */
+/* ---- progress -------------------------------------------------------------------------------- */
 
 #define QUIET_SECONDS 2.0
 #define EVERY_SECONDS 0.1
@@ -154,7 +154,8 @@ progress_show(void *progress, const char *what, int64_t done, int64_t total)
         return;
     p->shown = now;
     p->visible = true;
-    fprintf(stderr, "\r\033[K%s: %lld of %lld, %.0f s", what, (long long)done, (long long)total, now - p->start);
+    fprintf(stderr, "\r\033[K%s: %lld of %lld, %.0f s", what, (long long)done, (long long)total,
+            now - p->start);
     fflush(stderr);
 }
 
