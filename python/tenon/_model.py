@@ -10,9 +10,11 @@ from . import _native
 
 
 class Value(NamedTuple):
-    """An input or an output. A dimension is a number, or the text of one that is open: ``"batch"``, ``"2*n + 1"``.
+    """An input or an output. A dimension is a number, or the text of one that is open: ``"batch"``,
+    ``"2*n + 1"``.
 
-    ``format`` is how the dimensions lie where ``io_format`` said so, ``"nhwc"``; None: as in the model.
+    ``format`` is how the dimensions lie where ``io_format`` said so, ``"nhwc"``; None: as in the
+    model.
     """
     name: str
     dtype: str
@@ -20,14 +22,16 @@ class Value(NamedTuple):
     format: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]{f' as {self.format}' if self.format else ''}"
+        layout = f" as {self.format}" if self.format else ""
+        return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]{layout}"
 
 
 class Block(NamedTuple):
-    """A part of a model that requests run together: ``asked`` for so many times, it ``ran`` so often.
+    """A part of a model that requests run together: ``asked`` counts requests, ``ran``
+    runs.
 
-    ``name`` is the node that it ends in, ``nodes`` how many nests it has. ``host`` is what control asks for: it runs for one request at
-    a time.
+    ``name`` is the node that it ends in, ``nodes`` how many nests it has. ``host`` is what control
+    asks for: it runs for one request at a time.
     """
     name: str
     nodes: int
@@ -60,7 +64,8 @@ class Learnt(NamedTuple):
 
 
 class State(NamedTuple):
-    """An output that is an input of the next run. It grows along ``axis`` of ``shape``, as it lies; -1: it is replaced."""
+    """An output that is an input of the next run. It grows along ``axis`` of ``shape``, as it lies;
+    -1: it is replaced."""
     input: str
     output: str
     dtype: str
@@ -73,12 +78,22 @@ class State(NamedTuple):
 
 _PARTS = {".values": ".keys", ".items": ".sizes"}
 _NUMPY = {"str": "object", "bool": "bool"}
-_ML = {"bf16": "bfloat16", "f8e8m0": "float8_e8m0fnu", "f6e2m3": "float6_e2m3fn", "f6e3m2": "float6_e3m2fn", "f4e2m1": "float4_e2m1fn",
-       "i4": "int4", "i2": "int2", "u4": "uint4", "u2": "uint2"}
+_ML = {
+    "bf16": "bfloat16",
+    "f8e8m0": "float8_e8m0fnu",
+    "f6e2m3": "float6_e2m3fn",
+    "f6e3m2": "float6_e3m2fn",
+    "f4e2m1": "float4_e2m1fn",
+    "i4": "int4",
+    "i2": "int2",
+    "u4": "uint4",
+    "u2": "uint2",
+}
 
 
 def _dtype(name: str) -> Any:
-    """NumPy's type of these elements; that of ml_dtypes where it has none, or bytes without that package."""
+    """NumPy's type of these elements; that of ml_dtypes where it has none, or bytes without that
+    package."""
     if name in _ML or name.startswith("f8"):
         try:
             import ml_dtypes
@@ -98,16 +113,28 @@ def _is_split(names: Sequence[str], i: int) -> str | None:
 
 
 def _split(name: str, x: Any, inputs: Mapping[str, Value]) -> dict[str, Any]:
-    """A dict or a list of arrays as the two inputs that a map or a sequence of the model is; other values as they are."""
+    """A dict or a list of arrays as the two inputs that a map or a sequence of the model is; other
+    values as they are."""
     import numpy as np
     if isinstance(x, Mapping) and f"{name}.keys" in inputs:
-        return {part: np.array(list(items), _dtype(inputs[part].dtype)) for part, items in ((f"{name}.keys", x), (f"{name}.values", x.values()))}
+        return {
+            part: np.array(list(items), _dtype(inputs[part].dtype))
+            for part, items in ((f"{name}.keys", x), (f"{name}.values", x.values()))
+        }
     if (x is None or isinstance(x, (list, tuple))) and f"{name}.sizes" in inputs:
         arrays = [np.asarray(item, _dtype(inputs[f"{name}.items"].dtype)) for item in x or ()]
         rank = inputs[f"{name}.sizes"].shape[1]
-        sizes = np.array([a.shape for a in arrays], "int64").reshape(len(arrays), -1 if arrays else rank if isinstance(rank, int) else 0)
-        return {f"{name}.items": np.concatenate([a.ravel() for a in arrays]) if arrays else np.empty(0, _dtype(inputs[f"{name}.items"].dtype)),
-                f"{name}.sizes": sizes}
+        sizes = np.array([a.shape for a in arrays], "int64").reshape(
+            len(arrays), -1 if arrays else rank if isinstance(rank, int) else 0
+        )
+        return {
+            f"{name}.items": (
+                np.concatenate([a.ravel() for a in arrays])
+                if arrays
+                else np.empty(0, _dtype(inputs[f"{name}.items"].dtype))
+            ),
+            f"{name}.sizes": sizes,
+        }
     return {name: x}
 
 
@@ -139,7 +166,9 @@ def _shown(names: Sequence[str], arrays: Sequence[Any]) -> dict[str, Any]:
     return made
 
 
-def _arguments(inputs: Mapping[str, Any] | Sequence[Any], known: Mapping[str, Value]) -> tuple[tuple, dict]:
+def _arguments(
+    inputs: Mapping[str, Any] | Sequence[Any], known: Mapping[str, Value]
+) -> tuple[tuple, dict]:
     if not isinstance(inputs, Mapping):
         return tuple(inputs), {}
     given = {}
@@ -153,9 +182,10 @@ class Session(_native.Session):
 
     Called with arrays, by position or by name, it gives the output, or a tuple of several.
 
-    States of the model (``compile(state=…)``) are the session's own: ``state_length`` tells how much they hold,
-    ``drop(n)`` takes the last n rows, ``reset()`` all, ``fork()`` makes a session that goes on from here by itself, ``arrange`` lets
-    sequences of a batch begin and end apart from each other.
+    States of the model (``compile(state=…)``) are the session's own: ``state_length`` tells how
+    much they hold, ``drop(n)`` takes the last n rows, ``reset()`` all, ``fork()`` makes a session
+    that goes on from here by itself, ``arrange`` lets sequences of a batch begin and end apart from
+    each other.
     """
 
     def __init__(self, model: Model, threads: int = 0, state_capacity: int = 0):
@@ -172,19 +202,28 @@ class Session(_native.Session):
         return super().__new__(cls, model._native, threads, state_capacity)
 
     def fork(self, into: Session | None = None) -> Session:
-        """A session whose states hold what those of this one hold: ``into``, another one of the same model, or a new one.
+        """A session whose states hold what those of this one hold: ``into``, another one of the
+        same model, or a new one.
 
-        What both begin with is in memory once, so a long prompt is run once and gone on from by many.
+        What both begin with is in memory once, so a long prompt is run once and gone on from by
+        many.
         """
         session = Session(*self._made_with) if into is None else into
         session._fork(self)
         return session
 
-    def arrange(self, of: Sequence[int], rows: Sequence[Sequence[int]] | int | None = None, dim: str = "batch") -> None:
-        """What the states hold, in another order: sequence b is what sequence ``of[b]`` was, or new, zeros, where that is -1.
+    def arrange(
+        self,
+        of: Sequence[int],
+        rows: Sequence[Sequence[int]] | int | None = None,
+        dim: str = "batch",
+    ) -> None:
+        """What the states hold, in another order: sequence b is what sequence ``of[b]`` was, or
+        new, zeros, where that is -1.
 
-        ``rows``: which of its rows each sequence has now, in order, -1 for zeros, as many for all; or how many of its first;
-        None: all. ``dim`` is what the model calls the dimension that counts sequences.
+        ``rows``: which of its rows each sequence has now, in order, -1 for zeros, as many for all;
+        or how many of its first; None: all. ``dim`` is what the model calls the dimension that
+        counts sequences.
 
             session.arrange([0, 2, 2])          # the second has ended, the third goes on twice
         """
@@ -193,31 +232,45 @@ class Session(_native.Session):
             return
         lengths = {len(r) for r in rows} or {0}
         if len(rows) != len(of) or len(lengths) > 1:
-            raise ValueError(f"rows: {len(rows)} lists of {', '.join(map(str, sorted(lengths)))} rows were given; {len(of)} of one length are wanted")
-        self._arrange(dim, array("q", of), lengths.pop(), array("q", [r for each in rows for r in each]))
+            raise ValueError(
+                f"rows: {len(rows)} lists of {', '.join(map(str, sorted(lengths)))} rows were "
+                f"given; {len(of)} of one length are wanted"
+            )
+        self._arrange(
+            dim, array("q", of), lengths.pop(), array("q", [r for each in rows for r in each])
+        )
 
-    def run(self, inputs: Mapping[str, Any] | Sequence[Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def run(
+        self, inputs: Mapping[str, Any] | Sequence[Any], out: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         """Run on ``inputs``, by name or in order; outputs by name.
 
-        A map of the model is given as a dict, a sequence as a list of arrays; so they come out, what ``ZipMap`` makes as a list of
-        dicts.
+        A map of the model is given as a dict, a sequence as a list of arrays; so they come out,
+        what ``ZipMap`` makes as a list of dicts.
 
-        ``out`` has arrays to write some outputs to: contiguous, of just the right size. ``sizes`` tells it.
+        ``out`` has arrays to write some outputs to: contiguous, of just the right size. ``sizes``
+        tells it.
         """
         args, kwargs = _arguments(inputs, self._inputs)
         given = None
         if out is not None:
             unknown = set(out) - set(self._names)
             if unknown:
-                raise _native.UsageError(f"out: the model has no output {sorted(unknown)[0]!r}; its outputs are {', '.join(self._names)}")
+                raise _native.UsageError(
+                    f"out: the model has no output {sorted(unknown)[0]!r}; its outputs are "
+                    f"{', '.join(self._names)}"
+                )
             given = tuple(out.get(name) for name in self._names)
         return _shown(self._names, self._run(args, kwargs, given))
 
-    def run_many(self, requests: Sequence[Mapping[str, Any] | Sequence[Any]]) -> list[dict[str, Any] | Exception]:
-        """Run many requests; of each its outputs by name, or the exception that it met, which takes none of the others with it.
+    def run_many(
+        self, requests: Sequence[Mapping[str, Any] | Sequence[Any]]
+    ) -> list[dict[str, Any] | Exception]:
+        """Run many requests; of each its outputs by name, or the exception that it met, which takes
+        none of the others with it.
 
-        Compiled with ``many=True``, requests of equal sizes run together, block by block, whatever branches they take; else they
-        run one by one. Each gets the bits that ``run`` gives it.
+        Compiled with ``many=True``, requests of equal sizes run together, block by block, whatever
+        branches they take; else they run one by one. Each gets the bits that ``run`` gives it.
         """
         made = self._run_many([_arguments(inputs, self._inputs) for inputs in requests])
         return [one if isinstance(one, Exception) else _shown(self._names, one) for one in made]
@@ -241,7 +294,7 @@ class Session(_native.Session):
               seed: int = 0) -> Learnt:
         """Learn in which order blocks run in fewest batches, from ``requests`` like those to come.
 
-        They run ``batch`` at a time, 0: all at once; as many as will run together are best. Nothing
+        They run ``batch`` at a time, 0: all at once; the number that runs together is best. Nothing
         changes until a policy is set:
 
             session.policy = session.learn(requests).best
@@ -255,9 +308,14 @@ class Session(_native.Session):
     @property
     def blocks(self) -> tuple[Block, ...]:
         """What requests run together, and how often they did."""
-        return tuple(Block(name, nodes, bool(host), asked, ran) for name, nodes, host, asked, ran in self._blocks)
+        return tuple(
+            Block(name, nodes, bool(host), asked, ran)
+            for name, nodes, host, asked, ran in self._blocks
+        )
 
-    def sizes(self, inputs: Mapping[str, Any] | Sequence[Any]) -> dict[str, tuple[str, tuple[int, ...]]]:
+    def sizes(
+        self, inputs: Mapping[str, Any] | Sequence[Any]
+    ) -> dict[str, tuple[str, tuple[int, ...]]]:
         """Element type and shape of each output for these inputs; nothing is run."""
         args, kwargs = _arguments(inputs, self._inputs)
         return dict(zip(self._names, self._sizes(args, kwargs)))
@@ -277,7 +335,9 @@ class _JoiningSession(Session):
 class Model(_native.Caller):
     """A compiled model. Calling it runs it: ``y = model(x)``, ``model(x=x, mask=m)``."""
 
-    def __init__(self, path: str | os.PathLike, *, name: str | None = None, report: dict | None = None):
+    def __init__(
+        self, path: str | os.PathLike, *, name: str | None = None, report: dict | None = None
+    ):
         self._native = _native.Model(path, name)
         #: where the artefact lies
         self.path = os.fspath(path)
@@ -301,7 +361,8 @@ class Model(_native.Caller):
     def single(self) -> str | None:
         """Why requests run one by one, though the model was compiled with ``many=True``.
 
-        None: they run together, in the blocks of ``session.blocks``, or nobody asked for that.
+        None: they run together, in the blocks of ``session.blocks``, or the model was not compiled
+        with ``many``.
         """
         return self._native.single
 
@@ -313,11 +374,14 @@ class Model(_native.Caller):
     def session(self, threads: int = 0, state_capacity: int = 0) -> Session:
         """Memory and threads of their own; 0: as many threads as this process may use.
 
-        ``state_capacity`` bounds the rows of states that grow; 0: as compiled, else as memory allows.
+        ``state_capacity`` bounds the rows of states that grow; 0: as compiled, else as memory
+        allows.
         """
         return Session(self, threads, state_capacity)
 
-    def run(self, inputs: Mapping[str, Any] | Sequence[Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def run(
+        self, inputs: Mapping[str, Any] | Sequence[Any], out: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         """Run on ``inputs``, by name or in order; outputs by name. See `Session.run`."""
         return self._session.run(inputs, out)
 
@@ -345,5 +409,6 @@ class Model(_native.Caller):
 
 
 def load(path: str | os.PathLike) -> Model:
-    """Load what ``tenon compile`` or ``Model.save`` wrote. Needs no compiler; the weights are mapped, not read."""
+    """Load what ``tenon compile`` or ``Model.save`` wrote. Needs no compiler; the weights are
+    mapped, not read."""
     return Model(path)
