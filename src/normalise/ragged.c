@@ -221,23 +221,21 @@ make_tables(Ragged *r)
 
 /* ---- packed values --------------------------------------------------------------------------- */
 
-/* The type without a dimension of sequences, with all tokens along those of tokens. */
+/* The type with a dimension for each digit but that of sequences; those of tokens count all. */
 static const Type *
 packed_type(const Ragged *r, const Type *t, const Tokens *k)
 {
-    const Expr *dim[TN_MAX_RANK];
+    const Expr *dim[MOST_DIGITS];
     uint32_t rank = 0;
 
-    for (uint32_t d = 0; d < t->rank; d++) {
-        bool token = (k->count > 0 && k->token[0] == d) || (k->count > 1 && k->token[1] == d);
-        if (token || k->batch != d)
-            dim[rank++] = token ? r->tokens : t->dim[d];
-    }
+    for (uint32_t i = 0; i < k->ndigit; i++)
+        if (k->digit[i].counts != DIGIT_SEQUENCE)
+            dim[rank++] = k->digit[i].counts >= DIGIT_TOKEN ? r->tokens : k->digit[i].extent;
     return type_new(r->c, t->dtype, rank, dim);
 }
 
-/* A value that stays padded, packed: o[f, …] = x[row[f], column[f], …]. Scores are not. 0:
- * refused. */
+/* A value that stays padded, packed: o[f, …] = x[row[f], column[f], …]. Scores are not. 0: refused.
+ */
 static ValueId
 packed_copy(Ragged *r, ValueId v)
 {
@@ -245,20 +243,23 @@ packed_copy(Ragged *r, ValueId v)
     const Tokens *k = &r->m.of[v];
     const Type *from = r->to->value.at[r->map[v]].type, *t = packed_type(r, from, k);
     NestBuilder b = nest_begin(c, "packed");
-    const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK];
+    const Expr *axis[TN_MAX_RANK], *digit[MOST_DIGITS], *at[TN_MAX_RANK], *f = NULL;
     uint32_t x = nest_in(&b, "x", from), row = nest_in(&b, "row", r->to->value.at[r->row].type),
              column = nest_in(&b, "column", r->to->value.at[r->column].type);
 
     nest_axes_of(&b, t, axis);
-    const Expr *f = axis[k->token[0] - (k->batch < k->token[0])];
-    const Expr *i = expr_computed(c, scalar_at(c, nest_load(&b, row, &f), r->m.batch)),
-               *j = expr_computed(c, scalar_at(c, nest_load(&b, column, &f), r->m.length));
-    for (uint32_t d = 0, own = 0; d < from->rank; d++) {
-        if (d == k->token[0])
-            at[d] = k->batch == d ? expr_add(c, expr_mul(c, i, r->m.length), j) : j, own++;
-        else
-            at[d] = d == k->batch ? i : axis[own++];
-    }
+    for (uint32_t i = 0, own = 0; i < k->ndigit; i++)
+        if (k->digit[i].counts != DIGIT_SEQUENCE) {
+            digit[i] = axis[own++];
+            f = k->digit[i].counts == DIGIT_TOKEN ? digit[i] : f;
+        }
+    for (uint32_t i = 0; i < k->ndigit; i++)
+        if (k->digit[i].counts == DIGIT_SEQUENCE)
+            digit[i] = expr_computed(c, scalar_at(c, nest_load(&b, row, &f), r->m.batch));
+        else if (k->digit[i].counts == DIGIT_TOKEN)
+            digit[i] = expr_computed(c, scalar_at(c, nest_load(&b, column, &f), r->m.length));
+    for (uint32_t d = 0; d < from->rank; d++)
+        at[d] = tokens_index(c, k, d, digit);
     nest_write(&b, nest_out(&b, "o", t), axis, nest_load(&b, x, at));
     return call(r, &b, r->from->value.at[v].name, t, (ValueId[]){ r->map[v], r->row, r->column });
 }
@@ -272,21 +273,24 @@ padded_copy(Ragged *r, ValueId v)
     const Value *old = &r->from->value.at[v];
     const Type *from = r->to->value.at[r->packed[v]].type;
     NestBuilder b = nest_begin(c, "padded");
-    const Expr *axis[TN_MAX_RANK], *at[TN_MAX_RANK];
-    uint32_t x = nest_in(&b, "x", from),
+    const Expr *digit[MOST_DIGITS], *at[TN_MAX_RANK], *own[MOST_DIGITS], *where[2] = { NULL, NULL };
+    uint32_t x = nest_in(&b, "x", from), rank = 0,
              place = nest_in(&b, "place", r->to->value.at[r->place].type);
 
-    nest_axes_of(&b, old->type, axis);
-    const Expr *e = axis[k->token[0]];
-    const Expr *where[2] = { k->batch == k->token[0] ? expr_div(c, e, r->m.length) : axis[k->batch],
-                             k->batch == k->token[0] ? expr_mod(c, e, r->m.length) : e };
-    for (uint32_t d = 0, own = 0; d < old->type->rank; d++)
-        if (d == k->token[0])
-            at[own++] = expr_computed(c, nest_load(&b, place, where));
-        else if (d != k->batch)
-            at[own++] = axis[d];
-    nest_write(&b, nest_out(&b, "o", old->type), axis,
-               nest_load_or(&b, x, at, scalar_number(c, from->dtype, 0)));
+    for (uint32_t i = 0; i < k->ndigit; i++) {
+        digit[i] = nest_axis(&b, "i", AXIS_PARALLEL, k->digit[i].extent);
+        if (k->digit[i].counts != DIGIT_OTHER)
+            where[k->digit[i].counts == DIGIT_TOKEN] = digit[i];
+    }
+    for (uint32_t i = 0; i < k->ndigit; i++)
+        if (k->digit[i].counts != DIGIT_SEQUENCE)
+            own[rank++] = k->digit[i].counts == DIGIT_TOKEN
+                              ? expr_computed(c, nest_load(&b, place, where))
+                              : digit[i];
+    for (uint32_t d = 0; d < old->type->rank; d++)
+        at[d] = tokens_index(c, k, d, digit);
+    nest_write(&b, nest_out(&b, "o", old->type), at,
+               nest_load_or(&b, x, own, scalar_number(c, from->dtype, 0)));
     return call(r, &b, old->name, old->type, (ValueId[]){ r->packed[v], r->place });
 }
 
@@ -299,7 +303,7 @@ typedef struct {
     const ValueId *in;
     Runs runs;
     NestEdit e;
-    /* of axes of columns and tokens: the new one; NO_SLOT of others */
+    /* of axes of columns: the new one; NO_SLOT of others */
     uint32_t fresh[NEST_MAX_AXES];
     /* of axes of sequences: the new axis that an output has of it; NO_SLOT: none */
     uint32_t of_sequence[NEST_MAX_AXES];
@@ -334,27 +338,25 @@ change_load(ScalarMap *map, const Scalar *load)
     Ctx *c = map->ctx;
     uint32_t slot = load->u.load.slot, rank = 0;
     const Tokens *t = slot < k->n->nin ? &k->r->m.of[k->in[slot]] : NULL;
-    const Expr *at[TN_MAX_RANK];
+    const Expr *at[MOST_DIGITS];
     const Scalar *outside = NULL;
     TokenRead read;
 
     if (!t || !t->count || k->e.param[slot].type == k->n->param[slot].type ||
-        !tokens_read(&k->r->m, k->n, &k->runs, t, load, &read))
+        !tokens_read(&k->r->m, k->n, &k->runs, t, load->u.load.at, &read))
         return load;
-    for (uint32_t d = 0; d < load->u.load.rank; d++) {
-        uint32_t i = t->count > 1 && t->token[1] == d ? 1 : 0;
-        if (t->token[i] != d) {
-            if (t->batch != d)
-                at[rank++] = load->u.load.at[d];
-            continue;
+    for (uint32_t i = 0; i < t->ndigit; i++) {
+        Counts counts = t->digit[i].counts;
+        uint32_t x = counts >= DIGIT_TOKEN ? read.axis[counts - DIGIT_TOKEN] : NO_SLOT;
+        if (counts == DIGIT_OTHER)
+            at[rank++] = read.digit[i];
+        else if (x != NO_SLOT && k->fresh[x] != NO_SLOT)
+            at[rank++] = expr_axis(c, k->fresh[x]);
+        else if (counts >= DIGIT_TOKEN) {
+            at[rank++] =
+                number_at(k, k->place, (const Expr *[]){ read.sequence, read.column }, 2, NULL);
+            outside = scalar_number(c, load->dtype, 0);
         }
-        if (read.axis[i] != NO_SLOT && k->fresh[read.axis[i]] != NO_SLOT) {
-            at[rank++] = expr_axis(c, k->fresh[read.axis[i]]);
-            continue;
-        }
-        at[rank++] = number_at(k, k->place, (const Expr *[]){ read.sequence, read.column }, 2,
-                               NULL);
-        outside = scalar_number(c, load->dtype, 0);
     }
     return scalar_load(c, load->dtype, slot, rank, at, outside);
 }
@@ -437,11 +439,8 @@ old_axes(Change *k)
             continue;
         const Expr *e = expr_axis(c, f), *row = number_at(k, k->row, &e, 1, k->r->m.batch),
                    *column = number_at(k, k->column, &e, 1, k->r->m.length);
-        const Expr *to = k->runs.run[x] == RUNS_SEQUENCES ? row
-                         : k->runs.run[x] == RUNS_COLUMNS
-                             ? column
-                             : expr_add(c, expr_mul(c, row, k->r->m.length), column);
-        bind[b.n++] = (Binding){ { VAR_AXIS, x }, to };
+        bind[b.n++] =
+            (Binding){ { VAR_AXIS, x }, k->runs.run[x] == RUNS_SEQUENCES ? row : column };
     }
     return b;
 }
@@ -453,15 +452,14 @@ add_axes(Change *k, bool packed)
     for (uint32_t x = 0; x < k->n->naxis; x++)
         k->fresh[x] = k->of_sequence[x] = NO_SLOT;
     for (uint32_t x = 0; x < k->n->naxis && packed; x++) {
-        Run run = k->runs.run[x];
-        if (run != RUNS_COLUMNS && run != RUNS_TOKENS)
+        if (k->runs.run[x] != RUNS_COLUMNS)
             continue;
         if (k->e.nest.naxis == NEST_MAX_AXES)
             return false;
         uint32_t f = k->fresh[x] = k->e.nest.naxis++;
         k->e.axis[f] = (Axis){ nest_fresh_axis(k->r->c, &k->e, k->n->axis[x].name),
                                k->n->axis[x].kind, expr_int(k->r->c, 0), k->r->tokens };
-        if (run == RUNS_COLUMNS && k->n->axis[x].kind == AXIS_PARALLEL &&
+        if (k->n->axis[x].kind == AXIS_PARALLEL &&
             k->of_sequence[k->runs.sequence[x]] == NO_SLOT)
             k->of_sequence[k->runs.sequence[x]] = f;
     }
@@ -513,20 +511,20 @@ change_write(Change *k, const Tokens *out, const Type *t, uint32_t f[2])
 {
     Write *w = &k->e.write[0];
     const Expr **at = NEW_ARRAY(k->e.scratch, const Expr *, t->rank + 1);
-    uint32_t rank = k->n->param[k->n->nin].type->rank, own = 0;
+    uint32_t own = 0;
+    TokenRead written;
 
-    for (uint32_t d = 0; d < rank; d++) {
-        uint32_t i = out->count > 1 && out->token[1] == d ? 1 : 0;
-        if (out->token[i] != d) {
-            if (out->batch != d)
-                at[own++] = w->at[d];
+    tokens_read(&k->r->m, k->n, &k->runs, out, w->at, &written);     /* it packs: it is at axes */
+    for (uint32_t i = 0; i < out->ndigit; i++) {
+        Counts counts = out->digit[i].counts;
+        if (counts == DIGIT_SEQUENCE)
             continue;
+        at[own] = written.digit[i];
+        if (counts >= DIGIT_TOKEN) {
+            f[counts - DIGIT_TOKEN] = k->fresh[written.axis[counts - DIGIT_TOKEN]];
+            at[own] = expr_axis(k->r->c, f[counts - DIGIT_TOKEN]);
         }
-        AxisSet axes = expr_axes(w->at[d]);
-        for (uint32_t x = 0; x < k->n->naxis; x++)
-            if (axes >> x & 1 && k->fresh[x] != NO_SLOT)
-                f[i] = k->fresh[x];
-        at[own++] = expr_axis(k->r->c, f[i]);
+        own++;
     }
     w->at = at;
     k->e.param[w->out].type = t;
@@ -582,9 +580,9 @@ close_up(Change *k)
     nest_edit_map(&k->e, &map);
 }
 
-/* The finished nest as a node, without the inputs that nothing reads. */
-static bool
-put(Change *k, const Node *node, ValueId *in, ValueId out)
+/* The finished nest, and of its inputs those that it reads. NULL: refused. */
+static const Nest *
+finish(Change *k, ValueId *in)
 {
     Ctx *c = k->r->c;
     const Nest *n = nest_edit_done(c, &k->e);
@@ -593,15 +591,26 @@ put(Change *k, const Node *node, ValueId *in, ValueId out)
 
     n = n ? nest_simplify(c, n) : NULL;
     if (!n)
-        return false;
+        return NULL;
     uint32_t nin = n->nin;
     n = nest_drop_unused(c, n, keep);
     for (uint32_t i = 0; i < nin; i++)
         if (keep[i])
             in[kept++] = in[i];
-    n = nest_axes_as_written(c, n, 0);
-    graph_call_nest(k->r->to, n, node->loc, node->origin, in, &out);
-    return true;
+    return nest_axes_as_written(c, n, 0);
+}
+
+/* Is the output the only input? A reshape is one where its digits are dimensions when packed. */
+static bool
+is_copy(const Nest *n)
+{
+    const Write *w = &n->write[0];
+    const Scalar *s = w->value;
+
+    if (n->nin != 1 || n->param[0].type != n->param[w->out].type || s->op != S_LOAD ||
+        s->u.load.outside)
+        return false;
+    return !memcmp(s->u.load.at, w->at, s->u.load.rank * sizeof *w->at);
 }
 
 static bool
@@ -619,6 +628,7 @@ change_node(Ragged *r, const Node *node, bool packed)
     Change k = { .r = r,
                  .in = in,
                  .n = packed ? tokens_shown(&r->m, node, in) : nest_simplify(c, node->nest) };
+    k.n = k.n ? tokens_split(&r->m, k.n, in, packed ? out : NULL) : NULL;
     if (!k.n)
         return false;
     k.runs = tokens_runs(&r->m, k.n, in, packed ? out : NULL);
@@ -650,9 +660,15 @@ change_node(Ragged *r, const Node *node, bool packed)
     };
     k.e.write[0].value = scalar_map(&rest, k.e.write[0].value);
     close_up(&k);
-    ValueId made = graph_value(r->to, old->name, t);
+    const Nest *n = finish(&k, now);
+    if (!n)
+        return false;
+    bool copy = packed && is_copy(n);
+    ValueId made = copy ? now[0] : graph_value(r->to, old->name, t);
     *(packed ? &r->packed[v] : &r->map[v]) = made;
-    return put(&k, node, now, made);
+    if (!copy)
+        graph_call_nest(r->to, n, node->loc, node->origin, now, &made);
+    return true;
 }
 
 /* ---- the graph ------------------------------------------------------------------------------- */
