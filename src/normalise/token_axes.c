@@ -1,14 +1,14 @@
-/* token_axes: how the axes of a nest run along the tokens of what it reads and writes; see tokens.h.
+/* token_axes: how the axes of a nest run along the tokens of what it reads and writes (tokens.h).
  *
- * A dimension may count several things at once: sequences and heads in q[b*H + h, i, j], columns and
- * sequences in h[j*n + b, d]. An axis along it is split at its digits,
+ * A dimension may count several things at once: sequences and heads in q[b*H + h, i, j], columns
+ * and sequences in h[j*n + b, d]. An axis along it is split at its digits,
  *
  *     s[n, i, j] = sum k: q[n, i, k] * e[n, k, j]
  *     s[H*b + h, i, j] = sum k: q[H*b + h, i, k] * e[H*b + h, k, j]
  *
  * after which every axis counts one thing, and the digits of an index are quotients and remainders
- * that the ranges of the axes decide: (H*b + h) // H is b. So which form a model has is found by its
- * arithmetic, and no form is known by name.
+ * that the ranges of the axes decide: (H*b + h) // H is b. So the form that a model has is found by
+ * its arithmetic, and no form is known by name.
  */
 #include "normalise/tokens.h"
 
@@ -284,7 +284,8 @@ tokens_runs(const TokenMap *m, const Nest *n, const ValueId *in, const Tokens *o
 
 /* ---- what is written ------------------------------------------------------------------------- */
 
-/* One more digit of dimension d; neighbours that count nothing of tokens are one. False: too many. */
+/* One more digit of dimension d; neighbours that count neither sequences nor tokens are one. False:
+ * too many. */
 static bool
 add_digit(const TokenMap *m, Tokens *t, Digit *digit, uint32_t d, Counts counts,
           const Expr *extent)

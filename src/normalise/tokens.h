@@ -49,7 +49,7 @@ typedef struct {
     uint8_t count;                   /* digits that count tokens: 0, 1, or 2 as of scores */
     uint8_t ndigit;                  /* of all dimensions; 0 where count is 0 */
     const Digit *digit;
-    Pad pad[2];                      /* its elements where token i is padding and the other is none */
+    Pad pad[2];                      /* its elements where token i is padding, the other is none */
     /* its elements where nothing is padding, a nest without inputs; NULL: they follow from more
      * than indices */
     const Nest *shown;
