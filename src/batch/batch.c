@@ -947,6 +947,7 @@ put_checks(Code *k, const Graph *g, const Map *definer, NodeId id)
             continue;
         x.a = outside(k->b, x.a);    /* simplified, it would be taken for true */
         x.b = outside(k->b, x.b);
+        x.at = x.at ? outside(k->b, x.at) : NULL;
         put(k, BATCH_CHECK);
         put(k, k->b->check.n);
         VEC_PUSH(k->b->to, &k->b->check, x);
