@@ -32,7 +32,9 @@ typedef struct {
     int64_t jobs, cores, alternatives, max_memory, max_model, max_nodes, max_depth, max_trips,
         max_calls, max_arena;
     double max_time;                 /* seconds; 0: not given */
-    bool no_cache, plain, quick, exact, keep_denormals, fast_math, many, time, list_passes, example;
+    double density;                  /* 0: not given */
+    bool no_cache, plain, quick, exact, keep_denormals, fast_math, many, packed, time,
+        list_passes, example;
     const char *how;                 /* but compile: an option given that is about compiling */
     Pairs dim, dim_hint, shape, format, io_format, state;
     int64_t state_capacity, weights_growth, variants, fuse_bisect;

@@ -169,6 +169,8 @@ compile_options_of(const Options *o, Progress *p, TnCompileOptions *out)
         .nests = o->nests,
         .library = o->library,
         .ragged = o->ragged,
+        .packed = o->packed,
+        .density = o->density,
         .many = o->many || o->requests || o->batches,
         .given = o->given ? need(strdup(o->given)) : NULL,
         .formats = o->formats,

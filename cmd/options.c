@@ -26,7 +26,8 @@ enum {
 };
 
 typedef enum {
-    TAKES_FLAG, TAKES_TEXT, TAKES_COUNT, TAKES_COUNTS, TAKES_BYTES, TAKES_REAL, TAKES_PAIR
+    TAKES_FLAG, TAKES_TEXT, TAKES_COUNT, TAKES_COUNTS, TAKES_BYTES, TAKES_REAL, TAKES_SHARE,
+    TAKES_PAIR
 } Takes;
 
 typedef struct {
@@ -151,6 +152,10 @@ static const Row rows[] = {
       "of a state: rows that it holds at most (default: as memory allows)" },
     { "ragged",      0,   COMPILING, TAKES_TEXT,  FIELD(ragged),     "X",
       "input X is 1 of tokens, 0 of padding [batch, length]: padding is not computed" },
+    { "packed",      0,   COMPILING, TAKES_FLAG,  FIELD(packed),     NULL,
+      "with --ragged: inputs and outputs are [tokens, …]; X.offsets [batch + 1] stands for X" },
+    { "density",     0,   COMPILING, TAKES_SHARE, FIELD(density),    "D",
+      "choose for masks that leave the share D of what they are given for (default 0.5)" },
     { "many",        0,   R,         TAKES_TEXT,  FIELD(requests),   "FILE",
       "run requests in FILE together, a line of JSON each, {\"x\": [[1, 2]]}; -: standard input" },
     { "many",        0,   C,         TAKES_FLAG,  FIELD(many),       NULL,
@@ -433,6 +438,17 @@ read_real(const Row *r, const char *text, double *out)
     return TN_OK;
 }
 
+static int
+read_share(const Row *r, const char *text, double *out)
+{
+    char *end;
+
+    *out = strtod(text, &end);
+    if (end == text || *end || !(*out > 0) || !(*out <= 1))
+        return usage_error("--%s %s: a share above 0 and at most 1 is needed", r->name, text);
+    return TN_OK;
+}
+
 /* Names may hold an equals sign: values of the form @FILE begin after "=@", others that are no
  * files after the last. */
 static int
@@ -468,6 +484,7 @@ set(const Row *r, const char *value, Options *o)
     case TAKES_COUNTS: return read_counts(r, value, field);
     case TAKES_BYTES: return read_bytes(r, value, field);
     case TAKES_REAL: return read_real(r, value, field);
+    case TAKES_SHARE: return read_share(r, value, field);
     case TAKES_PAIR: return read_pair(r, value, field);
     }
     return TN_INTERNAL;

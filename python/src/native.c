@@ -161,6 +161,8 @@ static const Field field[] = {
     FIELD(explain_formats, 'i'),
     FIELD(exact, 'i'),
     FIELD(ragged, 's'),
+    FIELD(packed, 'i'),
+    FIELD(density, 'd'),
     FIELD(many, 'i'),
     FIELD(keep_denormals, 'i'),
     FIELD(fast_math, 'i'),

@@ -83,6 +83,10 @@ def compile(
     progress  called with (what, done, total); True draws a bar, False none; by default a bar where
               a person watches: a terminal or a notebook
 
+    ``ragged="mask"`` names an input [batch, length], 1 of each token and 0 of padding, which is
+    then not computed; with ``packed=True`` inputs and outputs of tokens have none: `Ragged`.
+    ``density=0.3`` is the share that a mask leaves which only a run knows.
+
     Other options are the fields of ``TnCompileOptions`` in tenon.h: ``max_memory_bytes``, ``fuse``,
     ….
     """

@@ -4,9 +4,12 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _native
+
+if TYPE_CHECKING:
+    from ._ragged import Ragged
 
 
 class Value(NamedTuple):
@@ -166,9 +169,53 @@ def _shown(names: Sequence[str], arrays: Sequence[Any]) -> dict[str, Any]:
     return made
 
 
+def _packed(inputs: Any, known: Mapping[str, Value]) -> dict[str, Ragged]:
+    """Those of ``inputs`` that are batches without padding, by name."""
+    if not any(name.endswith(".offsets") for name in known):
+        return {}
+    from ._ragged import Ragged
+    named = _by_name(inputs, known).items()
+    return {
+        name: x if isinstance(x, Ragged) else Ragged(*x)
+        for name, x in named
+        if isinstance(x, (Ragged, tuple))
+    }
+
+
+def _by_name(inputs: Any, known: Mapping[str, Value], named: int = 0) -> dict[str, Any]:
+    """Of a list, beside which ``named`` others are given, offsets may be left out."""
+    if isinstance(inputs, Mapping):
+        return dict(inputs)
+    short = len(inputs) + named < len(known)
+    return dict(zip((n for n in known if not (short and n.endswith(".offsets"))), inputs))
+
+
+def _unpacked(inputs: Any, known: Mapping[str, Value]) -> Any:
+    """Packed batches as the rows and the offsets that the model has inputs of."""
+    import numpy as np
+    packed = _packed(inputs, known)
+    if not packed:
+        return inputs
+    offsets = next(iter(packed.values())).offsets
+    for name, x in packed.items():
+        if len(x.offsets) != len(offsets):
+            raise _native.UsageError(
+                f"input {name}: {len(x)} sequences are given, {len(offsets) - 1} in another input"
+            )
+        for b in np.flatnonzero(x.offsets != offsets)[:1]:
+            raise _native.UsageError(
+                f"input {name}: sequence {b} begins at row {x.offsets[b]}, and at row "
+                f"{offsets[b]} in another input"
+            )
+    given = {name: x.values for name, x in packed.items()}
+    source = next(name for name in known if name.endswith(".offsets"))
+    return {source: np.ascontiguousarray(offsets, "int64")} | _by_name(inputs, known) | given
+
+
 def _arguments(
     inputs: Mapping[str, Any] | Sequence[Any], known: Mapping[str, Value]
 ) -> tuple[tuple, dict]:
+    inputs = _unpacked(inputs, known)
     if not isinstance(inputs, Mapping):
         return tuple(inputs), {}
     given = {}
@@ -194,10 +241,14 @@ class Session(_native.Session):
         self._policy: str | None = None
         self._names = tuple(o.name for o in model.outputs)
         self._inputs = {i.name: i for i in model.inputs}
+        self._rows = {o.name: o.shape[0] for o in model.outputs if o.shape}
 
     def __new__(cls, model: Model, threads: int = 0, state_capacity: int = 0) -> Session:
         names = [tuple(v.name for v in values) for values in (model.inputs, model.outputs)]
-        if cls is Session and any(_is_split(all, i) for all in names for i in range(len(all))):
+        if cls is Session and (
+            any(_is_split(all, i) for all in names for i in range(len(all)))
+            or any(name.endswith(".offsets") for name in names[0])
+        ):
             cls = _JoiningSession
         return super().__new__(cls, model._native, threads, state_capacity)
 
@@ -325,11 +376,42 @@ class Session(_native.Session):
 
 
 class _JoiningSession(Session):
-    """One whose model has maps or sequences: a call takes and gives them as Python has them."""
+    """One whose model has maps, sequences or packed batches: a call takes and gives them as Python
+    has them."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        made = tuple(self.run(args or kwargs).values())
+        both: Any = args or kwargs
+        if args and kwargs:
+            both = {**_by_name(args, self._inputs, len(kwargs)), **kwargs}
+        made = tuple(self.run(both).values())
         return made[0] if len(made) == 1 else made
+
+    def run(
+        self, inputs: Mapping[str, Any] | Sequence[Any], out: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        return self._ragged(inputs, super().run(inputs, out))
+
+    def run_many(
+        self, requests: Sequence[Mapping[str, Any] | Sequence[Any]]
+    ) -> list[dict[str, Any] | Exception]:
+        made = super().run_many(requests)
+        return [
+            one if isinstance(one, Exception) else self._ragged(inputs, one)
+            for inputs, one in zip(requests, made)
+        ]
+
+    def _ragged(self, inputs: Any, made: dict[str, Any]) -> dict[str, Any]:
+        """Outputs that have a row for each token are Ragged if inputs were."""
+        packed = _packed(inputs, self._inputs)
+        if not packed:
+            return made
+        from ._ragged import Ragged
+        offsets = next(iter(packed.values())).offsets
+        tokens = {self._inputs[name].shape[0] for name in packed}
+        return {
+            name: Ragged(x, offsets) if self._rows.get(name) in tokens else x
+            for name, x in made.items()
+        }
 
 
 class Model(_native.Caller):

@@ -53,8 +53,8 @@ class _Part(torch.nn.Module):
             for d, n in enumerate(t.shape)
             if not isinstance(n, int)
         }
-        # of each argument: None for a tensor that is given, a weight's name, (tensor, dimension) of a
-        # size
+        # of each argument: None for a tensor that is given, a weight's name, (tensor, dimension)
+        # of a size
         self.plan: list[Any] = []
         for i, x in enumerate(example):
             if _is_weight(x):

@@ -61,9 +61,15 @@ tell(Job *j, const RaggedReport *r)
 bool
 ragged_pack(Job *j)
 {
-    RaggedReport report;
+    const double HALF = 0.5;         /* of a batch is padding, where nothing is said */
+    RaggedHow how = { .packed_io = j->o->packed,
+                      .density = j->ctx->density > 0 ? j->ctx->density : HALF };
+    RaggedReport report, same;
 
     j->padded = NULL;
+    if (!j->o->ragged && j->o->packed)
+        return diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
+                          "--packed is of a batch's tokens: name its mask with --ragged");
     if (!j->o->ragged)
         return true;
     if (j->ctx->exact)
@@ -82,13 +88,16 @@ ragged_pack(Job *j)
                       arena_printf(j->arena,
                                    "it is %s; a batch of one sequence has no padding to leave out",
                                    type_str(j->ctx, t)));
-    Graph *packed = normalise_ragged(j->graph, mask, &report);
+    Graph *packed = normalise_ragged(j->graph, mask, &how, &report), *padded = j->graph;
     if (!packed)
         return false;
     tell(j, &report);
-    if (!report.packed)
+    if (!report.packed && !how.packed_io)
         return true;
-    j->padded = j->graph;
+    how.padded = true;
+    if (how.packed_io && !(padded = normalise_ragged(j->graph, mask, &how, &same)))
+        return false;
+    j->padded = padded;
     j->tokens = report.tokens;
     j->graph = packed;
     return true;

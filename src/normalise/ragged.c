@@ -1,24 +1,26 @@
 /* ragged: a padded batch computed for its tokens alone.
  *
- *     row[f], column[f]   the sequence of token f of all tokens, and its column there
- *     place[b, j]         the number of the token at that column; -1: padding
+ * row, column and place are tables that say where tokens stand (token_tables.h).
  *
  *     h[b, j, d] = sum k: x[b, j, k] * w[k, d]     h'[f, d] = sum k: x'[f, k] * w[k, d]
  *     e[b, j, d] = t[ids[b, j], d] + at[j, d]      e'[f, d] = t[ids'[f], d] + at[column[f], d]
  *     s[b, h, i, j] = q·k + (1 - m[b, j]) * low    s'[h, f, g] = row[f] == row[g] ? q'·k' : -inf
  *     p[b, d] = h[b, 0, d]                         p[b, d] = h'[place[b, 0], d | 0]
  *
- * How many tokens there are is a symbol from data. Which values may be computed so, and what they
- * hold at padding, tokens.h tells. Of scores the mask goes, and in its place stands a comparison of
- * sequences, which hides what it hid: kernels pass over blocks of scores of which all are of two
- * sequences, as of any mask (mask.c).
+ * How many tokens there are is a symbol from data, or a size of inputs that come packed. Which
+ * values may be computed so, and what they hold at padding, tokens.h tells. Of scores the mask goes,
+ * and in its place stands a comparison of sequences, which hides what it hid: kernels pass over
+ * blocks of scores of which all are of two sequences, as of any mask (mask.c).
  *
  * What stays padded is read where it stands; what is asked for padded, outputs and rows of
- * sequences, is put there, and its padding is 0. Source: CoRa (Fegade et al., MLSys 2022) for
- * fusing sequences and their lengths to one dimension, and for tables that are made once for all
- * layers.
+ * sequences, is put there, and its padding is 0. Where inputs and outputs of tokens are to be packed
+ * as well, offsets stand for the mask, and what needs padding is padded within.
+ *
+ * Source: CoRa (Fegade et al., MLSys 2022) for fusing sequences and their lengths to one dimension,
+ * and for tables that are made once for all layers.
  */
 #include "normalise/normalise.h"
+#include "normalise/token_tables.h"
 #include "normalise/tokens.h"
 
 #include "nest/walk.h"
@@ -35,189 +37,8 @@ typedef struct {
     ValueId *packed;                 /* of values with tokens, packed */
     /* of packed scores, by values of the old graph: where two tokens are of different sequences */
     Pad *apart;
-    const Expr *tokens;              /* how many there are */
-    ValueId row, column, place;
-    Loc loc;
-    Sym origin;
+    TokenTables t;
 } Ragged;
-
-/* ---- tables ---------------------------------------------------------------------------------- */
-
-static ValueId
-call(Ragged *r, NestBuilder *b, const char *name, const Type *t, const ValueId *in)
-{
-    const Nest *n = nest_finish(b);
-
-    if (!n)
-        return 0;
-    ValueId out = graph_value(r->to, name, t);
-    graph_call_nest(r->to, n, r->loc, r->origin, in, &out);
-    return out;
-}
-
-static const Scalar *
-is_token(Ragged *r, NestBuilder *b, const Expr *sequence, const Expr *column)
-{
-    const Type *t = r->from->value.at[r->m.mask].type;
-    const Scalar *s = nest_load(b, 0, (const Expr *[]){ sequence, column });
-
-    return t->dtype == DT_BOOL ? s : scalar_2(r->c, S_NE, s, scalar_number(r->c, t->dtype, 0));
-}
-
-static const Scalar *
-counts(Ctx *c, const Scalar *is)
-{
-    return scalar_select(c, is, scalar_int(c, DT_I64, 1), scalar_int(c, DT_I64, 0));
-}
-
-/* How many elements of the mask are tokens, or (odd) neither 0 nor 1: i64[1], as symbols. */
-static const Expr *
-count_of(Ragged *r, bool odd, const Expr *most)
-{
-    Ctx *c = r->c;
-    const Type *mask = r->from->value.at[r->m.mask].type,
-               *t = type_new(c, DT_I64, 1, (const Expr *[]){ expr_int(c, 1) });
-    NestBuilder b = nest_begin(c, odd ? "neither" : "token_count");
-
-    nest_in(&b, "mask", mask);
-    uint32_t out = nest_out(&b, "o", t);
-    const Expr *o = nest_axis(&b, "o", AXIS_PARALLEL, expr_int(c, 1)),
-               *i = nest_axis(&b, "b", AXIS_REDUCE, r->m.batch),
-               *j = nest_axis(&b, "j", AXIS_REDUCE, r->m.length);
-    const Scalar *is = is_token(r, &b, i, j);
-    if (odd)
-        is = scalar_2(c, S_AND, is,
-                      scalar_2(c, S_NE, nest_load(&b, 0, (const Expr *[]){ i, j }),
-                               scalar_number(c, mask->dtype, 1)));
-    const Scalar *one = counts(c, is);
-    nest_write(&b, out, &o, scalar_reduce(c, COMB_SUM, axis_bit(i) | axis_bit(j), &one, 1));
-    ValueId v = call(r, &b, odd ? "neither" : "token_count", t, &r->map[r->m.mask]),
-            match = v ? graph_match(r->to, v, odd ? "neither" : "token_count", &most, r->loc,
-                                    r->origin)
-                      : 0;
-    return match ? r->to->value.at[match].known.at[0] : NULL;
-}
-
-/* Tokens up to each element of the mask: i64[batch*length]. */
-static ValueId
-tokens_before(Ragged *r)
-{
-    Ctx *c = r->c;
-    const Expr *all = expr_mul(c, r->m.batch, r->m.length);
-    const Type *t = type_new(c, DT_I64, 1, &all);
-    NestBuilder b = nest_begin(c, "upto");
-
-    nest_in(&b, "mask", r->from->value.at[r->m.mask].type);
-    uint32_t out = nest_out(&b, "o", t);
-    const Expr *n = nest_axis(&b, "n", AXIS_SCAN, all), *last = expr_offset(c, n, -1);
-    const Scalar *before = scalar_load(c, DT_I64, b.in.n + out, 1, &last, scalar_int(c, DT_I64, 0));
-    nest_write(&b, out, &n,
-               scalar_2(c, S_ADD, before,
-                        counts(c, is_token(r, &b, expr_div(c, n, r->m.length),
-                                           expr_mod(c, n, r->m.length)))));
-    return call(r, &b, "upto", t, &r->map[r->m.mask]);
-}
-
-/* Of each token its sequence, or its column: i32[tokens]. Padding goes to one place more, which is
- * cut off. */
-static ValueId
-place_in_batch(Ragged *r, ValueId upto, bool column)
-{
-    Ctx *c = r->c;
-    const char *name = column ? "column" : "row";
-    const Expr *room = expr_offset(c, r->tokens, 1);
-    const Type *wide = type_new(c, DT_I32, 1, &room), *t = type_new(c, DT_I32, 1, &r->tokens);
-    NestBuilder b = nest_begin(c, name);
-
-    nest_in(&b, "mask", r->from->value.at[r->m.mask].type);
-    uint32_t counted = nest_in(&b, "upto", r->to->value.at[upto].type),
-             out = nest_out(&b, "o", wide);
-    const Expr *i = nest_axis(&b, "b", AXIS_PARALLEL, r->m.batch),
-               *j = nest_axis(&b, "j", AXIS_PARALLEL, r->m.length),
-               *n = expr_add(c, expr_mul(c, i, r->m.length), j);
-    const Scalar *before = scalar_2(c, S_SUB, nest_load(&b, counted, &n), scalar_int(c, DT_I64, 1));
-    const Scalar *slot = scalar_select(c, is_token(r, &b, i, j), before,
-                                       scalar_index(c, r->tokens));
-    const Expr *at = expr_computed(c, scalar_at(c, slot, room));
-    nest_write_combine(&b, out, &at, COMB_LAST, NO_SLOT,
-                       scalar_cast(c, DT_I32, scalar_index(c, column ? j : i)));
-    ValueId all = call(r, &b, name, wide, (ValueId[]){ r->map[r->m.mask], upto });
-    if (!all)
-        return 0;
-    NestBuilder cut = nest_begin(c, name);
-    uint32_t x = nest_in(&cut, "x", wide);
-    const Expr *f;
-    nest_axes_of(&cut, t, &f);
-    nest_write(&cut, nest_out(&cut, "o", t), &f, nest_load(&cut, x, &f));
-    return call(r, &cut, name, t, &all);
-}
-
-/* place[b, j]: i32. */
-static ValueId
-place_of_tokens(Ragged *r, ValueId upto)
-{
-    Ctx *c = r->c;
-    const Type *t = type_new(c, DT_I32, 2, (const Expr *[]){ r->m.batch, r->m.length });
-    NestBuilder b = nest_begin(c, "place");
-    const Expr *at[2];
-
-    nest_in(&b, "mask", r->from->value.at[r->m.mask].type);
-    uint32_t counted = nest_in(&b, "upto", r->to->value.at[upto].type);
-    nest_axes_of(&b, t, at);
-    const Expr *n = expr_add(c, expr_mul(c, at[0], r->m.length), at[1]);
-    const Scalar *before = scalar_2(c, S_SUB, nest_load(&b, counted, &n), scalar_int(c, DT_I64, 1));
-    nest_write(&b, nest_out(&b, "o", t), at,
-               scalar_cast(c, DT_I32,
-                           scalar_select(c, is_token(r, &b, at[0], at[1]), before,
-                                         scalar_int(c, DT_I64, -1))));
-    return call(r, &b, "place", t, (ValueId[]){ r->map[r->m.mask], upto });
-}
-
-/* Half of a batch is padding, where no size is given as usual. */
-static void
-count_tokens(Ragged *r)
-{
-    int64_t batch = 0, length = 0;
-    Var v, d;
-
-    if (!expr_is_var(r->tokens, &v) || expr_symbol_usual(r->c, v).n)
-        return;
-    if (!expr_const(r->m.batch, &batch))
-        batch = expr_is_var(r->m.batch, &d) ? expr_symbol_supposed(r->c, d) : 1;
-    if (!expr_const(r->m.length, &length))
-        length = expr_is_var(r->m.length, &d) ? expr_symbol_supposed(r->c, d) : EXPR_SUPPOSED;
-    expr_symbol_count(r->c, v, batch * length / 2 > 0 ? batch * length / 2 : 1);
-}
-
-static bool
-make_tables(Ragged *r)
-{
-    Ctx *c = r->c;
-    const Value *mask = &r->from->value.at[r->m.mask];
-    const Expr *odd = NULL;
-
-    r->tokens = count_of(r, false, expr_mul(c, r->m.batch, r->m.length));
-    if (!r->tokens)
-        return false;
-    count_tokens(r);
-    if (mask->type->dtype != DT_BOOL) {
-        odd = count_of(r, true, NULL);
-        if (!odd)
-            return false;
-        Constraint k = { odd, expr_int(c, 0),
-                         arena_printf(r->to->arena,
-                                      "input %s: with --ragged each element is 1 of a token or 0 "
-                                      "of padding, and some are another number",
-                                      mask->name),
-                         "", SIZES_EQUAL };
-        VEC_PUSH(r->to->arena, &r->to->constraints, k);
-    }
-    ValueId upto = tokens_before(r);
-    r->row = upto ? place_in_batch(r, upto, false) : 0;
-    r->column = r->row ? place_in_batch(r, upto, true) : 0;
-    r->place = r->column ? place_of_tokens(r, upto) : 0;
-    return r->place != 0;
-}
 
 /* ---- packed values --------------------------------------------------------------------------- */
 
@@ -230,7 +51,7 @@ packed_type(const Ragged *r, const Type *t, const Tokens *k)
 
     for (uint32_t i = 0; i < k->ndigit; i++)
         if (k->digit[i].counts != DIGIT_SEQUENCE)
-            dim[rank++] = k->digit[i].counts >= DIGIT_TOKEN ? r->tokens : k->digit[i].extent;
+            dim[rank++] = k->digit[i].counts >= DIGIT_TOKEN ? r->t.tokens : k->digit[i].extent;
     return type_new(r->c, t->dtype, rank, dim);
 }
 
@@ -244,8 +65,8 @@ packed_copy(Ragged *r, ValueId v)
     const Type *from = r->to->value.at[r->map[v]].type, *t = packed_type(r, from, k);
     NestBuilder b = nest_begin(c, "packed");
     const Expr *axis[TN_MAX_RANK], *digit[MOST_DIGITS], *at[TN_MAX_RANK], *f = NULL;
-    uint32_t x = nest_in(&b, "x", from), row = nest_in(&b, "row", r->to->value.at[r->row].type),
-             column = nest_in(&b, "column", r->to->value.at[r->column].type);
+    uint32_t x = nest_in(&b, "x", from), row = nest_in(&b, "row", r->to->value.at[r->t.row].type),
+             column = nest_in(&b, "column", r->to->value.at[r->t.column].type);
 
     nest_axes_of(&b, t, axis);
     for (uint32_t i = 0, own = 0; i < k->ndigit; i++)
@@ -261,7 +82,8 @@ packed_copy(Ragged *r, ValueId v)
     for (uint32_t d = 0; d < from->rank; d++)
         at[d] = tokens_index(c, k, d, digit);
     nest_write(&b, nest_out(&b, "o", t), axis, nest_load(&b, x, at));
-    return call(r, &b, r->from->value.at[v].name, t, (ValueId[]){ r->map[v], r->row, r->column });
+    return tables_call(&r->t, &b, r->from->value.at[v].name, t,
+                       (ValueId[]){ r->map[v], r->t.row, r->t.column });
 }
 
 /* A packed value where it stands in the batch; padding is 0. 0: refused. */
@@ -275,7 +97,7 @@ padded_copy(Ragged *r, ValueId v)
     NestBuilder b = nest_begin(c, "padded");
     const Expr *digit[MOST_DIGITS], *at[TN_MAX_RANK], *own[MOST_DIGITS], *where[2] = { NULL, NULL };
     uint32_t x = nest_in(&b, "x", from), rank = 0,
-             place = nest_in(&b, "place", r->to->value.at[r->place].type);
+             place = nest_in(&b, "place", r->to->value.at[r->t.place].type);
 
     for (uint32_t i = 0; i < k->ndigit; i++) {
         digit[i] = nest_axis(&b, "i", AXIS_PARALLEL, k->digit[i].extent);
@@ -291,7 +113,7 @@ padded_copy(Ragged *r, ValueId v)
         at[d] = tokens_index(c, k, d, digit);
     nest_write(&b, nest_out(&b, "o", old->type), at,
                nest_load_or(&b, x, own, scalar_number(c, from->dtype, 0)));
-    return call(r, &b, old->name, old->type, (ValueId[]){ r->packed[v], r->place });
+    return tables_call(&r->t, &b, old->name, old->type, (ValueId[]){ r->packed[v], r->t.place });
 }
 
 /* ---- nests ----------------------------------------------------------------------------------- */
@@ -458,7 +280,7 @@ add_axes(Change *k, bool packed)
             return false;
         uint32_t f = k->fresh[x] = k->e.nest.naxis++;
         k->e.axis[f] = (Axis){ nest_fresh_axis(k->r->c, &k->e, k->n->axis[x].name),
-                               k->n->axis[x].kind, expr_int(k->r->c, 0), k->r->tokens };
+                               k->n->axis[x].kind, expr_int(k->r->c, 0), k->r->t.tokens };
         if (k->n->axis[x].kind == AXIS_PARALLEL &&
             k->of_sequence[k->runs.sequence[x]] == NO_SLOT)
             k->of_sequence[k->runs.sequence[x]] = f;
@@ -471,7 +293,7 @@ static void
 add_tables(Change *k)
 {
     static const char *const name[] = { "token_row", "token_column", "token_place" };
-    const ValueId table[] = { k->r->row, k->r->column, k->r->place };
+    const ValueId table[] = { k->r->t.row, k->r->t.column, k->r->t.place };
     uint32_t nin = k->n->nin;
     NestParam param[3];
 
@@ -545,9 +367,9 @@ inputs_of(Change *k, ValueId *in, bool packed)
         k->e.param[i].type = k->r->to->value.at[in[i]].type;
         k->apart[i] = k->r->apart[v];
     }
-    in[k->n->nin] = k->r->row;
-    in[k->n->nin + 1] = k->r->column;
-    in[k->n->nin + 2] = k->r->place;
+    in[k->n->nin] = k->r->t.row;
+    in[k->n->nin + 1] = k->r->t.column;
+    in[k->n->nin + 2] = k->r->t.place;
     return true;
 }
 
@@ -699,7 +521,7 @@ static void
 report(const Ragged *r, RaggedReport *out)
 {
     *out = (RaggedReport){ .why = NEW_ARRAY(r->to->arena, const char *, r->from->node.n),
-                           .tokens = r->tokens };
+                           .tokens = r->t.tokens };
     for (NodeId id = 1; id < r->from->node.n; id++) {
         const Node *n = &r->from->node.at[id];
         const char *name = n->origin ? n->origin : r->from->value.at[node_out(r->from, n, 0)].name;
@@ -717,8 +539,103 @@ report(const Ragged *r, RaggedReport *out)
     }
 }
 
+/* ---- inputs and outputs without padding ------------------------------------------------------ */
+
+static bool
+is_given(const Graph *g, Var symbol)
+{
+    for (uint32_t i = 0; i < g->input.n; i++) {
+        const Type *t = g->value.at[g->input.at[i]].type;
+        for (uint32_t d = 0; d < t->rank; d++)
+            if (expr_uses(t->dim[d], symbol))
+                return true;
+    }
+    return false;
+}
+
+typedef struct { LateSize at[2 * TN_MAX_RANK]; uint32_t n; } LateSizes;
+
+/* Symbols of sequences and columns that no input has any more. False, reported: such a size is more
+ * than a symbol. */
+static bool
+find_late(const Ragged *r, const Value *v, const Tokens *k, LateSizes *late)
+{
+    for (uint32_t i = 0; i < k->ndigit; i++) {
+        const Expr *dim = k->digit[i].extent;
+        Var symbol;
+        bool known = k->digit[i].counts == DIGIT_OTHER || expr_const(dim, NULL);
+        if (!known && !expr_is_var(dim, &symbol))
+            return diag_error(&r->c->diags, DIAG_UNSUPPORTED, (Loc){ 0 },
+                              "--packed: input %s has %s elements along dimension %u; offsets "
+                              "stand for a size of its own, so give it a name or a number",
+                              v->name, expr_str(r->c, dim), k->digit[i].dim);
+        for (uint32_t n = 0; n < late->n && !known; n++)
+            known = late->at[n].symbol.id == symbol.id;
+        if (!known && !is_given(r->to, symbol) && late->n < 2 * TN_MAX_RANK)
+            late->at[late->n++] = (LateSize){ symbol, k->digit[i].counts == DIGIT_SEQUENCE };
+    }
+    return true;
+}
+
+/* Input i of the new graph is another one. */
+static ValueId
+replace_input(Ragged *r, uint32_t i, const char *name, const Type *t)
+{
+    ValueId v = graph_value(r->to, name, t);
+
+    graph_rename(r->to, v, name);
+    return r->to->input.at[i] = v;
+}
+
+/* Inputs of tokens come packed, and offsets in place of the mask. */
+static bool
+take_packed(Ragged *r, const RaggedHow *how)
+{
+    Ctx *c = r->c;
+    const Graph *g = r->from;
+    const Value *mask = &g->value.at[r->m.mask];
+    const Expr *ends = expr_offset(c, r->m.batch, 1);
+    const Type *offsets = type_new(c, DT_I64, 1, &ends);
+    const char *name = arena_printf(r->to->arena, "%s.offsets", mask->name);
+    LateSizes late = { .n = 0 };
+    ValueId source = 0;
+
+    r->t.name = name;
+    r->t.tokens = expr_fresh_symbol(c, "token_count");
+    for (uint32_t i = 0; i < g->input.n; i++) {
+        ValueId v = g->input.at[i];
+        const Value *value = &g->value.at[v];
+        if (v == r->m.mask)
+            source = replace_input(r, i, name, offsets);
+        else if (r->m.of[v].count)
+            r->packed[v] =
+                replace_input(r, i, value->name, packed_type(r, value->type, &r->m.of[v]));
+    }
+    for (uint32_t i = 0; i < g->input.n; i++)
+        if (!find_late(r, &g->value.at[g->input.at[i]], &r->m.of[g->input.at[i]], &late))
+            return false;
+    if (!tables_of_offsets(&r->t, source, late.n, late.at, mask->type, how->density,
+                           &r->map[r->m.mask]))
+        return false;
+    for (uint32_t i = 0; i < g->input.n; i++) {
+        ValueId v = g->input.at[i];
+        if (r->packed[v] && !(r->map[v] = padded_copy(r, v)))
+            return false;
+    }
+    return true;
+}
+
+/* Output v as it leaves. 0: refused. */
+static ValueId
+leave(Ragged *r, ValueId v, const RaggedHow *how)
+{
+    if (how->packed_io && r->m.of[v].count == 1)
+        return r->packed[v] ? r->packed[v] : packed_copy(r, v);
+    return r->map[v] ? r->map[v] : padded_copy(r, v);
+}
+
 Graph *
-normalise_ragged(const Graph *g, ValueId mask, RaggedReport *out)
+normalise_ragged(const Graph *g, ValueId mask, const RaggedHow *how, RaggedReport *out)
 {
     Arena *scratch = arena_child(g->arena);
     Ragged r = { .c = g->ctx,
@@ -726,22 +643,26 @@ normalise_ragged(const Graph *g, ValueId mask, RaggedReport *out)
                  .m = tokens_find(g, scratch, mask),
                  .packed = NEW_ARRAY(scratch, ValueId, g->value.n),
                  .apart = NEW_ARRAY(scratch, Pad, g->value.n) };
+    ValueId *leaves = NEW_ARRAY(scratch, ValueId, g->value.n);
     bool ok;
 
+    for (ValueId v = 1; v < g->value.n && how->padded; v++)
+        r.m.of[v].packed = false;
     r.to = graph_rebuild(g, &r.map);
-    ok = make_tables(&r);
+    r.t = (TokenTables){ .c = r.c, .to = r.to, .batch = r.m.batch, .length = r.m.length,
+                         .name = g->value.at[mask].name };
+    ok = how->packed_io ? take_packed(&r, how) : tables_of_mask(&r.t, r.map[mask], how->density);
     for (NodeId id = 1; id < g->node.n && ok; id++)
         ok = put_node(&r, id);
     for (uint32_t i = 0; i < g->output.n && ok; i++) {
         ValueId v = g->output.at[i];
-        if (!r.m.of[v].packed || r.map[v])
-            continue;
-        ok = (r.map[v] = padded_copy(&r, v)) != 0;
-        graph_rename(r.to, r.map[v], g->value.at[v].name);
+        ok = leaves[v] || (leaves[v] = leave(&r, v, how)) != 0;
+        if (ok && leaves[v] != r.map[v])
+            graph_rename(r.to, leaves[v], g->value.at[v].name);
     }
     if (ok) {
         report(&r, out);
-        graph_finish(r.to, g, r.map);
+        graph_finish(r.to, g, leaves);
     }
     arena_free(scratch);
     return ok ? r.to : NULL;

@@ -368,3 +368,93 @@ def test_blocks_of_two_sequences_are_passed_over(tmp_path):
     net.save(tmp_path / "m.onnx", (net.last, ["batch", "seq", WIDE]))
     done = subprocess.run([TENON, "compile", tmp_path / "m.onnx", "--ragged", "mask", "--dim-hint", "batch=8", "--dim-hint", "seq=128", "--dump=choose", "--stop-after=choose"], capture_output=True, text=True)
     assert done.stdout.count("omit ") >= 2, done.stdout[-3000:]
+
+
+# ---- packed in, packed out -----------------------------------------------------------------------
+
+
+def offsets_of(lengths):
+    return np.cumsum([0, *lengths]).astype("i8")
+
+
+def packed(folder, net, *outputs):
+    net.save(folder / "m.onnx", *outputs)
+    compiled(folder)
+    return compile_to(folder / "packed.so", "--ragged", "mask", "--packed", *HINTS)
+
+
+@pytest.mark.parametrize("mask, net", [*[("causal", net) for net in NETS], ("operator", "heads")])
+def test_packed_has_the_bits_of_padded(mask, net, tmp_path):
+    net = NETS[net](mask)
+    said = packed(tmp_path, net, (net.last, ["batch", "seq", WIDE]))
+    assert "compiled with its padding" not in said, said
+    for lengths in [[], *LENGTHS]:
+        ids = np.random.default_rng(3).integers(0, WORDS, sum(lengths))
+        got, = run(tmp_path, "packed", ids=ids, **{"mask.offsets": offsets_of(lengths)})
+        assert got.shape == (sum(lengths), WIDE)
+        if not sum(lengths):
+            continue
+        there = np.arange(max(lengths))[None] < np.array(lengths)[:, None]
+        full = np.zeros(there.shape, "i8")
+        full[there] = ids
+        want, = run(tmp_path, "ragged", ids=full, mask=there.astype("i8"))
+        np.testing.assert_array_equal(got, want[there])
+
+
+def test_what_needs_padding_is_padded_within(tmp_path):
+    """A mean over padding too, a row for each sequence, and what is added to each token again."""
+    net = Net("additive")
+    mean = net.op("ReduceMean", net.last, net.const(np.array([1])), keepdims=1)
+    more = helper.make_tensor_value_info("more", TensorProto.FLOAT, ["seq", "batch", WIDE])
+    last = net.add(net.turn(net.add(net.last, mean), 1, 0, 2), "more")
+    net.save(tmp_path / "m.onnx", (mean, ["batch", 1, WIDE]), (last, ["seq", "batch", WIDE]),
+             inputs=[more])
+    compiled(tmp_path)
+    said = compile_to(tmp_path / "packed.so", "--ragged", "mask", "--packed", *HINTS)
+    assert "Padding is computed" in said, said
+    for lengths in LENGTHS[1:]:
+        rng = np.random.default_rng(3)
+        there = np.arange(max(lengths))[None] < np.array(lengths)[:, None]
+        ids = rng.integers(0, WORDS, there.shape) * there    # padding is 0 in both
+        more = rng.normal(size=(*there.T.shape, WIDE)).astype("f4") * there.T[..., None]
+        mean, last = run(tmp_path, "ragged", ids=ids, mask=there.astype("i8"), more=more)
+        got = run(tmp_path, "packed", ids=ids[there], more=more.transpose(1, 0, 2)[there],
+                  **{"mask.offsets": offsets_of(lengths)})
+        np.testing.assert_allclose(got[0], mean, rtol=2e-4, atol=2e-5)
+        np.testing.assert_allclose(got[1], last.transpose(1, 0, 2)[there], rtol=2e-4, atol=2e-5)
+
+
+def test_packed_with_scores_that_would_be_stored(tmp_path):
+    net = Net("additive")
+    net.save(tmp_path / "m.onnx", (net.last, ["batch", "seq", WIDE]))
+    compile_to(tmp_path / "padded.so", "--plain")
+    said = compile_to(tmp_path / "packed.so", "--ragged", "mask", "--packed", "--plain")
+    assert "compiled with its padding" in said, said
+    for ids, mask in batches("right"):
+        there = mask.astype(bool)
+        want, = run(tmp_path, "padded", ids=ids, mask=mask)
+        got, = run(tmp_path, "packed", ids=ids[there],
+                   **{"mask.offsets": offsets_of(mask.sum(1))})
+        np.testing.assert_allclose(got, want[there], rtol=2e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("offsets, said", [
+    ([1, 5], "sequence 0 begins at row 1; the first row is 0"),
+    ([-1, 5], "sequence 0 begins at row -1; the first row is 0"),
+    ([0, 3, 2, 5], "sequence 1 ends at row 2 and begins at row 3"),
+    ([0, -2, 5], "sequence 0 ends at row -2 and begins at row 0"),
+    ([0, 3, 7], "the last sequence ends at row 7; 5 rows are given"),
+    ([0, 3], "the last sequence ends at row 3; 5 rows are given"),
+    ([0, 5, 9, 2], "sequence 2 ends at row 2 and begins at row 9"),
+    ([], "mask.offsets"),
+])
+def test_offsets_that_are_none(offsets, said, tmp_path):
+    net = Net("additive")
+    net.save(tmp_path / "m.onnx", (net.last, ["batch", "seq", WIDE]))
+    compile_to(tmp_path / "m.so", "--ragged", "mask", "--packed", *HINTS)
+    np.save(tmp_path / "ids.npy", np.zeros(5, "i8"))
+    np.save(tmp_path / "offsets.npy", np.array(offsets, "i8"))
+    done = subprocess.run([TENON, "run", tmp_path / "m.so", "-i", f"ids=@{tmp_path}/ids.npy",
+                           "-i", f"mask.offsets=@{tmp_path}/offsets.npy"],
+                          capture_output=True, text=True)
+    assert done.returncode == 2 and said in done.stderr, done.stderr
