@@ -69,8 +69,8 @@ def mixer():
 @pytest.fixture(scope="module")
 def mixers():
     hints = {"batch": [4], "seq": [64]}
-    return (tenon.compile(mixer(), ragged="mask", dim_hints=hints),
-            tenon.compile(mixer(), ragged="mask", packed=True, dim_hints=hints))
+    how = {"ragged": "mask", "density": 0.4, "dim_hints": hints}
+    return tenon.compile(mixer(), **how), tenon.compile(mixer(), packed=True, **how)
 
 
 def batch(lengths, dtype="i8"):
