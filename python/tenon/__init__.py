@@ -15,8 +15,16 @@ from typing import TYPE_CHECKING
 
 from ._compile import compile, inspect, targets
 from ._model import Block, Learnt, Model, Session, Value, load
-from ._native import (Error, InternalError, LimitError, ModelError, ToolchainError, UnsupportedError,
-                      UsageError, version as __version__)
+from ._native import (
+    Error,
+    InternalError,
+    LimitError,
+    ModelError,
+    ToolchainError,
+    UnsupportedError,
+    UsageError,
+    version as __version__,
+)
 
 __all__ = ["compile", "load", "inspect", "targets", "Model", "Session", "Value", "Block", "Learnt",
            "Ragged", "Note", "Error", "UsageError", "ModelError", "UnsupportedError", "LimitError",
@@ -28,7 +36,8 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str):
-    """Ragged brings NumPy, which takes ten times as long to import as all else here, so it comes when it is asked for."""
+    """Ragged brings NumPy, which takes ten times as long to import as all else here, so it comes
+    when it is asked for."""
     if name == "Ragged":
         from ._ragged import Ragged
         return Ragged

@@ -167,6 +167,7 @@ put_checks(Code *k, const Graph *g, const Map *definer, NodeId id)
             continue;
         x.a = batch_outside(k->b, x.a);      /* simplified, it would be taken for true */
         x.b = batch_outside(k->b, x.b);
+        x.at = x.at ? batch_outside(k->b, x.at) : NULL;
         batch_put(k, BATCH_CHECK);
         batch_put(k, k->b->check.n);
         VEC_PUSH(k->b->to, &k->b->check, x);

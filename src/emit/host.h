@@ -74,6 +74,9 @@ void host_run(Host *h);              /* host_run.c */
 NodeId host_defined(const Map *definer, const Expr *x);
 /* The number of graph g's first constraint among those of the model. */
 uint32_t host_constraint(const Host *h, const Graph *g);
+/* What a fault says of a constraint beside its number: 0 where both sides say all, else 1 and the
+ * element that its text is about. */
+const char *host_constraint_at(Host *h, const Constraint *k);
 /* What else refutes it, of `got` and `want`, if these differ. */
 static inline const char *host_or_one(const Constraint *k)
 {

@@ -57,8 +57,9 @@ print_updates(Host *h, const Batch *b)
     for (uint32_t i = 0; i < b->ncheck; i++) {
         const Constraint *k = &b->check[i];
         text_printf(h->t, "    case %u:\n        got = %s, want = %s;\n        if (got != want%s)\n"
-                          "            return tn_refuse(fault, TN_FAULT_CONSTRAINT, %u, %d, got, want);\n        break;\n",
-                    i, host_checked(h, k->a), host_checked(h, k->b), host_or_one(k), first + i, constraint_of_data(k));
+                          "            return tn_refuse(fault, TN_FAULT_CONSTRAINT, %u, %s, got, want);\n        break;\n",
+                    i, host_checked(h, k->a), host_checked(h, k->b), host_or_one(k), first + i,
+                    host_constraint_at(h, k));
     }
     text_add(h->t, "    }\n    (void)got, (void)want;\n    return 0;\n}\n\nstatic void\ntn_batch_dims(const int64_t *sym, int64_t *output_dims)\n{\n    (void)sym, (void)output_dims;\n");
     for (uint32_t i = 0, at = 0; i < h->g->output.n; i++) {

@@ -67,6 +67,14 @@ host_constraint(const Host *h, const Graph *g)
     return n;
 }
 
+const char *
+host_constraint_at(Host *h, const Constraint *k)
+{
+    if (!constraint_of_data(k))
+        return "0";
+    return k->at ? arena_printf(h->a, "1 + (int32_t)%s", host_checked(h, k->at)) : "1";
+}
+
 static void
 constraint_string(Host *h, const Constraint *k)
 {

@@ -240,8 +240,11 @@ constraint_fault(const Session *s, Diags *d, const TnFault *f)
     const TnManifest *m = s->manifest;
     const char *what = f->where >= 0 && f->where < m->nconstraint ? m->constraints[f->where] : "a condition of the model";
 
-    if (f->dim)                      /* of data: a sentence by itself */
-        return diag_error(d, DIAG_USAGE, at_model(s), "%s", what);
+    if (f->dim) {                    /* of data: a sentence by itself */
+        Text t = { .arena = d->arena };
+        text_numbers(&t, what, f->dim - 1, f->got, f->want);
+        return diag_error(d, DIAG_USAGE, at_model(s), "%s", text_str(&t));
+    }
     return diag_error(d, DIAG_USAGE, at_model(s), "the inputs' sizes do not fit together: %s; here the sides are %lld and %lld", what,
                       (long long)f->got, (long long)f->want);
 }
