@@ -103,7 +103,5 @@ typedef struct {
 } Work;
 Work work_of_phase(Unfold *u, Node *phase);
 
-/* Of the points of a nest's sum along these axes, the part that its support leaves (share.c). */
-double cost_share(Ctx *c, Arena *a, const Nest *n, AxisSet sum);
 
 #endif

@@ -9,6 +9,10 @@
 
 enum { SAMPLES = 32 };               /* rows; a triangle's share is exact to 1 in 64 */
 
+/* A larger share is what the borders of an image leave of a window: less than a loop loses whose trips
+ * are not known. */
+static const double WHOLE = 0.9;
+
 /* The place of sample i along axis `axis`: axes step through their extents in different orders, so
  * that bounds of several axes are not sampled along a diagonal alone. */
 static int64_t
@@ -52,5 +56,5 @@ cost_share(Ctx *c, Arena *a, const Nest *n, AxisSet sum)
     for (uint32_t x = 0; x < n->naxis; x++)
         if (sum >> x & 1)
             share *= share_of_axis(c, a, n, k, x);
-    return share;
+    return share > WHOLE ? 1 : share;
 }

@@ -6,13 +6,15 @@
  * step, the least common multiple of what the program splits these loops by, so that no block is torn;
  * a second copy counts in what parts that are computed there split theirs by.
  */
+#include "cost/cost.h"
+#include "nest/walk.h"
 #include "schedule/write.h"
 
 #include <string.h>
 
 enum { MOST_STEP = 64 };             /* points: a hull in longer steps is hardly narrower than the axis */
 
-/* A reduction that has a support, and the axes that its bounds vary with. */
+/* A reduction whose support leaves out much, and the axes that its bounds vary with. */
 typedef struct { Sym loop, row[NEST_MAX_AXES]; uint32_t nrow; bool open; } Shortened;
 
 static uint32_t
@@ -26,7 +28,8 @@ find_reductions(Draft *w, Shortened *out, uint32_t most)
         const Scalar *reduce = part_reduction(p, part);
         for (uint32_t x = 0; reduce && x < NEST_MAX_AXES && n < most; x++) {
             AxisSet uses = 0;
-            if (!(reduce->u.reduce.axes >> x & 1) || !kernel_support(w->c, w->a, p->k, part, x, &s))
+            if (!(reduce->u.reduce.axes >> x & 1) || !kernel_support(w->c, w->a, p->k, part, x, &s) ||
+                (p->k->npart == 1 && cost_share(w->c, w->a, p->k->part[part].nest, axis_one(x)) == 1))
                 continue;
             out[n] = (Shortened){ .loop = sym(w->c, axis_name(w, part, x)),
                                   .open = !expr_const(p->k->part[part].nest->axis[x].extent, NULL) };
