@@ -12,9 +12,18 @@ batch_put(Code *k, int64_t x)
 }
 
 int32_t
-batch_fresh_slot(Code *k, const Graph *g, ValueId v)
+batch_new_slot(Code *k, bool is_inline)
 {
-    int32_t slot = k->nslot++;
+    int32_t slot = is_inline ? k->nslot + k->nslot % 2 : k->nslot;
+
+    k->nslot = slot + (is_inline ? 2 : 1);
+    return is_inline ? BATCH_INLINE(slot) : slot;
+}
+
+int32_t
+batch_fresh_slot(Code *k, const Graph *g, ValueId v, bool is_inline)
+{
+    int32_t slot = batch_new_slot(k, is_inline);
 
     if (v)
         k->slot[batch_value(k->b, g, v)] = slot;
@@ -36,11 +45,51 @@ put2(Code *k, BatchOp op, int64_t x, int64_t y)
     batch_put(k, y);
 }
 
+/* What is in one place is in another too, whichever way each of them has it; v: of its type. */
 static void
-move_all(Code *k, const int32_t *to, const int32_t *from, uint32_t n)
+move(Code *k, int32_t to, int32_t from, const Graph *g, ValueId v)
 {
-    for (uint32_t i = 0; i < n; i++)
-        put2(k, BATCH_MOVE, to[i], from[i]);
+    bool into = to < 0, out_of = from < 0;
+
+    if (into == out_of) {
+        put2(k, into ? BATCH_COPY : BATCH_MOVE, to, from);
+        return;
+    }
+    put2(k, into ? BATCH_UNBOX : BATCH_BOX, to, batch_type_of(k->b, g, v));
+    batch_put(k, from);
+}
+
+/* An operand that is inline, or a slot, as is wanted. */
+static int32_t
+given_as(Code *k, bool is_inline, int32_t from, const Graph *g, ValueId v)
+{
+    if (is_inline == (from < 0))
+        return from;
+    int32_t to = batch_new_slot(k, is_inline);
+    move(k, to, from, g, v);
+    return to;
+}
+
+/* The slots of operands, two of one that is inline. aligned: they become slots from 0 on, where what
+ * is inline begins at an even one. */
+typedef struct { VEC(int32_t) slot; Arena *a; bool aligned; } Words;
+
+static void
+add_word(Words *w, int32_t operand)
+{
+    if (operand < 0 && w->aligned && w->slot.n % 2)
+        VEC_PUSH(w->a, &w->slot, 0);
+    VEC_PUSH(w->a, &w->slot, operand < 0 ? BATCH_INLINE(operand) : operand);
+    if (operand < 0)
+        VEC_PUSH(w->a, &w->slot, BATCH_INLINE(operand) + 1);
+}
+
+static void
+put_words(Code *k, const Words *w)
+{
+    batch_put(k, w->slot.n);
+    for (uint32_t i = 0; i < w->slot.n; i++)
+        batch_put(k, w->slot.at[i]);
 }
 
 /* A jump to a place that is not known yet, and that place. */
@@ -193,6 +242,13 @@ write_match(Code *k, const Graph *g, const Node *n)
 
 static void write_graph(Code *k, const Graph *g, int32_t *out);
 
+/* Where a value will be that control gives; 0: nobody reads it. */
+static int32_t
+fresh_value(Code *k, const Graph *g, ValueId v)
+{
+    return batch_fresh_slot(k, g, v, v && batch_is_inline(k->b, g, v));
+}
+
 /* A region's input is where the argument is. A constant is known in the region as it is. */
 static void
 give_slot(Code *k, const Graph *g, ValueId v, const Graph *in, ValueId input)
@@ -202,21 +258,25 @@ give_slot(Code *k, const Graph *g, ValueId v, const Graph *in, ValueId input)
 }
 
 static void
-write_branch(Code *k, const Graph *g, const Node *n, const Graph *in, int32_t *out)
+write_branch(Code *k, const Graph *g, const Node *n, const Graph *in, const int32_t *result)
 {
+    int32_t *out = NEW_ARRAY(k->b->a, int32_t, n->out.count + 1);
+
     for (uint32_t i = 1; i < n->in.count; i++)
         give_slot(k, g, node_in(g, n, i), in, in->input.at[i - 1]);
     put_update(k, binding_update(k, &n->region[in == n->region[1].graph]));
     write_graph(k, in, out);
+    for (uint32_t i = 0; i < n->out.count && k->ok; i++)
+        move(k, result[i], out[i], in, in->output.at[i]);
     if (k->ok)
         put_results(k, g, n, in, 0, n->out.count, 0);
+    k->scope++;
 }
 
 static void
 write_if(Code *k, const Graph *g, const Node *n)
 {
     int32_t *result = NEW_ARRAY(k->b->a, int32_t, n->out.count + 1);
-    int32_t *out = NEW_ARRAY(k->b->a, int32_t, n->out.count + 1);
     const Graph *yes = n->region[0].graph, *no = n->region[1].graph;
     ValueId condition = node_in(g, n, 0);
 
@@ -224,16 +284,14 @@ write_if(Code *k, const Graph *g, const Node *n)
         if (!i || !is_shared(k, yes, yes->input.at[i - 1]))
             batch_slot_of(k, g, node_in(g, n, i));
     for (uint32_t i = 0; i < n->out.count; i++)
-        result[i] = batch_fresh_slot(k, g, node_out(g, n, i));
+        result[i] = fresh_value(k, g, node_out(g, n, i));
     put2(k, BATCH_BRANCH, batch_slot_of(k, g, condition), batch_type_of(k->b, g, condition));
     uint32_t to_no = put_jump(k);
-    write_branch(k, g, n, yes, out);
-    move_all(k, result, out, n->out.count);
+    write_branch(k, g, n, yes, result);
     batch_put(k, BATCH_JUMP);
     uint32_t to_end = put_jump(k);
     land(k, to_no);
-    write_branch(k, g, n, no, out);
-    move_all(k, result, out, n->out.count);
+    write_branch(k, g, n, no, result);
     land(k, to_end);
 }
 
@@ -276,7 +334,7 @@ new_loop(Code *k, const Graph *g, const Node *n)
     l.uses = graph_uses(body, a);
     l.counter = k->ncounter++;
     if (!l.begins || l.ends)
-        l.going = k->nslot++;
+        l.going = batch_new_slot(k, batch_is_inline(k->b, body, again));
     return l;
 }
 
@@ -293,12 +351,14 @@ begin_loop(Code *k, const Loop *l)
             (i < 2 || !is_shared(k, l->body, l->body->input.at[i])))
             batch_slot_of(k, g, node_in(g, n, i));
     for (uint32_t i = 0; i < l->carried; i++) {
-        l->now[i] = k->nslot++;
-        l->next[i] = k->nslot++;
-        move_all(k, &l->now[i], &(int32_t){ batch_slot_of(k, g, node_in(g, n, 2 + i)) }, 1);
+        bool is_inline = batch_is_inline(k->b, l->body, l->body->input.at[2 + i]);
+        l->now[i] = batch_new_slot(k, is_inline);
+        l->next[i] = batch_new_slot(k, is_inline);
+        ValueId v = node_in(g, n, 2 + i);
+        move(k, l->now[i], batch_slot_of(k, g, v), g, v);
     }
     for (uint32_t i = 0; i < l->stacked; i++) {
-        l->list[i] = k->nslot++;
+        l->list[i] = batch_new_slot(k, false);
         batch_put(k, BATCH_LIST);
         batch_put(k, l->list[i]);
     }
@@ -307,7 +367,7 @@ begin_loop(Code *k, const Loop *l)
     put_update(k, end_update(&zero));
     put2(k, BATCH_BEGIN, l->counter, l->going);
     if (!l->begins)
-        move_all(k, &l->going, &(int32_t){ batch_slot_of(k, g, node_in(g, n, 1)) }, 1);
+        move(k, l->going, batch_slot_of(k, g, node_in(g, n, 1)), g, node_in(g, n, 1));
     put_update(k, binding_update(k, &n->region[0]));
 }
 
@@ -331,7 +391,7 @@ write_body(Code *k, const Loop *l)
     ValueId turn = body->input.at[0], again = body->output.at[0];
 
     if (l->uses[turn]) {
-        int32_t slot = batch_fresh_slot(k, body, turn);
+        int32_t slot = fresh_value(k, body, turn);
         put2(k, BATCH_COUNT, slot, batch_type_of(k->b, body, turn));
         batch_put(k, l->counter);
     }
@@ -365,12 +425,19 @@ put_rebind(Code *k, const Loop *l)
 static void
 end_turn(Code *k, const Loop *l)
 {
+    const ValueId *out = l->body->output.at;
+
     if (l->ends)                     /* first: it may be what is carried */
-        move_all(k, &l->going, l->out, 1);
-    move_all(k, l->next, l->out + 1, l->carried);
-    move_all(k, l->now, l->next, l->carried);
-    for (uint32_t i = 0; i < l->stacked; i++)
-        put2(k, BATCH_ADD, l->list[i], l->out[1 + l->carried + i]);
+        move(k, l->going, l->out[0], l->body, out[0]);
+    for (uint32_t i = 0; i < l->carried; i++)
+        move(k, l->next[i], l->out[1 + i], l->body, out[1 + i]);
+    for (uint32_t i = 0; i < l->stacked; i++) {
+        ValueId v = out[1 + l->carried + i];
+        int32_t row = given_as(k, false, l->out[1 + l->carried + i], l->body, v);
+        put2(k, BATCH_ADD, l->list[i], row);
+    }
+    for (uint32_t i = 0; i < l->carried; i++)        /* all at once: one may be what another was */
+        move(k, l->now[i], l->next[i], l->body, out[1 + i]);
     put_results(k, l->g, l->n, l->body, l->carried, l->stacked, 1);
     put_rebind(k, l);
 }
@@ -405,7 +472,7 @@ put_loop_results(Code *k, const Loop *l)
             k->slot[batch_value(k->b, l->g, v)] = l->now[i];
         if (!v || i < l->carried)
             continue;
-        int32_t slot = batch_fresh_slot(k, l->g, v);
+        int32_t slot = batch_fresh_slot(k, l->g, v, false);
         put2(k, BATCH_STACK, slot, batch_type_of(k->b, l->g, v));
         batch_put(k, l->list[i - l->carried]);
     }
@@ -428,6 +495,7 @@ write_loop(Code *k, const Graph *g, const Node *n)
     if (!k->ok)
         return;
     end_turn(k, &l);
+    k->scope++;
     put2(k, BATCH_NEXT, l.counter, top);
     land(k, to_end);
     put_loop_sizes(k, &l);
@@ -455,21 +523,23 @@ write_call(Code *k, const Graph *g, const Node *n)
 {
     const Graph *in = n->region[0].graph;
     Update after = { .b = k->b };
+    Words given = { .a = k->b->a, .aligned = true }, result = { .a = k->b->a };
 
-    for (uint32_t i = 0; i < n->in.count; i++)
-        if (!is_shared(k, in, in->input.at[i]))
-            batch_slot_of(k, g, node_in(g, n, i));
+    for (uint32_t i = 0; i < n->in.count; i++) {     /* nothing reads the slot of a constant */
+        ValueId input = in->input.at[i], v = node_in(g, n, i);
+        bool constant = is_shared(k, in, input);
+        add_word(&given, constant ? 0 : given_as(k, batch_is_inline(k->b, in, input),
+                                                 batch_slot_of(k, g, v), g, v));
+    }
     put2(k, BATCH_CALL, function_of(k->b, in), binding_update(k, &n->region[0]));
     add_results(&after, g, n, in, 0, n->out.count, 0);
     batch_put(k, end_update(&after));
-    batch_put(k, n->in.count);
-    for (uint32_t i = 0; i < n->in.count; i++) {     /* nothing reads the slot of a constant */
-        bool constant = is_shared(k, in, in->input.at[i]);
-        batch_put(k, constant ? 0 : batch_slot_of(k, g, node_in(g, n, i)));
+    put_words(k, &given);
+    for (uint32_t i = 0; i < n->out.count; i++) {
+        bool is_inline = batch_is_inline(k->b, in, in->output.at[i]);
+        add_word(&result, batch_fresh_slot(k, g, node_out(g, n, i), is_inline));
     }
-    batch_put(k, n->out.count);
-    for (uint32_t i = 0; i < n->out.count; i++)
-        batch_put(k, batch_fresh_slot(k, g, node_out(g, n, i)));
+    put_words(k, &result);
 }
 
 static void
@@ -523,23 +593,40 @@ write_function(Code *k, uint32_t number)
     const Graph *g = b->function.at[number].graph;
     int32_t *out = NEW_ARRAY(b->a, int32_t, g->output.n + 1);
 
+    Words result = { .a = b->a };
+    bool model = !number;            /* its inputs and outputs are rows */
+
     b->function.at[number].code = b->code.n;
     k->nslot = k->ncounter = 0;
-    for (uint32_t i = 0; i < g->input.n; i++)
-        batch_fresh_slot(k, g, is_shared(k, g, g->input.at[i]) ? 0 : g->input.at[i]);
+    k->scope++;
+    for (uint32_t i = 0; i < g->input.n; i++) {
+        ValueId v = g->input.at[i];
+        bool constant = is_shared(k, g, v), is_inline = !constant && batch_is_inline(b, g, v);
+        batch_fresh_slot(k, g, constant ? 0 : v, !model && is_inline);
+    }
+    for (uint32_t i = 0; i < g->input.n && model; i++) {
+        ValueId v = g->input.at[i];
+        if (!is_shared(k, g, v) && batch_is_inline(b, g, v))
+            k->slot[batch_value(b, g, v)] = given_as(k, true, batch_slot_of(k, g, v), g, v);
+    }
     write_graph(k, g, out);
+    for (uint32_t i = 0; i < g->output.n && k->ok; i++) {
+        bool is_inline = !model && batch_is_inline(b, g, g->output.at[i]);
+        add_word(&result, given_as(k, is_inline, out[i], g, g->output.at[i]));
+    }
     batch_put(k, BATCH_RETURN);
-    batch_put(k, g->output.n);
-    for (uint32_t i = 0; i < g->output.n; i++)
-        batch_put(k, out[i]);
-    b->function.at[number].nslot = (uint32_t)k->nslot;
-    b->function.at[number].ncounter = (uint32_t)k->ncounter;
+    put_words(k, &result);
+    b->function.at[number].nslot = (uint32_t)(k->nslot + k->nslot % 2);
+    b->function.at[number].ncounter = (uint32_t)(k->ncounter + k->ncounter % 2);
 }
 
 bool
 batch_write_functions(Batching *b, const Graph *g)
 {
     Code k = { .b = b, .slot = NEW_ARRAY(b->a, int32_t, b->nvalue), .ok = true };
+
+    k.row = NEW_ARRAY(b->a, int32_t, b->nvalue);
+    k.row_made = NEW_ARRAY(b->a, uint32_t, b->nvalue);
 
     for (uint32_t i = 0; i < b->nvalue; i++)
         k.slot[i] = -1;

@@ -11,9 +11,9 @@
  * nests whose producers are in it or have a block before it; classes take turns until no nest is
  * left. So blocks form no cycle. A nest is forced if it fits one class only. The next class is the
  * one that can take the largest share of its frontier, its forced nests that wait for no other of
- * its forced nests: where that is all of them, some order with the fewest blocks goes on so (source:
- * ED-Batch, ICML 2023, section 3; its types are classes). Last, a loose nest moves to a later block
- * of a smaller key if no user comes before that block.
+ * its forced nests: where that is all of them, some order with the fewest blocks goes on so (it is
+ * the rule of ED-Batch, ICML 2023, section 3, for classes in place of types). Last, a loose nest
+ * moves to a later block of a smaller key if no user comes before that block.
  *
  * If heavy nests have the key of the whole segment, or there are none, the segment is one block.
  * Keys decide only what runs together, never results.

@@ -63,6 +63,9 @@ const Expr *batch_resolved(const Batching *b, const Expr *e);
 void batch_find_values(Batching *b);
 /* Leading inputs that control itself reads: a condition, a number of turns, sizes. */
 uint32_t batch_control_inputs(const Node *n);
+/* Is a value so small that it can be inline? And does the host compute it, then? */
+bool batch_is_small(const Batching *b, const Graph *g, ValueId v);
+bool batch_is_inline(const Batching *b, const Graph *g, ValueId v);
 
 /* ---- groups.c ---- */
 
@@ -76,17 +79,26 @@ uint32_t batch_group(const Batching *b, const SizeKeys *keys, const Users *users
 
 /* ---- segment.c, control.c ---- */
 
+/* Operands are slots, or BATCH_INLINE of one. */
 typedef struct {
     Batching *b;
-    int32_t *slot;                   /* [nvalue], of all functions; -1: none yet */
+    int32_t *slot;                   /* [nvalue] its operand, of all functions; -1: none yet */
+    int32_t *row;                    /* [nvalue] the slot of a row of what is inline … */
+    uint32_t *row_made;              /* … [nvalue] made in this scope */
+    uint32_t scope;                  /* changes where what was made may not have been */
     int32_t nslot, ncounter;         /* of the function that is written */
     bool ok;
 } Code;
 
 void batch_put(Code *k, int64_t x);
-int32_t batch_fresh_slot(Code *k, const Graph *g, ValueId v);
-/* The slot that a value is in; a shared value becomes a row first. */
+/* A slot, or two for a value that is inline, as an operand. */
+int32_t batch_new_slot(Code *k, bool is_inline);
+/* A value is there from now on. */
+int32_t batch_fresh_slot(Code *k, const Graph *g, ValueId v, bool is_inline);
+/* The operand of a value; a shared value is made first. */
 int32_t batch_slot_of(Code *k, const Graph *g, ValueId v);
+/* The slot of its handle: what is inline becomes a row first. */
+int32_t batch_row_of(Code *k, const Graph *g, ValueId v);
 
 /* A segment: the nests between two nodes of control, which may run in any legal order. */
 typedef struct {

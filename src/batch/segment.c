@@ -25,15 +25,20 @@ put_block(Code *k, BlockParts *p, BlockKind kind, bool last)
         k->ok = false;
         return;
     }
-    batch_put(k, kind == BLOCK_HOST ? BATCH_HOST : BATCH_BLOCK);
-    batch_put(k, b->block.n);
+    int32_t *in = NEW_ARRAY(b->a, int32_t, p->in.n + 1);
     for (uint32_t i = 0; i < p->in.n; i++) {
         type[i] = batch_type_of(b, p->g, p->in.at[i]);
-        batch_put(k, k->slot[batch_value(b, p->g, p->in.at[i])]);
+        in[i] = kind == BLOCK_HOST ? batch_slot_of(k, p->g, p->in.at[i])
+                                   : batch_row_of(k, p->g, p->in.at[i]);
     }
+    batch_put(k, kind == BLOCK_HOST ? BATCH_HOST : BATCH_BLOCK);
+    batch_put(k, b->block.n);
+    for (uint32_t i = 0; i < p->in.n; i++)
+        batch_put(k, in[i]);
     for (uint32_t i = 0; i < p->out.n; i++) {
+        bool is_inline = kind == BLOCK_HOST && batch_is_small(b, p->g, p->out.at[i]);
         type[p->in.n + i] = batch_type_of(b, p->g, p->out.at[i]);
-        batch_put(k, batch_fresh_slot(k, p->g, p->out.at[i]));
+        batch_put(k, batch_fresh_slot(k, p->g, p->out.at[i], is_inline));
     }
     const char *name = made_last ? batch_called(b, made_last) : "constants";
     BatchBlock block = { name, p->in.n, p->out.n, p->node.n, type, kind, last };
@@ -46,12 +51,31 @@ batch_slot_of(Code *k, const Graph *g, ValueId v)
 {
     uint32_t x = batch_value(k->b, g, v);
 
-    if (k->slot[x] < 0) {
+    if (k->slot[x] == -1) {
         BlockParts p = { .g = g };
         VEC_PUSH(k->b->a, &p.out, v);
         put_block(k, &p, k->b->host[x] && k->b->needed[x] ? BLOCK_HOST : BLOCK_TOGETHER, false);
     }
     return k->slot[x];
+}
+
+int32_t
+batch_row_of(Code *k, const Graph *g, ValueId v)
+{
+    uint32_t x = batch_value(k->b, g, v);
+    int32_t slot = batch_slot_of(k, g, v);
+
+    if (slot >= 0)
+        return slot;
+    if (k->row_made[x] != k->scope) {
+        k->row[x] = batch_new_slot(k, false);
+        k->row_made[x] = k->scope;
+        batch_put(k, BATCH_BOX);
+        batch_put(k, k->row[x]);
+        batch_put(k, batch_type_of(k->b, g, v));
+        batch_put(k, slot);
+    }
+    return k->row[x];
 }
 
 void

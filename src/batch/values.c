@@ -14,6 +14,22 @@ batch_control_inputs(const Node *n)
     return n->callee == CALL_IF || n->callee == CALL_MATCH ? 1 : n->callee == CALL_LOOP ? 2 : 0;
 }
 
+bool
+batch_is_small(const Batching *b, const Graph *g, ValueId v)
+{
+    int64_t bytes;
+
+    return expr_const(type_bytes(b->c, g->value.at[v].type), &bytes) && bytes <= 8;
+}
+
+bool
+batch_is_inline(const Batching *b, const Graph *g, ValueId v)
+{
+    uint32_t x = batch_value(b, g, v);
+
+    return b->host[x] && b->needed[x] && batch_is_small(b, g, v);
+}
+
 /* ---- edges ----------------------------------------------------------------------------------- */
 
 /* Value `to` is, or is computed from, value `from`. */

@@ -14,10 +14,8 @@
 #ifndef TN_PRELUDE_BATCH_H
 #define TN_PRELUDE_BATCH_H
 
-/* The operations of control, as BatchOp has them. */
-enum { TN_DO_BLOCK, TN_DO_HOST, TN_DO_BRANCH, TN_DO_JUMP, TN_DO_MOVE, TN_DO_CALL, TN_DO_RETURN,
-       TN_DO_BEGIN, TN_DO_TURN, TN_DO_COUNT, TN_DO_NEXT, TN_DO_UPDATE, TN_DO_TURNS, TN_DO_MATCH,
-       TN_DO_CHECK, TN_DO_LIST, TN_DO_ADD, TN_DO_STACK };
+typedef struct TnBatch TnBatch;
+typedef struct TnRequestRun TnRequestRun;
 
 typedef struct {
     int (*run)(const TnFrame *);
@@ -27,17 +25,17 @@ typedef struct {
     const int32_t *type;             /* [nin + nout] */
     const int32_t *size;             /* symbols that decide its sizes, -1 behind them */
 } TnBatchBlock;
-typedef struct { int32_t nslot, ncounter, code; } TnBatchFunction;
+typedef struct { int32_t nslot, ncounter; } TnBatchFunction;
 typedef struct {                     /* what the model's program is */
     const TnBatchFunction *function;
     const TnBatchBlock *block;
-    const int32_t *code, *input_type, *output_type, *late;
+    const int32_t *input_type, *output_type, *late;
     int32_t nblock, ntype, ninput, noutput, instances, rows, nsymbol;
     int64_t max_trips, max_calls;
     int64_t most_rows;               /* bytes: what is recorded runs before it has more rows */
+    int (*walk)(TnBatch *b, TnRequestRun *r);        /* as far as a request goes before it waits */
     void (*sizes)(int64_t *sym, int64_t *row_bytes);
     int (*update)(int32_t number, const int64_t *sym, int64_t *to, TnFault *fault);
-    int (*check)(int32_t number, const int64_t *sym, TnFault *fault);
     void (*dims)(const int64_t *sym, int64_t *output_dims);
     const TnBatchPolicy *policy;     /* where none is given */
 } TnBatchProgram;
@@ -46,15 +44,15 @@ typedef struct { int32_t row, depth, pool; } TnHandle;       /* pool: that of it
 /* Depths of what is read for results alone are counted from here on. */
 #define TN_LAST (1 << 28)
 typedef struct { int32_t block, depth, arg, out, sizes; } TnNode;    /* arg, out: the first */
-/* A caller, who goes on at `at`; call: the code of its call. */
-typedef struct { int32_t function, at, base, call, sizes; } TnCallFrame;
+typedef struct { int32_t function, at, base, sizes; } TnCallFrame;   /* of a caller; at: its call */
 typedef struct { int32_t handle, before; } TnLink;           /* of a list; before -1: the first */
-typedef struct {                     /* how far a request is */
+struct TnRequestRun {                /* how far a request is */
     TnBlock stack, frame;
     int32_t nframe, function, at, base, ended, sizes;
     int64_t asked;                   /* bytes of rows that it has recorded since it last waited */
     int32_t turns;                   /* of loops, since then */
-} TnRequestRun;
+};
+#define TN_BEGINS (-1)               /* at: before its first operation */
 /* Between two turns of a loop a request waits where all of them together would ask for more: what
  * is recorded runs, and what earlier turns needed is dropped. Others wait after as many turns, if
  * they do not ask for twice as much by then: later turns of all run together, too. */
@@ -64,6 +62,7 @@ typedef struct { TnBlock row; int64_t bytes, used; } TnPool;
 /* Requests of equal sizes. */
 typedef struct {
     int64_t *sym;                    /* [2 * nsymbol] as blocks have them; as they were given */
+    int64_t *asked;                  /* [nblock] bytes that a node takes: its rows, and itself */
     int32_t *block;                  /* [nblock] the first that this block cannot tell apart */
     int32_t *pool;                   /* [ntype] where a row of the type is */
     int32_t update, next;            /* what these last became, by which update; -1 */
@@ -72,7 +71,7 @@ typedef struct {
 
 typedef struct { uint64_t hash; int32_t what, value; } TnMet;        /* value -1: nothing is here */
 
-typedef struct {
+struct TnBatch {
     const TnBatchProgram *p;
     const TnMany *m;
     TnFrame frame;                   /* what blocks run in */
@@ -82,7 +81,7 @@ typedef struct {
     int64_t nhandle, nnode, narg, deepest, deepest_last, nlink, sweep_at, asked, nmet, met_room;
     int32_t nsizes, npool;
     int32_t turns;                   /* after which others wait; INT32_MAX: none does */
-} TnBatch;
+};
 
 #define TN_HANDLES(b) ((TnHandle *)(b)->handle.at)
 #define TN_STACK(r) ((int32_t *)(r)->stack.at + (r)->base)
@@ -93,11 +92,15 @@ TN_INLINE int tn_room(TnBatch *b, TnBlock *x, int64_t n, int64_t more, int64_t b
     const int64_t used = n * bytes, want = (n + more) * bytes;
     return __builtin_expect(want <= x->bytes, 1) ? 0 : tn_keep(&b->frame, x, used, want);
 }
-static int tn_new_handles(TnBatch *b, int64_t n)
+TN_INLINE int tn_room_for_handles(TnBatch *b, int64_t n)
 {
     if (b->nhandle + n > INT32_MAX)
         return tn_refuse(b->frame.fault, TN_FAULT_MEMORY, 0, 0, b->nhandle, 0);
-    int code = tn_room(b, &b->handle, b->nhandle, n, sizeof(TnHandle));
+    return tn_room(b, &b->handle, b->nhandle, n, sizeof(TnHandle));
+}
+static int tn_new_handles(TnBatch *b, int64_t n)
+{
+    int code = tn_room_for_handles(b, n);
     for (int64_t i = 0; !code && i < n; i++)
         TN_HANDLES(b)[b->nhandle + i] = (TnHandle){-1, 0, 0};
     b->nhandle += code ? 0 : n;
@@ -124,6 +127,14 @@ static int tn_new_rows(TnBatch *b, int32_t sizes, int32_t type, int64_t n, int64
                        tn_size_mul(*row + n, p->bytes));
     p->used += code ? 0 : n;
     return code;
+}
+/* So many runs of a block, at once. */
+TN_INLINE void tn_tally(const TnBatch *b, int32_t block, int64_t nodes)
+{
+    if (b->m->count) {
+        b->m->count[block].nodes += nodes;
+        b->m->count[block].batches++;
+    }
 }
 /* A handle has a row of a type from now on. */
 static void tn_is_made(TnBatch *b, int64_t handle, int32_t sizes, int32_t type, int64_t row)

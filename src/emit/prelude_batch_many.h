@@ -15,7 +15,7 @@ static int tn_enter(TnBatch *b)
     memset(b->request.at, 0, (size_t)b->m->n * sizeof(TnRequestRun));
     for (int32_t i = 0; i < b->m->n; i++) {
         TnRequestRun *r = (TnRequestRun *)b->request.at + i;
-        r->at = main->code;
+        r->at = TN_BEGINS;
         const int64_t made = b->nhandle;
         if ((code = tn_take_sizes(b, b->m->sym[i], &r->sizes)) ||
             (code = tn_need_stack(b, r, (int64_t)main->nslot + main->ncounter + 1)) ||
@@ -45,7 +45,8 @@ static int tn_walk_all(TnBatch *b)
             TnRequestRun *r = (TnRequestRun *)b->request.at + i;
             if (r->ended)
                 continue;
-            code = tn_walk(b, r);
+            r->asked = r->turns = 0;
+            code = b->p->walk(b, r);
             left |= !r->ended;
             if (b->asked > b->p->most_rows && !code) {
                 code = tn_flush(b);

@@ -44,10 +44,10 @@ static int tn_close_up(TnBatch *b, TnPool *p, int32_t *where)
     if (n * p->bytes > p->row.bytes / 4)
         return 0;
     TnBlock less = {0, 0};           /* most of it is empty: it takes less from here on */
-    int code = n * p->bytes ? tn_need(&b->frame, &less, n * p->bytes) : 0;
+    int code = n * p->bytes > 0 ? tn_need(&b->frame, &less, n * p->bytes) : 0;
     if (code)
         return code;
-    if (n * p->bytes)
+    if (n * p->bytes > 0)
         memcpy(less.at, p->row.at, (size_t)(n * p->bytes));
     tn_put(&b->frame, &p->row);
     p->row = less;

@@ -27,10 +27,7 @@ static int tn_run_alone(TnBatch *b, int32_t number, int32_t sizes, const int32_t
     b->frame.inputs = in;
     b->frame.outputs = out;
     b->frame.sym = tn_sizes_of(b, sizes)->sym;
-    if (b->m->count) {
-        b->m->count[number].nodes++;
-        b->m->count[number].batches++;
-    }
+    tn_tally(b, number, 1);
     return k->run(&b->frame);
 }
 
@@ -66,10 +63,7 @@ static int tn_run_block(TnBatch *b, int32_t number, int32_t sizes, const int32_t
     b->frame.sym = tn_sizes_of(b, sizes)->sym;
     b->frame.sym[b->p->instances] = n;
     b->frame.sym[b->p->rows] = most;
-    if (b->m->count) {
-        b->m->count[number].nodes += n;
-        b->m->count[number].batches++;
-    }
+    tn_tally(b, number, n);
     return k->run(&b->frame);
 }
 

@@ -89,14 +89,16 @@ static int tn_take_sizes(TnBatch *b, const int64_t *sym, int32_t *out)
     int code = 0;
     if ((code = tn_meet(b, TN_MET_SIZES, sym, b->nsizes, out)) || *out < b->nsizes)
         return code;
-    TnSizesOf z = {0, 0, 0, -1, -1, {0, 0}};
-    const int64_t memory = 2 * ns * (int64_t)sizeof(int64_t) + (nt + nb) * (int64_t)sizeof(int32_t);
+    TnSizesOf z = {0, 0, 0, 0, -1, -1, {0, 0}};
+    const int64_t memory =
+        (2 * ns + nb) * (int64_t)sizeof(int64_t) + (nt + nb) * (int64_t)sizeof(int32_t);
     if ((code = tn_room(b, &b->sizes, b->nsizes, 1, sizeof(TnSizesOf))) ||
         (code = tn_room(b, &b->bytes, 0, nt, sizeof(int64_t))) ||
         (code = tn_need(&b->frame, &z.memory, memory + 8)))
         return code;
     z.sym = (int64_t *)z.memory.at;
-    z.block = (int32_t *)(z.sym + 2 * ns);
+    z.asked = z.sym + 2 * ns;
+    z.block = (int32_t *)(z.asked + nb);
     z.pool = z.block + nb;
     memcpy(z.sym, sym, (size_t)ns * sizeof *sym);
     memcpy(z.sym + ns, sym, (size_t)ns * sizeof *sym);
@@ -106,11 +108,18 @@ static int tn_take_sizes(TnBatch *b, const int64_t *sym, int32_t *out)
         code = tn_meet(b, (int32_t)i, sym, *out, &z.block[i]);
     for (int64_t i = 0; i < nt && !code; i++)
         code = tn_take_pool(b, ((const int64_t *)b->bytes.at)[i], &z.pool[i]);
+    for (int64_t i = 0; i < nb; i++) {
+        const TnBatchBlock *k = &b->p->block[i];
+        z.asked[i] = (int64_t)sizeof(TnNode) + k->nin * (int64_t)sizeof(int32_t);
+        for (int32_t o = 0; o < k->nout && !code; o++)
+            z.asked[i] += tn_size_add(((const int64_t *)b->bytes.at)[k->type[k->nin + o]],
+                                      (int64_t)sizeof(TnHandle));
+    }
     return code;
 }
 
 /* These sizes, updated by what `from` are. */
-static int tn_update(TnBatch *b, int32_t number, int32_t from, int32_t *sizes)
+TN_CALLED int tn_update(TnBatch *b, int32_t number, int32_t from, int32_t *sizes)
 {
     const int64_t ns = b->p->nsymbol;
     int64_t given[ns + 1];
@@ -130,7 +139,7 @@ static int tn_update(TnBatch *b, int32_t number, int32_t from, int32_t *sizes)
     return 0;
 }
 /* One late size is this. */
-static int tn_set_size(TnBatch *b, int32_t late, int64_t value, int32_t *sizes)
+TN_CALLED int tn_set_size(TnBatch *b, int32_t late, int64_t value, int32_t *sizes)
 {
     const int64_t ns = b->p->nsymbol;
     int64_t given[ns + 1];

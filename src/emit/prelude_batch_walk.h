@@ -1,68 +1,47 @@
-/* prelude_batch_walk: the walk of a request over its control (graph/batch.h), which records nodes.
- *
- * It stops where it needs a value that is not computed yet, and goes on there.
+/* prelude_batch_walk: what the walk of a request over its control consists of. The walk itself is
+ * printed (host_walk.c).
  */
 #ifndef TN_PRELUDE_BATCH_WALK_H
 #define TN_PRELUDE_BATCH_WALK_H
 
-/* A node for the block at `code`, whose slots of inputs and outputs stand behind it. */
-static int tn_record(TnBatch *b, TnRequestRun *r, int32_t *slot, const int32_t *code)
+/* A node for a block: slots of what it reads, and of what it makes. */
+TN_INLINE int tn_record(TnBatch *b, TnRequestRun *r, int32_t *slot, int32_t block, int32_t nin,
+                        int32_t nout, const int32_t *in, const int32_t *out)
 {
-    const TnBatchBlock *k = &b->p->block[code[1]];
-    const int32_t sizes = r->sizes;
-    int fault = 0;
+    int fault;
     if ((fault = tn_room(b, &b->node, b->nnode, 1, sizeof(TnNode))) ||
-        (fault = tn_room(b, &b->arg, b->narg, k->nin, sizeof(int32_t))))
+        (fault = tn_room(b, &b->arg, b->narg, nin, sizeof(int32_t))) ||
+        (fault = tn_room_for_handles(b, nout)))
         return fault;
-    int32_t depth = k->last ? TN_LAST : 0, *arg = (int32_t *)b->arg.at + b->narg;
-    for (int32_t i = 0; i < k->nin; i++) {
-        arg[i] = slot[code[2 + i]];
-        depth = TN_HANDLES(b)[arg[i]].depth > depth ? TN_HANDLES(b)[arg[i]].depth : depth;
+    TnHandle *handle = TN_HANDLES(b), *made = handle + b->nhandle;
+    int32_t depth = b->p->block[block].last ? TN_LAST : 0, *arg = (int32_t *)b->arg.at + b->narg;
+    for (int32_t i = 0; i < nin; i++) {
+        arg[i] = slot[in[i]];
+        depth = handle[arg[i]].depth > depth ? handle[arg[i]].depth : depth;
     }
-    const int64_t out = b->nhandle;
-    if ((fault = tn_new_handles(b, k->nout)))
-        return fault;
-    for (int32_t o = 0; o < k->nout; o++) {
-        slot[code[2 + k->nin + o]] = (int32_t)(out + o);
-        TN_HANDLES(b)[out + o].depth = depth + 1;
-        const int64_t bytes = tn_pool_of(b, sizes, k->type[k->nin + o])->bytes;
-        r->asked += bytes;
-        b->asked += bytes;
+    for (int32_t o = 0; o < nout; o++) {
+        slot[out[o]] = (int32_t)b->nhandle + o;
+        made[o] = (TnHandle){-1, depth + 1, 0};
     }
-    const TnNode made = {code[1], depth, (int32_t)b->narg, (int32_t)out, sizes};
-    ((TnNode *)b->node.at)[b->nnode++] = made;
-    b->narg += k->nin;
+    const TnNode node = {block, depth, (int32_t)b->narg, (int32_t)b->nhandle, r->sizes};
+    ((TnNode *)b->node.at)[b->nnode++] = node;
+    b->narg += nin;
+    b->nhandle += nout;
+    const int64_t bytes = tn_sizes_of(b, r->sizes)->asked[block];
+    r->asked += bytes;
+    b->asked += bytes;
     tn_deepen(b, depth);
     return 0;
 }
 
-/* Now, for this request alone: what it is made of is there. */
-static int tn_run_host(TnBatch *b, int32_t sizes, int32_t *slot, const int32_t *code)
-{
-    const TnBatchBlock *k = &b->p->block[code[1]];
-    const int64_t made = b->nhandle;
-    int32_t arg[k->nin + 1];
-    int fault = tn_new_handles(b, k->nout);
-    for (int32_t i = 0; i < k->nin; i++)
-        arg[i] = slot[code[2 + i]];
-    for (int32_t o = 0; o < k->nout; o++)
-        slot[code[2 + k->nin + o]] = (int32_t)(made + o);
-    return fault ? fault : tn_run_alone(b, code[1], sizes, arg, made);
-}
-
-static int tn_need_stack(TnBatch *b, TnRequestRun *r, int64_t slots)
-{
-    return __builtin_expect(slots * (int64_t)sizeof(int32_t) <= r->stack.bytes, 1) ? 0
-         : tn_keep(&b->frame, &r->stack, r->stack.bytes, slots * (int64_t)sizeof(int32_t));
-}
-
-/* A node that puts the rows of a list behind each other. */
-static int tn_record_stack(TnBatch *b, int32_t sizes, int32_t *slot, const int32_t *code)
+/* A node that puts the rows of a list behind each other: slots of the list and of the whole. */
+TN_CALLED int tn_record_stack(TnBatch *b, int32_t sizes, int32_t *slot, int32_t to, int32_t type,
+                           int32_t list)
 {
     const TnLink *link = (const TnLink *)b->link.at;
     int32_t n = 0, depth = 0;
     int fault = 0;
-    for (int32_t l = slot[code[3]]; l >= 0; l = link[l].before, n++)
+    for (int32_t l = slot[list]; l >= 0; l = link[l].before, n++)
         depth = (int32_t)tn_max(depth, TN_HANDLES(b)[link[l].handle].depth);
     const int64_t out = b->nhandle;
     if ((fault = tn_room(b, &b->node, b->nnode, 1, sizeof(TnNode))) ||
@@ -71,11 +50,11 @@ static int tn_record_stack(TnBatch *b, int32_t sizes, int32_t *slot, const int32
         return fault;
     int32_t *arg = (int32_t *)b->arg.at + b->narg, at = n;
     arg[0] = n;
-    arg[1] = code[2];
-    for (int32_t l = slot[code[3]]; l >= 0; l = link[l].before)
+    arg[1] = type;
+    for (int32_t l = slot[list]; l >= 0; l = link[l].before)
         arg[2 + --at] = link[l].handle;
     TN_HANDLES(b)[out].depth = depth + 1;
-    slot[code[1]] = (int32_t)out;
+    slot[to] = (int32_t)out;
     const TnNode made = {b->p->nblock, depth, (int32_t)b->narg, (int32_t)out, sizes};
     ((TnNode *)b->node.at)[b->nnode++] = made;
     b->narg += n + 2;
@@ -83,176 +62,129 @@ static int tn_record_stack(TnBatch *b, int32_t sizes, int32_t *slot, const int32
     return 0;
 }
 
-/* As far as a request goes before it has to wait for a value, or to its end. */
-static int tn_walk(TnBatch *b, TnRequestRun *r)
+/* One more at the end of a list. */
+TN_INLINE int tn_append(TnBatch *b, int32_t *list, int32_t handle)
+{
+    if (b->nlink >= INT32_MAX)
+        return tn_refuse(b->frame.fault, TN_FAULT_MEMORY, 0, 0, b->nlink, 0);
+    int fault = tn_room(b, &b->link, b->nlink, 1, sizeof(TnLink));
+    if (fault)
+        return fault;
+    ((TnLink *)b->link.at)[b->nlink] = (TnLink){handle, *list};
+    *list = (int32_t)b->nlink++;
+    return 0;
+}
+
+/* ---- values that are there at once ---- */
+
+/* The row of a handle; 0: it is not computed yet. */
+TN_INLINE const void *tn_row_of(const TnBatch *b, const TnRequestRun *r, int32_t handle,
+                                int32_t type)
+{
+    const int32_t row = TN_HANDLES(b)[handle].row;
+    return row < 0 ? 0 : tn_row(b, r->sizes, type, row);
+}
+
+/* A fresh row of a type, whose handle a slot gets. */
+TN_CALLED int tn_row_in(TnBatch *b, int32_t sizes, int32_t type, int32_t *slot)
+{
+    const int64_t made = b->nhandle;
+    int64_t row;
+    int fault = tn_new_handles(b, 1);
+    if (fault || (fault = tn_new_rows(b, sizes, type, 1, &row)))
+        return fault;
+    tn_is_made(b, made, sizes, type, row);
+    *slot = (int32_t)made;
+    return 0;
+}
+
+/* The same of what is inline. */
+TN_CALLED int tn_as_row(TnBatch *b, const TnRequestRun *r, int32_t type, int32_t *slot,
+                        const int32_t *from)
+{
+    int fault = tn_row_in(b, r->sizes, type, slot);
+    if (!fault)
+        memcpy((void *)tn_row_of(b, r, *slot, type), from,
+               (size_t)tn_pool_of(b, r->sizes, type)->bytes);
+    return fault;
+}
+
+/* A block that the host computes, as a graph. */
+TN_CALLED int tn_run_host(TnBatch *b, const TnRequestRun *r, int32_t block, const void *const *in,
+                       void *const *out)
+{
+    b->frame.inputs = in;
+    b->frame.outputs = out;
+    b->frame.sym = tn_sizes_of(b, r->sizes)->sym;
+    return b->p->block[block].run(&b->frame);
+}
+
+/* ---- frames and turns ---- */
+
+static int tn_need_stack(TnBatch *b, TnRequestRun *r, int64_t slots)
+{
+    const int64_t bytes = slots * (int64_t)sizeof(int32_t);
+    return __builtin_expect(bytes <= r->stack.bytes, 1)
+               ? 0
+               : tn_keep(&b->frame, &r->stack, r->stack.bytes, bytes);
+}
+
+/* A frame behind that of the caller, who has so many slots, for a function that needs so many. */
+TN_INLINE int tn_push(TnBatch *b, TnRequestRun *r, int32_t function, int32_t have, int32_t need,
+                      int32_t at)
+{
+    const TnCallFrame up = {r->function, at, r->base, r->sizes};
+    int fault;
+    if (r->nframe >= b->p->max_calls)
+        return tn_refuse(b->frame.fault, TN_FAULT_DEPTH, 0, 0, r->nframe + 1, b->p->max_calls);
+    if ((fault = tn_need_stack(b, r, (int64_t)r->base + have + need)) ||
+        (fault = tn_room(b, &r->frame, r->nframe, 1, sizeof(TnCallFrame))))
+        return fault;
+    ((TnCallFrame *)r->frame.at)[r->nframe++] = up;
+    r->function = function;
+    r->base += have;
+    return 0;
+}
+TN_INLINE void tn_return(TnRequestRun *r)
+{
+    const TnCallFrame *up = (const TnCallFrame *)r->frame.at + --r->nframe;
+    r->function = up->function;
+    r->at = up->at;
+    r->base = up->base;
+    r->sizes = up->sizes;
+}
+
+/* The end of a request: handles of its outputs are the first slots from now on. */
+static int tn_end(TnBatch *b, TnRequestRun *r, const int32_t *out)
+{
+    const int32_t n = b->p->noutput, *slot = TN_STACK(r);
+    int32_t result[n + 1];
+    int fault = tn_need_stack(b, r, n);
+    for (int32_t i = 0; i < n; i++)
+        result[i] = slot[out[i]];
+    if (fault)
+        return fault;
+    memcpy(r->stack.at, result, (size_t)n * sizeof *result);
+    r->ended = 1;
+    return 0;
+}
+
+/* May there be another turn behind so many? */
+TN_INLINE int tn_next_turn(TnBatch *b, int32_t turns)
+{
+    return turns < b->p->max_trips
+               ? 0
+               : tn_refuse(b->frame.fault, TN_FAULT_TRIPS, 0, 0, turns, b->p->max_trips);
+}
+
+/* A turn has ended. Does the request wait before the next one? */
+TN_INLINE int tn_waits(TnBatch *b, TnRequestRun *r)
 {
     const int64_t most = TN_MOST_ASKED / b->m->n;
-    int fault = 0;
-    r->asked = r->turns = 0;
-    for (;;) {
-        const int32_t *c = b->p->code + r->at;
-        int32_t *slot = TN_STACK(r);
-        const TnHandle *handle = TN_HANDLES(b);
-        switch (c[0]) {
-        case TN_DO_BLOCK: case TN_DO_HOST:
-            fault = c[0] == TN_DO_HOST ? tn_run_host(b, r->sizes, slot, c)
-                                       : tn_record(b, r, slot, c);
-            if (fault)
-                return fault;
-            r->at += 2 + b->p->block[c[1]].nin + b->p->block[c[1]].nout;
-            break;
-        case TN_DO_BRANCH: {
-            int32_t row = handle[slot[c[1]]].row;
-            if (row < 0)
-                return 0;
-            r->at = *(const unsigned char *)tn_row(b, r->sizes, c[2], row) ? r->at + 4 : c[3];
-            break;
-        }
-        case TN_DO_JUMP:
-            r->at = c[1];
-            break;
-        case TN_DO_MOVE:
-            slot[c[1]] = slot[c[2]];
-            r->at += 3;
-            break;
-        case TN_DO_CALL: {
-            const TnBatchFunction *to = &b->p->function[c[1]], *from = &b->p->function[r->function];
-            int32_t base = r->base + from->nslot + from->ncounter;
-            if (r->nframe >= b->p->max_calls)
-                return tn_refuse(b->frame.fault, TN_FAULT_DEPTH, 0, 0, r->nframe + 1,
-                                 b->p->max_calls);
-            if ((fault = tn_need_stack(b, r, (int64_t)base + to->nslot + to->ncounter)) ||
-                (fault = tn_room(b, &r->frame, r->nframe, 1, sizeof(TnCallFrame))))
-                return fault;
-            slot = TN_STACK(r);
-            for (int32_t i = 0; i < c[4]; i++)
-                ((int32_t *)r->stack.at)[base + i] = slot[c[5 + i]];
-            const TnCallFrame up = {r->function, r->at + 6 + c[4] + c[5 + c[4]], r->base, r->at,
-                                    r->sizes};
-            ((TnCallFrame *)r->frame.at)[r->nframe++] = up;
-            if (c[2] >= 0 && (fault = tn_update(b, c[2], r->sizes, &r->sizes)))
-                return fault;
-            r->function = c[1];
-            r->base = base;
-            r->at = to->code;
-            break;
-        }
-        case TN_DO_RETURN: {
-            if (!r->nframe) {
-                int32_t result[c[1] + 1];
-                for (int32_t i = 0; i < c[1]; i++)
-                    result[i] = slot[c[2 + i]];
-                if ((fault = tn_need_stack(b, r, c[1])))
-                    return fault;
-                memcpy(r->stack.at, result, (size_t)c[1] * sizeof *result);
-                r->ended = 1;
-                return 0;
-            }
-            const TnCallFrame *up = (const TnCallFrame *)r->frame.at + --r->nframe;
-            const int32_t *call = b->p->code + up->call, *result = call + 6 + call[4];
-            const int32_t from = r->sizes;
-            for (int32_t i = 0; i < c[1]; i++)
-                ((int32_t *)r->stack.at)[up->base + result[i]] = slot[c[2 + i]];
-            r->sizes = up->sizes;
-            if (call[3] >= 0 && (fault = tn_update(b, call[3], from, &r->sizes)))
-                return fault;
-            r->function = up->function;
-            r->base = up->base;
-            r->at = up->at;
-            break;
-        }
-        case TN_DO_BEGIN:
-            slot[b->p->function[r->function].nslot + c[1]] = 0;
-            if (c[2] >= 0)
-                slot[c[2]] = -1;
-            r->at += 3;
-            break;
-        case TN_DO_TURN: {
-            int32_t turn = slot[b->p->function[r->function].nslot + c[1]];
-            int32_t turns = c[2] < 0 ? 0 : handle[slot[c[2]]].row;
-            int32_t goes = c[4] < 0 ? -1 : slot[c[4]], go = goes < 0 ? 0 : handle[goes].row;
-            if (turns < 0 || go < 0)
-                return 0;
-            int over = c[2] >= 0 && turn >= *(const int64_t *)tn_row(b, r->sizes, c[3], turns);
-            if (over || (goes >= 0 && !*(const unsigned char *)tn_row(b, r->sizes, c[5], go))) {
-                r->at = c[6];
-                break;
-            }
-            if (turn >= b->p->max_trips)
-                return tn_refuse(b->frame.fault, TN_FAULT_TRIPS, 0, 0, turn, b->p->max_trips);
-            r->at += 7;
-            break;
-        }
-        case TN_DO_COUNT: {
-            const int64_t turn = slot[b->p->function[r->function].nslot + c[3]], made = b->nhandle;
-            int64_t row;
-            if ((fault = tn_new_handles(b, 1)) || (fault = tn_new_rows(b, r->sizes, c[2], 1, &row)))
-                return fault;
-            memcpy((void *)tn_row(b, r->sizes, c[2], row), &turn, sizeof turn);
-            tn_is_made(b, made, r->sizes, c[2], row);
-            slot[c[1]] = (int32_t)made;
-            r->at += 4;
-            break;
-        }
-        case TN_DO_NEXT:
-            slot[b->p->function[r->function].nslot + c[1]]++;
-            r->at = c[2];
-            if (++r->turns >= b->turns || r->asked > (b->turns < INT32_MAX ? 2 * most : most)) {
-                b->turns = r->turns;
-                return 0;
-            }
-            break;
-        case TN_DO_UPDATE:
-            if ((fault = tn_update(b, c[1], r->sizes, &r->sizes)))
-                return fault;
-            r->at += 2;
-            break;
-        case TN_DO_TURNS:
-            fault = tn_set_size(b, c[1], slot[b->p->function[r->function].nslot + c[2]], &r->sizes);
-            if (fault)
-                return fault;
-            r->at += 3;
-            break;
-        case TN_DO_MATCH: {
-            int32_t row = handle[slot[c[1]]].row, from = r->sizes;
-            if (row < 0)
-                return 0;
-            for (int32_t i = 0; i < c[4]; i++) {
-                const char *at = (const char *)tn_row(b, from, c[2], row) + i * c[3];
-                int64_t value = c[3] == 8   ? *(const int64_t *)at
-                                : c[3] == 4 ? *(const int32_t *)at
-                                : c[3] == 2 ? *(const int16_t *)at
-                                            : *(const signed char *)at;
-                if ((fault = tn_set_size(b, c[5 + i], value, &r->sizes)))
-                    return fault;
-            }
-            r->at += 5 + c[4];
-            break;
-        }
-        case TN_DO_CHECK:
-            if ((fault = b->p->check(c[1], tn_sizes_of(b, r->sizes)->sym, b->frame.fault)))
-                return fault;
-            r->at += 2;
-            break;
-        case TN_DO_LIST:
-            slot[c[1]] = -1;
-            r->at += 2;
-            break;
-        case TN_DO_ADD:
-            if (b->nlink >= INT32_MAX)
-                return tn_refuse(b->frame.fault, TN_FAULT_MEMORY, 0, 0, b->nlink, 0);
-            if ((fault = tn_room(b, &b->link, b->nlink, 1, sizeof(TnLink))))
-                return fault;
-            ((TnLink *)b->link.at)[b->nlink] = (TnLink){slot[c[2]], slot[c[1]]};
-            slot[c[1]] = (int32_t)b->nlink++;
-            r->at += 3;
-            break;
-        default:                         /* STACK */
-            if ((fault = tn_record_stack(b, r->sizes, slot, c)))
-                return fault;
-            r->at += 4;
-        }
-    }
+    if (++r->turns < b->turns && r->asked <= (b->turns < INT32_MAX ? 2 * most : most))
+        return 0;
+    b->turns = r->turns;
+    return 1;
 }
 
 #endif

@@ -289,6 +289,61 @@ graph @main(%x: bool[], %y: bool[], %k: i64[]) -> (%p, %q, %turns) {
         assert (bool(got["p"]), bool(got["q"]), int(got["turns"])) == (a, b, n)
 
 
+def test_numbers_of_the_host(tmp_path):
+    """What control reads is given on in every way: to functions, out of them, through branches and
+    loops, as a size, to blocks that run for all, and as a result."""
+    model = compiled(tmp_path, """
+graph @down(%n: i64[], %x: f32[1, 4]) -> (%sum, %y) {
+  %zero: i64[] = const [0]
+  %stop: bool[] = equal(%n, %zero)
+  %sum: i64[], %y: f32[1, 4] = if(%stop, %n, %x)
+    graph @done(%n: i64[], %x: f32[1, 4]) -> (%three, %z) {
+      %three: i64[] = const [3]
+      %z: f32[1, 4] = tanh(%x)
+    }
+    graph @more(%n: i64[], %x: f32[1, 4]) -> (%s, %z) {
+      %one: i64[] = const [1]
+      %k: i64[] = sub(%n, %one)
+      %f: f32[] = cast(%n) {to = "f32"}
+      %w: f32[1, 4] = add(%x, %f)
+      %t: i64[], %z: f32[1, 4] = call @down(%k, %w)
+      %s: i64[] = add(%t, %n)
+    }
+}
+graph @main(%n: i64[], %x: f32[1, 4]) -> (%sum, %y, %a, %odd, %all, %was, %row) {
+  %sum: i64[], %y: f32[1, 4] = call @down(%n, %x)
+  %zero: i64[] = const [0]
+  %no: bool[] = const [0]
+  %a: i64[], %odd: bool[], %all: i64[t], %was: i64[t] = loop(%sum, _, %zero, %no) carried 2 new [t]
+    graph @turn(%i: i64[], %go: bool[], %a: i64[], %odd: bool[]) -> (%on, %b, %even, %i, %a) {
+      %b: i64[] = add(%a, %i)
+      %even: bool[] = not(%odd)
+      %most: i64[] = const [40]
+      %on: bool[] = less(%b, %most)
+    }
+  %one: i64[1] = const [1]
+  %size: i64[1] = reshape(%a, %one)
+  %m: i64[1] = match(%size) new [columns to 100]
+  %f: f32[] = cast(%a) {to = "f32"}
+  %row: f32[columns] = expand(%f, %m)
+}
+""")
+    rng = np.random.default_rng(15)
+    requests = [{"n": np.int64(n), "x": rng.normal(size=(1, 4)).astype("f4")}
+                for n in (0, 3, 1, 6, 3, 2)]
+    together, _ = same_as_alone(model, requests)
+    for r, got in zip(requests, together):
+        n, turns, a, was = int(r["n"]), 0, 0, []
+        total = 3 + n * (n + 1) // 2
+        while turns < total and a < 40:
+            was.append(a)
+            a, turns = a + turns, turns + 1
+        assert (int(got["sum"]), int(got["a"]), bool(got["odd"])) == (total, a, turns % 2 == 1)
+        assert got["all"].tolist() == list(range(turns)) and got["was"].tolist() == was
+        assert got["row"].tolist() == [a] * a
+        np.testing.assert_allclose(got["y"], np.tanh(r["x"] + n * (n + 1) // 2), rtol=1e-5)
+
+
 # ---- blocks by the sizes that they depend on ---------------------------------------------------
 
 
