@@ -14,11 +14,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ._compile import compile, inspect, targets
+from ._data import data
+from ._function import Cell, Function, cell, function, ops
 from ._model import Block, Learnt, Model, Session, Value, load
 from ._native import (Error, InternalError, LimitError, ModelError, ToolchainError, UnsupportedError,
                       UsageError, version as __version__)
 
-__all__ = ["compile", "load", "inspect", "targets", "Model", "Session", "Value", "Block", "Learnt",
+__all__ = ["compile", "load", "inspect", "targets", "data", "function", "Function", "cell", "Cell", "ops", "Model", "Session", "Value", "Block", "Learnt",
            "Ragged", "Note", "Error", "UsageError", "ModelError", "UnsupportedError", "LimitError",
            "ToolchainError", "InternalError"]
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from . import _native
+from ._function import Function, Program
 from ._model import Model
 
 Progress = Callable[[str, int, int], Any]
@@ -51,7 +52,7 @@ def compile(model: str | os.PathLike | bytes | Any, out: str | os.PathLike | Non
             **options: Any) -> Model:
     """Compile a model and load it.
 
-    model     a path (ONNX or Tenon's text), the bytes of one, or an ``onnx.ModelProto``
+    model     a path (ONNX or Tenon's text), the bytes of one, an ``onnx.ModelProto``, or a ``tenon.function``
     out       where to write the artefact; by default a temporary file that goes with the Model
     target    a processor to compile for; ``tenon.targets()`` has them; by default this one
     dims      symbolic dimensions to fix, ``{"batch": 1}``, or to bound, ``{"seq": (1, 2048)}``; the others stay open
@@ -71,16 +72,17 @@ def compile(model: str | os.PathLike | bytes | Any, out: str | os.PathLike | Non
     """
     import tempfile
     data = _contents(model)
+    program = model.program() if isinstance(model, Function) else None
     given = {"target": target, "cc": cc if cc is not None else find_cc(), "cache_dir": cache_dir,
              "jobs": jobs, "many": many, **options}
     given = {k: v for k, v in given.items() if v is not None} | {
         "dims": dict(dims or {}), "dim_hints": dict(dim_hints or {}), "shapes": dict(shapes or {}), "io_format": dict(io_format or {}), "format": dict(format or {}),
         "state": dict(state or {})}
     folder = None
-    if data is not None or out is None:
+    if data is not None or program or out is None:
         folder = tempfile.mkdtemp(prefix="tenon-", dir=os.environ.get("TMPDIR") or ("/var/tmp" if os.access("/var/tmp", os.W_OK) else None))
     try:
-        made = _compile_in(folder, model, data, out, given, progress)
+        made = _compile_in(folder, program or model, data, out, given, progress)
     except BaseException:
         _remove(folder)
         raise
@@ -102,7 +104,7 @@ def _compile_in(folder: str | None, model: Any, data: bytes | None, out: Any, gi
         with open(path, "wb") as f:
             f.write(data)
     else:
-        path = os.fspath(model)
+        path = model.write(folder) if isinstance(model, Program) else os.fspath(model)
     target_path = os.fspath(out) if out is not None else os.path.join(folder, "model.so")
     bar = progress if callable(progress) else bar_for(progress)
     try:
@@ -111,6 +113,10 @@ def _compile_in(folder: str | None, model: Any, data: bytes | None, out: Any, gi
         if "cc" not in given:
             e.add_note("pip install 'tenon[cc]' brings a C compiler")
         raise
+    except _native.Error as e:
+        if not isinstance(model, Program):
+            raise
+        raise type(e)(model.said(path, str(e))) from None
     finally:
         if bar is not None and hasattr(bar, "close"):
             bar.close()
@@ -120,7 +126,8 @@ def _compile_in(folder: str | None, model: Any, data: bytes | None, out: Any, gi
 
         from . import Note
         warnings.warn(notes, Note, stacklevel=3)
-    return Model(target_path, name=None if out is not None else "model.onnx" if data is not None else path, report=report)
+    name = None if out is not None else "model.onnx" if data is not None else path
+    return Model(target_path, name=name, report=report, program=model if isinstance(model, Program) else None)
 
 
 def inspect(path: str | os.PathLike) -> dict[str, Any]:
