@@ -14,8 +14,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ._compile import compile, inspect, targets
-from ._data import data
-from ._function import Cell, Function, cell, function, ops
 from ._model import Block, Learnt, Model, Session, Value, load
 from ._native import (Error, InternalError, LimitError, ModelError, ToolchainError, UnsupportedError,
                       UsageError, version as __version__)
@@ -26,14 +24,19 @@ __all__ = ["compile", "load", "inspect", "targets", "data", "function", "Functio
 
 
 if TYPE_CHECKING:
+    from ._data import data
+    from ._function import Cell, Function, cell, function, ops
     from ._ragged import Ragged
+
+_LATER = {"Ragged": "_ragged", "data": "_data"} | dict.fromkeys(("function", "Function", "cell", "Cell", "ops"), "_function")
 
 
 def __getattr__(name: str):
-    """Ragged brings NumPy, which takes ten times as long to import as all else here, so it comes when it is asked for."""
-    if name == "Ragged":
-        from ._ragged import Ragged
-        return Ragged
+    """Ragged brings NumPy, data types bring dataclasses, which take longer to import than all else here: they come when
+    they are asked for."""
+    if name in _LATER:
+        import importlib
+        return getattr(importlib.import_module(f".{_LATER[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

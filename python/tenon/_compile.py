@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from . import _native
-from ._function import Function, Program
 from ._model import Model
 
 Progress = Callable[[str, int, int], Any]
@@ -72,7 +71,7 @@ def compile(model: str | os.PathLike | bytes | Any, out: str | os.PathLike | Non
     """
     import tempfile
     data = _contents(model)
-    program = model.program() if isinstance(model, Function) else None
+    program = model.program() if hasattr(model, "program") else None     # of a tenon.function
     given = {"target": target, "cc": cc if cc is not None else find_cc(), "cache_dir": cache_dir,
              "jobs": jobs, "many": many, **options}
     given = {k: v for k, v in given.items() if v is not None} | {
@@ -82,7 +81,7 @@ def compile(model: str | os.PathLike | bytes | Any, out: str | os.PathLike | Non
     if data is not None or program or out is None:
         folder = tempfile.mkdtemp(prefix="tenon-", dir=os.environ.get("TMPDIR") or ("/var/tmp" if os.access("/var/tmp", os.W_OK) else None))
     try:
-        made = _compile_in(folder, program or model, data, out, given, progress)
+        made = _compile_in(folder, model, program, data, out, given, progress)
     except BaseException:
         _remove(folder)
         raise
@@ -97,14 +96,15 @@ def _remove(folder: str | None) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _compile_in(folder: str | None, model: Any, data: bytes | None, out: Any, given: dict, progress: Any) -> Model:
+def _compile_in(folder: str | None, model: Any, program: Any, data: bytes | None, out: Any,
+                given: dict, progress: Any) -> Model:
     from ._notebook import bar_for
     if data is not None:
         path = os.path.join(folder, "model.onnx")
         with open(path, "wb") as f:
             f.write(data)
     else:
-        path = model.write(folder) if isinstance(model, Program) else os.fspath(model)
+        path = program.write(folder) if program else os.fspath(model)
     target_path = os.fspath(out) if out is not None else os.path.join(folder, "model.so")
     bar = progress if callable(progress) else bar_for(progress)
     try:
@@ -114,9 +114,9 @@ def _compile_in(folder: str | None, model: Any, data: bytes | None, out: Any, gi
             e.add_note("pip install 'tenon[cc]' brings a C compiler")
         raise
     except _native.Error as e:
-        if not isinstance(model, Program):
+        if not program:
             raise
-        raise type(e)(model.said(path, str(e))) from None
+        raise type(e)(program.said(path, str(e))) from None
     finally:
         if bar is not None and hasattr(bar, "close"):
             bar.close()
@@ -127,7 +127,7 @@ def _compile_in(folder: str | None, model: Any, data: bytes | None, out: Any, gi
         from . import Note
         warnings.warn(notes, Note, stacklevel=3)
     name = None if out is not None else "model.onnx" if data is not None else path
-    return Model(target_path, name=name, report=report, program=model if isinstance(model, Program) else None)
+    return Model(target_path, name=name, report=report, program=program)
 
 
 def inspect(path: str | os.PathLike) -> dict[str, Any]:

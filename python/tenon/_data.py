@@ -7,8 +7,10 @@
     Tree = Leaf | Node
 
 All values of one type that a request has are rows of one table, a child in front of its parent
-(doc/text.md has the columns). Objects become rows without recursion; one that is met twice is one row.
+(doc/text.md has the columns). Objects become rows without recursion; one that is met twice is one
+row.
 """
+
 from __future__ import annotations
 
 import ast
@@ -40,8 +42,8 @@ def is_data(kind: Any) -> bool:
 
 class Field(NamedTuple):
     name: str
-    type: str                 # as the text has it: i64[], Tree[]
-    data: Type | None         # whose rows it holds numbers of
+    type: str  # as the text has it: i64[], Tree[]
+    data: Type | None  # whose rows it holds numbers of
 
 
 class Type:
@@ -52,7 +54,10 @@ class Type:
         self.made: dict[str, tuple[type, tuple[Field, ...]]] = {}
 
     def declaration(self) -> str:
-        made = (f"{name}({', '.join(f'{f.name}: {f.type}' for f in fields)})" for name, (_, fields) in self.made.items())
+        made = (
+            f"{name}({', '.join(f'{f.name}: {f.type}' for f in fields)})"
+            for name, (_, fields) in self.made.items()
+        )
         return f"data {self.name} = {' | '.join(made)}"
 
     def columns(self) -> dict[str, str]:
@@ -80,7 +85,13 @@ class Types:
             raise UsageError(f"two data types are named {name}; name one of them otherwise")
         new = self.known[classes] = Type(name)
         for cls in classes:
-            new.made[cls.__name__] = cls, tuple(self.field(new, cls, f.name, cls.__annotations__[f.name]) for f in dataclasses.fields(cls))
+            new.made[cls.__name__] = (
+                cls,
+                tuple(
+                    self.field(new, cls, f.name, cls.__annotations__[f.name])
+                    for f in dataclasses.fields(cls)
+                ),
+            )
         self.all.append(new)
         return new
 
@@ -89,7 +100,10 @@ class Types:
         if isinstance(kind, type):
             return kind.__name__
         around = vars(sys.modules.get(module, types))
-        return next((name for name, x in around.items() if isinstance(x, types.UnionType) and x == kind), "_or_".join(c.__name__ for c in kind.__args__))
+        return next(
+            (name for name, x in around.items() if isinstance(x, types.UnionType) and x == kind),
+            "_or_".join(c.__name__ for c in kind.__args__),
+        )
 
     def field(self, own: Type, cls: type, name: str, hint: Any) -> Field:
         def refuse(what: str) -> UsageError:
@@ -99,7 +113,7 @@ class Types:
             return Field(name, SCALARS[hint.__name__], None)
         if isinstance(hint, str):
             text = hint.strip()
-            if text[:1] in "'\"":            # "Tree" where all annotations are texts
+            if text[:1] in "'\"":  # "Tree" where all annotations are texts
                 text = ast.literal_eval(text)
             if text in SCALARS:
                 return Field(name, SCALARS[text], None)
@@ -111,12 +125,18 @@ class Types:
         if is_data(hint):
             of = self.of(self.name_of(hint, cls.__module__), hint)
             if of is not own and of not in self.all:
-                raise refuse(f"is {of.name}, which leads back to {own.name}; a data type leads to itself and to others that do not lead to it")
+                raise refuse(
+                    f"is {of.name}, which leads back to {own.name}; a data type leads to itself "
+                    "and to others that do not lead to it"
+                )
             return Field(name, f"{of.name}[]", of)
-        raise refuse(f"is {hint!r}; write int, float, bool, an array like \"f32[4]\", or the name of a data type")
+        raise refuse(
+            f'is {hint!r}; write int, float, bool, an array like "f32[4]", or the name of a data '
+            "type"
+        )
 
 
-# ---- values to rows -------------------------------------------------------------------------------
+# ---- values to rows ------------------------------------------------------------------------------
 
 
 class Table:
@@ -125,10 +145,13 @@ class Table:
     def __init__(self, kind: Type):
         self.kind = kind
         self.tags: list[int] = []
-        self.held: dict[str, tuple[list[int], list[Any]]] = {name: ([], []) for name in kind.columns()}
+        self.held: dict[str, tuple[list[int], list[Any]]] = {
+            name: ([], []) for name in kind.columns()
+        }
 
     def arrays(self) -> dict[str, Any]:
         import numpy as np
+
         arrays = {}
         if len(self.kind.made) > 1:
             arrays[f"{self.kind.name}.tag"] = np.array(self.tags, np.int64)
@@ -144,15 +167,35 @@ class Table:
 
 def _element(text: str) -> tuple[Any, tuple[int, ...]]:
     from ._model import _dtype
+
     name, _, dims = text.rstrip("]").partition("[")
-    return ("int64", ()) if not dims and name not in _ELEMENTS else (_dtype(name), tuple(int(d) for d in dims.split(",") if d.strip()))
+    return (
+        ("int64", ())
+        if not dims and name not in _ELEMENTS
+        else (_dtype(name), tuple(int(d) for d in dims.split(",") if d.strip()))
+    )
 
 
-_ELEMENTS = {"bool", "f16", "f32", "f64", "bf16", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"}
+_ELEMENTS = {
+    "bool",
+    "f16",
+    "f32",
+    "f64",
+    "bf16",
+    "i8",
+    "i16",
+    "i32",
+    "i64",
+    "u8",
+    "u16",
+    "u32",
+    "u64",
+}
 
 
 def _numbers(held: list[Any], dtype: Any, shape: tuple[int, ...], where: str) -> Any:
     import numpy as np
+
     try:
         got = np.asarray(held)
     except ValueError:
@@ -175,10 +218,13 @@ def _opened(kind: Type, value: Any) -> tuple[str, Iterable[Any]]:
     if isinstance(value, tuple) and value and isinstance(value[0], str):
         named, held = value[0], value[1:]
     elif isinstance(value, Mapping) and len(value) == 1:
-        (named, held), = value.items()
+        ((named, held),) = value.items()
     else:
-        raise UsageError(f"{kind.name}: {_short(value)} is none of its values; give an object of {', '.join(kind.made)}, a tuple "
-                         f"('{next(iter(kind.made))}', …) or a dict {{'{next(iter(kind.made))}': {{…}}}}")
+        raise UsageError(
+            f"{kind.name}: {_short(value)} is none of its values; give an object of "
+            f"{', '.join(kind.made)}, a tuple "
+            f"('{next(iter(kind.made))}', …) or a dict {{'{next(iter(kind.made))}': {{…}}}}"
+        )
     match = {name.lower(): name for name in kind.made}.get(str(named).lower())
     if match is None:
         raise UsageError(f"{kind.name} has no constructor {named!r}; it has {', '.join(kind.made)}")
@@ -186,7 +232,10 @@ def _opened(kind: Type, value: Any) -> tuple[str, Iterable[Any]]:
     if isinstance(held, Mapping):
         names = {f.name for f in fields}
         if set(held) != names:
-            raise UsageError(f"{match}: fields {', '.join(sorted(map(str, held)))} are given, {', '.join(sorted(names))} are wanted")
+            raise UsageError(
+                f"{match}: fields {', '.join(sorted(map(str, held)))} are given, "
+                f"{', '.join(sorted(names))} are wanted"
+            )
         return match, [held[f.name] for f in fields]
     if len(fields) == 1 and not isinstance(value, tuple) and not isinstance(held, (list, tuple)):
         held = (held,)
@@ -197,10 +246,14 @@ def _opened(kind: Type, value: Any) -> tuple[str, Iterable[Any]]:
 
 def _short(value: Any) -> str:
     text = object.__repr__(value) if dataclasses.is_dataclass(value) else type(value).__name__
-    return text if isinstance(value, (tuple, list, Mapping)) or dataclasses.is_dataclass(value) else f"{text} {str(value)[:40]}"
+    return (
+        text
+        if isinstance(value, (tuple, list, Mapping)) or dataclasses.is_dataclass(value)
+        else f"{text} {str(value)[:40]}"
+    )
 
 
-_OPEN = -1                        # it is above what is looked at
+_OPEN = -1  # it is above what is looked at
 
 
 class Rows:
@@ -209,7 +262,7 @@ class Rows:
     def __init__(self, kinds: Iterable[Type]):
         self.table = {kind.name: Table(kind) for kind in kinds}
         self.row: dict[tuple[str, int], int] = {}
-        self.keep: list[Any] = []             # what rows are known by must not be another object's meanwhile
+        self.keep: list[Any] = []  # what rows are known by must not be another object's meanwhile
 
     def of(self, kind: Type, value: Any) -> int:
         """The row of a value, after those that it leads to."""
@@ -226,7 +279,9 @@ class Rows:
                 self.row[key] = _OPEN
                 self.keep.append((value_, made))
                 open_.append((kind_, value_, made))
-                open_ += [(f.data, x, None) for f, x in zip(kind_.made[made[0]][1], made[1]) if f.data]
+                open_ += [
+                    (f.data, x, None) for f, x in zip(kind_.made[made[0]][1], made[1]) if f.data
+                ]
                 continue
             self.row[key] = self.add(kind_, *made)
         return self.row[kind.name, id(value)]
@@ -242,15 +297,23 @@ class Rows:
         return row
 
 
-def request(given: Mapping[str, Any], params: Mapping[str, Type], kinds: Iterable[Type]) -> dict[str, Any]:
+def request(
+    given: Mapping[str, Any], params: Mapping[str, Type], kinds: Iterable[Type]
+) -> dict[str, Any]:
     """A request with the values of data types among its inputs as rows, and their columns."""
     import numpy as np
-    if not params.keys() <= given.keys():       # rows and columns are given as they are, or an input lacks
+
+    if (
+        not params.keys() <= given.keys()
+    ):  # rows and columns are given as they are, or an input lacks
         return dict(given)
     if all(isinstance(given[name], (int, np.integer, np.ndarray)) for name in params):
         return dict(given)
     rows = Rows(kinds)
-    made = {name: np.array(rows.of(params[name], x)) if name in params else x for name, x in given.items()}
+    made = {
+        name: np.array(rows.of(params[name], x)) if name in params else x
+        for name, x in given.items()
+    }
     for table in rows.table.values():
         made |= table.arrays()
     return made

@@ -1,4 +1,6 @@
-"""Structured values: data types as classes, functions on them, cells of ONNX; in Tenon's text and in Python's."""
+"""Structured values: data types as classes, functions on them, cells of ONNX; in Tenon's text and
+in Python's."""
+
 import json
 import os
 import pathlib
@@ -44,7 +46,9 @@ def encode(t: Tree) -> "f32[1, 8]":
 def numpy_encode(t):
     if isinstance(t, Leaf):
         return np.tanh(TABLE[t.word : t.word + 1].astype("f8"))
-    return np.tanh(np.concatenate([numpy_encode(t.left), numpy_encode(t.right)], 1) @ CELL.astype("f8"))
+    return np.tanh(
+        np.concatenate([numpy_encode(t.left), numpy_encode(t.right)], 1) @ CELL.astype("f8")
+    )
 
 
 def random_tree(rng, leaves):
@@ -78,7 +82,10 @@ def test_forms_of_values(model):
     want = model(t)
     forms = [
         ("Node", ("Node", ("Leaf", 1), ("Leaf", 2)), ("Leaf", 3)),
-        json.loads('{"node": {"left": {"node": [{"leaf": 1}, {"leaf": [2]}]}, "right": {"leaf": {"word": 3}}}}'),
+        json.loads(
+            '{"node": {"left": {"node": [{"leaf": 1}, {"leaf": [2]}]}, "right": {"leaf": {"word": '
+            "3}}}}"
+        ),
     ]
     for form in forms:
         np.testing.assert_array_equal(model(form), want)
@@ -121,27 +128,52 @@ def test_circles_and_other_mistakes(model):
 
 def test_bad_rows(model):
     """Each is refused with the column and both numbers, and takes no other request with it."""
+
     def rows(**changed):
-        tree = {"t": 2, "Tree.tag": [0, 0, 1], "Tree.word": [1, 2, 0], "Tree.left": [0, 0, 0], "Tree.right": [0, 0, 1]}
-        return {k: np.array(v) for k, v in (tree | {f"Tree.{k}" if k != "t" else k: v for k, v in changed.items()}).items()}
+        tree = {
+            "t": 2,
+            "Tree.tag": [0, 0, 1],
+            "Tree.word": [1, 2, 0],
+            "Tree.left": [0, 0, 0],
+            "Tree.right": [0, 0, 1],
+        }
+        return {
+            k: np.array(v)
+            for k, v in (
+                tree | {f"Tree.{k}" if k != "t" else k: v for k, v in changed.items()}
+            ).items()
+        }
 
     wrong = [
-        (rows(left=[0, 0, 2]), 'child "Tree.left"', "index 2 is outside of 0 <= i < 2"),      # of itself
+        (
+            rows(left=[0, 0, 2]),
+            'child "Tree.left"',
+            "index 2 is outside of 0 <= i < 2",
+        ),  # of itself
         (rows(right=[0, 0, 7]), 'child "Tree.right"', "index 7 is outside of 0 <= i < 2"),
         (rows(left=[0, 0, -1]), 'child "Tree.left"', "index -1 is outside of 0 <= i < 2"),
         (rows(tag=[0, 0, 2]), '"Tree.tag", of 2 constructors', "index 2 is outside of 0 <= i < 2"),
-        (rows(tag=[0, -1, 1]), '"Tree.tag", of 2 constructors', "index -1 is outside of 0 <= i < 2"),
+        (
+            rows(tag=[0, -1, 1]),
+            '"Tree.tag", of 2 constructors',
+            "index -1 is outside of 0 <= i < 2",
+        ),
         (rows(t=3), '"Tree.tag"', "index 3 is outside of 0 <= i < 3"),
         (rows(t=-1), '"Tree.tag"', "index -1 is outside of 0 <= i < 3"),
     ]
     answers = model.session().run_many([rows()] + [r for r, _, _ in wrong])
     np.testing.assert_array_equal(answers[0]["result"], model(Node(Leaf(1), Leaf(2))))
     for (_, column, numbers), answer in zip(wrong, answers[1:]):
-        assert isinstance(answer, tenon.UsageError) and column in str(answer) and numbers in str(answer), answer
+        assert (
+            isinstance(answer, tenon.UsageError)
+            and column in str(answer)
+            and numbers in str(answer)
+        ), answer
 
 
 def test_deep():
-    """A chain 100,000 deep, as rows without recursion, and in the model by calls that Tenon counts."""
+    """A chain 100,000 deep, as rows without recursion, and in the model by calls that Tenon
+    counts."""
     deep = 100_000
     t = Leaf(0)
     for i in range(deep):
@@ -158,7 +190,7 @@ def test_deep():
         few(t)
 
 
-# ---- cells, several types, loops ------------------------------------------------------------------
+# ---- cells, several types, loops -----------------------------------------------------------------
 
 
 @tenon.data
@@ -231,8 +263,15 @@ def test_several_types_loops_and_branches():
     l = Cons(np.array([1, 2], "f4"), Cons([3, 4], Cons((5, 6), Nil())))
     p = Pair(Node(Leaf(1), Leaf(2)), l, 0.5)
     tree, sum, end = numpy_encode(p.tree), np.array([4.5, 6]), np.array([5, 6])
-    wanted = [((2, True), (4 * sum, end, 2 * tree)), ((1, False), (-sum, end, 2 * tree)), ((4, False), (end, sum, tree)), ((0, True), (sum, end, 2 * tree))]
-    answers = model.session().run_many([{"p": p, "turns": np.array(n), "big": np.array(b)} for (n, b), _ in wanted])
+    wanted = [
+        ((2, True), (4 * sum, end, 2 * tree)),
+        ((1, False), (-sum, end, 2 * tree)),
+        ((4, False), (end, sum, tree)),
+        ((0, True), (sum, end, 2 * tree)),
+    ]
+    answers = model.session().run_many(
+        [{"p": p, "turns": np.array(n), "big": np.array(b)} for (n, b), _ in wanted]
+    )
     for (given, want), got in zip(wanted, answers):
         assert not isinstance(got, Exception), (given, got)
         for x, y in zip(want, got.values(), strict=True):
@@ -242,15 +281,20 @@ def test_several_types_loops_and_branches():
 def cell_model(path):
     import onnx
     from onnx import TensorProto, helper, numpy_helper
-    nodes = [helper.make_node("Concat", ["a", "b"], ["ab"], axis=1), helper.make_node("MatMul", ["ab", "w"], ["s"]),
-             helper.make_node("Tanh", ["s"], ["o"])]
+
+    nodes = [
+        helper.make_node("Concat", ["a", "b"], ["ab"], axis=1),
+        helper.make_node("MatMul", ["ab", "w"], ["s"]),
+        helper.make_node("Tanh", ["s"], ["o"]),
+    ]
     io = [(name, TensorProto.FLOAT, ["batch", WIDE]) for name in "abo"]
     onnx.save(model_of(nodes, io[:2], io[2:], [numpy_helper.from_array(CELL, "w")]), path)
     return path
 
 
 def test_a_cell_from_a_file(tmp_path, model):
-    """What is written in ONNX is called like any function, from Python and from the text; its open batch is 1 here."""
+    """What is written in ONNX is called like any function, from Python and from the text; its open
+    batch is 1 here."""
     inner = tenon.cell(cell_model(tmp_path / "inner.onnx"))
 
     @tenon.function
@@ -288,13 +332,15 @@ def test_the_interpreter_agrees(tmp_path):
     for i, (name, x) in enumerate(given.items()):
         np.save(tmp_path / f"{i}.npy", x)
         inputs += ["--input", f"{name}=@{tmp_path / f'{i}.npy'}"]
-    command = os.environ.get("TENON", pathlib.Path(__file__).resolve().parents[2] / "build" / "tenon")
+    command = os.environ.get(
+        "TENON", pathlib.Path(__file__).resolve().parents[2] / "build" / "tenon"
+    )
     done = subprocess.run([command, "verify", path, *inputs], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     np.testing.assert_array_equal(tenon.compile(total)(l, np.zeros(2, "f4")), [4, 6])
 
 
-# ---- what is refused -------------------------------------------------------------------------------
+# ---- what is refused -----------------------------------------------------------------------------
 
 
 def refused(f):
@@ -305,6 +351,7 @@ def refused(f):
 
 def line_of(f, text):
     import inspect
+
     lines, first = inspect.getsourcelines(f)
     return first + next(i for i, l in enumerate(lines) if text in l)
 
@@ -316,31 +363,41 @@ def test_refused_statements():
 
     def lacks(t: Tree) -> "f32[1]":
         match t:
-            case Leaf(w): return CELL
+            case Leaf(w):
+                return CELL
 
     def twice(t: Tree) -> "f32[1]":
         match t:
-            case Leaf(w): return CELL
-            case Leaf(w): return CELL  # again
+            case Leaf(w):
+                return CELL
+            case Leaf(v):
+                return CELL
 
     def other(t: Tree) -> "f32[1]":
         match t:
-            case Cons(a, b): return CELL
+            case Cons(a, b):
+                return CELL
 
     def many_fields(t: Tree) -> "f32[1]":
         match t:
-            case Leaf(a, b): return CELL
-            case _: return CELL
+            case Leaf(a, b):
+                return CELL
+            case _:
+                return CELL
 
     def nested(t: Tree) -> "f32[1]":
         match t:
-            case Node(Leaf(a), _): return CELL
-            case _: return CELL
+            case Node(Leaf(a), _):
+                return CELL
+            case _:
+                return CELL
 
     def guarded(t: Tree) -> "f32[1]":
         match t:
-            case Leaf(a) if a > 1: return CELL
-            case _: return CELL
+            case Leaf(a) if a > 1:
+                return CELL
+            case _:
+                return CELL
 
     def attribute(t: Tree) -> "f32[1]":
         return t.left
@@ -381,9 +438,14 @@ def test_refused_statements():
         return x
 
     rows = [
-        (loops, "while", "while is not supported in a function that Tenon compiles; write a function that calls itself"),
+        (
+            loops,
+            "while",
+            "while is not supported in a function that Tenon compiles; write a function that calls "
+            "itself",
+        ),
         (lacks, "match", "the match of Tree has no case for Node"),
-        (twice, "again", "a second case for Leaf"),
+        (twice, "Leaf(v)", "a second case for Leaf"),
         (other, "Cons", "Cons is a constructor of no data type that a parameter has"),
         (many_fields, "Leaf", "Leaf has 1 fields, 2 are named"),
         (nested, "Node", "Leaf(a) is no name; give field left a name and match that inside"),
