@@ -278,6 +278,83 @@ def test_several_types_loops_and_branches():
             np.testing.assert_allclose(y, x, rtol=1e-4, atol=1e-5)
 
 
+@tenon.data
+class Num:
+    value: float
+
+
+@tenon.data
+class Neg:
+    of: "Expr"
+
+
+@tenon.data
+class Add:
+    a: "Expr"
+    b: "Expr"
+
+
+@tenon.data
+class Mul:
+    a: "Expr"
+    b: "Expr"
+
+
+@tenon.data
+class Sum:
+    list: List
+
+
+Expr = Num | Neg | Add | Mul | Sum
+
+
+@tenon.function
+def evaluate(e: Expr) -> float:
+    match e:
+        case Mul(a, b):
+            return evaluate(a) * evaluate(b)
+        case Add(a, b):
+            return evaluate(a) + evaluate(b)
+        case Sum(list):
+            return ops.reduce_sum(total(list, np_zero), AXIS, keepdims=0)
+        case Num(value):
+            return value
+        case Neg(of):
+            return -evaluate(of)
+
+
+AXIS = np.array([0])
+
+
+def random_expression(rng, depth):
+    kind = int(rng.integers(5)) if depth else 0
+    if kind == 0:
+        value = float(rng.integers(-3, 4))
+        return Num(value), value
+    if kind == 1:
+        of, value = random_expression(rng, depth - 1)
+        return Neg(of), -value
+    if kind == 4:
+        numbers = rng.integers(0, 5, (int(rng.integers(4)), 2))
+        chain = Nil()
+        for row in numbers:
+            chain = Cons(row.astype("f4"), chain)
+        return Sum(chain), float(numbers.sum())
+    (a, x), (b, y) = random_expression(rng, depth - 1), random_expression(rng, depth - 1)
+    return (Add(a, b), x + y) if kind == 2 else (Mul(a, b), x * y)
+
+
+def test_five_constructors():
+    """A tree of choices between arms in another order than the constructors'."""
+    model = tenon.compile(evaluate, many=True)
+    assert model.single is None
+    rng = np.random.default_rng(9)
+    made = [random_expression(rng, 5) for _ in range(100)]
+    answers = model.session().run_many([{"e": e} for e, _ in made])
+    assert [float(a["result"]) for a in answers] == [value for _, value in made]
+    assert [float(model(e)) for e, _ in made[:20]] == [value for _, value in made[:20]]
+
+
 def cell_model(path):
     import onnx
     from onnx import TensorProto, helper, numpy_helper
