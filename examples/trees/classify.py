@@ -14,7 +14,7 @@ import time
 import numpy as np
 import tenon
 import train
-from expressions import HELD_OUT, draw, heights, parse, random_trees, values
+from expressions import HELD_OUT, draw, heights, parse, random_trees, rows, values
 
 COUNT, SEED, SHOWN, COLUMNS = 1000, 2024, 3, 80
 HERE = pathlib.Path(__file__).parent
@@ -30,7 +30,7 @@ def show(t: dict, answer: dict) -> None:
 
 def run(session: tenon.Session, trees: list[dict], group: int) -> list[dict]:
     return [answer for at in range(0, len(trees), group)
-            for answer in session.run_many(trees[at : at + group])]
+            for answer in session.run_many([rows(t) for t in trees[at : at + group]])]
 
 
 def batches(model: tenon.Model, trees: list[dict], group: int) -> int:
@@ -55,12 +55,12 @@ def main() -> None:
     print()
     if len(sys.argv) > 1:
         trees = [parse(text) for text in sys.argv[1:]]
-        for t, answer in zip(trees, session.run_many(trees)):
+        for t, answer in zip(trees, run(session, trees, len(trees))):
             show(t, answer)
         return
 
     trees = random_trees(SEED, COUNT, HELD_OUT)
-    answers = session.run_many(trees)
+    answers = run(session, trees, COUNT)
     wanted = np.array([values(t)[0] % 10 for t in trees])
     right = wanted == [a["probability"].argmax() for a in answers]
     order = sorted(range(COUNT), key=lambda i: len(trees[i]["word"]))
@@ -77,7 +77,7 @@ def main() -> None:
           f" {HELD_OUT[1]} numbers ({most.argmax()} for all: {most.max() / COUNT:.1%})")
     print(f"nodes      {sum(len(t['word']) for t in trees):,}; the highest tree has height"
           f" {max(max(heights(t)) for t in trees)}")
-    alone = [session.run(t)["probability"] for t in trees]
+    alone = [session.run(rows(t))["probability"] for t in trees]
     same = sum(np.array_equal(a["probability"], b) for a, b in zip(answers, alone))
     print(f"same bits  {same} of {COUNT}, all together and each alone\n")
     print("                    batches       time")

@@ -1,8 +1,7 @@
 """Arithmetic expressions as trees: made at random, parsed, evaluated and drawn.
 
-A tree is a dict of arrays, the inputs of trees.tn. Node i holds word[i], an index into WORDS, and
-has the children left[i] and right[i], both -1 at a leaf. Children have larger indices than their
-parents; the root is 0.
+A tree is a dict of arrays. Node i holds word[i], an index into WORDS, and has the children left[i]
+and right[i], both -1 at a leaf. Children have larger indices than their parents; the root is 0.
 """
 import ast
 
@@ -26,7 +25,7 @@ def random_tree(rng: np.random.Generator, numbers: int) -> dict[str, np.ndarray]
         left[node], right[node] = made, made + 1
         pending += [(made, cut), (made + 1, count - cut)]
         made += 2
-    return {"root": np.array(0), "word": word, "left": left, "right": right}
+    return {"word": word, "left": left, "right": right}
 
 
 def random_trees(seed: int, count: int, numbers: tuple[int, int]) -> list[dict]:
@@ -57,7 +56,16 @@ def parse(text: str) -> dict[str, np.ndarray]:
     except SyntaxError:
         raise ValueError(f"{text}: digits, +, × and parentheses only") from None
     lists = {"word": word, "left": left, "right": right}
-    return {"root": np.array(0)} | {k: np.array(v, np.int64) for k, v in lists.items()}
+    return {k: np.array(v, np.int64) for k, v in lists.items()}
+
+
+def rows(t: dict) -> dict[str, np.ndarray]:
+    """The inputs of trees.tn: rows of a table where children have smaller indices."""
+    last = len(t["word"]) - 1
+    inner = t["left"][::-1] >= 0
+    sides = {side: np.where(inner, last - t[side][::-1], 0) for side in ("left", "right")}
+    table = {"tag": inner.astype(np.int64), "word": t["word"][::-1]} | sides
+    return {"root": np.array(last)} | {f"Tree.{k}": v for k, v in table.items()}
 
 
 def values(t: dict) -> list[int]:

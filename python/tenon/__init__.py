@@ -26,21 +26,28 @@ from ._native import (
     version as __version__,
 )
 
-__all__ = ["compile", "load", "inspect", "targets", "Model", "Session", "Value", "Block", "Learnt",
-           "Ragged", "Note", "Error", "UsageError", "ModelError", "UnsupportedError", "LimitError",
-           "ToolchainError", "InternalError"]
+__all__ = ["compile", "load", "inspect", "targets", "data", "function", "Function", "cell", "Cell",
+           "ops", "Model", "Session", "Value", "Block", "Learnt", "Ragged", "Note", "Error",
+           "UsageError", "ModelError", "UnsupportedError", "LimitError", "ToolchainError",
+           "InternalError"]
 
 
 if TYPE_CHECKING:
+    from ._data import data
+    from ._function import Cell, Function, cell, function, ops
     from ._ragged import Ragged
+
+_LATER = {"Ragged": "_ragged", "data": "_data"} | dict.fromkeys(
+    ("function", "Function", "cell", "Cell", "ops"), "_function"
+)
 
 
 def __getattr__(name: str):
-    """Ragged brings NumPy, which takes ten times as long to import as all else here, so it comes
-    when it is asked for."""
-    if name == "Ragged":
-        from ._ragged import Ragged
-        return Ragged
+    """Ragged brings NumPy, data types bring dataclasses, which take longer to import than all else
+    here: they come when they are asked for."""
+    if name in _LATER:
+        import importlib
+        return getattr(importlib.import_module(f".{_LATER[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -63,7 +63,8 @@ def compile(
 ) -> Model:
     """Compile a model and load it.
 
-    model     a path (ONNX or Tenon's text), the bytes of one, or an ``onnx.ModelProto``
+    model     a path (ONNX or Tenon's text), the bytes of one, an ``onnx.ModelProto``, or a
+              ``tenon.function``
     out       where to write the artefact; by default a temporary file that goes with the Model
     target    a processor to compile for; ``tenon.targets()`` has them; by default this one
     dims      symbolic dimensions to fix, ``{"batch": 1}``, or to bound, ``{"seq": (1, 2048)}``; the
@@ -92,6 +93,7 @@ def compile(
     """
     import tempfile
     data = _contents(model)
+    program = model.program() if hasattr(model, "program") else None     # of a tenon.function
     given = {"target": target, "cc": cc if cc is not None else find_cc(), "cache_dir": cache_dir,
              "jobs": jobs, "many": many, **options}
     given = {k: v for k, v in given.items() if v is not None} | {
@@ -103,14 +105,14 @@ def compile(
         "state": dict(state or {}),
     }
     folder = None
-    if data is not None or out is None:
+    if data is not None or program or out is None:
         folder = tempfile.mkdtemp(
             prefix="tenon-",
             dir=os.environ.get("TMPDIR")
             or ("/var/tmp" if os.access("/var/tmp", os.W_OK) else None),
         )
     try:
-        made = _compile_in(folder, model, data, out, given, progress)
+        made = _compile_in(folder, model, program, data, out, given, progress)
     except BaseException:
         _remove(folder)
         raise
@@ -126,7 +128,13 @@ def _remove(folder: str | None) -> None:
 
 
 def _compile_in(
-    folder: str | None, model: Any, data: bytes | None, out: Any, given: dict, progress: Any
+    folder: str | None,
+    model: Any,
+    program: Any,
+    data: bytes | None,
+    out: Any,
+    given: dict,
+    progress: Any,
 ) -> Model:
     from ._notebook import bar_for
     if data is not None:
@@ -134,7 +142,7 @@ def _compile_in(
         with open(path, "wb") as f:
             f.write(data)
     else:
-        path = os.fspath(model)
+        path = program.write(folder) if program else os.fspath(model)
     target_path = os.fspath(out) if out is not None else os.path.join(folder, "model.so")
     bar = progress if callable(progress) else bar_for(progress)
     try:
@@ -143,6 +151,10 @@ def _compile_in(
         if "cc" not in given:
             e.add_note("pip install 'tenon[cc]' brings a C compiler")
         raise
+    except _native.Error as e:
+        if not program:
+            raise
+        raise type(e)(program.said(path, str(e))) from None
     finally:
         if bar is not None and hasattr(bar, "close"):
             bar.close()
@@ -152,11 +164,8 @@ def _compile_in(
 
         from . import Note
         warnings.warn(notes, Note, stacklevel=3)
-    return Model(
-        target_path,
-        name=None if out is not None else "model.onnx" if data is not None else path,
-        report=report,
-    )
+    name = None if out is not None else "model.onnx" if data is not None else path
+    return Model(target_path, name=name, report=report, program=program)
 
 
 def inspect(path: str | os.PathLike) -> dict[str, Any]:

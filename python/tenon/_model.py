@@ -242,15 +242,24 @@ class Session(_native.Session):
         self._names = tuple(o.name for o in model.outputs)
         self._inputs = {i.name: i for i in model.inputs}
         self._rows = {o.name: o.shape[0] for o in model.outputs if o.shape}
+        self._program = model._program
 
     def __new__(cls, model: Model, threads: int = 0, state_capacity: int = 0) -> Session:
         names = [tuple(v.name for v in values) for values in (model.inputs, model.outputs)]
         if cls is Session and (
-            any(_is_split(all, i) for all in names for i in range(len(all)))
+            model._program is not None
+            or any(_is_split(all, i) for all in names for i in range(len(all)))
             or any(name.endswith(".offsets") for name in names[0])
         ):
             cls = _JoiningSession
         return super().__new__(cls, model._native, threads, state_capacity)
+
+    def _arguments(self, inputs: Mapping[str, Any] | Sequence[Any]) -> tuple[tuple, dict]:
+        if self._program is not None:
+            if not isinstance(inputs, Mapping):
+                inputs = dict(zip(self._program.inputs, inputs, strict=True))
+            inputs = self._program.request(inputs)
+        return _arguments(inputs, self._inputs)
 
     def fork(self, into: Session | None = None) -> Session:
         """A session whose states hold what those of this one hold: ``into``, another one of the
@@ -302,7 +311,7 @@ class Session(_native.Session):
         ``out`` has arrays to write some outputs to: contiguous, of just the right size. ``sizes``
         tells it.
         """
-        args, kwargs = _arguments(inputs, self._inputs)
+        args, kwargs = self._arguments(inputs)
         given = None
         if out is not None:
             unknown = set(out) - set(self._names)
@@ -323,8 +332,15 @@ class Session(_native.Session):
         Compiled with ``many=True``, requests of equal sizes run together, block by block, whatever
         branches they take; else they run one by one. Each gets the bits that ``run`` gives it.
         """
-        made = self._run_many([_arguments(inputs, self._inputs) for inputs in requests])
-        return [one if isinstance(one, Exception) else _shown(self._names, one) for one in made]
+        given: list[Any] = []
+        for inputs in requests:
+            try:
+                given.append(self._arguments(inputs))
+            except _native.UsageError as e:
+                given.append(e)
+        made = iter(self._run_many([g for g in given if not isinstance(g, Exception)]))
+        answers = (g if isinstance(g, Exception) else next(made) for g in given)
+        return [one if isinstance(one, Exception) else _shown(self._names, one) for one in answers]
 
     @property
     def policy(self) -> str | None:
@@ -353,7 +369,7 @@ class Session(_native.Session):
         self._record()
         step = batch or len(requests) or 1
         for i in range(0, len(requests), step):
-            self._run_many([_arguments(r, self._inputs) for r in requests[i:i + step]])
+            self._run_many([self._arguments(r) for r in requests[i:i + step]])
         return Learnt(*self._learn(seed))
 
     @property
@@ -368,7 +384,7 @@ class Session(_native.Session):
         self, inputs: Mapping[str, Any] | Sequence[Any]
     ) -> dict[str, tuple[str, tuple[int, ...]]]:
         """Element type and shape of each output for these inputs; nothing is run."""
-        args, kwargs = _arguments(inputs, self._inputs)
+        args, kwargs = self._arguments(inputs)
         return dict(zip(self._names, self._sizes(args, kwargs)))
 
     def __repr__(self) -> str:
@@ -376,8 +392,8 @@ class Session(_native.Session):
 
 
 class _JoiningSession(Session):
-    """One whose model has maps, sequences or packed batches: a call takes and gives them as Python
-    has them."""
+    """One whose model has maps, sequences, packed batches or values of data types: a call takes and
+    gives them as Python has them."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         both: Any = args or kwargs
@@ -418,8 +434,14 @@ class Model(_native.Caller):
     """A compiled model. Calling it runs it: ``y = model(x)``, ``model(x=x, mask=m)``."""
 
     def __init__(
-        self, path: str | os.PathLike, *, name: str | None = None, report: dict | None = None
+        self,
+        path: str | os.PathLike,
+        *,
+        name: str | None = None,
+        report: dict | None = None,
+        program: Any = None,
     ):
+        self._program = program      # of a tenon.function: how values of data types become rows
         self._native = _native.Model(path, name)
         #: where the artefact lies
         self.path = os.fspath(path)

@@ -180,10 +180,9 @@ seek_torn(void *user, const Scalar *s)
 
     if (s->op != S_SELECT || s->arg[0]->op < S_EQ || s->arg[0]->op > S_GE)
         return;
-    for (uint32_t i = 1; i <= 2; i++)
-        if (s->arg[i]->op == S_LOAD && s->arg[3 - i]->op == S_CONST)
-            map_put(&t->beside, MAP_PTR(s->arg[i]), 1);
-    const Scalar *a = s->arg[0]->arg[0], *b = s->arg[0]->arg[1];
+    const Scalar *a = s->arg[0]->arg[0], *b = s->arg[0]->arg[1], *yes = s->arg[1], *no = s->arg[2];
+    if (yes->op == S_CONST || no->op == S_CONST)
+        map_put(&t->beside, MAP_PTR(yes->op == S_CONST ? no : yes), 1);
     if (a->op == S_INDEX && b->op == S_CONST)
         t->any |= s->arg[0]->op <= S_NE || (b->u.bits + (s->arg[0]->op == S_LE || s->arg[0]->op == S_GT)) % lanes;
     else

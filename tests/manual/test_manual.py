@@ -51,7 +51,8 @@ def test_commands(page, folder, caches):
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=lambda p: p.stem)
 def test_python(page, folder, caches):
     for program in blocks(page, "python"):
-        run([PYTHON, "-c", program], folder, caches)
+        (folder / "program.py").write_text(program)
+        run([PYTHON, "program.py"], folder, caches)
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "c")], ids=lambda p: p.stem)

@@ -26,6 +26,20 @@ def test_a_module_is_compiled():
         torch.testing.assert_close(got, module(x), rtol=1e-4, atol=1e-5)
 
 
+def test_a_module_is_a_cell():
+    module = small()
+    inner = tenon.cell(module, (torch.zeros(1, 8),))
+
+    @tenon.function
+    def twice(x: "f32[1, 8]") -> "f32[1, 4]":
+        return inner(x) + inner(x)
+
+    x = torch.randn(1, 8)
+    with torch.no_grad():
+        got = torch.from_numpy(tenon.compile(twice)(x.numpy()))
+        torch.testing.assert_close(got, 2 * module(x), rtol=1e-4, atol=1e-5)
+
+
 def test_a_graph_break_falls_back():
     torch._dynamo.reset()
     module, x = small(), torch.randn(3, 8)

@@ -18,10 +18,10 @@ def beside(monkeypatch):
 
 def test_held_out_trees(beside):
     import train
-    from expressions import HELD_OUT, heights, random_trees
+    from expressions import HELD_OUT, heights, random_trees, rows
 
     trees = train.labelled(random_trees(11, 200, HELD_OUT))
-    requests = [{k: t[k] for k in ("root", "word", "left", "right")} for t in trees]
+    requests = [rows(t) for t in trees]
     model = tenon.compile(FOLDER / "trees.tn", many=True)
     session = model.session(threads=1)
     got = np.concatenate([r["probability"] for r in session.run_many(requests)])
@@ -69,3 +69,17 @@ def test_the_command():
     assert "= 518   predicted 8" in command("(3 + 4) × (2 + 9 × 8)").stdout
     refused = command("2 - 1")
     assert refused.returncode == 1 and refused.stderr.startswith("classify.py: 2 - 1: digits")
+
+
+def test_in_python(beside):
+    """Classes and functions make the same model."""
+    import in_python
+    from expressions import HELD_OUT, random_trees, rows
+
+    trees = random_trees(12, 50, HELD_OUT)
+    session = tenon.compile(FOLDER / "trees.tn", many=True).session(threads=1)
+    want = np.concatenate([r["probability"] for r in session.run_many([rows(t) for t in trees])])
+    model = tenon.compile(in_python.probability, many=True)
+    session = model.session(threads=1)
+    made = session.run_many([{"root": in_python.tree(t)} for t in trees])
+    np.testing.assert_allclose(np.concatenate([r["result"] for r in made]), want, atol=1e-5)
