@@ -378,7 +378,7 @@ def pick_layers(bench: Bench, o) -> None:
 
 def pick_ragged(bench: Bench, o) -> None:
     for threads in thread_counts(bench, argparse.Namespace(threads=o.threads or [1])):
-        ragged.ragged(bench, o.names, threads)
+        ragged.ragged(bench, o.names, threads, o.batches)
 
 
 def pick_batch(bench: Bench, o) -> None:
@@ -426,7 +426,8 @@ def main() -> None:
                        help="sparse: heads of queries and of keys (default 12/12)")
     words.add_argument("--size", type=numbers, metavar="N,…",
                        help="sparse: sizes of a head (default 64); batch: of hidden states")
-    words.add_argument("--batches", type=numbers, metavar="N,…", help="batch: requests together")
+    words.add_argument("--batches", type=numbers, metavar="N,…",
+                       help="batch: requests together; ragged: sequences (default 8,32)")
     words.add_argument("--lengths", type=numbers, metavar="N,…",
                        help="sparse: rows (default 128,1000,1024,4096; --quick: 128,1024)")
     words.add_argument("--rule", action="store_true",
