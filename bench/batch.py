@@ -15,6 +15,7 @@ import os
 import sys
 
 from measure import BUILD, ROOT, Bench, quiet
+from row_order import row_order
 
 HIDDEN, BATCHES = (64, 128, 256, 512), (1, 8, 32, 64, 256)
 QUICK_HIDDEN, QUICK_BATCHES = 128, (1, 8, 64)
@@ -35,6 +36,7 @@ LOOPS = {                                    # requests, and what they are to be
     "decoder": (16, "plain", 4.5, 6.0),
     "exits": (32, "onnxruntime", 1.5, 3.0),
 }
+ROW_ORDER = "rows"                           # a table of its own: what their order is worth
 DYNET = BUILD / "venv-dynet/bin/python"
 FLAGS = ("0", "1", "2")
 
@@ -162,6 +164,8 @@ def batch(bench: Bench, names: list[str], hidden, batches) -> None:
                 show(bench, name, h, row)
     if wanted(LOOPS):
         with_loops(bench, wanted(LOOPS))
+    if wanted([ROW_ORDER]):
+        row_order(bench, hidden or HIDDEN)
     if wanted(CONTROL):
         control(bench, wanted(CONTROL))
     if theirs:

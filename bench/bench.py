@@ -382,7 +382,7 @@ def pick_ragged(bench: Bench, o) -> None:
 
 
 def pick_batch(bench: Bench, o) -> None:
-    batch.batch(bench, rows([*batch.NAMES, *batch.LOOPS, *batch.CONTROL], o.names), o.size, o.batches)
+    batch.batch(bench, rows([*batch.NAMES, *batch.LOOPS, batch.ROW_ORDER, *batch.CONTROL], o.names), o.size, o.batches)
 
 
 # ---- the door -----------------------------------------------------------------------------------------------------
