@@ -102,7 +102,7 @@ class Writer:
         return self.lines
 
     def own(self, text: str) -> str:
-        """A type with sizes of this function's own: what it learns of n says nothing of another n."""
+        """A type with sizes of this function's own: what it learns of n tells nothing of others."""
         name, _, dims = text.partition("[")
         return f"{name}[{re.sub(SIZE, lambda m: f'{self.f.name}_{m[0]}', dims)}"
 
