@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ COMPARE = {
     ast.GtE: "greater_or_equal",
     ast.Eq: "equal",
 }
+SIZE = r"(?!(?:min|max|broadcast)\b)[A-Za-z_]\w*"  # a symbol among the dimensions of a type
 UNARY = {ast.USub: "neg", ast.Not: "not"}
 
 
@@ -90,14 +92,19 @@ class Writer:
         scope = {}
         for name, _, _ in params:
             scope[name] = self.fresh(name)
-        given = [f"%{scope[name]}: {t}" for name, t, _ in params]
+        given = [f"%{scope[name]}: {self.own(t)}" for name, t, _ in params]
         self.opened(
             f"graph @{self.f.name}",
             given,
             lambda: self.returned(scope, results),
-            [f": {t}" for _, t in results],
+            [f": {self.own(t)}" for _, t in results],
         )
         return self.lines
+
+    def own(self, text: str) -> str:
+        """A type with sizes of this function's own: what it learns of n tells nothing of others."""
+        name, _, dims = text.partition("[")
+        return f"{name}[{re.sub(SIZE, lambda m: f'{self.f.name}_{m[0]}', dims)}"
 
     def returned(self, scope: dict[str, str], results: list[tuple[str, str]]) -> list[str]:
         made = self.block(self.f.tree.body, scope, [name for name, _ in results])

@@ -199,6 +199,20 @@ read_arms(Read *r, Case *x)
 
 /* ---- the choice between arms ----------------------------------------------------------------- */
 
+typedef struct { Graph *g; Bindings bind; } SameSymbols;
+
+static void
+same_symbol(void *user, Var v)
+{
+    SameSymbols *s = user;
+
+    for (uint32_t i = 0; i < s->bind.n; i++)
+        if (s->bind.at[i].var.id == v.id)
+            return;
+    if (v.kind == VAR_SYMBOL)
+        VEC_PUSH(s->g->arena, &s->bind, ((Binding){ v, expr_var(s->g->ctx, v) }));
+}
+
 static bool choose(Read *r, const Case *x, const ValueId *in, uint32_t first, uint32_t end,
                    const ValueId *out);
 
@@ -214,20 +228,19 @@ choice(Read *outer, const Case *x, const ValueId *from, uint32_t first, uint32_t
     Read r = read_inside(outer, graph_new(g->ctx, g->arena, name));
     ValueId *in = NEW_ARRAY(g->arena, ValueId, x->in.n);
     ValueId *out = NEW_ARRAY(g->arena, ValueId, x->nresult + 1);
-    Bindings bind = { 0 };
-    SameSymbols same = { outer, &bind };
+    SameSymbols same = { .g = g };
 
     for (uint32_t i = 0; i < x->in.n; i++) {
         const Value *v = &g->value.at[from[i]];
         in[i] = graph_input(r.g, v->name, v->type);
         for (uint32_t d = 0; d < v->type->rank; d++)
-            expr_vars(v->type->dim[d], read_same_symbol, &same);
+            expr_vars(v->type->dim[d], same_symbol, &same);
     }
     for (uint32_t i = 0; i < x->nresult; i++) {
         out[i] = graph_value(r.g, x->result[i].name ? x->result[i].name : "unused", x->type[i]);
         VEC_PUSH(g->arena, &r.g->output, out[i]);
     }
-    *region = (Region){ r.g, bind.n, bind.at };
+    *region = (Region){ r.g, same.bind.n, same.bind.at };
     return choose(&r, x, in, first, end, out);
 }
 

@@ -1,8 +1,8 @@
 /* text: what the files that read the text form share.
  *
  * source.c reads a whole text: data types, functions, models from other files, and the model;
- * parse.c graphs and their nodes, parse_const.c contents and attributes. data.c and case.c lower
- * data types and what is said of their values.
+ * parse.c graphs and their nodes, parse_control.c those that run graphs, parse_const.c contents and
+ * attributes. data.c and case.c lower data types and what is said of their values.
  */
 #ifndef TENON_GRAPH_TEXT_H
 #define TENON_GRAPH_TEXT_H
@@ -91,6 +91,13 @@ ValueId read_define(Read *r, const Definition *d, ValueId v);
 /* From the opening brace to the closing one. False: reported. */
 bool read_body(Read *r, const Head *h);
 bool read_arguments(Read *r, Values *in);
+bool read_origin(Read *r, Sym *origin);
+ValueId *read_define_results(Read *r, uint32_t n, const Definition *result);
+
+/* ---- parse_control.c ---- */
+
+/* A match, if, loop, join or call of a function, behind that word. */
+bool read_control(Read *r, Loc loc, CalleeKind callee, Definitions *result);
 bool read_bind(Read *r, Region *region);
 /* One graph more around what is read next. */
 bool read_deeper(Read *r);
@@ -100,13 +107,11 @@ bool read_deeper(Read *r);
  * have in their places. A parameter without a type has its argument's. */
 bool read_unify(Read *r, Loc loc, Region *region, Sym callee, uint32_t n, Definition *param,
                 const ValueId *arg);
-/* expr_vars with it: symbols that mean the same inside of a graph as outside of it. */
-typedef struct { Read *r; Bindings *bind; } SameSymbols;
-void read_same_symbol(void *user, Var v);
 /* Types of results that the text leaves out are those that the region's outputs from number
  * `first` on have. */
 bool read_results(Read *r, const Region *region, uint32_t first, uint32_t n, Definition *result);
-ValueId *read_define_results(Read *r, uint32_t n, const Definition *result);
+/* Have all results a type? `what` is what does not tell it. */
+bool read_all_typed(Read *r, const Definitions *result, const char *what);
 
 /* ---- parse_const.c ---- */
 

@@ -344,6 +344,41 @@ def random_expression(rng, depth):
     return (Add(a, b), x + y) if kind == 2 else (Mul(a, b), x * y)
 
 
+@tenon.function
+def weigh(t: Tree, rows: "f32[n, 8]") -> "f32[n, 8]":
+    """Of the leaves' words; a leaf of word 0 wants four rows, which only it may learn."""
+    match t:
+        case Leaf(word):
+            if word == 0:
+                rows = four(rows)
+            else:
+                rows = rows * 2.0
+        case Node(left, right):
+            rows = weigh(left, rows) + weigh(right, rows)
+    return rows
+
+
+@tenon.function
+def four(rows: "f32[n, 8]") -> "f32[n, 8]":
+    return rows + FOUR
+
+
+FOUR = np.ones((4, 8), "f4")
+
+
+def test_open_sizes():
+    """Rows are any number; what one function learns of its own size is no other's."""
+    model = tenon.compile(weigh, many=True)
+    assert "weigh_n" in weigh.text() and "four_n" in weigh.text()
+    rng = np.random.default_rng(4)
+    t = Node(Leaf(1), Node(Leaf(2), Leaf(3)))
+    for n in (1, 4, 7):
+        rows = rng.normal(size=(n, 8)).astype("f4")
+        np.testing.assert_allclose(model(t, rows), 6 * rows, rtol=1e-6)
+    rows = rng.normal(size=(4, 8)).astype("f4")
+    np.testing.assert_allclose(model(Node(Leaf(0), Leaf(1)), rows), 3 * rows + 1, rtol=1e-6)
+
+
 def test_five_constructors():
     """A tree of choices between arms in another order than the constructors'."""
     model = tenon.compile(evaluate, many=True)

@@ -342,6 +342,20 @@ test_gather_outside(void **state)
 }
 
 static void
+test_unsigned_index(void **state)
+{
+    static const char rows[] = "nest rows(x: f32[n], idx: i64[k]) -> (o: f32[k]) {\n"
+                               "  o[i] = x[at(u64(idx[i]), n)]\n}";
+    float x[] = {1, 2, 3};
+    int64_t inside[] = {2, 0}, negative[] = {2, -1};
+    Tensor out;
+    run_ok(*state, rows, TENSORS(F32(x, 3), I64(inside, 2)), &out);
+    expect_floats(&out, (float[]){3, 1}, 2);
+    assert_false(run(*state, rows, TENSORS(F32(x, 3), I64(negative, 2)), &out));
+    expect_failure(*state, "nest rows: index -1, computed from data, is outside 0 <= i < 3");
+}
+
+static void
 test_scatter(void **state)
 {
     float x[] = {100, 200, 300}, u[] = {1, 2, 4, 8};
@@ -524,6 +538,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_agrees_with_folding), TEST(test_casts), TEST(test_small_floats), TEST(test_convolution), TEST(test_softmax),
         TEST(test_data_movement), TEST(test_argmax_first_on_ties), TEST(test_scan), TEST(test_gather), TEST(test_gather_outside),
+        TEST(test_unsigned_index),
         TEST(test_scatter), TEST(test_ragged), TEST(test_average_pool), TEST(test_empty_reduction),
         TEST(test_sums_round_at_every_step), TEST(test_quantised_product), TEST(test_read_outside), TEST(test_bind),
         TEST(test_tree_lanes), TEST(test_tree_shows_what_is_unwritten), TEST(test_tree_store_outside),
