@@ -35,8 +35,8 @@ enum { TN_FRAME_SIZE, TN_FRAME_INPUT, TN_FRAME_OUTPUT, TN_FRAME_SYM, TN_FRAME_WE
 typedef struct TnFault {         /* the first thing that went wrong; code 0: nothing did */
     int32_t code;                /* TN_FAULT_* */
     int32_t where;               /* DIM: input number; CONSTRAINT, SYMBOL: its number; INDEX, VALUE, LIBRARY, FUNCTION: kernel number */
-    int32_t dim;                 /* DIM: which dimension; CONSTRAINT: 0 where both sides say all, 1 where its text
-                                    does, 1 + n where that is about element n, its {at} */
+    int32_t dim;                 /* DIM: which dimension; CONSTRAINT: 0 where both sides say all, 1
+                                    where its text does, 1 + n where that is about element n */
     int32_t reserved;
     int64_t got, want;           /* DIM: sizes; CONSTRAINT: both sides; INDEX: the index, the extent;
                                     WEIGHTS: none were given and the library has none: their bytes;
