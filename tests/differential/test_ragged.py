@@ -353,6 +353,9 @@ def test_a_mask_of_nothing_is_said(tmp_path):
     (("--ragged", "masks"), "no input of the model is named so; those of a batch and a length are ids, mask"),
     (("--ragged", "mask", "--exact"), "with --exact nothing behind a mask is left out"),
     (("--ragged", "mask", "--dim", "batch=1"), "a batch of one sequence has no padding to leave out"),
+    (("--packed",), "--packed is of a batch's tokens: name its mask with --ragged"),
+    (("--ragged", "mask", "--packed", "--many"), "--packed goes without --many"),
+    (("--ragged", "mask", "--packed", "--io-format", "y0=0,2,1"), "goes without --io-format"),
 ])
 def test_what_is_refused(options, said, tmp_path):
     net = Net("additive")
