@@ -43,7 +43,8 @@ typedef struct TnFault {         /* the first thing that went wrong; code 0: not
     int64_t got, want;           /* DIM: sizes; CONSTRAINT: both sides; INDEX: the index, the extent;
                                     WEIGHTS: none were given and the library has none: their bytes;
                                     SYMBOL: a size that data gave, the nearest possible one; MEMORY: bytes;
-                                    TRIPS, DEPTH, STACK: how many, the limit, if it is a number; VALUE: a number from data, the most it may be;
+                                    TRIPS, DEPTH, STACK: how many, the limit, if it is a number;
+                                    VALUE: a number from data, the most it may be;
                                     FRAME: what it lacks, see TnFrame; LIBRARY: the name of one that the kernel needs and
                                     that is not there, without "lib", as 16 characters; FUNCTION: what it returned */
 } TnFault;

@@ -685,7 +685,7 @@ new_array(State *s, TnTensor *t)
     }
     t->data = view.buf;
     t->bytes = view.len;
-    PyBuffer_Release(&view);         /* the array keeps its memory, and has no other reference yet */
+    PyBuffer_Release(&view);         /* the array keeps its memory, and has no reference yet */
     return array;
 }
 

@@ -149,7 +149,7 @@ compile_options(TnContext *ctx, const Call *call, const TnCompileOptions *given,
         return true;
     if (!(o->density >= 0 && o->density <= 1))
         return diag_error(&ctx->c.diags, DIAG_USAGE, (Loc){ 0 },
-                          "density %g: a share above 0 and at most 1 is possible, or 0 for the default",
+                          "density %g: a share above 0 and at most 1 is possible; 0: the default",
                           o->density);
     if (!TN_CHECK_GROWN(ctx, TnCompileOptions, given, time))
         return false;

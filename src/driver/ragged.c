@@ -58,6 +58,19 @@ tell(Job *j, const RaggedReport *r)
                   j->o->ragged, r->packed, r->nodes, text_str(&t), r->nwhy > MOST ? "; …" : "");
 }
 
+/* What else is asked for, with which inputs and outputs cannot be packed. */
+static bool
+may_pack(Job *j)
+{
+    const char *what = j->o->many         ? "--many, which makes a batch of requests"
+                       : j->o->nio_format ? "--io-format, which is of dimensions that are packed"
+                       : j->graph->state.n ? "--state: what is kept between runs is of other tokens"
+                                           : NULL;
+
+    return !what || diag_error(&j->ctx->diags, DIAG_USAGE, (Loc){ .file = j->model_path },
+                               "--packed goes without %s; leave one of them out", what);
+}
+
 bool
 ragged_pack(Job *j)
 {
@@ -75,7 +88,7 @@ ragged_pack(Job *j)
     if (j->ctx->exact)
         return refuse(j, "with --exact nothing behind a mask is left out");
     ValueId mask = mask_named(j);
-    if (!mask)
+    if (!mask || (how.packed_io && !may_pack(j)))
         return false;
     const Type *t = j->graph->value.at[mask].type;
     if (t->rank != 2 || t->dtype == DT_STR || dtype_info[t->dtype].bits < 8)

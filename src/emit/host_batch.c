@@ -57,7 +57,8 @@ print_updates(Host *h, const Batch *b)
     for (uint32_t i = 0; i < b->ncheck; i++) {
         const Constraint *k = &b->check[i];
         text_printf(h->t, "    case %u:\n        got = %s, want = %s;\n        if (got != want%s)\n"
-                          "            return tn_refuse(fault, TN_FAULT_CONSTRAINT, %u, %s, got, want);\n        break;\n",
+                          "            return tn_refuse(fault, TN_FAULT_CONSTRAINT, %u, %s, got, "
+                          "want);\n        break;\n",
                     i, host_checked(h, k->a), host_checked(h, k->b), host_or_one(k), first + i,
                     host_constraint_at(h, k));
     }

@@ -3,9 +3,9 @@
  * Fusion sees nests alone. The nodes that are none are left where they must be, as late as
  * possible: all nests whose values and sizes are there come first, then the first other node that
  * can run, and so on. Each run of nests is a graph of its own, fused, and laid back in its place.
- * What is elementwise and read in later runs alone is a part of the first of them: a mask that every
- * layer of a decoder makes of the same booleans is computed where a layer reads it, and not kept for
- * all of them.
+ * What is elementwise and read in later runs alone is a part of the first of them: a mask that
+ * every layer of a decoder makes of the same booleans is computed where a layer reads it, and not
+ * kept for all of them.
  *
  * Sizes that follow from inputs in small steps, a count or a check of offsets, are defined before
  * all else: what does not read them would be cut off from what does, without need.

@@ -446,7 +446,8 @@ read_require(Read *r)
         return false;
     k.b = parse_expr(&r->p);
     if (!k.b || !read_rule(r, &k.rule) ||
-        (parse_accept(&r->p, "at") && !(k.at = parse_expr(&r->p))) || !parse_string(&r->p, &k.why) || (parse_peek(&r->p, "\"") && !parse_string(&r->p, &k.said)))
+        (parse_accept(&r->p, "at") && !(k.at = parse_expr(&r->p))) ||
+        !parse_string(&r->p, &k.why) || (parse_peek(&r->p, "\"") && !parse_string(&r->p, &k.said)))
         return false;
     if (k.rule == SIZES_EQUAL && expr_eq(r->g->ctx, NULL, k.a, k.b) == NO)
         return parse_error(&r->p, "%s == %s cannot hold", expr_str(r->g->ctx, k.a), expr_str(r->g->ctx, k.b));

@@ -8,13 +8,13 @@
  *     p[b, d] = h[b, 0, d]                         p[b, d] = h'[place[b, 0], d | 0]
  *
  * How many tokens there are is a symbol from data, or a size of inputs that come packed. Which
- * values may be computed so, and what they hold at padding, tokens.h tells. Of scores the mask goes,
- * and in its place stands a comparison of sequences, which hides what it hid: kernels pass over
- * blocks of scores of which all are of two sequences, as of any mask (mask.c).
+ * values may be computed so, and what they hold at padding, tokens.h tells. Of scores the mask
+ * goes, and in its place stands a comparison of sequences, which hides what it hid: kernels pass
+ * over blocks of scores of which all are of two sequences, as of any mask (mask.c).
  *
  * What stays padded is read where it stands; what is asked for padded, outputs and rows of
- * sequences, is put there, and its padding is 0. Where inputs and outputs of tokens are to be packed
- * as well, offsets stand for the mask, and what needs padding is padded within.
+ * sequences, is put there, and its padding is 0. Where inputs and outputs of tokens are to be
+ * packed as well, offsets stand for the mask, and what needs padding is padded within.
  *
  * Source: CoRa (Fegade et al., MLSys 2022) for fusing sequences and their lengths to one dimension,
  * and for tables that are made once for all layers.

@@ -111,7 +111,8 @@ class Net:
         return self.op("Transpose", x, perm=order)
 
     def heads(self, x, order):
-        return self.turn(self.reshape(self.product(x, WIDE, WIDE), "batch", "seq", HEADS, SIZE), *order)
+        x = self.reshape(self.product(x, WIDE, WIDE), "batch", "seq", HEADS, SIZE)
+        return self.turn(x, *order)
 
     def attention(self, x, hide, mask):
         """Of x [batch, seq, wide], in dimensions of their own but for operator "Attention"."""
@@ -127,7 +128,8 @@ class Net:
         for i, (value, _) in enumerate(outputs):
             self.nodes.append(helper.make_node("Identity", [value], [f"y{i}"], f"out{i}"))
         info = [helper.make_tensor_value_info(f"y{i}", TensorProto.FLOAT, shape) for i, (_, shape) in enumerate(outputs)]
-        graph = helper.make_graph(self.nodes, "encoder", [self.ids, self.mask, *inputs], info, self.weights)
+        graph = helper.make_graph(self.nodes, "encoder", [self.ids, self.mask, *inputs], info,
+                                  self.weights)
         onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10), path)
 
 
@@ -135,8 +137,7 @@ class Fused(Net):
     """Sequences and heads share a dimension: [batch*heads, seq, size]."""
 
     def heads(self, x):
-        x = self.turn(self.reshape(self.product(x, WIDE, WIDE), "batch", "seq", HEADS, SIZE), 0, 2, 1, 3)
-        return self.reshape(x, f"batch*{HEADS}", "seq", SIZE)
+        return self.reshape(super().heads(x, [0, 2, 1, 3]), f"batch*{HEADS}", "seq", SIZE)
 
     def attend(self, x, hide):
         """[batch*heads, seq, size], of heads of x."""
@@ -171,7 +172,8 @@ class SequenceFirst(Fused):
     back = between
 
     def heads(self, x):
-        return self.turn(self.reshape(self.product(x, WIDE, WIDE), "seq", f"batch*{HEADS}", SIZE), 1, 0, 2)
+        x = self.reshape(self.product(x, WIDE, WIDE), "seq", f"batch*{HEADS}", SIZE)
+        return self.turn(x, 1, 0, 2)
 
     def attention(self, x, hide, mask):
         y = self.reshape(self.turn(self.attend(x, hide), 1, 0, 2), "seq*batch", WIDE)
@@ -186,10 +188,6 @@ class Rows(Fused):
 
     def back(self, x):
         return self.reshape(x, "batch", "seq", WIDE)
-
-    def heads(self, x):
-        x = self.turn(self.reshape(self.product(x, WIDE, WIDE), "batch", "seq", HEADS, SIZE), 0, 2, 1, 3)
-        return self.reshape(x, f"batch*{HEADS}", "seq", SIZE)
 
     def attention(self, x, hide, mask):
         y = self.turn(self.reshape(self.attend(x, hide), "batch", HEADS, "seq", SIZE), 0, 2, 1, 3)
@@ -355,6 +353,9 @@ def test_a_mask_of_nothing_is_said(tmp_path):
     (("--ragged", "masks"), "no input of the model is named so; those of a batch and a length are ids, mask"),
     (("--ragged", "mask", "--exact"), "with --exact nothing behind a mask is left out"),
     (("--ragged", "mask", "--dim", "batch=1"), "a batch of one sequence has no padding to leave out"),
+    (("--packed",), "--packed is of a batch's tokens: name its mask with --ragged"),
+    (("--ragged", "mask", "--packed", "--many"), "--packed goes without --many"),
+    (("--ragged", "mask", "--packed", "--io-format", "y0=0,2,1"), "goes without --io-format"),
 ])
 def test_what_is_refused(options, said, tmp_path):
     net = Net("additive")

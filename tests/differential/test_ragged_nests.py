@@ -103,10 +103,10 @@ def test_the_interpreter_agrees(compiled):
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("what, why", [("ao", "outside of its axis"), ("co", "outside of its axis")])
-def test_places_outside_are_refused(compiled, what, why):
+@pytest.mark.parametrize("what", ["ao", "co"])
+def test_places_outside_are_refused(compiled, what):
     _, _, inputs = matrices([3, 2], [4, 2], [2, 6])
     inputs[what] = inputs[what] + np.array([0, 100, 0])
     done = subprocess.run([TENON, "run", compiled / "vgemm.so", *given(compiled, inputs)],
                           capture_output=True, text=True)
-    assert done.returncode == 2 and why in done.stderr, done.stderr
+    assert done.returncode == 2 and "outside of its axis" in done.stderr, done.stderr
