@@ -29,8 +29,8 @@ length_of(const Batch *b, const int32_t *c)
     case BATCH_TURN:   return 7;
     case BATCH_BRANCH: case BATCH_BOX: case BATCH_UNBOX: case BATCH_COUNT: case BATCH_STACK:
         return 4;
-    case BATCH_MOVE: case BATCH_COPY: case BATCH_BEGIN: case BATCH_NEXT: case BATCH_TURNS:
-    case BATCH_ADD: return 3;
+    case BATCH_MOVE: case BATCH_COPY: case BATCH_GIVEN: case BATCH_BEGIN: case BATCH_NEXT:
+    case BATCH_TURNS: case BATCH_ADD: return 3;
     case BATCH_JUMP: case BATCH_UPDATE: case BATCH_CHECK: case BATCH_LIST: return 2;
     }
     return 1;
@@ -61,7 +61,7 @@ find_places(Walk *w)
         case BATCH_JUMP:   w->target[c[1]] = true; break;
         case BATCH_BRANCH: w->target[c[3]] = true; w->resume[at] = c[1] >= 0; break;
         case BATCH_TURN:   w->target[c[6]] = w->resume[at] = true; break;
-        case BATCH_UNBOX:  w->resume[at] = true; break;
+        case BATCH_UNBOX:  w->resume[at] = c[3] >= 0; break;
         case BATCH_MATCH:  w->resume[at] = c[1] >= 0; break;
         case BATCH_CALL:   w->target[b->function[c[1]].code] = w->resume[at] = true; break;
         }
@@ -73,6 +73,8 @@ find_places(Walk *w)
 static const char *
 place(const Walk *w, int32_t operand, uint32_t type)
 {
+    if (BATCH_IS_INPUT(operand))
+        return arena_printf(w->h->a, "r->input[%d]", operand - BATCH_INPUT(0));
     if (operand < 0)
         return arena_printf(w->h->a, "slot + %d", BATCH_INLINE(operand));
     return arena_printf(w->h->a, "tn_row_of(b, r, slot[%d], %u)", operand, type);
@@ -246,6 +248,9 @@ print_operation(const Walk *w, uint32_t at)
         text_printf(t, "        if (!*(const unsigned char *)at)\n            goto at_%d;\n", c[3]);
         break;
     case BATCH_JUMP:   text_printf(t, "        goto at_%d;\n", c[1]); break;
+    case BATCH_GIVEN:
+        text_printf(t, "        slot[%d] = ((const int32_t *)r->stack.at)[%d];\n", c[1], c[2]);
+        break;
     case BATCH_MOVE:   text_printf(t, "        slot[%d] = slot[%d];\n", c[1], c[2]); break;
     case BATCH_COPY:
         text_printf(t, "        memcpy(slot + %d, slot + %d, 8);\n", BATCH_INLINE(c[1]),

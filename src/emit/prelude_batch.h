@@ -30,6 +30,7 @@ typedef struct {                     /* what the model's program is */
     const TnBatchFunction *function;
     const TnBatchBlock *block;
     const int32_t *input_type, *output_type, *late;
+    const unsigned char *input_row;  /* [ninput] blocks read it; else its row is not made */
     int32_t nblock, ntype, ninput, noutput, instances, rows, nsymbol;
     int64_t max_trips, max_calls;
     int64_t most_rows;               /* bytes: what is recorded runs before it has more rows */
@@ -47,6 +48,7 @@ typedef struct { int32_t block, depth, arg, out, sizes; } TnNode;    /* arg, out
 typedef struct { int32_t function, at, base, sizes; } TnCallFrame;   /* of a caller; at: its call */
 typedef struct { int32_t handle, before; } TnLink;           /* of a list; before -1: the first */
 struct TnRequestRun {                /* how far a request is */
+    const void *const *input;
     TnBlock stack, frame;
     int32_t nframe, function, at, base, ended, sizes;
     int64_t asked;                   /* bytes of rows that it has recorded since it last waited */
