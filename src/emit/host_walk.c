@@ -69,6 +69,16 @@ find_places(Walk *w)
     w->target[b->function[0].code] = true;
 }
 
+/* Of a type that may be inline. */
+static int64_t
+bytes_of(const Walk *w, int32_t type)
+{
+    int64_t bytes = 0;
+
+    expr_const(type_bytes(w->h->c, w->b->type[type]), &bytes);
+    return bytes;
+}
+
 /* The address of a value that is there. */
 static const char *
 place(const Walk *w, int32_t operand, uint32_t type)
@@ -257,14 +267,13 @@ print_operation(const Walk *w, uint32_t at)
                     BATCH_INLINE(c[2]));
         break;
     case BATCH_BOX:
-        print_try(w, arena_printf(a, "tn_as_row(b, r, %d, &slot[%d], slot + %d)", c[2], c[1],
-                                  BATCH_INLINE(c[3])));
+        print_try(w, arena_printf(a, "tn_as_row(b, r, %d, &slot[%d], slot + %d, %lld)", c[2], c[1],
+                                  BATCH_INLINE(c[3]), (long long)bytes_of(w, c[2])));
         break;
     case BATCH_UNBOX:
         print_wait(w, at, c[3], (uint32_t)c[2]);
-        text_printf(t, "        memcpy(slot + %d, at, "
-                       "(size_t)tn_pool_of(b, r->sizes, %d)->bytes);\n",
-                    BATCH_INLINE(c[1]), c[2]);
+        text_printf(t, "        memcpy(slot + %d, at, %lld);\n", BATCH_INLINE(c[1]),
+                    (long long)bytes_of(w, c[2]));
         break;
     case BATCH_BEGIN:
         text_printf(t, "        slot[%u] = 0;\n", counters + (uint32_t)c[1]);

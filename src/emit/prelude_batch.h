@@ -116,10 +116,9 @@ static TnPool *tn_pool_of(const TnBatch *b, int32_t sizes, int32_t type)
 {
     return (TnPool *)b->pool.at + tn_sizes_of(b, sizes)->pool[type];
 }
-/* n fresh rows of a type; the first into *row. */
-static int tn_new_rows(TnBatch *b, int32_t sizes, int32_t type, int64_t n, int64_t *row)
+/* n fresh rows; the first into *row. */
+TN_INLINE int tn_rows_of(TnBatch *b, TnPool *p, int64_t n, int64_t *row)
 {
-    TnPool *p = tn_pool_of(b, sizes, type);
     *row = p->used;
     if (*row + n > INT32_MAX)
         return tn_refuse(b->frame.fault, TN_FAULT_MEMORY, 0, 0, *row, 0);
@@ -129,6 +128,10 @@ static int tn_new_rows(TnBatch *b, int32_t sizes, int32_t type, int64_t n, int64
                        tn_size_mul(*row + n, p->bytes));
     p->used += code ? 0 : n;
     return code;
+}
+static int tn_new_rows(TnBatch *b, int32_t sizes, int32_t type, int64_t n, int64_t *row)
+{
+    return tn_rows_of(b, tn_pool_of(b, sizes, type), n, row);
 }
 /* So many runs of a block, at once. */
 TN_INLINE void tn_tally(const TnBatch *b, int32_t block, int64_t nodes)
