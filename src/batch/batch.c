@@ -114,6 +114,8 @@ begin(Batching *b, const Graph *g)
     b->shared = NEW_ARRAY(b->a, bool, b->nvalue);
     b->host = NEW_ARRAY(b->a, bool, b->nvalue);
     b->constant = NEW_ARRAY(b->a, BatchConstant, b->nvalue);
+    b->input = NEW_ARRAY(b->a, uint32_t, b->nvalue);
+    b->input_row = NEW_ARRAY(b->to, bool, g->input.n + 1);
     b->several = NEW_ARRAY(b->a, bool, b->nvalue);
     b->last = NEW_ARRAY(b->a, bool, b->nvalue);
     b->needed = NEW_ARRAY(b->a, bool, b->nvalue);
@@ -164,6 +166,7 @@ with_blocks(Batching *b, const Graph *g)
     }
     made->input_type = types_of(b, g, g->input.at, g->input.n);
     made->output_type = types_of(b, g, g->output.at, g->output.n);
+    made->input_row = b->input_row;
     made->ninput = g->input.n;
     made->noutput = g->output.n;
     made->nfunction = b->function.n;

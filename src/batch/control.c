@@ -36,6 +36,13 @@ is_shared(const Code *k, const Graph *g, ValueId v)
     return k->b->shared[batch_value(k->b, g, v)];
 }
 
+/* Is it known where it is read, so that nobody passes it on? */
+static bool
+is_known(const Code *k, const Graph *g, ValueId v)
+{
+    return is_shared(k, g, v) || k->b->input[batch_value(k->b, g, v)];
+}
+
 /* An operation and two operands. */
 static void
 put2(Code *k, BatchOp op, int64_t x, int64_t y)
@@ -45,12 +52,16 @@ put2(Code *k, BatchOp op, int64_t x, int64_t y)
     batch_put(k, y);
 }
 
-/* What is in one place is in another too, whichever way each of them has it; v: of its type. */
-static void
-move(Code *k, int32_t to, int32_t from, const Graph *g, ValueId v)
+void
+batch_move(Code *k, int32_t to, int32_t from, const Graph *g, ValueId v)
 {
-    bool into = to < 0, out_of = from < 0;
+    bool into = to < 0, out_of = from < 0 && !BATCH_IS_INPUT(from);
 
+    if (!into && BATCH_IS_INPUT(from)) {
+        put2(k, BATCH_GIVEN, to, from - BATCH_INPUT(0));
+        k->b->input_row[from - BATCH_INPUT(0)] = true;
+        return;
+    }
     if (into == out_of) {
         put2(k, into ? BATCH_COPY : BATCH_MOVE, to, from);
         return;
@@ -63,14 +74,14 @@ move(Code *k, int32_t to, int32_t from, const Graph *g, ValueId v)
 static int32_t
 given_as(Code *k, bool is_inline, int32_t from, const Graph *g, ValueId v)
 {
-    if (is_inline == (from < 0))
+    if (!BATCH_IS_INPUT(from) && is_inline == (from < 0))
         return from;
     int32_t to = batch_new_slot(k, is_inline);
-    move(k, to, from, g, v);
+    batch_move(k, to, from, g, v);
     return to;
 }
 
-/* The slots of operands, two of one that is inline. aligned: they become slots from 0 on, where what
+/* The slots of operands, two of one that is inline. aligned: they become slots from 0 on, and what
  * is inline begins at an even one. */
 typedef struct { VEC(int32_t) slot; Arena *a; bool aligned; } Words;
 
@@ -249,11 +260,11 @@ fresh_value(Code *k, const Graph *g, ValueId v)
     return batch_fresh_slot(k, g, v, v && batch_is_inline(k->b, g, v));
 }
 
-/* A region's input is where the argument is. A constant is known in the region as it is. */
+/* A region's input is where the argument is. */
 static void
 give_slot(Code *k, const Graph *g, ValueId v, const Graph *in, ValueId input)
 {
-    if (!is_shared(k, in, input))
+    if (!is_known(k, in, input))
         k->slot[batch_value(k->b, in, input)] = batch_slot_of(k, g, v);
 }
 
@@ -267,7 +278,7 @@ write_branch(Code *k, const Graph *g, const Node *n, const Graph *in, const int3
     put_update(k, binding_update(k, &n->region[in == n->region[1].graph]));
     write_graph(k, in, out);
     for (uint32_t i = 0; i < n->out.count && k->ok; i++)
-        move(k, result[i], out[i], in, in->output.at[i]);
+        batch_move(k, result[i], out[i], in, in->output.at[i]);
     if (k->ok)
         put_results(k, g, n, in, 0, n->out.count, 0);
     k->scope++;
@@ -281,7 +292,7 @@ write_if(Code *k, const Graph *g, const Node *n)
     ValueId condition = node_in(g, n, 0);
 
     for (uint32_t i = 0; i < n->in.count; i++)       /* made here, whichever branch reads it */
-        if (!i || !is_shared(k, yes, yes->input.at[i - 1]))
+        if (!i || !is_known(k, yes, yes->input.at[i - 1]))
             batch_slot_of(k, g, node_in(g, n, i));
     for (uint32_t i = 0; i < n->out.count; i++)
         result[i] = fresh_value(k, g, node_out(g, n, i));
@@ -348,14 +359,14 @@ begin_loop(Code *k, const Loop *l)
 
     for (uint32_t i = 0; i < n->in.count; i++)
         if (node_in(g, n, i) && (i != 1 || !l->begins) &&
-            (i < 2 || !is_shared(k, l->body, l->body->input.at[i])))
+            (i < 2 || !is_known(k, l->body, l->body->input.at[i])))
             batch_slot_of(k, g, node_in(g, n, i));
     for (uint32_t i = 0; i < l->carried; i++) {
         bool is_inline = batch_is_inline(k->b, l->body, l->body->input.at[2 + i]);
         l->now[i] = batch_new_slot(k, is_inline);
         l->next[i] = batch_new_slot(k, is_inline);
         ValueId v = node_in(g, n, 2 + i);
-        move(k, l->now[i], batch_slot_of(k, g, v), g, v);
+        batch_move(k, l->now[i], batch_slot_of(k, g, v), g, v);
     }
     for (uint32_t i = 0; i < l->stacked; i++) {
         l->list[i] = batch_new_slot(k, false);
@@ -367,7 +378,7 @@ begin_loop(Code *k, const Loop *l)
     put_update(k, end_update(&zero));
     put2(k, BATCH_BEGIN, l->counter, l->going);
     if (!l->begins)
-        move(k, l->going, batch_slot_of(k, g, node_in(g, n, 1)), g, node_in(g, n, 1));
+        batch_move(k, l->going, batch_slot_of(k, g, node_in(g, n, 1)), g, node_in(g, n, 1));
     put_update(k, binding_update(k, &n->region[0]));
 }
 
@@ -428,16 +439,16 @@ end_turn(Code *k, const Loop *l)
     const ValueId *out = l->body->output.at;
 
     if (l->ends)                     /* first: it may be what is carried */
-        move(k, l->going, l->out[0], l->body, out[0]);
+        batch_move(k, l->going, l->out[0], l->body, out[0]);
     for (uint32_t i = 0; i < l->carried; i++)
-        move(k, l->next[i], l->out[1 + i], l->body, out[1 + i]);
+        batch_move(k, l->next[i], l->out[1 + i], l->body, out[1 + i]);
     for (uint32_t i = 0; i < l->stacked; i++) {
         ValueId v = out[1 + l->carried + i];
         int32_t row = given_as(k, false, l->out[1 + l->carried + i], l->body, v);
         put2(k, BATCH_ADD, l->list[i], row);
     }
     for (uint32_t i = 0; i < l->carried; i++)        /* all at once: one may be what another was */
-        move(k, l->now[i], l->next[i], l->body, out[1 + i]);
+        batch_move(k, l->now[i], l->next[i], l->body, out[1 + i]);
     put_results(k, l->g, l->n, l->body, l->carried, l->stacked, 1);
     put_rebind(k, l);
 }
@@ -525,11 +536,11 @@ write_call(Code *k, const Graph *g, const Node *n)
     Update after = { .b = k->b };
     Words given = { .a = k->b->a, .aligned = true }, result = { .a = k->b->a };
 
-    for (uint32_t i = 0; i < n->in.count; i++) {     /* nothing reads the slot of a constant */
+    for (uint32_t i = 0; i < n->in.count; i++) {
         ValueId input = in->input.at[i], v = node_in(g, n, i);
-        bool constant = is_shared(k, in, input);
-        add_word(&given, constant ? 0 : given_as(k, batch_is_inline(k->b, in, input),
-                                                 batch_slot_of(k, g, v), g, v));
+        if (!is_known(k, in, input))
+            add_word(&given, given_as(k, batch_is_inline(k->b, in, input),
+                                      batch_slot_of(k, g, v), g, v));
     }
     put2(k, BATCH_CALL, function_of(k->b, in), binding_update(k, &n->region[0]));
     add_results(&after, g, n, in, 0, n->out.count, 0);
@@ -599,16 +610,11 @@ write_function(Code *k, uint32_t number)
     b->function.at[number].code = b->code.n;
     k->nslot = k->ncounter = 0;
     k->scope++;
-    for (uint32_t i = 0; i < g->input.n; i++) {
-        ValueId v = g->input.at[i];
-        bool constant = is_shared(k, g, v), is_inline = !constant && batch_is_inline(b, g, v);
-        batch_fresh_slot(k, g, constant ? 0 : v, !model && is_inline);
-    }
-    for (uint32_t i = 0; i < g->input.n && model; i++) {
-        ValueId v = g->input.at[i];
-        if (!is_shared(k, g, v) && batch_is_inline(b, g, v))
-            k->slot[batch_value(b, g, v)] = given_as(k, true, batch_slot_of(k, g, v), g, v);
-    }
+    for (uint32_t i = 0; i < g->input.n; i++)
+        if (model)
+            batch_new_slot(k, false);
+        else if (!is_known(k, g, g->input.at[i]))
+            fresh_value(k, g, g->input.at[i]);
     write_graph(k, g, out);
     for (uint32_t i = 0; i < g->output.n && k->ok; i++) {
         bool is_inline = !model && batch_is_inline(b, g, g->output.at[i]);

@@ -20,6 +20,7 @@ typedef struct {
     bool *needed;                    /* control reads it, or what control reads depends on it */
     bool *several;                   /* it is no constant, or different ones in turn */
     BatchConstant *constant;         /* the only one that it is ever given */
+    uint32_t *input;                 /* the input of the model that it always is, from 1; 0: none */
     bool *last;                      /* it is read for results alone */
     VEC(const Type *) type;
     Map type_at;                     /* Type to its number there */
@@ -32,6 +33,7 @@ typedef struct {
     VEC(BatchBlock) block;
     VEC(Region) region;
     VEC(int32_t) code;
+    bool *input_row;                 /* [inputs of the model] blocks read it */
     Var instances, rows;
     const char *why;                 /* requests cannot run together; NULL: they can */
     bool changed;                    /* in this round of a fixed point */
@@ -79,7 +81,7 @@ uint32_t batch_group(const Batching *b, const SizeKeys *keys, const Users *users
 
 /* ---- segment.c, control.c ---- */
 
-/* Operands are slots, or BATCH_INLINE of one. */
+/* Operands are slots, BATCH_INLINE of one, or BATCH_INPUT. */
 typedef struct {
     Batching *b;
     int32_t *slot;                   /* [nvalue] its operand, of all functions; -1: none yet */
@@ -95,6 +97,8 @@ void batch_put(Code *k, int64_t x);
 int32_t batch_new_slot(Code *k, bool is_inline);
 /* A value is there from now on. */
 int32_t batch_fresh_slot(Code *k, const Graph *g, ValueId v, bool is_inline);
+/* What is in operand `from`, of v's type, is in `to` as well, which is a slot or inline. */
+void batch_move(Code *k, int32_t to, int32_t from, const Graph *g, ValueId v);
 /* The operand of a value; a shared value is made first. */
 int32_t batch_slot_of(Code *k, const Graph *g, ValueId v);
 /* The slot of its handle: what is inline becomes a row first. */

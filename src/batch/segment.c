@@ -51,6 +51,8 @@ batch_slot_of(Code *k, const Graph *g, ValueId v)
 {
     uint32_t x = batch_value(k->b, g, v);
 
+    if (k->b->input[x])
+        return BATCH_INPUT((int32_t)k->b->input[x] - 1);
     if (k->slot[x] == -1) {
         BlockParts p = { .g = g };
         VEC_PUSH(k->b->a, &p.out, v);
@@ -70,10 +72,7 @@ batch_row_of(Code *k, const Graph *g, ValueId v)
     if (k->row_made[x] != k->scope) {
         k->row[x] = batch_new_slot(k, false);
         k->row_made[x] = k->scope;
-        batch_put(k, BATCH_BOX);
-        batch_put(k, k->row[x]);
-        batch_put(k, batch_type_of(k->b, g, v));
-        batch_put(k, slot);
+        batch_move(k, k->row[x], slot, g, v);
     }
     return k->row[x];
 }

@@ -86,7 +86,7 @@ for_each_nest(Batching *b, Edge *visit)
     }
 }
 
-/* ---- constants ------------------------------------------------------------------------------- */
+/* ---- constants and inputs -------------------------------------------------------------------- */
 
 static void
 meet_constant(Batching *b, uint32_t to, uint32_t from)
@@ -95,8 +95,10 @@ meet_constant(Batching *b, uint32_t to, uint32_t from)
     const BatchConstant *y = &b->constant[from];
     bool differ = b->several[from];
 
-    if (!differ && x->g && y->g && (x->g != y->g || x->value != y->value))
-        differ = x->g->value.at[x->value].data != y->g->value.at[y->value].data;
+    if (!differ && x->g && y->g && (x->g != y->g || x->value != y->value)) {
+        const void *data = x->g->value.at[x->value].data;
+        differ = !data || data != y->g->value.at[y->value].data;
+    }
     if (b->several[to] || (!differ && (x->g || !y->g)))
         return;
     b->changed = true;
@@ -104,7 +106,7 @@ meet_constant(Batching *b, uint32_t to, uint32_t from)
     *x = differ ? (BatchConstant){ 0 } : *y;
 }
 
-/* Outputs of nests and inputs of the model are no constants. */
+/* Outputs of nests are no constants. Inputs of the model are, for one request. */
 static void
 begin_constants(Batching *b, uint32_t i)
 {
@@ -114,12 +116,10 @@ begin_constants(Batching *b, uint32_t i)
         const Value *value = &g->value.at[v];
         uint32_t x = b->run[i].first + v;
         CalleeKind by = value->def ? g->node.at[value->def].callee : CALL_OP;
-        if (value->data)
+        if (value->data || (!value->def && i + 1 == b->all.n))
             b->constant[x] = (BatchConstant){ g, v };
         else if (value->def)
             b->several[x] = by <= CALL_KERNEL || by == CALL_MATCH;
-        else
-            b->several[x] = i + 1 == b->all.n;
     }
 }
 
@@ -134,6 +134,24 @@ begin_loop_constants(Batching *b, const Graph *g, const Node *n)
     for (uint32_t k = n->ncarried; k < n->out.count; k++)
         if (node_out(g, n, k))
             b->several[batch_value(b, g, node_out(g, n, k))] = true;
+}
+
+/* Values that are the same input of the model whenever they are read: lists of a tree, which
+ * functions pass on to themselves. */
+static void
+find_inputs(Batching *b)
+{
+    const Graph *model = b->all.at[b->all.n - 1];
+
+    for (uint32_t x = 0; x < b->nvalue; x++) {
+        BatchConstant *k = &b->constant[x];
+        if (!k->g || k->g->value.at[k->value].data)
+            continue;
+        for (uint32_t i = 0; i < model->input.n; i++)
+            if (model->input.at[i] == k->value)
+                b->input[x] = i + 1;
+        *k = (BatchConstant){ 0 };
+    }
 }
 
 /* A value is a constant if all flows into it give that one: so is an argument that a function
@@ -151,6 +169,7 @@ find_constants(Batching *b)
         b->changed = false;
         for_each_flow(b, meet_constant);
     } while (b->changed);
+    find_inputs(b);
 }
 
 static void

@@ -24,6 +24,7 @@ typedef struct {
     Map function_at;
     bool texts;                      /* some values are strings */
     const struct Batch *batch;       /* the program for many requests; NULL: there is none */
+    Map here;                        /* kernels that the host program has a copy of, by name */
     bool failed;
 } Host;
 

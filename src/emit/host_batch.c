@@ -179,6 +179,46 @@ first_call(const Host *h, uint32_t number)
     return first;
 }
 
+/* Does the text of a kernel need no more than what kernels and the host program share (prelude_sizes.h)? */
+static bool
+is_plain(const char *text)
+{
+    static const char *const known[] = {"tn_at", "tn_div", "tn_mod", "tn_quo", "tn_rem", "tn_min",
+                                        "tn_max", "tn_inside", "tn_or_zero"};
+
+    for (const char *s = text; (s = strstr(s, "tn_")) != NULL; ) {
+        size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyz_0123456789"), i = 0;
+        while (i < sizeof known / sizeof *known && (strlen(known[i]) != n || strncmp(s, known[i], n)))
+            i++;
+        if (i == sizeof known / sizeof *known)
+            return false;
+        s += n;
+    }
+    return true;
+}
+
+/* A kernel of a few whole numbers, here again so that the compiler sees it where it is called; its
+ * name. NULL: it needs what only kernels have. */
+static const char *
+print_kernel_here(Host *h, const Kernel *k, const KernelCode *code)
+{
+    static const char begin[] = "TN_KERNEL ";
+    const char *name = arena_printf(h->a, "here_%s", code->symbol);
+    Text t = {.arena = h->a};
+    SymbolList sizes = code->sizes;
+
+    if (!emit_c_kernel(h->c, &t, k, name, &sizes, EMIT_PLAIN) || sizes.n != code->sizes.n)
+        return NULL;
+    const char *text = text_str(&t);
+    if (strncmp(text, begin, strlen(begin)) || !is_plain(text))
+        return NULL;
+    if (!map_get(&h->here, MAP_PTR(sym(h->c, name)), NULL)) {
+        map_put(&h->here, MAP_PTR(sym(h->c, name)), 1);
+        text_printf(h->t, "TN_INLINE void %s\n", text + strlen(begin));
+    }
+    return name;
+}
+
 /* A host block is a few numbers, so its kernels are called one by one, without the walk over a table of calls. Where it needs more than
  * that, false. */
 static bool
@@ -197,6 +237,7 @@ print_direct(Host *h, uint32_t number, const char *name)
         if (!host_is_call(g, id) || n->kernel->nvariant || !expr_const(n->kernel->trips, &trips) || !expr_is(kernel_scratch_bytes(h->c, n->kernel), 0))
             return false;
         const KernelCode *code = host_code(h, n->kernel);
+        const char *here = print_kernel_here(h, n->kernel, code);
         text_add(&t, "    {\n        void *const buf[] = {");
         for (uint32_t i = 0; i < n->in.count + n->out.count; i++) {
             const char *place = direct_place(h, plan, i < n->in.count ? node_in(g, n, i) : node_out(g, n, i - n->in.count));
@@ -207,7 +248,9 @@ print_direct(Host *h, uint32_t number, const char *name)
         text_add(&t, "0};\n        const int64_t size[] = {");
         for (uint32_t i = 0; i < code->sizes.n; i++)
             text_printf(&t, "sym[%u], ", host_symbol(h, code->sizes.at[i]));
-        text_printf(&t, "0};\n        const TnArgs args = {sizeof args, buf, size, f->fault, %u};\n        %s(&args, 0, INT64_C(%lld), 0);\n    }\n", call++, code->symbol, (long long)trips);
+        text_printf(&t, "0};\n        const TnArgs args = {sizeof args, buf, size, f->fault, %u};\n"
+                        "        %s(&args, 0, INT64_C(%lld), 0);\n    }\n",
+                    call++, here ? here : code->symbol, (long long)trips);
     }
     text_printf(h->t, "TN_INLINE int\n%s(const TnFrame *f, const void *const *in, void *const *out, "
                       "const int64_t *sym)\n{\n    (void)in, (void)out, (void)sym;\n%s"
@@ -308,11 +351,15 @@ host_batch(Host *h)
     text_add(h->t, "};\n");
     table(h, "tn_batch_inputs", b->input_type, b->ninput);
     table(h, "tn_batch_outputs", b->output_type, b->noutput);
+    text_add(h->t, "static const unsigned char tn_batch_input_rows[] = {");
+    for (uint32_t i = 0; i < b->ninput; i++)
+        text_printf(h->t, "%d, ", b->input_row[i]);
+    text_add(h->t, "0};\n");
     print_sizes(h, b);
     print_updates(h, b);
     host_walk(h, b, host);
     print_policy(h, h->p->policy);
-    text_printf(h->t, "static const TnBatchProgram tn_batch_program = {tn_batch_functions, tn_batch_blocks, tn_batch_inputs, tn_batch_outputs, tn_batch_late,\n"
+    text_printf(h->t, "static const TnBatchProgram tn_batch_program = {tn_batch_functions, tn_batch_blocks, tn_batch_inputs, tn_batch_outputs, tn_batch_late, tn_batch_input_rows,\n"
                       "    %u, %u, %u, %u, %u, %u, %u, INT64_C(%lld), INT64_C(%lld), INT64_C(%lld),\n"
                       "    tn_batch_walk, tn_batch_sizes, tn_batch_update, tn_batch_dims,\n"
                       "    &tn_batch_policy};\n\n"

@@ -205,7 +205,8 @@ manifest(Host *h, uint32_t nkernel, uint32_t nconstraint, uint32_t rank_total)
 bool
 emit_c_host(Ctx *c, Text *t, const HostProgram *p, bool single_file)
 {
-    Host h = {.c = c, .a = t->arena, .t = t, .p = p, .g = p->graph, .symbol_at.arena = t->arena, .function_at.arena = t->arena};
+    Host h = {.c = c, .a = t->arena, .t = t, .p = p, .g = p->graph,
+              .symbol_at.arena = t->arena, .function_at.arena = t->arena, .here.arena = t->arena};
     h.nsymbol = emit_symbols(p->graph, t->arena, &h.symbol);
     for (uint32_t i = 0; i < h.nsymbol; i++)
         map_put(&h.symbol_at, MAP_PTR(h.symbol[i]), i);

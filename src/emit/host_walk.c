@@ -29,8 +29,8 @@ length_of(const Batch *b, const int32_t *c)
     case BATCH_TURN:   return 7;
     case BATCH_BRANCH: case BATCH_BOX: case BATCH_UNBOX: case BATCH_COUNT: case BATCH_STACK:
         return 4;
-    case BATCH_MOVE: case BATCH_COPY: case BATCH_BEGIN: case BATCH_NEXT: case BATCH_TURNS:
-    case BATCH_ADD: return 3;
+    case BATCH_MOVE: case BATCH_COPY: case BATCH_GIVEN: case BATCH_BEGIN: case BATCH_NEXT:
+    case BATCH_TURNS: case BATCH_ADD: return 3;
     case BATCH_JUMP: case BATCH_UPDATE: case BATCH_CHECK: case BATCH_LIST: return 2;
     }
     return 1;
@@ -61,7 +61,7 @@ find_places(Walk *w)
         case BATCH_JUMP:   w->target[c[1]] = true; break;
         case BATCH_BRANCH: w->target[c[3]] = true; w->resume[at] = c[1] >= 0; break;
         case BATCH_TURN:   w->target[c[6]] = w->resume[at] = true; break;
-        case BATCH_UNBOX:  w->resume[at] = true; break;
+        case BATCH_UNBOX:  w->resume[at] = c[3] >= 0; break;
         case BATCH_MATCH:  w->resume[at] = c[1] >= 0; break;
         case BATCH_CALL:   w->target[b->function[c[1]].code] = w->resume[at] = true; break;
         }
@@ -69,10 +69,22 @@ find_places(Walk *w)
     w->target[b->function[0].code] = true;
 }
 
+/* Of a type that may be inline. */
+static int64_t
+bytes_of(const Walk *w, int32_t type)
+{
+    int64_t bytes = 0;
+
+    expr_const(type_bytes(w->h->c, w->b->type[type]), &bytes);
+    return bytes;
+}
+
 /* The address of a value that is there. */
 static const char *
 place(const Walk *w, int32_t operand, uint32_t type)
 {
+    if (BATCH_IS_INPUT(operand))
+        return arena_printf(w->h->a, "r->input[%d]", operand - BATCH_INPUT(0));
     if (operand < 0)
         return arena_printf(w->h->a, "slot + %d", BATCH_INLINE(operand));
     return arena_printf(w->h->a, "tn_row_of(b, r, slot[%d], %u)", operand, type);
@@ -246,20 +258,22 @@ print_operation(const Walk *w, uint32_t at)
         text_printf(t, "        if (!*(const unsigned char *)at)\n            goto at_%d;\n", c[3]);
         break;
     case BATCH_JUMP:   text_printf(t, "        goto at_%d;\n", c[1]); break;
+    case BATCH_GIVEN:
+        text_printf(t, "        slot[%d] = ((const int32_t *)r->stack.at)[%d];\n", c[1], c[2]);
+        break;
     case BATCH_MOVE:   text_printf(t, "        slot[%d] = slot[%d];\n", c[1], c[2]); break;
     case BATCH_COPY:
         text_printf(t, "        memcpy(slot + %d, slot + %d, 8);\n", BATCH_INLINE(c[1]),
                     BATCH_INLINE(c[2]));
         break;
     case BATCH_BOX:
-        print_try(w, arena_printf(a, "tn_as_row(b, r, %d, &slot[%d], slot + %d)", c[2], c[1],
-                                  BATCH_INLINE(c[3])));
+        print_try(w, arena_printf(a, "tn_as_row(b, r, %d, &slot[%d], slot + %d, %lld)", c[2], c[1],
+                                  BATCH_INLINE(c[3]), (long long)bytes_of(w, c[2])));
         break;
     case BATCH_UNBOX:
         print_wait(w, at, c[3], (uint32_t)c[2]);
-        text_printf(t, "        memcpy(slot + %d, at, "
-                       "(size_t)tn_pool_of(b, r->sizes, %d)->bytes);\n",
-                    BATCH_INLINE(c[1]), c[2]);
+        text_printf(t, "        memcpy(slot + %d, at, %lld);\n", BATCH_INLINE(c[1]),
+                    (long long)bytes_of(w, c[2]));
         break;
     case BATCH_BEGIN:
         text_printf(t, "        slot[%u] = 0;\n", counters + (uint32_t)c[1]);

@@ -30,6 +30,7 @@ typedef struct {                     /* what the model's program is */
     const TnBatchFunction *function;
     const TnBatchBlock *block;
     const int32_t *input_type, *output_type, *late;
+    const unsigned char *input_row;  /* [ninput] blocks read it; else its row is not made */
     int32_t nblock, ntype, ninput, noutput, instances, rows, nsymbol;
     int64_t max_trips, max_calls;
     int64_t most_rows;               /* bytes: what is recorded runs before it has more rows */
@@ -47,6 +48,7 @@ typedef struct { int32_t block, depth, arg, out, sizes; } TnNode;    /* arg, out
 typedef struct { int32_t function, at, base, sizes; } TnCallFrame;   /* of a caller; at: its call */
 typedef struct { int32_t handle, before; } TnLink;           /* of a list; before -1: the first */
 struct TnRequestRun {                /* how far a request is */
+    const void *const *input;
     TnBlock stack, frame;
     int32_t nframe, function, at, base, ended, sizes;
     int64_t asked;                   /* bytes of rows that it has recorded since it last waited */
@@ -114,10 +116,9 @@ static TnPool *tn_pool_of(const TnBatch *b, int32_t sizes, int32_t type)
 {
     return (TnPool *)b->pool.at + tn_sizes_of(b, sizes)->pool[type];
 }
-/* n fresh rows of a type; the first into *row. */
-static int tn_new_rows(TnBatch *b, int32_t sizes, int32_t type, int64_t n, int64_t *row)
+/* n fresh rows; the first into *row. */
+TN_INLINE int tn_rows_of(TnBatch *b, TnPool *p, int64_t n, int64_t *row)
 {
-    TnPool *p = tn_pool_of(b, sizes, type);
     *row = p->used;
     if (*row + n > INT32_MAX)
         return tn_refuse(b->frame.fault, TN_FAULT_MEMORY, 0, 0, *row, 0);
@@ -127,6 +128,10 @@ static int tn_new_rows(TnBatch *b, int32_t sizes, int32_t type, int64_t n, int64
                        tn_size_mul(*row + n, p->bytes));
     p->used += code ? 0 : n;
     return code;
+}
+static int tn_new_rows(TnBatch *b, int32_t sizes, int32_t type, int64_t n, int64_t *row)
+{
+    return tn_rows_of(b, tn_pool_of(b, sizes, type), n, row);
 }
 /* So many runs of a block, at once. */
 TN_INLINE void tn_tally(const TnBatch *b, int32_t block, int64_t nodes)

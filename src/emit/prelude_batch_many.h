@@ -5,6 +5,25 @@
 #ifndef TN_PRELUDE_BATCH_MANY_H
 #define TN_PRELUDE_BATCH_MANY_H
 
+/* Room for the rows of all inputs: they would be copied where a pool grows. */
+static int tn_expect_inputs(TnBatch *b)
+{
+    int code = 0;
+    for (int32_t i = 0; i < b->m->n && !code; i++) {
+        TnRequestRun *r = (TnRequestRun *)b->request.at + i;
+        code = tn_take_sizes(b, b->m->sym[i], &r->sizes);
+        for (int32_t k = 0; k < b->p->ninput && !code; k++)
+            tn_pool_of(b, r->sizes, b->p->input_type[k])->used += b->p->input_row[k];
+    }
+    for (int32_t i = 0; i < b->npool && !code; i++) {
+        TnPool *p = (TnPool *)b->pool.at + i;
+        if (p->used && p->bytes)
+            code = tn_keep(&b->frame, &p->row, 0, tn_size_mul(p->used, p->bytes));
+        p->used = 0;
+    }
+    return code;
+}
+
 /* The rows of the requests' inputs, and where each request begins. */
 static int tn_enter(TnBatch *b)
 {
@@ -13,23 +32,27 @@ static int tn_enter(TnBatch *b)
     if (code)
         return code;
     memset(b->request.at, 0, (size_t)b->m->n * sizeof(TnRequestRun));
+    if ((code = tn_expect_inputs(b)))
+        return code;
     for (int32_t i = 0; i < b->m->n; i++) {
         TnRequestRun *r = (TnRequestRun *)b->request.at + i;
         r->at = TN_BEGINS;
+        r->input = b->m->inputs[i];
         const int64_t made = b->nhandle;
-        if ((code = tn_take_sizes(b, b->m->sym[i], &r->sizes)) ||
-            (code = tn_need_stack(b, r, (int64_t)main->nslot + main->ncounter + 1)) ||
+        if ((code = tn_need_stack(b, r, (int64_t)main->nslot + main->ncounter + 1)) ||
             (code = tn_new_handles(b, b->p->ninput)))
             return code;
         for (int32_t k = 0; k < b->p->ninput; k++) {
             const int32_t type = b->p->input_type[k];
+            TN_STACK(r)[k] = (int32_t)(made + k);
+            if (!b->p->input_row[k])
+                continue;
             int64_t row, bytes = tn_pool_of(b, r->sizes, type)->bytes;
             if ((code = tn_new_rows(b, r->sizes, type, 1, &row)))
                 return code;
             if (bytes)
                 memcpy((void *)tn_row(b, r->sizes, type, row), b->m->inputs[i][k], (size_t)bytes);
             tn_is_made(b, made + k, r->sizes, type, row);
-            TN_STACK(r)[k] = (int32_t)(made + k);
         }
     }
     return 0;

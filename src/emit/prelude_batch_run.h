@@ -54,9 +54,10 @@ static int tn_run_block(TnBatch *b, int32_t number, int32_t sizes, const int32_t
         most = tn_max(most, tn_pool_of(b, sizes, k->type[i])->used);
     }
     for (int32_t o = 0; o < k->nout; o++) {
-        out[o] = (void *)tn_row(b, sizes, k->type[k->nin + o], first[o]);
+        const int32_t type = k->type[k->nin + o], pool = tn_sizes_of(b, sizes)->pool[type];
+        out[o] = (void *)tn_row(b, sizes, type, first[o]);
         for (int32_t j = 0; j < n; j++)
-            tn_is_made(b, node[member[j]].out + o, sizes, k->type[k->nin + o], first[o] + j);
+            TN_HANDLES(b)[node[member[j]].out + o] = (TnHandle){(int32_t)first[o] + j, 0, pool};
     }
     b->frame.inputs = in;
     b->frame.outputs = out;
@@ -103,6 +104,8 @@ static int tn_run_group(TnBatch *b, int32_t *member, int32_t n)
     }
     if (b->p->block[block].alone)
         return code;
+    if (b->p->block[block].size[0] < 0)              /* it has one size */
+        return code ? code : tn_run_block(b, block, node[member[0]].sizes, member, n);
     while (n > 0 && !code) {
         const int32_t sizes = tn_sizes_of(b, node[member[0]].sizes)->block[block];
         int32_t same = 0;

@@ -85,27 +85,34 @@ TN_INLINE const void *tn_row_of(const TnBatch *b, const TnRequestRun *r, int32_t
     return row < 0 ? 0 : tn_row(b, r->sizes, type, row);
 }
 
-/* A fresh row of a type, whose handle a slot gets. */
-TN_CALLED int tn_row_in(TnBatch *b, int32_t sizes, int32_t type, int32_t *slot)
+/* A fresh row of a type, whose handle a slot gets; where it is. */
+TN_INLINE int tn_fresh_row(TnBatch *b, int32_t sizes, int32_t type, int32_t *slot, void **at)
 {
-    const int64_t made = b->nhandle;
+    const int32_t pool = tn_sizes_of(b, sizes)->pool[type];
+    TnPool *p = (TnPool *)b->pool.at + pool;
     int64_t row;
-    int fault = tn_new_handles(b, 1);
-    if (fault || (fault = tn_new_rows(b, sizes, type, 1, &row)))
+    int fault = tn_room_for_handles(b, 1);
+    if (fault || (fault = tn_rows_of(b, p, 1, &row)))
         return fault;
-    tn_is_made(b, made, sizes, type, row);
-    *slot = (int32_t)made;
+    TN_HANDLES(b)[b->nhandle] = (TnHandle){(int32_t)row, 0, pool};
+    *slot = (int32_t)b->nhandle++;
+    *at = (char *)p->row.at + row * p->bytes;
     return 0;
 }
-
-/* The same of what is inline. */
-TN_CALLED int tn_as_row(TnBatch *b, const TnRequestRun *r, int32_t type, int32_t *slot,
-                        const int32_t *from)
+TN_CALLED int tn_row_in(TnBatch *b, int32_t sizes, int32_t type, int32_t *slot)
 {
-    int fault = tn_row_in(b, r->sizes, type, slot);
+    void *at;
+    return tn_fresh_row(b, sizes, type, slot, &at);
+}
+
+/* The same of what is inline, bytes of it: a constant, so that it is no call. */
+TN_INLINE int tn_as_row(TnBatch *b, const TnRequestRun *r, int32_t type, int32_t *slot,
+                        const int32_t *from, int64_t bytes)
+{
+    void *at;
+    int fault = tn_fresh_row(b, r->sizes, type, slot, &at);
     if (!fault)
-        memcpy((void *)tn_row_of(b, r, *slot, type), from,
-               (size_t)tn_pool_of(b, r->sizes, type)->bytes);
+        memcpy(at, from, (size_t)bytes);
     return fault;
 }
 

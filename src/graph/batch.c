@@ -7,6 +7,7 @@
 static const struct { const char *name, *operand; } operation[] = {
     [BATCH_BLOCK] = { "block", "b" },       [BATCH_HOST] = { "host", "b" },         [BATCH_BRANCH] = { "branch", "str" },
     [BATCH_JUMP] = { "jump", "r" },         [BATCH_MOVE] = { "move", "ss" },        [BATCH_CALL] = { "call", "fuu" },
+    [BATCH_GIVEN] = { "given", "sn" },
     [BATCH_COPY] = { "copy", "ss" },        [BATCH_BOX] = { "box", "sts" },         [BATCH_UNBOX] = { "unbox", "sts" },
     [BATCH_RETURN] = { "return", "" },      [BATCH_BEGIN] = { "begin", "cs" },      [BATCH_TURN] = { "turn", "cststr" },
     [BATCH_COUNT] = { "count", "stc" },     [BATCH_NEXT] = { "next", "cr" },        [BATCH_UPDATE] = { "update", "u" },
@@ -20,6 +21,8 @@ print_slot(Text *t, int32_t slot)
 {
     if (slot == -1)
         text_add(t, " _");
+    else if (BATCH_IS_INPUT(slot))
+        text_printf(t, " input %d", slot - BATCH_INPUT(0));
     else
         text_printf(t, slot < 0 ? " #%d" : " $%d", slot < 0 ? BATCH_INLINE(slot) : slot);
 }

@@ -23,8 +23,10 @@
 
 /* Code: an operation and its operands, each an i32. A slot is 4 bytes of a function's values on the stack of a request. A value
  * is there as the handle of its row, or inline: its bytes in two slots, from an even one on. What the host computes is
- * inline where it is so small; an operand says which. */
+ * inline where it is so small; an operand says which. A value that is always the same input of the model has no slot. */
 #define BATCH_INLINE(slot) (-2 - (slot))     /* and of itself */
+#define BATCH_INPUT(number) (INT32_MIN + (number))
+#define BATCH_IS_INPUT(operand) ((operand) < INT32_MIN / 2)
 typedef enum {
     BATCH_BLOCK,                     /* block, input slots…, output slots…: run it some time */
     BATCH_HOST,                      /* the same, run at once: made of requests' own numbers, which control asks for */
@@ -34,6 +36,7 @@ typedef enum {
     BATCH_COPY,                      /* the same of a value that is inline */
     BATCH_BOX,                       /* slot, type, from: a row of what is inline */
     BATCH_UNBOX,                     /* to, type, slot: inline what is in a row */
+    BATCH_GIVEN,                     /* slot, input: its row */
     BATCH_CALL,                      /* function, update before, update after, n, argument slots…, m, result slots… */
     BATCH_RETURN,                    /* n, slots… */
     BATCH_BEGIN,                     /* counter, slot or -1: the one is 0, the other true */
@@ -82,6 +85,7 @@ typedef struct Batch {
     const Type *const *type;         /* what a row may be */
     uint32_t ninput, noutput;        /* the model's: its first slots are its inputs */
     const uint32_t *input_type, *output_type;
+    const bool *input_row;           /* [ninput] blocks read it, so that it becomes a row */
     uint32_t ncode;
     const int32_t *code;
     uint32_t nsize;                  /* symbols of branches, bodies and functions by those of the model's inputs */
